@@ -1,0 +1,235 @@
+// Package config is the site: the cluster that jobs run on, as CloudAI's system
+// file describes it, plus the few keys that CloudAI lacks.
+//
+// It decodes a system file and can write one from what Slurm says. It asks
+// Slurm nothing itself and knows nothing of tests.
+package config
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// System is a system file with scheduler "slurm". Keys marked (profllm) are
+// not known to CloudAI.
+type System struct {
+	Name      string `toml:"name,required"`      // Display name of the cluster.
+	Scheduler string `toml:"scheduler,required"` // Must be "slurm".
+
+	InstallPath string `toml:"install_path,required"` // Root of caches: images, git clones, models.
+	OutputPath  string `toml:"output_path,required"`  // Parent of the result directories.
+	HFHomePath  string `toml:"hf_home_path"`          // Hugging Face home on the nodes; default <install_path>/huggingface.
+
+	DefaultPartition string      `toml:"default_partition,required"` // --partition of every job that names none.
+	Partitions       []Partition `toml:"partitions"`                 // Partitions and their node groups.
+	Account          string      `toml:"account"`                    // --account.
+	QOS              string      `toml:"qos"`                        // --qos (profllm).
+	Reservation      string      `toml:"reservation"`                // --reservation (profllm).
+	Constraint       string      `toml:"constraint"`                 // --constraint (profllm).
+	Distribution     string      `toml:"distribution"`               // --distribution.
+	MPI              string      `toml:"mpi"`                        // Read for CloudAI's sake; serving steps use --mpi=none.
+
+	GPUsPerNode           int   `toml:"gpus_per_node"`                 // GPUs of one node.
+	NTasksPerNode         int   `toml:"ntasks_per_node"`               // --ntasks-per-node of the job.
+	SupportsGPUDirectives *bool `toml:"supports_gpu_directives"`       // Write --gres (profllm); default: true when gpus_per_node is set.
+	SupportsGPUCache      *bool `toml:"supports_gpu_directives_cache"` // CloudAI's internal spelling of the same.
+
+	GlobalEnvVars *source.Table `toml:"global_env_vars"` // Environment of every job.
+
+	ExtraSrunArgs   Words    `toml:"extra_srun_args"`   // Options of every srun: one string, split as a shell would.
+	ExtraSbatchArgs []string `toml:"extra_sbatch_args"` // One #SBATCH line each.
+
+	CacheDockerImagesLocally bool `toml:"cache_docker_images_locally"` // Import images to .sqsh files below install_path.
+	ContainerMountHome       bool `toml:"container_mount_home"`        // false: --no-container-mount-home.
+
+	Launcher string `toml:"launcher"` // "pyxis" or "bare" (profllm); default pyxis when a test names an image, else bare.
+	Binary   string `toml:"binary"`   // Path of profllm on the nodes (profllm); default: the running program.
+	Prologue string `toml:"prologue"` // Shell text run at the start of each job (profllm), e.g. "module load cuda".
+
+	MonitorInterval  int           `toml:"monitor_interval"`              // CloudAI's polling interval, seconds; nothing polls here.
+	StatusRetryPause int           `toml:"status_retry_pause_seconds"`    // As above.
+	ExtraTransient   []string      `toml:"extra_transient_status_errors"` // As above.
+	DataRepository   *source.Table `toml:"data_repository"`               // Used by CloudAI's NeMo report only.
+	Reports          *source.Table `toml:"reports"`                       // Per-report settings.
+
+	Pos      source.Pos `toml:"-"`
+	Warnings []string   `toml:"-"` // keys that were accepted and have no effect
+}
+
+// Partition is one partition and the groups of nodes the site named in it.
+type Partition struct {
+	Name   string  `toml:"name,required"`
+	Groups []Group `toml:"groups"`
+}
+
+// Group is a named set of nodes, as host lists.
+type Group struct {
+	Name  string   `toml:"name,required"`
+	Nodes []string `toml:"nodes"`
+}
+
+// Words is a command-line fragment: a string split as a POSIX shell splits it,
+// without any expansion, or a list of ready words.
+type Words []string
+
+// UnmarshalSource reads a string or a list of strings.
+func (w *Words) UnmarshalSource(v *source.Value) error {
+	switch x := v.Any.(type) {
+	case string:
+		words, err := SplitWords(x)
+		if err != nil {
+			return source.Errorf(v.Pos, "%v", err)
+		}
+		*w = words
+	case []*source.Value:
+		for _, e := range x {
+			s, ok := e.Any.(string)
+			if !ok {
+				return source.Errorf(e.Pos, "every argument must be a string, not %s", e.Kind())
+			}
+			*w = append(*w, s)
+		}
+	default:
+		return source.Errorf(v.Pos, "arguments must be a string or a list of strings, not %s", v.Kind())
+	}
+	return nil
+}
+
+// Parse reads a system file. All complaints are returned together.
+func Parse(file string, data []byte) (*System, error) {
+	t, err := source.Parse(file, data)
+	if err != nil {
+		return nil, err
+	}
+	s := &System{Pos: t.Pos}
+	if v := t.Get("scheduler"); v != nil && v.Any != "slurm" {
+		return nil, source.Errorf(v.Pos, "scheduler %q is not supported", v.Any).Hintf("profllm runs on %q", "slurm")
+	}
+	var c source.Complaints
+	c.Add(source.Decode(t, s))
+	c.Add(s.check(t))
+	return s, c.Err()
+}
+
+func (s *System) check(t *source.Table) error {
+	var c source.Complaints
+	if s.GPUsPerNode < 0 {
+		c.Addf(t.PosOf("gpus_per_node"), "gpus_per_node is %d, must be 0 or more", s.GPUsPerNode)
+	}
+	if len(s.Partitions) > 0 && s.DefaultPartition != "" && s.partition(s.DefaultPartition) == nil {
+		names := make([]string, len(s.Partitions))
+		for i, p := range s.Partitions {
+			names[i] = p.Name
+		}
+		c.Add(source.Errorf(t.PosOf("default_partition"), "default_partition %q is not among the partitions", s.DefaultPartition).
+			Hintf("%s", source.Suggest(s.DefaultPartition, names)))
+	}
+	switch s.Launcher {
+	case "", "pyxis", "bare":
+	default:
+		c.Add(source.Errorf(t.PosOf("launcher"), "unknown launcher %q", s.Launcher).
+			Hintf("%s", source.Suggest(s.Launcher, []string{"pyxis", "bare"})))
+	}
+	for _, key := range []string{"monitor_interval", "status_retry_pause_seconds", "extra_transient_status_errors", "data_repository"} {
+		if t.Has(key) {
+			s.Warnings = append(s.Warnings, t.PosOf(key).String()+": "+key+" has no effect here: nothing polls, every job is on its own")
+		}
+	}
+	return c.Err()
+}
+
+func (s *System) partition(name string) *Partition {
+	for i := range s.Partitions {
+		if s.Partitions[i].Name == name {
+			return &s.Partitions[i]
+		}
+	}
+	return nil
+}
+
+// GPUDirectives says whether jobs ask for GPUs with --gres.
+func (s *System) GPUDirectives() bool {
+	switch {
+	case s.SupportsGPUDirectives != nil:
+		return *s.SupportsGPUDirectives
+	case s.SupportsGPUCache != nil:
+		return *s.SupportsGPUCache
+	}
+	return s.GPUsPerNode > 0
+}
+
+// FromSlurm describes a cluster from what Slurm says: the output of
+// `sinfo -h -o "%P|%G|%D|%N"` and of `scontrol show config`.
+func FromSlurm(sinfo, scontrol string) (*System, error) {
+	s := &System{Scheduler: "slurm", Name: "cluster", OutputPath: "results", InstallPath: "install"}
+	gres := false
+	for _, line := range strings.Split(scontrol, "\n") {
+		key, value, _ := strings.Cut(line, "=")
+		switch strings.TrimSpace(key) {
+		case "ClusterName":
+			s.Name = strings.TrimSpace(value)
+		case "GresTypes":
+			gres = strings.Contains(value, "gpu")
+		}
+	}
+	for _, line := range strings.Split(sinfo, "\n") {
+		f := strings.Split(strings.TrimSpace(line), "|")
+		if len(f) != 4 {
+			continue
+		}
+		name, isDefault := strings.CutSuffix(f[0], "*")
+		if s.partition(name) == nil {
+			s.Partitions = append(s.Partitions, Partition{Name: name})
+		}
+		p := s.partition(name)
+		p.Groups = append(p.Groups, Group{Name: "nodes" + strconv.Itoa(len(p.Groups)+1), Nodes: []string{f[3]}})
+		if isDefault || s.DefaultPartition == "" {
+			s.DefaultPartition = name
+			s.GPUsPerNode = gpusOf(f[1])
+		}
+	}
+	if s.DefaultPartition == "" {
+		return nil, source.Errorf(source.Pos{File: "sinfo"}, "no partition in %q", strings.TrimSpace(sinfo))
+	}
+	s.SupportsGPUDirectives = &gres
+	return s, nil
+}
+
+// gpusOf reads the GPU count of a GRES text such as "gpu:a100:8(S:0-1),nic:2".
+func gpusOf(gres string) int {
+	total := 0
+	for _, item := range strings.Split(gres, ",") {
+		item, _, _ = strings.Cut(item, "(")
+		f := strings.Split(item, ":")
+		if f[0] != "gpu" {
+			continue
+		}
+		if n, err := strconv.Atoi(f[len(f)-1]); err == nil {
+			total += n
+		}
+	}
+	return total
+}
+
+// TOML writes s as a system file with the keys a person would edit first.
+func (s *System) TOML() string {
+	var b strings.Builder
+	q := strconv.Quote
+	b.WriteString("# Written from what Slurm says. Check paths, account and launcher.\n")
+	b.WriteString("name = " + q(s.Name) + "\nscheduler = \"slurm\"\n\n")
+	b.WriteString("output_path = " + q(s.OutputPath) + "   # result directories; must be visible on every node\n")
+	b.WriteString("install_path = " + q(s.InstallPath) + "   # images, repositories, models\n\n")
+	b.WriteString("default_partition = " + q(s.DefaultPartition) + "\n")
+	b.WriteString("gpus_per_node = " + strconv.Itoa(s.GPUsPerNode) + "\n")
+	b.WriteString("supports_gpu_directives = " + strconv.FormatBool(s.GPUDirectives()) + "   # Slurm knows the GRES \"gpu\"\n")
+	b.WriteString("# account = \"...\"\n# launcher = \"pyxis\"   # or \"bare\"\n")
+	for _, p := range s.Partitions {
+		b.WriteString("\n[[partitions]]\nname = " + q(p.Name) + "\n")
+		for _, g := range p.Groups {
+			b.WriteString("\n  [[partitions.groups]]\n  name = " + q(g.Name) + "\n  nodes = [" + q(strings.Join(g.Nodes, ",")) + "]\n")
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,289 @@
+// Package scenario is what the user asks for: the tests of a scenario file,
+// each merged with the test file it refers to.
+//
+// It decides nothing about nodes or commands; that is package plan. It reads
+// only the bytes it is given.
+//
+//	s, err := scenario.Load(file, testFiles) // every complaint at once
+package scenario
+
+import (
+	"regexp"
+	"time"
+
+	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// File is a definition file: its name, for positions, and its bytes.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Scenario is one scenario file with its tests merged and checked.
+type Scenario struct {
+	Name     string
+	File     string
+	Tests    []Test
+	Reports  *source.Table
+	Warnings []string // keys that were accepted and have no effect, with positions
+}
+
+// Test is one [[Tests]] entry: what the scenario says over what its test file says.
+type Test struct {
+	entry
+	definition
+	Pos source.Pos // of the [[Tests]] header
+}
+
+// entry holds the keys that only a scenario has.
+type entry struct {
+	ID            string        `toml:"id,required"`     // Unique in the scenario; the name of its result directory.
+	TestName      string        `toml:"test_name"`       // The test file to build on, by its name.
+	NumNodes      *source.Value `toml:"num_nodes"`       // Nodes of the job; default 1.
+	NodeLists     []string      `toml:"nodes"`           // Host lists; replaces num_nodes.
+	ExcludeNodes  []string      `toml:"exclude_nodes"`   // Host lists never to use.
+	Iterations    int           `toml:"iterations"`      // Repetitions, each a job of its own; default 1.
+	TimeLimit     Limit         `toml:"time_limit"`      // Limit of the job: "30m", "HH:MM:SS", "D-HH:MM:SS".
+	Weight        int           `toml:"weight"`          // CloudAI's weight; read, without effect.
+	Sol           *float64      `toml:"sol"`             // Speed of light, for reports.
+	IdealPerf     *float64      `toml:"ideal_perf"`      // Ideal performance, for graders.
+	Dependencies  []Dependency  `toml:"dependencies"`    // Order between tests.
+	ExtraSrunArgs config.Words  `toml:"extra_srun_args"` // Options of every srun of this test.
+	Slurm         Slurm         `toml:"slurm"`           // Per-test Slurm options (profllm).
+	Launcher      string        `toml:"launcher"`        // "pyxis" or "bare" (profllm); default: the site's.
+	Client        string        `toml:"client"`          // "vllm" or "profllm" (profllm): who measures; default vllm.
+}
+
+// definition holds the keys that a test file has and a scenario may override.
+type definition struct {
+	Name         string        `toml:"name"`                   // Unique name of the test file.
+	Description  string        `toml:"description"`            // Shown in reports.
+	Template     string        `toml:"test_template_name"`     // The workload: "vllm".
+	CmdArgs      *source.Table `toml:"cmd_args"`               // The workload's arguments.
+	BenchArgs    *source.Table `toml:"bench_cmd_args"`         // The benchmark's arguments.
+	EvalArgs     *source.Table `toml:"semantic_eval_cmd_args"` // Present: run the semantic evaluation.
+	Env          *source.Table `toml:"extra_env_vars"`         // Environment of the job, over global_env_vars.
+	Mounts       []string      `toml:"extra_container_mounts"` // SRC:DST mounts of the containers.
+	GitRepos     []GitRepo     `toml:"git_repos"`              // Repositories mounted into the containers.
+	ProxyRepo    *GitRepo      `toml:"proxy_script_repo"`      // The repository that holds the proxy script.
+	ExtraCmdArgs *source.Table `toml:"extra_cmd_args"`         // Read for CloudAI's sake; its vLLM workload ignores it.
+	CustomBash   *source.Value `toml:"custom_bash"`            // Not supported yet.
+	Nsys         *source.Table `toml:"nsys"`                   // Not supported yet.
+
+	DSEExcluded    *source.Value `toml:"dse_excluded_args"`     // Sweeps: not supported yet.
+	Agent          string        `toml:"agent"`                 // Sweeps: not supported yet.
+	AgentSteps     int           `toml:"agent_steps"`           // Sweeps: not supported yet.
+	AgentMetrics   []string      `toml:"agent_metrics"`         // Sweeps: not supported yet.
+	AgentReward    string        `toml:"agent_reward_function"` // Sweeps: not supported yet.
+	AgentConfig    *source.Table `toml:"agent_config"`          // Sweeps: not supported yet.
+	EnvParams      *source.Table `toml:"env_params"`            // Sweeps: not supported yet.
+	Predictor      *source.Table `toml:"predictor"`             // Read for CloudAI's sake.
+	TrainingReport *source.Table `toml:"training_report"`       // Read for CloudAI's sake.
+}
+
+// Slurm is [Tests.slurm]: what CloudAI can only say for the whole site.
+type Slurm struct {
+	Partition   string       `toml:"partition"`   // --partition.
+	Account     string       `toml:"account"`     // --account.
+	QOS         string       `toml:"qos"`         // --qos.
+	Reservation string       `toml:"reservation"` // --reservation.
+	Constraint  string       `toml:"constraint"`  // --constraint.
+	Exclusive   bool         `toml:"exclusive"`   // --exclusive.
+	SbatchArgs  []string     `toml:"sbatch_args"` // One #SBATCH line each.
+	SrunArgs    config.Words `toml:"srun_args"`   // Options of every srun.
+}
+
+// Dependency orders two tests.
+type Dependency struct {
+	Type string `toml:"type,required"` // start_post_comp, start_post_init or end_post_comp.
+	ID   string `toml:"id,required"`   // The other test.
+}
+
+// GitRepo is a repository at a commit.
+type GitRepo struct {
+	URL            string `toml:"url,required"`
+	Commit         string `toml:"commit,required"`
+	InitSubmodules bool   `toml:"init_submodules"`
+	MountAs        string `toml:"mount_as"`       // Path in the container; default /git/<directory>.
+	InstalledPath  string `toml:"installed_path"` // CloudAI's internal field; read, without effect.
+}
+
+var pathElement = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=@-]*$`)
+
+// Load reads a scenario and the test files it may refer to.
+func Load(file File, tests []File) (*Scenario, error) {
+	var c source.Complaints
+	top, err := source.Parse(file.Name, file.Data)
+	c.Add(err)
+	defs := map[string]*source.Table{}
+	for _, f := range tests {
+		t, err := source.Parse(f.Name, f.Data)
+		c.Add(err)
+		if err != nil {
+			continue
+		}
+		name, _ := t.Get("name").Text()
+		if first := defs[name]; first != nil {
+			c.Addf(t.PosOf("name"), "test name %q is taken (%s)", name, first.PosOf("name"))
+			continue
+		}
+		defs[name] = t
+	}
+	if top == nil {
+		return nil, c.Err()
+	}
+	s := &Scenario{File: file.Name}
+	var head struct {
+		Name    string        `toml:"name,required"`
+		Check   *bool         `toml:"job_status_check"`
+		Tests   *source.Value `toml:"Tests,required"`
+		Pre     string        `toml:"pre_test"`
+		Post    string        `toml:"post_test"`
+		Reports *source.Table `toml:"reports"`
+		Sol     string        `toml:"sol_path"`
+	}
+	c.Add(source.Decode(top, &head))
+	s.Name, s.Reports = head.Name, head.Reports
+	if head.Name != "" && !pathElement.MatchString(head.Name) {
+		c.Add(source.Errorf(top.PosOf("name"), "scenario name %q cannot name a directory", head.Name).Hintf("use letters, digits and _ . - + = @"))
+	}
+	for _, key := range []string{"pre_test", "post_test"} {
+		if top.Has(key) {
+			c.Addf(top.PosOf(key), "%s: hooks are not supported yet", key)
+		}
+	}
+	if head.Check != nil {
+		s.Warnings = append(s.Warnings, top.PosOf("job_status_check").String()+": job_status_check has no effect: every test is a job of its own, and each has a verdict")
+	}
+	s.load(head.Tests, defs, &c)
+	return s, c.Err()
+}
+
+func (s *Scenario) load(list *source.Value, defs map[string]*source.Table, c *source.Complaints) {
+	if list == nil {
+		return
+	}
+	entries, ok := list.Any.([]*source.Value)
+	if !ok || len(entries) == 0 {
+		c.Addf(list.Pos, "Tests must be a list of tables, written [[Tests]]")
+		return
+	}
+	seen := map[string]source.Pos{}
+	for _, e := range entries {
+		t, ok := e.Any.(*source.Table)
+		if !ok {
+			c.Addf(e.Pos, "Tests must be a list of tables, written [[Tests]]")
+			continue
+		}
+		test := loadTest(t, e.Pos, defs, c)
+		if first, ok := seen[test.ID]; ok && test.ID != "" {
+			c.Addf(t.PosOf("id"), "test id %q is taken (%s)", test.ID, first)
+		}
+		seen[test.ID] = t.PosOf("id")
+		s.Tests = append(s.Tests, test)
+	}
+	ids := make([]string, 0, len(seen))
+	for id := range seen {
+		ids = append(ids, id)
+	}
+	for _, t := range s.Tests {
+		if len(t.Dependencies) > 0 {
+			c.Addf(t.Pos, "test %q: dependencies between tests are not supported yet", t.ID)
+		}
+		for _, d := range t.Dependencies {
+			if _, ok := seen[d.ID]; !ok {
+				c.Add(source.Errorf(t.Pos, "test %q depends on unknown test %q", t.ID, d.ID).Hintf("%s", source.Suggest(d.ID, ids)))
+			}
+		}
+	}
+}
+
+func loadTest(over *source.Table, pos source.Pos, defs map[string]*source.Table, c *source.Complaints) Test {
+	merged := over
+	if v := over.Get("test_name"); v != nil {
+		name, _ := v.Any.(string)
+		base := defs[name]
+		if base == nil {
+			names := make([]string, 0, len(defs))
+			for n := range defs {
+				names = append(names, n)
+			}
+			c.Add(source.Errorf(v.Pos, "no test file is named %q", name).Hintf("check --tests-dir; %s", source.Suggest(name, names)))
+		} else {
+			checkDefinition(base, c)
+		}
+		if over.Has("test_template_name") {
+			c.Addf(over.PosOf("test_template_name"), "test_template_name cannot stand beside test_name: the test file has it")
+		}
+		merged = source.Merge(base, over)
+		merged.Pos = over.Pos
+	}
+	t := Test{Pos: pos}
+	c.Add(source.Decode(merged, &t))
+	switch {
+	case t.ID == "":
+	case !pathElement.MatchString(t.ID):
+		c.Add(source.Errorf(over.PosOf("id"), "test id %q cannot name a directory", t.ID).Hintf("use letters, digits and _ . - + = @, not starting with a dot or dash"))
+	}
+	if !over.Has("test_name") && t.Template == "" {
+		c.Add(source.Errorf(pos, "test %q has neither test_name nor test_template_name", t.ID).
+			Hintf("name a test file with test_name, or write test_template_name = \"vllm\" here"))
+	}
+	if t.Name == "" {
+		t.Name = t.ID
+	}
+	if t.CmdArgs == nil {
+		t.CmdArgs = source.NewTable(pos)
+	}
+	if over.Has("iterations") && t.Iterations < 1 {
+		c.Addf(over.PosOf("iterations"), "iterations is %d, must be 1 or more", t.Iterations)
+	}
+	t.Iterations = max(t.Iterations, 1)
+	t.unsupported(merged, c)
+	return t
+}
+
+// checkDefinition refuses keys that belong to a scenario in a test file, and
+// missing ones, at the place where the test file stands.
+func checkDefinition(t *source.Table, c *source.Complaints) {
+	for _, key := range []string{"name", "test_template_name", "cmd_args"} {
+		if !t.Has(key) {
+			c.Addf(t.Pos, "%s is required in a test file", key)
+		}
+	}
+	for _, key := range source.Fields(entry{}) {
+		if t.Has(key) {
+			c.Addf(t.PosOf(key), "%s belongs to a scenario's [[Tests]], not to a test file", key)
+		}
+	}
+}
+
+// unsupported refuses what would otherwise be dropped in silence.
+func (t *Test) unsupported(merged *source.Table, c *source.Complaints) {
+	for _, key := range []string{"nsys", "custom_bash", "env_params"} {
+		if merged.Has(key) {
+			c.Addf(merged.PosOf(key), "%s is not supported yet", key)
+		}
+	}
+}
+
+// Nodes returns num_nodes, 1 when it is absent, as CloudAI reads it.
+func (t *Test) Nodes() (int, error) {
+	v := t.NumNodes
+	if v == nil {
+		return 1, nil
+	}
+	if _, ok := v.Any.([]*source.Value); ok {
+		return 0, source.Errorf(v.Pos, "num_nodes is a list: sweeps are not supported yet").Hintf("write one number")
+	}
+	n, ok := v.Int()
+	if !ok || n < 1 || n > 1<<16 {
+		return 0, source.Errorf(v.Pos, "num_nodes must be a number of nodes, not %v", v.Plain())
+	}
+	return int(n), nil
+}
+
+// Duration returns the time limit, 0 for none.
+func (t *Test) Duration() time.Duration { return time.Duration(t.TimeLimit) }

@@ -1,0 +1,123 @@
+package scenario
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func load(t *testing.T, scenario string, tests ...string) (*Scenario, error) {
+	t.Helper()
+	files := make([]File, len(tests))
+	for i, data := range tests {
+		files[i] = File{Name: "test" + string(rune('1'+i)) + ".toml", Data: []byte(data)}
+	}
+	return Load(File{Name: "s.toml", Data: []byte(scenario)}, files)
+}
+
+const testFile = "name='base'\ndescription='d'\ntest_template_name='vllm'\n[cmd_args]\ndocker_image_url='img'\n[cmd_args.decode]\ntensor_parallel_size=4\n"
+
+// covers: CD-7
+func TestMergeKeepsWhatTheUserSet(t *testing.T) {
+	s, err := load(t, "name='s'\n[[Tests]]\nid='a'\ntest_name='base'\nnum_nodes='2'\ntime_limit='10m'\n[Tests.cmd_args.decode]\nenforce_eager=''\n[Tests.bench_cmd_args]\nnum_prompts=3\n", testFile)
+	require.NoError(t, err)
+	test := s.Tests[0]
+	n, err := test.Nodes()
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	require.Equal(t, 10*time.Minute, test.Duration())
+	require.Equal(t, []string{"tensor_parallel_size", "enforce_eager"}, test.CmdArgs.Table("decode").Keys())
+	require.False(t, test.CmdArgs.Has("healthcheck"), "a default is never written in")
+	require.Equal(t, "test1.toml:5:1", test.CmdArgs.PosOf("docker_image_url").String())
+	require.True(t, test.BenchArgs.Has("num_prompts"))
+}
+
+func TestInlineTestNeedsOnlyItsTemplate(t *testing.T) {
+	s, err := load(t, "name='s'\n[[Tests]]\nid='a'\ntest_template_name='vllm'\n[Tests.cmd_args]\ndocker_image_url='x'\n[Tests.bench_cmd_args]\nnum_prompts=3\n")
+	require.NoError(t, err)
+	require.Equal(t, "a", s.Tests[0].Name)
+}
+
+// covers: CD-41, CD-45
+func TestMistakesAreReportedTogether(t *testing.T) {
+	_, err := load(t, `name = "s"
+pre_test = "nccl"
+[[Tests]]
+id = "a/../../b"
+test_name = "bsae"
+[[Tests]]
+id = "x"
+test_template_name = "vllm"
+num_node = 2
+[[Tests]]
+id = "x"
+time_limit = "60"
+  [[Tests.dependencies]]
+  type = "start_post_comp"
+  id = "nope"
+`, testFile, testFile)
+	require.EqualError(t, err, `s.toml:2:1: pre_test: hooks are not supported yet
+s.toml:4:1: test id "a/../../b" cannot name a directory
+	hint: use letters, digits and _ . - + = @, not starting with a dot or dash
+s.toml:5:1: no test file is named "bsae"
+	hint: check --tests-dir; did you mean "base"? known: base
+s.toml:9:1: unknown key "num_node"
+	hint: did you mean "num_nodes"?
+s.toml:10:3: test "x" has neither test_name nor test_template_name
+	hint: name a test file with test_name, or write test_template_name = "vllm" here
+s.toml:10:3: test "x": dependencies between tests are not supported yet
+s.toml:10:3: test "x" depends on unknown test "nope"
+	hint: known: a/../../b, x
+s.toml:11:1: test id "x" is taken (s.toml:7:1)
+s.toml:12:1: time_limit "60" is not understood
+	hint: write "30m", "HH:MM:SS" or "D-HH:MM:SS"; "20:00" means 20 hours
+test2.toml:1:1: test name "base" is taken (test1.toml:1:1)`)
+}
+
+// covers: C.2
+func TestLimits(t *testing.T) {
+	for in, want := range map[string]string{
+		"10m": "00:10:00", "90s": "00:01:30", "2d": "2-00:00:00", "1w": "7-00:00:00", "90M": "01:30:00",
+		"20:00": "20:00:00", "1-02:03:04": "1-02:03:04", "0:60:00": "01:00:00",
+	} {
+		d, err := ParseLimit(in)
+		require.NoError(t, err, in)
+		require.Equal(t, want, FormatLimit(d), in)
+	}
+	for _, in := range []string{"60", "5", "1-02", "1-02:03", "", "0m", "99999999w", "-1m"} {
+		_, err := ParseLimit(in)
+		require.Error(t, err, in)
+	}
+}
+
+func TestCloudAIFilesLoad(t *testing.T) {
+	read := func(name string) File {
+		data, err := os.ReadFile(filepath.Join("testdata", "cloudai", name))
+		require.NoError(t, err)
+		return File{Name: name, Data: data}
+	}
+	tests := []File{read("test/vllm.toml")}
+	for name, want := range map[string]int{"vllm.toml": 5, "vllm-heavy.toml": 1} {
+		s, err := Load(read("test_scenario/"+name), tests)
+		require.NoError(t, err)
+		require.Len(t, s.Tests, want)
+	}
+}
+
+func FuzzLimit(f *testing.F) {
+	for _, s := range []string{"10m", "1-02:03:04", "20:00"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		d, err := ParseLimit(s)
+		if err != nil {
+			return
+		}
+		again, err := ParseLimit(FormatLimit(d))
+		require.NoError(t, err)
+		require.Equal(t, d, again)
+	})
+}

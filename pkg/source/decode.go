@@ -1,0 +1,231 @@
+package source
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Unmarshaler is a field type that reads its own value, for values that TOML
+// types do not describe (a time limit, a string or a list). It returns *Error
+// or a collection of them.
+type Unmarshaler interface{ UnmarshalSource(v *Value) error }
+
+// Decode fills the struct that into points at. Fields are named by their toml
+// tag; `toml:"name,required"` complains when the key is absent; a field of type
+// *Table or *Value takes the raw tree. A pointer field stays nil when absent.
+// Like CloudAI it takes numbers and booleans written as strings, but never a
+// number for a string. An unknown key is an error. All complaints are returned
+// together.
+func Decode(t *Table, into any) error {
+	var c Complaints
+	decodeTable(t, reflect.ValueOf(into).Elem(), "", &c)
+	return c.Err()
+}
+
+// Fields lists the toml names of a struct, embedded structs included.
+func Fields(v any) []string {
+	t := reflect.TypeOf(v)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return fieldNames(t)
+}
+
+func fieldNames(t reflect.Type) []string {
+	var names []string
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			names = append(names, fieldNames(f.Type)...)
+			continue
+		}
+		if n, _, _ := strings.Cut(f.Tag.Get("toml"), ","); n != "" && n != "-" {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+func decodeTable(t *Table, dst reflect.Value, path string, c *Complaints) {
+	known := map[string]bool{}
+	decodeFields(t, dst, path, known, c)
+	for _, k := range t.Keys() {
+		if known[k] {
+			continue
+		}
+		names := make([]string, 0, len(known))
+		for n := range known {
+			names = append(names, n)
+		}
+		c.Add(Errorf(t.PosOf(k), "unknown key %q%s", k, within(path)).Hintf("%s", Suggest(k, names)))
+	}
+}
+
+func decodeFields(t *Table, dst reflect.Value, path string, known map[string]bool, c *Complaints) {
+	for i := range dst.NumField() {
+		f := dst.Type().Field(i)
+		if f.Anonymous {
+			decodeFields(t, dst.Field(i), path, known, c)
+			continue
+		}
+		name, opt, _ := strings.Cut(f.Tag.Get("toml"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		known[name] = true
+		v := t.Get(name)
+		if v == nil {
+			if opt == "required" {
+				c.Add(Errorf(t.Pos, "%s is required", join(path, name)))
+			}
+			continue
+		}
+		decodeValue(v, dst.Field(i), join(path, name), c)
+	}
+}
+
+var (
+	tableType       = reflect.TypeFor[*Table]()
+	valueType       = reflect.TypeFor[*Value]()
+	unmarshalerType = reflect.TypeFor[Unmarshaler]()
+)
+
+func decodeValue(v *Value, dst reflect.Value, path string, c *Complaints) {
+	wrong := func(want string) {
+		c.Addf(v.Pos, "%s must be %s, not %s", path, want, describe(v))
+	}
+	switch {
+	case dst.Type() == valueType:
+		dst.Set(reflect.ValueOf(v))
+		return
+	case dst.Type() == tableType:
+		if t, ok := v.Any.(*Table); ok {
+			dst.Set(reflect.ValueOf(t))
+		} else {
+			wrong("a table")
+		}
+		return
+	case dst.Addr().Type().Implements(unmarshalerType):
+		c.Add(dst.Addr().Interface().(Unmarshaler).UnmarshalSource(v))
+		return
+	}
+	switch dst.Kind() {
+	case reflect.Pointer:
+		p := reflect.New(dst.Type().Elem())
+		decodeValue(v, p.Elem(), path, c)
+		dst.Set(p)
+	case reflect.String:
+		if s, ok := v.Any.(string); ok {
+			dst.SetString(s)
+		} else {
+			wrong("a string")
+		}
+	case reflect.Int, reflect.Int64:
+		if n, ok := v.Int(); ok {
+			dst.SetInt(n)
+		} else {
+			wrong("an integer")
+		}
+	case reflect.Float64:
+		if f, ok := v.Float(); ok {
+			dst.SetFloat(f)
+		} else {
+			wrong("a number")
+		}
+	case reflect.Bool:
+		if b, ok := v.Bool(); ok {
+			dst.SetBool(b)
+		} else {
+			wrong("a boolean")
+		}
+	case reflect.Slice:
+		list, ok := v.Any.([]*Value)
+		if !ok {
+			wrong("a list")
+			return
+		}
+		s := reflect.MakeSlice(dst.Type(), len(list), len(list))
+		for i, e := range list {
+			decodeValue(e, s.Index(i), fmt.Sprintf("%s[%d]", path, i), c)
+		}
+		dst.Set(s)
+	case reflect.Struct:
+		if t, ok := v.Any.(*Table); ok {
+			decodeTable(t, dst, path, c)
+		} else {
+			wrong("a table")
+		}
+	default:
+		panic("source: no rule to decode into " + dst.Type().String())
+	}
+}
+
+// Int reads an integer, or a string of digits.
+func (v *Value) Int() (int64, bool) {
+	switch x := v.Any.(type) {
+	case int64:
+		return x, true
+	case string:
+		n, err := strconv.ParseInt(strings.TrimSpace(x), 10, 64)
+		return n, err == nil
+	}
+	return 0, false
+}
+
+// Float reads a number, or a string that spells one.
+func (v *Value) Float() (float64, bool) {
+	switch x := v.Any.(type) {
+	case int64:
+		return float64(x), true
+	case float64:
+		return x, true
+	case string:
+		f, err := strconv.ParseFloat(strings.TrimSpace(x), 64)
+		return f, err == nil
+	}
+	return 0, false
+}
+
+// Bool reads a boolean, 0 or 1, or a string such as "yes" or "false".
+func (v *Value) Bool() (bool, bool) {
+	switch x := v.Any.(type) {
+	case bool:
+		return x, true
+	case int64:
+		return x == 1, x == 0 || x == 1
+	case string:
+		switch strings.ToLower(x) {
+		case "true", "yes", "on", "1", "t", "y":
+			return true, true
+		case "false", "no", "off", "0", "f", "n":
+			return false, true
+		}
+	}
+	return false, false
+}
+
+func describe(v *Value) string {
+	switch x := v.Any.(type) {
+	case string:
+		return fmt.Sprintf("the string %q", x)
+	case []*Value, *Table:
+		return "a " + v.Kind()
+	}
+	return fmt.Sprintf("the %s %v", v.Kind(), v.Any)
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func within(path string) string {
+	if path == "" {
+		return ""
+	}
+	return " in [" + path + "]"
+}

@@ -1,0 +1,62 @@
+package source
+
+import (
+	"sort"
+	"strings"
+)
+
+// Nearest returns the known word within two edits of word, or "". Case and the
+// difference between dash and underscore do not count.
+func Nearest(word string, known []string) string {
+	fold := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "-", "_")) }
+	best, dist := "", 3
+	sorted := append([]string(nil), known...)
+	sort.Strings(sorted)
+	for _, k := range sorted {
+		if d := distance(fold(word), fold(k)); d < dist && d < len(k) {
+			best, dist = k, d
+		}
+	}
+	return best
+}
+
+// Suggest writes the hint for an unknown word: the nearest one and the list. A
+// long list is left out when there is a near word.
+func Suggest(word string, known []string) string {
+	sorted := append([]string(nil), known...)
+	sort.Strings(sorted)
+	hint := "known: " + strings.Join(sorted, ", ")
+	n := Nearest(word, known)
+	switch {
+	case n != "" && len(known) > 10:
+		return "did you mean \"" + n + "\"?"
+	case n != "":
+		return "did you mean \"" + n + "\"? " + hint
+	}
+	return hint
+}
+
+// distance is the number of single-byte insertions, deletions, replacements and
+// swaps of neighbours between a and b.
+func distance(a, b string) int {
+	prev2, prev := []int(nil), make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		cur := make([]int, len(b)+1)
+		cur[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				cur[j] = min(cur[j], prev2[j-2]+1)
+			}
+		}
+		prev2, prev = prev, cur
+	}
+	return prev[len(b)]
+}
