@@ -9,6 +9,7 @@ package scenario
 
 import (
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/config"
@@ -287,3 +288,17 @@ func (t *Test) Nodes() (int, error) {
 
 // Duration returns the time limit, 0 for none.
 func (t *Test) Duration() time.Duration { return time.Duration(t.TimeLimit) }
+
+// Directory is the name of the clone below install_path, as CloudAI spells it.
+func (r GitRepo) Directory() string {
+	name := r.URL[strings.LastIndexByte(r.URL, '/')+1:]
+	return strings.TrimSuffix(name, ".git") + "__" + strings.ReplaceAll(r.Commit, "/", "_")
+}
+
+// MountPoint is where containers see the clone.
+func (r GitRepo) MountPoint() string {
+	if r.MountAs != "" {
+		return r.MountAs
+	}
+	return "/git/" + r.Directory()
+}

@@ -1,0 +1,164 @@
+// Package job is the part of profllm that runs inside an allocation, called from
+// the job's script for what bash does badly: claiming the run, choosing ports,
+// forming a Ray cluster, waiting for readiness, watching roles, stopping them by
+// step id, and writing the sentinel.
+//
+// It starts no role itself; the script does, so that a person can read and rerun
+// it.
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// Job is one run inside its allocation.
+type Job struct {
+	Dir    string              // the run directory
+	Env    func(string) string // of the batch script or the step
+	Stdout io.Writer
+	Stderr io.Writer
+	Now    func() time.Time
+}
+
+func (j *Job) logf(format string, args ...any) {
+	fmt.Fprintf(j.Stdout, "profllm "+j.Now().UTC().Format("15:04:05.000")+" "+format+"\n", args...)
+}
+
+func (j *Job) path(elem ...string) string {
+	return filepath.Join(append([]string{j.Dir}, elem...)...)
+}
+
+// Start claims the run for this job, so that two jobs can never both execute it,
+// and after a requeue puts what the last attempt left aside.
+func (j *Job) Start() error {
+	p, err := run.ReadPlan(j.Dir)
+	if err != nil {
+		return err
+	}
+	id := j.Env("SLURM_JOB_ID")
+	if id == "" {
+		return errors.New("SLURM_JOB_ID is not set: this runs inside a job")
+	}
+	var claim run.Claim
+	switch err := run.ReadJSON(j.path(run.ClaimFile), &claim); {
+	case errors.Is(err, fs.ErrNotExist):
+		f, err := os.OpenFile(j.path(run.ClaimFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if err != nil {
+			return fmt.Errorf("claim the run: %w", err)
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	case claim.JobID != id:
+		return fmt.Errorf("job %s already executes or executed this run (%s); nothing is run twice", claim.JobID, j.path(run.ClaimFile))
+	default:
+		if err := j.setAside(claim.Restarts + 1); err != nil {
+			return err
+		}
+		claim.Restarts++
+	}
+	claim.Schema, claim.JobID, claim.Time = "profllm.claim/1", id, j.Now().UTC()
+	if err := run.WriteJSON(j.path(run.ClaimFile), claim); err != nil {
+		return err
+	}
+	j.logf("job %s runs %s on %s", id, p.RunID, j.Env("SLURM_JOB_NODELIST"))
+	if p.Simulated {
+		return j.linkEngine(p.Binary)
+	}
+	return nil
+}
+
+// setAside moves what an earlier attempt of the same job wrote to attempts/N.
+func (j *Job) setAside(n int) error {
+	dir := j.path("attempts", strconv.Itoa(n))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, name := range []string{run.RawDir, run.LogDir, run.SentinelFile, run.PlacementFile, run.ResultFile} {
+		if err := os.Rename(j.path(name), filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, name := range []string{run.RawDir, run.LogDir} {
+		if err := os.MkdirAll(j.path(name), 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// linkEngine puts the simulated engine first on the script's PATH.
+func (j *Job) linkEngine(binary string) error {
+	if err := os.MkdirAll(j.path("bin"), 0o755); err != nil {
+		return err
+	}
+	for _, name := range []string{"vllm", "ray", "python3"} {
+		link := j.path("bin", name)
+		if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := os.Symlink(binary, link); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Process is a background process of the script: a role's srun.
+type Process struct {
+	Name string
+	PID  int
+}
+
+// ParseProcesses reads name=pid arguments.
+func ParseProcesses(args []string) ([]Process, error) {
+	list := make([]Process, len(args))
+	for i, a := range args {
+		name, pid, _ := strings.Cut(a, "=")
+		n, err := strconv.Atoi(pid)
+		if err != nil || name == "" || n < 2 {
+			return nil, fmt.Errorf("%q is not name=pid", a)
+		}
+		list[i] = Process{name, n}
+	}
+	return list, nil
+}
+
+// alive reports whether a process runs. A zombie, which its shell has not yet
+// waited for, does not.
+func alive(pid int) bool { return run.ProcessStart(pid) != "" }
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// endpoint is the URL of a role inside the allocation.
+func endpoint(p *plan.Plan, place *run.Placement, role *plan.Role, path string) (string, error) {
+	if role.Nodes.Offset >= len(place.Nodes) {
+		return "", fmt.Errorf("role %q starts at node %d of %d", role.Name, role.Nodes.Offset, len(place.Nodes))
+	}
+	port, ok := place.Ports[role.Health.Port]
+	if !ok {
+		return "", fmt.Errorf("role %q: no port %q", role.Name, role.Health.Port)
+	}
+	return fmt.Sprintf("http://%s:%d%s", place.Nodes[role.Nodes.Offset].Addr, port, path), nil
+}

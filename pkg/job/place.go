@@ -1,0 +1,211 @@
+package job
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/hostlist"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/render"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// slotsTried is how many port slots a node looks at; with that many jobs on one
+// node something else is wrong.
+const slotsTried = 16
+
+// Node runs once on each node: it prints one line "node HOST ADDR BUSY…" with
+// the slots in which a planned port of this node is taken. The line travels
+// through srun, because another node may see a shared file late.
+func (j *Job) Node() error {
+	p, err := run.ReadPlan(j.Dir)
+	if err != nil {
+		return err
+	}
+	hosts, err := hostlist.Expand(j.Env("SLURM_JOB_NODELIST"))
+	if err != nil {
+		return err
+	}
+	name := j.Env("SLURMD_NODENAME")
+	index := -1
+	for i, h := range hosts {
+		if h == name {
+			index = i
+		}
+	}
+	if index < 0 {
+		return fmt.Errorf("node %q is not in the allocation %q", name, j.Env("SLURM_JOB_NODELIST"))
+	}
+	addr := j.Env("PROFLLM_NODE_ADDR")
+	if addr == "" {
+		addr = ownAddress(name, hosts)
+	}
+	var busy []string
+	for _, slot := range slots(p, jobNumber(j.Env("SLURM_JOB_ID"))) {
+		if reason := occupied(p, slot, index, j.Env("PROFLLM_NODE_ADDR")); reason != "" {
+			busy = append(busy, strconv.Itoa(slot))
+			fmt.Fprintf(j.Stderr, "profllm: node %s: port slot %d: %s\n", name, slot, reason)
+		}
+	}
+	_, err = fmt.Fprintln(j.Stdout, strings.Join(append([]string{"node", name, addr}, busy...), " "))
+	return err
+}
+
+// slots lists the slots a job may take, the preferred one first.
+func slots(p *plan.Plan, jobID int) []int {
+	var list []int
+	for i := 0; i < plan.Slots && len(list) < slotsTried; i++ {
+		slot := (plan.FirstSlot(jobID) + i) % plan.Slots
+		if plan.UsableSlot(p.Ports, slot) == nil {
+			list = append(list, slot)
+		}
+	}
+	return list
+}
+
+func jobNumber(id string) int {
+	n, _ := strconv.Atoi(strings.TrimFunc(id, func(r rune) bool { return r < '0' || r > '9' }))
+	return n
+}
+
+// occupied says why a slot cannot be used on node index, or "". bind is the
+// address to try, "" for all.
+func occupied(p *plan.Plan, slot, index int, bind string) string {
+	lo, hi := ephemeral()
+	for _, port := range p.Ports {
+		role := p.Role(port.Role)
+		if role == nil || index < role.Nodes.Offset || index >= role.Nodes.End() {
+			continue
+		}
+		for n := port.At(slot); n < port.At(slot)+port.Count; n++ {
+			if n >= lo && n <= hi {
+				return fmt.Sprintf("port %d is in the node's ephemeral range %d-%d", n, lo, hi)
+			}
+			l, err := net.Listen("tcp", net.JoinHostPort(bind, strconv.Itoa(n)))
+			if err != nil {
+				return err.Error()
+			}
+			l.Close()
+		}
+	}
+	return ""
+}
+
+// ephemeral is the range from which the kernel takes ports for outgoing
+// connections.
+func ephemeral() (lo, hi int) {
+	data, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err == nil {
+		if _, err := fmt.Sscan(string(data), &lo, &hi); err == nil {
+			return lo, hi
+		}
+	}
+	return 32768, 60999 // Linux's default
+}
+
+// ownAddress finds the address by which the other nodes reach this one: the one
+// the kernel uses towards another node of the job. Alone, the address of the own
+// name, if it is not a loopback one.
+func ownAddress(name string, hosts []string) string {
+	for _, h := range hosts {
+		if h == name {
+			continue
+		}
+		if c, err := net.Dial("udp", net.JoinHostPort(h, "9")); err == nil { // sends nothing
+			defer c.Close()
+			if a, ok := c.LocalAddr().(*net.UDPAddr); ok && !a.IP.IsLoopback() {
+				return a.IP.String()
+			}
+		}
+	}
+	addrs, _ := net.LookupHost(name)
+	if ifs, err := net.InterfaceAddrs(); err == nil {
+		for _, a := range ifs {
+			if n, ok := a.(*net.IPNet); ok {
+				addrs = append(addrs, n.IP.String())
+			}
+		}
+	}
+	for _, a := range addrs {
+		if ip := net.ParseIP(a); ip != nil && ip.To4() != nil && !ip.IsLoopback() && !ip.IsLinkLocalUnicast() {
+			return a
+		}
+	}
+	return "127.0.0.1"
+}
+
+// Place reads the lines of Node from every node, takes the first slot that is
+// free on all, and writes placement.json and job.env.
+func (j *Job) Place(lines io.Reader) error {
+	p, err := run.ReadPlan(j.Dir)
+	if err != nil {
+		return err
+	}
+	hosts, err := hostlist.Expand(j.Env("SLURM_JOB_NODELIST"))
+	if err != nil {
+		return err
+	}
+	if len(hosts) != p.Job.Nodes {
+		return fmt.Errorf("the allocation has %d nodes (%s), the plan %d", len(hosts), j.Env("SLURM_JOB_NODELIST"), p.Job.Nodes)
+	}
+	addr, busy := map[string]string{}, map[int]bool{}
+	scan := bufio.NewScanner(lines)
+	for scan.Scan() {
+		f := strings.Fields(scan.Text())
+		if len(f) < 3 || f[0] != "node" || net.ParseIP(f[2]) == nil {
+			continue // a site's prolog may print as well
+		}
+		addr[f[1]] = f[2]
+		for _, s := range f[3:] {
+			if n, err := strconv.Atoi(s); err == nil {
+				busy[n] = true
+			}
+		}
+	}
+	if err := scan.Err(); err != nil {
+		return err
+	}
+	place := run.Placement{Schema: "profllm.placement/1", JobID: j.Env("SLURM_JOB_ID"), Slot: -1, Ports: map[string]int{}}
+	for _, h := range hosts {
+		if addr[h] == "" {
+			return fmt.Errorf("node %s did not answer", h)
+		}
+		place.Nodes = append(place.Nodes, run.Node{Host: h, Addr: addr[h]})
+	}
+	tried := slots(p, jobNumber(place.JobID))
+	for _, s := range tried {
+		if !busy[s] {
+			place.Slot = s
+			break
+		}
+	}
+	if place.Slot < 0 {
+		return fmt.Errorf("none of the %d port slots from %d on is free on every node; see stderr of the nodes", len(tried), plan.FirstSlot(jobNumber(place.JobID)))
+	}
+	for _, port := range p.Ports {
+		place.Ports[port.Name] = port.At(place.Slot)
+	}
+	if err := run.WriteJSON(j.path(run.PlacementFile), place); err != nil {
+		return err
+	}
+	return run.WriteFile(j.path("job.env"), []byte(environment(p, &place)), 0o644)
+}
+
+// environment is job.env: what the script's variables mean in this job.
+func environment(p *plan.Plan, place *run.Placement) string {
+	var lines []string
+	for _, r := range p.Roles {
+		lines = append(lines, render.AddrVar(r.Name)+"="+place.Nodes[r.Nodes.Offset].Addr)
+	}
+	for name, n := range place.Ports {
+		lines = append(lines, render.PortVar(name)+"="+strconv.Itoa(n))
+	}
+	sort.Strings(lines)
+	return strings.Join(lines, "\n") + "\n"
+}

@@ -1,0 +1,177 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/profllm/profllm/pkg/hostlist"
+)
+
+// Ray is one rank of a role that spans several nodes on a Ray cluster.
+type Ray struct {
+	Nodes      int
+	Head       string // address of the first node
+	Port       int    // of the head's GCS
+	Timeout    time.Duration
+	HeadArgs   []string // options of `ray start` on the head
+	WorkerArgs []string // and on the workers
+	Command    []string // replaces this process on the head, once all nodes joined
+}
+
+// RunRay forms the cluster. Rank 0 becomes the head and, when Nodes nodes are
+// alive, the server; the other ranks join and stay until Ray ends.
+func (j *Job) RunRay(ctx context.Context, r Ray, environ []string) (int, error) {
+	rank, err := strconv.Atoi(j.Env("SLURM_PROCID"))
+	if err != nil {
+		return 1, fmt.Errorf("SLURM_PROCID: %w", err)
+	}
+	hosts, err := hostlist.Expand(j.Env("SLURM_STEP_NODELIST"))
+	if err != nil {
+		return 1, err
+	}
+	address := net.JoinHostPort(r.Head, strconv.Itoa(r.Port))
+	own := r.Head
+	if rank > 0 {
+		if own = j.Env("PROFLLM_NODE_ADDR"); own == "" {
+			own = ownAddress(j.Env("SLURMD_NODENAME"), hosts)
+		}
+	}
+	// Ray's gRPC would go through an HTTP proxy (PL-G8).
+	environ = append(without(environ, "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "RAY_ADDRESS"),
+		"VLLM_HOST_IP="+own, "RAY_USAGE_STATS_ENABLED=0")
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	j.ray(ctx, environ, "stop", "--force") // leftovers; none is the rule
+	if rank > 0 {
+		return j.rayWorker(ctx, r, own, address, environ)
+	}
+	return j.rayHead(ctx, r, own, address, environ)
+}
+
+func (j *Job) rayHead(ctx context.Context, r Ray, own, address string, environ []string) (int, error) {
+	args := append([]string{"start"}, options(r.HeadArgs, "--head", "--port="+strconv.Itoa(r.Port), "--node-ip-address="+own, "--include-dashboard=false")...)
+	if err := j.ray(ctx, environ, args...); err != nil {
+		return 1, fmt.Errorf("start the Ray head: %w", err)
+	}
+	end := j.Now().Add(r.Timeout)
+	for {
+		out, err := j.rayOutput(ctx, environ, "status", "--address="+address)
+		n := ActiveNodes(out)
+		if err == nil && n >= r.Nodes {
+			j.logf("Ray has %d of %d nodes:\n%s", n, r.Nodes, strings.TrimSpace(out))
+			break
+		}
+		if j.Now().After(end) {
+			return 1, fmt.Errorf("Ray has %d of %d nodes after %s", n, r.Nodes, r.Timeout)
+		}
+		j.logf("Ray has %d of %d nodes", n, r.Nodes)
+		if !sleep(ctx, time.Second) {
+			return 143, ctx.Err()
+		}
+	}
+	path, err := exec.LookPath(r.Command[0])
+	if err != nil {
+		return 127, err
+	}
+	return 126, syscall.Exec(path, r.Command, append(environ, "RAY_ADDRESS="+address))
+}
+
+func (j *Job) rayWorker(ctx context.Context, r Ray, own, address string, environ []string) (int, error) {
+	args := append([]string{"start"}, options(r.WorkerArgs, "--address="+address, "--node-ip-address="+own, "--block")...)
+	end := j.Now().Add(r.Timeout)
+	for {
+		// `ray start` waits long for a head that is not there, so look first.
+		c, err := net.DialTimeout("tcp", address, time.Second)
+		if err == nil {
+			c.Close()
+			err = j.ray(ctx, environ, args...)
+			if err == nil || ctx.Err() != nil {
+				return 0, nil
+			}
+			j.logf("join %s: %v", address, err)
+		}
+		if j.Now().After(end) {
+			return 1, fmt.Errorf("no Ray head at %s after %s: %w", address, r.Timeout, err)
+		}
+		if !sleep(ctx, 500*time.Millisecond) {
+			return 143, ctx.Err()
+		}
+	}
+}
+
+// options puts the user's options behind the defaults that he did not set.
+func options(user []string, defaults ...string) []string {
+	set := map[string]bool{}
+	for _, u := range user {
+		name, _, _ := strings.Cut(u, "=")
+		set[name] = true
+	}
+	var out []string
+	for _, d := range defaults {
+		if name, _, _ := strings.Cut(d, "="); !set[name] {
+			out = append(out, d)
+		}
+	}
+	return append(out, user...)
+}
+
+// ActiveNodes counts the nodes below "Active:" in the output of `ray status`:
+// lines of a count and a node name.
+func ActiveNodes(status string) int {
+	n, in := 0, false
+	for _, line := range strings.Split(status, "\n") {
+		f := strings.Fields(line)
+		switch {
+		case len(f) > 0 && f[0] == "Active:":
+			in = true
+		case len(f) > 0 && strings.HasSuffix(f[0], ":"):
+			in = false
+		case in && len(f) == 2:
+			if c, err := strconv.Atoi(f[0]); err == nil && c > 0 && c < 1<<16 {
+				n += c
+			}
+		}
+	}
+	return n
+}
+
+func (j *Job) ray(ctx context.Context, environ []string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "ray", args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = environ, j.Stdout, j.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 3 * time.Second
+	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+		return fmt.Errorf("ray %s: %w", strings.Join(args, " "), err)
+	}
+	return nil
+}
+
+func (j *Job) rayOutput(ctx context.Context, environ []string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "ray", args...)
+	cmd.Env = environ
+	out, err := cmd.Output()
+	return string(out), err
+}
+
+func without(environ []string, names ...string) []string {
+	var out []string
+next:
+	for _, kv := range environ {
+		for _, n := range names {
+			if strings.HasPrefix(kv, n+"=") {
+				continue next
+			}
+		}
+		out = append(out, kv)
+	}
+	return out
+}

@@ -1,0 +1,85 @@
+package job
+
+import (
+	"context"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// Teardown limits: an engine that has not ended a while after TERM gets KILL.
+const (
+	termWait     = 10 * time.Second
+	killWait     = 5 * time.Second
+	commandLimit = 10 * time.Second
+)
+
+// Stop ends every step of this job, by step id: TERM first, so that engines
+// flush, then KILL. Killing the local srun instead would end the tasks with KILL
+// at once (PL-S34). It keeps the engines' counters before.
+func (j *Job) Stop(ctx context.Context, procs []Process) {
+	running := false
+	for _, p := range procs {
+		running = running || alive(p.PID)
+	}
+	if running {
+		scrape, cancel := context.WithTimeout(ctx, 4*time.Second)
+		j.scrape(scrape, "after")
+		cancel()
+	}
+	j.signalSteps(ctx, "TERM")
+	if !j.gone(ctx, procs, termWait) {
+		j.logf("some steps outlived TERM for %s; sending KILL", termWait)
+		j.signalSteps(ctx, "KILL")
+		j.gone(ctx, procs, killWait)
+	}
+}
+
+func (j *Job) gone(ctx context.Context, procs []Process, limit time.Duration) bool {
+	for end := time.Now().Add(limit); time.Now().Before(end); {
+		left := 0
+		for _, p := range procs {
+			if alive(p.PID) {
+				left++
+			}
+		}
+		if left == 0 {
+			return true
+		}
+		if !sleep(ctx, poll/2) {
+			return false
+		}
+	}
+	return false
+}
+
+func (j *Job) signalSteps(ctx context.Context, signal string) {
+	id := j.Env("SLURM_JOB_ID")
+	out, err := command(ctx, "squeue", "-h", "-s", "-j", id, "-o", "%i|%j")
+	if err != nil {
+		j.logf("list steps: %v", err)
+		return
+	}
+	var ids []string
+	for _, line := range strings.Split(out, "\n") {
+		step, name, _ := strings.Cut(strings.TrimSpace(line), "|")
+		_, number, ok := strings.Cut(step, ".")
+		if !ok || number == "batch" || number == "extern" || name == "" {
+			continue
+		}
+		ids = append(ids, step)
+	}
+	if len(ids) == 0 {
+		return
+	}
+	if _, err := command(ctx, "scancel", append([]string{"--signal=" + signal}, ids...)...); err != nil {
+		j.logf("signal steps: %v", err)
+	}
+}
+
+func command(ctx context.Context, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandLimit)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, name, args...).Output()
+	return string(out), err
+}

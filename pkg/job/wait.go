@@ -1,0 +1,183 @@
+package job
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// poll is the pause between two looks at a role.
+const poll = 200 * time.Millisecond
+
+// tailLines is how much of a dead role's log is shown.
+const tailLines = 30
+
+func (j *Job) load() (*plan.Plan, *run.Placement, error) {
+	p, err := run.ReadPlan(j.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	var place run.Placement
+	return p, &place, run.ReadJSON(j.path(run.PlacementFile), &place)
+}
+
+// Wait returns when every role answers its health check. It fails within one
+// poll of a role's process ending, and when a role's time is over. It then keeps
+// what the engines' counters say, for the difference.
+func (j *Job) Wait(ctx context.Context, procs []Process) error {
+	p, place, err := j.load()
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Timeout: 5 * time.Second}
+	start := j.Now()
+	ready := map[string]bool{}
+	lastSay := start
+	for {
+		for _, proc := range procs {
+			if !alive(proc.PID) {
+				return j.died(proc.Name, "before it was ready")
+			}
+			role := p.Role(proc.Name)
+			if role == nil || ready[role.Name] {
+				continue
+			}
+			url, err := endpoint(p, place, role, role.Health.Path)
+			if err != nil {
+				return err
+			}
+			if get(ctx, client, url, io.Discard) == nil {
+				ready[role.Name] = true
+				j.logf("%s is ready after %.1f s (%s)", role.Name, j.Now().Sub(start).Seconds(), url)
+			} else if limit := time.Duration(role.Timeout); j.Now().Sub(start) > limit {
+				j.showTail(role.Name)
+				return fmt.Errorf("%s did not answer %s within %s", role.Name, url, limit)
+			}
+		}
+		if len(ready) == len(procs) {
+			j.scrape(ctx, "before")
+			return nil
+		}
+		if j.Now().Sub(lastSay) > 15*time.Second {
+			lastSay = j.Now()
+			j.logf("waiting, %d of %d roles ready", len(ready), len(procs))
+		}
+		if !sleep(ctx, poll) {
+			return ctx.Err()
+		}
+	}
+}
+
+// Watch returns nil when the process until has ended, and an error as soon as a
+// role ends before.
+func (j *Job) Watch(ctx context.Context, until int, procs []Process) error {
+	for alive(until) {
+		for _, proc := range procs {
+			if !alive(proc.PID) && alive(until) {
+				// A client fails by itself when its server goes; it has a moment
+				// to say so, and its words and numbers are kept.
+				for i := 0; i < 10 && alive(until); i++ {
+					sleep(ctx, poll)
+				}
+				return j.died(proc.Name, "while a client ran")
+			}
+		}
+		if !sleep(ctx, poll) {
+			return ctx.Err()
+		}
+	}
+	for _, proc := range procs {
+		if !alive(proc.PID) {
+			return j.died(proc.Name, "while a client ran")
+		}
+	}
+	return nil
+}
+
+// died records that a role ended by itself, and shows the end of its logs.
+func (j *Job) died(role, when string) error {
+	f, err := os.OpenFile(j.path("dead.txt"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err == nil {
+		fmt.Fprintln(f, role)
+		err = f.Close()
+	}
+	j.showTail(role)
+	return errors.Join(fmt.Errorf("%s ended %s", role, when), err)
+}
+
+func (j *Job) showTail(role string) {
+	files, _ := filepath.Glob(j.path(run.LogDir, role+"-*.log"))
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+		lines = lines[max(0, len(lines)-tailLines):]
+		fmt.Fprintf(j.Stderr, "--- end of %s\n%s\n---\n", f, strings.Join(lines, "\n"))
+	}
+}
+
+// scrape keeps /metrics of every engine in raw/; an engine without it is no
+// error, the checks that need it will say so.
+func (j *Job) scrape(ctx context.Context, when string) {
+	p, place, err := j.load()
+	if err != nil {
+		return
+	}
+	client := &http.Client{Timeout: 3 * time.Second}
+	for i := range p.Roles {
+		role := &p.Roles[i]
+		if !role.Engine {
+			continue
+		}
+		url, err := endpoint(p, place, role, "/metrics")
+		if err != nil {
+			continue
+		}
+		var body bytes.Buffer
+		if err := get(ctx, client, url, &body); err != nil {
+			j.logf("no metrics of %s: %v", role.Name, err)
+			continue
+		}
+		if err := run.WriteFile(j.path(run.RawDir, MetricsFile(role.Name, when)), body.Bytes(), 0o644); err != nil {
+			j.logf("keep metrics of %s: %v", role.Name, err)
+		}
+	}
+}
+
+// MetricsFile is the name below raw/ of a role's counters, before or after the
+// clients ran.
+func MetricsFile(role, when string) string { return "metrics-" + role + "-" + when + ".prom" }
+
+// maxBody bounds what is read from a server.
+const maxBody = 64 << 20
+
+func get(ctx context.Context, client *http.Client, url string, into io.Writer) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if _, err := io.Copy(into, io.LimitReader(res.Body, maxBody)); err != nil {
+		return err
+	}
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, res.Status)
+	}
+	return nil
+}

@@ -1,0 +1,365 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/hostlist"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// A Workload turns one test into the service that is measured.
+type Workload interface {
+	Serve(Cluster) (Service, error)
+}
+
+// A Client is a command that measures a service, once every role is ready.
+type Client interface {
+	Command(Target) (Step, error)
+}
+
+// A Launcher rewrites a step to run inside a container runtime. It is called
+// once for each step whose Container is set.
+type Launcher interface {
+	Wrap(Step, Container) (Step, error)
+}
+
+// Cluster is what a workload may know of the place it will run at.
+type Cluster struct {
+	Nodes       int   // of the allocation
+	GPUsPerNode int   // 0: not known
+	VisibleGPUs []int // from CUDA_VISIBLE_DEVICES, nil if not set
+}
+
+// Service is what a workload answers.
+type Service struct {
+	Roles         []Role
+	Ports         []Port
+	Image         string
+	Model         string
+	Endpoint      Endpoint // where clients send requests
+	EndpointRole  string   // the role that answers there
+	ClientHost    string   // overrides the address of that role, "" for none
+	ClientNodes   Slice    // where clients run
+	Disaggregated bool
+	Config        map[string]any // role → engine arguments
+}
+
+// Target is what a client measures.
+type Target struct {
+	Host  Word // address, without scheme
+	Port  Word
+	Model string
+	Nodes Slice  // where the client runs
+	Dir   string // where it writes, absolute
+}
+
+// Container is what a launcher needs to know.
+type Container struct {
+	Image     string
+	Mounts    []string // SRC:DST
+	MountHome bool
+	Binary    string // profllm itself, which must be visible inside
+}
+
+// Input is everything a plan is made from. The same Input gives the same bytes.
+type Input struct {
+	System    *config.System
+	Scenario  string
+	Test      scenario.Test
+	Iteration int
+
+	Workload     Workload
+	Clients      []Client
+	Launcher     Launcher
+	LauncherName string
+
+	RunID     string
+	Version   string
+	Created   time.Time
+	Dir       string // absolute
+	Binary    string // absolute
+	WorkDir   string // what relative paths of the site file are relative to
+	Simulated bool
+	Expect    Expect
+	Client    string
+	Benchmark map[string]any
+}
+
+// Make plans one run. Every complaint is returned, with positions.
+func Make(in Input) (*Plan, error) {
+	var c source.Complaints
+	p := &Plan{
+		Schema: Schema, RunID: in.RunID, Version: in.Version, Created: in.Created.UTC(),
+		Scenario: in.Scenario, Test: in.Test.ID, Name: in.Test.Name, Iteration: in.Iteration,
+		Workload: in.Test.Template, Dir: in.Dir, Binary: in.Binary, Simulated: in.Simulated,
+		Launcher: in.LauncherName, Prologue: in.System.Prologue, Expect: in.Expect,
+	}
+	c.Add(p.allocate(in))
+	visible, err := p.environment(in)
+	c.Add(err)
+	service, err := in.Workload.Serve(Cluster{Nodes: p.Job.Nodes, GPUsPerNode: in.System.GPUsPerNode, VisibleGPUs: visible})
+	c.Add(err)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
+	p.Config = Config{Model: service.Model, Client: in.Client, Server: service.Config, Benchmark: in.Benchmark}
+	p.Expect.Disaggregated = service.Disaggregated
+	for _, r := range p.Roles {
+		p.Expect.GPUs += len(r.GPUs) * r.Nodes.Count
+	}
+	host := Word{Addr(service.EndpointRole)}
+	if service.ClientHost != "" {
+		host = Text(service.ClientHost)
+	}
+	for _, client := range in.Clients {
+		step, err := client.Command(Target{
+			Host: host, Port: Word{PortNumber(service.Endpoint.Port)}, Model: service.Model,
+			Nodes: service.ClientNodes, Dir: path.Join(p.Dir, "raw"),
+		})
+		c.Add(err)
+		p.Clients = append(p.Clients, step)
+	}
+	c.Add(p.check(in))
+	if c.Err() == nil {
+		c.Add(p.launch(in))
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	return p, nil
+}
+
+// allocate fills Job: what the scheduler is asked for.
+func (p *Plan) allocate(in Input) error {
+	var c source.Complaints
+	t, sys := &in.Test, in.System
+	nodes, err := t.Nodes()
+	c.Add(err)
+	var list []string
+	excluded := map[string]bool{}
+	for _, item := range t.ExcludeNodes {
+		hosts, err := hostlist.Expand(item)
+		if err != nil {
+			c.Addf(t.Pos, "exclude_nodes: %v", err)
+		}
+		for _, h := range hosts {
+			excluded[h] = true
+		}
+	}
+	seen := map[string]bool{}
+	for _, item := range t.NodeLists {
+		if strings.Count(item, ":") > 0 {
+			c.Addf(t.Pos, "nodes: %q: node groups are not supported yet", item)
+			continue
+		}
+		hosts, err := hostlist.Expand(item)
+		if err != nil {
+			c.Addf(t.Pos, "nodes: %v", err)
+		}
+		for _, h := range hosts {
+			if !excluded[h] && !seen[h] {
+				seen[h] = true
+				list = append(list, h)
+			}
+		}
+	}
+	if len(t.NodeLists) > 0 {
+		nodes = len(list)
+		if nodes == 0 {
+			c.Addf(t.Pos, "nodes %q leaves no node after exclude_nodes %q", t.NodeLists, t.ExcludeNodes)
+		}
+	}
+	first := func(values ...string) string {
+		for _, v := range values {
+			if v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	p.Job = Job{
+		Name: t.Name + "." + p.RunID, Comment: "profllm:" + p.RunID, Nodes: nodes, NodeList: list,
+		Partition: first(t.Slurm.Partition, sys.DefaultPartition), Account: first(t.Slurm.Account, sys.Account),
+		QOS: first(t.Slurm.QOS, sys.QOS), Reservation: first(t.Slurm.Reservation, sys.Reservation),
+		Constraint: first(t.Slurm.Constraint, sys.Constraint), Distribution: sys.Distribution,
+		Exclusive: t.Slurm.Exclusive, NTasksPerNode: sys.NTasksPerNode,
+		TimeLimit: Seconds(t.Duration()), Grace: Seconds(grace(t.Duration())),
+		SbatchArgs: append(append([]string(nil), sys.ExtraSbatchArgs...), t.Slurm.SbatchArgs...),
+		SrunArgs:   append(append(append([]string(nil), sys.ExtraSrunArgs...), t.ExtraSrunArgs...), t.Slurm.SrunArgs...),
+	}
+	if len(list) == 0 {
+		p.Job.Exclude = t.ExcludeNodes
+	}
+	if sys.GPUDirectives() {
+		p.Job.GPUsPerNode = sys.GPUsPerNode
+	}
+	p.Notes = append(p.Notes, sys.Warnings...)
+	return c.Err()
+}
+
+// grace is how long before the limit a job is told to end. Slurm may send the
+// signal up to 60 s early (sbatch(1), --signal), so a short job gets less.
+func grace(limit time.Duration) time.Duration {
+	return min(90*time.Second, limit/4).Truncate(time.Second)
+}
+
+// environment merges the site's and the test's variables: the site's places
+// stay, the test's values win. CUDA_VISIBLE_DEVICES is taken out, because Slurm
+// replaces it in every step; the steps set their own.
+func (p *Plan) environment(in Input) (visible []int, err error) {
+	var c source.Complaints
+	merged := source.Merge(in.System.GlobalEnvVars, in.Test.Env)
+	for _, name := range merged.Keys() {
+		v := merged.Get(name)
+		if !validName(name) {
+			c.Addf(v.Pos, "%q cannot name an environment variable", name)
+			continue
+		}
+		word, err := envWord(name, v)
+		c.Add(err)
+		if s, ok := word.Literal(); ok && err == nil {
+			if name == "CUDA_VISIBLE_DEVICES" {
+				if strings.TrimSpace(s) == "" {
+					continue
+				}
+				if visible, err = ParseGPUs(s); err != nil {
+					c.Addf(v.Pos, "CUDA_VISIBLE_DEVICES: %v", err)
+				}
+				continue
+			}
+			if strings.Contains(s, "$(") || strings.Contains(s, "${") || strings.Contains(s, "`") {
+				p.Notes = append(p.Notes, fmt.Sprintf("%s: %s is passed as it stands; CloudAI would let the shell expand it (write { shell = %q } for that)", v.Pos, name, s))
+			}
+		}
+		p.Env = append(p.Env, Var{Name: name, Value: word})
+	}
+	return visible, c.Err()
+}
+
+// envWord reads a value: a string, { env = … }, { file = … } or { shell = … }.
+func envWord(name string, v *source.Value) (Word, error) {
+	switch x := v.Any.(type) {
+	case string:
+		return Text(x), nil
+	case *source.Table:
+		var ref struct {
+			Env   string `toml:"env"`
+			File  string `toml:"file"`
+			Shell string `toml:"shell"`
+		}
+		if x.Has("default") {
+			return envWord(name, x.Get("default"))
+		}
+		if err := source.Decode(x, &ref); err != nil {
+			return nil, err
+		}
+		if len(x.Keys()) != 1 {
+			return nil, source.Errorf(v.Pos, "%s: write exactly one of env, file, shell", name)
+		}
+		if ref.Env != "" && !validName(ref.Env) {
+			return nil, source.Errorf(v.Pos, "%s: %q cannot name an environment variable", name, ref.Env)
+		}
+		return Word{{Env: ref.Env, File: ref.File, Shell: ref.Shell}}, nil
+	case []*source.Value:
+		return nil, source.Errorf(v.Pos, "%s is a list: sweeps are not supported yet", name)
+	}
+	return nil, source.Errorf(v.Pos, "%s must be a string, not the %s %v", name, v.Kind(), v.Plain()).Hintf("write %s = \"%v\"", name, v.Plain())
+}
+
+func validName(s string) bool {
+	for i, r := range s {
+		if r != '_' && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// check refuses a plan that cannot work, with the numbers.
+func (p *Plan) check(in Input) error {
+	var c source.Complaints
+	pos, perNode := in.Test.Pos, in.System.GPUsPerNode
+	type use struct{ node, gpu int }
+	taken := map[use]string{}
+	for _, r := range p.Roles {
+		if r.Nodes.Count < 1 || r.Nodes.Offset < 0 || r.Nodes.End() > p.Job.Nodes {
+			c.Addf(pos, "role %q needs nodes %s, the job has %d", r.Name, r.Nodes, p.Job.Nodes)
+			continue
+		}
+		if world := max(r.TP, 1) * max(r.PP, 1) * max(r.DP, 1); r.Engine && world > len(r.GPUs)*r.Nodes.Count {
+			c.Add(source.Errorf(pos, "role %q needs %d GPUs (TP %d x PP %d x DP %d), but has %d (%d nodes x %d)", r.Name,
+				world, max(r.TP, 1), max(r.PP, 1), max(r.DP, 1), len(r.GPUs)*r.Nodes.Count, r.Nodes.Count, len(r.GPUs)).
+				Hintf("lower tensor_parallel_size, or give the role more GPUs or nodes"))
+		}
+		for _, gpu := range r.GPUs {
+			if perNode > 0 && gpu >= perNode {
+				c.Addf(pos, "role %q uses GPU %d, but a node has %d (0-%d)", r.Name, gpu, perNode, perNode-1)
+			}
+			for node := r.Nodes.Offset; node < r.Nodes.End(); node++ {
+				if other := taken[use{node, gpu}]; other != "" {
+					c.Add(source.Errorf(pos, "roles %q and %q both use GPU %d of node %d", other, r.Name, gpu, node).
+						Hintf("give them different gpu_ids, or more nodes"))
+				}
+				taken[use{node, gpu}] = r.Name
+			}
+		}
+	}
+	if err := checkPorts(p.Ports); err != nil {
+		c.Addf(pos, "%v", err)
+	}
+	return c.Err()
+}
+
+// launch puts every containerised step into its container.
+func (p *Plan) launch(in Input) error {
+	abs := func(s string) string {
+		if path.IsAbs(s) {
+			return s
+		}
+		return path.Join(in.WorkDir, s)
+	}
+	install := abs(in.System.InstallPath)
+	hf := in.System.HFHomePath
+	if hf == "" {
+		hf = path.Join(install, "huggingface")
+	}
+	repos := append([]scenario.GitRepo(nil), in.Test.GitRepos...)
+	if in.Test.ProxyRepo != nil {
+		repos = append(repos, *in.Test.ProxyRepo)
+	}
+	p.Mounts = append([]string{p.Dir + ":/cloudai_run_results", install + ":/cloudai_install", p.Dir + ":" + p.Dir}, in.Test.Mounts...)
+	for _, r := range repos {
+		p.Mounts = append(p.Mounts, path.Join(install, r.Directory())+":"+r.MountPoint())
+	}
+	p.Mounts = append(p.Mounts, abs(hf)+":/root/.cache/huggingface")
+	if strings.HasPrefix(p.Image, ".") { // a path to pyxis only if it is absolute (NVIDIA/pyxis#127)
+		p.Image = abs(p.Image)
+	}
+	box := Container{Image: p.Image, Mounts: p.Mounts, MountHome: in.System.ContainerMountHome, Binary: p.Binary}
+	var errs []error
+	wrap := func(s *Step) {
+		if !s.Container {
+			return
+		}
+		wrapped, err := in.Launcher.Wrap(*s, box)
+		if err != nil {
+			errs = append(errs, source.Errorf(in.Test.Pos, "launcher %s: %v", in.LauncherName, err))
+			return
+		}
+		*s = wrapped
+	}
+	for i := range p.Roles {
+		wrap(&p.Roles[i].Step)
+	}
+	for i := range p.Clients {
+		wrap(&p.Clients[i])
+	}
+	return errors.Join(errs...)
+}

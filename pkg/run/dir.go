@@ -1,0 +1,246 @@
+// Package run is the life of a run between its plan and its result: the run
+// directory, crash-safe submission, and what is known of the job's state.
+//
+// Whatever happens is a file in the run directory, written whole or not at all,
+// so a command that is killed at any instruction loses nothing and the next one
+// goes on. The package starts no process itself; a Scheduler does.
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/profllm/profllm/pkg/plan"
+)
+
+// Files of a run directory. The names of CloudAI are kept where it has one.
+const (
+	PlanFile      = "plan.json"
+	ScriptFile    = "job.sh"
+	IntentFile    = "intent.json"
+	SubmitFile    = "submit.json"
+	StateFile     = "state.json"
+	ClaimFile     = "claim.json"
+	PlacementFile = "placement.json"
+	SentinelFile  = "finish.json"
+	ResultFile    = "result.json"
+	RawDir        = "raw"
+	LogDir        = "logs"
+
+	scenarioFile = "scenario.json"
+)
+
+// Intent says that a submission may have happened. It is on disk before sbatch
+// starts.
+type Intent struct {
+	Schema  string    `json:"schema"` // profllm.intent/1
+	RunID   string    `json:"run_id"`
+	JobName string    `json:"job_name"`
+	Time    time.Time `json:"time"`
+	Attempt int       `json:"attempt"` // from 1
+}
+
+// Submission says what the scheduler answered.
+type Submission struct {
+	Schema  string    `json:"schema"` // profllm.submit/1
+	RunID   string    `json:"run_id"`
+	JobID   string    `json:"job_id,omitempty"`
+	Time    time.Time `json:"time"`
+	Adopted bool      `json:"adopted,omitempty"` // found by its name after a lost answer
+	Refused string    `json:"refused,omitempty"` // the scheduler's reason; no job exists
+	Cleared []string  `json:"cleared,omitempty"` // inherited variables that sbatch would have obeyed
+}
+
+// Claim names the one job that executes a run.
+type Claim struct {
+	Schema   string    `json:"schema"` // profllm.claim/1
+	JobID    string    `json:"job_id"`
+	Restarts int       `json:"restarts,omitempty"`
+	Time     time.Time `json:"time"`
+}
+
+// Placement is what became of the plan inside the allocation.
+type Placement struct {
+	Schema string         `json:"schema"` // profllm.placement/1
+	JobID  string         `json:"job_id"`
+	Nodes  []Node         `json:"nodes"` // in allocation order
+	Slot   int            `json:"slot"`
+	Ports  map[string]int `json:"ports"`
+}
+
+// Node is one host of the allocation.
+type Node struct {
+	Host string `json:"host"`
+	Addr string `json:"addr"`
+}
+
+// Sentinel is the last thing a job writes.
+type Sentinel struct {
+	Schema string    `json:"schema"` // profllm.finish/1
+	JobID  string    `json:"job_id"`
+	Time   time.Time `json:"time"`
+	Code   int       `json:"code"` // of the job
+	Phases []Phase   `json:"phases"`
+	Dead   []string  `json:"dead,omitempty"` // roles that ended before they were stopped
+}
+
+// Phase is one thing the script did. Code is its exit code, or -1 when it was
+// ended because a role had died.
+type Phase struct {
+	Name string `json:"name"`
+	Code int    `json:"code"`
+}
+
+// Scenario is scenario.json: what was submitted together.
+type Scenario struct {
+	Schema     string    `json:"schema"` // profllm.scenario/1
+	Name       string    `json:"name"`
+	Digest     string    `json:"digest"` // of the definition files
+	Created    time.Time `json:"created"`
+	Runs       []string  `json:"runs"` // directories below this one
+	Host       string    `json:"host"` // of the command that submits
+	PID        int       `json:"pid"`
+	ProcessAge string    `json:"process_start"` // tells a PID from its reuse
+}
+
+// WriteJSON replaces a file as a whole: temp, fsync, rename.
+func WriteJSON(path string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return WriteFile(path, append(data, '\n'), 0o644)
+}
+
+// WriteFile replaces a file as a whole.
+func WriteFile(path string, data []byte, mode fs.FileMode) error {
+	return renameio.WriteFile(path, data, mode)
+}
+
+// ReadJSON reads a file into v. A missing file is fs.ErrNotExist.
+func ReadJSON(path string, v any) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
+
+// ReadPlan reads the plan of a run directory.
+func ReadPlan(dir string) (*plan.Plan, error) {
+	data, err := os.ReadFile(filepath.Join(dir, PlanFile))
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan.Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, PlanFile), err)
+	}
+	return p, nil
+}
+
+// Find lists the run directories at or below the given paths, sorted: those
+// that hold a plan, and CloudAI's, which hold test-run.toml or vllm-bench.json.
+// attempts/ below a run is not a run.
+func Find(paths ...string) ([]string, error) {
+	seen := map[string]bool{}
+	var dirs []string
+	for _, root := range paths {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if d.IsDir() {
+				if strings.Contains(d.Name(), ".partial-") {
+					return fs.SkipDir
+				}
+				return nil
+			}
+			dir := filepath.Dir(path)
+			switch d.Name() {
+			case PlanFile, "test-run.toml", "vllm-bench.json":
+				if filepath.Base(dir) != RawDir && !seen[dir] {
+					seen[dir] = true
+					dirs = append(dirs, dir)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	sort.Strings(dirs)
+	return dirs, nil
+}
+
+// Create makes the directory of a scenario with everything that can be known
+// before submission, all or nothing: it is built under another name and renamed.
+// An existing directory is fs.ErrExist.
+func Create(root string, s Scenario, plans []*plan.Plan, scripts [][]byte) (err error) {
+	if _, err := os.Lstat(root); err == nil {
+		return fmt.Errorf("create %s: %w", root, fs.ErrExist)
+	}
+	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
+		return err
+	}
+	temp := fmt.Sprintf("%s.partial-%s-%d", root, s.Host, s.PID)
+	if err := os.Mkdir(temp, 0o755); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(temp)
+		}
+	}()
+	for i, p := range plans {
+		rel, err := filepath.Rel(root, p.Dir)
+		if err != nil {
+			return err
+		}
+		s.Runs = append(s.Runs, rel)
+		dir := filepath.Join(temp, rel)
+		if err := Fill(dir, p, scripts[i]); err != nil {
+			return err
+		}
+	}
+	if err := WriteJSON(filepath.Join(temp, scenarioFile), s); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, root); err != nil {
+		if errors.Is(err, fs.ErrExist) || strings.Contains(err.Error(), "not empty") {
+			return fmt.Errorf("create %s: %w", root, fs.ErrExist)
+		}
+		return err
+	}
+	return nil
+}
+
+// Fill makes one run directory.
+func Fill(dir string, p *plan.Plan, script []byte) error {
+	for _, sub := range []string{RawDir, LogDir} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			return err
+		}
+	}
+	data, err := p.Encode()
+	if err != nil {
+		return err
+	}
+	if err := WriteFile(filepath.Join(dir, PlanFile), data, 0o644); err != nil {
+		return err
+	}
+	return WriteFile(filepath.Join(dir, ScriptFile), script, 0o755)
+}

@@ -1,0 +1,231 @@
+// Package local runs the very script that Slurm would run, on this machine: each
+// node is an address of the loopback network (127.0.1.1, 127.0.1.2, …), and
+// srun, squeue and scancel are stand-ins found first on PATH.
+//
+// It is what a rehearsal uses. It allocates nothing: no queue, no GPUs, no limits.
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// Programs are the names under which profllm acts as a stand-in, see Main.
+var Programs = []string{"srun", "squeue", "scancel"}
+
+// jobProgram is the name under which profllm watches over one local job.
+const jobProgram = "profllm-local-job"
+
+// Local implements run.Scheduler.
+type Local struct {
+	base    string // state of all local jobs
+	binary  string // profllm
+	environ []string
+	now     func() time.Time
+}
+
+// New keeps the state of local jobs below base.
+func New(base, binary string, environ []string, now func() time.Time) *Local {
+	l := &Local{base: base, binary: binary, now: now}
+	for _, kv := range environ {
+		if !strings.HasPrefix(kv, "SLURM") {
+			l.environ = append(l.environ, kv)
+		}
+	}
+	return l
+}
+
+// record is <base>/<id>/job.json.
+type record struct {
+	State string    `json:"state"` // of run.State
+	Code  int       `json:"code"`
+	PID   int       `json:"pid"`
+	Age   string    `json:"process_start"`
+	Start time.Time `json:"start"`
+	End   time.Time `json:"end"`
+}
+
+// Submit implements run.Scheduler: it starts the script under a process of its
+// own that outlives this one. The job id is that process' PID.
+func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, error) {
+	p, err := run.ReadPlan(r.Dir)
+	if err != nil {
+		return run.Submission{}, &run.RefusedError{Reason: err.Error()}
+	}
+	temp, err := os.MkdirTemp(l.base, "new-")
+	if err != nil {
+		return run.Submission{}, &run.RefusedError{Reason: err.Error()}
+	}
+	bin := filepath.Join(temp, "bin")
+	for _, dir := range []string{bin, filepath.Join(temp, "steps")} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return run.Submission{}, &run.RefusedError{Reason: err.Error()}
+		}
+	}
+	for _, name := range append([]string{jobProgram}, Programs...) {
+		if err := os.Symlink(l.binary, filepath.Join(bin, name)); err != nil {
+			return run.Submission{}, &run.RefusedError{Reason: err.Error()}
+		}
+	}
+	job, err := json.Marshal(localJob{Dir: r.Dir, Script: r.Script, Name: r.Name, Nodes: p.Job.Nodes, GPUs: p.Job.GPUsPerNode, State: temp})
+	if err != nil {
+		return run.Submission{}, err
+	}
+	cmd := exec.Command(filepath.Join(bin, jobProgram), string(job))
+	cmd.Env = append(l.environ, "PATH="+bin+":"+lookup(l.environ, "PATH"))
+	cmd.Dir = r.Dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return run.Submission{}, &run.RefusedError{Reason: err.Error()}
+	}
+	id := strconv.Itoa(cmd.Process.Pid)
+	rec := record{State: run.Running, PID: cmd.Process.Pid, Age: run.ProcessStart(cmd.Process.Pid), Start: l.now().UTC()}
+	go cmd.Wait() // reap it, should it end while we live
+	// The job may have finished already and written its own record beside.
+	return run.Submission{JobID: id}, l.register(id, temp, rec)
+}
+
+func (l *Local) register(id, temp string, rec record) error {
+	link := filepath.Join(l.base, id)
+	os.Remove(link) // of an earlier process with this PID
+	if err := os.Symlink(temp, link); err != nil {
+		return err
+	}
+	return run.WriteJSON(filepath.Join(temp, "started.json"), rec)
+}
+
+// States implements run.Scheduler.
+func (l *Local) States(_ context.Context, ids []string) (map[string]run.State, error) {
+	out := map[string]run.State{}
+	for _, id := range ids {
+		st := run.State{Schema: "profllm.state/1", JobID: id, State: run.Unknown, Source: "local", At: l.now().UTC()}
+		var started, ended record
+		dir := filepath.Join(l.base, id)
+		switch {
+		case run.ReadJSON(filepath.Join(dir, "ended.json"), &ended) == nil:
+			st.State, st.ExitCode, st.Elapsed = ended.State, fmt.Sprintf("%d:0", ended.Code), ended.End.Sub(ended.Start).Seconds()
+			st.Start, st.End = ended.Start.Format(time.RFC3339), ended.End.Format(time.RFC3339)
+		case run.ReadJSON(filepath.Join(dir, "started.json"), &started) != nil:
+			st.Reason = "no record of this job"
+		case run.ProcessStart(started.PID) == started.Age:
+			st.State = run.Running
+		default:
+			st.State, st.Note = run.Failed, "killed"
+		}
+		out[id] = st
+	}
+	return out, nil
+}
+
+// Cancel implements run.Scheduler: TERM, as Slurm sends it to everything.
+func (l *Local) Cancel(_ context.Context, id string) error {
+	pid, err := strconv.Atoi(id)
+	if err != nil {
+		return fmt.Errorf("cancel %q: %w", id, err)
+	}
+	return syscall.Kill(pid, syscall.SIGTERM)
+}
+
+// localJob is what the watching process is told.
+type localJob struct {
+	Dir, Script, Name, State string
+	Nodes, GPUs              int
+}
+
+// NodeName is the name, and the address, of node i.
+func NodeName(i int) string { return fmt.Sprintf("127.0.1.%d", i+1) }
+
+// watch runs the script to its end and records it. TERM is passed to the script
+// and to every step; what is left after the kill wait gets KILL.
+func watch(ctx context.Context, arg string, environ []string) int {
+	var j localJob
+	if err := json.Unmarshal([]byte(arg), &j); err != nil {
+		fmt.Fprintln(os.Stderr, "profllm local job:", err)
+		return 1
+	}
+	rec := record{PID: os.Getpid(), Start: time.Now().UTC()}
+	code := runScript(ctx, j, environ)
+	for _, s := range steps(j.State) {
+		s.signal(syscall.SIGKILL)
+	}
+	rec.End, rec.Code, rec.State = time.Now().UTC(), code, run.Succeeded
+	switch {
+	case ctx.Err() != nil:
+		rec.State = run.Cancelled
+	case code != 0:
+		rec.State = run.Failed
+	}
+	if err := run.WriteJSON(filepath.Join(j.State, "ended.json"), rec); err != nil {
+		fmt.Fprintln(os.Stderr, "profllm local job:", err)
+	}
+	return code
+}
+
+// killWait is Slurm's KillWait in small: between TERM and KILL of a cancelled job.
+const killWait = 10 * time.Second
+
+func runScript(ctx context.Context, j localJob, environ []string) int {
+	stdout, err := os.OpenFile(filepath.Join(j.Dir, "stdout.txt"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return 1
+	}
+	defer stdout.Close()
+	stderr, err := os.OpenFile(filepath.Join(j.Dir, "stderr.txt"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return 1
+	}
+	defer stderr.Close()
+	hosts := make([]string, j.Nodes)
+	for i := range hosts {
+		hosts[i] = NodeName(i)
+	}
+	cmd := exec.CommandContext(ctx, "bash", j.Script)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = j.Dir, stdout, stderr
+	cmd.Env = append(environ, "SLURM_JOB_ID="+strconv.Itoa(os.Getpid()), "SLURM_JOB_NAME="+j.Name,
+		"SLURM_JOB_NODELIST="+strings.Join(hosts, ","), fmt.Sprintf("SLURM_JOB_NUM_NODES=%d", j.Nodes),
+		"PROFLLM_LOCAL_JOB="+j.State, fmt.Sprintf("PROFLLM_LOCAL_GPUS=%d", j.GPUs))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error {
+		for _, s := range steps(j.State) {
+			s.signal(syscall.SIGTERM)
+		}
+		return cmd.Process.Signal(syscall.SIGTERM)
+	}
+	cmd.WaitDelay = killWait
+	err = cmd.Run()
+	if cmd.ProcessState == nil {
+		fmt.Fprintln(stderr, "profllm local job:", err)
+		return 1
+	}
+	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // helpers that the script left in its group
+	if code := cmd.ProcessState.ExitCode(); code >= 0 {
+		return code
+	}
+	return 1
+}
+
+func lookup(environ []string, name string) string {
+	for i := len(environ) - 1; i >= 0; i-- {
+		if v, ok := strings.CutPrefix(environ[i], name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// planGPUs lists the ids that Slurm would show to a step.
+func planGPUs(n string) string {
+	count, _ := strconv.Atoi(n)
+	return plan.FormatGPUs(plan.CountGPUs(count))
+}

@@ -1,0 +1,238 @@
+// Package slurm is the Scheduler that talks to Slurm through its own programs:
+// sbatch, squeue, sacct, scancel, sinfo, scontrol.
+//
+// Every call has a time limit; a program that hangs makes a state unknown, never
+// "gone". Nothing is parsed that was not asked for in a fixed format.
+package slurm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"sort"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// CommandLimit bounds every Slurm command: a controller that refuses takes 9 s,
+// one that hangs MessageTimeout (10 s).
+const CommandLimit = 20 * time.Second
+
+// SubmitLimit bounds sbatch, which a site's plugins may delay.
+const SubmitLimit = 60 * time.Second
+
+// Slurm implements run.Scheduler and run.Finder. Its zero value works with the
+// given environment empty; use New.
+type Slurm struct {
+	env     []string
+	cleared []string
+	now     func() time.Time
+}
+
+// New prepares the environment of Slurm's programs: variables that would change
+// what sbatch does are taken out (PL-S28, PL-S30) and named in each submission.
+func New(environ []string, now func() time.Time) *Slurm {
+	s := &Slurm{now: now}
+	for _, kv := range environ {
+		name, _, _ := strings.Cut(kv, "=")
+		foreign := strings.HasPrefix(name, "SBATCH_") || strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "SLURMD_") ||
+			strings.HasPrefix(name, "SQUEUE_") || strings.HasPrefix(name, "SACCT_") || strings.HasPrefix(name, "SCANCEL_") || strings.HasPrefix(name, "SINFO_")
+		if foreign && name != "SLURM_CONF" {
+			s.cleared = append(s.cleared, name)
+			continue
+		}
+		s.env = append(s.env, kv)
+	}
+	sort.Strings(s.cleared)
+	return s
+}
+
+// CommandError is a Slurm program that failed, ready to be tried by hand.
+type CommandError struct {
+	Argv   []string
+	Stderr string
+	Err    error
+}
+
+func (e *CommandError) Error() string {
+	s := strings.Join(e.Argv, " ") + ": " + e.Err.Error()
+	if e.Stderr != "" {
+		s += ": " + strings.TrimSpace(e.Stderr)
+	}
+	return s
+}
+
+func (e *CommandError) Unwrap() error { return e.Err }
+
+func (s *Slurm) command(ctx context.Context, limit time.Duration, argv ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = s.env
+	// A group of its own: a ^C at the terminal must not kill sbatch while it
+	// submits; the time limit ends the whole group.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		err = fmt.Errorf("no answer in %s: %w", limit, ctx.Err())
+	}
+	if err != nil {
+		return stdout.String(), &CommandError{Argv: argv, Stderr: stderr.String(), Err: err}
+	}
+	return stdout.String(), nil
+}
+
+// parsable is what `sbatch --parsable` prints: an id, on federations with the
+// cluster. A site's plugins may print lines before it.
+var parsable = regexp.MustCompile(`^(\d+)(?:;\S+)?$`)
+
+// refusals are answers after which certainly no job exists (texts of sbatch,
+// 21.08 to 26.05). Anything else leaves the question open.
+var refusals = []string{
+	"Batch job submission failed: Invalid", "Batch job submission failed: Requested node configuration is not available",
+	"Batch job submission failed: Job violates accounting/QOS policy", "Batch job submission failed: Requested time limit is invalid",
+	"Batch job submission failed: User's group not permitted", "Batch job submission failed: More processors requested",
+	"Batch job submission failed: Node count specification invalid", "Batch job submission failed: Required partition not available",
+	"Batch job submission failed: Requested partition configuration not available now", "Batch job submission failed: Access/permission denied",
+	"Batch job submission failed: Unspecified error", "invalid partition specified", "Invalid generic resource", "unrecognized option",
+	"Invalid --", "invalid time specification", "Unable to open file", "Batch script", "Could not establish a configuration source",
+	"connect failure", "Connection refused", "Rate limit exceeded", "Requested reservation is invalid",
+}
+
+// Submit implements run.Scheduler. The name and the comment stand on the command
+// line, because sacct keeps that and not the #SBATCH lines.
+func (s *Slurm) Submit(ctx context.Context, r run.Request) (run.Submission, error) {
+	sub := run.Submission{Cleared: s.cleared}
+	out, err := s.command(ctx, SubmitLimit, "sbatch", "--parsable", "--job-name="+r.Name, "--comment="+r.Comment, "--chdir="+r.Dir, r.Script)
+	if err != nil {
+		var ce *CommandError
+		if errors.Is(err, exec.ErrNotFound) {
+			return sub, &run.RefusedError{Reason: "sbatch is not installed here"}
+		}
+		if errors.As(err, &ce) {
+			for _, text := range refusals {
+				if strings.Contains(ce.Stderr, text) {
+					return sub, &run.RefusedError{Reason: strings.TrimSpace(ce.Stderr)}
+				}
+			}
+		}
+		return sub, err
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	m := parsable.FindStringSubmatch(strings.TrimSpace(lines[len(lines)-1]))
+	if m == nil {
+		return sub, fmt.Errorf("sbatch answered %q, which holds no job id", strings.TrimSpace(out))
+	}
+	sub.JobID = m[1]
+	return sub, nil
+}
+
+// FindJob implements run.Finder.
+func (s *Slurm) FindJob(ctx context.Context, name string, since time.Time) (string, bool, error) {
+	out, queueErr := s.command(ctx, CommandLimit, "squeue", "-h", "-a", "-t", "all", "--name="+name, "-o", squeueFormat)
+	jobs := parseSqueue(out, s.now())
+	// An hour of slack: the controller's clock may differ from ours.
+	start := since.Add(-time.Hour).Local().Format("2006-01-02T15:04:05")
+	out, acctErr := s.command(ctx, CommandLimit, "sacct", "-n", "-P", "-X", "-S", start, "--name="+name, "-o", sacctFormat)
+	jobs = append(jobs, parseSacct(out, s.now())...)
+	for _, j := range jobs {
+		if j.name == name && !j.refused() {
+			return j.JobID, true, nil
+		}
+	}
+	// squeue alone can say that a job does not exist only while jobs stay listed
+	// (MinJobAge); an interrupted submission is looked up soon, so it suffices.
+	if queueErr != nil {
+		return "", false, errors.Join(queueErr, acctErr)
+	}
+	return "", false, nil
+}
+
+// States implements run.Scheduler with one squeue and at most one sacct.
+func (s *Slurm) States(ctx context.Context, ids []string) (map[string]run.State, error) {
+	out := make(map[string]run.State, len(ids))
+	if len(ids) == 0 {
+		return out, nil
+	}
+	list := strings.Join(ids, ",")
+	text, queueErr := s.command(ctx, CommandLimit, "squeue", "-h", "-a", "-t", "all", "-j", list, "-o", squeueFormat)
+	queue := byID(parseSqueue(text, s.now()))
+	ask := false
+	for _, id := range ids {
+		if j := queue[id]; j == nil || j.Final() {
+			ask = true
+		}
+	}
+	var acct map[string]*job
+	var acctErr error
+	if ask {
+		text, acctErr = s.command(ctx, CommandLimit, "sacct", "-n", "-P", "-X", "-j", list, "-o", sacctFormat)
+		acct = byID(parseSacct(text, s.now()))
+	}
+	for _, id := range ids {
+		if st, ok := merge(queue[id], acct[id]); ok {
+			out[id] = st
+			continue
+		}
+		st := run.State{JobID: id, State: run.Unknown, Source: "squeue", At: s.now(), Reason: "neither squeue nor sacct knows the job"}
+		if err := errors.Join(ignoreUnknownID(queueErr), acctErr); err != nil {
+			st.Reason = strings.ReplaceAll(err.Error(), "\n", "; ")
+		}
+		out[id] = st
+	}
+	return out, nil
+}
+
+// ignoreUnknownID drops squeue's complaint about a single id that it no longer
+// lists, which is no failure.
+func ignoreUnknownID(err error) error {
+	var ce *CommandError
+	if errors.As(err, &ce) && strings.Contains(ce.Stderr, "Invalid job id specified") {
+		return nil
+	}
+	return err
+}
+
+func byID(jobs []job) map[string]*job {
+	m := make(map[string]*job, len(jobs))
+	for i := range jobs {
+		m[jobs[i].JobID] = &jobs[i]
+	}
+	return m
+}
+
+// Cancel implements run.Scheduler. scancel says nothing about an unknown id, so
+// the caller looks at the state afterwards.
+func (s *Slurm) Cancel(ctx context.Context, id string) error {
+	_, err := s.command(ctx, CommandLimit, "scancel", id)
+	return err
+}
+
+// TestOnly asks Slurm what it would do with a script. It uses up a job id.
+func (s *Slurm) TestOnly(ctx context.Context, script string) (string, error) {
+	out, err := s.command(ctx, CommandLimit, "sbatch", "--test-only", script)
+	var ce *CommandError
+	if errors.As(err, &ce) {
+		return "", err
+	}
+	return strings.TrimSpace(out), nil
+}
+
+// Describe asks for what config.FromSlurm reads.
+func (s *Slurm) Describe(ctx context.Context) (sinfo, scontrol string, err error) {
+	if sinfo, err = s.command(ctx, CommandLimit, "sinfo", "-h", "-o", "%P|%G|%D|%N"); err != nil {
+		return "", "", err
+	}
+	scontrol, err = s.command(ctx, CommandLimit, "scontrol", "show", "config")
+	return sinfo, scontrol, err
+}
