@@ -10,6 +10,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/bench/gsm8k"
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
+	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/launcher/bare"
 	"github.com/profllm/profllm/pkg/launcher/pyxis"
@@ -147,4 +148,15 @@ func launcherName(t scenario.Test, sys *config.System, o Options) string {
 		return "pyxis"
 	}
 	return "bare"
+}
+
+// Benches read what load clients left in a run directory: ours in raw/ and
+// logs/, CloudAI's beside.
+var Benches = []collect.Parser{
+	vllmserve.Parser{File: "raw/vllm-bench.json", Log: "logs/bench-0.log"}, vllmserve.Parser{},
+}
+
+// Evals read the accuracy, likewise.
+var Evals = []collect.Parser{
+	gsm8k.Parser{File: "raw/vllm-gsm8k.json", Log: "logs/eval-0.log"}, gsm8k.Parser{},
 }

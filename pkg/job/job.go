@@ -88,7 +88,7 @@ func (j *Job) setAside(n int) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, name := range []string{run.RawDir, run.LogDir, run.SentinelFile, run.PlacementFile, run.ResultFile} {
+	for _, name := range []string{run.RawDir, run.LogDir, run.SentinelFile, run.PlacementFile, run.ResultFile, eventFile} {
 		if err := os.Rename(j.path(name), filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

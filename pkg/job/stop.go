@@ -27,6 +27,9 @@ func (j *Job) Stop(ctx context.Context, procs []Process) {
 		j.scrape(scrape, "after")
 		cancel()
 	}
+	if err := j.event(Event{Event: Stopping}); err != nil {
+		j.logf("%v", err)
+	}
 	j.signalSteps(ctx, "TERM")
 	if !j.gone(ctx, procs, termWait) {
 		j.logf("some steps outlived TERM for %s; sending KILL", termWait)

@@ -58,15 +58,18 @@ func (j *Job) Wait(ctx context.Context, procs []Process) error {
 			}
 			if get(ctx, client, url, io.Discard) == nil {
 				ready[role.Name] = true
+				if err := j.event(Event{Event: RoleReady, Role: role.Name}); err != nil {
+					return err
+				}
 				j.logf("%s is ready after %.1f s (%s)", role.Name, j.Now().Sub(start).Seconds(), url)
 			} else if limit := time.Duration(role.Timeout); j.Now().Sub(start) > limit {
 				j.showTail(role.Name)
-				return fmt.Errorf("%s did not answer %s within %s", role.Name, url, limit)
+				return errors.Join(j.event(Event{Event: NotReady, Role: role.Name}), fmt.Errorf("%s did not answer %s within %s", role.Name, url, limit))
 			}
 		}
 		if len(ready) == len(procs) {
 			j.scrape(ctx, "before")
-			return nil
+			return j.event(Event{Event: AllReady})
 		}
 		if j.Now().Sub(lastSay) > 15*time.Second {
 			lastSay = j.Now()
@@ -106,11 +109,7 @@ func (j *Job) Watch(ctx context.Context, until int, procs []Process) error {
 
 // died records that a role ended by itself, and shows the end of its logs.
 func (j *Job) died(role, when string) error {
-	f, err := os.OpenFile(j.path("dead.txt"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err == nil {
-		fmt.Fprintln(f, role)
-		err = f.Close()
-	}
+	err := j.event(Event{Event: RoleDied, Role: role, Text: when})
 	j.showTail(role)
 	return errors.Join(fmt.Errorf("%s ended %s", role, when), err)
 }

@@ -302,3 +302,32 @@ func (r GitRepo) MountPoint() string {
 	}
 	return "/git/" + r.Directory()
 }
+
+// Kind says what a definition file is: "system" if it has the key scheduler,
+// "scenario" if it has Tests, else "test".
+func Kind(f File) (string, error) {
+	t, err := source.Parse(f.Name, f.Data)
+	switch {
+	case err != nil:
+		return "", err
+	case t.Has("scheduler"):
+		return "system", nil
+	case t.Has("Tests"):
+		return "scenario", nil
+	}
+	return "test", nil
+}
+
+// LoadTest checks a test file on its own.
+func LoadTest(f File) (*Test, error) {
+	var c source.Complaints
+	t, err := source.Parse(f.Name, f.Data)
+	if err != nil {
+		return nil, err
+	}
+	checkDefinition(t, &c)
+	test := Test{Pos: t.Pos}
+	c.Add(source.Decode(t, &test.definition))
+	test.unsupported(t, &c)
+	return &test, c.Err()
+}

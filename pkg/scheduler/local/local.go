@@ -229,3 +229,22 @@ func planGPUs(n string) string {
 	count, _ := strconv.Atoi(n)
 	return plan.FormatGPUs(plan.CountGPUs(count))
 }
+
+// Wait returns the state of a job once it has ended. When ctx ends first, the
+// job is cancelled and waited for.
+func (l *Local) Wait(ctx context.Context, id string) (run.State, error) {
+	cancelled := false
+	for {
+		states, err := l.States(ctx, []string{id})
+		if err != nil || states[id].Final() {
+			return states[id], err
+		}
+		if ctx.Err() != nil && !cancelled {
+			cancelled = true
+			if err := l.Cancel(ctx, id); err != nil {
+				return states[id], err
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}

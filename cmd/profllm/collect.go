@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/collect"
+	"github.com/profllm/profllm/pkg/failure"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+type collectCmd struct {
+	Paths   []string `arg:"" help:"Run or scenario directories, or folders of them."`
+	Output  string   `enum:"text,json" default:"text" help:"text or json."`
+	Offline bool     `help:"Do not ask Slurm; use what is on disk."`
+}
+
+func (c collectCmd) Run(a *app) error {
+	dirs, err := a.runDirs(c.Paths)
+	if err != nil {
+		return err
+	}
+	if len(dirs) == 0 {
+		return fail(exitUsage, fmt.Errorf("no runs below %v", c.Paths))
+	}
+	states := map[string]run.State{}
+	if !c.Offline {
+		subs, err := a.jobs(dirs, 0)
+		if err == nil {
+			states, err = a.states(a.slurm(), dirs, subs)
+		}
+		if err != nil {
+			a.logf("note: Slurm was not asked: %v", err)
+		}
+	}
+	return a.report(dirs, states, c.Output)
+}
+
+func collector() (*collect.Collector, error) {
+	causes, err := failure.Builtin()
+	if err != nil {
+		return nil, err
+	}
+	return &collect.Collector{Version: version(), Bench: catalog.Benches, Eval: catalog.Evals, Causes: causes}, nil
+}
+
+// report collects runs, prints them, and answers for the worst.
+func (a *app) report(dirs []string, states map[string]run.State, format string) error {
+	col, err := collector()
+	if err != nil {
+		return err
+	}
+	var rows []row
+	failed, invalid := 0, 0
+	for _, dir := range dirs {
+		st, ok := states[dir]
+		if !ok {
+			ok = run.ReadJSON(filepath.Join(dir, run.StateFile), &st) == nil
+		}
+		var known *run.State
+		if ok {
+			known = &st
+		}
+		r, err := col.Write(dir, known)
+		if err != nil {
+			a.logf("%s: %v", relative(dir), err)
+			failed++
+			continue
+		}
+		rows = append(rows, row{Dir: dir, Result: r})
+		switch {
+		case r.Status == result.Unknown:
+		case ok && st.Final() && st.State != run.Succeeded && r.Results.CompletedRequests == nil, r.Status == result.Failed:
+			failed++
+		case !r.Validity.Valid:
+			invalid++
+		}
+	}
+	if err := a.printResults(rows, format); err != nil {
+		return err
+	}
+	switch {
+	case failed > 0:
+		return exit(exitJobFailed)
+	case invalid > 0:
+		return exit(exitInvalid)
+	}
+	return nil
+}

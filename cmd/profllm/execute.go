@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/profllm/profllm/pkg/load"
+	"github.com/profllm/profllm/pkg/scheduler/local"
+	"github.com/profllm/profllm/pkg/sim"
+)
+
+// Exit codes, see docs/reference/exit-codes.md.
+const (
+	exitOK          = 0
+	exitInternal    = 1
+	exitUsage       = 2
+	exitDefinition  = 3   // a definition file is wrong, or no plan can work
+	exitNotSubmit   = 4   // a job was not submitted
+	exitJobFailed   = 5   // a job failed
+	exitInvalid     = 6   // a result is invalid
+	exitInterrupted = 130 // by a signal
+)
+
+// exitError carries the exit code of an error that was or will be printed once.
+type exitError struct {
+	code int
+	err  error // nil: already said
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func fail(code int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{code, err}
+}
+
+// app is what every verb is given.
+type app struct {
+	ctx            context.Context
+	environ        []string
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	now            func() time.Time
+}
+
+func (a *app) env(name string) string {
+	for i := len(a.environ) - 1; i >= 0; i-- {
+		if v, ok := strings.CutPrefix(a.environ[i], name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+func (a *app) logf(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
+
+// executable is this program as the nodes will call it, links followed: a
+// stand-in started as "srun" must pass on the real name.
+func executable() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(path)
+}
+
+type cli struct {
+	Slurm    slurmCmd    `cmd:"" help:"Plan, submit and follow jobs on a Slurm cluster."`
+	Collect  collectCmd  `cmd:"" help:"Read what runs left behind, judge it and write result.json."`
+	Rehearse rehearseCmd `cmd:"" help:"Run the real plan and script with a simulated engine."`
+	Verify   verifyCmd   `cmd:"" help:"Check definition files."`
+	Init     initCmd     `cmd:"" help:"Write a system file from what Slurm says."`
+	Bench    benchCmd    `cmd:"" help:"Measure a running server."`
+	Proxy    proxyCmd    `cmd:"" help:"Serve prefill and decode instances as one endpoint."`
+	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of a file."`
+	Sim      simCmd      `cmd:"" help:"Act as vllm, ray or the GSM8K script, simulated."`
+	Job      jobCmd      `cmd:"" hidden:"" help:"Used by job scripts inside an allocation."`
+	Version  versionCmd  `cmd:"" help:"Print the version."`
+}
+
+func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) {
+	return kong.New(c, kong.Name("profllm"),
+		kong.Description("Plans, runs, collects and judges LLM serving benchmarks on Slurm."),
+		kong.Writers(a.stdout, a.stderr), kong.Exit(exit), kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+}
+
+// execute is the program: argv[0] may be the name of a stand-in.
+func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{ctx: ctx, environ: environ, stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now}
+	name := filepath.Base(argv[0])
+	switch name {
+	case "vllm", "ray", "python3":
+		return a.simulate(append([]string{name}, argv[1:]...))
+	}
+	if code, ok := local.Main(ctx, name, argv[1:], environ, stdout, stderr); ok {
+		return code
+	}
+	var c cli
+	helped := -1
+	parser, err := newParser(a, &c, func(code int) { helped = code })
+	if err != nil {
+		fmt.Fprintln(stderr, "profllm:", err)
+		return exitInternal
+	}
+	kctx, err := parser.Parse(argv[1:])
+	if helped >= 0 {
+		return exitOK
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "profllm: %v\n\thint: profllm --help\n", err)
+		return exitUsage
+	}
+	return a.code(kctx.Run(a))
+}
+
+// code prints an error once and says how the program ends.
+func (a *app) code(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	var e *exitError
+	code := exitInternal
+	if errors.As(err, &e) {
+		code = e.code
+	}
+	if a.ctx.Err() != nil {
+		code = exitInterrupted
+	}
+	if msg := err.Error(); msg != "" {
+		fmt.Fprintln(a.stderr, msg)
+	}
+	return code
+}
+
+// version comes from the build: a tag, or the revision.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "unknown"
+	}
+	return info.Main.Version
+}
+
+type versionCmd struct{}
+
+func (versionCmd) Run(a *app) error {
+	_, err := fmt.Fprintln(a.stdout, version())
+	return err
+}
+
+type simCmd struct {
+	Args []string `arg:"" passthrough:"" help:"vllm, ray or python3, and its arguments."`
+}
+
+func (c simCmd) Run(a *app) error {
+	return exit(a.simulate(c.Args))
+}
+
+// exit turns the code of a part that prints for itself into an error.
+func exit(code int) error {
+	if code == 0 {
+		return nil
+	}
+	return &exitError{code: code}
+}
+
+func (a *app) simulate(args []string) int {
+	binary, err := executable()
+	if err != nil {
+		return a.code(err)
+	}
+	return sim.Main(a.ctx, sim.Process{
+		Args: args, Env: a.env, Environ: a.environ, Stdout: a.stdout, Stderr: a.stderr, Executable: binary,
+		Bench: func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+			o, err := load.ParseArgs(args)
+			if err != nil {
+				fmt.Fprintln(stderr, err)
+				return exitUsage
+			}
+			return a.code(measure(ctx, o, stdout, stderr))
+		},
+		Proxy: func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+			return a.code(serveProxy(ctx, args, stderr))
+		},
+	})
+}
+
+type benchCmd struct {
+	Serve benchServeCmd `cmd:"" help:"Load an OpenAI-compatible server; flags and result keys of vllm bench serve."`
+}
+
+type benchServeCmd struct {
+	load.Options
+}
+
+func (c benchServeCmd) Run(a *app) error { return measure(a.ctx, c.Options, a.stdout, a.stderr) }
+
+func measure(ctx context.Context, o load.Options, stdout, stderr io.Writer) error {
+	_, err := load.Run(ctx, o, time.Now, stdout, stderr)
+	switch {
+	case errors.Is(err, load.ErrNoneCompleted):
+		return fail(exitInvalid, err)
+	case errors.Is(err, load.ErrInterrupted):
+		return fail(exitInterrupted, err)
+	}
+	return err
+}
+
+type proxyCmd struct {
+	Args []string `arg:"" optional:"" passthrough:"" help:"--host --port --prefill URL... --decode URL..."`
+}
+
+func (c proxyCmd) Run(a *app) error { return serveProxy(a.ctx, c.Args, a.stderr) }

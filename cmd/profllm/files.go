@@ -1,0 +1,268 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/profllm/profllm/conf"
+	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/render"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/scheduler/slurm"
+	"github.com/profllm/profllm/scenarios"
+	"github.com/profllm/profllm/templates"
+)
+
+// siteFlags say where the cluster is described.
+type siteFlags struct {
+	System    string `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without one, Slurm is asked."`
+	OutputDir string `placeholder:"DIR" help:"Parent of the result directories; default: the system's output_path."`
+}
+
+// planFlags are what makes a plan.
+type planFlags struct {
+	siteFlags
+	TestsDir  string `placeholder:"DIR" type:"existingdir" help:"Folder of test files; default: tests, test or ../test beside the scenario."`
+	Launcher  string `enum:",pyxis,bare" default:"" help:"Replaces every launcher: pyxis or bare."`
+	Templates string `placeholder:"DIR" type:"existingdir" help:"Folder of templates that replace or extend the built-in ones."`
+	Time      string `placeholder:"RFC3339" help:"Use this time instead of now: it names the directory and the run ids."`
+}
+
+// planned is a scenario, ready to print or to submit.
+type planned struct {
+	Name    string
+	Digest  string
+	Root    string
+	Created time.Time
+	Plans   []*plan.Plan
+	Scripts [][]byte
+}
+
+// plan reads the definitions, plans every run and renders its script.
+func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
+	s, files, err := loadScenario(file, f.TestsDir)
+	if err != nil {
+		return nil, fail(exitDefinition, err)
+	}
+	sys, err := a.system(f.System, simulate)
+	if err != nil {
+		return nil, err
+	}
+	o := catalog.Options{Version: version(), Created: a.now(), Simulated: simulate, Launcher: f.Launcher}
+	if f.Time != "" {
+		if o.Created, err = time.Parse(time.RFC3339, f.Time); err != nil {
+			return nil, fail(exitUsage, fmt.Errorf("--time: %w", err))
+		}
+	}
+	if o.WorkDir, err = os.Getwd(); err != nil {
+		return nil, err
+	}
+	if o.Output, err = filepath.Abs(first(f.OutputDir, sys.OutputPath)); err != nil {
+		return nil, err
+	}
+	if o.Binary = sys.Binary; o.Binary == "" {
+		if o.Binary, err = executable(); err != nil {
+			return nil, err
+		}
+	}
+	p := &planned{Name: s.Name, Digest: digest(files), Root: catalog.Root(s, o), Created: o.Created}
+	if p.Plans, err = catalog.Plans(s, sys, o); err != nil {
+		return nil, fail(exitDefinition, err)
+	}
+	layers := []fs.FS{templates.FS}
+	if f.Templates != "" {
+		layers = append([]fs.FS{os.DirFS(f.Templates)}, layers...)
+	}
+	for _, run := range p.Plans {
+		script, err := render.Script(run, layers...)
+		if err != nil {
+			return nil, fail(exitDefinition, fmt.Errorf("test %s: %w", run.Test, err))
+		}
+		p.Scripts = append(p.Scripts, script)
+		for _, note := range run.Notes {
+			a.logf("note: %s", note)
+		}
+	}
+	return p, nil
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// loadScenario reads a scenario and its test files. The name "demo" that is no
+// file is the built-in one.
+func loadScenario(file, testsDir string) (*scenario.Scenario, []scenario.File, error) {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) && file == scenarios.Demo {
+		data, err = fs.ReadFile(scenarios.FS, scenarios.Demo+".toml")
+		file = "scenarios/" + scenarios.Demo + ".toml"
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	top := scenario.File{Name: file, Data: data}
+	if testsDir == "" {
+		for _, dir := range []string{"tests", "test", "../test"} {
+			dir = filepath.Join(filepath.Dir(file), dir)
+			if st, err := os.Stat(dir); err == nil && st.IsDir() {
+				testsDir = dir
+				break
+			}
+		}
+	}
+	var tests []scenario.File
+	if testsDir != "" {
+		if tests, err = readTOML(testsDir); err != nil {
+			return nil, nil, err
+		}
+	}
+	s, err := scenario.Load(top, tests)
+	return s, append(tests, top), err
+}
+
+func readTOML(dir string) ([]scenario.File, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.toml"))
+	if err != nil {
+		return nil, err
+	}
+	files := make([]scenario.File, len(names))
+	for i, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		files[i] = scenario.File{Name: name, Data: data}
+	}
+	return files, nil
+}
+
+// system reads the system file, or asks Slurm. A rehearsal falls back to the
+// built-in site of simulated nodes.
+func (a *app) system(file string, simulate bool) (*config.System, error) {
+	if file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fail(exitUsage, err)
+		}
+		sys, err := config.Parse(file, data)
+		return sys, fail(exitDefinition, err)
+	}
+	if simulate {
+		sys, err := config.Parse("conf/local.toml", conf.Local)
+		return sys, fail(exitDefinition, err)
+	}
+	sys, err := a.askSlurm()
+	if err != nil {
+		return nil, fail(exitUsage, fmt.Errorf("no system file, and Slurm does not answer: %w\n\thint: give --system FILE; on a login node, profllm init writes one", err))
+	}
+	return sys, nil
+}
+
+func (a *app) slurm() *slurm.Slurm { return slurm.New(a.environ, a.now) }
+
+func (a *app) askSlurm() (*config.System, error) {
+	sinfo, scontrol, err := a.slurm().Describe(a.ctx)
+	if err != nil {
+		return nil, err
+	}
+	return config.FromSlurm(sinfo, scontrol)
+}
+
+type initCmd struct {
+	File string `arg:"" optional:"" help:"Where to write; default: standard output."`
+}
+
+func (c initCmd) Run(a *app) error {
+	sys, err := a.askSlurm()
+	if err != nil {
+		return fail(exitUsage, fmt.Errorf("ask Slurm: %w", err))
+	}
+	if c.File == "" {
+		_, err := fmt.Fprint(a.stdout, sys.TOML())
+		return err
+	}
+	f, err := os.OpenFile(c.File, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	_, err = f.WriteString(sys.TOML())
+	return errors.Join(err, f.Close())
+}
+
+type verifyCmd struct {
+	siteFlags
+	TestsDir string   `placeholder:"DIR" type:"existingdir" help:"Folder of test files; default: tests, test or ../test beside each scenario."`
+	Files    []string `arg:"" help:"System, test and scenario files."`
+}
+
+// Run checks each file by its kind: a system file has the key scheduler, a
+// scenario [[Tests]], and everything else is a test. With --system, scenarios are
+// planned as well.
+func (c verifyCmd) Run(a *app) error {
+	bad := 0
+	for _, name := range c.Files {
+		kind, err := c.check(a, name)
+		if err != nil {
+			bad++
+			fmt.Fprintf(a.stdout, "bad  %-8s %s\n", kind, name)
+			a.logf("%v", err)
+			continue
+		}
+		fmt.Fprintf(a.stdout, "ok   %-8s %s\n", kind, name)
+	}
+	if bad > 0 {
+		return fail(exitDefinition, fmt.Errorf("%d of %d files are bad", bad, len(c.Files)))
+	}
+	return nil
+}
+
+func (c verifyCmd) check(a *app, name string) (kind string, err error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return "file", err
+	}
+	file := scenario.File{Name: name, Data: data}
+	switch kind, err = scenario.Kind(file); {
+	case err != nil:
+		return "file", err
+	case kind == "system":
+		_, err = config.Parse(name, data)
+	case kind == "test":
+		_, err = scenario.LoadTest(file)
+	case c.System != "":
+		_, err = a.plan(name, planFlags{siteFlags: c.siteFlags, TestsDir: c.TestsDir}, false)
+	default:
+		_, _, err = loadScenario(name, c.TestsDir)
+	}
+	return kind, err
+}
+
+// isRunDir reports whether a path holds a plan.
+func isRunDir(path string) bool {
+	_, err := os.Stat(filepath.Join(path, "plan.json"))
+	return err == nil
+}
+
+func relative(path string) string {
+	wd, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if rel, err := filepath.Rel(wd, path); err == nil && !strings.HasPrefix(rel, "../../..") {
+		return rel
+	}
+	return path
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+type jobCmd struct {
+	Start  jobStartCmd  `cmd:"" help:"Claim the run for this job."`
+	Node   jobNodeCmd   `cmd:"" help:"Print this node's address and its busy port slots."`
+	Env    jobEnvCmd    `cmd:"" help:"Choose a port slot; write placement.json and job.env."`
+	Ray    jobRayCmd    `cmd:"" help:"Form a Ray cluster over the step's nodes, then become the server."`
+	Wait   jobWaitCmd   `cmd:"" help:"Wait until every role is ready."`
+	Watch  jobWatchCmd  `cmd:"" help:"Wait for a client, and fail as soon as a role ends."`
+	Stop   jobStopCmd   `cmd:"" help:"Stop every step of this job."`
+	Finish jobFinishCmd `cmd:"" help:"Write the sentinel and judge the run."`
+}
+
+type runFlag struct {
+	Dir string `name:"run" required:"" type:"existingdir" help:"The run directory."`
+}
+
+func (f runFlag) job(a *app) *job.Job {
+	return &job.Job{Dir: f.Dir, Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
+}
+
+// said labels an error of a job part, whose reader looks at stderr.txt.
+func said(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("profllm job %s: %w", what, err)
+}
+
+type jobStartCmd struct{ runFlag }
+
+func (c jobStartCmd) Run(a *app) error { return said("start", c.job(a).Start()) }
+
+type jobNodeCmd struct{ runFlag }
+
+func (c jobNodeCmd) Run(a *app) error { return said("node", c.job(a).Node()) }
+
+type jobEnvCmd struct{ runFlag }
+
+func (c jobEnvCmd) Run(a *app) error { return said("env", c.job(a).Place(a.stdin)) }
+
+type jobWaitCmd struct {
+	runFlag
+	Roles []string `arg:"" help:"name=pid of each role's srun."`
+}
+
+func (c jobWaitCmd) Run(a *app) error {
+	procs, err := job.ParseProcesses(c.Roles)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	return said("wait", c.job(a).Wait(a.ctx, procs))
+}
+
+type jobWatchCmd struct {
+	runFlag
+	Until int      `required:"" help:"PID of the client's srun."`
+	Roles []string `arg:"" help:"name=pid of each role's srun."`
+}
+
+func (c jobWatchCmd) Run(a *app) error {
+	procs, err := job.ParseProcesses(c.Roles)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	return said("watch", c.job(a).Watch(a.ctx, c.Until, procs))
+}
+
+type jobStopCmd struct {
+	runFlag
+	Roles []string `arg:"" optional:"" help:"name=pid of each role's srun."`
+}
+
+func (c jobStopCmd) Run(a *app) error {
+	procs, err := job.ParseProcesses(c.Roles)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	c.job(a).Stop(a.ctx, procs)
+	return nil
+}
+
+type jobFinishCmd struct {
+	runFlag
+	Code   int      `required:"" help:"Exit code of the script so far."`
+	Phases []string `arg:"" optional:"" help:"name=code of each phase."`
+}
+
+// Run writes the sentinel, judges the run and exits with what the job shall exit
+// with: the script's own failure, a failed phase, or an invalid result.
+func (c jobFinishCmd) Run(a *app) error {
+	phases, err := job.ParsePhases(c.Phases)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	j := c.job(a)
+	if _, err := j.Finish(c.Code, phases); err != nil {
+		return said("finish", err)
+	}
+	code, why := c.Code, ""
+	col, err := collector()
+	if err != nil {
+		return err
+	}
+	r, err := col.Write(c.Dir, nil)
+	switch {
+	case err != nil:
+		a.logf("profllm job finish: %v", err)
+		code, why = max(code, exitInternal), "no result could be written"
+	case code == 0 && failedPhase(phases):
+		code, why = exitJobFailed, "a phase failed"
+	case code == 0 && !r.Validity.Valid:
+		code, why = exitInvalid, "the result is invalid"
+	}
+	if r != nil {
+		for _, line := range notes(row{Dir: c.Dir, Result: r}) {
+			a.logf("%s", line)
+		}
+	}
+	if code == c.Code {
+		return exit(code)
+	}
+	a.logf("profllm: the job exits with %d: %s", code, why)
+	_, err = j.Finish(code, phases)
+	return errors.Join(exit(code), err)
+}
+
+func failedPhase(phases []run.Phase) bool {
+	for _, p := range phases {
+		if p.Code != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+type jobRayCmd struct {
+	Nodes     int           `required:"" help:"Nodes of the cluster."`
+	Head      string        `required:"" help:"Address of the first node."`
+	Port      int           `required:"" help:"Port of the head's GCS."`
+	Timeout   time.Duration `default:"5m" help:"For the cluster to form."`
+	HeadArg   []string      `sep:"none" help:"Option of ray start on the head."`
+	WorkerArg []string      `sep:"none" help:"Option of ray start on the workers."`
+	Command   []string      `arg:"" passthrough:"" help:"-- and the server's command."`
+}
+
+func (c jobRayCmd) Run(a *app) error {
+	command := c.Command
+	if len(command) > 0 && command[0] == "--" {
+		command = command[1:]
+	}
+	if len(command) == 0 {
+		return fail(exitUsage, errors.New("profllm job ray: no command"))
+	}
+	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
+	code, err := j.RunRay(a.ctx, job.Ray{
+		Nodes: c.Nodes, Head: c.Head, Port: c.Port, Timeout: c.Timeout, HeadArgs: c.HeadArg, WorkerArgs: c.WorkerArg, Command: command,
+	}, a.environ)
+	if err != nil {
+		return fail(code, said("ray", err))
+	}
+	return exit(code)
+}

@@ -1,0 +1,17 @@
+package main
+
+import (
+	"github.com/profllm/profllm/pkg/result"
+)
+
+type schemaCmd struct {
+	File string `arg:"" enum:"result" default:"result" help:"result: result.json."`
+}
+
+func (c schemaCmd) Run(a *app) error {
+	s, err := result.Schema()
+	if err != nil {
+		return err
+	}
+	return a.printJSON(s)
+}

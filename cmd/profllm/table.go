@@ -1,0 +1,185 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+func newTable(header ...any) table.Writer {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.Style().Format.Header = text.FormatDefault
+	t.Style().Options.DrawBorder = false
+	t.Style().Options.SeparateColumns = false
+	t.AppendHeader(header)
+	return t
+}
+
+// planTable is what a person checks before he submits.
+func planTable(p *plan.Plan) string {
+	t := newTable("role", "nodes", "GPUs on each", "TP x PP x DP", "port", "ready at", "within")
+	port := func(name string) string {
+		for _, x := range p.Ports {
+			if x.Name == name {
+				return fmt.Sprintf("%d + %d x slot", x.Base, x.Step)
+			}
+		}
+		return ""
+	}
+	for _, r := range p.Roles {
+		sizes := ""
+		if r.Engine {
+			sizes = fmt.Sprintf("%d x %d x %d", r.TP, r.PP, r.DP)
+		}
+		t.AppendRow(table.Row{r.Name, r.Nodes, plan.FormatGPUs(r.GPUs), sizes, port(r.Health.Port), r.Health.Path, fmt.Sprintf("%gs", asSeconds(r.Timeout))})
+	}
+	for _, c := range p.Clients {
+		t.AppendRow(table.Row{c.Name, c.Nodes, "", "", "", "", ""})
+	}
+	simulated := ""
+	if p.Simulated {
+		simulated = ", SIMULATED engine"
+	}
+	return fmt.Sprintf("# %s: %d nodes, %d GPUs used, launcher %s%s, run %s\n%s\n", p.Test, p.Job.Nodes, p.Expect.GPUs, p.Launcher, simulated, p.RunID, trimRight(t.Render()))
+}
+
+func asSeconds(s plan.Seconds) float64 {
+	data, _ := s.MarshalJSON()
+	f, _ := strconv.ParseFloat(string(data), 64)
+	return f
+}
+
+func trimRight(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (a *app) printStates(dirs []string, subs map[string]run.Submission, states map[string]run.State, format string) error {
+	type line struct {
+		Dir        string         `json:"dir"`
+		Submission run.Submission `json:"submission"`
+		State      run.State      `json:"state"`
+	}
+	var lines []line
+	for _, dir := range dirs {
+		lines = append(lines, line{dir, subs[dir], states[dir]})
+	}
+	if format == "json" {
+		return a.printJSON(lines)
+	}
+	t := newTable("job", "state", "reason", "nodes", "source", "run")
+	for _, l := range lines {
+		state := l.State.State
+		switch {
+		case l.Submission.Refused != "":
+			state = "refused"
+		case l.Submission.JobID == "" && isRunDir(l.Dir):
+			state = "not submitted"
+		}
+		t.AppendRow(table.Row{l.Submission.JobID, strings.TrimSpace(state + " " + l.State.Note), first(l.Submission.Refused, l.State.Reason), l.State.NodeList, l.State.Source, relative(l.Dir)})
+	}
+	_, err := fmt.Fprintln(a.stdout, trimRight(t.Render()))
+	return err
+}
+
+type row struct {
+	Dir    string         `json:"dir"`
+	Result *result.Result `json:"result"`
+}
+
+// printResults shows one line for each run, and the cause below each that failed.
+func (a *app) printResults(rows []row, format string) error {
+	if format == "json" {
+		return a.printJSON(rows)
+	}
+	t := newTable("run", "verdict", "done", "req/s", "out tok/s", "per GPU", "TTFT ms p50 / p99", "TPOT ms p50 / p99", "accuracy")
+	var below []string
+	for _, r := range rows {
+		m := r.Result.Results
+		done := ""
+		if m.CompletedRequests != nil {
+			done = fmt.Sprintf("%d/%s", *m.CompletedRequests, number(m.NumPrompts, "%d"))
+		}
+		accuracy := ""
+		if r.Result.Accuracy != nil {
+			accuracy = fmt.Sprintf("%.3f", r.Result.Accuracy.Value)
+		}
+		t.AppendRow(table.Row{runName(r.Dir), verdict(r.Result), done, number(m.RequestThroughput, "%.2f"), number(m.OutputThroughput, "%.1f"),
+			number(m.OutputPerGPU, "%.1f"), latency(m, result.TTFT), latency(m, result.TPOT), accuracy})
+		below = append(below, notes(r)...)
+	}
+	_, err := fmt.Fprintln(a.stdout, trimRight(t.Render()))
+	for _, line := range below {
+		fmt.Fprintln(a.stdout, line)
+	}
+	return err
+}
+
+func runName(dir string) string {
+	return filepath.Join(filepath.Base(filepath.Dir(dir)), filepath.Base(dir))
+}
+
+func verdict(r *result.Result) string {
+	s := string(r.Validity.Verdict)
+	if r.Status != result.Completed {
+		s = string(r.Status) + ", " + s
+	}
+	if r.Simulated {
+		s += " (simulated)"
+	}
+	return s
+}
+
+func number[T int | float64](v *T, format string) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprintf(format, *v)
+}
+
+func latency(m result.Metrics, f result.Family) string {
+	d, ok := m.Latency[f]
+	if !ok {
+		return ""
+	}
+	p50, ok50 := d.Percentile(50)
+	p99, ok99 := d.Percentile(99)
+	if !ok50 || !ok99 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f / %.1f", p50, p99)
+}
+
+// notes explains a verdict that is not simply valid.
+func notes(r row) []string {
+	var lines []string
+	for _, c := range r.Result.Validity.Checks {
+		if c.Outcome == result.Fail && (c.Severity == result.Invalid || c.Severity == result.Suspect) {
+			lines = append(lines, fmt.Sprintf("%s: %s %s: %s", runName(r.Dir), c.Severity, c.Word, c.Detail))
+		}
+	}
+	if f := r.Result.Failure; f != nil && f.Line != "" {
+		lines = append(lines, fmt.Sprintf("%s: cause %s (%s): %s:%d: %s", runName(r.Dir), f.Cause, f.Confidence, f.File, f.LineNumber, f.Line))
+		lines = append(lines, fmt.Sprintf("%s: next: %s", runName(r.Dir), f.Next))
+	}
+	return lines
+}
+
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}

@@ -1,0 +1,74 @@
+package gsm8k
+
+import (
+	"regexp"
+
+	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// Config is [semantic_eval_cmd_args]. An empty table runs the evaluation with
+// the defaults.
+type Config struct {
+	Entrypoint *string `toml:"entrypoint"` // Program and leading arguments; default vLLM's GSM8K script in the image.
+	CLI        *string `toml:"cli"`        // Further arguments with placeholders {host} {port} {url} {model} {output_path} {result_dir}.
+}
+
+// Defaults of CloudAI.
+const (
+	defaultEntrypoint = "python3 /opt/vllm/tests/evals/gsm8k/gsm8k_eval.py"
+	defaultCLI        = "--host {host} --port {port} --num-questions 200 --save-results {output_path}/vllm-gsm8k.json"
+)
+
+// Eval is a decoded evaluation: a plan.Client.
+type Eval struct{ words []string }
+
+// New decodes the table. Both texts are split into words as a shell splits
+// them, but nothing in them is expanded by a shell.
+func New(t *source.Table) (*Eval, error) {
+	var cfg Config
+	var c source.Complaints
+	c.Add(source.Decode(t, &cfg))
+	e := &Eval{}
+	for _, part := range []struct {
+		key  string
+		text *string
+		def  string
+	}{{"entrypoint", cfg.Entrypoint, defaultEntrypoint}, {"cli", cfg.CLI, defaultCLI}} {
+		text := part.def
+		if part.text != nil {
+			text = *part.text
+		}
+		words, err := config.SplitWords(text)
+		if err != nil {
+			c.Addf(t.PosOf(part.key), "semantic_eval_cmd_args.%s: %v", part.key, err)
+		}
+		e.words = append(e.words, words...)
+	}
+	if len(e.words) == 0 && c.Err() == nil {
+		c.Addf(t.Pos, "semantic_eval_cmd_args names no program")
+	}
+	return e, c.Err()
+}
+
+var placeholder = regexp.MustCompile(`\{(host|port|url|model|output_path|result_dir)\}`)
+
+// Command implements plan.Client.
+func (e *Eval) Command(t plan.Target) (plan.Step, error) {
+	values := map[string]plan.Word{
+		"{host}": plan.Concat("http://", t.Host), "{port}": t.Port, "{url}": plan.Concat("http://", t.Host, ":", t.Port),
+		"{model}": plan.Text(t.Model), "{output_path}": plan.Text(t.Dir), "{result_dir}": plan.Text(t.Dir),
+	}
+	argv := make([]plan.Word, len(e.words))
+	for i, text := range e.words {
+		var w plan.Word
+		last := 0
+		for _, at := range placeholder.FindAllStringIndex(text, -1) {
+			w = append(plan.Concat(w, text[last:at[0]]), values[text[at[0]:at[1]]]...)
+			last = at[1]
+		}
+		argv[i] = plan.Concat(w, text[last:])
+	}
+	return plan.Step{Name: "eval", Nodes: t.Nodes, Container: true, Argv: argv, Log: "logs/eval-%t.log"}, nil
+}

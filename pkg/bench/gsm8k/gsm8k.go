@@ -1,0 +1,191 @@
+// Package gsm8k reads the accuracy that vLLM's GSM8K script
+// (tests/evals/gsm8k/gsm8k_eval.py) leaves behind: its result file, or the
+// line "Accuracy: 0.745" of its console text.
+//
+// It does not run the script and does not judge the value. The speed that the
+// script reports is not a benchmark and is left out.
+//
+//	part, err := gsm8k.Parser{}.Parse(os.DirFS("run/raw"))
+package gsm8k
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/ulikunitz/xz"
+
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// File names used where a Parser names none; CloudAI uses the same.
+const (
+	DefaultFile = "vllm-gsm8k.json"
+	DefaultLog  = "vllm-semantic-eval.log"
+)
+
+// maxSize bounds what is read of one file, also when it was compressed.
+const maxSize = 256 << 20
+
+// A Parser reads one evaluation. The zero value reads the default files.
+type Parser struct {
+	File string // result file, in the folder given to Parse; default DefaultFile
+	Log  string // console text; default DefaultLog
+}
+
+// Parse returns the accuracy, and a warning for everything it had to go past.
+// The error is fs.ErrNotExist if neither file holds one; the Part then still
+// holds the warnings.
+func (p Parser) Parse(out fs.FS) (result.Part, error) {
+	file, log := p.File, p.Log
+	if file == "" {
+		file = DefaultFile
+	}
+	if log == "" {
+		log = DefaultLog
+	}
+	part := result.Part{}
+	data, name, err := read(out, file)
+	if err == nil {
+		if part.Accuracy = parseFile(data, name, &part); part.Accuracy != nil {
+			return part, nil
+		}
+		err = fmt.Errorf("no accuracy in it: %w", fs.ErrNotExist)
+	}
+	err = fmt.Errorf("read %s: %w", name, err)
+	data, name, logErr := read(out, log)
+	if logErr != nil {
+		return part, fmt.Errorf("%w; read %s: %w", err, name, logErr)
+	}
+	if part.Accuracy = parseLog(data, name); part.Accuracy == nil {
+		return part, fmt.Errorf("%w; %s: no line with an accuracy: %w", err, name, fs.ErrNotExist)
+	}
+	part.Warnings = append(part.Warnings, result.Warning{
+		Kind: result.Recovered, File: name, Key: "accuracy", Text: "read from console text",
+	})
+	return part, nil
+}
+
+// parseFile returns nil if the text holds no usable accuracy. Each key is
+// decoded by itself, so that a bad one costs only itself. Older releases lack
+// the token keys.
+func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
+	warn := func(kind result.WarningKind, key, text string) {
+		part.Warnings = append(part.Warnings, result.Warning{Kind: kind, File: name, Key: key, Text: text})
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(plainNumbers(data), &keys); err != nil {
+		var syntax *json.SyntaxError
+		if !errors.As(err, &syntax) {
+			warn(result.BadValue, "", err.Error())
+			return nil
+		}
+		before := data[:min(syntax.Offset, int64(len(data)))]
+		part.Warnings = append(part.Warnings, result.Warning{
+			Kind: result.Truncated, File: name, Text: err.Error(),
+			Line: 1 + bytes.Count(before, []byte("\n")),
+			Col:  len(before) - bytes.LastIndexByte(before, '\n'),
+		})
+		return nil
+	}
+	decode := func(key string, to any) {
+		raw, ok := keys[key]
+		if !ok {
+			return
+		}
+		if err := json.Unmarshal(raw, to); err != nil {
+			warn(result.BadValue, key, err.Error())
+			reflect.ValueOf(to).Elem().SetZero()
+		}
+	}
+	a := &result.Accuracy{Task: "gsm8k", Source: name}
+	var accuracy *float64
+	decode("accuracy", &accuracy)
+	if accuracy == nil {
+		warn(result.BadValue, "accuracy", "no accuracy")
+		return nil
+	}
+	a.Value = *accuracy
+	decode("invalid_rate", &a.InvalidRate)
+	decode("num_questions", &a.Questions)
+	decode("num_shots", &a.Shots)
+	decode("latency", &a.Duration)
+	decode("total_output_tokens", &a.Tokens)
+	return a
+}
+
+var pythonNumber = regexp.MustCompile(`(:\s*)(?:NaN|-?Infinity)(\s*[,}])`)
+
+// plainNumbers replaces Python's bare NaN and Infinity by null, as values of
+// keys; what stands inside a string is never followed by a comma or a brace
+// without a quote in between.
+func plainNumbers(data []byte) []byte {
+	if !bytes.Contains(data, []byte("NaN")) && !bytes.Contains(data, []byte("Infinity")) {
+		return data
+	}
+	return pythonNumber.ReplaceAll(data, []byte("${1}null$2"))
+}
+
+var (
+	escapes  = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
+	accuracy = regexp.MustCompile(`Accuracy\s*:\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)`)
+	invalid  = regexp.MustCompile(`Invalid responses\s*:\s*([0-9]*\.?[0-9]+)`)
+)
+
+// parseLog takes the first line with an accuracy, as CloudAI does.
+func parseLog(data []byte, name string) *result.Accuracy {
+	var a *result.Accuracy
+	for line := range strings.Lines(string(data)) {
+		line = escapes.ReplaceAllString(line, "")
+		if a == nil {
+			if v, ok := value(accuracy, line); ok {
+				a = &result.Accuracy{Task: "gsm8k", Value: v, Source: name, FromLog: true}
+			}
+			continue
+		}
+		if v, ok := value(invalid, line); ok && a.InvalidRate == nil {
+			a.InvalidRate = &v
+		}
+	}
+	return a
+}
+
+func value(re *regexp.Regexp, line string) (float64, bool) {
+	m := re.FindStringSubmatch(line)
+	if m == nil {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(m[1], 64)
+	return v, err == nil && !math.IsInf(v, 0)
+}
+
+// read returns a file's text and the name it was found under, with .xz if
+// only that exists.
+func read(out fs.FS, name string) ([]byte, string, error) {
+	f, err := out.Open(name)
+	if errors.Is(err, fs.ErrNotExist) && !strings.HasSuffix(name, ".xz") {
+		if packed, xzErr := out.Open(name + ".xz"); xzErr == nil {
+			name, f, err = name+".xz", packed, nil
+		}
+	}
+	if err != nil {
+		return nil, name, err
+	}
+	defer f.Close()
+	var text io.Reader = f
+	if strings.HasSuffix(name, ".xz") {
+		if text, err = xz.NewReader(f); err != nil {
+			return nil, name, err
+		}
+	}
+	data, err := io.ReadAll(io.LimitReader(text, maxSize))
+	return data, name, err
+}

@@ -1,0 +1,172 @@
+package vllmserve
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// Config is [bench_cmd_args]: the load of one benchmark. Every other key is
+// passed to the client as an option.
+type Config struct {
+	RandomInputLen  *int `toml:"random_input_len"`  // Tokens of each prompt; default 16.
+	RandomOutputLen *int `toml:"random_output_len"` // Tokens of each answer; default 128.
+	MaxConcurrency  *int `toml:"max_concurrency"`   // Requests in flight; default 16.
+	NumPrompts      *int `toml:"num_prompts"`       // Requests in all; default 30.
+}
+
+// Load is a decoded benchmark: a plan.Client, and what its result is judged
+// against.
+type Load struct {
+	own   bool // profllm's client instead of vLLM's
+	flags []flag
+	extra *source.Table
+}
+
+type flag struct {
+	key   string
+	value int
+}
+
+// New decodes the table. client is "vllm" (the default) or "profllm".
+func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
+	var c source.Complaints
+	l := &Load{own: client == "profllm"}
+	switch client {
+	case "", "vllm", "profllm":
+	default:
+		c.Add(source.Errorf(pos, "unknown client %q", client).Hintf("%s", source.Suggest(client, []string{"vllm", "profllm"})))
+	}
+	var cfg Config
+	names := source.Fields(cfg)
+	if t == nil {
+		t = source.NewTable(pos)
+	}
+	known := source.NewTable(t.Pos)
+	for _, n := range names {
+		if v := t.Get(n); v != nil {
+			if _, list := v.Any.([]*source.Value); list {
+				c.Addf(v.Pos, "%s is a list: sweeps are not supported yet", n)
+				continue
+			}
+			known.Set(n, v)
+		}
+	}
+	c.Add(source.Decode(known, &cfg))
+	l.extra = t.Without(names...)
+	for _, f := range []struct {
+		key string
+		v   *int
+		def int
+	}{
+		{"random_input_len", cfg.RandomInputLen, 16}, {"random_output_len", cfg.RandomOutputLen, 128},
+		{"max_concurrency", cfg.MaxConcurrency, 16}, {"num_prompts", cfg.NumPrompts, 30},
+	} {
+		n := f.def
+		if f.v != nil {
+			n = *f.v
+		}
+		if n < 1 {
+			c.Addf(t.PosOf(f.key), "bench_cmd_args.%s is %d, must be 1 or more", f.key, n)
+		}
+		l.flags = append(l.flags, flag{f.key, n})
+	}
+	return l, c.Err()
+}
+
+// Name is who measures, for the record.
+func (l *Load) Name() string {
+	if l.own {
+		return "profllm bench serve"
+	}
+	return "vllm bench serve"
+}
+
+// Options is the load as plain data, for the record.
+func (l *Load) Options() map[string]any {
+	m := l.extra.Plain()
+	for _, f := range l.flags {
+		m[f.key] = f.value
+	}
+	return m
+}
+
+// Expect is what the result is judged against.
+func (l *Load) Expect() plan.Expect {
+	e := plan.Expect{NumPrompts: l.value("num_prompts"), Concurrency: l.value("max_concurrency")}
+	dataset, _ := l.extra.Get("dataset_name").Text()
+	if (dataset == "" || dataset == "random") && !l.extra.Has("random_range_ratio") {
+		e.InputTokens, e.OutputTokens, e.IgnoreEOS = l.value("random_input_len"), l.value("random_output_len"), true
+		if v := l.extra.Get("random_prefix_len"); v != nil {
+			if n, ok := v.Int(); ok {
+				e.InputTokens += int(n)
+			}
+		}
+	}
+	return e
+}
+
+func (l *Load) value(key string) int {
+	for _, f := range l.flags {
+		if f.key == key {
+			return f.value
+		}
+	}
+	return 0
+}
+
+// Command implements plan.Client: CloudAI's order of options, then the user's,
+// then ours where the user set none: percentiles that a result needs, and a
+// fixed temperature, because its default changed between releases.
+func (l *Load) Command(t plan.Target) (plan.Step, error) {
+	argv := plan.Texts("vllm")
+	if l.own {
+		argv = []plan.Word{plan.Self()}
+	}
+	argv = append(argv, plan.Texts("bench", "serve", "--model", t.Model, "--base-url")...)
+	argv = append(argv, plan.Concat("http://", t.Host, ":", t.Port))
+	for _, f := range l.flags {
+		argv = append(argv, plan.Text("--"+dashed(f.key)), plan.Text(strconv.Itoa(f.value)))
+	}
+	argv = append(argv, plan.Texts("--result-dir", t.Dir, "--result-filename", DefaultFile, "--save-result")...)
+	for _, key := range l.extra.Keys() {
+		argv = append(argv, option(key, l.extra.Get(key))...)
+	}
+	for _, o := range [][2]string{
+		{"percentile_metrics", "ttft,tpot,itl,e2el"}, {"metric_percentiles", "50,90,95,99"}, {"temperature", "0"},
+	} {
+		if !l.extra.Has(o[0]) && !l.extra.Has(dashed(o[0])) {
+			argv = append(argv, plan.Text("--"+dashed(o[0])), plan.Text(o[1]))
+		}
+	}
+	return plan.Step{Name: "bench", Nodes: t.Nodes, Container: !l.own, Argv: argv, Log: "logs/bench-%t.log"}, nil
+}
+
+func dashed(key string) string { return strings.ReplaceAll(key, "_", "-") }
+
+// option writes one extra key by the rules of the server's options.
+func option(key string, v *source.Value) []plan.Word {
+	name := "--" + dashed(key)
+	switch x := v.Any.(type) {
+	case bool:
+		if !x {
+			name = "--no-" + dashed(key)
+		}
+		return plan.Texts(name)
+	case string:
+		if x == "" {
+			return plan.Texts(name)
+		}
+		return plan.Texts(name, x)
+	case []*source.Value:
+		words := plan.Texts(name)
+		for _, e := range x {
+			words = append(words, plan.Text(fmt.Sprint(e.Any)))
+		}
+		return words
+	}
+	return plan.Texts(name, fmt.Sprint(v.Plain()))
+}

@@ -1,0 +1,292 @@
+package vllmserve
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// A reader turns one document's fields into metrics.
+type reader struct {
+	file string
+	data []byte
+	part *result.Part
+	m    *result.Metrics
+}
+
+func (r *reader) warn(kind result.WarningKind, f field, text string) {
+	r.part.Warnings = append(r.part.Warnings, warning(kind, r.file, r.data, f.offset, f.key, text))
+}
+
+func (r *reader) document(fields []field) {
+	for _, f := range fields {
+		// Early releases spelled one key with a colon: "request_goodput:".
+		f.key = strings.TrimSuffix(f.key, ":")
+		switch {
+		case r.float(f), r.integer(f), r.latency(f), r.list(f), r.identity(f):
+		case ignored[f.key]:
+		default:
+			r.part.UnknownKeys++
+		}
+	}
+}
+
+// ignored are keys that are known and kept out: texts, copies, and series no
+// check asks for.
+var ignored = map[string]bool{
+	"date": true, "label": true, "tokenizer_id": true, "best_of": true, "use_beam_search": true,
+	"generated_texts": true, "queue_times": true, "rps_change_events": true, "max_model_len": true,
+	"ramp_up_strategy": true, "ramp_up_start_rps": true, "ramp_up_end_rps": true,
+}
+
+func (r *reader) float(f field) bool {
+	to := floatKey(r.m, f.key)
+	if to == nil {
+		return false
+	}
+	if v, ok := r.finite(f); ok {
+		*to = &v
+	}
+	return true
+}
+
+func floatKey(m *result.Metrics, key string) **float64 {
+	switch key {
+	case "duration":
+		return &m.Duration
+	case "request_throughput":
+		return &m.RequestThroughput
+	case "request_goodput":
+		return &m.RequestGoodput
+	case "input_throughput":
+		return &m.InputThroughput
+	case "input_sequence_throughput":
+		return &m.InputSequenceThroughput
+	case "output_throughput":
+		return &m.OutputThroughput
+	case "total_token_throughput":
+		return &m.TotalTokenThroughput
+	case "max_output_tokens_per_s":
+		return &m.MaxOutputTokensPerS
+	case "max_concurrent_requests":
+		return &m.MaxConcurrentRequests
+	case "rtfx":
+		return &m.RTFx
+	case "spec_decode_acceptance_rate":
+		return &m.AcceptanceRate
+	case "spec_decode_acceptance_length":
+		return &m.AcceptanceLength
+	case "diffusion_committed_throughput":
+		return &m.CommittedThroughput
+	case "diffusion_steps_per_canvas":
+		return &m.StepsPerCanvas
+	case "diffusion_committed_per_step":
+		return &m.CommittedPerStep
+	case "probe_median_e2el_ms":
+		return &m.ProbeMedianE2EL
+	case "probe_p99_e2el_ms":
+		return &m.ProbeP99E2EL
+	case "probe_max_e2el_ms":
+		return &m.ProbeMaxE2EL
+	}
+	return nil
+}
+
+func (r *reader) integer(f field) bool {
+	small, large := integerKey(r.m, f.key)
+	if small == nil && large == nil {
+		return false
+	}
+	v, ok := r.finite(f)
+	if !ok {
+		return true
+	}
+	if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
+		r.warn(result.BadValue, f, fmt.Sprintf("no whole number: %.40s", f.raw))
+		return true
+	}
+	if small != nil {
+		*small = new(int(v))
+	} else {
+		*large = new(int64(v))
+	}
+	return true
+}
+
+func integerKey(m *result.Metrics, key string) (**int, **int64) {
+	switch key {
+	case "num_prompts":
+		return &m.NumPrompts, nil
+	case "completed":
+		return &m.CompletedRequests, nil
+	case "failed":
+		return &m.FailedRequests, nil
+	case "max_concurrency":
+		return &m.MaxConcurrency, nil
+	case "probe_completed":
+		return &m.ProbeCompleted, nil
+	case "probe_failed":
+		return &m.ProbeFailed, nil
+	case "total_input_tokens":
+		return nil, &m.TotalInputTokens
+	case "total_output_tokens":
+		return nil, &m.TotalOutputTokens
+	case "total_input_sequences":
+		return nil, &m.TotalInputSequences
+	case "spec_decode_num_drafts":
+		return nil, &m.NumDrafts
+	case "spec_decode_draft_tokens":
+		return nil, &m.DraftTokens
+	case "spec_decode_accepted_tokens":
+		return nil, &m.AcceptedTokens
+	case "diffusion_committed_tokens":
+		return nil, &m.CommittedTokens
+	case "diffusion_denoising_steps":
+		return nil, &m.DenoisingSteps
+	case "diffusion_canvas_positions":
+		return nil, &m.CanvasPositions
+	}
+	return nil, nil
+}
+
+func (r *reader) latency(f field) bool {
+	family, stat, ok := result.SplitKey(f.key)
+	if !ok {
+		return false
+	}
+	if v, ok := r.finite(f); ok {
+		_ = r.m.SetLatency(family, stat, v) // SplitKey accepted the name
+	}
+	return true
+}
+
+// finite decodes a measured number; null means that there is none.
+func (r *reader) finite(f field) (float64, bool) {
+	if isNull(f.raw) {
+		return 0, false
+	}
+	v, err := number(f.raw)
+	switch {
+	case err != nil:
+		r.warn(result.BadValue, f, err.Error())
+		return 0, false
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		r.warn(result.NotFinite, f, fmt.Sprintf("is %v", v))
+		return 0, false
+	}
+	return v, true
+}
+
+// identity reads what the client says it was asked to do.
+func (r *reader) identity(f field) bool {
+	b := &r.part.Benchmark
+	switch f.key {
+	case "backend":
+		b.Backend = r.text(f)
+	case "endpoint_type":
+		if b.Backend == "" {
+			b.Backend = r.text(f)
+		}
+	case "model_id":
+		r.part.Model = r.text(f)
+	case "request_rate":
+		b.RequestRate = r.rate(f)
+		r.m.RequestRate = b.RequestRate
+	case "burstiness":
+		b.Burstiness = r.rate(f)
+	case "steady_state":
+		r.steadyState(f)
+	default:
+		return false
+	}
+	return true
+}
+
+func (r *reader) text(f field) string {
+	var s *string
+	if err := json.Unmarshal(f.raw, &s); err != nil {
+		r.warn(result.BadValue, f, fmt.Sprintf("no text: %.40s", f.raw))
+	}
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// rate reads a number that may be infinite, as "inf" or as a bare token.
+func (r *reader) rate(f field) *result.Rate {
+	if isNull(f.raw) {
+		return nil
+	}
+	v, err := number(f.raw)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, -1) {
+		r.warn(result.BadValue, f, fmt.Sprintf("no rate: %.40s", f.raw))
+		return nil
+	}
+	return new(result.Rate(v))
+}
+
+// steadyState reads the block that vllm-rs adds. Its offsets count from the
+// start of the block.
+func (r *reader) steadyState(f field) {
+	if isNull(f.raw) {
+		return
+	}
+	fields, _, err := document(f.raw, 0)
+	if err != nil {
+		r.warn(result.BadValue, f, err.Error())
+		return
+	}
+	s := &result.SteadyState{}
+	for _, g := range fields {
+		g.offset += f.offset
+		switch g.key {
+		case "window":
+			window, _, err := document(g.raw, 0)
+			if err != nil {
+				r.warn(result.BadValue, g, err.Error())
+			}
+			for _, w := range window {
+				w.offset += g.offset
+				r.window(s, w)
+			}
+		case "request_throughput":
+			s.RequestThroughput = r.optional(g)
+		case "output_throughput":
+			s.OutputThroughput = r.optional(g)
+		case "total_token_throughput":
+			s.TotalTokenThroughput = r.optional(g)
+		}
+	}
+	r.m.SteadyState = s
+}
+
+func (r *reader) window(s *result.SteadyState, f field) {
+	switch f.key {
+	case "duration_s":
+		s.Duration = r.optional(f)
+	case "requests_started_in_window":
+		s.RequestsStarted = r.count(f)
+	case "requests_completed_in_window":
+		s.RequestsCompleted = r.count(f)
+	case "warning":
+		s.Warning = r.text(f)
+	}
+}
+
+func (r *reader) optional(f field) *float64 {
+	if v, ok := r.finite(f); ok {
+		return &v
+	}
+	return nil
+}
+
+func (r *reader) count(f field) *int {
+	if v, ok := r.finite(f); ok && v == math.Trunc(v) {
+		return new(int(v))
+	}
+	return nil
+}

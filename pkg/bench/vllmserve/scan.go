@@ -1,0 +1,198 @@
+package vllmserve
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// The client writes JSON with Python's additions: the bare tokens NaN,
+// Infinity and -Infinity, and several documents in one file. encoding/json
+// refuses both, so the top level is split here and only values that somebody
+// asks for are decoded. It also keeps a 200 kB list of texts from costing
+// anything.
+
+var errTruncated = errors.New("the file ends inside a document")
+
+// A field is one key of a document's top level with its undecoded value.
+type field struct {
+	key    string
+	raw    []byte
+	offset int // of raw in the file
+}
+
+// document reads one object at data[at:] and returns its fields and the
+// offset behind it. Only brackets and strings of the values are checked.
+func document(data []byte, at int) (fields []field, end int, err error) {
+	i := space(data, at)
+	if i >= len(data) || data[i] != '{' {
+		return nil, i, fmt.Errorf("want an object, got %.20q", data[min(i, len(data)):min(i+20, len(data))])
+	}
+	i = space(data, i+1)
+	if i < len(data) && data[i] == '}' {
+		return nil, i + 1, nil
+	}
+	for {
+		start := i
+		if i, err = skipString(data, i); err != nil {
+			return fields, i, err
+		}
+		var key string
+		if err := json.Unmarshal(data[start:i], &key); err != nil {
+			return fields, start, fmt.Errorf("bad key: %w", err)
+		}
+		i = space(data, i)
+		if i >= len(data) {
+			return fields, i, errTruncated
+		}
+		if data[i] != ':' {
+			return fields, i, fmt.Errorf("want a colon after key %q", key)
+		}
+		i = space(data, i+1)
+		start = i
+		if i, err = skipValue(data, i); err != nil {
+			return fields, i, err
+		}
+		fields = append(fields, field{key, data[start:i], start})
+		i = space(data, i)
+		if i >= len(data) {
+			return fields, i, errTruncated
+		}
+		switch data[i] {
+		case '}':
+			return fields, i + 1, nil
+		case ',':
+			i = space(data, i+1)
+		default:
+			return fields, i, fmt.Errorf("want a comma or brace after key %q", key)
+		}
+	}
+}
+
+func space(data []byte, i int) int {
+	for i < len(data) && (data[i] == ' ' || data[i] == '\n' || data[i] == '\t' || data[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+func skipString(data []byte, i int) (int, error) {
+	if i >= len(data) {
+		return i, errTruncated
+	}
+	if data[i] != '"' {
+		return i, fmt.Errorf("want a string, got %q", data[i])
+	}
+	for i++; i < len(data); i++ {
+		switch data[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1, nil
+		}
+	}
+	return len(data), errTruncated
+}
+
+func skipValue(data []byte, i int) (end int, err error) {
+	if i >= len(data) {
+		return i, errTruncated
+	}
+	switch data[i] {
+	case '"':
+		return skipString(data, i)
+	case '{', '[':
+		var open []byte
+		for i < len(data) {
+			switch c := data[i]; c {
+			case '"':
+				if i, err = skipString(data, i); err != nil {
+					return i, err
+				}
+				continue
+			case '{', '[':
+				open = append(open, c+2) // the closing one, in ASCII
+			case '}', ']':
+				if open[len(open)-1] != c {
+					return i, fmt.Errorf("unexpected %q", c)
+				}
+				if open = open[:len(open)-1]; len(open) == 0 {
+					return i + 1, nil
+				}
+			}
+			i++
+		}
+		return i, errTruncated
+	}
+	start := i
+	for i < len(data) && bytes.IndexByte([]byte(",}] \n\t\r"), data[i]) < 0 {
+		i++
+	}
+	if i == start {
+		return i, fmt.Errorf("want a value, got %q", data[i])
+	}
+	if i == len(data) {
+		return i, errTruncated
+	}
+	return i, nil
+}
+
+// position returns the line and column, both from 1, of a byte.
+func position(data []byte, offset int) (line, col int) {
+	before := data[:min(offset, len(data))]
+	return 1 + bytes.Count(before, []byte("\n")), len(before) - bytes.LastIndexByte(before, '\n')
+}
+
+func isNull(raw []byte) bool { return string(raw) == "null" }
+
+// number reads a JSON number or one of Python's tokens, also in quotes.
+func number(raw []byte) (float64, error) {
+	text := string(bytes.Trim(raw, `"`))
+	switch text {
+	case "NaN", "nan":
+		return math.NaN(), nil
+	case "Infinity", "inf", "+inf":
+		return math.Inf(1), nil
+	case "-Infinity", "-inf":
+		return math.Inf(-1), nil
+	}
+	if raw[0] == '"' || !json.Valid(raw) {
+		return 0, fmt.Errorf("no number: %.40s", raw)
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, fmt.Errorf("no number: %.40s", raw)
+	}
+	return v, nil
+}
+
+// elements splits a list into the values it holds.
+func elements(raw []byte) ([][]byte, error) {
+	if len(raw) < 2 || raw[0] != '[' {
+		return nil, fmt.Errorf("no list: %.40s", raw)
+	}
+	out := make([][]byte, 0, bytes.Count(raw, []byte(","))+1)
+	i := space(raw, 1)
+	if raw[i] == ']' {
+		return out[:0], nil
+	}
+	for {
+		start := i
+		end, err := skipValue(raw, start)
+		if err != nil {
+			return nil, fmt.Errorf("bad list: %w", err)
+		}
+		out = append(out, raw[start:end])
+		i = space(raw, end)
+		if i >= len(raw) || raw[i] != ',' && raw[i] != ']' {
+			return nil, fmt.Errorf("bad list: want a comma")
+		}
+		if raw[i] == ']' {
+			return out, nil
+		}
+		i = space(raw, i+1)
+	}
+}

@@ -1,0 +1,194 @@
+// Package vllmserve reads what `vllm bench serve` leaves behind, in every
+// form it had since benchmark_serving.py, and what `vllm-rs bench serve`
+// writes in its place.
+//
+// The first of these that exists is read: the result file, the same file
+// with .xz, any other JSON file beside it that looks like a result, the
+// summary table in the client's log. The package does not run the client and
+// does not judge its numbers; statistics over nothing are left out, since the
+// client writes zeros for them.
+//
+//	part, err := vllmserve.Parser{}.Parse(os.DirFS("run/raw"))
+package vllmserve
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/ulikunitz/xz"
+
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// File names used where a Parser names none; CloudAI uses the same.
+const (
+	DefaultFile = "vllm-bench.json"
+	DefaultLog  = "vllm-bench.log"
+)
+
+// maxSize bounds what is read of one file, also when it was compressed. A
+// detailed result of 100,000 requests of 1,000 tokens has 2.1 GB.
+const maxSize = 4 << 30
+
+// A Parser reads one client's output. The zero value reads the default files.
+type Parser struct {
+	File string // result file, in the folder given to Parse; default DefaultFile
+	Log  string // console text of the client; default DefaultLog
+}
+
+// Parse returns what the client measured, and a warning for everything it
+// had to go past. The error is fs.ErrNotExist if there is neither a result
+// nor a table; the Part then still holds the warnings.
+func (p Parser) Parse(out fs.FS) (result.Part, error) {
+	file, log := p.File, p.Log
+	if file == "" {
+		file = DefaultFile
+	}
+	if log == "" {
+		log = DefaultLog
+	}
+	part := result.Part{}
+	err := p.parseFile(out, file, &part)
+	if err == nil {
+		return part, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNoResult) {
+		return part, err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		if other := otherResult(out, file); other != "" {
+			if err := p.parseFile(out, other, &part); err == nil {
+				part.Warnings = append(part.Warnings, result.Warning{
+					Kind: result.OtherFile, File: other, Text: file + " is missing, this file was read",
+				})
+				return part, nil
+			}
+		}
+	}
+	if logErr := parseLog(out, log, &part); logErr != nil {
+		return part, fmt.Errorf("%w; %w", err, logErr)
+	}
+	return part, nil
+}
+
+// errNoResult is a file that is there and holds no usable result.
+var errNoResult = errors.New("no result in it")
+
+func (p Parser) parseFile(out fs.FS, name string, part *result.Part) error {
+	data, name, err := read(out, name)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	fields, err := lastDocument(data, name, part)
+	if err != nil {
+		return err
+	}
+	r := reader{file: name, data: data, part: part, m: &result.Metrics{Source: name}}
+	r.document(fields)
+	if r.m.CompletedRequests == nil || r.m.Duration == nil {
+		part.Warnings = append(part.Warnings, result.Warning{Kind: result.BadValue, File: name, Text: "no number of completed requests or no duration"})
+		return fmt.Errorf("parse %s: %w", name, errNoResult)
+	}
+	part.Metrics = r.m
+	finish(part)
+	return nil
+}
+
+// lastDocument returns the fields of the last document of a file that may
+// hold several. A truncated last one is not replaced by the one before it,
+// which belongs to another benchmark.
+func lastDocument(data []byte, name string, part *result.Part) ([]field, error) {
+	var last []field
+	at, n := 0, 0
+	for {
+		at = space(data, at)
+		if at == len(data) && n > 0 {
+			break
+		}
+		fields, end, err := document(data, at)
+		if err != nil {
+			w := warning(result.BadValue, name, data, end, "", err.Error())
+			if errors.Is(err, errTruncated) || len(data) == 0 {
+				w.Kind = result.Truncated
+			}
+			part.Warnings = append(part.Warnings, w)
+			return nil, fmt.Errorf("parse %s:%d:%d: %w: %w", name, w.Line, w.Col, err, errNoResult)
+		}
+		last, at = fields, end
+		n++
+	}
+	if n > 1 {
+		part.Warnings = append(part.Warnings, result.Warning{
+			Kind: result.Appended, File: name, Text: fmt.Sprintf("%d documents in one file, the last one was taken", n),
+		})
+	}
+	return last, nil
+}
+
+func warning(kind result.WarningKind, file string, data []byte, offset int, key, text string) result.Warning {
+	line, col := position(data, offset)
+	return result.Warning{Kind: kind, File: file, Line: line, Col: col, Key: key, Text: text}
+}
+
+// otherResult returns the first file beside name that has a result's keys.
+func otherResult(out fs.FS, name string) string {
+	dir := path.Dir(name)
+	entries, err := fs.ReadDir(out, dir)
+	if err != nil {
+		return ""
+	}
+	for _, e := range entries {
+		plain := strings.TrimSuffix(e.Name(), ".xz")
+		if e.IsDir() || path.Ext(plain) != ".json" || strings.HasSuffix(plain, ".pytorch.json") {
+			continue
+		}
+		candidate := path.Join(dir, e.Name())
+		data, _, err := read(out, candidate)
+		if err != nil {
+			continue
+		}
+		fields, _, err := document(data, 0)
+		has := func(key string) bool {
+			return slices.ContainsFunc(fields, func(f field) bool { return f.key == key })
+		}
+		if err == nil && has("duration") && has("completed") {
+			return candidate
+		}
+	}
+	return ""
+}
+
+// read returns a file's text and the name it was found under, with .xz if
+// only that exists.
+func read(out fs.FS, name string) ([]byte, string, error) {
+	f, err := out.Open(name)
+	if errors.Is(err, fs.ErrNotExist) && !strings.HasSuffix(name, ".xz") {
+		if packed, xzErr := out.Open(name + ".xz"); xzErr == nil {
+			name, f, err = name+".xz", packed, nil
+		}
+	}
+	if err != nil {
+		return nil, name, err
+	}
+	defer f.Close()
+	if !strings.HasSuffix(name, ".xz") {
+		data, err := io.ReadAll(io.LimitReader(f, maxSize))
+		return data, name, err
+	}
+	x, err := xz.NewReader(f)
+	if err != nil {
+		return nil, name, fmt.Errorf("%w: %w", err, errNoResult)
+	}
+	data, err := io.ReadAll(io.LimitReader(x, maxSize))
+	if err != nil {
+		// What came out before the damage ends inside a document, and is
+		// reported as such.
+		return data, name, nil
+	}
+	return data, name, nil
+}

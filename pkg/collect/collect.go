@@ -1,0 +1,426 @@
+// Package collect turns what a run left behind into one result: it reads the
+// clients' files, the engines' counters and the sentinel, looks for the cause of
+// a failure in the logs, and has the record judged.
+//
+// It asks no scheduler and edits nothing it reads, so a result can be computed
+// again at any time and comes out the same.
+package collect
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/profllm/profllm/pkg/failure"
+	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/promtext"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// A Parser reads what one client left in a run directory. fs.ErrNotExist means
+// that it left nothing.
+type Parser interface {
+	Parse(dir fs.FS) (result.Part, error)
+}
+
+// Collector reads run directories.
+type Collector struct {
+	Version string
+	Bench   []Parser // the first that finds something gives the numbers
+	Eval    []Parser // likewise the accuracy
+	Causes  *failure.Table
+}
+
+// Run computes the result of one run directory. state is what a scheduler says
+// of the job, nil if nobody was asked.
+func (c *Collector) Run(dir string, state *run.State) (*result.Result, error) {
+	e := evidence{dir: dir, state: state}
+	if err := e.load(); err != nil {
+		return nil, err
+	}
+	r := e.record(c.Version)
+	ev := e.planned()
+	ev.Samples = e.parse(r, c.Bench, &ev.Missing, "the benchmark's result", e.plan != nil)
+	e.parse(r, c.Eval, &ev.Missing, "the evaluation's result", e.plan != nil && e.plan.Expect.Accuracy)
+	e.counters(r)
+	r.Derive()
+	r.Validity = result.Judge(r, ev)
+	r.Status = e.status(r)
+	if r.Status != result.Completed && r.Status != result.Unknown {
+		cause, err := e.cause(c.Causes)
+		if err != nil {
+			return nil, err
+		}
+		r.Failure = cause
+	}
+	return r, nil
+}
+
+// Write computes the result and replaces result.json, if it changed.
+func (c *Collector) Write(dir string, state *run.State) (*result.Result, error) {
+	r, err := c.Run(dir, state)
+	if err != nil {
+		return nil, err
+	}
+	data, err := result.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	path := filepath.Join(dir, run.ResultFile)
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+		return r, nil
+	}
+	return r, run.WriteFile(path, data, 0o644)
+}
+
+// evidence is what lies in one run directory.
+type evidence struct {
+	dir      string
+	state    *run.State
+	plan     *plan.Plan // nil for a run of CloudAI
+	place    *run.Placement
+	claim    run.Claim
+	sentinel *run.Sentinel
+	events   []job.Event
+}
+
+func (e *evidence) load() error {
+	var err error
+	if e.plan, err = run.ReadPlan(e.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var place run.Placement
+	var sentinel run.Sentinel
+	for _, f := range []struct {
+		name string
+		into any
+		have func()
+	}{
+		{run.PlacementFile, &place, func() { e.place = &place }},
+		{run.SentinelFile, &sentinel, func() { e.sentinel = &sentinel }},
+		{run.ClaimFile, &e.claim, func() {}},
+	} {
+		// A file that a crash or a full disk left unreadable is as good as absent:
+		// every writer replaces files whole, so only the claim can be empty.
+		switch err := run.ReadJSON(filepath.Join(e.dir, f.name), f.into); {
+		case err == nil:
+			f.have()
+		case !errors.Is(err, fs.ErrNotExist) && f.name != run.ClaimFile:
+			return err
+		}
+	}
+	e.events, err = job.ReadEvents(e.dir)
+	return err
+}
+
+// record fills in everything that is not measured.
+func (e *evidence) record(version string) *result.Result {
+	r := &result.Result{Config: result.Config{Server: map[string]any{}}}
+	if p := e.plan; p != nil {
+		r.RunID, r.Suite, r.Timestamp, r.Simulated = p.RunID, p.Scenario+"/"+p.Test, p.Created, p.Simulated
+		e.config(r)
+		r.Provenance = &result.Provenance{Profllm: p.Version, Engine: p.Workload, Image: p.Image, Simulated: p.Simulated}
+		for _, role := range p.Roles {
+			r.Provenance.Commands = append(r.Provenance.Commands, result.RoleArgv{Role: role.Name, Argv: argv(role.Step)})
+		}
+		for _, c := range p.Clients {
+			r.Provenance.Commands = append(r.Provenance.Commands, result.RoleArgv{Role: c.Name, Argv: argv(c)})
+		}
+		gpus := p.Expect.GPUs
+		r.Results.GPUs = &gpus
+	} else {
+		r.RunID, r.Suite = filepath.Base(e.dir), filepath.Base(filepath.Dir(e.dir))
+		r.Provenance = &result.Provenance{Profllm: version}
+	}
+	e.placement(r)
+	if !e.claim.Time.IsZero() {
+		r.Timestamp = e.claim.Time
+		if e.sentinel != nil {
+			s := e.sentinel.Time.Sub(e.claim.Time).Seconds()
+			r.Duration = &s
+		}
+	}
+	if s := e.state; s != nil && s.Source != "local" && s.Source != "" {
+		r.Slurm = slurmRecord(e.plan, s)
+	}
+	return r
+}
+
+func argv(s plan.Step) []string {
+	words := make([]string, 0, len(s.Env)+len(s.Argv))
+	for _, v := range s.Env {
+		words = append(words, v.Name+"="+v.Value.String())
+	}
+	for _, w := range s.Argv {
+		words = append(words, w.String())
+	}
+	return words
+}
+
+func (e *evidence) config(r *result.Result) {
+	p := e.plan
+	r.Config.Server["model"] = p.Config.Model
+	for _, role := range p.Roles {
+		args, ok := p.Config.Server[role.Name].(map[string]any)
+		if !ok {
+			continue
+		}
+		if !p.Expect.Disaggregated {
+			for k, v := range args {
+				r.Config.Server[k] = v
+			}
+			continue
+		}
+		r.Config.Roles = append(r.Config.Roles, result.RoleConfig{Role: role.Name, Server: args})
+	}
+	b := &r.Config.Benchmark
+	b.Kind = p.Config.Client
+	positive := func(n int) *int {
+		if n == 0 {
+			return nil
+		}
+		return &n
+	}
+	b.NumPrompts, b.MaxConcurrency = positive(p.Expect.NumPrompts), positive(p.Expect.Concurrency)
+	b.InputTokens, b.OutputTokens = positive(p.Expect.InputTokens), positive(p.Expect.OutputTokens)
+	if p.Expect.IgnoreEOS {
+		b.IgnoreEOS = &p.Expect.IgnoreEOS
+	}
+}
+
+func (e *evidence) placement(r *result.Result) {
+	if e.plan == nil || e.place == nil {
+		return
+	}
+	r.Placement = &result.Placement{}
+	for _, n := range e.place.Nodes {
+		r.Placement.Nodes = append(r.Placement.Nodes, n.Host)
+	}
+	for _, role := range e.plan.Roles {
+		placed := result.PlacedRole{
+			Role: role.Name, Slice: result.Slice{Offset: role.Nodes.Offset, Count: role.Nodes.Count},
+			GPUsPerNode: len(role.GPUs), Ports: map[string]int{},
+		}
+		for i := role.Nodes.Offset; i < role.Nodes.End() && i < len(e.place.Nodes); i++ {
+			placed.Hosts = append(placed.Hosts, e.place.Nodes[i].Host)
+		}
+		for name, port := range e.place.Ports {
+			if name == role.Name {
+				placed.Ports["http"] = port
+			} else if purpose, ok := strings.CutPrefix(name, role.Name+"_"); ok {
+				placed.Ports[purpose] = port
+			}
+		}
+		r.Placement.Roles = append(r.Placement.Roles, placed)
+	}
+}
+
+func slurmRecord(p *plan.Plan, s *run.State) *result.Slurm {
+	out := &result.Slurm{JobID: s.JobID, State: s.Raw, ExitCode: s.ExitCode, NodeList: s.NodeList}
+	if p != nil {
+		out.Partition, out.Account = p.Job.Partition, p.Job.Account
+	}
+	if out.State == "" {
+		out.State = "UNKNOWN"
+	}
+	stamp := func(text string) *time.Time {
+		if t, err := time.ParseInLocation("2006-01-02T15:04:05", text, time.Local); err == nil {
+			t = t.UTC()
+			return &t
+		}
+		return nil
+	}
+	out.Start, out.End = stamp(s.Start), stamp(s.End)
+	if s.Elapsed > 0 {
+		out.Elapsed = &s.Elapsed
+	}
+	return out
+}
+
+// planned is what the plan and the sentinel say for the judgement.
+func (e *evidence) planned() result.Evidence {
+	var ev result.Evidence
+	if e.plan != nil {
+		x := e.plan.Expect
+		ev.Planned = result.Planned{
+			NumPrompts: x.NumPrompts, InputTokens: x.InputTokens, OutputTokens: x.OutputTokens,
+			IgnoreEOS: x.IgnoreEOS, Accuracy: x.Accuracy, Disaggregated: x.Disaggregated,
+		}
+	}
+	done := map[string]bool{}
+	if e.sentinel != nil {
+		for _, ph := range e.sentinel.Phases {
+			exit := &ph.Code
+			if ph.Code < 0 {
+				exit = nil
+			}
+			done[ph.Name] = true
+			ev.Phases = append(ev.Phases, result.Phase{Name: ph.Name, Exit: exit})
+		}
+	}
+	if e.plan != nil && (e.sentinel != nil || e.over()) {
+		names := []string{"ready"}
+		for _, c := range e.plan.Clients {
+			names = append(names, c.Name)
+		}
+		for _, n := range names {
+			if !done[n] {
+				ev.Phases = append(ev.Phases, result.Phase{Name: n})
+			}
+		}
+	}
+	for _, x := range e.events {
+		if x.Event == job.RoleDied {
+			ev.Died = append(ev.Died, result.RoleEnd{Role: x.Role, Node: e.host(x.Role), Exit: 1})
+		}
+	}
+	return ev
+}
+
+func (e *evidence) over() bool { return e.state != nil && e.state.Final() }
+
+func (e *evidence) host(role string) string {
+	if e.plan == nil || e.place == nil {
+		return ""
+	}
+	if r := e.plan.Role(role); r != nil && r.Nodes.Offset < len(e.place.Nodes) {
+		return e.place.Nodes[r.Nodes.Offset].Host
+	}
+	return ""
+}
+
+// parse merges what the first parser finds.
+func (e *evidence) parse(r *result.Result, parsers []Parser, missing *[]string, what string, want bool) *result.Samples {
+	for _, p := range parsers {
+		part, err := p.Parse(os.DirFS(e.dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			r.Warnings = append(r.Warnings, result.Warning{Kind: "unreadable", File: what, Text: err.Error()})
+		}
+		if err != nil {
+			r.Warnings = append(r.Warnings, part.Warnings...)
+			continue
+		}
+		r.Merge(part)
+		return part.Samples
+	}
+	if want {
+		*missing = append(*missing, what)
+	}
+	return nil
+}
+
+// counters adds what the engines' counters did while the clients ran.
+func (e *evidence) counters(r *result.Result) {
+	if e.plan == nil {
+		return
+	}
+	var part result.Part
+	for _, role := range e.plan.Roles {
+		before, err := e.page(role.Name, "before")
+		if err != nil {
+			continue
+		}
+		after, err := e.page(role.Name, "after")
+		if err != nil {
+			continue
+		}
+		d := promtext.Sub(before, after)
+		part.Server = append(part.Server, result.ServerDelta{
+			Role: role.Name, Reset: d.Reset(),
+			Counters: d.Totals(func(name string) bool {
+				return strings.HasPrefix(name, "vllm:") && !strings.HasSuffix(name, "_bucket") && !strings.HasSuffix(name, "_created")
+			}),
+		})
+	}
+	r.Merge(part)
+}
+
+func (e *evidence) page(role, when string) (*promtext.Snapshot, error) {
+	f, err := os.Open(filepath.Join(e.dir, run.RawDir, job.MetricsFile(role, when)))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	page, _ := promtext.Read(f) // lines it does not understand are no reason to drop the rest
+	return page, nil
+}
+
+// status says how the run ended.
+func (e *evidence) status(r *result.Result) result.Status {
+	numbers := r.Results.CompletedRequests != nil && *r.Results.CompletedRequests > 0
+	switch {
+	case e.state != nil && e.state.State == run.Cancelled:
+		return result.Cancelled
+	case e.sentinel == nil && e.plan != nil && !e.over():
+		return result.Unknown
+	case numbers && r.Validity.Valid:
+		return result.Completed
+	case numbers:
+		return result.Partial
+	}
+	return result.Failed
+}
+
+// cause looks through every log of the run.
+func (e *evidence) cause(table *failure.Table) (*result.Failure, error) {
+	if table == nil {
+		return nil, nil
+	}
+	var j failure.Job
+	j.Location = time.Local
+	if e.state != nil && e.state.Source != "local" {
+		j.State = e.state.Raw
+	}
+	if e.sentinel != nil {
+		j.Ended = e.sentinel.Time
+	}
+	for _, x := range e.events {
+		switch x.Event {
+		case job.AllReady:
+			j.Ready = x.Time
+		case job.Stopping:
+			j.Teardown = x.Time
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(e.dir, run.LogDir, "*.log"))
+	if err != nil {
+		return nil, err
+	}
+	if e.plan == nil { // CloudAI's logs lie beside its results
+		if files, err = filepath.Glob(filepath.Join(e.dir, "*.log")); err != nil {
+			return nil, err
+		}
+	}
+	files = append(files, filepath.Join(e.dir, "stderr.txt"))
+	var logs []failure.Log
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			continue
+		}
+		defer f.Close()
+		rel, _ := filepath.Rel(e.dir, name)
+		role, rank := roleOf(rel)
+		logs = append(logs, failure.Log{Role: role, Rank: rank, Node: e.host(role), File: rel, Data: f})
+	}
+	return table.Explain(logs, j)
+}
+
+// roleOf reads logs/<role>-<rank>.log.
+func roleOf(file string) (string, int) {
+	name := strings.TrimSuffix(filepath.Base(file), ".log")
+	if i := strings.LastIndexByte(name, '-'); i >= 0 {
+		if rank, err := strconv.Atoi(name[i+1:]); err == nil {
+			return name[:i], rank
+		}
+	}
+	return strings.TrimPrefix(name, "vllm-"), 0
+}

@@ -1,0 +1,194 @@
+package failure
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+)
+
+// signaturesJSON is our own table, collected from public reports, from the
+// sources of the programs that print the lines, and from runs of them; each
+// entry names its source.
+//
+//go:embed signatures.json
+var signaturesJSON []byte
+
+// Kind says what a matching line proves.
+type Kind string
+
+// The kinds of signatures.
+const (
+	Root    Kind = "root"    // a cause
+	Symptom Kind = "symptom" // a consequence: a cause only if there is no root
+	Tail    Kind = "tail"    // says that something ended: never a cause
+)
+
+// A Signature is a line that a known failure prints.
+type Signature struct {
+	ID     string `json:"id"`
+	Area   string `json:"area"`
+	Kind   Kind   `json:"kind"`
+	Regex  string `json:"regex"`
+	Sample string `json:"sample"` // a line it must match
+	// Role is the condition: the signature is tried only on logs of these
+	// roles, separated by slashes. See conditions.
+	Role   string `json:"role"`
+	Next   string `json:"next"` // what to do about it
+	Source string `json:"source"`
+}
+
+// A Benign line looks like a failure and is none: no signature may match it.
+type Benign struct {
+	Line   string `json:"line"`
+	Why    string `json:"why"`
+	Source string `json:"source"`
+}
+
+// A Table is a compiled, ordered list of signatures. It is safe for
+// concurrent use.
+type Table struct {
+	entries []entry
+	byID    map[string]int
+	filter  *automaton
+	always  []int // entries without a literal the filter could look for
+}
+
+type entry struct {
+	Signature
+	re    *regexp.Regexp
+	roles []string
+}
+
+// Builtin returns the table that ships with the program.
+func Builtin() (*Table, error) {
+	signatures, _, err := builtin()
+	if err != nil {
+		return nil, err
+	}
+	return compile(signatures)
+}
+
+func builtin() ([]Signature, []Benign, error) {
+	var file struct {
+		Signatures []Signature `json:"signatures"`
+		Benign     []Benign    `json:"benign"`
+	}
+	if err := json.Unmarshal(signaturesJSON, &file); err != nil {
+		return nil, nil, fmt.Errorf("decode built-in signatures: %w", err)
+	}
+	return file.Signatures, file.Benign, nil
+}
+
+// With returns the built-in table with a site's signatures in front of it,
+// after putting them to the checks that the built-in ones pass: the pattern
+// compiles, matches its sample, is the first to match it, and matches no
+// benign line. It returns every complaint.
+func With(site []Signature) (*Table, error) {
+	signatures, benign, err := builtin()
+	if err != nil {
+		return nil, err
+	}
+	t, err := compile(slices.Concat(site, signatures))
+	if err != nil {
+		return nil, err
+	}
+	return t, t.check(len(site), benign)
+}
+
+func compile(signatures []Signature) (*Table, error) {
+	t := &Table{byID: map[string]int{}}
+	var bad *multierror.Error
+	var words [][]string
+	for i, s := range signatures {
+		re, err := regexp.Compile(s.Regex)
+		switch _, twice := t.byID[s.ID]; {
+		case s.ID == "":
+			bad = multierror.Append(bad, fmt.Errorf("signature %d has no id", i+1))
+		case twice:
+			bad = multierror.Append(bad, fmt.Errorf("signature %q is there twice", s.ID))
+		case err != nil:
+			bad = multierror.Append(bad, fmt.Errorf("signature %q: %w", s.ID, err))
+		case s.Kind != Root && s.Kind != Symptom && s.Kind != Tail:
+			bad = multierror.Append(bad, fmt.Errorf("signature %q: unknown kind %q: want root, symptom or tail", s.ID, s.Kind))
+		}
+		t.byID[s.ID] = i
+		t.entries = append(t.entries, entry{s, re, strings.Split(s.Role, "/")})
+		lits := required(s.Regex)
+		if lits == nil {
+			t.always = append(t.always, i)
+		}
+		words = append(words, lits)
+	}
+	if err := bad.ErrorOrNil(); err != nil {
+		return nil, err
+	}
+	t.filter = newAutomaton(append(words, []string{shutdownMarker}))
+	return t, nil
+}
+
+// check puts the first n signatures to the table's rules.
+func (t *Table) check(n int, benign []Benign) error {
+	var bad *multierror.Error
+	for i, e := range t.entries[:n] {
+		if !e.re.MatchString(e.Sample) {
+			bad = multierror.Append(bad, fmt.Errorf("signature %q does not match its sample %.80q", e.ID, e.Sample))
+		} else if first := t.first(e.Sample); first != i {
+			bad = multierror.Append(bad, fmt.Errorf("signature %q: its sample is matched by %q before it", e.ID, t.entries[first].ID))
+		}
+		for _, b := range benign {
+			if e.re.MatchString(b.Line) {
+				bad = multierror.Append(bad, fmt.Errorf("signature %q matches a line that is no failure (%s): %.80q", e.ID, b.Why, b.Line))
+			}
+		}
+	}
+	return bad.ErrorOrNil()
+}
+
+// first returns the first entry that matches the line, whatever its role, or -1.
+func (t *Table) first(line string) int {
+	return slices.IndexFunc(t.entries, func(e entry) bool { return e.re.MatchString(line) })
+}
+
+// meets reports whether the signature is to be tried on a log that meets the
+// given conditions.
+func (e *entry) meets(conditions []string) bool {
+	if e.roles[0] == "any" || len(conditions) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(e.roles, func(r string) bool { return slices.Contains(conditions, r) })
+}
+
+// Conditions returns the roles of the table that a log of the named role
+// stands for; nil, which means all of them, if the name says nothing. A
+// suffix such as [0] or -1 is ignored. Whatever a step prints, srun and
+// slurmstepd print into the same file, so each log of a role is also one of
+// the job.
+func Conditions(role string) []string {
+	name := strings.ToLower(strings.TrimRight(role, "[]-_0123456789"))
+	switch name {
+	case "serve", "server", "vllm", "sglang", "offline", "aggregated":
+		return []string{"server", "ray", "dynamo", "job"}
+	case "prefill", "decode":
+		return []string{name, "server", "ray", "dynamo", "job"}
+	case "head", "worker", "ray", "ray-head", "ray-worker", "ray_head", "ray_worker":
+		return []string{"server", "ray", "prefill", "decode", "dynamo", "job"}
+	case "proxy", "router", "frontend", "ingress":
+		return []string{"proxy", "dynamo", "job"}
+	case "client", "bench", "eval", "gsm8k", "load":
+		return []string{"client", "job"}
+	case "etcd", "nats", "dynamo":
+		return []string{"dynamo", "job"}
+	case "job", "slurm", "batch":
+		return []string{"job"}
+	case "node", "dmesg", "kernel":
+		return []string{"node"}
+	case "submit", "queue":
+		return []string{name}
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package job
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Event is a line of events.jsonl: what happened inside the allocation, in
+// order. Status is read from here, never guessed from log text.
+type Event struct {
+	Time  time.Time `json:"time"`
+	Event string    `json:"event"`
+	Role  string    `json:"role,omitempty"`
+	Text  string    `json:"text,omitempty"`
+}
+
+// The events.
+const (
+	RoleReady = "role-ready"
+	AllReady  = "all-ready"
+	RoleDied  = "role-died"
+	NotReady  = "not-ready" // a role's time was over
+	Stopping  = "stopping"  // from here on, ends of roles are ours
+)
+
+const eventFile = "events.jsonl"
+
+// event appends one line, in a single write.
+func (j *Job) event(e Event) error {
+	e.Time = j.Now().UTC()
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(j.path(eventFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(line, '\n'))
+	return errors.Join(err, f.Close())
+}
+
+// ReadEvents reads the events of a run directory. A line cut short by a crash is
+// left out.
+func ReadEvents(dir string) ([]Event, error) {
+	f, err := os.Open(filepath.Join(dir, eventFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var events []Event
+	scan := bufio.NewScanner(f)
+	for scan.Scan() {
+		var e Event
+		if json.Unmarshal(scan.Bytes(), &e) == nil {
+			events = append(events, e)
+		}
+	}
+	return events, scan.Err()
+}

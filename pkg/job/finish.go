@@ -1,0 +1,62 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// Lost is the exit code of a phase that was ended because a role had died.
+const Lost = -1
+
+// ParsePhases reads name=code arguments; "lost" is a code.
+func ParsePhases(args []string) ([]run.Phase, error) {
+	list := make([]run.Phase, len(args))
+	for i, a := range args {
+		name, text, _ := strings.Cut(a, "=")
+		code, err := strconv.Atoi(text)
+		if text == "lost" {
+			code, err = Lost, nil
+		}
+		if err != nil || name == "" {
+			return nil, fmt.Errorf("%q is not name=code", a)
+		}
+		list[i] = run.Phase{Name: name, Code: code}
+	}
+	return list, nil
+}
+
+// Finish writes the sentinel: the script came to its end, with this exit code
+// and these phases.
+func (j *Job) Finish(code int, phases []run.Phase) (run.Sentinel, error) {
+	events, err := ReadEvents(j.Dir)
+	s := run.Sentinel{Schema: "profllm.finish/1", JobID: j.Env("SLURM_JOB_ID"), Time: j.Now().UTC(), Code: code, Phases: phases}
+	for _, e := range events {
+		if e.Event == RoleDied {
+			s.Dead = append(s.Dead, e.Role)
+		}
+	}
+	return s, errors.Join(err, run.WriteJSON(j.path(run.SentinelFile), s), j.linkForCloudAI())
+}
+
+// linkForCloudAI gives the client's files the names and the place that CloudAI
+// looks for.
+func (j *Job) linkForCloudAI() error {
+	var errs []error
+	for link, file := range map[string]string{
+		"vllm-bench.json": "raw/vllm-bench.json", "vllm-gsm8k.json": "raw/vllm-gsm8k.json",
+		"vllm-bench.log": "logs/bench-0.log", "vllm-semantic-eval.log": "logs/eval-0.log",
+	} {
+		if _, err := os.Stat(j.path(file)); err != nil {
+			continue
+		}
+		if err := os.Symlink(file, j.path(link)); err != nil && !errors.Is(err, os.ErrExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

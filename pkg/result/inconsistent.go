@@ -1,0 +1,177 @@
+package result
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// inconsistent is PL-V8: every way in which a report can contradict itself.
+func inconsistent(c *facts) answer {
+	if c.m.CompletedRequests == nil {
+		return notPossible("no benchmark result")
+	}
+	bad := append(c.warnings(NotFinite), c.warnings(Contradicts)...)
+	bad = append(bad, negatives(c.m)...)
+	bad = append(bad, disorders(c)...)
+	rates, compared := c.rateContradictions()
+	bad = append(bad, rates...)
+	if len(bad) > 0 {
+		return fail("%s", list(bad))
+	}
+	return pass("%d rates agree with totals, %d latencies are in order", compared, len(c.m.Latency))
+}
+
+// rateContradictions compares each rate times the window with its total.
+func (c *facts) rateContradictions() (bad []string, compared int) {
+	m := c.m
+	if m.Duration == nil {
+		return nil, 0
+	}
+	d := *m.Duration
+	if d <= 0 && *m.CompletedRequests > 0 {
+		return []string{fmt.Sprintf("%d requests in %v s", *m.CompletedRequests, d)}, 0
+	}
+	var in, out float64
+	if m.TotalInputTokens != nil {
+		in = float64(*m.TotalInputTokens)
+	}
+	if m.TotalOutputTokens != nil {
+		out = float64(*m.TotalOutputTokens)
+	}
+	for _, x := range []struct {
+		key   string
+		rate  *float64
+		total float64
+		known bool
+	}{
+		{"request_throughput", m.RequestThroughput, float64(*m.CompletedRequests), true},
+		{"output_throughput", m.OutputThroughput, out, m.TotalOutputTokens != nil},
+		{"input_throughput", m.InputThroughput, in, m.TotalInputTokens != nil},
+		{"total_token_throughput", m.TotalTokenThroughput, in + out, m.TotalInputTokens != nil},
+	} {
+		if x.rate == nil || !x.known {
+			continue
+		}
+		compared++
+		off := math.Abs(*x.rate*d - x.total)
+		allowed := maxRateDeviation * math.Abs(x.total)
+		if m.FromLog { // both factors were rounded to two decimals
+			allowed += logRounding*d + logRounding*math.Abs(*x.rate)
+		}
+		if !(off <= allowed) {
+			bad = append(bad, fmt.Sprintf("%s %.4g x %.4g s is %.6g, not %.6g", x.key, *x.rate, d, *x.rate*d, x.total))
+		}
+	}
+	return bad, compared
+}
+
+// negatives lists measured values below zero.
+func negatives(m *Metrics) []string {
+	var bad []string
+	note := func(key string, v float64) {
+		if v < 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+			bad = append(bad, fmt.Sprintf("%s is %v", key, v))
+		}
+	}
+	for key, v := range map[string]*float64{
+		"duration_s": m.Duration, "request_throughput": m.RequestThroughput, "output_throughput": m.OutputThroughput,
+		"input_throughput": m.InputThroughput, "total_token_throughput": m.TotalTokenThroughput, "request_goodput": m.RequestGoodput,
+	} {
+		if v != nil {
+			note(key, *v)
+		}
+	}
+	for key, v := range map[string]*int64{"total_input_tokens": m.TotalInputTokens, "total_output_tokens": m.TotalOutputTokens} {
+		if v != nil {
+			note(key, float64(*v))
+		}
+	}
+	for key, v := range map[string]*int{"completed_requests": m.CompletedRequests, "failed_requests": m.FailedRequests} {
+		if v != nil {
+			note(key, float64(*v))
+		}
+	}
+	for f, d := range m.Latency {
+		for _, s := range d.statistics() {
+			note(f.Key(s.name), s.value)
+		}
+	}
+	slices.Sort(bad)
+	return bad
+}
+
+// disorders lists percentiles that fall with their rank, and means outside
+// of the sample's range.
+func disorders(c *facts) []string {
+	var bad []string
+	for _, f := range Families() {
+		d := c.m.Latency[f]
+		lo, hi := c.bounds(f, d)
+		type point struct{ rank, value float64 }
+		points := []point{{-1, lo}}
+		for _, rank := range slices.Sorted(maps.Keys(d.Percentiles)) {
+			points = append(points, point{rank, d.Percentiles[rank]})
+		}
+		if d.Median != nil {
+			points = append(points, point{50, *d.Median})
+		}
+		points = append(points, point{101, hi})
+		slices.SortStableFunc(points, func(a, b point) int { return cmp.Compare(a.rank, b.rank) })
+		for i := 1; i < len(points); i++ {
+			a, b := points[i-1], points[i]
+			if b.value < a.value && !c.nearly(a.value, b.value) {
+				bad = append(bad, fmt.Sprintf("%s: %.6g ms at rank %g is above %.6g ms at rank %g", f, a.value, a.rank, b.value, b.rank))
+			}
+		}
+		if d.Mean != nil && (*d.Mean < lo && !c.nearly(*d.Mean, lo) || *d.Mean > hi && !c.nearly(*d.Mean, hi)) {
+			bad = append(bad, fmt.Sprintf("mean %s %.6g ms is outside %.6g to %.6g ms", f, *d.Mean, lo, hi))
+		}
+	}
+	return bad
+}
+
+// bounds returns the least and largest value of a family's sample as far as
+// they are known, in ms.
+func (c *facts) bounds(f Family, d Distribution) (lo, hi float64) {
+	lo, hi = math.Inf(-1), math.Inf(1)
+	if v := d.Min; v != nil {
+		lo = *v
+	} else if v, ok := d.Percentiles[0]; ok {
+		lo = v
+	}
+	if v := d.Max; v != nil {
+		hi = *v
+	} else if v, ok := d.Percentiles[100]; ok {
+		hi = v
+	}
+	s := c.e.Samples
+	if s == nil || d.Min != nil || d.Max != nil {
+		return lo, hi
+	}
+	var values []float64
+	switch f {
+	case TTFT:
+		values = s.TTFT
+	case E2EL:
+		values = s.Latency
+	}
+	var good []float64
+	for i, v := range values {
+		if !s.Failed(i) {
+			good = append(good, v*1000)
+		}
+	}
+	if len(good) > 0 {
+		lo, hi = slices.Min(good), slices.Max(good)
+	}
+	return lo, hi
+}
+
+// nearly allows for the last bits of a float, and for two decimals in a log.
+func (c *facts) nearly(a, b float64) bool {
+	off := math.Abs(a - b)
+	return off <= 1e-9*math.Max(math.Abs(a), math.Abs(b)) || c.m.FromLog && off <= 2*logRounding
+}

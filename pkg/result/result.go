@@ -1,0 +1,252 @@
+// Package result is the standard record of one run: what was asked, what ran
+// where, what was measured, and whether the numbers can be believed.
+//
+// A Result marshals to result.json. Names and units are fixed: seconds unless
+// a name ends in _ms, bytes unless it says _gb or _mb, shares between 0 and 1
+// unless a name says percent. What nobody reported is absent, never zero;
+// that is why most numbers are pointers.
+//
+// The package is pure: it reads no file, no clock and no environment. It does
+// not run, collect or store anything, and it does not compare two results.
+//
+//	part, err := parser.Parse(raw)
+//	r.Merge(part)
+//	r.Validity = result.Judge(r, evidence)
+//	data, err := result.Marshal(r) // checked against the schema
+package result
+
+import "time"
+
+// SchemaV1 is the value of a record's "schema" key.
+const SchemaV1 = "profllm.result/1"
+
+// Result is one run.
+type Result struct {
+	Schema    string    `json:"schema" jsonschema:"format and version of this file"`
+	RunID     string    `json:"run_id" jsonschema:"exp_YYYYMMDD_HHMMSS_ and six hex digits"`
+	Suite     string    `json:"suite" jsonschema:"name of the group of runs this one belongs to"`
+	Timestamp time.Time `json:"timestamp" jsonschema:"start of the run, RFC 3339, UTC"`
+	// Duration is that of the whole run, not of the client's window.
+	Duration *float64 `json:"duration,omitempty" jsonschema:"whole run, s"`
+	Status   Status   `json:"status"`
+	// Simulated is set if an engine was a simulator: never compared, never a baseline.
+	Simulated bool `json:"simulated,omitempty" jsonschema:"the engine was simulated: these are not measurements"`
+
+	Config     Config      `json:"config"`
+	Results    Metrics     `json:"results"`
+	Accuracy   *Accuracy   `json:"accuracy,omitempty"`
+	System     *System     `json:"system,omitempty"`
+	Profiling  *Profiling  `json:"profiling,omitempty"`
+	Placement  *Placement  `json:"placement,omitempty"`
+	Slurm      *Slurm      `json:"slurm,omitempty"`
+	Provenance *Provenance `json:"provenance,omitempty"`
+	Repeats    *Repeats    `json:"repeats,omitempty"`
+	Validity   *Validity   `json:"validity,omitempty"`
+	Failure    *Failure    `json:"failure,omitempty"`
+	Warnings   []Warning   `json:"warnings,omitempty"`
+}
+
+// Status says how the run ended.
+type Status string
+
+// Every status a record may have.
+const (
+	Completed Status = "completed" // every phase ended and left its result
+	Partial   Status = "partial"   // some result, but a phase or request failed
+	Failed    Status = "failed"    // no usable result
+	Cancelled Status = "cancelled" // stopped on request
+	Unknown   Status = "unknown"   // nobody knows yet, or ever will
+)
+
+// Config is what was asked.
+type Config struct {
+	// Server holds the engine's parameters in snake_case, as given. It is the
+	// one free-form table: the engine owns its flags.
+	Server map[string]any `json:"server" jsonschema:"engine parameters, snake_case"`
+	// Roles holds what differs between roles of a disaggregated server.
+	Roles     []RoleConfig `json:"roles,omitempty"`
+	Benchmark Benchmark    `json:"benchmark"`
+}
+
+// RoleConfig is the engine's parameters of one role, by its name in Placement.
+type RoleConfig struct {
+	Role   string         `json:"role"`
+	Server map[string]any `json:"server"`
+}
+
+// Benchmark is the load that was asked for.
+type Benchmark struct {
+	Kind        string `json:"kind,omitempty" jsonschema:"client, such as vllm-serve"`
+	DatasetName string `json:"dataset_name,omitempty"`
+	NumPrompts  *int   `json:"num_prompts,omitempty"`
+	RequestRate *Rate  `json:"request_rate,omitempty"`
+	// MaxConcurrency is nil for no cap, and then null in the file.
+	MaxConcurrency *int     `json:"max_concurrency"`
+	Burstiness     *Rate    `json:"burstiness,omitempty" jsonschema:"1 is a Poisson process, inf evenly spaced"`
+	InputTokens    *int     `json:"input_tokens,omitempty" jsonschema:"per request, if fixed"`
+	OutputTokens   *int     `json:"output_tokens,omitempty" jsonschema:"per request, if fixed"`
+	IgnoreEOS      *bool    `json:"ignore_eos,omitempty"`
+	Seed           *int     `json:"seed,omitempty"`
+	Goodput        []string `json:"goodput,omitempty" jsonschema:"limits as metric:milliseconds"`
+	Warmups        *int     `json:"warmups,omitempty"`
+	Backend        string   `json:"backend,omitempty"`
+	Endpoint       string   `json:"endpoint,omitempty"`
+}
+
+// Accuracy is the outcome of an evaluation.
+type Accuracy struct {
+	Task        string   `json:"task" jsonschema:"such as gsm8k"`
+	Value       float64  `json:"value" jsonschema:"share of right answers, 0 to 1"`
+	InvalidRate *float64 `json:"invalid_rate,omitempty" jsonschema:"share of answers without a number, 0 to 1"`
+	Questions   *int     `json:"questions,omitempty"`
+	Shots       *int     `json:"shots,omitempty"`
+	Duration    *float64 `json:"duration_s,omitempty"`
+	Tokens      *int64   `json:"output_tokens,omitempty"`
+	Source      string   `json:"source" jsonschema:"file the value was read from"`
+	FromLog     bool     `json:"from_log,omitempty" jsonschema:"recovered from console text, rounded"`
+}
+
+// System is what was sampled on the nodes during the window.
+type System struct {
+	PeakGPUMemoryGB   *float64  `json:"peak_gpu_memory_gb,omitempty" jsonschema:"highest of all GPUs"`
+	AvgGPUUtilization *float64  `json:"avg_gpu_utilization,omitempty" jsonschema:"percent, mean over GPUs and time"`
+	HardwareInfo      *Hardware `json:"hardware_info,omitempty"`
+}
+
+// Hardware describes the nodes of a run; one value where all are alike.
+type Hardware struct {
+	GPU         string   `json:"gpu,omitempty"`
+	GPUs        *int     `json:"gpus,omitempty" jsonschema:"per node"`
+	GPUMemoryGB *float64 `json:"gpu_memory_gb,omitempty"`
+	Driver      string   `json:"driver,omitempty"`
+	CUDA        string   `json:"cuda,omitempty"`
+	CPU         string   `json:"cpu,omitempty"`
+	CPUs        *int     `json:"cpus,omitempty" jsonschema:"per node"`
+	MemoryGB    *float64 `json:"memory_gb,omitempty" jsonschema:"per node"`
+}
+
+// Profiling says whether a profiler ran; a profiled run is never compared.
+type Profiling struct {
+	Enabled         bool     `json:"enabled"`
+	TraceFilePath   string   `json:"trace_file_path,omitempty"`
+	TraceFileSizeMB *float64 `json:"trace_file_size_mb,omitempty"`
+}
+
+// Placement says what ran where.
+type Placement struct {
+	Nodes []string     `json:"nodes" jsonschema:"in allocation order"`
+	Roles []PlacedRole `json:"roles"`
+}
+
+// GPUs returns the number of GPUs that roles were given, over all nodes.
+func (p *Placement) GPUs() int {
+	n := 0
+	for _, r := range p.Roles {
+		n += r.GPUsPerNode * r.Slice.Count
+	}
+	return n
+}
+
+// PlacedRole is a role on its slice of the nodes.
+type PlacedRole struct {
+	Role        string         `json:"role"`
+	Replica     int            `json:"replica" jsonschema:"0 for the first"`
+	Slice       Slice          `json:"slice"`
+	Hosts       []string       `json:"hosts" jsonschema:"one per node of the slice"`
+	GPUsPerNode int            `json:"gpus_per_node"`
+	Ports       map[string]int `json:"ports,omitempty" jsonschema:"by purpose, such as http"`
+}
+
+// Slice is a run of neighbouring nodes of the allocation.
+type Slice struct {
+	Offset int `json:"offset"`
+	Count  int `json:"count"`
+}
+
+// Slurm is what the scheduler said about the job.
+type Slurm struct {
+	JobID     string     `json:"job_id"`
+	Cluster   string     `json:"cluster,omitempty"`
+	Partition string     `json:"partition,omitempty"`
+	Account   string     `json:"account,omitempty"`
+	State     string     `json:"state" jsonschema:"Slurm's word, such as COMPLETED"`
+	ExitCode  string     `json:"exit_code,omitempty" jsonschema:"code:signal"`
+	NodeList  string     `json:"nodelist,omitempty"`
+	Start     *time.Time `json:"start,omitempty"`
+	End       *time.Time `json:"end,omitempty"`
+	Elapsed   *float64   `json:"elapsed_s,omitempty"`
+	EnergyJ   *float64   `json:"energy_j,omitempty"`
+	Steps     []Step     `json:"steps,omitempty"`
+}
+
+// Step is one step of the job.
+type Step struct {
+	ID       string   `json:"id" jsonschema:"such as 4711.3"`
+	Name     string   `json:"name,omitempty"`
+	State    string   `json:"state,omitempty"`
+	ExitCode string   `json:"exit_code,omitempty"`
+	Elapsed  *float64 `json:"elapsed_s,omitempty"`
+}
+
+// Provenance says what exactly ran.
+type Provenance struct {
+	Profllm       string     `json:"profllm" jsonschema:"version of this program"`
+	Engine        string     `json:"engine,omitempty"`
+	EngineVersion string     `json:"engine_version,omitempty"`
+	Image         string     `json:"image,omitempty"`
+	ImageDigest   string     `json:"image_digest,omitempty"`
+	Git           string     `json:"git,omitempty" jsonschema:"revision of the definitions, with -dirty if changed"`
+	Simulated     bool       `json:"simulated,omitempty"`
+	Fingerprint   string     `json:"fingerprint,omitempty" jsonschema:"hash of everything that should make two runs alike"`
+	Commands      []RoleArgv `json:"commands,omitempty"`
+}
+
+// RoleArgv is the command line of one role, without secrets.
+type RoleArgv struct {
+	Role string   `json:"role"`
+	Argv []string `json:"argv"`
+}
+
+// Repeats places the run among its repeats. Every repeat keeps its own record.
+type Repeats struct {
+	Group  string   `json:"group" jsonschema:"shared by all repeats"`
+	Index  int      `json:"index" jsonschema:"0 for the first"`
+	Of     int      `json:"of"`
+	RunIDs []string `json:"run_ids,omitempty" jsonschema:"all runs of the group known when this was written"`
+}
+
+// Failure names why a run failed.
+type Failure struct {
+	Cause      string       `json:"cause" jsonschema:"id of a signature, or unknown"`
+	Line       string       `json:"line,omitempty" jsonschema:"log line that shows it, redacted, at most 500 characters"`
+	File       string       `json:"file,omitempty"`
+	LineNumber int          `json:"line_number,omitempty" jsonschema:"1 for the first"`
+	Role       string       `json:"role,omitempty"`
+	Node       string       `json:"node,omitempty"`
+	Rank       string       `json:"rank,omitempty"`
+	Next       string       `json:"next" jsonschema:"what to do about it"`
+	Confidence Confidence   `json:"confidence"`
+	Tail       []string     `json:"tail,omitempty" jsonschema:"last lines of the log, if the cause is unknown"`
+	Others     []OtherCause `json:"others,omitempty" jsonschema:"further causes seen, in order of time"`
+}
+
+// OtherCause is a further cause, without details.
+type OtherCause struct {
+	Cause      string `json:"cause"`
+	Line       string `json:"line,omitempty"`
+	File       string `json:"file,omitempty"`
+	LineNumber int    `json:"line_number,omitempty"`
+	Role       string `json:"role,omitempty"`
+	Node       string `json:"node,omitempty"`
+}
+
+// Confidence says on what a cause rests.
+type Confidence string
+
+// The confidences, best first.
+const (
+	Exact       Confidence = "exact"     // a line that names a root cause
+	FromState   Confidence = "job-state" // the scheduler's word
+	FromSymptom Confidence = "symptom"   // a line that shows a consequence
+	NoCause     Confidence = "unknown"   // nothing in the table matched
+)

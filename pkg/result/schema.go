@@ -1,0 +1,150 @@
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Schema returns the JSON Schema of result.json, generated from Result.
+func Schema() (*jsonschema.Schema, error) {
+	rate := &jsonschema.Schema{Description: "a number, or inf", Types: []string{"number", "string"}, Pattern: "^inf$"}
+	metrics, err := jsonschema.For[plainMetrics](&jsonschema.ForOptions{
+		TypeSchemas: map[reflect.Type]*jsonschema.Schema{reflect.TypeFor[Rate](): rate},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("schema of the results: %w", err)
+	}
+	families := make([]string, 0, len(Families()))
+	for _, f := range Families() {
+		families = append(families, string(f))
+	}
+	names := strings.Join(families, "|")
+	metrics.PatternProperties = map[string]*jsonschema.Schema{
+		`^(mean|median|std|min|max|p[0-9]+(\.[0-9]+)?)_(` + names + `)_ms$`: {Type: "number", Description: "ms"},
+		`^n_(` + names + `)$`: {Type: "integer", Description: "size of the sample behind this family's statistics"},
+	}
+	s, err := jsonschema.For[Result](&jsonschema.ForOptions{
+		TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+			reflect.TypeFor[Rate]():        rate,
+			reflect.TypeFor[Metrics]():     metrics,
+			reflect.TypeFor[Status]():      enum(Completed, Partial, Failed, Cancelled, Unknown),
+			reflect.TypeFor[Confidence]():  enum(Exact, FromState, FromSymptom, NoCause),
+			reflect.TypeFor[Outcome]():     enum(Pass, Fail, NotPossible),
+			reflect.TypeFor[Severity]():    enum(Invalid, Suspect, Withheld, Note),
+			reflect.TypeFor[Verdict]():     enum(VerdictValid, VerdictSuspect, VerdictInvalid),
+			reflect.TypeFor[WarningKind](): {Type: "string"},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("schema of a result: %w", err)
+	}
+	s.Schema = "https://json-schema.org/draft/2020-12/schema"
+	s.Title = "profllm result"
+	s.Properties["schema"].Const = constant(SchemaV1)
+	s.Properties["run_id"].MinLength = new(1)
+	s.Properties["timestamp"].Pattern = `^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z$`
+	return s, nil
+}
+
+func constant(v any) *any { return &v }
+
+func enum[T ~string](values ...T) *jsonschema.Schema {
+	s := &jsonschema.Schema{Type: "string"}
+	for _, v := range values {
+		s.Enum = append(s.Enum, string(v))
+	}
+	return s
+}
+
+// resolved builds the schema once: it never changes.
+var resolved = sync.OnceValues(func() (*jsonschema.Resolved, error) {
+	s, err := Schema()
+	if err != nil {
+		return nil, err
+	}
+	return s.Resolve(nil)
+})
+
+// Validate reports the first way in which data breaks the schema.
+func Validate(data []byte) error {
+	rs, err := resolved()
+	if err != nil {
+		return err
+	}
+	var v any
+	if err := json.Unmarshal(data, &v); err != nil {
+		return fmt.Errorf("validate result: %w", err)
+	}
+	if err := rs.Validate(v); err != nil {
+		return fmt.Errorf("validate result: %w", err)
+	}
+	return nil
+}
+
+// Marshal returns the record as indented JSON with a final newline, checked
+// against the schema. It sets the schema's name, writes the time in UTC, and
+// changes nothing of r.
+func Marshal(r *Result) ([]byte, error) {
+	out := *r
+	out.Schema = SchemaV1
+	out.Timestamp = r.Timestamp.UTC()
+	if out.Config.Server == nil {
+		out.Config.Server = map[string]any{}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(&out); err != nil {
+		return nil, fmt.Errorf("marshal result %s: %w", r.RunID, err)
+	}
+	if err := Validate(b.Bytes()); err != nil {
+		return nil, fmt.Errorf("run %s: %w", r.RunID, err)
+	}
+	return b.Bytes(), nil
+}
+
+// A SchemaError is a record of a version this program does not read.
+type SchemaError struct {
+	Got string // "" if the file names none
+}
+
+func (e *SchemaError) Error() string {
+	if e.Got == "" {
+		return fmt.Sprintf("no schema named: want %q", SchemaV1)
+	}
+	return fmt.Sprintf("unknown schema %q: this version reads %q", e.Got, SchemaV1)
+}
+
+// Decode reads a record of any version ever written; the one place where old
+// versions are converted. An unknown version gives a *SchemaError. Unknown
+// keys of a known version are ignored, so that a newer minor form is readable.
+func Decode(data []byte) (*Result, error) {
+	var head struct {
+		Schema string `json:"schema"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, fmt.Errorf("decode result: %w", err)
+	}
+	switch head.Schema {
+	case SchemaV1:
+	default:
+		return nil, fmt.Errorf("decode result: %w", &SchemaError{Got: head.Schema})
+	}
+	r := &Result{}
+	d := json.NewDecoder(bytes.NewReader(data))
+	if err := d.Decode(r); err != nil {
+		return nil, fmt.Errorf("decode result: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("decode result: text behind the record")
+	}
+	return r, nil
+}

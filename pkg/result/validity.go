@@ -1,0 +1,270 @@
+package result
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Validity is the judgement on a record's numbers. Every check is listed,
+// also those that passed and those that could not be made.
+type Validity struct {
+	Valid    bool     `json:"valid" jsonschema:"no check of severity invalid failed"`
+	Verdict  Verdict  `json:"verdict"`
+	Words    []string `json:"words,omitempty" jsonschema:"words of the failed checks, worst first"`
+	Withheld []string `json:"withheld,omitempty" jsonschema:"keys of results that must not be shown as numbers, sorted"`
+	Checks   []Check  `json:"checks"`
+}
+
+// Verdict sums up the checks in a word.
+type Verdict string
+
+// The verdicts, best first. Only a valid run may become a baseline.
+const (
+	VerdictValid   Verdict = "valid"
+	VerdictSuspect Verdict = "suspect"
+	VerdictInvalid Verdict = "invalid"
+)
+
+// Check is one question put to a record, and its answer.
+type Check struct {
+	ID       string   `json:"id" jsonschema:"requirement, such as PL-V3"`
+	Word     string   `json:"word" jsonschema:"what is wrong if it failed, in a word"`
+	Outcome  Outcome  `json:"outcome"`
+	Severity Severity `json:"severity" jsonschema:"what a failure means"`
+	Detail   string   `json:"detail" jsonschema:"the numbers compared, or why the check was not possible"`
+	Why      string   `json:"why" jsonschema:"what the check protects against"`
+}
+
+// Outcome is a check's answer.
+type Outcome string
+
+// The outcomes.
+const (
+	Pass        Outcome = "pass"
+	Fail        Outcome = "fail"
+	NotPossible Outcome = "not-possible" // something it needs was not recorded
+)
+
+// Severity is what a failed check means for the numbers.
+type Severity string
+
+// The severities, worst first.
+const (
+	Invalid  Severity = "invalid"  // never a baseline, never in charts by default
+	Suspect  Severity = "suspect"  // shown with its word, never a baseline
+	Withheld Severity = "withheld" // the named metrics are not shown, the rest stands
+	Note     Severity = "note"     // says what kind of run it was; never compared with others
+)
+
+// Thresholds of the checks. Those a scenario may set are in Limits; the
+// others are part of a check's definition.
+const (
+	// MaxFailedShare is PL-V4: any failed request counts. A peer allows 0.05.
+	MaxFailedShare = 0.0
+	// MaxOutputDeviation is PL-V5 under ignore-eos.
+	MaxOutputDeviation = 0.01
+	// MaxInputDeviation is PL-V6; a chat template alone adds some percent.
+	MaxInputDeviation = 0.05
+	// MaxInvalidRate is PL-V31.
+	MaxInvalidRate = 0.05
+	// MinQuestions is PL-V31: below, the subset is named and the value withheld.
+	MinQuestions = 200
+
+	minOutputPerRequest = 2    // PL-V5 without ignore-eos, tokens
+	maxRateDeviation    = 0.01 // PL-V8
+	maxSpeedRatio       = 1.5  // PL-V9
+	maxTokensPerChunk   = 1.05 // PL-V10, with ITL samples
+	minITLShareOfTPOT   = 0.2  // PL-V10, from the medians
+	percentileRisk      = 0.05 // PL-Q8, one-sided: p^n
+	logRounding         = 0.005
+)
+
+// Limits are the thresholds a scenario may set; see DefaultLimits.
+type Limits struct {
+	FailedShare     float64 // largest accepted share of failed requests
+	OutputDeviation float64 // largest |output/planned - 1| under ignore-eos
+	InputDeviation  float64 // largest |input/planned - 1|
+	InvalidRate     float64 // largest share of unreadable answers
+	Questions       int     // least number of questions behind an accuracy
+}
+
+// DefaultLimits returns the thresholds used where nothing else is said.
+func DefaultLimits() Limits {
+	return Limits{MaxFailedShare, MaxOutputDeviation, MaxInputDeviation, MaxInvalidRate, MinQuestions}
+}
+
+// Evidence is what a judgement needs beside the record itself. The Slurm
+// state, the server's counters and the accuracy are read from the record.
+type Evidence struct {
+	Planned  Planned
+	Samples  *Samples  // of the part that gave the metrics; nil if not saved
+	Phases   []Phase   // in order: ready, bench, eval …
+	Died     []RoleEnd // roles that ended while they were needed
+	Missing  []string  // planned files that are not there
+	Profiled bool
+	Limits   *Limits // nil means DefaultLimits
+}
+
+// Planned is what the run was meant to do. A zero number means "not fixed".
+type Planned struct {
+	NumPrompts    int
+	InputTokens   int // per request
+	OutputTokens  int // per request
+	IgnoreEOS     bool
+	Accuracy      bool // an evaluation is part of the run
+	NoBenchmark   bool // no load client is part of the run
+	Disaggregated bool // KV blocks move from prefill to decode
+}
+
+// Phase is one step of the run.
+type Phase struct {
+	Name string
+	Exit *int // nil if it never ended
+}
+
+// RoleEnd is a role's end before its time.
+type RoleEnd struct {
+	Role string
+	Rank int
+	Node string
+	Exit int // exit code, 128 plus the signal if killed
+}
+
+// Judge puts every check to the record. It changes neither argument; the
+// record's warnings are part of what it looks at.
+func Judge(r *Result, e Evidence) *Validity {
+	limits := DefaultLimits()
+	if e.Limits != nil {
+		limits = *e.Limits
+	}
+	c := &facts{r: r, m: &r.Results, e: e, limits: limits}
+	v := &Validity{Verdict: VerdictValid}
+	for _, q := range questions {
+		a := q.ask(c)
+		check := Check{ID: q.id, Word: q.word, Severity: q.severity, Why: q.why, Outcome: a.outcome, Detail: a.detail}
+		if a.word != "" {
+			check.Word = a.word
+		}
+		v.Checks = append(v.Checks, check)
+		if a.outcome == Fail {
+			v.Withheld = append(v.Withheld, a.withheld...)
+		}
+	}
+	for _, s := range []Severity{Invalid, Suspect, Withheld, Note} {
+		for _, check := range v.Checks {
+			if check.Outcome == Fail && check.Severity == s && !slices.Contains(v.Words, check.Word) {
+				v.Words = append(v.Words, check.Word)
+			}
+		}
+	}
+	switch {
+	case v.failed(Invalid):
+		v.Verdict = VerdictInvalid
+	case v.failed(Suspect):
+		v.Verdict = VerdictSuspect
+	}
+	v.Valid = v.Verdict != VerdictInvalid
+	slices.Sort(v.Withheld)
+	v.Withheld = slices.Compact(v.Withheld)
+	return v
+}
+
+func (v *Validity) failed(s Severity) bool {
+	return slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Outcome == Fail && c.Severity == s })
+}
+
+// Baseline reports whether other runs may be compared with this one: valid,
+// not suspect, neither simulated nor profiled.
+func (v *Validity) Baseline() bool {
+	return v.Verdict == VerdictValid && !v.failed(Note)
+}
+
+// Check returns the check of that word, nil if there is none.
+func (v *Validity) Check(word string) *Check {
+	for i := range v.Checks {
+		if v.Checks[i].Word == word {
+			return &v.Checks[i]
+		}
+	}
+	return nil
+}
+
+// facts is what the questions are put to.
+type facts struct {
+	r      *Result
+	m      *Metrics
+	e      Evidence
+	limits Limits
+}
+
+// An answer to one question.
+type answer struct {
+	outcome  Outcome
+	detail   string
+	word     string   // in place of the question's
+	withheld []string // keys of results, if failed
+}
+
+func pass(format string, args ...any) answer {
+	return answer{outcome: Pass, detail: fmt.Sprintf(format, args...)}
+}
+
+func fail(format string, args ...any) answer {
+	return answer{outcome: Fail, detail: fmt.Sprintf(format, args...)}
+}
+
+func notPossible(format string, args ...any) answer {
+	return answer{outcome: NotPossible, detail: fmt.Sprintf(format, args...)}
+}
+
+// judged answers fail if bad, else pass, with the same detail.
+func judged(bad bool, format string, args ...any) answer {
+	if bad {
+		return fail(format, args...)
+	}
+	return pass(format, args...)
+}
+
+// completed returns the number of completed requests, or why it is of no use.
+func (c *facts) completed() (n int, why string) {
+	switch {
+	case c.e.Planned.NoBenchmark:
+		return 0, "no benchmark was planned"
+	case c.m.CompletedRequests == nil:
+		return 0, "the client reported no number of completed requests"
+	case *c.m.CompletedRequests == 0:
+		return 0, "no request completed, see no-success"
+	}
+	return *c.m.CompletedRequests, ""
+}
+
+// planned returns the number of requests asked for, 0 if unknown.
+func (c *facts) planned() int {
+	if n := c.e.Planned.NumPrompts; n > 0 {
+		return n
+	}
+	if c.m.NumPrompts != nil {
+		return *c.m.NumPrompts
+	}
+	return 0
+}
+
+// warnings returns the texts of the record's warnings of one kind.
+func (c *facts) warnings(kind WarningKind) []string {
+	var texts []string
+	for _, w := range c.r.Warnings {
+		if w.Kind == kind {
+			texts = append(texts, fmt.Sprintf("%s: %s", w.Key, w.Text))
+		}
+	}
+	return texts
+}
+
+func list(items []string) string {
+	const most = 5
+	if len(items) > most {
+		return strings.Join(items[:most], ", ") + fmt.Sprintf(" and %d more", len(items)-most)
+	}
+	return strings.Join(items, ", ")
+}

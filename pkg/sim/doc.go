@@ -1,0 +1,68 @@
+// Package sim is an inference engine that computes nothing: it answers as vLLM does, after latencies that are known
+// in advance, and fails when told to. It stands in for `vllm serve`, `vllm bench serve`, `ray` and vLLM's GSM8K script,
+// so that a plan, its batch script, readiness checks, load client, parsers and record can be rehearsed without a GPU and
+// their numbers checked against the truth.
+//
+// It is not a model of performance: nothing it reports says anything about a GPU. Whatever it writes is labelled
+// simulated: `/version` answers "profllm-sim", log lines carry "profllm sim", evaluation results "simulated": true.
+//
+// What it imitates is compared, field by field, with recorded answers of a real vLLM (testdata/vllm-0.32.0).
+//
+// # Knobs
+//
+// All by environment, all optional:
+//
+//	PROFLLM_SIM_TTFT      50ms   admission to first token
+//	PROFLLM_SIM_ITL       20ms   between two tokens of one request
+//	PROFLLM_SIM_JITTER    0      0-1, share of TTFT and ITL by which a token may be early or late
+//	PROFLLM_SIM_SEED      1      changes answers, jitter and which requests fail
+//	PROFLLM_SIM_STARTUP   500ms  from start to the port being open
+//	PROFLLM_SIM_ACCURACY  0.75   0-1, share of arithmetic questions answered right
+//	PROFLLM_SIM_TOKENS    words  "words": a piece is up to three letters; "bytes": one token per byte
+//	PROFLLM_SIM_FAULTS           see below
+//	PROFLLM_NODE_ADDR            the address of this simulated node; replaces 0.0.0.0, so that several nodes fit on one machine
+//	PROFLLM_ROLE                 which role this process plays; set by the job
+//
+// Token i of a request admitted at t is due at t + TTFT + i*ITL, whatever happened to the tokens before it. At most
+// --max-num-seqs requests are admitted at once; the others wait in order of arrival. A decode server that took over a
+// prompt's KV cache needs ITL, not TTFT, for its first token.
+//
+// # Prefill and decode
+//
+// With --kv-transfer-config a server announces its engine id on VLLM_NIXL_SIDE_CHANNEL_HOST and _PORT, and its answers to
+// do_remote_decode carry kv_transfer_params. A server given such parameters connects to that side channel; only if the
+// engine id found there is the one in the parameters does it count a transfer. Otherwise it counts a failed one and answers
+// 500, as vLLM does; and as in vLLM, external_prefix_cache_hits grows in both cases, so it proves nothing by itself.
+// No KV cache moves, and the side channel does not speak NIXL's protocol: real and simulated servers do not mix.
+//
+// # Ray
+//
+// `ray start` keeps, per user and PROFLLM_NODE_ADDR, one small file in TMPDIR by which `ray status`, `ray stop` and the engine
+// find the node's daemon. The registry is a TCP listener on the head's port and speaks to this package only.
+//
+// # Faults
+//
+//	PROFLLM_SIM_FAULTS = group { ";" group }
+//	group              = ( role | "*" ) ":" fault { "," fault }
+//	fault              = name [ "=" value ]
+//
+//	die-at-start        exit before the port opens, after a traceback whose root cause is a lack of cache memory
+//	die-after=2s        exit this long after becoming ready (client: after starting)
+//	die-on-request=N    exit on the Nth generation request, unanswered
+//	exit=3              exit code of the three above; 1 unless given
+//	never-ready         stay alive, never open the port
+//	hang                become ready, accept generation requests, never answer
+//	fail=0.1            share of generation requests answered with status 500
+//	bundle=4            tokens per streamed chunk
+//	zero-tokens         answer at once with status 200 and no token
+//
+// A group applies where its role equals PROFLLM_ROLE; "*" is every server. The load client (`vllm bench serve`) obeys
+// only groups whose role is "client", and of those die-at-start, die-after, hang and exit.
+//
+// # Flags
+//
+// `vllm serve MODEL [flags]` takes the model first or as --model, as profllm renders it. A token after a flag that does
+// not start with "-" is that flag's value, so booleans may be written --x, --no-x, --x=true or --x true. Flags whose
+// effect is not simulated are accepted and logged, unknown ones too: checking names is the planner's task. --config is
+// refused, because its file would be ignored.
+package sim

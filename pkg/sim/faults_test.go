@@ -1,0 +1,218 @@
+package sim
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseFaults(t *testing.T) {
+	healthy := faults{exit: 1, bundle: 1}
+	with := func(change func(*faults)) faults {
+		f := healthy
+		change(&f)
+		return f
+	}
+	tests := map[string]struct {
+		text, role string
+		star       bool
+		want       faults
+	}{
+		"none":            {"", "serve", true, healthy},
+		"everyone":        {"*:hang", "serve", true, with(func(f *faults) { f.hang = true })},
+		"no role":         {"*:hang", "", true, with(func(f *faults) { f.hang = true })},
+		"mine":            {"decode:die-after=2s,exit=3", "decode", true, with(func(f *faults) { f.dieAfter, f.exit = 2*time.Second, 3 })},
+		"another's":       {"decode:die-after=2s", "prefill", true, healthy},
+		"two groups":      {"decode:hang; *:fail=0.5 , bundle=4", "decode", true, with(func(f *faults) { f.hang, f.fail, f.bundle = true, 0.5, 4 })},
+		"star not client": {"*:die-at-start", "client", false, healthy},
+		"client":          {"client:die-at-start", "client", false, with(func(f *faults) { f.dieAtStart = true })},
+		"the rest": {"*:never-ready,zero-tokens,die-on-request=3,die-at-start", "x", true, with(func(f *faults) {
+			f.neverReady, f.zeroTokens, f.dieOnRequest, f.dieAtStart = true, true, 3, true
+		})},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := parseFaults(tt.text, tt.role, tt.star)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+func TestParseFaultsMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		"hang":                 "want ROLE:FAULT",
+		":hang":                "want ROLE:FAULT",
+		"*:hnag":               `unknown fault "hnag"`,
+		"*:":                   `unknown fault ""`,
+		"*:die-after":          "want a duration",
+		"*:die-after=-1s":      "want a duration",
+		"*:fail=2":             "from 0 to 1",
+		"*:fail=NaN":           "from 0 to 1",
+		"*:bundle=0":           "from 1",
+		"*:exit=256":           "to 255",
+		"*:hang=1":             "takes no value",
+		"somebody-else:exit=0": "from 1",
+	} {
+		_, err := parseFaults(text, "serve", true)
+		require.ErrorContains(t, err, want, text)
+	}
+}
+
+func FuzzParseFaults(f *testing.F) {
+	f.Add("decode:die-after=2s,exit=3;*:fail=0.1", "decode")
+	f.Fuzz(func(t *testing.T, text, role string) {
+		got, err := parseFaults(text, role, true)
+		if err == nil {
+			require.True(t, got.bundle >= 1 && got.exit >= 1 && got.exit <= 255 && got.fail >= 0 && got.fail <= 1 && got.dieAfter >= 0)
+		}
+	})
+}
+
+func TestReadKnobsMistakes(t *testing.T) {
+	_, err := readKnobs(env(map[string]string{
+		"PROFLLM_SIM_TTFT": "-1s", "PROFLLM_SIM_ITL": "20", "PROFLLM_SIM_JITTER": "2", "PROFLLM_SIM_SEED": "x",
+		"PROFLLM_SIM_STARTUP": "?", "PROFLLM_SIM_ACCURACY": "-0.1", "PROFLLM_SIM_TOKENS": "bpe", "PROFLLM_SIM_FAULTS": "x",
+	}))
+	for _, name := range []string{"TTFT", "ITL", "JITTER", "SEED", "STARTUP", "ACCURACY", "TOKENS", "FAULTS"} {
+		require.ErrorContains(t, err, "PROFLLM_SIM_"+name)
+	}
+}
+
+func faulty(text string) map[string]string {
+	return map[string]string{"PROFLLM_SIM_FAULTS": text, "PROFLLM_ROLE": "serve"}
+}
+
+// The condition that the check PL-V1, PL-V19 must find (PL-V36); the check itself is tested where it lives.
+func TestFaultDieAtStart(t *testing.T) {
+	code, out, errs := run(t, faulty("serve:die-at-start,exit=3"), "vllm", "serve", "m", "--port", "0")
+	require.Equal(t, 3, code)
+	require.Contains(t, out, "ValueError: No available memory for the cache blocks.")
+	require.Contains(t, out, "profllm sim")
+	require.Contains(t, errs, "See root cause above")
+	require.NotContains(t, out, "Application startup complete")
+}
+
+func TestFaultNeverReady(t *testing.T) {
+	c := start(t, faulty("*:never-ready"), "vllm", "serve", "m", "--port", "0")
+	c.await(t, "simulated TTFT")
+	require.Empty(t, c.code)
+	c.cancel()
+	require.Equal(t, 0, c.exit(t))
+	require.NotContains(t, c.out.String(), "Application startup complete")
+}
+
+func TestFaultDieAfter(t *testing.T) {
+	c, _ := serveCommand(t, faulty("serve:die-after=1ms,exit=9"))
+	require.Equal(t, 9, c.exit(t))
+	require.Contains(t, c.out.String(), "EngineDeadError")
+}
+
+func TestFaultDieOnRequest(t *testing.T) {
+	c, url := serveCommand(t, faulty("*:die-on-request=2"))
+	status, _, err := post(t.Context(), url+"/v1/completions", hello)
+	require.NoError(t, err)
+	require.Equal(t, 200, status)
+	_, _, err = post(t.Context(), url+"/v1/completions", hello)
+	require.Error(t, err, "the second request gets no answer")
+	require.Equal(t, 1, c.exit(t))
+}
+
+func TestFaultHang(t *testing.T) {
+	c, url := serveCommand(t, faulty("*:hang"))
+	a, err := http.Get(url + "/health")
+	require.NoError(t, err)
+	a.Body.Close()
+	require.Equal(t, 200, a.StatusCode)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, _, err = post(ctx, url+"/v1/completions", hello)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	c.cancel()
+	require.Equal(t, 0, c.exit(t), "SIGTERM ends a hanging server")
+}
+
+func TestFaultFail(t *testing.T) {
+	_, url := serveCommand(t, faulty("*:fail=0.5"))
+	statuses := map[int]int{}
+	for range 100 {
+		status, body, err := post(t.Context(), url+"/v1/completions", `{"prompt":"Hello","max_tokens":1}`)
+		require.NoError(t, err)
+		statuses[status]++
+		if status != 200 {
+			require.JSONEq(t, `{"error":{"message":"Internal server error","type":"InternalServerError","param":null,"code":500}}`, body)
+		}
+	}
+	want := 0 // the share is drawn, but always the same
+	for n := range uint64(100) {
+		if unit(1, n+1) < 0.5 {
+			want++
+		}
+	}
+	require.Equal(t, map[int]int{200: 100 - want, 500: want}, statuses)
+	require.InDelta(t, 50, want, 20)
+}
+
+// The condition that the check PL-V10 must find (PL-V36); the check itself is tested where it lives.
+func TestFaultBundle(t *testing.T) {
+	_, url := serveCommand(t, faulty("*:bundle=4"))
+	_, body, err := post(t.Context(), url+"/v1/completions", helloStream)
+	require.NoError(t, err)
+	require.Equal(t, 2+1+1, strings.Count(body, "data: "), "two chunks of 4 and 2 tokens, usage, done: %s", body)
+	require.Contains(t, body, `"completion_tokens":6`)
+}
+
+// The condition that the check PL-V1 must find (PL-V36); the check itself is tested where it lives.
+func TestFaultZeroTokens(t *testing.T) {
+	_, url := serveCommand(t, faulty("*:zero-tokens"))
+	for _, request := range []string{hello, helloStream} {
+		status, body, err := post(t.Context(), url+"/v1/completions", request)
+		require.NoError(t, err)
+		require.Equal(t, 200, status)
+		require.Contains(t, body, `"completion_tokens":0`)
+		require.Contains(t, body, `"finish_reason":"stop"`)
+	}
+	status, body, err := post(t.Context(), url+"/v1/chat/completions",
+		`{"messages":[{"role":"user","content":"x"}],"stream":true}`)
+	require.NoError(t, err)
+	require.Equal(t, 200, status)
+	require.Equal(t, 3, strings.Count(body, "data: "), "role, finish, done: %s", body)
+}
+
+func TestFaultsOfTheClient(t *testing.T) {
+	tests := map[string]struct {
+		faults string
+		code   int
+		ran    bool
+	}{
+		"none":        {"", 0, true},
+		"servers'":    {"*:die-at-start", 0, true},
+		"die":         {"client:die-at-start,exit=5", 5, false},
+		"die after":   {"client:die-after=1ms,exit=6", 6, true},
+		"a mistake":   {"client:die", 2, false},
+		"other roles": {"decode:hang", 0, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			ran := false
+			code := Main(t.Context(), Process{
+				Args: []string{"vllm", "bench", "serve"}, Env: env(faulty(tt.faults)), Stdout: io.Discard, Stderr: io.Discard,
+				Bench: func(ctx context.Context, _ []string, _, _ io.Writer) int {
+					ran = true
+					if strings.Contains(tt.faults, "die-after") {
+						<-ctx.Done()
+						return 130
+					}
+					return 0
+				},
+			})
+			require.Equal(t, tt.code, code)
+			require.Equal(t, tt.ran, ran)
+		})
+	}
+}

@@ -1,0 +1,342 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// A server answers vLLM's HTTP interface from an engine.
+type server struct {
+	config      serveConfig
+	knobs       knobs
+	engine      *engine
+	fingerprint string
+	dev         bool // VLLM_SERVER_DEV_MODE
+	requests    atomic.Int64
+	die         chan struct{} // closed by the request that die-on-request names
+}
+
+func newServer(c serveConfig, k knobs, start time.Time) *server {
+	return &server{
+		config:      c,
+		knobs:       k,
+		engine:      newEngine(c, k, start),
+		fingerprint: Version + "-" + hexText(4),
+		die:         make(chan struct{}),
+	}
+}
+
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	ok := func(http.ResponseWriter, *http.Request) {}
+	refuse := func(status int, detail string) http.HandlerFunc {
+		return s.measured("none", func(w http.ResponseWriter, _ *http.Request) {
+			writeJSON(w, status, map[string]string{"detail": detail})
+		})
+	}
+	route := func(method, path string, h http.HandlerFunc) {
+		measured := s.measured(path, h)
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == method || path == "/ping" && r.Method == http.MethodPost {
+				measured(w, r)
+				return
+			}
+			w.Header().Set("Allow", method)
+			refuse(http.StatusMethodNotAllowed, "Method Not Allowed")(w, r)
+		})
+	}
+	route("GET", "/health", ok)
+	route("GET", "/ping", ok)
+	route("GET", "/version", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"version": Version})
+	})
+	route("GET", "/metrics", s.serveMetrics)
+	route("GET", "/v1/models", s.models)
+	route("POST", "/v1/completions", s.generation(s.completions))
+	route("POST", "/v1/chat/completions", s.generation(s.chat))
+	route("POST", "/tokenize", s.tokenize)
+	route("POST", "/detokenize", s.detokenize)
+	if s.dev {
+		route("POST", "/reset_prefix_cache", func(http.ResponseWriter, *http.Request) {
+			if s.engine.blocks != nil {
+				s.engine.blocks.reset()
+			}
+		})
+	}
+	mux.HandleFunc("/", refuse(http.StatusNotFound, "Not Found"))
+	return s.authorized(mux)
+}
+
+// authorized asks for the API key on paths below /v1, if there is one.
+func (s *server) authorized(next http.Handler) http.Handler {
+	if len(s.config.apiKeys) == 0 {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if strings.HasPrefix(r.URL.Path, "/v1") && !(bearer && slices.Contains(s.config.apiKeys, key)) {
+			writeJSON(w, http.StatusUnauthorized, map[string]string{"error": "Unauthorized"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// generation applies the faults of requests that ask for tokens.
+func (s *server) generation(h func(http.ResponseWriter, *http.Request) *refusal) http.HandlerFunc {
+	f := s.knobs.faults
+	return func(w http.ResponseWriter, r *http.Request) {
+		n := s.requests.Add(1)
+		switch {
+		case n == int64(f.dieOnRequest):
+			close(s.die)
+			fallthrough
+		case f.hang:
+			io.Copy(io.Discard, r.Body) // only then does the context notice that the client went away
+			<-r.Context().Done()
+			panic(http.ErrAbortHandler)
+		case f.fail > 0 && unit(s.knobs.timing.seed, uint64(n)) < f.fail:
+			internal().write(w)
+			return
+		}
+		if refused := h(w, r); refused != nil {
+			refused.write(w)
+		}
+	}
+}
+
+// unmeasured handlers are those that vLLM leaves out of its HTTP metrics.
+var unmeasured = []string{"/health", "/ping", "/version", "/metrics"}
+
+// measured keeps the HTTP metrics of one handler.
+func (s *server) measured(handler string, next http.HandlerFunc) http.HandlerFunc {
+	if slices.Contains(unmeasured, handler) {
+		return next
+	}
+	m := s.engine.metrics
+	return func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		sw := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		next(sw, r)
+		took := time.Since(start).Seconds()
+		length, _ := strconv.ParseFloat(w.Header().Get("Content-Length"), 64)
+		m.add("http_requests", 1, "handler", handler, "method", r.Method, "status", fmt.Sprintf("%dxx", sw.status/100))
+		m.observe("http_request_size_bytes", float64(max(0, r.ContentLength)), "handler", handler)
+		m.observe("http_response_size_bytes", length, "handler", handler)
+		m.observe("http_request_duration_highr_seconds", took)
+		m.observe("http_request_duration_seconds", took, "handler", handler, "method", r.Method)
+	}
+}
+
+// statusWriter remembers the status.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (s *server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
+	var b bytes.Buffer
+	if err := s.engine.metrics.writeTo(&b); err != nil {
+		internal().write(w)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; version=1.0.0; charset=utf-8")
+	w.Write(b.Bytes())
+}
+
+type modelCard struct {
+	ID          string       `json:"id"`
+	Object      string       `json:"object"`
+	Created     int64        `json:"created"`
+	OwnedBy     string       `json:"owned_by"`
+	Root        string       `json:"root"`
+	Parent      null         `json:"parent"`
+	MaxModelLen int          `json:"max_model_len"`
+	Permission  []permission `json:"permission"`
+}
+
+type permission struct {
+	ID                 string `json:"id"`
+	Object             string `json:"object"`
+	Created            int64  `json:"created"`
+	AllowCreateEngine  bool   `json:"allow_create_engine"`
+	AllowSampling      bool   `json:"allow_sampling"`
+	AllowLogprobs      bool   `json:"allow_logprobs"`
+	AllowSearchIndices bool   `json:"allow_search_indices"`
+	AllowView          bool   `json:"allow_view"`
+	AllowFineTuning    bool   `json:"allow_fine_tuning"`
+	Organization       string `json:"organization"`
+	Group              null   `json:"group"`
+	IsBlocking         bool   `json:"is_blocking"`
+}
+
+func (s *server) models(w http.ResponseWriter, _ *http.Request) {
+	now := time.Now().Unix()
+	var cards []modelCard
+	for _, name := range s.config.names {
+		cards = append(cards, modelCard{
+			ID: name, Object: "model", Created: now, OwnedBy: Version, Root: s.config.model, MaxModelLen: s.config.maxLen,
+			Permission: []permission{{
+				ID: "modelperm-" + hexText(8), Object: "model_permission", Created: now,
+				AllowSampling: true, AllowLogprobs: true, AllowView: true, Organization: "*",
+			}},
+		})
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Object string      `json:"object"`
+		Data   []modelCard `json:"data"`
+	}{"list", cards})
+}
+
+// checkModel refuses a model that is not served; no name at all means the only one.
+func (s *server) checkModel(name string) *refusal {
+	if name == "" || slices.Contains(s.config.names, name) {
+		return nil
+	}
+	return noModel(name, s.config.names)
+}
+
+type tokenizeRequest struct {
+	Model    string    `json:"model"`
+	Prompt   string    `json:"prompt"`
+	Messages []message `json:"messages"`
+	Strings  bool      `json:"return_token_strs"`
+}
+
+type tokenizeAnswer struct {
+	Count       int      `json:"count"`
+	MaxModelLen int      `json:"max_model_len"`
+	Tokens      []int    `json:"tokens"`
+	Strings     []string `json:"token_strs"`
+}
+
+func (s *server) tokenize(w http.ResponseWriter, r *http.Request) {
+	var q tokenizeRequest
+	refused := decode(r, &q)
+	if refused == nil {
+		refused = s.checkModel(q.Model)
+	}
+	if refused != nil {
+		refused.write(w)
+		return
+	}
+	text := q.Prompt
+	if q.Messages != nil {
+		text = chatText(q.Messages)
+	}
+	a := tokenizeAnswer{MaxModelLen: s.config.maxLen, Tokens: s.engine.tokens.encode(text)}
+	a.Count = len(a.Tokens)
+	if q.Strings {
+		for _, id := range a.Tokens {
+			a.Strings = append(a.Strings, s.engine.tokens.decode(id))
+		}
+	}
+	writeJSON(w, http.StatusOK, a)
+}
+
+func (s *server) detokenize(w http.ResponseWriter, r *http.Request) {
+	var q struct {
+		Model  string `json:"model"`
+		Tokens []int  `json:"tokens"`
+	}
+	refused := decode(r, &q)
+	if refused == nil {
+		refused = s.checkModel(q.Model)
+	}
+	if refused != nil {
+		refused.write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"prompt": s.engine.tokens.text(q.Tokens)})
+}
+
+// hexText returns n random bytes in hexadecimal.
+func hexText(n int) string {
+	b := make([]byte, n)
+	rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+// uuid returns a random UUID, version 4.
+func uuid() string {
+	b := make([]byte, 16)
+	rand.Read(b)
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// stats is what the periodic log line is computed from.
+type stats struct {
+	prompt, generated, queries, hits, extQueries, extHits float64
+}
+
+func (s *server) stats() stats {
+	m := s.engine.metrics
+	return stats{
+		m.value("vllm:prompt_tokens"), m.value("vllm:generation_tokens"),
+		m.value("vllm:prefix_cache_queries"), m.value("vllm:prefix_cache_hits"),
+		m.value("vllm:external_prefix_cache_queries"), m.value("vllm:external_prefix_cache_hits"),
+	}
+}
+
+// statsInterval is how often vLLM logs its throughput.
+const statsInterval = 10 * time.Second
+
+// logStats logs throughput and cache hits while there is anything to tell, and once more when ctx ends.
+func (s *server) logStats(ctx context.Context, log *logger) {
+	var last stats
+	since := time.Now()
+	for more := true; more; {
+		more = wait(ctx, statsInterval)
+		now := s.stats()
+		if now != last {
+			s.logLine(log, last, now, time.Since(since))
+		}
+		last, since = now, time.Now()
+	}
+}
+
+func (s *server) logLine(log *logger, last, now stats, d time.Duration) {
+	m := s.engine.metrics
+	line := fmt.Sprintf("Engine 000: Avg prompt throughput: %.1f tokens/s, Avg generation throughput: %.1f tokens/s, "+
+		"Running: %.0f reqs, Waiting: %.0f reqs, GPU KV cache usage: %.1f%%, Prefix cache hit rate: %.1f%%",
+		(now.prompt-last.prompt)/d.Seconds(), (now.generated-last.generated)/d.Seconds(),
+		m.value("vllm:num_requests_running"), m.value("vllm:num_requests_waiting"),
+		100*m.value("vllm:kv_cache_usage_perc"), percent(now.hits, now.queries))
+	if now.extQueries > 0 {
+		line += fmt.Sprintf(", External prefix cache hit rate: %.1f%%", percent(now.extHits, now.extQueries))
+	}
+	log.info("%s", line)
+	if s.engine.kv == nil {
+		return
+	}
+	if t := s.engine.kv.take(); t.ok+t.failed > 0 {
+		n := float64(max(1, t.ok))
+		log.info("KV Transfer metrics: Num successful transfers=%d, Avg xfer time (ms)=%.3f, Avg MB per transfer=%.3f, "+
+			"Num failed transfers=%d", t.ok, float64(t.time.Microseconds())/1e3/n, float64(t.bytes)/(1<<20)/n, t.failed)
+	}
+}
+
+func percent(part, whole float64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return 100 * part / whole
+}

@@ -1,0 +1,270 @@
+package vllm
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// serve plans the service of a test whose [cmd_args] are given.
+func serve(t *testing.T, args string, c plan.Cluster) (plan.Service, error) {
+	t.Helper()
+	table, err := source.Parse("t.toml", []byte(args))
+	require.NoError(t, err)
+	test := scenario.Test{}
+	test.CmdArgs = table
+	w, err := New(test, false)
+	if err != nil {
+		return plan.Service{}, err
+	}
+	return w.Serve(c)
+}
+
+func roleOf(s plan.Service, name string) plan.Role {
+	for _, r := range s.Roles {
+		if r.Name == name {
+			return r
+		}
+	}
+	return plan.Role{}
+}
+
+func argv(r plan.Role) string {
+	words := make([]string, len(r.Step.Argv))
+	for i, w := range r.Step.Argv {
+		words[i] = w.String()
+	}
+	return strings.Join(words, " ")
+}
+
+// covers: C.1, CD-11
+func TestGPUSplit(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		visible         []int
+		perNode         int
+		args            string
+		prefill, decode string
+		err             string
+	}{
+		{name: "one visible", visible: []int{0}, args: "[prefill]", err: "one node with 1 GPU cannot serve prefill and decode"},
+		{name: "two", visible: []int{0, 1}, args: "[prefill]", prefill: "0", decode: "1"},
+		{name: "three", visible: []int{0, 1, 2}, args: "[prefill]", prefill: "0", decode: "1,2"},
+		{name: "five", visible: []int{0, 1, 2, 3, 4}, args: "[prefill]", prefill: "0,1", decode: "2,3,4"},
+		{name: "seven per node", perNode: 7, args: "[prefill]", prefill: "0,1,2", decode: "3,4,5,6"},
+		{name: "nothing known", args: "[prefill]", err: "one node with 1 GPU cannot serve"},
+		{name: "explicit beats visible", visible: []int{0, 1}, args: "prefill={gpu_ids='0-1'}\ndecode={gpu_ids='2, 3'}", prefill: "0,1", decode: "2,3"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := serve(t, c.args, plan.Cluster{Nodes: 1, GPUsPerNode: c.perNode, VisibleGPUs: c.visible})
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.prefill, plan.FormatGPUs(roleOf(s, "prefill").GPUs))
+			require.Equal(t, c.decode, plan.FormatGPUs(roleOf(s, "decode").GPUs))
+		})
+	}
+}
+
+// covers: C.1
+func TestAggregatedGPUs(t *testing.T) {
+	for _, c := range []struct {
+		visible []int
+		args    string
+		want    string
+	}{
+		{[]int{0, 1}, "", "0,1"},
+		{nil, "", "0,1,2,3,4,5,6,7"},
+		{nil, "decode={gpu_ids='2,3'}", "2,3"},
+		{[]int{0, 1}, "decode={gpu_ids='2,3'}", "0,1"},
+	} {
+		s, err := serve(t, c.args, plan.Cluster{Nodes: 1, GPUsPerNode: 8, VisibleGPUs: c.visible})
+		require.NoError(t, err)
+		r := roleOf(s, "serve")
+		require.Equal(t, c.want, plan.FormatGPUs(r.GPUs))
+		require.Contains(t, r.Step.Env, plan.Var{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(c.want)}, "set inside the step")
+	}
+}
+
+// covers: CD-13
+func TestRoleSizes(t *testing.T) {
+	for _, c := range []struct {
+		args            string
+		nodes           int
+		prefill, decode string
+		err             string
+	}{
+		{"[prefill]", 1, "0", "0", ""},
+		{"prefill={num_nodes=1}\ndecode={num_nodes=1}", 1, "0", "0", ""},
+		{"[prefill]", 2, "0", "1", ""},
+		{"prefill={num_nodes=1}\ndecode={num_nodes='3'}", 4, "0", "1-3", ""},
+		{"[prefill]", 3, "", "", "3 nodes, and neither prefill.num_nodes nor decode.num_nodes is set"},
+		{"[prefill]\nnum_nodes=2", 4, "", "", "t.toml:2:1: prefill.num_nodes is set and decode.num_nodes is not"},
+		{"[prefill]\nnum_nodes=2\n[decode]\nnum_nodes=3", 4, "", "", "prefill has 2 nodes and decode 3, together 5, but the test has 4"},
+		{"prefill={num_nodes=0}\ndecode={num_nodes=1}", 1, "", "", "prefill.num_nodes must be a number of nodes, not 0"},
+		{"prefill={num_nodes=[1,2]}", 2, "", "", "a list makes a sweep"},
+	} {
+		s, err := serve(t, c.args, plan.Cluster{Nodes: c.nodes, GPUsPerNode: 4})
+		if c.err != "" {
+			require.ErrorContains(t, err, c.err, c.args)
+			continue
+		}
+		require.NoError(t, err, c.args)
+		require.Equal(t, c.prefill, roleOf(s, "prefill").Nodes.String())
+		require.Equal(t, c.decode, roleOf(s, "decode").Nodes.String())
+		require.Equal(t, roleOf(s, "prefill").Nodes.Offset, roleOf(s, "proxy").Nodes.Offset)
+	}
+}
+
+// covers: C.6, CD-9
+func TestEngineArguments(t *testing.T) {
+	s, err := serve(t, `[decode]
+enable_x = true
+y = false
+flag = ""
+n = 4
+f = 0.9
+quoted = '''{"a": 1}'''
+user_quoted = "'{\"a\": 1}'"
+table = { b = 1, a = { c = "x <y>" } }
+list = [1, "two"]
+`, plan.Cluster{Nodes: 1, GPUsPerNode: 1})
+	require.NoError(t, err)
+	words := roleOf(s, "serve").Step.Argv
+	var got []string
+	for _, w := range words[5 : len(words)-2] {
+		text, ok := w.Literal()
+		require.True(t, ok)
+		got = append(got, text)
+	}
+	require.Equal(t, []string{
+		"--enable-x", "--no-y", "--flag", "--n", "4", "--f", "0.9", "--quoted", `{"a": 1}`, "--user-quoted", `{"a": 1}`,
+		"--table", `{"b":1,"a":{"c":"x <y>"}}`, "--list", "1", "two",
+	}, got)
+}
+
+func TestRayAndConnector(t *testing.T) {
+	s, err := serve(t, `[prefill]
+num_nodes = 2
+nixl_threads = 4
+ray_head = { num_gpus = 4, disable_usage_stats = true, port = 7000 }
+[decode]
+num_nodes = 1
+kv_transfer_config = { kv_connector = "NixlConnector", kv_role = "kv_consumer", kv_buffer_device = "cpu" }
+`, plan.Cluster{Nodes: 3, GPUsPerNode: 4})
+	require.NoError(t, err)
+	require.Equal(t, `profllm job ray --nodes 2 --head ${addr:prefill} --port ${port:prefill_ray} --timeout 5m0s `+
+		`--head-arg=--num-gpus=4 --head-arg=--disable-usage-stats --head-arg=--port=7000 -- `+
+		`vllm serve Qwen/Qwen3-0.6B --host 0.0.0.0 --port ${port:prefill} `+
+		`--kv-transfer-config {"kv_connector":"NixlConnector","kv_role":"kv_producer","kv_connector_extra_config":{"num_threads":4}} `+
+		`--distributed-executor-backend ray`, argv(roleOf(s, "prefill")))
+	require.Equal(t, 1, strings.Count(argv(roleOf(s, "decode")), "--kv-transfer-config"), "the user's connector replaces ours")
+	require.NotContains(t, argv(roleOf(s, "decode")), "ray")
+}
+
+// covers: CD-39, CD-45
+func TestRefusals(t *testing.T) {
+	for args, want := range map[string]string{
+		"bench_host='http://x'":                                  "bench_host \"http://x\" must be a host, without scheme or path",
+		"serve_healthcheck='health'":                             "serve_healthcheck \"health\" must begin with a slash",
+		"prefill={gpu_ids='0'}":                                  "prefill.gpu_ids is set and decode.gpu_ids is not",
+		"prefill={gpu_ids='0',num_nodes=1}\ndecode={gpu_ids=''}": "prefill.gpu_ids is set and decode.gpu_ids is not",
+		"decode={gpu_ids='GPU-1'}":                               "is not a GPU id or a range",
+		"decode={gpu_ids='0,0'}":                                 "GPU 0 stands twice",
+		"decode={gpu_ids=0}":                                     "decode.gpu_ids must be a string",
+		"port=80":                                                "cmd_args.port is 80",
+		"decode={port=1}":                                        "the plan sets the port of every server",
+		"serve_wait_seconds=0":                                   "serve_wait_seconds is 0",
+		"modle='x'":                                              `unknown key "modle"`,
+	} {
+		_, err := serve(t, args, plan.Cluster{Nodes: 1, GPUsPerNode: 4})
+		require.ErrorContains(t, err, want, args)
+	}
+	image := scenario.Test{}
+	image.CmdArgs = source.NewTable(source.Pos{})
+	_, err := New(image, true)
+	require.ErrorContains(t, err, "docker_image_url is required")
+}
+
+func TestHealthRules(t *testing.T) {
+	path := func(args, name string) string {
+		s, err := serve(t, args, plan.Cluster{Nodes: 2, GPUsPerNode: 4})
+		require.NoError(t, err)
+		return roleOf(s, name).Health.Path
+	}
+	require.Equal(t, "/health", path("", "serve"))
+	require.Equal(t, "/x", path("healthcheck='/x'", "serve"))
+	require.Equal(t, "/y", path("healthcheck='/x'\nserve_healthcheck='/y'", "serve"))
+	require.Equal(t, "/health", path("healthcheck='/x'\nprefill={}", "decode"))
+	require.Equal(t, "/healthcheck", path("prefill={}", "proxy"))
+	require.Equal(t, "/x", path("healthcheck='/x'\nprefill={}", "proxy"))
+	require.Equal(t, "/z", path("healthcheck='/x'\nproxy_healthcheck='/z'\nprefill={}", "proxy"))
+}
+
+// covers: C.8
+func TestCloudAISamples(t *testing.T) {
+	const dir = "../../scenario/testdata/cloudai/"
+	read := func(name string) scenario.File {
+		data, err := os.ReadFile(dir + name)
+		require.NoError(t, err)
+		return scenario.File{Name: name, Data: data}
+	}
+	want := map[string]struct {
+		roles, gpus, ports string
+		ray                int
+	}{
+		"vllm.disagg.4nodes":            {"prefill 0-1, decode 2-3, proxy 0", "0,1,2,3|0,1,2,3|", "proxy 8300, prefill 8400, prefill_nixl 5557, prefill_ray 6379, decode 8500, decode_nixl 5561, decode_ray 7379", 2},
+		"vllm.agg.1node":                {"serve 0", "0,1,2,3", "serve 8300", 0},
+		"vllm.agg.2nodes":               {"serve 0-1", "0,1,2,3", "serve 8300, serve_ray 6379", 1},
+		"vllm.disagg.sync":              {"prefill 0, decode 1, proxy 0", "0,1,2,3|0,1,2,3|", "proxy 8300, prefill 8400, prefill_nixl 5557, decode 8500, decode_nixl 5561", 0},
+		"vllm.disagg.async":             {"prefill 0, decode 0, proxy 0", "0,1|2,3|", "proxy 8300, prefill 8400, prefill_nixl 5557, decode 8500, decode_nixl 5561", 0},
+		"vllm.heavy.disagg.8nodes.4p4d": {"prefill 0-3, decode 4-7, proxy 0", "0,1,2,3|0,1,2,3|", "proxy 8300, prefill 8400, prefill_nixl 5557, prefill_ray 6379, decode 8500, decode_nixl 5565, decode_ray 7379", 2},
+	}
+	seen := 0
+	for _, name := range []string{"vllm.toml", "vllm-heavy.toml"} {
+		s, err := scenario.Load(read("test_scenario/"+name), []scenario.File{read("test/vllm.toml")})
+		require.NoError(t, err)
+		for _, test := range s.Tests {
+			w, err := New(test, true)
+			require.NoError(t, err)
+			nodes, err := test.Nodes()
+			require.NoError(t, err)
+			service, err := w.Serve(plan.Cluster{Nodes: nodes, VisibleGPUs: []int{0, 1, 2, 3}})
+			require.NoError(t, err)
+			var roles, gpus, ports []string
+			ray := 0
+			for _, r := range service.Roles {
+				roles = append(roles, r.Name+" "+r.Nodes.String())
+				gpus = append(gpus, plan.FormatGPUs(r.GPUs))
+				if strings.Contains(argv(r), "--distributed-executor-backend ray") {
+					ray++
+				}
+				if r.Engine {
+					require.Equal(t, "/health", r.Health.Path)
+					require.Contains(t, argv(r)+" ", "--enforce-eager ", "a bare flag")
+				} else {
+					require.Equal(t, "/healthcheck", r.Health.Path)
+				}
+			}
+			for _, p := range service.Ports {
+				ports = append(ports, p.Name+" "+strconv.Itoa(p.At(0)))
+			}
+			w2 := want[test.ID]
+			require.Equal(t, w2.roles, strings.Join(roles, ", "), test.ID)
+			require.Equal(t, w2.gpus, strings.Join(gpus, "|"), test.ID)
+			require.Equal(t, w2.ports, strings.Join(ports, ", "), test.ID)
+			require.Equal(t, w2.ray, ray, test.ID)
+			seen++
+		}
+	}
+	require.Equal(t, len(want), seen)
+}
