@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -196,7 +197,7 @@ func (a *app) simulate(args []string) int {
 				fmt.Fprintln(stderr, err)
 				return exitUsage
 			}
-			return a.code(measure(ctx, o, stdout, stderr))
+			return a.code(a.measure(ctx, o, stdout, stderr))
 		},
 		Proxy: func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return a.code(serveProxy(ctx, args, stderr))
@@ -212,9 +213,10 @@ type benchServeCmd struct {
 	load.Options
 }
 
-func (c benchServeCmd) Run(a *app) error { return measure(a.ctx, c.Options, a.stdout, a.stderr) }
+func (c benchServeCmd) Run(a *app) error { return a.measure(a.ctx, c.Options, a.stdout, a.stderr) }
 
-func measure(ctx context.Context, o load.Options, stdout, stderr io.Writer) error {
+func (a *app) measure(ctx context.Context, o load.Options, stdout, stderr io.Writer) error {
+	o.APIKey, o.Proxy, o.Version = a.env("OPENAI_API_KEY"), http.ProxyFromEnvironment, version()
 	_, err := load.Run(ctx, o, time.Now, stdout, stderr)
 	switch {
 	case errors.Is(err, load.ErrNoneCompleted):

@@ -92,6 +92,7 @@ func (c jobStopCmd) Run(a *app) error {
 type jobFinishCmd struct {
 	runFlag
 	Code   int      `required:"" help:"Exit code of the script so far."`
+	Role   []string `sep:"none" help:"name=code of each role's step."`
 	Phases []string `arg:"" optional:"" help:"name=code of each phase."`
 }
 
@@ -102,8 +103,12 @@ func (c jobFinishCmd) Run(a *app) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
+	roles, err := job.ParsePhases(c.Role)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
 	j := c.job(a)
-	if _, err := j.Finish(c.Code, phases); err != nil {
+	if err := j.Finish(c.Code, phases, roles); err != nil {
 		return said("finish", err)
 	}
 	code, why := c.Code, ""
@@ -130,8 +135,7 @@ func (c jobFinishCmd) Run(a *app) error {
 		return exit(code)
 	}
 	a.logf("profllm: the job exits with %d: %s", code, why)
-	_, err = j.Finish(code, phases)
-	return errors.Join(exit(code), err)
+	return errors.Join(exit(code), j.Finish(code, phases, roles))
 }
 
 func failedPhase(phases []run.Phase) bool {

@@ -133,6 +133,9 @@ func runName(dir string) string {
 }
 
 func verdict(r *result.Result) string {
+	if r.Status == result.Unknown {
+		return "not over" // no verdict before the end
+	}
 	s := string(r.Validity.Verdict)
 	if r.Status != result.Completed {
 		s = string(r.Status) + ", " + s
@@ -166,6 +169,9 @@ func latency(m result.Metrics, f result.Family) string {
 // notes explains a verdict that is not simply valid.
 func notes(r row) []string {
 	var lines []string
+	if r.Result.Status == result.Unknown {
+		return nil
+	}
 	for _, c := range r.Result.Validity.Checks {
 		if c.Outcome == result.Fail && (c.Severity == result.Invalid || c.Severity == result.Suspect) {
 			lines = append(lines, fmt.Sprintf("%s: %s %s: %s", runName(r.Dir), c.Severity, c.Word, c.Detail))

@@ -279,10 +279,22 @@ func (e *evidence) planned() result.Evidence {
 	}
 	for _, x := range e.events {
 		if x.Event == job.RoleDied {
-			ev.Died = append(ev.Died, result.RoleEnd{Role: x.Role, Node: e.host(x.Role), Exit: 1})
+			ev.Died = append(ev.Died, result.RoleEnd{Role: x.Role, Node: e.host(x.Role), Exit: e.exitOf(x.Role)})
 		}
 	}
 	return ev
+}
+
+// exitOf is the exit code of a role's step, -1 if nobody saw it.
+func (e *evidence) exitOf(role string) int {
+	if e.sentinel != nil {
+		for _, r := range e.sentinel.Roles {
+			if r.Name == role {
+				return r.Code
+			}
+		}
+	}
+	return -1
 }
 
 func (e *evidence) over() bool { return e.state != nil && e.state.Final() }

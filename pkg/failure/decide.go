@@ -97,21 +97,7 @@ func older(c clue, ended time.Time) bool {
 
 // clues returns the findings that may be a cause at all.
 func (t *Table) clues(reports []Report, job Job) []clue {
-	reference := job.Ended
-	for _, r := range reports {
-		if r.Ended.After(reference) {
-			reference = r.Ended
-		}
-	}
-	if reference.IsZero() {
-		for _, r := range reports {
-			for _, f := range r.Findings {
-				if f.Time.Year() > 1 && f.Time.After(reference) {
-					reference = f.Time
-				}
-			}
-		}
-	}
+	reference := latest(reports, job)
 	var out []clue
 	for i := range reports {
 		for _, f := range reports[i].Findings {
@@ -133,6 +119,30 @@ func (t *Table) clues(reports []Report, job Job) []clue {
 		}
 	}
 	return out
+}
+
+// latest returns the latest time that names its year, zero if none does.
+func latest(reports []Report, job Job) time.Time {
+	var last time.Time
+	note := func(t time.Time) {
+		if t.After(last) {
+			last = t
+		}
+	}
+	note(job.Ended)
+	note(job.Ready)
+	note(job.Teardown)
+	for _, r := range reports {
+		note(r.Ended)
+	}
+	if last.IsZero() {
+		for _, r := range reports {
+			for _, f := range r.Findings {
+				note(f.Time)
+			}
+		}
+	}
+	return last
 }
 
 // explainedByStage reports whether the line belongs to our own teardown, or

@@ -250,7 +250,7 @@ var (
 	level   = regexp.MustCompile(`^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]*\] ?`)
 	worker  = regexp.MustCompile(`^\(\w*?Worker_((?:[A-Z]{2,3}\d+_?)+)|\[rank(\d+)\]`)
 	// the last line of a traceback, or one of a chain
-	raised = regexp.MustCompile(`^[A-Za-z_][\w.]*(?::|$)`)
+	raised = regexp.MustCompile(`^(?:(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout))(?::|$)`)
 	// a client's report of failed requests
 	errorN = regexp.MustCompile(`^Error \d+: `)
 )
@@ -276,18 +276,21 @@ func split(line string) (proc, text string) {
 // are one; lines of other processes in between are passed over.
 func tracebackHead(line string, before []string, lineNo int) int {
 	proc, _ := split(line)
-	head := 0
+	head, inside := 0, true
 	for i, b := range before {
 		p, text := split(b)
 		if p != proc {
 			continue
 		}
 		switch {
+		case text == "":
+		case strings.HasPrefix(text, "During handling of the above"), strings.HasPrefix(text, "The above exception was"):
+			inside = true // of the traceback in front of this one
+		case !inside:
+			return head
 		case strings.HasPrefix(text, "Traceback (most recent call last)"):
-			head = lineNo - i - 1
-		case text == "", text[0] == ' ', text[0] == '\t', raised.MatchString(text),
-			strings.HasPrefix(text, "During handling of the above"),
-			strings.HasPrefix(text, "The above exception was"):
+			head, inside = lineNo-i-1, false
+		case text[0] == ' ', text[0] == '\t', raised.MatchString(text):
 		default:
 			return head
 		}

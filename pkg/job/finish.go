@@ -30,17 +30,11 @@ func ParsePhases(args []string) ([]run.Phase, error) {
 	return list, nil
 }
 
-// Finish writes the sentinel: the script came to its end, with this exit code
-// and these phases.
-func (j *Job) Finish(code int, phases []run.Phase) (run.Sentinel, error) {
-	events, err := ReadEvents(j.Dir)
-	s := run.Sentinel{Schema: "profllm.finish/1", JobID: j.Env("SLURM_JOB_ID"), Time: j.Now().UTC(), Code: code, Phases: phases}
-	for _, e := range events {
-		if e.Event == RoleDied {
-			s.Dead = append(s.Dead, e.Role)
-		}
-	}
-	return s, errors.Join(err, run.WriteJSON(j.path(run.SentinelFile), s), j.linkForCloudAI())
+// Finish writes the sentinel: the script came to its end, with this exit code,
+// these phases, and these exit codes of the roles' steps.
+func (j *Job) Finish(code int, phases, roles []run.Phase) error {
+	s := run.Sentinel{Schema: "profllm.finish/1", JobID: j.Env("SLURM_JOB_ID"), Time: j.Now().UTC(), Code: code, Phases: phases, Roles: roles}
+	return errors.Join(run.WriteJSON(j.path(run.SentinelFile), s), j.linkForCloudAI())
 }
 
 // linkForCloudAI gives the client's files the names and the place that CloudAI

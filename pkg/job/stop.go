@@ -4,6 +4,7 @@ import (
 	"context"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -34,7 +35,11 @@ func (j *Job) Stop(ctx context.Context, procs []Process) {
 	if !j.gone(ctx, procs, termWait) {
 		j.logf("some steps outlived TERM for %s; sending KILL", termWait)
 		j.signalSteps(ctx, "KILL")
-		j.gone(ctx, procs, killWait)
+		if !j.gone(ctx, procs, killWait) {
+			for _, p := range procs { // so that the script's wait for them ends; Slurm deals with the tasks
+				syscall.Kill(p.PID, syscall.SIGKILL)
+			}
+		}
 	}
 }
 

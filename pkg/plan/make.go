@@ -204,10 +204,15 @@ func (p *Plan) allocate(in Input) error {
 	return c.Err()
 }
 
-// grace is how long before the limit a job is told to end. Slurm may send the
-// signal up to 60 s early (sbatch(1), --signal), so a short job gets less.
+// grace is how long before the limit a job is told to end: 30 s for its own
+// teardown, and 60 s because Slurm may send the signal that much too early
+// (sbatch(1), --signal). Under a short limit that would cost the run itself, so
+// there Slurm's own TERM at the limit has to do.
 func grace(limit time.Duration) time.Duration {
-	return min(90*time.Second, limit/4).Truncate(time.Second)
+	if limit < 10*time.Minute {
+		return 0
+	}
+	return 90 * time.Second
 }
 
 // environment merges the site's and the test's variables: the site's places

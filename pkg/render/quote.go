@@ -88,53 +88,80 @@ func export(v plan.Var) (string, error) {
 }
 
 // lineWidth is where a command is broken into another line.
-const lineWidth = 118
+const lineWidth = 110
 
-// command writes one step, broken into lines.
+// command writes one step: srun's own options, then its launcher's, then the
+// environment, then the command, broken into lines at options.
 func command(s *plan.Step) (string, error) {
-	line := []string{"step", "--job-name=" + s.Name, fmt.Sprintf("--relative=%d", s.Nodes.Offset),
-		fmt.Sprintf("--nodes=%d", s.Nodes.Count), fmt.Sprintf("--ntasks=%d", s.Nodes.Count), "--ntasks-per-node=1"}
+	head := fmt.Sprintf(`step --job-name=%s --relative=%d --nodes=%d --ntasks=%d --ntasks-per-node=1`,
+		s.Name, s.Nodes.Offset, s.Nodes.Count, s.Nodes.Count)
 	if s.Nodes.Count > 1 {
-		line = append(line, fmt.Sprintf("--wait=%d", int(rankWait.Seconds())))
+		head += fmt.Sprintf(" --wait=%d", int(rankWait.Seconds()))
 	}
-	line = append(line, `--output="$RUN"/`+s.Log)
-	var rest []string
-	for _, w := range s.Srun {
-		q, err := word(w)
-		if err != nil {
-			return "", err
-		}
-		rest = append(rest, q)
+	head += ` --output="$RUN"/` + s.Log
+	srun, err := wordList(s.Srun)
+	if err != nil {
+		return "", err
 	}
+	argv, err := wordList(s.Argv)
+	if err != nil {
+		return "", err
+	}
+	var env []string
 	if len(s.Env) > 0 {
-		rest = append(rest, "env")
+		env = append(env, "env")
 	}
 	for _, v := range s.Env {
 		q, err := word(v.Value)
 		if err != nil {
 			return "", err
 		}
-		rest = append(rest, v.Name+"="+q)
+		env = append(env, v.Name+"="+q)
 	}
-	for _, w := range s.Argv {
+	lines := []string{head}
+	for _, part := range [][]string{srun, env, argv} {
+		lines = append(lines, wrap(part)...)
+	}
+	return strings.Join(lines, " \\\n  "), nil
+}
+
+func wordList(list []plan.Word) ([]string, error) {
+	out := make([]string, len(list))
+	for i, w := range list {
 		q, err := word(w)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		rest = append(rest, q)
+		out[i] = q
 	}
-	var b strings.Builder
-	b.WriteString(strings.Join(line, " ") + " \\\n ")
-	width := 1
-	for _, w := range rest {
-		if width > 1 && width+1+len(w) > lineWidth {
-			b.WriteString(" \\\n   ")
-			width = 3
+	return out, nil
+}
+
+// wrap joins words to lines; an option stays with its value.
+func wrap(words []string) []string {
+	var lines []string
+	line := ""
+	for i := 0; i < len(words); {
+		unit := words[i]
+		i++
+		for i < len(words) && strings.HasPrefix(unit, "-") && !strings.HasPrefix(words[i], "-") {
+			unit += " " + words[i]
+			i++
 		}
-		b.WriteString(" " + w)
-		width += 1 + len(w)
+		switch {
+		case line == "":
+			line = unit
+		case len(line)+1+len(unit) > lineWidth:
+			lines = append(lines, line)
+			line = unit
+		default:
+			line += " " + unit
+		}
 	}
-	return b.String(), nil
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // rankWait is how long the other ranks of a role may outlive one that ended.

@@ -160,6 +160,8 @@ func directives(p *plan.Plan) ([]string, error) {
 	}
 	if j.TimeLimit > 0 {
 		add("time", scenario.FormatLimit(time.Duration(j.TimeLimit)))
+	}
+	if j.Grace > 0 {
 		add("signal", fmt.Sprintf("B:TERM@%d", int(time.Duration(j.Grace).Seconds())))
 	}
 	for _, line := range j.SbatchArgs {

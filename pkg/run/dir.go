@@ -90,7 +90,7 @@ type Sentinel struct {
 	Time   time.Time `json:"time"`
 	Code   int       `json:"code"` // of the job
 	Phases []Phase   `json:"phases"`
-	Dead   []string  `json:"dead,omitempty"` // roles that ended before they were stopped
+	Roles  []Phase   `json:"roles,omitempty"` // exit codes of the roles' steps, most of them after we stopped them
 }
 
 // Phase is one thing the script did. Code is its exit code, or -1 when it was

@@ -70,5 +70,8 @@ func (e *Eval) Command(t plan.Target) (plan.Step, error) {
 		}
 		argv[i] = plan.Concat(w, text[last:])
 	}
-	return plan.Step{Name: "eval", Nodes: t.Nodes, Container: true, Argv: argv, Log: "logs/eval-%t.log"}, nil
+	return plan.Step{Name: "eval", Nodes: t.Nodes, Env: clientEnv, Container: true, Argv: argv, Log: "logs/eval-%t.log"}, nil
 }
+
+// clientEnv tells the command which part it plays, as every role is told.
+var clientEnv = []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text("client")}}

@@ -142,7 +142,7 @@ func (l *Load) Command(t plan.Target) (plan.Step, error) {
 			argv = append(argv, plan.Text("--"+dashed(o[0])), plan.Text(o[1]))
 		}
 	}
-	return plan.Step{Name: "bench", Nodes: t.Nodes, Container: !l.own, Argv: argv, Log: "logs/bench-%t.log"}, nil
+	return plan.Step{Name: "bench", Nodes: t.Nodes, Env: clientEnv, Container: !l.own, Argv: argv, Log: "logs/bench-%t.log"}, nil
 }
 
 func dashed(key string) string { return strings.ReplaceAll(key, "_", "-") }
@@ -170,3 +170,6 @@ func option(key string, v *source.Value) []plan.Word {
 	}
 	return plan.Texts(name, fmt.Sprint(v.Plain()))
 }
+
+// clientEnv tells the command which part it plays, as every role is told.
+var clientEnv = []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text("client")}}

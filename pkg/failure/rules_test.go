@@ -1,0 +1,339 @@
+package failure_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/failure"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+func log(role string, lines ...string) failure.Log {
+	return failure.Log{Role: role, Node: "node-" + role, File: role + ".log", Data: strings.NewReader(strings.Join(lines, "\n") + "\n")}
+}
+
+func explain(t *testing.T, job failure.Job, logs ...failure.Log) *result.Failure {
+	t.Helper()
+	f, err := table(t).Explain(logs, job)
+	require.NoError(t, err)
+	return f
+}
+
+func causes(f *result.Failure) []string {
+	ids := []string{f.Cause}
+	for _, o := range f.Others {
+		ids = append(ids, o.Cause)
+	}
+	return ids
+}
+
+// at is a vLLM line of the given second past 10:00.
+func at(second int, text string) string {
+	return fmt.Sprintf("(EngineCore pid=7) ERROR 11-21 10:%02d:%02d [core.py:1] %s", second/60, second%60, text)
+}
+
+func clock(second int) time.Time {
+	return time.Date(2026, 11, 21, 10, 0, second, 0, time.UTC)
+}
+
+const (
+	oom       = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB."
+	noFile    = "FileNotFoundError: [Errno 2] No such file or directory: '/data/x.json'"
+	watchdog  = "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)"
+	ibError   = "NET/IB : Got completion from peer 10.2.0.5<33092> with error 12, opcode 0"
+	dead      = "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue."
+	plainBug  = "RuntimeError: Unsupported configuration"
+	refused   = "aiohttp.client_exceptions.ClientConnectorError: Cannot connect to host 10.0.0.1:8000 ssl:default [Connect call failed ('10.0.0.1', 8000)]"
+	bad502    = `INFO:     10.0.0.5:41234 - "POST /v1/completions HTTP/1.1" 502 Bad Gateway`
+	timeLimit = "slurmstepd: error: *** JOB 17 ON node1 CANCELLED AT 2026-11-21T10:30:00 DUE TO TIME LIMIT ***"
+)
+
+// covers: PL-F1, PL-F2, PL-F4, PL-F5, PL-F6, PL-F12, PL-F13, PL-F15
+func TestRules(t *testing.T) {
+	tests := []struct {
+		name       string
+		job        failure.Job
+		logs       []failure.Log
+		want       []string // the cause, then the others
+		confidence result.Confidence
+	}{
+		{"F1 a symptom before a root is no cause", failure.Job{},
+			[]failure.Log{log("serve", at(1, watchdog), at(9, oom))}, []string{"cuda-oom", "nccl-watchdog-timeout"}, result.Exact},
+		{"F1 only a symptom", failure.Job{},
+			[]failure.Log{log("serve", at(1, dead), at(2, watchdog))}, []string{"nccl-watchdog-timeout"}, result.FromSymptom},
+		{"F1 only tails", failure.Job{},
+			[]failure.Log{log("serve", at(1, dead), "srun: error: node1: task 0: Exited with exit code 1")}, []string{"unknown"}, result.NoCause},
+		{"F2 the earliest of several logs", failure.Job{},
+			[]failure.Log{log("prefill", at(20, noFile)), log("decode", at(10, oom))}, []string{"cuda-oom", "file-missing"}, result.Exact},
+		{"F2 the earliest of one log", failure.Job{},
+			[]failure.Log{log("serve", at(10, noFile), at(11, oom))}, []string{"file-missing", "cuda-oom"}, result.Exact},
+		{"F2 without a stamp the exit decides", failure.Job{}, []failure.Log{
+			{Role: "prefill", File: "p", Ended: clock(30), Data: strings.NewReader(noFile + "\n")},
+			{Role: "decode", File: "d", Ended: clock(20), Data: strings.NewReader(oom + "\n")},
+		}, []string{"cuda-oom", "file-missing"}, result.Exact},
+		{"F2 stamps of several programs", failure.Job{}, []failure.Log{
+			log("prefill", "[1795255210.705652] [node3:640743:0] ib_md.c:287 UCX ERROR ibv_reg_mr(address=0x1, length=6) failed: Bad address"),
+			log("decode", "2026-11-21 10:00:15,123 x\n"+noFile),
+			log("serve", "[E1121 10:00:05.426415540 x.cpp:1] "+ibError),
+		}, []string{"nccl-ib-completion", "rdma-register", "file-missing"}, result.Exact},
+		{"F4 the state decides", failure.Job{State: "TIMEOUT", Ended: clock(1800)},
+			[]failure.Log{log("job", timeLimit), log("serve", at(1799, oom))}, []string{"slurm-time-limit", "cuda-oom"}, result.FromState},
+		{"F4 unless a root is older", failure.Job{State: "TIMEOUT", Ended: clock(1800)},
+			[]failure.Log{log("job", timeLimit), log("serve", at(1794, oom))}, []string{"cuda-oom", "slurm-time-limit"}, result.Exact},
+		{"F4 an older symptom is not enough", failure.Job{State: "NODE_FAIL", Ended: clock(1800)},
+			[]failure.Log{log("serve", at(100, watchdog))}, []string{"slurm-node-failure", "nccl-watchdog-timeout"}, result.FromState},
+		{"F4 no line at all", failure.Job{State: "OUT_OF_MEMORY"}, nil, []string{"host-oom-kill"}, result.FromState},
+		{"F4 FAILED explains nothing", failure.Job{State: "FAILED", Ended: clock(1800)},
+			[]failure.Log{log("serve", at(1799, oom))}, []string{"cuda-oom"}, result.Exact},
+		{"F5 memory explains the network within the skew", failure.Job{},
+			[]failure.Log{log("prefill", at(10, ibError)), log("decode", at(12, oom))}, []string{"cuda-oom", "nccl-ib-completion"}, result.Exact},
+		{"F5 not beyond it", failure.Job{},
+			[]failure.Log{log("prefill", at(10, ibError)), log("decode", at(13, oom))}, []string{"nccl-ib-completion", "cuda-oom"}, result.Exact},
+		{"F5 a backend explains its proxy and client", failure.Job{},
+			[]failure.Log{log("proxy", at(10, "x"), bad502), log("client", at(10, refused)), log("decode", at(11, plainBug))},
+			[]string{"unhandled-exception", "proxy-5xx", "connection-refused"}, result.FromSymptom},
+		{"F5 registration explains NIXL", failure.Job{}, []failure.Log{
+			log("decode", at(10, "nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND")),
+			log("prefill", at(11, "UCX ERROR ibv_reg_mr(address=0x1) failed: Bad address")),
+		}, []string{"rdma-register", "nixl-backend"}, result.Exact},
+		{"F6 after our teardown", failure.Job{Teardown: clock(20)},
+			[]failure.Log{log("serve", at(21, oom))}, []string{"unknown"}, result.NoCause},
+		{"F6 in the second of our teardown", failure.Job{Teardown: clock(20).Add(400 * time.Millisecond)},
+			[]failure.Log{log("serve", at(20, oom))}, []string{"cuda-oom"}, result.Exact},
+		{"F6 after the server was told to stop", failure.Job{}, []failure.Log{log("serve",
+			at(1, "[shutdown] API server: shutdown triggered"), at(1, oom))}, []string{"unknown"}, result.NoCause},
+		{"F12 a server's access log is not the proxy's", failure.Job{},
+			[]failure.Log{log("serve", bad502)}, []string{"unknown"}, result.NoCause},
+		{"F12 the proxy's is", failure.Job{},
+			[]failure.Log{log("proxy[0]", bad502)}, []string{"proxy-5xx"}, result.FromSymptom},
+		{"F12 retries before ready", failure.Job{Ready: clock(30)},
+			[]failure.Log{log("client", at(20, refused))}, []string{"unknown"}, result.NoCause},
+		{"F12 refused after ready", failure.Job{Ready: clock(30)},
+			[]failure.Log{log("client", at(40, refused))}, []string{"connection-refused"}, result.FromSymptom},
+		{"F12 a transfer fails on decode only", failure.Job{},
+			[]failure.Log{log("prefill", at(1, "NIXL transfer failure: transfer_failed"))}, []string{"unknown"}, result.NoCause},
+		{"F13 a traceback is one unit", failure.Job{}, []failure.Log{log("serve",
+			"Traceback (most recent call last):", `  File "a.py", line 1, in f`, noFile, "",
+			"During handling of the above exception, another exception occurred:", "",
+			"Traceback (most recent call last):", `  File "b.py", line 2, in g`,
+			"OSError: /models/llama does not appear to have a file named config.json."),
+		}, []string{"model-file-missing"}, result.Exact},
+		{"F13 two tracebacks are two", failure.Job{}, []failure.Log{log("serve",
+			"Traceback (most recent call last):", `  File "a.py", line 1, in f`, noFile, "INFO: going on",
+			"Traceback (most recent call last):", `  File "b.py", line 2, in g`,
+			"OSError: /models/llama does not appear to have a file named config.json."),
+		}, []string{"file-missing", "model-file-missing"}, result.Exact},
+		{"F13 a client quotes the server", failure.Job{}, []failure.Log{log("client",
+			"Failed requests during benchmark run detected (capping to 10):", "Error 0: Traceback (most recent call last):",
+			`  File "x.py", line 1, in f`, noFile, "tip: install termplotlib"), log("serve", at(50, plainBug))},
+			[]string{"unhandled-exception", "file-missing"}, result.FromSymptom},
+		{"F15 the deadline is a symptom", failure.Job{}, []failure.Log{
+			log("job", "2026-11-21 10:00:05,000 profllm: role decode[0] not ready after 1800s: last probe GET http://node3:8100/health"),
+			log("decode", at(4, plainBug))}, []string{"unhandled-exception", "health-deadline"}, result.FromSymptom},
+		{"F3 the number before the reason", failure.Job{}, []failure.Log{log("job",
+			"srun: error: node1: task 0: Exited with exit code 127", "bash: line 1: vllm: command not found")}, []string{"program-missing"}, result.Exact},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := explain(t, tt.job, tt.logs...)
+			require.Equal(t, tt.want, causes(f))
+			require.Equal(t, tt.confidence, f.Confidence)
+			require.NotEmpty(t, f.Next)
+		})
+	}
+}
+
+// covers: PL-F7, PL-F8
+func TestWhatIsReported(t *testing.T) {
+	f := explain(t, failure.Job{}, log("decode[1]", "a\r\x1b[33mb\x1b[0m", "\x1b[1m(Worker_TP3 pid=41822)\x1b[0m \x1b[31mERROR\x1b[0m 11-21 10:00:00 [x.py:1] "+
+		"torch.OutOfMemoryError: CUDA \x1b[1mout\x1b[0m of memory. Tried to allocate; token hf_abcdefghijklmnop "+strings.Repeat("é", 600)))
+	require.Equal(t, "cuda-oom", f.Cause)
+	require.Equal(t, 2, f.LineNumber)
+	require.Equal(t, "TP3", f.Rank)
+	require.Equal(t, "decode[1]", f.Role)
+	require.Equal(t, "node-decode[1]", f.Node)
+	require.NotContains(t, f.Line, "\x1b")
+	require.NotContains(t, f.Line, "hf_abc")
+	require.Contains(t, f.Line, "[redacted]")
+	require.LessOrEqual(t, len([]rune(f.Line)), 500)
+	require.Equal(t, "lower gpu_memory_utilization", f.Next[:len("lower gpu_memory_utilization")])
+}
+
+func TestRank(t *testing.T) {
+	for line, want := range map[string]string{
+		"(Worker_TP3 pid=1) " + oom:         "TP3",
+		"(Worker_DP0_TP1 pid=1) " + oom:     "DP0_TP1",
+		"[rank13]: " + oom:                  "13",
+		"(Worker pid=1) " + oom:             "5", // as the log says
+		"(VllmWorker_PP1_TP0 pid=1) " + oom: "PP1_TP0",
+	} {
+		l := log("serve", line)
+		l.Rank = 5
+		require.Equal(t, want, explain(t, failure.Job{}, l).Rank, line)
+	}
+}
+
+// covers: PL-D10, PL-D11
+func TestRedact(t *testing.T) {
+	for line, secret := range map[string]string{
+		"token hf_AbCdEfGhIjKlMnOp used":          "hf_AbCdEfGhIjKlMnOp",
+		"Authorization: Bearer abcdef.ghij-klm":   "abcdef.ghij-klm",
+		"OPENAI_API_KEY=sk-proj-123456789012":     "123456789012",
+		`{"api_key": "hunter2hunter2"}`:           "hunter2hunter2",
+		"git clone https://me:hunter2@host/x.git": "hunter2",
+		"password: correcthorse":                  "correcthorse",
+		"HF_TOKEN='secretsecret'":                 "secretsecret",
+	} {
+		got := failure.Redact(line)
+		require.NotContains(t, got, secret, line)
+		require.Contains(t, got, "[redacted]")
+	}
+	for _, line := range []string{"max_tokens=256", "TokenizerError: bad token", "http://10.0.0.1:8000/v1@x", "task_skipped sk"} {
+		require.Equal(t, line, failure.Redact(line))
+	}
+}
+
+// A stamp without a year belongs to the year before its job's end.
+func TestYears(t *testing.T) {
+	december := "(EngineCore pid=7) ERROR 12-31 23:59:58 [core.py:1] " + oom
+	january := "2027-01-01T00:00:05.000Z " + noFile
+	f := explain(t, failure.Job{Ended: time.Date(2027, 1, 1, 0, 1, 0, 0, time.UTC)}, log("prefill", january), log("decode", december))
+	require.Equal(t, []string{"cuda-oom", "file-missing"}, causes(f))
+}
+
+// covers: PL-F8
+func TestHeadAndTailOfALongLog(t *testing.T) {
+	line := strings.Repeat("INFO nothing to see here, all is well ", 3) + "\n"
+	filler := strings.Repeat(line, 10<<20/len(line))
+	n := strings.Count(filler, "\n")
+	for name, tt := range map[string]struct {
+		text string
+		want string
+		line int
+	}{
+		"head":               {oom + "\n" + filler + filler + filler, "cuda-oom", 1},
+		"tail":               {filler + filler + filler + oom + "\n", "cuda-oom", 3*n + 1},
+		"tail without end":   {filler + filler + filler + oom, "cuda-oom", 3*n + 1},
+		"middle is not read": {filler + oom + "\n" + filler + filler, "unknown", 0},
+		"short of two":       {filler + oom + "\n", "cuda-oom", n + 1},
+		"across the border":  {filler[:8<<20-20] + "\n" + oom + "\n", "cuda-oom", strings.Count(filler[:8<<20-20], "\n") + 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := explain(t, failure.Job{}, failure.Log{Role: "serve", File: "x", Data: strings.NewReader(tt.text)})
+			require.Equal(t, tt.want, f.Cause)
+			require.Equal(t, tt.line, f.LineNumber)
+		})
+	}
+}
+
+func TestOneEndlessLine(t *testing.T) {
+	text := strings.Repeat("x", 3<<20) + " " + oom + strings.Repeat(" y", 1<<20)
+	f := explain(t, failure.Job{}, failure.Log{Role: "serve", File: "x", Data: strings.NewReader(text)})
+	require.Equal(t, "cuda-oom", f.Cause)
+	require.Equal(t, 1, f.LineNumber)
+}
+
+func TestProgressBarBeforeTheLine(t *testing.T) {
+	f := explain(t, failure.Job{}, log("client", " 0%|  |\r 50%|# |\r"+noFile))
+	require.Equal(t, "file-missing", f.Cause)
+	require.Equal(t, 1, f.LineNumber)
+	require.Equal(t, noFile, f.Line)
+}
+
+func TestTailOfAnUnknownFailure(t *testing.T) {
+	var lines []string
+	for i := range 80 {
+		lines = append(lines, fmt.Sprintf("line %d", i))
+	}
+	early := log("decode", lines...)
+	early.Ended = clock(10)
+	late := log("serve", "still fine")
+	late.Ended = clock(20)
+	f := explain(t, failure.Job{}, late, early)
+	require.Equal(t, "unknown", f.Cause)
+	require.Equal(t, "decode.log", f.File)
+	require.Len(t, f.Tail, 50)
+	require.Equal(t, "line 30", f.Tail[0])
+	require.Equal(t, "line 79", f.Tail[49])
+}
+
+// A report is written on one node and judged on another.
+func TestReportSurvivesJSON(t *testing.T) {
+	tab := table(t)
+	r, err := tab.Scan(log("serve", at(1, watchdog), at(9, oom)), nil)
+	require.NoError(t, err)
+	data, err := json.Marshal(r)
+	require.NoError(t, err)
+	var back failure.Report
+	require.NoError(t, json.Unmarshal(data, &back))
+	require.Equal(t, tab.Decide([]failure.Report{r}, failure.Job{}), tab.Decide([]failure.Report{back}, failure.Job{}))
+	require.Equal(t, "cuda-oom", tab.Decide([]failure.Report{back}, failure.Job{}).Cause)
+}
+
+func TestReadErrorIsReturned(t *testing.T) {
+	f, err := os.Open(t.TempDir())
+	require.NoError(t, err)
+	defer f.Close()
+	_, err = table(t).Scan(failure.Log{File: "decode.log", Data: f}, nil)
+	require.ErrorContains(t, err, "scan decode.log")
+}
+
+func FuzzScan(f *testing.F) {
+	for _, s := range []string{oom, at(3, dead), "\x1b[3mx\r\r\n" + refused, "[1795255210.705652] x", "Error 0: Traceback (most recent call last):\n " + noFile} {
+		f.Add([]byte(s), "serve")
+		f.Add([]byte(s), "client")
+	}
+	tab := table(f)
+	f.Fuzz(func(t *testing.T, text []byte, role string) {
+		r, err := tab.Scan(failure.Log{Role: role, File: "x", Data: bytes.NewReader(text)}, nil)
+		require.NoError(t, err)
+		for _, x := range r.Findings {
+			require.LessOrEqual(t, len([]rune(x.Line)), 510)
+			require.LessOrEqual(t, x.No, 1+bytes.Count(text, []byte("\n")))
+		}
+		require.LessOrEqual(t, len(r.Tail), 50)
+		require.NotEmpty(t, tab.Decide([]failure.Report{r}, failure.Job{}).Cause)
+	})
+}
+
+// bigLog is 100 MiB of a healthy server with a few lines that look bad.
+func bigLog() []byte {
+	random := rand.New(rand.NewPCG(1, 2))
+	var b bytes.Buffer
+	for b.Len() < 100<<20 {
+		switch random.IntN(100) {
+		case 0:
+			b.WriteString("(APIServer pid=1) WARNING 11-21 10:00:01 [system_utils.py:279] This can cause fd limit errors like `OSError: [Errno 24] Too many open files`\n")
+		default:
+			fmt.Fprintf(&b, "INFO:     127.0.0.1:%d - \"POST /v1/completions HTTP/1.1\" 200 OK\n", 30000+random.IntN(30000))
+		}
+	}
+	return b.Bytes()
+}
+
+func BenchmarkScan100MiB(b *testing.B) {
+	text := bigLog()
+	tab := table(b)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, err := tab.Scan(failure.Log{Role: "serve", File: "x", Data: bytes.NewReader(text)}, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkBuiltin(b *testing.B) {
+	for b.Loop() {
+		if _, err := failure.Builtin(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package failure
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// covers: PL-F10
+func TestBuiltinTableKeepsItsRules(t *testing.T) {
+	signatures, benign, err := builtin()
+	require.NoError(t, err)
+	require.Len(t, signatures, 143)
+	require.Len(t, benign, 27)
+	tab, err := compile(signatures)
+	require.NoError(t, err)
+	require.NoError(t, tab.check(len(signatures), benign))
+	for _, s := range signatures {
+		require.NotEmpty(t, s.Next, s.ID)
+		require.NotEmpty(t, s.Source, s.ID)
+	}
+	require.Empty(t, tab.always, "every built-in signature has a literal to look for")
+}
+
+// The filter must never hide a line that a pattern matches.
+func TestFilterFindsEverySample(t *testing.T) {
+	tab, err := Builtin()
+	require.NoError(t, err)
+	for i, e := range tab.entries {
+		for _, line := range []string{e.Sample, strings.Repeat("x ", 100) + e.Sample} {
+			found := map[int]bool{}
+			tab.filter.all([]byte(line), found)
+			if e.re.MatchString(line) {
+				require.True(t, found[i], "%s in %.80q", e.ID, line)
+				require.Positive(t, tab.filter.find([]byte(line), 0))
+			}
+		}
+	}
+}
+
+func TestRequired(t *testing.T) {
+	for pattern, want := range map[string][]string{
+		`CUDA out of memory`:                    {"cuda out of memory"},
+		`(?i:exec format error)`:                {"exec format error"},
+		`abc\d+defg`:                            {"defg"},
+		`(?:alpha|beta) x?`:                     {"alpha", "beta"},
+		`(?:alpha|b?) `:                         nil,
+		`(?:EADDRINUSE)+`:                       {"eaddrinuse"},
+		`(?:word){2,3}`:                         {"word"},
+		`(?:word)?`:                             nil,
+		`.*`:                                    nil,
+		`ab`:                                    nil,
+		`\[Errno 98\]|ZMQError: Address in use`: {"[errno 98]", "zmqerror: address in use"},
+	} {
+		require.Equal(t, want, required(pattern), pattern)
+	}
+}
+
+func FuzzFilter(f *testing.F) {
+	tab, err := Builtin()
+	require.NoError(f, err)
+	for _, e := range tab.entries {
+		f.Add(e.Sample)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		found := map[int]bool{}
+		tab.filter.all([]byte(line), found)
+		for i, e := range tab.entries {
+			if e.re.MatchString(line) {
+				require.True(t, found[i], "%s in %q", e.ID, line)
+			}
+		}
+		require.Equal(t, len(found) > 0, tab.filter.find([]byte(line), 0) >= 0)
+	})
+}
+
+// covers: PL-F9
+func TestSiteSignatures(t *testing.T) {
+	ours := Signature{ID: "site-lustre", Area: "filesystem", Kind: Root, Regex: `LustreError: \d+`, Sample: "LustreError: 11-0", Role: "any", Next: "call us"}
+	_, err := With([]Signature{ours})
+	require.NoError(t, err)
+	for name, tt := range map[string]struct {
+		change func(*Signature)
+		want   string
+	}{
+		"sample":  {func(s *Signature) { s.Sample = "nothing" }, "does not match its sample"},
+		"pattern": {func(s *Signature) { s.Regex = "(" }, "missing closing"},
+		"kind":    {func(s *Signature) { s.Kind = "cause" }, `unknown kind "cause"`},
+		"id":      {func(s *Signature) { s.ID = "cuda-oom" }, "twice"},
+		"no id":   {func(s *Signature) { s.ID = "" }, "no id"},
+		"benign":  {func(s *Signature) { s.Regex, s.Sample = "Failed requests:", "Failed requests: 3" }, "is no failure"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := ours
+			tt.change(&s)
+			_, err := With([]Signature{s})
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+	second := ours
+	second.ID = "site-lustre-2"
+	_, err = With([]Signature{ours, second})
+	require.ErrorContains(t, err, `matched by "site-lustre" before it`)
+}
+
+// BenchmarkEveryPattern is what the filter saves: every pattern on every
+// line of 1 MiB.
+func BenchmarkEveryPattern(b *testing.B) {
+	tab, err := Builtin()
+	require.NoError(b, err)
+	line := "INFO:     127.0.0.1:34302 - \"POST /v1/completions HTTP/1.1\" 200 OK"
+	n := 1 << 20 / len(line)
+	b.SetBytes(1 << 20)
+	for b.Loop() {
+		for range n {
+			tab.first(line)
+		}
+	}
+}

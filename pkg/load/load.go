@@ -1,0 +1,291 @@
+// Package load drives an OpenAI-compatible server with requests on a schedule and measures what comes back.
+//
+// It is the client behind "profllm bench serve": it takes the flags of "vllm bench serve", sends the same traffic
+// (Poisson or Gamma arrivals, ramp-up, a cap on concurrency) and writes the same result keys, so that whoever reads
+// vLLM's files reads these. It starts no server, knows no tokenizer and judges nothing: whether a result is valid is
+// decided where results are collected.
+//
+// What is timed. The clock of a request starts when its first byte is handed to a connection that is already open.
+// vLLM starts it before it looks for a connection, so that opening many of them at once counts as time to first
+// token; here that time is reported as send delay. A token's time is taken after the read that completes its event.
+//
+// Where results differ from vLLM's, on purpose:
+//   - a stream that carries an error event or breaks off counts as failed, even after its first token, and a
+//     failed request reports no TTFT, gaps or latency;
+//   - a server that names no token usage gets its tokens counted by stream events (profllm.usage_missing says how
+//     often), as there is no tokenizer to count with;
+//   - burstiness "inf" is written as a string, never as the bare token Infinity;
+//   - max_concurrent_requests is the exact overlap of requests, which never exceeds --max-concurrency;
+//   - a run that completes nothing is an error ([ErrNoneCompleted]) although its file is written;
+//   - an interrupted run writes what it has and says so (profllm.partial).
+//
+// Example:
+//
+//	o, err := load.ParseArgs([]string{"--model", "tiny", "--num-prompts", "64", "--request-rate", "20"})
+//	…
+//	report, err := load.Run(ctx, o, time.Now, os.Stdout, os.Stderr)
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+)
+
+// ErrNoneCompleted reports that no request succeeded. The report and the result file are complete nevertheless.
+var ErrNoneCompleted = errors.New("no request completed")
+
+// ErrInterrupted reports that the context ended before the run did. The report holds what had been measured.
+var ErrInterrupted = errors.New("interrupted")
+
+// Run drives the server that o names until every request has ended or ctx is done, prints vLLM's summary on stdout
+// and progress on stderr, and writes the result file if o asks for one. now is the clock; time.Now in production.
+//
+// The report is nil only if nothing was measured: the options are wrong, the model cannot be asked for, or the
+// readiness check fails. Otherwise it is complete even beside an error, which wraps [ErrNoneCompleted],
+// [ErrInterrupted] or a failure to write the file.
+func Run(ctx context.Context, o Options, now func() time.Time, stdout, stderr io.Writer) (*Report, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	eng, err := newEngine(ctx, &o)
+	if err != nil {
+		return nil, err
+	}
+	defer eng.close()
+	return drive(ctx, &o, eng, now, stdout, stderr)
+}
+
+// drive is Run with valid options and an engine.
+func drive(ctx context.Context, o *Options, eng engine, now func() time.Time, stdout, stderr io.Writer) (*Report, error) {
+	api := newServer(o)
+	model, err := api.model(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	body, err := newBodies(ctx, o, model, api, stderr)
+	if err != nil {
+		return nil, err
+	}
+	origin := now()
+	r := runner{o: o, model: model, api: api, eng: eng, now: now, stdout: stdout, stderr: stderr, load: job{
+		body: body, prefix: o.requestPrefix(), keepText: o.SaveDetailed, limit: o.concurrency(),
+		clock: func() int64 { return int64(now().Sub(origin)) },
+	}}
+	if err := r.waitReady(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.warmUp(ctx); err != nil {
+		return nil, err
+	}
+	report := newReport(r.measure(ctx))
+	return report, r.publish(ctx, report)
+}
+
+// A runner holds what the steps of one run share.
+type runner struct {
+	o              *Options
+	model          model
+	api            *server
+	eng            engine
+	load           job // without outcomes: the pattern of the ready check, the warm-up and the run
+	now            func() time.Time
+	stdout, stderr io.Writer
+}
+
+// readyPause is the time between two readiness checks; vLLM waits 5 s.
+const readyPause = 500 * time.Millisecond
+
+// waitReady sends the first sample until it succeeds or the time that the options allow is over.
+func (r *runner) waitReady(ctx context.Context) error {
+	if r.o.ReadyCheckTimeoutSec <= 0 {
+		fmt.Fprintln(r.stdout, "Skipping endpoint ready check.")
+		return nil
+	}
+	limit := time.Duration(r.o.ReadyCheckTimeoutSec) * time.Second
+	fmt.Fprintf(r.stdout, "Waiting for endpoint to become up in %d seconds\n", r.o.ReadyCheckTimeoutSec)
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	last := "no answer"
+	for {
+		probe := r.load.copies(1)
+		r.eng.run(limited, &probe)
+		first := &probe.outcomes[0]
+		if first.state == completed {
+			fmt.Fprintln(r.stdout, "Initial test run completed.")
+			return nil
+		}
+		if first.err != "" && first.err != last {
+			last = first.err
+			fmt.Fprintf(r.stderr, "endpoint is not ready: %s\n", last)
+		}
+		select {
+		case <-time.After(readyPause):
+		case <-limited.Done():
+			if ctx.Err() != nil {
+				return fmt.Errorf("%w during the ready check: %w", ErrInterrupted, context.Cause(ctx))
+			}
+			return fmt.Errorf("ready check: the first request did not succeed within %s: %s", limit, last)
+		}
+	}
+}
+
+// warmUp sends copies of the first sample, which are part of no metric.
+func (r *runner) warmUp(ctx context.Context) error {
+	if r.o.NumWarmups == 0 {
+		return nil
+	}
+	fmt.Fprintf(r.stdout, "Warming up with %d requests...\n", r.o.NumWarmups)
+	warm := r.load.copies(r.o.NumWarmups)
+	r.eng.run(ctx, &warm)
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w during the warm-up: %w", ErrInterrupted, context.Cause(ctx))
+	}
+	fmt.Fprintln(r.stdout, "Warmup run completed.")
+	return nil
+}
+
+// measure runs the load proper.
+func (r *runner) measure(ctx context.Context) *measurement {
+	arrivals, rates := schedule(r.o)
+	r.eng.connect(ctx, r.o.streams(), r.load.clock)
+	fmt.Fprintln(r.stdout, "Starting main benchmark run...")
+	r.profile(ctx, "start")
+	r.announce()
+
+	load := r.load
+	load.outcomes = make([]outcome, r.o.NumPrompts)
+	load.done = new(atomic.Int64)
+	stop := r.watch(load.done)
+	m := &measurement{
+		options: r.o, model: r.model, outcomes: load.outcomes, arrivals: arrivals, rates: rates,
+		started: r.now(), begin: load.clock(),
+	}
+	cpu := cpuTime()
+	for i, a := range arrivals {
+		load.outcomes[i].due = m.begin + int64(a)
+	}
+	m.client = r.eng.run(ctx, &load)
+	m.end = load.clock()
+	m.cpu = cpuTime() - cpu
+	stop()
+	r.profile(context.WithoutCancel(ctx), "stop")
+	return m
+}
+
+// publish prints the report, writes its file and says what is wrong with the run.
+func (r *runner) publish(ctx context.Context, report *Report) error {
+	report.writeErrors(r.stdout)
+	err := report.WriteTable(r.stdout)
+	if r.o.SaveResult || r.o.AppendResult {
+		name, saveErr := report.save(r.o)
+		if saveErr == nil {
+			fmt.Fprintf(r.stderr, "wrote %s\n", name)
+		}
+		err = errors.Join(err, saveErr)
+	}
+	switch {
+	case report.Client.Partial:
+		err = errors.Join(fmt.Errorf("%w after %d of %d requests: %w", ErrInterrupted,
+			report.Completed+report.Failed, r.o.NumPrompts, context.Cause(ctx)), err)
+	case report.Completed == 0:
+		err = errors.Join(fmt.Errorf("%w: all %d failed, the first with: %s", ErrNoneCompleted, report.Failed,
+			report.firstError()), err)
+	}
+	return err
+}
+
+// announce prints what vLLM prints before its table; logs are searched for these lines.
+func (r *runner) announce() {
+	o, w := r.o, r.stdout
+	if o.RampUpStrategy != "" {
+		fmt.Fprintf(w, "Traffic ramp-up strategy: %s.\n", o.RampUpStrategy)
+		fmt.Fprintf(w, "Will increase RPS from %d to %d RPS over the duration of the benchmark.\n",
+			*o.RampUpStartRPS, *o.RampUpEndRPS)
+	} else {
+		fmt.Fprintf(w, "Traffic request rate: %s\n", pyFloat(o.RequestRate))
+	}
+	law := "Gamma distribution"
+	if o.Burstiness == 1 {
+		law = "Poisson process"
+	}
+	fmt.Fprintf(w, "Burstiness factor: %s (%s)\n", pyFloat(o.Burstiness), law)
+	limit := "None"
+	if o.MaxConcurrency != nil {
+		limit = fmt.Sprint(*o.MaxConcurrency)
+	}
+	fmt.Fprintf(w, "Maximum request concurrency: %s\n", limit)
+}
+
+// profile asks the server to start or stop its profiler if a profile is wanted. A refusal is printed; it stops nothing.
+func (r *runner) profile(ctx context.Context, verb string) {
+	if !r.o.Profile {
+		return
+	}
+	if err := r.api.call(ctx, "POST", "/"+verb+"_profile", nil, nil); err != nil {
+		fmt.Fprintf(r.stderr, "%s profiler: %v\n", verb, err)
+		return
+	}
+	fmt.Fprintf(r.stdout, "Profiler: %s\n", verb)
+}
+
+// watch prints how many requests have ended, once a second, until the function it returns is called.
+func (r *runner) watch(done *atomic.Int64) (stop func()) {
+	o, now := r.o, r.now
+	if o.Progress == nil || o.DisableTqdm {
+		return func() {}
+	}
+	begin, quit, over := now(), make(chan struct{}), make(chan struct{})
+	show := func() {
+		fmt.Fprintf(o.Progress, "\r%d/%d requests, %.0f s ", done.Load(), o.NumPrompts, now().Sub(begin).Seconds())
+	}
+	go func() {
+		defer close(over)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				show()
+				fmt.Fprintln(o.Progress)
+				return
+			case <-tick.C:
+				show()
+			}
+		}
+	}()
+	return func() { close(quit); <-over }
+}
+
+// requestPrefix returns the prefix of x-request-id: what was asked for, or a random one.
+func (o *Options) requestPrefix() string {
+	if o.RequestIDPrefix != "" {
+		return o.RequestIDPrefix
+	}
+	return fmt.Sprintf("bench-%08x-", rand.Uint32())
+}
+
+// concurrency returns the cap on requests in flight; the largest int means none.
+func (o *Options) concurrency() int {
+	if o.MaxConcurrency == nil {
+		return math.MaxInt
+	}
+	return *o.MaxConcurrency
+}
+
+// spareConnections are opened before a run at a finite rate, whose concurrency is not known in advance.
+const spareConnections = 32
+
+// streams returns how many connections to open before the run.
+func (o *Options) streams() int {
+	n := min(o.NumPrompts, o.concurrency())
+	if math.IsInf(o.RequestRate, 1) && o.RampUpStrategy == "" {
+		return n
+	}
+	return min(n, spareConnections)
+}

@@ -1,0 +1,67 @@
+package loadtest
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func post(t *testing.T, s *Server, body string) (status int, answer string, took time.Duration) {
+	t.Helper()
+	begin := time.Now()
+	resp, err := http.Post(s.URL()+"/v1/completions", "application/json", strings.NewReader(body))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(raw), time.Since(begin)
+}
+
+func TestNoTokenIsEarly(t *testing.T) {
+	s, err := Start(Options{TTFT: 20 * time.Millisecond, ITL: 4 * time.Millisecond})
+	require.NoError(t, err)
+	defer s.Close()
+	for n := 1; n <= 4; n++ {
+		status, answer, took := post(t, s, fmt.Sprintf(`{"prompt":[1,2,3],"max_tokens":%d}`, n))
+		require.Equal(t, 200, status)
+		require.Equal(t, n, strings.Count(answer, `"text":" token"`))
+		require.Contains(t, answer, fmt.Sprintf(`"prompt_tokens":3,"total_tokens":%d,"completion_tokens":%d`, 3+n, n))
+		require.True(t, strings.HasSuffix(answer, "data: [DONE]\n\n"))
+		require.GreaterOrEqual(t, took, 20*time.Millisecond+time.Duration(n-1)*4*time.Millisecond)
+	}
+	truth := s.Truth()
+	require.Equal(t, 4, truth.Streams)
+	require.GreaterOrEqual(t, truth.MeanTTFT, 20.0)
+	require.GreaterOrEqual(t, truth.MaxTTFT, truth.MeanTTFT)
+	require.GreaterOrEqual(t, truth.MeanLate, 0.0)
+	require.Positive(t, truth.P99Gap)
+	require.Equal(t, 1, truth.MaxInFlight)
+}
+
+func TestBadRequestsAreRefused(t *testing.T) {
+	s, err := Start(Options{})
+	require.NoError(t, err)
+	defer s.Close()
+	status, _, _ := post(t, s, `{"prompt":"x"}`)
+	require.Equal(t, 400, status, "max_tokens is missing")
+}
+
+func TestCloseEndsStreams(t *testing.T) {
+	s, err := Start(Options{TTFT: time.Hour})
+	require.NoError(t, err)
+	done := make(chan error)
+	go func() {
+		_, err := http.Post(s.URL()+"/v1/completions", "", strings.NewReader(`{"max_tokens":1}`))
+		done <- err
+	}()
+	for s.Requests() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	s.Close()
+	require.Error(t, <-done)
+}

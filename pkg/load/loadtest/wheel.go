@@ -1,0 +1,212 @@
+package loadtest
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// tick is the resolution of the schedule: a token leaves at the first tick after it is due.
+const tick = 250 * time.Microsecond
+
+// ring bounds the slots of a wheel: 2 s. An answer due later is filed again each time round.
+const ring = 8192
+
+// An answer is one stream on the wheel. Only the wheel touches it after it was added.
+type answer struct {
+	conn   net.Conn
+	read   time.Time // end of the request
+	due    time.Time // next token
+	gap    time.Duration
+	tokens int // to send
+	prompt int
+	sent   int
+	last   time.Time // when the last token left
+	chat   bool
+	fault  Fault
+	over   chan<- bool // receives whether the connection can go on
+}
+
+// A wheel holds answers by the tick of their next token. Answers due in one tick are written together.
+type wheel struct {
+	epoch time.Time
+	clock clock
+
+	mu      sync.Mutex
+	slots   [][]*answer // ring; index is a tick modulo its length
+	done    int64       // last tick whose answers were written
+	stopped bool
+
+	streams        int
+	first, maxTTFT time.Duration
+	late, maxLate  time.Duration
+	tokens         int
+	gaps           [20000]int // by gap in units of 10 us; the last counts all longer ones
+}
+
+func newWheel(longest time.Duration) *wheel {
+	return &wheel{epoch: time.Now(), clock: newClock(tick), slots: make([][]*answer, min(longest/tick+64, ring))}
+}
+
+// add puts a on the wheel. It returns false if the wheel has stopped.
+func (w *wheel) add(a *answer) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return false
+	}
+	w.place(a)
+	return true
+}
+
+// place files a under the tick of its next token, or the next tick if that has passed.
+func (w *wheel) place(a *answer) {
+	at := int64((a.due.Sub(w.epoch) + tick - 1) / tick)
+	at = min(max(at, w.done+1), w.done+int64(len(w.slots))-1)
+	i := at % int64(len(w.slots))
+	w.slots[i] = append(w.slots[i], a)
+}
+
+func (w *wheel) run() {
+	defer w.clock.close()
+	for w.clock.wait() {
+		w.mu.Lock()
+		if w.stopped {
+			w.mu.Unlock()
+			return
+		}
+		for now := int64(time.Since(w.epoch) / tick); w.done < now; {
+			w.done++
+			slot := &w.slots[w.done%int64(len(w.slots))]
+			batch := *slot
+			*slot = nil
+			for _, a := range batch {
+				w.write(a)
+			}
+			if *slot == nil {
+				*slot = batch[:0]
+			}
+		}
+		w.mu.Unlock()
+	}
+}
+
+// stop ends the wheel; answers on it end with their connections.
+func (w *wheel) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
+	for _, slot := range w.slots {
+		for _, a := range slot {
+			a.over <- false
+		}
+	}
+	w.slots = nil
+}
+
+// write sends the next token of a and files a again, or ends it.
+func (w *wheel) write(a *answer) {
+	now := time.Now()
+	if now.Before(a.due) && a.due.Sub(now) > tick {
+		w.place(a) // its time lay beyond the ring
+		return
+	}
+	w.account(a, now)
+	a.sent++
+	last := a.sent == a.tokens
+	fails := a.fault.ErrorAfter > 0 && a.sent == a.fault.ErrorAfter
+	cut := a.fault.CutAfter > 0 && a.sent == a.fault.CutAfter
+	_, err := a.conn.Write(a.bytes(last || fails))
+	switch {
+	case err != nil || cut:
+		a.conn.Close()
+		fallthrough
+	case last || fails:
+		a.over <- err == nil && !cut
+	default:
+		a.due = a.due.Add(a.gap)
+		w.place(a)
+	}
+}
+
+// account notes how late a token is.
+func (w *wheel) account(a *answer, now time.Time) {
+	if a.sent == 0 {
+		w.streams++
+		w.first += now.Sub(a.read)
+		w.maxTTFT = max(w.maxTTFT, now.Sub(a.read))
+	} else {
+		w.gaps[min(int(now.Sub(a.last)/gapUnit), len(w.gaps)-1)]++
+	}
+	a.last = now
+	w.tokens++
+	w.late += now.Sub(a.due)
+	w.maxLate = max(w.maxLate, now.Sub(a.due))
+}
+
+func (w *wheel) truth() Truth {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := Truth{Streams: w.streams, MaxTTFT: ms(w.maxTTFT), MaxLate: ms(w.maxLate)}
+	if w.streams > 0 {
+		t.MeanTTFT = ms(w.first) / float64(w.streams)
+		t.MeanLate = ms(w.late) / float64(w.tokens)
+	}
+	left := (w.tokens - w.streams) / 100 // gaps above the 99th percentile
+	for i := len(w.gaps) - 1; i >= 0 && left >= 0; i-- {
+		left -= w.gaps[i]
+		t.P99Gap = ms(time.Duration(i+1) * gapUnit)
+	}
+	return t
+}
+
+// gapUnit is the resolution of gaps.
+const gapUnit = 10 * time.Microsecond
+
+func ms(d time.Duration) float64 { return d.Seconds() * 1000 }
+
+const (
+	head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+	textEvent = `data: {"id":"cmpl-0123456789abcdef0123456789abcdef","object":"text_completion","created":1790000000,` +
+		`"model":"loadtest","choices":[{"index":0,"text":" token","logprobs":null,"finish_reason":null,` +
+		`"stop_reason":null}],"usage":null}` + "\n\n"
+	chatEvent = `data: {"id":"chatcmpl-0123456789abcdef0123456789abcdef","object":"chat.completion.chunk",` +
+		`"created":1790000000,"model":"loadtest","choices":[{"index":0,"delta":{"content":" token"},` +
+		`"logprobs":null,"finish_reason":null}]}` + "\n\n"
+	errorEvent = `data: {"error":{"message":"failed on purpose","type":"InternalServerError","code":500}}` + "\n\n"
+	endEvent   = "data: [DONE]\n\n"
+)
+
+// Whole chunks of ordinary tokens, made once.
+var textChunk, chatChunk = []byte(chunk(textEvent)), []byte(chunk(chatEvent))
+
+func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
+
+// bytes returns what goes out for the next token: the head before the first, the end of the stream after the last.
+func (a *answer) bytes(last bool) []byte {
+	event := textChunk
+	if a.chat {
+		event = chatChunk
+	}
+	if a.sent > 1 && !last {
+		return event
+	}
+	var out []byte
+	if a.sent == 1 {
+		out = append(out, head...)
+	}
+	out = append(out, event...)
+	if !last {
+		return out
+	}
+	switch {
+	case a.fault.ErrorAfter > 0 && a.sent == a.fault.ErrorAfter:
+		out = append(out, chunk(errorEvent)...)
+	case !a.fault.NoUsage:
+		out = append(out, chunk(fmt.Sprintf(`data: {"id":"cmpl-0","choices":[],"usage":{"prompt_tokens":%d,`+
+			`"total_tokens":%d,"completion_tokens":%d}}`+"\n\n", a.prompt, a.prompt+a.sent, a.sent))...)
+	}
+	return append(append(out, chunk(endEvent)...), "0\r\n\r\n"...)
+}

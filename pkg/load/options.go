@@ -1,0 +1,314 @@
+package load
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"github.com/hashicorp/go-multierror"
+)
+
+// Options are the flags of "vllm bench serve" (vLLM 0.32) that this client honours, by their names and with their
+// defaults. Flags that only matter to a tokenizer in the client are accepted and change nothing.
+// The fields below the line are no flags: a command fills them in.
+type Options struct {
+	Backend         string `name:"backend" default:"openai" enum:"vllm,openai,openai-chat" help:"Request protocol: ${enum}."`
+	BaseURL         string `name:"base-url" placeholder:"URL" help:"Server base, such as http://host:8000; wins over --host and --port."`
+	Host            string `name:"host" default:"127.0.0.1" help:"Server host."`
+	Port            int    `name:"port" default:"8000" help:"Server port."`
+	Endpoint        string `name:"endpoint" default:"/v1/completions" help:"Path of the API; with openai-chat the default is /v1/chat/completions."`
+	Header          List   `name:"header" placeholder:"KEY=VALUE" help:"Request headers."`
+	Insecure        bool   `name:"insecure" help:"Do not verify the server's certificate."`
+	Model           string `name:"model" help:"Model; the first one the server lists if absent."`
+	ServedModelName string `name:"served-model-name" help:"Model name in requests, if it differs from --model."`
+	Label           string `name:"label" help:"Start of the automatic result file name, recorded in the result."`
+	RequestIDPrefix string `name:"request-id-prefix" help:"Prefix of the x-request-id header; random by default."`
+
+	Tokenizer         string `name:"tokenizer" help:"Recorded; if a local folder, the vocabulary size is read from its config.json."`
+	TokenizerMode     string `name:"tokenizer-mode" default:"auto" help:"Accepted, no effect."`
+	TrustRemoteCode   bool   `name:"trust-remote-code" help:"Accepted, no effect."`
+	SkipTokenizerInit bool   `name:"skip-tokenizer-init" help:"Records a null tokenizer, no other effect."`
+
+	DatasetName       string     `name:"dataset-name" default:"random" help:"Only random is known."`
+	DatasetPath       string     `name:"dataset-path" help:"Refused: random reads no file."`
+	DisableShuffle    bool       `name:"disable-shuffle" help:"Accepted, no effect on random."`
+	NoOversample      bool       `name:"no-oversample" help:"Accepted, no effect on random."`
+	NumPrompts        int        `name:"num-prompts" default:"1000" help:"Number of requests."`
+	Seed              int64      `name:"seed" default:"0" help:"Seed of prompts, lengths and arrivals: the same seed sends the same requests."`
+	RandomInputLen    int        `name:"random-input-len" default:"1024" help:"Prompt tokens, without the prefix."`
+	RandomOutputLen   int        `name:"random-output-len" default:"128" help:"Tokens asked for."`
+	RandomRangeRatio  RangeRatio `name:"random-range-ratio" default:"0.0" placeholder:"R" help:"Spread of lengths: a number in [0,1) or {\"input\":R,\"output\":R}."`
+	RandomPrefixLen   int        `name:"random-prefix-len" default:"0" help:"Tokens that all prompts share at the start, on top of the prompt's own."`
+	InputLen          *int       `name:"input-len" help:"Same as --random-input-len."`
+	OutputLen         *int       `name:"output-len" help:"Same as --random-output-len."`
+	IgnoreEOS         bool       `name:"ignore-eos" help:"Ask for full-length answers; always on for random."`
+	ExtraBody         Object     `name:"extra-body" placeholder:"JSON" help:"Object merged into every request; wins over sampling flags."`
+	Logprobs          *int       `name:"logprobs" help:"Log probabilities per token."`
+	UseBeamSearch     bool       `name:"use-beam-search" help:"Accepted, no effect with these protocols."`
+	Temperature       *float64   `name:"temperature" help:"Sampling temperature; not sent if absent, so the server decides."`
+	TopP              *float64   `name:"top-p" help:"Sampling: nucleus."`
+	TopK              *int       `name:"top-k" help:"Sampling: best K."`
+	MinP              *float64   `name:"min-p" help:"Sampling: minimum probability."`
+	FrequencyPenalty  *float64   `name:"frequency-penalty" help:"Sampling: frequency penalty."`
+	PresencePenalty   *float64   `name:"presence-penalty" help:"Sampling: presence penalty."`
+	RepetitionPenalty *float64   `name:"repetition-penalty" help:"Sampling: repetition penalty."`
+
+	RequestRate          float64 `name:"request-rate" default:"inf" help:"Requests per second; inf sends all at once."`
+	Burstiness           float64 `name:"burstiness" default:"1.0" help:"Shape of the Gamma law of intervals: 1 is Poisson, below 1 bursty, above 1 regular, inf constant."`
+	MaxConcurrency       *int    `name:"max-concurrency" help:"Most requests in flight."`
+	RampUpStrategy       string  `name:"ramp-up-strategy" default:"" enum:",linear,exponential" help:"Let the rate grow over the run: linear or exponential."`
+	RampUpStartRPS       *int    `name:"ramp-up-start-rps" help:"Rate at the first request."`
+	RampUpEndRPS         *int    `name:"ramp-up-end-rps" help:"Rate at the last request."`
+	NumWarmups           int     `name:"num-warmups" default:"0" help:"Requests before the run that are not measured."`
+	ReadyCheckTimeoutSec int     `name:"ready-check-timeout-sec" default:"0" help:"Wait this long, in seconds, for the first sample to succeed; 0 does not check."`
+	Profile              bool    `name:"profile" help:"Start and stop the server's profiler around the run."`
+	DisableTqdm          bool    `name:"disable-tqdm" help:"No progress line."`
+
+	PercentileMetrics string `name:"percentile-metrics" placeholder:"LIST" help:"Metric families to report: ttft, tpot, itl, e2el, client_queue_time, e2el_including_client_queue. Default: ttft,tpot,itl."`
+	MetricPercentiles string `name:"metric-percentiles" default:"99" help:"Percentiles to report, by comma."`
+	Goodput           List   `name:"goodput" placeholder:"KEY:MS" help:"Limits in ms a good request meets: ttft, tpot, e2el."`
+	SaveResult        bool   `name:"save-result" help:"Write the result as JSON."`
+	AppendResult      bool   `name:"append-result" help:"Append the result to the file, after a newline."`
+	SaveDetailed      bool   `name:"save-detailed" help:"Keep per-request arrays in the result."`
+	ResultDir         string `name:"result-dir" help:"Folder of the result, created if missing."`
+	ResultFilename    string `name:"result-filename" help:"Name of the result file instead of the automatic one."`
+	Metadata          List   `name:"metadata" placeholder:"KEY=VALUE" help:"Extra top-level keys of the result."`
+
+	// APIKey is sent as a bearer token unless empty. vLLM's client takes it from OPENAI_API_KEY.
+	APIKey string `kong:"-"`
+	// Proxy chooses the proxy of a request, as [http.ProxyFromEnvironment] does; nil means none.
+	Proxy func(*http.Request) (*url.URL, error) `kong:"-"`
+	// Progress receives a progress line once a second; nil means none.
+	Progress io.Writer `kong:"-"`
+	// Version of the program, recorded in the result.
+	Version string `kong:"-"`
+}
+
+// ParseArgs reads a plain command line of "vllm bench serve", without the words before its flags.
+// As in vLLM, underscores in flag names count as dashes. It does not [Options.Validate].
+func ParseArgs(args []string) (Options, error) {
+	var o Options
+	p, err := kong.New(&o, kong.Name("vllm bench serve"), kong.NoDefaultHelp(), kong.Exit(func(int) {}),
+		kong.Writers(io.Discard, io.Discard))
+	if err != nil {
+		return Options{}, fmt.Errorf("declare flags: %w", err)
+	}
+	if _, err := p.Parse(plainArgs(args)); err != nil {
+		return Options{}, err
+	}
+	return o, nil
+}
+
+// plainArgs rewrites what argparse takes and kong does not: --num_prompts, and a negative number after a flag.
+func plainArgs(args []string) []string {
+	out := make([]string, 0, len(args))
+	for _, a := range args {
+		last := len(out) - 1
+		switch _, err := strconv.ParseFloat(a, 64); {
+		case strings.HasPrefix(a, "--"):
+			name, value, ok := strings.Cut(a, "=")
+			a = strings.ReplaceAll(name, "_", "-")
+			if ok {
+				a += "=" + value
+			}
+			out = append(out, a)
+		case err == nil && strings.HasPrefix(a, "-") && last >= 0 && strings.HasPrefix(out[last], "--") && !strings.Contains(out[last], "="):
+			out[last] += "=" + a
+		default:
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// Validate returns every complaint about o at once.
+func (o *Options) Validate() error {
+	var bad *multierror.Error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			bad = multierror.Append(bad, fmt.Errorf(format, args...))
+		}
+	}
+	check(o.DatasetName == "random", "--dataset-name %q is not supported: this client makes random prompts only", o.DatasetName)
+	check(o.DatasetPath == "", "--dataset-path %q: the random dataset reads no file", o.DatasetPath)
+	check(o.NumPrompts > 0, "--num-prompts is %d, not above 0", o.NumPrompts)
+	check(o.inputLen() >= 0 && o.RandomPrefixLen >= 0 && o.inputLen()+o.RandomPrefixLen > 0,
+		"--random-input-len %d with --random-prefix-len %d makes no prompt", o.inputLen(), o.RandomPrefixLen)
+	check(o.outputLen() > 0, "--random-output-len is %d, not above 0", o.outputLen())
+	check(o.RequestRate > 0, "--request-rate is %v, not above 0", o.RequestRate)
+	check(o.Burstiness > 0, "--burstiness is %v, not above 0", o.Burstiness)
+	check(o.MaxConcurrency == nil || *o.MaxConcurrency > 0, "--max-concurrency is not above 0")
+	check(o.NumWarmups >= 0, "--num-warmups is %d, below 0", o.NumWarmups)
+	check(o.SaveResult || o.AppendResult || o.ResultFilename == "", "--result-filename %q has no effect without --save-result", o.ResultFilename)
+	for _, err := range []error{o.checkRampUp(), o.checkURL(), o.checkLists()} {
+		if err != nil {
+			bad = multierror.Append(bad, err)
+		}
+	}
+	return bad.ErrorOrNil()
+}
+
+func (o *Options) checkRampUp() error {
+	start, end := o.RampUpStartRPS, o.RampUpEndRPS
+	switch {
+	case o.RampUpStrategy == "" && start == nil && end == nil:
+		return nil
+	case o.RampUpStrategy == "":
+		return fmt.Errorf("--ramp-up-start-rps and --ramp-up-end-rps need --ramp-up-strategy")
+	case start == nil || end == nil:
+		return fmt.Errorf("--ramp-up-strategy needs --ramp-up-start-rps and --ramp-up-end-rps")
+	case *start <= 0:
+		return fmt.Errorf("--ramp-up-start-rps is %d, not above 0", *start)
+	case *start > *end:
+		return fmt.Errorf("--ramp-up-start-rps %d is above --ramp-up-end-rps %d", *start, *end)
+	case !math.IsInf(o.RequestRate, 1):
+		return fmt.Errorf("--ramp-up-strategy sets the rate: leave out --request-rate")
+	}
+	return nil
+}
+
+func (o *Options) checkURL() error {
+	u, err := url.Parse(o.url())
+	if err != nil {
+		return fmt.Errorf("--base-url: %w", err)
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return fmt.Errorf("--base-url %q is not an http or https URL", o.BaseURL)
+	}
+	want := "completions"
+	if o.chat() {
+		want = "chat/completions"
+	}
+	if !strings.HasSuffix(u.Path, want) {
+		return fmt.Errorf("--endpoint %q does not fit --backend %s: it has to end with %s", o.Endpoint, o.Backend, want)
+	}
+	return nil
+}
+
+func (o *Options) checkLists() error {
+	var bad *multierror.Error
+	for _, l := range []struct {
+		flag string
+		list List
+	}{{"--header", o.Header}, {"--metadata", o.Metadata}} {
+		if _, err := l.list.pairs("="); err != nil {
+			bad = multierror.Append(bad, fmt.Errorf("%s: %w", l.flag, err))
+		}
+	}
+	headers, _ := o.Header.pairs("=")
+	for _, h := range headers {
+		if strings.ContainsAny(h.Key+h.Value, "\r\n\x00") || strings.ContainsAny(h.Key, ": \t") {
+			bad = multierror.Append(bad, fmt.Errorf("--header %q is no header name, or its value has a line break", h.Key))
+		}
+	}
+	if strings.ContainsAny(o.RequestIDPrefix+o.APIKey, "\r\n\x00") {
+		bad = multierror.Append(bad, fmt.Errorf("--request-id-prefix or the API key has a line break"))
+	}
+	if _, err := o.goodput(); err != nil {
+		bad = multierror.Append(bad, err)
+	}
+	if _, err := o.families(); err != nil {
+		bad = multierror.Append(bad, err)
+	}
+	if _, err := o.percentiles(); err != nil {
+		bad = multierror.Append(bad, err)
+	}
+	return bad.ErrorOrNil()
+}
+
+// goodput returns the limits by metric, in seconds.
+func (o *Options) goodput() (map[string]float64, error) {
+	pairs, err := o.Goodput.pairs(":")
+	if err != nil {
+		return nil, fmt.Errorf("--goodput: %w", err)
+	}
+	limits := make(map[string]float64, len(pairs))
+	for _, p := range pairs {
+		ms, err := strconv.ParseFloat(p.Value, 64)
+		switch {
+		case p.Key != "ttft" && p.Key != "tpot" && p.Key != "e2el":
+			return nil, fmt.Errorf("--goodput: unknown metric %q: known are ttft, tpot, e2el", p.Key)
+		case err != nil || !(ms >= 0):
+			return nil, fmt.Errorf("--goodput: %s limit %q is not a number of ms from 0", p.Key, p.Value)
+		}
+		limits[p.Key] = ms / 1000
+	}
+	return limits, nil
+}
+
+// families returns the metric families asked for, in the order of [familyTitles].
+func (o *Options) families() ([]string, error) {
+	list := o.PercentileMetrics
+	if list == "" {
+		list = "ttft,tpot,itl"
+	}
+	want := make(map[string]bool)
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimSpace(name)
+		if _, ok := familyTitle(name); !ok {
+			return nil, fmt.Errorf("--percentile-metrics: unknown family %q", name)
+		}
+		want[name] = true
+	}
+	var out []string
+	for _, t := range familyTitles {
+		if want[t.key] {
+			out = append(out, t.key)
+		}
+	}
+	return out, nil
+}
+
+// percentiles returns the percentiles asked for, in order.
+func (o *Options) percentiles() ([]float64, error) {
+	var out []float64
+	for p := range strings.SplitSeq(o.MetricPercentiles, ",") {
+		f, err := strconv.ParseFloat(strings.TrimSpace(p), 64)
+		if err != nil || !(f >= 0 && f <= 100) {
+			return nil, fmt.Errorf("--metric-percentiles: %q is not a number from 0 to 100", p)
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+func (o *Options) chat() bool { return o.Backend == "openai-chat" }
+
+func (o *Options) inputLen() int {
+	if o.InputLen != nil {
+		return *o.InputLen
+	}
+	return o.RandomInputLen
+}
+
+func (o *Options) outputLen() int {
+	if o.OutputLen != nil {
+		return *o.OutputLen
+	}
+	return o.RandomOutputLen
+}
+
+// base returns the server's base URL without a slash at its end.
+func (o *Options) base() string {
+	if o.BaseURL != "" {
+		return strings.TrimRight(o.BaseURL, "/")
+	}
+	host := strings.Trim(o.Host, "[]")
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return fmt.Sprintf("http://%s:%d", host, o.Port)
+}
+
+// url returns the URL requests go to. vLLM's default endpoint fits completions only and fails with chat.
+func (o *Options) url() string {
+	if o.chat() && o.Endpoint == "/v1/completions" {
+		return o.base() + "/v1/chat/completions"
+	}
+	return o.base() + o.Endpoint
+}

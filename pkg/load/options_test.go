@@ -1,0 +1,156 @@
+package load
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// covers: LBEN-1
+func TestFlagsAreVLLMs(t *testing.T) {
+	var known []struct {
+		Flags   []string
+		Default any
+	}
+	readSample(t, "vllm-bench-serve-flags.json", &known)
+	defaults := map[string]any{}
+	for _, k := range known {
+		for _, f := range k.Flags {
+			defaults[f] = k.Default
+		}
+	}
+	flags := 0
+	for f := range reflect.TypeFor[Options]().Fields() {
+		name := f.Tag.Get("name")
+		if name == "" {
+			require.Equal(t, "-", f.Tag.Get("kong"), "%s is no flag", f.Name)
+			continue
+		}
+		flags++
+		want, ok := defaults["--"+name]
+		require.True(t, ok, "vllm bench serve has no --%s", name)
+		have, set := f.Tag.Lookup("default")
+		switch {
+		case !set || have == "":
+			require.Contains(t, []any{nil, false}, want, "--%s", name)
+		case f.Type.Kind() == reflect.Float64 && have != "inf":
+			require.Equal(t, fmt.Sprintf("%.1f", want), have, "--%s", name)
+		default:
+			require.Equal(t, fmt.Sprint(want), have, "--%s", name)
+		}
+	}
+	require.Greater(t, flags, 50)
+}
+
+func parse(t *testing.T, line string) Options {
+	t.Helper()
+	o, err := ParseArgs(strings.Fields(line))
+	require.NoError(t, err)
+	require.NoError(t, o.Validate())
+	return o
+}
+
+func TestParseArgs(t *testing.T) {
+	o := parse(t, "")
+	require.Equal(t, "openai", o.Backend)
+	require.True(t, math.IsInf(o.RequestRate, 1))
+	require.Equal(t, 1000, o.NumPrompts)
+	require.Nil(t, o.MaxConcurrency)
+	require.Nil(t, o.Temperature)
+	require.Equal(t, "http://127.0.0.1:8000/v1/completions", o.url())
+
+	o = parse(t, "--backend vllm --num_prompts 64 --goodput ttft:100 tpot:20 --metadata a=b=c d=e --top-k -1 "+
+		"--temperature 0 --random-range-ratio {\"input\":0.5,\"output\":0} --host ::1 --port 81 --metric-percentiles 50,99.9")
+	require.Equal(t, 64, o.NumPrompts)
+	require.Equal(t, List{"ttft:100", "tpot:20"}, o.Goodput)
+	require.Equal(t, -1, *o.TopK)
+	require.Zero(t, *o.Temperature)
+	require.Equal(t, RangeRatio{Input: 0.5}, o.RandomRangeRatio)
+	require.Equal(t, "http://[::1]:81/v1/completions", o.url())
+	pairs, err := o.Metadata.pairs("=")
+	require.NoError(t, err)
+	require.Equal(t, []Pair{{"a", "b=c"}, {"d", "e"}}, pairs)
+
+	o = parse(t, "--backend openai-chat --base-url https://host/prefix/ --input-len 7 --goodput=ttft:1 --header a=b")
+	require.Equal(t, "https://host/prefix/v1/chat/completions", o.url())
+	require.Equal(t, 7, o.inputLen())
+}
+
+func TestOptionsThatAreRefused(t *testing.T) {
+	tests := map[string]string{ // command line: part of the complaint
+		"--dataset-name sharegpt":                        `"sharegpt" is not supported`,
+		"--dataset-path x.json":                          "reads no file",
+		"--num-prompts 0":                                "not above 0",
+		"--request-rate 0":                               "not above 0",
+		"--request-rate nan":                             "not above 0",
+		"--burstiness -1":                                "not above 0",
+		"--max-concurrency 0":                            "--max-concurrency",
+		"--random-input-len 0":                           "makes no prompt",
+		"--random-output-len 0":                          "--random-output-len",
+		"--random-range-ratio 1":                         "[0, 1)",
+		"--random-range-ratio {\"in\":0}":                "unknown field",
+		"--goodput ttfb:1":                               "ttfb",
+		"--goodput ttft:-1":                              "from 0",
+		"--goodput ttft":                                 "KEY:VALUE",
+		"--metadata a":                                   "KEY=VALUE",
+		"--header a":                                     "KEY=VALUE",
+		"--percentile-metrics ttft,foo":                  `unknown family "foo"`,
+		"--metric-percentiles 101":                       "0 to 100",
+		"--base-url ftp://h":                             "not an http or https URL",
+		"--backend openai-chat --endpoint /v1/responses": "has to end with chat/completions",
+		"--backend tgi":                                  "must be one of",
+		"--extra-body []":                                "not a JSON object",
+		"--extra-body {}{}":                              "text after",
+		"--extra-body {\"a\":}":                          "invalid character",
+		"--ramp-up-strategy linear":                      "needs --ramp-up-start-rps",
+		"--ramp-up-start-rps 1":                          "need --ramp-up-strategy",
+		"--ramp-up-strategy linear --ramp-up-start-rps 0 --ramp-up-end-rps 5":                  "not above 0",
+		"--ramp-up-strategy linear --ramp-up-start-rps 6 --ramp-up-end-rps 5":                  "above --ramp-up-end-rps",
+		"--ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 5 --request-rate 3": "leave out --request-rate",
+		"--result-filename x.json": "no effect",
+		"--no-such-flag":           "unknown flag",
+		"--model --port 80":        "expected string value",
+	}
+	for line, want := range tests {
+		t.Run(line, func(t *testing.T) {
+			o, err := ParseArgs(strings.Fields(line))
+			if err == nil {
+				err = o.Validate()
+			}
+			require.ErrorContains(t, err, want)
+		})
+	}
+	o := parse(t, "")
+	o.NumPrompts, o.Burstiness = 0, 0
+	require.ErrorContains(t, o.Validate(), "--num-prompts")
+	require.ErrorContains(t, o.Validate(), "--burstiness")
+	o = parse(t, "")
+	o.Header = List{"X=a\r\nEvil: 1"}
+	require.ErrorContains(t, o.Validate(), "line break")
+}
+
+// FuzzParseArgs checks that no command line makes the reader panic, and that what it accepts can be used.
+func FuzzParseArgs(f *testing.F) {
+	f.Add("--goodput ttft:1 tpot:2 --metadata a=b")
+	f.Add("--extra-body {\"a\":[1,{}]} --top-k -1")
+	f.Add("--random-range-ratio {\"input\":0.1} --request-rate 1e300")
+	f.Add("--header a=b --header")
+	f.Fuzz(func(t *testing.T, line string) {
+		o, err := ParseArgs(strings.Fields(line))
+		if err != nil || o.Validate() != nil {
+			return
+		}
+		o.NumPrompts, o.RandomInputLen, o.RandomPrefixLen = 2, 3, 0
+		o.InputLen = nil
+		b := bodies{samples: drawSamples(&o), ids: newIDSource(&o, 0), pieces: cut(requestMembers(&o, "m"))}
+		if o.chat() {
+			b.texts = []json.RawMessage{userMessage("a"), userMessage("b")}
+		}
+		require.True(t, json.Valid(b.render(nil, 1)), "%s", b.render(nil, 1))
+	})
+}

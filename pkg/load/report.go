@@ -1,0 +1,335 @@
+package load
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Report is the result of a run. Its JSON has vLLM's keys in vLLM's order, then ours under "profllm".
+type Report struct {
+	Date      string // local time, YYYYMMDD-HHMMSS
+	Backend   string
+	Label     string // empty is null
+	ModelID   string
+	Tokenizer string // empty is null
+	Metadata  []Pair
+
+	NumPrompts     int
+	RequestRate    float64 // requests/s, may be infinite
+	Burstiness     float64
+	MaxConcurrency *int
+	RampUpStrategy string
+	RampUpStartRPS *int
+	RampUpEndRPS   *int
+
+	Duration          float64 // s, from before the first send to the end of the last request
+	Completed         int
+	Failed            int
+	InputTokens       int // of completed requests, as all sums
+	OutputTokens      int
+	RequestThroughput float64  // completed requests/s
+	Goodput           *float64 // requests/s that met every limit; nil without limits
+	OutputThroughput  float64  // tokens/s
+	TotalThroughput   float64  // tokens/s, both ways
+	PeakTokens        int      // most token events in one second
+	PeakRequests      int      // most requests in flight
+	Families          []Family // in the order of the table
+
+	Client Client
+
+	detailed bool
+	ended    []outcome // completed and failed requests in the order of the schedule
+	changes  []rateChange
+}
+
+// Client is what vLLM's result lacks: how the client fared, and how far the run got.
+type Client struct {
+	Program      string  `json:"client"`
+	Version      string  `json:"version"`
+	Engine       string  `json:"engine"` // epoll or net/http
+	Loops        int     `json:"loops"`  // threads that send and read
+	Started      string  `json:"started"`
+	CPUSeconds   float64 `json:"cpu_s"`             // of the whole process during the run
+	SendDelayP99 float64 `json:"send_delay_p99_ms"` // from when a request could be sent to its first byte
+	LagP99       float64 `json:"lag_p99_ms"`        // the longest an event may have waited for the client
+	FirstSend    float64 `json:"first_send_s"`      // from the start of the run
+	LastSend     float64 `json:"last_send_s"`
+	LastEnd      float64 `json:"last_end_s"` // last token of all completed requests
+	Partial      bool    `json:"partial"`    // the run was interrupted
+	Interrupted  int     `json:"interrupted"`
+	NotSent      int     `json:"not_sent"`
+	Retried      int     `json:"retried"`       // sent again as the server had closed an idle connection
+	UsageMissing int     `json:"usage_missing"` // output tokens counted by events, as the server named no usage
+	Samples      Samples `json:"samples"`
+}
+
+// Samples says over how many values each family was computed.
+type Samples struct {
+	TTFT int `json:"ttft"`
+	TPOT int `json:"tpot"`
+	ITL  int `json:"itl"`
+	E2EL int `json:"e2el"`
+}
+
+func newReport(m *measurement) *Report {
+	o := m.options
+	r := &Report{
+		Date: m.started.Local().Format("20060102-150405"), Backend: o.Backend, Label: o.Label, ModelID: m.model.id,
+		NumPrompts: o.NumPrompts, RequestRate: o.RequestRate, Burstiness: o.Burstiness, MaxConcurrency: o.MaxConcurrency,
+		RampUpStrategy: o.RampUpStrategy, RampUpStartRPS: o.RampUpStartRPS, RampUpEndRPS: o.RampUpEndRPS,
+		Duration: float64(m.end-m.begin) / second, detailed: o.SaveDetailed,
+	}
+	r.Metadata, _ = o.Metadata.pairs("=") // Validate has refused others
+	if !o.SkipTokenizerInit {
+		if r.Tokenizer = o.Tokenizer; r.Tokenizer == "" {
+			r.Tokenizer = m.model.id
+		}
+	}
+	r.count(m)
+	r.changes = rateChanges(o, m.started, m.arrivals, m.rates, len(m.outcomes)-r.Client.NotSent)
+
+	if limits, _ := o.goodput(); len(limits) > 0 {
+		good := perSecond(countGood(m.outcomes, limits), r.Duration)
+		r.Goodput = &good
+	}
+	r.RequestThroughput = perSecond(r.Completed, r.Duration)
+	r.OutputThroughput = perSecond(r.OutputTokens, r.Duration)
+	r.TotalThroughput = perSecond(r.InputTokens+r.OutputTokens, r.Duration)
+	r.PeakTokens, r.PeakRequests = peakTokens(m.outcomes), peakOverlap(m.outcomes)
+
+	all := series(m.outcomes)
+	families, _ := o.families()
+	percentiles, _ := o.percentiles()
+	for _, name := range families {
+		if r.reports(name) {
+			r.Families = append(r.Families, newFamily(name, all[name], percentiles))
+		}
+	}
+	r.Client.Samples = Samples{len(all["ttft"]), len(all["tpot"]), len(all["itl"]), len(all["e2el"])}
+	return r
+}
+
+func perSecond(n int, seconds float64) float64 {
+	if seconds <= 0 {
+		return 0
+	}
+	return float64(n) / seconds
+}
+
+// reports says whether a family exists in this run: queue times need a cap, and the sum also a finite rate.
+func (r *Report) reports(family string) bool {
+	switch family {
+	case "client_queue_time":
+		return r.MaxConcurrency != nil
+	case "e2el_including_client_queue":
+		return r.MaxConcurrency != nil && !math.IsInf(r.RequestRate, 1)
+	}
+	return true
+}
+
+// count goes through the outcomes once for sums and for how the client fared.
+func (r *Report) count(m *measurement) {
+	c := &r.Client
+	*c = Client{
+		Program: "profllm bench serve", Version: m.options.Version, Engine: m.client.engine, Loops: m.client.loops,
+		Started: m.started.UTC().Format(time.RFC3339Nano), CPUSeconds: m.cpu.Seconds(),
+		LagP99: float64(m.client.lag.quantile(0.99)) / 1e6, Retried: m.client.retried,
+	}
+	var delays spread
+	first, last, end := int64(math.MaxInt64), m.begin, m.begin
+	for i := range m.outcomes {
+		o := &m.outcomes[i]
+		if o.start > 0 {
+			delays.add(o.start - o.ready)
+			first, last = min(first, o.start), max(last, o.start)
+		}
+		switch o.state {
+		case completed:
+			r.Completed++
+			r.InputTokens += o.input
+			r.OutputTokens += o.output
+			end = max(end, o.tokens[len(o.tokens)-1])
+			if !o.usage {
+				c.UsageMissing++
+			}
+		case failed:
+			r.Failed++
+		case interrupted, inFlight:
+			c.Interrupted++
+			continue
+		case unsent:
+			c.NotSent++
+			continue
+		}
+		r.ended = append(r.ended, *o)
+	}
+	c.Partial = c.Interrupted+c.NotSent > 0
+	c.SendDelayP99 = float64(delays.quantile(0.99)) / 1e6
+	if first != math.MaxInt64 {
+		c.FirstSend = float64(first-m.begin) / second
+	}
+	c.LastSend, c.LastEnd = float64(last-m.begin)/second, float64(end-m.begin)/second
+}
+
+// firstError returns why the first failed request failed.
+func (r *Report) firstError() string {
+	for i := range r.ended {
+		if r.ended[i].err != "" {
+			return r.ended[i].err
+		}
+	}
+	return "nothing was sent"
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (r *Report) MarshalJSON() ([]byte, error) {
+	var w keyWriter
+	w.put("date", r.Date)
+	w.put("endpoint_type", r.Backend)
+	w.put("backend", r.Backend)
+	w.put("label", orNull(r.Label))
+	w.put("model_id", r.ModelID)
+	w.put("tokenizer_id", orNull(r.Tokenizer))
+	w.put("num_prompts", r.NumPrompts)
+	for _, p := range r.Metadata {
+		w.put(p.Key, p.Value)
+	}
+	w.put("request_rate", number(r.RequestRate))
+	w.put("burstiness", number(r.Burstiness))
+	w.put("max_concurrency", r.MaxConcurrency)
+	if r.RampUpStrategy != "" {
+		w.put("ramp_up_strategy", r.RampUpStrategy)
+		w.put("ramp_up_start_rps", r.RampUpStartRPS)
+		w.put("ramp_up_end_rps", r.RampUpEndRPS)
+	}
+	w.put("duration", number(r.Duration))
+	w.put("completed", r.Completed)
+	w.put("failed", r.Failed)
+	w.put("total_input_tokens", r.InputTokens)
+	w.put("total_output_tokens", r.OutputTokens)
+	w.put("request_throughput", number(r.RequestThroughput))
+	w.put("request_goodput", (*number)(r.Goodput))
+	w.put("output_throughput", number(r.OutputThroughput))
+	w.put("total_token_throughput", number(r.TotalThroughput))
+	r.putRequests(&w)
+	w.put("max_output_tokens_per_s", number(r.PeakTokens))
+	w.put("max_concurrent_requests", r.PeakRequests)
+	w.put("rtfx", number(0)) // seconds of audio per second: there is none
+	if r.changes != nil {
+		w.put("rps_change_events", r.changes)
+	}
+	for _, f := range r.Families {
+		w.put("mean_"+f.Name+"_ms", number(f.Mean))
+		w.put("median_"+f.Name+"_ms", number(f.Median))
+		w.put("std_"+f.Name+"_ms", number(f.Std))
+		for _, p := range f.Percentiles {
+			w.put("p"+p.name()+"_"+f.Name+"_ms", number(p.Value))
+		}
+	}
+	w.put("profllm", r.Client)
+	return w.close()
+}
+
+// putRequests writes the arrays over requests. Like vLLM it always writes two of them.
+func (r *Report) putRequests(w *keyWriter) {
+	n := len(r.ended)
+	inputs, outputs := make([]int, n), make([]int, n)
+	ttfts, latencies, starts, queues := make([]number, n), make([]number, n), make([]number, n), make([]number, n)
+	itls, texts, errs := make([][]number, n), make([]string, n), make([]string, n)
+	for i := range r.ended {
+		o := &r.ended[i]
+		inputs[i], starts[i], queues[i] = o.input, number(float64(o.start)/second), number(o.queued())
+		texts[i], errs[i], itls[i] = o.text, o.err, []number{}
+		if o.state != completed {
+			continue
+		}
+		outputs[i], ttfts[i], latencies[i] = o.output, number(o.ttft()), number(o.latency())
+		if r.detailed {
+			for _, g := range o.gaps(nil) {
+				itls[i] = append(itls[i], number(g))
+			}
+		}
+	}
+	if r.detailed {
+		w.put("input_lens", inputs)
+		w.put("output_lens", outputs)
+		w.put("ttfts", ttfts)
+		w.put("itls", itls)
+	}
+	w.put("latencies", latencies)
+	if r.detailed {
+		w.put("start_times", starts)
+	}
+	w.put("queue_times", queues)
+	if r.detailed {
+		w.put("generated_texts", texts)
+		w.put("errors", errs)
+	}
+}
+
+// A number is a float that JSON shows as Python does: with a point or an exponent; "inf" if infinite.
+type number float64
+
+// MarshalJSON implements [json.Marshaler].
+func (n number) MarshalJSON() ([]byte, error) {
+	s := pyFloat(float64(n))
+	if s == "inf" {
+		s = `"inf"`
+	}
+	return []byte(s), nil
+}
+
+// pyFloat prints a float as Python's repr does, for the values that occur here.
+func pyFloat(f float64) string {
+	if math.IsInf(f, 1) {
+		return "inf"
+	}
+	format := byte('f')
+	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
+		format = 'e'
+	}
+	s := strconv.FormatFloat(f, format, -1, 64)
+	if format == 'f' && !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// A keyWriter builds a JSON object whose keys keep the place of their first writing and the value of the last.
+type keyWriter struct {
+	members Object
+	err     error
+}
+
+func (w *keyWriter) put(key string, v any) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil && w.err == nil {
+		w.err = err
+	}
+	w.members.set(key, bytes.TrimRight(b.Bytes(), "\n"))
+}
+
+func (w *keyWriter) close() ([]byte, error) {
+	out := []byte("{")
+	for i, m := range w.members {
+		if i > 0 {
+			out = append(out, ", "...)
+		}
+		key, _ := json.Marshal(m.Key) // a string always marshals
+		out = append(append(append(out, key...), ": "...), m.Value...)
+	}
+	return append(out, '}'), w.err
+}

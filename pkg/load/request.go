@@ -1,0 +1,247 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+)
+
+// A bodies renders the JSON body of every request. It is safe for concurrent use once made.
+type bodies struct {
+	pieces  []piece
+	samples []sample
+	ids     idSource
+	texts   []json.RawMessage // chat: the messages of every sample; nil with completions
+}
+
+// A piece is text that all bodies share, and what follows it.
+type piece struct {
+	text []byte
+	next slot
+}
+
+// A slot is a place in a body that differs between requests.
+type slot byte
+
+const (
+	slotEnd slot = iota
+	slotPrompt
+	slotOutput
+)
+
+// newBodies builds the bodies of all requests. With chat it asks the server to turn tokens into text.
+func newBodies(ctx context.Context, o *Options, m model, api *server, stderr io.Writer) (*bodies, error) {
+	b := &bodies{samples: drawSamples(o), ids: newIDSource(o, m.vocabulary)}
+	if o.chat() {
+		texts, err := chatTexts(ctx, b, m, api, stderr)
+		if err != nil {
+			return nil, err
+		}
+		b.texts = texts
+	}
+	b.pieces = cut(requestMembers(o, m.name))
+	return b, nil
+}
+
+// Marks stand for the slots among the members of a body. No JSON value starts with a zero byte.
+const (
+	promptMark = "\x00p"
+	outputMark = "\x00o"
+)
+
+// requestMembers returns the body as vLLM's client composes it, in its order. Extra members win over all others.
+func requestMembers(o *Options, name string) Object {
+	var body Object
+	put := func(key string, v any) {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			panic(err) // numbers and strings only; infinities were refused with the flags
+		}
+		body.set(key, raw)
+	}
+	put("model", name)
+	if o.chat() {
+		body.set("messages", json.RawMessage(promptMark))
+		body.set("max_completion_tokens", json.RawMessage(outputMark))
+	} else {
+		body.set("prompt", json.RawMessage(promptMark))
+		put("repetition_penalty", 1.0)
+		body.set("max_tokens", json.RawMessage(outputMark))
+	}
+	if o.Logprobs != nil {
+		put("logprobs", *o.Logprobs)
+	}
+	body.set("stream", json.RawMessage("true"))
+	body.set("stream_options", json.RawMessage(`{"include_usage":true}`))
+	put("ignore_eos", true) // forced on for random, as in vLLM
+	if o.TopK != nil {
+		put("top_k", *o.TopK)
+	}
+	for _, p := range []struct {
+		key   string
+		value *float64
+	}{
+		{"top_p", o.TopP},
+		{"min_p", o.MinP},
+		{"temperature", o.Temperature},
+		{"frequency_penalty", o.FrequencyPenalty},
+		{"presence_penalty", o.PresencePenalty},
+		{"repetition_penalty", o.RepetitionPenalty},
+	} {
+		if p.value != nil {
+			put(p.key, *p.value)
+		}
+	}
+	for _, m := range o.ExtraBody {
+		body.set(m.Key, m.Value)
+	}
+	return body
+}
+
+// cut turns members into pieces.
+func cut(body Object) []piece {
+	var pieces []piece
+	text := []byte("{")
+	for i, m := range body {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		key, _ := json.Marshal(m.Key) // a string always marshals
+		text = append(append(text, key...), ':')
+		switch string(m.Value) {
+		case promptMark:
+			pieces, text = append(pieces, piece{text, slotPrompt}), nil
+		case outputMark:
+			pieces, text = append(pieces, piece{text, slotOutput}), nil
+		default:
+			text = append(text, m.Value...)
+		}
+	}
+	return append(pieces, piece{append(text, '}'), slotEnd})
+}
+
+// render appends the body of request i to dst.
+func (b *bodies) render(dst []byte, i int) []byte {
+	for _, p := range b.pieces {
+		dst = append(dst, p.text...)
+		switch {
+		case p.next == slotOutput:
+			dst = strconv.AppendInt(dst, int64(b.samples[i].output), 10)
+		case p.next == slotPrompt && b.texts != nil:
+			dst = append(dst, b.texts[i]...)
+		case p.next == slotPrompt:
+			dst = b.ids.appendJSON(dst, i, b.samples[i].input)
+		}
+	}
+	return dst
+}
+
+// A server is what is asked around a run, not during it: models, tokens, the profiler.
+type server struct {
+	base   string
+	header http.Header
+	client *http.Client
+}
+
+func newServer(o *Options) *server {
+	return &server{o.base(), o.headers(), &http.Client{Transport: newTransport(o, 16)}}
+}
+
+// headers returns the headers that every request carries.
+func (o *Options) headers() http.Header {
+	h := make(http.Header)
+	h.Set("Content-Type", "application/json")
+	if o.APIKey != "" {
+		h.Set("Authorization", "Bearer "+o.APIKey)
+	}
+	pairs, _ := o.Header.pairs("=") // Validate has refused others
+	for _, p := range pairs {
+		h.Set(p.Key, p.Value)
+	}
+	return h
+}
+
+// errorBytes is how much of an error's body is read and quoted.
+const errorBytes = 4 << 10
+
+// A statusError is an answer that is not 200.
+type statusError struct {
+	code int
+	text string
+}
+
+func (e *statusError) Error() string { return e.text }
+
+// call sends in as JSON, unless nil, and decodes the answer into out, unless nil.
+func (s *server) call(ctx context.Context, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		raw, err := json.Marshal(in)
+		if err != nil {
+			return fmt.Errorf("encode the request to %s: %w", path, err)
+		}
+		body = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, s.base+path, body)
+	if err != nil {
+		return err
+	}
+	req.Header = s.header.Clone()
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, errorBytes)) // what arrived is enough
+		return &statusError{resp.StatusCode, fmt.Sprintf("%s %s: %s", method, path, statusText(resp.Status, text))}
+	}
+	if out == nil {
+		_, err := io.Copy(io.Discard, resp.Body)
+		return err
+	}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return fmt.Errorf("decode the answer of %s: %w", path, err)
+	}
+	return nil
+}
+
+// statusText joins a status line and what the error's body says.
+func statusText(status string, body []byte) string {
+	if msg := errorMessage(body); msg != "" {
+		return status + ": " + msg
+	}
+	if body = bytes.TrimSpace(body); len(body) > 0 {
+		return fmt.Sprintf("%s: %.200s", status, body)
+	}
+	return status
+}
+
+// errorMessage returns the message of an OpenAI error object, in either of its two shapes, or "".
+func errorMessage(body []byte) string {
+	var e struct {
+		Error   json.RawMessage `json:"error"`
+		Object  string          `json:"object"`
+		Message string          `json:"message"`
+	}
+	if json.Unmarshal(body, &e) != nil {
+		return ""
+	}
+	if len(e.Error) == 0 || string(e.Error) == "null" {
+		if e.Object == "error" || e.Message != "" {
+			return e.Message
+		}
+		return ""
+	}
+	var inner struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(e.Error, &inner) == nil && inner.Message != "" {
+		return inner.Message
+	}
+	return string(e.Error)
+}

@@ -1,0 +1,62 @@
+package load
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+)
+
+// fileName returns the name of the result file as vLLM composes it, without its folder.
+func (r *Report) fileName(o *Options) string {
+	if o.ResultFilename != "" {
+		return o.ResultFilename
+	}
+	start := r.Label
+	if start == "" {
+		start = r.Backend
+	}
+	rate := pyFloat(r.RequestRate) + "qps"
+	if r.RampUpStrategy != "" {
+		rate = fmt.Sprintf("ramp-up-%s-%dqps-%dqps", r.RampUpStrategy, *r.RampUpStartRPS, *r.RampUpEndRPS)
+	}
+	limit := ""
+	if r.MaxConcurrency != nil {
+		limit = fmt.Sprintf("-concurrency%d", *r.MaxConcurrency)
+	}
+	return fmt.Sprintf("%s-%s%s-%s-%s.json", start, rate, limit, path.Base(r.ModelID), r.Date)
+}
+
+// save writes the result file and returns its name. The file appears whole or not at all; with appending, what it
+// held stays in front.
+func (r *Report) save(o *Options) (string, error) {
+	name := r.fileName(o)
+	if o.ResultDir != "" {
+		name = filepath.Join(o.ResultDir, name)
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return "", fmt.Errorf("make the folder of the result: %w", err)
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("encode the result: %w", err)
+	}
+	if o.AppendResult {
+		before, err := os.ReadFile(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("read the results before this one: %w", err)
+		}
+		if len(before) > 0 {
+			data = append(append(before, '\n'), data...)
+		}
+	}
+	if err := renameio.WriteFile(name, data, 0o666); err != nil {
+		return "", fmt.Errorf("write the result: %w", err)
+	}
+	return name, nil
+}

@@ -1,0 +1,178 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	prefillRole = "prefill"
+	decodeRole  = "decode"
+
+	pollEvery   = time.Second
+	pollTimeout = 5 * time.Second
+)
+
+// A health is what is known of an instance. Unknown ones are used, since a
+// proxy may serve before its first poll.
+type health int32
+
+const (
+	unknown health = iota
+	healthy
+	unhealthy
+)
+
+// A backend is one engine instance.
+type backend struct {
+	*upstream
+	role   string
+	url    string // as given, without a trailing slash
+	health atomic.Int32
+	reason atomic.Pointer[string] // why it is unhealthy
+	busy   int                    // requests in flight, guarded by the pool
+	counts backendCounts
+}
+
+func newBackend(role, base string, dial time.Duration) (*backend, error) {
+	base = strings.TrimRight(base, "/")
+	u, err := url.Parse(base)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s instance: %w", role, err)
+	case u.Scheme != "http":
+		return nil, fmt.Errorf("%s instance %q: want an http:// URL", role, base)
+	case u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("%s instance %q: want http://host:port and at most a path", role, base)
+	}
+	port := u.Port()
+	if port == "" {
+		port = "80"
+	}
+	up := &upstream{addr: net.JoinHostPort(u.Hostname(), port), prefix: u.EscapedPath(), dial: dial}
+	return &backend{upstream: up, role: role, url: base}, nil
+}
+
+func (b *backend) String() string { return b.role + " " + b.url }
+
+// saw records whether the backend could be used: err is nil, or why not.
+func (b *backend) saw(err error) {
+	if err == nil {
+		if b.health.Load() != int32(healthy) {
+			b.health.Store(int32(healthy))
+		}
+		return
+	}
+	reason := err.Error()
+	b.reason.Store(&reason)
+	b.health.Store(int32(unhealthy))
+}
+
+func (b *backend) is(h health) bool { return health(b.health.Load()) == h }
+
+// poll asks the backend for its health and records the answer.
+func (b *backend) poll(ctx context.Context) {
+	ctx, cancel := context.WithTimeoutCause(ctx, pollTimeout, errors.New("no answer to /health"))
+	defer cancel()
+	b.prune(false)
+	err := b.ask(ctx)
+	if ctx.Err() == context.Canceled {
+		return // the proxy ends: nothing is known
+	}
+	b.saw(err)
+}
+
+func (b *backend) ask(ctx context.Context) error {
+	q := request{method: http.MethodGet, uri: "/health", id: "profllm-proxy-health"}
+	a, err := b.send(ctx, q.method, b.appendRequest(nil, q, nil))
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, io.LimitReader(a.Body, 1<<20))
+	a.finish(err == nil)
+	if err == nil && a.StatusCode != http.StatusOK {
+		err = fmt.Errorf("/health answers %s", a.Status)
+	}
+	return err
+}
+
+// A pool is the instances of one role.
+type pool struct {
+	all []*backend
+
+	mu   sync.Mutex
+	next int // where the search starts, so that ties go round
+}
+
+func newPool(role string, urls []string, dial time.Duration) (*pool, error) {
+	if len(urls) == 0 {
+		return nil, fmt.Errorf("no %s instance given", role)
+	}
+	p := &pool{}
+	for _, u := range urls {
+		b, err := newBackend(role, u, dial)
+		if err != nil {
+			return nil, err
+		}
+		p.all = append(p.all, b)
+	}
+	return p, nil
+}
+
+// pick takes the instance with the fewest requests in flight among those not
+// known to be unhealthy; ties go round. Requests differ in length, so counting
+// turns alone would let the longest ones pile up on one instance. When every
+// instance is unhealthy it picks among all: trying says more than refusing.
+// The caller gives the instance back with done.
+func (p *pool) pick() *backend {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	best := -1
+	for _, any := range []bool{false, true} {
+		for n := range p.all {
+			i := (p.next + n) % len(p.all)
+			if !any && p.all[i].is(unhealthy) {
+				continue
+			}
+			if best < 0 || p.all[i].busy < p.all[best].busy {
+				best = i
+			}
+		}
+		if best >= 0 {
+			break
+		}
+	}
+	p.next = (best + 1) % len(p.all)
+	p.all[best].busy++
+	return p.all[best]
+}
+
+func (p *pool) done(b *backend) {
+	p.mu.Lock()
+	b.busy--
+	p.mu.Unlock()
+}
+
+func (p *pool) busy(b *backend) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return b.busy
+}
+
+func (p *pool) healthy() bool {
+	for _, b := range p.all {
+		if b.is(healthy) {
+			return true
+		}
+	}
+	return false
+}

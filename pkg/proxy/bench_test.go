@@ -1,0 +1,276 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The benchmark's servers, proxy and clients are separate processes of one core
+// each, so that the proxy's CPU time is its own. A process's part is in this
+// variable; its address goes to stdout, and it ends with its stdin.
+const partVar = "PROFLLM_PROXY_TEST_PART"
+
+func TestMain(m *testing.M) {
+	part := strings.Fields(os.Getenv(partVar))
+	if len(part) == 0 {
+		os.Exit(m.Run())
+	}
+	runtime.GOMAXPROCS(1)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(l.Addr())
+	switch part[0] {
+	case "engine":
+		tokens, _ := strconv.Atoi(part[1])
+		itl, _ := time.ParseDuration(part[2])
+		go serveEngine(l, tokens, itl)
+	case "proxy":
+		p, err := New(Options{Prefill: part[1:2], Decode: part[1:2]})
+		if err != nil {
+			panic(err)
+		}
+		go p.Serve(context.Background(), l)
+	}
+	io.Copy(io.Discard, os.Stdin)
+	os.Exit(0)
+}
+
+// start runs this binary as part and returns the address it listens on.
+func start(b *testing.B, part string) string {
+	b.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), partVar+"="+part)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	require.NoError(b, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(b, err)
+	require.NoError(b, cmd.Start())
+	b.Cleanup(func() { stdin.Close(); cmd.Wait() })
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(b, err)
+	return strings.TrimSpace(line)
+}
+
+// serveEngine is a bare engine: it answers prefill at once, and a stream with
+// its first token at once and then one per itl. It spends as little as it can.
+func serveEngine(l net.Listener, tokens int, itl time.Duration) {
+	const kv = `{"id":"cmpl-1","object":"text_completion","choices":[{"index":0,"text":"a","finish_reason":"length"}],"kv_transfer_params":{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":[[1,2,3,4]],"remote_engine_id":"5f0c","remote_request_id":"cmpl-1","remote_host":"127.0.0.1","remote_port":5600,"tp_size":1}}`
+	prefill := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s", len(kv), kv)
+	event := `data: {"id":"cmpl-1","object":"text_completion","created":1790000000,"model":"tiny","choices":[{"index":0,"text":" token","logprobs":null,"finish_reason":null,"stop_reason":null}],"usage":null}` + "\n\n"
+	chunk := fmt.Appendf(nil, "%x\r\n%s\r\n", len(event), event)
+	first := append([]byte("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"), chunk...)
+	last := []byte("e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
+	serve := func(c net.Conn) {
+		defer c.Close()
+		br := bufio.NewReaderSize(c, 64<<10)
+		var body []byte
+		for {
+			size, ok := readHead(br)
+			if !ok {
+				return
+			}
+			body = slices.Grow(body[:0], size)[:size]
+			if _, err := io.ReadFull(br, body); err != nil {
+				return
+			}
+			if size == 0 || bytes.Contains(body, []byte(`"stream":false`)) {
+				c.Write(prefill)
+				continue
+			}
+			c.Write(first)
+			next := time.Now()
+			for i := 1; i < tokens; i++ {
+				next = next.Add(itl)
+				time.Sleep(time.Until(next))
+				c.Write(chunk)
+			}
+			c.Write(last)
+		}
+	}
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go serve(c)
+	}
+}
+
+// readHead reads a message's head and returns its Content-Length.
+func readHead(br *bufio.Reader) (size int, ok bool) {
+	for {
+		line, err := br.ReadSlice('\n')
+		if err != nil {
+			return 0, false
+		}
+		if len(line) == 2 {
+			return size, true
+		}
+		if name, value, _ := bytes.Cut(line, []byte(":")); bytes.EqualFold(name, []byte("content-length")) {
+			size, _ = strconv.Atoi(string(bytes.TrimSpace(value)))
+		}
+	}
+}
+
+// A load is what the clients of one run saw.
+type load struct {
+	ttft, itl []time.Duration
+}
+
+func (l load) meanTTFT() float64 {
+	var sum time.Duration
+	for _, d := range l.ttft {
+		sum += d
+	}
+	return sum.Seconds() * 1e3 / float64(len(l.ttft))
+}
+
+func (l load) p99ITL() float64 {
+	if len(l.itl) == 0 {
+		return 0
+	}
+	slices.Sort(l.itl)
+	return l.itl[len(l.itl)*99/100].Seconds() * 1e3
+}
+
+// drive keeps streams requests in flight until each stream made rounds of them.
+func drive(b *testing.B, addr string, streams, rounds int) load {
+	body := `{"model":"tiny","prompt":"` + strings.Repeat("word ", 800) + `","max_tokens":256,"temperature":0,"ignore_eos":true,"stream":true,"stream_options":{"include_usage":true}}`
+	request := fmt.Appendf(nil, "POST /v1/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAuthorization: Bearer none\r\nContent-Length: %d\r\n\r\n%s", addr, len(body), body)
+	parts := make([]load, streams)
+	conns := make([]net.Conn, streams)
+	for i := range conns {
+		c, err := net.Dial("tcp", addr)
+		require.NoError(b, err)
+		defer c.Close()
+		conns[i] = c
+	}
+	var all sync.WaitGroup
+	for i := range streams {
+		all.Go(func() {
+			br := bufio.NewReader(conns[i])
+			for range rounds {
+				if err := parts[i].request(conns[i], br, request); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	var sum load
+	for _, p := range parts {
+		sum.ttft, sum.itl = append(sum.ttft, p.ttft...), append(sum.itl, p.itl...)
+	}
+	return sum
+}
+
+func (l *load) request(c net.Conn, br *bufio.Reader, request []byte) error {
+	began := time.Now()
+	if _, err := c.Write(request); err != nil {
+		return err
+	}
+	if _, ok := readHead(br); !ok {
+		return io.ErrUnexpectedEOF
+	}
+	last, first := began, true
+	for {
+		line, err := br.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if bytes.HasPrefix(line, []byte("data: {")) {
+			now := time.Now()
+			if first {
+				l.ttft = append(l.ttft, now.Sub(began))
+			} else {
+				l.itl = append(l.itl, now.Sub(last))
+			}
+			last, first = now, false
+		}
+		if len(line) == 3 && line[0] == '0' {
+			_, err := br.ReadSlice('\n')
+			return err
+		}
+	}
+}
+
+// metric reads one of the proxy's metrics without labels.
+func metric(t testing.TB, addr, name string) float64 {
+	t.Helper()
+	resp, err := http.Get("http://" + addr + "/metrics")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			require.NoError(t, err)
+			return v
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+// BenchmarkProxy compares streams through the proxy with the same streams sent
+// to the engine directly, in one run. Engine, proxy and clients have a core
+// each if the machine does. "paced" answers at once and then every 20 ms, 64
+// tokens a request; "burst" is one token a request, without a pause, and shows
+// the proxy's limit.
+//
+//	go test -run '^$' -bench Proxy -benchtime 3x ./pkg/proxy
+func BenchmarkProxy(b *testing.B) {
+	for _, shape := range []struct {
+		name, engine string
+		rounds       int
+	}{{"paced", "engine 64 20ms", 1}, {"burst", "engine 1 0s", 20}} {
+		for _, streams := range []int{16, 128, 256} {
+			b.Run(fmt.Sprintf("%s/streams=%d", shape.name, streams), func(b *testing.B) {
+				engine := start(b, shape.engine)
+				proxy := start(b, "proxy http://"+engine)
+				drive(b, engine, streams, 1)
+				drive(b, proxy, streams, 1)
+				var direct, through load
+				var wall, cpu float64
+				b.ResetTimer()
+				for range b.N {
+					l := drive(b, engine, streams, shape.rounds)
+					direct.ttft, direct.itl = append(direct.ttft, l.ttft...), append(direct.itl, l.itl...)
+					before, began := metric(b, proxy, "profllm_proxy_cpu_seconds_total"), time.Now()
+					l = drive(b, proxy, streams, shape.rounds)
+					wall += time.Since(began).Seconds()
+					cpu += metric(b, proxy, "profllm_proxy_cpu_seconds_total") - before
+					through.ttft, through.itl = append(through.ttft, l.ttft...), append(through.itl, l.itl...)
+				}
+				b.ReportMetric(direct.meanTTFT(), "direct-ttft-ms")
+				b.ReportMetric(through.meanTTFT()-direct.meanTTFT(), "added-ttft-ms")
+				b.ReportMetric(direct.p99ITL(), "direct-p99-itl-ms")
+				b.ReportMetric(through.p99ITL(), "p99-itl-ms")
+				b.ReportMetric(float64(len(through.ttft))/cpu, "req/cpu-s")
+				b.ReportMetric(cpu/wall, "cores")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}

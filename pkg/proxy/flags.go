@@ -1,0 +1,149 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// Flags are the command-line flags of `profllm proxy`: our own, and those of
+// vLLM's toy_proxy_server.py, in whose place it may be run.
+type Flags struct {
+	Host string `default:"localhost" help:"Address to listen on."`
+	Port uint16 `default:"8000" help:"Port to listen on."`
+
+	Prefill []string `placeholder:"URL" help:"Base URL of a prefill instance; may be repeated."`
+	Decode  []string `placeholder:"URL" help:"Base URL of a decode instance; may be repeated."`
+
+	PrefillerHosts []string `aliases:"prefiller-host" placeholder:"HOST" help:"Hosts of the prefill instances, as toy_proxy_server.py takes them."`
+	PrefillerPorts []uint16 `aliases:"prefiller-port" placeholder:"PORT" help:"Ports of the prefill instances, one per host."`
+	DecoderHosts   []string `aliases:"decoder-host" placeholder:"HOST" help:"Hosts of the decode instances."`
+	DecoderPorts   []uint16 `aliases:"decoder-port" placeholder:"PORT" help:"Ports of the decode instances, one per host."`
+
+	Timeout     time.Duration `default:"0s" help:"Limit of a whole request; 0s is none."`
+	DialTimeout time.Duration `default:"5s" help:"Limit of connecting to an instance."`
+	Grace       time.Duration `default:"10s" help:"How long streams may run on when the proxy is stopped."`
+}
+
+// many are the flags that take every value up to the next flag. kong has no
+// such flags, so ParseArgs repeats the flag in front of each value.
+var many = []string{
+	"--prefill", "--decode",
+	"--prefiller-hosts", "--prefiller-host", "--prefiller-ports", "--prefiller-port",
+	"--decoder-hosts", "--decoder-host", "--decoder-ports", "--decoder-port",
+}
+
+// ErrHelp is returned by ParseArgs when the arguments ask for help.
+var ErrHelp = errors.New("help requested")
+
+// ParseArgs reads the command line of the proxy, without the program's name. It
+// returns the address to listen on, host:port. A role's instances are given
+// either as URLs (--prefill, --decode) or as hosts and ports of equal number
+// (--prefiller-hosts ...). With no URL at all, hosts and ports have the toy
+// proxy's defaults: localhost, 8100 for prefill and 8200 for decode.
+func ParseArgs(args []string) (listen string, o Options, err error) {
+	if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
+		return "", Options{}, ErrHelp
+	}
+	var f Flags
+	k, err := kong.New(&f, kong.Name("proxy"), kong.NoDefaultHelp(), kong.Exit(func(int) {}))
+	if err != nil {
+		return "", Options{}, err
+	}
+	if _, err := k.Parse(repeatFlags(args)); err != nil {
+		return "", Options{}, err
+	}
+	return f.Options()
+}
+
+// Usage describes the flags, for a person.
+func Usage() string {
+	var text strings.Builder
+	k, err := kong.New(&Flags{}, kong.Name("proxy"), kong.Writers(&text, &text), kong.Exit(func(int) {}))
+	if err != nil {
+		return err.Error()
+	}
+	k.Parse([]string{"--help"}) // prints, and then complains of nothing new
+	return text.String()
+}
+
+// repeatFlags turns "--decode A B" into "--decode=A --decode=B".
+func repeatFlags(args []string) []string {
+	var out []string
+	flag := ""
+	for i, a := range args {
+		switch {
+		case strings.HasPrefix(a, "-"):
+			flag = ""
+			bare := i+1 == len(args) || strings.HasPrefix(args[i+1], "-")
+			if slices.Contains(many, a) && !bare {
+				flag = a
+				continue
+			}
+			out = append(out, a)
+		case flag != "":
+			out = append(out, flag+"="+a)
+		default:
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// Options returns the address to listen on and the options that f says.
+func (f Flags) Options() (listen string, o Options, err error) {
+	defaults := len(f.Prefill)+len(f.Decode) == 0
+	prefill, err := given{"prefill", f.Prefill, f.PrefillerHosts, f.PrefillerPorts, 8100}.instances(defaults)
+	decode, err2 := given{"decode", f.Decode, f.DecoderHosts, f.DecoderPorts, 8200}.instances(defaults)
+	if err := errors.Join(err, err2); err != nil {
+		return "", Options{}, err
+	}
+	o = Options{Prefill: prefill, Decode: decode, Timeout: f.Timeout, DialTimeout: f.DialTimeout, Grace: f.Grace}
+	return net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port))), o, nil
+}
+
+// given is what the flags say about one role.
+type given struct {
+	role  string
+	urls  []string
+	hosts []string
+	ports []uint16
+	port  uint16 // the toy proxy's default
+}
+
+// instances lists the role's base URLs. With defaults, missing hosts and ports
+// are the toy proxy's.
+func (g given) instances(defaults bool) ([]string, error) {
+	toy := "--" + strings.TrimSuffix(g.role, "e") + "er" // --prefiller, --decoder
+	switch {
+	case len(g.urls) > 0 && len(g.hosts)+len(g.ports) > 0:
+		return nil, fmt.Errorf("--%s and %s-hosts or %s-ports: use one of them", g.role, toy, toy)
+	case len(g.urls) > 0:
+		return g.urls, nil
+	case !defaults && len(g.hosts)+len(g.ports) == 0:
+		return nil, fmt.Errorf("no --%s instance given", g.role)
+	}
+	if len(g.hosts) == 0 {
+		g.hosts = []string{"localhost"}
+	}
+	if len(g.ports) == 0 {
+		g.ports = []uint16{g.port}
+	}
+	if len(g.hosts) != len(g.ports) {
+		return nil, fmt.Errorf("%d %s-hosts but %d %s-ports: want one port per host", len(g.hosts), toy, len(g.ports), toy)
+	}
+	var urls []string
+	for i, host := range g.hosts {
+		if g.ports[i] == 0 {
+			return nil, fmt.Errorf("port 0 of %s instance %q", g.role, host)
+		}
+		urls = append(urls, "http://"+net.JoinHostPort(host, strconv.Itoa(int(g.ports[i]))))
+	}
+	return urls, nil
+}

@@ -1,0 +1,255 @@
+// Package proxy is the prefill/decode proxy: it stands in front of engines that
+// keep prefill and decode apart and moves each request through both, in vLLM's
+// NIXL protocol.
+//
+// A completion goes to a prefill instance first, shortened to one token; the
+// kv_transfer_params of the answer say where its KV blocks lie. The client's
+// own request, with those, then goes to a decode instance, which fetches the
+// blocks and answers; the answer is streamed to the client byte for byte, one
+// flush per read. Both requests carry one X-Request-Id. Everything else (models,
+// version, tokenize, ...) is forwarded to a decode instance.
+//
+// It is not a load balancer for production: nothing is retried on another
+// instance and nothing is queued, because a benchmark must see what failed. It
+// speaks plain HTTP/1.1 to its backends and knows no API but OpenAI's.
+//
+//	p, err := proxy.New(proxy.Options{
+//		Prefill: []string{"http://node1:8100"},
+//		Decode:  []string{"http://node2:8200", "http://node3:8200"},
+//	})
+//	...
+//	err = p.Serve(ctx, listener)
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options configure a Proxy. Prefill and Decode are required.
+type Options struct {
+	// Prefill and Decode are the instances' base URLs, http://host:port with an
+	// optional path in front of every request.
+	Prefill, Decode []string
+	// Timeout limits a whole request, the answer's last byte included. Zero
+	// means no limit: a queue of long prompts may take minutes.
+	Timeout time.Duration
+	// DialTimeout limits connecting to a backend. Zero means 5 s.
+	DialTimeout time.Duration
+	// Grace is how long Serve lets streams run on after its context ended.
+	// Zero means 10 s.
+	Grace time.Duration
+	// MaxBody limits a request's body, in bytes. Zero means 1 GiB.
+	MaxBody int64
+	// Logger gets a line per failed request and per change of an instance's
+	// health. Nil logs nothing.
+	Logger *slog.Logger
+}
+
+// A Proxy moves requests through a prefill and a decode instance. It is an
+// http.Handler and safe for concurrent use.
+type Proxy struct {
+	prefill, decode *pool
+	o               Options
+	log             *slog.Logger
+	started         time.Time
+	counts          counts
+	serving         atomic.Bool // Serve polls in the background
+
+	polls struct { // when Serve does not
+		sync.Mutex
+		last time.Time
+	}
+}
+
+// New returns a proxy over the given instances. It connects to none of them.
+func New(o Options) (*Proxy, error) {
+	if o.DialTimeout == 0 {
+		o.DialTimeout = 5 * time.Second
+	}
+	if o.Grace == 0 {
+		o.Grace = 10 * time.Second
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = 1 << 30
+	}
+	p := &Proxy{o: o, log: o.Logger, started: time.Now()}
+	if p.log == nil {
+		p.log = slog.New(slog.DiscardHandler)
+	}
+	var err, err2 error
+	p.prefill, err = newPool(prefillRole, o.Prefill, o.DialTimeout)
+	p.decode, err2 = newPool(decodeRole, o.Decode, o.DialTimeout)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Serve answers on l until ctx ends, polling the instances' health each second.
+// Then it accepts no more, lets running requests end within the grace period,
+// and cuts the rest, which it reports as an error. It closes l and the idle
+// connections to the instances.
+func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
+	var polls sync.WaitGroup
+	pollCtx, endPolls := context.WithCancel(context.WithoutCancel(ctx))
+	p.serving.Store(true)
+	p.eachBackend(func(_ *pool, b *backend, _ string) {
+		polls.Go(func() { p.watch(pollCtx, b) })
+	})
+	defer func() {
+		endPolls()
+		polls.Wait()
+		p.serving.Store(false)
+		p.Close()
+	}()
+
+	var handlers sync.WaitGroup // http.Server.Close does not wait for them
+	srv := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			handlers.Add(1)
+			defer handlers.Done()
+			p.ServeHTTP(w, r)
+		}),
+		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	select {
+	case err := <-served:
+		srv.Close()
+		handlers.Wait()
+		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.o.Grace)
+	defer cancel()
+	err := srv.Shutdown(grace)
+	if err != nil {
+		err = fmt.Errorf("stop proxy: %d requests cut after %s", p.counts.inFlight.Load(), p.o.Grace)
+		srv.Close()
+	}
+	<-served
+	handlers.Wait()
+	return err
+}
+
+// Close closes the idle connections to the instances. Serve does so itself; it
+// is for a Proxy used as a handler.
+func (p *Proxy) Close() error {
+	p.eachBackend(func(_ *pool, b *backend, _ string) { b.prune(true) })
+	return nil
+}
+
+// watch polls b until ctx ends and logs when its health changes.
+func (p *Proxy) watch(ctx context.Context, b *backend) {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	was := unknown
+	for {
+		b.poll(ctx)
+		if now := health(b.health.Load()); now != was {
+			was = now
+			if now == healthy {
+				p.log.Info("instance is healthy", "role", b.role, "url", b.url)
+			} else if now == unhealthy {
+				p.log.Warn("instance is not healthy", "role", b.role, "url", b.url, "reason", *b.reason.Load())
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// refresh polls every instance unless Serve does so or it was done just now.
+func (p *Proxy) refresh(ctx context.Context) {
+	if p.serving.Load() {
+		return
+	}
+	p.polls.Lock()
+	defer p.polls.Unlock()
+	if time.Since(p.polls.last) < pollEvery {
+		return
+	}
+	var polls sync.WaitGroup
+	p.eachBackend(func(_ *pool, b *backend, _ string) {
+		polls.Go(func() { b.poll(ctx) })
+	})
+	polls.Wait()
+	p.polls.last = time.Now()
+}
+
+// ServeHTTP answers one request.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		switch r.URL.Path {
+		case "/health", "/healthcheck":
+			p.serveHealth(w, r)
+			return
+		case "/metrics":
+			p.serveMetrics(w)
+			return
+		}
+	}
+	p.counts.inFlight.Add(1)
+	defer p.counts.inFlight.Add(-1)
+	ctx := r.Context()
+	if p.o.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, p.o.Timeout, errTimeout)
+		defer cancel()
+	}
+	x := exchange{p: p, w: w, r: r, ctx: ctx, route: routeOf(r), start: time.Now(), id: requestID(r)}
+	x.serve()
+}
+
+// instanceJSON is one instance in the answer of /health.
+type instanceJSON struct {
+	URL      string `json:"url"`
+	Healthy  bool   `json:"healthy"`
+	Reason   string `json:"reason,omitempty"` // why it is not
+	InFlight int    `json:"in_flight"`
+}
+
+// serveHealth answers 200 when at least one instance of each role is healthy,
+// else 503, with every instance's state.
+func (p *Proxy) serveHealth(w http.ResponseWriter, r *http.Request) {
+	p.refresh(r.Context())
+	body := struct {
+		Status  string         `json:"status"` // ok or unavailable
+		Prefill []instanceJSON `json:"prefill"`
+		Decode  []instanceJSON `json:"decode"`
+	}{Status: "ok", Prefill: p.prefill.describe(), Decode: p.decode.describe()}
+	status := http.StatusOK
+	if !p.prefill.healthy() || !p.decode.healthy() {
+		body.Status, status = "unavailable", http.StatusServiceUnavailable
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(body)
+}
+
+func (p *pool) describe() []instanceJSON {
+	var list []instanceJSON
+	for _, b := range p.all {
+		i := instanceJSON{URL: b.url, Healthy: b.is(healthy), InFlight: p.busy(b)}
+		if reason := b.reason.Load(); reason != nil && b.is(unhealthy) {
+			i.Reason = *reason
+		} else if !i.Healthy {
+			i.Reason = "not asked yet"
+		}
+		list = append(list, i)
+	}
+	return list
+}
