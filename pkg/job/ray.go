@@ -46,6 +46,7 @@ func (j *Job) RunRay(ctx context.Context, r Ray, environ []string) (int, error) 
 	// Ray's gRPC would go through an HTTP proxy (PL-G8).
 	environ = append(without(environ, "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "RAY_ADDRESS"),
 		"VLLM_HOST_IP="+own, "RAY_USAGE_STATS_ENABLED=0")
+	j.logf("Ray rank %d of %d on %s (%s), CUDA_VISIBLE_DEVICES=%s", rank, r.Nodes, j.Env("SLURMD_NODENAME"), own, j.Env("CUDA_VISIBLE_DEVICES"))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	j.ray(ctx, environ, "stop", "--force") // leftovers; none is the rule
