@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,9 +13,11 @@ import (
 	"github.com/profllm/profllm/pkg/result"
 )
 
+var builtin = sync.OnceValues(failure.Builtin)
+
 func table(t testing.TB) *failure.Table {
 	t.Helper()
-	tab, err := failure.Builtin()
+	tab, err := builtin()
 	require.NoError(t, err)
 	return tab
 }

@@ -157,8 +157,8 @@ func (a *automaton) find(data []byte, from int) int {
 	return -1
 }
 
-// all adds the sets of every word in data to found.
-func (a *automaton) all(data []byte, found map[int]bool) {
+// all marks the sets of every word in data.
+func (a *automaton) all(data []byte, found []bool) {
 	state := uint32(0)
 	for _, b := range data {
 		state = a.next[state&^hit+uint32(a.class[b])]

@@ -82,7 +82,8 @@ func (t *Table) Scan(l Log, loc *time.Location) (Report, error) {
 	if err != nil {
 		return r, fmt.Errorf("scan %s: %w", l.File, err)
 	}
-	s := scanner{t: t, log: l, loc: loc, conditions: Conditions(l.Role), kept: map[int]int{}, candidates: map[int]bool{}}
+	s := scanner{t: t, log: l, loc: loc, conditions: Conditions(l.Role), kept: map[int]int{}}
+	s.candidates = make([]bool, len(t.entries)+1)
 	s.window(stripANSI(head), 1)
 	last := head
 	if tail != nil {
@@ -97,13 +98,9 @@ func (t *Table) Scan(l Log, loc *time.Location) (Report, error) {
 // ends returns the first and the last window of a text, and the number of the
 // line with which the last one begins; tail is nil if head is everything.
 func ends(r io.Reader) (head, tail []byte, tailLine int, err error) {
-	head = make([]byte, window)
-	n, err := io.ReadFull(r, head)
-	if err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return head[:n], nil, 0, nil
-		}
-		return nil, nil, 0, err
+	head, err = io.ReadAll(io.LimitReader(r, window))
+	if err != nil || len(head) < window {
+		return head, nil, 0, err
 	}
 	tailLine = 1 + bytes.Count(head, []byte("\n"))
 	// older and newer are consecutive blocks; the tail is cut out of both.
@@ -153,8 +150,8 @@ type scanner struct {
 	log        Log
 	loc        *time.Location
 	conditions []string
-	kept       map[int]int  // by entry
-	candidates map[int]bool // reused
+	kept       map[int]int // by entry
+	candidates []bool      // by entry, then the shutdown marker; reused
 	findings   []Finding
 	stopping   bool
 }
@@ -196,7 +193,7 @@ func (s *scanner) line(text []byte, start, end, lineNo int) {
 	line := text[start:end]
 	clear(s.candidates)
 	s.t.filter.all(line, s.candidates)
-	if s.candidates[len(s.t.entries)] { // the set behind the last signature
+	if s.candidates[len(s.t.entries)] {
 		s.stopping = true
 	}
 	for _, i := range s.t.always {
