@@ -19,6 +19,9 @@ import (
 // poll is the pause between two looks at a role.
 const poll = 200 * time.Millisecond
 
+// clientGrace is how long a client may need to notice that its server is gone.
+const clientGrace = 5 * time.Second
+
 // tailLines is how much of a dead role's log is shown.
 const tailLines = 30
 
@@ -89,8 +92,7 @@ func (j *Job) Watch(ctx context.Context, until int, procs []Process) error {
 			if !alive(proc.PID) && alive(until) {
 				// A client fails by itself when its server goes; it has a moment
 				// to say so, and its words and numbers are kept.
-				for i := 0; i < 10 && alive(until); i++ {
-					sleep(ctx, poll)
+				for end := j.Now().Add(clientGrace); alive(until) && j.Now().Before(end) && sleep(ctx, poll); {
 				}
 				return j.died(proc.Name, "while a client ran")
 			}

@@ -19,6 +19,7 @@
 //	PROFLLM_SIM_STARTUP   500ms  from start to the port being open
 //	PROFLLM_SIM_ACCURACY  0.75   0-1, share of arithmetic questions answered right
 //	PROFLLM_SIM_TOKENS    words  "words": a piece is up to three letters; "bytes": one token per byte
+//	PROFLLM_SIM_RAY             path of a real ray to run instead of the simulated one
 //	PROFLLM_SIM_FAULTS           see below
 //	PROFLLM_NODE_ADDR            the address of this simulated node; replaces 0.0.0.0, so that several nodes fit on one machine
 //	PROFLLM_ROLE                 which role this process plays; set by the job

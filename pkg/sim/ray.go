@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -39,9 +40,16 @@ type rayNode struct {
 	GPUs float64 `json:"gpus"`
 }
 
+// realRay names a knob: the path of a real ray, which is then run in place of
+// the simulated one. The engine on top stays simulated.
+const realRay = "PROFLLM_SIM_RAY"
+
 func (p Process) ray(ctx context.Context, args []string) int {
 	if len(args) == 0 {
 		return p.fail(exitUsage, errors.New("ray without a command: want start, status or stop"))
+	}
+	if real := p.Env(realRay); real != "" {
+		return p.fail(exitFailed, syscall.Exec(real, append([]string{real}, args...), p.Environ))
 	}
 	switch args[0] {
 	case "start":

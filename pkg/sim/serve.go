@@ -55,7 +55,7 @@ func (p Process) serve(ctx context.Context, args []string) int {
 	log := &logger{w: p.Stdout, now: time.Now, pid: os.Getpid()}
 	p.logStart(log, c, k, flags)
 
-	if c.ray {
+	if c.ray && p.Env(realRay) == "" { // a real cluster was counted by whoever started us
 		nodes, err := p.rayNodes(ctx, k)
 		if err != nil {
 			return p.die(log, exitFailed, "ConnectionError: "+err.Error())

@@ -1,0 +1,48 @@
+# Targets say what they do with "make help".
+SHELL := /bin/bash
+LAB   := examples/slurm-lab
+FUZZTIME ?= 10s
+
+.PHONY: help build demo test test-short test-vllm lab-up lab-down fuzz bench lint golden docs clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## bin/profllm, static
+	CGO_ENABLED=0 go build -trimpath -o bin/profllm ./cmd/profllm
+
+demo: build ## the main job on this machine, with a simulated engine
+	bin/profllm rehearse
+
+test: ## every test, on a real Slurm of eight hosts where it can be started
+	@.ci/with-lab go test ./...
+
+test-short: ## tests that need neither Slurm nor a load
+	go test -short ./...
+
+test-vllm: build ## the real vLLM on the Slurm lab (installs it once, 7 GB)
+	@.ci/test-vllm
+
+lab-up: ## start the Slurm lab and say how to use it
+	@$(LAB)/up.sh && $(LAB)/env.sh
+
+lab-down: ## stop the Slurm lab
+	@$(LAB)/down.sh
+
+fuzz: ## every fuzz target for FUZZTIME
+	@.ci/fuzz $(FUZZTIME)
+
+bench: build ## the numbers of the design page, as ratios
+	@.ci/bench
+
+lint: ## gofmt, vet, staticcheck, shellcheck, go.mod
+	@.ci/lint
+
+golden: ## rewrite golden files, to be read before they are committed
+	go test ./pkg/render -update
+
+docs: ## rewrite the generated reference pages
+	go generate ./docs/...
+
+clean: ## remove what was built
+	rm -rf bin results
