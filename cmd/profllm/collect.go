@@ -72,7 +72,7 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 		rows = append(rows, row{Dir: dir, Result: r})
 		switch {
 		case r.Status == result.Unknown:
-		case ok && st.Final() && st.State != run.Succeeded && r.Results.CompletedRequests == nil, r.Status == result.Failed:
+		case jobFailed(r):
 			failed++
 		case !r.Validity.Valid:
 			invalid++
@@ -88,4 +88,18 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 		return exit(exitInvalid)
 	}
 	return nil
+}
+
+// jobFailed tells a run that did not do what it should from one that did and
+// whose numbers cannot be believed.
+func jobFailed(r *result.Result) bool {
+	if r.Status == result.Failed || r.Status == result.Cancelled {
+		return true
+	}
+	for _, word := range []string{"phase-failed", "role-died"} {
+		if c := r.Validity.Check(word); c != nil && c.Outcome == result.Fail {
+			return true
+		}
+	}
+	return false
 }

@@ -270,7 +270,7 @@ func TestSlurmFaults(t *testing.T) {
 			require.Equal(t, "decode", r.Failure.Role)
 			require.Less(t, *r.Duration, 10.0)
 		}},
-		"server dies under load": {faults: "serve:die-after=1500ms", code: exitInvalid, check: func(t *testing.T, dir string, r *result.Result) {
+		"server dies under load": {faults: "serve:die-after=1500ms", code: exitJobFailed, check: func(t *testing.T, dir string, r *result.Result) {
 			require.Equal(t, result.Partial, r.Status)
 			require.Equal(t, "fail", string(r.Validity.Check("role-died").Outcome))
 			require.Equal(t, "serve", r.Failure.Role)
@@ -327,7 +327,7 @@ func TestSlurmCancel(t *testing.T) {
 	waitFor(t, filepath.Join(d, "events.jsonl"), "all-ready")
 	time.Sleep(2 * time.Second) // let some requests end: the partial result is about them
 	require.Equal(t, exitOK, profllm(t, dir, nil, "slurm", "cancel", "results").code)
-	require.Equal(t, exitInvalid, profllm(t, dir, nil, "collect", "results").code)
+	require.Equal(t, exitJobFailed, profllm(t, dir, nil, "collect", "results").code)
 	r := readResult(t, d)
 	require.Equal(t, result.Cancelled, r.Status)
 	require.Contains(t, r.Slurm.State, "CANCELLED")
@@ -342,7 +342,7 @@ func TestSlurmTimeLimit(t *testing.T) {
 	t.Parallel()
 	writeScenario(t, dir, "60s", false, 20000)
 	o := profllm(t, dir, nil, "slurm", "submit", "--simulate", "--system", "site.toml", "s.toml", "--wait")
-	require.Equal(t, exitInvalid, o.code)
+	require.Equal(t, exitJobFailed, o.code)
 	d := only(t, dir)
 	r := readResult(t, d)
 	require.Equal(t, "TIMEOUT", r.Slurm.State)
@@ -395,7 +395,7 @@ func TestSlurmSubmitKilled(t *testing.T) {
 
 				p, err := run.ReadPlan(d)
 				require.NoError(t, err)
-				out, err := exec.Command("sacct", "-n", "-P", "-X", "--name="+p.Job.Name, "-S", "now-1hours", "-o", "JobID").Output()
+				out, err := exec.Command("squeue", "-h", "-t", "all", "--name="+p.Job.Name, "-o", "%i").Output()
 				require.NoError(t, err)
 				require.Equal(t, jobID(t, d), strings.TrimSpace(string(out)), "exactly one job")
 			})
@@ -413,7 +413,7 @@ func TestSlurmDryRunIsTheTruth(t *testing.T) {
 	at := []string{"--simulate", "--system", "site.toml", "--time", "2026-01-02T03:04:05Z", "s.toml"}
 	dry := profllm(t, dir, []string{"PATH=/nowhere", "SLURM_CONF=/nowhere"}, append([]string{"slurm", "dry-run", "--output", "script"}, at...)...)
 	require.Equal(t, exitOK, dry.code)
-	require.Empty(t, runs(t, dir), "a dry run leaves nothing")
+	require.NoDirExists(t, filepath.Join(dir, "results"), "a dry run leaves nothing")
 	o := profllm(t, dir, nil, append([]string{"slurm", "submit"}, at...)...)
 	require.Equal(t, exitOK, o.code)
 	d := only(t, dir)

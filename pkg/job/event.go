@@ -1,7 +1,7 @@
 package job
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -48,21 +48,19 @@ func (j *Job) event(e Event) error {
 // ReadEvents reads the events of a run directory. A line cut short by a crash is
 // left out.
 func ReadEvents(dir string) ([]Event, error) {
-	f, err := os.Open(filepath.Join(dir, eventFile))
+	data, err := os.ReadFile(filepath.Join(dir, eventFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
 	var events []Event
-	scan := bufio.NewScanner(f)
-	for scan.Scan() {
+	for line := range bytes.Lines(data) {
 		var e Event
-		if json.Unmarshal(scan.Bytes(), &e) == nil {
+		if json.Unmarshal(line, &e) == nil && e.Event != "" {
 			events = append(events, e)
 		}
 	}
-	return events, scan.Err()
+	return events, nil
 }

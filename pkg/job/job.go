@@ -54,26 +54,22 @@ func (j *Job) Start() error {
 	var claim run.Claim
 	switch err := run.ReadJSON(j.path(run.ClaimFile), &claim); {
 	case errors.Is(err, fs.ErrNotExist):
-		f, err := os.OpenFile(j.path(run.ClaimFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-		if err != nil {
+		claim = run.Claim{Schema: "profllm.claim/1", JobID: id, Time: j.Now().UTC()}
+		if err := run.CreateJSON(j.path(run.ClaimFile), claim); err != nil {
 			return fmt.Errorf("claim the run: %w", err)
-		}
-		if err := f.Close(); err != nil {
-			return err
 		}
 	case err != nil:
 		return err
 	case claim.JobID != id:
 		return fmt.Errorf("job %s already executes or executed this run (%s); nothing is run twice", claim.JobID, j.path(run.ClaimFile))
 	default:
-		if err := j.setAside(claim.Restarts + 1); err != nil {
+		if claim.Restarts, err = j.setAside(claim.Restarts + 1); err != nil {
 			return err
 		}
-		claim.Restarts++
-	}
-	claim.Schema, claim.JobID, claim.Time = "profllm.claim/1", id, j.Now().UTC()
-	if err := run.WriteJSON(j.path(run.ClaimFile), claim); err != nil {
-		return err
+		claim.Time = j.Now().UTC()
+		if err := run.WriteJSON(j.path(run.ClaimFile), claim); err != nil {
+			return err
+		}
 	}
 	j.logf("job %s runs %s on %s", id, p.RunID, j.Env("SLURM_JOB_NODELIST"))
 	if p.Simulated {
@@ -82,23 +78,32 @@ func (j *Job) Start() error {
 	return nil
 }
 
-// setAside moves what an earlier attempt of the same job wrote to attempts/N.
-func (j *Job) setAside(n int) error {
-	dir := j.path("attempts", strconv.Itoa(n))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+// setAside moves what an earlier attempt of the same job wrote to attempts/N, the
+// first that is free from n on: the attempt may have been killed while it did this.
+func (j *Job) setAside(n int) (int, error) {
+	if err := os.MkdirAll(j.path(run.AttemptDir), 0o755); err != nil {
+		return n, err
+	}
+	for ; ; n++ {
+		err := os.Mkdir(j.path(run.AttemptDir, strconv.Itoa(n)), 0o755)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return n, err
+		}
 	}
 	for _, name := range []string{run.RawDir, run.LogDir, run.SentinelFile, run.PlacementFile, run.ResultFile, eventFile} {
-		if err := os.Rename(j.path(name), filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+		if err := os.Rename(j.path(name), j.path(run.AttemptDir, strconv.Itoa(n), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return n, err
 		}
 	}
 	for _, name := range []string{run.RawDir, run.LogDir} {
 		if err := os.MkdirAll(j.path(name), 0o755); err != nil {
-			return err
+			return n, err
 		}
 	}
-	return nil
+	return n, nil
 }
 
 // linkEngine puts the simulated engine first on the script's PATH.

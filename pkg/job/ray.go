@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,11 +24,13 @@ type Ray struct {
 	Timeout    time.Duration
 	HeadArgs   []string // options of `ray start` on the head
 	WorkerArgs []string // and on the workers
-	Command    []string // replaces this process on the head, once all nodes joined
+	Command    []string // the server, on the head, once all nodes joined
 }
 
 // RunRay forms the cluster. Rank 0 becomes the head and, when Nodes nodes are
-// alive, the server; the other ranks join and stay until Ray ends.
+// alive, starts the server; the other ranks join and stay until Ray ends. Whatever
+// Ray leaves behind is ended here: its daemons detach themselves, and only some
+// of Slurm's process trackers find them again.
 func (j *Job) RunRay(ctx context.Context, r Ray, environ []string) (int, error) {
 	rank, err := strconv.Atoi(j.Env("SLURM_PROCID"))
 	if err != nil {
@@ -43,26 +47,30 @@ func (j *Job) RunRay(ctx context.Context, r Ray, environ []string) (int, error) 
 			own = ownAddress(j.Env("SLURMD_NODENAME"), hosts)
 		}
 	}
+	j.logf("Ray rank %d of %d on %s (%s), CUDA_VISIBLE_DEVICES=%s", rank, r.Nodes, j.Env("SLURMD_NODENAME"), own, j.Env("CUDA_VISIBLE_DEVICES"))
+	if err := adoptOrphans(); err != nil {
+		return 1, err
+	}
+	defer killDescendants()
 	// Ray's gRPC would go through an HTTP proxy (PL-G8).
 	environ = append(without(environ, "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "RAY_ADDRESS"),
 		"VLLM_HOST_IP="+own, "RAY_USAGE_STATS_ENABLED=0")
-	j.logf("Ray rank %d of %d on %s (%s), CUDA_VISIBLE_DEVICES=%s", rank, r.Nodes, j.Env("SLURMD_NODENAME"), own, j.Env("CUDA_VISIBLE_DEVICES"))
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	j.ray(ctx, environ, "stop", "--force") // leftovers; none is the rule
 	if rank > 0 {
 		return j.rayWorker(ctx, r, own, address, environ)
 	}
 	return j.rayHead(ctx, r, own, address, environ)
 }
 
+// rayHead runs the head and then the server beside it; the end of either ends
+// the other, and the server's exit code is the answer.
 func (j *Job) rayHead(ctx context.Context, r Ray, own, address string, environ []string) (int, error) {
-	args := append([]string{"start"}, options(r.HeadArgs, "--head", "--port="+strconv.Itoa(r.Port), "--node-ip-address="+own, "--include-dashboard=false")...)
-	if err := j.ray(ctx, environ, args...); err != nil {
-		return 1, fmt.Errorf("start the Ray head: %w", err)
-	}
-	end := j.Now().Add(r.Timeout)
-	for {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	args := append([]string{"start"}, options(r.HeadArgs, "--head", "--port="+strconv.Itoa(r.Port), "--node-ip-address="+own,
+		"--include-dashboard=false", "--block")...)
+	head := make(chan error, 1)
+	go func() { head <- j.ray(ctx, environ, args...) }()
+	for end := j.Now().Add(r.Timeout); ; {
 		out, err := j.rayOutput(ctx, environ, "status", "--address="+address)
 		n := ActiveNodes(out)
 		if err == nil && n >= r.Nodes {
@@ -72,16 +80,32 @@ func (j *Job) rayHead(ctx context.Context, r Ray, own, address string, environ [
 		if j.Now().After(end) {
 			return 1, fmt.Errorf("Ray has %d of %d nodes after %s", n, r.Nodes, r.Timeout)
 		}
-		j.logf("Ray has %d of %d nodes", n, r.Nodes)
-		if !sleep(ctx, time.Second) {
+		select {
+		case err := <-head:
+			return 1, fmt.Errorf("the Ray head ended: %w", err)
+		case <-ctx.Done():
 			return 143, ctx.Err()
+		case <-time.After(500 * time.Millisecond):
 		}
 	}
-	path, err := exec.LookPath(r.Command[0])
-	if err != nil {
+	server := j.command(ctx, append(environ, "RAY_ADDRESS="+address), r.Command[0], r.Command[1:]...)
+	if err := server.Start(); err != nil {
 		return 127, err
 	}
-	return 126, syscall.Exec(path, r.Command, append(environ, "RAY_ADDRESS="+address))
+	done := make(chan error, 1)
+	go func() { done <- server.Wait() }()
+	select {
+	case <-done:
+	case err := <-head:
+		j.logf("the Ray head ended: %v", err)
+		cancel()
+		<-done
+		return 1, errors.New("the Ray head ended before the server")
+	}
+	if code := server.ProcessState.ExitCode(); code >= 0 {
+		return code, nil
+	}
+	return 143, nil
 }
 
 func (j *Job) rayWorker(ctx context.Context, r Ray, own, address string, environ []string) (int, error) {
@@ -105,6 +129,56 @@ func (j *Job) rayWorker(ctx context.Context, r Ray, own, address string, environ
 			return 143, ctx.Err()
 		}
 	}
+}
+
+// adoptOrphans makes this process the parent of descendants whose own parent
+// ends, so that they stay in the tree of the step.
+func adoptOrphans() error {
+	const setChildSubreaper = 36 // PR_SET_CHILD_SUBREAPER, linux/prctl.h
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0); errno != 0 {
+		return fmt.Errorf("adopt orphans: %w", errno)
+	}
+	return nil
+}
+
+// killDescendants ends every process below this one.
+func killDescendants() {
+	for range 10 {
+		pids := descendants(os.Getpid())
+		if len(pids) == 0 {
+			return
+		}
+		for _, pid := range pids {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// descendants lists the living processes below pid.
+func descendants(pid int) []int {
+	children := map[int][]int{}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range stats {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		f := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil || len(f) < 2 || f[0] == "Z" {
+			continue
+		}
+		if parent, err := strconv.Atoi(f[1]); err == nil {
+			children[parent] = append(children[parent], child)
+		}
+	}
+	var all []int
+	for queue := []int{pid}; len(queue) > 0; queue = queue[1:] {
+		all = append(all, children[queue[0]]...)
+		queue = append(queue, children[queue[0]]...)
+	}
+	return all
 }
 
 // options puts the user's options behind the defaults that he did not set.
@@ -144,14 +218,19 @@ func ActiveNodes(status string) int {
 }
 
 func (j *Job) ray(ctx context.Context, environ []string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "ray", args...)
-	cmd.Env, cmd.Stdout, cmd.Stderr = environ, j.Stdout, j.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 3 * time.Second
-	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+	if err := j.command(ctx, environ, "ray", args...).Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return fmt.Errorf("ray %s: %w", strings.Join(args, " "), err)
 	}
 	return nil
+}
+
+// command is a child that gets TERM when ctx ends, and KILL a while later.
+func (j *Job) command(ctx context.Context, environ []string, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = environ, j.Stdout, j.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = termWait
+	return cmd
 }
 
 func (j *Job) rayOutput(ctx context.Context, environ []string, args ...string) (string, error) {

@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -70,12 +71,10 @@ func (j *Job) signalSteps(ctx context.Context, signal string) {
 	}
 	var ids []string
 	for _, line := range strings.Split(out, "\n") {
-		step, name, _ := strings.Cut(strings.TrimSpace(line), "|")
-		_, number, ok := strings.Cut(step, ".")
-		if !ok || number == "batch" || number == "extern" || name == "" {
-			continue
+		step, _, named := strings.Cut(strings.TrimSpace(line), "|")
+		if named && isStep(step, id) {
+			ids = append(ids, step)
 		}
-		ids = append(ids, step)
 	}
 	if len(ids) == 0 {
 		return
@@ -83,6 +82,16 @@ func (j *Job) signalSteps(ctx context.Context, signal string) {
 	if _, err := command(ctx, "scancel", append([]string{"--signal=" + signal}, ids...)...); err != nil {
 		j.logf("signal steps: %v", err)
 	}
+}
+
+// isStep reports whether a step was started by the job's script: JOB.NUMBER, in a
+// heterogeneous job JOB+N.NUMBER. The batch script and Slurm's own steps have words for
+// a number, and no other job's step is ours to signal (PL-G14).
+func isStep(step, job string) bool {
+	owner, number, ok := strings.Cut(step, ".")
+	owner, _, _ = strings.Cut(owner, "+")
+	_, err := strconv.ParseUint(number, 10, 32)
+	return ok && owner == job && err == nil
 }
 
 func command(ctx context.Context, name string, args ...string) (string, error) {

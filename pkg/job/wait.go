@@ -42,46 +42,74 @@ func (j *Job) Wait(ctx context.Context, procs []Process) error {
 	if err != nil {
 		return err
 	}
-	client := &http.Client{Timeout: 5 * time.Second}
 	start := j.Now()
-	ready := map[string]bool{}
-	lastSay := start
+	probing, stop := context.WithCancel(ctx)
+	defer stop()
+	answered := make(chan string, len(procs))
+	waiting := map[string]target{} // by role
+	for _, proc := range procs {
+		role := p.Role(proc.Name)
+		if role == nil {
+			continue
+		}
+		url, err := endpoint(p, place, role, role.Health.Path)
+		if err != nil {
+			return err
+		}
+		waiting[role.Name] = target{url, time.Duration(role.Timeout)}
+		go probe(probing, role.Name, url, answered)
+	}
+	roles, lastSay := len(waiting), start
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
 	for {
 		for _, proc := range procs {
 			if !alive(proc.PID) {
 				return j.died(proc.Name, "before it was ready")
 			}
-			role := p.Role(proc.Name)
-			if role == nil || ready[role.Name] {
-				continue
-			}
-			url, err := endpoint(p, place, role, role.Health.Path)
-			if err != nil {
-				return err
-			}
-			if get(ctx, client, url, io.Discard) == nil {
-				ready[role.Name] = true
-				if err := j.event(Event{Event: RoleReady, Role: role.Name}); err != nil {
-					return err
-				}
-				j.logf("%s is ready after %.1f s (%s)", role.Name, j.Now().Sub(start).Seconds(), url)
-			} else if limit := time.Duration(role.Timeout); j.Now().Sub(start) > limit {
-				j.showTail(role.Name)
-				return errors.Join(j.event(Event{Event: NotReady, Role: role.Name}), fmt.Errorf("%s did not answer %s within %s", role.Name, url, limit))
+			if t, open := waiting[proc.Name]; open && j.Now().Sub(start) > t.limit {
+				j.showTail(proc.Name)
+				return errors.Join(j.event(Event{Event: NotReady, Role: proc.Name}), fmt.Errorf("%s did not answer %s within %s", proc.Name, t.url, t.limit))
 			}
 		}
-		if len(ready) == len(procs) {
+		if len(waiting) == 0 {
 			j.scrape(ctx, "before")
 			return j.event(Event{Event: AllReady})
 		}
 		if j.Now().Sub(lastSay) > 15*time.Second {
 			lastSay = j.Now()
-			j.logf("waiting, %d of %d roles ready", len(ready), len(procs))
+			j.logf("waiting, %d of %d roles ready", roles-len(waiting), roles)
 		}
-		if !sleep(ctx, poll) {
+		select {
+		case <-ctx.Done():
 			return ctx.Err()
+		case <-tick.C:
+		case name := <-answered:
+			if err := j.event(Event{Event: RoleReady, Role: name}); err != nil {
+				return err
+			}
+			j.logf("%s is ready after %.1f s (%s)", name, j.Now().Sub(start).Seconds(), waiting[name].url)
+			delete(waiting, name)
 		}
 	}
+}
+
+// target is a role that is not ready yet.
+type target struct {
+	url   string
+	limit time.Duration
+}
+
+// probe asks until a role answers. Each has its own, since a server that accepts
+// and then says nothing must not hide the end of another.
+func probe(ctx context.Context, role, url string, answered chan<- string) {
+	client := &http.Client{Timeout: 5 * time.Second}
+	for get(ctx, client, url, io.Discard) != nil {
+		if !sleep(ctx, poll) {
+			return
+		}
+	}
+	answered <- role
 }
 
 // Watch returns nil when the process until has ended, and an error as soon as a
