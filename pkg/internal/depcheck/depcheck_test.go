@@ -1,0 +1,148 @@
+package depcheck
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	root   = "../../.."
+	module = "github.com/profllm/profllm/"
+)
+
+var (
+	row  = regexp.MustCompile("^\\| ((?:`[a-z0-9/]+`(?:, )?)+) \\| [^|]+ \\| ([^|]+) \\|$")
+	name = regexp.MustCompile("[a-z]+(?:/[a-z0-9]+)*")
+)
+
+// table reads which of our packages each package may import; nil means all.
+func table(t *testing.T) map[string][]string {
+	data, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	require.NoError(t, err)
+	may := map[string][]string{}
+	for _, line := range strings.Split(string(data), "\n") {
+		m := row.FindStringSubmatch(line)
+		if m == nil || strings.Contains(m[1], "pkg/") {
+			continue
+		}
+		allowed := []string{}
+		switch m[2] {
+		case "–":
+		case "everything":
+			allowed = nil
+		default:
+			allowed = name.FindAllString(m[2], -1)
+		}
+		for _, p := range name.FindAllString(m[1], -1) {
+			may[p] = allowed
+		}
+	}
+	return may
+}
+
+// sources parses the Go files below pkg and cmd, tests left out.
+func sources(t *testing.T) map[string][]*ast.File {
+	files := map[string][]*ast.File{}
+	for _, top := range []string{"pkg", "cmd"} {
+		err := filepath.WalkDir(filepath.Join(root, top), func(file string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if d.IsDir() && d.Name() == "testdata" {
+				return fs.SkipDir
+			}
+			if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+				return nil
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			rel, err := filepath.Rel(root, filepath.Dir(file))
+			pkg := strings.TrimPrefix(filepath.ToSlash(rel), "pkg/")
+			files[pkg] = append(files[pkg], f)
+			return err
+		})
+		require.NoError(t, err)
+	}
+	return files
+}
+
+func TestImportsFollowTheTable(t *testing.T) {
+	may := table(t)
+	require.Contains(t, may, "plan", "the table was found")
+	files := sources(t)
+	for pkg, list := range files {
+		allowed, known := may[pkg]
+		require.True(t, known, "ARCHITECTURE.md has no row for %s", pkg)
+		for _, f := range list {
+			for _, spec := range f.Imports {
+				imported, err := strconv.Unquote(spec.Path.Value)
+				require.NoError(t, err)
+				ours, ok := strings.CutPrefix(imported, module+"pkg/")
+				if ok && allowed != nil && !slices.Contains(allowed, ours) {
+					t.Errorf("%s imports %s, which ARCHITECTURE.md does not allow", pkg, ours)
+				}
+			}
+		}
+	}
+	for pkg := range may {
+		require.Contains(t, files, pkg, "ARCHITECTURE.md has a row for a package that is not there")
+	}
+}
+
+// Only cmd ends the process, reads its environment or writes to its streams.
+func TestOnlyCmdTouchesTheProcess(t *testing.T) {
+	forbidden := []string{"Exit", "Getenv", "LookupEnv", "Environ", "Stdin", "Stdout", "Stderr", "Args", "Setenv"}
+	for pkg, list := range sources(t) {
+		if strings.HasPrefix(pkg, "cmd/") {
+			continue
+		}
+		for _, f := range list {
+			ast.Inspect(f, func(n ast.Node) bool {
+				sel, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "os" && slices.Contains(forbidden, sel.Sel.Name) {
+					t.Errorf("%s uses os.%s", path.Join("pkg", pkg), sel.Sel.Name)
+				}
+				return true
+			})
+		}
+	}
+}
+
+// The packages that decide and judge see neither clock nor process.
+func TestPurePackages(t *testing.T) {
+	forbidden := map[string]bool{"os": true, "os/exec": true, "net": true, "net/http": true, "syscall": true}
+	files := sources(t)
+	for _, pkg := range []string{"source", "hostlist", "config", "scenario", "plan", "render", "result"} {
+		for _, f := range files[pkg] {
+			for _, spec := range f.Imports {
+				imported, _ := strconv.Unquote(spec.Path.Value)
+				require.False(t, forbidden[imported], "%s imports %s", pkg, imported)
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if sel, ok := n.(*ast.SelectorExpr); ok {
+					if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains([]string{"Now", "Since", "Sleep"}, sel.Sel.Name) {
+						t.Errorf("%s uses time.%s", pkg, sel.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+}
