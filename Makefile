@@ -42,7 +42,7 @@ golden: ## rewrite golden files, to be read before they are committed
 	go test ./pkg/render -update
 
 docs: ## rewrite the generated reference pages
-	go generate ./docs/...
+	go test ./cmd/profllm -run TestReference -update
 
 clean: ## remove what was built
 	rm -rf bin results

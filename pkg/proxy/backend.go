@@ -20,6 +20,11 @@ const (
 
 	pollEvery   = time.Second
 	pollTimeout = 5 * time.Second
+
+	// maxLate is how many polls in a row may stay without an answer: an engine
+	// under load can be silent for longer than a poll waits, and leaving it out
+	// for that would shift its load to the others in the middle of a benchmark.
+	maxLate = 3
 )
 
 // A health is what is known of an instance. Unknown ones are used, since a
@@ -40,6 +45,7 @@ type backend struct {
 	health atomic.Int32
 	reason atomic.Pointer[string] // why it is unhealthy
 	busy   int                    // requests in flight, guarded by the pool
+	late   atomic.Int32           // polls without an answer, in a row
 	counts backendCounts
 }
 
@@ -87,6 +93,16 @@ func (b *backend) poll(ctx context.Context) {
 	err := b.ask(ctx)
 	if ctx.Err() == context.Canceled {
 		return // the proxy ends: nothing is known
+	}
+	b.polled(err, ctx.Err() != nil)
+}
+
+// polled records a poll's outcome; late says that there was no answer in time.
+func (b *backend) polled(err error, late bool) {
+	if !late {
+		b.late.Store(0)
+	} else if b.late.Add(1) < maxLate && b.is(healthy) {
+		return
 	}
 	b.saw(err)
 }

@@ -136,6 +136,10 @@ type load struct {
 	ttft, itl []time.Duration
 }
 
+func (l *load) add(m load) {
+	l.ttft, l.itl = append(l.ttft, m.ttft...), append(l.itl, m.itl...)
+}
+
 func (l load) meanTTFT() float64 {
 	var sum time.Duration
 	for _, d := range l.ttft {
@@ -152,8 +156,16 @@ func (l load) p99ITL() float64 {
 	return l.itl[len(l.itl)*99/100].Seconds() * 1e3
 }
 
-// drive keeps streams requests in flight until each stream made rounds of them.
-func drive(b *testing.B, addr string, streams, rounds int) load {
+// A shape is how the clients load the engine.
+type shape struct {
+	name   string
+	engine string        // its part: tokens a request and the time between them
+	rounds int           // requests per stream, one after the other
+	spread time.Duration // the streams begin evenly over this time
+}
+
+// drive runs streams clients and waits for them.
+func drive(b *testing.B, addr string, streams int, s shape) load {
 	body := `{"model":"tiny","prompt":"` + strings.Repeat("word ", 800) + `","max_tokens":256,"temperature":0,"ignore_eos":true,"stream":true,"stream_options":{"include_usage":true}}`
 	request := fmt.Appendf(nil, "POST /v1/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAuthorization: Bearer none\r\nContent-Length: %d\r\n\r\n%s", addr, len(body), body)
 	parts := make([]load, streams)
@@ -168,7 +180,8 @@ func drive(b *testing.B, addr string, streams, rounds int) load {
 	for i := range streams {
 		all.Go(func() {
 			br := bufio.NewReader(conns[i])
-			for range rounds {
+			time.Sleep(s.spread * time.Duration(i) / time.Duration(streams))
+			for range s.rounds {
 				if err := parts[i].request(conns[i], br, request); err != nil {
 					b.Error(err)
 					return
@@ -179,7 +192,7 @@ func drive(b *testing.B, addr string, streams, rounds int) load {
 	all.Wait()
 	var sum load
 	for _, p := range parts {
-		sum.ttft, sum.itl = append(sum.ttft, p.ttft...), append(sum.itl, p.itl...)
+		sum.add(p)
 	}
 	return sum
 }
@@ -235,42 +248,90 @@ func metric(t testing.TB, addr, name string) float64 {
 
 // BenchmarkProxy compares streams through the proxy with the same streams sent
 // to the engine directly, in one run. Engine, proxy and clients have a core
-// each if the machine does. "paced" answers at once and then every 20 ms, 64
-// tokens a request; "burst" is one token a request, without a pause, and shows
-// the proxy's limit.
+// each if the machine does. The engine answers at once and then every 20 ms, 64
+// tokens a request: "steady" streams begin one after the other, as they do when
+// a benchmark has run for a while, "wave" all at the same moment. "limit" is one
+// token a request without a pause: the proxy's highest rate.
 //
 //	go test -run '^$' -bench Proxy -benchtime 3x ./pkg/proxy
 func BenchmarkProxy(b *testing.B) {
-	for _, shape := range []struct {
-		name, engine string
-		rounds       int
-	}{{"paced", "engine 64 20ms", 1}, {"burst", "engine 1 0s", 20}} {
+	const request = 64 * 20 * time.Millisecond
+	for _, s := range []shape{
+		{"steady", "engine 64 20ms", 2, request}, {"wave", "engine 64 20ms", 1, 0}, {"limit", "engine 1 0s", 20, 0},
+	} {
 		for _, streams := range []int{16, 128, 256} {
-			b.Run(fmt.Sprintf("%s/streams=%d", shape.name, streams), func(b *testing.B) {
-				engine := start(b, shape.engine)
+			b.Run(fmt.Sprintf("%s/streams=%d", s.name, streams), func(b *testing.B) {
+				engine := start(b, s.engine)
 				proxy := start(b, "proxy http://"+engine)
-				drive(b, engine, streams, 1)
-				drive(b, proxy, streams, 1)
+				warm := shape{rounds: 1}
+				drive(b, engine, streams, warm)
+				drive(b, proxy, streams, warm)
 				var direct, through load
 				var wall, cpu float64
 				b.ResetTimer()
 				for range b.N {
-					l := drive(b, engine, streams, shape.rounds)
-					direct.ttft, direct.itl = append(direct.ttft, l.ttft...), append(direct.itl, l.itl...)
+					direct.add(drive(b, engine, streams, s))
 					before, began := metric(b, proxy, "profllm_proxy_cpu_seconds_total"), time.Now()
-					l = drive(b, proxy, streams, shape.rounds)
+					through.add(drive(b, proxy, streams, s))
 					wall += time.Since(began).Seconds()
 					cpu += metric(b, proxy, "profllm_proxy_cpu_seconds_total") - before
-					through.ttft, through.itl = append(through.ttft, l.ttft...), append(through.itl, l.itl...)
 				}
 				b.ReportMetric(direct.meanTTFT(), "direct-ttft-ms")
 				b.ReportMetric(through.meanTTFT()-direct.meanTTFT(), "added-ttft-ms")
-				b.ReportMetric(direct.p99ITL(), "direct-p99-itl-ms")
-				b.ReportMetric(through.p99ITL(), "p99-itl-ms")
+				if s.name != "limit" {
+					b.ReportMetric(direct.p99ITL(), "direct-p99-itl-ms")
+					b.ReportMetric(through.p99ITL(), "p99-itl-ms")
+				}
 				b.ReportMetric(float64(len(through.ttft))/cpu, "req/cpu-s")
 				b.ReportMetric(cpu/wall, "cores")
 				b.ReportMetric(0, "ns/op")
 			})
 		}
 	}
+}
+
+// BenchmarkUpstream is the argument for the hand-written client: CPU time of one
+// request and answer, against http.Transport, on one core.
+func BenchmarkUpstream(b *testing.B) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	engine := start(b, "engine 1 0s")
+	body := []byte(`{"stream":false,"prompt":"` + strings.Repeat("word ", 800) + `"}`)
+	perRequest := func(b *testing.B, request func() error) {
+		b.ReportAllocs()
+		before := cpuSeconds()
+		for b.Loop() {
+			if err := request(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric((cpuSeconds()-before)*1e6/float64(b.N), "cpu-us/op")
+	}
+	b.Run("own", func(b *testing.B) {
+		u := &upstream{addr: engine, dial: time.Second}
+		q := request{method: http.MethodPost, uri: "/v1/completions", id: "x", body: body}
+		var buf []byte
+		perRequest(b, func() error {
+			buf = u.appendRequest(buf[:0], q, nil)
+			a, err := u.send(b.Context(), q.method, buf)
+			if err != nil {
+				return err
+			}
+			_, err = io.Copy(io.Discard, a.Body)
+			a.finish(err == nil)
+			return err
+		})
+	})
+	b.Run("net-http", func(b *testing.B) {
+		client := &http.Client{Transport: &http.Transport{}}
+		defer client.CloseIdleConnections()
+		perRequest(b, func() error {
+			resp, err := client.Post("http://"+engine+"/v1/completions", "application/json", bytes.NewReader(body))
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			_, err = io.Copy(io.Discard, resp.Body)
+			return err
+		})
+	})
 }

