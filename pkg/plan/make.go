@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 
@@ -103,8 +104,11 @@ func Make(in Input) (*Plan, error) {
 	c.Add(p.allocate(in))
 	visible, err := p.environment(in)
 	c.Add(err)
-	service, err := in.Workload.Serve(Cluster{Nodes: p.Job.Nodes, GPUsPerNode: in.System.GPUsPerNode, VisibleGPUs: visible})
-	c.Add(err)
+	var service Service
+	if p.Job.Nodes > 0 { // else the count itself was refused
+		service, err = in.Workload.Serve(Cluster{Nodes: p.Job.Nodes, GPUsPerNode: in.System.GPUsPerNode, VisibleGPUs: visible})
+		c.Add(err)
+	}
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
@@ -185,7 +189,7 @@ func (p *Plan) allocate(in Input) error {
 		return ""
 	}
 	p.Job = Job{
-		Name: t.Name + "." + p.RunID, Comment: "profllm:" + p.RunID, Nodes: nodes, NodeList: list,
+		Name: jobName(t.Name) + "." + p.RunID, Comment: "profllm:" + p.RunID, Nodes: nodes, NodeList: list,
 		Partition: first(t.Slurm.Partition, sys.DefaultPartition), Account: first(t.Slurm.Account, sys.Account),
 		QOS: first(t.Slurm.QOS, sys.QOS), Reservation: first(t.Slurm.Reservation, sys.Reservation),
 		Constraint: first(t.Slurm.Constraint, sys.Constraint), Distribution: sys.Distribution,
@@ -204,6 +208,17 @@ func (p *Plan) allocate(in Input) error {
 	return c.Err()
 }
 
+// jobName replaces by a dash what a job's name should not hold. The job is found
+// again by its name, and squeue and sacct split their --name at commas.
+func jobName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("._=+@-", r) || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return '-'
+	}, name)
+}
+
 // grace is how long before the limit a job is told to end: 30 s for its own
 // teardown, and 60 s because Slurm may send the signal that much too early
 // (sbatch(1), --signal). Under a short limit that would cost the run itself, so
@@ -220,7 +235,12 @@ func grace(limit time.Duration) time.Duration {
 // replaces it in every step; the steps set their own.
 func (p *Plan) environment(in Input) (visible []int, err error) {
 	var c source.Complaints
-	merged := source.Merge(in.System.GlobalEnvVars, in.Test.Env)
+	merged := source.NewTable(source.Pos{})
+	for _, t := range []*source.Table{in.System.GlobalEnvVars, in.Test.Env} {
+		for _, name := range t.Keys() {
+			merged.Set(name, t.Get(name)) // whole: { file = … } over { env = … } leaves no env
+		}
+	}
 	for _, name := range merged.Keys() {
 		v := merged.Get(name)
 		if !validName(name) {
@@ -229,24 +249,30 @@ func (p *Plan) environment(in Input) (visible []int, err error) {
 		}
 		word, err := envWord(name, v)
 		c.Add(err)
-		if s, ok := word.Literal(); ok && err == nil {
-			if name == "CUDA_VISIBLE_DEVICES" {
-				if strings.TrimSpace(s) == "" {
-					continue
-				}
+		if err != nil {
+			continue
+		}
+		s, literal := word.Literal()
+		if name == "CUDA_VISIBLE_DEVICES" {
+			if !literal {
+				c.Add(source.Errorf(v.Pos, "CUDA_VISIBLE_DEVICES must be known before the job runs").Hintf("write the ids, such as \"0-3\""))
+			} else if strings.TrimSpace(s) != "" {
 				if visible, err = ParseGPUs(s); err != nil {
 					c.Addf(v.Pos, "CUDA_VISIBLE_DEVICES: %v", err)
 				}
-				continue
 			}
-			if strings.Contains(s, "$(") || strings.Contains(s, "${") || strings.Contains(s, "`") {
-				p.Notes = append(p.Notes, fmt.Sprintf("%s: %s is passed as it stands; CloudAI would let the shell expand it (write { shell = %q } for that)", v.Pos, name, s))
-			}
+			continue
+		}
+		if literal && shellText.MatchString(s) {
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: %s is passed as it stands; CloudAI would let the shell expand it (write { shell = %q } for that)", v.Pos, name, s))
 		}
 		p.Env = append(p.Env, Var{Name: name, Value: word})
 	}
 	return visible, c.Err()
 }
+
+// shellText finds what a shell would expand inside double quotes.
+var shellText = regexp.MustCompile("[`]|\\$[A-Za-z_({]")
 
 // envWord reads a value: a string, { env = … }, { file = … } or { shell = … }.
 func envWord(name string, v *source.Value) (Word, error) {
@@ -265,13 +291,14 @@ func envWord(name string, v *source.Value) (Word, error) {
 		if err := source.Decode(x, &ref); err != nil {
 			return nil, err
 		}
-		if len(x.Keys()) != 1 {
+		part := Part{Env: ref.Env, File: ref.File, Shell: ref.Shell}
+		if len(x.Keys()) != 1 || part.fields() != 1 {
 			return nil, source.Errorf(v.Pos, "%s: write exactly one of env, file, shell", name)
 		}
 		if ref.Env != "" && !validName(ref.Env) {
 			return nil, source.Errorf(v.Pos, "%s: %q cannot name an environment variable", name, ref.Env)
 		}
-		return Word{{Env: ref.Env, File: ref.File, Shell: ref.Shell}}, nil
+		return Word{part}, nil
 	case []*source.Value:
 		return nil, source.Errorf(v.Pos, "%s is a list: sweeps are not supported yet", name)
 	}
@@ -344,6 +371,16 @@ func (p *Plan) launch(in Input) error {
 		p.Mounts = append(p.Mounts, path.Join(install, r.Directory())+":"+r.MountPoint())
 	}
 	p.Mounts = append(p.Mounts, abs(hf)+":/root/.cache/huggingface")
+	for _, v := range p.Env {
+		if file, ok := v.Value.Literal(); ok && v.Name == "NCCL_TOPO_FILE" && file != "" {
+			p.Mounts = append(p.Mounts, abs(file)+":"+abs(file))
+		}
+	}
+	for _, m := range in.Test.Mounts {
+		if shellText.MatchString(m) {
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: the mount %q is passed as it stands; CloudAI would let the shell expand it", in.Test.Pos, m))
+		}
+	}
 	if strings.HasPrefix(p.Image, ".") { // a path to pyxis only if it is absolute (NVIDIA/pyxis#127)
 		p.Image = abs(p.Image)
 	}

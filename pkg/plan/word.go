@@ -103,7 +103,13 @@ func (w Word) MarshalJSON() ([]byte, error) {
 	if s, ok := w.Literal(); ok {
 		return json.Marshal(s)
 	}
-	return json.Marshal([]Part(w))
+	parts := make([]Part, 0, len(w))
+	for _, p := range w {
+		if p != (Part{}) {
+			parts = append(parts, p)
+		}
+	}
+	return json.Marshal(parts)
 }
 
 // UnmarshalJSON reads both forms.
@@ -113,7 +119,28 @@ func (w *Word) UnmarshalJSON(data []byte) error {
 		*w = Text(s)
 		return nil
 	}
-	return json.Unmarshal(data, (*[]Part)(w))
+	var parts []Part
+	if err := json.Unmarshal(data, &parts); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if n := p.fields(); n != 1 {
+			return fmt.Errorf("a part of a word has %d fields set, must be 1", n)
+		}
+	}
+	*w = parts
+	return nil
+}
+
+// fields counts the fields that are set.
+func (p Part) fields() int {
+	n := 0
+	for _, set := range []bool{p.Text != "", p.Addr != "", p.Port != "", p.Self, p.Env != "", p.File != "", p.Shell != ""} {
+		if set {
+			n++
+		}
+	}
+	return n
 }
 
 // Var is an environment variable.

@@ -11,6 +11,10 @@ import (
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+=-]+$`)
 
+// quoted goes between single quotes. A carriage return is spelt out, because
+// sbatch refuses a script in which one stands before a newline.
+var quoted = strings.NewReplacer("'", `'\''`, "\r", `'$'\r''`)
+
 // Quote writes s as one word of bash, in every locale. Only NUL cannot be
 // passed to a process and is refused.
 func Quote(s string) (string, error) {
@@ -20,7 +24,7 @@ func Quote(s string) (string, error) {
 	if plainWord.MatchString(s) {
 		return s, nil
 	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'", nil
+	return "'" + quoted.Replace(s) + "'", nil
 }
 
 // word writes a plan.Word as one word of bash: text quoted, the rest as the
@@ -78,7 +82,7 @@ func export(v plan.Var) (string, error) {
 			return fmt.Sprintf(`export %s="${%s:?set %s in the shell that submits}"`, v.Name, p.Env, p.Env), nil
 		case p.File != "":
 			q, err := Quote(p.File)
-			return fmt.Sprintf("%s=$(cat %s) || exit 72\nexport %s", v.Name, q, v.Name), err
+			return fmt.Sprintf("%s=$(cat -- %s) || exit 72\nexport %s", v.Name, q, v.Name), err
 		case p.Shell != "":
 			return fmt.Sprintf(`export %s="%s"`, v.Name, p.Shell), nil
 		}

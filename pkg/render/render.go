@@ -8,11 +8,14 @@ package render
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"regexp"
+	"sort"
 	"strings"
 	"text/template"
+	"text/template/parse"
 	"time"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -28,8 +31,11 @@ const Name = "slurm/job.sh.tmpl"
 // wins; *.tmpl files of earlier layers in the same folder are parsed after it and
 // may redefine its blocks (prologue, env, before_roles, before_client, epilogue).
 func Script(p *plan.Plan, layers ...fs.FS) ([]byte, error) {
-	t, digest, err := parse(layers)
+	t, digest, err := load(layers)
 	if err != nil {
+		return nil, err
+	}
+	if err := check(p); err != nil {
 		return nil, err
 	}
 	directives, err := directives(p)
@@ -46,6 +52,9 @@ func Script(p *plan.Plan, layers ...fs.FS) ([]byte, error) {
 	var out bytes.Buffer
 	if err := t.Execute(&out, v); err != nil {
 		return nil, fmt.Errorf("render %s: %w", Name, err)
+	}
+	if i := bytes.IndexByte(out.Bytes(), 0); i >= 0 || bytes.Contains(out.Bytes(), []byte("\r\n")) {
+		return nil, fmt.Errorf("render %s: the script holds a NUL byte or a DOS line end, which sbatch refuses", Name)
 	}
 	if _, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(out.Bytes()), "job.sh"); err != nil {
 		return nil, fmt.Errorf("render %s: the script does not parse: %w", Name, err)
@@ -78,15 +87,21 @@ func (r roleView) Summary() string {
 	return s + fmt.Sprintf(", ready at :%s%s", r.Health.Port, oneLine(r.Health.Path))
 }
 
-func parse(layers []fs.FS) (*template.Template, string, error) {
+// funcs are the functions of a template.
+var funcs = template.FuncMap{"quote": Quote, "words": words, "export": export, "command": command}
+
+// load parses the template of the first layer that has it, and the blocks of
+// that layer and those before it.
+func load(layers []fs.FS) (*template.Template, string, error) {
 	for i, layer := range layers {
 		text, err := fs.ReadFile(layer, Name)
-		if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		t, err := template.New(Name).Option("missingkey=error").Funcs(template.FuncMap{
-			"quote": Quote, "words": words, "export": export, "command": command,
-		}).Parse(string(text))
+		if err != nil {
+			return nil, "", err
+		}
+		t, err := template.New(Name).Option("missingkey=error").Funcs(funcs).Parse(string(text))
 		if err != nil {
 			return nil, "", fmt.Errorf("parse %w", err)
 		}
@@ -101,8 +116,8 @@ func parse(layers []fs.FS) (*template.Template, string, error) {
 				if err != nil {
 					return nil, "", err
 				}
-				if _, err := t.Parse(string(text)); err != nil {
-					return nil, "", fmt.Errorf("parse %s: %w", name, err)
+				if err := redefine(t, name, string(text)); err != nil {
+					return nil, "", err
 				}
 				digest += fmt.Sprintf(", %s sha256:%.12x", name, sha256.Sum256(text))
 			}
@@ -112,9 +127,44 @@ func parse(layers []fs.FS) (*template.Template, string, error) {
 	return nil, "", fmt.Errorf("no layer has the template %s", Name)
 }
 
+// redefine parses a file of blocks over t. What would have no effect, or replace
+// the whole script, is refused.
+func redefine(t *template.Template, file, text string) error {
+	if !safeFile.MatchString(file) {
+		return fmt.Errorf("parse %q: the file's name stands in the script and may hold letters, digits and _ . - / only", file)
+	}
+	known := map[string]bool{}
+	var names []string
+	for _, b := range t.Templates() {
+		known[b.Name()] = true
+		if b.Name() != Name {
+			names = append(names, b.Name())
+		}
+	}
+	sort.Strings(names)
+	blocks, err := template.New(file).Funcs(funcs).Parse(text)
+	if err != nil {
+		return fmt.Errorf("parse %w", err)
+	}
+	for _, b := range blocks.Templates() {
+		switch name := b.Name(); {
+		case b.Tree == nil || parse.IsEmptyTree(b.Root) && name == file:
+			continue
+		case name == file:
+			return fmt.Errorf("parse %s: text stands outside of {{define}}", file)
+		case !known[name] || name == Name:
+			return fmt.Errorf("parse %s: %q is no block of %s, which has %s", file, name, Name, strings.Join(names, ", "))
+		}
+		if _, err := t.AddParseTree(b.Name(), b.Tree); err != nil {
+			return fmt.Errorf("parse %s: %w", file, err)
+		}
+	}
+	return nil
+}
+
 // sbatchValue is what may stand in an #SBATCH line: such a line is not shell, so
-// no quoting can make another value safe.
-var sbatchValue = regexp.MustCompile(`^[A-Za-z0-9_.,:=+/@%\[\]-]+$`)
+// no quoting can make another value safe. & | ( ) * ! make up constraints.
+var sbatchValue = regexp.MustCompile(`^[A-Za-z0-9_.,:=+/@%&|()*!\[\]-]+$`)
 
 // sbatchLine is what may stand in a line that the user wrote as one.
 var sbatchLine = regexp.MustCompile(`^--?[A-Za-z][ -~]*$`)
@@ -128,7 +178,7 @@ func directives(p *plan.Plan) ([]string, error) {
 			return
 		}
 		if !sbatchValue.MatchString(value) && bad == nil {
-			bad = fmt.Errorf("#SBATCH --%s=%q: the value may hold letters, digits and _ . , : = + / @ %% - [ ] only", option, value)
+			bad = fmt.Errorf("#SBATCH --%s=%q: the value may hold letters, digits and _ . , : = + / @ %% - [ ] & | ( ) * ! only", option, value)
 		}
 		lines = append(lines, "--"+option+"="+value)
 	}
@@ -137,7 +187,7 @@ func directives(p *plan.Plan) ([]string, error) {
 			add(option, fmt.Sprint(n))
 		}
 	}
-	add("job-name", Sanitize(j.Name))
+	add("job-name", j.Name)
 	add("comment", j.Comment)
 	add("output", p.Dir+"/stdout.txt")
 	add("error", p.Dir+"/stderr.txt")
@@ -171,16 +221,6 @@ func directives(p *plan.Plan) ([]string, error) {
 		lines = append(lines, line)
 	}
 	return lines, bad
-}
-
-// Sanitize replaces what a job name should not hold by a dash.
-func Sanitize(name string) string {
-	return strings.Map(func(r rune) rune {
-		if strings.ContainsRune("._=+@-", r) || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
-			return r
-		}
-		return '-'
-	}, name)
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

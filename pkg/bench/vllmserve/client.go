@@ -1,7 +1,9 @@
 package vllmserve
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,6 +59,15 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 	}
 	c.Add(source.Decode(known, &cfg))
 	l.extra = t.Without(names...)
+	for _, key := range l.extra.Keys() {
+		plain := strings.ReplaceAll(key, "-", "_")
+		switch {
+		case slices.Contains(names, plain):
+			c.Add(source.Errorf(l.extra.PosOf(key), "bench_cmd_args.%s is spelt with dashes", key).Hintf("write %s", plain))
+		case slices.Contains(planned, plain):
+			c.Addf(l.extra.PosOf(key), "bench_cmd_args.%s: the plan sets it", key)
+		}
+	}
 	for _, f := range []struct {
 		key string
 		v   *int
@@ -69,12 +80,25 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 		if f.v != nil {
 			n = *f.v
 		}
-		if n < 1 {
-			c.Addf(t.PosOf(f.key), "bench_cmd_args.%s is %d, must be 1 or more", f.key, n)
+		if v := known.Get(f.key); v != nil && n < 1 {
+			if _, isNumber := v.Int(); isNumber { // else that was the complaint
+				c.Addf(v.Pos, "bench_cmd_args.%s is %d, must be 1 or more", f.key, n)
+			}
 		}
 		l.flags = append(l.flags, flag{f.key, n})
 	}
 	return l, c.Err()
+}
+
+// planned are options that the plan sets: where to measure, and where results go.
+var planned = []string{"model", "base_url", "host", "port", "result_dir", "result_filename"}
+
+// get returns an extra key in either spelling, or nil.
+func (l *Load) get(key string) *source.Value {
+	if v := l.extra.Get(key); v != nil {
+		return v
+	}
+	return l.extra.Get(dashed(key))
 }
 
 // Name is who measures, for the record.
@@ -97,10 +121,10 @@ func (l *Load) Options() map[string]any {
 // Expect is what the result is judged against.
 func (l *Load) Expect() plan.Expect {
 	e := plan.Expect{NumPrompts: l.value("num_prompts"), Concurrency: l.value("max_concurrency")}
-	dataset, _ := l.extra.Get("dataset_name").Text()
-	if (dataset == "" || dataset == "random") && !l.extra.Has("random_range_ratio") {
+	dataset, _ := l.get("dataset_name").Text()
+	if (dataset == "" || dataset == "random") && l.get("random_range_ratio") == nil {
 		e.InputTokens, e.OutputTokens, e.IgnoreEOS = l.value("random_input_len"), l.value("random_output_len"), true
-		if v := l.extra.Get("random_prefix_len"); v != nil {
+		if v := l.get("random_prefix_len"); v != nil {
 			if n, ok := v.Int(); ok {
 				e.InputTokens += int(n)
 			}
@@ -138,7 +162,7 @@ func (l *Load) Command(t plan.Target) (plan.Step, error) {
 	for _, o := range [][2]string{
 		{"percentile_metrics", "ttft,tpot,itl,e2el"}, {"metric_percentiles", "50,90,95,99"}, {"temperature", "0"},
 	} {
-		if !l.extra.Has(o[0]) && !l.extra.Has(dashed(o[0])) {
+		if l.get(o[0]) == nil {
 			argv = append(argv, plan.Text("--"+dashed(o[0])), plan.Text(o[1]))
 		}
 	}
@@ -160,15 +184,34 @@ func option(key string, v *source.Value) []plan.Word {
 		if x == "" {
 			return plan.Texts(name)
 		}
-		return plan.Texts(name, x)
+		return plan.Texts(name, text(v))
 	case []*source.Value:
 		words := plan.Texts(name)
 		for _, e := range x {
-			words = append(words, plan.Text(fmt.Sprint(e.Any)))
+			words = append(words, plan.Text(text(e)))
 		}
 		return words
 	}
-	return plan.Texts(name, fmt.Sprint(v.Plain()))
+	return plan.Texts(name, text(v))
+}
+
+// text writes a value as one argument: a string without the single quotes that
+// users of CloudAI had to write, tables and lists as compact JSON.
+func text(v *source.Value) string {
+	switch x := v.Any.(type) {
+	case string:
+		if len(x) >= 2 && x[0] == '\'' && x[len(x)-1] == '\'' {
+			return x[1 : len(x)-1]
+		}
+		return x
+	case *source.Table, []*source.Value:
+		var b strings.Builder
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		_ = enc.Encode(v.Plain()) // plain data always encodes, but for NaN, which TOML's options never mean
+		return strings.TrimSuffix(b.String(), "\n")
+	}
+	return fmt.Sprint(v.Any)
 }
 
 // clientEnv tells the command which part it plays, as every role is told.

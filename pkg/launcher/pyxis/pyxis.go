@@ -3,6 +3,7 @@
 package pyxis
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -18,8 +19,9 @@ func New() plan.Launcher { return Launcher{} }
 // Wrap adds pyxis' options to srun. A step that runs profllm itself gets the
 // program mounted at its own path.
 func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
-	if c.Image == "" {
-		return s, fmt.Errorf("step %q has no image", s.Name)
+	image, err := imageName(c.Image)
+	if err != nil {
+		return s, fmt.Errorf("step %q: %w", s.Name, err)
 	}
 	mounts := append([]string(nil), c.Mounts...)
 	for _, word := range s.Argv {
@@ -33,9 +35,32 @@ func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 			return s, fmt.Errorf("mount %q must be SRC:DST without a comma", m)
 		}
 	}
-	s.Srun = append(s.Srun, plan.Text("--container-image="+c.Image), plan.Text("--container-mounts="+strings.Join(mounts, ",")))
+	s.Srun = append(s.Srun, plan.Text("--container-image="+image), plan.Text("--container-mounts="+strings.Join(mounts, ",")))
 	if !c.MountHome {
 		s.Srun = append(s.Srun, plan.Text("--no-container-mount-home"))
 	}
 	return s, nil
+}
+
+// imageName writes an image as enroot reads it: a file by its path, else
+// REGISTRY#NAME:TAG. A registry written the way of Docker, REGISTRY/NAME, would be
+// taken for a name at Docker Hub, which answers 401 (NVIDIA/pyxis#168).
+func imageName(image string) (string, error) {
+	switch {
+	case image == "":
+		return "", errors.New("no image")
+	case strings.HasPrefix(image, "dockerd://"):
+		return "", fmt.Errorf("image %q: pyxis imports from registries and .sqsh files only (NVIDIA/pyxis#70)", image)
+	case image[0] == '/', image[0] == '.', strings.ContainsRune(image, '#'):
+		return image, nil
+	}
+	name, isURL := strings.CutPrefix(image, "docker://")
+	registry, rest, ok := strings.Cut(name, "/")
+	if !ok || registry != "localhost" && !strings.ContainsAny(registry, ".:") {
+		return image, nil
+	}
+	if isURL {
+		registry = "docker://" + registry
+	}
+	return registry + "#" + rest, nil
 }

@@ -1,0 +1,63 @@
+package gsm8k_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/bench/gsm8k"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+func command(t *testing.T, text string) ([]string, error) {
+	t.Helper()
+	table, err := source.Parse("t.toml", []byte(text))
+	require.NoError(t, err)
+	eval, err := gsm8k.New(table)
+	if err != nil {
+		return nil, err
+	}
+	step, err := eval.Command(plan.Target{Host: plan.Word{plan.Addr("proxy")}, Port: plan.Word{plan.PortNumber("proxy")}, Model: "org/a b;touch x", Dir: "/run/raw"})
+	require.NoError(t, err)
+	require.True(t, step.Container)
+	words := make([]string, len(step.Argv))
+	for i, w := range step.Argv {
+		words[i] = w.String()
+	}
+	return words, nil
+}
+
+func TestCommand(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"defaults", "", []string{"python3", "/opt/vllm/tests/evals/gsm8k/gsm8k_eval.py", "--host", "http://${addr:proxy}", "--port", "${port:proxy}",
+			"--num-questions", "200", "--save-results", "/run/raw/vllm-gsm8k.json"}},
+		{"an empty cli", `cli = ""`, []string{"python3", "/opt/vllm/tests/evals/gsm8k/gsm8k_eval.py"}},
+		{"every placeholder", "entrypoint = 'e'\ncli = '{url}/v1 {model} a{port}b {result_dir} {output_path} {unknown} {host}:{port}'",
+			[]string{"e", "http://${addr:proxy}:${port:proxy}/v1", "org/a b;touch x", "a${port:proxy}b", "/run/raw", "/run/raw", "{unknown}", "http://${addr:proxy}:${port:proxy}"}},
+		{"words as a shell splits them, unexpanded", `entrypoint = "e 'a b' \"c'd\" e\\ f"` + "\ncli = '''$(touch x) ; `x` $HOME * \"\" '''",
+			[]string{"e", "a b", "c'd", "e f", "$(touch", "x)", ";", "`x`", "$HOME", "*", ""}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := command(t, c.text)
+			require.NoError(t, err)
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+func TestEvalRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		`cli = "'"`:                    "t.toml:1:1: semantic_eval_cmd_args.cli: unfinished quote",
+		`entrypoint = "a\\"`:           "t.toml:1:1: semantic_eval_cmd_args.entrypoint: unfinished quote",
+		"entrypoint = ' '\ncli = '\t'": "semantic_eval_cmd_args names no program",
+		"threshold = 1":                `t.toml:1:1: unknown key "threshold"`,
+		"cli = 1":                      "cli must be a string, not the integer 1",
+	} {
+		_, err := command(t, text)
+		require.ErrorContains(t, err, want, text)
+	}
+}

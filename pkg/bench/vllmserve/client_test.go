@@ -1,0 +1,125 @@
+package vllmserve_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/bench/vllmserve"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+var target = plan.Target{
+	Host: plan.Word{plan.Addr("serve")}, Port: plan.Word{plan.PortNumber("serve")}, Model: "org/a b", Nodes: plan.Slice{Offset: 0, Count: 1}, Dir: "/run/raw",
+}
+
+func load(t *testing.T, client, text string) (*vllmserve.Load, error) {
+	t.Helper()
+	table, err := source.Parse("t.toml", []byte(text))
+	require.NoError(t, err)
+	return vllmserve.New(client, source.Pos{File: "t.toml", Line: 1, Col: 1}, table)
+}
+
+func argv(t *testing.T, l *vllmserve.Load) []string {
+	t.Helper()
+	step, err := l.Command(target)
+	require.NoError(t, err)
+	words := make([]string, len(step.Argv))
+	for i, w := range step.Argv {
+		words[i] = w.String()
+	}
+	return words
+}
+
+func TestCommand(t *testing.T) {
+	l, err := vllmserve.New("", source.Pos{}, nil)
+	require.NoError(t, err)
+	step, err := l.Command(target)
+	require.NoError(t, err)
+	require.True(t, step.Container, "vLLM's client is in the image")
+	require.Equal(t, "bench", step.Name)
+	require.Equal(t, []string{"vllm", "bench", "serve", "--model", "org/a b", "--base-url", "http://${addr:serve}:${port:serve}",
+		"--random-input-len", "16", "--random-output-len", "128", "--max-concurrency", "16", "--num-prompts", "30",
+		"--result-dir", "/run/raw", "--result-filename", "vllm-bench.json", "--save-result",
+		"--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", "50,90,95,99", "--temperature", "0"}, argv(t, l))
+
+	own, err := vllmserve.New("profllm", source.Pos{}, nil)
+	require.NoError(t, err)
+	step, err = own.Command(target)
+	require.NoError(t, err)
+	require.False(t, step.Container, "our client is the program itself")
+	require.Equal(t, append([]string{"profllm"}, argv(t, l)[1:]...), argv(t, own), "the same options")
+	require.Equal(t, "profllm bench serve", own.Name())
+}
+
+// covers: CD-17
+func TestExtraOptions(t *testing.T) {
+	l, err := load(t, "", `num_prompts = "7"
+flag = true
+off = false
+bare = ""
+n = 4
+f = 0.5
+text = "a 'b' $(touch x)\n"
+dashes = "--help"
+user_quoted = "'{\"a\": 1}'"
+table = { b = 1, a = { c = "x <y>" } }
+list = [1, "two words", { k = true }, [2, 3]]
+temperature = 0.7
+metric-percentiles = "99"
+`)
+	require.NoError(t, err)
+	got := argv(t, l)
+	require.Equal(t, []string{
+		"--flag", "--no-off", "--bare", "--n", "4", "--f", "0.5", "--text", "a 'b' $(touch x)\n", "--dashes", "--help", "--user-quoted", `{"a": 1}`,
+		"--table", `{"a":{"c":"x <y>"},"b":1}`, "--list", "1", "two words", `{"k":true}`, "[2,3]", "--temperature", "0.7", "--metric-percentiles", "99",
+		"--percentile-metrics", "ttft,tpot,itl,e2el",
+	}, got[20:])
+	require.Equal(t, "7", got[14])
+	require.Equal(t, 7, l.Options()["num_prompts"])
+	require.Equal(t, "--help", l.Options()["dashes"])
+}
+
+func TestExpect(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       plan.Expect
+	}{
+		{"defaults", "", plan.Expect{NumPrompts: 30, Concurrency: 16, InputTokens: 16, OutputTokens: 128, IgnoreEOS: true}},
+		{"random, with a prefix", "dataset_name = 'random'\nrandom_prefix_len = 100\nrandom_input_len = 50", plan.Expect{NumPrompts: 30, Concurrency: 16, InputTokens: 150, OutputTokens: 128, IgnoreEOS: true}},
+		{"lengths vary", "random_range_ratio = 0.5", plan.Expect{NumPrompts: 30, Concurrency: 16}},
+		{"lengths vary, in dashes", "random-range-ratio = 0.5", plan.Expect{NumPrompts: 30, Concurrency: 16}},
+		{"other data", "dataset_name = 'sharegpt'", plan.Expect{NumPrompts: 30, Concurrency: 16}},
+		{"other data, in dashes", "dataset-name = 'sharegpt'", plan.Expect{NumPrompts: 30, Concurrency: 16}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, err := load(t, "", c.text)
+			require.NoError(t, err)
+			require.Equal(t, c.want, l.Expect())
+		})
+	}
+}
+
+// covers: CD-45
+func TestLoadRefuses(t *testing.T) {
+	_, err := load(t, "locust", `num_prompts = 0
+max_concurrency = [1, 2]
+random_input_len = "many"
+random-output-len = 5
+result_filename = "x.json"
+base-url = "http://elsewhere"
+`)
+	require.Equal(t, strings.TrimSpace(`
+t.toml:1:1: unknown client "locust"
+	hint: known: profllm, vllm
+t.toml:1:1: bench_cmd_args.num_prompts is 0, must be 1 or more
+t.toml:2:1: max_concurrency is a list: sweeps are not supported yet
+t.toml:3:1: random_input_len must be an integer, not the string "many"
+t.toml:4:1: bench_cmd_args.random-output-len is spelt with dashes
+	hint: write random_output_len
+t.toml:5:1: bench_cmd_args.result_filename: the plan sets it
+t.toml:6:1: bench_cmd_args.base-url: the plan sets it
+`), err.Error())
+}

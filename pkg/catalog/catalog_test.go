@@ -1,0 +1,270 @@
+package catalog_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/scenario"
+)
+
+var options = catalog.Options{
+	Version: "v0", Created: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Output: "/out", Binary: "/bin/profllm", WorkDir: "/home/u",
+}
+
+func load(t *testing.T, file string, data []byte, testsDir string) *scenario.Scenario {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(testsDir, "*.toml"))
+	require.NoError(t, err)
+	var tests []scenario.File
+	for _, name := range names {
+		tests = append(tests, scenario.File{Name: name, Data: read(t, name)})
+	}
+	s, err := scenario.Load(scenario.File{Name: file, Data: data}, tests)
+	require.NoError(t, err)
+	return s
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return data
+}
+
+func system(t *testing.T, name string) *config.System {
+	t.Helper()
+	sys, err := config.Parse(name, read(t, name))
+	require.NoError(t, err)
+	return sys
+}
+
+// inline plans [[Tests]] written in the test, on a site of four GPUs a node.
+func inline(t *testing.T, siteMore, tests string, o catalog.Options) ([]*plan.Plan, error) {
+	t.Helper()
+	sys, err := config.Parse("site.toml", []byte("name = \"s\"\nscheduler = \"slurm\"\noutput_path = \"o\"\ninstall_path = \"i\"\ndefault_partition = \"p\"\ngpus_per_node = 4\n"+siteMore))
+	require.NoError(t, err)
+	return catalog.Plans(load(t, "s.toml", []byte("name = \"s\"\n"+tests), ""), sys, o)
+}
+
+// folders are the packages below a folder of adapters; one without Go files of
+// its own is not there.
+func folders(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", dir, "*", "*.go"))
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for _, f := range files {
+		if !strings.HasSuffix(f, "_test.go") {
+			seen[filepath.Base(filepath.Dir(f))] = true
+		}
+	}
+	names := make([]string, 0, len(seen))
+	for n := range seen {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	require.NotEmpty(t, names, dir)
+	return names
+}
+
+// An adapter is a folder and a line here: one without the other is a mistake.
+func TestEveryFolderHasItsLine(t *testing.T) {
+	var workloads, launchers, benches []string
+	for _, e := range catalog.Workloads {
+		workloads = append(workloads, e.Name)
+	}
+	for _, e := range catalog.Launchers {
+		launchers = append(launchers, e.Name)
+		require.Equal(t, e.Name, filepath.Base(reflect.TypeOf(e.New()).PkgPath()), "a launcher has the name of its folder")
+	}
+	seen := map[string]bool{}
+	for _, p := range slices.Concat(catalog.Benches, catalog.Evals) {
+		if name := filepath.Base(reflect.TypeOf(p).PkgPath()); !seen[name] {
+			seen[name] = true
+			benches = append(benches, name)
+		}
+	}
+	for dir, listed := range map[string][]string{"workload": workloads, "launcher": launchers, "bench": benches} {
+		require.ElementsMatch(t, folders(t, dir), listed, "pkg/%s and the catalog", dir)
+	}
+}
+
+// covers: PL-D5
+func TestShippedScenariosPlanEverywhere(t *testing.T) {
+	files, err := filepath.Glob("../../scenarios/*.toml")
+	require.NoError(t, err)
+	sites, err := filepath.Glob("../../conf/*.toml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	require.GreaterOrEqual(t, len(sites), 3)
+	for _, file := range files {
+		for _, site := range sites {
+			for _, simulated := range []bool{false, true} {
+				name := fmt.Sprintf("%s on %s, simulated %v", filepath.Base(file), filepath.Base(site), simulated)
+				s, o := load(t, file, read(t, file), "../../scenarios/tests"), options
+				o.Simulated = simulated
+				plans, err := catalog.Plans(s, system(t, site), o)
+				require.NoError(t, err, name)
+				require.GreaterOrEqual(t, len(plans), len(s.Tests), name)
+				for _, p := range plans {
+					require.Equal(t, simulated, p.Simulated)
+					require.NotEmpty(t, p.Roles, name)
+					require.NotEmpty(t, p.Clients, name)
+					require.Empty(t, p.Notes, "%s %s: a shipped scenario has nothing without effect", name, p.Test)
+					data, err := p.Encode()
+					require.NoError(t, err)
+					back, err := plan.Decode(data)
+					require.NoError(t, err)
+					again, err := back.Encode()
+					require.NoError(t, err)
+					require.Equal(t, string(data), string(again), "plan.json of %s %s", name, p.Test)
+				}
+			}
+		}
+	}
+}
+
+func TestSameInputSameBytes(t *testing.T) {
+	const file = "../../scenarios/topologies.toml"
+	var first string
+	for i := range 5 {
+		plans, err := catalog.Plans(load(t, file, read(t, file), "../../scenarios/tests"), system(t, "../../conf/slurm-pyxis.toml"), options)
+		require.NoError(t, err)
+		var all strings.Builder
+		for _, p := range plans {
+			data, err := p.Encode()
+			require.NoError(t, err)
+			all.Write(data)
+		}
+		if i == 0 {
+			first = all.String()
+		}
+		require.Equal(t, first, all.String())
+	}
+}
+
+const minimal = "[[Tests]]\nid = %q\ntest_template_name = \"vllm\"\n%s\n"
+
+func TestIterationsAreRunsOfTheirOwn(t *testing.T) {
+	plans, err := inline(t, "launcher = \"bare\"\n", fmt.Sprintf(minimal, "a", "iterations = 3")+fmt.Sprintf(minimal, "b", "iterations = 2"), options)
+	require.NoError(t, err)
+	require.Len(t, plans, 5)
+	dirs, ids := map[string]bool{}, map[string]bool{}
+	for i, want := range []string{"a/0", "a/1", "a/2", "b/0", "b/1"} {
+		p := plans[i]
+		require.Equal(t, "/out/s_2026-03-04_05-06-07/"+want, p.Dir)
+		require.Equal(t, want, fmt.Sprintf("%s/%d", p.Test, p.Iteration))
+		require.Regexp(t, `^exp_20260304_050607_[0-9a-f]{6}$`, p.RunID)
+		require.True(t, strings.HasSuffix(p.Job.Name, "."+p.RunID), p.Job.Name)
+		require.Equal(t, "profllm:"+p.RunID, p.Job.Comment)
+		dirs[p.Dir], ids[p.RunID] = true, true
+	}
+	require.Len(t, dirs, 5)
+	require.Len(t, ids, 5)
+
+	later := options
+	later.Created = later.Created.Add(time.Second)
+	again, err := inline(t, "launcher = \"bare\"\n", fmt.Sprintf(minimal, "a", ""), later)
+	require.NoError(t, err)
+	require.False(t, ids[again[0].RunID] || dirs[again[0].Dir])
+}
+
+// The rehearsal, then the command line, the test, the site, and else pyxis for a
+// test that names an image.
+func TestLauncherPrecedence(t *testing.T) {
+	image := "[Tests.cmd_args]\ndocker_image_url = \"i\"\n"
+	for _, c := range []struct {
+		name, site, test, option string
+		simulated                bool
+		want                     string
+	}{
+		{name: "nothing said", want: "bare"},
+		{name: "an image", test: image, want: "pyxis"},
+		{name: "the site over the image", site: "bare", test: image, want: "bare"},
+		{name: "the test over the site", site: "bare", test: "launcher = \"pyxis\"\n" + image, want: "pyxis"},
+		{name: "the command line over the test", site: "pyxis", test: "launcher = \"pyxis\"\n" + image, option: "bare", want: "bare"},
+		{name: "a rehearsal over all", site: "pyxis", test: "launcher = \"pyxis\"\n" + image, option: "pyxis", simulated: true, want: "bare"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			site := ""
+			if c.site != "" {
+				site = fmt.Sprintf("launcher = %q\n", c.site)
+			}
+			o := options
+			o.Launcher, o.Simulated = c.option, c.simulated
+			plans, err := inline(t, site, fmt.Sprintf(minimal, "a", c.test), o)
+			require.NoError(t, err)
+			require.Equal(t, c.want, plans[0].Launcher)
+			boxed := false
+			for _, w := range plans[0].Roles[0].Step.Srun {
+				boxed = boxed || strings.HasPrefix(w.String(), "--container-image=")
+			}
+			require.Equal(t, c.want == "pyxis", boxed, "and the launcher has wrapped the step")
+		})
+	}
+}
+
+// covers: CD-45
+func TestComplaintsOfEveryTest(t *testing.T) {
+	_, err := inline(t, "", `[[Tests]]
+id = "a"
+test_template_name = "vlm"
+[[Tests]]
+id = "b"
+test_template_name = "vllm"
+launcher = "pixis"
+client = "vlm"
+[Tests.bench_cmd_args]
+num_prompts = 0
+max_concurrency = [1, 2]
+[Tests.semantic_eval_cmd_args]
+cli = "'"
+[Tests.cmd_args]
+port = 80
+modle = "x"
+[[Tests]]
+id = "c"
+test_template_name = "vllm"
+launcher = "pyxis"
+[[Tests]]
+id = "d"
+test_template_name = "vllm"
+iterations = 5
+[Tests.cmd_args.decode]
+gpu_ids = "0-7"
+tensor_parallel_size = 16
+`, options)
+	require.Error(t, err)
+	text := err.Error()
+	for _, want := range []string{
+		"s.toml:2:3: test \"a\": unknown workload \"vlm\"\n\thint: did you mean \"vllm\"",
+		"test \"b\": unknown launcher \"pixis\"\n\thint: did you mean \"pyxis\"", "unknown client \"vlm\"\n\thint: did you mean \"vllm\"",
+		"s.toml:11:1: bench_cmd_args.num_prompts is 0, must be 1 or more", "s.toml:12:1: max_concurrency is a list: sweeps are not supported yet",
+		"s.toml:14:1: semantic_eval_cmd_args.cli: unfinished quote", "s.toml:16:1: cmd_args.port is 80", `s.toml:17:1: unknown key "modle"`,
+		"cmd_args.docker_image_url is required", `role "serve" uses GPU 4, but a node has 4 (0-3)`,
+		`role "serve" needs 16 GPUs (TP 16 x PP 1 x DP 1), but has 8 (1 nodes x 8)`,
+	} {
+		require.Contains(t, text, want)
+	}
+	require.Equal(t, 1, strings.Count(text, "needs 16 GPUs"), "once, not for each iteration: %s", text)
+	last := 0
+	for _, line := range strings.Split(text, "\n") {
+		var at int
+		if _, err := fmt.Sscanf(line, "s.toml:%d:", &at); err == nil {
+			require.GreaterOrEqual(t, at, last, "in the order of the file: %s", text)
+			last = at
+		}
+	}
+}

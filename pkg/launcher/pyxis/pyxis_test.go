@@ -1,0 +1,66 @@
+package pyxis
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/plan"
+)
+
+// covers: PL-G1
+func TestImage(t *testing.T) {
+	for image, want := range map[string]string{
+		"nvcr.io#nvidia/ai-dynamo/vllm-runtime:1.1.1":  "nvcr.io#nvidia/ai-dynamo/vllm-runtime:1.1.1",
+		"nvcr.io/nvidia/vllm:latest":                   "nvcr.io#nvidia/vllm:latest",
+		"localhost/x":                                  "localhost#x",
+		"host:5000/a/b":                                "host:5000#a/b",
+		"docker://nvcr.io/nvidia/vllm":                 "docker://nvcr.io#nvidia/vllm",
+		"docker://vllm/vllm-openai":                    "docker://vllm/vllm-openai",
+		"vllm/vllm-openai:v0.32.0":                     "vllm/vllm-openai:v0.32.0",
+		"ubuntu:22.04":                                 "ubuntu:22.04",
+		"user@nvcr.io#nvidia/x":                        "user@nvcr.io#nvidia/x",
+		"/shared/images/vllm.sqsh":                     "/shared/images/vllm.sqsh",
+		"./nvcr.io/vllm.sqsh":                          "./nvcr.io/vllm.sqsh",
+		"/shared/registry.local/vllm '$(touch x).sqsh": "/shared/registry.local/vllm '$(touch x).sqsh",
+	} {
+		s, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: image, MountHome: true})
+		require.NoError(t, err, image)
+		require.Equal(t, plan.Text("--container-image="+want), s.Srun[0])
+	}
+	_, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{})
+	require.EqualError(t, err, `step "serve": no image`)
+	_, err = New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: "dockerd://vllm"})
+	require.EqualError(t, err, `step "serve": image "dockerd://vllm": pyxis imports from registries and .sqsh files only (NVIDIA/pyxis#70)`)
+}
+
+func TestWrap(t *testing.T) {
+	box := plan.Container{Image: "i", Mounts: []string{"/a:/b", "/c:/c"}, Binary: "/bin/profllm"}
+	engine := plan.Step{Name: "serve", Container: true, Argv: plan.Texts("vllm", "serve"), Srun: []plan.Word{plan.Text("--x")}}
+	ours := plan.Step{Name: "ray", Container: true, Argv: append([]plan.Word{plan.Self()}, plan.Texts("job", "ray")...)}
+
+	s, err := New().Wrap(engine, box)
+	require.NoError(t, err)
+	require.Equal(t, plan.Texts("--x", "--container-image=i", "--container-mounts=/a:/b,/c:/c", "--no-container-mount-home"), s.Srun)
+	require.Equal(t, engine.Argv, s.Argv, "srun does the rest")
+
+	s, err = New().Wrap(ours, box)
+	require.NoError(t, err)
+	require.Equal(t, plan.Texts("--container-image=i", "--container-mounts=/a:/b,/c:/c,/bin/profllm:/bin/profllm:ro", "--no-container-mount-home"), s.Srun,
+		"a step that runs profllm has it mounted")
+	require.Equal(t, []string{"/a:/b", "/c:/c"}, box.Mounts, "the caller's list is not changed")
+
+	box.MountHome = true
+	s, err = New().Wrap(engine, box)
+	require.NoError(t, err)
+	require.NotContains(t, s.Srun, plan.Text("--no-container-mount-home"))
+}
+
+func TestMountsAreRefused(t *testing.T) {
+	for _, mount := range []string{"/a,b:/c", "/a:/b,/etc:/etc", "/a", ""} {
+		_, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: "i", Mounts: []string{"/ok:/ok", mount}})
+		require.ErrorContains(t, err, "must be SRC:DST without a comma", mount)
+	}
+	_, err := New().Wrap(plan.Step{Name: "ray", Argv: []plan.Word{plan.Self()}}, plan.Container{Image: "i", Binary: "/a,b"})
+	require.ErrorContains(t, err, "without a comma")
+}

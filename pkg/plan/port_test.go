@@ -1,0 +1,98 @@
+package plan_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/plan"
+)
+
+// covers: CD-14, PL-G11
+func TestFirstSlotSpreads(t *testing.T) {
+	const start = 4_294_960_000 // ids as large as Slurm's
+	seen := map[int]int{}
+	for id := start; id < start+plan.Slots; id++ {
+		slot := plan.FirstSlot(id)
+		require.True(t, slot >= 0 && slot < plan.Slots, "%d", slot)
+		require.Equal(t, slot, plan.FirstSlot(id), "the same for the same job")
+		seen[slot]++
+		for next := 1; next <= 4; next++ {
+			// Slots lie on a ring: the distance of two of them goes either way.
+			d := (plan.FirstSlot(id+next) - slot + plan.Slots) % plan.Slots
+			require.GreaterOrEqual(t, min(d, plan.Slots-d), 5, "jobs %d and %d begin at slots %d and %d", id, id+next, slot, plan.FirstSlot(id+next))
+		}
+	}
+	require.Len(t, seen, plan.Slots, "as many neighbours as slots, and each has its own")
+	for _, id := range []int{0, -1, -1 << 62, 1<<62 + 1} {
+		require.True(t, plan.FirstSlot(id) >= 0 && plan.FirstSlot(id) < plan.Slots, "%d", id)
+	}
+}
+
+func TestUsableSlot(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		ports []plan.Port
+		slot  int
+		err   string
+	}{
+		{"none", nil, 0, ""},
+		{"lowest", []plan.Port{{Name: "a", Base: 1024, Step: 1, Count: 1}}, 0, ""},
+		{"below", []plan.Port{{Name: "a", Base: 1023, Step: 1, Count: 1}}, 0, `port "a" is 1023, outside 1024-65535`},
+		{"below in slot 0, not in slot 1", []plan.Port{{Name: "a", Base: 1023, Step: 1, Count: 1}}, 1, ""},
+		{"highest", []plan.Port{{Name: "a", Base: 65535, Step: 1, Count: 1}}, 0, ""},
+		{"above", []plan.Port{{Name: "a", Base: 65535, Step: 1, Count: 1}}, 1, `port "a" is 65536, outside 1024-65535`},
+		{"count runs above", []plan.Port{{Name: "a", Base: 65534, Step: 1, Count: 3}}, 0, `port "a" is 65536`},
+		{"before Ray", []plan.Port{{Name: "a", Base: 10001, Step: 1, Count: 1}}, 0, ""},
+		{"Ray's first", []plan.Port{{Name: "a", Base: 10001, Step: 1, Count: 1}}, 1, `port "a" is 10002, inside Ray's worker range 10002-19999`},
+		{"Ray's last", []plan.Port{{Name: "a", Base: 19999, Step: 1, Count: 1}}, 0, `inside Ray's worker range`},
+		{"behind Ray", []plan.Port{{Name: "a", Base: 20000, Step: 1, Count: 1}}, 0, ""},
+		{"count runs into Ray", []plan.Port{{Name: "a", Base: 10000, Step: 1, Count: 3}}, 0, `port "a" is 10002`},
+		{"twice", []plan.Port{{Name: "a", Base: 8300, Step: 1, Count: 1}, {Name: "b", Base: 8300, Step: 1, Count: 1}}, 7, `ports "a" and "b" are both 8307`},
+		{"steps that meet", []plan.Port{{Name: "a", Base: 8300, Step: 2, Count: 2}, {Name: "b", Base: 8305, Step: 1, Count: 1}}, 4, `ports "a" and "b" are both 8309`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := plan.UsableSlot(c.ports, c.slot)
+			if c.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.err)
+		})
+	}
+}
+
+// Whatever the ports are, a usable slot has none in Ray's range, none outside
+// the unprivileged ports, and none twice.
+//
+// covers: CD-45
+func TestUsableSlotsAreSafe(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	usable, refused := 0, 0
+	for range 2000 {
+		var ports []plan.Port
+		for i := range 1 + rng.IntN(6) {
+			ports = append(ports, plan.Port{Name: string(rune('a' + i)), Base: 900 + rng.IntN(66000), Step: rng.IntN(20), Count: 1 + rng.IntN(16)})
+		}
+		for slot := range plan.Slots {
+			if plan.UsableSlot(ports, slot) != nil {
+				refused++
+				continue
+			}
+			usable++
+			seen := map[int]bool{}
+			for _, p := range ports {
+				for k := range p.Count {
+					n := p.Base + slot*p.Step + k
+					if seen[n] || n < 1024 || n > 65535 || n >= 10002 && n <= 19999 {
+						t.Fatalf("slot %d of %+v: port %d", slot, ports, n)
+					}
+					seen[n] = true
+				}
+			}
+		}
+	}
+	require.Positive(t, usable)
+	require.Positive(t, refused)
+}

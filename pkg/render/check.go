@@ -1,0 +1,78 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/plan"
+)
+
+// What stands bare in the script, because it is part of a comment, of an option
+// or of a variable's name, is checked here; everything else is quoted.
+var (
+	safeName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=@-]*$`) // of directories too
+	safeStep = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
+	safeVar  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	safeFile = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./%-]*$`)
+	safeText = regexp.MustCompile(`^[ -~]*$`)
+)
+
+// scriptVars are names that a variable of the job's environment must not have:
+// the script's own; the locals of its functions, which bash exports when they
+// hide an exported variable; and those that bash computes or keeps read-only
+// (bash(1), "Shell Variables").
+var scriptVars = strings.Fields(`
+	RUN PROFLLM ROLES CLIENT PHASES SLURM_EXPORT_ENV
+	name pid code role ends
+	_ BASH BASHOPTS BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_CMDS BASH_COMMAND BASH_LINENO BASH_SOURCE
+	BASH_SUBSHELL BASH_VERSINFO BASH_VERSION DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS HISTCMD IFS LINENO
+	OPTARG OPTIND PIPESTATUS PPID RANDOM SECONDS SHELLOPTS SRANDOM UID`)
+
+// check refuses a plan whose names could be read as something else by the shell.
+func check(p *plan.Plan) error {
+	var errs []error
+	match := func(pattern *regexp.Regexp, what, value string) {
+		if !pattern.MatchString(value) {
+			errs = append(errs, fmt.Errorf("%s %q does not match %s", what, value, pattern))
+		}
+	}
+	match(safeName, "scenario name", p.Scenario)
+	match(safeName, "test id", p.Test)
+	match(safeName, "run ID", p.RunID)
+	match(safeText, "version", p.Version)
+	if strings.ContainsRune(p.Dir, '%') {
+		errs = append(errs, fmt.Errorf("the run directory %q holds a %%, which Slurm expands in the names of logs", p.Dir))
+	}
+	taken := map[string]bool{}
+	for _, name := range scriptVars {
+		taken[name] = true
+	}
+	for _, port := range p.Ports {
+		match(safeVar, "port", port.Name)
+		taken[PortVar(port.Name)] = true
+	}
+	step := func(s *plan.Step) {
+		match(safeStep, "step", s.Name)
+		match(safeFile, "log", s.Log)
+		for _, v := range s.Env {
+			match(safeVar, "variable", v.Name)
+		}
+	}
+	for i := range p.Roles {
+		match(safeVar, "role", p.Roles[i].Name)
+		taken[AddrVar(p.Roles[i].Name)] = true
+		step(&p.Roles[i].Step)
+	}
+	for i := range p.Clients {
+		step(&p.Clients[i])
+	}
+	for _, v := range p.Env {
+		match(safeVar, "variable", v.Name)
+		if taken[v.Name] {
+			errs = append(errs, fmt.Errorf("environment variable %s belongs to the script or to bash itself\n\thint: use another name", v.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
