@@ -118,7 +118,7 @@ func parseFaults(text, role string, star bool) (faults, error) {
 	for group := range strings.SplitSeq(text, ";") {
 		who, list, ok := strings.Cut(strings.TrimSpace(group), ":")
 		if !ok || who == "" {
-			return mine, fmt.Errorf("PROFLLM_SIM_FAULTS: %q: want ROLE:FAULT,... or *:FAULT,...", group)
+			return mine, fmt.Errorf("PROFLLM_SIM_FAULTS: %q: want ROLE:FAULT or *:FAULT, several faults behind commas", group)
 		}
 		target := new(faults)
 		if who == role || who == "*" && star {

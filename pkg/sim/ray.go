@@ -219,6 +219,7 @@ func (p Process) rayAddress(flag string) (string, error) {
 	return s.GCS, nil
 }
 
+//lint:ignore ST1005 these are Ray's own words
 var errNoRay = errors.New("Could not find any running Ray instance. Please specify the one to connect to by setting the " +
 	"`--address` flag or `RAY_ADDRESS` environment variable.")
 
