@@ -27,11 +27,7 @@ func (c collectCmd) Run(a *app) error {
 	}
 	states := map[string]run.State{}
 	if !c.Offline {
-		subs, err := a.jobs(dirs, 0)
-		if err == nil {
-			states, err = a.states(a.slurm(), dirs, subs)
-		}
-		if err != nil {
+		if states, err = a.states(a.slurm(), dirs, a.jobs(dirs)); err != nil {
 			a.logf("note: Slurm was not asked: %v", err)
 		}
 	}

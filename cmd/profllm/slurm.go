@@ -264,30 +264,47 @@ type resumeCmd struct {
 
 func (c resumeCmd) Run(a *app) error { return a.submit(c.Root, c.submitFlags) }
 
-// jobs reads the job id of each run directory, adopting interrupted ones.
-func (a *app) jobs(dirs []string, settle time.Duration) (map[string]run.Submission, error) {
+// jobs reads the job id of each run directory, adopting interrupted ones. What
+// cannot be found out is said, and the other runs go on.
+func (a *app) jobs(dirs []string) map[string]run.Submission {
 	subs := map[string]run.Submission{}
 	finder := a.slurm()
 	for _, dir := range dirs {
-		var sub run.Submission
-		err := run.ReadJSON(filepath.Join(dir, run.SubmitFile), &sub)
-		var intent run.Intent
-		if errors.Is(err, fs.ErrNotExist) && run.ReadJSON(filepath.Join(dir, run.IntentFile), &intent) == nil {
-			id, found, err := finder.FindJob(a.ctx, intent.JobName, intent.Time)
-			if err != nil {
-				return nil, err
-			}
-			if found {
-				sub = run.Submission{Schema: "profllm.submit/1", RunID: intent.RunID, JobID: id, Time: a.now().UTC(), Adopted: true}
-				if err := run.WriteJSON(filepath.Join(dir, run.SubmitFile), sub); err != nil {
-					return nil, err
-				}
-				a.logf("adopted job %s for %s", id, relative(dir))
-			}
+		sub, err := a.adopt(finder, dir)
+		if err != nil {
+			a.logf("note: %s: look for its job: %v", relative(dir), err)
 		}
 		subs[dir] = sub
 	}
-	return subs, nil
+	return subs
+}
+
+// adopt returns the submission of a run. One that was interrupted is completed by
+// the job that claimed the run, or by the one that carries its name.
+func (a *app) adopt(finder run.Finder, dir string) (run.Submission, error) {
+	var sub run.Submission
+	if err := run.ReadJSON(filepath.Join(dir, run.SubmitFile), &sub); !errors.Is(err, fs.ErrNotExist) {
+		return sub, err
+	}
+	var intent run.Intent
+	if run.ReadJSON(filepath.Join(dir, run.IntentFile), &intent) != nil {
+		return sub, nil // nothing was submitted
+	}
+	var claim run.Claim
+	id := ""
+	if run.ReadJSON(filepath.Join(dir, run.ClaimFile), &claim) == nil {
+		id = claim.JobID
+	}
+	if id == "" {
+		found := false
+		var err error
+		if id, found, err = finder.FindJob(a.ctx, intent.JobName, intent.Time); err != nil || !found {
+			return sub, err
+		}
+	}
+	sub = run.Submission{Schema: "profllm.submit/1", RunID: intent.RunID, JobID: id, Time: a.now().UTC(), Adopted: true}
+	a.logf("adopted job %s for %s", id, relative(dir))
+	return sub, run.WriteJSON(filepath.Join(dir, run.SubmitFile), sub)
 }
 
 // states asks the scheduler about the jobs of run directories, with one query,
@@ -349,13 +366,14 @@ func (a *app) settle(dir string, st run.State) run.State {
 	return st
 }
 
+// unknownLimit ends the wait for jobs that nobody knows any more (PL-S10).
+const unknownLimit = 24 * time.Hour
+
 // wait follows the jobs of runs to their end, collects, and answers for them.
 func (a *app) wait(s run.Scheduler, dirs []string, watch bool) error {
-	subs, err := a.jobs(dirs, 0)
-	if err != nil {
-		return err
-	}
+	subs := a.jobs(dirs)
 	said := map[string]string{}
+	known := a.now() // when Slurm last knew one of the jobs
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 		states, err := a.states(s, dirs, subs)
 		if err != nil {
@@ -364,6 +382,9 @@ func (a *app) wait(s run.Scheduler, dirs []string, watch bool) error {
 		open := 0
 		for _, dir := range dirs {
 			st := states[dir]
+			if st.State != run.Unknown {
+				known = a.now()
+			}
 			if !st.Final() {
 				open++
 			}
@@ -373,7 +394,7 @@ func (a *app) wait(s run.Scheduler, dirs []string, watch bool) error {
 				a.logf("%s job %s %s  %s", a.now().Format("15:04:05"), st.JobID, word, relative(dir))
 			}
 		}
-		if open == 0 {
+		if open == 0 || a.now().Sub(known) > unknownLimit {
 			return a.report(dirs, states, "text")
 		}
 		select {
@@ -411,10 +432,7 @@ func (c statusCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	subs, err := a.jobs(dirs, 0)
-	if err != nil {
-		return err
-	}
+	subs := a.jobs(dirs)
 	states, err := a.states(a.slurm(), dirs, subs)
 	if err != nil {
 		return err
@@ -434,10 +452,7 @@ func (c cancelCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	subs, err := a.jobs(dirs, 0)
-	if err != nil {
-		return err
-	}
+	subs := a.jobs(dirs)
 	s := a.slurm()
 	states, err := a.states(s, dirs, subs)
 	if err != nil {

@@ -137,7 +137,7 @@ func (e *evidence) record(version string) *result.Result {
 		gpus := p.Expect.GPUs
 		r.Results.GPUs = &gpus
 	} else {
-		r.RunID, r.Suite = filepath.Base(e.dir), filepath.Base(filepath.Dir(e.dir))
+		r.RunID, r.Suite = foreignID(e.dir), filepath.Base(filepath.Dir(e.dir))
 		r.Provenance = &result.Provenance{Profllm: version}
 	}
 	e.placement(r)
@@ -152,6 +152,13 @@ func (e *evidence) record(version string) *result.Result {
 		r.Slurm = slurmRecord(e.plan, s)
 	}
 	return r
+}
+
+// foreignID names a run of CloudAI by its place, SCENARIO_TIME/TEST/ITERATION:
+// the iteration alone would be the same for most.
+func foreignID(dir string) string {
+	elems := strings.Split(filepath.ToSlash(dir), "/")
+	return strings.Join(elems[max(0, len(elems)-3):], "/")
 }
 
 func argv(s plan.Step) []string {

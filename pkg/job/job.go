@@ -30,6 +30,8 @@ type Job struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Now    func() time.Time
+
+	grace time.Duration // of Stop, in tests; zero: termWait and killWait
 }
 
 func (j *Job) logf(format string, args ...any) {

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,7 @@ func (j *Job) rayHead(ctx context.Context, r Ray, own, address string, environ [
 		}
 		select {
 		case err := <-head:
-			return 1, fmt.Errorf("the Ray head ended: %w", err)
+			return 1, fmt.Errorf("the Ray head ended: %w", cmp.Or(err, errors.New("exit status 0")))
 		case <-ctx.Done():
 			return 143, ctx.Err()
 		case <-time.After(500 * time.Millisecond):

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"os/exec"
 	"strconv"
@@ -33,10 +34,10 @@ func (j *Job) Stop(ctx context.Context, procs []Process) {
 		j.logf("%v", err)
 	}
 	j.signalSteps(ctx, "TERM")
-	if !j.gone(ctx, procs, termWait) {
-		j.logf("some steps outlived TERM for %s; sending KILL", termWait)
+	if grace := cmp.Or(j.grace, termWait); !j.gone(ctx, procs, grace) {
+		j.logf("some steps outlived TERM for %s; sending KILL", grace)
 		j.signalSteps(ctx, "KILL")
-		if !j.gone(ctx, procs, killWait) {
+		if !j.gone(ctx, procs, cmp.Or(j.grace, killWait)) {
 			for _, p := range procs { // so that the script's wait for them ends; Slurm deals with the tasks
 				syscall.Kill(p.PID, syscall.SIGKILL)
 			}

@@ -35,18 +35,26 @@ const (
 	ResultFile    = "result.json"
 	RawDir        = "raw"
 	LogDir        = "logs"
+	AttemptDir    = "attempts" // what a requeued job's earlier attempts left
 
 	scenarioFile = "scenario.json"
+
+	// partial is in the name of a directory that Create has not finished.
+	partial = ".partial-"
 )
 
 // Intent says that a submission may have happened. It is on disk before sbatch
-// starts.
+// starts: intent.json for the first attempt, intent-2.json for the second. Each
+// is made by exactly one command, which alone may submit that attempt.
 type Intent struct {
-	Schema  string    `json:"schema"` // profllm.intent/1
-	RunID   string    `json:"run_id"`
-	JobName string    `json:"job_name"`
-	Time    time.Time `json:"time"`
-	Attempt int       `json:"attempt"` // from 1
+	Schema     string    `json:"schema"` // profllm.intent/1
+	RunID      string    `json:"run_id"`
+	JobName    string    `json:"job_name"`
+	Time       time.Time `json:"time"`
+	Attempt    int       `json:"attempt"` // from 1
+	Host       string    `json:"host"`    // of the command that submits
+	PID        int       `json:"pid"`
+	ProcessAge string    `json:"process_start"`
 }
 
 // Submission says what the scheduler answered.
@@ -126,6 +134,42 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	return renameio.WriteFile(path, data, mode)
 }
 
+// CreateJSON writes a file that must not exist yet, so that of several commands
+// exactly one succeeds; the others get fs.ErrExist. The file appears with its
+// content, except on a file system without hard links.
+func CreateJSON(path string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("create %s: %w", path, err)
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name())
+	if err := writeAll(temp, append(data, '\n')); err != nil {
+		return err
+	}
+	err = os.Link(temp.Name(), path)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	if err = writeAll(f, append(data, '\n')); err != nil {
+		os.Remove(path)
+	}
+	return err
+}
+
+// writeAll writes, syncs and closes a new file.
+func writeAll(f *os.File, data []byte) error {
+	_, err := f.Write(data)
+	return errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+}
+
 // ReadJSON reads a file into v. A missing file is fs.ErrNotExist.
 func ReadJSON(path string, v any) error {
 	data, err := os.ReadFile(path)
@@ -159,11 +203,14 @@ func Find(paths ...string) ([]string, error) {
 	var dirs []string
 	for _, root := range paths {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) && path != root {
+				return nil // a running job sets folders aside
+			}
 			if err != nil {
 				return err
 			}
 			if d.IsDir() {
-				if strings.Contains(d.Name(), ".partial-") {
+				if strings.Contains(d.Name(), partial) || d.Name() == AttemptDir && isRun(filepath.Dir(path)) {
 					return fs.SkipDir
 				}
 				return nil
@@ -186,6 +233,11 @@ func Find(paths ...string) ([]string, error) {
 	return dirs, nil
 }
 
+func isRun(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, PlanFile))
+	return err == nil
+}
+
 // Create makes the directory of a scenario with everything that can be known
 // before submission, all or nothing: it is built under another name and renamed.
 // An existing directory is fs.ErrExist.
@@ -196,7 +248,7 @@ func Create(root string, s Scenario, plans []*plan.Plan, scripts [][]byte) (err 
 	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
 		return err
 	}
-	temp := fmt.Sprintf("%s.partial-%s-%d", root, s.Host, s.PID)
+	temp := fmt.Sprintf("%s%s%s-%d", root, partial, s.Host, s.PID)
 	if err := os.Mkdir(temp, 0o755); err != nil {
 		return err
 	}
@@ -220,7 +272,7 @@ func Create(root string, s Scenario, plans []*plan.Plan, scripts [][]byte) (err 
 		return err
 	}
 	if err := os.Rename(temp, root); err != nil {
-		if errors.Is(err, fs.ErrExist) || strings.Contains(err.Error(), "not empty") {
+		if errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("create %s: %w", root, fs.ErrExist)
 		}
 		return err

@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -110,15 +111,17 @@ func (l *Local) States(_ context.Context, ids []string) (map[string]run.State, e
 	out := map[string]run.State{}
 	for _, id := range ids {
 		st := run.State{Schema: "profllm.state/1", JobID: id, State: run.Unknown, Source: "local", At: l.now().UTC()}
-		var started, ended record
-		dir := filepath.Join(l.base, id)
+		// Whether it runs comes first: a job writes its end and only then ends.
+		started, err := l.started(id)
+		runs := err == nil && started.runs()
+		var ended record
 		switch {
-		case run.ReadJSON(filepath.Join(dir, "ended.json"), &ended) == nil:
+		case run.ReadJSON(filepath.Join(l.base, id, "ended.json"), &ended) == nil:
 			st.State, st.ExitCode, st.Elapsed = ended.State, fmt.Sprintf("%d:0", ended.Code), ended.End.Sub(ended.Start).Seconds()
 			st.Start, st.End = ended.Start.Format(time.RFC3339), ended.End.Format(time.RFC3339)
-		case run.ReadJSON(filepath.Join(dir, "started.json"), &started) != nil:
+		case err != nil:
 			st.Reason = "no record of this job"
-		case run.ProcessStart(started.PID) == started.Age:
+		case runs:
 			st.State = run.Running
 		default:
 			st.State, st.Note = run.Failed, "killed"
@@ -128,13 +131,26 @@ func (l *Local) States(_ context.Context, ids []string) (map[string]run.State, e
 	return out, nil
 }
 
-// Cancel implements run.Scheduler: TERM, as Slurm sends it to everything.
+func (l *Local) started(id string) (record, error) {
+	var r record
+	err := run.ReadJSON(filepath.Join(l.base, id, "started.json"), &r)
+	return r, err
+}
+
+// runs reports whether the process that watches over the job is still that one.
+func (r record) runs() bool { return r.Age != "" && run.ProcessStart(r.PID) == r.Age }
+
+// Cancel implements run.Scheduler: TERM, as Slurm sends it to everything. A job
+// that is over stays as it is; its PID may be another process by now.
 func (l *Local) Cancel(_ context.Context, id string) error {
-	pid, err := strconv.Atoi(id)
+	r, err := l.started(id)
 	if err != nil {
 		return fmt.Errorf("cancel %q: %w", id, err)
 	}
-	return syscall.Kill(pid, syscall.SIGTERM)
+	if !r.runs() {
+		return nil
+	}
+	return syscall.Kill(r.PID, syscall.SIGTERM)
 }
 
 // localJob is what the watching process is told.
@@ -148,10 +164,10 @@ func NodeName(i int) string { return fmt.Sprintf("127.0.1.%d", i+1) }
 
 // watch runs the script to its end and records it. TERM is passed to the script
 // and to every step; what is left after the kill wait gets KILL.
-func watch(ctx context.Context, arg string, environ []string) int {
+func watch(ctx context.Context, arg string, environ []string, stderr io.Writer) int {
 	var j localJob
 	if err := json.Unmarshal([]byte(arg), &j); err != nil {
-		fmt.Fprintln(os.Stderr, "profllm local job:", err)
+		fmt.Fprintln(stderr, "profllm local job:", err)
 		return 1
 	}
 	rec := record{PID: os.Getpid(), Start: time.Now().UTC()}
@@ -167,7 +183,7 @@ func watch(ctx context.Context, arg string, environ []string) int {
 		rec.State = run.Failed
 	}
 	if err := run.WriteJSON(filepath.Join(j.State, "ended.json"), rec); err != nil {
-		fmt.Fprintln(os.Stderr, "profllm local job:", err)
+		fmt.Fprintln(stderr, "profllm local job:", err)
 	}
 	return code
 }

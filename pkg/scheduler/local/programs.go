@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -22,22 +23,21 @@ import (
 // false when name is none of them.
 func Main(ctx context.Context, name string, args, environ []string, stdout, stderr io.Writer) (code int, ok bool) {
 	if name == jobProgram && len(args) == 1 {
-		return watch(ctx, args[0], environ), true
+		return watch(ctx, args[0], environ, stderr), true
 	}
 	state := lookup(environ, "PROFLLM_LOCAL_JOB")
 	var err error
-	switch name {
-	case "srun":
-		code, err = srun(ctx, state, args, environ, stdout, stderr)
-	case "squeue":
-		err = squeue(state, lookup(environ, "SLURM_JOB_ID"), stdout)
-	case "scancel":
-		err = scancel(state, args)
-	default:
+	switch {
+	case !slices.Contains(Programs, name):
 		return 0, false
-	}
-	if state == "" {
+	case state == "":
 		err = errors.New("this stand-in works only inside a local job")
+	case name == "srun":
+		code, err = srun(ctx, state, args, environ, stdout, stderr)
+	case name == "squeue":
+		err = squeue(state, lookup(environ, "SLURM_JOB_ID"), stdout)
+	case name == "scancel":
+		err = scancel(state, args)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "%s: error: %v\n", name, err)
@@ -164,7 +164,7 @@ func srun(ctx context.Context, state string, args, environ []string, stdout, std
 		return 1, err
 	}
 	hosts := strings.Split(lookup(environ, "SLURM_JOB_NODELIST"), ",")
-	if o.relative+o.tasks > len(hosts) {
+	if o.relative < 0 || o.tasks < 1 || o.relative+o.tasks > len(hosts) {
 		return 1, fmt.Errorf("relative %d with %d nodes is beyond the allocation of %d", o.relative, o.tasks, len(hosts))
 	}
 	hosts = hosts[o.relative : o.relative+o.tasks]

@@ -27,18 +27,21 @@ const CommandLimit = 20 * time.Second
 // SubmitLimit bounds sbatch, which a site's plugins may delay.
 const SubmitLimit = 60 * time.Second
 
-// Slurm implements run.Scheduler and run.Finder. Its zero value works with the
-// given environment empty; use New.
+// minJobAge is how long Slurm lists a job after its end, by default.
+const minJobAge = 300 * time.Second
+
+// Slurm implements run.Scheduler and run.Finder; New makes it.
 type Slurm struct {
 	env     []string
 	cleared []string
 	now     func() time.Time
+	limit   func(program string) time.Duration
 }
 
 // New prepares the environment of Slurm's programs: variables that would change
 // what sbatch does are taken out (PL-S28, PL-S30) and named in each submission.
 func New(environ []string, now func() time.Time) *Slurm {
-	s := &Slurm{now: now}
+	s := &Slurm{now: now, limit: limit}
 	for _, kv := range environ {
 		name, _, _ := strings.Cut(kv, "=")
 		foreign := strings.HasPrefix(name, "SBATCH_") || strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "SLURMD_") ||
@@ -70,7 +73,16 @@ func (e *CommandError) Error() string {
 
 func (e *CommandError) Unwrap() error { return e.Err }
 
-func (s *Slurm) command(ctx context.Context, limit time.Duration, argv ...string) (string, error) {
+// limit is how long a program may take.
+func limit(program string) time.Duration {
+	if program == "sbatch" {
+		return SubmitLimit
+	}
+	return CommandLimit
+}
+
+func (s *Slurm) command(ctx context.Context, argv ...string) (string, error) {
+	limit := s.limit(argv[0])
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -104,27 +116,47 @@ var refusals = []string{
 	"Batch job submission failed: User's group not permitted", "Batch job submission failed: More processors requested",
 	"Batch job submission failed: Node count specification invalid", "Batch job submission failed: Required partition not available",
 	"Batch job submission failed: Requested partition configuration not available now", "Batch job submission failed: Access/permission denied",
-	"Batch job submission failed: Unspecified error", "invalid partition specified", "Invalid generic resource", "unrecognized option",
+	"invalid partition specified", "Invalid generic resource", "unrecognized option",
 	"Invalid --", "invalid time specification", "Unable to open file", "Batch script", "Could not establish a configuration source",
 	"connect failure", "Connection refused", "Rate limit exceeded", "Requested reservation is invalid",
 }
 
+// openEnds are answers after which a job may exist, whatever else was said.
+var openEnds = []string{"timed out", "Zero Bytes were transmitted", "Insane message length", "(send failure)", "(receive failure)", "(shutdown failure)"}
+
+// refusal is the reason why certainly no job was made, or "". An sbatch that was
+// killed may have been heard, whatever it had printed by then.
+func (e *CommandError) refusal() string {
+	if errors.Is(e.Err, exec.ErrNotFound) {
+		return "sbatch is not installed here"
+	}
+	var exit *exec.ExitError
+	if !errors.As(e.Err, &exit) || !exit.Exited() {
+		return ""
+	}
+	for _, text := range openEnds {
+		if strings.Contains(e.Stderr, text) {
+			return ""
+		}
+	}
+	for _, text := range refusals {
+		if strings.Contains(e.Stderr, text) {
+			return strings.TrimSpace(e.Stderr)
+		}
+	}
+	return ""
+}
+
 // Submit implements run.Scheduler. The name and the comment stand on the command
-// line, because sacct keeps that and not the #SBATCH lines.
+// line, because sacct keeps that and not the #SBATCH lines. A cancelled ctx does
+// not end sbatch, whose answer would be lost.
 func (s *Slurm) Submit(ctx context.Context, r run.Request) (run.Submission, error) {
 	sub := run.Submission{Cleared: s.cleared}
-	out, err := s.command(ctx, SubmitLimit, "sbatch", "--parsable", "--job-name="+r.Name, "--comment="+r.Comment, "--chdir="+r.Dir, r.Script)
+	out, err := s.command(context.WithoutCancel(ctx), "sbatch", "--parsable", "--job-name="+r.Name, "--comment="+r.Comment, "--chdir="+r.Dir, r.Script)
 	if err != nil {
 		var ce *CommandError
-		if errors.Is(err, exec.ErrNotFound) {
-			return sub, &run.RefusedError{Reason: "sbatch is not installed here"}
-		}
-		if errors.As(err, &ce) {
-			for _, text := range refusals {
-				if strings.Contains(ce.Stderr, text) {
-					return sub, &run.RefusedError{Reason: strings.TrimSpace(ce.Stderr)}
-				}
-			}
+		if errors.As(err, &ce) && ce.refusal() != "" {
+			return sub, &run.RefusedError{Reason: ce.refusal()}
 		}
 		return sub, err
 	}
@@ -139,23 +171,36 @@ func (s *Slurm) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 
 // FindJob implements run.Finder.
 func (s *Slurm) FindJob(ctx context.Context, name string, since time.Time) (string, bool, error) {
-	out, queueErr := s.command(ctx, CommandLimit, "squeue", "-h", "-a", "-t", "all", "--name="+name, "-o", squeueFormat)
+	out, queueErr := s.command(ctx, "squeue", "-h", "-a", "-t", "all", "--name="+name, "-o", squeueFormat)
 	jobs := parseSqueue(out, s.now())
 	// An hour of slack: the controller's clock may differ from ours.
 	start := since.Add(-time.Hour).Local().Format("2006-01-02T15:04:05")
-	out, acctErr := s.command(ctx, CommandLimit, "sacct", "-n", "-P", "-X", "-S", start, "--name="+name, "-o", sacctFormat)
+	out, acctErr := s.command(ctx, "sacct", "-n", "-P", "-X", "-S", start, "--name="+name, "-o", sacctFormat)
 	jobs = append(jobs, parseSacct(out, s.now())...)
 	for _, j := range jobs {
 		if j.name == name && !j.refused() {
 			return j.JobID, true, nil
 		}
 	}
-	// squeue alone can say that a job does not exist only while jobs stay listed
-	// (MinJobAge); an interrupted submission is looked up soon, so it suffices.
 	if queueErr != nil {
 		return "", false, errors.Join(queueErr, acctErr)
 	}
+	// Without accounting squeue alone can say that a job does not exist, but only
+	// while an ended one stays listed; a failed sacct says nothing at all.
+	switch age := s.now().Sub(since); {
+	case acctErr == nil:
+	case !noAccounting(acctErr):
+		return "", false, acctErr
+	case age > minJobAge:
+		return "", false, fmt.Errorf("no job named %s is listed, and without accounting nobody knows of one that ended in the last %s", name, age.Round(time.Second))
+	}
 	return "", false, nil
+}
+
+// noAccounting reports whether the cluster keeps no records at all.
+func noAccounting(err error) bool {
+	var ce *CommandError
+	return errors.As(err, &ce) && (strings.Contains(ce.Stderr, "accounting storage is disabled") || errors.Is(err, exec.ErrNotFound))
 }
 
 // States implements run.Scheduler with one squeue and at most one sacct.
@@ -165,7 +210,7 @@ func (s *Slurm) States(ctx context.Context, ids []string) (map[string]run.State,
 		return out, nil
 	}
 	list := strings.Join(ids, ",")
-	text, queueErr := s.command(ctx, CommandLimit, "squeue", "-h", "-a", "-t", "all", "-j", list, "-o", squeueFormat)
+	text, queueErr := s.command(ctx, "squeue", "-h", "-a", "-t", "all", "-j", list, "-o", squeueFormat)
 	queue := byID(parseSqueue(text, s.now()))
 	ask := false
 	for _, id := range ids {
@@ -176,17 +221,22 @@ func (s *Slurm) States(ctx context.Context, ids []string) (map[string]run.State,
 	var acct map[string]*job
 	var acctErr error
 	if ask {
-		text, acctErr = s.command(ctx, CommandLimit, "sacct", "-n", "-P", "-X", "-j", list, "-o", sacctFormat)
+		text, acctErr = s.command(ctx, "sacct", "-n", "-P", "-X", "-j", list, "-o", sacctFormat)
 		acct = byID(parseSacct(text, s.now()))
 	}
 	for _, id := range ids {
-		if st, ok := merge(queue[id], acct[id]); ok {
-			out[id] = st
-			continue
-		}
-		st := run.State{JobID: id, State: run.Unknown, Source: "squeue", At: s.now(), Reason: "neither squeue nor sacct knows the job"}
-		if err := errors.Join(ignoreUnknownID(queueErr), acctErr); err != nil {
-			st.Reason = strings.ReplaceAll(err.Error(), "\n", "; ")
+		st, ok := merge(queue[id], acct[id])
+		switch queueErr := ignoreUnknownID(queueErr); {
+		case !ok:
+			st = run.State{JobID: id, State: run.Unknown, Source: "squeue", At: s.now(), Reason: "neither squeue nor sacct knows the job"}
+			if err := errors.Join(queueErr, acctErr); err != nil {
+				st.Reason = strings.ReplaceAll(err.Error(), "\n", "; ")
+			}
+		case queue[id] == nil && queueErr == nil && !st.Final():
+			// Only squeue knows a job that goes on; a record that says so is old
+			// (PL-S12).
+			st.Reason = fmt.Sprintf("squeue no longer lists the job, sacct says %s", st.Raw)
+			st.State, st.Note = run.Unknown, ""
 		}
 		out[id] = st
 	}
@@ -214,13 +264,13 @@ func byID(jobs []job) map[string]*job {
 // Cancel implements run.Scheduler. scancel says nothing about an unknown id, so
 // the caller looks at the state afterwards.
 func (s *Slurm) Cancel(ctx context.Context, id string) error {
-	_, err := s.command(ctx, CommandLimit, "scancel", id)
+	_, err := s.command(ctx, "scancel", id)
 	return err
 }
 
 // TestOnly asks Slurm what it would do with a script. It uses up a job id.
 func (s *Slurm) TestOnly(ctx context.Context, script string) (string, error) {
-	out, err := s.command(ctx, CommandLimit, "sbatch", "--test-only", script)
+	out, err := s.command(ctx, "sbatch", "--test-only", script)
 	var ce *CommandError
 	if errors.As(err, &ce) {
 		return "", err
@@ -230,9 +280,9 @@ func (s *Slurm) TestOnly(ctx context.Context, script string) (string, error) {
 
 // Describe asks for what config.FromSlurm reads.
 func (s *Slurm) Describe(ctx context.Context) (sinfo, scontrol string, err error) {
-	if sinfo, err = s.command(ctx, CommandLimit, "sinfo", "-h", "-o", "%P|%G|%D|%N"); err != nil {
+	if sinfo, err = s.command(ctx, "sinfo", "-h", "-o", "%P|%G|%D|%N"); err != nil {
 		return "", "", err
 	}
-	scontrol, err = s.command(ctx, CommandLimit, "scontrol", "show", "config")
+	scontrol, err = s.command(ctx, "scontrol", "show", "config")
 	return sinfo, scontrol, err
 }

@@ -113,10 +113,10 @@ func parseSacct(out string, at time.Time) []job {
 		if state == run.Cancelled && (f[3] == "None" || f[3] == "Unknown") {
 			note = "never ran"
 		}
-		elapsed, _ := strconv.ParseFloat(f[5], 64)
+		elapsed, _ := strconv.ParseUint(f[5], 10, 31) // s
 		jobs = append(jobs, job{name: f[7], State: run.State{
 			JobID: f[0], State: state, Note: note, Raw: f[1], ExitCode: f[2], Start: f[3], End: f[4],
-			Elapsed: elapsed, NodeList: f[6], Source: "sacct", At: at,
+			Elapsed: float64(elapsed), NodeList: f[6], Source: "sacct", At: at,
 		}})
 	}
 	return jobs

@@ -1,0 +1,407 @@
+package collect_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/collect"
+	"github.com/profllm/profllm/pkg/failure"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+func collector(t *testing.T) *collect.Collector {
+	t.Helper()
+	causes, err := failure.Builtin()
+	require.NoError(t, err)
+	return &collect.Collector{Version: "v1", Bench: catalog.Benches, Eval: catalog.Evals, Causes: causes}
+}
+
+// recorded copies the recorded run, so that a test can damage it.
+func recorded(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "disaggregated", "0")
+	require.NoError(t, os.CopyFS(dir, os.DirFS("testdata/disaggregated")))
+	return dir
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+}
+
+func remove(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		require.NoError(t, os.Remove(filepath.Join(dir, name)))
+	}
+}
+
+// state is what sacct says of the recorded job.
+func state(raw, mapped string) *run.State {
+	return &run.State{JobID: "20537", State: mapped, Raw: raw, ExitCode: "0:0", Start: "2026-11-21T04:55:59", End: "2026-11-21T04:56:08", Elapsed: 9,
+		NodeList: "n[1-2]", Source: "sacct", At: time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)}
+}
+
+func completed() *run.State { return state("COMPLETED", run.Succeeded) }
+
+// outcome is how a check ended.
+func outcome(t *testing.T, r *result.Result, word string) string {
+	t.Helper()
+	c := r.Validity.Check(word)
+	require.NotNil(t, c, word)
+	return string(c.Outcome)
+}
+
+func TestRun(t *testing.T) {
+	r, err := collector(t).Run(recorded(t), completed())
+	require.NoError(t, err)
+	require.True(t, r.Validity.Valid)
+	require.Equal(t, result.Completed, r.Status)
+	require.Nil(t, r.Failure)
+	require.True(t, r.Simulated)
+	require.Equal(t, "demo/disaggregated", r.Suite)
+	require.Equal(t, 64, *r.Results.CompletedRequests)
+	require.Equal(t, 8, *r.Results.GPUs)
+	require.InDelta(t, 0.795, r.Accuracy.Value, 1e-9)
+	require.InDelta(t, 8.454, *r.Duration, 1e-3, "from the claim to the sentinel")
+	require.Equal(t, []string{"127.0.1.1", "127.0.1.2"}, r.Placement.Nodes)
+	require.Len(t, r.Placement.Roles, 3)
+	decode := r.Placement.Roles[1]
+	require.Equal(t, []string{"127.0.1.2"}, decode.Hosts)
+	require.Equal(t, map[string]int{"http": 8503, "nixl": 5585}, decode.Ports)
+	require.Equal(t, "COMPLETED", r.Slurm.State)
+	require.Equal(t, "20537", r.Slurm.JobID)
+	require.Equal(t, 9.0, *r.Slurm.Elapsed)
+	require.Equal(t, "local", r.Slurm.Partition)
+	require.Len(t, r.Provenance.Commands, 5)
+	data, err := result.Marshal(r)
+	require.NoError(t, err)
+	require.NoError(t, result.Validate(data))
+}
+
+// A rehearsal has no Slurm record; without a scheduler's word nothing is made up.
+func TestRunWithoutSlurm(t *testing.T) {
+	for _, st := range []*run.State{nil, {JobID: "20537", State: run.Succeeded, Source: "local"}} {
+		r, err := collector(t).Run(recorded(t), st)
+		require.NoError(t, err)
+		require.Nil(t, r.Slurm)
+		require.Equal(t, result.Completed, r.Status)
+	}
+}
+
+// The same files give the same bytes, and an unchanged result is not written
+// again.
+func TestDeterministic(t *testing.T) {
+	dir := recorded(t)
+	path := filepath.Join(dir, run.ResultFile)
+	before := snapshot(t, dir)
+	_, err := collector(t).Write(dir, completed())
+	require.NoError(t, err)
+	first, err := os.ReadFile(path)
+	require.NoError(t, err)
+	old := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
+	require.NoError(t, os.Chtimes(path, old, old))
+	for range 5 {
+		_, err = collector(t).Write(dir, completed())
+		require.NoError(t, err)
+	}
+	again, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(first), string(again))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, old, info.ModTime().UTC(), "untouched")
+	remove(t, dir, run.ResultFile)
+	require.Equal(t, before, snapshot(t, dir), "what is read is never edited")
+}
+
+// snapshot is every file with its content.
+func snapshot(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		files[path] = string(data)
+		return err
+	}))
+	return files
+}
+
+// Several commands may collect the same run: a reader never sees half a result.
+func TestWriteAtOnce(t *testing.T) {
+	dir := recorded(t)
+	col := collector(t)
+	errs := make(chan error)
+	const writers, rounds = 4, 10
+	for w := range writers {
+		go func() {
+			var err error
+			for i := range rounds {
+				st := completed()
+				st.Elapsed = float64(1 + (w+i)%3) // so that there is something to replace
+				if _, e := col.Write(dir, st); e != nil {
+					err = e
+				}
+				data, e := os.ReadFile(filepath.Join(dir, run.ResultFile))
+				if e == nil {
+					_, e = result.Decode(data)
+				}
+				if e != nil {
+					err = e
+				}
+			}
+			errs <- err
+		}()
+	}
+	for range writers {
+		require.NoError(t, <-errs)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, ".*"))
+	require.NoError(t, err)
+	require.Empty(t, left, "no temporary files")
+}
+
+// Whatever is missing, the rest is read, and nobody calls it a success.
+//
+// covers: PL-S5, PL-V1
+func TestPartial(t *testing.T) {
+	for name, c := range map[string]struct {
+		damage func(t *testing.T, dir string)
+		state  *run.State
+		status result.Status
+		check  string // that does not pass
+		then   func(t *testing.T, r *result.Result)
+	}{
+		"no sentinel, nobody was asked": {
+			damage: func(t *testing.T, dir string) { remove(t, dir, run.SentinelFile) },
+			status: result.Unknown,
+			then:   func(t *testing.T, r *result.Result) { require.Nil(t, r.Duration) },
+		},
+		"no sentinel, the job is over": {
+			damage: func(t *testing.T, dir string) { remove(t, dir, run.SentinelFile) },
+			state:  state("FAILED", run.Failed), status: result.Partial, check: "phase-failed",
+		},
+		"no benchmark": {
+			damage: func(t *testing.T, dir string) { remove(t, dir, "raw/vllm-bench.json", "logs/bench-0.log") },
+			state:  completed(), status: result.Failed, check: "result-missing",
+			then: func(t *testing.T, r *result.Result) {
+				require.Nil(t, r.Results.CompletedRequests, "absent, not zero")
+				require.NotNil(t, r.Accuracy, "the rest is read")
+			},
+		},
+		"the benchmark's file is cut": {
+			damage: func(t *testing.T, dir string) {
+				data, err := os.ReadFile(filepath.Join(dir, "raw/vllm-bench.json"))
+				require.NoError(t, err)
+				write(t, dir, "raw/vllm-bench.json", string(data[:len(data)/2]))
+				remove(t, dir, "logs/bench-0.log")
+			},
+			state: completed(),
+			then: func(t *testing.T, r *result.Result) {
+				require.NotEqual(t, result.Completed, r.Status)
+				require.NotEmpty(t, r.Warnings)
+			},
+		},
+		"no accuracy": {
+			damage: func(t *testing.T, dir string) { remove(t, dir, "raw/vllm-gsm8k.json", "logs/eval-0.log") },
+			state:  completed(), status: result.Partial, check: "accuracy-missing",
+		},
+		"no placement": {
+			damage: func(t *testing.T, dir string) { remove(t, dir, run.PlacementFile) },
+			state:  completed(), status: result.Completed,
+			then: func(t *testing.T, r *result.Result) { require.Nil(t, r.Placement) },
+		},
+		"fewer nodes than planned": {
+			damage: func(t *testing.T, dir string) {
+				write(t, dir, run.PlacementFile, `{"nodes": [{"host": "n1", "addr": "10.0.0.1"}], "ports": {}}`)
+			},
+			state: completed(), status: result.Completed,
+			then: func(t *testing.T, r *result.Result) { require.Empty(t, r.Placement.Roles[1].Hosts) },
+		},
+		"the claim is empty": {
+			damage: func(t *testing.T, dir string) { write(t, dir, run.ClaimFile, "") },
+			state:  completed(), status: result.Completed,
+			then: func(t *testing.T, r *result.Result) { require.Nil(t, r.Duration) },
+		},
+		"no counters": {
+			damage: func(t *testing.T, dir string) {
+				remove(t, dir, "raw/metrics-decode-before.prom", "raw/metrics-prefill-after.prom")
+			},
+			state: completed(), status: result.Completed,
+			then: func(t *testing.T, r *result.Result) {
+				require.Nil(t, r.Results.KVTransfer)
+				require.NotEqual(t, "pass", outcome(t, r, "kv-transfer-failed"), "not possible, so not passed")
+			},
+		},
+		"the client failed": {
+			damage: func(t *testing.T, dir string) {
+				write(t, dir, run.SentinelFile, `{"job_id":"20537","time":"2026-11-21T04:56:07Z","code":5,"phases":[{"name":"ready"},{"name":"bench","code":4}]}`)
+			},
+			state: state("FAILED", run.Failed), status: result.Partial, check: "phase-failed",
+		},
+		"a role died": {
+			damage: func(t *testing.T, dir string) {
+				write(t, dir, "events.jsonl", `{"time":"2026-11-21T04:56:01Z","event":"role-died","role":"decode"}`+"\n")
+			},
+			state: state("FAILED", run.Failed), status: result.Partial, check: "role-died",
+			then: func(t *testing.T, r *result.Result) {
+				require.Contains(t, r.Validity.Check("role-died").Detail, "decode")
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := recorded(t)
+			c.damage(t, dir)
+			r, err := collector(t).Run(dir, c.state)
+			require.NoError(t, err)
+			if c.status != "" {
+				require.Equal(t, c.status, r.Status)
+			}
+			if c.check != "" {
+				require.Equal(t, "fail", outcome(t, r, c.check))
+				require.False(t, r.Validity.Valid)
+			}
+			if c.then != nil {
+				c.then(t, r)
+			}
+		})
+	}
+}
+
+// What no crash of ours leaves behind is an error that names the file.
+func TestUnreadable(t *testing.T) {
+	for _, name := range []string{run.PlanFile, run.SentinelFile, run.PlacementFile} {
+		dir := recorded(t)
+		write(t, dir, name, "{")
+		_, err := collector(t).Run(dir, nil)
+		require.ErrorContains(t, err, filepath.Join(dir, name))
+		_, err = collector(t).Write(dir, nil)
+		require.Error(t, err)
+		require.NoFileExists(t, filepath.Join(dir, run.ResultFile))
+	}
+}
+
+// The scheduler's word stands above numbers that look good.
+//
+// covers: PL-S4, PL-S5, CD-25
+func TestStates(t *testing.T) {
+	for _, c := range []struct {
+		raw, mapped string
+		status      result.Status
+		check       string
+	}{
+		{"COMPLETED", run.Succeeded, result.Completed, "pass"},
+		{"FAILED", run.Failed, result.Partial, "fail"},
+		{"TIMEOUT", run.Timeout, result.Partial, "fail"},
+		{"CANCELLED by 1000", run.Cancelled, result.Cancelled, "fail"},
+		{"NODE_FAIL", run.NodeFail, result.Partial, "fail"},
+		{"OUT_OF_MEMORY", run.OOM, result.Partial, "fail"},
+		{"PREEMPTED", run.Preempted, result.Partial, "fail"},
+	} {
+		t.Run(c.raw, func(t *testing.T) {
+			r, err := collector(t).Run(recorded(t), state(c.raw, c.mapped))
+			require.NoError(t, err)
+			require.Equal(t, c.status, r.Status)
+			require.Equal(t, c.raw, r.Slurm.State)
+			require.Equal(t, c.check, outcome(t, r, "job-state"))
+			require.Equal(t, c.check == "pass", r.Validity.Valid)
+			require.Equal(t, 64, *r.Results.CompletedRequests, "what was measured is kept")
+			if c.raw == "TIMEOUT" {
+				require.Equal(t, "slurm-time-limit", r.Failure.Cause)
+			}
+		})
+	}
+}
+
+// covers: PL-V16
+func TestKVTransfer(t *testing.T) {
+	r, err := collector(t).Run(recorded(t), completed())
+	require.NoError(t, err)
+	kv := r.Results.KVTransfer
+	require.EqualValues(t, 264, *kv.Transfers)
+	require.EqualValues(t, 80642048, *kv.Bytes)
+	require.EqualValues(t, 0, *kv.FailedTransfers)
+	require.Equal(t, "pass", outcome(t, r, "kv-transfer-failed"))
+
+	dir := recorded(t)
+	name := filepath.Join(dir, "raw/metrics-decode-after.prom")
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	lines := strings.Split(string(data), "\n")
+	changed := 0
+	for i, l := range lines {
+		if strings.HasPrefix(l, "vllm:nixl_num_failed_transfers_total") {
+			at := strings.LastIndexByte(l, ' ')
+			lines[i] = l[:at] + " 3.0"
+			changed++
+		}
+	}
+	require.Positive(t, changed)
+	write(t, dir, "raw/metrics-decode-after.prom", strings.Join(lines, "\n"))
+	r, err = collector(t).Run(dir, completed())
+	require.NoError(t, err)
+	require.Positive(t, *r.Results.KVTransfer.FailedTransfers)
+	require.Equal(t, "fail", outcome(t, r, "kv-transfer-failed"))
+	require.False(t, r.Validity.Valid)
+}
+
+// The cause names the line that shows it, the role and the node.
+//
+// covers: PL-F1
+func TestCause(t *testing.T) {
+	const line = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine."
+	dir := recorded(t)
+	remove(t, dir, "raw/vllm-bench.json", "logs/bench-0.log")
+	write(t, dir, "events.jsonl", `{"time":"2026-11-21T04:56:01Z","event":"role-died","role":"decode"}`+"\n")
+	write(t, dir, "logs/decode-0.log", fmt.Sprintf("INFO starting\n(EngineCore_0 pid=3) ERROR 11-21 04:56:00 [core.py:1] %s\nbye\n", line))
+	write(t, dir, "stderr.txt", "srun: error: n2: task 0: Exited with exit code 1\n")
+	r, err := collector(t).Run(dir, state("FAILED", run.Failed))
+	require.NoError(t, err)
+	require.Equal(t, result.Failed, r.Status)
+	require.Equal(t, "kv-cache-none", r.Failure.Cause)
+	require.Contains(t, r.Failure.Line, "No available memory for the cache blocks")
+	require.Equal(t, "decode", r.Failure.Role)
+	require.Equal(t, "127.0.1.2", r.Failure.Node)
+	require.Equal(t, "logs/decode-0.log", r.Failure.File)
+	require.NotEmpty(t, r.Failure.Next)
+}
+
+// A run of CloudAI holds its files side by side and no plan.
+func TestCloudAI(t *testing.T) {
+	bench, err := os.ReadFile("testdata/disaggregated/raw/vllm-bench.json")
+	require.NoError(t, err)
+	dir := filepath.Join(t.TempDir(), "vllm_2026-01-02_03-04-05", "vllm.Tests.1", "0")
+	write(t, dir, "test-run.toml", "name = \"vllm\"\n")
+	write(t, dir, "vllm-bench.json", string(bench))
+	found, err := run.Find(filepath.Dir(filepath.Dir(dir)))
+	require.NoError(t, err)
+	require.Equal(t, []string{dir}, found)
+	r, err := collector(t).Run(dir, nil)
+	require.NoError(t, err)
+	require.Equal(t, "vllm_2026-01-02_03-04-05/vllm.Tests.1/0", r.RunID)
+	require.Equal(t, "vllm.Tests.1", r.Suite)
+	require.Equal(t, 64, *r.Results.CompletedRequests)
+	require.Equal(t, result.Completed, r.Status)
+	require.False(t, r.Simulated)
+
+	remove(t, dir, "vllm-bench.json")
+	write(t, dir, "vllm-serve.log", "ERROR ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`\n")
+	r, err = collector(t).Run(dir, nil)
+	require.NoError(t, err)
+	require.Equal(t, result.Failed, r.Status)
+	require.Nil(t, r.Results.CompletedRequests)
+	require.Equal(t, "serve", r.Failure.Role, "from vllm-serve.log")
+}

@@ -1,0 +1,399 @@
+package job
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/internal/slurmtest"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+func TestMain(m *testing.M) {
+	if code, ok := slurmtest.Main(os.Args, os.Environ(), os.Stdout, os.Stderr); ok {
+		os.Exit(code)
+	}
+	if os.Getenv(rayVar) != "" {
+		os.Exit(rayRank(os.Getenv(rayVar)))
+	}
+	os.Exit(m.Run())
+}
+
+// testJob is job 60 on two nodes: serve on the first, with a port for Ray, and
+// proxy on the second.
+type testJob struct {
+	*Job
+	plan           *plan.Plan
+	env            map[string]string
+	stdout, stderr bytes.Buffer
+}
+
+func newJob(t *testing.T) *testJob {
+	t.Helper()
+	dir := t.TempDir()
+	j := &testJob{env: map[string]string{"SLURM_JOB_ID": "60", "SLURM_JOB_NODELIST": "n[1-2]", "SLURMD_NODENAME": "n1", "PROFLLM_NODE_ADDR": "127.0.0.1"}}
+	j.Job = &Job{Dir: dir, Env: func(name string) string { return j.env[name] }, Stdout: &j.stdout, Stderr: &j.stderr, Now: time.Now}
+	j.plan = &plan.Plan{
+		Schema: plan.Schema, RunID: "R", Dir: dir, Job: plan.Job{Nodes: 2},
+		Ports: []plan.Port{
+			{Name: "serve", Base: 20000, Step: 10, Count: 1, Role: "serve"},
+			{Name: "serve_ray", Base: 20001, Step: 10, Count: 2, Role: "serve"},
+			{Name: "proxy", Base: 20003, Step: 10, Count: 1, Role: "proxy"},
+		},
+		Roles: []plan.Role{
+			{Name: "serve", Nodes: plan.Slice{Offset: 0, Count: 1}, Health: plan.Endpoint{Port: "serve", Path: "/health"}, Timeout: plan.Seconds(time.Hour), Engine: true},
+			{Name: "proxy", Nodes: plan.Slice{Offset: 1, Count: 1}, Health: plan.Endpoint{Port: "proxy", Path: "/healthcheck"}, Timeout: plan.Seconds(time.Hour)},
+		},
+	}
+	j.save(t)
+	return j
+}
+
+func (j *testJob) save(t *testing.T) {
+	t.Helper()
+	require.NoError(t, run.Fill(j.Dir, j.plan, []byte("#!/bin/bash\n")))
+}
+
+func (j *testJob) events(t *testing.T) []string {
+	t.Helper()
+	events, err := ReadEvents(j.Dir)
+	require.NoError(t, err)
+	var list []string
+	for _, e := range events {
+		require.False(t, e.Time.IsZero())
+		list = append(list, strings.TrimSpace(e.Event+" "+e.Role))
+	}
+	return list
+}
+
+// process starts a stand-in for a role's srun.
+func process(t *testing.T, name string, argv ...string) (Process, *exec.Cmd) {
+	t.Helper()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	require.NoError(t, cmd.Start())
+	ended := make(chan struct{})
+	go func() { cmd.Wait(); close(ended) }()
+	t.Cleanup(func() { cmd.Process.Kill(); <-ended })
+	return Process{name, cmd.Process.Pid}, cmd
+}
+
+// covers: PL-S12
+func TestStart(t *testing.T) {
+	t.Run("one job per run", func(t *testing.T) {
+		j := newJob(t)
+		require.NoError(t, j.Start())
+		var claim run.Claim
+		require.NoError(t, run.ReadJSON(j.path(run.ClaimFile), &claim))
+		require.Equal(t, "60", claim.JobID)
+		require.Zero(t, claim.Restarts)
+		j.env["SLURM_JOB_ID"] = "61"
+		require.ErrorContains(t, j.Start(), "job 60 already executes or executed this run")
+		require.NoError(t, run.ReadJSON(j.path(run.ClaimFile), &claim))
+		require.Equal(t, "60", claim.JobID)
+		require.NoDirExists(t, j.path(run.AttemptDir))
+	})
+	t.Run("two at once", func(t *testing.T) {
+		j := newJob(t)
+		errs := make(chan error)
+		for id := range 8 {
+			go func() {
+				other := &Job{Dir: j.Dir, Stdout: io.Discard, Stderr: io.Discard, Now: time.Now, Env: func(string) string { return strconv.Itoa(60 + id) }}
+				errs <- other.Start()
+			}()
+		}
+		won := 0
+		for range 8 {
+			if <-errs == nil {
+				won++
+			}
+		}
+		require.Equal(t, 1, won)
+	})
+	t.Run("requeued", func(t *testing.T) {
+		j := newJob(t)
+		for attempt := 1; attempt <= 3; attempt++ {
+			require.NoError(t, j.Start())
+			for _, name := range []string{"raw/vllm-bench.json", "logs/serve-0.log", run.SentinelFile, run.PlacementFile, run.ResultFile, eventFile} {
+				require.NoFileExists(t, j.path(name))
+				require.NoError(t, os.WriteFile(j.path(name), []byte(strconv.Itoa(attempt)), 0o644))
+			}
+		}
+		for attempt := 1; attempt <= 2; attempt++ {
+			for _, name := range []string{"raw/vllm-bench.json", "logs/serve-0.log", run.SentinelFile, run.PlacementFile, run.ResultFile, eventFile} {
+				data, err := os.ReadFile(j.path("attempts", strconv.Itoa(attempt), name))
+				require.NoError(t, err)
+				require.Equal(t, strconv.Itoa(attempt), string(data))
+			}
+		}
+		var claim run.Claim
+		require.NoError(t, run.ReadJSON(j.path(run.ClaimFile), &claim))
+		require.Equal(t, 2, claim.Restarts)
+		require.FileExists(t, j.path(run.PlanFile))
+		dirs, err := run.Find(j.Dir)
+		require.NoError(t, err)
+		require.Equal(t, []string{j.Dir}, dirs)
+	})
+	t.Run("killed while it put an attempt aside", func(t *testing.T) {
+		j := newJob(t)
+		require.NoError(t, j.Start())
+		require.NoError(t, os.MkdirAll(j.path("attempts/1/raw"), 0o755))
+		require.NoError(t, os.WriteFile(j.path("attempts/1/raw/x"), nil, 0o644))
+		require.NoError(t, os.WriteFile(j.path("raw/y"), nil, 0o644))
+		require.NoError(t, j.Start())
+		require.FileExists(t, j.path("attempts/1/raw/x"))
+		require.FileExists(t, j.path("attempts/2/raw/y"))
+	})
+	t.Run("simulated", func(t *testing.T) {
+		j := newJob(t)
+		j.plan.Simulated, j.plan.Binary = true, "/opt/profllm"
+		j.save(t)
+		for range 2 { // a requeue finds the links
+			require.NoError(t, j.Start())
+		}
+		for _, name := range []string{"vllm", "ray", "python3"} {
+			to, err := os.Readlink(j.path("bin", name))
+			require.NoError(t, err)
+			require.Equal(t, "/opt/profllm", to)
+		}
+	})
+	t.Run("outside a job", func(t *testing.T) {
+		j := newJob(t)
+		j.env["SLURM_JOB_ID"] = ""
+		require.ErrorContains(t, j.Start(), "SLURM_JOB_ID is not set")
+		require.NoFileExists(t, j.path(run.ClaimFile))
+	})
+	t.Run("no plan", func(t *testing.T) {
+		j := newJob(t)
+		require.NoError(t, os.Remove(j.path(run.PlanFile)))
+		require.Error(t, j.Start())
+	})
+}
+
+// covers: PL-D23, PL-G11
+func TestPlace(t *testing.T) {
+	first := plan.FirstSlot(60)
+	for name, c := range map[string]struct {
+		lines string
+		slot  int
+		err   string
+	}{
+		"all free":            {"node n1 10.0.0.1\nnode n2 10.0.0.2\n", first, ""},
+		"any order, no \\n":   {"node n2 10.0.0.2\nnode n1 10.0.0.1", first, ""},
+		"busy on one":         {fmt.Sprintf("node n1 10.0.0.1 %d\nnode n2 10.0.0.2\n", first), first + 1, ""},
+		"busy on each":        {fmt.Sprintf("node n1 10.0.0.1 %d\nnode n2 10.0.0.2 %d\n", first, first+1), first + 2, ""},
+		"a hole":              {fmt.Sprintf("node n1 10.0.0.1 %d\nnode n2 10.0.0.2 %d\n", first, first+2), first + 1, ""},
+		"the prolog talks":    {"Welcome node 7!\n\nnode\nnode n1\nnode n1 up\nnode n1 10.0.0.1 x\nnode n2 10.0.0.2\nbye 1 2 3\n", first, ""},
+		"IPv6":                {"node n1 fd00::1\nnode n2 10.0.0.2\n", first, ""},
+		"one is silent":       {"node n1 10.0.0.1\n", 0, "node n2 did not answer"},
+		"one has no address":  {"node n1 10.0.0.1\nnode n2 n2.cluster\n", 0, "node n2 did not answer"},
+		"nothing":             {"", 0, "node n1 did not answer"},
+		"every slot is taken": {"node n1 10.0.0.1" + numbers(100) + "\nnode n2 10.0.0.2\n", 0, fmt.Sprintf("none of the 16 port slots from %d on", first)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJob(t)
+			err := j.Place(strings.NewReader(c.lines))
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+				require.NoFileExists(t, j.path(run.PlacementFile))
+				require.NoFileExists(t, j.path("job.env"))
+				return
+			}
+			require.NoError(t, err)
+			var place run.Placement
+			require.NoError(t, run.ReadJSON(j.path(run.PlacementFile), &place))
+			addr := "10.0.0.1"
+			if name == "IPv6" {
+				addr = "fd00::1"
+			}
+			at := c.slot * 10
+			require.Equal(t, run.Placement{
+				Schema: "profllm.placement/1", JobID: "60", Slot: c.slot, Nodes: []run.Node{{Host: "n1", Addr: addr}, {Host: "n2", Addr: "10.0.0.2"}},
+				Ports: map[string]int{"serve": 20000 + at, "serve_ray": 20001 + at, "proxy": 20003 + at},
+			}, place)
+			env, err := os.ReadFile(j.path("job.env"))
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprintf("PROXY_ADDR=10.0.0.2\nPROXY_PORT=%d\nSERVE_ADDR=%s\nSERVE_PORT=%d\nSERVE_RAY_PORT=%d\n", 20003+at, addr, 20000+at, 20001+at), string(env))
+		})
+	}
+	t.Run("another number of nodes", func(t *testing.T) {
+		j := newJob(t)
+		j.env["SLURM_JOB_NODELIST"] = "n[1-3]"
+		require.ErrorContains(t, j.Place(strings.NewReader("node n1 10.0.0.1\nnode n2 10.0.0.2\nnode n3 10.0.0.3\n")), "the allocation has 3 nodes (n[1-3]), the plan 2")
+	})
+	t.Run("no node list", func(t *testing.T) {
+		j := newJob(t)
+		j.env["SLURM_JOB_NODELIST"] = "n[1-"
+		require.Error(t, j.Place(strings.NewReader("")))
+	})
+}
+
+// numbers is " 0 1 2 …".
+func numbers(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, " %d", i)
+	}
+	return b.String()
+}
+
+// covers: PL-D23, PL-G11
+func TestNode(t *testing.T) {
+	l := listen(t)
+	taken := l.Addr().(*net.TCPAddr).Port
+	j := newJob(t)
+	slot := plan.FirstSlot(60)
+	// In the job's first slot, serve has the taken port.
+	j.plan.Ports = []plan.Port{{Name: "serve", Base: taken - slot, Step: 1, Count: 1, Role: "serve"}}
+	j.save(t)
+
+	require.NoError(t, j.Node())
+	f := strings.Fields(j.stdout.String())
+	require.Equal(t, []string{"node", "n1", "127.0.0.1"}, f[:3])
+	require.Contains(t, f[3:], strconv.Itoa(slot))
+	require.Contains(t, j.stderr.String(), fmt.Sprintf("node n1: port slot %d: listen tcp 127.0.0.1:%d", slot, taken))
+
+	j.stdout.Reset()
+	j.env["SLURMD_NODENAME"] = "n2" // serve does not run here
+	require.NoError(t, j.Node())
+	require.Equal(t, "node n2 127.0.0.1\n", j.stdout.String())
+
+	// What the nodes say is what Place reads: the next slot is taken.
+	require.NoError(t, j.Place(strings.NewReader(strings.Join(f, " ")+"\n"+j.stdout.String())))
+	var place run.Placement
+	require.NoError(t, run.ReadJSON(j.path(run.PlacementFile), &place))
+	require.NotEqual(t, taken, place.Ports["serve"])
+
+	j.env["SLURMD_NODENAME"] = "n3"
+	require.ErrorContains(t, j.Node(), `node "n3" is not in the allocation`)
+}
+
+// listen takes a port below the ephemeral ones.
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	for port := 21000; port < 31000; port += 13 {
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			t.Cleanup(func() { l.Close() })
+			return l
+		}
+	}
+	t.Fatal("no free port")
+	return nil
+}
+
+func TestEphemeralPortsAreNotUsed(t *testing.T) {
+	lo, hi := ephemeral()
+	require.Less(t, lo, hi)
+	j := newJob(t)
+	j.plan.Ports = []plan.Port{{Name: "serve", Base: hi, Step: 1, Count: 1, Role: "serve"}}
+	require.Contains(t, occupied(j.plan, 0, 0, "127.0.0.1"), "ephemeral range")
+}
+
+func TestOwnAddress(t *testing.T) {
+	require.NotNil(t, net.ParseIP(ownAddress("no-such-name.invalid", []string{"no-such-name.invalid"})))
+}
+
+func TestFinish(t *testing.T) {
+	j := newJob(t)
+	require.NoError(t, os.WriteFile(j.path("raw/vllm-bench.json"), []byte("{}"), 0o644))
+	require.NoError(t, os.WriteFile(j.path("logs/bench-0.log"), []byte("log"), 0o644))
+	phases, err := ParsePhases([]string{"ready=0", "bench=lost"})
+	require.NoError(t, err)
+	for range 2 { // the second time with the judgement's code
+		require.NoError(t, j.Finish(5, phases, []run.Phase{{Name: "serve", Code: 143}}))
+	}
+	var s run.Sentinel
+	require.NoError(t, run.ReadJSON(j.path(run.SentinelFile), &s))
+	require.Equal(t, "60", s.JobID)
+	require.Equal(t, 5, s.Code)
+	require.Equal(t, []run.Phase{{Name: "ready"}, {Name: "bench", Code: Lost}}, s.Phases)
+	require.Equal(t, []run.Phase{{Name: "serve", Code: 143}}, s.Roles)
+	data, err := os.ReadFile(j.path("vllm-bench.json"))
+	require.NoError(t, err, "where CloudAI looks")
+	require.Equal(t, "{}", string(data))
+	require.FileExists(t, j.path("vllm-bench.log"))
+	_, err = os.Lstat(j.path("vllm-gsm8k.json"))
+	require.ErrorIs(t, err, os.ErrNotExist, "no link to nothing")
+}
+
+func TestReadEvents(t *testing.T) {
+	j := newJob(t)
+	events, err := ReadEvents(j.Dir)
+	require.NoError(t, err)
+	require.Empty(t, events)
+	require.NoError(t, j.event(Event{Event: RoleReady, Role: "serve"}))
+	long := strings.Repeat("x", 200_000)
+	require.NoError(t, j.event(Event{Event: RoleDied, Role: "proxy", Text: long}))
+	f, err := os.OpenFile(j.path(eventFile), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString("\n{}\nnull\n12\n{\"event\":\"stop")
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.Equal(t, []string{"role-ready serve", "role-died proxy"}, j.events(t))
+}
+
+func FuzzReadEvents(f *testing.F) {
+	f.Add([]byte("{\"time\":\"2026-03-04T12:00:00Z\",\"event\":\"all-ready\"}\n{\"event\":\"sto"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, eventFile), data, 0o644))
+		events, err := ReadEvents(dir)
+		require.NoError(t, err)
+		for _, e := range events {
+			require.NotEmpty(t, e.Event)
+		}
+	})
+}
+
+func TestParseArguments(t *testing.T) {
+	procs, err := ParseProcesses([]string{"serve=12", "a=b=3"})
+	require.Error(t, err)
+	require.Nil(t, procs)
+	procs, err = ParseProcesses([]string{"serve=12", "proxy=2"})
+	require.NoError(t, err)
+	require.Equal(t, []Process{{"serve", 12}, {"proxy", 2}}, procs)
+	for _, bad := range []string{"serve", "serve=", "=12", "serve=1", "serve=0", "serve=-5", "serve=x", ""} {
+		_, err := ParseProcesses([]string{bad})
+		require.ErrorContains(t, err, strconv.Quote(bad)+" is not name=pid")
+	}
+	for _, bad := range []string{"bench", "bench=", "=0", "bench=x", "", "=lost"} {
+		_, err := ParsePhases([]string{bad})
+		require.ErrorContains(t, err, strconv.Quote(bad)+" is not name=code")
+	}
+}
+
+func FuzzParseProcesses(f *testing.F) {
+	f.Add("serve=12")
+	f.Add("a==2")
+	f.Fuzz(func(t *testing.T, arg string) {
+		procs, err := ParseProcesses([]string{arg})
+		if err == nil {
+			require.Greater(t, procs[0].PID, 1, "never everything, never init")
+			require.True(t, strings.HasPrefix(arg, procs[0].Name+"="))
+		}
+	})
+}
+
+func FuzzParsePhases(f *testing.F) {
+	f.Add("bench=lost")
+	f.Add("bench=137")
+	f.Fuzz(func(t *testing.T, arg string) {
+		phases, err := ParsePhases([]string{arg})
+		if err == nil {
+			require.NotEmpty(t, phases[0].Name)
+			_, err = json.Marshal(phases)
+			require.NoError(t, err)
+		}
+	})
+}

@@ -1,0 +1,261 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/internal/slurmtest"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// serve makes the placement: each role's port is that of a server.
+func (j *testJob) serve(t *testing.T, handlers map[string]http.HandlerFunc) {
+	t.Helper()
+	place := run.Placement{JobID: "60", Nodes: []run.Node{{Host: "n1", Addr: "127.0.0.1"}, {Host: "n2", Addr: "127.0.0.1"}}, Ports: map[string]int{"serve": 1, "proxy": 1}}
+	for role, h := range handlers {
+		s := httptest.NewServer(h)
+		t.Cleanup(s.Close)
+		u, err := url.Parse(s.URL)
+		require.NoError(t, err)
+		place.Ports[role], err = strconv.Atoi(u.Port())
+		require.NoError(t, err)
+	}
+	require.NoError(t, run.WriteJSON(j.path(run.PlacementFile), place))
+}
+
+func answer(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "up 1\n") }
+
+// covers: PL-D25
+func TestWaitReady(t *testing.T) {
+	j := newJob(t)
+	var asked atomic.Int32
+	j.serve(t, map[string]http.HandlerFunc{
+		"serve": func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/metrics":
+				fmt.Fprintf(w, "vllm:x_total 1\n")
+			case r.URL.Path != "/health", asked.Add(1) < 3:
+				http.Error(w, "loading", http.StatusServiceUnavailable)
+			}
+		},
+		"proxy": func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/healthcheck" {
+				t.Errorf("the proxy is asked for %s", r.URL.Path)
+			}
+		},
+	})
+	serve, _ := process(t, "serve", "sleep", "60")
+	proxy, _ := process(t, "proxy", "sleep", "60")
+	other, _ := process(t, "not-in-the-plan", "sleep", "60")
+	require.NoError(t, j.Wait(t.Context(), []Process{serve, proxy, other}))
+	require.GreaterOrEqual(t, asked.Load(), int32(3))
+	require.ElementsMatch(t, []string{"role-ready serve", "role-ready proxy", "all-ready"}, j.events(t))
+	require.Equal(t, "all-ready", j.events(t)[2])
+	require.Equal(t, "vllm:x_total 1\n", readFile(t, j.path("raw", MetricsFile("serve", "before"))))
+	require.NoFileExists(t, j.path("raw", MetricsFile("proxy", "before")), "no engine")
+}
+
+// A dead role is seen although another one's server accepts and says nothing.
+//
+// covers: PL-D8, PL-D26
+func TestWaitDeadRole(t *testing.T) {
+	j := newJob(t)
+	var answeredFirst atomic.Bool
+	hanging := make(chan struct{})
+	j.serve(t, map[string]http.HandlerFunc{"serve": func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case hanging <- struct{}{}:
+		case <-r.Context().Done():
+		}
+		<-r.Context().Done() // the client gave up
+		if events, _ := ReadEvents(j.Dir); len(events) == 0 {
+			answeredFirst.Store(true)
+		}
+	}})
+	var log strings.Builder
+	for i := range tailLines + 5 {
+		fmt.Fprintf(&log, "line %d\n", i)
+	}
+	require.NoError(t, os.WriteFile(j.path("logs/proxy-0.log"), []byte(log.String()), 0o644))
+	serve, _ := process(t, "serve", "sleep", "60")
+	proxy, cmd := process(t, "proxy", "sleep", "60")
+	go func() {
+		<-hanging
+		cmd.Process.Kill()
+	}()
+	require.ErrorContains(t, j.Wait(t.Context(), []Process{serve, proxy}), "proxy ended before it was ready")
+	require.False(t, answeredFirst.Load(), "the silent server was waited for first")
+	require.Equal(t, []string{"role-died proxy"}, j.events(t))
+	require.Contains(t, j.stderr.String(), "line 5\n")
+	require.Contains(t, j.stderr.String(), fmt.Sprintf("line %d\n", tailLines+4))
+	require.NotContains(t, j.stderr.String(), "line 4\n", "the end of the log, not all of it")
+}
+
+func TestWaitDeadline(t *testing.T) {
+	j := newJob(t)
+	var clock atomic.Int64 // each look is half an hour later
+	j.Now = func() time.Time { return time.Unix(clock.Add(1800), 0) }
+	j.serve(t, map[string]http.HandlerFunc{
+		"serve": answer,
+		"proxy": func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", http.StatusBadGateway) },
+	})
+	require.NoError(t, os.WriteFile(j.path("logs/proxy-0.log"), []byte("still starting"), 0o644))
+	proxy, _ := process(t, "proxy", "sleep", "60")
+	require.ErrorContains(t, j.Wait(t.Context(), []Process{proxy}), "within 1h0m0s")
+	require.Equal(t, []string{"not-ready proxy"}, j.events(t))
+	require.Contains(t, j.stderr.String(), "still starting")
+}
+
+func TestWaitStops(t *testing.T) {
+	j := newJob(t)
+	serve, _ := process(t, "serve", "sleep", "60")
+	require.Error(t, j.Wait(t.Context(), []Process{serve}), "no placement")
+	j.serve(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, j.Wait(ctx, []Process{serve}), context.Canceled)
+}
+
+// covers: PL-D8
+func TestWatch(t *testing.T) {
+	t.Run("the client ends", func(t *testing.T) {
+		j := newJob(t)
+		serve, _ := process(t, "serve", "sleep", "60")
+		client, _ := process(t, "bench", "sleep", "0.1")
+		require.NoError(t, j.Watch(t.Context(), client.PID, []Process{serve}))
+		require.Empty(t, j.events(t))
+	})
+	t.Run("a role ends", func(t *testing.T) {
+		j := newJob(t)
+		serve, cmd := process(t, "serve", "sleep", "60")
+		client, _ := process(t, "bench", "sleep", "60")
+		require.NoError(t, cmd.Process.Kill())
+		require.ErrorContains(t, j.Watch(t.Context(), client.PID, []Process{serve}), "serve ended while a client ran")
+		require.Equal(t, []string{"role-died serve"}, j.events(t))
+	})
+	t.Run("a role ends, with 0, and the client after it", func(t *testing.T) {
+		j := newJob(t)
+		serve, cmd := process(t, "serve", "true")
+		require.Eventually(t, func() bool { return !alive(cmd.Process.Pid) }, time.Minute, time.Millisecond)
+		client, _ := process(t, "bench", "true")
+		require.Error(t, j.Watch(t.Context(), client.PID, []Process{serve}))
+	})
+	t.Run("interrupted", func(t *testing.T) {
+		j := newJob(t)
+		client, _ := process(t, "bench", "sleep", "60")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, j.Watch(ctx, client.PID, nil), context.Canceled)
+	})
+}
+
+// engine starts a role that notes a TERM in a file and then ends, or not.
+func engine(t *testing.T, name, file string, ends bool) Process {
+	t.Helper()
+	last := ""
+	if ends {
+		last = "; exit 0"
+	}
+	p, _ := process(t, name, "sh", "-c", fmt.Sprintf("trap 'echo %s >>%s%s' TERM; echo up >%s.up; while :; do sleep 0.02; done", name, file, last, file+name))
+	require.Eventually(t, func() bool { _, err := os.Stat(file + name + ".up"); return err == nil }, time.Minute, time.Millisecond)
+	return p
+}
+
+// Steps are ended by their ids, all in one call, with TERM; what is not the
+// script's own is left alone.
+//
+// covers: PL-S34, PL-D9, PL-G14, CD-36
+func TestStop(t *testing.T) {
+	slurm := slurmtest.New(t)
+	slurm.Use(t, os.Environ())
+	j := newJob(t)
+	j.serve(t, map[string]http.HandlerFunc{"serve": answer})
+	file := j.path("terms")
+	var procs []Process
+	var ids []string
+	for i := range 32 {
+		p := engine(t, fmt.Sprintf("r%d", i), file, true)
+		procs = append(procs, p)
+		id := fmt.Sprintf("60.%d", i)
+		ids = append(ids, id)
+		slurm.PutStep(slurmtest.Step{ID: id, Name: p.Name, PID: p.PID})
+	}
+	stranger, _ := process(t, "x", "sleep", "60")
+	for _, id := range []string{"60.batch", "60.extern", "60.interactive", "600.0", "6.0"} {
+		slurm.PutStep(slurmtest.Step{ID: id, Name: "x", PID: stranger.PID})
+	}
+	j.Stop(t.Context(), procs)
+	for _, p := range procs {
+		require.False(t, alive(p.PID), p.Name)
+	}
+	require.True(t, alive(stranger.PID))
+	require.Len(t, strings.Fields(readFile(t, file)), 32, "each could flush")
+	calls := slurm.Calls("scancel")
+	require.Len(t, calls, 1, "one call for all, no KILL")
+	require.Equal(t, "--signal=TERM", calls[0][0])
+	require.ElementsMatch(t, ids, calls[0][1:])
+	require.Equal(t, []string{"stopping"}, j.events(t))
+	require.Equal(t, "up 1\n", readFile(t, j.path("raw", MetricsFile("serve", "after"))), "the counters were kept before")
+
+	j.Stop(t.Context(), procs)
+	require.Equal(t, []string{"stopping", "stopping"}, j.events(t), "a second time does no harm")
+}
+
+// covers: PL-S34
+func TestStopStubborn(t *testing.T) {
+	t.Run("outlives TERM", func(t *testing.T) {
+		slurm := slurmtest.New(t)
+		slurm.Use(t, os.Environ())
+		j := newJob(t)
+		j.grace = 300 * time.Millisecond
+		p := engine(t, "serve", j.path("terms"), false)
+		slurm.PutStep(slurmtest.Step{ID: "60.0", Name: "serve", PID: p.PID})
+		j.Stop(t.Context(), []Process{p})
+		require.False(t, alive(p.PID))
+		require.Equal(t, [][]string{{"--signal=TERM", "60.0"}, {"--signal=KILL", "60.0"}}, slurm.Calls("scancel"))
+		require.Equal(t, "serve\n", readFile(t, j.path("terms")), "TERM came first")
+	})
+	t.Run("Slurm does not answer", func(t *testing.T) {
+		slurm := slurmtest.New(t)
+		slurm.Use(t, os.Environ())
+		slurm.Set(slurmtest.Knobs{Fail: "Unable to contact slurm controller"})
+		j := newJob(t)
+		j.grace = 100 * time.Millisecond
+		p := engine(t, "serve", j.path("terms"), false)
+		j.Stop(t.Context(), []Process{p})
+		require.Eventually(t, func() bool { return !alive(p.PID) }, time.Minute, time.Millisecond, "the script's wait ends")
+		require.Empty(t, slurm.Calls("scancel"))
+		require.Contains(t, j.stdout.String(), "list steps")
+	})
+	t.Run("nothing runs", func(t *testing.T) {
+		slurm := slurmtest.New(t)
+		slurm.Use(t, os.Environ())
+		j := newJob(t)
+		j.serve(t, map[string]http.HandlerFunc{"serve": answer})
+		j.Stop(t.Context(), nil)
+		require.Empty(t, slurm.Calls("scancel"))
+		require.NoFileExists(t, j.path("raw", MetricsFile("serve", "after")))
+	})
+}
+
+func TestIsStep(t *testing.T) {
+	for step, want := range map[string]bool{
+		"60.0": true, "60.12": true, "60+1.0": true,
+		"60.batch": false, "60.extern": false, "60.interactive": false, "60": false, "600.0": false, "6.0": false, "": false, ".0": false,
+		"60.": false, "60.-1": false, "notice 60.0": false, "60.0.1": false,
+	} {
+		require.Equal(t, want, isStep(step, "60"), step)
+	}
+}
