@@ -55,7 +55,7 @@ func (r *Report) save(o *Options) (string, error) {
 			data = append(append(before, '\n'), data...)
 		}
 	}
-	if err := renameio.WriteFile(name, data, 0o666); err != nil {
+	if err := renameio.WriteFile(name, data, 0o666, renameio.WithTempDir(filepath.Dir(name))); err != nil {
 		return "", fmt.Errorf("write the result: %w", err)
 	}
 	return name, nil

@@ -129,9 +129,10 @@ func WriteJSON(path string, v any) error {
 	return WriteFile(path, append(data, '\n'), 0o644)
 }
 
-// WriteFile replaces a file as a whole.
+// WriteFile replaces a file as a whole. The temporary file lies beside it, not in
+// TMPDIR, so that nothing is left elsewhere by a command that is killed.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
-	return renameio.WriteFile(path, data, mode)
+	return renameio.WriteFile(path, data, mode, renameio.WithTempDir(filepath.Dir(path)))
 }
 
 // CreateJSON writes a file that must not exist yet, so that of several commands

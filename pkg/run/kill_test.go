@@ -78,6 +78,15 @@ func (s *session) profllm(args ...string) (code int, stdout, stderr string) {
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
+// wholeProgram marks a test that runs, and kills, the built program: -short, which
+// the race detector's run uses, has nothing to find there.
+func wholeProgram(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs the whole program: not with -short")
+	}
+}
+
 // killAt starts a submission and kills it as soon as the condition holds.
 func (s *session) killAt(condition func() bool) {
 	s.t.Helper()
@@ -124,6 +133,7 @@ func (s *session) requireOneJobEach() {
 //
 // covers: PL-D2, PL-S20, PL-S22, CD-24
 func TestKilledAroundSbatch(t *testing.T) {
+	wholeProgram(t)
 	for name, c := range map[string]struct {
 		knobs   slurmtest.Knobs
 		orphan  bool // sbatch goes on after its parent was killed
@@ -181,6 +191,7 @@ func TestKilledAroundSbatch(t *testing.T) {
 //
 // covers: PL-D2
 func TestKilledAtFiles(t *testing.T) {
+	wholeProgram(t)
 	for _, file := range []string{
 		"results", "results/*/scenario.json", "results/*/a/0/intent.json", "results/*/a/0/submit.json",
 		"results/*/b/0/intent.json", "results/*/b/0/submit.json", "results/*/c/0/intent.json",
@@ -252,6 +263,7 @@ func (s *session) requireNoStrangers() {
 //
 // covers: PL-D2
 func TestKilledAtSystemCalls(t *testing.T) {
+	wholeProgram(t)
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		t.Skip("no strace")
@@ -290,6 +302,7 @@ func step(when int) int { return 1 + when/20 }
 //
 // covers: PL-D2
 func TestTwoResumeAtOnce(t *testing.T) {
+	wholeProgram(t)
 	for round := range 3 {
 		t.Run(strconv.Itoa(round), func(t *testing.T) {
 			t.Parallel()
@@ -312,6 +325,7 @@ func TestTwoResumeAtOnce(t *testing.T) {
 
 // covers: PL-D2
 func TestTwoSubmitAtOnce(t *testing.T) {
+	wholeProgram(t)
 	s := newSession(t, slurmtest.Knobs{})
 	var wg sync.WaitGroup
 	codes := make([]int, 3)
