@@ -21,9 +21,9 @@ import (
 
 // Exit codes, see docs/reference/exit-codes.md.
 const (
-	exitOK          = 0
-	exitInternal    = 1
-	exitUsage       = 2
+	exitOK          = 0   // done
+	exitInternal    = 1   // an error of profllm or of the system under it
+	exitUsage       = 2   // a wrong command line, or a file that is not there
 	exitDefinition  = 3   // a definition file is wrong, or no plan can work
 	exitNotSubmit   = 4   // a job was not submitted
 	exitJobFailed   = 5   // a job failed

@@ -60,14 +60,14 @@ type System struct {
 
 // Partition is one partition and the groups of nodes the site named in it.
 type Partition struct {
-	Name   string  `toml:"name,required"`
-	Groups []Group `toml:"groups"`
+	Name   string  `toml:"name,required"` // Slurm's name of the partition.
+	Groups []Group `toml:"groups"`        // Named sets of its nodes.
 }
 
 // Group is a named set of nodes, as host lists.
 type Group struct {
-	Name  string   `toml:"name,required"`
-	Nodes []string `toml:"nodes"`
+	Name  string   `toml:"name,required"` // Name of the group.
+	Nodes []string `toml:"nodes"`         // Host lists, such as "node[01-16]".
 }
 
 // Words is a command-line fragment: a string split as a POSIX shell splits it,

@@ -104,11 +104,11 @@ type Dependency struct {
 
 // GitRepo is a repository at a commit.
 type GitRepo struct {
-	URL            string `toml:"url,required"`
-	Commit         string `toml:"commit,required"`
-	InitSubmodules bool   `toml:"init_submodules"`
-	MountAs        string `toml:"mount_as"`       // Path in the container; default /git/<directory>.
-	InstalledPath  string `toml:"installed_path"` // CloudAI's internal field; read, without effect.
+	URL            string `toml:"url,required"`    // Where it is cloned from.
+	Commit         string `toml:"commit,required"` // Hash, tag or branch.
+	InitSubmodules bool   `toml:"init_submodules"` // Clone submodules as well.
+	MountAs        string `toml:"mount_as"`        // Path in the container; default /git/<directory>.
+	InstalledPath  string `toml:"installed_path"`  // CloudAI's internal field; read, without effect.
 }
 
 var pathElement = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=@-]*$`)

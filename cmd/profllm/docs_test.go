@@ -1,0 +1,253 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/scenario"
+)
+
+var update = flag.Bool("update", false, "rewrite the generated reference pages")
+
+const docs = "../../docs"
+
+// The reference is written from the types: a key, a flag or an exit code that
+// changes makes this fail until "make docs" has rewritten the page.
+func TestReference(t *testing.T) {
+	schema, err := result.Schema()
+	require.NoError(t, err)
+	schemaJSON, err := json.MarshalIndent(schema, "", "  ")
+	require.NoError(t, err)
+	for name, text := range map[string]string{
+		"keys.md": keysPage(t), "commands.md": commandsPage(t), "exit-codes.md": exitCodesPage(t),
+		"result.schema.json": string(schemaJSON) + "\n",
+	} {
+		file := filepath.Join(docs, "reference", name)
+		if *update {
+			require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+			continue
+		}
+		have, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, string(have), text, "%s is not current: make docs", file)
+	}
+}
+
+const generated = "<!-- Written by go test ./cmd/profllm -run TestReference -update. Do not edit. -->\n\n"
+
+// keysPage lists the keys of definition files with the comments of their fields.
+func keysPage(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString(generated + "# Keys of definition files\n\nKeys marked (profllm) are not known to CloudAI.\n")
+	for _, s := range []struct{ title, dir, name string }{
+		{"System file", "config", "System"}, {"`[[partitions]]`", "config", "Partition"}, {"`[[partitions.groups]]`", "config", "Group"},
+		{"Test file; a scenario's `[[Tests]]` may override every key", "scenario", "definition"},
+		{"Scenario `[[Tests]]`", "scenario", "entry"}, {"`[Tests.slurm]` (profllm)", "scenario", "Slurm"},
+		{"`[[git_repos]]`, `[proxy_script_repo]`", "scenario", "GitRepo"},
+		{"`[cmd_args]` of workload vllm", "workload/vllm", "Config"},
+		{"`[cmd_args.prefill]`, `[cmd_args.decode]`; every other key is an option of `vllm serve`", "workload/vllm", "role"},
+		{"`[bench_cmd_args]`; every other key is an option of the client", "bench/vllmserve", "Config"},
+		{"`[semantic_eval_cmd_args]`", "bench/gsm8k", "Config"},
+	} {
+		fmt.Fprintf(&b, "\n## %s\n\n| key | type | meaning |\n|---|---|---|\n", s.title)
+		for _, f := range fields(t, filepath.Join("../../pkg", s.dir), s.name) {
+			key, required, _ := strings.Cut(reflect.StructTag(f.tag).Get("toml"), ",")
+			if key == "" || key == "-" {
+				continue
+			}
+			require.NotEmpty(t, f.comment, "%s.%s has no comment", s.name, key)
+			if required != "" {
+				f.comment = "Required. " + f.comment
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", key, f.kind, strings.ReplaceAll(f.comment, "|", `\|`))
+		}
+	}
+	return b.String()
+}
+
+type field struct{ tag, kind, comment string }
+
+// fields reads a struct's fields from the source of its package.
+func fields(t *testing.T, dir, name string) []field {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	require.NoError(t, err)
+	var out []field
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		require.NoError(t, err)
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok || spec.Name.Name != name {
+				return true
+			}
+			s, ok := spec.Type.(*ast.StructType)
+			if !ok {
+				return true
+			}
+			for _, f := range s.Fields.List {
+				if f.Tag == nil {
+					continue
+				}
+				out = append(out, field{strings.Trim(f.Tag.Value, "`"), kind(f.Type), strings.TrimSpace(f.Comment.Text())})
+			}
+			return false
+		})
+	}
+	require.NotEmpty(t, out, name)
+	return out
+}
+
+// kind says a Go type in the words of TOML.
+func kind(e ast.Expr) string {
+	switch x := e.(type) {
+	case *ast.StarExpr:
+		return kind(x.X)
+	case *ast.ArrayType:
+		return "list of " + kind(x.Elt)
+	case *ast.SelectorExpr:
+		switch x.Sel.Name {
+		case "Table":
+			return "table"
+		case "Value":
+			return "string or number"
+		case "Words":
+			return "string or list of strings"
+		}
+	case *ast.Ident:
+		switch x.Name {
+		case "int":
+			return "integer"
+		case "float64":
+			return "number"
+		case "bool":
+			return "boolean"
+		case "Limit":
+			return "duration"
+		case "string":
+			return "string"
+		}
+	}
+	return "table"
+}
+
+// commandsPage lists every verb and flag from the command line's own model.
+func commandsPage(t *testing.T) string {
+	var c cli
+	k, err := newParser(&app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}, &c, func(int) {})
+	require.NoError(t, err)
+	var b strings.Builder
+	b.WriteString(generated + "# Commands\n")
+	for _, leaf := range k.Model.Leaves(true) {
+		fmt.Fprintf(&b, "\n## `%s`\n\n%s\n", leaf.FullPath(), leaf.Help)
+		writeArguments(&b, leaf)
+	}
+	return b.String()
+}
+
+func writeArguments(b *strings.Builder, leaf *kong.Node) {
+	var rows []string
+	for _, p := range leaf.Positional {
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |", p.Summary(), p.Default, p.Help))
+	}
+	for _, f := range leaf.Flags {
+		if f.Hidden || f.Name == "help" {
+			continue
+		}
+		help := f.Help
+		if len(f.Envs) > 0 {
+			help += " Environment: `" + strings.Join(f.Envs, "`, `") + "`."
+		}
+		help = strings.ReplaceAll(help, "${enum}", strings.ReplaceAll(f.Enum, ",", ", "))
+		rows = append(rows, fmt.Sprintf("| `--%s` | %s | %s |", f.Name, f.Default, strings.ReplaceAll(help, "|", `\|`)))
+	}
+	if len(rows) > 0 {
+		b.WriteString("\n| argument | default | meaning |\n|---|---|---|\n" + strings.Join(rows, "\n") + "\n")
+	}
+}
+
+func exitCodesPage(t *testing.T) string {
+	page := generated + "# Exit codes\n\n| code | name | when |\n|---|---|---|\n"
+	f, err := parser.ParseFile(token.NewFileSet(), "execute.go", nil, parser.ParseComments)
+	require.NoError(t, err)
+	ast.Inspect(f, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "exit") || len(spec.Values) != 1 {
+			return true
+		}
+		if v, ok := spec.Values[0].(*ast.BasicLit); ok {
+			require.NotNil(t, spec.Comment, spec.Names[0].Name)
+			page += fmt.Sprintf("| %s | `%s` | %s |\n", v.Value, spec.Names[0].Name, strings.TrimSpace(spec.Comment.Text()))
+		}
+		return true
+	})
+	return page + "\nA job's own exit code follows the same table: 5 for a failed phase, 6 for an invalid result.\n"
+}
+
+var tomlBlock = regexp.MustCompile("(?s)```toml\n(.*?)```")
+
+// Every TOML block of the documentation is a file that loads.
+func TestDocsLoad(t *testing.T) {
+	pages := []string{"../../README.md"}
+	require.NoError(t, filepath.WalkDir(docs, func(path string, d fs.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".md") {
+			pages = append(pages, path)
+		}
+		return err
+	}))
+	blocks := 0
+	for _, page := range pages {
+		data, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for i, m := range tomlBlock.FindAllStringSubmatch(string(data), -1) {
+			file := scenario.File{Name: fmt.Sprintf("%s block %d", page, i+1), Data: []byte(m[1])}
+			kind, err := scenario.Kind(file)
+			require.NoError(t, err)
+			switch kind {
+			case "system":
+				_, err = config.Parse(file.Name, file.Data)
+			case "scenario":
+				_, err = scenario.Load(file, nil)
+			default:
+				_, err = scenario.LoadTest(file)
+			}
+			require.NoError(t, err)
+			blocks++
+		}
+	}
+	require.Greater(t, blocks, 2)
+}
+
+var link = regexp.MustCompile(`\]\(([^)#:]+)\)`)
+
+// Every relative link of the documentation leads somewhere.
+func TestDocsLinks(t *testing.T) {
+	for _, pattern := range []string{"../../*.md", docs + "/*.md", docs + "/*/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, page := range pages {
+			data, err := os.ReadFile(page)
+			require.NoError(t, err)
+			for _, m := range link.FindAllStringSubmatch(string(data), -1) {
+				_, err := os.Stat(filepath.Join(filepath.Dir(page), m[1]))
+				require.NoError(t, err, "%s: %s", page, m[1])
+			}
+		}
+	}
+}
