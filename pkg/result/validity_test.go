@@ -158,6 +158,10 @@ var trips = []struct {
 	}},
 	{"not-disaggregated", result.Invalid, func(g *run) { decode(g)["vllm:nixl_bytes_transferred_sum"] = 0 },
 		func(g *run) { decode(g)["vllm:nixl_bytes_transferred_sum"] = 1 }},
+	{"not-disaggregated", result.Invalid, func(g *run) { decode(g)["vllm:nixl_bytes_transferred_sum"] = 0 }, func(g *run) {
+		g.r.Results.Server = g.r.Results.Server[:1] // decode died: prefill counts no arrivals
+		g.r.Results.Server[0].Counters["vllm:nixl_bytes_transferred_sum"] = 0
+	}},
 	{"n-too-small", result.Withheld, func(g *run) { g.latency(result.TTFT, func(d *result.Distribution) { d.N = new(298) }) },
 		func(g *run) { g.latency(result.TTFT, func(d *result.Distribution) { d.N = new(299) }) }},
 	{"n-too-small", result.Withheld, func(g *run) { g.latency(result.TTFT, func(d *result.Distribution) { d.Percentiles[99.9] = 95 }) },
