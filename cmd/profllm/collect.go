@@ -59,19 +59,21 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 		if ok {
 			known = &st
 		}
-		r, err := col.Write(dir, known)
+		records, err := col.Write(dir, known)
 		if err != nil {
 			a.logf("%s: %v", relative(dir), err)
 			failed++
 			continue
 		}
-		rows = append(rows, row{Dir: dir, Result: r})
-		switch {
-		case r.Status == result.Unknown:
-		case jobFailed(r):
-			failed++
-		case !r.Validity.Valid:
-			invalid++
+		for _, rec := range records {
+			rows = append(rows, row(rec))
+			switch r := rec.Result; {
+			case r.Status == result.Unknown:
+			case jobFailed(r):
+				failed++
+			case !r.Validity.Valid:
+				invalid++
+			}
 		}
 	}
 	if err := a.printResults(rows, format); err != nil {

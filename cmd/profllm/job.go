@@ -116,18 +116,22 @@ func (c jobFinishCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	r, err := col.Write(c.Dir, nil)
+	records, err := col.Write(c.Dir, nil)
+	valid := true
+	for _, rec := range records {
+		valid = valid && rec.Result.Validity.Valid
+	}
 	switch {
 	case err != nil:
 		a.logf("profllm job finish: %v", err)
 		code, why = max(code, exitInternal), "no result could be written"
 	case code == 0 && failedPhase(phases):
 		code, why = exitJobFailed, "a phase failed"
-	case code == 0 && !r.Validity.Valid:
-		code, why = exitInvalid, "the result is invalid"
+	case code == 0 && !valid:
+		code, why = exitInvalid, "a result is invalid"
 	}
-	if r != nil {
-		for _, line := range notes(row{Dir: c.Dir, Result: r}) {
+	for _, rec := range records {
+		for _, line := range notes(row(rec)) {
 			a.logf("%s", line)
 		}
 	}

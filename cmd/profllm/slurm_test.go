@@ -200,7 +200,7 @@ func requirePlaced(t *testing.T, dir string, p *plan.Plan) {
 	require.True(t, r.Simulated)
 	require.Equal(t, result.Completed, r.Status)
 	require.Equal(t, "COMPLETED", r.Slurm.State)
-	require.Equal(t, p.Expect.NumPrompts, *r.Results.CompletedRequests)
+	require.Equal(t, p.Loads[0].Expect.NumPrompts, *r.Results.CompletedRequests)
 	require.NotNil(t, r.Accuracy)
 	require.Equal(t, 200, *r.Accuracy.Questions)
 	require.Len(t, r.Placement.Nodes, p.Job.Nodes)
@@ -220,7 +220,7 @@ func requirePlaced(t *testing.T, dir string, p *plan.Plan) {
 		}
 	}
 	require.Equal(t, gpus, *r.Results.GPUs)
-	if p.Expect.Disaggregated {
+	if p.Loads[0].Expect.Disaggregated {
 		require.Positive(t, *r.Results.KVTransfer.Transfers)
 	}
 	requireNoLeftovers(t, r.Slurm.JobID)

@@ -43,14 +43,16 @@ func planTable(p *plan.Plan) string {
 		}
 		t.AppendRow(table.Row{r.Name, r.Nodes, plan.FormatGPUs(r.GPUs), sizes, port(r.Health.Port), r.Health.Path, fmt.Sprintf("%gs", asSeconds(r.Timeout))})
 	}
-	for _, c := range p.Clients {
-		t.AppendRow(table.Row{c.Name, c.Nodes, "", "", "", "", ""})
+	for _, l := range p.Loads {
+		for _, c := range l.Clients {
+			t.AppendRow(table.Row{l.Phase(c.Name), c.Nodes, "", "", "", "", ""})
+		}
 	}
 	simulated := ""
 	if p.Simulated {
 		simulated = ", SIMULATED engine"
 	}
-	return fmt.Sprintf("# %s: %d nodes, %d GPUs used, launcher %s%s, run %s\n%s\n", p.Test, p.Job.Nodes, p.Expect.GPUs, p.Launcher, simulated, p.RunID, trimRight(t.Render()))
+	return fmt.Sprintf("# %s: %d nodes, %d GPUs used, launcher %s%s, run %s\n%s\n", p.Test, p.Job.Nodes, p.GPUs(), p.Launcher, simulated, p.RunID, trimRight(t.Render()))
 }
 
 func asSeconds(s plan.Seconds) float64 {

@@ -114,18 +114,20 @@ func makePlan(t scenario.Test, sys *config.System, o Options, in plan.Input) (*p
 	var err error
 	in.Workload, err = newWorkload(t, in.LauncherName != "bare")
 	c.Add(err)
-	load, err := vllmserve.New(t.Client, t.Pos, t.BenchArgs)
+	load := plan.LoadInput{RunID: in.RunID, Dir: in.Dir}
+	client, err := vllmserve.New(t.Client, t.Pos, t.BenchArgs)
 	c.Add(err)
-	if load != nil {
-		in.Clients = append(in.Clients, load)
-		in.Client, in.Benchmark, in.Expect = load.Name(), load.Options(), load.Expect()
+	if client != nil {
+		load.Clients = append(load.Clients, client)
+		load.Client, load.Benchmark, load.Expect = client.Name(), client.Options(), client.Expect()
 	}
 	if t.EvalArgs != nil {
 		eval, err := gsm8k.New(t.EvalArgs)
 		c.Add(err)
-		in.Clients = append(in.Clients, eval)
-		in.Expect.Accuracy = true
+		load.Clients = append(load.Clients, eval)
+		load.Expect.Accuracy = true
 	}
+	in.Loads = append(in.Loads, load)
 	if c.Err() != nil {
 		return nil, c.Err()
 	}

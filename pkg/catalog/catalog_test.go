@@ -121,7 +121,7 @@ func TestShippedScenariosPlanEverywhere(t *testing.T) {
 				for _, p := range plans {
 					require.Equal(t, simulated, p.Simulated)
 					require.NotEmpty(t, p.Roles, name)
-					require.NotEmpty(t, p.Clients, name)
+					require.NotEmpty(t, p.Loads[0].Clients, name)
 					require.Empty(t, p.Notes, "%s %s: a shipped scenario has nothing without effect", name, p.Test)
 					data, err := p.Encode()
 					require.NoError(t, err)

@@ -39,17 +39,46 @@ type Collector struct {
 	Causes  *failure.Table
 }
 
-// Run computes the result of one run directory. state is what a scheduler says
-// of the job, nil if nobody was asked.
-func (c *Collector) Run(dir string, state *run.State) (*result.Result, error) {
-	e := evidence{dir: dir, state: state}
-	if err := e.load(); err != nil {
+// Record is the result of one load, and the directory it belongs to.
+type Record struct {
+	Dir    string
+	Result *result.Result
+}
+
+// Run computes the results of one run directory: one for each of its loads.
+// state is what a scheduler says of the job, nil if nobody was asked.
+func (c *Collector) Run(dir string, state *run.State) ([]Record, error) {
+	e := evidence{dir: dir, at: dir, state: state}
+	if err := e.read(); err != nil {
 		return nil, err
 	}
+	if e.plan == nil {
+		r, err := c.load(e)
+		return []Record{{dir, r}}, err
+	}
+	var records []Record
+	for i := range e.plan.Loads {
+		e.load = &e.plan.Loads[i]
+		at, err := filepath.Rel(e.plan.Dir, e.load.Dir) // the whole may have been moved
+		if err != nil {
+			return nil, err
+		}
+		e.at = filepath.Join(dir, at)
+		r, err := c.load(e)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, Record{e.at, r})
+	}
+	return records, nil
+}
+
+func (c *Collector) load(e evidence) (*result.Result, error) {
 	r := e.record(c.Version)
 	ev := e.planned()
-	ev.Samples = e.parse(r, c.Bench, &ev.Missing, "the benchmark's result", e.plan != nil)
-	e.parse(r, c.Eval, &ev.Missing, "the evaluation's result", e.plan != nil && e.plan.Expect.Accuracy)
+	measured := e.load != nil && e.load.Client != ""
+	ev.Samples = e.parse(r, c.Bench, &ev.Missing, "the benchmark's result", measured)
+	e.parse(r, c.Eval, &ev.Missing, "the evaluation's result", e.load != nil && e.load.Expect.Accuracy)
 	e.counters(r)
 	r.Derive()
 	r.Validity = result.Judge(r, ev)
@@ -64,26 +93,33 @@ func (c *Collector) Run(dir string, state *run.State) (*result.Result, error) {
 	return r, nil
 }
 
-// Write computes the result and replaces result.json, if it changed.
-func (c *Collector) Write(dir string, state *run.State) (*result.Result, error) {
-	r, err := c.Run(dir, state)
+// Write computes the results and replaces each result.json that changed.
+func (c *Collector) Write(dir string, state *run.State) ([]Record, error) {
+	records, err := c.Run(dir, state)
 	if err != nil {
 		return nil, err
 	}
-	data, err := result.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
+	for _, rec := range records {
+		data, err := result.Marshal(rec.Result)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", rec.Dir, err)
+		}
+		path := filepath.Join(rec.Dir, run.ResultFile)
+		if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+			continue
+		}
+		if err := run.WriteFile(path, data, 0o644); err != nil {
+			return nil, err
+		}
 	}
-	path := filepath.Join(dir, run.ResultFile)
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
-		return r, nil
-	}
-	return r, run.WriteFile(path, data, 0o644)
+	return records, nil
 }
 
 // evidence is what lies in one run directory.
 type evidence struct {
 	dir      string
+	at       string     // where the load's files lie
+	load     *plan.Load // nil for a run of CloudAI
 	state    *run.State
 	plan     *plan.Plan // nil for a run of CloudAI
 	place    *run.Placement
@@ -92,7 +128,7 @@ type evidence struct {
 	events   []job.Event
 }
 
-func (e *evidence) load() error {
+func (e *evidence) read() error {
 	var err error
 	if e.plan, err = run.ReadPlan(e.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -125,16 +161,16 @@ func (e *evidence) load() error {
 func (e *evidence) record(version string) *result.Result {
 	r := &result.Result{Config: result.Config{Server: map[string]any{}}}
 	if p := e.plan; p != nil {
-		r.RunID, r.Suite, r.Timestamp, r.Simulated = p.RunID, p.Scenario+"/"+p.Test, p.Created, p.Simulated
+		r.RunID, r.Suite, r.Timestamp, r.Simulated = e.load.RunID, p.Scenario+"/"+p.Test, p.Created, p.Simulated
 		e.config(r)
 		r.Provenance = &result.Provenance{Profllm: p.Version, Engine: p.Workload, Image: p.Image, Simulated: p.Simulated}
 		for _, role := range p.Roles {
 			r.Provenance.Commands = append(r.Provenance.Commands, result.RoleArgv{Role: role.Name, Argv: argv(role.Step)})
 		}
-		for _, c := range p.Clients {
+		for _, c := range e.load.Clients {
 			r.Provenance.Commands = append(r.Provenance.Commands, result.RoleArgv{Role: c.Name, Argv: argv(c)})
 		}
-		gpus := p.Expect.GPUs
+		gpus := e.load.Expect.GPUs
 		r.Results.GPUs = &gpus
 	} else {
 		r.RunID, r.Suite = foreignID(e.dir), filepath.Base(filepath.Dir(e.dir))
@@ -180,7 +216,7 @@ func (e *evidence) config(r *result.Result) {
 		if !ok {
 			continue
 		}
-		if !p.Expect.Disaggregated {
+		if !e.load.Expect.Disaggregated {
 			for k, v := range args {
 				r.Config.Server[k] = v
 			}
@@ -189,17 +225,18 @@ func (e *evidence) config(r *result.Result) {
 		r.Config.Roles = append(r.Config.Roles, result.RoleConfig{Role: role.Name, Server: args})
 	}
 	b := &r.Config.Benchmark
-	b.Kind = p.Config.Client
+	x := e.load.Expect
+	b.Kind = e.load.Client
 	positive := func(n int) *int {
 		if n == 0 {
 			return nil
 		}
 		return &n
 	}
-	b.NumPrompts, b.MaxConcurrency = positive(p.Expect.NumPrompts), positive(p.Expect.Concurrency)
-	b.InputTokens, b.OutputTokens = positive(p.Expect.InputTokens), positive(p.Expect.OutputTokens)
-	if p.Expect.IgnoreEOS {
-		b.IgnoreEOS = &p.Expect.IgnoreEOS
+	b.NumPrompts, b.MaxConcurrency = positive(x.NumPrompts), positive(x.Concurrency)
+	b.InputTokens, b.OutputTokens = positive(x.InputTokens), positive(x.OutputTokens)
+	if x.IgnoreEOS {
+		b.IgnoreEOS = &x.IgnoreEOS
 	}
 }
 
@@ -255,41 +292,70 @@ func slurmRecord(p *plan.Plan, s *run.State) *result.Slurm {
 // planned is what the plan and the sentinel say for the judgement.
 func (e *evidence) planned() result.Evidence {
 	var ev result.Evidence
-	if e.plan != nil {
-		x := e.plan.Expect
+	if e.load != nil {
+		x := e.load.Expect
 		ev.Planned = result.Planned{
 			NumPrompts: x.NumPrompts, InputTokens: x.InputTokens, OutputTokens: x.OutputTokens,
-			IgnoreEOS: x.IgnoreEOS, Accuracy: x.Accuracy, Disaggregated: x.Disaggregated,
+			IgnoreEOS: x.IgnoreEOS, Accuracy: x.Accuracy, Disaggregated: x.Disaggregated, NoBenchmark: e.load.Client == "",
 		}
 	}
-	done := map[string]bool{}
-	if e.sentinel != nil {
-		for _, ph := range e.sentinel.Phases {
-			exit := &ph.Code
-			if ph.Code < 0 {
-				exit = nil
-			}
-			done[ph.Name] = true
-			ev.Phases = append(ev.Phases, result.Phase{Name: ph.Name, Exit: exit})
-		}
-	}
-	if e.plan != nil && (e.sentinel != nil || e.over()) {
-		names := []string{"ready"}
-		for _, c := range e.plan.Clients {
-			names = append(names, c.Name)
-		}
-		for _, n := range names {
-			if !done[n] {
-				ev.Phases = append(ev.Phases, result.Phase{Name: n})
-			}
-		}
-	}
+	e.phases(&ev)
 	for _, x := range e.events {
-		if x.Event == job.RoleDied {
+		if x.Event == job.RoleDied && e.concerns(x.Time) {
 			ev.Died = append(ev.Died, result.RoleEnd{Role: x.Role, Node: e.host(x.Role), Exit: e.exitOf(x.Role)})
 		}
 	}
 	return ev
+}
+
+// phases lists what the script did of this load, and what it should have done.
+func (e *evidence) phases(ev *result.Evidence) {
+	if e.plan == nil {
+		return
+	}
+	var names []string
+	for _, h := range e.plan.PreTest {
+		names = append(names, run.PreTestDir+"/"+h.Name)
+	}
+	if len(e.plan.Roles) > 0 {
+		names = append(names, "ready")
+	}
+	for _, c := range e.load.Clients {
+		names = append(names, e.load.Phase(c.Name))
+	}
+	for _, h := range e.plan.PostTest {
+		names = append(names, run.PostTestDir+"/"+h.Name)
+	}
+	ended := map[string]int{}
+	if e.sentinel != nil {
+		for _, ph := range e.sentinel.Phases {
+			ended[ph.Name] = ph.Code
+		}
+	}
+	for _, n := range names {
+		switch code, ok := ended[n]; {
+		case ok && code >= 0:
+			ev.Phases = append(ev.Phases, result.Phase{Name: n, Exit: &code})
+		case ok || e.sentinel != nil || e.over():
+			ev.Phases = append(ev.Phases, result.Phase{Name: n})
+		}
+	}
+}
+
+// concerns reports whether what happened at that time can have touched this
+// load: no later load had begun.
+func (e *evidence) concerns(at time.Time) bool {
+	mine := false
+	for _, x := range e.events {
+		if x.Event != job.LoadBegins || e.load == nil {
+			continue
+		}
+		if mine && !x.Time.After(at) {
+			return false
+		}
+		mine = mine || x.Load == e.load.Name
+	}
+	return true
 }
 
 // exitOf is the exit code of a role's step, -1 if nobody saw it.
@@ -319,7 +385,7 @@ func (e *evidence) host(role string) string {
 // parse merges what the first parser finds.
 func (e *evidence) parse(r *result.Result, parsers []Parser, missing *[]string, what string, want bool) *result.Samples {
 	for _, p := range parsers {
-		part, err := p.Parse(os.DirFS(e.dir))
+		part, err := p.Parse(os.DirFS(e.at))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			r.Warnings = append(r.Warnings, result.Warning{Kind: "unreadable", File: what, Text: err.Error()})
 		}
@@ -363,7 +429,7 @@ func (e *evidence) counters(r *result.Result) {
 }
 
 func (e *evidence) page(role, when string) (*promtext.Snapshot, error) {
-	f, err := os.Open(filepath.Join(e.dir, run.RawDir, job.MetricsFile(role, when)))
+	f, err := os.Open(filepath.Join(e.at, run.RawDir, job.MetricsFile(role, when)))
 	if err != nil {
 		return nil, err
 	}
@@ -380,7 +446,7 @@ func (e *evidence) status(r *result.Result) result.Status {
 		return result.Cancelled
 	case e.sentinel == nil && e.plan != nil && !e.over():
 		return result.Unknown
-	case numbers && r.Validity.Valid:
+	case numbers && r.Validity.Valid, e.load != nil && e.load.Client == "" && r.Validity.Valid:
 		return result.Completed
 	case numbers:
 		return result.Partial
@@ -412,6 +478,13 @@ func (e *evidence) cause(table *failure.Table) (*result.Failure, error) {
 	files, err := filepath.Glob(filepath.Join(e.dir, run.LogDir, "*.log"))
 	if err != nil {
 		return nil, err
+	}
+	if e.at != e.dir {
+		own, err := filepath.Glob(filepath.Join(e.at, run.LogDir, "*.log"))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, own...)
 	}
 	if e.plan == nil { // CloudAI's logs lie beside its results
 		if files, err = filepath.Glob(filepath.Join(e.dir, "*.log")); err != nil {

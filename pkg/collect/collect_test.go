@@ -54,6 +54,16 @@ func state(raw, mapped string) *run.State {
 
 func completed() *run.State { return state("COMPLETED", run.Succeeded) }
 
+// only computes the result of a directory with one load.
+func only(t *testing.T, c *collect.Collector, dir string, st *run.State) *result.Result {
+	t.Helper()
+	records, err := c.Run(dir, st)
+	require.NoError(t, err)
+	require.Len(t, records, 1)
+	require.Equal(t, dir, records[0].Dir)
+	return records[0].Result
+}
+
 // outcome is how a check ended.
 func outcome(t *testing.T, r *result.Result, word string) string {
 	t.Helper()
@@ -63,8 +73,7 @@ func outcome(t *testing.T, r *result.Result, word string) string {
 }
 
 func TestRun(t *testing.T) {
-	r, err := collector(t).Run(recorded(t), completed())
-	require.NoError(t, err)
+	r := only(t, collector(t), recorded(t), completed())
 	require.True(t, r.Validity.Valid)
 	require.Equal(t, result.Completed, r.Status)
 	require.Nil(t, r.Failure)
@@ -92,8 +101,7 @@ func TestRun(t *testing.T) {
 // A rehearsal has no Slurm record; without a scheduler's word nothing is made up.
 func TestRunWithoutSlurm(t *testing.T) {
 	for _, st := range []*run.State{nil, {JobID: "20537", State: run.Succeeded, Source: "local"}} {
-		r, err := collector(t).Run(recorded(t), st)
-		require.NoError(t, err)
+		r := only(t, collector(t), recorded(t), st)
 		require.Nil(t, r.Slurm)
 		require.Equal(t, result.Completed, r.Status)
 	}
@@ -265,8 +273,7 @@ func TestPartial(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := recorded(t)
 			c.damage(t, dir)
-			r, err := collector(t).Run(dir, c.state)
-			require.NoError(t, err)
+			r := only(t, collector(t), dir, c.state)
 			if c.status != "" {
 				require.Equal(t, c.status, r.Status)
 			}
@@ -312,8 +319,7 @@ func TestStates(t *testing.T) {
 		{"PREEMPTED", run.Preempted, result.Partial, "fail"},
 	} {
 		t.Run(c.raw, func(t *testing.T) {
-			r, err := collector(t).Run(recorded(t), state(c.raw, c.mapped))
-			require.NoError(t, err)
+			r := only(t, collector(t), recorded(t), state(c.raw, c.mapped))
 			require.Equal(t, c.status, r.Status)
 			require.Equal(t, c.raw, r.Slurm.State)
 			require.Equal(t, c.check, outcome(t, r, "job-state"))
@@ -328,8 +334,7 @@ func TestStates(t *testing.T) {
 
 // covers: PL-V16
 func TestKVTransfer(t *testing.T) {
-	r, err := collector(t).Run(recorded(t), completed())
-	require.NoError(t, err)
+	r := only(t, collector(t), recorded(t), completed())
 	kv := r.Results.KVTransfer
 	require.EqualValues(t, 264, *kv.Transfers)
 	require.EqualValues(t, 80642048, *kv.Bytes)
@@ -351,8 +356,7 @@ func TestKVTransfer(t *testing.T) {
 	}
 	require.Positive(t, changed)
 	write(t, dir, "raw/metrics-decode-after.prom", strings.Join(lines, "\n"))
-	r, err = collector(t).Run(dir, completed())
-	require.NoError(t, err)
+	r = only(t, collector(t), dir, completed())
 	require.Positive(t, *r.Results.KVTransfer.FailedTransfers)
 	require.Equal(t, "fail", outcome(t, r, "kv-transfer-failed"))
 	require.False(t, r.Validity.Valid)
@@ -368,8 +372,7 @@ func TestCause(t *testing.T) {
 	write(t, dir, "events.jsonl", `{"time":"2026-11-21T04:56:01Z","event":"role-died","role":"decode"}`+"\n")
 	write(t, dir, "logs/decode-0.log", fmt.Sprintf("INFO starting\n(EngineCore_0 pid=3) ERROR 11-21 04:56:00 [core.py:1] %s\nbye\n", line))
 	write(t, dir, "stderr.txt", "srun: error: n2: task 0: Exited with exit code 1\n")
-	r, err := collector(t).Run(dir, state("FAILED", run.Failed))
-	require.NoError(t, err)
+	r := only(t, collector(t), dir, state("FAILED", run.Failed))
 	require.Equal(t, result.Failed, r.Status)
 	require.Equal(t, "kv-cache-none", r.Failure.Cause)
 	require.Contains(t, r.Failure.Line, "No available memory for the cache blocks")
@@ -389,8 +392,7 @@ func TestCloudAI(t *testing.T) {
 	found, err := run.Find(filepath.Dir(filepath.Dir(dir)))
 	require.NoError(t, err)
 	require.Equal(t, []string{dir}, found)
-	r, err := collector(t).Run(dir, nil)
-	require.NoError(t, err)
+	r := only(t, collector(t), dir, nil)
 	require.Equal(t, "vllm_2026-01-02_03-04-05/vllm.Tests.1/0", r.RunID)
 	require.Equal(t, "vllm.Tests.1", r.Suite)
 	require.Equal(t, 64, *r.Results.CompletedRequests)
@@ -399,8 +401,7 @@ func TestCloudAI(t *testing.T) {
 
 	remove(t, dir, "vllm-bench.json")
 	write(t, dir, "vllm-serve.log", "ERROR ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`\n")
-	r, err = collector(t).Run(dir, nil)
-	require.NoError(t, err)
+	r = only(t, collector(t), dir, nil)
 	require.Equal(t, result.Failed, r.Status)
 	require.Nil(t, r.Results.CompletedRequests)
 	require.Equal(t, "serve", r.Failure.Role, "from vllm-serve.log")

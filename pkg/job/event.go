@@ -16,16 +16,18 @@ type Event struct {
 	Time  time.Time `json:"time"`
 	Event string    `json:"event"`
 	Role  string    `json:"role,omitempty"`
+	Load  string    `json:"load,omitempty"`
 	Text  string    `json:"text,omitempty"`
 }
 
 // The events.
 const (
-	RoleReady = "role-ready"
-	AllReady  = "all-ready"
-	RoleDied  = "role-died"
-	NotReady  = "not-ready" // a role's time was over
-	Stopping  = "stopping"  // from here on, ends of roles are ours
+	RoleReady  = "role-ready"
+	AllReady   = "all-ready"
+	LoadBegins = "load-begins"
+	RoleDied   = "role-died"
+	NotReady   = "not-ready" // a role's time was over
+	Stopping   = "stopping"  // from here on, ends of roles are ours
 )
 
 const eventFile = "events.jsonl"

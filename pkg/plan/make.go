@@ -39,6 +39,7 @@ type Cluster struct {
 
 // Service is what a workload answers.
 type Service struct {
+	Steps         []Step // of a test without a service: what is run, one after the other
 	Roles         []Role
 	Ports         []Port
 	Image         string
@@ -58,6 +59,8 @@ type Target struct {
 	Model string
 	Nodes Slice  // where the client runs
 	Dir   string // where it writes, absolute
+
+	Disaggregated bool
 }
 
 // Container is what a launcher needs to know.
@@ -76,10 +79,15 @@ type Input struct {
 	Iteration int
 
 	Workload     Workload
-	Clients      []Client
+	Loads        []LoadInput // one or more
+	PreTest      []Hook
+	PostTest     []Hook
+	After        []After
+	Until        []string
 	Launcher     Launcher
 	LauncherName string
 
+	Step      int
 	RunID     string
 	Version   string
 	Created   time.Time
@@ -87,9 +95,19 @@ type Input struct {
 	Binary    string // absolute
 	WorkDir   string // what relative paths of the site file are relative to
 	Simulated bool
-	Expect    Expect
+}
+
+// LoadInput is a Load before its commands are made.
+type LoadInput struct {
+	Name      string
+	RunID     string
+	Dir       string // absolute
+	Cache     string
+	Values    []Assignment
+	Clients   []Client
 	Client    string
 	Benchmark map[string]any
+	Expect    Expect
 }
 
 // Make plans one run. Every complaint is returned, with positions.
@@ -97,9 +115,9 @@ func Make(in Input) (*Plan, error) {
 	var c source.Complaints
 	p := &Plan{
 		Schema: Schema, RunID: in.RunID, Version: in.Version, Created: in.Created.UTC(),
-		Scenario: in.Scenario, Test: in.Test.ID, Name: in.Test.Name, Iteration: in.Iteration,
+		Scenario: in.Scenario, Test: in.Test.ID, Name: in.Test.Name, Iteration: in.Iteration, Step: in.Step,
 		Workload: in.Test.Template, Dir: in.Dir, Binary: in.Binary, Simulated: in.Simulated,
-		Launcher: in.LauncherName, Prologue: in.System.Prologue, Expect: in.Expect,
+		Launcher: in.LauncherName, Prologue: in.System.Prologue, PreTest: in.PreTest, PostTest: in.PostTest,
 	}
 	c.Add(p.allocate(in))
 	visible, err := p.environment(in)
@@ -113,22 +131,11 @@ func Make(in Input) (*Plan, error) {
 		return nil, c.Err()
 	}
 	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
-	p.Config = Config{Model: service.Model, Client: in.Client, Server: service.Config, Benchmark: in.Benchmark}
-	p.Expect.Disaggregated = service.Disaggregated
-	for _, r := range p.Roles {
-		p.Expect.GPUs += len(r.GPUs) * r.Nodes.Count
-	}
-	host := Word{Addr(service.EndpointRole)}
-	if service.ClientHost != "" {
-		host = Text(service.ClientHost)
-	}
-	for _, client := range in.Clients {
-		step, err := client.Command(Target{
-			Host: host, Port: Word{PortNumber(service.Endpoint.Port)}, Model: service.Model,
-			Nodes: service.ClientNodes, Dir: path.Join(p.Dir, "raw"),
-		})
+	p.Config = Config{Model: service.Model, Server: service.Config}
+	for _, l := range in.Loads {
+		load, err := p.load(l, service)
 		c.Add(err)
-		p.Clients = append(p.Clients, step)
+		p.Loads = append(p.Loads, load)
 	}
 	c.Add(p.check(in))
 	if c.Err() == nil {
@@ -138,6 +145,33 @@ func Make(in Input) (*Plan, error) {
 		return nil, c.Err()
 	}
 	return p, nil
+}
+
+// load makes the commands of one load.
+func (p *Plan) load(in LoadInput, service Service) (Load, error) {
+	var c source.Complaints
+	l := Load{
+		Name: in.Name, RunID: in.RunID, Dir: in.Dir, Cache: in.Cache, Values: in.Values,
+		Expect: in.Expect, Client: in.Client, Benchmark: in.Benchmark,
+	}
+	l.Expect.Disaggregated, l.Expect.GPUs = service.Disaggregated, p.GPUs()
+	l.Clients = append(l.Clients, service.Steps...)
+	host := Word{Addr(service.EndpointRole)}
+	if service.ClientHost != "" {
+		host = Text(service.ClientHost)
+	}
+	for _, client := range in.Clients {
+		step, err := client.Command(Target{
+			Host: host, Port: Word{PortNumber(service.Endpoint.Port)}, Model: service.Model,
+			Nodes: service.ClientNodes, Dir: path.Join(l.Dir, "raw"), Disaggregated: service.Disaggregated,
+		})
+		c.Add(err)
+		if l.Dir != p.Dir {
+			step.Log = path.Join(l.Dir, step.Log)
+		}
+		l.Clients = append(l.Clients, step)
+	}
+	return l, c.Err()
 }
 
 // allocate fills Job: what the scheduler is asked for.
@@ -197,6 +231,7 @@ func (p *Plan) allocate(in Input) error {
 		TimeLimit: Seconds(t.Duration()), Grace: Seconds(grace(t.Duration())),
 		SbatchArgs: append(append([]string(nil), sys.ExtraSbatchArgs...), t.Slurm.SbatchArgs...),
 		SrunArgs:   append(append(append([]string(nil), sys.ExtraSrunArgs...), t.ExtraSrunArgs...), t.Slurm.SrunArgs...),
+		After:      in.After, Until: in.Until,
 	}
 	if len(list) == 0 {
 		p.Job.Exclude = t.ExcludeNodes
@@ -400,8 +435,10 @@ func (p *Plan) launch(in Input) error {
 	for i := range p.Roles {
 		wrap(&p.Roles[i].Step)
 	}
-	for i := range p.Clients {
-		wrap(&p.Clients[i])
+	for i := range p.Loads {
+		for j := range p.Loads[i].Clients {
+			wrap(&p.Loads[i].Clients[j])
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -68,7 +68,8 @@ func input(t *testing.T, siteMore, testMore string) plan.Input {
 			Roles: []plan.Role{role("serve", plan.Slice{Count: 1}, 0)}, Ports: []plan.Port{{Name: "http", Base: 8300, Step: 1, Count: 1, Role: "serve"}},
 			Image: "./image.sqsh", Model: "m", Endpoint: plan.Endpoint{Port: "http"}, EndpointRole: "serve", ClientNodes: plan.Slice{Count: 1},
 		}},
-		Clients: []plan.Client{client{}}, Launcher: box{}, LauncherName: "box",
+		Loads:    []plan.LoadInput{{RunID: "exp_1", Dir: "/out/s/a/0", Clients: []plan.Client{client{}}}},
+		Launcher: box{}, LauncherName: "box",
 		RunID: "exp_1", Version: "v0", Created: time.Date(2026, 3, 4, 5, 6, 7, 0, time.FixedZone("", 3600)),
 		Dir: "/out/s/a/0", Binary: "/bin/profllm", WorkDir: "/home/u",
 	}
@@ -89,11 +90,11 @@ func TestMake(t *testing.T) {
 	p, err := plan.Make(in)
 	require.NoError(t, err)
 	require.Equal(t, plan.Cluster{Nodes: 1, GPUsPerNode: 4}, *in.Workload.(service).told)
-	require.Equal(t, 1, p.Expect.GPUs)
+	require.Equal(t, 1, p.Loads[0].Expect.GPUs)
 	require.Equal(t, "2026-03-04T04:06:07Z", p.Created.Format(time.RFC3339), "UTC")
 	require.Equal(t, "/home/u/image.sqsh", p.Image, "a relative path is no image name")
-	require.Equal(t, "measure ${addr:serve}:${port:http} m /out/s/a/0/raw", p.Clients[0].Argv[0].String()+" "+p.Clients[0].Argv[1].String()+" "+
-		p.Clients[0].Argv[2].String()+" "+p.Clients[0].Argv[3].String())
+	require.Equal(t, "measure ${addr:serve}:${port:http} m /out/s/a/0/raw", p.Loads[0].Clients[0].Argv[0].String()+" "+p.Loads[0].Clients[0].Argv[1].String()+" "+
+		p.Loads[0].Clients[0].Argv[2].String()+" "+p.Loads[0].Clients[0].Argv[3].String())
 	require.Equal(t, plan.Job{Name: "a.exp_1", Comment: "profllm:exp_1", Nodes: 1, Partition: "gpu", GPUsPerNode: 4,
 		TimeLimit: plan.Seconds(30 * time.Minute), Grace: plan.Seconds(90 * time.Second)}, p.Job)
 	data, err := p.Encode()
@@ -109,7 +110,7 @@ func TestMakeIsAFunction(t *testing.T) {
 	var first string
 	for i := range 20 {
 		in := input(t, "[global_env_vars]\nB = \"1\"\nA = \"2\"\n", "[Tests.extra_env_vars]\nD = \"3\"\nC = \"4\"\n")
-		in.Benchmark = map[string]any{"z": 1, "y": 2, "x": map[string]any{"b": 1, "a": 2}}
+		in.Loads[0].Benchmark = map[string]any{"z": 1, "y": 2, "x": map[string]any{"b": 1, "a": 2}}
 		p, err := plan.Make(in)
 		require.NoError(t, err)
 		data, err := p.Encode()
@@ -158,7 +159,7 @@ func TestMakeRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := serving(input(t, "gpus_per_node = 4\n", fmt.Sprintf("num_nodes = %d\n", c.nodes)), c.ports, c.roles...)
-			in.Clients = nil
+			in.Loads = nil
 			p, err := plan.Make(in)
 			if c.want == "" {
 				require.NoError(t, err)
@@ -289,7 +290,7 @@ proxy_script_repo = { url = "https://h/p.git", commit = "2" }
 		"/home/u/hf:/root/.cache/huggingface", "/home/u/topo.xml:/home/u/topo.xml",
 	}
 	require.Equal(t, want, p.Mounts)
-	for _, s := range []plan.Step{p.Roles[0].Step, p.Clients[0]} {
+	for _, s := range []plan.Step{p.Roles[0].Step, p.Loads[0].Clients[0]} {
 		require.Equal(t, plan.Texts("--image=/home/u/image.sqsh", "--mounts="+strings.Join(want, ",")), s.Srun)
 	}
 	require.Len(t, p.Notes, 1)
@@ -317,7 +318,7 @@ func (broken) Wrap(s plan.Step, _ plan.Container) (plan.Step, error) {
 func TestDir(t *testing.T) {
 	p, err := plan.Make(input(t, "", ""))
 	require.NoError(t, err)
-	require.Equal(t, path.Join(p.Dir, "raw"), p.Clients[0].Argv[3].String(), "clients write below the run directory")
+	require.Equal(t, path.Join(p.Dir, "raw"), p.Loads[0].Clients[0].Argv[3].String(), "clients write below the run directory")
 	data, err := json.Marshal(p.Job)
 	require.NoError(t, err)
 	require.NotContains(t, string(data), "time_limit_s", "no limit, no field")

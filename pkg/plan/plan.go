@@ -14,9 +14,10 @@ import (
 )
 
 // Schema is the version written into plan.json.
-const Schema = "profllm.plan/1"
+const Schema = "profllm.plan/2"
 
-// Plan is one run: one test, one iteration, one job.
+// Plan is one service and what is measured on it: a test, or a point of its
+// sweep. It is executed by one job, or by a part of one (see Batch).
 type Plan struct {
 	Schema    string    `json:"schema"`
 	RunID     string    `json:"run_id"`
@@ -26,6 +27,7 @@ type Plan struct {
 	Test      string    `json:"test"` // the test's id
 	Name      string    `json:"name"` // the test's name
 	Iteration int       `json:"iteration"`
+	Step      int       `json:"step,omitempty"` // first point of a sweep that runs here, from 1; 0: no sweep
 	Workload  string    `json:"workload"`
 	Dir       string    `json:"dir"`    // the run directory, absolute
 	Binary    string    `json:"binary"` // profllm on the nodes
@@ -38,12 +40,45 @@ type Plan struct {
 	Prologue string   `json:"prologue,omitempty"` // shell text of the site
 	Env      []Var    `json:"env,omitempty"`      // of the whole job
 
-	Ports   []Port   `json:"ports"`
-	Roles   []Role   `json:"roles"`
-	Clients []Step   `json:"clients"` // run one after the other, once every role is ready
-	Expect  Expect   `json:"expect"`
-	Config  Config   `json:"config"`
-	Notes   []string `json:"notes,omitempty"` // what a person should know, e.g. keys without effect
+	PreTest  []Hook   `json:"pre_test,omitempty"`  // gate the rest: all must succeed
+	PostTest []Hook   `json:"post_test,omitempty"` // run once the roles are stopped, whatever happened
+	Ports    []Port   `json:"ports"`
+	Roles    []Role   `json:"roles"`           // none for a test without a service
+	Loads    []Load   `json:"loads"`           // one after the other, once every role is ready
+	Config   Config   `json:"config"`          // of the service
+	Notes    []string `json:"notes,omitempty"` // what a person should know, e.g. keys without effect
+}
+
+// Load is one thing that is done with a service, and measured: the clients that
+// run one after the other, and what they were asked for. Several loads on one
+// service are the phases of a test, or points of a sweep that differ in the
+// client only; each has a directory, a result and a verdict of its own.
+type Load struct {
+	Name      string         `json:"name,omitempty"`   // a path element; "" for the only one
+	RunID     string         `json:"run_id"`           // of its result
+	Dir       string         `json:"dir"`              // absolute; the plan's own for the only one
+	Cache     string         `json:"cache,omitempty"`  // what is done to the prefix cache before it: CacheReset, or "" for nothing
+	Values    []Assignment   `json:"values,omitempty"` // what the sweep chose here, for all of the run
+	Clients   []Step         `json:"clients"`
+	Expect    Expect         `json:"expect"`
+	Client    string         `json:"client,omitempty"`    // who measures, "" for nobody
+	Benchmark map[string]any `json:"benchmark,omitempty"` // the client's arguments
+}
+
+// CacheReset empties the engines' prefix caches before a load.
+const CacheReset = "reset"
+
+// Assignment is a value that a sweep chose.
+type Assignment struct {
+	Path  string `json:"path"` // as CloudAI spells it: decode.tensor_parallel_size, NUM_NODES
+	Value any    `json:"value"`
+}
+
+// Hook is a run of its own inside the job of another, before or after it.
+type Hook struct {
+	Name string `json:"name"` // a path element
+	Dir  string `json:"dir"`  // absolute: <run>/pre_test/<name>
+	Plan *Plan  `json:"-"`    // stored in its own directory
 }
 
 // Job is what the batch scheduler is asked for.
@@ -66,7 +101,42 @@ type Job struct {
 	Grace         Seconds  `json:"grace_s,omitempty"` // TERM comes this long before the limit
 	SbatchArgs    []string `json:"sbatch_args,omitempty"`
 	SrunArgs      []string `json:"srun_args,omitempty"`
+
+	After []After  `json:"after,omitempty"` // jobs that this one waits for
+	Until []string `json:"until,omitempty"` // run directories: this job ends when all of these are over
 }
+
+// After orders two jobs through the scheduler.
+type After struct {
+	Type string `json:"type"` // Slurm's word: after (has started), afterok, afterany
+	Dir  string `json:"dir"`  // the run directory that is waited for
+}
+
+// Kinds of a Batch.
+const (
+	Array    = "array"    // a job array: one task for each run
+	Sequence = "sequence" // one allocation: one run after the other
+)
+
+// Batch is one submission that carries several runs. Each run keeps its
+// directory, its script and its verdict.
+type Batch struct {
+	Schema      string    `json:"schema"` // profllm.batch/1
+	RunID       string    `json:"run_id"` // in the job's name, as for a run
+	Version     string    `json:"version"`
+	Created     time.Time `json:"created"`
+	Scenario    string    `json:"scenario"`
+	Dir         string    `json:"dir"`                    // absolute; holds batch.json and job.sh
+	Kind        string    `json:"kind"`                   // Array or Sequence
+	MaxParallel int       `json:"max_parallel,omitempty"` // tasks at once; 0: no limit
+	Binary      string    `json:"binary"`
+	Job         Job       `json:"job"`
+	Runs        []string  `json:"runs"`   // run directories, absolute, in the order of tasks
+	Limits      []Seconds `json:"limits"` // time limit of each run; len == len(Runs)
+}
+
+// BatchSchema is the version written into batch.json.
+const BatchSchema = "profllm.batch/1"
 
 // Seconds is a duration that JSON holds in seconds.
 type Seconds time.Duration
@@ -104,7 +174,9 @@ func (s Slice) String() string {
 
 // Role is a part of the service: it stays up until the clients are done.
 type Role struct {
-	Name    string   `json:"name"` // serve, prefill, decode, proxy
+	Name    string   `json:"name"`              // serve, prefill, decode, proxy; with replicas prefill-0, prefill-1, ...
+	Kind    string   `json:"kind,omitempty"`    // the role without its replica's number, "" if it is the name
+	Replica int      `json:"replica,omitempty"` // 0 for the first of its kind
 	Nodes   Slice    `json:"nodes"`
 	GPUs    []int    `json:"gpus,omitempty"` // local ids, the same on each node
 	TP      int      `json:"tp,omitempty"`
@@ -129,8 +201,9 @@ type Step struct {
 	Container bool   `json:"container"`     // run inside the image
 	Env       []Var  `json:"env,omitempty"` // set inside the step, where Slurm no longer changes it
 	Argv      []Word `json:"argv"`
-	Log       string `json:"log"`            // below the run directory; %t is the rank
-	Srun      []Word `json:"srun,omitempty"` // options that the launcher adds
+	Log       string `json:"log"`               // below the run directory; %t is the rank
+	Srun      []Word `json:"srun,omitempty"`    // options that the launcher adds
+	Success   string `json:"success,omitempty"` // regular expression that a line of the log must match, "" for none
 }
 
 // Expect is what the clients were asked for, so that a result can be judged.
@@ -148,10 +221,8 @@ type Expect struct {
 
 // Config is what the run was configured with, for the record.
 type Config struct {
-	Model     string         `json:"model"`
-	Client    string         `json:"client"`
-	Server    map[string]any `json:"server"`    // role → engine arguments
-	Benchmark map[string]any `json:"benchmark"` // the client's arguments
+	Model  string         `json:"model,omitempty"`
+	Server map[string]any `json:"server"` // role → engine arguments
 }
 
 // Role returns the role of that name, or nil.
@@ -164,20 +235,70 @@ func (p *Plan) Role(name string) *Role {
 	return nil
 }
 
+// Load returns the load of that name, or nil.
+func (p *Plan) Load(name string) *Load {
+	for i := range p.Loads {
+		if p.Loads[i].Name == name {
+			return &p.Loads[i]
+		}
+	}
+	return nil
+}
+
+// Phase is the name of a client's phase in the job: unique over all loads.
+func (l *Load) Phase(client string) string {
+	if l.Name == "" {
+		return client
+	}
+	return l.Name + "/" + client
+}
+
+// GPUs counts the GPUs of all roles on all nodes.
+func (p *Plan) GPUs() int {
+	n := 0
+	for _, r := range p.Roles {
+		n += len(r.GPUs) * r.Nodes.Count
+	}
+	return n
+}
+
 // Encode writes plan.json: indented, ending in a newline.
 func (p *Plan) Encode() ([]byte, error) {
 	data, err := json.MarshalIndent(p, "", "  ")
 	return append(data, '\n'), err
 }
 
-// Decode reads plan.json.
+// Decode reads plan.json, also one of the first version, whose only load stood
+// in the plan itself.
 func Decode(data []byte) (*Plan, error) {
 	var p Plan
 	if err := json.Unmarshal(data, &p); err != nil {
 		return nil, fmt.Errorf("decode plan: %w", err)
 	}
-	if p.Schema != Schema {
-		return nil, fmt.Errorf("decode plan: schema %q, this program reads %q", p.Schema, Schema)
+	switch p.Schema {
+	case Schema:
+		return &p, nil
+	case "profllm.plan/1":
+		return &p, p.fromFirst(data)
 	}
-	return &p, nil
+	return nil, fmt.Errorf("decode plan: schema %q, this program reads %q", p.Schema, Schema)
+}
+
+func (p *Plan) fromFirst(data []byte) error {
+	var old struct {
+		Clients []Step `json:"clients"`
+		Expect  Expect `json:"expect"`
+		Config  struct {
+			Client    string         `json:"client"`
+			Benchmark map[string]any `json:"benchmark"`
+		} `json:"config"`
+	}
+	if err := json.Unmarshal(data, &old); err != nil {
+		return fmt.Errorf("decode plan: %w", err)
+	}
+	p.Schema = Schema
+	p.Loads = []Load{{
+		RunID: p.RunID, Dir: p.Dir, Clients: old.Clients, Expect: old.Expect, Client: old.Config.Client, Benchmark: old.Config.Benchmark,
+	}}
+	return nil
 }

@@ -65,8 +65,10 @@ func check(p *plan.Plan) error {
 		taken[AddrVar(p.Roles[i].Name)] = true
 		step(&p.Roles[i].Step)
 	}
-	for i := range p.Clients {
-		step(&p.Clients[i])
+	for i := range p.Loads {
+		for j := range p.Loads[i].Clients {
+			step(&p.Loads[i].Clients[j])
+		}
 	}
 	for _, v := range p.Env {
 		match(safeVar, "variable", v.Name)

@@ -46,9 +46,6 @@ func Script(p *plan.Plan, layers ...fs.FS) ([]byte, error) {
 	for i := range p.Roles {
 		v.Roles = append(v.Roles, roleView{Role: &p.Roles[i], Step: &p.Roles[i].Step})
 	}
-	for i := range p.Clients {
-		v.Clients = append(v.Clients, &p.Clients[i])
-	}
 	var out bytes.Buffer
 	if err := t.Execute(&out, v); err != nil {
 		return nil, fmt.Errorf("render %s: %w", Name, err)
@@ -70,7 +67,6 @@ type view struct {
 	Nodes      int
 	SrunArgs   []string
 	Roles      []roleView
-	Clients    []*plan.Step
 }
 
 type roleView struct {

@@ -25,7 +25,8 @@ func sample() *plan.Plan {
 		Ports: []plan.Port{{Name: "serve", Base: 8300, Step: 1, Count: 1, Role: "serve"}},
 		Roles: []plan.Role{{Name: "serve", Nodes: one, GPUs: []int{0}, Health: plan.Endpoint{Port: "serve", Path: "/health"},
 			Step: plan.Step{Name: "serve", Nodes: one, Argv: plan.Texts("vllm", "serve", "m"), Log: "logs/serve-%t.log"}}},
-		Clients: []plan.Step{{Name: "bench", Nodes: one, Argv: plan.Texts("vllm", "bench"), Log: "logs/bench-%t.log"}},
+		Loads: []plan.Load{{RunID: "exp_1", Dir: "/out/s/a/0", Client: "vllm-serve",
+			Clients: []plan.Step{{Name: "bench", Nodes: one, Argv: plan.Texts("vllm", "bench"), Log: "logs/bench-%t.log"}}}},
 	}
 }
 
@@ -109,10 +110,10 @@ func TestNamesCannotBreakOut(t *testing.T) {
 		"scenario": func(p *plan.Plan, s string) { p.Scenario = s }, "test": func(p *plan.Plan, s string) { p.Test = s },
 		"run ID": func(p *plan.Plan, s string) { p.RunID = s }, "version": func(p *plan.Plan, s string) { p.Version = s },
 		"role":      func(p *plan.Plan, s string) { p.Roles[0].Name = s },
-		"role step": func(p *plan.Plan, s string) { p.Roles[0].Step.Name = s }, "client": func(p *plan.Plan, s string) { p.Clients[0].Name = s },
+		"role step": func(p *plan.Plan, s string) { p.Roles[0].Step.Name = s }, "client": func(p *plan.Plan, s string) { p.Loads[0].Clients[0].Name = s },
 		"log": func(p *plan.Plan, s string) { p.Roles[0].Step.Log = s }, "port": func(p *plan.Plan, s string) { p.Ports[0].Name = s },
 		"variable":      func(p *plan.Plan, s string) { p.Env = []plan.Var{{Name: s}} },
-		"step variable": func(p *plan.Plan, s string) { p.Clients[0].Env = []plan.Var{{Name: s}} },
+		"step variable": func(p *plan.Plan, s string) { p.Loads[0].Clients[0].Env = []plan.Var{{Name: s}} },
 	}
 	for name, set := range fields {
 		for _, value := range []string{"a\ntouch x", "\n", "a\r", "é\n", "a\x00", "a\u0085b"} {
@@ -193,8 +194,8 @@ export SHELL_TEXT="$(hostname) a"
 func TestSecretsAreNoArguments(t *testing.T) {
 	for _, part := range []plan.Part{{Env: "HF_TOKEN"}, {File: "/s"}, {Shell: "$HF_TOKEN"}} {
 		for name, set := range map[string]func(*plan.Plan, plan.Word){
-			"argument": func(p *plan.Plan, w plan.Word) { p.Clients[0].Argv = append(p.Clients[0].Argv, w) },
-			"variable": func(p *plan.Plan, w plan.Word) { p.Clients[0].Env = []plan.Var{{Name: "A", Value: w}} },
+			"argument": func(p *plan.Plan, w plan.Word) { p.Loads[0].Clients[0].Argv = append(p.Loads[0].Clients[0].Argv, w) },
+			"variable": func(p *plan.Plan, w plan.Word) { p.Loads[0].Clients[0].Env = []plan.Var{{Name: "A", Value: w}} },
 			"launcher": func(p *plan.Plan, w plan.Word) { p.Roles[0].Step.Srun = []plan.Word{w} },
 			"mixed":    func(p *plan.Plan, w plan.Word) { p.Env = []plan.Var{{Name: "A", Value: plan.Concat("x", w)}} },
 		} {

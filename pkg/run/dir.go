@@ -36,6 +36,8 @@ const (
 	RawDir        = "raw"
 	LogDir        = "logs"
 	AttemptDir    = "attempts" // what a requeued job's earlier attempts left
+	PreTestDir    = "pre_test" // hooks of the run, runs of their own
+	PostTestDir   = "post_test"
 
 	scenarioFile = "scenario.json"
 
