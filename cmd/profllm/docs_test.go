@@ -223,7 +223,7 @@ func TestDocsLoad(t *testing.T) {
 			case "system":
 				_, err = config.Parse(file.Name, file.Data)
 			case "scenario":
-				_, err = scenario.Load(file, nil)
+				_, err = scenario.Load(file, nil, scenario.HookFiles{})
 			default:
 				_, err = scenario.LoadTest(file)
 			}

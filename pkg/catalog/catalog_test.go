@@ -31,7 +31,7 @@ func load(t *testing.T, file string, data []byte, testsDir string) *scenario.Sce
 	for _, name := range names {
 		tests = append(tests, scenario.File{Name: name, Data: read(t, name)})
 	}
-	s, err := scenario.Load(scenario.File{Name: file, Data: data}, tests)
+	s, err := scenario.Load(scenario.File{Name: file, Data: data}, tests, scenario.HookFiles{})
 	require.NoError(t, err)
 	return s
 }
@@ -55,7 +55,11 @@ func inline(t *testing.T, siteMore, tests string, o catalog.Options) ([]*plan.Pl
 	t.Helper()
 	sys, err := config.Parse("site.toml", []byte("name = \"s\"\nscheduler = \"slurm\"\noutput_path = \"o\"\ninstall_path = \"i\"\ndefault_partition = \"p\"\ngpus_per_node = 4\n"+siteMore))
 	require.NoError(t, err)
-	return catalog.Plans(load(t, "s.toml", []byte("name = \"s\"\n"+tests), ""), sys, o)
+	set, err := catalog.Plans(load(t, "s.toml", []byte("name = \"s\"\n"+tests), ""), sys, o)
+	if set == nil {
+		return nil, err
+	}
+	return set.Plans, err
 }
 
 // folders are the packages below a folder of adapters; one without Go files of
@@ -115,8 +119,9 @@ func TestShippedScenariosPlanEverywhere(t *testing.T) {
 				name := fmt.Sprintf("%s on %s, simulated %v", filepath.Base(file), filepath.Base(site), simulated)
 				s, o := load(t, file, read(t, file), "../../scenarios/tests"), options
 				o.Simulated = simulated
-				plans, err := catalog.Plans(s, system(t, site), o)
+				set, err := catalog.Plans(s, system(t, site), o)
 				require.NoError(t, err, name)
+				plans := set.Plans
 				require.GreaterOrEqual(t, len(plans), len(s.Tests), name)
 				for _, p := range plans {
 					require.Equal(t, simulated, p.Simulated)
@@ -140,8 +145,9 @@ func TestSameInputSameBytes(t *testing.T) {
 	const file = "../../scenarios/topologies.toml"
 	var first string
 	for i := range 5 {
-		plans, err := catalog.Plans(load(t, file, read(t, file), "../../scenarios/tests"), system(t, "../../conf/slurm-pyxis.toml"), options)
+		set, err := catalog.Plans(load(t, file, read(t, file), "../../scenarios/tests"), system(t, "../../conf/slurm-pyxis.toml"), options)
 		require.NoError(t, err)
+		plans := set.Plans
 		var all strings.Builder
 		for _, p := range plans {
 			data, err := p.Encode()
@@ -251,7 +257,7 @@ tensor_parallel_size = 16
 	for _, want := range []string{
 		"s.toml:2:3: test \"a\": unknown workload \"vlm\"\n\thint: did you mean \"vllm\"",
 		"test \"b\": unknown launcher \"pixis\"\n\thint: did you mean \"pyxis\"", "unknown client \"vlm\"\n\thint: did you mean \"vllm\"",
-		"s.toml:11:1: bench_cmd_args.num_prompts is 0, must be 1 or more", "s.toml:12:1: max_concurrency is a list: sweeps are not supported yet",
+		"s.toml:11:1: bench_cmd_args.num_prompts is 0, must be 1 or more",
 		"s.toml:14:1: semantic_eval_cmd_args.cli: unfinished quote", "s.toml:16:1: cmd_args.port is 80", `s.toml:17:1: unknown key "modle"`,
 		"cmd_args.docker_image_url is required", `role "serve" uses GPU 4, but a node has 4 (0-3)`,
 		`role "serve" needs 16 GPUs (TP 16 x PP 1 x DP 1), but has 8 (1 nodes x 8)`,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -50,6 +51,13 @@ type Service struct {
 	ClientNodes   Slice    // where clients run
 	Disaggregated bool
 	Config        map[string]any // role → engine arguments
+	Cache         Cache
+}
+
+// Cache says how the engines of a service are told to empty their prefix caches.
+type Cache struct {
+	Path string // of a POST, "" if they cannot be told
+	Env  []Var  // what an engine needs to listen to it
 }
 
 // Target is what a client measures.
@@ -76,6 +84,7 @@ type Input struct {
 	System    *config.System
 	Scenario  string
 	Test      scenario.Test
+	Limit     time.Duration // of the job, 0: none
 	Iteration int
 
 	Workload     Workload
@@ -137,6 +146,7 @@ func Make(in Input) (*Plan, error) {
 		c.Add(err)
 		p.Loads = append(p.Loads, load)
 	}
+	c.Add(p.resets(in, service))
 	c.Add(p.check(in))
 	if c.Err() == nil {
 		c.Add(p.launch(in))
@@ -166,12 +176,33 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 			Nodes: service.ClientNodes, Dir: path.Join(l.Dir, "raw"), Disaggregated: service.Disaggregated,
 		})
 		c.Add(err)
-		if l.Dir != p.Dir {
-			step.Log = path.Join(l.Dir, step.Log)
+		if below, err := filepath.Rel(p.Dir, l.Dir); err == nil {
+			step.Log = path.Join(below, step.Log)
 		}
 		l.Clients = append(l.Clients, step)
 	}
 	return l, c.Err()
+}
+
+// resets prepares the engines for loads that begin with an empty prefix cache.
+func (p *Plan) resets(in Input, service Service) error {
+	asked := false
+	for _, l := range p.Loads {
+		asked = asked || l.Cache == CacheReset
+	}
+	if !asked {
+		return nil
+	}
+	if service.Cache.Path == "" {
+		return source.Errorf(in.Test.Pos, "the prefix cache of a %s cannot be reset between loads", p.Workload).Hintf("write cache = \"keep\", or share_server = false in [Tests.sweep]")
+	}
+	p.CachePath = service.Cache.Path
+	for i := range p.Roles {
+		if r := &p.Roles[i]; r.Engine {
+			r.Step.Env = append(r.Step.Env, service.Cache.Env...)
+		}
+	}
+	return nil
 }
 
 // allocate fills Job: what the scheduler is asked for.
@@ -228,7 +259,7 @@ func (p *Plan) allocate(in Input) error {
 		QOS: first(t.Slurm.QOS, sys.QOS), Reservation: first(t.Slurm.Reservation, sys.Reservation),
 		Constraint: first(t.Slurm.Constraint, sys.Constraint), Distribution: sys.Distribution,
 		Exclusive: t.Slurm.Exclusive, NTasksPerNode: sys.NTasksPerNode,
-		TimeLimit: Seconds(t.Duration()), Grace: Seconds(grace(t.Duration())),
+		TimeLimit: Seconds(in.Limit), Grace: Seconds(grace(in.Limit)),
 		SbatchArgs: append(append([]string(nil), sys.ExtraSbatchArgs...), t.Slurm.SbatchArgs...),
 		SrunArgs:   append(append(append([]string(nil), sys.ExtraSrunArgs...), t.ExtraSrunArgs...), t.Slurm.SrunArgs...),
 		After:      in.After, Until: in.Until,

@@ -40,13 +40,14 @@ type Plan struct {
 	Prologue string   `json:"prologue,omitempty"` // shell text of the site
 	Env      []Var    `json:"env,omitempty"`      // of the whole job
 
-	PreTest  []Hook   `json:"pre_test,omitempty"`  // gate the rest: all must succeed
-	PostTest []Hook   `json:"post_test,omitempty"` // run once the roles are stopped, whatever happened
-	Ports    []Port   `json:"ports"`
-	Roles    []Role   `json:"roles"`           // none for a test without a service
-	Loads    []Load   `json:"loads"`           // one after the other, once every role is ready
-	Config   Config   `json:"config"`          // of the service
-	Notes    []string `json:"notes,omitempty"` // what a person should know, e.g. keys without effect
+	PreTest   []Hook   `json:"pre_test,omitempty"`  // gate the rest: all must succeed
+	PostTest  []Hook   `json:"post_test,omitempty"` // run once the roles are stopped, whatever happened
+	Ports     []Port   `json:"ports"`
+	Roles     []Role   `json:"roles"`                // none for a test without a service
+	Loads     []Load   `json:"loads"`                // one after the other, once every role is ready
+	CachePath string   `json:"cache_path,omitempty"` // of the POST that empties the prefix cache of an engine
+	Config    Config   `json:"config"`               // of the service
+	Notes     []string `json:"notes,omitempty"`      // what a person should know, e.g. keys without effect
 }
 
 // Load is one thing that is done with a service, and measured: the clients that

@@ -15,7 +15,7 @@ var (
 	safeName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=@-]*$`) // of directories too
 	safeStep = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 	safeVar  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	safeFile = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./%-]*$`)
+	safeFile = regexp.MustCompile(`^(\.\./)*[A-Za-z0-9_][A-Za-z0-9_./%+=@-]*$`)
 	safeText = regexp.MustCompile(`^[ -~]*$`)
 )
 

@@ -51,11 +51,11 @@ func planned(t testing.TB, site, file, testsDir string) []*plan.Plan {
 	for _, name := range names {
 		tests = append(tests, scenario.File{Name: name, Data: read(t, name)})
 	}
-	s, err := scenario.Load(scenario.File{Name: file, Data: read(t, file)}, tests)
+	s, err := scenario.Load(scenario.File{Name: file, Data: read(t, file)}, tests, scenario.HookFiles{})
 	require.NoError(t, err)
-	plans, err := catalog.Plans(s, sys, options)
+	set, err := catalog.Plans(s, sys, options)
 	require.NoError(t, err)
-	return plans
+	return set.Plans
 }
 
 // suite is a set of scenarios and the sites that each is rendered for. CloudAI's

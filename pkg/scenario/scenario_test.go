@@ -15,7 +15,7 @@ func load(t *testing.T, scenario string, tests ...string) (*Scenario, error) {
 	for i, data := range tests {
 		files[i] = File{Name: "test" + string(rune('1'+i)) + ".toml", Data: []byte(data)}
 	}
-	return Load(File{Name: "s.toml", Data: []byte(scenario)}, files)
+	return Load(File{Name: "s.toml", Data: []byte(scenario)}, files, HookFiles{})
 }
 
 const testFile = "name='base'\ndescription='d'\ntest_template_name='vllm'\n[cmd_args]\ndocker_image_url='img'\n[cmd_args.decode]\ntensor_parallel_size=4\n"
@@ -59,7 +59,8 @@ time_limit = "60"
   type = "start_post_comp"
   id = "nope"
 `, testFile, testFile)
-	require.EqualError(t, err, `s.toml:2:1: pre_test: hooks are not supported yet
+	require.EqualError(t, err, `s.toml:2:1: no hook is named "nccl"
+	hint: check --hook-dir; none is known
 s.toml:4:1: test id "a/../../b" cannot name a directory
 	hint: use letters, digits and _ . - + = @, not starting with a dot or dash
 s.toml:5:1: no test file is named "bsae"
@@ -68,12 +69,11 @@ s.toml:9:1: unknown key "num_node"
 	hint: did you mean "num_nodes"?
 s.toml:10:3: test "x" has neither test_name nor test_template_name
 	hint: name a test file with test_name, or write test_template_name = "vllm" here
-s.toml:10:3: test "x": dependencies between tests are not supported yet
-s.toml:10:3: test "x" depends on unknown test "nope"
-	hint: known: a/../../b, x
 s.toml:11:1: test id "x" is taken (s.toml:7:1)
 s.toml:12:1: time_limit "60" is not understood
 	hint: write "30m", "HH:MM:SS" or "D-HH:MM:SS"; "20:00" means 20 hours
+s.toml:13:11: test "x" depends on unknown test "nope"
+	hint: known: a/../../b, x
 test2.toml:1:1: test name "base" is taken (test1.toml:1:1)`)
 }
 
@@ -101,7 +101,7 @@ func TestCloudAIFilesLoad(t *testing.T) {
 	}
 	tests := []File{read("test/vllm.toml")}
 	for name, want := range map[string]int{"vllm.toml": 5, "vllm-heavy.toml": 1} {
-		s, err := Load(read("test_scenario/"+name), tests)
+		s, err := Load(read("test_scenario/"+name), tests, HookFiles{})
 		require.NoError(t, err)
 		require.Len(t, s.Tests, want)
 	}

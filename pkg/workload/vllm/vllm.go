@@ -191,6 +191,8 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	s := plan.Service{
 		Image: w.cfg.DockerImageURL, Model: w.cfg.Model, Disaggregated: w.disaggregated(),
 		ClientHost: w.cfg.BenchHost, ClientNodes: plan.Slice{Offset: 0, Count: 1}, Config: map[string]any{},
+		// vLLM has the endpoint in its development mode only (vllm/envs.py, 0.32).
+		Cache: plan.Cache{Path: "/reset_prefix_cache", Env: []plan.Var{{Name: "VLLM_SERVER_DEV_MODE", Value: plan.Text("1")}}},
 	}
 	all := cl.VisibleGPUs
 	if all == nil {
