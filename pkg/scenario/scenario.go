@@ -31,7 +31,7 @@ type Scenario struct {
 	PostTest []Test // hooks after each test
 	GoOn     bool   // job_status_check = false: what follows a failed run is run nevertheless
 	Reports  *source.Table
-	Warnings []string // keys that were accepted and have no effect, with positions
+	Warnings []string // keys without effect, and values that Slurm would read otherwise, with positions
 }
 
 // Limit is the time limit of the job of a test, its hooks included; 0: none.
@@ -222,6 +222,9 @@ func (s *Scenario) load(list *source.Value, defs map[string]*source.Table, c *so
 			continue
 		}
 		test := loadTest(t, e.Pos, defs, c)
+		if note := limitNote(t.Get("time_limit")); note != "" {
+			s.Warnings = append(s.Warnings, note)
+		}
 		if first, ok := seen[test.ID]; ok && test.ID != "" {
 			c.Addf(t.PosOf("id"), "test id %q is taken (%s)", test.ID, first)
 		}
