@@ -110,6 +110,8 @@ func Parse(file string, data []byte) (*System, error) {
 	var c source.Complaints
 	c.Add(source.Decode(t, s))
 	c.Add(s.check(t))
+	_, err = ParseReports(s.Reports)
+	c.Add(err)
 	return s, c.Err()
 }
 

@@ -195,6 +195,8 @@ func Load(file File, tests []File, hooks HookFiles) (*Scenario, error) {
 	var head head
 	c.Add(source.Decode(top, &head))
 	s.Name, s.Reports = head.Name, head.Reports
+	_, err = config.ParseReports(head.Reports)
+	c.Add(err)
 	if head.Name != "" && !pathElement.MatchString(head.Name) {
 		c.Add(source.Errorf(top.PosOf("name"), "scenario name %q cannot name a directory", head.Name).Hintf("use letters, digits and _ . - + = @"))
 	}

@@ -90,3 +90,8 @@ func TestCloudAIFilesLoad(t *testing.T) {
 		require.Len(t, s.Tests, want)
 	}
 }
+
+func TestUnknownReportIsRefused(t *testing.T) {
+	_, err := load(t, "name = \"s\"\n[reports.statsu]\nenable = true\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n")
+	require.EqualError(t, err, "s.toml:2:10: unknown report \"statsu\"\n\thint: did you mean \"status\"?")
+}
