@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/bench/gsm8k"
@@ -218,6 +219,7 @@ type load struct {
 	bench  *source.Table
 	eval   bool
 	values []plan.Assignment
+	repeat *plan.Repeat
 }
 
 // phases are the loads of a test: one, or [[Tests.phases]].
@@ -239,24 +241,49 @@ func phases(t scenario.Test) []load {
 	return loads
 }
 
+// in is the directory of a load of the run in dir.
+func (l load) in(dir string) string {
+	if l.dir != "" {
+		return l.dir
+	}
+	return path.Join(dir, l.name)
+}
+
+// repeated is every load as often as the test says, each time with a directory of
+// its own below the load's. All begin with the same prefix cache.
+func repeated(t scenario.Test, in plan.Input, loads []load) []load {
+	if t.Repeat < 2 {
+		return loads
+	}
+	var list []load
+	for _, l := range loads {
+		dir := l.in(in.Dir)
+		for i := range t.Repeat {
+			again := l
+			again.dir = path.Join(dir, fmt.Sprintf("r%d", i+1))
+			again.name = strings.TrimPrefix(l.name+fmt.Sprintf(".r%d", i+1), ".")
+			again.repeat = &plan.Repeat{Group: runID(in.Created, dir), Index: i, Of: t.Repeat}
+			if i > 0 {
+				again.cache = plan.CacheReset
+			}
+			list = append(list, again)
+		}
+	}
+	return list
+}
+
 // run plans one run with its hooks.
 func (b *builder) run(t scenario.Test, in plan.Input, loads []load) (*plan.Plan, error) {
 	var c source.Complaints
-	for _, l := range loads {
-		dir := in.Dir
-		if l.name != "" {
-			dir = path.Join(in.Dir, l.name)
-		}
-		if l.dir != "" {
-			dir = l.dir
-		}
+	for _, l := range repeated(t, in, loads) {
+		dir := l.in(in.Dir)
 		id := in.RunID
 		if dir != in.Dir {
 			id = runID(in.Created, dir)
 		}
 		load, err := b.load(t, l)
 		c.Add(err)
-		load.Name, load.Dir, load.RunID, load.Cache, load.Values = l.name, dir, id, l.cache, l.values
+		load.Name, load.Dir, load.RunID, load.Cache, load.Values, load.Repeat = l.name, dir, id, l.cache, l.values, l.repeat
 		in.Loads = append(in.Loads, load)
 	}
 	var err error

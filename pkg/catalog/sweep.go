@@ -90,7 +90,7 @@ func (b *builder) sweep(t scenario.Test, points []sweep.Point, client map[string
 	for _, g := range groups {
 		in := b.input(g.test, b.stepDir(t, g.first.Step))
 		in.Step, in.After, in.Until = g.first.Step, after, until
-		in.Limit *= time.Duration(len(g.points))
+		in.Limit *= time.Duration(len(g.points)) // each point has the time of one
 		p, err := b.run(g.test, in, g.loads)
 		if err != nil {
 			c.Add(err)

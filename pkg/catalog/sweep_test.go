@@ -136,6 +136,20 @@ test_template_name = "vllm"
 	require.ErrorContains(t, err, "write the loads as phases, or as a sweep")
 }
 
+func TestRepeat(t *testing.T) {
+	got, err := set(t, "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nrepeat = 2\n", scenario.HookFiles{}, options)
+	require.NoError(t, err)
+	require.Equal(t, []string{"0: r1=0/r1/16 r2=0/r2/16,reset"}, grouped(got.Plans))
+	loads := got.Plans[0].Loads
+	require.Equal(t, loads[0].Repeat.Group, loads[1].Repeat.Group)
+	require.Equal(t, 1, loads[1].Repeat.Index)
+	require.Equal(t, 2, loads[1].Repeat.Of)
+
+	got, err = set(t, strings.Replace(grid, "id = \"a\"", "id = \"a\"\nrepeat = 2", 1), scenario.HookFiles{}, options)
+	require.NoError(t, err)
+	require.Equal(t, "1: 1.r1=0/1/r1/2 1.r2=0/1/r2/2,reset 2.r1=0/2/r1/4,reset 2.r2=0/2/r2/4,reset", grouped(got.Plans)[0])
+}
+
 const hook = "name = \"warm\"\n[[Tests]]\nid = \"h\"\ntest_name = \"base\"\ntime_limit = \"5m\"\n"
 
 // covers: CD-8

@@ -170,6 +170,9 @@ func (e *evidence) record(version string) *result.Result {
 		for _, c := range e.load.Clients {
 			r.Provenance.Commands = append(r.Provenance.Commands, result.RoleArgv{Role: c.Name, Argv: argv(c)})
 		}
+		if x := e.load.Repeat; x != nil {
+			r.Repeats = &result.Repeats{Group: x.Group, Index: x.Index, Of: x.Of}
+		}
 		gpus := e.load.Expect.GPUs
 		r.Results.GPUs = &gpus
 	} else {

@@ -113,6 +113,7 @@ type LoadInput struct {
 	Dir       string // absolute
 	Cache     string
 	Values    []Assignment
+	Repeat    *Repeat
 	Clients   []Client
 	Client    string
 	Benchmark map[string]any
@@ -161,7 +162,7 @@ func Make(in Input) (*Plan, error) {
 func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 	var c source.Complaints
 	l := Load{
-		Name: in.Name, RunID: in.RunID, Dir: in.Dir, Cache: in.Cache, Values: in.Values,
+		Name: in.Name, RunID: in.RunID, Dir: in.Dir, Cache: in.Cache, Values: in.Values, Repeat: in.Repeat,
 		Expect: in.Expect, Client: in.Client, Benchmark: in.Benchmark,
 	}
 	l.Expect.Disaggregated, l.Expect.GPUs = service.Disaggregated, p.GPUs()
@@ -437,6 +438,12 @@ func (p *Plan) launch(in Input) error {
 		p.Mounts = append(p.Mounts, path.Join(install, r.Directory())+":"+r.MountPoint())
 	}
 	p.Mounts = append(p.Mounts, abs(hf)+":/root/.cache/huggingface")
+	for _, l := range p.Loads {
+		if !strings.HasPrefix(l.Dir+"/", p.Dir+"/") { // the steps of a sweep lie side by side
+			p.Mounts = append(p.Mounts, path.Dir(p.Dir)+":"+path.Dir(p.Dir))
+			break
+		}
+	}
 	for _, v := range p.Env {
 		if file, ok := v.Value.Literal(); ok && v.Name == "NCCL_TOPO_FILE" && file != "" {
 			p.Mounts = append(p.Mounts, abs(file)+":"+abs(file))

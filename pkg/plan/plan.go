@@ -60,10 +60,18 @@ type Load struct {
 	Dir       string         `json:"dir"`              // absolute; the plan's own for the only one
 	Cache     string         `json:"cache,omitempty"`  // what is done to the prefix cache before it: CacheReset, or "" for nothing
 	Values    []Assignment   `json:"values,omitempty"` // what the sweep chose here, for all of the run
+	Repeat    *Repeat        `json:"repeat,omitempty"` // nil for a load that is measured once
 	Clients   []Step         `json:"clients"`
 	Expect    Expect         `json:"expect"`
 	Client    string         `json:"client,omitempty"`    // who measures, "" for nobody
 	Benchmark map[string]any `json:"benchmark,omitempty"` // the client's arguments
+}
+
+// Repeat places a load among those that measure the same thing.
+type Repeat struct {
+	Group string `json:"group"` // shared by all of them
+	Index int    `json:"index"` // 0 for the first
+	Of    int    `json:"of"`
 }
 
 // CacheReset empties the engines' prefix caches before a load.
