@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/config"
-	"github.com/profllm/profllm/pkg/hostlist"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -86,6 +85,9 @@ type Input struct {
 	Test      scenario.Test
 	Limit     time.Duration // of the job, 0: none
 	Iteration int
+
+	Inventory Inventory       // states of the site's nodes; nil: nobody asked Slurm
+	Taken     map[string]bool // hosts that earlier runs of the scenario have; a node group uses them last
 
 	Workload     Workload
 	Loads        []LoadInput // one or more
@@ -212,39 +214,10 @@ func (p *Plan) allocate(in Input) error {
 	t, sys := &in.Test, in.System
 	nodes, err := t.Nodes()
 	c.Add(err)
-	var list []string
-	excluded := map[string]bool{}
-	for _, item := range t.ExcludeNodes {
-		hosts, err := hostlist.Expand(item)
-		if err != nil {
-			c.Addf(t.Pos, "exclude_nodes: %v", err)
-		}
-		for _, h := range hosts {
-			excluded[h] = true
-		}
-	}
-	seen := map[string]bool{}
-	for _, item := range t.NodeLists {
-		if strings.Count(item, ":") > 0 {
-			c.Addf(t.Pos, "nodes: %q: node groups are not supported yet", item)
-			continue
-		}
-		hosts, err := hostlist.Expand(item)
-		if err != nil {
-			c.Addf(t.Pos, "nodes: %v", err)
-		}
-		for _, h := range hosts {
-			if !excluded[h] && !seen[h] {
-				seen[h] = true
-				list = append(list, h)
-			}
-		}
-	}
+	chosen, err := ResolveNodes(t.Pos, t.NodeLists, t.ExcludeNodes, sys, in.Inventory, in.Taken)
+	c.Add(err)
 	if len(t.NodeLists) > 0 {
-		nodes = len(list)
-		if nodes == 0 {
-			c.Addf(t.Pos, "nodes %q leaves no node after exclude_nodes %q", t.NodeLists, t.ExcludeNodes)
-		}
+		nodes = len(chosen.Hosts)
 	}
 	first := func(values ...string) string {
 		for _, v := range values {
@@ -255,7 +228,7 @@ func (p *Plan) allocate(in Input) error {
 		return ""
 	}
 	p.Job = Job{
-		Name: jobName(t.Name) + "." + p.RunID, Comment: "profllm:" + p.RunID, Nodes: nodes, NodeList: list,
+		Name: jobName(t.Name) + "." + p.RunID, Comment: "profllm:" + p.RunID, Nodes: nodes, NodeList: chosen.Hosts,
 		Partition: first(t.Slurm.Partition, sys.DefaultPartition), Account: first(t.Slurm.Account, sys.Account),
 		QOS: first(t.Slurm.QOS, sys.QOS), Reservation: first(t.Slurm.Reservation, sys.Reservation),
 		Constraint: first(t.Slurm.Constraint, sys.Constraint), Distribution: sys.Distribution,
@@ -265,13 +238,13 @@ func (p *Plan) allocate(in Input) error {
 		SrunArgs:   append(append(append([]string(nil), sys.ExtraSrunArgs...), t.ExtraSrunArgs...), t.Slurm.SrunArgs...),
 		After:      in.After, Until: in.Until,
 	}
-	if len(list) == 0 {
-		p.Job.Exclude = t.ExcludeNodes
+	if len(chosen.Hosts) == 0 {
+		p.Job.Exclude = excludeLists(t.ExcludeNodes)
 	}
 	if sys.GPUDirectives() {
 		p.Job.GPUsPerNode = sys.GPUsPerNode
 	}
-	p.Notes = append(p.Notes, sys.Warnings...)
+	p.Notes = append(append(p.Notes, sys.Warnings...), chosen.Notes...)
 	return c.Err()
 }
 
