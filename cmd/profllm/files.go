@@ -35,6 +35,8 @@ type planFlags struct {
 	Launcher  string `enum:",pyxis,bare" default:"" help:"Replaces every launcher: pyxis or bare."`
 	Templates string `placeholder:"DIR" type:"existingdir" help:"Folder of templates that replace or extend the built-in ones."`
 	Time      string `placeholder:"RFC3339" help:"Use this time instead of now: it names the directory and the run ids."`
+
+	live bool // ask Slurm which nodes of a group are free
 }
 
 // definitionFlags say where the files are that a scenario refers to.
@@ -82,6 +84,11 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 		}
 	}
 	p := &planned{Name: s.Name, Digest: digest(files), Root: catalog.Root(s, o), Created: o.Created}
+	if f.live && s.NodeGroups() {
+		if o.Inventory, err = a.slurm().Inventory(a.ctx); err != nil {
+			return nil, fail(exitNotSubmit, fmt.Errorf("ask Slurm for the states of its nodes: %w", err))
+		}
+	}
 	set, err := catalog.Plans(s, sys, o)
 	if err != nil {
 		return nil, fail(exitDefinition, err)

@@ -29,6 +29,8 @@ type Options struct {
 	Launcher  string    // overrides every launcher, "" for none
 	Single    bool      // everything in one allocation, one run after the other
 
+	Inventory plan.Inventory // states of the nodes, for node groups; nil: nobody asked Slurm
+
 	// History is what the sweeps of tests gave so far, by test id.
 	History map[string][]sweep.Observed
 }
@@ -57,7 +59,7 @@ func Root(s *scenario.Scenario, o Options) string {
 // complaints of all tests are returned together. A point of a sweep that cannot
 // work is left out, as long as another can.
 func Plans(s *scenario.Scenario, sys *config.System, o Options) (*Set, error) {
-	b := builder{scenario: s, system: sys, o: o, root: Root(s, o), first: map[string][]string{}, last: map[string][]string{}}
+	b := builder{scenario: s, system: sys, o: o, root: Root(s, o), first: map[string][]string{}, last: map[string][]string{}, taken: map[string]bool{}}
 	var c source.Complaints
 	for i := range s.Tests {
 		t := s.Tests[b.order(i)]
@@ -84,6 +86,7 @@ type builder struct {
 	o        Options
 	root     string
 	set      Set
+	taken    map[string]bool // hosts that earlier runs chose
 	warnings []string
 	queue    []int               // tests in an order in which none comes before one it waits for
 	first    map[string][]string // test id → directories of the runs that start first
@@ -201,7 +204,7 @@ func (b *builder) input(t scenario.Test, dir string) plan.Input {
 	o := b.o
 	return plan.Input{
 		System: b.system, Scenario: b.scenario.Name, Test: t, Limit: b.scenario.Limit(t), Dir: dir, RunID: runID(o.Created, dir),
-		Version: o.Version, Created: o.Created, Binary: o.Binary, WorkDir: o.WorkDir, Simulated: o.Simulated,
+		Version: o.Version, Created: o.Created, Binary: o.Binary, WorkDir: o.WorkDir, Simulated: o.Simulated, Inventory: o.Inventory, Taken: b.taken,
 	}
 }
 
@@ -294,6 +297,9 @@ func (b *builder) run(t scenario.Test, in plan.Input, loads []load) (*plan.Plan,
 	p, err := b.make(t, in)
 	c.Add(err)
 	if p != nil {
+		for _, host := range p.Job.NodeList {
+			b.taken[host] = true
+		}
 		for _, h := range append(append([]plan.Hook(nil), p.PreTest...), p.PostTest...) {
 			if h.Plan.Job.Nodes > p.Job.Nodes {
 				c.Addf(t.Pos, "test %q has %d nodes, its hook %q needs %d", t.ID, p.Job.Nodes, h.Name, h.Plan.Job.Nodes)
@@ -337,7 +343,7 @@ func (b *builder) hooks(tests []scenario.Test, below string) ([]plan.Hook, error
 	var c source.Complaints
 	for _, t := range tests {
 		dir := path.Join(below, t.ID)
-		hook := builder{scenario: &scenario.Scenario{Name: b.scenario.Name}, system: b.system, o: b.o}
+		hook := builder{scenario: &scenario.Scenario{Name: b.scenario.Name}, system: b.system, o: b.o, taken: map[string]bool{}}
 		p, err := hook.run(t, hook.input(t, dir), phases(t))
 		c.Add(err)
 		hooks = append(hooks, plan.Hook{Name: t.ID, Dir: dir, Plan: p})

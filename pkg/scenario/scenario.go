@@ -34,6 +34,19 @@ type Scenario struct {
 	Warnings []string // keys without effect, and values that Slurm would read otherwise, with positions
 }
 
+// NodeGroups reports whether a test asks for nodes of a group, which only Slurm
+// can choose well.
+func (s *Scenario) NodeGroups() bool {
+	for _, t := range s.Tests {
+		for _, item := range t.NodeLists {
+			if strings.Contains(item, ":") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Limit is the time limit of the job of a test, its hooks included; 0: none.
 func (s *Scenario) Limit(t Test) time.Duration {
 	sum := t.Duration()
