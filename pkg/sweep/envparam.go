@@ -45,7 +45,7 @@ func envParams(t *source.Table, c *source.Complaints) []EnvParam {
 	}
 	top, ok := v.Any.(*source.Table)
 	if !ok {
-		c.Addf(v.Pos, "env_params must be a table, not a %s", v.Kind())
+		c.Addf(v.Pos, "env_params must be a table, found: %s", v.Kind())
 		return nil
 	}
 	r := envReader{test: t, c: c}
@@ -70,7 +70,7 @@ func (r *envReader) read(keys []string, v *source.Value) {
 	path := joinPath(keys)
 	note, ok := v.Any.(*source.Table)
 	if !ok {
-		r.c.Addf(v.Pos, "env_params.%s must be a table, not a %s", name(keys), v.Kind())
+		r.c.Addf(v.Pos, "env_params.%s must be a table, found: %s", name(keys), v.Kind())
 		return
 	}
 	field := lookup(r.test, keys)
@@ -88,11 +88,11 @@ func (r *envReader) read(keys []string, v *source.Value) {
 	list, isList := field.Any.([]*source.Value)
 	switch {
 	case !isList:
-		r.c.Add(source.Errorf(v.Pos, "env_params: %s is a %s (%s), not a list of values to draw from", path, field.Kind(), field.Pos).
+		r.c.Add(source.Errorf(v.Pos, "env_params: %s is one %s (%s), not a list of values to draw from", path, field.Kind(), field.Pos).
 			Hintf("write a list of two values or more, or leave the annotation out"))
 		return
 	case len(list) < 2:
-		r.c.Addf(v.Pos, "env_params: %s has %d values (%s), a draw needs 2 or more", path, len(list), field.Pos)
+		r.c.Addf(v.Pos, "env_params: %s has too few values to draw from (%d at %s)", path, len(list), field.Pos)
 		return
 	}
 	p := EnvParam{Name: name(keys), Pos: v.Pos, Values: list}

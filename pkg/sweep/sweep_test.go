@@ -284,8 +284,8 @@ func TestLabelShortensTheClient(t *testing.T) {
 	require.Equal(t, `decode.tensor_parallel_size=2 bench_cmd_args.max_concurrency=16 max_concurrency="1"`, p.Label())
 }
 
-// Every shipped definition loads, and none is a sweep by accident.
 func TestShippedDefinitions(t *testing.T) {
+	loaded := 0
 	root := filepath.Join("..", "..")
 	for _, pattern := range []string{"conf/*.toml", "scenarios/*.toml", "scenarios/*/*.toml", "examples/*/*.toml"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
@@ -305,9 +305,11 @@ func TestShippedDefinitions(t *testing.T) {
 			for _, test := range tests {
 				_, err := Load(test, vllmOrder)
 				require.NoError(t, err, f)
+				loaded++
 			}
 		}
 	}
+	require.Positive(t, loaded)
 }
 
 func TestLoadSettings(t *testing.T) {
@@ -401,6 +403,21 @@ func TestObserve(t *testing.T) {
 	require.ErrorContains(t, err, "1 values for 2 metrics")
 }
 
+// covers: CD-30
+func TestARefusedPointUsesUpItsStepAndTheSweepGoesOn(t *testing.T) {
+	s := load(t, "agent_config.rewards.constraint_failure = -3\nagent_metrics = [\"throughput\", \"p99_ttft_ms\"]\ncmd_args.a = [1, 2]")
+	points, err := s.Next(nil, 1)
+	require.NoError(t, err)
+	o := s.Refuse(points[0])
+	require.Equal(t, []any{1, -3.0, Refused, 2}, []any{o.Step, o.Reward, o.Verdict, len(o.Observation)})
+	points, err = s.Next([]Observed{o}, 1)
+	require.NoError(t, err)
+	require.Equal(t, "2 a=2", fmt.Sprint(points[0].Step, " ", points[0].Label()))
+	points, err = s.Next([]Observed{o, s.Refuse(points[0])}, 1)
+	require.NoError(t, err)
+	require.Empty(t, points)
+}
+
 // A failure never wins, even where its reward is above every success.
 func TestBestIgnoresFailures(t *testing.T) {
 	history := []Observed{
@@ -476,5 +493,24 @@ func BenchmarkThousandLabelsAndKeys(b *testing.B) {
 		for _, p := range points {
 			_, _ = p.Label(), p.Key()
 		}
+	}
+}
+
+func BenchmarkNextAfterThousand(b *testing.B) {
+	for _, agent := range []string{Random, TPE} {
+		b.Run(agent, func(b *testing.B) {
+			s, err := Load(source.Merge(thousand(b), table(b, "agent_steps = 1000\nagent = \""+agent+"\"")), vllmOrder)
+			require.NoError(b, err)
+			points, _ := Grid(s.Dimensions)
+			var history []Observed
+			for _, p := range points[:999] {
+				history = append(history, Observed{Point: p, Verdict: Passed, Reward: float64(p.Step % 7)})
+			}
+			for b.Loop() {
+				if next, err := s.Next(history, 1); err != nil || len(next) != 1 {
+					b.Fatal(next, err)
+				}
+			}
+		})
 	}
 }

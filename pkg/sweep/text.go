@@ -157,10 +157,7 @@ func jsonValue(d *json.Decoder, depth int) (*source.Value, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("nested more than %d deep", maxDepth)
 	}
-	tok, err := d.Token()
-	if err == io.EOF {
-		return nil, io.ErrUnexpectedEOF
-	}
+	tok, err := token(d)
 	if err != nil {
 		return nil, err
 	}
@@ -174,6 +171,15 @@ func jsonValue(d *json.Decoder, depth int) (*source.Value, error) {
 		return jsonTable(d, depth)
 	}
 	return &source.Value{Any: tok}, nil // string, bool or nil
+}
+
+// token is the next token; the end of the text inside a value is an error.
+func token(d *json.Decoder) (json.Token, error) {
+	tok, err := d.Token()
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return tok, err
 }
 
 func jsonNumber(s string) (*source.Value, error) {
@@ -200,14 +206,14 @@ func jsonList(d *json.Decoder, depth int) (*source.Value, error) {
 		}
 		list = append(list, e)
 	}
-	_, err := d.Token()
+	_, err := token(d)
 	return &source.Value{Any: list}, err
 }
 
 func jsonTable(d *json.Decoder, depth int) (*source.Value, error) {
 	t := source.NewTable(source.Pos{})
 	for d.More() {
-		tok, err := d.Token()
+		tok, err := token(d)
 		if err != nil {
 			return nil, err
 		}
@@ -221,6 +227,6 @@ func jsonTable(d *json.Decoder, depth int) (*source.Value, error) {
 		}
 		t.Set(k, v)
 	}
-	_, err := d.Token()
+	_, err := token(d)
 	return &source.Value{Any: t}, err
 }
