@@ -10,7 +10,8 @@
 //	points, err := s.Next(history, 1)    // none: the sweep is over
 //	one, err := sweep.Apply(test, points[0])
 //	… run it …
-//	history = append(history, s.Observe(points[0], values, dir))
+//	o, err := s.Observe(points[0], values, dir) // or s.Refuse(points[0])
+//	history = append(history, o)
 package sweep
 
 import (
