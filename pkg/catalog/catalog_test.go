@@ -105,6 +105,23 @@ func TestEveryFolderHasItsLine(t *testing.T) {
 	}
 }
 
+// The runs of one scenario go to different nodes of a group while there are some.
+//
+// covers: CD-3
+func TestRunsShareNodesLast(t *testing.T) {
+	const group = "[[partitions]]\nname = \"p\"\n[[partitions.groups]]\nname = \"g\"\nnodes = [\"n[1-3]\"]\n"
+	const test = "[[Tests]]\nid = \"%s\"\ntest_template_name = \"vllm\"\niterations = %d\nnodes = [\"p:g:1\"]\n"
+	o := options
+	o.Inventory = plan.Inventory{"n1": "DOWN", "n2": "IDLE", "n3": "IDLE"}
+	plans, err := inline(t, group, fmt.Sprintf(test, "a", 1)+fmt.Sprintf(test, "b", 2), o)
+	require.NoError(t, err)
+	var hosts []string
+	for _, p := range plans {
+		hosts = append(hosts, p.Job.NodeList...)
+	}
+	require.Equal(t, []string{"n2", "n3", "n3"}, hosts, "iterations follow each other, on the same node")
+}
+
 // covers: PL-D5
 func TestShippedScenariosPlanEverywhere(t *testing.T) {
 	files, err := filepath.Glob("../../scenarios/*.toml")

@@ -3,6 +3,7 @@ package catalog
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -123,6 +124,7 @@ func (b *builder) order(i int) int {
 
 // test plans one test: its iterations, or the points of its sweep.
 func (b *builder) test(t scenario.Test) ([]*plan.Plan, error) {
+	before := maps.Clone(b.taken) // iterations follow each other, and may have the same nodes
 	after, until := b.waits(t)
 	points, client, err := b.points(t)
 	if err != nil {
@@ -136,7 +138,7 @@ func (b *builder) test(t scenario.Test) ([]*plan.Plan, error) {
 	var plans []*plan.Plan
 	for i := range t.Iterations {
 		in := b.input(t, path.Join(b.root, t.ID, fmt.Sprint(i)))
-		in.Iteration, in.After, in.Until = i, after, until
+		in.Iteration, in.After, in.Until, in.Taken = i, after, until, before
 		if i > 0 {
 			in.After = []plan.After{{Type: b.over(), Dir: plans[i-1].Dir}}
 		}

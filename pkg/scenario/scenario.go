@@ -74,7 +74,7 @@ type entry struct {
 	ID            string        `toml:"id,required"`     // Unique in the scenario; the name of its result directory.
 	TestName      string        `toml:"test_name"`       // The test file to build on, by its name.
 	NumNodes      *source.Value `toml:"num_nodes"`       // Nodes of the job; default 1.
-	NodeLists     []string      `toml:"nodes"`           // Host lists; replaces num_nodes.
+	NodeLists     []string      `toml:"nodes"`           // Host lists, or PARTITION:GROUP:COUNT (a number or max_avail); replaces num_nodes.
 	ExcludeNodes  []string      `toml:"exclude_nodes"`   // Host lists never to use.
 	Iterations    int           `toml:"iterations"`      // Repetitions, each a job of its own; default 1.
 	Repeat        int           `toml:"repeat"`          // Times each load is measured on one server start (profllm); default 1.
