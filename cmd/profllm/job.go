@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os/exec"
+	"syscall"
 	"time"
 
 	"github.com/profllm/profllm/pkg/job"
@@ -14,6 +16,7 @@ type jobCmd struct {
 	Node   jobNodeCmd   `cmd:"" help:"Print this node's address and its busy port slots."`
 	Env    jobEnvCmd    `cmd:"" help:"Choose a port slot; write placement.json and job.env."`
 	Ray    jobRayCmd    `cmd:"" help:"Form a Ray cluster over the step's nodes, then become the server."`
+	Rank   jobRankCmd   `cmd:"" help:"Run a command that is told its rank."`
 	Wait   jobWaitCmd   `cmd:"" help:"Wait until every role is ready."`
 	Watch  jobWatchCmd  `cmd:"" help:"Wait for a client, and fail as soon as a role ends."`
 	Stop   jobStopCmd   `cmd:"" help:"Stop every step of this job."`
@@ -162,10 +165,7 @@ type jobRayCmd struct {
 }
 
 func (c jobRayCmd) Run(a *app) error {
-	command := c.Command
-	if len(command) > 0 && command[0] == "--" {
-		command = command[1:]
-	}
+	command := behindDashes(c.Command)
 	if len(command) == 0 {
 		return fail(exitUsage, errors.New("profllm job ray: no command"))
 	}
@@ -177,4 +177,31 @@ func (c jobRayCmd) Run(a *app) error {
 		return fail(code, said("ray", err))
 	}
 	return exit(code)
+}
+
+func behindDashes(words []string) []string {
+	if len(words) > 0 && words[0] == "--" {
+		return words[1:]
+	}
+	return words
+}
+
+type jobRankCmd struct {
+	Option  string   `required:"" help:"Option that takes the task's rank."`
+	Address string   `help:"Variable that takes the node's own address."`
+	Command []string `arg:"" passthrough:"" help:"-- and the command."`
+}
+
+// Run becomes the command, so that signals reach it and its exit code counts.
+func (c jobRankCmd) Run(a *app) error {
+	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
+	argv, env, err := j.Resolve(job.Rank{Option: c.Option, Address: c.Address, Command: behindDashes(c.Command)}, a.environ)
+	if err != nil {
+		return fail(exitUsage, said("rank", err))
+	}
+	program, err := exec.LookPath(argv[0])
+	if err != nil {
+		return fail(127, said("rank", err))
+	}
+	return said("rank", syscall.Exec(program, argv, env))
 }

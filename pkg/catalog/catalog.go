@@ -4,6 +4,7 @@ package catalog
 
 import (
 	"github.com/profllm/profllm/pkg/bench/gsm8k"
+	benchsglang "github.com/profllm/profllm/pkg/bench/sglang"
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/config"
@@ -11,6 +12,7 @@ import (
 	"github.com/profllm/profllm/pkg/launcher/pyxis"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/workload/sglang"
 	"github.com/profllm/profllm/pkg/workload/vllm"
 )
 
@@ -20,9 +22,15 @@ type Entry[New any] struct {
 	New  New
 }
 
+// The engines that a client measures, by the name of their workload.
+const (
+	vllmName   = "vllm"
+	sglangName = "sglang"
+)
+
 // Workloads are the values of test_template_name.
 var Workloads = []Entry[func(scenario.Test, bool) (plan.Workload, error)]{
-	{"vllm", vllm.New},
+	{vllmName, vllm.New}, {sglangName, sglang.New},
 }
 
 // Launchers are the values of launcher.
@@ -40,6 +48,23 @@ func find[New any](list []Entry[New], name string) (New, []string, bool) {
 		names[i] = e.Name
 	}
 	return none, names, false
+}
+
+// loadClient is a client and what a plan says of it.
+type loadClient interface {
+	plan.Client
+	Name() string
+	Options() map[string]any
+	Expect() plan.Expect
+}
+
+// newClient makes the client that the test names, or the one of its engine.
+func newClient(t scenario.Test) (loadClient, error) {
+	if t.Client == sglangName || t.Client == "" && t.Template == sglangName {
+		module, _ := t.CmdArgs.Get("bench_module").Text()
+		return benchsglang.New(t.Pos, t.BenchArgs, module)
+	}
+	return vllmserve.New(t.Client, t.Pos, t.BenchArgs)
 }
 
 // launcherName decides: the rehearsal and the command line, the test, the site,
@@ -61,12 +86,15 @@ func launcherName(t scenario.Test, sys *config.System, o Options) string {
 }
 
 // Benches read what load clients left in a run directory: ours in raw/ and
-// logs/, CloudAI's beside.
+// logs/, CloudAI's beside. SGLang's come first: its console table looks like
+// vLLM's, which is read where there is no file.
 var Benches = []collect.Parser{
+	benchsglang.Parser{File: "raw/" + benchsglang.DefaultFile}, benchsglang.Parser{},
 	vllmserve.Parser{File: "raw/vllm-bench.json", Log: "logs/bench-0.log"}, vllmserve.Parser{},
 }
 
 // Evals read the accuracy, likewise.
 var Evals = []collect.Parser{
 	gsm8k.Parser{File: "raw/vllm-gsm8k.json", Log: "logs/eval-0.log"}, gsm8k.Parser{},
+	gsm8k.Parser{Log: "sglang-semantic-eval.log"},
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/bench/gsm8k"
-	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -321,14 +320,19 @@ func (b *builder) load(t scenario.Test, l load) (plan.LoadInput, error) {
 		}
 		return in, c.Err()
 	}
-	client, err := vllmserve.New(t.Client, t.Pos, l.bench)
+	t.BenchArgs = l.bench
+	client, err := newClient(t)
 	c.Add(err)
-	if client != nil {
+	if err == nil {
 		in.Clients = append(in.Clients, client)
 		in.Client, in.Benchmark, in.Expect = client.Name(), client.Options(), client.Expect()
 	}
 	if l.eval {
-		eval, err := gsm8k.New(t.EvalArgs)
+		newEval := gsm8k.New
+		if t.Template == sglangName {
+			newEval = gsm8k.NewSGLang
+		}
+		eval, err := newEval(t.EvalArgs)
 		c.Add(err)
 		in.Clients = append(in.Clients, eval)
 		in.Expect.Accuracy = true
@@ -337,7 +341,7 @@ func (b *builder) load(t scenario.Test, l load) (plan.LoadInput, error) {
 }
 
 // serves reports whether a workload is a service that a client measures.
-func serves(template string) bool { return template == "vllm" || template == "sglang" }
+func serves(template string) bool { return template == vllmName || template == sglangName }
 
 // hooks plans hook tests as runs of their own, below the run they belong to.
 func (b *builder) hooks(tests []scenario.Test, below string) ([]plan.Hook, error) {

@@ -86,7 +86,7 @@ type entry struct {
 	ExtraSrunArgs config.Words  `toml:"extra_srun_args"` // Options of every srun of this test.
 	Slurm         Slurm         `toml:"slurm"`           // Per-test Slurm options (profllm).
 	Launcher      string        `toml:"launcher"`        // "pyxis" or "bare" (profllm); default: the site's.
-	Client        string        `toml:"client"`          // "vllm" or "profllm" (profllm): who measures; default vllm.
+	Client        string        `toml:"client"`          // "vllm", "sglang" or "profllm" (profllm): who measures; default the engine's own.
 	Phases        []Phase       `toml:"phases"`          // Several loads on one server start, in order (profllm).
 	Sweep         Sweep         `toml:"sweep"`           // How the points of a sweep are run (profllm).
 }
@@ -114,7 +114,7 @@ type Sweep struct {
 type definition struct {
 	Name         string        `toml:"name"`                   // Unique name of the test file.
 	Description  string        `toml:"description"`            // Shown in reports.
-	Template     string        `toml:"test_template_name"`     // The workload: "vllm".
+	Template     string        `toml:"test_template_name"`     // The workload: "vllm" or "sglang".
 	CmdArgs      *source.Table `toml:"cmd_args"`               // The workload's arguments.
 	BenchArgs    *source.Table `toml:"bench_cmd_args"`         // The benchmark's arguments.
 	EvalArgs     *source.Table `toml:"semantic_eval_cmd_args"` // Present: run the semantic evaluation.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/serving"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -222,7 +223,7 @@ func (w *Workload) aggregated(s *plan.Service, nodes plan.Slice, gpus []int) {
 		health = *w.cfg.ServeHealthcheck
 	}
 	w.decode.name = "serve"
-	argv := append(w.serveFixed(), engineArgs(w.decode.engine)...)
+	argv := append(w.serveFixed(), serving.Options(w.decode.engine, serving.Negatable)...)
 	argv = append(argv, plan.Text("--port"), plan.Word{plan.PortNumber("serve")})
 	s.Ports = append(s.Ports, plan.Port{Name: "serve", Base: w.cfg.Port, Step: 1, Count: 1, Role: "serve"})
 	w.addServer(s, w.decode, nodes, gpus, plan.Endpoint{Port: "serve", Path: health}, argv, nil, rayPort)
@@ -291,7 +292,7 @@ func (w *Workload) split(s *plan.Service, p, d plan.Slice, all []int, nodes int)
 		if !r.engine.Has("kv_transfer_config") {
 			argv = append(argv, plan.Text("--kv-transfer-config"), plan.Text(connector(kv, r.NIXLThreads)))
 		}
-		argv = append(argv, engineArgs(r.engine)...)
+		argv = append(argv, serving.Options(r.engine, serving.Negatable)...)
 		env := []plan.Var{
 			{Name: "VLLM_NIXL_SIDE_CHANNEL_HOST", Value: plan.Word{plan.Addr(r.name)}},
 			{Name: "VLLM_NIXL_SIDE_CHANNEL_PORT", Value: plan.Word{plan.PortNumber(nixl.Name)}},
