@@ -49,7 +49,10 @@ func parseLine(line []byte, file string, number int) (*record, error) {
 		if errors.As(err, &syntax) { // the decoder's way of saying that the text ends too soon
 			cut = cut || syntax.Offset >= int64(len(text)) && strings.Contains(syntax.Error(), "unexpected end")
 		}
-		return &positionError{column(int(dec.InputOffset())), cut, err}
+		if cut {
+			return &positionError{len(line) + 1, true, err}
+		}
+		return &positionError{column(int(dec.InputOffset())), false, err}
 	}
 	if t, err := dec.Token(); err != nil {
 		return nil, fail(err)
@@ -80,11 +83,29 @@ func parseLine(line []byte, file string, number int) (*record, error) {
 	if m.CompletedRequests == nil || m.Duration == nil {
 		return nil, errNoResult
 	}
-	if m.NumPrompts == nil && r.part.Samples != nil && r.part.Samples.InputLen != nil {
-		m.NumPrompts = new(len(r.part.Samples.InputLen))
+	r.countRequests()
+	return r, nil
+}
+
+// countRequests counts in the lists what the client gives no sum of.
+func (r *record) countRequests() {
+	m, s := r.part.Metrics, r.part.Samples
+	if s == nil {
+		return
+	}
+	if m.NumPrompts == nil && s.InputLen != nil {
+		m.NumPrompts = new(len(s.InputLen))
 		m.NoteDerived("num_prompts")
 	}
-	return r, nil
+	if s.Errors != nil {
+		failed := 0
+		for _, e := range s.Errors {
+			if e != "" {
+				failed++
+			}
+		}
+		m.FailedRequests = &failed
+	}
 }
 
 // quoteNumbers puts Python's bare NaN, Infinity and -Infinity in quotes, outside
