@@ -63,7 +63,10 @@ func keysPage(t *testing.T) string {
 		{"`[[git_repos]]`, `[proxy_script_repo]`", "scenario", "GitRepo"},
 		{"`[cmd_args]` of workload vllm", "workload/vllm", "Config"},
 		{"`[cmd_args.prefill]`, `[cmd_args.decode]`; every other key is an option of `vllm serve`", "workload/vllm", "role"},
+		{"`[cmd_args]` of workload sglang", "workload/sglang", "Config"},
+		{"`[cmd_args.prefill]`, `[cmd_args.decode]` of workload sglang; every other key is an option of its server", "workload/sglang", "role"},
 		{"`[bench_cmd_args]`; every other key is an option of the client", "bench/vllmserve", "Config"},
+		{"`[bench_cmd_args]` of client sglang; every other key is an option of it", "bench/sglang", "Config"},
 		{"`[semantic_eval_cmd_args]`", "bench/gsm8k", "Config"},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n| key | type | meaning |\n|---|---|---|\n", s.title)

@@ -9,13 +9,16 @@ import (
 	"sort"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/scenario"
 )
 
@@ -289,5 +292,53 @@ tensor_parallel_size = 16
 			require.GreaterOrEqual(t, at, last, "in the order of the file: %s", text)
 			last = at
 		}
+	}
+}
+
+// An engine brings its client and its evaluation; the test may name another client.
+func TestClientOfTheEngine(t *testing.T) {
+	for _, c := range []struct{ template, client, want string }{
+		{"vllm", "", "vllm bench serve"}, {"vllm", "profllm", "profllm bench serve"}, {"vllm", "sglang", "sglang.bench_serving"},
+		{"sglang", "", "sglang.bench_serving"}, {"sglang", "sglang", "sglang.bench_serving"}, {"sglang", "profllm", "profllm bench serve"},
+	} {
+		text := fmt.Sprintf("[[Tests]]\nid = \"a\"\ntest_template_name = %q\n[Tests.semantic_eval_cmd_args]\n", c.template)
+		if c.client != "" {
+			text = strings.Replace(text, "[Tests.sem", fmt.Sprintf("client = %q\n[Tests.sem", c.client), 1)
+		}
+		plans, err := inline(t, "launcher = \"bare\"\n", text, options)
+		require.NoError(t, err)
+		load := plans[0].Loads[0]
+		require.Equal(t, c.want, load.Client, "%s %s", c.template, c.client)
+		require.Len(t, load.Clients, 2)
+		eval := ""
+		for _, w := range load.Clients[1].Argv {
+			eval += w.String() + " "
+		}
+		require.Equal(t, c.template == "sglang", strings.Contains(eval, "sglang.test.run_eval --host ${addr:serve} "), eval)
+	}
+}
+
+// CloudAI's SGLang runs, and ours, whose console table looks like vLLM's.
+func TestSGLangResults(t *testing.T) {
+	const line = `{"completed": 3, "duration": 2.0, "backend": "sglang"}` + "\n"
+	const table = "============ Serving Benchmark Result ============\nBackend: sglang\nSuccessful requests: 9\nBenchmark duration (s): 1.00\n" +
+		"==================================================\n"
+	for _, files := range []fstest.MapFS{
+		{"sglang-bench.jsonl": {Data: []byte(line)}, "sglang-semantic-eval.log": {Data: []byte("Score: 0.5\n")}},
+		{"raw/sglang-bench.jsonl": {Data: []byte(line)}, "logs/bench-0.log": {Data: []byte(table)}, "logs/eval-0.log": {Data: []byte("Score: 0.5\n")}},
+	} {
+		first := func(parsers []collect.Parser) result.Part {
+			for _, p := range parsers {
+				if part, err := p.Parse(files); err == nil {
+					return part
+				}
+			}
+			t.Fatal("nothing was found")
+			return result.Part{}
+		}
+		bench := first(catalog.Benches)
+		require.Equal(t, "sglang-bench", bench.Benchmark.Kind)
+		require.Equal(t, 3, *bench.Metrics.CompletedRequests)
+		require.Equal(t, 0.5, first(catalog.Evals).Accuracy.Value)
 	}
 }

@@ -283,9 +283,13 @@ func TestGPUsAreSetInsideTheStep(t *testing.T) {
 			require.True(t, ok)
 			env := strings.Index(step, "env PROFLLM_ROLE="+r.Name+" CUDA_VISIBLE_DEVICES="+plan.FormatGPUs(r.GPUs)+" ")
 			require.Positive(t, env, "%s: %s", s.golden, step)
-			require.Less(t, env, strings.Index(step, "vllm serve "), s.golden)
+			engine, many := "vllm serve ", `"$PROFLLM" job ray `
+			if s.plan.Workload == "sglang" {
+				engine, many = "python3 -m sglang.launch_server ", `"$PROFLLM" job rank `
+			}
+			require.Less(t, env, strings.Index(step, engine), s.golden)
 			if r.Nodes.Count > 1 {
-				require.Less(t, env, strings.Index(step, `"$PROFLLM" job ray `), s.golden)
+				require.Less(t, env, strings.Index(step, many), s.golden)
 			}
 			checked++
 		}
