@@ -160,7 +160,7 @@ func (w *Workload) disaggregated() bool { return w.cfg.Prefill != nil }
 func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	s := plan.Service{
 		Image: w.cfg.DockerImageURL, Model: w.cfg.Model, Disaggregated: w.disaggregated(),
-		ClientHost: w.cfg.BenchHost, ClientNodes: plan.Slice{Offset: 0, Count: 1}, Config: map[string]any{},
+		ClientHost: w.cfg.BenchHost, ClientNodes: plan.Slice{Offset: 0, Count: 1}, Config: map[string]any{}, Cache: plan.Cache{Path: "/flush_cache"},
 	}
 	all := cl.VisibleGPUs
 	if all == nil {
