@@ -30,7 +30,7 @@ type System struct {
 	Reservation      string      `toml:"reservation"`                // --reservation (profllm).
 	Constraint       string      `toml:"constraint"`                 // --constraint (profllm).
 	Distribution     string      `toml:"distribution"`               // --distribution.
-	MPI              string      `toml:"mpi"`                        // Read for CloudAI's sake; serving steps use --mpi=none.
+	MPI              string      `toml:"mpi"`                        // srun --mpi of benchmarks whose ranks find each other; serving steps use none.
 
 	GPUsPerNode           int   `toml:"gpus_per_node"`                 // GPUs of one node.
 	NTasksPerNode         int   `toml:"ntasks_per_node"`               // --ntasks-per-node of the job.

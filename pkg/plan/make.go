@@ -32,9 +32,45 @@ type Launcher interface {
 
 // Cluster is what a workload may know of the place it will run at.
 type Cluster struct {
-	Nodes       int   // of the allocation
-	GPUsPerNode int   // 0: not known
-	VisibleGPUs []int // from CUDA_VISIBLE_DEVICES, nil if not set
+	Nodes        int    // of the allocation
+	GPUsPerNode  int    // 0: not known
+	TasksPerNode int    // the site's ntasks_per_node, 0: not said
+	MPI          string // the site's mpi, "": not said
+	VisibleGPUs  []int  // from CUDA_VISIBLE_DEVICES, nil if not set
+	Simulated    bool
+}
+
+// All is the whole allocation.
+func (c Cluster) All() Slice { return Slice{Count: c.Nodes} }
+
+// MPIOptions are srun's options for ranks that find each other: the site's mpi,
+// else fallback; none if both are "", which leaves the script's --mpi=none.
+func (c Cluster) MPIOptions(fallback string) []Word {
+	if c.MPI != "" {
+		fallback = c.MPI
+	}
+	if fallback == "" {
+		return nil
+	}
+	return Texts("--mpi=" + fallback)
+}
+
+// Visible sets the GPUs that the environment names inside a step; none where it
+// names none, which leaves them to Slurm.
+func (c Cluster) Visible() []Var {
+	if c.VisibleGPUs == nil {
+		return nil
+	}
+	return []Var{{Name: "CUDA_VISIBLE_DEVICES", Value: Text(FormatGPUs(c.VisibleGPUs))}}
+}
+
+// Program is the command line of a program that is not there in a simulated run:
+// there a stand-in of that name is given the same arguments.
+func (c Cluster) Program(argv []Word) []Word {
+	if !c.Simulated {
+		return argv
+	}
+	return append([]Word{Self(), Text("sim")}, argv...)
 }
 
 // Service is what a workload answers.
@@ -51,6 +87,7 @@ type Service struct {
 	Disaggregated bool
 	Config        map[string]any // role → engine arguments
 	Cache         Cache
+	Notes         []string // what a person should know, e.g. keys without effect
 }
 
 // Cache says how the engines of a service are told to empty their prefix caches.
@@ -75,7 +112,8 @@ type Container struct {
 	Image     string
 	Mounts    []string // SRC:DST
 	MountHome bool
-	Binary    string // profllm itself, which must be visible inside
+	Binary    string   // profllm itself, which must be visible inside
+	Env       []string // variables of the job that win over the image's own
 }
 
 // Input is everything a plan is made from. The same Input gives the same bytes.
@@ -136,7 +174,10 @@ func Make(in Input) (*Plan, error) {
 	c.Add(err)
 	var service Service
 	if p.Job.Nodes > 0 { // else the count itself was refused
-		service, err = in.Workload.Serve(Cluster{Nodes: p.Job.Nodes, GPUsPerNode: in.System.GPUsPerNode, VisibleGPUs: visible})
+		service, err = in.Workload.Serve(Cluster{
+			Nodes: p.Job.Nodes, GPUsPerNode: in.System.GPUsPerNode, TasksPerNode: in.System.NTasksPerNode, MPI: in.System.MPI,
+			VisibleGPUs: visible, Simulated: in.Simulated,
+		})
 		c.Add(err)
 	}
 	if c.Err() != nil {
@@ -144,6 +185,12 @@ func Make(in Input) (*Plan, error) {
 	}
 	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
 	p.Config = Config{Model: service.Model, Server: service.Config}
+	p.Notes = append(p.Notes, service.Notes...)
+	for i := range service.Steps { // Slurm gives a job that asks for no tasks one processor on each node
+		if n := service.Steps[i].TasksPerNode; n > 1 {
+			p.Job.NTasksPerNode = max(p.Job.NTasksPerNode, n)
+		}
+	}
 	for _, l := range in.Loads {
 		load, err := p.load(l, service)
 		c.Add(err)
@@ -168,7 +215,10 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 		Expect: in.Expect, Client: in.Client, Benchmark: in.Benchmark,
 	}
 	l.Expect.Disaggregated, l.Expect.GPUs = service.Disaggregated, p.GPUs()
-	l.Clients = append(l.Clients, service.Steps...)
+	for _, step := range service.Steps {
+		step.Ends = true
+		l.Clients = append(l.Clients, step)
+	}
 	host := Word{Addr(service.EndpointRole)}
 	if service.ClientHost != "" {
 		host = Text(service.ClientHost)
@@ -431,10 +481,18 @@ func (p *Plan) launch(in Input) error {
 		p.Image = abs(p.Image)
 	}
 	box := Container{Image: p.Image, Mounts: p.Mounts, MountHome: in.System.ContainerMountHome, Binary: p.Binary}
+	var names []string
+	for _, v := range p.Env {
+		names = append(names, v.Name)
+	}
 	var errs []error
 	wrap := func(s *Step) {
 		if !s.Container {
 			return
+		}
+		box := box
+		if s.Ends { // CloudAI sets them inside the container of what is no service
+			box.Env = names
 		}
 		wrapped, err := in.Launcher.Wrap(*s, box)
 		if err != nil {

@@ -203,17 +203,22 @@ type Endpoint struct {
 	Path string `json:"path"`
 }
 
-// Step is one srun: the same command once on every node of its slice.
+// Step is one srun: the same command on every node of its slice.
 type Step struct {
-	Name      string `json:"name"`
-	Nodes     Slice  `json:"nodes"`
-	Container bool   `json:"container"`     // run inside the image
-	Env       []Var  `json:"env,omitempty"` // set inside the step, where Slurm no longer changes it
-	Argv      []Word `json:"argv"`
-	Log       string `json:"log"`               // below the run directory; %t is the rank
-	Srun      []Word `json:"srun,omitempty"`    // options that the launcher adds
-	Success   string `json:"success,omitempty"` // regular expression that a line of the log must match, "" for none
+	Name         string `json:"name"`
+	Nodes        Slice  `json:"nodes"`
+	TasksPerNode int    `json:"tasks_per_node,omitempty"` // 0: 1
+	Ends         bool   `json:"ends,omitempty"`           // each rank ends by itself, in its own time; else the first end is the end of all
+	Container    bool   `json:"container"`                // run inside the image
+	Env          []Var  `json:"env,omitempty"`            // set inside the step, where Slurm no longer changes it
+	Argv         []Word `json:"argv"`
+	Log          string `json:"log"`               // below the run directory; %t is the rank
+	Srun         []Word `json:"srun,omitempty"`    // further options of srun: the workload's, the launcher's
+	Success      string `json:"success,omitempty"` // regular expression that a line of the log of one rank must match, "" for none
 }
+
+// Tasks is the number of ranks.
+func (s *Step) Tasks() int { return s.Nodes.Count * max(s.TasksPerNode, 1) }
 
 // Expect is what the clients were asked for, so that a result can be judged.
 // Zero means not fixed by the plan.
