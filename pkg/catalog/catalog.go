@@ -3,6 +3,9 @@
 package catalog
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/profllm/profllm/pkg/bench/gsm8k"
 	benchsglang "github.com/profllm/profllm/pkg/bench/sglang"
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
@@ -12,7 +15,13 @@ import (
 	"github.com/profllm/profllm/pkg/launcher/pyxis"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/workload/bash"
+	"github.com/profllm/profllm/pkg/workload/command"
+	"github.com/profllm/profllm/pkg/workload/container"
+	"github.com/profllm/profllm/pkg/workload/nccl"
 	"github.com/profllm/profllm/pkg/workload/sglang"
+	"github.com/profllm/profllm/pkg/workload/sleep"
 	"github.com/profllm/profllm/pkg/workload/vllm"
 )
 
@@ -28,9 +37,24 @@ const (
 	sglangName = "sglang"
 )
 
-// Workloads are the values of test_template_name.
+// Workloads are the values of test_template_name that serve a model.
 var Workloads = []Entry[func(scenario.Test, bool) (plan.Workload, error)]{
 	{vllmName, vllm.New}, {sglangName, sglang.New},
+}
+
+// Tools are the values of test_template_name that run a command and serve
+// nothing.
+var Tools = []Entry[func(scenario.Test, bool) (plan.Workload, error)]{
+	{"Sleep", sleep.New}, {"BashCmd", bash.New}, {"SlurmContainer", container.New}, {"NcclTest", nccl.New},
+	{"UCCTest", command.NewUCC}, {"Fio", command.NewFio},
+}
+
+// Known are CloudAI's values of test_template_name. A test with one that is
+// neither a Workload nor a Tool can be read, and cannot be run.
+var Known = []string{
+	"AIDynamo", "Aiconfigurator", "BashCmd", "ChakraReplay", "DDLBTest", "DeepEP", "DynamoMocker", "Fio", "JaxToolboxGPT", "JaxToolboxGrok",
+	"JaxToolboxNemotron", "MegatronBridge", "MegatronRun", "MoEBenchmark", "NIXLBench", "NIXLKVBench", "NcclTest", "NeMoLauncher", "NeMoRun", "NixlEP",
+	"NixlPerftest", "OSUBench", "Sleep", "SlurmContainer", "TritonInference", "UCCTest", "sglang", "vllm",
 }
 
 // Launchers are the values of launcher.
@@ -48,6 +72,29 @@ func find[New any](list []Entry[New], name string) (New, []string, bool) {
 		names[i] = e.Name
 	}
 	return none, names, false
+}
+
+// Template checks a test's workload: it returns a note for one of CloudAI's that
+// is not run yet, and an error for one that nobody knows.
+func Template(t *scenario.Test) (note string, err error) {
+	names := runnable()
+	switch {
+	case slices.Contains(names, t.Template):
+		return "", nil
+	case slices.Contains(Known, t.Template):
+		return fmt.Sprintf("%s: test %q: the workload %s can be read and is not run yet", t.Pos, t.ID, t.Template), nil
+	default:
+		return "", source.Errorf(t.Pos, "test %q: unknown workload %q", t.ID, t.Template).Hintf("%s", source.Suggest(t.Template, names))
+	}
+}
+
+// runnable are the templates that can be planned.
+func runnable() []string {
+	var names []string
+	for _, e := range slices.Concat(Workloads, Tools) {
+		names = append(names, e.Name)
+	}
+	return names
 }
 
 // loadClient is a client and what a plan says of it.

@@ -315,10 +315,7 @@ func (b *builder) load(t scenario.Test, l load) (plan.LoadInput, error) {
 	var in plan.LoadInput
 	var c source.Complaints
 	if !serves(t.Template) {
-		if l.bench != nil || l.eval {
-			c.Addf(t.Pos, "test %q: a %s has no server to measure", t.ID, t.Template)
-		}
-		return in, c.Err()
+		return in, nothingToMeasure(t)
 	}
 	t.BenchArgs = l.bench
 	client, err := newClient(t)
@@ -341,7 +338,48 @@ func (b *builder) load(t scenario.Test, l load) (plan.LoadInput, error) {
 }
 
 // serves reports whether a workload is a service that a client measures.
-func serves(template string) bool { return template == vllmName || template == sglangName }
+func serves(template string) bool {
+	_, _, ok := find(Workloads, template)
+	return ok
+}
+
+// nothingToMeasure refuses what asks for a service in a test that has none.
+func nothingToMeasure(t scenario.Test) error {
+	var c source.Complaints
+	for _, s := range []struct {
+		key   string
+		table *source.Table
+	}{{"bench_cmd_args", t.BenchArgs}, {"semantic_eval_cmd_args", t.EvalArgs}} {
+		if s.table != nil {
+			c.Add(source.Errorf(s.table.Pos, "test %q: a %s test serves nothing, so %s has no effect", t.ID, t.Template, s.key).Hintf("remove it"))
+		}
+	}
+	if t.Client != "" {
+		c.Add(source.Errorf(t.Pos, "test %q: a %s test serves nothing, so client = %q has no effect", t.ID, t.Template, t.Client).Hintf("remove it"))
+	}
+	return c.Err()
+}
+
+// notRun says why a test has no plan.
+func notRun(t scenario.Test) error {
+	note, err := Template(&t)
+	if note == "" {
+		return err
+	}
+	return source.Errorf(t.Pos, "test %q: the workload %s is not run yet", t.ID, t.Template).
+		Hintf("remove the test, or run its command as a SlurmContainer or BashCmd test; profllm runs %s", strings.Join(runnable(), ", "))
+}
+
+// workload makes the workload of a test.
+func workload(t scenario.Test, needImage bool) (plan.Workload, error) {
+	newWorkload, _, ok := find(Workloads, t.Template)
+	if !ok {
+		if newWorkload, _, ok = find(Tools, t.Template); !ok {
+			return nil, notRun(t)
+		}
+	}
+	return newWorkload(t, needImage)
+}
 
 // hooks plans hook tests as runs of their own, below the run they belong to.
 func (b *builder) hooks(tests []scenario.Test, below string) ([]plan.Hook, error) {
@@ -359,10 +397,6 @@ func (b *builder) hooks(tests []scenario.Test, below string) ([]plan.Hook, error
 
 func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 	var c source.Complaints
-	newWorkload, names, ok := find(Workloads, t.Template)
-	if !ok {
-		return nil, source.Errorf(t.Pos, "test %q: unknown workload %q", t.ID, t.Template).Hintf("%s", source.Suggest(t.Template, names))
-	}
 	in.LauncherName = launcherName(t, b.system, b.o)
 	newLauncher, names, ok := find(Launchers, in.LauncherName)
 	if !ok {
@@ -371,7 +405,7 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 		in.Launcher = newLauncher()
 	}
 	var err error
-	in.Workload, err = newWorkload(t, in.LauncherName != "bare")
+	in.Workload, err = workload(t, in.LauncherName != "bare")
 	c.Add(err)
 	if c.Err() != nil {
 		return nil, c.Err()
@@ -400,12 +434,11 @@ func Check(t scenario.Test) error {
 	}
 	var c source.Complaints
 	for _, v := range variants {
-		newWorkload, names, ok := find(Workloads, v.Template)
-		if !ok {
-			c.Add(source.Errorf(v.Pos, "test %q: unknown workload %q", v.ID, v.Template).Hintf("%s", source.Suggest(v.Template, names)))
+		if note, err := Template(&v); note != "" || err != nil {
+			c.Add(err) // one that is not run yet can be read, and that is all
 			continue
 		}
-		_, err := newWorkload(v, false)
+		_, err := workload(v, false)
 		c.Add(err)
 		for _, l := range phases(v) {
 			_, err := b.load(v, l)
