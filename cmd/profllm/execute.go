@@ -28,6 +28,7 @@ const (
 	exitNotSubmit   = 4   // a job was not submitted
 	exitJobFailed   = 5   // a job failed
 	exitInvalid     = 6   // a result is invalid
+	exitNoMatch     = 7   // a phase of a job ended with 0 without the line that means success
 	exitInterrupted = 130 // by a signal
 )
 
@@ -94,7 +95,7 @@ type cli struct {
 	Bench    benchCmd    `cmd:"" help:"Measure a running server."`
 	Proxy    proxyCmd    `cmd:"" help:"Serve prefill and decode instances as one endpoint."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of a file."`
-	Sim      simCmd      `cmd:"" help:"Act as vllm, ray or the GSM8K script, simulated."`
+	Sim      simCmd      `cmd:"" help:"Act as vllm, ray, the GSM8K script or a benchmark, simulated."`
 	Job      jobCmd      `cmd:"" hidden:"" help:"Used by job scripts inside an allocation."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
 }
@@ -171,7 +172,7 @@ func (versionCmd) Run(a *app) error {
 }
 
 type simCmd struct {
-	Args []string `arg:"" passthrough:"" help:"vllm, ray or python3, and its arguments."`
+	Args []string `arg:"" passthrough:"" help:"The name of a program, and its arguments."`
 }
 
 func (c simCmd) Run(a *app) error {

@@ -19,6 +19,7 @@ type jobCmd struct {
 	Rank   jobRankCmd   `cmd:"" help:"Run a command that is told its rank."`
 	Wait   jobWaitCmd   `cmd:"" help:"Wait until every role is ready."`
 	Watch  jobWatchCmd  `cmd:"" help:"Wait for a client, and fail as soon as a role ends."`
+	Check  jobCheckCmd  `cmd:"" help:"Look for the line of a log that means success."`
 	Stop   jobStopCmd   `cmd:"" help:"Stop every step of this job."`
 	Finish jobFinishCmd `cmd:"" help:"Write the sentinel and judge the run."`
 }
@@ -67,7 +68,7 @@ func (c jobWaitCmd) Run(a *app) error {
 type jobWatchCmd struct {
 	runFlag
 	Until int      `required:"" help:"PID of the client's srun."`
-	Roles []string `arg:"" help:"name=pid of each role's srun."`
+	Roles []string `arg:"" optional:"" help:"name=pid of each role's srun."`
 }
 
 func (c jobWatchCmd) Run(a *app) error {
@@ -76,6 +77,21 @@ func (c jobWatchCmd) Run(a *app) error {
 		return fail(exitUsage, err)
 	}
 	return said("watch", c.job(a).Watch(a.ctx, c.Until, procs))
+}
+
+type jobCheckCmd struct {
+	runFlag
+	Phase string `required:"" help:"The phase that wrote the log."`
+	Log   string `required:"" help:"Its log below the run directory; %t is any rank."`
+	Match string `required:"" help:"Regular expression of a line."`
+}
+
+func (c jobCheckCmd) Run(a *app) error {
+	err := c.job(a).Check(c.Phase, c.Log, c.Match)
+	if errors.Is(err, job.ErrNoMatch) {
+		return fail(exitNoMatch, said("check", err))
+	}
+	return said("check", err)
 }
 
 type jobStopCmd struct {

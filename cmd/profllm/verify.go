@@ -1,16 +1,17 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/source"
 )
 
 type verifyCmd struct {
@@ -80,25 +81,28 @@ func (c verifyCmd) check(a *app, name string) (kind string, err error) {
 	case kind == "test":
 		var t *scenario.Test
 		if t, err = scenario.LoadTest(file); err == nil {
-			err = catalog.Check(*t)
+			err = a.workloads(*t)
 		}
 	case c.System != "":
 		_, err = a.plan(name, planFlags{siteFlags: c.siteFlags, definitionFlags: c.definitionFlags}, false)
 	default:
-		err = c.scenario(name)
+		var s *scenario.Scenario
+		if s, _, err = loadScenario(name, c.definitionFlags); err == nil {
+			err = a.workloads(slices.Concat(s.PreTest, s.Tests, s.PostTest)...)
+		}
 	}
 	return kind, err
 }
 
-// scenario checks what can be checked without a cluster.
-func (c verifyCmd) scenario(name string) error {
-	s, _, err := loadScenario(name, c.definitionFlags)
-	if err != nil {
-		return err
+// workloads checks what can be checked of tests without a cluster, and notes each
+// whose workload is not run yet.
+func (a *app) workloads(tests ...scenario.Test) error {
+	var c source.Complaints
+	for _, t := range tests {
+		c.Add(catalog.Check(t))
+		if note, _ := catalog.Template(&t); note != "" {
+			a.logf("note: %s", note)
+		}
 	}
-	var errs []error
-	for _, t := range append(append(s.PreTest, s.Tests...), s.PostTest...) {
-		errs = append(errs, catalog.Check(t))
-	}
-	return errors.Join(errs...)
+	return c.Err()
 }

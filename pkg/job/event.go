@@ -17,17 +17,19 @@ type Event struct {
 	Event string    `json:"event"`
 	Role  string    `json:"role,omitempty"`
 	Load  string    `json:"load,omitempty"`
+	Phase string    `json:"phase,omitempty"`
 	Text  string    `json:"text,omitempty"`
 }
 
 // The events.
 const (
-	RoleReady  = "role-ready"
-	AllReady   = "all-ready"
-	LoadBegins = "load-begins"
-	RoleDied   = "role-died"
-	NotReady   = "not-ready" // a role's time was over
-	Stopping   = "stopping"  // from here on, ends of roles are ours
+	RoleReady   = "role-ready"
+	AllReady    = "all-ready"
+	LoadBegins  = "load-begins"
+	RoleDied    = "role-died"
+	NotReady    = "not-ready"    // a role's time was over
+	CheckFailed = "check-failed" // a phase ended with 0 and its log does not say so
+	Stopping    = "stopping"     // from here on, ends of roles are ours
 )
 
 const eventFile = "events.jsonl"

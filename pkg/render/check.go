@@ -56,6 +56,9 @@ func check(p *plan.Plan) error {
 	step := func(s *plan.Step) {
 		match(safeStep, "step", s.Name)
 		match(safeFile, "log", s.Log)
+		if _, err := regexp.Compile(s.Success); err != nil {
+			errs = append(errs, fmt.Errorf("step %s: success: %w", s.Name, err))
+		}
 		for _, v := range s.Env {
 			match(safeVar, "variable", v.Name)
 		}

@@ -75,4 +75,9 @@
 // not start with "-" is that flag's value, so booleans may be written --x, --no-x, --x=true or --x true. Flags whose
 // effect is not simulated are accepted and logged, unknown ones too: checking names is the planner's task. --config is
 // refused, because its file would be ignored.
+//
+// # Tools
+//
+// The programs of nccl-tests, ucc_perftest and fio have stand-ins that do nothing and say so; `bash -c TEXT`, for text that
+// was written for an image, has the text parsed and does not run it. Faults do not apply to them.
 package sim

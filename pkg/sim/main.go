@@ -47,6 +47,8 @@ func Main(ctx context.Context, p Process) int {
 		return p.ray(ctx, p.Args[1:])
 	case strings.HasPrefix(name, "python"):
 		return p.python(ctx, p.Args[1:])
+	case p.tool(name) != nil:
+		return p.tool(name)(ctx, p.Args[1:])
 	default:
 		return p.fail(exitMissing, fmt.Errorf("%q is not simulated: want vllm, ray or python3", name))
 	}
