@@ -44,12 +44,13 @@ type Cluster struct {
 func (c Cluster) All() Slice { return Slice{Count: c.Nodes} }
 
 // MPIOptions are srun's options for ranks that find each other: the site's mpi,
-// else fallback; none if both are "", which leaves the script's --mpi=none.
+// else fallback. None if both are "", which leaves the script's --mpi=none, and in
+// a simulated run, whose stand-ins look for nobody.
 func (c Cluster) MPIOptions(fallback string) []Word {
 	if c.MPI != "" {
 		fallback = c.MPI
 	}
-	if fallback == "" {
+	if fallback == "" || c.Simulated {
 		return nil
 	}
 	return Texts("--mpi=" + fallback)
