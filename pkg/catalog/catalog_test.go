@@ -30,15 +30,21 @@ var options = catalog.Options{
 
 func load(t *testing.T, file string, data []byte, testsDir string) *scenario.Scenario {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(testsDir, "*.toml"))
-	require.NoError(t, err)
-	var tests []scenario.File
-	for _, name := range names {
-		tests = append(tests, scenario.File{Name: name, Data: read(t, name)})
-	}
-	s, err := scenario.Load(scenario.File{Name: file, Data: data}, tests, scenario.HookFiles{})
+	s, err := scenario.Load(scenario.File{Name: file, Data: data}, files(t, testsDir), scenario.HookFiles{})
 	require.NoError(t, err)
 	return s
+}
+
+// files reads the TOML files of a folder.
+func files(t *testing.T, dir string) []scenario.File {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.toml"))
+	require.NoError(t, err)
+	var list []scenario.File
+	for _, name := range names {
+		list = append(list, scenario.File{Name: name, Data: read(t, name)})
+	}
+	return list
 }
 
 func read(t *testing.T, name string) []byte {

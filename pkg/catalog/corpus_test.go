@@ -14,6 +14,7 @@ import (
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/sweep"
 )
 
 // corpus holds CloudAI's own files.
@@ -23,9 +24,101 @@ const corpus = "testdata/cloudai/conf/"
 func corpusPlans(t *testing.T, file string) (*scenario.Scenario, []*plan.Plan, error) {
 	t.Helper()
 	file = filepath.FromSlash(corpus + file)
-	s := load(t, file, read(t, file), filepath.Join(filepath.Dir(file), "../test"))
-	plans, err := catalog.Plans(s, system(t, corpus+"common/system/example_slurm_cluster.toml"), options)
-	return s, plans, err
+	s, err := corpusScenario(t, file)
+	require.NoError(t, err)
+	set, err := catalog.Plans(s, system(t, corpus+"common/system/example_slurm_cluster.toml"), options)
+	if set == nil {
+		return s, nil, err
+	}
+	return s, set.Plans, err
+}
+
+// corpusScenario loads a sample with the tests beside it and CloudAI's hooks.
+func corpusScenario(t *testing.T, file string) (*scenario.Scenario, error) {
+	t.Helper()
+	return scenario.Load(scenario.File{Name: file, Data: read(t, file)}, files(t, filepath.Join(filepath.Dir(file), "../test")),
+		scenario.HookFiles{Scenarios: files(t, corpus+"hook"), Tests: files(t, corpus+"hook/test")})
+}
+
+// Every scenario of the corpus, with what its README says CloudAI makes of it.
+//
+// covers: CD-8
+func TestCorpusLoads(t *testing.T) {
+	for file, want := range map[string]struct {
+		tests  int
+		limit  string
+		points int // of a sweep, 0 where there is none
+	}{
+		"common/test_scenario/dse_nccl_all_gather.toml":             {1, "01:00:00", 2},
+		"common/test_scenario/dse_nemo_run_llama3_8b.toml":          {1, "01:00:00", 2},
+		"common/test_scenario/fio.toml":                             {1, "00:05:00", 0},
+		"common/test_scenario/fio_local.toml":                       {1, "00:05:00", 0},
+		"common/test_scenario/nccl_test.toml":                       {5, "00:50:00", 0},
+		"common/test_scenario/nemo_run_llama3_8b.toml":              {2, "01:00:00", 0},
+		"common/test_scenario/sleep.toml":                           {4, "00:01:00", 0},
+		"common/test_scenario/slurm_container.toml":                 {1, "00:20:00", 0},
+		"common/test_scenario/ucc_generator_test.toml":              {1, "00:02:00", 0},
+		"common/test_scenario/ucc_test.toml":                        {4, "00:20:00", 0},
+		"experimental/vllm/test_scenario/vllm.toml":                 {5, "00:30:00", 0},
+		"experimental/vllm/test_scenario/vllm-heavy.toml":           {1, "01:30:00", 0},
+		"experimental/sglang/test_scenario/sglang.toml":             {5, "00:10:00", 0},
+		"experimental/sglang/test_scenario/sglang-heavy.toml":       {1, "01:30:00", 0},
+		"experimental/ai_dynamo/test_scenario/vllm_slurm.toml":      {3, "00:10:00", 0},
+		"experimental/ai_dynamo/test_scenario/sglang_slurm.toml":    {2, "00:10:00", 0},
+		"experimental/ai_dynamo/test_scenario/vllm_kvbm_slurm.toml": {1, "20:00:00", 0},
+		"experimental/ai_dynamo/test_scenario/vllm_lmcache.toml":    {1, "00:10:00", 0},
+		"experimental/ai_dynamo/test_scenario/sglang_hicache.toml":  {1, "00:10:00", 0},
+		"experimental/ai_dynamo/test_scenario/vllm_k8s.toml":        {1, "", 0},
+	} {
+		t.Run(file, func(t *testing.T) {
+			s, err := corpusScenario(t, corpus+file)
+			require.NoError(t, err)
+			require.Len(t, s.Tests, want.tests)
+			limit := ""
+			if d := s.Limit(s.Tests[0]); d > 0 {
+				limit = scenario.FormatLimit(d)
+			}
+			require.Equal(t, want.limit, limit)
+			sw, err := sweep.Load(s.Tests[0].Table, nil)
+			require.NoError(t, err)
+			points := 0
+			if sw.Active() {
+				points, err = sweep.Size(sw.Dimensions)
+				require.NoError(t, err)
+			}
+			require.Equal(t, want.points, points)
+			for _, test := range slices.Concat(s.PreTest, s.Tests, s.PostTest) {
+				require.NoError(t, catalog.Check(test))
+			}
+		})
+	}
+}
+
+// The samples with hooks, order and a sweep plan whole.
+//
+// covers: CD-8, CD-28
+func TestCorpusOfHooksAndOrder(t *testing.T) {
+	_, plans, err := corpusPlans(t, "common/test_scenario/nccl_test.toml")
+	require.NoError(t, err)
+	require.Len(t, plans, 5)
+	for _, p := range plans {
+		require.Len(t, p.PreTest, 1)
+		require.Len(t, p.PostTest, 1)
+		require.Equal(t, "nvcr.io#nvidia/pytorch:25.06-py3", p.PreTest[0].Plan.Image)
+	}
+	require.Equal(t, []plan.After{{Type: "afterok", Dir: plans[0].Dir}}, plans[1].Job.After)
+
+	_, plans, err = corpusPlans(t, "common/test_scenario/dse_nccl_all_gather.toml")
+	require.NoError(t, err)
+	require.Len(t, plans, 2)
+	require.Contains(t, argv(plans[0]), "--warmup_iters 5 ")
+	require.Contains(t, argv(plans[1]), "--warmup_iters 50 ")
+
+	_, plans, err = corpusPlans(t, "common/test_scenario/sleep.toml")
+	require.NoError(t, err)
+	require.Len(t, plans, 4)
+	require.Equal(t, "after", plans[1].Job.After[0].Type)
+	require.Equal(t, []string{plans[0].Dir}, plans[3].Job.Until)
 }
 
 // argv shows what a plan runs.
