@@ -149,22 +149,30 @@ func dimensions(entries []*Entry) []string {
 }
 
 // markBest marks the best of each metric, and of the objective. Only a valid
-// point may be the best; of equal ones all are marked, and the first is chosen.
+// point may be the best. Of equal ones all are marked, unless that is every one,
+// and the first is chosen.
 func (s *Sweep) markBest(entries []*Entry) {
 	for i, m := range s.Metrics {
 		var best *float64
-		at := -1
+		at, equal, of := -1, []int{}, 0
 		for j, p := range s.Points {
 			v := p.Metrics[i].Number
-			if v != nil && entries[j].best() && (best == nil || m.better(*v, *best)) {
-				best, at = v, j
+			if v == nil || !entries[j].best() {
+				continue
+			}
+			of++
+			switch {
+			case best == nil || m.better(*v, *best):
+				best, at, equal = v, j, []int{j}
+			case *v == *best:
+				equal = append(equal, j)
 			}
 		}
 		if best == nil {
 			continue
 		}
-		for j, p := range s.Points {
-			if v := p.Metrics[i].Number; v != nil && entries[j].best() && *v == *best {
+		if len(equal) < of || of == 1 {
+			for _, j := range equal {
 				s.Points[j].BestOf[i] = true
 			}
 		}
