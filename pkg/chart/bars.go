@@ -1,5 +1,7 @@
 package chart
 
+import "cmp"
+
 // Bars is a chart of horizontal bars from zero: for each Bar a label, and one
 // bar for each series.
 type Bars struct {
@@ -12,6 +14,7 @@ type Bars struct {
 // Bar is the values of one thing.
 type Bar struct {
 	Label  string
+	Tip    string     // a tooltip; "" for the label
 	Values []*float64 // len == series; nil: no value
 	Mark   bool       // draw the label as the best
 }
@@ -77,7 +80,7 @@ func (bar Bar) draw(d *drawing, x func(float64) float64, y float64, series int) 
 	if bar.Mark {
 		class = "mark"
 	}
-	d.addf("<g><title>%s</title>", escape(bar.Label))
+	d.addf("<g><title>%s</title>", escape(cmp.Or(bar.Tip, bar.Label)))
 	d.text(labelWidth-8, y+float64(series)*barHeight/2+textSize/3, "end", class, cut(bar.Label))
 	for i := range series {
 		at := y + float64(i)*barHeight

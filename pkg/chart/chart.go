@@ -20,7 +20,7 @@ const (
 	width     = 720.0
 	barHeight = 14.0
 	textSize  = 12.0
-	longest   = 34 // runes of a label; the rest is in its tooltip
+	longest   = 30 // runes of a label; the tooltip has all
 )
 
 // Ticks returns round numbers that cover lo to hi in at most n+1 steps: 1, 2 or

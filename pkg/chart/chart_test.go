@@ -125,8 +125,8 @@ func TestPointsLieWhereTheAxesSay(t *testing.T) {
 func TestLabelsAreEscaped(t *testing.T) {
 	evil := "</text><script>alert(1)</script>\"'&\x00\x1b[31m" + strings.Repeat("x", 100)
 	for _, svg := range []string{
-		chart.Bars{Title: evil, Unit: evil, Series: []string{evil, evil}, Bars: []chart.Bar{{Label: evil, Values: []*float64{new(1.0), nil}}}}.SVG(),
-		chart.Points{Title: evil, XLabel: evil, YLabel: evil, Points: []chart.Point{{Label: evil, X: 1, Y: 1, Mark: true}}}.SVG(),
+		chart.Bars{Title: evil, Unit: evil, Series: []string{evil, evil}, Bars: []chart.Bar{{Label: evil, Tip: evil, Values: []*float64{new(1.0), nil}}}}.SVG(),
+		chart.Points{Title: evil, XLabel: evil, YLabel: evil, Points: []chart.Point{{Label: evil, Tip: evil, X: 1, Y: 1, Mark: true}}}.SVG(),
 	} {
 		all := parse(t, svg)
 		require.Empty(t, named(all, "script"))

@@ -1,6 +1,9 @@
 package chart
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Points is a chart of points, or of a line through them in the order given.
 type Points struct {
@@ -11,15 +14,16 @@ type Points struct {
 	FromZero       bool // both axes begin at zero
 }
 
-// Point is one point; its label is a tooltip, and text beside it if marked.
+// Point is one point. Its label stands beside it if it is marked.
 type Point struct {
 	Label string
+	Tip   string // a tooltip; "" for the label
 	X, Y  float64
 	Mark  bool
 }
 
 const (
-	plotLeft, plotTop     = 80.0, 34.0
+	plotLeft, plotTop     = 80.0, 46.0
 	plotRight, plotBottom = width - 24, 330.0
 )
 
@@ -45,7 +49,7 @@ func (p Points) SVG() string {
 	d.line("axis", plotLeft, plotBottom, plotRight, plotBottom)
 	d.line("axis", plotLeft, plotTop, plotLeft, plotBottom)
 	d.text((plotLeft+plotRight)/2, plotBottom+36, "middle", "dim", p.XLabel)
-	d.text(plotLeft, plotTop-6, "middle", "dim", p.YLabel)
+	d.text(0, plotTop-13, "start", "dim", p.YLabel)
 	if p.Line && len(drawn) > 1 {
 		path := make([]string, len(drawn))
 		for i, q := range drawn {
@@ -65,7 +69,7 @@ func (q Point) draw(d *drawing, x, y float64) {
 	if q.Mark {
 		class, radius = "s1", 6
 	}
-	d.addf(`<circle class="%s" cx="%s" cy="%s" r="%s"><title>%s</title></circle>`, class, f(x), f(y), f(radius), escape(q.Label))
+	d.addf(`<circle class="%s" cx="%s" cy="%s" r="%s"><title>%s</title></circle>`, class, f(x), f(y), f(radius), escape(cmp.Or(q.Tip, q.Label)))
 	if q.Mark {
 		anchor, at := "start", x+9
 		if x > (plotLeft+plotRight)/2 {

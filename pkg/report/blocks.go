@@ -302,7 +302,7 @@ func (c *Comparison) charts() []string {
 		b := chart.Bars{Title: p.title + kindSuffix(c.Kind), Unit: p.unit, Series: p.series}
 		some := false
 		for i, col := range c.Columns {
-			bar := chart.Bar{Label: clean(col.Name + ": " + col.Label)}
+			bar := chart.Bar{Label: clean(col.Name), Tip: clean(col.Name + ": " + col.Label)}
 			for _, m := range p.metrics {
 				v := rows[m.Key].Values[i].Number
 				some = some || v != nil
@@ -408,13 +408,14 @@ func (s *Sweep) charts() []string {
 	x := slices.IndexFunc(s.Metrics, func(m Metric) bool { return m.Key == medianTTFT.Key })
 	y := slices.IndexFunc(s.Metrics, func(m Metric) bool { return m.Key == throughput.Key })
 	for i, p := range s.Points {
-		label := clean(fmt.Sprintf("step %d: %s", p.Step, joined(p.Values)))
+		label := fmt.Sprintf("step %d", p.Step)
+		tip := clean(label + ": " + joined(p.Values))
 		chosen := s.Best != nil && *s.Best == i
 		if p.Usable && x >= 0 && y >= 0 && p.Metrics[x].Number != nil && p.Metrics[y].Number != nil {
-			scatter.Points = append(scatter.Points, chart.Point{Label: label, X: *p.Metrics[x].Number, Y: *p.Metrics[y].Number, Mark: chosen})
+			scatter.Points = append(scatter.Points, chart.Point{Label: label, Tip: tip, X: *p.Metrics[x].Number, Y: *p.Metrics[y].Number, Mark: chosen})
 		}
 		if p.Reward != nil {
-			reward.Points = append(reward.Points, chart.Point{Label: label, X: float64(p.Step), Y: *p.Reward, Mark: chosen})
+			reward.Points = append(reward.Points, chart.Point{Label: label, Tip: tip, X: float64(p.Step), Y: *p.Reward, Mark: chosen})
 		}
 	}
 	var out []string
