@@ -60,6 +60,7 @@ func keysPage(t *testing.T) string {
 		{"System file", "config", "System"}, {"`[[partitions]]`", "config", "Partition"}, {"`[[partitions.groups]]`", "config", "Group"},
 		{"Test file; a scenario's `[[Tests]]` may override every key", "scenario", "definition"},
 		{"Scenario `[[Tests]]`", "scenario", "entry"}, {"`[Tests.slurm]` (profllm)", "scenario", "Slurm"},
+		{"`[reports.NAME]` of a scenario or system file", "config", "reportKeys"},
 		{"`[[git_repos]]`, `[proxy_script_repo]`", "scenario", "GitRepo"},
 		{"`[cmd_args]` of workload vllm", "workload/vllm", "Config"},
 		{"`[cmd_args.prefill]`, `[cmd_args.decode]`; every other key is an option of `vllm serve`", "workload/vllm", "role"},

@@ -51,20 +51,25 @@ func ParseReports(t *source.Table) (Reports, error) {
 	return out, c.Err()
 }
 
+// reportKeys are the keys of [reports.NAME].
+type reportKeys struct {
+	Enable  *bool    `toml:"enable"`   // Default where the table stands without it: true for a comparison, else false.
+	GroupBy []string `toml:"group_by"` // Comparisons only: keys whose values part the runs, such as bench_cmd_args.max_concurrency.
+}
+
 func parseReport(name string, t *source.Table) (Report, error) {
-	if slices.Contains(comparisonReports, name) {
-		cfg := struct {
-			Enable  *bool    `toml:"enable"`
-			GroupBy []string `toml:"group_by"`
-		}{}
-		err := source.Decode(t, &cfg)
-		return Report{Enable: cfg.Enable == nil || *cfg.Enable, GroupBy: cfg.GroupBy}, err
+	comparison := slices.Contains(comparisonReports, name)
+	var keys reportKeys
+	var c source.Complaints
+	c.Add(source.Decode(t, &keys))
+	if !comparison && t.Has("group_by") {
+		c.Add(source.Errorf(t.PosOf("group_by"), "reports.%s has no groups", name).Hintf("group_by belongs to comparisons, such as [reports.vllm_comparison]"))
 	}
-	cfg := struct {
-		Enable bool `toml:"enable"`
-	}{}
-	err := source.Decode(t, &cfg)
-	return Report{Enable: cfg.Enable}, err
+	r := Report{Enable: comparison, GroupBy: keys.GroupBy}
+	if keys.Enable != nil {
+		r.Enable = *keys.Enable
+	}
+	return r, c.Err()
 }
 
 // Of returns what holds for a report: the entry of the first file that has one,

@@ -45,9 +45,9 @@ func TestReportsMistakes(t *testing.T) {
 	require.EqualError(t, err, `s.toml:1:10: unknown report "vlm_comparison"
 	hint: did you mean "vllm_comparison"?
 s.toml:3:1: unknown key "enabel"
-	hint: did you mean "enable"? known: enable
-s.toml:4:1: unknown key "group_by"
-	hint: known: enable
+	hint: did you mean "enable"? known: enable, group_by
+s.toml:4:1: reports.status has no groups
+	hint: group_by belongs to comparisons, such as [reports.vllm_comparison]
 s.toml:6:1: enable must be a boolean, not the integer 3
 s.toml:8:1: reports.tarball must be a table, not the integer 1
 	hint: write [reports.tarball] and enable = true below it`)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -35,7 +36,7 @@ type Value struct {
 	Withheld bool
 }
 
-// MarshalJSON writes the number, or null.
+// MarshalJSON writes the number, null, or "withheld".
 func (v Value) MarshalJSON() ([]byte, error) {
 	switch {
 	case v.Withheld:
@@ -44,6 +45,15 @@ func (v Value) MarshalJSON() ([]byte, error) {
 		return []byte("null"), nil
 	}
 	return strconv.AppendFloat(nil, *v.Number, 'g', -1, 64), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (v *Value) UnmarshalJSON(data []byte) error {
+	*v = Value{Withheld: string(data) == `"withheld"`}
+	if v.Withheld {
+		return nil
+	}
+	return json.Unmarshal(data, &v.Number)
 }
 
 // text writes the value with that many digits behind the point; n/a if absent.
