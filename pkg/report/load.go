@@ -81,7 +81,13 @@ func Load(paths ...string) ([]Run, error) {
 		if filepath.Base(path) == recordFile {
 			path = filepath.Dir(path)
 		}
-		if err := l.walk(filepath.Clean(path)); err != nil {
+		path = filepath.Clean(path)
+		if d, err := os.Lstat(path); err == nil && d.Mode()&fs.ModeSymlink != 0 {
+			if path, err = filepath.EvalSymlinks(path); err != nil {
+				return nil, err
+			}
+		}
+		if err := l.walk(path); err != nil {
 			return nil, err
 		}
 	}
@@ -113,8 +119,21 @@ type planned struct {
 	err   error
 }
 
-// skipped are directories that hold no runs of their own.
-var skipped = []string{"raw", "logs", "attempts", "pre_test", "post_test", "telemetry", "bin"}
+// inside are the directories of a run that hold no runs of their own.
+var inside = []string{"raw", "logs", "attempts", "pre_test", "post_test", "telemetry", "bin"}
+
+// part reports whether a directory belongs to the run above it.
+func part(dir string) bool {
+	if !slices.Contains(inside, filepath.Base(dir)) {
+		return false
+	}
+	for _, name := range []string{planFile, recordFile, foreignFile, foreignResult} {
+		if _, err := os.Lstat(filepath.Join(filepath.Dir(dir), name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
 
 func (l *loader) walk(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -124,7 +143,7 @@ func (l *loader) walk(root string) error {
 		case err != nil:
 			l.add(Run{Dir: path, Case: place(path), Problem: err.Error()})
 			return nil
-		case d.IsDir() && path != root && (slices.Contains(skipped, d.Name()) || strings.Contains(d.Name(), ".partial-")):
+		case d.IsDir() && path != root && (part(path) || strings.Contains(d.Name(), ".partial-")):
 			return fs.SkipDir
 		case d.IsDir():
 			return nil

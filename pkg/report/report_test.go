@@ -7,6 +7,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -64,6 +65,7 @@ func TestWhatIsBrokenSpoilsNothingElse(t *testing.T) {
 	write(t, root+"/f/0/trajectory.csv", "\"")
 	writeRecord(t, root+"/f/0/1", recordOf(numbers{throughput: 100, ttft: 10}))
 	write(t, root+"/g/0/test-run.toml", "name = ")
+	writeRecord(t, "results/next_2026-01-03_03-04-05.partial-host-1/a/0", recordOf(numbers{throughput: 1, ttft: 1}))
 
 	rep := report.Build(load(t, "results"), report.Options{})
 	require.Equal(t, []string{"a", "a iter=9", "a iter=10", "final", "b", "c", "d", "e", "f step=1", "g"}, labels(rep))
@@ -81,6 +83,18 @@ func TestWhatIsBrokenSpoilsNothingElse(t *testing.T) {
 
 	_, err := report.Load("nowhere")
 	require.ErrorContains(t, err, "nowhere")
+}
+
+// A test may have any name, a folder may be a link, and runs of the same name are
+// told apart.
+func TestNamesOfFolders(t *testing.T) {
+	inTemp(t)
+	for _, dir := range []string{root + "/bin/0", root + "/raw/0", "again/bin/0"} {
+		writeRecord(t, dir, recordOf(numbers{throughput: 100, ttft: 10}))
+	}
+	write(t, root+"/bin/0/raw/vllm-bench.json", "{}")
+	require.NoError(t, os.Symlink("results", "latest"))
+	require.Equal(t, []string{"bin run=1", "bin run=2", "raw"}, labels(report.Build(load(t, "again", "latest"), report.Options{})))
 }
 
 // GPUs count over all nodes of every role, from the plan and from the placement
@@ -148,6 +162,28 @@ func TestAbsentIsNotZero(t *testing.T) {
 	out.Reset()
 	require.NoError(t, rep.JSON(&out))
 	require.NotContains(t, out.String(), `"mean_ttft_ms": 0`)
+}
+
+// A number that its record withholds is shown nowhere, is no difference and is
+// not the best.
+func TestWithheld(t *testing.T) {
+	inTemp(t)
+	point(t, "s", 1, 16, numbers{throughput: 100, ttft: 1234, done: 20, of: 20})
+	point(t, "s", 2, 32, numbers{throughput: 90, ttft: 2000})
+	m, err := report.FindMetric("p99_ttft_ms")
+	require.NoError(t, err)
+	rep := report.Build(load(t, root), report.Options{Objective: m})
+	p99 := row(t, rep.Comparisons[0], "p99_ttft_ms")
+	require.Equal(t, report.Value{Withheld: true}, p99.Values[0])
+	require.Equal(t, 2010.0, *p99.Values[1].Number)
+	require.Nil(t, p99.Difference)
+	require.Equal(t, 1, *rep.Sweeps[0].Best)
+	for _, form := range []string{"text", "markdown", "json", "csv"} {
+		var out bytes.Buffer
+		require.NoError(t, rep.Write(&out, form))
+		require.NotContains(t, out.String(), "1244", form)
+		require.Contains(t, out.String(), "1234", form)
+	}
 }
 
 func TestGrouping(t *testing.T) {
