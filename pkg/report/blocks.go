@@ -336,7 +336,7 @@ func (s *Sweep) block() block {
 	var apart []string
 	for _, p := range s.Points {
 		if !p.Usable {
-			apart = append(apart, clean(fmt.Sprintf("step %d, %s: %s", p.Step, p.Verdict, p.Reason)))
+			apart = append(apart, clean(fmt.Sprintf("step %s, %s: %s", p.name(), p.Verdict, p.Reason)))
 		}
 		t.row(s.Group, s.cells(p)...)
 	}
@@ -353,7 +353,7 @@ func (s *Sweep) cells(p Point) []cell {
 	if !p.Usable {
 		how = reject
 	}
-	cells := []cell{{strconv.Itoa(p.Step), num}, {string(p.Verdict), how}}
+	cells := []cell{{p.name(), num}, {string(p.Verdict), how}}
 	for _, v := range p.Values {
 		cells = append(cells, cell{text: cut(v.Value)})
 	}
@@ -370,14 +370,26 @@ func (s *Sweep) cells(p Point) []cell {
 	return cells
 }
 
+// name is the step, with the repeat of one that was measured several times.
+func (p Point) name() string {
+	if p.Repeat == 0 {
+		return strconv.Itoa(p.Step)
+	}
+	return fmt.Sprintf("%d repeat=%d", p.Step, p.Repeat)
+}
+
 // verdict names the best point.
 func (s *Sweep) verdict() string {
 	if s.Best == nil {
 		return "no best point: none is valid and has " + s.Objective.Key
 	}
 	p := s.Points[*s.Best]
-	return clean(fmt.Sprintf("best by %s (%s is better)%s: step %d, %s; * marks the best of each metric, valid points only",
-		s.Objective.Key, s.Objective.Better, kindSuffix(s.Kind), p.Step, joined(p.Values)))
+	once := ""
+	if p.Repeat > 0 {
+		once = "; each repeat stands for itself here, and the best of many is luck in part"
+	}
+	return clean(fmt.Sprintf("best by %s (%s is better)%s: step %s, %s; * marks the best of each metric, valid points only%s",
+		s.Objective.Key, s.Objective.Better, kindSuffix(s.Kind), p.name(), joined(p.Values), once))
 }
 
 // lines says what the sweep took.
@@ -408,13 +420,13 @@ func (s *Sweep) charts() []string {
 	x := slices.IndexFunc(s.Metrics, func(m Metric) bool { return m.Key == medianTTFT.Key })
 	y := slices.IndexFunc(s.Metrics, func(m Metric) bool { return m.Key == throughput.Key })
 	for i, p := range s.Points {
-		label := fmt.Sprintf("step %d", p.Step)
+		label := "step " + p.name()
 		tip := clean(label + ": " + joined(p.Values))
 		chosen := s.Best != nil && *s.Best == i
 		if p.Usable && x >= 0 && y >= 0 && p.Metrics[x].Number != nil && p.Metrics[y].Number != nil {
 			scatter.Points = append(scatter.Points, chart.Point{Label: label, Tip: tip, X: *p.Metrics[x].Number, Y: *p.Metrics[y].Number, Mark: chosen})
 		}
-		if p.Reward != nil {
+		if p.Usable && p.Reward != nil && p.Repeat <= 1 {
 			reward.Points = append(reward.Points, chart.Point{Label: label, Tip: tip, X: float64(p.Step), Y: *p.Reward, Mark: chosen})
 		}
 	}

@@ -17,11 +17,10 @@ import (
 
 // Files that a report reads.
 const (
-	recordFile     = "result.json"
-	planFile       = "plan.json"
-	foreignFile    = "test-run.toml" // CloudAI's record of a run
-	foreignResult  = "vllm-bench.json"
-	trajectoryFile = "trajectory.csv"
+	recordFile    = "result.json"
+	planFile      = "plan.json"
+	foreignFile   = "test-run.toml" // CloudAI's record of a run
+	foreignResult = "vllm-bench.json"
 )
 
 // Run is one record, where it was found, and what was asked for.
@@ -38,6 +37,7 @@ type Run struct {
 	series  string // the points of one sweep have the same
 	gpus    int    // that the job held, used or not; 0: not known
 	ordinal []string
+	remark  string // what could not be read beside the record
 }
 
 // Case says which point of a scenario a run is.
@@ -45,8 +45,9 @@ type Case struct {
 	Scenario  string `json:"scenario,omitempty"`
 	Test      string `json:"test"`
 	Iteration int    `json:"iteration"`
-	Step      int    `json:"step,omitempty"`  // from 1; 0: no point of a sweep
-	Phase     string `json:"phase,omitempty"` // of a test with several loads
+	Step      int    `json:"step,omitempty"`   // from 1; 0: no point of a sweep
+	Phase     string `json:"phase,omitempty"`  // of a test with several loads
+	Repeat    int    `json:"repeat,omitempty"` // from 1; 0: measured once
 }
 
 // String is the test's id, with what tells its runs apart.
@@ -60,6 +61,9 @@ func (c Case) String() string {
 	}
 	if c.Step > 0 {
 		s += fmt.Sprintf(" step=%d", c.Step)
+	}
+	if c.Repeat > 0 {
+		s += fmt.Sprintf(" repeat=%d", c.Repeat)
 	}
 	return s
 }
@@ -76,7 +80,10 @@ func (s Setting) String() string { return s.Key + "=" + s.Value }
 // A run without a record, and a record that cannot be read, is a Run that says
 // so. The order is that of the directories, numbers by their value.
 func Load(paths ...string) ([]Run, error) {
-	l := loader{seen: map[string]bool{}, plans: map[string]*planned{}, rewards: map[string]map[int]float64{}}
+	l := loader{
+		seen: map[string]bool{}, plans: map[string]*planned{}, loads: map[string]owner{}, looked: map[string]bool{},
+		rewards: map[string]map[int]float64{},
+	}
 	for _, path := range paths {
 		if filepath.Base(path) == recordFile {
 			path = filepath.Dir(path)
@@ -87,8 +94,19 @@ func Load(paths ...string) ([]Run, error) {
 				return nil, err
 			}
 		}
-		if err := l.walk(path); err != nil {
+		dirs, err := l.walk(path)
+		if err != nil {
 			return nil, err
+		}
+		for _, dir := range dirs { // every plan, before a record that one may speak of
+			if p := l.plan(dir); p != nil {
+				for at := range p.loads {
+					dirs = append(dirs, at)
+				}
+			}
+		}
+		for _, dir := range dirs {
+			l.run(dir)
 		}
 	}
 	slices.SortStableFunc(l.runs, func(a, b Run) int { return slices.CompareFunc(a.ordinal, b.ordinal, natural) })
@@ -109,6 +127,8 @@ type loader struct {
 	runs    []Run
 	seen    map[string]bool
 	plans   map[string]*planned // by directory; nil: none there
+	loads   map[string]owner    // by directory
+	looked  map[string]bool     // directories whose folders' plans are known
 	rewards map[string]map[int]float64
 }
 
@@ -117,6 +137,13 @@ type planned struct {
 	*plan.Plan
 	loads map[string]*plan.Load
 	err   error
+}
+
+// owner is the plan that a directory's record belongs to.
+type owner struct {
+	plan *planned
+	load *plan.Load
+	dir  string // of the plan
 }
 
 // inside are the directories of a run that hold no runs of their own.
@@ -135,8 +162,11 @@ func part(dir string) bool {
 	return false
 }
 
-func (l *loader) walk(root string) error {
-	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+// walk lists the directories at or below root that hold a plan, a record, or a
+// run of CloudAI.
+func (l *loader) walk(root string) ([]string, error) {
+	var dirs []string
+	return dirs, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil && path == root:
 			return err
@@ -148,27 +178,14 @@ func (l *loader) walk(root string) error {
 		case d.IsDir():
 			return nil
 		}
-		dir := filepath.Dir(path)
 		switch d.Name() {
-		case planFile:
-			l.planned(dir)
-		case recordFile, foreignFile, foreignResult:
-			l.run(dir)
+		case planFile, recordFile, foreignFile, foreignResult:
+			if dir := filepath.Dir(path); len(dirs) == 0 || dirs[len(dirs)-1] != dir {
+				dirs = append(dirs, dir)
+			}
 		}
 		return nil
 	})
-}
-
-// planned adds the run of every load of a plan.
-func (l *loader) planned(dir string) {
-	p := l.plan(dir)
-	if p.err != nil {
-		l.run(dir)
-		return
-	}
-	for at := range p.loads {
-		l.run(at)
-	}
 }
 
 // plan reads the plan of a directory once; nil if there is none.
@@ -190,14 +207,49 @@ func (l *loader) plan(dir string) *planned {
 		return p
 	}
 	for i := range p.Loads {
-		rel, err := filepath.Rel(p.Dir, p.Loads[i].Dir) // the whole may have been moved
-		if err != nil || !filepath.IsLocal(rel) {
-			p.err = fmt.Errorf("load %q lies outside of its run: %s", p.Loads[i].Name, p.Loads[i].Dir)
+		load := &p.Loads[i]
+		rel, err := filepath.Rel(p.Dir, load.Dir) // the whole may have been moved
+		if err != nil || !filepath.IsLocal(strings.TrimPrefix(rel, "../")) {
+			p.err = fmt.Errorf("load %q lies neither in its run nor beside it: %s", load.Name, load.Dir)
 			return p
 		}
-		p.loads[filepath.Join(dir, rel)] = &p.Loads[i]
+		at := filepath.Join(dir, rel)
+		p.loads[at] = load
+		l.loads[at] = owner{p, load, dir}
 	}
 	return p
+}
+
+// owner finds the plan that speaks of a directory: its own, one above it, or that
+// of another point of the sweep, with which it shares a server.
+func (l *loader) owner(dir string) (owner, bool) {
+	for at, level := dir, 0; level < 3; at, level = filepath.Dir(at), level+1 {
+		l.plan(at)
+	}
+	if o, ok := l.loads[dir]; ok {
+		return o, true
+	}
+	for at, level := dir, 0; level < 3; at, level = filepath.Dir(at), level+1 {
+		above := filepath.Dir(at)
+		if l.looked[above] {
+			continue
+		}
+		l.looked[above] = true
+		beside, err := filepath.Glob(filepath.Join(escapeGlob(above), "*", planFile))
+		if err != nil {
+			break
+		}
+		for _, file := range beside {
+			l.plan(filepath.Dir(file))
+		}
+	}
+	o, ok := l.loads[dir]
+	return o, ok
+}
+
+// escapeGlob makes a path match itself.
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
 // run adds the run of one directory.
@@ -207,28 +259,20 @@ func (l *loader) run(dir string) {
 	}
 	r := Run{Dir: dir, Case: place(dir), job: dir, series: filepath.Dir(dir)}
 	r.Result, r.Problem = record(dir)
-	covered := false
-	for _, at := range []string{dir, filepath.Dir(dir)} {
-		p := l.plan(at)
-		if p == nil || p.err != nil {
-			continue
-		}
-		if load := p.loads[dir]; load != nil {
-			r.asPlanned(p.Plan, load, at)
-			covered = true
-		} else if at == dir && r.Result == nil { // its loads lie below
-			return
-		}
-		break
-	}
-	if !covered {
+	own := l.plan(dir)
+	switch o, ok := l.owner(dir); {
+	case ok:
+		r.asPlanned(o)
+	case own != nil && own.err == nil && r.Result == nil:
+		return // its loads lie elsewhere
+	default:
 		r.asRecorded()
 	}
-	if p := l.plan(dir); p != nil && p.err != nil && r.Result == nil {
-		r.Problem = p.err.Error()
+	if own != nil && own.err != nil && r.Result == nil {
+		r.Problem = own.err.Error()
 	}
 	if r.Case.Step > 0 {
-		r.Reward = l.reward(r.series, r.Case.Step)
+		l.reward(&r)
 	}
 	l.add(r)
 }
@@ -287,17 +331,21 @@ func place(dir string) Case {
 }
 
 // asPlanned takes from the plan what the record does not say.
-func (r *Run) asPlanned(p *plan.Plan, load *plan.Load, dir string) {
+func (r *Run) asPlanned(o owner) {
+	p, load := o.plan.Plan, o.load
 	r.Case = Case{Scenario: p.Scenario, Test: p.Test, Iteration: p.Iteration}
-	r.job, r.gpus = dir, p.Job.Nodes*p.Job.GPUsPerNode
-	swept := p.Step > 0 || len(load.Values) > 0
-	switch n, err := strconv.Atoi(filepath.Base(r.Dir)); {
-	case swept && err == nil:
-		r.Case.Step = n
-	case swept:
-		r.Case.Step = p.Step
-	default:
-		r.Case.Phase = load.Name
+	r.job, r.gpus = o.dir, p.Job.Nodes*p.Job.GPUsPerNode
+	name := load.Name // [<step>][.<phase>][.r<repeat>]
+	if load.Repeat != nil {
+		r.Case.Repeat = load.Repeat.Index + 1
+		name = strings.TrimSuffix(strings.TrimSuffix(name, fmt.Sprintf("r%d", r.Case.Repeat)), ".")
+	}
+	if r.Case.Phase = name; p.Step > 0 || len(load.Values) > 0 {
+		r.Case.Step, r.series = max(p.Step, 1), filepath.Dir(o.dir)
+		head, rest, _ := strings.Cut(name, ".")
+		if n, err := strconv.Atoi(head); err == nil {
+			r.Case.Step, r.Case.Phase = n, rest
+		}
 	}
 	r.Settings = plannedSettings(p, load)
 	for _, v := range load.Values {

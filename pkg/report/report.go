@@ -122,6 +122,9 @@ func (r *Report) addEntries(runs []Run, groupBy []string) {
 		if e.Kind == Simulated {
 			r.Simulated++
 		}
+		if run.remark != "" {
+			r.Notes = append(r.Notes, run.remark)
+		}
 		r.Runs = append(r.Runs, e)
 	}
 }

@@ -121,12 +121,12 @@ gpu_ids = "0,1,2,3"
 [Tests.cmd_args.decode]
 num_nodes = 4
 gpu_ids = "0,1,2,3"
-`)}, nil)
+`)}, nil, scenario.HookFiles{})
 	require.NoError(t, err)
-	plans, err := catalog.Plans(s, sys, catalog.Options{Created: time.Unix(0, 0), Output: "/o", WorkDir: "/", Binary: "/b"})
+	set, err := catalog.Plans(s, sys, catalog.Options{Created: time.Unix(0, 0), Output: "/o", WorkDir: "/", Binary: "/b"})
 	require.NoError(t, err)
 	for i, want := range map[int]int{0: 8, 1: 32} {
-		p := plans[i]
+		p := set.Plans[i]
 		require.Equal(t, want, p.Loads[0].Expect.GPUs, p.Test)
 		placed := result.Placement{}
 		for _, role := range p.Roles {
@@ -341,28 +341,78 @@ func TestSweepSaves(t *testing.T) {
 	require.InDelta(t, 4.0/3, c.Efficiency, 1e-9)
 }
 
-// Points that share one service share one job, whose time counts once.
-func TestPointsOfOneJob(t *testing.T) {
-	inTemp(t)
-	dir := root + "/s/0"
-	p := planOf(dir, "s")
-	p.Step, p.Loads = 1, nil
-	for i := range 3 {
-		at := filepath.Join(p.Dir, fmt.Sprint(i+1))
-		p.Loads = append(p.Loads, plan.Load{Name: fmt.Sprint(i + 1), Dir: at, Values: []plan.Assignment{{Path: "bench_cmd_args.max_concurrency", Value: 1 << i}}})
-		if i < 2 {
-			writeRecord(t, fmt.Sprintf("%s/%d", dir, i+1), recordOf(numbers{throughput: 100 * float64(i+1), ttft: 10, seconds: 600}))
+// shared writes a sweep whose points share one server, as package catalog plans
+// it: the plan lies in the directory of the first, the others beside it.
+func shared(t *testing.T, extra string) {
+	t.Helper()
+	s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte(`name = "night"
+[[Tests]]
+id = "s"
+test_template_name = "vllm"
+launcher = "bare"
+` + extra + `
+[Tests.bench_cmd_args]
+max_concurrency = [1, 2, 4]
+num_prompts = 400
+`)}, nil, scenario.HookFiles{})
+	require.NoError(t, err)
+	sys, err := config.Parse("sys.toml", []byte("name = \"x\"\nscheduler = \"slurm\"\ninstall_path = \"/i\"\noutput_path = \"/o\"\ndefault_partition = \"p\"\ngpus_per_node = 4\n"))
+	require.NoError(t, err)
+	set, err := catalog.Plans(s, sys, catalog.Options{Created: time.Unix(0, 0).UTC(), Output: "/o", WorkDir: "/", Binary: "/b"})
+	require.NoError(t, err)
+	require.Len(t, set.Plans, 1)
+	here := func(dir string) string { return strings.Replace(dir, "/o/night_1970-01-01_00-00-00", root, 1) }
+	writePlan(t, here(set.Plans[0].Dir), set.Plans[0])
+	for i, load := range set.Plans[0].Loads {
+		if i < len(set.Plans[0].Loads)-1 { // the last has left nothing
+			writeRecord(t, here(load.Dir), recordOf(numbers{throughput: 100 * float64(i+1), ttft: 10, seconds: 600}))
 		}
 	}
-	writePlan(t, dir, p)
+}
+
+// Points that share one server share one job, whose time counts once.
+func TestPointsOfOneServer(t *testing.T) {
+	inTemp(t)
+	shared(t, "")
 	rep := report.Build(load(t, "results"), report.Options{})
 	require.Equal(t, []string{"s step=1", "s step=2", "s step=3"}, labels(rep))
 	s := rep.Sweeps[0]
-	require.Equal(t, "2", s.Points[1].Values[0].Value)
+	require.Equal(t, []report.Setting{{Key: "bench_cmd_args.max_concurrency", Value: "2"}}, s.Points[1].Values)
 	require.Equal(t, 600.0, *s.Cost.Observed)
 	require.Equal(t, 300.0, *s.Cost.Average)
 	require.False(t, s.Points[2].Usable)
-	require.Equal(t, rep.Runs[:2], report.Build(load(t, dir+"/1", dir+"/2/result.json"), report.Options{}).Runs, "a point can be named by itself")
+	require.Contains(t, s.Points[2].Reason, "profllm collect")
+	named := report.Build(load(t, root+"/s/0/2/result.json"), report.Options{})
+	require.Equal(t, rep.Runs[1].Settings, named.Runs[0].Settings, "a point can be named by itself")
+	require.Equal(t, "s step=2", named.Runs[0].Label)
+}
+
+// Repeats of points are runs of their own, and points all the same.
+func TestRepeats(t *testing.T) {
+	inTemp(t)
+	shared(t, "repeat = 2")
+	rep := report.Build(load(t, root), report.Options{})
+	require.Equal(t, []string{
+		"s step=1 repeat=1", "s step=1 repeat=2", "s step=2 repeat=1", "s step=2 repeat=2", "s step=3 repeat=1", "s step=3 repeat=2",
+	}, labels(rep))
+	require.Len(t, rep.Sweeps, 1)
+	require.Equal(t, 3, rep.Sweeps[0].Cost.Rows)
+	require.Equal(t, 200.0, *rep.Sweeps[0].Cost.Average)
+	var out bytes.Buffer
+	require.NoError(t, rep.Text(&out))
+	require.Contains(t, out.String(), "each repeat stands for itself here")
+	require.Equal(t, "s step=2 repeat=1", report.Build(load(t, root+"/s/0/2/r1"), report.Options{}).Runs[0].Label)
+}
+
+// A trajectory that cannot be read is said to be so, once.
+func TestBrokenTrajectory(t *testing.T) {
+	inTemp(t)
+	shared(t, "")
+	write(t, root+"/s/0/trajectory.csv", "step,colour\n1,red\n")
+	rep := report.Build(load(t, root), report.Options{})
+	require.Len(t, rep.Notes, 1)
+	require.Contains(t, rep.Notes[0], "trajectory.csv")
+	require.Nil(t, rep.Sweeps[0].Points[0].Reward)
 }
 
 // Loads that are no points of a sweep are phases.

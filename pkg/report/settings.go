@@ -100,6 +100,9 @@ func (r *Run) asRecorded() {
 	if scenario, test, ok := strings.Cut(r.Result.Suite, "/"); ok && test == r.Case.Test {
 		r.Case.Scenario = scenario
 	}
+	if x := r.Result.Repeats; x != nil {
+		r.Case.Repeat = x.Index + 1
+	}
 	if r.Result.Placement != nil {
 		r.Settings[nodesKey] = strconv.Itoa(len(r.Result.Placement.Nodes))
 	}

@@ -24,6 +24,7 @@ type Sweep struct {
 type Point struct {
 	Label   string    `json:"label"`
 	Step    int       `json:"step"`
+	Repeat  int       `json:"repeat,omitempty"` // from 1; 0: measured once
 	Values  []Setting `json:"values"`
 	Dir     string    `json:"dir"`
 	Verdict Verdict   `json:"verdict"`
@@ -59,6 +60,7 @@ var sweepMetrics = []Metric{throughput, perGPU, perUser, medianTTFT, p99TTFT, me
 func (r *Report) addSweeps(objective Metric) {
 	type id struct {
 		series string
+		phase  string
 		kind   Kind
 	}
 	kinds := map[string]Kind{} // of a point that has a record, for those that have none
@@ -74,7 +76,7 @@ func (r *Report) addSweeps(objective Metric) {
 		if e.Case.Step == 0 {
 			continue
 		}
-		k := id{e.run.series, e.Kind}
+		k := id{e.run.series, e.Case.Phase, e.Kind}
 		if e.run.Result == nil {
 			k.kind = kinds[k.series]
 		}
@@ -91,6 +93,9 @@ func (r *Report) addSweeps(objective Metric) {
 func newSweep(entries []*Entry, objective Metric) Sweep {
 	first := entries[0]
 	s := Sweep{Name: first.Case.Test, Objective: objective}
+	if first.Case.Phase != "" {
+		s.Name += " " + first.Case.Phase
+	}
 	if first.Case.Iteration > 0 {
 		s.Name += fmt.Sprintf(" iter=%d", first.Case.Iteration)
 	}
@@ -108,7 +113,7 @@ func newSweep(entries []*Entry, objective Metric) Sweep {
 	}
 	chosen := dimensions(entries)
 	for _, e := range entries {
-		p := Point{Label: e.Label, Step: e.Case.Step, Dir: e.Dir, Verdict: e.Verdict, Usable: e.Usable, Reason: e.Reason, Reward: e.run.Reward}
+		p := Point{Label: e.Label, Step: e.Case.Step, Repeat: e.Case.Repeat, Dir: e.Dir, Verdict: e.Verdict, Usable: e.Usable, Reason: e.Reason, Reward: e.run.Reward}
 		for _, k := range chosen {
 			v, ok := lookup(e.run.Settings, k)
 			if !ok {
@@ -184,16 +189,16 @@ func (s *Sweep) markBest(entries []*Entry) {
 
 // cost adds up what the points took. The points of one job share its time.
 func cost(entries []*Entry, points []Point) Cost {
-	c := Cost{Rows: len(entries), Space: space(points)}
-	c.Efficiency = float64(c.Space) / float64(c.Rows)
-	jobs := map[string]bool{}
+	rows, timed, jobs := map[int]bool{}, map[int]bool{}, map[string]bool{}
+	var c Cost
 	seconds, hours, gpusKnown := 0.0, 0.0, true
 	for _, e := range entries {
+		rows[e.Case.Step] = true
 		r := e.run.Result
 		if r == nil || r.Duration == nil {
 			continue
 		}
-		c.Timed++
+		timed[e.Case.Step] = true
 		if c.GPU == "" && r.System != nil && r.System.HardwareInfo != nil {
 			c.GPU = r.System.HardwareInfo.GPU
 		}
@@ -206,6 +211,8 @@ func cost(entries []*Entry, points []Point) Cost {
 		gpusKnown = gpusKnown && n > 0
 		hours += *r.Duration / 3600 * float64(n)
 	}
+	c.Rows, c.Timed, c.Space = len(rows), len(timed), space(points, len(rows))
+	c.Efficiency = float64(c.Space) / float64(c.Rows)
 	if c.Timed == 0 {
 		return c
 	}
@@ -223,8 +230,9 @@ func cost(entries []*Entry, points []Point) Cost {
 	return c
 }
 
-// space is the number of combinations of the values that were tried.
-func space(points []Point) int {
+// space is the number of combinations of the values that were tried; no less
+// than the points.
+func space(points []Point, rows int) int {
 	n := 1
 	for i := range points[0].Values {
 		seen := map[string]bool{}
@@ -233,7 +241,7 @@ func space(points []Point) int {
 		}
 		n *= len(seen)
 	}
-	return max(n, len(points))
+	return max(n, rows)
 }
 
 // heldGPUs is how many GPUs a run's job held: all of its nodes where that is

@@ -1,65 +1,58 @@
 package report
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
+
+	"github.com/profllm/profllm/pkg/sweep"
 )
 
-// rewards reads the rewards by step from a trajectory.csv, of CloudAI or ours:
-// the columns step and reward count, the others are not looked at. A row that
-// cannot be read is left out.
-func rewards(r io.Reader) (map[int]float64, error) {
-	c := csv.NewReader(r)
-	c.FieldsPerRecord = -1
-	header, err := c.Read()
-	if err != nil {
-		return nil, fmt.Errorf("read the header: %w", err)
-	}
-	step, reward := slices.Index(header, "step"), slices.Index(header, "reward")
-	if step < 0 || reward < 0 {
-		return nil, fmt.Errorf("header %q has no columns step and reward", header)
-	}
-	out := map[int]float64{}
-	for {
-		row, err := c.Read()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		var bad *csv.ParseError
-		if err != nil && !errors.As(err, &bad) {
-			return out, err
-		}
-		if len(row) <= max(step, reward) {
+// trajectoryFiles stand beside the steps of a sweep; the first that is there counts.
+var trajectoryFiles = []string{"trajectory.csv", "trajectory.jsonl"}
+
+// rewards returns the rewards by step from the trajectory in a directory; none
+// if there is no trajectory.
+func rewards(dir string) (map[int]float64, error) {
+	for _, name := range trajectoryFiles {
+		file := filepath.Join(dir, name)
+		f, err := os.Open(file)
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		n, errStep := strconv.Atoi(strings.TrimSpace(row[step]))
-		v, errReward := strconv.ParseFloat(strings.TrimSpace(row[reward]), 64)
-		if errStep == nil && errReward == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
-			out[n] = v
+		if err != nil {
+			return nil, err
 		}
+		defer f.Close()
+		t, err := sweep.Read(file, f)
+		if err != nil {
+			return nil, fmt.Errorf("no rewards: %w", err)
+		}
+		out := map[int]float64{}
+		for _, row := range t.Rows {
+			if !math.IsNaN(row.Reward) && !math.IsInf(row.Reward, 0) {
+				out[row.Step] = row.Reward
+			}
+		}
+		return out, nil
 	}
+	return nil, nil
 }
 
-// reward returns the reward of a step from the trajectory beside the steps.
-func (l *loader) reward(dir string, step int) *float64 {
-	known, ok := l.rewards[dir]
+// reward adds the reward of a step.
+func (l *loader) reward(r *Run) {
+	known, ok := l.rewards[r.series]
 	if !ok {
-		if f, err := os.Open(filepath.Join(dir, trajectoryFile)); err == nil {
-			known, _ = rewards(f) // a file of another kind has no rewards
-			f.Close()
+		var err error
+		if known, err = rewards(r.series); err != nil {
+			r.remark = err.Error()
 		}
-		l.rewards[dir] = known
+		l.rewards[r.series] = known
 	}
-	if v, ok := known[step]; ok {
-		return &v
+	if v, ok := known[r.Case.Step]; ok {
+		r.Reward = &v
 	}
-	return nil
 }

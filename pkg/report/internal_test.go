@@ -1,39 +1,10 @@
 package report
 
 import (
-	"math"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
-
-func TestRewards(t *testing.T) {
-	f, err := os.Open(filepath.Join("testdata", "trajectory.csv"))
-	require.NoError(t, err)
-	defer f.Close()
-	got, err := rewards(f)
-	require.NoError(t, err)
-	require.Equal(t, map[int]float64{1: 0.0025, 2: -1, 4: 0.5}, got)
-
-	_, err = rewards(strings.NewReader("a,b\n1,2\n"))
-	require.ErrorContains(t, err, "no columns step and reward")
-}
-
-func FuzzRewards(f *testing.F) {
-	seed, err := os.ReadFile(filepath.Join("testdata", "trajectory.csv"))
-	require.NoError(f, err)
-	f.Add(string(seed))
-	f.Add("step,reward\n1,NaN\n2,\"")
-	f.Fuzz(func(t *testing.T, text string) {
-		got, _ := rewards(strings.NewReader(text))
-		for _, v := range got {
-			require.False(t, math.IsNaN(v) || math.IsInf(v, 0))
-		}
-	})
-}
 
 func TestPlace(t *testing.T) {
 	for dir, want := range map[string]Case{
