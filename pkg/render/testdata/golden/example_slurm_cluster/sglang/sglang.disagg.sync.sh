@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario sglang, test sglang.disagg.sync, iteration 0, run exp_20260304_050607_d23458.
-# Printed from slurm/job.sh.tmpl (sha256:3759137b44e395870f21e2d2); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:70e66091036ea53d13a45f9c); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 0,1, ready at :prefill/health
 #   decode: nodes 0, GPUs 2,3, ready at :decode/health
 #   proxy: nodes 0, ready at :proxy/v1/models
