@@ -111,10 +111,18 @@ type Target struct {
 // Container is what a launcher needs to know.
 type Container struct {
 	Image     string
-	Mounts    []string // SRC:DST
+	Mounts    []string // SRC:DST or SRC:DST:OPTIONS
 	MountHome bool
 	Binary    string   // profllm itself, which must be visible inside
-	Env       []string // variables of the job that win over the image's own
+	Dir       string   // where the command starts; it is mounted at its own path
+	Env       []string // names of the job's variables
+	Args      []string // of the runtime, from the site
+}
+
+// Staged is the file that an image was imported to.
+type Staged struct {
+	Path   string // absolute
+	Digest string // of the file, "sha256:…"; "" when it is not known
 }
 
 // Input is everything a plan is made from. The same Input gives the same bytes.
@@ -128,6 +136,7 @@ type Input struct {
 	Inventory Inventory       // states of the site's nodes; nil: nobody asked Slurm
 	Taken     map[string]bool // hosts that earlier runs of the scenario have; a node group uses them last
 
+	Staged       Staged // replaces the workload's image, if it has a path
 	Workload     Workload
 	Loads        []LoadInput // one or more
 	PreTest      []Hook
@@ -478,22 +487,20 @@ func (p *Plan) launch(in Input) error {
 			p.Notes = append(p.Notes, fmt.Sprintf("%s: the mount %q is passed as it stands; CloudAI would let the shell expand it", in.Test.Pos, m))
 		}
 	}
+	if in.Staged.Path != "" {
+		p.Image, p.ImageDigest = in.Staged.Path, in.Staged.Digest
+	}
 	if strings.HasPrefix(p.Image, ".") { // a path to pyxis only if it is absolute (NVIDIA/pyxis#127)
 		p.Image = abs(p.Image)
 	}
-	box := Container{Image: p.Image, Mounts: p.Mounts, MountHome: in.System.ContainerMountHome, Binary: p.Binary}
-	var names []string
+	box := Container{Image: p.Image, Mounts: p.Mounts, MountHome: in.System.ContainerMountHome, Binary: p.Binary, Dir: p.Dir, Args: in.System.ContainerArgs}
 	for _, v := range p.Env {
-		names = append(names, v.Name)
+		box.Env = append(box.Env, v.Name)
 	}
 	var errs []error
 	wrap := func(s *Step) {
 		if !s.Container {
 			return
-		}
-		box := box
-		if s.Ends { // CloudAI sets them inside the container of what is no service
-			box.Env = names
 		}
 		wrapped, err := in.Launcher.Wrap(*s, box)
 		if err != nil {

@@ -36,7 +36,7 @@ func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 		}
 	}
 	s.Srun = append(s.Srun, plan.Text("--container-image="+image), plan.Text("--container-mounts="+strings.Join(mounts, ",")))
-	if len(c.Env) > 0 {
+	if s.Ends && len(c.Env) > 0 { // CloudAI sets them inside the container of what is no service
 		s.Srun = append(s.Srun, plan.Text("--container-env="+strings.Join(c.Env, ",")))
 	}
 	if !c.MountHome {

@@ -51,7 +51,9 @@ func TestWrap(t *testing.T) {
 	require.Equal(t, []string{"/a:/b", "/c:/c"}, box.Mounts, "the caller's list is not changed")
 
 	box.Env = []string{"A", "B"}
-	s, err = New().Wrap(engine, box)
+	tool := engine
+	tool.Ends = true
+	s, err = New().Wrap(tool, box)
 	require.NoError(t, err)
 	require.Contains(t, s.Srun, plan.Text("--container-env=A,B"), "else the image's own values win (NVIDIA/pyxis#124)")
 	box.Env = nil

@@ -1,0 +1,68 @@
+// Package apptainer runs steps in containers of Apptainer.
+package apptainer
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/container"
+	"github.com/profllm/profllm/pkg/plan"
+)
+
+// Launcher implements plan.Launcher.
+type Launcher struct{}
+
+// New returns the launcher.
+func New() plan.Launcher { return Launcher{} }
+
+// Wrap runs the step with `apptainer exec`, contained: no home and no environment of
+// the host but what the step names, because packages of the home folder would be
+// found before the image's. Contained mode has a small /dev and a /tmp of 64 MiB, so
+// /dev/shm is the host's, and `profllm job contain` adds a scratch folder and the
+// devices of the network.
+func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
+	image, err := imageName(c.Image)
+	if err != nil {
+		return s, fmt.Errorf("step %q: %w", s.Name, err)
+	}
+	mounts, err := container.Mounts(s, c)
+	if err != nil {
+		return s, err
+	}
+	args := []string{"--contain", "--cleanenv", "--writable-tmpfs", "--bind=/dev/shm"}
+	if container.UsesGPUs(s) {
+		args = append(args, "--nv")
+	}
+	if c.Dir != "" {
+		args = append(args, "--pwd="+c.Dir)
+	}
+	for _, m := range mounts {
+		if strings.ContainsAny(m.Source+m.Target, `,\`) || m.Propagation != "" {
+			return s, fmt.Errorf("mount %s:%s: apptainer takes no comma, no backslash and no propagation", m.Source, m.Target)
+		}
+		bind := m.Source + ":" + m.Target
+		if m.ReadOnly {
+			bind += ":ro"
+		}
+		args = append(args, "--bind="+bind)
+	}
+	args = append(append(args, c.Args...), image)
+	var flags []string
+	for _, name := range container.Names(s, c) {
+		flags = append(flags, "--env="+name)
+	}
+	return container.Contain(s, "apptainer", flags, c, args), nil
+}
+
+func imageName(image string) (string, error) {
+	r, err := container.ParseReference(image)
+	switch {
+	case err != nil:
+		return "", err
+	case r.File == "":
+		return "docker://" + r.Plain(), nil
+	case strings.HasSuffix(r.File, ".tar"):
+		return "", fmt.Errorf("image %q: apptainer runs .sif files, squashfs files and folders (apptainer build NAME.sif docker-archive:%s makes one)", image, image)
+	}
+	return r.File, nil
+}

@@ -1,0 +1,68 @@
+package docker
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/plan"
+)
+
+var (
+	box = plan.Container{
+		Image: "nvcr.io#nvidia/vllm:26.01", Mounts: []string{"/out/run:/out/run", "/data:/input:ro"}, Binary: "/bin/profllm", Dir: "/out/run",
+		Env: []string{"NCCL_DEBUG", "HF_TOKEN"}, Args: []string{"--site", "a b"},
+	}
+	engine = plan.Step{Name: "serve", Container: true, Log: "logs/serve-%t.log", Argv: plan.Texts("vllm", "serve", "m"), Env: []plan.Var{
+		{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text("0,1")}, {Name: "VLLM_HOST_IP", Value: plan.Word{plan.Addr("serve")}},
+	}}
+	client = plan.Step{Name: "bench", Container: true, Argv: plan.Texts("vllm", "bench", "serve")}
+	ours   = plan.Step{Name: "ray", Container: true, Argv: append([]plan.Word{plan.Self()}, plan.Texts("job", "ray")...)}
+)
+
+// covers: PL-G14, PL-G15, PL-G16
+func TestWrap(t *testing.T) {
+	s, err := New().Wrap(engine, box)
+	require.NoError(t, err)
+	require.Equal(t, append([]plan.Word{plan.Self()}, plan.Texts("job", "contain", "--runtime=docker", "--step=serve", "--",
+		"--rm", "--init", "--network=host", "--ipc=host", "--entrypoint=", "--ulimit=memlock=-1", "--gpus=all", "--workdir=/out/run",
+		"--env=CUDA_VISIBLE_DEVICES", "--env=HF_TOKEN", "--env=NCCL_DEBUG", "--env=PROFLLM_NODE_ADDR", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID",
+		"--env=SLURM_JOB_NODELIST", "--env=SLURM_NODEID", "--env=SLURM_NTASKS", "--env=SLURM_PROCID", "--env=SLURM_STEP_ID", "--env=SLURM_STEP_NODELIST",
+		"--env=VLLM_HOST_IP",
+		"--mount=type=bind,source=/out/run,target=/out/run", "--mount=type=bind,source=/data,target=/input,readonly",
+		"--site", "a b", "nvcr.io/nvidia/vllm:26.01", "vllm", "serve", "m")...), s.Argv)
+	require.Equal(t, engine.Env, s.Env, "set before the client, which hands the names in")
+	require.Empty(t, s.Srun)
+
+	s, err = New().Wrap(client, box)
+	require.NoError(t, err)
+	require.NotContains(t, s.Argv, plan.Text("--gpus=all"), "no GPUs, no GPU option")
+
+	home := box
+	home.MountHome = true
+	s, err = New().Wrap(ours, home)
+	require.NoError(t, err)
+	require.Equal(t, plan.Texts("--step=ray", "--mount-home", "--"), s.Argv[4:7])
+	require.Contains(t, s.Argv, plan.Text("--mount=type=bind,source=/bin/profllm,target=/bin/profllm,readonly"))
+	require.Equal(t, ours.Argv, s.Argv[len(s.Argv)-3:])
+	require.Len(t, box.Mounts, 2, "the caller's list is not changed")
+}
+
+func TestImages(t *testing.T) {
+	archive := box
+	archive.Image = "/cache/vllm.tar"
+	s, err := New().Wrap(client, archive)
+	require.NoError(t, err)
+	require.Equal(t, plan.Text("--load=/cache/vllm.tar"), s.Argv[5])
+	require.Equal(t, plan.Texts("/cache/vllm.tar", "vllm", "bench", "serve"), s.Argv[len(s.Argv)-4:])
+	for image, want := range map[string]string{
+		"":                 "no image",
+		"/cache/vllm.sqsh": "a .sqsh file needs pyxis or enroot",
+		"dockerd://vllm":   "dockerd:// is not a registry",
+		"a b":              `its name cannot be "a b"`,
+	} {
+		archive.Image = image
+		_, err := New().Wrap(client, archive)
+		require.ErrorContains(t, err, want, image)
+	}
+}

@@ -1,0 +1,59 @@
+// Package enroot runs steps in containers of enroot, without pyxis: for clusters
+// whose Slurm does not have the plugin.
+package enroot
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/container"
+	"github.com/profllm/profllm/pkg/plan"
+)
+
+// Launcher implements plan.Launcher.
+type Launcher struct{}
+
+// New returns the launcher.
+func New() plan.Launcher { return Launcher{} }
+
+// Wrap runs the step with `enroot start` on an image file; writes go to memory and are
+// gone at the end. Enroot shares the host's network, /dev and /dev/shm. GPUs come
+// with its hook, which NVIDIA_VISIBLE_DEVICES wakes; a step without GPUs is given
+// "void", which keeps it asleep. `profllm job contain` gives the command script that
+// replaces the image's entrypoint.
+func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
+	r, err := container.ParseReference(c.Image)
+	if err != nil {
+		return s, fmt.Errorf("step %q: %w", s.Name, err)
+	}
+	if !strings.HasSuffix(r.File, ".sqsh") && !strings.HasSuffix(r.File, ".squashfs") {
+		return s, fmt.Errorf("step %q: image %q: enroot starts .sqsh files (stage the image before: profllm stage SCENARIO)", s.Name, c.Image)
+	}
+	mounts, err := container.Mounts(s, c)
+	if err != nil {
+		return s, err
+	}
+	devices := "void"
+	if container.UsesGPUs(s) {
+		devices = "all"
+	}
+	args := []string{"--root", "--rw", "--env=NVIDIA_VISIBLE_DEVICES=" + devices}
+	for _, name := range container.Names(s, c) {
+		args = append(args, "--env="+name)
+	}
+	for _, m := range mounts {
+		if strings.ContainsAny(m.Source+m.Target, " \t\r\n") {
+			return s, fmt.Errorf("mount %q:%q: enroot takes no white space", m.Source, m.Target)
+		}
+		options := "x-create=auto,rbind"
+		if m.ReadOnly {
+			options += ",ro"
+		}
+		if m.Propagation != "" {
+			options += "," + m.Propagation
+		}
+		args = append(args, "--mount="+m.Source+":"+m.Target+":none:"+options)
+	}
+	args = append(append(args, c.Args...), r.File)
+	return container.Contain(s, "enroot", []string{"--workdir=" + c.Dir}, c, args), nil
+}
