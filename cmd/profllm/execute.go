@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/load"
 	"github.com/profllm/profllm/pkg/scheduler/local"
 	"github.com/profllm/profllm/pkg/sim"
@@ -102,6 +103,7 @@ type cli struct {
 
 func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) {
 	return kong.New(c, kong.Name("profllm"),
+		kong.Vars{"launchers": "," + strings.Join(config.Launchers, ",")},
 		kong.Description("Plans, runs, collects and judges LLM serving benchmarks on Slurm."),
 		kong.Writers(a.stdout, a.stderr), kong.Exit(exit), kong.UsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))

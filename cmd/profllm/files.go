@@ -32,7 +32,7 @@ type planFlags struct {
 	siteFlags
 	definitionFlags
 	Single    bool   `name:"single-sbatch" help:"Everything in one allocation, one run after the other."`
-	Launcher  string `enum:",pyxis,bare" default:"" help:"Replaces every launcher: pyxis or bare."`
+	Launcher  string `enum:"${launchers}" default:"" help:"Replaces every launcher: ${enum}."`
 	Templates string `placeholder:"DIR" type:"existingdir" help:"Folder of templates that replace or extend the built-in ones."`
 	Time      string `placeholder:"RFC3339" help:"Use this time instead of now: it names the directory and the run ids."`
 

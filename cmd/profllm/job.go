@@ -12,16 +12,17 @@ import (
 )
 
 type jobCmd struct {
-	Start  jobStartCmd  `cmd:"" help:"Claim the run for this job."`
-	Node   jobNodeCmd   `cmd:"" help:"Print this node's address and its busy port slots."`
-	Env    jobEnvCmd    `cmd:"" help:"Choose a port slot; write placement.json and job.env."`
-	Ray    jobRayCmd    `cmd:"" help:"Form a Ray cluster over the step's nodes, then become the server."`
-	Rank   jobRankCmd   `cmd:"" help:"Run a command that is told its rank."`
-	Wait   jobWaitCmd   `cmd:"" help:"Wait until every role is ready."`
-	Watch  jobWatchCmd  `cmd:"" help:"Wait for a client, and fail as soon as a role ends."`
-	Check  jobCheckCmd  `cmd:"" help:"Look for the line of a log that means success."`
-	Stop   jobStopCmd   `cmd:"" help:"Stop every step of this job."`
-	Finish jobFinishCmd `cmd:"" help:"Write the sentinel and judge the run."`
+	Start   jobStartCmd   `cmd:"" help:"Claim the run for this job."`
+	Node    jobNodeCmd    `cmd:"" help:"Print this node's address and its busy port slots."`
+	Env     jobEnvCmd     `cmd:"" help:"Choose a port slot; write placement.json and job.env."`
+	Ray     jobRayCmd     `cmd:"" help:"Form a Ray cluster over the step's nodes, then become the server."`
+	Rank    jobRankCmd    `cmd:"" help:"Run a command that is told its rank."`
+	Contain jobContainCmd `cmd:"" help:"Run a step's task in a container; nothing of it is left."`
+	Wait    jobWaitCmd    `cmd:"" help:"Wait until every role is ready."`
+	Watch   jobWatchCmd   `cmd:"" help:"Wait for a client, and fail as soon as a role ends."`
+	Check   jobCheckCmd   `cmd:"" help:"Look for the line of a log that means success."`
+	Stop    jobStopCmd    `cmd:"" help:"Stop every step of this job."`
+	Finish  jobFinishCmd  `cmd:"" help:"Write the sentinel and judge the run."`
 }
 
 type runFlag struct {
@@ -220,4 +221,25 @@ func (c jobRankCmd) Run(a *app) error {
 		return fail(127, said("rank", err))
 	}
 	return said("rank", syscall.Exec(program, argv, env))
+}
+
+type jobContainCmd struct {
+	Runtime   string   `required:"" enum:"docker,podman,apptainer,enroot" help:"Program that runs the container."`
+	Step      string   `required:"" help:"Name of the step."`
+	Env       []string `sep:"none" help:"Name of a variable that reaches the inside (apptainer)."`
+	Load      string   `help:"Archive to load before (docker)."`
+	Workdir   string   `help:"Where the command starts (enroot)."`
+	MountHome bool     `help:"Mount the home folder."`
+	Args      []string `arg:"" passthrough:"" help:"-- and the runtime's arguments."`
+}
+
+func (c jobContainCmd) Run(a *app) error {
+	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
+	code, err := j.RunContain(a.ctx, job.Contain{
+		Runtime: c.Runtime, Step: c.Step, Args: behindDashes(c.Args), Names: c.Env, Load: c.Load, WorkDir: c.Workdir, MountHome: c.MountHome,
+	}, a.environ)
+	if err != nil {
+		return fail(code, said("contain", err))
+	}
+	return exit(code)
 }

@@ -11,7 +11,11 @@ import (
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/launcher/apptainer"
 	"github.com/profllm/profllm/pkg/launcher/bare"
+	"github.com/profllm/profllm/pkg/launcher/docker"
+	"github.com/profllm/profllm/pkg/launcher/enroot"
+	"github.com/profllm/profllm/pkg/launcher/podman"
 	"github.com/profllm/profllm/pkg/launcher/pyxis"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -57,9 +61,9 @@ var Known = []string{
 	"NixlPerftest", "OSUBench", "Sleep", "SlurmContainer", "TritonInference", "UCCTest", "sglang", "vllm",
 }
 
-// Launchers are the values of launcher.
+// Launchers are the values of launcher, those of config.Launchers.
 var Launchers = []Entry[func() plan.Launcher]{
-	{"pyxis", pyxis.New}, {"bare", bare.New},
+	{"pyxis", pyxis.New}, {"enroot", enroot.New}, {"apptainer", apptainer.New}, {"docker", docker.New}, {"podman", podman.New}, {"bare", bare.New},
 }
 
 func find[New any](list []Entry[New], name string) (New, []string, bool) {

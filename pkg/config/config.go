@@ -6,6 +6,7 @@
 package config
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,7 +46,9 @@ type System struct {
 	CacheDockerImagesLocally bool `toml:"cache_docker_images_locally"` // Import images to .sqsh files below install_path.
 	ContainerMountHome       bool `toml:"container_mount_home"`        // false: --no-container-mount-home.
 
-	Launcher string `toml:"launcher"` // "pyxis" or "bare" (profllm); default pyxis when a test names an image, else bare.
+	ContainerArgs Words `toml:"container_args"` // Options of docker run, podman run, apptainer exec or enroot start, behind ours (profllm).
+
+	Launcher string `toml:"launcher"` // "pyxis", "enroot", "apptainer", "docker", "podman" or "bare" (profllm); default pyxis when a test names an image, else bare.
 	Binary   string `toml:"binary"`   // Path of profllm on the nodes (profllm); default: the running program.
 	Prologue string `toml:"prologue"` // Shell text run at the start of each job (profllm), e.g. "module load cuda".
 
@@ -186,18 +189,24 @@ func (s *System) check(t *source.Table) error {
 		c.Add(source.Errorf(t.PosOf("default_partition"), "default_partition %q is not among the partitions", s.DefaultPartition).
 			Hintf("%s", source.Suggest(s.DefaultPartition, names)))
 	}
-	switch s.Launcher {
-	case "", "pyxis", "bare":
-	default:
-		c.Add(source.Errorf(t.PosOf("launcher"), "unknown launcher %q", s.Launcher).
-			Hintf("%s", source.Suggest(s.Launcher, []string{"pyxis", "bare"})))
-	}
+	c.Add(CheckLauncher(s.Launcher, t.PosOf("launcher")))
 	for _, key := range []string{"monitor_interval", "status_retry_pause_seconds", "extra_transient_status_errors", "data_repository"} {
 		if t.Has(key) {
 			s.Warnings = append(s.Warnings, t.PosOf(key).String()+": "+key+" has no effect here: nothing polls, every job is on its own")
 		}
 	}
 	return c.Err()
+}
+
+// Launchers are the values of every key and flag named launcher.
+var Launchers = []string{"pyxis", "enroot", "apptainer", "docker", "podman", "bare"}
+
+// CheckLauncher refuses an unknown name; "" leaves the choice to another place.
+func CheckLauncher(name string, pos source.Pos) error {
+	if name == "" || slices.Contains(Launchers, name) {
+		return nil
+	}
+	return source.Errorf(pos, "unknown launcher %q", name).Hintf("%s", source.Suggest(name, Launchers))
 }
 
 func (s *System) partition(name string) *Partition {
@@ -284,7 +293,7 @@ func (s *System) TOML() string {
 	b.WriteString("default_partition = " + q(s.DefaultPartition) + "\n")
 	b.WriteString("gpus_per_node = " + strconv.Itoa(s.GPUsPerNode) + "\n")
 	b.WriteString("supports_gpu_directives = " + strconv.FormatBool(s.GPUDirectives()) + "   # Slurm knows the GRES \"gpu\"\n")
-	b.WriteString("# account = \"...\"\n# launcher = \"pyxis\"   # or \"bare\"\n")
+	b.WriteString("# account = \"...\"\n# launcher = \"pyxis\"   # or " + strings.Join(Launchers[1:], ", ") + "\n")
 	for _, p := range s.Partitions {
 		b.WriteString("\n[[partitions]]\nname = " + q(p.Name) + "\n")
 		for _, g := range p.Groups {

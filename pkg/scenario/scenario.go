@@ -85,7 +85,7 @@ type entry struct {
 	Dependencies  []Dependency  `toml:"dependencies"`    // Order between tests.
 	ExtraSrunArgs config.Words  `toml:"extra_srun_args"` // Options of every srun of this test.
 	Slurm         Slurm         `toml:"slurm"`           // Per-test Slurm options (profllm).
-	Launcher      string        `toml:"launcher"`        // "pyxis" or "bare" (profllm); default: the site's.
+	Launcher      string        `toml:"launcher"`        // As in the system file (profllm); default: the site's.
 	Client        string        `toml:"client"`          // "vllm", "sglang" or "profllm" (profllm): who measures; default the engine's own.
 	Phases        []Phase       `toml:"phases"`          // Several loads on one server start, in order (profllm).
 	Sweep         Sweep         `toml:"sweep"`           // How the points of a sweep are run (profllm).
@@ -294,6 +294,7 @@ func loadTest(over *source.Table, pos source.Pos, defs map[string]*source.Table,
 	if over.Has("iterations") && t.Iterations < 1 {
 		c.Addf(over.PosOf("iterations"), "iterations is %d, must be 1 or more", t.Iterations)
 	}
+	c.Add(config.CheckLauncher(t.Launcher, over.PosOf("launcher")))
 	t.Iterations = max(t.Iterations, 1)
 	if over.Has("repeat") && (t.Repeat < 1 || t.Repeat > maxRepeat) {
 		c.Addf(over.PosOf("repeat"), "repeat is %d, must be 1-%d", t.Repeat, maxRepeat)

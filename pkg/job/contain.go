@@ -1,0 +1,270 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Contain is one task of a step in a container.
+type Contain struct {
+	Runtime   string        // docker, podman, apptainer or enroot
+	Step      string        // name of the step
+	Args      []string      // options, image and command, as the runtime takes them
+	Names     []string      // apptainer: names of variables that reach the inside
+	Load      string        // docker: an archive to load; Args hold it in the image's place
+	WorkDir   string        // enroot: where the command starts, "" for the image's own
+	MountHome bool          // the user's home is visible inside
+	Grace     time.Duration // from TERM to the end by force; 0 means less than Stop gives
+}
+
+// RunContain runs the container's client and answers with the command's exit code.
+// TERM is passed on, and what outlives it for Grace is killed while this process
+// still can: a daemon's container does not end with the step. Whatever the end,
+// nothing of the container is left. Its name carries the job's id (PL-G14).
+func (j *Job) RunContain(ctx context.Context, c Contain, environ []string) (int, error) {
+	b := box{Job: j, Contain: c, environ: environ}
+	b.name = boxName(cmp.Or(j.Env("SLURM_JOB_ID"), fmt.Sprintf("pid%d", os.Getpid())), j.Env("SLURM_STEP_ID"), c.Step, cmp.Or(j.Env("SLURM_PROCID"), "0"))
+	if path, err := exec.LookPath(c.Runtime); err != nil {
+		return 127, fmt.Errorf("%s is not on this node's PATH: %w\n\thint: install it, or choose another launcher", c.Runtime, err)
+	} else {
+		b.program = path
+	}
+	defer b.clean()
+	args, err := b.command(ctx)
+	if err != nil {
+		return 125, err
+	}
+	return b.run(ctx, args)
+}
+
+// boxName is what no other container on the node is called: job, step, the step's
+// role and rank, in the letters that every runtime takes.
+func boxName(job, step, role, rank string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x80 && (r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || strings.ContainsRune("_.-", r)) {
+			return r
+		}
+		return '-'
+	}, strings.Join([]string{"profllm", job, cmp.Or(step, "0"), role, rank}, "-"))
+}
+
+// box is a container while it runs.
+type box struct {
+	*Job
+	Contain
+	name, program, scratch string
+	environ                []string
+}
+
+func (b *box) command(ctx context.Context) ([]string, error) {
+	switch b.Runtime {
+	case "docker", "podman":
+		return b.oci(ctx)
+	case "apptainer":
+		return b.apptainer()
+	case "enroot":
+		return b.enroot()
+	}
+	return nil, fmt.Errorf("unknown runtime %q", b.Runtime)
+}
+
+func (b *box) oci(ctx context.Context) ([]string, error) {
+	rest := slices.Clone(b.Args)
+	if b.Load != "" {
+		image, err := b.loadArchive(ctx)
+		if err != nil {
+			return nil, err
+		}
+		i := slices.Index(rest, b.Load)
+		if i < 0 {
+			return nil, fmt.Errorf("the arguments do not hold the image %q", b.Load)
+		}
+		rest[i] = image
+	}
+	args := []string{"run", "--name=" + b.name, "--label=profllm.job=" + cmp.Or(b.Env("SLURM_JOB_ID"), "none")}
+	if home := b.Env("HOME"); b.MountHome && home != "" {
+		args = append(args, "--volume="+home+":"+home, "--env=HOME")
+	}
+	return append(args, rest...), nil
+}
+
+// loadArchive puts the image of an archive into the daemon's store. Docker prints
+// "Loaded image: NAME", or "Loaded image ID: sha256:…" for one without a name.
+func (b *box) loadArchive(ctx context.Context) (string, error) {
+	cmd := b.process(ctx, "load", "--quiet", "--input", b.Load)
+	cmd.Stdout = nil
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s load --input %s: %w", b.Runtime, b.Load, err)
+	}
+	for _, line := range strings.Split(string(out), "\n") {
+		if label, name, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && strings.HasPrefix(label, "Loaded image") {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("%s load --input %s: no image's name in %q", b.Runtime, b.Load, out)
+}
+
+// apptainer adds a scratch folder on this node for /tmp and for a home that is
+// empty, and the network's devices, which contained mode leaves out. Variables go
+// inside by its own prefix, so that no value stands on a command line.
+func (b *box) apptainer() ([]string, error) {
+	if err := b.makeScratch(); err != nil {
+		return nil, err
+	}
+	home := filepath.Join(b.scratch, "home") + ":/root"
+	if own := b.Env("HOME"); b.MountHome && own != "" {
+		home = own
+	} else if err := b.mountPoints(); err != nil {
+		return nil, err
+	}
+	args := []string{"exec", "--workdir=" + b.scratch, "--home=" + home}
+	for _, device := range []string{"/dev/infiniband", "/dev/gdrdrv"} {
+		if _, err := os.Stat(device); err == nil {
+			args = append(args, "--bind="+device)
+		}
+	}
+	for _, name := range b.Names {
+		for _, kv := range b.environ {
+			if strings.HasPrefix(kv, name+"=") {
+				b.environ = append(b.environ, "APPTAINERENV_"+kv)
+				break
+			}
+		}
+	}
+	return append(args, b.Args...), nil
+}
+
+// mountPoints makes the places below /root that mounts need, in the empty home.
+func (b *box) mountPoints() error {
+	home := filepath.Join(b.scratch, "home")
+	for _, arg := range b.Args {
+		bind, ok := strings.CutPrefix(arg, "--bind=")
+		f := strings.Split(bind, ":")
+		if !ok || len(f) < 2 || !strings.HasPrefix(f[1], "/root/") {
+			continue
+		}
+		point := filepath.Join(home, filepath.Clean("/"+strings.TrimPrefix(f[1], "/root/")))
+		if st, err := os.Stat(f[0]); err == nil && !st.IsDir() {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(point), 0o755), os.WriteFile(point, nil, 0o644)); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := os.MkdirAll(point, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enroot writes the command script that stands in for the image's entrypoint.
+func (b *box) enroot() ([]string, error) {
+	if err := b.makeScratch(); err != nil {
+		return nil, err
+	}
+	script := "exec \"$@\"\n"
+	if b.WorkDir != "" {
+		script = "cd '" + strings.ReplaceAll(b.WorkDir, "'", `'\''`) + "' || exit 126\n" + script
+	}
+	rc := filepath.Join(b.scratch, "rc")
+	if err := os.WriteFile(rc, []byte(script), 0o644); err != nil {
+		return nil, err
+	}
+	mount := "n"
+	if b.MountHome {
+		mount = "y"
+	}
+	b.environ = append(without(b.environ, "ENROOT_MOUNT_HOME"), "ENROOT_MOUNT_HOME="+mount)
+	return append([]string{"start", "--rc", rc}, b.Args...), nil
+}
+
+func (b *box) makeScratch() (err error) {
+	if b.scratch, err = os.MkdirTemp(cmp.Or(b.Env("TMPDIR"), "/tmp"), b.name+"-"); err == nil {
+		err = os.Mkdir(filepath.Join(b.scratch, "home"), 0o755)
+	}
+	return err
+}
+
+// process is a call of the runtime. It is told to end by TERM, never by KILL, which
+// a client could not pass on.
+func (b *box) process(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, b.program, args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = b.environ, b.Stdout, b.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	return cmd
+}
+
+func (b *box) run(ctx context.Context, args []string) (int, error) {
+	cmd := b.process(ctx, args...)
+	if err := cmd.Start(); err != nil {
+		return 126, err
+	}
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-done:
+			return
+		case <-ctx.Done():
+		}
+		select {
+		case <-done:
+		case <-time.After(cmp.Or(b.Grace, termWait-2*time.Second)):
+			b.logf("container %s outlived TERM; killing it", b.name)
+			b.remove()
+			cmd.Process.Kill()
+		}
+	}()
+	err := cmd.Wait()
+	close(done)
+	switch status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); {
+	case ok && status.Signaled():
+		return 128 + int(status.Signal()), nil
+	case ok && status.Exited():
+		return status.ExitStatus(), nil
+	}
+	return 125, err
+}
+
+// remove ends a container of docker or podman by force, by its name. Podman's rm
+// alone would send TERM and wait ten seconds. After --rm the container is gone
+// already, which is an error of both calls and no news.
+func (b *box) remove() {
+	if b.Runtime != "docker" && b.Runtime != "podman" {
+		return
+	}
+	for _, args := range [][]string{{"kill", b.name}, {"rm", "--force", "--volumes", b.name}} {
+		ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
+		cmd := b.process(ctx, args...)
+		cmd.Stdout, cmd.Stderr, cmd.WaitDelay = nil, nil, time.Second
+		_ = cmd.Run()
+		cancel()
+	}
+}
+
+func (b *box) clean() {
+	b.remove()
+	if b.scratch == "" {
+		return
+	}
+	// What a container made may not be writable by its owner.
+	_ = filepath.WalkDir(b.scratch, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	if err := os.RemoveAll(b.scratch); err != nil {
+		b.logf("%v", err)
+	}
+}
