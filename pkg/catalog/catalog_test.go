@@ -109,6 +109,7 @@ func TestEveryFolderHasItsLine(t *testing.T) {
 		launchers = append(launchers, e.Name)
 		require.Equal(t, e.Name, filepath.Base(reflect.TypeOf(e.New()).PkgPath()), "a launcher has the name of its folder")
 	}
+	require.Equal(t, config.Launchers, launchers, "what files and flags accept")
 	clear(seen)
 	for _, p := range slices.Concat(catalog.Benches, catalog.Evals) {
 		if name := filepath.Base(reflect.TypeOf(p).PkgPath()); !seen[name] {

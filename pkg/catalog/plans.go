@@ -29,6 +29,10 @@ type Options struct {
 	Launcher  string    // overrides every launcher, "" for none
 	Single    bool      // everything in one allocation, one run after the other
 
+	// Images are the staged files that were found, by path (see Site). A plan uses one
+	// in place of its image.
+	Images map[string]plan.Staged
+
 	Inventory plan.Inventory // states of the nodes, for node groups; nil: nobody asked Slurm
 
 	// History is what the sweeps of tests gave so far, by test id.
@@ -410,7 +414,13 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
-	return plan.Make(in)
+	staged, note := staged(t, b.system, b.o)
+	in.Staged = staged
+	p, err := plan.Make(in)
+	if err == nil && note != "" {
+		p.Notes = append(p.Notes, note)
+	}
+	return p, err
 }
 
 // Check looks at one test without a cluster: its workload, its arguments, and

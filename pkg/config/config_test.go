@@ -28,7 +28,7 @@ site.toml:4:1: default_partition "mian" is not among the partitions
 site.toml:5:1: unknown key "gpus_per_nod"
 	hint: did you mean "gpus_per_node"?
 site.toml:6:1: unknown launcher "pixis"
-	hint: did you mean "pyxis"? known: bare, pyxis`)
+	hint: did you mean "pyxis"? known: apptainer, bare, docker, enroot, podman, pyxis`)
 	_, err = Parse("k.toml", []byte("scheduler='kubernetes'\n"))
 	require.ErrorContains(t, err, `k.toml:1:1: scheduler "kubernetes" is not supported`)
 }

@@ -294,7 +294,6 @@ func loadTest(over *source.Table, pos source.Pos, defs map[string]*source.Table,
 	if over.Has("iterations") && t.Iterations < 1 {
 		c.Addf(over.PosOf("iterations"), "iterations is %d, must be 1 or more", t.Iterations)
 	}
-	c.Add(config.CheckLauncher(t.Launcher, over.PosOf("launcher")))
 	t.Iterations = max(t.Iterations, 1)
 	if over.Has("repeat") && (t.Repeat < 1 || t.Repeat > maxRepeat) {
 		c.Addf(over.PosOf("repeat"), "repeat is %d, must be 1-%d", t.Repeat, maxRepeat)

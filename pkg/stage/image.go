@@ -1,0 +1,187 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/profllm/profllm/pkg/container"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// Record is what stands beside a staged image, in <file>.json.
+type Record struct {
+	Schema    string    `json:"schema"` // profllm.image/1
+	Reference string    `json:"reference"`
+	File      string    `json:"file"` // the name, without its folder
+	Size      int64     `json:"size_bytes"`
+	Digest    string    `json:"digest"` // SHA-256 of the file
+	Importer  string    `json:"importer"`
+	Host      string    `json:"host"`
+	Time      time.Time `json:"time"`
+}
+
+const recordSchema = "profllm.image/1"
+
+// ErrConflict says that the file of an image holds something else.
+var ErrConflict = errors.New("is something else")
+
+// Read looks for a staged image. A file without a record, such as CloudAI leaves, is
+// taken as it is, with no digest. The error is fs.ErrNotExist if there is no file,
+// and ErrConflict if the record is of another image or the file's size is not the
+// recorded one.
+func Read(item Item) (Record, error) {
+	st, err := os.Stat(item.Path)
+	if err != nil {
+		return Record{}, err
+	}
+	var r Record
+	err = run.ReadJSON(item.Path+".json", &r)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Record{Reference: item.Name, File: filepath.Base(item.Path), Size: st.Size()}, nil
+	case err != nil:
+		return r, err
+	case item.Name != "" && !sameImage(r.Reference, item.Name):
+		return r, fmt.Errorf("%s %w: it was imported from %s, not from %s\n\thint: remove the file, or one of the two references", item.Path, ErrConflict, r.Reference, item.Name)
+	case r.Size != st.Size():
+		return r, fmt.Errorf("%s %w: it has %d bytes, its record says %d\n\thint: rm %s, then stage again", item.Path, ErrConflict, st.Size(), r.Size, paste([]string{item.Path}))
+	}
+	return r, nil
+}
+
+func sameImage(a, b string) bool {
+	ra, errA := container.ParseReference(a)
+	rb, errB := container.ParseReference(b)
+	return errA == nil && errB == nil && ra.Plain() == rb.Plain()
+}
+
+// Verify reads a staged file to its end and compares it with its record.
+func Verify(item Item) (Record, error) {
+	r, err := Read(item)
+	if err != nil {
+		return r, err
+	}
+	digest, _, err := container.CheckFile(item.Path)
+	if err == nil && r.Digest != "" && digest != r.Digest {
+		err = fmt.Errorf("%s %w: its digest is %s, its record says %s\n\thint: rm %s, then stage again", item.Path, ErrConflict, digest, r.Digest, paste([]string{item.Path}))
+	}
+	return r, err
+}
+
+func (s *Stager) stageImage(ctx context.Context, item Item) (Outcome, error) {
+	o := Outcome{Item: item, State: Present}
+	var rec Record
+	done := func() (ok bool, err error) {
+		rec, err = Read(item)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	err := s.alone(ctx, item.Path, done, func() error {
+		o.State = Staged
+		var err error
+		rec, err = s.importImage(ctx, item)
+		return err
+	})
+	o.Digest, o.Size = rec.Digest, rec.Size
+	if o.State == Present && rec.Digest == "" {
+		o.Detail = "no record beside it, so its digest is not known"
+	}
+	return o, err
+}
+
+// importImage makes the file under a temporary name, reads it to its end, writes the
+// record and renames. The record comes first: a file without one would be taken for
+// somebody else's, a record without a file for nothing.
+func (s *Stager) importImage(ctx context.Context, item Item) (rec Record, err error) {
+	if err := s.checkSpace(filepath.Dir(item.Path)); err != nil {
+		return rec, err
+	}
+	temp := s.temp(item.Path)
+	defer os.Remove(temp)
+	argv, err := s.ImportCommand(item, temp)
+	if err != nil {
+		return rec, err
+	}
+	if argv, err = s.place(item.Importer, argv); err != nil {
+		return rec, fmt.Errorf("%w\n\thint: run this on a machine that has %s, or import the file yourself to %s", err, item.Importer, item.Path)
+	}
+	s.Log("%s", paste(argv))
+	stop := s.watch(item, temp)
+	_, err = s.execute(ctx, "", argv...)
+	stop()
+	if err != nil {
+		return rec, err
+	}
+	digest, size, err := container.CheckFile(temp)
+	if err != nil {
+		return rec, fmt.Errorf("%s ended with 0, but: %w", item.Importer, err)
+	}
+	rec = Record{
+		Schema: recordSchema, Reference: item.Name, File: filepath.Base(item.Path), Size: size, Digest: digest,
+		Importer: item.Importer, Host: s.Host, Time: s.Now().UTC(),
+	}
+	if err := syncFile(temp); err != nil {
+		return rec, err
+	}
+	if err := run.WriteJSON(item.Path+".json", rec); err != nil {
+		return rec, err
+	}
+	return rec, os.Rename(temp, item.Path)
+}
+
+func syncFile(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Chmod(0o644), f.Close())
+}
+
+// watch reports how an image grows until stop is called.
+func (s *Stager) watch(item Item, temp string) (stop func()) {
+	if s.Progress == nil {
+		return func() {}
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Second):
+			}
+			if st, err := os.Stat(temp); err == nil {
+				s.Progress(item, st.Size())
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
+}
+
+// ImportCommand is the command that makes file from an image.
+func (s *Stager) ImportCommand(item Item, file string) ([]string, error) {
+	ref, err := container.ParseReference(item.Name)
+	if err != nil {
+		return nil, err
+	}
+	switch item.Importer {
+	case "enroot":
+		name, err := ref.Enroot()
+		return []string{"enroot", "import", "-o", file, "docker://" + name}, err
+	case "apptainer":
+		return []string{"apptainer", "pull", file, "docker://" + ref.Plain()}, nil
+	case "docker":
+		return []string{"bash", "-c", `docker pull "$1" && docker save --output "$2" "$1"`, "stage", ref.Plain(), file}, nil
+	case "podman":
+		return []string{"bash", "-c", `podman pull "$1" && podman save --format docker-archive --output "$2" "$1"`, "stage", ref.Plain(), file}, nil
+	}
+	return nil, fmt.Errorf("nothing is known to import images for %q", item.Importer)
+}

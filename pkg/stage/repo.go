@@ -1,0 +1,95 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/profllm/profllm/pkg/scenario"
+)
+
+func (s *Stager) stageRepository(ctx context.Context, item Item) (Outcome, error) {
+	o := Outcome{Item: item, State: Present}
+	git := *s
+	git.Environ = append(append([]string(nil), s.Environ...), "GIT_TERMINAL_PROMPT=0", "LC_ALL=C") // nobody is there to answer
+	done := func() (bool, error) {
+		if _, err := os.Stat(item.Path); errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		var err error
+		o.Digest, err = git.checkClone(ctx, item)
+		return err == nil, err
+	}
+	err := s.alone(ctx, item.Path, done, func() error {
+		o.State = Staged
+		var err error
+		o.Digest, err = git.clone(ctx, item)
+		return err
+	})
+	return o, err
+}
+
+// clone makes the clone under a temporary name and renames it.
+func (s *Stager) clone(ctx context.Context, item Item) (head string, err error) {
+	temp := s.temp(item.Path)
+	defer os.RemoveAll(temp)
+	if _, err := s.execute(ctx, "", "git", "clone", "--quiet", "--no-checkout", "--", item.Repo.URL, temp); err != nil {
+		return "", err
+	}
+	commit, err := s.resolve(ctx, temp, *item.Repo)
+	if err != nil {
+		return "", err
+	}
+	if _, err := s.execute(ctx, temp, "git", "checkout", "--quiet", "--detach", commit); err != nil {
+		return "", err
+	}
+	if item.Repo.InitSubmodules {
+		if _, err := s.execute(ctx, temp, "git", "submodule", "--quiet", "update", "--init", "--recursive"); err != nil {
+			return "", err
+		}
+	}
+	return commit, os.Rename(temp, item.Path)
+}
+
+// resolve finds the full hash of a commit, tag or branch of a clone.
+func (s *Stager) resolve(ctx context.Context, dir string, r scenario.GitRepo) (string, error) {
+	var first error
+	for _, name := range []string{r.Commit, "refs/remotes/origin/" + r.Commit} {
+		hash, err := s.execute(ctx, dir, "git", "rev-parse", "--quiet", "--verify", "--end-of-options", name+"^{commit}")
+		if err == nil {
+			return hash, nil
+		}
+		if ctx.Err() != nil {
+			return "", err
+		}
+		first = errors.Join(first, err)
+	}
+	return "", fmt.Errorf("%s has no commit, tag or branch %q: %w", r.URL, r.Commit, first)
+}
+
+// checkClone accepts what is there if it is a clone at the wanted commit with
+// nothing changed in it.
+func (s *Stager) checkClone(ctx context.Context, item Item) (head string, err error) {
+	mend := "\n\thint: rm -r " + paste([]string{item.Path}) + ", then stage again"
+	top, err := s.execute(ctx, item.Path, "git", "rev-parse", "--show-cdup")
+	if err != nil || top != "" {
+		return "", errors.Join(fmt.Errorf("%s is there and is no git clone%s", item.Path, mend), err)
+	}
+	if head, err = s.execute(ctx, item.Path, "git", "rev-parse", "HEAD"); err != nil {
+		return "", err
+	}
+	want, err := s.resolve(ctx, item.Path, *item.Repo)
+	if err != nil {
+		return "", err
+	}
+	if head != want {
+		return "", fmt.Errorf("%s is at commit %.12s, %s is %.12s%s", item.Path, head, item.Repo.Commit, want, mend)
+	}
+	changed, err := s.execute(ctx, item.Path, "git", "status", "--porcelain", "--untracked-files=no")
+	if err == nil && changed != "" {
+		err = fmt.Errorf("%s has changes that are in no commit%s%s", item.Path, indented(changed), mend)
+	}
+	return head, err
+}

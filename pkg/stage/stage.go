@@ -1,0 +1,167 @@
+package stage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// States of an Outcome.
+const (
+	Present = "present" // it was there
+	Staged  = "staged"  // it is there now
+	Skipped = "skipped" // see Detail
+)
+
+// Outcome says what became of an item.
+type Outcome struct {
+	Item
+	State  string `json:"state"`
+	Digest string `json:"digest,omitempty"` // of an image's file; of a repository, its commit
+	Size   int64  `json:"size_bytes,omitempty"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// Stager fetches items. It is safe for concurrent use, and several processes on
+// several hosts may stage the same things: one works, the others wait for it.
+type Stager struct {
+	Site
+	Environ   []string                     // of the programs it runs
+	LookPath  func(string) (string, error) // finds a program
+	Now       func() time.Time
+	Log       func(format string, args ...any)
+	Progress  func(item Item, bytes int64) // called once a second while an image grows; nil for never
+	Where     string                       // Here, Slurm, or "" to run here what is installed here
+	Timeout   time.Duration                // of one program; 0: no limit
+	ImageSize int64                        // compressed size to expect of an image, bytes; 0: not checked
+	Poll      time.Duration                // between two looks at another's lock; default 1 s
+	Host      string                       // of this process
+	Job       string                       // Slurm's, "" for none
+}
+
+// Values of Where.
+const (
+	Here  = "here"
+	Slurm = "slurm"
+)
+
+// Stage fetches one item.
+func (s *Stager) Stage(ctx context.Context, item Item) (Outcome, error) {
+	o, err := Outcome{Item: item, State: Skipped, Detail: item.Skip}, error(nil)
+	if item.Skip == "" {
+		switch item.Kind {
+		case Image:
+			o, err = s.stageImage(ctx, item)
+		case Repository:
+			o, err = s.stageRepository(ctx, item)
+		case Model:
+			o, err = s.stageModel(ctx, item)
+		}
+	}
+	if err != nil {
+		return o, fmt.Errorf("stage %s %s: %w", item.Kind, item.Name, err)
+	}
+	return o, nil
+}
+
+func (s *Stager) owner() Owner {
+	pid := os.Getpid()
+	return Owner{Host: s.Host, PID: pid, ProcessAge: processStart(pid), Job: s.Job, Time: s.Now().UTC()}
+}
+
+// alone runs work while nobody else works on path. Before that, and each time that
+// another was waited for, done says whether work is needed at all.
+func (s *Stager) alone(ctx context.Context, path string, done func() (bool, error), work func() error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	said := false
+	for {
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		l, holder, err := acquire(path+".lock", s.owner())
+		if err != nil {
+			return err
+		}
+		if l != nil {
+			defer l.release()
+			if ok, err := done(); ok || err != nil { // finished between the look and the lock
+				return err
+			}
+			s.removePartial(path)
+			return work()
+		}
+		if !said {
+			s.Log("waiting for %s: %s holds %s", filepath.Base(path), holder, path+".lock")
+			said = true
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(cmp.Or(s.Poll, time.Second)):
+		}
+	}
+}
+
+// partial is in the name of what is not finished.
+const partial = ".partial-"
+
+// temp is where path is made before it is renamed. Its end is path's, because some
+// programs go by the extension.
+func (s *Stager) temp(path string) string {
+	return filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s%s%s-%d%s", filepath.Base(path), partial, s.Host, os.Getpid(), filepath.Ext(path)))
+}
+
+// removePartial removes what dead holders of the lock left.
+func (s *Stager) removePartial(path string) {
+	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), globQuote("."+filepath.Base(path)+partial)+"*"))
+	for _, file := range left {
+		if err := os.RemoveAll(file); err == nil {
+			s.Log("removed %s, which an interrupted staging left", file)
+		}
+	}
+}
+
+func globQuote(s string) string {
+	out := make([]byte, 0, len(s))
+	for i := range len(s) {
+		if s[i] == '*' || s[i] == '?' || s[i] == '[' || s[i] == '\\' {
+			out = append(out, '\\')
+		}
+		out = append(out, s[i])
+	}
+	return string(out)
+}
+
+// spaceFactor is how much must be free for an image, times its compressed size: the
+// layers, what they unpack to, and the file (PL-G5).
+const spaceFactor = 2.5
+
+// checkSpace refuses to begin what will fill the file system.
+func (s *Stager) checkSpace(dir string) error {
+	need := int64(float64(s.ImageSize) * spaceFactor)
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil || need == 0 {
+		return err
+	}
+	if free := int64(st.Bavail) * st.Bsize; free < need {
+		return fmt.Errorf("%s has %s free, an image of %s compressed needs %s\n\thint: profllm image prune --older-than 720h, or say the size with --image-size", dir, bytesText(free), bytesText(s.ImageSize), bytesText(need))
+	}
+	return nil
+}
+
+func bytesText(n int64) string { return fmt.Sprintf("%.1f GB", float64(n)/1e9) }
+
+// errNotHere says that a program is not installed on this machine.
+var errNotHere = errors.New("not on the PATH")
+
+func (s *Stager) has(program string) bool {
+	_, err := s.LookPath(program)
+	return err == nil
+}
