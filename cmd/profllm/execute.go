@@ -91,6 +91,8 @@ type cli struct {
 	Report   reportCmd   `cmd:"" help:"Show records: verdicts, tables, comparisons, sweeps; also as one HTML page."`
 	Compare  compareCmd  `cmd:"" help:"Show two runs, or two sets of runs, beside each other."`
 	Rehearse rehearseCmd `cmd:"" help:"Run the real plan and script with a simulated engine."`
+	Stage    stageCmd    `cmd:"" help:"Fetch a scenario's images, repositories and models before its jobs run."`
+	Image    imageCmd    `cmd:"" help:"Staged container images."`
 	Verify   verifyCmd   `cmd:"" help:"Check definition files."`
 	Init     initCmd     `cmd:"" help:"Write a system file from what Slurm says."`
 	Bench    benchCmd    `cmd:"" help:"Measure a running server."`

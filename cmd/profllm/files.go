@@ -17,6 +17,7 @@ import (
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/scheduler/slurm"
+	"github.com/profllm/profllm/pkg/stage"
 	"github.com/profllm/profllm/scenarios"
 	"github.com/profllm/profllm/templates"
 )
@@ -54,6 +55,7 @@ type planned struct {
 	Plans   []*plan.Plan
 	Batches []*plan.Batch
 	Scripts [][]byte
+	Missing []stage.Item // images that the plans expect in files, and that are not there
 }
 
 // plan reads the definitions, plans every run and renders its script.
@@ -83,7 +85,11 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 			return nil, err
 		}
 	}
-	p := &planned{Name: s.Name, Digest: digest(files), Root: catalog.Root(s, o), Created: o.Created}
+	missing := []stage.Item(nil)
+	if o.Images, missing, err = stagedImages(s.All(), sys, o); err != nil {
+		return nil, err
+	}
+	p := &planned{Missing: missing, Name: s.Name, Digest: digest(files), Root: catalog.Root(s, o), Created: o.Created}
 	if f.live && s.NodeGroups() {
 		if o.Inventory, err = a.slurm().Inventory(a.ctx); err != nil {
 			return nil, fail(exitNotSubmit, fmt.Errorf("ask Slurm for the states of its nodes: %w", err))

@@ -139,6 +139,9 @@ func (c submitCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if err := notStaged(p.Missing, c.Scenario); err != nil {
+		return fail(exitNotSubmit, err)
+	}
 	if !c.New {
 		if root, err := a.unfinished(p); err != nil || root != "" {
 			if err != nil {

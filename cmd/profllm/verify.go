@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/catalog"
@@ -88,7 +87,7 @@ func (c verifyCmd) check(a *app, name string) (kind string, err error) {
 	default:
 		var s *scenario.Scenario
 		if s, _, err = loadScenario(name, c.definitionFlags); err == nil {
-			err = a.workloads(slices.Concat(s.PreTest, s.Tests, s.PostTest)...)
+			err = a.workloads(s.All()...)
 		}
 	}
 	return kind, err

@@ -9,6 +9,7 @@ package scenario
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,9 @@ type Scenario struct {
 	Reports  *source.Table
 	Warnings []string // keys without effect, and values that Slurm would read otherwise, with positions
 }
+
+// All lists every test, hooks included.
+func (s *Scenario) All() []Test { return slices.Concat(s.PreTest, s.Tests, s.PostTest) }
 
 // NodeGroups reports whether a test asks for nodes of a group, which only Slurm
 // can choose well.

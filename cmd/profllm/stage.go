@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/stage"
+)
+
+// stageFlags are how items are fetched.
+type stageFlags struct {
+	System    string        `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without one, Slurm is asked."`
+	Launcher  string        `enum:"${launchers}" default:"" help:"Replaces every launcher: ${enum}."`
+	On        string        `enum:"auto,here,slurm" default:"auto" help:"Where images are imported: here, in a CPU step on Slurm, or here if the program is installed."`
+	Timeout   time.Duration `default:"1h" help:"Limit of one import, clone or download."`
+	ImageSize float64       `default:"12" placeholder:"GB" help:"Compressed size to expect of an image; 2.5 times as much must be free. 0: not checked."`
+	DryRun    bool          `help:"Say what would be fetched, and fetch nothing."`
+	Output    string        `enum:"text,json" default:"text" help:"text or json."`
+}
+
+// site reads the system file and what its relative paths mean.
+func (a *app) site(file string) (*config.System, catalog.Options, error) {
+	var o catalog.Options
+	sys, err := a.system(file, false)
+	if err != nil {
+		return nil, o, err
+	}
+	o.WorkDir, err = os.Getwd()
+	return sys, o, err
+}
+
+func (f stageFlags) stager(a *app, site stage.Site) (*stage.Stager, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	where := f.On
+	if where == "auto" {
+		where = ""
+	}
+	s := &stage.Stager{
+		Site: site, Environ: a.environ, LookPath: exec.LookPath, Now: a.now, Log: a.logf, Where: where, Timeout: f.Timeout,
+		ImageSize: int64(f.ImageSize * 1e9), Host: host, Job: a.env("SLURM_JOB_ID"),
+	}
+	if terminal(a.stderr) {
+		s.Progress = func(item stage.Item, bytes int64) {
+			fmt.Fprintf(a.stderr, "\r%s: %.2f GB ", item.Name, float64(bytes)/1e9)
+		}
+	}
+	return s, nil
+}
+
+// terminal reports whether a person reads w.
+func terminal(w any) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeCharDevice != 0
+}
+
+// stage fetches items one after the other; what fails does not keep the rest.
+func (f stageFlags) stage(a *app, site stage.Site, items []stage.Item) error {
+	s, err := f.stager(a, site)
+	if err != nil {
+		return err
+	}
+	var outcomes []stage.Outcome
+	var errs []error
+	for _, item := range items {
+		o, err := stage.Outcome{Item: item, State: "would stage", Detail: item.Skip}, error(nil)
+		if !f.DryRun {
+			o, err = s.Stage(a.ctx, item)
+		} else if item.Skip != "" {
+			o.State = stage.Skipped
+		} else if _, err := os.Stat(item.Path); err == nil {
+			o.State = stage.Present
+		}
+		if err != nil {
+			o.State = "failed"
+			errs = append(errs, err)
+		}
+		outcomes = append(outcomes, o)
+		if errors.Is(err, context.Canceled) {
+			break
+		}
+	}
+	return errors.Join(a.printOutcomes(outcomes, f.Output), fail(exitInternal, errors.Join(errs...)))
+}
+
+func (a *app) printOutcomes(outcomes []stage.Outcome, format string) error {
+	if format == "json" {
+		return a.printJSON(outcomes)
+	}
+	t := newTable("state", "kind", "name", "where", "digest", "note")
+	for _, o := range outcomes {
+		t.AppendRow(table.Row{o.State, o.Kind, o.Name, relative(o.Path), short(o.Digest), o.Detail})
+	}
+	_, err := fmt.Fprintln(a.stdout, trimRight(t.Render()))
+	return err
+}
+
+func short(digest string) string {
+	digest = strings.TrimPrefix(digest, "sha256:")
+	return digest[:min(12, len(digest))]
+}
+
+type stageCmd struct {
+	stageFlags
+	definitionFlags
+	Scenario string `arg:"" help:"Scenario file, or demo."`
+}
+
+func (c stageCmd) Run(a *app) error {
+	s, _, err := loadScenario(c.Scenario, c.definitionFlags)
+	if err != nil {
+		return fail(exitDefinition, err)
+	}
+	sys, o, err := a.site(c.System)
+	if err != nil {
+		return err
+	}
+	o.Launcher = c.Launcher
+	site := catalog.Site(sys, o)
+	items, err := stage.Items(s.All(), site)
+	if err != nil {
+		return fail(exitDefinition, err)
+	}
+	return c.stage(a, site, items)
+}
+
+type imageCmd struct {
+	List  imageListCmd  `cmd:"" help:"Say which images are staged."`
+	Stage imageStageCmd `cmd:"" help:"Import images into files."`
+	Prune imagePruneCmd `cmd:"" help:"Remove what interrupted stagings left, and old images."`
+}
+
+type imageStageCmd struct {
+	stageFlags
+	Images []string `arg:"" help:"Images, such as nvcr.io/nvidia/vllm:26.01."`
+}
+
+func (c imageStageCmd) Run(a *app) error {
+	sys, o, err := a.site(c.System)
+	if err != nil {
+		return err
+	}
+	launcher := first(c.Launcher, sys.Launcher, "pyxis")
+	site := catalog.Site(sys, o)
+	var items []stage.Item
+	for _, image := range c.Images {
+		item, ok, err := site.ImageItem(image, launcher)
+		if err == nil && !ok {
+			err = fmt.Errorf("%q needs no staging for launcher %s", image, launcher)
+		}
+		if err != nil {
+			return fail(exitUsage, err)
+		}
+		items = append(items, item)
+	}
+	return c.stage(a, site, items)
+}
+
+type imageListCmd struct {
+	System string `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without one, Slurm is asked."`
+	Verify bool   `help:"Read every image and compare it with its digest."`
+	Output string `enum:"text,json" default:"text" help:"text or json."`
+}
+
+func (c imageListCmd) Run(a *app) error {
+	entries, _, err := a.cache(c.System)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i, e := range entries {
+		if !c.Verify || e.State != stage.Good {
+			continue
+		}
+		if _, err := stage.Verify(stage.Item{Kind: stage.Image, Path: e.Path}); err != nil {
+			entries[i].State = stage.Differs
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(a.printEntries(entries, c.Output), fail(exitInvalid, errors.Join(errs...)))
+}
+
+type imagePruneCmd struct {
+	System    string        `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without one, Slurm is asked."`
+	OlderThan time.Duration `placeholder:"DURATION" help:"Also remove images that were staged longer ago, such as 720h."`
+	DryRun    bool          `help:"Say what would be removed, and remove nothing."`
+	Output    string        `enum:"text,json" default:"text" help:"text or json."`
+}
+
+func (c imagePruneCmd) Run(a *app) error {
+	_, dir, err := a.cache(c.System)
+	if err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	gone, err := stage.Prune(dir, host, c.OlderThan, a.now(), c.DryRun)
+	return errors.Join(a.printEntries(gone, c.Output), err)
+}
+
+// cache lists the staged images of a site.
+func (a *app) cache(system string) (entries []stage.Entry, dir string, err error) {
+	sys, o, err := a.site(system)
+	if err != nil {
+		return nil, "", err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, "", err
+	}
+	dir = catalog.Site(sys, o).Install()
+	entries, err = stage.List(dir, host)
+	return entries, dir, err
+}
+
+func (a *app) printEntries(entries []stage.Entry, format string) error {
+	if format == "json" {
+		return a.printJSON(entries)
+	}
+	t := newTable("state", "GB", "image", "digest", "staged", "file")
+	for _, e := range entries {
+		t.AppendRow(table.Row{e.State, fmt.Sprintf("%.2f", float64(e.Size)/1e9), e.Reference, short(e.Digest), e.Modified.Format("2006-01-02 15:04"), filepath.Base(e.Path)})
+	}
+	_, err := fmt.Fprintln(a.stdout, trimRight(t.Render()))
+	return err
+}
+
+// stagedImages looks for the staged files of tests' images: those with our record,
+// and, where the site caches images, those that CloudAI left. Missing are the ones
+// that such a site's plans will expect.
+func stagedImages(tests []scenario.Test, sys *config.System, o catalog.Options) (found map[string]plan.Staged, missing []stage.Item, err error) {
+	site := catalog.Site(sys, o)
+	found = map[string]plan.Staged{}
+	for _, t := range tests {
+		item, ok, err := site.ImageItem(site.Image(t), site.Launcher(t))
+		if err != nil || !ok {
+			continue // planning says what is wrong
+		}
+		r, err := stage.Read(item)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			if sys.CacheDockerImagesLocally {
+				missing = append(missing, item)
+			}
+		case err != nil:
+			return nil, nil, fail(exitDefinition, err)
+		case r.Digest != "" || sys.CacheDockerImagesLocally:
+			found[item.Path] = plan.Staged{Path: item.Path, Digest: r.Digest}
+		}
+	}
+	return found, missing, nil
+}
+
+// notStaged refuses jobs that would find no image.
+func notStaged(missing []stage.Item, scenario string) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	names := make([]string, len(missing))
+	for i, item := range missing {
+		names[i] = item.Name + " (" + item.Path + ")"
+	}
+	return fmt.Errorf("not submitted: the site caches images, and these are not staged: %s\n\thint: profllm stage %s", strings.Join(names, ", "), scenario)
+}
