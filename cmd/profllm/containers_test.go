@@ -166,6 +166,7 @@ func TestContainers(t *testing.T) {
 			r.call(t, "import", rootfs, "localhost/profllm/box:1")
 			r.launcher, r.args = rt.new(), rt.args
 			t.Run("from the store", func(t *testing.T) { r.steps(t, "localhost#profllm/box:1") })
+			t.Run("in a Slurm step", func(t *testing.T) { r.slurmStep(t, "localhost/profllm/box:1") })
 			archive := filepath.Join(t.TempDir(), "box.tar")
 			r.call(t, "save", "-o", archive, "localhost/profllm/box:1")
 			_, _, err := container.CheckFile(archive)
@@ -239,6 +240,34 @@ func (r *realRuntime) steps(t *testing.T, image string) {
 		require.Contains(t, out, "container profllm-4711-3-serve-2 outlived TERM")
 		r.nothingLeft(t)
 	})
+}
+
+// slurmStep is a step of a real job: scancel's TERM goes to all of its processes.
+func (r *realRuntime) slurmStep(t *testing.T, image string) {
+	if exec.Command("sinfo", "-h").Run() != nil {
+		t.Skip("no Slurm answers")
+	}
+	cmd, run := r.step(t, image, "term")
+	name := "containers-" + r.program + fmt.Sprint(os.Getpid())
+	srun := exec.Command("srun", append([]string{"--nodes=1", "--ntasks=1", "--time=2", "--export=ALL", "--mpi=none", "--job-name=" + name}, cmd.Args...)...)
+	for _, kv := range cmd.Env {
+		if !strings.HasPrefix(kv, "SLURM_") || strings.HasPrefix(kv, "SLURM_CONF=") {
+			srun.Env = append(srun.Env, kv)
+		}
+	}
+	var out lockedBuffer
+	srun.Stdout, srun.Stderr = &out, &out
+	require.NoError(t, srun.Start())
+	require.Eventually(t, func() bool { return strings.Contains(out.String(), "waiting") }, time.Minute, 50*time.Millisecond)
+	id, err := exec.Command("squeue", "-h", "-n", name, "-o", "%i").Output()
+	require.NoError(t, err)
+	step := strings.TrimSpace(string(id)) + ".0"
+	require.Equal(t, "profllm-"+strings.ReplaceAll(step, ".", "-")+"-serve-0\n", r.call(t, "ps", "--format", "{{.Names}}"))
+	require.NoError(t, exec.Command("scancel", "--signal=TERM", step).Run())
+	_ = srun.Wait()
+	require.Contains(t, out.String(), "got terminated <nil>")
+	require.FileExists(t, filepath.Join(run, "flushed"))
+	r.nothingLeft(t)
 }
 
 func (r *realRuntime) exits(t *testing.T, image string) {

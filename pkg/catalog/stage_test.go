@@ -29,6 +29,17 @@ func TestStagedImage(t *testing.T) {
 	require.Equal(t, sqsh, plans[0].Image)
 	require.Equal(t, []string{"s.toml:2:3: image nvcr.io#nvidia/vllm:26.01 is not staged yet: profllm stage writes " + sqsh}, plans[0].Notes)
 
+	plans, err = inline(t, "container_args = \"--x 'a b'\"\n", imageTest, options)
+	require.NoError(t, err)
+	require.Len(t, plans[0].Notes, 1)
+	require.Contains(t, plans[0].Notes[0], "container_args has no effect with launcher pyxis")
+	docker := options
+	docker.Launcher = "docker"
+	plans, err = inline(t, "container_args = \"--x 'a b'\"\n", imageTest, docker)
+	require.NoError(t, err)
+	require.Empty(t, plans[0].Notes)
+	require.Contains(t, plans[0].Roles[0].Step.Argv, plan.Text("a b"))
+
 	o := options
 	o.Images = map[string]plan.Staged{sqsh: {Path: sqsh, Digest: "sha256:1"}}
 	plans, err = inline(t, "", imageTest, o)

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/stage"
+)
+
+// stageSite is a folder with a system file, a scenario, and a fake enroot on PATH.
+func stageSite(t *testing.T, more string) (dir string, profllm func(args ...string) (int, string, string)) {
+	t.Helper()
+	dir = t.TempDir()
+	write := func(name, text string, mode os.FileMode) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), mode))
+	}
+	write("site.toml", "name = \"s\"\nscheduler = \"slurm\"\noutput_path = \""+dir+"/out\"\ninstall_path = \""+dir+"/install\"\nhf_home_path = \"/not/here/hf\"\ndefault_partition = \"p\"\ngpus_per_node = 4\n"+more, 0o644)
+	write("s.toml", "name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\ncmd_args = { docker_image_url = \"nvcr.io#nvidia/vllm:26.01\" }\n", 0o644)
+	// A squashfs header: 96 bytes, and bytes_used says so.
+	write("bin/enroot", "#!/bin/bash\n[[ -e "+dir+"/fail ]] && { echo 401 >&2; exit 1; }\n"+
+		`{ printf hsqs; head -c 36 /dev/zero; printf '\x60\0\0\0\0\0\0\0'; head -c 48 /dev/zero; } >"$3"`+"\n", 0o755)
+	t.Setenv("PATH", dir+"/bin:/usr/bin:/bin")
+	return dir, func(args ...string) (int, string, string) {
+		var stdout, stderr bytes.Buffer
+		code := execute(t.Context(), append([]string{"profllm"}, args...), os.Environ(), strings.NewReader(""), &stdout, &stderr)
+		return code, stdout.String(), stderr.String()
+	}
+}
+
+// covers: PL-D24, PL-G3
+func TestStage(t *testing.T) {
+	dir, profllm := stageSite(t, "cache_docker_images_locally = true\n")
+	site, scenario := "--system="+dir+"/site.toml", dir+"/s.toml"
+	sqsh := dir + "/install/nvcr.io_nvidia__vllm__26.01.sqsh"
+
+	code, _, stderr := profllm("slurm", "submit", scenario, site)
+	require.Equal(t, exitNotSubmit, code, stderr)
+	require.Contains(t, stderr, "these are not staged: nvcr.io#nvidia/vllm:26.01 ("+sqsh+")\n\thint: profllm stage "+scenario)
+	require.NoDirExists(t, dir+"/out")
+
+	code, stdout, _ := profllm("stage", scenario, site, "--dry-run", "--output=json")
+	require.Zero(t, code)
+	var outcomes []stage.Outcome
+	require.NoError(t, json.Unmarshal([]byte(stdout), &outcomes))
+	require.Len(t, outcomes, 2)
+	require.Equal(t, "would stage", outcomes[0].State)
+	require.NoFileExists(t, sqsh)
+
+	require.NoError(t, os.WriteFile(dir+"/fail", nil, 0o644))
+	code, stdout, stderr = profllm("stage", scenario, site, "--image-size=0")
+	require.Equal(t, exitInternal, code)
+	require.Contains(t, stdout, "failed")
+	require.Contains(t, stderr, "| 401")
+	require.NoError(t, os.Remove(dir+"/fail"))
+
+	code, stdout, stderr = profllm("stage", scenario, site, "--image-size=0", "--output=json")
+	require.Zero(t, code, stderr)
+	require.NoError(t, json.Unmarshal([]byte(stdout), &outcomes))
+	require.Equal(t, stage.Staged, outcomes[0].State)
+	require.Equal(t, stage.Skipped, outcomes[1].State)
+	require.Contains(t, outcomes[1].Detail, "/not/here/hf is not reachable here")
+
+	code, stdout, stderr = profllm("slurm", "dry-run", scenario, site, "--output=json")
+	require.Zero(t, code, stderr)
+	require.NotContains(t, stderr, "not staged")
+	var plans []plan.Plan
+	require.NoError(t, json.Unmarshal([]byte(stdout), &plans))
+	require.Equal(t, sqsh, plans[0].Image)
+	require.Equal(t, outcomes[0].Digest, plans[0].ImageDigest)
+
+	code, stdout, _ = profllm("image", "list", site, "--verify")
+	require.Zero(t, code)
+	require.Contains(t, stdout, "nvcr.io#nvidia/vllm:26.01")
+	data, err := os.ReadFile(sqsh)
+	require.NoError(t, err)
+	data[95] = 1
+	require.NoError(t, os.WriteFile(sqsh, data, 0o644))
+	code, stdout, stderr = profllm("image", "list", site, "--verify")
+	require.Equal(t, exitInvalid, code)
+	require.Contains(t, stdout, stage.Differs)
+	require.Contains(t, stderr, "its digest is")
+
+	require.NoError(t, os.WriteFile(sqsh, data[:50], 0o644))
+	code, _, stderr = profllm("slurm", "dry-run", scenario, site)
+	require.Equal(t, exitDefinition, code)
+	require.Contains(t, stderr, "it has 50 bytes, its record says 96")
+}
+
+func TestImageVerbs(t *testing.T) {
+	dir, profllm := stageSite(t, "")
+	site := "--system=" + dir + "/site.toml"
+	code, stdout, stderr := profllm("image", "stage", "vllm/vllm-openai:v1", site, "--image-size=0", "--output=json")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "vllm__vllm-openai__v1.sqsh")
+	code, _, stderr = profllm("image", "stage", "/a/b.sqsh", site)
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "needs no staging")
+	require.NoError(t, os.WriteFile(dir+"/install/.x.sqsh.partial-h-1.sqsh", nil, 0o644))
+	for range 2 {
+		code, stdout, _ = profllm("image", "prune", site, "--dry-run")
+		require.Zero(t, code)
+		require.Contains(t, stdout, stage.Partial)
+	}
+	code, _, _ = profllm("image", "prune", site)
+	require.Zero(t, code)
+	code, stdout, _ = profllm("image", "list", site)
+	require.Zero(t, code)
+	require.NotContains(t, stdout, stage.Partial)
+	require.Contains(t, stdout, "vllm/vllm-openai:v1")
+	code, _, stderr = profllm("slurm", "dry-run", dir+"/s.toml", site, "--launcher=pixis")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, `"pyxis","enroot","apptainer","docker","podman","bare"`)
+}
