@@ -417,10 +417,16 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 	staged, note := staged(t, b.system, b.o)
 	in.Staged = staged
 	p, err := plan.Make(in)
-	if err == nil && note != "" {
+	if err != nil {
+		return nil, err
+	}
+	if note != "" {
 		p.Notes = append(p.Notes, note)
 	}
-	return p, err
+	if len(b.system.ContainerArgs) > 0 && in.LauncherName == "pyxis" {
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: container_args has no effect with launcher pyxis; extra_srun_args has", b.system.Pos))
+	}
+	return p, nil
 }
 
 // Check looks at one test without a cluster: its workload, its arguments, and

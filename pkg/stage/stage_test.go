@@ -546,7 +546,7 @@ test_template_name = "vllm"
 cmd_args = { docker_image_url = "nvcr.io#nvidia/vllm:26.01", model = "/models/own" }
 git_repos = [{ url = "https://h/x/repo.git", commit = "feature/x" }]
 `
-	s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte(data)}, nil)
+	s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte(data)}, nil, scenario.HookFiles{})
 	require.NoError(t, err)
 	text := func(key string) func(scenario.Test) string {
 		return func(t scenario.Test) string { v, _ := t.CmdArgs.Get(key).Text(); return v }
