@@ -49,7 +49,8 @@ type Service struct {
 	ClientHost    string   // overrides the address of that role, "" for none
 	ClientNodes   Slice    // where clients run
 	Disaggregated bool
-	Config        map[string]any // role → engine arguments
+	Config        map[string]any // kind of role → engine arguments
+	Notes         []string
 }
 
 // Target is what a client measures.
@@ -132,11 +133,14 @@ func Make(in Input) (*Plan, error) {
 	}
 	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
 	p.Config = Config{Model: service.Model, Server: service.Config}
+	p.Notes = append(p.Notes, service.Notes...)
 	for _, l := range in.Loads {
 		load, err := p.load(l, service)
 		c.Add(err)
 		p.Loads = append(p.Loads, load)
 	}
+	c.Add(p.profile(in))
+	c.Add(p.customBash(in.Test.CustomBash))
 	c.Add(p.check(in))
 	if c.Err() == nil {
 		c.Add(p.launch(in))
@@ -378,7 +382,7 @@ func (p *Plan) check(in Input) error {
 			}
 		}
 	}
-	if err := checkPorts(p.Ports); err != nil {
+	if err := p.checkPorts(); err != nil {
 		c.Addf(pos, "%v", err)
 	}
 	return c.Err()
