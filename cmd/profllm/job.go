@@ -10,14 +10,15 @@ import (
 )
 
 type jobCmd struct {
-	Start  jobStartCmd  `cmd:"" help:"Claim the run for this job."`
-	Node   jobNodeCmd   `cmd:"" help:"Print this node's address and its busy port slots."`
-	Env    jobEnvCmd    `cmd:"" help:"Choose a port slot; write placement.json and job.env."`
-	Ray    jobRayCmd    `cmd:"" help:"Form a Ray cluster over the step's nodes, then become the server."`
-	Wait   jobWaitCmd   `cmd:"" help:"Wait until every role is ready."`
-	Watch  jobWatchCmd  `cmd:"" help:"Wait for a client, and fail as soon as a role ends."`
-	Stop   jobStopCmd   `cmd:"" help:"Stop every step of this job."`
-	Finish jobFinishCmd `cmd:"" help:"Write the sentinel and judge the run."`
+	Start   jobStartCmd   `cmd:"" help:"Claim the run for this job."`
+	Node    jobNodeCmd    `cmd:"" help:"Print this node's address and its busy port slots."`
+	Env     jobEnvCmd     `cmd:"" help:"Choose a port slot; write placement.json and job.env."`
+	Ray     jobRayCmd     `cmd:"" help:"Form a Ray cluster over the step's nodes, then become the server."`
+	Profile jobProfileCmd `cmd:"" help:"Run a server under a profiler, and end the server alone when told to."`
+	Wait    jobWaitCmd    `cmd:"" help:"Wait until every role is ready."`
+	Watch   jobWatchCmd   `cmd:"" help:"Wait for a client, and fail as soon as a role ends that has no other instance."`
+	Stop    jobStopCmd    `cmd:"" help:"Stop every step of this job."`
+	Finish  jobFinishCmd  `cmd:"" help:"Write the sentinel and judge the run."`
 }
 
 type runFlag struct {
@@ -63,8 +64,9 @@ func (c jobWaitCmd) Run(a *app) error {
 
 type jobWatchCmd struct {
 	runFlag
-	Until int      `required:"" help:"PID of the client's srun."`
-	Roles []string `arg:"" help:"name=pid of each role's srun."`
+	Client string   `required:"" help:"Name of the client's phase."`
+	Until  int      `required:"" help:"PID of the client's srun."`
+	Roles  []string `arg:"" help:"name=pid of each role's srun."`
 }
 
 func (c jobWatchCmd) Run(a *app) error {
@@ -72,7 +74,7 @@ func (c jobWatchCmd) Run(a *app) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	return said("watch", c.job(a).Watch(a.ctx, c.Until, procs))
+	return said("watch", c.job(a).Watch(a.ctx, c.Client, c.Until, procs))
 }
 
 type jobStopCmd struct {
@@ -162,10 +164,7 @@ type jobRayCmd struct {
 }
 
 func (c jobRayCmd) Run(a *app) error {
-	command := c.Command
-	if len(command) > 0 && command[0] == "--" {
-		command = command[1:]
-	}
+	command := behindDashes(c.Command)
 	if len(command) == 0 {
 		return fail(exitUsage, errors.New("profllm job ray: no command"))
 	}
@@ -175,6 +174,31 @@ func (c jobRayCmd) Run(a *app) error {
 	}, a.environ)
 	if err != nil {
 		return fail(code, said("ray", err))
+	}
+	return exit(code)
+}
+
+func behindDashes(words []string) []string {
+	if len(words) > 0 && words[0] == "--" {
+		return words[1:]
+	}
+	return words
+}
+
+type jobProfileCmd struct {
+	Mark    string   `required:"" help:"What marks the server's process in its environment."`
+	Command []string `arg:"" passthrough:"" help:"-- and the profiler's command, the server's behind it."`
+}
+
+func (c jobProfileCmd) Run(a *app) error {
+	command := behindDashes(c.Command)
+	if len(command) == 0 {
+		return fail(exitUsage, errors.New("profllm job profile: no command"))
+	}
+	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
+	code, err := j.RunProfiled(a.ctx, c.Mark, command, a.environ)
+	if err != nil {
+		return fail(code, said("profile", err))
 	}
 	return exit(code)
 }

@@ -22,12 +22,14 @@ type Event struct {
 
 // The events.
 const (
-	RoleReady  = "role-ready"
-	AllReady   = "all-ready"
-	LoadBegins = "load-begins"
-	RoleDied   = "role-died"
-	NotReady   = "not-ready" // a role's time was over
-	Stopping   = "stopping"  // from here on, ends of roles are ours
+	RoleReady    = "role-ready"
+	AllReady     = "all-ready"
+	LoadBegins   = "load-begins"
+	RoleDied     = "role-died"
+	ClientBegins = "client-begins" // Text is its phase
+	ClientEnded  = "client-ended"
+	NotReady     = "not-ready" // a role's time was over
+	Stopping     = "stopping"  // from here on, ends of roles are ours
 )
 
 const eventFile = "events.jsonl"

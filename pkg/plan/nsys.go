@@ -68,8 +68,9 @@ func (p *Plan) profile(in Input) error {
 		if !path.IsAbs(file) {
 			file = path.Join(p.Dir, file)
 		}
-		lead := append([]Word{Self()}, Texts("job", "profile", "--")...)
-		r.Step.wrap(append(append(lead, Texts(n.options(file)...)...), Texts("env", ProfiledVar+"="+r.Name)...))
+		mark := p.RunID + "/" + r.Name
+		lead := append([]Word{Self()}, Texts("job", "profile", "--mark", mark, "--")...)
+		r.Step.wrap(append(append(lead, Texts(n.options(file)...)...), Texts("env", ProfiledVar+"="+mark)...))
 	}
 	if p.Job.Grace > 0 {
 		p.Job.Grace += Seconds(ReportWait)
@@ -79,7 +80,8 @@ func (p *Plan) profile(in Input) error {
 	return nil
 }
 
-// ProfiledVar marks the process under a profiler, and those it starts.
+// ProfiledVar marks the process under a profiler, and those that it starts, so
+// that they can be told from the profiler's own.
 const ProfiledVar = "PROFLLM_PROFILED"
 
 func (n *nsys) options(output string) []string {

@@ -33,6 +33,7 @@ var questions = []question{
 	{"PL-V8", "inconsistent", Invalid, "a report that contradicts itself proves nothing", inconsistent},
 	{"PL-V9", "impossible-speed", Invalid, "tokens cannot come faster than the latencies allow", impossibleSpeed},
 	{"PL-V10", "itl-bundled", Withheld, "with several tokens per chunk the gap between chunks is no latency of a token", itlBundled},
+	{"PL-V14", "uneven-spread", Suspect, "an instance that gets more than its share sets the latency, one that gets less is not measured", unevenSpread},
 	{"PL-V16", "kv-transfer-failed", Invalid, "without transfers decode computes the prompt itself: not disaggregated", kvTransferFailed},
 	{"PL-V24", "n-too-small", Withheld, "a percentile needs enough requests beyond it", tooFew},
 	{"PL-V31", "accuracy-missing", Invalid, "speed without the planned proof of right answers", accuracyMissing},
@@ -86,7 +87,7 @@ func phaseFailed(c *facts) answer {
 func roleDied(c *facts) answer {
 	var bad []string
 	for _, d := range c.e.Died {
-		bad = append(bad, fmt.Sprintf("%s rank %d on %s ended with %d", d.Role, d.Rank, orNone(d.Node), d.Exit))
+		bad = append(bad, fmt.Sprintf("%s rank %d on %s ended with %d", d.Role, d.Rank, orNone(d.Node), d.Exit)+c.afterwards(d))
 	}
 	if len(bad) > 0 {
 		return fail("%s", list(bad))
