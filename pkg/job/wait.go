@@ -129,7 +129,9 @@ func (j *Job) Watch(ctx context.Context, client string, until int, procs []Proce
 		return err
 	}
 	for _, e := range events { // while an earlier client ran
-		w.lost[e.Role] = w.lost[e.Role] || e.Event == RoleDied
+		if e.Event == RoleDied {
+			w.lost[e.Role] = true
+		}
 	}
 	before := len(w.lost)
 	for running := true; running; {

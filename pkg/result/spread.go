@@ -31,7 +31,7 @@ func unevenSpread(c *facts) answer {
 	}
 	switch {
 	case len(c.e.Died) > 0:
-		return notPossible("a role ended before its time, see role-died")
+		return notPossible("an instance ended before its time, see instance-died and role-died")
 	case len(order) == 0:
 		return notPossible("no counters were read from the engines")
 	}
@@ -106,19 +106,45 @@ func numbers(list []float64) string {
 	return strings.Join(words, "/")
 }
 
+// instanceDied is about roles of which other instances served on.
+func instanceDied(c *facts) answer {
+	var bad []string
+	for _, d := range c.e.Died {
+		if c.left(d) > 0 {
+			bad = append(bad, d.String()+c.afterwards(d))
+		}
+	}
+	switch {
+	case len(bad) > 0:
+		return fail("%s", list(bad))
+	case len(c.e.Phases) == 0:
+		return notPossible("no phase was recorded, so nobody watched the roles")
+	}
+	return pass("no instance ended while others served on")
+}
+
+// left is how many instances of a role were there to the end.
+func (c *facts) left(d RoleEnd) int {
+	if d.Spared == nil {
+		return 0
+	}
+	n := d.Spared.Of
+	for _, o := range c.e.Died {
+		if o.Spared != nil && o.Spared.Kind == d.Spared.Kind {
+			n--
+		}
+	}
+	return n
+}
+
+func (d RoleEnd) String() string {
+	return fmt.Sprintf("%s rank %d on %s ended with %d", d.Role, d.Rank, orNone(d.Node), d.Exit)
+}
+
 // afterwards says what the end of one of several instances did to the numbers.
 func (c *facts) afterwards(d RoleEnd) string {
 	s := d.Spared
-	if s == nil {
-		return ""
-	}
-	left := s.Of
-	for _, o := range c.e.Died {
-		if o.Spared != nil && o.Spared.Kind == s.Kind {
-			left--
-		}
-	}
-	text := fmt.Sprintf("; %d of %d %s instances served on", left, s.Of, s.Kind)
+	text := fmt.Sprintf("; %d of %d %s instances served on", c.left(d), s.Of, s.Kind)
 	if failed, _, ok := c.failed(); ok && c.m.CompletedRequests != nil {
 		text += fmt.Sprintf("; %d of %d requests failed", failed, failed+*c.m.CompletedRequests)
 	}

@@ -184,6 +184,12 @@ var trips = []struct {
 	{"phase-failed", result.Invalid, func(g *run) { g.e.Phases[1].Exit = new(1) }, func(g *run) {}},
 	{"phase-failed", result.Invalid, func(g *run) { g.e.Phases[2].Exit = nil }, func(g *run) { g.e.Phases = nil }},
 	{"role-died", result.Invalid, func(g *run) { g.e.Died = []result.RoleEnd{{Role: "decode", Node: "node2", Exit: 139}} }, func(g *run) {}},
+	{"instance-died", result.Invalid, func(g *run) {
+		g.e.Died = []result.RoleEnd{{Role: "decode_0", Spared: &result.Spared{Kind: "decode", Of: 2}}}
+	}, func(g *run) {}},
+	{"role-died", result.Invalid, func(g *run) {
+		g.e.Died = []result.RoleEnd{{Role: "decode_0", Spared: &result.Spared{Kind: "decode", Of: 2}}, {Role: "decode_1", Spared: &result.Spared{Kind: "decode", Of: 2}}}
+	}, func(g *run) {}},
 	{"result-missing", result.Invalid, func(g *run) { g.r.Results = result.Metrics{} }, func(g *run) {
 		g.r.Results = result.Metrics{}
 		g.e.Planned.NoBenchmark = true
