@@ -61,6 +61,7 @@ func keysPage(t *testing.T) string {
 		{"Test file; a scenario's `[[Tests]]` may override every key", "scenario", "definition"},
 		{"Scenario `[[Tests]]`", "scenario", "entry"}, {"`[Tests.slurm]` (profllm)", "scenario", "Slurm"},
 		{"`[[git_repos]]`, `[proxy_script_repo]`", "scenario", "GitRepo"},
+		{"`[nsys]`", "plan", "nsys"},
 		{"`[cmd_args]` of workload vllm", "workload/vllm", "Config"},
 		{"`[cmd_args.prefill]`, `[cmd_args.decode]`; every other key is an option of `vllm serve`", "workload/vllm", "role"},
 		{"`[bench_cmd_args]`; every other key is an option of the client", "bench/vllmserve", "Config"},
