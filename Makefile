@@ -39,7 +39,7 @@ lint: ## gofmt, vet, staticcheck, shellcheck, go.mod
 	@.ci/lint
 
 golden: ## rewrite golden files, to be read before they are committed
-	go test ./pkg/render -update
+	go test ./pkg/render ./pkg/report -update
 
 docs: ## rewrite the generated reference pages
 	go test ./cmd/profllm -run TestReference -update

@@ -60,11 +60,19 @@ func keysPage(t *testing.T) string {
 		{"System file", "config", "System"}, {"`[[partitions]]`", "config", "Partition"}, {"`[[partitions.groups]]`", "config", "Group"},
 		{"Test file; a scenario's `[[Tests]]` may override every key", "scenario", "definition"},
 		{"Scenario `[[Tests]]`", "scenario", "entry"}, {"`[Tests.slurm]` (profllm)", "scenario", "Slurm"},
+		{"`[reports.NAME]` of a scenario or system file", "config", "reportKeys"},
 		{"`[[git_repos]]`, `[proxy_script_repo]`", "scenario", "GitRepo"},
 		{"`[nsys]`", "plan", "nsys"},
 		{"`[cmd_args]` of workload vllm", "workload/vllm", "Config"},
 		{"`[cmd_args.prefill]`, `[cmd_args.decode]`; every other key is an option of `vllm serve`", "workload/vllm", "role"},
+		{"`[cmd_args]` of workload sglang", "workload/sglang", "Config"},
+		{"`[cmd_args.prefill]`, `[cmd_args.decode]` of workload sglang; every other key is an option of its server", "workload/sglang", "role"},
+		{"`[cmd_args]` of workload Sleep", "workload/sleep", "Config"}, {"`[cmd_args]` of workload BashCmd", "workload/bash", "Config"},
+		{"`[cmd_args]` of workload SlurmContainer", "workload/container", "Config"},
+		{"`[cmd_args]` of workload NcclTest; every other key is an option of the program", "workload/nccl", "Config"},
+		{"`[cmd_args]` of workload UCCTest", "workload/command", "UCCConfig"}, {"`[cmd_args]` of workload Fio", "workload/command", "FioConfig"},
 		{"`[bench_cmd_args]`; every other key is an option of the client", "bench/vllmserve", "Config"},
+		{"`[bench_cmd_args]` of client sglang; every other key is an option of it", "bench/sglang", "Config"},
 		{"`[semantic_eval_cmd_args]`", "bench/gsm8k", "Config"},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n| key | type | meaning |\n|---|---|---|\n", s.title)
@@ -224,7 +232,7 @@ func TestDocsLoad(t *testing.T) {
 			case "system":
 				_, err = config.Parse(file.Name, file.Data)
 			case "scenario":
-				_, err = scenario.Load(file, nil)
+				_, err = scenario.Load(file, nil, scenario.HookFiles{})
 			default:
 				_, err = scenario.LoadTest(file)
 			}

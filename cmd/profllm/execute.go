@@ -28,6 +28,7 @@ const (
 	exitNotSubmit   = 4   // a job was not submitted
 	exitJobFailed   = 5   // a job failed
 	exitInvalid     = 6   // a result is invalid
+	exitNoMatch     = 7   // a phase of a job ended with 0 without the line that means success
 	exitInterrupted = 130 // by a signal
 )
 
@@ -86,13 +87,15 @@ func executable() (string, error) {
 type cli struct {
 	Slurm    slurmCmd    `cmd:"" help:"Plan, submit and follow jobs on a Slurm cluster."`
 	Collect  collectCmd  `cmd:"" help:"Read what runs left behind, judge it and write result.json."`
+	Report   reportCmd   `cmd:"" help:"Show records: verdicts, tables, comparisons, sweeps; also as one HTML page."`
+	Compare  compareCmd  `cmd:"" help:"Show two runs, or two sets of runs, beside each other."`
 	Rehearse rehearseCmd `cmd:"" help:"Run the real plan and script with a simulated engine."`
 	Verify   verifyCmd   `cmd:"" help:"Check definition files."`
 	Init     initCmd     `cmd:"" help:"Write a system file from what Slurm says."`
 	Bench    benchCmd    `cmd:"" help:"Measure a running server."`
 	Proxy    proxyCmd    `cmd:"" help:"Serve prefill and decode instances as one endpoint."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of a file."`
-	Sim      simCmd      `cmd:"" help:"Act as vllm, ray or the GSM8K script, simulated."`
+	Sim      simCmd      `cmd:"" help:"Act as vllm, ray, the GSM8K script or a benchmark, simulated."`
 	Job      jobCmd      `cmd:"" hidden:"" help:"Used by job scripts inside an allocation."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
 }
@@ -169,7 +172,7 @@ func (versionCmd) Run(a *app) error {
 }
 
 type simCmd struct {
-	Args []string `arg:"" passthrough:"" help:"vllm, ray or python3, and its arguments."`
+	Args []string `arg:"" passthrough:"" help:"The name of a program, and its arguments."`
 }
 
 func (c simCmd) Run(a *app) error {

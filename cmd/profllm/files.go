@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,10 +30,19 @@ type siteFlags struct {
 // planFlags are what makes a plan.
 type planFlags struct {
 	siteFlags
-	TestsDir  string `placeholder:"DIR" type:"existingdir" help:"Folder of test files; default: tests, test or ../test beside the scenario."`
+	definitionFlags
+	Single    bool   `name:"single-sbatch" help:"Everything in one allocation, one run after the other."`
 	Launcher  string `enum:",pyxis,bare" default:"" help:"Replaces every launcher: pyxis or bare."`
 	Templates string `placeholder:"DIR" type:"existingdir" help:"Folder of templates that replace or extend the built-in ones."`
 	Time      string `placeholder:"RFC3339" help:"Use this time instead of now: it names the directory and the run ids."`
+
+	live bool // ask Slurm which nodes of a group are free
+}
+
+// definitionFlags say where the files are that a scenario refers to.
+type definitionFlags struct {
+	TestsDir string `placeholder:"DIR" type:"existingdir" help:"Folder of test files; default: tests, test or ../test beside the scenario."`
+	HookDir  string `placeholder:"DIR" type:"existingdir" help:"Folder of hooks, their tests in test; default: conf/hook here, or hook, ../hook or ../../hook beside the scenario."`
 }
 
 // planned is a scenario, ready to print or to submit.
@@ -42,12 +52,13 @@ type planned struct {
 	Root    string
 	Created time.Time
 	Plans   []*plan.Plan
+	Batches []*plan.Batch
 	Scripts [][]byte
 }
 
 // plan reads the definitions, plans every run and renders its script.
 func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
-	s, files, err := loadScenario(file, f.TestsDir)
+	s, files, err := loadScenario(file, f.definitionFlags)
 	if err != nil {
 		return nil, fail(exitDefinition, err)
 	}
@@ -55,7 +66,7 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := catalog.Options{Version: version(), Created: a.now(), Simulated: simulate, Launcher: f.Launcher}
+	o := catalog.Options{Version: version(), Created: a.now(), Simulated: simulate, Launcher: f.Launcher, Single: f.Single}
 	if f.Time != "" {
 		if o.Created, err = time.Parse(time.RFC3339, f.Time); err != nil {
 			return nil, fail(exitUsage, fmt.Errorf("--time: %w", err))
@@ -73,8 +84,18 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 		}
 	}
 	p := &planned{Name: s.Name, Digest: digest(files), Root: catalog.Root(s, o), Created: o.Created}
-	if p.Plans, err = catalog.Plans(s, sys, o); err != nil {
+	if f.live && s.NodeGroups() {
+		if o.Inventory, err = a.slurm().Inventory(a.ctx); err != nil {
+			return nil, fail(exitNotSubmit, fmt.Errorf("ask Slurm for the states of its nodes: %w", err))
+		}
+	}
+	set, err := catalog.Plans(s, sys, o)
+	if err != nil {
 		return nil, fail(exitDefinition, err)
+	}
+	p.Plans, p.Batches = set.Plans, set.Batches
+	for _, skipped := range set.Skipped {
+		a.logf("note: test %s, point %d (%s) is left out: %v", skipped.Test, skipped.Step, skipped.Label, skipped.Err)
 	}
 	layers := []fs.FS{templates.FS}
 	if f.Templates != "" {
@@ -102,9 +123,9 @@ func first(values ...string) string {
 	return ""
 }
 
-// loadScenario reads a scenario and its test files. The name "demo" that is no
-// file is the built-in one.
-func loadScenario(file, testsDir string) (*scenario.Scenario, []scenario.File, error) {
+// loadScenario reads a scenario, its test files and its hooks. The name "demo"
+// that is no file is the built-in one.
+func loadScenario(file string, f definitionFlags) (*scenario.Scenario, []scenario.File, error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) && file == scenarios.Demo {
 		data, err = fs.ReadFile(scenarios.FS, scenarios.Demo+".toml")
@@ -114,26 +135,40 @@ func loadScenario(file, testsDir string) (*scenario.Scenario, []scenario.File, e
 		return nil, nil, err
 	}
 	top := scenario.File{Name: file, Data: data}
-	if testsDir == "" {
-		for _, dir := range []string{"tests", "test", "../test"} {
-			dir = filepath.Join(filepath.Dir(file), dir)
-			if st, err := os.Stat(dir); err == nil && st.IsDir() {
-				testsDir = dir
-				break
-			}
-		}
+	beside := filepath.Dir(file)
+	tests, err := readTOML(first(f.TestsDir, folder(beside, "tests", "test", "../test")))
+	if err != nil {
+		return nil, nil, err
 	}
-	var tests []scenario.File
-	if testsDir != "" {
-		if tests, err = readTOML(testsDir); err != nil {
+	var hooks scenario.HookFiles
+	if dir := first(f.HookDir, folder(".", "conf/hook"), folder(beside, "hook", "../hook", "../../hook")); dir != "" {
+		if hooks.Scenarios, err = readTOML(dir); err != nil {
+			return nil, nil, err
+		}
+		if hooks.Tests, err = readTOML(folder(dir, "test", "tests")); err != nil {
 			return nil, nil, err
 		}
 	}
-	s, err := scenario.Load(top, tests)
-	return s, append(tests, top), err
+	s, err := scenario.Load(top, tests, hooks)
+	return s, slices.Concat(tests, hooks.Scenarios, hooks.Tests, []scenario.File{top}), err
 }
 
+// folder is the first of the names below dir that is a folder, or "".
+func folder(dir string, names ...string) string {
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		if st, err := os.Stat(path); err == nil && st.IsDir() {
+			return path
+		}
+	}
+	return ""
+}
+
+// readTOML reads the TOML files of a folder; none for "".
 func readTOML(dir string) ([]scenario.File, error) {
+	if dir == "" {
+		return nil, nil
+	}
 	names, err := filepath.Glob(filepath.Join(dir, "*.toml"))
 	if err != nil {
 		return nil, err
@@ -200,54 +235,6 @@ func (c initCmd) Run(a *app) error {
 	}
 	_, err = f.WriteString(sys.TOML())
 	return errors.Join(err, f.Close())
-}
-
-type verifyCmd struct {
-	siteFlags
-	TestsDir string   `placeholder:"DIR" type:"existingdir" help:"Folder of test files; default: tests, test or ../test beside each scenario."`
-	Files    []string `arg:"" help:"System, test and scenario files."`
-}
-
-// Run checks each file by its kind: a system file has the key scheduler, a
-// scenario [[Tests]], and everything else is a test. With --system, scenarios are
-// planned as well.
-func (c verifyCmd) Run(a *app) error {
-	bad := 0
-	for _, name := range c.Files {
-		kind, err := c.check(a, name)
-		if err != nil {
-			bad++
-			fmt.Fprintf(a.stdout, "bad  %-8s %s\n", kind, name)
-			a.logf("%v", err)
-			continue
-		}
-		fmt.Fprintf(a.stdout, "ok   %-8s %s\n", kind, name)
-	}
-	if bad > 0 {
-		return fail(exitDefinition, fmt.Errorf("%d of %d files are bad", bad, len(c.Files)))
-	}
-	return nil
-}
-
-func (c verifyCmd) check(a *app, name string) (kind string, err error) {
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return "file", err
-	}
-	file := scenario.File{Name: name, Data: data}
-	switch kind, err = scenario.Kind(file); {
-	case err != nil:
-		return "file", err
-	case kind == "system":
-		_, err = config.Parse(name, data)
-	case kind == "test":
-		_, err = scenario.LoadTest(file)
-	case c.System != "":
-		_, err = a.plan(name, planFlags{siteFlags: c.siteFlags, TestsDir: c.TestsDir}, false)
-	default:
-		_, _, err = loadScenario(name, c.TestsDir)
-	}
-	return kind, err
 }
 
 // isRunDir reports whether a path holds a plan.

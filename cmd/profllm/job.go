@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os/exec"
+	"syscall"
 	"time"
 
 	"github.com/profllm/profllm/pkg/job"
@@ -15,8 +17,10 @@ type jobCmd struct {
 	Env     jobEnvCmd     `cmd:"" help:"Choose a port slot; write placement.json and job.env."`
 	Ray     jobRayCmd     `cmd:"" help:"Form a Ray cluster over the step's nodes, then become the server."`
 	Profile jobProfileCmd `cmd:"" help:"Run a server under a profiler, and end the server alone when told to."`
+	Rank    jobRankCmd    `cmd:"" help:"Run a command that is told its rank."`
 	Wait    jobWaitCmd    `cmd:"" help:"Wait until every role is ready."`
 	Watch   jobWatchCmd   `cmd:"" help:"Wait for a client, and fail as soon as a role ends that has no other instance."`
+	Check   jobCheckCmd   `cmd:"" help:"Look for the line of a log that means success."`
 	Stop    jobStopCmd    `cmd:"" help:"Stop every step of this job."`
 	Finish  jobFinishCmd  `cmd:"" help:"Write the sentinel and judge the run."`
 }
@@ -66,7 +70,7 @@ type jobWatchCmd struct {
 	runFlag
 	Client string   `required:"" help:"Name of the client's phase."`
 	Until  int      `required:"" help:"PID of the client's srun."`
-	Roles  []string `arg:"" help:"name=pid of each role's srun."`
+	Roles  []string `arg:"" optional:"" help:"name=pid of each role's srun."`
 }
 
 func (c jobWatchCmd) Run(a *app) error {
@@ -75,6 +79,21 @@ func (c jobWatchCmd) Run(a *app) error {
 		return fail(exitUsage, err)
 	}
 	return said("watch", c.job(a).Watch(a.ctx, c.Client, c.Until, procs))
+}
+
+type jobCheckCmd struct {
+	runFlag
+	Phase string `required:"" help:"The phase that wrote the log."`
+	Log   string `required:"" help:"Its log below the run directory; %t is any rank."`
+	Match string `required:"" help:"Regular expression of a line."`
+}
+
+func (c jobCheckCmd) Run(a *app) error {
+	err := c.job(a).Check(c.Phase, c.Log, c.Match)
+	if errors.Is(err, job.ErrNoMatch) {
+		return fail(exitNoMatch, said("check", err))
+	}
+	return said("check", err)
 }
 
 type jobStopCmd struct {
@@ -201,4 +220,24 @@ func (c jobProfileCmd) Run(a *app) error {
 		return fail(code, said("profile", err))
 	}
 	return exit(code)
+}
+
+type jobRankCmd struct {
+	Option  string   `required:"" help:"Option that takes the task's rank."`
+	Address string   `help:"Variable that takes the node's own address."`
+	Command []string `arg:"" passthrough:"" help:"-- and the command."`
+}
+
+// Run becomes the command, so that signals reach it and its exit code counts.
+func (c jobRankCmd) Run(a *app) error {
+	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
+	argv, env, err := j.Resolve(job.Rank{Option: c.Option, Address: c.Address, Command: behindDashes(c.Command)}, a.environ)
+	if err != nil {
+		return fail(exitUsage, said("rank", err))
+	}
+	program, err := exec.LookPath(argv[0])
+	if err != nil {
+		return fail(127, said("rank", err))
+	}
+	return said("rank", syscall.Exec(program, argv, env))
 }

@@ -134,6 +134,7 @@ type submitCmd struct {
 }
 
 func (c submitCmd) Run(a *app) error {
+	c.live = true
 	p, err := a.plan(c.Scenario, c.planFlags, c.Simulate)
 	if err != nil {
 		return err

@@ -52,7 +52,11 @@ func planTable(p *plan.Plan) string {
 	if p.Simulated {
 		simulated = ", SIMULATED engine"
 	}
-	return fmt.Sprintf("# %s: %d nodes, %d GPUs used, launcher %s%s, run %s\n%s\n", p.Test, p.Job.Nodes, p.GPUs(), p.Launcher, simulated, p.RunID, trimRight(t.Render()))
+	used := fmt.Sprintf(", %d GPUs used", p.GPUs())
+	if len(p.Roles) == 0 {
+		used = ""
+	}
+	return fmt.Sprintf("# %s: %d nodes%s, launcher %s%s, run %s\n%s\n", p.Test, p.Job.Nodes, used, p.Launcher, simulated, p.RunID, trimRight(t.Render()))
 }
 
 func asSeconds(s plan.Seconds) float64 {
@@ -177,6 +181,11 @@ func notes(r row) []string {
 	for _, c := range r.Result.Validity.Checks {
 		if c.Outcome == result.Fail && (c.Severity == result.Invalid || c.Severity == result.Suspect) {
 			lines = append(lines, fmt.Sprintf("%s: %s %s: %s", runName(r.Dir), c.Severity, c.Word, c.Detail))
+		}
+	}
+	for _, w := range r.Result.Warnings {
+		if w.Kind == result.CheckFailed {
+			lines = append(lines, fmt.Sprintf("%s: %s: %s", runName(r.Dir), w.Key, w.Text))
 		}
 	}
 	if f := r.Result.Failure; f != nil && f.Line != "" {

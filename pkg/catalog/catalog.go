@@ -3,12 +3,11 @@
 package catalog
 
 import (
-	"crypto/sha256"
 	"fmt"
-	"path"
-	"time"
+	"slices"
 
 	"github.com/profllm/profllm/pkg/bench/gsm8k"
+	benchsglang "github.com/profllm/profllm/pkg/bench/sglang"
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/config"
@@ -17,6 +16,12 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/workload/bash"
+	"github.com/profllm/profllm/pkg/workload/command"
+	"github.com/profllm/profllm/pkg/workload/container"
+	"github.com/profllm/profllm/pkg/workload/nccl"
+	"github.com/profllm/profllm/pkg/workload/sglang"
+	"github.com/profllm/profllm/pkg/workload/sleep"
 	"github.com/profllm/profllm/pkg/workload/vllm"
 )
 
@@ -26,9 +31,30 @@ type Entry[New any] struct {
 	New  New
 }
 
-// Workloads are the values of test_template_name.
+// The engines that a client measures, by the name of their workload.
+const (
+	vllmName   = "vllm"
+	sglangName = "sglang"
+)
+
+// Workloads are the values of test_template_name that serve a model.
 var Workloads = []Entry[func(scenario.Test, bool) (plan.Workload, error)]{
-	{"vllm", vllm.New},
+	{vllmName, vllm.New}, {sglangName, sglang.New},
+}
+
+// Tools are the values of test_template_name that run a command and serve
+// nothing.
+var Tools = []Entry[func(scenario.Test, bool) (plan.Workload, error)]{
+	{"Sleep", sleep.New}, {"BashCmd", bash.New}, {"SlurmContainer", container.New}, {"NcclTest", nccl.New},
+	{"UCCTest", command.NewUCC}, {"Fio", command.NewFio},
+}
+
+// Known are CloudAI's values of test_template_name. A test with one that is
+// neither a Workload nor a Tool can be read, and cannot be run.
+var Known = []string{
+	"AIDynamo", "Aiconfigurator", "BashCmd", "ChakraReplay", "DDLBTest", "DeepEP", "DynamoMocker", "Fio", "JaxToolboxGPT", "JaxToolboxGrok",
+	"JaxToolboxNemotron", "MegatronBridge", "MegatronRun", "MoEBenchmark", "NIXLBench", "NIXLKVBench", "NcclTest", "NeMoLauncher", "NeMoRun", "NixlEP",
+	"NixlPerftest", "OSUBench", "Sleep", "SlurmContainer", "TritonInference", "UCCTest", "sglang", "vllm",
 }
 
 // Launchers are the values of launcher.
@@ -48,90 +74,44 @@ func find[New any](list []Entry[New], name string) (New, []string, bool) {
 	return none, names, false
 }
 
-// Options is what a plan needs beside the definitions. The same Options and
-// files give the same plans.
-type Options struct {
-	Version   string
-	Created   time.Time // also names the scenario's directory
-	Output    string    // parent of the scenario's directory, absolute
-	Binary    string    // profllm on the nodes, absolute
-	WorkDir   string    // what relative paths of the site file mean, absolute
-	Simulated bool      // rehearse: a simulated engine, without containers
-	Launcher  string    // overrides every launcher, "" for none
+// Template checks a test's workload: it returns a note for one of CloudAI's that
+// is not run yet, and an error for one that nobody knows.
+func Template(t *scenario.Test) (note string, err error) {
+	names := runnable()
+	switch {
+	case slices.Contains(names, t.Template):
+		return "", nil
+	case slices.Contains(Known, t.Template):
+		return fmt.Sprintf("%s: test %q: the workload %s can be read and is not run yet", t.Pos, t.ID, t.Template), nil
+	default:
+		return "", source.Errorf(t.Pos, "test %q: unknown workload %q", t.ID, t.Template).Hintf("%s", source.Suggest(t.Template, names))
+	}
 }
 
-// Root is the directory of one scenario execution.
-func Root(s *scenario.Scenario, o Options) string {
-	return path.Join(o.Output, s.Name+"_"+o.Created.Format("2006-01-02_15-04-05"))
+// runnable are the templates that can be planned.
+func runnable() []string {
+	var names []string
+	for _, e := range slices.Concat(Workloads, Tools) {
+		names = append(names, e.Name)
+	}
+	return names
 }
 
-// Plans plans every test and iteration of a scenario, in order. The complaints
-// of all tests are returned together.
-func Plans(s *scenario.Scenario, sys *config.System, o Options) ([]*plan.Plan, error) {
-	var c source.Complaints
-	var plans []*plan.Plan
-	root := Root(s, o)
-	for _, t := range s.Tests {
-		for i := range t.Iterations {
-			dir := path.Join(root, t.ID, fmt.Sprint(i))
-			p, err := makePlan(t, sys, o, plan.Input{
-				System: sys, Scenario: s.Name, Test: t, Iteration: i, Dir: dir, RunID: runID(o.Created, dir),
-				Version: o.Version, Created: o.Created, Binary: o.Binary, WorkDir: o.WorkDir, Simulated: o.Simulated,
-			})
-			c.Add(err)
-			if err != nil {
-				break
-			}
-			p.Notes = append(append([]string(nil), s.Warnings...), p.Notes...)
-			plans = append(plans, p)
-		}
-	}
-	if c.Err() != nil {
-		return nil, c.Err()
-	}
-	return plans, nil
+// loadClient is a client and what a plan says of it.
+type loadClient interface {
+	plan.Client
+	Name() string
+	Options() map[string]any
+	Expect() plan.Expect
 }
 
-// runID is unique as long as the directory is: the directory is created
-// exclusively before anything is submitted.
-func runID(created time.Time, dir string) string {
-	return fmt.Sprintf("exp_%s_%.3x", created.Format("20060102_150405"), sha256.Sum256([]byte(dir)))
-}
-
-func makePlan(t scenario.Test, sys *config.System, o Options, in plan.Input) (*plan.Plan, error) {
-	var c source.Complaints
-	newWorkload, names, ok := find(Workloads, t.Template)
-	if !ok {
-		return nil, source.Errorf(t.Pos, "test %q: unknown workload %q", t.ID, t.Template).Hintf("%s", source.Suggest(t.Template, names))
+// newClient makes the client that the test names, or the one of its engine.
+func newClient(t scenario.Test) (loadClient, error) {
+	if t.Client == sglangName || t.Client == "" && t.Template == sglangName {
+		module, _ := t.CmdArgs.Get("bench_module").Text()
+		return benchsglang.New(t.Pos, t.BenchArgs, module)
 	}
-	in.LauncherName = launcherName(t, sys, o)
-	newLauncher, names, ok := find(Launchers, in.LauncherName)
-	if !ok {
-		c.Add(source.Errorf(t.Pos, "test %q: unknown launcher %q", t.ID, in.LauncherName).Hintf("%s", source.Suggest(in.LauncherName, names)))
-	} else {
-		in.Launcher = newLauncher()
-	}
-	var err error
-	in.Workload, err = newWorkload(t, in.LauncherName != "bare")
-	c.Add(err)
-	load := plan.LoadInput{RunID: in.RunID, Dir: in.Dir}
-	client, err := vllmserve.New(t.Client, t.Pos, t.BenchArgs)
-	c.Add(err)
-	if client != nil {
-		load.Clients = append(load.Clients, client)
-		load.Client, load.Benchmark, load.Expect = client.Name(), client.Options(), client.Expect()
-	}
-	if t.EvalArgs != nil {
-		eval, err := gsm8k.New(t.EvalArgs)
-		c.Add(err)
-		load.Clients = append(load.Clients, eval)
-		load.Expect.Accuracy = true
-	}
-	in.Loads = append(in.Loads, load)
-	if c.Err() != nil {
-		return nil, c.Err()
-	}
-	return plan.Make(in)
+	return vllmserve.New(t.Client, t.Pos, t.BenchArgs)
 }
 
 // launcherName decides: the rehearsal and the command line, the test, the site,
@@ -153,12 +133,15 @@ func launcherName(t scenario.Test, sys *config.System, o Options) string {
 }
 
 // Benches read what load clients left in a run directory: ours in raw/ and
-// logs/, CloudAI's beside.
+// logs/, CloudAI's beside. SGLang's come first: its console table looks like
+// vLLM's, which is read where there is no file.
 var Benches = []collect.Parser{
+	benchsglang.Parser{File: "raw/" + benchsglang.DefaultFile}, benchsglang.Parser{},
 	vllmserve.Parser{File: "raw/vllm-bench.json", Log: "logs/bench-0.log"}, vllmserve.Parser{},
 }
 
 // Evals read the accuracy, likewise.
 var Evals = []collect.Parser{
 	gsm8k.Parser{File: "raw/vllm-gsm8k.json", Log: "logs/eval-0.log"}, gsm8k.Parser{},
+	gsm8k.Parser{Log: "sglang-semantic-eval.log"},
 }

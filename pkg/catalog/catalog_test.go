@@ -3,19 +3,24 @@ package catalog_test
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"sort"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/scenario"
 )
 
@@ -25,15 +30,21 @@ var options = catalog.Options{
 
 func load(t *testing.T, file string, data []byte, testsDir string) *scenario.Scenario {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(testsDir, "*.toml"))
-	require.NoError(t, err)
-	var tests []scenario.File
-	for _, name := range names {
-		tests = append(tests, scenario.File{Name: name, Data: read(t, name)})
-	}
-	s, err := scenario.Load(scenario.File{Name: file, Data: data}, tests)
+	s, err := scenario.Load(scenario.File{Name: file, Data: data}, files(t, testsDir), scenario.HookFiles{})
 	require.NoError(t, err)
 	return s
+}
+
+// files reads the TOML files of a folder.
+func files(t *testing.T, dir string) []scenario.File {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.toml"))
+	require.NoError(t, err)
+	var list []scenario.File
+	for _, name := range names {
+		list = append(list, scenario.File{Name: name, Data: read(t, name)})
+	}
+	return list
 }
 
 func read(t *testing.T, name string) []byte {
@@ -55,7 +66,11 @@ func inline(t *testing.T, siteMore, tests string, o catalog.Options) ([]*plan.Pl
 	t.Helper()
 	sys, err := config.Parse("site.toml", []byte("name = \"s\"\nscheduler = \"slurm\"\noutput_path = \"o\"\ninstall_path = \"i\"\ndefault_partition = \"p\"\ngpus_per_node = 4\n"+siteMore))
 	require.NoError(t, err)
-	return catalog.Plans(load(t, "s.toml", []byte("name = \"s\"\n"+tests), ""), sys, o)
+	set, err := catalog.Plans(load(t, "s.toml", []byte("name = \"s\"\n"+tests), ""), sys, o)
+	if set == nil {
+		return nil, err
+	}
+	return set.Plans, err
 }
 
 // folders are the packages below a folder of adapters; one without Go files of
@@ -82,14 +97,19 @@ func folders(t *testing.T, dir string) []string {
 // An adapter is a folder and a line here: one without the other is a mistake.
 func TestEveryFolderHasItsLine(t *testing.T) {
 	var workloads, launchers, benches []string
-	for _, e := range catalog.Workloads {
-		workloads = append(workloads, e.Name)
+	seen := map[string]bool{}
+	for _, e := range slices.Concat(catalog.Workloads, catalog.Tools) {
+		name := runtime.FuncForPC(reflect.ValueOf(e.New).Pointer()).Name() // …/pkg/workload/vllm.New
+		if name = strings.Split(path.Base(name), ".")[0]; !seen[name] {
+			seen[name] = true
+			workloads = append(workloads, name)
+		}
 	}
 	for _, e := range catalog.Launchers {
 		launchers = append(launchers, e.Name)
 		require.Equal(t, e.Name, filepath.Base(reflect.TypeOf(e.New()).PkgPath()), "a launcher has the name of its folder")
 	}
-	seen := map[string]bool{}
+	clear(seen)
 	for _, p := range slices.Concat(catalog.Benches, catalog.Evals) {
 		if name := filepath.Base(reflect.TypeOf(p).PkgPath()); !seen[name] {
 			seen[name] = true
@@ -99,6 +119,29 @@ func TestEveryFolderHasItsLine(t *testing.T) {
 	for dir, listed := range map[string][]string{"workload": workloads, "launcher": launchers, "bench": benches} {
 		require.ElementsMatch(t, folders(t, dir), listed, "pkg/%s and the catalog", dir)
 	}
+}
+
+// The runs of one scenario go to different nodes of a group while there are some.
+//
+// covers: CD-3
+func TestRunsShareNodesLast(t *testing.T) {
+	const group = "[[partitions]]\nname = \"p\"\n[[partitions.groups]]\nname = \"g\"\nnodes = [\"n[1-3]\"]\n"
+	const test = "[[Tests]]\nid = \"%s\"\ntest_template_name = \"vllm\"\niterations = %d\nnodes = [\"p:g:1\"]\n"
+	o := options
+	o.Inventory = plan.Inventory{"n1": "DOWN", "n2": "IDLE", "n3": "IDLE"}
+	plans, err := inline(t, group, fmt.Sprintf(test, "a", 1)+fmt.Sprintf(test, "b", 2), o)
+	require.NoError(t, err)
+	var hosts []string
+	for _, p := range plans {
+		hosts = append(hosts, p.Job.NodeList...)
+	}
+	require.Equal(t, []string{"n2", "n3", "n3"}, hosts, "iterations follow each other, on the same node")
+}
+
+func serves(workload string) bool {
+	return slices.ContainsFunc(catalog.Workloads, func(e catalog.Entry[func(scenario.Test, bool) (plan.Workload, error)]) bool {
+		return e.Name == workload
+	})
 }
 
 // covers: PL-D5
@@ -115,14 +158,17 @@ func TestShippedScenariosPlanEverywhere(t *testing.T) {
 				name := fmt.Sprintf("%s on %s, simulated %v", filepath.Base(file), filepath.Base(site), simulated)
 				s, o := load(t, file, read(t, file), "../../scenarios/tests"), options
 				o.Simulated = simulated
-				plans, err := catalog.Plans(s, system(t, site), o)
+				set, err := catalog.Plans(s, system(t, site), o)
 				require.NoError(t, err, name)
+				plans := set.Plans
 				require.GreaterOrEqual(t, len(plans), len(s.Tests), name)
 				for _, p := range plans {
 					require.Equal(t, simulated, p.Simulated)
-					require.NotEmpty(t, p.Roles, name)
+					require.Equal(t, serves(p.Workload), len(p.Roles) > 0, name)
 					require.NotEmpty(t, p.Loads[0].Clients, name)
-					require.Empty(t, p.Notes, "%s %s: a shipped scenario has nothing without effect", name, p.Test)
+					if p.Workload != "BashCmd" || !simulated { // which says that the text is run
+						require.Empty(t, p.Notes, "%s %s: a shipped scenario has nothing without effect", name, p.Test)
+					}
 					data, err := p.Encode()
 					require.NoError(t, err)
 					back, err := plan.Decode(data)
@@ -140,8 +186,9 @@ func TestSameInputSameBytes(t *testing.T) {
 	const file = "../../scenarios/topologies.toml"
 	var first string
 	for i := range 5 {
-		plans, err := catalog.Plans(load(t, file, read(t, file), "../../scenarios/tests"), system(t, "../../conf/slurm-pyxis.toml"), options)
+		set, err := catalog.Plans(load(t, file, read(t, file), "../../scenarios/tests"), system(t, "../../conf/slurm-pyxis.toml"), options)
 		require.NoError(t, err)
+		plans := set.Plans
 		var all strings.Builder
 		for _, p := range plans {
 			data, err := p.Encode()
@@ -251,7 +298,7 @@ tensor_parallel_size = 16
 	for _, want := range []string{
 		"s.toml:2:3: test \"a\": unknown workload \"vlm\"\n\thint: did you mean \"vllm\"",
 		"test \"b\": unknown launcher \"pixis\"\n\thint: did you mean \"pyxis\"", "unknown client \"vlm\"\n\thint: did you mean \"vllm\"",
-		"s.toml:11:1: bench_cmd_args.num_prompts is 0, must be 1 or more", "s.toml:12:1: max_concurrency is a list: sweeps are not supported yet",
+		"s.toml:11:1: bench_cmd_args.num_prompts is 0, must be 1 or more",
 		"s.toml:14:1: semantic_eval_cmd_args.cli: unfinished quote", "s.toml:16:1: cmd_args.port is 80", `s.toml:17:1: unknown key "modle"`,
 		"cmd_args.docker_image_url is required", `role "serve" uses GPU 4, but a node has 4 (0-3)`,
 		`role "serve" needs 16 GPUs (TP 16 x PP 1 x DP 1), but has 8 (1 nodes x 8)`,
@@ -266,5 +313,53 @@ tensor_parallel_size = 16
 			require.GreaterOrEqual(t, at, last, "in the order of the file: %s", text)
 			last = at
 		}
+	}
+}
+
+// An engine brings its client and its evaluation; the test may name another client.
+func TestClientOfTheEngine(t *testing.T) {
+	for _, c := range []struct{ template, client, want string }{
+		{"vllm", "", "vllm bench serve"}, {"vllm", "profllm", "profllm bench serve"}, {"vllm", "sglang", "sglang.bench_serving"},
+		{"sglang", "", "sglang.bench_serving"}, {"sglang", "sglang", "sglang.bench_serving"}, {"sglang", "profllm", "profllm bench serve"},
+	} {
+		text := fmt.Sprintf("[[Tests]]\nid = \"a\"\ntest_template_name = %q\n[Tests.semantic_eval_cmd_args]\n", c.template)
+		if c.client != "" {
+			text = strings.Replace(text, "[Tests.sem", fmt.Sprintf("client = %q\n[Tests.sem", c.client), 1)
+		}
+		plans, err := inline(t, "launcher = \"bare\"\n", text, options)
+		require.NoError(t, err)
+		load := plans[0].Loads[0]
+		require.Equal(t, c.want, load.Client, "%s %s", c.template, c.client)
+		require.Len(t, load.Clients, 2)
+		eval := ""
+		for _, w := range load.Clients[1].Argv {
+			eval += w.String() + " "
+		}
+		require.Equal(t, c.template == "sglang", strings.Contains(eval, "sglang.test.run_eval --host ${addr:serve} "), eval)
+	}
+}
+
+// CloudAI's SGLang runs, and ours, whose console table looks like vLLM's.
+func TestSGLangResults(t *testing.T) {
+	const line = `{"completed": 3, "duration": 2.0, "backend": "sglang"}` + "\n"
+	const table = "============ Serving Benchmark Result ============\nBackend: sglang\nSuccessful requests: 9\nBenchmark duration (s): 1.00\n" +
+		"==================================================\n"
+	for _, files := range []fstest.MapFS{
+		{"sglang-bench.jsonl": {Data: []byte(line)}, "sglang-semantic-eval.log": {Data: []byte("Score: 0.5\n")}},
+		{"raw/sglang-bench.jsonl": {Data: []byte(line)}, "logs/bench-0.log": {Data: []byte(table)}, "logs/eval-0.log": {Data: []byte("Score: 0.5\n")}},
+	} {
+		first := func(parsers []collect.Parser) result.Part {
+			for _, p := range parsers {
+				if part, err := p.Parse(files); err == nil {
+					return part
+				}
+			}
+			t.Fatal("nothing was found")
+			return result.Part{}
+		}
+		bench := first(catalog.Benches)
+		require.Equal(t, "sglang-bench", bench.Benchmark.Kind)
+		require.Equal(t, 3, *bench.Metrics.CompletedRequests)
+		require.Equal(t, 0.5, first(catalog.Evals).Accuracy.Value)
 	}
 }

@@ -171,13 +171,22 @@ func (e *evidence) record(version string) *result.Result {
 		for _, c := range e.load.Clients {
 			r.Provenance.Commands = append(r.Provenance.Commands, result.RoleArgv{Role: c.Name, Argv: argv(c)})
 		}
-		gpus := e.load.Expect.GPUs
-		r.Results.GPUs = &gpus
+		if x := e.load.Repeat; x != nil {
+			r.Repeats = &result.Repeats{Group: x.Group, Index: x.Index, Of: x.Of}
+		}
+		if gpus := e.load.Expect.GPUs; len(p.Roles) > 0 {
+			r.Results.GPUs = &gpus
+		}
 	} else {
 		r.RunID, r.Suite = foreignID(e.dir), filepath.Base(filepath.Dir(e.dir))
 		r.Provenance = &result.Provenance{Profllm: version}
 	}
 	e.placement(r)
+	for _, x := range e.events {
+		if x.Event == job.CheckFailed {
+			r.Warnings = append(r.Warnings, result.Warning{Kind: result.CheckFailed, Key: x.Phase, Text: x.Text})
+		}
+	}
 	if !e.claim.Time.IsZero() {
 		r.Timestamp = e.claim.Time
 		if e.sentinel != nil {
@@ -211,6 +220,12 @@ func argv(s plan.Step) []string {
 
 func (e *evidence) config(r *result.Result) {
 	p := e.plan
+	if len(p.Roles) == 0 { // the tool's arguments
+		for name, args := range p.Config.Server {
+			r.Config.Server[name] = args
+		}
+		return
+	}
 	r.Config.Server["model"] = p.Config.Model
 	for _, role := range p.Roles {
 		args, ok := p.Config.Server[role.KindName()].(map[string]any)

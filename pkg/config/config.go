@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/hostlist"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -29,7 +30,7 @@ type System struct {
 	Reservation      string      `toml:"reservation"`                // --reservation (profllm).
 	Constraint       string      `toml:"constraint"`                 // --constraint (profllm).
 	Distribution     string      `toml:"distribution"`               // --distribution.
-	MPI              string      `toml:"mpi"`                        // Read for CloudAI's sake; serving steps use --mpi=none.
+	MPI              string      `toml:"mpi"`                        // srun --mpi of benchmarks whose ranks find each other; serving steps use none.
 
 	GPUsPerNode           int   `toml:"gpus_per_node"`                 // GPUs of one node.
 	NTasksPerNode         int   `toml:"ntasks_per_node"`               // --ntasks-per-node of the job.
@@ -68,6 +69,56 @@ type Partition struct {
 type Group struct {
 	Name  string   `toml:"name,required"` // Name of the group.
 	Nodes []string `toml:"nodes"`         // Host lists, such as "node[01-16]".
+}
+
+// UnmarshalSource reads a partition, and refuses nodes that stand beside its
+// groups, as CloudAI once had them.
+func (p *Partition) UnmarshalSource(v *source.Value) error {
+	t, ok := v.Any.(*source.Table)
+	if !ok {
+		return source.Errorf(v.Pos, "a partition must be a table, not the %s %v", v.Kind(), v.Plain()).Hintf("write [[partitions]]")
+	}
+	var c source.Complaints
+	if t.Has("nodes") {
+		c.Add(source.Errorf(t.PosOf("nodes"), "a partition has no nodes of its own").
+			Hintf("put them into a group: below [[partitions.groups]] write name = \"all\" and nodes = [\"node[01-16]\"]"))
+		t = t.Without("nodes")
+	}
+	type plain Partition
+	c.Add(source.Decode(t, (*plain)(p)))
+	seen := map[string]bool{}
+	for i, g := range p.Groups {
+		if seen[g.Name] && g.Name != "" {
+			c.Addf(elementPos(t, "groups", i), "partition %q has two groups named %q", p.Name, g.Name)
+		}
+		seen[g.Name] = true
+	}
+	return c.Err()
+}
+
+// UnmarshalSource reads a group, and checks its host lists.
+func (g *Group) UnmarshalSource(v *source.Value) error {
+	t, ok := v.Any.(*source.Table)
+	if !ok {
+		return source.Errorf(v.Pos, "a group must be a table, not the %s %v", v.Kind(), v.Plain()).Hintf("write [[partitions.groups]]")
+	}
+	var c source.Complaints
+	type plain Group
+	c.Add(source.Decode(t, (*plain)(g)))
+	if strings.ContainsAny(g.Name, ": \t\n") {
+		c.Addf(t.PosOf("name"), "group name %q cannot stand in PARTITION:GROUP:COUNT", g.Name)
+	}
+	for i, list := range g.Nodes {
+		if _, err := hostlist.Expand(list); err != nil {
+			c.Addf(elementPos(t, "nodes", i), "group %q: %v", g.Name, err)
+		}
+	}
+	return c.Err()
+}
+
+// elementPos is where element i of a list that was decoded stands.
+func elementPos(t *source.Table, key string, i int) source.Pos {
+	return t.Get(key).Any.([]*source.Value)[i].Pos
 }
 
 // Words is a command-line fragment: a string split as a POSIX shell splits it,
@@ -110,6 +161,8 @@ func Parse(file string, data []byte) (*System, error) {
 	var c source.Complaints
 	c.Add(source.Decode(t, s))
 	c.Add(s.check(t))
+	_, err = ParseReports(s.Reports)
+	c.Add(err)
 	return s, c.Err()
 }
 
@@ -117,6 +170,13 @@ func (s *System) check(t *source.Table) error {
 	var c source.Complaints
 	if s.GPUsPerNode < 0 {
 		c.Addf(t.PosOf("gpus_per_node"), "gpus_per_node is %d, must be 0 or more", s.GPUsPerNode)
+	}
+	seen := map[string]bool{}
+	for i, p := range s.Partitions {
+		if seen[p.Name] && p.Name != "" {
+			c.Addf(elementPos(t, "partitions", i), "two partitions are named %q", p.Name)
+		}
+		seen[p.Name] = true
 	}
 	if len(s.Partitions) > 0 && s.DefaultPartition != "" && s.partition(s.DefaultPartition) == nil {
 		names := make([]string, len(s.Partitions))

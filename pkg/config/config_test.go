@@ -33,6 +33,49 @@ site.toml:6:1: unknown launcher "pixis"
 	require.ErrorContains(t, err, `k.toml:1:1: scheduler "kubernetes" is not supported`)
 }
 
+// covers: CD-1, CD-45
+func TestPartitionsAndGroups(t *testing.T) {
+	const head = "name='n'\nscheduler='slurm'\noutput_path='o'\ninstall_path='i'\ndefault_partition='main'\n"
+	s, err := Parse("site.toml", []byte(head+"[[partitions]]\nname='main'\n[[partitions.groups]]\nname='g'\nnodes=['r[1-2]n[01-02]-ib','x']\n[[partitions.groups]]\nname='h'\n[[partitions]]\nname='other'\n"))
+	require.NoError(t, err)
+	require.Equal(t, []Partition{{Name: "main", Groups: []Group{{Name: "g", Nodes: []string{"r[1-2]n[01-02]-ib", "x"}}, {Name: "h"}}}, {Name: "other"}}, s.Partitions)
+
+	_, err = Parse("site.toml", []byte(head+`[[partitions]]
+name = "main"
+nodes = ["node[1-8]"]
+grops = 1
+[[partitions.groups]]
+name = "g:1"
+nodes = ["a[1-2", "b",
+  "c[3-1]"]
+node = "x"
+[[partitions.groups]]
+nodes = "node1"
+[[partitions]]
+name = "p"
+groups = [{ name = "x" }, { name = "x" }, 7]
+[[partitions]]
+name = "p"
+`))
+	require.EqualError(t, err, `site.toml:8:1: a partition has no nodes of its own
+	hint: put them into a group: below [[partitions.groups]] write name = "all" and nodes = ["node[01-16]"]
+site.toml:9:1: unknown key "grops"
+	hint: did you mean "groups"? known: groups, name
+site.toml:11:1: group name "g:1" cannot stand in PARTITION:GROUP:COUNT
+site.toml:12:10: group "g:1": host list "a[1-2": "[1-2" has no closing bracket
+site.toml:13:3: group "g:1": host list "c[3-1]": range "3-1" runs backwards
+site.toml:14:1: unknown key "node"
+	hint: did you mean "nodes"? known: name, nodes
+site.toml:15:14: name is required
+site.toml:16:1: nodes must be a list, not the string "node1"
+site.toml:19:27: partition "p" has two groups named "x"
+site.toml:19:43: a group must be a table, not the integer 7
+	hint: write [[partitions.groups]]
+site.toml:20:3: two partitions are named "p"`)
+	_, err = Parse("site.toml", []byte(head+"partitions = ['main']\n"))
+	require.ErrorContains(t, err, `site.toml:6:15: a partition must be a table, not the string main`)
+}
+
 func TestFromSlurm(t *testing.T) {
 	s, err := FromSlurm("small|gpu:2|2|node[1-2]\nmain*|gpu:4(S:0)|8|node[1-8]\n", "ClusterName             = lab\nGresTypes               = gpu\n")
 	require.NoError(t, err)
@@ -66,4 +109,15 @@ func TestSplitWords(t *testing.T) {
 func FuzzFromSlurm(f *testing.F) {
 	f.Add("main*|gpu:4|8|n[1-2]", "ClusterName = x")
 	f.Fuzz(func(t *testing.T, sinfo, scontrol string) { _, _ = FromSlurm(sinfo, scontrol) })
+}
+
+func FuzzParse(f *testing.F) {
+	sample, err := os.ReadFile("testdata/example_slurm_cluster.toml")
+	require.NoError(f, err)
+	f.Add(sample)
+	f.Add([]byte("partitions = [7, {name='p', nodes=['x'], groups=[{name='g', nodes=['a[1-2']}, {name='g'}]}]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := Parse("site.toml", data)
+		require.True(t, s != nil || err != nil)
+	})
 }

@@ -1,95 +1,172 @@
 // Package hostlist parses, expands and formats Slurm host lists such as
 // "node[01-03,7],gpu[1-2]x[3-4]".
 //
-// It never reorders and never guesses: what Slurm would not accept is an error.
-// It asks no Slurm program. Expansion is row-major, as Slurm's own.
+// It never reorders and never guesses: what Slurm 22.05 refuses, or reads as
+// something that nobody wrote (n[1- is "n]", n[ 1-2] is n01 and n02), is an
+// error. One form goes beyond Slurm: text behind a bracket, n[1-2]-ib. Format
+// never writes it, so what it prints can be handed to Slurm.
+//
+// It asks no Slurm program.
+//
+//	hosts, err := hostlist.Expand("node[08-10]") // node08 node09 node10
 package hostlist
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
 
 // MaxHosts bounds one expansion; a longer list is an error, so that a typo such
-// as node[1-999999999] cannot exhaust memory.
+// as node[1-999999999] cannot exhaust memory. Slurm has the same bound on one
+// range, and none on the whole list.
 const MaxHosts = 1 << 16
 
-// Expand returns the hosts of list in order, duplicates kept. Zero padding
-// follows Slurm: the width of a range is that of its first number.
+// maxNumber bounds the numbers. Slurm reads larger ones as 2^64-1, and at
+// 2^64-1 in a bracket scontrol loops until its memory is gone (22.05).
+const maxNumber = math.MaxUint64 - 1
+
+// MaxName bounds a host name, in bytes: no name in the DNS is longer (RFC 1035,
+// 2.3.4).
+const MaxName = 255
+
+// Expand returns the hosts of list in Slurm's order, duplicates kept. Zero
+// padding follows Slurm: the width of a range is that of its first number.
+// Items are separated by commas or blanks; empty ones do not count.
 func Expand(list string) ([]string, error) {
 	var hosts []string
 	for _, item := range split(list) {
-		item = strings.TrimSpace(item)
-		if item == "" {
-			continue
-		}
-		expanded, err := expandItem(item)
+		expanded, err := expandItem(item, MaxHosts-len(hosts))
 		if err != nil {
-			return nil, fmt.Errorf("host list %q: %w", list, err)
-		}
-		if len(hosts)+len(expanded) > MaxHosts {
-			return nil, fmt.Errorf("host list %q: more than %d hosts", list, MaxHosts)
+			return nil, fmt.Errorf("host list %q: %w", abridge(list), err)
 		}
 		hosts = append(hosts, expanded...)
 	}
 	return hosts, nil
 }
 
-// split cuts at the commas outside brackets.
+// abridge keeps a message readable whatever was pasted into the list.
+func abridge(list string) string {
+	const most = 200
+	if len(list) <= most {
+		return list
+	}
+	return strings.ToValidUTF8(list[:most], "") + "…"
+}
+
+// split cuts at the commas and blanks outside brackets, and drops what is empty.
 func split(list string) []string {
 	var items []string
 	depth, start := 0, 0
+	cut := func(end int) {
+		if end > start {
+			items = append(items, list[start:end])
+		}
+		start = end + 1
+	}
 	for i, r := range list {
 		switch r {
 		case '[':
 			depth++
 		case ']':
 			depth--
-		case ',':
+		case ',', ' ', '\t', '\n':
 			if depth == 0 {
-				items = append(items, list[start:i])
-				start = i + 1
+				cut(i)
 			}
 		}
 	}
-	return append(items, list[start:])
+	cut(len(list))
+	return items
 }
 
-func expandItem(item string) ([]string, error) {
+// expandItem expands one item to at most limit hosts.
+func expandItem(item string, limit int) ([]string, error) {
 	hosts := []string{""}
 	for item != "" {
-		open := strings.IndexByte(item, '[')
-		text := item
-		if open >= 0 {
-			text = item[:open]
-		}
-		if i := strings.IndexAny(text, "] \t\r\n;|&$'\"`<>(){}*?!\\/"); i >= 0 {
-			return nil, fmt.Errorf("%q cannot stand in a host name", text[i])
-		}
-		for i := range hosts {
-			hosts[i] += text
-		}
-		if open < 0 {
-			break
-		}
-		end := strings.IndexByte(item, ']')
-		if end < open {
-			return nil, fmt.Errorf("%q has no closing bracket", item[open:])
-		}
-		numbers, err := expandRanges(item[open+1:end], MaxHosts/len(hosts))
-		if err != nil {
+		text, rest, bracket := strings.Cut(item, "[")
+		if err := checkText(text); err != nil {
 			return nil, err
 		}
-		next := make([]string, 0, len(hosts)*len(numbers))
-		for _, h := range hosts {
-			for _, n := range numbers {
-				next = append(next, h+n)
-			}
+		if len(hosts[0])+len(text) > MaxName {
+			return nil, tooLong(hosts[0] + text)
 		}
-		hosts, item = next, item[end+1:]
+		numbers, last := []string{""}, true
+		if bracket {
+			ranges, behind, closed := strings.Cut(rest, "]")
+			if !closed {
+				return nil, fmt.Errorf("%q has no closing bracket", "["+rest)
+			}
+			var err error
+			if numbers, err = expandRanges(ranges, limit/len(hosts)); err != nil {
+				return nil, err
+			}
+			rest, last = behind, !strings.Contains(behind, "[")
+		}
+		hosts, item = multiply(hosts, text, numbers, last), rest
+	}
+	if len(hosts) > limit {
+		return nil, fmt.Errorf("more than %d hosts", MaxHosts)
+	}
+	for _, h := range hosts {
+		if err := checkName(h); err != nil {
+			return nil, err
+		}
 	}
 	return hosts, nil
+}
+
+// multiply appends text and each number to each host. The order is that of
+// Slurm 22.05 (scontrol show hostnames): the last bracket of an item varies
+// fastest, and before it the first, then the second, and so on. With two
+// brackets that is row by row; with three the middle one is the slowest.
+func multiply(hosts []string, text string, numbers []string, last bool) []string {
+	out := make([]string, 0, len(hosts)*len(numbers))
+	if last {
+		for _, h := range hosts {
+			for _, n := range numbers {
+				out = append(out, h+text+n)
+			}
+		}
+		return out
+	}
+	for _, n := range numbers {
+		for _, h := range hosts {
+			out = append(out, h+text+n)
+		}
+	}
+	return out
+}
+
+// checkText refuses what no host name holds. Slurm takes nearly everything, but
+// then the list means something else to a shell, or to the reader.
+func checkText(text string) error {
+	for _, r := range text {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
+		default:
+			return fmt.Errorf("%q cannot stand in a host name", r)
+		}
+	}
+	return nil
+}
+
+func tooLong(host string) error {
+	return fmt.Errorf("the host name %q is longer than %d bytes", abridge(host), MaxName)
+}
+
+// checkName refuses a whole name that Slurm would not read as it stands.
+func checkName(host string) error {
+	if len(host) > MaxName {
+		return tooLong(host)
+	}
+	if _, digits := cut(host); digits != "" {
+		if n, err := strconv.ParseUint(digits, 10, 64); err != nil || n > maxNumber {
+			return fmt.Errorf("the number at the end of %q is above %d, the largest that Slurm can count", host, uint64(maxNumber))
+		}
+	}
+	return nil
 }
 
 func expandRanges(ranges string, limit int) ([]string, error) {
@@ -104,91 +181,87 @@ func expandRanges(ranges string, limit int) ([]string, error) {
 			return nil, err
 		}
 		b, err := number(hi)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if b < a {
+		case b < a:
 			return nil, fmt.Errorf("range %q runs backwards", r)
-		}
-		if b-a+1 > limit-len(out) {
+		case b-a >= uint64(limit-len(out)):
 			return nil, fmt.Errorf("range %q: more than %d hosts", r, MaxHosts)
 		}
-		for n := a; n <= b; n++ {
-			out = append(out, fmt.Sprintf("%0*d", len(lo), n))
+		for i := range b - a + 1 {
+			out = append(out, fmt.Sprintf("%0*d", len(lo), a+i))
 		}
 	}
 	return out, nil
 }
 
-func number(s string) (int, error) {
-	if s == "" || len(s) > 9 || strings.Trim(s, "0123456789") != "" {
-		return 0, fmt.Errorf("%q is not a number of a host range", s)
+func number(s string) (uint64, error) {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, fmt.Errorf("%q is not a number of a host range", abridge(s))
 	}
-	return strconv.Atoi(s)
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil || n > maxNumber || len(s) > MaxName {
+		return 0, fmt.Errorf("%q is too large for a host range", abridge(s))
+	}
+	return n, nil
 }
 
-// Format writes hosts as a host list. Neighbours that count up with the same
-// prefix, suffix and padding become a range; the order is kept.
+// Format writes hosts as Slurm would (scontrol show hostlist): neighbours with
+// the same text before their last number share a bracket, and those that count
+// up form a range. The order is kept, so Expand gives hosts back.
 func Format(hosts []string) string {
 	var b strings.Builder
 	for i := 0; i < len(hosts); {
-		prefix, digits, suffix := cut(hosts[i])
-		j := i + 1
-		var ranges []string
-		for lo, hi := digits, digits; digits != ""; {
-			next := ""
-			if j < len(hosts) {
-				if p, d, s := cut(hosts[j]); p == prefix && s == suffix && d != "" {
-					next = d
-				}
-			}
-			if next != "" && follows(hi, next, lo) {
-				hi = next
-				j++
-				continue
-			}
-			if lo == hi {
-				ranges = append(ranges, lo)
-			} else {
-				ranges = append(ranges, lo+"-"+hi)
-			}
-			if next == "" {
-				break
-			}
-			lo, hi = next, next
-			j++
-		}
 		if b.Len() > 0 {
 			b.WriteByte(',')
 		}
-		if len(ranges) == 1 && !strings.Contains(ranges[0], "-") || len(ranges) == 0 {
+		prefix, digits := cut(hosts[i])
+		numbers, j := []string{digits}, i+1
+		for ; digits != "" && j < len(hosts); j++ {
+			p, d := cut(hosts[j])
+			if p != prefix || d == "" {
+				break
+			}
+			numbers = append(numbers, d)
+		}
+		if len(numbers) == 1 {
 			b.WriteString(hosts[i])
 		} else {
-			b.WriteString(prefix + "[" + strings.Join(ranges, ",") + "]" + suffix)
+			b.WriteString(prefix + "[" + formatRanges(numbers) + "]")
 		}
 		i = j
 	}
 	return b.String()
 }
 
-// cut splits a host name around its last run of digits. A run that is too long
-// for a range counts as text.
-func cut(host string) (prefix, digits, suffix string) {
-	end := strings.LastIndexAny(host, "0123456789") + 1
-	start := end
-	for start > 0 && host[start-1] >= '0' && host[start-1] <= '9' {
-		start--
+// formatRanges joins numbers that count up.
+func formatRanges(numbers []string) string {
+	var ranges []string
+	for i := 0; i < len(numbers); {
+		j := i + 1
+		for j < len(numbers) && follows(numbers[j-1], numbers[j], len(numbers[i])) {
+			j++
+		}
+		r := numbers[i]
+		if j > i+1 {
+			r += "-" + numbers[j-1]
+		}
+		ranges, i = append(ranges, r), j
 	}
-	if end-start > 9 {
-		return host, "", ""
-	}
-	return host[:start], host[start:end], host[end:]
+	return strings.Join(ranges, ",")
 }
 
-// follows reports whether next is hi plus one in a range that began at lo:
-// Slurm pads every number of a range to the width of the first.
-func follows(hi, next, lo string) bool {
-	a, _ := strconv.Atoi(hi)
-	b, _ := strconv.Atoi(next)
-	return b == a+1 && fmt.Sprintf("%0*d", len(lo), b) == next
+// cut splits a host name before the number at its end.
+func cut(host string) (prefix, digits string) {
+	prefix = strings.TrimRight(host, "0123456789")
+	return prefix, host[len(prefix):]
+}
+
+// follows reports whether next is n plus one in a range of that width: Slurm
+// pads every number of a range to the width of the first.
+func follows(n, next string, width int) bool {
+	a, errA := strconv.ParseUint(n, 10, 64)
+	b, errB := strconv.ParseUint(next, 10, 64)
+	return errA == nil && errB == nil && b == a+1 && b != 0 && fmt.Sprintf("%0*d", width, b) == next
 }

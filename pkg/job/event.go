@@ -17,6 +17,7 @@ type Event struct {
 	Event string    `json:"event"`
 	Role  string    `json:"role,omitempty"`
 	Load  string    `json:"load,omitempty"`
+	Phase string    `json:"phase,omitempty"`
 	Text  string    `json:"text,omitempty"`
 }
 
@@ -28,8 +29,9 @@ const (
 	RoleDied     = "role-died"
 	ClientBegins = "client-begins" // Text is its phase
 	ClientEnded  = "client-ended"
-	NotReady     = "not-ready" // a role's time was over
-	Stopping     = "stopping"  // from here on, ends of roles are ours
+	NotReady     = "not-ready"    // a role's time was over
+	CheckFailed  = "check-failed" // a phase ended with 0 and its log does not say so
+	Stopping     = "stopping"     // from here on, ends of roles are ours
 )
 
 const eventFile = "events.jsonl"

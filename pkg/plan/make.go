@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/config"
-	"github.com/profllm/profllm/pkg/hostlist"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -32,9 +32,46 @@ type Launcher interface {
 
 // Cluster is what a workload may know of the place it will run at.
 type Cluster struct {
-	Nodes       int   // of the allocation
-	GPUsPerNode int   // 0: not known
-	VisibleGPUs []int // from CUDA_VISIBLE_DEVICES, nil if not set
+	Nodes        int    // of the allocation
+	GPUsPerNode  int    // 0: not known
+	TasksPerNode int    // the site's ntasks_per_node, 0: not said
+	MPI          string // the site's mpi, "": not said
+	VisibleGPUs  []int  // from CUDA_VISIBLE_DEVICES, nil if not set
+	Simulated    bool
+}
+
+// All is the whole allocation.
+func (c Cluster) All() Slice { return Slice{Count: c.Nodes} }
+
+// MPIOptions are srun's options for ranks that find each other: the site's mpi,
+// else fallback. None if both are "", which leaves the script's --mpi=none, and in
+// a simulated run, whose stand-ins look for nobody.
+func (c Cluster) MPIOptions(fallback string) []Word {
+	if c.MPI != "" {
+		fallback = c.MPI
+	}
+	if fallback == "" || c.Simulated {
+		return nil
+	}
+	return Texts("--mpi=" + fallback)
+}
+
+// Visible sets the GPUs that the environment names inside a step; none where it
+// names none, which leaves them to Slurm.
+func (c Cluster) Visible() []Var {
+	if c.VisibleGPUs == nil {
+		return nil
+	}
+	return []Var{{Name: "CUDA_VISIBLE_DEVICES", Value: Text(FormatGPUs(c.VisibleGPUs))}}
+}
+
+// Program is the command line of a program that is not there in a simulated run:
+// there a stand-in of that name is given the same arguments.
+func (c Cluster) Program(argv []Word) []Word {
+	if !c.Simulated {
+		return argv
+	}
+	return append([]Word{Self(), Text("sim")}, argv...)
 }
 
 // Service is what a workload answers.
@@ -50,7 +87,14 @@ type Service struct {
 	ClientNodes   Slice    // where clients run
 	Disaggregated bool
 	Config        map[string]any // kind of role → engine arguments
-	Notes         []string
+	Cache         Cache
+	Notes         []string // what a person should know, e.g. keys without effect
+}
+
+// Cache says how the engines of a service are told to empty their prefix caches.
+type Cache struct {
+	Path string // of a POST, "" if they cannot be told
+	Env  []Var  // what an engine needs to listen to it
 }
 
 // Target is what a client measures.
@@ -69,7 +113,8 @@ type Container struct {
 	Image     string
 	Mounts    []string // SRC:DST
 	MountHome bool
-	Binary    string // profllm itself, which must be visible inside
+	Binary    string   // profllm itself, which must be visible inside
+	Env       []string // variables of the job that win over the image's own
 }
 
 // Input is everything a plan is made from. The same Input gives the same bytes.
@@ -77,7 +122,11 @@ type Input struct {
 	System    *config.System
 	Scenario  string
 	Test      scenario.Test
+	Limit     time.Duration // of the job, 0: none
 	Iteration int
+
+	Inventory Inventory       // states of the site's nodes; nil: nobody asked Slurm
+	Taken     map[string]bool // hosts that earlier runs of the scenario have; a node group uses them last
 
 	Workload     Workload
 	Loads        []LoadInput // one or more
@@ -105,6 +154,7 @@ type LoadInput struct {
 	Dir       string // absolute
 	Cache     string
 	Values    []Assignment
+	Repeat    *Repeat
 	Clients   []Client
 	Client    string
 	Benchmark map[string]any
@@ -125,7 +175,10 @@ func Make(in Input) (*Plan, error) {
 	c.Add(err)
 	var service Service
 	if p.Job.Nodes > 0 { // else the count itself was refused
-		service, err = in.Workload.Serve(Cluster{Nodes: p.Job.Nodes, GPUsPerNode: in.System.GPUsPerNode, VisibleGPUs: visible})
+		service, err = in.Workload.Serve(Cluster{
+			Nodes: p.Job.Nodes, GPUsPerNode: in.System.GPUsPerNode, TasksPerNode: in.System.NTasksPerNode, MPI: in.System.MPI,
+			VisibleGPUs: visible, Simulated: in.Simulated,
+		})
 		c.Add(err)
 	}
 	if c.Err() != nil {
@@ -134,11 +187,17 @@ func Make(in Input) (*Plan, error) {
 	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
 	p.Config = Config{Model: service.Model, Server: service.Config}
 	p.Notes = append(p.Notes, service.Notes...)
+	for i := range service.Steps { // Slurm gives a job that asks for no tasks one processor on each node
+		if n := service.Steps[i].TasksPerNode; n > 1 {
+			p.Job.NTasksPerNode = max(p.Job.NTasksPerNode, n)
+		}
+	}
 	for _, l := range in.Loads {
 		load, err := p.load(l, service)
 		c.Add(err)
 		p.Loads = append(p.Loads, load)
 	}
+	c.Add(p.resets(in, service))
 	c.Add(p.profile(in))
 	c.Add(p.customBash(in.Test.CustomBash))
 	c.Add(p.check(in))
@@ -155,11 +214,14 @@ func Make(in Input) (*Plan, error) {
 func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 	var c source.Complaints
 	l := Load{
-		Name: in.Name, RunID: in.RunID, Dir: in.Dir, Cache: in.Cache, Values: in.Values,
+		Name: in.Name, RunID: in.RunID, Dir: in.Dir, Cache: in.Cache, Values: in.Values, Repeat: in.Repeat,
 		Expect: in.Expect, Client: in.Client, Benchmark: in.Benchmark,
 	}
 	l.Expect.Disaggregated, l.Expect.GPUs = service.Disaggregated, p.GPUs()
-	l.Clients = append(l.Clients, service.Steps...)
+	for _, step := range service.Steps {
+		step.Ends = true
+		l.Clients = append(l.Clients, step)
+	}
 	host := Word{Addr(service.EndpointRole)}
 	if service.ClientHost != "" {
 		host = Text(service.ClientHost)
@@ -170,12 +232,33 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 			Nodes: service.ClientNodes, Dir: path.Join(l.Dir, "raw"), Disaggregated: service.Disaggregated,
 		})
 		c.Add(err)
-		if l.Dir != p.Dir {
-			step.Log = path.Join(l.Dir, step.Log)
+		if below, err := filepath.Rel(p.Dir, l.Dir); err == nil {
+			step.Log = path.Join(below, step.Log)
 		}
 		l.Clients = append(l.Clients, step)
 	}
 	return l, c.Err()
+}
+
+// resets prepares the engines for loads that begin with an empty prefix cache.
+func (p *Plan) resets(in Input, service Service) error {
+	asked := false
+	for _, l := range p.Loads {
+		asked = asked || l.Cache == CacheReset
+	}
+	if !asked {
+		return nil
+	}
+	if service.Cache.Path == "" {
+		return source.Errorf(in.Test.Pos, "the prefix cache of a %s cannot be reset between loads", p.Workload).Hintf("write cache = \"keep\", or share_server = false in [Tests.sweep]")
+	}
+	p.CachePath = service.Cache.Path
+	for i := range p.Roles {
+		if r := &p.Roles[i]; r.Engine {
+			r.Step.Env = append(r.Step.Env, service.Cache.Env...)
+		}
+	}
+	return nil
 }
 
 // allocate fills Job: what the scheduler is asked for.
@@ -184,39 +267,10 @@ func (p *Plan) allocate(in Input) error {
 	t, sys := &in.Test, in.System
 	nodes, err := t.Nodes()
 	c.Add(err)
-	var list []string
-	excluded := map[string]bool{}
-	for _, item := range t.ExcludeNodes {
-		hosts, err := hostlist.Expand(item)
-		if err != nil {
-			c.Addf(t.Pos, "exclude_nodes: %v", err)
-		}
-		for _, h := range hosts {
-			excluded[h] = true
-		}
-	}
-	seen := map[string]bool{}
-	for _, item := range t.NodeLists {
-		if strings.Count(item, ":") > 0 {
-			c.Addf(t.Pos, "nodes: %q: node groups are not supported yet", item)
-			continue
-		}
-		hosts, err := hostlist.Expand(item)
-		if err != nil {
-			c.Addf(t.Pos, "nodes: %v", err)
-		}
-		for _, h := range hosts {
-			if !excluded[h] && !seen[h] {
-				seen[h] = true
-				list = append(list, h)
-			}
-		}
-	}
+	chosen, err := ResolveNodes(t.Pos, t.NodeLists, t.ExcludeNodes, sys, in.Inventory, in.Taken)
+	c.Add(err)
 	if len(t.NodeLists) > 0 {
-		nodes = len(list)
-		if nodes == 0 {
-			c.Addf(t.Pos, "nodes %q leaves no node after exclude_nodes %q", t.NodeLists, t.ExcludeNodes)
-		}
+		nodes = len(chosen.Hosts)
 	}
 	first := func(values ...string) string {
 		for _, v := range values {
@@ -227,23 +281,23 @@ func (p *Plan) allocate(in Input) error {
 		return ""
 	}
 	p.Job = Job{
-		Name: jobName(t.Name) + "." + p.RunID, Comment: "profllm:" + p.RunID, Nodes: nodes, NodeList: list,
+		Name: jobName(t.Name) + "." + p.RunID, Comment: "profllm:" + p.RunID, Nodes: nodes, NodeList: chosen.Hosts,
 		Partition: first(t.Slurm.Partition, sys.DefaultPartition), Account: first(t.Slurm.Account, sys.Account),
 		QOS: first(t.Slurm.QOS, sys.QOS), Reservation: first(t.Slurm.Reservation, sys.Reservation),
 		Constraint: first(t.Slurm.Constraint, sys.Constraint), Distribution: sys.Distribution,
 		Exclusive: t.Slurm.Exclusive, NTasksPerNode: sys.NTasksPerNode,
-		TimeLimit: Seconds(t.Duration()), Grace: Seconds(grace(t.Duration())),
+		TimeLimit: Seconds(in.Limit), Grace: Seconds(grace(in.Limit)),
 		SbatchArgs: append(append([]string(nil), sys.ExtraSbatchArgs...), t.Slurm.SbatchArgs...),
 		SrunArgs:   append(append(append([]string(nil), sys.ExtraSrunArgs...), t.ExtraSrunArgs...), t.Slurm.SrunArgs...),
 		After:      in.After, Until: in.Until,
 	}
-	if len(list) == 0 {
-		p.Job.Exclude = t.ExcludeNodes
+	if len(chosen.Hosts) == 0 {
+		p.Job.Exclude = excludeLists(t.ExcludeNodes)
 	}
 	if sys.GPUDirectives() {
 		p.Job.GPUsPerNode = sys.GPUsPerNode
 	}
-	p.Notes = append(p.Notes, sys.Warnings...)
+	p.Notes = append(append(p.Notes, sys.Warnings...), chosen.Notes...)
 	return c.Err()
 }
 
@@ -410,6 +464,12 @@ func (p *Plan) launch(in Input) error {
 		p.Mounts = append(p.Mounts, path.Join(install, r.Directory())+":"+r.MountPoint())
 	}
 	p.Mounts = append(p.Mounts, abs(hf)+":/root/.cache/huggingface")
+	for _, l := range p.Loads {
+		if !strings.HasPrefix(l.Dir+"/", p.Dir+"/") { // the steps of a sweep lie side by side
+			p.Mounts = append(p.Mounts, path.Dir(p.Dir)+":"+path.Dir(p.Dir))
+			break
+		}
+	}
 	for _, v := range p.Env {
 		if file, ok := v.Value.Literal(); ok && v.Name == "NCCL_TOPO_FILE" && file != "" {
 			p.Mounts = append(p.Mounts, abs(file)+":"+abs(file))
@@ -424,10 +484,18 @@ func (p *Plan) launch(in Input) error {
 		p.Image = abs(p.Image)
 	}
 	box := Container{Image: p.Image, Mounts: p.Mounts, MountHome: in.System.ContainerMountHome, Binary: p.Binary}
+	var names []string
+	for _, v := range p.Env {
+		names = append(names, v.Name)
+	}
 	var errs []error
 	wrap := func(s *Step) {
 		if !s.Container {
 			return
+		}
+		box := box
+		if s.Ends { // CloudAI sets them inside the container of what is no service
+			box.Env = names
 		}
 		wrapped, err := in.Launcher.Wrap(*s, box)
 		if err != nil {

@@ -61,10 +61,10 @@ func input(t *testing.T, siteMore, testMore string) plan.Input {
 	t.Helper()
 	sys, err := config.Parse("site.toml", []byte(site+siteMore))
 	require.NoError(t, err)
-	s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n" + testMore)}, nil)
+	s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n" + testMore)}, nil, scenario.HookFiles{})
 	require.NoError(t, err)
 	return plan.Input{
-		System: sys, Scenario: "s", Test: s.Tests[0], Workload: service{told: new(plan.Cluster), Service: plan.Service{
+		System: sys, Scenario: "s", Test: s.Tests[0], Limit: s.Limit(s.Tests[0]), Workload: service{told: new(plan.Cluster), Service: plan.Service{
 			Roles: []plan.Role{role("serve", plan.Slice{Count: 1}, 0)}, Ports: []plan.Port{{Name: "http", Base: 8300, Step: 1, Count: 1, Role: "serve"}},
 			Image: "./image.sqsh", Model: "m", Endpoint: plan.Endpoint{Port: "http"}, EndpointRole: "serve", ClientNodes: plan.Slice{Count: 1},
 		}},
@@ -185,10 +185,10 @@ func TestEveryComplaintAtOnce(t *testing.T) {
 			lines = append(lines, line)
 		}
 	}
-	require.Len(t, lines, 8, "%v", err)
+	require.Len(t, lines, 7, "%v", err)
 	for i, want := range []string{
-		`s.toml:2:3: exclude_nodes: host list "n[1-"`, `s.toml:2:3: nodes: "main:g:2": node groups are not supported yet`, `s.toml:2:3: nodes: host list "b["`,
-		`s.toml:2:3: nodes ["main:g:2" "b["] leaves no node after exclude_nodes`, `s.toml:8:1: "A B" cannot name an environment variable`, `s.toml:9:1: L is a list`,
+		`s.toml:2:3: exclude_nodes: host list "n[1-"`, `s.toml:2:3: nodes: host list "b["`, `s.toml:2:3: nodes: "main:g:2": the site has no partition "main"`,
+		`s.toml:8:1: "A B" cannot name an environment variable`, `s.toml:9:1: L is a list`,
 		`site.toml:8:1: CUDA_VISIBLE_DEVICES: "x" is not a GPU id`, `site.toml:9:1: N must be a string, not the integer 1`,
 	} {
 		require.Contains(t, lines[i], want)
@@ -211,7 +211,7 @@ func TestNodes(t *testing.T) {
 		{name: "list less excluded", test: "nodes = [\"n[1-4]\"]\nexclude_nodes = [\"n[2-3],n9\"]", nodes: 2, list: []string{"n1", "n4"}},
 		{name: "exclude without a list", test: "num_nodes = 2\nexclude_nodes = [\"n[2-3]\", \"n9\"]", nodes: 2, exclude: []string{"n[2-3]", "n9"}},
 		{name: "nothing left", test: "nodes = [\"n[1-2]\"]\nexclude_nodes = [\"n1\", \"n2\"]", err: `nodes ["n[1-2]"] leaves no node after exclude_nodes ["n1" "n2"]`},
-		{name: "sweep", test: `num_nodes = [1, 2]`, err: "num_nodes is a list: sweeps are not supported yet"},
+		{name: "sweep", test: `num_nodes = [1, 2]`, err: "num_nodes is a list, where one number is needed"},
 		{name: "none", test: `num_nodes = 0`, err: "num_nodes must be a number of nodes, not 0"},
 		{name: "text", test: `num_nodes = "two"`, err: "num_nodes must be a number of nodes, not two"},
 	} {

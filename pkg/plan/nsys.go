@@ -63,10 +63,15 @@ func (p *Plan) profile(in Input) error {
 		if !r.Engine {
 			continue
 		}
-		r.Report = n.Output + "-" + r.Name + "-0" // a role's server runs on its first node
-		file := r.Report
+		file := n.Output + "-" + r.Name + "-"
+		r.Report = file + "0"
 		if !path.IsAbs(file) {
 			file = path.Join(p.Dir, file)
+		}
+		if r.Step.Inner == 0 && r.Step.Tasks() > 1 { // every rank is a server
+			file += "%q{SLURM_PROCID}" // nsys puts the variable's value there
+		} else {
+			file += "0"
 		}
 		mark := p.RunID + "/" + r.Name
 		lead := append([]Word{Self()}, Texts("job", "profile", "--mark", mark, "--")...)

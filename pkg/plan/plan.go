@@ -41,13 +41,14 @@ type Plan struct {
 	Prologue string   `json:"prologue,omitempty"` // shell text of the site
 	Env      []Var    `json:"env,omitempty"`      // of the whole job
 
-	PreTest  []Hook   `json:"pre_test,omitempty"`  // gate the rest: all must succeed
-	PostTest []Hook   `json:"post_test,omitempty"` // run once the roles are stopped, whatever happened
-	Ports    []Port   `json:"ports"`
-	Roles    []Role   `json:"roles"`           // none for a test without a service
-	Loads    []Load   `json:"loads"`           // one after the other, once every role is ready
-	Config   Config   `json:"config"`          // of the service
-	Notes    []string `json:"notes,omitempty"` // what a person should know, e.g. keys without effect
+	PreTest   []Hook   `json:"pre_test,omitempty"`  // gate the rest: all must succeed
+	PostTest  []Hook   `json:"post_test,omitempty"` // run once the roles are stopped, whatever happened
+	Ports     []Port   `json:"ports"`
+	Roles     []Role   `json:"roles"`                // none for a test without a service
+	Loads     []Load   `json:"loads"`                // one after the other, once every role is ready
+	CachePath string   `json:"cache_path,omitempty"` // of the POST that empties the prefix cache of an engine
+	Config    Config   `json:"config"`               // of the service
+	Notes     []string `json:"notes,omitempty"`      // what a person should know, e.g. keys without effect
 }
 
 // Load is one thing that is done with a service, and measured: the clients that
@@ -60,10 +61,18 @@ type Load struct {
 	Dir       string         `json:"dir"`              // absolute; the plan's own for the only one
 	Cache     string         `json:"cache,omitempty"`  // what is done to the prefix cache before it: CacheReset, or "" for nothing
 	Values    []Assignment   `json:"values,omitempty"` // what the sweep chose here, for all of the run
+	Repeat    *Repeat        `json:"repeat,omitempty"` // nil for a load that is measured once
 	Clients   []Step         `json:"clients"`
 	Expect    Expect         `json:"expect"`
 	Client    string         `json:"client,omitempty"`    // who measures, "" for nobody
 	Benchmark map[string]any `json:"benchmark,omitempty"` // the client's arguments
+}
+
+// Repeat places a load among those that measure the same thing.
+type Repeat struct {
+	Group string `json:"group"` // shared by all of them
+	Index int    `json:"index"` // 0 for the first
+	Of    int    `json:"of"`
 }
 
 // CacheReset empties the engines' prefix caches before a load.
@@ -186,7 +195,7 @@ type Role struct {
 	Health  Endpoint `json:"health"`
 	Timeout Seconds  `json:"timeout_s"`        // for becoming ready
 	Engine  bool     `json:"engine"`           // an inference engine with /metrics, not a proxy
-	Report  string   `json:"report,omitempty"` // what a profiler around it writes, below the run directory or absolute; "" for none
+	Report  string   `json:"report,omitempty"` // what a profiler around its first rank writes, below the run directory or absolute; "" for none
 	Step    Step     `json:"step"`
 }
 
@@ -196,19 +205,24 @@ type Endpoint struct {
 	Path string `json:"path"`
 }
 
-// Step is one srun: the same command once on every node of its slice.
+// Step is one srun: the same command on every node of its slice.
 type Step struct {
-	Name      string `json:"name"`
-	Nodes     Slice  `json:"nodes"`
-	Container bool   `json:"container"`     // run inside the image
-	Env       []Var  `json:"env,omitempty"` // set inside the step, where Slurm no longer changes it
-	Argv      []Word `json:"argv"`
-	Log       string `json:"log"`               // below the run directory; %t is the rank
-	Srun      []Word `json:"srun,omitempty"`    // options that the launcher adds
-	Success   string `json:"success,omitempty"` // regular expression that a line of the log must match, "" for none
+	Name         string `json:"name"`
+	Nodes        Slice  `json:"nodes"`
+	TasksPerNode int    `json:"tasks_per_node,omitempty"` // 0: 1
+	Ends         bool   `json:"ends,omitempty"`           // each rank ends by itself, in its own time; else the first end is the end of all
+	Container    bool   `json:"container"`                // run inside the image
+	Env          []Var  `json:"env,omitempty"`            // set inside the step, where Slurm no longer changes it
+	Argv         []Word `json:"argv"`
+	Log          string `json:"log"`               // below the run directory; %t is the rank
+	Srun         []Word `json:"srun,omitempty"`    // further options of srun: the workload's, the launcher's
+	Success      string `json:"success,omitempty"` // regular expression that a line of the log of one rank must match, "" for none
 
 	Inner int `json:"-"` // where in Argv the command proper begins, behind what only starts it; while planning
 }
+
+// Tasks is the number of ranks.
+func (s *Step) Tasks() int { return s.Nodes.Count * max(s.TasksPerNode, 1) }
 
 // Expect is what the clients were asked for, so that a result can be judged.
 // Zero means not fixed by the plan.

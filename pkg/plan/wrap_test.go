@@ -64,6 +64,12 @@ extra_args = ["--x", "y z"]
 	require.Contains(t, joined(p.Role("serve").Step.Argv), " -- nsys profile -o /elsewhere/x-serve-0 env ", "a rehearsal has its own nsys")
 	require.Equal(t, "/elsewhere/x-serve-0", p.Role("serve").Report)
 
+	two := role("serve", plan.Slice{Count: 2}, 0)
+	p, err = plan.Make(serving(input(t, "gpus_per_node = 4\n", "num_nodes = 2\n[Tests.nsys]\n"), nil, two))
+	require.NoError(t, err)
+	require.Contains(t, joined(p.Role("serve").Step.Argv), " -o /out/s/a/0/raw/nsys-serve-%q{SLURM_PROCID} ", "a report of each rank")
+	require.Equal(t, "raw/nsys-serve-0", p.Role("serve").Report)
+
 	p, err = wrapped(t, "[Tests.nsys]\nenable = false\n", false)
 	require.NoError(t, err)
 	require.Equal(t, "ray -- serve it's", joined(p.Role("serve").Step.Argv))

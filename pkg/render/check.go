@@ -15,7 +15,7 @@ var (
 	safeName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=@-]*$`) // of directories too
 	safeStep = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 	safeVar  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	safeFile = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./%-]*$`)
+	safeFile = regexp.MustCompile(`^(\.\./)*[A-Za-z0-9_][A-Za-z0-9_./%+=@-]*$`)
 	safeText = regexp.MustCompile(`^[ -~]*$`)
 )
 
@@ -56,6 +56,9 @@ func check(p *plan.Plan) error {
 	step := func(s *plan.Step) {
 		match(safeStep, "step", s.Name)
 		match(safeFile, "log", s.Log)
+		if _, err := regexp.Compile(s.Success); err != nil {
+			errs = append(errs, fmt.Errorf("step %s: success: %w", s.Name, err))
+		}
 		for _, v := range s.Env {
 			match(safeVar, "variable", v.Name)
 		}

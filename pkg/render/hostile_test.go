@@ -290,11 +290,12 @@ extra_srun_args = ["--hostile=$(touch x) 'a' ; touch x\n"]
 `+site))
 	require.NoError(t, err)
 	s, err := scenario.Load(scenario.File{Name: "hostile.toml", Data: []byte("name = \"hostile\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n" +
-		"name = " + toml(t, "a'b\"$(touch x)\n;touch x") + "\n" + test)}, nil)
+		"name = " + toml(t, "a'b\"$(touch x)\n;touch x") + "\n" + test)}, nil, scenario.HookFiles{})
 	require.NoError(t, err)
 	o := catalog.Options{Version: "v0", Created: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Output: filepath.Join(dir, "results"), Binary: binary, WorkDir: dir}
-	plans, err := catalog.Plans(s, sys, o)
+	set, err := catalog.Plans(s, sys, o)
 	require.NoError(t, err)
+	plans := set.Plans
 	require.Len(t, plans, 1)
 	w.plan = plans[0]
 	script, err := render.Script(w.plan, templates.FS)

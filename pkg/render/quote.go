@@ -97,9 +97,12 @@ const lineWidth = 110
 // command writes one step: srun's own options, then its launcher's, then the
 // environment, then the command, broken into lines at options.
 func command(s *plan.Step) (string, error) {
-	head := fmt.Sprintf(`step --job-name=%s --relative=%d --nodes=%d --ntasks=%d --ntasks-per-node=1`,
-		s.Name, s.Nodes.Offset, s.Nodes.Count, s.Nodes.Count)
-	if s.Nodes.Count > 1 {
+	head := fmt.Sprintf(`step --job-name=%s --relative=%d --nodes=%d --ntasks=%d --ntasks-per-node=%d`,
+		s.Name, s.Nodes.Offset, s.Nodes.Count, s.Tasks(), max(s.TasksPerNode, 1))
+	switch {
+	case s.Tasks() > 1 && s.Ends:
+		head += " --wait=0"
+	case s.Tasks() > 1:
 		head += fmt.Sprintf(" --wait=%d", int(rankWait.Seconds()))
 	}
 	head += ` --output="$RUN"/` + s.Log

@@ -74,6 +74,18 @@ type roleView struct {
 	Step *plan.Step
 }
 
+// Checked reports whether a client's log must hold a certain line.
+func (v view) Checked() bool {
+	for _, l := range v.Loads {
+		for _, c := range l.Clients {
+			if c.Success != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Summary is one line about a role, safe inside a comment.
 func (r roleView) Summary() string {
 	s := fmt.Sprintf("%s: nodes %s", r.Name, r.Nodes)

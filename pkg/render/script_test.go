@@ -1,6 +1,7 @@
 package render_test
 
 import (
+	"fmt"
 	"io/fs"
 	"regexp"
 	"strings"
@@ -254,13 +255,29 @@ func TestSteps(t *testing.T) {
 			require.Contains(t, words, option, s.golden)
 		}
 		require.Equal(t, 1, strings.Count(text, "--export="), "%s: values travel in the environment, never in --export", s.golden)
-		require.Equal(t, 1, strings.Count(text, "--mpi"), s.golden)
+		mpi := 1
+		for _, c := range s.plan.Loads[0].Clients {
+			for _, w := range c.Srun {
+				if strings.HasPrefix(w.String(), "--mpi=") { // a later option wins
+					mpi++
+				}
+			}
+		}
+		require.Equal(t, mpi, strings.Count(text, "--mpi"), s.golden)
 		require.Regexp(t, regexp.MustCompile(`(?m)^unset .*\bSLURM_CPUS_PER_TASK\b`), text, "versions of srun differ in reading it")
 		for _, d := range directives(text) {
 			require.NotContains(t, d, "%", "%s: an output without %%A or %%a", s.golden)
 		}
 		for i := range s.plan.Roles {
 			require.Regexp(t, regexp.MustCompile(`(?m)^step --job-name=`+s.plan.Roles[i].Name+` --relative=\d+ --nodes=\d+ --ntasks=\d+ --ntasks-per-node=1 `), text)
+		}
+		require.Equal(t, len(s.plan.Roles) > 0, strings.Contains(text, `"$PROFLLM" job wait `), "%s: there is something to wait for", s.golden)
+		for _, c := range s.plan.Loads[0].Clients {
+			per := max(c.TasksPerNode, 1)
+			require.Contains(t, text, fmt.Sprintf("\nphase %s step --job-name=%s --relative=%d --nodes=%d --ntasks=%d --ntasks-per-node=%d ",
+				c.Name, c.Name, c.Nodes.Offset, c.Nodes.Count, c.Nodes.Count*per, per), s.golden)
+			require.Equal(t, c.Success != "", strings.Contains(text, "\ncheck "+c.Name+" "), s.golden)
+			require.Equal(t, c.Ends && c.Tasks() > 1, strings.Contains(text, " --wait=0 "), "%s: ranks that end in their own time", s.golden)
 		}
 	}
 }
@@ -283,9 +300,13 @@ func TestGPUsAreSetInsideTheStep(t *testing.T) {
 			require.True(t, ok)
 			env := strings.Index(step, "env PROFLLM_ROLE="+r.Name+" CUDA_VISIBLE_DEVICES="+plan.FormatGPUs(r.GPUs)+" ")
 			require.Positive(t, env, "%s: %s", s.golden, step)
-			require.Less(t, env, strings.Index(step, "vllm serve "), s.golden)
+			engine, many := "vllm serve ", `"$PROFLLM" job ray `
+			if s.plan.Workload == "sglang" {
+				engine, many = "python3 -m sglang.launch_server ", `"$PROFLLM" job rank `
+			}
+			require.Less(t, env, strings.Index(step, engine), s.golden)
 			if r.Nodes.Count > 1 {
-				require.Less(t, env, strings.Index(step, `"$PROFLLM" job ray `), s.golden)
+				require.Less(t, env, strings.Index(step, many), s.golden)
 			}
 			checked++
 		}

@@ -12,18 +12,26 @@ import (
 
 // Limit is a time limit in CloudAI's spellings: "<n>s|m|h|d|w", "D-HH:MM:SS",
 // "HH:MM:SS" or "HH:MM" (hours and minutes; Slurm would read minutes and
-// seconds). Bare numbers are refused, because their unit is not clear.
+// seconds). Bare numbers, D-HH and D-HH:MM are refused, because CloudAI refuses
+// them.
 type Limit time.Duration
+
+// MaxLimit bounds a time limit, so that a typo is no job of a century.
+const MaxLimit = 10 * 365 * 24 * time.Hour
 
 // UnmarshalSource reads the spelling.
 func (l *Limit) UnmarshalSource(v *source.Value) error {
 	s, ok := v.Any.(string)
 	if !ok {
-		return source.Errorf(v.Pos, "time_limit must be a string such as \"30m\" or \"01:30:00\", not the %s %v", v.Kind(), v.Plain())
+		err := source.Errorf(v.Pos, "time_limit must be a string such as \"30m\" or \"01:30:00\", not the %s %v", v.Kind(), v.Plain())
+		if n, ok := v.Int(); ok && n > 0 {
+			err = err.Hintf("for %d minutes, as Slurm would read it, write time_limit = \"%dm\"", n, n)
+		}
+		return err
 	}
-	d, err := ParseLimit(s)
+	d, err := parseLimit(strings.TrimSpace(s))
 	if err != nil {
-		return source.Errorf(v.Pos, "time_limit %v", err).Hintf("write \"30m\", \"HH:MM:SS\" or \"D-HH:MM:SS\"; \"20:00\" means 20 hours")
+		return source.Errorf(v.Pos, "time_limit %v", err).Hintf("%s", err.hint)
 	}
 	*l = Limit(d)
 	return nil
@@ -32,32 +40,80 @@ func (l *Limit) UnmarshalSource(v *source.Value) error {
 var (
 	limitUnits = regexp.MustCompile(`^(\d{1,9})([smhdw])$`)
 	limitClock = regexp.MustCompile(`^(?:(\d{1,5})-)?(\d{1,5}):(\d{1,5})(?::(\d{1,5}))?$`)
+	limitShort = regexp.MustCompile(`^(?:(\d{1,5})|(\d{1,5}-\d{1,5})|(\d{1,5}-\d{1,5}:\d{1,5}))$`)
+	hourMinute = regexp.MustCompile(`^\d{1,5}:\d{1,5}$`)
 )
 
-// ParseLimit reads a time limit.
+var unitOf = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour}
+
+// ParseLimit reads a time limit of at least a second and at most MaxLimit.
 func ParseLimit(s string) (time.Duration, error) {
-	s = strings.TrimSpace(s)
-	if m := limitUnits.FindStringSubmatch(strings.ToLower(s)); m != nil {
-		n, _ := strconv.Atoi(m[1])
-		unit := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour}[m[2]]
-		if n == 0 || time.Duration(n) > 10*365*24*time.Hour/unit {
-			return 0, fmt.Errorf("%q is out of range", s)
-		}
-		return time.Duration(n) * unit, nil
-	}
-	m := limitClock.FindStringSubmatch(s)
-	if m == nil || m[1] != "" && m[4] == "" {
-		return 0, fmt.Errorf("%q is not understood", s)
-	}
-	field := func(i int) time.Duration { n, _ := strconv.Atoi(m[i]); return time.Duration(n) }
-	d := field(1)*24*time.Hour + field(2)*time.Hour + field(3)*time.Minute + field(4)*time.Second
-	if d == 0 {
-		return 0, fmt.Errorf("%q is zero", s)
+	d, err := parseLimit(strings.TrimSpace(s))
+	if err != nil {
+		return 0, err
 	}
 	return d, nil
 }
 
-// FormatLimit writes d as Slurm's [D-]HH:MM:SS, rounded up to a second.
+// limitError is a limit that cannot be, and the spelling that was probably meant.
+type limitError struct{ msg, hint string }
+
+func (e *limitError) Error() string { return e.msg }
+
+func parseLimit(s string) (time.Duration, *limitError) {
+	var d time.Duration
+	if m := limitUnits.FindStringSubmatch(strings.ToLower(s)); m != nil {
+		unit := unitOf[m[2]]
+		d = min(fieldOf(m[1]), MaxLimit/unit+1) * unit
+	} else if m := limitClock.FindStringSubmatch(s); m != nil && (m[1] == "" || m[4] != "") {
+		d = fieldOf(m[1])*24*time.Hour + fieldOf(m[2])*time.Hour + fieldOf(m[3])*time.Minute + fieldOf(m[4])*time.Second
+	} else {
+		return 0, &limitError{fmt.Sprintf("%q is not understood", s), limitHint(s)}
+	}
+	switch {
+	case d == 0:
+		return 0, &limitError{fmt.Sprintf("%q is zero, which Slurm takes for no limit", s), "leave time_limit out for the partition's default"}
+	case d > MaxLimit:
+		return 0, &limitError{fmt.Sprintf("%q is above ten years", s), "\"20:00\" means 20 hours, \"20m\" 20 minutes"}
+	}
+	return d, nil
+}
+
+// fieldOf reads digits that a pattern has found, "" as 0.
+func fieldOf(digits string) time.Duration {
+	n, _ := strconv.Atoi(digits)
+	return time.Duration(n)
+}
+
+// limitHint names the spelling that was probably meant by a text of no known form.
+func limitHint(s string) string {
+	m := limitShort.FindStringSubmatch(s)
+	switch {
+	case m == nil:
+		return `write "30m", "HH:MM:SS" or "D-HH:MM:SS"; "20:00" means 20 hours`
+	case m[1] != "":
+		return fmt.Sprintf("give it a unit: \"%sm\" is minutes, as Slurm would read it, \"%sh\" hours", m[1], m[1])
+	case m[2] != "":
+		return fmt.Sprintf("write minutes and seconds as well: \"%s:00:00\"", s)
+	}
+	return fmt.Sprintf("write the seconds as well: \"%s:00\"", s)
+}
+
+// limitNote says what HH:MM means here, where Slurm reads minutes and seconds:
+// the same text in a batch script asks for a sixtieth of it. "" if v is written
+// otherwise, or not at all.
+func limitNote(v *source.Value) string {
+	s, _ := v.Text()
+	s = strings.TrimSpace(s)
+	d, err := ParseLimit(s)
+	if err != nil || !hourMinute.MatchString(s) {
+		return ""
+	}
+	return fmt.Sprintf("%s: time_limit %q is hours and minutes, %s, as in CloudAI; Slurm would read minutes and seconds", v.Pos, s, FormatLimit(d))
+}
+
+// FormatLimit writes d as Slurm's [D-]HH:MM:SS, rounded up to a second. Slurm
+// itself rounds up to a minute.
 func FormatLimit(d time.Duration) string {
 	s := int64((d + time.Second - 1) / time.Second)
 	clock := fmt.Sprintf("%02d:%02d:%02d", s/3600%24, s/60%60, s%60)

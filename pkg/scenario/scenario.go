@@ -4,7 +4,7 @@
 // It decides nothing about nodes or commands; that is package plan. It reads
 // only the bytes it is given.
 //
-//	s, err := scenario.Load(file, testFiles) // every complaint at once
+//	s, err := scenario.Load(file, testFiles, hookFiles) // every complaint at once
 package scenario
 
 import (
@@ -27,15 +27,46 @@ type Scenario struct {
 	Name     string
 	File     string
 	Tests    []Test
+	PreTest  []Test // hooks before each test: all must succeed
+	PostTest []Test // hooks after each test
+	GoOn     bool   // job_status_check = false: what follows a failed run is run nevertheless
 	Reports  *source.Table
-	Warnings []string // keys that were accepted and have no effect, with positions
+	Warnings []string // keys without effect, and values that Slurm would read otherwise, with positions
+}
+
+// NodeGroups reports whether a test asks for nodes of a group, which only Slurm
+// can choose well.
+func (s *Scenario) NodeGroups() bool {
+	for _, t := range s.Tests {
+		for _, item := range t.NodeLists {
+			if strings.Contains(item, ":") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Limit is the time limit of the job of a test, its hooks included; 0: none.
+func (s *Scenario) Limit(t Test) time.Duration {
+	sum := t.Duration()
+	if sum == 0 {
+		return 0
+	}
+	for _, hooks := range [][]Test{s.PreTest, s.PostTest} {
+		for _, h := range hooks {
+			sum += h.Duration()
+		}
+	}
+	return sum
 }
 
 // Test is one [[Tests]] entry: what the scenario says over what its test file says.
 type Test struct {
 	entry
 	definition
-	Pos source.Pos // of the [[Tests]] header
+	Pos   source.Pos    // of the [[Tests]] header
+	Table *source.Table // the merged keys, from which sweeps make variants
 }
 
 // entry holds the keys that only a scenario has.
@@ -43,9 +74,10 @@ type entry struct {
 	ID            string        `toml:"id,required"`     // Unique in the scenario; the name of its result directory.
 	TestName      string        `toml:"test_name"`       // The test file to build on, by its name.
 	NumNodes      *source.Value `toml:"num_nodes"`       // Nodes of the job; default 1.
-	NodeLists     []string      `toml:"nodes"`           // Host lists; replaces num_nodes.
+	NodeLists     []string      `toml:"nodes"`           // Host lists, or PARTITION:GROUP:COUNT (a number or max_avail); replaces num_nodes.
 	ExcludeNodes  []string      `toml:"exclude_nodes"`   // Host lists never to use.
 	Iterations    int           `toml:"iterations"`      // Repetitions, each a job of its own; default 1.
+	Repeat        int           `toml:"repeat"`          // Times each load is measured on one server start (profllm); default 1.
 	TimeLimit     Limit         `toml:"time_limit"`      // Limit of the job: "30m", "HH:MM:SS", "D-HH:MM:SS".
 	Weight        int           `toml:"weight"`          // CloudAI's weight; read, without effect.
 	Sol           *float64      `toml:"sol"`             // Speed of light, for reports.
@@ -54,14 +86,35 @@ type entry struct {
 	ExtraSrunArgs config.Words  `toml:"extra_srun_args"` // Options of every srun of this test.
 	Slurm         Slurm         `toml:"slurm"`           // Per-test Slurm options (profllm).
 	Launcher      string        `toml:"launcher"`        // "pyxis" or "bare" (profllm); default: the site's.
-	Client        string        `toml:"client"`          // "vllm" or "profllm" (profllm): who measures; default vllm.
+	Client        string        `toml:"client"`          // "vllm", "sglang" or "profllm" (profllm): who measures; default the engine's own.
+	Phases        []Phase       `toml:"phases"`          // Several loads on one server start, in order (profllm).
+	Sweep         Sweep         `toml:"sweep"`           // How the points of a sweep are run (profllm).
+}
+
+// Phase is [[Tests.phases]]: one load on the server of the test, with a result
+// and a verdict of its own.
+type Phase struct {
+	Name      string        `toml:"name,required"`  // Unique in the test; the name of its result directory.
+	BenchArgs *source.Table `toml:"bench_cmd_args"` // The benchmark's arguments, over the test's.
+	Cache     string        `toml:"cache"`          // "keep" or "reset": the prefix cache before this load; default keep.
+	Eval      *bool         `toml:"eval"`           // Run the semantic evaluation in this phase; default: in the last one.
+
+	Pos source.Pos `toml:"-"`
+}
+
+// Sweep is [Tests.sweep]: how the points of a sweep are run.
+type Sweep struct {
+	Mode        string `toml:"mode"`         // "array" (a job array), "jobs" (a job each) or "single" (one allocation); default array.
+	MaxParallel int    `toml:"max_parallel"` // Tasks of the array that run at once; default: no limit.
+	ShareServer *bool  `toml:"share_server"` // Points that differ only in the client's arguments share one server start; default true.
+	Cache       string `toml:"cache"`        // "reset" or "keep": the prefix cache between points on one server; default reset.
 }
 
 // definition holds the keys that a test file has and a scenario may override.
 type definition struct {
 	Name         string        `toml:"name"`                   // Unique name of the test file.
 	Description  string        `toml:"description"`            // Shown in reports.
-	Template     string        `toml:"test_template_name"`     // The workload: "vllm".
+	Template     string        `toml:"test_template_name"`     // The workload: "vllm" or "sglang".
 	CmdArgs      *source.Table `toml:"cmd_args"`               // The workload's arguments.
 	BenchArgs    *source.Table `toml:"bench_cmd_args"`         // The benchmark's arguments.
 	EvalArgs     *source.Table `toml:"semantic_eval_cmd_args"` // Present: run the semantic evaluation.
@@ -73,13 +126,13 @@ type definition struct {
 	CustomBash   *source.Value `toml:"custom_bash"`            // Shell text before every command: one, or a table of regular expression to text; the first that a command matches counts.
 	Nsys         *source.Table `toml:"nsys"`                   // Nsight Systems around every server.
 
-	DSEExcluded    *source.Value `toml:"dse_excluded_args"`     // Sweeps: not supported yet.
-	Agent          string        `toml:"agent"`                 // Sweeps: not supported yet.
-	AgentSteps     int           `toml:"agent_steps"`           // Sweeps: not supported yet.
-	AgentMetrics   []string      `toml:"agent_metrics"`         // Sweeps: not supported yet.
-	AgentReward    string        `toml:"agent_reward_function"` // Sweeps: not supported yet.
-	AgentConfig    *source.Table `toml:"agent_config"`          // Sweeps: not supported yet.
-	EnvParams      *source.Table `toml:"env_params"`            // Sweeps: not supported yet.
+	DSEExcluded    *source.Value `toml:"dse_excluded_args"`     // Paths below cmd_args whose lists are values, not dimensions of a sweep.
+	Agent          string        `toml:"agent"`                 // Who chooses the points: grid_search, random or tpe; default grid_search.
+	AgentSteps     int           `toml:"agent_steps"`           // Points that random and tpe may try.
+	AgentMetrics   []string      `toml:"agent_metrics"`         // Metrics of the observation, in order; default: the throughput.
+	AgentReward    string        `toml:"agent_reward_function"` // Turns the observation into a reward; default: by the metric, more is better or less is.
+	AgentConfig    *source.Table `toml:"agent_config"`          // Settings of the agent: random_seed, start_action, rewards.
+	EnvParams      *source.Table `toml:"env_params"`            // Arguments drawn at random for each point, with weights.
 	Predictor      *source.Table `toml:"predictor"`             // Read for CloudAI's sake.
 	TrainingReport *source.Table `toml:"training_report"`       // Read for CloudAI's sake.
 }
@@ -111,13 +164,24 @@ type GitRepo struct {
 	InstalledPath  string `toml:"installed_path"`  // CloudAI's internal field; read, without effect.
 }
 
+// maxRepeat bounds repeat: more is a typing error, and would make a job of days.
+const maxRepeat = 100
+
 var pathElement = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=@-]*$`)
 
-// Load reads a scenario and the test files it may refer to.
-func Load(file File, tests []File) (*Scenario, error) {
-	var c source.Complaints
-	top, err := source.Parse(file.Name, file.Data)
-	c.Add(err)
+// head holds the keys of a scenario itself.
+type head struct {
+	Name    string        `toml:"name,required"`    // Names the result directory and the reports.
+	Check   *bool         `toml:"job_status_check"` // false: what follows a failed run is run nevertheless; default true.
+	Tests   *source.Value `toml:"Tests,required"`   // [[Tests]], one or more.
+	Pre     string        `toml:"pre_test"`         // Hook scenario run before each test, inside its job.
+	Post    string        `toml:"post_test"`        // Hook scenario run after each test.
+	Reports *source.Table `toml:"reports"`          // Per-report settings, over the site's.
+	Sol     string        `toml:"sol_path"`         // Read for CloudAI's sake.
+}
+
+// definitions parses test files, by the name they give themselves.
+func definitions(tests []File, c *source.Complaints) map[string]*source.Table {
 	defs := map[string]*source.Table{}
 	for _, f := range tests {
 		t, err := source.Parse(f.Name, f.Data)
@@ -132,32 +196,30 @@ func Load(file File, tests []File) (*Scenario, error) {
 		}
 		defs[name] = t
 	}
+	return defs
+}
+
+// Load reads a scenario, the test files it may refer to, and its hooks.
+func Load(file File, tests []File, hooks HookFiles) (*Scenario, error) {
+	var c source.Complaints
+	top, err := source.Parse(file.Name, file.Data)
+	c.Add(err)
+	defs := definitions(tests, &c)
 	if top == nil {
 		return nil, c.Err()
 	}
 	s := &Scenario{File: file.Name}
-	var head struct {
-		Name    string        `toml:"name,required"`
-		Check   *bool         `toml:"job_status_check"`
-		Tests   *source.Value `toml:"Tests,required"`
-		Pre     string        `toml:"pre_test"`
-		Post    string        `toml:"post_test"`
-		Reports *source.Table `toml:"reports"`
-		Sol     string        `toml:"sol_path"`
-	}
+	var head head
 	c.Add(source.Decode(top, &head))
 	s.Name, s.Reports = head.Name, head.Reports
+	_, err = config.ParseReports(head.Reports)
+	c.Add(err)
 	if head.Name != "" && !pathElement.MatchString(head.Name) {
 		c.Add(source.Errorf(top.PosOf("name"), "scenario name %q cannot name a directory", head.Name).Hintf("use letters, digits and _ . - + = @"))
 	}
-	for _, key := range []string{"pre_test", "post_test"} {
-		if top.Has(key) {
-			c.Addf(top.PosOf(key), "%s: hooks are not supported yet", key)
-		}
-	}
-	if head.Check != nil {
-		s.Warnings = append(s.Warnings, top.PosOf("job_status_check").String()+": job_status_check has no effect: every test is a job of its own, and each has a verdict")
-	}
+	s.PreTest = hooks.load(top.Get("pre_test"), head.Pre, &c)
+	s.PostTest = hooks.load(top.Get("post_test"), head.Post, &c)
+	s.GoOn = head.Check != nil && !*head.Check
 	s.load(head.Tests, defs, &c)
 	return s, c.Err()
 }
@@ -179,26 +241,16 @@ func (s *Scenario) load(list *source.Value, defs map[string]*source.Table, c *so
 			continue
 		}
 		test := loadTest(t, e.Pos, defs, c)
+		if note := limitNote(t.Get("time_limit")); note != "" {
+			s.Warnings = append(s.Warnings, note)
+		}
 		if first, ok := seen[test.ID]; ok && test.ID != "" {
 			c.Addf(t.PosOf("id"), "test id %q is taken (%s)", test.ID, first)
 		}
 		seen[test.ID] = t.PosOf("id")
 		s.Tests = append(s.Tests, test)
 	}
-	ids := make([]string, 0, len(seen))
-	for id := range seen {
-		ids = append(ids, id)
-	}
-	for _, t := range s.Tests {
-		if len(t.Dependencies) > 0 {
-			c.Addf(t.Pos, "test %q: dependencies between tests are not supported yet", t.ID)
-		}
-		for _, d := range t.Dependencies {
-			if _, ok := seen[d.ID]; !ok {
-				c.Add(source.Errorf(t.Pos, "test %q depends on unknown test %q", t.ID, d.ID).Hintf("%s", source.Suggest(d.ID, ids)))
-			}
-		}
-	}
+	s.checkOrder(c)
 }
 
 func loadTest(over *source.Table, pos source.Pos, defs map[string]*source.Table, c *source.Complaints) Test {
@@ -221,8 +273,9 @@ func loadTest(over *source.Table, pos source.Pos, defs map[string]*source.Table,
 		merged = source.Merge(base, over)
 		merged.Pos = over.Pos
 	}
-	t := Test{Pos: pos}
+	t := Test{Pos: pos, Table: merged}
 	c.Add(source.Decode(merged, &t))
+	t.checkPhases(c)
 	switch {
 	case t.ID == "":
 	case !pathElement.MatchString(t.ID):
@@ -242,7 +295,9 @@ func loadTest(over *source.Table, pos source.Pos, defs map[string]*source.Table,
 		c.Addf(over.PosOf("iterations"), "iterations is %d, must be 1 or more", t.Iterations)
 	}
 	t.Iterations = max(t.Iterations, 1)
-	t.unsupported(merged, c)
+	if over.Has("repeat") && (t.Repeat < 1 || t.Repeat > maxRepeat) {
+		c.Addf(over.PosOf("repeat"), "repeat is %d, must be 1-%d", t.Repeat, maxRepeat)
+	}
 	return t
 }
 
@@ -261,13 +316,15 @@ func checkDefinition(t *source.Table, c *source.Complaints) {
 	}
 }
 
-// unsupported refuses what would otherwise be dropped in silence.
-func (t *Test) unsupported(merged *source.Table, c *source.Complaints) {
-	for _, key := range []string{"env_params"} {
-		if merged.Has(key) {
-			c.Addf(merged.PosOf(key), "%s is not supported yet", key)
-		}
+// Variant is t with other merged keys: a point of its sweep.
+func (t Test) Variant(table *source.Table) (Test, error) {
+	v := Test{Pos: t.Pos, Table: table}
+	err := source.Decode(table, &v)
+	v.Name, v.Iterations = t.Name, t.Iterations
+	if v.CmdArgs == nil {
+		v.CmdArgs = source.NewTable(t.Pos)
 	}
+	return v, err
 }
 
 // Nodes returns num_nodes, 1 when it is absent, as CloudAI reads it.
@@ -277,7 +334,7 @@ func (t *Test) Nodes() (int, error) {
 		return 1, nil
 	}
 	if _, ok := v.Any.([]*source.Value); ok {
-		return 0, source.Errorf(v.Pos, "num_nodes is a list: sweeps are not supported yet").Hintf("write one number")
+		return 0, source.Errorf(v.Pos, "num_nodes is a list, where one number is needed")
 	}
 	n, ok := v.Int()
 	if !ok || n < 1 || n > 1<<16 {
@@ -326,8 +383,7 @@ func LoadTest(f File) (*Test, error) {
 		return nil, err
 	}
 	checkDefinition(t, &c)
-	test := Test{Pos: t.Pos}
+	test := Test{Pos: t.Pos, Table: t}
 	c.Add(source.Decode(t, &test.definition))
-	test.unsupported(t, &c)
 	return &test, c.Err()
 }

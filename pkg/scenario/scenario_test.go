@@ -15,7 +15,7 @@ func load(t *testing.T, scenario string, tests ...string) (*Scenario, error) {
 	for i, data := range tests {
 		files[i] = File{Name: "test" + string(rune('1'+i)) + ".toml", Data: []byte(data)}
 	}
-	return Load(File{Name: "s.toml", Data: []byte(scenario)}, files)
+	return Load(File{Name: "s.toml", Data: []byte(scenario)}, files, HookFiles{})
 }
 
 const testFile = "name='base'\ndescription='d'\ntest_template_name='vllm'\n[cmd_args]\ndocker_image_url='img'\n[cmd_args.decode]\ntensor_parallel_size=4\n"
@@ -59,7 +59,8 @@ time_limit = "60"
   type = "start_post_comp"
   id = "nope"
 `, testFile, testFile)
-	require.EqualError(t, err, `s.toml:2:1: pre_test: hooks are not supported yet
+	require.EqualError(t, err, `s.toml:2:1: no hook is named "nccl"
+	hint: check --hook-dir; none is known
 s.toml:4:1: test id "a/../../b" cannot name a directory
 	hint: use letters, digits and _ . - + = @, not starting with a dot or dash
 s.toml:5:1: no test file is named "bsae"
@@ -68,29 +69,12 @@ s.toml:9:1: unknown key "num_node"
 	hint: did you mean "num_nodes"?
 s.toml:10:3: test "x" has neither test_name nor test_template_name
 	hint: name a test file with test_name, or write test_template_name = "vllm" here
-s.toml:10:3: test "x": dependencies between tests are not supported yet
-s.toml:10:3: test "x" depends on unknown test "nope"
-	hint: known: a/../../b, x
 s.toml:11:1: test id "x" is taken (s.toml:7:1)
 s.toml:12:1: time_limit "60" is not understood
-	hint: write "30m", "HH:MM:SS" or "D-HH:MM:SS"; "20:00" means 20 hours
+	hint: give it a unit: "60m" is minutes, as Slurm would read it, "60h" hours
+s.toml:13:11: test "x" depends on unknown test "nope"
+	hint: known: a/../../b, x
 test2.toml:1:1: test name "base" is taken (test1.toml:1:1)`)
-}
-
-// covers: C.2
-func TestLimits(t *testing.T) {
-	for in, want := range map[string]string{
-		"10m": "00:10:00", "90s": "00:01:30", "2d": "2-00:00:00", "1w": "7-00:00:00", "90M": "01:30:00",
-		"20:00": "20:00:00", "1-02:03:04": "1-02:03:04", "0:60:00": "01:00:00",
-	} {
-		d, err := ParseLimit(in)
-		require.NoError(t, err, in)
-		require.Equal(t, want, FormatLimit(d), in)
-	}
-	for _, in := range []string{"60", "5", "1-02", "1-02:03", "", "0m", "99999999w", "-1m"} {
-		_, err := ParseLimit(in)
-		require.Error(t, err, in)
-	}
 }
 
 func TestCloudAIFilesLoad(t *testing.T) {
@@ -101,23 +85,13 @@ func TestCloudAIFilesLoad(t *testing.T) {
 	}
 	tests := []File{read("test/vllm.toml")}
 	for name, want := range map[string]int{"vllm.toml": 5, "vllm-heavy.toml": 1} {
-		s, err := Load(read("test_scenario/"+name), tests)
+		s, err := Load(read("test_scenario/"+name), tests, HookFiles{})
 		require.NoError(t, err)
 		require.Len(t, s.Tests, want)
 	}
 }
 
-func FuzzLimit(f *testing.F) {
-	for _, s := range []string{"10m", "1-02:03:04", "20:00"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		d, err := ParseLimit(s)
-		if err != nil {
-			return
-		}
-		again, err := ParseLimit(FormatLimit(d))
-		require.NoError(t, err)
-		require.Equal(t, d, again)
-	})
+func TestUnknownReportIsRefused(t *testing.T) {
+	_, err := load(t, "name = \"s\"\n[reports.statsu]\nenable = true\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n")
+	require.EqualError(t, err, "s.toml:2:10: unknown report \"statsu\"\n\thint: did you mean \"status\"?")
 }

@@ -1,5 +1,5 @@
 // Package sim is an inference engine that computes nothing: it answers as vLLM does, after latencies that are known
-// in advance, and fails when told to. It stands in for `vllm serve`, `vllm bench serve`, `ray` and vLLM's GSM8K script,
+// in advance, and fails when told to. It stands in for `vllm serve`, `vllm bench serve`, `ray`, vLLM's GSM8K script and SGLang's programs,
 // so that a plan, its batch script, readiness checks, load client, parsers and record can be rehearsed without a GPU and
 // their numbers checked against the truth.
 //
@@ -36,6 +36,15 @@
 // 500, as vLLM does; and as in vLLM, external_prefix_cache_hits grows in both cases, so it proves nothing by itself.
 // No KV cache moves, and the side channel does not speak NIXL's protocol: real and simulated servers do not mix.
 //
+// # SGLang
+//
+// `python3 -m sglang.launch_server` is the same engine under SGLang's flags: /health, /v1, /get_model_info, /get_server_info
+// and /flush_cache, no /generate and no /metrics. With --nnodes node 0 opens its port once every other rank has said its
+// number at --dist-init-addr. A value behind an option that takes none is refused, as argparse does. The router is profllm's
+// proxy, so prefill and decode are asked one after the other; prefill announces itself at --disaggregation-bootstrap-port.
+// `python3 -m sglang.bench_serving` is profllm's load client over /v1/completions, its result under SGLang's keys, with
+// "simulated": true; `python3 -m sglang.test.run_eval` knows --eval-name gsm8k.
+//
 // # Ray
 //
 // `ray start` keeps, per user and PROFLLM_NODE_ADDR, one small file in TMPDIR by which `ray status`, `ray stop` and the engine
@@ -71,4 +80,9 @@
 // not start with "-" is that flag's value, so booleans may be written --x, --no-x, --x=true or --x true. Flags whose
 // effect is not simulated are accepted and logged, unknown ones too: checking names is the planner's task. --config is
 // refused, because its file would be ignored.
+//
+// # Tools
+//
+// The programs of nccl-tests, ucc_perftest and fio have stand-ins that do nothing and say so; `bash -c TEXT`, for text that
+// was written for an image, has the text parsed and does not run it. Faults do not apply to them.
 package sim

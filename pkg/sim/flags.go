@@ -153,6 +153,7 @@ type serveConfig struct {
 	apiKeys   []string
 	ray       bool
 	headless  bool
+	sglang    bool // answers as SGLang does, not as vLLM
 }
 
 // Defaults of vLLM 0.32.0 on a GPU, where they do not depend on the model.

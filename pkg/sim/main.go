@@ -19,8 +19,8 @@ type Process struct {
 	Env            func(string) string // looks up one variable
 	Environ        []string            // the whole environment, for the daemon that `ray start` leaves behind
 	Stdout, Stderr io.Writer
-	Bench          Program // profllm's load client, run for `vllm bench serve` with the arguments after it
-	Proxy          Program // profllm's prefill/decode proxy, run for toy_proxy_server.py with its arguments
+	Bench          Program // profllm's load client, run for `vllm bench serve` with the arguments after it, and for SGLang's
+	Proxy          Program // profllm's prefill/decode proxy, run for toy_proxy_server.py with its arguments, and for SGLang's router
 	Executable     string  // started again, with argv[0] "ray", by `ray start` without --block
 }
 
@@ -49,6 +49,8 @@ func Main(ctx context.Context, p Process) int {
 		return p.nsys(ctx, p.Args[1:])
 	case strings.HasPrefix(name, "python"):
 		return p.python(ctx, p.Args[1:])
+	case p.tool(name) != nil:
+		return p.tool(name)(ctx, p.Args[1:])
 	default:
 		return p.fail(exitMissing, fmt.Errorf("%q is not simulated: want vllm, ray, python3 or nsys", name))
 	}
@@ -75,13 +77,16 @@ func (p Process) python(ctx context.Context, args []string) int {
 	if len(args) == 0 {
 		return p.fail(exitMissing, errors.New("python3 without a script is not simulated"))
 	}
+	if args[0] == "-m" && len(args) > 1 {
+		return p.sglang(ctx, args[1], args[2:])
+	}
 	switch script := filepath.Base(args[0]); {
 	case script == "gsm8k_eval.py":
 		return p.gsm8k(ctx, args[1:])
 	case script == "toy_proxy_server.py" && p.Proxy != nil:
 		return p.Proxy(ctx, args[1:], p.Stdout, p.Stderr)
 	default:
-		return p.fail(exitMissing, fmt.Errorf("%q is not simulated: want gsm8k_eval.py or toy_proxy_server.py", args[0]))
+		return p.fail(exitMissing, fmt.Errorf("%q is not simulated: want gsm8k_eval.py, toy_proxy_server.py or -m and a module of SGLang", args[0]))
 	}
 }
 

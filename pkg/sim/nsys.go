@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 )
@@ -14,6 +15,9 @@ import (
 // nsysValues are the options of `nsys profile` whose value is the next word;
 // long ones carry theirs behind an equal sign.
 const nsysValues = "-s -o -t -f -c -w -x -y -d -e -b -p"
+
+// nsysVariable is a part of a report's name that the environment says.
+var nsysVariable = regexp.MustCompile(`%q\{\w+\}`)
 
 // nsysReport is the whole of a simulated report.
 type nsysReport struct {
@@ -57,6 +61,7 @@ func (p Process) nsys(ctx context.Context, args []string) int {
 	if code < 0 {
 		code = exitFailed
 	}
+	output = nsysVariable.ReplaceAllStringFunc(output, func(s string) string { return p.Env(s[3 : len(s)-1]) })
 	text, err := json.Marshal(nsysReport{Simulated: true, By: Version, Command: args, Options: options, Exit: code})
 	if err == nil {
 		err = os.WriteFile(output+".nsys-rep", append(text, '\n'), 0o644)

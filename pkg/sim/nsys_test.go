@@ -16,7 +16,7 @@ func TestNsys(t *testing.T) {
 	dir := t.TempDir()
 	profile := func(ctx context.Context, args ...string) (int, string) {
 		var out, errs bytes.Buffer
-		code := Main(ctx, Process{Args: append([]string{"nsys"}, args...), Env: env(nil), Environ: os.Environ(), Stdout: &out, Stderr: &errs})
+		code := Main(ctx, Process{Args: append([]string{"nsys"}, args...), Env: env(map[string]string{"RANK": "1"}), Environ: os.Environ(), Stdout: &out, Stderr: &errs})
 		return code, out.String() + errs.String()
 	}
 	report := func(name string) (r nsysReport) {
@@ -27,12 +27,12 @@ func TestNsys(t *testing.T) {
 		require.Equal(t, Version, r.By)
 		return r
 	}
-	code, out := profile(t.Context(), "profile", "-s", "none", "-o", filepath.Join(dir, "a"), "-t", "cuda", "--force-overwrite=true", "--flag", "sh", "-c", "echo said; exit 4", "-x")
+	code, out := profile(t.Context(), "profile", "-s", "none", "-o", filepath.Join(dir, "a-%q{RANK}"), "-t", "cuda", "--force-overwrite=true", "--flag", "sh", "-c", "echo said; exit 4", "-x")
 	require.Equal(t, 4, code)
 	require.Contains(t, out, "said\n")
 	require.Contains(t, out, "no trace")
-	require.Equal(t, []string{"sh", "-c", "echo said; exit 4", "-x"}, report("a").Command)
-	require.Equal(t, 4, report("a").Exit)
+	require.Equal(t, []string{"sh", "-c", "echo said; exit 4", "-x"}, report("a-1").Command)
+	require.Equal(t, 4, report("a-1").Exit)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan int, 1)

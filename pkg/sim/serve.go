@@ -87,6 +87,11 @@ func (p Process) serve(ctx context.Context, args []string) int {
 
 func (p Process) logStart(log *logger, c serveConfig, k knobs, flags flagSet) {
 	log.info("vLLM API server version %s (simulated by profllm, no model is loaded), model %s", Version, c.model)
+	p.logConfig(log, c, k, flags)
+}
+
+// logConfig tells what the server was given.
+func (p Process) logConfig(log *logger, c serveConfig, k knobs, flags flagSet) {
 	var args []string
 	for _, name := range flags.names {
 		if name == "api-key" || name == "hf-token" {
@@ -176,7 +181,11 @@ func (p Process) answer(ctx context.Context, s *server, l net.Listener, log *log
 	}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
-	log.info("Starting vLLM server (profllm sim) on http://%s", l.Addr())
+	engine := "vLLM"
+	if s.config.sglang {
+		engine = "SGLang"
+	}
+	log.info("Starting %s server (profllm sim) on http://%s", engine, l.Addr())
 	log.info("Application startup complete.")
 	if s.engine.kv != nil {
 		log.info("KV connector %s: engine %s, side channel %s:%d", s.config.connector, s.engine.kv.id, s.engine.kv.host, s.engine.kv.port)

@@ -56,11 +56,15 @@ func (s *server) handler() http.Handler {
 		})
 	}
 	route("GET", "/health", ok)
-	route("GET", "/ping", ok)
-	route("GET", "/version", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, map[string]string{"version": Version})
-	})
-	route("GET", "/metrics", s.serveMetrics)
+	if s.config.sglang {
+		s.routesOfSGLang(route)
+	} else {
+		route("GET", "/ping", ok)
+		route("GET", "/version", func(w http.ResponseWriter, _ *http.Request) {
+			writeJSON(w, http.StatusOK, map[string]string{"version": Version})
+		})
+		route("GET", "/metrics", s.serveMetrics)
+	}
 	route("GET", "/v1/models", s.models)
 	route("POST", "/v1/completions", s.generation(s.completions))
 	route("POST", "/v1/chat/completions", s.generation(s.chat))

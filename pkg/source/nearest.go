@@ -26,6 +26,9 @@ func Suggest(word string, known []string) string {
 	sorted := append([]string(nil), known...)
 	sort.Strings(sorted)
 	hint := "known: " + strings.Join(sorted, ", ")
+	if len(known) == 0 {
+		hint = "none is known"
+	}
 	n := Nearest(word, known)
 	switch {
 	case n != "" && len(known) > 10:

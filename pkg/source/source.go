@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -273,6 +274,22 @@ func (v *Value) Plain() any {
 		return x.Plain()
 	}
 	return v.Any
+}
+
+// Word writes a scalar as one word of a command line; ok is false for a list, a
+// table and nil.
+func (v *Value) Word() (s string, ok bool) {
+	if v == nil {
+		return "", false
+	}
+	switch x := v.Any.(type) {
+	case []*Value, *Table:
+		return "", false
+	case float64:
+		return strconv.FormatFloat(x, 'g', -1, 64), true
+	default:
+		return fmt.Sprint(x), true
+	}
 }
 
 // Plain returns t as plain Go data.

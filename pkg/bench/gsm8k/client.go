@@ -11,7 +11,7 @@ import (
 // Config is [semantic_eval_cmd_args]. An empty table runs the evaluation with
 // the defaults.
 type Config struct {
-	Entrypoint *string `toml:"entrypoint"` // Program and leading arguments; default vLLM's GSM8K script in the image.
+	Entrypoint *string `toml:"entrypoint"` // Program and leading arguments; default the engine's GSM8K script: vLLM's in the image, or sglang.test.run_eval.
 	CLI        *string `toml:"cli"`        // Further arguments with placeholders {host} {port} {url} {model} {output_path} {result_dir}.
 }
 
@@ -21,21 +21,39 @@ const (
 	defaultCLI        = "--host {host} --port {port} --num-questions 200 --save-results {output_path}/vllm-gsm8k.json"
 )
 
+// The same for SGLang, whose script takes a host without a scheme.
+const (
+	sglangEntrypoint = "python3 -m sglang.test.run_eval"
+	sglangCLI        = "--host {host} --port {port} --eval-name gsm8k --num-examples 200 --num-threads 128 --model {model}"
+)
+
 // Eval is a decoded evaluation: a plan.Client.
-type Eval struct{ words []string }
+type Eval struct {
+	words  []string
+	scheme string // of {host}
+}
 
 // New decodes the table. Both texts are split into words as a shell splits
 // them, but nothing in them is expanded by a shell.
 func New(t *source.Table) (*Eval, error) {
+	return decode(t, defaultEntrypoint, defaultCLI, "http://")
+}
+
+// NewSGLang is New with the defaults for SGLang; {host} is a bare host.
+func NewSGLang(t *source.Table) (*Eval, error) {
+	return decode(t, sglangEntrypoint, sglangCLI, "")
+}
+
+func decode(t *source.Table, entrypoint, cli, scheme string) (*Eval, error) {
 	var cfg Config
 	var c source.Complaints
 	c.Add(source.Decode(t, &cfg))
-	e := &Eval{}
+	e := &Eval{scheme: scheme}
 	for _, part := range []struct {
 		key  string
 		text *string
 		def  string
-	}{{"entrypoint", cfg.Entrypoint, defaultEntrypoint}, {"cli", cfg.CLI, defaultCLI}} {
+	}{{"entrypoint", cfg.Entrypoint, entrypoint}, {"cli", cfg.CLI, cli}} {
 		text := part.def
 		if part.text != nil {
 			text = *part.text
@@ -57,7 +75,7 @@ var placeholder = regexp.MustCompile(`\{(host|port|url|model|output_path|result_
 // Command implements plan.Client.
 func (e *Eval) Command(t plan.Target) (plan.Step, error) {
 	values := map[string]plan.Word{
-		"{host}": plan.Concat("http://", t.Host), "{port}": t.Port, "{url}": plan.Concat("http://", t.Host, ":", t.Port),
+		"{host}": plan.Concat(e.scheme, t.Host), "{port}": t.Port, "{url}": plan.Concat("http://", t.Host, ":", t.Port),
 		"{model}": plan.Text(t.Model), "{output_path}": plan.Text(t.Dir), "{result_dir}": plan.Text(t.Dir),
 	}
 	argv := make([]plan.Word, len(e.words))

@@ -49,6 +49,20 @@ func TestCommand(t *testing.T) {
 	}
 }
 
+// SGLang's script builds the URL itself.
+func TestSGLang(t *testing.T) {
+	eval, err := gsm8k.NewSGLang(source.NewTable(source.Pos{}))
+	require.NoError(t, err)
+	step, err := eval.Command(plan.Target{Host: plan.Word{plan.Addr("serve")}, Port: plan.Word{plan.PortNumber("serve")}, Model: "org/a", Dir: "/run/raw"})
+	require.NoError(t, err)
+	words := make([]string, len(step.Argv))
+	for i, w := range step.Argv {
+		words[i] = w.String()
+	}
+	require.Equal(t, []string{"python3", "-m", "sglang.test.run_eval", "--host", "${addr:serve}", "--port", "${port:serve}",
+		"--eval-name", "gsm8k", "--num-examples", "200", "--num-threads", "128", "--model", "org/a"}, words)
+}
+
 func TestEvalRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		`cli = "'"`:                    "t.toml:1:1: semantic_eval_cmd_args.cli: unfinished quote",

@@ -1,8 +1,9 @@
-// Package gsm8k reads the accuracy that vLLM's GSM8K script
-// (tests/evals/gsm8k/gsm8k_eval.py) leaves behind: its result file, or the
-// line "Accuracy: 0.745" of its console text.
+// Package gsm8k runs the GSM8K evaluation of an engine and reads the accuracy
+// that it leaves behind: the result file of vLLM's script
+// (tests/evals/gsm8k/gsm8k_eval.py), or the line "Accuracy: 0.745" of its console
+// text, which is "Score: 0.745" from SGLang's (sglang.test.run_eval).
 //
-// It does not run the script and does not judge the value. The speed that the
+// It does not judge the value. The speed that the
 // script reports is not a benchmark and is left out.
 //
 //	part, err := gsm8k.Parser{}.Parse(os.DirFS("run/raw"))
@@ -136,7 +137,7 @@ func plainNumbers(data []byte) []byte {
 
 var (
 	escapes  = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
-	accuracy = regexp.MustCompile(`Accuracy\s*:\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)`)
+	accuracy = regexp.MustCompile(`\b(?:Accuracy|Score)\s*:\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)`)
 	invalid  = regexp.MustCompile(`Invalid responses\s*:\s*([0-9]*\.?[0-9]+)`)
 )
 

@@ -40,7 +40,7 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 	switch client {
 	case "", "vllm", "profllm":
 	default:
-		c.Add(source.Errorf(pos, "unknown client %q", client).Hintf("%s", source.Suggest(client, []string{"vllm", "profllm"})))
+		c.Add(source.Errorf(pos, "unknown client %q", client).Hintf("%s", source.Suggest(client, []string{"vllm", "sglang", "profllm"})))
 	}
 	var cfg Config
 	names := source.Fields(cfg)

@@ -99,7 +99,8 @@ func parseLog(out fs.FS, name string, part *result.Part) error {
 	if inside {
 		part.Warnings = append(part.Warnings, result.Warning{Kind: result.Truncated, File: name, Text: "the table has no end"})
 	}
-	finish(part)
+	part.Benchmark.Kind = kind
+	part.Finish()
 	return nil
 }
 

@@ -31,6 +31,9 @@ const (
 	DefaultLog  = "vllm-bench.log"
 )
 
+// kind is what the record calls this client.
+const kind = "vllm-serve"
+
 // maxSize bounds what is read of one file, also when it was compressed. A
 // detailed result of 100,000 requests of 1,000 tokens has 2.1 GB.
 const maxSize = 4 << 30
@@ -95,7 +98,8 @@ func (p Parser) parseFile(out fs.FS, name string, part *result.Part) error {
 		return fmt.Errorf("parse %s: %w", name, errNoResult)
 	}
 	part.Metrics = r.m
-	finish(part)
+	part.Benchmark.Kind = kind
+	part.Finish()
 	return nil
 }
 

@@ -58,6 +58,8 @@ type Job struct {
 	Elapsed  int // s
 	NodeList string
 
+	Requested string // hosts that the job names
+
 	hiddenUntil int
 }
 

@@ -36,6 +36,9 @@ func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 		}
 	}
 	s.Srun = append(s.Srun, plan.Text("--container-image="+image), plan.Text("--container-mounts="+strings.Join(mounts, ",")))
+	if len(c.Env) > 0 {
+		s.Srun = append(s.Srun, plan.Text("--container-env="+strings.Join(c.Env, ",")))
+	}
 	if !c.MountHome {
 		s.Srun = append(s.Srun, plan.Text("--no-container-mount-home"))
 	}

@@ -50,6 +50,12 @@ func TestWrap(t *testing.T) {
 		"a step that runs profllm has it mounted")
 	require.Equal(t, []string{"/a:/b", "/c:/c"}, box.Mounts, "the caller's list is not changed")
 
+	box.Env = []string{"A", "B"}
+	s, err = New().Wrap(engine, box)
+	require.NoError(t, err)
+	require.Contains(t, s.Srun, plan.Text("--container-env=A,B"), "else the image's own values win (NVIDIA/pyxis#124)")
+	box.Env = nil
+
 	box.MountHome = true
 	s, err = New().Wrap(engine, box)
 	require.NoError(t, err)

@@ -96,6 +96,7 @@ say='echo "$SLURM_PROCID $SLURM_NODEID $SLURMD_NODENAME $SLURM_STEP_NODELIST $PR
 srun --overlap --job-name=all --nodes=3 --ntasks=3 --output=logs/all-%t.log bash -c "$say"
 srun --overlap --job-name=tail --nodes=2 --ntasks=2 --relative=1 --output=logs/tail-%t.log bash -c "$say" &
 srun --overlap --job-name=loud bash -c 'echo to the batch script; cat'
+srun --overlap --job-name=ranks --nodes=2 --ntasks=4 --ntasks-per-node=2 --output=logs/ranks-%t.log bash -c "$say; echo local \$SLURM_LOCALID of \$SLURM_NTASKS" 2>/dev/null
 wait
 printf 'one\ntwo\n' | while read -r line; do srun --input=none true; echo "line $line"; done
 `)
@@ -111,6 +112,9 @@ printf 'one\ntwo\n' | while read -r line; do srun --input=none true; echo "line 
 		"tail-0": "0 0 127.0.1.2 127.0.1.2,127.0.1.3 127.0.1.2 0,1", "tail-1": "1 1 127.0.1.3 127.0.1.2,127.0.1.3 127.0.1.3 0,1",
 	} {
 		require.Regexp(t, "^"+want+` step=\d\nerr\n$`, j.read(t, "logs/"+name+".log"))
+	}
+	for rank, want := range []string{"0 0 127.0.1.1", "1 0 127.0.1.1", "2 1 127.0.1.2", "3 1 127.0.1.2"} {
+		require.Regexp(t, fmt.Sprintf(`(?s)^%s .*\nlocal %d of 4\n$`, want, rank%2), j.read(t, fmt.Sprintf("logs/ranks-%d.log", rank)))
 	}
 }
 
@@ -129,6 +133,8 @@ func TestStepEnds(t *testing.T) {
 		"beyond the allocation":    {"srun --relative=2 --ntasks=2 true", "1:0", "beyond the allocation of 3"},
 		"before the allocation":    {"srun --relative=-1 true", "1:0", "beyond the allocation of 3"},
 		"no task":                  {"srun --ntasks=0 true", "1:0", "beyond the allocation of 3"},
+		"uneven tasks":             {"srun --ntasks=3 --ntasks-per-node=2 true", "1:0", "3 tasks, 2 on each node"},
+		"no task on a node":        {"srun --ntasks=1 --ntasks-per-node=0 true", "1:0", "1 tasks, 0 on each node"},
 		"too many tasks":           {"srun --ntasks=4 true", "1:0", "beyond the allocation of 3"},
 		"not a number":             {"srun --ntasks=x true", "1:0", "--ntasks=x"},
 		"no command":               {"srun --overlap", "1:0", "no command"},

@@ -122,13 +122,13 @@ func scancel(state string, args []string) error {
 // srunOptions are the options of our scripts that matter here; the others are
 // about Slurm's own resources.
 type srunOptions struct {
-	name, output    string
-	relative, tasks int
-	argv            []string
+	name, output             string
+	relative, tasks, perNode int
+	argv                     []string
 }
 
 func parseSrun(args []string) (srunOptions, error) {
-	o := srunOptions{tasks: 1}
+	o := srunOptions{tasks: 1, perNode: 1}
 	for i, a := range args {
 		if !strings.HasPrefix(a, "--") {
 			o.argv = args[i:]
@@ -145,6 +145,8 @@ func parseSrun(args []string) (srunOptions, error) {
 			o.relative, err = strconv.Atoi(value)
 		case "--ntasks":
 			o.tasks, err = strconv.Atoi(value)
+		case "--ntasks-per-node":
+			o.perNode, err = strconv.Atoi(value)
 		}
 		if err != nil {
 			return o, fmt.Errorf("%s: %w", a, err)
@@ -156,26 +158,27 @@ func parseSrun(args []string) (srunOptions, error) {
 	return o, nil
 }
 
-// srun runs one task on each node of the slice, as srun does: the first that
-// fails ends the others, and nothing of a step outlives it.
+// srun runs the tasks on the nodes of the slice, node by node, as srun does: the
+// first that fails ends the others, and nothing of a step outlives it.
 func srun(ctx context.Context, state string, args, environ []string, stdout, stderr io.Writer) (int, error) {
 	o, err := parseSrun(args)
 	if err != nil {
 		return 1, err
 	}
 	hosts := strings.Split(lookup(environ, "SLURM_JOB_NODELIST"), ",")
-	if o.relative < 0 || o.tasks < 1 || o.relative+o.tasks > len(hosts) {
-		return 1, fmt.Errorf("relative %d with %d nodes is beyond the allocation of %d", o.relative, o.tasks, len(hosts))
+	nodes := o.tasks / max(o.perNode, 1)
+	if o.relative < 0 || nodes < 1 || nodes*o.perNode != o.tasks || o.relative+nodes > len(hosts) {
+		return 1, fmt.Errorf("relative %d with %d nodes is beyond the allocation of %d (%d tasks, %d on each node)", o.relative, nodes, len(hosts), o.tasks, o.perNode)
 	}
-	hosts = hosts[o.relative : o.relative+o.tasks]
+	hosts = hosts[o.relative : o.relative+nodes]
 	st, err := newStep(state, o.name)
 	if err != nil {
 		return 1, err
 	}
-	tasks := make([]*exec.Cmd, len(hosts))
+	tasks := make([]*exec.Cmd, o.tasks)
 	var started error
-	for i, host := range hosts {
-		cmd, closeOutput, err := o.task(i, host, hosts, st.ID, environ, stdout, stderr)
+	for i := range tasks {
+		cmd, closeOutput, err := o.task(i, hosts, st.ID, environ, stdout, stderr)
 		if err == nil {
 			defer closeOutput()
 			err = cmd.Start()
@@ -199,10 +202,13 @@ func srun(ctx context.Context, state string, args, environ []string, stdout, std
 	return code, errors.Join(started, run.WriteJSON(st.path, st))
 }
 
-func (o srunOptions) task(rank int, host string, hosts []string, id int, environ []string, stdout, stderr io.Writer) (*exec.Cmd, func() error, error) {
+func (o srunOptions) task(rank int, hosts []string, id int, environ []string, stdout, stderr io.Writer) (*exec.Cmd, func() error, error) {
+	node := rank / o.perNode
+	host := hosts[node]
 	cmd := exec.Command(o.argv[0], o.argv[1:]...)
 	cmd.Env = append(append([]string(nil), environ...),
-		fmt.Sprintf("SLURM_STEP_ID=%d", id), fmt.Sprintf("SLURM_PROCID=%d", rank), fmt.Sprintf("SLURM_NODEID=%d", rank),
+		fmt.Sprintf("SLURM_STEP_ID=%d", id), fmt.Sprintf("SLURM_PROCID=%d", rank), fmt.Sprintf("SLURM_NODEID=%d", node),
+		fmt.Sprintf("SLURM_LOCALID=%d", rank%o.perNode), fmt.Sprintf("SLURM_NTASKS=%d", o.tasks),
 		"SLURMD_NODENAME="+host, "SLURM_STEP_NODELIST="+strings.Join(hosts, ","), "PROFLLM_NODE_ADDR="+host,
 		"CUDA_VISIBLE_DEVICES="+planGPUs(lookup(environ, "PROFLLM_LOCAL_GPUS")))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

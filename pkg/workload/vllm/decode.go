@@ -66,7 +66,7 @@ func sweep(v *source.Value, c *source.Complaints) bool {
 	if _, list := v.Any.([]*source.Value); !list {
 		return false
 	}
-	c.Add(source.Errorf(v.Pos, "a list makes a sweep, and sweeps are not supported yet").Hintf("write one value"))
+	c.Add(source.Errorf(v.Pos, "a list makes a sweep, but here one value must stand").Hintf("write one value, or take the key out of dse_excluded_args"))
 	return true
 }
 

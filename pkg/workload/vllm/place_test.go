@@ -187,7 +187,7 @@ func TestConstraints(t *testing.T) {
 func TestDefaultsAreNotSetByTheUser(t *testing.T) {
 	plan1 := func(file, over string) plan.Service {
 		s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte("name='s'\n[[Tests]]\nid='a'\ntest_name='t'\nnum_nodes=2\n" + over)},
-			[]scenario.File{{Name: "t.toml", Data: []byte("name='t'\ndescription=''\ntest_template_name='vllm'\n[cmd_args]\n" + file)}})
+			[]scenario.File{{Name: "t.toml", Data: []byte("name='t'\ndescription=''\ntest_template_name='vllm'\n[cmd_args]\n" + file)}}, scenario.HookFiles{})
 		require.NoError(t, err)
 		w, err := New(s.Tests[0], false)
 		require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/serving"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -109,6 +110,8 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	s := plan.Service{
 		Image: w.cfg.DockerImageURL, Model: w.cfg.Model, Disaggregated: w.disaggregated(),
 		ClientHost: w.cfg.BenchHost, ClientNodes: plan.Slice{Offset: 0, Count: 1}, Config: map[string]any{}, Notes: w.notes,
+		// vLLM has the endpoint in its development mode only (vllm/envs.py, 0.32).
+		Cache: plan.Cache{Path: "/reset_prefix_cache", Env: []plan.Var{{Name: "VLLM_SERVER_DEV_MODE", Value: plan.Text("1")}}},
 	}
 	all := cl.VisibleGPUs
 	if all == nil {
@@ -140,7 +143,7 @@ func (w *Workload) aggregated(s *plan.Service, nodes plan.Slice, gpus []int) {
 	}
 	one := instance{role: w.decode, name: "serve", nodes: nodes, gpus: gpus}
 	one.kind = "serve"
-	argv := append(w.serveFixed(), engineArgs(w.decode.engine)...)
+	argv := append(w.serveFixed(), serving.Options(w.decode.engine, serving.Negatable)...)
 	argv = append(argv, plan.Text("--port"), plan.Word{plan.PortNumber("serve")})
 	s.Ports = append(s.Ports, plan.Port{Name: "serve", Base: w.cfg.Port, Step: 1, Count: 1, Role: "serve"})
 	w.addServer(s, one, plan.Endpoint{Port: "serve", Path: health}, argv, nil, rayPort)
@@ -173,7 +176,7 @@ func (w *Workload) split(s *plan.Service, list []instance, all []int) {
 		if !one.engine.Has("kv_transfer_config") {
 			argv = append(argv, plan.Text("--kv-transfer-config"), plan.Text(connector(kv, one.NIXLThreads)))
 		}
-		argv = append(argv, engineArgs(one.engine)...)
+		argv = append(argv, serving.Options(one.engine, serving.Negatable)...)
 		env := []plan.Var{
 			{Name: "VLLM_NIXL_SIDE_CHANNEL_HOST", Value: plan.Word{plan.Addr(one.name)}},
 			{Name: "VLLM_NIXL_SIDE_CHANNEL_PORT", Value: plan.Word{plan.PortNumber(nixl.Name)}},

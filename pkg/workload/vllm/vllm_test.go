@@ -231,7 +231,7 @@ func TestCloudAISamples(t *testing.T) {
 	}
 	seen := 0
 	for _, name := range []string{"vllm.toml", "vllm-heavy.toml"} {
-		s, err := scenario.Load(read("test_scenario/"+name), []scenario.File{read("test/vllm.toml")})
+		s, err := scenario.Load(read("test_scenario/"+name), []scenario.File{read("test/vllm.toml")}, scenario.HookFiles{})
 		require.NoError(t, err)
 		for _, test := range s.Tests {
 			w, err := New(test, true)

@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario topologies, test disagg.1node, iteration 0, run exp_20260304_050607_abb7ee.
-# Printed from slurm/job.sh.tmpl (sha256:1d07bede97c8c8ee5ab79256); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:ffe05ac780d75cd91a4135c7); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 0,1, ready at :prefill/health
 #   decode: nodes 0, GPUs 2,3, ready at :decode/health
 #   proxy: nodes 0, ready at :proxy/healthcheck

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/report"
+)
+
+const reportScenario = `name = "pair"
+[reports.per_test]
+[reports.vllm_comparison]
+group_by = ["decode.tensor_parallel_size"]
+
+[[Tests]]
+id = "tp1"
+test_template_name = "vllm"
+client = "profllm"
+  [Tests.cmd_args.decode]
+  tensor_parallel_size = 1
+  [Tests.bench_cmd_args]
+  random_input_len = 16
+  random_output_len = 4
+  num_prompts = 8
+
+[[Tests]]
+id = "tp2"
+test_template_name = "vllm"
+client = "profllm"
+  [Tests.cmd_args.decode]
+  tensor_parallel_size = 2
+  [Tests.bench_cmd_args]
+  random_input_len = 16
+  random_output_len = 4
+  num_prompts = 8
+`
+
+// The verbs on the records of a rehearsal.
+func TestReportAndCompare(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "pair.toml"), []byte(reportScenario), 0o644))
+	require.Zero(t, profllm(t, dir, nil, "rehearse", "pair.toml", "--output-dir", "results").code)
+
+	o := profllm(t, dir, nil, "report", "results", "--html", "r.html")
+	require.Zero(t, o.code)
+	require.Contains(t, o.stdout, "SIMULATED: 2 of 2 runs")
+	require.Contains(t, o.stdout, "== Comparison: all-in-one (simulated)")
+	require.Regexp(t, `tp2 +NUM_NODES|tp2 +cmd_args.decode.tensor_parallel_size=2`, o.stdout)
+	page, err := os.ReadFile(filepath.Join(dir, "r.html"))
+	require.NoError(t, err)
+	require.Contains(t, string(page), "<svg")
+
+	rows, err := csv.NewReader(strings.NewReader(profllm(t, dir, nil, "report", "results", "--output", "csv").stdout)).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, rows, 3)
+	var rep report.Report
+	require.NoError(t, json.Unmarshal([]byte(profllm(t, dir, nil, "report", "results", "--output", "json", "--metric", "tps-per-gpu").stdout), &rep))
+	require.Equal(t, []string{"tp1", "tp2"}, []string{rep.Runs[0].Label, rep.Runs[1].Label})
+	require.True(t, rep.Runs[0].Usable)
+
+	o = profllm(t, dir, nil, "report", "results", "--scenario", "pair.toml")
+	require.Contains(t, o.stdout, "== Comparison: decode.tensor_parallel_size=2 (simulated)")
+	require.NotContains(t, o.stdout, "== Results of each test", "[reports.per_test] without enable switches it off")
+
+	o = profllm(t, dir, nil, "report", "results", "--group-by", "decode.tensor_paralel_size")
+	require.Equal(t, exitUsage, o.code)
+	require.Contains(t, o.stderr, `did you mean "decode.tensor_parallel_size"?`)
+	require.Equal(t, exitUsage, profllm(t, dir, nil, "report", "results", "--metric", "speed").code)
+	o = profllm(t, dir, nil, "report", ".", "--output", "text", "--system", "pair.toml")
+	require.Zero(t, o.code)
+	require.Equal(t, exitUsage, profllm(t, t.TempDir(), nil, "report", ".").code)
+
+	one, err := filepath.Glob(filepath.Join(dir, "results", "*", "tp1", "0"))
+	require.NoError(t, err)
+	two, err := filepath.Glob(filepath.Join(dir, "results", "*", "tp2"))
+	require.NoError(t, err)
+	o = profllm(t, dir, nil, "compare", one[0], two[0])
+	require.Zero(t, o.code)
+	require.Contains(t, o.stdout, "no significance is claimed")
+	require.Contains(t, o.stdout, "difference %")
+}
+
+// A run that cannot be believed is shown, and the exit code says so.
+func TestCompareInvalid(t *testing.T) {
+	dir := t.TempDir()
+	text := reportScenario[:strings.LastIndex(reportScenario, "[[Tests]]")]
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "one.toml"), []byte(text), 0o644))
+	faults := []string{"PROFLLM_SIM_FAULTS=serve:fail=0.5"}
+	require.NotZero(t, profllm(t, dir, faults, "rehearse", "one.toml", "--output-dir", "lossy").code)
+	o := profllm(t, dir, nil, "compare", "lossy", "lossy")
+	require.Equal(t, exitInvalid, o.code)
+	require.Contains(t, o.stdout, "request-errors")
+	require.Contains(t, o.stdout, "Mean TTFT (ms)")
+	o = profllm(t, dir, nil, "report", "lossy")
+	require.Zero(t, o.code)
+	require.Contains(t, o.stdout, "== Apart: not to be compared")
+}

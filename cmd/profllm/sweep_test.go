@@ -1,0 +1,150 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// quoted lists n values as a TOML list.
+func quoted(n int, value func(i int) string) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = value(i)
+	}
+	return "[" + strings.Join(list, ", ") + "]"
+}
+
+// A thousand points on 25 servers, as one job array. Half of the array is
+// cancelled; resume submits what is missing and nothing else; in the table each
+// point has the latency of its own server.
+//
+// covers: CD-29, CD-38
+func TestSlurmSweepOfAThousand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a thousand runs")
+	}
+	dir := lab(t)
+	itl := func(i int) time.Duration { return time.Duration(i+2) * time.Millisecond / 2 }
+	text := fmt.Sprintf(`name = "thousand"
+[[Tests]]
+id = "a"
+test_template_name = "vllm"
+time_limit = "2m"
+  [Tests.extra_env_vars]
+  PROFLLM_SIM_ITL = %s
+  [Tests.bench_cmd_args]
+  max_concurrency = [1, 2, 4, 8]
+  num_prompts = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
+  random_input_len = 4
+  random_output_len = 5
+  [Tests.slurm]
+  sbatch_args = ["--gpus-per-node=4"]
+`, quoted(25, func(i int) string { return strconv.Quote(itl(i).String()) }))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
+	args := []string{"--system", "site.toml", "--simulate", "-y"}
+	o := profllm(t, dir, nil, append([]string{"slurm", "submit", "s.toml"}, args...)...)
+	require.Equal(t, exitOK, o.code)
+	roots, err := filepath.Glob(filepath.Join(dir, "results", "*"))
+	require.NoError(t, err)
+	require.Len(t, roots, 1)
+	var sub run.Submission
+	require.NoError(t, run.ReadJSON(filepath.Join(roots[0], "batches/1", run.SubmitFile), &sub))
+	require.NoError(t, exec.Command("scancel", sub.JobID+"_[12-24]").Run())
+	waitOver(t, dir, roots[0])
+
+	done := 0
+	for d := range runs(t, dir) {
+		var s run.Sentinel
+		if run.ReadJSON(filepath.Join(d, run.SentinelFile), &s) == nil && s.Code == 0 {
+			done++
+		}
+	}
+	require.GreaterOrEqual(t, done, 12)
+	require.Less(t, done, 25)
+	o = profllm(t, dir, nil, "slurm", "resume", roots[0], "--wait")
+	require.Equal(t, exitOK, o.code)
+	again, err := os.ReadFile(filepath.Join(roots[0], "batches/2/runs.txt"))
+	require.NoError(t, err)
+	require.Len(t, strings.Fields(string(again)), 25-done, "exactly the missing ones")
+
+	points := 0
+	for d, p := range runs(t, dir) {
+		for _, l := range p.Loads {
+			at, err := filepath.Rel(p.Dir, l.Dir)
+			require.NoError(t, err)
+			r := readResult(t, filepath.Join(d, at))
+			require.True(t, r.Validity.Valid, "%s: %v", at, r.Validity.Words)
+			points++
+		}
+	}
+	require.Equal(t, 1000, points)
+	checkTable(t, roots[0], itl)
+}
+
+// waitOver waits until Slurm says that every job of a scenario is over.
+func waitOver(t *testing.T, dir, root string) {
+	t.Helper()
+	type line struct {
+		State run.State `json:"state"`
+	}
+	for end := time.Now().Add(8 * time.Minute); ; time.Sleep(2 * time.Second) {
+		out, err := command(dir, nil, "slurm", "status", "--output", "json", root).Output()
+		require.NoError(t, err)
+		var lines []line
+		require.NoError(t, json.Unmarshal(out, &lines))
+		open := slices.IndexFunc(lines, func(l line) bool { return !l.State.Final() })
+		if open < 0 {
+			return
+		}
+		require.True(t, time.Now().Before(end), "%+v", lines[open])
+	}
+}
+
+// checkTable reads sweep.csv as any tool would.
+func checkTable(t *testing.T, root string, itl func(int) time.Duration) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(root, "a", "0", "sweep.csv"))
+	require.NoError(t, err)
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, rows, 1001)
+	col := func(name string) int {
+		i := slices.Index(rows[0], name)
+		require.GreaterOrEqual(t, i, 0, "%s in %v", name, rows[0])
+		return i
+	}
+	off := 0
+	for i, row := range rows[1:] {
+		require.Equal(t, strconv.Itoa(i+1), row[col("step")])
+		require.Equal(t, "passed", row[col("verdict")])
+		require.Equal(t, itl(i/40).String(), row[col("extra_env_vars.PROFLLM_SIM_ITL")])
+		r := readResult(t, filepath.Join(root, "a", "0", strconv.Itoa(i+1)))
+		n, err := strconv.Atoi(row[col("bench_cmd_args.num_prompts")])
+		require.NoError(t, err)
+		require.Equal(t, n, *r.Results.CompletedRequests)
+		tpot := r.Results.Latency[result.TPOT]
+		p50, ok := tpot.Percentile(50)
+		require.True(t, ok)
+		truth := float64(itl(i/40).Microseconds()) / 1000
+		require.GreaterOrEqual(t, p50, 0.9*truth, "step %d", i+1)
+		if p50 > 1.5*truth+2 { // a busy machine makes some late, never early
+			off++
+		}
+	}
+	require.Less(t, off, 100, "points whose latency is far from their server's")
+}

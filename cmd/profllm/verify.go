@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+type verifyCmd struct {
+	siteFlags
+	definitionFlags
+	Paths []string `arg:"" help:"System, test and scenario files, or folders of them."`
+}
+
+// Run checks each file by its kind: a system file has the key scheduler, a
+// scenario [[Tests]], and everything else is a test. With --system, scenarios are
+// planned as well.
+func (c verifyCmd) Run(a *app) error {
+	names, err := definitionFiles(c.Paths)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	bad := 0
+	for _, name := range names {
+		kind, err := c.check(a, name)
+		if err != nil {
+			bad++
+			fmt.Fprintf(a.stdout, "bad  %-8s %s\n", kind, name)
+			a.logf("%v", err)
+			continue
+		}
+		fmt.Fprintf(a.stdout, "ok   %-8s %s\n", kind, name)
+	}
+	if bad > 0 {
+		return fail(exitDefinition, fmt.Errorf("%d of %d files are bad", bad, len(names)))
+	}
+	return nil
+}
+
+// definitionFiles are the files named, and every TOML file below the folders named.
+func definitionFiles(paths []string) ([]string, error) {
+	var names []string
+	for _, path := range paths {
+		found := 0
+		err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && (name == path || strings.HasSuffix(name, ".toml")) {
+				names = append(names, name)
+				found++
+			}
+			return err
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case found == 0:
+			return nil, fmt.Errorf("%s: no TOML file in it", path)
+		}
+	}
+	return names, nil
+}
+
+func (c verifyCmd) check(a *app, name string) (kind string, err error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return "file", err
+	}
+	file := scenario.File{Name: name, Data: data}
+	switch kind, err = scenario.Kind(file); {
+	case err != nil:
+		return "file", err
+	case kind == "system":
+		_, err = config.Parse(name, data)
+	case kind == "test":
+		var t *scenario.Test
+		if t, err = scenario.LoadTest(file); err == nil {
+			err = a.workloads(*t)
+		}
+	case c.System != "":
+		_, err = a.plan(name, planFlags{siteFlags: c.siteFlags, definitionFlags: c.definitionFlags}, false)
+	default:
+		var s *scenario.Scenario
+		if s, _, err = loadScenario(name, c.definitionFlags); err == nil {
+			err = a.workloads(slices.Concat(s.PreTest, s.Tests, s.PostTest)...)
+		}
+	}
+	return kind, err
+}
+
+// workloads checks what can be checked of tests without a cluster, and notes each
+// whose workload is not run yet.
+func (a *app) workloads(tests ...scenario.Test) error {
+	var c source.Complaints
+	for _, t := range tests {
+		c.Add(catalog.Check(t))
+		if note, _ := catalog.Template(&t); note != "" {
+			a.logf("note: %s", note)
+		}
+	}
+	return c.Err()
+}

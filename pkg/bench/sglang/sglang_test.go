@@ -1,0 +1,175 @@
+package sglang_test
+
+import (
+	"bytes"
+	"io/fs"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+	"github.com/ulikunitz/xz"
+
+	"github.com/profllm/profllm/pkg/bench/sglang"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+func parse(t *testing.T, text string) (result.Part, error) {
+	t.Helper()
+	return sglang.Parser{}.Parse(fstest.MapFS{sglang.DefaultFile: {Data: []byte(text)}})
+}
+
+func sample(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + name)
+	require.NoError(t, err)
+	return data
+}
+
+func kinds(p result.Part) (list []result.WarningKind) {
+	for _, w := range p.Warnings {
+		list = append(list, w.Kind)
+	}
+	return list
+}
+
+func TestDetailed(t *testing.T) {
+	p, err := sglang.Parser{}.Parse(os.DirFS("testdata"))
+	require.NoError(t, err)
+	require.Empty(t, p.Warnings)
+	require.Zero(t, p.UnknownKeys)
+	m := p.Metrics
+	require.Equal(t, "sglang-bench", p.Benchmark.Kind)
+	require.Equal(t, "sglang", p.Benchmark.Backend)
+	require.Equal(t, "random", p.Benchmark.DatasetName)
+	require.True(t, math.IsInf(float64(*p.Benchmark.RequestRate), 1), "the bare word Infinity")
+	require.Equal(t, []int{4, 3, 1, 2}, []int{*m.NumPrompts, *m.CompletedRequests, *m.FailedRequests, *m.MaxConcurrency})
+	require.Equal(t, []string{"num_prompts"}, m.Derived, "the failures are the client's own list")
+	require.Equal(t, []int64{48, 12}, []int64{*m.TotalInputTokens, *m.TotalOutputTokens})
+	require.InDelta(t, 3/0.31, *m.RequestThroughput, 1e-9)
+	require.InDelta(t, 60/0.31, *m.TotalTokenThroughput, 1e-9)
+	require.InDelta(t, 55, *m.Latency[result.TTFT].Mean, 1e-9)
+	require.Equal(t, 3, *m.Latency[result.TPOT].N)
+	require.Equal(t, 9, *m.Latency[result.ITL].N)
+	p90, ok := m.Latency[result.E2EL].Percentile(90)
+	require.True(t, ok, "e2e_latency is our e2el")
+	require.InDelta(t, 120.2, p90, 1e-9)
+	require.Equal(t, []string{"", "", "", "Internal Server Error"}, p.Samples.Errors)
+	require.Equal(t, []float64{0.05, 0.06, 0.055, 0}, p.Samples.TTFT)
+}
+
+func TestWithoutDetails(t *testing.T) {
+	p, err := sglang.Parser{File: "2025.jsonl"}.Parse(os.DirFS("testdata"))
+	require.NoError(t, err)
+	require.Empty(t, p.Warnings)
+	require.Nil(t, p.Samples)
+	require.Nil(t, p.Metrics.NumPrompts, "the client does not say, and nothing was counted")
+	require.Nil(t, p.Metrics.FailedRequests)
+	require.Equal(t, 2.5, *p.Metrics.AcceptanceLength)
+}
+
+// The first line with a completed request, in a file of several and cut-off ones.
+func TestAppended(t *testing.T) {
+	p, err := sglang.Parser{File: "appended.jsonl"}.Parse(os.DirFS("testdata"))
+	require.NoError(t, err)
+	require.Equal(t, []result.WarningKind{result.Truncated, result.Appended}, kinds(p))
+	require.Equal(t, 4, p.Warnings[0].Line)
+	require.Equal(t, 701, p.Warnings[0].Col, "where the text ends, which holds bare words")
+	require.Equal(t, 2, p.Warnings[1].Line)
+	require.Contains(t, p.Warnings[1].Text, "3 results in one file, the one of line 2 was taken")
+	require.Equal(t, 3, *p.Metrics.CompletedRequests)
+}
+
+func TestNothingCompleted(t *testing.T) {
+	first, _, _ := strings.Cut(string(sample(t, "appended.jsonl")), "\n")
+	p, err := parse(t, first)
+	require.NoError(t, err, "the record shall say that nothing succeeded")
+	require.Equal(t, 0, *p.Metrics.CompletedRequests)
+	require.Equal(t, 4, *p.Metrics.FailedRequests)
+	require.Empty(t, p.Metrics.Latency, "statistics over nothing")
+	require.Contains(t, kinds(p), result.NotFinite)
+	require.Contains(t, kinds(p), result.EmptySample)
+	var col int
+	for _, w := range p.Warnings {
+		if w.Key == "median_e2e_latency_ms" {
+			col = w.Col
+		}
+	}
+	require.Equal(t, "NaN", first[col-1:col+2], "the column of the value, behind other bare words")
+}
+
+func TestOddLines(t *testing.T) {
+	const good = `{"completed": 1, "duration": 2.0}`
+	for _, c := range []struct {
+		name, text string
+		want       []result.WarningKind
+		err        bool
+	}{
+		{"one", good, nil, false},
+		{"blank lines", "\n\r\n" + good + "\n\n", nil, false},
+		{"text before", "Traceback\n" + good, []result.WarningKind{result.BadValue}, false},
+		{"a list", "[1]\n" + good, []result.WarningKind{result.BadValue}, false},
+		{"cut before the end", `{"completed": 1, "dur` + "\n" + good, []result.WarningKind{result.BadValue}, false},
+		{"cut at the end", good + "\n" + `{"completed": 1, "duration": 2.`, []result.WarningKind{result.Truncated}, false},
+		{"cut in a string", good + "\n" + `{"comp`, []result.WarningKind{result.Truncated}, false},
+		{"two in a line", good + good, []result.WarningKind{result.BadValue}, true},
+		{"no duration", `{"completed": 1}`, []result.WarningKind{result.BadValue}, true},
+		{"only cut", `{"completed": 1, "duration": 2.0`, []result.WarningKind{result.Truncated}, true},
+		{"nothing", "", nil, true},
+		{"bad values", `{"completed": 1, "duration": 2, "max_concurrency": 1.5, "mean_ttft_ms": "x", "ttfts": [1, "NaN"], "backend": 3, "request_rate": []}`,
+			[]result.WarningKind{result.BadValue, result.BadValue, result.BadValue, result.BadValue, result.BadValue}, false},
+		{"a trace", `{"completed": 1, "duration": 2, "request_rate": "trace", "new_key": {"a": NaN}}`, nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := parse(t, c.text)
+			require.Equal(t, c.err, err != nil, "%v", err)
+			if err != nil {
+				require.ErrorIs(t, err, fs.ErrNotExist)
+			}
+			require.Equal(t, c.want, kinds(p), "%v", p.Warnings)
+			for _, w := range p.Warnings {
+				require.Positive(t, w.Line)
+			}
+		})
+	}
+}
+
+func TestCompressed(t *testing.T) {
+	var b bytes.Buffer
+	w, err := xz.NewWriter(&b)
+	require.NoError(t, err)
+	_, err = w.Write(sample(t, "2025.jsonl"))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	p, err := sglang.Parser{}.Parse(fstest.MapFS{sglang.DefaultFile + ".xz": {Data: b.Bytes()}})
+	require.NoError(t, err)
+	require.Equal(t, sglang.DefaultFile+".xz", p.Metrics.Source)
+	_, err = sglang.Parser{}.Parse(fstest.MapFS{})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func FuzzParse(f *testing.F) {
+	for _, name := range []string{sglang.DefaultFile, "2025.jsonl", "appended.jsonl"} {
+		f.Add(sample(f, name))
+	}
+	f.Add([]byte(`{"completed": -Infinity, "duration": NaN, "x\"": "\\"}` + "\n{"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := sglang.Parser{}.Parse(fstest.MapFS{sglang.DefaultFile: {Data: data}})
+		require.Equal(t, err == nil, p.Metrics != nil)
+		if err != nil {
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			return
+		}
+		require.NotNil(t, p.Metrics.CompletedRequests)
+		lines := bytes.Count(data, []byte("\n")) + 1
+		for _, w := range p.Warnings {
+			require.LessOrEqual(t, w.Line, lines)
+			require.LessOrEqual(t, w.Col, len(data)+1)
+			require.GreaterOrEqual(t, w.Col, 0)
+		}
+		_, err = p.Metrics.MarshalJSON()
+		require.NoError(t, err, "nothing without a place in JSON was kept")
+	})
+}

@@ -1,0 +1,449 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/profllm/profllm/pkg/bench/gsm8k"
+	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/sweep"
+)
+
+// Options is what a plan needs beside the definitions. The same Options and
+// files give the same plans.
+type Options struct {
+	Version   string
+	Created   time.Time // also names the scenario's directory
+	Output    string    // parent of the scenario's directory, absolute
+	Binary    string    // profllm on the nodes, absolute
+	WorkDir   string    // what relative paths of the site file mean, absolute
+	Simulated bool      // rehearse: a simulated engine, without containers
+	Launcher  string    // overrides every launcher, "" for none
+	Single    bool      // everything in one allocation, one run after the other
+
+	Inventory plan.Inventory // states of the nodes, for node groups; nil: nobody asked Slurm
+
+	// History is what the sweeps of tests gave so far, by test id.
+	History map[string][]sweep.Observed
+}
+
+// Set is what one submission of a scenario consists of.
+type Set struct {
+	Plans   []*plan.Plan
+	Batches []*plan.Batch // of plans that are not submitted by themselves
+	Skipped []Skipped
+}
+
+// Skipped is a point of a sweep that cannot work.
+type Skipped struct {
+	Test  string
+	Step  int
+	Label string // what the sweep chose
+	Err   error
+}
+
+// Root is the directory of one scenario execution.
+func Root(s *scenario.Scenario, o Options) string {
+	return path.Join(o.Output, s.Name+"_"+o.Created.Format("2006-01-02_15-04-05"))
+}
+
+// Plans plans every test, iteration and point of a sweep, in order. The
+// complaints of all tests are returned together. A point of a sweep that cannot
+// work is left out, as long as another can.
+func Plans(s *scenario.Scenario, sys *config.System, o Options) (*Set, error) {
+	b := builder{scenario: s, system: sys, o: o, root: Root(s, o), first: map[string][]string{}, last: map[string][]string{}, taken: map[string]bool{}}
+	var c source.Complaints
+	for i := range s.Tests {
+		t := s.Tests[b.order(i)]
+		plans, err := b.test(t)
+		c.Add(err)
+		b.set.Plans = append(b.set.Plans, plans...)
+	}
+	if c.Err() == nil {
+		c.Add(b.batches())
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	for _, p := range b.set.Plans {
+		p.Notes = slices.Concat(s.Warnings, b.warnings, p.Notes)
+	}
+	return &b.set, nil
+}
+
+// builder makes the plans of one scenario.
+type builder struct {
+	scenario *scenario.Scenario
+	system   *config.System
+	o        Options
+	root     string
+	set      Set
+	taken    map[string]bool // hosts that earlier runs chose
+	warnings []string
+	queue    []int               // tests in an order in which none comes before one it waits for
+	first    map[string][]string // test id → directories of the runs that start first
+	last     map[string][]string // test id → directories of the runs after which the test is over
+}
+
+// order returns the index of the i-th test to plan.
+func (b *builder) order(i int) int {
+	if b.queue == nil {
+		index, seen := map[string]int{}, map[string]bool{}
+		for j, t := range b.scenario.Tests {
+			index[t.ID] = j
+		}
+		var visit func(id string)
+		visit = func(id string) {
+			j, ok := index[id]
+			if !ok || seen[id] {
+				return
+			}
+			seen[id] = true
+			for _, d := range b.scenario.Tests[j].Dependencies {
+				if d.Type != scenario.EndPostComp {
+					visit(d.ID)
+				}
+			}
+			b.queue = append(b.queue, j)
+		}
+		for _, t := range b.scenario.Tests {
+			visit(t.ID)
+		}
+	}
+	return b.queue[i]
+}
+
+// test plans one test: its iterations, or the points of its sweep.
+func (b *builder) test(t scenario.Test) ([]*plan.Plan, error) {
+	before := maps.Clone(b.taken) // iterations follow each other, and may have the same nodes
+	after, until := b.waits(t)
+	points, client, err := b.points(t)
+	if err != nil {
+		return nil, err
+	}
+	if points != nil {
+		plans, err := b.sweep(t, points, client, after, until)
+		b.first[t.ID], b.last[t.ID] = dirs(plans), dirs(plans)
+		return plans, err
+	}
+	var plans []*plan.Plan
+	for i := range t.Iterations {
+		in := b.input(t, path.Join(b.root, t.ID, fmt.Sprint(i)))
+		in.Iteration, in.After, in.Until, in.Taken = i, after, until, before
+		if i > 0 {
+			in.After = []plan.After{{Type: b.over(), Dir: plans[i-1].Dir}}
+		}
+		p, err := b.run(t, in, phases(t))
+		if err != nil {
+			return plans, err
+		}
+		plans = append(plans, p)
+	}
+	b.first[t.ID], b.last[t.ID] = dirs(plans[:1]), dirs(plans[len(plans)-1:])
+	return plans, nil
+}
+
+func dirs(plans []*plan.Plan) []string {
+	list := make([]string, len(plans))
+	for i, p := range plans {
+		list[i] = p.Dir
+	}
+	return list
+}
+
+// over is Slurm's word for "when that job is over": a failed run ends what waits
+// for it, unless the scenario says otherwise.
+func (b *builder) over() string {
+	if b.scenario.GoOn {
+		return "afterany"
+	}
+	return "afterok"
+}
+
+// waits translates a test's dependencies.
+func (b *builder) waits(t scenario.Test) (after []plan.After, until []string) {
+	for _, d := range t.Dependencies {
+		switch d.Type {
+		case scenario.StartPostComp:
+			for _, dir := range b.last[d.ID] {
+				after = append(after, plan.After{Type: b.over(), Dir: dir})
+			}
+		case scenario.StartPostInit:
+			for _, dir := range b.first[d.ID] {
+				after = append(after, plan.After{Type: "after", Dir: dir})
+			}
+		case scenario.EndPostComp:
+			until = append(until, b.directories(d.ID)...)
+		}
+	}
+	return after, until
+}
+
+// directories are those after which a test is over. It may not be planned yet:
+// ending with another test is no order.
+func (b *builder) directories(id string) []string {
+	if known := b.last[id]; known != nil {
+		return known
+	}
+	for _, t := range b.scenario.Tests {
+		if t.ID == id {
+			return []string{path.Join(b.root, id, fmt.Sprint(t.Iterations-1))}
+		}
+	}
+	return nil
+}
+
+func (b *builder) input(t scenario.Test, dir string) plan.Input {
+	o := b.o
+	return plan.Input{
+		System: b.system, Scenario: b.scenario.Name, Test: t, Limit: b.scenario.Limit(t), Dir: dir, RunID: runID(o.Created, dir),
+		Version: o.Version, Created: o.Created, Binary: o.Binary, WorkDir: o.WorkDir, Simulated: o.Simulated, Inventory: o.Inventory, Taken: b.taken,
+	}
+}
+
+// runID is unique as long as the directory is: the directory is created
+// exclusively before anything is submitted.
+func runID(created time.Time, dir string) string {
+	return fmt.Sprintf("exp_%s_%.3x", created.Format("20060102_150405"), sha256.Sum256([]byte(dir)))
+}
+
+// A load before its client is made.
+type load struct {
+	name   string
+	dir    string // "" for a directory of that name in the run's
+	cache  string
+	bench  *source.Table
+	eval   bool
+	values []plan.Assignment
+	repeat *plan.Repeat
+}
+
+// phases are the loads of a test: one, or [[Tests.phases]].
+func phases(t scenario.Test) []load {
+	if len(t.Phases) == 0 {
+		return []load{{bench: t.BenchArgs, eval: t.EvalArgs != nil}}
+	}
+	var loads []load
+	for i, p := range t.Phases {
+		l := load{name: p.Name, bench: source.Merge(t.BenchArgs, p.BenchArgs), eval: t.EvalArgs != nil && i == len(t.Phases)-1}
+		if p.Cache == "reset" {
+			l.cache = plan.CacheReset
+		}
+		if p.Eval != nil {
+			l.eval = t.EvalArgs != nil && *p.Eval
+		}
+		loads = append(loads, l)
+	}
+	return loads
+}
+
+// in is the directory of a load of the run in dir.
+func (l load) in(dir string) string {
+	if l.dir != "" {
+		return l.dir
+	}
+	return path.Join(dir, l.name)
+}
+
+// repeated is every load as often as the test says, each time with a directory of
+// its own below the load's. All begin with the same prefix cache.
+func repeated(t scenario.Test, in plan.Input, loads []load) []load {
+	if t.Repeat < 2 {
+		return loads
+	}
+	var list []load
+	for _, l := range loads {
+		dir := l.in(in.Dir)
+		for i := range t.Repeat {
+			again := l
+			again.dir = path.Join(dir, fmt.Sprintf("r%d", i+1))
+			again.name = strings.TrimPrefix(l.name+fmt.Sprintf(".r%d", i+1), ".")
+			again.repeat = &plan.Repeat{Group: runID(in.Created, dir), Index: i, Of: t.Repeat}
+			if i > 0 {
+				again.cache = plan.CacheReset
+			}
+			list = append(list, again)
+		}
+	}
+	return list
+}
+
+// run plans one run with its hooks.
+func (b *builder) run(t scenario.Test, in plan.Input, loads []load) (*plan.Plan, error) {
+	var c source.Complaints
+	for _, l := range repeated(t, in, loads) {
+		dir := l.in(in.Dir)
+		id := in.RunID
+		if dir != in.Dir {
+			id = runID(in.Created, dir)
+		}
+		load, err := b.load(t, l)
+		c.Add(err)
+		load.Name, load.Dir, load.RunID, load.Cache, load.Values, load.Repeat = l.name, dir, id, l.cache, l.values, l.repeat
+		in.Loads = append(in.Loads, load)
+	}
+	var err error
+	in.PreTest, err = b.hooks(b.scenario.PreTest, path.Join(in.Dir, "pre_test"))
+	c.Add(err)
+	in.PostTest, err = b.hooks(b.scenario.PostTest, path.Join(in.Dir, "post_test"))
+	c.Add(err)
+	p, err := b.make(t, in)
+	c.Add(err)
+	if p != nil {
+		for _, host := range p.Job.NodeList {
+			b.taken[host] = true
+		}
+		for _, h := range append(append([]plan.Hook(nil), p.PreTest...), p.PostTest...) {
+			if h.Plan.Job.Nodes > p.Job.Nodes {
+				c.Addf(t.Pos, "test %q has %d nodes, its hook %q needs %d", t.ID, p.Job.Nodes, h.Name, h.Plan.Job.Nodes)
+			}
+		}
+	}
+	return p, c.Err()
+}
+
+// load makes the clients of one load.
+func (b *builder) load(t scenario.Test, l load) (plan.LoadInput, error) {
+	var in plan.LoadInput
+	var c source.Complaints
+	if !serves(t.Template) {
+		return in, nothingToMeasure(t)
+	}
+	t.BenchArgs = l.bench
+	client, err := newClient(t)
+	c.Add(err)
+	if err == nil {
+		in.Clients = append(in.Clients, client)
+		in.Client, in.Benchmark, in.Expect = client.Name(), client.Options(), client.Expect()
+	}
+	if l.eval {
+		newEval := gsm8k.New
+		if t.Template == sglangName {
+			newEval = gsm8k.NewSGLang
+		}
+		eval, err := newEval(t.EvalArgs)
+		c.Add(err)
+		in.Clients = append(in.Clients, eval)
+		in.Expect.Accuracy = true
+	}
+	return in, c.Err()
+}
+
+// serves reports whether a workload is a service that a client measures.
+func serves(template string) bool {
+	_, _, ok := find(Workloads, template)
+	return ok
+}
+
+// nothingToMeasure refuses what asks for a service in a test that has none.
+func nothingToMeasure(t scenario.Test) error {
+	var c source.Complaints
+	for _, s := range []struct {
+		key   string
+		table *source.Table
+	}{{"bench_cmd_args", t.BenchArgs}, {"semantic_eval_cmd_args", t.EvalArgs}} {
+		if s.table != nil {
+			c.Add(source.Errorf(s.table.Pos, "test %q: a %s test serves nothing, so %s has no effect", t.ID, t.Template, s.key).Hintf("remove it"))
+		}
+	}
+	if t.Client != "" {
+		c.Add(source.Errorf(t.Pos, "test %q: a %s test serves nothing, so client = %q has no effect", t.ID, t.Template, t.Client).Hintf("remove it"))
+	}
+	return c.Err()
+}
+
+// notRun says why a test has no plan.
+func notRun(t scenario.Test) error {
+	note, err := Template(&t)
+	if note == "" {
+		return err
+	}
+	return source.Errorf(t.Pos, "test %q: the workload %s is not run yet", t.ID, t.Template).
+		Hintf("remove the test, or run its command as a SlurmContainer or BashCmd test; profllm runs %s", strings.Join(runnable(), ", "))
+}
+
+// workload makes the workload of a test.
+func workload(t scenario.Test, needImage bool) (plan.Workload, error) {
+	newWorkload, _, ok := find(Workloads, t.Template)
+	if !ok {
+		if newWorkload, _, ok = find(Tools, t.Template); !ok {
+			return nil, notRun(t)
+		}
+	}
+	return newWorkload(t, needImage)
+}
+
+// hooks plans hook tests as runs of their own, below the run they belong to.
+func (b *builder) hooks(tests []scenario.Test, below string) ([]plan.Hook, error) {
+	var hooks []plan.Hook
+	var c source.Complaints
+	for _, t := range tests {
+		dir := path.Join(below, t.ID)
+		hook := builder{scenario: &scenario.Scenario{Name: b.scenario.Name}, system: b.system, o: b.o, taken: map[string]bool{}}
+		p, err := hook.run(t, hook.input(t, dir), phases(t))
+		c.Add(err)
+		hooks = append(hooks, plan.Hook{Name: t.ID, Dir: dir, Plan: p})
+	}
+	return hooks, c.Err()
+}
+
+func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
+	var c source.Complaints
+	in.LauncherName = launcherName(t, b.system, b.o)
+	newLauncher, names, ok := find(Launchers, in.LauncherName)
+	if !ok {
+		c.Add(source.Errorf(t.Pos, "test %q: unknown launcher %q", t.ID, in.LauncherName).Hintf("%s", source.Suggest(in.LauncherName, names)))
+	} else {
+		in.Launcher = newLauncher()
+	}
+	var err error
+	in.Workload, err = workload(t, in.LauncherName != "bare")
+	c.Add(err)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	return plan.Make(in)
+}
+
+// Check looks at one test without a cluster: its workload, its arguments, and
+// those of every dimension of its sweep.
+func Check(t scenario.Test) error {
+	b := builder{scenario: &scenario.Scenario{}}
+	points, client, err := b.points(t)
+	if err != nil {
+		return err
+	}
+	variants := []scenario.Test{t}
+	if points != nil {
+		groups, err := b.groups(t, points, client)
+		if err != nil {
+			return err
+		}
+		if len(groups) == 0 {
+			return b.set.Skipped[0].Err
+		}
+		variants = []scenario.Test{groups[0].test}
+	}
+	var c source.Complaints
+	for _, v := range variants {
+		if note, err := Template(&v); note != "" || err != nil {
+			c.Add(err) // one that is not run yet can be read, and that is all
+			continue
+		}
+		_, err := workload(v, false)
+		c.Add(err)
+		for _, l := range phases(v) {
+			_, err := b.load(v, l)
+			c.Add(err)
+		}
+	}
+	return c.Err()
+}

@@ -1,0 +1,180 @@
+package catalog
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/sweep"
+)
+
+// roleOrder is the order of a role's own keys, which decides the order of
+// dimensions as CloudAI's schema does.
+var roleOrder = []string{"gpu_ids", "num_nodes", "ray_head", "ray_worker", "nixl_threads"}
+
+// schemaOrder lists the known keys of a table below cmd_args, in the order of
+// CloudAI's schema of the serving workloads.
+func schemaOrder(table string) []string {
+	switch table {
+	case "":
+		return []string{"docker_image_url", "model", "port", "host", "bench_host", "healthcheck", "serve_healthcheck", "serve_wait_seconds",
+			"prefill", "decode", "proxy_script", "proxy_healthcheck"}
+	case "prefill", "decode":
+		return roleOrder
+	}
+	return nil
+}
+
+// roundSize is how many points an agent that learns from results hands out at
+// once: enough to use a cluster, few enough to learn.
+const roundSize = 8
+
+// points lists the next points of a test's sweep, nil if it has none, and the
+// paths that concern the client only.
+func (b *builder) points(t scenario.Test) ([]sweep.Point, map[string]bool, error) {
+	s, err := sweep.Load(t.Table, schemaOrder)
+	if err != nil || !s.Active() {
+		return nil, nil, err
+	}
+	client := map[string]bool{}
+	for _, d := range s.Dimensions {
+		if d.Client && len(t.Phases) > 0 {
+			return nil, nil, source.Errorf(d.Pos, "test %q has phases, and sweeps %s", t.ID, d.Path).Hintf("write the loads as phases, or as a sweep")
+		}
+		client[d.Path] = d.Client
+	}
+	b.warnings = append(b.warnings, s.Warnings...)
+	n := sweep.MaxGrid
+	if s.Agent == sweep.TPE {
+		n = roundSize
+	}
+	points, err := s.Next(b.o.History[t.ID], n)
+	return points, client, err
+}
+
+// serverKey is the same for points that can share a server.
+func serverKey(p sweep.Point, client map[string]bool) string {
+	server := sweep.Point{Env: p.Env}
+	for _, v := range p.Values {
+		if !client[v.Path] {
+			server.Values = append(server.Values, v)
+		}
+	}
+	return server.Key()
+}
+
+// group is the points that share one start of the server.
+type group struct {
+	test   scenario.Test
+	first  sweep.Point
+	loads  []load
+	points []sweep.Point
+}
+
+// sweep plans the points of a sweep. Points that differ only in what the client
+// does share a server, each with a directory of its own.
+func (b *builder) sweep(t scenario.Test, points []sweep.Point, client map[string]bool, after []plan.After, until []string) ([]*plan.Plan, error) {
+	if t.Iterations > 1 {
+		return nil, source.Errorf(t.Table.PosOf("iterations"), "test %q is a sweep, and has %d iterations", t.ID, t.Iterations).Hintf("write one of them")
+	}
+	groups, err := b.groups(t, points, client)
+	if err != nil {
+		return nil, err
+	}
+	var plans []*plan.Plan
+	var c source.Complaints
+	for _, g := range groups {
+		in := b.input(g.test, b.stepDir(t, g.first.Step))
+		in.Step, in.After, in.Until = g.first.Step, after, until
+		in.Limit *= time.Duration(len(g.points)) // each point has the time of one
+		p, err := b.run(g.test, in, g.loads)
+		if err != nil {
+			c.Add(err)
+			for _, point := range g.points {
+				b.set.Skipped = append(b.set.Skipped, Skipped{Test: t.ID, Step: point.Step, Label: point.Label(), Err: err})
+			}
+			continue
+		}
+		plans = append(plans, p)
+	}
+	if len(plans) == 0 {
+		return nil, c.Err() // complaints of all points are one where they are the same
+	}
+	return plans, nil
+}
+
+func (b *builder) stepDir(t scenario.Test, step int) string {
+	return path.Join(b.root, t.ID, "0", fmt.Sprint(step))
+}
+
+// groups puts points with the same server together, in the order of the points.
+func (b *builder) groups(t scenario.Test, points []sweep.Point, client map[string]bool) ([]*group, error) {
+	var groups []*group
+	byServer := map[string]*group{}
+	share := t.Sweep.ShareServer == nil || *t.Sweep.ShareServer
+	for _, point := range points {
+		table, err := sweep.Apply(t.Table, point)
+		if err != nil {
+			return nil, err
+		}
+		key := serverKey(point, client)
+		g := byServer[key]
+		if g == nil || !share {
+			g = &group{first: point}
+			if g.test, err = t.Variant(table); err != nil {
+				b.set.Skipped = append(b.set.Skipped, Skipped{Test: t.ID, Step: point.Step, Label: point.Label(), Err: err})
+				continue
+			}
+			byServer[key] = g
+			groups = append(groups, g)
+		}
+		g.points = append(g.points, point)
+		loads := phases(g.test)
+		for i := range loads {
+			loads[i].bench = source.Merge(table.Table("bench_cmd_args"), nil)
+			if len(g.test.Phases) > 0 {
+				loads[i].bench = source.Merge(table.Table("bench_cmd_args"), g.test.Phases[i].BenchArgs)
+			}
+			loads[i].values = assignments(point)
+		}
+		g.loads = append(g.loads, b.placed(t, g, point, loads)...)
+	}
+	for _, g := range groups {
+		g.loads[0].cache = "" // a server that has just started has an empty one
+		if len(g.loads) == 1 {
+			g.loads[0].name, g.loads[0].dir = "", ""
+		}
+	}
+	return groups, nil
+}
+
+// placed gives the loads of one point their directories: that of the step, or
+// below it one for each phase.
+func (b *builder) placed(t scenario.Test, g *group, point sweep.Point, loads []load) []load {
+	step := b.stepDir(t, point.Step)
+	for i := range loads {
+		l := &loads[i]
+		if len(g.test.Phases) > 0 {
+			l.dir = path.Join(step, l.name)
+			l.name = fmt.Sprintf("%d.%s", point.Step, l.name)
+			continue
+		}
+		l.name, l.dir = fmt.Sprint(point.Step), step
+		if t.Sweep.Cache != "keep" {
+			l.cache = plan.CacheReset
+		}
+	}
+	return loads
+}
+
+func assignments(p sweep.Point) []plan.Assignment {
+	var list []plan.Assignment
+	for _, v := range slices.Concat(p.Values, p.Env) {
+		list = append(list, plan.Assignment{Path: v.Path, Value: v.Value.Plain()})
+	}
+	return list
+}

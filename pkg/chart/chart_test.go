@@ -1,0 +1,168 @@
+package chart_test
+
+import (
+	"encoding/xml"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/chart"
+)
+
+func TestTicks(t *testing.T) {
+	for _, c := range []struct {
+		lo, hi float64
+		n      int
+		want   []float64
+	}{
+		{0, 100, 5, []float64{0, 20, 40, 60, 80, 100}},
+		{0, 97, 5, []float64{0, 20, 40, 60, 80, 100}},
+		{12, 18, 3, []float64{12, 14, 16, 18}},
+		{-3, 8, 4, []float64{-5, 0, 5, 10}},
+		{5, 5, 4, []float64{5, 6}},
+		{math.NaN(), 1, 4, []float64{0, 1}},
+		{1e9, 1e9 + 1, 2, []float64{1e9, 1e9 + 0.5, 1e9 + 1}},
+	} {
+		require.InDeltaSlice(t, c.want, chart.Ticks(c.lo, c.hi, c.n), 1e-6, "%v to %v", c.lo, c.hi)
+	}
+}
+
+// element is what the tests look at.
+type element struct {
+	name string
+	attr map[string]string
+	text string
+}
+
+// parse reads a drawing; it must be one well-formed svg element.
+func parse(t *testing.T, svg string) []element {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(svg))
+	var all []element
+	var open []int
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			break
+		}
+		require.NoError(t, err)
+		switch x := token.(type) {
+		case xml.StartElement:
+			e := element{name: x.Name.Local, attr: map[string]string{}}
+			for _, a := range x.Attr {
+				e.attr[a.Name.Local] = a.Value
+			}
+			open = append(open, len(all))
+			all = append(all, e)
+		case xml.EndElement:
+			open = open[:len(open)-1]
+		case xml.CharData:
+			all[open[len(open)-1]].text += string(x)
+		}
+	}
+	require.Equal(t, "svg", all[0].name)
+	return all
+}
+
+func named(all []element, name string) []element {
+	var out []element
+	for _, e := range all {
+		if e.name == name {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func number(t *testing.T, s string) float64 {
+	t.Helper()
+	v, err := strconv.ParseFloat(s, 64)
+	require.NoError(t, err)
+	return v
+}
+
+func TestBarsAreAsLongAsTheirValues(t *testing.T) {
+	nan := math.NaN()
+	all := parse(t, chart.Bars{Title: "TTFT", Unit: "ms", Series: []string{"mean", "p99"}, Bars: []chart.Bar{
+		{Label: "a", Values: []*float64{new(50.0), new(100.0)}}, {Label: "b", Values: []*float64{nil, &nan}, Mark: true},
+	}}.SVG())
+	var bars []float64
+	for _, r := range named(all, "rect") {
+		if r.attr["height"] != "10" { // not the legend
+			bars = append(bars, number(t, r.attr["width"]))
+		}
+	}
+	require.Len(t, bars, 2)
+	require.InDelta(t, 2*bars[0], bars[1], 0.2)
+	missing := 0
+	for _, e := range named(all, "text") {
+		if e.text == "n/a" {
+			missing++
+		}
+		require.NotContains(t, e.text, "NaN")
+	}
+	require.Equal(t, 2, missing)
+}
+
+func TestPointsLieWhereTheAxesSay(t *testing.T) {
+	all := parse(t, chart.Points{Title: "t", XLabel: "x", YLabel: "y", FromZero: true, Line: true, Points: []chart.Point{
+		{Label: "a", X: 0, Y: 0}, {Label: "b", X: 50, Y: 1000, Mark: true}, {Label: "c", X: 100, Y: 500}, {Label: "d", X: math.Inf(1), Y: 1},
+	}}.SVG())
+	circles := named(all, "circle")
+	require.Len(t, circles, 3)
+	x := func(i int) float64 { return number(t, circles[i].attr["cx"]) }
+	y := func(i int) float64 { return number(t, circles[i].attr["cy"]) }
+	require.InDelta(t, x(2)-x(0), 2*(x(1)-x(0)), 0.3)
+	require.InDelta(t, y(0)-y(1), 2*(y(0)-y(2)), 0.3, "y grows upwards")
+	require.Len(t, strings.Fields(named(all, "polyline")[0].attr["points"]), 3)
+}
+
+// A label is text, whatever it says.
+func TestLabelsAreEscaped(t *testing.T) {
+	evil := "</text><script>alert(1)</script>\"'&\x00\x1b[31m" + strings.Repeat("x", 100)
+	for _, svg := range []string{
+		chart.Bars{Title: evil, Unit: evil, Series: []string{evil, evil}, Bars: []chart.Bar{{Label: evil, Tip: evil, Values: []*float64{new(1.0), nil}}}}.SVG(),
+		chart.Points{Title: evil, XLabel: evil, YLabel: evil, Points: []chart.Point{{Label: evil, Tip: evil, X: 1, Y: 1, Mark: true}}}.SVG(),
+	} {
+		all := parse(t, svg)
+		require.Empty(t, named(all, "script"))
+		require.NotContains(t, svg, "<script")
+		for _, e := range all {
+			for name := range e.attr {
+				require.NotContains(t, name, "on", "no event handler")
+			}
+		}
+	}
+}
+
+func TestEmptyCharts(t *testing.T) {
+	parse(t, chart.Bars{Series: []string{"x"}}.SVG())
+	parse(t, chart.Points{}.SVG())
+}
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 12: "12", 12.3456: "12.35", 1234.5: "1234", 0.7951: "0.7951", 123456789: "1.235e+08", -3.5: "-3.5"} {
+		require.Equal(t, want, chart.Number(v))
+	}
+}
+
+// Whatever the numbers, the drawing is well-formed and its coordinates are numbers.
+func TestExtremes(t *testing.T) {
+	values := []float64{0, -1, 1e-300, 1e300, -1e308, 1e308, math.MaxFloat64, 1e16, 1e16 + 2, math.Inf(-1), math.NaN()}
+	for _, a := range values {
+		for _, b := range values {
+			for _, svg := range []string{
+				chart.Points{Points: []chart.Point{{X: a, Y: b}, {X: b, Y: a}}}.SVG(),
+				chart.Bars{Series: []string{""}, Bars: []chart.Bar{{Values: []*float64{&a}}, {Values: []*float64{&b}}}}.SVG(),
+			} {
+				parse(t, svg)
+				require.NotContains(t, svg, "NaN")
+				require.NotContains(t, svg, "Inf")
+			}
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package chart
+
+import (
+	"cmp"
+	"strings"
+)
+
+// Points is a chart of points, or of a line through them in the order given.
+type Points struct {
+	Title          string
+	XLabel, YLabel string
+	Points         []Point
+	Line           bool
+	FromZero       bool // both axes begin at zero
+}
+
+// Point is one point. Its label stands beside it if it is marked.
+type Point struct {
+	Label string
+	Tip   string // a tooltip; "" for the label
+	X, Y  float64
+	Mark  bool
+}
+
+const (
+	plotLeft, plotTop     = 80.0, 46.0
+	plotRight, plotBottom = width - 24, 330.0
+)
+
+// SVG draws the chart. Points that are not finite are left out.
+func (p Points) SVG() string {
+	var d drawing
+	d.open(p.Title, plotBottom+44)
+	d.text(0, 14, "start", "head", p.Title)
+	var drawn []Point
+	for _, q := range p.Points {
+		if finite(q.X) && finite(q.Y) {
+			drawn = append(drawn, q)
+		}
+	}
+	x := p.axis(drawn, func(q Point) float64 { return q.X }, plotLeft, plotRight, func(at float64, label string) {
+		d.line("grid", at, plotTop, at, plotBottom)
+		d.text(at, plotBottom+16, "middle", "dim", label)
+	})
+	y := p.axis(drawn, func(q Point) float64 { return q.Y }, plotBottom, plotTop, func(at float64, label string) {
+		d.line("grid", plotLeft, at, plotRight, at)
+		d.text(plotLeft-6, at+textSize/3, "end", "dim", label)
+	})
+	d.line("axis", plotLeft, plotBottom, plotRight, plotBottom)
+	d.line("axis", plotLeft, plotTop, plotLeft, plotBottom)
+	d.text((plotLeft+plotRight)/2, plotBottom+36, "middle", "dim", p.XLabel)
+	d.text(0, plotTop-13, "start", "dim", p.YLabel)
+	if p.Line && len(drawn) > 1 {
+		path := make([]string, len(drawn))
+		for i, q := range drawn {
+			path[i] = f(x(q.X)) + "," + f(y(q.Y))
+		}
+		d.addf(`<polyline class="line" points="%s"/>`, strings.Join(path, " "))
+	}
+	for _, q := range drawn {
+		q.draw(&d, x(q.X), y(q.Y))
+	}
+	d.addf("</svg>")
+	return d.String()
+}
+
+func (q Point) draw(d *drawing, x, y float64) {
+	class, radius := "s0", 4.0
+	if q.Mark {
+		class, radius = "s1", 6
+	}
+	d.addf(`<circle class="%s" cx="%s" cy="%s" r="%s"><title>%s</title></circle>`, class, f(x), f(y), f(radius), escape(cmp.Or(q.Tip, q.Label)))
+	if q.Mark {
+		anchor, at := "start", x+9
+		if x > (plotLeft+plotRight)/2 {
+			anchor, at = "end", x-9
+		}
+		d.text(at, y+textSize/3, anchor, "mark", cut(q.Label))
+	}
+}
+
+// axis draws the ticks of one dimension and returns its scale.
+func (p Points) axis(points []Point, of func(Point) float64, from, to float64, draw func(at float64, label string)) func(float64) float64 {
+	lo, hi := 0.0, 1.0
+	for i, q := range points {
+		if i == 0 {
+			lo, hi = of(q), of(q)
+		}
+		lo, hi = min(lo, of(q)), max(hi, of(q))
+	}
+	if p.FromZero {
+		lo, hi = min(lo, 0), max(hi, 0)
+	}
+	ticks := Ticks(lo, hi, 6)
+	lo, hi = ticks[0], ticks[len(ticks)-1]
+	scale := func(v float64) float64 { return from + (v-lo)/(hi-lo)*(to-from) }
+	for _, t := range ticks {
+		draw(scale(t), tick(t))
+	}
+	return scale
+}

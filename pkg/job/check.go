@@ -1,0 +1,94 @@
+package job
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// ErrNoMatch says that no line of a log is what it should be.
+var ErrNoMatch = errors.New("no line of the log matches")
+
+// Check looks for a line of a phase's log that matches pattern. log is below the
+// run directory or absolute; %t in it is any rank, and a line of one rank is
+// enough. Without such a line it records why and returns ErrNoMatch.
+func (j *Job) Check(phase, log, pattern string) error {
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return err
+	}
+	if !filepath.IsAbs(log) {
+		log = j.path(log)
+	}
+	dir, name := filepath.Split(log)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	logs := 0
+	for _, e := range entries {
+		if !isLog(e.Name(), name) {
+			continue
+		}
+		logs++
+		found, err := holds(filepath.Join(dir, e.Name()), re)
+		if found || err != nil {
+			return err
+		}
+	}
+	text := fmt.Sprintf("no line of %s (%d files) matches %s", name, logs, pattern)
+	return errors.Join(fmt.Errorf("%w: %s: %s", ErrNoMatch, phase, text), j.event(Event{Event: CheckFailed, Phase: phase, Text: text}))
+}
+
+// isLog reports whether a file is the log of some rank. Names are compared rather
+// than globbed, since a pattern would give a meaning to what is in them.
+func isLog(file, log string) bool {
+	before, after, ranks := strings.Cut(log, "%t")
+	if !ranks {
+		return file == log
+	}
+	rank, ok := strings.CutPrefix(file, before)
+	if !ok {
+		return false
+	}
+	rank, ok = strings.CutSuffix(rank, after)
+	return ok && rank != "" && strings.Trim(rank, "0123456789") == ""
+}
+
+// longLine bounds what is kept of a line; a line that says how a benchmark ended
+// is short.
+const longLine = 64 << 10
+
+// holds reports whether a line of the file matches, its end as a terminal shows
+// it: without newline and carriage return. Of a longer line, longLine bytes count.
+func holds(file string, re *regexp.Regexp) (bool, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(f, longLine)
+	for {
+		line, isPrefix, err := r.ReadLine()
+		if errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if re.Match(line) {
+			return true, nil
+		}
+		for isPrefix && err == nil {
+			_, isPrefix, err = r.ReadLine()
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package job
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRank(t *testing.T) {
+	env := map[string]string{"SLURM_PROCID": "3", "PROFLLM_NODE_ADDR": "127.0.0.9"}
+	j := &Job{Env: func(name string) string { return env[name] }}
+	command := []string{"python3", "-m", "x", "--json", "{rank}"}
+	argv, environ, err := j.Resolve(Rank{Option: "--node-rank", Address: "HOST_IP", Command: command}, []string{"A=1", "HOST_IP=old", "HOST_IPS=b"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"python3", "-m", "x", "--json", "{rank}", "--node-rank", "3"}, argv)
+	require.Equal(t, []string{"A=1", "HOST_IPS=b", "HOST_IP=127.0.0.9"}, environ)
+	require.Len(t, command, 5, "the caller's list is left alone")
+
+	_, environ, err = j.Resolve(Rank{Option: "--r", Command: []string{"x"}}, []string{"A=1"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"A=1"}, environ)
+
+	_, _, err = j.Resolve(Rank{Option: "--r"}, nil)
+	require.ErrorContains(t, err, "no command")
+	env["SLURM_PROCID"] = ""
+	_, _, err = j.Resolve(Rank{Option: "--r", Command: []string{"x"}}, nil)
+	require.ErrorContains(t, err, "SLURM_PROCID")
+	env["SLURM_PROCID"], env["PROFLLM_NODE_ADDR"], env["SLURM_STEP_NODELIST"] = "0", "", "n[1"
+	_, _, err = j.Resolve(Rank{Option: "--r", Address: "A", Command: []string{"x"}}, nil)
+	require.Error(t, err, "a host list that cannot be read")
+}

@@ -1,0 +1,105 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// NewBatch makes one submission of several runs. The runs of an array ask for
+// the same resources. A sequence asks for the largest of each, and for the sum of
+// the time limits; runs that wait for each other keep their order.
+func NewBatch(kind, dir, runID string, plans []*Plan) (*Batch, error) {
+	if len(plans) == 0 {
+		return nil, errors.New("a batch needs a run")
+	}
+	first := plans[0]
+	b := &Batch{
+		Schema: BatchSchema, RunID: runID, Version: first.Version, Created: first.Created, Scenario: first.Scenario,
+		Dir: dir, Kind: kind, Binary: first.Binary, Job: first.Job,
+	}
+	b.Job.Name, b.Job.Comment = jobName(first.Name)+"."+runID, "profllm:"+runID
+	b.Job.Until = nil
+	for _, p := range plans {
+		b.Runs = append(b.Runs, p.Dir)
+		b.Limits = append(b.Limits, p.Job.TimeLimit)
+	}
+	if kind == Sequence {
+		return b, b.join(plans)
+	}
+	return b, nil
+}
+
+// join widens the job of a sequence until every run fits.
+func (b *Batch) join(plans []*Plan) error {
+	j := &b.Job
+	j.TimeLimit, j.After, j.NodeList, j.Grace = 0, nil, nil, 0
+	inside := map[string]bool{}
+	limited := 0
+	for _, p := range plans {
+		inside[p.Dir] = true
+		if p.Job.TimeLimit > 0 {
+			limited++
+		}
+		j.TimeLimit += p.Job.TimeLimit
+		j.Nodes = max(j.Nodes, p.Job.Nodes)
+		j.GPUsPerNode = max(j.GPUsPerNode, p.Job.GPUsPerNode)
+		j.Exclusive = j.Exclusive || p.Job.Exclusive
+		for _, n := range p.Job.NodeList {
+			if !slices.Contains(j.NodeList, n) {
+				j.NodeList = append(j.NodeList, n)
+			}
+		}
+		if err := b.sameQueue(p); err != nil {
+			return err
+		}
+	}
+	for _, p := range plans {
+		for _, a := range p.Job.After {
+			if !inside[a.Dir] && !slices.Contains(j.After, a) {
+				j.After = append(j.After, a)
+			}
+		}
+	}
+	switch {
+	case limited != 0 && limited != len(plans):
+		return fmt.Errorf("%d of %d runs have a time limit: in one allocation all need one, or none", limited, len(plans))
+	case len(j.NodeList) > 0:
+		j.Nodes = max(j.Nodes, len(j.NodeList))
+	}
+	j.Grace = Seconds(grace(time.Duration(j.TimeLimit)))
+	return nil
+}
+
+// sameQueue refuses what one allocation cannot be asked for twice.
+func (b *Batch) sameQueue(p *Plan) error {
+	for _, x := range []struct{ what, a, b string }{
+		{"partition", b.Job.Partition, p.Job.Partition}, {"account", b.Job.Account, p.Job.Account}, {"QOS", b.Job.QOS, p.Job.QOS},
+		{"reservation", b.Job.Reservation, p.Job.Reservation}, {"constraint", b.Job.Constraint, p.Job.Constraint},
+	} {
+		if x.a != x.b {
+			return fmt.Errorf("test %q asks for %s %q, another run of the same allocation for %q", p.Test, x.what, x.b, x.a)
+		}
+	}
+	return nil
+}
+
+// Encode writes batch.json: indented, ending in a newline.
+func (b *Batch) Encode() ([]byte, error) {
+	data, err := json.MarshalIndent(b, "", "  ")
+	return append(data, '\n'), err
+}
+
+// DecodeBatch reads batch.json.
+func DecodeBatch(data []byte) (*Batch, error) {
+	var b Batch
+	if err := json.Unmarshal(data, &b); err != nil {
+		return nil, fmt.Errorf("decode batch: %w", err)
+	}
+	if b.Schema != BatchSchema {
+		return nil, fmt.Errorf("decode batch: schema %q, this program reads %q", b.Schema, BatchSchema)
+	}
+	return &b, nil
+}

@@ -1,0 +1,85 @@
+#!/bin/bash
+#SBATCH --job-name=fio.exp_20260304_050607_34781b
+#SBATCH --comment=profllm:exp_20260304_050607_34781b
+#SBATCH --output=/shared/results/fio-scenario_2026-03-04_05-06-07/Tests.fio/0/stdout.txt
+#SBATCH --error=/shared/results/fio-scenario_2026-03-04_05-06-07/Tests.fio/0/stderr.txt
+#SBATCH --open-mode=append
+#SBATCH --partition=partition_1
+#SBATCH --nodes=2
+#SBATCH --gres=gpu:8
+#SBATCH --ntasks-per-node=8
+#SBATCH --time=00:05:00
+#
+# profllm v0.0.0-golden: scenario fio-scenario, test Tests.fio, iteration 0, run exp_20260304_050607_34781b.
+# Printed from slurm/job.sh.tmpl (sha256:ffe05ac780d75cd91a4135c7); plan.json in the run directory has every decision.
+#   no roles: commands run one after the other
+
+RUN=/shared/results/fio-scenario_2026-03-04_05-06-07/Tests.fio/0
+PROFLLM=/shared/profllm/bin/profllm
+cd "$RUN" || exit 70
+"$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+
+# Steps see this environment, whatever the submitting shell said about exporting.
+export SLURM_EXPORT_ENV=ALL
+unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export NCCL_IB_GID_INDEX=3
+export NCCL_IB_TIMEOUT=20
+export NCCL_IB_QPS_PER_CONNECTION=4
+export MELLANOX_VISIBLE_DEVICES=0,3,4,5,6,9,10,11
+
+ROLES=()  # name=pid of each role's srun
+CLIENT=() # the same of the client that runs now
+PHASES=() # name=exit code of what ran
+
+step() { # one srun: steps share nodes, no step reads our stdin, one dead task ends its step
+  srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append "$@"
+}
+
+phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job
+  local name=$1 pid
+  shift
+  "$@" &
+  pid=$!
+  CLIENT=("$name=$pid")
+  "$PROFLLM" job watch --run "$RUN" --client "$name" --until "$pid" "${ROLES[@]}" &
+  wait $! || { PHASES+=("$name=lost"); exit 1; }
+  wait "$pid"
+  PHASES+=("$name=$?")
+  CLIENT=()
+}
+
+check() { # check NAME LOG PATTERN: a command that ended with 0 must have logged such a line
+  [[ ${PHASES[-1]} != "$1=0" ]] || "$PROFLLM" job check --run "$RUN" --phase "$1" --log="$2" --match="$3" || PHASES[-1]="$1=$?"
+}
+
+finish() { # stop the roles by step id, write the sentinel, judge; the job's exit code says it
+  local code=$? role ends=()
+  trap '' TERM INT
+  trap - EXIT
+  "$PROFLLM" job stop --run "$RUN" "${ROLES[@]}" "${CLIENT[@]}"
+  for role in "${ROLES[@]}"; do
+    wait "${role#*=}"
+    ends+=("--role=${role%%=*}=$?")
+  done
+  "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
+  exit $?
+}
+trap finish EXIT
+trap 'exit 143' TERM INT
+
+# Every node: the program runs there, its address, which ports are free. Then one slot of ports for the job.
+step --job-name=nodes --nodes=2 --ntasks=2 --ntasks-per-node=1 \
+  "$PROFLLM" job node --run "$RUN" >nodes.txt || exit 71
+"$PROFLLM" job env --run "$RUN" <nodes.txt || exit 71
+# shellcheck source=/dev/null
+. ./job.env
+
+phase fio step --job-name=fio --relative=0 --nodes=2 --ntasks=4 --ntasks-per-node=2 --wait=0 --output="$RUN"/logs/fio-%t.log \
+  --container-image=openeuler/fio:3.42-oe2403sp3 \
+  --container-mounts=/shared/results/fio-scenario_2026-03-04_05-06-07/Tests.fio/0:/cloudai_run_results,/home/user/install_dir:/cloudai_install,/shared/results/fio-scenario_2026-03-04_05-06-07/Tests.fio/0:/shared/results/fio-scenario_2026-03-04_05-06-07/Tests.fio/0,/home/user/install_dir/huggingface:/root/.cache/huggingface \
+  --container-env=NCCL_IB_GID_INDEX,NCCL_IB_TIMEOUT,NCCL_IB_QPS_PER_CONNECTION,MELLANOX_VISIBLE_DEVICES \
+  --no-container-mount-home \
+  env CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 \
+  fio --name=fio-smoke --filename=/tmp/cloudai-fio-test --rw=randwrite --bs=128k --size=80m --iodepth=1 \
+  --numjobs=1 --group_reporting --thread
+check fio logs/fio-%t.log 'IOPS=.*BW=|BW=.*IOPS='

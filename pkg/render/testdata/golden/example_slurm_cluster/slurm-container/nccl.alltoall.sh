@@ -1,0 +1,81 @@
+#!/bin/bash
+#SBATCH --job-name=nccl-alltoall.exp_20260304_050607_e7f452
+#SBATCH --comment=profllm:exp_20260304_050607_e7f452
+#SBATCH --output=/shared/results/slurm-container_2026-03-04_05-06-07/nccl.alltoall/0/stdout.txt
+#SBATCH --error=/shared/results/slurm-container_2026-03-04_05-06-07/nccl.alltoall/0/stderr.txt
+#SBATCH --open-mode=append
+#SBATCH --partition=partition_1
+#SBATCH --nodes=2
+#SBATCH --gres=gpu:8
+#SBATCH --ntasks-per-node=8
+#SBATCH --time=00:20:00
+#SBATCH --signal=B:TERM@90
+#
+# profllm v0.0.0-golden: scenario slurm-container, test nccl.alltoall, iteration 0, run exp_20260304_050607_e7f452.
+# Printed from slurm/job.sh.tmpl (sha256:ffe05ac780d75cd91a4135c7); plan.json in the run directory has every decision.
+#   no roles: commands run one after the other
+
+RUN=/shared/results/slurm-container_2026-03-04_05-06-07/nccl.alltoall/0
+PROFLLM=/shared/profllm/bin/profllm
+cd "$RUN" || exit 70
+"$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+
+# Steps see this environment, whatever the submitting shell said about exporting.
+export SLURM_EXPORT_ENV=ALL
+unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export NCCL_IB_GID_INDEX=3
+export NCCL_IB_TIMEOUT=20
+export NCCL_IB_QPS_PER_CONNECTION=4
+export MELLANOX_VISIBLE_DEVICES=0,3,4,5,6,9,10,11
+
+ROLES=()  # name=pid of each role's srun
+CLIENT=() # the same of the client that runs now
+PHASES=() # name=exit code of what ran
+
+step() { # one srun: steps share nodes, no step reads our stdin, one dead task ends its step
+  srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append "$@"
+}
+
+phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job
+  local name=$1 pid
+  shift
+  "$@" &
+  pid=$!
+  CLIENT=("$name=$pid")
+  "$PROFLLM" job watch --run "$RUN" --client "$name" --until "$pid" "${ROLES[@]}" &
+  wait $! || { PHASES+=("$name=lost"); exit 1; }
+  wait "$pid"
+  PHASES+=("$name=$?")
+  CLIENT=()
+}
+
+finish() { # stop the roles by step id, write the sentinel, judge; the job's exit code says it
+  local code=$? role ends=()
+  trap '' TERM INT
+  trap - EXIT
+  "$PROFLLM" job stop --run "$RUN" "${ROLES[@]}" "${CLIENT[@]}"
+  for role in "${ROLES[@]}"; do
+    wait "${role#*=}"
+    ends+=("--role=${role%%=*}=$?")
+  done
+  "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
+  exit $?
+}
+trap finish EXIT
+trap 'exit 143' TERM INT
+
+# Every node: the program runs there, its address, which ports are free. Then one slot of ports for the job.
+step --job-name=nodes --nodes=2 --ntasks=2 --ntasks-per-node=1 \
+  "$PROFLLM" job node --run "$RUN" >nodes.txt || exit 71
+"$PROFLLM" job env --run "$RUN" <nodes.txt || exit 71
+# shellcheck source=/dev/null
+. ./job.env
+
+phase container step --job-name=container --relative=0 --nodes=2 --ntasks=16 --ntasks-per-node=8 --wait=0 --output="$RUN"/logs/container-%t.log \
+  --mpi=pmix '--container-image=nvcr.io#nvidia/pytorch:25.12-py3' \
+  --container-mounts=/shared/results/slurm-container_2026-03-04_05-06-07/nccl.alltoall/0:/cloudai_run_results,/home/user/install_dir:/cloudai_install,/shared/results/slurm-container_2026-03-04_05-06-07/nccl.alltoall/0:/shared/results/slurm-container_2026-03-04_05-06-07/nccl.alltoall/0,/home/user/install_dir/huggingface:/root/.cache/huggingface \
+  --container-env=NCCL_IB_GID_INDEX,NCCL_IB_TIMEOUT,NCCL_IB_QPS_PER_CONNECTION,MELLANOX_VISIBLE_DEVICES \
+  --no-container-mount-home \
+  env CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 \
+  bash \
+  -c 'alltoall_perf_mpi --nthreads 1 --ngpus 1 --minbytes 128 --maxbytes 4G --stepbytes 1M --op sum --datatype float --root 0 --iters 100 --warmup_iters 50 --agg_iters 1 --average 1 --parallel_init 0 --check 1 --blocking 0 --cudagraph 0 --stepfactor 2'

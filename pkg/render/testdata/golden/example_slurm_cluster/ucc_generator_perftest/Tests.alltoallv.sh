@@ -1,0 +1,79 @@
+#!/bin/bash
+#SBATCH --job-name=ucc_generator_perftest.exp_20260304_050607_200b4b
+#SBATCH --comment=profllm:exp_20260304_050607_200b4b
+#SBATCH --output=/shared/results/ucc_generator_perftest_2026-03-04_05-06-07/Tests.alltoallv/0/stdout.txt
+#SBATCH --error=/shared/results/ucc_generator_perftest_2026-03-04_05-06-07/Tests.alltoallv/0/stderr.txt
+#SBATCH --open-mode=append
+#SBATCH --partition=partition_1
+#SBATCH --nodes=2
+#SBATCH --gres=gpu:8
+#SBATCH --ntasks-per-node=8
+#SBATCH --time=00:02:00
+#
+# profllm v0.0.0-golden: scenario ucc_generator_perftest, test Tests.alltoallv, iteration 0, run exp_20260304_050607_200b4b.
+# Printed from slurm/job.sh.tmpl (sha256:ffe05ac780d75cd91a4135c7); plan.json in the run directory has every decision.
+#   no roles: commands run one after the other
+
+RUN=/shared/results/ucc_generator_perftest_2026-03-04_05-06-07/Tests.alltoallv/0
+PROFLLM=/shared/profllm/bin/profllm
+cd "$RUN" || exit 70
+"$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+
+# Steps see this environment, whatever the submitting shell said about exporting.
+export SLURM_EXPORT_ENV=ALL
+unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export NCCL_IB_GID_INDEX=3
+export NCCL_IB_TIMEOUT=20
+export NCCL_IB_QPS_PER_CONNECTION=4
+export MELLANOX_VISIBLE_DEVICES=0,3,4,5,6,9,10,11
+
+ROLES=()  # name=pid of each role's srun
+CLIENT=() # the same of the client that runs now
+PHASES=() # name=exit code of what ran
+
+step() { # one srun: steps share nodes, no step reads our stdin, one dead task ends its step
+  srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append "$@"
+}
+
+phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job
+  local name=$1 pid
+  shift
+  "$@" &
+  pid=$!
+  CLIENT=("$name=$pid")
+  "$PROFLLM" job watch --run "$RUN" --client "$name" --until "$pid" "${ROLES[@]}" &
+  wait $! || { PHASES+=("$name=lost"); exit 1; }
+  wait "$pid"
+  PHASES+=("$name=$?")
+  CLIENT=()
+}
+
+finish() { # stop the roles by step id, write the sentinel, judge; the job's exit code says it
+  local code=$? role ends=()
+  trap '' TERM INT
+  trap - EXIT
+  "$PROFLLM" job stop --run "$RUN" "${ROLES[@]}" "${CLIENT[@]}"
+  for role in "${ROLES[@]}"; do
+    wait "${role#*=}"
+    ends+=("--role=${role%%=*}=$?")
+  done
+  "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
+  exit $?
+}
+trap finish EXIT
+trap 'exit 143' TERM INT
+
+# Every node: the program runs there, its address, which ports are free. Then one slot of ports for the job.
+step --job-name=nodes --nodes=2 --ntasks=2 --ntasks-per-node=1 \
+  "$PROFLLM" job node --run "$RUN" >nodes.txt || exit 71
+"$PROFLLM" job env --run "$RUN" <nodes.txt || exit 71
+# shellcheck source=/dev/null
+. ./job.env
+
+phase ucc step --job-name=ucc --relative=0 --nodes=2 --ntasks=16 --ntasks-per-node=8 --wait=0 --output="$RUN"/logs/ucc-%t.log \
+  --mpi=pmix '--container-image=nvcr.io#nvidia/pytorch:25.12-py3' '--container-mounts=/shared/results/ucc_generator_perftest_2026-03-04_05-06-07/Tests.alltoallv/0:/cloudai_run_results,/home/user/install_dir:/cloudai_install,/shared/results/ucc_generator_perftest_2026-03-04_05-06-07/Tests.alltoallv/0:/shared/results/ucc_generator_perftest_2026-03-04_05-06-07/Tests.alltoallv/0,$PWD/conf/common/test_scenario/ucc_generator_file.txt:/opt/hpcx/ucc/tools/perf/generator/input_matrices.txt,/home/user/install_dir/huggingface:/root/.cache/huggingface' \
+  --container-env=NCCL_IB_GID_INDEX,NCCL_IB_TIMEOUT,NCCL_IB_QPS_PER_CONNECTION,MELLANOX_VISIBLE_DEVICES \
+  --no-container-mount-home \
+  env CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 \
+  /opt/hpcx/ucc/bin/ucc_perftest -c alltoallv -b 1 -e 8M -m cuda -F \
+  --gen file:name=/opt/hpcx/ucc/tools/perf/generator/input_matrices.txt

@@ -1,0 +1,74 @@
+#!/bin/bash
+#SBATCH --job-name=bash.exp_20260304_050607_c3b0a4
+#SBATCH --comment=profllm:exp_20260304_050607_c3b0a4
+#SBATCH --output=/shared/results/steps_2026-03-04_05-06-07/bash/0/stdout.txt
+#SBATCH --error=/shared/results/steps_2026-03-04_05-06-07/bash/0/stderr.txt
+#SBATCH --open-mode=append
+#SBATCH --partition=gpu
+#SBATCH --nodes=2
+#SBATCH --gres=gpu:4
+#SBATCH --time=00:05:00
+#
+# profllm v0.0.0-golden: scenario steps, test bash, iteration 0, run exp_20260304_050607_c3b0a4.
+# Printed from slurm/job.sh.tmpl (sha256:ffe05ac780d75cd91a4135c7); plan.json in the run directory has every decision.
+#   no roles: commands run one after the other
+
+RUN=/shared/results/steps_2026-03-04_05-06-07/bash/0
+PROFLLM=/shared/profllm/bin/profllm
+cd "$RUN" || exit 70
+"$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+
+module load cuda vllm
+
+# Steps see this environment, whatever the submitting shell said about exporting.
+export SLURM_EXPORT_ENV=ALL
+unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+
+ROLES=()  # name=pid of each role's srun
+CLIENT=() # the same of the client that runs now
+PHASES=() # name=exit code of what ran
+
+step() { # one srun: steps share nodes, no step reads our stdin, one dead task ends its step
+  srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append --cpus-per-gpu=8 "$@"
+}
+
+phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job
+  local name=$1 pid
+  shift
+  "$@" &
+  pid=$!
+  CLIENT=("$name=$pid")
+  "$PROFLLM" job watch --run "$RUN" --client "$name" --until "$pid" "${ROLES[@]}" &
+  wait $! || { PHASES+=("$name=lost"); exit 1; }
+  wait "$pid"
+  PHASES+=("$name=$?")
+  CLIENT=()
+}
+
+finish() { # stop the roles by step id, write the sentinel, judge; the job's exit code says it
+  local code=$? role ends=()
+  trap '' TERM INT
+  trap - EXIT
+  "$PROFLLM" job stop --run "$RUN" "${ROLES[@]}" "${CLIENT[@]}"
+  for role in "${ROLES[@]}"; do
+    wait "${role#*=}"
+    ends+=("--role=${role%%=*}=$?")
+  done
+  "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
+  exit $?
+}
+trap finish EXIT
+trap 'exit 143' TERM INT
+
+# Every node: the program runs there, its address, which ports are free. Then one slot of ports for the job.
+step --job-name=nodes --nodes=2 --ntasks=2 --ntasks-per-node=1 \
+  "$PROFLLM" job node --run "$RUN" >nodes.txt || exit 71
+"$PROFLLM" job env --run "$RUN" <nodes.txt || exit 71
+# shellcheck source=/dev/null
+. ./job.env
+
+phase bash step --job-name=bash --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=0 --output="$RUN"/logs/bash-%t.log \
+  bash -c 'host=$(hostname)
+echo "$host has the kernel $(uname -r), and room in /tmp:"
+df -h /tmp
+'

@@ -1,0 +1,96 @@
+#!/bin/bash
+#SBATCH --job-name=agg.2nodes.exp_20260304_050607_6e7a77
+#SBATCH --comment=profllm:exp_20260304_050607_6e7a77
+#SBATCH --output=/shared/results/sglang_2026-03-04_05-06-07/agg.2nodes/0/stdout.txt
+#SBATCH --error=/shared/results/sglang_2026-03-04_05-06-07/agg.2nodes/0/stderr.txt
+#SBATCH --open-mode=append
+#SBATCH --partition=batch
+#SBATCH --account=research
+#SBATCH --nodes=2
+#SBATCH --gres=gpu:8
+#SBATCH --time=00:30:00
+#SBATCH --signal=B:TERM@90
+#
+# profllm v0.0.0-golden: scenario sglang, test agg.2nodes, iteration 0, run exp_20260304_050607_6e7a77.
+# Printed from slurm/job.sh.tmpl (sha256:ffe05ac780d75cd91a4135c7); plan.json in the run directory has every decision.
+#   serve: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready at :serve/health
+
+RUN=/shared/results/sglang_2026-03-04_05-06-07/agg.2nodes/0
+PROFLLM=/shared/profllm/bin/profllm
+cd "$RUN" || exit 70
+"$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+
+# Steps see this environment, whatever the submitting shell said about exporting.
+export SLURM_EXPORT_ENV=ALL
+unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export NCCL_IB_TIMEOUT=20
+HF_TOKEN=$(cat -- /shared/secrets/hf-token) || exit 72
+export HF_TOKEN
+
+ROLES=()  # name=pid of each role's srun
+CLIENT=() # the same of the client that runs now
+PHASES=() # name=exit code of what ran
+
+step() { # one srun: steps share nodes, no step reads our stdin, one dead task ends its step
+  srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append "$@"
+}
+
+phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job
+  local name=$1 pid
+  shift
+  "$@" &
+  pid=$!
+  CLIENT=("$name=$pid")
+  "$PROFLLM" job watch --run "$RUN" --client "$name" --until "$pid" "${ROLES[@]}" &
+  wait $! || { PHASES+=("$name=lost"); exit 1; }
+  wait "$pid"
+  PHASES+=("$name=$?")
+  CLIENT=()
+}
+
+finish() { # stop the roles by step id, write the sentinel, judge; the job's exit code says it
+  local code=$? role ends=()
+  trap '' TERM INT
+  trap - EXIT
+  "$PROFLLM" job stop --run "$RUN" "${ROLES[@]}" "${CLIENT[@]}"
+  for role in "${ROLES[@]}"; do
+    wait "${role#*=}"
+    ends+=("--role=${role%%=*}=$?")
+  done
+  "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
+  exit $?
+}
+trap finish EXIT
+trap 'exit 143' TERM INT
+
+# Every node: the program runs there, its address, which ports are free. Then one slot of ports for the job.
+step --job-name=nodes --nodes=2 --ntasks=2 --ntasks-per-node=1 \
+  "$PROFLLM" job node --run "$RUN" >nodes.txt || exit 71
+"$PROFLLM" job env --run "$RUN" <nodes.txt || exit 71
+# shellcheck source=/dev/null
+. ./job.env
+
+# serve: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready at :serve/health
+step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/serve-%t.log \
+  --container-image=lmsysorg/sglang:v0.5.5 \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/agg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/agg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 \
+  "$PROFLLM" job rank --option=--node-rank --address=SGLANG_HOST_IP -- python3 -m sglang.launch_server \
+  --model-path Qwen/Qwen3-32B --host 0.0.0.0 --port "$SERVE_PORT" --tp 8 --mem-fraction-static 0.75 \
+  --disable-cuda-graph --dist-init-addr "$SERVE_ADDR":"$SERVE_DIST_PORT" --nnodes 2 &
+ROLES+=("serve=$!")
+
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
+wait $! || { PHASES+=("ready=1"); exit 1; }
+PHASES+=("ready=0")
+
+phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
+  --container-image=lmsysorg/sglang:v0.5.5 \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/agg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/agg.2nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=client \
+  python3 -m sglang.bench_serving --backend sglang --base-url http://"$SERVE_ADDR":"$SERVE_PORT" \
+  --model Qwen/Qwen3-32B --dataset-name random --num-prompts 64 --max-concurrency 16 --random-input-len 512 \
+  --random-output-len 64 --warmup-requests 2 --random-range-ratio 1 \
+  --output-file /shared/results/sglang_2026-03-04_05-06-07/agg.2nodes/0/raw/sglang-bench.jsonl --output-details

@@ -1,0 +1,132 @@
+#!/bin/bash
+#SBATCH --job-name=sglang.exp_20260304_050607_f08532
+#SBATCH --comment=profllm:exp_20260304_050607_f08532
+#SBATCH --output=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0/stdout.txt
+#SBATCH --error=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0/stderr.txt
+#SBATCH --open-mode=append
+#SBATCH --partition=batch
+#SBATCH --account=research
+#SBATCH --nodes=1
+#SBATCH --gres=gpu:8
+#SBATCH --time=00:10:00
+#SBATCH --signal=B:TERM@90
+#
+# profllm v0.0.0-golden: scenario sglang, test sglang.disagg.async, iteration 0, run exp_20260304_050607_f08532.
+# Printed from slurm/job.sh.tmpl (sha256:ffe05ac780d75cd91a4135c7); plan.json in the run directory has every decision.
+#   prefill: nodes 0, GPUs 0,1, ready at :prefill/health
+#   decode: nodes 0, GPUs 2,3, ready at :decode/health
+#   proxy: nodes 0, ready at :proxy/v1/models
+
+RUN=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0
+PROFLLM=/shared/profllm/bin/profllm
+cd "$RUN" || exit 70
+"$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+
+# Steps see this environment, whatever the submitting shell said about exporting.
+export SLURM_EXPORT_ENV=ALL
+unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export NCCL_IB_TIMEOUT=20
+HF_TOKEN=$(cat -- /shared/secrets/hf-token) || exit 72
+export HF_TOKEN
+export UCX_NET_DEVICES=all
+export UCX_TLS='^gdr_copy,cuda_ipc'
+
+ROLES=()  # name=pid of each role's srun
+CLIENT=() # the same of the client that runs now
+PHASES=() # name=exit code of what ran
+
+step() { # one srun: steps share nodes, no step reads our stdin, one dead task ends its step
+  srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append "$@"
+}
+
+phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job
+  local name=$1 pid
+  shift
+  "$@" &
+  pid=$!
+  CLIENT=("$name=$pid")
+  "$PROFLLM" job watch --run "$RUN" --client "$name" --until "$pid" "${ROLES[@]}" &
+  wait $! || { PHASES+=("$name=lost"); exit 1; }
+  wait "$pid"
+  PHASES+=("$name=$?")
+  CLIENT=()
+}
+
+finish() { # stop the roles by step id, write the sentinel, judge; the job's exit code says it
+  local code=$? role ends=()
+  trap '' TERM INT
+  trap - EXIT
+  "$PROFLLM" job stop --run "$RUN" "${ROLES[@]}" "${CLIENT[@]}"
+  for role in "${ROLES[@]}"; do
+    wait "${role#*=}"
+    ends+=("--role=${role%%=*}=$?")
+  done
+  "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
+  exit $?
+}
+trap finish EXIT
+trap 'exit 143' TERM INT
+
+# Every node: the program runs there, its address, which ports are free. Then one slot of ports for the job.
+step --job-name=nodes --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+  "$PROFLLM" job node --run "$RUN" >nodes.txt || exit 71
+"$PROFLLM" job env --run "$RUN" <nodes.txt || exit 71
+# shellcheck source=/dev/null
+. ./job.env
+
+# prefill: nodes 0, GPUs 0,1, ready at :prefill/health
+step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
+  --container-image=lmsysorg/sglang:dev-cu13 \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1 SGLANG_HOST_IP="$PREFILL_ADDR" \
+  python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_PORT" \
+  --disaggregation-mode prefill --disaggregation-transfer-backend nixl \
+  --disaggregation-bootstrap-port "$PREFILL_BOOTSTRAP_PORT" --tensor-parallel-size 2 --mem-fraction-static 0.75 &
+ROLES+=("prefill=$!")
+
+# decode: nodes 0, GPUs 2,3, ready at :decode/health
+step --job-name=decode --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
+  --container-image=lmsysorg/sglang:dev-cu13 \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=2,3 SGLANG_HOST_IP="$DECODE_ADDR" \
+  python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_PORT" \
+  --disaggregation-mode decode --disaggregation-transfer-backend nixl --tensor-parallel-size 2 \
+  --mem-fraction-static 0.75 &
+ROLES+=("decode=$!")
+
+# proxy: nodes 0, ready at :proxy/v1/models
+step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
+  --container-image=lmsysorg/sglang:dev-cu13 \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=proxy \
+  python3 -m sglang_router.launch_router --pd-disaggregation \
+  --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" "$PREFILL_BOOTSTRAP_PORT" \
+  --decode http://"$DECODE_ADDR":"$DECODE_PORT" --host 0.0.0.0 --port "$PROXY_PORT" \
+  --worker-startup-timeout-secs 300 --worker-startup-check-interval 2 &
+ROLES+=("proxy=$!")
+
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
+wait $! || { PHASES+=("ready=1"); exit 1; }
+PHASES+=("ready=0")
+
+phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
+  --container-image=lmsysorg/sglang:dev-cu13 \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=client \
+  python3 -m sglang.bench_serving --backend sglang --base-url http://"$PROXY_ADDR":"$PROXY_PORT" \
+  --model Qwen/Qwen3-8B --dataset-name random --num-prompts 30 --max-concurrency 16 --random-input-len 16 \
+  --random-output-len 128 --warmup-requests 2 --random-range-ratio 1 \
+  --output-file /shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0/raw/sglang-bench.jsonl \
+  --output-details --pd-separated
+
+phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
+  --container-image=lmsysorg/sglang:dev-cu13 \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=client \
+  python3 -m sglang.test.run_eval --host "$PROXY_ADDR" --port "$PROXY_PORT" --eval-name gsm8k --num-examples 200 \
+  --num-threads 128 --model Qwen/Qwen3-8B

@@ -1,0 +1,354 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// Files that a report reads.
+const (
+	recordFile    = "result.json"
+	planFile      = "plan.json"
+	foreignFile   = "test-run.toml" // CloudAI's record of a run
+	foreignResult = "vllm-bench.json"
+)
+
+// Run is one record, where it was found, and what was asked for.
+type Run struct {
+	Dir      string // as the path was given
+	Case     Case
+	Result   *result.Result    // nil if there is none that can be read
+	Problem  string            // why there is none
+	Settings map[string]string // by key, as CloudAI spells it: NUM_NODES, cmd_args.…, bench_cmd_args.…, extra_env_vars.…
+	Values   []Setting         // what a sweep chose, in its order
+	Reward   *float64          // of the sweep's trajectory
+
+	job     string // the runs of one job have the same
+	series  string // the points of one sweep have the same
+	gpus    int    // that the job held, used or not; 0: not known
+	ordinal []string
+	remark  string // what could not be read beside the record
+}
+
+// Case says which point of a scenario a run is.
+type Case struct {
+	Scenario  string `json:"scenario,omitempty"`
+	Test      string `json:"test"`
+	Iteration int    `json:"iteration"`
+	Step      int    `json:"step,omitempty"`   // from 1; 0: no point of a sweep
+	Phase     string `json:"phase,omitempty"`  // of a test with several loads
+	Repeat    int    `json:"repeat,omitempty"` // from 1; 0: measured once
+}
+
+// String is the test's id, with what tells its runs apart.
+func (c Case) String() string {
+	s := c.Test
+	if c.Phase != "" {
+		s += " " + c.Phase
+	}
+	if c.Iteration > 0 {
+		s += fmt.Sprintf(" iter=%d", c.Iteration)
+	}
+	if c.Step > 0 {
+		s += fmt.Sprintf(" step=%d", c.Step)
+	}
+	if c.Repeat > 0 {
+		s += fmt.Sprintf(" repeat=%d", c.Repeat)
+	}
+	return s
+}
+
+// Setting is one value of the configuration.
+type Setting struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+func (s Setting) String() string { return s.Key + "=" + s.Value }
+
+// Load reads every record at or below the paths, which may also name records.
+// A run without a record, and a record that cannot be read, is a Run that says
+// so. The order is that of the directories, numbers by their value.
+func Load(paths ...string) ([]Run, error) {
+	l := loader{
+		seen: map[string]bool{}, plans: map[string]*planned{}, loads: map[string]owner{}, looked: map[string]bool{},
+		rewards: map[string]map[int]float64{},
+	}
+	for _, path := range paths {
+		if filepath.Base(path) == recordFile {
+			path = filepath.Dir(path)
+		}
+		path = filepath.Clean(path)
+		if d, err := os.Lstat(path); err == nil && d.Mode()&fs.ModeSymlink != 0 {
+			if path, err = filepath.EvalSymlinks(path); err != nil {
+				return nil, err
+			}
+		}
+		dirs, err := l.walk(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, dir := range dirs { // every plan, before a record that one may speak of
+			if p := l.plan(dir); p != nil {
+				for at := range p.loads {
+					dirs = append(dirs, at)
+				}
+			}
+		}
+		for _, dir := range dirs {
+			l.run(dir)
+		}
+	}
+	slices.SortStableFunc(l.runs, func(a, b Run) int { return slices.CompareFunc(a.ordinal, b.ordinal, natural) })
+	return l.runs, nil
+}
+
+// natural compares path elements, numbers by their value.
+func natural(a, b string) int {
+	x, errX := strconv.Atoi(a)
+	y, errY := strconv.Atoi(b)
+	if errX == nil && errY == nil {
+		return x - y
+	}
+	return strings.Compare(a, b)
+}
+
+type loader struct {
+	runs    []Run
+	seen    map[string]bool
+	plans   map[string]*planned // by directory; nil: none there
+	loads   map[string]owner    // by directory
+	looked  map[string]bool     // directories whose folders' plans are known
+	rewards map[string]map[int]float64
+}
+
+// planned is a plan and the directories of its loads, as they are now.
+type planned struct {
+	*plan.Plan
+	loads map[string]*plan.Load
+	err   error
+}
+
+// owner is the plan that a directory's record belongs to.
+type owner struct {
+	plan *planned
+	load *plan.Load
+	dir  string // of the plan
+}
+
+// inside are the directories of a run that hold no runs of their own.
+var inside = []string{"raw", "logs", "attempts", "pre_test", "post_test", "telemetry", "bin"}
+
+// part reports whether a directory belongs to the run above it.
+func part(dir string) bool {
+	if !slices.Contains(inside, filepath.Base(dir)) {
+		return false
+	}
+	for _, name := range []string{planFile, recordFile, foreignFile, foreignResult} {
+		if _, err := os.Lstat(filepath.Join(filepath.Dir(dir), name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// walk lists the directories at or below root that hold a plan, a record, or a
+// run of CloudAI.
+func (l *loader) walk(root string) ([]string, error) {
+	var dirs []string
+	return dirs, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil && path == root:
+			return err
+		case err != nil:
+			l.add(Run{Dir: path, Case: place(path), Problem: err.Error()})
+			return nil
+		case d.IsDir() && path != root && (part(path) || strings.Contains(d.Name(), ".partial-")):
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		switch d.Name() {
+		case planFile, recordFile, foreignFile, foreignResult:
+			if dir := filepath.Dir(path); len(dirs) == 0 || dirs[len(dirs)-1] != dir {
+				dirs = append(dirs, dir)
+			}
+		}
+		return nil
+	})
+}
+
+// plan reads the plan of a directory once; nil if there is none.
+func (l *loader) plan(dir string) *planned {
+	if p, ok := l.plans[dir]; ok {
+		return p
+	}
+	l.plans[dir] = nil
+	data, err := os.ReadFile(filepath.Join(dir, planFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	p := &planned{loads: map[string]*plan.Load{}, err: err}
+	l.plans[dir] = p
+	if err != nil {
+		return p
+	}
+	if p.Plan, p.err = plan.Decode(data); p.err != nil {
+		return p
+	}
+	for i := range p.Loads {
+		load := &p.Loads[i]
+		rel, err := filepath.Rel(p.Dir, load.Dir) // the whole may have been moved
+		if err != nil || !filepath.IsLocal(strings.TrimPrefix(rel, "../")) {
+			p.err = fmt.Errorf("load %q lies neither in its run nor beside it: %s", load.Name, load.Dir)
+			return p
+		}
+		at := filepath.Join(dir, rel)
+		p.loads[at] = load
+		l.loads[at] = owner{p, load, dir}
+	}
+	return p
+}
+
+// owner finds the plan that speaks of a directory: its own, one above it, or that
+// of another point of the sweep, with which it shares a server.
+func (l *loader) owner(dir string) (owner, bool) {
+	for at, level := dir, 0; level < 3; at, level = filepath.Dir(at), level+1 {
+		l.plan(at)
+	}
+	if o, ok := l.loads[dir]; ok {
+		return o, true
+	}
+	for at, level := dir, 0; level < 3; at, level = filepath.Dir(at), level+1 {
+		above := filepath.Dir(at)
+		if l.looked[above] {
+			continue
+		}
+		l.looked[above] = true
+		beside, err := filepath.Glob(filepath.Join(escapeGlob(above), "*", planFile))
+		if err != nil {
+			break
+		}
+		for _, file := range beside {
+			l.plan(filepath.Dir(file))
+		}
+	}
+	o, ok := l.loads[dir]
+	return o, ok
+}
+
+// escapeGlob makes a path match itself.
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}
+
+// run adds the run of one directory.
+func (l *loader) run(dir string) {
+	if l.seen[dir] {
+		return
+	}
+	r := Run{Dir: dir, Case: place(dir), job: dir, series: filepath.Dir(dir)}
+	r.Result, r.Problem = record(dir)
+	own := l.plan(dir)
+	switch o, ok := l.owner(dir); {
+	case ok:
+		r.asPlanned(o)
+	case own != nil && own.err == nil && r.Result == nil:
+		return // its loads lie elsewhere
+	default:
+		r.asRecorded()
+	}
+	if own != nil && own.err != nil && r.Result == nil {
+		r.Problem = own.err.Error()
+	}
+	if r.Case.Step > 0 {
+		l.reward(&r)
+	}
+	l.add(r)
+}
+
+func (l *loader) add(r Run) {
+	l.seen[r.Dir] = true
+	r.ordinal = strings.Split(filepath.ToSlash(r.Dir), "/")
+	l.runs = append(l.runs, r)
+}
+
+// record reads result.json, or says why it cannot be read.
+func record(dir string) (*result.Result, string) {
+	data, err := os.ReadFile(filepath.Join(dir, recordFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, "no result.json yet: profllm collect writes it"
+	case err != nil:
+		return nil, err.Error()
+	}
+	r, err := result.Decode(data)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return r, ""
+}
+
+var stamp = regexp.MustCompile(`_\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}$`)
+
+// place reads a case from a path: <scenario>_<time>/<test>/<iteration>[/<step>].
+// Anything else is a test by the name of its directory.
+func place(dir string) Case {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	elems := strings.Split(filepath.ToSlash(dir), "/")
+	var numbers []int
+	for len(elems) > 1 && len(numbers) < 2 {
+		n, err := strconv.Atoi(elems[len(elems)-1])
+		if err != nil || n < 0 {
+			break
+		}
+		numbers = append([]int{n}, numbers...)
+		elems = elems[:len(elems)-1]
+	}
+	c := Case{Test: elems[len(elems)-1]}
+	if len(elems) > 1 && stamp.MatchString(elems[len(elems)-2]) {
+		c.Scenario = stamp.ReplaceAllString(elems[len(elems)-2], "")
+	}
+	if len(numbers) > 0 {
+		c.Iteration = numbers[0]
+	}
+	if len(numbers) > 1 {
+		c.Step = numbers[1]
+	}
+	return c
+}
+
+// asPlanned takes from the plan what the record does not say.
+func (r *Run) asPlanned(o owner) {
+	p, load := o.plan.Plan, o.load
+	r.Case = Case{Scenario: p.Scenario, Test: p.Test, Iteration: p.Iteration}
+	r.job, r.gpus = o.dir, p.Job.Nodes*p.Job.GPUsPerNode
+	name := load.Name // [<step>][.<phase>][.r<repeat>]
+	if load.Repeat != nil {
+		r.Case.Repeat = load.Repeat.Index + 1
+		name = strings.TrimSuffix(strings.TrimSuffix(name, fmt.Sprintf("r%d", r.Case.Repeat)), ".")
+	}
+	if r.Case.Phase = name; p.Step > 0 || len(load.Values) > 0 {
+		r.Case.Step, r.series = max(p.Step, 1), filepath.Dir(o.dir)
+		head, rest, _ := strings.Cut(name, ".")
+		if n, err := strconv.Atoi(head); err == nil {
+			r.Case.Step, r.Case.Phase = n, rest
+		}
+	}
+	r.Settings = plannedSettings(p, load)
+	for _, v := range load.Values {
+		r.Values = append(r.Values, Setting{settingKey(v.Path), asText(v.Value)})
+	}
+}

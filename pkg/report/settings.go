@@ -1,0 +1,231 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+const nodesKey = "NUM_NODES"
+
+// plannedSettings is what a plan says was asked for.
+func plannedSettings(p *plan.Plan, load *plan.Load) map[string]string {
+	s := map[string]string{nodesKey: strconv.Itoa(p.Job.Nodes), "cmd_args.model": p.Config.Model}
+	if p.Image != "" {
+		s["cmd_args.docker_image_url"] = p.Image
+	}
+	for role, args := range p.Config.Server {
+		flatten(s, "cmd_args."+asDecode(role), args)
+	}
+	for _, role := range p.Roles {
+		if role.Engine && len(p.Roles) > 1 && role.Replica == 0 {
+			s["cmd_args."+asDecode(cmp.Or(role.Kind, role.Name))+".num_nodes"] = strconv.Itoa(role.Nodes.Count)
+		}
+	}
+	flatten(s, "bench_cmd_args", load.Benchmark)
+	for _, v := range p.Env {
+		s["extra_env_vars."+v.Name] = v.Value.String()
+	}
+	for _, v := range load.Values {
+		flatten(s, settingKey(v.Path), v.Value)
+	}
+	return s
+}
+
+// asDecode is the name of a role's table: a single server's is [cmd_args.decode].
+func asDecode(role string) string {
+	if role == "serve" {
+		return "decode"
+	}
+	return role
+}
+
+// settingKey completes a dimension's path, which leaves cmd_args out.
+func settingKey(path string) string {
+	head, _, _ := strings.Cut(path, ".")
+	if slices.Contains([]string{nodesKey, "cmd_args", "bench_cmd_args", "extra_env_vars"}, head) {
+		return path
+	}
+	return "cmd_args." + path
+}
+
+// flatten adds every scalar below v under its dotted path.
+func flatten(into map[string]string, key string, v any) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		if v != nil {
+			into[key] = asText(v)
+		}
+		return
+	}
+	for k, x := range m {
+		flatten(into, key+"."+k, x)
+	}
+}
+
+// asText writes a value as a person would: strings bare, numbers shortest.
+func asText(v any) string {
+	switch x := v.(type) {
+	case string:
+		return x
+	case float64:
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return "?"
+	}
+	return string(data)
+}
+
+// asRecorded takes from CloudAI's test-run.toml, or else from the record, what
+// a plan would say.
+func (r *Run) asRecorded() {
+	if r.foreign() {
+		return
+	}
+	r.Settings = map[string]string{}
+	if r.Result == nil {
+		return
+	}
+	if scenario, test, ok := strings.Cut(r.Result.Suite, "/"); ok && test == r.Case.Test {
+		r.Case.Scenario = scenario
+	}
+	if x := r.Result.Repeats; x != nil {
+		r.Case.Repeat = x.Index + 1
+	}
+	if r.Result.Placement != nil {
+		r.Settings[nodesKey] = strconv.Itoa(len(r.Result.Placement.Nodes))
+	}
+	c := r.Result.Config
+	for k, v := range c.Server {
+		if k == "model" {
+			flatten(r.Settings, "cmd_args.model", v)
+			continue
+		}
+		flatten(r.Settings, "cmd_args.decode."+k, v)
+	}
+	for _, x := range c.Roles {
+		flatten(r.Settings, "cmd_args."+asDecode(x.Role), x.Server)
+	}
+	benchmarkSettings(r.Settings, c.Benchmark)
+}
+
+func benchmarkSettings(s map[string]string, b result.Benchmark) {
+	data, err := json.Marshal(b)
+	if err != nil {
+		return
+	}
+	var m map[string]any
+	if json.Unmarshal(data, &m) == nil {
+		flatten(s, "bench_cmd_args", m)
+	}
+}
+
+// foreign reads test-run.toml; false if there is none that can be read.
+func (r *Run) foreign() bool {
+	file := filepath.Join(r.Dir, foreignFile)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return false
+	}
+	t, err := source.Parse(file, data)
+	if err != nil {
+		return false
+	}
+	r.Settings = map[string]string{}
+	if name, ok := t.Get("name").Text(); ok {
+		r.Case.Test = name
+	}
+	for key, into := range map[string]*int{"current_iteration": &r.Case.Iteration, "step": &r.Case.Step} {
+		if v := t.Get(key); v != nil {
+			if n, ok := v.Int(); ok {
+				*into = int(n)
+			}
+		}
+	}
+	if v := t.Get("nnodes"); v != nil {
+		flatten(r.Settings, nodesKey, v.Plain())
+	}
+	def := t.Table("test_definition")
+	for _, key := range []string{"cmd_args", "bench_cmd_args", "extra_env_vars"} {
+		if sub := def.Table(key); sub != nil {
+			flatten(r.Settings, key, sub.Plain())
+		}
+	}
+	return true
+}
+
+// lookup returns a setting by its key, by its key without cmd_args, or, for a
+// table, all of it.
+func lookup(settings map[string]string, key string) (string, bool) {
+	for _, k := range []string{key, "cmd_args." + key} {
+		if v, ok := settings[k]; ok {
+			return v, true
+		}
+		var parts []string
+		for _, have := range slices.Sorted(maps.Keys(settings)) {
+			if rest, ok := strings.CutPrefix(have, k+"."); ok {
+				parts = append(parts, rest+"="+settings[have])
+			}
+		}
+		if parts != nil {
+			return strings.Join(parts, " "), true
+		}
+	}
+	return "", false
+}
+
+// differing lists the keys whose values are not the same in all runs, sorted.
+// A run without a key differs from one that has it.
+func differing(runs []*Run) []string {
+	keys := map[string]bool{}
+	for _, r := range runs {
+		for k, v := range r.Settings {
+			first, ok := runs[0].Settings[k]
+			if !ok || v != first {
+				keys[k] = true
+			}
+		}
+		for k := range runs[0].Settings {
+			if _, ok := r.Settings[k]; !ok {
+				keys[k] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(keys))
+}
+
+// UnknownKeys complains about keys that no run has, so that a typing error does
+// not look like one group.
+func UnknownKeys(runs []Run, keys []string) error {
+	var c source.Complaints
+	for _, key := range keys {
+		known := map[string]bool{}
+		found := false
+		for _, r := range runs {
+			if _, ok := lookup(r.Settings, key); ok {
+				found = true
+				break
+			}
+			for k := range r.Settings {
+				known[k] = true
+				known[strings.TrimPrefix(k, "cmd_args.")] = true
+			}
+		}
+		if !found {
+			c.Add(source.Errorf(source.Pos{File: "group_by"}, "no run has the key %q", key).
+				Hintf("%s", source.Suggest(key, slices.Sorted(maps.Keys(known)))))
+		}
+	}
+	return c.Err()
+}

@@ -1,0 +1,272 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Sweep is the points of one sweep.
+type Sweep struct {
+	Name      string  `json:"name"` // the test's id; with its iteration if that is not the first
+	Group     string  `json:"group"`
+	Kind      Kind    `json:"kind,omitempty"`
+	Objective Metric  `json:"objective"`
+	Points    []Point `json:"points"`
+	// Best is the index of the valid point with the best value of the objective,
+	// nil if no point is valid.
+	Best    *int     `json:"best,omitempty"`
+	Metrics []Metric `json:"metrics"`
+	Cost    Cost     `json:"cost"`
+}
+
+// Point is one point of a sweep.
+type Point struct {
+	Label   string    `json:"label"`
+	Step    int       `json:"step"`
+	Repeat  int       `json:"repeat,omitempty"` // from 1; 0: measured once
+	Values  []Setting `json:"values"`
+	Dir     string    `json:"dir"`
+	Verdict Verdict   `json:"verdict"`
+	Usable  bool      `json:"usable"`
+	Reason  string    `json:"reason,omitempty"`
+	Reward  *float64  `json:"reward,omitempty"`
+	Metrics []Value   `json:"metrics"` // len == the sweep's metrics
+	BestOf  []bool    `json:"best_of"` // of these it has the best value; len == the sweep's metrics
+}
+
+// Cost is what a sweep took, beside what all of its space would take. Times are
+// in s; what is not known is nil.
+type Cost struct {
+	Rows       int      `json:"rows"`  // points that were tried
+	Space      int      `json:"space"` // points that there are, as far as the values tried show
+	Timed      int      `json:"timed"` // points whose duration is known
+	Average    *float64 `json:"average_step_s,omitempty"`
+	Observed   *float64 `json:"observed_s,omitempty"`
+	Projected  *float64 `json:"projected_s,omitempty"`
+	Saved      *float64 `json:"saved_s,omitempty"` // never negative
+	Efficiency float64  `json:"efficiency"`        // space over rows
+
+	GPU           string   `json:"gpu,omitempty"`
+	GPUHours      *float64 `json:"gpu_hours,omitempty"`
+	SavedGPUHours *float64 `json:"saved_gpu_hours,omitempty"`
+	GPUHourUSD    *float64 `json:"gpu_hour_usd,omitempty"`
+	USD           *float64 `json:"usd,omitempty"`
+	SavedUSD      *float64 `json:"saved_usd,omitempty"`
+}
+
+var sweepMetrics = []Metric{throughput, perGPU, perUser, medianTTFT, p99TTFT, medianTPOT, p99TPOT, successShare, accuracy}
+
+func (r *Report) addSweeps(objective Metric) {
+	type id struct {
+		series string
+		phase  string
+		kind   Kind
+	}
+	kinds := map[string]Kind{} // of a point that has a record, for those that have none
+	for _, e := range r.Runs {
+		if e.run.Result != nil {
+			kinds[e.run.series] = e.Kind
+		}
+	}
+	var order []id
+	groups := map[id][]*Entry{}
+	for i := range r.Runs {
+		e := &r.Runs[i]
+		if e.Case.Step == 0 {
+			continue
+		}
+		k := id{e.run.series, e.Case.Phase, e.Kind}
+		if e.run.Result == nil {
+			k.kind = kinds[k.series]
+		}
+		if groups[k] == nil {
+			order = append(order, k)
+		}
+		groups[k] = append(groups[k], e)
+	}
+	for _, k := range order {
+		r.Sweeps = append(r.Sweeps, newSweep(groups[k], objective))
+	}
+}
+
+func newSweep(entries []*Entry, objective Metric) Sweep {
+	first := entries[0]
+	s := Sweep{Name: first.Case.Test, Objective: objective}
+	if first.Case.Phase != "" {
+		s.Name += " " + first.Case.Phase
+	}
+	if first.Case.Iteration > 0 {
+		s.Name += fmt.Sprintf(" iter=%d", first.Case.Iteration)
+	}
+	for _, e := range entries {
+		if e.Group != "" {
+			s.Group, s.Kind = e.Group, e.Kind
+			break
+		}
+	}
+	for _, m := range append([]Metric{objective}, sweepMetrics...) {
+		has := func(e *Entry) bool { return m.Of(e.run.Result) != Value{} }
+		if slices.ContainsFunc(entries, has) && !slices.ContainsFunc(s.Metrics, func(x Metric) bool { return x.Key == m.Key }) {
+			s.Metrics = append(s.Metrics, m)
+		}
+	}
+	chosen := dimensions(entries)
+	for _, e := range entries {
+		p := Point{Label: e.Label, Step: e.Case.Step, Repeat: e.Case.Repeat, Dir: e.Dir, Verdict: e.Verdict, Usable: e.Usable, Reason: e.Reason, Reward: e.run.Reward}
+		for _, k := range chosen {
+			v, ok := lookup(e.run.Settings, k)
+			if !ok {
+				v = "n/a"
+			}
+			p.Values = append(p.Values, Setting{k, v})
+		}
+		for _, m := range s.Metrics {
+			p.Metrics = append(p.Metrics, m.Of(e.run.Result))
+		}
+		p.BestOf = make([]bool, len(s.Metrics))
+		s.Points = append(s.Points, p)
+	}
+	s.markBest(entries)
+	s.Cost = cost(entries, s.Points)
+	return s
+}
+
+// dimensions are the keys that a sweep chose, as its plans say, or else those in
+// which its points differ.
+func dimensions(entries []*Entry) []string {
+	var keys []string
+	runs := make([]*Run, 0, len(entries))
+	for _, e := range entries {
+		for _, v := range e.run.Values {
+			if !slices.Contains(keys, v.Key) {
+				keys = append(keys, v.Key)
+			}
+		}
+		if e.run.Settings != nil {
+			runs = append(runs, e.run)
+		}
+	}
+	if keys == nil {
+		keys = differing(runs)
+	}
+	return keys
+}
+
+// markBest marks the best of each metric, and of the objective. Only a valid
+// point may be the best. Of equal ones all are marked, unless that is every one,
+// and the first is chosen.
+func (s *Sweep) markBest(entries []*Entry) {
+	for i, m := range s.Metrics {
+		var best *float64
+		at, equal, of := -1, []int{}, 0
+		for j, p := range s.Points {
+			v := p.Metrics[i].Number
+			if v == nil || !entries[j].best() {
+				continue
+			}
+			of++
+			switch {
+			case best == nil || m.better(*v, *best):
+				best, at, equal = v, j, []int{j}
+			case *v == *best:
+				equal = append(equal, j)
+			}
+		}
+		if best == nil {
+			continue
+		}
+		if len(equal) < of || of == 1 {
+			for _, j := range equal {
+				s.Points[j].BestOf[i] = true
+			}
+		}
+		if m.Key == s.Objective.Key {
+			s.Best = &at
+		}
+	}
+}
+
+// cost adds up what the points took. The points of one job share its time.
+func cost(entries []*Entry, points []Point) Cost {
+	rows, timed, jobs := map[int]bool{}, map[int]bool{}, map[string]bool{}
+	var c Cost
+	seconds, hours, gpusKnown := 0.0, 0.0, true
+	for _, e := range entries {
+		rows[e.Case.Step] = true
+		r := e.run.Result
+		if r == nil || r.Duration == nil {
+			continue
+		}
+		timed[e.Case.Step] = true
+		if c.GPU == "" && r.System != nil && r.System.HardwareInfo != nil {
+			c.GPU = r.System.HardwareInfo.GPU
+		}
+		if jobs[e.run.job] {
+			continue
+		}
+		jobs[e.run.job] = true
+		seconds += *r.Duration
+		n := e.run.heldGPUs()
+		gpusKnown = gpusKnown && n > 0
+		hours += *r.Duration / 3600 * float64(n)
+	}
+	c.Rows, c.Timed, c.Space = len(rows), len(timed), space(points, len(rows))
+	c.Efficiency = float64(c.Space) / float64(c.Rows)
+	if c.Timed == 0 {
+		return c
+	}
+	perPoint := func(total float64) float64 { return total / float64(c.Timed) }
+	all := float64(c.Space)
+	c.Observed, c.Average, c.Projected = &seconds, new(perPoint(seconds)), new(perPoint(seconds)*all)
+	c.Saved = new(max(*c.Projected-seconds, 0))
+	if !gpusKnown {
+		return c
+	}
+	c.GPUHours, c.SavedGPUHours = &hours, new(max(perPoint(hours)*all-hours, 0))
+	if usd, ok := price(c.GPU); ok {
+		c.GPUHourUSD, c.USD, c.SavedUSD = &usd, new(hours*usd), new(*c.SavedGPUHours*usd)
+	}
+	return c
+}
+
+// space is the number of combinations of the values that were tried; no less
+// than the points.
+func space(points []Point, rows int) int {
+	n := 1
+	for i := range points[0].Values {
+		seen := map[string]bool{}
+		for _, p := range points {
+			seen[p.Values[i].Value] = true
+		}
+		n *= len(seen)
+	}
+	return max(n, rows)
+}
+
+// heldGPUs is how many GPUs a run's job held: all of its nodes where that is
+// known, else those that served.
+func (r *Run) heldGPUs() int {
+	switch {
+	case r.gpus > 0:
+		return r.gpus
+	case r.Result.Results.GPUs != nil:
+		return *r.Result.Results.GPUs
+	}
+	return 0
+}
+
+// prices in USD for an hour of one GPU, as CloudAI has them; of the families in a
+// name the longest counts.
+var prices = map[string]float64{"H100": 3.0, "B200": 5.5, "GB200": 11.0, "GB300": 8.0}
+
+func price(gpu string) (float64, bool) {
+	family := ""
+	for name := range prices {
+		if strings.Contains(strings.ToUpper(gpu), name) && len(name) > len(family) {
+			family = name
+		}
+	}
+	usd, ok := prices[family]
+	return usd, ok
+}

@@ -1,0 +1,207 @@
+package report
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	pretty "github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// JSON writes the report as one object.
+func (r *Report) JSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// Text writes the report for a terminal.
+func (r *Report) Text(w io.Writer) error {
+	var b strings.Builder
+	for _, line := range r.remarks() {
+		b.WriteString(line + "\n\n")
+	}
+	for i, x := range r.blocks() {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString("== " + x.heading + "\n")
+		for _, t := range x.tables {
+			b.WriteString("\n" + t.text() + "\n")
+		}
+		if len(x.lines) > 0 {
+			b.WriteString("\n" + strings.Join(x.lines, "\n") + "\n")
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (t table) text() string {
+	p := pretty.NewWriter()
+	p.SetStyle(pretty.StyleLight)
+	p.Style().Format.Header = text.FormatDefault
+	p.Style().Options.DrawBorder = false
+	p.Style().Options.SeparateColumns = false
+	p.AppendHeader(asRow(t.header))
+	var configs []pretty.ColumnConfig
+	for i, c := range t.first() {
+		if c.role == num || c.role == best {
+			configs = append(configs, pretty.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+		}
+	}
+	p.SetColumnConfigs(configs)
+	for _, row := range t.rows {
+		cells := make([]string, len(row.cells))
+		for i, c := range row.cells {
+			cells[i] = c.text
+		}
+		p.AppendRow(asRow(cells))
+	}
+	lines := strings.Split(p.Render(), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (t table) first() []cell {
+	if len(t.rows) == 0 {
+		return nil
+	}
+	return t.rows[0].cells
+}
+
+func asRow(cells []string) pretty.Row {
+	row := make(pretty.Row, len(cells))
+	for i, c := range cells {
+		row[i] = c
+	}
+	return row
+}
+
+// markdown shows text as it stands: no markup, no HTML, no end of a cell.
+var markdown = strings.NewReplacer(
+	`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "~", `\~`,
+)
+
+// Markdown writes the report for a page or a comment on a change.
+func (r *Report) Markdown(w io.Writer) error {
+	var b strings.Builder
+	for _, line := range r.remarks() {
+		b.WriteString(markdown.Replace(line) + "\n\n")
+	}
+	for _, x := range r.blocks() {
+		b.WriteString("## " + markdown.Replace(x.heading) + "\n\n")
+		for _, t := range x.tables {
+			t.markdown(&b)
+		}
+		for _, line := range x.lines {
+			b.WriteString("- " + markdown.Replace(line) + "\n")
+		}
+		if len(x.lines) > 0 {
+			b.WriteString("\n")
+		}
+	}
+	_, err := io.WriteString(w, strings.TrimSuffix(b.String(), "\n"))
+	return err
+}
+
+func (t table) markdown(b *strings.Builder) {
+	line := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
+	header, rule := make([]string, len(t.header)), make([]string, len(t.header))
+	for i, h := range t.header {
+		header[i], rule[i] = markdown.Replace(h), "---"
+	}
+	for i, c := range t.first() {
+		if c.role == num || c.role == best {
+			rule[i] = "--:"
+		}
+	}
+	line(header)
+	line(rule)
+	for _, row := range t.rows {
+		cells := make([]string, len(row.cells))
+		for i, c := range row.cells {
+			cells[i] = markdown.Replace(c.text)
+			if c.role == best {
+				cells[i] = "**" + cells[i] + "**"
+			}
+		}
+		line(cells)
+	}
+	b.WriteString("\n")
+}
+
+// CSV writes one line for each run: what it is, every metric that some run has,
+// and every setting. A cell without a value is empty.
+func (r *Report) CSV(w io.Writer) error {
+	have, asked := map[string]bool{}, map[string]bool{}
+	for _, e := range r.Runs {
+		for k := range e.Metrics {
+			have[k] = true
+		}
+		for k := range e.Settings {
+			asked[k] = true
+		}
+	}
+	header := []string{"label", "scenario", "test", "phase", "iteration", "step", "group", "verdict", "kind", "usable", "reason", "run_id", "dir"}
+	var shown []Metric
+	for _, m := range metrics {
+		if have[m.Key] {
+			shown = append(shown, m)
+			header = append(header, m.Key)
+		}
+	}
+	settings := slices.Sorted(maps.Keys(asked))
+	c := csv.NewWriter(w)
+	if err := c.Write(append(header, settings...)); err != nil {
+		return err
+	}
+	for _, e := range r.Runs {
+		row := []string{
+			e.Label, e.Case.Scenario, e.Case.Test, e.Case.Phase, strconv.Itoa(e.Case.Iteration), strconv.Itoa(e.Case.Step), e.Group,
+			string(e.Verdict), string(e.Kind), strconv.FormatBool(e.Usable), e.Reason, e.RunID, e.Dir,
+		}
+		for _, m := range shown {
+			row = append(row, csvValue(e.Metrics[m.Key]))
+		}
+		for _, k := range settings {
+			row = append(row, e.Settings[k])
+		}
+		if err := c.Write(row); err != nil {
+			return err
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+func csvValue(v Value) string {
+	if v.Withheld || v.Number == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*v.Number, 'g', -1, 64)
+}
+
+// Write writes the report in the format of that name: text, json, csv, markdown.
+func (r *Report) Write(w io.Writer, format string) error {
+	switch format {
+	case "text":
+		return r.Text(w)
+	case "json":
+		return r.JSON(w)
+	case "csv":
+		return r.CSV(w)
+	case "markdown":
+		return r.Markdown(w)
+	}
+	return fmt.Errorf("unknown format %q", format)
+}

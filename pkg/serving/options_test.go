@@ -1,0 +1,44 @@
+package serving_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/serving"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+func options(t *testing.T, text string, b serving.Booleans) []string {
+	t.Helper()
+	table, err := source.Parse("t.toml", []byte(text))
+	require.NoError(t, err)
+	var words []string
+	for _, w := range serving.Options(table, b) {
+		s, ok := w.Literal()
+		require.True(t, ok)
+		words = append(words, s)
+	}
+	return words
+}
+
+// covers: C.6, CD-9
+func TestOptions(t *testing.T) {
+	const text = `enable_x = true
+y = false
+flag = ""
+n = 4
+f = 0.9
+quoted = '''{"a": 1}'''
+user_quoted = "'{\"a\": 1}'"
+table = { b = 1, a = { c = "x <y>" } }
+list = [1, "two"]
+`
+	rest := []string{
+		"--flag", "--n", "4", "--f", "0.9", "--quoted", `{"a": 1}`, "--user-quoted", `{"a": 1}`,
+		"--table", `{"b":1,"a":{"c":"x <y>"}}`, "--list", "1", "two",
+	}
+	require.Equal(t, append([]string{"--enable-x", "--no-y"}, rest...), options(t, text, serving.Negatable))
+	require.Equal(t, append([]string{"--enable-x"}, rest...), options(t, text, serving.StoreTrue))
+	require.Empty(t, options(t, "", serving.StoreTrue))
+}

@@ -1,0 +1,129 @@
+package nccl
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+func load(t *testing.T, args, extra string, needImage bool) (plan.Workload, error) {
+	t.Helper()
+	var test scenario.Test
+	var err error
+	test.ID = "a"
+	test.CmdArgs, err = source.Parse("t.toml", []byte(args))
+	require.NoError(t, err)
+	test.ExtraCmdArgs, err = source.Parse("e.toml", []byte(extra))
+	require.NoError(t, err)
+	return New(test, needImage)
+}
+
+func step(t *testing.T, args, extra string, cl plan.Cluster) plan.Step {
+	t.Helper()
+	w, err := load(t, args, extra, false)
+	require.NoError(t, err)
+	s, err := w.Serve(cl)
+	require.NoError(t, err)
+	require.Empty(t, s.Roles)
+	require.Len(t, s.Steps, 1)
+	return s.Steps[0]
+}
+
+func argv(s plan.Step) string {
+	words := make([]string, len(s.Argv))
+	for i, w := range s.Argv {
+		words[i] = w.String()
+	}
+	return strings.Join(words, " ")
+}
+
+// CloudAI's options in CloudAI's order, overridden where they stand; what it does
+// not know follows.
+func TestCommand(t *testing.T) {
+	require.Equal(t, "all_reduce_perf_mpi --nthreads 1 --ngpus 1 --minbytes 32M --maxbytes 32M --stepbytes 1M --op sum --datatype float --root 0 "+
+		"--iters 20 --warmup_iters 5 --agg_iters 1 --average 1 --parallel_init 0 --check 1 --blocking 0 --cudagraph 0", argv(step(t, "", "", plan.Cluster{Nodes: 1})))
+	require.Equal(t, "scatter_perf --nthreads 1 --ngpus 1 --minbytes 128 --maxbytes 4G --stepbytes 1M --op sum --datatype float --root 0 "+
+		"--iters 100 --warmup_iters 50 --agg_iters 1 --average 1 --parallel_init 0 --check 1 --blocking 0 --cudagraph 0 --stepfactor 2 -N 3 --report_cputime 1 -V",
+		argv(step(t, "subtest_name = 'scatter_perf'\nminbytes = '128'\nmaxbytes = '4G'\niters = 100\nwarmup_iters = '50'\nstepfactor = 2\nN = 3\ndocker_image_url = 'i'\n",
+			"\"--report_cputime\" = \"1\"\n\"-V\" = \"\"\n", plan.Cluster{Nodes: 1})))
+}
+
+// One task for each GPU; --mpi where ranks must find each other, the site's
+// before CloudAI's default.
+//
+// covers: CD-44
+func TestTasks(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		args    string
+		cluster plan.Cluster
+		tasks   int // on each node
+		mpi     string
+	}{
+		{name: "nothing known", cluster: plan.Cluster{Nodes: 1}, tasks: 1},
+		{name: "nothing known, two nodes", cluster: plan.Cluster{Nodes: 2}, tasks: 1, mpi: "pmix"},
+		{name: "a task for each GPU", cluster: plan.Cluster{Nodes: 2, GPUsPerNode: 8}, tasks: 8, mpi: "pmix"},
+		{name: "tasks of two GPUs", args: "ngpus = 2", cluster: plan.Cluster{Nodes: 1, GPUsPerNode: 8}, tasks: 4, mpi: "pmix"},
+		{name: "two threads of two GPUs", args: "ngpus = 2\nnthreads = 2", cluster: plan.Cluster{Nodes: 1, GPUsPerNode: 8}, tasks: 2, mpi: "pmix"},
+		{name: "one task of all", args: "ngpus = 8", cluster: plan.Cluster{Nodes: 1, GPUsPerNode: 8}, tasks: 1},
+		{name: "the site says how many", cluster: plan.Cluster{Nodes: 1, GPUsPerNode: 8, TasksPerNode: 4, MPI: "pmi2"}, tasks: 4, mpi: "pmi2"},
+		{name: "stand-ins look for nobody", cluster: plan.Cluster{Nodes: 2, GPUsPerNode: 4, MPI: "pmix", Simulated: true}, tasks: 4},
+		{name: "visible GPUs only", cluster: plan.Cluster{Nodes: 1, GPUsPerNode: 8, VisibleGPUs: []int{1, 3}}, tasks: 2, mpi: "pmix"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := step(t, c.args, "", c.cluster)
+			require.Equal(t, c.tasks, max(s.TasksPerNode, 1))
+			require.Equal(t, c.cluster.Nodes, s.Nodes.Count)
+			require.True(t, s.Container)
+			if c.mpi == "" {
+				require.Empty(t, s.Srun)
+			} else {
+				require.Equal(t, plan.Texts("--mpi="+c.mpi), s.Srun)
+			}
+			require.Equal(t, c.cluster.VisibleGPUs != nil, len(s.Env) == 1)
+		})
+	}
+}
+
+func TestSuccess(t *testing.T) {
+	success := regexp.MustCompile(step(t, "", "", plan.Cluster{Nodes: 1}).Success)
+	for _, line := range []string{"# Avg bus bandwidth    : 135.455 ", "# Avg bus bandwidth    : 0"} { // as nccl-tests print it
+		require.True(t, success.MatchString(line), line)
+	}
+	for _, line := range []string{"# Avg bus bandwidth    : ", "# Avg bus bandwidth    : nan", "echo '# Avg bus bandwidth    : 1'", "# Out of bounds values : 0 OK"} {
+		require.False(t, success.MatchString(line), line)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                                    "cmd_args.docker_image_url is required",
+		"subtest_name = 'all_reduce'":         "t.toml:1:1: unknown subtest_name \"all_reduce\"\n\thint: ",
+		"subtest_name = 'allreduce_perf_mpi'": "did you mean \"all_reduce_perf_mpi\"?",
+		"ngpus = 0":                           "t.toml:1:1: cmd_args.ngpus is 0, must be 1 or more",
+		"nthreads = -2":                       "t.toml:1:1: cmd_args.nthreads is -2, must be 1 or more",
+		"ngpus = 'x'":                         "t.toml:1:1: ngpus must be an integer",
+		"warmup_iters = ['5', '50']":          "t.toml:1:1: cmd_args.warmup_iters is a list: sweeps are not supported yet",
+		"check = true":                        "t.toml:1:1: cmd_args.check is \"true\": every option of nccl-tests has a value",
+		"stepfactor = ''":                     "t.toml:1:1: cmd_args.stepfactor is \"\"",
+		"'a b' = 1":                           "t.toml:1:1: cmd_args.\"a b\" is no option of nccl-tests",
+		"'--iters' = 1":                       "is no option of nccl-tests",
+		"[x]\ny = 1":                          "cmd_args.x must be one value, not a table",
+	} {
+		_, err := load(t, args, "", true)
+		require.ErrorContains(t, err, want, args)
+	}
+	_, err := load(t, "", "'--a' = 2", false)
+	require.ErrorContains(t, err, "e.toml:1:1: extra_cmd_args.--a must be a string, not the integer 2")
+
+	w, err := load(t, "ngpus = 2", "", false)
+	require.NoError(t, err)
+	_, err = w.Serve(plan.Cluster{Nodes: 1, GPUsPerNode: 8, TasksPerNode: 8})
+	require.ErrorContains(t, err, `t.toml:1:1: test "a": 8 tasks on each node x 2 GPUs (nthreads x ngpus) need 16, but a node has 8`)
+}
