@@ -62,6 +62,7 @@ func keysPage(t *testing.T) string {
 		{"Scenario `[[Tests]]`", "scenario", "entry"}, {"`[Tests.slurm]` (profllm)", "scenario", "Slurm"},
 		{"`[reports.NAME]` of a scenario or system file", "config", "reportKeys"},
 		{"`[[git_repos]]`, `[proxy_script_repo]`", "scenario", "GitRepo"},
+		{"`[nsys]`", "plan", "nsys"},
 		{"`[cmd_args]` of workload vllm", "workload/vllm", "Config"},
 		{"`[cmd_args.prefill]`, `[cmd_args.decode]`; every other key is an option of `vllm serve`", "workload/vllm", "role"},
 		{"`[cmd_args]` of workload sglang", "workload/sglang", "Config"},

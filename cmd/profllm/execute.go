@@ -116,7 +116,7 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 	a := &app{ctx: ctx, environ: environ, stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now}
 	name := filepath.Base(argv[0])
 	switch name {
-	case "vllm", "ray", "python3":
+	case "vllm", "ray", "python3", "nsys":
 		return a.simulate(append([]string{name}, argv[1:]...))
 	}
 	if code, ok := local.Main(ctx, name, argv[1:], environ, stdout, stderr); ok {

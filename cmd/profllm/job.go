@@ -16,10 +16,11 @@ type jobCmd struct {
 	Node    jobNodeCmd    `cmd:"" help:"Print this node's address and its busy port slots."`
 	Env     jobEnvCmd     `cmd:"" help:"Choose a port slot; write placement.json and job.env."`
 	Ray     jobRayCmd     `cmd:"" help:"Form a Ray cluster over the step's nodes, then become the server."`
+	Profile jobProfileCmd `cmd:"" help:"Run a server under a profiler, and end the server alone when told to."`
 	Rank    jobRankCmd    `cmd:"" help:"Run a command that is told its rank."`
 	Contain jobContainCmd `cmd:"" help:"Run a step's task in a container; nothing of it is left."`
 	Wait    jobWaitCmd    `cmd:"" help:"Wait until every role is ready."`
-	Watch   jobWatchCmd   `cmd:"" help:"Wait for a client, and fail as soon as a role ends."`
+	Watch   jobWatchCmd   `cmd:"" help:"Wait for a client, and fail as soon as a role ends that has no other instance."`
 	Check   jobCheckCmd   `cmd:"" help:"Look for the line of a log that means success."`
 	Stop    jobStopCmd    `cmd:"" help:"Stop every step of this job."`
 	Finish  jobFinishCmd  `cmd:"" help:"Write the sentinel and judge the run."`
@@ -68,8 +69,9 @@ func (c jobWaitCmd) Run(a *app) error {
 
 type jobWatchCmd struct {
 	runFlag
-	Until int      `required:"" help:"PID of the client's srun."`
-	Roles []string `arg:"" optional:"" help:"name=pid of each role's srun."`
+	Client string   `required:"" help:"Name of the client's phase."`
+	Until  int      `required:"" help:"PID of the client's srun."`
+	Roles  []string `arg:"" optional:"" help:"name=pid of each role's srun."`
 }
 
 func (c jobWatchCmd) Run(a *app) error {
@@ -77,7 +79,7 @@ func (c jobWatchCmd) Run(a *app) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	return said("watch", c.job(a).Watch(a.ctx, c.Until, procs))
+	return said("watch", c.job(a).Watch(a.ctx, c.Client, c.Until, procs))
 }
 
 type jobCheckCmd struct {
@@ -201,6 +203,24 @@ func behindDashes(words []string) []string {
 		return words[1:]
 	}
 	return words
+}
+
+type jobProfileCmd struct {
+	Mark    string   `required:"" help:"What marks the server's process in its environment."`
+	Command []string `arg:"" passthrough:"" help:"-- and the profiler's command, the server's behind it."`
+}
+
+func (c jobProfileCmd) Run(a *app) error {
+	command := behindDashes(c.Command)
+	if len(command) == 0 {
+		return fail(exitUsage, errors.New("profllm job profile: no command"))
+	}
+	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
+	code, err := j.RunProfiled(a.ctx, c.Mark, command, a.environ)
+	if err != nil {
+		return fail(code, said("profile", err))
+	}
+	return exit(code)
 }
 
 type jobRankCmd struct {

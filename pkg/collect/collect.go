@@ -77,6 +77,7 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	r := e.record(c.Version)
 	ev := e.planned()
 	measured := e.load != nil && e.load.Client != ""
+	e.reports(r, &ev)
 	ev.Samples = e.parse(r, c.Bench, &ev.Missing, "the benchmark's result", measured)
 	e.parse(r, c.Eval, &ev.Missing, "the evaluation's result", e.load != nil && e.load.Expect.Accuracy)
 	e.counters(r)
@@ -227,8 +228,8 @@ func (e *evidence) config(r *result.Result) {
 	}
 	r.Config.Server["model"] = p.Config.Model
 	for _, role := range p.Roles {
-		args, ok := p.Config.Server[role.Name].(map[string]any)
-		if !ok {
+		args, ok := p.Config.Server[role.KindName()].(map[string]any)
+		if !ok || role.Replica > 0 { // instances of a kind are alike
 			continue
 		}
 		if !e.load.Expect.Disaggregated {
@@ -237,7 +238,7 @@ func (e *evidence) config(r *result.Result) {
 			}
 			continue
 		}
-		r.Config.Roles = append(r.Config.Roles, result.RoleConfig{Role: role.Name, Server: args})
+		r.Config.Roles = append(r.Config.Roles, result.RoleConfig{Role: role.KindName(), Server: args})
 	}
 	b := &r.Config.Benchmark
 	x := e.load.Expect
@@ -265,7 +266,7 @@ func (e *evidence) placement(r *result.Result) {
 	}
 	for _, role := range e.plan.Roles {
 		placed := result.PlacedRole{
-			Role: role.Name, Slice: result.Slice{Offset: role.Nodes.Offset, Count: role.Nodes.Count},
+			Role: role.KindName(), Replica: role.Replica, Slice: result.Slice{Offset: role.Nodes.Offset, Count: role.Nodes.Count},
 			GPUsPerNode: len(role.GPUs), Ports: map[string]int{},
 		}
 		for i := role.Nodes.Offset; i < role.Nodes.End() && i < len(e.place.Nodes); i++ {
@@ -317,7 +318,7 @@ func (e *evidence) planned() result.Evidence {
 	e.phases(&ev)
 	for _, x := range e.events {
 		if x.Event == job.RoleDied && e.concerns(x.Time) {
-			ev.Died = append(ev.Died, result.RoleEnd{Role: x.Role, Node: e.host(x.Role), Exit: e.exitOf(x.Role)})
+			ev.Died = append(ev.Died, e.roleEnd(x))
 		}
 	}
 	return ev
@@ -424,23 +425,32 @@ func (e *evidence) counters(r *result.Result) {
 	}
 	var part result.Part
 	for _, role := range e.plan.Roles {
-		before, err := e.page(role.Name, "before")
-		if err != nil {
+		d := e.difference(role.Name, job.Before, job.After)
+		if d == nil {
 			continue
 		}
-		after, err := e.page(role.Name, "after")
-		if err != nil {
-			continue
-		}
-		d := promtext.Sub(before, after)
 		part.Server = append(part.Server, result.ServerDelta{
-			Role: role.Name, Reset: d.Reset(),
+			Role: role.KindName(), Replica: role.Replica, Reset: d.Reset(),
 			Counters: d.Totals(func(name string) bool {
 				return strings.HasPrefix(name, "vllm:") && !strings.HasSuffix(name, "_bucket") && !strings.HasSuffix(name, "_created")
 			}),
 		})
 	}
 	r.Merge(part)
+}
+
+// difference is what a role's counters did between two pages, nil if one of
+// them is missing.
+func (e *evidence) difference(role, from, to string) *promtext.Difference {
+	before, err := e.page(role, from)
+	if err != nil {
+		return nil
+	}
+	after, err := e.page(role, to)
+	if err != nil {
+		return nil
+	}
+	return promtext.Sub(before, after)
 }
 
 func (e *evidence) page(role, when string) (*promtext.Snapshot, error) {

@@ -23,13 +23,15 @@ type Event struct {
 
 // The events.
 const (
-	RoleReady   = "role-ready"
-	AllReady    = "all-ready"
-	LoadBegins  = "load-begins"
-	RoleDied    = "role-died"
-	NotReady    = "not-ready"    // a role's time was over
-	CheckFailed = "check-failed" // a phase ended with 0 and its log does not say so
-	Stopping    = "stopping"     // from here on, ends of roles are ours
+	RoleReady    = "role-ready"
+	AllReady     = "all-ready"
+	LoadBegins   = "load-begins"
+	RoleDied     = "role-died"
+	ClientBegins = "client-begins" // Text is its phase
+	ClientEnded  = "client-ended"
+	NotReady     = "not-ready"    // a role's time was over
+	CheckFailed  = "check-failed" // a phase ended with 0 and its log does not say so
+	Stopping     = "stopping"     // from here on, ends of roles are ours
 )
 
 const eventFile = "events.jsonl"

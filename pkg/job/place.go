@@ -62,7 +62,7 @@ func slots(p *plan.Plan, jobID int) []int {
 	var list []int
 	for i := 0; i < plan.Slots && len(list) < slotsTried; i++ {
 		slot := (plan.FirstSlot(jobID) + i) % plan.Slots
-		if plan.UsableSlot(p.Ports, slot) == nil {
+		if p.UsableSlot(slot) == nil {
 			list = append(list, slot)
 		}
 	}

@@ -161,16 +161,11 @@ func descendants(pid int) []int {
 	children := map[int][]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range stats {
-		data, err := os.ReadFile(file)
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		if err != nil {
 			continue
 		}
-		f := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
-		child, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err != nil || len(f) < 2 || f[0] == "Z" {
-			continue
-		}
-		if parent, err := strconv.Atoi(f[1]); err == nil {
+		if parent, ok := parentOf(child); ok {
 			children[parent] = append(children[parent], child)
 		}
 	}
@@ -180,6 +175,20 @@ func descendants(pid int) []int {
 		queue = append(queue, children[queue[0]]...)
 	}
 	return all
+}
+
+// parentOf is the parent of a living process.
+func parentOf(pid int) (parent int, ok bool) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, false
+	}
+	f := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+	if len(f) < 2 || f[0] == "Z" {
+		return 0, false
+	}
+	parent, err = strconv.Atoi(f[1])
+	return parent, err == nil
 }
 
 // options puts the user's options behind the defaults that he did not set.

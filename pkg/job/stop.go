@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"context"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/run"
 )
 
 // Teardown limits: an engine that has not ended a while after TERM gets KILL.
@@ -26,15 +30,15 @@ func (j *Job) Stop(ctx context.Context, procs []Process) {
 		running = running || alive(p.PID)
 	}
 	if running {
-		scrape, cancel := context.WithTimeout(ctx, 4*time.Second)
-		j.scrape(scrape, "after")
+		scrape, cancel := context.WithTimeout(ctx, scrapeLimit)
+		j.scrape(scrape, After, func(role string) bool { return !ended(procs, role) })
 		cancel()
 	}
 	if err := j.event(Event{Event: Stopping}); err != nil {
 		j.logf("%v", err)
 	}
 	j.signalSteps(ctx, "TERM")
-	if grace := cmp.Or(j.grace, termWait); !j.gone(ctx, procs, grace) {
+	if grace := cmp.Or(j.grace, j.termWait()); !j.gone(ctx, procs, grace) {
 		j.logf("some steps outlived TERM for %s; sending KILL", grace)
 		j.signalSteps(ctx, "KILL")
 		if !j.gone(ctx, procs, cmp.Or(j.grace, killWait)) {
@@ -43,6 +47,21 @@ func (j *Job) Stop(ctx context.Context, procs []Process) {
 			}
 		}
 	}
+}
+
+// termWait is how long roles may take to end; a profiler writes its report
+// meanwhile.
+func (j *Job) termWait() time.Duration {
+	p, err := run.ReadPlan(j.Dir)
+	if err == nil && slices.ContainsFunc(p.Roles, func(r plan.Role) bool { return r.Report != "" }) {
+		return plan.ReportWait
+	}
+	return termWait
+}
+
+// ended reports whether a role's process is known and gone.
+func ended(procs []Process, role string) bool {
+	return slices.ContainsFunc(procs, func(p Process) bool { return p.Name == role && !alive(p.PID) })
 }
 
 func (j *Job) gone(ctx context.Context, procs []Process, limit time.Duration) bool {

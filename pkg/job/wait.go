@@ -73,7 +73,7 @@ func (j *Job) Wait(ctx context.Context, procs []Process) error {
 			}
 		}
 		if len(waiting) == 0 {
-			j.scrape(ctx, "before")
+			j.scrape(ctx, Before, nil)
 			return j.event(Event{Event: AllReady})
 		}
 		if j.Now().Sub(lastSay) > 15*time.Second {
@@ -112,29 +112,94 @@ func probe(ctx context.Context, role, url string, answered chan<- string) {
 	answered <- role
 }
 
-// Watch returns nil when the process until has ended, and an error as soon as a
-// role ends before.
-func (j *Job) Watch(ctx context.Context, until int, procs []Process) error {
-	for alive(until) {
-		for _, proc := range procs {
-			if !alive(proc.PID) && alive(until) {
-				// A client fails by itself when its server goes; it has a moment
-				// to say so, and its words and numbers are kept.
-				for end := j.Now().Add(clientGrace); alive(until) && j.Now().Before(end) && sleep(ctx, poll); {
-				}
-				return j.died(proc.Name, "while a client ran")
-			}
+// Watch returns nil when the client, the process until, has ended, and an error
+// as soon as a role ends before. One of several instances may end: what is left
+// of its kind serves on, the client goes on, and the run's result says so.
+func (j *Job) Watch(ctx context.Context, client string, until int, procs []Process) error {
+	p, err := run.ReadPlan(j.Dir)
+	if err != nil {
+		return err
+	}
+	if err := j.event(Event{Event: ClientBegins, Text: client}); err != nil {
+		return err
+	}
+	w := watch{job: j, plan: p, procs: procs, lost: map[string]bool{}}
+	events, err := ReadEvents(j.Dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range events { // while an earlier client ran
+		if e.Event == RoleDied {
+			w.lost[e.Role] = true
 		}
-		if !sleep(ctx, poll) {
+	}
+	before := len(w.lost)
+	for running := true; running; {
+		running = alive(until)
+		for _, proc := range procs {
+			if alive(proc.PID) || w.lost[proc.Name] {
+				continue
+			}
+			if w.spared(proc.Name) {
+				if err := w.lose(ctx, proc.Name, client); err != nil {
+					return err
+				}
+				continue
+			}
+			// A client fails by itself when its server goes; it has a moment
+			// to say so, and its words and numbers are kept.
+			for end := j.Now().Add(clientGrace); alive(until) && j.Now().Before(end) && sleep(ctx, poll); {
+			}
+			return j.died(proc.Name, "while a client ran")
+		}
+		if running && !sleep(ctx, poll) {
 			return ctx.Err()
 		}
 	}
-	for _, proc := range procs {
-		if !alive(proc.PID) {
-			return j.died(proc.Name, "while a client ran")
+	if len(w.lost) > before {
+		w.scrape(ctx, Ended)
+	}
+	return j.event(Event{Event: ClientEnded, Text: client})
+}
+
+// watch is what Watch knows while a client runs.
+type watch struct {
+	job   *Job
+	plan  *plan.Plan
+	procs []Process
+	lost  map[string]bool // instances that ended, by role
+}
+
+// spared reports whether another instance of the role's kind still runs.
+func (w *watch) spared(name string) bool {
+	dead := w.plan.Role(name)
+	for _, proc := range w.procs {
+		r := w.plan.Role(proc.Name)
+		if dead != nil && r != nil && proc.Name != name && r.KindName() == dead.KindName() && alive(proc.PID) {
+			return true
 		}
 	}
-	return nil
+	return false
+}
+
+// lose records that an instance ended, and keeps the counters of the others at
+// the first such time, so that before and after can be told apart.
+func (w *watch) lose(ctx context.Context, name, client string) error {
+	first := len(w.lost) == 0
+	w.lost[name] = true
+	err := w.job.event(Event{Event: RoleDied, Role: name, Text: "while " + client + " ran; the other instances serve on"})
+	w.job.logf("%s ended while %s ran; the other instances serve on", name, client)
+	w.job.showTail(name)
+	if first {
+		w.scrape(ctx, Died)
+	}
+	return err
+}
+
+func (w *watch) scrape(ctx context.Context, when string) {
+	ctx, cancel := context.WithTimeout(ctx, scrapeLimit)
+	defer cancel()
+	w.job.scrape(ctx, when, func(role string) bool { return !w.lost[role] })
 }
 
 // died records that a role ended by itself, and shows the end of its logs.
@@ -158,8 +223,8 @@ func (j *Job) showTail(role string) {
 }
 
 // scrape keeps /metrics of every engine in raw/; an engine without it is no
-// error, the checks that need it will say so.
-func (j *Job) scrape(ctx context.Context, when string) {
+// error, the checks that need it will say so. want leaves engines out; nil: none.
+func (j *Job) scrape(ctx context.Context, when string, want func(role string) bool) {
 	p, place, err := j.load()
 	if err != nil {
 		return
@@ -167,7 +232,7 @@ func (j *Job) scrape(ctx context.Context, when string) {
 	client := &http.Client{Timeout: 3 * time.Second}
 	for i := range p.Roles {
 		role := &p.Roles[i]
-		if !role.Engine {
+		if !role.Engine || want != nil && !want(role.Name) {
 			continue
 		}
 		url, err := endpoint(p, place, role, "/metrics")
@@ -185,8 +250,19 @@ func (j *Job) scrape(ctx context.Context, when string) {
 	}
 }
 
-// MetricsFile is the name below raw/ of a role's counters, before or after the
-// clients ran.
+// When counters are kept. Died and Ended are there only if an instance ended
+// while others served on.
+const (
+	Before = "before" // every role is ready
+	Died   = "died"   // the first instance has just ended
+	Ended  = "ended"  // the client that ran then has ended
+	After  = "after"  // all clients have ended
+)
+
+// scrapeLimit bounds how long all engines together may take to answer.
+const scrapeLimit = 4 * time.Second
+
+// MetricsFile is the name below raw/ of a role's counters at one of those times.
 func MetricsFile(role, when string) string { return "metrics-" + role + "-" + when + ".prom" }
 
 // maxBody bounds what is read from a server.

@@ -86,7 +86,7 @@ type Service struct {
 	ClientHost    string   // overrides the address of that role, "" for none
 	ClientNodes   Slice    // where clients run
 	Disaggregated bool
-	Config        map[string]any // role → engine arguments
+	Config        map[string]any // kind of role → engine arguments
 	Cache         Cache
 	Notes         []string // what a person should know, e.g. keys without effect
 }
@@ -207,6 +207,8 @@ func Make(in Input) (*Plan, error) {
 		p.Loads = append(p.Loads, load)
 	}
 	c.Add(p.resets(in, service))
+	c.Add(p.profile(in))
+	c.Add(p.customBash(in.Test.CustomBash))
 	c.Add(p.check(in))
 	if c.Err() == nil {
 		c.Add(p.launch(in))
@@ -443,7 +445,7 @@ func (p *Plan) check(in Input) error {
 			}
 		}
 	}
-	if err := checkPorts(p.Ports); err != nil {
+	if err := p.checkPorts(); err != nil {
 		c.Addf(pos, "%v", err)
 	}
 	return c.Err()

@@ -8,6 +8,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -184,7 +185,7 @@ func (s Slice) String() string {
 
 // Role is a part of the service: it stays up until the clients are done.
 type Role struct {
-	Name    string   `json:"name"`              // serve, prefill, decode, proxy; with replicas prefill-0, prefill-1, ...
+	Name    string   `json:"name"`              // serve, prefill, decode, proxy; with replicas prefill_0, prefill_1, ...
 	Kind    string   `json:"kind,omitempty"`    // the role without its replica's number, "" if it is the name
 	Replica int      `json:"replica,omitempty"` // 0 for the first of its kind
 	Nodes   Slice    `json:"nodes"`
@@ -193,8 +194,9 @@ type Role struct {
 	PP      int      `json:"pp,omitempty"`
 	DP      int      `json:"dp,omitempty"`
 	Health  Endpoint `json:"health"`
-	Timeout Seconds  `json:"timeout_s"` // for becoming ready
-	Engine  bool     `json:"engine"`    // an inference engine with /metrics, not a proxy
+	Timeout Seconds  `json:"timeout_s"`        // for becoming ready
+	Engine  bool     `json:"engine"`           // an inference engine with /metrics, not a proxy
+	Report  string   `json:"report,omitempty"` // what a profiler around its first rank writes, below the run directory or absolute; "" for none
 	Step    Step     `json:"step"`
 }
 
@@ -216,6 +218,8 @@ type Step struct {
 	Log          string `json:"log"`               // below the run directory; %t is the rank
 	Srun         []Word `json:"srun,omitempty"`    // further options of srun: the workload's, the launcher's
 	Success      string `json:"success,omitempty"` // regular expression that a line of the log of one rank must match, "" for none
+
+	Inner int `json:"-"` // where in Argv the command proper begins, behind what only starts it; while planning
 }
 
 // Tasks is the number of ranks.
@@ -237,7 +241,21 @@ type Expect struct {
 // Config is what the run was configured with, for the record.
 type Config struct {
 	Model  string         `json:"model,omitempty"`
-	Server map[string]any `json:"server"` // role → engine arguments
+	Server map[string]any `json:"server"` // kind of role → engine arguments
+}
+
+// KindName is what the role is one of: prefill for prefill_1.
+func (r *Role) KindName() string { return cmp.Or(r.Kind, r.Name) }
+
+// Replicas counts the roles of that kind.
+func (p *Plan) Replicas(kind string) int {
+	n := 0
+	for i := range p.Roles {
+		if p.Roles[i].KindName() == kind {
+			n++
+		}
+	}
+	return n
 }
 
 // Role returns the role of that name, or nil.

@@ -29,31 +29,40 @@ func FirstSlot(jobID int) int {
 	return int((int64(jobID)%Slots + Slots) % Slots * 7919 % Slots)
 }
 
-// UsableSlot says why a slot cannot be used on any node, or nil: a port outside
-// 1024-65535, in Ray's worker range, or used twice by the plan itself.
-func UsableSlot(ports []Port, slot int) error {
-	owner := map[int]string{}
-	for _, p := range ports {
-		for n := p.At(slot); n < p.At(slot)+p.Count; n++ {
+// UsableSlot says why a slot cannot be used, or nil: a port outside 1024-65535,
+// in Ray's worker range, or used twice on one node by the plan itself.
+func (p *Plan) UsableSlot(slot int) error {
+	owners := map[int][]Port{}
+	for _, port := range p.Ports {
+		for n := port.At(slot); n < port.At(slot)+port.Count; n++ {
 			switch {
 			case n < 1024 || n > 65535:
-				return fmt.Errorf("port %q is %d, outside 1024-65535", p.Name, n)
+				return fmt.Errorf("port %q is %d, outside 1024-65535", port.Name, n)
 			case n >= rayWorkers.lo && n <= rayWorkers.hi:
-				return fmt.Errorf("port %q is %d, inside Ray's worker range %d-%d", p.Name, n, rayWorkers.lo, rayWorkers.hi)
-			case owner[n] != "":
-				return fmt.Errorf("ports %q and %q are both %d", owner[n], p.Name, n)
+				return fmt.Errorf("port %q is %d, inside Ray's worker range %d-%d", port.Name, n, rayWorkers.lo, rayWorkers.hi)
 			}
-			owner[n] = p.Name
+			for _, other := range owners[n] {
+				if p.meet(other, port) {
+					return fmt.Errorf("ports %q and %q are both %d", other.Name, port.Name, n)
+				}
+			}
+			owners[n] = append(owners[n], port)
 		}
 	}
 	return nil
 }
 
+// meet reports whether two ports may be opened on one node.
+func (p *Plan) meet(a, b Port) bool {
+	x, y := p.Role(a.Role), p.Role(b.Role)
+	return x == nil || y == nil || x.Nodes.Offset < y.Nodes.End() && y.Nodes.Offset < x.Nodes.End()
+}
+
 // checkPorts refuses a plan for which no slot is usable.
-func checkPorts(ports []Port) error {
+func (p *Plan) checkPorts() error {
 	var first error
 	for slot := range Slots {
-		err := UsableSlot(ports, slot)
+		err := p.UsableSlot(slot)
 		if err == nil {
 			return nil
 		}

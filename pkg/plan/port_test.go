@@ -53,7 +53,7 @@ func TestUsableSlot(t *testing.T) {
 		{"steps that meet", []plan.Port{{Name: "a", Base: 8300, Step: 2, Count: 2}, {Name: "b", Base: 8305, Step: 1, Count: 1}}, 4, `ports "a" and "b" are both 8309`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := plan.UsableSlot(c.ports, c.slot)
+			err := (&plan.Plan{Ports: c.ports}).UsableSlot(c.slot)
 			if c.err == "" {
 				require.NoError(t, err)
 				return
@@ -76,7 +76,7 @@ func TestUsableSlotsAreSafe(t *testing.T) {
 			ports = append(ports, plan.Port{Name: string(rune('a' + i)), Base: 900 + rng.IntN(66000), Step: rng.IntN(20), Count: 1 + rng.IntN(16)})
 		}
 		for slot := range plan.Slots {
-			if plan.UsableSlot(ports, slot) != nil {
+			if (&plan.Plan{Ports: ports}).UsableSlot(slot) != nil {
 				refused++
 				continue
 			}

@@ -188,7 +188,7 @@ func TestPortsOfNeighbours(t *testing.T) {
 		const id = 123456
 		for a := id; a < id+plan.Slots; a++ {
 			slot, next := plan.FirstSlot(a), plan.FirstSlot(a+1)
-			require.NoError(t, plan.UsableSlot(s.plan.Ports, slot), s.golden)
+			require.NoError(t, s.plan.UsableSlot(slot), s.golden)
 			for _, p := range s.plan.Ports {
 				lo, hi := p.At(slot), p.At(slot)+p.Count
 				require.True(t, p.At(next) >= hi || p.At(next)+p.Count <= lo, "%s: %s of jobs %d and %d", s.golden, p.Name, a, a+1)

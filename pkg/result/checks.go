@@ -21,6 +21,7 @@ var questions = []question{
 	{"PL-S5", "job-state", Invalid, "a job that was cut short may leave numbers behind", jobState},
 	{"PL-S5", "phase-failed", Invalid, "a client can fail behind a job that succeeds", phaseFailed},
 	{"PL-D8", "role-died", Invalid, "answers of a server that died are errors or leftovers", roleDied},
+	{"PL-D8", "instance-died", Invalid, "numbers from before and after it are of two different servers", instanceDied},
 	{"PL-V1", "result-missing", Invalid, "no numbers are no result", resultMissing},
 	{"PL-V1", "files-missing", Suspect, "what was planned and is not there was not looked at", filesMissing},
 	{"PL-D15", "from-log", Suspect, "console text is rounded and lacks the details behind the numbers", fromLog},
@@ -33,6 +34,7 @@ var questions = []question{
 	{"PL-V8", "inconsistent", Invalid, "a report that contradicts itself proves nothing", inconsistent},
 	{"PL-V9", "impossible-speed", Invalid, "tokens cannot come faster than the latencies allow", impossibleSpeed},
 	{"PL-V10", "itl-bundled", Withheld, "with several tokens per chunk the gap between chunks is no latency of a token", itlBundled},
+	{"PL-V14", "uneven-spread", Suspect, "an instance that gets more than its share sets the latency, one that gets less is not measured", unevenSpread},
 	{"PL-V16", "kv-transfer-failed", Invalid, "without transfers decode computes the prompt itself: not disaggregated", kvTransferFailed},
 	{"PL-V24", "n-too-small", Withheld, "a percentile needs enough requests beyond it", tooFew},
 	{"PL-V31", "accuracy-missing", Invalid, "speed without the planned proof of right answers", accuracyMissing},
@@ -86,7 +88,9 @@ func phaseFailed(c *facts) answer {
 func roleDied(c *facts) answer {
 	var bad []string
 	for _, d := range c.e.Died {
-		bad = append(bad, fmt.Sprintf("%s rank %d on %s ended with %d", d.Role, d.Rank, orNone(d.Node), d.Exit))
+		if c.left(d) == 0 {
+			bad = append(bad, d.String())
+		}
 	}
 	if len(bad) > 0 {
 		return fail("%s", list(bad))
@@ -94,7 +98,7 @@ func roleDied(c *facts) answer {
 	if len(c.e.Phases) == 0 {
 		return notPossible("no phase was recorded, so nobody watched the roles")
 	}
-	return pass("no role ended before its time")
+	return pass("every role was there to the end")
 }
 
 func resultMissing(c *facts) answer {

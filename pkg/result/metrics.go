@@ -115,10 +115,11 @@ type SteadyState struct {
 	Warning              string   `json:"warning,omitempty" jsonschema:"the client's own words"`
 }
 
-// ServerDelta is what one role's counters did between two pages of /metrics,
-// summed over engines and replicas.
+// ServerDelta is what the counters of one instance of a role did between two
+// pages of /metrics, summed over its engines.
 type ServerDelta struct {
 	Role     string             `json:"role"`
+	Replica  int                `json:"replica,omitempty" jsonschema:"0 for the first"`
 	Counters map[string]float64 `json:"counters" jsonschema:"after minus before, by metric name"`
 	Reset    bool               `json:"reset,omitempty" jsonschema:"a counter fell: the server restarted in between"`
 }

@@ -125,10 +125,30 @@ type Phase struct {
 
 // RoleEnd is a role's end before its time.
 type RoleEnd struct {
-	Role string
-	Rank int
-	Node string
-	Exit int // exit code, 128 plus the signal if killed
+	Role   string // of one instance: prefill_1
+	Rank   int
+	Node   string
+	Exit   int     // exit code, 128 plus the signal if killed
+	Spared *Spared // the other instances served on; nil if there were none
+}
+
+// Spared says how a run went on without one of several instances.
+type Spared struct {
+	Kind string // prefill, decode
+	Of   int    // instances of the kind, with the one that ended
+	// BeforeEnd is from the instance's end to the end of the client that
+	// measured, s; not positive if that had ended before; nil if not known.
+	BeforeEnd *float64
+	// Before and After are the paces of the kind's other instances, by their
+	// counters: from all ready, and to the client's end. Nil if not known.
+	Before, After *Pace
+}
+
+// Pace is what instances of a kind did together in some time.
+type Pace struct {
+	Seconds  float64
+	Requests float64
+	Latency  float64 // summed over requests, s
 }
 
 // Judge puts every check to the record. It changes neither argument; the

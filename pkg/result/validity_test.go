@@ -162,6 +162,12 @@ var trips = []struct {
 		g.r.Results.Server = g.r.Results.Server[:1] // decode died: prefill counts no arrivals
 		g.r.Results.Server[0].Counters["vllm:nixl_bytes_transferred_sum"] = 0
 	}},
+	{"uneven-spread", result.Suspect, func(g *run) { g.spread(393, 307, 300) }, func(g *run) { g.spread(392, 308, 300) }}, // 4 sigma are 59.6
+	{"uneven-spread", result.Suspect, func(g *run) { g.spread(5_600, 4_400) }, func(g *run) { g.spread(5_500, 4_500) }},   // a tenth
+	{"uneven-spread", result.Suspect, func(g *run) { g.spread(1000, 0) }, func(g *run) {
+		g.spread(1000, 0)
+		delete(g.r.Results.Server[2].Counters, "vllm:request_success_total")
+	}},
 	{"n-too-small", result.Withheld, func(g *run) { g.latency(result.TTFT, func(d *result.Distribution) { d.N = new(298) }) },
 		func(g *run) { g.latency(result.TTFT, func(d *result.Distribution) { d.N = new(299) }) }},
 	{"n-too-small", result.Withheld, func(g *run) { g.latency(result.TTFT, func(d *result.Distribution) { d.Percentiles[99.9] = 95 }) },
@@ -177,7 +183,13 @@ var trips = []struct {
 	{"job-state", result.Invalid, func(g *run) { g.r.Slurm.ExitCode = "7:0" }, func(g *run) { g.r.Slurm.ExitCode = "" }},
 	{"phase-failed", result.Invalid, func(g *run) { g.e.Phases[1].Exit = new(1) }, func(g *run) {}},
 	{"phase-failed", result.Invalid, func(g *run) { g.e.Phases[2].Exit = nil }, func(g *run) { g.e.Phases = nil }},
-	{"role-died", result.Invalid, func(g *run) { g.e.Died = []result.RoleEnd{{"decode", 0, "node2", 139}} }, func(g *run) {}},
+	{"role-died", result.Invalid, func(g *run) { g.e.Died = []result.RoleEnd{{Role: "decode", Node: "node2", Exit: 139}} }, func(g *run) {}},
+	{"instance-died", result.Invalid, func(g *run) {
+		g.e.Died = []result.RoleEnd{{Role: "decode_0", Spared: &result.Spared{Kind: "decode", Of: 2}}}
+	}, func(g *run) {}},
+	{"role-died", result.Invalid, func(g *run) {
+		g.e.Died = []result.RoleEnd{{Role: "decode_0", Spared: &result.Spared{Kind: "decode", Of: 2}}, {Role: "decode_1", Spared: &result.Spared{Kind: "decode", Of: 2}}}
+	}, func(g *run) {}},
 	{"result-missing", result.Invalid, func(g *run) { g.r.Results = result.Metrics{} }, func(g *run) {
 		g.r.Results = result.Metrics{}
 		g.e.Planned.NoBenchmark = true

@@ -126,9 +126,9 @@ type definition struct {
 	Mounts       []string      `toml:"extra_container_mounts"` // SRC:DST mounts of the containers.
 	GitRepos     []GitRepo     `toml:"git_repos"`              // Repositories mounted into the containers.
 	ProxyRepo    *GitRepo      `toml:"proxy_script_repo"`      // The repository that holds the proxy script.
-	ExtraCmdArgs *source.Table `toml:"extra_cmd_args"`         // Read for CloudAI's sake; its vLLM workload ignores it.
-	CustomBash   *source.Value `toml:"custom_bash"`            // Not supported yet.
-	Nsys         *source.Table `toml:"nsys"`                   // Not supported yet.
+	ExtraCmdArgs *source.Table `toml:"extra_cmd_args"`         // Options of every server, over its own table; CloudAI's vLLM workload ignores them.
+	CustomBash   *source.Value `toml:"custom_bash"`            // Shell text before every command: one, or a table of regular expression to text; the first that a command matches counts.
+	Nsys         *source.Table `toml:"nsys"`                   // Nsight Systems around every server.
 
 	DSEExcluded    *source.Value `toml:"dse_excluded_args"`     // Paths below cmd_args whose lists are values, not dimensions of a sweep.
 	Agent          string        `toml:"agent"`                 // Who chooses the points: grid_search, random or tpe; default grid_search.

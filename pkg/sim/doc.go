@@ -50,6 +50,11 @@
 // `ray start` keeps, per user and PROFLLM_NODE_ADDR, one small file in TMPDIR by which `ray status`, `ray stop` and the engine
 // find the node's daemon. The registry is a TCP listener on the head's port and speaks to this package only.
 //
+// # Nsight Systems
+//
+// `nsys profile [options] COMMAND` runs the command and writes a report that holds no trace, only what was run and that it
+// is simulated. On SIGTERM it ends the command with the same signal first. Other commands of nsys are not simulated.
+//
 // # Faults
 //
 //	PROFLLM_SIM_FAULTS = group { ";" group }

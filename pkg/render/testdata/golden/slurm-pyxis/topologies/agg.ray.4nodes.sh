@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario topologies, test agg.ray.4nodes, iteration 0, run exp_20260304_050607_cdb07a.
-# Printed from slurm/job.sh.tmpl (sha256:70e66091036ea53d13a45f9c); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:ffe05ac780d75cd91a4135c7); plan.json in the run directory has every decision.
 #   serve: nodes 0-3, GPUs 0,1,2,3,4,5,6,7, ready at :serve/health
 
 RUN=/shared/results/topologies_2026-03-04_05-06-07/agg.ray.4nodes/0
@@ -35,13 +35,13 @@ step() { # one srun: steps share nodes, no step reads our stdin, one dead task e
   srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append "$@"
 }
 
-phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile ends the job
+phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job
   local name=$1 pid
   shift
   "$@" &
   pid=$!
   CLIENT=("$name=$pid")
-  "$PROFLLM" job watch --run "$RUN" --until "$pid" "${ROLES[@]}" &
+  "$PROFLLM" job watch --run "$RUN" --client "$name" --until "$pid" "${ROLES[@]}" &
   wait $! || { PHASES+=("$name=lost"); exit 1; }
   wait "$pid"
   PHASES+=("$name=$?")

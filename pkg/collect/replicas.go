@@ -1,0 +1,127 @@
+package collect
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// roleEnd is what is known of a role's end before its time.
+func (e *evidence) roleEnd(x job.Event) result.RoleEnd {
+	end := result.RoleEnd{Role: x.Role, Node: e.host(x.Role), Exit: e.exitOf(x.Role)}
+	if e.plan == nil || e.load == nil || e.load.Client == "" {
+		return end
+	}
+	role := e.plan.Role(x.Role)
+	if role == nil || e.plan.Replicas(role.KindName()) < 2 {
+		return end
+	}
+	end.Spared = &result.Spared{Kind: role.KindName(), Of: e.plan.Replicas(role.KindName())}
+	ended := e.clientEnd(e.load.Phase(e.load.Clients[0].Name)) // who measures comes first
+	if ended.IsZero() {
+		return end
+	}
+	left := ended.Sub(x.Time).Seconds()
+	end.Spared.BeforeEnd = &left
+	if left > 0 && e.firstDeath(x) {
+		end.Spared.Before = e.pace(role.KindName(), job.Before, job.Died, x.Time.Sub(e.readySince()))
+		end.Spared.After = e.pace(role.KindName(), job.Died, job.Ended, ended.Sub(x.Time))
+	}
+	return end
+}
+
+// clientEnd is when a phase's client ended, zero if nobody saw it.
+func (e *evidence) clientEnd(phase string) time.Time {
+	for _, x := range e.events {
+		if x.Event == job.ClientEnded && x.Text == phase {
+			return x.Time
+		}
+	}
+	return time.Time{}
+}
+
+// readySince is when the first client could begin.
+func (e *evidence) readySince() time.Time {
+	for _, x := range e.events {
+		if x.Event == job.AllReady {
+			return x.Time
+		}
+	}
+	return time.Time{}
+}
+
+// firstDeath reports whether x is the only one of its kind of event: counters
+// are kept at the first, and with a second the time behind it is no longer one
+// state.
+func (e *evidence) firstDeath(x job.Event) bool {
+	for _, o := range e.events {
+		if o.Event == job.RoleDied && o.Role != x.Role {
+			return false
+		}
+	}
+	return true
+}
+
+// pace adds up the counters of a kind's instances between two pages.
+func (e *evidence) pace(kind, from, to string, took time.Duration) *result.Pace {
+	p := result.Pace{Seconds: took.Seconds()}
+	seen := 0
+	for _, role := range e.plan.Roles {
+		if role.KindName() != kind {
+			continue
+		}
+		d := e.difference(role.Name, from, to)
+		if d == nil {
+			continue // the one that ended has no later page
+		}
+		n, ok := d.Sum("vllm:e2e_request_latency_seconds_count")
+		if !ok {
+			continue
+		}
+		sum, _ := d.Sum("vllm:e2e_request_latency_seconds_sum")
+		p.Requests += n
+		p.Latency += sum
+		seen++
+	}
+	if seen == 0 || p.Seconds <= 0 {
+		return nil
+	}
+	return &p
+}
+
+// reports looks for what a profiler left. A planned report that is missing is a
+// missing file; with several servers the record names the first one's.
+func (e *evidence) reports(r *result.Result, ev *result.Evidence) {
+	if e.plan == nil {
+		return
+	}
+	for _, role := range e.plan.Roles {
+		if role.Report == "" {
+			continue
+		}
+		ev.Profiled = true
+		if r.Profiling == nil {
+			r.Profiling = &result.Profiling{Enabled: true}
+		}
+		name := role.Report + plan.ReportSuffix
+		file := name
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(e.dir, file)
+		}
+		info, err := os.Stat(file)
+		if err != nil || info.Size() == 0 {
+			if e.sentinel != nil || e.over() {
+				ev.Missing = append(ev.Missing, name)
+			}
+			continue
+		}
+		if r.Profiling.TraceFilePath == "" {
+			mb := float64(info.Size()) / 1e6
+			r.Profiling.TraceFilePath, r.Profiling.TraceFileSizeMB = name, &mb
+		}
+	}
+}

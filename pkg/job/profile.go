@@ -1,0 +1,79 @@
+package job
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/profllm/profllm/pkg/plan"
+)
+
+// RunProfiled runs a profiler with a server behind it and returns the profiler's
+// exit code. When ctx ends, the server alone gets TERM, and the profiler has
+// plan.ReportWait to write its report: a profiler that is itself ended may leave
+// none. mark is the server's plan.ProfiledVar.
+func (j *Job) RunProfiled(ctx context.Context, mark string, command, environ []string) (int, error) {
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = environ, j.Stdout, j.Stderr
+	if err := cmd.Start(); err != nil {
+		return 127, err
+	}
+	done := make(chan struct{})
+	go func() { cmd.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		servers := profiled(mark)
+		for _, pid := range servers {
+			syscall.Kill(pid, syscall.SIGTERM)
+		}
+		if len(servers) == 0 { // it never began, or has ended
+			cmd.Process.Signal(syscall.SIGTERM)
+		}
+		j.logf("told %d processes under the profiler to end; it has %s for its report", len(servers), plan.ReportWait)
+		wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), plan.ReportWait)
+		defer cancel()
+		select {
+		case <-done:
+		case <-wait.Done():
+			cmd.Process.Kill()
+			<-done
+		}
+	}
+	if code := cmd.ProcessState.ExitCode(); code >= 0 {
+		return code, nil
+	}
+	return 143, nil
+}
+
+// profiled lists the marked processes whose parent is not marked: the servers
+// themselves, not the workers that they end on their own.
+func profiled(mark string) []int {
+	want := []byte("\x00" + plan.ProfiledVar + "=" + mark + "\x00")
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	parents := map[int]int{}
+	for _, file := range files {
+		env, err := os.ReadFile(file) // of other users: refused
+		if err != nil || !bytes.Contains(append(append([]byte{0}, env...), 0), want) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil {
+			continue
+		}
+		if parent, ok := parentOf(pid); ok {
+			parents[pid] = parent
+		}
+	}
+	var list []int
+	for pid, parent := range parents {
+		if _, marked := parents[parent]; !marked {
+			list = append(list, pid)
+		}
+	}
+	return list
+}

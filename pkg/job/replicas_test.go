@@ -1,0 +1,129 @@
+package job
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/plan"
+)
+
+// replicated makes two instances of the serving role, with counters.
+func replicated(t *testing.T) *testJob {
+	t.Helper()
+	j := newJob(t)
+	serve := j.plan.Roles[0]
+	for i := range 2 {
+		name := "serve_" + strconv.Itoa(i)
+		r := serve
+		r.Name, r.Kind, r.Replica, r.Health.Port = name, "serve", i, name
+		j.plan.Roles = append(j.plan.Roles, r)
+	}
+	j.plan.Roles = j.plan.Roles[1:]
+	j.save(t)
+	j.serve(t, map[string]http.HandlerFunc{"serve_0": answer, "serve_1": answer})
+	return j
+}
+
+// One of two instances may end: the client goes on, and so does the next one.
+//
+// covers: PL-D8
+func TestWatchReplicas(t *testing.T) {
+	j := replicated(t)
+	one, cmd := process(t, "serve_0", "sleep", "60")
+	two, other := process(t, "serve_1", "sleep", "60")
+	proxy, _ := process(t, "proxy", "sleep", "60")
+	procs := []Process{one, two, proxy}
+	client, bench := process(t, "bench", "sleep", "60")
+	watched := make(chan error, 1)
+	go func() { watched <- j.Watch(t.Context(), "bench", client.PID, procs) }()
+	require.NoError(t, cmd.Process.Kill())
+	require.Eventually(t, func() bool { _, err := os.Stat(j.path("raw", MetricsFile("serve_1", Died))); return err == nil }, time.Minute, time.Millisecond)
+	require.NoError(t, bench.Process.Kill())
+	require.NoError(t, <-watched)
+	require.Equal(t, []string{"client-begins", "role-died serve_0", "client-ended"}, j.events(t))
+	require.Equal(t, "up 1\n", readFile(t, j.path("raw", MetricsFile("serve_1", Ended))))
+	require.NoFileExists(t, j.path("raw", MetricsFile("serve_0", Died)), "nobody asks the dead")
+
+	eval, _ := process(t, "eval", "true")
+	require.NoError(t, j.Watch(t.Context(), "eval", eval.PID, procs))
+	require.Equal(t, []string{"client-begins", "client-ended"}, j.events(t)[3:], "it is recorded once")
+
+	require.NoError(t, other.Process.Kill())
+	client, _ = process(t, "again", "sleep", "60")
+	require.ErrorContains(t, j.Watch(t.Context(), "again", client.PID, procs), "serve_1 ended while a client ran", "the last of its kind")
+}
+
+// covers: PL-D8
+func TestWatchTheOnlyProxy(t *testing.T) {
+	j := replicated(t)
+	one, _ := process(t, "serve_0", "sleep", "60")
+	two, _ := process(t, "serve_1", "sleep", "60")
+	proxy, cmd := process(t, "proxy", "sleep", "60")
+	require.NoError(t, cmd.Process.Kill())
+	client, _ := process(t, "bench", "sleep", "0.3")
+	require.ErrorContains(t, j.Watch(t.Context(), "bench", client.PID, []Process{one, two, proxy}), "proxy ended while a client ran")
+}
+
+// A stand-in profiler that is ended by TERM leaves no report; told through
+// RunProfiled, its server ends first and the report is there.
+func TestRunProfiled(t *testing.T) {
+	j := newJob(t)
+	log, err := os.Create(j.path("log")) // a file, as the step's: the profiler writes to it too
+	require.NoError(t, err)
+	defer log.Close()
+	j.Stdout, j.Stderr = log, log
+	report := j.path("report")
+	profiler := `trap 'exit 9' TERM; env ` + plan.ProfiledVar + `=R/serve sh -c 'trap "exit 0" TERM; sleep 0.01 & echo up >"$0.up"; while :; do sleep 0.02; done' "$0"; echo whole >"$0"; exit 3`
+	ctx, cancel := context.WithCancel(t.Context())
+	type end struct {
+		code int
+		err  error
+	}
+	done := make(chan end, 1)
+	go func() {
+		code, err := j.RunProfiled(ctx, "R/serve", []string{"sh", "-c", profiler, report}, os.Environ())
+		done <- end{code, err}
+	}()
+	require.Eventually(t, func() bool { _, err := os.Stat(report + ".up"); return err == nil }, time.Minute, time.Millisecond)
+	require.Empty(t, profiled("R/other"))
+	require.Len(t, profiled("R/serve"), 1, "the server, not what it started")
+	cancel()
+	got := <-done
+	require.NoError(t, got.err)
+	require.Equal(t, 3, got.code)
+	require.Equal(t, "whole\n", readFile(t, report))
+
+	code, err := j.RunProfiled(t.Context(), "R/x", []string{"/no/such/nsys"}, os.Environ())
+	require.Error(t, err)
+	require.Equal(t, 127, code)
+	code, err = j.RunProfiled(t.Context(), "R/x", []string{"sh", "-c", "exit 5"}, os.Environ())
+	require.NoError(t, err)
+	require.Equal(t, 5, code)
+
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	code, err = j.RunProfiled(ended, "R/never", []string{"sleep", "60"}, os.Environ())
+	require.NoError(t, err)
+	require.Equal(t, 128+int(syscall.SIGTERM), code, "without a server the profiler itself is ended")
+	require.Contains(t, readFile(t, log.Name()), "told 1 processes")
+	require.Contains(t, readFile(t, log.Name()), "told 0 processes")
+}
+
+func TestTermWait(t *testing.T) {
+	j := newJob(t)
+	require.Equal(t, termWait, j.termWait())
+	j.plan.Roles[0].Report = "raw/x"
+	data, err := j.plan.Encode()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(j.path("plan.json"), data, 0o644))
+	require.Equal(t, plan.ReportWait, j.termWait())
+	require.True(t, strings.HasPrefix(MetricsFile("a", Before), "metrics-a-before"))
+}

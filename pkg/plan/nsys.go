@@ -1,0 +1,152 @@
+package plan
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// nsys is [nsys]: Nsight Systems around every server. The order of its options
+// on the command line is CloudAI's.
+type nsys struct {
+	Enable            *bool    `toml:"enable"`              // false leaves it out; default true.
+	Binary            string   `toml:"nsys_binary"`         // Program; default nsys.
+	Task              string   `toml:"task"`                // Its command; default profile.
+	Sample            string   `toml:"sample"`              // -s.
+	Output            string   `toml:"output"`              // Stem of the reports' names, below raw/ unless absolute; role and rank are added. Default nsys.
+	Trace             string   `toml:"trace"`               // -t.
+	ForceOverwrite    *bool    `toml:"force_overwrite"`     // --force-overwrite.
+	CaptureRange      string   `toml:"capture_range"`       // --capture-range.
+	CaptureRangeEnd   string   `toml:"capture_range_end"`   // --capture-range-end.
+	CUDAGraphTrace    string   `toml:"cuda_graph_trace"`    // --cuda-graph-trace.
+	GPUMetricsDevices string   `toml:"gpu_metrics_devices"` // --gpu-metrics-devices.
+	ExtraArgs         []string `toml:"extra_args"`          // Further options, behind the others.
+}
+
+// ReportSuffix ends the name of a finished report.
+const ReportSuffix = ".nsys-rep"
+
+// ReportWait is how long a profiler may write its report after its server was
+// told to end.
+const ReportWait = time.Minute
+
+// profile puts nsys around every engine. Each report is named after its role and
+// rank: servers that share a name would overwrite each other's.
+func (p *Plan) profile(in Input) error {
+	if in.Test.Nsys == nil {
+		return nil
+	}
+	var n nsys
+	if err := source.Decode(in.Test.Nsys, &n); err != nil {
+		return err
+	}
+	if n.Enable != nil && !*n.Enable {
+		return nil
+	}
+	if in.Simulated || n.Binary == "" {
+		n.Binary = "nsys" // a rehearsal has a stand-in of that name
+	}
+	if n.Task == "" {
+		n.Task = "profile"
+	}
+	if n.Output == "" {
+		n.Output = "nsys"
+	}
+	if !path.IsAbs(n.Output) {
+		n.Output = path.Join("raw", n.Output)
+	}
+	for i := range p.Roles {
+		r := &p.Roles[i]
+		if !r.Engine {
+			continue
+		}
+		file := n.Output + "-" + r.Name + "-"
+		r.Report = file + "0"
+		if !path.IsAbs(file) {
+			file = path.Join(p.Dir, file)
+		}
+		if r.Step.Inner == 0 && r.Step.Tasks() > 1 { // every rank is a server
+			file += "%q{SLURM_PROCID}" // nsys puts the variable's value there
+		} else {
+			file += "0"
+		}
+		mark := p.RunID + "/" + r.Name
+		lead := append([]Word{Self()}, Texts("job", "profile", "--mark", mark, "--")...)
+		r.Step.wrap(append(append(lead, Texts(n.options(file)...)...), Texts("env", ProfiledVar+"="+mark)...))
+	}
+	if p.Job.Grace > 0 {
+		p.Job.Grace += Seconds(ReportWait)
+	}
+	p.Notes = append(p.Notes, in.Test.Nsys.Pos.String()+": nsys profiles the servers, so the numbers are no baseline")
+	p.noteCaptureRange(in, n)
+	return nil
+}
+
+// ProfiledVar marks the process under a profiler, and those that it starts, so
+// that they can be told from the profiler's own.
+const ProfiledVar = "PROFLLM_PROFILED"
+
+func (n *nsys) options(output string) []string {
+	words := []string{n.Binary, n.Task}
+	short := func(option, value string) {
+		if value != "" {
+			words = append(words, option, value)
+		}
+	}
+	long := func(option, value string) {
+		if value != "" {
+			words = append(words, option+"="+value)
+		}
+	}
+	short("-s", n.Sample)
+	short("-o", output)
+	short("-t", n.Trace)
+	if n.ForceOverwrite != nil {
+		long("--force-overwrite", fmt.Sprint(*n.ForceOverwrite))
+	}
+	long("--capture-range", n.CaptureRange)
+	long("--capture-range-end", n.CaptureRangeEnd)
+	long("--cuda-graph-trace", n.CUDAGraphTrace)
+	long("--gpu-metrics-devices", n.GPUMetricsDevices)
+	return append(words, n.ExtraArgs...)
+}
+
+// noteCaptureRange says what a capture range by the CUDA profiler needs: without
+// a server that calls it, and a client that asks the server to, the report is
+// empty and nobody says so.
+func (p *Plan) noteCaptureRange(in Input, n nsys) {
+	if n.CaptureRange != "cudaProfilerApi" {
+		return
+	}
+	has := func(argv []Word, option string) bool {
+		for _, w := range argv {
+			if s, ok := w.Literal(); ok && (s == option || strings.HasPrefix(s, option+"=")) {
+				return true
+			}
+		}
+		return false
+	}
+	server, client := true, false
+	for _, r := range p.Roles {
+		server = server && (!r.Engine || has(r.Step.Argv, "--profiler-config"))
+	}
+	for _, l := range p.Loads {
+		for _, c := range l.Clients {
+			client = client || has(c.Argv, "--profile")
+		}
+	}
+	if !server || !client {
+		p.Notes = append(p.Notes, in.Test.Nsys.PosOf("capture_range").String()+
+			": capture_range cudaProfilerApi records nothing unless every server has profiler_config = { profiler = \"cuda\" } and the client profile = true")
+	}
+}
+
+// wrap puts words before the command proper of a step.
+func (s *Step) wrap(words []Word) {
+	argv := append([]Word(nil), s.Argv[:s.Inner]...)
+	argv = append(argv, words...)
+	s.Argv = append(argv, s.Argv[s.Inner:]...)
+}

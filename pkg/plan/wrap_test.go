@@ -1,0 +1,129 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/plan"
+)
+
+func joined(argv []plan.Word) string {
+	words := make([]string, len(argv))
+	for i, w := range argv {
+		words[i] = w.String()
+	}
+	return strings.Join(words, " ")
+}
+
+// wrapped plans a server behind what forms its Ray cluster, and a proxy.
+func wrapped(t *testing.T, more string, simulated bool) (*plan.Plan, error) {
+	t.Helper()
+	one := plan.Slice{Count: 1}
+	serve, proxy := role("serve", one, 0), role("proxy", one)
+	serve.Step.Argv, serve.Step.Inner = plan.Texts("ray", "--", "serve", "it's"), 2
+	serve.Step.Env = []plan.Var{{Name: "ADDR", Value: plan.Word{plan.Addr("serve")}}}
+	proxy.Engine, proxy.Step.Argv = false, plan.Texts("proxy")
+	in := serving(input(t, "gpus_per_node = 4\n", "time_limit = \"30m\"\n"+more), nil, serve, proxy)
+	in.Simulated = simulated
+	return plan.Make(in)
+}
+
+// covers: PL-V29
+func TestNsys(t *testing.T) {
+	all := `[Tests.nsys]
+nsys_binary = "/opt/nsys"
+task = "profile"
+sample = "none"
+output = "mine"
+trace = "cuda,nvtx"
+force_overwrite = true
+capture_range = "cudaProfilerApi"
+capture_range_end = "repeat"
+cuda_graph_trace = "node"
+gpu_metrics_devices = "all"
+extra_args = ["--x", "y z"]
+`
+	p, err := wrapped(t, all, false)
+	require.NoError(t, err)
+	require.Equal(t, "ray -- profllm job profile --mark exp_1/serve -- /opt/nsys profile -s none -o /out/s/a/0/raw/mine-serve-0 -t cuda,nvtx "+
+		"--force-overwrite=true --capture-range=cudaProfilerApi --capture-range-end=repeat --cuda-graph-trace=node --gpu-metrics-devices=all --x y z "+
+		"env PROFLLM_PROFILED=exp_1/serve serve it's", joined(p.Role("serve").Step.Argv))
+	require.Equal(t, "raw/mine-serve-0", p.Role("serve").Report)
+	require.Equal(t, "proxy", joined(p.Role("proxy").Step.Argv), "the proxy is no engine")
+	require.True(t, strings.HasPrefix(joined(p.Loads[0].Clients[0].Argv), "measure "), "nor is the client")
+	require.Equal(t, plan.Seconds(150*time.Second), p.Job.Grace, "time for the reports")
+	require.Len(t, p.Notes, 2)
+	require.Contains(t, p.Notes[0], "no baseline")
+	require.Contains(t, p.Notes[1], "records nothing unless")
+
+	p, err = wrapped(t, "[Tests.nsys]\nnsys_binary = \"/opt/nsys\"\noutput = \"/elsewhere/x\"", true)
+	require.NoError(t, err)
+	require.Contains(t, joined(p.Role("serve").Step.Argv), " -- nsys profile -o /elsewhere/x-serve-0 env ", "a rehearsal has its own nsys")
+	require.Equal(t, "/elsewhere/x-serve-0", p.Role("serve").Report)
+
+	two := role("serve", plan.Slice{Count: 2}, 0)
+	p, err = plan.Make(serving(input(t, "gpus_per_node = 4\n", "num_nodes = 2\n[Tests.nsys]\n"), nil, two))
+	require.NoError(t, err)
+	require.Contains(t, joined(p.Role("serve").Step.Argv), " -o /out/s/a/0/raw/nsys-serve-%q{SLURM_PROCID} ", "a report of each rank")
+	require.Equal(t, "raw/nsys-serve-0", p.Role("serve").Report)
+
+	p, err = wrapped(t, "[Tests.nsys]\nenable = false\n", false)
+	require.NoError(t, err)
+	require.Equal(t, "ray -- serve it's", joined(p.Role("serve").Step.Argv))
+	require.Empty(t, p.Role("serve").Report)
+	require.Empty(t, p.Notes)
+
+	for more, want := range map[string]string{
+		"trase = \"cuda\"":   `s.toml:7:1: unknown key "trase"`,
+		"trace = [\"cuda\"]": "trace must be a string, not a list",
+		"enable = \"maybe\"": "enable must be a boolean",
+	} {
+		_, err := wrapped(t, "[Tests.nsys]\n"+more, false)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// The first pattern of the file that the whole command matches counts; what only
+// starts a server is not wrapped.
+//
+// covers: CD-19
+func TestCustomBash(t *testing.T) {
+	const tail = "\nexec \"$@\" "
+	for _, c := range []struct{ name, more, serve, proxy, bench string }{
+		{"one text", `custom_bash = "cd '/a b'; ls # x"`, "ray -- bash -c cd '/a b'; ls # x" + tail + "serve serve it's", "bash -c cd '/a b'; ls # x" + tail + "proxy proxy",
+			"bash -c cd '/a b'; ls # x" + tail + "bench measure "},
+		{"no text", `custom_bash = ""`, "ray -- serve it's", "proxy", "measure "},
+		{"in the order of the file", "[Tests.custom_bash]\n\"^prox\" = \"\"\n\"prox|measure\" = \"b\"\n\"m\" = \"c\"", "ray -- serve it's", "proxy", "bash -c b" + tail + "bench measure "},
+		{"the environment is looked at", "[Tests.custom_bash]\n\"^env ADDR=\\\\$.addr:serve. serve\" = \"e\"\n", "ray -- bash -c e" + tail + "serve serve it's", "proxy", "measure "},
+		{"what starts it is not", "[Tests.custom_bash]\n\"ray\" = \"e\"\n", "ray -- serve it's", "proxy", "measure "},
+		{"around the profiler", "[Tests.custom_bash]\n\"nsys\" = \"e\"\n[Tests.nsys]\n", "ray -- bash -c e" + tail + "serve profllm job profile --mark exp_1/serve -- " +
+			"nsys profile -o /out/s/a/0/raw/nsys-serve-0 env PROFLLM_PROFILED=exp_1/serve serve it's", "proxy", "measure "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := wrapped(t, c.more, false)
+			require.NoError(t, err)
+			require.Equal(t, c.serve, joined(p.Role("serve").Step.Argv))
+			require.Equal(t, c.proxy, joined(p.Role("proxy").Step.Argv))
+			require.True(t, strings.HasPrefix(joined(p.Loads[0].Clients[0].Argv), c.bench), joined(p.Loads[0].Clients[0].Argv))
+		})
+	}
+	_, err := wrapped(t, "[Tests.custom_bash]\n\"a(\" = \"x\"\n\"b\" = 1\n", false)
+	require.ErrorContains(t, err, `s.toml:7:1: custom_bash: "a(" is no regular expression`)
+	require.ErrorContains(t, err, `s.toml:8:1: custom_bash: the text for "b" must be a string`)
+	_, err = wrapped(t, "custom_bash = [\"x\"]\n", false)
+	require.ErrorContains(t, err, "custom_bash must be a string or a table, not a list")
+}
+
+// Two nodes may have one number; one node may not.
+//
+// covers: CD-14
+func TestPortsAreOfANode(t *testing.T) {
+	ports := []plan.Port{{Name: "a", Base: 8300, Step: 1, Count: 1, Role: "x"}, {Name: "b", Base: 8300, Step: 1, Count: 1, Role: "y"}}
+	for nodes, want := range map[plan.Slice]bool{{Offset: 2, Count: 1}: true, {Offset: 1, Count: 1}: false, {Offset: 0, Count: 3}: false} {
+		p := plan.Plan{Ports: ports, Roles: []plan.Role{{Name: "x", Nodes: plan.Slice{Count: 2}}, {Name: "y", Nodes: nodes}}}
+		require.Equal(t, want, p.UsableSlot(0) == nil, nodes)
+	}
+}

@@ -1,0 +1,161 @@
+#!/bin/bash
+#SBATCH --job-name=vllm.exp_20260304_050607_43a810
+#SBATCH --comment=profllm:exp_20260304_050607_43a810
+#SBATCH --output=/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0/stdout.txt
+#SBATCH --error=/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0/stderr.txt
+#SBATCH --open-mode=append
+#SBATCH --partition=batch
+#SBATCH --account=research
+#SBATCH --nodes=5
+#SBATCH --gres=gpu:8
+#SBATCH --time=00:10:00
+#SBATCH --signal=B:TERM@90
+#
+# profllm v0.0.0-golden: scenario xpyd, test 2p3d.5nodes, iteration 0, run exp_20260304_050607_43a810.
+# Printed from slurm/job.sh.tmpl (sha256:ffe05ac780d75cd91a4135c7); plan.json in the run directory has every decision.
+#   prefill_0: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready at :prefill_0/health
+#   prefill_1: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready at :prefill_1/health
+#   decode_0: nodes 2, GPUs 0,1,2,3,4,5,6,7, ready at :decode_0/health
+#   decode_1: nodes 3, GPUs 0,1,2,3,4,5,6,7, ready at :decode_1/health
+#   decode_2: nodes 4, GPUs 0,1,2,3,4,5,6,7, ready at :decode_2/health
+#   proxy: nodes 0, ready at :proxy/healthcheck
+
+RUN=/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0
+PROFLLM=/shared/profllm/bin/profllm
+cd "$RUN" || exit 70
+"$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+
+# Steps see this environment, whatever the submitting shell said about exporting.
+export SLURM_EXPORT_ENV=ALL
+unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export NCCL_IB_TIMEOUT=20
+HF_TOKEN=$(cat -- /shared/secrets/hf-token) || exit 72
+export HF_TOKEN
+
+ROLES=()  # name=pid of each role's srun
+CLIENT=() # the same of the client that runs now
+PHASES=() # name=exit code of what ran
+
+step() { # one srun: steps share nodes, no step reads our stdin, one dead task ends its step
+  srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append "$@"
+}
+
+phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job
+  local name=$1 pid
+  shift
+  "$@" &
+  pid=$!
+  CLIENT=("$name=$pid")
+  "$PROFLLM" job watch --run "$RUN" --client "$name" --until "$pid" "${ROLES[@]}" &
+  wait $! || { PHASES+=("$name=lost"); exit 1; }
+  wait "$pid"
+  PHASES+=("$name=$?")
+  CLIENT=()
+}
+
+finish() { # stop the roles by step id, write the sentinel, judge; the job's exit code says it
+  local code=$? role ends=()
+  trap '' TERM INT
+  trap - EXIT
+  "$PROFLLM" job stop --run "$RUN" "${ROLES[@]}" "${CLIENT[@]}"
+  for role in "${ROLES[@]}"; do
+    wait "${role#*=}"
+    ends+=("--role=${role%%=*}=$?")
+  done
+  "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
+  exit $?
+}
+trap finish EXIT
+trap 'exit 143' TERM INT
+
+# Every node: the program runs there, its address, which ports are free. Then one slot of ports for the job.
+step --job-name=nodes --nodes=5 --ntasks=5 --ntasks-per-node=1 \
+  "$PROFLLM" job node --run "$RUN" >nodes.txt || exit 71
+"$PROFLLM" job env --run "$RUN" <nodes.txt || exit 71
+# shellcheck source=/dev/null
+. ./job.env
+
+# prefill_0: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready at :prefill_0/health
+step --job-name=prefill_0 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_0-%t.log \
+  --container-image=vllm/vllm-openai:v0.32.0 \
+  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=prefill_0 CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_0_ADDR" \
+  VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_0_NIXL_PORT" VLLM_HOST_IP="$PREFILL_0_ADDR" \
+  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_0_PORT" \
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 4 &
+ROLES+=("prefill_0=$!")
+
+# prefill_1: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready at :prefill_1/health
+step --job-name=prefill_1 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_1-%t.log \
+  --container-image=vllm/vllm-openai:v0.32.0 \
+  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=prefill_1 CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_1_ADDR" \
+  VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_1_NIXL_PORT" VLLM_HOST_IP="$PREFILL_1_ADDR" \
+  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_1_PORT" \
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 4 &
+ROLES+=("prefill_1=$!")
+
+# decode_0: nodes 2, GPUs 0,1,2,3,4,5,6,7, ready at :decode_0/health
+step --job-name=decode_0 --relative=2 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_0-%t.log \
+  --container-image=vllm/vllm-openai:v0.32.0 \
+  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=decode_0 CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_0_ADDR" \
+  VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_0_NIXL_PORT" VLLM_HOST_IP="$DECODE_0_ADDR" \
+  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_0_PORT" \
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --tensor-parallel-size 4 &
+ROLES+=("decode_0=$!")
+
+# decode_1: nodes 3, GPUs 0,1,2,3,4,5,6,7, ready at :decode_1/health
+step --job-name=decode_1 --relative=3 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_1-%t.log \
+  --container-image=vllm/vllm-openai:v0.32.0 \
+  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=decode_1 CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_1_ADDR" \
+  VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_1_NIXL_PORT" VLLM_HOST_IP="$DECODE_1_ADDR" \
+  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_1_PORT" \
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --tensor-parallel-size 4 &
+ROLES+=("decode_1=$!")
+
+# decode_2: nodes 4, GPUs 0,1,2,3,4,5,6,7, ready at :decode_2/health
+step --job-name=decode_2 --relative=4 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_2-%t.log \
+  --container-image=vllm/vllm-openai:v0.32.0 \
+  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=decode_2 CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_2_ADDR" \
+  VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_2_NIXL_PORT" VLLM_HOST_IP="$DECODE_2_ADDR" \
+  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_2_PORT" \
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --tensor-parallel-size 4 &
+ROLES+=("decode_2=$!")
+
+# proxy: nodes 0, ready at :proxy/healthcheck
+step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
+  env PROFLLM_ROLE=proxy \
+  "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" --prefill http://"$PREFILL_0_ADDR":"$PREFILL_0_PORT" \
+  --prefill http://"$PREFILL_1_ADDR":"$PREFILL_1_PORT" --decode http://"$DECODE_0_ADDR":"$DECODE_0_PORT" \
+  --decode http://"$DECODE_1_ADDR":"$DECODE_1_PORT" --decode http://"$DECODE_2_ADDR":"$DECODE_2_PORT" &
+ROLES+=("proxy=$!")
+
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
+wait $! || { PHASES+=("ready=1"); exit 1; }
+PHASES+=("ready=0")
+
+phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
+  --container-image=vllm/vllm-openai:v0.32.0 \
+  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=client \
+  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --random-input-len 1024 \
+  --random-output-len 128 --max-concurrency 32 --num-prompts 160 \
+  --result-dir /shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0/raw --result-filename vllm-bench.json \
+  --save-result --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0
+
+phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
+  --container-image=vllm/vllm-openai:v0.32.0 \
+  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=client \
+  python3 /opt/vllm/tests/evals/gsm8k/gsm8k_eval.py --host http://"$PROXY_ADDR" --port "$PROXY_PORT" \
+  --num-questions 200 --save-results /shared/results/xpyd_2026-03-04_05-06-07/2p3d.5nodes/0/raw/vllm-gsm8k.json

@@ -1,0 +1,56 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestNsys(t *testing.T) {
+	dir := t.TempDir()
+	profile := func(ctx context.Context, args ...string) (int, string) {
+		var out, errs bytes.Buffer
+		code := Main(ctx, Process{Args: append([]string{"nsys"}, args...), Env: env(map[string]string{"RANK": "1"}), Environ: os.Environ(), Stdout: &out, Stderr: &errs})
+		return code, out.String() + errs.String()
+	}
+	report := func(name string) (r nsysReport) {
+		data, err := os.ReadFile(filepath.Join(dir, name+".nsys-rep"))
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(data, &r))
+		require.True(t, r.Simulated)
+		require.Equal(t, Version, r.By)
+		return r
+	}
+	code, out := profile(t.Context(), "profile", "-s", "none", "-o", filepath.Join(dir, "a-%q{RANK}"), "-t", "cuda", "--force-overwrite=true", "--flag", "sh", "-c", "echo said; exit 4", "-x")
+	require.Equal(t, 4, code)
+	require.Contains(t, out, "said\n")
+	require.Contains(t, out, "no trace")
+	require.Equal(t, []string{"sh", "-c", "echo said; exit 4", "-x"}, report("a-1").Command)
+	require.Equal(t, 4, report("a-1").Exit)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan int, 1)
+	up := filepath.Join(dir, "up")
+	go func() {
+		code, _ := profile(ctx, "profile", "--output="+filepath.Join(dir, "b"), "sh", "-c", `trap "exit 7" TERM; echo >"$0"; while :; do sleep 0.02; done`, up)
+		done <- code
+	}()
+	require.Eventually(t, func() bool { _, err := os.Stat(up); return err == nil }, time.Minute, time.Millisecond)
+	cancel()
+	require.Equal(t, 7, <-done)
+	require.Equal(t, 7, report("b").Exit, "TERM is passed on, and the report is written")
+
+	for want, args := range map[string][]string{
+		"want profile": {"stats", "x"}, "no command": {"profile", "-o", "x"}, "not found": {"profile", "-o", filepath.Join(dir, "c"), "no-such-program"},
+	} {
+		code, out := profile(t.Context(), args...)
+		require.NotZero(t, code)
+		require.Contains(t, out, want)
+	}
+}
