@@ -14,6 +14,7 @@ import (
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/render"
+	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/scheduler/slurm"
 	"github.com/profllm/profllm/scenarios"
@@ -41,8 +42,8 @@ type planned struct {
 	Digest  string
 	Root    string
 	Created time.Time
-	Plans   []*plan.Plan
-	Scripts [][]byte
+	Runs    []run.Printed
+	Batches []run.PrintedBatch
 }
 
 // plan reads the definitions, plans every run and renders its script.
@@ -73,24 +74,54 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 		}
 	}
 	p := &planned{Name: s.Name, Digest: digest(files), Root: catalog.Root(s, o), Created: o.Created}
-	if p.Plans, err = catalog.Plans(s, sys, o); err != nil {
+	plans, err := catalog.Plans(s, sys, o)
+	if err != nil {
 		return nil, fail(exitDefinition, err)
 	}
-	layers := []fs.FS{templates.FS}
-	if f.Templates != "" {
-		layers = append([]fs.FS{os.DirFS(f.Templates)}, layers...)
+	if err := p.print(plans, nil, layers(f.Templates)); err != nil {
+		return nil, fail(exitDefinition, err)
 	}
-	for _, run := range p.Plans {
-		script, err := render.Script(run, layers...)
-		if err != nil {
-			return nil, fail(exitDefinition, fmt.Errorf("test %s: %w", run.Test, err))
-		}
-		p.Scripts = append(p.Scripts, script)
-		for _, note := range run.Notes {
+	for _, pl := range plans {
+		for _, note := range pl.Notes {
 			a.logf("note: %s", note)
 		}
 	}
 	return p, nil
+}
+
+// layers are the folders of templates, the user's first.
+func layers(dir string) []fs.FS {
+	if dir == "" {
+		return []fs.FS{templates.FS}
+	}
+	return []fs.FS{os.DirFS(dir), templates.FS}
+}
+
+// print renders the scripts of runs, of their hooks, and of batches.
+func (p *planned) print(plans []*plan.Plan, batches []*plan.Batch, layers []fs.FS) error {
+	for _, pl := range plans {
+		printed := run.Printed{Plan: pl}
+		var err error
+		if printed.Script, err = render.Script(pl, layers...); err != nil {
+			return fmt.Errorf("test %s: %w", pl.Test, err)
+		}
+		for _, h := range append(append([]plan.Hook(nil), pl.PreTest...), pl.PostTest...) {
+			script, err := render.Script(h.Plan, layers...)
+			if err != nil {
+				return fmt.Errorf("test %s, hook %s: %w", pl.Test, h.Name, err)
+			}
+			printed.Hooks = append(printed.Hooks, script)
+		}
+		p.Runs = append(p.Runs, printed)
+	}
+	for _, b := range batches {
+		script, err := render.BatchScript(b, layers...)
+		if err != nil {
+			return fmt.Errorf("batch %s: %w", b.RunID, err)
+		}
+		p.Batches = append(p.Batches, run.PrintedBatch{Batch: b, Script: script})
+	}
+	return nil
 }
 
 func first(values ...string) string {

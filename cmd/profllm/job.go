@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/profllm/profllm/pkg/job"
@@ -15,6 +16,8 @@ type jobCmd struct {
 	Env    jobEnvCmd    `cmd:"" help:"Choose a port slot; write placement.json and job.env."`
 	Ray    jobRayCmd    `cmd:"" help:"Form a Ray cluster over the step's nodes, then become the server."`
 	Wait   jobWaitCmd   `cmd:"" help:"Wait until every role is ready."`
+	Load   jobLoadCmd   `cmd:"" help:"Prepare one of several loads, and note its begin."`
+	Until  jobUntilCmd  `cmd:"" help:"End the job when other runs are over."`
 	Watch  jobWatchCmd  `cmd:"" help:"Wait for a client, and fail as soon as a role ends."`
 	Stop   jobStopCmd   `cmd:"" help:"Stop every step of this job."`
 	Finish jobFinishCmd `cmd:"" help:"Write the sentinel and judge the run."`
@@ -50,7 +53,7 @@ func (c jobEnvCmd) Run(a *app) error { return said("env", c.job(a).Place(a.stdin
 
 type jobWaitCmd struct {
 	runFlag
-	Roles []string `arg:"" help:"name=pid of each role's srun."`
+	Roles []string `arg:"" optional:"" help:"name=pid of each role's srun."`
 }
 
 func (c jobWaitCmd) Run(a *app) error {
@@ -64,7 +67,7 @@ func (c jobWaitCmd) Run(a *app) error {
 type jobWatchCmd struct {
 	runFlag
 	Until int      `required:"" help:"PID of the client's srun."`
-	Roles []string `arg:"" help:"name=pid of each role's srun."`
+	Roles []string `arg:"" optional:"" help:"name=pid of each role's srun."`
 }
 
 func (c jobWatchCmd) Run(a *app) error {
@@ -73,6 +76,46 @@ func (c jobWatchCmd) Run(a *app) error {
 		return fail(exitUsage, err)
 	}
 	return said("watch", c.job(a).Watch(a.ctx, c.Until, procs))
+}
+
+type jobLoadCmd struct {
+	runFlag
+	Name string `required:"" help:"Name of the load."`
+}
+
+func (c jobLoadCmd) Run(a *app) error { return said("load", c.job(a).BeginLoad(a.ctx, c.Name)) }
+
+type jobUntilCmd struct {
+	runFlag
+	PID  int      `name:"pid" required:"" help:"PID of the script."`
+	Runs []string `arg:"" help:"Run directories."`
+}
+
+func (c jobUntilCmd) Run(a *app) error {
+	return said("until", c.job(a).Until(a.ctx, c.PID, c.Runs, a.over))
+}
+
+// over lists the runs whose jobs ended without a word, or never were. Inside a
+// rehearsal nobody can be asked.
+func (a *app) over(dirs []string) []string {
+	if a.env("PROFLLM_LOCAL_JOB") != "" {
+		return nil
+	}
+	subs := a.read(dirs)
+	var ids, gone []string
+	for _, dir := range dirs {
+		ids = append(ids, subs[dir].JobID)
+	}
+	states, err := a.slurm().States(a.ctx, slices.DeleteFunc(ids, func(id string) bool { return id == "" }))
+	if err != nil {
+		a.logf("profllm job until: %v", err)
+	}
+	for _, dir := range dirs {
+		if sub := subs[dir]; sub.Refused != "" || sub.JobID != "" && states[sub.JobID].Settled(dir, sub.Kind).Final() {
+			gone = append(gone, dir)
+		}
+	}
+	return gone
 }
 
 type jobStopCmd struct {
@@ -96,6 +139,9 @@ type jobFinishCmd struct {
 	Phases []string `arg:"" optional:"" help:"name=code of each phase."`
 }
 
+// terminated is the exit code of a script that TERM has ended.
+const terminated = 143
+
 // Run writes the sentinel, judges the run and exits with what the job shall exit
 // with: the script's own failure, a failed phase, or an invalid result.
 func (c jobFinishCmd) Run(a *app) error {
@@ -108,6 +154,14 @@ func (c jobFinishCmd) Run(a *app) error {
 		return fail(exitUsage, err)
 	}
 	j := c.job(a)
+	events, err := job.ReadEvents(c.Dir)
+	if err != nil {
+		return said("finish", err)
+	}
+	ended := job.WasEnded(events)
+	if ended && c.Code == terminated {
+		c.Code = exitOK // as planned: what it has is in its result
+	}
 	if err := j.Finish(c.Code, phases, roles); err != nil {
 		return said("finish", err)
 	}
@@ -125,6 +179,7 @@ func (c jobFinishCmd) Run(a *app) error {
 	case err != nil:
 		a.logf("profllm job finish: %v", err)
 		code, why = max(code, exitInternal), "no result could be written"
+	case ended:
 	case code == 0 && failedPhase(phases):
 		code, why = exitJobFailed, "a phase failed"
 	case code == 0 && !valid:

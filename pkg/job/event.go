@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/profllm/profllm/pkg/run"
 )
 
 // Event is a line of events.jsonl: what happened inside the allocation, in
@@ -26,11 +28,11 @@ const (
 	AllReady   = "all-ready"
 	LoadBegins = "load-begins"
 	RoleDied   = "role-died"
-	NotReady   = "not-ready" // a role's time was over
-	Stopping   = "stopping"  // from here on, ends of roles are ours
+	NotReady   = "not-ready"  // a role's time was over
+	Stopping   = "stopping"   // from here on, ends of roles are ours
+	CacheKept  = "cache-kept" // a prefix cache could not be reset; Text says why
+	Ended      = "ended"      // the runs that this one accompanies are over
 )
-
-const eventFile = "events.jsonl"
 
 // event appends one line, in a single write.
 func (j *Job) event(e Event) error {
@@ -39,7 +41,7 @@ func (j *Job) event(e Event) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(j.path(eventFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(j.path(run.EventFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
@@ -50,7 +52,7 @@ func (j *Job) event(e Event) error {
 // ReadEvents reads the events of a run directory. A line cut short by a crash is
 // left out.
 func ReadEvents(dir string) ([]Event, error) {
-	data, err := os.ReadFile(filepath.Join(dir, eventFile))
+	data, err := os.ReadFile(filepath.Join(dir, run.EventFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/profllm/profllm/pkg/run"
 )
 
 // Teardown limits: an engine that has not ended a while after TERM gets KILL.
@@ -27,12 +29,13 @@ func (j *Job) Stop(ctx context.Context, procs []Process) {
 	}
 	if running {
 		scrape, cancel := context.WithTimeout(ctx, 4*time.Second)
-		j.scrape(scrape, "after")
+		j.scrapeLast(scrape)
 		cancel()
 	}
 	if err := j.event(Event{Event: Stopping}); err != nil {
 		j.logf("%v", err)
 	}
+	j.endHooks(ctx, procs)
 	j.signalSteps(ctx, "TERM")
 	if grace := cmp.Or(j.grace, termWait); !j.gone(ctx, procs, grace) {
 		j.logf("some steps outlived TERM for %s; sending KILL", grace)
@@ -42,6 +45,21 @@ func (j *Job) Stop(ctx context.Context, procs []Process) {
 				syscall.Kill(p.PID, syscall.SIGKILL)
 			}
 		}
+	}
+}
+
+// endHooks passes TERM on to a run inside this job: its script stops its own
+// steps, writes its sentinel and judges what it has.
+func (j *Job) endHooks(ctx context.Context, procs []Process) {
+	var hooks []Process
+	for _, p := range procs {
+		if strings.HasPrefix(p.Name, run.PreTestDir+"/") && alive(p.PID) {
+			syscall.Kill(p.PID, syscall.SIGTERM)
+			hooks = append(hooks, p)
+		}
+	}
+	if len(hooks) > 0 && !j.gone(ctx, hooks, 2*cmp.Or(j.grace, termWait+killWait)) {
+		j.logf("%s does not end", hooks[0].Name)
 	}
 }
 
@@ -73,6 +91,10 @@ func (j *Job) signalSteps(ctx context.Context, signal string) {
 	var ids []string
 	for _, line := range strings.Split(out, "\n") {
 		step, _, named := strings.Cut(strings.TrimSpace(line), "|")
+		// squeue prints a task's step as 60_3.0; scancel signals it, and complains.
+		if number, of := strings.CutPrefix(step, j.id()+"."); of {
+			step = id + "." + number
+		}
 		if named && isStep(step, id) {
 			ids = append(ids, step)
 		}

@@ -73,7 +73,9 @@ func (j *Job) Wait(ctx context.Context, procs []Process) error {
 			}
 		}
 		if len(waiting) == 0 {
-			j.scrape(ctx, "before")
+			if len(p.Loads) < 2 { // else each load does
+				j.scrape(ctx, j.Dir, "before")
+			}
 			return j.event(Event{Event: AllReady})
 		}
 		if j.Now().Sub(lastSay) > 15*time.Second {
@@ -157,9 +159,9 @@ func (j *Job) showTail(role string) {
 	}
 }
 
-// scrape keeps /metrics of every engine in raw/; an engine without it is no
-// error, the checks that need it will say so.
-func (j *Job) scrape(ctx context.Context, when string) {
+// scrape keeps /metrics of every engine in raw/ of a load's directory; an engine
+// without it is no error, the checks that need it will say so.
+func (j *Job) scrape(ctx context.Context, dir, when string) {
 	p, place, err := j.load()
 	if err != nil {
 		return
@@ -179,7 +181,7 @@ func (j *Job) scrape(ctx context.Context, when string) {
 			j.logf("no metrics of %s: %v", role.Name, err)
 			continue
 		}
-		if err := run.WriteFile(j.path(run.RawDir, MetricsFile(role.Name, when)), body.Bytes(), 0o644); err != nil {
+		if err := run.WriteFile(filepath.Join(dir, run.RawDir, MetricsFile(role.Name, when)), body.Bytes(), 0o644); err != nil {
 			j.logf("keep metrics of %s: %v", role.Name, err)
 		}
 	}
@@ -193,7 +195,11 @@ func MetricsFile(role, when string) string { return "metrics-" + role + "-" + wh
 const maxBody = 64 << 20
 
 func get(ctx context.Context, client *http.Client, url string, into io.Writer) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	return ask(ctx, client, http.MethodGet, url, into)
+}
+
+func ask(ctx context.Context, client *http.Client, method, url string, into io.Writer) error {
+	req, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return err
 	}
