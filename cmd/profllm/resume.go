@@ -53,7 +53,7 @@ func (c resumeCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	var alone []string // left alone, and waited for with the others
+	var alone []string                                        // left alone, and waited for with the others
 	missing, reasons := map[string]string{}, map[string]int{} // by run; runs by reason
 	for _, dir := range dirs {
 		why := again(subs[dir], states[dir], c.Failed)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,8 +140,12 @@ func (j *Job) Watch(ctx context.Context, until int, procs []Process) error {
 	return nil
 }
 
-// died records that a role ended by itself, and shows the end of its logs.
+// died records that a role ended by itself, and shows the end of its logs. While
+// the job stops its roles, none of them does.
 func (j *Job) died(role, when string) error {
+	if events, err := ReadEvents(j.Dir); err == nil && slices.ContainsFunc(events, func(e Event) bool { return e.Event == Stopping }) {
+		return fmt.Errorf("%s was stopped %s", role, when)
+	}
 	err := j.event(Event{Event: RoleDied, Role: role, Text: when})
 	j.showTail(role)
 	return errors.Join(fmt.Errorf("%s ended %s", role, when), err)

@@ -103,6 +103,8 @@ func (st State) Settled(dir, kind string) State {
 		st = st.bySentinel(sentinel.Code)
 	case st.State == Cancelled && st.Note == NeverRan && claimedBy(dir, st.JobID):
 		st.State, st.Note, st.Reason = Unknown, "", "the job began, and Slurm has no record of it"
+	case st.State == Cancelled && st.Note == "" && !claimedBy(dir, st.JobID):
+		st.Note = NeverRan
 	}
 	return st
 }
@@ -113,9 +115,10 @@ func (st State) inTurn(dir string, have bool, code int) State {
 	switch {
 	case have && code == terminated && st.Final() && st.State != Succeeded && st.State != Failed: // cut short with its job
 	case have:
-		raw := st.Raw
 		st = st.bySentinel(code)
-		st.Raw = raw
+		if st.Raw = "COMPLETED"; code != 0 { // as Slurm would say it of this part
+			st.Raw = "FAILED"
+		}
 	case began && (!st.Final() || st.State != Succeeded && st.State != Failed), !st.Final() && st.State == Unknown:
 	case began:
 		st.State, st.Note = Failed, "the run left no sentinel"
