@@ -7,6 +7,7 @@ import (
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/failure"
+	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -68,7 +69,7 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 		for _, rec := range records {
 			rows = append(rows, row(rec))
 			switch r := rec.Result; {
-			case r.Status == result.Unknown:
+			case r.Status == result.Unknown, endedAsPlanned(dir, st):
 			case jobFailed(r):
 				failed++
 			case !r.Validity.Valid:
@@ -86,6 +87,13 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 		return exit(exitInvalid)
 	}
 	return nil
+}
+
+// endedAsPlanned reports whether a job was over, well, because the runs that it
+// accompanied were: what it has measured by then is what was asked for.
+func endedAsPlanned(dir string, st run.State) bool {
+	events, err := job.ReadEvents(dir)
+	return err == nil && job.WasEnded(events) && st.State == run.Succeeded
 }
 
 // jobFailed tells a run that did not do what it should from one that did and

@@ -15,6 +15,7 @@ import (
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/render"
+	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/scheduler/slurm"
 	"github.com/profllm/profllm/pkg/stage"
@@ -52,9 +53,8 @@ type planned struct {
 	Digest  string
 	Root    string
 	Created time.Time
-	Plans   []*plan.Plan
-	Batches []*plan.Batch
-	Scripts [][]byte
+	Runs    []run.Printed
+	Batches []run.PrintedBatch
 	Missing []stage.Item // images that the plans expect in files, and that are not there
 }
 
@@ -99,25 +99,58 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 	if err != nil {
 		return nil, fail(exitDefinition, err)
 	}
-	p.Plans, p.Batches = set.Plans, set.Batches
 	for _, skipped := range set.Skipped {
 		a.logf("note: test %s, point %d (%s) is left out: %v", skipped.Test, skipped.Step, skipped.Label, skipped.Err)
 	}
-	layers := []fs.FS{templates.FS}
-	if f.Templates != "" {
-		layers = append([]fs.FS{os.DirFS(f.Templates)}, layers...)
+	plans := set.Plans
+	if err := p.print(plans, set.Batches, layers(f.Templates)); err != nil {
+		return nil, fail(exitDefinition, err)
 	}
-	for _, run := range p.Plans {
-		script, err := render.Script(run, layers...)
-		if err != nil {
-			return nil, fail(exitDefinition, fmt.Errorf("test %s: %w", run.Test, err))
-		}
-		p.Scripts = append(p.Scripts, script)
-		for _, note := range run.Notes {
-			a.logf("note: %s", note)
+	said := map[string]bool{}
+	for _, pl := range plans {
+		for _, note := range pl.Notes {
+			if !said[note] {
+				a.logf("note: %s", note)
+			}
+			said[note] = true
 		}
 	}
 	return p, nil
+}
+
+// layers are the folders of templates, the user's first.
+func layers(dir string) []fs.FS {
+	if dir == "" {
+		return []fs.FS{templates.FS}
+	}
+	return []fs.FS{os.DirFS(dir), templates.FS}
+}
+
+// print renders the scripts of runs, of their hooks, and of batches.
+func (p *planned) print(plans []*plan.Plan, batches []*plan.Batch, layers []fs.FS) error {
+	for _, pl := range plans {
+		printed := run.Printed{Plan: pl}
+		var err error
+		if printed.Script, err = render.Script(pl, layers...); err != nil {
+			return fmt.Errorf("test %s: %w", pl.Test, err)
+		}
+		for _, h := range append(append([]plan.Hook(nil), pl.PreTest...), pl.PostTest...) {
+			script, err := render.Script(h.Plan, layers...)
+			if err != nil {
+				return fmt.Errorf("test %s, hook %s: %w", pl.Test, h.Name, err)
+			}
+			printed.Hooks = append(printed.Hooks, script)
+		}
+		p.Runs = append(p.Runs, printed)
+	}
+	for _, b := range batches {
+		script, err := render.BatchScript(b, layers...)
+		if err != nil {
+			return fmt.Errorf("batch %s: %w", b.RunID, err)
+		}
+		p.Batches = append(p.Batches, run.PrintedBatch{Batch: b, Script: script})
+	}
+	return nil
 }
 
 func first(values ...string) string {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 
@@ -20,6 +21,8 @@ type jobCmd struct {
 	Rank    jobRankCmd    `cmd:"" help:"Run a command that is told its rank."`
 	Contain jobContainCmd `cmd:"" help:"Run a step's task in a container; nothing of it is left."`
 	Wait    jobWaitCmd    `cmd:"" help:"Wait until every role is ready."`
+	Load    jobLoadCmd    `cmd:"" help:"Prepare one of several loads, and note its begin."`
+	Until   jobUntilCmd   `cmd:"" help:"End the job when other runs are over."`
 	Watch   jobWatchCmd   `cmd:"" help:"Wait for a client, and fail as soon as a role ends that has no other instance."`
 	Check   jobCheckCmd   `cmd:"" help:"Look for the line of a log that means success."`
 	Stop    jobStopCmd    `cmd:"" help:"Stop every step of this job."`
@@ -56,7 +59,7 @@ func (c jobEnvCmd) Run(a *app) error { return said("env", c.job(a).Place(a.stdin
 
 type jobWaitCmd struct {
 	runFlag
-	Roles []string `arg:"" help:"name=pid of each role's srun."`
+	Roles []string `arg:"" optional:"" help:"name=pid of each role's srun."`
 }
 
 func (c jobWaitCmd) Run(a *app) error {
@@ -97,6 +100,46 @@ func (c jobCheckCmd) Run(a *app) error {
 	return said("check", err)
 }
 
+type jobLoadCmd struct {
+	runFlag
+	Name string `required:"" help:"Name of the load."`
+}
+
+func (c jobLoadCmd) Run(a *app) error { return said("load", c.job(a).BeginLoad(a.ctx, c.Name)) }
+
+type jobUntilCmd struct {
+	runFlag
+	PID  int      `name:"pid" required:"" help:"PID of the script."`
+	Runs []string `arg:"" help:"Run directories."`
+}
+
+func (c jobUntilCmd) Run(a *app) error {
+	return said("until", c.job(a).Until(a.ctx, c.PID, c.Runs, a.over))
+}
+
+// over lists the runs whose jobs ended without a word, or never were. Inside a
+// rehearsal nobody can be asked.
+func (a *app) over(dirs []string) []string {
+	if a.env("PROFLLM_LOCAL_JOB") != "" {
+		return nil
+	}
+	subs := a.read(dirs)
+	var ids, gone []string
+	for _, dir := range dirs {
+		ids = append(ids, subs[dir].JobID)
+	}
+	states, err := a.slurm().States(a.ctx, slices.DeleteFunc(ids, func(id string) bool { return id == "" }))
+	if err != nil {
+		a.logf("profllm job until: %v", err)
+	}
+	for _, dir := range dirs {
+		if sub := subs[dir]; sub.Refused != "" || sub.JobID != "" && states[sub.JobID].Settled(dir, sub.Kind).Final() {
+			gone = append(gone, dir)
+		}
+	}
+	return gone
+}
+
 type jobStopCmd struct {
 	runFlag
 	Roles []string `arg:"" optional:"" help:"name=pid of each role's srun."`
@@ -118,6 +161,9 @@ type jobFinishCmd struct {
 	Phases []string `arg:"" optional:"" help:"name=code of each phase."`
 }
 
+// terminated is the exit code of a script that TERM has ended.
+const terminated = 143
+
 // Run writes the sentinel, judges the run and exits with what the job shall exit
 // with: the script's own failure, a failed phase, or an invalid result.
 func (c jobFinishCmd) Run(a *app) error {
@@ -130,6 +176,14 @@ func (c jobFinishCmd) Run(a *app) error {
 		return fail(exitUsage, err)
 	}
 	j := c.job(a)
+	events, err := job.ReadEvents(c.Dir)
+	if err != nil {
+		return said("finish", err)
+	}
+	ended := job.WasEnded(events)
+	if ended && c.Code == terminated {
+		c.Code = exitOK // as planned: what it has is in its result
+	}
 	if err := j.Finish(c.Code, phases, roles); err != nil {
 		return said("finish", err)
 	}
@@ -147,6 +201,7 @@ func (c jobFinishCmd) Run(a *app) error {
 	case err != nil:
 		a.logf("profllm job finish: %v", err)
 		code, why = max(code, exitInternal), "no result could be written"
+	case ended:
 	case code == 0 && failedPhase(phases):
 		code, why = exitJobFailed, "a phase failed"
 	case code == 0 && !valid:

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -33,21 +35,33 @@ func (c rehearseCmd) Run(a *app) error {
 		return err
 	}
 	sched := local.New(base, binary, a.environ, a.now)
+	scenario, err := run.ReadScenario(p.Root)
+	if err != nil {
+		return err
+	}
 	submitter := a.submitter(sched, 0)
 	states := map[string]run.State{}
 	var dirs []string
-	for _, pl := range p.Plans {
-		a.logf("%s: %d simulated nodes, %s", pl.Test, pl.Job.Nodes, relative(pl.Dir))
-		o := submitter.Submit(a.ctx, pl.Dir)
-		if o.Err != nil {
+	for _, rel := range scenario.InOrder() {
+		o := submitter.Submit(a.ctx, filepath.Join(p.Root, rel))
+		var refused *run.RefusedError
+		switch {
+		case errors.As(o.Err, &refused) && len(o.Unit.Job().After) > 0:
+			a.logf("%s: %v", relative(o.Dir), o.Err)
+			continue
+		case o.Err != nil:
 			return fail(exitNotSubmit, o.Err)
 		}
-		st, err := sched.Wait(a.ctx, o.Submission.JobID)
+		a.logf("%s: %d simulated nodes%s", relative(o.Dir), o.Unit.Job().Nodes, prefixed(", ", carries(o.Unit)))
+		if _, err := sched.Wait(a.ctx, o.Submission.JobID); err != nil {
+			return err
+		}
+		ended, err := a.states(sched, o.Unit.Runs(), a.read(o.Unit.Runs()))
 		if err != nil {
 			return err
 		}
-		states[pl.Dir] = a.settle(pl.Dir, st)
-		dirs = append(dirs, pl.Dir)
+		maps.Copy(states, ended)
+		dirs = append(dirs, o.Unit.Runs()...)
 		if a.ctx.Err() != nil {
 			break
 		}

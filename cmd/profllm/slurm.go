@@ -10,10 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
-	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
 )
@@ -54,43 +52,41 @@ func (c dryRunCmd) Run(a *app) error {
 	case "json":
 		enc := json.NewEncoder(out)
 		enc.SetIndent("", "  ")
-		if err := enc.Encode(p.Plans); err != nil {
+		if err := enc.Encode(p.plans()); err != nil {
 			return err
 		}
 	default:
-		for i, run := range p.Plans {
-			if c.Output == "text" {
-				fmt.Fprintf(out, "%s\n", planTable(run))
-			}
-			out.Write(p.Scripts[i])
-			if c.Output == "text" {
-				fmt.Fprintln(out)
-			}
-		}
+		p.write(out, c.Output == "text")
 	}
 	if err := out.Flush(); err != nil {
 		return err
 	}
-	for i, pl := range p.Plans {
-		if c.Save != "" {
-			rel, err := filepath.Rel(p.Root, pl.Dir)
-			if err != nil {
-				return err
-			}
-			if err := run.Fill(filepath.Join(c.Save, rel), pl, p.Scripts[i]); err != nil {
-				return err
-			}
+	if c.Save != "" {
+		if err := p.save(c.Save); err != nil {
+			return err
 		}
-		if c.TestOnly {
-			if err := a.testOnly(pl, p.Scripts[i]); err != nil {
-				return err
-			}
+	}
+	if !c.TestOnly {
+		return nil
+	}
+	carried := p.carried()
+	for _, r := range p.Runs {
+		if carried[r.Plan.Dir] != nil {
+			continue
+		}
+		if err := a.testOnly("test "+r.Plan.Test, r.Script); err != nil {
+			return err
+		}
+	}
+	for _, b := range p.Batches {
+		if err := a.testOnly("batch "+b.Batch.RunID, b.Script); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (a *app) testOnly(p *plan.Plan, script []byte) error {
+func (a *app) testOnly(what string, script []byte) error {
 	f, err := os.CreateTemp("", "profllm-*.sh")
 	if err != nil {
 		return err
@@ -104,9 +100,9 @@ func (a *app) testOnly(p *plan.Plan, script []byte) error {
 	}
 	answer, err := a.slurm().TestOnly(a.ctx, f.Name())
 	if err != nil {
-		return fail(exitNotSubmit, fmt.Errorf("test %s: %w", p.Test, err))
+		return fail(exitNotSubmit, fmt.Errorf("%s: %w", what, err))
 	}
-	a.logf("test %s: Slurm would take it%s", p.Test, prefixed(": ", answer))
+	a.logf("%s: Slurm would take it%s", what, prefixed(": ", answer))
 	return nil
 }
 
@@ -151,7 +147,7 @@ func (c submitCmd) Run(a *app) error {
 			return a.submit(root, c.submitFlags)
 		}
 	}
-	if err := a.cost(p.Plans, c.MaxNodeHours, c.Yes); err != nil {
+	if err := a.cost(p, c.MaxNodeHours, c.Yes); err != nil {
 		return err
 	}
 	if err := a.create(p); err != nil {
@@ -170,7 +166,7 @@ func (a *app) create(p *planned) error {
 	err = run.Create(p.Root, run.Scenario{
 		Schema: "profllm.scenario/1", Name: p.Name, Digest: p.Digest, Created: p.Created.UTC(),
 		Host: host, PID: pid, ProcessAge: run.ProcessStart(pid),
-	}, p.Plans, p.Scripts)
+	}, p.Runs, p.Batches)
 	if errors.Is(err, fs.ErrExist) {
 		err = fmt.Errorf("%w\n\thint: another submission took this second's name; try again", err)
 	}
@@ -194,27 +190,6 @@ func (a *app) unfinished(p *planned) (string, error) {
 	return root, nil
 }
 
-// cost says what the runs may use and asks above the limit.
-func (a *app) cost(plans []*plan.Plan, limit float64, yes bool) error {
-	hours, open := 0.0, 0
-	for _, p := range plans {
-		if p.Job.TimeLimit == 0 {
-			open++
-			continue
-		}
-		hours += float64(p.Job.Nodes) * time.Duration(p.Job.TimeLimit).Hours()
-	}
-	text := fmt.Sprintf("%d jobs, at most %.1f node-hours", len(plans), hours)
-	if open > 0 {
-		text += fmt.Sprintf(" and %d without a time limit", open)
-	}
-	a.logf("%s", text)
-	if hours <= limit || yes {
-		return nil
-	}
-	return fail(exitNotSubmit, fmt.Errorf("not submitted: above %.0f node-hours\n\thint: --yes, or --max-node-hours %.0f", limit, hours))
-}
-
 func (a *app) submitter(s run.Scheduler, settle time.Duration) *run.Submitter {
 	return &run.Submitter{Scheduler: s, Now: a.now, Settle: settle, Log: a.logf, Sleep: func(ctx context.Context, d time.Duration) error {
 		select {
@@ -224,91 +199,6 @@ func (a *app) submitter(s run.Scheduler, settle time.Duration) *run.Submitter {
 			return nil
 		}
 	}}
-}
-
-// submit brings every run of a scenario directory to "submitted".
-func (a *app) submit(root string, f submitFlags) error {
-	s, err := run.ReadScenario(root)
-	if err != nil {
-		return fail(exitUsage, err)
-	}
-	sched := a.slurm()
-	submitter := a.submitter(sched, f.Settle)
-	var dirs []string
-	var errs []error
-	for _, rel := range s.Runs {
-		o := submitter.Submit(a.ctx, filepath.Join(root, rel))
-		if o.Err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", relative(o.Dir), o.Err))
-			continue
-		}
-		if len(o.Submission.Cleared) > 0 {
-			a.logf("note: cleared for sbatch: %s", strings.Join(o.Submission.Cleared, " "))
-		}
-		how := "submitted"
-		if o.Submission.Adopted {
-			how = "adopted"
-		}
-		fmt.Fprintf(a.stdout, "%s job %s  %s\n", how, o.Submission.JobID, relative(o.Dir))
-		dirs = append(dirs, o.Dir)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fail(exitNotSubmit, fmt.Errorf("%w\n\thint: profllm slurm resume %s", err, relative(root)))
-	}
-	if f.Wait || f.Watch {
-		return a.wait(sched, dirs, f.Watch)
-	}
-	return nil
-}
-
-type resumeCmd struct {
-	submitFlags
-	Root string `arg:"" type:"existingdir" help:"Directory of a scenario execution."`
-}
-
-func (c resumeCmd) Run(a *app) error { return a.submit(c.Root, c.submitFlags) }
-
-// jobs reads the job id of each run directory, adopting interrupted ones. What
-// cannot be found out is said, and the other runs go on.
-func (a *app) jobs(dirs []string) map[string]run.Submission {
-	subs := map[string]run.Submission{}
-	finder := a.slurm()
-	for _, dir := range dirs {
-		sub, err := a.adopt(finder, dir)
-		if err != nil {
-			a.logf("note: %s: look for its job: %v", relative(dir), err)
-		}
-		subs[dir] = sub
-	}
-	return subs
-}
-
-// adopt returns the submission of a run. One that was interrupted is completed by
-// the job that claimed the run, or by the one that carries its name.
-func (a *app) adopt(finder run.Finder, dir string) (run.Submission, error) {
-	var sub run.Submission
-	if err := run.ReadJSON(filepath.Join(dir, run.SubmitFile), &sub); !errors.Is(err, fs.ErrNotExist) {
-		return sub, err
-	}
-	var intent run.Intent
-	if run.ReadJSON(filepath.Join(dir, run.IntentFile), &intent) != nil {
-		return sub, nil // nothing was submitted
-	}
-	var claim run.Claim
-	id := ""
-	if run.ReadJSON(filepath.Join(dir, run.ClaimFile), &claim) == nil {
-		id = claim.JobID
-	}
-	if id == "" {
-		found := false
-		var err error
-		if id, found, err = finder.FindJob(a.ctx, intent.JobName, intent.Time); err != nil || !found {
-			return sub, err
-		}
-	}
-	sub = run.Submission{Schema: "profllm.submit/1", RunID: intent.RunID, JobID: id, Time: a.now().UTC(), Adopted: true}
-	a.logf("adopted job %s for %s", id, relative(dir))
-	return sub, run.WriteJSON(filepath.Join(dir, run.SubmitFile), sub)
 }
 
 // states asks the scheduler about the jobs of run directories, with one query,
@@ -340,7 +230,7 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 				st = old // keeps its time, so that nothing is written anew
 			}
 		}
-		st = a.settle(dir, st)
+		st = st.Settled(dir, subs[dir].Kind)
 		states[dir] = st
 		if st != old {
 			if err := run.WriteJSON(filepath.Join(dir, run.StateFile), st); err != nil {
@@ -349,25 +239,6 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 		}
 	}
 	return states, nil
-}
-
-// settle lets the sentinel speak: a COMPLETED job without it has failed, and one
-// that Slurm has forgotten ended as the sentinel says (PL-S5, PL-S9).
-func (a *app) settle(dir string, st run.State) run.State {
-	var sentinel run.Sentinel
-	have := run.ReadJSON(filepath.Join(dir, run.SentinelFile), &sentinel) == nil && sentinel.JobID == st.JobID
-	switch {
-	case st.State == run.Succeeded && !have:
-		st.State, st.Note = run.Failed, "the job left no sentinel"
-	case st.State == run.Succeeded && sentinel.Code != 0:
-		st.State, st.Note = run.Failed, fmt.Sprintf("the sentinel says exit code %d", sentinel.Code)
-	case st.State == run.Unknown && have:
-		st.State, st.Source, st.ExitCode = run.Succeeded, "sentinel", fmt.Sprintf("%d:0", sentinel.Code)
-		if sentinel.Code != 0 {
-			st.State = run.Failed
-		}
-	}
-	return st
 }
 
 // unknownLimit ends the wait for jobs that nobody knows any more (PL-S10).
@@ -462,11 +333,9 @@ func (c cancelCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	for _, dir := range dirs {
-		if id := subs[dir].JobID; id != "" && !states[dir].Final() {
-			if err := s.Cancel(a.ctx, id); err != nil {
-				return err
-			}
+	for _, id := range a.toCancel(dirs, subs, states) {
+		if err := s.Cancel(a.ctx, id); err != nil {
+			return err
 		}
 	}
 	for end := a.now().Add(cancelLimit); ; {

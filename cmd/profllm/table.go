@@ -95,10 +95,18 @@ func (a *app) printStates(dirs []string, subs map[string]run.Submission, states 
 		case l.Submission.JobID == "" && isRunDir(l.Dir):
 			state = "not submitted"
 		}
-		t.AppendRow(table.Row{l.Submission.JobID, strings.TrimSpace(state + " " + l.State.Note), first(l.Submission.Refused, l.State.Reason), l.State.NodeList, l.State.Source, relative(l.Dir)})
+		t.AppendRow(table.Row{l.Submission.JobID, strings.TrimSpace(state + " " + l.State.Note), first(l.Submission.Refused, l.State.Reason, waited(l.Submission, l.State)), l.State.NodeList, l.State.Source, relative(l.Dir)})
 	}
 	_, err := fmt.Fprintln(a.stdout, trimRight(t.Render()))
 	return err
+}
+
+// waited says what a job that never began was waiting for.
+func waited(sub run.Submission, st run.State) string {
+	if st.Note != run.NeverRan {
+		return ""
+	}
+	return prefixed("waited for ", strings.Join(sub.Waits, ", "))
 }
 
 type row struct {

@@ -336,17 +336,20 @@ func (e *evidence) phases(ev *result.Evidence) {
 	if len(e.plan.Roles) > 0 {
 		names = append(names, "ready")
 	}
-	for _, c := range e.load.Clients {
-		names = append(names, e.load.Phase(c.Name))
-	}
-	for _, h := range e.plan.PostTest {
-		names = append(names, run.PostTestDir+"/"+h.Name)
-	}
 	ended := map[string]int{}
 	if e.sentinel != nil {
 		for _, ph := range e.sentinel.Phases {
 			ended[ph.Name] = ph.Code
 		}
+	}
+	if _, prepared := ended[e.load.Phase("load")]; prepared {
+		names = append(names, e.load.Phase("load"))
+	}
+	for _, c := range e.load.Clients {
+		names = append(names, e.load.Phase(c.Name))
+	}
+	for _, h := range e.plan.PostTest {
+		names = append(names, run.PostTestDir+"/"+h.Name)
 	}
 	for _, n := range names {
 		switch code, ok := ended[n]; {
@@ -473,6 +476,8 @@ func (e *evidence) status(r *result.Result) result.Status {
 		return result.Unknown
 	case numbers && r.Validity.Valid, e.load != nil && e.load.Client == "" && r.Validity.Valid:
 		return result.Completed
+	case job.WasEnded(e.events):
+		return result.Cancelled
 	case numbers:
 		return result.Partial
 	}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/profllm/profllm/pkg/run"
 )
 
 // Event is a line of events.jsonl: what happened inside the allocation, in
@@ -32,9 +34,9 @@ const (
 	NotReady     = "not-ready"    // a role's time was over
 	CheckFailed  = "check-failed" // a phase ended with 0 and its log does not say so
 	Stopping     = "stopping"     // from here on, ends of roles are ours
+	CacheKept    = "cache-kept"   // a prefix cache could not be reset; Text says why
+	UntilOver    = "until-over"   // the runs that this one accompanies are over
 )
-
-const eventFile = "events.jsonl"
 
 // event appends one line, in a single write.
 func (j *Job) event(e Event) error {
@@ -43,7 +45,7 @@ func (j *Job) event(e Event) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(j.path(eventFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(j.path(run.EventFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
@@ -54,7 +56,7 @@ func (j *Job) event(e Event) error {
 // ReadEvents reads the events of a run directory. A line cut short by a crash is
 // left out.
 func ReadEvents(dir string) ([]Event, error) {
-	data, err := os.ReadFile(filepath.Join(dir, eventFile))
+	data, err := os.ReadFile(filepath.Join(dir, run.EventFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

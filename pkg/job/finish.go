@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -33,23 +34,35 @@ func ParsePhases(args []string) ([]run.Phase, error) {
 // Finish writes the sentinel: the script came to its end, with this exit code,
 // these phases, and these exit codes of the roles' steps.
 func (j *Job) Finish(code int, phases, roles []run.Phase) error {
-	s := run.Sentinel{Schema: "profllm.finish/1", JobID: j.Env("SLURM_JOB_ID"), Time: j.Now().UTC(), Code: code, Phases: phases, Roles: roles}
+	s := run.Sentinel{Schema: "profllm.finish/1", JobID: j.id(), Time: j.Now().UTC(), Code: code, Phases: phases, Roles: roles}
 	return errors.Join(run.WriteJSON(j.path(run.SentinelFile), s), j.linkForCloudAI())
 }
 
-// linkForCloudAI gives the client's files the names and the place that CloudAI
-// looks for.
+// linkForCloudAI gives the files of each load's clients the names and the place
+// that CloudAI looks for.
 func (j *Job) linkForCloudAI() error {
-	var errs []error
-	for link, file := range map[string]string{
-		"vllm-bench.json": "raw/vllm-bench.json", "vllm-gsm8k.json": "raw/vllm-gsm8k.json",
-		"vllm-bench.log": "logs/bench-0.log", "vllm-semantic-eval.log": "logs/eval-0.log",
-	} {
-		if _, err := os.Stat(j.path(file)); err != nil {
-			continue
+	p, err := run.ReadPlan(j.Dir)
+	if err != nil {
+		return err
+	}
+	dirs := []string{j.Dir}
+	for i := range p.Loads {
+		if dir := j.loadDir(&p.Loads[i]); dir != j.Dir {
+			dirs = append(dirs, dir)
 		}
-		if err := os.Symlink(file, j.path(link)); err != nil && !errors.Is(err, os.ErrExist) {
-			errs = append(errs, err)
+	}
+	var errs []error
+	for _, dir := range dirs {
+		for link, file := range map[string]string{
+			"vllm-bench.json": "raw/vllm-bench.json", "vllm-gsm8k.json": "raw/vllm-gsm8k.json",
+			"vllm-bench.log": "logs/bench-0.log", "vllm-semantic-eval.log": "logs/eval-0.log",
+		} {
+			if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+				continue
+			}
+			if err := os.Symlink(file, filepath.Join(dir, link)); err != nil && !errors.Is(err, os.ErrExist) {
+				errs = append(errs, err)
+			}
 		}
 	}
 	return errors.Join(errs...)

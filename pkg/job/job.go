@@ -42,6 +42,15 @@ func (j *Job) path(elem ...string) string {
 	return filepath.Join(append([]string{j.Dir}, elem...)...)
 }
 
+// id is the job's id as squeue, sacct and scancel take it: in an array that of
+// the task. SLURM_JOB_ID of a task is another number, which they do not print.
+func (j *Job) id() string {
+	if array, task := j.Env("SLURM_ARRAY_JOB_ID"), j.Env("SLURM_ARRAY_TASK_ID"); array != "" && task != "" {
+		return array + "_" + task
+	}
+	return j.Env("SLURM_JOB_ID")
+}
+
 // Start claims the run for this job, so that two jobs can never both execute it,
 // and after a requeue puts what the last attempt left aside.
 func (j *Job) Start() error {
@@ -49,7 +58,7 @@ func (j *Job) Start() error {
 	if err != nil {
 		return err
 	}
-	id := j.Env("SLURM_JOB_ID")
+	id := j.id()
 	if id == "" {
 		return errors.New("SLURM_JOB_ID is not set: this runs inside a job")
 	}
@@ -65,7 +74,7 @@ func (j *Job) Start() error {
 	case claim.JobID != id:
 		return fmt.Errorf("job %s already executes or executed this run (%s); nothing is run twice", claim.JobID, j.path(run.ClaimFile))
 	default:
-		if claim.Restarts, err = j.setAside(claim.Restarts + 1); err != nil {
+		if claim.Restarts, err = run.SetAside(j.Dir, claim.Restarts+1); err != nil {
 			return err
 		}
 		claim.Time = j.Now().UTC()
@@ -78,34 +87,6 @@ func (j *Job) Start() error {
 		return j.linkEngine(p.Binary)
 	}
 	return nil
-}
-
-// setAside moves what an earlier attempt of the same job wrote to attempts/N, the
-// first that is free from n on: the attempt may have been killed while it did this.
-func (j *Job) setAside(n int) (int, error) {
-	if err := os.MkdirAll(j.path(run.AttemptDir), 0o755); err != nil {
-		return n, err
-	}
-	for ; ; n++ {
-		err := os.Mkdir(j.path(run.AttemptDir, strconv.Itoa(n)), 0o755)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return n, err
-		}
-	}
-	for _, name := range []string{run.RawDir, run.LogDir, run.SentinelFile, run.PlacementFile, run.ResultFile, eventFile} {
-		if err := os.Rename(j.path(name), j.path(run.AttemptDir, strconv.Itoa(n), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return n, err
-		}
-	}
-	for _, name := range []string{run.RawDir, run.LogDir} {
-		if err := os.MkdirAll(j.path(name), 0o755); err != nil {
-			return n, err
-		}
-	}
-	return n, nil
 }
 
 // linkEngine puts the simulated engine first on the script's PATH.

@@ -125,13 +125,13 @@ func TestStart(t *testing.T) {
 		j := newJob(t)
 		for attempt := 1; attempt <= 3; attempt++ {
 			require.NoError(t, j.Start())
-			for _, name := range []string{"raw/vllm-bench.json", "logs/serve-0.log", run.SentinelFile, run.PlacementFile, run.ResultFile, eventFile} {
+			for _, name := range []string{"raw/vllm-bench.json", "logs/serve-0.log", run.SentinelFile, run.PlacementFile, run.ResultFile, run.EventFile} {
 				require.NoFileExists(t, j.path(name))
 				require.NoError(t, os.WriteFile(j.path(name), []byte(strconv.Itoa(attempt)), 0o644))
 			}
 		}
 		for attempt := 1; attempt <= 2; attempt++ {
-			for _, name := range []string{"raw/vllm-bench.json", "logs/serve-0.log", run.SentinelFile, run.PlacementFile, run.ResultFile, eventFile} {
+			for _, name := range []string{"raw/vllm-bench.json", "logs/serve-0.log", run.SentinelFile, run.PlacementFile, run.ResultFile, run.EventFile} {
 				data, err := os.ReadFile(j.path("attempts", strconv.Itoa(attempt), name))
 				require.NoError(t, err)
 				require.Equal(t, strconv.Itoa(attempt), string(data))
@@ -227,10 +227,20 @@ func TestPlace(t *testing.T) {
 			require.Equal(t, fmt.Sprintf("PROXY_ADDR=10.0.0.2\nPROXY_PORT=%d\nSERVE_ADDR=%s\nSERVE_PORT=%d\nSERVE_RAY_PORT=%d\n", 20003+at, addr, 20000+at, 20001+at), string(env))
 		})
 	}
-	t.Run("another number of nodes", func(t *testing.T) {
+	t.Run("too few nodes", func(t *testing.T) {
 		j := newJob(t)
-		j.env["SLURM_JOB_NODELIST"] = "n[1-3]"
-		require.ErrorContains(t, j.Place(strings.NewReader("node n1 10.0.0.1\nnode n2 10.0.0.2\nnode n3 10.0.0.3\n")), "the allocation has 3 nodes (n[1-3]), the plan 2")
+		j.env["SLURM_JOB_NODELIST"] = "n1"
+		require.ErrorContains(t, j.Place(strings.NewReader("node n1 10.0.0.1\n")), "the allocation has 1 nodes (n1), the plan 2")
+	})
+	t.Run("the first of a larger allocation, in an array", func(t *testing.T) {
+		j := newJob(t)
+		j.env["SLURM_JOB_NODELIST"], j.env["SLURM_ARRAY_JOB_ID"], j.env["SLURM_ARRAY_TASK_ID"] = "n[1-4]", "55", "3"
+		require.NoError(t, j.Place(strings.NewReader("node n1 10.0.0.1\nnode n2 10.0.0.2\n")))
+		var place run.Placement
+		require.NoError(t, run.ReadJSON(j.path(run.PlacementFile), &place))
+		require.Equal(t, []run.Node{{Host: "n1", Addr: "10.0.0.1"}, {Host: "n2", Addr: "10.0.0.2"}}, place.Nodes)
+		require.Equal(t, "55_3", place.JobID)
+		require.Equal(t, plan.FirstSlot(60), place.Slot, "by the number that no other task has")
 	})
 	t.Run("no node list", func(t *testing.T) {
 		j := newJob(t)
@@ -276,7 +286,7 @@ func TestNode(t *testing.T) {
 	require.NotEqual(t, taken, place.Ports["serve"])
 
 	j.env["SLURMD_NODENAME"] = "n3"
-	require.ErrorContains(t, j.Node(), `node "n3" is not in the allocation`)
+	require.ErrorContains(t, j.Node(), `node "n3" is not among the first 2 of the allocation`)
 }
 
 // listen takes a port below the ephemeral ones.
@@ -335,7 +345,7 @@ func TestReadEvents(t *testing.T) {
 	require.NoError(t, j.event(Event{Event: RoleReady, Role: "serve"}))
 	long := strings.Repeat("x", 200_000)
 	require.NoError(t, j.event(Event{Event: RoleDied, Role: "proxy", Text: long}))
-	f, err := os.OpenFile(j.path(eventFile), os.O_APPEND|os.O_WRONLY, 0)
+	f, err := os.OpenFile(j.path(run.EventFile), os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = f.WriteString("\n{}\nnull\n12\n{\"event\":\"stop")
 	require.NoError(t, err)
@@ -347,7 +357,7 @@ func FuzzReadEvents(f *testing.F) {
 	f.Add([]byte("{\"time\":\"2026-03-04T12:00:00Z\",\"event\":\"all-ready\"}\n{\"event\":\"sto"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		dir := t.TempDir()
-		require.NoError(t, os.WriteFile(filepath.Join(dir, eventFile), data, 0o644))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, run.EventFile), data, 0o644))
 		events, err := ReadEvents(dir)
 		require.NoError(t, err)
 		for _, e := range events {

@@ -28,7 +28,7 @@ func (j *Job) Node() error {
 	if err != nil {
 		return err
 	}
-	hosts, err := hostlist.Expand(j.Env("SLURM_JOB_NODELIST"))
+	hosts, err := j.hosts(p)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (j *Job) Node() error {
 		}
 	}
 	if index < 0 {
-		return fmt.Errorf("node %q is not in the allocation %q", name, j.Env("SLURM_JOB_NODELIST"))
+		return fmt.Errorf("node %q is not among the first %d of the allocation %q", name, p.Job.Nodes, j.Env("SLURM_JOB_NODELIST"))
 	}
 	addr := j.Env("PROFLLM_NODE_ADDR")
 	if addr == "" {
@@ -55,6 +55,19 @@ func (j *Job) Node() error {
 	}
 	_, err = fmt.Fprintln(j.Stdout, strings.Join(append([]string{"node", name, addr}, busy...), " "))
 	return err
+}
+
+// hosts lists the nodes of the run, the first of the allocation: it is larger if
+// it serves several runs.
+func (j *Job) hosts(p *plan.Plan) ([]string, error) {
+	hosts, err := hostlist.Expand(j.Env("SLURM_JOB_NODELIST"))
+	if err != nil {
+		return nil, err
+	}
+	if len(hosts) < p.Job.Nodes {
+		return nil, fmt.Errorf("the allocation has %d nodes (%s), the plan %d", len(hosts), j.Env("SLURM_JOB_NODELIST"), p.Job.Nodes)
+	}
+	return hosts[:p.Job.Nodes], nil
 }
 
 // slots lists the slots a job may take, the preferred one first.
@@ -147,12 +160,9 @@ func (j *Job) Place(lines io.Reader) error {
 	if err != nil {
 		return err
 	}
-	hosts, err := hostlist.Expand(j.Env("SLURM_JOB_NODELIST"))
+	hosts, err := j.hosts(p)
 	if err != nil {
 		return err
-	}
-	if len(hosts) != p.Job.Nodes {
-		return fmt.Errorf("the allocation has %d nodes (%s), the plan %d", len(hosts), j.Env("SLURM_JOB_NODELIST"), p.Job.Nodes)
 	}
 	addr, busy := map[string]string{}, map[int]bool{}
 	scan := bufio.NewScanner(lines)
@@ -171,14 +181,15 @@ func (j *Job) Place(lines io.Reader) error {
 	if err := scan.Err(); err != nil {
 		return err
 	}
-	place := run.Placement{Schema: "profllm.placement/1", JobID: j.Env("SLURM_JOB_ID"), Slot: -1, Ports: map[string]int{}}
+	place := run.Placement{Schema: "profllm.placement/1", JobID: j.id(), Slot: -1, Ports: map[string]int{}}
 	for _, h := range hosts {
 		if addr[h] == "" {
 			return fmt.Errorf("node %s did not answer", h)
 		}
 		place.Nodes = append(place.Nodes, run.Node{Host: h, Addr: addr[h]})
 	}
-	tried := slots(p, jobNumber(place.JobID))
+	number := jobNumber(j.Env("SLURM_JOB_ID"))
+	tried := slots(p, number)
 	for _, s := range tried {
 		if !busy[s] {
 			place.Slot = s
@@ -186,7 +197,7 @@ func (j *Job) Place(lines io.Reader) error {
 		}
 	}
 	if place.Slot < 0 {
-		return fmt.Errorf("none of the %d port slots from %d on is free on every node; see stderr of the nodes", len(tried), plan.FirstSlot(jobNumber(place.JobID)))
+		return fmt.Errorf("none of the %d port slots from %d on is free on every node; see stderr of the nodes", len(tried), plan.FirstSlot(number))
 	}
 	for _, port := range p.Ports {
 		place.Ports[port.Name] = port.At(place.Slot)

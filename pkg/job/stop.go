@@ -31,12 +31,13 @@ func (j *Job) Stop(ctx context.Context, procs []Process) {
 	}
 	if running {
 		scrape, cancel := context.WithTimeout(ctx, scrapeLimit)
-		j.scrape(scrape, After, func(role string) bool { return !ended(procs, role) })
+		j.scrapeLast(scrape, After, func(role string) bool { return !ended(procs, role) })
 		cancel()
 	}
 	if err := j.event(Event{Event: Stopping}); err != nil {
 		j.logf("%v", err)
 	}
+	j.endHooks(ctx, procs)
 	j.signalSteps(ctx, "TERM")
 	if grace := cmp.Or(j.grace, j.termWait()); !j.gone(ctx, procs, grace) {
 		j.logf("some steps outlived TERM for %s; sending KILL", grace)
@@ -62,6 +63,21 @@ func (j *Job) termWait() time.Duration {
 // ended reports whether a role's process is known and gone.
 func ended(procs []Process, role string) bool {
 	return slices.ContainsFunc(procs, func(p Process) bool { return p.Name == role && !alive(p.PID) })
+}
+
+// endHooks passes TERM on to a run inside this job: its script stops its own
+// steps, writes its sentinel and judges what it has.
+func (j *Job) endHooks(ctx context.Context, procs []Process) {
+	var hooks []Process
+	for _, p := range procs {
+		if strings.HasPrefix(p.Name, run.PreTestDir+"/") && alive(p.PID) {
+			syscall.Kill(p.PID, syscall.SIGTERM)
+			hooks = append(hooks, p)
+		}
+	}
+	if len(hooks) > 0 && !j.gone(ctx, hooks, 2*cmp.Or(j.grace, termWait+killWait)) {
+		j.logf("%s does not end", hooks[0].Name)
+	}
 }
 
 func (j *Job) gone(ctx context.Context, procs []Process, limit time.Duration) bool {
@@ -92,6 +108,10 @@ func (j *Job) signalSteps(ctx context.Context, signal string) {
 	var ids []string
 	for _, line := range strings.Split(out, "\n") {
 		step, _, named := strings.Cut(strings.TrimSpace(line), "|")
+		// squeue prints a task's step as 60_3.0; scancel signals it, and complains.
+		if number, of := strings.CutPrefix(step, j.id()+"."); of {
+			step = id + "." + number
+		}
 		if named && isStep(step, id) {
 			ids = append(ids, step)
 		}

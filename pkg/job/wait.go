@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,7 +74,9 @@ func (j *Job) Wait(ctx context.Context, procs []Process) error {
 			}
 		}
 		if len(waiting) == 0 {
-			j.scrape(ctx, Before, nil)
+			if len(p.Loads) < 2 { // else each load does
+				j.scrape(ctx, j.Dir, Before, nil)
+			}
 			return j.event(Event{Event: AllReady})
 		}
 		if j.Now().Sub(lastSay) > 15*time.Second {
@@ -199,11 +202,15 @@ func (w *watch) lose(ctx context.Context, name, client string) error {
 func (w *watch) scrape(ctx context.Context, when string) {
 	ctx, cancel := context.WithTimeout(ctx, scrapeLimit)
 	defer cancel()
-	w.job.scrape(ctx, when, func(role string) bool { return !w.lost[role] })
+	w.job.scrapeLast(ctx, when, func(role string) bool { return !w.lost[role] })
 }
 
-// died records that a role ended by itself, and shows the end of its logs.
+// died records that a role ended by itself, and shows the end of its logs. While
+// the job stops its roles, none of them does.
 func (j *Job) died(role, when string) error {
+	if events, err := ReadEvents(j.Dir); err == nil && slices.ContainsFunc(events, func(e Event) bool { return e.Event == Stopping }) {
+		return fmt.Errorf("%s was stopped %s", role, when)
+	}
 	err := j.event(Event{Event: RoleDied, Role: role, Text: when})
 	j.showTail(role)
 	return errors.Join(fmt.Errorf("%s ended %s", role, when), err)
@@ -222,9 +229,10 @@ func (j *Job) showTail(role string) {
 	}
 }
 
-// scrape keeps /metrics of every engine in raw/; an engine without it is no
-// error, the checks that need it will say so. want leaves engines out; nil: none.
-func (j *Job) scrape(ctx context.Context, when string, want func(role string) bool) {
+// scrape keeps /metrics of every engine in raw/ of a load's directory; an engine
+// without it is no error, the checks that need it will say so. want leaves engines
+// out; nil: none.
+func (j *Job) scrape(ctx context.Context, dir, when string, want func(role string) bool) {
 	p, place, err := j.load()
 	if err != nil {
 		return
@@ -244,7 +252,7 @@ func (j *Job) scrape(ctx context.Context, when string, want func(role string) bo
 			j.logf("no metrics of %s: %v", role.Name, err)
 			continue
 		}
-		if err := run.WriteFile(j.path(run.RawDir, MetricsFile(role.Name, when)), body.Bytes(), 0o644); err != nil {
+		if err := run.WriteFile(filepath.Join(dir, run.RawDir, MetricsFile(role.Name, when)), body.Bytes(), 0o644); err != nil {
 			j.logf("keep metrics of %s: %v", role.Name, err)
 		}
 	}
@@ -269,7 +277,11 @@ func MetricsFile(role, when string) string { return "metrics-" + role + "-" + wh
 const maxBody = 64 << 20
 
 func get(ctx context.Context, client *http.Client, url string, into io.Writer) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	return ask(ctx, client, http.MethodGet, url, into)
+}
+
+func ask(ctx context.Context, client *http.Client, method, url string, into io.Writer) error {
+	req, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -206,7 +207,7 @@ func TestStop(t *testing.T) {
 	require.Len(t, calls, 1, "one call for all, no KILL")
 	require.Equal(t, "--signal=TERM", calls[0][0])
 	require.ElementsMatch(t, ids, calls[0][1:])
-	require.Equal(t, []string{"stopping"}, j.events(t))
+	require.Equal(t, []string{"stopping", "client-begins"}, j.events(t))
 	require.Equal(t, "up 1\n", readFile(t, j.path("raw", MetricsFile("serve", "after"))), "the counters were kept before")
 
 	j.Stop(t.Context(), procs)
@@ -258,4 +259,20 @@ func TestIsStep(t *testing.T) {
 	} {
 		require.Equal(t, want, isStep(step, "60"), step)
 	}
+}
+
+// Whoever watches the roles while they are stopped sees no failure: TERM may
+// have reached the script alone.
+//
+// covers: PL-S34
+func TestStoppedIsNotDead(t *testing.T) {
+	j := newJob(t)
+	client, _ := process(t, "bench", "sleep", "60")
+	serve, cmd := process(t, "serve", "sleep", "60")
+	require.NoError(t, j.event(Event{Event: Stopping}))
+	require.NoError(t, cmd.Process.Kill())
+	require.Eventually(t, func() bool { return !alive(serve.PID) }, time.Minute, time.Millisecond)
+	time.AfterFunc(50*time.Millisecond, func() { syscall.Kill(client.PID, syscall.SIGKILL) })
+	require.ErrorContains(t, j.Watch(t.Context(), "bench", client.PID, []Process{serve}), "serve was stopped")
+	require.Equal(t, []string{"stopping", "client-begins"}, j.events(t))
 }

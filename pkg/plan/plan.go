@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -144,6 +145,23 @@ type Batch struct {
 	Job         Job       `json:"job"`
 	Runs        []string  `json:"runs"`   // run directories, absolute, in the order of tasks
 	Limits      []Seconds `json:"limits"` // time limit of each run; len == len(Runs)
+}
+
+// Part is a batch of those runs that keep says, by their index, under another
+// name. A sequence gets less time by the limits of the runs that are left out.
+func (b *Batch) Part(dir, runID string, created time.Time, keep func(i int) bool) *Batch {
+	part := *b
+	part.Dir, part.RunID, part.Created, part.Runs, part.Limits = dir, runID, created.UTC(), nil, nil
+	part.Job.Name, part.Job.Comment = strings.TrimSuffix(b.Job.Name, b.RunID)+runID, "profllm:"+runID
+	for i := range b.Runs {
+		switch {
+		case keep(i):
+			part.Runs, part.Limits = append(part.Runs, b.Runs[i]), append(part.Limits, b.Limits[i])
+		case b.Kind == Sequence && part.Job.TimeLimit > b.Limits[i]:
+			part.Job.TimeLimit -= b.Limits[i]
+		}
+	}
+	return &part
 }
 
 // BatchSchema is the version written into batch.json.

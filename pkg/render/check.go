@@ -3,6 +3,7 @@ package render
 import (
 	"errors"
 	"fmt"
+	"path"
 	"regexp"
 	"strings"
 
@@ -15,7 +16,9 @@ var (
 	safeName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=@-]*$`) // of directories too
 	safeStep = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 	safeVar  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	safeFile = regexp.MustCompile(`^(\.\./)*[A-Za-z0-9_][A-Za-z0-9_./%+=@-]*$`)
+	safeFile = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./%+=@-]*$`)
+	safeLog  = regexp.MustCompile(`^(?:\.\./)*[A-Za-z0-9_][A-Za-z0-9_./%+=@-]*$`)
+	safePart = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`) // of a phase's name, which ends at "="
 	safeText = regexp.MustCompile(`^[ -~]*$`)
 )
 
@@ -24,7 +27,7 @@ var (
 // hide an exported variable; and those that bash computes or keeps read-only
 // (bash(1), "Shell Variables").
 var scriptVars = strings.Fields(`
-	RUN PROFLLM ROLES CLIENT PHASES SLURM_EXPORT_ENV
+	RUN PROFLLM ROLES CLIENT PHASES POST SLURM_EXPORT_ENV
 	name pid code role ends
 	_ BASH BASHOPTS BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_CMDS BASH_COMMAND BASH_LINENO BASH_SOURCE
 	BASH_SUBSHELL BASH_VERSINFO BASH_VERSION DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS HISTCMD IFS LINENO
@@ -42,9 +45,12 @@ func check(p *plan.Plan) error {
 	match(safeName, "test id", p.Test)
 	match(safeName, "run ID", p.RunID)
 	match(safeText, "version", p.Version)
-	if strings.ContainsRune(p.Dir, '%') {
-		errs = append(errs, fmt.Errorf("the run directory %q holds a %%, which Slurm expands in the names of logs", p.Dir))
+	noPercent := func(what, dir string) {
+		if strings.ContainsRune(dir, '%') {
+			errs = append(errs, fmt.Errorf("the %s directory %q holds a %%, which Slurm expands in the names of logs", what, dir))
+		}
 	}
+	noPercent("run", p.Dir)
 	taken := map[string]bool{}
 	for _, name := range scriptVars {
 		taken[name] = true
@@ -55,7 +61,13 @@ func check(p *plan.Plan) error {
 	}
 	step := func(s *plan.Step) {
 		match(safeStep, "step", s.Name)
-		match(safeFile, "log", s.Log)
+		if dir, file := path.Split(s.Log); path.IsAbs(s.Log) {
+			noPercent("log", dir)
+			match(sbatchValue, "log", dir)
+			match(safeFile, "log", file)
+		} else {
+			match(safeLog, "log", s.Log)
+		}
 		if _, err := regexp.Compile(s.Success); err != nil {
 			errs = append(errs, fmt.Errorf("step %s: success: %w", s.Name, err))
 		}
@@ -68,7 +80,16 @@ func check(p *plan.Plan) error {
 		taken[AddrVar(p.Roles[i].Name)] = true
 		step(&p.Roles[i].Step)
 	}
+	for _, h := range p.PreTest {
+		match(safePart, "hook", h.Name)
+	}
+	for _, h := range p.PostTest {
+		match(safePart, "hook", h.Name)
+	}
 	for i := range p.Loads {
+		if len(p.Loads) > 1 || p.Loads[i].Name != "" {
+			match(safePart, "load", p.Loads[i].Name)
+		}
 		for j := range p.Loads[i].Clients {
 			step(&p.Loads[i].Clients[j])
 		}

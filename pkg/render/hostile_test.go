@@ -300,7 +300,7 @@ extra_srun_args = ["--hostile=$(touch x) 'a' ; touch x\n"]
 	w.plan = plans[0]
 	script, err := render.Script(w.plan, templates.FS)
 	require.NoError(t, err)
-	require.NoError(t, run.Create(catalog.Root(s, o), run.Scenario{Name: s.Name, PID: os.Getpid()}, plans, [][]byte{script}))
+	require.NoError(t, run.Create(catalog.Root(s, o), run.Scenario{Name: s.Name, PID: os.Getpid()}, []run.Printed{{Plan: w.plan, Script: script}}, nil))
 	return w
 }
 

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"strings"
 	"time"
@@ -105,7 +106,15 @@ func command(s *plan.Step) (string, error) {
 	case s.Tasks() > 1:
 		head += fmt.Sprintf(" --wait=%d", int(rankWait.Seconds()))
 	}
-	head += ` --output="$RUN"/` + s.Log
+	if path.IsAbs(s.Log) {
+		log, err := Quote(s.Log)
+		if err != nil {
+			return "", err
+		}
+		head += " --output=" + log
+	} else {
+		head += ` --output="$RUN"/` + s.Log
+	}
 	srun, err := wordList(s.Srun)
 	if err != nil {
 		return "", err

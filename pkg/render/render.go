@@ -24,37 +24,55 @@ import (
 	"github.com/profllm/profllm/pkg/scenario"
 )
 
-// Name is the template of a Slurm job.
-const Name = "slurm/job.sh.tmpl"
+// Templates of Slurm: of a run's job, and of a batch's.
+const (
+	Name      = "slurm/job.sh.tmpl"
+	BatchName = "slurm/batch.sh.tmpl"
+)
 
 // Script prints the batch script of p. The first layer that has the template
 // wins; *.tmpl files of earlier layers in the same folder are parsed after it and
 // may redefine its blocks (prologue, env, before_roles, before_client, epilogue).
 func Script(p *plan.Plan, layers ...fs.FS) ([]byte, error) {
-	t, digest, err := load(layers)
+	t, digest, err := load(Name, layers)
 	if err != nil {
 		return nil, err
 	}
 	if err := check(p); err != nil {
 		return nil, err
 	}
-	directives, err := directives(p)
+	directives, err := directives(p.Job, "", p.Dir, "")
 	if err != nil {
 		return nil, err
 	}
-	v := view{Plan: p, Directives: directives, Digest: digest, Nodes: p.Job.Nodes, SrunArgs: p.Job.SrunArgs}
+	v := view{Plan: p, Directives: directives, Digest: digest, Nodes: p.Job.Nodes, SrunArgs: p.Job.SrunArgs, Until: p.Job.Until}
 	for i := range p.Roles {
 		v.Roles = append(v.Roles, roleView{Role: &p.Roles[i], Step: &p.Roles[i].Step})
 	}
+	for i := range p.Loads {
+		v.Loads = append(v.Loads, loadOf(p, &p.Loads[i]))
+	}
+	for _, h := range p.PreTest {
+		v.Before = append(v.Before, "pre_test/"+h.Name)
+	}
+	for _, h := range p.PostTest {
+		v.After = append(v.After, "post_test/"+h.Name)
+	}
+	v.Hooks = len(v.Before)+len(v.After) > 0
+	return execute(t, v)
+}
+
+// execute prints a template and parses what it printed.
+func execute(t *template.Template, data any) ([]byte, error) {
 	var out bytes.Buffer
-	if err := t.Execute(&out, v); err != nil {
-		return nil, fmt.Errorf("render %s: %w", Name, err)
+	if err := t.Execute(&out, data); err != nil {
+		return nil, fmt.Errorf("render %s: %w", t.Name(), err)
 	}
 	if i := bytes.IndexByte(out.Bytes(), 0); i >= 0 || bytes.Contains(out.Bytes(), []byte("\r\n")) {
-		return nil, fmt.Errorf("render %s: the script holds a NUL byte or a DOS line end, which sbatch refuses", Name)
+		return nil, fmt.Errorf("render %s: the script holds a NUL byte or a DOS line end, which sbatch refuses", t.Name())
 	}
 	if _, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(out.Bytes()), "job.sh"); err != nil {
-		return nil, fmt.Errorf("render %s: the script does not parse: %w", Name, err)
+		return nil, fmt.Errorf("render %s: the script does not parse: %w", t.Name(), err)
 	}
 	return out.Bytes(), nil
 }
@@ -66,7 +84,12 @@ type view struct {
 	Digest     string
 	Nodes      int
 	SrunArgs   []string
+	Until      []string
 	Roles      []roleView
+	Loads      []loadView
+	Hooks      bool
+	Before     []string // directories of hooks below the run's
+	After      []string
 }
 
 type roleView struct {
@@ -78,12 +101,34 @@ type roleView struct {
 func (v view) Checked() bool {
 	for _, l := range v.Loads {
 		for _, c := range l.Clients {
-			if c.Success != "" {
+			if c.Step.Success != "" {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// loadView is a load as the script sees it. Announce says that the job prepares
+// it and notes its begin.
+type loadView struct {
+	Name     string
+	Announce bool
+	Phase    string // of the preparation
+	Clients  []clientView
+}
+
+type clientView struct {
+	Phase string
+	Step  *plan.Step
+}
+
+func loadOf(p *plan.Plan, l *plan.Load) loadView {
+	v := loadView{Name: l.Name, Announce: len(p.Loads) > 1 || l.Cache != "", Phase: l.Phase("load")}
+	for i := range l.Clients {
+		v.Clients = append(v.Clients, clientView{l.Phase(l.Clients[i].Name), &l.Clients[i]})
+	}
+	return v
 }
 
 // Summary is one line about a role, safe inside a comment.
@@ -100,39 +145,39 @@ var funcs = template.FuncMap{"quote": Quote, "words": words, "export": export, "
 
 // load parses the template of the first layer that has it, and the blocks of
 // that layer and those before it.
-func load(layers []fs.FS) (*template.Template, string, error) {
+func load(name string, layers []fs.FS) (*template.Template, string, error) {
 	for i, layer := range layers {
-		text, err := fs.ReadFile(layer, Name)
+		text, err := fs.ReadFile(layer, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return nil, "", err
 		}
-		t, err := template.New(Name).Option("missingkey=error").Funcs(funcs).Parse(string(text))
+		t, err := template.New(name).Option("missingkey=error").Funcs(funcs).Parse(string(text))
 		if err != nil {
 			return nil, "", fmt.Errorf("parse %w", err)
 		}
 		digest := fmt.Sprintf("sha256:%.12x", sha256.Sum256(text))
-		for j := i; j >= 0; j-- {
+		for j := i; j >= 0 && name == Name; j-- { // only a job's script has blocks
 			blocks, err := fs.Glob(layers[j], "slurm/*.block.tmpl")
 			if err != nil {
 				return nil, "", err
 			}
-			for _, name := range blocks {
-				text, err := fs.ReadFile(layers[j], name)
+			for _, file := range blocks {
+				text, err := fs.ReadFile(layers[j], file)
 				if err != nil {
 					return nil, "", err
 				}
-				if err := redefine(t, name, string(text)); err != nil {
+				if err := redefine(t, file, string(text)); err != nil {
 					return nil, "", err
 				}
-				digest += fmt.Sprintf(", %s sha256:%.12x", name, sha256.Sum256(text))
+				digest += fmt.Sprintf(", %s sha256:%.12x", file, sha256.Sum256(text))
 			}
 		}
 		return t, digest, nil
 	}
-	return nil, "", fmt.Errorf("no layer has the template %s", Name)
+	return nil, "", fmt.Errorf("no layer has the template %s", name)
 }
 
 // redefine parses a file of blocks over t. What would have no effect, or replace
@@ -177,8 +222,9 @@ var sbatchValue = regexp.MustCompile(`^[A-Za-z0-9_.,:=+/@%&|()*!\[\]-]+$`)
 // sbatchLine is what may stand in a line that the user wrote as one.
 var sbatchLine = regexp.MustCompile(`^--?[A-Za-z][ -~]*$`)
 
-func directives(p *plan.Plan) ([]string, error) {
-	j := p.Job
+// directives lists the options of a job whose output lies in dir; mark is what
+// tells the files of an array's tasks apart, array its tasks.
+func directives(j plan.Job, array, dir, mark string) ([]string, error) {
 	var lines []string
 	var bad error
 	add := func(option, value string) {
@@ -197,8 +243,9 @@ func directives(p *plan.Plan) ([]string, error) {
 	}
 	add("job-name", j.Name)
 	add("comment", j.Comment)
-	add("output", p.Dir+"/stdout.txt")
-	add("error", p.Dir+"/stderr.txt")
+	add("array", array)
+	add("output", dir+"/stdout"+mark+".txt")
+	add("error", dir+"/stderr"+mark+".txt")
 	lines = append(lines, "--open-mode=append")
 	add("partition", j.Partition)
 	add("account", j.Account)

@@ -26,7 +26,8 @@ var bare = map[string]string{
 	".Summary":   "one line, in a comment",
 	".Prologue":  "documented as shell text of the site",
 	".Nodes":     "a number",
-	".Name":      "of a role or a client: a shell identifier",
+	".Name":      "of a role: a shell identifier",
+	".Phase":     "of a client: checked names, joined by a slash",
 }
 
 // Every value that the template prints passes a quoting function, or is in the

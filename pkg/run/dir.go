@@ -33,9 +33,14 @@ const (
 	PlacementFile = "placement.json"
 	SentinelFile  = "finish.json"
 	ResultFile    = "result.json"
+	EventFile     = "events.jsonl"
+	BatchFile     = "batch.json" // of a batch, in the place of plan.json
+	RunsFile      = "runs.txt"   // beside it: its run directories, one a line
+	LoadFile      = "load.json"  // in the directory of a load that lies outside of its run's
 	RawDir        = "raw"
 	LogDir        = "logs"
-	AttemptDir    = "attempts" // what a requeued job's earlier attempts left
+	AttemptDir    = "attempts" // what earlier attempts left
+	BatchDir      = "batches"  // of a scenario: 1, 2, ...
 	PreTestDir    = "pre_test" // hooks of the run, runs of their own
 	PostTestDir   = "post_test"
 
@@ -66,8 +71,14 @@ type Submission struct {
 	JobID   string    `json:"job_id,omitempty"`
 	Time    time.Time `json:"time"`
 	Adopted bool      `json:"adopted,omitempty"` // found by its name after a lost answer
-	Refused string    `json:"refused,omitempty"` // the scheduler's reason; no job exists
+	Refused string    `json:"refused,omitempty"` // the reason why no job exists
+	Attempt int       `json:"attempt,omitempty"` // the last intent that this answers; 0: all
 	Cleared []string  `json:"cleared,omitempty"` // inherited variables that sbatch would have obeyed
+	Waits   []string  `json:"waits,omitempty"`   // what the job waits for, as afterok:60
+
+	// Of a run that a batch carries; in no file.
+	Batch string `json:"batch,omitempty"` // its directory
+	Kind  string `json:"kind,omitempty"`  // plan.Array or plan.Sequence
 }
 
 // Claim names the one job that executes a run.
@@ -116,8 +127,9 @@ type Scenario struct {
 	Name       string    `json:"name"`
 	Digest     string    `json:"digest"` // of the definition files
 	Created    time.Time `json:"created"`
-	Runs       []string  `json:"runs"` // directories below this one
-	Host       string    `json:"host"` // of the command that submits
+	Runs       []string  `json:"runs"`            // directories below this one
+	Units      []string  `json:"units,omitempty"` // what is submitted, in this order; absent: the runs
+	Host       string    `json:"host"`            // of the command that submits
 	PID        int       `json:"pid"`
 	ProcessAge string    `json:"process_start"` // tells a PID from its reuse
 }
@@ -200,7 +212,8 @@ func ReadPlan(dir string) (*plan.Plan, error) {
 
 // Find lists the run directories at or below the given paths, sorted: those
 // that hold a plan, and CloudAI's, which hold test-run.toml or vllm-bench.json.
-// attempts/ below a run is not a run.
+// What lies below a run, its attempts and hooks, is not a run of its own, and
+// neither is the directory of one of its loads.
 func Find(paths ...string) ([]string, error) {
 	seen := map[string]bool{}
 	var dirs []string
@@ -213,7 +226,7 @@ func Find(paths ...string) ([]string, error) {
 				return err
 			}
 			if d.IsDir() {
-				if strings.Contains(d.Name(), partial) || d.Name() == AttemptDir && isRun(filepath.Dir(path)) {
+				if strings.Contains(d.Name(), partial) || path != root && partOfRun(path) {
 					return fs.SkipDir
 				}
 				return nil
@@ -221,7 +234,7 @@ func Find(paths ...string) ([]string, error) {
 			dir := filepath.Dir(path)
 			switch d.Name() {
 			case PlanFile, "test-run.toml", "vllm-bench.json":
-				if filepath.Base(dir) != RawDir && !seen[dir] {
+				if filepath.Base(dir) != RawDir && !seen[dir] && !exists(filepath.Join(dir, LoadFile)) {
 					seen[dir] = true
 					dirs = append(dirs, dir)
 				}
@@ -236,66 +249,16 @@ func Find(paths ...string) ([]string, error) {
 	return dirs, nil
 }
 
-func isRun(dir string) bool {
-	_, err := os.Lstat(filepath.Join(dir, PlanFile))
+// partOfRun reports whether a folder belongs to the run above it.
+func partOfRun(path string) bool {
+	switch filepath.Base(path) {
+	case AttemptDir, PreTestDir, PostTestDir:
+		return exists(filepath.Join(filepath.Dir(path), PlanFile))
+	}
+	return false
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
 	return err == nil
-}
-
-// Create makes the directory of a scenario with everything that can be known
-// before submission, all or nothing: it is built under another name and renamed.
-// An existing directory is fs.ErrExist.
-func Create(root string, s Scenario, plans []*plan.Plan, scripts [][]byte) (err error) {
-	if _, err := os.Lstat(root); err == nil {
-		return fmt.Errorf("create %s: %w", root, fs.ErrExist)
-	}
-	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
-		return err
-	}
-	temp := fmt.Sprintf("%s%s%s-%d", root, partial, s.Host, s.PID)
-	if err := os.Mkdir(temp, 0o755); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.RemoveAll(temp)
-		}
-	}()
-	for i, p := range plans {
-		rel, err := filepath.Rel(root, p.Dir)
-		if err != nil {
-			return err
-		}
-		s.Runs = append(s.Runs, rel)
-		dir := filepath.Join(temp, rel)
-		if err := Fill(dir, p, scripts[i]); err != nil {
-			return err
-		}
-	}
-	if err := WriteJSON(filepath.Join(temp, scenarioFile), s); err != nil {
-		return err
-	}
-	if err := os.Rename(temp, root); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("create %s: %w", root, fs.ErrExist)
-		}
-		return err
-	}
-	return nil
-}
-
-// Fill makes one run directory.
-func Fill(dir string, p *plan.Plan, script []byte) error {
-	for _, sub := range []string{RawDir, LogDir} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
-			return err
-		}
-	}
-	data, err := p.Encode()
-	if err != nil {
-		return err
-	}
-	if err := WriteFile(filepath.Join(dir, PlanFile), data, 0o644); err != nil {
-		return err
-	}
-	return WriteFile(filepath.Join(dir, ScriptFile), script, 0o755)
 }

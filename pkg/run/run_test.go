@@ -57,14 +57,18 @@ func somePlan(root, rel string) *plan.Plan {
 func create(t *testing.T, rels ...string) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "out", "s_2026-01-02_03-04-05")
-	var plans []*plan.Plan
-	var scripts [][]byte
+	var runs []run.Printed
 	for _, rel := range rels {
-		plans = append(plans, somePlan(root, rel))
-		scripts = append(scripts, []byte("#!/bin/bash\n# "+rel+"\n"))
+		runs = append(runs, run.Printed{Plan: somePlan(root, rel), Script: []byte("#!/bin/bash\n# " + rel + "\n")})
 	}
-	require.NoError(t, run.Create(root, run.Scenario{Name: "s", Host: host(t), PID: deadPID(t), ProcessAge: "boot/1"}, plans, scripts))
+	require.NoError(t, run.Create(root, gone(t), runs, nil))
 	return root
+}
+
+// gone is a scenario whose command has ended.
+func gone(t *testing.T) run.Scenario {
+	t.Helper()
+	return run.Scenario{Name: "s", Host: host(t), PID: deadPID(t), ProcessAge: "boot/1"}
 }
 
 func host(t *testing.T) string {
@@ -136,7 +140,7 @@ func TestCreateExists(t *testing.T) {
 			root := filepath.Join(parent, "s")
 			require.NoError(t, before(root))
 			was := files(t, parent)
-			err := run.Create(root, run.Scenario{Host: "h", PID: 1}, []*plan.Plan{somePlan(root, "a")}, [][]byte{nil})
+			err := run.Create(root, run.Scenario{Host: "h", PID: 1}, []run.Printed{{Plan: somePlan(root, "a")}}, nil)
 			require.ErrorIs(t, err, fs.ErrExist)
 			require.Equal(t, was, files(t, parent))
 		})
@@ -149,22 +153,22 @@ func TestCreateFails(t *testing.T) {
 		parent := t.TempDir()
 		root := filepath.Join(parent, "s")
 		// The second run would lie below a file of the first.
-		plans := []*plan.Plan{somePlan(root, "a"), somePlan(root, "a/plan.json/b")}
-		require.ErrorIs(t, run.Create(root, run.Scenario{Host: "h", PID: 1}, plans, [][]byte{nil, nil}), syscall.ENOTDIR)
+		runs := []run.Printed{{Plan: somePlan(root, "a")}, {Plan: somePlan(root, "a/plan.json/b")}}
+		require.ErrorIs(t, run.Create(root, run.Scenario{Host: "h", PID: 1}, runs, nil), syscall.ENOTDIR)
 		require.Empty(t, files(t, parent))
 	})
 	t.Run("output is a file", func(t *testing.T) {
 		parent := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(parent, "out"), nil, 0o644))
 		root := filepath.Join(parent, "out", "s")
-		require.ErrorIs(t, run.Create(root, run.Scenario{}, []*plan.Plan{somePlan(root, "a")}, [][]byte{nil}), syscall.ENOTDIR)
+		require.ErrorIs(t, run.Create(root, run.Scenario{}, []run.Printed{{Plan: somePlan(root, "a")}}, nil), syscall.ENOTDIR)
 		require.Equal(t, []string{"out"}, files(t, parent))
 	})
 	t.Run("nothing more can be written", func(t *testing.T) {
 		parent := t.TempDir()
 		root := filepath.Join(parent, "s")
 		withLimitedFiles(t, func() {
-			err := run.Create(root, run.Scenario{Host: "h", PID: 1}, []*plan.Plan{somePlan(root, "a")}, [][]byte{[]byte(huge)})
+			err := run.Create(root, run.Scenario{Host: "h", PID: 1}, []run.Printed{{Plan: somePlan(root, "a"), Script: []byte(huge)}}, nil)
 			require.ErrorIs(t, err, syscall.EFBIG)
 			require.Empty(t, files(t, parent))
 		})

@@ -2,7 +2,11 @@ package run
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 	"time"
+
+	"github.com/profllm/profllm/pkg/plan"
 )
 
 // Phases of a job's life, as profllm says them.
@@ -59,18 +63,86 @@ type Scheduler interface {
 // A Finder can look a job up by its name, which holds the run ID. Without it a
 // lost answer cannot be recovered.
 type Finder interface {
-	FindJob(ctx context.Context, name string, since time.Time) (id string, found bool, err error)
+	// besides are the ids of jobs that are not meant. The id of an array is that
+	// of the whole.
+	FindJob(ctx context.Context, name string, since time.Time, besides ...string) (id string, found bool, err error)
 }
 
 // Request is one job to submit.
 type Request struct {
-	Script  string // path
-	Name    string // --job-name
-	Comment string // --comment
-	Dir     string // the run directory
+	Script  string   // path
+	Name    string   // --job-name
+	Comment string   // --comment
+	Dir     string   // of the run or batch
+	Waits   []string // --dependency: afterok:60:61, after:62_3; all must hold
 }
 
 // RefusedError is a submission that certainly made no job.
 type RefusedError struct{ Reason string }
 
 func (e *RefusedError) Error() string { return "not submitted: " + e.Reason }
+
+// NeverRan is the note of a job that ended without having started.
+const NeverRan = "never ran"
+
+// Settled lets the run directory speak about a job's state: a COMPLETED job
+// without a sentinel has failed, and one that Slurm has forgotten ended as the
+// sentinel says (PL-S5, PL-S9). In a sequence each run has a state of its own.
+func (st State) Settled(dir, kind string) State {
+	var sentinel Sentinel
+	have := ReadJSON(filepath.Join(dir, SentinelFile), &sentinel) == nil && sentinel.JobID == st.JobID
+	if kind == plan.Sequence && st.State != Queued && st.State != "" {
+		return st.inTurn(dir, have, sentinel.Code)
+	}
+	switch {
+	case st.State == Succeeded && !have:
+		st.State, st.Note = Failed, "the job left no sentinel"
+	case st.State == Succeeded && sentinel.Code != 0:
+		st.State, st.Note = Failed, fmt.Sprintf("the sentinel says exit code %d", sentinel.Code)
+	case st.State == Unknown && have:
+		st = st.bySentinel(sentinel.Code)
+	case st.State == Cancelled && st.Note == NeverRan && claimedBy(dir, st.JobID):
+		st.State, st.Note, st.Reason = Unknown, "", "the job began, and Slurm has no record of it"
+	case st.State == Cancelled && st.Note == "" && !claimedBy(dir, st.JobID):
+		st.Note = NeverRan
+	}
+	return st
+}
+
+// inTurn is the state of one run of a sequence, whose job's state st is.
+func (st State) inTurn(dir string, have bool, code int) State {
+	began := claimedBy(dir, st.JobID)
+	switch {
+	case have && code == terminated && st.Final() && st.State != Succeeded && st.State != Failed: // cut short with its job
+	case have:
+		st = st.bySentinel(code)
+		if st.Raw = "COMPLETED"; code != 0 { // as Slurm would say it of this part
+			st.Raw = "FAILED"
+		}
+	case began && (!st.Final() || st.State != Succeeded && st.State != Failed), !st.Final() && st.State == Unknown:
+	case began:
+		st.State, st.Note = Failed, "the run left no sentinel"
+	case !st.Final():
+		st.State, st.Note = Queued, "waits for its turn"
+	default:
+		st.Reason = fmt.Sprintf("the job of the sequence was over (%s) before its turn", st.State)
+		st.State, st.Note = Cancelled, NeverRan
+	}
+	return st
+}
+
+// terminated is the exit code of a script that TERM has ended.
+const terminated = 143
+
+func (st State) bySentinel(code int) State {
+	st.State, st.Source, st.ExitCode = Succeeded, "sentinel", fmt.Sprintf("%d:0", code)
+	if code != 0 {
+		st.State = Failed
+	}
+	return st
+}
+
+func claimedBy(dir, job string) bool {
+	var claim Claim
+	return ReadJSON(filepath.Join(dir, ClaimFile), &claim) == nil && claim.JobID == job
+}

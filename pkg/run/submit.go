@@ -7,136 +7,227 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"time"
-
-	"github.com/profllm/profllm/pkg/plan"
 )
 
-// Submitter submits runs so that none is lost and none is submitted twice.
+// Submitter submits units so that none is lost and none is submitted twice.
 type Submitter struct {
 	Scheduler Scheduler
 	Now       func() time.Time
 	Settle    time.Duration // between two looks for a job whose submission was interrupted
 	Sleep     func(context.Context, time.Duration) error
 	Log       func(format string, args ...any)
+
+	book  Book
+	fresh map[string]bool // jobs that this command submitted
 }
 
-// Outcome is what became of one run.
+// Outcome is what became of one unit.
 type Outcome struct {
 	Dir        string
-	Plan       *plan.Plan
+	Unit       *Unit
 	Submission Submission
 	Err        error
 }
 
-// Submit brings one run directory to the state "submitted": it submits a run
-// that has no intent, adopts the job of an interrupted submission, and leaves a
-// submitted one alone. While another command submits the run, it is an error.
-func (s *Submitter) Submit(ctx context.Context, dir string) Outcome {
+// Submit brings a run, or a batch, to the state "submitted": it submits one that
+// has no intent, adopts the job of an interrupted submission, and leaves a
+// submitted one alone. While another command submits it, it is an error.
+func (s *Submitter) Submit(ctx context.Context, dir string) Outcome { return s.bring(ctx, dir, "") }
+
+// Again submits a run once more, whose job over has ended; the caller has made
+// sure of that. If another command was first, its submission is returned.
+func (s *Submitter) Again(ctx context.Context, dir, over string) Outcome {
+	return s.bring(ctx, dir, over)
+}
+
+func (s *Submitter) bring(ctx context.Context, dir, over string) Outcome {
 	o := Outcome{Dir: dir}
-	if o.Plan, o.Err = ReadPlan(dir); o.Err != nil {
+	if o.Unit, o.Err = ReadUnit(dir); o.Err != nil {
+		return o
+	}
+	// The intents come first: whoever replaces submit.json below has made another.
+	intents, err := intentsOf(dir)
+	if err != nil {
+		o.Err = err
 		return o
 	}
 	var done Submission
 	doneErr := ReadJSON(filepath.Join(dir, SubmitFile), &done)
-	if doneErr == nil && done.Refused == "" {
+	answered := doneErr == nil && (done.Attempt == 0 || done.Attempt >= len(intents))
+	if answered && done.Refused == "" && (over == "" || done.JobID != over) {
 		o.Submission = done
 		return o
 	}
 	if o.Err = ctx.Err(); o.Err != nil {
 		return o
 	}
-	intents, err := intentsOf(dir)
-	if err != nil {
-		o.Err = err
-		return o
-	}
 	// A refusal answers every intent so far: it is removed before the next sbatch.
-	if open := len(intents) > 0 && doneErr != nil; open {
+	if open := len(intents) > 0 && !answered; open {
 		last := intents[len(intents)-1]
 		if last.PID != os.Getpid() && last.alive(s.Now()) {
 			o.Err = busy(last)
 			return o
 		}
-		id, found, err := s.look(ctx, dir, o.Plan.Job.Name, intents[0].Time)
+		old := o.Unit.earlier()
+		if doneErr == nil && done.JobID != "" {
+			old = append(old, done.JobID)
+		}
+		id, found, err := s.look(ctx, o.Unit, intents[0].Time, old)
 		if err != nil {
 			o.Err = fmt.Errorf("look for the job of %s: %w", dir, err)
 			return o
 		}
 		if found {
-			o.Submission = Submission{Schema: "profllm.submit/1", RunID: o.Plan.RunID, JobID: id, Time: s.Now().UTC(), Adopted: true}
+			o.Submission = Submission{Schema: "profllm.submit/1", RunID: o.Unit.RunID(), JobID: id, Time: s.Now().UTC(), Attempt: len(intents), Adopted: true}
 			o.Err = WriteJSON(filepath.Join(dir, SubmitFile), o.Submission)
 			return o
 		}
 	}
-	o.Submission, o.Err = s.submit(ctx, dir, o.Plan, len(intents)+1)
+	o.Submission, o.Err = s.submit(ctx, o.Unit, len(intents)+1)
 	return o
 }
 
-func (s *Submitter) submit(ctx context.Context, dir string, p *plan.Plan, attempt int) (Submission, error) {
+func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submission, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return Submission{}, err
 	}
+	waits, waitErr := s.waits(ctx, u)
+	var refused *RefusedError
+	if waitErr != nil && !errors.As(waitErr, &refused) {
+		return Submission{}, waitErr
+	}
 	pid := os.Getpid()
 	intent := Intent{
-		Schema: "profllm.intent/1", RunID: p.RunID, JobName: p.Job.Name, Time: s.Now().UTC(), Attempt: attempt,
+		Schema: "profllm.intent/1", RunID: u.RunID(), JobName: u.Job().Name, Time: s.Now().UTC(), Attempt: attempt,
 		Host: host, PID: pid, ProcessAge: ProcessStart(pid),
 	}
-	if err := CreateJSON(intentFile(dir, attempt), intent); errors.Is(err, fs.ErrExist) {
+	if err := CreateJSON(intentFile(u.Dir, attempt), intent); errors.Is(err, fs.ErrExist) {
 		return Submission{}, fmt.Errorf("another command submits this run at this moment: %w", err)
 	} else if err != nil {
 		return Submission{}, err
 	}
-	if err := os.Remove(filepath.Join(dir, SubmitFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := u.clear(); err != nil {
 		return Submission{}, err
 	}
-	sub, err := s.Scheduler.Submit(ctx, Request{Script: filepath.Join(dir, ScriptFile), Name: p.Job.Name, Comment: p.Job.Comment, Dir: dir})
-	sub.Schema, sub.RunID, sub.Time = "profllm.submit/1", p.RunID, s.Now().UTC()
-	var refused *RefusedError
+	var sub Submission
+	if err = waitErr; err == nil {
+		job := u.Job()
+		sub, err = s.Scheduler.Submit(ctx, Request{Script: filepath.Join(u.Dir, ScriptFile), Name: job.Name, Comment: job.Comment, Dir: u.Dir, Waits: waits})
+	}
+	sub.Schema, sub.RunID, sub.Time, sub.Attempt, sub.Waits = "profllm.submit/1", u.RunID(), s.Now().UTC(), attempt, waits
 	switch {
 	case err == nil:
 	case errors.As(err, &refused):
 		sub.Refused = refused.Reason
-		return sub, errors.Join(err, WriteJSON(filepath.Join(dir, SubmitFile), sub))
+		return sub, errors.Join(err, WriteJSON(filepath.Join(u.Dir, SubmitFile), sub))
 	default:
 		s.Log("the answer to the submission is lost (%v); looking for the job", err)
-		id, found, lookErr := s.look(ctx, dir, p.Job.Name, intent.Time)
+		id, found, lookErr := s.look(ctx, u, intent.Time, u.earlier())
 		if lookErr != nil || !found {
-			return sub, errors.Join(fmt.Errorf("submit %s: %w", dir, err), lookErr)
+			return sub, errors.Join(fmt.Errorf("submit %s: %w", u.Dir, err), lookErr)
 		}
 		sub.JobID, sub.Adopted = id, true
 	}
-	return sub, WriteJSON(filepath.Join(dir, SubmitFile), sub)
+	if s.fresh == nil {
+		s.fresh = map[string]bool{}
+	}
+	s.fresh[sub.JobID] = true
+	return sub, WriteJSON(filepath.Join(u.Dir, SubmitFile), sub)
+}
+
+// clear takes out of the way what an earlier job left: a refusal is removed, and
+// the rest goes to attempts/.
+func (u *Unit) clear() error {
+	var done Submission
+	name := filepath.Join(u.Dir, SubmitFile)
+	if err := ReadJSON(name, &done); err == nil && done.Refused != "" || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(name); err != nil {
+			return err
+		}
+	}
+	for _, dir := range u.Runs() {
+		if err := setAsideJob(dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // look searches for the job of an interrupted submission: first in the run
-// directory, where a job that started says so, then at the scheduler, twice with
-// a pause, since a request on its way becomes visible only later.
-func (s *Submitter) look(ctx context.Context, dir, name string, since time.Time) (id string, found bool, err error) {
-	var claim Claim
-	if ReadJSON(filepath.Join(dir, ClaimFile), &claim) == nil && claim.JobID != "" {
-		return claim.JobID, true, nil
+// directories, where a job that started says so, then at the scheduler, twice
+// with a pause, since a request on its way becomes visible only later. Jobs that
+// are known to be older are none of it.
+func (s *Submitter) look(ctx context.Context, u *Unit, since time.Time, old []string) (id string, found bool, err error) {
+	if id := u.claimed(old); id != "" {
+		return id, true, nil
 	}
 	f, ok := s.Scheduler.(Finder)
 	if !ok {
 		return "", false, fmt.Errorf("this scheduler cannot find a job by its name")
 	}
 	for i := range 2 {
-		id, found, err = f.FindJob(ctx, name, since)
+		id, found, err = f.FindJob(ctx, u.Job().Name, since, old...)
 		if err != nil || found {
 			return id, found, err
 		}
 		if i == 0 {
-			s.Log("no job named %s yet; looking again in %s", name, s.Settle)
+			s.Log("no job named %s yet; looking again in %s", u.Job().Name, s.Settle)
 			if err := s.Sleep(ctx, s.Settle); err != nil {
 				return "", false, err
 			}
 		}
 	}
 	return "", false, nil
+}
+
+// claimed is the job that began one of the runs, and is none of the old ones.
+func (u *Unit) claimed(old []string) string {
+	for _, dir := range u.Runs() {
+		var claim Claim
+		if ReadJSON(filepath.Join(dir, ClaimFile), &claim) != nil || claim.JobID == "" {
+			continue
+		}
+		if id := BaseID(claim.JobID); !slices.Contains(old, id) {
+			return id
+		}
+	}
+	return ""
+}
+
+// Adopt completes an interrupted submission, with one look: by the job that
+// claimed a run of the unit, or by the one that carries its name. It returns what
+// is known then, the zero Submission if no job is.
+func Adopt(ctx context.Context, f Finder, dir string, now time.Time) (sub Submission, adopted bool, err error) {
+	intents, err := intentsOf(dir)
+	if err != nil {
+		return sub, false, err
+	}
+	err = ReadJSON(filepath.Join(dir, SubmitFile), &sub)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return sub, false, err
+	case len(intents) == 0, err == nil && (sub.Attempt == 0 || sub.Attempt >= len(intents)):
+		return sub, false, nil
+	}
+	u, err := ReadUnit(dir)
+	if err != nil {
+		return sub, false, err
+	}
+	old := append(u.earlier(), sub.JobID)
+	id := u.claimed(old)
+	if id == "" {
+		found := false
+		if id, found, err = f.FindJob(ctx, u.Job().Name, intents[0].Time, old...); err != nil || !found {
+			return sub, false, err
+		}
+	}
+	sub = Submission{Schema: "profllm.submit/1", RunID: u.RunID(), JobID: id, Time: now.UTC(), Attempt: len(intents), Adopted: true}
+	return sub, true, WriteJSON(filepath.Join(dir, SubmitFile), sub)
 }
 
 func intentFile(dir string, attempt int) string {
@@ -195,7 +286,7 @@ func Unfinished(output, name string) ([]string, error) {
 		if strings.Contains(filepath.Base(filepath.Dir(m)), partial) || ReadJSON(m, &s) != nil || s.Name != name || alive(s.Host, s.PID, s.ProcessAge, time.Since(s.Created)) {
 			continue
 		}
-		for _, r := range s.Runs {
+		for _, r := range s.InOrder() {
 			if missing(filepath.Join(filepath.Dir(m), r)) {
 				roots = append(roots, filepath.Dir(m))
 				break
@@ -210,6 +301,15 @@ func ReadScenario(root string) (Scenario, error) {
 	var s Scenario
 	err := ReadJSON(filepath.Join(root, scenarioFile), &s)
 	return s, err
+}
+
+// InOrder lists the directories of what is submitted, below the scenario's,
+// parents first.
+func (s Scenario) InOrder() []string {
+	if len(s.Units) > 0 {
+		return s.Units
+	}
+	return s.Runs
 }
 
 func missing(dir string) bool {

@@ -1,11 +1,14 @@
 package slurmtest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -104,6 +107,13 @@ func (p program) sbatch(k Knobs) (int, error) {
 	job := Job{
 		Name: p.option("--job-name"), Comment: p.option("--comment"), Script: p.args[len(p.args)-1],
 		Queue: "PENDING", Acct: "PENDING", Reason: "Priority", ExitCode: "0:0", Start: "Unknown", End: "Unknown",
+		Waits: p.option("--dependency"),
+	}
+	if text, err := os.ReadFile(job.Script); err == nil {
+		if m := arrayLine.FindSubmatch(text); m != nil {
+			last, _ := strconv.Atoi(string(m[1]))
+			job.Size = last + 1
+		}
 	}
 	if k.Refuse != "" {
 		if k.Leftover {
@@ -132,6 +142,8 @@ func (p program) sbatch(k Knobs) (int, error) {
 	return 0, p.gate("answered", k)
 }
 
+var arrayLine = regexp.MustCompile(`(?m)^#SBATCH --array=0-(\d+)`)
+
 // final words do not show in squeue without -t all.
 var final = []string{"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED"}
 
@@ -149,6 +161,9 @@ func (p program) squeue(k Knobs) (int, error) {
 		return 0, err
 	}
 	shown := 0
+	if jobs, err = p.listed(jobs, contains(p.args, "-r")); err != nil {
+		return 0, err
+	}
 	for _, j := range jobs {
 		if j.Queue == "" || p.option("-t") != "all" && contains(final, j.Queue) {
 			continue
@@ -161,6 +176,34 @@ func (p program) squeue(k Knobs) (int, error) {
 		return 1, nil
 	}
 	return 0, nil
+}
+
+// listed shows arrays as tasks: those with a record of their own, and the others
+// as one line, or each if they are to be taken apart.
+func (p program) listed(jobs []Job, apart bool) ([]Job, error) {
+	var list []Job
+	for _, j := range jobs {
+		own, rest, err := p.tasks(j)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, own...)
+		if !apart && len(rest) > 0 {
+			var numbers []string
+			for _, i := range rest {
+				numbers = append(numbers, strconv.Itoa(i))
+			}
+			j.ID = fmt.Sprintf("%s_[%s%%2]", j.ID, strings.Join(numbers, ","))
+			list = append(list, j)
+			continue
+		}
+		for _, i := range rest {
+			one := j
+			one.ID = fmt.Sprintf("%s_%d", j.ID, i)
+			list = append(list, one)
+		}
+	}
+	return list, nil
 }
 
 func reason(s string) string {
@@ -181,7 +224,7 @@ func (p program) squeueSteps(job, format string) error {
 			return err
 		}
 		if strings.HasPrefix(s.ID, job+".") || strings.HasPrefix(s.ID, job+"+") {
-			fmt.Fprintln(p.stdout, strings.NewReplacer("%i", s.ID, "%j", s.Name).Replace(format))
+			fmt.Fprintln(p.stdout, strings.NewReplacer("%i", cmp.Or(s.Shown, s.ID), "%j", s.Name).Replace(format))
 		}
 	}
 	return nil
@@ -197,6 +240,9 @@ func (p program) sacct(k Knobs) (int, error) {
 	}
 	jobs, err := p.visible(p.option("-j", "--jobs"), p.option("--name"))
 	if err != nil {
+		return 0, err
+	}
+	if jobs, err = p.listed(jobs, false); err != nil {
 		return 0, err
 	}
 	for _, j := range jobs {
@@ -247,6 +293,9 @@ func (p program) scancel() error {
 		switch {
 		case strings.HasPrefix(id, "-"):
 		case readJSON(p.path("steps", id+".json"), &s) == nil:
+			if s.PID == 0 {
+				continue
+			}
 			if err := syscall.Kill(s.PID, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return err
 			}

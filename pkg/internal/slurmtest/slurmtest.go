@@ -57,6 +57,8 @@ type Job struct {
 	End      string
 	Elapsed  int // s
 	NodeList string
+	Size     int    // tasks of an array, 0 for another job; Put with an ID like 60_3 says what became of one
+	Waits    string // --dependency
 
 	Requested string // hosts that the job names
 
@@ -65,9 +67,10 @@ type Job struct {
 
 // Step is a running step of a job; signals go to PID.
 type Step struct {
-	ID   string // JOB.STEP
-	Name string
-	PID  int
+	ID    string // JOB.STEP
+	Name  string
+	PID   int
+	Shown string // what squeue prints instead of the ID: of a task 60_3.0
 }
 
 // Knobs are what goes wrong. The zero value is a Slurm in good health.
@@ -142,7 +145,7 @@ func (s *Slurm) Put(j Job) {
 	require.NoError(s.t, writeJSON(s.path("jobs", j.ID+".json"), j))
 }
 
-// Jobs lists the jobs in the order of their ids.
+// Jobs lists the jobs in the order of their ids, an array as one.
 func (s *Slurm) Jobs() []Job {
 	s.t.Helper()
 	jobs, err := controller(s.dir).jobs()
@@ -219,6 +222,9 @@ func (c controller) jobs() ([]Job, error) {
 	var jobs []Job
 	for _, f := range files {
 		var j Job
+		if strings.Contains(filepath.Base(f), "_") {
+			continue // a task
+		}
 		if err := readJSON(f, &j); err != nil {
 			return nil, err
 		}
@@ -283,6 +289,26 @@ func (c controller) visible(ids, name string) ([]Job, error) {
 		list = append(list, j)
 	}
 	return list, nil
+}
+
+// tasks lists an array's tasks, those that share its record in rest; another job
+// is itself.
+func (c controller) tasks(j Job) (own []Job, rest []int, err error) {
+	if j.Size == 0 {
+		return []Job{j}, nil, nil
+	}
+	for i := range j.Size {
+		var t Job
+		switch err := readJSON(c.path("jobs", fmt.Sprintf("%s_%d.json", j.ID, i)), &t); {
+		case err == nil:
+			own = append(own, t)
+		case errors.Is(err, fs.ErrNotExist):
+			rest = append(rest, i)
+		default:
+			return nil, nil, err
+		}
+	}
+	return own, rest, nil
 }
 
 func contains(list []string, s string) bool {

@@ -60,7 +60,7 @@ type record struct {
 // Submit implements run.Scheduler: it starts the script under a process of its
 // own that outlives this one. The job id is that process' PID.
 func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, error) {
-	p, err := run.ReadPlan(r.Dir)
+	u, err := run.ReadUnit(r.Dir)
 	if err != nil {
 		return run.Submission{}, &run.RefusedError{Reason: err.Error()}
 	}
@@ -79,7 +79,11 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 			return run.Submission{}, &run.RefusedError{Reason: err.Error()}
 		}
 	}
-	job, err := json.Marshal(localJob{Dir: r.Dir, Script: r.Script, Name: r.Name, Nodes: p.Job.Nodes, GPUs: p.Job.GPUsPerNode, State: temp})
+	local := localJob{Dir: r.Dir, Script: r.Script, Name: r.Name, Nodes: u.Job().Nodes, GPUs: u.Job().GPUsPerNode, State: temp}
+	if u.Kind() == plan.Array {
+		local.Tasks = len(u.Runs())
+	}
+	job, err := json.Marshal(local)
 	if err != nil {
 		return run.Submission{}, err
 	}
@@ -106,29 +110,49 @@ func (l *Local) register(id, temp string, rec record) error {
 	return run.WriteJSON(filepath.Join(temp, "started.json"), rec)
 }
 
-// States implements run.Scheduler.
+// States implements run.Scheduler. The tasks of an array run one after the other.
 func (l *Local) States(_ context.Context, ids []string) (map[string]run.State, error) {
 	out := map[string]run.State{}
 	for _, id := range ids {
 		st := run.State{Schema: "profllm.state/1", JobID: id, State: run.Unknown, Source: "local", At: l.now().UTC()}
 		// Whether it runs comes first: a job writes its end and only then ends.
-		started, err := l.started(id)
+		base := run.BaseID(id)
+		started, err := l.started(base)
 		runs := err == nil && started.runs()
 		var ended record
 		switch {
-		case run.ReadJSON(filepath.Join(l.base, id, "ended.json"), &ended) == nil:
+		case run.ReadJSON(filepath.Join(l.base, base, endedFile(id)), &ended) == nil:
 			st.State, st.ExitCode, st.Elapsed = ended.State, fmt.Sprintf("%d:0", ended.Code), ended.End.Sub(ended.Start).Seconds()
 			st.Start, st.End = ended.Start.Format(time.RFC3339), ended.End.Format(time.RFC3339)
 		case err != nil:
 			st.Reason = "no record of this job"
+		case runs && base != id && !begun(filepath.Join(l.base, base), id):
+			st.State = run.Queued
 		case runs:
 			st.State = run.Running
+		case base != id && !begun(filepath.Join(l.base, base), id):
+			st.State, st.Note = run.Cancelled, run.NeverRan
 		default:
 			st.State, st.Note = run.Failed, "killed"
 		}
 		out[id] = st
 	}
 	return out, nil
+}
+
+// endedFile is where the end of a job is written, or that of a task of an array.
+func endedFile(id string) string {
+	if _, task, ok := strings.Cut(id, "_"); ok {
+		return "ended-" + task + ".json"
+	}
+	return "ended.json"
+}
+
+// begun reports whether a task was started.
+func begun(state, id string) bool {
+	_, task, _ := strings.Cut(id, "_")
+	_, err := os.Stat(filepath.Join(state, "begun-"+task))
+	return err == nil
 }
 
 func (l *Local) started(id string) (record, error) {
@@ -157,6 +181,7 @@ func (l *Local) Cancel(_ context.Context, id string) error {
 type localJob struct {
 	Dir, Script, Name, State string
 	Nodes, GPUs              int
+	Tasks                    int // of an array
 }
 
 // NodeName is the name, and the address, of node i.
@@ -171,7 +196,32 @@ func watch(ctx context.Context, arg string, environ []string, stderr io.Writer) 
 		return 1
 	}
 	rec := record{PID: os.Getpid(), Start: time.Now().UTC()}
-	code := runScript(ctx, j, environ)
+	code := 0
+	if j.Tasks == 0 {
+		code = runScript(ctx, j, environ)
+	}
+	for i := 0; i < j.Tasks && ctx.Err() == nil; i++ {
+		code = max(code, j.task(ctx, i, environ, stderr))
+	}
+	j.ended(ctx, rec, code, "ended.json", stderr)
+	return code
+}
+
+// task runs one task of an array.
+func (j localJob) task(ctx context.Context, i int, environ []string, stderr io.Writer) int {
+	rec := record{PID: os.Getpid(), Start: time.Now().UTC()}
+	if err := os.WriteFile(filepath.Join(j.State, fmt.Sprintf("begun-%d", i)), nil, 0o644); err != nil {
+		fmt.Fprintln(stderr, "profllm local job:", err)
+		return 1
+	}
+	code := runScript(ctx, j, append(environ[:len(environ):len(environ)],
+		fmt.Sprintf("SLURM_ARRAY_JOB_ID=%d", os.Getpid()), fmt.Sprintf("SLURM_ARRAY_TASK_ID=%d", i)))
+	j.ended(ctx, rec, code, fmt.Sprintf("ended-%d.json", i), stderr)
+	return code
+}
+
+// ended kills what is left of the steps and writes how it ended.
+func (j localJob) ended(ctx context.Context, rec record, code int, file string, stderr io.Writer) {
 	for _, s := range steps(j.State) {
 		s.signal(syscall.SIGKILL)
 	}
@@ -182,10 +232,9 @@ func watch(ctx context.Context, arg string, environ []string, stderr io.Writer) 
 	case code != 0:
 		rec.State = run.Failed
 	}
-	if err := run.WriteJSON(filepath.Join(j.State, "ended.json"), rec); err != nil {
+	if err := run.WriteJSON(filepath.Join(j.State, file), rec); err != nil {
 		fmt.Fprintln(stderr, "profllm local job:", err)
 	}
-	return code
 }
 
 // killWait is Slurm's KillWait in small: between TERM and KILL of a cancelled job.

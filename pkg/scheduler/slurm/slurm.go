@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"syscall"
@@ -52,6 +53,7 @@ func New(environ []string, now func() time.Time) *Slurm {
 		}
 		s.env = append(s.env, kv)
 	}
+	s.env = append(s.env, "SLURM_BITSTR_LEN=0") // else lists of tasks are cut after 64 characters
 	sort.Strings(s.cleared)
 	return s
 }
@@ -118,7 +120,7 @@ var refusals = []string{
 	"Batch job submission failed: Requested partition configuration not available now", "Batch job submission failed: Access/permission denied",
 	"invalid partition specified", "Invalid generic resource", "unrecognized option",
 	"Invalid --", "invalid time specification", "Unable to open file", "Batch script", "Could not establish a configuration source",
-	"connect failure", "Connection refused", "Rate limit exceeded", "Requested reservation is invalid",
+	"Batch job submission failed: Job dependency problem", "connect failure", "Connection refused", "Rate limit exceeded", "Requested reservation is invalid",
 }
 
 // openEnds are answers after which a job may exist, whatever else was said.
@@ -152,7 +154,12 @@ func (e *CommandError) refusal() string {
 // not end sbatch, whose answer would be lost.
 func (s *Slurm) Submit(ctx context.Context, r run.Request) (run.Submission, error) {
 	sub := run.Submission{Cleared: s.cleared}
-	out, err := s.command(context.WithoutCancel(ctx), "sbatch", "--parsable", "--job-name="+r.Name, "--comment="+r.Comment, "--chdir="+r.Dir, r.Script)
+	argv := []string{"sbatch", "--parsable", "--job-name=" + r.Name, "--comment=" + r.Comment, "--chdir=" + r.Dir}
+	if len(r.Waits) > 0 {
+		// A child that can never start is cancelled, instead of waiting for ever.
+		argv = append(argv, "--dependency="+strings.Join(r.Waits, ","), "--kill-on-invalid-dep=yes")
+	}
+	out, err := s.command(context.WithoutCancel(ctx), append(argv, r.Script)...)
 	if err != nil {
 		var ce *CommandError
 		if errors.As(err, &ce) && ce.refusal() != "" {
@@ -170,7 +177,7 @@ func (s *Slurm) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 }
 
 // FindJob implements run.Finder.
-func (s *Slurm) FindJob(ctx context.Context, name string, since time.Time) (string, bool, error) {
+func (s *Slurm) FindJob(ctx context.Context, name string, since time.Time, besides ...string) (string, bool, error) {
 	out, queueErr := s.command(ctx, "squeue", "-h", "-a", "-t", "all", "--name="+name, "-o", squeueFormat)
 	jobs := parseSqueue(out, s.now())
 	// An hour of slack: the controller's clock may differ from ours.
@@ -178,8 +185,8 @@ func (s *Slurm) FindJob(ctx context.Context, name string, since time.Time) (stri
 	out, acctErr := s.command(ctx, "sacct", "-n", "-P", "-X", "-S", start, "--name="+name, "-o", sacctFormat)
 	jobs = append(jobs, parseSacct(out, s.now())...)
 	for _, j := range jobs {
-		if j.name == name && !j.refused() {
-			return j.JobID, true, nil
+		if id := run.BaseID(j.JobID); j.name == name && !j.refused() && !slices.Contains(besides, id) {
+			return id, true, nil
 		}
 	}
 	if queueErr != nil {
@@ -203,14 +210,15 @@ func noAccounting(err error) bool {
 	return errors.As(err, &ce) && (strings.Contains(ce.Stderr, "accounting storage is disabled") || errors.Is(err, exec.ErrNotFound))
 }
 
-// States implements run.Scheduler with one squeue and at most one sacct.
+// States implements run.Scheduler with one squeue and at most one sacct. Tasks of
+// an array are asked for through the whole of it.
 func (s *Slurm) States(ctx context.Context, ids []string) (map[string]run.State, error) {
 	out := make(map[string]run.State, len(ids))
 	if len(ids) == 0 {
 		return out, nil
 	}
-	list := strings.Join(ids, ",")
-	text, queueErr := s.command(ctx, "squeue", "-h", "-a", "-t", "all", "-j", list, "-o", squeueFormat)
+	list := jobList(ids)
+	text, queueErr := s.command(ctx, "squeue", "-h", "-a", "-r", "-t", "all", "-j", list, "-o", squeueFormat)
 	queue := byID(parseSqueue(text, s.now()))
 	ask := false
 	for _, id := range ids {
@@ -224,9 +232,21 @@ func (s *Slurm) States(ctx context.Context, ids []string) (map[string]run.State,
 		text, acctErr = s.command(ctx, "sacct", "-n", "-P", "-X", "-j", list, "-o", sacctFormat)
 		acct = byID(parseSacct(text, s.now()))
 	}
+	queueErr = ignoreUnknownID(queueErr)
+	sure := queueErr == nil && (acctErr == nil || noAccounting(acctErr))
+	arrays := map[string]bool{}
+	for _, known := range []map[string]*job{queue, acct} {
+		for id := range known {
+			arrays[run.BaseID(id)] = true
+		}
+	}
 	for _, id := range ids {
 		st, ok := merge(queue[id], acct[id])
-		switch queueErr := ignoreUnknownID(queueErr); {
+		switch {
+		case !ok && sure && run.BaseID(id) != id && arrays[run.BaseID(id)]:
+			// Of a task that was cancelled before it began Slurm keeps nothing,
+			// neither in the queue nor in its records (seen with 22.05).
+			st = run.State{JobID: id, State: run.Cancelled, Note: run.NeverRan, Source: "squeue", At: s.now(), Reason: "Slurm knows the array, and no longer this task"}
 		case !ok:
 			st = run.State{JobID: id, State: run.Unknown, Source: "squeue", At: s.now(), Reason: "neither squeue nor sacct knows the job"}
 			if err := errors.Join(queueErr, acctErr); err != nil {
@@ -243,6 +263,19 @@ func (s *Slurm) States(ctx context.Context, ids []string) (map[string]run.State,
 	return out, nil
 }
 
+// jobList is the argument of -j: each job once, an array as a whole.
+func jobList(ids []string) string {
+	var list []string
+	seen := map[string]bool{}
+	for _, id := range ids {
+		if base := run.BaseID(id); !seen[base] {
+			seen[base] = true
+			list = append(list, base)
+		}
+	}
+	return strings.Join(list, ",")
+}
+
 // ignoreUnknownID drops squeue's complaint about a single id that it no longer
 // lists, which is no failure.
 func ignoreUnknownID(err error) error {
@@ -253,10 +286,22 @@ func ignoreUnknownID(err error) error {
 	return err
 }
 
+// byID finds records by job. One that stands for several tasks of an array,
+// 60_[2-3,7%2], speaks for those without a record of their own: sacct does not
+// take tasks out of it that began or were cancelled later.
 func byID(jobs []job) map[string]*job {
 	m := make(map[string]*job, len(jobs))
 	for i := range jobs {
 		m[jobs[i].JobID] = &jobs[i]
+	}
+	for _, j := range jobs {
+		for _, id := range tasks(j.JobID) {
+			if m[id] == nil {
+				one := j
+				one.JobID = id
+				m[id] = &one
+			}
+		}
 	}
 	return m
 }

@@ -111,7 +111,7 @@ func parseSacct(out string, at time.Time) []job {
 		}
 		state, note := ParseState(f[1])
 		if state == run.Cancelled && (f[3] == "None" || f[3] == "Unknown") {
-			note = "never ran"
+			note = run.NeverRan
 		}
 		elapsed, _ := strconv.ParseUint(f[5], 10, 31) // s
 		jobs = append(jobs, job{name: f[7], State: run.State{
@@ -136,4 +136,42 @@ func merge(queue, acct *job) (run.State, bool) {
 		return acct.State, true
 	}
 	return queue.State, true
+}
+
+// maxTasks bounds what a list of tasks may stand for: ours are runs of a scenario.
+const maxTasks = 100000
+
+// tasks lists the ids that 60_[0-3,6-8:2%2] stands for, none if the id is no such
+// list, or cut short.
+func tasks(id string) []string {
+	base, list, found := strings.Cut(id, "_[")
+	list, closed := strings.CutSuffix(list, "]")
+	if !found || !closed || base == "" {
+		return nil
+	}
+	list, _, _ = strings.Cut(list, "%")
+	var ids []string
+	for _, item := range strings.Split(list, ",") {
+		item, stride, stepped := strings.Cut(item, ":")
+		from, to, ranged := strings.Cut(item, "-")
+		if !ranged {
+			to = from
+		}
+		if !stepped {
+			stride = "1"
+		}
+		first, err1 := strconv.Atoi(from)
+		last, err2 := strconv.Atoi(to)
+		by, err3 := strconv.Atoi(stride)
+		if err1 != nil || err2 != nil || err3 != nil || first < 0 || by < 1 || last >= maxTasks {
+			return nil
+		}
+		for i := first; i <= last; i += by {
+			ids = append(ids, base+"_"+strconv.Itoa(i))
+		}
+		if len(ids) > maxTasks {
+			return nil
+		}
+	}
+	return ids
 }

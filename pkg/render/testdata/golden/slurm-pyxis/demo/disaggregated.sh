@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario demo, test disaggregated, iteration 0, run exp_20260304_050607_d038c3.
-# Printed from slurm/job.sh.tmpl (sha256:ffe05ac780d75cd91a4135c7); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:e47a3d4d3edbf47b5ae43cd1); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready at :prefill/health
 #   decode: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready at :decode/health
 #   proxy: nodes 0, ready at :proxy/healthcheck
@@ -66,7 +66,7 @@ trap finish EXIT
 trap 'exit 143' TERM INT
 
 # Every node: the program runs there, its address, which ports are free. Then one slot of ports for the job.
-step --job-name=nodes --nodes=2 --ntasks=2 --ntasks-per-node=1 \
+step --job-name=nodes --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 \
   "$PROFLLM" job node --run "$RUN" >nodes.txt || exit 71
 "$PROFLLM" job env --run "$RUN" <nodes.txt || exit 71
 # shellcheck source=/dev/null

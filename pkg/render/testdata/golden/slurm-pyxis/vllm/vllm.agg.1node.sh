@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario vllm, test vllm.agg.1node, iteration 0, run exp_20260304_050607_889411.
-# Printed from slurm/job.sh.tmpl (sha256:ffe05ac780d75cd91a4135c7); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:e47a3d4d3edbf47b5ae43cd1); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0,1,2,3, ready at :serve/health
 
 RUN=/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.1node/0
@@ -66,7 +66,7 @@ trap finish EXIT
 trap 'exit 143' TERM INT
 
 # Every node: the program runs there, its address, which ports are free. Then one slot of ports for the job.
-step --job-name=nodes --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+step --job-name=nodes --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 \
   "$PROFLLM" job node --run "$RUN" >nodes.txt || exit 71
 "$PROFLLM" job env --run "$RUN" <nodes.txt || exit 71
 # shellcheck source=/dev/null

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/scenario"
+)
+
+// study is a scenario of small simulated runs on the lab, changed by hand before
+// it is created.
+type study struct {
+	dir, root string
+	planned
+}
+
+// newStudy plans tests of one node each, one for every number of prompts.
+func newStudy(t *testing.T, dir string, prompts ...int) *study {
+	t.Helper()
+	text := "name = \"study\"\n"
+	for i, n := range prompts {
+		text += fmt.Sprintf("[[Tests]]\nid = \"t%d\"\ntest_template_name = \"vllm\"\nnum_nodes = 1\ntime_limit = \"3m\"\n"+
+			"[Tests.bench_cmd_args]\nnum_prompts = %d\nrandom_output_len = 20\nmax_concurrency = 4\n", i, n)
+	}
+	s, err := scenario.Load(scenario.File{Name: "study.toml", Data: []byte(text)}, nil, scenario.HookFiles{})
+	require.NoError(t, err)
+	site, err := os.ReadFile("../../examples/slurm-lab/site.toml")
+	require.NoError(t, err)
+	sys, err := config.Parse("site.toml", site)
+	require.NoError(t, err)
+	o := catalog.Options{Version: "v0", Created: time.Now(), Simulated: true, Output: filepath.Join(dir, "results"), Binary: binary, WorkDir: dir}
+	st := &study{dir: dir, root: catalog.Root(s, o)}
+	st.Name, st.Root = s.Name, st.root
+	set, err := catalog.Plans(s, sys, o)
+	require.NoError(t, err)
+	for _, p := range set.Plans {
+		st.Runs = append(st.Runs, run.Printed{Plan: p})
+	}
+	return st
+}
+
+// batch puts all runs into one.
+func (s *study) batch(kind string, maxParallel int) {
+	first := s.Runs[0].Plan
+	b := &plan.Batch{
+		Schema: plan.BatchSchema, RunID: first.RunID + "_b", Version: "v0", Created: first.Created, Scenario: first.Scenario,
+		Dir: filepath.Join(s.root, run.BatchDir, "1"), Kind: kind, MaxParallel: maxParallel, Binary: first.Binary, Job: first.Job,
+	}
+	b.Job.Name, b.Job.Comment = "batch."+b.RunID, "profllm:"+b.RunID
+	for _, r := range s.Runs {
+		b.Runs, b.Limits = append(b.Runs, r.Plan.Dir), append(b.Limits, r.Plan.Job.TimeLimit)
+	}
+	s.Batches = append(s.Batches, run.PrintedBatch{Batch: b})
+}
+
+// create writes the scenario's directory, as submit would.
+func (s *study) create(t *testing.T) {
+	t.Helper()
+	var batches []*plan.Batch
+	for _, b := range s.Batches {
+		batches = append(batches, b.Batch)
+	}
+	plans := s.plans()
+	s.Runs, s.Batches = nil, nil
+	require.NoError(t, s.print(plans, batches, layers("")))
+	require.NoError(t, run.Create(s.root, run.Scenario{Name: s.Name}, s.Runs, s.Batches))
+}
+
+// dirOf is the run directory of test i.
+func (s *study) dirOf(i int) string { return s.Runs[i].Plan.Dir }
+
+func (s *study) task(t *testing.T, i int) string {
+	t.Helper()
+	var book run.Book
+	sub, err := book.ReadSubmission(s.dirOf(i))
+	require.NoError(t, err)
+	return sub.JobID
+}
+
+func scancel(t *testing.T, ids ...string) {
+	t.Helper()
+	out, err := exec.Command("scancel", ids...).CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+// until asks for the states of a study's runs until the condition holds.
+func (s *study) until(t *testing.T, what string, holds func(states []string) bool) {
+	t.Helper()
+	var last string
+	require.Eventually(t, func() bool {
+		cmd := command(s.dir, nil, "slurm", "status", s.root, "--output", "json")
+		out, err := cmd.Output()
+		var lines []struct{ State run.State }
+		if err != nil || json.Unmarshal(out, &lines) != nil {
+			return false
+		}
+		var states []string
+		for _, l := range lines {
+			states = append(states, l.State.State)
+		}
+		last = strings.Join(states, " ")
+		return holds(states)
+	}, 2*time.Minute, 500*time.Millisecond, "%s; last: %s", what, &last)
+	t.Logf("%s: %s", what, last)
+}
+
+func over(states []string) bool {
+	return !slices.Contains(states, run.Queued) && !slices.Contains(states, run.Running) && !slices.Contains(states, run.Unknown)
+}
+
+// faulty makes the server of a run die at its start.
+func faulty(p *plan.Plan) {
+	p.Env = append(p.Env, plan.Var{Name: "PROFLLM_SIM_FAULTS", Value: plan.Text("serve:die-at-start,exit=3")})
+}
+
+// An array of six: one task is cancelled while it runs, one while it waits; the
+// resume runs these two in a new array, and nothing else again.
+//
+// covers: PL-S3, PL-S40, PL-D2
+func TestSlurmArray(t *testing.T) {
+	dir := lab(t)
+	t.Parallel()
+	s := newStudy(t, dir, 20, 100000, 20, 20, 20, 20)
+	s.batch(plan.Array, 2)
+	s.create(t)
+	o := profllm(t, dir, nil, "slurm", "resume", s.root)
+	require.Equal(t, exitOK, o.code)
+	require.Contains(t, o.stdout, "array of 6 runs")
+	first := s.task(t, 1)
+	scancel(t, s.task(t, 5))
+	waitFor(t, filepath.Join(s.dirOf(1), "events.jsonl"), "all-ready")
+	scancel(t, first)
+	s.until(t, "the first array", over)
+	o = profllm(t, dir, nil, "slurm", "resume", s.root)
+	require.Equal(t, exitOK, o.code)
+	require.Contains(t, o.stdout, "array of 2 runs")
+	require.Contains(t, o.stderr, "1 runs cancelled")
+	require.Contains(t, o.stderr, "1 runs never started")
+	require.Contains(t, o.stderr, "4 runs left alone: succeeded")
+	waitFor(t, filepath.Join(s.dirOf(5), run.SentinelFile), `"code": 0`)
+	waitFor(t, filepath.Join(s.dirOf(1), "events.jsonl"), "all-ready")
+	var claim run.Claim
+	require.NoError(t, run.ReadJSON(filepath.Join(s.dirOf(1), run.AttemptDir, "1", run.ClaimFile), &claim))
+	require.Equal(t, first, claim.JobID)
+	require.NoError(t, run.ReadJSON(filepath.Join(s.dirOf(1), run.ClaimFile), &claim))
+	require.Equal(t, s.task(t, 1), claim.JobID)
+	require.NotEqual(t, first, claim.JobID)
+
+	require.Equal(t, exitOK, profllm(t, dir, nil, "slurm", "cancel", s.root).code)
+	require.Equal(t, exitJobFailed, profllm(t, dir, nil, "collect", s.root).code)
+	for i := range s.Runs {
+		r := readResult(t, s.dirOf(i))
+		require.Equal(t, i != 1, r.Status == result.Completed, "t%d", i)
+		require.Equal(t, s.task(t, i), r.Slurm.JobID)
+	}
+	require.Equal(t, result.Cancelled, readResult(t, s.dirOf(1)).Status)
+	requireNoLeftovers(t, strings.SplitN(s.task(t, 1), "_", 2)[0])
+}
+
+// A chain whose first run fails: the others never run, and say why.
+//
+// covers: CD-6, CD-28, CD-42, PL-S26
+func TestSlurmChain(t *testing.T) {
+	dir := lab(t)
+	t.Parallel()
+	s := newStudy(t, dir, 20, 20, 20)
+	faulty(s.Runs[2].Plan)
+	for i := range 2 { // t0 waits for t1, t1 for t2: parents come first all the same
+		s.Runs[i].Plan.Job.After = []plan.After{{Type: "afterok", Dir: s.dirOf(i + 1)}, {Type: "after", Dir: s.dirOf(2)}}
+	}
+	s.create(t)
+	o := profllm(t, dir, nil, "slurm", "resume", s.root, "--wait")
+	require.Equal(t, exitJobFailed, o.code)
+	require.Contains(t, o.stdout, "after afterok:"+s.task(t, 1)+" and after:"+s.task(t, 2))
+	require.NoFileExists(t, filepath.Join(s.dirOf(0), run.ClaimFile))
+	require.NoFileExists(t, filepath.Join(s.dirOf(1), run.ClaimFile))
+	old := s.task(t, 1)
+
+	o = profllm(t, dir, nil, "slurm", "resume", s.root)
+	require.Equal(t, exitNotSubmit, o.code)
+	require.Contains(t, o.stderr, "2 runs never started")
+	require.Contains(t, o.stderr, "it waits for "+s.dirOf(2)+" (afterok), whose job "+s.task(t, 2)+" is over: failed")
+	require.Contains(t, o.stderr, "it waits for "+s.dirOf(1)+" (afterok), which was not submitted")
+	require.Empty(t, s.task(t, 1))
+	require.FileExists(t, filepath.Join(s.dirOf(1), run.AttemptDir, "1", run.SubmitFile))
+
+	o = profllm(t, dir, []string{"PROFLLM_SIM_FAULTS="}, "slurm", "resume", s.root, "--failed")
+	require.Equal(t, exitOK, o.code, "the parent is asked for once more, so the children wait for it again")
+	require.NotEqual(t, old, s.task(t, 1))
+	s.until(t, "the chain fails again", over)
+}
+
+// Three runs in one allocation that is larger than each needs: the second is at
+// its own time limit, flushes, and the third runs.
+//
+// covers: CD-22
+func TestSlurmSequence(t *testing.T) {
+	dir := lab(t)
+	t.Parallel()
+	s := newStudy(t, dir, 20, 100000, 20)
+	s.batch(plan.Sequence, 0)
+	b := s.Batches[0].Batch
+	b.Job.Nodes, b.Limits[1] = 2, plan.Seconds(8*time.Second)
+	s.create(t)
+	o := profllm(t, dir, nil, "slurm", "resume", s.root, "--wait")
+	require.Equal(t, exitJobFailed, o.code)
+	job := s.task(t, 0)
+	for i := range s.Runs {
+		r := readResult(t, s.dirOf(i))
+		require.Equal(t, i != 1, r.Status == result.Completed, "t%d: %s", i, r.Status)
+		require.Equal(t, job, s.task(t, i), "one job")
+		require.Len(t, r.Placement.Nodes, 1)
+	}
+	require.Positive(t, *readResult(t, s.dirOf(1)).Results.CompletedRequests, "flushed")
+	out, err := os.ReadFile(filepath.Join(b.Dir, "stdout.txt"))
+	require.NoError(t, err)
+	require.Contains(t, string(out), s.dirOf(1)+": exit code 124\n")
+	requireNoLeftovers(t, job)
+}
+
+// hook makes a run of a study a hook of its first one.
+func (s *study) hook(t *testing.T, i int, folder string) plan.Hook {
+	t.Helper()
+	p := s.Runs[i].Plan
+	dir := filepath.Join(s.dirOf(0), folder, "h")
+	data, err := p.Encode()
+	require.NoError(t, err)
+	p, err = plan.Decode(bytes.ReplaceAll(data, []byte(p.Dir), []byte(dir)))
+	require.NoError(t, err)
+	return plan.Hook{Name: "h", Dir: dir, Plan: p}
+}
+
+// A run before a test gates it; one after it sees its roles gone.
+func TestSlurmHooks(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		t.Run(fmt.Sprintf("pre-test fails: %v", fails), func(t *testing.T) {
+			dir := lab(t)
+			t.Parallel()
+			s := newStudy(t, dir, 20, 10, 10)
+			if fails {
+				faulty(s.Runs[1].Plan)
+			}
+			s.Runs[0].Plan.PreTest = []plan.Hook{s.hook(t, 1, run.PreTestDir)}
+			s.Runs[0].Plan.PostTest = []plan.Hook{s.hook(t, 2, run.PostTestDir)}
+			s.Runs = s.Runs[:1]
+			s.create(t)
+			o := profllm(t, dir, nil, "slurm", "resume", s.root, "--wait")
+			var end run.Sentinel
+			require.NoError(t, run.ReadJSON(filepath.Join(s.dirOf(0), run.SentinelFile), &end))
+			if fails {
+				require.Equal(t, exitJobFailed, o.code)
+				require.Equal(t, []run.Phase{{Name: "pre_test/h", Code: 1}}, end.Phases)
+				require.NoFileExists(t, filepath.Join(s.dirOf(0), run.PlacementFile))
+				require.NoFileExists(t, filepath.Join(s.dirOf(0), run.PostTestDir, "h", run.ClaimFile))
+				return
+			}
+			require.Equal(t, exitOK, o.code)
+			require.Equal(t, []run.Phase{{Name: "pre_test/h"}, {Name: "ready"}, {Name: "bench"}, {Name: "post_test/h"}}, end.Phases)
+			for _, folder := range []string{"", "pre_test/h", "post_test/h"} {
+				r := readResult(t, filepath.Join(s.dirOf(0), folder))
+				require.Equal(t, result.Completed, r.Status)
+			}
+			requireNoLeftovers(t, s.task(t, 0))
+		})
+	}
+}
+
+// A run that accompanies another ends with it, as planned.
+//
+// covers: CD-28
+func TestSlurmUntil(t *testing.T) {
+	dir := lab(t)
+	t.Parallel()
+	s := newStudy(t, dir, 100000, 20)
+	s.Runs[0].Plan.Job.Until = []string{s.dirOf(1)}
+	s.Runs[1].Plan.Job.After = []plan.After{{Type: "after", Dir: s.dirOf(0)}}
+	s.create(t)
+	o := profllm(t, dir, nil, "slurm", "resume", s.root, "--wait")
+	require.Equal(t, exitOK, o.code)
+	r := readResult(t, s.dirOf(0))
+	require.Equal(t, result.Cancelled, r.Status)
+	require.Equal(t, "COMPLETED", r.Slurm.State)
+	data, err := os.ReadFile(filepath.Join(s.dirOf(0), run.EventFile))
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"event":"until-over","text":"all over: `+s.dirOf(1))
+	require.Equal(t, result.Completed, readResult(t, s.dirOf(1)).Status)
+	requireNoLeftovers(t, s.task(t, 0))
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/profllm/profllm/pkg/render"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// again says why a run is to be submitted again, "" if it is not. A failure is
+// the test's own answer, and asked for once more only if failed.
+func again(sub run.Submission, st run.State, failed bool) (why string) {
+	switch {
+	case sub.Refused != "":
+		return "refused"
+	case sub.JobID == "":
+		return "without a job on record"
+	case st.State == run.Cancelled && st.Note == run.NeverRan, st.State == run.Timeout && st.Raw == "DEADLINE":
+		return "never started"
+	case st.State == run.Cancelled, st.State == run.NodeFail, st.State == run.Preempted:
+		return st.State
+	case failed && (st.State == run.Failed || st.State == run.Timeout || st.State == run.OOM):
+		return st.State
+	}
+	return ""
+}
+
+type resumeCmd struct {
+	submitFlags
+	Failed    bool   `help:"Submit again also what failed, ran out of memory or was at its time limit."`
+	Templates string `placeholder:"DIR" type:"existingdir" help:"Folder of templates that replace or extend the built-in ones."`
+	Root      string `arg:"" type:"existingdir" help:"Directory of a scenario execution."`
+}
+
+// Run submits exactly what is missing: a run whose job is over and gave no
+// answer, or that never had one. What the earlier job left goes to attempts/.
+func (c resumeCmd) Run(a *app) error {
+	s, err := run.ReadScenario(c.Root)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	var dirs []string
+	for _, rel := range s.Runs {
+		dirs = append(dirs, filepath.Join(c.Root, rel))
+	}
+	subs := a.read(dirs) // an interrupted submission is looked into when it is completed
+	states, err := a.states(a.slurm(), dirs, subs)
+	if err != nil {
+		return err
+	}
+	var alone []string                                        // left alone, and waited for with the others
+	missing, reasons := map[string]string{}, map[string]int{} // by run; runs by reason
+	for _, dir := range dirs {
+		why := again(subs[dir], states[dir], c.Failed)
+		if finishedWell(dir, subs[dir]) {
+			why = ""
+		}
+		missing[dir] = why
+		if why == "" {
+			alone = append(alone, dir)
+		}
+		reasons[first(why, "left alone: "+first(states[dir].State, run.Unknown))]++
+	}
+	for _, why := range slices.Sorted(maps.Keys(reasons)) {
+		a.logf("%d runs %s", reasons[why], why)
+	}
+	deeds, err := a.deeds(c.Root, s, dirs, subs, missing, layers(c.Templates))
+	if err != nil {
+		return fail(exitNotSubmit, err)
+	}
+	return a.do(c.Root, deeds, alone, c.submitFlags)
+}
+
+// finishedWell reports whether the job of a run came to its good end, whatever
+// became of it afterwards.
+func finishedWell(dir string, sub run.Submission) bool {
+	var end run.Sentinel
+	return run.ReadJSON(filepath.Join(dir, run.SentinelFile), &end) == nil && end.JobID == sub.JobID && end.Code == 0
+}
+
+// deeds lists what is to be submitted, parents first. What is missing of a batch
+// that ran becomes a batch of its own, made here.
+func (a *app) deeds(root string, s run.Scenario, dirs []string, subs map[string]run.Submission, missing map[string]string, layers []fs.FS) ([]deed, error) {
+	units, err := allUnits(root, s)
+	if err != nil {
+		return nil, err
+	}
+	carried := map[string][]string{} // missing runs by unit
+	for _, dir := range dirs {
+		if unit := first(subs[dir].Batch, dir); missing[dir] != "" {
+			carried[unit] = append(carried[unit], dir)
+		}
+	}
+	var deeds []deed
+	for _, unit := range units {
+		runs := carried[unit]
+		if len(runs) == 0 {
+			continue
+		}
+		sub := subs[runs[0]]
+		switch {
+		case sub.JobID == "":
+			deeds = append(deeds, deed{dir: unit})
+		case sub.Batch == "":
+			deeds = append(deeds, deed{dir: unit, over: sub.JobID})
+		default:
+			dir, err := a.rest(root, unit, runs, layers)
+			if err != nil {
+				return nil, err
+			}
+			deeds = append(deeds, deed{dir: dir})
+		}
+	}
+	return deeds, nil
+}
+
+// allUnits lists what was submitted, parents first: a batch that a resume made
+// stands behind the unit that had its runs before.
+func allUnits(root string, s run.Scenario) ([]string, error) {
+	var units []string
+	had := map[string]string{} // unit that carries a run so far
+	note := func(unit string) (*run.Unit, error) {
+		u, err := run.ReadUnit(unit)
+		if err != nil {
+			return nil, err
+		}
+		for _, dir := range u.Runs() {
+			had[dir] = unit
+		}
+		return u, nil
+	}
+	for _, rel := range s.InOrder() {
+		units = append(units, filepath.Join(root, rel))
+		if filepath.Dir(rel) == run.BatchDir {
+			if _, err := note(filepath.Join(root, rel)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	numbers, err := run.Batches(root)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range numbers {
+		dir := filepath.Join(root, run.BatchDir, fmt.Sprint(n))
+		if slices.Contains(units, dir) {
+			continue
+		}
+		u, err := run.ReadUnit(dir)
+		if err != nil {
+			return nil, err
+		}
+		at := slices.Index(units, had[u.Runs()[0]])
+		units = slices.Insert(units, at+1, dir)
+		if _, err := note(dir); err != nil {
+			return nil, err
+		}
+	}
+	return units, nil
+}
+
+// rest makes the batch that carries what is missing of another.
+func (a *app) rest(root, unit string, runs []string, layers []fs.FS) (string, error) {
+	u, err := run.ReadUnit(unit)
+	if err != nil {
+		return "", err
+	}
+	numbers, err := run.Batches(root)
+	if err != nil {
+		return "", err
+	}
+	n := 1
+	if len(numbers) > 0 {
+		n = numbers[len(numbers)-1] + 1
+	}
+	b := u.Batch.Part(filepath.Join(root, run.BatchDir, fmt.Sprint(n)), fmt.Sprintf("%s-%d", u.Batch.RunID, n), a.now(), func(i int) bool {
+		return slices.Contains(runs, u.Runs()[i])
+	})
+	script, err := render.BatchScript(b, layers...)
+	if err != nil {
+		return "", err
+	}
+	if err := run.AddBatch(b, script); errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("another command resumes this scenario at this moment: %w", err)
+	} else if err != nil {
+		return "", err
+	}
+	return b.Dir, nil
+}

@@ -1,0 +1,100 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/profllm/profllm/pkg/plan"
+)
+
+// resetLimit bounds the answer of an engine to a reset of its prefix cache,
+// which waits for requests that still run.
+const resetLimit = 60 * time.Second
+
+// BeginLoad prepares one of several loads: the engines' counters end the load
+// before it, a prefix cache is emptied if the plan says so, and the counters
+// begin this one.
+func (j *Job) BeginLoad(ctx context.Context, name string) error {
+	p, _, err := j.load()
+	if err != nil {
+		return err
+	}
+	l := p.Load(name)
+	if l == nil {
+		return fmt.Errorf("the plan has no load %q", name)
+	}
+	if len(p.Loads) > 1 {
+		j.scrapeLast(ctx, After, nil)
+	}
+	if l.Cache == plan.CacheReset {
+		if err := j.resetCaches(ctx, name); err != nil {
+			return err
+		}
+	} else if l.Cache != "" {
+		return fmt.Errorf("load %q: nobody knows what cache = %q is", name, l.Cache)
+	}
+	j.scrape(ctx, j.loadDir(l), Before, nil)
+	return j.event(Event{Event: LoadBegins, Load: name})
+}
+
+// resetCaches empties the prefix cache of every engine. One that cannot would
+// make the numbers of this load those of a warm cache.
+func (j *Job) resetCaches(ctx context.Context, load string) error {
+	p, place, err := j.load()
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Timeout: resetLimit}
+	var errs []error
+	for i := range p.Roles {
+		role := &p.Roles[i]
+		if !role.Engine {
+			continue
+		}
+		url, err := endpoint(p, place, role, p.CachePath)
+		if err == nil {
+			err = ask(ctx, client, http.MethodPost, url, io.Discard)
+		}
+		if err != nil {
+			err = fmt.Errorf("reset the prefix cache of %s: %w", role.Name, err)
+			errs = append(errs, err, j.event(Event{Event: CacheKept, Role: role.Name, Load: load, Text: err.Error()}))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// loadDir is where a load's files lie.
+func (j *Job) loadDir(l *plan.Load) string {
+	if l.Dir == "" {
+		return j.Dir
+	}
+	return filepath.Clean(l.Dir)
+}
+
+// scrapeLast keeps the engines' counters for the load that began last. With a
+// single load that is it, whether or not its clients began.
+func (j *Job) scrapeLast(ctx context.Context, when string, want func(role string) bool) {
+	p, _, err := j.load()
+	if err != nil {
+		return
+	}
+	if len(p.Loads) < 2 {
+		j.scrape(ctx, j.Dir, when, want)
+		return
+	}
+	events, err := ReadEvents(j.Dir)
+	if err != nil {
+		j.logf("%v", err)
+	}
+	for i := len(events) - 1; i >= 0; i-- {
+		if l := p.Load(events[i].Load); events[i].Event == LoadBegins && l != nil {
+			j.scrape(ctx, j.loadDir(l), when, want)
+			return
+		}
+	}
+}

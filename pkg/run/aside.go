@@ -1,0 +1,120 @@
+package run
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/profllm/profllm/pkg/plan"
+)
+
+// What an attempt leaves in a run directory, in the order in which it is moved:
+// what a job wrote, and what is known of the job. The record of the submission
+// and the last state come last, so that a command that is killed here still
+// leaves a run whose job is known to be over.
+var (
+	attemptFiles = []string{RawDir, LogDir, SentinelFile, PlacementFile, ResultFile, EventFile}
+	jobFiles     = []string{"stdout.txt", "stderr.txt", "nodes.txt", "job.env", ClaimFile, SubmitFile, StateFile}
+)
+
+// SetAside moves what an attempt left in a run directory to attempts/N, the
+// first that is free from n on, which it returns; likewise in the directories of
+// the run's loads and hooks. The job that goes on keeps its claim and its record.
+func SetAside(dir string, n int) (int, error) { return setAside(dir, n, attemptFiles) }
+
+// setAsideJob moves everything that an earlier job left, if there is anything.
+func setAsideJob(dir string) error {
+	for _, name := range append(attemptFiles[2:len(attemptFiles):len(attemptFiles)], jobFiles...) {
+		if exists(filepath.Join(dir, name)) {
+			_, err := setAside(dir, 1, append(attemptFiles[:len(attemptFiles):len(attemptFiles)], jobFiles...))
+			return err
+		}
+	}
+	return nil
+}
+
+func setAside(dir string, n int, names []string) (int, error) {
+	p, err := ReadPlan(dir)
+	if err != nil {
+		return n, err
+	}
+	for _, h := range hooksOf(p) {
+		if err := setAsideJob(moved(dir, p, h.Dir)); err != nil {
+			return n, err
+		}
+	}
+	for _, l := range p.Loads {
+		if l.Dir == p.Dir || l.Dir == "" {
+			continue
+		}
+		if _, err := move(moved(dir, p, l.Dir), n, []string{RawDir, LogDir, ResultFile}); err != nil {
+			return n, err
+		}
+	}
+	return move(dir, n, names)
+}
+
+// move renames files of a directory into a new folder below attempts/.
+func move(dir string, n int, names []string) (int, error) {
+	if err := os.MkdirAll(filepath.Join(dir, AttemptDir), 0o755); err != nil {
+		return n, err
+	}
+	for ; ; n++ {
+		err := os.Mkdir(filepath.Join(dir, AttemptDir, strconv.Itoa(n)), 0o755)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return n, err
+		}
+	}
+	for _, name := range names {
+		if err := os.Rename(filepath.Join(dir, name), filepath.Join(dir, AttemptDir, strconv.Itoa(n), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return n, err
+		}
+	}
+	return n, folders(dir)
+}
+
+// earlier lists the jobs that executed, or were to execute, a unit's runs before
+// its own: they are over, and none of them is adopted again.
+func (u *Unit) earlier() []string {
+	var files, ids []string
+	if u.Plan != nil {
+		for _, name := range []string{SubmitFile, ClaimFile} {
+			list, _ := filepath.Glob(filepath.Join(u.Dir, AttemptDir, "*", name))
+			files = append(files, list...)
+		}
+	} else {
+		parent := filepath.Dir(u.Dir)
+		own, _ := strconv.Atoi(filepath.Base(u.Dir))
+		numbers, _ := Batches(filepath.Dir(parent))
+		for _, n := range numbers {
+			if n < own {
+				files = append(files, filepath.Join(parent, strconv.Itoa(n), SubmitFile))
+			}
+		}
+	}
+	for _, name := range files {
+		var s Submission // a claim names its job alike
+		if ReadJSON(name, &s) == nil && s.JobID != "" {
+			ids = append(ids, BaseID(s.JobID))
+		}
+	}
+	return ids
+}
+
+// waitsInside reports whether an order is kept by the unit itself.
+func (u *Unit) waitsInside(a plan.After) bool {
+	if u.Kind() != plan.Sequence {
+		return false
+	}
+	for _, dir := range u.Batch.Runs {
+		if dir == a.Dir {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,183 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/plan"
+)
+
+// Unit is one submission: a run, or a batch of runs. Its directory holds
+// plan.json or batch.json, the script, and what is known of its job.
+type Unit struct {
+	Dir   string
+	Plan  *plan.Plan  // nil for a batch
+	Batch *plan.Batch // nil for a run
+}
+
+// ReadUnit reads a run directory or that of a batch.
+func ReadUnit(dir string) (*Unit, error) {
+	data, err := os.ReadFile(filepath.Join(dir, BatchFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		p, err := ReadPlan(dir)
+		return &Unit{Dir: dir, Plan: p}, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	var b plan.Batch
+	if err := json.Unmarshal(data, &b); err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, BatchFile), err)
+	}
+	if b.Schema != plan.BatchSchema {
+		return nil, fmt.Errorf("read %s: schema %q, this program reads %q", filepath.Join(dir, BatchFile), b.Schema, plan.BatchSchema)
+	}
+	return &Unit{Dir: dir, Batch: &b}, nil
+}
+
+// Job is what the scheduler is asked for.
+func (u *Unit) Job() *plan.Job {
+	if u.Batch != nil {
+		return &u.Batch.Job
+	}
+	return &u.Plan.Job
+}
+
+// RunID is in the name of the job.
+func (u *Unit) RunID() string {
+	if u.Batch != nil {
+		return u.Batch.RunID
+	}
+	return u.Plan.RunID
+}
+
+// Kind is plan.Array or plan.Sequence, "" for a run.
+func (u *Unit) Kind() string {
+	if u.Batch != nil {
+		return u.Batch.Kind
+	}
+	return ""
+}
+
+// Runs lists the run directories that the job carries, in the order of tasks,
+// where they lie now: a scenario's directory may have been moved.
+func (u *Unit) Runs() []string {
+	if u.Batch == nil {
+		return []string{u.Dir}
+	}
+	was, is := filepath.Dir(filepath.Dir(u.Batch.Dir)), filepath.Dir(filepath.Dir(u.Dir))
+	dirs := make([]string, len(u.Batch.Runs))
+	for i, dir := range u.Batch.Runs {
+		if rel, err := filepath.Rel(was, dir); err == nil {
+			dir = filepath.Join(is, rel)
+		}
+		dirs[i] = dir
+	}
+	return dirs
+}
+
+// JobID is the id of the job that executes run i: in an array, of its task.
+func (u *Unit) JobID(id string, i int) string {
+	if id != "" && u.Kind() == plan.Array {
+		return id + "_" + strconv.Itoa(i)
+	}
+	return id
+}
+
+// BaseID is the id of the whole array that a task belongs to; other ids stay.
+func BaseID(id string) string {
+	base, _, _ := strings.Cut(id, "_")
+	return base
+}
+
+// Book says which unit carries each run: the newest batch that lists it, or the
+// run itself. It reads a scenario's batches once; what was submitted is read
+// when it is asked for. The zero value is ready to use.
+type Book struct {
+	roots map[string]string  // of the folder of a run; "" for none
+	known map[string]bool    // roots whose batches are read
+	runs  map[string]carrier // by run directory
+}
+
+type carrier struct {
+	unit *Unit
+	task int
+}
+
+// of returns the batch that carries a run, or nothing if it goes by itself.
+func (b *Book) of(dir string) (carrier, error) {
+	root := b.root(filepath.Dir(dir))
+	if root == "" {
+		return carrier{}, nil
+	}
+	if !b.known[root] {
+		numbers, err := Batches(root)
+		if err != nil {
+			return carrier{}, err
+		}
+		for _, n := range numbers {
+			u, err := ReadUnit(filepath.Join(root, BatchDir, strconv.Itoa(n)))
+			if err != nil {
+				return carrier{}, err
+			}
+			for i, r := range u.Runs() {
+				b.runs[r] = carrier{u, i}
+			}
+		}
+		b.known[root] = true
+	}
+	return b.runs[dir], nil
+}
+
+// root finds the scenario above a folder.
+func (b *Book) root(dir string) string {
+	if b.roots == nil {
+		b.roots, b.known, b.runs = map[string]string{}, map[string]bool{}, map[string]carrier{}
+	}
+	if root, ok := b.roots[dir]; ok {
+		return root
+	}
+	root := ""
+	if parent := filepath.Dir(dir); exists(filepath.Join(dir, scenarioFile)) {
+		root = dir
+	} else if parent != dir {
+		root = b.root(parent)
+	}
+	b.roots[dir] = root
+	return root
+}
+
+// Unit is the directory of the unit that carries a run.
+func (b *Book) Unit(dir string) (string, error) {
+	c, err := b.of(dir)
+	if err != nil || c.unit == nil {
+		return dir, err
+	}
+	return c.unit.Dir, nil
+}
+
+// Submission says which job executes a run, given what is known of its unit.
+func (b *Book) Submission(dir string, unit Submission) Submission {
+	if c := b.runs[dir]; c.unit != nil {
+		unit.Batch, unit.Kind = c.unit.Dir, c.unit.Kind()
+		unit.JobID = c.unit.JobID(unit.JobID, c.task)
+	}
+	return unit
+}
+
+// ReadSubmission says which job executes a run. Without one it is fs.ErrNotExist.
+func (b *Book) ReadSubmission(dir string) (Submission, error) {
+	unit, err := b.Unit(dir)
+	if err != nil {
+		return Submission{}, err
+	}
+	var s Submission
+	err = ReadJSON(filepath.Join(unit, SubmitFile), &s)
+	return b.Submission(dir, s), err
+}

@@ -1,0 +1,90 @@
+package slurm
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/internal/slurmtest"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+func TestTasks(t *testing.T) {
+	for id, want := range map[string][]string{
+		"60": nil, "60_3": nil, "60_[]": nil, "60_[a]": nil, "60_[1-": nil, "60_[2-3,...]": nil, "_[1]": nil, "60_[0-999999999]": nil, "60_[3:0]": nil,
+		"60_[4]": {"60_4"}, "60_[2-3,6-7%2]": {"60_2", "60_3", "60_6", "60_7"}, "60_[0-4:2]": {"60_0", "60_2", "60_4"}, "60_[3-2]": nil,
+	} {
+		require.Equal(t, want, tasks(id), id)
+	}
+}
+
+// One query for an array of any size; each task is told from the others,
+// whatever squeue and sacct print of it.
+//
+// covers: PL-S3, PL-S15
+func TestStatesOfAnArray(t *testing.T) {
+	f, s := fake(t)
+	f.Put(slurmtest.Job{ID: "60", Size: 1000, Queue: "PENDING", Acct: "PENDING", Start: "Unknown"})
+	f.Put(slurmtest.Job{ID: "60_0", Acct: "COMPLETED", ExitCode: "0:0"})
+	f.Put(slurmtest.Job{ID: "60_1", Queue: "FAILED", Acct: "FAILED", ExitCode: "3:0"})
+	f.Put(slurmtest.Job{ID: "60_2", Queue: "RUNNING", Acct: "RUNNING"})
+	f.Put(slurmtest.Job{ID: "60_3"}) // cancelled while it was pending: nobody lists it
+	var ids []string
+	for i := range 1000 {
+		ids = append(ids, fmt.Sprintf("60_%d", i))
+	}
+	states, err := s.States(t.Context(), append(ids, "61_0"))
+	require.NoError(t, err)
+	for id, want := range map[string]string{
+		"60_0": run.Succeeded, "60_1": run.Failed, "60_2": run.Running, "60_3": run.Cancelled, "60_4": run.Queued, "60_999": run.Queued, "61_0": run.Unknown,
+	} {
+		require.Equal(t, want, states[id].State, id)
+		require.Equal(t, id, states[id].JobID)
+	}
+	require.Equal(t, run.NeverRan, states["60_3"].Note)
+	require.Equal(t, [][]string{{"-h", "-a", "-r", "-t", "all", "-j", "60,61", "-o", squeueFormat}}, f.Calls("squeue"))
+	require.Len(t, f.Calls("sacct"), 1)
+
+	// Cancelled as a whole: sacct keeps the first list for all that never began.
+	f.Put(slurmtest.Job{ID: "60", Size: 1000, Acct: "CANCELLED by 0", Start: "None"})
+	states, err = s.States(t.Context(), ids)
+	require.NoError(t, err)
+	require.Equal(t, run.Succeeded, states["60_0"].State)
+	require.Equal(t, run.Cancelled, states["60_4"].State)
+	require.Equal(t, run.NeverRan, states["60_4"].Note)
+
+	f.Set(slurmtest.Knobs{Fail: "no contact"})
+	states, err = s.States(t.Context(), []string{"60_3"})
+	require.NoError(t, err)
+	require.Equal(t, run.Unknown, states["60_3"].State, "silence is no answer")
+}
+
+func TestFindArray(t *testing.T) {
+	f, s := fake(t)
+	f.Put(slurmtest.Job{ID: "60", Name: "tag", Size: 3, Queue: "PENDING"})
+	f.Put(slurmtest.Job{ID: "60_0", Name: "tag", Queue: "RUNNING"})
+	f.Put(slurmtest.Job{ID: "61", Name: "tag", Queue: "RUNNING"})
+	id, found, err := s.FindJob(t.Context(), "tag", noon)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, "60", id)
+	id, found, err = s.FindJob(t.Context(), "tag", noon, "60")
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, "61", id)
+	_, found, err = s.FindJob(t.Context(), "tag", noon, "60", "61")
+	require.NoError(t, err)
+	require.False(t, found)
+}
+
+// covers: CD-6, PL-S26
+func TestSubmitWaits(t *testing.T) {
+	f, s := fake(t)
+	r := request
+	r.Waits = []string{"afterok:60:61_2", "after:7"}
+	_, err := s.Submit(t.Context(), r)
+	require.NoError(t, err)
+	require.Contains(t, f.Calls("sbatch")[0], "--dependency=afterok:60:61_2,after:7")
+	require.Contains(t, f.Calls("sbatch")[0], "--kill-on-invalid-dep=yes")
+}
