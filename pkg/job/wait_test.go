@@ -207,7 +207,7 @@ func TestStop(t *testing.T) {
 	require.Len(t, calls, 1, "one call for all, no KILL")
 	require.Equal(t, "--signal=TERM", calls[0][0])
 	require.ElementsMatch(t, ids, calls[0][1:])
-	require.Equal(t, []string{"stopping", "client-begins"}, j.events(t))
+	require.Equal(t, []string{"stopping"}, j.events(t))
 	require.Equal(t, "up 1\n", readFile(t, j.path("raw", MetricsFile("serve", "after"))), "the counters were kept before")
 
 	j.Stop(t.Context(), procs)
