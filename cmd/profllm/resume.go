@@ -63,7 +63,7 @@ func (c resumeCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	var alone []string                                        // left alone, and waited for with the others
+	var alone []string // left alone, and waited for with the others
 	w := want{app: a, root: c.Root, scenario: s, next: next, subs: subs, missing: map[string][]string{}, layers: layers(c.Templates)}
 	reasons := map[string]int{}
 	for _, dir := range dirs {
@@ -81,7 +81,11 @@ func (c resumeCmd) Run(a *app) error {
 		reasons[why]++
 	}
 	for _, why := range slices.Sorted(maps.Keys(reasons)) {
-		a.logf("%d runs %s", reasons[why], why)
+		plural := "s"
+		if reasons[why] == 1 {
+			plural = ""
+		}
+		a.logf("%d run%s %s", reasons[why], plural, why)
 	}
 	deeds, err := w.deeds()
 	if err != nil {

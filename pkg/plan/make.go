@@ -402,6 +402,11 @@ func (p *Plan) launch(in Input) error {
 		repos = append(repos, *in.Test.ProxyRepo)
 	}
 	p.Mounts = append([]string{p.Dir + ":/cloudai_run_results", install + ":/cloudai_install", p.Dir + ":" + p.Dir}, in.Test.Mounts...)
+	for _, l := range p.Loads { // whose clients write there
+		if l.Dir != p.Dir && !strings.HasPrefix(l.Dir, p.Dir+"/") {
+			p.Mounts = append(p.Mounts, l.Dir+":"+l.Dir)
+		}
+	}
 	for _, r := range repos {
 		p.Mounts = append(p.Mounts, path.Join(install, r.Directory())+":"+r.MountPoint())
 	}
