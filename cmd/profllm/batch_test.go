@@ -16,6 +16,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
@@ -149,8 +150,8 @@ func TestSlurmArray(t *testing.T) {
 	o = profllm(t, dir, nil, "slurm", "resume", s.root)
 	require.Equal(t, exitOK, o.code)
 	require.Contains(t, o.stdout, "array of 2 runs")
-	require.Contains(t, o.stderr, "1 runs cancelled")
-	require.Contains(t, o.stderr, "1 runs never started")
+	require.Contains(t, o.stderr, "1 run cancelled")
+	require.Contains(t, o.stderr, "1 run never started")
 	require.Contains(t, o.stderr, "4 runs left alone: succeeded")
 	waitFor(t, filepath.Join(s.dirOf(5), run.SentinelFile), `"code": 0`)
 	waitFor(t, filepath.Join(s.dirOf(1), "events.jsonl"), "all-ready")
@@ -280,6 +281,46 @@ func TestSlurmHooks(t *testing.T) {
 	}
 }
 
+// Two loads on one service, the second with an empty cache, each with a
+// directory, a result and counters of its own.
+func TestSlurmLoads(t *testing.T) {
+	dir := lab(t)
+	t.Parallel()
+	s := newStudy(t, dir, 20, 30)
+	p := s.Runs[0].Plan
+	other := s.hook(t, 1, "../9").Plan.Loads[0] // of test t1, as if it were a point of t0's sweep
+	other.Dir = filepath.Join(filepath.Dir(p.Dir), "9")
+	other.Clients[0].Argv = retarget(other.Clients[0].Argv, filepath.Join(p.Dir, "../9/h"), other.Dir)
+	other.Clients[0].Log = filepath.Join(other.Dir, "logs", "bench-%t.log")
+	p.Loads[0].Name, other.Name, other.Cache = "1", "9", plan.CacheReset
+	p.Loads = append(p.Loads, other)
+	p.Env = append(p.Env, plan.Var{Name: "VLLM_SERVER_DEV_MODE", Value: plan.Text("1")}) // else vLLM has no such route
+	s.Runs = s.Runs[:1]
+	s.create(t)
+	o := profllm(t, dir, nil, "slurm", "resume", s.root, "--wait")
+	require.Equal(t, exitOK, o.code)
+	for rel, n := range map[string]int{p.Dir: 20, other.Dir: 30} {
+		r := readResult(t, rel)
+		require.Equal(t, result.Completed, r.Status)
+		require.Equal(t, n, *r.Results.CompletedRequests)
+		for _, when := range []string{"before", "after"} {
+			require.FileExists(t, filepath.Join(rel, run.RawDir, job.MetricsFile("serve", when)))
+		}
+	}
+	var end run.Sentinel
+	require.NoError(t, run.ReadJSON(filepath.Join(p.Dir, run.SentinelFile), &end))
+	require.Equal(t, []run.Phase{{Name: "ready"}, {Name: "1/load"}, {Name: "1/bench"}, {Name: "9/load"}, {Name: "9/bench"}}, end.Phases)
+}
+
+func retarget(words []plan.Word, from, to string) []plan.Word {
+	for i, w := range words {
+		if text, ok := w.Literal(); ok {
+			words[i] = plan.Text(strings.ReplaceAll(text, from, to))
+		}
+	}
+	return words
+}
+
 // A run that accompanies another ends with it, as planned.
 //
 // covers: CD-28
@@ -300,4 +341,31 @@ func TestSlurmUntil(t *testing.T) {
 	require.Contains(t, string(data), `"event":"until-over","text":"all over: `+s.dirOf(1))
 	require.Equal(t, result.Completed, readResult(t, s.dirOf(1)).Status)
 	requireNoLeftovers(t, s.task(t, 0))
+}
+
+// The dry run says what sbatch is told about other jobs, outside of the script.
+func TestSymbolicDependency(t *testing.T) {
+	s := newStudy(t, t.TempDir(), 20, 20)
+	s.Runs[1].Plan.Job.After = []plan.After{{Type: "afterok", Dir: s.dirOf(0)}, {Type: "after", Dir: s.dirOf(0)}, {Type: "afterok", Dir: s.dirOf(0)}}
+	require.Equal(t, "# sbatch --dependency=afterok:<job of test t0>,after:<job of test t0> --kill-on-invalid-dep=yes\n", s.symbolic(&s.Runs[1].Plan.Job))
+	require.Empty(t, s.symbolic(&s.Runs[0].Plan.Job))
+}
+
+// An array costs what its runs cost, a sequence what its allocation does.
+func TestCost(t *testing.T) {
+	for kind, want := range map[string]string{"": "3 jobs, at most 0.2 node-hours\n", plan.Array: "3 runs in 1 jobs, at most 0.2 node-hours\n", plan.Sequence: "3 runs in 1 jobs, at most 2.0 node-hours\n"} {
+		s := newStudy(t, t.TempDir(), 1, 2, 3)
+		if kind != "" {
+			s.batch(kind, 0)
+		}
+		if kind == plan.Sequence {
+			s.Batches[0].Batch.Job.Nodes, s.Batches[0].Batch.Job.TimeLimit = 2, plan.Seconds(time.Hour)
+		}
+		var said bytes.Buffer
+		a := &app{stderr: &said}
+		require.NoError(t, a.cost(&s.planned, 100, false))
+		require.Equal(t, want, said.String(), kind)
+		require.Error(t, a.cost(&s.planned, 0, false))
+		require.NoError(t, a.cost(&s.planned, 0, true))
+	}
 }

@@ -77,6 +77,9 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 			}
 		}
 	}
+	if err := a.sweeps(dirs); err != nil {
+		a.logf("note: no table of the sweep: %v", err)
+	}
 	if err := a.printResults(rows, format); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,6 +37,7 @@ type planFlags struct {
 	Single    bool   `name:"single-sbatch" help:"Everything in one allocation, one run after the other."`
 	Launcher  string `enum:"${launchers}" default:"" help:"Replaces every launcher: ${enum}."`
 	Templates string `placeholder:"DIR" type:"existingdir" help:"Folder of templates that replace or extend the built-in ones."`
+	Continue  string `placeholder:"DIR" type:"existingdir" help:"Go on with the sweeps of an earlier execution: its points are not tried again, and its results guide random and tpe."`
 	Time      string `placeholder:"RFC3339" help:"Use this time instead of now: it names the directory and the run ids."`
 
 	live bool // ask Slurm which nodes of a group are free
@@ -49,18 +51,21 @@ type definitionFlags struct {
 
 // planned is a scenario, ready to print or to submit.
 type planned struct {
-	Name    string
-	Digest  string
-	Root    string
-	Created time.Time
-	Runs    []run.Printed
-	Batches []run.PrintedBatch
-	Missing []stage.Item // images that the plans expect in files, and that are not there
+	Name        string
+	Digest      string
+	Root        string
+	Created     time.Time
+	Runs        []run.Printed
+	Batches     []run.PrintedBatch
+	Continued   string // the execution whose sweeps go on here
+	Skipped     []run.Skipped
+	Definitions map[string][]byte
+	Missing     []stage.Item // images that the plans expect in files, and that are not there
 }
 
 // plan reads the definitions, plans every run and renders its script.
 func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
-	s, files, err := loadScenario(file, f.definitionFlags)
+	s, defs, err := loadScenario(file, f.definitionFlags)
 	if err != nil {
 		return nil, fail(exitDefinition, err)
 	}
@@ -89,10 +94,18 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 	if o.Images, missing, err = stagedImages(s.All(), sys, o); err != nil {
 		return nil, err
 	}
-	p := &planned{Missing: missing, Name: s.Name, Digest: digest(files), Root: catalog.Root(s, o), Created: o.Created}
+	p := &planned{Missing: missing, Name: s.Name, Digest: defs.digest(), Definitions: defs.copies(sys.Source), Root: catalog.Root(s, o), Created: o.Created}
 	if f.live && s.NodeGroups() {
 		if o.Inventory, err = a.slurm().Inventory(a.ctx); err != nil {
 			return nil, fail(exitNotSubmit, fmt.Errorf("ask Slurm for the states of its nodes: %w", err))
+		}
+	}
+	if f.Continue != "" {
+		if p.Continued, err = filepath.Abs(f.Continue); err != nil {
+			return nil, err
+		}
+		if o.History, err = history(s, p.Continued); err != nil {
+			return nil, fail(exitUsage, err)
 		}
 	}
 	set, err := catalog.Plans(s, sys, o)
@@ -100,7 +113,11 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 		return nil, fail(exitDefinition, err)
 	}
 	for _, skipped := range set.Skipped {
+		p.Skipped = append(p.Skipped, run.Skipped{Test: skipped.Test, Step: skipped.Step, Values: skipped.Values, Why: skipped.Err.Error()})
 		a.logf("note: test %s, point %d (%s) is left out: %v", skipped.Test, skipped.Step, skipped.Label, skipped.Err)
+	}
+	if len(set.Plans) == 0 {
+		return nil, fail(exitUsage, fmt.Errorf("%s: nothing is left to try", relative(f.Continue)))
 	}
 	plans := set.Plans
 	if err := p.print(plans, set.Batches, layers(f.Templates)); err != nil {
@@ -164,7 +181,7 @@ func first(values ...string) string {
 
 // loadScenario reads a scenario, its test files and its hooks. The name "demo"
 // that is no file is the built-in one.
-func loadScenario(file string, f definitionFlags) (*scenario.Scenario, []scenario.File, error) {
+func loadScenario(file string, f definitionFlags) (*scenario.Scenario, *definitions, error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) && file == scenarios.Demo {
 		data, err = fs.ReadFile(scenarios.FS, scenarios.Demo+".toml")
@@ -173,23 +190,56 @@ func loadScenario(file string, f definitionFlags) (*scenario.Scenario, []scenari
 	if err != nil {
 		return nil, nil, err
 	}
-	top := scenario.File{Name: file, Data: data}
+	d := &definitions{top: scenario.File{Name: file, Data: data}}
 	beside := filepath.Dir(file)
-	tests, err := readTOML(first(f.TestsDir, folder(beside, "tests", "test", "../test")))
+	d.tests, err = readTOML(first(f.TestsDir, folder(beside, "tests", "test", "../test")))
 	if err != nil {
 		return nil, nil, err
 	}
-	var hooks scenario.HookFiles
 	if dir := first(f.HookDir, folder(".", "conf/hook"), folder(beside, "hook", "../hook", "../../hook")); dir != "" {
-		if hooks.Scenarios, err = readTOML(dir); err != nil {
+		if d.hooks.Scenarios, err = readTOML(dir); err != nil {
 			return nil, nil, err
 		}
-		if hooks.Tests, err = readTOML(folder(dir, "test", "tests")); err != nil {
+		if d.hooks.Tests, err = readTOML(folder(dir, "test", "tests")); err != nil {
 			return nil, nil, err
 		}
 	}
-	s, err := scenario.Load(top, tests, hooks)
-	return s, slices.Concat(tests, hooks.Scenarios, hooks.Tests, []scenario.File{top}), err
+	s, err := scenario.Load(d.top, d.tests, d.hooks)
+	return s, d, err
+}
+
+// definitions are the files a scenario was read from.
+type definitions struct {
+	top   scenario.File
+	tests []scenario.File
+	hooks scenario.HookFiles
+}
+
+// digest tells one version of the files from another.
+func (d *definitions) digest() string {
+	h := sha256.New()
+	for _, f := range slices.Concat(d.tests, d.hooks.Scenarios, d.hooks.Tests, []scenario.File{d.top}) {
+		fmt.Fprintf(h, "%s\x00%d\x00", f.Name, len(f.Data))
+		h.Write(f.Data)
+	}
+	return fmt.Sprintf("sha256:%x", h.Sum(nil))
+}
+
+// The names of copied files. A scenario finds the others from its own place.
+const (
+	scenarioCopy = "scenario.toml"
+	systemCopy   = "system.toml"
+)
+
+// copies are the files as they are kept with the results.
+func (d *definitions) copies(system []byte) map[string][]byte {
+	files := map[string][]byte{scenarioCopy: d.top.Data, systemCopy: system}
+	for dir, list := range map[string][]scenario.File{"tests": d.tests, "hook": d.hooks.Scenarios, "hook/test": d.hooks.Tests} {
+		for _, f := range list {
+			files[dir+"/"+filepath.Base(f.Name)] = f.Data
+		}
+	}
+	return files
 }
 
 // folder is the first of the names below dir that is a folder, or "".
@@ -239,6 +289,9 @@ func (a *app) system(file string, simulate bool) (*config.System, error) {
 		return sys, fail(exitDefinition, err)
 	}
 	sys, err := a.askSlurm()
+	if sys != nil {
+		sys.Source = []byte(sys.TOML())
+	}
 	if err != nil {
 		return nil, fail(exitUsage, fmt.Errorf("no system file, and Slurm does not answer: %w\n\thint: give --system FILE; on a login node, profllm init writes one", err))
 	}

@@ -48,32 +48,61 @@ func (c resumeCmd) Run(a *app) error {
 	for _, rel := range s.Runs {
 		dirs = append(dirs, filepath.Join(c.Root, rel))
 	}
+	// The number of the next batch comes before everything that decides what goes
+	// into it: whoever made one meanwhile has taken that number.
+	numbers, err := run.Batches(c.Root)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	next := 1
+	if len(numbers) > 0 {
+		next = numbers[len(numbers)-1] + 1
+	}
 	subs := a.read(dirs) // an interrupted submission is looked into when it is completed
 	states, err := a.states(a.slurm(), dirs, subs)
 	if err != nil {
 		return err
 	}
-	var alone []string                                        // left alone, and waited for with the others
-	missing, reasons := map[string]string{}, map[string]int{} // by run; runs by reason
+	var alone []string // left alone, and waited for with the others
+	w := want{app: a, root: c.Root, scenario: s, next: next, subs: subs, missing: map[string][]string{}, layers: layers(c.Templates)}
+	reasons := map[string]int{}
 	for _, dir := range dirs {
 		why := again(subs[dir], states[dir], c.Failed)
 		if finishedWell(dir, subs[dir]) {
 			why = ""
 		}
-		missing[dir] = why
 		if why == "" {
 			alone = append(alone, dir)
+			why = "left alone: " + first(states[dir].State, run.Unknown)
+		} else {
+			unit := first(subs[dir].Batch, dir)
+			w.missing[unit] = append(w.missing[unit], dir)
 		}
-		reasons[first(why, "left alone: "+first(states[dir].State, run.Unknown))]++
+		reasons[why]++
 	}
 	for _, why := range slices.Sorted(maps.Keys(reasons)) {
-		a.logf("%d runs %s", reasons[why], why)
+		plural := "s"
+		if reasons[why] == 1 {
+			plural = ""
+		}
+		a.logf("%d run%s %s", reasons[why], plural, why)
 	}
-	deeds, err := a.deeds(c.Root, s, dirs, subs, missing, layers(c.Templates))
+	deeds, err := w.deeds()
 	if err != nil {
 		return fail(exitNotSubmit, err)
 	}
 	return a.do(c.Root, deeds, alone, c.submitFlags)
+}
+
+// want is what a scenario execution lacks.
+type want struct {
+	*app
+	root     string
+	scenario run.Scenario
+	next     int // number of the next batch
+	subs     map[string]run.Submission
+	missing  map[string][]string // runs by the unit that carries them
+	layers   []fs.FS
 }
 
 // finishedWell reports whether the job of a run came to its good end, whatever
@@ -85,36 +114,28 @@ func finishedWell(dir string, sub run.Submission) bool {
 
 // deeds lists what is to be submitted, parents first. What is missing of a batch
 // that ran becomes a batch of its own, made here.
-func (a *app) deeds(root string, s run.Scenario, dirs []string, subs map[string]run.Submission, missing map[string]string, layers []fs.FS) ([]deed, error) {
-	units, err := allUnits(root, s)
+func (w *want) deeds() ([]deed, error) {
+	units, err := allUnits(w.root, w.scenario)
 	if err != nil {
 		return nil, err
 	}
-	carried := map[string][]string{} // missing runs by unit
-	for _, dir := range dirs {
-		if unit := first(subs[dir].Batch, dir); missing[dir] != "" {
-			carried[unit] = append(carried[unit], dir)
-		}
-	}
 	var deeds []deed
 	for _, unit := range units {
-		runs := carried[unit]
+		runs := w.missing[unit]
 		if len(runs) == 0 {
 			continue
 		}
-		sub := subs[runs[0]]
-		switch {
+		d := deed{dir: unit}
+		switch sub := w.subs[runs[0]]; {
 		case sub.JobID == "":
-			deeds = append(deeds, deed{dir: unit})
 		case sub.Batch == "":
-			deeds = append(deeds, deed{dir: unit, over: sub.JobID})
+			d.over = sub.JobID
 		default:
-			dir, err := a.rest(root, unit, runs, layers)
-			if err != nil {
+			if d.dir, err = w.rest(unit, runs); err != nil {
 				return nil, err
 			}
-			deeds = append(deeds, deed{dir: dir})
 		}
+		deeds = append(deeds, d)
 	}
 	return deeds, nil
 }
@@ -165,23 +186,17 @@ func allUnits(root string, s run.Scenario) ([]string, error) {
 }
 
 // rest makes the batch that carries what is missing of another.
-func (a *app) rest(root, unit string, runs []string, layers []fs.FS) (string, error) {
+func (w *want) rest(unit string, runs []string) (string, error) {
 	u, err := run.ReadUnit(unit)
 	if err != nil {
 		return "", err
 	}
-	numbers, err := run.Batches(root)
-	if err != nil {
-		return "", err
-	}
-	n := 1
-	if len(numbers) > 0 {
-		n = numbers[len(numbers)-1] + 1
-	}
-	b := u.Batch.Part(filepath.Join(root, run.BatchDir, fmt.Sprint(n)), fmt.Sprintf("%s-%d", u.Batch.RunID, n), a.now(), func(i int) bool {
-		return slices.Contains(runs, u.Runs()[i])
+	all, n := u.Runs(), w.next
+	w.next++
+	b := u.Batch.Part(filepath.Join(w.root, run.BatchDir, fmt.Sprint(n)), fmt.Sprintf("%s-%d", u.Batch.RunID, n), w.now(), func(i int) bool {
+		return slices.Contains(runs, all[i])
 	})
-	script, err := render.BatchScript(b, layers...)
+	script, err := render.BatchScript(b, w.layers...)
 	if err != nil {
 		return "", err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/run"
-	"github.com/profllm/profllm/pkg/scenario"
 )
 
 type slurmCmd struct {
@@ -22,15 +20,6 @@ type slurmCmd struct {
 	Resume resumeCmd `cmd:"" help:"Submit what an interrupted submission left out."`
 	Status statusCmd `cmd:"" help:"Say how the jobs of runs are."`
 	Cancel cancelCmd `cmd:"" help:"Cancel the jobs of runs."`
-}
-
-func digest(files []scenario.File) string {
-	h := sha256.New()
-	for _, f := range files {
-		fmt.Fprintf(h, "%s\x00%d\x00", f.Name, len(f.Data))
-		h.Write(f.Data)
-	}
-	return fmt.Sprintf("sha256:%x", h.Sum(nil))
 }
 
 type dryRunCmd struct {
@@ -165,7 +154,7 @@ func (a *app) create(p *planned) error {
 	pid := os.Getpid()
 	err = run.Create(p.Root, run.Scenario{
 		Schema: "profllm.scenario/1", Name: p.Name, Digest: p.Digest, Created: p.Created.UTC(),
-		Host: host, PID: pid, ProcessAge: run.ProcessStart(pid),
+		Host: host, PID: pid, ProcessAge: run.ProcessStart(pid), Skipped: p.Skipped, Continues: p.Continued, Definitions: p.Definitions,
 	}, p.Runs, p.Batches)
 	if errors.Is(err, fs.ErrExist) {
 		err = fmt.Errorf("%w\n\thint: another submission took this second's name; try again", err)

@@ -95,6 +95,64 @@ time_limit = "2m"
 	checkTable(t, roots[0], itl)
 }
 
+// A sweep of a few random points goes on in a second execution, which tries none
+// again; its table has both.
+func TestSweepContinues(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs a rehearsal")
+	}
+	dir := t.TempDir()
+	write := func(steps int) {
+		text := fmt.Sprintf(`name = "few"
+[[Tests]]
+id = "a"
+test_template_name = "vllm"
+agent = "random"
+agent_steps = %d
+agent_metrics = ["median_ttft_ms"]
+  [Tests.extra_env_vars]
+  PROFLLM_SIM_TTFT = ["10ms", "40ms"]
+  [Tests.bench_cmd_args]
+  max_concurrency = [1, 2, 4]
+  num_prompts = 4
+  random_output_len = 3
+`, steps)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "few.toml"), []byte(text), 0o644))
+	}
+	table := func(root string) [][]string {
+		f, err := os.Open(filepath.Join(root, "a/0/sweep.csv"))
+		require.NoError(t, err)
+		defer f.Close()
+		rows, err := csv.NewReader(f).ReadAll()
+		require.NoError(t, err)
+		return rows[1:]
+	}
+	write(3)
+	require.Equal(t, exitOK, profllm(t, dir, nil, "rehearse", "few.toml", "--output-dir", "one").code)
+	roots, err := filepath.Glob(filepath.Join(dir, "one", "*"))
+	require.NoError(t, err)
+	require.Len(t, table(roots[0]), 3)
+	write(5)
+	require.Equal(t, exitOK, profllm(t, dir, nil, "rehearse", "few.toml", "--output-dir", "two", "--continue", roots[0]).code)
+	second, err := filepath.Glob(filepath.Join(dir, "two", "*"))
+	require.NoError(t, err)
+	rows := table(second[0])
+	require.Len(t, rows, 5)
+	seen := map[string]bool{}
+	for i, row := range rows {
+		require.Equal(t, strconv.Itoa(i+1), row[0])
+		point := strings.Join(row[1:3], " ")
+		require.False(t, seen[point], "%s was tried twice", point)
+		seen[point] = true
+		ttft, err := strconv.ParseFloat(row[3], 64)
+		require.NoError(t, err)
+		require.Equal(t, row[1] == "40ms", ttft > 35, "%v", row)
+	}
+	o := profllm(t, dir, nil, "rehearse", "few.toml", "--output-dir", "three", "--continue", second[0])
+	require.Equal(t, exitUsage, o.code)
+	require.Contains(t, o.stderr, "nothing is left to try")
+}
+
 // waitOver waits until Slurm says that every job of a scenario is over.
 func waitOver(t *testing.T, dir, root string) {
 	t.Helper()

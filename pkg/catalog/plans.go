@@ -48,10 +48,11 @@ type Set struct {
 
 // Skipped is a point of a sweep that cannot work.
 type Skipped struct {
-	Test  string
-	Step  int
-	Label string // what the sweep chose
-	Err   error
+	Test   string
+	Step   int
+	Label  string // what the sweep chose
+	Values []plan.Assignment
+	Err    error
 }
 
 // Root is the directory of one scenario execution.
@@ -226,6 +227,7 @@ type load struct {
 	cache  string
 	bench  *source.Table
 	eval   bool
+	step   int
 	values []plan.Assignment
 	repeat *plan.Repeat
 }
@@ -291,7 +293,8 @@ func (b *builder) run(t scenario.Test, in plan.Input, loads []load) (*plan.Plan,
 		}
 		load, err := b.load(t, l)
 		c.Add(err)
-		load.Name, load.Dir, load.RunID, load.Cache, load.Values, load.Repeat = l.name, dir, id, l.cache, l.values, l.repeat
+		load.Name, load.Dir, load.RunID, load.Cache = l.name, dir, id, l.cache
+		load.Step, load.Values, load.Repeat = l.step, l.values, l.repeat
 		in.Loads = append(in.Loads, load)
 	}
 	var err error

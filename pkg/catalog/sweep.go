@@ -29,6 +29,9 @@ func schemaOrder(table string) []string {
 	return nil
 }
 
+// Sweep reads what a test says about its sweep; it is not Active if there is none.
+func Sweep(t scenario.Test) (*sweep.Sweep, error) { return sweep.Load(t.Table, schemaOrder) }
+
 // roundSize is how many points an agent that learns from results hands out at
 // once: enough to use a cluster, few enough to learn.
 const roundSize = 8
@@ -36,7 +39,7 @@ const roundSize = 8
 // points lists the next points of a test's sweep, nil if it has none, and the
 // paths that concern the client only.
 func (b *builder) points(t scenario.Test) ([]sweep.Point, map[string]bool, error) {
-	s, err := sweep.Load(t.Table, schemaOrder)
+	s, err := Sweep(t)
 	if err != nil || !s.Active() {
 		return nil, nil, err
 	}
@@ -53,7 +56,7 @@ func (b *builder) points(t scenario.Test) ([]sweep.Point, map[string]bool, error
 		n = roundSize
 	}
 	points, err := s.Next(b.o.History[t.ID], n)
-	return points, client, err
+	return append([]sweep.Point{}, points...), client, err // not nil: nothing may be left to try
 }
 
 // serverKey is the same for points that can share a server.
@@ -95,16 +98,20 @@ func (b *builder) sweep(t scenario.Test, points []sweep.Point, client map[string
 		if err != nil {
 			c.Add(err)
 			for _, point := range g.points {
-				b.set.Skipped = append(b.set.Skipped, Skipped{Test: t.ID, Step: point.Step, Label: point.Label(), Err: err})
+				b.skip(t, point, err)
 			}
 			continue
 		}
 		plans = append(plans, p)
 	}
-	if len(plans) == 0 {
+	if len(plans) == 0 && len(points) > 0 {
 		return nil, c.Err() // complaints of all points are one where they are the same
 	}
 	return plans, nil
+}
+
+func (b *builder) skip(t scenario.Test, p sweep.Point, err error) {
+	b.set.Skipped = append(b.set.Skipped, Skipped{Test: t.ID, Step: p.Step, Label: p.Label(), Values: assignments(p), Err: err})
 }
 
 func (b *builder) stepDir(t scenario.Test, step int) string {
@@ -126,7 +133,7 @@ func (b *builder) groups(t scenario.Test, points []sweep.Point, client map[strin
 		if g == nil || !share {
 			g = &group{first: point}
 			if g.test, err = t.Variant(table); err != nil {
-				b.set.Skipped = append(b.set.Skipped, Skipped{Test: t.ID, Step: point.Step, Label: point.Label(), Err: err})
+				b.skip(t, point, err)
 				continue
 			}
 			byServer[key] = g
@@ -139,7 +146,7 @@ func (b *builder) groups(t scenario.Test, points []sweep.Point, client map[strin
 			if len(g.test.Phases) > 0 {
 				loads[i].bench = source.Merge(table.Table("bench_cmd_args"), g.test.Phases[i].BenchArgs)
 			}
-			loads[i].values = assignments(point)
+			loads[i].step, loads[i].values = point.Step, assignments(point)
 		}
 		g.loads = append(g.loads, b.placed(t, g, point, loads)...)
 	}

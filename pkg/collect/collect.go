@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -316,12 +317,22 @@ func (e *evidence) planned() result.Evidence {
 		}
 	}
 	e.phases(&ev)
+	ev.Apart = e.apart(ev.Phases)
 	for _, x := range e.events {
 		if x.Event == job.RoleDied && e.concerns(x.Time) {
 			ev.Died = append(ev.Died, e.roleEnd(x))
 		}
 	}
 	return ev
+}
+
+// apart reports whether this load was over whatever became of the job, which goes
+// on with other loads: all its phases ended with 0.
+func (e *evidence) apart(phases []result.Phase) bool {
+	if e.plan == nil || len(e.plan.Loads) < 2 || e.sentinel == nil || len(phases) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(phases, func(p result.Phase) bool { return p.Exit == nil || *p.Exit != 0 })
 }
 
 // phases lists what the script did of this load, and what it should have done.
@@ -470,7 +481,7 @@ func (e *evidence) page(role, when string) (*promtext.Snapshot, error) {
 func (e *evidence) status(r *result.Result) result.Status {
 	numbers := r.Results.CompletedRequests != nil && *r.Results.CompletedRequests > 0
 	switch {
-	case e.state != nil && e.state.State == run.Cancelled:
+	case e.state != nil && e.state.State == run.Cancelled && !(numbers && r.Validity.Valid):
 		return result.Cancelled
 	case e.sentinel == nil && e.plan != nil && !e.over():
 		return result.Unknown

@@ -59,6 +59,7 @@ type System struct {
 	Reports          *source.Table `toml:"reports"`                       // Per-report settings.
 
 	Pos      source.Pos `toml:"-"`
+	Source   []byte     `toml:"-"` // the file itself
 	Warnings []string   `toml:"-"` // keys that were accepted and have no effect
 }
 
@@ -157,7 +158,7 @@ func Parse(file string, data []byte) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &System{Pos: t.Pos}
+	s := &System{Pos: t.Pos, Source: data}
 	if v := t.Get("scheduler"); v != nil && v.Any != "slurm" {
 		return nil, source.Errorf(v.Pos, "scheduler %q is not supported", v.Any).Hintf("profllm runs on %q", "slurm")
 	}

@@ -91,7 +91,7 @@ func TestEnvironmentRefuses(t *testing.T) {
 		`A = 1`:                           "s.toml:6:1: A must be a string, not the integer 1\n\thint: write A = \"1\"",
 		`A = 1.5`:                         "A must be a string, not the float 1.5",
 		`A = true`:                        "A must be a string, not the boolean true",
-		`A = ["x"]`:                       "A is a list: sweeps are not supported yet",
+		`A = ["x"]`:                       "A is a list, where one value is needed",
 		`A = { env = "X", file = "/y" }`:  "A: write exactly one of env, file, shell",
 		`A = {}`:                          "A: write exactly one of env, file, shell",
 		`A = { env = "" }`:                "A: write exactly one of env, file, shell",

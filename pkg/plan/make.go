@@ -162,6 +162,7 @@ type LoadInput struct {
 	RunID     string
 	Dir       string // absolute
 	Cache     string
+	Step      int
 	Values    []Assignment
 	Repeat    *Repeat
 	Clients   []Client
@@ -223,7 +224,7 @@ func Make(in Input) (*Plan, error) {
 func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 	var c source.Complaints
 	l := Load{
-		Name: in.Name, RunID: in.RunID, Dir: in.Dir, Cache: in.Cache, Values: in.Values, Repeat: in.Repeat,
+		Name: in.Name, RunID: in.RunID, Dir: in.Dir, Cache: in.Cache, Step: in.Step, Values: in.Values, Repeat: in.Repeat,
 		Expect: in.Expect, Client: in.Client, Benchmark: in.Benchmark,
 	}
 	l.Expect.Disaggregated, l.Expect.GPUs = service.Disaggregated, p.GPUs()
@@ -402,7 +403,7 @@ func envWord(name string, v *source.Value) (Word, error) {
 		}
 		return Word{part}, nil
 	case []*source.Value:
-		return nil, source.Errorf(v.Pos, "%s is a list: sweeps are not supported yet", name)
+		return nil, source.Errorf(v.Pos, "%s is a list, where one value is needed", name)
 	}
 	return nil, source.Errorf(v.Pos, "%s must be a string, not the %s %v", name, v.Kind(), v.Plain()).Hintf("write %s = \"%v\"", name, v.Plain())
 }

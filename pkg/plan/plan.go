@@ -62,6 +62,7 @@ type Load struct {
 	RunID     string         `json:"run_id"`           // of its result
 	Dir       string         `json:"dir"`              // absolute; the plan's own for the only one
 	Cache     string         `json:"cache,omitempty"`  // what is done to the prefix cache before it: CacheReset, or "" for nothing
+	Step      int            `json:"step,omitempty"`   // of the sweep, from 1; 0: no sweep
 	Values    []Assignment   `json:"values,omitempty"` // what the sweep chose here, for all of the run
 	Repeat    *Repeat        `json:"repeat,omitempty"` // nil for a load that is measured once
 	Clients   []Step         `json:"clients"`

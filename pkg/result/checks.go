@@ -49,6 +49,9 @@ func jobState(c *facts) answer {
 		return notPossible("not run under Slurm, or its state is not known")
 	}
 	state, _, _ := strings.Cut(s.State, " ") // "CANCELLED by 1000"
+	if c.e.Apart {
+		return pass("this load was over before job %s ended as %s, exit code %s", s.JobID, s.State, orNone(s.ExitCode))
+	}
 	switch state {
 	case "COMPLETED":
 		bad := s.ExitCode != "" && s.ExitCode != "0:0"

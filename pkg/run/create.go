@@ -68,6 +68,15 @@ func Create(root string, s Scenario, runs []Printed, batches []PrintedBatch) (er
 			return err
 		}
 	}
+	for name, data := range s.Definitions {
+		file := filepath.Join(temp, DefinitionDir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := WriteFile(file, data, 0o644); err != nil {
+			return err
+		}
+	}
 	if err := WriteJSON(filepath.Join(temp, scenarioFile), s); err != nil {
 		return err
 	}

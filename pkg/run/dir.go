@@ -39,9 +39,10 @@ const (
 	LoadFile      = "load.json"  // in the directory of a load that lies outside of its run's
 	RawDir        = "raw"
 	LogDir        = "logs"
-	AttemptDir    = "attempts" // what earlier attempts left
-	BatchDir      = "batches"  // of a scenario: 1, 2, ...
-	PreTestDir    = "pre_test" // hooks of the run, runs of their own
+	AttemptDir    = "attempts"    // what earlier attempts left
+	DefinitionDir = "definitions" // of a scenario: the files it was planned from
+	BatchDir      = "batches"     // of a scenario: 1, 2, ...
+	PreTestDir    = "pre_test"    // hooks of the run, runs of their own
 	PostTestDir   = "post_test"
 
 	scenarioFile = "scenario.json"
@@ -129,9 +130,21 @@ type Scenario struct {
 	Created    time.Time `json:"created"`
 	Runs       []string  `json:"runs"`            // directories below this one
 	Units      []string  `json:"units,omitempty"` // what is submitted, in this order; absent: the runs
-	Host       string    `json:"host"`            // of the command that submits
+	Skipped    []Skipped `json:"skipped,omitempty"`
+	Continues  string    `json:"continues,omitempty"` // the execution whose sweeps go on here
+	Host       string    `json:"host"` // of the command that submits
 	PID        int       `json:"pid"`
 	ProcessAge string    `json:"process_start"` // tells a PID from its reuse
+
+	Definitions map[string][]byte `json:"-"` // copies of the files, by their names below DefinitionDir
+}
+
+// Skipped is a point of a sweep that cannot work: it was never run.
+type Skipped struct {
+	Test   string            `json:"test"`
+	Step   int               `json:"step"`
+	Values []plan.Assignment `json:"values"`
+	Why    string            `json:"why"`
 }
 
 // WriteJSON replaces a file as a whole: temp, fsync, rename.

@@ -93,7 +93,7 @@ func scalar(key string, v *source.Value, fallback string, c *source.Complaints) 
 	}
 	s, ok := v.Word()
 	if !ok {
-		c.Add(source.Errorf(v.Pos, "cmd_args.%s must be one value, not a %s: sweeps are not supported yet", key, v.Kind()).Hintf("write one value"))
+		c.Add(source.Errorf(v.Pos, "cmd_args.%s must be one value, not a %s", key, v.Kind()).Hintf("write one value"))
 	}
 	return s
 }

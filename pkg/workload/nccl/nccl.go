@@ -137,7 +137,7 @@ func word(key string, v *source.Value, c *source.Complaints) string {
 	_, isList := v.Any.([]*source.Value)
 	switch {
 	case isList:
-		c.Add(source.Errorf(v.Pos, "cmd_args.%s is a list: sweeps are not supported yet", key).Hintf("write one value"))
+		c.Add(source.Errorf(v.Pos, "cmd_args.%s is a list, where one value is needed", key).Hintf("write one value"))
 	case !ok:
 		c.Addf(v.Pos, "cmd_args.%s must be one value, not a %s", key, v.Kind())
 	case s == "" || v.Kind() == "boolean":

@@ -109,7 +109,7 @@ func TestRefused(t *testing.T) {
 		"ngpus = 0":                           "t.toml:1:1: cmd_args.ngpus is 0, must be 1 or more",
 		"nthreads = -2":                       "t.toml:1:1: cmd_args.nthreads is -2, must be 1 or more",
 		"ngpus = 'x'":                         "t.toml:1:1: ngpus must be an integer",
-		"warmup_iters = ['5', '50']":          "t.toml:1:1: cmd_args.warmup_iters is a list: sweeps are not supported yet",
+		"warmup_iters = ['5', '50']":          "t.toml:1:1: cmd_args.warmup_iters is a list, where one value is needed",
 		"check = true":                        "t.toml:1:1: cmd_args.check is \"true\": every option of nccl-tests has a value",
 		"stepfactor = ''":                     "t.toml:1:1: cmd_args.stepfactor is \"\"",
 		"'a b' = 1":                           "t.toml:1:1: cmd_args.\"a b\" is no option of nccl-tests",

@@ -34,7 +34,7 @@ func decodeRole(name string, t *source.Table, c *source.Complaints) role {
 			continue
 		}
 		if _, list := v.Any.([]*source.Value); list {
-			c.Add(source.Errorf(v.Pos, "a list makes a sweep, and sweeps are not supported yet").Hintf("write one value"))
+			c.Add(source.Errorf(v.Pos, "a list makes a sweep, but here one value must stand").Hintf("write one value"))
 			continue
 		}
 		known.Set(k, v)

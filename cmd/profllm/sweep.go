@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/sweep"
+)
+
+// Files of a sweep, beside its steps: CloudAI's, and the table that any tool reads.
+var sweepFiles = map[string]sweep.Format{
+	"trajectory.csv": sweep.CloudAI, "metadata.csv": sweep.Metadata, "sweep.csv": sweep.CSV, "trajectory.jsonl": sweep.JSONLines,
+}
+
+// sweeps writes the tables of every sweep that one of the runs belongs to.
+func (a *app) sweeps(dirs []string) error {
+	roots := map[string][]string{}
+	for _, dir := range dirs {
+		p, err := run.ReadPlan(dir)
+		if err != nil || p.Step == 0 {
+			continue // what is no point of a sweep
+		}
+		if below, err := filepath.Rel(filepath.Join(p.Scenario, p.Test, fmt.Sprint(p.Iteration), fmt.Sprint(p.Step)), p.Scenario); err == nil {
+			root := filepath.Join(dir, below)
+			roots[root] = append(roots[root], p.Test)
+		}
+	}
+	var errs []error
+	for root, tests := range roots {
+		slices.Sort(tests)
+		for _, id := range slices.Compact(tests) {
+			errs = append(errs, tabulate(root, id))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// tabulate writes the tables of one sweep.
+func tabulate(root, id string) error {
+	t, s, err := sweepOf(root, id)
+	if err != nil || !s.Active() {
+		return err
+	}
+	rows, err := observed(root, t, s)
+	if err != nil {
+		return err
+	}
+	layout := s.Layout()
+	for name, format := range sweepFiles {
+		text := layout.Header(format)
+		for _, o := range rows {
+			row, err := layout.Row(format, o)
+			if err != nil {
+				return err
+			}
+			text = append(text, row...)
+		}
+		file := filepath.Join(root, id, "0", name)
+		if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, text) || len(text) == 0 {
+			continue
+		}
+		if err := run.WriteFile(file, text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepOf reads a test and its sweep from the definitions kept with the results.
+func sweepOf(root, id string) (scenario.Test, *sweep.Sweep, error) {
+	sc, _, err := loadScenario(filepath.Join(root, run.DefinitionDir, scenarioCopy), definitionFlags{})
+	if err != nil {
+		return scenario.Test{}, nil, err
+	}
+	for _, t := range sc.Tests {
+		if t.ID == id {
+			s, err := catalog.Sweep(t)
+			return t, s, err
+		}
+	}
+	return scenario.Test{}, nil, fmt.Errorf("%s: no test %q", root, id)
+}
+
+// observed lists the points of a sweep so far, by step: those of the executions it
+// continues, those that were left out, and those that ran.
+func observed(root string, t scenario.Test, s *sweep.Sweep) ([]sweep.Observed, error) {
+	sc, err := run.ReadScenario(root)
+	if err != nil {
+		return nil, err
+	}
+	var rows []sweep.Observed
+	if sc.Continues != "" {
+		if rows, err = trajectory(sc.Continues, t.ID); err != nil {
+			return nil, err
+		}
+	}
+	for _, x := range sc.Skipped {
+		if x.Test == t.ID {
+			rows = append(rows, s.Refuse(point(s, x.Step, x.Values)))
+		}
+	}
+	steps, err := os.ReadDir(filepath.Join(root, t.ID, "0"))
+	if err != nil {
+		return nil, err
+	}
+	values, at := map[int][][]float64{}, map[int]sweep.Point{}
+	for _, entry := range steps {
+		dir := filepath.Join(root, t.ID, "0", entry.Name())
+		p, err := run.ReadPlan(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a point on the server of another
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range p.Loads {
+			at[l.Step] = point(s, l.Step, l.Values)
+			below, err := filepath.Rel(p.Dir, l.Dir)
+			if err != nil {
+				return nil, err
+			}
+			values[l.Step] = append(values[l.Step], metrics(filepath.Join(dir, below), s.Metrics))
+		}
+	}
+	for step, p := range at {
+		o, err := s.Observe(p, means(values[step]), filepath.Join("0", fmt.Sprint(step)))
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, o)
+	}
+	slices.SortFunc(rows, func(a, b sweep.Observed) int { return a.Step - b.Step })
+	return rows, nil
+}
+
+// means is the mean of each metric over what measured the same point; a missing
+// one stays missing.
+func means(list [][]float64) []float64 {
+	sum := slices.Clone(list[0])
+	for _, values := range list[1:] {
+		for i, v := range values {
+			sum[i] += v
+		}
+	}
+	for i := range sum {
+		sum[i] /= float64(len(list))
+	}
+	return sum
+}
+
+// metrics reads what a sweep observes from a record, NaN for what is not there; an
+// invalid record has nothing that can be believed.
+func metrics(dir string, names []string) []float64 {
+	values := make([]float64, len(names))
+	for i := range values {
+		values[i] = math.NaN()
+	}
+	var r result.Result
+	if run.ReadJSON(filepath.Join(dir, run.ResultFile), &r) != nil || r.Validity == nil || !r.Validity.Valid {
+		return values
+	}
+	data, err := json.Marshal(r.Results)
+	flat := map[string]any{}
+	if err != nil || json.Unmarshal(data, &flat) != nil {
+		return values
+	}
+	for i, name := range names {
+		if v, ok := flat[sweep.ResultKey(name)].(float64); ok {
+			values[i] = v
+		}
+		if name == "accuracy" && r.Accuracy != nil {
+			values[i] = r.Accuracy.Value
+		}
+	}
+	return values
+}
+
+// point finds what a plan says of a point among the values of the dimensions, so
+// that their types are those of the definition.
+func point(s *sweep.Sweep, step int, list []plan.Assignment) sweep.Point {
+	p := sweep.Point{Step: step}
+	for _, a := range list {
+		want, err := json.Marshal(a.Value)
+		if err != nil {
+			continue
+		}
+		for _, d := range s.Dimensions {
+			for _, v := range d.Values {
+				if have, err := json.Marshal(v.Plain()); d.Path == a.Path && err == nil && bytes.Equal(have, want) {
+					p.Values = append(p.Values, sweep.Assignment{Path: a.Path, Value: v})
+				}
+			}
+		}
+		for _, e := range s.Env {
+			if e.Name == a.Path {
+				p.Env = append(p.Env, sweep.Assignment{Path: a.Path, Value: e.Draw(s.EnvSeed, step)})
+			}
+		}
+	}
+	return p
+}
+
+// trajectory reads what the sweep of a test gave in an execution.
+func trajectory(root, id string) ([]sweep.Observed, error) {
+	name := filepath.Join(root, id, "0", "trajectory.jsonl")
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w\n\thint: profllm collect %s", err, relative(root))
+	}
+	defer f.Close()
+	t, err := sweep.Read(name, f)
+	if err != nil {
+		return nil, err
+	}
+	return t.Rows, nil
+}
+
+// history is what the sweeps of a scenario gave in an earlier execution.
+func history(s *scenario.Scenario, root string) (map[string][]sweep.Observed, error) {
+	past := map[string][]sweep.Observed{}
+	for _, t := range s.Tests {
+		sw, err := catalog.Sweep(t)
+		if err != nil || !sw.Active() {
+			return nil, errors.Join(err, fmt.Errorf("test %q is no sweep, and --continue goes on with sweeps", t.ID))
+		}
+		if past[t.ID], err = trajectory(root, t.ID); err != nil {
+			return nil, err
+		}
+	}
+	return past, nil
+}
