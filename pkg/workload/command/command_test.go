@@ -61,7 +61,7 @@ func TestUCC(t *testing.T) {
 		"":                       "cmd_args.docker_image_url is required",
 		"collective = 'all2all'": "t.toml:1:1: unknown collective \"all2all\"",
 		"collective = ''":        "t.toml:1:1: unknown collective \"\"",
-		"e = ['1', '2']":         "t.toml:1:1: cmd_args.e must be one value, not a list: sweeps are not supported yet",
+		"e = ['1', '2']":         "t.toml:1:1: cmd_args.e must be one value, not a list",
 		"begin = 1":              `t.toml:1:1: unknown key "begin"`,
 	} {
 		_, err := load(t, NewUCC, args, "", true)
