@@ -293,7 +293,7 @@ func TestSlurmLoads(t *testing.T) {
 	other.Clients[0].Argv = retarget(other.Clients[0].Argv, filepath.Join(p.Dir, "../9/h"), other.Dir)
 	other.Clients[0].Log = filepath.Join(other.Dir, "logs", "bench-%t.log")
 	p.Loads[0].Name, other.Name, other.Cache = "1", "9", plan.CacheReset
-	p.Loads = append(p.Loads, other)
+	p.Loads, p.CachePath = append(p.Loads, other), "/reset_prefix_cache"
 	p.Env = append(p.Env, plan.Var{Name: "VLLM_SERVER_DEV_MODE", Value: plan.Text("1")}) // else vLLM has no such route
 	s.Runs = s.Runs[:1]
 	s.create(t)

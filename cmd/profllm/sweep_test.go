@@ -195,12 +195,11 @@ func checkTable(t *testing.T, root string, itl func(int) time.Duration) {
 		n, err := strconv.Atoi(row[col("bench_cmd_args.num_prompts")])
 		require.NoError(t, err)
 		require.Equal(t, n, *r.Results.CompletedRequests)
-		tpot := r.Results.Latency[result.TPOT]
-		p50, ok := tpot.Percentile(50)
+		p50, ok := r.Results.Latency[result.E2EL].Percentile(50)
 		require.True(t, ok)
-		truth := float64(itl(i/40).Microseconds()) / 1000
-		require.GreaterOrEqual(t, p50, 0.9*truth, "step %d", i+1)
-		if p50 > 1.5*truth+2 { // a busy machine makes some late, never early
+		truth := 20 + 4*float64(itl(i/40).Microseconds())/1000 // ms: the first token, and four gaps
+		require.GreaterOrEqual(t, p50, 0.95*truth, "step %d", i+1)
+		if p50 > 1.3*truth+4 { // a busy machine makes some late, never early
 			off++
 		}
 	}

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
@@ -27,7 +30,7 @@ func vllmLab(t *testing.T) (dir, home string) {
 		t.Skip("no real vLLM (make test-vllm)")
 	}
 	dir = lab(t)
-	for _, name := range []string{"site.toml", "scenario.toml", "tests/vllm-cpu.toml"} {
+	for _, name := range []string{"site.toml", "scenario.toml", "sweep.toml", "tests/vllm-cpu.toml"} {
 		data, err := os.ReadFile(filepath.Join("../../examples/vllm-lab", name))
 		require.NoError(t, err)
 		to := filepath.Join(dir, name)
@@ -160,4 +163,70 @@ exclusive = true
 		}
 		requireNoLeftovers(t, r.Slurm.JobID)
 	}
+}
+
+// Two servers, two loads, two runs each, on the real engine: the time of the
+// server starts and of the benchmarks, and little else. vLLM's own sweep of the
+// same points stands beside it.
+func TestVLLMSweep(t *testing.T) {
+	dir, home := vllmLab(t)
+	start := time.Now()
+	o := profllm(t, dir, nil, "slurm", "submit", "--system", "site.toml", "sweep.toml", "--wait")
+	took := time.Since(start)
+	require.Equal(t, exitOK, o.code)
+	var serving, measuring time.Duration
+	loads := 0
+	for d, p := range runs(t, dir) {
+		events, err := job.ReadEvents(d)
+		require.NoError(t, err)
+		var begin, ready time.Time
+		var claim run.Claim
+		require.NoError(t, run.ReadJSON(filepath.Join(d, run.ClaimFile), &claim))
+		for begin = claim.Time; len(events) > 0; events = events[1:] {
+			if events[0].Event == job.AllReady {
+				ready = events[0].Time
+			}
+		}
+		serving += ready.Sub(begin)
+		require.Len(t, p.Loads, 4)
+		for _, l := range p.Loads {
+			below, err := filepath.Rel(p.Dir, l.Dir)
+			require.NoError(t, err)
+			r := readResult(t, filepath.Join(d, below))
+			require.True(t, r.Validity.Valid, "%s: %v", l.Name, r.Validity.Words)
+			require.Equal(t, 16, *r.Results.CompletedRequests)
+			require.Equal(t, l.Expect.Concurrency, *r.Config.Benchmark.MaxConcurrency)
+			require.Equal(t, 2, r.Repeats.Of)
+			measuring += time.Duration(*r.Results.Duration * float64(time.Second))
+			loads++
+		}
+	}
+	require.Equal(t, 8, loads)
+	t.Logf("profllm: %.1f s: %.1f s for two server starts, %.1f s of benchmarks, %.1f s of everything else",
+		took.Seconds(), serving.Seconds(), measuring.Seconds(), (took - serving - measuring).Seconds())
+	t.Logf("vllm bench sweep serve: %.1f s for the same points", vllmSweep(t, home).Seconds())
+}
+
+// vllmSweep runs the same points with vLLM's own command, on one node of the lab.
+func vllmSweep(t *testing.T, home string) time.Duration {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+		return file
+	}
+	model := filepath.Join(home, "tiny")
+	serve := "vllm serve " + model + " --port 8399 --load-format dummy --dtype float32 --enforce-eager --max-model-len 2048 --distributed-executor-backend uni"
+	bench := "vllm bench serve --model " + model + " --port 8399 --dataset-name random --random-input-len 32 --random-output-len 16 --ignore-eos"
+	cmd := exec.Command("srun", "-N1", "-n1", "-w", "node1", "--exclusive", "--mpi=none", filepath.Join(home, "venv/bin/vllm"), "bench", "sweep", "serve",
+		"--serve-cmd", serve, "--bench-cmd", bench, "--num-runs", "2", "-o", dir,
+		"--serve-params", write("serve.json", `[{"_benchmark_name":"s16","max_num_seqs":16},{"_benchmark_name":"s8","max_num_seqs":8}]`),
+		"--bench-params", write("bench.json", `[{"_benchmark_name":"c4","max_concurrency":4,"num_prompts":16},{"_benchmark_name":"c8","max_concurrency":8,"num_prompts":16}]`))
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(home, "venv/bin")+":"+os.Getenv("PATH"), "HF_HUB_OFFLINE=1", "VLLM_CPU_KVCACHE_SPACE=1",
+		"VLLM_CPU_OMP_THREADS_BIND=nobind", "VLLM_ENABLE_V1_MULTIPROCESSING=0", "OMP_NUM_THREADS=1", "VLLM_SERVER_DEV_MODE=1")
+	start := time.Now()
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out[max(0, len(out)-2000):])
+	return time.Since(start)
 }
