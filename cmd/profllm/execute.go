@@ -85,6 +85,7 @@ func executable() (string, error) {
 
 type cli struct {
 	Slurm    slurmCmd    `cmd:"" help:"Plan, submit and follow jobs on a Slurm cluster."`
+	Nightly  nightlyCmd  `cmd:"" help:"One night of a scenario, for cron: collect, submit unless one still runs, say what changed."`
 	Collect  collectCmd  `cmd:"" help:"Read what runs left behind, judge it and write result.json."`
 	Report   reportCmd   `cmd:"" help:"Show records: verdicts, tables, comparisons, sweeps; also as one HTML page."`
 	Compare  compareCmd  `cmd:"" help:"Show two runs, or two sets of runs, beside each other."`

@@ -65,13 +65,14 @@ func Parse(command string) (*Hook, error) {
 	return &Hook{Argv: argv}, nil
 }
 
-// Send runs the hook, and once more if it fails. Both failures are logged, with
-// what the hook printed; the last one is returned for those who want to know.
-func (h *Hook) Send(ctx context.Context, e Event) error {
+// Send runs the hook, and once more if it fails. Each failure is logged with what
+// the hook printed. It reports whether the hook was told.
+func (h *Hook) Send(ctx context.Context, e Event) bool {
 	e.Schema = "profllm.event/1"
 	data, err := json.Marshal(e)
-	if err != nil {
-		return err
+	if err != nil { // a time beyond the year 9999
+		h.Log("note: nobody was told: %v", err)
+		return false
 	}
 	wait := h.pause
 	if wait == 0 {
@@ -79,11 +80,11 @@ func (h *Hook) Send(ctx context.Context, e Event) error {
 	}
 	for try := 1; ; try++ {
 		if err = h.run(ctx, e, data); err == nil {
-			return nil
+			return true
 		}
 		if try == 2 || ctx.Err() != nil {
 			h.Log("note: the hook failed, nobody was told: %v", err)
-			return err
+			return false
 		}
 		h.Log("note: the hook failed, trying once more: %v", err)
 		select {
