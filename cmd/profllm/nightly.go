@@ -363,12 +363,12 @@ func (a *app) catchUp(dirs []string) (open string, err error) {
 		st, asked := states[dir]
 		switch {
 		case !asked: // never submitted
-		case st.Final():
+		case !st.Final() && (st.State != run.Unknown || a.now().Sub(subs[dir].Time) < unknownLimit):
+			open = fmt.Sprintf("job %s of %s is %s%s", st.JobID, relative(dir), st.State, prefixed(", ", st.Reason))
+		default:
 			if _, err := col.Write(dir, &st); err != nil {
 				a.logf("%s: %v", relative(dir), err)
 			}
-		case st.State != run.Unknown || a.now().Sub(subs[dir].Time) < unknownLimit:
-			open = fmt.Sprintf("job %s of %s is %s%s", st.JobID, relative(dir), st.State, prefixed(", ", st.Reason))
 		}
 	}
 	return open, nil

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,10 +21,9 @@ import (
 // cronJob is a folder in which nights can be made, and programs that act as a
 // Slurm whose jobs wait until a test says what became of them.
 type cronJob struct {
-	t        *testing.T
-	dir      string
-	slurm    string // the programs' folder; jobs/ID holds a state
-	template string // a rehearsed scenario directory
+	t     *testing.T
+	dir   string
+	slurm string // the programs' folder; jobs/ID holds a state
 }
 
 // fakes are the programs. One that finds a file fail prints it and fails.
@@ -45,14 +45,24 @@ func newCronJob(t *testing.T) *cronJob {
 			"while [ $# -gt 0 ]; do [ \"$1\" = -j ] && list=${2//,/ }; shift; done\n"
 		require.NoError(t, os.WriteFile(filepath.Join(c.slurm, name), []byte(head+text+"\n"), 0o755))
 	}
-	elsewhere := t.TempDir()
-	require.Equal(t, exitOK, profllm(t, elsewhere, nil, "rehearse", "--output-dir", "results").code)
-	roots, err := filepath.Glob(filepath.Join(elsewhere, "results", "demo_*"))
-	require.NoError(t, err)
-	require.Len(t, roots, 1)
-	c.template = roots[0]
 	return c
 }
+
+// rehearsed is a rehearsed scenario directory, made once for all tests.
+var rehearsed = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(filepath.Dir(binary), "rehearsed")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", err
+	}
+	if out, err := command(dir, nil, "rehearse", "--output-dir", "results").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("rehearse: %w\n%s", err, out)
+	}
+	roots, err := filepath.Glob(filepath.Join(dir, "results", "demo_*"))
+	if err != nil || len(roots) != 1 {
+		return "", fmt.Errorf("rehearse made %q: %w", roots, err)
+	}
+	return roots[0], nil
+})
 
 // fail makes a program fail with a text on stderr; "" ends that.
 func (c *cronJob) fail(program, text string) {
@@ -71,7 +81,9 @@ func (c *cronJob) night(daysAgo int, throughput float64, simulated bool) string 
 	c.t.Helper()
 	at := time.Now().AddDate(0, 0, -daysAgo)
 	root := filepath.Join(c.dir, "results", "demo_"+at.Format("2006-01-02_15-04-05"))
-	require.NoError(c.t, os.CopyFS(root, os.DirFS(c.template)))
+	template, err := rehearsed()
+	require.NoError(c.t, err)
+	require.NoError(c.t, os.CopyFS(root, os.DirFS(template)))
 	edit(c.t, filepath.Join(root, "scenario.json"), func(m map[string]any) { m["created"] = at.UTC() })
 	for _, test := range []string{"aggregated", "disaggregated"} {
 		require.NoError(c.t, run.WriteJSON(filepath.Join(root, test, "0", run.StateFile), run.State{State: run.Succeeded, Source: "local"}))
@@ -220,6 +232,34 @@ func TestNightlyRegression(t *testing.T) {
 	o = c.nightly("--simulate")
 	require.Equal(t, exitOK, o.code)
 	requireLines(t, o.stdout, `nightly demo: submitted .*: nothing changed; 2 runs, 2 without comparison \(simulated\)`)
+}
+
+// A job that nobody knows is waited for a day, then its night is over.
+//
+// covers: PL-S10
+func TestNightlyLostJob(t *testing.T) {
+	t.Parallel()
+	c := newCronJob(t)
+	require.Equal(t, exitOK, c.nightly().code)
+	c.fail("squeue", "Unable to contact slurm controller")
+	c.fail("sacct", "Unable to contact slurm controller")
+	age := func(hours int) {
+		for d := range runs(t, c.dir) {
+			edit(t, filepath.Join(d, run.SubmitFile), func(m map[string]any) {
+				m["time"] = time.Now().Add(-time.Duration(hours) * time.Hour).UTC()
+			})
+		}
+	}
+	age(23)
+	o := c.nightly()
+	require.Equal(t, exitOK, o.code)
+	require.Contains(t, o.stdout, "nothing was submitted")
+	age(25)
+	time.Sleep(time.Second) // a directory is named by the second
+	o = c.nightly()
+	require.Equal(t, exitJobFailed, o.code)
+	requireLines(t, o.stdout, `failed aggregated: nobody knows what became of it .*`, `failed disaggregated: nobody knows what became of it .*`)
+	require.Len(t, c.jobs(), 4)
 }
 
 func TestNightlyTolerance(t *testing.T) {
