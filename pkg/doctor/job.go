@@ -67,7 +67,7 @@ func (d *Doctor) submit(ctx context.Context, dir string) bool {
 	lines := strings.Split(strings.TrimSpace(a.out), "\n")
 	m := jobNumber.FindStringSubmatch(strings.TrimSpace(lines[len(lines)-1]))
 	if a.err != nil || m == nil {
-		d.add("a job", Bad, "sbatch: "+first(a.why(), oneLine(a.out)), "account, partition, QOS or reservation of the system file may be wrong: "+strings.Join(argv[:len(argv)-1], " "))
+		d.add("a job", Bad, first(a.why(), "sbatch: "+oneLine(a.out)), "account, partition, QOS or reservation may be wrong: "+strings.Join(argv, " "))
 		return false
 	}
 	id := m[1]
@@ -78,9 +78,6 @@ func (d *Doctor) submit(ctx context.Context, dir string) bool {
 		state, reason := d.state(ctx, id)
 		waited := time.Since(begin)
 		switch {
-		case state == "" && started == 0:
-			started = waited
-			fallthrough
 		case state == "":
 			d.add("a job", OK, fmt.Sprintf("job %s in partition %s was over after %s", id, d.Partition, seconds(waited)), "")
 			return true
