@@ -86,21 +86,26 @@ func executable() (string, error) {
 }
 
 type cli struct {
-	Slurm    slurmCmd    `cmd:"" help:"Plan, submit and follow jobs on a Slurm cluster."`
-	Collect  collectCmd  `cmd:"" help:"Read what runs left behind, judge it and write result.json."`
-	Report   reportCmd   `cmd:"" help:"Show records: verdicts, tables, comparisons, sweeps; also as one HTML page."`
-	Compare  compareCmd  `cmd:"" help:"Show two runs, or two sets of runs, beside each other."`
-	Rehearse rehearseCmd `cmd:"" help:"Run the real plan and script with a simulated engine."`
-	Stage    stageCmd    `cmd:"" help:"Fetch a scenario's images, repositories and models before its jobs run."`
-	Image    imageCmd    `cmd:"" help:"Staged container images."`
-	Verify   verifyCmd   `cmd:"" help:"Check definition files."`
-	Init     initCmd     `cmd:"" help:"Write a system file from what Slurm says."`
-	Bench    benchCmd    `cmd:"" help:"Measure a running server."`
-	Proxy    proxyCmd    `cmd:"" help:"Serve prefill and decode instances as one endpoint."`
-	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of a file."`
-	Sim      simCmd      `cmd:"" help:"Act as vllm, ray, the GSM8K script or a benchmark, simulated."`
-	Job      jobCmd      `cmd:"" hidden:"" help:"Used by job scripts inside an allocation."`
-	Version  versionCmd  `cmd:"" help:"Print the version."`
+	Slurm      slurmCmd      `cmd:"" help:"Plan, submit and follow jobs on a Slurm cluster."`
+	Collect    collectCmd    `cmd:"" help:"Read what runs left behind, judge it and write result.json."`
+	Report     reportCmd     `cmd:"" help:"Show records: verdicts, tables, comparisons, sweeps; also as one HTML page."`
+	Compare    compareCmd    `cmd:"" help:"Show two runs, or two sets of runs, beside each other."`
+	Rehearse   rehearseCmd   `cmd:"" help:"Run the real plan and script with a simulated engine."`
+	Stage      stageCmd      `cmd:"" help:"Fetch a scenario's images, repositories and models before its jobs run."`
+	Image      imageCmd      `cmd:"" help:"Staged container images."`
+	Verify     verifyCmd     `cmd:"" help:"Check definition files."`
+	Init       initCmd       `cmd:"" help:"Write a system file from what Slurm says."`
+	Bench      benchCmd      `cmd:"" help:"Measure a running server."`
+	Proxy      proxyCmd      `cmd:"" help:"Serve prefill and decode instances as one endpoint."`
+	Nightly    nightlyCmd    `cmd:"" help:"One night of a scenario, for cron: collect, submit unless one still runs, say what changed."`
+	Doctor     doctorCmd     `cmd:"" help:"Look at what of this cluster works."`
+	Probe      probeNodeCmd  `cmd:"" hidden:"" name:"probe-node" help:"Used by doctor: print what this machine looks like."`
+	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
+	Complete   completeCmd   `cmd:"" hidden:"" help:"Used by completion scripts."`
+	Schema     schemaCmd     `cmd:"" help:"Print the JSON Schema of a file."`
+	Sim        simCmd        `cmd:"" help:"Act as vllm, ray, the GSM8K script or a benchmark, simulated."`
+	Job        jobCmd        `cmd:"" hidden:"" help:"Used by job scripts inside an allocation."`
+	Version    versionCmd    `cmd:"" help:"Print the version."`
 }
 
 func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) {
@@ -137,7 +142,7 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 		fmt.Fprintf(stderr, "profllm: %v\n\thint: profllm --help\n", err)
 		return exitUsage
 	}
-	return a.code(kctx.Run(a))
+	return a.code(kctx.Run(a, parser))
 }
 
 // code prints an error once and says how the program ends.

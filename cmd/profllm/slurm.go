@@ -261,12 +261,29 @@ func (a *app) wait(s run.Scheduler, dirs []string, watch bool) error {
 		if open == 0 || a.now().Sub(known) > unknownLimit {
 			return a.report(dirs, states, "text")
 		}
-		select {
-		case <-a.ctx.Done():
+		if !a.idle(pause, dirs, states) {
 			return fail(exitInterrupted, errors.New("interrupted; the jobs go on\n\thint: profllm slurm status"))
-		case <-time.After(pause):
 		}
 	}
+}
+
+// idle waits until the next look at Slurm is due, or until a run that was open
+// says on disk that it is over: the files cost nothing, and Slurm is asked soon.
+// It returns false when the command was interrupted.
+func (a *app) idle(pause time.Duration, dirs []string, states map[string]run.State) bool {
+	for end := a.now().Add(pause); a.now().Before(end); {
+		select {
+		case <-a.ctx.Done():
+			return false
+		case <-time.After(min(pause, time.Second)):
+		}
+		for _, dir := range dirs {
+			if _, err := os.Stat(filepath.Join(dir, run.SentinelFile)); err == nil && !states[dir].Final() {
+				return true
+			}
+		}
+	}
+	return a.ctx.Err() == nil
 }
 
 // runDirs finds run directories; without paths, below the default results.

@@ -257,7 +257,7 @@ func FromSlurm(sinfo, scontrol string) (*System, error) {
 		p.Groups = append(p.Groups, Group{Name: "nodes" + strconv.Itoa(len(p.Groups)+1), Nodes: []string{f[3]}})
 		if isDefault || s.DefaultPartition == "" {
 			s.DefaultPartition = name
-			s.GPUsPerNode = gpusOf(f[1])
+			s.GPUsPerNode = CountGPUs(f[1])
 		}
 	}
 	if s.DefaultPartition == "" {
@@ -267,8 +267,8 @@ func FromSlurm(sinfo, scontrol string) (*System, error) {
 	return s, nil
 }
 
-// gpusOf reads the GPU count of a GRES text such as "gpu:a100:8(S:0-1),nic:2".
-func gpusOf(gres string) int {
+// CountGPUs reads the GPU count of a GRES text such as "gpu:a100:8(S:0-1),nic:2".
+func CountGPUs(gres string) int {
 	total := 0
 	for _, item := range strings.Split(gres, ",") {
 		item, _, _ = strings.Cut(item, "(")

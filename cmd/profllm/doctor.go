@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/doctor"
+)
+
+type doctorCmd struct {
+	siteFlags
+	Partition string `help:"Partition to look at; default: the system file's, else Slurm's."`
+	Job       bool   `help:"Also look at a node, in a job of a few seconds; cancelled if it has not started in a minute."`
+	Output    string `enum:"text,json" default:"text" help:"text or json."`
+}
+
+// Run looks at what of the cluster works; it fails if something is bad.
+func (c doctorCmd) Run(a *app) error {
+	var sys *config.System
+	var err error
+	if c.System != "" {
+		if sys, err = a.system(c.System, false); err != nil {
+			return err
+		}
+	}
+	self, err := executable()
+	if err != nil {
+		return err
+	}
+	node, dir := self, first(c.OutputDir, "results")
+	if sys != nil {
+		node, dir = first(sys.Binary, self), first(c.OutputDir, sys.OutputPath)
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	r := (&doctor.Doctor{
+		Environ: a.environ, System: sys, Partition: c.Partition, Dir: dir,
+		Self: []string{self, "probe-node"}, Node: []string{node, "probe-node"}, Job: c.Job, Now: a.now, Log: a.logf,
+	}).Run(a.ctx)
+	if err := a.printReport(r, c.Output); err != nil {
+		return err
+	}
+	if r.Bad() {
+		return exit(exitInternal)
+	}
+	return nil
+}
+
+func (a *app) printReport(r doctor.Report, format string) error {
+	if format == "json" {
+		return a.printJSON(r)
+	}
+	t := newTable("check", "", "seen")
+	var todo []string
+	for _, c := range r.Checks {
+		t.AppendRow(table.Row{c.Name, c.Status, c.Seen})
+		if c.Do != "" {
+			todo = append(todo, fmt.Sprintf("%s: %s", c.Name, c.Do))
+		}
+	}
+	if _, err := fmt.Fprintln(a.stdout, trimRight(t.Render())); err != nil {
+		return err
+	}
+	for _, line := range todo {
+		if _, err := fmt.Fprintln(a.stdout, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// probeNodeCmd is what doctor runs where it wants to look.
+type probeNodeCmd struct {
+	Dir string `required:"" help:"The shared folder."`
+}
+
+func (c probeNodeCmd) Run(a *app) error {
+	return doctor.Look(a.ctx, c.Dir, a.env, version(), a.now().UTC()).Write(a.stdout)
+}

@@ -1,0 +1,320 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/lease"
+	"github.com/profllm/profllm/pkg/notify"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// cronJob is a folder in which nights can be made, and programs that act as a
+// Slurm whose jobs wait until a test says what became of them.
+type cronJob struct {
+	t     *testing.T
+	dir   string
+	slurm string // the programs' folder; jobs/ID holds a state
+}
+
+// fakes are the programs. One that finds a file fail prints it and fails.
+var fakes = map[string]string{
+	"sbatch": `id=60; until mkdir "$root/ids/$id" 2>/dev/null; do id=$((id+1)); done; echo PENDING > "$root/jobs/$id"; echo $id`,
+	"squeue": `for id in $list; do grep -q PENDING "$root/jobs/$id" && echo "$id|PENDING|Priority||name|"; done; true`,
+	"sacct":  `for id in $list; do echo "$id|$(cat "$root/jobs/$id")|0:0|2026-11-21T03:00:00|2026-11-21T03:10:00|600|node1|name"; done`,
+}
+
+func newCronJob(t *testing.T) *cronJob {
+	t.Helper()
+	c := &cronJob{t: t, dir: t.TempDir(), slurm: t.TempDir()}
+	copyFile(t, "../../examples/slurm-lab/site.toml", filepath.Join(c.dir, "site.toml"))
+	for _, sub := range []string{"jobs", "ids"} {
+		require.NoError(t, os.Mkdir(filepath.Join(c.slurm, sub), 0o755))
+	}
+	for name, text := range fakes {
+		head := fmt.Sprintf("#!/bin/bash\nroot=%q\nif [ -f \"$root/fail-%s\" ]; then cat \"$root/fail-%s\" >&2; exit 1; fi\n", c.slurm, name, name) +
+			"while [ $# -gt 0 ]; do [ \"$1\" = -j ] && list=${2//,/ }; shift; done\n"
+		require.NoError(t, os.WriteFile(filepath.Join(c.slurm, name), []byte(head+text+"\n"), 0o755))
+	}
+	return c
+}
+
+// rehearsed is a rehearsed scenario directory, made once for all tests.
+var rehearsed = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(filepath.Dir(binary), "rehearsed")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", err
+	}
+	if out, err := command(dir, nil, "rehearse", "--output-dir", "results").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("rehearse: %w\n%s", err, out)
+	}
+	roots, err := filepath.Glob(filepath.Join(dir, "results", "demo_*"))
+	if err != nil || len(roots) != 1 {
+		return "", fmt.Errorf("rehearse made %q: %w", roots, err)
+	}
+	return roots[0], nil
+})
+
+// fail makes a program fail with a text on stderr; "" ends that.
+func (c *cronJob) fail(program, text string) {
+	c.t.Helper()
+	path := filepath.Join(c.slurm, "fail-"+program)
+	if text == "" {
+		require.NoError(c.t, os.Remove(path))
+		return
+	}
+	require.NoError(c.t, os.WriteFile(path, []byte(text), 0o644))
+}
+
+// night makes a night of the past from the rehearsed one. What it says of itself
+// is made up: not simulated, and this throughput in tok/s.
+func (c *cronJob) night(daysAgo int, throughput float64, simulated bool) string {
+	c.t.Helper()
+	at := time.Now().AddDate(0, 0, -daysAgo)
+	root := filepath.Join(c.dir, "results", "demo_"+at.Format("2006-01-02_15-04-05"))
+	template, err := rehearsed()
+	require.NoError(c.t, err)
+	require.NoError(c.t, os.CopyFS(root, os.DirFS(template)))
+	edit(c.t, filepath.Join(root, "scenario.json"), func(m map[string]any) { m["created"] = at.UTC() })
+	for _, test := range []string{"aggregated", "disaggregated"} {
+		require.NoError(c.t, run.WriteJSON(filepath.Join(root, test, "0", run.StateFile), run.State{State: run.Succeeded, Source: "local"}))
+		edit(c.t, filepath.Join(root, test, "0", run.PlanFile), func(m map[string]any) { m["simulated"] = simulated })
+		edit(c.t, filepath.Join(root, test, "0", run.ResultFile), func(m map[string]any) {
+			m["simulated"] = simulated
+			m["results"].(map[string]any)["output_throughput"] = throughput
+		})
+	}
+	return root
+}
+
+func edit(t *testing.T, path string, change func(map[string]any)) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var m map[string]any
+	require.NoError(t, json.Unmarshal(data, &m))
+	change(m)
+	require.NoError(t, run.WriteJSON(path, m))
+}
+
+// nightly calls the verb as cron would.
+func (c *cronJob) nightly(args ...string) outcome {
+	c.t.Helper()
+	return profllm(c.t, c.dir, []string{"PATH=" + c.slurm + ":" + os.Getenv("PATH")},
+		append([]string{"nightly", "demo", "--system", "site.toml", "--settle", "0s"}, args...)...)
+}
+
+// jobs lists the files of all jobs that were ever submitted.
+func (c *cronJob) jobs() []string {
+	c.t.Helper()
+	files, err := filepath.Glob(filepath.Join(c.slurm, "jobs", "*"))
+	require.NoError(c.t, err)
+	return files
+}
+
+// end says what became of every job that waits.
+func (c *cronJob) end(word string) {
+	c.t.Helper()
+	for _, f := range c.jobs() {
+		data, err := os.ReadFile(f)
+		require.NoError(c.t, err)
+		if string(data) == "PENDING\n" {
+			require.NoError(c.t, os.WriteFile(f, []byte(word+"\n"), 0o644))
+		}
+	}
+}
+
+func requireLines(t *testing.T, text string, patterns ...string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if text == "" {
+		lines = nil
+	}
+	require.Len(t, lines, len(patterns), text)
+	for i, p := range patterns {
+		require.Regexp(t, "^"+p+"$", lines[i])
+	}
+}
+
+const stampPattern = `\d{4}-\d\d-\d\d \d\d:\d\d`
+
+// A life: quiet nights, a night that is still in the queue, one whose jobs
+// failed, one that Slurm does not want.
+//
+// covers: PL-S5, PL-S6
+func TestNightly(t *testing.T) {
+	t.Parallel()
+	c := newCronJob(t)
+	for day := 1; day <= 3; day++ {
+		c.night(day, 100, false)
+	}
+	o := c.nightly()
+	require.Equal(t, exitOK, o.code)
+	requireLines(t, o.stdout, `nightly demo: submitted results/demo_\S+; demo of `+stampPattern+
+		`: nothing changed; 2 runs, 6 numbers compared with the median of up to 2 nights, tolerance 5 %`)
+	require.Len(t, c.jobs(), 2)
+
+	o = c.nightly()
+	require.Equal(t, exitOK, o.code)
+	requireLines(t, o.stdout, `nightly demo: job 6\d of results/demo_\S+/0 is queued, Priority; nothing was submitted; no new night since `+stampPattern)
+	o = c.nightly("--quiet")
+	require.Equal(t, exitOK, o.code)
+	require.Empty(t, o.stdout+o.stderr)
+
+	c.fail("squeue", "Unable to contact slurm controller")
+	c.fail("sacct", "Unable to contact slurm controller")
+	o = c.nightly()
+	require.Equal(t, exitOK, o.code)
+	requireLines(t, o.stdout, `nightly demo: job 6\d of \S+ is unknown, .*Unable to contact.*; nothing was submitted; .*`)
+	c.fail("squeue", "")
+	c.fail("sacct", "")
+	require.Len(t, c.jobs(), 2, "nothing while a job may run")
+
+	c.end("NODE_FAIL")
+	time.Sleep(time.Second) // a directory is named by the second
+	o = c.nightly("--quiet")
+	require.Equal(t, exitJobFailed, o.code)
+	requireLines(t, o.stdout, `failed aggregated: failed, cause \S+ .* results/demo_\S+/aggregated/0`, `failed disaggregated: failed, .*`)
+	require.Empty(t, o.stderr)
+	require.Len(t, c.jobs(), 4, "the next night begins nevertheless")
+
+	c.end("CANCELLED by 0")
+	c.fail("sbatch", "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified")
+	time.Sleep(time.Second)
+	o = c.nightly("--quiet")
+	require.Equal(t, exitNotSubmit, o.code)
+	require.Contains(t, o.stderr, "Invalid account")
+	requireLines(t, o.stdout, `failed aggregated: cancelled.*`, `failed disaggregated: cancelled.*`)
+	c.fail("sbatch", "")
+	time.Sleep(time.Second)
+	o = c.nightly()
+	require.Equal(t, exitOK, o.code, "what was not submitted is no night")
+	requireLines(t, o.stdout, `nightly demo: submitted .*; no new night since `+stampPattern)
+}
+
+// A regression is told once, to the terminal and to the hook; what is simulated is
+// neither compared nor a baseline.
+//
+// covers: PL-D13, PL-Q17
+func TestNightlyRegression(t *testing.T) {
+	t.Parallel()
+	c := newCronJob(t)
+	c.night(4, 100, false)
+	c.night(3, 100, false)
+	c.night(2, 80, false)
+	c.night(1, 1000, true)
+	event := filepath.Join(c.dir, "event.json")
+	hook := filepath.Join(c.dir, "hook")
+	require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\ncat > \"$1\"\necho $PROFLLM_EVENT $PROFLLM_EXIT_CODE >&2\nexit 7\n"), 0o755))
+	o := c.nightly("--quiet", "--notify", fmt.Sprintf("%s '%s'", hook, event))
+	require.Equal(t, exitInvalid, o.code, "a hook that fails changes no exit code")
+	requireLines(t, o.stdout, `regressed aggregated: output_throughput 80 tok/s, -20.0 % against 100 \(median of 2 nights\): nodes \S+ results/demo_\S+/aggregated/0`,
+		`regressed disaggregated: output_throughput 80 .*`)
+	require.Equal(t, 2, strings.Count(o.stderr, "exit status 7: night 6"), "shown, tried once more")
+	var e notify.Event
+	require.NoError(t, run.ReadJSON(event, &e))
+	require.Equal(t, "demo", e.Scenario)
+	require.Len(t, e.Lines, 2)
+	require.Regexp(t, regexp.MustCompile(`^regressed aggregated: .* /\S+/aggregated/0$`), e.Lines[0])
+
+	o = c.nightly("--quiet")
+	require.Equal(t, exitOK, o.code)
+	require.Empty(t, o.stdout+o.stderr, "told once")
+	o = c.nightly("--simulate")
+	require.Equal(t, exitOK, o.code)
+	requireLines(t, o.stdout, `nightly demo: submitted .*: nothing changed; 2 runs, 2 without comparison \(simulated\)`)
+}
+
+// A job that nobody knows is waited for a day, then its night is over.
+//
+// covers: PL-S10
+func TestNightlyLostJob(t *testing.T) {
+	t.Parallel()
+	c := newCronJob(t)
+	require.Equal(t, exitOK, c.nightly().code)
+	c.fail("squeue", "Unable to contact slurm controller")
+	c.fail("sacct", "Unable to contact slurm controller")
+	age := func(hours int) {
+		for d := range runs(t, c.dir) {
+			edit(t, filepath.Join(d, run.SubmitFile), func(m map[string]any) {
+				m["time"] = time.Now().Add(-time.Duration(hours) * time.Hour).UTC()
+			})
+		}
+	}
+	age(23)
+	o := c.nightly()
+	require.Equal(t, exitOK, o.code)
+	require.Contains(t, o.stdout, "nothing was submitted")
+	age(25)
+	time.Sleep(time.Second) // a directory is named by the second
+	o = c.nightly()
+	require.Equal(t, exitJobFailed, o.code)
+	requireLines(t, o.stdout, `failed aggregated: nobody knows what became of it .*`, `failed disaggregated: nobody knows what became of it .*`)
+	require.Len(t, c.jobs(), 4)
+}
+
+func TestNightlyTolerance(t *testing.T) {
+	t.Parallel()
+	c := newCronJob(t)
+	c.night(2, 100, false)
+	c.night(1, 80, false)
+	o := c.nightly("--tolerance", "25", "--output", "json")
+	require.Equal(t, exitOK, o.code)
+	var out nightOutcome
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &out))
+	require.Empty(t, out.Verdict.Changes)
+	require.Equal(t, 6, out.Verdict.Compared)
+	for _, bad := range [][]string{{"--tolerance=-1"}, {"--baselines=0"}, {"--notify="}, {`--notify=a "b`}} {
+		require.Equal(t, exitUsage, c.nightly(bad...).code, bad)
+	}
+	o = c.nightly("--max-node-hours", "0.1", "--simulate")
+	require.Equal(t, exitNotSubmit, o.code)
+	require.Contains(t, o.stderr, "above 0 node-hours")
+}
+
+// Several calls at once: one does the work, the others say who does.
+func TestNightlyAtOnce(t *testing.T) {
+	t.Parallel()
+	c := newCronJob(t)
+	l, err := lease.Acquire(filepath.Join(c.dir, "results", leaseDir, "demo"), lease.Options{Now: time.Now})
+	require.NoError(t, err)
+	o := c.nightly()
+	require.Equal(t, exitOK, o.code)
+	requireLines(t, o.stdout, fmt.Sprintf(`nightly demo: process %d on \S+ holds this lease since .*; nothing was done`, os.Getpid()))
+	require.Empty(t, c.jobs())
+	require.NoError(t, l.Release())
+
+	var codes [4]chan outcome
+	for i := range codes {
+		codes[i] = make(chan outcome, 1)
+		go func() { codes[i] <- c.nightly() }()
+	}
+	for i := range codes {
+		require.Equal(t, exitOK, (<-codes[i]).code)
+	}
+	require.Len(t, c.jobs(), 2, "one night")
+}
+
+// Two nights on a real Slurm.
+func TestNightlySlurm(t *testing.T) {
+	dir := lab(t)
+	t.Parallel()
+	for range 2 {
+		o := profllm(t, dir, nil, "nightly", "demo", "--simulate", "--system", "site.toml", "--wait")
+		require.Equal(t, exitOK, o.code)
+		requireLines(t, o.stdout, `nightly demo: submitted \S+; demo of `+stampPattern+`: nothing changed; 2 runs, 2 without comparison \(simulated\)`)
+	}
+	require.Len(t, runs(t, dir), 4)
+	for d := range runs(t, dir) {
+		require.Equal(t, "COMPLETED", readResult(t, d).Slurm.State)
+	}
+}

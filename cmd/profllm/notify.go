@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/profllm/profllm/pkg/notify"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// hookCommand is a flag that holds a command to tell; nil without it.
+type hookCommand struct{ *notify.Hook }
+
+// UnmarshalText splits the command, so that a wrong one fails before any work.
+func (h *hookCommand) UnmarshalText(text []byte) (err error) {
+	h.Hook, err = notify.Parse(string(text))
+	return err
+}
+
+// notifyFlags name a command of the user's that is told what happened.
+type notifyFlags struct {
+	Notify      hookCommand   `placeholder:"COMMAND" help:"Command to tell what happened: the event is JSON on its standard input. Split as a shell would, but no shell runs."`
+	NotifyLimit time.Duration `default:"30s" help:"Time limit of that command."`
+}
+
+// tell runs the hook, if there is one. A hook that fails says so itself, and
+// changes nothing else.
+func (a *app) tell(f notifyFlags, e notify.Event) {
+	h := f.Notify.Hook
+	if h == nil {
+		return
+	}
+	h.Environ, h.Limit, h.Log = a.environ, f.NotifyLimit, a.logf
+	e.Time = a.now().UTC()
+	h.Send(a.ctx, e)
+}
+
+// tellEnd tells how the jobs of a scenario ended, and returns ended. An
+// interrupted wait is no end: the jobs go on.
+func (a *app) tellEnd(f notifyFlags, root string, ended error) error {
+	code := codeOf(ended)
+	if code == exitInterrupted {
+		return ended
+	}
+	e := notify.Event{Kind: "submission", Run: root, Code: code, Lines: []string{}}
+	if s, err := run.ReadScenario(root); err == nil {
+		e.Scenario = s.Name
+	}
+	switch code {
+	case exitOK:
+		e.Lines = append(e.Lines, "every job is done and every result is valid")
+	case exitJobFailed:
+		e.Lines = append(e.Lines, "a job failed")
+	case exitInvalid:
+		e.Lines = append(e.Lines, "a result is invalid")
+	default:
+		e.Lines = append(e.Lines, ended.Error())
+	}
+	a.tell(f, e)
+	return ended
+}
+
+// codeOf is the exit code that an error leads to.
+func codeOf(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	var e *exitError
+	if errors.As(err, &e) {
+		return e.code
+	}
+	return exitInternal
+}

@@ -1,0 +1,187 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/config"
+)
+
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+
+	// wantFree holds some nights of results; imageFree a container image of 65 GB
+	// with its import, 2.5 times its compressed size (PL-G5).
+	wantFree  = 10 * gib
+	imageFree = 160 * gib
+	// wantShm is for NCCL and the engines' own queues (PL-G15).
+	wantShm = 8 * gib
+	// wantMemlock is for the registered buffers of RDMA.
+	wantMemlock = gib
+	// socketPath is the longest path of a Unix socket; raySocket is what Ray puts
+	// behind its folder, engineSocket what vLLM does (PL-G12).
+	socketPath   = 107
+	raySocket    = len("/ray/session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store")
+	engineSocket = len("/00000000-0000-0000-0000-000000000000")
+	// portTop is above the ports that servers take unless a scenario says another.
+	portTop = 20000
+)
+
+// probe runs the probe of this machine, in a process that may hang in our place.
+func (d *Doctor) probe(ctx context.Context, dir string) (*Probe, error) {
+	a := d.command(ctx, append(slices.Clone(d.Self), "--dir", dir)...)
+	switch {
+	case a.hung:
+		return nil, fmt.Errorf("%s: no answer in %s", dir, d.limits.command)
+	case a.err != nil:
+		return nil, fmt.Errorf("%s: %s", dir, a.why())
+	}
+	return parseProbe(a.out)
+}
+
+// machine looks at this machine and its folders.
+func (d *Doctor) machine(ctx context.Context) {
+	p, err := d.probe(ctx, d.Dir)
+	if err != nil {
+		d.add("output folder", Bad, err.Error(), "a mount that does not answer: ask the administrators, or set output_path to another")
+		return
+	}
+	d.local = p
+	d.folder("output folder", p.Folder)
+	if slices.Contains(localKinds, p.Folder.Kind) && !d.Job {
+		d.add("output folder, shared", NotChecked, fmt.Sprintf("%s is %s, which other machines may not see", p.Folder.Path, p.Folder.Kind), "--job looks from a node")
+	}
+	d.free("space for results", p.Folder.Space, wantFree, "clean up, or set output_path to another file system")
+	if s := d.System; s != nil && s.Launcher != "bare" {
+		if p, err := d.probe(ctx, s.InstallPath); err != nil {
+			d.add("space for images", Bad, err.Error(), "set install_path to a folder that answers")
+		} else {
+			d.free("space for images", p.Folder.Space, imageFree, "an image of 65 GB needs 2.5 times its size while it is imported: clean up, or set install_path elsewhere")
+		}
+	}
+	d.proxy("proxy variables", p)
+	if strings.HasPrefix(d.config["PropagateResourceLimits"], "ALL") && !strings.Contains(d.config["PropagateResourceLimitsExcept"], "MEMLOCK") {
+		d.memlock("locked memory, given to jobs", p, "ulimit -l unlimited here, or extra_srun_args = \"--propagate=NONE\"")
+	}
+}
+
+// folder judges what run directories and leases need.
+func (d *Doctor) folder(name string, f Folder) {
+	seen := f.Path + " (" + f.Kind + ")"
+	switch {
+	case !f.Writable:
+		d.add(name, Bad, first(f.Explanation, f.Error), "set output_path to a folder that you may write")
+	case !f.Exclusive || !f.Renames:
+		d.add(name, Bad, seen+": "+first(f.Explanation, "a file can be created twice"), "use another file system: two commands could submit the same run")
+	case !f.HardLinks:
+		d.add(name, Warn, seen+": no hard links", "exclusive creation is used instead, and a killed command may leave an empty file")
+	default:
+		d.add(name, OK, seen+": writable, exclusive creation, hard links, renames", "")
+	}
+}
+
+func (d *Doctor) free(name string, s Space, want int64, do string) {
+	switch {
+	case s.Error != "":
+		d.add(name, NotChecked, s.Path+": "+s.Error, "")
+	case s.Free < want/100:
+		d.add(name, Bad, size(s.Free)+" free", do)
+	case s.Free < want:
+		d.add(name, Warn, size(s.Free)+" free", do)
+	default:
+		d.add(name, OK, size(s.Free)+" free", "")
+	}
+}
+
+func (d *Doctor) proxy(name string, p *Probe) {
+	if len(p.Proxy) == 0 {
+		d.add(name, OK, "none", "")
+		return
+	}
+	d.add(name, Warn, strings.Join(p.Proxy, " "), "what Ray and engines say to each other may go to the proxy: unset them in prologue, or list the nodes in no_proxy")
+}
+
+func (d *Doctor) memlock(name string, p *Probe, do string) {
+	n, err := strconv.ParseInt(p.Memlock, 10, 64)
+	switch {
+	case p.Memlock == "":
+		d.add(name, NotChecked, "the limits cannot be read", "")
+	case p.Memlock == "unlimited":
+		d.add(name, OK, p.Memlock, "")
+	case err != nil:
+		d.add(name, NotChecked, fmt.Sprintf("the limit is %q", p.Memlock), "")
+	case n < wantMemlock:
+		d.add(name, Warn, size(n), "RDMA needs more: "+do)
+	default:
+		d.add(name, OK, size(n), "")
+	}
+}
+
+// size writes bytes as a person would.
+func size(n int64) string {
+	switch {
+	case n >= 10*gib:
+		return fmt.Sprintf("%d GiB", n/gib)
+	case n >= gib:
+		return fmt.Sprintf("%.1f GiB", float64(n)/gib)
+	case n >= mib:
+		return fmt.Sprintf("%d MiB", n/mib)
+	}
+	return fmt.Sprintf("%d KiB", n/1024)
+}
+
+// ports judges the range from which the kernel takes ports (PL-G11).
+func (d *Doctor) ports(name string, p *Probe) {
+	seen := fmt.Sprintf("outgoing connections take %d-%d", p.PortLow, p.PortHigh)
+	switch {
+	case p.PortHigh == 0:
+		d.add(name, NotChecked, "the range cannot be read", "")
+	case p.PortLow < portTop:
+		d.add(name, Warn, seen, fmt.Sprintf("servers listen below %d: net.ipv4.ip_local_port_range should begin above; slots inside it are left out", portTop))
+	default:
+		d.add(name, OK, seen, "")
+	}
+}
+
+// temp judges where engines and Ray put their sockets.
+func (d *Doctor) temp(name string, p *Probe) {
+	length := len(p.Temp.Path)
+	seen := fmt.Sprintf("%s (%s, %s free)", p.Temp.Path, p.Temp.Kind, size(p.Temp.Free))
+	do := "set TMPDIR to a short folder on the node in global_env_vars: a socket's path holds 107 bytes"
+	switch {
+	case p.Temp.Error != "":
+		d.add(name, Bad, p.Temp.Path+": "+p.Temp.Error, "set TMPDIR to a folder that is there, in global_env_vars")
+	case length+engineSocket > socketPath:
+		d.add(name, Bad, fmt.Sprintf("%s, %d bytes long", seen, length), do)
+	case length+raySocket > socketPath:
+		d.add(name, Warn, fmt.Sprintf("%s, %d bytes long", seen, length), "too long for Ray: "+do)
+	case p.Temp.Kind == "nfs" || p.Temp.Kind == "lustre" || p.Temp.Kind == "gpfs":
+		d.add(name, Warn, seen, "sockets and compile caches belong on the node: "+do)
+	default:
+		d.add(name, OK, seen, "")
+	}
+}
+
+func (d *Doctor) nvidia(name string, p *Probe) {
+	promised := config.CountGPUs(d.gpus)
+	switch {
+	case p.GPUError == "no nvidia-smi" && promised == 0:
+		d.add(name, OK, "no nvidia-smi, and Slurm promises no GPU", "")
+	case p.GPUError == "no nvidia-smi":
+		d.add(name, Warn, fmt.Sprintf("no nvidia-smi, although Slurm promises %s", d.gpus), "GPUs of another maker, or no driver: engines will say")
+	case p.GPUError != "":
+		d.add(name, Bad, p.GPUError, "the driver or a GPU is broken: drain the node")
+	case len(p.GPUs) == 0:
+		d.add(name, Bad, "nvidia-smi sees no GPU", "the driver or a GPU is broken: drain the node")
+	default:
+		seen := p.GPUs[0]
+		if len(p.GPUs) > 1 {
+			seen = fmt.Sprintf("%d x %s", len(p.GPUs), seen)
+		}
+		d.add(name, OK, seen, "")
+	}
+}

@@ -1,0 +1,199 @@
+package nightly_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/nightly"
+	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// edit changes one run of a night.
+type edit func(*report.Run)
+
+// night is one run of throughput tok/s, TTFT of 100 ms and TPOT of 10 ms.
+func night(day int, throughput float64, edits ...edit) nightly.Night {
+	res := &result.Result{
+		Status: result.Completed, Validity: &result.Validity{Valid: true, Verdict: result.VerdictValid},
+		Placement: &result.Placement{Nodes: []string{"n1", "n2"}}, Provenance: &result.Provenance{Image: "vllm:1"},
+	}
+	res.Results.OutputThroughput = &throughput
+	for _, f := range []struct {
+		family result.Family
+		ms     float64
+	}{{result.TTFT, 100}, {result.TPOT, 10}} {
+		if err := res.Results.SetLatency(f.family, "median", f.ms); err != nil {
+			panic(err)
+		}
+	}
+	r := report.Run{
+		Dir: fmt.Sprintf("results/qwen_%d/a/0", day), Case: report.Case{Scenario: "qwen", Test: "a"}, Result: res,
+		Settings: map[string]string{"cmd_args.model": "q", "cmd_args.docker_image_url": "vllm:1"},
+	}
+	for _, e := range edits {
+		e(&r)
+	}
+	return nightly.Night{Root: fmt.Sprintf("results/qwen_%d", day), Created: time.Date(2026, 11, day, 3, 0, 0, 0, time.Local), Runs: []report.Run{r}}
+}
+
+// before lists nights, newest first, from day 20 down.
+func before(throughputs ...float64) []nightly.Night {
+	var list []nightly.Night
+	for i, x := range throughputs {
+		list = append(list, night(20-i, x))
+	}
+	return list
+}
+
+func judge(t *testing.T, n nightly.Night, earlier []nightly.Night) nightly.Verdict {
+	t.Helper()
+	v, err := nightly.Judge(n, earlier, nightly.Options{
+		Tolerance: 5, Baselines: 7, Failed: func(r *result.Result) bool { return r.Status == result.Failed || r.Status == result.Cancelled },
+	})
+	require.NoError(t, err)
+	return v
+}
+
+func lines(v nightly.Verdict) string {
+	var b strings.Builder
+	for _, c := range v.Changes {
+		b.WriteString(c.String() + "\n")
+	}
+	return b.String()
+}
+
+func latency(f result.Family, ms float64) edit {
+	return func(r *report.Run) {
+		if err := r.Result.Results.SetLatency(f, "median", ms); err != nil {
+			panic(err)
+		}
+	}
+}
+
+func status(s result.Status) edit { return func(r *report.Run) { r.Result.Status = s } }
+
+func invalid(r *report.Run) {
+	r.Result.Validity = &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"zero-tokens"}}
+}
+
+func suspect(words ...string) edit {
+	return func(r *report.Run) {
+		r.Result.Validity = &result.Validity{Valid: true, Verdict: result.VerdictSuspect, Words: words}
+	}
+}
+
+func simulated(r *report.Run) { r.Result.Simulated = true }
+
+func profiled(r *report.Run) { r.Result.Profiling = &result.Profiling{Enabled: true} }
+
+func TestNothingChanged(t *testing.T) {
+	v := judge(t, night(21, 104.9), before(100, 90, 110))
+	require.Empty(t, v.Changes)
+	require.Equal(t, "qwen of 2026-11-21 03:00: nothing changed; 1 run, 3 numbers compared with the median of up to 3 nights, tolerance 5 %", v.String())
+	v = judge(t, night(21, 95), before(100))
+	require.Empty(t, v.Changes, "the tolerance itself is within")
+}
+
+// covers: PL-Q16
+func TestNumbers(t *testing.T) {
+	for name, c := range map[string]struct {
+		night   nightly.Night
+		earlier []nightly.Night
+		want    string
+	}{
+		"slower": {night(21, 94), before(100, 100), "regressed a: output_throughput 94 tok/s, -6.0 % against 100 (median of 2 nights): nodes n[1-2] results/qwen_21/a/0\n"},
+		"faster": {night(21, 106), before(100), "improved a: output_throughput 106 tok/s, +6.0 % against 100 (median of 1 night): nodes n[1-2] results/qwen_21/a/0\n"},
+		"later tokens": {night(21, 100, latency(result.TTFT, 150), latency(result.TPOT, 8)), before(100),
+			"regressed a: median_ttft_ms 150 ms, +50.0 % against 100 (median of 1 night): nodes n[1-2] results/qwen_21/a/0\n" +
+				"improved a: median_tpot_ms 8 ms, -20.0 % against 10 (median of 1 night): nodes n[1-2] results/qwen_21/a/0\n"},
+		"median, even": {night(21, 100), before(80, 112), ""},
+		"only the last seven": {night(21, 100), before(100, 100, 100, 100, 100, 100, 100, 1, 1, 1, 1, 1, 1, 1, 1),
+			""},
+		"another node, another image": {
+			night(21, 50, func(r *report.Run) {
+				r.Result.Placement.Nodes = []string{"n7"}
+				r.Result.Provenance.Image, r.Settings["cmd_args.docker_image_url"] = "vllm:2", "vllm:2"
+			}), before(100),
+			"regressed a: output_throughput 50 tok/s, -50.0 % against 100 (median of 1 night): nodes n7 (the last time n[1-2]), image vllm:2 (the last time vllm:1) results/qwen_21/a/0\n"},
+	} {
+		require.Equal(t, c.want, lines(judge(t, c.night, c.earlier)), name)
+	}
+}
+
+// What is simulated, invalid, suspect, profiled, failed or asked for otherwise is
+// no baseline; neither is a withheld number.
+func TestNoBaseline(t *testing.T) {
+	for name, e := range map[string]edit{
+		"simulated": simulated, "invalid": invalid, "suspect": suspect("cold"), "profiled": profiled,
+		"failed": status(result.Failed), "partial": status(result.Partial), "unknown": status(result.Unknown),
+		"not judged":     func(r *report.Run) { r.Result.Validity = nil },
+		"other settings": func(r *report.Run) { r.Settings["cmd_args.model"] = "p" },
+		"other test":     func(r *report.Run) { r.Case.Test = "b" },
+		"other step":     func(r *report.Run) { r.Case.Step = 2 },
+		"no record":      func(r *report.Run) { r.Result, r.Problem = nil, "gone" },
+	} {
+		v := judge(t, night(21, 100), []nightly.Night{night(20, 1000, e)})
+		require.Zero(t, v.Compared, name)
+		require.Equal(t, []string{"no valid night before with the same settings"}, v.Apart, name)
+		require.False(t, v.Has(nightly.Regressed), name)
+		v = judge(t, night(21, 100), []nightly.Night{night(20, 1000, e), night(19, 100)})
+		require.Equal(t, 3, v.Compared, "%s: the night before that counts", name)
+		require.False(t, v.Has(nightly.Regressed), name)
+	}
+	withheld := night(20, 1000, func(r *report.Run) { r.Result.Validity.Withheld = []string{"output_throughput"} })
+	require.Equal(t, 2, judge(t, night(21, 100), []nightly.Night{withheld}).Compared)
+	v := judge(t, night(21, 1, simulated), before(100))
+	require.Empty(t, v.Changes)
+	require.Equal(t, []string{"simulated"}, v.Apart)
+	require.Contains(t, v.String(), "1 run, 1 without comparison (simulated)")
+}
+
+func TestStates(t *testing.T) {
+	failed := night(21, 100, status(result.Failed), func(r *report.Run) {
+		r.Result.Failure = &result.Failure{Cause: "oom-gpu", Confidence: result.Exact, Next: "use less\nmemory"}
+	})
+	v := judge(t, failed, before(100))
+	require.Equal(t, "failed a: failed, cause oom-gpu (exact); use less memory results/qwen_21/a/0\n", lines(v))
+	require.Zero(t, v.Compared)
+	v = judge(t, night(21, 1, invalid), before(100))
+	require.Equal(t, "invalid a: zero-tokens results/qwen_21/a/0\n", lines(v), "its numbers are not compared")
+	for name, c := range map[string]struct {
+		night   nightly.Night
+		earlier nightly.Night
+		want    string
+	}{
+		"still invalid":      {night(21, 1, invalid), night(20, 1, invalid), "invalid a: zero-tokens results/qwen_21/a/0\n"},
+		"lost":               {night(21, 1, status(result.Unknown)), night(20, 1), "failed a: nobody knows what became of it results/qwen_21/a/0\n"},
+		"no record":          {night(21, 1, func(r *report.Run) { r.Result, r.Problem = nil, "no result.json" }), night(20, 1), "failed a: no result.json results/qwen_21/a/0\n"},
+		"works again":        {night(21, 100), night(20, 1, invalid), "recovered a: was invalid the night before results/qwen_21/a/0\n"},
+		"newly suspect":      {night(21, 100, suspect("cold")), night(20, 100), "suspect a: cold results/qwen_21/a/0\n"},
+		"suspect as before":  {night(21, 100, suspect("cold")), night(20, 100, suspect("cold")), ""},
+		"suspect, otherwise": {night(21, 100, suspect("cold")), night(20, 100, suspect("busy")), "suspect a: cold results/qwen_21/a/0\n"},
+		"no longer suspect":  {night(21, 100), night(20, 100, suspect("busy")), ""},
+	} {
+		require.Equal(t, c.want, lines(judge(t, c.night, []nightly.Night{c.earlier})), name)
+	}
+	v = judge(t, night(21, 50, suspect("cold")), before(100))
+	require.True(t, v.Has(nightly.Regressed), "a suspect run is compared, though never a baseline")
+}
+
+func TestWorstFirst(t *testing.T) {
+	n := night(21, 200)
+	for _, e := range []edit{invalid, status(result.Cancelled)} {
+		n.Runs = append(n.Runs, night(21, 1, e, func(r *report.Run) { r.Case.Test = "b" }).Runs...)
+	}
+	v := judge(t, n, before(100))
+	var got []nightly.Kind
+	for _, c := range v.Changes {
+		got = append(got, c.Kind)
+	}
+	require.Equal(t, []nightly.Kind{nightly.Failed, nightly.Invalid, nightly.Improved}, got)
+	require.Equal(t, 3, v.Runs)
+	require.Contains(t, v.String(), "3 changes; 3 runs, 3 numbers compared")
+	require.Contains(t, judge(t, night(21, 1), before(100)).String(), "1 change;")
+}
