@@ -236,7 +236,7 @@ const unknownLimit = 24 * time.Hour
 // wait follows the jobs of runs to their end, collects, and answers for them.
 func (a *app) wait(s run.Scheduler, dirs []string, watch bool) error {
 	subs := a.jobs(dirs)
-	said := map[string]string{}
+	said, over := map[string]string{}, map[string]bool{}
 	known := a.now() // when Slurm last knew one of the jobs
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 		states, err := a.states(s, dirs, subs)
@@ -261,16 +261,17 @@ func (a *app) wait(s run.Scheduler, dirs []string, watch bool) error {
 		if open == 0 || a.now().Sub(known) > unknownLimit {
 			return a.report(dirs, states, "text")
 		}
-		if !a.idle(pause, dirs, states) {
+		if !a.idle(pause, dirs, states, over) {
 			return fail(exitInterrupted, errors.New("interrupted; the jobs go on\n\thint: profllm slurm status"))
 		}
 	}
 }
 
 // idle waits until the next look at Slurm is due, or until a run that was open
-// says on disk that it is over: the files cost nothing, and Slurm is asked soon.
+// says on disk that it is over, which over remembers: the files cost nothing, and
+// Slurm is asked soon.
 // It returns false when the command was interrupted.
-func (a *app) idle(pause time.Duration, dirs []string, states map[string]run.State) bool {
+func (a *app) idle(pause time.Duration, dirs []string, states map[string]run.State, over map[string]bool) bool {
 	for end := a.now().Add(pause); a.now().Before(end); {
 		select {
 		case <-a.ctx.Done():
@@ -278,7 +279,11 @@ func (a *app) idle(pause time.Duration, dirs []string, states map[string]run.Sta
 		case <-time.After(min(pause, time.Second)):
 		}
 		for _, dir := range dirs {
-			if _, err := os.Stat(filepath.Join(dir, run.SentinelFile)); err == nil && !states[dir].Final() {
+			if states[dir].Final() || over[dir] {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(dir, run.SentinelFile)); err == nil {
+				over[dir] = true // once: Slurm may take its time
 				return true
 			}
 		}
