@@ -261,8 +261,12 @@ func (a *app) wait(s run.Scheduler, dirs []string, watch bool) error {
 		if open == 0 || a.now().Sub(known) > unknownLimit {
 			return a.report(dirs, states, "text")
 		}
+		before := len(over)
 		if !a.idle(pause, dirs, states, over) {
 			return fail(exitInterrupted, errors.New("interrupted; the jobs go on\n\thint: profllm slurm status"))
+		}
+		if len(over) > before {
+			pause = time.Second / 2 // its job is about to end
 		}
 	}
 }
