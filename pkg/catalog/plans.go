@@ -73,6 +73,7 @@ func Plans(s *scenario.Scenario, sys *config.System, o Options) (*Set, error) {
 		b.set.Plans = append(b.set.Plans, plans...)
 	}
 	if c.Err() == nil {
+		b.until()
 		c.Add(b.batches())
 	}
 	if c.Err() != nil {
@@ -129,20 +130,20 @@ func (b *builder) order(i int) int {
 // test plans one test: its iterations, or the points of its sweep.
 func (b *builder) test(t scenario.Test) ([]*plan.Plan, error) {
 	before := maps.Clone(b.taken) // iterations follow each other, and may have the same nodes
-	after, until := b.waits(t)
+	after := b.waits(t)
 	points, client, err := b.points(t)
 	if err != nil {
 		return nil, err
 	}
 	if points != nil {
-		plans, err := b.sweep(t, points, client, after, until)
+		plans, err := b.sweep(t, points, client, after)
 		b.first[t.ID], b.last[t.ID] = dirs(plans), dirs(plans)
 		return plans, err
 	}
 	var plans []*plan.Plan
 	for i := range t.Iterations {
 		in := b.input(t, path.Join(b.root, t.ID, fmt.Sprint(i)))
-		in.Iteration, in.After, in.Until, in.Taken = i, after, until, before
+		in.Iteration, in.After, in.Taken = i, after, before
 		if i > 0 {
 			in.After = []plan.After{{Type: b.over(), Dir: plans[i-1].Dir}}
 		}
@@ -173,8 +174,9 @@ func (b *builder) over() string {
 	return "afterok"
 }
 
-// waits translates a test's dependencies.
-func (b *builder) waits(t scenario.Test) (after []plan.After, until []string) {
+// waits translates a test's dependencies that say when it starts.
+func (b *builder) waits(t scenario.Test) []plan.After {
+	var after []plan.After
 	for _, d := range t.Dependencies {
 		switch d.Type {
 		case scenario.StartPostComp:
@@ -185,25 +187,25 @@ func (b *builder) waits(t scenario.Test) (after []plan.After, until []string) {
 			for _, dir := range b.first[d.ID] {
 				after = append(after, plan.After{Type: "after", Dir: dir})
 			}
-		case scenario.EndPostComp:
-			until = append(until, b.directories(d.ID)...)
 		}
 	}
-	return after, until
+	return after
 }
 
-// directories are those after which a test is over. It may not be planned yet:
-// ending with another test is no order.
-func (b *builder) directories(id string) []string {
-	if known := b.last[id]; known != nil {
-		return known
-	}
+// until says which runs end with others. That is no order, so it is known only
+// when every test is planned: the runs of a sweep are those of its points.
+func (b *builder) until() {
+	dirs := map[string][]string{}
 	for _, t := range b.scenario.Tests {
-		if t.ID == id {
-			return []string{path.Join(b.root, id, fmt.Sprint(t.Iterations-1))}
+		for _, d := range t.Dependencies {
+			if d.Type == scenario.EndPostComp {
+				dirs[t.ID] = append(dirs[t.ID], b.last[d.ID]...)
+			}
 		}
 	}
-	return nil
+	for _, p := range b.set.Plans {
+		p.Job.Until = dirs[p.Test]
+	}
 }
 
 func (b *builder) input(t scenario.Test, dir string) plan.Input {

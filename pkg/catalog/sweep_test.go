@@ -222,6 +222,11 @@ func TestOrder(t *testing.T) {
 	got, err = set(t, "job_status_check = false\n"+chain, scenario.HookFiles{}, options)
 	require.NoError(t, err)
 	require.Equal(t, "afterany", got.Plans[2].Job.After[0].Type)
+
+	got, err = set(t, chain+"[Tests.cmd_args.decode]\nmax_num_seqs = [4, 8]\n", scenario.HookFiles{}, options)
+	require.NoError(t, err)
+	require.Equal(t, root+"c/0", got.Plans[3].Dir)
+	require.Equal(t, []string{root + "d/0/1", root + "d/0/2"}, got.Plans[3].Job.Until, "every run of a sweep that is planned later")
 }
 
 // covers: CD-22

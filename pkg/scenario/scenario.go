@@ -323,7 +323,11 @@ func checkDefinition(t *source.Table, c *source.Complaints) {
 // Variant is t with other merged keys: a point of its sweep.
 func (t Test) Variant(table *source.Table) (Test, error) {
 	v := Test{Pos: t.Pos, Table: table}
-	err := source.Decode(table, &v)
+	into := any(&v)
+	if t.ID == "" { // a test file by itself has no entry in a scenario
+		into = &v.definition
+	}
+	err := source.Decode(table, into)
 	v.Name, v.Iterations = t.Name, t.Iterations
 	if v.CmdArgs == nil {
 		v.CmdArgs = source.NewTable(t.Pos)
