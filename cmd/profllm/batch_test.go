@@ -76,7 +76,10 @@ func (s *study) create(t *testing.T) {
 	for _, b := range s.Batches {
 		batches = append(batches, b.Batch)
 	}
-	plans := s.plans()
+	var plans []*plan.Plan
+	for _, r := range s.Runs {
+		plans = append(plans, r.Plan)
+	}
 	s.Runs, s.Batches = nil, nil
 	require.NoError(t, s.print(plans, batches, layers("")))
 	require.NoError(t, run.Create(s.root, run.Scenario{Name: s.Name}, s.Runs, s.Batches))

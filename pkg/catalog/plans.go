@@ -308,12 +308,13 @@ func (b *builder) run(t scenario.Test, in plan.Input, loads []load) (*plan.Plan,
 	c.Add(err)
 	if p != nil {
 		for _, host := range p.Job.NodeList {
-			b.taken[host] = true
+			b.taken[host] = !b.o.Single // in one allocation all runs have the same nodes
 		}
-		for _, h := range append(append([]plan.Hook(nil), p.PreTest...), p.PostTest...) {
+		for _, h := range slices.Concat(p.PreTest, p.PostTest) {
 			if h.Plan.Job.Nodes > p.Job.Nodes {
 				c.Addf(t.Pos, "test %q has %d nodes, its hook %q needs %d", t.ID, p.Job.Nodes, h.Name, h.Plan.Job.Nodes)
 			}
+			p.Job.NTasksPerNode = max(p.Job.NTasksPerNode, h.Plan.Job.NTasksPerNode) // its steps take processors of this job
 		}
 	}
 	return p, c.Err()
@@ -395,6 +396,13 @@ func (b *builder) hooks(tests []scenario.Test, below string) ([]plan.Hook, error
 	var hooks []plan.Hook
 	var c source.Complaints
 	for _, t := range tests {
+		if s, err := Sweep(t); err != nil || s.Active() {
+			c.Add(err)
+			if err == nil {
+				c.Add(source.Errorf(t.Pos, "hook %q is a sweep, and a hook is one run", t.ID).Hintf("write one value in place of each list"))
+			}
+			continue
+		}
 		dir := path.Join(below, t.ID)
 		hook := builder{scenario: &scenario.Scenario{Name: b.scenario.Name}, system: b.system, o: b.o, taken: map[string]bool{}}
 		p, err := hook.run(t, hook.input(t, dir), phases(t))

@@ -45,7 +45,7 @@ const (
 	PreTestDir    = "pre_test"    // hooks of the run, runs of their own
 	PostTestDir   = "post_test"
 
-	scenarioFile = "scenario.json"
+	ScenarioFile = "scenario.json"
 
 	// partial is in the name of a directory that Create has not finished.
 	partial = ".partial-"

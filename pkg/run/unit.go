@@ -144,7 +144,7 @@ func (b *Book) root(dir string) string {
 		return root
 	}
 	root := ""
-	if parent := filepath.Dir(dir); exists(filepath.Join(dir, scenarioFile)) {
+	if parent := filepath.Dir(dir); exists(filepath.Join(dir, ScenarioFile)) {
 		root = dir
 	} else if parent != dir {
 		root = b.root(parent)
