@@ -99,8 +99,8 @@ func TestUnknownReportIsRefused(t *testing.T) {
 // A test and a phase cannot take the name of what profllm keeps beside them.
 func TestNamesOfDirectoriesAndFilesAreKept(t *testing.T) {
 	for id, phase := range map[string]string{"batches": "raw", "definitions": "submit.json", "scenario.json": "intent-2.json", "x.csv": "job.env"} {
-		_, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte("name = \"s\"\n[[Tests]]\nid = \"" + id + "\"\ntest_template_name = \"vllm\"\n" +
-			"[[Tests.phases]]\nname = \"" + phase + "\"\n")}, nil, scenario.HookFiles{})
+		_, err := Load(File{Name: "s.toml", Data: []byte("name = \"s\"\n[[Tests]]\nid = \"" + id + "\"\ntest_template_name = \"vllm\"\n" +
+			"[[Tests.phases]]\nname = \"" + phase + "\"\n")}, nil, HookFiles{})
 		require.ErrorContains(t, err, "s.toml:3:1: test id \""+id+"\" is kept")
 		require.ErrorContains(t, err, "phase name \""+phase+"\" is kept")
 	}
