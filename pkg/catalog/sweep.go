@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"time"
@@ -88,11 +89,12 @@ func (b *builder) sweep(t scenario.Test, points []sweep.Point, client map[string
 	if err != nil {
 		return nil, err
 	}
+	before := maps.Clone(b.taken) // points are compared, so they have the same nodes
 	var plans []*plan.Plan
 	var c source.Complaints
 	for _, g := range groups {
 		in := b.input(g.test, b.stepDir(t, g.first.Step))
-		in.Step, in.After = g.first.Step, after
+		in.Step, in.After, in.Taken = g.first.Step, after, before
 		in.Limit *= time.Duration(len(g.points)) // each point has the time of one
 		p, err := b.run(g.test, in, g.loads)
 		if err != nil {

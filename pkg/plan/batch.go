@@ -123,12 +123,6 @@ func (b *Batch) sameQueue(p *Plan) error {
 	return nil
 }
 
-// Encode writes batch.json: indented, ending in a newline.
-func (b *Batch) Encode() ([]byte, error) {
-	data, err := json.MarshalIndent(b, "", "  ")
-	return append(data, '\n'), err
-}
-
 // DecodeBatch reads batch.json.
 func DecodeBatch(data []byte) (*Batch, error) {
 	var b Batch

@@ -88,8 +88,8 @@ func (t *Test) checkPhases(c *source.Complaints) {
 		}
 		switch {
 		case p.Name == "":
-		case !pathElement.MatchString(p.Name):
-			c.Add(source.Errorf(p.Pos, "phase name %q cannot name a directory", p.Name).Hintf("use letters, digits and _ . - + = @"))
+		case !partName.MatchString(p.Name):
+			c.Add(source.Errorf(p.Pos, "phase name %q cannot be used", p.Name).Hintf("use letters, digits and _ . -"))
 		case slices.Contains(runNames, p.Name) || fileName.MatchString(p.Name):
 			c.Addf(p.Pos, "phase name %q is kept for what every run directory holds", p.Name)
 		case seen[p.Name]:
@@ -105,6 +105,9 @@ func (t *Test) checkPhases(c *source.Complaints) {
 		c.Addf(pos, "sweep.max_parallel is %d, must be 0 or more", t.Sweep.MaxParallel)
 	}
 }
+
+// partName is a part of a run, which the run's script knows by that name.
+var partName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 // Directories of a run and of a scenario, whose names a phase or a test cannot
 // take, and names like those of the files beside them.

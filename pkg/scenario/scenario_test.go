@@ -105,3 +105,15 @@ func TestNamesOfDirectoriesAndFilesAreKept(t *testing.T) {
 		require.ErrorContains(t, err, "phase name \""+phase+"\" is kept")
 	}
 }
+
+// The script of a run knows its phases and hooks by name, so = has no place there.
+func TestNamesInTheScript(t *testing.T) {
+	hook := HookFiles{Scenarios: []File{{Name: "h.toml", Data: []byte("name = \"h\"\n[[Tests]]\nid = \"h=1\"\niterations = 2\ntest_template_name = \"Sleep\"\n")}}}
+	_, err := Load(File{Name: "s.toml", Data: []byte("name = \"s\"\npre_test = \"h\"\n[[Tests]]\nid = \"t=1\"\ntest_template_name = \"vllm\"\n[[Tests.phases]]\nname = \"a=b\"\n")}, nil, hook)
+	require.EqualError(t, err, `h.toml:3:1: hook id "h=1" cannot be used
+	hint: use letters, digits and _ . -
+h.toml:4:1: hook "h=1" has 2 iterations, and a hook is one run
+	hint: write repeat, or the test several times
+s.toml:6:9: phase name "a=b" cannot be used
+	hint: use letters, digits and _ . -`)
+}
