@@ -76,7 +76,10 @@ func (s *study) create(t *testing.T) {
 	for _, b := range s.Batches {
 		batches = append(batches, b.Batch)
 	}
-	plans := s.plans()
+	var plans []*plan.Plan
+	for _, r := range s.Runs {
+		plans = append(plans, r.Plan)
+	}
 	s.Runs, s.Batches = nil, nil
 	require.NoError(t, s.print(plans, batches, layers("")))
 	require.NoError(t, run.Create(s.root, run.Scenario{Name: s.Name}, s.Runs, s.Batches))
@@ -368,4 +371,34 @@ func TestCost(t *testing.T) {
 		require.Error(t, a.cost(&s.planned, 0, false))
 		require.NoError(t, a.cost(&s.planned, 0, true))
 	}
+}
+
+// In a rehearsal too, a test that ends with another runs beside it, and what
+// follows it waits for its end.
+//
+// covers: CD-6
+func TestRehearseCompany(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text := "name = \"s\"\n"
+	for _, x := range [][2]string{
+		{"beside", "dependencies = [{ type = \"end_post_comp\", id = \"z\" }]\n[Tests.cmd_args]\nseconds = 600\n"},
+		{"later", "dependencies = [{ type = \"start_post_comp\", id = \"beside\" }]\n[Tests.cmd_args]\nseconds = 0\n"},
+		{"z", "[Tests.cmd_args]\nseconds = 1\n"},
+	} {
+		text += fmt.Sprintf("[[Tests]]\nid = %q\ntest_template_name = \"Sleep\"\n%s", x[0], x[1])
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
+	site, err := filepath.Abs("../../examples/slurm-lab/site.toml")
+	require.NoError(t, err)
+	o := profllm(t, dir, nil, "rehearse", "s.toml", "--system", site, "--output-dir", "out")
+	require.Equal(t, exitOK, o.code, o.stderr)
+	require.Regexp(t, `(?s)beside/0: .*z/0: .*later/0: `, o.stderr)
+	roots, err := filepath.Glob(filepath.Join(dir, "out", "*"))
+	require.NoError(t, err)
+	require.Len(t, roots, 1)
+	events, err := job.ReadEvents(filepath.Join(roots[0], "beside/0"))
+	require.NoError(t, err)
+	require.True(t, job.WasEnded(events))
+	require.FileExists(t, filepath.Join(roots[0], "later/0", run.SentinelFile))
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/local"
@@ -17,7 +18,8 @@ type rehearseCmd struct {
 }
 
 // Run plans a scenario with the simulated engine and runs each job on this
-// machine, one after the other: the real script, and stand-ins for srun.
+// machine, one after the other but for what ends with another: the real script, and
+// stand-ins for srun.
 func (c rehearseCmd) Run(a *app) error {
 	p, err := a.plan(c.Scenario, c.planFlags, true)
 	if err != nil {
@@ -39,32 +41,102 @@ func (c rehearseCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	submitter := a.submitter(sched, 0)
-	states := map[string]run.State{}
-	var dirs []string
+	r := rehearsal{app: a, sched: sched, submitter: a.submitter(sched, 0), ended: map[string]run.State{}}
+	var late []string // what waits for the company's end
 	for _, rel := range scenario.InOrder() {
-		o := submitter.Submit(a.ctx, filepath.Join(p.Root, rel))
-		var refused *run.RefusedError
-		switch {
-		case errors.As(o.Err, &refused) && len(o.Unit.Job().After) > 0:
-			a.logf("%s: %v", relative(o.Dir), o.Err)
-			continue
-		case o.Err != nil:
-			return fail(exitNotSubmit, o.Err)
-		}
-		a.logf("%s: %d simulated nodes%s", relative(o.Dir), o.Unit.Job().Nodes, prefixed(", ", carries(o.Unit)))
-		if _, err := sched.Wait(a.ctx, o.Submission.JobID); err != nil {
-			return err
-		}
-		ended, err := a.states(sched, o.Unit.Runs(), a.read(o.Unit.Runs()))
+		unit, err := run.ReadUnit(filepath.Join(p.Root, rel))
 		if err != nil {
 			return err
 		}
-		maps.Copy(states, ended)
-		dirs = append(dirs, o.Unit.Runs()...)
-		if a.ctx.Err() != nil {
-			break
+		if r.waits(unit) {
+			late = append(late, unit.Dir)
+		} else if err := r.start(unit.Dir); err != nil {
+			return err
 		}
 	}
-	return a.report(dirs, states, "text")
+	if err := r.disband(); err != nil {
+		return err
+	}
+	for _, dir := range late {
+		if err := r.start(dir); err != nil {
+			return err
+		}
+	}
+	if err := r.disband(); err != nil {
+		return err
+	}
+	return a.report(r.dirs, r.ended, "text")
+}
+
+// rehearsal runs units one after the other. The company are those that end when
+// others are over, and go on beside them.
+type rehearsal struct {
+	*app
+	sched     *local.Local
+	submitter *run.Submitter
+	company   []run.Outcome
+	late      []string             // runs that are kept back until the company is over
+	dirs      []string             // of what has run
+	ended     map[string]run.State // by run
+}
+
+// waits reports whether a unit begins only when the company is over, and keeps
+// its runs back.
+func (r *rehearsal) waits(unit *run.Unit) bool {
+	for _, a := range unit.Job().After {
+		kept := slices.Contains(r.late, a.Dir)
+		for _, o := range r.company {
+			kept = kept || a.Type != "after" && slices.Contains(o.Unit.Runs(), a.Dir)
+		}
+		if kept {
+			r.late = append(r.late, unit.Runs()...)
+			return true
+		}
+	}
+	return false
+}
+
+// start runs a unit to its end, unless it joins the company; after an interrupt
+// it does nothing.
+func (r *rehearsal) start(dir string) error {
+	if r.ctx.Err() != nil {
+		return nil
+	}
+	o := r.submitter.Submit(r.ctx, dir)
+	var refused *run.RefusedError
+	switch {
+	case errors.As(o.Err, &refused) && len(o.Unit.Job().After) > 0:
+		r.logf("%s: %v", relative(o.Dir), o.Err)
+		return nil
+	case o.Err != nil:
+		return fail(exitNotSubmit, o.Err)
+	}
+	r.logf("%s: %d simulated nodes%s", relative(o.Dir), o.Unit.Job().Nodes, prefixed(", ", carries(o.Unit)))
+	if len(o.Unit.Job().Until) > 0 {
+		r.company = append(r.company, o)
+		return nil
+	}
+	return r.finish(o)
+}
+
+// disband waits for the end of the company.
+func (r *rehearsal) disband() error {
+	for _, o := range r.company {
+		if err := r.finish(o); err != nil {
+			return err
+		}
+	}
+	r.company = nil
+	return nil
+}
+
+// finish waits for the end of a unit.
+func (r *rehearsal) finish(o run.Outcome) error {
+	if _, err := r.sched.Wait(r.ctx, o.Submission.JobID); err != nil {
+		return err
+	}
+	ended, err := r.states(r.sched, o.Unit.Runs(), r.read(o.Unit.Runs()))
+	maps.Copy(r.ended, ended)
+	r.dirs = append(r.dirs, o.Unit.Runs()...)
+	return err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -204,4 +205,28 @@ func checkTable(t *testing.T, root string, itl func(int) time.Duration) {
 		}
 	}
 	require.Less(t, off, 100, "points whose latency is far from their server's")
+}
+
+// Points have names of their own in what is printed, and a dry-run prints the
+// batches that carry them, as plans and as JSON.
+//
+// covers: CD-29
+func TestPointsAreTold(t *testing.T) {
+	root := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(root, run.ScenarioFile), []byte("{}"), 0o644))
+	require.Equal(t, "a/0/2/p1/r1", runName(filepath.Join(root, "a/0/2/p1/r1")))
+	require.Equal(t, "a/0", runName("/nowhere/s/a/0"))
+
+	dir := t.TempDir()
+	text := "name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n[Tests.cmd_args.decode]\nmax_num_seqs = [1, 2]\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
+	site, err := filepath.Abs("../../examples/slurm-lab/site.toml")
+	require.NoError(t, err)
+	o := profllm(t, dir, nil, "slurm", "dry-run", "s.toml", "--simulate", "--system", site, "--output", "json")
+	require.Equal(t, exitOK, o.code)
+	var list []struct{ Schema, Dir string }
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &list))
+	require.Len(t, list, 3)
+	require.Equal(t, plan.Schema, list[1].Schema)
+	require.Equal(t, plan.BatchSchema, list[2].Schema)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -142,7 +143,17 @@ func (a *app) printResults(rows []row, format string) error {
 	return err
 }
 
+// runName is the place of a run, or of a load, below its scenario's directory;
+// without one the last two elements.
 func runName(dir string) string {
+	for root := filepath.Dir(dir); root != filepath.Dir(root); root = filepath.Dir(root) {
+		if _, err := os.Stat(filepath.Join(root, run.ScenarioFile)); err != nil {
+			continue
+		}
+		if name, err := filepath.Rel(root, dir); err == nil {
+			return name
+		}
+	}
 	return filepath.Join(filepath.Base(filepath.Dir(dir)), filepath.Base(dir))
 }
 

@@ -14,11 +14,14 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// plans lists the plans in order.
-func (p *planned) plans() []*plan.Plan {
-	list := make([]*plan.Plan, len(p.Runs))
-	for i, r := range p.Runs {
-		list[i] = r.Plan
+// documents lists the plans, and behind them the batches that carry some.
+func (p *planned) documents() []any {
+	var list []any
+	for _, r := range p.Runs {
+		list = append(list, r.Plan)
+	}
+	for _, b := range p.Batches {
+		list = append(list, b.Batch)
 	}
 	return list
 }

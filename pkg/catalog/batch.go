@@ -6,6 +6,7 @@ import (
 	"path"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -17,6 +18,7 @@ const arrayLimit = 1000
 // allocation.
 func (b *builder) batches() error {
 	if b.o.Single {
+		b.noCompany()
 		return b.batch(plan.Sequence, 0, b.set.Plans)
 	}
 	byTest := map[string][]*plan.Plan{}
@@ -65,6 +67,9 @@ func (b *builder) arrays(plans []*plan.Plan, parallel int) error {
 		}
 		groups[key] = append(groups[key], p)
 	}
+	if parallel > 0 && len(order) > 1 {
+		b.warnings = append(b.warnings, fmt.Sprintf("test %q: max_parallel = %d holds within each job array; its points ask for %d different allocations, which run beside each other", plans[0].Test, parallel, len(order)))
+	}
 	var c source.Complaints
 	for _, key := range order {
 		for list := groups[key]; len(list) > 0; {
@@ -87,4 +92,15 @@ func (b *builder) batch(kind string, parallel int, plans []*plan.Plan) error {
 	batch.MaxParallel = parallel
 	b.set.Batches = append(b.set.Batches, batch)
 	return nil
+}
+
+// noCompany warns of tests that are to end with others, where no two run at once.
+func (b *builder) noCompany() {
+	for _, t := range b.scenario.Tests {
+		for _, d := range t.Dependencies {
+			if d.Type == scenario.EndPostComp {
+				b.warnings = append(b.warnings, fmt.Sprintf("test %q is to end with test %q, which does not run beside it in one allocation", t.ID, d.ID))
+			}
+		}
+	}
 }

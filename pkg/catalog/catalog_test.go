@@ -137,6 +137,14 @@ func TestRunsShareNodesLast(t *testing.T) {
 		hosts = append(hosts, p.Job.NodeList...)
 	}
 	require.Equal(t, []string{"n2", "n3", "n3"}, hosts, "iterations follow each other, on the same node")
+
+	plans, err = inline(t, group, fmt.Sprintf(test, "a", 1)+"[Tests.cmd_args.decode]\nmax_num_seqs = [4, 8, 16]\n", o)
+	require.NoError(t, err)
+	hosts = nil
+	for _, p := range plans {
+		hosts = append(hosts, p.Job.NodeList...)
+	}
+	require.Equal(t, []string{"n2", "n2", "n2"}, hosts, "the points of a sweep are one array, on the same node")
 }
 
 func serves(workload string) bool {

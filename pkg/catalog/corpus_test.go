@@ -262,3 +262,20 @@ func TestToolsServeNothing(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// A test file is checked by itself, one that is a sweep too.
+//
+// covers: CD-8
+func TestCorpusTestFiles(t *testing.T) {
+	names, err := filepath.Glob(filepath.FromSlash(corpus + "*/*/test/*.toml"))
+	require.NoError(t, err)
+	more, err := filepath.Glob(filepath.FromSlash(corpus + "*/test/*.toml"))
+	require.NoError(t, err)
+	names = append(names, more...)
+	require.GreaterOrEqual(t, len(names), 10)
+	for _, name := range names {
+		test, err := scenario.LoadTest(scenario.File{Name: name, Data: read(t, name)})
+		require.NoError(t, err, name)
+		require.NoError(t, catalog.Check(*test), name)
+	}
+}

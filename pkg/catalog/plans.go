@@ -73,6 +73,7 @@ func Plans(s *scenario.Scenario, sys *config.System, o Options) (*Set, error) {
 		b.set.Plans = append(b.set.Plans, plans...)
 	}
 	if c.Err() == nil {
+		b.until()
 		c.Add(b.batches())
 	}
 	if c.Err() != nil {
@@ -129,20 +130,20 @@ func (b *builder) order(i int) int {
 // test plans one test: its iterations, or the points of its sweep.
 func (b *builder) test(t scenario.Test) ([]*plan.Plan, error) {
 	before := maps.Clone(b.taken) // iterations follow each other, and may have the same nodes
-	after, until := b.waits(t)
+	after := b.waits(t)
 	points, client, err := b.points(t)
 	if err != nil {
 		return nil, err
 	}
 	if points != nil {
-		plans, err := b.sweep(t, points, client, after, until)
+		plans, err := b.sweep(t, points, client, after)
 		b.first[t.ID], b.last[t.ID] = dirs(plans), dirs(plans)
 		return plans, err
 	}
 	var plans []*plan.Plan
 	for i := range t.Iterations {
 		in := b.input(t, path.Join(b.root, t.ID, fmt.Sprint(i)))
-		in.Iteration, in.After, in.Until, in.Taken = i, after, until, before
+		in.Iteration, in.After, in.Taken = i, after, before
 		if i > 0 {
 			in.After = []plan.After{{Type: b.over(), Dir: plans[i-1].Dir}}
 		}
@@ -173,8 +174,9 @@ func (b *builder) over() string {
 	return "afterok"
 }
 
-// waits translates a test's dependencies.
-func (b *builder) waits(t scenario.Test) (after []plan.After, until []string) {
+// waits translates a test's dependencies that say when it starts.
+func (b *builder) waits(t scenario.Test) []plan.After {
+	var after []plan.After
 	for _, d := range t.Dependencies {
 		switch d.Type {
 		case scenario.StartPostComp:
@@ -185,25 +187,25 @@ func (b *builder) waits(t scenario.Test) (after []plan.After, until []string) {
 			for _, dir := range b.first[d.ID] {
 				after = append(after, plan.After{Type: "after", Dir: dir})
 			}
-		case scenario.EndPostComp:
-			until = append(until, b.directories(d.ID)...)
 		}
 	}
-	return after, until
+	return after
 }
 
-// directories are those after which a test is over. It may not be planned yet:
-// ending with another test is no order.
-func (b *builder) directories(id string) []string {
-	if known := b.last[id]; known != nil {
-		return known
-	}
+// until says which runs end with others. That is no order, so it is known only
+// when every test is planned: the runs of a sweep are those of its points.
+func (b *builder) until() {
+	dirs := map[string][]string{}
 	for _, t := range b.scenario.Tests {
-		if t.ID == id {
-			return []string{path.Join(b.root, id, fmt.Sprint(t.Iterations-1))}
+		for _, d := range t.Dependencies {
+			if d.Type == scenario.EndPostComp {
+				dirs[t.ID] = append(dirs[t.ID], b.last[d.ID]...)
+			}
 		}
 	}
-	return nil
+	for _, p := range b.set.Plans {
+		p.Job.Until = dirs[p.Test]
+	}
 }
 
 func (b *builder) input(t scenario.Test, dir string) plan.Input {
@@ -306,12 +308,13 @@ func (b *builder) run(t scenario.Test, in plan.Input, loads []load) (*plan.Plan,
 	c.Add(err)
 	if p != nil {
 		for _, host := range p.Job.NodeList {
-			b.taken[host] = true
+			b.taken[host] = !b.o.Single // in one allocation all runs have the same nodes
 		}
-		for _, h := range append(append([]plan.Hook(nil), p.PreTest...), p.PostTest...) {
+		for _, h := range slices.Concat(p.PreTest, p.PostTest) {
 			if h.Plan.Job.Nodes > p.Job.Nodes {
 				c.Addf(t.Pos, "test %q has %d nodes, its hook %q needs %d", t.ID, p.Job.Nodes, h.Name, h.Plan.Job.Nodes)
 			}
+			p.Job.NTasksPerNode = max(p.Job.NTasksPerNode, h.Plan.Job.NTasksPerNode) // its steps take processors of this job
 		}
 	}
 	return p, c.Err()
@@ -393,6 +396,13 @@ func (b *builder) hooks(tests []scenario.Test, below string) ([]plan.Hook, error
 	var hooks []plan.Hook
 	var c source.Complaints
 	for _, t := range tests {
+		if s, err := Sweep(t); err != nil || s.Active() {
+			c.Add(err)
+			if err == nil {
+				c.Add(source.Errorf(t.Pos, "hook %q is a sweep, and a hook is one run", t.ID).Hintf("write one value in place of each list"))
+			}
+			continue
+		}
 		dir := path.Join(below, t.ID)
 		hook := builder{scenario: &scenario.Scenario{Name: b.scenario.Name}, system: b.system, o: b.o, taken: map[string]bool{}}
 		p, err := hook.run(t, hook.input(t, dir), phases(t))

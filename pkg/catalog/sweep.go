@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"time"
@@ -80,7 +81,7 @@ type group struct {
 
 // sweep plans the points of a sweep. Points that differ only in what the client
 // does share a server, each with a directory of its own.
-func (b *builder) sweep(t scenario.Test, points []sweep.Point, client map[string]bool, after []plan.After, until []string) ([]*plan.Plan, error) {
+func (b *builder) sweep(t scenario.Test, points []sweep.Point, client map[string]bool, after []plan.After) ([]*plan.Plan, error) {
 	if t.Iterations > 1 {
 		return nil, source.Errorf(t.Table.PosOf("iterations"), "test %q is a sweep, and has %d iterations", t.ID, t.Iterations).Hintf("write one of them")
 	}
@@ -88,11 +89,12 @@ func (b *builder) sweep(t scenario.Test, points []sweep.Point, client map[string
 	if err != nil {
 		return nil, err
 	}
+	before := maps.Clone(b.taken) // points are compared, so they have the same nodes
 	var plans []*plan.Plan
 	var c source.Complaints
 	for _, g := range groups {
 		in := b.input(g.test, b.stepDir(t, g.first.Step))
-		in.Step, in.After, in.Until = g.first.Step, after, until
+		in.Step, in.After, in.Taken = g.first.Step, after, before
 		in.Limit *= time.Duration(len(g.points)) // each point has the time of one
 		p, err := b.run(g.test, in, g.loads)
 		if err != nil {

@@ -222,6 +222,11 @@ func TestOrder(t *testing.T) {
 	got, err = set(t, "job_status_check = false\n"+chain, scenario.HookFiles{}, options)
 	require.NoError(t, err)
 	require.Equal(t, "afterany", got.Plans[2].Job.After[0].Type)
+
+	got, err = set(t, chain+"[Tests.cmd_args.decode]\nmax_num_seqs = [4, 8]\n", scenario.HookFiles{}, options)
+	require.NoError(t, err)
+	require.Equal(t, root+"c/0", got.Plans[3].Dir)
+	require.Equal(t, []string{root + "d/0/1", root + "d/0/2"}, got.Plans[3].Job.Until, "every run of a sweep that is planned later")
 }
 
 // covers: CD-22
@@ -239,6 +244,65 @@ func TestSingle(t *testing.T) {
 
 	_, err = set(t, chain+"time_limit = \"5m\"\n", scenario.HookFiles{}, o)
 	require.ErrorContains(t, err, "1 of 5 runs have a time limit")
+}
+
+// One allocation has what every run needs, and a run that would not get the nodes
+// or the options that it asks for is refused.
+//
+// covers: CD-22
+func TestSingleJoins(t *testing.T) {
+	o := options
+	o.Single = true
+	test := func(id, keys string) string {
+		return "[[Tests]]\nid = \"" + id + "\"\ntest_template_name = \"Sleep\"\n" + keys + "\n[Tests.cmd_args]\nseconds = 1\n"
+	}
+	nccl := "[[Tests]]\nid = \"n\"\ntest_template_name = \"NcclTest\"\nnum_nodes = 2\n[Tests.cmd_args]\nsubtest_name = \"all_reduce_perf_mpi\"\n"
+	got, err := set(t, test("a", "exclude_nodes = [\"n1\"]")+test("b", "num_nodes = 3\nexclude_nodes = [\"n2\"]")+nccl, scenario.HookFiles{}, o)
+	require.NoError(t, err)
+	job := got.Batches[0].Job
+	require.Equal(t, 3, job.Nodes)
+	require.Equal(t, []string{"n1", "n2"}, job.Exclude)
+	require.Equal(t, 4, job.NTasksPerNode, "a task for each GPU")
+
+	for text, want := range map[string]string{
+		test("a", "nodes = [\"n3\"]") + test("b", "nodes = [\"n1\"]"):         `test "a" names the nodes n3, and the runs of the same allocation together n3,n1`,
+		test("a", "nodes = [\"n3\"]") + test("b", "num_nodes = 2"):            "a run needs 2 nodes, and another of the same allocation names n3",
+		test("a", "nodes = [\"n3\"]") + test("b", "exclude_nodes = [\"n3\"]"): `test "a" names the node n3, which another run of the same allocation excludes`,
+		test("a", "") + test("b", "slurm = { sbatch_args = [\"--mem=1G\"] }"): `test "b" asks for sbatch_args "--mem=1G"`,
+	} {
+		_, err := set(t, text, scenario.HookFiles{}, o)
+		require.ErrorContains(t, err, want)
+	}
+	both := "dependencies = [{ type = \"end_post_comp\", id = \"b\" }]"
+	got, err = set(t, test("a", both)+test("b", ""), scenario.HookFiles{}, o)
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"), `test "a" is to end with test "b", which does not run beside it`)
+}
+
+// A hook's steps take the processors that its run asked for; a hook is one run.
+//
+// covers: CD-40
+func TestHookTakesWhatItsRunHas(t *testing.T) {
+	hooks := func(text string) scenario.HookFiles {
+		return scenario.HookFiles{Scenarios: []scenario.File{{Name: "h.toml", Data: []byte("name = \"h\"\n" + text)}}}
+	}
+	const main = "post_test = \"h\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n"
+	const nccl = "[[Tests]]\nid = \"n\"\ntest_template_name = \"NcclTest\"\n[Tests.cmd_args]\nsubtest_name = \"all_reduce_perf_mpi\"\n"
+	got, err := set(t, main, hooks(nccl), options)
+	require.NoError(t, err)
+	require.Equal(t, 4, got.Plans[0].Job.NTasksPerNode)
+
+	_, err = set(t, main, hooks(nccl+"nthreads = [1, 2]\n"), options)
+	require.ErrorContains(t, err, `h.toml:2:3: hook "n" is a sweep`)
+}
+
+// What max_parallel cannot hold is said.
+//
+// covers: CD-29
+func TestMaxParallelOfSeveralArrays(t *testing.T) {
+	got, err := set(t, "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nnum_nodes = [1, 2]\nsweep.max_parallel = 1\n", scenario.HookFiles{}, options)
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"), "max_parallel = 1 holds within each job array")
 }
 
 // A thousand points, planned; the design page asks for less than a second with

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/profllm/profllm/pkg/hostlist"
 )
 
 // NewBatch makes one submission of several runs. The runs of an array ask for
 // the same resources. A sequence asks for the largest of each, and for the sum of
-// the time limits; runs that wait for each other keep their order.
+// the time limits; runs that wait for each other keep their order. What cannot be
+// joined, such as the queue or different named nodes, is an error.
 func NewBatch(kind, dir, runID string, plans []*Plan) (*Batch, error) {
 	if len(plans) == 0 {
 		return nil, errors.New("a batch needs a run")
@@ -35,7 +39,7 @@ func NewBatch(kind, dir, runID string, plans []*Plan) (*Batch, error) {
 // join widens the job of a sequence until every run fits.
 func (b *Batch) join(plans []*Plan) error {
 	j := &b.Job
-	j.TimeLimit, j.After, j.NodeList, j.Grace = 0, nil, nil, 0
+	j.TimeLimit, j.After, j.NodeList, j.Exclude, j.Grace = 0, nil, nil, nil, 0
 	inside := map[string]bool{}
 	limited := 0
 	for _, p := range plans {
@@ -46,17 +50,18 @@ func (b *Batch) join(plans []*Plan) error {
 		j.TimeLimit += p.Job.TimeLimit
 		j.Nodes = max(j.Nodes, p.Job.Nodes)
 		j.GPUsPerNode = max(j.GPUsPerNode, p.Job.GPUsPerNode)
+		j.NTasksPerNode = max(j.NTasksPerNode, p.Job.NTasksPerNode)
 		j.Exclusive = j.Exclusive || p.Job.Exclusive
-		for _, n := range p.Job.NodeList {
-			if !slices.Contains(j.NodeList, n) {
-				j.NodeList = append(j.NodeList, n)
-			}
-		}
+		j.NodeList = union(j.NodeList, p.Job.NodeList)
+		j.Exclude = union(j.Exclude, p.Job.Exclude)
 		if err := b.sameQueue(p); err != nil {
 			return err
 		}
 	}
 	for _, p := range plans {
+		if err := b.sameNodes(p); err != nil {
+			return err
+		}
 		for _, a := range p.Job.After {
 			if !inside[a.Dir] && !slices.Contains(j.After, a) {
 				j.After = append(j.After, a)
@@ -66,10 +71,41 @@ func (b *Batch) join(plans []*Plan) error {
 	switch {
 	case limited != 0 && limited != len(plans):
 		return fmt.Errorf("%d of %d runs have a time limit: in one allocation all need one, or none", limited, len(plans))
-	case len(j.NodeList) > 0:
-		j.Nodes = max(j.Nodes, len(j.NodeList))
+	case len(j.NodeList) > 0 && j.Nodes > len(j.NodeList):
+		return fmt.Errorf("a run needs %d nodes, and another of the same allocation names %s\n\thint: name the nodes of every test, or of none", j.Nodes, strings.Join(j.NodeList, ","))
 	}
 	j.Grace = Seconds(grace(time.Duration(j.TimeLimit)))
+	return nil
+}
+
+// union adds what list does not hold yet, in order.
+func union(list, more []string) []string {
+	for _, x := range more {
+		if !slices.Contains(list, x) {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// sameNodes refuses a run that names nodes which it would not get: each run of a
+// sequence uses the first nodes of the allocation, whichever these are.
+func (b *Batch) sameNodes(p *Plan) error {
+	if n := len(p.Job.NodeList); n > 0 && n < len(b.Job.NodeList) {
+		return fmt.Errorf("test %q names the nodes %s, and the runs of the same allocation together %s\n\thint: name the same nodes for all, or leave them out: a run uses the first nodes of its allocation",
+			p.Test, strings.Join(p.Job.NodeList, ","), strings.Join(b.Job.NodeList, ","))
+	}
+	for _, list := range b.Job.Exclude {
+		hosts, err := hostlist.Expand(list)
+		if err != nil {
+			return err
+		}
+		for _, host := range hosts {
+			if slices.Contains(p.Job.NodeList, host) {
+				return fmt.Errorf("test %q names the node %s, which another run of the same allocation excludes", p.Test, host)
+			}
+		}
+	}
 	return nil
 }
 
@@ -78,18 +114,13 @@ func (b *Batch) sameQueue(p *Plan) error {
 	for _, x := range []struct{ what, a, b string }{
 		{"partition", b.Job.Partition, p.Job.Partition}, {"account", b.Job.Account, p.Job.Account}, {"QOS", b.Job.QOS, p.Job.QOS},
 		{"reservation", b.Job.Reservation, p.Job.Reservation}, {"constraint", b.Job.Constraint, p.Job.Constraint},
+		{"sbatch_args", strings.Join(b.Job.SbatchArgs, " "), strings.Join(p.Job.SbatchArgs, " ")},
 	} {
 		if x.a != x.b {
 			return fmt.Errorf("test %q asks for %s %q, another run of the same allocation for %q", p.Test, x.what, x.b, x.a)
 		}
 	}
 	return nil
-}
-
-// Encode writes batch.json: indented, ending in a newline.
-func (b *Batch) Encode() ([]byte, error) {
-	data, err := json.MarshalIndent(b, "", "  ")
-	return append(data, '\n'), err
 }
 
 // DecodeBatch reads batch.json.

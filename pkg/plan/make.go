@@ -142,7 +142,6 @@ type Input struct {
 	PreTest      []Hook
 	PostTest     []Hook
 	After        []After
-	Until        []string
 	Launcher     Launcher
 	LauncherName string
 
@@ -299,7 +298,7 @@ func (p *Plan) allocate(in Input) error {
 		TimeLimit: Seconds(in.Limit), Grace: Seconds(grace(in.Limit)),
 		SbatchArgs: append(append([]string(nil), sys.ExtraSbatchArgs...), t.Slurm.SbatchArgs...),
 		SrunArgs:   append(append(append([]string(nil), sys.ExtraSrunArgs...), t.ExtraSrunArgs...), t.Slurm.SrunArgs...),
-		After:      in.After, Until: in.Until,
+		After:      in.After,
 	}
 	if len(chosen.Hosts) == 0 {
 		p.Job.Exclude = excludeLists(t.ExcludeNodes)

@@ -77,7 +77,7 @@ func Create(root string, s Scenario, runs []Printed, batches []PrintedBatch) (er
 			return err
 		}
 	}
-	if err := WriteJSON(filepath.Join(temp, scenarioFile), s); err != nil {
+	if err := WriteJSON(filepath.Join(temp, ScenarioFile), s); err != nil {
 		return err
 	}
 	if err := os.Rename(temp, root); err != nil {

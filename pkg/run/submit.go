@@ -275,7 +275,7 @@ func busy(i Intent) error {
 // Unfinished finds directories of a scenario below output whose submission was
 // interrupted: some run has no job, and the command that submitted is gone.
 func Unfinished(output, name string) ([]string, error) {
-	matches, err := filepath.Glob(filepath.Join(output, "*", scenarioFile))
+	matches, err := filepath.Glob(filepath.Join(output, "*", ScenarioFile))
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +299,7 @@ func Unfinished(output, name string) ([]string, error) {
 // ReadScenario reads scenario.json of a scenario directory.
 func ReadScenario(root string) (Scenario, error) {
 	var s Scenario
-	err := ReadJSON(filepath.Join(root, scenarioFile), &s)
+	err := ReadJSON(filepath.Join(root, ScenarioFile), &s)
 	return s, err
 }
 

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,14 +30,11 @@ func ReadUnit(dir string) (*Unit, error) {
 	if err != nil {
 		return nil, err
 	}
-	var b plan.Batch
-	if err := json.Unmarshal(data, &b); err != nil {
+	b, err := plan.DecodeBatch(data)
+	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, BatchFile), err)
 	}
-	if b.Schema != plan.BatchSchema {
-		return nil, fmt.Errorf("read %s: schema %q, this program reads %q", filepath.Join(dir, BatchFile), b.Schema, plan.BatchSchema)
-	}
-	return &Unit{Dir: dir, Batch: &b}, nil
+	return &Unit{Dir: dir, Batch: b}, nil
 }
 
 // Job is what the scheduler is asked for.
@@ -144,7 +140,7 @@ func (b *Book) root(dir string) string {
 		return root
 	}
 	root := ""
-	if parent := filepath.Dir(dir); exists(filepath.Join(dir, scenarioFile)) {
+	if parent := filepath.Dir(dir); exists(filepath.Join(dir, ScenarioFile)) {
 		root = dir
 	} else if parent != dir {
 		root = b.root(parent)

@@ -48,6 +48,12 @@ func loadHook(top *source.Table, defs map[string]*source.Table, c *source.Compla
 	var s Scenario
 	s.load(h.Tests, defs, c)
 	for _, t := range s.Tests {
+		if pathElement.MatchString(t.ID) && !partName.MatchString(t.ID) {
+			c.Add(source.Errorf(t.Table.PosOf("id"), "hook id %q cannot be used", t.ID).Hintf("use letters, digits and _ . -"))
+		}
+		if t.Iterations > 1 {
+			c.Add(source.Errorf(t.Table.PosOf("iterations"), "hook %q has %d iterations, and a hook is one run", t.ID, t.Iterations).Hintf("write repeat, or the test several times"))
+		}
 		if len(t.Dependencies) > 0 {
 			c.Addf(t.Table.PosOf("dependencies"), "the tests of a hook run one after the other and take no dependencies")
 		}

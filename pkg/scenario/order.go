@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -87,10 +88,10 @@ func (t *Test) checkPhases(c *source.Complaints) {
 		}
 		switch {
 		case p.Name == "":
-		case !pathElement.MatchString(p.Name):
-			c.Add(source.Errorf(p.Pos, "phase name %q cannot name a directory", p.Name).Hintf("use letters, digits and _ . - + = @"))
-		case slices.Contains(reserved, p.Name):
-			c.Addf(p.Pos, "phase name %q is a directory of every run", p.Name)
+		case !partName.MatchString(p.Name):
+			c.Add(source.Errorf(p.Pos, "phase name %q cannot be used", p.Name).Hintf("use letters, digits and _ . -"))
+		case slices.Contains(runNames, p.Name) || fileName.MatchString(p.Name):
+			c.Addf(p.Pos, "phase name %q is kept for what every run directory holds", p.Name)
 		case seen[p.Name]:
 			c.Addf(p.Pos, "phase name %q is taken", p.Name)
 		}
@@ -105,8 +106,16 @@ func (t *Test) checkPhases(c *source.Complaints) {
 	}
 }
 
-// reserved are directories of a run directory, which a phase cannot take.
-var reserved = []string{"raw", "logs", "attempts", "pre_test", "post_test", "telemetry", "bin"}
+// partName is a part of a run, which the run's script knows by that name.
+var partName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+
+// Directories of a run and of a scenario, whose names a phase or a test cannot
+// take, and names like those of the files beside them.
+var (
+	runNames      = []string{"raw", "logs", "attempts", "pre_test", "post_test", "telemetry", "bin"}
+	scenarioNames = []string{"batches", "definitions"}
+	fileName      = regexp.MustCompile(`\.(json|jsonl|txt|sh|env|csv)$`)
+)
 
 func oneOf(c *source.Complaints, pos source.Pos, key, value string, known ...string) {
 	if value != "" && !slices.Contains(known, value) {

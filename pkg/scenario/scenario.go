@@ -284,6 +284,8 @@ func loadTest(over *source.Table, pos source.Pos, defs map[string]*source.Table,
 	case t.ID == "":
 	case !pathElement.MatchString(t.ID):
 		c.Add(source.Errorf(over.PosOf("id"), "test id %q cannot name a directory", t.ID).Hintf("use letters, digits and _ . - + = @, not starting with a dot or dash"))
+	case slices.Contains(scenarioNames, t.ID) || fileName.MatchString(t.ID):
+		c.Addf(over.PosOf("id"), "test id %q is kept for what every scenario directory holds", t.ID)
 	}
 	if !over.Has("test_name") && t.Template == "" {
 		c.Add(source.Errorf(pos, "test %q has neither test_name nor test_template_name", t.ID).
@@ -323,7 +325,11 @@ func checkDefinition(t *source.Table, c *source.Complaints) {
 // Variant is t with other merged keys: a point of its sweep.
 func (t Test) Variant(table *source.Table) (Test, error) {
 	v := Test{Pos: t.Pos, Table: table}
-	err := source.Decode(table, &v)
+	into := any(&v)
+	if t.ID == "" { // a test file by itself has no entry in a scenario
+		into = &v.definition
+	}
+	err := source.Decode(table, into)
 	v.Name, v.Iterations = t.Name, t.Iterations
 	if v.CmdArgs == nil {
 		v.CmdArgs = source.NewTable(t.Pos)

@@ -95,3 +95,25 @@ func TestUnknownReportIsRefused(t *testing.T) {
 	_, err := load(t, "name = \"s\"\n[reports.statsu]\nenable = true\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n")
 	require.EqualError(t, err, "s.toml:2:10: unknown report \"statsu\"\n\thint: did you mean \"status\"?")
 }
+
+// A test and a phase cannot take the name of what profllm keeps beside them.
+func TestNamesOfDirectoriesAndFilesAreKept(t *testing.T) {
+	for id, phase := range map[string]string{"batches": "raw", "definitions": "submit.json", "scenario.json": "intent-2.json", "x.csv": "job.env"} {
+		_, err := Load(File{Name: "s.toml", Data: []byte("name = \"s\"\n[[Tests]]\nid = \"" + id + "\"\ntest_template_name = \"vllm\"\n" +
+			"[[Tests.phases]]\nname = \"" + phase + "\"\n")}, nil, HookFiles{})
+		require.ErrorContains(t, err, "s.toml:3:1: test id \""+id+"\" is kept")
+		require.ErrorContains(t, err, "phase name \""+phase+"\" is kept")
+	}
+}
+
+// The script of a run knows its phases and hooks by name, so = has no place there.
+func TestNamesInTheScript(t *testing.T) {
+	hook := HookFiles{Scenarios: []File{{Name: "h.toml", Data: []byte("name = \"h\"\n[[Tests]]\nid = \"h=1\"\niterations = 2\ntest_template_name = \"Sleep\"\n")}}}
+	_, err := Load(File{Name: "s.toml", Data: []byte("name = \"s\"\npre_test = \"h\"\n[[Tests]]\nid = \"t=1\"\ntest_template_name = \"vllm\"\n[[Tests.phases]]\nname = \"a=b\"\n")}, nil, hook)
+	require.EqualError(t, err, `h.toml:3:1: hook id "h=1" cannot be used
+	hint: use letters, digits and _ . -
+h.toml:4:1: hook "h=1" has 2 iterations, and a hook is one run
+	hint: write repeat, or the test several times
+s.toml:6:9: phase name "a=b" cannot be used
+	hint: use letters, digits and _ . -`)
+}
