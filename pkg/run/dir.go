@@ -132,7 +132,7 @@ type Scenario struct {
 	Units      []string  `json:"units,omitempty"` // what is submitted, in this order; absent: the runs
 	Skipped    []Skipped `json:"skipped,omitempty"`
 	Continues  string    `json:"continues,omitempty"` // the execution whose sweeps go on here
-	Host       string    `json:"host"` // of the command that submits
+	Host       string    `json:"host"`                // of the command that submits
 	PID        int       `json:"pid"`
 	ProcessAge string    `json:"process_start"` // tells a PID from its reuse
 
