@@ -249,7 +249,10 @@ func (s *study) hook(t *testing.T, i int, folder string) plan.Hook {
 	return plan.Hook{Name: "h", Dir: dir, Plan: p}
 }
 
-// A run before a test gates it; one after it sees its roles gone.
+// A run before a test gates it; one after it sees its roles gone. Both serve and
+// measure, which is more than one step.
+//
+// covers: CD-21
 func TestSlurmHooks(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		t.Run(fmt.Sprintf("pre-test fails: %v", fails), func(t *testing.T) {
@@ -401,4 +404,143 @@ func TestRehearseCompany(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, job.WasEnded(events))
 	require.FileExists(t, filepath.Join(roots[0], "later/0", run.SentinelFile))
+}
+
+// Points of a sweep one after the other in one allocation: each is measured on
+// a server of its own, a server that does not start ends its own points only,
+// and each run cleans up once, whatever variable of CloudAI's script is set.
+//
+// covers: CD-22, CD-37, C.9
+func TestRehearsePointsInOneAllocation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs a rehearsal")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
+[[Tests]]
+id = "vllm.agg.1node"
+test_template_name = "vllm"
+[Tests.extra_env_vars]
+PROFLLM_SIM_ITL = ["2ms", "20ms"]
+PROFLLM_SIM_FAULTS = ["", "serve:die-at-start,exit=3"]
+CLOUDAI_VLLM_AGG_1NODE_0_CLEANUP_DONE = "1"
+[Tests.bench_cmd_args]
+max_concurrency = [1, 2]
+num_prompts = 4
+random_output_len = 5
+`), 0o644))
+	o := profllm(t, dir, nil, "rehearse", "--single-sbatch", "s.toml")
+	require.Equal(t, exitJobFailed, o.code)
+	require.Contains(t, o.stderr, "sequence of 4 runs")
+	all := runs(t, dir)
+	require.Len(t, all, 4)
+	for d, p := range all {
+		data, err := os.ReadFile(filepath.Join(d, run.EventFile))
+		require.NoError(t, err)
+		require.Equal(t, 1, strings.Count(string(data), `"event":"stopping"`))
+		sound, itl := p.Step == 1 || p.Step == 5, 2.0
+		if p.Step > 4 {
+			itl = 20
+		}
+		for _, l := range p.Loads {
+			r := readResult(t, filepath.Join(d, "..", fmt.Sprint(l.Step)))
+			require.Equal(t, sound, r.Validity.Valid, "step %d", l.Step)
+			if !sound {
+				require.Contains(t, r.Validity.Check("role-died").Detail, "ended with 3")
+				continue
+			}
+			p50, ok := r.Results.Latency[result.TPOT].Percentile(50)
+			require.True(t, ok)
+			require.InDelta(t, itl, p50, 8, "step %d was measured on the server of its own", l.Step)
+		}
+	}
+}
+
+// Hooks are runs: shell text goes to the nodes of the hook and has a log for each
+// rank, a served benchmark keeps its own files, and one that fails keeps the
+// test from starting.
+//
+// covers: CD-21, CD-40
+func TestRehearseHooks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs rehearsals")
+	}
+	for _, code := range []int{0, 3} {
+		dir := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(dir, "hook"), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "hook/h.toml"), []byte(fmt.Sprintf(`name = "h"
+[[Tests]]
+id = "serve"
+test_template_name = "vllm"
+[Tests.bench_cmd_args]
+num_prompts = 4
+random_output_len = 3
+[[Tests]]
+id = "look"
+test_template_name = "BashCmd"
+num_nodes = 2
+cmd_args.cmd = "echo rank $SLURM_PROCID; exit %d"
+`, code)), 0o644))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
+pre_test = "h"
+[[Tests]]
+id = "a"
+test_template_name = "BashCmd"
+num_nodes = 2
+cmd_args.cmd = "echo ran"
+`), 0o644))
+		o := profllm(t, dir, nil, "rehearse", "s.toml")
+		d := only(t, dir)
+		require.Equal(t, 4, *readResult(t, filepath.Join(d, "pre_test/serve")).Results.CompletedRequests)
+		require.FileExists(t, filepath.Join(d, "pre_test/serve/logs/serve-0.log"))
+		for rank := range 2 {
+			log, err := os.ReadFile(filepath.Join(d, fmt.Sprintf("pre_test/look/logs/bash-%d.log", rank)))
+			require.NoError(t, err)
+			require.Contains(t, string(log), fmt.Sprintf("rank %d\n", rank))
+		}
+		if code == 0 {
+			require.Equal(t, exitOK, o.code)
+			require.FileExists(t, filepath.Join(d, "logs/bash-0.log"))
+			continue
+		}
+		require.Equal(t, exitJobFailed, o.code)
+		require.Contains(t, o.stdout, "pre_test/look ended with 5")
+		require.NoFileExists(t, filepath.Join(d, "logs/bash-0.log"))
+	}
+}
+
+// One cancel ends a test with all its iterations, also where the next would run
+// after a failure.
+//
+// covers: CD-27
+func TestSlurmCancelEndsWhatFollows(t *testing.T) {
+	dir := lab(t)
+	t.Parallel()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
+job_status_check = false
+[[Tests]]
+id = "a"
+test_template_name = "Sleep"
+iterations = 3
+time_limit = "5m"
+cmd_args.seconds = 200
+`), 0o644))
+	require.Equal(t, exitOK, profllm(t, dir, nil, "slurm", "submit", "--system", "site.toml", "s.toml").code)
+	roots, err := filepath.Glob(filepath.Join(dir, "results", "s_*"))
+	require.NoError(t, err)
+	require.Len(t, roots, 1)
+	waitFor(t, filepath.Join(roots[0], "a/0", run.ClaimFile), "job_id")
+	require.Equal(t, exitOK, profllm(t, dir, nil, "slurm", "cancel", roots[0]).code)
+	var lines []struct{ State run.State }
+	require.NoError(t, json.Unmarshal([]byte(profllm(t, dir, nil, "slurm", "status", "--output", "json", roots[0]).stdout), &lines))
+	require.Len(t, lines, 3)
+	for i, l := range lines {
+		require.Equal(t, run.Cancelled, l.State.State)
+		out, err := exec.Command("squeue", "-h", "-j", l.State.JobID, "-t", "PENDING,RUNNING").CombinedOutput()
+		require.NoError(t, err, string(out))
+		require.Empty(t, string(out))
+		if i > 0 {
+			require.NoFileExists(t, filepath.Join(roots[0], "a", fmt.Sprint(i), run.ClaimFile), "never began")
+		}
+	}
 }

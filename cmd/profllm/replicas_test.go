@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -210,4 +211,39 @@ random_output_len = 20
 		require.Equal(t, []string{"-t", "cuda,nvtx"}, report.Options[2:])
 	}
 	requireNoLeftovers(t, r.Slurm.JobID)
+}
+
+// A profiler around the servers of each engine, alone, over two nodes, and apart.
+//
+// covers: PL-D27
+func TestRehearseProfiledModes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs six rehearsals")
+	}
+	dir, text := t.TempDir(), "name = \"modes\"\n"
+	for _, engine := range []string{"vllm", "sglang"} {
+		for mode, args := range map[string]string{"one": "", "two": "", "apart": "prefill = {}\n"} {
+			nodes := 2
+			if mode == "one" {
+				nodes = 1
+			}
+			text += fmt.Sprintf("[[Tests]]\nid = \"%s.%s\"\ntest_template_name = \"%s\"\nnum_nodes = %d\n[Tests.cmd_args]\n%s[Tests.nsys]\n"+
+				"[Tests.bench_cmd_args]\nnum_prompts = 4\n", engine, mode, engine, nodes, args)
+		}
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
+	require.Equal(t, exitOK, profllm(t, dir, []string{"PROFLLM_SIM_STARTUP=50ms"}, "rehearse", "s.toml").code)
+	all := runs(t, dir)
+	require.Len(t, all, 6)
+	for d, p := range all {
+		r := readResult(t, d)
+		require.True(t, r.Validity.Valid, p.Test)
+		require.True(t, r.Profiling.Enabled, p.Test)
+		require.False(t, r.Validity.Baseline(), p.Test)
+		for _, role := range p.Roles {
+			if role.Engine {
+				require.FileExists(t, filepath.Join(d, "raw", "nsys-"+role.Name+"-0.nsys-rep"), p.Test)
+			}
+		}
+	}
 }

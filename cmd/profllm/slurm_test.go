@@ -404,8 +404,6 @@ func TestSlurmSubmitKilled(t *testing.T) {
 }
 
 // What dry-run prints on a machine without any Slurm is what sbatch gets.
-//
-// covers: CD-38
 func TestSlurmDryRunIsTheTruth(t *testing.T) {
 	dir := lab(t)
 	t.Parallel()
@@ -426,6 +424,8 @@ func TestSlurmDryRunIsTheTruth(t *testing.T) {
 	require.Equal(t, exitOK, profllm(t, dir, nil, "slurm", "cancel", "results").code)
 }
 
+// A job that Slurm refuses costs no other: what is accepted is on record.
+//
 // covers: CD-24, CD-45
 func TestSlurmRefusal(t *testing.T) {
 	dir := lab(t)
@@ -433,7 +433,7 @@ func TestSlurmRefusal(t *testing.T) {
 	writeScenario(t, dir, "5m", false, 20)
 	text, err := os.ReadFile(filepath.Join(dir, "s.toml"))
 	require.NoError(t, err)
-	text = append(text, []byte("[Tests.slurm]\npartition = \"nosuch\"\n")...)
+	text = append(text, []byte("[Tests.slurm]\npartition = \"nosuch\"\n[[Tests]]\nid = \"b\"\ntest_template_name = \"Sleep\"\ntime_limit = \"5m\"\ncmd_args.seconds = 100\n")...)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), text, 0o644))
 	o := profllm(t, dir, nil, "slurm", "submit", "--simulate", "--system", "site.toml", "s.toml")
 	require.Equal(t, exitNotSubmit, o.code)
@@ -441,5 +441,9 @@ func TestSlurmRefusal(t *testing.T) {
 	status := profllm(t, dir, nil, "slurm", "status", "results", "--output", "json")
 	var lines []struct{ Submission run.Submission }
 	require.NoError(t, json.Unmarshal([]byte(status.stdout), &lines))
+	require.Len(t, lines, 2)
 	require.NotEmpty(t, lines[0].Submission.Refused)
+	require.NotEmpty(t, lines[1].Submission.JobID)
+	require.Contains(t, o.stderr, "profllm slurm resume ")
+	require.Equal(t, exitOK, profllm(t, dir, nil, "slurm", "cancel", "results").code)
 }

@@ -119,3 +119,32 @@ func TestImageVerbs(t *testing.T) {
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, stderr, `"pyxis","enroot","apptainer","docker","podman","bare"`)
 }
+
+// What only a hook needs is staged with the scenario that asks for the hook.
+//
+// covers: CD-8
+func TestStageForHooks(t *testing.T) {
+	dir, profllm := stageSite(t, "")
+	require.NoError(t, os.Mkdir(dir+"/hook", 0o755))
+	require.NoError(t, os.WriteFile(dir+"/hook/h.toml", []byte(`name = "h"
+[[Tests]]
+id = "before"
+test_template_name = "NcclTest"
+cmd_args = { docker_image_url = "nvcr.io#nvidia/pytorch:25.06-py3" }
+git_repos = [{ url = "https://h/x/repo.git", commit = "v1" }]
+`), 0o644))
+	text, err := os.ReadFile(dir + "/s.toml")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(dir+"/s.toml", append([]byte("pre_test = \"h\"\n"), text...), 0o644))
+	code, stdout, stderr := profllm("stage", dir+"/s.toml", "--system="+dir+"/site.toml", "--hook-dir="+dir+"/hook", "--dry-run", "--output=json")
+	require.Zero(t, code, stderr)
+	var outcomes []stage.Outcome
+	require.NoError(t, json.Unmarshal([]byte(stdout), &outcomes))
+	tests := map[string][]string{}
+	for _, o := range outcomes {
+		tests[o.Name] = o.Tests
+	}
+	require.Equal(t, []string{"before"}, tests["nvcr.io#nvidia/pytorch:25.06-py3"])
+	require.Equal(t, []string{"before"}, tests["https://h/x/repo.git@v1"])
+	require.Equal(t, []string{"a"}, tests["nvcr.io#nvidia/vllm:26.01"])
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -33,7 +34,7 @@ func quoted(n int, value func(i int) string) string {
 // cancelled; resume submits what is missing and nothing else; in the table each
 // point has the latency of its own server.
 //
-// covers: CD-29, CD-38
+// covers: CD-29
 func TestSlurmSweepOfAThousand(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a thousand runs")
@@ -229,4 +230,40 @@ func TestPointsAreTold(t *testing.T) {
 	require.Len(t, list, 3)
 	require.Equal(t, plan.Schema, list[1].Schema)
 	require.Equal(t, plan.BatchSchema, list[2].Schema)
+}
+
+// A dry run of a thousand points asks no Slurm, leaves nothing, and waits for
+// nothing: at a pause of 1 s for each it would need 17 minutes, which the
+// deadline only tells from a hang.
+//
+// covers: CD-38
+func TestDryRunOfAThousandPoints(t *testing.T) {
+	dir := t.TempDir()
+	copyFile(t, "../../conf/local.toml", filepath.Join(dir, "site.toml"))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(fmt.Sprintf(`name = "s"
+[[Tests]]
+id = "a"
+test_template_name = "vllm"
+launcher = "bare"
+[Tests.extra_env_vars]
+A = %s
+[Tests.bench_cmd_args]
+num_prompts = %s
+`, quoted(100, func(i int) string { return strconv.Quote(strconv.Itoa(i)) }), quoted(10, func(i int) string { return strconv.Itoa(i + 1) }))), 0o644))
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, "slurm", "dry-run", "--system", "site.toml", "--output", "json", "s.toml")
+	cmd.Dir, cmd.Env = dir, []string{"PATH=/nowhere"}
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	var plans []plan.Plan
+	require.NoError(t, json.Unmarshal(out, &plans))
+	points := 0
+	for _, p := range plans {
+		points += len(p.Loads)
+	}
+	require.Equal(t, 1000, points)
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	require.NoError(t, err)
+	require.Len(t, left, 2, "the definitions")
 }

@@ -372,3 +372,57 @@ func TestSGLangResults(t *testing.T) {
 		require.Equal(t, 0.5, first(catalog.Evals).Accuracy.Value)
 	}
 }
+
+// Every client is told the address of the server's node and the port the job
+// chose, wherever it runs itself.
+//
+// covers: PL-D6
+func TestClientsAskTheNodeOfTheServer(t *testing.T) {
+	files, err := filepath.Glob("../../scenarios/*.toml")
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for _, file := range files {
+		set, err := catalog.Plans(load(t, file, read(t, file), "../../scenarios/tests"), system(t, "../../conf/slurm-bare.toml"), options)
+		require.NoError(t, err)
+		for _, p := range set.Plans {
+			if len(p.Roles) == 0 {
+				continue
+			}
+			end := p.Roles[0].Name
+			if p.Role("proxy") != nil {
+				end = "proxy"
+			}
+			for _, c := range p.Loads[0].Clients {
+				words := ""
+				for _, w := range c.Argv {
+					words += " " + w.String()
+				}
+				require.Contains(t, words, "${addr:"+end+"}", "%s %s", p.Test, c.Name)
+				require.NotRegexp(t, `localhost|127\.0\.0\.1|0\.0\.0\.0`, words, "%s %s", p.Test, c.Name)
+				seen[p.Workload+" "+end+" "+c.Name] = true
+			}
+		}
+	}
+	require.Greater(t, len(seen), 6, "%v", seen)
+}
+
+// A model that lies in a folder reaches every server and every client of each
+// engine as that folder.
+//
+// covers: PL-D7
+func TestModelReachesEveryEngine(t *testing.T) {
+	const model = "/models/a b"
+	for _, engine := range []string{"vllm", "sglang"} {
+		for _, more := range []string{"", "[Tests.cmd_args.prefill]\n"} {
+			plans, err := inline(t, "", "[[Tests]]\nid = \"a\"\ntest_template_name = \""+engine+"\"\nlauncher = \"bare\"\n[Tests.cmd_args]\nmodel = \""+model+"\"\n"+more, options)
+			require.NoError(t, err)
+			p := plans[0]
+			for i := range p.Roles {
+				if p.Roles[i].Engine {
+					require.Contains(t, p.Roles[i].Step.Argv, plan.Text(model), "%s %s", engine, p.Roles[i].Name)
+				}
+			}
+			require.Contains(t, p.Loads[0].Clients[0].Argv, plan.Text(model), engine)
+		}
+	}
+}

@@ -41,8 +41,6 @@ func corpusScenario(t *testing.T, file string) (*scenario.Scenario, error) {
 }
 
 // Every scenario of the corpus, with what its README says CloudAI makes of it.
-//
-// covers: CD-8
 func TestCorpusLoads(t *testing.T) {
 	for file, want := range map[string]struct {
 		tests  int
@@ -96,7 +94,7 @@ func TestCorpusLoads(t *testing.T) {
 
 // The samples with hooks, order and a sweep plan whole.
 //
-// covers: CD-8, CD-28
+// covers: CD-28
 func TestCorpusOfHooksAndOrder(t *testing.T) {
 	_, plans, err := corpusPlans(t, "common/test_scenario/nccl_test.toml")
 	require.NoError(t, err)

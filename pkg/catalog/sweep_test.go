@@ -98,7 +98,7 @@ func TestSweepOfWhichNothingCanWork(t *testing.T) {
 	require.ErrorContains(t, err, "needs 8 GPUs")
 	require.ErrorContains(t, err, "needs 16 GPUs")
 	_, err = set(t, "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n[Tests.cmd_args.decode]\ntensor_parallel_size = []\n", scenario.HookFiles{}, options)
-	require.ErrorContains(t, err, "s.toml:6:1: ", "CD-45: an empty list is no sweep of nothing")
+	require.ErrorContains(t, err, "s.toml:6:1: ", "an empty list is no sweep of nothing")
 }
 
 func TestPhases(t *testing.T) {
@@ -152,7 +152,7 @@ func TestRepeat(t *testing.T) {
 
 const hook = "name = \"warm\"\n[[Tests]]\nid = \"h\"\ntest_name = \"base\"\ntime_limit = \"5m\"\n"
 
-// covers: CD-8
+// A hook is a run below the one it belongs to; a hook file that nobody asks for may be broken.
 func TestHooks(t *testing.T) {
 	hooks := scenario.HookFiles{
 		Scenarios: []scenario.File{{Name: "hook/broken.toml", Data: []byte("= 1")}, {Name: "hook/h.toml", Data: []byte(hook)}},

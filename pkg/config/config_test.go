@@ -19,7 +19,7 @@ func TestParseCloudAISample(t *testing.T) {
 	require.Len(t, s.Warnings, 1, "data_repository has no effect and says so")
 }
 
-// covers: CD-45
+// covers: CD-45, PL-D3
 func TestParseReportsEveryMistake(t *testing.T) {
 	_, err := Parse("site.toml", []byte("name='n'\nscheduler='slurm'\noutput_path='o'\ndefault_partition='mian'\ngpus_per_nod=4\nlauncher='pixis'\n[[partitions]]\nname='main'\n"))
 	require.EqualError(t, err, `site.toml:1:1: install_path is required

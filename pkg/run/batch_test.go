@@ -175,7 +175,7 @@ func TestSettledSequence(t *testing.T) {
 // A condition that holds is dropped, one that cannot hold any more refuses the
 // child and names its parent, and nothing unknown is handed to Slurm.
 //
-// covers: PL-S26, CD-6, CD-28
+// covers: PL-S26, CD-6, CD-28, CD-42
 func TestWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		job      slurmtest.Job // of the parent

@@ -118,7 +118,7 @@ type Sweep struct {
 type definition struct {
 	Name         string        `toml:"name"`                   // Unique name of the test file.
 	Description  string        `toml:"description"`            // Shown in reports.
-	Template     string        `toml:"test_template_name"`     // The workload: "vllm" or "sglang".
+	Template     string        `toml:"test_template_name"`     // The workload: vllm, sglang, or one that serves nothing, such as NcclTest.
 	CmdArgs      *source.Table `toml:"cmd_args"`               // The workload's arguments.
 	BenchArgs    *source.Table `toml:"bench_cmd_args"`         // The benchmark's arguments.
 	EvalArgs     *source.Table `toml:"semantic_eval_cmd_args"` // Present: run the semantic evaluation.

@@ -77,6 +77,22 @@ s.toml:13:11: test "x" depends on unknown test "nope"
 test2.toml:1:1: test name "base" is taken (test1.toml:1:1)`)
 }
 
+// Tests that wait for each other would never start. One that ends with another
+// waits for nobody.
+//
+// covers: CD-5, CD-45
+func TestTestsThatWaitForEachOther(t *testing.T) {
+	test := func(id, typ, on string) string {
+		return "[[Tests]]\nid = '" + id + "'\ntest_template_name = 'vllm'\ndependencies = [{ type = '" + typ + "', id = '" + on + "' }]\n"
+	}
+	_, err := load(t, "name = 's'\n"+test("a", "start_post_comp", "b")+test("b", "start_post_init", "c")+test("c", "start_post_comp", "a"))
+	require.EqualError(t, err, "s.toml:5:1: tests wait for each other: a -> b -> c -> a\n\thint: none of them would ever start; remove one of these dependencies")
+	_, err = load(t, "name = 's'\n"+test("a", "start_post_comp", "b")+test("b", "end_post_comp", "a"))
+	require.NoError(t, err)
+	_, err = load(t, "name = 's'\n"+test("a", "end_post_comp", "a"))
+	require.ErrorContains(t, err, `test "a" depends on itself`)
+}
+
 func TestCloudAIFilesLoad(t *testing.T) {
 	read := func(name string) File {
 		data, err := os.ReadFile(filepath.Join("testdata", "cloudai", name))
