@@ -127,7 +127,7 @@ func compile(signatures []Signature) (*Table, error) {
 	if err := bad.ErrorOrNil(); err != nil {
 		return nil, err
 	}
-	t.filter = newAutomaton(append(words, []string{shutdownMarker}))
+	t.filter = newAutomaton(append(words, markerWords...))
 	return t, nil
 }
 

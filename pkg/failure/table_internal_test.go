@@ -48,7 +48,9 @@ func TestRequired(t *testing.T) {
 		`(?:alpha|beta) x?`:                     {"alpha", "beta"},
 		`(?:alpha|b?) `:                         nil,
 		`(?:EADDRINUSE)+`:                       {"eaddrinuse"},
-		`(?:word){2,3}`:                         {"word"},
+		`(?:word){2,3}`:                         {"wordword"},
+		`" 50[0-2]`:                             {`" 500`, `" 501`, `" 502`},
+		`"POST \S+ HTTP/[\d.]+" 50[01]\b`:       {`" 500`, `" 501`}, // not what every log is full of
 		`(?:word)?`:                             nil,
 		`.*`:                                    nil,
 		`ab`:                                    nil,
