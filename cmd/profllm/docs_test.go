@@ -58,6 +58,7 @@ func keysPage(t *testing.T) string {
 	b.WriteString(generated + "# Keys of definition files\n\nKeys marked (profllm) are not known to CloudAI.\n")
 	for _, s := range []struct{ title, dir, name string }{
 		{"System file", "config", "System"}, {"`[[partitions]]`", "config", "Partition"}, {"`[[partitions.groups]]`", "config", "Group"},
+		{"`[[signatures]]` (profllm)", "config", "Signature"},
 		{"Test file; a scenario's `[[Tests]]` may override every key", "scenario", "definition"},
 		{"Scenario `[[Tests]]`", "scenario", "entry"}, {"`[Tests.slurm]` (profllm)", "scenario", "Slurm"},
 		{"`[[git_repos]]`, `[proxy_script_repo]`", "scenario", "GitRepo"},

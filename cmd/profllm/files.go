@@ -12,6 +12,7 @@ import (
 
 	"github.com/profllm/profllm/conf"
 	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/render"
@@ -192,7 +193,7 @@ func (a *app) system(file string, simulate bool) (*config.System, error) {
 		if err != nil {
 			return nil, fail(exitUsage, err)
 		}
-		sys, err := config.Parse(file, data)
+		sys, err := parseSystem(file, data)
 		return sys, fail(exitDefinition, err)
 	}
 	if simulate {
@@ -204,6 +205,17 @@ func (a *app) system(file string, simulate bool) (*config.System, error) {
 		return nil, fail(exitUsage, fmt.Errorf("no system file, and Slurm does not answer: %w\n\thint: give --system FILE; on a login node, profllm init writes one", err))
 	}
 	return sys, nil
+}
+
+// parseSystem reads a system file, and puts its signatures to the checks of the
+// built-in ones.
+func parseSystem(file string, data []byte) (*config.System, error) {
+	sys, err := config.Parse(file, data)
+	if err != nil {
+		return nil, err
+	}
+	_, err = collect.Causes(plan.Signatures(sys))
+	return sys, err
 }
 
 func (a *app) slurm() *slurm.Slurm { return slurm.New(a.environ, a.now) }
