@@ -64,7 +64,8 @@ var endings = map[int]ending{
 	143: {"process-terminated", "something outside this job sent TERM: ask the admin, or look for a clean-up script of another job"},
 }
 
-// Explain scans the logs, several at once, and decides.
+// Explain scans the logs, several at once, and decides. Of logs that cannot be
+// read it returns errors, and the cause that the others show.
 func (t *Table) Explain(logs []Log, job Job) (*result.Failure, error) {
 	reports, errs := make([]Report, len(logs)), make([]error, len(logs))
 	var next atomic.Int64
@@ -77,10 +78,7 @@ func (t *Table) Explain(logs []Log, job Job) (*result.Failure, error) {
 		})
 	}
 	workers.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return t.Decide(reports, job), nil
+	return t.Decide(reports, job), errors.Join(errs...)
 }
 
 // clue is a finding with what Decide needs to weigh it.
@@ -449,7 +447,7 @@ func best(reports []Report) *Report {
 func unknown(r *Report, rest []clue) *result.Failure {
 	f := &result.Failure{
 		Cause: "unknown", Confidence: result.NoCause, Others: others(clue{}, rest),
-		Next: "read the lines below: no signature knows them; once you know the cause, add one to [[signatures]] of the system file",
+		Next: "read the end of that log; once you know the cause, put its line into [[signatures]] of the system file",
 	}
 	if r == nil {
 		return f

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -38,9 +39,11 @@ const (
 
 // Lines that change what the lines after them mean.
 const (
-	// vLLM prints it when it is asked to stop. What follows in the same log
-	// is the stop's doing: a healthy server prints EngineDeadError there.
+	// vLLM and Ray print these when they are asked to stop. What follows in the
+	// same log is the stop's doing: a healthy server prints EngineDeadError there,
+	// a healthy head that it cannot reach its GCS.
 	shutdownMarker = "[shutdown] api server: shutdown triggered"
+	drainingMarker = "received sigterm. draining"
 	// Our own job shows the end of a dead role's log between these two. The log
 	// itself is scanned as well, under its own name.
 	quoteBegins, quoteEnds = "--- end of ", "---"
@@ -133,6 +136,9 @@ type scanner struct {
 	quoting    bool // between quoteBegins and quoteEnds
 }
 
+// blocks are used again: most logs are much smaller than one.
+var blocks = sync.Pool{New: func() any { return new([block]byte) }}
+
 // xzMagic begins every file that xz wrote.
 var xzMagic = []byte("\xfd7zXZ\x00")
 
@@ -149,7 +155,9 @@ func (s *scanner) read(r io.Reader) error {
 	} else {
 		r = in
 	}
-	raw, rest := make([]byte, block), 0
+	buffer := blocks.Get().(*[block]byte)
+	defer blocks.Put(buffer)
+	raw, rest := buffer[:], 0
 	for {
 		n, err := io.ReadFull(r, raw[rest:])
 		n += rest
@@ -283,9 +291,31 @@ func (s *scanner) line(start, end, lineNo int) {
 		if !s.candidates[i] || !e.meets(s.conditions) || !e.re.Match(line) {
 			continue
 		}
+		if ours.Match(line) || s.isSource(start, line) {
+			return
+		}
 		s.keep(i, span{start, end, lineNo})
 		return
 	}
+}
+
+// ours is what this program prints at the end of a job: it repeats the cause that
+// it found.
+var ours = regexp.MustCompile(`^\S+: (?:cause \S+ \((?:exact|job-state|symptom|unknown)\)|next: |invalid \S+: |suspect \S+: )`)
+
+// isSource reports whether a line is a line of a program, as a traceback shows
+// it: the error texts in it are not what happened.
+func (s *scanner) isSource(start int, line []byte) bool {
+	_, text := split(string(line))
+	if !strings.HasPrefix(text, "    ") {
+		return false
+	}
+	before := linesBefore(s.text, start, 1)
+	if len(before) == 0 {
+		return false
+	}
+	_, text = split(before[0])
+	return strings.HasPrefix(text, "  File \"")
 }
 
 // The markers have the places behind the entries in candidates.
@@ -296,7 +326,7 @@ const (
 	markers
 )
 
-var markerWords = [][]string{{shutdownMarker}, {quoteBegins}, {quoteEnds}}
+var markerWords = [][]string{{shutdownMarker, drainingMarker}, {quoteBegins}, {quoteEnds}}
 
 // marker notes what the line means for the following ones, and reports whether
 // it is itself beyond consideration.
@@ -347,7 +377,7 @@ func (s *scanner) finding(e *entry, x span) Finding {
 	if f.Rank == "" && s.log.Rank > 0 {
 		f.Rank = strconv.Itoa(s.log.Rank)
 	}
-	before := linesBefore(s.text, x.start)
+	before := linesBefore(s.text, x.start, backLines)
 	f.Time, _ = stampOf(line, s.loc)
 	for i := 0; f.Time.IsZero() && i < len(before); i++ {
 		f.Time, _ = stampOf(before[i], s.loc)
@@ -363,10 +393,10 @@ func (s *scanner) finding(e *entry, x span) Finding {
 	return f
 }
 
-// linesBefore returns up to backLines lines in front of an offset, nearest first.
-func linesBefore(text []byte, start int) []string {
+// linesBefore returns up to most lines in front of an offset, nearest first.
+func linesBefore(text []byte, start, most int) []string {
 	var lines []string
-	for len(lines) < backLines && start > 0 {
+	for len(lines) < most && start > 0 {
 		end := start - 1 // the line feed
 		low := max(0, end-reach)
 		start = low + bytes.LastIndexByte(text[low:end], '\n') + 1
@@ -403,19 +433,41 @@ func split(line string) (proc, text string) {
 }
 
 // unitHead returns the number of the line with which the unit of several lines
-// begins that the given line belongs to, 0 if it stands alone: a traceback with
-// the lines under its last one, or pyxis with the log of enroot behind it (PL-F13,
-// PL-F3).
+// begins that the given line belongs to, 0 if it stands alone (PL-F3, PL-F13): a
+// traceback with the lines under its last one, a refused option with the reason
+// under it, a client's list of failed requests, or pyxis with enroot's log.
 func unitHead(line string, before []string, lineNo int) int {
-	if strings.Contains(line, "pyxis:") {
+	switch {
+	case strings.Contains(line, "pyxis:"):
 		head := lineNo
 		for i := 0; i < len(before) && strings.Contains(before[i], "pyxis:"); i++ {
 			head = lineNo - i - 1
 		}
 		return head
+	case strings.Contains(line, allFailed), strings.Contains(line, ": error: argument "):
+		return lineNo
+	case strings.Contains(line, "[type="):
+		for i := 0; i < min(len(before), reasonLines); i++ {
+			if strings.Contains(before[i], ": error: argument ") {
+				return lineNo - i - 1
+			}
+		}
+	case quoted(line, before):
+		for i, b := range before {
+			if strings.Contains(b, allFailed) {
+				return lineNo - i - 1
+			}
+		}
 	}
 	return tracebackHead(line, before, lineNo)
 }
+
+const (
+	// allFailed is what a client prints above its list of failed requests.
+	allFailed = "All requests failed. This is likely due to a misconfiguration"
+	// reasonLines is how far below a refused option its reason may stand.
+	reasonLines = 12
+)
 
 // tracebackHead returns the number of the line with which the traceback
 // begins that ends in the given line, 0 if there is none. Chained tracebacks
@@ -479,21 +531,24 @@ func (s *scanner) lastWords() *Finding {
 	end := len(bytes.TrimRight(s.text, "\r\n \t"))
 	no := s.line1 + bytes.Count(s.text[:end], []byte("\n"))
 	var weak *Finding
+	spoken := s.log.Exit != 0 // then the last line is better than none
 	for n := 0; n < tailLines && end > 0; n++ {
 		start := bytes.LastIndexByte(s.text[:end], '\n') + 1
 		line := string(s.text[start:end])
 		if i := strings.LastIndexByte(strings.TrimRight(line, "\r"), '\r'); i >= 0 {
 			line = line[i+1:]
 		}
-		if complaint.MatchString(line) && !s.t.dismisses(line) {
+		complains := complaint.MatchString(line)
+		if (complains || spoken && weak == nil && strings.TrimSpace(line) != "") && !ours.MatchString(line) && !s.t.dismisses(line) {
 			f := s.finding(&entry{}, span{start, end, no})
 			f.ID, f.Kind, f.Line = "unknown", Tail, Redact(clip(line))
 			if strongComplaint.MatchString(line) {
 				return &f
 			}
-			if weak == nil {
+			if weak == nil || complains && spoken {
 				weak = &f
 			}
+			spoken = spoken && !complains
 		}
 		end, no = max(0, start-1), no-1
 	}
