@@ -86,6 +86,7 @@ func executable() (string, error) {
 type cli struct {
 	Slurm    slurmCmd    `cmd:"" help:"Plan, submit and follow jobs on a Slurm cluster."`
 	Collect  collectCmd  `cmd:"" help:"Read what runs left behind, judge it and write result.json."`
+	Why      whyCmd      `cmd:"" help:"Tell what became of a run: what happened when, the first cause, what to do."`
 	Report   reportCmd   `cmd:"" help:"Show records: verdicts, tables, comparisons, sweeps; also as one HTML page."`
 	Compare  compareCmd  `cmd:"" help:"Show two runs, or two sets of runs, beside each other."`
 	Rehearse rehearseCmd `cmd:"" help:"Run the real plan and script with a simulated engine."`
