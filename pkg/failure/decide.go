@@ -13,6 +13,7 @@ package failure
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"math"
 	"runtime"
 	"slices"
@@ -50,11 +51,13 @@ var byState = map[string]string{
 	"NODE_FAIL": "slurm-node-failure", "BOOT_FAIL": "slurm-node-failure", "OUT_OF_MEMORY": "host-oom-kill",
 }
 
-// An ending is a cause that only the exit code of a process names.
-type ending struct{ id, next string }
+// An Ending is a cause that only the exit code of a process names.
+type Ending struct{ ID, Next string }
 
-// endings by exit code: 128 and a signal, or what a shell says.
-var endings = map[int]ending{
+// Endings are known exit codes: 128 and a signal, or what a shell says.
+func Endings() map[int]Ending { return maps.Clone(endings) }
+
+var endings = map[int]Ending{
 	126: {"permission-denied", "make the program executable, and readable on every node"},
 	127: {"program-missing", "the program is not on the step's PATH: look at the image, the prologue and the env of the test"},
 	134: {"process-aborted", "read the log's last lines: an assertion of the program, or of a library, failed"},
@@ -406,7 +409,7 @@ func (t *Table) fromEnd(r *Report, rest []clue) *result.Failure {
 	if !ok {
 		return f
 	}
-	f.Cause, f.Next, f.Confidence = e.id, e.next, result.FromState
+	f.Cause, f.Next, f.Confidence = e.ID, e.Next, result.FromState
 	return f
 }
 

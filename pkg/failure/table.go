@@ -85,6 +85,15 @@ func Builtin() (*Table, error) {
 	return compile(signatures)
 }
 
+// Signatures returns the table in the order in which lines are put to it.
+func (t *Table) Signatures() []Signature {
+	list := make([]Signature, len(t.entries))
+	for i, e := range t.entries {
+		list[i] = e.Signature
+	}
+	return list
+}
+
 func builtin() ([]Signature, []Benign, error) {
 	var file struct {
 		Signatures []Signature `json:"signatures"`
