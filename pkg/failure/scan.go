@@ -146,7 +146,11 @@ var xzMagic = []byte("\xfd7zXZ\x00")
 func (s *scanner) read(r io.Reader) error {
 	in := bufio.NewReaderSize(r, len(xzMagic)+10)
 	packed := false
-	if magic, _ := in.Peek(len(xzMagic)); bytes.Equal(magic, xzMagic) {
+	magic, err := in.Peek(len(xzMagic))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if bytes.Equal(magic, xzMagic) {
 		x, err := xz.NewReader(in)
 		if err != nil {
 			return err
