@@ -114,6 +114,9 @@ func (e *evidence) logs() []failure.Log {
 			logs = append(logs, failure.Log{Role: "job", File: rel, Data: &lazyFile{path: path}})
 		}
 	}
+	if path := filepath.Join(e.dir, run.RawDir, job.AnswerFile); readable(path) {
+		logs = append(logs, failure.Log{Role: "client", File: run.RawDir + "/" + job.AnswerFile, Data: &lazyFile{path: path}})
+	}
 	return logs
 }
 

@@ -29,6 +29,7 @@ func (j *Job) Stop(ctx context.Context, procs []Process) {
 		scrape, cancel := context.WithTimeout(ctx, 4*time.Second)
 		j.scrape(scrape, "after")
 		cancel()
+		j.ask(ctx)
 	}
 	if err := j.event(Event{Event: Stopping}); err != nil {
 		j.logf("%v", err)
