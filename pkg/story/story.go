@@ -340,6 +340,9 @@ func (e *Evidence) followed(f *result.Failure) string {
 	var parts []string
 	if f != nil {
 		for _, o := range f.Others {
+			if o.Cause == f.Cause {
+				continue // the same, told again elsewhere
+			}
 			parts = append(parts, o.Cause+in(o.Role)+at(o.File, o.LineNumber))
 		}
 	}

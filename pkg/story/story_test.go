@@ -49,7 +49,7 @@ func died() story.Evidence {
 			Failure: &result.Failure{
 				Cause: "cuda-oom", Confidence: result.Exact, Role: "decode", Node: "n2", Rank: "TP1", File: "logs/decode-0.log", LineNumber: 812,
 				Line: "torch.OutOfMemoryError: CUDA out of memory.\x1b[2J Tried to allocate 1.96 GiB.", Next: "lower gpu_memory_utilization",
-				Others: []result.OtherCause{{Cause: "connection-refused", Role: "bench", File: "logs/bench-0.log", LineNumber: 9}},
+				Others: []result.OtherCause{{Cause: "cuda-oom", Role: "prefill", File: "logs/prefill-0.log"}, {Cause: "connection-refused", Role: "bench", File: "logs/bench-0.log", LineNumber: 9}},
 			},
 			Validity: &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"role-died", "no-success"}},
 		},
