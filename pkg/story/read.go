@@ -28,7 +28,14 @@ func Read(dir string) (Evidence, error) {
 	if e.Events, err = job.ReadEvents(dir); err != nil {
 		return e, err
 	}
-	e.Logs = logs(dir)
+	e.Logs = logs(dir, ".")
+	if e.Plan != nil {
+		for _, l := range e.Plan.Loads {
+			if rel, err := filepath.Rel(e.Plan.Dir, l.Dir); err == nil && rel != "." {
+				e.Logs = append(e.Logs, logs(dir, rel)...)
+			}
+		}
+	}
 	return e, nil
 }
 
@@ -40,10 +47,11 @@ func read[T any](dir, name string) *T {
 	return v
 }
 
-// logs lists the logs that hold something, the ones of the job last.
-func logs(dir string) []string {
+// logs lists the logs at and below a directory of the run that hold something,
+// the ones of the job last.
+func logs(dir, at string) []string {
 	var names []string
-	for _, sub := range []string{run.LogDir, "."} {
+	for _, sub := range []string{filepath.Join(at, run.LogDir), at} {
 		files, _ := os.ReadDir(filepath.Join(dir, sub))
 		var here []string
 		for _, f := range files {

@@ -101,13 +101,14 @@ func (s *Story) why(e Evidence) {
 }
 
 // failure is the cause of the record. A run whose parts all did what they
-// should and whose numbers are bad has none but the checks that failed.
+// should and whose numbers are bad has none but the checks that failed; one that
+// was cancelled needs no other.
 func (e *Evidence) failure() *result.Failure {
 	if e.Result == nil || e.Result.Failure == nil {
 		return nil
 	}
 	f := e.Result.Failure
-	if f.Confidence == result.NoCause && e.wentWell() {
+	if f.Confidence == result.NoCause && (e.wentWell() || e.Result.Status == result.Cancelled) {
 		return nil
 	}
 	return f

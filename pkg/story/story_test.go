@@ -121,8 +121,9 @@ func TestOtherEnds(t *testing.T) {
 		"never submitted": {func(e *story.Evidence) {
 			*e = story.Evidence{Dir: "d", Plan: e.Plan, Result: &result.Result{Status: result.Unknown}}
 		}, "not submitted", []string{"profllm slurm resume d"}, nil},
-		"cancelled": {func(e *story.Evidence) { e.Result.Status, e.Result.Failure = result.Cancelled, nil },
-			"cancelled", []string{"somebody cancelled it"}, nil},
+		"cancelled": {func(e *story.Evidence) {
+			e.Result.Status, e.Result.Failure = result.Cancelled, &result.Failure{Cause: "unknown", Confidence: result.NoCause, Next: "read"}
+		}, "cancelled", []string{"somebody cancelled it"}, []string{"unknown"}},
 		"nothing at all": {func(e *story.Evidence) { *e = story.Evidence{Dir: "d"} }, "not over", []string{"d: not over"}, nil},
 		"many of everything": {func(e *story.Evidence) {
 			e.Events = nil
@@ -161,6 +162,18 @@ func TestRead(t *testing.T) {
 	require.Contains(t, e.Logs, "logs/decode-0.log")
 
 	dir := t.TempDir()
+	p := &plan.Plan{Schema: plan.Schema, Dir: "/was/elsewhere", Loads: []plan.Load{{Name: "c4", Dir: "/was/elsewhere/c4"}}}
+	require.NoError(t, run.Fill(dir, p, nil))
+	for _, name := range []string{"logs/serve-0.log", "c4/logs/bench-0.log", "c4/logs/eval-0.log.xz", "stderr.txt"} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o644))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "logs/empty-0.log"), nil, 0o644))
+	e, err = story.Read(dir)
+	require.NoError(t, err)
+	require.Equal(t, []string{"logs/serve-0.log", "stderr.txt", "c4/logs/bench-0.log", "c4/logs/eval-0.log.xz"}, e.Logs)
+
+	dir = t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, run.ClaimFile), nil, 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, run.SentinelFile), []byte("{"), 0o644))
 	e, err = story.Read(dir)
