@@ -9,10 +9,12 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/scenario"
 )
@@ -37,6 +40,7 @@ func TestReference(t *testing.T) {
 	require.NoError(t, err)
 	for name, text := range map[string]string{
 		"keys.md": keysPage(t), "commands.md": commandsPage(t), "exit-codes.md": exitCodesPage(t),
+		"failures.md":        failuresPage(t),
 		"result.schema.json": string(schemaJSON) + "\n",
 	} {
 		file := filepath.Join(docs, "reference", name)
@@ -58,6 +62,7 @@ func keysPage(t *testing.T) string {
 	b.WriteString(generated + "# Keys of definition files\n\nKeys marked (profllm) are not known to CloudAI.\n")
 	for _, s := range []struct{ title, dir, name string }{
 		{"System file", "config", "System"}, {"`[[partitions]]`", "config", "Partition"}, {"`[[partitions.groups]]`", "config", "Group"},
+		{"`[[signatures]]` (profllm)", "config", "Signature"},
 		{"Test file; a scenario's `[[Tests]]` may override every key", "scenario", "definition"},
 		{"Scenario `[[Tests]]`", "scenario", "entry"}, {"`[Tests.slurm]` (profllm)", "scenario", "Slurm"},
 		{"`[reports.NAME]` of a scenario or system file", "config", "reportKeys"},
@@ -207,6 +212,38 @@ func exitCodesPage(t *testing.T) string {
 		return true
 	})
 	return page + "\nA job's own exit code follows the same table: 5 for a failed phase, 6 for an invalid result.\n"
+}
+
+// failuresPage lists the causes that a record or a story may name.
+func failuresPage(t *testing.T) string {
+	table, err := failure.Builtin()
+	require.NoError(t, err)
+	page := generated + `# Failures
+
+The causes that ` + "`profllm why`, `collect` and `result.json`" + ` name. A **root** is a cause; a **symptom** is one only if no root is found; a **tail** says that something
+ended and is never a cause. [How a cause is found](../how-to/failed-run.md).
+`
+	areas := map[string][]failure.Signature{}
+	var order []string
+	for _, s := range table.Signatures() {
+		if areas[s.Area] == nil {
+			order = append(order, s.Area)
+		}
+		areas[s.Area] = append(areas[s.Area], s)
+	}
+	cell := func(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+	for _, area := range order {
+		page += "\n## " + area + "\n\n| cause | kind | what to do |\n|---|---|---|\n"
+		for _, s := range areas[area] {
+			page += fmt.Sprintf("| `%s` | %s | %s |\n", s.ID, s.Kind, cell(s.Next))
+		}
+	}
+	page += "\n## From the exit code alone\n\n| exit code | cause | what to do |\n|---|---|---|\n"
+	endings := failure.Endings()
+	for _, code := range slices.Sorted(maps.Keys(endings)) {
+		page += fmt.Sprintf("| %d | `%s` | %s |\n", code, endings[code].ID, cell(endings[code].Next))
+	}
+	return page
 }
 
 var tomlBlock = regexp.MustCompile("(?s)```toml\n(.*?)```")

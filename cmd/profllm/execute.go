@@ -88,6 +88,7 @@ func executable() (string, error) {
 type cli struct {
 	Slurm      slurmCmd      `cmd:"" help:"Plan, submit and follow jobs on a Slurm cluster."`
 	Collect    collectCmd    `cmd:"" help:"Read what runs left behind, judge it and write result.json."`
+	Why        whyCmd        `cmd:"" help:"Tell what became of a run: what happened when, the first cause, what to do."`
 	Report     reportCmd     `cmd:"" help:"Show records: verdicts, tables, comparisons, sweeps; also as one HTML page."`
 	Compare    compareCmd    `cmd:"" help:"Show two runs, or two sets of runs, beside each other."`
 	Rehearse   rehearseCmd   `cmd:"" help:"Run the real plan and script with a simulated engine."`
@@ -110,7 +111,7 @@ type cli struct {
 
 func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) {
 	return kong.New(c, kong.Name("profllm"),
-		kong.Vars{"launchers": "," + strings.Join(config.Launchers, ",")},
+		kong.Vars{"launchers": "," + strings.Join(config.Launchers, ","), "launcher_list": strings.Join(config.Launchers, ", ")},
 		kong.Description("Plans, runs, collects and judges LLM serving benchmarks on Slurm."),
 		kong.Writers(a.stdout, a.stderr), kong.Exit(exit), kong.UsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/profllm/profllm/conf"
 	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/render"
@@ -35,7 +36,7 @@ type planFlags struct {
 	siteFlags
 	definitionFlags
 	Single    bool   `name:"single-sbatch" help:"Everything in one allocation, one run after the other."`
-	Launcher  string `enum:"${launchers}" default:"" help:"Replaces every launcher: ${enum}."`
+	Launcher  string `enum:"${launchers}" default:"" help:"Replaces every launcher: ${launcher_list}."`
 	Templates string `placeholder:"DIR" type:"existingdir" help:"Folder of templates that replace or extend the built-in ones."`
 	Continue  string `placeholder:"DIR" type:"existingdir" help:"Go on with the sweeps of an earlier execution: its points are not tried again, and its results guide random and tpe."`
 	Time      string `placeholder:"RFC3339" help:"Use this time instead of now: it names the directory and the run ids."`
@@ -281,7 +282,7 @@ func (a *app) system(file string, simulate bool) (*config.System, error) {
 		if err != nil {
 			return nil, fail(exitUsage, err)
 		}
-		sys, err := config.Parse(file, data)
+		sys, err := parseSystem(file, data)
 		return sys, fail(exitDefinition, err)
 	}
 	if simulate {
@@ -296,6 +297,17 @@ func (a *app) system(file string, simulate bool) (*config.System, error) {
 		return nil, fail(exitUsage, fmt.Errorf("no system file, and Slurm does not answer: %w\n\thint: give --system FILE; on a login node, profllm init writes one", err))
 	}
 	return sys, nil
+}
+
+// parseSystem reads a system file, and puts its signatures to the checks of the
+// built-in ones.
+func parseSystem(file string, data []byte) (*config.System, error) {
+	sys, err := config.Parse(file, data)
+	if err != nil {
+		return nil, err
+	}
+	_, err = collect.Causes(plan.Signatures(sys))
+	return sys, err
 }
 
 func (a *app) slurm() *slurm.Slurm { return slurm.New(a.environ, a.now) }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/catalog"
-	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -76,7 +75,7 @@ func (c verifyCmd) check(a *app, name string) (kind string, err error) {
 	case err != nil:
 		return "file", err
 	case kind == "system":
-		_, err = config.Parse(name, data)
+		_, err = parseSystem(name, data)
 	case kind == "test":
 		var t *scenario.Test
 		if t, err = scenario.LoadTest(file); err == nil {

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -35,9 +34,11 @@ type Parser interface {
 // Collector reads run directories.
 type Collector struct {
 	Version string
-	Bench   []Parser // the first that finds something gives the numbers
-	Eval    []Parser // likewise the accuracy
-	Causes  *failure.Table
+	Bench   []Parser       // the first that finds something gives the numbers
+	Eval    []Parser       // likewise the accuracy
+	Causes  *failure.Table // for runs whose site has no signatures of its own; nil: no cause is looked for
+
+	own map[string]*failure.Table // by the signatures of a site
 }
 
 // Record is the result of one load, and the directory it belongs to.
@@ -86,11 +87,10 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	r.Validity = result.Judge(r, ev)
 	r.Status = e.status(r)
 	if r.Status != result.Completed && r.Status != result.Unknown {
-		cause, err := e.cause(c.Causes)
-		if err != nil {
-			return nil, err
+		var unread error
+		if r.Failure, unread = e.cause(c.table(e.plan)); unread != nil {
+			r.Warnings = append(r.Warnings, result.Warning{Kind: "unreadable", File: run.LogDir, Text: unread.Error()})
 		}
-		r.Failure = cause
 	}
 	return r, nil
 }
@@ -493,67 +493,4 @@ func (e *evidence) status(r *result.Result) result.Status {
 		return result.Partial
 	}
 	return result.Failed
-}
-
-// cause looks through every log of the run.
-func (e *evidence) cause(table *failure.Table) (*result.Failure, error) {
-	if table == nil {
-		return nil, nil
-	}
-	var j failure.Job
-	j.Location = time.Local
-	if e.state != nil && e.state.Source != "local" {
-		j.State = e.state.Raw
-	}
-	if e.sentinel != nil {
-		j.Ended = e.sentinel.Time
-	}
-	for _, x := range e.events {
-		switch x.Event {
-		case job.AllReady:
-			j.Ready = x.Time
-		case job.Stopping:
-			j.Teardown = x.Time
-		}
-	}
-	files, err := filepath.Glob(filepath.Join(e.dir, run.LogDir, "*.log"))
-	if err != nil {
-		return nil, err
-	}
-	if e.at != e.dir {
-		own, err := filepath.Glob(filepath.Join(e.at, run.LogDir, "*.log"))
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, own...)
-	}
-	if e.plan == nil { // CloudAI's logs lie beside its results
-		if files, err = filepath.Glob(filepath.Join(e.dir, "*.log")); err != nil {
-			return nil, err
-		}
-	}
-	files = append(files, filepath.Join(e.dir, "stderr.txt"))
-	var logs []failure.Log
-	for _, name := range files {
-		f, err := os.Open(name)
-		if err != nil {
-			continue
-		}
-		defer f.Close()
-		rel, _ := filepath.Rel(e.dir, name)
-		role, rank := roleOf(rel)
-		logs = append(logs, failure.Log{Role: role, Rank: rank, Node: e.host(role), File: rel, Data: f})
-	}
-	return table.Explain(logs, j)
-}
-
-// roleOf reads logs/<role>-<rank>.log.
-func roleOf(file string) (string, int) {
-	name := strings.TrimSuffix(filepath.Base(file), ".log")
-	if i := strings.LastIndexByte(name, '-'); i >= 0 {
-		if rank, err := strconv.Atoi(name[i+1:]); err == nil {
-			return name[:i], rank
-		}
-	}
-	return strings.TrimPrefix(name, "vllm-"), 0
 }

@@ -58,6 +58,8 @@ type System struct {
 	DataRepository   *source.Table `toml:"data_repository"`               // Used by CloudAI's NeMo report only.
 	Reports          *source.Table `toml:"reports"`                       // Per-report settings.
 
+	Signatures []Signature `toml:"signatures"` // Lines that this site's own failures print (profllm).
+
 	Pos      source.Pos `toml:"-"`
 	Source   []byte     `toml:"-"` // the file itself
 	Warnings []string   `toml:"-"` // keys that were accepted and have no effect

@@ -12,9 +12,14 @@ package failure
 
 import (
 	"cmp"
+	"errors"
+	"maps"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/profllm/profllm/pkg/result"
@@ -36,6 +41,7 @@ type Job struct {
 	Ended    time.Time      // zero if not known
 	Ready    time.Time      // every server was ready; zero if that never happened
 	Teardown time.Time      // we began to stop the roles; zero if we did not
+	NotReady []string       // roles whose time to become ready was over
 	Location *time.Location // of stamps without a zone; nil means UTC
 }
 
@@ -45,17 +51,37 @@ var byState = map[string]string{
 	"NODE_FAIL": "slurm-node-failure", "BOOT_FAIL": "slurm-node-failure", "OUT_OF_MEMORY": "host-oom-kill",
 }
 
-// Explain scans the logs and decides.
+// An Ending is a cause that only the exit code of a process names.
+type Ending struct{ ID, Next string }
+
+// Endings are known exit codes: 128 and a signal, or what a shell says.
+func Endings() map[int]Ending { return maps.Clone(endings) }
+
+var endings = map[int]Ending{
+	126: {"permission-denied", "make the program executable, and readable on every node"},
+	127: {"program-missing", "the program is not on the step's PATH: look at the image, the prologue and the env of the test"},
+	134: {"process-aborted", "read the log's last lines: an assertion of the program, or of a library, failed"},
+	135: {"bus-error", "give the step a bigger /dev/shm (container option, or shm size of the image's runtime)"},
+	137: {"process-killed", "nobody signed for the KILL: look for the kernel's out-of-memory killer (dmesg, sacct MaxRSS), raise mem, or ask who runs a clean-up on that node"},
+	139: {"segfault", "try the same on another node and with another image; keep the core file"},
+	143: {"process-terminated", "something outside this job sent TERM: ask the admin, or look for a clean-up script of another job"},
+}
+
+// Explain scans the logs, several at once, and decides. Of logs that cannot be
+// read it returns errors, and the cause that the others show.
 func (t *Table) Explain(logs []Log, job Job) (*result.Failure, error) {
-	reports := make([]Report, 0, len(logs))
-	for _, l := range logs {
-		r, err := t.Scan(l, job.Location)
-		if err != nil {
-			return nil, err
-		}
-		reports = append(reports, r)
+	reports, errs := make([]Report, len(logs)), make([]error, len(logs))
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(len(logs), runtime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(logs); i = next.Add(1) - 1 {
+				reports[i], errs[i] = t.Scan(logs[i], job.Location)
+			}
+		})
 	}
-	return t.Decide(reports, job), nil
+	workers.Wait()
+	return t.Decide(reports, job), errors.Join(errs...)
 }
 
 // clue is a finding with what Decide needs to weigh it.
@@ -82,18 +108,48 @@ func (t *Table) Decide(reports []Report, job Job) *result.Failure {
 		}
 		return t.fromState(id, rest)
 	}
-	switch {
-	case len(roots) > 0:
-		return t.failure(roots[0], result.Exact, rest)
-	case len(symptoms) > 0:
+	if len(roots) > 0 {
+		return t.failure(roots[0], roots[0].confidence(), rest)
+	}
+	if i := slices.IndexFunc(symptoms, clue.insideService); i >= 0 {
+		return t.failure(symptoms[i], result.FromSymptom, rest)
+	}
+	// What is left is what the service's users saw of its end.
+	if r := died(reports); r != nil && (r.service() || len(symptoms) == 0) {
+		return t.fromEnd(r, rest)
+	}
+	if len(symptoms) > 0 && len(job.NotReady) == 0 {
 		return t.failure(symptoms[0], result.FromSymptom, rest)
 	}
-	return unknown(reports)
+	if len(job.NotReady) > 0 {
+		return t.fromDeadline(job.NotReady[0], reports, rest)
+	}
+	return unknown(best(reports), rest)
 }
 
 func older(c clue, ended time.Time) bool {
 	return !c.at.IsZero() && c.at.Year() != 0 && !ended.IsZero() && ended.Sub(c.at) > stateMargin
 }
+
+// confidence of a clue that is taken for a root.
+func (c clue) confidence() result.Confidence {
+	if c.entry.Kind == Root {
+		return result.Exact
+	}
+	return result.FromSymptom
+}
+
+// insideService reports whether a symptom comes from the service, not from who
+// talks to it or waits for it.
+func (c clue) insideService() bool {
+	return c.Area != "client" && c.Area != "proxy" && c.entry.ID != deadline
+}
+
+// deadline is the id of "a role did not become ready".
+const deadline = "health-deadline"
+
+// generic is the id of any exception of a program.
+const generic = "unhandled-exception"
 
 // clues returns the findings that may be a cause at all.
 func (t *Table) clues(reports []Report, job Job) []clue {
@@ -118,7 +174,27 @@ func (t *Table) clues(reports []Report, job Job) []clue {
 			}
 		}
 	}
+	promote(out)
 	return out
+}
+
+// lastMinute is how long before the end of its process an exception still is
+// what ended it.
+const lastMinute = time.Minute
+
+// promote takes the exception that ended a process for a root, if the log has
+// none that the table knows: what other processes met later does not explain it.
+func promote(clues []clue) {
+	for i := range clues {
+		c := &clues[i]
+		ended := c.report.Ended
+		if c.entry.ID != generic || c.Quoted || ended.IsZero() || c.at.Before(ended.Add(-lastMinute)) || c.at.After(ended.Add(skew)) {
+			continue
+		}
+		if !slices.ContainsFunc(clues, func(d clue) bool { return d.order == c.order && d.entry.Kind == Root && d.kind == Root }) {
+			c.kind = Root
+		}
+	}
 }
 
 // latest returns the latest time that names its year, zero if none does.
@@ -243,13 +319,15 @@ func (c clue) near(d clue) bool {
 func (c clue) explains(d clue) bool {
 	fatal := slices.Contains([]string{"gpu-memory", "host-memory", "gpu", "shm"}, c.Area) || c.entry.ID == "segfault"
 	consequence := slices.Contains([]string{"nccl", "ray", "client", "proxy", "services"}, d.Area) ||
-		slices.Contains([]string{"nixl-backend", "kv-transfer-failed", "health-deadline"}, d.entry.ID)
+		slices.Contains([]string{"nixl-backend", "kv-transfer-failed", deadline}, d.entry.ID)
 	switch {
 	case fatal && consequence:
 		return true
+	case d.entry.ID == generic:
+		return c.kind == Root && c.entry.Kind == Root
 	case strings.HasPrefix(c.entry.ID, "rdma-") || c.entry.ID == "ucx-unreachable":
 		return strings.HasPrefix(d.entry.ID, "nixl-") || d.entry.ID == "kv-transfer-failed"
-	case d.entry.ID == "health-deadline":
+	case d.entry.ID == deadline:
 		return true
 	case d.Area == "client":
 		return c.Area != "client"
@@ -301,21 +379,85 @@ func others(chosen clue, all []clue) []result.OtherCause {
 	return out
 }
 
-// unknown shows the tail of the log whose process ended first.
-func unknown(reports []Report) *result.Failure {
-	f := &result.Failure{
-		Cause: "unknown", Confidence: result.NoCause,
-		Next: "read the tail; if the line is typical, add a signature for it",
+// died returns the report of the process that ended first by itself, and not
+// well; nil if none did.
+func died(reports []Report) *Report {
+	var first *Report
+	for i := range reports {
+		r := &reports[i]
+		if r.Ended.IsZero() && r.Exit == 0 {
+			continue
+		}
+		if first == nil || r.service() && !first.service() ||
+			r.service() == first.service() && compareTimes(r.Ended, first.Ended) < 0 {
+			first = r
+		}
+	}
+	return first
+}
+
+// service reports whether the log is that of a part of the service.
+func (r *Report) service() bool {
+	c := Conditions(r.Role)
+	return !slices.Contains(c, "client") && !(len(c) == 1 && c[0] == "job")
+}
+
+// fromEnd names the cause that an exit code stands for.
+func (t *Table) fromEnd(r *Report, rest []clue) *result.Failure {
+	f := unknown(r, rest)
+	e, ok := endings[r.Exit]
+	if !ok {
+		return f
+	}
+	f.Cause, f.Next, f.Confidence = e.ID, e.Next, result.FromState
+	return f
+}
+
+// fromDeadline is a role that never became ready, and never said why.
+func (t *Table) fromDeadline(role string, reports []Report, rest []clue) *result.Failure {
+	f := &result.Failure{Cause: deadline, Role: role, Confidence: result.FromSymptom, Others: others(clue{}, rest)}
+	if i := slices.IndexFunc(reports, func(r Report) bool { return r.Role == role }); i >= 0 {
+		shown := unknown(&reports[i], nil)
+		f.File, f.Node, f.Line, f.LineNumber, f.Tail = shown.File, shown.Node, shown.Line, shown.LineNumber, shown.Tail
+	}
+	f.Others = slices.DeleteFunc(f.Others, func(o result.OtherCause) bool { return o.Cause == deadline })
+	if i, ok := t.byID[deadline]; ok {
+		f.Next = t.entries[i].Next
+	}
+	return f
+}
+
+// best returns the report to be read of a failure that left no clue: that of
+// the process that ended badly, then the one whose last words complain, then any.
+func best(reports []Report) *Report {
+	if r := died(reports); r != nil {
+		return r
 	}
 	var first *Report
 	for i := range reports {
 		r := &reports[i]
-		if len(r.Tail) > 0 && (first == nil || compareTimes(r.Ended, first.Ended) < 0) {
+		switch {
+		case len(r.Tail) == 0:
+		case first == nil, first.LastWords == nil && r.LastWords != nil:
 			first = r
 		}
 	}
-	if first != nil {
-		f.File, f.Role, f.Node, f.Tail = first.File, first.Role, first.Node, first.Tail
+	return first
+}
+
+// unknown shows what a log ends with: the line that looks like a complaint, and
+// the tail.
+func unknown(r *Report, rest []clue) *result.Failure {
+	f := &result.Failure{
+		Cause: "unknown", Confidence: result.NoCause, Others: others(clue{}, rest),
+		Next: "read the end of that log; once you know the cause, put its line into [[signatures]] of the system file",
+	}
+	if r == nil {
+		return f
+	}
+	f.File, f.Role, f.Node, f.Tail = r.File, r.Role, r.Node, r.Tail
+	if w := r.LastWords; w != nil {
+		f.Line, f.LineNumber, f.Rank = w.Line, w.No, w.Rank
 	}
 	return f
 }

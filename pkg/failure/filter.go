@@ -2,14 +2,27 @@ package failure
 
 import (
 	"regexp/syntax"
+	"slices"
 	"strings"
 )
 
-// Running every pattern on every line of a 16 MiB window takes minutes. Each
+// Running every pattern on every line of a large log takes minutes. Each
 // pattern therefore gives a set of literals of which any match must contain
 // one; one automaton (Aho and Corasick, 1975) looks for all of them in one
 // pass, without regard to ASCII case, and only lines that contain a literal
 // are put to the patterns it belongs to.
+
+// chatter is what healthy logs are full of. A literal that occurs in it would
+// be found on every line.
+const chatter = `info:     127.0.0.1:34302 - "post /v1/completions http/1.1" 200 ok "get /health http/1.1" "get /metrics http/1.1"
+(enginecore pid=7) info 11-21 10:00:00 [core.py:133] engine (apiserver pid=7) warning error: error task tasks node model server
+avg prompt throughput: 1.0 tokens/s, running: 1 reqs, waiting: 0 reqs, gpu kv cache usage: 0.0%, prefix cache hit rate: 0.0%`
+
+const (
+	// mostClass is the largest set of characters that is spelled out, and
+	// mostLiterals how many literals may come of that.
+	mostClass, mostLiterals = 12, 24
+)
 
 // required returns the literals, in lower case, of which every match of the
 // pattern contains at least one; nil if there are none worth looking for.
@@ -19,16 +32,16 @@ func required(pattern string) []string {
 		return nil
 	}
 	lits := anyOf(re.Simplify())
-	if shortest(lits) < 3 {
-		return nil // would be found on every line
+	if worth(lits) == 0 {
+		return nil
 	}
 	return lits
 }
 
 func anyOf(re *syntax.Regexp) []string {
 	switch re.Op {
-	case syntax.OpLiteral:
-		return []string{strings.ToLower(string(re.Rune))}
+	case syntax.OpLiteral, syntax.OpCharClass:
+		return spelled(re)
 	case syntax.OpCapture, syntax.OpPlus:
 		return anyOf(re.Sub[0])
 	case syntax.OpRepeat:
@@ -46,26 +59,91 @@ func anyOf(re *syntax.Regexp) []string {
 		}
 		return all
 	case syntax.OpConcat:
-		var best []string
-		for _, sub := range re.Sub {
-			if lits := anyOf(sub); shortest(lits) > shortest(best) {
-				best = lits
-			}
-		}
-		return best
+		return bestOf(re.Sub)
 	}
 	return nil
 }
 
-func shortest(lits []string) int {
+// bestOf returns the literals of the part of a sequence that is worth most;
+// neighbours that can be spelled out count as one part.
+func bestOf(parts []*syntax.Regexp) []string {
+	var most, run []string
+	consider := func(lits []string) {
+		if worth(lits) > worth(most) {
+			most = lits
+		}
+	}
+	for _, part := range parts {
+		lits := spelled(part)
+		switch {
+		case lits == nil:
+			run = nil
+			consider(anyOf(part))
+			continue
+		case run == nil || len(run)*len(lits) > mostLiterals:
+			run = lits
+		default:
+			run = crossed(run, lits)
+		}
+		consider(run)
+	}
+	return most
+}
+
+// spelled returns every text that a literal or a small set of characters
+// matches, in lower case, nil for anything else.
+func spelled(re *syntax.Regexp) []string {
+	switch re.Op {
+	case syntax.OpCapture:
+		return spelled(re.Sub[0])
+	case syntax.OpLiteral:
+		return []string{strings.ToLower(string(re.Rune))}
+	case syntax.OpCharClass:
+		var all []string
+		for i := 0; i < len(re.Rune); i += 2 {
+			if re.Rune[i+1]-re.Rune[i] >= mostClass || re.Rune[i+1] > 0x7f {
+				return nil
+			}
+			for r := re.Rune[i]; r <= re.Rune[i+1]; r++ {
+				all = append(all, strings.ToLower(string(r)))
+			}
+		}
+		slices.Sort(all)
+		if all = slices.Compact(all); len(all) <= mostClass {
+			return all
+		}
+	}
+	return nil
+}
+
+func crossed(heads, tails []string) []string {
+	all := make([]string, 0, len(heads)*len(tails))
+	for _, h := range heads {
+		for _, t := range tails {
+			all = append(all, h+t)
+		}
+	}
+	return all
+}
+
+// worth says how well a set of literals tells lines apart: the length of its
+// shortest, less for what is in every log, 0 for what cannot be looked for.
+func worth(lits []string) int {
 	if len(lits) == 0 {
 		return 0
 	}
-	n := len(lits[0])
+	least := len(lits[0]) * 2
 	for _, l := range lits {
-		n = min(n, len(l))
+		n := len(l) * 2
+		if strings.Contains(chatter, l) {
+			n = 1
+		}
+		if len(l) < 3 {
+			n = 0
+		}
+		least = min(least, n)
 	}
-	return n
+	return least
 }
 
 // An automaton finds words of several sets in one pass.

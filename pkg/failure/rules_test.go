@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/ulikunitz/xz"
 
 	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/result"
@@ -140,6 +141,43 @@ func TestRules(t *testing.T) {
 			log("decode", at(4, plainBug))}, []string{"unhandled-exception", "health-deadline"}, result.FromSymptom},
 		{"F3 the number before the reason", failure.Job{}, []failure.Log{log("job",
 			"srun: error: node1: task 0: Exited with exit code 127", "bash: line 1: vllm: command not found")}, []string{"program-missing"}, result.Exact},
+		{"F3 pyxis before the log of enroot", failure.Job{}, []failure.Log{log("serve",
+			"slurmstepd: error: pyxis: child 1041 failed with error code: 1", "slurmstepd: error: pyxis: failed to import docker image",
+			"slurmstepd: error: pyxis: printing enroot log file:", "slurmstepd: error: pyxis:     [ERROR] URL https://registry-1.docker.io/v2/x/manifests/y returned error code: 401 Unauthorized"),
+		}, []string{"container-auth"}, result.Exact},
+		{"F13 a refused option and its reason", failure.Job{}, []failure.Log{log("serve",
+			"vllm serve: error: argument --kv-transfer-config: 1 validation error for KVTransferConfig", "kv_role",
+			"  Input should be 'kv_producer' or 'kv_consumer' [type=literal_error, input_value='producer', input_type=str]")},
+			[]string{"config-rejected"}, result.Exact},
+		{"F13 a client's list is one unit", failure.Job{}, []failure.Log{log("bench",
+			"serve.py:1: UserWarning: All requests failed. This is likely due to a misconfiguration on the benchmark arguments.",
+			"Failed requests during benchmark run detected (capping to 10):", "Error 0: Not Found", "Error 1: Not Found")},
+			[]string{"client-not-found"}, result.FromSymptom},
+		{"F10 a line of a program is no event", failure.Job{}, []failure.Log{log("serve",
+			"Traceback (most recent call last):", `  File "a.py", line 3, in f`, `    raise OSError(f"{path} is not a valid JSON file.")`, "KeyError: 'x'")},
+			[]string{"unhandled-exception"}, result.FromSymptom},
+		{"F6 after Ray was told to stop", failure.Job{}, []failure.Log{log("head",
+			"2026-11-22 02:10:01,068 INFO node.py:698 -- Node b1 received SIGTERM. Draining for up to 30.0 seconds.",
+			"ray.exceptions.RpcError: Timed out while waiting for GCS to become available.")}, []string{"unknown"}, result.NoCause},
+		{"F13 our own end of a dead role's log is not a second witness", failure.Job{}, []failure.Log{log("job",
+			"--- end of /run/logs/serve-0.log", oom, "---", "agg/0: cause cuda-oom (exact): logs/serve-0.log:7: "+oom, noFile)},
+			[]string{"file-missing"}, result.Exact},
+		{"an exception that ended its process is what others met later", failure.Job{}, []failure.Log{
+			{Role: "decode", File: "d", Ended: clock(11), Exit: 1, Data: strings.NewReader(at(10, plainBug) + "\n")},
+			log("bench", at(20, noFile))}, []string{"unhandled-exception", "file-missing"}, result.FromSymptom},
+		{"but not what a cause within the skew explains", failure.Job{}, []failure.Log{
+			{Role: "decode", File: "d", Ended: clock(11), Exit: 1, Data: strings.NewReader(at(10, plainBug) + "\n")},
+			log("prefill", at(11, oom))}, []string{"cuda-oom", "unhandled-exception"}, result.Exact},
+		{"a process that was killed explains its users", failure.Job{}, []failure.Log{
+			{Role: "serve", File: "s", Ended: clock(10), Exit: 137, Data: strings.NewReader("INFO: all is well\n")},
+			log("bench", at(12, refused))}, []string{"process-killed", "connection-refused"}, result.FromState},
+		{"so does one that nobody knows", failure.Job{}, []failure.Log{
+			{Role: "serve", File: "s", Ended: clock(10), Exit: 3, Data: strings.NewReader("serve: error: gave up\n")},
+			log("bench", at(12, refused))}, []string{"unknown", "connection-refused"}, result.NoCause},
+		{"F15 a time that was over, without a word", failure.Job{NotReady: []string{"decode"}}, []failure.Log{
+			log("decode", "INFO loading weights"), log("bench", at(12, refused))}, []string{"health-deadline", "connection-refused"}, result.FromSymptom},
+		{"F15 and with one", failure.Job{NotReady: []string{"decode"}}, []failure.Log{log("decode", at(2, plainBug))},
+			[]string{"unhandled-exception"}, result.FromSymptom},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -210,7 +248,7 @@ func TestYears(t *testing.T) {
 }
 
 // covers: PL-F8
-func TestHeadAndTailOfALongLog(t *testing.T) {
+func TestEveryPartOfALongLogIsRead(t *testing.T) {
 	line := strings.Repeat("INFO nothing to see here, all is well ", 3) + "\n"
 	filler := strings.Repeat(line, 10<<20/len(line))
 	n := strings.Count(filler, "\n")
@@ -219,12 +257,12 @@ func TestHeadAndTailOfALongLog(t *testing.T) {
 		want string
 		line int
 	}{
-		"head":               {oom + "\n" + filler + filler + filler, "cuda-oom", 1},
-		"tail":               {filler + filler + filler + oom + "\n", "cuda-oom", 3*n + 1},
-		"tail without end":   {filler + filler + filler + oom, "cuda-oom", 3*n + 1},
-		"middle is not read": {filler + oom + "\n" + filler + filler, "unknown", 0},
-		"short of two":       {filler + oom + "\n", "cuda-oom", n + 1},
-		"across the border":  {filler[:8<<20-20] + "\n" + oom + "\n", "cuda-oom", strings.Count(filler[:8<<20-20], "\n") + 2},
+		"head":              {oom + "\n" + filler + filler + filler, "cuda-oom", 1},
+		"tail":              {filler + filler + filler + oom + "\n", "cuda-oom", 3*n + 1},
+		"tail without end":  {filler + filler + filler + oom, "cuda-oom", 3*n + 1},
+		"middle":            {filler + oom + "\n" + filler + filler, "cuda-oom", n + 1},
+		"short of two":      {filler + oom + "\n", "cuda-oom", n + 1},
+		"across the border": {filler[:8<<20-20] + "\n" + oom + "\n", "cuda-oom", strings.Count(filler[:8<<20-20], "\n") + 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := explain(t, failure.Job{}, failure.Log{Role: "serve", File: "x", Data: strings.NewReader(tt.text)})
@@ -286,15 +324,90 @@ func TestReadErrorIsReturned(t *testing.T) {
 	require.ErrorContains(t, err, "scan decode.log")
 }
 
+// The last matches of a signature are kept as well as the first: a client that
+// tried for long before its server was ready is heard when it fails later.
+//
+// covers: PL-F12
+func TestAttemptsDoNotUseUpTheirPlaces(t *testing.T) {
+	var lines []string
+	for i := range 2000 {
+		lines = append(lines, at(i/1000, refused))
+	}
+	lines = append(lines, at(50, refused))
+	f := explain(t, failure.Job{Ready: clock(30)}, log("client", lines...))
+	require.Equal(t, "connection-refused", f.Cause)
+	require.Equal(t, 2001, f.LineNumber)
+}
+
+func TestLastWords(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lines []string
+		exit  int
+		want  string
+		no    int
+	}{
+		"a complaint":              {[]string{"loading", "serve.sh: error: no licence", "bye", "bye"}, 0, "serve.sh: error: no licence", 2},
+		"the last of several":      {[]string{"error: a", "x", "FATAL: b", "y"}, 0, "FATAL: b", 3},
+		"error before could not":   {[]string{"error: a", "could not write the log"}, 0, "error: a", 1},
+		"could not":                {[]string{"x", "could not find the key", "y"}, 0, "could not find the key", 2},
+		"warnings do not count":    {[]string{"UserWarning: error: x", "INFO no error: x", "WARNING: unable to y"}, 0, "", 0},
+		"nor what only says it is": {[]string{"srun: error: node1: task 0: Exited with exit code 1"}, 1, "", 0},
+		"nothing, but it failed":   {[]string{"bench.py: no results to write", ""}, 1, "bench.py: no results to write", 1},
+		"a complaint beats that":   {[]string{"error: a", "bye"}, 1, "error: a", 1},
+		"nothing, and it did not":  {[]string{"bench.py: no results to write"}, 0, "", 0},
+		"a rust panic":             {[]string{"thread 'main' panicked at src/main.rs:4:5:", "note: run with RUST_BACKTRACE=1"}, 0, "thread 'main' panicked at src/main.rs:4:5:", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := log("serve", tt.lines...)
+			l.Exit = tt.exit
+			f := explain(t, failure.Job{}, l)
+			require.Equal(t, "unknown", f.Cause)
+			require.Equal(t, tt.want, f.Line)
+			require.Equal(t, tt.no, f.LineNumber)
+		})
+	}
+}
+
+// Of several logs the unreadable one is reported, and the others decide.
+func TestUnreadableLogAmongOthers(t *testing.T) {
+	dir, err := os.Open(t.TempDir())
+	require.NoError(t, err)
+	defer dir.Close()
+	f, err := table(t).Explain([]failure.Log{{Role: "serve", File: "a", Data: dir}, log("decode", oom)}, failure.Job{})
+	require.ErrorContains(t, err, "scan a")
+	require.Equal(t, "cuda-oom", f.Cause)
+}
+
+// A packed log that was cut off is read as far as it goes.
+func TestCutOffXZ(t *testing.T) {
+	var packed bytes.Buffer
+	w, err := xz.WriterConfig{BlockSize: 1 << 10, DictCap: 1 << 16}.NewWriter(&packed)
+	require.NoError(t, err)
+	_, err = w.Write([]byte(oom + "\n" + strings.Repeat("INFO nothing to see here\n", 400)))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	f := explain(t, failure.Job{}, failure.Log{Role: "serve", File: "x", Data: bytes.NewReader(packed.Bytes()[:packed.Len()/2])})
+	require.Equal(t, "cuda-oom", f.Cause)
+}
+
 func FuzzScan(f *testing.F) {
 	for _, s := range []string{oom, at(3, dead), "\x1b[3mx\r\r\n" + refused, "[1795255210.705652] x", "Error 0: Traceback (most recent call last):\n " + noFile} {
 		f.Add([]byte(s), "serve")
 		f.Add([]byte(s), "client")
 	}
+	for _, x := range realLogs(f) {
+		data, err := os.ReadFile("testdata/real/" + x.File)
+		require.NoError(f, err)
+		f.Add(data[:min(len(data), 4<<10)], x.Role)
+	}
+	f.Add([]byte("\xfd7zXZ\x00\x00\x04"), "serve")
 	tab := table(f)
 	f.Fuzz(func(t *testing.T, text []byte, role string) {
-		r, err := tab.Scan(failure.Log{Role: role, File: "x", Data: bytes.NewReader(text)}, nil)
-		require.NoError(t, err)
+		r, err := tab.Scan(failure.Log{Role: role, File: "x", Exit: len(text) % 2, Data: bytes.NewReader(text)}, nil)
+		if err != nil { // packed, and not by xz
+			require.True(t, bytes.HasPrefix(text, []byte("\xfd7zXZ\x00")))
+			return
+		}
 		for _, x := range r.Findings {
 			require.LessOrEqual(t, len([]rune(x.Line)), 510)
 			require.LessOrEqual(t, x.No, 1+bytes.Count(text, []byte("\n")))
@@ -325,6 +438,18 @@ func BenchmarkScan100MiB(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		if _, err := tab.Scan(failure.Log{Role: "serve", File: "x", Data: bytes.NewReader(text)}, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkScanMatches is the worst case: every line matches a signature.
+func BenchmarkScanMatches(b *testing.B) {
+	text := bytes.Repeat([]byte(bad502+"\n"), (20<<20)/len(bad502))
+	tab := table(b)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, err := tab.Scan(failure.Log{Role: "proxy", File: "x", Data: bytes.NewReader(text)}, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -3,6 +3,7 @@ package failure
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,27 +11,42 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/ulikunitz/xz"
 )
 
 const (
-	// window is how much is read of a log's head and of its tail (PL-F8).
-	window = 8 << 20
+	// block is how much of a log is read at once, and context how much of what
+	// came before stays in memory, for stamps and heads of tracebacks.
+	block   = 1 << 20
+	context = 128 << 10
 	// lineLimit is the longest line reported, in characters (PL-F7).
 	lineLimit = 500
 	// tailLines is how much is shown of a log without a cause (PL-F1).
 	tailLines = 50
 	// reach bounds the text around a hit that patterns are put to.
 	reach = 32 << 10
-	// keep is how many findings of one signature are kept of one log.
+	// keep is how many findings of one signature are kept of one log: that many
+	// of the first, and that many of the last. What comes early may turn out to be
+	// a client's attempts before its server was ready.
 	keep = 5
 	// backLines is how far a stamp or the head of a traceback is looked for.
 	backLines = 300
+)
 
-	// vLLM prints it when it is asked to stop. What follows in the same log
-	// is the stop's doing: a healthy server prints EngineDeadError there.
+// Lines that change what the lines after them mean.
+const (
+	// vLLM and Ray print these when they are asked to stop. What follows in the
+	// same log is the stop's doing: a healthy server prints EngineDeadError there,
+	// a healthy head that it cannot reach its GCS.
 	shutdownMarker = "[shutdown] api server: shutdown triggered"
+	drainingMarker = "received sigterm. draining"
+	// Our own job shows the end of a dead role's log between these two. The log
+	// itself is scanned as well, under its own name.
+	quoteBegins, quoteEnds = "--- end of ", "---"
 )
 
 // A Log is the output of one process, or of one step.
@@ -39,8 +55,9 @@ type Log struct {
 	Node  string
 	Rank  int
 	File  string    // as it is to be reported
-	Ended time.Time // exit of the process, zero if it is not known
-	Data  io.Reader
+	Ended time.Time // the process ended by itself then; zero if it did not, or nobody knows
+	Exit  int       // its exit code if it ended by itself, 128 and the signal that ended it; 0 if nobody knows
+	Data  io.Reader // text, or text packed by xz
 }
 
 // A Finding is a line that matched a signature.
@@ -67,101 +84,127 @@ type Report struct {
 	Node     string    `json:"node,omitempty"`
 	File     string    `json:"file"`
 	Ended    time.Time `json:"ended,omitzero"`
+	Exit     int       `json:"exit,omitempty"`
 	Findings []Finding `json:"findings,omitempty"` // in order of lines
-	Tail     []string  `json:"tail,omitempty"`     // last 50 lines, redacted
+	// LastWords is the line near the end that looks most like a complaint, for a
+	// failure that no signature knows; nil if none does.
+	LastWords *Finding `json:"last_words,omitempty"`
+	Tail      []string `json:"tail,omitempty"` // last 50 lines, redacted
 }
 
-// Scan reads a log once and returns what it found in its first and last
-// 8 MiB. Stamps without a zone are taken to be in loc; nil means UTC.
+// Scan reads a log once, from its first byte to its last, in constant memory,
+// and returns what it found. Stamps without a zone are taken to be in loc; nil
+// means UTC. A packed log that ends early is scanned as far as it goes.
 func (t *Table) Scan(l Log, loc *time.Location) (Report, error) {
 	if loc == nil {
 		loc = time.UTC
 	}
-	r := Report{Role: l.Role, Node: l.Node, File: l.File, Ended: l.Ended}
-	head, tail, tailLine, err := ends(l.Data)
-	if err != nil {
+	r := Report{Role: l.Role, Node: l.Node, File: l.File, Ended: l.Ended, Exit: l.Exit}
+	s := scanner{t: t, log: l, loc: loc, conditions: Conditions(l.Role), line1: 1,
+		kept: map[int]int{}, last: map[int][]Finding{}, recent: map[int][]span{}}
+	s.candidates = make([]bool, len(t.entries)+markers)
+	if err := s.read(l.Data); err != nil {
 		return r, fmt.Errorf("scan %s: %w", l.File, err)
 	}
-	s := scanner{t: t, log: l, loc: loc, conditions: Conditions(l.Role), kept: map[int]int{}}
-	s.candidates = make([]bool, len(t.entries)+1)
-	s.window(stripANSI(head), 1)
-	last := head
-	if tail != nil {
-		s.window(stripANSI(tail), tailLine)
-		last = tail
+	for _, last := range s.last {
+		s.findings = append(s.findings, last...)
 	}
+	slices.SortStableFunc(s.findings, func(a, b Finding) int { return cmp.Compare(a.No, b.No) })
 	r.Findings = s.findings
-	r.Tail = lastLines(stripANSI(last))
+	r.Tail = lastLines(s.text)
+	if !s.stopping {
+		r.LastWords = s.lastWords()
+	}
 	return r, nil
 }
 
-// ends returns the first and the last window of a text, and the number of the
-// line with which the last one begins; tail is nil if head is everything.
-func ends(r io.Reader) (head, tail []byte, tailLine int, err error) {
-	head, err = io.ReadAll(io.LimitReader(r, window))
-	if err != nil || len(head) < window {
-		return head, nil, 0, err
-	}
-	tailLine = 1 + bytes.Count(head, []byte("\n"))
-	// older and newer are consecutive blocks; the tail is cut out of both.
-	older, newer := []byte(nil), make([]byte, 0, window)
-	in := bufio.NewReaderSize(r, 64<<10)
-	for {
-		if len(newer) == window {
-			tailLine += bytes.Count(older, []byte("\n"))
-			if older == nil {
-				older = make([]byte, 0, window)
-			}
-			older, newer = newer, older[:0]
-		}
-		n, err := io.ReadFull(in, newer[len(newer):window])
-		newer = newer[:len(newer)+n]
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			break
-		}
-		if err != nil {
-			return nil, nil, 0, err
-		}
-	}
-	tail = slices.Concat(older, newer)
-	if cut := len(tail) - window; cut > 0 {
-		tailLine += bytes.Count(tail[:cut], []byte("\n"))
-		tail = tail[cut:]
-		if i := bytes.IndexByte(tail, '\n'); i >= 0 { // the first line is a piece
-			tail = tail[i+1:]
-			tailLine++
-		}
-	}
-	return head, tail, tailLine, nil
-}
-
-var ansi = regexp.MustCompile("\x1b(?:\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\n]*\x07|[@-Z\\\\-_])")
-
-func stripANSI(text []byte) []byte {
-	if bytes.IndexByte(text, 0x1b) < 0 {
-		return text
-	}
-	return ansi.ReplaceAll(text, nil)
-}
-
-// scanner goes through the windows of one log.
+// scanner goes through one log, block by block.
 type scanner struct {
 	t          *Table
 	log        Log
 	loc        *time.Location
 	conditions []string
-	kept       map[int]int // by entry
-	candidates []bool      // by entry, then the shutdown marker; reused
+	text       []byte // the block, and the context before it
+	line1      int    // number of the line with which text begins
+	stamp      time.Time
+	kept       map[int]int       // by entry
+	last       map[int][]Finding // by entry: the last ones, of those with too many
+	recent     map[int][]span    // by entry: the last ones of this block, of those
+	candidates []bool            // by entry, then the markers; reused
 	findings   []Finding
 	stopping   bool
+	quoting    bool // between quoteBegins and quoteEnds
 }
 
-// window puts every line that may match to the patterns. A carriage return
-// ends a line like a line feed, but is not counted as one: progress bars
-// overwrite themselves.
-func (s *scanner) window(text []byte, firstLine int) {
-	counted, lineNo := 0, firstLine
-	for at := 0; at < len(text); {
+// blocks are used again: most logs are much smaller than one.
+var blocks = sync.Pool{New: func() any { return new([block]byte) }}
+
+// xzMagic begins every file that xz wrote.
+var xzMagic = []byte("\xfd7zXZ\x00")
+
+// read puts the whole log to the patterns.
+func (s *scanner) read(r io.Reader) error {
+	in := bufio.NewReaderSize(r, len(xzMagic)+10)
+	packed := false
+	magic, err := in.Peek(len(xzMagic))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if bytes.Equal(magic, xzMagic) {
+		x, err := xz.NewReader(in)
+		if err != nil {
+			return err
+		}
+		r, packed = x, true
+	} else {
+		r = in
+	}
+	buffer := blocks.Get().(*[block]byte)
+	defer blocks.Put(buffer)
+	raw, rest := buffer[:], 0
+	for {
+		n, err := io.ReadFull(r, raw[rest:])
+		n += rest
+		over := err != nil
+		if over && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !packed {
+			return err
+		}
+		cut := n
+		if i := bytes.LastIndexByte(raw[:n], '\n'); !over && i >= 0 {
+			cut = i + 1
+		}
+		s.block(stripANSI(raw[:cut]))
+		if over {
+			return nil
+		}
+		rest = copy(raw, raw[cut:n])
+	}
+}
+
+// block puts the lines of new text to the patterns. Of a line that is longer
+// than a block, the pieces overlap by the length of a line that is reported.
+func (s *scanner) block(text []byte) {
+	from := len(s.text)
+	if cut := from - context; cut > 0 {
+		s.line1 += bytes.Count(s.text[:cut], []byte("\n"))
+		s.text = append(s.text[:0], s.text[cut:]...)
+		from = context
+	}
+	s.text = append(s.text, text...)
+	if from > 0 && s.text[from-1] != '\n' {
+		from = max(0, from-lineLimit)
+	}
+	s.window(from)
+	s.settle()
+}
+
+// window puts every line that may match to the patterns, from an offset on. A
+// carriage return ends a line like a line feed, but is not counted as one:
+// progress bars overwrite themselves.
+func (s *scanner) window(from int) {
+	text := s.text
+	counted, lineNo := 0, s.line1
+	for at := from; at < len(text); {
 		hit := at + 1
 		if len(s.t.always) == 0 {
 			if hit = s.t.filter.find(text, at); hit < 0 {
@@ -171,9 +214,57 @@ func (s *scanner) window(text []byte, firstLine int) {
 		start, end := around(text, at, hit)
 		lineNo += bytes.Count(text[counted:start], []byte("\n"))
 		counted = start
-		s.line(text, start, end, lineNo)
+		s.line(start, end, lineNo)
 		at = max(end, at+1)
 	}
+}
+
+// stripANSI removes terminal sequences in place: colours, cursor movements,
+// titles. A lone escape byte stays.
+func stripANSI(text []byte) []byte {
+	at := bytes.IndexByte(text, 0x1b)
+	if at < 0 {
+		return text
+	}
+	out := text[:at]
+	for at < len(text) {
+		if n := sequence(text[at:]); n > 0 {
+			at += n
+			continue
+		}
+		end := len(text)
+		if n := bytes.IndexByte(text[at+1:], 0x1b); n >= 0 {
+			end = at + 1 + n
+		}
+		out = append(out, text[at:end]...)
+		at = end
+	}
+	return out
+}
+
+// sequence is the length of the terminal sequence with which text begins, 0 if
+// there is none.
+func sequence(text []byte) int {
+	if len(text) < 2 || text[0] != 0x1b {
+		return 0
+	}
+	switch c := text[1]; {
+	case c == '[':
+		i := 2
+		for i < len(text) && text[i] >= 0x20 && text[i] <= 0x3f {
+			i++
+		}
+		if i < len(text) && text[i] >= '@' && text[i] <= '~' {
+			return i + 1
+		}
+	case c == ']': // a title: up to BEL, on one line
+		if i := bytes.IndexAny(text, "\a\n"); i > 0 && text[i] == '\a' {
+			return i + 1
+		}
+	case c >= '@' && c <= '_':
+		return 2
+	}
+	return 0
 }
 
 // around returns the bounds of the line that holds the byte before hit, not
@@ -189,12 +280,12 @@ func around(text []byte, from, hit int) (start, end int) {
 	return start, end
 }
 
-func (s *scanner) line(text []byte, start, end, lineNo int) {
-	line := text[start:end]
+func (s *scanner) line(start, end, lineNo int) {
+	line := s.text[start:end]
 	clear(s.candidates)
 	s.t.filter.all(line, s.candidates)
-	if s.candidates[len(s.t.entries)] {
-		s.stopping = true
+	if s.marker(line) {
+		return
 	}
 	for _, i := range s.t.always {
 		s.candidates[i] = true
@@ -204,35 +295,112 @@ func (s *scanner) line(text []byte, start, end, lineNo int) {
 		if !s.candidates[i] || !e.meets(s.conditions) || !e.re.Match(line) {
 			continue
 		}
-		if s.kept[i]++; s.kept[i] <= keep {
-			s.findings = append(s.findings, s.finding(e, text, start, string(line), lineNo))
+		if ours.Match(line) || s.isSource(start, line) {
+			return
 		}
+		s.keep(i, span{start, end, lineNo})
 		return
 	}
 }
 
-func (s *scanner) finding(e *entry, text []byte, start int, line string, lineNo int) Finding {
-	f := Finding{ID: e.ID, Kind: e.Kind, Line: Redact(clip(line)), No: lineNo, Stopping: s.stopping}
+// ours is what this program prints at the end of a job: it repeats the cause that
+// it found.
+var ours = regexp.MustCompile(`^\S+: (?:cause \S+ \((?:exact|job-state|symptom|unknown)\)|next: |invalid \S+: |suspect \S+: )`)
+
+// isSource reports whether a line is a line of a program, as a traceback shows
+// it: the error texts in it are not what happened.
+func (s *scanner) isSource(start int, line []byte) bool {
+	_, text := split(string(line))
+	if !strings.HasPrefix(text, "    ") {
+		return false
+	}
+	before := linesBefore(s.text, start, 1)
+	if len(before) == 0 {
+		return false
+	}
+	_, text = split(before[0])
+	return strings.HasPrefix(text, "  File \"")
+}
+
+// The markers have the places behind the entries in candidates.
+const (
+	markShutdown = iota
+	markQuoteBegins
+	markQuoteEnds
+	markers
+)
+
+var markerWords = [][]string{{shutdownMarker, drainingMarker}, {quoteBegins}, {quoteEnds}}
+
+// marker notes what the line means for the following ones, and reports whether
+// it is itself beyond consideration.
+func (s *scanner) marker(line []byte) bool {
+	found := s.candidates[len(s.t.entries):]
+	s.stopping = s.stopping || found[markShutdown]
+	switch {
+	case found[markQuoteBegins] && bytes.HasPrefix(line, []byte(quoteBegins)):
+		s.quoting = true
+	case s.quoting && found[markQuoteEnds] && string(line) == quoteEnds:
+		s.quoting = false
+	}
+	return s.quoting
+}
+
+// span is a line of the text in memory.
+type span struct{ start, end, no int }
+
+// keep remembers the first matches of an entry, and the last.
+func (s *scanner) keep(entry int, x span) {
+	if s.kept[entry]++; s.kept[entry] <= keep {
+		s.findings = append(s.findings, s.finding(&s.t.entries[entry], x))
+		return
+	}
+	recent := s.recent[entry]
+	if len(recent) == keep {
+		recent = recent[:copy(recent, recent[1:])]
+	}
+	s.recent[entry] = append(recent, x)
+}
+
+// settle turns the last matches of this block into findings: a log may have
+// millions of them, and most are not worth the look around.
+func (s *scanner) settle() {
+	for entry, spans := range s.recent {
+		for _, x := range spans {
+			s.last[entry] = append(s.last[entry], s.finding(&s.t.entries[entry], x))
+		}
+		s.last[entry] = s.last[entry][max(0, len(s.last[entry])-keep):]
+	}
+	clear(s.recent)
+}
+
+func (s *scanner) finding(e *entry, x span) Finding {
+	line := string(s.text[x.start:x.end])
+	f := Finding{ID: e.ID, Kind: e.Kind, Line: Redact(clip(line)), No: x.no, Stopping: s.stopping}
 	f.Rank = rankOf(line)
 	if f.Rank == "" && s.log.Rank > 0 {
 		f.Rank = strconv.Itoa(s.log.Rank)
 	}
-	before := linesBefore(text, start)
+	before := linesBefore(s.text, x.start, backLines)
 	f.Time, _ = stampOf(line, s.loc)
 	for i := 0; f.Time.IsZero() && i < len(before); i++ {
 		f.Time, _ = stampOf(before[i], s.loc)
 	}
-	f.Block = tracebackHead(line, before, lineNo)
+	if f.Time.IsZero() { // none near: that of the finding before
+		f.Time = s.stamp
+	}
+	s.stamp = f.Time
+	f.Block = unitHead(line, before, x.no)
 	if slices.Contains(s.conditions, "client") {
 		f.Quoted = quoted(line, before)
 	}
 	return f
 }
 
-// linesBefore returns up to backLines lines in front of an offset, nearest first.
-func linesBefore(text []byte, start int) []string {
+// linesBefore returns up to most lines in front of an offset, nearest first.
+func linesBefore(text []byte, start, most int) []string {
 	var lines []string
-	for len(lines) < backLines && start > 0 {
+	for len(lines) < most && start > 0 {
 		end := start - 1 // the line feed
 		low := max(0, end-reach)
 		start = low + bytes.LastIndexByte(text[low:end], '\n') + 1
@@ -267,6 +435,43 @@ func split(line string) (proc, text string) {
 	}
 	return proc, line[len(level.FindString(line)):]
 }
+
+// unitHead returns the number of the line with which the unit of several lines
+// begins that the given line belongs to, 0 if it stands alone (PL-F3, PL-F13): a
+// traceback with the lines under its last one, a refused option with the reason
+// under it, a client's list of failed requests, or pyxis with enroot's log.
+func unitHead(line string, before []string, lineNo int) int {
+	switch {
+	case strings.Contains(line, "pyxis:"):
+		head := lineNo
+		for i := 0; i < len(before) && strings.Contains(before[i], "pyxis:"); i++ {
+			head = lineNo - i - 1
+		}
+		return head
+	case strings.Contains(line, allFailed), strings.Contains(line, ": error: argument "):
+		return lineNo
+	case strings.Contains(line, "[type="):
+		for i := 0; i < min(len(before), reasonLines); i++ {
+			if strings.Contains(before[i], ": error: argument ") {
+				return lineNo - i - 1
+			}
+		}
+	case quoted(line, before):
+		for i, b := range before {
+			if strings.Contains(b, allFailed) {
+				return lineNo - i - 1
+			}
+		}
+	}
+	return tracebackHead(line, before, lineNo)
+}
+
+const (
+	// allFailed is what a client prints above its list of failed requests.
+	allFailed = "All requests failed. This is likely due to a misconfiguration"
+	// reasonLines is how far below a refused option its reason may stand.
+	reasonLines = 12
+)
 
 // tracebackHead returns the number of the line with which the traceback
 // begins that ends in the given line, 0 if there is none. Chained tracebacks
@@ -316,6 +521,55 @@ func clip(line string) string {
 	}
 	return string([]rune(line)[:lineLimit-1]) + "…"
 }
+
+// complaint is how programs begin or mark what they end with.
+var complaint = regexp.MustCompile(`(?i)(?:^|[\s:\])(])(?:fatal|panic|panicked at|error|\w+error|\w+exception|exception|aborted|abort|assertion failed|` +
+	`cannot|can't|could not|couldn't|unable to|failed to|no such file|not found|permission denied|invalid option|unrecognized option|unknown option|illegal option)(?:[:\s!]|$)`)
+
+// strongComplaint is a complaint that names itself one.
+var strongComplaint = regexp.MustCompile(`(?i)(?:^|[\s:\])(\w])(?:fatal|panic|error|exception|panicked at)(?:[:\s!(\[]|$)`)
+
+// lastWords returns the line among the last ones that looks most like what a
+// program says when it gives up; nil if none does.
+func (s *scanner) lastWords() *Finding {
+	end := len(bytes.TrimRight(s.text, "\r\n \t"))
+	no := s.line1 + bytes.Count(s.text[:end], []byte("\n"))
+	var weak *Finding
+	spoken := s.log.Exit != 0 // then the last line is better than none
+	for n := 0; n < tailLines && end > 0; n++ {
+		start := bytes.LastIndexByte(s.text[:end], '\n') + 1
+		line := string(s.text[start:end])
+		if i := strings.LastIndexByte(strings.TrimRight(line, "\r"), '\r'); i >= 0 {
+			line = line[i+1:]
+		}
+		complains := complaint.MatchString(line)
+		if (complains || spoken && weak == nil && strings.TrimSpace(line) != "") && !ours.MatchString(line) && !s.t.dismisses(line) {
+			f := s.finding(&entry{}, span{start, end, no})
+			f.ID, f.Kind, f.Line = "unknown", Tail, Redact(clip(line))
+			if strongComplaint.MatchString(line) {
+				return &f
+			}
+			if weak == nil || complains && spoken {
+				weak = &f
+			}
+			spoken = spoken && !complains
+		}
+		end, no = max(0, start-1), no-1
+	}
+	return weak
+}
+
+// dismisses reports whether a line only says that something ended, or is a
+// warning.
+func (t *Table) dismisses(line string) bool {
+	if i := t.first(line); i >= 0 && t.entries[i].Kind == Tail {
+		return true
+	}
+	_, text := split(line)
+	return warned.MatchString(line) || text == ""
+}
+
+var warned = regexp.MustCompile(`(?i)\b(?:DEBUG|INFO|WARN|WARNING|\w+Warning|note|hint)\b ?[:\d\[ ]`)
 
 // lastLines returns the last tailLines lines as a terminal would show them.
 func lastLines(text []byte) []string {

@@ -40,7 +40,19 @@ type Signature struct {
 	Role   string `json:"role"`
 	Next   string `json:"next"` // what to do about it
 	Source string `json:"source"`
+	Where  string `json:"-"` // file:line:col of a site's own entry, for complaints
 }
+
+// name is how complaints call the signature.
+func (s Signature) name() string {
+	if s.Where != "" {
+		return fmt.Sprintf("%s: signature %q", s.Where, s.ID)
+	}
+	return fmt.Sprintf("signature %q", s.ID)
+}
+
+// roles are the words that Role is made of.
+var roles = []string{"any", "client", "decode", "dynamo", "job", "node", "prefill", "proxy", "queue", "ray", "server", "submit"}
 
 // A Benign line looks like a failure and is none: no signature may match it.
 type Benign struct {
@@ -71,6 +83,15 @@ func Builtin() (*Table, error) {
 		return nil, err
 	}
 	return compile(signatures)
+}
+
+// Signatures returns the table in the order in which lines are put to it.
+func (t *Table) Signatures() []Signature {
+	list := make([]Signature, len(t.entries))
+	for i, e := range t.entries {
+		list[i] = e.Signature
+	}
+	return list
 }
 
 func builtin() ([]Signature, []Benign, error) {
@@ -106,15 +127,25 @@ func compile(signatures []Signature) (*Table, error) {
 	var words [][]string
 	for i, s := range signatures {
 		re, err := regexp.Compile(s.Regex)
-		switch _, twice := t.byID[s.ID]; {
+		first, twice := t.byID[s.ID]
+		switch {
 		case s.ID == "":
 			bad = multierror.Append(bad, fmt.Errorf("signature %d has no id", i+1))
+		case twice && signatures[first].Where != "":
+			bad = multierror.Append(bad, fmt.Errorf("%s: the id is taken, by a built-in one or another of the site", signatures[first].name()))
 		case twice:
-			bad = multierror.Append(bad, fmt.Errorf("signature %q is there twice", s.ID))
-		case err != nil:
-			bad = multierror.Append(bad, fmt.Errorf("signature %q: %w", s.ID, err))
-		case s.Kind != Root && s.Kind != Symptom && s.Kind != Tail:
-			bad = multierror.Append(bad, fmt.Errorf("signature %q: unknown kind %q: want root, symptom or tail", s.ID, s.Kind))
+			bad = multierror.Append(bad, fmt.Errorf("%s is there twice", s.name()))
+		}
+		if err != nil {
+			bad = multierror.Append(bad, fmt.Errorf("%s: %w", s.name(), err))
+		}
+		if s.Kind != Root && s.Kind != Symptom && s.Kind != Tail {
+			bad = multierror.Append(bad, fmt.Errorf("%s: unknown kind %q: want root, symptom or tail", s.name(), s.Kind))
+		}
+		for _, r := range strings.Split(s.Role, "/") {
+			if !slices.Contains(roles, r) {
+				bad = multierror.Append(bad, fmt.Errorf("%s: unknown role %q: want %s, several with slashes", s.name(), r, strings.Join(roles, ", ")))
+			}
 		}
 		t.byID[s.ID] = i
 		t.entries = append(t.entries, entry{s, re, strings.Split(s.Role, "/")})
@@ -127,7 +158,7 @@ func compile(signatures []Signature) (*Table, error) {
 	if err := bad.ErrorOrNil(); err != nil {
 		return nil, err
 	}
-	t.filter = newAutomaton(append(words, []string{shutdownMarker}))
+	t.filter = newAutomaton(append(words, markerWords...))
 	return t, nil
 }
 
@@ -136,13 +167,13 @@ func (t *Table) check(n int, benign []Benign) error {
 	var bad *multierror.Error
 	for i, e := range t.entries[:n] {
 		if !e.re.MatchString(e.Sample) {
-			bad = multierror.Append(bad, fmt.Errorf("signature %q does not match its sample %.80q", e.ID, e.Sample))
+			bad = multierror.Append(bad, fmt.Errorf("%s does not match its sample %.80q", e.name(), e.Sample))
 		} else if first := t.first(e.Sample); first != i {
-			bad = multierror.Append(bad, fmt.Errorf("signature %q: its sample is matched by %q before it", e.ID, t.entries[first].ID))
+			bad = multierror.Append(bad, fmt.Errorf("%s: its sample is matched by %q before it", e.name(), t.entries[first].ID))
 		}
 		for _, b := range benign {
 			if e.re.MatchString(b.Line) {
-				bad = multierror.Append(bad, fmt.Errorf("signature %q matches a line that is no failure (%s): %.80q", e.ID, b.Why, b.Line))
+				bad = multierror.Append(bad, fmt.Errorf("%s matches a line that is no failure (%s): %.80q", e.name(), b.Why, b.Line))
 			}
 		}
 	}

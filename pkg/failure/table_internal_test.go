@@ -1,6 +1,7 @@
 package failure
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ import (
 func TestBuiltinTableKeepsItsRules(t *testing.T) {
 	signatures, benign, err := builtin()
 	require.NoError(t, err)
-	require.Len(t, signatures, 143)
+	require.Greater(t, len(signatures), 160)
 	require.Len(t, benign, 27)
 	tab, err := compile(signatures)
 	require.NoError(t, err)
@@ -48,7 +49,9 @@ func TestRequired(t *testing.T) {
 		`(?:alpha|beta) x?`:                     {"alpha", "beta"},
 		`(?:alpha|b?) `:                         nil,
 		`(?:EADDRINUSE)+`:                       {"eaddrinuse"},
-		`(?:word){2,3}`:                         {"word"},
+		`(?:word){2,3}`:                         {"wordword"},
+		`" 50[0-2]`:                             {`" 500`, `" 501`, `" 502`},
+		`"POST \S+ HTTP/[\d.]+" 50[01]\b`:       {`" 500`, `" 501`}, // not what every log is full of
 		`(?:word)?`:                             nil,
 		`.*`:                                    nil,
 		`ab`:                                    nil,
@@ -89,6 +92,8 @@ func TestSiteSignatures(t *testing.T) {
 		"pattern": {func(s *Signature) { s.Regex = "(" }, "missing closing"},
 		"kind":    {func(s *Signature) { s.Kind = "cause" }, `unknown kind "cause"`},
 		"id":      {func(s *Signature) { s.ID = "cuda-oom" }, "twice"},
+		"place":   {func(s *Signature) { s.ID, s.Where = "cuda-oom", "site.toml:3:1" }, `site.toml:3:1: signature "cuda-oom": the id is taken`},
+		"role":    {func(s *Signature) { s.Role = "server/gpu" }, `unknown role "gpu": want any, client`},
 		"no id":   {func(s *Signature) { s.ID = "" }, "no id"},
 		"benign":  {func(s *Signature) { s.Regex, s.Sample = "Failed requests:", "Failed requests: 3" }, "is no failure"},
 	} {
@@ -117,5 +122,47 @@ func BenchmarkEveryPattern(b *testing.B) {
 		for range n {
 			tab.first(line)
 		}
+	}
+}
+
+// A site's table is refused with complaints, or it works.
+func FuzzWith(f *testing.F) {
+	f.Add("site-lustre", "root", `LustreError: \d+`, "LustreError: 11-0", "any")
+	f.Add("", "x", "(", "", "gpu/")
+	f.Add("a", "tail", ".*", "x", "job/client")
+	f.Fuzz(func(t *testing.T, id, kind, regex, sample, role string) {
+		tab, err := With([]Signature{{ID: id, Area: "site", Kind: Kind(kind), Regex: regex, Sample: sample, Role: role, Next: "n"}})
+		if err == nil {
+			require.Zero(t, tab.first(sample))
+		}
+	})
+}
+
+// reference is the same as sequence, written as a pattern.
+var reference = regexp.MustCompile("\x1b(?:\\[[ -?]*[@-~]|\\][^\x07\n]*\x07|[@-Z\\\\^_])")
+
+func TestStripANSI(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain": "plain", "": "", "\x1b": "\x1b", "a\x1b[31mb\x1b[0m": "ab", "\x1b[1;31": "\x1b[1;31", "\x1b]0;title\x07x": "x",
+		"\x1b\x1b[mx": "\x1bx", "x\x1bMy": "xy", "\x1b[36m(Foo pid=1)\x1b[0m line\n": "(Foo pid=1) line\n", "\x1b]0;no end\n": "\x1b]0;no end\n",
+	} {
+		require.Equal(t, want, string(stripANSI([]byte(in))), "%q", in)
+	}
+}
+
+func FuzzStripANSI(f *testing.F) {
+	f.Add([]byte("a\x1b[31mb\x1b[0m\x1b]0;t\x07\x1b\x1b[m"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		want := reference.ReplaceAll(text, nil)
+		require.Equal(t, string(want), string(stripANSI(slices.Clone(text))))
+	})
+}
+
+// covers: PL-F6
+func TestNoSignatureNeedsAWholeLine(t *testing.T) {
+	signatures, _, err := builtin()
+	require.NoError(t, err)
+	for _, s := range signatures {
+		require.False(t, strings.HasPrefix(s.Regex, "^") || strings.HasSuffix(s.Regex, "$"), "%s: writers can share a line", s.ID)
 	}
 }

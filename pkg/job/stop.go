@@ -33,6 +33,7 @@ func (j *Job) Stop(ctx context.Context, procs []Process) {
 		scrape, cancel := context.WithTimeout(ctx, scrapeLimit)
 		j.scrapeLast(scrape, After, func(role string) bool { return !ended(procs, role) })
 		cancel()
+		j.ask(ctx)
 	}
 	if err := j.event(Event{Event: Stopping}); err != nil {
 		j.logf("%v", err)

@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/profllm/profllm/pkg/config"
 )
 
 // Schema is the version written into plan.json.
@@ -51,6 +53,30 @@ type Plan struct {
 	CachePath string   `json:"cache_path,omitempty"` // of the POST that empties the prefix cache of an engine
 	Config    Config   `json:"config"`               // of the service
 	Notes     []string `json:"notes,omitempty"`      // what a person should know, e.g. keys without effect
+
+	Signatures []Signature `json:"signatures,omitempty"` // of the site's own failures
+}
+
+// Signature is a line that a failure of the site prints, as its system file has
+// it. It travels with the plan, since a run is explained without that file.
+type Signature struct {
+	ID     string `json:"id"`
+	Area   string `json:"area"`
+	Kind   string `json:"kind"`
+	Regex  string `json:"regex"`
+	Sample string `json:"sample"`
+	Role   string `json:"role"`
+	Next   string `json:"next"`
+	Where  string `json:"where,omitempty"` // file:line:col
+}
+
+// Signatures returns those of a system file.
+func Signatures(s *config.System) []Signature {
+	var list []Signature
+	for _, x := range s.Signatures {
+		list = append(list, Signature{x.ID, x.Area, x.Kind, x.Regex, x.Sample, x.Role, x.Next, x.Pos.String()})
+	}
+	return list
 }
 
 // Load is one thing that is done with a service, and measured: the clients that

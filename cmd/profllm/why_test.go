@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/conf"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/story"
+)
+
+// A simulated engine that dies under load, on a site that knows the line.
+//
+// covers: PL-F9, PL-F7, PL-X5
+func TestWhy(t *testing.T) {
+	dir := t.TempDir()
+	site := string(conf.Local) + `
+[[signatures]]
+id = "site-simulated-death"
+regex = "simulated death of the engine"
+sample = "RuntimeError: simulated death of the engine"
+role = "server"
+next = "take the fault out of PROFLLM_SIM_FAULTS"
+`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "site.toml"), []byte(site), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
+[[Tests]]
+id = "a"
+test_template_name = "vllm"
+num_nodes = 1
+[Tests.cmd_args]
+model = "m"
+[Tests.cmd_args.decode]
+tensor_parallel_size = 1
+[Tests.bench_cmd_args]
+num_prompts = 8
+random_input_len = 8
+random_output_len = 4
+`), 0o644))
+	o := profllm(t, dir, []string{"PROFLLM_SIM_FAULTS=serve:die-on-request=3,exit=3"}, "rehearse", "--system", "site.toml", "--output-dir", "results", "s.toml")
+	require.Equal(t, exitJobFailed, o.code)
+
+	d := only(t, dir)
+	before, err := os.ReadFile(filepath.Join(d, "result.json"))
+	require.NoError(t, err)
+	o = profllm(t, dir, nil, "why", d)
+	require.Equal(t, exitOK, o.code)
+	for _, want := range []string{": failed\n", "test a of scenario s, SIMULATED engine: serve", "serve ready after ", "serve died at ", "(exit code 3), while a client ran",
+		"cause     site-simulated-death in serve, on ", ": logs/serve-0.log:", "RuntimeError: simulated death of the engine",
+		"phase bench was ended, because a role had died", "do        take the fault out", "logs/serve-0.log, stderr.txt"} {
+		require.Contains(t, o.stdout, want)
+	}
+	require.LessOrEqual(t, strings.Count(o.stdout, "\n"), 11)
+	after, err := os.ReadFile(filepath.Join(d, "result.json"))
+	require.NoError(t, err)
+	require.Equal(t, before, after, "it writes nothing")
+
+	require.Equal(t, o.stdout, profllm(t, dir, nil, "why", filepath.Join(d, "logs")).stdout, "from below the run as well")
+	var told []story.Story
+	o = profllm(t, dir, nil, "why", "--output", "json", "results")
+	require.Equal(t, exitOK, o.code)
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &told))
+	require.Len(t, told, 1)
+	require.Equal(t, "site-simulated-death", told[0].Failure.Cause)
+	require.Equal(t, result.Exact, told[0].Failure.Confidence)
+	require.Equal(t, readResult(t, d).Failure, told[0].Failure)
+
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "empty"), 0o755))
+	for _, nothing := range []string{"empty", "nowhere"} {
+		require.Equal(t, exitUsage, profllm(t, dir, nil, "why", nothing).code)
+	}
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "site.toml"), []byte(strings.ReplaceAll(site, "site-simulated-death", "cuda-oom")), 0o644))
+	o = profllm(t, dir, nil, "verify", "site.toml")
+	require.Equal(t, exitDefinition, o.code)
+	require.Contains(t, o.stdout+o.stderr, `signature "cuda-oom": the id is taken`)
+}
+
+func TestWhyOfAValidRun(t *testing.T) {
+	o := profllm(t, ".", nil, "why", "../../pkg/collect/testdata/disaggregated")
+	require.Equal(t, exitOK, o.code)
+	require.Contains(t, o.stdout, ": valid\n")
+	require.Contains(t, o.stdout, "nothing: the run is valid")
+}

@@ -1,0 +1,222 @@
+package collect
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/profllm/profllm/pkg/failure"
+	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// Causes is the table for the runs of a site: its own signatures, then the
+// built-in ones. Every signature that breaks a rule is a complaint.
+func Causes(site []plan.Signature) (*failure.Table, error) {
+	list := make([]failure.Signature, len(site))
+	for i, s := range site {
+		list[i] = failure.Signature{
+			ID: s.ID, Area: s.Area, Kind: failure.Kind(s.Kind), Regex: s.Regex, Sample: s.Sample,
+			Role: s.Role, Next: s.Next, Source: "site", Where: s.Where,
+		}
+	}
+	return failure.With(list)
+}
+
+// table returns the table for a run. A plan of another version may have
+// signatures that this one refuses: then the built-in ones have to do.
+func (c *Collector) table(p *plan.Plan) *failure.Table {
+	if c.Causes == nil || p == nil || len(p.Signatures) == 0 {
+		return c.Causes
+	}
+	key, _ := json.Marshal(p.Signatures)
+	if t, ok := c.own[string(key)]; ok {
+		return t
+	}
+	t, err := Causes(p.Signatures)
+	if err != nil {
+		t = c.Causes
+	}
+	if c.own == nil {
+		c.own = map[string]*failure.Table{}
+	}
+	c.own[string(key)] = t
+	return t
+}
+
+// cause looks through every log of the run. Of logs that cannot be read the
+// error says so, and the others decide.
+func (e *evidence) cause(table *failure.Table) (*result.Failure, error) {
+	if table == nil {
+		return nil, nil
+	}
+	return table.Explain(e.logs(), e.job())
+}
+
+// job is what is known of the run as a whole.
+func (e *evidence) job() failure.Job {
+	j := failure.Job{Location: time.Local}
+	if e.state != nil && e.state.Source != "local" {
+		j.State = e.state.Raw
+		if end, err := time.ParseInLocation("2006-01-02T15:04:05", e.state.End, time.Local); err == nil {
+			j.Ended = end
+		}
+	}
+	if e.sentinel != nil {
+		j.Ended = e.sentinel.Time
+	}
+	for _, x := range e.events {
+		switch x.Event {
+		case job.AllReady:
+			j.Ready = x.Time
+		case job.NotReady:
+			j.NotReady = append(j.NotReady, x.Role)
+		case job.Stopping:
+			if j.Teardown.IsZero() {
+				j.Teardown = x.Time
+			}
+		}
+	}
+	return j
+}
+
+// logs lists what processes of this run wrote, with what is known of their ends.
+func (e *evidence) logs() []failure.Log {
+	dirs := []string{filepath.Join(e.dir, run.LogDir)}
+	if e.plan == nil { // CloudAI's logs lie beside its results
+		dirs = []string{e.dir}
+	}
+	if e.at != e.dir {
+		dirs = append(dirs, filepath.Join(e.at, run.LogDir))
+	}
+	hooks := e.failedHooks()
+	for _, hook := range hooks {
+		dirs = append(dirs, filepath.Join(hook, run.LogDir))
+	}
+	var logs []failure.Log
+	for _, dir := range dirs {
+		files, _ := os.ReadDir(dir)
+		for _, f := range files {
+			if name := f.Name(); strings.HasSuffix(strings.TrimSuffix(name, ".xz"), ".log") {
+				logs = append(logs, e.log(filepath.Join(dir, name)))
+			}
+		}
+	}
+	for _, dir := range append([]string{e.dir}, hooks...) {
+		if path := filepath.Join(dir, "stderr.txt"); readable(path) {
+			rel, _ := filepath.Rel(e.dir, path)
+			logs = append(logs, failure.Log{Role: "job", File: rel, Data: &lazyFile{path: path}})
+		}
+	}
+	if path := filepath.Join(e.dir, run.RawDir, job.AnswerFile); readable(path) {
+		logs = append(logs, failure.Log{Role: "client", File: run.RawDir + "/" + job.AnswerFile, Data: &lazyFile{path: path}})
+	}
+	return logs
+}
+
+// log describes one file of a logs directory.
+func (e *evidence) log(path string) failure.Log {
+	rel, _ := filepath.Rel(e.dir, path)
+	role, rank := roleOf(rel)
+	l := failure.Log{Role: role, Rank: rank, Node: e.hostOf(role, rank), File: rel, Data: &lazyFile{path: path}}
+	for _, x := range e.events {
+		if x.Event == job.RoleDied && x.Role == role {
+			l.Ended, l.Exit = x.Time, max(0, e.exitOf(role))
+		}
+	}
+	if e.load != nil && e.sentinel != nil {
+		for _, ph := range e.sentinel.Phases {
+			if ph.Name == e.load.Phase(role) && ph.Code > 0 {
+				l.Exit = ph.Code
+			}
+		}
+	}
+	return l
+}
+
+// failedHooks lists the directories of the hooks that failed.
+func (e *evidence) failedHooks() []string {
+	if e.sentinel == nil {
+		return nil
+	}
+	var dirs []string
+	for _, ph := range e.sentinel.Phases {
+		kind, name, ok := strings.Cut(ph.Name, "/")
+		if ok && ph.Code != 0 && (kind == run.PreTestDir || kind == run.PostTestDir) && filepath.IsLocal(name) {
+			dirs = append(dirs, filepath.Join(e.dir, kind, name))
+		}
+	}
+	return dirs
+}
+
+// hostOf is the node that a task of a role or of a client ran on, if it is known.
+func (e *evidence) hostOf(name string, rank int) string {
+	if e.plan == nil || e.place == nil {
+		return ""
+	}
+	var slice plan.Slice
+	if r := e.plan.Role(name); r != nil {
+		slice = r.Nodes
+	} else if e.load != nil {
+		for _, c := range e.load.Clients {
+			if c.Name == name {
+				slice = c.Nodes
+			}
+		}
+	}
+	if slice.Count == 0 {
+		return ""
+	}
+	if i := slice.Offset + min(rank, slice.Count-1); i < len(e.place.Nodes) {
+		return e.place.Nodes[i].Host
+	}
+	return ""
+}
+
+func readable(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// lazyFile is open only while it is read: a run may have thousands of logs.
+type lazyFile struct {
+	path string
+	file *os.File
+	over bool
+}
+
+func (l *lazyFile) Read(p []byte) (int, error) {
+	if l.over {
+		return 0, io.EOF
+	}
+	if l.file == nil {
+		f, err := os.Open(l.path)
+		if err != nil {
+			return 0, err
+		}
+		l.file = f
+	}
+	n, err := l.file.Read(p)
+	if err != nil {
+		l.over = true
+		l.file.Close()
+	}
+	return n, err
+}
+
+// roleOf reads logs/<role>-<rank>.log, packed or not.
+func roleOf(file string) (string, int) {
+	name := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".xz"), ".log")
+	if i := strings.LastIndexByte(name, '-'); i >= 0 {
+		if rank, err := strconv.Atoi(name[i+1:]); err == nil {
+			return name[:i], rank
+		}
+	}
+	return strings.TrimPrefix(name, "vllm-"), 0
+}

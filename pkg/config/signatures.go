@@ -1,0 +1,42 @@
+package config
+
+import (
+	"regexp"
+
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// Signature is a line that a failure of this site prints. It is tried before the
+// built-in ones.
+type Signature struct {
+	ID     string `toml:"id,required"`     // Names the cause; not one of the built-in ones.
+	Area   string `toml:"area"`            // What it is about, e.g. filesystem; default "site".
+	Kind   string `toml:"kind"`            // root (default): a cause; symptom: a cause if there is no root; tail: never one.
+	Regex  string `toml:"regex,required"`  // Go regular expression, searched for in each line.
+	Sample string `toml:"sample,required"` // A line it matches.
+	Role   string `toml:"role"`            // Logs it is tried on: any (default), job, client, proxy, server, prefill, decode, ray, node; several with slashes.
+	Next   string `toml:"next,required"`   // What to do about it.
+
+	Pos source.Pos `toml:"-"`
+}
+
+// UnmarshalSource reads a signature, and tries it on its sample.
+func (s *Signature) UnmarshalSource(v *source.Value) error {
+	t, ok := v.Any.(*source.Table)
+	if !ok {
+		return source.Errorf(v.Pos, "a signature must be a table, not the %s %v", v.Kind(), v.Plain()).Hintf("write [[signatures]]")
+	}
+	var c source.Complaints
+	type plain Signature
+	*s = Signature{Area: "site", Kind: "root", Role: "any", Pos: t.Pos}
+	c.Add(source.Decode(t, (*plain)(s)))
+	re, err := regexp.Compile(s.Regex)
+	switch {
+	case err != nil:
+		c.Addf(t.PosOf("regex"), "signature %q: %v", s.ID, err)
+	case s.Sample != "" && !re.MatchString(s.Sample):
+		c.Add(source.Errorf(t.PosOf("sample"), "signature %q does not match its sample %.80q", s.ID, s.Sample).
+			Hintf("put a line into sample that the regex %q finds", s.Regex))
+	}
+	return c.Err()
+}
