@@ -18,7 +18,7 @@ const arrayLimit = 1000
 // allocation.
 func (b *builder) batches() error {
 	if b.o.Single {
-		b.noCompany()
+		b.serial()
 		return b.batch(plan.Sequence, 0, b.set.Plans)
 	}
 	byTest := map[string][]*plan.Plan{}
@@ -94,12 +94,16 @@ func (b *builder) batch(kind string, parallel int, plans []*plan.Plan) error {
 	return nil
 }
 
-// noCompany warns of tests that are to end with others, where no two run at once.
-func (b *builder) noCompany() {
+// serial warns of an order between tests that one allocation does not keep: no
+// two run at once, and each has its turn whatever became of those before.
+func (b *builder) serial() {
 	for _, t := range b.scenario.Tests {
 		for _, d := range t.Dependencies {
-			if d.Type == scenario.EndPostComp {
+			switch {
+			case d.Type == scenario.EndPostComp:
 				b.warnings = append(b.warnings, fmt.Sprintf("test %q is to end with test %q, which does not run beside it in one allocation", t.ID, d.ID))
+			case d.Type == scenario.StartPostComp && !b.scenario.GoOn:
+				b.warnings = append(b.warnings, fmt.Sprintf("test %q waits for test %q: in one allocation it has its turn even if that fails", t.ID, d.ID))
 			}
 		}
 	}

@@ -277,6 +277,9 @@ func TestSingleJoins(t *testing.T) {
 	got, err = set(t, test("a", both)+test("b", ""), scenario.HookFiles{}, o)
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"), `test "a" is to end with test "b", which does not run beside it`)
+	got, err = set(t, test("a", "")+test("b", "dependencies = [{ type = \"start_post_comp\", id = \"a\" }]"), scenario.HookFiles{}, o)
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"), `test "b" waits for test "a": in one allocation it has its turn even if that fails`)
 }
 
 // A hook's steps take the processors that its run asked for; a hook is one run.

@@ -182,6 +182,7 @@ func TestHostileValuesAreInert(t *testing.T) {
 			}
 			w := world(t, binary, "[global_env_vars]\nHOSTILE_SITE = "+toml(t, c.model)+"\n", fmt.Sprintf(`
 num_nodes = %d
+dse_excluded_args = ["cmd_args.decode.served_model_name", "bench_cmd_args.hostile"]
 [Tests.cmd_args]
 model = %s
 %s%s

@@ -10,7 +10,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v1: scenario s, 3 runs, one after the other in one allocation, batch exp_1_b.
-# Printed from slurm/batch.sh.tmpl (sha256:bb63c6b46888caa7a8b8a9c8). runs.txt beside this script lists the run directories; each has its own script.
+# Printed from slurm/batch.sh.tmpl (sha256:c896941a6cb97c6281f30f43). runs.txt beside this script lists the run directories; each has its own script.
 
 BATCH=/out/s/batches/1
 PROFLLM=/bin/profllm
@@ -28,6 +28,7 @@ for i in "${!RUNS[@]}"; do
   # In the foreground, so that only the script gets the signal and ends its steps itself.
   timeout --foreground --signal=TERM --kill-after=60 "${LIMITS[i]}" bash "$run/job.sh" >>"$run/stdout.txt" 2>>"$run/stderr.txt" &
   CHILD=$!
+  [ -z "$ENDED" ] || kill -TERM "$CHILD" # TERM came before its pid was known
   while wait "$CHILD"; code=$?; kill -0 "$CHILD" 2>/dev/null; do :; done
   CHILD=""
   echo "$run: exit code $code"
