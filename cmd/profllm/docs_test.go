@@ -64,7 +64,9 @@ func keysPage(t *testing.T) string {
 		{"System file", "config", "System"}, {"`[[partitions]]`", "config", "Partition"}, {"`[[partitions.groups]]`", "config", "Group"},
 		{"`[[signatures]]` (profllm)", "config", "Signature"},
 		{"Test file; a scenario's `[[Tests]]` may override every key", "scenario", "definition"},
-		{"Scenario `[[Tests]]`", "scenario", "entry"}, {"`[Tests.slurm]` (profllm)", "scenario", "Slurm"},
+		{"Scenario", "scenario", "head"}, {"Scenario `[[Tests]]`", "scenario", "entry"},
+		{"`[[Tests.dependencies]]`", "scenario", "Dependency"}, {"`[[Tests.phases]]` (profllm)", "scenario", "Phase"},
+		{"`[Tests.sweep]` (profllm)", "scenario", "Sweep"}, {"`[Tests.slurm]` (profllm)", "scenario", "Slurm"},
 		{"`[reports.NAME]` of a scenario or system file", "config", "reportKeys"},
 		{"`[[git_repos]]`, `[proxy_script_repo]`", "scenario", "GitRepo"},
 		{"`[nsys]`", "plan", "nsys"},
@@ -140,7 +142,7 @@ func kind(e ast.Expr) string {
 		case "Table":
 			return "table"
 		case "Value":
-			return "string or number"
+			return "value or list"
 		case "Words":
 			return "string or list of strings"
 		}

@@ -92,6 +92,22 @@ func TestCorpusLoads(t *testing.T) {
 	}
 }
 
+// Every test file of the corpus can be checked by itself, also one that sweeps.
+func TestCorpusOfTestFiles(t *testing.T) {
+	checked := 0
+	require.NoError(t, filepath.WalkDir(corpus, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Base(filepath.Dir(name)) != "test" {
+			return err
+		}
+		test, err := scenario.LoadTest(scenario.File{Name: name, Data: read(t, name)})
+		require.NoError(t, err)
+		require.NoError(t, catalog.Check(*test))
+		checked++
+		return nil
+	}))
+	require.Greater(t, checked, 8)
+}
+
 // The samples with hooks, order and a sweep plan whole.
 //
 // covers: CD-28

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -593,4 +594,46 @@ func TestFindMetric(t *testing.T) {
 	require.Equal(t, report.Value{}, m.Of(r))
 	require.NoError(t, r.Results.SetLatency(result.E2EL, "p95", 12))
 	require.Equal(t, 12.0, *m.Of(r).Number)
+}
+
+// What a run was is taken from its plan, and is absent where nobody knows it.
+//
+// covers: PL-D16
+func TestTopologyIsThePlansOrAbsent(t *testing.T) {
+	inTemp(t)
+	sys, err := config.Parse("sys.toml", []byte("name = \"x\"\nscheduler = \"slurm\"\ninstall_path = \"/i\"\noutput_path = \"/o\"\ndefault_partition = \"p\"\ngpus_per_node = 4\n"))
+	require.NoError(t, err)
+	s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte(`name = "s"
+[[Tests]]
+id = "apart"
+test_template_name = "vllm"
+num_nodes = 3
+launcher = "bare"
+[Tests.cmd_args.prefill]
+num_nodes = 1
+[Tests.cmd_args.decode]
+num_nodes = 2
+enable_expert_parallel = true
+`)}, nil, scenario.HookFiles{})
+	require.NoError(t, err)
+	set, err := catalog.Plans(s, sys, catalog.Options{Created: time.Unix(0, 0), Output: "/o", WorkDir: "/", Binary: "/b"})
+	require.NoError(t, err)
+	writePlan(t, root+"/apart/0", set.Plans[0])
+	writeRecord(t, root+"/apart/0", recordOf(numbers{throughput: 100, ttft: 10}))
+	unknown := recordOf(numbers{throughput: 100, ttft: 10})
+	unknown.Placement, unknown.Config = nil, result.Config{Server: map[string]any{}}
+	writeRecord(t, root+"/unknown/0", unknown)
+
+	var out bytes.Buffer
+	require.NoError(t, report.Build(load(t, root), report.Options{}).CSV(&out))
+	rows, err := csv.NewReader(&out).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, rows, 3)
+	for key, want := range map[string]string{
+		"NUM_NODES": "3", "cmd_args.prefill.num_nodes": "1", "cmd_args.decode.num_nodes": "2", "cmd_args.decode.enable_expert_parallel": "true",
+	} {
+		i := slices.Index(rows[0], key)
+		require.GreaterOrEqual(t, i, 0, "%s is no column of %v", key, rows[0])
+		require.Equal(t, []string{want, ""}, []string{rows[1][i], rows[2][i]}, key)
+	}
 }

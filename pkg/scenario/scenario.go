@@ -77,15 +77,15 @@ type Test struct {
 type entry struct {
 	ID            string        `toml:"id,required"`     // Unique in the scenario; the name of its result directory.
 	TestName      string        `toml:"test_name"`       // The test file to build on, by its name.
-	NumNodes      *source.Value `toml:"num_nodes"`       // Nodes of the job; default 1.
+	NumNodes      *source.Value `toml:"num_nodes"`       // Nodes of the job; default 1. A list is a dimension of a sweep.
 	NodeLists     []string      `toml:"nodes"`           // Host lists, or PARTITION:GROUP:COUNT (a number or max_avail); replaces num_nodes.
 	ExcludeNodes  []string      `toml:"exclude_nodes"`   // Host lists never to use.
 	Iterations    int           `toml:"iterations"`      // Repetitions, each a job of its own; default 1.
 	Repeat        int           `toml:"repeat"`          // Times each load is measured on one server start (profllm); default 1.
 	TimeLimit     Limit         `toml:"time_limit"`      // Limit of the job: "30m", "HH:MM:SS", "D-HH:MM:SS".
 	Weight        int           `toml:"weight"`          // CloudAI's weight; read, without effect.
-	Sol           *float64      `toml:"sol"`             // Speed of light, for reports.
-	IdealPerf     *float64      `toml:"ideal_perf"`      // Ideal performance, for graders.
+	Sol           *float64      `toml:"sol"`             // CloudAI's reference value; read, without effect.
+	IdealPerf     *float64      `toml:"ideal_perf"`      // For CloudAI's graders; read, without effect.
 	Dependencies  []Dependency  `toml:"dependencies"`    // Order between tests.
 	ExtraSrunArgs config.Words  `toml:"extra_srun_args"` // Options of every srun of this test.
 	Slurm         Slurm         `toml:"slurm"`           // Per-test Slurm options (profllm).
@@ -177,7 +177,7 @@ var pathElement = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=@-]*$`)
 type head struct {
 	Name    string        `toml:"name,required"`    // Names the result directory and the reports.
 	Check   *bool         `toml:"job_status_check"` // false: what follows a failed run is run nevertheless; default true.
-	Tests   *source.Value `toml:"Tests,required"`   // [[Tests]], one or more.
+	Tests   *source.Value `toml:"Tests,required"`   // One or more tables, written [[Tests]].
 	Pre     string        `toml:"pre_test"`         // Hook scenario run before each test, inside its job.
 	Post    string        `toml:"post_test"`        // Hook scenario run after each test.
 	Reports *source.Table `toml:"reports"`          // Per-report settings, over the site's.
