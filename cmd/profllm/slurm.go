@@ -103,6 +103,7 @@ func prefixed(prefix, s string) string {
 }
 
 type submitFlags struct {
+	notifyFlags
 	Wait   bool          `help:"Wait for the jobs, collect, and exit with what they did."`
 	Watch  bool          `help:"Like --wait, and say each change of a state."`
 	Settle time.Duration `default:"30s" help:"Pause between two looks for the job of an interrupted submission."`

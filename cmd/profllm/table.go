@@ -203,7 +203,7 @@ func notes(r row) []string {
 		}
 	}
 	for _, w := range r.Result.Warnings {
-		if w.Kind == result.CheckFailed {
+		if w.Kind == result.CheckFailed || w.Kind == result.HookFailed {
 			lines = append(lines, fmt.Sprintf("%s: %s: %s", runName(r.Dir), w.Key, w.Text))
 		}
 	}

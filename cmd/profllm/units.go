@@ -194,7 +194,7 @@ func (a *app) do(root string, deeds []deed, others []string, f submitFlags) erro
 		return fail(exitNotSubmit, fmt.Errorf("%w\n\thint: profllm slurm resume %s", err, relative(root)))
 	}
 	if f.Wait || f.Watch {
-		return a.wait(sched, dirs, f.Watch)
+		return a.tellEnd(f.notifyFlags, root, a.wait(sched, dirs, f.Watch))
 	}
 	return nil
 }

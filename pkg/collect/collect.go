@@ -188,6 +188,9 @@ func (e *evidence) record(version string) *result.Result {
 			r.Warnings = append(r.Warnings, result.Warning{Kind: result.CheckFailed, Key: x.Phase, Text: x.Text})
 		}
 	}
+	for _, ph := range e.failedPostTests() {
+		r.Warnings = append(r.Warnings, result.Warning{Kind: result.HookFailed, Key: ph.Name, Text: fmt.Sprintf("ended with %d", ph.Code)})
+	}
 	if !e.claim.Time.IsZero() {
 		r.Timestamp = e.claim.Time
 		if e.sentinel != nil {
@@ -327,12 +330,27 @@ func (e *evidence) planned() result.Evidence {
 }
 
 // apart reports whether this load was over whatever became of the job, which goes
-// on with other loads: all its phases ended with 0.
+// on with other loads, or with the hooks after them: all its phases ended with 0.
 func (e *evidence) apart(phases []result.Phase) bool {
-	if e.plan == nil || len(e.plan.Loads) < 2 || e.sentinel == nil || len(phases) == 0 {
+	if e.plan == nil || e.sentinel == nil || len(phases) == 0 || len(e.plan.Loads) < 2 && len(e.failedPostTests()) == 0 {
 		return false
 	}
 	return !slices.ContainsFunc(phases, func(p result.Phase) bool { return p.Exit == nil || *p.Exit != 0 })
+}
+
+// failedPostTests lists the hooks after the run that failed, with their codes.
+// They say something about the nodes, not about the numbers before them.
+func (e *evidence) failedPostTests() []run.Phase {
+	if e.sentinel == nil {
+		return nil
+	}
+	var failed []run.Phase
+	for _, ph := range e.sentinel.Phases {
+		if strings.HasPrefix(ph.Name, run.PostTestDir+"/") && ph.Code != 0 {
+			failed = append(failed, ph)
+		}
+	}
+	return failed
 }
 
 // phases lists what the script did of this load, and what it should have done.
@@ -358,9 +376,6 @@ func (e *evidence) phases(ev *result.Evidence) {
 	}
 	for _, c := range e.load.Clients {
 		names = append(names, e.load.Phase(c.Name))
-	}
-	for _, h := range e.plan.PostTest {
-		names = append(names, run.PostTestDir+"/"+h.Name)
 	}
 	for _, n := range names {
 		switch code, ok := ended[n]; {

@@ -107,6 +107,29 @@ func TestRunWithoutSlurm(t *testing.T) {
 	}
 }
 
+// A hook that fails after the run fails the job, and changes nothing about the
+// numbers before it; the record names it.
+//
+// covers: CD-21
+func TestPostTestFails(t *testing.T) {
+	dir := recorded(t)
+	var end run.Sentinel
+	require.NoError(t, run.ReadJSON(filepath.Join(dir, run.SentinelFile), &end))
+	end.Code = 5
+	end.Phases = append(end.Phases, run.Phase{Name: "post_test/h", Code: 3})
+	require.NoError(t, run.WriteJSON(filepath.Join(dir, run.SentinelFile), end))
+	st := state("FAILED", run.Failed)
+	st.ExitCode = "5:0"
+	r := only(t, collector(t), dir, st)
+	require.True(t, r.Validity.Valid, r.Validity.Words)
+	require.Equal(t, result.Completed, r.Status)
+	require.Contains(t, r.Warnings, result.Warning{Kind: result.HookFailed, Key: "post_test/h", Text: "ended with 3"})
+
+	end.Phases[1].Code = 1 // a phase of its own
+	require.NoError(t, run.WriteJSON(filepath.Join(dir, run.SentinelFile), end))
+	require.False(t, only(t, collector(t), dir, st).Validity.Valid)
+}
+
 // The same files give the same bytes, and an unchanged result is not written
 // again.
 func TestDeterministic(t *testing.T) {

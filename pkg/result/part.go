@@ -86,6 +86,7 @@ const (
 	OtherFile   WarningKind = "other-file"   // the named file was missing, another was taken
 	Contradicts WarningKind = "contradicts"  // two keys for one thing differ
 	CheckFailed WarningKind = "check-failed" // a phase's log lacks the line that means success
+	HookFailed  WarningKind = "hook-failed"  // a hook after the run, which says nothing about its numbers
 )
 
 // A Warning is something a parser met and went past.

@@ -102,7 +102,7 @@ type Evidence struct {
 	Phases   []Phase   // in order: ready, bench, eval …
 	Died     []RoleEnd // roles that ended while they were needed
 	Missing  []string  // planned files that are not there
-	Apart    bool      // one of several loads of its job, and every phase of it was over: how the job ended later is not its own end
+	Apart    bool      // every phase of it was over before the job went on with something else, which failed: how the job ended is not its own end
 	Profiled bool
 	Limits   *Limits // nil means DefaultLimits
 }
