@@ -16,7 +16,7 @@ import (
 
 // A simulated engine that dies under load, on a site that knows the line.
 //
-// covers: PL-F9, PL-F7, PL-X5
+// covers: PL-F9, PL-F7
 func TestWhy(t *testing.T) {
 	dir := t.TempDir()
 	site := string(conf.Local) + `
