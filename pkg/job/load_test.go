@@ -145,12 +145,12 @@ func TestUntil(t *testing.T) {
 	}
 	nobody := func([]string) []string { return nil }
 	t.Run("all have ended", func(t *testing.T) {
-		j, p, cmd, dirs := begin(t)
+		j, dirs, script := newJob(t), []string{t.TempDir(), t.TempDir()}, exec.Command("sleep", "60")
+		require.NoError(t, script.Start())
 		end(t, dirs[0], "7")
 		time.AfterFunc(50*time.Millisecond, func() { end(t, dirs[1], "7") })
-		require.NoError(t, j.Until(t.Context(), p.PID, dirs, nobody))
-		require.Eventually(t, func() bool { return !alive(p.PID) }, time.Minute, time.Millisecond)
-		require.Equal(t, "signal: terminated", cmd.ProcessState.String())
+		require.NoError(t, j.Until(t.Context(), script.Process.Pid, dirs, nobody))
+		require.EqualError(t, script.Wait(), "signal: terminated")
 		events, err := ReadEvents(j.Dir)
 		require.NoError(t, err)
 		require.True(t, WasEnded(events))

@@ -13,9 +13,12 @@ import (
 
 // Lab asks for the real Slurm of examples/slurm-lab (eight nodes node[1-8] of
 // four GPUs, partition main). Without it the test is skipped, aloud, or fails
-// where environ has PROFLLM_REQUIRE_SLURM=1.
+// where environ has PROFLLM_REQUIRE_SLURM=1. With -short it is not asked.
 func Lab(t testing.TB, environ []string) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs Slurm, left out with -short")
+	}
 	why := lab()
 	switch {
 	case why == "":
