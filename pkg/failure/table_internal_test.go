@@ -31,7 +31,7 @@ func TestFilterFindsEverySample(t *testing.T) {
 	require.NoError(t, err)
 	for i, e := range tab.entries {
 		for _, line := range []string{e.Sample, strings.Repeat("x ", 100) + e.Sample} {
-			found := make([]bool, len(tab.entries)+1)
+			found := make([]bool, len(tab.entries)+markers)
 			tab.filter.all([]byte(line), found)
 			if e.re.MatchString(line) {
 				require.True(t, found[i], "%s in %.80q", e.ID, line)
@@ -68,7 +68,7 @@ func FuzzFilter(f *testing.F) {
 		f.Add(e.Sample)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		found := make([]bool, len(tab.entries)+1)
+		found := make([]bool, len(tab.entries)+markers)
 		tab.filter.all([]byte(line), found)
 		for i, e := range tab.entries {
 			if e.re.MatchString(line) {
