@@ -92,7 +92,7 @@ func read(ctx context.Context, f io.ReadSeeker, l Limits, visit func(Entry, io.R
 	if err != nil {
 		return err
 	}
-	unpacked := bufio.NewReaderSize(x, buffer)
+	unpacked := &lasting{r: bufio.NewReaderSize(&lasting{r: x}, buffer)}
 	t, seen := tar.NewReader(unpacked), tree{}
 	for {
 		h, err := t.Next()
@@ -127,6 +127,20 @@ func read(ctx context.Context, f io.ReadSeeker, l Limits, visit func(Entry, io.R
 }
 
 const buffer = 256 << 10
+
+// lasting is a reader whose error stays: xz goes on behind a wrong checksum when
+// it is asked again, and bufio does ask.
+type lasting struct {
+	r   io.Reader
+	err error
+}
+
+func (l *lasting) Read(p []byte) (n int, err error) {
+	if l.err == nil {
+		n, l.err = l.r.Read(p)
+	}
+	return n, l.err
+}
 
 // entry reads a header of tar.
 func entry(h *tar.Header) (Entry, error) {
