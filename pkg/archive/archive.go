@@ -200,7 +200,8 @@ func kindWord(m fs.FileMode) string {
 
 // pack writes the entries of a directory, and sets their digests.
 func pack(ctx context.Context, w io.Writer, dir string, entries []Entry) error {
-	x, err := xz.WriterConfig{CheckSum: xz.SHA256}.NewWriter(w)
+	out := &noting{w: w}
+	x, err := xz.WriterConfig{CheckSum: xz.SHA256}.NewWriter(out)
 	if err != nil {
 		return err
 	}
@@ -217,7 +218,21 @@ func pack(ctx context.Context, w io.Writer, dir string, entries []Entry) error {
 			return err
 		}
 	}
-	return errors.Join(t.Close(), x.Close())
+	return errors.Join(t.Close(), x.Close(), out.err)
+}
+
+// noting is a writer that keeps its first error: xz does not return each.
+type noting struct {
+	w   io.Writer
+	err error
+}
+
+func (n *noting) Write(p []byte) (int, error) {
+	k, err := n.w.Write(p)
+	if n.err == nil {
+		n.err = err
+	}
+	return k, err
 }
 
 // header says an entry to tar: with fractions of seconds, and without owners.
