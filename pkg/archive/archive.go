@@ -77,13 +77,11 @@ func Write(ctx context.Context, dir, file string) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, err := os.Hostname()
+	pattern, err := tempName(filepath.Dir(file), file)
 	if err != nil {
 		return nil, err
 	}
-	prefix := "." + filepath.Base(file) + partial + host + "-"
-	sweep(filepath.Dir(file), prefix)
-	temp, err := os.CreateTemp(filepath.Dir(file), fmt.Sprintf("%s%d-*", prefix, os.Getpid()))
+	temp, err := os.CreateTemp(filepath.Dir(file), pattern)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +116,19 @@ func publish(temp, file string) error {
 	return syncDir(filepath.Dir(file))
 }
 
-// sweep removes what commands of this host left that were killed.
+// tempName is the pattern of a name beside which no other is left: what commands
+// of this host left there that were killed is removed. No host has a comma in its
+// name.
+func tempName(dir, file string) (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", err
+	}
+	prefix := "." + filepath.Base(file) + partial + host + ","
+	sweep(dir, prefix)
+	return fmt.Sprintf("%s%d-*", prefix, os.Getpid()), nil
+}
+
 func sweep(dir, prefix string) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -129,7 +139,7 @@ func sweep(dir, prefix string) {
 		pid, _, found := strings.Cut(rest, "-")
 		n, err := strconv.Atoi(pid)
 		if ours && found && err == nil && n > 0 && errors.Is(syscall.Kill(n, 0), syscall.ESRCH) {
-			os.Remove(filepath.Join(dir, e.Name()))
+			os.RemoveAll(filepath.Join(dir, e.Name()))
 		}
 	}
 }

@@ -24,12 +24,22 @@ import (
 	"github.com/profllm/profllm/pkg/archive"
 )
 
-// victim is a directory that this program, started again, archives to be killed.
-const victim = "PROFLLM_TEST_ARCHIVE"
+// victim is a directory that this program, started again, archives to be killed;
+// with into it is an archive, and unpacked there.
+const (
+	victim = "PROFLLM_TEST_ARCHIVE"
+	into   = "PROFLLM_TEST_RESTORE"
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(victim); dir != "" {
-		if _, err := archive.Write(context.Background(), dir, dir+archive.Suffix); err != nil {
+		var err error
+		if parent := os.Getenv(into); parent != "" {
+			_, err = archive.Restore(context.Background(), dir, parent, archive.Options{})
+		} else {
+			_, err = archive.Write(context.Background(), dir, dir+archive.Suffix)
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -357,7 +367,7 @@ func TestKilled(t *testing.T) {
 		require.Eventually(t, func() bool {
 			list, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), ".d.tar.xz.partial-*"))
 			for _, name := range list {
-				if st, err := os.Stat(name); err == nil && st.Size() >= size && strings.Contains(name, fmt.Sprintf("-%d-", cmd.Process.Pid)) {
+				if st, err := os.Stat(name); err == nil && st.Size() >= size && strings.Contains(name, fmt.Sprintf(",%d-", cmd.Process.Pid)) {
 					return true
 				}
 			}
@@ -380,6 +390,21 @@ func TestKilled(t *testing.T) {
 	require.Positive(t, whole)
 	write(t, dir)
 	require.Equal(t, []string{"d", "d.tar.xz"}, names(t, filepath.Dir(dir)))
+
+	elsewhere := t.TempDir()
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), victim+"="+dir+archive.Suffix, into+"="+elsewhere)
+	require.NoError(t, cmd.Start())
+	require.Eventually(t, func() bool { return len(names(t, elsewhere)) > 0 }, time.Minute, time.Millisecond)
+	require.NoError(t, cmd.Process.Kill())
+	cmd.Wait()
+	if whole, err := filepath.Glob(filepath.Join(elsewhere, "d")); len(whole) > 0 {
+		require.NoError(t, err)
+		require.NoError(t, os.RemoveAll(whole[0]))
+	}
+	_, err = archive.Restore(t.Context(), dir+archive.Suffix, elsewhere, archive.Options{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"d"}, names(t, elsewhere))
 }
 
 // Of several at once one does it, and the others say so.

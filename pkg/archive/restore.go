@@ -39,7 +39,11 @@ func Restore(ctx context.Context, file, parent string, o Options) (string, error
 		return "", err
 	}
 	defer f.Close()
-	temp, err := os.MkdirTemp(parent, "."+filepath.Base(file)+partial)
+	pattern, err := tempName(parent, file)
+	if err != nil {
+		return "", err
+	}
+	temp, err := os.MkdirTemp(parent, pattern)
 	if err != nil {
 		return "", err
 	}
