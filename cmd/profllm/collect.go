@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/collect"
@@ -13,13 +14,18 @@ import (
 )
 
 type collectCmd struct {
-	Paths   []string `arg:"" help:"Run or scenario directories, or folders of them."`
+	Paths   []string `arg:"" help:"Run or scenario directories, folders of them, or archives."`
 	Output  string   `enum:"text,json" default:"text" help:"text or json."`
 	Offline bool     `help:"Do not ask Slurm; use what is on disk."`
 }
 
 func (c collectCmd) Run(a *app) error {
-	dirs, err := a.runDirs(c.Paths)
+	paths, done, err := a.unpacked(c.Paths)
+	defer done()
+	if err != nil {
+		return err
+	}
+	dirs, err := a.runDirs(paths)
 	if err != nil {
 		return err
 	}
@@ -27,8 +33,9 @@ func (c collectCmd) Run(a *app) error {
 		return fail(exitUsage, fmt.Errorf("no runs below %v", c.Paths))
 	}
 	states := map[string]run.State{}
-	if !c.Offline {
-		if states, err = a.states(a.slurm(), dirs, a.jobs(dirs)); err != nil {
+	live := slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return a.called(dir) != dir })
+	if !c.Offline && len(live) > 0 {
+		if states, err = a.states(a.slurm(), live, a.jobs(live)); err != nil {
 			a.logf("note: Slurm was not asked: %v", err)
 		}
 	}
@@ -62,12 +69,12 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 		}
 		records, err := col.Write(dir, known)
 		if err != nil {
-			a.logf("%s: %v", relative(dir), err)
+			a.logf("%s: %s", relative(a.called(dir)), a.called(err.Error()))
 			failed++
 			continue
 		}
 		for _, rec := range records {
-			rows = append(rows, row(rec))
+			rows = append(rows, row{a.called(rec.Dir), rec.Result})
 			switch r := rec.Result; {
 			case r.Status == result.Unknown, endedAsPlanned(dir, st):
 			case jobFailed(r):
@@ -78,7 +85,7 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 		}
 	}
 	if err := a.sweeps(dirs); err != nil {
-		a.logf("note: no table of the sweep: %v", err)
+		a.logf("note: no table of the sweep: %s", a.called(err.Error()))
 	}
 	if err := a.printResults(rows, format); err != nil {
 		return err

@@ -45,7 +45,7 @@ func loadRuns(paths ...string) ([]report.Run, error) {
 
 type reportCmd struct {
 	reportFlags
-	Paths    []string `arg:"" help:"Folders of records, run directories, or records."`
+	Paths    []string `arg:"" help:"Folders of records, run directories, records, or archives."`
 	GroupBy  []string `placeholder:"KEY" help:"Compare only runs with the same values of these keys, such as bench_cmd_args.max_concurrency; wins over the files."`
 	Metric   string   `default:"throughput" help:"What makes a point of a sweep the best: a key of results, or CloudAI's name of a metric."`
 	Scenario string   `placeholder:"FILE" type:"existingfile" help:"Take [reports] from this scenario file."`
@@ -57,9 +57,17 @@ func (c reportCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	runs, err := loadRuns(c.Paths...)
+	paths, done, err := a.unpacked(c.Paths)
+	defer done()
 	if err != nil {
 		return err
+	}
+	runs, err := loadRuns(paths...)
+	if err != nil {
+		return err
+	}
+	for i := range runs {
+		runs[i].Dir, runs[i].Problem = a.called(runs[i].Dir), a.called(runs[i].Problem)
 	}
 	if err := report.UnknownKeys(runs, o.GroupBy); err != nil {
 		return fail(exitUsage, err)

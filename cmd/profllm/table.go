@@ -146,6 +146,9 @@ func (a *app) printResults(rows []row, format string) error {
 // runName is the place of a run, or of a load, below its scenario's directory;
 // without one the last two elements.
 func runName(dir string) string {
+	if name, ok := inArchive(dir); ok {
+		return name
+	}
 	for root := filepath.Dir(dir); root != filepath.Dir(root); root = filepath.Dir(root) {
 		if _, err := os.Stat(filepath.Join(root, run.ScenarioFile)); err != nil {
 			continue

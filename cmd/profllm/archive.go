@@ -1,0 +1,263 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/archive"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+type archiveCmd struct {
+	Paths   []string `arg:"" help:"Scenario or run directories; with --restore or --list, archives."`
+	Restore bool     `xor:"act" help:"Unpack archives beside themselves."`
+	List    bool     `xor:"act" help:"Show what archives hold, with SHA-256; this reads them whole."`
+	Remove  bool     `xor:"act" help:"Remove each directory after its archive was read back and compared with it."`
+	Force   bool     `help:"Also archive what may still run; with --restore, also make links that lead out of the directory."`
+	MaxGiB  int64    `name:"max-gib" default:"64" help:"The most that an archive may unpack to, in GiB."`
+}
+
+// Run goes on with the other paths behind one that is refused.
+func (c archiveCmd) Run(a *app) error {
+	if c.MaxGiB < 1 || c.MaxGiB > 1<<30 {
+		return fail(exitUsage, fmt.Errorf("--max-gib %d: 1 to %d", c.MaxGiB, 1<<30))
+	}
+	act := c.write
+	switch {
+	case c.Restore:
+		act = c.restore
+	case c.List:
+		act = c.list
+	}
+	var errs []error
+	for _, path := range c.Paths {
+		if a.ctx.Err() != nil {
+			break
+		}
+		errs = append(errs, act(a, path))
+	}
+	err := errors.Join(errs...)
+	var refused *exitError
+	if err != nil && !errors.As(err, &refused) {
+		return err
+	}
+	return fail(exitUsage, err)
+}
+
+func (c archiveCmd) limits() archive.Limits { return archive.Limits{Bytes: c.MaxGiB << 30} }
+
+// write makes one archive beside a directory.
+func (c archiveCmd) write(a *app, path string) error {
+	dir, err := filepath.Abs(path)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	if open, err := stillOpen(dir); err != nil {
+		return fail(exitUsage, err)
+	} else if len(open) > 0 && !c.Force {
+		return fail(exitUsage, fmt.Errorf("%s is not archived:\n\t%s\n\thint: profllm slurm status %s asks Slurm; --force archives it as it is", relative(dir), strings.Join(open, "\n\t"), relative(dir)))
+	}
+	file := dir + archive.Suffix
+	entries, err := archive.Write(a.ctx, dir, file)
+	if errors.Is(err, fs.ErrExist) {
+		return fail(exitUsage, fmt.Errorf("%w\n\thint: profllm archive --list %s", err, relative(file)))
+	}
+	if err != nil {
+		return err
+	}
+	var bytes int64
+	out := 0
+	for _, e := range entries {
+		bytes += e.Size
+		if e.LeadsOut() {
+			out++
+		}
+	}
+	if out > 0 {
+		a.logf("note: %d links lead out of %s; what they lead to is not in the archive, and --restore wants --force for them", out, relative(dir))
+	}
+	st, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "%s: %d entries, %d bytes in %d, read back and compared\n", relative(file), len(entries), bytes, st.Size())
+	if !c.Remove {
+		return nil
+	}
+	if err := archive.Remove(dir, entries); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "%s: removed\n", relative(dir))
+	return nil
+}
+
+// stillOpen lists the runs of a directory that are not known to be over, and why.
+func stillOpen(dir string) ([]string, error) {
+	dirs, err := run.Find(dir)
+	if err != nil {
+		return nil, err
+	}
+	_, err = os.Stat(filepath.Join(dir, run.ScenarioFile))
+	if err != nil && (len(dirs) == 0 || dirs[0] != dir) {
+		return []string{"it is neither the directory of a scenario nor that of a run"}, nil
+	}
+	var open []string
+	var book run.Book
+	for _, d := range dirs {
+		if why := whyOpen(&book, d); why != "" {
+			open = append(open, fmt.Sprintf("%s: %s", relative(d), why))
+		}
+	}
+	return open, nil
+}
+
+// whyOpen says why a run is not known to be over, "" if it is: from what is on
+// disk, of the job that was submitted last.
+func whyOpen(book *run.Book, dir string) string {
+	if !isRunDir(dir) {
+		return "it has no plan, and nothing says whether it is over"
+	}
+	sub, err := book.ReadSubmission(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "it was not submitted, or nobody knows"
+	case err != nil:
+		return err.Error()
+	case sub.Refused != "":
+		return ""
+	}
+	var st run.State
+	if run.ReadJSON(filepath.Join(dir, run.StateFile), &st) == nil && st.JobID == sub.JobID && st.Final() {
+		return ""
+	}
+	var end run.Sentinel
+	if run.ReadJSON(filepath.Join(dir, run.SentinelFile), &end) == nil && end.JobID == sub.JobID {
+		return ""
+	}
+	return fmt.Sprintf("job %s is not known to be over", sub.JobID)
+}
+
+func (c archiveCmd) restore(a *app, file string) error {
+	o := archive.Options{Limits: c.limits()}
+	if c.Force {
+		o.Links = archive.KeepLinks
+	}
+	dir, err := archive.Restore(a.ctx, file, filepath.Dir(file), o)
+	switch {
+	case errors.Is(err, archive.ErrLeadsOut):
+		return fail(exitUsage, fmt.Errorf("%w\n\thint: --force makes them all the same", err))
+	case err != nil:
+		return fail(exitUsage, hinted(err))
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s: restored\n", relative(dir))
+	return err
+}
+
+// hinted tells how to unpack more.
+func hinted(err error) error {
+	if errors.Is(err, archive.ErrLimit) {
+		return fmt.Errorf("%w\n\thint: --max-gib allows more, if you trust the file", err)
+	}
+	return err
+}
+
+// list prints an archive as sha256sum would its files, with sizes.
+func (c archiveCmd) list(a *app, file string) error {
+	entries, err := archive.List(a.ctx, file, c.limits())
+	if err != nil {
+		return fail(exitUsage, hinted(err))
+	}
+	for _, e := range entries {
+		what := "-"
+		switch {
+		case e.Mode.IsRegular():
+			what = fmt.Sprintf("%x", e.SHA256)
+		case e.LeadsOut():
+			what = "leads out"
+		}
+		name := printable(e.Name)
+		if e.Link != "" {
+			name += " -> " + printable(e.Link)
+		}
+		if _, err := fmt.Fprintf(a.stdout, "%s %12d  %-64s  %s\n", e.Mode, e.Size, what, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printable is a name as it stands, or quoted if it could be taken for more.
+func printable(name string) string {
+	if q := fmt.Sprintf("%q", name); q != `"`+name+`"` {
+		return q
+	}
+	return name
+}
+
+// unpacked puts, in the place of each archive among paths, a folder with what it
+// holds, which done removes. a.archives knows what they are called.
+func (a *app) unpacked(paths []string) (list []string, done func(), err error) {
+	var temps []string
+	done = func() {
+		for _, t := range temps {
+			if err := os.RemoveAll(t); err != nil {
+				a.logf("note: %v", err)
+			}
+		}
+	}
+	for _, path := range paths {
+		if st, err := os.Stat(path); !strings.HasSuffix(path, archive.Suffix) || err != nil || !st.Mode().IsRegular() {
+			list = append(list, path)
+			continue
+		}
+		temp, err := os.MkdirTemp("", "profllm-archive-")
+		if err != nil {
+			return nil, done, err
+		}
+		temps = append(temps, temp)
+		if temp, err = filepath.Abs(temp); err != nil {
+			return nil, done, err
+		}
+		dir, err := archive.Restore(a.ctx, path, temp, archive.Options{Links: archive.SkipLinks})
+		if err != nil {
+			if errors.Is(err, archive.ErrLimit) {
+				err = fmt.Errorf("%w\n\thint: profllm archive --restore --max-gib allows more", err)
+			}
+			return nil, done, fail(exitUsage, err)
+		}
+		if a.archives == nil {
+			a.archives = map[string]string{}
+		}
+		a.archives[dir] = path
+		a.logf("note: %s is read in a temporary folder; nothing is written back to it", path)
+		list = append(list, dir)
+	}
+	return list, done, nil
+}
+
+// called is a path, or a text with paths, as it is to be printed: with the name of
+// the archive in the place of the folder that it was unpacked to.
+func (a *app) called(text string) string {
+	for dir, file := range a.archives {
+		text = strings.ReplaceAll(text, dir, file)
+	}
+	return text
+}
+
+// inArchive is the place of a run that called has named, below its archive.
+func inArchive(dir string) (string, bool) {
+	for root := dir; root != filepath.Dir(root); root = filepath.Dir(root) {
+		if st, err := os.Stat(root); err == nil && strings.HasSuffix(root, archive.Suffix) && st.Mode().IsRegular() {
+			name, err := filepath.Rel(filepath.Dir(root), dir)
+			return name, err == nil
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// A rehearsal goes into an archive and comes back, and is read in between.
+func TestArchive(t *testing.T) {
+	dir, temps := t.TempDir(), t.TempDir()
+	env := []string{"TMPDIR=" + temps}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "pair.toml"), []byte(reportScenario), 0o644))
+	require.Zero(t, profllm(t, dir, nil, "rehearse", "pair.toml", "--output-dir", "results").code)
+	roots, err := filepath.Glob(filepath.Join(dir, "results", "*"))
+	require.NoError(t, err)
+	require.Len(t, roots, 1)
+	name := filepath.Join("results", filepath.Base(roots[0]))
+	file := name + ".tar.xz"
+	collected := profllm(t, dir, env, "collect", "--offline", name)
+	require.Zero(t, collected.code)
+	reported := profllm(t, dir, env, "report", name, "--output", "csv")
+
+	o := profllm(t, dir, env, "archive", "--remove", name)
+	require.Zero(t, o.code)
+	require.Contains(t, o.stdout, "read back and compared\n"+name+": removed\n")
+	require.Contains(t, o.stderr, "links lead out of")
+	require.NoDirExists(t, roots[0])
+	before, err := os.ReadFile(filepath.Join(dir, file))
+	require.NoError(t, err)
+
+	var rows []row
+	o = profllm(t, dir, env, "collect", file, "--output", "json")
+	require.Zero(t, o.code)
+	require.Contains(t, o.stderr, "nothing is written back")
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &rows))
+	require.Equal(t, filepath.Join(file, "tp1", "0"), rows[0].Dir)
+	o = profllm(t, dir, env, "collect", file)
+	require.Contains(t, o.stdout, filepath.Base(file)+"/tp1/0")
+	o = profllm(t, dir, env, "report", file, "--output", "csv")
+	require.Zero(t, o.code)
+	require.Equal(t, strings.ReplaceAll(reported.stdout, name+"/", file+"/"), o.stdout, "the same records, elsewhere")
+	require.NotContains(t, o.stdout, temps)
+	left, err := os.ReadDir(temps)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	after, err := os.ReadFile(filepath.Join(dir, file))
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+
+	o = profllm(t, dir, env, "archive", "--list", file)
+	require.Zero(t, o.code)
+	require.Regexp(t, `-rw-r--r-- +\d+  [0-9a-f]{64}  \S+/tp1/0/plan.json`, o.stdout)
+	o = profllm(t, dir, env, "archive", "--restore", file)
+	require.Equal(t, exitUsage, o.code)
+	require.Contains(t, o.stderr, "bin/vllm -> ")
+	require.Contains(t, o.stderr, "hint: --force")
+	o = profllm(t, dir, env, "archive", "--restore", "--force", file)
+	require.Zero(t, o.code)
+	require.Equal(t, name+": restored\n", o.stdout)
+	require.Equal(t, collected.stdout, profllm(t, dir, env, "collect", "--offline", name).stdout)
+	o = profllm(t, dir, env, "archive", name, "nowhere")
+	require.Equal(t, exitUsage, o.code)
+	require.Contains(t, o.stderr, "file already exists")
+	require.Contains(t, o.stderr, "nowhere: no such file")
+}
+
+// What may still run is archived only by force.
+func TestArchiveOpen(t *testing.T) {
+	dir := t.TempDir()
+	d := filepath.Join(dir, "s", "a", "0")
+	require.NoError(t, os.MkdirAll(d, 0o755))
+	require.NoError(t, run.WriteJSON(filepath.Join(dir, "s", run.ScenarioFile), run.Scenario{Schema: "profllm.scenario/1", Name: "s", Runs: []string{"a/0"}}))
+	require.NoError(t, os.WriteFile(filepath.Join(d, run.PlanFile), []byte("{}"), 0o644))
+	put := func(name string, v any) { require.NoError(t, run.WriteJSON(filepath.Join(d, name), v)) }
+	refused := func(why string) {
+		t.Helper()
+		o := profllm(t, dir, nil, "archive", "s")
+		require.Equal(t, exitUsage, o.code)
+		require.Contains(t, o.stderr, why)
+		require.NoFileExists(t, filepath.Join(dir, "s.tar.xz"))
+	}
+	refused("s/a/0: it was not submitted, or nobody knows")
+	put(run.SubmitFile, run.Submission{JobID: "60"})
+	refused("job 60 is not known to be over")
+	put(run.StateFile, run.State{JobID: "60", State: run.Running})
+	put(run.SentinelFile, run.Sentinel{JobID: "59"})
+	refused("job 60 is not known to be over")
+
+	over := func(o outcome) {
+		t.Helper()
+		require.Zero(t, o.code)
+		require.NoError(t, os.Remove(filepath.Join(dir, "s.tar.xz")))
+	}
+	over(profllm(t, dir, nil, "archive", "--force", "s"))
+	put(run.SentinelFile, run.Sentinel{JobID: "60"})
+	over(profllm(t, dir, nil, "archive", "s"))
+	require.NoError(t, os.Remove(filepath.Join(d, run.SentinelFile)))
+	put(run.StateFile, run.State{JobID: "60", State: run.Cancelled})
+	over(profllm(t, dir, nil, "archive", "s"))
+	put(run.SubmitFile, run.Submission{Refused: "no such partition"})
+	over(profllm(t, dir, nil, "archive", "s"))
+
+	o := profllm(t, dir, nil, "archive", ".")
+	require.Equal(t, exitUsage, o.code)
+	require.Contains(t, o.stderr, "neither the directory of a scenario nor that of a run")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.tar.xz"), []byte("no archive"), 0o644))
+	for _, args := range [][]string{{"archive", "--list", "x.tar.xz"}, {"archive", "--restore", "x.tar.xz"}, {"collect", "x.tar.xz"}, {"report", "x.tar.xz"}} {
+		o := profllm(t, dir, nil, args...)
+		require.Equal(t, exitUsage, o.code)
+		require.Contains(t, o.stderr, "x.tar.xz: not an xz file")
+	}
+}

@@ -1,0 +1,183 @@
+package archive
+
+import (
+	"archive/tar"
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ulikunitz/xz"
+)
+
+// Limits bound what an archive may unpack to.
+type Limits struct {
+	Bytes   int64 // of everything together; 0: DefaultBytes
+	Entries int   // 0: a million
+}
+
+// DefaultBytes is how much an archive may unpack to unless said otherwise.
+const DefaultBytes = 64 << 30
+
+const defaultEntries = 1_000_000
+
+// ErrLimit is of an archive that unpacks to more than was allowed.
+var ErrLimit = errors.New("the archive is larger than allowed")
+
+func (l Limits) orDefault() Limits {
+	if l.Bytes == 0 {
+		l.Bytes = DefaultBytes
+	}
+	if l.Entries == 0 {
+		l.Entries = defaultEntries
+	}
+	return l
+}
+
+// List reads a whole archive and returns what it holds, with digests.
+func List(ctx context.Context, file string, l Limits) ([]Entry, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := list(ctx, f, l)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return entries, nil
+}
+
+func list(ctx context.Context, f io.ReadSeeker, l Limits) ([]Entry, error) {
+	var entries []Entry
+	err := read(ctx, f, l, func(e Entry, r io.Reader) error {
+		if e.Mode.IsRegular() {
+			h := sha256.New()
+			if _, err := io.Copy(h, r); err != nil {
+				return err
+			}
+			e.SHA256 = [sha256.Size]byte(h.Sum(nil))
+		}
+		entries = append(entries, e)
+		return nil
+	})
+	return entries, err
+}
+
+// read calls visit for each entry, with the content of a regular file. It refuses
+// what no archive of ours holds: names that leave the directory of the first entry
+// or lie below none, names twice, other types. What was visited is certain only
+// when it has returned nil: then every checksum was right.
+func read(ctx context.Context, f io.ReadSeeker, l Limits, visit func(Entry, io.Reader) error) error {
+	l = l.orDefault()
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	room, err := scan(bufio.NewReaderSize(interruptible{ctx, f}, buffer), l.Bytes)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	x, err := xz.NewReader(bufio.NewReaderSize(interruptible{ctx, f}, buffer))
+	if err != nil {
+		return err
+	}
+	unpacked := &lasting{r: bufio.NewReaderSize(&lasting{r: x}, buffer)}
+	t, seen := tar.NewReader(unpacked), tree{}
+	for {
+		h, err := t.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		e, err := entry(h)
+		if err != nil {
+			return err
+		}
+		if err := seen.add(e); err != nil {
+			return err
+		}
+		if len(seen) > l.Entries {
+			return fmt.Errorf("%w: more than %d entries", ErrLimit, l.Entries)
+		}
+		if room -= e.Size; room < 0 {
+			return fmt.Errorf("%s: %w: it claims more than the archive holds", e.Name, ErrLimit)
+		}
+		if err := visit(e, t); err != nil {
+			return err
+		}
+	}
+	if len(seen) == 0 {
+		return errors.New("the archive is empty")
+	}
+	_, err = io.Copy(io.Discard, unpacked) // up to the last checksum
+	return err
+}
+
+const buffer = 256 << 10
+
+// lasting is a reader whose error stays: xz goes on behind a wrong checksum when
+// it is asked again, and bufio does ask.
+type lasting struct {
+	r   io.Reader
+	err error
+}
+
+func (l *lasting) Read(p []byte) (n int, err error) {
+	if l.err == nil {
+		n, l.err = l.r.Read(p)
+	}
+	return n, l.err
+}
+
+// entry reads a header of tar.
+func entry(h *tar.Header) (Entry, error) {
+	e := Entry{Name: h.Name, Mode: fs.FileMode(h.Mode) & fs.ModePerm, Time: h.ModTime.UTC()}
+	switch h.Typeflag {
+	case tar.TypeReg:
+		e.Size = h.Size
+	case tar.TypeDir:
+		e.Name, e.Mode = strings.TrimSuffix(h.Name, "/"), e.Mode|fs.ModeDir
+	case tar.TypeSymlink:
+		e.Mode, e.Link, e.Time = fs.ModeSymlink|fs.ModePerm, h.Linkname, time.Time{}
+	default:
+		return e, fmt.Errorf("%q is neither a file nor a directory nor a symbolic link (type %q)", h.Name, h.Typeflag)
+	}
+	if !filepath.IsLocal(e.Name) || path.Clean(e.Name) != e.Name || e.Name == "." || strings.ContainsRune(e.Name, 0) {
+		return e, fmt.Errorf("%q is no name below a directory", h.Name)
+	}
+	if strings.ContainsRune(e.Link, 0) {
+		return e, fmt.Errorf("%q leads to %q", h.Name, e.Link)
+	}
+	return e, nil
+}
+
+// tree is what an archive held so far: names, and whether each is a directory.
+type tree map[string]bool
+
+// add refuses an entry that is there already, or not in a directory that is.
+func (t tree) add(e Entry) error {
+	if _, twice := t[e.Name]; twice {
+		return fmt.Errorf("%q is there twice", e.Name)
+	}
+	switch up := path.Dir(e.Name); {
+	case len(t) == 0 && (up != "." || !e.Mode.IsDir()):
+		return fmt.Errorf("the first entry is %q and not the directory of all", e.Name)
+	case len(t) > 0 && !t[up]:
+		return fmt.Errorf("%q lies in no directory of the archive", e.Name)
+	}
+	t[e.Name] = e.Mode.IsDir()
+	return nil
+}
