@@ -63,6 +63,9 @@ func (c logsCmd) Run(a *app) error {
 
 // oneRun finds the run directory that a path means.
 func (a *app) oneRun(path string) (string, error) {
+	if _, err := os.Stat(path); err != nil {
+		return "", fail(exitUsage, err)
+	}
 	dirs, err := a.runDirs([]string{runAbove(path)})
 	switch {
 	case err != nil:

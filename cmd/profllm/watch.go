@@ -182,7 +182,8 @@ func (v *view) paint(p picture, line string) string {
 type picture struct {
 	dir, name, job string
 	phase          string // run.Queued, …
-	state          string // the same, with its note and reason
+	state          string // the same, with its note
+	reason         string // Slurm's, or why nothing is known
 	final          bool
 	since          time.Time
 	ready, roles   int
@@ -195,7 +196,7 @@ type picture struct {
 func (v *view) picture(dir string, st run.State) picture {
 	sub := v.subs[dir]
 	p := picture{dir: dir, name: runName(dir), job: sub.JobID, phase: st.State, final: st.Final(),
-		state: st.State + prefixed(" ", st.Note) + prefixed(", ", st.Reason), since: sub.Time}
+		state: st.State + prefixed(" ", st.Note), reason: st.Reason, since: sub.Time}
 	switch {
 	case sub.Refused != "":
 		p.state = "refused: " + sub.Refused
@@ -336,15 +337,22 @@ func (p picture) line(now time.Time) string {
 	if p.words != "" {
 		parts = append(parts, p.behind+": "+p.words)
 	}
+	if p.reason != "" && p.reason != "None" {
+		parts = append(parts, "("+p.reason+")")
+	}
 	return strings.Join(parts, "  ")
 }
 
 // key changes when there is news: of a progress each quarter, of what a role says
-// nothing.
+// or why nothing is known none.
 func (p picture) key() string {
 	quarter := 0
 	if p.total > 0 {
 		quarter = 4 * p.done / p.total
 	}
-	return fmt.Sprint(p.state, p.ready, "/", p.roles, p.doing, quarter)
+	reason := p.reason
+	if p.phase == run.Unknown {
+		reason = ""
+	}
+	return fmt.Sprint(p.state, reason, p.ready, "/", p.roles, p.doing, quarter)
 }
