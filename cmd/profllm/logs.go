@@ -309,7 +309,7 @@ func (a *app) followLogs(dir string, c logsCmd) error {
 	for over := false; ; {
 		last := over
 		logs, err := chosen(runLogs(dir), c.Role)
-		if err != nil && last {
+		if err != nil && (last || !mayLog(dir, c.Role)) {
 			return fail(exitUsage, err)
 		}
 		for _, l := range logs {
@@ -342,6 +342,17 @@ func (a *app) followLogs(dir string, c logsCmd) error {
 		case <-time.After(logPause):
 		}
 	}
+}
+
+// mayLog reports whether a run may yet get a log that a name means.
+func mayLog(dir, name string) bool {
+	pl, err := run.ReadPlan(dir)
+	if err != nil || name == jobLog || strings.Contains(name, "/") { // "/": of a load or a hook
+		return true
+	}
+	return slices.ContainsFunc(steps(pl), func(step string) bool {
+		return step == name || strings.HasPrefix(step, name+"_") || strings.HasPrefix(name, step+"-")
+	})
 }
 
 // runEnd returns a function that says whether a run is over: by its files each

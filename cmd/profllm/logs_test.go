@@ -58,6 +58,7 @@ job: prefill is ready
 	require.Contains(t, logs(exitUsage, "--role", "serve").stderr, "prefill, decode, bench, job")
 	require.Equal(t, exitUsage, profllm(t, l.dir, nil, "slurm", "logs", "nowhere").code)
 	logs(exitUsage, "--lines=-1")
+	logs(exitUsage, "--follow", "--role", "serve") // nothing to wait for
 
 	// A run that failed: where its cause shows, in a log that was packed since.
 	l.fails(&result.Failure{Cause: "cuda-oom", File: "logs/prefill-0.log", LineNumber: 500})

@@ -40,11 +40,11 @@ func (c watchCmd) Run(a *app) error {
 	}
 	var shown, jobs []string // what has no job is shown, and not waited for
 	for _, dir := range dirs {
-		open := !states[dir].Final()
-		if len(c.Paths) > 0 || open && isRunDir(dir) {
-			shown = append(shown, dir)
+		if !isRunDir(dir) || len(c.Paths) == 0 && states[dir].Final() {
+			continue
 		}
-		if subs[dir].JobID != "" && (len(c.Paths) > 0 || open) {
+		shown = append(shown, dir)
+		if subs[dir].JobID != "" {
 			jobs = append(jobs, dir)
 		}
 	}
@@ -205,12 +205,17 @@ func (v *view) picture(dir string, st run.State) picture {
 	}
 	var claim run.Claim
 	began := run.ReadJSON(filepath.Join(dir, run.ClaimFile), &claim) == nil && claim.JobID == sub.JobID
-	if began {
-		p.since = claim.Time
-	}
 	var sentinel run.Sentinel
-	if over := run.ReadJSON(filepath.Join(dir, run.SentinelFile), &sentinel) == nil && sentinel.JobID == sub.JobID; over && p.final {
+	over := run.ReadJSON(filepath.Join(dir, run.SentinelFile), &sentinel) == nil && sentinel.JobID == sub.JobID
+	switch {
+	case p.final && over:
 		p.since = sentinel.Time
+	case p.final:
+		p.since = st.At
+	case began:
+		p.since = claim.Time
+	case st.State == run.Running: // its script has yet to say so
+		p.since = time.Time{}
 	}
 	if began && !p.final {
 		v.inside(&p)
