@@ -19,6 +19,8 @@ type slurmCmd struct {
 	Submit submitCmd `cmd:"" help:"Submit every run of a scenario."`
 	Resume resumeCmd `cmd:"" help:"Submit what an interrupted submission left out."`
 	Status statusCmd `cmd:"" help:"Say how the jobs of runs are."`
+	Watch  watchCmd  `cmd:"" help:"Show runs, live, until all are over; then collect, and exit with what they did."`
+	Logs   logsCmd   `cmd:"" help:"Show what matters of the logs of a run."`
 	Cancel cancelCmd `cmd:"" help:"Cancel the jobs of runs."`
 }
 
@@ -236,8 +238,27 @@ const unknownLimit = 24 * time.Hour
 
 // wait follows the jobs of runs to their end, collects, and answers for them.
 func (a *app) wait(s run.Scheduler, dirs []string, watch bool) error {
-	subs := a.jobs(dirs)
-	said, over := map[string]string{}, map[string]bool{}
+	said := map[string]string{}
+	say := func(states map[string]run.State) {
+		for _, dir := range dirs {
+			st := states[dir]
+			if word := st.State + prefixed(" ", st.Note) + prefixed(", ", st.Reason); word != said[dir] {
+				said[dir] = word
+				a.logf("%s job %s %s  %s", a.now().Format("15:04:05"), st.JobID, word, relative(dir))
+			}
+		}
+	}
+	if !watch {
+		say = nil
+	}
+	return a.follow(s, dirs, a.jobs(dirs), say)
+}
+
+// follow waits until the jobs of runs are over, shows them meanwhile, collects,
+// and answers for them. One question goes to Slurm each time, and the pause
+// between two grows while nothing changes.
+func (a *app) follow(s run.Scheduler, dirs []string, subs map[string]run.Submission, show func(map[string]run.State)) error {
+	over, said := map[string]bool{}, map[string]string{}
 	known := a.now() // when Slurm last knew one of the jobs
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 		states, err := a.states(s, dirs, subs)
@@ -253,17 +274,18 @@ func (a *app) wait(s run.Scheduler, dirs []string, watch bool) error {
 			if !st.Final() {
 				open++
 			}
-			if word := st.State + prefixed(" ", st.Note) + prefixed(", ", st.Reason); watch && word != said[dir] {
-				said[dir] = word
-				pause = time.Second
-				a.logf("%s job %s %s  %s", a.now().Format("15:04:05"), st.JobID, word, relative(dir))
+			if word := st.State + st.Note + st.Reason; show != nil && word != said[dir] {
+				said[dir], pause = word, time.Second
 			}
+		}
+		if show != nil {
+			show(states)
 		}
 		if open == 0 || a.now().Sub(known) > unknownLimit {
 			return a.report(dirs, states, "text")
 		}
 		before := len(over)
-		if !a.idle(pause, dirs, states, over) {
+		if !a.idle(pause, dirs, states, over, show) {
 			return fail(exitInterrupted, errors.New("interrupted; the jobs go on\n\thint: profllm slurm status"))
 		}
 		if len(over) > before {
@@ -274,14 +296,18 @@ func (a *app) wait(s run.Scheduler, dirs []string, watch bool) error {
 
 // idle waits until the next look at Slurm is due, or until a run that was open
 // says on disk that it is over, which over remembers: the files cost nothing, and
-// Slurm is asked soon.
+// Slurm is asked soon. show, if there is one, is called now and then meanwhile.
 // It returns false when the command was interrupted.
-func (a *app) idle(pause time.Duration, dirs []string, states map[string]run.State, over map[string]bool) bool {
+func (a *app) idle(pause time.Duration, dirs []string, states map[string]run.State, over map[string]bool, show func(map[string]run.State)) bool {
+	look := max(time.Second, time.Duration(len(dirs))*lookCost)
 	for end := a.now().Add(pause); a.now().Before(end); {
 		select {
 		case <-a.ctx.Done():
 			return false
-		case <-time.After(min(pause, time.Second)):
+		case <-time.After(min(pause, look)):
+		}
+		if show != nil {
+			show(states)
 		}
 		for _, dir := range dirs {
 			if states[dir].Final() || over[dir] {
@@ -295,6 +321,10 @@ func (a *app) idle(pause time.Duration, dirs []string, states map[string]run.Sta
 	}
 	return a.ctx.Err() == nil
 }
+
+// lookCost is how much longer the pause between two looks at the files gets with
+// each run: a shared file system has other users.
+const lookCost = 20 * time.Millisecond
 
 // runDirs finds run directories; without paths, below the default results.
 func (a *app) runDirs(paths []string) ([]string, error) {

@@ -161,7 +161,7 @@ func (r *runner) measure(ctx context.Context) *measurement {
 	load := r.load
 	load.outcomes = make([]outcome, r.o.NumPrompts)
 	load.done = new(atomic.Int64)
-	stop := r.watch(load.done)
+	stop := r.watch(load.done, progressPause)
 	m := &measurement{
 		options: r.o, model: r.model, outcomes: load.outcomes, arrivals: arrivals, rates: rates,
 		started: r.now(), begin: load.clock(),
@@ -234,28 +234,26 @@ func (r *runner) profile(ctx context.Context, verb string) {
 	fmt.Fprintf(r.stdout, "Profiler: %s\n", verb)
 }
 
-// watch prints how many requests have ended, once a second, until the function it returns is called.
-func (r *runner) watch(done *atomic.Int64) (stop func()) {
-	o, now := r.o, r.now
-	if o.Progress == nil || o.DisableTqdm {
+// progressPause is the time between two lines of progress.
+const progressPause = 5 * time.Second
+
+// watch prints how many requests have ended on a line of its own, every pause, until the function it returns is called.
+// Whoever follows the log reads these lines; a run shorter than that has none.
+func (r *runner) watch(done *atomic.Int64, pause time.Duration) (stop func()) {
+	if r.o.DisableTqdm {
 		return func() {}
 	}
-	begin, quit, over := now(), make(chan struct{}), make(chan struct{})
-	show := func() {
-		fmt.Fprintf(o.Progress, "\r%d/%d requests, %.0f s ", done.Load(), o.NumPrompts, now().Sub(begin).Seconds())
-	}
+	quit, over := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(over)
-		tick := time.NewTicker(time.Second)
+		tick := time.NewTicker(pause)
 		defer tick.Stop()
 		for {
 			select {
 			case <-quit:
-				show()
-				fmt.Fprintln(o.Progress)
 				return
 			case <-tick.C:
-				show()
+				fmt.Fprintf(r.stderr, "load: %d/%d done\n", done.Load(), r.o.NumPrompts)
 			}
 		}
 	}()

@@ -67,7 +67,7 @@ type Options struct {
 	NumWarmups           int     `name:"num-warmups" default:"0" help:"Requests before the run that are not measured."`
 	ReadyCheckTimeoutSec int     `name:"ready-check-timeout-sec" default:"0" help:"Wait this long, in seconds, for the first sample to succeed; 0 does not check."`
 	Profile              bool    `name:"profile" help:"Start and stop the server's profiler around the run."`
-	DisableTqdm          bool    `name:"disable-tqdm" help:"No progress line."`
+	DisableTqdm          bool    `name:"disable-tqdm" help:"No lines of progress."`
 
 	PercentileMetrics string `name:"percentile-metrics" placeholder:"LIST" help:"Metric families to report: ttft, tpot, itl, e2el, client_queue_time, e2el_including_client_queue. Default: ttft,tpot,itl."`
 	MetricPercentiles string `name:"metric-percentiles" default:"99" help:"Percentiles to report, by comma."`
@@ -83,8 +83,6 @@ type Options struct {
 	APIKey string `kong:"-"`
 	// Proxy chooses the proxy of a request, as [http.ProxyFromEnvironment] does; nil means none.
 	Proxy func(*http.Request) (*url.URL, error) `kong:"-"`
-	// Progress receives a progress line once a second; nil means none.
-	Progress io.Writer `kong:"-"`
 	// Version of the program, recorded in the result.
 	Version string `kong:"-"`
 }
