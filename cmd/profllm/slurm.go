@@ -7,8 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/profllm/profllm/pkg/run"
@@ -194,11 +198,13 @@ func (a *app) submitter(s run.Scheduler, settle time.Duration) *run.Submitter {
 }
 
 // states asks the scheduler about the jobs of run directories, with one query,
-// and keeps the answers in state.json.
+// and keeps the answers in state.json. An end that is known for long is not asked
+// about.
 func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submission) (map[string]run.State, error) {
+	old := a.kept(dirs, subs)
 	var ids []string
-	for _, dir := range dirs {
-		if id := subs[dir].JobID; id != "" {
+	for i, dir := range dirs {
+		if id := subs[dir].JobID; id != "" && !old[i].Kept(a.now()) {
 			ids = append(ids, id)
 		}
 	}
@@ -206,35 +212,94 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 	if err != nil {
 		return nil, err
 	}
+	now := slices.Clone(old)
+	judge := func(answers map[string]run.State) {
+		atOnce(len(dirs), func(i int) {
+			if st, ok := answers[subs[dirs[i]].JobID]; ok && !old[i].Kept(a.now()) {
+				now[i] = judged(st, old[i], dirs[i], subs[dirs[i]].Kind)
+			}
+		})
+	}
+	judge(answers)
+	if shower, ok := s.(run.Shower); ok {
+		judge(a.show(shower, now, old))
+	}
+	errs := make([]error, len(dirs))
+	atOnce(len(dirs), func(i int) {
+		if now[i].News(old[i]) {
+			errs[i] = run.WriteJSON(filepath.Join(dirs[i], run.StateFile), now[i])
+		}
+	})
 	states := map[string]run.State{}
-	for _, dir := range dirs {
-		st, ok := answers[subs[dir].JobID]
-		if !ok {
-			continue
-		}
-		st.Schema = "profllm.state/1"
-		var old run.State
-		if run.ReadJSON(filepath.Join(dir, run.StateFile), &old) == nil && old.JobID == st.JobID {
-			if old.Final() && !st.Final() && st.State == run.Unknown {
-				st = old // a job that Slurm has forgotten stays what it was
-			}
-			if same := st; same.Final() && old.State == st.State && old.ExitCode == st.ExitCode && old.Source == st.Source {
-				st = old // keeps its time, so that nothing is written anew
-			}
-		}
-		st = st.Settled(dir, subs[dir].Kind)
-		states[dir] = st
-		if st != old {
-			if err := run.WriteJSON(filepath.Join(dir, run.StateFile), st); err != nil {
-				return nil, err
-			}
+	for i, dir := range dirs {
+		if now[i].JobID != "" {
+			states[dir] = now[i]
 		}
 	}
-	return states, nil
+	return states, errors.Join(errs...)
 }
 
-// unknownLimit ends the wait for jobs that nobody knows any more (PL-S10).
-const unknownLimit = 24 * time.Hour
+// kept reads what was known of the jobs at the last look.
+func (a *app) kept(dirs []string, subs map[string]run.Submission) []run.State {
+	old := make([]run.State, len(dirs))
+	atOnce(len(dirs), func(i int) {
+		id := subs[dirs[i]].JobID
+		if id == "" || run.ReadJSON(filepath.Join(dirs[i], run.StateFile), &old[i]) != nil || old[i].JobID != id {
+			old[i] = run.State{} // of no job, or of an earlier one
+		}
+	})
+	return old
+}
+
+// judged is a run's state by the scheduler's answer, the run directory and what
+// was known before.
+func judged(st, old run.State, dir, kind string) run.State {
+	st.Schema = "profllm.state/1"
+	st = st.Settled(dir, kind)
+	switch {
+	case old.Final() && st.State == run.Unknown:
+		return old // a job that Slurm has forgotten stays what it was
+	case st.Final() && old.State == st.State && old.ExitCode == st.ExitCode && old.Source == st.Source:
+		return old // keeps its time
+	}
+	return st.Follows(old)
+}
+
+// show asks the controller itself about jobs that are unknown for long.
+func (a *app) show(s run.Shower, now, old []run.State) map[string]run.State {
+	var ids []string
+	for i, st := range now {
+		if st.Ask(old[i]) {
+			ids = append(ids, st.JobID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	shown, err := s.Show(a.ctx, ids)
+	if err != nil {
+		a.logf("note: %v", err)
+	}
+	return shown
+}
+
+// atOnce calls f for 0 to n-1, several at a time: a file of a shared file system
+// takes its time.
+func atOnce(n int, f func(i int)) {
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(n, 16) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// unknownLimit ends the wait for jobs of which nobody says anything (PL-S10).
+const unknownLimit = run.LostAfter
 
 // wait follows the jobs of runs to their end, collects, and answers for them.
 func (a *app) wait(s run.Scheduler, dirs []string, watch bool) error {
@@ -258,7 +323,7 @@ func (a *app) wait(s run.Scheduler, dirs []string, watch bool) error {
 // and answers for them. One question goes to Slurm each time, and the pause
 // between two grows while nothing changes.
 func (a *app) follow(s run.Scheduler, dirs []string, subs map[string]run.Submission, show func(map[string]run.State)) error {
-	over, said := map[string]bool{}, map[string]string{}
+	over, said, warned := map[string]bool{}, map[string]string{}, map[string]bool{}
 	known := a.now() // when Slurm last knew one of the jobs
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 		states, err := a.states(s, dirs, subs)
@@ -274,8 +339,12 @@ func (a *app) follow(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 			if !st.Final() {
 				open++
 			}
+			if warning := trouble(st); warning != "" && !warned[dir+warning] {
+				warned[dir+warning] = true
+				a.logf("warning: job %s of %s %s", st.JobID, relative(dir), warning)
+			}
 			if word := st.State + st.Note + st.Reason; show != nil && word != said[dir] {
-				said[dir], pause = word, time.Second
+				said[dir], pause = word, soon(len(dirs))
 			}
 		}
 		if show != nil {
@@ -285,13 +354,39 @@ func (a *app) follow(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 			return a.report(dirs, states, "text")
 		}
 		before := len(over)
-		if !a.idle(pause, dirs, states, over, show) {
+		if !a.idle(jitter(pause), dirs, states, over, show) {
 			return fail(exitInterrupted, errors.New("interrupted; the jobs go on\n\thint: profllm slurm status"))
 		}
 		if len(over) > before {
-			pause = time.Second / 2 // its job is about to end
+			pause = soon(len(dirs)) / 2 // its job is about to end
 		}
 	}
+}
+
+// soon is the pause after something happened. Of many runs something happens all
+// the time, and Slurm is asked no more often for that.
+func soon(runs int) time.Duration {
+	return min(time.Second+time.Duration(runs/20)*time.Second, time.Minute)
+}
+
+// jitter keeps commands that were started together from asking together.
+func jitter(d time.Duration) time.Duration {
+	return d - d/8 + rand.N(d/4)
+}
+
+// trouble is what somebody should know of a job before it is over, "" for nothing.
+func trouble(st run.State) string {
+	switch {
+	case st.State == run.Queued && st.Note == run.Held:
+		return fmt.Sprintf("is held (%s)\n\thint: scontrol release %s, or ask why it was held", first(st.Reason, st.Raw), st.JobID)
+	case st.State == run.Queued && st.Note == run.NeverStarts:
+		return fmt.Sprintf("never starts (%s)\n\thint: scancel %s, and correct the request that the reason names", st.Reason, st.JobID)
+	case st.State == run.Running && st.Note == run.Ending && st.Reason != "":
+		return "is " + st.Reason
+	case st.Note == run.Lost:
+		return "is lost: " + st.Reason
+	}
+	return ""
 }
 
 // idle waits until the next look at Slurm is due, or until a run that was open

@@ -56,7 +56,14 @@ func (e *evidence) cause(table *failure.Table) (*result.Failure, error) {
 	if table == nil {
 		return nil, nil
 	}
-	return table.Explain(e.logs(), e.job())
+	f, err := table.Explain(e.logs(), e.job())
+	if e.state != nil && e.state.Note == run.Lost && (f == nil || f.Cause == "unknown") {
+		f = &result.Failure{
+			Cause: "lost", Confidence: result.FromState,
+			Next: "nobody knows what became of the job: ask the admin, then profllm slurm resume --failed",
+		}
+	}
+	return f, err
 }
 
 // job is what is known of the run as a whole.

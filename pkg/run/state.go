@@ -36,8 +36,9 @@ type State struct {
 	End      string    `json:"end,omitempty"`
 	Elapsed  float64   `json:"elapsed_s,omitempty"`
 	NodeList string    `json:"nodelist,omitempty"`
-	Source   string    `json:"source"` // "squeue", "sacct", "sentinel", "local"
-	At       time.Time `json:"at"`     // when the source said so
+	Source   string    `json:"source"`         // "squeue", "sacct", "scontrol", "sentinel", "local"
+	At       time.Time `json:"at"`             // when the source said so
+	Since    time.Time `json:"since,omitzero"` // when state and note were first seen together
 }
 
 // Final reports whether the job can no longer change.
@@ -58,6 +59,12 @@ type Scheduler interface {
 	States(ctx context.Context, ids []string) (map[string]State, error)
 	// Cancel ends a job.
 	Cancel(ctx context.Context, id string) error
+}
+
+// A Shower can ask about jobs that no list of the scheduler has.
+type Shower interface {
+	// Show leaves out jobs that are not known.
+	Show(ctx context.Context, ids []string) (map[string]State, error)
 }
 
 // A Finder can look a job up by its name, which holds the run ID. Without it a
@@ -82,8 +89,15 @@ type RefusedError struct{ Reason string }
 
 func (e *RefusedError) Error() string { return "not submitted: " + e.Reason }
 
-// NeverRan is the note of a job that ended without having started.
-const NeverRan = "never ran"
+// Notes that somebody acts upon.
+const (
+	NeverRan    = "never ran" // ended without having started
+	Ending      = "ending"    // still holds its nodes
+	Held        = "held"      // waits for somebody to release it
+	NeverStarts = "never starts"
+	Forgotten   = "forgotten" // unknown, and the scheduler answered; without it nobody answered
+	Lost        = "lost"      // failed, because nobody has known it for LostAfter
+)
 
 // Settled lets the run directory speak about a job's state: a COMPLETED job
 // without a sentinel has failed, and one that Slurm has forgotten ended as the
@@ -102,7 +116,7 @@ func (st State) Settled(dir, kind string) State {
 	case st.State == Unknown && have:
 		st = st.bySentinel(sentinel.Code)
 	case st.State == Cancelled && st.Note == NeverRan && claimedBy(dir, st.JobID):
-		st.State, st.Note, st.Reason = Unknown, "", "the job began, and Slurm has no record of it"
+		st.State, st.Note, st.Reason = Unknown, Forgotten, "the job began, and Slurm has no record of it"
 	case st.State == Cancelled && st.Note == "" && !claimedBy(dir, st.JobID):
 		st.Note = NeverRan
 	}
@@ -135,7 +149,8 @@ func (st State) inTurn(dir string, have bool, code int) State {
 const terminated = 143
 
 func (st State) bySentinel(code int) State {
-	st.State, st.Source, st.ExitCode = Succeeded, "sentinel", fmt.Sprintf("%d:0", code)
+	st.State, st.Note, st.Reason = Succeeded, "", ""
+	st.Source, st.ExitCode = "sentinel", fmt.Sprintf("%d:0", code)
 	if code != 0 {
 		st.State = Failed
 	}

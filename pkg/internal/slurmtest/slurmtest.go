@@ -278,12 +278,16 @@ func (c controller) visible(ids, name string) ([]Job, error) {
 	if err != nil {
 		return nil, err
 	}
+	named := map[string]bool{}
+	for _, id := range strings.Split(ids, ",") {
+		named[id] = true
+	}
 	var list []Job
 	for _, j := range jobs {
 		if len(calls) <= j.hiddenUntil || name != "" && j.Name != name {
 			continue
 		}
-		if ids != "" && !contains(strings.Split(ids, ","), j.ID) {
+		if ids != "" && !named[j.ID] {
 			continue
 		}
 		list = append(list, j)

@@ -43,7 +43,7 @@ func TestStatesOfAnArray(t *testing.T) {
 		require.Equal(t, id, states[id].JobID)
 	}
 	require.Equal(t, run.NeverRan, states["60_3"].Note)
-	require.Equal(t, [][]string{{"-h", "-a", "-r", "-t", "all", "-j", "60,61", "-o", squeueFormat}}, f.Calls("squeue"))
+	require.Equal(t, [][]string{{"-h", "-a", "-r", "-t", "all", "-o", squeueFormat, "-j", "60,61"}}, f.Calls("squeue"))
 	require.Len(t, f.Calls("sacct"), 1)
 
 	// Cancelled as a whole: sacct keeps the first list for all that never began.

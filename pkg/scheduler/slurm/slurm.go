@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -210,57 +211,118 @@ func noAccounting(err error) bool {
 	return errors.As(err, &ce) && (strings.Contains(ce.Stderr, "accounting storage is disabled") || errors.Is(err, exec.ErrNotFound))
 }
 
-// States implements run.Scheduler with one squeue and at most one sacct. Tasks of
-// an array are asked for through the whole of it.
+// States implements run.Scheduler with one squeue and at most one sacct, more
+// only for lists that no command line holds. Tasks of an array are asked for
+// through the whole of it.
 func (s *Slurm) States(ctx context.Context, ids []string) (map[string]run.State, error) {
 	out := make(map[string]run.State, len(ids))
 	if len(ids) == 0 {
 		return out, nil
 	}
-	list := jobList(ids)
-	text, queueErr := s.command(ctx, "squeue", "-h", "-a", "-r", "-t", "all", "-j", list, "-o", squeueFormat)
+	text, queueErr := s.list(ctx, ids, "squeue", "-h", "-a", "-r", "-t", "all", "-o", squeueFormat)
 	queue := byID(parseSqueue(text, s.now()))
-	ask := false
+	var rest []string // of which squeue does not say all
 	for _, id := range ids {
 		if j := queue[id]; j == nil || j.Final() {
-			ask = true
+			rest = append(rest, id)
 		}
 	}
 	var acct map[string]*job
 	var acctErr error
-	if ask {
-		text, acctErr = s.command(ctx, "sacct", "-n", "-P", "-X", "-j", list, "-o", sacctFormat)
+	if len(rest) > 0 {
+		text, acctErr = s.list(ctx, rest, "sacct", "-n", "-P", "-X", "-o", sacctFormat)
 		acct = byID(parseSacct(text, s.now()))
 	}
-	queueErr = ignoreUnknownID(queueErr)
-	sure := queueErr == nil && (acctErr == nil || noAccounting(acctErr))
-	arrays := map[string]bool{}
+	v := view{queue: queue, acct: acct, queueErr: ignoreUnknownID(queueErr), acctErr: acctErr, arrays: map[string]bool{}, at: s.now()}
 	for _, known := range []map[string]*job{queue, acct} {
 		for id := range known {
-			arrays[run.BaseID(id)] = true
+			v.arrays[run.BaseID(id)] = true
 		}
 	}
 	for _, id := range ids {
-		st, ok := merge(queue[id], acct[id])
-		switch {
-		case !ok && sure && run.BaseID(id) != id && arrays[run.BaseID(id)]:
-			// Of a task that was cancelled before it began Slurm keeps nothing,
-			// neither in the queue nor in its records (seen with 22.05).
-			st = run.State{JobID: id, State: run.Cancelled, Note: run.NeverRan, Source: "squeue", At: s.now(), Reason: "Slurm knows the array, and no longer this task"}
-		case !ok:
-			st = run.State{JobID: id, State: run.Unknown, Source: "squeue", At: s.now(), Reason: "neither squeue nor sacct knows the job"}
-			if err := errors.Join(queueErr, acctErr); err != nil {
-				st.Reason = strings.ReplaceAll(err.Error(), "\n", "; ")
-			}
-		case queue[id] == nil && queueErr == nil && !st.Final():
-			// Only squeue knows a job that goes on; a record that says so is old
-			// (PL-S12).
-			st.Reason = fmt.Sprintf("squeue no longer lists the job, sacct says %s", st.Raw)
-			st.State, st.Note = run.Unknown, ""
-		}
-		out[id] = st
+		out[id] = v.state(id)
 	}
 	return out, nil
+}
+
+// view is what squeue and sacct said at one time.
+type view struct {
+	queue, acct       map[string]*job
+	queueErr, acctErr error
+	arrays            map[string]bool // jobs of which anything is known
+	at                time.Time
+}
+
+// state decides about one job.
+func (v view) state(id string) run.State {
+	st, ok := merge(v.queue[id], v.acct[id])
+	sure := v.queueErr == nil && (v.acctErr == nil || noAccounting(v.acctErr))
+	silent := errors.Join(v.queueErr, v.acctErr)
+	switch {
+	case !ok && sure && run.BaseID(id) != id && v.arrays[run.BaseID(id)]:
+		// Of a task that was cancelled before it began Slurm keeps nothing,
+		// neither in the queue nor in its records (seen with 22.05).
+		return run.State{JobID: id, State: run.Cancelled, Note: run.NeverRan, Source: "squeue", At: v.at, Reason: "Slurm knows the array, and no longer this task"}
+	case !ok:
+		st = run.State{JobID: id, State: run.Unknown, Source: "squeue", At: v.at, Reason: "neither squeue nor sacct knows the job"}
+		if silent != nil {
+			st.Reason = strings.ReplaceAll(silent.Error(), "\n", "; ")
+		}
+		if sure {
+			st.Note = run.Forgotten
+		}
+	case v.queue[id] == nil && v.queueErr == nil && !st.Final():
+		// Only squeue knows a job that goes on; a record that says so is old
+		// (PL-S12).
+		st.Reason = fmt.Sprintf("squeue no longer lists the job, sacct says %s", st.Raw)
+		st.State, st.Note = run.Unknown, run.Forgotten
+	case v.queue[id] == nil && v.queueErr != nil && (st.State == run.NodeFail || st.State == run.Preempted):
+		// Slurm may have queued it again, which only squeue could say.
+		st.Reason = fmt.Sprintf("sacct says %s, but not whether the job is queued again: %s", st.Raw, strings.ReplaceAll(silent.Error(), "\n", "; "))
+		st.State, st.Note = run.Unknown, ""
+	}
+	return st
+}
+
+// Show implements run.Shower.
+func (s *Slurm) Show(ctx context.Context, ids []string) (map[string]run.State, error) {
+	argv := []string{"scontrol", "--all", "show", "job"}
+	if list := jobList(ids); !strings.Contains(list, ",") {
+		argv = append(argv, list) // it takes one job, or lists all
+	}
+	text, err := s.command(ctx, argv...)
+	jobs := byID(parseShow(text, s.now()))
+	out := map[string]run.State{}
+	for _, id := range ids {
+		if j := jobs[id]; j != nil {
+			out[id] = j.State
+		}
+	}
+	return out, ignoreUnknownID(err)
+}
+
+// listLimit is how long a list of jobs may be: Linux takes arguments of up to
+// 128 KiB.
+const listLimit = 100 << 10
+
+// list asks a program about jobs, in parts if they are too many for one.
+func (s *Slurm) list(ctx context.Context, ids []string, argv ...string) (text string, err error) {
+	for list := jobList(ids); list != ""; {
+		part := list
+		if len(part) > listLimit {
+			part = part[:strings.LastIndexByte(part[:listLimit], ',')]
+		}
+		list = strings.TrimPrefix(list[len(part):], ",")
+		out, failed := s.command(ctx, append(slices.Clone(argv), "-j", part)...)
+		if out != "" && !strings.HasSuffix(out, "\n") {
+			out += "\n"
+		}
+		text, err = text+out, errors.Join(err, failed)
+		if failed != nil && ignoreUnknownID(failed) != nil {
+			break
+		}
+	}
+	return text, err
 }
 
 // jobList is the argument of -j: each job once, an array as a whole.
@@ -288,12 +350,14 @@ func ignoreUnknownID(err error) error {
 
 // byID finds records by job. One that stands for several tasks of an array,
 // 60_[2-3,7%2], speaks for those without a record of their own: sacct does not
-// take tasks out of it that began or were cancelled later.
+// take tasks out of it that began or were cancelled later. The components of a
+// heterogeneous job, 12+0 and 12+1, speak together for 12.
 func byID(jobs []job) map[string]*job {
 	m := make(map[string]*job, len(jobs))
 	for i := range jobs {
 		m[jobs[i].JobID] = &jobs[i]
 	}
+	whole := map[string]*job{}
 	for _, j := range jobs {
 		for _, id := range tasks(j.JobID) {
 			if m[id] == nil {
@@ -302,8 +366,23 @@ func byID(jobs []job) map[string]*job {
 				m[id] = &one
 			}
 		}
+		if base, _, het := strings.Cut(j.JobID, "+"); het && m[base] == nil && (whole[base] == nil || j.heavier(*whole[base])) {
+			one := j
+			one.JobID = base
+			whole[base] = &one
+		}
 	}
+	maps.Copy(m, whole)
 	return m
+}
+
+// heavier reports whether a component decides about its job, and not the other:
+// one that goes on before one that ended, a bad end before a good one.
+func (j job) heavier(than job) bool {
+	if j.Final() != than.Final() {
+		return !j.Final()
+	}
+	return than.State.State == run.Succeeded && j.State.State != run.Succeeded
 }
 
 // Cancel implements run.Scheduler. scancel says nothing about an unknown id, so

@@ -1,6 +1,8 @@
 package slurm
 
 import (
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -9,7 +11,7 @@ import (
 )
 
 // states is every word that squeue and sacct print for a job, 21.08 to 26.05:
-// twelve base states, then the flags that hide them.
+// the base states, then the flags that hide them, the first before the others.
 var states = []struct{ word, short, state, note string }{
 	{"PENDING", "PD", run.Queued, ""},
 	{"RUNNING", "R", run.Running, ""},
@@ -23,27 +25,36 @@ var states = []struct{ word, short, state, note string }{
 	{"BOOT_FAIL", "BF", run.NodeFail, "boot failed"},
 	{"DEADLINE", "DL", run.Timeout, "never started in time"},
 	{"OUT_OF_MEMORY", "OOM", run.OOM, ""},
-	{"COMPLETING", "CG", run.Running, "ending"},
+
+	{"COMPLETING", "CG", run.Running, run.Ending},
+	{"STAGE_OUT", "SO", run.Running, run.Ending},
 	{"CONFIGURING", "CF", run.Running, "booting"},
-	{"STAGE_OUT", "SO", run.Running, "ending"},
-	{"RESIZING", "RS", run.Running, "resizing"},
-	{"SIGNALING", "SI", run.Running, "signalled"},
-	{"STOPPED", "ST", run.Running, "stopped"},
 	{"EXPEDITING", "", run.Queued, "expedited"},
+	{"RESIZING", "RS", run.Running, "resizing"},
 	{"REQUEUED", "RQ", run.Queued, "requeued"},
-	{"REQUEUE_HOLD", "RH", run.Queued, "held"},
-	{"SPECIAL_EXIT", "SE", run.Queued, "held"},
-	{"RESV_DEL_HOLD", "RD", run.Queued, "held"},
 	{"REQUEUE_FED", "RF", run.Queued, "requeued"},
+	{"REQUEUE_HOLD", "RH", run.Queued, run.Held},
+	{"SPECIAL_EXIT", "SE", run.Queued, run.Held},
+	{"STOPPED", "ST", run.Running, "stopped"},
 	{"REVOKED", "RV", run.Cancelled, "runs on a sibling cluster"},
+	{"RESV_DEL_HOLD", "RD", run.Queued, run.Held},
+	{"SIGNALING", "SI", run.Running, "signalled"},
 }
+
+// baseStates is how many of states are no flags.
+const baseStates = 12
+
+// silentFlags stand beside a base state in JSON and change nothing of it.
+var silentFlags = []string{"LAUNCH_FAILED", "POWER_UP_NODE", "RECONFIG_FAIL", "UPDATE_DB"}
 
 // ParseState reads Slurm's word for a job state: any case, the short form,
 // "CANCELLED by 1000", and a word cut off with "+" if only one fits.
 func ParseState(word string) (state, note string) {
 	w := strings.ToUpper(strings.TrimSpace(word))
-	w, _, _ = strings.Cut(w, " BY ")
 	prefix, cut := strings.CutSuffix(w, "+")
+	if head, tail, ok := strings.Cut(prefix, " "); ok && (strings.HasPrefix(tail, "BY ") || cut && strings.HasPrefix("BY ", tail)) {
+		w, prefix, cut = head, head, false // who cancelled it
+	}
 	state = run.Unknown
 	hits := 0
 	for _, s := range states {
@@ -59,6 +70,53 @@ func ParseState(word string) (state, note string) {
 		return run.Unknown, "ambiguous"
 	}
 	return state, note
+}
+
+// listed is the word that squeue would print for a base state and flags; "?" if
+// there are two base states, none, or a word that nobody knows.
+func listed(words []string) string {
+	first, base := len(states), ""
+	for _, w := range words {
+		w = strings.ToUpper(strings.TrimSpace(w))
+		i := slices.IndexFunc(states, func(s struct{ word, short, state, note string }) bool { return s.word == w })
+		switch {
+		case i >= baseStates:
+			first = min(first, i)
+		case i >= 0 && base == "":
+			base = w
+		case i < 0 && slices.Contains(silentFlags, w):
+		default:
+			return "?"
+		}
+	}
+	switch {
+	case first < len(states):
+		return states[first].word
+	case base == "":
+		return "?"
+	}
+	return base
+}
+
+// held and neverStarts are reasons to say at once: the job waits for somebody, or
+// for ever. The causes job-held and job-never-starts name the same.
+var (
+	held        = regexp.MustCompile(`\bJobHeld(?:User|Admin)\b|launch failed requeued held|job requeued in held state`)
+	neverStarts = regexp.MustCompile(`\b(?:PartitionTimeLimit|PartitionNodeLimit|BadConstraints|DependencyNeverSatisfied|(?:QOS|Assoc)MaxWallDurationPerJobLimit)\b`)
+)
+
+// waiting is the note on a pending job by the reason that Slurm gives.
+func waiting(st run.State) string {
+	reason := strings.ReplaceAll(st.Reason, "_", " ") // scontrol's spelling
+	switch {
+	case st.State != run.Queued || st.Note != "" || reason == "":
+		return st.Note
+	case held.MatchString(reason):
+		return run.Held
+	case neverStarts.MatchString(reason):
+		return run.NeverStarts
+	}
+	return ""
 }
 
 // squeueFormat and sacctFormat are the columns asked for.
@@ -80,50 +138,126 @@ func (j job) refused() bool {
 	return j.State.State == run.Failed && noNode && j.Elapsed == 0
 }
 
-// parseSqueue reads `squeue -h -o squeueFormat`. Lines that do not fit are left
-// out: site plugins print others.
+// record completes what was read of a job.
+func record(name string, st run.State) job {
+	if st.Reason == "None" {
+		st.Reason = ""
+	}
+	st.Note = waiting(st)
+	if never := st.Start == "None" || st.Start == "Unknown"; never && st.State == run.Cancelled {
+		st.Note = run.NeverRan
+	}
+	return job{name: name, State: st}
+}
+
+// isJob tells the id of a job from that of a step and from other text (PL-S4).
+func isJob(id string) bool { return id != "" && !strings.Contains(id, ".") }
+
+// parseSqueue reads `squeue -h -o squeueFormat`, or JSON. Lines that do not fit
+// are left out: site plugins print others.
 func parseSqueue(out string, at time.Time) []job {
+	if isJSON(out) {
+		return parseJSON(out, "squeue", at)
+	}
 	var jobs []job
-	for _, line := range strings.Split(out, "\n") {
-		f := strings.SplitN(strings.TrimRight(line, "\r"), "|", 6)
-		if len(f) < 5 || f[0] == "" {
+	for line := range strings.Lines(out) {
+		f := strings.SplitN(strings.TrimRight(line, "\r\n"), "|", 6)
+		if len(f) < 5 || !isJob(f[0]) {
 			continue
 		}
 		state, note := ParseState(f[1])
-		reason := f[2]
-		if reason == "None" {
-			reason = ""
-		}
-		jobs = append(jobs, job{name: f[4], State: run.State{
-			JobID: f[0], State: state, Note: note, Raw: f[1], Reason: reason, NodeList: f[3], Source: "squeue", At: at,
-		}})
+		jobs = append(jobs, record(f[4], run.State{
+			JobID: f[0], State: state, Note: note, Raw: f[1], Reason: f[2], NodeList: f[3], Source: "squeue", At: at,
+		}))
 	}
 	return jobs
 }
 
-// parseSacct reads `sacct -n -P -X -o sacctFormat`.
+// parseSacct reads `sacct -n -P -X -o sacctFormat`, or JSON.
 func parseSacct(out string, at time.Time) []job {
+	if isJSON(out) {
+		return parseJSON(out, "sacct", at)
+	}
 	var jobs []job
-	for _, line := range strings.Split(out, "\n") {
-		f := strings.SplitN(strings.TrimRight(line, "\r"), "|", 8)
-		if len(f) < 8 || f[0] == "" {
+	for line := range strings.Lines(out) {
+		f := strings.SplitN(strings.TrimRight(line, "\r\n"), "|", 8)
+		if len(f) < 8 || !isJob(f[0]) {
 			continue
 		}
 		state, note := ParseState(f[1])
-		if state == run.Cancelled && (f[3] == "None" || f[3] == "Unknown") {
-			note = run.NeverRan
-		}
 		elapsed, _ := strconv.ParseUint(f[5], 10, 31) // s
-		jobs = append(jobs, job{name: f[7], State: run.State{
+		jobs = append(jobs, record(f[7], run.State{
 			JobID: f[0], State: state, Note: note, Raw: f[1], ExitCode: f[2], Start: f[3], End: f[4],
 			Elapsed: float64(elapsed), NodeList: f[6], Source: "sacct", At: at,
-		}})
+		}))
 	}
 	return jobs
+}
+
+// parseShow reads `scontrol show job`: records that begin with JobId, of which
+// only lines are read whose first key is ours, because names and comments may
+// hold anything.
+func parseShow(out string, at time.Time) []job {
+	var jobs []job
+	for line := range strings.Lines(out) {
+		line = strings.TrimSpace(line)
+		key, rest, _ := strings.Cut(line, "=")
+		if key == "JobId" {
+			id, name := shownID(line)
+			jobs = append(jobs, job{name: name, State: run.State{JobID: id, State: run.Unknown, Source: "scontrol", At: at}})
+			continue
+		}
+		if len(jobs) == 0 {
+			continue
+		}
+		st := &jobs[len(jobs)-1].State
+		switch value, _, _ := strings.Cut(rest, " "); key {
+		case "JobState":
+			st.Raw = value
+			st.State, st.Note = ParseState(value)
+			st.Reason = shown(line, "Reason")
+		case "Requeue":
+			st.ExitCode = shown(line, "ExitCode")
+		case "StartTime":
+			st.Start, st.End = value, shown(line, "EndTime")
+		case "NodeList":
+			if value != "(null)" {
+				st.NodeList = value
+			}
+		}
+	}
+	jobs = slices.DeleteFunc(jobs, func(j job) bool { return !isJob(j.JobID) })
+	for i, j := range jobs {
+		jobs[i] = record(j.name, j.State)
+	}
+	return jobs
+}
+
+// shown is the value of a key on a line of scontrol, up to the next blank.
+func shown(line, key string) string {
+	_, value, _ := strings.Cut(" "+line, " "+key+"=")
+	value, _, _ = strings.Cut(value, " ")
+	return value
+}
+
+// shownID is the id as squeue prints it, and the name, of a record's first line.
+func shownID(line string) (id, name string) {
+	line, name, _ = strings.Cut(line, " JobName=")
+	id = shown(line, "JobId")
+	if task := shown(line, "ArrayTaskId"); task != "" {
+		if strings.ContainsAny(task, "-,%:") {
+			task = "[" + task + "]"
+		}
+		id = shown(line, "ArrayJobId") + "_" + task
+	} else if offset := shown(line, "HetJobOffset"); offset != "" {
+		id = shown(line, "HetJobId") + "+" + offset
+	}
+	return id, name
 }
 
 // merge decides between what squeue and sacct say of one job: squeue while the
-// job is not over, sacct's end over squeue's silence, and the richer of two ends.
+// job is not over, sacct's end over squeue's silence, and the richer of two ends
+// that agree: where they do not, sacct has not heard of the newest yet.
 func merge(queue, acct *job) (run.State, bool) {
 	switch {
 	case queue == nil && acct == nil:
@@ -132,7 +266,7 @@ func merge(queue, acct *job) (run.State, bool) {
 		return acct.State, true
 	case acct == nil, !queue.Final():
 		return queue.State, true
-	case acct.Final():
+	case acct.Final() && acct.State.State == queue.State.State:
 		return acct.State, true
 	}
 	return queue.State, true

@@ -1,0 +1,64 @@
+package run
+
+import (
+	"fmt"
+	"time"
+)
+
+// Limits of states that should not last.
+const (
+	// EndingLimit is how long a job may hold its nodes after its end: Slurm's
+	// KillWait (30 s), UnkillableStepTimeout (60 s), by default, and a minute.
+	EndingLimit = 150 * time.Second
+	// AskAfter is how long a job is unknown before the controller itself is asked
+	// about it, and the pause until it is asked again.
+	AskAfter = 10 * time.Minute
+	// LostAfter ends the wait for a job that nobody knows any more.
+	LostAfter = 24 * time.Hour
+	// KeptAfter is when an end is not asked about any more: by then accounting has
+	// caught up, and Slurm has forgotten what it could queue again.
+	KeptAfter = time.Hour
+	// refresh bounds the age of a state on disk that did not change.
+	refresh = 10 * time.Minute
+)
+
+// Follows completes a state by what was known before: since when it lasts, and
+// what that means. Silence between two answers does not end what they say.
+func (st State) Follows(old State) State {
+	silent := st.State == Unknown && st.Note == ""
+	same := old.JobID == st.JobID && old.State == st.State
+	if same && silent {
+		st.Note = old.Note
+	}
+	st.Since = st.At
+	if same && old.Note == st.Note && !old.Since.IsZero() {
+		st.Since = old.Since
+	}
+	switch lasts := st.At.Sub(st.Since); {
+	case st.State == Running && st.Note == Ending && lasts > EndingLimit:
+		st.Reason = fmt.Sprintf("ending for more than %s: a process or an epilog hangs on one of its nodes, which stay taken", EndingLimit)
+	case st.State == Unknown && st.Note == Forgotten && !silent && lasts >= LostAfter:
+		st.Reason = fmt.Sprintf("nobody has known the job since %s", st.Since.Format(time.RFC3339))
+		st.State, st.Note, st.Since = Failed, Lost, st.At
+	}
+	return st
+}
+
+// Ask reports whether it is time to ask the controller itself, old being the
+// state at the last look.
+func (st State) Ask(old State) bool {
+	return st.State == Unknown && st.At.Sub(st.Since)/AskAfter > max(0, old.At.Sub(st.Since))/AskAfter
+}
+
+// Kept reports whether a state is an end that stays, so that nobody need be asked.
+func (st State) Kept(now time.Time) bool { return st.Final() && now.Sub(st.At) >= KeptAfter }
+
+// News reports whether a state says more than the older one on disk: something
+// else, or that it still holds after a while.
+func (st State) News(old State) bool {
+	if st.State == Unknown || st.At.Sub(old.At) >= refresh && !st.Final() {
+		return st != old
+	}
+	st.At = old.At
+	return st != old
+}
