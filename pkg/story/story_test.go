@@ -64,7 +64,7 @@ func text(t *testing.T, s story.Story) string {
 	return b.String()
 }
 
-// covers: PL-X5, PL-F7
+// covers: PL-F7
 func TestARoleThatDied(t *testing.T) {
 	require.Equal(t, `exp_1: failed
   asked     test disagg of scenario nightly: prefill on 2 GPUs, decode on 2 GPUs, bench; 2 nodes (n1, n2)
