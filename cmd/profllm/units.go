@@ -211,25 +211,38 @@ func carries(u *run.Unit) string {
 // submissions. What cannot be found out is said, and the other runs go on.
 func (a *app) jobs(dirs []string) map[string]run.Submission {
 	var book run.Book
-	units, subs := map[string]run.Submission{}, map[string]run.Submission{}
-	finder := a.slurm()
+	carriers, units := map[string]string{}, map[string]run.Submission{}
+	var order []string
 	for _, dir := range dirs {
 		unit, err := book.Unit(dir)
 		if err != nil {
 			a.logf("note: %s: %v", relative(dir), err)
 			continue
 		}
-		sub, known := units[unit]
-		if !known {
-			adopted := false
-			if sub, adopted, err = run.Adopt(a.ctx, finder, unit, a.now()); err != nil {
+		if _, seen := units[unit]; !seen {
+			units[unit] = run.Submission{}
+			order = append(order, unit)
+		}
+		carriers[dir] = unit
+	}
+	answers, answered := make([]run.Submission, len(order)), make([]bool, len(order))
+	atOnce(len(order), func(i int) { answers[i], answered[i] = run.Answered(order[i]) })
+	finder := a.slurm()
+	for i, unit := range order {
+		if !answered[i] {
+			sub, adopted, err := run.Adopt(a.ctx, finder, unit, a.now())
+			if err != nil {
 				a.logf("note: %s: look for its job: %v", relative(unit), err)
 			} else if adopted {
 				a.logf("adopted job %s for %s", sub.JobID, relative(unit))
 			}
-			units[unit] = sub
+			answers[i] = sub
 		}
-		subs[dir] = book.Submission(dir, sub)
+		units[unit] = answers[i]
+	}
+	subs := map[string]run.Submission{}
+	for dir, unit := range carriers {
+		subs[dir] = book.Submission(dir, units[unit])
 	}
 	return subs
 }

@@ -228,7 +228,7 @@ func ReadPlan(dir string) (*plan.Plan, error) {
 // What lies below a run, its attempts and hooks, is not a run of its own, and
 // neither is the directory of one of its loads.
 func Find(paths ...string) ([]string, error) {
-	seen := map[string]bool{}
+	seen, loads := map[string]bool{}, map[string]bool{}
 	var dirs []string
 	for _, root := range paths {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -246,8 +246,10 @@ func Find(paths ...string) ([]string, error) {
 			}
 			dir := filepath.Dir(path)
 			switch d.Name() {
+			case LoadFile: // comes before the others, since a folder is read in order
+				loads[dir] = true
 			case PlanFile, "test-run.toml", "vllm-bench.json":
-				if filepath.Base(dir) != RawDir && !seen[dir] && !exists(filepath.Join(dir, LoadFile)) {
+				if filepath.Base(dir) != RawDir && !seen[dir] && !loads[dir] && (path != root || !exists(filepath.Join(dir, LoadFile))) {
 					seen[dir] = true
 					dirs = append(dirs, dir)
 				}

@@ -203,6 +203,9 @@ func (u *Unit) claimed(old []string) string {
 // claimed a run of the unit, or by the one that carries its name. It returns what
 // is known then, the zero Submission if no job is.
 func Adopt(ctx context.Context, f Finder, dir string, now time.Time) (sub Submission, adopted bool, err error) {
+	if sub, ok := Answered(dir); ok {
+		return sub, false, nil
+	}
 	intents, err := intentsOf(dir)
 	if err != nil {
 		return sub, false, err
@@ -228,6 +231,15 @@ func Adopt(ctx context.Context, f Finder, dir string, now time.Time) (sub Submis
 	}
 	sub = Submission{Schema: "profllm.submit/1", RunID: u.RunID(), JobID: id, Time: now.UTC(), Attempt: len(intents), Adopted: true}
 	return sub, true, WriteJSON(filepath.Join(dir, SubmitFile), sub)
+}
+
+// Answered returns the submission of a unit if it answers the unit's last intent:
+// then there is nothing to adopt.
+func Answered(dir string) (sub Submission, ok bool) {
+	if ReadJSON(filepath.Join(dir, SubmitFile), &sub) != nil {
+		return Submission{}, false
+	}
+	return sub, sub.Attempt == 0 || !exists(intentFile(dir, sub.Attempt+1))
 }
 
 func intentFile(dir string, attempt int) string {

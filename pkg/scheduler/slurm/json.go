@@ -145,7 +145,9 @@ func parseJSON(out, source string, at time.Time) []job {
 		if json.Unmarshal(raw, &j) != nil || !j.JobID.positive() {
 			continue
 		}
-		jobs = append(jobs, j.record(source, at))
+		if r := j.record(source, at); isJob(r.JobID) {
+			jobs = append(jobs, r)
+		}
 	}
 	return jobs
 }

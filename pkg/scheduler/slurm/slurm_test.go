@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -249,6 +250,86 @@ func TestStatesWithoutAnswer(t *testing.T) {
 			require.Contains(t, states["1"].Reason, c.reason)
 		})
 	}
+}
+
+// Only an answer makes a job forgotten, and only an answer of squeue ends one
+// that Slurm may have queued again.
+//
+// covers: PL-S9, PL-S10, PL-S12, PL-S17
+func TestForgottenOrSilent(t *testing.T) {
+	for name, c := range map[string]struct {
+		knobs       slurmtest.Knobs
+		job         slurmtest.Job
+		state, note string
+	}{
+		"answered":               {slurmtest.Knobs{}, slurmtest.Job{}, run.Unknown, run.Forgotten},
+		"answered, no records":   {slurmtest.Knobs{NoAccounting: true}, slurmtest.Job{}, run.Unknown, run.Forgotten},
+		"a closed attempt":       {slurmtest.Knobs{}, slurmtest.Job{Acct: "REQUEUED"}, run.Unknown, run.Forgotten},
+		"silent":                 {slurmtest.Knobs{Fail: "no contact"}, slurmtest.Job{}, run.Unknown, ""},
+		"records silent":         {slurmtest.Knobs{Hang: []string{"sacct"}}, slurmtest.Job{}, run.Unknown, ""},
+		"queue silent, over":     {slurmtest.Knobs{Hang: []string{"squeue"}}, slurmtest.Job{Acct: "COMPLETED"}, run.Succeeded, ""},
+		"queue silent, requeued": {slurmtest.Knobs{Hang: []string{"squeue"}}, slurmtest.Job{Acct: "NODE_FAIL"}, run.Unknown, ""},
+		"node failed":            {slurmtest.Knobs{}, slurmtest.Job{Acct: "NODE_FAIL"}, run.NodeFail, ""},
+		"held":                   {slurmtest.Knobs{}, slurmtest.Job{Queue: "PENDING", Reason: "JobHeldAdmin"}, run.Queued, run.Held},
+		"never starts":           {slurmtest.Knobs{}, slurmtest.Job{Queue: "PENDING", Reason: "PartitionNodeLimit"}, run.Queued, run.NeverStarts},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, s := fake(t)
+			s.hurry(c.knobs.Hang...)
+			f.Set(c.knobs)
+			c.job.ID = "1"
+			f.Put(c.job)
+			states, err := s.States(t.Context(), []string{"1", "2"})
+			require.NoError(t, err)
+			require.Equal(t, [2]string{c.state, c.note}, [2]string{states["1"].State, states["1"].Note})
+		})
+	}
+}
+
+// covers: PL-S10
+func TestShow(t *testing.T) {
+	f, s := fake(t)
+	f.Set(slurmtest.Knobs{Scontrol: dialect(t, "22.05-show.txt")})
+	states, err := s.Show(t.Context(), []string{"60_1", "60_3", "77"})
+	require.NoError(t, err)
+	require.Len(t, states, 2)
+	require.Equal(t, run.NodeFail, states["60_1"].State)
+	require.Equal(t, run.Queued, states["60_3"].State)
+	_, err = s.Show(t.Context(), []string{"12"})
+	require.NoError(t, err)
+	_, err = s.Show(t.Context(), []string{"12", "13"})
+	require.NoError(t, err)
+	require.Equal(t, [][]string{{"--all", "show", "job"}, {"--all", "show", "job", "12"}, {"--all", "show", "job"}}, f.Calls("scontrol"))
+	f.Set(slurmtest.Knobs{Hang: []string{"scontrol"}})
+	s.hurry("scontrol")
+	_, err = s.Show(t.Context(), []string{"12"})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// A list that no command line holds is asked about in parts.
+//
+// covers: PL-S7, PL-S15
+func TestLongList(t *testing.T) {
+	f, s := fake(t)
+	var ids []string
+	for i := range 15000 {
+		ids = append(ids, strconv.Itoa(10000000+i))
+	}
+	f.Put(slurmtest.Job{ID: ids[0], Queue: "RUNNING", Acct: "RUNNING"})
+	f.Put(slurmtest.Job{ID: ids[14999], Acct: "TIMEOUT"})
+	states, err := s.States(t.Context(), ids)
+	require.NoError(t, err)
+	require.Len(t, states, len(ids))
+	require.Equal(t, run.Running, states[ids[0]].State)
+	require.Equal(t, run.Timeout, states[ids[14999]].State)
+	require.Len(t, f.Calls("squeue"), 2)
+	require.Len(t, f.Calls("sacct"), 2)
+	asked := 0
+	for _, call := range f.Calls("sacct") {
+		require.NotContains(t, call, "-S", "which leaves out held jobs")
+		asked += strings.Count(call[len(call)-1], ",") + 1
+	}
+	require.Equal(t, len(ids)-1, asked)
 }
 
 // covers: PL-S17, PL-S22, PL-S23

@@ -151,7 +151,9 @@ func record(name string, st run.State) job {
 }
 
 // isJob tells the id of a job from that of a step and from other text (PL-S4).
-func isJob(id string) bool { return id != "" && !strings.Contains(id, ".") }
+func isJob(id string) bool {
+	return id != "" && id[0] >= '0' && id[0] <= '9' && !strings.Contains(id, ".")
+}
 
 // parseSqueue reads `squeue -h -o squeueFormat`, or JSON. Lines that do not fit
 // are left out: site plugins print others.

@@ -57,7 +57,7 @@ func TestParseState(t *testing.T) {
 		"CANCELLED by 1000": run.Cancelled, "CANCELLED+": run.Cancelled, "CANCELLE+": run.Cancelled, "OUT_OF_ME+": run.OOM, "PREEMPT+": run.Preempted,
 		"COMPLETE+": run.Succeeded, "COMPLETI+": run.Running, "RESV_DEL_+": run.Queued,
 		"COMPLET+": run.Unknown, "REQUEUE+": run.Unknown, "RE+": run.Unknown, // ambiguous
-		"C+": run.Unknown, "+": run.Unknown, "": run.Unknown, "?": run.Unknown, "BUSY": run.Unknown, "COMPLETE": run.Unknown,
+		"CANCELLED b+": run.Cancelled, "CANCELLED +": run.Cancelled, "CANCELLED x": run.Unknown, "C+": run.Unknown, "+": run.Unknown, "": run.Unknown, "?": run.Unknown, "BUSY": run.Unknown, "COMPLETE": run.Unknown,
 		"POWER_UP_NODE": run.Unknown, "CANCELLED++": run.Unknown, "by 1000": run.Unknown,
 	} {
 		got, _ := ParseState(word)
@@ -120,6 +120,7 @@ func TestMergeAndRefused(t *testing.T) {
 	for _, c := range []struct{ queue, acct, source string }{
 		{"PENDING", "", "squeue"}, {"", "FAILED", "sacct"}, {"RUNNING", "FAILED", "squeue"}, {"COMPLETING", "COMPLETED", "squeue"},
 		{"FAILED", "FAILED", "sacct"}, {"FAILED", "RUNNING", "squeue"}, {"?", "COMPLETED", "squeue"},
+		{"COMPLETED", "NODE_FAIL", "squeue"}, // sacct still has the attempt before
 	} {
 		var q, a *job
 		if c.queue != "" {
@@ -166,6 +167,9 @@ func FuzzParseSacct(f *testing.F) {
 // requireSane checks what holds for any text: a job has an id that stands at the
 // start of a line, and no number that JSON cannot hold.
 func requireSane(t *testing.T, out string, jobs []job) {
+	if isJSON(out) {
+		return // FuzzDialect has those
+	}
 	require.LessOrEqual(t, len(jobs), strings.Count(out, "\n")+1)
 	for _, j := range jobs {
 		require.NotEmpty(t, j.JobID)

@@ -50,7 +50,7 @@ func BenchmarkStatus(b *testing.B) {
 		require.Equal(b, runs-queued, bytes.Count(stdout.Bytes(), []byte("succeeded")))
 		return took
 	}
-	b.ReportMetric(float64(status().Microseconds())/1000, "first-ms") // writes 1,000 states
+	first := status() // writes 1,000 states
 	before := len(f.Calls("squeue")) + len(f.Calls("sacct"))
 	var took []time.Duration
 	for b.Loop() {
@@ -69,6 +69,7 @@ func BenchmarkStatus(b *testing.B) {
 	}
 	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "median-ms")
 	b.ReportMetric(float64(fakes.Microseconds())/1000, "fake-ms")
+	b.ReportMetric(float64(first.Microseconds())/1000, "first-ms")
 	b.ReportMetric(queries, "queries")
 	require.LessOrEqual(b, queries, 2.0)
 }

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// oracle is a scheduler of which a test says what it answers.
+type oracle struct {
+	run.Scheduler
+	say, shows map[string]run.State
+	asked      []string
+	shown      int
+	now        func() time.Time
+}
+
+func (o *oracle) stamped(m map[string]run.State, ids []string) map[string]run.State {
+	out := map[string]run.State{}
+	for _, id := range ids {
+		if st, ok := m[id]; ok {
+			st.JobID, st.At = id, o.now()
+			out[id] = st
+		}
+	}
+	return out
+}
+
+func (o *oracle) States(_ context.Context, ids []string) (map[string]run.State, error) {
+	o.asked = ids
+	return o.stamped(o.say, ids), nil
+}
+
+func (o *oracle) Show(_ context.Context, ids []string) (map[string]run.State, error) {
+	o.shown++
+	return o.stamped(o.shows, ids), nil
+}
+
+// A job that nobody lists: the controller itself is asked after ten minutes, and
+// after a day it is lost. Ends are not asked about for ever.
+//
+// covers: PL-S8, PL-S10, PL-S15
+func TestStatesOverTime(t *testing.T) {
+	t.Parallel()
+	clock := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	var stderr bytes.Buffer
+	a := &app{ctx: t.Context(), now: func() time.Time { return clock }, stderr: &stderr}
+	o := &oracle{now: a.now, say: map[string]run.State{
+		"60": {State: run.Unknown, Note: run.Forgotten, Source: "squeue"},
+		"61": {State: run.Timeout, Source: "sacct", Raw: "TIMEOUT"},
+	}}
+	lost, over := t.TempDir(), t.TempDir()
+	dirs := []string{lost, over}
+	subs := map[string]run.Submission{lost: {JobID: "60"}, over: {JobID: "61"}}
+	look := func(after time.Duration) run.State {
+		clock = clock.Add(after)
+		states, err := a.states(o, dirs, subs)
+		require.NoError(t, err)
+		require.Equal(t, run.Timeout, states[over].State)
+		var disk run.State
+		require.NoError(t, run.ReadJSON(filepath.Join(lost, run.StateFile), &disk))
+		require.Equal(t, states[lost].State, disk.State)
+		return states[lost]
+	}
+	require.Equal(t, run.Forgotten, look(0).Note)
+	require.Equal(t, run.Unknown, look(9*time.Minute).State)
+	require.Zero(t, o.shown)
+	require.Equal(t, []string{"60", "61"}, o.asked)
+	require.Equal(t, run.Unknown, look(2*time.Minute).State)
+	require.Equal(t, 1, o.shown)
+	look(time.Minute)
+	require.Equal(t, 1, o.shown, "not at every look")
+
+	o.shows = map[string]run.State{"60": {State: run.Running, Source: "scontrol", Raw: "RUNNING"}}
+	require.Equal(t, "scontrol", look(10*time.Minute).Source)
+	o.shows = nil
+	require.Equal(t, run.Unknown, look(time.Hour).State, "begins anew")
+	require.Equal(t, []string{"60"}, o.asked, "the end of the other is known for an hour")
+	st := look(24 * time.Hour)
+	require.Equal(t, [2]string{run.Failed, run.Lost}, [2]string{st.State, st.Note})
+	require.Equal(t, run.Lost, look(time.Minute).Note, "and stays so")
+	require.Contains(t, trouble(st), "is lost: nobody has known the job since")
+}
+
+// What is said before the end.
+//
+// covers: PL-S11, PL-S14, PL-S25
+func TestTrouble(t *testing.T) {
+	t.Parallel()
+	require.Contains(t, trouble(run.State{JobID: "7", State: run.Queued, Note: run.Held, Reason: "JobHeldUser"}), "is held (JobHeldUser)\n\thint: scontrol release 7")
+	require.Contains(t, trouble(run.State{JobID: "7", State: run.Queued, Note: run.NeverStarts, Reason: "PartitionNodeLimit"}), "never starts (PartitionNodeLimit)\n\thint: scancel 7")
+	require.Contains(t, trouble(run.State{State: run.Running, Note: run.Ending, Reason: "ending for more than 2m30s"}), "ending for more")
+	for _, quiet := range []run.State{{}, {State: run.Queued, Reason: "Priority"}, {State: run.Running, Note: run.Ending}, {State: run.Failed}} {
+		require.Empty(t, trouble(quiet))
+	}
+}
+
+// covers: PL-S15
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	for range 100 {
+		require.InDelta(t, float64(8*time.Second), float64(jitter(8*time.Second)), float64(time.Second))
+	}
+	require.Equal(t, time.Second, soon(1))
+	require.Equal(t, time.Minute, soon(5000), "many runs are no reason to ask often")
+}
