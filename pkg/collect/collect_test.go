@@ -355,6 +355,22 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// A job that nobody knows any more is a failure with a cause, unless a log has one.
+//
+// covers: PL-S10
+func TestLostJob(t *testing.T) {
+	dir := recorded(t)
+	require.NoError(t, os.Remove(filepath.Join(dir, run.SentinelFile)))
+	st := state("", run.Failed)
+	st.Note = run.Lost
+	r := only(t, collector(t), dir, st)
+	require.Equal(t, "lost", r.Failure.Cause)
+	require.NotEmpty(t, r.Failure.Next)
+	require.Equal(t, result.FromState, r.Failure.Confidence)
+	st.Note = ""
+	require.NotEqual(t, "lost", only(t, collector(t), dir, st).Failure.Cause)
+}
+
 // covers: PL-V16
 func TestKVTransfer(t *testing.T) {
 	r := only(t, collector(t), recorded(t), completed())

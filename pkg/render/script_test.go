@@ -238,7 +238,7 @@ func TestScriptKeepsItsVariables(t *testing.T) {
 	}
 }
 
-// covers: PL-S31, PL-S32, PL-S33, PL-S37 (--overlap), PL-S38, PL-S39, CD-44
+// covers: PL-S29, PL-S31, PL-S32, PL-S33, PL-S37 (--overlap), PL-S38, PL-S39, CD-44
 func TestSteps(t *testing.T) {
 	calls := regexp.MustCompile(`\bsrun\b[^\n]*`)
 	for _, s := range scripts(t) {
@@ -254,6 +254,9 @@ func TestSteps(t *testing.T) {
 		for _, option := range []string{"--overlap", "--input=none", "--export=ALL", "--mpi=none", "--cpu-bind=none", "--kill-on-bad-exit=1"} {
 			require.Contains(t, words, option, s.golden)
 		}
+		inherit := strings.Index(text, "\nexport SLURM_EXPORT_ENV=ALL\n")
+		require.Positive(t, inherit, "%s: sbatch --export=NONE takes PATH from every step", s.golden)
+		require.Less(t, inherit, strings.Index(text, srun[0]), s.golden)
 		require.Equal(t, 1, strings.Count(text, "--export="), "%s: values travel in the environment, never in --export", s.golden)
 		mpi := 1
 		for _, c := range s.plan.Loads[0].Clients {
