@@ -105,14 +105,11 @@ func (s *scanner) block(size, check int) error {
 		return err
 	}
 	flags, at := head[0], bytes.NewReader(head[1:])
-	var sizes []uint64
 	for bit := byte(0x40); bit != 0; bit <<= 1 {
 		if flags&bit != 0 {
-			n, err := binary.ReadUvarint(at)
-			if err != nil {
+			if _, err := binary.ReadUvarint(at); err != nil { // a size, which the chunks say as well
 				return errForm
 			}
-			sizes = append(sizes, n)
 		}
 	}
 	filter := make([]byte, 3)
