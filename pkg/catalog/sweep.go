@@ -41,8 +41,12 @@ const roundSize = 8
 // paths that concern the client only.
 func (b *builder) points(t scenario.Test) ([]sweep.Point, map[string]bool, error) {
 	s, err := Sweep(t)
-	if err != nil || !s.Active() {
+	if err != nil {
 		return nil, nil, err
+	}
+	b.warnings = append(b.warnings, s.Warnings...)
+	if !s.Active() {
+		return nil, nil, nil
 	}
 	client := map[string]bool{}
 	for _, d := range s.Dimensions {
@@ -51,7 +55,6 @@ func (b *builder) points(t scenario.Test) ([]sweep.Point, map[string]bool, error
 		}
 		client[d.Path] = d.Client
 	}
-	b.warnings = append(b.warnings, s.Warnings...)
 	n := sweep.MaxGrid
 	if s.Agent == sweep.TPE {
 		n = roundSize

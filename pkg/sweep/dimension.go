@@ -226,6 +226,7 @@ func excluded(t *source.Table, c *source.Complaints) [][]string {
 			c.Add(source.Errorf(e.Pos, "dse_excluded_args: %q does not name a key below cmd_args or bench_cmd_args", s).Hintf("write cmd_args.%s", s))
 		case lookup(t, keys) == nil && source.Nearest(s, allPaths(t, cmdArgs, benchArgs)) == "":
 			// A test file excludes what only some scenarios set; CloudAI's samples do.
+			// Load warns of it.
 		case lookup(t, keys) == nil:
 			c.Add(source.Errorf(e.Pos, "dse_excluded_args: %q is not in this test, so it excludes nothing", s).
 				Hintf("%s", source.Suggest(s, allPaths(t, cmdArgs, benchArgs))))

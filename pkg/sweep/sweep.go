@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -85,7 +86,26 @@ func Load(t *source.Table, order func(table string) []string) (*Sweep, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
+	s.idleExclusions(t)
 	return s, nil
+}
+
+// idleExclusions warns of excluded paths that are not in the test.
+func (s *Sweep) idleExclusions(t *source.Table) {
+	v := t.Get("dse_excluded_args")
+	if v == nil {
+		return
+	}
+	list, ok := v.Any.([]*source.Value)
+	if !ok {
+		list = []*source.Value{v}
+	}
+	for _, e := range list {
+		text, _ := e.Text()
+		if keys, err := splitPath(strings.TrimSpace(text)); err == nil && lookup(t, keys) == nil {
+			s.warn(e.Pos, "dse_excluded_args: %q is not in this test, so it excludes nothing", text)
+		}
+	}
 }
 
 // Active reports whether there is anything to explore.

@@ -46,6 +46,16 @@ func load(t testing.TB, text string) *Sweep {
 	return s
 }
 
+// A test file may exclude what only some scenarios set; that is said, not refused.
+//
+// covers: PL-D4
+func TestIdleExclusion(t *testing.T) {
+	s := load(t, "dse_excluded_args = [\"cmd_args.aiperf_phases\", \"cmd_args.a\"]\ncmd_args.a = [1, 2]\n")
+	require.Empty(t, s.Dimensions)
+	require.Len(t, s.Warnings, 1)
+	require.Contains(t, s.Warnings[0], `t.toml:1:22: dse_excluded_args: "cmd_args.aiperf_phases" is not in this test, so it excludes nothing`)
+}
+
 // covers: C.7
 func TestGridOfConformanceVector(t *testing.T) {
 	dims, err := Dimensions(table(t, `
