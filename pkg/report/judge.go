@@ -54,7 +54,43 @@ type Side struct {
 	// MedianRun is the directory of the run with the median throughput: the one to
 	// look into, and to show, because medians of each field are of no run.
 	MedianRun string   `json:"median_run,omitempty"`
-	Apart     []string `json:"apart,omitempty"` // directories of runs that are not compared, and why
+	Apart     []string `json:"apart,omitempty"`    // directories of runs that are not compared, and why
+	Accuracy  *Share   `json:"accuracy,omitempty"` // of a side of one run
+}
+
+// Share is an accuracy with what its questions alone say of its noise.
+type Share struct {
+	Value     float64  `json:"value"` // 0 to 1
+	Questions int      `json:"questions"`
+	Low       float64  `json:"low"` // Wilson's interval
+	High      float64  `json:"high"`
+	LeastDrop *float64 `json:"least_drop,omitempty"` // that another such run shows four times of five
+}
+
+// shareOf is nil unless a run says how many questions its accuracy is of.
+func shareOf(r *Run) *Share {
+	v := accuracy.Of(r.Result).Number
+	if v == nil || r.Result.Accuracy.Questions == nil {
+		return nil
+	}
+	s := &Share{Value: *v, Questions: *r.Result.Accuracy.Questions}
+	i, err := stats.Wilson(int(math.Round(s.Value*float64(s.Questions))), s.Questions)
+	if err != nil {
+		return nil // no share of questions: the record's checks say so
+	}
+	s.Low, s.High = i.Low, i.High
+	if d, err := stats.LeastDrop(s.Value, s.Questions); err == nil {
+		s.LeastDrop = &d
+	}
+	return s
+}
+
+func (s *Share) String() string {
+	text := fmt.Sprintf("%.4f of %d questions, 95 %% interval [%.4f, %.4f]", s.Value, s.Questions, s.Low, s.High)
+	if s.LeastDrop != nil {
+		text += fmt.Sprintf("; a drop below %.1f points is not seen with so many", 100**s.LeastDrop)
+	}
+	return text
 }
 
 // MetricVerdict is one metric of two sets of runs. Percent are of the first's
@@ -141,6 +177,9 @@ func split(runs []*Run, baseline bool) (good []*Run, s Side) {
 	}
 	if i := medianRun(good); i >= 0 {
 		s.MedianRun = good[i].Dir
+	}
+	if len(good) == 1 {
+		s.Accuracy = shareOf(good[0])
 	}
 	return good, s
 }

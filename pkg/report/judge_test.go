@@ -314,6 +314,32 @@ func TestRunsThatAreAlike(t *testing.T) {
 	require.Empty(t, report.Build(load(t, "six"), report.Options{}).Repeats)
 }
 
+// One run's accuracy has an interval, by its questions.
+//
+// covers: PL-Q7
+func TestAccuracyOfOne(t *testing.T) {
+	inTemp(t)
+	eval := func(value float64, questions *int) func(int, *result.Result) {
+		return func(_ int, r *result.Result) {
+			r.Accuracy = &result.Accuracy{Task: "gsm8k", Value: value, Questions: questions, Source: "x"}
+		}
+	}
+	runsOf(t, "one", 1, 1000, 50, 1, eval(0.94, new(200)))
+	runsOf(t, "two", 1, 1000, 50, 1, eval(1240.0/1319, new(1319)))
+	j := pair(t).Judgements[0]
+	require.InDelta(t, 0.89806831, j.First.Accuracy.Low, 1e-8)
+	require.InDelta(t, 0.96534781, j.First.Accuracy.High, 1e-8)
+	require.Equal(t, "0.9401 of 1319 questions, 95 % interval [0.9260, 0.9517]; a drop below 2.9 points is not seen with so many", j.Second.Accuracy.String())
+	for name, e := range map[string]func(int, *result.Result){
+		"no number of questions": eval(0.9, nil), "no questions": eval(0.9, new(0)),
+	} {
+		runsOf(t, "two", 1, 1000, 50, 1, e)
+		require.Nil(t, pair(t).Judgements[0].Second.Accuracy, name)
+	}
+	runsOf(t, "two", 1, 1000, 50, 1, eval(1, new(10)))
+	require.Nil(t, pair(t).Judgements[0].Second.Accuracy.LeastDrop)
+}
+
 // covers: PL-Q15
 func TestFloors(t *testing.T) {
 	for key, want := range map[string]float64{

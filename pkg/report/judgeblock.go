@@ -24,6 +24,9 @@ func (j *Judgement) block() block {
 		if side.MedianRun != "" && len(side.Runs) > 1 {
 			say("%s: %s, median-throughput run %s", side.name, starts(side.Side), side.MedianRun)
 		}
+		if side.Accuracy != nil {
+			say("%s: accuracy %s", side.name, side.Accuracy)
+		}
 	}
 	for _, u := range j.Differs {
 		say("differs: %s", u)
