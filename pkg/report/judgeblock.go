@@ -41,7 +41,11 @@ func (j *Judgement) block() block {
 	for _, c := range j.Commands {
 		say("  %s", c)
 	}
-	if len(j.Metrics) > 0 {
+	switch {
+	case len(j.Metrics) == 0:
+	case len(j.First.Runs) == 1 && len(j.Second.Runs) == 1:
+		b.lines = append([]string{"one v one: no test"}, b.lines...) // the numbers stand in the comparison
+	default:
 		b.tables = []table{j.table()}
 	}
 	return b

@@ -483,6 +483,10 @@ func TestPair(t *testing.T) {
 		require.Equal(t, 6, j.RunsNeeded)
 		require.Equal(t, "one v one: no test", j.Metrics[0].Why)
 	}
+	var out bytes.Buffer
+	require.NoError(t, r.Text(&out))
+	require.Contains(t, out.String(), "== Verdict: a: too little data\n\none v one: no test\n")
+	require.NotContains(t, out.String(), "shift %")
 
 	r, err = report.Pair(load(t, "one/only"), load(t, "two/lossy"), nil)
 	require.NoError(t, err)
