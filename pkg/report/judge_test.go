@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -159,6 +160,9 @@ func TestOnlyBelievedRuns(t *testing.T) {
 	runsOf(t, "two", 8, 1000, 50, 1, func(i int, r *result.Result) { r.Simulated = i == 5 })
 	_, err := report.Pair(load(t, "one"), load(t, "two"), nil)
 	require.ErrorContains(t, err, "two/a/5 is simulated: they are never compared")
+	runsOf(t, "two", 8, 1000, 50, 1, func(_ int, r *result.Result) { r.Profiling = &result.Profiling{Enabled: true} })
+	_, err = report.Pair(load(t, "one"), load(t, "two"), nil)
+	require.ErrorContains(t, err, "two/a/0 is profiled: they are never compared")
 }
 
 // A withheld number of some runs leaves the others.
@@ -338,6 +342,46 @@ func TestAccuracyOfOne(t *testing.T) {
 	}
 	runsOf(t, "two", 1, 1000, 50, 1, eval(1, new(10)))
 	require.Nil(t, pair(t).Judgements[0].Second.Accuracy.LeastDrop)
+}
+
+// Of comparisons of like with like, each of five metrics, one in twenty at most has a
+// wrong verdict; a tenth less is found nearly always.
+//
+// covers: PL-Q3, PL-Q9, PL-X2
+func TestFalseAlarms(t *testing.T) {
+	d := rand.New(rand.NewPCG(1, 2))
+	side := func(throughput float64) []report.Run {
+		var runs []report.Run
+		for i := range 6 {
+			around := func(x float64) float64 { return x * (1 + 0.03*d.NormFloat64()) }
+			r := recordOf(numbers{throughput: around(throughput), ttft: around(50)})
+			r.RunID = fmt.Sprintf("exp_20260102_030405_%06x", i)
+			for _, f := range []result.Family{result.TTFT, result.TPOT} {
+				require.NoError(t, r.Results.SetLatency(f, "median", around(50)))
+				require.NoError(t, r.Results.SetLatency(f, "p99", around(90)))
+			}
+			runs = append(runs, report.Run{Dir: fmt.Sprint(i), Case: report.Case{Test: "a"}, Result: r})
+		}
+		return runs
+	}
+	const times = 400
+	count := func(throughput float64) (alarms, found int) {
+		for range times {
+			r, err := report.Pair(side(1000), side(throughput), nil)
+			require.NoError(t, err)
+			if v := r.Judgements[0].Verdict; v == report.Regressed || v == report.Improved {
+				alarms++
+			}
+			if metric(t, r.Judgements[0], "output_throughput").Verdict == report.Regressed {
+				found++
+			}
+		}
+		return alarms, found
+	}
+	alarms, _ := count(1000)
+	require.LessOrEqual(t, alarms, times/20+13, "three standard deviations above 5 %")
+	_, found := count(900)
+	require.Greater(t, found, times*9/10)
 }
 
 // covers: PL-Q15
