@@ -376,6 +376,30 @@ func TestNewRun(t *testing.T) {
 	require.Zero(t, stats.RangeCoverage(0))
 }
 
+// How often a run like those before it is called changed, and by more than 2 %: the
+// MAD of few runs is small by luck. The documentation says so.
+//
+// covers: PL-Q12
+func TestNewRunFalseAlarms(t *testing.T) {
+	d := newDraw()
+	for _, c := range []struct {
+		n    int
+		cv   float64 // percent
+		want float64
+	}{{4, 1, 0.04}, {4, 2, 0.11}, {7, 0.5, 0}, {7, 1, 0.023}, {7, 2, 0.062}, {14, 1, 0.011}, {14, 2, 0.019}} {
+		const times = 10000
+		alarms := 0
+		for range times {
+			xs := mapped(d.sample(c.n+1, 0, false), func(x float64) float64 { return 100 + c.cv*x })
+			x := ok[stats.Distance](t)(stats.NewRun(xs[:c.n], xs[c.n]))
+			if x.Far() == stats.Changed && math.Abs(x.Percent) > stats.FloorThroughput {
+				alarms++
+			}
+		}
+		require.InDelta(t, c.want, float64(alarms)/times, 0.01, "%d nights, CV %g %%", c.n, c.cv)
+	}
+}
+
 // What series of noise and of planted changes give, in shares: the numbers of the
 // method's description.
 //
