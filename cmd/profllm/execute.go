@@ -28,7 +28,7 @@ const (
 	exitDefinition  = 3   // a definition file is wrong, or no plan can work
 	exitNotSubmit   = 4   // a job was not submitted
 	exitJobFailed   = 5   // a job failed
-	exitInvalid     = 6   // a result is invalid
+	exitInvalid     = 6   // a result is invalid, or a comparison says that it got worse
 	exitNoMatch     = 7   // a phase of a job ended with 0 without the line that means success
 	exitInterrupted = 130 // by a signal
 )
@@ -91,7 +91,7 @@ type cli struct {
 	Collect    collectCmd    `cmd:"" help:"Read what runs left behind, judge it and write result.json."`
 	Why        whyCmd        `cmd:"" help:"Tell what became of a run: what happened when, the first cause, what to do."`
 	Report     reportCmd     `cmd:"" help:"Show records: verdicts, tables, comparisons, sweeps; also as one HTML page."`
-	Compare    compareCmd    `cmd:"" help:"Show two runs, or two sets of runs, beside each other."`
+	Compare    compareCmd    `cmd:"" help:"Hold runs against others: is the second slower, or is it noise?"`
 	Archive    archiveCmd    `cmd:"" help:"Pack finished scenarios or runs into one .tar.xz each, list such files, unpack them again."`
 	Rehearse   rehearseCmd   `cmd:"" help:"Run the real plan and script with a simulated engine."`
 	Stage      stageCmd      `cmd:"" help:"Fetch a scenario's images, repositories and models before its jobs run."`

@@ -17,6 +17,7 @@ import (
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/stats"
 )
 
 const (
@@ -37,8 +38,8 @@ type nightlyCmd struct {
 	Simulate     bool          `help:"Run the simulated engine on Slurm; such nights are never compared."`
 	Wait         bool          `help:"Wait for tonight's jobs and judge them, instead of at the next call."`
 	Quiet        bool          `short:"q" help:"Say nothing unless something changed, so that cron mails only news."`
-	Tolerance    float64       `default:"5" help:"Percent of the baseline within which a number has not changed."`
-	Baselines    int           `default:"7" help:"Valid nights behind a baseline, at most."`
+	Tolerance    *float64      `help:"Percent of the baseline within which a number has not changed; default: 2 for throughput, 5 for medians."`
+	Baselines    int           `default:"7" help:"Valid nights behind a baseline, at most; 4 at least."`
 	Yes          bool          `short:"y" help:"Submit whatever it costs."`
 	MaxNodeHours float64       `default:"100" help:"Do not submit more than this, by the time limits."`
 	Settle       time.Duration `default:"30s" help:"Pause between two looks for the job of an interrupted submission."`
@@ -47,8 +48,8 @@ type nightlyCmd struct {
 
 // Validate implements kong's interface.
 func (c nightlyCmd) Validate() error {
-	if c.Tolerance < 0 || c.Baselines < 1 {
-		return errors.New("--tolerance is 0 or more, --baselines 1 or more")
+	if c.Tolerance != nil && *c.Tolerance < 0 || c.Baselines < stats.LeastBaseline {
+		return fmt.Errorf("--tolerance is 0 or more, --baselines %d or more", stats.LeastBaseline)
 	}
 	return nil
 }

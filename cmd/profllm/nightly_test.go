@@ -154,13 +154,13 @@ const stampPattern = `\d{4}-\d\d-\d\d \d\d:\d\d`
 func TestNightly(t *testing.T) {
 	t.Parallel()
 	c := newCronJob(t)
-	for day := 1; day <= 3; day++ {
+	for day := 1; day <= 5; day++ {
 		c.night(day, 100, false)
 	}
 	o := c.nightly()
 	require.Equal(t, exitOK, o.code)
 	requireLines(t, o.stdout, `nightly demo: submitted results/demo_\S+; demo of `+stampPattern+
-		`: nothing changed; 2 runs, 6 numbers compared with the median of up to 2 nights, tolerance 5 %`)
+		`: nothing changed; 2 runs, 6 numbers compared with the median of up to 4 nights`)
 	require.Len(t, c.jobs(), 2)
 
 	o = c.nightly()
@@ -208,8 +208,9 @@ func TestNightly(t *testing.T) {
 func TestNightlyRegression(t *testing.T) {
 	t.Parallel()
 	c := newCronJob(t)
-	c.night(4, 100, false)
-	c.night(3, 100, false)
+	for day := 3; day <= 6; day++ {
+		c.night(day, 100, false)
+	}
 	c.night(2, 80, false)
 	c.night(1, 1000, true)
 	event := filepath.Join(c.dir, "event.json")
@@ -217,7 +218,7 @@ func TestNightlyRegression(t *testing.T) {
 	require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\ncat > \"$1\"\necho $PROFLLM_EVENT $PROFLLM_EXIT_CODE >&2\nexit 7\n"), 0o755))
 	o := c.nightly("--quiet", "--notify", fmt.Sprintf("%s '%s'", hook, event))
 	require.Equal(t, exitInvalid, o.code, "a hook that fails changes no exit code")
-	requireLines(t, o.stdout, `regressed aggregated: output_throughput 80 tok/s, -20.0 % against 100 \(median of 2 nights\): nodes \S+ results/demo_\S+/aggregated/0`,
+	requireLines(t, o.stdout, `regressed aggregated: output_throughput 80 tok/s, -20.0 % against 100 \(median of 4 nights, z -40.0\): nodes \S+ results/demo_\S+/aggregated/0`,
 		`regressed disaggregated: output_throughput 80 .*`)
 	require.Equal(t, 2, strings.Count(o.stderr, "exit status 7: night 6"), "shown, tried once more")
 	var e notify.Event
@@ -265,7 +266,9 @@ func TestNightlyLostJob(t *testing.T) {
 func TestNightlyTolerance(t *testing.T) {
 	t.Parallel()
 	c := newCronJob(t)
-	c.night(2, 100, false)
+	for day := 2; day <= 5; day++ {
+		c.night(day, 100, false)
+	}
 	c.night(1, 80, false)
 	o := c.nightly("--tolerance", "25", "--output", "json")
 	require.Equal(t, exitOK, o.code)
@@ -273,7 +276,7 @@ func TestNightlyTolerance(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(o.stdout), &out))
 	require.Empty(t, out.Verdict.Changes)
 	require.Equal(t, 6, out.Verdict.Compared)
-	for _, bad := range [][]string{{"--tolerance=-1"}, {"--baselines=0"}, {"--notify="}, {`--notify=a "b`}} {
+	for _, bad := range [][]string{{"--tolerance=-1"}, {"--baselines=3"}, {"--notify="}, {`--notify=a "b`}} {
 		require.Equal(t, exitUsage, c.nightly(bad...).code, bad)
 	}
 	o = c.nightly("--max-node-hours", "0.1", "--simulate")

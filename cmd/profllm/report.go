@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/source"
@@ -123,13 +125,22 @@ func readReports(file string) (config.Reports, error) {
 
 type compareCmd struct {
 	reportFlags
-	First  string `arg:"" help:"A record, a run directory, or a folder of them."`
-	Second string `arg:"" help:"Likewise. Of folders, runs of the same test, iteration and step are compared."`
+	First  string   `arg:"" help:"What the second is held against: a folder of runs, a run directory, or a record."`
+	Second string   `arg:"" help:"Likewise. The iterations and repeats of a test are compared with those of the same test."`
+	Metric []string `placeholder:"KEY" help:"Judge these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer runs."`
 }
 
-// Run prints the runs beside each other, and fails if one of them cannot be
-// believed.
+// Run judges the second set of runs against the first, and fails if it is worse or if
+// they must not be compared.
 func (c compareCmd) Run(a *app) error {
+	var metrics []report.Metric
+	for _, name := range c.Metric {
+		m, err := report.FindMetric(name)
+		if err != nil {
+			return fail(exitUsage, err)
+		}
+		metrics = append(metrics, m)
+	}
 	first, err := loadRuns(c.First)
 	if err != nil {
 		return err
@@ -138,18 +149,67 @@ func (c compareCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	r, err := report.Pair(first, second)
+	r, err := report.Pair(first, second, metrics)
 	switch {
 	case errors.Is(err, report.ErrNoPair):
 		return fail(exitUsage, fmt.Errorf("%w: %s and %s", err, c.First, c.Second))
 	case err != nil:
 		return fail(exitInvalid, err)
 	}
+	for i := range r.Judgements {
+		j := &r.Judgements[i]
+		one, two := j.Missing()
+		j.Commands = slices.Concat(moreRuns(j.First, one, j.Kind), moreRuns(j.Second, two, j.Kind))
+	}
 	if err := a.writeReport(r, c.reportFlags); err != nil {
 		return err
 	}
-	if r.Invalid() {
+	if r.Bad() {
 		return exit(exitInvalid)
 	}
 	return nil
+}
+
+// moreRuns is the command that makes runs like those of a side, from the definitions
+// that are kept with them; nothing if they are not there.
+func moreRuns(s report.Side, missing int, kind report.Kind) []string {
+	if missing == 0 || len(s.Runs) == 0 {
+		return nil
+	}
+	root, ok := scenarioRoot(s.Runs[len(s.Runs)-1])
+	if !ok {
+		return nil
+	}
+	each := 0
+	for _, dir := range s.Runs {
+		if r, ok := scenarioRoot(dir); ok && r == root {
+			each++
+		}
+	}
+	verb := "slurm submit"
+	if kind == report.Simulated {
+		verb = "rehearse"
+	}
+	definitions := filepath.Join(root, run.DefinitionDir)
+	var words []string
+	for _, path := range []string{filepath.Join(definitions, scenarioCopy), filepath.Join(definitions, systemCopy), filepath.Dir(root)} {
+		q, err := render.Quote(path)
+		if err != nil {
+			return nil // no shell takes such a name
+		}
+		words = append(words, q)
+	}
+	times := (missing + each - 1) / each
+	return []string{fmt.Sprintf("profllm %s %s --system %s --output-dir %s  # times %d", verb, words[0], words[1], words[2], times)}
+}
+
+// scenarioRoot finds the scenario's directory that a run lies in.
+func scenarioRoot(dir string) (string, bool) {
+	for range 5 { // <scenario>/<test>/<iteration>/<step>/<repeat>
+		if _, err := os.Stat(filepath.Join(dir, run.DefinitionDir, scenarioCopy)); err == nil {
+			return dir, true
+		}
+		dir = filepath.Dir(dir)
+	}
+	return "", false
 }

@@ -1,22 +1,21 @@
 // Package nightly says what is new in the newest night of a scenario: which runs
 // failed, are invalid, or left the range of the nights before.
 //
-// Its rule for numbers is one place, compare, and is a plain one: beyond a
-// tolerance of the median of the last valid nights. It is no test of significance
-// and says so by printing how many nights stand behind a median. The package
-// reads no file and submits nothing.
+// Its rule for numbers is one place, compare: a number changed if it is far from the
+// median of the last valid nights by their own spread, and by more than matters. The
+// package reads no file and submits nothing.
 package nightly
 
 import (
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/profllm/profllm/pkg/hostlist"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/stats"
 )
 
 // Schema is the value of a verdict's "schema" key.
@@ -25,10 +24,6 @@ const Schema = "profllm.nightly/1"
 // metrics are what is compared, by their keys in result.json.
 var metrics = []string{"output_throughput", "median_ttft_ms", "median_tpot_ms"}
 
-// imageKey is the one setting that may differ between a night and its baselines:
-// an image that got slower is what a night looks for.
-const imageKey = "cmd_args.docker_image_url"
-
 // Night is one execution of a scenario, all of its runs over.
 type Night struct {
 	Root    string
@@ -36,10 +31,10 @@ type Night struct {
 	Runs    []report.Run
 }
 
-// Options are how a night is judged. Nothing has a default.
+// Options are how a night is judged.
 type Options struct {
-	Tolerance float64 // percent of the baseline
-	Baselines int     // most nights behind a baseline
+	Tolerance *float64 // percent of the baseline that do not matter; nil: what each metric's floor is
+	Baselines int      // most nights behind a baseline
 	// Failed tells a run that did not do what it should from one whose numbers
 	// cannot be believed.
 	Failed func(*result.Result) bool
@@ -72,6 +67,7 @@ type Change struct {
 	Value    float64 `json:"value,omitempty"`
 	Baseline float64 `json:"baseline,omitempty"` // median
 	Percent  float64 `json:"percent,omitempty"`  // of the baseline
+	Z        float64 `json:"z,omitempty"`        // distance from the baseline by the spread of its nights
 	Nights   int     `json:"nights,omitempty"`   // behind the baseline
 }
 
@@ -79,7 +75,7 @@ type Change struct {
 func (c Change) String() string {
 	s := string(c.Kind) + " " + c.Test
 	if c.Metric != "" {
-		s += fmt.Sprintf(": %s %.4g %s, %+.1f %% against %.4g (median of %s)", c.Metric, c.Value, c.Unit, c.Percent, c.Baseline, count(c.Nights, "night"))
+		s += fmt.Sprintf(": %s %.4g %s, %+.1f %% against %.4g (median of %s, z %+.1f)", c.Metric, c.Value, c.Unit, c.Percent, c.Baseline, count(c.Nights, "night"), c.Z)
 	}
 	if c.Why != "" {
 		s += ": " + c.Why
@@ -94,12 +90,15 @@ type Verdict struct {
 	Root     string    `json:"root"`
 	Created  time.Time `json:"created"`
 	Changes  []Change  `json:"changes"` // worst first
-	Runs     int       `json:"runs"`
-	Compared int       `json:"compared"` // numbers that had a baseline
-	Nights   int       `json:"nights"`   // most nights behind one of them
+	// Watch are numbers at the edge of what the nights before varied by: no news, since
+	// one in twenty is there by chance.
+	Watch    []Change `json:"watch"`
+	Runs     int      `json:"runs"`
+	Compared int      `json:"compared"` // numbers that had a baseline
+	Nights   int      `json:"nights"`   // most nights behind one of them
 	// Apart are runs without any comparison, and why.
 	Apart     []string `json:"apart"`
-	Tolerance float64  `json:"tolerance_percent"`
+	Tolerance *float64 `json:"tolerance_percent,omitempty"` // instead of the metrics' floors
 }
 
 // Has reports whether something of that kind is new.
@@ -120,7 +119,13 @@ func (v Verdict) String() string {
 	}
 	s += fmt.Sprintf("; %s", count(v.Runs, "run"))
 	if v.Compared > 0 {
-		s += fmt.Sprintf(", %s compared with the median of up to %s, tolerance %g %%", count(v.Compared, "number"), count(v.Nights, "night"), v.Tolerance)
+		s += fmt.Sprintf(", %s compared with the median of up to %s", count(v.Compared, "number"), count(v.Nights, "night"))
+		if v.Tolerance != nil {
+			s += fmt.Sprintf(", tolerance %g %%", *v.Tolerance)
+		}
+	}
+	if n := len(v.Watch); n > 0 {
+		s += fmt.Sprintf(", %d to watch", n)
 	}
 	if len(v.Apart) > 0 {
 		s += fmt.Sprintf(", %d without comparison (%s)", len(v.Apart), v.Apart[0])
@@ -138,7 +143,7 @@ func count(n int, what string) string {
 // Judge compares a night with the nights before it, newest first.
 func Judge(night Night, before []Night, o Options) (Verdict, error) {
 	v := Verdict{
-		Schema: Schema, Root: night.Root, Created: night.Created, Runs: len(night.Runs), Changes: []Change{}, Apart: []string{}, Tolerance: o.Tolerance,
+		Schema: Schema, Root: night.Root, Created: night.Created, Runs: len(night.Runs), Changes: []Change{}, Watch: []Change{}, Apart: []string{}, Tolerance: o.Tolerance,
 	}
 	for i := range night.Runs {
 		r := &night.Runs[i]
@@ -229,6 +234,7 @@ func (v *Verdict) compare(r *report.Run, earlier []*report.Run, o Options) error
 		v.Apart = append(v.Apart, "no valid night before with the same settings")
 		return nil
 	}
+	var few *stats.TooFewError
 	for _, key := range metrics {
 		m, err := report.FindMetric(key)
 		if err != nil {
@@ -241,25 +247,57 @@ func (v *Verdict) compare(r *report.Run, earlier []*report.Run, o Options) error
 				values = append(values, *x)
 			}
 		}
-		if now == nil || len(values) == 0 || median(values) == 0 {
+		if now == nil || len(values) == 0 {
+			continue
+		}
+		d, err := stats.NewRun(values, *now)
+		switch {
+		case errors.As(err, &few):
+			continue
+		case err != nil:
+			return fmt.Errorf("%s: %s: %w", r.Dir, key, err)
+		case d.Median == 0:
 			continue
 		}
 		v.Compared++
 		v.Nights = max(v.Nights, len(values))
 		c := Change{
-			Kind: Improved, Test: r.Case.String(), Dir: r.Dir, Metric: key, Unit: m.Unit, Value: *now, Baseline: median(values), Nights: len(values),
+			Test: r.Case.String(), Dir: r.Dir, Metric: key, Unit: m.Unit, Value: *now, Baseline: d.Median, Percent: d.Percent, Z: d.Z, Nights: len(values),
 		}
-		c.Percent = (c.Value - c.Baseline) / c.Baseline * 100
-		if max(c.Percent, -c.Percent) <= o.Tolerance {
+		if c.Kind = changed(m, d, o.Tolerance); c.Kind == "" {
 			continue
 		}
-		if c.Percent > 0 != (m.Better == report.Higher) {
-			c.Kind = Regressed
-		}
 		c.Why = differences(r, base[0])
-		v.Changes = append(v.Changes, c)
+		if c.Kind == watch {
+			v.Watch = append(v.Watch, c)
+		} else {
+			v.Changes = append(v.Changes, c)
+		}
+	}
+	if few != nil {
+		v.Apart = append(v.Apart, fmt.Sprintf("too little data: %d of the %d valid nights that a baseline needs", few.Have, few.Need))
 	}
 	return nil
+}
+
+// watch is the kind of what is no change yet.
+const watch Kind = "watch"
+
+// changed says what a distance from the baseline is, "" if it is nothing.
+func changed(m report.Metric, d stats.Distance, tolerance *float64) Kind {
+	floor := m.Floor()
+	if tolerance != nil {
+		floor = *tolerance
+	}
+	switch far := d.Far(); {
+	case far == stats.Watch:
+		return watch
+	case far == stats.Ok, max(d.Percent, -d.Percent) <= floor:
+		return ""
+	case d.Percent > 0 != (m.Better == report.Higher):
+		return Regressed
+	}
+	return Improved
 }
 
 // unfit says why a run is no baseline, or "".
@@ -285,56 +323,25 @@ func unfit(r *report.Run) string {
 func baselines(r *report.Run, earlier []*report.Run, n int) []*report.Run {
 	var list []*report.Run
 	for _, e := range earlier {
-		if len(list) < n && unfit(e) == "" && maps.Equal(asked(r), asked(e)) {
+		if len(list) < n && unfit(e) == "" && r.Key() == e.Key() {
 			list = append(list, e)
 		}
 	}
 	return list
 }
 
-// asked is what must be the same for two runs to be compared.
-func asked(r *report.Run) map[string]string {
-	s := maps.Clone(r.Settings)
-	delete(s, imageKey)
-	return s
-}
-
 // differences says where a run ran, and what was not the same as the last time.
 func differences(r, last *report.Run) string {
 	var parts []string
-	now, was := surroundings(r), surroundings(last)
+	now, was := r.Surroundings(), last.Surroundings()
 	for i, x := range now {
 		switch {
-		case x.value == "":
-		case x.value != was[i].value && was[i].value != "":
-			parts = append(parts, fmt.Sprintf("%s %s (the last time %s)", x.name, x.value, was[i].value))
-		case x.name == "nodes":
-			parts = append(parts, "nodes "+x.value)
+		case x.Value == "":
+		case x.Value != was[i].Value && was[i].Value != "":
+			parts = append(parts, fmt.Sprintf("%s %s (the last time %s)", x.Key, x.Value, was[i].Value))
+		case x.Key == "nodes":
+			parts = append(parts, "nodes "+x.Value)
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-type surrounding struct{ name, value string }
-
-// surroundings lists what may make a number another, always the same names.
-func surroundings(r *report.Run) []surrounding {
-	var nodes, image, digest, engine, gpu, driver string
-	if p := r.Result.Placement; p != nil {
-		nodes = hostlist.Format(p.Nodes)
-	}
-	if p := r.Result.Provenance; p != nil {
-		image, digest, engine = p.Image, p.ImageDigest, p.EngineVersion
-	}
-	if s := r.Result.System; s != nil && s.HardwareInfo != nil {
-		gpu, driver = s.HardwareInfo.GPU, s.HardwareInfo.Driver
-	}
-	return []surrounding{{"nodes", nodes}, {"image", image}, {"digest", digest}, {"engine", engine}, {"GPU", gpu}, {"driver", driver}}
-}
-
-// median of at least one value; of an even number the mean of the middle two.
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }

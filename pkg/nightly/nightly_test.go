@@ -53,7 +53,7 @@ func before(throughputs ...float64) []nightly.Night {
 func judge(t *testing.T, n nightly.Night, earlier []nightly.Night) nightly.Verdict {
 	t.Helper()
 	v, err := nightly.Judge(n, earlier, nightly.Options{
-		Tolerance: 5, Baselines: 7, Failed: func(r *result.Result) bool { return r.Status == result.Failed || r.Status == result.Cancelled },
+		Baselines: 7, Failed: func(r *result.Result) bool { return r.Status == result.Failed || r.Status == result.Cancelled },
 	})
 	require.NoError(t, err)
 	return v
@@ -91,38 +91,77 @@ func simulated(r *report.Run) { r.Result.Simulated = true }
 
 func profiled(r *report.Run) { r.Result.Profiling = &result.Profiling{Enabled: true} }
 
+// quiet is four nights without any spread.
+func quiet() []nightly.Night { return before(100, 100, 100, 100) }
+
 func TestNothingChanged(t *testing.T) {
-	v := judge(t, night(21, 104.9), before(100, 90, 110))
+	v := judge(t, night(21, 104.9), before(100, 90, 110, 100))
 	require.Empty(t, v.Changes)
-	require.Equal(t, "qwen of 2026-11-21 03:00: nothing changed; 1 run, 3 numbers compared with the median of up to 3 nights, tolerance 5 %", v.String())
-	v = judge(t, night(21, 95), before(100))
-	require.Empty(t, v.Changes, "the tolerance itself is within")
+	require.Equal(t, "qwen of 2026-11-21 03:00: nothing changed; 1 run, 3 numbers compared with the median of up to 4 nights", v.String())
+	require.Empty(t, judge(t, night(21, 98.1), quiet()).Changes, "1.9 % is far from nights without spread, and does not matter")
 }
 
-// covers: PL-Q16
+// The rule: far by the spread of the nights before, and by more than matters.
+//
+// covers: PL-Q12, PL-Q15, PL-Q16, PL-D18
 func TestNumbers(t *testing.T) {
 	for name, c := range map[string]struct {
 		night   nightly.Night
 		earlier []nightly.Night
 		want    string
 	}{
-		"slower": {night(21, 94), before(100, 100), "regressed a: output_throughput 94 tok/s, -6.0 % against 100 (median of 2 nights): nodes n[1-2] results/qwen_21/a/0\n"},
-		"faster": {night(21, 106), before(100), "improved a: output_throughput 106 tok/s, +6.0 % against 100 (median of 1 night): nodes n[1-2] results/qwen_21/a/0\n"},
-		"later tokens": {night(21, 100, latency(result.TTFT, 150), latency(result.TPOT, 8)), before(100),
-			"regressed a: median_ttft_ms 150 ms, +50.0 % against 100 (median of 1 night): nodes n[1-2] results/qwen_21/a/0\n" +
-				"improved a: median_tpot_ms 8 ms, -20.0 % against 10 (median of 1 night): nodes n[1-2] results/qwen_21/a/0\n"},
-		"median, even": {night(21, 100), before(80, 112), ""},
+		"slower":                {night(21, 94), quiet(), "regressed a: output_throughput 94 tok/s, -6.0 % against 100 (median of 4 nights, z -12.0): nodes n[1-2] results/qwen_21/a/0\n"},
+		"faster":                {night(21, 106), quiet(), "improved a: output_throughput 106 tok/s, +6.0 % against 100 (median of 4 nights, z +12.0): nodes n[1-2] results/qwen_21/a/0\n"},
+		"slower, as nights are": {night(21, 94), before(100, 95, 105, 98, 102, 96, 104), ""},
+		"later tokens": {night(21, 100, latency(result.TTFT, 150), latency(result.TPOT, 8)), quiet(),
+			"regressed a: median_ttft_ms 150 ms, +50.0 % against 100 (median of 4 nights, z +100.0): nodes n[1-2] results/qwen_21/a/0\n" +
+				"improved a: median_tpot_ms 8 ms, -20.0 % against 10 (median of 4 nights, z -40.0): nodes n[1-2] results/qwen_21/a/0\n"},
+		"later by 4 %":                      {night(21, 100, latency(result.TTFT, 104)), quiet(), ""},
+		"median, even":                      {night(21, 100), before(80, 120, 90, 110), ""},
+		"the newest row alone says nothing": {night(21, 100), before(50, 100, 101, 99, 100, 102, 98), ""},
 		"only the last seven": {night(21, 100), before(100, 100, 100, 100, 100, 100, 100, 1, 1, 1, 1, 1, 1, 1, 1),
 			""},
 		"another node, another image": {
 			night(21, 50, func(r *report.Run) {
 				r.Result.Placement.Nodes = []string{"n7"}
 				r.Result.Provenance.Image, r.Settings["cmd_args.docker_image_url"] = "vllm:2", "vllm:2"
-			}), before(100),
-			"regressed a: output_throughput 50 tok/s, -50.0 % against 100 (median of 1 night): nodes n7 (the last time n[1-2]), image vllm:2 (the last time vllm:1) results/qwen_21/a/0\n"},
+			}), quiet(),
+			"regressed a: output_throughput 50 tok/s, -50.0 % against 100 (median of 4 nights, z -100.0): nodes n7 (the last time n[1-2]), image vllm:2 (the last time vllm:1) results/qwen_21/a/0\n"},
 	} {
 		require.Equal(t, c.want, lines(judge(t, c.night, c.earlier)), name)
 	}
+}
+
+// At the edge of the nights before a number is watched and no news.
+//
+// covers: PL-Q12
+func TestWatch(t *testing.T) {
+	nights := before(100, 101, 99, 102, 98, 100, 100) // a MAD of 1
+	v := judge(t, night(21, 96), nights)
+	require.Empty(t, v.Changes)
+	require.Len(t, v.Watch, 1)
+	require.InDelta(t, -4/1.4826, v.Watch[0].Z, 1e-9)
+	require.Contains(t, v.String(), "nothing changed; 1 run, 3 numbers compared with the median of up to 7 nights, 1 to watch")
+	require.Empty(t, judge(t, night(21, 98), nights).Watch)
+	require.True(t, judge(t, night(21, 94), nights).Has(nightly.Regressed))
+}
+
+// Fewer than four nights are no baseline, whatever the number is.
+//
+// covers: PL-Q12
+func TestTooLittleData(t *testing.T) {
+	v := judge(t, night(21, 1), before(100, 100, 100))
+	require.Empty(t, v.Changes)
+	require.Zero(t, v.Compared)
+	require.Equal(t, []string{"too little data: 3 of the 4 valid nights that a baseline needs"}, v.Apart)
+	require.Contains(t, v.String(), "nothing changed; 1 run, 1 without comparison (too little data: 3 of the 4")
+}
+
+func TestTolerance(t *testing.T) {
+	v, err := nightly.Judge(night(21, 80), quiet(), nightly.Options{Tolerance: new(25.0), Baselines: 7, Failed: func(*result.Result) bool { return false }})
+	require.NoError(t, err)
+	require.Empty(t, v.Changes)
+	require.Contains(t, v.String(), "up to 4 nights, tolerance 25 %")
 }
 
 // What is simulated, invalid, suspect, profiled, failed or asked for otherwise is
@@ -141,13 +180,13 @@ func TestNoBaseline(t *testing.T) {
 		require.Zero(t, v.Compared, name)
 		require.Equal(t, []string{"no valid night before with the same settings"}, v.Apart, name)
 		require.False(t, v.Has(nightly.Regressed), name)
-		v = judge(t, night(21, 100), []nightly.Night{night(20, 1000, e), night(19, 100)})
-		require.Equal(t, 3, v.Compared, "%s: the night before that counts", name)
+		v = judge(t, night(21, 100), append([]nightly.Night{night(20, 1000, e)}, quiet()...))
+		require.Equal(t, 3, v.Compared, "%s: the nights before that count", name)
 		require.False(t, v.Has(nightly.Regressed), name)
 	}
 	withheld := night(20, 1000, func(r *report.Run) { r.Result.Validity.Withheld = []string{"output_throughput"} })
-	require.Equal(t, 2, judge(t, night(21, 100), []nightly.Night{withheld}).Compared)
-	v := judge(t, night(21, 1, simulated), before(100))
+	require.Equal(t, 2, judge(t, night(21, 100), append(before(100, 100, 100), withheld)).Compared)
+	v := judge(t, night(21, 1, simulated), quiet())
 	require.Empty(t, v.Changes)
 	require.Equal(t, []string{"simulated"}, v.Apart)
 	require.Contains(t, v.String(), "1 run, 1 without comparison (simulated)")
@@ -178,7 +217,7 @@ func TestStates(t *testing.T) {
 	} {
 		require.Equal(t, c.want, lines(judge(t, c.night, []nightly.Night{c.earlier})), name)
 	}
-	v = judge(t, night(21, 50, suspect("cold")), before(100))
+	v = judge(t, night(21, 50, suspect("cold")), quiet())
 	require.True(t, v.Has(nightly.Regressed), "a suspect run is compared, though never a baseline")
 }
 
@@ -187,7 +226,7 @@ func TestWorstFirst(t *testing.T) {
 	for _, e := range []edit{invalid, status(result.Cancelled)} {
 		n.Runs = append(n.Runs, night(21, 1, e, func(r *report.Run) { r.Case.Test = "b" }).Runs...)
 	}
-	v := judge(t, n, before(100))
+	v := judge(t, n, quiet())
 	var got []nightly.Kind
 	for _, c := range v.Changes {
 		got = append(got, c.Kind)
@@ -195,5 +234,5 @@ func TestWorstFirst(t *testing.T) {
 	require.Equal(t, []nightly.Kind{nightly.Failed, nightly.Invalid, nightly.Improved}, got)
 	require.Equal(t, 3, v.Runs)
 	require.Contains(t, v.String(), "3 changes; 3 runs, 3 numbers compared")
-	require.Contains(t, judge(t, night(21, 1), before(100)).String(), "1 change;")
+	require.Contains(t, judge(t, night(21, 1), quiet()).String(), "1 change;")
 }

@@ -96,9 +96,15 @@ func (r *Report) blocks() []block {
 	}
 	if r.shows(PartPerTest) {
 		out = append(out, r.perTestBlock())
+		if len(r.Repeats) > 0 {
+			out = append(out, r.repeatsBlock())
+		}
 		if b, ok := r.apartBlock(); ok {
 			out = append(out, b)
 		}
+	}
+	for _, j := range r.Judgements {
+		out = append(out, j.block())
 	}
 	if r.shows(PartComparison) {
 		for _, c := range r.Comparisons {

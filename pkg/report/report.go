@@ -2,8 +2,9 @@
 // other, the points of a sweep, as text, Markdown, CSV, JSON, and as one HTML
 // file that needs no network.
 //
-// It judges nothing: verdicts and withheld numbers are the record's. It claims no
-// significance either; a difference here is a difference of two numbers.
+// Verdicts and withheld numbers are the record's. A difference of two runs is a
+// difference of two numbers; only Pair, given several runs of each side, says
+// whether it is more than noise.
 //
 //	runs, err := report.Load("results/demo_2026-11-22_01-18-52")
 //	rep := report.Build(runs, report.Options{})
@@ -44,6 +45,8 @@ type Report struct {
 	Schema      string       `json:"schema"`
 	Simulated   int          `json:"simulated"` // runs of a simulated engine: no measurements
 	Runs        []Entry      `json:"runs"`
+	Repeats     []Repeats    `json:"repeats,omitempty"`    // of Build
+	Judgements  []Judgement  `json:"judgements,omitempty"` // of Pair
 	Comparisons []Comparison `json:"comparisons,omitempty"`
 	Sweeps      []Sweep      `json:"sweeps,omitempty"`
 	Notes       []string     `json:"notes,omitempty"`
@@ -92,6 +95,7 @@ func Build(runs []Run, o Options) *Report {
 	}
 	r := &Report{Schema: Schema, without: o.Without}
 	r.addEntries(runs, o.GroupBy)
+	r.addRepeats()
 	if r.shows(PartComparison) {
 		r.addComparisons(o.GroupBy)
 	}

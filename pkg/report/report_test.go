@@ -286,7 +286,7 @@ func TestKindsAreNotMixed(t *testing.T) {
 		require.Contains(t, out.String(), "SIMULATED: 1 of 3 runs")
 		require.Contains(t, out.String(), "valid (simulated)")
 	}
-	_, err := report.Pair(load(t, root+"/real"), load(t, root+"/sim"))
+	_, err := report.Pair(load(t, root+"/real"), load(t, root+"/sim"), nil)
 	require.ErrorContains(t, err, "never compared")
 }
 
@@ -456,34 +456,45 @@ A = "1"
 	require.Equal(t, 1, *rep.Sweeps[0].Best)
 }
 
+// One run beside one is shown, and nothing is claimed.
+//
+// covers: PL-Q3, PL-V30
 func TestPair(t *testing.T) {
 	inTemp(t)
 	for _, top := range []string{"one", "two"} {
-		for i := range 2 {
-			writeRecord(t, fmt.Sprintf("%s/a/%d", top, i), recordOf(numbers{throughput: 100, ttft: 10}))
+		for _, test := range []string{"a", "b"} {
+			writeRecord(t, fmt.Sprintf("%s/%s/1", top, test), recordOf(numbers{throughput: 100, ttft: 10}))
 		}
 	}
 	writeRecord(t, "one/only/0", recordOf(numbers{throughput: 100, ttft: 10}))
 	writeRecord(t, "two/lossy/0", recordOf(numbers{throughput: 100, ttft: 10, done: 1, of: 2, status: result.Partial}))
 
-	r, err := report.Pair(load(t, "one"), load(t, "two"))
+	r, err := report.Pair(load(t, "one"), load(t, "two"), nil)
 	require.NoError(t, err)
 	require.Len(t, r.Comparisons, 2)
-	require.Equal(t, "a iter=1", r.Comparisons[1].Group)
-	require.Equal(t, []string{"one/a/1", "two/a/1"}, []string{r.Comparisons[1].Columns[0].Dir, r.Comparisons[1].Columns[1].Dir})
-	require.False(t, r.Invalid())
-	require.Equal(t, []string{
-		"only: only in the first (one/only/0)", "lossy: only in the second (two/lossy/0)",
-		"no significance is claimed: one run beside one says nothing about how much either varies",
-	}, r.Notes)
+	require.Equal(t, "b iter=1", r.Comparisons[1].Group)
+	require.Equal(t, []string{"one/b/1", "two/b/1"}, []string{r.Comparisons[1].Columns[0].Dir, r.Comparisons[1].Columns[1].Dir})
+	require.False(t, r.Bad())
+	require.Equal(t, []string{"only: only in the first (one/only/0)", "lossy: only in the second (two/lossy/0)"}, r.Notes[:2])
+	require.Contains(t, r.Notes[2], "no significance is claimed: one run beside one says nothing about how much either varies; ")
+	require.Equal(t, "second against first: 10 too little data", r.Notes[3])
+	for _, j := range r.Judgements {
+		require.Equal(t, report.TooLittle, j.Verdict)
+		require.Equal(t, 6, j.RunsNeeded)
+		require.Equal(t, "one v one: no test", j.Metrics[0].Why)
+	}
+	var out bytes.Buffer
+	require.NoError(t, r.Text(&out))
+	require.Contains(t, out.String(), "== Verdict: a: too little data\n\none v one: no test\n")
+	require.NotContains(t, out.String(), "shift %")
 
-	r, err = report.Pair(load(t, "one/only"), load(t, "two/lossy"))
+	r, err = report.Pair(load(t, "one/only"), load(t, "two/lossy"), nil)
 	require.NoError(t, err)
 	require.Equal(t, "only and lossy", r.Comparisons[0].Group)
-	require.True(t, r.Invalid())
+	require.True(t, r.Bad())
 	require.Contains(t, r.Notes[0], "two/lossy/0 is partial, invalid: ")
 
-	_, err = report.Pair(load(t, "one/only"), load(t, "two"))
+	_, err = report.Pair(load(t, "one/only"), load(t, "two"), nil)
 	require.ErrorIs(t, err, report.ErrNoPair)
 }
 

@@ -1,0 +1,397 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// noise is a fixed wobble of about 1 %, in percent.
+var noise = []float64{0.3, -0.9, 0.8, -0.2, 1.1, -1.0, 0.1, -0.4, 0.6, -0.7, 0.9, -0.3}
+
+// runsOf writes runs of one test: throughput and TTFT around the given, by the noise
+// times wobble.
+func runsOf(t *testing.T, dir string, n int, throughput, ttft, wobble float64, edits ...func(i int, r *result.Result)) {
+	t.Helper()
+	for i := range n {
+		x := 1 + wobble*noise[i%len(noise)]/100
+		r := recordOf(numbers{throughput: throughput * x, ttft: ttft * (2 - x), gpu: "H100"})
+		r.RunID = fmt.Sprintf("exp_20260102_030405_%06x", len(dir)<<16+int(dir[0])<<8+i)
+		r.Provenance = &result.Provenance{Profllm: "1", Engine: "vllm", EngineVersion: "1", Image: "image:1"}
+		for _, e := range edits {
+			e(i, r)
+		}
+		writeRecord(t, fmt.Sprintf("%s/a/%d", dir, i), r)
+	}
+}
+
+func pair(t *testing.T) *report.Report {
+	t.Helper()
+	r, err := report.Pair(load(t, "one"), load(t, "two"), nil)
+	require.NoError(t, err)
+	return r
+}
+
+func metric(t *testing.T, j report.Judgement, key string) report.MetricVerdict {
+	t.Helper()
+	for _, m := range j.Metrics {
+		if m.Key == key {
+			return m
+		}
+	}
+	t.Fatalf("no %s", key)
+	return report.MetricVerdict{}
+}
+
+// covers: PL-Q3, PL-Q4, PL-Q5, PL-Q9, PL-Q15
+func TestVerdicts(t *testing.T) {
+	for name, c := range map[string]struct {
+		n, m             int
+		throughput, ttft float64 // of the second; the first has 1000 and 50
+		wobble           float64
+		verdict, rate    report.Outcome
+		latency          report.Outcome // of the median TTFT
+		needed           int
+		bad              bool
+	}{
+		"the same":                    {6, 6, 1000, 50, 1, report.Same, report.Same, report.Same, 0, false},
+		"slower":                      {6, 6, 950, 50, 1, report.Regressed, report.Regressed, report.Same, 0, true},
+		"faster":                      {6, 6, 1050, 50, 1, report.Improved, report.Improved, report.Same, 0, false},
+		"answers later":               {6, 6, 1000, 55, 1, report.Regressed, report.Same, report.Regressed, 0, true},
+		"answers sooner":              {6, 6, 1000, 45, 1, report.Improved, report.Same, report.Improved, 0, false},
+		"one each way":                {6, 6, 950, 45, 1, report.Regressed, report.Regressed, report.Improved, 0, true},
+		"different and no matter":     {10, 10, 985, 50, 0.5, report.Same, report.Same, report.Same, 0, false},
+		"different, and perhaps more": {10, 10, 985, 50, 1, report.TooLittle, report.TooLittle, report.Same, 11, false},
+		"just beyond":                 {10, 10, 978, 50, 0.5, report.Regressed, report.Regressed, report.Same, 0, true},
+		"three against three":         {3, 3, 800, 50, 1, report.TooLittle, report.TooLittle, report.TooLittle, 6, false},
+		"one against six":             {1, 6, 800, 50, 1, report.TooLittle, report.TooLittle, report.TooLittle, 6, false},
+		"very noisy":                  {6, 6, 1000, 50, 10, report.TooLittle, report.TooLittle, report.TooLittle, 297, false},
+		"unequal":                     {4, 12, 900, 50, 1, report.Regressed, report.Regressed, report.Same, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTemp(t)
+			runsOf(t, "one", c.n, 1000, 50, c.wobble)
+			runsOf(t, "two", c.m, c.throughput, c.ttft, c.wobble)
+			r := pair(t)
+			require.Len(t, r.Judgements, 1)
+			require.Empty(t, r.Comparisons, "sets are not shown run beside run")
+			j := r.Judgements[0]
+			rate, latency := metric(t, j, "output_throughput"), metric(t, j, "median_ttft_ms")
+			require.Equal(t, []report.Outcome{c.verdict, c.rate, c.latency}, []report.Outcome{j.Verdict, rate.Verdict, latency.Verdict})
+			require.Equal(t, c.needed, j.RunsNeeded)
+			require.Equal(t, c.bad, r.Bad())
+			require.Equal(t, []int{c.n, c.m}, []int{rate.First.N, rate.Second.N})
+			require.InDelta(t, (c.throughput-1000)/10, *rate.Percent, 0.05+c.wobble)
+			if c.n < 4 {
+				require.Nil(t, rate.Low)
+				require.Nil(t, rate.P)
+				return
+			}
+			require.LessOrEqual(t, *rate.Low, *rate.Percent)
+			require.GreaterOrEqual(t, *rate.AdjustedP, *rate.P)
+			require.GreaterOrEqual(t, *rate.Coverage, 0.95)
+		})
+	}
+}
+
+// One of several metrics needs more evidence than one alone: 4 against 4 has a p of
+// 0.03, which of five tests is nothing.
+//
+// covers: PL-Q9
+func TestManyMetrics(t *testing.T) {
+	inTemp(t)
+	runsOf(t, "one", 4, 1000, 50, 1)
+	runsOf(t, "two", 4, 900, 50, 1)
+	rate := metric(t, pair(t).Judgements[0], "output_throughput")
+	require.InDelta(t, 2.0/70, *rate.P, 1e-12)
+	require.InDelta(t, 5*2.0/70, *rate.AdjustedP, 1e-12)
+	require.Equal(t, report.TooLittle, rate.Verdict)
+	m, err := report.FindMetric("throughput")
+	require.NoError(t, err)
+	r, err := report.Pair(load(t, "one"), load(t, "two"), []report.Metric{m})
+	require.NoError(t, err)
+	require.Equal(t, report.Regressed, r.Judgements[0].Verdict)
+	require.Len(t, r.Judgements[0].Metrics, 1)
+}
+
+// covers: PL-V29, PL-V35
+func TestOnlyBelievedRuns(t *testing.T) {
+	inTemp(t)
+	runsOf(t, "one", 8, 1000, 50, 1, func(i int, r *result.Result) {
+		switch i {
+		case 0:
+			r.Validity = &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"no-tokens"}, Checks: []result.Check{}}
+		case 1:
+			r.Validity.Verdict = result.VerdictSuspect
+		}
+	})
+	runsOf(t, "two", 8, 1000, 50, 1, func(i int, r *result.Result) {
+		switch i {
+		case 2:
+			r.Validity.Verdict = result.VerdictSuspect
+		case 7:
+			r.RunID = "exp_20260102_030405_" + fmt.Sprintf("%06x", 3<<16+int('t')<<8)
+		}
+	})
+	r := pair(t)
+	j := r.Judgements[0]
+	require.Len(t, j.First.Runs, 6)
+	require.Len(t, j.First.Apart, 2)
+	require.Contains(t, j.First.Apart[0], "one/a/0: invalid")
+	require.Contains(t, j.First.Apart[1], "one/a/1: suspect, and so no baseline")
+	require.Len(t, j.Second.Runs, 7, "a suspect run may be held against a baseline")
+	require.Contains(t, j.Second.Apart[0], "two/a/7: a copy")
+	require.Equal(t, report.Same, j.Verdict)
+	require.False(t, r.Bad())
+
+	runsOf(t, "two", 8, 1000, 50, 1, func(_ int, r *result.Result) { r.Validity = nil })
+	r = pair(t)
+	require.True(t, r.Bad(), "no run that can be believed")
+	require.Equal(t, report.TooLittle, r.Judgements[0].Verdict)
+
+	runsOf(t, "two", 8, 1000, 50, 1, func(i int, r *result.Result) { r.Simulated = i == 5 })
+	_, err := report.Pair(load(t, "one"), load(t, "two"), nil)
+	require.ErrorContains(t, err, "two/a/5 is simulated: they are never compared")
+	runsOf(t, "two", 8, 1000, 50, 1, func(_ int, r *result.Result) { r.Profiling = &result.Profiling{Enabled: true} })
+	_, err = report.Pair(load(t, "one"), load(t, "two"), nil)
+	require.ErrorContains(t, err, "two/a/0 is profiled: they are never compared")
+}
+
+// A withheld number of some runs leaves the others.
+func TestWithheldInSets(t *testing.T) {
+	inTemp(t)
+	runsOf(t, "one", 7, 1000, 50, 1, func(i int, r *result.Result) {
+		if i == 0 {
+			r.Validity.Withheld = []string{"median_ttft_ms"}
+		}
+	})
+	runsOf(t, "two", 6, 1000, 50, 1, func(_ int, r *result.Result) { r.Validity.Withheld = []string{"p99_ttft_ms"} })
+	j := pair(t).Judgements[0]
+	require.Equal(t, 6, metric(t, j, "median_ttft_ms").First.N)
+	require.Equal(t, 7, metric(t, j, "output_throughput").First.N)
+	for _, m := range j.Metrics {
+		require.NotEqual(t, "p99_ttft_ms", m.Key)
+	}
+}
+
+// covers: PL-V30, PL-Q16
+func TestUnlike(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit    func(int, *result.Result)
+		refused []string
+		differs []string
+		causal  bool
+	}{
+		"alike":        {func(int, *result.Result) {}, nil, nil, true},
+		"another GPU":  {func(_ int, r *result.Result) { r.System.HardwareInfo.GPU = "H200" }, []string{"GPU: H100 against H200"}, nil, true},
+		"mixed GPUs":   {func(i int, r *result.Result) { r.System.HardwareInfo.GPU = fmt.Sprint("H", i/3) }, []string{"GPU: H100 against H0, H1"}, nil, true},
+		"no GPU known": {func(_ int, r *result.Result) { r.System = nil }, nil, []string{"GPU: H100 against unknown"}, true},
+		"model": {func(_ int, r *result.Result) { r.Config.Server["model"] = "n" },
+			[]string{"tokenizer: m against n"}, nil, true},
+		"endpoint": {func(_ int, r *result.Result) { r.Config.Benchmark.Endpoint = "/v1/chat/completions" },
+			nil, []string{"endpoint: unknown against /v1/chat/completions"}, true},
+		"lengths": {func(_ int, r *result.Result) { r.Config.Benchmark.InputTokens = new(9) }, nil, []string{"input tokens: unknown against 9"}, true},
+		"image": {func(_ int, r *result.Result) {
+			r.Provenance.Image, r.Provenance.EngineVersion, r.Placement.Nodes = "image:2", "2", []string{"n7"}
+		}, nil, []string{"cmd_args.docker_image_url: image:1 against image:2", "engine version: 1 against 2", "nodes: n1 against n7"}, true},
+		"image and load": {func(_ int, r *result.Result) {
+			r.Provenance.Image, r.Config.Benchmark.MaxConcurrency = "image:2", new(32)
+		}, nil, []string{"bench_cmd_args.max_concurrency: 16 against 32", "cmd_args.docker_image_url: image:1 against image:2"}, false},
+		"no set": {func(i int, r *result.Result) { r.Config.Benchmark.MaxConcurrency = new(16 + i) },
+			[]string{"bench_cmd_args.max_concurrency: 16 against 16, 17, 18, 19, 20, 21"}, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTemp(t)
+			runsOf(t, "one", 6, 1000, 50, 1)
+			runsOf(t, "two", 6, 1000, 50, 1, c.edit)
+			r := pair(t)
+			j := r.Judgements[0]
+			require.Equal(t, c.refused, texts(j.NotComparable))
+			require.Equal(t, c.differs, texts(j.Differs))
+			require.Equal(t, c.causal, !j.NotCausal)
+			require.Equal(t, c.refused != nil, j.Verdict == report.NotComparable)
+			require.Equal(t, c.refused != nil, r.Bad())
+			require.Equal(t, c.refused != nil, len(j.Metrics) == 0)
+		})
+	}
+}
+
+func texts(list []report.Unlike) []string {
+	var out []string
+	for _, u := range list {
+		out = append(out, u.String())
+	}
+	return out
+}
+
+// covers: PL-Q16
+func TestKey(t *testing.T) {
+	inTemp(t)
+	runsOf(t, "one", 2, 1000, 50, 1)
+	base := load(t, "one")[0]
+	require.Equal(t, base.Key(), load(t, "one")[1].Key())
+	for name, c := range map[string]struct {
+		edit func(*report.Run)
+		same bool
+	}{
+		"image":  {func(r *report.Run) { r.Settings["cmd_args.docker_image_url"] = "image:9" }, true},
+		"digest": {func(r *report.Run) { r.Result.Provenance.ImageDigest = "sha256:1" }, true},
+		"nodes":  {func(r *report.Run) { r.Result.Placement.Nodes = []string{"n9"} }, true},
+		"driver": {func(r *report.Run) { r.Result.System.HardwareInfo.Driver = "570" }, true},
+		"gpu":    {func(r *report.Run) { r.Result.System.HardwareInfo.GPU = "H200" }, false},
+		"engine": {func(r *report.Run) { r.Result.Provenance.Engine = "sglang" }, false},
+		"model":  {func(r *report.Run) { r.Settings["cmd_args.model"] = "n" }, false},
+		"load":   {func(r *report.Run) { r.Settings["bench_cmd_args.max_concurrency"] = "1" }, false},
+	} {
+		run := load(t, "one")[0]
+		c.edit(&run)
+		require.Equal(t, c.same, run.Key() == base.Key(), name)
+	}
+	require.NotEmpty(t, (&report.Run{}).Key())
+}
+
+// The forms of a judgement, and the run that stands for a set.
+//
+// covers: PL-Q18, PL-D17
+func TestJudgementForms(t *testing.T) {
+	inTemp(t)
+	runsOf(t, "one", 7, 1000, 50, 1)
+	runsOf(t, "two", 6, 950, 50, 1)
+	r := pair(t)
+	require.Equal(t, "one/a/6", r.Judgements[0].First.MedianRun, "+0.1 % is the middle of seven")
+	require.Equal(t, "two/a/3", r.Judgements[0].Second.MedianRun, "-0.2 % is the lower of the middle two of six")
+	var text, page, markdown, csv bytes.Buffer
+	require.NoError(t, r.Text(&text))
+	require.NoError(t, r.HTML(&page))
+	require.NoError(t, r.Markdown(&markdown))
+	require.NoError(t, r.CSV(&csv))
+	for _, want := range []string{"Verdict: a: regressed", "7 v 6", "median-throughput run one/a/6", "second against first: 1 regressed, 4 same within noise"} {
+		require.Contains(t, text.String(), want)
+		require.Contains(t, page.String(), want)
+	}
+	require.Contains(t, markdown.String(), "| Throughput (tok/s) | 7 v 6 |")
+	require.Equal(t, 14, strings.Count(csv.String(), "\n"), "one line for each run")
+	data, err := json.Marshal(r)
+	require.NoError(t, err)
+	var back report.Report
+	require.NoError(t, json.Unmarshal(data, &back))
+	require.Equal(t, report.Regressed, back.Judgements[0].Metrics[0].Verdict)
+	require.Equal(t, 7, back.Judgements[0].First.Jobs)
+}
+
+// Runs that are alike stand together, with the one that has their median throughput;
+// never a row of medians as if a run had had them.
+//
+// covers: PL-Q6, PL-Q18, PL-D17
+func TestRunsThatAreAlike(t *testing.T) {
+	inTemp(t)
+	runsOf(t, "one", 7, 1000, 50, 1, func(i int, r *result.Result) {
+		if i == 6 {
+			r.Validity = &result.Validity{Verdict: result.VerdictInvalid, Checks: []result.Check{}}
+		}
+	})
+	runsOf(t, "two", 3, 500, 50, 1, func(_ int, r *result.Result) { r.Config.Benchmark.MaxConcurrency = new(1) })
+	runsOf(t, "six", 1, 500, 50, 1, func(_ int, r *result.Result) { r.Config.Benchmark.MaxConcurrency = new(2) })
+	r := report.Build(load(t, "one", "two", "six"), report.Options{})
+	require.Len(t, r.Repeats, 2, "of one run there is no spread")
+	x := r.Repeats[0]
+	require.Len(t, x.Runs, 6)
+	require.Equal(t, "one/a/3", x.MedianRun)
+	rate := x.Metrics["output_throughput"]
+	require.Equal(t, 6, rate.N)
+	require.InDelta(t, 1000.5, *rate.Median, 1e-9)
+	require.InDelta(t, 990, *rate.Low, 1e-9)
+	require.InDelta(t, 1011, *rate.High, 1e-9)
+	require.Nil(t, r.Repeats[1].Metrics["output_throughput"].Low)
+	var out bytes.Buffer
+	require.NoError(t, r.Text(&out))
+	require.Regexp(t, `a +Throughput \(tok/s\) +6 +1000.5000 +\[990.0000, 1011.0000\] +0.8\d +one/a/3`, out.String())
+	require.Contains(t, out.String(), "none below 6 runs")
+	require.Empty(t, report.Build(load(t, "six"), report.Options{}).Repeats)
+}
+
+// One run's accuracy has an interval, by its questions.
+//
+// covers: PL-Q7
+func TestAccuracyOfOne(t *testing.T) {
+	inTemp(t)
+	eval := func(value float64, questions *int) func(int, *result.Result) {
+		return func(_ int, r *result.Result) {
+			r.Accuracy = &result.Accuracy{Task: "gsm8k", Value: value, Questions: questions, Source: "x"}
+		}
+	}
+	runsOf(t, "one", 1, 1000, 50, 1, eval(0.94, new(200)))
+	runsOf(t, "two", 1, 1000, 50, 1, eval(1240.0/1319, new(1319)))
+	j := pair(t).Judgements[0]
+	require.InDelta(t, 0.89806831, j.First.Accuracy.Low, 1e-8)
+	require.InDelta(t, 0.96534781, j.First.Accuracy.High, 1e-8)
+	require.Equal(t, "0.9401 of 1319 questions, 95 % interval [0.9260, 0.9517]; a drop below 2.9 points is not seen with so many", j.Second.Accuracy.String())
+	for name, e := range map[string]func(int, *result.Result){
+		"no number of questions": eval(0.9, nil), "no questions": eval(0.9, new(0)),
+	} {
+		runsOf(t, "two", 1, 1000, 50, 1, e)
+		require.Nil(t, pair(t).Judgements[0].Second.Accuracy, name)
+	}
+	runsOf(t, "two", 1, 1000, 50, 1, eval(1, new(10)))
+	require.Nil(t, pair(t).Judgements[0].Second.Accuracy.LeastDrop)
+}
+
+// Of comparisons of like with like, each of five metrics, one in twenty at most has a
+// wrong verdict; a tenth less is found nearly always.
+//
+// covers: PL-Q3, PL-Q9, PL-X2
+func TestFalseAlarms(t *testing.T) {
+	d := rand.New(rand.NewPCG(1, 2))
+	side := func(throughput float64) []report.Run {
+		var runs []report.Run
+		for i := range 6 {
+			around := func(x float64) float64 { return x * (1 + 0.03*d.NormFloat64()) }
+			r := recordOf(numbers{throughput: around(throughput), ttft: around(50)})
+			r.RunID = fmt.Sprintf("exp_20260102_030405_%06x", i)
+			for _, f := range []result.Family{result.TTFT, result.TPOT} {
+				require.NoError(t, r.Results.SetLatency(f, "median", around(50)))
+				require.NoError(t, r.Results.SetLatency(f, "p99", around(90)))
+			}
+			runs = append(runs, report.Run{Dir: fmt.Sprint(i), Case: report.Case{Test: "a"}, Result: r})
+		}
+		return runs
+	}
+	const times = 400
+	count := func(throughput float64) (alarms, found int) {
+		for range times {
+			r, err := report.Pair(side(1000), side(throughput), nil)
+			require.NoError(t, err)
+			if v := r.Judgements[0].Verdict; v == report.Regressed || v == report.Improved {
+				alarms++
+			}
+			if metric(t, r.Judgements[0], "output_throughput").Verdict == report.Regressed {
+				found++
+			}
+		}
+		return alarms, found
+	}
+	alarms, _ := count(1000)
+	require.LessOrEqual(t, alarms, times/20+13, "three standard deviations above 5 %")
+	_, found := count(900)
+	require.Greater(t, found, times*9/10)
+}
+
+// covers: PL-Q15
+func TestFloors(t *testing.T) {
+	for key, want := range map[string]float64{
+		"output_throughput": 2, "request_throughput": 2, "median_ttft_ms": 5, "mean_tpot_ms": 5, "p50_ttft_ms": 5, "p75_ttft_ms": 5,
+		"p90_ttft_ms": 15, "p99_ttft_ms": 15, "p99.9_itl_ms": 15, "max_ttft_ms": 15, "accuracy": 1,
+	} {
+		m, err := report.FindMetric(key)
+		require.NoError(t, err)
+		require.Equal(t, want, m.Floor(), key)
+	}
+}

@@ -1,0 +1,116 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// block shows a judgement: the verdict, one line for each metric, what else is to be
+// known before it is believed.
+func (j *Judgement) block() block {
+	b := block{heading: "Verdict: " + clean(j.Test) + kindSuffix(j.Kind) + ": " + string(j.Verdict)}
+	say := func(format string, args ...any) { b.lines = append(b.lines, clean(fmt.Sprintf(format, args...))) }
+	for _, u := range j.NotComparable {
+		say("not comparable: %s", u)
+	}
+	for _, side := range []struct {
+		name string
+		Side
+	}{{"first", j.First}, {"second", j.Second}} {
+		for _, line := range side.Apart {
+			say("%s, left out: %s", side.name, line)
+		}
+		if side.MedianRun != "" && len(side.Runs) > 1 {
+			say("%s: %s, median-throughput run %s", side.name, starts(side.Side), side.MedianRun)
+		}
+		if side.Accuracy != nil {
+			say("%s: accuracy %s", side.name, side.Accuracy)
+		}
+	}
+	for _, u := range j.Differs {
+		say("differs: %s", u)
+	}
+	if j.NotCausal {
+		say("not causal: more than one thing differs, so that a change has no one reason")
+	}
+	if j.RunsNeeded > 0 {
+		a, z := j.Missing()
+		say("to settle it: %d runs of each; missing: %d of the first, %d of the second", j.RunsNeeded, a, z)
+	}
+	for _, c := range j.Commands {
+		say("  %s", c)
+	}
+	switch {
+	case len(j.Metrics) == 0:
+	case len(j.First.Runs) == 1 && len(j.Second.Runs) == 1:
+		b.lines = append([]string{"one v one: no test"}, b.lines...) // the numbers stand in the comparison
+	default:
+		b.tables = []table{j.table()}
+	}
+	return b
+}
+
+// starts says how many runs there are, and of how many jobs if they share some.
+func starts(s Side) string {
+	switch s.Jobs {
+	case len(s.Runs):
+		return fmt.Sprintf("%d runs", len(s.Runs))
+	case 1:
+		return fmt.Sprintf("%d runs of one start of the server: what differs from start to start is not in them", len(s.Runs))
+	}
+	return fmt.Sprintf("%d runs of %d starts of the server", len(s.Runs), s.Jobs)
+}
+
+func (j *Judgement) table() table {
+	t := table{header: []string{
+		"metric", "n", "first median", "CV %", "second median", "CV %", "shift %", "interval", "p", "p adjusted", "matters from %", "verdict",
+	}}
+	for _, v := range j.Metrics {
+		how := word
+		if v.Verdict == Regressed {
+			how = reject
+		}
+		verdict := string(v.Verdict)
+		if v.Why != "" {
+			verdict += ": " + v.Why
+		}
+		interval := "none"
+		if v.Low != nil {
+			interval = fmt.Sprintf("[%+.2f, %+.2f]", *v.Low, *v.High)
+		}
+		t.row("", cell{text: v.title()}, cell{fmt.Sprintf("%d v %d", v.First.N, v.Second.N), num},
+			cell{Value{Number: v.First.Median}.text(v.precision()), num}, cell{decimals("%.2f", v.First.CV), num},
+			cell{Value{Number: v.Second.Median}.text(v.precision()), num}, cell{decimals("%.2f", v.Second.CV), num},
+			cell{decimals("%+.2f", v.Percent), num}, cell{interval, num}, cell{decimals("%.3g", v.P), num}, cell{decimals("%.3g", v.AdjustedP), num},
+			cell{fmt.Sprintf("%g", v.Floor), num}, cell{verdict, how})
+	}
+	return t
+}
+
+func decimals(format string, x *float64) string {
+	if x == nil || math.IsNaN(*x) {
+		return "n/a"
+	}
+	return fmt.Sprintf(format, *x)
+}
+
+// summary is the verdicts of a report in a line.
+func (r *Report) summary() string {
+	count := map[Outcome]int{}
+	for _, j := range r.Judgements {
+		for _, v := range j.Metrics {
+			count[v.Verdict]++
+		}
+		if len(j.Metrics) == 0 {
+			count[j.Verdict]++
+		}
+	}
+	var parts []string
+	for _, o := range outcomes {
+		if count[o] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", count[o], o))
+		}
+	}
+	return "second against first: " + strings.Join(parts, ", ")
+}

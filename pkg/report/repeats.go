@@ -1,0 +1,82 @@
+package report
+
+import (
+	"slices"
+	"strconv"
+)
+
+// Repeats are the runs that measured the same thing more than once: how much they
+// vary, and which of them stands for all.
+type Repeats struct {
+	Test    string            `json:"test"` // with phase and step
+	Kind    Kind              `json:"kind,omitempty"`
+	Key     string            `json:"key"`
+	Runs    []string          `json:"runs"` // directories
+	Metrics map[string]Spread `json:"metrics"`
+	// MedianRun is the directory of the run with the median throughput.
+	MedianRun string `json:"median_run,omitempty"`
+
+	scenario string
+	runs     []*Run
+}
+
+// addRepeats finds the runs that are alike, of those whose numbers may be shown.
+func (r *Report) addRepeats() {
+	var list []Repeats
+	for i := range r.Runs {
+		e := &r.Runs[i]
+		if !e.Usable {
+			continue
+		}
+		c := e.Case
+		c.Iteration, c.Repeat = 0, 0
+		x := Repeats{Test: c.String(), Kind: e.Kind, Key: e.run.Key(), scenario: c.Scenario}
+		at := slices.IndexFunc(list, func(y Repeats) bool {
+			return x.Test == y.Test && x.Kind == y.Kind && x.Key == y.Key && x.scenario == y.scenario
+		})
+		if at < 0 {
+			at, list = len(list), append(list, x)
+		}
+		list[at].runs, list[at].Runs = append(list[at].runs, e.run), append(list[at].Runs, e.Dir)
+	}
+	for _, x := range list {
+		if len(x.runs) < 2 {
+			continue
+		}
+		x.Metrics = map[string]Spread{}
+		for _, m := range judgedMetrics {
+			numbers := numbersOf(m, x.runs)
+			if len(numbers) < 2 {
+				continue
+			}
+			if s, err := spread(numbers); err == nil { // what is not finite made its run invalid
+				x.Metrics[m.Key] = s
+			}
+		}
+		if i := medianRun(x.runs); i >= 0 {
+			x.MedianRun = x.Runs[i]
+		}
+		r.Repeats = append(r.Repeats, x)
+	}
+}
+
+func (r *Report) repeatsBlock() block {
+	t := table{header: []string{"test", "metric", "n", "median", "interval of the median", "CV %", "median-throughput run"}}
+	for _, x := range r.Repeats {
+		name, run := x.Test+kindSuffix(x.Kind), x.MedianRun
+		for _, m := range judgedMetrics {
+			s, ok := x.Metrics[m.Key]
+			if !ok {
+				continue
+			}
+			interval := "none below 6 runs"
+			if s.Low != nil {
+				interval = "[" + Value{Number: s.Low}.text(m.precision()) + ", " + Value{Number: s.High}.text(m.precision()) + "]"
+			}
+			t.row("", cell{text: name}, cell{text: m.title()}, cell{strconv.Itoa(s.N), num},
+				cell{Value{Number: s.Median}.text(m.precision()), num}, cell{interval, num}, cell{decimals("%.2f", s.CV), num}, cell{text: run})
+			name, run = "", "" // once for each test
+		}
+	}
+	return block{heading: "Repeats", tables: []table{t}}
+}

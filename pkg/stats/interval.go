@@ -1,0 +1,145 @@
+package stats
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+)
+
+// Interval is a range that holds the true value with a chance of at least 95 %.
+type Interval struct {
+	Low, High float64
+	Coverage  float64 // the chance, 0 to 1; 0.95 where it is not exact
+}
+
+// Contains reports whether x lies in the interval, its ends included.
+func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
+
+// Shift is by how much the second of two samples is larger than the first, in the
+// unit of the values.
+type Shift struct {
+	Estimate float64
+	Interval *Interval // nil: too little data for one
+	Base     float64   // the median of the first sample
+}
+
+// Percent is the shift, or one end of its interval, in percent of the first
+// sample's median; NaN if that is 0.
+func (s Shift) Percent(x float64) float64 {
+	if s.Base == 0 {
+		return math.NaN()
+	}
+	return 100 * x / math.Abs(s.Base)
+}
+
+// HodgesLehmann is the median of all differences b-a, with the interval that
+// Mann-Whitney's test does not refuse (PL-Q5). Of fewer than 4 against 4 runs there
+// is no interval.
+func HodgesLehmann(a, b []float64) (Shift, error) {
+	if err := check("a shift", 1, a, b); err != nil {
+		return Shift{}, err
+	}
+	d := make([]float64, 0, len(a)*len(b))
+	for _, x := range a {
+		for _, y := range b {
+			d = append(d, y-x)
+		}
+	}
+	slices.Sort(d)
+	s := Shift{Estimate: percentile(d, 0.5), Base: median(a)}
+	if c, tail := rankCut(len(a), len(b)); c > 0 {
+		s.Interval = &Interval{Low: d[c-1], High: d[len(d)-c], Coverage: 1 - 2*tail}
+	}
+	return s, nil
+}
+
+// rankCut is the largest c with P(U <= c-1) <= 0.025 where values are all
+// different, and that chance; 0 if there is none.
+func rankCut(n, m int) (c int, tail float64) {
+	if n*m > ExactProduct {
+		mu, sd := float64(n*m)/2, math.Sqrt(float64(n*m)*float64(n+m+1)/12)
+		c = int(math.Floor(mu - 0.5 - z975*sd)) // of U <= c-1, with the term for continuity
+		return c + 1, normal((float64(c) + 0.5 - mu) / sd)
+	}
+	return countedCut(n, m)
+}
+
+// countedCut is rankCut by counting.
+func countedCut(n, m int) (c int, tail float64) {
+	ranks := make([]int, n+m)
+	for i := range ranks {
+		ranks[i] = i + 1
+	}
+	counts, _ := rankSums(ranks, min(n, m))
+	all, sum := choose(n+m, n), 0.0
+	for _, k := range counts {
+		if (sum+k)/all > Alpha/2 {
+			break
+		}
+		sum += k
+		c++
+	}
+	return c, sum / all
+}
+
+// MedianInterval is [x(d), x(n+1-d)] of the sorted values (PL-Q6); of fewer than
+// six runs there is none.
+func MedianInterval(xs []float64) (Interval, error) {
+	if err := check("an interval of a median", 6, xs); err != nil {
+		return Interval{}, err
+	}
+	d, s := medianCut(len(xs)), sorted(xs)
+	return Interval{s[d-1], s[len(s)-d], 1 - 2*atMost(d-1, len(s), 0.5)}, nil
+}
+
+// medianCut is the largest d with 1 - 2 P(Bin(n,1/2) <= d-1) >= 0.95; 0: none.
+func medianCut(n int) int {
+	d := 0
+	for d < n/2 && 1-2*atMost(d, n, 0.5) >= 1-Alpha {
+		d++
+	}
+	return d
+}
+
+// LeastN is the fewest values whose largest bounds a percentile p of 0 to 1 from
+// above: p^n <= 0.05, or 0.025 where the bound is one end of an interval (PL-Q8).
+func LeastN(p float64, twoSided bool) (int, error) {
+	if !(p > 0 && p < 1) {
+		return 0, fmt.Errorf("%w: percentile %g of 0 to 1", ErrRange, p)
+	}
+	risk := Alpha
+	if twoSided {
+		risk = Alpha / 2
+	}
+	n := int(math.Ceil(math.Log(risk) / math.Log(p)))
+	for math.Pow(p, float64(n)) > risk { // a logarithm may be rounded down
+		n++
+	}
+	return n, nil
+}
+
+// PercentileInterval is [x(l), x(u)] of the sorted values (PL-Q8); of fewer values
+// than both ends need there is none.
+func PercentileInterval(xs []float64, p float64) (Interval, error) {
+	need, err := LeastN(max(p, 1-p), true)
+	if err != nil {
+		return Interval{}, err
+	}
+	if err := check(fmt.Sprintf("an interval of percentile %g", 100*p), need, xs); err != nil {
+		return Interval{}, err
+	}
+	l, u := percentileCuts(len(xs), p)
+	s := sorted(xs)
+	return Interval{s[l-1], s[u-1], atMost(u-1, len(s), p) - atMost(l-1, len(s), p)}, nil
+}
+
+// percentileCuts are the order statistics, from 1, that enclose a percentile; 0:
+// none.
+func percentileCuts(n int, p float64) (l, u int) {
+	l = sort.Search(n, func(k int) bool { return atMost(k, n, p) > Alpha/2 })
+	if k := sort.Search(n, func(k int) bool { return atMost(k, n, p) >= 1-Alpha/2 }); k < n {
+		u = k + 1
+	}
+	return l, u
+}
