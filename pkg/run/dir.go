@@ -38,6 +38,7 @@ const (
 	RunsFile      = "runs.txt"   // beside it: its run directories, one a line
 	LoadFile      = "load.json"  // in the directory of a load that lies outside of its run's
 	RawDir        = "raw"
+	TelemetryDir  = "telemetry"
 	LogDir        = "logs"
 	AttemptDir    = "attempts"    // what earlier attempts left
 	DefinitionDir = "definitions" // of a scenario: the files it was planned from
