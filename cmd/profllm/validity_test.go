@@ -23,7 +23,7 @@ func TestRehearsedVerdicts(t *testing.T) {
 	}
 	// Another client asks the same server while the benchmark runs.
 	const foreign = `{{define "before_client"}}
-"$PROFLLM" bench serve --model m --base-url "http://$SERVE_ADDR:$SERVE_PORT" --num-prompts $FOREIGN --random-input-len 8 --random-output-len 2 >foreign.log 2>&1 &
+"$PROFLLM" bench serve --model Qwen/Qwen3-0.6B --base-url "http://$SERVE_ADDR:$SERVE_PORT" --num-prompts $FOREIGN --random-input-len 8 --random-output-len 1 >foreign.log 2>&1 &
 {{end}}`
 	cases := []struct {
 		word, faults string
@@ -39,7 +39,7 @@ func TestRehearsedVerdicts(t *testing.T) {
 		{"preempted-requests", "preempt=0.3", 40, 0},
 		{"corrupt-output", "corrupt=0.3", 40, 0},
 		{"", "corrupt=0.000001", 40, 0},
-		{"foreign-load", "", 40, 30},
+		{"foreign-load", "", 40, 10},
 		{"", "", 40, 1},
 		{"cold-start", "cold=8", 80, 0},
 		{"", "cold=2", 80, 0},
@@ -55,7 +55,7 @@ func TestRehearsedVerdicts(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text.String()), 0o644))
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "templates", "slurm"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "templates", "slurm", "foreign.tmpl"), []byte(strings.ReplaceAll(foreign, "$FOREIGN", `"$FOREIGN"`)), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "templates", "slurm", "foreign.block.tmpl"), []byte(strings.ReplaceAll(foreign, "$FOREIGN", `"$FOREIGN"`)), 0o644))
 	profllm(t, dir, []string{"PROFLLM_SIM_ITL=5ms"}, "rehearse", "s.toml", "--templates", "templates", "--output-dir", "results")
 	seen := 0
 	for d, p := range runs(t, dir) {
