@@ -191,6 +191,7 @@ model = "m"
 tensor_parallel_size = 1
 [Tests.bench_cmd_args]
 num_prompts = 16
+max_concurrency = 3
 random_input_len = 8
 random_output_len = 4
 `), 0o644))

@@ -82,7 +82,11 @@ random_output_len = 4
 }
 
 func TestWhyOfAValidRun(t *testing.T) {
-	o := profllm(t, ".", nil, "why", "../../pkg/collect/testdata/disaggregated")
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte("name = 's'\n[[Tests]]\nid = 'a'\ntest_template_name = 'vllm'\n"+
+		"[Tests.bench_cmd_args]\nmax_concurrency = 4\nnum_prompts = 20\nrandom_output_len = 5\n"), 0o644))
+	require.Zero(t, profllm(t, dir, nil, "rehearse", "s.toml").code)
+	o := profllm(t, dir, nil, "why", only(t, dir))
 	require.Equal(t, exitOK, o.code)
 	require.Contains(t, o.stdout, ": valid\n")
 	require.Contains(t, o.stdout, "nothing: the run is valid")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/profllm/profllm/pkg/bench/aiperf"
 	"github.com/profllm/profllm/pkg/bench/gsm8k"
 	benchsglang "github.com/profllm/profllm/pkg/bench/sglang"
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
@@ -137,10 +138,11 @@ func launcherName(t scenario.Test, sys *config.System, o Options) string {
 }
 
 // Benches read what load clients left in a run directory: ours in raw/ and
-// logs/, CloudAI's beside. SGLang's come first: its console table looks like
-// vLLM's, which is read where there is no file.
+// logs/, CloudAI's beside. vLLM's come last: its parser takes another JSON file
+// that looks like a result, and a console table where there is none.
 var Benches = []collect.Parser{
 	benchsglang.Parser{File: "raw/" + benchsglang.DefaultFile}, benchsglang.Parser{},
+	aiperf.Parser{Dir: "raw"}, aiperf.Parser{},
 	vllmserve.Parser{File: "raw/vllm-bench.json", Log: "logs/bench-0.log"}, vllmserve.Parser{},
 }
 

@@ -317,6 +317,7 @@ func (e *evidence) planned() result.Evidence {
 		ev.Planned = result.Planned{
 			NumPrompts: x.NumPrompts, InputTokens: x.InputTokens, OutputTokens: x.OutputTokens,
 			IgnoreEOS: x.IgnoreEOS, Accuracy: x.Accuracy, Disaggregated: x.Disaggregated, NoBenchmark: e.load.Client == "",
+			Concurrency: x.Concurrency, RequestRate: x.RequestRate, Warmups: x.Warmups, SharedInput: x.SharedInput,
 		}
 	}
 	e.phases(&ev)
@@ -447,25 +448,34 @@ func (e *evidence) parse(r *result.Result, parsers []Parser, missing *[]string, 
 	return nil
 }
 
-// counters adds what the engines' counters did while the clients ran.
+// counters adds what the engines' counters and gauges said while the client
+// ran that measured, which comes first. Where its end was not kept the counters
+// are those of all clients.
 func (e *evidence) counters(r *result.Result) {
-	if e.plan == nil {
+	if e.plan == nil || len(e.load.Clients) == 0 {
 		return
 	}
 	var part result.Part
 	for _, role := range e.plan.Roles {
-		d := e.difference(role.Name, job.Before, job.After)
+		d, others := e.difference(role.Name, job.Before, e.load.Clients[0].Name), false
+		if d == nil {
+			d, others = e.difference(role.Name, job.Before, job.After), len(e.load.Clients) > 1
+		}
 		if d == nil {
 			continue
 		}
 		part.Server = append(part.Server, result.ServerDelta{
-			Role: role.KindName(), Replica: role.Replica, Reset: d.Reset(),
+			Role: role.KindName(), Replica: role.Replica, Reset: d.Reset(), Others: others,
 			Counters: d.Totals(func(name string) bool {
 				return strings.HasPrefix(name, "vllm:") && !strings.HasSuffix(name, "_bucket") && !strings.HasSuffix(name, "_created")
 			}),
 		})
 	}
 	r.Merge(part)
+	data, err := os.ReadFile(filepath.Join(e.at, run.TelemetryDir, job.GaugeFile(e.load.Clients[0].Name)))
+	if err == nil {
+		r.Results.Load = serverLoad(data)
+	}
 }
 
 // difference is what a role's counters did between two pages, nil if one of

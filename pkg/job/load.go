@@ -76,16 +76,25 @@ func (j *Job) loadDir(l *plan.Load) string {
 	return filepath.Clean(l.Dir)
 }
 
-// scrapeLast keeps the engines' counters for the load that began last. With a
-// single load that is it, whether or not its clients began.
+// scrapeLast keeps the engines' counters for the load that began last.
 func (j *Job) scrapeLast(ctx context.Context, when string, want func(role string) bool) {
 	p, _, err := j.load()
 	if err != nil {
 		return
 	}
-	if len(p.Loads) < 2 {
-		j.scrape(ctx, j.Dir, when, want)
-		return
+	if l := j.lastLoad(p); l != nil {
+		j.scrape(ctx, j.loadDir(l), when, want)
+	}
+}
+
+// lastLoad is the load that began last, nil if none did. A single load is it,
+// whether or not its clients began.
+func (j *Job) lastLoad(p *plan.Plan) *plan.Load {
+	switch len(p.Loads) {
+	case 0:
+		return &plan.Load{}
+	case 1:
+		return &p.Loads[0]
 	}
 	events, err := ReadEvents(j.Dir)
 	if err != nil {
@@ -93,8 +102,8 @@ func (j *Job) scrapeLast(ctx context.Context, when string, want func(role string
 	}
 	for i := len(events) - 1; i >= 0; i-- {
 		if l := p.Load(events[i].Load); events[i].Event == LoadBegins && l != nil {
-			j.scrape(ctx, j.loadDir(l), when, want)
-			return
+			return l
 		}
 	}
+	return nil
 }

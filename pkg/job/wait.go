@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -137,6 +138,7 @@ func (j *Job) Watch(ctx context.Context, client string, until int, procs []Proce
 		}
 	}
 	before := len(w.lost)
+	defer w.sample(ctx, client)()
 	for running := true; running; {
 		running = alive(until)
 		for _, proc := range procs {
@@ -162,6 +164,7 @@ func (j *Job) Watch(ctx context.Context, client string, until int, procs []Proce
 	if len(w.lost) > before {
 		w.scrape(ctx, Ended)
 	}
+	w.scrape(ctx, path.Base(client))
 	return j.event(Event{Event: ClientEnded, Text: client})
 }
 
@@ -258,8 +261,8 @@ func (j *Job) scrape(ctx context.Context, dir, when string, want func(role strin
 	}
 }
 
-// When counters are kept. Died and Ended are there only if an instance ended
-// while others served on.
+// When counters are kept, beside the end of each client, which is called as its
+// phase. Died and Ended are there only if an instance ended while others served on.
 const (
 	Before = "before" // every role is ready
 	Died   = "died"   // the first instance has just ended

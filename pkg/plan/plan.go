@@ -281,6 +281,10 @@ type Expect struct {
 	Accuracy      bool `json:"accuracy,omitempty"` // an accuracy must be there
 	Disaggregated bool `json:"disaggregated,omitempty"`
 	GPUs          int  `json:"gpus"` // used by all roles on all nodes
+
+	Warmups     int      `json:"warmups,omitempty"`      // requests before the measured ones
+	RequestRate float64  `json:"request_rate,omitempty"` // 1/s; 0: as fast as the cap allows
+	SharedInput *float64 `json:"shared_input,omitempty"` // share of a prompt that every prompt begins with; nil: not known
 }
 
 // Config is what the run was configured with, for the record.

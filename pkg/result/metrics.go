@@ -33,7 +33,9 @@ type Metrics struct {
 	Source  string `json:"source,omitempty" jsonschema:"file the numbers were read from"`
 
 	SteadyState *SteadyState  `json:"steady_state,omitempty"`
+	Client      *Client       `json:"client,omitempty"`
 	Server      []ServerDelta `json:"server,omitempty"`
+	Load        *ServerLoad   `json:"server_load,omitempty"`
 	KVTransfer  *KVTransfer   `json:"kv_transfer,omitempty"`
 
 	// Latency holds the distributions by family; in the file they are
@@ -115,6 +117,31 @@ type SteadyState struct {
 	Warning              string   `json:"warning,omitempty" jsonschema:"the client's own words"`
 }
 
+// Client is how the load client itself fared, if it says so.
+type Client struct {
+	Program      string   `json:"program" jsonschema:"the client's name"`
+	Threads      *int     `json:"threads,omitempty" jsonschema:"that send and read"`
+	CPUSeconds   *float64 `json:"cpu_s,omitempty" jsonschema:"of the process, during the window"`
+	SendDelayP99 *float64 `json:"send_delay_p99_ms,omitempty" jsonschema:"from when a request could be sent to its first byte"`
+	LagP99       *float64 `json:"lag_p99_ms,omitempty" jsonschema:"the longest an event may have waited for the client"`
+	FirstSend    *float64 `json:"first_send_s,omitempty" jsonschema:"from the start of the window"`
+	LastSend     *float64 `json:"last_send_s,omitempty"`
+	LastEnd      *float64 `json:"last_end_s,omitempty" jsonschema:"last token of a completed request"`
+}
+
+// ServerLoad is what the engines' gauges said while the client ran, once a
+// second, summed over the engines. Seconds before the first and after the last
+// request are left out.
+type ServerLoad struct {
+	Samples     int     `json:"samples"`
+	Running     float64 `json:"running_mean" jsonschema:"requests in the engines, mean over the samples"`
+	Waiting     float64 `json:"waiting_mean" jsonschema:"requests that waited there"`
+	RunningMax  float64 `json:"running_max"`
+	WaitingMax  float64 `json:"waiting_max"`
+	KVCacheMax  float64 `json:"kv_cache_max" jsonschema:"share of the fullest engine, 0 to 1"`
+	IntervalSec float64 `json:"interval_s" jsonschema:"median time between two samples"`
+}
+
 // ServerDelta is what the counters of one instance of a role did between two
 // pages of /metrics, summed over its engines.
 type ServerDelta struct {
@@ -122,6 +149,7 @@ type ServerDelta struct {
 	Replica  int                `json:"replica,omitempty" jsonschema:"0 for the first"`
 	Counters map[string]float64 `json:"counters" jsonschema:"after minus before, by metric name"`
 	Reset    bool               `json:"reset,omitempty" jsonschema:"a counter fell: the server restarted in between"`
+	Others   bool               `json:"others,omitempty" jsonschema:"other clients of the run asked between the two pages as well"`
 }
 
 // KVTransfer sums up the transfer of KV blocks between roles.

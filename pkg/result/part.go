@@ -118,6 +118,7 @@ func (r *Result) Merge(p Part) {
 		m.GPUs = cmp.Or(m.GPUs, r.Results.GPUs)
 		m.Server = slices.Concat(r.Results.Server, m.Server)
 		m.KVTransfer = cmp.Or(m.KVTransfer, r.Results.KVTransfer)
+		m.Load = cmp.Or(m.Load, r.Results.Load)
 		r.Results = m
 	}
 	if p.Accuracy != nil {

@@ -2,7 +2,9 @@ package result_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"os"
 	"strings"
 	"testing"
 
@@ -262,4 +264,15 @@ func BenchmarkJudge(b *testing.B) {
 	for b.Loop() {
 		result.Judge(&g.r, g.e)
 	}
+}
+
+// The page that explains the checks has each of them, in their order.
+func TestValidityPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/explanation/validity.md")
+	require.NoError(t, err)
+	var want strings.Builder
+	for _, c := range result.Judge(&result.Result{}, result.Evidence{}).Checks {
+		fmt.Fprintf(&want, "| `%s` | %s | %s |\n", c.Word, c.Severity, c.Why)
+	}
+	require.Contains(t, string(page), want.String())
 }

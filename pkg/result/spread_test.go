@@ -14,9 +14,17 @@ func (g *run) spread(counts ...float64) {
 	decode(g)["vllm:request_success_total"] = counts[0]
 	for i, n := range counts[1:] {
 		g.r.Results.Server = append(g.r.Results.Server, result.ServerDelta{
-			Role: "decode", Replica: i + 1, Counters: map[string]float64{"vllm:request_success_total": n},
+			Role: "decode", Replica: i + 1, Counters: map[string]float64{
+				"vllm:request_success_total": n, "vllm:generation_tokens_total": 0, "vllm:num_preemptions_total": 0, "vllm:corrupted_requests_total": 0,
+			},
 		})
 	}
+	total := 0.0
+	for _, n := range counts {
+		total += n
+	}
+	g.e.Planned.Warmups = int(total) - 1000 // whoever is not measured
+	decode(g)["vllm:generation_tokens_total"] = 50 * total
 }
 
 func TestSpreadSaysTheNumbers(t *testing.T) {

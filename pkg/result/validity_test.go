@@ -43,12 +43,17 @@ func good() *run {
 				result.TTFT: latency(60), result.TPOT: latency(10), result.ITL: itl, result.E2EL: latency(550),
 			},
 			Server: []result.ServerDelta{
-				{Role: "prefill", Counters: map[string]float64{"vllm:nixl_num_kv_expired_reqs_total": 0}},
+				{Role: "prefill", Counters: map[string]float64{
+					"vllm:nixl_num_kv_expired_reqs_total": 0, "vllm:prefix_cache_queries_total": 100 * n, "vllm:prefix_cache_hits_total": 96,
+				}},
 				{Role: "decode", Counters: map[string]float64{
 					"vllm:nixl_num_failed_transfers_total": 0, "vllm:nixl_num_failed_notifications_total": 0,
 					"vllm:nixl_bytes_transferred_sum": 1e9, "vllm:nixl_bytes_transferred_count": n,
+					"vllm:generation_tokens_total": 50 * n, "vllm:request_success_total": n,
+					"vllm:num_preemptions_total": 0, "vllm:corrupted_requests_total": 0,
 				}},
 			},
+			Client: &result.Client{Program: "profllm bench serve", Threads: new(1), CPUSeconds: new(20.0), SendDelayP99: new(1.0), LagP99: new(0.1)},
 			Source: "vllm-bench.json",
 		},
 		Accuracy: &result.Accuracy{Task: "gsm8k", Value: 0.74, InvalidRate: new(0.005), Questions: new(1319), Source: "vllm-gsm8k.json"},
@@ -57,11 +62,26 @@ func good() *run {
 	g.e = result.Evidence{
 		Planned: result.Planned{
 			NumPrompts: n, InputTokens: 100, OutputTokens: 50, IgnoreEOS: true, Accuracy: true, Disaggregated: true,
+			Concurrency: 6, SharedInput: new(0.0),
 		},
 		Phases: []result.Phase{{"ready", new(0)}, {"bench", new(0)}, {"eval", new(0)}},
 	}
 	return g
 }
+
+// samples adds the requests behind the statistics: ten a second, about six at a
+// time. change may alter request i before it is added.
+func (g *run) samples(change func(i int, start, ttft, latency *float64)) {
+	s := &result.Samples{}
+	for i := range 1000 {
+		start, ttft, latency := 0.0995*float64(i), 0.05+0.0001*float64(i%600), 0.46+0.0005*float64(i%800)
+		change(i, &start, &ttft, &latency)
+		s.Start, s.TTFT, s.Latency = append(s.Start, start), append(s.TTFT, ttft), append(s.Latency, latency)
+	}
+	g.e.Samples = s
+}
+
+func asTheyAre(int, *float64, *float64, *float64) {}
 
 // latency changes one distribution.
 func (g *run) latency(f result.Family, change func(*result.Distribution)) {
@@ -73,6 +93,7 @@ func (g *run) latency(f result.Family, change func(*result.Distribution)) {
 // tokens sets the number of output tokens and what follows from it.
 func (g *run) tokens(n int64) {
 	g.r.Results.TotalOutputTokens = &n
+	decode(g)["vllm:generation_tokens_total"] = float64(n)
 	g.r.Results.OutputThroughput = new(float64(n) / 100)
 	g.r.Results.TotalTokenThroughput = new(float64(n+*g.r.Results.TotalInputTokens) / 100)
 }
@@ -90,7 +111,10 @@ func (g *run) requests(completed, failed int) {
 	m.RequestThroughput = new(float64(completed) / 100)
 	g.prompts(int64(100 * completed))
 	g.tokens(int64(50 * completed))
+	decode(g)["vllm:request_success_total"] = float64(completed)
 }
+
+func prefill(g *run) map[string]float64 { return g.r.Results.Server[0].Counters }
 
 func decode(g *run) map[string]float64 { return g.r.Results.Server[1].Counters }
 
@@ -103,7 +127,7 @@ var trips = []struct {
 }{
 	{"no-success", result.Invalid, func(g *run) { g.requests(0, 1000); g.r.Results.Latency = nil }, func(g *run) {
 		g.requests(1, 0)
-		g.e.Planned.NumPrompts, g.r.Results.Latency = 1, nil
+		g.e.Planned.NumPrompts, g.e.Planned.RequestRate, g.r.Results.Latency = 1, 1, nil
 	}},
 	{"no-tokens", result.Invalid, func(g *run) { g.tokens(0) }, func(g *run) { g.tokens(50_000) }},
 	{"no-tokens", result.Invalid, func(g *run) { g.e.Samples = &result.Samples{OutputLen: []int{50, 0}, Errors: []string{"", ""}} },
@@ -128,6 +152,57 @@ var trips = []struct {
 		func(g *run) { g.e.Planned.IgnoreEOS = false; g.tokens(2_000) }},
 	{"input-length", result.Suspect, func(g *run) { g.prompts(94_000) }, func(g *run) { g.prompts(96_000) }},
 	{"input-length", result.Suspect, func(g *run) { g.prompts(0) }, func(g *run) { g.prompts(104_000) }},
+	{"token-books", result.Suspect, func(g *run) { decode(g)["vllm:generation_tokens_total"] = 51_100 }, // one probe of 50, and 2 %
+		func(g *run) { decode(g)["vllm:generation_tokens_total"] = 51_000 }},
+	{"token-books", result.Suspect, func(g *run) { decode(g)["vllm:generation_tokens_total"] = 48_900 },
+		func(g *run) { decode(g)["vllm:generation_tokens_total"] = 49_100 }},
+	{"token-books", result.Suspect, func(g *run) { g.e.Planned.Warmups = 30 }, func(g *run) {
+		g.e.Planned.Warmups = 30
+		decode(g)["vllm:generation_tokens_total"] = 51_500
+	}},
+	{"cache-warm", result.Invalid, func(g *run) { prefill(g)["vllm:prefix_cache_hits_total"] = 5_200 },
+		func(g *run) { prefill(g)["vllm:prefix_cache_hits_total"] = 5_000 }},
+	{"cache-warm", result.Invalid, func(g *run) {
+		decode(g)["vllm:prefix_cache_queries_total"], decode(g)["vllm:prefix_cache_hits_total"] = 1000, 60
+	},
+		func(g *run) {
+			decode(g)["vllm:prefix_cache_queries_total"], decode(g)["vllm:prefix_cache_hits_total"] = 1000, 0
+		}},
+	{"cache-warm", result.Invalid, func(g *run) {
+		g.e.Planned.SharedInput = new(0.5)
+		prefill(g)["vllm:prefix_cache_hits_total"] = 55_500
+	}, func(g *run) {
+		g.e.Planned.SharedInput = new(0.5)
+		prefill(g)["vllm:prefix_cache_hits_total"] = 54_500
+	}},
+	{"client-bound", result.Invalid, func(g *run) { g.r.Results.Client.CPUSeconds = new(85.1) }, func(g *run) { g.r.Results.Client.CPUSeconds = new(84.9) }},
+	{"client-bound", result.Invalid, func(g *run) { g.r.Results.Client.SendDelayP99 = new(100.1) }, func(g *run) { g.r.Results.Client.SendDelayP99 = new(99.9) }},
+	{"client-bound", result.Invalid, func(g *run) { g.r.Results.Client.LagP99 = new(10.1) }, func(g *run) { g.r.Results.Client.LagP99 = new(9.9) }},
+	{"client-bound", result.Invalid, func(g *run) { g.sends(12) }, func(g *run) { g.sends(11.5) }}, // 10.06/s, and chance
+	{"load-not-reached", result.Suspect, func(g *run) { g.e.Planned.Concurrency = 7 }, func(g *run) { g.e.Planned.Concurrency = 6 }},
+	{"load-not-reached", result.Suspect, func(g *run) { g.r.Results.Load = &result.ServerLoad{Samples: 30, Running: 4.5, Waiting: 0.4} },
+		func(g *run) { g.r.Results.Load = &result.ServerLoad{Samples: 30, Running: 4.7, Waiting: 0.4} }},
+	{"load-not-reached", result.Suspect, func(g *run) { g.r.Results.Load = &result.ServerLoad{Samples: 30, Running: 7} },
+		func(g *run) { g.r.Results.Load = &result.ServerLoad{Samples: 29, Running: 7} }},
+	{"no-steady-state", result.Suspect, func(g *run) { g.slots(201) }, func(g *run) { g.slots(200) }},
+	{"no-steady-state", result.Suspect, func(g *run) { g.pause(32) }, func(g *run) { g.pause(25) }},
+	{"preempted-requests", result.Suspect, func(g *run) { decode(g)["vllm:num_preemptions_total"] = 11 }, func(g *run) { decode(g)["vllm:num_preemptions_total"] = 10 }},
+	{"corrupt-output", result.Invalid, func(g *run) { decode(g)["vllm:corrupted_requests_total"] = 1 }, func(g *run) { delete(decode(g), "vllm:corrupted_requests_total") }},
+	{"foreign-load", result.Suspect, func(g *run) { decode(g)["vllm:request_success_total"] = 1_012 }, func(g *run) { decode(g)["vllm:request_success_total"] = 1_011 }},
+	{"foreign-load", result.Suspect, func(g *run) { decode(g)["vllm:request_success_total"] = 1_062 }, func(g *run) {
+		decode(g)["vllm:request_success_total"] = 1_062
+		decode(g)["vllm:generation_tokens_total"] = 52_550
+		g.e.Planned.Warmups = 51
+	}},
+	{"window-wrong", result.Invalid, func(g *run) { g.samples(func(_ int, start, _, _ *float64) { *start *= 0.97 }) },
+		func(g *run) { g.samples(func(_ int, start, _, _ *float64) { *start *= 0.985 }) }},
+	{"window-wrong", result.Invalid, func(g *run) { g.r.Results.Client.FirstSend, g.r.Results.Client.LastEnd = new(1.0), new(99.0) },
+		func(g *run) { g.r.Results.Client.FirstSend, g.r.Results.Client.LastEnd = new(1.0), new(99.1) }},
+	{"window-open", result.Invalid, func(g *run) { g.r.Results.Duration = nil }, func(g *run) {}},
+	{"cold-start", result.Suspect, func(g *run) { g.slow(100, 0.25) }, func(g *run) { g.slow(100, 0.23) }},
+	{"cold-start", result.Suspect, func(g *run) { g.slow(60, 0.35) }, func(g *run) { g.slow(40, 0.35) }},
+	{"not-steady", result.Suspect, func(g *run) { g.growing(0.25) }, func(g *run) { g.growing(0.15) }},
+	{"not-steady", result.Suspect, func(g *run) { g.piling(0.3) }, func(g *run) { g.piling(0.1) }},
 	{"inconsistent", result.Invalid, func(g *run) { g.r.Results.RequestThroughput = new(10.2) },
 		func(g *run) { g.r.Results.RequestThroughput = new(10.09) }},
 	{"inconsistent", result.Invalid, func(g *run) { g.r.Results.OutputThroughput = new(490.0) },
@@ -146,7 +221,8 @@ var trips = []struct {
 		g.r.Warnings = []result.Warning{{Kind: result.NotFinite, Key: "mean_ttft_ms", Text: "is NaN"}}
 	},
 		func(g *run) { g.r.Warnings = []result.Warning{{Kind: result.BadValue, Key: "label", Text: "no text"}} }},
-	{"impossible-speed", result.Invalid, func(g *run) { g.latency(result.E2EL, scaled(0.6)) }, func(g *run) { g.latency(result.E2EL, scaled(0.61)) }},
+	{"impossible-speed", result.Invalid, func(g *run) { g.latency(result.E2EL, scaled(0.6)); g.e.Planned.Concurrency = 4 },
+		func(g *run) { g.latency(result.E2EL, scaled(0.61)); g.e.Planned.Concurrency = 4 }},
 	{"itl-bundled", result.Withheld, func(g *run) { g.latency(result.ITL, scaled(0.19)) }, func(g *run) { g.latency(result.ITL, scaled(0.21)) }},
 	{"itl-bundled", result.Withheld, func(g *run) { g.e.Samples = gaps(46_000) }, func(g *run) { g.e.Samples = gaps(47_000) }},
 	{"kv-transfer-failed", result.Invalid, func(g *run) { decode(g)["vllm:nixl_num_failed_transfers_total"] = 1 }, func(g *run) {}},
@@ -200,6 +276,65 @@ var trips = []struct {
 	{"profiled", result.Note, func(g *run) { g.e.Profiled = true }, func(g *run) { g.r.Profiling = &result.Profiling{} }},
 }
 
+// sends makes it a load of a rate of its own, at which the requests of samples came.
+func (g *run) sends(asked float64) {
+	g.e.Planned.Concurrency, g.r.Results.MaxConcurrency = 0, nil
+	g.e.Planned.RequestRate = asked
+	g.samples(asTheyAre)
+}
+
+// slots makes it a load of n at a time that is reached.
+func (g *run) slots(n int) {
+	g.e.Planned.Concurrency = n
+	g.latency(result.E2EL, scaled(float64(n)/6))
+}
+
+// pause leaves seconds in the middle of the window without a request, and none out.
+func (g *run) pause(seconds float64) {
+	g.e.Planned.Concurrency = 5
+	g.samples(func(i int, start, _, _ *float64) {
+		*start *= (99.4 - seconds) / 99.4
+		if i >= 500 {
+			*start += seconds
+		}
+	})
+}
+
+// slow gives the first n requests a TTFT.
+func (g *run) slow(n int, ttft float64) {
+	g.samples(func(i int, _, t, _ *float64) {
+		if i < n {
+			*t = ttft
+		}
+	})
+}
+
+// growing has TTFT rise by that share over the second half.
+func (g *run) growing(share float64) {
+	g.samples(func(i int, _, t, _ *float64) {
+		*t = 0.05 + 0.0002*float64(i%7)
+		if i >= 500 {
+			*t *= 1 + share*float64(i-500)/500
+		}
+		if i == 0 {
+			*t = 0.11 // above every percentile that was reported
+		}
+	})
+}
+
+// piling has requests of a rate of its own pile up by that share over the second half.
+func (g *run) piling(share float64) {
+	g.e.Planned.RequestRate = 10
+	g.samples(func(i int, _, t, latency *float64) {
+		if i >= 500 {
+			*latency = 0.55 * (1 + share*float64(i-500)/500)
+		}
+		if i == 0 {
+			*latency = 0.9 // above every percentile that was reported
+		}
+	})
+}
+
 func scaled(by float64) func(*result.Distribution) {
 	return func(d *result.Distribution) {
 		for _, v := range []*float64{d.Mean, d.Median, d.Std} {
@@ -225,6 +360,7 @@ func failedWords(v *result.Validity) []string {
 
 func TestGoodRunPassesEveryCheck(t *testing.T) {
 	g := good()
+	g.samples(asTheyAre)
 	v := result.Judge(&g.r, g.e)
 	for _, c := range v.Checks {
 		require.Equal(t, result.Pass, c.Outcome, "%s %s: %s", c.ID, c.Word, c.Detail)
@@ -237,7 +373,8 @@ func TestGoodRunPassesEveryCheck(t *testing.T) {
 	require.Empty(t, v.Withheld)
 }
 
-// covers: PL-V1, PL-V2, PL-V3, PL-V4, PL-V5, PL-V6, PL-V8, PL-V9, PL-V10, PL-V16, PL-V24, PL-V29, PL-V31, PL-V36, PL-S5
+// covers: PL-V1, PL-V2, PL-V3, PL-V4, PL-V5, PL-V6, PL-V7, PL-V8, PL-V9, PL-V10, PL-V11, PL-V13, PL-V14, PL-V15, PL-V16, PL-V17, PL-V18, PL-V20, PL-V21,
+// PL-V22, PL-V23, PL-V24, PL-V29, PL-V31, PL-V36, PL-S5
 func TestEachCheckTripsAloneAndMissesNarrowly(t *testing.T) {
 	tripped := map[string]bool{}
 	for _, tt := range trips {
@@ -300,6 +437,7 @@ func TestRoundedLogIsNotInconsistent(t *testing.T) {
 	g := good()
 	g.r.Results.FromLog = true
 	g.r.Results.Duration = new(3000.0)
+	g.e.Planned.RequestRate = 1.0 / 3
 	g.r.Results.RequestThroughput = new(0.33)
 	g.r.Results.OutputThroughput = new(16.67)
 	g.r.Results.TotalTokenThroughput = new(50.0)

@@ -15,7 +15,7 @@ import (
 // and the last state come last, so that a command that is killed here still
 // leaves a run whose job is known to be over.
 var (
-	attemptFiles = []string{RawDir, LogDir, SentinelFile, PlacementFile, ResultFile, EventFile}
+	attemptFiles = []string{RawDir, LogDir, TelemetryDir, SentinelFile, PlacementFile, ResultFile, EventFile}
 	jobFiles     = []string{"stdout.txt", "stderr.txt", "nodes.txt", "job.env", ClaimFile, SubmitFile, StateFile}
 )
 
@@ -49,7 +49,7 @@ func setAside(dir string, n int, names []string) (int, error) {
 		if l.Dir == p.Dir || l.Dir == "" {
 			continue
 		}
-		if _, err := move(moved(dir, p, l.Dir), n, []string{RawDir, LogDir, ResultFile}); err != nil {
+		if _, err := move(moved(dir, p, l.Dir), n, []string{RawDir, LogDir, TelemetryDir, ResultFile}); err != nil {
 			return n, err
 		}
 	}

@@ -38,6 +38,7 @@ const (
 	RunsFile      = "runs.txt"   // beside it: its run directories, one a line
 	LoadFile      = "load.json"  // in the directory of a load that lies outside of its run's
 	RawDir        = "raw"
+	TelemetryDir  = "telemetry"
 	LogDir        = "logs"
 	AttemptDir    = "attempts"    // what earlier attempts left
 	DefinitionDir = "definitions" // of a scenario: the files it was planned from
@@ -224,7 +225,8 @@ func ReadPlan(dir string) (*plan.Plan, error) {
 }
 
 // Find lists the run directories at or below the given paths, sorted: those
-// that hold a plan, and CloudAI's, which hold test-run.toml or vllm-bench.json.
+// that hold a plan, CloudAI's, which hold test-run.toml or vllm-bench.json, and
+// what AIPerf and GenAI-Perf left by themselves.
 // What lies below a run, its attempts and hooks, is not a run of its own, and
 // neither is the directory of one of its loads.
 func Find(paths ...string) ([]string, error) {
@@ -248,7 +250,7 @@ func Find(paths ...string) ([]string, error) {
 			switch d.Name() {
 			case LoadFile: // comes before the others, since a folder is read in order
 				loads[dir] = true
-			case PlanFile, "test-run.toml", "vllm-bench.json":
+			case PlanFile, "test-run.toml", "vllm-bench.json", "profile_export_aiperf.json", "profile_export_aiperf.csv", "profile_export_genai_perf.csv":
 				if filepath.Base(dir) != RawDir && !seen[dir] && !loads[dir] && (path != root || !exists(filepath.Join(dir, LoadFile))) {
 					seen[dir] = true
 					dirs = append(dirs, dir)

@@ -70,6 +70,12 @@
 //	fail=0.1            share of generation requests answered with status 500
 //	bundle=4            tokens per streamed chunk
 //	zero-tokens         answer at once with status 200 and no token
+//	miscount=1.1        factor by which the engine counts other output tokens than it sends
+//	preempt=0.05        share of requests for which a preemption is counted
+//	corrupt=0.05        share of requests that are counted as corrupted; without it the counter is not there, as in vLLM
+//	warm=0.2            share of every prompt that is found in the prefix cache, whatever was asked before
+//	cold=8              the first so many requests wait ten times as long for their first token
+//	slowing=2ms         each request waits that much longer for its first token than the one before
 //
 // A group applies where its role equals PROFLLM_ROLE; "*" is every server. The load client (`vllm bench serve`) obeys
 // only groups whose role is "client", and of those die-at-start, die-after, hang and exit.

@@ -20,6 +20,7 @@ type engine struct {
 	blocks  *blockCache   // nil: no prefix caching
 	used    atomic.Int64  // KV cache tokens held by admitted sequences
 	kv      *connector    // nil: no KV connector
+	seen    atomic.Int64  // admitted sequences
 }
 
 func newEngine(c serveConfig, k knobs, start time.Time) *engine {
@@ -27,7 +28,7 @@ func newEngine(c serveConfig, k knobs, start time.Time) *engine {
 		timing:  k.timing,
 		faults:  k.faults,
 		tokens:  tokenizer{bytes: k.bytes},
-		metrics: newRegistry(time.Now, families(c, cacheTokens)),
+		metrics: newRegistry(time.Now, families(c, k.faults, cacheTokens)),
 		slots:   make(chan struct{}, c.maxSeqs),
 	}
 	setFixed(e.metrics, c, start)
@@ -77,18 +78,27 @@ func (e *engine) run(ctx context.Context, s *sequence, emit func([]token) error)
 	// Fetching from a prefill server took its own time; the schedule counts from its end.
 	start = time.Now()
 	due := e.timing.request(s.seed, s.remote != nil)
+	due.first = e.late(due.first, e.seen.Add(1))
 	for i := 0; i < len(s.answer.tokens); {
 		n := min(e.faults.bundle, len(s.answer.tokens)-i)
 		if !wait(ctx, time.Until(start.Add(due.due(i+n-1)))) {
 			return ctx.Err()
 		}
-		r.step(e.metrics, n)
+		r.step(e.metrics, n, e.faults.miscount)
 		if err := emit(s.answer.tokens[i : i+n]); err != nil {
 			return err
 		}
 		i += n
 	}
 	return nil
+}
+
+// late is the due time of the first token of the nth sequence under the faults.
+func (e *engine) late(first time.Duration, n int64) time.Duration {
+	if n <= int64(e.faults.cold) {
+		first *= 10
+	}
+	return first + time.Duration(n-1)*e.faults.slowing
 }
 
 func (e *engine) admit(ctx context.Context) bool {
@@ -111,7 +121,7 @@ func (e *engine) fill(ctx context.Context, r *record) error {
 	m, s := e.metrics, r.seq
 	n := len(s.prompt)
 	if e.blocks != nil {
-		r.local = e.blocks.use(s.prompt)
+		r.local = max(e.blocks.use(s.prompt), int(e.faults.warm*float64(n)))
 		s.cached = r.local
 		m.add("vllm:prefix_cache_queries", float64(n))
 		m.add("vllm:prefix_cache_hits", float64(r.local))
@@ -149,7 +159,7 @@ type record struct {
 }
 
 // step counts one iteration of n tokens.
-func (r *record) step(m *registry, n int) {
+func (r *record) step(m *registry, n int, miscount float64) {
 	now := time.Now()
 	if r.seq.out == 0 {
 		r.first = now
@@ -159,7 +169,7 @@ func (r *record) step(m *registry, n int) {
 		m.observeN("vllm:inter_token_latency_seconds", now.Sub(r.last).Seconds()/float64(n), n)
 	}
 	m.observe("vllm:iteration_tokens_total", float64(r.pending+n))
-	m.add("vllm:generation_tokens", float64(n))
+	m.add("vllm:generation_tokens", miscount*float64(n))
 	r.pending = 0
 	r.last = now
 	r.seq.out += n
@@ -178,6 +188,14 @@ func (e *engine) count(r *record, err error) {
 		reason = "abort"
 	}
 	m.add("vllm:request_success", 1, "finished_reason", reason)
+	preempted := 0.0
+	if unit(e.timing.seed, s.seed) < e.faults.preempt {
+		preempted = 1
+		m.add("vllm:num_preemptions", 1)
+	}
+	if e.faults.corrupt > 0 && unit(e.timing.seed+1, s.seed) < e.faults.corrupt {
+		m.add("vllm:corrupted_requests", 1)
+	}
 	if r.first.IsZero() {
 		r.first = r.last
 	}
@@ -194,7 +212,7 @@ func (e *engine) count(r *record, err error) {
 	m.observe("vllm:request_inference_time_seconds", r.last.Sub(r.start).Seconds())
 	m.observe("vllm:request_prefill_time_seconds", r.first.Sub(r.start).Seconds())
 	m.observe("vllm:request_decode_time_seconds", decode)
-	m.observe("vllm:request_num_preemptions", 0)
+	m.observe("vllm:request_num_preemptions", preempted)
 	m.observe("vllm:request_prefill_kv_computed_tokens", float64(len(s.prompt)-r.local))
 }
 

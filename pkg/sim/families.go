@@ -45,7 +45,7 @@ func lengthBuckets(maxLen int) []float64 {
 }
 
 // families lists the metrics of a server in vLLM's order.
-func families(c serveConfig, cacheTokens int) []*family {
+func families(c serveConfig, f faults, cacheTokens int) []*family {
 	base := []string{"engine", "0", "model_name", c.names[0]}
 	one := [][]string{base}
 	each := func(label string, values ...string) [][]string {
@@ -75,6 +75,9 @@ func families(c serveConfig, cacheTokens int) []*family {
 		&family{name: "vllm:num_requests_waiting", kind: gauge, labels: one},
 		&family{name: "vllm:num_requests_waiting_by_reason", kind: gauge, labels: each("reason", "capacity", "deferred")},
 	)
+	if f.corrupt > 0 {
+		list = append(list, &family{name: "vllm:corrupted_requests", kind: counter, labels: one})
+	}
 	if c.consumer {
 		list = append(list, &family{name: "vllm:num_requests_kv_fetch_by_stage", kind: gauge,
 			labels: each("stage", "waiting_to_start", "in_progress", "completed_waiting")})

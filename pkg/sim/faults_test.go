@@ -12,7 +12,7 @@ import (
 )
 
 func TestParseFaults(t *testing.T) {
-	healthy := faults{exit: 1, bundle: 1}
+	healthy := faults{exit: 1, bundle: 1, miscount: 1}
 	with := func(change func(*faults)) faults {
 		f := healthy
 		change(&f)
@@ -31,6 +31,9 @@ func TestParseFaults(t *testing.T) {
 		"two groups":      {"decode:hang; *:fail=0.5 , bundle=4", "decode", true, with(func(f *faults) { f.hang, f.fail, f.bundle = true, 0.5, 4 })},
 		"star not client": {"*:die-at-start", "client", false, healthy},
 		"client":          {"client:die-at-start", "client", false, with(func(f *faults) { f.dieAtStart = true })},
+		"books": {"*:miscount=1.1,preempt=0.2,corrupt=0.3,warm=0.4,cold=8,slowing=2ms", "x", true, with(func(f *faults) {
+			f.miscount, f.preempt, f.corrupt, f.warm, f.cold, f.slowing = 1.1, 0.2, 0.3, 0.4, 8, 2*time.Millisecond
+		})},
 		"the rest": {"*:never-ready,zero-tokens,die-on-request=3,die-at-start", "x", true, with(func(f *faults) {
 			f.neverReady, f.zeroTokens, f.dieOnRequest, f.dieAtStart = true, true, 3, true
 		})},
@@ -58,6 +61,10 @@ func TestParseFaultsMistakes(t *testing.T) {
 		"*:exit=256":           "to 255",
 		"*:hang=1":             "takes no value",
 		"somebody-else:exit=0": "from 1",
+		"*:slowing=0s":         "want a duration",
+		"*:warm=1.1":           "from 0 to 1",
+		"*:miscount=-1":        "want a factor",
+		"*:cold=0":             "from 1",
 	} {
 		_, err := parseFaults(text, "serve", true)
 		require.ErrorContains(t, err, want, text)

@@ -102,16 +102,23 @@ type faults struct {
 	fail         float64 // 0-1
 	bundle       int     // tokens per chunk, at least 1
 	zeroTokens   bool
+	miscount     float64       // factor of the counted output tokens, 1 if honest
+	preempt      float64       // 0-1
+	corrupt      float64       // 0-1
+	warm         float64       // 0-1
+	cold         int           // requests
+	slowing      time.Duration // per request
 }
 
 var faultNames = []string{
 	"die-at-start", "die-after", "die-on-request", "exit", "never-ready", "hang", "fail", "bundle", "zero-tokens",
+	"miscount", "preempt", "corrupt", "warm", "cold", "slowing",
 }
 
 // parseFaults reads the whole text, so that a mistake in any group is found in every process, and keeps the groups that
 // apply to role; star says whether "*" does.
 func parseFaults(text, role string, star bool) (faults, error) {
-	mine := faults{exit: exitFailed, bundle: 1}
+	mine := faults{exit: exitFailed, bundle: 1, miscount: 1}
 	if strings.TrimSpace(text) == "" {
 		return mine, nil
 	}
@@ -140,9 +147,15 @@ func (f *faults) set(name, value string) error {
 	}
 	var err error
 	switch name {
-	case "die-after":
-		if f.dieAfter, err = time.ParseDuration(value); err != nil || f.dieAfter <= 0 {
-			return fmt.Errorf("die-after=%q: want a duration above 0, such as 2s", value)
+	case "die-after", "slowing":
+		d, err := time.ParseDuration(value)
+		if err != nil || d <= 0 {
+			return fmt.Errorf("%s=%q: want a duration above 0, such as 2s", name, value)
+		}
+		if name == "slowing" {
+			f.slowing = d
+		} else {
+			f.dieAfter = d
 		}
 		return nil
 	case "die-on-request":
@@ -154,9 +167,19 @@ func (f *faults) set(name, value string) error {
 	case "bundle":
 		f.bundle, err = count(name, value, 1<<20)
 		return err
-	case "fail":
-		if f.fail, err = parseShare(value); err != nil {
-			return fmt.Errorf("fail=%q: want a number from 0 to 1", value)
+	case "cold":
+		f.cold, err = count(name, value, 1<<31)
+		return err
+	case "fail", "preempt", "corrupt", "warm":
+		share, err := parseShare(value)
+		if err != nil {
+			return fmt.Errorf("%s=%q: want a number from 0 to 1", name, value)
+		}
+		*map[string]*float64{"fail": &f.fail, "preempt": &f.preempt, "corrupt": &f.corrupt, "warm": &f.warm}[name] = share
+		return nil
+	case "miscount":
+		if f.miscount, err = strconv.ParseFloat(value, 64); err != nil || !(f.miscount >= 0 && f.miscount <= 1000) {
+			return fmt.Errorf("miscount=%q: want a factor, such as 1.1", value)
 		}
 		return nil
 	}

@@ -3,6 +3,7 @@ package vllmserve
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -124,13 +125,29 @@ func (l *Load) Expect() plan.Expect {
 	dataset, _ := l.get("dataset_name").Text()
 	if (dataset == "" || dataset == "random") && l.get("random_range_ratio") == nil {
 		e.InputTokens, e.OutputTokens, e.IgnoreEOS = l.value("random_input_len"), l.value("random_output_len"), true
-		if v := l.get("random_prefix_len"); v != nil {
-			if n, ok := v.Int(); ok {
-				e.InputTokens += int(n)
-			}
+		e.InputTokens += l.number("random_prefix_len")
+	}
+	if dataset == "" || dataset == "random" {
+		prefix := float64(l.number("random_prefix_len"))
+		e.SharedInput = new(prefix / (prefix + float64(l.value("random_input_len"))))
+	}
+	e.Warmups = l.number("num_warmups")
+	if v := l.get("request_rate"); v != nil {
+		if rate, err := strconv.ParseFloat(text(v), 64); err == nil && !math.IsInf(rate, 0) {
+			e.RequestRate = rate
 		}
 	}
 	return e
+}
+
+// number is an extra option that holds a whole number, else 0.
+func (l *Load) number(key string) int {
+	if v := l.get(key); v != nil {
+		if n, ok := v.Int(); ok {
+			return int(n)
+		}
+	}
+	return 0
 }
 
 func (l *Load) value(key string) int {

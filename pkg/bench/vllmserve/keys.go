@@ -199,6 +199,8 @@ func (r *reader) identity(f field) bool {
 		b.Burstiness = r.rate(f)
 	case "steady_state":
 		r.steadyState(f)
+	case "profllm":
+		r.client(f)
 	default:
 		return false
 	}
@@ -227,6 +229,38 @@ func (r *reader) rate(f field) *result.Rate {
 		return nil
 	}
 	return new(result.Rate(v))
+}
+
+// client reads what profllm's own client says of itself.
+func (r *reader) client(f field) {
+	fields, _, err := document(f.raw, 0)
+	if err != nil {
+		r.warn(result.BadValue, f, err.Error())
+		return
+	}
+	c := &result.Client{}
+	for _, g := range fields {
+		g.offset += f.offset
+		switch g.key {
+		case "client":
+			c.Program = r.text(g)
+		case "loops":
+			c.Threads = r.count(g)
+		case "cpu_s":
+			c.CPUSeconds = r.optional(g)
+		case "send_delay_p99_ms":
+			c.SendDelayP99 = r.optional(g)
+		case "lag_p99_ms":
+			c.LagP99 = r.optional(g)
+		case "first_send_s":
+			c.FirstSend = r.optional(g)
+		case "last_send_s":
+			c.LastSend = r.optional(g)
+		case "last_end_s":
+			c.LastEnd = r.optional(g)
+		}
+	}
+	r.m.Client = c
 }
 
 // steadyState reads the block that vllm-rs adds. Its offsets count from the

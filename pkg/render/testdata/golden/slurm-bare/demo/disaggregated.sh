@@ -102,7 +102,7 @@ PHASES+=("ready=0")
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   env PROFLLM_ROLE=client \
   vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --random-input-len 512 \
-  --random-output-len 64 --max-concurrency 16 --num-prompts 64 \
+  --random-output-len 64 --max-concurrency 16 --num-prompts 80 \
   --result-dir /shared/results/demo_2026-03-04_05-06-07/disaggregated/0/raw --result-filename vllm-bench.json \
   --save-result --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0
 

@@ -1,0 +1,264 @@
+// Package aiperf reads the summaries of NVIDIA's load clients: AIPerf's JSON and
+// CSV, and the CSV of its predecessor GenAI-Perf.
+//
+// AIPerf's names differ from vLLM's: its inter-token latency is a request's time
+// per output token (TPOT here), its inter-chunk latency is the gap between chunks
+// (ITL here). It exits with 0 whatever became of the requests, so a file says
+// nothing about success. The package does not judge the numbers.
+//
+//	part, err := aiperf.Parser{}.Parse(os.DirFS("run/raw"))
+package aiperf
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ulikunitz/xz"
+
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// kind is what the record calls the client.
+const kind = "aiperf"
+
+// files are the summaries in the order in which they are looked for. AIPerf
+// rounds in its CSV, so the JSON comes first.
+var files = []string{"profile_export_aiperf.json", "profile_export_aiperf.csv", "profile_export_genai_perf.csv"}
+
+// maxSize bounds what is read of one file, also when it was compressed.
+const maxSize = 256 << 20
+
+// A Parser reads one client's summary.
+type Parser struct {
+	Dir string // below the folder given to Parse; default the folder itself
+}
+
+// Parse returns what the client measured, and a warning for everything it had to
+// go past. The error is fs.ErrNotExist if there is no summary.
+func (p Parser) Parse(out fs.FS) (result.Part, error) {
+	dir := p.Dir
+	if dir == "" {
+		dir = "."
+	}
+	sub, err := fs.Sub(out, dir)
+	if err != nil {
+		return result.Part{}, err
+	}
+	for _, name := range files {
+		data, read, err := load(sub, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return result.Part{}, fmt.Errorf("read %s: %w", read, err)
+		}
+		s := &summary{file: read, table: map[string]row{}}
+		if strings.HasSuffix(name, ".json") {
+			err = s.json(data)
+		} else {
+			err = s.csv(data)
+		}
+		if err != nil {
+			return result.Part{Warnings: s.warnings}, fmt.Errorf("parse %s: %w", read, err)
+		}
+		return s.part(), nil
+	}
+	return result.Part{}, fmt.Errorf("no summary of AIPerf: %w", fs.ErrNotExist)
+}
+
+// load reads a file, or the same with .xz.
+func load(dir fs.FS, name string) (data []byte, read string, err error) {
+	f, err := dir.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		name += ".xz"
+		f, err = dir.Open(name)
+	}
+	if err != nil {
+		return nil, name, err
+	}
+	defer f.Close()
+	var r io.Reader = f
+	if strings.HasSuffix(name, ".xz") {
+		if r, err = xz.NewReader(f); err != nil {
+			return nil, name, err
+		}
+	}
+	data, err = io.ReadAll(io.LimitReader(r, maxSize+1))
+	if err == nil && len(data) > maxSize {
+		err = fmt.Errorf("larger than %d MiB", maxSize>>20)
+	}
+	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), name, err
+}
+
+// A summary is one file, whatever its form.
+type summary struct {
+	file     string
+	table    map[string]row // by tag
+	warnings []result.Warning
+	version  string
+	model    string
+	asked    asked
+}
+
+// asked is what the file says of the load.
+type asked struct {
+	requests, concurrency *int
+	rate                  *float64
+	cancelled             bool
+	errors                *int // listed in the error summary; nil: there is none
+}
+
+// A row is one metric: its unit, and statistics by name.
+type row struct {
+	unit  string
+	stats map[string]float64
+}
+
+func (s *summary) warn(k result.WarningKind, key, format string, args ...any) {
+	s.warnings = append(s.warnings, result.Warning{Kind: k, File: s.file, Key: key, Text: fmt.Sprintf(format, args...)})
+}
+
+// latencies maps tags to families of latencies.
+var latencies = map[string]result.Family{
+	"time_to_first_token": result.TTFT, "inter_token_latency": result.TPOT, "inter_chunk_latency": result.ITL, "request_latency": result.E2EL,
+}
+
+// toMS has what a unit of time is in ms.
+var toMS = map[string]float64{"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1, "s": 1000, "sec": 1000, "seconds": 1000}
+
+func (s *summary) part() result.Part {
+	m := &result.Metrics{Source: s.file, Latency: map[result.Family]result.Distribution{}}
+	m.NumPrompts, m.MaxConcurrency = s.asked.requests, s.asked.concurrency
+	m.CompletedRequests = s.whole("request_count")
+	m.FailedRequests = s.whole("error_request_count")
+	if m.FailedRequests == nil && m.CompletedRequests != nil { // it is left out when it is zero
+		if all := s.whole("completed_request_count"); all != nil && *all >= *m.CompletedRequests {
+			m.FailedRequests = new(*all - *m.CompletedRequests)
+		} else {
+			m.FailedRequests = s.asked.errors
+		}
+	}
+	if v, ok := s.scalar("benchmark_duration"); ok {
+		if ms, known := toMS[s.table["benchmark_duration"].unit]; known {
+			m.Duration = new(v * ms / 1000)
+		} else {
+			s.warn(result.BadValue, "benchmark_duration", "unknown unit %q", s.table["benchmark_duration"].unit)
+		}
+	}
+	m.TotalInputTokens, m.TotalOutputTokens = s.total("total_isl"), s.total("total_osl")
+	m.RequestThroughput, m.RequestGoodput = s.float("request_throughput"), s.float("goodput")
+	m.InputThroughput, m.OutputThroughput, m.TotalTokenThroughput = s.float("input_token_throughput"), s.float("output_token_throughput"), s.float("total_token_throughput")
+	for tag, family := range latencies {
+		if d, ok := s.distribution(tag); ok {
+			m.Latency[family] = d
+		}
+	}
+	if served := s.total("total_usage_completion_tokens"); served != nil && m.TotalOutputTokens != nil && *served > 0 &&
+		math.Abs(float64(*m.TotalOutputTokens)/float64(*served)-1) > 0.01 {
+		s.warn(result.Contradicts, "total_osl", "%d output tokens by the client's tokenizer, %d by the server's usage", *m.TotalOutputTokens, *served)
+	}
+	if s.asked.cancelled {
+		s.warn(result.Truncated, "was_cancelled", "the client was cancelled: its numbers are of a part of the load")
+	}
+	p := result.Part{Model: s.model, Metrics: m, Warnings: s.warnings}
+	p.Benchmark = result.Benchmark{Kind: kind, NumPrompts: s.asked.requests, MaxConcurrency: s.asked.concurrency}
+	if r := s.asked.rate; r != nil {
+		p.Benchmark.RequestRate = new(result.Rate(*r))
+		m.RequestRate = p.Benchmark.RequestRate
+	}
+	p.UnknownKeys = s.unknown()
+	slices.SortFunc(p.Warnings, func(a, b result.Warning) int { return strings.Compare(a.Key, b.Key) })
+	return p
+}
+
+// known are the metrics that a record has a place for, or that say nothing more.
+var known = []string{
+	"request_count", "error_request_count", "benchmark_duration", "total_isl", "total_osl", "total_output_tokens", "request_throughput", "goodput",
+	"input_token_throughput", "output_token_throughput", "total_token_throughput", "total_usage_completion_tokens",
+	"output_sequence_length", "input_sequence_length", "output_token_count", "completed_request_count", "request_error_rate",
+}
+
+func (s *summary) unknown() int {
+	n := 0
+	for tag := range s.table {
+		if _, latency := latencies[tag]; !latency && !slices.Contains(known, tag) {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *summary) scalar(tag string) (float64, bool) {
+	v, ok := s.table[tag].stats["avg"]
+	return v, ok
+}
+
+func (s *summary) float(tag string) *float64 {
+	if v, ok := s.scalar(tag); ok {
+		return &v
+	}
+	return nil
+}
+
+func (s *summary) total(tag string) *int64 {
+	v, ok := s.scalar(tag)
+	if !ok {
+		return nil
+	}
+	if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
+		s.warn(result.BadValue, tag, "no whole number: %v", v)
+		return nil
+	}
+	return new(int64(v))
+}
+
+func (s *summary) whole(tag string) *int {
+	if n := s.total(tag); n != nil {
+		return new(int(*n))
+	}
+	return nil
+}
+
+// distribution reads the statistics of a latency.
+func (s *summary) distribution(tag string) (result.Distribution, bool) {
+	r, ok := s.table[tag]
+	if !ok {
+		return result.Distribution{}, false
+	}
+	ms, known := toMS[r.unit]
+	if !known {
+		s.warn(result.BadValue, tag, "unknown unit %q", r.unit)
+		return result.Distribution{}, false
+	}
+	d := result.Distribution{Percentiles: map[float64]float64{}}
+	for name, v := range r.stats {
+		x := v * ms
+		switch name {
+		case "avg":
+			d.Mean = &x
+		case "std":
+			d.Std = &x
+		case "min":
+			d.Min = &x
+		case "max":
+			d.Max = &x
+		case "count":
+			d.N = new(int(v))
+		default:
+			if p, err := strconv.ParseFloat(strings.TrimPrefix(name, "p"), 64); err == nil && name[0] == 'p' && p > 0 && p < 100 {
+				d.Percentiles[p] = x
+				if p == 50 {
+					d.Median = &x
+				}
+			}
+		}
+	}
+	return d, d.Mean != nil
+}

@@ -1,0 +1,143 @@
+package aiperf_test
+
+import (
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/bench/aiperf"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+func parse(t *testing.T, name, text string) (result.Part, error) {
+	t.Helper()
+	return aiperf.Parser{Dir: "raw"}.Parse(fstest.MapFS{"raw/" + name: {Data: []byte(text)}})
+}
+
+func real(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + name)
+	require.NoError(t, err)
+	return string(data)
+}
+
+// What AIPerf 0.13.0 wrote against a real vLLM.
+//
+// covers: PL-I3
+func TestRealJSON(t *testing.T) {
+	p, err := parse(t, "profile_export_aiperf.json", real(t, "profile_export_aiperf.json"))
+	require.NoError(t, err)
+	m := p.Metrics
+	require.Equal(t, 32, *m.CompletedRequests)
+	require.Equal(t, 0, *m.FailedRequests)
+	require.Equal(t, 32, *m.NumPrompts)
+	require.Equal(t, 4, *m.MaxConcurrency)
+	require.Equal(t, "tiny", p.Model)
+	require.InDelta(t, 8.184675, *m.Duration, 1e-6)
+	require.Equal(t, int64(2048), *m.TotalInputTokens)
+	require.Equal(t, int64(6144), *m.TotalOutputTokens)
+	require.InDelta(t, 998.656, *m.TotalTokenThroughput, 1e-3)
+	ttft := m.Latency[result.TTFT]
+	require.Equal(t, 32, *ttft.N)
+	require.InDelta(t, 167.1676, *ttft.Mean, 1e-4)
+	require.InDelta(t, 67.5288, *ttft.Median, 1e-4)
+	require.InDelta(t, 1606.36, ttft.Percentiles[99], 1e-2)
+	require.InDelta(t, 4.1993, *m.Latency[result.TPOT].Mean, 1e-4, "its inter-token latency is that of a request")
+	require.InDelta(t, 25.873, *m.Latency[result.ITL].Mean, 1e-3, "its inter-chunk latency lies between chunks")
+	require.Equal(t, 992, *m.Latency[result.ITL].N)
+	require.InDelta(t, 969.2312, *m.Latency[result.E2EL].Mean, 1e-4)
+	require.Len(t, p.Warnings, 1)
+	require.Equal(t, result.Contradicts, p.Warnings[0].Kind, "the tokenizer of the client finds six times what the server counted")
+	require.Positive(t, p.UnknownKeys)
+}
+
+// The CSV says the same, rounded, but not how large the samples were.
+func TestRealCSV(t *testing.T) {
+	want, err := parse(t, "profile_export_aiperf.json", real(t, "profile_export_aiperf.json"))
+	require.NoError(t, err)
+	for _, text := range []string{real(t, "profile_export_aiperf.csv"), strings.ReplaceAll(real(t, "profile_export_aiperf.csv"), "\r\n", "\n")} {
+		got, err := parse(t, "profile_export_aiperf.csv", text)
+		require.NoError(t, err)
+		require.Equal(t, *want.Metrics.CompletedRequests, *got.Metrics.CompletedRequests)
+		require.Equal(t, 0, *got.Metrics.FailedRequests)
+		require.Equal(t, *want.Metrics.TotalOutputTokens, *got.Metrics.TotalOutputTokens)
+		require.InDelta(t, *want.Metrics.Duration, *got.Metrics.Duration, 0.01)
+		require.InDelta(t, *want.Metrics.OutputThroughput, *got.Metrics.OutputThroughput, 0.01)
+		for family, d := range want.Metrics.Latency {
+			require.InDelta(t, *d.Mean, *got.Metrics.Latency[family].Mean, 0.01, family)
+			require.InDelta(t, d.Percentiles[99], got.Metrics.Latency[family].Percentiles[99], 0.01, family)
+			require.Nil(t, got.Metrics.Latency[family].N)
+		}
+	}
+}
+
+func TestGenAIPerfCSV(t *testing.T) {
+	p, err := parse(t, "profile_export_genai_perf.csv", "Metric,avg,min,max,p99,p95,p90,p75,p50,p25\r\n"+
+		"Time To First Token (ms),\"1,250.50\",10.00,\"2,000.00\",\"1,990.00\",1,1,1,900.00,1\r\n"+
+		"Inter Token Latency (ms),20.00,19.00,21.00,21.00,21.00,21.00,20.50,20.00,19.50\r\n"+
+		"Request Latency (ms),\"3,000.00\",1,1,1,1,1,1,1,1\r\n\r\nMetric,Value\r\n"+
+		"Output Token Throughput (tokens/sec),\"1,234.50\"\r\nRequest Throughput (per sec),2.50\r\nRequest Count (count),100.00\r\n")
+	require.NoError(t, err)
+	require.Equal(t, 1250.5, *p.Metrics.Latency[result.TTFT].Mean)
+	require.Equal(t, 1990.0, p.Metrics.Latency[result.TTFT].Percentiles[99])
+	require.Equal(t, 1234.5, *p.Metrics.OutputThroughput)
+	require.Equal(t, 2.5, *p.Metrics.RequestThroughput)
+	require.Equal(t, 100, *p.Metrics.CompletedRequests)
+	require.Nil(t, p.Metrics.FailedRequests, "it does not say")
+}
+
+func TestErrorsAreCounted(t *testing.T) {
+	p, err := parse(t, "profile_export_aiperf.json", `{"request_count": {"unit": "requests", "avg": 30}, "was_cancelled": true,
+		"error_summary": [{"error_details": {"code": 500, "type": "HTTPError", "message": "boom"}, "count": 2}],
+		"time_to_first_token": {"unit": "fortnights", "avg": 1}, "request_latency": {"unit": "sec", "avg": 2}, "input_config": {"loadgen": {"concurrency": 8, "request_rate": 3.5}}}`)
+	require.NoError(t, err)
+	require.Equal(t, 2, *p.Metrics.FailedRequests)
+	require.Equal(t, 2000.0, *p.Metrics.Latency[result.E2EL].Mean)
+	require.Equal(t, 8, *p.Metrics.MaxConcurrency)
+	require.InDelta(t, 3.5, float64(*p.Metrics.RequestRate), 0)
+	require.NotContains(t, p.Metrics.Latency, result.TTFT)
+	var kinds []result.WarningKind
+	for _, w := range p.Warnings {
+		kinds = append(kinds, w.Kind)
+	}
+	require.ElementsMatch(t, []result.WarningKind{"client-error", result.BadValue, result.Truncated}, kinds)
+}
+
+func TestNothingThere(t *testing.T) {
+	_, err := aiperf.Parser{}.Parse(fstest.MapFS{})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	for name, text := range map[string]string{
+		"profile_export_aiperf.json": `{"input_config": {}}`, "profile_export_aiperf.csv": "", "profile_export_genai_perf.csv": "Metric,avg\nx,y\n",
+	} {
+		_, err := parse(t, name, text)
+		require.Error(t, err, "an empty set of results writes an empty file: %s", name)
+		require.NotErrorIs(t, err, fs.ErrNotExist)
+	}
+	_, err = parse(t, "profile_export_aiperf.json", real(t, "profile_export_aiperf.json")[:5000])
+	require.Error(t, err, "cut short")
+}
+
+func FuzzParse(f *testing.F) {
+	for _, name := range []string{"profile_export_aiperf.json", "profile_export_aiperf.csv"} {
+		data, err := os.ReadFile("testdata/" + name)
+		require.NoError(f, err)
+		f.Add(string(data[:min(len(data), 6000)]))
+	}
+	f.Add(`{"request_count":{"avg":1e300},"error_summary":[{"count":-1}],"input_config":{"phases":[{"kind":"profiling"}]}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, name := range []string{"profile_export_aiperf.json", "profile_export_aiperf.csv"} {
+			p, err := aiperf.Parser{}.Parse(fstest.MapFS{name: {Data: []byte(text)}})
+			if err != nil {
+				continue
+			}
+			r := &result.Result{}
+			r.Merge(p)
+			r.Validity = result.Judge(r, result.Evidence{})
+			require.NotNil(t, p.Metrics)
+		}
+	})
+}

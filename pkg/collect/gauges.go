@@ -1,0 +1,83 @@
+package collect
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// serverLoad sums up what a job sampled of the engines' gauges, nil if that is
+// nothing. Lines that a crash cut short, or that nobody understands, are left out.
+func serverLoad(data []byte) *result.ServerLoad {
+	type point struct {
+		at, running, waiting, cache float64
+		engines                     int
+	}
+	var points []point // one for each look at the engines
+	most := 0
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(data)) {
+		words := strings.Split(strings.TrimSpace(line), ",")
+		var v [4]float64 // time and gauges
+		if len(words) != 2+len(job.Gauges) || !numbers(&v, slices.Concat(words[:1], words[2:])) {
+			continue
+		}
+		// An engine comes once in each look.
+		if n := len(points); n == 0 || seen[words[1]] || math.Abs(v[0]-points[n-1].at) > job.GaugeInterval.Seconds()/2 {
+			points = append(points, point{at: v[0]})
+			clear(seen)
+		}
+		seen[words[1]] = true
+		p := &points[len(points)-1]
+		p.running += v[1]
+		p.waiting += v[2]
+		p.cache = max(p.cache, v[3])
+		p.engines++
+		most = max(most, p.engines)
+	}
+	// A sum without an engine that did not answer is none.
+	points = slices.DeleteFunc(points, func(p point) bool { return p.engines < most })
+	busy := func(p point) bool { return p.running+p.waiting > 0 }
+	first := slices.IndexFunc(points, busy)
+	if first < 0 {
+		return nil
+	}
+	for !busy(points[len(points)-1]) {
+		points = points[:len(points)-1]
+	}
+	points = points[first:]
+	out := &result.ServerLoad{Samples: len(points)}
+	var gaps []float64
+	for i, p := range points {
+		out.Running += p.running
+		out.Waiting += p.waiting
+		out.RunningMax, out.WaitingMax = max(out.RunningMax, p.running), max(out.WaitingMax, p.waiting)
+		out.KVCacheMax = max(out.KVCacheMax, p.cache)
+		if i > 0 {
+			gaps = append(gaps, p.at-points[i-1].at)
+		}
+	}
+	out.Running /= float64(len(points))
+	out.Waiting /= float64(len(points))
+	if n := len(gaps); n > 0 {
+		slices.SortFunc(gaps, cmp.Compare[float64])
+		out.IntervalSec = math.Round(1000*gaps[n/2]) / 1000
+	}
+	return out
+}
+
+func numbers(into *[4]float64, words []string) bool {
+	for i, w := range words {
+		v, err := strconv.ParseFloat(w, 64)
+		if err != nil || !(v >= 0 && v < 1e12) {
+			return false
+		}
+		into[i] = v
+	}
+	return true
+}

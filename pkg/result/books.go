@@ -1,0 +1,164 @@
+package result
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Counters of vLLM that are compared with what the client says.
+const (
+	generated   = "vllm:generation_tokens_total"
+	preemptions = "vllm:num_preemptions_total"
+	corrupted   = "vllm:corrupted_requests_total"
+	cacheAsked  = "vllm:prefix_cache_queries_total"
+	cacheFound  = "vllm:prefix_cache_hits_total"
+)
+
+// serving sums a counter over the engines that end requests: in a disaggregated
+// service decode alone, because prefill counts one token and one request for
+// each of them as well. why says what is missing.
+func (c *facts) serving(counter string) (sum float64, why string) {
+	seen := 0
+	for _, d := range c.m.Server {
+		if c.e.Planned.Disaggregated && d.Role != "decode" {
+			continue
+		}
+		v, ok := d.Counters[counter]
+		switch {
+		case d.Reset:
+			return 0, "a counter of " + d.Role + " fell in between"
+		case d.Others:
+			return 0, "the counters are those of the other clients as well"
+		case !ok || math.IsNaN(v):
+			return 0, d.Role + " does not count " + counter
+		}
+		sum += v
+		seen++
+	}
+	if kind := c.servingKind(); seen == 0 || seen < c.placed(kind) {
+		return 0, "no counters were read from every engine"
+	}
+	return sum, ""
+}
+
+func (c *facts) servingKind() string {
+	if c.e.Planned.Disaggregated {
+		return "decode"
+	}
+	if len(c.m.Server) > 0 {
+		return c.m.Server[0].Role
+	}
+	return ""
+}
+
+// Between the two pages of counters lie the measured requests, the warm-ups, and
+// perhaps one more: some versions of clients send a first request to see whether
+// the server answers, others do not.
+const possibleProbes = 1
+
+func tokenBooks(c *facts) answer {
+	done, why := c.completed()
+	if why != "" {
+		return notPossible("%s", why)
+	}
+	if c.m.TotalOutputTokens == nil || *c.m.TotalOutputTokens <= 0 {
+		return notPossible("no output tokens, see no-tokens")
+	}
+	if failed, _, ok := c.failed(); ok && failed > 0 {
+		return notPossible("nobody counted the tokens of %d failed requests", failed)
+	}
+	counted, why := c.serving(generated)
+	if why != "" {
+		return notPossible("%s", why)
+	}
+	reported := float64(*c.m.TotalOutputTokens)
+	each := reported / float64(done) // a warm-up is a copy of a measured request
+	least := reported + each*float64(c.e.Planned.Warmups)
+	off := 0.0
+	switch most := least + each*possibleProbes; {
+	case counted < least:
+		off = counted - least
+	case counted > most:
+		off = counted - most
+	}
+	return judged(math.Abs(off)/reported > maxTokenBooks, "the engines counted %.0f tokens, the client %.0f and %d warm-ups: %+.2f %% (accepted %.0f %%)",
+		counted, reported, c.e.Planned.Warmups, 100*off/reported, 100*maxTokenBooks)
+}
+
+func cacheWarm(c *facts) answer {
+	done, why := c.completed()
+	if why != "" {
+		return notPossible("%s", why)
+	}
+	if c.e.Planned.SharedInput == nil {
+		return notPossible("how much the prompts share was not planned")
+	}
+	asked, found := map[string]float64{}, map[string]float64{}
+	var kinds []string
+	for _, d := range c.m.Server {
+		if d.Reset || d.Others {
+			return notPossible("the counters of %s are not those of this client alone", d.Role)
+		}
+		if n, ok := d.Counters[cacheAsked]; ok && n > 0 {
+			if !slices.Contains(kinds, d.Role) {
+				kinds = append(kinds, d.Role)
+			}
+			asked[d.Role] += n
+			found[d.Role] += d.Counters[cacheFound]
+		}
+	}
+	if len(kinds) == 0 {
+		return notPossible("no engine looked into a prefix cache")
+	}
+	// Warm-ups and a probe repeat the first prompt, so that of so many requests
+	// one computes it and the others find it.
+	repeats := float64(c.e.Planned.Warmups + possibleProbes)
+	expected := *c.e.Planned.SharedInput
+	expected += (1 - expected) * repeats / (float64(done) + repeats)
+	var said []string
+	bad := false
+	for _, kind := range kinds {
+		share := found[kind] / asked[kind]
+		bad = bad || share-expected > maxCacheWarmth
+		said = append(said, fmt.Sprintf("%s found %.2f %% of the prompt tokens in its cache", kind, 100*share))
+	}
+	return judged(bad, "%s; %.2f %% expected, %.0f more accepted", strings.Join(said, ", "), 100*expected, 100*maxCacheWarmth)
+}
+
+func preemptedRequests(c *facts) answer {
+	done, why := c.completed()
+	if why != "" {
+		return notPossible("%s", why)
+	}
+	n, why := c.serving(preemptions)
+	if why != "" {
+		return notPossible("%s", why)
+	}
+	return judged(n/float64(done) > maxPreemptions, "%.0f preemptions in %d requests, accepted %.0f %%", n, done, 100*maxPreemptions)
+}
+
+func corruptOutput(c *facts) answer {
+	n, why := c.serving(corrupted)
+	if why != "" {
+		return notPossible("%s", why)
+	}
+	return judged(n > 0, "%.0f requests met NaN", n)
+}
+
+func foreignLoad(c *facts) answer {
+	done, why := c.completed()
+	if why != "" {
+		return notPossible("%s", why)
+	}
+	served, why := c.serving(finished)
+	if why != "" {
+		return notPossible("%s", why)
+	}
+	failed, _, _ := c.failed() // one that the client gave up may have ended on the engine
+	own := done + failed + c.e.Planned.Warmups
+	beyond := served - float64(own)
+	accepted := max(1, maxForeign*float64(done)) + possibleProbes
+	return judged(beyond > accepted, "the engines ended %.0f requests, %d were the client's (%.0f more accepted)", served, own, accepted)
+}

@@ -1,0 +1,345 @@
+package result
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A span is one successful request on the client's clock, s.
+type span struct{ start, end, ttft float64 }
+
+// spans returns the successful requests in the order of their starts; nil if
+// the client did not save them.
+func (s *Samples) spans() []span {
+	if s == nil || len(s.Start) == 0 || len(s.Latency) != len(s.Start) {
+		return nil
+	}
+	var list []span
+	for i, start := range s.Start {
+		if s.Failed(i) {
+			continue
+		}
+		x := span{start: start, end: start + s.Latency[i], ttft: math.NaN()}
+		if len(s.TTFT) == len(s.Start) {
+			x.ttft = s.TTFT[i]
+		}
+		list = append(list, x)
+	}
+	slices.SortStableFunc(list, func(a, b span) int { return cmp.Compare(a.start, b.start) })
+	return list
+}
+
+// concurrency is the cap on requests in flight, 0 if there is none.
+func (c *facts) concurrency() int {
+	if n := c.e.Planned.Concurrency; n > 0 {
+		return n
+	}
+	if n := c.m.MaxConcurrency; n != nil {
+		return *n
+	}
+	return 0
+}
+
+// rate is the rate that was asked for, 1/s; 0 if requests were to come as fast
+// as the cap allows.
+func (c *facts) rate() float64 {
+	if r := c.e.Planned.RequestRate; r > 0 {
+		return r
+	}
+	if r := c.m.RequestRate; r != nil && !math.IsInf(float64(*r), 0) && *r > 0 {
+		return float64(*r)
+	}
+	return 0
+}
+
+// clientBound looks for a client that could not keep up, in whatever it says of
+// itself.
+func clientBound(c *facts) answer {
+	done, why := c.completed()
+	if why != "" {
+		return notPossible("%s", why)
+	}
+	var said []string
+	bad := false
+	say := func(wrong bool, format string, args ...any) {
+		bad = bad || wrong
+		said = append(said, fmt.Sprintf(format, args...))
+	}
+	k := c.m.Client
+	if k != nil && k.CPUSeconds != nil && k.Threads != nil && *k.Threads > 0 && c.m.Duration != nil && *c.m.Duration > 0 {
+		share := *k.CPUSeconds / *c.m.Duration / float64(*k.Threads)
+		say(share > maxClientCPU, "%.0f %% of %d threads (accepted %.0f %%)", 100*share, *k.Threads, 100*maxClientCPU)
+	}
+	if k != nil && k.SendDelayP99 != nil {
+		say(*k.SendDelayP99 > maxSendDelayMS, "p99 send delay %.2f ms (accepted %d)", *k.SendDelayP99, maxSendDelayMS)
+	}
+	if k != nil && k.LagP99 != nil {
+		say(*k.LagP99 > maxLagMS, "p99 lag %.2f ms (accepted %d)", *k.LagP99, maxLagMS)
+	}
+	// Under a cap a late answer delays the next request: that is the server's.
+	if asked := c.rate(); asked > 0 && c.concurrency() == 0 {
+		if took, n := c.sending(done); took > 0 && n > 1 {
+			// The gaps of a Poisson process add up with a spread of its own.
+			sent, least := float64(n-1)/took, minSendRate-3*c.gapSpread()/math.Sqrt(float64(n-1))
+			say(sent/asked < least, "%.2f of %.2f requests/s were sent (accepted from %.2f)", sent, asked, asked*least)
+		}
+	}
+	if len(said) == 0 {
+		return notPossible("the client said nothing of itself")
+	}
+	return judged(bad, "%s", strings.Join(said, ", "))
+}
+
+// sending is the time from the first to the last of n sends.
+func (c *facts) sending(done int) (took float64, n int) {
+	if s := c.e.Samples; s != nil && len(s.Start) > 1 {
+		return slices.Max(s.Start) - slices.Min(s.Start), len(s.Start)
+	}
+	if k := c.m.Client; k != nil && k.FirstSend != nil && k.LastSend != nil {
+		failed, _, _ := c.failed()
+		return *k.LastSend - *k.FirstSend, done + failed
+	}
+	return 0, 0
+}
+
+// gapSpread is the standard deviation of the gaps between sends over their mean:
+// gamma-distributed gaps of burstiness b have 1/sqrt(b).
+func (c *facts) gapSpread() float64 {
+	if b := c.r.Config.Benchmark.Burstiness; b != nil && *b > 0 {
+		return 1 / math.Sqrt(float64(*b))
+	}
+	return 1
+}
+
+// inFlight is how many requests were in flight on average: Little's law, with the
+// window of the client.
+func (c *facts) inFlight(done int) (float64, bool) {
+	if c.m.Duration == nil || *c.m.Duration <= 0 {
+		return 0, false
+	}
+	busy, ok := c.e.Samples.TotalLatency()
+	if mean := c.m.Latency[E2EL].Mean; !ok && mean != nil {
+		busy, ok = *mean/1000*float64(done), true
+	}
+	return busy / *c.m.Duration, ok
+}
+
+func loadNotReached(c *facts) answer {
+	done, why := c.completed()
+	if why != "" {
+		return notPossible("%s", why)
+	}
+	load, ok := c.inFlight(done)
+	if !ok {
+		return notPossible("neither latencies nor a mean E2EL were reported")
+	}
+	var said []string
+	bad := false
+	// With a rate of its own a load need not reach the cap.
+	if limit := min(c.concurrency(), done); limit > 0 && c.rate() == 0 {
+		bad = load/float64(limit) < minLoad
+		said = append(said, fmt.Sprintf("%.2f requests in flight on average of %d (accepted from %.2f)", load, limit, minLoad*float64(limit)))
+	}
+	if g := c.m.Load; g != nil && g.Samples >= minLoadSamples && g.Running+g.Waiting > 0 {
+		seen := g.Running + g.Waiting
+		bad = bad || math.Abs(load/seen-1) > maxLoadDeviation
+		said = append(said, fmt.Sprintf("%.2f in flight by the client, %.2f by the engines (accepted %.0f %% apart)", load, seen, 100*maxLoadDeviation))
+	}
+	if len(said) == 0 {
+		return notPossible("neither a cap on concurrency nor %d samples of the engines' gauges", minLoadSamples)
+	}
+	return judged(bad, "%s", strings.Join(said, "; "))
+}
+
+func noSteadyState(c *facts) answer {
+	done, why := c.completed()
+	if why != "" {
+		return notPossible("%s", why)
+	}
+	limit := c.concurrency()
+	if limit == 0 || c.rate() > 0 {
+		return notPossible("no load of fixed concurrency was planned")
+	}
+	planned := max(c.planned(), done)
+	bad := planned < minRounds*limit
+	said := fmt.Sprintf("%d requests, %d at a time (accepted from %d)", planned, limit, minRounds*limit)
+	if low, ok := c.lowShare(limit); ok {
+		bad = bad || low > maxRampShare
+		said += fmt.Sprintf("; fewer than half of them in flight for %.1f %% of the window (accepted %.0f %%)", 100*low, 100*maxRampShare)
+	}
+	return judged(bad, "%s", said)
+}
+
+// lowShare is the share of the window with fewer than half of limit in flight.
+func (c *facts) lowShare(limit int) (float64, bool) {
+	list := c.e.Samples.spans()
+	if len(list) == 0 || c.m.Duration == nil || *c.m.Duration <= 0 {
+		return 0, false
+	}
+	type change struct {
+		at float64
+		by int
+	}
+	var changes []change
+	for _, x := range list {
+		changes = append(changes, change{x.start, 1}, change{x.end, -1})
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by)) })
+	enough, n, since := 0.0, 0, 0.0
+	for _, x := range changes {
+		if 2*n >= limit {
+			enough += x.at - since
+		}
+		n += x.by
+		since = x.at
+	}
+	return max(0, 1 - enough / *c.m.Duration), true
+}
+
+func windowWrong(c *facts) answer {
+	if _, why := c.completed(); why != "" {
+		return notPossible("%s", why)
+	}
+	if c.m.Duration == nil {
+		a := fail("the client reported no end of its window")
+		a.word = "window-open"
+		return a
+	}
+	if failed, _, ok := c.failed(); ok && failed > 0 {
+		return notPossible("when %d failed requests ended is not known", failed)
+	}
+	var busy float64
+	switch list, k := c.e.Samples.spans(), c.m.Client; {
+	case len(list) > 0:
+		last := math.Inf(-1)
+		for _, x := range list {
+			last = max(last, x.end)
+		}
+		busy = last - list[0].start
+	case k != nil && k.FirstSend != nil && k.LastEnd != nil:
+		busy = *k.LastEnd - *k.FirstSend
+	default:
+		return notPossible("the client saved no times of sending")
+	}
+	if busy <= 0 {
+		return notPossible("no time lies between the first request and the last answer")
+	}
+	return judged(*c.m.Duration-busy > max((maxWindow-1)*busy, leastIdle), "a window of %.3f s for %.3f s from the first request to the last answer (accepted %.2f times, or %.2f s)",
+		*c.m.Duration, busy, maxWindow, leastIdle)
+}
+
+// coldStart compares the first requests with the others, if nothing warmed the
+// engine up.
+func coldStart(c *facts) answer {
+	if c.e.Planned.Warmups > 0 {
+		return pass("%d warm-ups went before", c.e.Planned.Warmups)
+	}
+	list := c.e.Samples.spans()
+	tenth := len(list) / 10
+	if tenth < 1 || math.IsNaN(list[0].ttft) {
+		return notPossible("the client saved fewer than ten requests")
+	}
+	var times []float64
+	for _, x := range list {
+		times = append(times, x.ttft)
+	}
+	first, rest := median(times[:tenth]), median(times[tenth:])
+	return judged(first > maxColdStart*rest, "median TTFT of the first %d requests %.1f ms, of the others %.1f ms (accepted %d times)",
+		tenth, 1000*first, 1000*rest, maxColdStart)
+}
+
+func median(list []float64) float64 {
+	sorted := slices.Sorted(slices.Values(list))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// notSteady looks for a queue that grows over the second half of the window.
+func notSteady(c *facts) answer {
+	list := c.e.Samples.spans()
+	if len(list) == 0 || math.IsNaN(list[0].ttft) {
+		return notPossible("the client saved no requests")
+	}
+	half := (list[0].start + list[len(list)-1].start) / 2
+	var at, ttft, flying []float64
+	ends := make([]float64, 0, len(list))
+	for _, x := range list {
+		ends = append(ends, x.end)
+	}
+	slices.Sort(ends)
+	for i, x := range list {
+		if x.start < half {
+			continue
+		}
+		over, _ := slices.BinarySearch(ends, x.start)
+		at, ttft, flying = append(at, x.start), append(ttft, x.ttft), append(flying, float64(i+1-over))
+	}
+	if len(at) < minTrendSample {
+		return notPossible("%d requests in the second half, %d needed", len(at), minTrendSample)
+	}
+	var said []string
+	bad := false
+	for _, v := range []struct {
+		name   string
+		values []float64
+	}{{"TTFT", ttft}, {"requests in flight", flying}} {
+		// Under a cap the next request waits for an answer, not for a queue.
+		if v.name != "TTFT" && c.concurrency() > 0 && c.rate() == 0 {
+			continue
+		}
+		rise, sure := trend(at, v.values)
+		bad = bad || sure && rise > maxTrend
+		doubt := ""
+		if !sure {
+			doubt = ", within chance"
+		}
+		said = append(said, fmt.Sprintf("%s %+.1f %%%s", v.name, 100*rise, doubt))
+	}
+	return judged(bad, "over the second half: %s (accepted %.0f %%)", strings.Join(said, "; "), 100*maxTrend)
+}
+
+// trend fits a line through y over x, which ascends. rise is how much the line
+// gains from its begin to its end, as a share of its begin; sure says that the
+// 95 % interval of the slope lies above zero.
+func trend(x, y []float64) (rise float64, sure bool) {
+	n := float64(len(x))
+	var mx, my float64
+	for i := range x {
+		mx += x[i] / n
+		my += y[i] / n
+	}
+	var xx, xy float64
+	for i := range x {
+		xx += (x[i] - mx) * (x[i] - mx)
+		xy += (x[i] - mx) * (y[i] - my)
+	}
+	if xx == 0 {
+		return 0, false
+	}
+	slope := xy / xx
+	var rest float64
+	for i := range x {
+		d := y[i] - my - slope*(x[i]-mx)
+		rest += d * d
+	}
+	begin := my + slope*(x[0]-mx)
+	if begin <= 0 {
+		begin = my
+	}
+	if begin <= 0 {
+		return 0, false
+	}
+	margin := studentT(n-2) * math.Sqrt(rest/(n-2)/xx)
+	return slope * (x[len(x)-1] - x[0]) / begin, slope-margin > 0
+}
+
+// studentT is the 0.975 quantile of Student's t with that many degrees of
+// freedom, by the expansion around the normal one; right to 1e-4 from 15 on.
+func studentT(df float64) float64 {
+	const z = 1.959963984540054
+	const z3, z5 = z * z * z, z * z * z * z * z
+	return z + (z3+z)/(4*df) + (5*z5+16*z3+3*z)/(96*df*df)
+}
