@@ -490,3 +490,15 @@ func TestInfiniteLatencyCannotBeWritten(t *testing.T) {
 	_, err := result.Marshal(&g.r)
 	require.ErrorContains(t, err, "mean_ttft_ms")
 }
+
+// Where the engine is simulated, client and engine wait for one machine.
+//
+// covers: PL-V13
+func TestClientOfASimulatedEngine(t *testing.T) {
+	g := good()
+	g.r.Simulated = true
+	g.r.Results.Client.SendDelayP99, g.r.Results.Client.LagP99 = new(500.0), new(50.0)
+	require.Equal(t, result.Pass, result.Judge(&g.r, g.e).Check("client-bound").Outcome)
+	g.r.Results.Client.CPUSeconds = new(90.0)
+	require.Equal(t, result.Fail, result.Judge(&g.r, g.e).Check("client-bound").Outcome)
+}
