@@ -407,7 +407,7 @@ func (t *Table) fromEnd(r *Report, rest []clue) *result.Failure {
 	f := unknown(r, rest)
 	e, ok := endings[r.Exit]
 	if !ok {
-		return f
+		return t.hinted(f)
 	}
 	f.Cause, f.Next, f.Confidence = e.ID, e.Next, result.FromState
 	return f
