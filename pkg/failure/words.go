@@ -21,7 +21,7 @@ const (
 var (
 	// complaint is how programs begin or mark what they end with.
 	complaint = regexp.MustCompile(`(?i)(?:^|[\s:\])(])(?:error|\w+error|\w+exception|exception|aborted|abort|assertion failed|` +
-		`cannot|can't|could not|couldn't|unable to|failed|failure|no such file|not found|permission denied|invalid option|unrecognized option|unknown option|illegal option)(?:[:\s!]|$)`)
+		`cannot|can't|could not|couldn't|unable to|failed|failure|no such \w+|not found|not a \w+|not in \w+ format|\w* ?denied|refused|timed out|undefined reference|invalid|illegal|unrecognized|unknown|unexpected|unsupported|not supported|missing|corrupt\w*)(?:[:;,.\s!]|$)`)
 	// mark is how a line says that it is an error: a word, or a letter in the place
 	// where a logger puts the level. NCCL calls its errors warnings.
 	mark = regexp.MustCompile(`(?i:(?:^|[\s:\])(\w])(?:error|exception)(?:[:\s!(\[]|$))|\[E\]|^E\d{4} \d\d:\d\d:\d\d|\bNCCL WARN\b|\[(?:ERROR|CRITICAL|FATAL)\]`)
@@ -31,7 +31,7 @@ var (
 	// prefixes are what loggers and launchers put in front of a traceback's lines.
 	prefixes = regexp.MustCompile(`^(?:\[?\w*\d+\]?: ?|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \S+?:\d+\] ?|\(\w+[^)]*\) )+`)
 	// frame is a line of a traceback that is not its last.
-	frame  = regexp.MustCompile(`^\s+(?:File "|[~^]+$)|^Traceback \(most recent call last\)`)
+	frame  = regexp.MustCompile(`^\s+(?:File "|[~^]+$)|^Traceback \(most recent call last\)|^frame #\d+: |^Exception raised from `)
 	warned = regexp.MustCompile(`(?i)\b(?:DEBUG|INFO|WARN|WARNING|\w+Warning|note|hint)\b ?[]:\d\[ ]|level=(?:info|warning)\b|\[[WI]\] `)
 )
 
@@ -135,7 +135,7 @@ var hints = []struct {
 	{regexp.MustCompile(`(?i)connection refused`), "connection-refused"},
 	{regexp.MustCompile(`(?i)could not resolve host|no such host|name resolution`), "host-unknown"},
 	{regexp.MustCompile(`(?i)too many open files`), "too-many-files"},
-	{regexp.MustCompile(`(?i)cannot allocate memory|out of memory`), "python-memory-error"},
+	{regexp.MustCompile(`(?i)cannot allocate|out of memory`), "python-memory-error"},
 	{regexp.MustCompile(`(?i)input/output error|read-only file system`), "fs-io-error"},
 	{regexp.MustCompile(`(?i)(?:unrecognized|unknown|illegal|no such) (?:option|flag)|unrecognized arguments?|invalid option`), "unknown-flag"},
 }
