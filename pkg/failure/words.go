@@ -42,12 +42,13 @@ func (t *Table) weigh(line string) int {
 		text = after
 	}
 	plain := text[len(prefixes.FindString(text)):]
-	switch {
-	case strings.TrimSpace(plain) == "", ours.MatchString(line), frame.MatchString(plain):
+	if strings.TrimSpace(plain) == "" || frame.MatchString(plain) || ours.MatchString(line) {
 		return saysNothing
-	case t.tail(line) == containerFailed:
+	}
+	switch tail := t.tail(line); {
+	case tail == containerFailed:
 		return ended
-	case t.tail(line) != "":
+	case tail != "":
 		return saysNothing
 	case name.MatchString(plain) && !warned.MatchString(plain):
 		return named
@@ -65,8 +66,18 @@ func (t *Table) weigh(line string) int {
 
 // tail is the id of a line that only says that something ended, "" of others.
 func (t *Table) tail(line string) string {
-	if i := t.first(line); i >= 0 && t.entries[i].Kind == Tail {
-		return t.entries[i].ID
+	found := make([]bool, len(t.entries)+markers)
+	t.filter.all([]byte(line), found)
+	for _, i := range t.always {
+		found[i] = true
+	}
+	for i, e := range t.entries {
+		if found[i] && e.re.MatchString(line) {
+			if e.Kind == Tail {
+				return e.ID
+			}
+			break
+		}
 	}
 	return ""
 }
