@@ -387,6 +387,7 @@ func TestLastWords(t *testing.T) {
 		"error before could not":   {[]string{"error: a", "could not write the log"}, 0, "error: a", 1},
 		"could not":                {[]string{"x", "could not find the key", "y"}, 0, "could not find the key", 2},
 		"warnings do not count":    {[]string{"UserWarning: error: x", "INFO no error: x", "WARNING: unable to y"}, 0, "", 0},
+		"nor does a count":         {[]string{"Failed requests:                         0"}, 0, "", 0},
 		"nor what only says it is": {[]string{"srun: error: node1: task 0: Exited with exit code 1"}, 1, "", 0},
 		"nothing, but it failed":   {[]string{"bench.py: no results to write", ""}, 1, "bench.py: no results to write", 1},
 		"a complaint beats that":   {[]string{"error: a", "bye"}, 1, "error: a", 1},
