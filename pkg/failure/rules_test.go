@@ -397,6 +397,7 @@ func TestLastWords(t *testing.T) {
 		"the last traceback":       {[]string{"queue.Empty: a", "error: x", "[rank0]: queue.Full: b", "error: y"}, 0, "[rank0]: queue.Full: b", 3},
 		"behind a launcher's mark": {[]string{"ERROR 01-28 03:21:01 engine.py:387] triton.OutOfResources: shared memory", "error: y"}, 0, "ERROR 01-28 03:21:01 engine.py:387] triton.OutOfResources: shared memory", 1},
 		"a container is last":      {[]string{"slurmstepd: error: pyxis: failed to import docker image", "slurmstepd: error: Failed to invoke spank plugin stack"}, 1, "slurmstepd: error: pyxis: failed to import docker image", 1},
+		"a command that failed":    {[]string{"Traceback (most recent call last):", "subprocess.CalledProcessError: Command 'false' returned non-zero exit status 1."}, 1, "subprocess.CalledProcessError: Command 'false' returned non-zero exit status 1.", 2},
 		"NCCL's errors":            {[]string{"n:1:1 [0] x:7 NCCL WARN fi_getinfo() call failed", "n:1:1 [0] NCCL INFO x -> 2"}, 0, "n:1:1 [0] x:7 NCCL WARN fi_getinfo() call failed", 1},
 		"Windows line ends":        {[]string{"run.sh: error: pipefail\r: odd name"}, 0, `run.sh: error: pipefail\r: odd name`, 1},
 		"a rust panic":             {[]string{"thread 'main' panicked at src/main.rs:4:5:", "note: run with RUST_BACKTRACE=1"}, 0, "thread 'main' panicked at src/main.rs:4:5:", 1},

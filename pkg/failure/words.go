@@ -3,6 +3,7 @@ package failure
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/result"
@@ -12,7 +13,7 @@ import (
 const (
 	saysNothing = iota
 	isLast      // the last line of a program that failed
-	ended       // a container did not start
+	ended       // a container did not start, a command failed
 	complains   // "cannot", "no such file"
 	marked      // calls itself an error
 	named       // the last line of a traceback, a panic, a fatal error
@@ -46,7 +47,7 @@ func (t *Table) weigh(line string) int {
 		return saysNothing
 	}
 	switch tail := t.tail(line); {
-	case tail == containerFailed:
+	case slices.Contains(betterThanNone, tail):
 		return ended
 	case tail != "":
 		return saysNothing
@@ -82,13 +83,12 @@ func (t *Table) tail(line string) string {
 	return ""
 }
 
-const (
-	// containerFailed is the tail that is better than none.
-	containerFailed = "container-failed"
-	// burst is how many lines that say less may stand between two complaints of
-	// one event.
-	burst = 6
-)
+// burst is how many lines that say less may stand between two complaints of one
+// event.
+const burst = 6
+
+// betterThanNone are the tails that say at least what ended.
+var betterThanNone = []string{"container-failed", "command-failed"}
 
 // lastWords returns the line near the end that looks most like what a program
 // says when it gives up; nil if none does. Of tracebacks the last one counts, of
