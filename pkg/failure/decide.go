@@ -407,7 +407,10 @@ func (t *Table) fromEnd(r *Report, rest []clue) *result.Failure {
 	f := unknown(r, rest)
 	e, ok := endings[r.Exit]
 	if !ok {
-		return t.hinted(f)
+		if r.Final {
+			return t.hinted(f)
+		}
+		return f
 	}
 	f.Cause, f.Next, f.Confidence = e.ID, e.Next, result.FromState
 	return f

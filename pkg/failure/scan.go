@@ -89,7 +89,8 @@ type Report struct {
 	// LastWords is the line near the end that looks most like a complaint, for a
 	// failure that no signature knows; nil if none does.
 	LastWords *Finding `json:"last_words,omitempty"`
-	Tail      []string `json:"tail,omitempty"` // last 50 lines, redacted
+	Final     bool     `json:"final,omitempty"` // the log ends with its last words
+	Tail      []string `json:"tail,omitempty"`  // last 50 lines, redacted
 }
 
 // Scan reads a log once, from its first byte to its last, in constant memory,
@@ -113,7 +114,7 @@ func (t *Table) Scan(l Log, loc *time.Location) (Report, error) {
 	r.Findings = s.findings
 	r.Tail = lastLines(s.text)
 	if !s.stopping {
-		r.LastWords = s.lastWords()
+		r.LastWords, r.Final = s.lastWords()
 	}
 	return r, nil
 }

@@ -87,13 +87,19 @@ func (t *Table) tail(line string) string {
 // event.
 const burst = 6
 
+// epilogue is how many ordinary lines a program may print when it has given up.
+const epilogue = 3
+
 // betterThanNone are the tails that say at least what ended.
 var betterThanNone = []string{"container-failed", "command-failed"}
 
 // lastWords returns the line near the end that looks most like what a program
 // says when it gives up; nil if none does. Of tracebacks the last one counts, of
 // other complaints the first of the last event: what follows it follows from it.
-func (s *scanner) lastWords() *Finding {
+//
+// Final reports whether the log ends with them: a complaint that a program went
+// on after is shown, but it is no cause of the program's end.
+func (s *scanner) lastWords() (words *Finding, final bool) {
 	end := len(bytes.TrimRight(s.text, "\r\n \t"))
 	no := s.line1 + bytes.Count(s.text[:end], []byte("\n"))
 	least := ended
@@ -102,6 +108,7 @@ func (s *scanner) lastWords() *Finding {
 	}
 	var best span
 	most, since := saysNothing, 0
+	ordinary, after := 0, 0 // lines that say nothing bad: so far, and behind the best
 	for n := 0; n < tailLines && end > 0; n++ {
 		start := bytes.LastIndexByte(s.text[:end], '\n') + 1
 		line := shown(string(s.text[start:end]))
@@ -110,17 +117,20 @@ func (s *scanner) lastWords() *Finding {
 		switch {
 		case weight < least:
 		case weight > most, weight == most && weight < named && weight > isLast && since <= burst:
-			most, best, since = weight, span{start, end, no}, 0
+			most, best, since, after = weight, span{start, end, no}, 0, ordinary
+		}
+		if weight == isLast || weight == saysNothing && warned.MatchString(line) {
+			ordinary++
 		}
 		end, no = max(0, start-1), no-1
 	}
 	if most == saysNothing {
-		return nil
+		return nil, false
 	}
 	f := s.finding(&entry{}, best)
 	f.ID, f.Kind = "unknown", Tail
 	f.Line = Redact(clip(shown(string(s.text[best.start:best.end]))))
-	return &f
+	return &f, after <= epilogue
 }
 
 // shown is a line as a terminal shows it: what follows a carriage return
