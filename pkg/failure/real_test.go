@@ -51,6 +51,8 @@ func TestRealFailures(t *testing.T) {
 			if x.Cause == "" {
 				require.Equal(t, "unknown", f.Cause, "%d: %s", f.LineNumber, f.Line)
 				require.Equal(t, result.NoCause, f.Confidence)
+				f = explain(t, failure.Job{}, failure.Log{Role: x.Role, File: x.File, Exit: 1, Data: bytes.NewReader(data)})
+				require.Equal(t, "unknown", f.Cause, "nor does it say why a process failed in silence: %d: %s", f.LineNumber, f.Line)
 				return
 			}
 			require.Equal(t, x.Cause, f.Cause, "%d: %s", f.LineNumber, f.Line)
