@@ -407,6 +407,9 @@ func (t *Table) fromEnd(r *Report, rest []clue) *result.Failure {
 	f := unknown(r, rest)
 	e, ok := endings[r.Exit]
 	if !ok {
+		if r.Final {
+			return t.hinted(f)
+		}
 		return f
 	}
 	f.Cause, f.Next, f.Confidence = e.ID, e.Next, result.FromState

@@ -57,7 +57,7 @@ const (
 	timeLimit = "slurmstepd: error: *** JOB 17 ON node1 CANCELLED AT 2026-11-21T10:30:00 DUE TO TIME LIMIT ***"
 )
 
-// covers: PL-F1, PL-F2, PL-F4, PL-F5, PL-F6, PL-F12, PL-F13, PL-F15
+// covers: PL-F1, PL-F2, PL-F3, PL-F4, PL-F5, PL-F6, PL-F12, PL-F13, PL-F15
 func TestRules(t *testing.T) {
 	tests := []struct {
 		name       string
@@ -145,6 +145,28 @@ func TestRules(t *testing.T) {
 			"slurmstepd: error: pyxis: child 1041 failed with error code: 1", "slurmstepd: error: pyxis: failed to import docker image",
 			"slurmstepd: error: pyxis: printing enroot log file:", "slurmstepd: error: pyxis:     [ERROR] URL https://registry-1.docker.io/v2/x/manifests/y returned error code: 401 Unauthorized"),
 		}, []string{"container-auth"}, result.Exact},
+		{"F3 srun and the task that was faster", failure.Job{}, []failure.Log{log("serve",
+			"0: /usr/bin/bash: line 1: exec: vllm: not found", "srun: error: node1: task 0: Exited with exit code 127",
+			"1: /usr/bin/bash: line 1: exec: vllm: not found", "srun: error: node2: task 1: Exited with exit code 127")}, []string{"program-missing"}, result.Exact},
+		{"F3 pyxis before enroot, in the words of the system", failure.Job{}, []failure.Log{{Role: "serve", File: "s", Exit: 1, Data: strings.NewReader(
+			"slurmstepd: error: pyxis: failed to import docker image\nslurmstepd: error: pyxis: printing enroot log file:\n" +
+				"slurmstepd: error: pyxis:     mkdir: cannot create directory '/run/enroot': Permission denied\n" +
+				"slurmstepd: error: pyxis: couldn't start container\nslurmstepd: error: Failed to invoke spank plugin stack\n")}},
+			[]string{"permission-denied"}, result.FromSymptom},
+		{"the system's words are no cause of a process that goes on", failure.Job{},
+			[]failure.Log{log("serve", "mkdir: cannot create directory '/run/x': Permission denied")}, []string{"unknown"}, result.NoCause},
+		{"they are when it failed of them", failure.Job{},
+			[]failure.Log{{Role: "serve", File: "s", Exit: 1, Data: strings.NewReader("mkdir: cannot create directory '/run/x': Permission denied\n")}},
+			[]string{"permission-denied"}, result.FromSymptom},
+		{"nor are they when it went on", failure.Job{},
+			[]failure.Log{{Role: "serve", File: "s", Exit: 1, Data: strings.NewReader("cat: /run/x: No such file or directory\n" + strings.Repeat("step done\n", 2) + strings.Repeat("INFO: step done\n", 2))}},
+			[]string{"unknown"}, result.NoCause},
+		{"a code that says more is asked first", failure.Job{},
+			[]failure.Log{{Role: "serve", File: "s", Exit: 139, Data: strings.NewReader("cat: /run/x: No such file or directory\n")}},
+			[]string{"segfault"}, result.FromState},
+		{"what NCCL looked for and did not need", failure.Job{}, []failure.Log{log("serve",
+			"node1:9:9 [0] NCCL INFO NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: cannot open shared object file: No such file or directory")},
+			[]string{"unknown"}, result.NoCause},
 		{"F13 a refused option and its reason", failure.Job{}, []failure.Log{log("serve",
 			"vllm serve: error: argument --kv-transfer-config: 1 validation error for KVTransferConfig", "kv_role",
 			"  Input should be 'kv_producer' or 'kv_consumer' [type=literal_error, input_value='producer', input_type=str]")},
@@ -205,6 +227,23 @@ func TestWhatIsReported(t *testing.T) {
 	require.Equal(t, "lower gpu_memory_utilization", f.Next[:len("lower gpu_memory_utilization")])
 }
 
+// A line that is not understood without the one beside it is shown with it.
+//
+// covers: PL-F13
+func TestWhatStandsBesideIt(t *testing.T) {
+	f := explain(t, failure.Job{}, log("serve", thrown, "  what():  cudaSetDevice: bad device", "abort"))
+	require.Equal(t, "cpp-exception", f.Cause)
+	require.Equal(t, thrown+" what():  cudaSetDevice: bad device", f.Line)
+	require.Equal(t, thrown, explain(t, failure.Job{}, log("serve", thrown, "abort")).Line)
+
+	f = explain(t, failure.Job{}, log("serve", "vllm serve: error: argument --kv-transfer-config: 1 validation error", "kv_buffer_sz",
+		"  Unexpected keyword argument [type=unexpected_keyword_argument, input_value=3]"))
+	require.Equal(t, "config-rejected", f.Cause)
+	require.Equal(t, "Unexpected keyword argument [type=unexpected_keyword_argument, input_value=3] (kv_buffer_sz)", f.Line)
+}
+
+const thrown = "terminate called after throwing an instance of 'std::runtime_error'"
+
 func TestRank(t *testing.T) {
 	for line, want := range map[string]string{
 		"(Worker_TP3 pid=1) " + oom:         "TP3",
@@ -234,7 +273,7 @@ func TestRedact(t *testing.T) {
 		require.NotContains(t, got, secret, line)
 		require.Contains(t, got, "[redacted]")
 	}
-	for _, line := range []string{"max_tokens=256", "TokenizerError: bad token", "http://10.0.0.1:8000/v1@x", "task_skipped sk"} {
+	for _, line := range []string{"InvalidAuthToken: Authentication token is missing", "max_tokens=256", "TokenizerError: bad token", "http://10.0.0.1:8000/v1@x", "task_skipped sk"} {
 		require.Equal(t, line, failure.Redact(line))
 	}
 }
@@ -351,10 +390,19 @@ func TestLastWords(t *testing.T) {
 		"error before could not":   {[]string{"error: a", "could not write the log"}, 0, "error: a", 1},
 		"could not":                {[]string{"x", "could not find the key", "y"}, 0, "could not find the key", 2},
 		"warnings do not count":    {[]string{"UserWarning: error: x", "INFO no error: x", "WARNING: unable to y"}, 0, "", 0},
+		"nor does a count":         {[]string{"Failed requests:                         0"}, 0, "", 0},
 		"nor what only says it is": {[]string{"srun: error: node1: task 0: Exited with exit code 1"}, 1, "", 0},
 		"nothing, but it failed":   {[]string{"bench.py: no results to write", ""}, 1, "bench.py: no results to write", 1},
 		"a complaint beats that":   {[]string{"error: a", "bye"}, 1, "error: a", 1},
 		"nothing, and it did not":  {[]string{"bench.py: no results to write"}, 0, "", 0},
+		"the first of an event":    {[]string{"E1216 08:39:47.3 159 a.cpp:7] rejected by peer", "E1216 08:39:47.4 159 b.cpp:8] no handshake", "bye"}, 0, "E1216 08:39:47.3 159 a.cpp:7] rejected by peer", 1},
+		"of the last event":        {append([]string{"error: a"}, append(make([]string, 20), "error: b", "error: c")...), 0, "error: b", 22},
+		"the last traceback":       {[]string{"queue.Empty: a", "error: x", "[rank0]: queue.Full: b", "error: y"}, 0, "[rank0]: queue.Full: b", 3},
+		"behind a launcher's mark": {[]string{"ERROR 01-28 03:21:01 engine.py:387] triton.OutOfResources: shared memory", "error: y"}, 0, "ERROR 01-28 03:21:01 engine.py:387] triton.OutOfResources: shared memory", 1},
+		"a container is last":      {[]string{"slurmstepd: error: pyxis: failed to import docker image", "slurmstepd: error: Failed to invoke spank plugin stack"}, 1, "slurmstepd: error: pyxis: failed to import docker image", 1},
+		"a command that failed":    {[]string{"Traceback (most recent call last):", "subprocess.CalledProcessError: Command 'false' returned non-zero exit status 1."}, 1, "subprocess.CalledProcessError: Command 'false' returned non-zero exit status 1.", 2},
+		"NCCL's errors":            {[]string{"n:1:1 [0] x:7 NCCL WARN fi_getinfo() call failed", "n:1:1 [0] NCCL INFO x -> 2"}, 0, "n:1:1 [0] x:7 NCCL WARN fi_getinfo() call failed", 1},
+		"Windows line ends":        {[]string{"run.sh: error: pipefail\r: odd name"}, 0, `run.sh: error: pipefail\r: odd name`, 1},
 		"a rust panic":             {[]string{"thread 'main' panicked at src/main.rs:4:5:", "note: run with RUST_BACKTRACE=1"}, 0, "thread 'main' panicked at src/main.rs:4:5:", 1},
 	} {
 		t.Run(name, func(t *testing.T) {

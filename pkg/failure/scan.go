@@ -89,7 +89,8 @@ type Report struct {
 	// LastWords is the line near the end that looks most like a complaint, for a
 	// failure that no signature knows; nil if none does.
 	LastWords *Finding `json:"last_words,omitempty"`
-	Tail      []string `json:"tail,omitempty"` // last 50 lines, redacted
+	Final     bool     `json:"final,omitempty"` // the log ends with its last words
+	Tail      []string `json:"tail,omitempty"`  // last 50 lines, redacted
 }
 
 // Scan reads a log once, from its first byte to its last, in constant memory,
@@ -113,7 +114,7 @@ func (t *Table) Scan(l Log, loc *time.Location) (Report, error) {
 	r.Findings = s.findings
 	r.Tail = lastLines(s.text)
 	if !s.stopping {
-		r.LastWords = s.lastWords()
+		r.LastWords, r.Final = s.lastWords()
 	}
 	return r, nil
 }
@@ -295,7 +296,7 @@ func (s *scanner) line(start, end, lineNo int) {
 		if !s.candidates[i] || !e.meets(s.conditions) || !e.re.Match(line) {
 			continue
 		}
-		if ours.Match(line) || s.isSource(start, line) {
+		if ours.Match(line) || bytes.Contains(line, noise) || s.isSource(start, line) {
 			return
 		}
 		s.keep(i, span{start, end, lineNo})
@@ -306,6 +307,9 @@ func (s *scanner) line(start, end, lineNo int) {
 // ours is what this program prints at the end of a job: it repeats the cause that
 // it found.
 var ours = regexp.MustCompile(`^\S+: (?:cause \S+ \((?:exact|job-state|symptom|unknown)\)|next: |invalid \S+: |suspect \S+: )`)
+
+// noise is in lines of NCCL that tell of what it looked for and went on without.
+var noise = []byte(" NCCL INFO ")
 
 // isSource reports whether a line is a line of a program, as a traceback shows
 // it: the error texts in it are not what happened.
@@ -376,7 +380,7 @@ func (s *scanner) settle() {
 
 func (s *scanner) finding(e *entry, x span) Finding {
 	line := string(s.text[x.start:x.end])
-	f := Finding{ID: e.ID, Kind: e.Kind, Line: Redact(clip(line)), No: x.no, Stopping: s.stopping}
+	f := Finding{ID: e.ID, Kind: e.Kind, Line: Redact(clip(line + s.more(x))), No: x.no, Stopping: s.stopping}
 	f.Rank = rankOf(line)
 	if f.Rank == "" && s.log.Rank > 0 {
 		f.Rank = strconv.Itoa(s.log.Rank)
@@ -396,6 +400,36 @@ func (s *scanner) finding(e *entry, x span) Finding {
 	}
 	return f
 }
+
+const (
+	// thrown is what a C++ runtime prints above the message of an exception.
+	thrown = "terminate called after throwing an instance of "
+	// refused is how pydantic ends the reason for refusing a field.
+	refused = " [type="
+)
+
+// more is what a line needs to be understood that stands beside it: the message
+// of a C++ exception below, the name of a refused field above.
+func (s *scanner) more(x span) string {
+	line := s.text[x.start:x.end]
+	switch {
+	case bytes.Contains(line, []byte(thrown)):
+		next, _, _ := bytes.Cut(bytes.TrimLeft(s.text[x.end:min(len(s.text), x.end+reach)], "\r\n"), []byte("\n"))
+		if next = bytes.TrimSpace(next); bytes.HasPrefix(next, []byte("what():")) {
+			return " " + string(next)
+		}
+	case bytes.Contains(line, []byte(refused)):
+		for _, above := range linesBefore(s.text, x.start, 1) {
+			if _, name := split(above); field.MatchString(name) {
+				return " (" + name + ")"
+			}
+		}
+	}
+	return ""
+}
+
+// field is a line that names a field of a configuration.
+var field = regexp.MustCompile(`^[a-z_][\w.]*$`)
 
 // linesBefore returns up to most lines in front of an offset, nearest first.
 func linesBefore(text []byte, start, most int) []string {
@@ -522,55 +556,6 @@ func clip(line string) string {
 	return string([]rune(line)[:lineLimit-1]) + "…"
 }
 
-// complaint is how programs begin or mark what they end with.
-var complaint = regexp.MustCompile(`(?i)(?:^|[\s:\])(])(?:fatal|panic|panicked at|error|\w+error|\w+exception|exception|aborted|abort|assertion failed|` +
-	`cannot|can't|could not|couldn't|unable to|failed to|no such file|not found|permission denied|invalid option|unrecognized option|unknown option|illegal option)(?:[:\s!]|$)`)
-
-// strongComplaint is a complaint that names itself one.
-var strongComplaint = regexp.MustCompile(`(?i)(?:^|[\s:\])(\w])(?:fatal|panic|error|exception|panicked at)(?:[:\s!(\[]|$)`)
-
-// lastWords returns the line among the last ones that looks most like what a
-// program says when it gives up; nil if none does.
-func (s *scanner) lastWords() *Finding {
-	end := len(bytes.TrimRight(s.text, "\r\n \t"))
-	no := s.line1 + bytes.Count(s.text[:end], []byte("\n"))
-	var weak *Finding
-	spoken := s.log.Exit != 0 // then the last line is better than none
-	for n := 0; n < tailLines && end > 0; n++ {
-		start := bytes.LastIndexByte(s.text[:end], '\n') + 1
-		line := string(s.text[start:end])
-		if i := strings.LastIndexByte(strings.TrimRight(line, "\r"), '\r'); i >= 0 {
-			line = line[i+1:]
-		}
-		complains := complaint.MatchString(line)
-		if (complains || spoken && weak == nil && strings.TrimSpace(line) != "") && !ours.MatchString(line) && !s.t.dismisses(line) {
-			f := s.finding(&entry{}, span{start, end, no})
-			f.ID, f.Kind, f.Line = "unknown", Tail, Redact(clip(line))
-			if strongComplaint.MatchString(line) {
-				return &f
-			}
-			if weak == nil || complains && spoken {
-				weak = &f
-			}
-			spoken = spoken && !complains
-		}
-		end, no = max(0, start-1), no-1
-	}
-	return weak
-}
-
-// dismisses reports whether a line only says that something ended, or is a
-// warning.
-func (t *Table) dismisses(line string) bool {
-	if i := t.first(line); i >= 0 && t.entries[i].Kind == Tail {
-		return true
-	}
-	_, text := split(line)
-	return warned.MatchString(line) || text == ""
-}
-
-var warned = regexp.MustCompile(`(?i)\b(?:DEBUG|INFO|WARN|WARNING|\w+Warning|note|hint)\b ?[:\d\[ ]`)
-
 // lastLines returns the last tailLines lines as a terminal would show them.
 func lastLines(text []byte) []string {
 	text = bytes.TrimRight(text, "\r\n \t")
@@ -588,7 +573,7 @@ func lastLines(text []byte) []string {
 
 var secrets = regexp.MustCompile(`\b(?:hf|nvapi|ghp|gho|github_pat|glpat|sk)[_-][A-Za-z0-9_-]{8,}|` +
 	`(?i:\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}|` +
-	`(?i:\b[a-z_-]*(?:api[_-]?key|secret|passw(?:or)?d|access[_-]?token|auth[_-]?token|hf_token))['"]?\s*[:=]\s*['"]?[^\s'",}]{4,}|` +
+	`(?i:\b[a-z_-]*(?:api[_-]?key|secret|passw(?:or)?d|access[_-]?token|auth[_-]token|\bauthtoken|hf_token))['"]?\s*[:=]\s*['"]?[^\s'",}]{4,}|` +
 	`://[^/\s:@]+:[^/\s@]+@`)
 
 // Redact replaces what looks like a secret. It knows shapes, not values:

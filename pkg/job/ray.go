@@ -28,6 +28,9 @@ type Ray struct {
 	Command    []string // the server, on the head, once all nodes joined
 }
 
+// rayAuth says whether Ray demands a token; since 2.59 it does if it finds one.
+const rayAuth = "RAY_AUTH_MODE"
+
 // RunRay forms the cluster. Rank 0 becomes the head and, when Nodes nodes are
 // alive, starts the server; the other ranks join and stay until Ray ends. Whatever
 // Ray leaves behind is ended here: its daemons detach themselves, and only some
@@ -56,6 +59,11 @@ func (j *Job) RunRay(ctx context.Context, r Ray, environ []string) (int, error) 
 	// Ray's gRPC would go through an HTTP proxy (PL-G8).
 	environ = append(without(environ, "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "RAY_ADDRESS"),
 		"VLLM_HOST_IP="+own, "RAY_USAGE_STATS_ENABLED=0")
+	if j.Env(rayAuth) == "" {
+		// A token that someone once left in ~/.ray would be demanded by the head
+		// alone, of ranks whose home or container does not have it.
+		environ = append(environ, rayAuth+"=disabled")
+	}
 	if rank > 0 {
 		return j.rayWorker(ctx, r, own, address, environ)
 	}

@@ -117,6 +117,17 @@ func TestRayHead(t *testing.T) {
 		name, _, _ := strings.Cut(kv, "=")
 		require.NotContains(t, []string{"http_proxy", "HTTPS_PROXY", "RAY_ADDRESS"}, name)
 	}
+	require.Contains(t, k.lines(t, "env-start"), "RAY_AUTH_MODE=disabled", "a token left in the home is not demanded")
+	require.Contains(t, k.lines(t, "env-status"), "RAY_AUTH_MODE=disabled")
+}
+
+// Who wants Ray's tokens sets them for every rank.
+func TestRayKeepsTheModeItIsGiven(t *testing.T) {
+	k := newRank(t, "0", growing, Ray{Nodes: 2, Head: "10.0.0.1", Port: 6400, Timeout: time.Minute, Command: []string{"true"}})
+	k.cmd.Env = append(k.cmd.Env, "RAY_AUTH_MODE=token")
+	code, out := k.run(t)
+	require.Zero(t, code, out)
+	require.Contains(t, k.lines(t, "env-start"), "RAY_AUTH_MODE=token")
 }
 
 func TestRayHeadFails(t *testing.T) {

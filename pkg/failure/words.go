@@ -1,0 +1,174 @@
+package failure
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// How well a line tells what a program failed of.
+const (
+	saysNothing = iota
+	isLast      // the last line of a program that failed
+	ended       // a container did not start, a command failed
+	complains   // "cannot", "no such file"
+	marked      // calls itself an error
+	named       // the last line of a traceback, a panic, a fatal error
+)
+
+var (
+	// complaint is how programs begin or mark what they end with.
+	complaint = regexp.MustCompile(`(?i)(?:^|[\s:\])(])(?:error|\w+error|\w+exception|exception|aborted|abort|assertion failed|` +
+		`cannot|can't|could not|couldn't|unable to|failed|failure|no such \w+|not found|not a \w+|not in \w+ format|\w* ?denied|refused|timed out|undefined reference|invalid|illegal|unrecognized|unknown|unexpected|unsupported|not supported|missing|corrupt\w*)(?:[:;,.\s!]|$)`)
+	// mark is how a line says that it is an error: a word, or a letter in the place
+	// where a logger puts the level. NCCL calls its errors warnings.
+	mark = regexp.MustCompile(`(?i:(?:^|[\s:\])(\w])(?:error|exception)(?:[:\s!(\[]|$))|\[E\]|^E\d{4} \d\d:\d\d:\d\d|\bNCCL WARN\b|\[(?:ERROR|CRITICAL|FATAL)\]`)
+	// name is how a line begins that names what happened.
+	name = regexp.MustCompile(`^(?:[\w.]+\()?(?:(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Expired)|Exception)\)?(?::|$)|` +
+		`^(?:panic|what\(\)): |panicked at|(?:^|[\s:\])(])(?i:fatal(?: error)?)[\s:!]`)
+	// prefixes are what loggers and launchers put in front of a traceback's lines.
+	prefixes = regexp.MustCompile(`^(?:\[?\w*\d+\]?: ?|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \S+?:\d+\] ?|\(\w+[^)]*\) )+`)
+	// frame is a line of a traceback that is not its last.
+	frame  = regexp.MustCompile(`^\s+(?:File "|[~^]+$)|^Traceback \(most recent call last\)|^frame #\d+: |^Exception raised from `)
+	warned = regexp.MustCompile(`(?i)\b(?:DEBUG|INFO|WARN|WARNING|\w+Warning|note|hint)\b ?[]:\d\[ ]|level=(?:info|warning)\b|\[[WI]\] |\bfailed requests:|\bgoing to \S+ instead`)
+)
+
+// weigh says how much a line tells.
+func (t *Table) weigh(line string) int {
+	text := strings.TrimSpace(line)
+	if _, after := split(line); after != line {
+		text = after
+	}
+	plain := text[len(prefixes.FindString(text)):]
+	if strings.IndexFunc(plain, unicode.IsLetter) < 0 || frame.MatchString(plain) || ours.MatchString(line) {
+		return saysNothing
+	}
+	switch tail := t.tail(line); {
+	case slices.Contains(betterThanNone, tail):
+		return ended
+	case tail != "":
+		return saysNothing
+	case name.MatchString(plain) && !warned.MatchString(plain):
+		return named
+	case strings.Contains(line, "NCCL WARN"):
+		return marked
+	case warned.MatchString(line):
+		return saysNothing
+	case mark.MatchString(line):
+		return marked
+	case complaint.MatchString(line):
+		return complains
+	}
+	return isLast
+}
+
+// tail is the id of a line that only says that something ended, "" of others.
+func (t *Table) tail(line string) string {
+	found := make([]bool, len(t.entries)+markers)
+	t.filter.all([]byte(line), found)
+	for _, i := range t.always {
+		found[i] = true
+	}
+	for i, e := range t.entries {
+		if found[i] && e.re.MatchString(line) {
+			if e.Kind == Tail {
+				return e.ID
+			}
+			break
+		}
+	}
+	return ""
+}
+
+// burst is how many lines that say less may stand between two complaints of one
+// event.
+const burst = 6
+
+// epilogue is how many ordinary lines a program may print when it has given up.
+const epilogue = 3
+
+// betterThanNone are the tails that say at least what ended.
+var betterThanNone = []string{"container-failed", "command-failed"}
+
+// lastWords returns the line near the end that looks most like what a program
+// says when it gives up; nil if none does. Of tracebacks the last one counts, of
+// other complaints the first of the last event: what follows it follows from it.
+//
+// Final reports whether the log ends with them: a complaint that a program went
+// on after is shown, but it is no cause of the program's end.
+func (s *scanner) lastWords() (words *Finding, final bool) {
+	end := len(bytes.TrimRight(s.text, "\r\n \t"))
+	no := s.line1 + bytes.Count(s.text[:end], []byte("\n"))
+	least := ended
+	if s.log.Exit != 0 {
+		least = isLast // the last line is better than none
+	}
+	var best span
+	most, since := saysNothing, 0
+	ordinary, after := 0, 0 // lines that say nothing bad: so far, and behind the best
+	for n := 0; n < tailLines && end > 0; n++ {
+		start := bytes.LastIndexByte(s.text[:end], '\n') + 1
+		line := shown(string(s.text[start:end]))
+		weight := s.t.weigh(line)
+		since++
+		switch {
+		case weight < least:
+		case weight > most, weight == most && weight < named && weight > isLast && since <= burst:
+			most, best, since, after = weight, span{start, end, no}, 0, ordinary
+		}
+		if weight == isLast || weight == saysNothing && warned.MatchString(line) {
+			ordinary++
+		}
+		end, no = max(0, start-1), no-1
+	}
+	if most == saysNothing {
+		return nil, false
+	}
+	f := s.finding(&entry{}, best)
+	f.ID, f.Kind = "unknown", Tail
+	f.Line = Redact(clip(shown(string(s.text[best.start:best.end]))))
+	return &f, after <= epilogue
+}
+
+// shown is a line as a terminal shows it: what follows a carriage return
+// overwrites what stands before it. A shell that names a word of a script with
+// Windows line ends prints one in the middle, which is made visible.
+func shown(line string) string {
+	line = strings.ReplaceAll(strings.TrimRight(line, "\r"), "\r: ", `\r: `)
+	return line[strings.LastIndexByte(line, '\r')+1:]
+}
+
+// hints are the system's own words for what is wrong. They prove nothing in the
+// middle of a log; as the last words of a process that failed they name its cause.
+var hints = []struct {
+	re *regexp.Regexp
+	id string
+}{
+	{regexp.MustCompile(`\\r: `), "script-line-ends"},
+	{regexp.MustCompile(`(?i)(?:cuda|gpu|hip|nvml).*(?:out of memory|insufficient memory)`), "cuda-oom"},
+	{regexp.MustCompile(`(?i)permission denied|operation not permitted|\bEACCES\b`), "permission-denied"},
+	{regexp.MustCompile(`(?i)executable file .{0,60}not found|command not found|required file not found`), "program-missing"},
+	{regexp.MustCompile(`(?i)no such file or directory|\bENOENT\b`), "file-missing"},
+	{regexp.MustCompile(`(?i)address already in use`), "port-in-use"},
+	{regexp.MustCompile(`(?i)connection refused`), "connection-refused"},
+	{regexp.MustCompile(`(?i)could not resolve host|no such host|name resolution`), "host-unknown"},
+	{regexp.MustCompile(`(?i)too many open files`), "too-many-files"},
+	{regexp.MustCompile(`(?i)cannot allocate|out of memory`), "python-memory-error"},
+	{regexp.MustCompile(`(?i)input/output error|read-only file system`), "fs-io-error"},
+	{regexp.MustCompile(`(?i)(?:unrecognized|unknown|illegal|no such) (?:option|flag)|unrecognized arguments?|invalid option`), "unknown-flag"},
+}
+
+// hinted names the cause that the last words of a process that failed stand for.
+func (t *Table) hinted(f *result.Failure) *result.Failure {
+	for _, h := range hints {
+		if i, ok := t.byID[h.id]; ok && h.re.MatchString(f.Line) {
+			f.Cause, f.Next, f.Confidence = h.id, t.entries[i].Next, result.FromSymptom
+			break
+		}
+	}
+	return f
+}
