@@ -81,6 +81,7 @@ type Service struct {
 	Ports         []Port
 	Image         string
 	Model         string
+	EngineVersion string   // that every engine must say, "" for any
 	Endpoint      Endpoint // where clients send requests
 	EndpointRole  string   // the role that answers there
 	ClientHost    string   // overrides the address of that role, "" for none
@@ -195,7 +196,7 @@ func Make(in Input) (*Plan, error) {
 		return nil, c.Err()
 	}
 	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
-	p.Config = Config{Model: service.Model, Server: service.Config}
+	p.Config = Config{Model: service.Model, Engine: service.EngineVersion, Server: service.Config}
 	p.Notes = append(p.Notes, service.Notes...)
 	for i := range service.Steps { // Slurm gives a job that asks for no tasks one processor on each node
 		if n := service.Steps[i].TasksPerNode; n > 1 {

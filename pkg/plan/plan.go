@@ -286,7 +286,8 @@ type Expect struct {
 // Config is what the run was configured with, for the record.
 type Config struct {
 	Model  string         `json:"model,omitempty"`
-	Server map[string]any `json:"server"` // kind of role → engine arguments
+	Engine string         `json:"engine_version,omitempty"` // that every engine must say, "" for any
+	Server map[string]any `json:"server"`                   // kind of role → engine arguments
 }
 
 // KindName is what the role is one of: prefill for prefill_1.

@@ -70,6 +70,8 @@
 //	fail=0.1            share of generation requests answered with status 500
 //	bundle=4            tokens per streamed chunk
 //	zero-tokens         answer at once with status 200 and no token
+//	root=MODEL          say that the model served is this one, under the same name
+//	version=1.2         say that the engine is of this version
 //
 // A group applies where its role equals PROFLLM_ROLE; "*" is every server. The load client (`vllm bench serve`) obeys
 // only groups whose role is "client", and of those die-at-start, die-after, hang and exit.

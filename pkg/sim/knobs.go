@@ -102,10 +102,13 @@ type faults struct {
 	fail         float64 // 0-1
 	bundle       int     // tokens per chunk, at least 1
 	zeroTokens   bool
+	root         string // where /v1/models says that the model came from; empty: the truth
+	version      string // what it says of its version; empty: the truth
 }
 
 var faultNames = []string{
 	"die-at-start", "die-after", "die-on-request", "exit", "never-ready", "hang", "fail", "bundle", "zero-tokens",
+	"root", "version",
 }
 
 // parseFaults reads the whole text, so that a mistake in any group is found in every process, and keeps the groups that
@@ -157,6 +160,12 @@ func (f *faults) set(name, value string) error {
 	case "fail":
 		if f.fail, err = parseShare(value); err != nil {
 			return fmt.Errorf("fail=%q: want a number from 0 to 1", value)
+		}
+		return nil
+	}
+	if text := map[string]*string{"root": &f.root, "version": &f.version}[name]; text != nil {
+		if *text = value; value == "" {
+			return fmt.Errorf("%s wants a value", name)
 		}
 		return nil
 	}

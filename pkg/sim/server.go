@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -61,7 +62,7 @@ func (s *server) handler() http.Handler {
 	} else {
 		route("GET", "/ping", ok)
 		route("GET", "/version", func(w http.ResponseWriter, _ *http.Request) {
-			writeJSON(w, http.StatusOK, map[string]string{"version": Version})
+			writeJSON(w, http.StatusOK, map[string]string{"version": s.version()})
 		})
 		route("GET", "/metrics", s.serveMetrics)
 	}
@@ -196,7 +197,7 @@ func (s *server) models(w http.ResponseWriter, _ *http.Request) {
 	var cards []modelCard
 	for _, name := range s.config.names {
 		cards = append(cards, modelCard{
-			ID: name, Object: "model", Created: now, OwnedBy: Version, Root: s.config.model, MaxModelLen: s.config.maxLen,
+			ID: name, Object: "model", Created: now, OwnedBy: Version, Root: cmp.Or(s.knobs.faults.root, s.config.model), MaxModelLen: s.config.maxLen,
 			Permission: []permission{{
 				ID: "modelperm-" + hexText(8), Object: "model_permission", Created: now,
 				AllowSampling: true, AllowLogprobs: true, AllowView: true, Organization: "*",
@@ -208,6 +209,8 @@ func (s *server) models(w http.ResponseWriter, _ *http.Request) {
 		Data   []modelCard `json:"data"`
 	}{"list", cards})
 }
+
+func (s *server) version() string { return cmp.Or(s.knobs.faults.version, Version) }
 
 // checkModel refuses a model that is not served; no name at all means the only one.
 func (s *server) checkModel(name string) *refusal {

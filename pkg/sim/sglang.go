@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -274,15 +275,15 @@ func (s *server) routesOfSGLang(route func(method, path string, h http.HandlerFu
 	})
 	model := func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]any{
-			"model_path": s.config.model, "tokenizer_path": s.config.model, "is_generation": true, "version": Version, "simulated": true,
+			"model_path": cmp.Or(s.knobs.faults.root, s.config.model), "tokenizer_path": s.config.model, "is_generation": true, "version": s.version(), "simulated": true,
 		})
 	}
 	route("GET", "/get_model_info", model)
 	route("GET", "/model_info", model)
 	info := func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]any{
-			"model_path": s.config.model, "tp_size": s.config.tp, "pp_size": s.config.pp, "max_running_requests": s.config.maxSeqs,
-			"internal_states": []map[string]any{{}}, "version": Version, "simulated": true,
+			"model_path": cmp.Or(s.knobs.faults.root, s.config.model), "tp_size": s.config.tp, "pp_size": s.config.pp, "max_running_requests": s.config.maxSeqs,
+			"internal_states": []map[string]any{{}}, "version": s.version(), "simulated": true,
 		})
 	}
 	route("GET", "/get_server_info", info)
