@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -497,9 +498,19 @@ func (p *Plan) launch(in Input) error {
 	if strings.HasPrefix(p.Image, ".") { // a path to pyxis only if it is absolute (NVIDIA/pyxis#127)
 		p.Image = abs(p.Image)
 	}
+	if p.compileCache(in); p.CompileCache != nil {
+		p.Mounts = append(p.Mounts, p.CompileCache.Root+":"+p.CompileCache.Root)
+	}
 	box := Container{Image: p.Image, Mounts: p.Mounts, MountHome: in.System.ContainerMountHome, Binary: p.Binary, Dir: p.Dir, Args: in.System.ContainerArgs}
 	for _, v := range p.Env {
 		box.Env = append(box.Env, v.Name)
+	}
+	if p.CompileCache != nil {
+		for _, v := range CompileCacheVars {
+			if !slices.Contains(box.Env, v.Name) {
+				box.Env = append(box.Env, v.Name)
+			}
+		}
 	}
 	var errs []error
 	wrap := func(s *Step) {
