@@ -97,6 +97,7 @@ type Service struct {
 type Cache struct {
 	Path string // of a POST, "" if they cannot be told
 	Env  []Var  // what an engine needs to listen to it
+	Off  bool   // the engines have none
 }
 
 // Target is what a client measures.
@@ -163,6 +164,9 @@ type LoadInput struct {
 	RunID     string
 	Dir       string // absolute
 	Cache     string
+	Keeps     bool   // without Cache: a warm prefix cache was asked for
+	Prompts   string // the same for loads that send the same prompts
+	Pos       source.Pos
 	Step      int
 	Values    []Assignment
 	Repeat    *Repeat
@@ -209,6 +213,7 @@ func Make(in Input) (*Plan, error) {
 		c.Add(err)
 		p.Loads = append(p.Loads, load)
 	}
+	c.Add(sentAgain(in, service))
 	c.Add(p.resets(in, service))
 	c.Add(p.profile(in))
 	c.Add(p.customBash(in.Test.CustomBash))

@@ -84,6 +84,11 @@ func (s *Test) Roles() []*Role {
 	return []*Role{&s.Decode}
 }
 
+// Every reports whether something is so of every role that serves.
+func (s *Test) Every(is func(*Role) bool) bool {
+	return !slices.ContainsFunc(s.Roles(), func(r *Role) bool { return !is(r) })
+}
+
 // health is the readiness path of the servers.
 func (s *Test) health() string {
 	switch {

@@ -93,7 +93,7 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 // Serve implements plan.Workload.
 func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	s := w.Service(w.cfg.Model)
-	s.Cache = plan.Cache{Path: "/flush_cache"}
+	s.Cache = plan.Cache{Path: "/flush_cache", Off: w.Every(func(r *serving.Role) bool { return r.Flag("disable_radix_cache") })}
 	list, _, err := w.Place(cl)
 	switch {
 	case err != nil:

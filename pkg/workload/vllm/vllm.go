@@ -89,7 +89,7 @@ func (w *Workload) check(r *serving.Role, c *source.Complaints) {
 func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	s := w.Service(w.cfg.Model)
 	// vLLM has the endpoint in its development mode only (vllm/envs.py, 0.32).
-	s.Cache = plan.Cache{Path: "/reset_prefix_cache", Env: []plan.Var{{Name: "VLLM_SERVER_DEV_MODE", Value: plan.Text("1")}}}
+	s.Cache = plan.Cache{Path: "/reset_prefix_cache", Env: []plan.Var{{Name: "VLLM_SERVER_DEV_MODE", Value: plan.Text("1")}}, Off: w.Every(cacheOff)}
 	list, all, err := w.Place(cl)
 	switch {
 	case err != nil:
@@ -104,6 +104,15 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	s.Ports = append(s.Ports, w.PortOf(one))
 	w.addServer(&s, one, argv)
 	return s, nil
+}
+
+func cacheOff(r *serving.Role) bool {
+	v := r.Option("enable_prefix_caching")
+	if v == nil {
+		return r.Flag("no_enable_prefix_caching")
+	}
+	on, isBool := v.Bool()
+	return isBool && !on
 }
 
 // split adds prefill, decode and the proxy before them.
