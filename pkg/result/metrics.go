@@ -121,7 +121,7 @@ type ServerDelta struct {
 	Role     string             `json:"role"`
 	Replica  int                `json:"replica,omitempty" jsonschema:"0 for the first"`
 	Counters map[string]float64 `json:"counters" jsonschema:"after minus before, by metric name"`
-	Reset    bool               `json:"reset,omitempty" jsonschema:"a counter fell: the server restarted in between"`
+	Reset    bool               `json:"reset,omitempty" jsonschema:"a counter fell or the start time changed: the server restarted in between"`
 }
 
 // KVTransfer sums up the transfer of KV blocks between roles.

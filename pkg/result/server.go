@@ -85,3 +85,21 @@ func hasVersion(version, want string) bool {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), strings.TrimPrefix(want, "v"))
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '+')
 }
+
+// serverRestarted looks for engines whose counters fell, or which began after the
+// first look at them. One that only ended is role-died or instance-died.
+func serverRestarted(c *facts) answer {
+	if len(c.m.Server) == 0 {
+		return notPossible("no engine's counters were read before and after")
+	}
+	var bad []string
+	for _, d := range c.m.Server {
+		if d.Reset {
+			bad = append(bad, fmt.Sprintf("%s %d began again between the first and the last look at its counters", d.Role, d.Replica))
+		}
+	}
+	if len(bad) > 0 {
+		return fail("%s", list(bad))
+	}
+	return pass("%d engines counted on from before to after", len(c.m.Server))
+}

@@ -172,6 +172,9 @@ var trips = []struct {
 		g.r.Results.Server = g.r.Results.Server[:1] // decode died: prefill counts no arrivals
 		g.r.Results.Server[0].Counters["vllm:nixl_bytes_transferred_sum"] = 0
 	}},
+	{"server-restarted", result.Invalid, func(g *run) { g.r.Results.Server[0].Reset = true }, func(g *run) {
+		g.r.Results.Server[0].Counters = map[string]float64{} // an engine that counted nothing
+	}},
 	{"wrong-server", result.Invalid, func(g *run) { g.e.Servers[1].Names = []string{"Qwen/Qwen3-8B"} },
 		func(g *run) { g.e.Servers[1].Wanted = []string{"a-lora"} }},
 	{"wrong-server", result.Invalid, func(g *run) { g.e.Servers[0].Names = []string{} }, func(g *run) { g.e.Servers[0].Names = nil }},
@@ -258,7 +261,7 @@ func TestGoodRunPassesEveryCheck(t *testing.T) {
 	require.Empty(t, v.Withheld)
 }
 
-// covers: PL-V1, PL-V2, PL-V3, PL-V4, PL-V5, PL-V6, PL-V8, PL-V9, PL-V10, PL-V16, PL-V24, PL-V25, PL-V29, PL-V31, PL-V36, PL-S5
+// covers: PL-V1, PL-V2, PL-V3, PL-V4, PL-V5, PL-V6, PL-V8, PL-V9, PL-V10, PL-V16, PL-V19, PL-V24, PL-V25, PL-V29, PL-V31, PL-V36, PL-S5
 func TestEachCheckTripsAloneAndMissesNarrowly(t *testing.T) {
 	tripped := map[string]bool{}
 	for _, tt := range trips {

@@ -70,6 +70,7 @@
 //	fail=0.1            share of generation requests answered with status 500
 //	bundle=4            tokens per streamed chunk
 //	zero-tokens         answer at once with status 200 and no token
+//	restart-on-request=N  count from 0 again at the Nth generation request, as a server that somebody restarts does
 //	root=MODEL          say that the model served is this one, under the same name
 //	version=1.2         say that the engine is of this version
 //

@@ -96,6 +96,7 @@ type faults struct {
 	dieAtStart   bool
 	dieAfter     time.Duration // 0: never
 	dieOnRequest int           // 0: never; counts from 1
+	restart      int           // on which request; 0: never
 	exit         int
 	neverReady   bool
 	hang         bool
@@ -107,7 +108,7 @@ type faults struct {
 }
 
 var faultNames = []string{
-	"die-at-start", "die-after", "die-on-request", "exit", "never-ready", "hang", "fail", "bundle", "zero-tokens",
+	"die-at-start", "die-after", "die-on-request", "exit", "never-ready", "hang", "fail", "bundle", "zero-tokens", "restart-on-request",
 	"root", "version",
 }
 
@@ -150,6 +151,9 @@ func (f *faults) set(name, value string) error {
 		return nil
 	case "die-on-request":
 		f.dieOnRequest, err = count(name, value, 1<<31)
+		return err
+	case "restart-on-request":
+		f.restart, err = count(name, value, 1<<31)
 		return err
 	case "exit":
 		f.exit, err = count(name, value, 255)

@@ -102,6 +102,9 @@ func (s *server) generation(h func(http.ResponseWriter, *http.Request) *refusal)
 	f := s.knobs.faults
 	return func(w http.ResponseWriter, r *http.Request) {
 		n := s.requests.Add(1)
+		if n == int64(f.restart) {
+			s.engine.metrics.restart()
+		}
 		switch {
 		case n == int64(f.dieOnRequest):
 			close(s.die)

@@ -56,3 +56,30 @@ func TestRehearseWrongServer(t *testing.T) {
 		})
 	}
 }
+
+// An engine that counts from 0 again is a restarted one, although every request was
+// answered; on a request that never comes it does not.
+//
+// covers: PL-V19, PL-V36
+func TestRehearseServerRestarted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs two rehearsals")
+	}
+	for faults, want := range map[string]result.Outcome{"decode:restart-on-request=5": result.Fail, "decode:restart-on-request=50": result.Pass} {
+		t.Run(faults, func(t *testing.T) {
+			dir := t.TempDir()
+			text := "name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nnum_nodes = 1\ntime_limit = \"5m\"\n" +
+				"cmd_args.prefill = {}\nbench_cmd_args.num_prompts = 12\nclient = \"profllm\"\n"
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
+			profllm(t, dir, []string{"PROFLLM_SIM_STARTUP=50ms", "PROFLLM_SIM_FAULTS=" + faults}, "rehearse", "s.toml")
+			r := readResult(t, only(t, dir))
+			require.Equal(t, want, r.Validity.Check("server-restarted").Outcome)
+			require.Equal(t, 12, *r.Results.CompletedRequests)
+			for _, k := range r.Validity.Checks {
+				if k.Word != "server-restarted" && k.Severity == result.Invalid {
+					require.NotEqual(t, result.Fail, k.Outcome, "%s: %s", k.Word, k.Detail)
+				}
+			}
+		})
+	}
+}
