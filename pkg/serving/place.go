@@ -2,6 +2,7 @@ package serving
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/source"
@@ -103,11 +104,7 @@ func (s *Test) placeReplicas(nodes int, all []int) ([]Instance, error) {
 	packed := [2]int{p.replicas * max(p.nodes, 1) / p.perNode(all), d.replicas * max(d.nodes, 1) / d.perNode(all)}
 	var fits [][2]int
 	for _, try := range [][2]int{whole, packed, {packed[0], whole[1]}, {whole[0], packed[1]}} {
-		known := false
-		for _, f := range fits {
-			known = known || f == try
-		}
-		if try[0]+try[1] == nodes && !known {
+		if try[0]+try[1] == nodes && !slices.Contains(fits, try) {
 			fits = append(fits, try)
 		}
 	}
