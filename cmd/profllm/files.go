@@ -91,11 +91,17 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 			return nil, err
 		}
 	}
-	missing := []stage.Item(nil)
-	if o.Images, missing, err = stagedImages(s.All(), sys, o); err != nil {
+	var absent []stage.Item
+	if o.Images, absent, err = stagedImages(s.All(), sys, o); err != nil {
 		return nil, err
 	}
-	p := &planned{Missing: missing, Name: s.Name, Digest: defs.digest(), Definitions: defs.copies(sys.Source), Root: catalog.Root(s, o), Created: o.Created}
+	p := &planned{Name: s.Name, Digest: defs.digest(), Definitions: defs.copies(sys.Source), Root: catalog.Root(s, o), Created: o.Created}
+	switch {
+	case sys.CacheDockerImagesLocally:
+		p.Missing = absent
+	case !simulate:
+		a.noteFetched(absent, file)
+	}
 	if f.live && s.NodeGroups() {
 		if o.Inventory, err = a.slurm().Inventory(a.ctx); err != nil {
 			return nil, fail(exitNotSubmit, fmt.Errorf("ask Slurm for the states of its nodes: %w", err))

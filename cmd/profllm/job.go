@@ -93,7 +93,7 @@ type jobCheckCmd struct {
 }
 
 func (c jobCheckCmd) Run(a *app) error {
-	err := c.job(a).Check(c.Phase, c.Log, c.Match)
+	err := c.job(a).Check(a.ctx, c.Phase, c.Log, c.Match)
 	if errors.Is(err, job.ErrNoMatch) {
 		return fail(exitNoMatch, said("check", err))
 	}

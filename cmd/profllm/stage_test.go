@@ -35,6 +35,33 @@ func stageSite(t *testing.T, more string) (dir string, profllm func(args ...stri
 	}
 }
 
+// A job that will fetch its image itself is warned of, once for each image and with
+// the mend; one whose image is a file, or that runs no container, is not.
+//
+// covers: PL-G4
+func TestNotStagedIsNoted(t *testing.T) {
+	dir, profllm := stageSite(t, "")
+	site, scenario := "--system="+dir+"/site.toml", dir+"/s.toml"
+	const note = "note: image nvcr.io#nvidia/vllm:26.01 is not staged: a node that does not have it fetches it inside the job"
+	data, err := os.ReadFile(scenario)
+	require.NoError(t, err)
+	twice := strings.Replace(string(data), "name = \"s\"\n", "", 1)
+	require.NoError(t, os.WriteFile(scenario, []byte(string(data)+strings.Replace(twice, "\"a\"", "\"b\"", 1)), 0o644))
+
+	code, _, stderr := profllm("slurm", "dry-run", scenario, site)
+	require.Zero(t, code, stderr)
+	require.Equal(t, 1, strings.Count(stderr, note), stderr)
+	require.Contains(t, stderr, "15 to 20 min\n\thint: profllm stage "+relative(scenario)+"\n")
+
+	_, _, stderr = profllm("slurm", "dry-run", scenario, site, "--launcher=bare")
+	require.NotContains(t, stderr, note)
+
+	code, _, stderr = profllm("stage", scenario, site, "--image-size=0")
+	require.Zero(t, code, stderr)
+	_, _, stderr = profllm("slurm", "dry-run", scenario, site)
+	require.NotContains(t, stderr, note)
+}
+
 // covers: PL-D24, PL-G3
 func TestStage(t *testing.T) {
 	dir, profllm := stageSite(t, "cache_docker_images_locally = true\n")

@@ -44,7 +44,7 @@ func vllmLab(t *testing.T) (dir, home string) {
 // with a real NIXL transfer through our proxy, each under both clients; and an
 // engine that dies on its first request.
 //
-// covers: PL-V1, PL-V16, PL-F11, PL-F15
+// covers: PL-V1, PL-V16, PL-V25, PL-F11, PL-F15
 func TestVLLMServes(t *testing.T) {
 	dir, _ := vllmLab(t)
 	o := profllm(t, dir, nil, "slurm", "submit", "--system", "site.toml", "scenario.toml", "--watch")
@@ -61,6 +61,9 @@ func TestVLLMServes(t *testing.T) {
 		}
 		require.True(t, r.Validity.Valid, "%s: %v", name, r.Validity.Words)
 		require.False(t, r.Simulated)
+		require.Equal(t, result.Pass, r.Validity.Check("wrong-server").Outcome, "%s: %s", name, r.Validity.Check("wrong-server").Detail)
+		require.Equal(t, result.Pass, r.Validity.Check("server-restarted").Outcome, "%s: %s", name, r.Validity.Check("server-restarted").Detail)
+		require.NotEmpty(t, r.Provenance.EngineVersion)
 		require.Equal(t, "COMPLETED", r.Slurm.State)
 		m := r.Results
 		require.Equal(t, 24, *m.CompletedRequests)

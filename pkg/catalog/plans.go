@@ -227,6 +227,8 @@ type load struct {
 	name   string
 	dir    string // "" for a directory of that name in the run's
 	cache  string
+	keeps  bool       // a warm cache was asked for
+	pos    source.Pos // of what asks for it
 	bench  *source.Table
 	eval   bool
 	step   int
@@ -241,7 +243,7 @@ func phases(t scenario.Test) []load {
 	}
 	var loads []load
 	for i, p := range t.Phases {
-		l := load{name: p.Name, bench: source.Merge(t.BenchArgs, p.BenchArgs), eval: t.EvalArgs != nil && i == len(t.Phases)-1}
+		l := load{name: p.Name, pos: p.Pos, keeps: p.Cache == "keep", bench: source.Merge(t.BenchArgs, p.BenchArgs), eval: t.EvalArgs != nil && i == len(t.Phases)-1}
 		if p.Cache == "reset" {
 			l.cache = plan.CacheReset
 		}
@@ -295,7 +297,7 @@ func (b *builder) run(t scenario.Test, in plan.Input, loads []load) (*plan.Plan,
 		}
 		load, err := b.load(t, l)
 		c.Add(err)
-		load.Name, load.Dir, load.RunID, load.Cache = l.name, dir, id, l.cache
+		load.Name, load.Dir, load.RunID, load.Cache, load.Keeps, load.Pos = l.name, dir, id, l.cache, l.keeps, l.pos
 		load.Step, load.Values, load.Repeat = l.step, l.values, l.repeat
 		in.Loads = append(in.Loads, load)
 	}
@@ -333,6 +335,8 @@ func (b *builder) load(t scenario.Test, l load) (plan.LoadInput, error) {
 	if err == nil {
 		in.Clients = append(in.Clients, client)
 		in.Client, in.Benchmark, in.Expect = client.Name(), client.Options(), client.Expect()
+		in.Prompts, err = promptsOf(in.Benchmark)
+		c.Add(err)
 	}
 	if l.eval {
 		newEval := gsm8k.New

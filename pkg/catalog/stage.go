@@ -1,12 +1,14 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/stage"
+	"github.com/profllm/profllm/pkg/workload/sglang"
 	"github.com/profllm/profllm/pkg/workload/vllm"
 )
 
@@ -17,10 +19,8 @@ func Site(sys *config.System, o Options) stage.Site {
 		Launcher: func(t scenario.Test) string { return launcherName(t, sys, o) },
 		Image:    func(t scenario.Test) string { return text(t, "docker_image_url") },
 		Model: func(t scenario.Test) string {
-			if model := text(t, "model"); model != "" || t.Template != vllmName {
-				return model
-			}
-			return vllm.DefaultModel
+			defaults := map[string]string{vllmName: vllm.DefaultModel, sglangName: sglang.DefaultModel}
+			return cmp.Or(text(t, "model"), defaults[t.Template])
 		},
 	}
 }

@@ -70,4 +70,6 @@ func TestSite(t *testing.T) {
 	require.Equal(t, "Qwen/Qwen3-0.6B", items[1].Name, "CloudAI's default")
 	var none scenario.Test
 	require.Empty(t, catalog.Site(sys, options).Image(none))
+	none.Template = "sglang"
+	require.Equal(t, "Qwen/Qwen3-8B", catalog.Site(sys, options).Model(none), "CloudAI's other default")
 }

@@ -176,7 +176,7 @@ func (b *builder) placed(t scenario.Test, g *group, point sweep.Point, loads []l
 			continue
 		}
 		l.name, l.dir = fmt.Sprint(point.Step), step
-		if t.Sweep.Cache != "keep" {
+		if l.keeps = t.Sweep.Cache == "keep"; !l.keeps {
 			l.cache = plan.CacheReset
 		}
 	}

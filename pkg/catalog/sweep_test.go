@@ -136,6 +136,49 @@ test_template_name = "vllm"
 	require.ErrorContains(t, err, "write the loads as phases, or as a sweep")
 }
 
+// Prompts that a server has seen are refused unless the test says what becomes of its
+// prefix cache.
+//
+// covers: PL-V12
+func TestPromptsAreNotSentAgainUnawares(t *testing.T) {
+	phases := func(engine, server, first, second string) string {
+		return "[[Tests]]\nid = \"a\"\ntest_template_name = \"" + engine + "\"\n[Tests.cmd_args.decode]\n" + server +
+			"\n[[Tests.phases]]\nname = \"one\"\n" + first + "\n[[Tests.phases]]\nname = \"two\"\n" + second + "\n"
+	}
+	const faster = "bench_cmd_args = { max_concurrency = 64, num_prompts = 640, random_output_len = 7 }"
+	for name, c := range map[string]struct{ engine, server, first, second, err string }{
+		"the same":              {"vllm", "", "", "", `s.toml:10:9: load "two" sends the prompts of "one" once more to the same server`},
+		"another pace":          {"vllm", "", "", faster, "write cache = \"reset\" in the phase"},
+		"reset before":          {"vllm", "", "cache = \"reset\"", "", `load "two" sends the prompts of "one"`},
+		"sglang":                {"sglang", "", "", "", "sends the prompts"},
+		"reset":                 {"vllm", "", "", "cache = \"reset\"", ""},
+		"keep":                  {"vllm", "", "", faster + "\ncache = \"keep\"", ""},
+		"another seed":          {"vllm", "", "", "bench_cmd_args = { seed = 7 }", ""},
+		"other lengths":         {"vllm", "", "", "bench_cmd_args = { random_input_len = 7 }", ""},
+		"no cache":              {"vllm", "enable_prefix_caching = false", "", "", ""},
+		"no cache, as a flag":   {"vllm", "no_enable_prefix_caching = true", "", "", ""},
+		"no cache, sglang":      {"sglang", "disable_radix_cache = true", "", "", ""},
+		"a cache, said aloud":   {"vllm", "enable_prefix_caching = true", "", "", "sends the prompts"},
+		"each repeat its reset": {"vllm", "", "", "cache = \"reset\"\n[Tests.sweep]", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := phases(c.engine, c.server, c.first, c.second)
+			if name == "each repeat its reset" {
+				text = strings.Replace(text, "id = \"a\"", "id = \"a\"\nrepeat = 2", 1)
+			}
+			_, err := set(t, text, scenario.HookFiles{}, options)
+			if c.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.err)
+		})
+	}
+	third := phases("vllm", "", "", "cache = \"reset\"\nbench_cmd_args = { seed = 2 }") + "[[Tests.phases]]\nname = \"three\"\n"
+	_, err := set(t, third, scenario.HookFiles{}, options)
+	require.NoError(t, err, "the reset between them emptied the cache of the first's prompts")
+}
+
 func TestRepeat(t *testing.T) {
 	got, err := set(t, "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nrepeat = 2\n", scenario.HookFiles{}, options)
 	require.NoError(t, err)

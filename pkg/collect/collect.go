@@ -84,6 +84,7 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	e.parse(r, c.Eval, &ev.Missing, "the evaluation's result", e.load != nil && e.load.Expect.Accuracy)
 	e.counters(r)
 	r.Derive()
+	r.Provenance.EngineVersion = ev.EngineVersion()
 	r.Validity = result.Judge(r, ev)
 	r.Status = e.status(r)
 	if r.Status != result.Completed && r.Status != result.Unknown {
@@ -318,9 +319,14 @@ func (e *evidence) planned() result.Evidence {
 			NumPrompts: x.NumPrompts, InputTokens: x.InputTokens, OutputTokens: x.OutputTokens,
 			IgnoreEOS: x.IgnoreEOS, Accuracy: x.Accuracy, Disaggregated: x.Disaggregated, NoBenchmark: e.load.Client == "",
 			Concurrency: x.Concurrency, RequestRate: x.RequestRate, Warmups: x.Warmups, SharedInput: x.SharedInput,
+			Model: e.plan.Config.Model,
+		}
+		if !e.plan.Simulated { // the simulated engine has a version of its own
+			ev.Planned.EngineVersion = e.plan.Config.Engine
 		}
 	}
 	e.phases(&ev)
+	ev.Servers = e.servers()
 	ev.Apart = e.apart(ev.Phases)
 	for _, x := range e.events {
 		if x.Event == job.RoleDied && e.concerns(x.Time) {

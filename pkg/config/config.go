@@ -6,6 +6,7 @@
 package config
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,8 @@ type System struct {
 
 	CacheDockerImagesLocally bool `toml:"cache_docker_images_locally"` // Import images to .sqsh files below install_path.
 	ContainerMountHome       bool `toml:"container_mount_home"`        // false: --no-container-mount-home.
+
+	CompileCache string `toml:"compile_cache"` // Folder on each node's own disk for what engines compile, by user, image and GPU (profllm); default: where each engine keeps it.
 
 	ContainerArgs Words `toml:"container_args"` // Options of docker run, podman run, apptainer exec or enroot start, behind ours (profllm).
 
@@ -193,6 +196,10 @@ func (s *System) check(t *source.Table) error {
 			Hintf("%s", source.Suggest(s.DefaultPartition, names)))
 	}
 	c.Add(CheckLauncher(s.Launcher, t.PosOf("launcher")))
+	if s.CompileCache != "" && !cachePath.MatchString(s.CompileCache) {
+		c.Add(source.Errorf(t.PosOf("compile_cache"), "compile_cache %q must be an absolute path of letters, digits and . _ - below /", s.CompileCache).
+			Hintf("write compile_cache = \"/tmp/profllm-cache\""))
+	}
 	for _, key := range []string{"monitor_interval", "status_retry_pause_seconds", "extra_transient_status_errors", "data_repository"} {
 		if t.Has(key) {
 			s.Warnings = append(s.Warnings, t.PosOf(key).String()+": "+key+" has no effect here: nothing polls, every job is on its own")
@@ -200,6 +207,9 @@ func (s *System) check(t *source.Table) error {
 	}
 	return c.Err()
 }
+
+// cachePath is what goes into a script and a mount as it stands.
+var cachePath = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+/?$`)
 
 // Launchers are the values of every key and flag named launcher.
 var Launchers = []string{"pyxis", "enroot", "apptainer", "docker", "podman", "bare"}

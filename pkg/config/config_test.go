@@ -21,14 +21,16 @@ func TestParseCloudAISample(t *testing.T) {
 
 // covers: CD-45, PL-D3
 func TestParseReportsEveryMistake(t *testing.T) {
-	_, err := Parse("site.toml", []byte("name='n'\nscheduler='slurm'\noutput_path='o'\ndefault_partition='mian'\ngpus_per_nod=4\nlauncher='pixis'\n[[partitions]]\nname='main'\n"))
+	_, err := Parse("site.toml", []byte("name='n'\nscheduler='slurm'\noutput_path='o'\ndefault_partition='mian'\ngpus_per_nod=4\nlauncher='pixis'\ncompile_cache='tmp/$USER'\n[[partitions]]\nname='main'\n"))
 	require.EqualError(t, err, `site.toml:1:1: install_path is required
 site.toml:4:1: default_partition "mian" is not among the partitions
 	hint: did you mean "main"? known: main
 site.toml:5:1: unknown key "gpus_per_nod"
 	hint: did you mean "gpus_per_node"?
 site.toml:6:1: unknown launcher "pixis"
-	hint: did you mean "pyxis"? known: apptainer, bare, docker, enroot, podman, pyxis`)
+	hint: did you mean "pyxis"? known: apptainer, bare, docker, enroot, podman, pyxis
+site.toml:7:1: compile_cache "tmp/$USER" must be an absolute path of letters, digits and . _ - below /
+	hint: write compile_cache = "/tmp/profllm-cache"`)
 	_, err = Parse("k.toml", []byte("scheduler='kubernetes'\n"))
 	require.ErrorContains(t, err, `k.toml:1:1: scheduler "kubernetes" is not supported`)
 }

@@ -161,8 +161,7 @@ func post(ctx context.Context, url string, body []byte) (string, error) {
 		return "", err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	client := &http.Client{Transport: &http.Transport{}} // no proxy: these are our own nodes
-	res, err := client.Do(req)
+	res, err := client(0).Do(req)
 	if err != nil {
 		return "", err
 	}

@@ -2,6 +2,8 @@ package job
 
 import (
 	"bufio"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,15 +11,23 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
+
+	"github.com/profllm/profllm/pkg/run"
 )
 
 // ErrNoMatch says that no line of a log is what it should be.
 var ErrNoMatch = errors.New("no line of the log matches")
 
+// lateFiles is how long a shared file system may hide from this node what another
+// one wrote: NFS believes a listing for up to 60 s (acdirmax, nfs(5)).
+const lateFiles = 60 * time.Second
+
 // Check looks for a line of a phase's log that matches pattern. log is below the
 // run directory or absolute; %t in it is any rank, and a line of one rank is
-// enough. Without such a line it records why and returns ErrNoMatch.
-func (j *Job) Check(phase, log, pattern string) error {
+// enough. Logs of other nodes that are not there yet are waited for. Without such a
+// line it records why and returns ErrNoMatch.
+func (j *Job) Check(ctx context.Context, phase, log, pattern string) error {
 	re, err := regexp.Compile(pattern)
 	if err != nil {
 		return err
@@ -25,24 +35,58 @@ func (j *Job) Check(phase, log, pattern string) error {
 	if !filepath.IsAbs(log) {
 		log = j.path(log)
 	}
+	want, logs := j.logsElsewhere(phase), 0
+	for end := j.Now().Add(cmp.Or(j.late, lateFiles)); ; {
+		var found bool
+		if found, logs, err = search(log, re); found || err != nil {
+			return err
+		}
+		if logs >= want || j.Now().After(end) {
+			break
+		}
+		if !sleep(ctx, poll) {
+			return ctx.Err()
+		}
+	}
+	name := filepath.Base(log)
+	text := fmt.Sprintf("no line of %s (%d files) matches %s", name, logs, pattern)
+	return errors.Join(fmt.Errorf("%w: %s: %s", ErrNoMatch, phase, text), j.event(Event{Event: CheckFailed, Phase: phase, Text: text}))
+}
+
+// logsElsewhere is how many logs a phase leaves if nodes other than this, the first,
+// write some of them, else 0.
+func (j *Job) logsElsewhere(phase string) int {
+	p, err := run.ReadPlan(j.Dir)
+	if err != nil {
+		return 0
+	}
+	for i := range p.Loads {
+		for _, step := range p.Loads[i].Clients {
+			if p.Loads[i].Phase(step.Name) == phase && step.Nodes.End() > 1 {
+				return step.Tasks()
+			}
+		}
+	}
+	return 0
+}
+
+// search looks for a line in every log that is there, and counts them.
+func search(log string, re *regexp.Regexp) (found bool, logs int, err error) {
 	dir, name := filepath.Split(log)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return err
+		return false, 0, err
 	}
-	logs := 0
 	for _, e := range entries {
 		if !isLog(e.Name(), name) {
 			continue
 		}
 		logs++
-		found, err := holds(filepath.Join(dir, e.Name()), re)
-		if found || err != nil {
-			return err
+		if found, err := holds(filepath.Join(dir, e.Name()), re); found || err != nil {
+			return found, logs, err
 		}
 	}
-	text := fmt.Sprintf("no line of %s (%d files) matches %s", name, logs, pattern)
-	return errors.Join(fmt.Errorf("%w: %s: %s", ErrNoMatch, phase, text), j.event(Event{Event: CheckFailed, Phase: phase, Text: text}))
+	return false, logs, nil
 }
 
 // isLog reports whether a file is the log of some rank. Names are compared rather

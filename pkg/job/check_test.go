@@ -2,12 +2,16 @@ package job
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/plan"
 )
 
 func (j *testJob) log(t *testing.T, name, text string) {
@@ -47,7 +51,7 @@ func TestCheck(t *testing.T) {
 			for file, text := range c.logs {
 				j.log(t, file, text)
 			}
-			err := j.Check("nccl", c.log, bandwidth)
+			err := j.Check(t.Context(), "nccl", c.log, bandwidth)
 			events, readErr := ReadEvents(j.Dir)
 			require.NoError(t, readErr)
 			if c.ok {
@@ -64,9 +68,59 @@ func TestCheck(t *testing.T) {
 		})
 	}
 	j := newJob(t)
-	require.NoError(t, j.Job.Check("a", j.absolute(t), "x"), "a load of its own keeps its logs elsewhere")
-	require.ErrorContains(t, j.Check("a", "logs/a-%t.log", "("), "missing closing )")
-	require.ErrorIs(t, j.Check("a", "none/a-%t.log", "x"), os.ErrNotExist)
+	require.NoError(t, j.Job.Check(t.Context(), "a", j.absolute(t), "x"), "a load of its own keeps its logs elsewhere")
+	require.ErrorContains(t, j.Check(t.Context(), "a", "logs/a-%t.log", "("), "missing closing )")
+	require.ErrorIs(t, j.Check(t.Context(), "a", "none/a-%t.log", "x"), os.ErrNotExist)
+}
+
+// Another node's log may be seen late: its absence proves nothing at once. What the
+// first node alone writes is judged at once, and so is a line that no log has once
+// all are there.
+//
+// covers: PL-G17
+func TestCheckWaitsForLogsOfOtherNodes(t *testing.T) {
+	step := func(offset, count int) []plan.Load {
+		return []plan.Load{{Clients: []plan.Step{{Name: "nccl", Nodes: plan.Slice{Offset: offset, Count: count}}}}}
+	}
+	check := func(j *testJob) (time.Duration, error) {
+		start := time.Now()
+		err := j.Check(t.Context(), "nccl", "logs/nccl-%t.log", bandwidth)
+		return time.Since(start), err
+	}
+	const good = "# Avg bus bandwidth    : 1\n"
+
+	j := newJob(t)
+	j.plan.Loads = step(0, 2)
+	j.save(t)
+	j.log(t, "logs/nccl-0.log", "")
+	go func() {
+		time.Sleep(2 * poll)
+		if err := os.WriteFile(j.path("logs/nccl-1.log"), []byte(good), 0o644); err != nil {
+			t.Error(err)
+		}
+	}()
+	took, err := check(j)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, took, 2*poll)
+
+	j = newJob(t)
+	j.plan.Loads, j.late = step(0, 2), 3*poll
+	j.save(t)
+	j.log(t, "logs/nccl-0.log", "")
+	took, err = check(j)
+	require.ErrorIs(t, err, ErrNoMatch)
+	require.GreaterOrEqual(t, took, 3*poll)
+
+	for name, loads := range map[string][]plan.Load{"all are there": step(0, 2), "the first node's": step(0, 1)} {
+		j = newJob(t)
+		j.plan.Loads, j.late = loads, time.Hour
+		j.save(t)
+		for rank := range loads[0].Clients[0].Tasks() {
+			j.log(t, fmt.Sprintf("logs/nccl-%d.log", rank), "")
+		}
+		_, err = check(j)
+		require.ErrorIs(t, err, ErrNoMatch, name)
+	}
 }
 
 func (j *testJob) absolute(t *testing.T) string {
@@ -81,13 +135,13 @@ func TestCheckOfALongLog(t *testing.T) {
 	lines := bytes.Repeat([]byte("  8388608  2097152  float  sum  -1  171.4  48.94  91.76  0  169.3  49.55  92.90  0\n"), 10<<20/84)
 	j := newJob(t)
 	j.log(t, "logs/nccl-0.log", string(lines)+"# Avg bus bandwidth    : 1\n")
-	require.NoError(t, j.Check("nccl", "logs/nccl-%t.log", bandwidth))
+	require.NoError(t, j.Check(t.Context(), "nccl", "logs/nccl-%t.log", bandwidth))
 	j.log(t, "logs/nccl-0.log", string(lines))
-	require.ErrorIs(t, j.Check("nccl", "logs/nccl-%t.log", bandwidth), ErrNoMatch)
+	require.ErrorIs(t, j.Check(t.Context(), "nccl", "logs/nccl-%t.log", bandwidth), ErrNoMatch)
 
 	one := strings.Repeat("x", 10<<20)
 	j.log(t, "logs/nccl-0.log", one+"\n# Avg bus bandwidth    : 1\n")
-	require.NoError(t, j.Check("nccl", "logs/nccl-%t.log", bandwidth))
+	require.NoError(t, j.Check(t.Context(), "nccl", "logs/nccl-%t.log", bandwidth))
 	j.log(t, "logs/nccl-0.log", strings.Repeat("x", longLine)+"# Avg bus bandwidth    : 1\n")
-	require.ErrorIs(t, j.Check("nccl", "logs/nccl-%t.log", bandwidth), ErrNoMatch, "the middle of a line is not its beginning")
+	require.ErrorIs(t, j.Check(t.Context(), "nccl", "logs/nccl-%t.log", bandwidth), ErrNoMatch, "the middle of a line is not its beginning")
 }

@@ -32,6 +32,7 @@ type Job struct {
 	Now    func() time.Time
 
 	grace time.Duration // of Stop, in tests; zero: termWait and killWait
+	late  time.Duration // of Check, in tests; zero: lateFiles
 }
 
 func (j *Job) logf(format string, args ...any) {

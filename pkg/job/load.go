@@ -49,7 +49,7 @@ func (j *Job) resetCaches(ctx context.Context, load string) error {
 	if err != nil {
 		return err
 	}
-	client := &http.Client{Timeout: resetLimit}
+	client := client(resetLimit)
 	var errs []error
 	for i := range p.Roles {
 		role := &p.Roles[i]

@@ -20,8 +20,12 @@ import (
 // node something else is wrong.
 const slotsTried = 16
 
+// hardwareWord begins the word of a node's line that names its hardware.
+const hardwareWord = "hardware="
+
 // Node runs once on each node: it prints one line "node HOST ADDR BUSY…" with
-// the slots in which a planned port of this node is taken. The line travels
+// the slots in which a planned port of this node is taken, and the node's hardware
+// where engines compile for it to a folder of the plan. The line travels
 // through srun, because another node may see a shared file late.
 func (j *Job) Node() error {
 	p, err := run.ReadPlan(j.Dir)
@@ -53,7 +57,14 @@ func (j *Job) Node() error {
 			fmt.Fprintf(j.Stderr, "profllm: node %s: port slot %d: %s\n", name, slot, reason)
 		}
 	}
-	_, err = fmt.Fprintln(j.Stdout, strings.Join(append([]string{"node", name, addr}, busy...), " "))
+	words := append([]string{"node", name, addr}, busy...)
+	if p.CompileCache != nil {
+		if err := makeCache(p.CompileCache.Root); err != nil {
+			return fmt.Errorf("node %s: %w", name, err)
+		}
+		words = append(words, hardwareWord+hardware(os.DirFS("/proc")))
+	}
+	_, err = fmt.Fprintln(j.Stdout, strings.Join(words, " "))
 	return err
 }
 
@@ -165,6 +176,7 @@ func (j *Job) Place(lines io.Reader) error {
 		return err
 	}
 	addr, busy := map[string]string{}, map[int]bool{}
+	var hardware []string
 	scan := bufio.NewScanner(lines)
 	for scan.Scan() {
 		f := strings.Fields(scan.Text())
@@ -175,6 +187,9 @@ func (j *Job) Place(lines io.Reader) error {
 		for _, s := range f[3:] {
 			if n, err := strconv.Atoi(s); err == nil {
 				busy[n] = true
+			}
+			if name, ok := strings.CutPrefix(s, hardwareWord); ok && hardwareName.MatchString(name) {
+				hardware = append(hardware, name)
 			}
 		}
 	}
@@ -205,11 +220,11 @@ func (j *Job) Place(lines io.Reader) error {
 	if err := run.WriteJSON(j.path(run.PlacementFile), place); err != nil {
 		return err
 	}
-	return run.WriteFile(j.path("job.env"), []byte(environment(p, &place)), 0o644)
+	return run.WriteFile(j.path("job.env"), []byte(environment(p, &place, hardware)), 0o644)
 }
 
 // environment is job.env: what the script's variables mean in this job.
-func environment(p *plan.Plan, place *run.Placement) string {
+func environment(p *plan.Plan, place *run.Placement, hardware []string) string {
 	var lines []string
 	for _, r := range p.Roles {
 		lines = append(lines, render.AddrVar(r.Name)+"="+place.Nodes[r.Nodes.Offset].Addr)
@@ -218,5 +233,8 @@ func environment(p *plan.Plan, place *run.Placement) string {
 		lines = append(lines, render.PortVar(name)+"="+strconv.Itoa(n))
 	}
 	sort.Strings(lines)
+	if p.CompileCache != nil {
+		lines = append(lines, cacheExports(p.CompileCache, hardware)...)
+	}
 	return strings.Join(lines, "\n") + "\n"
 }

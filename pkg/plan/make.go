@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,6 +82,7 @@ type Service struct {
 	Ports         []Port
 	Image         string
 	Model         string
+	EngineVersion string   // that every engine must say, "" for any
 	Endpoint      Endpoint // where clients send requests
 	EndpointRole  string   // the role that answers there
 	ClientHost    string   // overrides the address of that role, "" for none
@@ -95,6 +97,7 @@ type Service struct {
 type Cache struct {
 	Path string // of a POST, "" if they cannot be told
 	Env  []Var  // what an engine needs to listen to it
+	Off  bool   // the engines have none
 }
 
 // Target is what a client measures.
@@ -161,6 +164,9 @@ type LoadInput struct {
 	RunID     string
 	Dir       string // absolute
 	Cache     string
+	Keeps     bool   // without Cache: a warm prefix cache was asked for
+	Prompts   string // the same for loads that send the same prompts
+	Pos       source.Pos
 	Step      int
 	Values    []Assignment
 	Repeat    *Repeat
@@ -195,7 +201,7 @@ func Make(in Input) (*Plan, error) {
 		return nil, c.Err()
 	}
 	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
-	p.Config = Config{Model: service.Model, Server: service.Config}
+	p.Config = Config{Model: service.Model, Engine: service.EngineVersion, Server: service.Config}
 	p.Notes = append(p.Notes, service.Notes...)
 	for i := range service.Steps { // Slurm gives a job that asks for no tasks one processor on each node
 		if n := service.Steps[i].TasksPerNode; n > 1 {
@@ -207,6 +213,7 @@ func Make(in Input) (*Plan, error) {
 		c.Add(err)
 		p.Loads = append(p.Loads, load)
 	}
+	c.Add(sentAgain(in, service))
 	c.Add(p.resets(in, service))
 	c.Add(p.profile(in))
 	c.Add(p.customBash(in.Test.CustomBash))
@@ -496,9 +503,19 @@ func (p *Plan) launch(in Input) error {
 	if strings.HasPrefix(p.Image, ".") { // a path to pyxis only if it is absolute (NVIDIA/pyxis#127)
 		p.Image = abs(p.Image)
 	}
+	if p.compileCache(in); p.CompileCache != nil {
+		p.Mounts = append(p.Mounts, p.CompileCache.Root+":"+p.CompileCache.Root)
+	}
 	box := Container{Image: p.Image, Mounts: p.Mounts, MountHome: in.System.ContainerMountHome, Binary: p.Binary, Dir: p.Dir, Args: in.System.ContainerArgs}
 	for _, v := range p.Env {
 		box.Env = append(box.Env, v.Name)
+	}
+	if p.CompileCache != nil {
+		for _, v := range CompileCacheVars {
+			if !slices.Contains(box.Env, v.Name) {
+				box.Env = append(box.Env, v.Name)
+			}
+		}
 	}
 	var errs []error
 	wrap := func(s *Step) {

@@ -37,13 +37,14 @@ type Plan struct {
 	Binary    string    `json:"binary"` // profllm on the nodes
 	Simulated bool      `json:"simulated,omitempty"`
 
-	Job         Job      `json:"job"`
-	Launcher    string   `json:"launcher"`
-	Image       string   `json:"image,omitempty"`
-	ImageDigest string   `json:"image_digest,omitempty"` // of the staged file
-	Mounts      []string `json:"mounts,omitempty"`
-	Prologue    string   `json:"prologue,omitempty"` // shell text of the site
-	Env         []Var    `json:"env,omitempty"`      // of the whole job
+	Job          Job           `json:"job"`
+	Launcher     string        `json:"launcher"`
+	Image        string        `json:"image,omitempty"`
+	ImageDigest  string        `json:"image_digest,omitempty"` // of the staged file
+	Mounts       []string      `json:"mounts,omitempty"`
+	CompileCache *CompileCache `json:"compile_cache,omitempty"` // nil: where each engine keeps it
+	Prologue     string        `json:"prologue,omitempty"`      // shell text of the site
+	Env          []Var         `json:"env,omitempty"`           // of the whole job
 
 	PreTest   []Hook   `json:"pre_test,omitempty"`  // gate the rest: all must succeed
 	PostTest  []Hook   `json:"post_test,omitempty"` // run once the roles are stopped, whatever happened
@@ -290,7 +291,8 @@ type Expect struct {
 // Config is what the run was configured with, for the record.
 type Config struct {
 	Model  string         `json:"model,omitempty"`
-	Server map[string]any `json:"server"` // kind of role → engine arguments
+	Engine string         `json:"engine_version,omitempty"` // that every engine must say, "" for any
+	Server map[string]any `json:"server"`                   // kind of role → engine arguments
 }
 
 // KindName is what the role is one of: prefill for prefill_1.

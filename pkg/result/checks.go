@@ -25,6 +25,8 @@ var questions = []question{
 	{"PL-V1", "result-missing", Invalid, "no numbers are no result", resultMissing},
 	{"PL-V1", "files-missing", Suspect, "what was planned and is not there was not looked at", filesMissing},
 	{"PL-D15", "from-log", Suspect, "console text is rounded and lacks the details behind the numbers", fromLog},
+	{"PL-V25", "wrong-server", Invalid, "numbers of another model or engine are of another benchmark", wrongServer},
+	{"PL-V19", "server-restarted", Invalid, "a server that began again was away meanwhile, and has forgotten what it counted", serverRestarted},
 	{"PL-V1", "no-success", Invalid, "a client exits 0 when nothing was served", noSuccess},
 	{"PL-V2", "no-tokens", Invalid, "an engine that dies behind its headers answers fast and empty", noTokens},
 	{"PL-V3", "requests-missing", Invalid, "requests that vanish are neither served nor failed", requestsMissing},

@@ -148,7 +148,7 @@ type ServerDelta struct {
 	Role     string             `json:"role"`
 	Replica  int                `json:"replica,omitempty" jsonschema:"0 for the first"`
 	Counters map[string]float64 `json:"counters" jsonschema:"after minus before, by metric name"`
-	Reset    bool               `json:"reset,omitempty" jsonschema:"a counter fell: the server restarted in between"`
+	Reset    bool               `json:"reset,omitempty" jsonschema:"a counter fell or the start time changed: the server restarted in between"`
 	Others   bool               `json:"others,omitempty" jsonschema:"other clients of the run asked between the two pages as well"`
 }
 

@@ -116,6 +116,7 @@ func DefaultLimits() Limits {
 // state, the server's counters and the accuracy are read from the record.
 type Evidence struct {
 	Planned  Planned
+	Servers  []Server  // every engine that was planned
 	Samples  *Samples  // of the part that gave the metrics; nil if not saved
 	Phases   []Phase   // in order: ready, bench, eval …
 	Died     []RoleEnd // roles that ended while they were needed
@@ -131,14 +132,25 @@ type Planned struct {
 	InputTokens   int // per request
 	OutputTokens  int // per request
 	IgnoreEOS     bool
-	Accuracy      bool // an evaluation is part of the run
-	NoBenchmark   bool // no load client is part of the run
-	Disaggregated bool // KV blocks move from prefill to decode
+	Accuracy      bool   // an evaluation is part of the run
+	NoBenchmark   bool   // no load client is part of the run
+	Disaggregated bool   // KV blocks move from prefill to decode
+	Model         string // that the engines were told to load
+	EngineVersion string // or its beginning
 
 	Concurrency int      // most requests in flight
 	RequestRate float64  // 1/s
 	Warmups     int      // requests of the client before the measured ones
 	SharedInput *float64 // share of a prompt that every prompt begins with; nil: not known
+}
+
+// Server is what an engine said of itself when it was ready.
+type Server struct {
+	Role    string   // of one instance: prefill_1
+	Wanted  []string // names under which clients must find the model
+	Names   []string // those that it answers to; nil if it did not say
+	Model   string   // where the weights came from, "" if it did not say
+	Version string   // of the engine, "" if it did not say
 }
 
 // Phase is one step of the run.

@@ -100,7 +100,7 @@ type entry struct {
 type Phase struct {
 	Name      string        `toml:"name,required"`  // Unique in the test; the name of its result directory.
 	BenchArgs *source.Table `toml:"bench_cmd_args"` // The benchmark's arguments, over the test's.
-	Cache     string        `toml:"cache"`          // "keep" or "reset": the prefix cache before this load; default keep.
+	Cache     string        `toml:"cache"`          // "keep" or "reset": the prefix cache before this load; to be said if an earlier phase sends the same prompts, else keep.
 	Eval      *bool         `toml:"eval"`           // Run the semantic evaluation in this phase; default: in the last one.
 
 	Pos source.Pos `toml:"-"`

@@ -76,6 +76,9 @@
 //	warm=0.2            share of every prompt that is found in the prefix cache, whatever was asked before
 //	cold=8              the first so many requests wait ten times as long for their first token
 //	slowing=2ms         each request waits that much longer for its first token than the one before
+//	restart-on-request=N  count from 0 again at the Nth generation request, as a server that somebody restarts does
+//	root=MODEL          say that the model served is this one, under the same name
+//	version=1.2         say that the engine is of this version
 //
 // A group applies where its role equals PROFLLM_ROLE; "*" is every server. The load client (`vllm bench serve`) obeys
 // only groups whose role is "client", and of those die-at-start, die-after, hang and exit.

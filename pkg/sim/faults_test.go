@@ -30,6 +30,7 @@ func TestParseFaults(t *testing.T) {
 		"another's":       {"decode:die-after=2s", "prefill", true, healthy},
 		"two groups":      {"decode:hang; *:fail=0.5 , bundle=4", "decode", true, with(func(f *faults) { f.hang, f.fail, f.bundle = true, 0.5, 4 })},
 		"star not client": {"*:die-at-start", "client", false, healthy},
+		"what it says":    {"decode:root=org/m,version=1.2,restart-on-request=7", "decode", true, with(func(f *faults) { f.root, f.version, f.restart = "org/m", "1.2", 7 })},
 		"client":          {"client:die-at-start", "client", false, with(func(f *faults) { f.dieAtStart = true })},
 		"books": {"*:miscount=1.1,preempt=0.2,corrupt=0.3,warm=0.4,cold=8,slowing=2ms", "x", true, with(func(f *faults) {
 			f.miscount, f.preempt, f.corrupt, f.warm, f.cold, f.slowing = 1.1, 0.2, 0.3, 0.4, 8, 2*time.Millisecond
@@ -60,6 +61,8 @@ func TestParseFaultsMistakes(t *testing.T) {
 		"*:bundle=0":           "from 1",
 		"*:exit=256":           "to 255",
 		"*:hang=1":             "takes no value",
+		"*:root":               "root wants a value",
+		"*:restart-on-request": "from 1",
 		"somebody-else:exit=0": "from 1",
 		"*:slowing=0s":         "want a duration",
 		"*:warm=1.1":           "from 0 to 1",
@@ -189,6 +192,28 @@ func TestFaultZeroTokens(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 200, status)
 	require.Equal(t, 3, strings.Count(body, "data: "), "role, finish, done: %s", body)
+}
+
+// The conditions that the checks PL-V19 and PL-V25 must find (PL-V36); the checks themselves are tested where they live.
+func TestFaultsOfIdentity(t *testing.T) {
+	_, url := serveCommand(t, faulty("*:root=org/m,version=1.2,restart-on-request=2"))
+	page := func(path string) string {
+		res, err := http.Get(url + path)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		return string(body)
+	}
+	require.JSONEq(t, `{"version": "1.2"}`, page("/version"))
+	require.Contains(t, page("/v1/models"), `"id":"tiny"`)
+	require.Contains(t, page("/v1/models"), `"root":"org/m"`)
+	for _, want := range []string{"1.0", "1.0"} { // the second is counted after the restart
+		status, _, err := post(t.Context(), url+"/v1/completions", hello)
+		require.NoError(t, err)
+		require.Equal(t, 200, status)
+		require.Regexp(t, `vllm:request_success_total{[^}]*finished_reason="length"[^}]*} `+want, page("/metrics"))
+	}
 }
 
 func TestFaultsOfTheClient(t *testing.T) {

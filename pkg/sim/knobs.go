@@ -96,6 +96,7 @@ type faults struct {
 	dieAtStart   bool
 	dieAfter     time.Duration // 0: never
 	dieOnRequest int           // 0: never; counts from 1
+	restart      int           // on which request; 0: never
 	exit         int
 	neverReady   bool
 	hang         bool
@@ -108,11 +109,13 @@ type faults struct {
 	warm         float64       // 0-1
 	cold         int           // requests
 	slowing      time.Duration // per request
+	root         string        // where /v1/models says that the model came from; empty: the truth
+	version      string        // what it says of its version; empty: the truth
 }
 
 var faultNames = []string{
-	"die-at-start", "die-after", "die-on-request", "exit", "never-ready", "hang", "fail", "bundle", "zero-tokens",
-	"miscount", "preempt", "corrupt", "warm", "cold", "slowing",
+	"die-at-start", "die-after", "die-on-request", "exit", "never-ready", "hang", "fail", "bundle", "zero-tokens", "restart-on-request",
+	"root", "version", "miscount", "preempt", "corrupt", "warm", "cold", "slowing",
 }
 
 // parseFaults reads the whole text, so that a mistake in any group is found in every process, and keeps the groups that
@@ -161,6 +164,9 @@ func (f *faults) set(name, value string) error {
 	case "die-on-request":
 		f.dieOnRequest, err = count(name, value, 1<<31)
 		return err
+	case "restart-on-request":
+		f.restart, err = count(name, value, 1<<31)
+		return err
 	case "exit":
 		f.exit, err = count(name, value, 255)
 		return err
@@ -180,6 +186,12 @@ func (f *faults) set(name, value string) error {
 	case "miscount":
 		if f.miscount, err = strconv.ParseFloat(value, 64); err != nil || !(f.miscount >= 0 && f.miscount <= 1000) {
 			return fmt.Errorf("miscount=%q: want a factor, such as 1.1", value)
+		}
+		return nil
+	}
+	if text := map[string]*string{"root": &f.root, "version": &f.version}[name]; text != nil {
+		if *text = value; value == "" {
+			return fmt.Errorf("%s wants a value", name)
 		}
 		return nil
 	}

@@ -60,6 +60,24 @@ func newRegistry(now func() time.Time, families []*family) *registry {
 	return r
 }
 
+// restart makes the counters those of a process that has just begun. Gauges hold what
+// is going on, and stay.
+func (r *registry) restart() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := seconds(r.now())
+	for _, f := range r.families {
+		for _, s := range f.series {
+			if f.kind == gauge {
+				continue
+			}
+			s.value, s.count, s.created = 0, 0, now
+			clear(s.buckets)
+		}
+	}
+	r.at(r.byName["process_start_time_seconds"], nil).value = now
+}
+
 // at returns the series with these labels, given as name, value, name, value. The caller holds mu.
 func (r *registry) at(f *family, labels []string) *series {
 	key := labelText(labels)

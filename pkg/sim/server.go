@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -61,7 +62,7 @@ func (s *server) handler() http.Handler {
 	} else {
 		route("GET", "/ping", ok)
 		route("GET", "/version", func(w http.ResponseWriter, _ *http.Request) {
-			writeJSON(w, http.StatusOK, map[string]string{"version": Version})
+			writeJSON(w, http.StatusOK, map[string]string{"version": s.version()})
 		})
 		route("GET", "/metrics", s.serveMetrics)
 	}
@@ -101,6 +102,9 @@ func (s *server) generation(h func(http.ResponseWriter, *http.Request) *refusal)
 	f := s.knobs.faults
 	return func(w http.ResponseWriter, r *http.Request) {
 		n := s.requests.Add(1)
+		if n == int64(f.restart) {
+			s.engine.metrics.restart()
+		}
 		switch {
 		case n == int64(f.dieOnRequest):
 			close(s.die)
@@ -196,7 +200,7 @@ func (s *server) models(w http.ResponseWriter, _ *http.Request) {
 	var cards []modelCard
 	for _, name := range s.config.names {
 		cards = append(cards, modelCard{
-			ID: name, Object: "model", Created: now, OwnedBy: Version, Root: s.config.model, MaxModelLen: s.config.maxLen,
+			ID: name, Object: "model", Created: now, OwnedBy: Version, Root: cmp.Or(s.knobs.faults.root, s.config.model), MaxModelLen: s.config.maxLen,
 			Permission: []permission{{
 				ID: "modelperm-" + hexText(8), Object: "model_permission", Created: now,
 				AllowSampling: true, AllowLogprobs: true, AllowView: true, Organization: "*",
@@ -208,6 +212,8 @@ func (s *server) models(w http.ResponseWriter, _ *http.Request) {
 		Data   []modelCard `json:"data"`
 	}{"list", cards})
 }
+
+func (s *server) version() string { return cmp.Or(s.knobs.faults.version, Version) }
 
 // checkModel refuses a model that is not served; no name at all means the only one.
 func (s *server) checkModel(name string) *refusal {

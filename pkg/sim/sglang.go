@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -274,15 +275,15 @@ func (s *server) routesOfSGLang(route func(method, path string, h http.HandlerFu
 	})
 	model := func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]any{
-			"model_path": s.config.model, "tokenizer_path": s.config.model, "is_generation": true, "version": Version, "simulated": true,
+			"model_path": cmp.Or(s.knobs.faults.root, s.config.model), "tokenizer_path": s.config.model, "is_generation": true, "version": s.version(), "simulated": true,
 		})
 	}
 	route("GET", "/get_model_info", model)
 	route("GET", "/model_info", model)
 	info := func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]any{
-			"model_path": s.config.model, "tp_size": s.config.tp, "pp_size": s.config.pp, "max_running_requests": s.config.maxSeqs,
-			"internal_states": []map[string]any{{}}, "version": Version, "simulated": true,
+			"model_path": cmp.Or(s.knobs.faults.root, s.config.model), "tp_size": s.config.tp, "pp_size": s.config.pp, "max_running_requests": s.config.maxSeqs,
+			"internal_states": []map[string]any{{}}, "version": s.version(), "simulated": true,
 		})
 	}
 	route("GET", "/get_server_info", info)
@@ -293,15 +294,21 @@ func (s *server) routesOfSGLang(route func(method, path string, h http.HandlerFu
 // decode, where the real router sends it to both at once.
 func (p Process) launchRouter(ctx context.Context, args []string) int {
 	f := parseFlags(args)
-	prefill, decode := f.values["prefill"], f.values["decode"]
-	if _, ok := f.values["pd-disaggregation"]; !ok || len(prefill) == 0 || len(decode) == 0 {
+	var servers []string
+	seen := map[string]bool{}
+	for i, a := range args[:max(len(args)-1, 0)] { // a kind is repeated for each of its servers
+		if a == "--prefill" || a == "--decode" {
+			servers, seen[a] = append(servers, a, args[i+1]), true
+		}
+	}
+	if _, ok := f.values["pd-disaggregation"]; !ok || !seen["--prefill"] || !seen["--decode"] {
 		return p.fail(exitUsage, errors.New("launch_router: only --pd-disaggregation with --prefill URL [PORT] and --decode URL is simulated"))
 	}
 	k, err := readKnobs(p.Env)
 	if err != nil {
 		return p.fail(exitUsage, err)
 	}
-	fmt.Fprintf(p.Stdout, "profllm sim: SGLang's router, simulated by profllm's proxy: prefill %s, decode %s\n", strings.Join(prefill, " "), strings.Join(decode, " "))
+	fmt.Fprintf(p.Stdout, "profllm sim: SGLang's router, simulated by profllm's proxy: %s\n", strings.Join(servers, " "))
 	host := nodeHost(f.text("host", "127.0.0.1"), k.nodeAddr)
-	return p.Proxy(ctx, []string{"--host", host, "--port", f.text("port", "30000"), "--prefill", prefill[0], "--decode", decode[0]}, p.Stdout, p.Stderr)
+	return p.Proxy(ctx, append([]string{"--host", host, "--port", f.text("port", "30000")}, servers...), p.Stdout, p.Stderr)
 }

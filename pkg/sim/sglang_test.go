@@ -202,8 +202,8 @@ func TestSGLangRouter(t *testing.T) {
 	var out output
 	p := Process{Env: env(map[string]string{"PROFLLM_NODE_ADDR": "127.0.1.1"}), Stdout: &out, Stderr: &out,
 		Proxy: func(_ context.Context, args []string, _, _ io.Writer) int { given = args; return 0 }}
-	p.Args = strings.Fields("python3 -m sglang_router.launch_router --pd-disaggregation --prefill http://a:1 8998 --decode http://b:2 --host 0.0.0.0 --port 8300")
+	p.Args = strings.Fields("python3 -m sglang_router.launch_router --pd-disaggregation --prefill http://a:1 8998 --prefill http://c:1 9098 --decode http://b:2 --host 0.0.0.0 --port 8300")
 	require.Equal(t, 0, Main(t.Context(), p))
-	require.Equal(t, strings.Fields("--host 127.0.1.1 --port 8300 --prefill http://a:1 --decode http://b:2"), given)
+	require.Equal(t, strings.Fields("--host 127.0.1.1 --port 8300 --prefill http://a:1 --prefill http://c:1 --decode http://b:2"), given)
 	require.Contains(t, out.String(), "simulated by profllm's proxy")
 }

@@ -117,6 +117,68 @@ disaggregation_transfer_backend = "mooncake"
 	require.True(t, s.Disaggregated)
 }
 
+// Instances that share a node have their own ports there, in every slot, and the
+// router knows every one of them.
+//
+// covers: CD-14, PL-G11
+func TestReplicas(t *testing.T) {
+	s, err := serve(t, "prefill={replicas=2,tp=2}\ndecode={replicas=2,tp=4}", plan.Cluster{Nodes: 3, GPUsPerNode: 4})
+	require.NoError(t, err)
+	var places []string
+	for _, r := range s.Roles {
+		places = append(places, r.Name+" "+r.Nodes.String()+":"+plan.FormatGPUs(r.GPUs))
+	}
+	require.Equal(t, []string{"prefill_0 0:0,1", "prefill_1 0:2,3", "decode_0 1:0,1,2,3", "decode_1 2:0,1,2,3", "proxy 0:"}, places)
+	require.Contains(t, argv(roleOf(s, "proxy")), "--prefill http://${addr:prefill_0}:${port:prefill_0} ${port:prefill_0_bootstrap} "+
+		"--prefill http://${addr:prefill_1}:${port:prefill_1} ${port:prefill_1_bootstrap} "+
+		"--decode http://${addr:decode_0}:${port:decode_0} --decode http://${addr:decode_1}:${port:decode_1} --host")
+	require.Contains(t, argv(roleOf(s, "prefill_1")), "--disaggregation-mode prefill --disaggregation-transfer-backend nixl --disaggregation-bootstrap-port ${port:prefill_1_bootstrap}")
+	d := roleOf(s, "decode_1")
+	require.Equal(t, "decode", d.KindName())
+	require.Equal(t, "${addr:prefill_1}", env(roleOf(s, "prefill_1"), "SGLANG_HOST_IP"))
+
+	for _, c := range []struct {
+		args        string
+		nodes, gpus int
+	}{
+		{"prefill={replicas=2}\ndecode={replicas=2}", 1, 4},
+		{"prefill={replicas=4}\ndecode={replicas=4}", 1, 8},
+		{"prefill={replicas=16,tp=1}\ndecode={replicas=8,tp=1}", 3, 8},
+		{"prefill={replicas=2,num_nodes=2}\ndecode={replicas=2,num_nodes=2}", 8, 8},
+	} {
+		s, err := serve(t, c.args, plan.Cluster{Nodes: c.nodes, GPUsPerNode: c.gpus})
+		require.NoError(t, err, c.args)
+		p := plan.Plan{Roles: s.Roles, Ports: s.Ports}
+		for slot := range plan.Slots {
+			require.NoError(t, p.UsableSlot(slot), "%s, slot %d", c.args, slot)
+		}
+	}
+}
+
+// An instance whose DP shares the ranks of TP needs no further GPU, so two of them
+// fit on a node.
+func TestReplicasWithDPAttention(t *testing.T) {
+	const args = "prefill={replicas=2,tp=2,dp=2%s}\ndecode={tp=4}"
+	_, err := serve(t, strings.Replace(args, "%s", "", 1), plan.Cluster{Nodes: 2, GPUsPerNode: 4})
+	require.ErrorContains(t, err, "need 3 nodes, but the test has 2")
+	s, err := serve(t, strings.Replace(args, "%s", ",enable_dp_attention=true", 1), plan.Cluster{Nodes: 2, GPUsPerNode: 4})
+	require.NoError(t, err)
+	require.Equal(t, "2,3", env(roleOf(s, "prefill_1"), "CUDA_VISIBLE_DEVICES"))
+}
+
+func TestExtraCmdArgs(t *testing.T) {
+	table, err := source.Parse("e.toml", []byte("chunked-prefill-size = '512'\nreplicas = '2'\ntp = '2'"))
+	require.NoError(t, err)
+	test := scenario.Test{}
+	test.CmdArgs, test.ExtraCmdArgs = source.NewTable(source.Pos{}), table
+	w, err := New(test, false)
+	require.ErrorContains(t, err, "e.toml:2:1: extra_cmd_args.replicas: decode has that key too")
+	s, err := w.Serve(plan.Cluster{Nodes: 1, GPUsPerNode: 2})
+	require.NoError(t, err)
+	require.Contains(t, argv(roleOf(s, "serve")), "--chunked-prefill-size 512 --tp 2")
+	require.Contains(t, s.Notes[0], "passed to every `sglang.launch_server`")
+}
+
 // covers: C.1, CD-11
 func TestGPUSplit(t *testing.T) {
 	for _, c := range []struct {
@@ -219,9 +281,11 @@ func TestRefusals(t *testing.T) {
 		"decode={gpu_ids='GPU-1'}":                        "is not a GPU id or a range",
 		"decode={gpu_ids=0}":                              "decode.gpu_ids must be a string",
 		"port=80":                                         "cmd_args.port is 80",
-		"decode={port=1}":                                 "decode.port: the plan sets it for every server\n\thint: set cmd_args.port",
-		"decode={node-rank=1}":                            "decode.node-rank: the plan sets it",
-		"prefill={disaggregation_mode='decode'}":          "prefill.disaggregation_mode: the plan sets it",
+		"decode={port=1}":                                 "decode.port: the plan sets the port of every server\n\thint: set cmd_args.port",
+		"decode={replicas=2}":                             "decode.replicas is 2 without [cmd_args.prefill]",
+		"decode={tp-size='many'}":                         "decode.tp_size must be a number of 1 or more, not many",
+		"decode={node-rank=1}":                            "decode.node-rank: the plan sets the node-rank of every server",
+		"prefill={disaggregation_mode='decode'}":          "prefill.disaggregation_mode: the plan sets the disaggregation_mode",
 		"prefill={disaggregation_bootstrap_port=80}":      "prefill.disaggregation_bootstrap_port is 80, must be 1024-65435",
 		"prefill={disaggregation_transfer_backend=['a']}": "a list makes a sweep",
 		"serve_wait_seconds=0":                            "serve_wait_seconds is 0",

@@ -1,0 +1,61 @@
+package collect
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+
+	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// servers is what the engines said of themselves, all of them planned.
+func (e *evidence) servers() []result.Server {
+	if e.plan == nil {
+		return nil
+	}
+	var list []result.Server
+	for i := range e.plan.Roles {
+		role := &e.plan.Roles[i]
+		if !role.Engine {
+			continue
+		}
+		s := result.Server{Role: role.Name, Wanted: servedNames(e.plan, role)}
+		var id job.Identity
+		if run.ReadJSON(filepath.Join(e.dir, run.RawDir, job.IdentityFile(role.Name)), &id) == nil {
+			s.Version, s.Names = id.Version, []string{}
+			for _, m := range id.Models {
+				s.Names = append(s.Names, m.ID)
+				if s.Model == "" && slices.Contains(s.Wanted, m.ID) {
+					s.Model = m.Root
+				}
+			}
+			s.Model = cmp.Or(id.ModelPath, s.Model)
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// servedNames are the names that clients may ask a role for: its option, or else the
+// model itself.
+func servedNames(p *plan.Plan, role *plan.Role) []string {
+	args, _ := p.Config.Server[role.KindName()].(map[string]any)
+	var names []string
+	switch x := cmp.Or(args["served_model_name"], args["served-model-name"]).(type) {
+	case string:
+		names = []string{x}
+	case []any:
+		for _, name := range x {
+			if text, ok := name.(string); ok {
+				names = append(names, text)
+			}
+		}
+	}
+	if len(names) == 0 {
+		names = []string{p.Config.Model}
+	}
+	return names
+}

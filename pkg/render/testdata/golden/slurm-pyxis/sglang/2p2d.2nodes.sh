@@ -1,0 +1,145 @@
+#!/bin/bash
+#SBATCH --job-name=2p2d.2nodes.exp_20260304_050607_f62819
+#SBATCH --comment=profllm:exp_20260304_050607_f62819
+#SBATCH --output=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0/stdout.txt
+#SBATCH --error=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0/stderr.txt
+#SBATCH --open-mode=append
+#SBATCH --partition=batch
+#SBATCH --account=research
+#SBATCH --nodes=2
+#SBATCH --gres=gpu:8
+#SBATCH --time=00:30:00
+#SBATCH --signal=B:TERM@90
+#
+# profllm v0.0.0-golden: scenario sglang, test 2p2d.2nodes, iteration 0, run exp_20260304_050607_f62819.
+# Printed from slurm/job.sh.tmpl (sha256:e47a3d4d3edbf47b5ae43cd1); plan.json in the run directory has every decision.
+#   prefill_0: nodes 0, GPUs 0,1,2,3, ready at :prefill_0/health
+#   prefill_1: nodes 0, GPUs 4,5,6,7, ready at :prefill_1/health
+#   decode_0: nodes 1, GPUs 0,1,2,3, ready at :decode_0/health
+#   decode_1: nodes 1, GPUs 4,5,6,7, ready at :decode_1/health
+#   proxy: nodes 0, ready at :proxy/v1/models
+
+RUN=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0
+PROFLLM=/shared/profllm/bin/profllm
+cd "$RUN" || exit 70
+"$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+
+# Steps see this environment, whatever the submitting shell said about exporting.
+export SLURM_EXPORT_ENV=ALL
+unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export NCCL_IB_TIMEOUT=20
+HF_TOKEN=$(cat -- /shared/secrets/hf-token) || exit 72
+export HF_TOKEN
+
+ROLES=()  # name=pid of each role's srun
+CLIENT=() # the same of the client that runs now
+PHASES=() # name=exit code of what ran
+
+step() { # one srun: steps share nodes, no step reads our stdin, one dead task ends its step
+  srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append "$@"
+}
+
+phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job
+  local name=$1 pid
+  shift
+  "$@" &
+  pid=$!
+  CLIENT=("$name=$pid")
+  "$PROFLLM" job watch --run "$RUN" --client "$name" --until "$pid" "${ROLES[@]}" &
+  wait $! || { PHASES+=("$name=lost"); exit 1; }
+  wait "$pid"
+  PHASES+=("$name=$?")
+  CLIENT=()
+}
+
+finish() { # stop the roles by step id, write the sentinel, judge; the job's exit code says it
+  local code=$? role ends=()
+  trap '' TERM INT
+  trap - EXIT
+  "$PROFLLM" job stop --run "$RUN" "${ROLES[@]}" "${CLIENT[@]}"
+  for role in "${ROLES[@]}"; do
+    wait "${role#*=}"
+    ends+=("--role=${role%%=*}=$?")
+  done
+  "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
+  exit $?
+}
+trap finish EXIT
+trap 'exit 143' TERM INT
+
+# Every node: the program runs there, its address, which ports are free. Then one slot of ports for the job.
+step --job-name=nodes --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 \
+  "$PROFLLM" job node --run "$RUN" >nodes.txt || exit 71
+"$PROFLLM" job env --run "$RUN" <nodes.txt || exit 71
+# shellcheck source=/dev/null
+. ./job.env
+
+# prefill_0: nodes 0, GPUs 0,1,2,3, ready at :prefill_0/health
+step --job-name=prefill_0 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_0-%t.log \
+  --container-image=lmsysorg/sglang:v0.5.5 \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=prefill_0 CUDA_VISIBLE_DEVICES=0,1,2,3 SGLANG_HOST_IP="$PREFILL_0_ADDR" \
+  python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_0_PORT" \
+  --disaggregation-mode prefill --disaggregation-transfer-backend nixl \
+  --disaggregation-bootstrap-port "$PREFILL_0_BOOTSTRAP_PORT" --tp 2 --mem-fraction-static 0.75 &
+ROLES+=("prefill_0=$!")
+
+# prefill_1: nodes 0, GPUs 4,5,6,7, ready at :prefill_1/health
+step --job-name=prefill_1 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_1-%t.log \
+  --container-image=lmsysorg/sglang:v0.5.5 \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=prefill_1 CUDA_VISIBLE_DEVICES=4,5,6,7 SGLANG_HOST_IP="$PREFILL_1_ADDR" \
+  python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_1_PORT" \
+  --disaggregation-mode prefill --disaggregation-transfer-backend nixl \
+  --disaggregation-bootstrap-port "$PREFILL_1_BOOTSTRAP_PORT" --tp 2 --mem-fraction-static 0.75 &
+ROLES+=("prefill_1=$!")
+
+# decode_0: nodes 1, GPUs 0,1,2,3, ready at :decode_0/health
+step --job-name=decode_0 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_0-%t.log \
+  --container-image=lmsysorg/sglang:v0.5.5 \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=decode_0 CUDA_VISIBLE_DEVICES=0,1,2,3 SGLANG_HOST_IP="$DECODE_0_ADDR" \
+  python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_0_PORT" \
+  --disaggregation-mode decode --disaggregation-transfer-backend nixl --tp 2 --mem-fraction-static 0.75 &
+ROLES+=("decode_0=$!")
+
+# decode_1: nodes 1, GPUs 4,5,6,7, ready at :decode_1/health
+step --job-name=decode_1 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_1-%t.log \
+  --container-image=lmsysorg/sglang:v0.5.5 \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=decode_1 CUDA_VISIBLE_DEVICES=4,5,6,7 SGLANG_HOST_IP="$DECODE_1_ADDR" \
+  python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_1_PORT" \
+  --disaggregation-mode decode --disaggregation-transfer-backend nixl --tp 2 --mem-fraction-static 0.75 &
+ROLES+=("decode_1=$!")
+
+# proxy: nodes 0, ready at :proxy/v1/models
+step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
+  --container-image=lmsysorg/sglang:v0.5.5 \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=proxy \
+  python3 -m sglang_router.launch_router --pd-disaggregation \
+  --prefill http://"$PREFILL_0_ADDR":"$PREFILL_0_PORT" "$PREFILL_0_BOOTSTRAP_PORT" \
+  --prefill http://"$PREFILL_1_ADDR":"$PREFILL_1_PORT" "$PREFILL_1_BOOTSTRAP_PORT" \
+  --decode http://"$DECODE_0_ADDR":"$DECODE_0_PORT" --decode http://"$DECODE_1_ADDR":"$DECODE_1_PORT" \
+  --host 0.0.0.0 --port "$PROXY_PORT" --worker-startup-timeout-secs 900 --worker-startup-check-interval 2 &
+ROLES+=("proxy=$!")
+
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
+wait $! || { PHASES+=("ready=1"); exit 1; }
+PHASES+=("ready=0")
+
+phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
+  --container-image=lmsysorg/sglang:v0.5.5 \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --no-container-mount-home \
+  env PROFLLM_ROLE=client \
+  python3 -m sglang.bench_serving --backend sglang --base-url http://"$PROXY_ADDR":"$PROXY_PORT" \
+  --model Qwen/Qwen3-8B --dataset-name random --num-prompts 64 --max-concurrency 16 --random-input-len 512 \
+  --random-output-len 64 --warmup-requests 2 --random-range-ratio 1 \
+  --output-file /shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0/raw/sglang-bench.jsonl --output-details \
+  --pd-separated

@@ -1,0 +1,105 @@
+package result
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// wrongServer compares what every engine said of itself with the plan, and the
+// engines with each other.
+func wrongServer(c *facts) answer {
+	var bad []string
+	said := 0
+	versions := map[string]string{} // → the first role that said it
+	for _, s := range c.e.Servers {
+		if s.Names == nil {
+			continue
+		}
+		said++
+		for _, name := range s.Wanted {
+			if !slices.Contains(s.Names, name) {
+				bad = append(bad, fmt.Sprintf("%s answers to %s, not to %q", s.Role, orNone(strings.Join(s.Names, " ")), name))
+			}
+		}
+		if want := c.e.Planned.Model; want != "" && s.Model != "" && !sameModel(want, s) {
+			bad = append(bad, fmt.Sprintf("%s serves %q, planned was %q", s.Role, s.Model, want))
+		}
+		if want := c.e.Planned.EngineVersion; want != "" && s.Version != "" && !hasVersion(s.Version, want) {
+			bad = append(bad, fmt.Sprintf("%s is version %s, planned was %s", s.Role, s.Version, want))
+		}
+		if _, known := versions[s.Version]; s.Version != "" && !known {
+			versions[s.Version] = s.Role
+		}
+	}
+	if len(versions) > 1 {
+		var each []string
+		for _, v := range slices.Sorted(maps.Keys(versions)) {
+			each = append(each, versions[v]+" is version "+v)
+		}
+		bad = append(bad, "the engines differ: "+list(each))
+	}
+	switch {
+	case len(bad) > 0:
+		return fail("%s", list(bad))
+	case said == 0:
+		return notPossible("no engine said what it serves")
+	}
+	return pass("%d of %d engines serve what was planned, %s", said, len(c.e.Servers), c.e.version())
+}
+
+// version is what the engines said, in words.
+func (e *Evidence) version() string {
+	if v := e.EngineVersion(); v != "" {
+		return "version " + v
+	}
+	return "version not said"
+}
+
+// EngineVersion is the version that the engines have in common, "" if none said any
+// or they differ.
+func (e *Evidence) EngineVersion() string {
+	common := ""
+	for _, s := range e.Servers {
+		if s.Version != "" && common != "" && s.Version != common {
+			return ""
+		}
+		if s.Version != "" {
+			common = s.Version
+		}
+	}
+	return common
+}
+
+// sameModel allows for the ways in which an engine says where it found a model: as
+// it was told, its served name (SGLang's /v1/models), or the file of a hub's cache.
+func sameModel(want string, s Server) bool {
+	return path.Clean(s.Model) == path.Clean(want) || slices.Contains(s.Names, s.Model) ||
+		strings.HasSuffix(s.Model, "/"+want) || strings.Contains(s.Model, "models--"+strings.ReplaceAll(want, "/", "--")+"/")
+}
+
+// hasVersion reports whether a version is the wanted one, or begins with it.
+func hasVersion(version, want string) bool {
+	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), strings.TrimPrefix(want, "v"))
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '+')
+}
+
+// serverRestarted looks for engines whose counters fell, or which began after the
+// first look at them. One that only ended is role-died or instance-died.
+func serverRestarted(c *facts) answer {
+	if len(c.m.Server) == 0 {
+		return notPossible("no engine's counters were read before and after")
+	}
+	var bad []string
+	for _, d := range c.m.Server {
+		if d.Reset {
+			bad = append(bad, fmt.Sprintf("%s %d began again between the first and the last look at its counters", d.Role, d.Replica))
+		}
+	}
+	if len(bad) > 0 {
+		return fail("%s", list(bad))
+	}
+	return pass("%d engines counted on from before to after", len(c.m.Server))
+}

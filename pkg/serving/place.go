@@ -1,0 +1,212 @@
+package serving
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// Instance is one server of a role.
+type Instance struct {
+	Role
+	Name    string // serve; prefill; with replicas prefill_0, prefill_1, ...
+	Replica int
+	Nodes   plan.Slice
+	GPUs    []int // on each node
+	Order   int   // 1 of decode behind prefill, else 0
+	Place   int   // among the instances of its kind on its node
+	First   int   // of its GPUs among those that its kind has on the node
+}
+
+// URL is where an instance answers.
+func (i Instance) URL() plan.Word {
+	return plan.Concat("http://", plan.Addr(i.Name), ":", plan.PortNumber(i.Name))
+}
+
+// Place puts every instance on its nodes and GPUs: prefill first, then decode; or
+// the single server on all of them. all are the GPUs of a node.
+func (s *Test) Place(cl plan.Cluster) (list []Instance, all []int, err error) {
+	if all = cl.VisibleGPUs; all == nil {
+		all = plan.CountGPUs(max(cl.GPUsPerNode, 1))
+	}
+	if s.Disaggregated() {
+		list, err = s.place(cl.Nodes, all)
+		return list, all, err
+	}
+	one := Instance{Role: s.Decode, Name: "serve", Nodes: cl.All(), GPUs: all}
+	if cl.VisibleGPUs == nil && one.IDs != nil {
+		one.GPUs = one.IDs
+	}
+	return []Instance{one}, all, nil
+}
+
+func (s *Test) place(nodes int, all []int) ([]Instance, error) {
+	if s.Prefill.replicas > 1 || s.Decode.replicas > 1 {
+		return s.placeReplicas(nodes, all)
+	}
+	p, d, err := s.slices(nodes)
+	if err != nil {
+		return nil, err
+	}
+	pg, dg := all, all
+	switch {
+	case s.Prefill.IDs != nil:
+		pg, dg = s.Prefill.IDs, s.Decode.IDs
+	case nodes == 1:
+		pg, dg = plan.SplitGPUs(all)
+		if len(pg) == 0 {
+			return nil, source.Errorf(s.PrefillArgs.Pos, "one node with %d GPU cannot serve prefill and decode", len(all)).
+				Hintf("use 2 nodes, or a node with 2 or more GPUs")
+		}
+	}
+	return []Instance{{Role: s.Prefill, Name: Prefill, Nodes: p, GPUs: pg}, {Role: s.Decode, Name: Decode, Nodes: d, GPUs: dg, Order: 1}}, nil
+}
+
+// slices sizes the roles: prefill takes the first nodes, decode the next. On
+// one node both share it.
+func (s *Test) slices(nodes int) (p, d plan.Slice, err error) {
+	pn, dn := s.Prefill.nodes, s.Decode.nodes
+	shared := plan.Slice{Offset: 0, Count: 1}
+	switch {
+	case pn == 0 && dn == 0 && nodes == 1, pn == 1 && dn == 1 && nodes == 1:
+		return shared, shared, nil
+	case pn == 0 && dn == 0 && nodes == 2:
+		return shared, plan.Slice{Offset: 1, Count: 1}, nil
+	case pn == 0 && dn == 0:
+		return p, d, source.Errorf(s.PrefillArgs.Pos, "%d nodes, and neither prefill.num_nodes nor decode.num_nodes is set", nodes).
+			Hintf("set both, so that they sum to %d", nodes)
+	case pn == 0 || dn == 0:
+		has, lacks := s.Prefill, s.Decode
+		if has.nodes == 0 {
+			has, lacks = lacks, has
+		}
+		return p, d, source.Errorf(has.table.PosOf("num_nodes"), "%s.num_nodes is set and %s.num_nodes is not", has.Kind, lacks.Kind).
+			Hintf("set both, so that they sum to %d", nodes)
+	case pn+dn != nodes:
+		return p, d, source.Errorf(s.PrefillArgs.PosOf("num_nodes"), "prefill has %d nodes and decode %d, together %d, but the test has %d", pn, dn, pn+dn, nodes).
+			Hintf("set num_nodes = %d, or change a role's num_nodes", pn+dn)
+	}
+	return plan.Slice{Offset: 0, Count: pn}, plan.Slice{Offset: pn, Count: dn}, nil
+}
+
+// placeReplicas places several instances of a role by three rules, tried in
+// this order: on one node they split its GPUs evenly; each has nodes of its own;
+// as many as the parallel sizes leave room for share a node, its GPUs split
+// evenly. What fits none of them, or two, is refused.
+func (s *Test) placeReplicas(nodes int, all []int) ([]Instance, error) {
+	p, d := &s.Prefill, &s.Decode
+	if nodes == 1 {
+		return s.oneNode(all)
+	}
+	whole := [2]int{p.replicas * max(p.nodes, 1), d.replicas * max(d.nodes, 1)}
+	packed := [2]int{p.replicas * max(p.nodes, 1) / p.perNode(all), d.replicas * max(d.nodes, 1) / d.perNode(all)}
+	var fits [][2]int
+	for _, try := range [][2]int{whole, packed, {packed[0], whole[1]}, {whole[0], packed[1]}} {
+		if try[0]+try[1] == nodes && !slices.Contains(fits, try) {
+			fits = append(fits, try)
+		}
+	}
+	need := fmt.Sprintf("%d x prefill on %s and %d x decode on %s", p.replicas, nodesWord(max(p.nodes, 1)), d.replicas, nodesWord(max(d.nodes, 1)))
+	switch {
+	case len(fits) == 0:
+		hint := fmt.Sprintf("set num_nodes = %d", whole[0]+whole[1])
+		if packed != whole {
+			hint += fmt.Sprintf(", or %d with several instances on a node", packed[0]+packed[1])
+		}
+		return nil, source.Errorf(s.replicasPos(), "%s need %d nodes, but the test has %d", need, whole[0]+whole[1], nodes).Hintf("%s", hint)
+	case len(fits) > 1 && fits[0] != whole:
+		return nil, source.Errorf(s.replicasPos(), "%s fit on %d nodes in two ways: %d + %d or %d + %d nodes", need, nodes,
+			fits[0][0], fits[0][1], fits[1][0], fits[1][1]).Hintf("set num_nodes = %d, one instance on each node, or %d, as many as fit", whole[0]+whole[1], packed[0]+packed[1])
+	}
+	list := p.spread(0, fits[0][0], all)
+	return append(list, d.spread(fits[0][0], fits[0][1], all)...), nil
+}
+
+func nodesWord(n int) string {
+	if n == 1 {
+		return "1 node each"
+	}
+	return fmt.Sprintf("%d nodes each", n)
+}
+
+func (s *Test) replicasPos() source.Pos {
+	if s.Prefill.replicas > 1 {
+		return s.Prefill.table.PosOf("replicas")
+	}
+	return s.Decode.table.PosOf("replicas")
+}
+
+// oneNode splits the GPUs of a single node: each role's gpu_ids among its
+// instances, or else all among all.
+func (s *Test) oneNode(all []int) ([]Instance, error) {
+	p, d := &s.Prefill, &s.Decode
+	if p.nodes > 1 || d.nodes > 1 {
+		return nil, source.Errorf(s.replicasPos(), "an instance of prefill needs %s and one of decode %s, but the test has 1 node",
+			nodesWord(max(p.nodes, 1)), nodesWord(max(d.nodes, 1))).Hintf("set num_nodes = %d", p.replicas*max(p.nodes, 1)+d.replicas*max(d.nodes, 1))
+	}
+	pg, dg := p.IDs, d.IDs
+	if pg == nil {
+		n := p.replicas + d.replicas
+		if len(all) < n || len(all)%n != 0 {
+			return nil, source.Errorf(s.replicasPos(), "the node's %d GPUs cannot be split evenly among %d x prefill and %d x decode", len(all), p.replicas, d.replicas).
+				Hintf("set gpu_ids of both roles, or num_nodes = %d", n)
+		}
+		share := len(all) / n
+		pg, dg = all[:p.replicas*share], all[p.replicas*share:]
+	}
+	for _, k := range []struct {
+		r    *Role
+		gpus []int
+	}{{p, pg}, {d, dg}} {
+		if len(k.gpus)%k.r.replicas != 0 {
+			return nil, source.Errorf(k.r.table.PosOf("gpu_ids"), "%s.gpu_ids has %d GPUs, which %d instances cannot share evenly", k.r.Kind, len(k.gpus), k.r.replicas).
+				Hintf("give each the same number")
+		}
+	}
+	return append(p.spread(0, 1, pg), d.spread(0, 1, dg)...), nil
+}
+
+// perNode is how many instances of the role can share a node: the largest number
+// that divides both its GPUs and the instances, and leaves each the GPUs it needs.
+func (r *Role) perNode(all []int) int {
+	if r.nodes > 1 {
+		return 1
+	}
+	gpus := len(all)
+	if r.IDs != nil {
+		gpus = len(r.IDs)
+	}
+	for n := min(r.replicas, gpus/r.world()); n > 1; n-- {
+		if gpus%n == 0 && r.replicas%n == 0 {
+			return n
+		}
+	}
+	return 1
+}
+
+// spread puts the role's instances evenly on count nodes from offset on.
+func (r *Role) spread(offset, count int, all []int) []Instance {
+	gpus := all
+	if r.IDs != nil {
+		gpus = r.IDs
+	}
+	size, per := max(count/r.replicas, 1), max(r.replicas/count, 1)
+	share := len(gpus) / per
+	list := make([]Instance, r.replicas)
+	for i := range list {
+		place := i % per
+		list[i] = Instance{
+			Role: *r, Name: r.Kind, Replica: i, Place: place, First: place * share, GPUs: gpus[place*share : (place+1)*share],
+			Nodes: plan.Slice{Offset: offset + i/per*size, Count: size},
+		}
+		if r.Kind == Decode {
+			list[i].Order = 1
+		}
+		if r.replicas > 1 {
+			list[i].Name = fmt.Sprintf("%s_%d", r.Kind, i)
+		}
+	}
+	return list
+}

@@ -1,0 +1,170 @@
+package serving
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// The kinds of a role.
+const (
+	Prefill = "prefill"
+	Decode  = "decode"
+)
+
+// maxReplicas is far above what one proxy is meant for.
+const maxReplicas = 64
+
+// RoleConfig holds the keys of [cmd_args.prefill] and [cmd_args.decode] that every
+// engine has.
+type RoleConfig struct {
+	GPUIDs   *source.Value `toml:"gpu_ids"`   // Local GPU ids on each node: "0,1" or "0-3".
+	NumNodes *source.Value `toml:"num_nodes"` // Size of the role in nodes; with replicas, of one instance.
+	Replicas *source.Value `toml:"replicas"`  // Instances of the role behind the proxy (profllm); default 1.
+}
+
+// Role is prefill, decode, or, as decode, the single server.
+type Role struct {
+	Kind     string
+	Options  *source.Table // of the engine; not nil
+	IDs      []int         // of GPUs, as they are set; nil if they are not
+	table    *source.Table // as it was written, nil if it was not
+	engine   *Engine
+	nodes    int // of an instance, 0 if they are not set
+	replicas int
+}
+
+func (e *Engine) role(kind string, t *source.Table, c *source.Complaints) Role {
+	r := Role{Kind: kind, Options: source.NewTable(source.Pos{}), table: t, engine: e, replicas: 1}
+	if t == nil {
+		return r
+	}
+	var cfg RoleConfig
+	r.Take(&cfg, c)
+	r.Options = t.Without(r.own()...)
+	if v := cfg.GPUIDs; v != nil {
+		s, ok := v.Any.(string)
+		if !ok {
+			c.Addf(v.Pos, "%s.gpu_ids must be a string such as \"0,1\", not the %s %v", kind, v.Kind(), v.Plain())
+		} else if s != "" {
+			ids, err := plan.ParseGPUs(s)
+			if err != nil {
+				c.Addf(v.Pos, "%s.gpu_ids: %v", kind, err)
+			}
+			r.IDs = ids
+		}
+	}
+	if v := cfg.NumNodes; v != nil {
+		n, ok := v.Int()
+		if !ok || n < 1 {
+			c.Addf(v.Pos, "%s.num_nodes must be a number of nodes, not %v", kind, v.Plain())
+		}
+		r.nodes = int(max(n, 0))
+	}
+	if v := cfg.Replicas; v != nil {
+		n, ok := v.Int()
+		if !ok || n < 1 || n > maxReplicas {
+			c.Addf(v.Pos, "%s.replicas must be a number of instances from 1 to %d, not %v", kind, maxReplicas, v.Plain())
+			n = 1
+		}
+		r.replicas = int(n)
+	}
+	return r
+}
+
+// own are the keys that are no options of the engine.
+func (r *Role) own() []string { return append(source.Fields(RoleConfig{}), r.engine.Keys...) }
+
+// Take decodes those keys of the role that are fields of into.
+func (r *Role) Take(into any, c *source.Complaints) {
+	if r.table == nil {
+		return
+	}
+	known := source.NewTable(r.table.Pos)
+	for _, k := range source.Fields(into) {
+		if v := r.table.Get(k); v != nil && !sweep(v, c) {
+			known.Set(k, v)
+		}
+	}
+	c.Add(source.Decode(known, into))
+}
+
+// PosOf is where a key of the role stands.
+func (r *Role) PosOf(key string) source.Pos { return r.table.PosOf(key) }
+
+// sweep complains of a list where one value is wanted.
+func sweep(v *source.Value, c *source.Complaints) bool {
+	if _, list := v.Any.([]*source.Value); !list {
+		return false
+	}
+	c.Add(source.Errorf(v.Pos, "a list makes a sweep, but here one value must stand").Hintf("write one value, or take the key out of dse_excluded_args"))
+	return true
+}
+
+func underscores(name string) string { return strings.ReplaceAll(name, "-", "_") }
+
+// Option returns an option of the engine by the first of its names that is set, in
+// either spelling, or nil.
+func (r *Role) Option(names ...string) *source.Value {
+	for _, name := range names {
+		for _, key := range []string{name, strings.ReplaceAll(name, "_", "-")} {
+			if v := r.Options.Get(key); v != nil {
+				return v
+			}
+		}
+	}
+	return nil
+}
+
+// Flag says that an option that takes no value is set.
+func (r *Role) Flag(name string) bool {
+	v := r.Option(name)
+	if v == nil {
+		return false
+	}
+	on, isBool := v.Bool()
+	return v.Any == "" || isBool && on
+}
+
+func (r *Role) size(names []string) int {
+	if v := r.Option(names...); v != nil {
+		if n, ok := v.Int(); ok {
+			return int(max(n, 1))
+		}
+	}
+	return 1
+}
+
+// Parallel returns the parallel sizes that cost GPUs: an instance needs their
+// product.
+func (r *Role) Parallel() (tp, pp, dp int) {
+	tp, pp, dp = r.size(r.engine.TP), r.size(r.engine.PP), r.size(r.engine.DP)
+	if r.engine.Attention != "" && r.Flag(r.engine.Attention) {
+		dp = 1
+	}
+	return tp, pp, dp
+}
+
+// world is how many GPUs one instance needs.
+func (r *Role) world() int {
+	tp, pp, dp := r.Parallel()
+	return tp * pp * dp
+}
+
+func (r *Role) check(c *source.Complaints) {
+	for _, k := range r.Options.Keys() {
+		if mend := r.engine.Planned[underscores(k)]; mend != "" {
+			c.Add(source.Errorf(r.Options.PosOf(k), "%s.%s: the plan sets the %s of every server", r.Kind, k, k).Hintf("%s", mend))
+		}
+		name := underscores(k)
+		if !slices.Contains(slices.Concat(r.engine.TP, r.engine.PP, r.engine.DP), name) {
+			continue
+		}
+		v := r.Options.Get(k)
+		if n, ok := v.Int(); !sweep(v, c) && (!ok || n < 1) {
+			c.Addf(v.Pos, "%s.%s must be a number of 1 or more, not %v", r.Kind, name, v.Plain())
+		}
+	}
+}

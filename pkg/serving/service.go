@@ -1,0 +1,69 @@
+package serving
+
+import (
+	"path"
+
+	"github.com/profllm/profllm/pkg/plan"
+)
+
+// Service is a service without roles yet.
+func (s *Test) Service(model string) plan.Service {
+	return plan.Service{
+		Image: s.DockerImageURL, Model: model, EngineVersion: s.EngineVersion, Disaggregated: s.Disaggregated(),
+		ClientHost: s.BenchHost, ClientNodes: plan.Slice{Offset: 0, Count: 1}, Config: map[string]any{}, Notes: s.Notes,
+	}
+}
+
+// PortOf is where an instance serves. Instances on different nodes have the same
+// port; those that share one lie behind each other.
+func (s *Test) PortOf(one Instance) plan.Port {
+	port := plan.Port{Name: one.Name, Base: s.Port, Step: 1, Count: 1, Role: one.Name}
+	if s.Disaggregated() {
+		port.Base += (one.Order+1)*stride + one.Place*2*stride
+	}
+	return port
+}
+
+// AddServer adds the role of an instance. The part of argv before inner is ours.
+func (s *Test) AddServer(to *plan.Service, one Instance, argv []plan.Word, inner int, env ...plan.Var) {
+	env = append([]plan.Var{
+		{Name: "PROFLLM_ROLE", Value: plan.Text(one.Name)},
+		{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(plan.FormatGPUs(one.GPUs))},
+	}, env...)
+	if one.Nodes.Count == 1 {
+		env = append(env, plan.Var{Name: s.engine.HostIP, Value: plan.Word{plan.Addr(one.Name)}})
+	}
+	r := plan.Role{
+		Name: one.Name, Replica: one.Replica, Nodes: one.Nodes, GPUs: one.GPUs, Engine: true,
+		Health: plan.Endpoint{Port: one.Name, Path: s.health()}, Timeout: plan.Seconds(s.Wait),
+		Step: plan.Step{Name: one.Name, Nodes: one.Nodes, Container: true, Env: env, Argv: argv, Inner: inner, Log: path.Join("logs", one.Name+"-%t.log")},
+	}
+	r.TP, r.PP, r.DP = one.Parallel()
+	if s.Disaggregated() && one.Kind != one.Name {
+		r.Kind = one.Kind
+	}
+	to.Config[r.KindName()] = one.Options.Plain()
+	to.Roles = append(to.Roles, r)
+	if !s.Disaggregated() {
+		to.Endpoint, to.EndpointRole = plan.Endpoint{Port: one.Name}, one.Name
+	}
+}
+
+// AddProxy adds what stands before prefill and decode, on the first prefill head.
+// Its port is called proxy.
+func (s *Test) AddProxy(to *plan.Service, first Instance, health string, argv []plan.Word, container bool) {
+	node := plan.Slice{Offset: first.Nodes.Offset, Count: 1}
+	to.Roles = append(to.Roles, plan.Role{
+		Name: "proxy", Nodes: node, Health: plan.Endpoint{Port: "proxy", Path: health}, Timeout: plan.Seconds(s.Wait),
+		Step: plan.Step{
+			Name: "proxy", Nodes: node, Container: container, Log: "logs/proxy-%t.log", Argv: argv,
+			Env: []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text("proxy")}},
+		},
+	})
+	to.Endpoint, to.EndpointRole = plan.Endpoint{Port: "proxy"}, "proxy"
+}
+
+// ProxyPort is where the proxy serves.
+func (s *Test) ProxyPort(first Instance) plan.Port {
+	return plan.Port{Name: "proxy", Base: s.Port, Step: 1, Count: 1, Role: first.Name}
+}

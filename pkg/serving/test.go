@@ -1,0 +1,165 @@
+package serving
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// Config holds the keys of [cmd_args] that every engine has. An engine embeds it.
+type Config struct {
+	DockerImageURL   string        `toml:"docker_image_url"`   // Image: host#org/name:tag, or a path to a .sqsh file.
+	Port             int           `toml:"port"`               // Base of the client-facing port; default 8300. Prefill is 100 above, decode 200.
+	Host             string        `toml:"host"`               // Address the servers bind; default 0.0.0.0.
+	BenchHost        string        `toml:"bench_host"`         // Address the clients use; default the serving head node.
+	Healthcheck      *string       `toml:"healthcheck"`        // Readiness path of the server, or of what stands before prefill and decode (CloudAI's legacy rule).
+	ServeHealthcheck *string       `toml:"serve_healthcheck"`  // Readiness path of the servers; default /health.
+	EngineVersion    string        `toml:"engine_version"`     // Version that every server must say, or its beginning: 0.11 (profllm); another makes the result invalid.
+	ServeWaitSeconds *int          `toml:"serve_wait_seconds"` // Time to become ready, each role; default 300.
+	PrefillArgs      *source.Table `toml:"prefill"`            // Present: disaggregated serving; the prefill role.
+	DecodeArgs       *source.Table `toml:"decode"`             // The decode role, or the arguments of the single server.
+}
+
+// Defaults of CloudAI's serving workloads.
+const (
+	defaultPort = 8300
+	defaultHost = "0.0.0.0"
+	defaultWait = 300 * time.Second
+)
+
+// stride is between the ports of the proxy, of prefill and of decode.
+const stride = 100
+
+// Engine is what the tests of one engine have of their own.
+type Engine struct {
+	Server  string            // the command of its servers, for messages
+	HostIP  string            // the variable that tells a server its own address
+	Keys    []string          // of a role: no options of the engine, besides those that every role has
+	Planned map[string]string // options that the plan sets, with underscores → what to do instead
+	// Names of the options that say how many GPUs an instance needs, with
+	// underscores; a role counts with the first that it has.
+	TP, PP, DP []string
+	Attention  string // the flag with which DP shares the ranks of TP, if there is one
+}
+
+// Test is what a serving test of any engine says.
+type Test struct {
+	*Config
+	Wait            time.Duration // for each role to become ready
+	Prefill, Decode Role
+	Notes           []string
+	engine          *Engine
+	args            *source.Table
+}
+
+// Read fills in the defaults of cfg, decodes the roles, and complains of what no
+// engine could serve. needImage is false where steps run without a container.
+func Read(t scenario.Test, cfg *Config, e *Engine, needImage bool, c *source.Complaints) Test {
+	cfg.Port, cfg.Host = cmp.Or(cfg.Port, defaultPort), cmp.Or(cfg.Host, defaultHost)
+	s := Test{Config: cfg, Wait: defaultWait, engine: e, args: t.CmdArgs}
+	if cfg.ServeWaitSeconds != nil {
+		s.Wait = time.Duration(*cfg.ServeWaitSeconds) * time.Second
+	}
+	s.Prefill = e.role(Prefill, cfg.PrefillArgs, c)
+	s.Decode = e.role(Decode, cfg.DecodeArgs, c)
+	s.extra(t, c)
+	s.check(needImage, c)
+	return s
+}
+
+// Disaggregated says that prefill and decode have servers of their own.
+func (s *Test) Disaggregated() bool { return s.PrefillArgs != nil }
+
+// Roles are those that serve.
+func (s *Test) Roles() []*Role {
+	if s.Disaggregated() {
+		return []*Role{&s.Prefill, &s.Decode}
+	}
+	return []*Role{&s.Decode}
+}
+
+// Every reports whether something is so of every role that serves.
+func (s *Test) Every(is func(*Role) bool) bool {
+	return !slices.ContainsFunc(s.Roles(), func(r *Role) bool { return !is(r) })
+}
+
+// health is the readiness path of the servers.
+func (s *Test) health() string {
+	switch {
+	case s.ServeHealthcheck != nil:
+		return *s.ServeHealthcheck
+	case s.Healthcheck != nil && !s.Disaggregated():
+		return *s.Healthcheck
+	}
+	return "/health"
+}
+
+// extra adds extra_cmd_args to every server's options.
+func (s *Test) extra(t scenario.Test, c *source.Complaints) {
+	extra := t.ExtraCmdArgs
+	if len(extra.Keys()) == 0 {
+		return
+	}
+	for _, key := range extra.Keys() {
+		v := extra.Get(key)
+		if _, ok := v.Text(); !ok {
+			c.Add(source.Errorf(v.Pos, "extra_cmd_args.%s must be a string, not the %s %v", key, v.Kind(), v.Plain()).Hintf("write %s = \"%v\"", key, v.Plain()))
+			continue
+		}
+		name := underscores(strings.TrimLeft(key, "-"))
+		for _, r := range s.Roles() {
+			if r.Option(name) != nil || slices.Contains(r.own(), name) {
+				c.Add(source.Errorf(v.Pos, "extra_cmd_args.%s: %s has that key too", key, r.Kind).Hintf("set it once, in [cmd_args.%s] or here", r.Kind))
+				continue
+			}
+			r.Options.Set(name, v)
+		}
+	}
+	s.Notes = append(s.Notes, fmt.Sprintf("%s: extra_cmd_args are passed to every `%s`; CloudAI ignores them for this workload", t.Pos, s.engine.Server))
+}
+
+func (s *Test) check(needImage bool, c *source.Complaints) {
+	if s.DockerImageURL == "" && needImage {
+		c.Add(source.Errorf(s.args.Pos, "cmd_args.docker_image_url is required").
+			Hintf("name the image, or set launcher = \"bare\" to run without a container"))
+	}
+	if most := 65535 - 2*stride - plan.Slots; s.Port < 1024 || s.Port > most {
+		c.Addf(s.args.PosOf("port"), "cmd_args.port is %d, must be 1024-%d: the job's slot and %d for the roles are added", s.Port, most, 2*stride)
+	}
+	if strings.ContainsAny(s.BenchHost, "/ ") {
+		c.Add(source.Errorf(s.args.PosOf("bench_host"), "bench_host %q must be a host, without scheme or path", s.BenchHost).
+			Hintf("write bench_host = \"node1\""))
+	}
+	CheckPath(s.args, "healthcheck", s.Healthcheck, c)
+	CheckPath(s.args, "serve_healthcheck", s.ServeHealthcheck, c)
+	if s.Wait <= 0 {
+		c.Addf(s.args.PosOf("serve_wait_seconds"), "serve_wait_seconds is %d, must be 1 or more", *s.ServeWaitSeconds)
+	}
+	p, d := &s.Prefill, &s.Decode
+	if s.Disaggregated() && (p.IDs == nil) != (d.IDs == nil) {
+		has, lacks := p, d
+		if has.IDs == nil {
+			has, lacks = lacks, has
+		}
+		c.Add(source.Errorf(has.table.PosOf("gpu_ids"), "%s.gpu_ids is set and %s.gpu_ids is not", has.Kind, lacks.Kind).Hintf("set both or neither"))
+	}
+	if !s.Disaggregated() && d.replicas > 1 {
+		c.Add(source.Errorf(d.table.PosOf("replicas"), "decode.replicas is %d without [cmd_args.prefill]: the proxy pairs prefill with decode, and spreads requests over nothing else", d.replicas).
+			Hintf("add [cmd_args.prefill], or take data_parallel_size for several engines behind one server"))
+	}
+	p.check(c)
+	d.check(c)
+}
+
+// CheckPath complains of a readiness path that does not begin with a slash.
+func CheckPath(args *source.Table, key string, path *string, c *source.Complaints) {
+	if path != nil && !strings.HasPrefix(*path, "/") {
+		c.Add(source.Errorf(args.PosOf(key), "%s %q must begin with a slash", key, *path).Hintf("write %s = \"/%s\"", key, *path))
+	}
+}
