@@ -24,7 +24,7 @@ func WriteJSON(path string, v any) error {
 }
 
 // WriteFile replaces a file as a whole, and keeps the permissions of an old one.
-// What killed writers of the same file left beside it is taken away.
+// What killed writers left beside it is taken away.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() {
 		mode = st.Mode().Perm()
@@ -111,10 +111,10 @@ func writeTemp(path string, data []byte, mode fs.FileMode) (temp string, err err
 	if err != nil {
 		return "", err
 	}
-	dir, prefix := filepath.Dir(path), "."+filepath.Base(path)+temporary
+	dir := filepath.Dir(path)
 	var f *os.File
 	for {
-		temp = filepath.Join(dir, fmt.Sprintf("%s%s,%d-%d", prefix, host, os.Getpid(), rand.Int64()))
+		temp = filepath.Join(dir, fmt.Sprintf(".%s%s%s,%d-%d", filepath.Base(path), temporary, host, os.Getpid(), rand.Int64()))
 		if f, err = os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode); !errors.Is(err, fs.ErrExist) {
 			break
 		}
@@ -123,7 +123,7 @@ func writeTemp(path string, data []byte, mode fs.FileMode) (temp string, err err
 		return "", fmt.Errorf("write %s: %w", path, err)
 	}
 	if st, err := f.Stat(); err == nil {
-		sweep(dir, prefix, host, st.ModTime()) // by the clock of the file server
+		sweep(dir, host, st.ModTime()) // by the clock of the file server
 	}
 	if err := writeAll(f, data); err != nil {
 		return "", errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(temp))
@@ -133,15 +133,15 @@ func writeTemp(path string, data []byte, mode fs.FileMode) (temp string, err err
 
 // sweep removes temporary files whose writers were killed. What cannot be removed
 // does no harm, and stays.
-func sweep(dir, prefix, host string, now time.Time) {
+func sweep(dir, host string, now time.Time) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
-		rest, ours := strings.CutPrefix(e.Name(), prefix)
+		_, rest, ours := strings.Cut(e.Name(), temporary)
 		writer, id, found := strings.Cut(rest, ",")
-		if !ours || !found {
+		if !ours || !found || !strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
 		word, _, _ := strings.Cut(id, "-")

@@ -2,7 +2,6 @@ package run_test
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,13 +39,14 @@ time_limit = "5m"
 // session is a user with a scenario of three runs in front of a fake Slurm.
 type session struct {
 	*slurmtest.Slurm
-	t   *testing.T
-	dir string
+	t    *testing.T
+	dir  string
+	said string // by the command that was killed, and by the next
 }
 
 func newSession(t *testing.T, k slurmtest.Knobs) *session {
 	t.Helper()
-	s := &session{slurmtest.New(t), t, t.TempDir()}
+	s := &session{Slurm: slurmtest.New(t), t: t, dir: t.TempDir()}
 	s.Set(k)
 	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "kill.toml"), []byte(threeRuns), 0o644))
 	system, err := os.ReadFile("../../conf/local.toml")
@@ -187,33 +187,6 @@ func TestKilledAroundSbatch(t *testing.T) {
 	}
 }
 
-// Whatever is the last file that a killed submission left, the next goes on.
-//
-// covers: PL-D2
-func TestKilledAtFiles(t *testing.T) {
-	wholeProgram(t)
-	for _, file := range []string{
-		"results", "results/*/scenario.json", "results/*/a/0/intent.json", "results/*/a/0/submit.json",
-		"results/*/b/0/intent.json", "results/*/b/0/submit.json", "results/*/c/0/intent.json",
-	} {
-		t.Run(file, func(t *testing.T) {
-			t.Parallel()
-			s := newSession(t, slurmtest.Knobs{})
-			s.killAt(func() bool {
-				found, _ := filepath.Glob(filepath.Join(s.dir, file))
-				return len(found) > 0
-			})
-			s.settled()
-			code, _, _ := s.profllm(submit...)
-			require.Zero(t, code)
-			if len(s.roots()) == 1 { // killed after the last one, the next is a submission of its own
-				s.requireOneJobEach()
-			}
-			s.requireNoStrangers()
-		})
-	}
-}
-
 // settled waits until the orphan of a killed submission, if there is one, is done:
 // what was asked of the controller is there.
 func (s *session) settled() {
@@ -258,45 +231,6 @@ func (s *session) requireNoStrangers() {
 	}
 	require.Len(s.t, s.Jobs(), len(known))
 }
-
-// Killed at a system call, for each one around sbatch.
-//
-// covers: PL-D2
-func TestKilledAtSystemCalls(t *testing.T) {
-	wholeProgram(t)
-	strace, err := exec.LookPath("strace")
-	if err != nil {
-		t.Skip("no strace")
-	}
-	if out, err := exec.Command(strace, "-f", "true").CombinedOutput(); err != nil {
-		t.Skipf("strace may not trace here: %v %s", err, out)
-	}
-	for _, call := range []string{"openat", "linkat", "renameat", "mkdirat", "fsync", "clone", "pidfd_send_signal", "wait4", "waitid", "unlinkat", "ftruncate"} {
-		t.Run(call, func(t *testing.T) {
-			t.Parallel()
-			reached := 0
-			for when := 1; ; when += step(when) {
-				s := newSession(t, slurmtest.Knobs{})
-				inject := fmt.Sprintf("inject=%s:signal=KILL:when=%d", call, when)
-				cmd := exec.Command(strace, append([]string{"-f", "-b", "execve", "-o", os.DevNull, "-e", inject, binary}, submit...)...)
-				cmd.Dir, cmd.Env = s.dir, s.Env(os.Environ())
-				err := cmd.Run()
-				s.settled()
-				if err == nil {
-					break // no such call any more
-				}
-				reached++
-				code, _, _ := s.profllm(submit...)
-				require.Zero(t, code, inject)
-				s.requireNoStrangers()
-			}
-			t.Logf("killed at %d calls of %s", reached, call)
-		})
-	}
-}
-
-// step skips system calls of the start-up, of which there are many.
-func step(when int) int { return 1 + when/20 }
 
 // Two commands that go on with the same runs submit each once.
 //
