@@ -85,7 +85,7 @@ func createHere(path string, data []byte) error {
 		return err
 	}
 	if err := writeAll(f, data); err != nil {
-		return errors.Join(err, os.Remove(path))
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(path))
 	}
 	return nil
 }
@@ -93,7 +93,22 @@ func createHere(path string, data []byte) error {
 // writeAll writes, syncs and closes a new file.
 func writeAll(f *os.File, data []byte) error {
 	_, err := f.Write(data)
-	return errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return bare(err)
+}
+
+// bare is an error without the name of its file, which means nothing to anybody.
+func bare(err error) error {
+	var named *fs.PathError
+	if errors.As(err, &named) {
+		return named.Err
+	}
+	return err
 }
 
 // temporary is in the name of a file that is not finished: .NAME.tmp-HOST,PID-N.
@@ -120,7 +135,7 @@ func writeTemp(path string, data []byte, mode fs.FileMode) (temp string, err err
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("write %s: %w", path, err)
+		return "", fmt.Errorf("write %s: %w", path, bare(err))
 	}
 	if st, err := f.Stat(); err == nil {
 		sweep(dir, host, st.ModTime()) // by the clock of the file server

@@ -330,6 +330,30 @@ func (i Intent) own() bool {
 	return err == nil && i.Host == host && i.PID == os.Getpid() && i.ProcessAge == ProcessStart(i.PID)
 }
 
+// Submitting says which command may submit a unit at this moment, "" for none.
+func Submitting(dir string, now time.Time) string {
+	intents, err := intentsOf(dir)
+	if err != nil {
+		return err.Error()
+	}
+	if n := len(intents); n > 0 {
+		if intents[n-1].alive(now) {
+			return busy(intents[n-1]).Error()
+		}
+		return ""
+	}
+	for root := filepath.Dir(dir); root != filepath.Dir(root); root = filepath.Dir(root) {
+		var s Scenario
+		if ok, _ := readRecord(filepath.Join(root, ScenarioFile), &s); ok {
+			if alive(s.Host, s.PID, s.ProcessAge, now.Sub(s.Created)) {
+				return busy(Intent{Host: s.Host, PID: s.PID, Time: s.Created}).Error()
+			}
+			break
+		}
+	}
+	return ""
+}
+
 func busy(i Intent) error {
 	return fmt.Errorf("another command (process %d on %q, since %s) submits this run; try again when it is done",
 		i.PID, i.Host, i.Time.Local().Format(time.TimeOnly))
