@@ -48,6 +48,7 @@ type session struct {
 
 func newSession(t *testing.T, k slurmtest.Knobs) *session {
 	t.Helper()
+	wholeProgram(t)
 	s := &session{Slurm: slurmtest.New(t), t: t, dir: t.TempDir()}
 	s.Set(k)
 	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "kill.toml"), []byte(threeRuns), 0o644))

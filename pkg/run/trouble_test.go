@@ -22,7 +22,6 @@ const thatTime = "2026-01-01T00:00:00Z"
 // small mounts a file system of some KiB as the session's results.
 func (s *session) small(kib int) {
 	s.t.Helper()
-	wholeProgram(s.t)
 	dir := filepath.Join(s.dir, "results")
 	require.NoError(s.t, os.MkdirAll(dir, 0o755))
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dk", kib)); err != nil {
@@ -164,7 +163,6 @@ func TestNoPermission(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can act as another user")
 	}
-	wholeProgram(t)
 	s := newSession(t, slurmtest.Knobs{})
 	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "kill.toml"), []byte(oneRun), 0o644))
 	s.finished("--time", thatTime)
@@ -190,7 +188,6 @@ func TestNoPermission(t *testing.T) {
 // strace returns a command under strace, which makes some of its system calls fail.
 func (s *session) strace(options []string, args ...string) *exec.Cmd {
 	s.t.Helper()
-	wholeProgram(s.t)
 	path, err := exec.LookPath("strace")
 	if err != nil {
 		s.t.Skip("no strace")
