@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -313,4 +314,33 @@ func TestCallsFail(t *testing.T) {
 			require.True(t, failed > 0 || strings.HasPrefix(fault, "linkat"), "a link has a way around it")
 		})
 	}
+}
+
+// Where /proc hides the processes of others, one that submits counts as alive.
+func TestHiddenProcesses(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can act as another user")
+	}
+	s := newSession(t, slurmtest.Knobs{})
+	const hide = `mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$0" "$@"`
+	hidden := func(args ...string) *exec.Cmd {
+		cmd := exec.Command("unshare", append([]string{"--mount", "sh", "-c", hide}, args...)...)
+		cmd.Dir, cmd.Env = s.dir, append(os.Environ(), "PATH=/usr/bin:/bin", "HOME=/")
+		return cmd
+	}
+	if out, err := hidden("test", "!", "-e", fmt.Sprintf("/proc/%d", os.Getpid())).CombinedOutput(); err != nil {
+		t.Skipf("processes cannot be hidden here: %v %s", err, out)
+	}
+	submitted(s)
+	dir := filepath.Join(s.root(), "a/0")
+	require.NoError(t, os.Remove(filepath.Join(dir, run.SubmitFile)))
+	pid := os.Getpid()
+	require.NoError(t, run.WriteJSON(filepath.Join(dir, run.IntentFile), run.Intent{Host: host(t), PID: pid, ProcessAge: run.ProcessStart(pid), Time: time.Now()}))
+	for _, path := range []string{filepath.Dir(binary), filepath.Dir(s.dir), s.dir} {
+		require.NoError(t, os.Chmod(path, 0o755))
+	}
+	cmd := hidden(binary, "slurm", "resume", "--settle", "10ms", s.root())
+	out, _ := cmd.CombinedOutput()
+	require.Equal(t, 4, cmd.ProcessState.ExitCode(), string(out))
+	require.Contains(t, string(out), fmt.Sprintf("another command (process %d on", pid))
 }
