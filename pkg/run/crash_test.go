@@ -188,6 +188,15 @@ var crashes = map[string]crash{
 		require.DirExists(s.t, filepath.Join(s.root(), "a/0", run.RawDir))
 		require.DirExists(s.t, filepath.Join(s.root(), "a/0", run.LogDir))
 	}},
+	"job finish": {scenario: oneRun, before: func(s *session) {
+		submitted(s)
+		s.began(s.runDirs()[0], "60")
+	}, command: []string{"job", "finish", "--run", "ROOT/a/0", "--code", "0", "bench=0"}, env: []string{"SLURM_JOB_ID=60"}, check: func(s *session) {
+		var end run.Sentinel
+		require.NoError(s.t, run.ReadJSON(filepath.Join(s.root(), "a/0", run.SentinelFile), &end))
+		require.Equal(s.t, "60", end.JobID)
+		require.FileExists(s.t, filepath.Join(s.root(), "a/0", run.ResultFile))
+	}},
 	"job start behind a requeue": {scenario: oneRun, before: func(s *session) {
 		submitted(s)
 		s.began(s.runDirs()[0], "60")

@@ -52,7 +52,7 @@ func TestDiskFullAtSubmit(t *testing.T) {
 	s := newSession(t, slurmtest.Knobs{})
 	s.small(512)
 	failed := 0
-	for kib := 0; ; kib += 12 {
+	for kib := 0; ; kib += 8 {
 		undo := s.leave(kib)
 		code, _, stderr := s.profllm(submit...)
 		undo()
