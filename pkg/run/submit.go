@@ -46,57 +46,51 @@ func (s *Submitter) Again(ctx context.Context, dir, over string) Outcome {
 
 func (s *Submitter) bring(ctx context.Context, dir, over string) Outcome {
 	o := Outcome{Dir: dir}
-	if o.Unit, o.Err = ReadUnit(dir); o.Err != nil {
-		return o
+	if o.Unit, o.Err = ReadUnit(dir); o.Err == nil {
+		o.Submission, o.Err = s.complete(ctx, o.Unit, over)
 	}
+	return o
+}
+
+func (s *Submitter) complete(ctx context.Context, u *Unit, over string) (done Submission, err error) {
 	// The intents come first: whoever replaces submit.json below has made another.
-	intents, err := intentsOf(dir)
+	intents, err := intentsOf(u.Dir)
 	if err != nil {
-		o.Err = err
-		return o
+		return done, err
 	}
-	var done Submission
-	known, err := readRecord(filepath.Join(dir, SubmitFile), &done)
+	known, err := readRecord(filepath.Join(u.Dir, SubmitFile), &done)
 	if err != nil {
-		o.Err = err
-		return o
+		return done, err
 	}
 	answered := known && (done.Attempt == 0 || done.Attempt >= len(intents))
 	if answered && done.Refused == "" && (over == "" || done.JobID != over) {
-		o.Submission = done
-		return o
+		return done, nil
 	}
-	if o.Err = ctx.Err(); o.Err != nil {
-		return o
+	if err := ctx.Err(); err != nil {
+		return Submission{}, err
 	}
 	// A refusal answers every intent so far: it is removed before the next sbatch.
 	if open := len(intents) > 0 && !answered; open {
-		last := intents[len(intents)-1]
-		if !last.own() && last.alive(s.Now()) {
-			o.Err = busy(last)
-			return o
+		if last := intents[len(intents)-1]; !last.own() && last.alive(s.Now()) {
+			return Submission{}, busy(last)
 		}
-		old, err := o.Unit.earlier()
+		old, err := u.earlier()
 		if err != nil {
-			o.Err = err
-			return o
+			return Submission{}, err
 		}
 		if known && done.JobID != "" {
 			old = append(old, done.JobID)
 		}
-		id, found, err := s.look(ctx, o.Unit, intents[0].Time, old)
+		id, found, err := s.look(ctx, u, intents[0].Time, old)
 		if err != nil {
-			o.Err = fmt.Errorf("look for the job of %s: %w", dir, err)
-			return o
+			return Submission{}, fmt.Errorf("look for the job of %s: %w", u.Dir, err)
 		}
 		if found {
-			o.Submission = Submission{Schema: "profllm.submit/1", RunID: o.Unit.RunID(), JobID: id, Time: s.Now().UTC(), Attempt: len(intents), Adopted: true}
-			o.Err = WriteJSON(filepath.Join(dir, SubmitFile), o.Submission)
-			return o
+			sub := Submission{Schema: "profllm.submit/1", RunID: u.RunID(), JobID: id, Time: s.Now().UTC(), Attempt: len(intents), Adopted: true}
+			return sub, WriteJSON(filepath.Join(u.Dir, SubmitFile), sub)
 		}
 	}
-	o.Submission, o.Err = s.submit(ctx, o.Unit, len(intents)+1)
-	return o
+	return s.submit(ctx, u, len(intents)+1)
 }
 
 func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submission, error) {
