@@ -54,6 +54,9 @@ func (c archiveCmd) limits() archive.Limits { return archive.Limits{Bytes: c.Max
 func (c archiveCmd) write(a *app, path string) error {
 	dir, err := filepath.Abs(path)
 	if err == nil {
+		err = archive.Recover(dir)
+	}
+	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
 	if err != nil {
@@ -66,6 +69,9 @@ func (c archiveCmd) write(a *app, path string) error {
 	}
 	file := dir + archive.Suffix
 	entries, err := archive.Write(a.ctx, dir, file)
+	if errors.Is(err, fs.ErrExist) && c.Remove { // a command that was interrupted before it removed anything
+		entries, err = archive.Compare(a.ctx, dir, file, c.limits())
+	}
 	if errors.Is(err, fs.ErrExist) {
 		return fail(exitUsage, fmt.Errorf("%w\n\thint: profllm archive --list %s", err, relative(file)))
 	}

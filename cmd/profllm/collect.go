@@ -57,7 +57,7 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 		return err
 	}
 	var rows []row
-	failed, invalid := 0, 0
+	failed, invalid, unkept := 0, 0, 0
 	for _, dir := range dirs {
 		st, ok := states[dir]
 		if !ok {
@@ -69,9 +69,11 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 		}
 		records, err := col.Write(dir, known)
 		if err != nil {
-			a.logf("%s: %s", relative(a.called(dir)), a.called(err.Error()))
-			failed++
-			continue
+			a.logf("%s: %s%s", relative(a.called(dir)), a.called(err.Error()), mend(err))
+			if len(records) == 0 {
+				failed++
+			}
+			unkept++
 		}
 		for _, rec := range records {
 			rows = append(rows, row{a.called(rec.Dir), rec.Result})
@@ -95,6 +97,8 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 		return exit(exitJobFailed)
 	case invalid > 0:
 		return exit(exitInvalid)
+	case unkept > 0:
+		return exit(exitInternal)
 	}
 	return nil
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -63,6 +65,7 @@ type app struct {
 	stdout, stderr io.Writer
 	now            func() time.Time
 	archives       map[string]string // by the folder in which each is unpacked
+	unkept         bool              // it was said that states cannot be written
 }
 
 func (a *app) env(name string) string {
@@ -162,9 +165,22 @@ func (a *app) code(err error) int {
 		code = exitInterrupted
 	}
 	if msg := err.Error(); msg != "" {
-		fmt.Fprintln(a.stderr, msg)
+		fmt.Fprintln(a.stderr, msg+mend(err))
 	}
 	return code
+}
+
+// mend is what to do about a file system that refuses, "" for other errors.
+func mend(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "\n\thint: make room there (df -h, df -i, quota -s), then repeat the command: what is on disk is whole"
+	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
+		return "\n\thint: this user may not do that there (ls -ld); use a folder of your own: --output-dir, or a copy"
+	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.ESTALE):
+		return "\n\thint: the file system there is in trouble; repeat the command when it is well"
+	}
+	return ""
 }
 
 // version comes from the build: a tag, or the revision.

@@ -177,13 +177,15 @@ func (p *planned) print(plans []*plan.Plan, batches []*plan.Batch, layers []fs.F
 	return nil
 }
 
-func first(values ...string) string {
+// first is the first of values that is not the zero value.
+func first[T comparable](values ...T) T {
+	var none T
 	for _, v := range values {
-		if v != "" {
+		if v != none {
 			return v
 		}
 	}
-	return ""
+	return none
 }
 
 // loadScenario reads a scenario, its test files and its hooks. The name "demo"

@@ -60,6 +60,8 @@ type nightOutcome struct {
 	Root     string           `json:"root,omitempty"` // tonight's directory, if jobs were submitted
 	Act      string           `json:"act"`
 	Verdict  *nightly.Verdict `json:"verdict,omitempty"` // of the newest night, if it is over and was not told yet
+
+	told string // the file that says that it was
 }
 
 // news reports whether there is something to say to somebody who asked for
@@ -89,6 +91,12 @@ func (c nightlyCmd) Run(a *app) error {
 	}
 	if o.news() || codeOf(err) != exitOK && a.ctx.Err() == nil {
 		a.tell(c.notifyFlags, o.event(codeOf(err), err))
+	}
+	if o.told != "" {
+		// Last, so that a command that is killed before has its news told by the next.
+		if writeErr := run.WriteJSON(o.told, o.Verdict); writeErr != nil {
+			return errors.Join(writeErr, err)
+		}
 	}
 	return err
 }
@@ -181,7 +189,9 @@ func (a *app) renew(l *lease.Lease) (stop func()) {
 			case <-tick.C:
 				if err := l.Renew(); err != nil {
 					a.logf("note: %v", err)
-					return
+					if errors.Is(err, lease.ErrLost) {
+						return
+					}
 				}
 			}
 		}
@@ -205,11 +215,15 @@ func (c nightlyCmd) held(a *app, p *planned, o *nightOutcome) error {
 			return err
 		}
 	}
+	over := c.Wait
 	switch code := codeOf(submitErr); {
 	case code == exitJobFailed, code == exitInvalid:
 		submitErr = nil // the verdict says it
 	case code != exitOK:
-		o.Act = "tonight's jobs were not submitted"
+		o.Act, over = "tonight's jobs were not submitted", false
+	}
+	if !over { // an interrupted night that goes on looks like one that left nothing
+		nights = slices.DeleteFunc(nights, func(n nightly.Night) bool { return n.Root == o.Root })
 	}
 	return errors.Join(submitErr, c.judge(nights, o))
 }
@@ -252,8 +266,8 @@ func (c nightlyCmd) judge(nights []nightly.Night, o *nightOutcome) error {
 	if err != nil {
 		return err
 	}
-	o.Verdict = &v
-	return run.WriteJSON(told, v)
+	o.Verdict, o.told = &v, told
+	return nil
 }
 
 // nights collects what earlier calls left, and returns the nights of a scenario

@@ -212,10 +212,11 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 	if err != nil {
 		return nil, err
 	}
-	now := slices.Clone(old)
+	now, up := slices.Clone(old), run.Uptime()
 	judge := func(answers map[string]run.State) {
 		atOnce(len(dirs), func(i int) {
 			if st, ok := answers[subs[dirs[i]].JobID]; ok && !old[i].Kept(a.now()) {
+				st.Up = up
 				now[i] = judged(st, old[i], dirs[i], subs[dirs[i]].Kind)
 			}
 		})
@@ -236,7 +237,13 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 			states[dir] = now[i]
 		}
 	}
-	return states, errors.Join(errs...)
+	// What Slurm said is as true without being kept: somebody else's runs can be
+	// looked at, and a full disk does not end a wait.
+	if err := first(errs...); err != nil && !a.unkept {
+		a.unkept = true
+		a.logf("note: what Slurm says is not kept: %v%s", err, mend(err))
+	}
+	return states, nil
 }
 
 // kept reads what was known of the jobs at the last look.
@@ -491,7 +498,7 @@ func (c cancelCmd) Run(a *app) error {
 		}
 		if open == 0 || a.now().After(end) {
 			if err := a.printStates(dirs, subs, states, "text"); err != nil || open == 0 {
-				return err
+				return errors.Join(err, a.coming(dirs, subs))
 			}
 			return fail(exitJobFailed, fmt.Errorf("%d jobs are not gone after %s", open, cancelLimit))
 		}

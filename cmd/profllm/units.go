@@ -261,6 +261,28 @@ func (a *app) read(dirs []string) map[string]run.Submission {
 	return subs
 }
 
+// coming is an error if a command submits some of the runs at this moment, whose
+// jobs nobody could cancel yet.
+func (a *app) coming(dirs []string, subs map[string]run.Submission) error {
+	var errs []error
+	now := a.read(dirs)
+	for _, dir := range dirs {
+		sub := subs[dir]
+		if sub.JobID != "" || sub.Refused != "" {
+			continue
+		}
+		if id := now[dir].JobID; id != "" {
+			errs = append(errs, fmt.Errorf("%s: job %s was submitted meanwhile", relative(dir), id))
+		} else if why := run.Submitting(first(sub.Batch, dir), a.now()); why != "" {
+			errs = append(errs, fmt.Errorf("%s: %s", relative(dir), why))
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fail(exitJobFailed, fmt.Errorf("%w\n\thint: end that command, or wait for it, then cancel once more", errors.Join(errs...)))
+}
+
 // toCancel lists the ids that end the jobs of runs: an array of which nothing is
 // left out as a whole, and a sequence only as a whole.
 func (a *app) toCancel(dirs []string, subs map[string]run.Submission, states map[string]run.State) []string {

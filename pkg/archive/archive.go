@@ -70,14 +70,14 @@ func (e Entry) LeadsOut() bool {
 // returns what it holds. The file appears whole, on disk, and after it was read
 // back and compared with the directory. The same tree gives the same bytes.
 func Write(ctx context.Context, dir, file string) ([]Entry, error) {
+	pattern, err := tempName(filepath.Dir(file), file)
+	if err != nil {
+		return nil, err
+	}
 	if _, err := os.Lstat(file); err == nil {
 		return nil, fmt.Errorf("create %s: %w", file, fs.ErrExist)
 	}
 	entries, err := survey(dir)
-	if err != nil {
-		return nil, err
-	}
-	pattern, err := tempName(filepath.Dir(file), file)
 	if err != nil {
 		return nil, err
 	}
@@ -135,13 +135,17 @@ func sweep(dir, prefix string) {
 		return
 	}
 	for _, e := range list {
-		rest, ours := strings.CutPrefix(e.Name(), prefix)
-		pid, _, found := strings.Cut(rest, "-")
-		n, err := strconv.Atoi(pid)
-		if ours && found && err == nil && n > 0 && errors.Is(syscall.Kill(n, 0), syscall.ESRCH) {
+		if rest, ours := strings.CutPrefix(e.Name(), prefix); ours && abandoned(rest) {
 			os.RemoveAll(filepath.Join(dir, e.Name()))
 		}
 	}
+}
+
+// abandoned reports whether a name PID-… is of a process of this host that is gone.
+func abandoned(name string) bool {
+	pid, _, found := strings.Cut(name, "-")
+	n, err := strconv.Atoi(pid)
+	return found && err == nil && n > 0 && errors.Is(syscall.Kill(n, 0), syscall.ESRCH)
 }
 
 func syncDir(dir string) error {
@@ -150,7 +154,7 @@ func syncDir(dir string) error {
 		return err
 	}
 	err = d.Sync()
-	if errors.Is(err, syscall.EINVAL) { // some network file systems
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) { // some network file systems
 		err = nil
 	}
 	return errors.Join(err, d.Close())
@@ -301,21 +305,47 @@ func verify(ctx context.Context, f io.ReadSeeker, dir string, written []Entry) e
 	if err != nil {
 		return err
 	}
-	now, err := survey(dir)
+	now, err := digest(ctx, dir)
 	if err != nil {
 		return err
-	}
-	for i := range now {
-		if now[i].Mode.IsRegular() {
-			if now[i].SHA256, err = copyFile(ctx, io.Discard, below(dir, now[i].Name), now[i].Size); err != nil {
-				return err
-			}
-		}
 	}
 	if err := same(written, held, "the archive"); err != nil {
 		return err
 	}
 	return same(written, now, dir)
+}
+
+// digest lists a directory and reads its files.
+func digest(ctx context.Context, dir string) ([]Entry, error) {
+	now, err := survey(dir)
+	if err != nil {
+		return nil, err
+	}
+	for i := range now {
+		if now[i].Mode.IsRegular() {
+			if now[i].SHA256, err = copyFile(ctx, io.Discard, below(dir, now[i].Name), now[i].Size); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return now, nil
+}
+
+// Compare makes sure that a file that Write made earlier holds what a directory
+// holds, byte for byte, and returns what that is.
+func Compare(ctx context.Context, dir, file string, l Limits) ([]Entry, error) {
+	held, err := List(ctx, file, l)
+	if err != nil {
+		return nil, err
+	}
+	now, err := digest(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := same(held, now, dir); err != nil {
+		return nil, fmt.Errorf("%s is of another state of the directory: %w", file, err)
+	}
+	return held, nil
 }
 
 // same says the first difference between two lists of entries.
@@ -329,36 +359,4 @@ func same(want, have []Entry, where string) error {
 		return fmt.Errorf("%d entries were written, and %d are in %s", len(want), len(have), where)
 	}
 	return nil
-}
-
-// Remove removes a directory that holds exactly what Write returned, by name,
-// size, time, mode and link. It is moved aside first, so that what comes later
-// by its name is not lost. If anything differs it stays, with an error.
-func Remove(dir string, entries []Entry) error {
-	aside := filepath.Join(filepath.Dir(dir), fmt.Sprintf(".%s%sremoved-%d", filepath.Base(dir), partial, os.Getpid()))
-	if _, err := os.Lstat(aside); err == nil {
-		return fmt.Errorf("%s: %w", aside, fs.ErrExist)
-	}
-	if err := os.Rename(dir, aside); err != nil {
-		return err
-	}
-	now, err := survey(aside)
-	if err == nil {
-		err = same(untitled(entries), untitled(now), "the directory")
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("%s is kept: it changed: %w", dir, err), os.Rename(aside, dir))
-	}
-	return os.RemoveAll(aside)
-}
-
-// untitled are entries without the name of their directory, and without digests.
-func untitled(entries []Entry) []Entry {
-	out := make([]Entry, len(entries))
-	for i, e := range entries {
-		_, e.Name, _ = strings.Cut(e.Name, "/")
-		e.SHA256 = [sha256.Size]byte{}
-		out[i] = e
-	}
-	return out
 }

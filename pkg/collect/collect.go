@@ -96,12 +96,14 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	return r, nil
 }
 
-// Write computes the results and replaces each result.json that changed.
+// Write computes the results and replaces each result.json that changed. With an
+// error of a file that could not be written it returns them all the same.
 func (c *Collector) Write(dir string, state *run.State) ([]Record, error) {
 	records, err := c.Run(dir, state)
 	if err != nil {
 		return nil, err
 	}
+	var errs []error
 	for _, rec := range records {
 		data, err := result.Marshal(rec.Result)
 		if err != nil {
@@ -111,11 +113,9 @@ func (c *Collector) Write(dir string, state *run.State) ([]Record, error) {
 		if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 			continue
 		}
-		if err := run.WriteFile(path, data, 0o644); err != nil {
-			return nil, err
-		}
+		errs = append(errs, run.WriteFile(path, data, 0o644))
 	}
-	return records, nil
+	return records, errors.Join(errs...)
 }
 
 // evidence is what lies in one run directory.
@@ -195,8 +195,10 @@ func (e *evidence) record(version string) *result.Result {
 	if !e.claim.Time.IsZero() {
 		r.Timestamp = e.claim.Time
 		if e.sentinel != nil {
-			s := e.sentinel.Time.Sub(e.claim.Time).Seconds()
-			r.Duration = &s
+			// A clock that was set back says nothing of how long it took.
+			if s := e.sentinel.Time.Sub(e.claim.Time).Seconds(); s >= 0 {
+				r.Duration = &s
+			}
 		}
 	}
 	if s := e.state; s != nil && s.Source != "local" && s.Source != "" {

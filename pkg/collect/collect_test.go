@@ -107,6 +107,18 @@ func TestRunWithoutSlurm(t *testing.T) {
 	}
 }
 
+// A clock that was set back while the job ran does not give it a negative duration.
+func TestClockSetBack(t *testing.T) {
+	dir := recorded(t)
+	var end run.Sentinel
+	require.NoError(t, run.ReadJSON(filepath.Join(dir, run.SentinelFile), &end))
+	end.Time = end.Time.Add(-time.Hour)
+	require.NoError(t, run.WriteJSON(filepath.Join(dir, run.SentinelFile), end))
+	r := only(t, collector(t), dir, completed())
+	require.Nil(t, r.Duration)
+	require.True(t, r.Validity.Valid)
+}
+
 // A hook that fails after the run fails the job, and changes nothing about the
 // numbers before it; the record names it.
 //

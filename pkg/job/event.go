@@ -38,25 +38,39 @@ const (
 	UntilOver    = "until-over"   // the runs that this one accompanies are over
 )
 
-// event appends one line, in a single write.
+// event appends one line, in a single write, behind whatever a full disk has cut.
 func (j *Job) event(e Event) error {
 	e.Time = j.Now().UTC()
 	line, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(j.path(run.EventFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(j.path(run.EventFile), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
 	if err != nil {
 		return err
+	}
+	if cut(f) {
+		line = append([]byte("\n"), line...)
 	}
 	_, err = f.Write(append(line, '\n'))
 	return errors.Join(err, f.Close())
 }
 
+// cut reports whether a file ends within a line.
+func cut(f *os.File) bool {
+	st, err := f.Stat()
+	if err != nil || st.Size() == 0 {
+		return false
+	}
+	var last [1]byte
+	_, err = f.ReadAt(last[:], st.Size()-1)
+	return err == nil && last[0] != '\n'
+}
+
 // ReadEvents reads the events of a run directory. A line cut short by a crash is
 // left out.
 func ReadEvents(dir string) ([]Event, error) {
-	data, err := os.ReadFile(filepath.Join(dir, run.EventFile))
+	data, err := run.ReadFile(filepath.Join(dir, run.EventFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -63,15 +63,17 @@ func (j *Job) Start() error {
 	if id == "" {
 		return errors.New("SLURM_JOB_ID is not set: this runs inside a job")
 	}
-	var claim run.Claim
-	switch err := run.ReadJSON(j.path(run.ClaimFile), &claim); {
-	case errors.Is(err, fs.ErrNotExist):
-		claim = run.Claim{Schema: "profllm.claim/1", JobID: id, Time: j.Now().UTC()}
-		if err := run.CreateJSON(j.path(run.ClaimFile), claim); err != nil {
-			return fmt.Errorf("claim the run: %w", err)
-		}
+	claim := run.Claim{Schema: "profllm.claim/1", JobID: id, Time: j.Now().UTC()}
+	// Created before it is read: a node may learn late that a file exists.
+	err = run.CreateJSON(j.path(run.ClaimFile), claim)
+	made := err == nil
+	if errors.Is(err, fs.ErrExist) {
+		err = run.ReadJSON(j.path(run.ClaimFile), &claim)
+	}
+	switch {
 	case err != nil:
-		return err
+		return fmt.Errorf("claim the run: %w", err)
+	case made:
 	case claim.JobID != id:
 		return fmt.Errorf("job %s already executes or executed this run (%s); nothing is run twice", claim.JobID, j.path(run.ClaimFile))
 	default:

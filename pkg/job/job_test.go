@@ -337,6 +337,26 @@ func TestFinish(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist, "no link to nothing")
 }
 
+// What a full disk has cut takes no later event with it.
+func TestEventBehindACutLine(t *testing.T) {
+	j := newJob(t)
+	require.NoError(t, j.event(Event{Event: AllReady}))
+	f, err := os.OpenFile(j.path("events.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(`{"time":"2026-01-01T00:00:00Z","event":"clie`)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.NoError(t, j.event(Event{Event: Stopping}))
+	require.NoError(t, j.event(Event{Event: UntilOver}))
+	events, err := ReadEvents(j.Dir)
+	require.NoError(t, err)
+	var names []string
+	for _, e := range events {
+		names = append(names, e.Event)
+	}
+	require.Equal(t, []string{AllReady, Stopping, UntilOver}, names)
+}
+
 func TestReadEvents(t *testing.T) {
 	j := newJob(t)
 	events, err := ReadEvents(j.Dir)

@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,10 +47,8 @@ func (j *Job) Until(ctx context.Context, script int, dirs []string, over func(di
 	}
 	why := "all over: " + strings.Join(dirs, ", ")
 	j.logf("this job ends, %s", why)
-	if err := j.event(Event{Event: UntilOver, Text: why}); err != nil {
-		return err
-	}
-	return syscall.Kill(script, syscall.SIGTERM)
+	err := j.event(Event{Event: UntilOver, Text: why}) // the job ends even if its disk is full
+	return errors.Join(err, syscall.Kill(script, syscall.SIGTERM))
 }
 
 // withoutSentinel lists the runs whose present job has not come to its end.

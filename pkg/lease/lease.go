@@ -96,7 +96,10 @@ func Acquire(dir string, o Options) (*Lease, error) {
 	}
 	last := highest(numbers)
 	if last > 0 {
-		owner, held := holder(file(dir, last), host, o)
+		owner, held, err := holder(file(dir, last), host, o)
+		if err != nil {
+			return nil, err
+		}
 		if held {
 			return nil, &HeldError{owner}
 		}
@@ -206,22 +209,22 @@ func highest(numbers []int) int {
 
 // holder reads a lease file and says whether it is in force. A file that went
 // away was superseded: whoever did that holds the lease, or held it.
-func holder(path, host string, o Options) (Owner, bool) {
+func holder(path, host string, o Options) (Owner, bool, error) {
 	owner, err := read(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return owner, true
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return owner, true, nil
+	case errors.As(err, new(*fs.PathError)): // it cannot be read now, which says nothing
+		return owner, false, err
+	case err != nil:
 		st, statErr := os.Stat(path)
-		return owner, statErr != nil || o.Now().Sub(st.ModTime()) < unreadable
+		return owner, statErr != nil || o.Now().Sub(st.ModTime()).Abs() < unreadable, nil
+	case owner.Released:
+		return owner, false, nil
+	case owner.Host == host:
+		return owner, owner.ProcessStart != "" && run.ProcessStart(owner.PID) == owner.ProcessStart, nil
 	}
-	if owner.Released {
-		return owner, false
-	}
-	if owner.Host == host {
-		return owner, owner.ProcessStart != "" && run.ProcessStart(owner.PID) == owner.ProcessStart
-	}
-	return owner, o.Now().Sub(owner.Time).Abs() < o.Limit // a time far ahead is a wrong clock's
+	return owner, o.Now().Sub(owner.Time).Abs() < o.Limit, nil // a time far ahead is a wrong clock's
 }
 
 func read(path string) (Owner, error) {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -211,6 +212,21 @@ func TestUnreadable(t *testing.T) {
 	require.NoError(t, os.Chtimes(path, old, old))
 	_, err = lease.Acquire(dir, options())
 	require.NoError(t, err)
+
+	ahead := time.Now().Add(24 * time.Hour) // of another host, whose clock is wrong
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "lease-3.json"), nil, 0o644))
+	require.NoError(t, os.Chtimes(filepath.Join(dir, "lease-3.json"), ahead, ahead))
+	_, err = lease.Acquire(dir, options())
+	require.NoError(t, err)
+}
+
+// A lease file that cannot be read now says nothing: nobody takes over.
+func TestNotToBeRead(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "lease-1.json"), 0o755))
+	_, err := lease.Acquire(dir, options())
+	require.ErrorIs(t, err, syscall.EISDIR)
+	require.Equal(t, []string{"lease-1.json"}, files(t, dir))
 }
 
 // A folder in the way, and a folder that is none.

@@ -2,7 +2,12 @@ package run
 
 import (
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Limits of states that should not last.
@@ -32,7 +37,13 @@ func (st State) Follows(old State) State {
 	}
 	st.Since = st.At
 	if same && old.Note == st.Note && !old.Since.IsZero() {
-		st.Since = old.Since
+		st.Since = old.Since.Add(st.jump(old))
+	}
+	if st.Since.After(st.At) { // by the clock of another host, or a boot before
+		st.Since = st.At
+	}
+	if st.State != Unknown && st.Note != Ending {
+		st.Up = ""
 	}
 	switch lasts := st.At.Sub(st.Since); {
 	case st.State == Running && st.Note == Ending && lasts > EndingLimit:
@@ -42,6 +53,33 @@ func (st State) Follows(old State) State {
 		st.State, st.Note, st.Since = Failed, Lost, st.At
 	}
 	return st
+}
+
+// Uptime is how long this machine runs, as BOOT/NANOSECONDS: nobody sets that
+// clock. It is "" where there is none.
+func Uptime() string {
+	var now unix.Timespec
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(boot)) + "/" + strconv.FormatInt(now.Nano(), 10)
+}
+
+// jump is by how much the clock was set between two looks from the same machine.
+// Without that a job would be lost because a clock was wrong.
+func (st State) jump(old State) time.Duration {
+	boot, now, ok := strings.Cut(st.Up, "/")
+	oldBoot, then, _ := strings.Cut(old.Up, "/")
+	to, toErr := strconv.ParseInt(now, 10, 64)
+	from, fromErr := strconv.ParseInt(then, 10, 64)
+	if !ok || boot != oldBoot || toErr != nil || fromErr != nil {
+		return 0
+	}
+	if d := st.At.Sub(old.At) - time.Duration(to-from); d.Abs() > time.Minute {
+		return d
+	}
+	return 0 // as clocks are kept right
 }
 
 // Ask reports whether it is time to ask the controller itself, old being the
@@ -59,6 +97,6 @@ func (st State) News(old State) bool {
 	if st.State == Unknown || st.At.Sub(old.At) >= refresh && !st.Final() {
 		return st != old
 	}
-	st.At = old.At
+	st.At, st.Up = old.At, old.Up
 	return st != old
 }

@@ -1,6 +1,8 @@
 package run_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,6 +62,44 @@ func TestFollows(t *testing.T) {
 	st := at(2*day, run.Unknown, run.Forgotten)
 	st.JobID = "60"
 	require.Equal(t, run.Unknown, st.Follows(other).State, "of an earlier job")
+}
+
+// A clock that is set, or that of another host, makes no job lost, and no node
+// hang: what counts is the time that went by.
+//
+// covers: PL-S10
+func TestFollowsThroughJumps(t *testing.T) {
+	const day = 24 * 60
+	look := func(clock, up float64, boot, state, note string) run.State {
+		st := at(clock, state, note)
+		st.Up = fmt.Sprintf("%s/%d", boot, int64(up*float64(time.Minute)))
+		return st
+	}
+	for name, c := range map[string]struct {
+		looks []run.State
+		note  string
+		since float64
+		slow  bool
+	}{
+		"a day ahead":             {[]run.State{look(0, 0, "b", run.Unknown, run.Forgotten), look(day+5, 5, "b", run.Unknown, run.Forgotten)}, run.Forgotten, day, false},
+		"ahead, then really late": {[]run.State{look(0, 0, "b", run.Unknown, run.Forgotten), look(day+5, 5, "b", run.Unknown, run.Forgotten), look(2*day, day, "b", run.Unknown, run.Forgotten)}, run.Lost, 2 * day, true},
+		"a day back, really late": {[]run.State{look(2*day, 0, "b", run.Unknown, run.Forgotten), look(2*day, day, "b", run.Unknown, run.Forgotten)}, run.Lost, 2 * day, true},
+		"back, of another boot":   {[]run.State{look(day, 0, "b", run.Unknown, run.Forgotten), look(0, 9, "c", run.Unknown, run.Forgotten)}, run.Forgotten, 0, false},
+		"kept right":              {[]run.State{look(0, 0, "b", run.Unknown, run.Forgotten), look(5, 4.5, "b", run.Unknown, run.Forgotten)}, run.Forgotten, 0, false},
+		"ending, ahead":           {[]run.State{look(0, 0, "b", run.Running, run.Ending), look(60, 1, "b", run.Running, run.Ending)}, run.Ending, 59, false},
+		"no such clock":           {[]run.State{at(0, run.Unknown, run.Forgotten), at(day, run.Unknown, run.Forgotten)}, run.Lost, day, true},
+	} {
+		got := follow(c.looks...)
+		require.Equal(t, c.note, got.Note, name)
+		require.Equal(t, at(c.since, "", "").At, got.Since, name)
+		require.Equal(t, c.slow, got.Reason != "", name)
+	}
+	first, second := run.Uptime(), run.Uptime()
+	require.Equal(t, strings.Split(first, "/")[0], strings.Split(second, "/")[0])
+	require.NotEqual(t, first, second)
+	require.Empty(t, follow(look(0, 0, "b", run.Running, "")).Up, "of a state that may last")
+	old := look(0, 0, "b", run.Running, run.Ending)
+	require.False(t, look(1, 1, "b", run.Running, run.Ending).News(old))
 }
 
 // covers: PL-S10, PL-S15

@@ -32,7 +32,7 @@ func setAsideJob(dir string) error {
 			return err
 		}
 	}
-	return nil
+	return folders(dir) // a command that was killed here may have moved them, and no more
 }
 
 func setAside(dir string, n int, names []string) (int, error) {
@@ -80,17 +80,24 @@ func move(dir string, n int, names []string) (int, error) {
 
 // earlier lists the jobs that executed, or were to execute, a unit's runs before
 // its own: they are over, and none of them is adopted again.
-func (u *Unit) earlier() []string {
-	var files, ids []string
+func (u *Unit) earlier() (ids []string, err error) {
+	var files []string
 	if u.Plan != nil {
-		for _, name := range []string{SubmitFile, ClaimFile} {
-			list, _ := filepath.Glob(filepath.Join(u.Dir, AttemptDir, "*", name))
-			files = append(files, list...)
+		attempts := filepath.Join(u.Dir, AttemptDir)
+		entries, err := os.ReadDir(attempts)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			files = append(files, filepath.Join(attempts, e.Name(), SubmitFile), filepath.Join(attempts, e.Name(), ClaimFile))
 		}
 	} else {
 		parent := filepath.Dir(u.Dir)
 		own, _ := strconv.Atoi(filepath.Base(u.Dir))
-		numbers, _ := Batches(filepath.Dir(parent))
+		numbers, err := Batches(filepath.Dir(parent))
+		if err != nil {
+			return nil, err
+		}
 		for _, n := range numbers {
 			if n < own {
 				files = append(files, filepath.Join(parent, strconv.Itoa(n), SubmitFile))
@@ -99,11 +106,13 @@ func (u *Unit) earlier() []string {
 	}
 	for _, name := range files {
 		var s Submission // a claim names its job alike
-		if ReadJSON(name, &s) == nil && s.JobID != "" {
+		if ok, err := readRecord(name, &s); err != nil {
+			return nil, err
+		} else if ok && s.JobID != "" {
 			ids = append(ids, BaseID(s.JobID))
 		}
 	}
-	return ids
+	return ids, nil
 }
 
 // waitsInside reports whether an order is kept by the unit itself.

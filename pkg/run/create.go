@@ -40,7 +40,10 @@ func Create(root string, s Scenario, runs []Printed, batches []PrintedBatch) (er
 	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
 		return err
 	}
-	temp := fmt.Sprintf("%s%s%s-%d", root, partial, s.Host, s.PID)
+	temp, err := unfinishedDir(root)
+	if err != nil {
+		return err
+	}
 	if err := os.Mkdir(temp, 0o755); err != nil {
 		return err
 	}
@@ -86,7 +89,32 @@ func Create(root string, s Scenario, runs []Printed, batches []PrintedBatch) (er
 		}
 		return err
 	}
-	return nil
+	return syncDir(filepath.Dir(root))
+}
+
+// unfinishedDir is the name under which this command builds a directory. Those
+// beside it that killed commands of this host left are removed.
+func unfinishedDir(target string) (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", err
+	}
+	parent, mark := filepath.Dir(target), partial+host+"-"
+	entries, err := os.ReadDir(parent)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	for _, e := range entries {
+		_, word, found := strings.Cut(e.Name(), mark)
+		pid, err := strconv.Atoi(word)
+		// Of this process it is that of an earlier one with the same number.
+		if found && err == nil && e.IsDir() && (pid == os.Getpid() || !exist(pid)) {
+			if err := os.RemoveAll(filepath.Join(parent, e.Name())); err != nil {
+				return "", err
+			}
+		}
+	}
+	return fmt.Sprintf("%s%s%d", target, mark, os.Getpid()), nil
 }
 
 // order lists what is submitted, below root: each unit behind those it waits
@@ -228,11 +256,10 @@ func FillBatch(dir string, b *plan.Batch, script []byte) error {
 // AddBatch makes the directory of one more batch of a scenario, whole or not at
 // all. If another command was first with this number, it is fs.ErrExist.
 func AddBatch(b *plan.Batch, script []byte) error {
-	host, err := os.Hostname()
+	temp, err := unfinishedDir(b.Dir)
 	if err != nil {
 		return err
 	}
-	temp := fmt.Sprintf("%s%s%s-%d", b.Dir, partial, host, os.Getpid())
 	defer os.RemoveAll(temp)
 	if err := FillBatch(temp, b, script); err != nil {
 		return err
@@ -243,7 +270,7 @@ func AddBatch(b *plan.Batch, script []byte) error {
 		}
 		return err
 	}
-	return nil
+	return syncDir(filepath.Dir(b.Dir))
 }
 
 // Batches lists the numbers of a scenario's batches, ascending.

@@ -7,7 +7,6 @@
 package run
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,8 +15,6 @@ import (
 	"sort"
 	"strings"
 	"time"
-
-	"github.com/google/renameio/v2"
 
 	"github.com/profllm/profllm/pkg/plan"
 )
@@ -148,72 +145,9 @@ type Skipped struct {
 	Why    string            `json:"why"`
 }
 
-// WriteJSON replaces a file as a whole: temp, fsync, rename.
-func WriteJSON(path string, v any) error {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return WriteFile(path, append(data, '\n'), 0o644)
-}
-
-// WriteFile replaces a file as a whole. The temporary file lies beside it, not in
-// TMPDIR, so that nothing is left elsewhere by a command that is killed.
-func WriteFile(path string, data []byte, mode fs.FileMode) error {
-	return renameio.WriteFile(path, data, mode, renameio.WithTempDir(filepath.Dir(path)))
-}
-
-// CreateJSON writes a file that must not exist yet, so that of several commands
-// exactly one succeeds; the others get fs.ErrExist. The file appears with its
-// content, except on a file system without hard links.
-func CreateJSON(path string, v any) error {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fmt.Errorf("create %s: %w", path, err)
-	}
-	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name())
-	if err := writeAll(temp, append(data, '\n')); err != nil {
-		return err
-	}
-	err = os.Link(temp.Name(), path)
-	if err == nil || errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	if err = writeAll(f, append(data, '\n')); err != nil {
-		os.Remove(path)
-	}
-	return err
-}
-
-// writeAll writes, syncs and closes a new file.
-func writeAll(f *os.File, data []byte) error {
-	_, err := f.Write(data)
-	return errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-}
-
-// ReadJSON reads a file into v. A missing file is fs.ErrNotExist.
-func ReadJSON(path string, v any) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	return nil
-}
-
 // ReadPlan reads the plan of a run directory.
 func ReadPlan(dir string) (*plan.Plan, error) {
-	data, err := os.ReadFile(filepath.Join(dir, PlanFile))
+	data, err := ReadFile(filepath.Join(dir, PlanFile))
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -40,13 +41,15 @@ time_limit = "5m"
 // session is a user with a scenario of three runs in front of a fake Slurm.
 type session struct {
 	*slurmtest.Slurm
-	t   *testing.T
-	dir string
+	t    *testing.T
+	dir  string
+	said string // by the command that was killed, and by the next
 }
 
 func newSession(t *testing.T, k slurmtest.Knobs) *session {
 	t.Helper()
-	s := &session{slurmtest.New(t), t, t.TempDir()}
+	wholeProgram(t)
+	s := &session{Slurm: slurmtest.New(t), t: t, dir: t.TempDir()}
 	s.Set(k)
 	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "kill.toml"), []byte(threeRuns), 0o644))
 	system, err := os.ReadFile("../../conf/local.toml")
@@ -187,33 +190,6 @@ func TestKilledAroundSbatch(t *testing.T) {
 	}
 }
 
-// Whatever is the last file that a killed submission left, the next goes on.
-//
-// covers: PL-D2
-func TestKilledAtFiles(t *testing.T) {
-	wholeProgram(t)
-	for _, file := range []string{
-		"results", "results/*/scenario.json", "results/*/a/0/intent.json", "results/*/a/0/submit.json",
-		"results/*/b/0/intent.json", "results/*/b/0/submit.json", "results/*/c/0/intent.json",
-	} {
-		t.Run(file, func(t *testing.T) {
-			t.Parallel()
-			s := newSession(t, slurmtest.Knobs{})
-			s.killAt(func() bool {
-				found, _ := filepath.Glob(filepath.Join(s.dir, file))
-				return len(found) > 0
-			})
-			s.settled()
-			code, _, _ := s.profllm(submit...)
-			require.Zero(t, code)
-			if len(s.roots()) == 1 { // killed after the last one, the next is a submission of its own
-				s.requireOneJobEach()
-			}
-			s.requireNoStrangers()
-		})
-	}
-}
-
 // settled waits until the orphan of a killed submission, if there is one, is done:
 // what was asked of the controller is there.
 func (s *session) settled() {
@@ -259,45 +235,6 @@ func (s *session) requireNoStrangers() {
 	require.Len(s.t, s.Jobs(), len(known))
 }
 
-// Killed at a system call, for each one around sbatch.
-//
-// covers: PL-D2
-func TestKilledAtSystemCalls(t *testing.T) {
-	wholeProgram(t)
-	strace, err := exec.LookPath("strace")
-	if err != nil {
-		t.Skip("no strace")
-	}
-	if out, err := exec.Command(strace, "-f", "true").CombinedOutput(); err != nil {
-		t.Skipf("strace may not trace here: %v %s", err, out)
-	}
-	for _, call := range []string{"openat", "linkat", "renameat", "mkdirat", "fsync", "clone", "pidfd_send_signal", "wait4", "waitid", "unlinkat", "ftruncate"} {
-		t.Run(call, func(t *testing.T) {
-			t.Parallel()
-			reached := 0
-			for when := 1; ; when += step(when) {
-				s := newSession(t, slurmtest.Knobs{})
-				inject := fmt.Sprintf("inject=%s:signal=KILL:when=%d", call, when)
-				cmd := exec.Command(strace, append([]string{"-f", "-b", "execve", "-o", os.DevNull, "-e", inject, binary}, submit...)...)
-				cmd.Dir, cmd.Env = s.dir, s.Env(os.Environ())
-				err := cmd.Run()
-				s.settled()
-				if err == nil {
-					break // no such call any more
-				}
-				reached++
-				code, _, _ := s.profllm(submit...)
-				require.Zero(t, code, inject)
-				s.requireNoStrangers()
-			}
-			t.Logf("killed at %d calls of %s", reached, call)
-		})
-	}
-}
-
-// step skips system calls of the start-up, of which there are many.
-func step(when int) int { return 1 + when/20 }
-
 // Two commands that go on with the same runs submit each once.
 //
 // covers: PL-D2
@@ -321,6 +258,146 @@ func TestTwoResumeAtOnce(t *testing.T) {
 			s.requireOneJobEach()
 		})
 	}
+}
+
+// watched does things at once while somebody reads all records, which are whole at
+// any instant. It returns what each printed behind its exit code.
+func (s *session) watched(commands ...[]string) []string {
+	s.t.Helper()
+	stop, read := make(chan struct{}), make(chan error)
+	go func() {
+		var err error
+		for err == nil {
+			select {
+			case <-stop:
+				read <- nil
+				return
+			default:
+				err = s.whole()
+			}
+		}
+		read <- err
+	}()
+	said := make([]string, len(commands))
+	var wg sync.WaitGroup
+	for i, args := range commands {
+		wg.Go(func() {
+			cmd := s.command(args...)
+			out, _ := cmd.CombinedOutput()
+			said[i] = fmt.Sprintf("%d %s", cmd.ProcessState.ExitCode(), out)
+		})
+	}
+	wg.Wait()
+	close(stop)
+	require.NoError(s.t, <-read)
+	return said
+}
+
+// times is a list of the same.
+func times[T any](n int, v T) []T {
+	list := make([]T, n)
+	for i := range list {
+		list[i] = v
+	}
+	return list
+}
+
+// Of eight that take the same name one submits, of eight that resume one does; the
+// others say what happened.
+//
+// covers: PL-D2
+func TestEightAtOnce(t *testing.T) {
+	wholeProgram(t)
+	s := newSession(t, slurmtest.Knobs{})
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "kill.toml"), []byte(oneRun), 0o644))
+	done := 0
+	for _, said := range s.watched(times(8, append(submit[:len(submit):len(submit)], "--time", thatTime))...) {
+		if strings.HasPrefix(said, "0 ") {
+			done++
+			continue
+		}
+		require.Regexp(t, `(?s)^4 .*(another submission took this second's name|another command .*submits this run)`, said)
+	}
+	require.Positive(t, done)
+	require.Len(t, s.Jobs(), 1)
+	s.requireNoStrangers()
+	s.requireTidy()
+
+	s.began(s.runDirs()[0], "60")
+	j := s.Jobs()[0]
+	j.Queue, j.Acct, j.Start, j.NodeList = "CANCELLED", "CANCELLED by 0", "2026-01-01T00:00:00", "n1"
+	s.Put(j)
+	for _, said := range s.watched(times(8, []string{"slurm", "resume", "--settle", "50ms", s.root()})...) {
+		if !strings.HasPrefix(said, "0 ") {
+			require.Regexp(t, `(?s)^4 .*another command .*submits this run`, said)
+		}
+	}
+	twice(s)
+	s.requireTidy()
+}
+
+// Eight collect, two archive, and the job still writes.
+func TestCollectAtOnce(t *testing.T) {
+	wholeProgram(t)
+	s := newSession(t, slurmtest.Knobs{})
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "kill.toml"), []byte(oneRun), 0o644))
+	finished(s)
+	dir := s.runDirs()[0]
+	stop, wrote := make(chan struct{}), make(chan error)
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				wrote <- nil
+				return
+			default:
+			}
+			err := errors.Join(
+				run.WriteJSON(filepath.Join(dir, run.PlacementFile), run.Placement{Schema: "profllm.placement/1", JobID: "60", Slot: n}),
+				os.WriteFile(filepath.Join(dir, run.RawDir, "vllm-bench.json"), []byte(`{"date": "2026`), 0o644))
+			if err != nil {
+				wrote <- err
+				return
+			}
+		}
+	}()
+	for i, said := range s.watched(append(times(8, []string{"collect", s.root()}), times(2, []string{"archive", s.root()})...)...) {
+		if i < 8 {
+			require.Regexp(t, `(?s)^[56] .*failed, invalid`, said)
+		} else {
+			require.Regexp(t, `read back and compared|file already exists|changed while it was read|differs in|entries were written|no such file`, said)
+		}
+	}
+	close(stop)
+	require.NoError(t, <-wrote)
+	first, _, _ := s.profllm("collect", s.root())
+	record := read(t, filepath.Join(dir, run.ResultFile))
+	second, _, _ := s.profllm("collect", s.root())
+	require.Equal(t, first, second)
+	require.Equal(t, record, read(t, filepath.Join(dir, run.ResultFile)))
+	s.requireTidy()
+}
+
+// Who cancels while another command submits is told that more is to come.
+func TestCancelWhileSubmitting(t *testing.T) {
+	wholeProgram(t)
+	s := newSession(t, slurmtest.Knobs{Gate: "accepted"})
+	cmd := s.command(submit...)
+	require.NoError(t, cmd.Start())
+	require.Eventually(t, func() bool { return s.Reached("accepted") > 0 }, time.Minute, time.Millisecond)
+	code, _, stderr := s.profllm("slurm", "cancel", s.root())
+	require.Equal(t, 5, code)
+	require.Contains(t, stderr, fmt.Sprintf("b/0: another command (process %d on", cmd.Process.Pid))
+	require.Contains(t, stderr, "hint: end that command, or wait for it, then cancel once more")
+	require.Equal(t, "CANCELLED", s.Jobs()[0].Queue, "what is there is cancelled")
+	s.Open()
+	require.NoError(t, cmd.Wait())
+	code, _, _ = s.profllm("slurm", "cancel", s.root())
+	require.Zero(t, code)
+	for _, j := range s.Jobs() {
+		require.Equal(t, "CANCELLED", j.Queue)
+	}
+	s.requireOneJobEach()
 }
 
 // covers: PL-D2

@@ -39,6 +39,7 @@ type State struct {
 	Source   string    `json:"source"`         // "squeue", "sacct", "scontrol", "sentinel", "local"
 	At       time.Time `json:"at"`             // when the source said so
 	Since    time.Time `json:"since,omitzero"` // when state and note were first seen together
+	Up       string    `json:"up,omitempty"`   // Uptime at the time At, of a state that may not last
 }
 
 // Final reports whether the job can no longer change.

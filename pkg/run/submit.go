@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -46,49 +46,51 @@ func (s *Submitter) Again(ctx context.Context, dir, over string) Outcome {
 
 func (s *Submitter) bring(ctx context.Context, dir, over string) Outcome {
 	o := Outcome{Dir: dir}
-	if o.Unit, o.Err = ReadUnit(dir); o.Err != nil {
-		return o
+	if o.Unit, o.Err = ReadUnit(dir); o.Err == nil {
+		o.Submission, o.Err = s.complete(ctx, o.Unit, over)
 	}
+	return o
+}
+
+func (s *Submitter) complete(ctx context.Context, u *Unit, over string) (done Submission, err error) {
 	// The intents come first: whoever replaces submit.json below has made another.
-	intents, err := intentsOf(dir)
+	intents, err := intentsOf(u.Dir)
 	if err != nil {
-		o.Err = err
-		return o
+		return done, err
 	}
-	var done Submission
-	doneErr := ReadJSON(filepath.Join(dir, SubmitFile), &done)
-	answered := doneErr == nil && (done.Attempt == 0 || done.Attempt >= len(intents))
+	known, err := readRecord(filepath.Join(u.Dir, SubmitFile), &done)
+	if err != nil {
+		return done, err
+	}
+	answered := known && (done.Attempt == 0 || done.Attempt >= len(intents))
 	if answered && done.Refused == "" && (over == "" || done.JobID != over) {
-		o.Submission = done
-		return o
+		return done, nil
 	}
-	if o.Err = ctx.Err(); o.Err != nil {
-		return o
+	if err := ctx.Err(); err != nil {
+		return Submission{}, err
 	}
 	// A refusal answers every intent so far: it is removed before the next sbatch.
 	if open := len(intents) > 0 && !answered; open {
-		last := intents[len(intents)-1]
-		if last.PID != os.Getpid() && last.alive(s.Now()) {
-			o.Err = busy(last)
-			return o
+		if last := intents[len(intents)-1]; !last.own() && last.alive(s.Now()) {
+			return Submission{}, busy(last)
 		}
-		old := o.Unit.earlier()
-		if doneErr == nil && done.JobID != "" {
+		old, err := u.earlier()
+		if err != nil {
+			return Submission{}, err
+		}
+		if known && done.JobID != "" {
 			old = append(old, done.JobID)
 		}
-		id, found, err := s.look(ctx, o.Unit, intents[0].Time, old)
+		id, found, err := s.look(ctx, u, intents[0].Time, old)
 		if err != nil {
-			o.Err = fmt.Errorf("look for the job of %s: %w", dir, err)
-			return o
+			return Submission{}, fmt.Errorf("look for the job of %s: %w", u.Dir, err)
 		}
 		if found {
-			o.Submission = Submission{Schema: "profllm.submit/1", RunID: o.Unit.RunID(), JobID: id, Time: s.Now().UTC(), Attempt: len(intents), Adopted: true}
-			o.Err = WriteJSON(filepath.Join(dir, SubmitFile), o.Submission)
-			return o
+			sub := Submission{Schema: "profllm.submit/1", RunID: u.RunID(), JobID: id, Time: s.Now().UTC(), Attempt: len(intents), Adopted: true}
+			return sub, WriteJSON(filepath.Join(u.Dir, SubmitFile), sub)
 		}
 	}
-	o.Submission, o.Err = s.submit(ctx, o.Unit, len(intents)+1)
-	return o
+	return s.submit(ctx, u, len(intents)+1)
 }
 
 func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submission, error) {
@@ -107,15 +109,23 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 		Host: host, PID: pid, ProcessAge: ProcessStart(pid),
 	}
 	if err := CreateJSON(intentFile(u.Dir, attempt), intent); errors.Is(err, fs.ErrExist) {
-		return Submission{}, fmt.Errorf("another command submits this run at this moment: %w", err)
+		return Submission{}, overtaken(u.Dir, attempt)
 	} else if err != nil {
 		return Submission{}, err
+	}
+	// A command that slept since it made its intent, on a host of which others know
+	// nothing, may have been given up by them.
+	if exists(intentFile(u.Dir, attempt+1)) {
+		return Submission{}, overtaken(u.Dir, attempt+1)
 	}
 	if err := u.clear(); err != nil {
 		return Submission{}, err
 	}
 	var sub Submission
 	if err = waitErr; err == nil {
+		if exists(intentFile(u.Dir, attempt+1)) {
+			return Submission{}, overtaken(u.Dir, attempt+1)
+		}
 		job := u.Job()
 		sub, err = s.Scheduler.Submit(ctx, Request{Script: filepath.Join(u.Dir, ScriptFile), Name: job.Name, Comment: job.Comment, Dir: u.Dir, Waits: waits})
 	}
@@ -127,7 +137,11 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 		return sub, errors.Join(err, WriteJSON(filepath.Join(u.Dir, SubmitFile), sub))
 	default:
 		s.Log("the answer to the submission is lost (%v); looking for the job", err)
-		id, found, lookErr := s.look(ctx, u, intent.Time, u.earlier())
+		old, oldErr := u.earlier()
+		if oldErr != nil {
+			return sub, errors.Join(fmt.Errorf("submit %s: %w", u.Dir, err), oldErr)
+		}
+		id, found, lookErr := s.look(ctx, u, intent.Time, old)
 		if lookErr != nil || !found {
 			return sub, errors.Join(fmt.Errorf("submit %s: %w", u.Dir, err), lookErr)
 		}
@@ -137,7 +151,19 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 		s.fresh = map[string]bool{}
 	}
 	s.fresh[sub.JobID] = true
-	return sub, WriteJSON(filepath.Join(u.Dir, SubmitFile), sub)
+	if err := WriteJSON(filepath.Join(u.Dir, SubmitFile), sub); err != nil {
+		return sub, fmt.Errorf("job %s is submitted, but not recorded; the next command finds it by its name: %w", sub.JobID, err)
+	}
+	return sub, nil
+}
+
+// overtaken says that another command made an intent first.
+func overtaken(dir string, attempt int) error {
+	var other Intent
+	if ReadJSON(intentFile(dir, attempt), &other) != nil || other.Host == "" {
+		return fmt.Errorf("another command submits this run at this moment: %w", fs.ErrExist)
+	}
+	return fmt.Errorf("%w: %w", busy(other), fs.ErrExist)
 }
 
 // clear takes out of the way what an earlier job left: a refusal is removed, and
@@ -145,8 +171,12 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 func (u *Unit) clear() error {
 	var done Submission
 	name := filepath.Join(u.Dir, SubmitFile)
-	if err := ReadJSON(name, &done); err == nil && done.Refused != "" || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		if err := os.Remove(name); err != nil {
+	known, err := readRecord(name, &done)
+	if err != nil {
+		return err
+	}
+	if !known || done.Refused != "" {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -163,8 +193,8 @@ func (u *Unit) clear() error {
 // with a pause, since a request on its way becomes visible only later. Jobs that
 // are known to be older are none of it.
 func (s *Submitter) look(ctx context.Context, u *Unit, since time.Time, old []string) (id string, found bool, err error) {
-	if id := u.claimed(old); id != "" {
-		return id, true, nil
+	if id, err := u.claimed(old); err != nil || id != "" {
+		return id, err == nil, err
 	}
 	f, ok := s.Scheduler.(Finder)
 	if !ok {
@@ -186,17 +216,18 @@ func (s *Submitter) look(ctx context.Context, u *Unit, since time.Time, old []st
 }
 
 // claimed is the job that began one of the runs, and is none of the old ones.
-func (u *Unit) claimed(old []string) string {
+func (u *Unit) claimed(old []string) (string, error) {
 	for _, dir := range u.Runs() {
 		var claim Claim
-		if ReadJSON(filepath.Join(dir, ClaimFile), &claim) != nil || claim.JobID == "" {
-			continue
+		ok, err := readRecord(filepath.Join(dir, ClaimFile), &claim)
+		if err != nil {
+			return "", err
 		}
-		if id := BaseID(claim.JobID); !slices.Contains(old, id) {
-			return id
+		if id := BaseID(claim.JobID); ok && id != "" && !slices.Contains(old, id) {
+			return id, nil
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // Adopt completes an interrupted submission, with one look: by the job that
@@ -210,19 +241,23 @@ func Adopt(ctx context.Context, f Finder, dir string, now time.Time) (sub Submis
 	if err != nil {
 		return sub, false, err
 	}
-	err = ReadJSON(filepath.Join(dir, SubmitFile), &sub)
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	known, err := readRecord(filepath.Join(dir, SubmitFile), &sub)
+	if err != nil || len(intents) == 0 || known && (sub.Attempt == 0 || sub.Attempt >= len(intents)) {
 		return sub, false, err
-	case len(intents) == 0, err == nil && (sub.Attempt == 0 || sub.Attempt >= len(intents)):
-		return sub, false, nil
 	}
 	u, err := ReadUnit(dir)
 	if err != nil {
 		return sub, false, err
 	}
-	old := append(u.earlier(), sub.JobID)
-	id := u.claimed(old)
+	old, err := u.earlier()
+	if err != nil {
+		return sub, false, err
+	}
+	old = append(old, sub.JobID)
+	id, err := u.claimed(old)
+	if err != nil {
+		return sub, false, err
+	}
 	if id == "" {
 		found := false
 		if id, found, err = f.FindJob(ctx, u.Job().Name, intents[0].Time, old...); err != nil || !found {
@@ -264,7 +299,11 @@ func intentsOf(dir string) ([]Intent, error) {
 			return nil, err
 		}
 		var intent Intent
-		if ReadJSON(name, &intent) != nil {
+		ok, err := readRecord(name, &intent)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
 			intent = Intent{Time: info.ModTime()}
 		}
 		list = append(list, intent)
@@ -274,9 +313,39 @@ func intentsOf(dir string) ([]Intent, error) {
 // alive reports whether the command that made the intent may still be at it.
 func (i Intent) alive(now time.Time) bool {
 	if i.Host == "" { // no content yet; that takes a moment
-		return now.Sub(i.Time) < time.Minute
+		return now.Sub(i.Time).Abs() < time.Minute
 	}
 	return alive(i.Host, i.PID, i.ProcessAge, now.Sub(i.Time))
+}
+
+// own reports whether this process made the intent.
+func (i Intent) own() bool {
+	host, err := os.Hostname()
+	return err == nil && i.Host == host && i.PID == os.Getpid() && i.ProcessAge == ProcessStart(i.PID)
+}
+
+// Submitting says which command may submit a unit at this moment, "" for none.
+func Submitting(dir string, now time.Time) string {
+	intents, err := intentsOf(dir)
+	if err != nil {
+		return err.Error()
+	}
+	if n := len(intents); n > 0 {
+		if intents[n-1].alive(now) {
+			return busy(intents[n-1]).Error()
+		}
+		return ""
+	}
+	for root := filepath.Dir(dir); root != filepath.Dir(root); root = filepath.Dir(root) {
+		var s Scenario
+		if ok, _ := readRecord(filepath.Join(root, ScenarioFile), &s); ok {
+			if alive(s.Host, s.PID, s.ProcessAge, now.Sub(s.Created)) {
+				return busy(Intent{Host: s.Host, PID: s.PID, Time: s.Created}).Error()
+			}
+			break
+		}
+	}
+	return ""
 }
 
 func busy(i Intent) error {
@@ -287,22 +356,29 @@ func busy(i Intent) error {
 // Unfinished finds directories of a scenario below output whose submission was
 // interrupted: some run has no job, and the command that submitted is gone.
 func Unfinished(output, name string) ([]string, error) {
-	matches, err := filepath.Glob(filepath.Join(output, "*", ScenarioFile))
+	entries, err := os.ReadDir(output) // sorted
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	sort.Strings(matches)
 	var roots []string
-	for _, m := range matches {
-		var s Scenario
-		if strings.Contains(filepath.Base(filepath.Dir(m)), partial) || ReadJSON(m, &s) != nil || s.Name != name || alive(s.Host, s.PID, s.ProcessAge, time.Since(s.Created)) {
+	for _, e := range entries {
+		root := filepath.Join(output, e.Name())
+		if strings.Contains(e.Name(), partial) {
 			continue
 		}
-		for _, r := range s.InOrder() {
-			if missing(filepath.Join(filepath.Dir(m), r)) {
-				roots = append(roots, filepath.Dir(m))
-				break
-			}
+		var s Scenario
+		ok, err := readRecord(filepath.Join(root, ScenarioFile), &s)
+		if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.ENOTDIR) {
+			return nil, err
+		}
+		if !ok || s.Name != name || alive(s.Host, s.PID, s.ProcessAge, time.Since(s.Created)) {
+			continue
+		}
+		if slices.ContainsFunc(s.InOrder(), func(rel string) bool { return missing(filepath.Join(root, rel)) }) {
+			roots = append(roots, root)
 		}
 	}
 	return roots, nil
@@ -330,12 +406,15 @@ func missing(dir string) bool {
 }
 
 // alive reports whether a command that began age ago may still run. On another
-// host nobody can tell, so a recent one counts as alive.
+// host nobody can tell, so a recent one counts as alive. A time further ahead is
+// a wrong clock's, with which nobody submits: Slurm's credentials are good for
+// five minutes.
 func alive(host string, pid int, start string, age time.Duration) bool {
-	if own, _ := os.Hostname(); host != own {
-		return age < 10*time.Minute
+	now := ProcessStart(pid)
+	if own, _ := os.Hostname(); host != own || now == "" && errors.Is(syscall.Kill(pid, 0), syscall.EPERM) {
+		return age.Abs() < 10*time.Minute // or another user's, which /proc hides (hidepid)
 	}
-	return start != "" && ProcessStart(pid) == start
+	return start != "" && now == start
 }
 
 // ProcessStart tells one process from a later one with the same PID: the boot it

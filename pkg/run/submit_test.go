@@ -185,6 +185,23 @@ func TestSubmit(t *testing.T) {
 		"another host submits": {before: func(t *testing.T, s *submitter) {
 			require.NoError(t, run.WriteJSON(filepath.Join(s.dir, run.IntentFile), run.Intent{Host: "elsewhere", PID: 3, Time: time.Now().Add(-time.Minute)}))
 		}, intents: 1, err: `another command (process 3 on "elsewhere"`},
+		"another host submits, a little ahead": {before: func(t *testing.T, s *submitter) {
+			require.NoError(t, run.WriteJSON(filepath.Join(s.dir, run.IntentFile), run.Intent{Host: "elsewhere", PID: 3, Time: time.Now().Add(4 * time.Minute)}))
+		}, intents: 1, err: "another command"},
+		"another host's clock was wrong by a year": {before: func(t *testing.T, s *submitter) {
+			require.NoError(t, run.WriteJSON(filepath.Join(s.dir, run.IntentFile), run.Intent{Host: "elsewhere", PID: 3, Time: time.Now().AddDate(1, 0, 0)}))
+		}, job: "60", jobs: 1, pauses: 1, intents: 2},
+		"a process of the same number on another host": {before: func(t *testing.T, s *submitter) {
+			require.NoError(t, run.WriteJSON(filepath.Join(s.dir, run.IntentFile), run.Intent{Host: "elsewhere", PID: os.Getpid(), Time: time.Now()}))
+		}, intents: 1, err: "another command"},
+		"an earlier process of the same number": {before: func(t *testing.T, s *submitter) {
+			require.NoError(t, run.WriteJSON(filepath.Join(s.dir, run.IntentFile), run.Intent{Host: host(t), PID: os.Getpid(), ProcessAge: "boot/1", Time: time.Now()}))
+		}, job: "60", jobs: 1, pauses: 1, intents: 2},
+		"intent is empty, by a clock that is ahead": {before: func(t *testing.T, s *submitter) {
+			name := filepath.Join(s.dir, run.IntentFile)
+			require.NoError(t, os.WriteFile(name, nil, 0o644))
+			require.NoError(t, os.Chtimes(name, time.Time{}, time.Now().Add(time.Hour)))
+		}, job: "60", jobs: 1, pauses: 1, intents: 2},
 		"another process submits": {before: func(t *testing.T, s *submitter) {
 			pid := os.Getppid()
 			require.NoError(t, run.WriteJSON(filepath.Join(s.dir, run.IntentFile),
@@ -264,6 +281,43 @@ func TestSubmitAttemptIsTaken(t *testing.T) {
 	}
 	require.ErrorIs(t, s.Submit(t.Context(), s.dir).Err, fs.ErrExist)
 	require.Empty(t, s.fake.Calls("sbatch"))
+}
+
+// A command that slept after it had made its intent, on another host, was given up
+// by the next: it does not submit when it wakes.
+func TestSubmitOvertaken(t *testing.T) {
+	s := newSubmitter(t)
+	s.intent(t, "intent-2.json") // made while this one is on its way to intent.json
+	require.NoError(t, os.Rename(filepath.Join(s.dir, "intent-2.json"), filepath.Join(s.dir, "hold")))
+	now := s.Now
+	s.Now = func() time.Time {
+		os.Rename(filepath.Join(s.dir, "hold"), filepath.Join(s.dir, "intent-2.json"))
+		return now()
+	}
+	o := s.Submit(t.Context(), s.dir)
+	require.ErrorIs(t, o.Err, fs.ErrExist)
+	require.ErrorContains(t, o.Err, "another command (process")
+	require.Empty(t, s.fake.Calls("sbatch"))
+}
+
+// Brackets in a path are brackets.
+func TestHostilePaths(t *testing.T) {
+	output := filepath.Join(t.TempDir(), "a[b]*")
+	root := filepath.Join(output, "s_1")
+	require.NoError(t, run.Create(root, gone(t), []run.Printed{{Plan: somePlan(root, "a[0]"), Script: []byte("#!/bin/bash\n")}}, nil))
+	roots, err := run.Unfinished(output, "s")
+	require.NoError(t, err)
+	require.Equal(t, []string{root}, roots)
+	// The job that is over is found in attempts/, and not adopted again.
+	s := newSubmitter(t)
+	s.dir = filepath.Join(root, "a[0]")
+	require.NoError(t, s.Submit(t.Context(), s.dir).Err)
+	require.Equal(t, "61", s.Again(t.Context(), s.dir, "60").Submission.JobID)
+	require.NoError(t, os.Remove(filepath.Join(s.dir, run.SubmitFile)))
+	sub, adopted, err := run.Adopt(t.Context(), s.Scheduler.(run.Finder), s.dir, time.Now())
+	require.NoError(t, err)
+	require.True(t, adopted)
+	require.Equal(t, "61", sub.JobID)
 }
 
 func TestSubmitWithoutFinder(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -22,7 +21,7 @@ type Unit struct {
 
 // ReadUnit reads a run directory or that of a batch.
 func ReadUnit(dir string) (*Unit, error) {
-	data, err := os.ReadFile(filepath.Join(dir, BatchFile))
+	data, err := ReadFile(filepath.Join(dir, BatchFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		p, err := ReadPlan(dir)
 		return &Unit{Dir: dir, Plan: p}, err

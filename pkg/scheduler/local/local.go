@@ -122,7 +122,7 @@ func (l *Local) States(_ context.Context, ids []string) (map[string]run.State, e
 		var ended record
 		switch {
 		case run.ReadJSON(filepath.Join(l.base, base, endedFile(id)), &ended) == nil:
-			st.State, st.ExitCode, st.Elapsed = ended.State, fmt.Sprintf("%d:0", ended.Code), ended.End.Sub(ended.Start).Seconds()
+			st.State, st.ExitCode, st.Elapsed = ended.State, fmt.Sprintf("%d:0", ended.Code), max(0, ended.End.Sub(ended.Start).Seconds())
 			st.Start, st.End = ended.Start.Format(time.RFC3339), ended.End.Format(time.RFC3339)
 		case err != nil:
 			st.Reason = "no record of this job"

@@ -179,6 +179,10 @@ func (s *Slurm) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 
 // FindJob implements run.Finder.
 func (s *Slurm) FindJob(ctx context.Context, name string, since time.Time, besides ...string) (string, bool, error) {
+	age := s.now().Sub(since)
+	if age < 0 { // by a clock that was set back; sacct refuses a time to come
+		since = s.now()
+	}
 	out, queueErr := s.command(ctx, "squeue", "-h", "-a", "-t", "all", "--name="+name, "-o", squeueFormat)
 	jobs := parseSqueue(out, s.now())
 	// An hour of slack: the controller's clock may differ from ours.
@@ -195,12 +199,12 @@ func (s *Slurm) FindJob(ctx context.Context, name string, since time.Time, besid
 	}
 	// Without accounting squeue alone can say that a job does not exist, but only
 	// while an ended one stays listed; a failed sacct says nothing at all.
-	switch age := s.now().Sub(since); {
+	switch {
 	case acctErr == nil:
 	case !noAccounting(acctErr):
 		return "", false, acctErr
-	case age > minJobAge:
-		return "", false, fmt.Errorf("no job named %s is listed, and without accounting nobody knows of one that ended in the last %s", name, age.Round(time.Second))
+	case age < -minJobAge || age > minJobAge:
+		return "", false, fmt.Errorf("no job named %s is listed, and without accounting nobody knows of one that ended in the last %s", name, age.Abs().Round(time.Second))
 	}
 	return "", false, nil
 }

@@ -351,6 +351,8 @@ func TestFindJob(t *testing.T) {
 		"none":                    {},
 		"none, no accounting":     {knobs: slurmtest.Knobs{NoAccounting: true}, age: time.Minute},
 		"none, and nobody knows":  {knobs: slurmtest.Knobs{NoAccounting: true}, age: time.Hour, err: "without accounting nobody knows"},
+		"a clock was set back":    {job: slurmtest.Job{Acct: "COMPLETED", NodeList: "n1", Elapsed: 5}, age: -48 * time.Hour, found: true},
+		"back, and nobody knows":  {knobs: slurmtest.Knobs{NoAccounting: true}, age: -time.Hour, err: "without accounting nobody knows"},
 		"queue silent":            {knobs: slurmtest.Knobs{Hang: []string{"squeue"}}, err: "no answer in"},
 		"queue silent, in sacct":  {knobs: slurmtest.Knobs{Hang: []string{"squeue"}}, job: slurmtest.Job{Acct: "PENDING"}, found: true},
 		"accounting silent":       {knobs: slurmtest.Knobs{Hang: []string{"sacct"}}, err: "no answer in"},
@@ -363,6 +365,11 @@ func TestFindJob(t *testing.T) {
 			f.Put(slurmtest.Job{ID: "60", Name: "tag2", Queue: "RUNNING", Acct: "RUNNING"})
 			f.Put(tagged(c.job))
 			id, found, err := s.FindJob(t.Context(), "tag", noon.Add(-c.age))
+			for _, call := range f.Calls("sacct") {
+				from, err := time.ParseInLocation("2006-01-02T15:04:05", call[slices.Index(call, "-S")+1], time.Local)
+				require.NoError(t, err)
+				require.False(t, from.After(noon), "sacct refuses a time to come")
+			}
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
 				return
