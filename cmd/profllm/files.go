@@ -352,6 +352,10 @@ func relative(path string) string {
 	if err != nil {
 		return path
 	}
+	return relativeTo(wd, path)
+}
+
+func relativeTo(wd, path string) string {
 	if rel, err := filepath.Rel(wd, path); err == nil && !strings.HasPrefix(rel, "../../..") {
 		return rel
 	}

@@ -10,9 +10,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/profllm/profllm/pkg/run"
@@ -214,7 +213,7 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 	}
 	now := slices.Clone(old)
 	judge := func(answers map[string]run.State) {
-		atOnce(len(dirs), func(i int) {
+		run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
 			if st, ok := answers[subs[dirs[i]].JobID]; ok && !old[i].Kept(a.now()) {
 				now[i] = judged(st, old[i], dirs[i], subs[dirs[i]].Kind)
 			}
@@ -225,7 +224,7 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 		judge(a.show(shower, now, old))
 	}
 	errs := make([]error, len(dirs))
-	atOnce(len(dirs), func(i int) {
+	run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
 		if now[i].News(old[i]) {
 			errs[i] = run.WriteJSON(filepath.Join(dirs[i], run.StateFile), now[i])
 		}
@@ -242,7 +241,7 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 // kept reads what was known of the jobs at the last look.
 func (a *app) kept(dirs []string, subs map[string]run.Submission) []run.State {
 	old := make([]run.State, len(dirs))
-	atOnce(len(dirs), func(i int) {
+	run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
 		id := subs[dirs[i]].JobID
 		if id == "" || run.ReadJSON(filepath.Join(dirs[i], run.StateFile), &old[i]) != nil || old[i].JobID != id {
 			old[i] = run.State{} // of no job, or of an earlier one
@@ -281,21 +280,6 @@ func (a *app) show(s run.Shower, now, old []run.State) map[string]run.State {
 		a.logf("note: %v", err)
 	}
 	return shown
-}
-
-// atOnce calls f for 0 to n-1, several at a time: a file of a shared file system
-// takes its time.
-func atOnce(n int, f func(i int)) {
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(n, 16) {
-		workers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				f(i)
-			}
-		})
-	}
-	workers.Wait()
 }
 
 // unknownLimit ends the wait for jobs of which nobody says anything (PL-S10).
@@ -443,7 +427,12 @@ type statusCmd struct {
 	Output string   `enum:"text,json" default:"text" help:"text or json."`
 }
 
+// shortLived is how much the heap may grow between two collections of garbage, in
+// percent: what status reads of a run is small, and it ends soon.
+const shortLived = 400
+
 func (c statusCmd) Run(a *app) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(shortLived))
 	dirs, err := a.runDirs(c.Paths)
 	if err != nil {
 		return err

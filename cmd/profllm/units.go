@@ -226,7 +226,7 @@ func (a *app) jobs(dirs []string) map[string]run.Submission {
 		carriers[dir] = unit
 	}
 	answers, answered := make([]run.Submission, len(order)), make([]bool, len(order))
-	atOnce(len(order), func(i int) { answers[i], answered[i] = run.Answered(order[i]) })
+	run.AtOnce(len(order), run.SmallFiles, func(i int) { answers[i], answered[i] = run.Answered(order[i]) })
 	finder := a.slurm()
 	for i, unit := range order {
 		if !answered[i] {

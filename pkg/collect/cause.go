@@ -36,6 +36,8 @@ func (c *Collector) table(p *plan.Plan) *failure.Table {
 		return c.Causes
 	}
 	key, _ := json.Marshal(p.Signatures)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if t, ok := c.own[string(key)]; ok {
 		return t
 	}

@@ -13,8 +13,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
-	"strings"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -200,7 +198,7 @@ func writeAll(f *os.File, data []byte) error {
 
 // ReadJSON reads a file into v. A missing file is fs.ErrNotExist.
 func ReadJSON(path string, v any) error {
-	data, err := os.ReadFile(path)
+	data, err := readFile(path)
 	if err != nil {
 		return err
 	}
@@ -221,56 +219,6 @@ func ReadPlan(dir string) (*plan.Plan, error) {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, PlanFile), err)
 	}
 	return p, nil
-}
-
-// Find lists the run directories at or below the given paths, sorted: those
-// that hold a plan, and CloudAI's, which hold test-run.toml or vllm-bench.json.
-// What lies below a run, its attempts and hooks, is not a run of its own, and
-// neither is the directory of one of its loads.
-func Find(paths ...string) ([]string, error) {
-	seen, loads := map[string]bool{}, map[string]bool{}
-	var dirs []string
-	for _, root := range paths {
-		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) && path != root {
-				return nil // a running job sets folders aside
-			}
-			if err != nil {
-				return err
-			}
-			if d.IsDir() {
-				if strings.Contains(d.Name(), partial) || path != root && partOfRun(path) {
-					return fs.SkipDir
-				}
-				return nil
-			}
-			dir := filepath.Dir(path)
-			switch d.Name() {
-			case LoadFile: // comes before the others, since a folder is read in order
-				loads[dir] = true
-			case PlanFile, "test-run.toml", "vllm-bench.json":
-				if filepath.Base(dir) != RawDir && !seen[dir] && !loads[dir] && (path != root || !exists(filepath.Join(dir, LoadFile))) {
-					seen[dir] = true
-					dirs = append(dirs, dir)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	sort.Strings(dirs)
-	return dirs, nil
-}
-
-// partOfRun reports whether a folder belongs to the run above it.
-func partOfRun(path string) bool {
-	switch filepath.Base(path) {
-	case AttemptDir, PreTestDir, PostTestDir:
-		return exists(filepath.Join(filepath.Dir(path), PlanFile))
-	}
-	return false
 }
 
 func exists(path string) bool {
