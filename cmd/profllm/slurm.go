@@ -198,12 +198,12 @@ func (a *app) submitter(s run.Scheduler, settle time.Duration) *run.Submitter {
 
 // states asks the scheduler about the jobs of run directories, with one query,
 // and keeps the answers in state.json. An end that is known for long is not asked
-// about.
+// about, unless the job has begun again since.
 func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submission) (map[string]run.State, error) {
-	old := a.kept(dirs, subs)
+	old, kept := a.kept(dirs, subs)
 	var ids []string
 	for i, dir := range dirs {
-		if id := subs[dir].JobID; id != "" && !old[i].Kept(a.now()) {
+		if id := subs[dir].JobID; id != "" && !kept[i] {
 			ids = append(ids, id)
 		}
 	}
@@ -214,7 +214,7 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 	now := slices.Clone(old)
 	judge := func(answers map[string]run.State) {
 		run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
-			if st, ok := answers[subs[dirs[i]].JobID]; ok && !old[i].Kept(a.now()) {
+			if st, ok := answers[subs[dirs[i]].JobID]; ok && !kept[i] {
 				now[i] = judged(st, old[i], dirs[i], subs[dirs[i]].Kind)
 			}
 		})
@@ -235,19 +235,24 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 			states[dir] = now[i]
 		}
 	}
-	return states, errors.Join(errs...)
+	if bad := slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(bad) > 0 {
+		// A full disk, or somebody else's runs: what Slurm said is the answer all the same.
+		a.logf("note: what is known of %d runs could not be kept: %v", len(bad), bad[0])
+	}
+	return states, nil
 }
 
-// kept reads what was known of the jobs at the last look.
-func (a *app) kept(dirs []string, subs map[string]run.Submission) []run.State {
-	old := make([]run.State, len(dirs))
+// kept reads what was known of the jobs at the last look, and whether that stays.
+func (a *app) kept(dirs []string, subs map[string]run.Submission) ([]run.State, []bool) {
+	old, kept := make([]run.State, len(dirs)), make([]bool, len(dirs))
 	run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
 		id := subs[dirs[i]].JobID
 		if id == "" || run.ReadJSON(filepath.Join(dirs[i], run.StateFile), &old[i]) != nil || old[i].JobID != id {
 			old[i] = run.State{} // of no job, or of an earlier one
 		}
+		kept[i] = old[i].Kept(a.now()) && !old[i].Outdated(dirs[i])
 	})
-	return old
+	return old, kept
 }
 
 // judged is a run's state by the scheduler's answer, the run directory and what

@@ -18,7 +18,7 @@ import (
 )
 
 // BenchmarkStatus asks for 5,000 runs that this machine knows: all of them over
-// for long, all in the queue, or mixed: 100 in the queue, 900 that ended a while
+// for long, all pending, or mixed: 100 in the queue, 900 that ended a while
 // ago, and 4,000 of which the end has long been on disk. The whole command is
 // measured, its start and what it prints included; Slurm is a fake, whose own
 // time is fake-ms, and queries counts its programs. x-floor compares the median
@@ -30,7 +30,7 @@ func BenchmarkStatus(b *testing.B) {
 	binary, err := slurmtest.Build(b.TempDir(), os.Environ())
 	require.NoError(b, err)
 	for name, c := range map[string]struct{ queued, recent int }{
-		"mixed": {100, 900}, "over": {0, 0}, "queued": {runs, 0},
+		"mixed": {100, 900}, "over": {0, 0}, "pending": {runs, 0},
 	} {
 		b.Run(name, func(b *testing.B) { benchmarkStatus(b, binary, runs, c.queued, c.recent) })
 	}
@@ -129,6 +129,8 @@ func known(tb testing.TB, dir, id string, over, kept bool, now time.Time) {
 	if over {
 		write(run.SentinelFile, fmt.Sprintf(`{"schema": "profllm.finish/1", "job_id": %q, "code": 0}`, id))
 		write(run.ClaimFile, fmt.Sprintf(`{"schema": "profllm.claim/1", "job_id": %q}`, id))
+		began := now.Add(-3 * time.Hour)
+		require.NoError(tb, os.Chtimes(filepath.Join(dir, run.ClaimFile), began, began))
 		write(filepath.Join(run.LogDir, "serve-0.log"), "ready\n")
 		write(filepath.Join(run.RawDir, "vllm-bench.json"), "{}")
 	}
