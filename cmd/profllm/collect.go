@@ -36,7 +36,7 @@ func (c collectCmd) Run(a *app) error {
 	states := map[string]run.State{}
 	live := slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return a.called(dir) != dir })
 	if !c.Offline && len(live) > 0 {
-		if states, err = a.states(a.slurm(), live, a.jobs(live)); err != nil {
+		if states, err = a.states(a.schedulers(), live, a.jobs(live)); err != nil {
 			a.logf("note: Slurm was not asked: %v", err)
 		}
 	}

@@ -56,6 +56,8 @@ type planned struct {
 	Digest      string
 	Root        string
 	Created     time.Time
+	Simulated   bool
+	Local       bool // a rehearsal
 	Runs        []run.Printed
 	Batches     []run.PrintedBatch
 	Continued   string // the execution whose sweeps go on here
@@ -95,7 +97,7 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 	if o.Images, missing, err = stagedImages(s.All(), sys, o); err != nil {
 		return nil, err
 	}
-	p := &planned{Missing: missing, Name: s.Name, Digest: defs.digest(), Definitions: defs.copies(sys.Source), Root: catalog.Root(s, o), Created: o.Created}
+	p := &planned{Missing: missing, Name: s.Name, Digest: defs.digest(), Definitions: defs.copies(sys.Source), Root: catalog.Root(s, o), Created: o.Created, Simulated: simulate}
 	if f.live && s.NodeGroups() {
 		if o.Inventory, err = a.slurm().Inventory(a.ctx); err != nil {
 			return nil, fail(exitNotSubmit, fmt.Errorf("ask Slurm for the states of its nodes: %w", err))

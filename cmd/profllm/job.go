@@ -128,7 +128,7 @@ func (a *app) over(dirs []string) []string {
 	for _, dir := range dirs {
 		ids = append(ids, subs[dir].JobID)
 	}
-	states, err := a.slurm().States(a.ctx, slices.DeleteFunc(ids, func(id string) bool { return id == "" }))
+	states, err := a.schedulers().States(a.ctx, slices.DeleteFunc(ids, func(id string) bool { return id == "" }))
 	if err != nil {
 		a.logf("profllm job until: %v", err)
 	}

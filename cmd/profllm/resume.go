@@ -44,6 +44,9 @@ func (c resumeCmd) Run(a *app) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
+	if s.Local {
+		return fail(exitUsage, fmt.Errorf("%s is a rehearsal, of which nothing goes on\n\thint: profllm rehearse SCENARIO does it anew", c.Root))
+	}
 	var dirs []string
 	for _, rel := range s.Runs {
 		dirs = append(dirs, filepath.Join(c.Root, rel))
@@ -59,7 +62,7 @@ func (c resumeCmd) Run(a *app) error {
 		next = numbers[len(numbers)-1] + 1
 	}
 	subs := a.read(dirs) // an interrupted submission is looked into when it is completed
-	states, err := a.states(a.slurm(), dirs, subs)
+	states, err := a.states(a.schedulers(), dirs, subs)
 	if err != nil {
 		return err
 	}

@@ -160,7 +160,7 @@ func (a *app) create(p *planned) error {
 	pid := os.Getpid()
 	err = run.Create(p.Root, run.Scenario{
 		Schema: "profllm.scenario/1", Name: p.Name, Digest: p.Digest, Created: p.Created.UTC(),
-		Host: host, PID: pid, ProcessAge: run.ProcessStart(pid), Skipped: p.Skipped, Continues: p.Continued, Definitions: p.Definitions,
+		Host: host, PID: pid, ProcessAge: run.ProcessStart(pid), Skipped: p.Skipped, Simulated: p.Simulated, Local: p.Local, Continues: p.Continued, Definitions: p.Definitions,
 	}, p.Runs, p.Batches)
 	if errors.Is(err, fs.ErrExist) {
 		err = fmt.Errorf("%w\n\thint: another submission took this second's name; try again", err)
@@ -170,7 +170,7 @@ func (a *app) create(p *planned) error {
 
 // unfinished finds an interrupted submission of the same definitions.
 func (a *app) unfinished(p *planned) (string, error) {
-	roots, err := run.Unfinished(filepath.Dir(p.Root), p.Name)
+	roots, err := run.Unfinished(filepath.Dir(p.Root), p.Name, p.Simulated)
 	if err != nil || len(roots) == 0 {
 		return "", err
 	}
@@ -443,7 +443,7 @@ func (c statusCmd) Run(a *app) error {
 		return err
 	}
 	subs := a.jobs(dirs)
-	states, err := a.states(a.slurm(), dirs, subs)
+	states, err := a.states(a.schedulers(), dirs, subs)
 	if err != nil {
 		return err
 	}
@@ -463,7 +463,7 @@ func (c cancelCmd) Run(a *app) error {
 		return err
 	}
 	subs := a.jobs(dirs)
-	s := a.slurm()
+	s := a.schedulers()
 	states, err := a.states(s, dirs, subs)
 	if err != nil {
 		return err

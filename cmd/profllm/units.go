@@ -167,7 +167,7 @@ func (a *app) submit(root string, f submitFlags) error {
 
 // do makes submissions, and waits for their runs and the others if it shall.
 func (a *app) do(root string, deeds []deed, others []string, f submitFlags) error {
-	sched := a.slurm()
+	sched := a.schedulers()
 	submitter := a.submitter(sched, f.Settle)
 	dirs := others
 	var cleared []string
@@ -227,10 +227,10 @@ func (a *app) jobs(dirs []string) map[string]run.Submission {
 	}
 	answers, answered := make([]run.Submission, len(order)), make([]bool, len(order))
 	run.AtOnce(len(order), run.SmallFiles, func(i int) { answers[i], answered[i] = run.Answered(order[i]) })
-	finder := a.slurm()
+	known := a.schedulers()
 	for i, unit := range order {
 		if !answered[i] {
-			sub, adopted, err := run.Adopt(a.ctx, finder, unit, a.now())
+			sub, adopted, err := run.Adopt(a.ctx, known.finder(unit), unit, a.now())
 			if err != nil {
 				a.logf("note: %s: look for its job: %v", relative(unit), err)
 			} else if adopted {

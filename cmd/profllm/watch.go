@@ -34,7 +34,7 @@ func (c watchCmd) Run(a *app) error {
 	if len(dirs) == 0 {
 		return fail(exitUsage, fmt.Errorf("no runs below %v", c.Paths))
 	}
-	s, subs := a.slurm(), a.jobs(dirs)
+	s, subs := a.schedulers(), a.jobs(dirs)
 	states, err := a.states(s, dirs, subs)
 	if err != nil {
 		return err

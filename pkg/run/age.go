@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -54,7 +55,11 @@ func (st State) Ask(old State) bool {
 }
 
 // Kept reports whether a state is an end that stays, so that nobody need be asked.
-func (st State) Kept(now time.Time) bool { return st.Final() && now.Sub(st.At) >= KeptAfter }
+// That of a rehearsal does at once; before its ids had a prefix, its source told it.
+func (st State) Kept(now time.Time) bool {
+	rehearsed := st.Source == "local" || strings.HasPrefix(st.JobID, LocalPrefix)
+	return st.Final() && (rehearsed || now.Sub(st.At) >= KeptAfter)
+}
 
 // Outdated reports whether the job of a run has begun since its end was seen: it
 // was queued again, by hand or because its node had failed.

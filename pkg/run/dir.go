@@ -129,6 +129,8 @@ type Scenario struct {
 	Runs       []string  `json:"runs"`            // directories below this one
 	Units      []string  `json:"units,omitempty"` // what is submitted, in this order; absent: the runs
 	Skipped    []Skipped `json:"skipped,omitempty"`
+	Simulated  bool      `json:"simulated,omitempty"` // with the simulated engine
+	Local      bool      `json:"local,omitempty"`     // a rehearsal: its jobs are this machine's
 	Continues  string    `json:"continues,omitempty"` // the execution whose sweeps go on here
 	Host       string    `json:"host"`                // of the command that submits
 	PID        int       `json:"pid"`

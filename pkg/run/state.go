@@ -97,7 +97,12 @@ const (
 	NeverStarts = "never starts"
 	Forgotten   = "forgotten" // unknown, and the scheduler answered; without it nobody answered
 	Lost        = "lost"      // failed, because nobody has known it for LostAfter
+	Killed      = "killed"    // of a local job: the process that watched over it is gone, and said nothing
 )
+
+// LocalPrefix begins the id of every job that no scheduler has, but that runs on
+// one machine for itself: a rehearsal's.
+const LocalPrefix = "local-"
 
 // Settled lets the run directory speak about a job's state: a COMPLETED job
 // without a sentinel has failed, and one that Slurm has forgotten ended as the
@@ -113,7 +118,7 @@ func (st State) Settled(dir, kind string) State {
 		st.State, st.Note = Failed, "the job left no sentinel"
 	case st.State == Succeeded && sentinel.Code != 0:
 		st.State, st.Note = Failed, fmt.Sprintf("the sentinel says exit code %d", sentinel.Code)
-	case st.State == Unknown && have:
+	case have && (st.State == Unknown || st.State == Failed && st.Note == Killed):
 		st = st.bySentinel(sentinel.Code)
 	case st.State == Cancelled && st.Note == NeverRan && claimedBy(dir, st.JobID):
 		st.State, st.Note, st.Reason = Unknown, Forgotten, "the job began, and Slurm has no record of it"

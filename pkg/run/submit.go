@@ -284,9 +284,10 @@ func busy(i Intent) error {
 		i.PID, i.Host, i.Time.Local().Format(time.TimeOnly))
 }
 
-// Unfinished finds directories of a scenario below output whose submission was
-// interrupted: some run has no job, and the command that submitted is gone.
-func Unfinished(output, name string) ([]string, error) {
+// Unfinished finds directories of a scenario below output whose submission to a
+// scheduler, with the same kind of engine, was interrupted: some run has no job,
+// and the command that submitted is gone.
+func Unfinished(output, name string, simulated bool) ([]string, error) {
 	matches, err := filepath.Glob(filepath.Join(output, "*", ScenarioFile))
 	if err != nil {
 		return nil, err
@@ -295,7 +296,7 @@ func Unfinished(output, name string) ([]string, error) {
 	var roots []string
 	for _, m := range matches {
 		var s Scenario
-		if strings.Contains(filepath.Base(filepath.Dir(m)), partial) || ReadJSON(m, &s) != nil || s.Name != name || alive(s.Host, s.PID, s.ProcessAge, time.Since(s.Created)) {
+		if strings.Contains(filepath.Base(filepath.Dir(m)), partial) || ReadJSON(m, &s) != nil || s.Name != name || s.Local || s.Simulated != simulated || alive(s.Host, s.PID, s.ProcessAge, time.Since(s.Created)) {
 			continue
 		}
 		for _, r := range s.InOrder() {
@@ -313,6 +314,17 @@ func ReadScenario(root string) (Scenario, error) {
 	var s Scenario
 	err := ReadJSON(filepath.Join(root, ScenarioFile), &s)
 	return s, err
+}
+
+// ScenarioOf reads the scenario that a run, or a batch, belongs to.
+func ScenarioOf(dir string) (s Scenario, ok bool) {
+	var book Book
+	root := book.root(filepath.Dir(dir))
+	if root == "" {
+		return s, false
+	}
+	s, err := ReadScenario(root)
+	return s, err == nil
 }
 
 // InOrder lists the directories of what is submitted, below the scenario's,
