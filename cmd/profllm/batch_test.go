@@ -202,8 +202,10 @@ func TestSlurmChain(t *testing.T) {
 	require.Contains(t, o.stderr, "it waits for "+s.dirOf(1)+" (afterok), which was not submitted")
 	require.Empty(t, s.task(t, 1))
 	require.FileExists(t, filepath.Join(s.dirOf(1), run.AttemptDir, "1", run.SubmitFile))
+	require.Contains(t, o.stderr, "hint: profllm slurm resume --failed ")
+	require.Contains(t, profllm(t, dir, nil, "why", s.dirOf(0)).stdout, "profllm slurm resume --failed ")
 
-	o = profllm(t, dir, []string{"PROFLLM_SIM_FAULTS="}, "slurm", "resume", s.root, "--failed")
+	o = profllm(t, dir, []string{"PROFLLM_SIM_FAULTS="}, "slurm", "resume", s.dirOf(0), "--failed")
 	require.Equal(t, exitOK, o.code, "the parent is asked for once more, so the children wait for it again")
 	require.NotEqual(t, old, s.task(t, 1))
 	s.until(t, "the chain fails again", over)

@@ -74,7 +74,7 @@ func apart(ids []string) (foreign, own []string) {
 
 // finder looks for the job of an interrupted submission where it was submitted.
 func (s schedulers) finder(unit string) run.Finder {
-	if sc, ok := run.ScenarioOf(unit); ok && sc.Local {
+	if sc, err := run.ReadScenario(run.Root(unit)); err == nil && sc.Local {
 		return s.local
 	}
 	return s.Slurm

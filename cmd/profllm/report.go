@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/report"
@@ -38,7 +39,7 @@ func loadRuns(paths ...string) ([]report.Run, error) {
 		return nil, fail(exitUsage, err)
 	}
 	if len(runs) == 0 {
-		return nil, fail(exitUsage, fmt.Errorf("no records below %v\n\thint: profllm collect writes them", paths))
+		return nil, fail(exitUsage, fmt.Errorf("no records below %v\n\thint: profllm collect %s writes them", paths, strings.Join(paths, " ")))
 	}
 	return runs, nil
 }

@@ -344,7 +344,7 @@ func (a *app) follow(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 		}
 		before := len(over)
 		if !a.idle(jitter(pause), dirs, states, over, show) {
-			return fail(exitInterrupted, errors.New("interrupted; the jobs go on\n\thint: profllm slurm status"))
+			return fail(exitInterrupted, fmt.Errorf("interrupted; the jobs go on\n\thint: profllm slurm status %s", relative(first(run.Root(dirs[0]), dirs[0]))))
 		}
 		if len(over) > before {
 			pause = soon(len(dirs)) / 2 // its job is about to end

@@ -172,8 +172,13 @@ func (a *app) do(root string, deeds []deed, others []string, f submitFlags) erro
 	dirs := others
 	var cleared []string
 	var errs []error
+	again := "profllm slurm resume"
 	for _, d := range deeds {
 		o := submitter.Again(a.ctx, d.dir, d.over)
+		var refused *run.RefusedError
+		if errors.As(o.Err, &refused) && refused.Failed {
+			again = "profllm slurm resume --failed"
+		}
 		if o.Err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", relative(o.Dir), o.Err))
 			continue
@@ -191,7 +196,7 @@ func (a *app) do(root string, deeds []deed, others []string, f submitFlags) erro
 		dirs = append(dirs, o.Unit.Runs()...)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fail(exitNotSubmit, fmt.Errorf("%w\n\thint: profllm slurm resume %s", err, relative(root)))
+		return fail(exitNotSubmit, fmt.Errorf("%w\n\thint: %s %s", err, again, relative(root)))
 	}
 	if f.Wait || f.Watch {
 		return a.tellEnd(f.notifyFlags, root, a.wait(sched, dirs, f.Watch))

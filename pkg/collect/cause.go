@@ -62,7 +62,7 @@ func (e *evidence) cause(table *failure.Table) (*result.Failure, error) {
 	if e.state != nil && e.state.Note == run.Lost && (f == nil || f.Cause == "unknown") {
 		f = &result.Failure{
 			Cause: "lost", Confidence: result.FromState,
-			Next: "nobody knows what became of the job: ask the admin, then profllm slurm resume --failed",
+			Next: "nobody knows what became of the job: ask the admin, then profllm slurm resume --failed DIR",
 		}
 	}
 	return f, err

@@ -71,9 +71,11 @@ type Submission struct {
 	Time    time.Time `json:"time"`
 	Adopted bool      `json:"adopted,omitempty"` // found by its name after a lost answer
 	Refused string    `json:"refused,omitempty"` // the reason why no job exists
-	Attempt int       `json:"attempt,omitempty"` // the last intent that this answers; 0: all
-	Cleared []string  `json:"cleared,omitempty"` // inherited variables that sbatch would have obeyed
-	Waits   []string  `json:"waits,omitempty"`   // what the job waits for, as afterok:60
+	// ParentFailed says that it was refused because a run that failed has to succeed first.
+	ParentFailed bool     `json:"parent_failed,omitempty"`
+	Attempt      int      `json:"attempt,omitempty"` // the last intent that this answers; 0: all
+	Cleared      []string `json:"cleared,omitempty"` // inherited variables that sbatch would have obeyed
+	Waits        []string `json:"waits,omitempty"`   // what the job waits for, as afterok:60
 
 	// Of a run that a batch carries; in no file.
 	Batch string `json:"batch,omitempty"` // its directory

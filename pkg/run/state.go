@@ -85,7 +85,10 @@ type Request struct {
 }
 
 // RefusedError is a submission that certainly made no job.
-type RefusedError struct{ Reason string }
+type RefusedError struct {
+	Reason string
+	Failed bool // because a run that failed has to succeed first
+}
 
 func (e *RefusedError) Error() string { return "not submitted: " + e.Reason }
 

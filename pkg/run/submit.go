@@ -123,7 +123,7 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 	switch {
 	case err == nil:
 	case errors.As(err, &refused):
-		sub.Refused = refused.Reason
+		sub.Refused, sub.ParentFailed = refused.Reason, refused.Failed
 		return sub, errors.Join(err, WriteJSON(filepath.Join(u.Dir, SubmitFile), sub))
 	default:
 		s.Log("the answer to the submission is lost (%v); looking for the job", err)
@@ -316,15 +316,11 @@ func ReadScenario(root string) (Scenario, error) {
 	return s, err
 }
 
-// ScenarioOf reads the scenario that a run, or a batch, belongs to.
-func ScenarioOf(dir string) (s Scenario, ok bool) {
+// Root is the directory of the scenario that a run, a batch or anything else in
+// it belongs to, or the scenario's itself; "" if there is none.
+func Root(path string) string {
 	var book Book
-	root := book.root(filepath.Dir(dir))
-	if root == "" {
-		return s, false
-	}
-	s, err := ReadScenario(root)
-	return s, err == nil
+	return book.root(filepath.Clean(path))
 }
 
 // InOrder lists the directories of what is submitted, below the scenario's,
