@@ -458,6 +458,112 @@ random_output_len = 5
 	}
 }
 
+// chained is a scenario whose first test fails, with a child, a grandchild, and
+// one that waits for nobody.
+const chained = `name = "chained"
+[[Tests]]
+id = "base"
+name = "base"
+description = "fails"
+test_template_name = "BashCmd"
+time_limit = "00:02:00"
+[Tests.cmd_args]
+cmd = "exit 3"
+[[Tests]]
+id = "child"
+name = "child"
+description = "after it"
+test_template_name = "Sleep"
+time_limit = "00:02:00"
+dependencies = [{ type = "start_post_comp", id = "base" }]
+[Tests.cmd_args]
+seconds = 1
+[[Tests]]
+id = "grandchild"
+name = "grandchild"
+description = "after that"
+test_template_name = "Sleep"
+time_limit = "00:02:00"
+dependencies = [{ type = "start_post_comp", id = "child" }]
+[Tests.cmd_args]
+seconds = 1
+[[Tests]]
+id = "other"
+name = "other"
+description = "for itself"
+test_template_name = "Sleep"
+time_limit = "00:02:00"
+[Tests.cmd_args]
+seconds = 1
+`
+
+// requireChained looks at what became of the tests of chained, in one allocation
+// or in several; with goOn the children ran.
+func requireChained(t *testing.T, dir string, goOn bool) {
+	t.Helper()
+	for d, p := range runs(t, dir) {
+		began := goOn || p.Test == "base" || p.Test == "other"
+		if _, err := os.Stat(filepath.Join(d, run.ClaimFile)); began != (err == nil) {
+			t.Errorf("%s: began %v, want %v", p.Test, err == nil, began)
+		}
+		var st run.State
+		err := run.ReadJSON(filepath.Join(d, run.StateFile), &st)
+		switch {
+		case p.Test == "base":
+			require.NoError(t, err)
+			require.Equal(t, run.Failed, st.State)
+		case began:
+			require.NoError(t, err)
+			require.Equal(t, run.Succeeded, st.State, p.Test)
+		case err == nil: // a rehearsal refuses it instead
+			require.Equal(t, run.Cancelled, st.State, p.Test)
+			require.Equal(t, run.NeverRan, st.Note)
+		}
+	}
+}
+
+// What waits for a failed run does not begin, in one allocation as in several
+// jobs; with job_status_check = false it does.
+//
+// covers: CD-6, CD-22, CD-42
+func TestRehearseChainInOneAllocation(t *testing.T) {
+	for _, goOn := range []bool{false, true} {
+		for _, args := range [][]string{{"--single-sbatch"}, {}} {
+			dir := t.TempDir()
+			text := chained
+			if goOn {
+				text = "job_status_check = false\n" + text
+			}
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
+			o := profllm(t, dir, nil, append([]string{"rehearse", "s.toml", "--output-dir", "results"}, args...)...)
+			require.Equal(t, exitJobFailed, o.code)
+			requireChained(t, dir, goOn)
+		}
+	}
+}
+
+// The same on Slurm, and resume asks for the parent and for its children.
+//
+// covers: CD-22, CD-42
+func TestSlurmChainInOneAllocation(t *testing.T) {
+	dir := lab(t)
+	t.Parallel()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(chained), 0o644))
+	o := profllm(t, dir, nil, "slurm", "submit", "s.toml", "--system", "site.toml", "--single-sbatch", "--wait", "-y", "--output-dir", "results")
+	require.Equal(t, exitJobFailed, o.code)
+	requireChained(t, dir, false)
+	o = profllm(t, dir, nil, "slurm", "status", "results")
+	require.Equal(t, 2, strings.Count(o.stdout, "cancelled never ran"))
+	require.Contains(t, o.stdout, "base/0 (afterok), which ended with ")
+	roots, err := filepath.Glob(filepath.Join(dir, "results", "*"))
+	require.NoError(t, err)
+	o = profllm(t, dir, nil, "slurm", "resume", "--failed", roots[0], "--wait")
+	require.Equal(t, exitJobFailed, o.code)
+	require.Contains(t, o.stderr, "2 runs never started")
+	require.Contains(t, o.stdout, "sequence of 3 runs")
+	requireChained(t, dir, false)
+}
+
 // Hooks are runs: shell text goes to the nodes of the hook and has a log for each
 // rank, a served benchmark keeps its own files, and one that fails keeps the
 // test from starting.

@@ -144,11 +144,17 @@ func (st State) inTurn(dir string, have bool, code int) State {
 	case began && (!st.Final() || st.State != Succeeded && st.State != Failed), !st.Final() && st.State == Unknown:
 	case began:
 		st.State, st.Note = Failed, "the run left no sentinel"
-	case !st.Final():
-		st.State, st.Note = Queued, "waits for its turn"
 	default:
-		st.Reason = fmt.Sprintf("the job of the sequence was over (%s) before its turn", st.State)
-		st.State, st.Note = Cancelled, NeverRan
+		why := Blocked(dir, st.JobID, nil)
+		switch {
+		case why != "":
+		case !st.Final():
+			st.State, st.Note = Queued, "waits for its turn"
+			return st
+		default:
+			why = fmt.Sprintf("the job of the sequence was over (%s) before its turn", st.State)
+		}
+		st.State, st.Note, st.Reason = Cancelled, NeverRan, why
 	}
 	return st
 }
