@@ -10,10 +10,16 @@ import (
 // between jobs Slurm would remove it, because a run that it waits for failed.
 // before are the runs that had their turn; nil if nobody knows.
 func Blocked(dir, job string, before []string) string {
+	return blocked(dir, job, before, map[string]bool{})
+}
+
+// blocked remembers what it has seen: a file may hold an order without an end.
+func blocked(dir, job string, before []string, seen map[string]bool) string {
 	p, err := ReadPlan(dir)
-	if err != nil {
+	if err != nil || seen[dir] {
 		return "" // its script will say so
 	}
+	seen[dir] = true
 	for _, a := range p.Job.After {
 		if a.Type != afterOK {
 			continue
@@ -29,7 +35,7 @@ func Blocked(dir, job string, before []string) string {
 		case claimedBy(parent, job) && slices.Contains(before, parent):
 			why = "did not come to its end"
 		case claimedBy(parent, job): // it goes on
-		case slices.Contains(before, parent), Blocked(parent, job, before) != "":
+		case slices.Contains(before, parent), blocked(parent, job, before, seen) != "":
 			why = "never ran"
 		}
 		if why != "" {
