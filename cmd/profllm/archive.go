@@ -234,7 +234,7 @@ func (a *app) unpacked(paths []string) (list []string, done func(), err error) {
 		dir, err := archive.Restore(a.ctx, path, temp, archive.Options{Links: archive.SkipLinks})
 		if err != nil {
 			if errors.Is(err, archive.ErrLimit) {
-				err = fmt.Errorf("%w\n\thint: profllm archive --restore --max-gib allows more", err)
+				err = fmt.Errorf("%w\n\thint: profllm archive --restore --max-gib 256 %s", err, relative(path))
 			}
 			return nil, done, fail(exitUsage, err)
 		}

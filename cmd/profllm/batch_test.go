@@ -202,8 +202,10 @@ func TestSlurmChain(t *testing.T) {
 	require.Contains(t, o.stderr, "it waits for "+s.dirOf(1)+" (afterok), which was not submitted")
 	require.Empty(t, s.task(t, 1))
 	require.FileExists(t, filepath.Join(s.dirOf(1), run.AttemptDir, "1", run.SubmitFile))
+	require.Contains(t, o.stderr, "hint: profllm slurm resume --failed ")
+	require.Contains(t, profllm(t, dir, nil, "why", s.dirOf(0)).stdout, "profllm slurm resume --failed ")
 
-	o = profllm(t, dir, []string{"PROFLLM_SIM_FAULTS="}, "slurm", "resume", s.root, "--failed")
+	o = profllm(t, dir, []string{"PROFLLM_SIM_FAULTS="}, "slurm", "resume", s.dirOf(0), "--failed")
 	require.Equal(t, exitOK, o.code, "the parent is asked for once more, so the children wait for it again")
 	require.NotEqual(t, old, s.task(t, 1))
 	s.until(t, "the chain fails again", over)
@@ -454,6 +456,112 @@ random_output_len = 5
 			require.InDelta(t, itl, p50, 8, "step %d was measured on the server of its own", l.Step)
 		}
 	}
+}
+
+// chained is a scenario whose first test fails, with a child, a grandchild, and
+// one that waits for nobody.
+const chained = `name = "chained"
+[[Tests]]
+id = "base"
+name = "base"
+description = "fails"
+test_template_name = "BashCmd"
+time_limit = "00:02:00"
+[Tests.cmd_args]
+cmd = "exit 3"
+[[Tests]]
+id = "child"
+name = "child"
+description = "after it"
+test_template_name = "Sleep"
+time_limit = "00:02:00"
+dependencies = [{ type = "start_post_comp", id = "base" }]
+[Tests.cmd_args]
+seconds = 1
+[[Tests]]
+id = "grandchild"
+name = "grandchild"
+description = "after that"
+test_template_name = "Sleep"
+time_limit = "00:02:00"
+dependencies = [{ type = "start_post_comp", id = "child" }]
+[Tests.cmd_args]
+seconds = 1
+[[Tests]]
+id = "other"
+name = "other"
+description = "for itself"
+test_template_name = "Sleep"
+time_limit = "00:02:00"
+[Tests.cmd_args]
+seconds = 1
+`
+
+// requireChained looks at what became of the tests of chained, in one allocation
+// or in several; with goOn the children ran.
+func requireChained(t *testing.T, dir string, goOn bool) {
+	t.Helper()
+	for d, p := range runs(t, dir) {
+		began := goOn || p.Test == "base" || p.Test == "other"
+		if _, err := os.Stat(filepath.Join(d, run.ClaimFile)); began != (err == nil) {
+			t.Errorf("%s: began %v, want %v", p.Test, err == nil, began)
+		}
+		var st run.State
+		err := run.ReadJSON(filepath.Join(d, run.StateFile), &st)
+		switch {
+		case p.Test == "base":
+			require.NoError(t, err)
+			require.Equal(t, run.Failed, st.State)
+		case began:
+			require.NoError(t, err)
+			require.Equal(t, run.Succeeded, st.State, p.Test)
+		case err == nil: // a rehearsal refuses it instead
+			require.Equal(t, run.Cancelled, st.State, p.Test)
+			require.Equal(t, run.NeverRan, st.Note)
+		}
+	}
+}
+
+// What waits for a failed run does not begin, in one allocation as in several
+// jobs; with job_status_check = false it does.
+//
+// covers: CD-6, CD-22, CD-42
+func TestRehearseChainInOneAllocation(t *testing.T) {
+	for _, goOn := range []bool{false, true} {
+		for _, args := range [][]string{{"--single-sbatch"}, {}} {
+			dir := t.TempDir()
+			text := chained
+			if goOn {
+				text = "job_status_check = false\n" + text
+			}
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
+			o := profllm(t, dir, nil, append([]string{"rehearse", "s.toml", "--output-dir", "results"}, args...)...)
+			require.Equal(t, exitJobFailed, o.code)
+			requireChained(t, dir, goOn)
+		}
+	}
+}
+
+// The same on Slurm, and resume asks for the parent and for its children.
+//
+// covers: CD-22, CD-42
+func TestSlurmChainInOneAllocation(t *testing.T) {
+	dir := lab(t)
+	t.Parallel()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(chained), 0o644))
+	o := profllm(t, dir, nil, "slurm", "submit", "s.toml", "--system", "site.toml", "--single-sbatch", "--wait", "-y", "--output-dir", "results")
+	require.Equal(t, exitJobFailed, o.code)
+	requireChained(t, dir, false)
+	o = profllm(t, dir, nil, "slurm", "status", "results")
+	require.Equal(t, 2, strings.Count(o.stdout, "cancelled never ran"))
+	require.Contains(t, o.stdout, "base/0 (afterok), which ended with ")
+	roots, err := filepath.Glob(filepath.Join(dir, "results", "*"))
+	require.NoError(t, err)
+	o = profllm(t, dir, nil, "slurm", "resume", "--failed", roots[0], "--wait")
+	require.Equal(t, exitJobFailed, o.code)
+	require.Contains(t, o.stderr, "2 runs never started")
+	require.Contains(t, o.stdout, "sequence of 3 runs")
+	requireChained(t, dir, false)
 }
 
 // Hooks are runs: shell text goes to the nodes of the hook and has a log for each

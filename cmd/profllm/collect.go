@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 
 	"github.com/profllm/profllm/pkg/catalog"
@@ -35,7 +36,7 @@ func (c collectCmd) Run(a *app) error {
 	states := map[string]run.State{}
 	live := slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return a.called(dir) != dir })
 	if !c.Offline && len(live) > 0 {
-		if states, err = a.states(a.slurm(), live, a.jobs(live)); err != nil {
+		if states, err = a.states(a.schedulers(), live, a.jobs(live)); err != nil {
 			a.logf("note: Slurm was not asked: %v", err)
 		}
 	}
@@ -56,29 +57,38 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 	if err != nil {
 		return err
 	}
+	type collected struct {
+		state   run.State
+		records []collect.Record
+		err     error
+	}
+	all := make([]collected, len(dirs))
+	run.AtOnce(len(dirs), 2*runtime.GOMAXPROCS(0), func(i int) {
+		c := &all[i]
+		st, ok := states[dirs[i]]
+		if !ok {
+			ok = run.ReadJSON(filepath.Join(dirs[i], run.StateFile), &st) == nil
+		}
+		if c.state = st; ok {
+			c.records, c.err = col.Write(dirs[i], &c.state)
+		} else {
+			c.records, c.err = col.Write(dirs[i], nil)
+		}
+	})
 	var rows []row
 	failed, invalid, unkept := 0, 0, 0
-	for _, dir := range dirs {
-		st, ok := states[dir]
-		if !ok {
-			ok = run.ReadJSON(filepath.Join(dir, run.StateFile), &st) == nil
-		}
-		var known *run.State
-		if ok {
-			known = &st
-		}
-		records, err := col.Write(dir, known)
-		if err != nil {
+	for i, dir := range dirs {
+		if err := all[i].err; err != nil {
 			a.logf("%s: %s%s", relative(a.called(dir)), a.called(err.Error()), mend(err))
-			if len(records) == 0 {
+			if len(all[i].records) == 0 {
 				failed++
 			}
 			unkept++
 		}
-		for _, rec := range records {
+		for _, rec := range all[i].records {
 			rows = append(rows, row{a.called(rec.Dir), rec.Result})
 			switch r := rec.Result; {
-			case r.Status == result.Unknown, endedAsPlanned(dir, st):
+			case r.Status == result.Unknown, endedAsPlanned(dir, all[i].state):
 			case jobFailed(r):
 				failed++
 			case !r.Validity.Valid:

@@ -56,6 +56,8 @@ type planned struct {
 	Digest      string
 	Root        string
 	Created     time.Time
+	Simulated   bool
+	Local       bool // a rehearsal
 	Runs        []run.Printed
 	Batches     []run.PrintedBatch
 	Continued   string // the execution whose sweeps go on here
@@ -95,7 +97,7 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 	if o.Images, absent, err = stagedImages(s.All(), sys, o); err != nil {
 		return nil, err
 	}
-	p := &planned{Name: s.Name, Digest: defs.digest(), Definitions: defs.copies(sys.Source), Root: catalog.Root(s, o), Created: o.Created}
+	p := &planned{Name: s.Name, Digest: defs.digest(), Definitions: defs.copies(sys.Source), Root: catalog.Root(s, o), Created: o.Created, Simulated: simulate}
 	switch {
 	case sys.CacheDockerImagesLocally:
 		p.Missing = absent
@@ -360,6 +362,10 @@ func relative(path string) string {
 	if err != nil {
 		return path
 	}
+	return relativeTo(wd, path)
+}
+
+func relativeTo(wd, path string) string {
 	if rel, err := filepath.Rel(wd, path); err == nil && !strings.HasPrefix(rel, "../../..") {
 		return rel
 	}

@@ -21,6 +21,7 @@ type jobCmd struct {
 	Rank    jobRankCmd    `cmd:"" help:"Run a command that is told its rank."`
 	Contain jobContainCmd `cmd:"" help:"Run a step's task in a container; nothing of it is left."`
 	Wait    jobWaitCmd    `cmd:"" help:"Wait until every role is ready."`
+	Turn    jobTurnCmd    `cmd:"" help:"Say, in a sequence, whether a run may begin: 5 if one that it waits for has failed."`
 	Load    jobLoadCmd    `cmd:"" help:"Prepare one of several loads, and note its begin."`
 	Until   jobUntilCmd   `cmd:"" help:"End the job when other runs are over."`
 	Watch   jobWatchCmd   `cmd:"" help:"Wait for a client, and fail as soon as a role ends that has no other instance."`
@@ -107,6 +108,13 @@ type jobLoadCmd struct {
 
 func (c jobLoadCmd) Run(a *app) error { return said("load", c.job(a).BeginLoad(a.ctx, c.Name)) }
 
+type jobTurnCmd struct {
+	runFlag
+	Batch string `required:"" help:"Directory of the sequence."`
+}
+
+func (c jobTurnCmd) Run(a *app) error { return fail(exitJobFailed, c.job(a).Turn(c.Batch)) }
+
 type jobUntilCmd struct {
 	runFlag
 	PID  int      `name:"pid" required:"" help:"PID of the script."`
@@ -128,7 +136,7 @@ func (a *app) over(dirs []string) []string {
 	for _, dir := range dirs {
 		ids = append(ids, subs[dir].JobID)
 	}
-	states, err := a.slurm().States(a.ctx, slices.DeleteFunc(ids, func(id string) bool { return id == "" }))
+	states, err := a.schedulers().States(a.ctx, slices.DeleteFunc(ids, func(id string) bool { return id == "" }))
 	if err != nil {
 		a.logf("profllm job until: %v", err)
 	}

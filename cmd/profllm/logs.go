@@ -371,7 +371,7 @@ func (a *app) runEnd(dir string) func() bool {
 		}
 		next, pause = a.now().Add(pause), min(2*pause, time.Minute)
 		subs = a.read(dirs) // a job may have been submitted meanwhile
-		states, err := a.states(a.slurm(), dirs, subs)
+		states, err := a.states(a.schedulers(), dirs, subs)
 		return err == nil && states[dir].Final()
 	}
 }

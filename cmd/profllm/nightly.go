@@ -366,7 +366,7 @@ func (a *app) catchUp(dirs []string) (open string, err error) {
 		return "", nil
 	}
 	subs := a.jobs(dirs)
-	states, err := a.states(a.slurm(), dirs, subs)
+	states, err := a.states(a.schedulers(), dirs, subs)
 	if err != nil {
 		return "", err
 	}

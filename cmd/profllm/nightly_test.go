@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -64,6 +65,19 @@ var rehearsed = sync.OnceValues(func() (string, error) {
 	return roots[0], nil
 })
 
+// asOnSlurm gives a copy of a rehearsal ids as Slurm's.
+func asOnSlurm(t *testing.T, root string) {
+	t.Helper()
+	edit(t, filepath.Join(root, run.ScenarioFile), func(m map[string]any) { delete(m, "local") })
+	dirs, err := run.Find(root)
+	require.NoError(t, err)
+	for i, dir := range dirs {
+		for _, name := range []string{run.SubmitFile, run.ClaimFile, run.SentinelFile, run.StateFile, run.PlacementFile} {
+			edit(t, filepath.Join(dir, name), func(m map[string]any) { m["job_id"] = strconv.Itoa(4711 + i) })
+		}
+	}
+}
+
 // fail makes a program fail with a text on stderr; "" ends that.
 func (c *cronJob) fail(program, text string) {
 	c.t.Helper()
@@ -84,6 +98,7 @@ func (c *cronJob) night(daysAgo int, throughput float64, simulated bool) string 
 	template, err := rehearsed()
 	require.NoError(c.t, err)
 	require.NoError(c.t, os.CopyFS(root, os.DirFS(template)))
+	asOnSlurm(c.t, root)
 	edit(c.t, filepath.Join(root, "scenario.json"), func(m map[string]any) { m["created"] = at.UTC() })
 	for _, test := range []string{"aggregated", "disaggregated"} {
 		require.NoError(c.t, run.WriteJSON(filepath.Join(root, test, "0", run.StateFile), run.State{State: run.Succeeded, Source: "local"}))

@@ -1,16 +1,84 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/local"
+	"github.com/profllm/profllm/pkg/scheduler/slurm"
 )
+
+// localJobs is where this machine keeps what it knows of its rehearsals.
+func localJobs() string {
+	return filepath.Join(os.TempDir(), fmt.Sprintf("profllm-local-%d", os.Getuid()))
+}
+
+// schedulers asks Slurm about Slurm's jobs, and this machine about those of its
+// rehearsals.
+type schedulers struct {
+	*slurm.Slurm
+	local *local.Local
+}
+
+func (a *app) schedulers() schedulers {
+	return schedulers{a.slurm(), local.New(localJobs(), "", a.environ, a.now)} // which submits nothing
+}
+
+// States implements run.Scheduler.
+func (s schedulers) States(ctx context.Context, ids []string) (map[string]run.State, error) {
+	foreign, own := apart(ids)
+	states, err := s.Slurm.States(ctx, foreign)
+	if err != nil {
+		return nil, err
+	}
+	rehearsed, err := s.local.States(ctx, own)
+	maps.Copy(states, rehearsed)
+	return states, err
+}
+
+// Show implements run.Shower.
+func (s schedulers) Show(ctx context.Context, ids []string) (map[string]run.State, error) {
+	foreign, _ := apart(ids)
+	if len(foreign) == 0 {
+		return nil, nil
+	}
+	return s.Slurm.Show(ctx, foreign)
+}
+
+// Cancel implements run.Scheduler.
+func (s schedulers) Cancel(ctx context.Context, id string) error {
+	if strings.HasPrefix(id, run.LocalPrefix) {
+		return s.local.Cancel(ctx, id)
+	}
+	return s.Slurm.Cancel(ctx, id)
+}
+
+// apart tells the ids of rehearsals from those of Slurm's jobs.
+func apart(ids []string) (foreign, own []string) {
+	for _, id := range ids {
+		if strings.HasPrefix(id, run.LocalPrefix) {
+			own = append(own, id)
+		} else {
+			foreign = append(foreign, id)
+		}
+	}
+	return foreign, own
+}
+
+// finder looks for the job of an interrupted submission where it was submitted.
+func (s schedulers) finder(unit string) run.Finder {
+	if sc, err := run.ReadScenario(run.Root(unit)); err == nil && sc.Local {
+		return s.local
+	}
+	return s.Slurm
+}
 
 type rehearseCmd struct {
 	planFlags
@@ -25,18 +93,18 @@ func (c rehearseCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	p.Local = true
 	if err := a.create(p); err != nil {
 		return fail(exitNotSubmit, err)
 	}
-	base := filepath.Join(os.TempDir(), fmt.Sprintf("profllm-local-%d", os.Getuid()))
-	if err := os.MkdirAll(base, 0o700); err != nil {
+	if err := os.MkdirAll(localJobs(), 0o700); err != nil {
 		return err
 	}
 	binary, err := executable()
 	if err != nil {
 		return err
 	}
-	sched := local.New(base, binary, a.environ, a.now)
+	sched := local.New(localJobs(), binary, a.environ, a.now)
 	scenario, err := run.ReadScenario(p.Root)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/render"
@@ -40,7 +41,7 @@ func loadRuns(paths ...string) ([]report.Run, error) {
 		return nil, fail(exitUsage, err)
 	}
 	if len(runs) == 0 {
-		return nil, fail(exitUsage, fmt.Errorf("no records below %v\n\thint: profllm collect writes them", paths))
+		return nil, fail(exitUsage, fmt.Errorf("no records below %v\n\thint: profllm collect %s writes them", paths, strings.Join(paths, " ")))
 	}
 	return runs, nil
 }

@@ -34,20 +34,27 @@ type resumeCmd struct {
 	submitFlags
 	Failed    bool   `help:"Submit again also what failed, ran out of memory or was at its time limit."`
 	Templates string `placeholder:"DIR" type:"existingdir" help:"Folder of templates that replace or extend the built-in ones."`
-	Root      string `arg:"" type:"existingdir" help:"Directory of a scenario execution."`
+	Root      string `arg:"" type:"existingdir" help:"Directory of a scenario execution, or of one of its runs: then only that, and what it waits for."`
 }
 
 // Run submits exactly what is missing: a run whose job is over and gave no
 // answer, or that never had one. What the earlier job left goes to attempts/.
 func (c resumeCmd) Run(a *app) error {
+	path, err := filepath.Abs(c.Root)
+	if err != nil {
+		return err
+	}
+	if c.Root = run.Root(path); c.Root == "" {
+		return fail(exitUsage, fmt.Errorf("%s is no scenario execution, nor in one\n\thint: give a directory that holds %s", path, run.ScenarioFile))
+	}
 	s, err := run.ReadScenario(c.Root)
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	var dirs []string
-	for _, rel := range s.Runs {
-		dirs = append(dirs, filepath.Join(c.Root, rel))
+	if s.Local {
+		return fail(exitUsage, fmt.Errorf("%s is a rehearsal, of which nothing goes on\n\thint: profllm rehearse SCENARIO does it anew", c.Root))
 	}
+	dirs := meant(c.Root, path, s.Runs)
 	// The number of the next batch comes before everything that decides what goes
 	// into it: whoever made one meanwhile has taken that number.
 	numbers, err := run.Batches(c.Root)
@@ -59,7 +66,7 @@ func (c resumeCmd) Run(a *app) error {
 		next = numbers[len(numbers)-1] + 1
 	}
 	subs := a.read(dirs) // an interrupted submission is looked into when it is completed
-	states, err := a.states(a.slurm(), dirs, subs)
+	states, err := a.states(a.schedulers(), dirs, subs)
 	if err != nil {
 		return err
 	}
@@ -92,6 +99,49 @@ func (c resumeCmd) Run(a *app) error {
 		return fail(exitNotSubmit, err)
 	}
 	return a.do(c.Root, deeds, alone, c.submitFlags)
+}
+
+// meant lists the runs of a scenario, below root, that a path in it stands for:
+// those below it, or the one that it lies in, and all that they wait for.
+func meant(root, path string, runs []string) []string {
+	is := map[string]bool{}
+	var choose func(dir string)
+	choose = func(dir string) {
+		if is[dir] {
+			return
+		}
+		is[dir] = true
+		p, err := run.ReadPlan(dir)
+		if err != nil {
+			return
+		}
+		for _, a := range p.Job.After {
+			if rel, err := filepath.Rel(p.Dir, a.Dir); err == nil {
+				choose(filepath.Join(dir, rel))
+			}
+		}
+	}
+	for _, rel := range runs {
+		dir := filepath.Join(root, rel)
+		if path == root {
+			is[dir] = true
+		} else if within(path, dir) || within(dir, path) {
+			choose(dir)
+		}
+	}
+	var dirs []string
+	for _, rel := range runs {
+		if dir := filepath.Join(root, rel); is[dir] {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// within reports whether a path is a folder, or lies in it.
+func within(folder, path string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // want is what a scenario execution lacks.

@@ -10,9 +10,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/profllm/profllm/pkg/run"
@@ -161,7 +160,7 @@ func (a *app) create(p *planned) error {
 	pid := os.Getpid()
 	err = run.Create(p.Root, run.Scenario{
 		Schema: "profllm.scenario/1", Name: p.Name, Digest: p.Digest, Created: p.Created.UTC(),
-		Host: host, PID: pid, ProcessAge: run.ProcessStart(pid), Skipped: p.Skipped, Continues: p.Continued, Definitions: p.Definitions,
+		Host: host, PID: pid, ProcessAge: run.ProcessStart(pid), Skipped: p.Skipped, Simulated: p.Simulated, Local: p.Local, Continues: p.Continued, Definitions: p.Definitions,
 	}, p.Runs, p.Batches)
 	if errors.Is(err, fs.ErrExist) {
 		err = fmt.Errorf("%w\n\thint: another submission took this second's name; try again", err)
@@ -171,7 +170,7 @@ func (a *app) create(p *planned) error {
 
 // unfinished finds an interrupted submission of the same definitions.
 func (a *app) unfinished(p *planned) (string, error) {
-	roots, err := run.Unfinished(filepath.Dir(p.Root), p.Name)
+	roots, err := run.Unfinished(filepath.Dir(p.Root), p.Name, p.Simulated)
 	if err != nil || len(roots) == 0 {
 		return "", err
 	}
@@ -199,12 +198,12 @@ func (a *app) submitter(s run.Scheduler, settle time.Duration) *run.Submitter {
 
 // states asks the scheduler about the jobs of run directories, with one query,
 // and keeps the answers in state.json. An end that is known for long is not asked
-// about.
+// about, unless the job has begun again since.
 func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submission) (map[string]run.State, error) {
-	old := a.kept(dirs, subs)
+	old, kept := a.kept(dirs, subs)
 	var ids []string
 	for i, dir := range dirs {
-		if id := subs[dir].JobID; id != "" && !old[i].Kept(a.now()) {
+		if id := subs[dir].JobID; id != "" && !kept[i] {
 			ids = append(ids, id)
 		}
 	}
@@ -214,8 +213,8 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 	}
 	now, up := slices.Clone(old), run.Uptime()
 	judge := func(answers map[string]run.State) {
-		atOnce(len(dirs), func(i int) {
-			if st, ok := answers[subs[dirs[i]].JobID]; ok && !old[i].Kept(a.now()) {
+		run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
+			if st, ok := answers[subs[dirs[i]].JobID]; ok && !kept[i] {
 				st.Up = up
 				now[i] = judged(st, old[i], dirs[i], subs[dirs[i]].Kind)
 			}
@@ -226,7 +225,7 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 		judge(a.show(shower, now, old))
 	}
 	errs := make([]error, len(dirs))
-	atOnce(len(dirs), func(i int) {
+	run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
 		if now[i].News(old[i]) {
 			errs[i] = run.WriteJSON(filepath.Join(dirs[i], run.StateFile), now[i])
 		}
@@ -239,23 +238,24 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 	}
 	// What Slurm said is as true without being kept: somebody else's runs can be
 	// looked at, and a full disk does not end a wait.
-	if err := first(errs...); err != nil && !a.unkept {
+	if bad := slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(bad) > 0 && !a.unkept {
 		a.unkept = true
-		a.logf("note: what Slurm says is not kept: %v%s", err, mend(err))
+		a.logf("note: what Slurm says of %d runs is not kept: %v%s", len(bad), bad[0], mend(bad[0]))
 	}
 	return states, nil
 }
 
-// kept reads what was known of the jobs at the last look.
-func (a *app) kept(dirs []string, subs map[string]run.Submission) []run.State {
-	old := make([]run.State, len(dirs))
-	atOnce(len(dirs), func(i int) {
+// kept reads what was known of the jobs at the last look, and whether that stays.
+func (a *app) kept(dirs []string, subs map[string]run.Submission) ([]run.State, []bool) {
+	old, kept := make([]run.State, len(dirs)), make([]bool, len(dirs))
+	run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
 		id := subs[dirs[i]].JobID
 		if id == "" || run.ReadJSON(filepath.Join(dirs[i], run.StateFile), &old[i]) != nil || old[i].JobID != id {
 			old[i] = run.State{} // of no job, or of an earlier one
 		}
+		kept[i] = old[i].Kept(a.now()) && !old[i].Outdated(dirs[i])
 	})
-	return old
+	return old, kept
 }
 
 // judged is a run's state by the scheduler's answer, the run directory and what
@@ -288,21 +288,6 @@ func (a *app) show(s run.Shower, now, old []run.State) map[string]run.State {
 		a.logf("note: %v", err)
 	}
 	return shown
-}
-
-// atOnce calls f for 0 to n-1, several at a time: a file of a shared file system
-// takes its time.
-func atOnce(n int, f func(i int)) {
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(n, 16) {
-		workers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				f(i)
-			}
-		})
-	}
-	workers.Wait()
 }
 
 // unknownLimit ends the wait for jobs of which nobody says anything (PL-S10).
@@ -362,7 +347,7 @@ func (a *app) follow(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 		}
 		before := len(over)
 		if !a.idle(jitter(pause), dirs, states, over, show) {
-			return fail(exitInterrupted, errors.New("interrupted; the jobs go on\n\thint: profllm slurm status"))
+			return fail(exitInterrupted, fmt.Errorf("interrupted; the jobs go on\n\thint: profllm slurm status %s", relative(first(run.Root(dirs[0]), dirs[0]))))
 		}
 		if len(over) > before {
 			pause = soon(len(dirs)) / 2 // its job is about to end
@@ -450,13 +435,18 @@ type statusCmd struct {
 	Output string   `enum:"text,json" default:"text" help:"text or json."`
 }
 
+// shortLived is how much the heap may grow between two collections of garbage, in
+// percent: what status reads of a run is small, and it ends soon.
+const shortLived = 400
+
 func (c statusCmd) Run(a *app) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(shortLived))
 	dirs, err := a.runDirs(c.Paths)
 	if err != nil {
 		return err
 	}
 	subs := a.jobs(dirs)
-	states, err := a.states(a.slurm(), dirs, subs)
+	states, err := a.states(a.schedulers(), dirs, subs)
 	if err != nil {
 		return err
 	}
@@ -476,7 +466,7 @@ func (c cancelCmd) Run(a *app) error {
 		return err
 	}
 	subs := a.jobs(dirs)
-	s := a.slurm()
+	s := a.schedulers()
 	states, err := a.states(s, dirs, subs)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -85,7 +86,35 @@ func TestStatesOverTime(t *testing.T) {
 	st := look(24 * time.Hour)
 	require.Equal(t, [2]string{run.Failed, run.Lost}, [2]string{st.State, st.Note})
 	require.Equal(t, run.Lost, look(time.Minute).Note, "and stays so")
+	look(time.Hour)
+	require.Equal(t, []string{}, append([]string{}, o.asked...), "nothing is open")
+
+	// The other job is queued again, long after its end, and begins.
+	claim := filepath.Join(over, run.ClaimFile)
+	require.NoError(t, run.WriteJSON(claim, run.Claim{JobID: "61", Restarts: 1}))
+	require.NoError(t, os.Chtimes(claim, clock, clock))
+	o.say["61"] = run.State{State: run.Running, Source: "squeue"}
+	states, err := a.states(o, dirs, subs)
+	require.NoError(t, err)
+	require.Equal(t, []string{"61"}, o.asked)
+	require.Equal(t, run.Running, states[over].State)
 	require.Contains(t, trouble(st), "is lost: nobody has known the job since")
+}
+
+// What Slurm says is the answer, although nothing can be kept of it.
+//
+// covers: PL-S8
+func TestStatesOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	var stderr bytes.Buffer
+	a := &app{ctx: t.Context(), now: time.Now, stderr: &stderr}
+	gone := filepath.Join(t.TempDir(), "gone")
+	states, err := a.states(&oracle{now: a.now, say: map[string]run.State{"60": {State: run.Running, Source: "squeue"}}},
+		[]string{gone}, map[string]run.Submission{gone: {JobID: "60"}})
+	require.NoError(t, err)
+	require.Equal(t, run.Running, states[gone].State)
+	require.Contains(t, stderr.String(), "note: what Slurm says of 1 runs is not kept: open "+gone)
+	require.Equal(t, 1, bytes.Count(stderr.Bytes(), []byte("\n")))
 }
 
 // What is said before the end.

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 
 	"github.com/profllm/profllm/pkg/catalog"
@@ -26,15 +27,21 @@ var sweepFiles = map[string]sweep.Format{
 
 // sweeps writes the tables of every sweep that one of the runs belongs to.
 func (a *app) sweeps(dirs []string) error {
-	roots := map[string][]string{}
-	for _, dir := range dirs {
-		p, err := run.ReadPlan(dir)
+	type place struct{ root, test string }
+	places := make([]place, len(dirs))
+	run.AtOnce(len(dirs), 2*runtime.GOMAXPROCS(0), func(i int) {
+		p, err := run.ReadPlan(dirs[i])
 		if err != nil || p.Step == 0 {
-			continue // what is no point of a sweep
+			return // what is no point of a sweep
 		}
 		if below, err := filepath.Rel(filepath.Join(p.Scenario, p.Test, fmt.Sprint(p.Iteration), fmt.Sprint(p.Step)), p.Scenario); err == nil {
-			root := filepath.Join(dir, below)
-			roots[root] = append(roots[root], p.Test)
+			places[i] = place{filepath.Join(dirs[i], below), p.Test}
+		}
+	})
+	roots := map[string][]string{}
+	for _, p := range places {
+		if p.root != "" {
+			roots[p.root] = append(roots[p.root], p.test)
 		}
 	}
 	var errs []error

@@ -87,6 +87,10 @@ func (a *app) printStates(dirs []string, subs map[string]run.Submission, states 
 	if format == "json" {
 		return a.printJSON(lines)
 	}
+	wd, err := os.Getwd()
+	if err != nil {
+		return err
+	}
 	t := newTable("job", "state", "reason", "nodes", "source", "run")
 	for _, l := range lines {
 		state := l.State.State
@@ -96,9 +100,9 @@ func (a *app) printStates(dirs []string, subs map[string]run.Submission, states 
 		case l.Submission.JobID == "" && isRunDir(l.Dir):
 			state = "not submitted"
 		}
-		t.AppendRow(table.Row{l.Submission.JobID, strings.TrimSpace(state + " " + l.State.Note), first(l.Submission.Refused, l.State.Reason, waited(l.Submission, l.State)), l.State.NodeList, l.State.Source, relative(l.Dir)})
+		t.AppendRow(table.Row{l.Submission.JobID, strings.TrimSpace(state + " " + l.State.Note), first(l.Submission.Refused, l.State.Reason, waited(l.Submission, l.State)), l.State.NodeList, l.State.Source, relativeTo(wd, l.Dir)})
 	}
-	_, err := fmt.Fprintln(a.stdout, trimRight(t.Render()))
+	_, err = fmt.Fprintln(a.stdout, trimRight(t.Render()))
 	return err
 }
 

@@ -167,13 +167,18 @@ func (a *app) submit(root string, f submitFlags) error {
 
 // do makes submissions, and waits for their runs and the others if it shall.
 func (a *app) do(root string, deeds []deed, others []string, f submitFlags) error {
-	sched := a.slurm()
+	sched := a.schedulers()
 	submitter := a.submitter(sched, f.Settle)
 	dirs := others
 	var cleared []string
 	var errs []error
+	again := "profllm slurm resume"
 	for _, d := range deeds {
 		o := submitter.Again(a.ctx, d.dir, d.over)
+		var refused *run.RefusedError
+		if errors.As(o.Err, &refused) && refused.Failed {
+			again = "profllm slurm resume --failed"
+		}
 		if o.Err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", relative(o.Dir), o.Err))
 			continue
@@ -191,7 +196,7 @@ func (a *app) do(root string, deeds []deed, others []string, f submitFlags) erro
 		dirs = append(dirs, o.Unit.Runs()...)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fail(exitNotSubmit, fmt.Errorf("%w\n\thint: profllm slurm resume %s", err, relative(root)))
+		return fail(exitNotSubmit, fmt.Errorf("%w\n\thint: %s %s", err, again, relative(root)))
 	}
 	if f.Wait || f.Watch {
 		return a.tellEnd(f.notifyFlags, root, a.wait(sched, dirs, f.Watch))
@@ -226,11 +231,11 @@ func (a *app) jobs(dirs []string) map[string]run.Submission {
 		carriers[dir] = unit
 	}
 	answers, answered := make([]run.Submission, len(order)), make([]bool, len(order))
-	atOnce(len(order), func(i int) { answers[i], answered[i] = run.Answered(order[i]) })
-	finder := a.slurm()
+	run.AtOnce(len(order), run.SmallFiles, func(i int) { answers[i], answered[i] = run.Answered(order[i]) })
+	known := a.schedulers()
 	for i, unit := range order {
 		if !answered[i] {
-			sub, adopted, err := run.Adopt(a.ctx, finder, unit, a.now())
+			sub, adopted, err := run.Adopt(a.ctx, known.finder(unit), unit, a.now())
 			if err != nil {
 				a.logf("note: %s: look for its job: %v", relative(unit), err)
 			} else if adopted {

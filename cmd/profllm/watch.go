@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -33,7 +34,7 @@ func (c watchCmd) Run(a *app) error {
 	if len(dirs) == 0 {
 		return fail(exitUsage, fmt.Errorf("no runs below %v", c.Paths))
 	}
-	s, subs := a.slurm(), a.jobs(dirs)
+	s, subs := a.schedulers(), a.jobs(dirs)
 	states, err := a.states(s, dirs, subs)
 	if err != nil {
 		return err
@@ -88,7 +89,7 @@ type view struct {
 	cols, rows int // of the terminal; 0: none
 	colour     bool
 
-	plans map[string]*plan.Plan
+	plans sync.Map          // *plan.Plan by run, nil if it cannot be read
 	said  map[string]string // off a terminal
 	drawn int               // lines on the terminal
 }
@@ -96,8 +97,8 @@ type view struct {
 // print writes how each run is.
 func (v *view) print(states map[string]run.State) error {
 	var b strings.Builder
-	for _, dir := range v.dirs {
-		b.WriteString(v.picture(dir, states[dir]).line(v.now()) + "\n")
+	for _, p := range v.pictures(states) {
+		b.WriteString(p.line(v.now()) + "\n")
 	}
 	_, err := io.WriteString(v.stdout, b.String())
 	return err
@@ -105,10 +106,7 @@ func (v *view) print(states map[string]run.State) error {
 
 // show is called about once a second.
 func (v *view) show(states map[string]run.State) {
-	var pictures []picture
-	for _, dir := range v.dirs {
-		pictures = append(pictures, v.picture(dir, states[dir]))
-	}
+	pictures := v.pictures(states)
 	if v.cols > 0 {
 		v.draw(pictures)
 		return
@@ -192,6 +190,13 @@ type picture struct {
 	behind, words  string // a role that is not ready, and the last of its log
 }
 
+// pictures reads what the directories of all runs hold.
+func (v *view) pictures(states map[string]run.State) []picture {
+	list := make([]picture, len(v.dirs))
+	run.AtOnce(len(list), run.SmallFiles, func(i int) { list[i] = v.picture(v.dirs[i], states[v.dirs[i]]) })
+	return list
+}
+
 // picture reads what the run's directory holds.
 func (v *view) picture(dir string, st run.State) picture {
 	sub := v.subs[dir]
@@ -261,17 +266,14 @@ func (v *view) inside(p *picture) {
 
 // plan reads a plan once: it does not change.
 func (v *view) plan(dir string) *plan.Plan {
-	if pl, ok := v.plans[dir]; ok {
-		return pl
-	}
-	if v.plans == nil {
-		v.plans = map[string]*plan.Plan{}
+	if pl, ok := v.plans.Load(dir); ok {
+		return pl.(*plan.Plan)
 	}
 	pl, err := run.ReadPlan(dir)
 	if err != nil {
 		pl = nil
 	}
-	v.plans[dir] = pl
+	v.plans.Store(dir, pl)
 	return pl
 }
 

@@ -48,6 +48,7 @@ func newLive(t *testing.T) *live {
 	require.NoError(t, err)
 	root := filepath.Join(t.TempDir(), "results")
 	require.NoError(t, os.CopyFS(root, os.DirFS(template)))
+	asOnSlurm(t, root)
 	require.NoError(t, os.RemoveAll(filepath.Join(root, "aggregated")))
 	l := &live{t: t, dir: filepath.Join(root, "disaggregated", "0"), slurm: fakeSlurm(t)}
 	l.events = strings.SplitAfter(strings.TrimSpace(l.read(run.EventFile)), "\n")

@@ -27,7 +27,7 @@ func TestStagedImage(t *testing.T) {
 	plans, err = inline(t, "cache_docker_images_locally = true\n", imageTest, options)
 	require.NoError(t, err)
 	require.Equal(t, sqsh, plans[0].Image)
-	require.Equal(t, []string{"s.toml:2:3: image nvcr.io#nvidia/vllm:26.01 is not staged yet: profllm stage writes " + sqsh}, plans[0].Notes)
+	require.Equal(t, []string{"s.toml:2:3: image nvcr.io#nvidia/vllm:26.01 is not staged yet: profllm stage SCENARIO writes " + sqsh}, plans[0].Notes)
 
 	plans, err = inline(t, "container_args = \"--x 'a b'\"\n", imageTest, options)
 	require.NoError(t, err)

@@ -36,6 +36,8 @@ func (c *Collector) table(p *plan.Plan) *failure.Table {
 		return c.Causes
 	}
 	key, _ := json.Marshal(p.Signatures)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if t, ok := c.own[string(key)]; ok {
 		return t
 	}
@@ -60,7 +62,7 @@ func (e *evidence) cause(table *failure.Table) (*result.Failure, error) {
 	if e.state != nil && e.state.Note == run.Lost && (f == nil || f.Cause == "unknown") {
 		f = &result.Failure{
 			Cause: "lost", Confidence: result.FromState,
-			Next: "nobody knows what became of the job: ask the admin, then profllm slurm resume --failed",
+			Next: "nobody knows what became of the job: ask the admin, then profllm slurm resume --failed DIR",
 		}
 	}
 	return f, err

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/profllm/profllm/pkg/failure"
@@ -31,13 +32,14 @@ type Parser interface {
 	Parse(dir fs.FS) (result.Part, error)
 }
 
-// Collector reads run directories.
+// Collector reads run directories, several at a time if it shall.
 type Collector struct {
 	Version string
 	Bench   []Parser       // the first that finds something gives the numbers
 	Eval    []Parser       // likewise the accuracy
 	Causes  *failure.Table // for runs whose site has no signatures of its own; nil: no cause is looked for
 
+	mu  sync.Mutex
 	own map[string]*failure.Table // by the signatures of a site
 }
 
@@ -105,13 +107,16 @@ func (c *Collector) Write(dir string, state *run.State) ([]Record, error) {
 	}
 	var errs []error
 	for _, rec := range records {
-		data, err := result.Marshal(rec.Result)
+		data, err := result.Encode(rec.Result)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", rec.Dir, err)
 		}
 		path := filepath.Join(rec.Dir, run.ResultFile)
 		if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
-			continue
+			continue // it was checked when it was written
+		}
+		if err := result.Validate(data); err != nil {
+			return nil, fmt.Errorf("%s: %w", rec.Dir, err)
 		}
 		errs = append(errs, run.WriteFile(path, data, 0o644))
 	}

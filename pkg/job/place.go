@@ -3,6 +3,7 @@ package job
 import (
 	"bufio"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"net"
 	"os"
@@ -94,7 +95,12 @@ func slots(p *plan.Plan, jobID int) []int {
 }
 
 func jobNumber(id string) int {
-	n, _ := strconv.Atoi(strings.TrimFunc(id, func(r rune) bool { return r < '0' || r > '9' }))
+	n, err := strconv.Atoi(strings.TrimFunc(id, func(r rune) bool { return r < '0' || r > '9' }))
+	if err != nil { // a rehearsal's
+		digest := fnv.New32a()
+		digest.Write([]byte(id))
+		return int(digest.Sum32())
+	}
 	return n
 }
 

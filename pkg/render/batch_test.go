@@ -3,6 +3,7 @@ package render_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -175,14 +176,21 @@ func (s *sequence) file(i int, name string) string { return filepath.Join(s.Runs
 
 // covers: CD-22
 func TestSequence(t *testing.T) {
-	t.Run("a failure stops nothing, the worst code is the job's", func(t *testing.T) {
+	t.Run("a failure stops only what waits for it, the worst code is the job's", func(t *testing.T) {
 		s := newSequence(t, "echo out; echo err >&2; touch finish.json", "touch finish.json; exit 6", "touch finish.json; exit 5")
 		s.start(t)
 		require.Equal(t, 6, s.wait(t))
 		require.Equal(t, "out\n", string(read(t, s.file(0, "stdout.txt"))))
 		require.Equal(t, "err\n", string(read(t, s.file(0, "stderr.txt"))))
 		require.FileExists(t, s.file(2, "finish.json"))
-		require.NoFileExists(t, filepath.Join(s.dir, "calls"))
+	})
+	t.Run("a run that must not begin does not", func(t *testing.T) {
+		s := newSequence(t, "touch finish.json; exit 1", "touch finish.json", "touch finish.json")
+		require.NoError(t, os.WriteFile(s.Binary, []byte("#!/bin/bash\ncase $4 in */b) exit 5 ;; *) exit 1 ;; esac\n"), 0o755))
+		s.start(t)
+		require.Equal(t, 1, s.wait(t))
+		require.NoFileExists(t, s.file(1, "finish.json"))
+		require.FileExists(t, s.file(2, "finish.json"), "a program that fails decides nothing")
 	})
 	t.Run("a limit is the run's own", func(t *testing.T) {
 		s := newSequence(t, "trap 'echo flushed; touch finish.json; exit 143' TERM; while :; do sleep 0.02; done", "touch finish.json")
@@ -196,7 +204,14 @@ func TestSequence(t *testing.T) {
 		s := newSequence(t, "kill -9 $$", "exit 70", "touch finish.json")
 		s.start(t)
 		require.Equal(t, 137, s.wait(t))
-		require.Equal(t, "job stop --run "+s.Runs[0]+"\n", string(read(t, filepath.Join(s.dir, "calls"))), "not of a run that belongs to another job")
+		var want strings.Builder
+		for i, dir := range s.Runs {
+			fmt.Fprintf(&want, "job turn --run %s --batch %s\n", dir, s.dir)
+			if i == 0 {
+				fmt.Fprintf(&want, "job stop --run %s\n", dir)
+			}
+		}
+		require.Equal(t, want.String(), string(read(t, filepath.Join(s.dir, "calls"))), "not of a run that belongs to another job")
 	})
 	t.Run("TERM reaches the script alone, and no further run begins", func(t *testing.T) {
 		s := newSequence(t, "trap 'wait; echo flushed; touch finish.json; exit 143' TERM\nbash -c 'trap \"echo child got TERM\" TERM; for i in {1..20}; do sleep 0.02; done' &\ntouch up\nwhile :; do sleep 0.02; done", "touch finish.json")

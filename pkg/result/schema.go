@@ -88,10 +88,21 @@ func Validate(data []byte) error {
 	return nil
 }
 
-// Marshal returns the record as indented JSON with a final newline, checked
-// against the schema. It sets the schema's name, writes the time in UTC, and
-// changes nothing of r.
+// Marshal returns the record as Encode does, checked against the schema.
 func Marshal(r *Result) ([]byte, error) {
+	data, err := Encode(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := Validate(data); err != nil {
+		return nil, fmt.Errorf("run %s: %w", r.RunID, err)
+	}
+	return data, nil
+}
+
+// Encode returns the record as indented JSON with a final newline. It sets the
+// schema's name, writes the time in UTC, and changes nothing of r.
+func Encode(r *Result) ([]byte, error) {
 	out := *r
 	out.Schema = SchemaV1
 	out.Timestamp = r.Timestamp.UTC()
@@ -104,9 +115,6 @@ func Marshal(r *Result) ([]byte, error) {
 	e.SetIndent("", "  ")
 	if err := e.Encode(&out); err != nil {
 		return nil, fmt.Errorf("marshal result %s: %w", r.RunID, err)
-	}
-	if err := Validate(b.Bytes()); err != nil {
-		return nil, fmt.Errorf("run %s: %w", r.RunID, err)
 	}
 	return b.Bytes(), nil
 }

@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +22,8 @@ const (
 	// LostAfter ends the wait for a job that nobody knows any more.
 	LostAfter = 24 * time.Hour
 	// KeptAfter is when an end is not asked about any more: by then accounting has
-	// caught up, and Slurm has forgotten what it could queue again.
+	// caught up, and Slurm has forgotten what it could queue again, unless the site
+	// makes it remember (MinJobAge, 300 s by default). There see Outdated.
 	KeptAfter = time.Hour
 	// refresh bounds the age of a state on disk that did not change.
 	refresh = 10 * time.Minute
@@ -89,7 +91,18 @@ func (st State) Ask(old State) bool {
 }
 
 // Kept reports whether a state is an end that stays, so that nobody need be asked.
-func (st State) Kept(now time.Time) bool { return st.Final() && now.Sub(st.At) >= KeptAfter }
+// That of a rehearsal does at once; before its ids had a prefix, its source told it.
+func (st State) Kept(now time.Time) bool {
+	rehearsed := st.Source == "local" || strings.HasPrefix(st.JobID, LocalPrefix)
+	return st.Final() && (rehearsed || now.Sub(st.At) >= KeptAfter)
+}
+
+// Outdated reports whether the job of a run has begun since its end was seen: it
+// was queued again, by hand or because its node had failed.
+func (st State) Outdated(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, ClaimFile))
+	return err == nil && info.ModTime().After(st.At)
+}
 
 // News reports whether a state says more than the older one on disk: something
 // else, or that it still holds after a while.

@@ -7,13 +7,9 @@
 package run
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
-	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/plan"
@@ -71,9 +67,11 @@ type Submission struct {
 	Time    time.Time `json:"time"`
 	Adopted bool      `json:"adopted,omitempty"` // found by its name after a lost answer
 	Refused string    `json:"refused,omitempty"` // the reason why no job exists
-	Attempt int       `json:"attempt,omitempty"` // the last intent that this answers; 0: all
-	Cleared []string  `json:"cleared,omitempty"` // inherited variables that sbatch would have obeyed
-	Waits   []string  `json:"waits,omitempty"`   // what the job waits for, as afterok:60
+	// ParentFailed says that it was refused because a run that failed has to succeed first.
+	ParentFailed bool     `json:"parent_failed,omitempty"`
+	Attempt      int      `json:"attempt,omitempty"` // the last intent that this answers; 0: all
+	Cleared      []string `json:"cleared,omitempty"` // inherited variables that sbatch would have obeyed
+	Waits        []string `json:"waits,omitempty"`   // what the job waits for, as afterok:60
 
 	// Of a run that a batch carries; in no file.
 	Batch string `json:"batch,omitempty"` // its directory
@@ -129,6 +127,8 @@ type Scenario struct {
 	Runs       []string  `json:"runs"`            // directories below this one
 	Units      []string  `json:"units,omitempty"` // what is submitted, in this order; absent: the runs
 	Skipped    []Skipped `json:"skipped,omitempty"`
+	Simulated  bool      `json:"simulated,omitempty"` // with the simulated engine
+	Local      bool      `json:"local,omitempty"`     // a rehearsal: its jobs are this machine's
 	Continues  string    `json:"continues,omitempty"` // the execution whose sweeps go on here
 	Host       string    `json:"host"`                // of the command that submits
 	PID        int       `json:"pid"`
@@ -156,57 +156,6 @@ func ReadPlan(dir string) (*plan.Plan, error) {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, PlanFile), err)
 	}
 	return p, nil
-}
-
-// Find lists the run directories at or below the given paths, sorted: those
-// that hold a plan, CloudAI's, which hold test-run.toml or vllm-bench.json, and
-// what AIPerf and GenAI-Perf left by themselves.
-// What lies below a run, its attempts and hooks, is not a run of its own, and
-// neither is the directory of one of its loads.
-func Find(paths ...string) ([]string, error) {
-	seen, loads := map[string]bool{}, map[string]bool{}
-	var dirs []string
-	for _, root := range paths {
-		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) && path != root {
-				return nil // a running job sets folders aside
-			}
-			if err != nil {
-				return err
-			}
-			if d.IsDir() {
-				if strings.Contains(d.Name(), partial) || path != root && partOfRun(path) {
-					return fs.SkipDir
-				}
-				return nil
-			}
-			dir := filepath.Dir(path)
-			switch d.Name() {
-			case LoadFile: // comes before the others, since a folder is read in order
-				loads[dir] = true
-			case PlanFile, "test-run.toml", "vllm-bench.json", "profile_export_aiperf.json", "profile_export_aiperf.csv", "profile_export_genai_perf.csv":
-				if filepath.Base(dir) != RawDir && !seen[dir] && !loads[dir] && (path != root || !exists(filepath.Join(dir, LoadFile))) {
-					seen[dir] = true
-					dirs = append(dirs, dir)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	sort.Strings(dirs)
-	return dirs, nil
-}
-
-// partOfRun reports whether a folder belongs to the run above it.
-func partOfRun(path string) bool {
-	switch filepath.Base(path) {
-	case AttemptDir, PreTestDir, PostTestDir:
-		return exists(filepath.Join(filepath.Dir(path), PlanFile))
-	}
-	return false
 }
 
 func exists(path string) bool {

@@ -195,7 +195,7 @@ func syncDir(dir string) error {
 // under its reader, who then has to open it again.
 func ReadFile(path string) (data []byte, err error) {
 	for range 3 {
-		if data, err = os.ReadFile(path); !errors.Is(err, syscall.ESTALE) {
+		if data, err = readFile(path); !errors.Is(err, syscall.ESTALE) {
 			break
 		}
 	}

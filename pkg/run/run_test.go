@@ -313,6 +313,8 @@ func TestUnfinished(t *testing.T) {
 		"no process start known":          {func(s *run.Scenario, _ string) { s.ProcessAge = "" }, true},
 		"on another host, just now":       {func(s *run.Scenario, _ string) { s.Host, s.Created = "elsewhere", time.Now() }, false},
 		"on another host, long ago":       {func(s *run.Scenario, _ string) { s.Host, s.Created = "elsewhere", time.Now().Add(-time.Hour) }, true},
+		"a rehearsal":                     {func(s *run.Scenario, _ string) { s.Local = true }, false},
+		"with the simulated engine":       {func(s *run.Scenario, _ string) { s.Simulated = true }, false},
 		"another scenario":                {func(s *run.Scenario, _ string) { s.Name = "t" }, false},
 		"half submitted": {func(_ *run.Scenario, root string) {
 			require.NoError(t, run.WriteJSON(filepath.Join(root, "a/0", run.SubmitFile), run.Submission{JobID: "1"}))
@@ -332,7 +334,7 @@ func TestUnfinished(t *testing.T) {
 			require.NoError(t, os.Mkdir(broken, 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(broken, "scenario.json"), []byte("{"), 0o644))
 			require.NoError(t, os.CopyFS(root+".partial-host-77", os.DirFS(root)), "killed before it had its name")
-			got, err := run.Unfinished(filepath.Dir(root), "s")
+			got, err := run.Unfinished(filepath.Dir(root), "s", false)
 			require.NoError(t, err)
 			if c.want {
 				require.Equal(t, []string{root}, got)

@@ -86,7 +86,10 @@ type Request struct {
 }
 
 // RefusedError is a submission that certainly made no job.
-type RefusedError struct{ Reason string }
+type RefusedError struct {
+	Reason string
+	Failed bool // because a run that failed has to succeed first
+}
 
 func (e *RefusedError) Error() string { return "not submitted: " + e.Reason }
 
@@ -98,7 +101,12 @@ const (
 	NeverStarts = "never starts"
 	Forgotten   = "forgotten" // unknown, and the scheduler answered; without it nobody answered
 	Lost        = "lost"      // failed, because nobody has known it for LostAfter
+	Killed      = "killed"    // of a local job: the process that watched over it is gone, and said nothing
 )
+
+// LocalPrefix begins the id of every job that no scheduler has, but that runs on
+// one machine for itself: a rehearsal's.
+const LocalPrefix = "local-"
 
 // Settled lets the run directory speak about a job's state: a COMPLETED job
 // without a sentinel has failed, and one that Slurm has forgotten ended as the
@@ -114,7 +122,7 @@ func (st State) Settled(dir, kind string) State {
 		st.State, st.Note = Failed, "the job left no sentinel"
 	case st.State == Succeeded && sentinel.Code != 0:
 		st.State, st.Note = Failed, fmt.Sprintf("the sentinel says exit code %d", sentinel.Code)
-	case st.State == Unknown && have:
+	case have && (st.State == Unknown || st.State == Failed && st.Note == Killed):
 		st = st.bySentinel(sentinel.Code)
 	case st.State == Cancelled && st.Note == NeverRan && claimedBy(dir, st.JobID):
 		st.State, st.Note, st.Reason = Unknown, Forgotten, "the job began, and Slurm has no record of it"
@@ -137,11 +145,17 @@ func (st State) inTurn(dir string, have bool, code int) State {
 	case began && (!st.Final() || st.State != Succeeded && st.State != Failed), !st.Final() && st.State == Unknown:
 	case began:
 		st.State, st.Note = Failed, "the run left no sentinel"
-	case !st.Final():
-		st.State, st.Note = Queued, "waits for its turn"
 	default:
-		st.Reason = fmt.Sprintf("the job of the sequence was over (%s) before its turn", st.State)
-		st.State, st.Note = Cancelled, NeverRan
+		why := Blocked(dir, st.JobID, nil)
+		switch {
+		case why != "":
+		case !st.Final():
+			st.State, st.Note = Queued, "waits for its turn"
+			return st
+		default:
+			why = fmt.Sprintf("the job of the sequence was over (%s) before its turn", st.State)
+		}
+		st.State, st.Note, st.Reason = Cancelled, NeverRan, why
 	}
 	return st
 }

@@ -133,7 +133,7 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 	switch {
 	case err == nil:
 	case errors.As(err, &refused):
-		sub.Refused = refused.Reason
+		sub.Refused, sub.ParentFailed = refused.Reason, refused.Failed
 		return sub, errors.Join(err, WriteJSON(filepath.Join(u.Dir, SubmitFile), sub))
 	default:
 		s.Log("the answer to the submission is lost (%v); looking for the job", err)
@@ -353,9 +353,10 @@ func busy(i Intent) error {
 		i.PID, i.Host, i.Time.Local().Format(time.TimeOnly))
 }
 
-// Unfinished finds directories of a scenario below output whose submission was
-// interrupted: some run has no job, and the command that submitted is gone.
-func Unfinished(output, name string) ([]string, error) {
+// Unfinished finds directories of a scenario below output whose submission to a
+// scheduler, with the same kind of engine, was interrupted: some run has no job,
+// and the command that submitted is gone.
+func Unfinished(output, name string, simulated bool) ([]string, error) {
 	entries, err := os.ReadDir(output) // sorted
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -374,7 +375,7 @@ func Unfinished(output, name string) ([]string, error) {
 		if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.ENOTDIR) {
 			return nil, err
 		}
-		if !ok || s.Name != name || alive(s.Host, s.PID, s.ProcessAge, time.Since(s.Created)) {
+		if !ok || s.Name != name || s.Local || s.Simulated != simulated || alive(s.Host, s.PID, s.ProcessAge, time.Since(s.Created)) {
 			continue
 		}
 		if slices.ContainsFunc(s.InOrder(), func(rel string) bool { return missing(filepath.Join(root, rel)) }) {
@@ -389,6 +390,13 @@ func ReadScenario(root string) (Scenario, error) {
 	var s Scenario
 	err := ReadJSON(filepath.Join(root, ScenarioFile), &s)
 	return s, err
+}
+
+// Root is the directory of the scenario that a run, a batch or anything else in
+// it belongs to, or the scenario's itself; "" if there is none.
+func Root(path string) string {
+	var book Book
+	return book.root(filepath.Clean(path))
 }
 
 // InOrder lists the directories of what is submitted, below the scenario's,

@@ -305,7 +305,7 @@ func TestHostilePaths(t *testing.T) {
 	output := filepath.Join(t.TempDir(), "a[b]*")
 	root := filepath.Join(output, "s_1")
 	require.NoError(t, run.Create(root, gone(t), []run.Printed{{Plan: somePlan(root, "a[0]"), Script: []byte("#!/bin/bash\n")}}, nil))
-	roots, err := run.Unfinished(output, "s")
+	roots, err := run.Unfinished(output, "s", false)
 	require.NoError(t, err)
 	require.Equal(t, []string{root}, roots)
 	// The job that is over is found in attempts/, and not adopted again.

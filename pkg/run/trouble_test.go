@@ -122,7 +122,7 @@ func TestDiskFullAtCollect(t *testing.T) {
 	code, stdout, stderr := s.profllm("slurm", "status", s.root())
 	require.Zero(t, code)
 	require.Contains(t, stdout, "succeeded")
-	require.Contains(t, stderr, "what Slurm says is not kept")
+	require.Contains(t, stderr, "what Slurm says of 1 runs is not kept")
 	undo()
 	s.profllm("collect", s.root())
 	whole := read(t, record)

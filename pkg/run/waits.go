@@ -49,14 +49,17 @@ func (s *Submitter) waits(ctx context.Context, u *Unit) ([]string, error) {
 // worst puts what is not decided yet before a refusal, which is.
 func worst(errs []error) error {
 	var refused *RefusedError
+	var all RefusedError
 	var reasons []string
 	for _, err := range errs {
 		if !errors.As(err, &refused) {
 			return err
 		}
 		reasons = append(reasons, refused.Reason)
+		all.Failed = all.Failed || refused.Failed
 	}
-	return &RefusedError{strings.Join(reasons, "; ")}
+	all.Reason = strings.Join(reasons, "; ")
+	return &all
 }
 
 // parent is the job to wait for, "" if the condition holds already.
@@ -68,7 +71,10 @@ func (s *Submitter) parent(ctx context.Context, a plan.After) (string, error) {
 	case err != nil:
 		return "", err
 	case sub.Refused != "":
-		return "", &RefusedError{fmt.Sprintf("it waits for %s (%s), which was not submitted: %s", a.Dir, a.Type, sub.Refused)}
+		return "", &RefusedError{
+			Reason: fmt.Sprintf("it waits for %s (%s), which was not submitted: %s", a.Dir, a.Type, sub.Refused),
+			Failed: sub.ParentFailed,
+		}
 	}
 	st := State{JobID: sub.JobID, State: Unknown}.Settled(a.Dir, sub.Kind)
 	if !st.Final() && s.fresh[BaseID(sub.JobID)] {
@@ -91,7 +97,10 @@ func (s *Submitter) parent(ctx context.Context, a plan.After) (string, error) {
 		if st.ExitCode != "" {
 			why += ", exit code " + st.ExitCode
 		}
-		return "", &RefusedError{fmt.Sprintf("it waits for %s (%s), whose job %s is over: %s", a.Dir, a.Type, sub.JobID, why)}
+		return "", &RefusedError{
+			Reason: fmt.Sprintf("it waits for %s (%s), whose job %s is over: %s", a.Dir, a.Type, sub.JobID, why),
+			Failed: st.State == Failed || st.State == Timeout || st.State == OOM,
+		}
 	}
 	return "", nil
 }

@@ -398,6 +398,9 @@ func (e *Evidence) next(s Story) string {
 	case notSubmitted:
 		return "nothing was submitted: profllm slurm resume " + e.Dir
 	case refused:
+		if e.Submission.ParentFailed {
+			return "mend what it waits for, then profllm slurm resume --failed " + e.Dir + " runs that and this"
+		}
 		return "correct what Slurm refuses, then profllm slurm resume " + e.Dir
 	case notOver:
 		return "wait; profllm slurm status " + e.Dir + " asks Slurm anew"

@@ -118,6 +118,9 @@ func TestOtherEnds(t *testing.T) {
 		"refused": {func(e *story.Evidence) {
 			*e = story.Evidence{Dir: "d", Plan: e.Plan, Submission: &run.Submission{Refused: "Invalid partition"}, Result: &result.Result{Status: result.Unknown}}
 		}, "refused", []string{"refused: Invalid partition", "profllm slurm resume d"}, nil},
+		"refused for its parent": {func(e *story.Evidence) {
+			*e = story.Evidence{Dir: "d", Plan: e.Plan, Submission: &run.Submission{Refused: "it waits", ParentFailed: true}, Result: &result.Result{Status: result.Unknown}}
+		}, "refused", []string{"profllm slurm resume --failed d runs that and this"}, nil},
 		"never submitted": {func(e *story.Evidence) {
 			*e = story.Evidence{Dir: "d", Plan: e.Plan, Result: &result.Result{Status: result.Unknown}}
 		}, "not submitted", []string{"profllm slurm resume d"}, nil},

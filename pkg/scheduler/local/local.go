@@ -9,10 +9,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -47,8 +49,10 @@ func New(base, binary string, environ []string, now func() time.Time) *Local {
 	return l
 }
 
-// record is <base>/<id>/job.json.
+// record is <base>/<id>/started.json, and ended.json.
 type record struct {
+	ID    string    `json:"id"`
+	Name  string    `json:"name"`
 	State string    `json:"state"` // of run.State
 	Code  int       `json:"code"`
 	PID   int       `json:"pid"`
@@ -58,7 +62,7 @@ type record struct {
 }
 
 // Submit implements run.Scheduler: it starts the script under a process of its
-// own that outlives this one. The job id is that process' PID.
+// own that outlives this one and says its id, see newID.
 func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, error) {
 	u, err := run.ReadUnit(r.Dir)
 	if err != nil {
@@ -94,20 +98,73 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 	if err := cmd.Start(); err != nil {
 		return run.Submission{}, &run.RefusedError{Reason: err.Error()}
 	}
-	id := strconv.Itoa(cmd.Process.Pid)
-	rec := record{State: run.Running, PID: cmd.Process.Pid, Age: run.ProcessStart(cmd.Process.Pid), Start: l.now().UTC()}
-	go cmd.Wait() // reap it, should it end while we live
-	// The job may have finished already and written its own record beside.
-	return run.Submission{JobID: id}, l.register(id, temp, rec)
+	over := make(chan struct{})
+	go func() {
+		cmd.Wait() // reap it, should it end while we live
+		close(over)
+	}()
+	for {
+		var rec record
+		if run.ReadJSON(filepath.Join(temp, startedFile), &rec) == nil {
+			return run.Submission{JobID: rec.ID}, nil
+		}
+		select {
+		case <-over:
+			if run.ReadJSON(filepath.Join(temp, startedFile), &rec) == nil {
+				return run.Submission{JobID: rec.ID}, nil
+			}
+			return run.Submission{}, &run.RefusedError{Reason: "the process that watches over the job ended at once: " + cmd.ProcessState.String()}
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
-func (l *Local) register(id, temp string, rec record) error {
-	link := filepath.Join(l.base, id)
-	os.Remove(link) // of an earlier process with this PID
-	if err := os.Symlink(temp, link); err != nil {
-		return err
+const startedFile = "started.json"
+
+// newID names the job that a process of this machine watches over, so that no
+// scheduler has the like, and so that the process can be told from a later one
+// with its PID, after a reboot too: the host, the PID, and a digest of the boot
+// and of the start in it.
+func newID(pid int, start string) string {
+	digest := fnv.New32a()
+	digest.Write([]byte(start))
+	return fmt.Sprintf("%s%s-%d-%08x", run.LocalPrefix, host(), pid, digest.Sum32())
+}
+
+// host is the machine's name, of which only what an id may hold is kept.
+func host() string {
+	name, _ := os.Hostname()
+	name, _, _ = strings.Cut(name, ".")
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return -1
+	}, name)
+}
+
+// process is the PID in an id of this machine, and whether it still is the one
+// that watches over the job.
+func process(id string) (pid int, ours, runs bool) {
+	rest, ours := strings.CutPrefix(id, run.LocalPrefix+host()+"-")
+	number, digest, _ := strings.Cut(rest, "-")
+	pid, err := strconv.Atoi(number)
+	if !ours || err != nil || strings.Contains(digest, "-") { // of a host whose name begins like ours
+		return 0, false, false
 	}
-	return run.WriteJSON(filepath.Join(temp, "started.json"), rec)
+	start := run.ProcessStart(pid)
+	return pid, true, start != "" && newID(pid, start) == id
+}
+
+// register makes a job known, by the process that watches over it.
+func (j localJob) register() (record, error) {
+	pid := os.Getpid()
+	rec := record{Name: j.Name, State: run.Running, PID: pid, Age: run.ProcessStart(pid), Start: time.Now().UTC()}
+	rec.ID = newID(pid, rec.Age)
+	if err := os.Symlink(j.State, filepath.Join(filepath.Dir(j.State), rec.ID)); err != nil {
+		return rec, err
+	}
+	return rec, run.WriteJSON(filepath.Join(j.State, startedFile), rec)
 }
 
 // States implements run.Scheduler. The tasks of an array run one after the other.
@@ -117,23 +174,23 @@ func (l *Local) States(_ context.Context, ids []string) (map[string]run.State, e
 		st := run.State{Schema: "profllm.state/1", JobID: id, State: run.Unknown, Source: "local", At: l.now().UTC()}
 		// Whether it runs comes first: a job writes its end and only then ends.
 		base := run.BaseID(id)
-		started, err := l.started(base)
-		runs := err == nil && started.runs()
+		_, ours, runs := process(base)
+		_, err := os.Stat(filepath.Join(l.base, base))
 		var ended record
 		switch {
 		case run.ReadJSON(filepath.Join(l.base, base, endedFile(id)), &ended) == nil:
 			st.State, st.ExitCode, st.Elapsed = ended.State, fmt.Sprintf("%d:0", ended.Code), max(0, ended.End.Sub(ended.Start).Seconds())
 			st.Start, st.End = ended.Start.Format(time.RFC3339), ended.End.Format(time.RFC3339)
-		case err != nil:
-			st.Reason = "no record of this job"
+		case !ours:
+			st.Reason = "no job of this machine"
 		case runs && base != id && !begun(filepath.Join(l.base, base), id):
 			st.State = run.Queued
 		case runs:
 			st.State = run.Running
-		case base != id && !begun(filepath.Join(l.base, base), id):
+		case err == nil && base != id && !begun(filepath.Join(l.base, base), id):
 			st.State, st.Note = run.Cancelled, run.NeverRan
 		default:
-			st.State, st.Note = run.Failed, "killed"
+			st.State, st.Note = run.Failed, run.Killed
 		}
 		out[id] = st
 	}
@@ -155,26 +212,32 @@ func begun(state, id string) bool {
 	return err == nil
 }
 
-func (l *Local) started(id string) (record, error) {
-	var r record
-	err := run.ReadJSON(filepath.Join(l.base, id, "started.json"), &r)
-	return r, err
+// FindJob implements run.Finder.
+func (l *Local) FindJob(_ context.Context, name string, _ time.Time, besides ...string) (string, bool, error) {
+	files, err := filepath.Glob(filepath.Join(l.base, run.LocalPrefix+"*", startedFile))
+	if err != nil {
+		return "", false, err
+	}
+	for _, file := range files {
+		var rec record
+		if run.ReadJSON(file, &rec) == nil && rec.Name == name && !slices.Contains(besides, rec.ID) {
+			return rec.ID, true, nil
+		}
+	}
+	return "", false, nil
 }
-
-// runs reports whether the process that watches over the job is still that one.
-func (r record) runs() bool { return r.Age != "" && run.ProcessStart(r.PID) == r.Age }
 
 // Cancel implements run.Scheduler: TERM, as Slurm sends it to everything. A job
 // that is over stays as it is; its PID may be another process by now.
 func (l *Local) Cancel(_ context.Context, id string) error {
-	r, err := l.started(id)
-	if err != nil {
-		return fmt.Errorf("cancel %q: %w", id, err)
-	}
-	if !r.runs() {
+	pid, ours, runs := process(run.BaseID(id))
+	switch {
+	case !ours:
+		return fmt.Errorf("cancel %q: no job of this machine", id)
+	case !runs:
 		return nil
 	}
-	return syscall.Kill(r.PID, syscall.SIGTERM)
+	return syscall.Kill(pid, syscall.SIGTERM)
 }
 
 // localJob is what the watching process is told.
@@ -182,6 +245,8 @@ type localJob struct {
 	Dir, Script, Name, State string
 	Nodes, GPUs              int
 	Tasks                    int // of an array
+
+	id string // once it is registered
 }
 
 // NodeName is the name, and the address, of node i.
@@ -195,7 +260,12 @@ func watch(ctx context.Context, arg string, environ []string, stderr io.Writer) 
 		fmt.Fprintln(stderr, "profllm local job:", err)
 		return 1
 	}
-	rec := record{PID: os.Getpid(), Start: time.Now().UTC()}
+	rec, err := j.register()
+	if err != nil {
+		fmt.Fprintln(stderr, "profllm local job:", err)
+		return 1
+	}
+	j.id = rec.ID
 	code := 0
 	if j.Tasks == 0 {
 		code = runScript(ctx, j, environ)
@@ -209,13 +279,13 @@ func watch(ctx context.Context, arg string, environ []string, stderr io.Writer) 
 
 // task runs one task of an array.
 func (j localJob) task(ctx context.Context, i int, environ []string, stderr io.Writer) int {
-	rec := record{PID: os.Getpid(), Start: time.Now().UTC()}
+	rec := record{ID: fmt.Sprintf("%s_%d", j.id, i), Name: j.Name, PID: os.Getpid(), Start: time.Now().UTC()}
 	if err := os.WriteFile(filepath.Join(j.State, fmt.Sprintf("begun-%d", i)), nil, 0o644); err != nil {
 		fmt.Fprintln(stderr, "profllm local job:", err)
 		return 1
 	}
 	code := runScript(ctx, j, append(environ[:len(environ):len(environ)],
-		fmt.Sprintf("SLURM_ARRAY_JOB_ID=%d", os.Getpid()), fmt.Sprintf("SLURM_ARRAY_TASK_ID=%d", i)))
+		"SLURM_ARRAY_JOB_ID="+j.id, fmt.Sprintf("SLURM_ARRAY_TASK_ID=%d", i)))
 	j.ended(ctx, rec, code, fmt.Sprintf("ended-%d.json", i), stderr)
 	return code
 }
@@ -257,7 +327,7 @@ func runScript(ctx context.Context, j localJob, environ []string) int {
 	}
 	cmd := exec.CommandContext(ctx, "bash", j.Script)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = j.Dir, stdout, stderr
-	cmd.Env = append(environ, "SLURM_JOB_ID="+strconv.Itoa(os.Getpid()), "SLURM_JOB_NAME="+j.Name,
+	cmd.Env = append(environ, "SLURM_JOB_ID="+j.id, "SLURM_JOB_NAME="+j.Name,
 		"SLURM_JOB_NODELIST="+strings.Join(hosts, ","), fmt.Sprintf("SLURM_JOB_NUM_NODES=%d", j.Nodes),
 		"PROFLLM_LOCAL_JOB="+j.State, fmt.Sprintf("PROFLLM_LOCAL_GPUS=%d", j.GPUs))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

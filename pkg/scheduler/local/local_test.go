@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -215,8 +214,8 @@ func TestNothingOutlivesTheJob(t *testing.T) {
 // covers: PL-S10
 func TestStatesOfKilled(t *testing.T) {
 	j := submit(t, "exec sleep 600\n")
-	pid, err := strconv.Atoi(j.id)
-	require.NoError(t, err)
+	pid, ours, runs := process(j.id)
+	require.True(t, ours && runs, j.id)
 	require.Eventually(t, func() bool { return len(j.processes(t)) > 0 }, time.Minute, 5*time.Millisecond)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	require.Eventually(t, func() bool {
@@ -233,13 +232,50 @@ func TestStatesOfKilled(t *testing.T) {
 		require.NoError(t, syscall.Kill(n, syscall.SIGKILL))
 	}
 
-	gone := exec.Command("true")
-	require.NoError(t, gone.Run())
-	require.NoError(t, os.MkdirAll(filepath.Join(j.base, "9"), 0o755))
-	require.NoError(t, run.WriteJSON(filepath.Join(j.base, "9", "started.json"), record{State: run.Running, PID: gone.Process.Pid}))
-	states, err = j.States(t.Context(), []string{"9"})
+	// The sentinel knows better, if the script had come to its end.
+	require.Equal(t, run.Failed, states[j.id].Settled(j.dir, "").State)
+	require.NoError(t, run.WriteJSON(filepath.Join(j.dir, run.SentinelFile), run.Sentinel{JobID: j.id}))
+	require.Equal(t, run.Succeeded, states[j.id].Settled(j.dir, "").State)
+}
+
+// After a reboot /tmp may be empty, and the PID another process'.
+//
+// covers: PL-S10, PL-G14
+func TestIDsOfOthers(t *testing.T) {
+	l := New(t.TempDir(), "", nil, time.Now)
+	self := os.Getpid()
+	for id, want := range map[string]string{
+		newID(self, run.ProcessStart(self)):                 run.Running,
+		newID(self, "an earlier boot/1"):                    run.Failed,
+		newID(self, "an earlier boot/1") + "_0":             run.Failed + " " + run.Killed,
+		run.LocalPrefix + "elsewhere-77-0000beef":           run.Unknown,
+		run.LocalPrefix + host() + "-elsewhere-77-0000beef": run.Unknown,
+		run.LocalPrefix + host() + "-x-0000beef":            run.Unknown,
+		fmt.Sprint(self):                                    run.Unknown,
+	} {
+		states, err := l.States(t.Context(), []string{id})
+		require.NoError(t, err)
+		require.Contains(t, states[id].State+" "+states[id].Note, want, id)
+		if want != run.Running {
+			l.Cancel(t.Context(), id) // would end this test
+		}
+	}
+}
+
+// Whoever finds an intent without an answer finds the job by its name.
+//
+// covers: PL-S22
+func TestFindJob(t *testing.T) {
+	j := submit(t, "exec sleep 600\n")
+	id, found, err := j.FindJob(t.Context(), "n.R", time.Now())
 	require.NoError(t, err)
-	require.Equal(t, run.Failed, states["9"].State)
+	require.True(t, found)
+	require.Equal(t, j.id, id)
+	for _, besides := range [][]string{{j.id}, nil} {
+		_, found, err = j.FindJob(t.Context(), map[bool]string{true: "n.R", false: "n"}[besides != nil], time.Now(), besides...)
+		require.NoError(t, err)
+		require.False(t, found)
+	}
 }
 
 func TestSubmitRefused(t *testing.T) {

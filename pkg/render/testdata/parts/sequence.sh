@@ -10,7 +10,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v1: scenario s, 3 runs, one after the other in one allocation, batch exp_1_b.
-# Printed from slurm/batch.sh.tmpl (sha256:c896941a6cb97c6281f30f43). runs.txt beside this script lists the run directories; each has its own script.
+# Printed from slurm/batch.sh.tmpl (sha256:b3db32615c8560752b073853). runs.txt beside this script lists the run directories; each has its own script.
 
 BATCH=/out/s/batches/1
 PROFLLM=/bin/profllm
@@ -23,8 +23,10 @@ WORST=0   # the highest exit code, which is the job's
 trap 'ENDED=1; [ -z "$CHILD" ] || kill -TERM "$CHILD"' TERM INT
 
 for i in "${!RUNS[@]}"; do
-  [ -z "$ENDED" ] || exit 143
   run=${RUNS[i]}
+  "$PROFLLM" job turn --run "$run" --batch "$BATCH"
+  [ $? -ne 5 ] || continue # a run that it waits for has failed
+  [ -z "$ENDED" ] || exit 143
   # In the foreground, so that only the script gets the signal and ends its steps itself.
   timeout --foreground --signal=TERM --kill-after=60 "${LIMITS[i]}" bash "$run/job.sh" >>"$run/stdout.txt" 2>>"$run/stderr.txt" &
   CHILD=$!

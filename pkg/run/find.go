@@ -1,0 +1,155 @@
+package run
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+)
+
+// Find lists the run directories at or below the given paths, sorted: those
+// that hold a plan, CloudAI's, which hold test-run.toml or vllm-bench.json, and
+// what AIPerf and GenAI-Perf left by themselves.
+// What lies below a run, its attempts, hooks and logs, is not looked into, and
+// the directory of a load is not a run of its own. A path may be a link.
+func Find(paths ...string) ([]string, error) {
+	var found []string
+	var open []folder
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		path = filepath.Clean(path)
+		switch {
+		case strings.Contains(filepath.Base(path), partial):
+		case info.IsDir():
+			open = append(open, folder{path: path, given: true})
+		case isRunFile(filepath.Base(path)) && filepath.Base(filepath.Dir(path)) != RawDir && !exists(filepath.Join(filepath.Dir(path), LoadFile)):
+			found = append(found, filepath.Dir(path))
+		}
+	}
+	for len(open) > 0 {
+		AtOnce(len(open), SmallFiles, func(i int) { open[i].look() })
+		var below []folder
+		for _, f := range open {
+			if f.err != nil {
+				return nil, f.err
+			}
+			if f.run {
+				found = append(found, f.path)
+			}
+			for _, name := range f.folders {
+				below = append(below, folder{path: filepath.Join(f.path, name)})
+			}
+		}
+		open = below
+	}
+	slices.Sort(found)
+	return slices.Compact(found), nil
+}
+
+// folder is one step of Find.
+type folder struct {
+	path  string
+	given bool // not found
+
+	run     bool
+	folders []string // to look into
+	err     error
+}
+
+func isRunFile(name string) bool {
+	switch name {
+	case PlanFile, "test-run.toml", "vllm-bench.json", "profile_export_aiperf.json", "profile_export_aiperf.csv", "profile_export_genai_perf.csv":
+		return true
+	}
+	return false
+}
+
+func (f *folder) look() {
+	d, err := open(f.path)
+	if errors.Is(err, fs.ErrNotExist) && !f.given {
+		return // a running job sets folders aside
+	}
+	if err != nil {
+		f.err = err
+		return
+	}
+	defer d.Close()
+	entries, err := d.ReadDir(-1) // in no order, which spares the time
+	if err != nil && !(errors.Is(err, fs.ErrNotExist) && !f.given) {
+		f.err = err
+		return
+	}
+	load, planned := false, false
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case e.IsDir():
+			if !strings.Contains(name, partial) {
+				f.folders = append(f.folders, name)
+			}
+		case name == LoadFile:
+			load = true
+		case isRunFile(name):
+			f.run = true
+			planned = planned || name == PlanFile
+		}
+	}
+	f.run = f.run && !load && filepath.Base(f.path) != RawDir
+	if planned {
+		f.folders = nil
+	}
+}
+
+// open opens a file to read, with two system calls. os.Open asks whether it can
+// be waited for, as a pipe can, and needs six.
+func open(path string) (*os.File, error) {
+	for {
+		fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+		switch err {
+		case nil:
+			return os.NewFile(uintptr(fd), path), nil
+		case syscall.EINTR: // on network file systems
+		default:
+			return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+		}
+	}
+}
+
+// readFile is os.ReadFile for the many small files of many runs.
+func readFile(path string) ([]byte, error) {
+	f, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	const usual = 1 << 10 // above it the buffer grows
+	buf := bytes.NewBuffer(make([]byte, 0, usual))
+	_, err = buf.ReadFrom(f)
+	return buf.Bytes(), err
+}
+
+// SmallFiles is how many small files to read at the same time: many more than
+// there are cores, because each takes a shared file system a millisecond.
+const SmallFiles = 64
+
+// AtOnce calls f for 0 to n-1, up to limit at a time.
+func AtOnce(n, limit int, f func(i int)) {
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(n, limit) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	workers.Wait()
+}
