@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -186,8 +187,28 @@ func (a *app) unfinished(p *planned) (string, error) {
 	return root, nil
 }
 
+// lookup finds a variable that is set and not empty.
+func (a *app) lookup(name string) (string, bool) {
+	value := a.env(name)
+	return value, value != ""
+}
+
+// checkSecrets looks for the secrets of all submissions before the first is made.
+func (a *app) checkSecrets(units []string) error {
+	for _, dir := range units {
+		u, err := run.ReadUnit(dir)
+		if err != nil {
+			return err
+		}
+		if err := u.CheckSecrets(a.lookup); err != nil {
+			return fmt.Errorf("%s: %w", relative(dir), err)
+		}
+	}
+	return nil
+}
+
 func (a *app) submitter(s run.Scheduler, settle time.Duration) *run.Submitter {
-	return &run.Submitter{Scheduler: s, Now: a.now, Settle: settle, Log: a.logf, Sleep: func(ctx context.Context, d time.Duration) error {
+	return &run.Submitter{Scheduler: s, Now: a.now, Settle: settle, Log: a.logf, Lookup: a.lookup, Sleep: func(ctx context.Context, d time.Duration) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -225,6 +246,15 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 		judge(a.show(shower, now, old))
 	}
 	errs := make([]error, len(dirs))
+	atOnce(len(dirs), func(i int) {
+		if now[i].Final() { // a job that was killed could not do it
+			errs[i] = (&job.Job{Dir: dirs[i], Stdout: a.stderr, Now: a.now}).Forget(false)
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		a.logf("note: %v", err)
+	}
+	clear(errs)
 	atOnce(len(dirs), func(i int) {
 		if now[i].News(old[i]) {
 			errs[i] = run.WriteJSON(filepath.Join(dirs[i], run.StateFile), now[i])

@@ -16,6 +16,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/ulikunitz/xz"
+
+	"github.com/profllm/profllm/pkg/redact"
 )
 
 const (
@@ -376,7 +378,7 @@ func (s *scanner) settle() {
 
 func (s *scanner) finding(e *entry, x span) Finding {
 	line := string(s.text[x.start:x.end])
-	f := Finding{ID: e.ID, Kind: e.Kind, Line: Redact(clip(line)), No: x.no, Stopping: s.stopping}
+	f := Finding{ID: e.ID, Kind: e.Kind, Line: redact.Line(clip(line)), No: x.no, Stopping: s.stopping}
 	f.Rank = rankOf(line)
 	if f.Rank == "" && s.log.Rank > 0 {
 		f.Rank = strconv.Itoa(s.log.Rank)
@@ -545,7 +547,7 @@ func (s *scanner) lastWords() *Finding {
 		complains := complaint.MatchString(line)
 		if (complains || spoken && weak == nil && strings.TrimSpace(line) != "") && !ours.MatchString(line) && !s.t.dismisses(line) {
 			f := s.finding(&entry{}, span{start, end, no})
-			f.ID, f.Kind, f.Line = "unknown", Tail, Redact(clip(line))
+			f.ID, f.Kind, f.Line = "unknown", Tail, redact.Line(clip(line))
 			if strongComplaint.MatchString(line) {
 				return &f
 			}
@@ -579,18 +581,9 @@ func lastLines(text []byte) []string {
 		i := bytes.LastIndexByte(text, '\n')
 		line := bytes.TrimRight(text[i+1:], "\r")
 		line = line[bytes.LastIndexByte(line, '\r')+1:]
-		lines = append(lines, Redact(clip(string(line))))
+		lines = append(lines, redact.Line(clip(string(line))))
 		text = text[:max(i, 0)]
 	}
 	slices.Reverse(lines)
 	return lines
 }
-
-var secrets = regexp.MustCompile(`\b(?:hf|nvapi|ghp|gho|github_pat|glpat|sk)[_-][A-Za-z0-9_-]{8,}|` +
-	`(?i:\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}|` +
-	`(?i:\b[a-z_-]*(?:api[_-]?key|secret|passw(?:or)?d|access[_-]?token|auth[_-]?token|hf_token))['"]?\s*[:=]\s*['"]?[^\s'",}]{4,}|` +
-	`://[^/\s:@]+:[^/\s@]+@`)
-
-// Redact replaces what looks like a secret. It knows shapes, not values:
-// whoever knows the run's secrets removes those as well.
-func Redact(line string) string { return secrets.ReplaceAllString(line, "[redacted]") }

@@ -1,0 +1,106 @@
+package redact
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+)
+
+// block is how much of a file is looked at at once.
+const block = 1 << 20
+
+// Hit is a place where a known value stood.
+type Hit struct {
+	Line int   // 1 for the first
+	At   int64 // offset of its first byte
+	Len  int
+}
+
+// Mask overwrites every known value in a file by as many letters x, and says
+// where they stood: the file keeps its length and each line its place, so that
+// who still writes to it, or knows an offset, is not disturbed. A file without a
+// value is not written to.
+func (v Values) Mask(path string) ([]Hit, error) {
+	if v.Empty() {
+		return nil, nil
+	}
+	hits, err := v.find(path)
+	if err != nil || len(hits) == 0 {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return hits, fmt.Errorf("mask secrets: %w", err)
+	}
+	for _, h := range hits {
+		if _, err := f.WriteAt(bytes.Repeat([]byte("x"), h.Len), h.At); err != nil {
+			return hits, errors.Join(fmt.Errorf("mask secrets in %s: %w", path, err), f.Close())
+		}
+	}
+	return hits, errors.Join(f.Sync(), f.Close())
+}
+
+// find reads a file once, in constant memory. Values that lie over the border of
+// two blocks are found in the second.
+func (v Values) find(path string) ([]Hit, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var hits []Hit
+	longest := len(v.forms[0])
+	text := make([]byte, 0, block+longest)
+	var at int64 // of text[0]
+	line, done := 1, int64(0)
+	for {
+		n, err := io.ReadFull(f, text[len(text):len(text)+block])
+		text = text[:len(text)+n]
+		last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if err != nil && !last {
+			return hits, fmt.Errorf("look for secrets in %s: %w", path, err)
+		}
+		for _, h := range v.within(text) {
+			if start := at + h.At; start+int64(h.Len) > done {
+				hits = append(hits, Hit{Line: line + bytes.Count(text[:h.At], []byte("\n")), At: start, Len: h.Len})
+				done = start + int64(h.Len)
+			}
+		}
+		if last {
+			return hits, nil
+		}
+		// What may be the beginning of a value is kept for the next round.
+		over := max(0, len(text)-longest+1)
+		line += bytes.Count(text[:over], []byte("\n"))
+		at += int64(over)
+		text = append(text[:0], text[over:]...)
+	}
+}
+
+// within finds every value in text, ascending. Where two overlap they are one hit.
+func (v Values) within(text []byte) []Hit {
+	var all []Hit
+	for _, form := range v.forms {
+		for i := 0; ; {
+			j := bytes.Index(text[i:], []byte(form))
+			if j < 0 {
+				break
+			}
+			all = append(all, Hit{At: int64(i + j), Len: len(form)})
+			i += j + 1
+		}
+	}
+	slices.SortFunc(all, func(a, b Hit) int { return int(a.At - b.At) })
+	var merged []Hit
+	for _, h := range all {
+		if n := len(merged); n > 0 && h.At < merged[n-1].At+int64(merged[n-1].Len) {
+			merged[n-1].Len = max(merged[n-1].Len, int(h.At-merged[n-1].At)+h.Len)
+			continue
+		}
+		merged = append(merged, h)
+	}
+	return merged
+}
