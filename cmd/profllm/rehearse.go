@@ -25,6 +25,9 @@ func (c rehearseCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if err := a.plannedSecrets(p); err != nil {
+		return err
+	}
 	if err := a.create(p); err != nil {
 		return fail(exitNotSubmit, err)
 	}

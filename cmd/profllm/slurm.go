@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -144,6 +145,9 @@ func (c submitCmd) Run(a *app) error {
 			return a.submit(root, c.submitFlags)
 		}
 	}
+	if err := a.plannedSecrets(p); err != nil {
+		return err
+	}
 	if err := a.cost(p, c.MaxNodeHours, c.Yes); err != nil {
 		return err
 	}
@@ -191,6 +195,19 @@ func (a *app) unfinished(p *planned) (string, error) {
 func (a *app) lookup(name string) (string, bool) {
 	value := a.env(name)
 	return value, value != ""
+}
+
+// plannedSecrets looks for the secrets of everything planned, before anything is
+// written.
+func (a *app) plannedSecrets(p *planned) error {
+	var plans []*plan.Plan
+	for _, r := range p.Runs {
+		plans = append(plans, r.Plan)
+		for _, h := range slices.Concat(r.Plan.PreTest, r.Plan.PostTest) {
+			plans = append(plans, h.Plan)
+		}
+	}
+	return fail(exitNotSubmit, run.CheckSecrets(plans, a.lookup))
 }
 
 // checkSecrets looks for the secrets of all submissions before the first is made.

@@ -25,24 +25,36 @@ func (e *MissingSecretError) Error() string {
 		strings.Join(e.Names, ", "), e.Names[0])
 }
 
-// CheckSecrets looks for what the runs of a unit need of the submitting shell.
-// What is missing is a *MissingSecretError.
-func (u *Unit) CheckSecrets(lookup func(string) (string, bool)) error {
-	seen := map[string]bool{}
-	var missing []string
-	err := u.eachPlan(func(_ string, p *plan.Plan) error {
-		for _, name := range p.SecretEnv() {
-			if value, ok := lookup(name); !seen[name] && (!ok || value == "") {
-				missing = append(missing, name)
-			}
-			seen[name] = true
+// CheckSecrets looks for what runs need of the submitting shell. What is missing is
+// a *MissingSecretError.
+func CheckSecrets(plans []*plan.Plan, lookup func(string) (string, bool)) error {
+	var names, missing []string
+	for _, p := range plans {
+		names = append(names, p.SecretEnv()...)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if value, ok := lookup(name); !ok || value == "" {
+			missing = append(missing, name)
 		}
+	}
+	if len(missing) > 0 {
+		return &MissingSecretError{missing}
+	}
+	return nil
+}
+
+// CheckSecrets does so for a unit and its hooks.
+func (u *Unit) CheckSecrets(lookup func(string) (string, bool)) error {
+	var plans []*plan.Plan
+	err := u.eachPlan(func(_ string, p *plan.Plan) error {
+		plans = append(plans, p)
 		return nil
 	})
-	if err == nil && len(missing) > 0 {
-		err = &MissingSecretError{missing}
+	if err != nil {
+		return err
 	}
-	return err
+	return CheckSecrets(plans, lookup)
 }
 
 // writeSecrets gives each run of a unit what it needs of the submitting shell. The
