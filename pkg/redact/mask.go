@@ -19,8 +19,8 @@ type Hit struct {
 	Len  int
 }
 
-// Mask overwrites every known value in a file by as many letters x, and says
-// where they stood: the file keeps its length and each line its place, so that
+// Mask overwrites every known value in a file, each letter by an x, and says where
+// they stood: the file keeps its length and each line its place, so that
 // who still writes to it, or knows an offset, is not disturbed. A file without a
 // value is not written to.
 func (v Values) Mask(path string) ([]Hit, error) {
@@ -31,16 +31,31 @@ func (v Values) Mask(path string) ([]Hit, error) {
 	if err != nil || len(hits) == 0 {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return hits, fmt.Errorf("mask secrets: %w", err)
 	}
 	for _, h := range hits {
-		if _, err := f.WriteAt(bytes.Repeat([]byte("x"), h.Len), h.At); err != nil {
+		if err := cross(f, h); err != nil {
 			return hits, errors.Join(fmt.Errorf("mask secrets in %s: %w", path, err), f.Close())
 		}
 	}
 	return hits, errors.Join(f.Sync(), f.Close())
+}
+
+// cross overwrites a hit, but for its ends of lines.
+func cross(f *os.File, h Hit) error {
+	text := make([]byte, h.Len)
+	if _, err := f.ReadAt(text, h.At); err != nil {
+		return err
+	}
+	for i, b := range text {
+		if b != '\n' && b != '\r' {
+			text[i] = 'x'
+		}
+	}
+	_, err := f.WriteAt(text, h.At)
+	return err
 }
 
 // find reads a file once, in constant memory. Values that lie over the border of
