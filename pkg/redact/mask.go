@@ -2,11 +2,11 @@ package redact
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 )
 
 // block is how much of a file is looked at at once.
@@ -96,26 +96,35 @@ func (v Values) find(path string) ([]Hit, error) {
 }
 
 // within finds every value in text, ascending. Where two overlap they are one hit.
+// It looks once at each byte, however many values there are: a private key has
+// dozens of lines, and a run's files gigabytes.
 func (v Values) within(text []byte) []Hit {
-	var all []Hit
-	for _, form := range v.forms {
-		for i := 0; ; {
-			j := bytes.Index(text[i:], []byte(form))
-			if j < 0 {
-				break
-			}
-			all = append(all, Hit{At: int64(i + j), Len: len(form)})
-			i += j + 1
-		}
-	}
-	slices.SortFunc(all, func(a, b Hit) int { return int(a.At - b.At) })
 	var merged []Hit
-	for _, h := range all {
-		if n := len(merged); n > 0 && h.At < merged[n-1].At+int64(merged[n-1].Len) {
-			merged[n-1].Len = max(merged[n-1].Len, int(h.At-merged[n-1].At)+h.Len)
+	heads := v.heads
+	for i := 0; i+Least <= len(text); i++ {
+		head := binary.LittleEndian.Uint64(text[i : i+Least])
+		if slot := hash(head); heads[slot/64%uint64(len(heads))]&(1<<(slot%64)) == 0 {
 			continue
 		}
-		merged = append(merged, h)
+		length := 0
+		for _, form := range v.starts[head] {
+			if len(form) > length && len(text)-i >= len(form) && string(text[i:i+len(form)]) == form {
+				length = len(form)
+			}
+		}
+		if length == 0 {
+			continue
+		}
+		if n := len(merged); n > 0 && int64(i) < merged[n-1].At+int64(merged[n-1].Len) {
+			merged[n-1].Len = max(merged[n-1].Len, i-int(merged[n-1].At)+length)
+			continue
+		}
+		merged = append(merged, Hit{At: int64(i), Len: length})
 	}
 	return merged
 }
+
+// hash spreads the first eight bytes of a value over the bits of Values.heads.
+func hash(head uint64) uint64 { return head * 0x9e3779b97f4a7c15 >> (64 - headBits) }
+
+const headBits = 16

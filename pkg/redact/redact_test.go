@@ -2,7 +2,9 @@ package redact
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -158,6 +160,27 @@ func TestMaskLeavesOthersAlone(t *testing.T) {
 	hits, err = Values{}.Mask("/does/not/matter")
 	require.NoError(t, err)
 	require.Empty(t, hits)
+}
+
+// A key of many lines costs no more than a token.
+func BenchmarkMask(b *testing.B) {
+	text := []byte(strings.Repeat("(EngineCore pid=90211) INFO 11-21 10:14:09 [core.py:1584] Avg prompt throughput: 1234.5 tokens/s, running: 8 reqs\n", 100000))
+	file := filepath.Join(b.TempDir(), "log")
+	require.NoError(b, os.WriteFile(file, text, 0o644))
+	var key strings.Builder
+	for i := range 50 {
+		fmt.Fprintf(&key, "%064x\n", sha256.Sum256([]byte{byte(i)}))
+	}
+	for name, v := range map[string]Values{"token": Known("hf_AbCdEfGhIjKlMnOp"), "key": Known(key.String())} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				if hits, err := v.Mask(file); err != nil || len(hits) > 0 {
+					b.Fatal(hits, err)
+				}
+			}
+		})
+	}
 }
 
 func FuzzLine(f *testing.F) {

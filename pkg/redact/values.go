@@ -2,6 +2,7 @@ package redact
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -11,12 +12,15 @@ import (
 )
 
 // Least is the length, in bytes, from which a value, or a line of one, can be
-// looked for: a shorter one stands in too much text that is no secret.
+// looked for: a shorter one stands in too much text that is no secret. It is also
+// the length of a uint64, by which values are found.
 const Least = 8
 
 // Values knows secrets by value. The zero value knows none.
 type Values struct {
-	forms []string // longest first, so that a part never hides the whole
+	forms  []string                    // longest first, so that a part never hides the whole
+	starts map[uint64][]string         // by their first Least bytes
+	heads  *[1 << headBits / 64]uint64 // of which of these there are any, by hash
 }
 
 // Known returns Values that know each of the given secrets: the whole, each of
@@ -42,6 +46,13 @@ func Known(secrets ...string) Values {
 		}
 	}
 	slices.SortStableFunc(v.forms, func(a, b string) int { return len(b) - len(a) })
+	v.starts, v.heads = map[uint64][]string{}, new([1 << headBits / 64]uint64)
+	for _, form := range v.forms {
+		head := binary.LittleEndian.Uint64([]byte(form))
+		v.starts[head] = append(v.starts[head], form)
+		slot := hash(head)
+		v.heads[slot/64] |= 1 << (slot % 64)
+	}
 	return v
 }
 
