@@ -346,6 +346,74 @@ func TestSlurmSecretsOfKilledJobs(t *testing.T) {
 	}
 }
 
+// What a job has of the submitting shell, whatever is said of exporting: its script
+// finds its programs, and so do its steps.
+//
+// covers: PL-S29, PL-S33, PL-G9
+func TestSlurmExport(t *testing.T) {
+	for name, c := range map[string]struct {
+		slurm     string
+		has, lack []string
+	}{
+		"by itself":        {"", []string{"\nNAMED=by the script\n", "\nby the script, see\n", "HOME="}, []string{"ASKED=", "UNASKED="}},
+		"asked for":        {`export = ["ASKED"]`, []string{"\nASKED=plain, value=with 'commas'\n\n"}, []string{"UNASKED="}},
+		"all":              {`export = "ALL"`, []string{"\nASKED=plain, value", "\nUNASKED=c4n4ry"}, nil},
+		"sbatch's ALL":     {`sbatch_args = ["--export=ALL"]`, []string{"\nUNASKED=c4n4ry"}, nil},
+		"sbatch's NONE":    {`sbatch_args = ["--export=NONE"]`, []string{"HOME="}, []string{"ASKED=plain", "UNASKED="}},
+		"sbatch's one":     {`sbatch_args = ["--export=UNASKED"]`, []string{"\nUNASKED=c4n4ry"}, []string{"\nASKED="}},
+		"sbatch's setting": {`sbatch_args = ["--export=ALL,ASKED=x"]`, []string{"\nASKED=x\n", "\nUNASKED=c4n4ry"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := lab(t)
+			t.Parallel()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
+[[Tests]]
+id = "a"
+test_template_name = "BashCmd"
+time_limit = "1m"
+cmd_args.cmd = "env; echo $NAMED, see"
+[Tests.slurm]
+`+c.slurm+"\n"), 0o644))
+			o := profllm(t, dir, append(newCanaries(t).env, "NAMED=by the script"), "slurm", "submit", "--system", "site.toml", "s.toml", "--wait")
+			require.Equal(t, exitOK, o.code)
+			log, err := os.ReadFile(filepath.Join(only(t, dir), "logs/bash-0.log"))
+			require.NoError(t, err)
+			require.Contains(t, string(log), "SLURM_EXPORT_ENV=ALL\n")
+			for _, text := range c.has {
+				require.Contains(t, string(log), text)
+			}
+			for _, text := range c.lack {
+				require.NotContains(t, string(log), text)
+			}
+		})
+	}
+}
+
+// What works and could be better is said once.
+func TestDoubtfulSecrets(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "token")
+	require.NoError(t, os.WriteFile(file, []byte("canary"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
+[[Tests]]
+id = "a"
+test_template_name = "BashCmd"
+cmd_args.cmd = "true"
+[Tests.extra_env_vars]
+A = { file = "`+file+`" }
+B = { file = "`+file+`" }
+C = { env = "SHORT" }
+D = { file = "/not/here" }
+`), 0o644))
+	o := profllm(t, dir, []string{"SHORT=pw"}, "rehearse", "s.toml")
+	require.Equal(t, exitJobFailed, o.code)
+	require.Equal(t, 1, strings.Count(o.stderr, "note: "+file+" can be read by everybody here: chmod 600 "+file+"\n"))
+	require.Contains(t, o.stderr, "note: SHORT has less than 8 bytes: it is not looked for in logs\n")
+	r := readResult(t, only(t, dir))
+	require.Equal(t, "secret-missing", r.Failure.Cause)
+	require.Contains(t, r.Failure.Line, "the secret D: open /not/here: no such file or directory")
+}
+
 // Runtimes are given the name of a secret, and its value in their environment alone.
 // Docker's and podman's programs are stood in for by one that notes both.
 //

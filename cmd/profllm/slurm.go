@@ -11,12 +11,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -207,7 +209,34 @@ func (a *app) plannedSecrets(p *planned) error {
 			plans = append(plans, h.Plan)
 		}
 	}
-	return fail(exitNotSubmit, run.CheckSecrets(plans, a.lookup))
+	if err := run.CheckSecrets(plans, a.lookup); err != nil {
+		return fail(exitNotSubmit, err)
+	}
+	said := map[string]bool{}
+	for _, pl := range plans {
+		for _, s := range pl.Secrets() {
+			if note := a.doubt(s); note != "" && !said[note] {
+				said[note] = true
+				a.logf("note: %s", note)
+			}
+		}
+	}
+	return nil
+}
+
+// doubt says what is wrong with a secret that works, "" for nothing. A file may be
+// on the nodes only.
+func (a *app) doubt(s plan.Secret) string {
+	if s.File == "" {
+		if value, _ := a.lookup(s.Env); len(strings.TrimSpace(value)) < redact.Least {
+			return fmt.Sprintf("%s has less than %d bytes: it is not looked for in logs", s.Env, redact.Least)
+		}
+		return ""
+	}
+	if st, err := os.Stat(s.File); err == nil && st.Mode().Perm()&0o007 != 0 {
+		return fmt.Sprintf("%s can be read by everybody here: chmod 600 %s", s.File, s.File)
+	}
+	return ""
 }
 
 // checkSecrets looks for the secrets of all submissions before the first is made.

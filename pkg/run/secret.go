@@ -101,7 +101,8 @@ func hookOf(dir string) (parent string, ok bool) {
 	if base := filepath.Base(above); base != PreTestDir && base != PostTestDir {
 		return "", false
 	}
-	return filepath.Dir(above), true
+	parent = filepath.Dir(above)
+	return parent, exists(filepath.Join(parent, PlanFile)) // else a test has that name
 }
 
 // dropSecrets removes what writeSecrets wrote.

@@ -227,6 +227,15 @@ func TestForgetIsNotHalfDone(t *testing.T) {
 	}
 }
 
+// A test may be named as the folder of hooks is.
+func TestForgetOfATestNamedLikeHooks(t *testing.T) {
+	dir := filepath.Join(create(t, "pre_test/0"), "pre_test/0")
+	require.NoError(t, os.Mkdir(filepath.Join(dir, run.SecretDir), 0o700))
+	_, err := run.Forget(dir, false)
+	require.NoError(t, err)
+	require.False(t, run.KeepsSecrets(dir))
+}
+
 func TestExported(t *testing.T) {
 	environ := []string{"PATH=/bin", "HF_TOKEN=canary", "A=1\n2", "PROFLLM_X=", "SLURM_CONF=/c", "PATHS=x", "MALFORMED"}
 	require.Equal(t, []string{"PATH=/bin", "PROFLLM_X=", "SLURM_CONF=/c"}, run.Exported(environ, nil))
