@@ -41,7 +41,7 @@ func (c doctorCmd) Run(a *app) error {
 		return err
 	}
 	r := (&doctor.Doctor{
-		Environ: a.environ, Export: run.Exported(a.environ, asked), System: sys, Partition: c.Partition, Dir: dir,
+		Environ: a.environ, Export: run.Export{Names: asked}.From(a.environ), System: sys, Partition: c.Partition, Dir: dir,
 		Self: []string{self, "probe-node"}, Node: []string{node, "probe-node"}, Job: c.Job, Now: a.now, Log: a.logf,
 	}).Run(a.ctx)
 	if err := a.printReport(r, c.Output); err != nil {

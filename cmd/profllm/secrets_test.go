@@ -51,9 +51,9 @@ func (c *canaries) write(t *testing.T, dir string, prompts int) {
 [[Tests]]
 id = "look"
 test_template_name = "BashCmd"
-cmd_args.cmd = "env; echo digest $(printf %s \"$HOOK\" | sha256sum)"
+cmd_args.cmd = "env; echo digest $(printf %s \"$PLANTED\" | sha256sum)"
 [Tests.extra_env_vars]
-HOOK = { env = "PLANTED" }
+PLANTED = { env = "PLANTED" }
 `), 0o644))
 	show := `env; export -p; set; env >raw/environ; printf 'HARD=%s' "$HARD" >raw/hard; echo "${HARD@Q}"; printf '{"k": "%s"}' "$FROM_FILE" >raw/k.json
 for s in "$TOKEN" "$FROM_FILE" "$HARD"; do echo "digest $(printf %s "$s" | sha256sum)"; done`
@@ -458,9 +458,11 @@ func TestSlurmSecretsOfBatches(t *testing.T) {
 id = "%[1]s"
 test_template_name = "BashCmd"
 time_limit = "1m"
-cmd_args.cmd = "env; env >raw/environ; ls ../../*/0/secrets; echo digest $(printf %%s \"$TOKEN\" | sha256sum)"
+cmd_args.cmd = "env; env >raw/environ; ls ../../*/0/secrets; echo digest $(printf %%s \"$%[2]s\" | sha256sum)"
+[Tests.slurm]
+%[3]s
 [Tests.extra_env_vars]
-TOKEN = { env = "%[2]s" }
+%[2]s = { env = "%[2]s" }
 `
 	const points = `[[Tests]]
 id = "a"
@@ -470,11 +472,13 @@ cmd_args.cmd = ["env; echo first; echo digest $(printf %%s \"$TOKEN\" | sha256su
 [Tests.extra_env_vars]
 TOKEN = { env = "FIRST" }
 `
-	two := fmt.Sprintf(entry, "a", "FIRST") + fmt.Sprintf(entry, "b", "SECOND")
+	two := func(slurm string) string {
+		return fmt.Sprintf(entry, "a", "FIRST", slurm) + fmt.Sprintf(entry, "b", "SECOND", slurm)
+	}
 	for name, x := range map[string]struct {
 		tests string
 		args  []string
-	}{"one allocation": {two, []string{"--single-sbatch"}}, "jobs": {two, nil}, "array": {fmt.Sprintf(points), nil}} {
+	}{"one allocation": {two(`export = "ALL"`), []string{"--single-sbatch"}}, "jobs": {two(""), nil}, "array": {fmt.Sprintf(points), nil}} {
 		t.Run(name, func(t *testing.T) {
 			dir := lab(t)
 			t.Parallel()
@@ -489,10 +493,12 @@ TOKEN = { env = "FIRST" }
 			for d, p := range runs(t, dir) {
 				log, err := os.ReadFile(filepath.Join(d, "logs/bash-0.log"))
 				require.NoError(t, err)
-				value := map[string]string{"a": mark + "-one", "b": mark + "-two"}[p.Test]
+				value, foreign := mark+"-one", "SECOND="
+				if p.Test == "b" {
+					value, foreign = mark+"-two", "FIRST="
+				}
 				require.Contains(t, string(log), fmt.Sprintf("digest %x", sha256.Sum256([]byte(value))))
-				require.NotContains(t, string(log), "FIRST=")
-				require.NotContains(t, string(log), "SECOND=")
+				require.NotContains(t, string(log), foreign)
 				require.NoDirExists(t, filepath.Join(d, run.SecretDir))
 			}
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -69,7 +70,10 @@ func (e *evidence) cause(table *failure.Table) (*result.Failure, error) {
 // redact takes out of a record what the run was given as secrets, and what has the
 // shape of one, wherever it repeats what a process wrote.
 func (e *evidence) redact(r *result.Result) {
-	secrets := run.Secrets(e.dir)
+	var secrets redact.Values
+	if p := e.plan; p != nil && (len(p.Secrets()) > 0 || len(p.PreTest)+len(p.PostTest) > 0) {
+		secrets = run.Secrets(e.dir)
+	}
 	for i := range r.Warnings {
 		r.Warnings[i].Text = secrets.Text(r.Warnings[i].Text)
 	}

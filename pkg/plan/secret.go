@@ -147,8 +147,14 @@ func (p *Plan) give(secrets []asked) error {
 	return c.Err()
 }
 
-// written notes the commands that hold what looks like a secret.
+// written notes the commands that hold what looks like a secret, and a prologue that
+// names one.
 func (p *Plan) written(pos source.Pos) {
+	for _, x := range p.Secrets() {
+		if regexp.MustCompile(`\$\{?` + x.Name + `\b`).MatchString(p.Prologue) {
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: the prologue names $%s, which is not set there: a secret is a role's or client's; custom_bash runs where it is set", pos, x.Name))
+		}
+	}
 	for _, s := range p.steps() {
 		var words []string
 		for _, w := range s.Argv {

@@ -56,6 +56,14 @@ func TestWrittenSecretsAreNoted(t *testing.T) {
 	}
 }
 
+func TestPrologueHasNoSecrets(t *testing.T) {
+	for prologue, notes := range map[string]int{"login ${TOKEN}": 1, "login \"$TOKEN\"": 1, "echo $TOKENS TOKEN": 0, "": 0} {
+		p, err := plan.Make(input(t, "prologue = '"+prologue+"'\n", "[Tests.extra_env_vars]\nTOKEN = { env = \"T\" }\n"))
+		require.NoError(t, err)
+		require.Len(t, p.Notes, notes, prologue)
+	}
+}
+
 // What a job gets of the submitting shell is asked for by the site and the test, and
 // a batch gets what its runs ask for.
 func TestExport(t *testing.T) {

@@ -312,7 +312,7 @@ func (w *theWorld) run(t *testing.T) run.Placement {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // only so that a hang ends
 	defer cancel()
 	sched := local.New(filepath.Join(w.dir, "jobs"), w.binary, w.environ, time.Now)
-	sub, err := sched.Submit(ctx, run.Request{Script: filepath.Join(w.plan.Dir, run.ScriptFile), Name: w.plan.Job.Name, Comment: w.plan.Job.Comment, Dir: w.plan.Dir, Export: w.plan.Job.Export})
+	sub, err := sched.Submit(ctx, run.Request{Script: filepath.Join(w.plan.Dir, run.ScriptFile), Name: w.plan.Job.Name, Comment: w.plan.Job.Comment, Dir: w.plan.Dir, Export: run.Export{Names: w.plan.Job.Export}})
 	require.NoError(t, err)
 	_, err = sched.Wait(ctx, sub.JobID)
 	require.NoError(t, err)

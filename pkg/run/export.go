@@ -21,17 +21,22 @@ var usual = strings.Fields(`
 	CUDA_HOME CUDA_PATH ROCM_PATH HF_HOME
 	MODULEPATH MODULESHOME LOADEDMODULES _LMFILES_ LMOD_CMD LMOD_DIR LMOD_PKG BASH_ENV`)
 
-// Exported returns what of an environment a job is given: the usual variables and
-// those with the given names, or all of it for config.ExportAll. The rest of a
-// shell holds what no benchmark needs, and is kept by Slurm's controller in files.
-func Exported(environ, names []string) []string {
-	if slices.Contains(names, config.ExportAll) {
-		return slices.Clone(environ)
-	}
+// Export says what of the submitting shell a job is given. The zero value is the
+// usual.
+type Export struct {
+	Names    []string // besides the usual variables; config.ExportAll: all of them
+	Withheld []string // whatever Names says: the job's secrets, which its steps read
+}
+
+// From returns what of an environment the job is given. The rest of a shell holds
+// what no benchmark needs, and would be kept by Slurm's controller in files.
+func (e Export) From(environ []string) []string {
+	all := slices.Contains(e.Names, config.ExportAll)
 	var kept []string
 	for _, kv := range environ {
 		name, _, _ := strings.Cut(kv, "=")
-		if slices.Contains(usual, name) || strings.HasPrefix(name, "PROFLLM_") || name == "SLURM_CONF" || slices.Contains(names, name) {
+		asked := all || slices.Contains(usual, name) || strings.HasPrefix(name, "PROFLLM_") || name == "SLURM_CONF" || slices.Contains(e.Names, name)
+		if asked && !slices.Contains(e.Withheld, name) {
 			kept = append(kept, kv)
 		}
 	}
@@ -41,36 +46,40 @@ func Exported(environ, names []string) []string {
 // mention finds the variables that shell text names.
 var mention = regexp.MustCompile(`\$\{?#?!?([A-Za-z_][A-Za-z0-9_]*)`)
 
-// exports lists what the job of a unit is given besides the usual variables: what
-// its definitions ask for, and what its scripts name. An --export of the user's own
-// is about a whole environment.
-func (u *Unit) exports() ([]string, error) {
+// export is what the job of a unit is given: what its definitions ask for, and what
+// its scripts name, but for its secrets: a shell text that names one runs in a step
+// that has it. An --export of the user's own is about a whole environment.
+func (u *Unit) export() (Export, error) {
 	job := u.Job()
-	names := slices.Clone(job.Export)
+	e := Export{Names: slices.Clone(job.Export)}
 	for _, line := range job.SbatchArgs {
 		if strings.HasPrefix(line, "--export") {
-			names = append(names, config.ExportAll)
+			e.Names = append(e.Names, config.ExportAll)
 		}
 	}
 	scripts := []string{u.Dir}
-	err := u.eachPlan(func(dir string, _ *plan.Plan) error {
+	err := u.eachPlan(func(dir string, p *plan.Plan) error {
 		if dir != u.Dir {
 			scripts = append(scripts, dir)
 		}
+		e.Withheld = append(e.Withheld, p.SecretEnv()...)
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return e, err
 	}
 	for _, dir := range scripts {
 		text, err := os.ReadFile(filepath.Join(dir, ScriptFile))
 		if err != nil {
-			return nil, err
+			return e, err
 		}
 		for _, m := range mention.FindAllSubmatch(text, -1) {
-			names = append(names, string(m[1]))
+			e.Names = append(e.Names, string(m[1]))
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	for _, list := range []*[]string{&e.Names, &e.Withheld} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	return e, nil
 }

@@ -33,7 +33,7 @@ func secretive(t *testing.T) (s *submitter, file string) {
 	hook.Loads[0].Dir = hook.Dir
 	p.Loads = step(plan.Secret{Name: "A", Env: "TOKEN"}, plan.Secret{Name: "B", Env: "TOKEN"}, plan.Secret{Name: "F", File: file})
 	p.PreTest = []plan.Hook{{Name: "h", Dir: hook.Dir, Plan: &hook}}
-	require.NoError(t, run.Fill(s.dir, p, []byte("echo $MENTIONED ${ALSO:-x} '$QUOTED'\n"), []byte("echo \"${#OF_HOOK}\"\n")))
+	require.NoError(t, run.Fill(s.dir, p, []byte("echo $MENTIONED ${ALSO:-x} '$QUOTED' $TOKEN\n"), []byte("echo \"${#OF_HOOK}\"\n")))
 	s.Lookup = func(name string) (string, bool) {
 		value, ok := map[string]string{"TOKEN": "canary-of-a-token\nits second line", "OTHER": "canary-of-a-hook"}[name]
 		return value, ok
@@ -61,7 +61,7 @@ func TestSecretsAreKeptForTheJob(t *testing.T) {
 			}
 		}
 		require.FileExists(t, filepath.Join(s.dir, run.IntentFile), "a command that is killed now leaves word of what it did")
-		require.Equal(t, []string{"ALSO", "MENTIONED", "OF_HOOK", "QUOTED"}, r.Export)
+		require.Equal(t, run.Export{Names: []string{"ALSO", "MENTIONED", "OF_HOOK", "QUOTED", "TOKEN"}, Withheld: []string{"OTHER", "TOKEN"}}, r.Export)
 		return run.Submission{}, answer
 	}}
 	require.ErrorIs(t, s.Submit(t.Context(), s.dir).Err, answer)
@@ -238,9 +238,10 @@ func TestForgetOfATestNamedLikeHooks(t *testing.T) {
 
 func TestExported(t *testing.T) {
 	environ := []string{"PATH=/bin", "HF_TOKEN=canary", "A=1\n2", "PROFLLM_X=", "SLURM_CONF=/c", "PATHS=x", "MALFORMED"}
-	require.Equal(t, []string{"PATH=/bin", "PROFLLM_X=", "SLURM_CONF=/c"}, run.Exported(environ, nil))
-	require.Equal(t, []string{"PATH=/bin", "A=1\n2", "PROFLLM_X=", "SLURM_CONF=/c"}, run.Exported(environ, []string{"A", "B"}))
-	require.Equal(t, environ, run.Exported(environ, []string{"B", "ALL"}))
+	require.Equal(t, []string{"PATH=/bin", "PROFLLM_X=", "SLURM_CONF=/c"}, run.Export{}.From(environ))
+	require.Equal(t, []string{"PATH=/bin", "A=1\n2", "PROFLLM_X=", "SLURM_CONF=/c"}, run.Export{Names: []string{"A", "B"}}.From(environ))
+	require.Equal(t, environ, run.Export{Names: []string{"B", "ALL"}}.From(environ))
+	require.Equal(t, append([]string{"PATH=/bin"}, environ[2:]...), run.Export{Names: []string{"HF_TOKEN", "ALL"}, Withheld: []string{"HF_TOKEN"}}.From(environ))
 }
 
 // An --export of the user's own is about the whole environment of sbatch.
@@ -256,7 +257,7 @@ func TestExportOfTheUser(t *testing.T) {
 			want = []string{"ALL", "ASKED"}
 		}
 		s.Scheduler = spy{submit: func(r run.Request) (run.Submission, error) {
-			require.Equal(t, want, r.Export)
+			require.Equal(t, run.Export{Names: want}, r.Export)
 			return run.Submission{JobID: "5"}, nil
 		}}
 		require.NoError(t, s.Submit(t.Context(), s.dir).Err)

@@ -109,7 +109,7 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 	if err := u.CheckSecrets(lookup); err != nil {
 		return Submission{}, err
 	}
-	exports, err := u.exports()
+	export, err := u.export()
 	if err != nil {
 		return Submission{}, err
 	}
@@ -133,7 +133,7 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 		}
 		job := u.Job()
 		sub, err = s.Scheduler.Submit(ctx, Request{
-			Script: filepath.Join(u.Dir, ScriptFile), Name: job.Name, Comment: job.Comment, Dir: u.Dir, Waits: waits, Export: exports,
+			Script: filepath.Join(u.Dir, ScriptFile), Name: job.Name, Comment: job.Comment, Dir: u.Dir, Waits: waits, Export: export,
 		})
 	}
 	sub.Schema, sub.RunID, sub.Time, sub.Attempt, sub.Waits = "profllm.submit/1", u.RunID(), s.Now().UTC(), attempt, waits

@@ -169,7 +169,7 @@ func (s *Slurm) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 		// A child that can never start is cancelled, instead of waiting for ever.
 		argv = append(argv, "--dependency="+strings.Join(r.Waits, ","), "--kill-on-invalid-dep=yes")
 	}
-	out, err := s.commandWith(context.WithoutCancel(ctx), run.Exported(s.env, r.Export), append(argv, r.Script)...)
+	out, err := s.commandWith(context.WithoutCancel(ctx), r.Export.From(s.env), append(argv, r.Script)...)
 	if err != nil {
 		var ce *CommandError
 		if errors.As(err, &ce) && ce.refusal() != "" {
@@ -403,7 +403,7 @@ func (s *Slurm) Cancel(ctx context.Context, id string) error {
 
 // TestOnly asks Slurm what it would do with a script. It uses up a job id.
 func (s *Slurm) TestOnly(ctx context.Context, script string) (string, error) {
-	out, err := s.commandWith(ctx, run.Exported(s.env, nil), "sbatch", "--test-only", script)
+	out, err := s.commandWith(ctx, run.Export{}.From(s.env), "sbatch", "--test-only", script)
 	var ce *CommandError
 	if errors.As(err, &ce) {
 		return "", err

@@ -167,7 +167,7 @@ func TestEnvironment(t *testing.T) {
 	s := New(append(f.Env(os.Environ()), "SBATCH_PARTITION=debug", "SBATCH_TIMELIMIT=1", "SLURM_NTASKS=7", "SLURM_JOB_ID=1", "SLURM_TIME_FORMAT=%s",
 		"SLURMD_NODENAME=n1", "SQUEUE_FORMAT=%i", "SACCT_FORMAT=x", "SCANCEL_CTLD=1", "SINFO_ALL=1", "SLURM_CONF=/etc/slurm.conf", "SLURMY=kept"), time.Now)
 	asks := request
-	asks.Export = []string{"SLURMY"}
+	asks.Export.Names = []string{"SLURMY"}
 	sub, err := s.Submit(t.Context(), asks)
 	require.NoError(t, err)
 	require.Equal(t, []string{"SACCT_FORMAT", "SBATCH_PARTITION", "SBATCH_TIMELIMIT", "SCANCEL_CTLD", "SINFO_ALL", "SLURMD_NODENAME",
@@ -201,7 +201,7 @@ func TestExport(t *testing.T) {
 		t.Setenv("PATH", dir+":/usr/bin:/bin")
 		s := New([]string{"PATH=/bin", "HOME=/h", "LANG=C", "PROFLLM_X=1", "HF_TOKEN=canary", "COMMAS=a,b=c,\nd", "NCCL_DEBUG=INFO"}, time.Now)
 		asks := request
-		asks.Export = c.export
+		asks.Export.Names = c.export
 		for what, submit := range map[string]func() error{
 			"sbatch":      func() error { _, err := s.Submit(t.Context(), asks); return err },
 			"--test-only": func() error { _, err := s.TestOnly(t.Context(), "/r/job.sh"); return err },
