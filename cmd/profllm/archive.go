@@ -67,6 +67,11 @@ func (c archiveCmd) write(a *app, path string) error {
 	} else if len(open) > 0 && !c.Force {
 		return fail(exitUsage, fmt.Errorf("%s is not archived:\n\t%s\n\thint: profllm slurm status %s asks Slurm; --force archives it as it is", relative(dir), strings.Join(open, "\n\t"), relative(dir)))
 	}
+	if kept, err := keepSecrets(dir); err != nil {
+		return fail(exitUsage, err)
+	} else if kept != "" { // --force or not
+		return fail(exitUsage, fmt.Errorf("%s is not archived: %s holds secrets of a job that nobody has seen the end of\n\thint: profllm slurm status %s", relative(dir), relative(kept), relative(dir)))
+	}
 	file := dir + archive.Suffix
 	entries, err := archive.Write(a.ctx, dir, file)
 	if errors.Is(err, fs.ErrExist) && c.Remove { // a command that was interrupted before it removed anything
@@ -102,6 +107,17 @@ func (c archiveCmd) write(a *app, path string) error {
 	}
 	fmt.Fprintf(a.stdout, "%s: removed\n", relative(dir))
 	return nil
+}
+
+// keepSecrets returns a directory of secrets below dir, "" for none.
+func keepSecrets(dir string) (string, error) {
+	dirs, err := run.Find(dir)
+	for _, d := range dirs {
+		if run.KeepsSecrets(d) {
+			return filepath.Join(d, run.SecretDir), err
+		}
+	}
+	return "", err
 }
 
 // stillOpen lists the runs of a directory that are not known to be over, and why.

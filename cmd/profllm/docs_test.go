@@ -147,6 +147,8 @@ func kind(e ast.Expr) string {
 			return "value or list"
 		case "Words":
 			return "string or list of strings"
+		case "Export":
+			return "list of names, or \"ALL\""
 		}
 	case *ast.Ident:
 		switch x.Name {
@@ -158,6 +160,8 @@ func kind(e ast.Expr) string {
 			return "boolean"
 		case "Limit":
 			return "duration"
+		case "Export":
+			return "list of names, or \"ALL\""
 		case "string":
 			return "string"
 		}

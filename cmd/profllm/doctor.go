@@ -8,6 +8,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/doctor"
+	"github.com/profllm/profllm/pkg/run"
 )
 
 type doctorCmd struct {
@@ -31,14 +32,16 @@ func (c doctorCmd) Run(a *app) error {
 		return err
 	}
 	node, dir := self, first(c.OutputDir, "results")
+	var asked []string
 	if sys != nil {
+		asked = sys.Export
 		node, dir = first(sys.Binary, self), first(c.OutputDir, sys.OutputPath)
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
 	r := (&doctor.Doctor{
-		Environ: a.environ, System: sys, Partition: c.Partition, Dir: dir,
+		Environ: a.environ, Export: run.Export{Names: asked}.From(a.environ), System: sys, Partition: c.Partition, Dir: dir,
 		Self: []string{self, "probe-node"}, Node: []string{node, "probe-node"}, Job: c.Job, Now: a.now, Log: a.logf,
 	}).Run(a.ctx)
 	if err := a.printReport(r, c.Output); err != nil {

@@ -19,6 +19,7 @@ type jobCmd struct {
 	Ray     jobRayCmd     `cmd:"" help:"Form a Ray cluster over the step's nodes, then become the server."`
 	Profile jobProfileCmd `cmd:"" help:"Run a server under a profiler, and end the server alone when told to."`
 	Rank    jobRankCmd    `cmd:"" help:"Run a command that is told its rank."`
+	Exec    jobExecCmd    `cmd:"" help:"Run a command that is given secrets."`
 	Contain jobContainCmd `cmd:"" help:"Run a step's task in a container; nothing of it is left."`
 	Wait    jobWaitCmd    `cmd:"" help:"Wait until every role is ready."`
 	Turn    jobTurnCmd    `cmd:"" help:"Say, in a sequence, whether a run may begin: 5 if one that it waits for has failed."`
@@ -192,6 +193,10 @@ func (c jobFinishCmd) Run(a *app) error {
 	if ended && c.Code == terminated {
 		c.Code = exitOK // as planned: what it has is in its result
 	}
+	// Before the sentinel: after it, nothing that the run wrote is changed.
+	if err := j.Forget(c.Code == terminated); err != nil {
+		a.logf("profllm job finish: %v", err)
+	}
 	if err := j.Finish(c.Code, phases, roles); err != nil {
 		return said("finish", err)
 	}
@@ -304,6 +309,32 @@ func (c jobRankCmd) Run(a *app) error {
 		return fail(127, said("rank", err))
 	}
 	return said("rank", syscall.Exec(program, argv, env))
+}
+
+type jobExecCmd struct {
+	runFlag
+	Env     []string `sep:"none" placeholder:"NAME=VARIABLE" help:"A secret of the submitting shell."`
+	File    []string `sep:"none" placeholder:"NAME=PATH" help:"A secret in a file of the node."`
+	Command []string `arg:"" passthrough:"" help:"-- and the command."`
+}
+
+// Run becomes the command, so that signals reach it and its exit code counts, and
+// no other process ever has the secrets.
+func (c jobExecCmd) Run(a *app) error {
+	secrets, err := job.ParseSecrets(c.Env, c.File)
+	if err != nil {
+		return fail(exitUsage, said("exec", err))
+	}
+	x := job.Exec{Secrets: secrets, Command: behindDashes(c.Command)}
+	env, err := c.job(a).Give(x, a.environ)
+	if err != nil {
+		return said("exec", err)
+	}
+	program, err := exec.LookPath(x.Command[0])
+	if err != nil {
+		return fail(127, said("exec", err))
+	}
+	return said("exec", syscall.Exec(program, x.Command, env))
 }
 
 type jobContainCmd struct {

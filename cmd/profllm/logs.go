@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/tail"
@@ -51,10 +52,11 @@ func (c logsCmd) Run(a *app) error {
 		return fail(exitUsage, err)
 	}
 	var errs []error
+	secrets := run.Secrets(dir)
 	for _, l := range logs {
 		lines, err := tail.Last(l.path, c.Lines)
 		errs = append(errs, unlessGone(err))
-		if err := a.printLog(l, lines, len(logs) > 1); err != nil {
+		if err := a.printLog(l, lines, secrets, len(logs) > 1); err != nil {
 			return err
 		}
 	}
@@ -221,13 +223,15 @@ func chosen(logs []runLog, role string) ([]runLog, error) {
 	return list, nil
 }
 
-func (a *app) printLog(l runLog, lines []string, named bool) error {
+// printLog prints lines without the run's secrets: while it goes on, its logs may
+// hold them.
+func (a *app) printLog(l runLog, lines []string, secrets redact.Values, named bool) error {
 	prefix := ""
 	if named {
 		prefix = l.label() + ": "
 	}
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(a.stdout, prefix+line); err != nil {
+		if _, err := fmt.Fprintln(a.stdout, prefix+secrets.Text(line)); err != nil {
 			return err
 		}
 	}
@@ -286,12 +290,13 @@ func (a *app) showCause(dir string, f *result.Failure, n int) error {
 		return err
 	}
 	a.logf("%s: cause %s, %s:%d (--role shows other logs)", relative(dir), f.Cause, file, f.LineNumber)
+	secrets := run.Secrets(dir)
 	for _, l := range lines {
 		mark := " "
 		if l.Number == f.LineNumber {
 			mark = ">"
 		}
-		if _, err := fmt.Fprintf(a.stdout, "%s %6d  %s\n", mark, l.Number, l.Text); err != nil {
+		if _, err := fmt.Fprintf(a.stdout, "%s %6d  %s\n", mark, l.Number, secrets.Text(l.Text)); err != nil {
 			return err
 		}
 	}
@@ -305,7 +310,7 @@ const logPause = 500 * time.Millisecond
 // asked rarely: the run's last file says most ends.
 func (a *app) followLogs(dir string, c logsCmd) error {
 	followers := map[string]*tail.Follower{} // by path, without what says that it is packed
-	ask := a.runEnd(dir)
+	ask, secrets := a.runEnd(dir), run.Secrets(dir)
 	for over := false; ; {
 		last := over
 		logs, err := chosen(runLogs(dir), c.Role)
@@ -326,7 +331,7 @@ func (a *app) followLogs(dir string, c logsCmd) error {
 			if last {
 				lines = append(lines, f.Rest()...)
 			}
-			if err := a.printLog(l, lines, c.Role == "" || len(logs) > 1); err != nil {
+			if err := a.printLog(l, lines, secrets, c.Role == "" || len(logs) > 1); err != nil {
 				return err
 			}
 		}

@@ -236,6 +236,9 @@ func (c nightlyCmd) submit(a *app, p *planned, o *nightOutcome) error {
 		a.logf("note: %v", err) // its jobs, if any, are over: that was looked at
 	}
 	if root == "" {
+		if err := a.plannedSecrets(p); err != nil {
+			return err
+		}
 		if err := a.cost(p, c.MaxNodeHours, c.Yes); err != nil {
 			return err
 		}

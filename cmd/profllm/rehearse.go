@@ -94,6 +94,9 @@ func (c rehearseCmd) Run(a *app) error {
 		return err
 	}
 	p.Local = true
+	if err := a.plannedSecrets(p); err != nil {
+		return err
+	}
 	if err := a.create(p); err != nil {
 		return fail(exitNotSubmit, err)
 	}

@@ -12,8 +12,12 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -142,6 +146,9 @@ func (c submitCmd) Run(a *app) error {
 			return a.submit(root, c.submitFlags)
 		}
 	}
+	if err := a.plannedSecrets(p); err != nil {
+		return err
+	}
 	if err := a.cost(p, c.MaxNodeHours, c.Yes); err != nil {
 		return err
 	}
@@ -185,8 +192,68 @@ func (a *app) unfinished(p *planned) (string, error) {
 	return root, nil
 }
 
+// lookup finds a variable that is set and not empty.
+func (a *app) lookup(name string) (string, bool) {
+	value := a.env(name)
+	return value, value != ""
+}
+
+// plannedSecrets looks for the secrets of everything planned, before anything is
+// written.
+func (a *app) plannedSecrets(p *planned) error {
+	var plans []*plan.Plan
+	for _, r := range p.Runs {
+		plans = append(plans, r.Plan)
+		for _, h := range slices.Concat(r.Plan.PreTest, r.Plan.PostTest) {
+			plans = append(plans, h.Plan)
+		}
+	}
+	if err := run.CheckSecrets(plans, a.lookup); err != nil {
+		return fail(exitNotSubmit, err)
+	}
+	said := map[string]bool{}
+	for _, pl := range plans {
+		for _, s := range pl.Secrets() {
+			if note := a.doubt(s); note != "" && !said[note] {
+				said[note] = true
+				a.logf("note: %s", note)
+			}
+		}
+	}
+	return nil
+}
+
+// doubt says what is wrong with a secret that works, "" for nothing. A file may be
+// on the nodes only.
+func (a *app) doubt(s plan.Secret) string {
+	if s.File == "" {
+		if value, _ := a.lookup(s.Env); len(strings.TrimSpace(value)) < redact.Least {
+			return fmt.Sprintf("%s has less than %d bytes: it is not looked for in logs", s.Env, redact.Least)
+		}
+		return ""
+	}
+	if st, err := os.Stat(s.File); err == nil && st.Mode().Perm()&0o007 != 0 {
+		return fmt.Sprintf("%s can be read by everybody here: chmod 600 %s", s.File, s.File)
+	}
+	return ""
+}
+
+// checkSecrets looks for the secrets of all submissions before the first is made.
+func (a *app) checkSecrets(units []string) error {
+	for _, dir := range units {
+		u, err := run.ReadUnit(dir)
+		if err != nil {
+			return err
+		}
+		if err := u.CheckSecrets(a.lookup); err != nil {
+			return fmt.Errorf("%s: %w", relative(dir), err)
+		}
+	}
+	return nil
+}
+
 func (a *app) submitter(s run.Scheduler, settle time.Duration) *run.Submitter {
-	return &run.Submitter{Scheduler: s, Now: a.now, Settle: settle, Log: a.logf, Sleep: func(ctx context.Context, d time.Duration) error {
+	return &run.Submitter{Scheduler: s, Now: a.now, Settle: settle, Log: a.logf, Lookup: a.lookup, Sleep: func(ctx context.Context, d time.Duration) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -225,6 +292,15 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 		judge(a.show(shower, now, old))
 	}
 	errs := make([]error, len(dirs))
+	run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
+		if now[i].Final() && !kept[i] { // a job that was killed could not do it
+			errs[i] = (&job.Job{Dir: dirs[i], Stdout: a.stderr, Now: a.now}).Forget(false)
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		a.logf("note: %v", err)
+	}
+	clear(errs)
 	run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
 		if now[i].News(old[i]) {
 			errs[i] = run.WriteJSON(filepath.Join(dirs[i], run.StateFile), now[i])

@@ -210,8 +210,11 @@ func notes(r row) []string {
 		}
 	}
 	for _, w := range r.Result.Warnings {
-		if w.Kind == result.CheckFailed || w.Kind == result.HookFailed {
+		switch w.Kind {
+		case result.CheckFailed, result.HookFailed:
 			lines = append(lines, fmt.Sprintf("%s: %s: %s", runName(r.Dir), w.Key, w.Text))
+		case result.SecretInLog:
+			lines = append(lines, fmt.Sprintf("%s: %s: %s:%d: %s", runName(r.Dir), w.Kind, w.File, w.Line, w.Text))
 		}
 	}
 	if f := r.Result.Failure; f != nil && f.Line != "" {

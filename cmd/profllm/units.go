@@ -167,6 +167,15 @@ func (a *app) submit(root string, f submitFlags) error {
 
 // do makes submissions, and waits for their runs and the others if it shall.
 func (a *app) do(root string, deeds []deed, others []string, f submitFlags) error {
+	var open []string
+	for _, d := range deeds {
+		if _, answered := run.Answered(d.dir); !answered || d.over != "" {
+			open = append(open, d.dir)
+		}
+	}
+	if err := a.checkSecrets(open); err != nil {
+		return fail(exitNotSubmit, fmt.Errorf("%w\n\thint: profllm slurm resume %s", err, relative(root)))
+	}
 	sched := a.schedulers()
 	submitter := a.submitter(sched, f.Settle)
 	dirs := others

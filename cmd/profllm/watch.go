@@ -16,6 +16,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/tail"
 )
@@ -258,7 +259,10 @@ func (v *view) inside(p *picture) {
 	}
 	for i := range pl.Roles {
 		if r := &pl.Roles[i]; !ready[r.Name] && !stopping {
-			p.behind, p.words = r.Name, lastWords(filepath.Join(p.dir, rankLog(&r.Step)))
+			p.behind, p.words = r.Name, redact.Line(lastWords(filepath.Join(p.dir, rankLog(&r.Step))))
+			if run.KeepsSecrets(p.dir) {
+				p.words = run.Secrets(p.dir).Text(p.words)
+			}
 			return
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -66,6 +67,32 @@ func (e *evidence) cause(table *failure.Table) (*result.Failure, error) {
 		}
 	}
 	return f, err
+}
+
+// redact takes out of a record what the run was given as secrets, and what has the
+// shape of one, wherever it repeats what a process wrote.
+func (e *evidence) redact(r *result.Result) {
+	var secrets redact.Values
+	if p := e.plan; p != nil && (len(p.Secrets()) > 0 || len(p.PreTest)+len(p.PostTest) > 0) {
+		secrets = run.Secrets(e.dir)
+	}
+	for i := range r.Warnings {
+		r.Warnings[i].Text = secrets.Text(r.Warnings[i].Text)
+	}
+	for i := range r.Validity.Checks {
+		r.Validity.Checks[i].Detail = secrets.Text(r.Validity.Checks[i].Detail)
+	}
+	f := r.Failure
+	if f == nil {
+		return
+	}
+	f.Line = secrets.Text(f.Line)
+	for i := range f.Tail {
+		f.Tail[i] = secrets.Text(f.Tail[i])
+	}
+	for i := range f.Others {
+		f.Others[i].Line = secrets.Text(f.Others[i].Line)
+	}
 }
 
 // job is what is known of the run as a whole.

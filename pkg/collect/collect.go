@@ -22,6 +22,7 @@ import (
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/promtext"
+	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -95,6 +96,7 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 			r.Warnings = append(r.Warnings, result.Warning{Kind: "unreadable", File: run.LogDir, Text: unread.Error()})
 		}
 	}
+	e.redact(r)
 	return r, nil
 }
 
@@ -190,8 +192,11 @@ func (e *evidence) record(version string) *result.Result {
 	}
 	e.placement(r)
 	for _, x := range e.events {
-		if x.Event == job.CheckFailed {
+		switch x.Event {
+		case job.CheckFailed:
 			r.Warnings = append(r.Warnings, result.Warning{Kind: result.CheckFailed, Key: x.Phase, Text: x.Text})
+		case job.SecretMasked:
+			r.Warnings = append(r.Warnings, result.Warning{Kind: result.SecretInLog, File: x.File, Line: x.Line, Text: x.Text + "; overwritten by xxx"})
 		}
 	}
 	for _, ph := range e.failedPostTests() {
@@ -227,7 +232,7 @@ func argv(s plan.Step) []string {
 	for _, w := range s.Argv {
 		words = append(words, w.String())
 	}
-	return words
+	return redact.Words(words)
 }
 
 func (e *evidence) config(r *result.Result) {

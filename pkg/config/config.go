@@ -40,6 +40,7 @@ type System struct {
 	SupportsGPUCache      *bool `toml:"supports_gpu_directives_cache"` // CloudAI's internal spelling of the same.
 
 	GlobalEnvVars *source.Table `toml:"global_env_vars"` // Environment of every job.
+	Export        Export        `toml:"export"`          // Variables of the submitting shell that jobs get besides the usual ones: a list of names, or "ALL" (profllm).
 
 	ExtraSrunArgs   Words    `toml:"extra_srun_args"`   // Options of every srun: one string, split as a shell would.
 	ExtraSbatchArgs []string `toml:"extra_sbatch_args"` // One #SBATCH line each.

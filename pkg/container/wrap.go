@@ -23,6 +23,9 @@ func Names(s plan.Step, c plan.Container) []string {
 	for _, v := range s.Env {
 		names = append(names, v.Name)
 	}
+	for _, x := range s.Secrets {
+		names = append(names, x.Name)
+	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -72,6 +72,7 @@ func (r Report) Bad() bool {
 // Doctor is what to look at, and with what.
 type Doctor struct {
 	Environ   []string       // of every command; inherited SLURM_ and SBATCH_ variables are taken out
+	Export    []string       // of sbatch, which its job is given: a part of Environ, and likewise; nil: Environ
 	System    *config.System // nil: no system file
 	Partition string         // "": the system's default, else Slurm's
 	Dir       string         // output folder, absolute; need not exist
@@ -97,7 +98,7 @@ func (d *Doctor) Run(ctx context.Context) Report {
 	if d.limits == (limits{}) {
 		d.limits = limits{commandLimit, startLimit, jobLimit, fileLimit}
 	}
-	d.Environ = without(d.Environ)
+	d.Environ, d.Export = without(d.Environ), without(d.Export)
 	if d.Partition == "" && d.System != nil {
 		d.Partition = d.System.DefaultPartition
 	}
@@ -175,6 +176,9 @@ func (d *Doctor) command(ctx context.Context, argv ...string) answer {
 	}
 	cmd := exec.Command(program, argv[1:]...)
 	cmd.Env = d.Environ
+	if argv[0] == "sbatch" && d.Export != nil {
+		cmd.Env = d.Export
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer

@@ -12,6 +12,7 @@ import (
 	"github.com/ulikunitz/xz"
 
 	"github.com/profllm/profllm/pkg/failure"
+	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -61,7 +62,7 @@ func TestRealFailures(t *testing.T) {
 			require.Contains(t, f.Line, x.Line, "%d is not the line to quote", f.LineNumber)
 			if f.LineNumber > 0 {
 				line := strings.Split(string(data), "\n")[f.LineNumber-1]
-				require.Contains(t, strings.ReplaceAll(failure.Redact(line), "\x1b", ""), strings.TrimSuffix(f.Line, "…")[:min(len(f.Line), 20)])
+				require.Contains(t, strings.ReplaceAll(redact.Line(line), "\x1b", ""), strings.TrimSuffix(f.Line, "…")[:min(len(f.Line), 20)])
 			}
 			checkPacked(t, x, data, f)
 		})

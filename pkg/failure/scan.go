@@ -16,6 +16,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/ulikunitz/xz"
+
+	"github.com/profllm/profllm/pkg/redact"
 )
 
 const (
@@ -380,7 +382,7 @@ func (s *scanner) settle() {
 
 func (s *scanner) finding(e *entry, x span) Finding {
 	line := string(s.text[x.start:x.end])
-	f := Finding{ID: e.ID, Kind: e.Kind, Line: Redact(clip(line + s.more(x))), No: x.no, Stopping: s.stopping}
+	f := Finding{ID: e.ID, Kind: e.Kind, Line: redact.Line(clip(line + s.more(x))), No: x.no, Stopping: s.stopping}
 	f.Rank = rankOf(line)
 	if f.Rank == "" && s.log.Rank > 0 {
 		f.Rank = strconv.Itoa(s.log.Rank)
@@ -564,18 +566,9 @@ func lastLines(text []byte) []string {
 		i := bytes.LastIndexByte(text, '\n')
 		line := bytes.TrimRight(text[i+1:], "\r")
 		line = line[bytes.LastIndexByte(line, '\r')+1:]
-		lines = append(lines, Redact(clip(string(line))))
+		lines = append(lines, redact.Line(clip(string(line))))
 		text = text[:max(i, 0)]
 	}
 	slices.Reverse(lines)
 	return lines
 }
-
-var secrets = regexp.MustCompile(`\b(?:hf|nvapi|ghp|gho|github_pat|glpat|sk)[_-][A-Za-z0-9_-]{8,}|` +
-	`(?i:\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}|` +
-	`(?i:\b[a-z_-]*(?:api[_-]?key|secret|passw(?:or)?d|access[_-]?token|auth[_-]token|\bauthtoken|hf_token))['"]?\s*[:=]\s*['"]?[^\s'",}]{4,}|` +
-	`://[^/\s:@]+:[^/\s@]+@`)
-
-// Redact replaces what looks like a secret. It knows shapes, not values:
-// whoever knows the run's secrets removes those as well.
-func Redact(line string) string { return secrets.ReplaceAllString(line, "[redacted]") }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -130,7 +131,7 @@ func (s *scanner) lastWords() (words *Finding, final bool) {
 	}
 	f := s.finding(&entry{}, best)
 	f.ID, f.Kind = "unknown", Tail
-	f.Line = Redact(clip(shown(string(s.text[best.start:best.end]))))
+	f.Line = redact.Line(clip(shown(string(s.text[best.start:best.end]))))
 	return &f, after <= epilogue
 }
 

@@ -21,6 +21,8 @@ type Event struct {
 	Load  string    `json:"load,omitempty"`
 	Phase string    `json:"phase,omitempty"`
 	Text  string    `json:"text,omitempty"`
+	File  string    `json:"file,omitempty"` // below the run directory
+	Line  int       `json:"line,omitempty"` // of File, 1 for the first
 }
 
 // The events.
@@ -31,11 +33,12 @@ const (
 	RoleDied     = "role-died"
 	ClientBegins = "client-begins" // Text is its phase
 	ClientEnded  = "client-ended"
-	NotReady     = "not-ready"    // a role's time was over
-	CheckFailed  = "check-failed" // a phase ended with 0 and its log does not say so
-	Stopping     = "stopping"     // from here on, ends of roles are ours
-	CacheKept    = "cache-kept"   // a prefix cache could not be reset; Text says why
-	UntilOver    = "until-over"   // the runs that this one accompanies are over
+	NotReady     = "not-ready"     // a role's time was over
+	CheckFailed  = "check-failed"  // a phase ended with 0 and its log does not say so
+	Stopping     = "stopping"      // from here on, ends of roles are ours
+	CacheKept    = "cache-kept"    // a prefix cache could not be reset; Text says why
+	UntilOver    = "until-over"    // the runs that this one accompanies are over
+	SecretMasked = "secret-masked" // a process had written a secret to File; it is overwritten
 )
 
 // event appends one line, in a single write, behind whatever a full disk has cut.

@@ -85,6 +85,14 @@ func (j *Job) Start() error {
 			return err
 		}
 	}
+	for _, s := range p.Secrets() { // a file may be on the nodes only
+		if s.Env == "" {
+			continue
+		}
+		if _, err := run.ReadSecret(j.Dir, s); err != nil {
+			return err
+		}
+	}
 	j.logf("job %s runs %s on %s", id, p.RunID, j.Env("SLURM_JOB_NODELIST"))
 	if p.Simulated {
 		return j.linkEngine(p.Binary)

@@ -29,6 +29,7 @@ func NewBatch(kind, dir, runID string, plans []*Plan) (*Batch, error) {
 	for _, p := range plans {
 		b.Runs = append(b.Runs, p.Dir)
 		b.Limits = append(b.Limits, p.Job.TimeLimit)
+		b.Job.Export = union(slices.Clone(b.Job.Export), p.Job.Export)
 	}
 	if kind == Sequence {
 		return b, b.join(plans)

@@ -27,12 +27,12 @@ HOSTS = { shell = "$(hostname) \"x\"" }
 		{Name: "A", Value: plan.Text("test a")}, // the site's place, the test's value
 		{Name: "B", Value: plan.Text("global b")},
 		{Name: "C", Value: plan.Text("global c")},
-		{Name: "TOKEN", Value: plan.Word{{Env: "HF_TOKEN"}}}, // not { file, env }
 		{Name: "Z", Value: plan.Text("x y")},
 		{Name: "EMPTY", Value: plan.Text("")},
 		{Name: "HOSTS", Value: plan.Word{{Shell: `$(hostname) "x"`}}},
 	}, p.Env)
 	require.Empty(t, p.Notes)
+	require.Equal(t, []plan.Secret{{Name: "TOKEN", Env: "HF_TOKEN"}}, p.Secrets(), "not { file, env }")
 }
 
 // covers: CD-10
@@ -88,24 +88,29 @@ func TestSecretsStayReferences(t *testing.T) {
 
 func TestEnvironmentRefuses(t *testing.T) {
 	for line, want := range map[string]string{
-		`A = 1`:                           "s.toml:6:1: A must be a string, not the integer 1\n\thint: write A = \"1\"",
-		`A = 1.5`:                         "A must be a string, not the float 1.5",
-		`A = true`:                        "A must be a string, not the boolean true",
-		`A = ["x"]`:                       "A is a list, where one value is needed",
-		`A = { env = "X", file = "/y" }`:  "A: write exactly one of env, file, shell",
-		`A = {}`:                          "A: write exactly one of env, file, shell",
-		`A = { env = "" }`:                "A: write exactly one of env, file, shell",
-		`A = { enf = "X" }`:               `unknown key "enf"`,
-		`A = { env = "X Y" }`:             `A: "X Y" cannot name an environment variable`,
-		`A = { env = "X}$(touch x)" }`:    "cannot name an environment variable",
-		`A = { default = 1 }`:             "A must be a string, not the integer 1",
-		`"A B" = "x"`:                     `"A B" cannot name an environment variable`,
-		`"" = "x"`:                        `"" cannot name an environment variable`,
-		`"1A" = "x"`:                      `"1A" cannot name an environment variable`,
-		`"A\n" = "x"`:                     `"A\n" cannot name an environment variable`,
-		`"A=x;touch x #" = "x"`:           "cannot name an environment variable",
-		`"É" = "x"`:                       "cannot name an environment variable",
-		`A = { shell = "x", other = "" }`: `unknown key "other"`,
+		`A = 1`:                             "s.toml:6:1: A must be a string, not the integer 1\n\thint: write A = \"1\"",
+		`A = 1.5`:                           "A must be a string, not the float 1.5",
+		`A = true`:                          "A must be a string, not the boolean true",
+		`A = ["x"]`:                         "A is a list, where one value is needed",
+		`A = { env = "X", file = "/y" }`:    "A: write exactly one of env, file, shell",
+		`A = {}`:                            "A: write exactly one of env, file, shell",
+		`A = { env = "" }`:                  "A: write exactly one of env, file, shell",
+		`A = { enf = "X" }`:                 `unknown key "enf"`,
+		`A = { env = "X Y" }`:               `A: "X Y" cannot name an environment variable`,
+		`A = { for = ["serve"] }`:           "A: write exactly one of env, file, shell",
+		`A = { env = "X", for = [] }`:       "A: for names no role\n\thint: leave it out",
+		`A = { shell = "x", for = ["a"] }`:  "A: for goes with env and file",
+		`A = { env = "X", for = ["serv"] }`: "A: for: \"serv\" is no role or client of this test, which has serve, bench\n\thint: did you mean \"serve\"?",
+		`A = { file = "~/token" }`:          "A: \"~/token\" is not expanded\n\thint: write the whole path",
+		`A = { env = "X}$(touch x)" }`:      "cannot name an environment variable",
+		`A = { default = 1 }`:               "A must be a string, not the integer 1",
+		`"A B" = "x"`:                       `"A B" cannot name an environment variable`,
+		`"" = "x"`:                          `"" cannot name an environment variable`,
+		`"1A" = "x"`:                        `"1A" cannot name an environment variable`,
+		`"A\n" = "x"`:                       `"A\n" cannot name an environment variable`,
+		`"A=x;touch x #" = "x"`:             "cannot name an environment variable",
+		`"É" = "x"`:                         "cannot name an environment variable",
+		`A = { shell = "x", other = "" }`:   `unknown key "other"`,
 	} {
 		_, err := plan.Make(input(t, "", "[Tests.extra_env_vars]\n"+line+"\n"))
 		require.ErrorContains(t, err, want, line)

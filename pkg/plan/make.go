@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -187,7 +188,7 @@ func Make(in Input) (*Plan, error) {
 		Signatures: Signatures(in.System),
 	}
 	c.Add(p.allocate(in))
-	visible, err := p.environment(in)
+	visible, secrets, err := p.environment(in)
 	c.Add(err)
 	var service Service
 	if p.Job.Nodes > 0 { // else the count itself was refused
@@ -217,6 +218,8 @@ func Make(in Input) (*Plan, error) {
 	c.Add(p.resets(in, service))
 	c.Add(p.profile(in))
 	c.Add(p.customBash(in.Test.CustomBash))
+	c.Add(p.give(secrets))
+	p.written(in.Test.Pos)
 	c.Add(p.check(in))
 	if c.Err() == nil {
 		c.Add(p.launch(in))
@@ -307,6 +310,7 @@ func (p *Plan) allocate(in Input) error {
 		SbatchArgs: append(append([]string(nil), sys.ExtraSbatchArgs...), t.Slurm.SbatchArgs...),
 		SrunArgs:   append(append(append([]string(nil), sys.ExtraSrunArgs...), t.ExtraSrunArgs...), t.Slurm.SrunArgs...),
 		After:      in.After,
+		Export:     union(slices.Clone([]string(sys.Export)), t.Slurm.Export),
 	}
 	if len(chosen.Hosts) == 0 {
 		p.Job.Exclude = excludeLists(t.ExcludeNodes)
@@ -342,8 +346,9 @@ func grace(limit time.Duration) time.Duration {
 
 // environment merges the site's and the test's variables: the site's places
 // stay, the test's values win. CUDA_VISIBLE_DEVICES is taken out, because Slurm
-// replaces it in every step; the steps set their own.
-func (p *Plan) environment(in Input) (visible []int, err error) {
+// replaces it in every step; the steps set their own. So are secrets, which are
+// the steps' own and never the job's.
+func (p *Plan) environment(in Input) (visible []int, secrets []asked, err error) {
 	var c source.Complaints
 	merged := source.NewTable(source.Pos{})
 	for _, t := range []*source.Table{in.System.GlobalEnvVars, in.Test.Env} {
@@ -357,13 +362,15 @@ func (p *Plan) environment(in Input) (visible []int, err error) {
 			c.Addf(v.Pos, "%q cannot name an environment variable", name)
 			continue
 		}
-		word, err := envWord(name, v)
+		word, ref, err := envWord(name, v)
 		c.Add(err)
 		if err != nil {
 			continue
 		}
 		s, literal := word.Literal()
-		if name == "CUDA_VISIBLE_DEVICES" {
+		literal = literal && word != nil
+		switch {
+		case name == "CUDA_VISIBLE_DEVICES":
 			if !literal {
 				c.Add(source.Errorf(v.Pos, "CUDA_VISIBLE_DEVICES must be known before the job runs").Hintf("write the ids, such as \"0-3\""))
 			} else if strings.TrimSpace(s) != "" {
@@ -372,47 +379,43 @@ func (p *Plan) environment(in Input) (visible []int, err error) {
 				}
 			}
 			continue
-		}
-		if literal && shellText.MatchString(s) {
+		case word == nil:
+			secrets = append(secrets, asked{Secret{Name: name, Env: ref.Env, File: absolute(ref.File, in.WorkDir)}, ref.For, v.Pos})
+			continue
+		case literal && shellText.MatchString(s):
 			p.Notes = append(p.Notes, fmt.Sprintf("%s: %s is passed as it stands; CloudAI would let the shell expand it (write { shell = %q } for that)", v.Pos, name, s))
+		case literal && (redact.Shaped(s) || redact.Shaped(name+"="+s)):
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: the value of %s looks like a secret, and stands in the plan, the script and the kept definitions; write { env = %q } or { file = … }", v.Pos, name, name))
+		case secretName.MatchString(ref.Shell):
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: shell text puts its value into the whole job's environment; a secret is { env = … } or { file = … }", v.Pos))
 		}
 		p.Env = append(p.Env, Var{Name: name, Value: word})
 	}
-	return visible, c.Err()
+	return visible, secrets, c.Err()
 }
 
 // shellText finds what a shell would expand inside double quotes.
 var shellText = regexp.MustCompile("[`]|\\$[A-Za-z_({]")
 
-// envWord reads a value: a string, { env = … }, { file = … } or { shell = … }.
-func envWord(name string, v *source.Value) (Word, error) {
+// envWord reads a value: a string, { shell = … }, or a secret, for which the word
+// is nil.
+func envWord(name string, v *source.Value) (Word, reference, error) {
 	switch x := v.Any.(type) {
 	case string:
-		return Text(x), nil
+		return Text(x), reference{}, nil
 	case *source.Table:
-		var ref struct {
-			Env   string `toml:"env"`
-			File  string `toml:"file"`
-			Shell string `toml:"shell"`
-		}
 		if x.Has("default") {
 			return envWord(name, x.Get("default"))
 		}
-		if err := source.Decode(x, &ref); err != nil {
-			return nil, err
+		ref, err := readReference(name, v, x)
+		if err != nil || ref.Shell == "" {
+			return nil, ref, err
 		}
-		part := Part{Env: ref.Env, File: ref.File, Shell: ref.Shell}
-		if len(x.Keys()) != 1 || part.fields() != 1 {
-			return nil, source.Errorf(v.Pos, "%s: write exactly one of env, file, shell", name)
-		}
-		if ref.Env != "" && !validName(ref.Env) {
-			return nil, source.Errorf(v.Pos, "%s: %q cannot name an environment variable", name, ref.Env)
-		}
-		return Word{part}, nil
+		return Word{{Shell: ref.Shell}}, ref, nil
 	case []*source.Value:
-		return nil, source.Errorf(v.Pos, "%s is a list, where one value is needed", name)
+		return nil, reference{}, source.Errorf(v.Pos, "%s is a list, where one value is needed", name)
 	}
-	return nil, source.Errorf(v.Pos, "%s must be a string, not the %s %v", name, v.Kind(), v.Plain()).Hintf("write %s = \"%v\"", name, v.Plain())
+	return nil, reference{}, source.Errorf(v.Pos, "%s must be a string, not the %s %v", name, v.Kind(), v.Plain()).Hintf("write %s = \"%v\"", name, v.Plain())
 }
 
 func validName(s string) bool {

@@ -141,6 +141,7 @@ type Job struct {
 	Grace         Seconds  `json:"grace_s,omitempty"` // TERM comes this long before the limit
 	SbatchArgs    []string `json:"sbatch_args,omitempty"`
 	SrunArgs      []string `json:"srun_args,omitempty"`
+	Export        []string `json:"export,omitempty"` // variables of the submitting shell that the job gets besides the usual ones; ExportAll: every one
 
 	After []After  `json:"after,omitempty"` // jobs that this one waits for
 	Until []string `json:"until,omitempty"` // run directories: this job ends when all of these are over
@@ -264,6 +265,8 @@ type Step struct {
 	Log          string `json:"log"`               // below the run directory; %t is the rank
 	Srun         []Word `json:"srun,omitempty"`    // further options of srun: the workload's, the launcher's
 	Success      string `json:"success,omitempty"` // regular expression that a line of the log of one rank must match, "" for none
+
+	Secrets []Secret `json:"secrets,omitempty"` // variables that this step alone is given, by its own processes
 
 	Inner int `json:"-"` // where in Argv the command proper begins, behind what only starts it; while planning
 }

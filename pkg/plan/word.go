@@ -17,8 +17,8 @@ type Part struct {
 	Addr  string `json:"addr,omitempty"`  // address of the first node of the named role
 	Port  string `json:"port,omitempty"`  // the named port
 	Self  bool   `json:"self,omitempty"`  // profllm itself, as the nodes see it
-	Env   string `json:"env,omitempty"`   // a secret: the named variable of the submitting shell
-	File  string `json:"file,omitempty"`  // a secret: the content of a file on the node
+	Env   string `json:"env,omitempty"`   // a secret: the named variable of the submitting shell; in plans before Step.Secrets
+	File  string `json:"file,omitempty"`  // a secret: the content of a file on the node; likewise
 	Shell string `json:"shell,omitempty"` // shell text, expanded inside double quotes
 }
 

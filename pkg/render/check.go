@@ -74,11 +74,23 @@ func check(p *plan.Plan) error {
 		for _, v := range s.Env {
 			match(safeVar, "variable", v.Name)
 		}
+		for _, x := range s.Secrets {
+			match(safeVar, "secret", x.Name)
+			if (x.Env == "") == (x.File == "") {
+				errs = append(errs, fmt.Errorf("secret %s has both a variable and a file, or neither", x.Name))
+			}
+			if x.File == "" {
+				match(safeVar, "secret's variable", x.Env)
+			}
+		}
 	}
 	for i := range p.Roles {
 		match(safeVar, "role", p.Roles[i].Name)
 		taken[AddrVar(p.Roles[i].Name)] = true
 		step(&p.Roles[i].Step)
+	}
+	for _, name := range p.Job.Export {
+		match(safeVar, "exported variable", name)
 	}
 	for _, h := range p.PreTest {
 		match(safePart, "hook", h.Name)

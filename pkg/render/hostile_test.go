@@ -286,6 +286,7 @@ output_path = "results"
 install_path = "install"
 default_partition = "p"
 gpus_per_node = 2
+export = ["RECORD_DIR", "RECORD_PROFLLM"]
 launcher = "bare"
 extra_srun_args = ["--hostile=$(touch x) 'a' ; touch x\n"]
 `+site))
@@ -311,7 +312,7 @@ func (w *theWorld) run(t *testing.T) run.Placement {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // only so that a hang ends
 	defer cancel()
 	sched := local.New(filepath.Join(w.dir, "jobs"), w.binary, w.environ, time.Now)
-	sub, err := sched.Submit(ctx, run.Request{Script: filepath.Join(w.plan.Dir, run.ScriptFile), Name: w.plan.Job.Name, Comment: w.plan.Job.Comment, Dir: w.plan.Dir})
+	sub, err := sched.Submit(ctx, run.Request{Script: filepath.Join(w.plan.Dir, run.ScriptFile), Name: w.plan.Job.Name, Comment: w.plan.Job.Comment, Dir: w.plan.Dir, Export: run.Export{Names: w.plan.Job.Export}})
 	require.NoError(t, err)
 	_, err = sched.Wait(ctx, sub.JobID)
 	require.NoError(t, err)

@@ -43,7 +43,9 @@ func word(w plan.Word) (string, error) {
 			b.WriteString(`"$` + PortVar(p.Port) + `"`)
 		case p.Self:
 			b.WriteString(`"$PROFLLM"`)
-		case p.Env != "" || p.File != "" || p.Shell != "":
+		case p.Env != "" || p.File != "":
+			return "", fmt.Errorf("%s is a secret, which only a step's list of secrets may name", w)
+		case p.Shell != "":
 			return "", fmt.Errorf("%s may stand in the job's environment only", w)
 		case p.Text != "":
 			q, err := Quote(p.Text)
@@ -77,16 +79,8 @@ func words(list []string) (string, error) {
 
 // export writes one variable of the job's environment.
 func export(v plan.Var) (string, error) {
-	if len(v.Value) == 1 {
-		switch p := v.Value[0]; {
-		case p.Env != "":
-			return fmt.Sprintf(`export %s="${%s:?set %s in the shell that submits}"`, v.Name, p.Env, p.Env), nil
-		case p.File != "":
-			q, err := Quote(p.File)
-			return fmt.Sprintf("%s=$(cat -- %s) || exit 72\nexport %s", v.Name, q, v.Name), err
-		case p.Shell != "":
-			return fmt.Sprintf(`export %s="%s"`, v.Name, p.Shell), nil
-		}
+	if len(v.Value) == 1 && v.Value[0].Shell != "" {
+		return fmt.Sprintf(`export %s="%s"`, v.Name, v.Value[0].Shell), nil
 	}
 	w, err := word(v.Value)
 	return "export " + v.Name + "=" + w, err
@@ -123,6 +117,10 @@ func command(s *plan.Step) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	secrets, err := given(s.Secrets)
+	if err != nil {
+		return "", err
+	}
 	var env []string
 	if len(s.Env) > 0 {
 		env = append(env, "env")
@@ -135,10 +133,31 @@ func command(s *plan.Step) (string, error) {
 		env = append(env, v.Name+"="+q)
 	}
 	lines := []string{head}
-	for _, part := range [][]string{srun, env, argv} {
+	for _, part := range [][]string{srun, secrets, env, argv} {
 		lines = append(lines, wrap(part)...)
 	}
 	return strings.Join(lines, " \\\n  "), nil
+}
+
+// given writes what gives a step its secrets: the step's own process reads them
+// and becomes the command, so that no value stands in an argument.
+func given(list []plan.Secret) ([]string, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	words := []string{`"$PROFLLM"`, "job", "exec", `--run "$RUN"`}
+	for _, x := range list {
+		option := "--env=" + x.Name + "=" + x.Env
+		if x.File != "" {
+			option = "--file=" + x.Name + "=" + x.File
+		}
+		q, err := Quote(option)
+		if err != nil {
+			return nil, err
+		}
+		words = append(words, q)
+	}
+	return append(words, "--"), nil
 }
 
 func wordList(list []plan.Word) ([]string, error) {

@@ -169,15 +169,11 @@ func TestEnvironmentIsPrinted(t *testing.T) {
 	p := sample()
 	p.Env = []plan.Var{
 		{Name: "A", Value: plan.Text("x y'$(touch x)")}, {Name: "EMPTY", Value: plan.Text("")},
-		{Name: "SECRET", Value: plan.Word{{Env: "HF_TOKEN"}}}, {Name: "FILE", Value: plan.Word{{File: "-f 'x"}}},
 		{Name: "SHELL_TEXT", Value: plan.Word{{Shell: "$(hostname) a"}}},
 	}
 	require.Contains(t, rendered(t, p), `
 export A='x y'\''$(touch x)'
 export EMPTY=''
-export SECRET="${HF_TOKEN:?set HF_TOKEN in the shell that submits}"
-FILE=$(cat -- '-f '\''x') || exit 72
-export FILE
 export SHELL_TEXT="$(hostname) a"
 `)
 	p.Env = []plan.Var{{Name: "A", Value: plan.Text("a\x00")}}
@@ -188,8 +184,8 @@ export SHELL_TEXT="$(hostname) a"
 	require.ErrorContains(t, err, "the script does not parse")
 }
 
-// A secret may stand in the job's environment only: anywhere else it would be
-// in a list of processes.
+// A secret stands in a step's own list of them only: anywhere else it would be in a
+// list of processes, or in the environment of the whole job.
 //
 // covers: PL-D10 (argv)
 func TestSecretsAreNoArguments(t *testing.T) {
@@ -199,12 +195,49 @@ func TestSecretsAreNoArguments(t *testing.T) {
 			"variable": func(p *plan.Plan, w plan.Word) { p.Loads[0].Clients[0].Env = []plan.Var{{Name: "A", Value: w}} },
 			"launcher": func(p *plan.Plan, w plan.Word) { p.Roles[0].Step.Srun = []plan.Word{w} },
 			"mixed":    func(p *plan.Plan, w plan.Word) { p.Env = []plan.Var{{Name: "A", Value: plan.Concat("x", w)}} },
+			"the job":  func(p *plan.Plan, w plan.Word) { p.Env = []plan.Var{{Name: "A", Value: w}} },
 		} {
+			if part.Shell != "" && name == "the job" {
+				continue
+			}
 			p := sample()
 			set(p, plan.Word{part})
 			_, err := render.Script(p, templates.FS)
+			if part.Shell == "" {
+				require.ErrorContains(t, err, "is a secret, which only a step's list of secrets may name", name)
+				continue
+			}
 			require.ErrorContains(t, err, "may stand in the job's environment only", name)
 		}
+	}
+}
+
+// The step's own process reads its secrets, outside of the container that profllm
+// starts and inside of one that srun's plugin starts.
+//
+// covers: PL-D10 (script)
+func TestSecretsArePrinted(t *testing.T) {
+	p := sample()
+	p.Roles[0].Step.Secrets = []plan.Secret{{Name: "HF_TOKEN", Env: "MY_TOKEN"}, {Name: "FILE", File: "-f 'x"}}
+	p.Roles[0].Step.Env = []plan.Var{{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text("0")}}
+	require.Contains(t, rendered(t, p), `"$PROFLLM" job exec --run "$RUN" --env=HF_TOKEN=MY_TOKEN '--file=FILE=-f '\''x' -- \
+  env CUDA_VISIBLE_DEVICES=0`)
+	p.Job.Export = []string{"A", "ALL"}
+	require.Contains(t, rendered(t, p), "\n# Of the shell that submits, the job gets besides the usual variables: A ALL\n\nRUN=")
+	p.Job.Export = []string{"A\ntouch x"}
+	_, err := render.Script(p, templates.FS)
+	require.ErrorContains(t, err, `exported variable "A\ntouch x" does not match`)
+	p.Job.Export = nil
+	for want, secret := range map[string]plan.Secret{
+		`secret "A B" does not match`:              {Name: "A B", Env: "X"},
+		`secret's variable "$(touch x)"`:           {Name: "A", Env: "$(touch x)"},
+		"secret A has both a variable and a file":  {Name: "A", Env: "X", File: "/x"},
+		"A has both a variable and a file, or nei": {Name: "A"},
+		`"--file=A=/x\x00" holds a NUL byte`:       {Name: "A", File: "/x\x00"},
+	} {
+		p.Roles[0].Step.Secrets = []plan.Secret{secret}
+		_, err := render.Script(p, templates.FS)
+		require.ErrorContains(t, err, want)
 	}
 }
 

@@ -77,16 +77,17 @@ type WarningKind string
 
 // The kinds of warnings.
 const (
-	NotFinite   WarningKind = "not-finite"   // a measured value was NaN or infinite, and was left out
-	BadValue    WarningKind = "bad-value"    // a value of the wrong type was left out
-	EmptySample WarningKind = "empty"        // statistics over nothing were left out
-	Truncated   WarningKind = "truncated"    // the file ends inside a document
-	Appended    WarningKind = "appended"     // several documents, the last one was taken
-	Recovered   WarningKind = "from-log"     // read from console text
-	OtherFile   WarningKind = "other-file"   // the named file was missing, another was taken
-	Contradicts WarningKind = "contradicts"  // two keys for one thing differ
-	CheckFailed WarningKind = "check-failed" // a phase's log lacks the line that means success
-	HookFailed  WarningKind = "hook-failed"  // a hook after the run, which says nothing about its numbers
+	NotFinite   WarningKind = "not-finite"    // a measured value was NaN or infinite, and was left out
+	BadValue    WarningKind = "bad-value"     // a value of the wrong type was left out
+	EmptySample WarningKind = "empty"         // statistics over nothing were left out
+	Truncated   WarningKind = "truncated"     // the file ends inside a document
+	Appended    WarningKind = "appended"      // several documents, the last one was taken
+	Recovered   WarningKind = "from-log"      // read from console text
+	OtherFile   WarningKind = "other-file"    // the named file was missing, another was taken
+	Contradicts WarningKind = "contradicts"   // two keys for one thing differ
+	CheckFailed WarningKind = "check-failed"  // a phase's log lacks the line that means success
+	HookFailed  WarningKind = "hook-failed"   // a hook after the run, which says nothing about its numbers
+	SecretInLog WarningKind = "secret-in-log" // a process wrote a secret to a file of the run; it is overwritten
 )
 
 // A Warning is something a parser met and went past.

@@ -83,6 +83,7 @@ type Request struct {
 	Comment string   // --comment
 	Dir     string   // of the run or batch
 	Waits   []string // --dependency: afterok:60:61, after:62_3; all must hold
+	Export  Export   // what the job is given of the submitting shell
 }
 
 // RefusedError is a submission that certainly made no job.

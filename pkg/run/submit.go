@@ -20,6 +20,7 @@ type Submitter struct {
 	Settle    time.Duration // between two looks for a job whose submission was interrupted
 	Sleep     func(context.Context, time.Duration) error
 	Log       func(format string, args ...any)
+	Lookup    func(name string) (value string, ok bool) // of the submitting shell, for secrets; nil: it has none
 
 	book  Book
 	fresh map[string]bool // jobs that this command submitted
@@ -103,6 +104,17 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 	if waitErr != nil && !errors.As(waitErr, &refused) {
 		return Submission{}, waitErr
 	}
+	lookup := s.Lookup
+	if lookup == nil {
+		lookup = func(string) (string, bool) { return "", false }
+	}
+	if err := u.CheckSecrets(lookup); err != nil {
+		return Submission{}, err
+	}
+	export, err := u.export()
+	if err != nil {
+		return Submission{}, err
+	}
 	pid := os.Getpid()
 	intent := Intent{
 		Schema: "profllm.intent/1", RunID: u.RunID(), JobName: u.Job().Name, Time: s.Now().UTC(), Attempt: attempt,
@@ -123,18 +135,25 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 	}
 	var sub Submission
 	if err = waitErr; err == nil {
+		// The files of secrets come before the last look: a command that is overtaken
+		// leaves those that the other one wrote as well.
+		if err := u.writeSecrets(lookup); err != nil {
+			return Submission{}, err
+		}
 		if exists(intentFile(u.Dir, attempt+1)) {
 			return Submission{}, overtaken(u.Dir, attempt+1)
 		}
 		job := u.Job()
-		sub, err = s.Scheduler.Submit(ctx, Request{Script: filepath.Join(u.Dir, ScriptFile), Name: job.Name, Comment: job.Comment, Dir: u.Dir, Waits: waits})
+		sub, err = s.Scheduler.Submit(ctx, Request{
+			Script: filepath.Join(u.Dir, ScriptFile), Name: job.Name, Comment: job.Comment, Dir: u.Dir, Waits: waits, Export: export,
+		})
 	}
 	sub.Schema, sub.RunID, sub.Time, sub.Attempt, sub.Waits = "profllm.submit/1", u.RunID(), s.Now().UTC(), attempt, waits
 	switch {
 	case err == nil:
 	case errors.As(err, &refused):
 		sub.Refused, sub.ParentFailed = refused.Reason, refused.Failed
-		return sub, errors.Join(err, WriteJSON(filepath.Join(u.Dir, SubmitFile), sub))
+		return sub, errors.Join(err, u.dropSecrets(), WriteJSON(filepath.Join(u.Dir, SubmitFile), sub))
 	default:
 		s.Log("the answer to the submission is lost (%v); looking for the job", err)
 		old, oldErr := u.earlier()

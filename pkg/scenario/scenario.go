@@ -151,6 +151,8 @@ type Slurm struct {
 	Exclusive   bool         `toml:"exclusive"`   // --exclusive.
 	SbatchArgs  []string     `toml:"sbatch_args"` // One #SBATCH line each.
 	SrunArgs    config.Words `toml:"srun_args"`   // Options of every srun.
+
+	Export config.Export `toml:"export"` // Variables of the submitting shell that the job gets besides the usual ones: a list of names, or "ALL".
 }
 
 // Dependency orders two tests.

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -24,7 +25,7 @@ var full = []string{"Disk quota exceeded", "Write error", "No space left on devi
 const endWait = 10 * time.Second
 
 // execute runs a program and returns its standard output. Its error carries the
-// command, ready to paste, and the end of what it said. A program does not outlive
+// command, ready to paste but for a secret in it, and the end of what it said. A program does not outlive
 // this process: the kernel sends it TERM.
 func (s *Stager) execute(ctx context.Context, dir string, argv ...string) (string, error) {
 	path, err := s.LookPath(argv[0])
@@ -57,7 +58,7 @@ func (s *Stager) execute(ctx context.Context, dir string, argv ...string) (strin
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s: %w%s", paste(argv), err, indented(text))
+		return "", fmt.Errorf("%s: %w%s", paste(argv), err, redact.Line(indented(text)))
 	}
 	return strings.TrimSpace(out.String()), nil
 }
@@ -120,7 +121,7 @@ func paste(argv []string) string {
 		}
 		words[i] = a
 	}
-	return strings.Join(words, " ")
+	return redact.Line(strings.Join(words, " "))
 }
 
 // place puts a command on a CPU step of the cluster where its program is not here,

@@ -17,17 +17,24 @@ type Launcher struct{}
 func New() plan.Launcher { return Launcher{} }
 
 // Wrap adds pyxis' options to srun. A step that runs profllm itself gets the
-// program mounted at its own path.
+// program mounted at its own path; so does one with secrets, which profllm reads
+// inside the container, and the files that hold them.
 func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	image, err := imageName(c.Image)
 	if err != nil {
 		return s, fmt.Errorf("step %q: %w", s.Name, err)
 	}
 	mounts := append([]string(nil), c.Mounts...)
+	self := len(s.Secrets) > 0
 	for _, word := range s.Argv {
-		if len(word) == 1 && word[0].Self {
-			mounts = append(mounts, c.Binary+":"+c.Binary+":ro")
-			break
+		self = self || len(word) == 1 && word[0].Self
+	}
+	if self {
+		mounts = append(mounts, c.Binary+":"+c.Binary+":ro")
+	}
+	for _, x := range s.Secrets {
+		if x.File != "" {
+			mounts = append(mounts, x.File+":"+x.File+":ro")
 		}
 	}
 	for _, m := range mounts {

@@ -64,6 +64,21 @@ func TestWrap(t *testing.T) {
 	require.NotContains(t, s.Srun, plan.Text("--no-container-mount-home"))
 }
 
+// profllm reads secrets inside the container, where it is one of the user's processes
+// and the only one that has them.
+//
+// covers: CTR-8
+func TestSecretsAreMounted(t *testing.T) {
+	box := plan.Container{Image: "i", Mounts: []string{"/run:/run"}, Binary: "/bin/profllm", Env: []string{"A"}, MountHome: true}
+	s := plan.Step{Name: "bench", Ends: true, Argv: plan.Texts("vllm"), Secrets: []plan.Secret{{Name: "HF_TOKEN", Env: "MINE"}, {Name: "KEY", File: "/shared/key"}}}
+	s, err := New().Wrap(s, box)
+	require.NoError(t, err)
+	require.Equal(t, plan.Texts("--container-image=i", "--container-mounts=/run:/run,/bin/profllm:/bin/profllm:ro,/shared/key:/shared/key:ro", "--container-env=A"), s.Srun)
+	s.Secrets[1].File = "/shared/a,b"
+	_, err = New().Wrap(s, box)
+	require.ErrorContains(t, err, `mount "/shared/a,b:/shared/a,b:ro" must be SRC:DST without a comma`)
+}
+
 func TestMountsAreRefused(t *testing.T) {
 	for _, mount := range []string{"/a,b:/c", "/a:/b,/etc:/etc", "/a", ""} {
 		_, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: "i", Mounts: []string{"/ok:/ok", mount}})

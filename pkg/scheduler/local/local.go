@@ -92,7 +92,7 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 		return run.Submission{}, err
 	}
 	cmd := exec.Command(filepath.Join(bin, jobProgram), string(job))
-	cmd.Env = append(l.environ, "PATH="+bin+":"+lookup(l.environ, "PATH"))
+	cmd.Env = append(r.Export.From(l.environ), "PATH="+bin+":"+lookup(l.environ, "PATH"))
 	cmd.Dir = r.Dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

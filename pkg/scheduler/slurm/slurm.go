@@ -85,11 +85,16 @@ func limit(program string) time.Duration {
 }
 
 func (s *Slurm) command(ctx context.Context, argv ...string) (string, error) {
+	return s.commandWith(ctx, s.env, argv...)
+}
+
+// commandWith runs a program in an environment.
+func (s *Slurm) commandWith(ctx context.Context, environ []string, argv ...string) (string, error) {
 	limit := s.limit(argv[0])
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = s.env
+	cmd.Env = environ
 	// A group of its own: a ^C at the terminal must not kill sbatch while it
 	// submits; the time limit ends the whole group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -153,6 +158,10 @@ func (e *CommandError) refusal() string {
 // Submit implements run.Scheduler. The name and the comment stand on the command
 // line, because sacct keeps that and not the #SBATCH lines. A cancelled ctx does
 // not end sbatch, whose answer would be lost.
+//
+// sbatch itself is given no more than the job shall have. Its --export could name
+// variables too, but then it has the user's login shell asked on the node for all
+// the others (sbatch(1), --get-user-env), and leaves SLURM_EXPORT_ENV (PL-S29).
 func (s *Slurm) Submit(ctx context.Context, r run.Request) (run.Submission, error) {
 	sub := run.Submission{Cleared: s.cleared}
 	argv := []string{"sbatch", "--parsable", "--job-name=" + r.Name, "--comment=" + r.Comment, "--chdir=" + r.Dir}
@@ -160,7 +169,7 @@ func (s *Slurm) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 		// A child that can never start is cancelled, instead of waiting for ever.
 		argv = append(argv, "--dependency="+strings.Join(r.Waits, ","), "--kill-on-invalid-dep=yes")
 	}
-	out, err := s.command(context.WithoutCancel(ctx), append(argv, r.Script)...)
+	out, err := s.commandWith(context.WithoutCancel(ctx), r.Export.From(s.env), append(argv, r.Script)...)
 	if err != nil {
 		var ce *CommandError
 		if errors.As(err, &ce) && ce.refusal() != "" {
@@ -398,7 +407,7 @@ func (s *Slurm) Cancel(ctx context.Context, id string) error {
 
 // TestOnly asks Slurm what it would do with a script. It uses up a job id.
 func (s *Slurm) TestOnly(ctx context.Context, script string) (string, error) {
-	out, err := s.command(ctx, "sbatch", "--test-only", script)
+	out, err := s.commandWith(ctx, run.Export{}.From(s.env), "sbatch", "--test-only", script)
 	var ce *CommandError
 	if errors.As(err, &ce) {
 		return "", err

@@ -166,7 +166,9 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	s := New(append(f.Env(os.Environ()), "SBATCH_PARTITION=debug", "SBATCH_TIMELIMIT=1", "SLURM_NTASKS=7", "SLURM_JOB_ID=1", "SLURM_TIME_FORMAT=%s",
 		"SLURMD_NODENAME=n1", "SQUEUE_FORMAT=%i", "SACCT_FORMAT=x", "SCANCEL_CTLD=1", "SINFO_ALL=1", "SLURM_CONF=/etc/slurm.conf", "SLURMY=kept"), time.Now)
-	sub, err := s.Submit(t.Context(), request)
+	asks := request
+	asks.Export.Names = []string{"SLURMY"}
+	sub, err := s.Submit(t.Context(), asks)
 	require.NoError(t, err)
 	require.Equal(t, []string{"SACCT_FORMAT", "SBATCH_PARTITION", "SBATCH_TIMELIMIT", "SCANCEL_CTLD", "SINFO_ALL", "SLURMD_NODENAME",
 		"SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_TIME_FORMAT", "SQUEUE_FORMAT"}, sub.Cleared)
@@ -177,6 +179,49 @@ func TestEnvironment(t *testing.T) {
 	require.Contains(t, seen, "SLURMY")
 	for _, name := range sub.Cleared {
 		require.NotContains(t, seen, name)
+	}
+}
+
+// The job gets no more of the submitting shell than it needs, by sbatch's own
+// environment: its arguments say nothing of it.
+//
+// covers: PL-S29, PL-S33
+func TestExport(t *testing.T) {
+	for name, c := range map[string]struct {
+		export    []string
+		has, lack []string
+	}{
+		"usual":       {nil, []string{"PATH=/bin", "HOME=/h", "LANG=C", "PROFLLM_X=1"}, []string{"HF_TOKEN", "COMMAS", "NCCL_DEBUG"}},
+		"named":       {[]string{"COMMAS", "NOT_SET"}, []string{"PATH=/bin", "COMMAS=a,b=c,\nd"}, []string{"HF_TOKEN", "NOT_SET"}},
+		"all of them": {[]string{"ALL"}, []string{"HF_TOKEN=canary", "COMMAS=a,b=c,\nd", "NCCL_DEBUG=INFO"}, nil},
+	} {
+		dir := t.TempDir()
+		script := "#!/bin/bash\nprintf '%s\\0' \"$@\" >'" + dir + "/argv'\ncat /proc/$$/environ >'" + dir + "/environ'\necho 1\n"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "sbatch"), []byte(script), 0o755))
+		t.Setenv("PATH", dir+":/usr/bin:/bin")
+		s := New([]string{"PATH=/bin", "HOME=/h", "LANG=C", "PROFLLM_X=1", "HF_TOKEN=canary", "COMMAS=a,b=c,\nd", "NCCL_DEBUG=INFO"}, time.Now)
+		asks := request
+		asks.Export.Names = c.export
+		for what, submit := range map[string]func() error{
+			"sbatch":      func() error { _, err := s.Submit(t.Context(), asks); return err },
+			"--test-only": func() error { _, err := s.TestOnly(t.Context(), "/r/job.sh"); return err },
+		} {
+			require.NoError(t, submit(), name)
+			data, err := os.ReadFile(dir + "/environ")
+			require.NoError(t, err)
+			seen := strings.Split(string(data), "\x00")
+			if what == "sbatch" {
+				require.Subset(t, seen, c.has, name)
+			} else {
+				require.NotContains(t, string(data), "canary", "a question is nobody's job")
+			}
+			for _, lack := range c.lack {
+				require.NotContains(t, "\x00"+string(data), "\x00"+lack+"=", "%s, %s", name, what)
+			}
+			argv, err := os.ReadFile(dir + "/argv")
+			require.NoError(t, err)
+			require.NotContains(t, string(argv), "--export")
+		}
 	}
 }
 

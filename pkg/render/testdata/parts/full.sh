@@ -7,7 +7,7 @@
 #SBATCH --nodes=1
 #
 # profllm v1: scenario s, test a, iteration 0, run exp_1.
-# Printed from slurm/job.sh.tmpl (sha256:e47a3d4d3edbf47b5ae43cd1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a1f9c3dc0b61a87d4ba9cd63); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0, ready at :serve/health
 
 RUN=/out/s/a/0

@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario vllm-heavy-multinode, test vllm.heavy.disagg.8nodes.4p4d, iteration 0, run exp_20260304_050607_b2f0b2.
-# Printed from slurm/job.sh.tmpl (sha256:e47a3d4d3edbf47b5ae43cd1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a1f9c3dc0b61a87d4ba9cd63); plan.json in the run directory has every decision.
 #   prefill: nodes 0-3, GPUs 0,1,2,3, ready at :prefill/health
 #   decode: nodes 4-7, GPUs 0,1,2,3, ready at :decode/health
 #   proxy: nodes 0, ready at :proxy/healthcheck

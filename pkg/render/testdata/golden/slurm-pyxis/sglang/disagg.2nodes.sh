@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario sglang, test disagg.2nodes, iteration 0, run exp_20260304_050607_c92cd8.
-# Printed from slurm/job.sh.tmpl (sha256:e47a3d4d3edbf47b5ae43cd1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a1f9c3dc0b61a87d4ba9cd63); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready at :prefill/health
 #   decode: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready at :decode/health
 #   proxy: nodes 0, ready at :proxy/v1/models
@@ -26,8 +26,6 @@ cd "$RUN" || exit 70
 export SLURM_EXPORT_ENV=ALL
 unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
 export NCCL_IB_TIMEOUT=20
-HF_TOKEN=$(cat -- /shared/secrets/hf-token) || exit 72
-export HF_TOKEN
 
 ROLES=()  # name=pid of each role's srun
 CLIENT=() # the same of the client that runs now
@@ -75,8 +73,9 @@ step --job-name=nodes --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 \
 # prefill: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready at :prefill/health
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
   --no-container-mount-home \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 SGLANG_HOST_IP="$PREFILL_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_PORT" \
   --disaggregation-mode prefill --disaggregation-transfer-backend nixl \
@@ -86,8 +85,9 @@ ROLES+=("prefill=$!")
 # decode: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready at :decode/health
 step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
   --no-container-mount-home \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 SGLANG_HOST_IP="$DECODE_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_PORT" \
   --disaggregation-mode decode --disaggregation-transfer-backend nixl --tp 4 --mem-fraction-static 0.75 &
@@ -96,8 +96,9 @@ ROLES+=("decode=$!")
 # proxy: nodes 0, ready at :proxy/v1/models
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
   --no-container-mount-home \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=proxy \
   python3 -m sglang_router.launch_router --pd-disaggregation \
   --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" "$PREFILL_BOOTSTRAP_PORT" \
@@ -111,8 +112,9 @@ PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
   --no-container-mount-home \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
   python3 -m sglang.bench_serving --backend sglang --base-url http://"$PROXY_ADDR":"$PROXY_PORT" \
   --model Qwen/Qwen3-8B --dataset-name random --num-prompts 64 --max-concurrency 16 --random-input-len 512 \
@@ -122,8 +124,9 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
 
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
   --no-container-mount-home \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
   python3 -m sglang.test.run_eval --host "$PROXY_ADDR" --port "$PROXY_PORT" --eval-name gsm8k --num-examples 200 \
   --num-threads 128 --model Qwen/Qwen3-8B

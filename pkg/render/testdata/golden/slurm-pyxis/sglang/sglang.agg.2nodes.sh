@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario sglang, test sglang.agg.2nodes, iteration 0, run exp_20260304_050607_208f56.
-# Printed from slurm/job.sh.tmpl (sha256:e47a3d4d3edbf47b5ae43cd1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a1f9c3dc0b61a87d4ba9cd63); plan.json in the run directory has every decision.
 #   serve: nodes 0-1, GPUs 0,1,2,3, ready at :serve/health
 
 RUN=/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0
@@ -24,8 +24,6 @@ cd "$RUN" || exit 70
 export SLURM_EXPORT_ENV=ALL
 unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
 export NCCL_IB_TIMEOUT=20
-HF_TOKEN=$(cat -- /shared/secrets/hf-token) || exit 72
-export HF_TOKEN
 export UCX_NET_DEVICES=all
 export UCX_TLS='^gdr_copy,cuda_ipc'
 
@@ -75,8 +73,9 @@ step --job-name=nodes --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 \
 # serve: nodes 0-1, GPUs 0,1,2,3, ready at :serve/health
 step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/serve-%t.log \
   --container-image=lmsysorg/sglang:dev-cu13 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
   --no-container-mount-home \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3 \
   "$PROFLLM" job rank --option=--node-rank --address=SGLANG_HOST_IP -- python3 -m sglang.launch_server \
   --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$SERVE_PORT" --tensor-parallel-size 8 \
@@ -89,8 +88,9 @@ PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   --container-image=lmsysorg/sglang:dev-cu13 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
   --no-container-mount-home \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
   python3 -m sglang.bench_serving --backend sglang --base-url http://"$SERVE_ADDR":"$SERVE_PORT" \
   --model Qwen/Qwen3-8B --dataset-name random --num-prompts 30 --max-concurrency 16 --random-input-len 16 \
@@ -100,8 +100,9 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
 
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
   --container-image=lmsysorg/sglang:dev-cu13 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0,/shared/huggingface:/root/.cache/huggingface \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
   --no-container-mount-home \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
   python3 -m sglang.test.run_eval --host "$SERVE_ADDR" --port "$SERVE_PORT" --eval-name gsm8k --num-examples 200 \
   --num-threads 128 --model Qwen/Qwen3-8B

@@ -11,7 +11,7 @@
 #SBATCH --time=00:05:00
 #
 # profllm v0.0.0-golden: scenario steps, test bash, iteration 0, run exp_20260304_050607_c3b0a4.
-# Printed from slurm/job.sh.tmpl (sha256:e47a3d4d3edbf47b5ae43cd1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a1f9c3dc0b61a87d4ba9cd63); plan.json in the run directory has every decision.
 #   no roles: commands run one after the other
 
 RUN=/shared/results/steps_2026-03-04_05-06-07/bash/0
@@ -23,8 +23,6 @@ cd "$RUN" || exit 70
 export SLURM_EXPORT_ENV=ALL
 unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
 export NCCL_IB_TIMEOUT=20
-HF_TOKEN=$(cat -- /shared/secrets/hf-token) || exit 72
-export HF_TOKEN
 
 ROLES=()  # name=pid of each role's srun
 CLIENT=() # the same of the client that runs now
@@ -70,6 +68,7 @@ step --job-name=nodes --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 \
 . ./job.env
 
 phase bash step --job-name=bash --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=0 --output="$RUN"/logs/bash-%t.log \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   bash -c 'host=$(hostname)
 echo "$host has the kernel $(uname -r), and room in /tmp:"
 df -h /tmp

@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario steps, test container, iteration 0, run exp_20260304_050607_ee1a4e.
-# Printed from slurm/job.sh.tmpl (sha256:e47a3d4d3edbf47b5ae43cd1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a1f9c3dc0b61a87d4ba9cd63); plan.json in the run directory has every decision.
 #   no roles: commands run one after the other
 
 RUN=/shared/results/steps_2026-03-04_05-06-07/container/0
@@ -24,8 +24,6 @@ cd "$RUN" || exit 70
 export SLURM_EXPORT_ENV=ALL
 unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
 export NCCL_IB_TIMEOUT=20
-HF_TOKEN=$(cat -- /shared/secrets/hf-token) || exit 72
-export HF_TOKEN
 
 ROLES=()  # name=pid of each role's srun
 CLIENT=() # the same of the client that runs now
@@ -72,6 +70,7 @@ step --job-name=nodes --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 \
 
 phase container step --job-name=container --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=0 --output="$RUN"/logs/container-%t.log \
   '--container-image=nvcr.io#nvidia/pytorch:25.12-py3' \
-  --container-mounts=/shared/results/steps_2026-03-04_05-06-07/container/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/steps_2026-03-04_05-06-07/container/0:/shared/results/steps_2026-03-04_05-06-07/container/0,/shared/huggingface:/root/.cache/huggingface \
-  --container-env=NCCL_IB_TIMEOUT,HF_TOKEN --no-container-mount-home \
+  --container-mounts=/shared/results/steps_2026-03-04_05-06-07/container/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/steps_2026-03-04_05-06-07/container/0:/shared/results/steps_2026-03-04_05-06-07/container/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT --no-container-mount-home \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   bash -c 'python3 -c '\''import torch; print(torch.__version__, torch.cuda.device_count())'\'''

@@ -13,7 +13,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario steps, test nccl, iteration 0, run exp_20260304_050607_05d344.
-# Printed from slurm/job.sh.tmpl (sha256:e47a3d4d3edbf47b5ae43cd1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a1f9c3dc0b61a87d4ba9cd63); plan.json in the run directory has every decision.
 #   no roles: commands run one after the other
 
 RUN=/shared/results/steps_2026-03-04_05-06-07/nccl/0
@@ -25,8 +25,6 @@ cd "$RUN" || exit 70
 export SLURM_EXPORT_ENV=ALL
 unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
 export NCCL_IB_TIMEOUT=20
-HF_TOKEN=$(cat -- /shared/secrets/hf-token) || exit 72
-export HF_TOKEN
 
 ROLES=()  # name=pid of each role's srun
 CLIENT=() # the same of the client that runs now
@@ -77,8 +75,9 @@ step --job-name=nodes --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 \
 
 phase nccl step --job-name=nccl --relative=0 --nodes=2 --ntasks=16 --ntasks-per-node=8 --wait=0 --output="$RUN"/logs/nccl-%t.log \
   --mpi=pmix '--container-image=nvcr.io#nvidia/pytorch:25.12-py3' \
-  --container-mounts=/shared/results/steps_2026-03-04_05-06-07/nccl/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/steps_2026-03-04_05-06-07/nccl/0:/shared/results/steps_2026-03-04_05-06-07/nccl/0,/shared/huggingface:/root/.cache/huggingface \
-  --container-env=NCCL_IB_TIMEOUT,HF_TOKEN --no-container-mount-home \
+  --container-mounts=/shared/results/steps_2026-03-04_05-06-07/nccl/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/steps_2026-03-04_05-06-07/nccl/0:/shared/results/steps_2026-03-04_05-06-07/nccl/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT --no-container-mount-home \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   all_reduce_perf_mpi --nthreads 1 --ngpus 1 --minbytes 128 --maxbytes 4G --stepbytes 1M --op sum \
   --datatype float --root 0 --iters 100 --warmup_iters 5 --agg_iters 1 --average 1 --parallel_init 0 --check 1 \
   --blocking 0 --cudagraph 0 --stepfactor 2

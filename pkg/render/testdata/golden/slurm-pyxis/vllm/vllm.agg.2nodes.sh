@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario vllm, test vllm.agg.2nodes, iteration 0, run exp_20260304_050607_e38676.
-# Printed from slurm/job.sh.tmpl (sha256:e47a3d4d3edbf47b5ae43cd1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a1f9c3dc0b61a87d4ba9cd63); plan.json in the run directory has every decision.
 #   serve: nodes 0-1, GPUs 0,1,2,3, ready at :serve/health
 
 RUN=/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0
@@ -24,8 +24,6 @@ cd "$RUN" || exit 70
 export SLURM_EXPORT_ENV=ALL
 unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
 export NCCL_IB_TIMEOUT=20
-HF_TOKEN=$(cat -- /shared/secrets/hf-token) || exit 72
-export HF_TOKEN
 export UCX_NET_DEVICES=all
 export UCX_TLS='^gdr_copy,cuda_ipc'
 
@@ -75,8 +73,9 @@ step --job-name=nodes --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 \
 # serve: nodes 0-1, GPUs 0,1,2,3, ready at :serve/health
 step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/serve-%t.log \
   '--container-image=nvcr.io#nvidia/ai-dynamo/vllm-runtime:1.1.1' \
-  --container-mounts=/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0:/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0,/shared/profllm/vllm__main:/vllm_repo,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro \
+  --container-mounts=/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0:/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0,/shared/profllm/vllm__main:/vllm_repo,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
   --no-container-mount-home \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3 \
   "$PROFLLM" job ray --nodes 2 --head "$SERVE_ADDR" --port "$SERVE_RAY_PORT" --timeout 5m0s \
   -- vllm serve Qwen/Qwen3-0.6B --host 0.0.0.0 --enforce-eager --tensor-parallel-size 8 \
@@ -89,8 +88,9 @@ PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   '--container-image=nvcr.io#nvidia/ai-dynamo/vllm-runtime:1.1.1' \
-  --container-mounts=/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0:/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0,/shared/profllm/vllm__main:/vllm_repo,/shared/huggingface:/root/.cache/huggingface \
+  --container-mounts=/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0:/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0,/shared/profllm/vllm__main:/vllm_repo,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
   --no-container-mount-home \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
   vllm bench serve --model Qwen/Qwen3-0.6B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 16 \
   --random-output-len 128 --max-concurrency 16 --num-prompts 30 \
@@ -99,8 +99,9 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
 
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
   '--container-image=nvcr.io#nvidia/ai-dynamo/vllm-runtime:1.1.1' \
-  --container-mounts=/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0:/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0,/shared/profllm/vllm__main:/vllm_repo,/shared/huggingface:/root/.cache/huggingface \
+  --container-mounts=/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0:/shared/results/vllm_2026-03-04_05-06-07/vllm.agg.2nodes/0,/shared/profllm/vllm__main:/vllm_repo,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
   --no-container-mount-home \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
   python3 /vllm_repo/tests/evals/gsm8k/gsm8k_eval.py --host http://"$SERVE_ADDR" --port "$SERVE_PORT" \
   --num-questions 200 \

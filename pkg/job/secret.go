@@ -1,0 +1,64 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// Exec is a command that is given secrets.
+type Exec struct {
+	Secrets []plan.Secret
+	Command []string
+}
+
+// ParseSecrets reads NAME=VARIABLE and NAME=FILE arguments.
+func ParseSecrets(env, files []string) ([]plan.Secret, error) {
+	var list []plan.Secret
+	for i, arg := range slices.Concat(env, files) {
+		name, from, ok := strings.Cut(arg, "=")
+		if !ok || name == "" || from == "" {
+			return nil, fmt.Errorf("%q is not NAME=VARIABLE or NAME=FILE", arg)
+		}
+		s := plan.Secret{Name: name, Env: from}
+		if i >= len(env) {
+			s = plan.Secret{Name: name, File: from}
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// Give returns the environment of a command, with its secrets.
+func (j *Job) Give(x Exec, environ []string) ([]string, error) {
+	if len(x.Command) == 0 {
+		return nil, errors.New("no command")
+	}
+	var errs []error
+	for _, s := range x.Secrets {
+		value, err := run.ReadSecret(j.Dir, s)
+		errs = append(errs, err)
+		environ = append(without(environ, s.Name), s.Name+"="+value)
+	}
+	return environ, errors.Join(errs...)
+}
+
+// Forget overwrites the run's secrets in what its processes wrote, notes where they
+// stood, and removes their files unless the job may be queued again.
+func (j *Job) Forget(stays bool) error {
+	found, err := run.Forget(j.Dir, stays)
+	errs := []error{err}
+	for _, m := range found {
+		text := "a secret stood here"
+		if m.Count > 1 {
+			text = fmt.Sprintf("secrets stood in %d places", m.Count)
+		}
+		errs = append(errs, j.event(Event{Event: SecretMasked, File: m.File, Line: m.Line, Text: text}))
+		j.logf("%s:%d: %s; overwritten by xxx", m.File, m.Line, text)
+	}
+	return errors.Join(errs...)
+}

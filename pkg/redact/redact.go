@@ -1,0 +1,100 @@
+// Package redact takes secrets out of text: what has the shape of one, and what
+// is known to be one, in the spellings in which programs print it.
+//
+// It knows nothing of runs or files; whoever knows the values hands them over.
+//
+//	redact.Line("token hf_AbCdEfGhIjKlMnOp refused") // token [redacted] refused
+package redact
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Mark stands where a secret stood.
+const Mark = "[redacted]"
+
+// rule is one shape. Where a group matched, only the group is replaced. A text
+// without any of the hints, in lower case, has no match: most text has none.
+type rule struct {
+	name    string
+	hints   []string
+	pattern *regexp.Regexp
+}
+
+// rules are tried in this order. Token formats: the vendors' own prefixes
+// (Hugging Face, NVIDIA NGC, GitHub, GitLab, OpenAI and Anthropic, AWS, Google,
+// Slack), RFC 6750, RFC 7617, RFC 7519, RFC 3986 section 3.2.1, RFC 7468.
+var rules = []rule{
+	{"token", []string{"hf_", "hf-", "nvapi", "ghp", "gho", "ghu", "ghs", "ghr", "github_pat", "glpat", "sk-", "sk_", "xox"}, regexp.MustCompile(`\b(?:hf|nvapi|ghp|gho|ghu|ghs|ghr|github_pat|glpat|sk|xox[abprs])[_-][A-Za-z0-9_-]{8,}`)},
+	{"aws-key-id", []string{"akia", "asia"}, regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`)},
+	{"google-key", []string{"aiza"}, regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{35}`)},
+	{"jwt", []string{"eyj"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+`)},
+	{"header", []string{"bearer", "basic"}, regexp.MustCompile(`(?i)\b(?:bearer|authorization['"]?\s*[:=]\s*['"]?basic)\s+([A-Za-z0-9._~+/=-]{8,})`)},
+	{"named", []string{"api", "secret", "passw", "passphrase", "token"}, regexp.MustCompile(`(?i)\b[a-z_-]*(?:api[_-]?key|secret(?:[_-]?access)?(?:[_-]?key)?|passw(?:or)?d|passphrase|access[_-]?token|auth[_-]token|\bauthtoken|(?:hf|hub|github|gitlab|ngc|refresh|session)[_-]token)['"]?\s*[:=]\s*(?:"([^"]{4,})"|'([^']{4,})'|([^\s'",}]{4,}))`)},
+	{"option", []string{"--"}, regexp.MustCompile(`(?i)--(?:[a-z-]*(?:api[-_]?key|password|auth[-_]token|access[-_]token)|token|hf[-_]token|secret)(?:=|\s+)['"]?([^\s'",-][^\s'",]{3,})`)},
+	{"url", []string{"://"}, regexp.MustCompile(`://[^/\s:@'"]*:([^/\s@'"]+)@`)},
+	{"private-key", []string{"private key"}, regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?`)},
+}
+
+// Line replaces what has the shape of a secret.
+func Line(s string) string {
+	lower := strings.ToLower(s)
+	for _, r := range rules {
+		if r.hinted(lower) {
+			s = r.replace(s)
+		}
+	}
+	return s
+}
+
+func (r rule) hinted(lower string) bool {
+	for _, hint := range r.hints {
+		if strings.Contains(lower, hint) {
+			return true
+		}
+	}
+	return false
+}
+
+// secretOption is an option whose value, the next word, is a secret.
+var secretOption = regexp.MustCompile(`(?i)^--?(?:[a-z-]*(?:api[-_]?key|password|auth[-_]token|access[-_]token)|token|hf[-_]token|secret)$`)
+
+// Words does for the words of a command line what Line does for its text.
+func Words(words []string) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = Line(w)
+		if i > 0 && secretOption.MatchString(words[i-1]) && w != "" {
+			out[i] = Mark
+		}
+	}
+	return out
+}
+
+// Shaped reports whether some of s has the shape of a secret.
+func Shaped(s string) bool { return Line(s) != s }
+
+func (r rule) replace(s string) string {
+	var b strings.Builder
+	last := 0
+	for _, m := range r.pattern.FindAllStringSubmatchIndex(s, -1) {
+		start, end := m[0], m[1]
+		for g := 2; g < len(m); g += 2 {
+			if m[g] >= 0 {
+				start, end = m[g], m[g+1]
+			}
+		}
+		if s[start:end] == Mark {
+			continue
+		}
+		b.WriteString(s[last:start])
+		b.WriteString(Mark)
+		last = end
+	}
+	if last == 0 {
+		return s
+	}
+	b.WriteString(s[last:])
+	return b.String()
+}

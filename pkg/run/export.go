@@ -1,0 +1,85 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/plan"
+)
+
+// usual are the variables of the submitting shell that every job is given: who and
+// where its user is, where programs, libraries and modules are found, and the
+// language. Those of profllm itself come with them.
+var usual = strings.Fields(`
+	HOME USER LOGNAME SHELL PATH LD_LIBRARY_PATH LIBRARY_PATH MANPATH
+	LANG LANGUAGE LC_ALL LC_CTYPE LC_COLLATE LC_MESSAGES LC_NUMERIC LC_TIME TZ
+	VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV CONDA_EXE PYTHONPATH PYTHONHOME
+	CUDA_HOME CUDA_PATH ROCM_PATH HF_HOME
+	MODULEPATH MODULESHOME LOADEDMODULES _LMFILES_ LMOD_CMD LMOD_DIR LMOD_PKG BASH_ENV`)
+
+// Export says what of the submitting shell a job is given. The zero value is the
+// usual.
+type Export struct {
+	Names    []string // besides the usual variables; config.ExportAll: all of them
+	Withheld []string // whatever Names says: the job's secrets, which its steps read
+}
+
+// From returns what of an environment the job is given. The rest of a shell holds
+// what no benchmark needs, and would be kept by Slurm's controller in files.
+func (e Export) From(environ []string) []string {
+	all := slices.Contains(e.Names, config.ExportAll)
+	var kept []string
+	for _, kv := range environ {
+		name, _, _ := strings.Cut(kv, "=")
+		asked := all || slices.Contains(usual, name) || strings.HasPrefix(name, "PROFLLM_") || name == "SLURM_CONF" || slices.Contains(e.Names, name)
+		if asked && !slices.Contains(e.Withheld, name) {
+			kept = append(kept, kv)
+		}
+	}
+	return kept
+}
+
+// mention finds the variables that shell text names.
+var mention = regexp.MustCompile(`\$\{?#?!?([A-Za-z_][A-Za-z0-9_]*)`)
+
+// export is what the job of a unit is given: what its definitions ask for, and what
+// its scripts name, but for its secrets: a shell text that names one runs in a step
+// that has it. An --export of the user's own is about a whole environment.
+func (u *Unit) export() (Export, error) {
+	job := u.Job()
+	e := Export{Names: slices.Clone(job.Export)}
+	for _, line := range job.SbatchArgs {
+		if strings.HasPrefix(line, "--export") {
+			e.Names = append(e.Names, config.ExportAll)
+		}
+	}
+	scripts := []string{u.Dir}
+	err := u.eachPlan(func(dir string, p *plan.Plan) error {
+		if dir != u.Dir {
+			scripts = append(scripts, dir)
+		}
+		e.Withheld = append(e.Withheld, p.SecretEnv()...)
+		return nil
+	})
+	if err != nil {
+		return e, err
+	}
+	for _, dir := range scripts {
+		text, err := os.ReadFile(filepath.Join(dir, ScriptFile))
+		if err != nil {
+			return e, err
+		}
+		for _, m := range mention.FindAllSubmatch(text, -1) {
+			e.Names = append(e.Names, string(m[1]))
+		}
+	}
+	for _, list := range []*[]string{&e.Names, &e.Withheld} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	return e, nil
+}

@@ -1,0 +1,268 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/redact"
+)
+
+// SecretDir holds, while a job needs them, the values of the submitting shell that
+// are secrets: one file each, by the name of the variable, for its user alone.
+const SecretDir = "secrets"
+
+// MissingSecretError says which variables a submission needs and lacks.
+type MissingSecretError struct{ Names []string }
+
+func (e *MissingSecretError) Error() string {
+	return fmt.Sprintf("a secret is not set in this shell: %s\n\thint: export %s=…, or give it as { file = … }, which the node reads",
+		strings.Join(e.Names, ", "), e.Names[0])
+}
+
+// CheckSecrets looks for what runs need of the submitting shell. What is missing is
+// a *MissingSecretError.
+func CheckSecrets(plans []*plan.Plan, lookup func(string) (string, bool)) error {
+	var names, missing []string
+	for _, p := range plans {
+		names = append(names, p.SecretEnv()...)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if value, ok := lookup(name); !ok || value == "" {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return &MissingSecretError{missing}
+	}
+	return nil
+}
+
+// CheckSecrets does so for a unit and its hooks.
+func (u *Unit) CheckSecrets(lookup func(string) (string, bool)) error {
+	var plans []*plan.Plan
+	err := u.eachPlan(func(_ string, p *plan.Plan) error {
+		plans = append(plans, p)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return CheckSecrets(plans, lookup)
+}
+
+// writeSecrets gives each run of a unit what it needs of the submitting shell. The
+// folder is also made for a run whose secrets are files or its hooks': it says that
+// they have not been looked for yet in what the run wrote.
+func (u *Unit) writeSecrets(lookup func(string) (string, bool)) error {
+	if err := u.CheckSecrets(lookup); err != nil {
+		return err
+	}
+	return u.eachPlan(func(dir string, p *plan.Plan) error {
+		if len(p.Secrets()) == 0 {
+			return nil
+		}
+		if parent, ok := hookOf(dir); ok {
+			if err := privateDir(filepath.Join(parent, SecretDir)); err != nil {
+				return err
+			}
+		}
+		dir = filepath.Join(dir, SecretDir)
+		if err := privateDir(dir); err != nil {
+			return err
+		}
+		for _, name := range p.SecretEnv() {
+			value, _ := lookup(name)
+			if err := WriteFile(filepath.Join(dir, name), []byte(value), 0o600); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// privateDir makes a folder for its user alone, whatever a default ACL says.
+func privateDir(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return os.Chmod(dir, 0o700)
+}
+
+// hookOf returns the directory of the run that has dir as its hook.
+func hookOf(dir string) (parent string, ok bool) {
+	above := filepath.Dir(dir)
+	if base := filepath.Base(above); base != PreTestDir && base != PostTestDir {
+		return "", false
+	}
+	parent = filepath.Dir(above)
+	return parent, exists(filepath.Join(parent, PlanFile)) // else a test has that name
+}
+
+// dropSecrets removes what writeSecrets wrote.
+func (u *Unit) dropSecrets() error {
+	return u.eachPlan(func(dir string, _ *plan.Plan) error { return os.RemoveAll(filepath.Join(dir, SecretDir)) })
+}
+
+// eachPlan calls f for the runs of a unit and their hooks.
+func (u *Unit) eachPlan(f func(dir string, p *plan.Plan) error) error {
+	for _, dir := range u.Runs() {
+		p, err := ReadPlan(dir)
+		if err != nil {
+			return err
+		}
+		if err := f(dir, p); err != nil {
+			return err
+		}
+		for _, h := range hooksOf(p) {
+			at := moved(dir, p, h.Dir)
+			hook, err := ReadPlan(at)
+			if err != nil {
+				return err
+			}
+			if err := f(at, hook); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Secrets are the values that the run in dir, or one of its hooks, was given, as
+// far as they can still be known: those kept for its job, and files. Nothing is
+// known of a run of CloudAI.
+func Secrets(dir string) redact.Values {
+	var values []string
+	p, err := ReadPlan(dir)
+	if err != nil {
+		return redact.Values{}
+	}
+	u := Unit{Dir: dir, Plan: p}
+	_ = u.eachPlan(func(at string, p *plan.Plan) error {
+		for _, s := range p.Secrets() {
+			if value, err := ReadSecret(at, s); err == nil {
+				values = append(values, value)
+			}
+		}
+		return nil
+	})
+	return redact.Known(values...)
+}
+
+// secretLimit is how long a secret may be: an argument or a variable of a process
+// takes up to 128 KiB.
+const secretLimit = 128<<10 - 256
+
+// ReadSecret reads the value of a secret of the run in dir, on the node that needs
+// it. Line ends at the end of a file are no part of its secret.
+func ReadSecret(dir string, s plan.Secret) (string, error) {
+	file := s.File
+	if s.Env != "" {
+		file = filepath.Join(dir, SecretDir, s.Env)
+	}
+	data, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && s.Env != "":
+		return "", fmt.Errorf("the secret %s is not there (%s): it is kept until the job ends\n\thint: profllm slurm resume, in a shell that has %s", s.Name, file, s.Env)
+	case err != nil:
+		return "", fmt.Errorf("the secret %s: %w", s.Name, err)
+	}
+	value := string(data)
+	if s.Env == "" {
+		value = strings.TrimRight(value, "\r\n")
+	}
+	switch {
+	case value == "":
+		return "", fmt.Errorf("the secret %s: %s is empty", s.Name, file)
+	case strings.ContainsRune(value, 0):
+		return "", fmt.Errorf("the secret %s: %s holds a NUL byte, which no variable can", s.Name, file)
+	case len(value) > secretLimit:
+		return "", fmt.Errorf("the secret %s: %s has %d bytes, and a variable takes %d", s.Name, file, len(value), secretLimit)
+	}
+	return value, nil
+}
+
+// Masked is a place where a secret stood that was overwritten.
+type Masked struct {
+	File  string // below the run directory
+	Line  int
+	Count int // in that file
+}
+
+// records are the files that profllm itself writes into a run directory. They hold
+// references, and a value that is an ordinary word must not spoil them.
+var records = []string{
+	PlanFile, ScriptFile, IntentFile, SubmitFile, StateFile, ClaimFile, PlacementFile, SentinelFile, ResultFile, EventFile, BatchFile, RunsFile, LoadFile,
+}
+
+// mask overwrites the secrets of a run, each letter by an x, in everything that
+// lies in its directory and in those of its loads, but for the records: what
+// engines and clients print goes to files that they write themselves. The files
+// keep their length.
+func mask(dir string, p *plan.Plan) ([]Masked, error) {
+	values := Secrets(dir)
+	if values.Empty() {
+		return nil, nil
+	}
+	dirs := []string{dir}
+	for _, l := range p.Loads {
+		if at := moved(dir, p, l.Dir); l.Dir != "" && !strings.HasPrefix(at+"/", dir+"/") {
+			dirs = append(dirs, at)
+		}
+	}
+	var found []Masked
+	var errs []error
+	for _, top := range dirs {
+		errs = append(errs, filepath.WalkDir(top, func(name string, d fs.DirEntry, err error) error {
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return nil
+			case err != nil:
+				errs = append(errs, err)
+				return fs.SkipDir
+			case d.IsDir() && d.Name() == SecretDir:
+				return fs.SkipDir
+			case !d.Type().IsRegular(), slices.Contains(records, d.Name()), strings.HasPrefix(d.Name(), "intent-"):
+				return nil
+			}
+			hits, err := values.Mask(name)
+			if len(hits) > 0 {
+				rel, _ := filepath.Rel(dir, name)
+				found = append(found, Masked{File: rel, Line: hits[0].Line, Count: len(hits)})
+			}
+			errs = append(errs, err)
+			return nil
+		}))
+	}
+	return found, errors.Join(errs...)
+}
+
+// KeepsSecrets reports whether secrets of a run, or of one of its hooks, are still
+// kept, or may still stand in what it wrote.
+func KeepsSecrets(dir string) bool { return exists(filepath.Join(dir, SecretDir)) }
+
+// Forget ends what a run whose processes are over keeps of its secrets: they are
+// overwritten in what these wrote, and their own files are removed, those of its
+// hooks too. A second call finds nothing to do. A run that could not be looked
+// through keeps them, and so does one that may go on (stays), since Slurm queues a
+// job again that it had to end; and a hook, which its run forgets.
+func Forget(dir string, stays bool) ([]Masked, error) {
+	if !KeepsSecrets(dir) {
+		return nil, nil
+	}
+	p, err := ReadPlan(dir)
+	if err != nil {
+		return nil, err
+	}
+	found, err := mask(dir, p)
+	if _, hook := hookOf(dir); err != nil || stays || hook {
+		return found, err
+	}
+	return found, (&Unit{Dir: dir, Plan: p}).dropSecrets()
+}
