@@ -20,6 +20,8 @@ type Event struct {
 	Role  string    `json:"role,omitempty"`
 	Load  string    `json:"load,omitempty"`
 	Phase string    `json:"phase,omitempty"`
+	Node  string    `json:"node,omitempty"`
+	Check string    `json:"check,omitempty"` // of the preflight
 	Text  string    `json:"text,omitempty"`
 }
 
@@ -36,6 +38,11 @@ const (
 	Stopping     = "stopping"     // from here on, ends of roles are ours
 	CacheKept    = "cache-kept"   // a prefix cache could not be reset; Text says why
 	UntilOver    = "until-over"   // the runs that this one accompanies are over
+
+	Looked          = "preflight"        // every node was looked at; Text is the verdict
+	PreflightFailed = "preflight-failed" // a check ends the job before servers start
+	PreflightWarned = "preflight-warned"
+	Leftover        = "leftover" // a node was not clean once the steps had ended
 )
 
 // event appends one line, in a single write.

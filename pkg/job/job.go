@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -31,7 +32,8 @@ type Job struct {
 	Stderr io.Writer
 	Now    func() time.Time
 
-	grace time.Duration // of Stop, in tests; zero: termWait and killWait
+	grace time.Duration                               // of Stop, in tests; zero: termWait and killWait
+	gpus  func(context.Context) ([]gpu.Device, error) // in tests; nil: gpu.List
 }
 
 func (j *Job) logf(format string, args ...any) {

@@ -31,6 +31,8 @@ const (
 	StateFile     = "state.json"
 	ClaimFile     = "claim.json"
 	PlacementFile = "placement.json"
+	PreflightFile = "preflight.json"
+	NodesFile     = "nodes.txt" // what the nodes said, before and after
 	SentinelFile  = "finish.json"
 	ResultFile    = "result.json"
 	EventFile     = "events.jsonl"

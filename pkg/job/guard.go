@@ -1,0 +1,128 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/profllm/profllm/pkg/node"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// guardStep is the name of the step that Guard is.
+const guardStep = "nodes"
+
+// GuardEnds is how Stop ends it: of a step that gets TERM, slurmstepd says in the
+// job's output that it was cancelled, and that would be said of every job.
+const GuardEnds = syscall.SIGUSR1
+
+// Limits of what Guard does once it is told to end.
+const (
+	strayGrace = 2 * time.Second // from TERM to KILL of a daemon; the lowest KillWait of sites is 5 s
+	gpuRelease = 2 * time.Second // for the driver to free the memory of a killed process
+	guardWait  = strayGrace + gpuRelease + 4*time.Second
+)
+
+// Guard is Node, and then stays on the node until ctx ends, which every end of a job
+// brings about: GuardEnds from Stop, TERM from scancel, at the time limit, and when
+// the script itself is killed. It leaves the node clean, and prints what it found.
+// Nothing could be started there then: Slurm starts no step in a job that ends.
+func (j *Job) Guard(ctx context.Context) error {
+	before := node.NewSnapshot(shm, proc)
+	if err := j.Node(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	p, err := run.ReadPlan(j.Dir)
+	if err != nil {
+		return err
+	}
+	host := j.Env("SLURMD_NODENAME")
+	s := node.Sweep{
+		Proc: proc, Job: j.Env("SLURM_JOB_ID"), Host: host, Self: os.Getpid(), Grace: strayGrace, Limit: j.termWait() + killWait + strayGrace + time.Second,
+		Steps: isHook(j.Dir), Patient: slices.ContainsFunc(p.Roles, func(r plan.Role) bool { return r.Report != "" }),
+	}
+	ended, left := s.Run()
+	var found []string
+	for _, e := range ended {
+		found = append(found, fmt.Sprintf("process %d outlived its step and was ended by %s: %s", e.PID, e.Signal, e.Command))
+	}
+	for _, e := range left {
+		found = append(found, fmt.Sprintf("process %d cannot be ended: %s", e.PID, e.Command))
+	}
+	if j.Env("PROFLLM_LOCAL_JOB") == "" { // whose node this is
+		if removed := before.Clean(s.Job, host); removed != "" {
+			found = append(found, "shared memory that nobody used was removed: "+removed)
+		}
+	}
+	for _, text := range j.held(p, host) {
+		found = append(found, "memory of a GPU is still in use: "+text)
+	}
+	return node.WriteLeft(j.Stdout, host, found)
+}
+
+// held lists the GPUs of this node whose memory is not freed in time.
+func (j *Job) held(p *plan.Plan, host string) []string {
+	hosts, err := j.hosts(p)
+	if err != nil {
+		return nil
+	}
+	look := j.look(p, slices.Index(hosts, host))
+	ctx, cancel := context.WithTimeout(context.Background(), gpuRelease)
+	defer cancel()
+	var last []string
+	for {
+		if last = look.Held(ctx); len(last) == 0 || !sleep(ctx, poll) {
+			return last
+		}
+	}
+}
+
+// isHook reports whether a run directory is that of a hook of another run.
+func isHook(dir string) bool {
+	kind := filepath.Base(filepath.Dir(dir))
+	return kind == run.PreTestDir || kind == run.PostTestDir
+}
+
+// EndGuard waits for the nodes to be clean once Stop has ended the steps, and notes
+// what was left on them. guard is the srun of Guard, which passes a signal on also
+// when Slurm's controller does not answer.
+func (j *Job) EndGuard(ctx context.Context, guard int) {
+	srun, wait := []Process{{guardStep, guard}}, cmp.Or(j.grace, guardWait)
+	if !j.gone(ctx, srun, wait) && syscall.Kill(guard, GuardEnds) == nil && !j.gone(ctx, srun, wait) {
+		j.signalSteps(ctx, "KILL", j.steps(ctx).guards)
+		if !j.gone(ctx, srun, cmp.Or(j.grace, killWait)) {
+			syscall.Kill(guard, syscall.SIGKILL)
+		}
+	}
+	var lines node.Lines
+	data, err := os.ReadFile(j.path(run.NodesFile))
+	if err != nil {
+		j.logf("%v", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		lines.Add([]byte(line))
+	}
+	left := lines.Left
+	if p, err := run.ReadPlan(j.Dir); err == nil {
+		hosts, _ := j.hosts(p)
+		for _, h := range hosts {
+			if !slices.Contains(lines.Swept, h) {
+				left = append(left, node.Left{Host: h, Text: "nobody looked at what is left on the node"})
+			}
+		}
+	}
+	for _, l := range left {
+		j.logf("left behind on %s: %s", l.Host, l.Text)
+		if err := j.event(Event{Event: Leftover, Node: l.Host, Text: l.Text}); err != nil {
+			j.logf("%v", err)
+		}
+	}
+}
