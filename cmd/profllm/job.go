@@ -57,9 +57,9 @@ type jobNodeCmd struct {
 
 func (c jobNodeCmd) Run(a *app) error {
 	if c.Stay {
-		ctx, stop := signal.NotifyContext(a.ctx, job.GuardEnds)
+		end, stop := signal.NotifyContext(a.ctx, job.GuardEnds)
 		defer stop()
-		return said("node", c.job(a).Guard(ctx))
+		return said("node", c.job(a).Guard(a.ctx, end.Done()))
 	}
 	return said("node", c.job(a).Node(a.ctx))
 }

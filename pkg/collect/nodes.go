@@ -15,12 +15,12 @@ import (
 // what was left on them.
 func (e *evidence) nodes(r *result.Result, ev *result.Evidence) {
 	for _, x := range e.events {
-		switch x.Event {
-		case job.PreflightFailed, job.PreflightWarned:
+		if x.Event == job.PreflightFailed || x.Event == job.PreflightWarned {
 			r.Warnings = append(r.Warnings, result.Warning{Kind: result.NodeUnfit, Key: x.Node + "/" + x.Check, Text: x.Text})
-		case job.Leftover:
-			r.Warnings = append(r.Warnings, result.Warning{Kind: result.NodeUnclean, Key: x.Node, Text: x.Text})
 		}
+	}
+	for _, l := range job.Leftovers(e.dir, e.events) {
+		r.Warnings = append(r.Warnings, result.Warning{Kind: result.NodeUnclean, Key: l.Host, Text: l.Text})
 	}
 	if e.looked == nil {
 		return

@@ -30,42 +30,95 @@ const (
 	guardWait  = strayGrace + gpuRelease + 4*time.Second
 )
 
-// Guard is Node, and then stays on the node until ctx ends, which every end of a job
-// brings about: GuardEnds from Stop, TERM from scancel, at the time limit, and when
-// the script itself is killed. It leaves the node clean, and prints what it found.
-// Nothing could be started there then: Slurm starts no step in a job that ends.
-func (j *Job) Guard(ctx context.Context) error {
-	before := node.NewSnapshot(shm, proc)
-	if err := j.Node(ctx); err != nil {
-		return err
-	}
-	<-ctx.Done()
-	p, err := run.ReadPlan(j.Dir)
+// Guard is Node, and then stays on the node until end closes or ctx ends, which every
+// end of a job brings about: GuardEnds from Stop; TERM from scancel, at the time
+// limit, and when the script itself is killed. It leaves the node clean, and says what
+// it found. Nothing could be started there then: Slurm starts no step in a job that
+// ends.
+func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
+	p, err := run.ReadPlan(j.Dir) // once: at the end even the run directory may be gone
 	if err != nil {
 		return err
 	}
 	host := j.Env("SLURMD_NODENAME")
-	s := node.Sweep{
+	sweep := node.Sweep{
 		Proc: proc, Job: j.Env("SLURM_JOB_ID"), Host: host, Self: os.Getpid(), Grace: strayGrace, Limit: j.termWait() + killWait + strayGrace + time.Second,
 		Steps: isHook(j.Dir), Patient: slices.ContainsFunc(p.Roles, func(r plan.Role) bool { return r.Report != "" }),
 	}
-	ended, left := s.Run()
-	var found []string
+	before := node.NewSnapshot(shm, proc)
+	if err := j.Node(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-end:
+	case <-ctx.Done():
+	}
+	ended, left := sweep.Run()
+	found := []string{}
 	for _, e := range ended {
 		found = append(found, fmt.Sprintf("process %d outlived its step and was ended by %s: %s", e.PID, e.Signal, e.Command))
 	}
 	for _, e := range left {
 		found = append(found, fmt.Sprintf("process %d cannot be ended: %s", e.PID, e.Command))
 	}
-	if j.Env("PROFLLM_LOCAL_JOB") == "" { // whose node this is
-		if removed := before.Clean(s.Job, host); removed != "" {
+	if j.Env("PROFLLM_LOCAL_JOB") == "" { // in a rehearsal it may be anybody's
+		if removed := before.Clean(sweep.Job, host); removed != "" {
 			found = append(found, "shared memory that nobody used was removed: "+removed)
 		}
 	}
 	for _, text := range j.held(p, host) {
 		found = append(found, "memory of a GPU is still in use: "+text)
 	}
-	return node.WriteLeft(j.Stdout, host, found)
+	if ctx.Err() == nil {
+		return node.WriteLeft(j.Stdout, host, found)
+	}
+	// By force: the srun that would carry it is gone.
+	if err := os.MkdirAll(j.path(run.LeftDir), 0o755); err != nil {
+		return err
+	}
+	return run.WriteJSON(j.path(run.LeftDir, host+".json"), leftFile{Schema: "profllm.left/1", Host: host, Found: found})
+}
+
+// leftFile is left/HOST.json: what was found on a node when the job ended by force.
+type leftFile struct {
+	Schema string   `json:"schema"`
+	Host   string   `json:"host"`
+	Found  []string `json:"found"`
+}
+
+// readLeft reads what one node wrote; ok is false if it wrote nothing.
+func readLeft(dir, host string) (found []node.Left, ok bool) {
+	var f leftFile
+	if run.ReadJSON(filepath.Join(dir, run.LeftDir, host+".json"), &f) != nil {
+		return nil, false
+	}
+	for _, text := range f.Found {
+		found = append(found, node.Left{Host: host, Text: text})
+	}
+	return found, true
+}
+
+// Leftovers is what was found on the nodes of a run after its end: what the job's
+// script has noted, and what nodes wrote when it no longer could.
+func Leftovers(dir string, events []Event) []node.Left {
+	var list []node.Left
+	wrote := map[string]bool{}
+	files, _ := os.ReadDir(filepath.Join(dir, run.LeftDir))
+	for _, f := range files {
+		host, ok := strings.CutSuffix(f.Name(), ".json")
+		if !ok {
+			continue
+		}
+		found, ok := readLeft(dir, host)
+		wrote[host] = ok
+		list = append(list, found...)
+	}
+	for _, e := range events {
+		if e.Event == Leftover && !wrote[e.Node] {
+			list = append(list, node.Left{Host: e.Node, Text: e.Text})
+		}
+	}
+	return list
 }
 
 // held lists the GPUs of this node whose memory is not freed in time.
@@ -102,6 +155,17 @@ func (j *Job) EndGuard(ctx context.Context, guard int) {
 			syscall.Kill(guard, syscall.SIGKILL)
 		}
 	}
+	for _, l := range j.left(ctx, wait) {
+		j.logf("left behind on %s: %s", l.Host, l.Text)
+		if err := j.event(Event{Event: Leftover, Node: l.Host, Text: l.Text}); err != nil {
+			j.logf("%v", err)
+		}
+	}
+}
+
+// left collects what the nodes found. Those that were told to end by force take a
+// while, and leave a file.
+func (j *Job) left(ctx context.Context, wait time.Duration) []node.Left {
 	var lines node.Lines
 	data, err := os.ReadFile(j.path(run.NodesFile))
 	if err != nil {
@@ -110,19 +174,24 @@ func (j *Job) EndGuard(ctx context.Context, guard int) {
 	for line := range strings.Lines(string(data)) {
 		lines.Add([]byte(line))
 	}
-	left := lines.Left
-	if p, err := run.ReadPlan(j.Dir); err == nil {
-		hosts, _ := j.hosts(p)
-		for _, h := range hosts {
-			if !slices.Contains(lines.Swept, h) {
-				left = append(left, node.Left{Host: h, Text: "nobody looked at what is left on the node"})
-			}
-		}
+	p, err := run.ReadPlan(j.Dir)
+	if err != nil {
+		return lines.Left
 	}
-	for _, l := range left {
-		j.logf("left behind on %s: %s", l.Host, l.Text)
-		if err := j.event(Event{Event: Leftover, Node: l.Host, Text: l.Text}); err != nil {
-			j.logf("%v", err)
+	hosts, _ := j.hosts(p)
+	end := time.Now().Add(wait)
+	for _, h := range hosts {
+		if slices.Contains(lines.Swept, h) {
+			continue
 		}
+		found, ok := readLeft(j.Dir, h)
+		for !ok && time.Now().Before(end) && sleep(ctx, poll/2) {
+			found, ok = readLeft(j.Dir, h)
+		}
+		if !ok {
+			found = []node.Left{{Host: h, Text: "nobody looked at what is left on the node"}}
+		}
+		lines.Left = append(lines.Left, found...)
 	}
+	return lines.Left
 }

@@ -71,7 +71,7 @@ func (l *Look) Report(ctx context.Context) Report {
 		l.limits(ctx, add)
 	}
 	if old := segments(l.Shm, l.Proc, os.Getuid()); len(old) > 0 {
-		add("shm-leftovers", Warn, "%d segments that nobody uses: %s", len(old), describe(old))
+		add("shm-leftovers", Warn, "segments that nobody uses: %s", describe(old))
 	} else {
 		add("shm-leftovers", OK, "none")
 	}

@@ -116,7 +116,7 @@ func TestLookBad(t *testing.T) {
 			for _, name := range []string{"psm_1a2b", "sem.mp-x", "torch_1_2", "nccl-a", "vllm_q", "mine.txt"} {
 				os.WriteFile(filepath.Join(l.Shm, name), make([]byte, 1024), 0o644)
 			}
-		}, "shm-leftovers", Warn, "5 segments that nobody uses: nccl-a psm_1a2b sem.mp-x torch_1_2 and 1 more, 5 KiB"},
+		}, "shm-leftovers", Warn, "segments that nobody uses: nccl-a psm_1a2b sem.mp-x torch_1_2 and 1 more, 5 KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := look(t)

@@ -15,7 +15,7 @@ import (
 // and the last state come last, so that a command that is killed here still
 // leaves a run whose job is known to be over.
 var (
-	attemptFiles = []string{RawDir, LogDir, SentinelFile, PlacementFile, PreflightFile, ResultFile, EventFile}
+	attemptFiles = []string{RawDir, LogDir, LeftDir, SentinelFile, PlacementFile, PreflightFile, ResultFile, EventFile}
 	jobFiles     = []string{"stdout.txt", "stderr.txt", NodesFile, "job.env", ClaimFile, SubmitFile, StateFile}
 )
 

@@ -41,6 +41,7 @@ const (
 	LoadFile      = "load.json"  // in the directory of a load that lies outside of its run's
 	RawDir        = "raw"
 	LogDir        = "logs"
+	LeftDir       = "left"        // what nodes found after an end by force
 	AttemptDir    = "attempts"    // what earlier attempts left
 	DefinitionDir = "definitions" // of a scenario: the files it was planned from
 	BatchDir      = "batches"     // of a scenario: 1, 2, ...

@@ -248,8 +248,13 @@ func (e *Evidence) nodes() string {
 			failed = append(failed, fmt.Sprintf("%s was not fit: %s: %s", x.Node, x.Check, x.Text))
 		case job.PreflightWarned:
 			parts = append(parts, fmt.Sprintf("%s: %s: %s", x.Node, x.Check, x.Text))
-		case job.Leftover:
-			parts = append(parts, fmt.Sprintf("left on %s: %s", x.Node, x.Text))
+		}
+	}
+	if e.Result != nil {
+		for _, w := range e.Result.Warnings {
+			if w.Kind == result.NodeUnclean {
+				parts = append(parts, fmt.Sprintf("left on %s: %s", w.Key, w.Text))
+			}
 		}
 	}
 	return strings.Join(shortened(append(failed, parts...), 4), "; ")
