@@ -53,11 +53,15 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	case <-end:
 	case <-ctx.Done():
 	}
-	ended, left := sweep.Run()
-	found := []string{}
-	for _, e := range ended {
-		found = append(found, fmt.Sprintf("process %d outlived its step and was ended by %s: %s", e.PID, e.Signal, e.Command))
+	if ctx.Err() != nil { // Slurm may kill this process before a stubborn role, on which it waits
+		sweep.Changed = func(ended []node.Ended) {
+			if err := j.writeLeft(host, outlived(ended), false); err != nil {
+				j.logf("%v", err)
+			}
+		}
 	}
+	ended, left := sweep.Run()
+	found := outlived(ended)
 	for _, e := range left {
 		found = append(found, fmt.Sprintf("process %d cannot be ended: %s", e.PID, e.Command))
 	}
@@ -69,33 +73,42 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	for _, text := range j.held(p, host) {
 		found = append(found, "memory of a GPU is still in use: "+text)
 	}
-	if ctx.Err() == nil {
-		return node.WriteLeft(j.Stdout, host, found)
+	if ctx.Err() != nil { // the srun that would carry it is gone
+		return j.writeLeft(host, found, true)
 	}
-	// By force: the srun that would carry it is gone.
-	if err := os.MkdirAll(j.path(run.LeftDir), 0o755); err != nil {
-		return err
+	return node.WriteLeft(j.Stdout, host, found)
+}
+
+func outlived(ended []node.Ended) []string {
+	found := []string{}
+	for _, e := range ended {
+		found = append(found, fmt.Sprintf("process %d outlived its step and was ended by %s: %s", e.PID, e.Signal, e.Command))
 	}
-	return run.WriteJSON(j.path(run.LeftDir, host+".json"), leftFile{Schema: "profllm.left/1", Host: host, Found: found})
+	return found
 }
 
 // leftFile is left/HOST.json: what was found on a node when the job ended by force.
 type leftFile struct {
-	Schema string   `json:"schema"`
+	Schema string   `json:"schema"` // profllm.left/1
 	Host   string   `json:"host"`
 	Found  []string `json:"found"`
+	Swept  bool     `json:"swept"` // false: there was no time to look for all
 }
 
-// readLeft reads what one node wrote; ok is false if it wrote nothing.
-func readLeft(dir, host string) (found []node.Left, ok bool) {
+func (j *Job) writeLeft(host string, found []string, swept bool) error {
+	if err := os.MkdirAll(j.path(run.LeftDir), 0o755); err != nil {
+		return err
+	}
+	return run.WriteJSON(j.path(run.LeftDir, host+".json"), leftFile{Schema: "profllm.left/1", Host: host, Found: found, Swept: swept})
+}
+
+// readLeft reads what one node wrote, nil if that was nothing.
+func readLeft(dir, host string) *leftFile {
 	var f leftFile
 	if run.ReadJSON(filepath.Join(dir, run.LeftDir, host+".json"), &f) != nil {
-		return nil, false
+		return nil
 	}
-	for _, text := range f.Found {
-		found = append(found, node.Left{Host: host, Text: text})
-	}
-	return found, true
+	return &f
 }
 
 // Leftovers is what was found on the nodes of a run after its end: what the job's
@@ -104,14 +117,14 @@ func Leftovers(dir string, events []Event) []node.Left {
 	var list []node.Left
 	wrote := map[string]bool{}
 	files, _ := os.ReadDir(filepath.Join(dir, run.LeftDir))
-	for _, f := range files {
-		host, ok := strings.CutSuffix(f.Name(), ".json")
-		if !ok {
-			continue
+	for _, file := range files {
+		host, _ := strings.CutSuffix(file.Name(), ".json")
+		if f := readLeft(dir, host); f != nil {
+			wrote[host] = true
+			for _, text := range f.Found {
+				list = append(list, node.Left{Host: host, Text: text})
+			}
 		}
-		found, ok := readLeft(dir, host)
-		wrote[host] = ok
-		list = append(list, found...)
 	}
 	for _, e := range events {
 		if e.Event == Leftover && !wrote[e.Node] {
@@ -184,14 +197,16 @@ func (j *Job) left(ctx context.Context, wait time.Duration) []node.Left {
 		if slices.Contains(lines.Swept, h) {
 			continue
 		}
-		found, ok := readLeft(j.Dir, h)
-		for !ok && time.Now().Before(end) && sleep(ctx, poll/2) {
-			found, ok = readLeft(j.Dir, h)
+		f := readLeft(j.Dir, h)
+		for (f == nil || !f.Swept) && time.Now().Before(end) && sleep(ctx, poll/2) {
+			f = readLeft(j.Dir, h)
 		}
-		if !ok {
-			found = []node.Left{{Host: h, Text: "nobody looked at what is left on the node"}}
+		if f == nil {
+			f = &leftFile{Found: []string{"nobody looked at what is left on the node"}}
 		}
-		lines.Left = append(lines.Left, found...)
+		for _, text := range f.Found {
+			lines.Left = append(lines.Left, node.Left{Host: h, Text: text})
+		}
 	}
 	return lines.Left
 }

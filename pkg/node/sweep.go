@@ -27,6 +27,8 @@ type Sweep struct {
 	// Patient leaves daemons alone as long as a step runs: a profiler's write its
 	// report.
 	Patient bool
+	// Changed is told of every process that was ended, as soon as it was; may be nil.
+	Changed func(ended []Ended)
 }
 
 // Ended is a process that had to be ended.
@@ -45,15 +47,25 @@ const sweepPoll = 50 * time.Millisecond
 func (s Sweep) Run() (ended []Ended, left []Process) {
 	begin, clean := time.Now(), 0
 	told := map[int]*Ended{}
+	list := func() (ended []Ended) {
+		for _, pid := range slices.Sorted(maps.Keys(told)) {
+			ended = append(ended, *told[pid])
+		}
+		return ended
+	}
 	for clean < 2 { // a process that forks may hide from one look
 		tasks, strays := s.find()
 		if clean++; tasks > 0 || len(strays) > 0 {
 			clean = 0
 		}
+		changed := false
 		for _, p := range strays {
 			if tasks == 0 || p.daemon && !s.Patient {
-				s.end(p, told)
+				changed = s.end(p, told) || changed
 			}
+		}
+		if changed && s.Changed != nil {
+			s.Changed(list())
 		}
 		if time.Since(begin) > s.Limit {
 			for _, p := range strays {
@@ -63,26 +75,22 @@ func (s Sweep) Run() (ended []Ended, left []Process) {
 		}
 		time.Sleep(sweepPoll)
 	}
-	for _, pid := range slices.Sorted(maps.Keys(told)) {
-		ended = append(ended, *told[pid])
-	}
-	return ended, left
+	return list(), left
 }
 
 // end sends TERM to a process that it sees for the first time, and KILL when the
-// grace is over.
-func (s Sweep) end(p stray, told map[int]*Ended) {
+// grace is over. It reports whether it did.
+func (s Sweep) end(p stray, told map[int]*Ended) bool {
 	e := told[p.pid]
 	switch {
-	case e == nil:
-		if syscall.Kill(p.pid, syscall.SIGTERM) == nil {
-			told[p.pid] = &Ended{Process: p.public(), Signal: "TERM", at: time.Now()}
-		}
-	case e.Signal == "TERM" && time.Since(e.at) > s.Grace:
-		if syscall.Kill(p.pid, syscall.SIGKILL) == nil {
-			e.Signal = "KILL"
-		}
+	case e == nil && syscall.Kill(p.pid, syscall.SIGTERM) == nil:
+		told[p.pid] = &Ended{Process: p.public(), Signal: "TERM", at: time.Now()}
+	case e != nil && e.Signal == "TERM" && time.Since(e.at) > s.Grace && syscall.Kill(p.pid, syscall.SIGKILL) == nil:
+		e.Signal = "KILL"
+	default:
+		return false
 	}
+	return true
 }
 
 // stray is a process of the job that belongs to no step.
