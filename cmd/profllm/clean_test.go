@@ -126,6 +126,26 @@ func TestSlurmCleanNodes(t *testing.T) {
 	}
 }
 
+// A rehearsal has no Slurm that would end anything.
+//
+// covers: PL-G14
+func TestRehearseCleanNodes(t *testing.T) {
+	dir := t.TempDir()
+	pids := filepath.Join(dir, "pids")
+	text := strings.NewReplacer("LIMIT", "5m", "PIDS", pids, "SERVER", "", "PROMPTS", "20").Replace(daemonScenario)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
+	copyFile(t, "../../examples/slurm-lab/site.toml", filepath.Join(dir, "site.toml"))
+	require.Equal(t, exitOK, profllm(t, dir, nil, "rehearse", "--system", "site.toml", "s.toml").code)
+	list := strings.Fields(readText(t, pids))
+	require.Len(t, list, 4, "prefill, decode, proxy and the client")
+	for _, text := range list {
+		pid, err := strconv.Atoi(text)
+		require.NoError(t, err)
+		require.Empty(t, run.ProcessStart(pid), "process %d is left", pid)
+	}
+	require.Contains(t, fmt.Sprint(readResult(t, only(t, dir)).Warnings), "outlived its step and was ended by KILL: sleep 900")
+}
+
 // waitGone waits until Slurm no longer lists the job, and says when that was.
 func waitGone(t *testing.T, id string) time.Time {
 	t.Helper()
