@@ -67,6 +67,7 @@ func keysPage(t *testing.T) string {
 		{"Scenario", "scenario", "head"}, {"Scenario `[[Tests]]`", "scenario", "entry"},
 		{"`[[Tests.dependencies]]`", "scenario", "Dependency"}, {"`[[Tests.phases]]` (profllm)", "scenario", "Phase"},
 		{"`[Tests.sweep]` (profllm)", "scenario", "Sweep"}, {"`[Tests.slurm]` (profllm)", "scenario", "Slurm"},
+		{"`[preflight]` of a system file, `[Tests.preflight]` of a scenario (profllm)", "config", "Preflight"},
 		{"`[reports.NAME]` of a scenario or system file", "config", "reportKeys"},
 		{"`[[git_repos]]`, `[proxy_script_repo]`", "scenario", "GitRepo"},
 		{"`[nsys]`", "plan", "nsys"},
@@ -245,6 +246,11 @@ ended and is never a cause. [How a cause is found](../how-to/failed-run.md).
 		for _, s := range areas[area] {
 			page += fmt.Sprintf("| `%s` | %s | %s |\n", s.ID, s.Kind, cell(s.Next))
 		}
+	}
+	page += "\n## Before servers start\n\nA check of the [preflight](../how-to/preflight.md) ended the job.\n\n| check | cause | what to do |\n|---|---|---|\n"
+	preflight := failure.Preflight()
+	for _, check := range slices.Sorted(maps.Keys(preflight)) {
+		page += fmt.Sprintf("| %s | `%s` | %s |\n", check, preflight[check].ID, cell(preflight[check].Next))
 	}
 	page += "\n## From the exit code alone\n\n| exit code | cause | what to do |\n|---|---|---|\n"
 	endings := failure.Endings()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"syscall"
 	"time"
@@ -14,8 +15,8 @@ import (
 
 type jobCmd struct {
 	Start   jobStartCmd   `cmd:"" help:"Claim the run for this job."`
-	Node    jobNodeCmd    `cmd:"" help:"Print this node's address and its busy port slots."`
-	Env     jobEnvCmd     `cmd:"" help:"Choose a port slot; write placement.json and job.env."`
+	Node    jobNodeCmd    `cmd:"" help:"Print what this node looks like, its address and its busy port slots."`
+	Env     jobEnvCmd     `cmd:"" help:"Refuse nodes that are not fit, choose a port slot; write preflight.json, placement.json and job.env."`
 	Ray     jobRayCmd     `cmd:"" help:"Form a Ray cluster over the step's nodes, then become the server."`
 	Profile jobProfileCmd `cmd:"" help:"Run a server under a profiler, and end the server alone when told to."`
 	Rank    jobRankCmd    `cmd:"" help:"Run a command that is told its rank."`
@@ -51,13 +52,33 @@ type jobStartCmd struct{ runFlag }
 
 func (c jobStartCmd) Run(a *app) error { return said("start", c.job(a).Start()) }
 
-type jobNodeCmd struct{ runFlag }
+type jobNodeCmd struct {
+	runFlag
+	Stay bool `help:"Stay until TERM or USR1, and then leave the node clean."`
+}
 
-func (c jobNodeCmd) Run(a *app) error { return said("node", c.job(a).Node()) }
+func (c jobNodeCmd) Run(a *app) error {
+	if c.Stay {
+		end, stop := signal.NotifyContext(a.ctx, job.GuardEnds)
+		defer stop()
+		return said("node", c.job(a).Guard(a.ctx, end.Done()))
+	}
+	return said("node", c.job(a).Node(a.ctx))
+}
 
-type jobEnvCmd struct{ runFlag }
+type jobEnvCmd struct {
+	runFlag
+	Guard int `help:"PID of the srun of job node --stay, which writes nodes.txt; default: what it writes is on stdin."`
+}
 
-func (c jobEnvCmd) Run(a *app) error { return said("env", c.job(a).Place(a.stdin)) }
+func (c jobEnvCmd) Run(a *app) error {
+	j := c.job(a)
+	if c.Guard == 0 {
+		return said("env", j.Place(a.ctx, a.stdin, time.Time{}))
+	}
+	lines := j.Follow(a.ctx, c.Guard)
+	return said("env", errors.Join(j.Place(a.ctx, lines, job.Began(c.Guard, a.now())), lines.Close()))
+}
 
 type jobWaitCmd struct {
 	runFlag
@@ -151,6 +172,7 @@ func (a *app) over(dirs []string) []string {
 
 type jobStopCmd struct {
 	runFlag
+	Guard int      `help:"PID of the srun of job node --stay, which ends last."`
 	Roles []string `arg:"" optional:"" help:"name=pid of each role's srun."`
 }
 
@@ -159,7 +181,11 @@ func (c jobStopCmd) Run(a *app) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	c.job(a).Stop(a.ctx, procs)
+	j := c.job(a)
+	j.Stop(a.ctx, procs)
+	if c.Guard > 0 {
+		j.EndGuard(a.ctx, c.Guard)
+	}
 	return nil
 }
 

@@ -211,14 +211,18 @@ func notes(r row) []string {
 	}
 	for _, w := range r.Result.Warnings {
 		switch w.Kind {
-		case result.CheckFailed, result.HookFailed:
+		case result.CheckFailed, result.HookFailed, result.NodeUnclean:
 			lines = append(lines, fmt.Sprintf("%s: %s: %s", runName(r.Dir), w.Key, w.Text))
 		case result.SecretInLog:
 			lines = append(lines, fmt.Sprintf("%s: %s: %s:%d: %s", runName(r.Dir), w.Kind, w.File, w.Line, w.Text))
 		}
 	}
 	if f := r.Result.Failure; f != nil && f.Line != "" {
-		lines = append(lines, fmt.Sprintf("%s: cause %s (%s): %s:%d: %s", runName(r.Dir), f.Cause, f.Confidence, f.File, f.LineNumber, f.Line))
+		at := f.File
+		if f.LineNumber > 0 {
+			at += ":" + strconv.Itoa(f.LineNumber)
+		}
+		lines = append(lines, fmt.Sprintf("%s: cause %s (%s): %s: %s", runName(r.Dir), f.Cause, f.Confidence, at, f.Line))
 		lines = append(lines, fmt.Sprintf("%s: next: %s", runName(r.Dir), f.Next))
 	}
 	return lines

@@ -54,8 +54,12 @@ func (c *Collector) table(p *plan.Plan) *failure.Table {
 }
 
 // cause looks through every log of the run. Of logs that cannot be read the
-// error says so, and the others decide.
+// error says so, and the others decide. Of a run that ended before its servers
+// started, the preflight knows.
 func (e *evidence) cause(table *failure.Table) (*result.Failure, error) {
+	if f := e.unfit(); f != nil {
+		return f, nil
+	}
 	if table == nil {
 		return nil, nil
 	}

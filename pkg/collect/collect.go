@@ -82,6 +82,7 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	r := e.record(c.Version)
 	ev := e.planned()
 	measured := e.load != nil && e.load.Client != ""
+	e.nodes(r, &ev)
 	e.reports(r, &ev)
 	ev.Samples = e.parse(r, c.Bench, &ev.Missing, "the benchmark's result", measured)
 	e.parse(r, c.Eval, &ev.Missing, "the evaluation's result", e.load != nil && e.load.Expect.Accuracy)
@@ -134,6 +135,7 @@ type evidence struct {
 	plan     *plan.Plan // nil for a run of CloudAI
 	place    *run.Placement
 	claim    run.Claim
+	looked   *job.Preflight
 	sentinel *run.Sentinel
 	events   []job.Event
 }
@@ -145,12 +147,14 @@ func (e *evidence) read() error {
 	}
 	var place run.Placement
 	var sentinel run.Sentinel
+	var looked job.Preflight
 	for _, f := range []struct {
 		name string
 		into any
 		have func()
 	}{
 		{run.PlacementFile, &place, func() { e.place = &place }},
+		{run.PreflightFile, &looked, func() { e.looked = &looked }},
 		{run.SentinelFile, &sentinel, func() { e.sentinel = &sentinel }},
 		{run.ClaimFile, &e.claim, func() {}},
 	} {

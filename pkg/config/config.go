@@ -62,6 +62,7 @@ type System struct {
 	DataRepository   *source.Table `toml:"data_repository"`               // Used by CloudAI's NeMo report only.
 	Reports          *source.Table `toml:"reports"`                       // Per-report settings.
 
+	Preflight  *Preflight  `toml:"preflight"`  // What nodes must look like before servers start (profllm).
 	Signatures []Signature `toml:"signatures"` // Lines that this site's own failures print (profllm).
 
 	Pos      source.Pos `toml:"-"`

@@ -54,7 +54,7 @@ esac`,
 	"scancel":    `echo "$@" >> "$bin/cancelled"`,
 	"srun":       `if [ "$1" = --help ]; then echo "      --container-image=[USER@]..."; else while [[ $1 = --* ]]; do shift; done; exec "$@"; fi`,
 	"sbatch":     `for a in "$@"; do echo "$a" >> "$bin/sbatch-args"; case "$a" in --chdir=*) cd "${a#--chdir=}";; esac; done; while [[ $1 = --* ]]; do shift; done; "$@"; echo "site banner"; echo 77`,
-	"nvidia-smi": `for i in 1 2; do echo "NVIDIA H100, 580.95.05, 81559 MiB"; done`,
+	"nvidia-smi": `case $1 in --query-gpu=*) for i in 0 1; do echo "$i, GPU-$i, NVIDIA H100, 580.95.05, 81559, 4"; done;; esac`,
 	"enroot":     ``,
 }
 
@@ -142,7 +142,7 @@ func TestHealthyCluster(t *testing.T) {
 		require.Contains(t, checks, name)
 	}
 	require.Equal(t, "8 of 8 nodes usable", checks["partition gpu"].Seen)
-	require.Equal(t, "2 x NVIDIA H100, 580.95.05, 81559 MiB", checks["node: GPUs"].Seen)
+	require.Equal(t, "2 x NVIDIA H100, 580.95.05, 79 GiB", checks["node: GPUs"].Seen)
 	require.Equal(t, []string{"job 77 looks at a node"}, c.log)
 	args := c.read("sbatch-args")
 	for _, want := range []string{"--partition=gpu\n", "--account=lab\n", "--gres=gpu:1\n", "--time=2\n", "--comment=a b\n", "--propagate=NONE\n"} {

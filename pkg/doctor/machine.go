@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/gpu"
 )
 
 const (
@@ -169,14 +170,14 @@ func (d *Doctor) temp(name string, p *Probe) {
 func (d *Doctor) nvidia(name string, p *Probe) {
 	promised := config.CountGPUs(d.gpus)
 	switch {
-	case p.GPUError == "no nvidia-smi" && promised == 0:
-		d.add(name, OK, "no nvidia-smi, and Slurm promises no GPU", "")
-	case p.GPUError == "no nvidia-smi":
-		d.add(name, Warn, fmt.Sprintf("no nvidia-smi, although Slurm promises %s", d.gpus), "GPUs of another maker, or no driver: engines will say")
+	case p.GPUError == gpu.ErrNoDriver.Error() && promised == 0:
+		d.add(name, OK, "no NVIDIA driver, and Slurm promises no GPU", "")
+	case p.GPUError == gpu.ErrNoDriver.Error():
+		d.add(name, Warn, fmt.Sprintf("no NVIDIA driver, although Slurm promises %s", d.gpus), "GPUs of another maker, or a driver that is missing: engines will say")
 	case p.GPUError != "":
 		d.add(name, Bad, p.GPUError, "the driver or a GPU is broken: drain the node")
 	case len(p.GPUs) == 0:
-		d.add(name, Bad, "nvidia-smi sees no GPU", "the driver or a GPU is broken: drain the node")
+		d.add(name, Bad, "the driver sees no GPU", "the driver or a GPU is broken: drain the node")
 	default:
 		seen := p.GPUs[0]
 		if len(p.GPUs) > 1 {

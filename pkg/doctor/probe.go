@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/profllm/profllm/pkg/gpu"
 )
 
 // TokenFile is what a node is expected to see in the shared folder.
@@ -98,22 +100,12 @@ func Look(ctx context.Context, dir string, env func(string) string, version stri
 func (p *Probe) lookGPUs(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader")
-	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
-	switch {
-	case errors.Is(err, exec.ErrNotFound):
-		p.GPUError = "no nvidia-smi"
-	case ctx.Err() != nil:
-		p.GPUError = "nvidia-smi: no answer in 10s"
-	case err != nil:
-		p.GPUError = "nvidia-smi: " + err.Error() + ": " + oneLine(string(out))
-	default:
-		for line := range strings.Lines(string(out)) {
-			if line = strings.TrimSpace(line); line != "" {
-				p.GPUs = append(p.GPUs, line)
-			}
-		}
+	devices, err := gpu.List(ctx)
+	if err != nil {
+		p.GPUError = oneLine(err.Error())
+	}
+	for _, d := range devices {
+		p.GPUs = append(p.GPUs, fmt.Sprintf("%s, %s, %s", d.Name, d.Driver, size(d.Total)))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
@@ -25,7 +26,7 @@ func TestCompileCache(t *testing.T) {
 	j := newJob(t)
 	j.plan.CompileCache = &plan.CompileCache{Root: root, Key: "sha256_1"}
 	j.save(t)
-	require.NoError(t, j.Node())
+	require.NoError(t, j.Node(t.Context()))
 	require.Contains(t, j.stdout.String(), " hardware="+runtime.GOARCH)
 	own := fmt.Sprintf("%s/u%d", root, os.Getuid())
 	for dir, mode := range map[string]fs.FileMode{root: 0o777 | fs.ModeSticky, own: 0o700} {
@@ -33,7 +34,7 @@ func TestCompileCache(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, mode, info.Mode()&^fs.ModeDir, dir)
 	}
-	require.NoError(t, j.Node(), "again, as the next job does")
+	require.NoError(t, j.Node(t.Context()), "again, as the next job does")
 
 	for name, c := range map[string]struct{ lines, hardware string }{
 		"alike":       {"node n1 10.0.0.1 hardware=arm64-NVIDIA_GH200\nnode n2 10.0.0.2 7 hardware=arm64-NVIDIA_GH200\n", "arm64-NVIDIA_GH200"},
@@ -41,7 +42,7 @@ func TestCompileCache(t *testing.T) {
 		"no hardware": {"node n1 10.0.0.1 hardware=$(reboot)\nnode n2 10.0.0.2\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.NoError(t, j.Place(strings.NewReader(c.lines)))
+			require.NoError(t, j.Place(t.Context(), strings.NewReader(c.lines), time.Time{}))
 			cmd := exec.Command("bash", "-c", ". ./job.env && env")
 			cmd.Dir, cmd.Env = j.Dir, []string{"PATH=" + os.Getenv("PATH"), "TRITON_CACHE_DIR=/mine"}
 			out, err := cmd.CombinedOutput()

@@ -20,6 +20,8 @@ type Event struct {
 	Role  string    `json:"role,omitempty"`
 	Load  string    `json:"load,omitempty"`
 	Phase string    `json:"phase,omitempty"`
+	Node  string    `json:"node,omitempty"`
+	Check string    `json:"check,omitempty"` // of the preflight
 	Text  string    `json:"text,omitempty"`
 	File  string    `json:"file,omitempty"` // below the run directory
 	Line  int       `json:"line,omitempty"` // of File, 1 for the first
@@ -39,6 +41,11 @@ const (
 	CacheKept    = "cache-kept"    // a prefix cache could not be reset; Text says why
 	UntilOver    = "until-over"    // the runs that this one accompanies are over
 	SecretMasked = "secret-masked" // a process had written a secret to File; it is overwritten
+
+	Looked          = "preflight"        // every node was looked at; Text is the verdict
+	PreflightFailed = "preflight-failed" // a check ends the job before servers start
+	PreflightWarned = "preflight-warned"
+	Leftover        = "leftover" // a node was not clean once the steps had ended
 )
 
 // event appends one line, in a single write, behind whatever a full disk has cut.

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -31,8 +32,9 @@ type Job struct {
 	Stderr io.Writer
 	Now    func() time.Time
 
-	grace time.Duration // of Stop, in tests; zero: termWait and killWait
-	late  time.Duration // of Check, in tests; zero: lateFiles
+	grace time.Duration                               // of Stop, in tests; zero: termWait and killWait
+	late  time.Duration                               // of Check, in tests; zero: lateFiles
+	gpus  func(context.Context) ([]gpu.Device, error) // in tests; nil: gpu.List
 }
 
 func (j *Job) logf(format string, args ...any) {

@@ -203,7 +203,7 @@ func TestPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := newJob(t)
-			err := j.Place(strings.NewReader(c.lines))
+			err := j.Place(t.Context(), strings.NewReader(c.lines), time.Time{})
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
 				require.NoFileExists(t, j.path(run.PlacementFile))
@@ -230,12 +230,12 @@ func TestPlace(t *testing.T) {
 	t.Run("too few nodes", func(t *testing.T) {
 		j := newJob(t)
 		j.env["SLURM_JOB_NODELIST"] = "n1"
-		require.ErrorContains(t, j.Place(strings.NewReader("node n1 10.0.0.1\n")), "the allocation has 1 nodes (n1), the plan 2")
+		require.ErrorContains(t, j.Place(t.Context(), strings.NewReader("node n1 10.0.0.1\n"), time.Time{}), "the allocation has 1 nodes (n1), the plan 2")
 	})
 	t.Run("the first of a larger allocation, in an array", func(t *testing.T) {
 		j := newJob(t)
 		j.env["SLURM_JOB_NODELIST"], j.env["SLURM_ARRAY_JOB_ID"], j.env["SLURM_ARRAY_TASK_ID"] = "n[1-4]", "55", "3"
-		require.NoError(t, j.Place(strings.NewReader("node n1 10.0.0.1\nnode n2 10.0.0.2\n")))
+		require.NoError(t, j.Place(t.Context(), strings.NewReader("node n1 10.0.0.1\nnode n2 10.0.0.2\n"), time.Time{}))
 		var place run.Placement
 		require.NoError(t, run.ReadJSON(j.path(run.PlacementFile), &place))
 		require.Equal(t, []run.Node{{Host: "n1", Addr: "10.0.0.1"}, {Host: "n2", Addr: "10.0.0.2"}}, place.Nodes)
@@ -245,7 +245,7 @@ func TestPlace(t *testing.T) {
 	t.Run("no node list", func(t *testing.T) {
 		j := newJob(t)
 		j.env["SLURM_JOB_NODELIST"] = "n[1-"
-		require.Error(t, j.Place(strings.NewReader("")))
+		require.Error(t, j.Place(t.Context(), strings.NewReader(""), time.Time{}))
 	})
 }
 
@@ -268,25 +268,30 @@ func TestNode(t *testing.T) {
 	j.plan.Ports = []plan.Port{{Name: "serve", Base: taken - slot, Step: 1, Count: 1, Role: "serve"}}
 	j.save(t)
 
-	require.NoError(t, j.Node())
-	f := strings.Fields(j.stdout.String())
+	require.NoError(t, j.Node(t.Context()))
+	f := strings.Fields(lastLine(j.stdout.String()))
 	require.Equal(t, []string{"node", "n1", "127.0.0.1"}, f[:3])
 	require.Contains(t, f[3:], strconv.Itoa(slot))
 	require.Contains(t, j.stderr.String(), fmt.Sprintf("node n1: port slot %d: listen tcp 127.0.0.1:%d", slot, taken))
 
 	j.stdout.Reset()
 	j.env["SLURMD_NODENAME"] = "n2" // serve does not run here
-	require.NoError(t, j.Node())
-	require.Equal(t, "node n2 127.0.0.1\n", j.stdout.String())
+	require.NoError(t, j.Node(t.Context()))
+	require.Equal(t, "node n2 127.0.0.1", lastLine(j.stdout.String()))
 
 	// What the nodes say is what Place reads: the next slot is taken.
-	require.NoError(t, j.Place(strings.NewReader(strings.Join(f, " ")+"\n"+j.stdout.String())))
+	require.NoError(t, j.Place(t.Context(), strings.NewReader(strings.Join(f, " ")+"\n"+j.stdout.String()), time.Time{}))
 	var place run.Placement
 	require.NoError(t, run.ReadJSON(j.path(run.PlacementFile), &place))
 	require.NotEqual(t, taken, place.Ports["serve"])
 
 	j.env["SLURMD_NODENAME"] = "n3"
-	require.ErrorContains(t, j.Node(), `node "n3" is not among the first 2 of the allocation`)
+	require.ErrorContains(t, j.Node(t.Context()), `node "n3" is not among the first 2 of the allocation`)
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
 }
 
 // listen takes a port below the ephemeral ones.

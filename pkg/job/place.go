@@ -2,16 +2,21 @@ package job
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/profllm/profllm/pkg/hostlist"
+	"github.com/profllm/profllm/pkg/node"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/run"
@@ -24,11 +29,12 @@ const slotsTried = 16
 // hardwareWord begins the word of a node's line that names its hardware.
 const hardwareWord = "hardware="
 
-// Node runs once on each node: it prints one line "node HOST ADDR BUSY…" with
-// the slots in which a planned port of this node is taken, and the node's hardware
-// where engines compile for it to a folder of the plan. The line travels
-// through srun, because another node may see a shared file late.
-func (j *Job) Node() error {
+// Node runs once on each node: it prints what the node looks like, and then one
+// line "node HOST ADDR BUSY…" with the slots in which a planned port of this node is
+// taken, and the node's hardware where engines compile for it to a folder of the
+// plan. The lines travel through srun, because another node may see a shared file
+// late.
+func (j *Job) Node(ctx context.Context) error {
 	p, err := run.ReadPlan(j.Dir)
 	if err != nil {
 		return err
@@ -50,6 +56,9 @@ func (j *Job) Node() error {
 	addr := j.Env("PROFLLM_NODE_ADDR")
 	if addr == "" {
 		addr = ownAddress(name, hosts)
+	}
+	if err := j.look(p, index).Report(ctx).Write(j.Stdout); err != nil {
+		return err
 	}
 	var busy []string
 	for _, slot := range slots(p, jobNumber(j.Env("SLURM_JOB_ID"))) {
@@ -170,9 +179,11 @@ func ownAddress(name string, hosts []string) string {
 	return "127.0.0.1"
 }
 
-// Place reads the lines of Node from every node, takes the first slot that is
-// free on all, and writes placement.json and job.env.
-func (j *Job) Place(lines io.Reader) error {
+// Place reads the lines of Node from every node, until each has answered, and
+// refuses nodes on which servers should not start. It takes the first slot of ports
+// that is free on all, and writes preflight.json, placement.json and job.env. began
+// is when the nodes were asked, zero if that is not known.
+func (j *Job) Place(ctx context.Context, lines io.Reader, began time.Time) error {
 	p, err := run.ReadPlan(j.Dir)
 	if err != nil {
 		return err
@@ -181,44 +192,30 @@ func (j *Job) Place(lines io.Reader) error {
 	if err != nil {
 		return err
 	}
-	addr, busy := map[string]string{}, map[int]bool{}
-	var hardware []string
-	scan := bufio.NewScanner(lines)
-	for scan.Scan() {
-		f := strings.Fields(scan.Text())
-		if len(f) < 3 || f[0] != "node" || net.ParseIP(f[2]) == nil {
-			continue // a site's prolog may print as well
-		}
-		addr[f[1]] = f[2]
-		for _, s := range f[3:] {
-			if n, err := strconv.Atoi(s); err == nil {
-				busy[n] = true
-			}
-			if name, ok := strings.CutPrefix(s, hardwareWord); ok && hardwareName.MatchString(name) {
-				hardware = append(hardware, name)
-			}
-		}
-	}
-	if err := scan.Err(); err != nil {
+	a, err := j.answers(lines, hosts)
+	if err != nil {
 		return err
 	}
 	place := run.Placement{Schema: "profllm.placement/1", JobID: j.id(), Slot: -1, Ports: map[string]int{}}
 	for _, h := range hosts {
-		if addr[h] == "" {
+		if a.addr[h] == "" {
 			return fmt.Errorf("node %s did not answer", h)
 		}
-		place.Nodes = append(place.Nodes, run.Node{Host: h, Addr: addr[h]})
+		place.Nodes = append(place.Nodes, run.Node{Host: h, Addr: a.addr[h]})
 	}
 	number := jobNumber(j.Env("SLURM_JOB_ID"))
 	tried := slots(p, number)
 	for _, s := range tried {
-		if !busy[s] {
+		if len(a.busy[s]) == 0 {
 			place.Slot = s
 			break
 		}
 	}
+	if err := j.preflight(ctx, p, hosts, a, began, place.Slot, tried); err != nil {
+		return err
+	}
 	if place.Slot < 0 {
-		return fmt.Errorf("none of the %d port slots from %d on is free on every node; see stderr of the nodes", len(tried), plan.FirstSlot(number))
+		return errors.New("no slot of ports could be used: the plan's ports are out of range")
 	}
 	for _, port := range p.Ports {
 		place.Ports[port.Name] = port.At(place.Slot)
@@ -226,7 +223,42 @@ func (j *Job) Place(lines io.Reader) error {
 	if err := run.WriteJSON(j.path(run.PlacementFile), place); err != nil {
 		return err
 	}
-	return run.WriteFile(j.path("job.env"), []byte(environment(p, &place, hardware)), 0o644)
+	return run.WriteFile(j.path("job.env"), []byte(environment(p, &place, a.hardware)), 0o644)
+}
+
+// answers is what the nodes said.
+type answers struct {
+	addr     map[string]string
+	busy     map[int][]string // slot of ports → hosts on which it is taken
+	hardware []string         // of nodes that named it
+	lines    node.Lines
+	at       map[string]time.Time // when the answer was complete, by this node's clock
+}
+
+func (j *Job) answers(lines io.Reader, hosts []string) (answers, error) {
+	a := answers{addr: map[string]string{}, busy: map[int][]string{}, at: map[string]time.Time{}}
+	scan := bufio.NewScanner(lines)
+	missing := len(hosts)
+	for missing > 0 && scan.Scan() {
+		f := strings.Fields(scan.Text())
+		if len(f) < 3 || f[0] != "node" || net.ParseIP(f[2]) == nil {
+			a.lines.Add(scan.Bytes()) // or what a site's prolog prints
+			continue
+		}
+		if a.addr[f[1]] == "" && slices.Contains(hosts, f[1]) {
+			missing--
+		}
+		a.addr[f[1]], a.at[f[1]] = f[2], j.Now()
+		for _, s := range f[3:] {
+			if n, err := strconv.Atoi(s); err == nil {
+				a.busy[n] = append(a.busy[n], f[1])
+			}
+			if name, ok := strings.CutPrefix(s, hardwareWord); ok && hardwareName.MatchString(name) {
+				a.hardware = append(a.hardware, name)
+			}
+		}
+	}
+	return a, scan.Err()
 }
 
 // environment is job.env: what the script's variables mean in this job.

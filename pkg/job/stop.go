@@ -39,10 +39,12 @@ func (j *Job) Stop(ctx context.Context, procs []Process) {
 		j.logf("%v", err)
 	}
 	j.endHooks(ctx, procs)
-	j.signalSteps(ctx, "TERM")
+	steps := j.steps(ctx)
+	j.signalSteps(ctx, "TERM", steps.roles)
+	j.signalSteps(ctx, "USR1", steps.guards)
 	if grace := cmp.Or(j.grace, j.termWait()); !j.gone(ctx, procs, grace) {
 		j.logf("some steps outlived TERM for %s; sending KILL", grace)
-		j.signalSteps(ctx, "KILL")
+		j.signalSteps(ctx, "KILL", j.steps(ctx).roles)
 		if !j.gone(ctx, procs, cmp.Or(j.grace, killWait)) {
 			for _, p := range procs { // so that the script's wait for them ends; Slurm deals with the tasks
 				syscall.Kill(p.PID, syscall.SIGKILL)
@@ -99,24 +101,35 @@ func (j *Job) gone(ctx context.Context, procs []Process, limit time.Duration) bo
 	return false
 }
 
-func (j *Job) signalSteps(ctx context.Context, signal string) {
+// steps are the ids of the job's running steps. What guards the nodes is told apart
+// by its name.
+type steps struct{ roles, guards []string }
+
+func (j *Job) steps(ctx context.Context) (s steps) {
 	id := j.Env("SLURM_JOB_ID")
 	out, err := command(ctx, "squeue", "-h", "-s", "-j", id, "-o", "%i|%j")
 	if err != nil {
 		j.logf("list steps: %v", err)
-		return
+		return s
 	}
-	var ids []string
 	for _, line := range strings.Split(out, "\n") {
-		step, _, named := strings.Cut(strings.TrimSpace(line), "|")
+		step, name, named := strings.Cut(strings.TrimSpace(line), "|")
 		// squeue prints a task's step as 60_3.0; scancel signals it, and complains.
 		if number, of := strings.CutPrefix(step, j.id()+"."); of {
 			step = id + "." + number
 		}
-		if named && isStep(step, id) {
-			ids = append(ids, step)
+		switch {
+		case !named || !isStep(step, id):
+		case name == guardStep:
+			s.guards = append(s.guards, step)
+		default:
+			s.roles = append(s.roles, step)
 		}
 	}
+	return s
+}
+
+func (j *Job) signalSteps(ctx context.Context, signal string, ids []string) {
 	if len(ids) == 0 {
 		return
 	}

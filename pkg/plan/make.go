@@ -185,7 +185,7 @@ func Make(in Input) (*Plan, error) {
 		Scenario: in.Scenario, Test: in.Test.ID, Name: in.Test.Name, Iteration: in.Iteration, Step: in.Step,
 		Workload: in.Test.Template, Dir: in.Dir, Binary: in.Binary, Simulated: in.Simulated,
 		Launcher: in.LauncherName, Prologue: in.System.Prologue, PreTest: in.PreTest, PostTest: in.PostTest,
-		Signatures: Signatures(in.System),
+		Preflight: in.Test.Preflight.Over(in.System.Preflight), Signatures: Signatures(in.System),
 	}
 	c.Add(p.allocate(in))
 	visible, secrets, err := p.environment(in)

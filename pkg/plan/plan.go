@@ -55,7 +55,8 @@ type Plan struct {
 	Config    Config   `json:"config"`               // of the service
 	Notes     []string `json:"notes,omitempty"`      // what a person should know, e.g. keys without effect
 
-	Signatures []Signature `json:"signatures,omitempty"` // of the site's own failures
+	Preflight  *config.Preflight `json:"preflight,omitempty"`  // nil: the defaults
+	Signatures []Signature       `json:"signatures,omitempty"` // of the site's own failures
 }
 
 // Signature is a line that a failure of the site prints, as its system file has

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -53,6 +54,7 @@ var questions = []question{
 	{"PL-V31", "accuracy-missing", Invalid, "speed without the planned proof of right answers", accuracyMissing},
 	{"PL-V31", "accuracy-invalid", Invalid, "the accuracy of a sick server is not the model's", accuracyInvalid},
 	{"PL-V31", "accuracy-subset", Withheld, "the first questions are easier than all of them", accuracySubset},
+	{"PL-G13", "gpu-shared", Suspect, "a process of somebody else takes time and memory of the GPU", gpuShared},
 	{"PL-V29", "simulated", Note, "simulated or profiled numbers are no measurements of the engine", instrumented},
 }
 
@@ -432,6 +434,23 @@ func accuracySubset(c *facts) answer {
 	out := judged(*a.Questions < c.limits.Questions, "%d questions, at least %d wanted", *a.Questions, c.limits.Questions)
 	out.withheld = []string{"accuracy.value"}
 	return out
+}
+
+func gpuShared(c *facts) answer {
+	made := 0
+	var bad []string
+	for _, n := range c.e.Nodes {
+		if n.Check != "gpu-memory" && n.Check != "gpu-processes" || !n.Made {
+			continue
+		}
+		if made++; n.Bad {
+			bad = append(bad, n.Node+": "+n.Seen)
+		}
+	}
+	if made == 0 {
+		return notPossible("nobody looked at the GPUs before the start")
+	}
+	return judged(len(bad) > 0, "%s", cmp.Or(list(bad), "before the start the planned GPUs were idle"))
 }
 
 func instrumented(c *facts) answer {

@@ -88,6 +88,8 @@ const (
 	CheckFailed WarningKind = "check-failed"  // a phase's log lacks the line that means success
 	HookFailed  WarningKind = "hook-failed"   // a hook after the run, which says nothing about its numbers
 	SecretInLog WarningKind = "secret-in-log" // a process wrote a secret to a file of the run; it is overwritten
+	NodeUnfit   WarningKind = "preflight"     // what a node looked like before the start; Key is node/check
+	NodeUnclean WarningKind = "leftover"      // what was found on a node after the end; Key is the node
 )
 
 // A Warning is something a parser met and went past.

@@ -123,7 +123,14 @@ type Evidence struct {
 	Missing  []string  // planned files that are not there
 	Apart    bool      // every phase of it was over before the job went on with something else, which failed: how the job ended is not its own end
 	Profiled bool
-	Limits   *Limits // nil means DefaultLimits
+	Nodes    []NodeCheck // of the preflight; nil if there was none
+	Limits   *Limits     // nil means DefaultLimits
+}
+
+// NodeCheck is what a preflight saw on one node.
+type NodeCheck struct {
+	Node, Check, Seen string
+	Made, Bad         bool // whether it could be made, and whether it warned or failed
 }
 
 // Planned is what the run was meant to do. A zero number means "not fixed".

@@ -71,6 +71,10 @@ func good() *run {
 		},
 		Phases: []result.Phase{{"ready", new(0)}, {"bench", new(0)}, {"eval", new(0)}},
 	}
+	g.e.Nodes = []result.NodeCheck{
+		{Node: "n1", Check: "gpu-memory", Seen: "idle", Made: true}, {Node: "n1", Check: "gpu-processes", Seen: "none", Made: true},
+		{Node: "n1", Check: "limits", Seen: "nofile 1024", Made: true},
+	}
 	return g
 }
 
@@ -296,6 +300,7 @@ var trips = []struct {
 	}},
 	{"files-missing", result.Suspect, func(g *run) { g.e.Missing = []string{"telemetry/gpu.csv"} }, func(g *run) {}},
 	{"from-log", result.Suspect, func(g *run) { g.r.Results.FromLog = true }, func(g *run) {}},
+	{"gpu-shared", result.Suspect, func(g *run) { g.e.Nodes[1].Bad = true }, func(g *run) { g.e.Nodes[2].Bad = true }},
 	{"simulated", result.Note, func(g *run) { g.r.Simulated = true }, func(g *run) {}},
 	{"profiled", result.Note, func(g *run) { g.e.Profiled = true }, func(g *run) { g.r.Profiling = &result.Profiling{} }},
 }
@@ -398,7 +403,7 @@ func TestGoodRunPassesEveryCheck(t *testing.T) {
 }
 
 // covers: PL-V1, PL-V2, PL-V3, PL-V4, PL-V5, PL-V6, PL-V7, PL-V8, PL-V9, PL-V10, PL-V11, PL-V13, PL-V14, PL-V15, PL-V16, PL-V17, PL-V18, PL-V19, PL-V20, PL-V21,
-// PL-V22, PL-V23, PL-V24, PL-V25, PL-V29, PL-V31, PL-V36, PL-S5
+// PL-V22, PL-V23, PL-V24, PL-V25, PL-V29, PL-V31, PL-V36, PL-S5, PL-G13
 func TestEachCheckTripsAloneAndMissesNarrowly(t *testing.T) {
 	tripped := map[string]bool{}
 	for _, tt := range trips {

@@ -24,6 +24,8 @@ const (
 	StateFile     = "state.json"
 	ClaimFile     = "claim.json"
 	PlacementFile = "placement.json"
+	PreflightFile = "preflight.json"
+	NodesFile     = "nodes.txt" // what the nodes said, before and after
 	SentinelFile  = "finish.json"
 	ResultFile    = "result.json"
 	EventFile     = "events.jsonl"
@@ -33,6 +35,7 @@ const (
 	RawDir        = "raw"
 	TelemetryDir  = "telemetry"
 	LogDir        = "logs"
+	LeftDir       = "left"        // what nodes found after an end by force
 	AttemptDir    = "attempts"    // what earlier attempts left
 	DefinitionDir = "definitions" // of a scenario: the files it was planned from
 	BatchDir      = "batches"     // of a scenario: 1, 2, ...

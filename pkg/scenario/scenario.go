@@ -93,6 +93,8 @@ type entry struct {
 	Client        string        `toml:"client"`          // "vllm", "sglang" or "profllm" (profllm): who measures; default the engine's own.
 	Phases        []Phase       `toml:"phases"`          // Several loads on one server start, in order (profllm).
 	Sweep         Sweep         `toml:"sweep"`           // How the points of a sweep are run (profllm).
+
+	Preflight *config.Preflight `toml:"preflight"` // What nodes must look like before servers start, over the site's (profllm).
 }
 
 // Phase is [[Tests.phases]]: one load on the server of the test, with a result

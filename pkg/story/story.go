@@ -47,7 +47,7 @@ type Story struct {
 
 // Line is one part of the story; Part says which.
 type Line struct {
-	Part string `json:"part"` // asked, happened, job, cause, line, tail, followed, checks, do, logs
+	Part string `json:"part"` // asked, happened, nodes, job, cause, line, tail, followed, checks, do, logs
 	Text string `json:"text"`
 }
 
@@ -68,6 +68,7 @@ func Of(e Evidence) Story {
 	s := Story{Run: e.name(), Dir: e.Dir, Verdict: e.verdict()}
 	s.add("asked", e.asked())
 	s.add("happened", e.happened())
+	s.add("nodes", e.nodes())
 	s.add("job", e.job())
 	if !s.Valid() && s.Verdict != notOver {
 		s.why(e)
@@ -235,6 +236,28 @@ func (e *Evidence) happened() string {
 		parts = append(parts, fmt.Sprintf("ended at %s with code %d", since(e.Sentinel.Time), e.Sentinel.Code))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// nodes says what was wrong with the nodes before servers started, and what was
+// found on them after the end.
+func (e *Evidence) nodes() string {
+	var failed, parts []string
+	for _, x := range e.Events {
+		switch x.Event {
+		case job.PreflightFailed:
+			failed = append(failed, fmt.Sprintf("%s was not fit: %s: %s", x.Node, x.Check, x.Text))
+		case job.PreflightWarned:
+			parts = append(parts, fmt.Sprintf("%s: %s: %s", x.Node, x.Check, x.Text))
+		}
+	}
+	if e.Result != nil {
+		for _, w := range e.Result.Warnings {
+			if w.Kind == result.NodeUnclean {
+				parts = append(parts, fmt.Sprintf("left on %s: %s", w.Key, w.Text))
+			}
+		}
+	}
+	return strings.Join(shortened(append(failed, parts...), 4), "; ")
 }
 
 // readiness says when roles were ready: each, or a range of many.

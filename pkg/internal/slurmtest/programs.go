@@ -169,7 +169,7 @@ func (p program) squeue(k Knobs) (int, error) {
 			continue
 		}
 		shown++
-		fmt.Fprintln(p.stdout, strings.NewReplacer("%i", j.ID, "%T", j.Queue, "%r", reason(j.Reason), "%N", j.NodeList, "%n", j.Requested, "%j", j.Name, "%k", j.Comment).Replace(format))
+		fmt.Fprintln(p.stdout, strings.NewReplacer("%i", j.ID, "%A", j.ID, "%T", j.Queue, "%r", reason(j.Reason), "%N", j.NodeList, "%n", j.Requested, "%j", j.Name, "%k", j.Comment).Replace(format))
 	}
 	if shown == 0 && ids != "" && !strings.Contains(ids, ",") && len(jobs) == 0 {
 		fmt.Fprintln(p.stderr, "slurm_load_jobs error: Invalid job id specified")

@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario xpyd, test 2p3d.5nodes, iteration 0, run exp_20260304_050607_43a810.
-# Printed from slurm/job.sh.tmpl (sha256:a1f9c3dc0b61a87d4ba9cd63); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:4af3753fb9d36396362d77a9); plan.json in the run directory has every decision.
 #   prefill_0: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready at :prefill_0/health
 #   prefill_1: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready at :prefill_1/health
 #   decode_0: nodes 2, GPUs 0,1,2,3,4,5,6,7, ready at :decode_0/health
@@ -30,6 +30,7 @@ export SLURM_EXPORT_ENV=ALL
 unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
 export NCCL_IB_TIMEOUT=20
 
+GUARD=0   # pid of the srun that watches over the nodes
 ROLES=()  # name=pid of each role's srun
 CLIENT=() # the same of the client that runs now
 PHASES=() # name=exit code of what ran
@@ -39,15 +40,13 @@ step() { # one srun: steps share nodes, no step reads our stdin, one dead task e
 }
 
 phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job
-  local name=$1 pid
-  shift
+  local name=$1 pid; shift
   "$@" &
   pid=$!
   CLIENT=("$name=$pid")
   "$PROFLLM" job watch --run "$RUN" --client "$name" --until "$pid" "${ROLES[@]}" &
   wait $! || { PHASES+=("$name=lost"); exit 1; }
-  wait "$pid"
-  PHASES+=("$name=$?")
+  wait "$pid"; PHASES+=("$name=$?")
   CLIENT=()
 }
 
@@ -55,7 +54,7 @@ finish() { # stop the roles by step id, write the sentinel, judge; the job's exi
   local code=$? role ends=()
   trap '' TERM INT
   trap - EXIT
-  "$PROFLLM" job stop --run "$RUN" "${ROLES[@]}" "${CLIENT[@]}"
+  "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}"
   for role in "${ROLES[@]}"; do
     wait "${role#*=}"
     ends+=("--role=${role%%=*}=$?")
@@ -66,10 +65,11 @@ finish() { # stop the roles by step id, write the sentinel, judge; the job's exi
 trap finish EXIT
 trap 'exit 143' TERM INT
 
-# Every node: the program runs there, its address, which ports are free. Then one slot of ports for the job.
+# Every node: what it looks like, which ports are free. The step stays, and leaves the nodes clean whatever ends the job.
 step --job-name=nodes --relative=0 --nodes=5 --ntasks=5 --ntasks-per-node=1 \
-  "$PROFLLM" job node --run "$RUN" >nodes.txt || exit 71
-"$PROFLLM" job env --run "$RUN" <nodes.txt || exit 71
+  "$PROFLLM" job node --run "$RUN" --stay >nodes.txt &
+GUARD=$!
+"$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
 

@@ -1,0 +1,212 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/profllm/profllm/pkg/node"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// guardStep is the name of the step that Guard is.
+const guardStep = "nodes"
+
+// GuardEnds is how Stop ends it: of a step that gets TERM, slurmstepd says in the
+// job's output that it was cancelled, and that would be said of every job.
+const GuardEnds = syscall.SIGUSR1
+
+// Limits of what Guard does once it is told to end.
+const (
+	strayGrace = 2 * time.Second // from TERM to KILL of a daemon; the lowest KillWait of sites is 5 s
+	gpuRelease = 2 * time.Second // for the driver to free the memory of a killed process
+	guardWait  = strayGrace + gpuRelease + 4*time.Second
+)
+
+// Guard is Node, and then stays on the node until end closes or ctx ends, which every
+// end of a job brings about: GuardEnds from Stop; TERM from scancel, at the time
+// limit, and when the script itself is killed. It leaves the node clean, and says what
+// it found. Nothing could be started there then: Slurm starts no step in a job that
+// ends.
+func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
+	p, err := run.ReadPlan(j.Dir) // once: at the end even the run directory may be gone
+	if err != nil {
+		return err
+	}
+	host := j.Env("SLURMD_NODENAME")
+	sweep := node.Sweep{
+		Proc: proc, Job: j.Env("SLURM_JOB_ID"), Host: host, Self: os.Getpid(), Grace: strayGrace, Limit: j.termWait() + killWait + strayGrace + time.Second,
+		Steps: isHook(j.Dir), Patient: slices.ContainsFunc(p.Roles, func(r plan.Role) bool { return r.Report != "" }),
+	}
+	before := node.NewSnapshot(shm, proc)
+	if err := j.Node(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-end:
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil { // Slurm may kill this process before a stubborn role, on which it waits
+		sweep.Changed = func(ended []node.Ended) {
+			if err := j.writeLeft(host, outlived(ended), false); err != nil {
+				j.logf("%v", err)
+			}
+		}
+	}
+	ended, left := sweep.Run()
+	found := outlived(ended)
+	for _, e := range left {
+		found = append(found, fmt.Sprintf("process %d cannot be ended: %s", e.PID, e.Command))
+	}
+	if j.Env("PROFLLM_LOCAL_JOB") == "" { // in a rehearsal it may be anybody's
+		if removed := before.Clean(sweep.Job, host); removed != "" {
+			found = append(found, "shared memory that nobody used was removed: "+removed)
+		}
+	}
+	for _, text := range j.held(p, host) {
+		found = append(found, "memory of a GPU is still in use: "+text)
+	}
+	if ctx.Err() != nil { // the srun that would carry it is gone
+		return j.writeLeft(host, found, true)
+	}
+	return node.WriteLeft(j.Stdout, host, found)
+}
+
+func outlived(ended []node.Ended) []string {
+	found := []string{}
+	for _, e := range ended {
+		found = append(found, fmt.Sprintf("process %d outlived its step and was ended by %s: %s", e.PID, e.Signal, e.Command))
+	}
+	return found
+}
+
+// leftFile is left/HOST.json: what was found on a node when the job ended by force.
+type leftFile struct {
+	Schema string   `json:"schema"` // profllm.left/1
+	Host   string   `json:"host"`
+	Found  []string `json:"found"`
+	Swept  bool     `json:"swept"` // false: there was no time to look for all
+}
+
+func (j *Job) writeLeft(host string, found []string, swept bool) error {
+	if err := os.MkdirAll(j.path(run.LeftDir), 0o755); err != nil {
+		return err
+	}
+	return run.WriteJSON(j.path(run.LeftDir, host+".json"), leftFile{Schema: "profllm.left/1", Host: host, Found: found, Swept: swept})
+}
+
+// readLeft reads what one node wrote, nil if that was nothing.
+func readLeft(dir, host string) *leftFile {
+	var f leftFile
+	if run.ReadJSON(filepath.Join(dir, run.LeftDir, host+".json"), &f) != nil {
+		return nil
+	}
+	return &f
+}
+
+// Leftovers is what was found on the nodes of a run after its end: what the job's
+// script has noted, and what nodes wrote when it no longer could.
+func Leftovers(dir string, events []Event) []node.Left {
+	var list []node.Left
+	wrote := map[string]bool{}
+	files, _ := os.ReadDir(filepath.Join(dir, run.LeftDir))
+	for _, file := range files {
+		host, _ := strings.CutSuffix(file.Name(), ".json")
+		if f := readLeft(dir, host); f != nil {
+			wrote[host] = true
+			for _, text := range f.Found {
+				list = append(list, node.Left{Host: host, Text: text})
+			}
+		}
+	}
+	for _, e := range events {
+		if e.Event == Leftover && !wrote[e.Node] {
+			list = append(list, node.Left{Host: e.Node, Text: e.Text})
+		}
+	}
+	return list
+}
+
+// held lists the GPUs of this node whose memory is not freed in time.
+func (j *Job) held(p *plan.Plan, host string) []string {
+	hosts, err := j.hosts(p)
+	if err != nil {
+		return nil
+	}
+	look := j.look(p, slices.Index(hosts, host))
+	ctx, cancel := context.WithTimeout(context.Background(), gpuRelease)
+	defer cancel()
+	var last []string
+	for {
+		if last = look.Held(ctx); len(last) == 0 || !sleep(ctx, poll) {
+			return last
+		}
+	}
+}
+
+// isHook reports whether a run directory is that of a hook of another run.
+func isHook(dir string) bool {
+	kind := filepath.Base(filepath.Dir(dir))
+	return kind == run.PreTestDir || kind == run.PostTestDir
+}
+
+// EndGuard waits for the nodes to be clean once Stop has ended the steps, and notes
+// what was left on them. guard is the srun of Guard, which passes a signal on also
+// when Slurm's controller does not answer.
+func (j *Job) EndGuard(ctx context.Context, guard int) {
+	srun, wait := []Process{{guardStep, guard}}, cmp.Or(j.grace, guardWait)
+	if !j.gone(ctx, srun, wait) && syscall.Kill(guard, GuardEnds) == nil && !j.gone(ctx, srun, wait) {
+		j.signalSteps(ctx, "KILL", j.steps(ctx).guards)
+		if !j.gone(ctx, srun, cmp.Or(j.grace, killWait)) {
+			syscall.Kill(guard, syscall.SIGKILL)
+		}
+	}
+	for _, l := range j.left(ctx, wait) {
+		j.logf("left behind on %s: %s", l.Host, l.Text)
+		if err := j.event(Event{Event: Leftover, Node: l.Host, Text: l.Text}); err != nil {
+			j.logf("%v", err)
+		}
+	}
+}
+
+// left collects what the nodes found. Those that were told to end by force take a
+// while, and leave a file.
+func (j *Job) left(ctx context.Context, wait time.Duration) []node.Left {
+	var lines node.Lines
+	data, err := os.ReadFile(j.path(run.NodesFile))
+	if err != nil {
+		j.logf("%v", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		lines.Add([]byte(line))
+	}
+	p, err := run.ReadPlan(j.Dir)
+	if err != nil {
+		return lines.Left
+	}
+	hosts, _ := j.hosts(p)
+	end := time.Now().Add(wait)
+	for _, h := range hosts {
+		if slices.Contains(lines.Swept, h) {
+			continue
+		}
+		f := readLeft(j.Dir, h)
+		for (f == nil || !f.Swept) && time.Now().Before(end) && sleep(ctx, poll/2) {
+			f = readLeft(j.Dir, h)
+		}
+		if f == nil {
+			f = &leftFile{Found: []string{"nobody looked at what is left on the node"}}
+		}
+		for _, text := range f.Found {
+			lines.Left = append(lines.Left, node.Left{Host: h, Text: text})
+		}
+	}
+	return lines.Left
+}
