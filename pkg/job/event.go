@@ -38,8 +38,11 @@ const (
 	UntilOver    = "until-over"   // the runs that this one accompanies are over
 )
 
-// event appends one line, in a single write.
+// event appends one line, in a single write, to the events of the script's own run.
 func (j *Job) event(e Event) error {
+	if err := j.owns(); err != nil {
+		return err
+	}
 	e.Time = j.Now().UTC()
 	line, err := json.Marshal(e)
 	if err != nil {

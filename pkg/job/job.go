@@ -65,7 +65,7 @@ func (j *Job) Start() error {
 	var claim run.Claim
 	switch err := run.ReadJSON(j.path(run.ClaimFile), &claim); {
 	case errors.Is(err, fs.ErrNotExist):
-		claim = run.Claim{Schema: "profllm.claim/1", JobID: id, Time: j.Now().UTC()}
+		claim = run.Claim{Schema: "profllm.claim/1", JobID: id, Node: j.Env("SLURMD_NODENAME"), Time: j.Now().UTC()}
 		if err := run.CreateJSON(j.path(run.ClaimFile), claim); err != nil {
 			return fmt.Errorf("claim the run: %w", err)
 		}
@@ -77,7 +77,7 @@ func (j *Job) Start() error {
 		if claim.Restarts, err = run.SetAside(j.Dir, claim.Restarts+1); err != nil {
 			return err
 		}
-		claim.Time = j.Now().UTC()
+		claim.Node, claim.Time = j.Env("SLURMD_NODENAME"), j.Now().UTC()
 		if err := run.WriteJSON(j.path(run.ClaimFile), claim); err != nil {
 			return err
 		}

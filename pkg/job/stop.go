@@ -25,6 +25,11 @@ const (
 // flush, then KILL. Killing the local srun instead would end the tasks with KILL
 // at once (PL-S34). It keeps the engines' counters before.
 func (j *Job) Stop(ctx context.Context, procs []Process) {
+	if err := j.owns(); err != nil {
+		j.logf("%v", err)
+		j.endOwn(ctx, procs)
+		return
+	}
 	running := false
 	for _, p := range procs {
 		running = running || alive(p.PID)
