@@ -68,6 +68,9 @@ func (c resumeCmd) Run(a *app) error {
 	reasons := map[string]int{}
 	for _, dir := range dirs {
 		why := again(subs[dir], states[dir], c.Failed)
+		if why == "" && states[dir].Vanished(dir) {
+			why = "forgotten by Slurm, and never begun"
+		}
 		if finishedWell(dir, subs[dir]) {
 			why = ""
 		}

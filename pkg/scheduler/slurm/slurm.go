@@ -186,7 +186,7 @@ func (s *Slurm) FindJob(ctx context.Context, name string, since time.Time, besid
 	out, acctErr := s.command(ctx, "sacct", "-n", "-P", "-X", "-S", start, "--name="+name, "-o", sacctFormat)
 	jobs = append(jobs, parseSacct(out, s.now())...)
 	for _, j := range jobs {
-		if id := run.BaseID(j.JobID); j.name == name && !j.refused() && !slices.Contains(besides, id) {
+		if id := run.BaseID(j.JobID); j.Name == name && !j.refused() && !slices.Contains(besides, id) {
 			return id, true, nil
 		}
 	}
