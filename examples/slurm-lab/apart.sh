@@ -24,7 +24,8 @@ mkdir -p /run/netns /run/munge /run/mysqld
 for dir in /run/netns /run/munge /run/mysqld; do mount -t tmpfs none "$dir"; done
 sed '/# slurm-lab$/d' /etc/hosts >"$LAB/hosts.head"
 mount --bind "$LAB/hosts.head" /etc/hosts
-"$here/up.sh" >"$LAB/up.txt" 2>&1 || { tail -n 20 "$LAB/up.txt" >&2; exit 1; }
+mkdir -p "$LAB/log"
+"$here/up.sh" >"$LAB/log/up.txt" 2>&1 || { tail -n 20 "$LAB/log/up.txt" >&2; exit 1; }
 eval "$("$here/env.sh")"
 code=0
 "$@" || code=$?

@@ -17,7 +17,7 @@ start() {
     slurmdbd) slurmdbd ;;
     slurmctld)
       slurmctld
-      for _ in $(seq 100); do
+      for _ in $(seq 600); do
         [[ $(scontrol ping 2>/dev/null) != *UP* ]] || return 0
         sleep 0.1
       done

@@ -233,10 +233,12 @@ func (s *Slurm) States(ctx context.Context, ids []string) (map[string]run.State,
 		text, acctErr = s.list(ctx, rest, "sacct", "-n", "-P", "-X", "-o", sacctFormat)
 		acct = byID(parseSacct(text, s.now()))
 	}
-	v := view{queue: queue, acct: acct, queueErr: ignoreUnknownID(queueErr), acctErr: acctErr, arrays: map[string]bool{}, at: s.now()}
+	v := view{queue: queue, acct: acct, queueErr: ignoreUnknownID(queueErr), acctErr: acctErr, arrays: map[string]string{}, at: s.now()}
 	for _, known := range []map[string]*job{queue, acct} {
-		for id := range known {
-			v.arrays[run.BaseID(id)] = true
+		for id, j := range known {
+			if base := run.BaseID(id); base != id {
+				v.arrays[base] = j.Name
+			}
 		}
 	}
 	for _, id := range ids {
@@ -249,7 +251,7 @@ func (s *Slurm) States(ctx context.Context, ids []string) (map[string]run.State,
 type view struct {
 	queue, acct       map[string]*job
 	queueErr, acctErr error
-	arrays            map[string]bool // jobs of which anything is known
+	arrays            map[string]string // names of those of which any task is known
 	at                time.Time
 }
 
@@ -258,11 +260,12 @@ func (v view) state(id string) run.State {
 	st, ok := merge(v.queue[id], v.acct[id])
 	sure := v.queueErr == nil && (v.acctErr == nil || noAccounting(v.acctErr))
 	silent := errors.Join(v.queueErr, v.acctErr)
+	array, known := v.arrays[run.BaseID(id)]
 	switch {
-	case !ok && sure && run.BaseID(id) != id && v.arrays[run.BaseID(id)]:
+	case !ok && sure && run.BaseID(id) != id && known:
 		// Of a task that was cancelled before it began Slurm keeps nothing,
 		// neither in the queue nor in its records (seen with 22.05).
-		return run.State{JobID: id, State: run.Cancelled, Note: run.NeverRan, Source: "squeue", At: v.at, Reason: "Slurm knows the array, and no longer this task"}
+		return run.State{JobID: id, Name: array, State: run.Cancelled, Note: run.NeverRan, Source: "squeue", At: v.at, Reason: "Slurm knows the array, and no longer this task"}
 	case !ok:
 		st = run.State{JobID: id, State: run.Unknown, Source: "squeue", At: v.at, Reason: "neither squeue nor sacct knows the job"}
 		if silent != nil {
