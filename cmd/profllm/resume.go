@@ -71,7 +71,7 @@ func (c resumeCmd) Run(a *app) error {
 		if why == "" && states[dir].Vanished(dir) {
 			why = "forgotten by Slurm, and never begun"
 		}
-		if finishedWell(dir, subs[dir]) {
+		if !c.Failed && finishedWell(dir, subs[dir]) {
 			why = ""
 		}
 		if why == "" {

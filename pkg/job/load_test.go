@@ -161,6 +161,7 @@ func TestStopTask(t *testing.T) {
 	slurm.Use(t, os.Environ())
 	slurm.PutStep(slurmtest.Step{ID: "60.0", Name: "serve", Shown: "55_3.0"})
 	slurm.PutStep(slurmtest.Step{ID: "60.batch", Name: "batch", Shown: "55_3.batch"})
+	slurm.PutStep(slurmtest.Step{ID: "60.1", Name: "serve", Shown: "55_3.1", Nodes: "n[2-3]"}) // of another job, which has the id by now
 	j := newJob(t)
 	j.env["SLURM_ARRAY_JOB_ID"], j.env["SLURM_ARRAY_TASK_ID"] = "55", "3"
 	j.grace = 10 * time.Millisecond

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/profllm/profllm/pkg/hostlist"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -106,14 +107,18 @@ func (j *Job) gone(ctx context.Context, procs []Process, limit time.Duration) bo
 
 func (j *Job) signalSteps(ctx context.Context, signal string) {
 	id := j.Env("SLURM_JOB_ID")
-	out, err := command(ctx, "squeue", "-h", "-s", "-j", id, "-o", "%i|%j")
+	out, err := command(ctx, "squeue", "-h", "-s", "-j", id, "-o", "%i|%j|%N")
 	if err != nil {
 		j.logf("list steps: %v", err)
 		return
 	}
 	var ids []string
 	for _, line := range strings.Split(out, "\n") {
-		step, _, named := strings.Cut(strings.TrimSpace(line), "|")
+		fields := strings.Split(strings.TrimSpace(line), "|")
+		step, named := fields[0], len(fields) > 1
+		if len(fields) > 2 && !j.within(fields[len(fields)-1]) {
+			continue
+		}
 		// squeue prints a task's step as 60_3.0; scancel signals it, and complains.
 		if number, of := strings.CutPrefix(step, j.id()+"."); of {
 			step = id + "." + number
@@ -128,6 +133,17 @@ func (j *Job) signalSteps(ctx context.Context, signal string) {
 	if _, err := command(ctx, "scancel", append([]string{"--signal=" + signal}, ids...)...); err != nil {
 		j.logf("signal steps: %v", err)
 	}
+}
+
+// within reports whether a step's nodes are all of this job's: a controller that
+// lost its last seconds may have given the job's id to another, elsewhere.
+func (j *Job) within(nodes string) bool {
+	own, err := hostlist.Expand(j.Env("SLURM_JOB_NODELIST"))
+	hosts, stepErr := hostlist.Expand(nodes)
+	if err != nil || stepErr != nil || len(own) == 0 {
+		return true // nothing to tell by
+	}
+	return !slices.ContainsFunc(hosts, func(host string) bool { return !slices.Contains(own, host) })
 }
 
 // isStep reports whether a step was started by the job's script: JOB.NUMBER, in a
