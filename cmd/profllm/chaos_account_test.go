@@ -91,7 +91,7 @@ func (c *chaos) nothingLeft() {
 		return strings.TrimSpace(string(out))
 	}
 	var left string
-	require.Eventually(c, func() bool {
+	free := func() bool {
 		left = ask("squeue", "-h", "-a", "-o", "%i %T %j") + ask("squeue", "-h", "-s") + ask("sinfo", "-h", "-N", "-p", "main", "-t", "down,drain,alloc,mix,comp", "-o", "%N %T")
 		for _, p := range processes("") {
 			if strings.Contains(p.env, c.dir) || strings.Contains(p.cmdline, c.dir) {
@@ -99,7 +99,13 @@ func (c *chaos) nothingLeft() {
 			}
 		}
 		return left == ""
-	}, time.Minute, time.Second, "left: %s", &left)
+	}
+	for end := time.Now().Add(time.Minute); !free(); time.Sleep(time.Second) {
+		if time.Now().After(end) {
+			c.Errorf("left: %s", left)
+			return
+		}
+	}
 }
 
 // records reads Slurm's accounting, also of what was queued again, when it knows

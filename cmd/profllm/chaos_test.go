@@ -404,7 +404,7 @@ func (u *user) torment(r chaosRun, over <-chan struct{}) {
 	}
 }
 
-// chaos.began reports whether a client of the run began.
+// began reports whether a client of the run began.
 func (u *user) began(dir string) bool {
 	data, err := os.ReadFile(filepath.Join(dir, run.EventFile))
 	return err == nil && bytes.Contains(data, []byte("client-begins"))
