@@ -81,7 +81,8 @@ func (c *chaos) account() {
 	c.Logf("%d deeds, %d outages, %.0f s", len(c.deeds), len(c.gaps), time.Since(c.began).Seconds())
 }
 
-// nothingLeft: no job, no step, no process of one, and every node is free.
+// nothingLeft: no job, no step, no process of one, and no node is taken. Slurm may
+// have drained one whose slurmd was killed under a starting job.
 func (c *chaos) nothingLeft() {
 	ask := func(args ...string) string {
 		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
@@ -92,7 +93,7 @@ func (c *chaos) nothingLeft() {
 	}
 	var left string
 	free := func() bool {
-		left = ask("squeue", "-h", "-a", "-o", "%i %T %j") + ask("squeue", "-h", "-s") + ask("sinfo", "-h", "-N", "-p", "main", "-t", "down,drain,alloc,mix,comp", "-o", "%N %T")
+		left = ask("squeue", "-h", "-a", "-o", "%i %T %j") + ask("squeue", "-h", "-s") + ask("sinfo", "-h", "-N", "-p", "main", "-t", "alloc,mix,comp", "-o", "%N %T")
 		for _, p := range processes("") {
 			if strings.Contains(p.env, c.dir) || strings.Contains(p.cmdline, c.dir) {
 				left += fmt.Sprintf("process %d %s\n", p.pid, strings.ReplaceAll(p.cmdline, "\x00", " "))
