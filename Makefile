@@ -3,7 +3,7 @@ SHELL := /bin/bash
 LAB   := examples/slurm-lab
 FUZZTIME ?= 10s
 
-.PHONY: help build demo test test-short test-vllm lab-up lab-down fuzz bench lint golden docs clean
+.PHONY: help build demo test test-short test-vllm chaos lab-up lab-down fuzz bench lint golden docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ test-short: ## tests that need neither Slurm nor a load
 
 test-vllm: build ## the real vLLM on the Slurm lab (installs it once, 7 GB)
 	@.ci/test-vllm
+
+chaos: ## SEED=n RUNS=n: runs on a Slurm lab of its own, whose daemons, nodes and commands are killed
+	@.ci/chaos $(or $(SEED),"") $(or $(RUNS),60)
 
 lab-up: ## start the Slurm lab and say how to use it
 	@$(LAB)/up.sh && $(LAB)/env.sh

@@ -72,7 +72,7 @@ func TestSlurmCleanNodes(t *testing.T) {
 		"stubborn, cancelled":  {prompts: long, stubborn: true, end: scancel()},
 		"TERM":                 {prompts: long, partial: true, end: scancel("--signal=TERM", "--batch")},
 		"the time limit":       {prompts: long, limit: "1m", partial: true, end: func(*testing.T, string, string, string) {}},
-		"profllm is killed":    {prompts: long, partial: true, end: killWatch},
+		"profllm is killed":    {prompts: long, partial: true, end: killTheWatch},
 		"the script is killed": {prompts: long, end: scancel("--signal=KILL", "--batch")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,8 +180,8 @@ func requireQuickEnd(t *testing.T, d string) {
 	require.Fail(t, "the roles were never stopped")
 }
 
-// killWatch kills the program that the job's script waits for.
-func killWatch(t *testing.T, _, _, id string) {
+// killTheWatch kills the program that the job's script waits for.
+func killTheWatch(t *testing.T, _, _, id string) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	require.NoError(t, err)

@@ -163,7 +163,7 @@ func (a *app) over(dirs []string) []string {
 		a.logf("profllm job until: %v", err)
 	}
 	for _, dir := range dirs {
-		if sub := subs[dir]; sub.Refused != "" || sub.JobID != "" && states[sub.JobID].Settled(dir, sub.Kind).Final() {
+		if sub := subs[dir]; sub.Refused != "" || sub.JobID != "" && sub.Settled(states[sub.JobID], dir).Final() {
 			gone = append(gone, dir)
 		}
 	}

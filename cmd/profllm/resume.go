@@ -75,7 +75,10 @@ func (c resumeCmd) Run(a *app) error {
 	reasons := map[string]int{}
 	for _, dir := range dirs {
 		why := again(subs[dir], states[dir], c.Failed)
-		if finishedWell(dir, subs[dir]) {
+		if why == "" && states[dir].Vanished(dir) {
+			why = "forgotten by Slurm, and never begun"
+		}
+		if !c.Failed && finishedWell(dir, subs[dir]) {
 			why = ""
 		}
 		if why == "" {

@@ -283,7 +283,7 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 		run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
 			if st, ok := answers[subs[dirs[i]].JobID]; ok && !kept[i] {
 				st.Up = up
-				now[i] = judged(st, old[i], dirs[i], subs[dirs[i]].Kind)
+				now[i] = judged(st, old[i], dirs[i], subs[dirs[i]])
 			}
 		})
 	}
@@ -336,9 +336,9 @@ func (a *app) kept(dirs []string, subs map[string]run.Submission) ([]run.State, 
 
 // judged is a run's state by the scheduler's answer, the run directory and what
 // was known before.
-func judged(st, old run.State, dir, kind string) run.State {
+func judged(st, old run.State, dir string, sub run.Submission) run.State {
 	st.Schema = "profllm.state/1"
-	st = st.Settled(dir, kind)
+	st = sub.Settled(st, dir)
 	switch {
 	case old.Final() && st.State == run.Unknown:
 		return old // a job that Slurm has forgotten stays what it was
@@ -558,7 +558,7 @@ func (c cancelCmd) Run(a *app) error {
 		}
 		open := 0
 		for _, dir := range dirs {
-			if subs[dir].JobID != "" && !states[dir].Final() {
+			if subs[dir].JobID != "" && !states[dir].Final() && states[dir].Note != run.Forgotten {
 				open++
 			}
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -138,4 +139,42 @@ func TestPauses(t *testing.T) {
 	}
 	require.Equal(t, time.Second, soon(1))
 	require.Equal(t, time.Minute, soon(5000), "many runs are no reason to ask often")
+}
+
+// A controller that dies within seconds of a submission forgets the job, and gives
+// its id to another. The run does not take that for its own, nor cancels it; it is
+// submitted again once it is sure that it never began.
+//
+// covers: PL-D2, PL-S10
+func TestStatesOfAReusedID(t *testing.T) {
+	t.Parallel()
+	clock := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	a := &app{ctx: t.Context(), now: func() time.Time { return clock }, stderr: io.Discard}
+	o := &oracle{now: a.now, say: map[string]run.State{
+		"60": {State: run.Running, Source: "squeue", Raw: "RUNNING", Name: "other.R2"},
+		"61": {State: run.Succeeded, Source: "sacct", Raw: "COMPLETED", Name: "another's"},
+	}}
+	waiting, began := t.TempDir(), t.TempDir()
+	require.NoError(t, run.WriteJSON(filepath.Join(began, run.ClaimFile), run.Claim{JobID: "61"}))
+	dirs := []string{waiting, began}
+	subs := map[string]run.Submission{waiting: {RunID: "R1", JobID: "60"}, began: {RunID: "R3", JobID: "61"}}
+	states, err := a.states(o, dirs, subs)
+	require.NoError(t, err)
+	for _, dir := range dirs {
+		require.Equal(t, [2]string{run.Unknown, run.Forgotten}, [2]string{states[dir].State, states[dir].Note})
+	}
+	require.Contains(t, states[waiting].Reason, `60 is "other.R2" by now`)
+	require.False(t, states[waiting].Vanished(waiting), "not at once")
+	require.Empty(t, a.toCancel(dirs, subs, states))
+
+	clock = clock.Add(run.AskAfter)
+	states, err = a.states(o, dirs, subs)
+	require.NoError(t, err)
+	require.True(t, states[waiting].Vanished(waiting))
+	require.False(t, states[began].Vanished(began), "what began may still run")
+
+	o.say["60"] = run.State{State: run.Running, Source: "squeue", Raw: "RUNNING", Name: "s.R1"}
+	states, err = a.states(o, dirs, subs)
+	require.NoError(t, err)
+	require.Equal(t, run.Running, states[waiting].State, "it began after all")
 }

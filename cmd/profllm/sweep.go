@@ -124,6 +124,9 @@ func observed(root string, t scenario.Test, s *sweep.Sweep) ([]sweep.Observed, e
 	}
 	values, at := map[int][][]float64{}, map[int]sweep.Point{}
 	for _, entry := range steps {
+		if !entry.IsDir() {
+			continue // the tables of an earlier look
+		}
 		dir := filepath.Join(root, t.ID, "0", entry.Name())
 		p, err := run.ReadPlan(dir)
 		if errors.Is(err, fs.ErrNotExist) {

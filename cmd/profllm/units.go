@@ -312,6 +312,10 @@ func (a *app) toCancel(dirs []string, subs map[string]run.Submission, states map
 		if sub.JobID == "" || states[dir].Final() {
 			continue
 		}
+		if states[dir].Note == run.Forgotten { // its id may be another job's by now
+			a.logf("note: %s: Slurm does not know job %s, which is not cancelled", relative(dir), sub.JobID)
+			continue
+		}
 		id := sub.JobID
 		if u, err := run.ReadUnit(first(sub.Batch, dir)); err == nil && u.Batch != nil && !slices.Contains(ids, run.BaseID(id)) {
 			switch all := len(u.Batch.Runs); {

@@ -48,8 +48,12 @@ const (
 	Leftover        = "leftover" // a node was not clean once the steps had ended
 )
 
-// event appends one line, in a single write, behind whatever a full disk has cut.
+// event appends one line to the events of the script's own run, in a single write,
+// behind whatever a full disk has cut.
 func (j *Job) event(e Event) error {
+	if err := j.owns(); err != nil {
+		return err
+	}
 	e.Time = j.Now().UTC()
 	line, err := json.Marshal(e)
 	if err != nil {

@@ -34,6 +34,9 @@ func ParsePhases(args []string) ([]run.Phase, error) {
 // Finish writes the sentinel: the script came to its end, with this exit code,
 // these phases, and these exit codes of the roles' steps.
 func (j *Job) Finish(code int, phases, roles []run.Phase) error {
+	if err := j.owns(); err != nil {
+		return err
+	}
 	s := run.Sentinel{Schema: "profllm.finish/1", JobID: j.id(), Time: j.Now().UTC(), Code: code, Phases: phases, Roles: roles}
 	return errors.Join(run.WriteJSON(j.path(run.SentinelFile), s), j.linkForCloudAI())
 }

@@ -65,7 +65,7 @@ func (j *Job) Start() error {
 	if id == "" {
 		return errors.New("SLURM_JOB_ID is not set: this runs inside a job")
 	}
-	claim := run.Claim{Schema: "profllm.claim/1", JobID: id, Time: j.Now().UTC()}
+	claim := run.Claim{Schema: "profllm.claim/1", JobID: id, Node: j.Env("SLURMD_NODENAME"), Time: j.Now().UTC()}
 	// Created before it is read: a node may learn late that a file exists.
 	err = run.CreateJSON(j.path(run.ClaimFile), claim)
 	made := err == nil
@@ -82,7 +82,7 @@ func (j *Job) Start() error {
 		if claim.Restarts, err = run.SetAside(j.Dir, claim.Restarts+1); err != nil {
 			return err
 		}
-		claim.Time = j.Now().UTC()
+		claim.Node, claim.Time = j.Env("SLURMD_NODENAME"), j.Now().UTC()
 		if err := run.WriteJSON(j.path(run.ClaimFile), claim); err != nil {
 			return err
 		}

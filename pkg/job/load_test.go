@@ -119,12 +119,49 @@ func TestStopEndsHooks(t *testing.T) {
 	require.Empty(t, slurm.Calls("scancel"))
 }
 
+// A controller that lost its last seconds starts a job a second time, elsewhere,
+// while the first script goes on. That one writes nothing any more, and stops
+// nothing but its own srun: the steps that Slurm lists are the second's.
+//
+// covers: PL-D2
+func TestLostRun(t *testing.T) {
+	slurm := slurmtest.New(t)
+	slurm.Use(t, os.Environ())
+	slurm.PutStep(slurmtest.Step{ID: "60.0", Name: "serve"})
+	first := newJob(t)
+	require.NoError(t, first.Start())
+	require.NoError(t, first.event(Event{Event: AllReady}))
+	second := *first.Job
+	second.Env = func(name string) string {
+		if name == "SLURMD_NODENAME" {
+			return "n2"
+		}
+		return first.env[name]
+	}
+	require.NoError(t, second.Start())
+	require.NoError(t, second.event(Event{Event: AllReady}))
+
+	own, _ := process(t, "serve", "sleep", "100")
+	first.Stop(t.Context(), []Process{own})
+	require.False(t, alive(own.PID))
+	require.Empty(t, slurm.Calls("scancel"))
+	require.ErrorContains(t, first.event(Event{Event: RoleDied}), "job 60 began this run anew on n2; this script, on n1, has lost it")
+	require.ErrorContains(t, first.Finish(143, nil, nil), "has lost it")
+	require.NoFileExists(t, first.path(run.SentinelFile))
+	require.Equal(t, []string{AllReady}, first.events(t))
+	require.NoError(t, second.Finish(0, nil, nil))
+
+	require.NoError(t, first.Start(), "the newest has it")
+	require.ErrorContains(t, second.owns(), "has lost it")
+}
+
 // A task's steps are signalled by the number that scancel takes without a word.
 func TestStopTask(t *testing.T) {
 	slurm := slurmtest.New(t)
 	slurm.Use(t, os.Environ())
 	slurm.PutStep(slurmtest.Step{ID: "60.0", Name: "serve", Shown: "55_3.0"})
 	slurm.PutStep(slurmtest.Step{ID: "60.batch", Name: "batch", Shown: "55_3.batch"})
+	slurm.PutStep(slurmtest.Step{ID: "60.1", Name: "serve", Shown: "55_3.1", Nodes: "n[2-3]"}) // of another job, which has the id by now
 	j := newJob(t)
 	j.env["SLURM_ARRAY_JOB_ID"], j.env["SLURM_ARRAY_TASK_ID"] = "55", "3"
 	j.grace = 10 * time.Millisecond

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/profllm/profllm/pkg/hostlist"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -25,6 +26,11 @@ const (
 // flush, then KILL. Killing the local srun instead would end the tasks with KILL
 // at once (PL-S34). It keeps the engines' counters before.
 func (j *Job) Stop(ctx context.Context, procs []Process) {
+	if err := j.owns(); err != nil {
+		j.logf("%v", err)
+		j.endOwn(ctx, procs)
+		return
+	}
 	running := false
 	for _, p := range procs {
 		running = running || alive(p.PID)
@@ -107,13 +113,20 @@ type steps struct{ roles, guards []string }
 
 func (j *Job) steps(ctx context.Context) (s steps) {
 	id := j.Env("SLURM_JOB_ID")
-	out, err := command(ctx, "squeue", "-h", "-s", "-j", id, "-o", "%i|%j")
+	out, err := command(ctx, "squeue", "-h", "-s", "-j", id, "-o", "%i|%j|%N")
 	if err != nil {
 		j.logf("list steps: %v", err)
 		return s
 	}
 	for _, line := range strings.Split(out, "\n") {
-		step, name, named := strings.Cut(strings.TrimSpace(line), "|")
+		fields := strings.Split(strings.TrimSpace(line), "|")
+		step, name, named := fields[0], "", len(fields) > 1
+		if named {
+			name = fields[1]
+		}
+		if len(fields) > 2 && !j.within(fields[len(fields)-1]) {
+			continue
+		}
 		// squeue prints a task's step as 60_3.0; scancel signals it, and complains.
 		if number, of := strings.CutPrefix(step, j.id()+"."); of {
 			step = id + "." + number
@@ -136,6 +149,17 @@ func (j *Job) signalSteps(ctx context.Context, signal string, ids []string) {
 	if _, err := command(ctx, "scancel", append([]string{"--signal=" + signal}, ids...)...); err != nil {
 		j.logf("signal steps: %v", err)
 	}
+}
+
+// within reports whether a step's nodes are all of this job's: a controller that
+// lost its last seconds may have given the job's id to another, elsewhere.
+func (j *Job) within(nodes string) bool {
+	own, err := hostlist.Expand(j.Env("SLURM_JOB_NODELIST"))
+	hosts, stepErr := hostlist.Expand(nodes)
+	if err != nil || stepErr != nil || len(own) == 0 {
+		return true // nothing to tell by
+	}
+	return !slices.ContainsFunc(hosts, func(host string) bool { return !slices.Contains(own, host) })
 }
 
 // isStep reports whether a step was started by the job's script: JOB.NUMBER, in a

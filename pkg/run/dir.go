@@ -81,10 +81,11 @@ type Submission struct {
 	Kind  string `json:"kind,omitempty"`  // plan.Array or plan.Sequence
 }
 
-// Claim names the one job that executes a run.
+// Claim names the one job that executes a run, and where its script runs.
 type Claim struct {
 	Schema   string    `json:"schema"` // profllm.claim/1
 	JobID    string    `json:"job_id"`
+	Node     string    `json:"node,omitempty"`
 	Restarts int       `json:"restarts,omitempty"`
 	Time     time.Time `json:"time"`
 }

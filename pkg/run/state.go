@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/plan"
@@ -40,6 +41,7 @@ type State struct {
 	At       time.Time `json:"at"`             // when the source said so
 	Since    time.Time `json:"since,omitzero"` // when state and note were first seen together
 	Up       string    `json:"up,omitempty"`   // Uptime at the time At, of a state that may not last
+	Name     string    `json:"-"`              // of the job, as the scheduler has it
 }
 
 // Final reports whether the job can no longer change.
@@ -104,6 +106,20 @@ const (
 	Lost        = "lost"      // failed, because nobody has known it for LostAfter
 	Killed      = "killed"    // of a local job: the process that watched over it is gone, and said nothing
 )
+
+// Settled is what the scheduler's answer about a submission's job means for the run
+// in dir. A controller that lost its last seconds gives the ids that it forgot to
+// other jobs: a name without the run id is another's, and the run's own job is gone.
+func (s Submission) Settled(st State, dir string) State {
+	if st.Name != "" && !strings.Contains(st.Name, s.RunID) {
+		st = State{
+			Schema: st.Schema, JobID: st.JobID, State: Unknown, Note: Forgotten, Source: st.Source, At: st.At,
+			Reason: fmt.Sprintf("Slurm has forgotten the job; %s is %q by now", st.JobID, st.Name),
+		}
+	}
+	st.Name = ""
+	return st.Settled(dir, s.Kind)
+}
 
 // LocalPrefix begins the id of every job that no scheduler has, but that runs on
 // one machine for itself: a rehearsal's.
@@ -171,6 +187,14 @@ func (st State) bySentinel(code int) State {
 		st.State = Failed
 	}
 	return st
+}
+
+// Vanished reports whether a job that Slurm has forgotten for a while left no trace
+// in its run directory, as when a controller dies within seconds of a submission.
+// The run may be submitted again: should the job begin after all, the claim keeps
+// the two from executing it both.
+func (st State) Vanished(dir string) bool {
+	return st.State == Unknown && st.Note == Forgotten && st.At.Sub(st.Since) >= AskAfter && !claimedBy(dir, st.JobID)
 }
 
 func claimedBy(dir, job string) bool {

@@ -76,7 +76,7 @@ func (s *Submitter) parent(ctx context.Context, a plan.After) (string, error) {
 			Failed: sub.ParentFailed,
 		}
 	}
-	st := State{JobID: sub.JobID, State: Unknown}.Settled(a.Dir, sub.Kind)
+	st := sub.Settled(State{JobID: sub.JobID, State: Unknown}, a.Dir)
 	if !st.Final() && s.fresh[BaseID(sub.JobID)] {
 		return sub.JobID, nil
 	}
@@ -85,7 +85,7 @@ func (s *Submitter) parent(ctx context.Context, a plan.After) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("ask for job %s of %s: %w", sub.JobID, a.Dir, err)
 		}
-		st = states[sub.JobID].Settled(a.Dir, sub.Kind)
+		st = sub.Settled(states[sub.JobID], a.Dir)
 	}
 	switch {
 	case st.State == Unknown || st.State == "":

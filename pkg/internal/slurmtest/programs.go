@@ -224,7 +224,7 @@ func (p program) squeueSteps(job, format string) error {
 			return err
 		}
 		if strings.HasPrefix(s.ID, job+".") || strings.HasPrefix(s.ID, job+"+") {
-			fmt.Fprintln(p.stdout, strings.NewReplacer("%i", cmp.Or(s.Shown, s.ID), "%j", s.Name).Replace(format))
+			fmt.Fprintln(p.stdout, strings.NewReplacer("%i", cmp.Or(s.Shown, s.ID), "%j", s.Name, "%N", s.Nodes).Replace(format))
 		}
 	}
 	return nil

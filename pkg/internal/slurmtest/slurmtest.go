@@ -69,6 +69,7 @@ type Job struct {
 type Step struct {
 	ID    string // JOB.STEP
 	Name  string
+	Nodes string // that it runs on, if it matters
 	PID   int
 	Shown string // what squeue prints instead of the ID: of a task 60_3.0
 }

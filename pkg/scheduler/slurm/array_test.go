@@ -54,6 +54,14 @@ func TestStatesOfAnArray(t *testing.T) {
 	require.Equal(t, run.Cancelled, states["60_4"].State)
 	require.Equal(t, run.NeverRan, states["60_4"].Note)
 
+	// An id that Slurm gave to another job says nothing of the array that had it.
+	f.Put(slurmtest.Job{ID: "62", Queue: "RUNNING", Name: "other.R2"})
+	f.Put(slurmtest.Job{ID: "63", Size: 1, Queue: "PENDING", Name: "other.R3"})
+	states, err = s.States(t.Context(), []string{"62_0", "63_7"})
+	require.NoError(t, err)
+	require.Equal(t, run.Forgotten, states["62_0"].Note)
+	require.Equal(t, "other.R3", states["63_7"].Name)
+
 	f.Set(slurmtest.Knobs{Fail: "no contact"})
 	states, err = s.States(t.Context(), []string{"60_3"})
 	require.NoError(t, err)

@@ -70,7 +70,7 @@ func TestDialects(t *testing.T) {
 	require.Len(t, all, len(files), "a file that nobody reads")
 
 	show := byID(parseShow(dialect(t, "22.05-show.txt"), noon))
-	require.Equal(t, run.State{JobID: "12", State: run.Running, Raw: "RUNNING", ExitCode: "0:0", Start: "2026-11-21T01:00:01", End: "2026-11-21T01:10:01",
+	require.Equal(t, run.State{JobID: "12", Name: "s.a JobState=FAILED.0", State: run.Running, Raw: "RUNNING", ExitCode: "0:0", Start: "2026-11-21T01:00:01", End: "2026-11-21T01:10:01",
 		NodeList: "n[1-2]", Source: "scontrol", At: noon}, show["12"].State)
 	acct := byID(parseSacct(dialect(t, "22.05-sacct.json"), noon))
 	require.Equal(t, "0:15", acct["15"].ExitCode)

@@ -199,7 +199,7 @@ func (s *Slurm) FindJob(ctx context.Context, name string, since time.Time, besid
 	out, acctErr := s.command(ctx, "sacct", "-n", "-P", "-X", "-S", start, "--name="+name, "-o", sacctFormat)
 	jobs = append(jobs, parseSacct(out, s.now())...)
 	for _, j := range jobs {
-		if id := run.BaseID(j.JobID); j.name == name && !j.refused() && !slices.Contains(besides, id) {
+		if id := run.BaseID(j.JobID); j.Name == name && !j.refused() && !slices.Contains(besides, id) {
 			return id, true, nil
 		}
 	}
@@ -246,10 +246,12 @@ func (s *Slurm) States(ctx context.Context, ids []string) (map[string]run.State,
 		text, acctErr = s.list(ctx, rest, "sacct", "-n", "-P", "-X", "-o", sacctFormat)
 		acct = byID(parseSacct(text, s.now()))
 	}
-	v := view{queue: queue, acct: acct, queueErr: ignoreUnknownID(queueErr), acctErr: acctErr, arrays: map[string]bool{}, at: s.now()}
+	v := view{queue: queue, acct: acct, queueErr: ignoreUnknownID(queueErr), acctErr: acctErr, arrays: map[string]string{}, at: s.now()}
 	for _, known := range []map[string]*job{queue, acct} {
-		for id := range known {
-			v.arrays[run.BaseID(id)] = true
+		for id, j := range known {
+			if base := run.BaseID(id); base != id {
+				v.arrays[base] = j.Name
+			}
 		}
 	}
 	for _, id := range ids {
@@ -262,7 +264,7 @@ func (s *Slurm) States(ctx context.Context, ids []string) (map[string]run.State,
 type view struct {
 	queue, acct       map[string]*job
 	queueErr, acctErr error
-	arrays            map[string]bool // jobs of which anything is known
+	arrays            map[string]string // names of those of which any task is known
 	at                time.Time
 }
 
@@ -271,11 +273,12 @@ func (v view) state(id string) run.State {
 	st, ok := merge(v.queue[id], v.acct[id])
 	sure := v.queueErr == nil && (v.acctErr == nil || noAccounting(v.acctErr))
 	silent := errors.Join(v.queueErr, v.acctErr)
+	array, known := v.arrays[run.BaseID(id)]
 	switch {
-	case !ok && sure && run.BaseID(id) != id && v.arrays[run.BaseID(id)]:
+	case !ok && sure && run.BaseID(id) != id && known:
 		// Of a task that was cancelled before it began Slurm keeps nothing,
 		// neither in the queue nor in its records (seen with 22.05).
-		return run.State{JobID: id, State: run.Cancelled, Note: run.NeverRan, Source: "squeue", At: v.at, Reason: "Slurm knows the array, and no longer this task"}
+		return run.State{JobID: id, Name: array, State: run.Cancelled, Note: run.NeverRan, Source: "squeue", At: v.at, Reason: "Slurm knows the array, and no longer this task"}
 	case !ok:
 		st = run.State{JobID: id, State: run.Unknown, Source: "squeue", At: v.at, Reason: "neither squeue nor sacct knows the job"}
 		if silent != nil {

@@ -126,10 +126,7 @@ const (
 )
 
 // job is one line about a job.
-type job struct {
-	run.State
-	name string
-}
+type job struct{ run.State }
 
 // refused reports whether the record is what a refused request leaves behind: it
 // used up an id, failed at once and never had a node (PL-S23).
@@ -147,7 +144,8 @@ func record(name string, st run.State) job {
 	if never := st.Start == "None" || st.Start == "Unknown"; never && st.State == run.Cancelled {
 		st.Note = run.NeverRan
 	}
-	return job{name: name, State: st}
+	st.Name = name
+	return job{st}
 }
 
 // isJob tells the id of a job from that of a step and from other text (PL-S4).
@@ -206,7 +204,7 @@ func parseShow(out string, at time.Time) []job {
 		key, rest, _ := strings.Cut(line, "=")
 		if key == "JobId" {
 			id, name := shownID(line)
-			jobs = append(jobs, job{name: name, State: run.State{JobID: id, State: run.Unknown, Source: "scontrol", At: at}})
+			jobs = append(jobs, job{run.State{JobID: id, Name: name, State: run.Unknown, Source: "scontrol", At: at}})
 			continue
 		}
 		if len(jobs) == 0 {
@@ -230,7 +228,7 @@ func parseShow(out string, at time.Time) []job {
 	}
 	jobs = slices.DeleteFunc(jobs, func(j job) bool { return !isJob(j.JobID) })
 	for i, j := range jobs {
-		jobs[i] = record(j.name, j.State)
+		jobs[i] = record(j.Name, j.State)
 	}
 	return jobs
 }

@@ -84,7 +84,7 @@ func TestParseSqueue(t *testing.T) {
 	require.Len(t, jobs, len(want))
 	for i, w := range want {
 		j := jobs[i]
-		require.Equal(t, w, struct{ id, state, note, reason, nodes, name string }{j.JobID, j.State.State, j.Note, j.Reason, j.NodeList, j.name})
+		require.Equal(t, w, struct{ id, state, note, reason, nodes, name string }{j.JobID, j.State.State, j.Note, j.Reason, j.NodeList, j.Name})
 		require.Equal(t, "squeue", j.Source)
 	}
 }
@@ -102,10 +102,10 @@ func TestParseSacct(t *testing.T) {
 	require.Len(t, jobs, 4, "no step")
 	by := byID(jobs)
 	require.Equal(t, run.State{JobID: "60", State: run.Timeout, Raw: "TIMEOUT", ExitCode: "0:0", Start: "2026-03-04T10:00:00", End: "2026-03-04T10:01:26",
-		Elapsed: 86, NodeList: "n[1-2]", Source: "sacct", At: noon}, by["60"].State)
+		Elapsed: 86, NodeList: "n[1-2]", Source: "sacct", At: noon, Name: "s.a.0.R1"}, by["60"].State)
 	require.Equal(t, "never ran", by["61"].Note)
 	require.Equal(t, run.Cancelled, by["62_[2-3]"].State.State)
-	require.Equal(t, "het|with|bars", by["63+0"].name)
+	require.Equal(t, "het|with|bars", by["63+0"].Name)
 	require.Equal(t, "0:9", by["63+0"].ExitCode)
 }
 

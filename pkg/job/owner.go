@@ -1,0 +1,38 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// owns fails once the job has begun this run anew on another node, while the
+// script that asks goes on: a controller that lost sight of a node, or its own
+// last seconds, starts a job a second time under the same id. (On one node slurmd
+// refuses a second copy.) From then on nothing of the run is this script's to
+// write, and steps that carry the job's id are not its to stop.
+func (j *Job) owns() error {
+	var claim run.Claim
+	node := j.Env("SLURMD_NODENAME")
+	if run.ReadJSON(j.path(run.ClaimFile), &claim) != nil || claim.Node == "" || node == "" || claim.JobID != j.id() || claim.Node == node {
+		return nil
+	}
+	return fmt.Errorf("job %s began this run anew on %s; this script, on %s, has lost it", claim.JobID, claim.Node, node)
+}
+
+// endOwn ends the steps of a script that has lost its run, through their own srun
+// alone.
+func (j *Job) endOwn(ctx context.Context, procs []Process) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		for _, p := range procs {
+			if alive(p.PID) {
+				syscall.Kill(p.PID, signal)
+			}
+		}
+		if j.gone(ctx, procs, killWait) {
+			return
+		}
+	}
+}
