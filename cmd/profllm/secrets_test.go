@@ -106,9 +106,9 @@ func (c *canaries) below(t *testing.T, dir string) []string {
 	return found
 }
 
-// witness looks at every process of this machine, which hosts every node, until it
+// watcher looks at every process of this machine, which hosts every node, until it
 // is told to stop: whose arguments and whose environment hold a canary.
-type witness struct {
+type watcher struct {
 	mu       sync.Mutex
 	argv     map[string]bool // arguments of processes with a canary among them
 	environ  map[string]bool // of processes with a canary in their environment
@@ -117,8 +117,8 @@ type witness struct {
 	finished sync.WaitGroup
 }
 
-func (c *canaries) watch() *witness {
-	w := &witness{argv: map[string]bool{}, environ: map[string]bool{}, stop: make(chan struct{})}
+func (c *canaries) watch() *watcher {
+	w := &watcher{argv: map[string]bool{}, environ: map[string]bool{}, stop: make(chan struct{})}
 	mark := []byte(c.mark)
 	w.finished.Go(func() {
 		for {
@@ -153,9 +153,9 @@ func (c *canaries) watch() *witness {
 	return w
 }
 
-// ends stops the witness. Nobody had a canary among its arguments, and in its
+// ends stops the watcher. Nobody had a canary among its arguments, and in its
 // environment only who needs it: those that need says.
-func (w *witness) ends(t *testing.T, needs func(process string) bool) {
+func (w *watcher) ends(t *testing.T, needs func(process string) bool) {
 	t.Helper()
 	close(w.stop)
 	w.finished.Wait()
