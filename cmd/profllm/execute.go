@@ -18,6 +18,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/load"
+	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/local"
 	"github.com/profllm/profllm/pkg/sim"
 )
@@ -64,6 +65,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	now            func() time.Time
+	uptime         func() string     // of this machine, see run.Uptime
 	archives       map[string]string // by the folder in which each is unpacked
 	unkept         bool              // it was said that states cannot be written
 }
@@ -124,7 +126,7 @@ func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) {
 
 // execute is the program: argv[0] may be the name of a stand-in.
 func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{ctx: ctx, environ: environ, stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now}
+	a := &app{ctx: ctx, environ: environ, stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now, uptime: run.Uptime}
 	name := filepath.Base(argv[0])
 	switch name {
 	case "vllm", "ray", "python3", "nsys":

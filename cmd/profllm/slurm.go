@@ -278,7 +278,7 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 	if err != nil {
 		return nil, err
 	}
-	now, up := slices.Clone(old), run.Uptime()
+	now, up := slices.Clone(old), a.uptime()
 	judge := func(answers map[string]run.State) {
 		run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
 			if st, ok := answers[subs[dirs[i]].JobID]; ok && !kept[i] {

@@ -52,7 +52,7 @@ func TestStatesOverTime(t *testing.T) {
 	t.Parallel()
 	clock := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	var stderr bytes.Buffer
-	a := &app{ctx: t.Context(), now: func() time.Time { return clock }, stderr: &stderr}
+	a := &app{ctx: t.Context(), now: func() time.Time { return clock }, uptime: func() string { return "" }, stderr: &stderr}
 	o := &oracle{now: a.now, say: map[string]run.State{
 		"60": {State: run.Unknown, Note: run.Forgotten, Source: "squeue"},
 		"61": {State: run.Timeout, Source: "sacct", Raw: "TIMEOUT"},
@@ -108,13 +108,13 @@ func TestStatesOverTime(t *testing.T) {
 func TestStatesOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
-	a := &app{ctx: t.Context(), now: time.Now, stderr: &stderr}
+	a := &app{ctx: t.Context(), now: time.Now, uptime: run.Uptime, stderr: &stderr}
 	gone := filepath.Join(t.TempDir(), "gone")
 	states, err := a.states(&oracle{now: a.now, say: map[string]run.State{"60": {State: run.Running, Source: "squeue"}}},
 		[]string{gone}, map[string]run.Submission{gone: {JobID: "60"}})
 	require.NoError(t, err)
 	require.Equal(t, run.Running, states[gone].State)
-	require.Contains(t, stderr.String(), "note: what Slurm says of 1 runs is not kept: open "+gone)
+	require.Contains(t, stderr.String(), "note: what Slurm says of 1 runs is not kept: write "+gone)
 	require.Equal(t, 1, bytes.Count(stderr.Bytes(), []byte("\n")))
 }
 
@@ -149,7 +149,7 @@ func TestPauses(t *testing.T) {
 func TestStatesOfAReusedID(t *testing.T) {
 	t.Parallel()
 	clock := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
-	a := &app{ctx: t.Context(), now: func() time.Time { return clock }, stderr: io.Discard}
+	a := &app{ctx: t.Context(), now: func() time.Time { return clock }, uptime: func() string { return "" }, stderr: io.Discard}
 	o := &oracle{now: a.now, say: map[string]run.State{
 		"60": {State: run.Running, Source: "squeue", Raw: "RUNNING", Name: "other.R2"},
 		"61": {State: run.Succeeded, Source: "sacct", Raw: "COMPLETED", Name: "another's"},

@@ -51,7 +51,9 @@ func newLive(t *testing.T) *live {
 	asOnSlurm(t, root)
 	require.NoError(t, os.RemoveAll(filepath.Join(root, "aggregated")))
 	l := &live{t: t, dir: filepath.Join(root, "disaggregated", "0"), slurm: fakeSlurm(t)}
-	l.events = strings.SplitAfter(strings.TrimSpace(l.read(run.EventFile)), "\n")
+	l.events = slices.DeleteFunc(strings.SplitAfter(strings.TrimSpace(l.read(run.EventFile)), "\n"), func(line string) bool {
+		return strings.Contains(line, `"preflight`) // before the roles begin
+	})
 	slices.SortStableFunc(l.events[:3], func(x, y string) int { // they race
 		return strings.Index(y, `"prefill"`) - strings.Index(x, `"prefill"`)
 	})
@@ -83,11 +85,13 @@ func (l *live) add(name, text string) {
 func (l *live) job(queue, acct string) {
 	l.t.Helper()
 	id := jobID(l.t, l.dir)
+	p, err := run.ReadPlan(l.dir)
+	require.NoError(l.t, err)
 	if queue != "" {
-		queue = id + "|" + queue + "||name|\n"
+		queue = id + "|" + queue + "||" + p.Job.Name + "|\n"
 	}
 	if acct != "" {
-		acct = id + "|" + acct + "|0:0|2026-11-21T03:00:00|2026-11-21T03:10:00|600|node1|name\n"
+		acct = id + "|" + acct + "|0:0|2026-11-21T03:00:00|2026-11-21T03:10:00|600|node1|" + p.Job.Name + "\n"
 	}
 	for name, text := range map[string]string{"acct": acct, "queue": queue} {
 		require.NoError(l.t, run.WriteFile(filepath.Join(l.slurm, name), []byte(text), 0o644))
