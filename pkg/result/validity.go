@@ -82,6 +82,7 @@ const (
 	maxForeign          = 0.01 // PL-V20, per completed request
 	maxWindow           = 1.02 // PL-V21, window over first send to last end
 	leastIdle           = 0.1  // PL-V21, s: what a client may need to end, on a busy machine
+	maxFirstGap         = 6    // PL-V21, standard deviations of the gaps between sends
 	maxClientCPU        = 0.85 // PL-V13, of its threads
 	minSendRate         = 0.95 // PL-V13, of the rate that was asked for
 	maxSendDelayMS      = 100  // PL-V13

@@ -174,6 +174,14 @@ var trips = []struct {
 		g.e.Planned.Warmups = 30
 		decode(g)["vllm:generation_tokens_total"] = 51_500
 	}},
+	{"token-books", result.Suspect, func(g *run) { g.answers(200); decode(g)["vllm:generation_tokens_total"] = 67_300 }, // 81 of 200, and 2 %
+		func(g *run) { g.answers(200); decode(g)["vllm:generation_tokens_total"] = 67_100 }},
+	{"token-books", result.Suspect, func(g *run) { g.answers(200); decode(g)["vllm:generation_tokens_total"] = 48_900 }, func(g *run) {
+		g.e.Planned.IgnoreEOS, g.e.Planned.Warmups = false, 80 // of unknown length
+		decode(g)["vllm:generation_tokens_total"] = 66_000
+	}},
+	{"cache-warm", result.Invalid, func(g *run) { g.template(60); prefill(g)["vllm:prefix_cache_hits_total"] = 68_500 }, // 60 of 160, and 5 %
+		func(g *run) { g.template(60); prefill(g)["vllm:prefix_cache_hits_total"] = 67_500 }},
 	{"cache-warm", result.Invalid, func(g *run) { prefill(g)["vllm:prefix_cache_hits_total"] = 5_200 },
 		func(g *run) { prefill(g)["vllm:prefix_cache_hits_total"] = 5_000 }},
 	{"cache-warm", result.Invalid, func(g *run) {
@@ -212,8 +220,10 @@ var trips = []struct {
 		func(g *run) { g.samples(func(_ int, start, _, _ *float64) { *start *= 0.985 }) }},
 	{"window-wrong", result.Invalid, func(g *run) { g.r.Results.Client.FirstSend, g.r.Results.Client.LastEnd = new(1.0), new(99.0) },
 		func(g *run) { g.r.Results.Client.FirstSend, g.r.Results.Client.LastEnd = new(1.0), new(99.1) }},
+	{"window-wrong", result.Invalid, func(g *run) { g.sends(1.5); g.late(5.2) }, func(g *run) { g.sends(1.5); g.late(4.2) }}, // 7 gaps
 	{"window-open", result.Invalid, func(g *run) { g.r.Results.Duration = nil }, func(g *run) {}},
 	{"cold-start", result.Suspect, func(g *run) { g.slow(100, 0.25) }, func(g *run) { g.slow(100, 0.23) }},
+	{"cold-start", result.Suspect, func(g *run) { g.burst(12, 2.5) }, func(g *run) { g.burst(12, 0.7) }},
 	{"cold-start", result.Suspect, func(g *run) { g.slow(60, 0.35) }, func(g *run) { g.slow(40, 0.35) }},
 	{"not-steady", result.Suspect, func(g *run) { g.growing(0.25) }, func(g *run) { g.growing(0.15) }},
 	{"not-steady", result.Suspect, func(g *run) { g.piling(0.3) }, func(g *run) { g.piling(0.1) }},
@@ -336,6 +346,41 @@ func (g *run) slow(n int, ttft float64) {
 			*t = ttft
 		}
 	})
+}
+
+// burst sends the first n requests at once, whose TTFT is that of all of the first
+// tenth.
+func (g *run) burst(n int, ttft float64) {
+	g.samples(func(i int, start, t, _ *float64) {
+		if i < n {
+			*start = 0
+		}
+		if i < 100 {
+			*t = ttft
+		}
+	})
+}
+
+// answers makes the lengths of answers differ, up to longest, behind 80 warm-ups.
+func (g *run) answers(longest int) {
+	g.e.Planned.IgnoreEOS, g.e.Planned.Warmups = false, 80
+	g.e.Samples = &result.Samples{OutputLen: []int{longest, 20}}
+	decode(g)["vllm:request_success_total"] = 1_080
+}
+
+// template puts so many tokens before every prompt of a chat.
+func (g *run) template(tokens int) {
+	g.r.Config.Benchmark.Backend = "openai-chat"
+	prefill(g)["vllm:prefix_cache_queries_total"] = float64(1000 * (100 + tokens))
+	prefill(g)["vllm:request_success_total"] = 1000
+}
+
+// late has the window begin so many seconds before the first request.
+func (g *run) late(seconds float64) {
+	list := g.e.Samples
+	for i := range list.Start {
+		list.Start[i] *= (100 - seconds) / 100
+	}
 }
 
 // growing has TTFT rise by that share over the second half.
