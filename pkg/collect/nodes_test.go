@@ -80,7 +80,7 @@ func TestNodesOfARun(t *testing.T) {
 		`{"time":"2026-11-22T10:00:00Z","event":"leftover","node":"n2","text":"process 7"}`)
 	r := only(t, collector(t), dir, completed())
 	require.Equal(t, result.Completed, r.Status)
-	require.Equal(t, result.VerdictValid, r.Validity.Verdict)
+	require.Equal(t, []string{"no-steady-state", "n-too-small", "simulated"}, r.Validity.Words, "of 64 requests, and of no node")
 	require.Equal(t, "pass", outcome(t, r, "gpu-shared"))
 	require.Equal(t, &result.System{Preflight: "ok", HardwareInfo: &result.Hardware{GPU: "H100", GPUs: new(2), GPUMemoryGB: new(80.0), Driver: "570"}}, r.System)
 	require.Contains(t, r.Warnings, result.Warning{Kind: result.NodeUnfit, Key: "n1/limits", Text: "nofile is 1024"})
