@@ -2,6 +2,8 @@ package result_test
 
 import (
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -575,4 +577,38 @@ func TestClientOfASimulatedEngine(t *testing.T) {
 	require.Equal(t, result.Pass, result.Judge(&g.r, g.e).Check("client-bound").Outcome)
 	g.r.Results.Client.CPUSeconds = new(90.0)
 	require.Equal(t, result.Fail, result.Judge(&g.r, g.e).Check("client-bound").Outcome)
+}
+
+// What arrives comes in bunches, and so is what is in flight. Sixteen slots that serve
+// for two seconds are a queue at every load, which grows from a load of one on. Of 200
+// loads 12 at half of it, and 28 at four fifths, grow by chance, where bursts queue.
+//
+// covers: PL-V23
+func TestOnlyQueuesThatGrowDo(t *testing.T) {
+	for _, c := range []struct {
+		load        float64
+		least, most int
+	}{{0.5, 0, 20}, {0.8, 0, 40}, {1.5, 190, 200}} {
+		bad := 0
+		for seed := range uint64(200) {
+			g := good()
+			g.e.Planned.RequestRate = c.load * 8
+			g.e.Samples = &result.Samples{}
+			s, chance, at, free := g.e.Samples, rand.New(rand.NewPCG(seed, 1)), 0.0, make([]float64, 16)
+			for range 300 {
+				at += chance.ExpFloat64() / g.e.Planned.RequestRate
+				slices.Sort(free)
+				begin, serve := max(at, free[0]), 1+2*chance.Float64()
+				free[0] = begin + serve
+				s.Start = append(s.Start, at)
+				s.TTFT = append(s.TTFT, begin-at+0.05)
+				s.Latency = append(s.Latency, begin-at+serve)
+			}
+			if result.Judge(&g.r, g.e).Check("not-steady").Outcome == result.Fail {
+				bad++
+			}
+		}
+		require.GreaterOrEqual(t, bad, c.least, "load %g", c.load)
+		require.LessOrEqual(t, bad, c.most, "load %g", c.load)
+	}
 }
