@@ -126,6 +126,9 @@ func cacheWarm(c *facts) answer {
 	// Warm-ups and a probe repeat the first prompt, so that of so many requests
 	// one computes it and the others find it.
 	repeats := float64(c.e.Planned.Warmups + possibleProbes)
+	if c.e.Planned.InputTokens == 0 {
+		repeats *= 2 // lengths vary evenly around their mean, and the first may be the longest
+	}
 	expected := *c.e.Planned.SharedInput
 	expected += (1 - expected) * repeats / (float64(done) + repeats)
 	var said []string

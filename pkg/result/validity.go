@@ -149,7 +149,7 @@ type Planned struct {
 	EngineVersion string // or its beginning
 
 	Concurrency int      // most requests in flight
-	RequestRate float64  // 1/s
+	RequestRate float64  // 1/s, the least if it rises
 	Warmups     int      // requests of the client before the measured ones
 	SharedInput *float64 // share of a prompt that every prompt begins with; nil: not known
 }

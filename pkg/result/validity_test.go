@@ -199,6 +199,8 @@ var trips = []struct {
 		g.e.Planned.SharedInput = new(0.5)
 		prefill(g)["vllm:prefix_cache_hits_total"] = 54_500
 	}},
+	{"cache-warm", result.Invalid, func(g *run) { g.lengthsVary(100); prefill(g)["vllm:prefix_cache_hits_total"] = 22_000 }, // 202 of 1202, and 5 %
+		func(g *run) { g.lengthsVary(100); prefill(g)["vllm:prefix_cache_hits_total"] = 21_500 }},
 	{"client-bound", result.Invalid, func(g *run) { g.r.Results.Client.CPUSeconds = new(85.1) }, func(g *run) { g.r.Results.Client.CPUSeconds = new(84.9) }},
 	{"client-bound", result.Invalid, func(g *run) { g.r.Results.Client.SendDelayP99 = new(100.1) }, func(g *run) { g.r.Results.Client.SendDelayP99 = new(99.9) }},
 	{"client-bound", result.Invalid, func(g *run) { g.r.Results.Client.LagP99 = new(10.1) }, func(g *run) { g.r.Results.Client.LagP99 = new(9.9) }},
@@ -368,6 +370,13 @@ func (g *run) answers(longest int) {
 	g.e.Planned.IgnoreEOS, g.e.Planned.Warmups = false, 80
 	g.e.Samples = &result.Samples{OutputLen: []int{longest, 20}}
 	decode(g)["vllm:request_success_total"] = 1_080
+}
+
+// lengthsVary has prompts of no fixed length, behind so many warm-ups.
+func (g *run) lengthsVary(warmups int) {
+	g.e.Planned.InputTokens, g.e.Planned.Warmups = 0, warmups
+	decode(g)["vllm:request_success_total"] += float64(warmups)
+	decode(g)["vllm:generation_tokens_total"] += float64(50 * warmups)
 }
 
 // template puts so many tokens before every prompt of a chat.
