@@ -127,6 +127,9 @@ test_template_name = "vllm"
 	require.Equal(t, 7, loads[0].Expect.NumPrompts)
 	require.False(t, loads[0].Expect.Accuracy)
 	require.True(t, loads[2].Expect.Accuracy, "the evaluation runs once, last")
+	require.NotNil(t, loads[0].Expect.SharedInput)
+	require.Nil(t, loads[1].Expect.SharedInput, "a cache that was kept may be as warm as it is")
+	require.NotNil(t, loads[2].Expect.SharedInput)
 	require.Equal(t, "cold/logs/bench-%t.log", loads[0].Clients[0].Log)
 	require.NotEqual(t, loads[0].RunID, loads[1].RunID)
 

@@ -496,7 +496,11 @@ func (e *evidence) counters(r *result.Result) {
 	r.Merge(part)
 	data, err := os.ReadFile(filepath.Join(e.at, run.TelemetryDir, job.GaugeFile(e.load.Clients[0].Name)))
 	if err == nil {
-		r.Results.Load = serverLoad(data)
+		window := 0.0
+		if d := r.Results.Duration; d != nil {
+			window = *d
+		}
+		r.Results.Load = serverLoad(data, window)
 	}
 }
 

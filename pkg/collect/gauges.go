@@ -11,9 +11,10 @@ import (
 	"github.com/profllm/profllm/pkg/result"
 )
 
-// serverLoad sums up what a job sampled of the engines' gauges, nil if that is
-// nothing. Lines that a crash cut short, or that nobody understands, are left out.
-func serverLoad(data []byte) *result.ServerLoad {
+// serverLoad sums up what a job sampled of the engines' gauges in the last window
+// seconds that they were busy, nil if that is nothing: before lie the client's probe
+// and its warm-ups. Without a window it is all that they were busy. Lines that a crash cut short, or that nobody understands, are left out.
+func serverLoad(data []byte, window float64) *result.ServerLoad {
 	type point struct {
 		at, running, waiting, cache float64
 		engines                     int
@@ -51,6 +52,9 @@ func serverLoad(data []byte) *result.ServerLoad {
 		points = points[:len(points)-1]
 	}
 	points = points[first:]
+	if last := points[len(points)-1].at; window > 0 {
+		points = slices.DeleteFunc(points, func(p point) bool { return p.at < last-window })
+	}
 	out := &result.ServerLoad{Samples: len(points)}
 	var gaps []float64
 	for i, p := range points {

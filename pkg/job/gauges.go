@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"path"
 	"path/filepath"
@@ -83,7 +82,7 @@ func (w *watch) look(ctx context.Context, file string, engines map[string]string
 		asked.Go(func() {
 			var body bytes.Buffer
 			at := w.job.Now()
-			if get(ctx, http.DefaultClient, url, &body) != nil {
+			if get(ctx, client(GaugeInterval), url, &body) != nil {
 				return
 			}
 			page, _ := promtext.Read(&body) // lines it does not understand are no reason to drop the rest

@@ -49,20 +49,26 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	if err := j.Node(ctx); err != nil {
 		return err
 	}
+	watch, stop := context.WithCancel(ctx)
+	defer stop()
+	left := false // by a script that is over: its srun may be gone as well
 	select {
 	case <-end:
 	case <-ctx.Done():
+	case <-j.scriptOver(watch, cmp.Or(j.grace, guardWait)):
+		left = true
 	}
-	if ctx.Err() != nil { // Slurm may kill this process before a stubborn role, on which it waits
+	forced := left || ctx.Err() != nil
+	if forced { // Slurm may kill this process before a stubborn role, on which it waits
 		sweep.Changed = func(ended []node.Ended) {
 			if err := j.writeLeft(host, outlived(ended), false); err != nil {
 				j.logf("%v", err)
 			}
 		}
 	}
-	ended, left := sweep.Run()
+	ended, stubborn := sweep.Run()
 	found := outlived(ended)
-	for _, e := range left {
+	for _, e := range stubborn {
 		found = append(found, fmt.Sprintf("process %d cannot be ended: %s", e.PID, e.Command))
 	}
 	if j.Env("PROFLLM_LOCAL_JOB") == "" { // in a rehearsal it may be anybody's
@@ -73,10 +79,30 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	for _, text := range j.held(p, host) {
 		found = append(found, "memory of a GPU is still in use: "+text)
 	}
-	if ctx.Err() != nil { // the srun that would carry it is gone
+	if forced || ctx.Err() != nil { // the srun that would carry it is gone
 		return j.writeLeft(host, found, true)
 	}
 	return node.WriteLeft(j.Stdout, host, found)
+}
+
+// scriptOver is closed when the script has written its sentinel and the guard is there
+// after so long all the same: its signals were lost, because the controller was down
+// when they were sent.
+func (j *Job) scriptOver(ctx context.Context, patience time.Duration) <-chan struct{} {
+	over := make(chan struct{})
+	go func() {
+		for seen := time.Duration(0); sleep(ctx, patience/4); {
+			var s run.Sentinel
+			if run.ReadJSON(j.path(run.SentinelFile), &s) != nil || s.JobID != j.id() {
+				continue
+			}
+			if seen += patience / 4; seen > patience {
+				close(over)
+				return
+			}
+		}
+	}()
+	return over
 }
 
 func outlived(ended []node.Ended) []string {

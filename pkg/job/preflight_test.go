@@ -285,6 +285,26 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// A guard whose signals were lost goes once the script is over.
+//
+// covers: PL-G13
+func TestGuardOutlivesItsScript(t *testing.T) {
+	j := newJob(t)
+	j.grace = 100 * time.Millisecond
+	j.env["SLURMD_NODENAME"], j.env["PROFLLM_LOCAL_JOB"] = "n1", "x"
+	done := make(chan error, 1)
+	go func() { done <- j.Guard(t.Context(), nil) }()
+	require.NoError(t, run.WriteJSON(j.path(run.SentinelFile), run.Sentinel{JobID: "59"}), "of another job")
+	select {
+	case err := <-done:
+		require.Fail(t, "ended by itself", err)
+	case <-time.After(500 * time.Millisecond):
+	}
+	require.NoError(t, run.WriteJSON(j.path(run.SentinelFile), run.Sentinel{JobID: j.id()}))
+	require.NoError(t, <-done)
+	require.FileExists(t, j.path(run.LeftDir, "n1.json"), "nobody may read what it prints")
+}
+
 // What a node wrote by itself counts, and is not told twice; a node that nobody
 // looked at is named.
 func TestLeftovers(t *testing.T) {

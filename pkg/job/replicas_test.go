@@ -28,7 +28,7 @@ func replicated(t *testing.T) *testJob {
 	}
 	j.plan.Roles = j.plan.Roles[1:]
 	j.save(t)
-	j.serve(t, map[string]http.HandlerFunc{"serve_0": answer, "serve_1": answer})
+	j.serve(t, map[string]http.HandlerFunc{"serve_0": answer, "serve_1": answer, "proxy": answer})
 	return j
 }
 
@@ -126,4 +126,18 @@ func TestTermWait(t *testing.T) {
 	require.NoError(t, os.WriteFile(j.path("plan.json"), data, 0o644))
 	require.Equal(t, plan.ReportWait, j.termWait())
 	require.True(t, strings.HasPrefix(MetricsFile("a", Before), "metrics-a-before"))
+}
+
+// A role whose srun does not know yet that it is gone is seen by its port when the
+// client has ended.
+//
+// covers: PL-D8
+func TestWatchFindsWhatNobodyServes(t *testing.T) {
+	j := newJob(t)
+	j.serve(t, map[string]http.HandlerFunc{"proxy": answer}) // nobody at serve's port
+	serve, _ := process(t, "serve", "sleep", "60")
+	proxy, _ := process(t, "proxy", "sleep", "60")
+	client, _ := process(t, "bench", "true")
+	require.ErrorContains(t, j.Watch(t.Context(), "bench", client.PID, []Process{serve, proxy}), "serve ended while a client ran")
+	require.Equal(t, []string{"client-begins", "role-died serve"}, j.events(t))
 }

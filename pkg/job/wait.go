@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/profllm/profllm/pkg/plan"
@@ -161,6 +162,14 @@ func (j *Job) Watch(ctx context.Context, client string, until int, procs []Proce
 			return ctx.Err()
 		}
 	}
+	for _, name := range w.refused(ctx) {
+		if !w.spared(name) {
+			return j.died(name, "while a client ran")
+		}
+		if err := w.lose(ctx, name, client); err != nil {
+			return err
+		}
+	}
 	if len(w.lost) > before {
 		w.scrape(ctx, Ended)
 	}
@@ -174,6 +183,28 @@ type watch struct {
 	plan  *plan.Plan
 	procs []Process
 	lost  map[string]bool // instances that ended, by role
+}
+
+// refused are the roles at whose port nobody listens any more. Their srun may not
+// know it yet, above all while Slurm's controller is down.
+func (w *watch) refused(ctx context.Context) []string {
+	_, place, err := w.job.load()
+	if err != nil {
+		return nil
+	}
+	client := client(2 * time.Second)
+	var names []string
+	for _, proc := range w.procs {
+		role := w.plan.Role(proc.Name)
+		if role == nil || role.Health.Port == "" || w.lost[proc.Name] {
+			continue
+		}
+		url, err := endpoint(w.plan, place, role, role.Health.Path)
+		if err == nil && errors.Is(get(ctx, client, url, io.Discard), syscall.ECONNREFUSED) {
+			names = append(names, proc.Name)
+		}
+	}
+	return names
 }
 
 // spared reports whether another instance of the role's kind still runs.

@@ -238,6 +238,9 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 		Expect: in.Expect, Client: in.Client, Benchmark: in.Benchmark,
 	}
 	l.Expect.Disaggregated, l.Expect.GPUs = service.Disaggregated, p.GPUs()
+	if in.Keeps {
+		l.Expect.SharedInput = nil // how much of a prompt the cache holds is what is asked
+	}
 	for _, step := range service.Steps {
 		step.Ends = true
 		l.Clients = append(l.Clients, step)

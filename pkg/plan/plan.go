@@ -288,7 +288,7 @@ type Expect struct {
 	GPUs          int  `json:"gpus"` // used by all roles on all nodes
 
 	Warmups     int      `json:"warmups,omitempty"`      // requests before the measured ones
-	RequestRate float64  `json:"request_rate,omitempty"` // 1/s; 0: as fast as the cap allows
+	RequestRate float64  `json:"request_rate,omitempty"` // 1/s, the least if it rises; 0: as fast as the cap allows
 	SharedInput *float64 `json:"shared_input,omitempty"` // share of a prompt that every prompt begins with; nil: not known
 }
 

@@ -71,30 +71,33 @@ const (
 	// MinQuestions is PL-V31: below, the subset is named and the value withheld.
 	MinQuestions = 200
 
-	minOutputPerRequest = 2    // PL-V5 without ignore-eos, tokens
-	maxRateDeviation    = 0.01 // PL-V8
-	maxSpeedRatio       = 1.5  // PL-V9
-	maxTokensPerChunk   = 1.05 // PL-V10, with ITL samples
-	minITLShareOfTPOT   = 0.2  // PL-V10, from the medians
-	maxTokenBooks       = 0.02 // PL-V7
-	maxCacheWarmth      = 0.05 // PL-V11, beyond what was planned
-	maxPreemptions      = 0.01 // PL-V17, per completed request
-	maxForeign          = 0.01 // PL-V20, per completed request
-	maxWindow           = 1.02 // PL-V21, window over first send to last end
-	leastIdle           = 0.1  // PL-V21, s: what a client may need to end, on a busy machine
-	maxClientCPU        = 0.85 // PL-V13, of its threads
-	minSendRate         = 0.95 // PL-V13, of the rate that was asked for
-	maxSendDelayMS      = 100  // PL-V13
-	maxLagMS            = 10   // PL-V13
-	minLoad             = 0.8  // PL-V14, of the planned concurrency
-	maxLoadDeviation    = 0.1  // PL-V14, against the engines' own gauges
-	minLoadSamples      = 30   // PL-V14: with fewer, the ends of the window weigh too much
-	minRounds           = 5    // PL-V15, requests per slot of the cap
-	maxRampShare        = 0.3  // PL-V15, of the window below half the cap
-	maxColdStart        = 3    // PL-V22, first tenth over the rest
-	minTrendSample      = 20   // PL-V23, requests in the second half
-	maxTrend            = 0.2  // PL-V23, rise over the second half
-	percentileRisk      = 0.05 // PL-Q8, one-sided: p^n
+	minOutputPerRequest = 2        // PL-V5 without ignore-eos, tokens
+	maxRateDeviation    = 0.01     // PL-V8
+	maxSpeedRatio       = 1.5      // PL-V9
+	maxTokensPerChunk   = 1.05     // PL-V10, with ITL samples
+	minITLShareOfTPOT   = 0.2      // PL-V10, from the medians
+	maxTokenBooks       = 0.02     // PL-V7
+	maxCacheWarmth      = 0.05     // PL-V11, beyond what was planned
+	maxPreemptions      = 0.01     // PL-V17, per completed request
+	maxForeign          = 0.01     // PL-V20, per completed request
+	maxWindow           = 1.02     // PL-V21, window over first send to last end
+	leastIdle           = 0.1      // PL-V21, s: what a client may need to end, on a busy machine
+	maxFirstGap         = 6        // PL-V21, standard deviations of the gaps between sends
+	maxClientCPU        = 0.85     // PL-V13, of its threads
+	minSendRate         = 0.95     // PL-V13, of the rate that was asked for
+	maxSendDelayMS      = 100      // PL-V13
+	maxLagMS            = 10       // PL-V13
+	minLoad             = 0.8      // PL-V14, of the planned concurrency
+	maxLoadDeviation    = 0.1      // PL-V14, against the engines' own gauges
+	minLoadSamples      = 30       // PL-V14: with fewer, the ends of the window weigh too much
+	minRounds           = 5        // PL-V15, requests per slot of the cap
+	maxRampShare        = 0.3      // PL-V15, of the window below half the cap
+	maxColdStart        = 3        // PL-V22, first tenth over the rest
+	minTrendSample      = 20       // PL-V23, requests in the second half
+	trendBlocks         = 6        // PL-V23
+	trendT              = 2.776445 // PL-V23, 97.5 % of Student's t with trendBlocks-2 degrees of freedom
+	maxTrend            = 0.2      // PL-V23, rise over the second half
+	percentileRisk      = 0.05     // PL-Q8, one-sided: p^n
 	logRounding         = 0.005
 )
 
@@ -146,7 +149,7 @@ type Planned struct {
 	EngineVersion string // or its beginning
 
 	Concurrency int      // most requests in flight
-	RequestRate float64  // 1/s
+	RequestRate float64  // 1/s, the least if it rises
 	Warmups     int      // requests of the client before the measured ones
 	SharedInput *float64 // share of a prompt that every prompt begins with; nil: not known
 }

@@ -2,6 +2,8 @@ package result_test
 
 import (
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -174,6 +176,14 @@ var trips = []struct {
 		g.e.Planned.Warmups = 30
 		decode(g)["vllm:generation_tokens_total"] = 51_500
 	}},
+	{"token-books", result.Suspect, func(g *run) { g.answers(200); decode(g)["vllm:generation_tokens_total"] = 67_300 }, // 81 of 200, and 2 %
+		func(g *run) { g.answers(200); decode(g)["vllm:generation_tokens_total"] = 67_100 }},
+	{"token-books", result.Suspect, func(g *run) { g.answers(200); decode(g)["vllm:generation_tokens_total"] = 48_900 }, func(g *run) {
+		g.e.Planned.IgnoreEOS, g.e.Planned.Warmups = false, 80 // of unknown length
+		decode(g)["vllm:generation_tokens_total"] = 66_000
+	}},
+	{"cache-warm", result.Invalid, func(g *run) { g.template(60); prefill(g)["vllm:prefix_cache_hits_total"] = 68_500 }, // 60 of 160, and 5 %
+		func(g *run) { g.template(60); prefill(g)["vllm:prefix_cache_hits_total"] = 67_500 }},
 	{"cache-warm", result.Invalid, func(g *run) { prefill(g)["vllm:prefix_cache_hits_total"] = 5_200 },
 		func(g *run) { prefill(g)["vllm:prefix_cache_hits_total"] = 5_000 }},
 	{"cache-warm", result.Invalid, func(g *run) {
@@ -189,6 +199,8 @@ var trips = []struct {
 		g.e.Planned.SharedInput = new(0.5)
 		prefill(g)["vllm:prefix_cache_hits_total"] = 54_500
 	}},
+	{"cache-warm", result.Invalid, func(g *run) { g.lengthsVary(100); prefill(g)["vllm:prefix_cache_hits_total"] = 22_000 }, // 202 of 1202, and 5 %
+		func(g *run) { g.lengthsVary(100); prefill(g)["vllm:prefix_cache_hits_total"] = 21_500 }},
 	{"client-bound", result.Invalid, func(g *run) { g.r.Results.Client.CPUSeconds = new(85.1) }, func(g *run) { g.r.Results.Client.CPUSeconds = new(84.9) }},
 	{"client-bound", result.Invalid, func(g *run) { g.r.Results.Client.SendDelayP99 = new(100.1) }, func(g *run) { g.r.Results.Client.SendDelayP99 = new(99.9) }},
 	{"client-bound", result.Invalid, func(g *run) { g.r.Results.Client.LagP99 = new(10.1) }, func(g *run) { g.r.Results.Client.LagP99 = new(9.9) }},
@@ -212,8 +224,10 @@ var trips = []struct {
 		func(g *run) { g.samples(func(_ int, start, _, _ *float64) { *start *= 0.985 }) }},
 	{"window-wrong", result.Invalid, func(g *run) { g.r.Results.Client.FirstSend, g.r.Results.Client.LastEnd = new(1.0), new(99.0) },
 		func(g *run) { g.r.Results.Client.FirstSend, g.r.Results.Client.LastEnd = new(1.0), new(99.1) }},
+	{"window-wrong", result.Invalid, func(g *run) { g.sends(1.5); g.late(5.2) }, func(g *run) { g.sends(1.5); g.late(4.2) }}, // 7 gaps
 	{"window-open", result.Invalid, func(g *run) { g.r.Results.Duration = nil }, func(g *run) {}},
 	{"cold-start", result.Suspect, func(g *run) { g.slow(100, 0.25) }, func(g *run) { g.slow(100, 0.23) }},
+	{"cold-start", result.Suspect, func(g *run) { g.burst(12, 2.5) }, func(g *run) { g.burst(12, 0.7) }},
 	{"cold-start", result.Suspect, func(g *run) { g.slow(60, 0.35) }, func(g *run) { g.slow(40, 0.35) }},
 	{"not-steady", result.Suspect, func(g *run) { g.growing(0.25) }, func(g *run) { g.growing(0.15) }},
 	{"not-steady", result.Suspect, func(g *run) { g.piling(0.3) }, func(g *run) { g.piling(0.1) }},
@@ -336,6 +350,48 @@ func (g *run) slow(n int, ttft float64) {
 			*t = ttft
 		}
 	})
+}
+
+// burst sends the first n requests at once, whose TTFT is that of all of the first
+// tenth.
+func (g *run) burst(n int, ttft float64) {
+	g.samples(func(i int, start, t, _ *float64) {
+		if i < n {
+			*start = 0
+		}
+		if i < 100 {
+			*t = ttft
+		}
+	})
+}
+
+// answers makes the lengths of answers differ, up to longest, behind 80 warm-ups.
+func (g *run) answers(longest int) {
+	g.e.Planned.IgnoreEOS, g.e.Planned.Warmups = false, 80
+	g.e.Samples = &result.Samples{OutputLen: []int{longest, 20}}
+	decode(g)["vllm:request_success_total"] = 1_080
+}
+
+// lengthsVary has prompts of no fixed length, behind so many warm-ups.
+func (g *run) lengthsVary(warmups int) {
+	g.e.Planned.InputTokens, g.e.Planned.Warmups = 0, warmups
+	decode(g)["vllm:request_success_total"] += float64(warmups)
+	decode(g)["vllm:generation_tokens_total"] += float64(50 * warmups)
+}
+
+// template puts so many tokens before every prompt of a chat.
+func (g *run) template(tokens int) {
+	g.r.Config.Benchmark.Backend = "openai-chat"
+	prefill(g)["vllm:prefix_cache_queries_total"] = float64(1000 * (100 + tokens))
+	prefill(g)["vllm:request_success_total"] = 1000
+}
+
+// late has the window begin so many seconds before the first request.
+func (g *run) late(seconds float64) {
+	list := g.e.Samples
+	for i := range list.Start {
+		list.Start[i] *= (100 - seconds) / 100
+	}
 }
 
 // growing has TTFT rise by that share over the second half.
@@ -530,4 +586,38 @@ func TestClientOfASimulatedEngine(t *testing.T) {
 	require.Equal(t, result.Pass, result.Judge(&g.r, g.e).Check("client-bound").Outcome)
 	g.r.Results.Client.CPUSeconds = new(90.0)
 	require.Equal(t, result.Fail, result.Judge(&g.r, g.e).Check("client-bound").Outcome)
+}
+
+// What arrives comes in bunches, and so is what is in flight. Sixteen slots that serve
+// for two seconds are a queue at every load, which grows from a load of one on. Of 200
+// loads 12 at half of it, and 28 at four fifths, grow by chance, where bursts queue.
+//
+// covers: PL-V23
+func TestOnlyQueuesThatGrowDo(t *testing.T) {
+	for _, c := range []struct {
+		load        float64
+		least, most int
+	}{{0.5, 0, 20}, {0.8, 0, 40}, {1.5, 190, 200}} {
+		bad := 0
+		for seed := range uint64(200) {
+			g := good()
+			g.e.Planned.RequestRate = c.load * 8
+			g.e.Samples = &result.Samples{}
+			s, chance, at, free := g.e.Samples, rand.New(rand.NewPCG(seed, 1)), 0.0, make([]float64, 16)
+			for range 300 {
+				at += chance.ExpFloat64() / g.e.Planned.RequestRate
+				slices.Sort(free)
+				begin, serve := max(at, free[0]), 1+2*chance.Float64()
+				free[0] = begin + serve
+				s.Start = append(s.Start, at)
+				s.TTFT = append(s.TTFT, begin-at+0.05)
+				s.Latency = append(s.Latency, begin-at+serve)
+			}
+			if result.Judge(&g.r, g.e).Check("not-steady").Outcome == result.Fail {
+				bad++
+			}
+		}
+		require.GreaterOrEqual(t, bad, c.least, "load %g", c.load)
+		require.LessOrEqual(t, bad, c.most, "load %g", c.load)
+	}
 }

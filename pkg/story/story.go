@@ -331,7 +331,7 @@ func cause(f *result.Failure) string {
 	text := f.Cause
 	switch f.Confidence {
 	case result.FromSymptom:
-		text += " (not a cause the table knows, but the first thing that went wrong)"
+		text += " (the first thing that went wrong; no log says what led to it)"
 	case result.FromState:
 		text += " (from how it ended)"
 	case result.NoCause:

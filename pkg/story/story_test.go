@@ -100,6 +100,9 @@ func TestOtherEnds(t *testing.T) {
 			e.Result.Failure = &result.Failure{Cause: "unknown", Confidence: result.NoCause, Role: "decode", File: "logs/decode-0.log", LineNumber: 3,
 				Line: "gave up", Next: "read", Tail: []string{"1", "2", "3", "4", "5", "6", "gave up"}}
 		}, "failed", []string{"unknown, no signature knows it; it shows in decode: logs/decode-0.log:3", "tail      2\n            3"}, []string{"            1\n"}},
+		"a symptom": {func(e *story.Evidence) {
+			e.Result.Failure = &result.Failure{Cause: "permission-denied", Role: "serve", Confidence: result.FromSymptom}
+		}, "failed", []string{"permission-denied (the first thing that went wrong; no log says what led to it) in serve"}, nil},
 		"from how it ended": {func(e *story.Evidence) {
 			e.Sentinel.Roles[1].Code = 137
 			e.Result.Failure = &result.Failure{Cause: "process-killed", Confidence: result.FromState, Role: "decode"}

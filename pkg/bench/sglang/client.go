@@ -143,7 +143,7 @@ func (l *Load) Options() map[string]any {
 // shortest is the longest.
 func (l *Load) Expect() plan.Expect {
 	c := l.cfg
-	e := plan.Expect{NumPrompts: *c.NumPrompts, Concurrency: *c.MaxConcurrency}
+	e := plan.Expect{NumPrompts: *c.NumPrompts, Concurrency: *c.MaxConcurrency, Warmups: *c.WarmupRequests}
 	if strings.HasPrefix(*c.DatasetName, "random") && *c.RandomRangeRatio == 1 {
 		e.InputTokens, e.OutputTokens, e.IgnoreEOS = *c.RandomInput, *c.RandomOutput, !l.disabled("disable_ignore_eos")
 	}

@@ -54,10 +54,11 @@ func TestBooleansAreSwitches(t *testing.T) {
 
 func TestExpect(t *testing.T) {
 	for text, want := range map[string]plan.Expect{
-		"":                          {NumPrompts: 30, Concurrency: 16, InputTokens: 16, OutputTokens: 128, IgnoreEOS: true},
-		"disable_ignore_eos = true": {NumPrompts: 30, Concurrency: 16, InputTokens: 16, OutputTokens: 128},
-		"random_range_ratio = 0.5":  {NumPrompts: 30, Concurrency: 16},
-		"dataset_name = 'sharegpt'": {NumPrompts: 30, Concurrency: 16},
+		"":                          {NumPrompts: 30, Concurrency: 16, InputTokens: 16, OutputTokens: 128, IgnoreEOS: true, Warmups: 2},
+		"disable_ignore_eos = true": {NumPrompts: 30, Concurrency: 16, InputTokens: 16, OutputTokens: 128, Warmups: 2},
+		"random_range_ratio = 0.5":  {NumPrompts: 30, Concurrency: 16, Warmups: 2},
+		"dataset_name = 'sharegpt'\nwarmup_requests = 0": {NumPrompts: 30, Concurrency: 16},
+		"dataset_name = 'sharegpt'":                      {NumPrompts: 30, Concurrency: 16, Warmups: 2},
 	} {
 		l, err := newLoad(t, text)
 		require.NoError(t, err)

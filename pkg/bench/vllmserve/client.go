@@ -132,7 +132,11 @@ func (l *Load) Expect() plan.Expect {
 		e.SharedInput = new(prefix / (prefix + float64(l.value("random_input_len"))))
 	}
 	e.Warmups = l.number("num_warmups")
-	if v := l.get("request_rate"); v != nil {
+	key := "request_rate"
+	if l.get("ramp_up_strategy") != nil {
+		key = "ramp_up_start_rps" // the least of its rates
+	}
+	if v := l.get(key); v != nil {
 		if rate, err := strconv.ParseFloat(text(v), 64); err == nil && !math.IsInf(rate, 0) {
 			e.RequestRate = rate
 		}

@@ -90,6 +90,7 @@ func TestExpect(t *testing.T) {
 		{"defaults", "", plan.Expect{NumPrompts: 30, Concurrency: 16, InputTokens: 16, OutputTokens: 128, IgnoreEOS: true, SharedInput: new(0.0)}},
 		{"random, with a prefix", "dataset_name = 'random'\nrandom_prefix_len = 100\nrandom_input_len = 50", plan.Expect{NumPrompts: 30, Concurrency: 16, InputTokens: 150, OutputTokens: 128, IgnoreEOS: true, SharedInput: new(100.0 / 150)}},
 		{"warm-ups and a rate", "num_warmups = 3\nrequest_rate = 2.5", plan.Expect{NumPrompts: 30, Concurrency: 16, InputTokens: 16, OutputTokens: 128, IgnoreEOS: true, SharedInput: new(0.0), Warmups: 3, RequestRate: 2.5}},
+		{"a rate that rises", "ramp_up_strategy = 'linear'\nramp_up_start_rps = 2\nramp_up_end_rps = 20", plan.Expect{NumPrompts: 30, Concurrency: 16, InputTokens: 16, OutputTokens: 128, IgnoreEOS: true, SharedInput: new(0.0), RequestRate: 2}},
 		{"no rate", "request_rate = inf", plan.Expect{NumPrompts: 30, Concurrency: 16, InputTokens: 16, OutputTokens: 128, IgnoreEOS: true, SharedInput: new(0.0)}},
 		{"lengths vary", "random_range_ratio = 0.5", plan.Expect{NumPrompts: 30, Concurrency: 16, SharedInput: new(0.0)}},
 		{"lengths vary, in dashes", "random-range-ratio = 0.5", plan.Expect{NumPrompts: 30, Concurrency: 16, SharedInput: new(0.0)}},
