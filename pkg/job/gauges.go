@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"path"
 	"path/filepath"
@@ -29,12 +28,12 @@ func GaugeFile(phase string) string { return "engines-" + path.Base(phase) + ".c
 // sample reads the engines' gauges once a second until the function it returns is
 // called. An engine that has none, or does not answer in time, has no line: the
 // client must not wait for it.
-func (w *watch) sample(ctx context.Context, client string) (stop func()) {
+func (w *watch) sample(ctx context.Context, phase string) (stop func()) {
 	engines, load := w.engines(), w.job.lastLoad(w.plan)
 	if len(engines) == 0 || load == nil {
 		return func() {}
 	}
-	file := filepath.Join(w.job.loadDir(load), run.TelemetryDir, GaugeFile(client))
+	file := filepath.Join(w.job.loadDir(load), run.TelemetryDir, GaugeFile(phase))
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -83,7 +82,7 @@ func (w *watch) look(ctx context.Context, file string, engines map[string]string
 		asked.Go(func() {
 			var body bytes.Buffer
 			at := w.job.Now()
-			if get(ctx, http.DefaultClient, url, &body) != nil {
+			if get(ctx, client(GaugeInterval), url, &body) != nil {
 				return
 			}
 			page, _ := promtext.Read(&body) // lines it does not understand are no reason to drop the rest
