@@ -68,7 +68,7 @@ func (u *Unit) writeSecrets(lookup func(string) (string, bool)) error {
 		if len(p.Secrets()) == 0 {
 			return nil
 		}
-		if parent, ok := hookOf(dir); ok {
+		if parent, ok := HookOf(dir); ok {
 			if err := privateDir(filepath.Join(parent, SecretDir)); err != nil {
 				return err
 			}
@@ -95,8 +95,8 @@ func privateDir(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// hookOf returns the directory of the run that has dir as its hook.
-func hookOf(dir string) (parent string, ok bool) {
+// HookOf returns the directory of the run that has dir as its hook.
+func HookOf(dir string) (parent string, ok bool) {
 	above := filepath.Dir(dir)
 	if base := filepath.Base(above); base != PreTestDir && base != PostTestDir {
 		return "", false
@@ -261,7 +261,7 @@ func Forget(dir string, stays bool) ([]Masked, error) {
 		return nil, err
 	}
 	found, err := mask(dir, p)
-	if _, hook := hookOf(dir); err != nil || stays || hook {
+	if _, hook := HookOf(dir); err != nil || stays || hook {
 		return found, err
 	}
 	return found, (&Unit{Dir: dir, Plan: p}).dropSecrets()

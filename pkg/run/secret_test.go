@@ -231,9 +231,14 @@ func TestForgetIsNotHalfDone(t *testing.T) {
 func TestForgetOfATestNamedLikeHooks(t *testing.T) {
 	dir := filepath.Join(create(t, "pre_test/0"), "pre_test/0")
 	require.NoError(t, os.Mkdir(filepath.Join(dir, run.SecretDir), 0o700))
+	_, hook := run.HookOf(dir)
+	require.False(t, hook)
 	_, err := run.Forget(dir, false)
 	require.NoError(t, err)
 	require.False(t, run.KeepsSecrets(dir))
+	parent, hook := run.HookOf(filepath.Join(dir, run.PreTestDir, "h"))
+	require.True(t, hook)
+	require.Equal(t, dir, parent)
 }
 
 func TestExported(t *testing.T) {
