@@ -138,21 +138,32 @@ func (u *Unit) eachPlan(f func(dir string, p *plan.Plan) error) error {
 // far as they can still be known: those kept for its job, and files. Nothing is
 // known of a run of CloudAI.
 func Secrets(dir string) redact.Values {
-	var values []string
 	p, err := ReadPlan(dir)
 	if err != nil {
 		return redact.Values{}
 	}
+	values, _ := secretsOf(dir, p)
+	return values
+}
+
+// secretsOf are those. One that is kept and cannot be read is an error.
+func secretsOf(dir string, p *plan.Plan) (redact.Values, error) {
+	var values []string
+	var errs []error
 	u := Unit{Dir: dir, Plan: p}
-	_ = u.eachPlan(func(at string, p *plan.Plan) error {
+	err := u.eachPlan(func(at string, p *plan.Plan) error {
 		for _, s := range p.Secrets() {
-			if value, err := ReadSecret(at, s); err == nil {
+			value, err := ReadSecret(at, s)
+			if failed := (*fs.PathError)(nil); s.Env != "" && errors.As(err, &failed) {
+				errs = append(errs, err)
+			}
+			if err == nil {
 				values = append(values, value)
 			}
 		}
 		return nil
 	})
-	return redact.Known(values...)
+	return redact.Known(values...), errors.Join(append(errs, err)...)
 }
 
 // secretLimit is how long a secret may be: an argument or a variable of a process
@@ -206,9 +217,9 @@ var records = []string{
 // engines and clients print goes to files that they write themselves. The files
 // keep their length.
 func mask(dir string, p *plan.Plan) ([]Masked, error) {
-	values := Secrets(dir)
-	if values.Empty() {
-		return nil, nil
+	values, err := secretsOf(dir, p)
+	if err != nil || values.Empty() {
+		return nil, err
 	}
 	dirs := []string{dir}
 	for _, l := range p.Loads {

@@ -227,6 +227,23 @@ func TestForgetIsNotHalfDone(t *testing.T) {
 	}
 }
 
+// So does one of whose secrets one cannot be read: nobody could look for it.
+func TestForgetReadsEverySecret(t *testing.T) {
+	s, _ := secretive(t)
+	s.Scheduler = spy{submit: func(run.Request) (run.Submission, error) { return run.Submission{JobID: "5"}, nil }}
+	require.NoError(t, s.Submit(t.Context(), s.dir).Err)
+	kept := filepath.Join(s.dir, "secrets/TOKEN")
+	require.NoError(t, os.Remove(kept))
+	require.NoError(t, os.Mkdir(kept, 0o700))
+	_, err := run.Forget(s.dir, false)
+	require.ErrorIs(t, err, syscall.EISDIR)
+	require.DirExists(t, kept)
+	require.NoError(t, os.Remove(kept)) // as a command that was overtaken may leave it
+	_, err = run.Forget(s.dir, false)
+	require.NoError(t, err)
+	require.False(t, run.KeepsSecrets(s.dir))
+}
+
 // A test may be named as the folder of hooks is.
 func TestForgetOfATestNamedLikeHooks(t *testing.T) {
 	dir := filepath.Join(create(t, "pre_test/0"), "pre_test/0")
