@@ -389,6 +389,42 @@ cmd_args.cmd = "env; echo $NAMED, see"
 	}
 }
 
+// What the first look at an ended job could not overwrite, the next one does, however
+// long the end is known: no archive is made before.
+//
+// covers: PL-D10
+func TestSecretsAreForgottenLater(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
+[[Tests]]
+id = "a"
+test_template_name = "BashCmd"
+cmd_args.cmd = "true"
+extra_env_vars.A = { env = "TOKEN" }
+`), 0o644))
+	o := profllm(t, dir, []string{"TOKEN=canary-of-shell"}, "rehearse", "s.toml")
+	require.Equal(t, exitOK, o.code, o.stderr)
+	d := only(t, dir)
+	log, kept := filepath.Join(d, "logs/late"), filepath.Join(d, run.SecretDir, "TOKEN")
+	require.NoError(t, os.WriteFile(log, []byte("canary-of-shell"), 0o644))
+	require.NoError(t, os.MkdirAll(kept, 0o700)) // not to be read
+	root := filepath.Dir(filepath.Dir(d))
+	for range 2 {
+		o = profllm(t, dir, nil, "slurm", "status", d)
+		require.Contains(t, o.stderr, "note: the secret A: ")
+		require.Equal(t, exitUsage, profllm(t, dir, nil, "archive", root).code)
+	}
+	require.NoError(t, os.Remove(kept))
+	require.NoError(t, os.WriteFile(kept, []byte("canary-of-shell"), 0o600))
+	o = profllm(t, dir, nil, "slurm", "status", d)
+	require.Contains(t, o.stderr, "logs/late:1: a secret stood here")
+	text, err := os.ReadFile(log)
+	require.NoError(t, err)
+	require.Equal(t, strings.Repeat("x", len("canary-of-shell")), string(text))
+	o = profllm(t, dir, nil, "archive", root)
+	require.Equal(t, exitOK, o.code, o.stderr)
+}
+
 // What works and could be better is said once.
 func TestDoubtfulSecrets(t *testing.T) {
 	dir := t.TempDir()

@@ -293,7 +293,7 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 	}
 	errs := make([]error, len(dirs))
 	run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
-		if now[i].Final() && !kept[i] { // a job that was killed could not do it
+		if now[i].Final() { // a job that was killed could not do it, nor the last look if a file was in the way
 			errs[i] = (&job.Job{Dir: dirs[i], Stdout: a.stderr, Now: a.now}).Forget(false)
 		}
 	})
