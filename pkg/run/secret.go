@@ -57,26 +57,16 @@ func (u *Unit) CheckSecrets(lookup func(string) (string, bool)) error {
 	return CheckSecrets(plans, lookup)
 }
 
-// writeSecrets gives each run of a unit what it needs of the submitting shell. The
-// folder is also made for a run whose secrets are files or its hooks': it says that
-// they have not been looked for yet in what the run wrote.
+// writeSecrets gives each run of a unit what it needs of the submitting shell.
 func (u *Unit) writeSecrets(lookup func(string) (string, bool)) error {
 	if err := u.CheckSecrets(lookup); err != nil {
 		return err
 	}
 	return u.eachPlan(func(dir string, p *plan.Plan) error {
-		if len(p.Secrets()) == 0 {
-			return nil
-		}
-		if parent, ok := HookOf(dir); ok {
-			if err := privateDir(filepath.Join(parent, SecretDir)); err != nil {
-				return err
-			}
-		}
-		dir = filepath.Join(dir, SecretDir)
-		if err := privateDir(dir); err != nil {
+		if err := ExpectSecrets(dir, p); err != nil {
 			return err
 		}
+		dir = filepath.Join(dir, SecretDir)
 		for _, name := range p.SecretEnv() {
 			value, _ := lookup(name)
 			if err := WriteFile(filepath.Join(dir, name), []byte(value), 0o600); err != nil {
@@ -85,6 +75,21 @@ func (u *Unit) writeSecrets(lookup func(string) (string, bool)) error {
 		}
 		return nil
 	})
+}
+
+// ExpectSecrets makes the folder of secrets of a run that has any, and of the run
+// whose hook it is, also where they are files: it says that they have not been looked
+// for yet in what the run wrote. A job does so again when it is queued again.
+func ExpectSecrets(dir string, p *plan.Plan) error {
+	if len(p.Secrets()) == 0 {
+		return nil
+	}
+	if parent, ok := HookOf(dir); ok {
+		if err := privateDir(filepath.Join(parent, SecretDir)); err != nil {
+			return err
+		}
+	}
+	return privateDir(filepath.Join(dir, SecretDir))
 }
 
 // privateDir makes a folder for its user alone, whatever a default ACL says.
