@@ -33,7 +33,7 @@ func secretive(t *testing.T) (s *submitter, file string) {
 	hook.Loads[0].Dir = hook.Dir
 	p.Loads = step(plan.Secret{Name: "A", Env: "TOKEN"}, plan.Secret{Name: "B", Env: "TOKEN"}, plan.Secret{Name: "F", File: file})
 	p.PreTest = []plan.Hook{{Name: "h", Dir: hook.Dir, Plan: &hook}}
-	require.NoError(t, run.Fill(s.dir, p, []byte("echo $MENTIONED ${ALSO:-x} '$QUOTED' $TOKEN\n"), []byte("echo \"${#OF_HOOK}\"\n")))
+	require.NoError(t, run.Fill(s.dir, p, []byte("echo $MENTIONED ${ALSO:-x} '$QUOTED' $TOKEN $F\n"), []byte("echo \"${#OF_HOOK}\"\n")))
 	s.Lookup = func(name string) (string, bool) {
 		value, ok := map[string]string{"TOKEN": "canary-of-a-token\nits second line", "OTHER": "canary-of-a-hook"}[name]
 		return value, ok
@@ -61,7 +61,8 @@ func TestSecretsAreKeptForTheJob(t *testing.T) {
 			}
 		}
 		require.FileExists(t, filepath.Join(s.dir, run.IntentFile), "a command that is killed now leaves word of what it did")
-		require.Equal(t, run.Export{Names: []string{"ALSO", "MENTIONED", "OF_HOOK", "QUOTED", "TOKEN"}, Withheld: []string{"OTHER", "TOKEN"}}, r.Export)
+		require.Equal(t, run.Export{Names: []string{"ALSO", "F", "MENTIONED", "OF_HOOK", "QUOTED", "TOKEN"}, Withheld: []string{"A", "B", "F", "H", "OTHER", "TOKEN"}}, r.Export)
+		require.Empty(t, r.Export.From([]string{"F=another-than-that-of-the-file"}))
 		return run.Submission{}, answer
 	}}
 	require.ErrorIs(t, s.Submit(t.Context(), s.dir).Err, answer)
