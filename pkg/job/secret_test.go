@@ -51,7 +51,7 @@ func TestStartWantsSecrets(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(j.Dir, run.SecretDir, "TOKEN")))
 	err := j.Start() // queued again
 	require.ErrorContains(t, err, "the secret A is not there")
-	require.ErrorContains(t, err, "profllm slurm resume, in a shell that has TOKEN")
+	require.ErrorContains(t, err, "profllm slurm resume --failed "+j.Dir+", in a shell that has TOKEN")
 }
 
 // A sequence that is queued again begins with runs that were over, whose secrets are

@@ -185,7 +185,7 @@ func ReadSecret(dir string, s plan.Secret) (string, error) {
 	data, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && s.Env != "":
-		return "", fmt.Errorf("the secret %s is not there (%s): it is kept until the job ends\n\thint: profllm slurm resume, in a shell that has %s", s.Name, file, s.Env)
+		return "", fmt.Errorf("the secret %s is not there (%s): it is kept until the job ends\n\thint: profllm slurm resume --failed %s, in a shell that has %s", s.Name, file, dir, s.Env)
 	case err != nil:
 		return "", fmt.Errorf("the secret %s: %w", s.Name, err)
 	}

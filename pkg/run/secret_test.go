@@ -129,12 +129,12 @@ func TestReadSecret(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	for want, s := range map[string]plan.Secret{
-		"the secret A is not there":                   {Name: "A", Env: "GONE"},
-		"hint: profllm slurm resume, in a shell that": {Name: "A", Env: "GONE"},
-		"the secret A: open ":                         {Name: "A", File: "/not/here"},
-		"is empty":                                    {Name: "A", File: file("empty", "\n")},
-		"holds a NUL byte":                            {Name: "A", File: file("nul", "canary\x00")},
-		"has 200000 bytes":                            {Name: "A", File: file("long", strings.Repeat("c", 200000))},
+		"the secret A is not there":                                        {Name: "A", Env: "GONE"},
+		"hint: profllm slurm resume --failed " + dir + ", in a shell that": {Name: "A", Env: "GONE"},
+		"the secret A: open ":                                              {Name: "A", File: "/not/here"},
+		"is empty":                                                         {Name: "A", File: file("empty", "\n")},
+		"holds a NUL byte":                                                 {Name: "A", File: file("nul", "canary\x00")},
+		"has 200000 bytes":                                                 {Name: "A", File: file("long", strings.Repeat("c", 200000))},
 	} {
 		_, err := run.ReadSecret(dir, s)
 		require.ErrorContains(t, err, want)
