@@ -70,7 +70,7 @@ func (c archiveCmd) write(a *app, path string) error {
 	if kept, err := keepSecrets(dir); err != nil {
 		return fail(exitUsage, err)
 	} else if kept != "" { // --force or not
-		return fail(exitUsage, fmt.Errorf("%s is not archived: %s holds secrets of a job that nobody has seen the end of\n\thint: profllm slurm status %s", relative(dir), relative(kept), relative(dir)))
+		return fail(exitUsage, fmt.Errorf("%s is not archived: %s holds secrets of a job that nobody has seen the end of\n\thint: profllm slurm status %s\n\tif it says that the run is not submitted: rm -r %s", relative(dir), relative(kept), relative(dir), relative(kept)))
 	}
 	file := dir + archive.Suffix
 	entries, err := archive.Write(a.ctx, dir, file)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -346,6 +347,40 @@ func TestSlurmSecretsOfKilledJobs(t *testing.T) {
 	}
 }
 
+// A run that was cut short with its sequence is over, and has its secrets still when
+// the sequence, queued again, comes to it.
+//
+// covers: PL-D10, PL-S12
+func TestSlurmSecretsOfARequeuedSequence(t *testing.T) {
+	dir := lab(t)
+	t.Parallel()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
+[[Tests]]
+id = "a"
+test_template_name = "BashCmd"
+cmd_args.cmd = "sleep 60"
+extra_env_vars.A = { env = "TOKEN" }
+`), 0o644))
+	o := profllm(t, dir, []string{"TOKEN=canary-of-shell"}, "slurm", "submit", "--single-sbatch", "--system", "site.toml", "s.toml")
+	require.Equal(t, exitOK, o.code, o.stderr)
+	d := only(t, dir)
+	waitFor(t, filepath.Join(d, "events.jsonl"), job.ClientBegins)
+	id := regexp.MustCompile(`submitted job (\d+)`).FindStringSubmatch(o.stdout + o.stderr)[1]
+	require.NoError(t, exec.Command("scontrol", "requeue", id).Run())
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join(d, run.SentinelFile))
+		return err == nil
+	}, time.Minute, 50*time.Millisecond)
+	o = profllm(t, dir, nil, "slurm", "status", d)
+	require.Equal(t, exitOK, o.code, o.stderr)
+	require.FileExists(t, filepath.Join(d, run.SecretDir, "TOKEN"), o.stdout)
+	require.Eventually(t, func() bool {
+		scancel(t, id)
+		profllm(t, dir, nil, "slurm", "status", d)
+		return !run.KeepsSecrets(d)
+	}, time.Minute, 500*time.Millisecond)
+}
+
 // What a job has of the submitting shell, whatever is said of exporting: its script
 // finds its programs, and so do its steps.
 //
@@ -387,6 +422,44 @@ cmd_args.cmd = "env; echo $NAMED, see"
 			}
 		})
 	}
+}
+
+// What the first look at an ended job could not overwrite, the next one does, however
+// long the end is known: no archive is made before.
+//
+// covers: PL-D10
+func TestSecretsAreForgottenLater(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
+[[Tests]]
+id = "a"
+test_template_name = "BashCmd"
+cmd_args.cmd = "true"
+extra_env_vars.A = { env = "TOKEN" }
+`), 0o644))
+	o := profllm(t, dir, []string{"TOKEN=canary-of-shell"}, "rehearse", "s.toml")
+	require.Equal(t, exitOK, o.code, o.stderr)
+	d := only(t, dir)
+	log, kept := filepath.Join(d, "logs/late"), filepath.Join(d, run.SecretDir, "TOKEN")
+	require.NoError(t, os.WriteFile(log, []byte("canary-of-shell"), 0o644))
+	require.NoError(t, os.MkdirAll(kept, 0o700)) // not to be read
+	root := filepath.Dir(filepath.Dir(d))
+	for range 2 {
+		o = profllm(t, dir, nil, "slurm", "status", d)
+		require.Contains(t, o.stderr, "note: the secret A: ")
+		o = profllm(t, dir, nil, "archive", root)
+		require.Equal(t, exitUsage, o.code)
+		require.Contains(t, o.stderr, "if it says that the run is not submitted: rm -r "+strings.TrimPrefix(filepath.Dir(kept), dir+"/")+"\n")
+	}
+	require.NoError(t, os.Remove(kept))
+	require.NoError(t, os.WriteFile(kept, []byte("canary-of-shell"), 0o600))
+	o = profllm(t, dir, nil, "slurm", "status", d)
+	require.Contains(t, o.stderr, "logs/late:1: a secret stood here")
+	text, err := os.ReadFile(log)
+	require.NoError(t, err)
+	require.Equal(t, strings.Repeat("x", len("canary-of-shell")), string(text))
+	o = profllm(t, dir, nil, "archive", root)
+	require.Equal(t, exitOK, o.code, o.stderr)
 }
 
 // What works and could be better is said once.

@@ -279,10 +279,12 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 		return nil, err
 	}
 	now, up := slices.Clone(old), a.uptime()
+	goesOn := make([]bool, len(dirs)) // the job of a run that is over: a sequence, which may be queued again
 	judge := func(answers map[string]run.State) {
 		run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
 			if st, ok := answers[subs[dirs[i]].JobID]; ok && !kept[i] {
 				st.Up = up
+				goesOn[i] = subs[dirs[i]].Kind == plan.Sequence && (st.State == run.Running || st.State == run.Queued)
 				now[i] = judged(st, old[i], dirs[i], subs[dirs[i]])
 			}
 		})
@@ -293,7 +295,7 @@ func (a *app) states(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 	}
 	errs := make([]error, len(dirs))
 	run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
-		if now[i].Final() && !kept[i] { // a job that was killed could not do it
+		if now[i].Final() && !goesOn[i] { // a job that was killed could not do it, nor the last look if a file was in the way
 			errs[i] = (&job.Job{Dir: dirs[i], Stdout: a.stderr, Now: a.now}).Forget(false)
 		}
 	})

@@ -28,12 +28,12 @@ func GaugeFile(phase string) string { return "engines-" + path.Base(phase) + ".c
 // sample reads the engines' gauges once a second until the function it returns is
 // called. An engine that has none, or does not answer in time, has no line: the
 // client must not wait for it.
-func (w *watch) sample(ctx context.Context, client string) (stop func()) {
+func (w *watch) sample(ctx context.Context, phase string) (stop func()) {
 	engines, load := w.engines(), w.job.lastLoad(w.plan)
 	if len(engines) == 0 || load == nil {
 		return func() {}
 	}
-	file := filepath.Join(w.job.loadDir(load), run.TelemetryDir, GaugeFile(client))
+	file := filepath.Join(w.job.loadDir(load), run.TelemetryDir, GaugeFile(phase))
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	done.Go(func() {

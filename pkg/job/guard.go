@@ -41,9 +41,10 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 		return err
 	}
 	host := j.Env("SLURMD_NODENAME")
+	_, hook := run.HookOf(j.Dir)
 	sweep := node.Sweep{
 		Proc: proc, Job: j.Env("SLURM_JOB_ID"), Host: host, Self: os.Getpid(), Grace: strayGrace, Limit: j.termWait() + killWait + strayGrace + time.Second,
-		Steps: isHook(j.Dir), Patient: slices.ContainsFunc(p.Roles, func(r plan.Role) bool { return r.Report != "" }),
+		Steps: hook, Patient: slices.ContainsFunc(p.Roles, func(r plan.Role) bool { return r.Report != "" }),
 	}
 	before := node.NewSnapshot(shm, proc)
 	if err := j.Node(ctx); err != nil {
@@ -175,12 +176,6 @@ func (j *Job) held(p *plan.Plan, host string) []string {
 			return last
 		}
 	}
-}
-
-// isHook reports whether a run directory is that of a hook of another run.
-func isHook(dir string) bool {
-	kind := filepath.Base(filepath.Dir(dir))
-	return kind == run.PreTestDir || kind == run.PostTestDir
 }
 
 // EndGuard waits for the nodes to be clean once Stop has ended the steps, and notes

@@ -76,28 +76,43 @@ func (j *Job) Start() error {
 	case err != nil:
 		return fmt.Errorf("claim the run: %w", err)
 	case made:
+		err = j.hasSecrets(p)
 	case claim.JobID != id:
 		return fmt.Errorf("job %s already executes or executed this run (%s); nothing is run twice", claim.JobID, j.path(run.ClaimFile))
 	default:
+		// First: a run of a sequence that is over has none left, and keeps its result.
+		if err := j.hasSecrets(p); err != nil {
+			return err
+		}
 		if claim.Restarts, err = run.SetAside(j.Dir, claim.Restarts+1); err != nil {
 			return err
 		}
 		claim.Node, claim.Time = j.Env("SLURMD_NODENAME"), j.Now().UTC()
-		if err := run.WriteJSON(j.path(run.ClaimFile), claim); err != nil {
-			return err
-		}
+		err = run.WriteJSON(j.path(run.ClaimFile), claim)
 	}
-	for _, s := range p.Secrets() { // a file may be on the nodes only
+	if err == nil {
+		err = run.ExpectSecrets(j.Dir, p)
+	}
+	if err != nil {
+		return err
+	}
+	j.logf("job %s runs %s on %s", id, p.RunID, j.Env("SLURM_JOB_NODELIST"))
+	if p.Simulated {
+		return j.linkEngine(p.Binary)
+	}
+	return nil
+}
+
+// hasSecrets reads what the submitting shell gave; a file may be on the nodes that
+// need it only.
+func (j *Job) hasSecrets(p *plan.Plan) error {
+	for _, s := range p.Secrets() {
 		if s.Env == "" {
 			continue
 		}
 		if _, err := run.ReadSecret(j.Dir, s); err != nil {
 			return err
 		}
-	}
-	j.logf("job %s runs %s on %s", id, p.RunID, j.Env("SLURM_JOB_NODELIST"))
-	if p.Simulated {
-		return j.linkEngine(p.Binary)
 	}
 	return nil
 }

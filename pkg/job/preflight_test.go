@@ -334,7 +334,7 @@ func TestEndGuard(t *testing.T) {
 	slurm.Use(t, os.Environ())
 	j := newJob(t)
 	j.grace = 100 * time.Millisecond
-	p, _ := process(t, guardStep, "bash", "-c", "trap 'echo told >told; ' USR1; while :; do sleep 0.01; done")
+	p, _ := process(t, guardStep, "bash", "-c", "trap 'echo told >"+j.path("told")+"; ' USR1; while :; do sleep 0.01; done")
 	slurm.PutStep(slurmtest.Step{ID: "60.0", Name: guardStep, PID: p.PID})
 	time.Sleep(100 * time.Millisecond)
 	j.EndGuard(t.Context(), p.PID)

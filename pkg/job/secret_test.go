@@ -51,7 +51,42 @@ func TestStartWantsSecrets(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(j.Dir, run.SecretDir, "TOKEN")))
 	err := j.Start() // queued again
 	require.ErrorContains(t, err, "the secret A is not there")
-	require.ErrorContains(t, err, "profllm slurm resume, in a shell that has TOKEN")
+	require.ErrorContains(t, err, "profllm slurm resume --failed "+j.Dir+", in a shell that has TOKEN")
+}
+
+// A sequence that is queued again begins with runs that were over, whose secrets are
+// gone: what they measured stays where it is.
+//
+// covers: PL-S12
+func TestStartWithoutSecretsKeepsTheResult(t *testing.T) {
+	j := newJob(t)
+	j.keep(t)
+	require.NoError(t, j.Start())
+	require.NoError(t, j.Finish(0, nil, nil))
+	require.NoError(t, j.Forget(false))
+	require.ErrorContains(t, j.Start(), "the secret A is not there")
+	require.FileExists(t, j.path(run.SentinelFile))
+	require.NoDirExists(t, j.path(run.AttemptDir, "1"))
+}
+
+// What a job wrote after it was queued again is looked through as well, whatever its
+// first end has removed.
+//
+// covers: PL-D10
+func TestForgetAfterRequeue(t *testing.T) {
+	j := newJob(t)
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte("canary-of-a-file\n"), 0o600))
+	j.plan.Roles[0].Step.Secrets = []plan.Secret{{Name: "F", File: file}}
+	j.save(t)
+	for range 2 {
+		require.NoError(t, j.Start())
+		require.NoError(t, os.WriteFile(j.path("logs/a.log"), []byte("canary-of-a-file"), 0o644))
+		require.NoError(t, j.Finish(0, nil, nil))
+		require.NoError(t, j.Forget(false))
+		require.NotContains(t, readFile(t, j.path("logs/a.log")), "canary")
+		require.NoDirExists(t, j.path(run.SecretDir))
+	}
 }
 
 // covers: PL-D10

@@ -15,8 +15,8 @@ import (
 // and the last state come last, so that a command that is killed here still
 // leaves a run whose job is known to be over.
 var (
-	attemptFiles = []string{RawDir, LogDir, TelemetryDir, LeftDir, SentinelFile, PlacementFile, PreflightFile, ResultFile, EventFile}
-	jobFiles     = []string{"stdout.txt", "stderr.txt", NodesFile, "job.env", ClaimFile, SubmitFile, StateFile}
+	attemptFiles = []string{RawDir, LogDir, TelemetryDir, LeftDir, SentinelFile, PlacementFile, PreflightFile, NodesFile, ResultFile, EventFile}
+	jobFiles     = []string{"stdout.txt", "stderr.txt", "job.env", ClaimFile, SubmitFile, StateFile}
 )
 
 // SetAside moves what an attempt left in a run directory to attempts/N, the

@@ -19,7 +19,8 @@ var usual = strings.Fields(`
 	LANG LANGUAGE LC_ALL LC_CTYPE LC_COLLATE LC_MESSAGES LC_NUMERIC LC_TIME TZ
 	VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV CONDA_EXE PYTHONPATH PYTHONHOME
 	CUDA_HOME CUDA_PATH ROCM_PATH HF_HOME
-	MODULEPATH MODULESHOME LOADEDMODULES _LMFILES_ LMOD_CMD LMOD_DIR LMOD_PKG BASH_ENV`)
+	MODULEPATH MODULESHOME LOADEDMODULES _LMFILES_ LMOD_CMD LMOD_DIR LMOD_PKG BASH_ENV
+	BASH_FUNC_module%% BASH_FUNC_ml%% BASH_FUNC__module_raw%%`)
 
 // Export says what of the submitting shell a job is given. The zero value is the
 // usual.
@@ -47,8 +48,8 @@ func (e Export) From(environ []string) []string {
 var mention = regexp.MustCompile(`\$\{?#?!?([A-Za-z_][A-Za-z0-9_]*)`)
 
 // export is what the job of a unit is given: what its definitions ask for, and what
-// its scripts name, but for its secrets: a shell text that names one runs in a step
-// that has it. An --export of the user's own is about a whole environment.
+// its scripts name, but for its secrets, by both their names: a shell text that names
+// one runs in a step that has it. An --export of the user's own is about a whole environment.
 func (u *Unit) export() (Export, error) {
 	job := u.Job()
 	e := Export{Names: slices.Clone(job.Export)}
@@ -62,7 +63,12 @@ func (u *Unit) export() (Export, error) {
 		if dir != u.Dir {
 			scripts = append(scripts, dir)
 		}
-		e.Withheld = append(e.Withheld, p.SecretEnv()...)
+		for _, s := range p.Secrets() { // a shell may have another value by the name that a step is given
+			e.Withheld = append(e.Withheld, s.Name)
+			if s.Env != "" {
+				e.Withheld = append(e.Withheld, s.Env)
+			}
+		}
 		return nil
 	})
 	if err != nil {

@@ -57,26 +57,16 @@ func (u *Unit) CheckSecrets(lookup func(string) (string, bool)) error {
 	return CheckSecrets(plans, lookup)
 }
 
-// writeSecrets gives each run of a unit what it needs of the submitting shell. The
-// folder is also made for a run whose secrets are files or its hooks': it says that
-// they have not been looked for yet in what the run wrote.
+// writeSecrets gives each run of a unit what it needs of the submitting shell.
 func (u *Unit) writeSecrets(lookup func(string) (string, bool)) error {
 	if err := u.CheckSecrets(lookup); err != nil {
 		return err
 	}
 	return u.eachPlan(func(dir string, p *plan.Plan) error {
-		if len(p.Secrets()) == 0 {
-			return nil
-		}
-		if parent, ok := hookOf(dir); ok {
-			if err := privateDir(filepath.Join(parent, SecretDir)); err != nil {
-				return err
-			}
-		}
-		dir = filepath.Join(dir, SecretDir)
-		if err := privateDir(dir); err != nil {
+		if err := ExpectSecrets(dir, p); err != nil {
 			return err
 		}
+		dir = filepath.Join(dir, SecretDir)
 		for _, name := range p.SecretEnv() {
 			value, _ := lookup(name)
 			if err := WriteFile(filepath.Join(dir, name), []byte(value), 0o600); err != nil {
@@ -87,6 +77,21 @@ func (u *Unit) writeSecrets(lookup func(string) (string, bool)) error {
 	})
 }
 
+// ExpectSecrets makes the folder of secrets of a run that has any, and of the run
+// whose hook it is, also where they are files: it says that they have not been looked
+// for yet in what the run wrote. A job does so again when it is queued again.
+func ExpectSecrets(dir string, p *plan.Plan) error {
+	if len(p.Secrets()) == 0 {
+		return nil
+	}
+	if parent, ok := HookOf(dir); ok {
+		if err := privateDir(filepath.Join(parent, SecretDir)); err != nil {
+			return err
+		}
+	}
+	return privateDir(filepath.Join(dir, SecretDir))
+}
+
 // privateDir makes a folder for its user alone, whatever a default ACL says.
 func privateDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -95,8 +100,8 @@ func privateDir(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// hookOf returns the directory of the run that has dir as its hook.
-func hookOf(dir string) (parent string, ok bool) {
+// HookOf returns the directory of the run that has dir as its hook.
+func HookOf(dir string) (parent string, ok bool) {
 	above := filepath.Dir(dir)
 	if base := filepath.Base(above); base != PreTestDir && base != PostTestDir {
 		return "", false
@@ -138,21 +143,32 @@ func (u *Unit) eachPlan(f func(dir string, p *plan.Plan) error) error {
 // far as they can still be known: those kept for its job, and files. Nothing is
 // known of a run of CloudAI.
 func Secrets(dir string) redact.Values {
-	var values []string
 	p, err := ReadPlan(dir)
 	if err != nil {
 		return redact.Values{}
 	}
+	values, _ := secretsOf(dir, p)
+	return values
+}
+
+// secretsOf are those. One that is kept and cannot be read is an error.
+func secretsOf(dir string, p *plan.Plan) (redact.Values, error) {
+	var values []string
+	var errs []error
 	u := Unit{Dir: dir, Plan: p}
-	_ = u.eachPlan(func(at string, p *plan.Plan) error {
+	err := u.eachPlan(func(at string, p *plan.Plan) error {
 		for _, s := range p.Secrets() {
-			if value, err := ReadSecret(at, s); err == nil {
+			value, err := ReadSecret(at, s)
+			if failed := (*fs.PathError)(nil); s.Env != "" && errors.As(err, &failed) {
+				errs = append(errs, err)
+			}
+			if err == nil {
 				values = append(values, value)
 			}
 		}
 		return nil
 	})
-	return redact.Known(values...)
+	return redact.Known(values...), errors.Join(append(errs, err)...)
 }
 
 // secretLimit is how long a secret may be: an argument or a variable of a process
@@ -169,7 +185,7 @@ func ReadSecret(dir string, s plan.Secret) (string, error) {
 	data, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && s.Env != "":
-		return "", fmt.Errorf("the secret %s is not there (%s): it is kept until the job ends\n\thint: profllm slurm resume %s, in a shell that has %s", s.Name, file, dir, s.Env)
+		return "", fmt.Errorf("the secret %s is not there (%s): it is kept until the job ends\n\thint: profllm slurm resume --failed %s, in a shell that has %s", s.Name, file, dir, s.Env)
 	case err != nil:
 		return "", fmt.Errorf("the secret %s: %w", s.Name, err)
 	}
@@ -206,9 +222,9 @@ var records = []string{
 // engines and clients print goes to files that they write themselves. The files
 // keep their length.
 func mask(dir string, p *plan.Plan) ([]Masked, error) {
-	values := Secrets(dir)
-	if values.Empty() {
-		return nil, nil
+	values, err := secretsOf(dir, p)
+	if err != nil || values.Empty() {
+		return nil, err
 	}
 	dirs := []string{dir}
 	for _, l := range p.Loads {
@@ -261,7 +277,7 @@ func Forget(dir string, stays bool) ([]Masked, error) {
 		return nil, err
 	}
 	found, err := mask(dir, p)
-	if _, hook := hookOf(dir); err != nil || stays || hook {
+	if _, hook := HookOf(dir); err != nil || stays || hook {
 		return found, err
 	}
 	return found, (&Unit{Dir: dir, Plan: p}).dropSecrets()

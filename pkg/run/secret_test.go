@@ -33,7 +33,7 @@ func secretive(t *testing.T) (s *submitter, file string) {
 	hook.Loads[0].Dir = hook.Dir
 	p.Loads = step(plan.Secret{Name: "A", Env: "TOKEN"}, plan.Secret{Name: "B", Env: "TOKEN"}, plan.Secret{Name: "F", File: file})
 	p.PreTest = []plan.Hook{{Name: "h", Dir: hook.Dir, Plan: &hook}}
-	require.NoError(t, run.Fill(s.dir, p, []byte("echo $MENTIONED ${ALSO:-x} '$QUOTED' $TOKEN\n"), []byte("echo \"${#OF_HOOK}\"\n")))
+	require.NoError(t, run.Fill(s.dir, p, []byte("echo $MENTIONED ${ALSO:-x} '$QUOTED' $TOKEN $F\n"), []byte("echo \"${#OF_HOOK}\"\n")))
 	s.Lookup = func(name string) (string, bool) {
 		value, ok := map[string]string{"TOKEN": "canary-of-a-token\nits second line", "OTHER": "canary-of-a-hook"}[name]
 		return value, ok
@@ -61,7 +61,8 @@ func TestSecretsAreKeptForTheJob(t *testing.T) {
 			}
 		}
 		require.FileExists(t, filepath.Join(s.dir, run.IntentFile), "a command that is killed now leaves word of what it did")
-		require.Equal(t, run.Export{Names: []string{"ALSO", "MENTIONED", "OF_HOOK", "QUOTED", "TOKEN"}, Withheld: []string{"OTHER", "TOKEN"}}, r.Export)
+		require.Equal(t, run.Export{Names: []string{"ALSO", "F", "MENTIONED", "OF_HOOK", "QUOTED", "TOKEN"}, Withheld: []string{"A", "B", "F", "H", "OTHER", "TOKEN"}}, r.Export)
+		require.Empty(t, r.Export.From([]string{"F=another-than-that-of-the-file"}))
 		return run.Submission{}, answer
 	}}
 	require.ErrorIs(t, s.Submit(t.Context(), s.dir).Err, answer)
@@ -128,12 +129,12 @@ func TestReadSecret(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	for want, s := range map[string]plan.Secret{
-		"the secret A is not there":                   {Name: "A", Env: "GONE"},
-		"hint: profllm slurm resume, in a shell that": {Name: "A", Env: "GONE"},
-		"the secret A: open ":                         {Name: "A", File: "/not/here"},
-		"is empty":                                    {Name: "A", File: file("empty", "\n")},
-		"holds a NUL byte":                            {Name: "A", File: file("nul", "canary\x00")},
-		"has 200000 bytes":                            {Name: "A", File: file("long", strings.Repeat("c", 200000))},
+		"the secret A is not there":                                        {Name: "A", Env: "GONE"},
+		"hint: profllm slurm resume --failed " + dir + ", in a shell that": {Name: "A", Env: "GONE"},
+		"the secret A: open ":                                              {Name: "A", File: "/not/here"},
+		"is empty":                                                         {Name: "A", File: file("empty", "\n")},
+		"holds a NUL byte":                                                 {Name: "A", File: file("nul", "canary\x00")},
+		"has 200000 bytes":                                                 {Name: "A", File: file("long", strings.Repeat("c", 200000))},
 	} {
 		_, err := run.ReadSecret(dir, s)
 		require.ErrorContains(t, err, want)
@@ -227,16 +228,40 @@ func TestForgetIsNotHalfDone(t *testing.T) {
 	}
 }
 
+// So does one of whose secrets one cannot be read: nobody could look for it.
+func TestForgetReadsEverySecret(t *testing.T) {
+	s, _ := secretive(t)
+	s.Scheduler = spy{submit: func(run.Request) (run.Submission, error) { return run.Submission{JobID: "5"}, nil }}
+	require.NoError(t, s.Submit(t.Context(), s.dir).Err)
+	kept := filepath.Join(s.dir, "secrets/TOKEN")
+	require.NoError(t, os.Remove(kept))
+	require.NoError(t, os.Mkdir(kept, 0o700))
+	_, err := run.Forget(s.dir, false)
+	require.ErrorIs(t, err, syscall.EISDIR)
+	require.DirExists(t, kept)
+	require.NoError(t, os.Remove(kept)) // as a command that was overtaken may leave it
+	_, err = run.Forget(s.dir, false)
+	require.NoError(t, err)
+	require.False(t, run.KeepsSecrets(s.dir))
+}
+
 // A test may be named as the folder of hooks is.
 func TestForgetOfATestNamedLikeHooks(t *testing.T) {
 	dir := filepath.Join(create(t, "pre_test/0"), "pre_test/0")
 	require.NoError(t, os.Mkdir(filepath.Join(dir, run.SecretDir), 0o700))
+	_, hook := run.HookOf(dir)
+	require.False(t, hook)
 	_, err := run.Forget(dir, false)
 	require.NoError(t, err)
 	require.False(t, run.KeepsSecrets(dir))
+	parent, hook := run.HookOf(filepath.Join(dir, run.PreTestDir, "h"))
+	require.True(t, hook)
+	require.Equal(t, dir, parent)
 }
 
 func TestExported(t *testing.T) {
+	module := "BASH_FUNC_module%%=() {  echo $*\n}" // what many sites have instead of BASH_ENV
+	require.Equal(t, []string{module}, run.Export{}.From([]string{module, "BASH_FUNC_other%%=() {  :\n}"}))
 	environ := []string{"PATH=/bin", "HF_TOKEN=canary", "A=1\n2", "PROFLLM_X=", "SLURM_CONF=/c", "PATHS=x", "MALFORMED"}
 	require.Equal(t, []string{"PATH=/bin", "PROFLLM_X=", "SLURM_CONF=/c"}, run.Export{}.From(environ))
 	require.Equal(t, []string{"PATH=/bin", "A=1\n2", "PROFLLM_X=", "SLURM_CONF=/c"}, run.Export{Names: []string{"A", "B"}}.From(environ))

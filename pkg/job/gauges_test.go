@@ -1,0 +1,47 @@
+package job
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// The engines are asked round the proxy of the job's environment; one that does not
+// answer takes none of the others' samples with it.
+func TestSamples(t *testing.T) {
+	transport := http.DefaultTransport.(*http.Transport)
+	proxy := transport.Proxy
+	transport.Proxy = func(r *http.Request) (*url.URL, error) {
+		t.Errorf("the proxy is asked for %s", r.URL)
+		return nil, nil
+	}
+	defer func() { transport.Proxy = proxy }()
+
+	j := replicated(t)
+	j.plan.Loads = []plan.Load{{RunID: "R", Dir: j.Dir}}
+	j.save(t)
+	j.serve(t, map[string]http.HandlerFunc{"serve_0": func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "vllm:num_requests_running 3\nvllm:num_requests_waiting 2\nvllm:kv_cache_usage_perc 0.5\n")
+	}, "serve_1": func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }})
+	one, _ := process(t, "serve_0", "sleep", "60")
+	two, _ := process(t, "serve_1", "sleep", "60")
+	client, bench := process(t, "bench", "sleep", "60")
+	watched := make(chan error, 1)
+	go func() { watched <- j.Watch(t.Context(), "bench", client.PID, []Process{one, two}) }()
+	file := j.path(run.TelemetryDir, GaugeFile("bench"))
+	require.Eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, time.Minute, time.Millisecond)
+	require.NoError(t, bench.Process.Kill())
+	require.NoError(t, <-watched)
+	lines := strings.Split(readFile(t, file), "\n")
+	require.Equal(t, "time_s,role,running,waiting,kv_cache", lines[0])
+	require.Regexp(t, `^\d+\.\d{3},serve_0,3,2,0\.5$`, lines[1])
+}
