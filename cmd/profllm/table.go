@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -91,6 +93,8 @@ func (a *app) printStates(dirs []string, subs map[string]run.Submission, states 
 	if err != nil {
 		return err
 	}
+	const widest = 60 // of a reason in the table; what a program complained of stands below, once
+	var long []string
 	t := newTable("job", "state", "reason", "nodes", "source", "run")
 	for _, l := range lines {
 		state := l.State.State
@@ -100,9 +104,19 @@ func (a *app) printStates(dirs []string, subs map[string]run.Submission, states 
 		case l.Submission.JobID == "" && isRunDir(l.Dir):
 			state = "not submitted"
 		}
-		t.AppendRow(table.Row{l.Submission.JobID, strings.TrimSpace(state + " " + l.State.Note), first(l.Submission.Refused, l.State.Reason, waited(l.Submission, l.State)), l.State.NodeList, l.State.Source, relativeTo(wd, l.Dir)})
+		reason := first(l.Submission.Refused, l.State.Reason, waited(l.Submission, l.State))
+		if utf8.RuneCountInString(reason) > widest {
+			if !slices.Contains(long, reason) {
+				long = append(long, reason)
+			}
+			reason = text.Snip(reason, widest, "…")
+		}
+		t.AppendRow(table.Row{l.Submission.JobID, strings.TrimSpace(state + " " + l.State.Note), reason, l.State.NodeList, l.State.Source, relativeTo(wd, l.Dir)})
 	}
 	_, err = fmt.Fprintln(a.stdout, trimRight(t.Render()))
+	for _, reason := range long {
+		fmt.Fprintln(a.stdout, reason)
+	}
 	return err
 }
 
