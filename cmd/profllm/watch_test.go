@@ -51,9 +51,10 @@ func newLive(t *testing.T) *live {
 	asOnSlurm(t, root)
 	require.NoError(t, os.RemoveAll(filepath.Join(root, "aggregated")))
 	l := &live{t: t, dir: filepath.Join(root, "disaggregated", "0"), slurm: fakeSlurm(t)}
-	l.events = strings.SplitAfter(strings.TrimSpace(l.read(run.EventFile)), "\n")
-	l.events = slices.DeleteFunc(l.events, func(e string) bool { return strings.Contains(e, `"event":"preflight`) }) // what this machine lacks
-	slices.SortStableFunc(l.events[:3], func(x, y string) int {                                                      // they race
+	l.events = slices.DeleteFunc(strings.SplitAfter(strings.TrimSpace(l.read(run.EventFile)), "\n"), func(line string) bool {
+		return strings.Contains(line, `"preflight`) // before the roles begin
+	})
+	slices.SortStableFunc(l.events[:3], func(x, y string) int { // they race
 		return strings.Index(y, `"prefill"`) - strings.Index(x, `"prefill"`)
 	})
 	l.finish = []byte(l.read(run.SentinelFile))
