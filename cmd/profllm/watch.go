@@ -52,6 +52,9 @@ func (c watchCmd) Run(a *app) error {
 	}
 	v := &view{app: a, dirs: shown, subs: subs, name: runNames(shown)}
 	if c.Once {
+		if len(shown) == 0 {
+			a.logf("every run is over: profllm slurm status lists them")
+		}
 		return v.print(states)
 	}
 	if len(jobs) == 0 {
