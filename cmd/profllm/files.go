@@ -69,6 +69,9 @@ type planned struct {
 // plan reads the definitions, plans every run and renders its script.
 func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 	s, defs, err := loadScenario(file, f.definitionFlags)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fail(exitUsage, err)
+	}
 	if err != nil {
 		return nil, fail(exitDefinition, err)
 	}

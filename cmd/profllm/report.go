@@ -187,9 +187,13 @@ func moreRuns(s report.Side, missing int, kind report.Kind) []string {
 			each++
 		}
 	}
-	verb := "slurm submit"
-	if kind == report.Simulated {
+	verb, simulate := "slurm submit", ""
+	var sc run.Scenario
+	switch local := run.ReadJSON(filepath.Join(root, run.ScenarioFile), &sc) == nil && sc.Local; {
+	case kind == report.Simulated && local:
 		verb = "rehearse"
+	case kind == report.Simulated:
+		simulate = " --simulate"
 	}
 	definitions := filepath.Join(root, run.DefinitionDir)
 	var words []string
@@ -201,7 +205,7 @@ func moreRuns(s report.Side, missing int, kind report.Kind) []string {
 		words = append(words, q)
 	}
 	times := (missing + each - 1) / each
-	return []string{fmt.Sprintf("profllm %s %s --system %s --output-dir %s  # times %d", verb, words[0], words[1], words[2], times)}
+	return []string{fmt.Sprintf("profllm %s %s --system %s --output-dir %s%s  # times %d", verb, words[0], words[1], words[2], simulate, times)}
 }
 
 // scenarioRoot finds the scenario's directory that a run lies in.

@@ -84,6 +84,9 @@ func (c resumeCmd) Run(a *app) error {
 		if why == "" {
 			alone = append(alone, dir)
 			why = "left alone: " + first(states[dir].State, run.Unknown)
+			if !c.Failed && again(subs[dir], states[dir], true) != "" {
+				why += "; --failed submits it again as it was"
+			}
 		} else {
 			unit := first(subs[dir].Batch, dir)
 			w.missing[unit] = append(w.missing[unit], dir)

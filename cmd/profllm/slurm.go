@@ -495,6 +495,14 @@ const lookCost = 20 * time.Millisecond
 func (a *app) runDirs(paths []string) ([]string, error) {
 	if len(paths) == 0 {
 		paths = []string{"results"}
+		if _, err := os.Stat(paths[0]); errors.Is(err, fs.ErrNotExist) {
+			return nil, fail(exitUsage, errors.New("there is no folder results here\n\thint: name the one that submit printed, or output_path of the system file"))
+		}
+	}
+	for _, path := range paths {
+		if name, ok := inArchive(path); ok {
+			return nil, fail(exitUsage, fmt.Errorf("%s is an archive, which collect and report can read\n\thint: profllm archive --restore %s makes its directory again", name, path))
+		}
 	}
 	dirs, err := run.Find(paths...)
 	if err != nil {

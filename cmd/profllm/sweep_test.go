@@ -227,6 +227,8 @@ func TestPointsAreTold(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(root, run.ScenarioFile), []byte("{}"), 0o644))
 	require.Equal(t, "a/0/2/p1/r1", runName(filepath.Join(root, "a/0/2/p1/r1")))
 	require.Equal(t, "a/0", runName("/nowhere/s/a/0"))
+	require.Equal(t, "a/0", runNames([]string{"/nowhere/s/a/0", "/nowhere/s/b/0"})("/nowhere/s/a/0"))
+	require.Equal(t, "/nowhere/s/a/0", runNames([]string{"/nowhere/s/a/0", "/nowhere/t/a/0"})("/nowhere/s/a/0"), "two of the same name")
 
 	dir := t.TempDir()
 	text := "name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n[Tests.cmd_args.decode]\nmax_num_seqs = [1, 2]\n"

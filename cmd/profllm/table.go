@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -91,6 +93,8 @@ func (a *app) printStates(dirs []string, subs map[string]run.Submission, states 
 	if err != nil {
 		return err
 	}
+	const widest = 60 // of a reason in the table; what a program complained of stands below, once
+	var long []string
 	t := newTable("job", "state", "reason", "nodes", "source", "run")
 	for _, l := range lines {
 		state := l.State.State
@@ -100,9 +104,19 @@ func (a *app) printStates(dirs []string, subs map[string]run.Submission, states 
 		case l.Submission.JobID == "" && isRunDir(l.Dir):
 			state = "not submitted"
 		}
-		t.AppendRow(table.Row{l.Submission.JobID, strings.TrimSpace(state + " " + l.State.Note), first(l.Submission.Refused, l.State.Reason, waited(l.Submission, l.State)), l.State.NodeList, l.State.Source, relativeTo(wd, l.Dir)})
+		reason := first(l.Submission.Refused, l.State.Reason, waited(l.Submission, l.State))
+		if utf8.RuneCountInString(reason) > widest {
+			if !slices.Contains(long, reason) {
+				long = append(long, reason)
+			}
+			reason = text.Snip(reason, widest, "…")
+		}
+		t.AppendRow(table.Row{l.Submission.JobID, strings.TrimSpace(state + " " + l.State.Note), reason, l.State.NodeList, l.State.Source, relativeTo(wd, l.Dir)})
 	}
 	_, err = fmt.Fprintln(a.stdout, trimRight(t.Render()))
+	for _, reason := range long {
+		fmt.Fprintln(a.stdout, reason)
+	}
 	return err
 }
 
@@ -125,6 +139,11 @@ func (a *app) printResults(rows []row, format string) error {
 		return a.printJSON(rows)
 	}
 	t := newTable("run", "verdict", "done", "req/s", "out tok/s", "per GPU", "TTFT ms p50 / p99", "TPOT ms p50 / p99", "accuracy")
+	dirs := make([]string, len(rows))
+	for i, r := range rows {
+		dirs[i] = r.Dir
+	}
+	name := runNames(dirs)
 	var below []string
 	for _, r := range rows {
 		m := r.Result.Results
@@ -136,15 +155,29 @@ func (a *app) printResults(rows []row, format string) error {
 		if r.Result.Accuracy != nil {
 			accuracy = fmt.Sprintf("%.3f", r.Result.Accuracy.Value)
 		}
-		t.AppendRow(table.Row{runName(r.Dir), verdict(r.Result), done, number(m.RequestThroughput, "%.2f"), number(m.OutputThroughput, "%.1f"),
+		t.AppendRow(table.Row{name(r.Dir), verdict(r.Result), done, number(m.RequestThroughput, "%.2f"), number(m.OutputThroughput, "%.1f"),
 			number(m.OutputPerGPU, "%.1f"), latency(m, result.TTFT), latency(m, result.TPOT), accuracy})
-		below = append(below, notes(r)...)
+		below = append(below, notes(name(r.Dir), r)...)
 	}
 	_, err := fmt.Fprintln(a.stdout, trimRight(t.Render()))
 	for _, line := range below {
 		fmt.Fprintln(a.stdout, line)
 	}
 	return err
+}
+
+// runNames names runs that are shown together: by their places below the scenario's
+// directory, or, where two would be called the same, all by their paths.
+func runNames(dirs []string) func(dir string) string {
+	seen := map[string]bool{}
+	for _, dir := range dirs {
+		name := runName(dir)
+		if seen[name] {
+			return relative
+		}
+		seen[name] = true
+	}
+	return runName
 }
 
 // runName is the place of a run, or of a load, below its scenario's directory;
@@ -199,31 +232,31 @@ func latency(m result.Metrics, f result.Family) string {
 }
 
 // notes explains a verdict that is not simply valid.
-func notes(r row) []string {
+func notes(name string, r row) []string {
 	var lines []string
 	if r.Result.Status == result.Unknown {
 		return nil
 	}
 	for _, c := range r.Result.Validity.Checks {
 		if c.Outcome == result.Fail && (c.Severity == result.Invalid || c.Severity == result.Suspect) {
-			lines = append(lines, fmt.Sprintf("%s: %s %s: %s", runName(r.Dir), c.Severity, c.Word, c.Detail))
+			lines = append(lines, fmt.Sprintf("%s: %s %s: %s", name, c.Severity, c.Word, c.Detail))
 		}
 	}
 	for _, w := range r.Result.Warnings {
 		switch w.Kind {
 		case result.CheckFailed, result.HookFailed, result.NodeUnclean:
-			lines = append(lines, fmt.Sprintf("%s: %s: %s", runName(r.Dir), w.Key, w.Text))
+			lines = append(lines, fmt.Sprintf("%s: %s: %s", name, w.Key, w.Text))
 		case result.SecretInLog:
-			lines = append(lines, fmt.Sprintf("%s: %s: %s:%d: %s", runName(r.Dir), w.Kind, w.File, w.Line, w.Text))
+			lines = append(lines, fmt.Sprintf("%s: %s: %s:%d: %s", name, w.Kind, w.File, w.Line, w.Text))
 		}
 	}
-	if f := r.Result.Failure; f != nil && f.Line != "" {
+	if f := r.Result.Failure; f != nil && f.Line != "" && !(f.Confidence == result.NoCause && r.Result.Status == result.Cancelled) {
 		at := f.File
 		if f.LineNumber > 0 {
 			at += ":" + strconv.Itoa(f.LineNumber)
 		}
-		lines = append(lines, fmt.Sprintf("%s: cause %s (%s): %s: %s", runName(r.Dir), f.Cause, f.Confidence, at, f.Line))
-		lines = append(lines, fmt.Sprintf("%s: next: %s", runName(r.Dir), f.Next))
+		lines = append(lines, fmt.Sprintf("%s: cause %s (%s): %s: %s", name, f.Cause, f.Confidence, at, f.Line))
+		lines = append(lines, fmt.Sprintf("%s: next: %s", name, f.Next))
 	}
 	return lines
 }

@@ -50,8 +50,11 @@ func (c watchCmd) Run(a *app) error {
 			jobs = append(jobs, dir)
 		}
 	}
-	v := &view{app: a, dirs: shown, subs: subs}
+	v := &view{app: a, dirs: shown, subs: subs, name: runNames(shown)}
 	if c.Once {
+		if len(shown) == 0 {
+			a.logf("every run is over: profllm slurm status lists them")
+		}
 		return v.print(states)
 	}
 	if len(jobs) == 0 {
@@ -87,6 +90,7 @@ type view struct {
 	*app
 	dirs       []string
 	subs       map[string]run.Submission
+	name       func(dir string) string
 	cols, rows int // of the terminal; 0: none
 	colour     bool
 
@@ -201,7 +205,7 @@ func (v *view) pictures(states map[string]run.State) []picture {
 // picture reads what the run's directory holds.
 func (v *view) picture(dir string, st run.State) picture {
 	sub := v.subs[dir]
-	p := picture{dir: dir, name: runName(dir), job: sub.JobID, phase: st.State, final: st.Final(),
+	p := picture{dir: dir, name: v.name(dir), job: sub.JobID, phase: st.State, final: st.Final(),
 		state: st.State + prefixed(" ", st.Note), reason: st.Reason, since: sub.Time}
 	switch {
 	case sub.Refused != "":

@@ -284,7 +284,13 @@ func TestSweep(t *testing.T) {
 	inJob(t, job, "1", daemon("polite", "")).Wait()
 	inJob(t, job, "1", daemon("stubborn", "trap \"\" TERM;")).Wait()
 	inJob(t, job, "", daemon("script", "")).Wait()
+	srun := filepath.Join(dir, "srun") // of the script, whose subshell is gone
+	sleep, err := exec.LookPath("sleep")
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(sleep, srun))
+	inJob(t, job, "", fmt.Sprintf("setsid bash -c '(echo $BASHPID >%s; exec %s 300) >/dev/null 2>&1 </dev/null &'", filepath.Join(dir, "client"), srun)).Wait()
 	inJob(t, job+"1", "1", daemon("foreign", "")).Wait()
+	client := pidIn(t, filepath.Join(dir, "client"))
 	polite, stubborn, script, foreign := pidIn(t, filepath.Join(dir, "polite")), pidIn(t, filepath.Join(dir, "stubborn")), pidIn(t, filepath.Join(dir, "script")), pidIn(t, filepath.Join(dir, "foreign"))
 	guard := inJob(t, job, "0", "sleep 300")
 	task := inJob(t, job, "1", "sleep 300")
@@ -320,6 +326,7 @@ func TestSweep(t *testing.T) {
 	require.Equal(t, script, ended[0].PID)
 	require.Less(t, time.Since(begin), 30*time.Second, "nothing is waited for")
 	require.True(t, lives(foreign))
+	require.True(t, lives(client), "it ends with its step")
 }
 
 // covers: PL-G14

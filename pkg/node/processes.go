@@ -102,6 +102,11 @@ func (t table) daemon(p process) bool {
 	return true
 }
 
+// client reports whether a process is the srun of one of the script's steps. It ends
+// with its step, ours included, and outlives the script's subshells in every job that
+// ends by force.
+func (p process) client() bool { return p.step == "" && p.name == "srun" }
+
 func (p process) public() Process { return Process{p.pid, p.job, shortened(p.command)} }
 
 // here reports whether a process runs on the node of that name; the nodes of a

@@ -110,7 +110,7 @@ func (s Sweep) find() (tasks int, strays []stray) {
 	keeper := t.keeper(self)
 	for _, p := range t {
 		switch {
-		case p.job != s.Job || !p.here(s.Host) || s.Steps && p.step == "":
+		case p.job != s.Job || !p.here(s.Host) || s.Steps && p.step == "" || p.client():
 		case t.keeper(p) != keeper:
 			strays = append(strays, stray{p, t.daemon(p)})
 		case p.step != "" && p.step != self.step:

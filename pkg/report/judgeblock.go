@@ -36,7 +36,7 @@ func (j *Judgement) block() block {
 	}
 	if j.RunsNeeded > 0 {
 		a, z := j.Missing()
-		say("to settle it: %d runs of each; missing: %d of the first, %d of the second", j.RunsNeeded, a, z)
+		say("to settle it: %d runs of each that can be believed; missing: %d of the first, %d of the second", j.RunsNeeded, a, z)
 	}
 	for _, c := range j.Commands {
 		say("  %s", c)

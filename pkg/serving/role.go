@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -151,6 +152,21 @@ func (r *Role) Parallel() (tp, pp, dp int) {
 func (r *Role) world() int {
 	tp, pp, dp := r.Parallel()
 	return tp * pp * dp
+}
+
+// misspelt names options that are nearly one of the sizes, which decide over the
+// role's GPUs: the engine would refuse them, but only in the job.
+func (r *Role) misspelt() []string {
+	const long = 10 // short names are near to too much: ep_size to tp_size
+	sizes := slices.Concat(r.engine.TP, r.engine.PP, r.engine.DP)
+	words := slices.DeleteFunc(slices.Clone(sizes), func(name string) bool { return len(name) < long })
+	var notes []string
+	for _, k := range r.Options.Keys() {
+		if near := source.Nearest(k, words); near != "" && !slices.Contains(sizes, underscores(k)) {
+			notes = append(notes, fmt.Sprintf("%s: %s.%s is passed to the engine, and sizes nothing; did you mean %s?", r.Options.PosOf(k), r.Kind, k, near))
+		}
+	}
+	return notes
 }
 
 func (r *Role) check(c *source.Complaints) {

@@ -69,6 +69,9 @@ func Read(t scenario.Test, cfg *Config, e *Engine, needImage bool, c *source.Com
 	s.Prefill = e.role(Prefill, cfg.PrefillArgs, c)
 	s.Decode = e.role(Decode, cfg.DecodeArgs, c)
 	s.extra(t, c)
+	for _, r := range s.Roles() {
+		s.Notes = append(s.Notes, r.misspelt()...)
+	}
 	s.check(needImage, c)
 	return s
 }

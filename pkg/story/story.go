@@ -431,15 +431,15 @@ func (e *Evidence) next(s Story) string {
 	if s.Failure != nil {
 		return s.Failure.Next
 	}
+	if s.Verdict == cancelled { // its checks say no more than that it was cut short
+		return "somebody cancelled it: profllm slurm resume " + e.Dir + " runs it again"
+	}
 	if e.Result != nil && e.Result.Validity != nil {
 		for _, word := range e.Result.Validity.Words {
 			if c := e.Result.Validity.Check(word); c != nil && c.Outcome == result.Fail {
 				return "do not use the numbers: " + c.Why
 			}
 		}
-	}
-	if s.Verdict == cancelled {
-		return "somebody cancelled it: profllm slurm resume " + e.Dir + " runs it again"
 	}
 	return ""
 }

@@ -129,7 +129,8 @@ func TestOtherEnds(t *testing.T) {
 		}, "not submitted", []string{"profllm slurm resume d"}, nil},
 		"cancelled": {func(e *story.Evidence) {
 			e.Result.Status, e.Result.Failure = result.Cancelled, &result.Failure{Cause: "unknown", Confidence: result.NoCause, Next: "read"}
-		}, "cancelled", []string{"somebody cancelled it"}, []string{"unknown"}},
+			e.Result.Validity.Checks = []result.Check{{Word: "no-success", Severity: result.Invalid, Outcome: result.Fail, Detail: "0 requests completed", Why: "nothing was measured"}}
+		}, "cancelled", []string{"no-success: 0 requests completed", "somebody cancelled it: profllm slurm resume d"}, []string{"unknown", "do not use"}},
 		"nothing at all": {func(e *story.Evidence) { *e = story.Evidence{Dir: "d"} }, "not over", []string{"d: not over"}, nil},
 		"many of everything": {func(e *story.Evidence) {
 			e.Events = nil

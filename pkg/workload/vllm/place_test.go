@@ -139,6 +139,9 @@ func TestExtraCmdArgs(t *testing.T) {
 	}
 	require.Len(t, s.Notes, 1)
 	require.Contains(t, s.Notes[0], "extra_cmd_args are passed to every `vllm serve`; CloudAI ignores them")
+	s, err = extra("[prefill]\ntensor-paralel-size=4\ndata_parallel_rank=0\n[decode]\ntensor-parallel-size=4", "")
+	require.NoError(t, err)
+	require.Equal(t, []string{"t.toml:2:1: prefill.tensor-paralel-size is passed to the engine, and sizes nothing; did you mean tensor_parallel_size?"}, s.Notes)
 	for more, want := range map[string]string{
 		"max-model-len = '8'": "e.toml:1:1: extra_cmd_args.max-model-len: decode has that key too",
 		"port = '8'":          "decode.port: the plan sets the port",
