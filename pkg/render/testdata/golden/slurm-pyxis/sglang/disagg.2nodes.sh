@@ -117,7 +117,7 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
   python3 -m sglang.bench_serving --backend sglang --base-url http://"$PROXY_ADDR":"$PROXY_PORT" \
-  --model Qwen/Qwen3-8B --dataset-name random --num-prompts 64 --max-concurrency 16 --random-input-len 512 \
+  --model Qwen/Qwen3-8B --dataset-name random --num-prompts 80 --max-concurrency 16 --random-input-len 512 \
   --random-output-len 64 --warmup-requests 2 --random-range-ratio 1 \
   --output-file /shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0/raw/sglang-bench.jsonl \
   --output-details --pd-separated
