@@ -214,7 +214,7 @@ func (e execution) definition() string {
 		}
 		b.WriteString(benchArgs(prompts))
 		if e.kind == "loads" {
-			b.WriteString("[[Tests.phases]]\nname = \"quiet\"\n[[Tests.phases]]\nname = \"busy\"\nbench_cmd_args = { max_concurrency = 8 }\n")
+			b.WriteString("[[Tests.phases]]\nname = \"quiet\"\n[[Tests.phases]]\nname = \"busy\"\nbench_cmd_args = { max_concurrency = 8, seed = 2 }\n")
 		}
 	}
 	return b.String()
