@@ -361,11 +361,11 @@ func (c *chaos) touched(dir string, records []record) bool {
 	})
 }
 
-// forgettable reports whether the controller died soon after a time: it writes
-// down what it knows every few seconds.
+// forgettable reports whether the controller died soon after a submission was
+// recorded, or while it was: it writes down what it knows every few seconds.
 func (c *chaos) forgettable(at time.Time) bool {
 	return slices.ContainsFunc(c.gaps, func(g gap) bool {
-		return g.daemon == "slurmctld" && g.from.After(at) && g.from.Before(at.Add(10*time.Second))
+		return g.daemon == "slurmctld" && g.from.After(at.Add(-time.Second)) && g.from.Before(at.Add(10*time.Second))
 	})
 }
 
