@@ -29,9 +29,9 @@ type cronJob struct {
 
 // fakes are the programs. One that finds a file fail prints it and fails.
 var fakes = map[string]string{
-	"sbatch": `id=60; until mkdir "$root/ids/$id" 2>/dev/null; do id=$((id+1)); done; echo PENDING > "$root/jobs/$id"; echo $id`,
-	"squeue": `for id in $list; do grep -q PENDING "$root/jobs/$id" && echo "$id|PENDING|Priority||name|"; done; true`,
-	"sacct":  `for id in $list; do echo "$id|$(cat "$root/jobs/$id")|0:0|2026-11-21T03:00:00|2026-11-21T03:10:00|600|node1|name"; done`,
+	"sbatch": `id=60; until mkdir "$root/ids/$id" 2>/dev/null; do id=$((id+1)); done; echo "$name" > "$root/ids/$id/name"; echo PENDING > "$root/jobs/$id"; echo $id`,
+	"squeue": `for id in $list; do grep -q PENDING "$root/jobs/$id" && echo "$id|PENDING|Priority||$(cat "$root/ids/$id/name")|"; done; true`,
+	"sacct":  `for id in $list; do echo "$id|$(cat "$root/jobs/$id")|0:0|2026-11-21T03:00:00|2026-11-21T03:10:00|600|node1|$(cat "$root/ids/$id/name")"; done`,
 }
 
 func newCronJob(t *testing.T) *cronJob {
@@ -43,7 +43,7 @@ func newCronJob(t *testing.T) *cronJob {
 	}
 	for name, text := range fakes {
 		head := fmt.Sprintf("#!/bin/bash\nroot=%q\nif [ -f \"$root/fail-%s\" ]; then cat \"$root/fail-%s\" >&2; exit 1; fi\n", c.slurm, name, name) +
-			"while [ $# -gt 0 ]; do [ \"$1\" = -j ] && list=${2//,/ }; shift; done\n"
+			"while [ $# -gt 0 ]; do [ \"$1\" = -j ] && list=${2//,/ }; case $1 in --job-name=*) name=${1#*=};; esac; shift; done\n"
 		require.NoError(t, os.WriteFile(filepath.Join(c.slurm, name), []byte(head+text+"\n"), 0o755))
 	}
 	return c

@@ -7,6 +7,7 @@ package slurm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -250,7 +251,7 @@ func (s *Slurm) States(ctx context.Context, ids []string) (map[string]run.State,
 	for _, known := range []map[string]*job{queue, acct} {
 		for id, j := range known {
 			if base := run.BaseID(id); base != id {
-				v.arrays[base] = j.Name
+				v.arrays[base] = cmp.Or(v.arrays[base], j.Name)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -144,9 +145,15 @@ func record(name string, st run.State) job {
 	if never := st.Start == "None" || st.Start == "Unknown"; never && st.State == run.Cancelled {
 		st.Note = run.NeverRan
 	}
-	st.Name = name
+	if name != nameless {
+		st.Name = name
+	}
 	return job{st}
 }
+
+// nameless is what sacct calls a job of which it knows an end, but has not been told
+// the start yet, which holds the name.
+const nameless = "allocation"
 
 // isJob tells the id of a job from that of a step and from other text (PL-S4).
 func isJob(id string) bool {
@@ -267,7 +274,9 @@ func merge(queue, acct *job) (run.State, bool) {
 	case acct == nil, !queue.Final():
 		return queue.State, true
 	case acct.Final() && acct.State.State == queue.State.State:
-		return acct.State, true
+		st := acct.State
+		st.Name = cmp.Or(queue.Name, st.Name)
+		return st, true
 	}
 	return queue.State, true
 }

@@ -110,6 +110,22 @@ func TestParseSacct(t *testing.T) {
 }
 
 // covers: PL-S9, PL-S23
+// What ended before its start was recorded has no name yet in Slurm's records (seen
+// with 22.05).
+//
+// covers: PL-S3
+func TestNamelessRecord(t *testing.T) {
+	acct := parseSacct("915|FAILED|5:0|2026-03-04T11:59:00|2026-03-04T11:59:02|2|node1|allocation\n", noon)
+	require.Len(t, acct, 1)
+	require.Empty(t, acct[0].Name)
+	queue := parseSqueue("915|FAILED|NonZeroExitCode|node1|a.R|profllm:R\n", noon)
+	require.Len(t, queue, 1)
+	st, ok := merge(&queue[0], &acct[0])
+	require.True(t, ok)
+	require.Equal(t, [3]string{"sacct", queue[0].Name, "5:0"}, [3]string{st.Source, st.Name, st.ExitCode})
+	require.NotEmpty(t, st.Name)
+}
+
 func TestMergeAndRefused(t *testing.T) {
 	_, ok := merge(nil, nil)
 	require.False(t, ok)
