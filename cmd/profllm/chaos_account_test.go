@@ -445,6 +445,15 @@ func (c *chaos) executedOnce(e execution, r chaosRun, dir string, records []reco
 	}
 }
 
+// known is the newest time in a record: one whose start was lost with a controller
+// has an end alone.
+func (r record) known() time.Time {
+	if r.end.After(r.start) {
+		return r.end
+	}
+	return r.start
+}
+
 // agrees: Slurm's own record of the last job says the same, and the cause names
 // what was killed.
 func (c *chaos) agrees(e execution, r chaosRun, dir string, says endsAs, records []record) {
@@ -459,7 +468,7 @@ func (c *chaos) agrees(e execution, r chaosRun, dir string, says endsAs, records
 	}
 	var last *record
 	for i, rec := range records {
-		if rec.job == sub.JobID && names[rec.name] && (last == nil || !rec.start.Before(last.start)) {
+		if rec.job == sub.JobID && names[rec.name] && (last == nil || !rec.known().Before(last.known())) {
 			last = &records[i]
 		}
 	}
