@@ -476,6 +476,7 @@ func (c *chaos) agrees(e execution, r chaosRun, dir string, says endsAs, records
 	switch {
 	case e.kind == "sequence": // one job, several ends
 	case last == nil && says == endsCancelled && e.kind == "array": // Slurm keeps nothing of it
+	case last == nil && c.source(dir) == "sentinel" && c.touched(dir, records): // the controller forgot the job, before the database knew it
 	case last == nil:
 		c.Errorf("%s %s: %s, but accounting knows no job %s", e.name, r.dir, says, sub.JobID)
 	case last.state == "RUNNING" && c.source(dir) == "sentinel": // the controller forgot its end

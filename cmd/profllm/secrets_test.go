@@ -130,9 +130,9 @@ func (c *canaries) watch() *watcher {
 			}
 			procs, _ := filepath.Glob("/proc/[0-9]*")
 			for _, p := range procs {
-				argv, err := os.ReadFile(p + "/cmdline")
 				environ, _ := os.ReadFile(p + "/environ")
-				if err != nil {
+				argv, err := os.ReadFile(p + "/cmdline")
+				if err != nil || len(argv) == 0 { // it becomes another program at this moment, or ends
 					continue
 				}
 				text := strings.ReplaceAll(string(argv), "\x00", " ")
