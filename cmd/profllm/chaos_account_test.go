@@ -369,6 +369,11 @@ func (c *chaos) forgettable(at time.Time) bool {
 	})
 }
 
+// diedSince reports whether the controller died after a time.
+func (c *chaos) diedSince(at time.Time) bool {
+	return slices.ContainsFunc(c.gaps, func(g gap) bool { return g.daemon == "slurmctld" && g.from.After(at) })
+}
+
 func (c *chaos) source(dir string) string {
 	var st run.State
 	require.NoError(c, run.ReadJSON(filepath.Join(dir, run.StateFile), &st))
@@ -476,7 +481,7 @@ func (c *chaos) agrees(e execution, r chaosRun, dir string, says endsAs, records
 	switch {
 	case e.kind == "sequence": // one job, several ends
 	case last == nil && says == endsCancelled && e.kind == "array": // Slurm keeps nothing of it
-	case last == nil && c.source(dir) == "sentinel" && c.touched(dir, records): // the controller forgot the job, before the database knew it
+	case last == nil && c.source(dir) == "sentinel" && c.diedSince(sub.Time): // before it had told the database
 	case last == nil:
 		c.Errorf("%s %s: %s, but accounting knows no job %s", e.name, r.dir, says, sub.JobID)
 	case last.state == "RUNNING" && c.source(dir) == "sentinel": // the controller forgot its end
