@@ -541,7 +541,7 @@ cmd_args.cmd = "env; env >raw/environ; ls ../../*/0/secrets; echo digest $(print
 id = "a"
 test_template_name = "BashCmd"
 time_limit = "1m"
-cmd_args.cmd = ["env; echo first; echo digest $(printf %%s \"$TOKEN\" | sha256sum)", "env; echo second; echo digest $(printf %%s \"$TOKEN\" | sha256sum)"]
+cmd_args.cmd = ["env; echo first; echo digest $(printf %s \"$TOKEN\" | sha256sum)", "env; echo second; echo digest $(printf %s \"$TOKEN\" | sha256sum)"]
 [Tests.extra_env_vars]
 TOKEN = { env = "FIRST" }
 `
@@ -551,7 +551,7 @@ TOKEN = { env = "FIRST" }
 	for name, x := range map[string]struct {
 		tests string
 		args  []string
-	}{"one allocation": {two(`export = "ALL"`), []string{"--single-sbatch"}}, "jobs": {two(""), nil}, "array": {fmt.Sprintf(points), nil}} {
+	}{"one allocation": {two(`export = "ALL"`), []string{"--single-sbatch"}}, "jobs": {two(""), nil}, "array": {points, nil}} {
 		t.Run(name, func(t *testing.T) {
 			dir := lab(t)
 			t.Parallel()

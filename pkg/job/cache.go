@@ -29,9 +29,11 @@ var sharedTypes = map[int64]string{
 func makeCache(root string) error {
 	own := ownCache(root)
 	// As /tmp: everybody may add a folder of his own.
-	if err := os.Mkdir(root, 0o777|fs.ModeSticky); err == nil {
+	err := os.Mkdir(root, 0o777|fs.ModeSticky)
+	if err == nil {
 		err = os.Chmod(root, 0o777|fs.ModeSticky) // whatever the umask
-	} else if !os.IsExist(err) {
+	}
+	if err != nil && !os.IsExist(err) {
 		return fmt.Errorf("compile_cache: %w", err)
 	}
 	if err := os.Mkdir(own, 0o700); err != nil && !os.IsExist(err) {
