@@ -272,8 +272,8 @@ func TestGuard(t *testing.T) {
 			slurm := slurmtest.New(t)
 			slurm.Use(t, os.Environ())
 			j := guarded(t, force)
-			p, cmd := process(t, guardStep, "true")
-			cmd.Wait()
+			p, _ := process(t, guardStep, "true")
+			require.Eventually(t, func() bool { return !alive(p.PID) }, time.Minute, time.Millisecond)
 			j.EndGuard(t.Context(), p.PID)
 			require.Empty(t, j.events(t), "nothing was left")
 			if force {
@@ -313,8 +313,8 @@ func TestLeftovers(t *testing.T) {
 	j := newJob(t)
 	j.grace = 50 * time.Millisecond
 	require.NoError(t, j.writeLeft("n1", []string{"process 7"}, false))
-	p, cmd := process(t, guardStep, "true")
-	cmd.Wait()
+	p, _ := process(t, guardStep, "true")
+	require.Eventually(t, func() bool { return !alive(p.PID) }, time.Minute, time.Millisecond)
 	j.EndGuard(t.Context(), p.PID)
 	events, err := ReadEvents(j.Dir)
 	require.NoError(t, err)
