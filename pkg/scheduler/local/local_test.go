@@ -124,8 +124,9 @@ func TestStepEnds(t *testing.T) {
 		code   string
 		stderr string
 	}{
-		"exit code":                {"srun sh -c 'exit 3'", "3:0", ""},
-		"highest exit code":        {"srun --ntasks=3 sh -c 'exit $SLURM_PROCID'", "2:0", ""},
+		"exit code": {"srun sh -c 'exit 3'", "3:0", ""},
+		// The first that fails ends the others: none may before all ignore that.
+		"highest exit code":        {"srun --ntasks=3 sh -c 'trap \"\" TERM; touch up$SLURM_PROCID; until [ -e up0 ] && [ -e up1 ] && [ -e up2 ]; do :; done; exit $SLURM_PROCID'", "2:0", ""},
 		"one bad task ends all":    {"srun --ntasks=3 sh -c '[ $SLURM_PROCID = 1 ] && exit 4; exec sleep 600'", "143:0", ""},
 		"a signal":                 {"srun sh -c 'kill -9 $$'", "137:0", ""},
 		"no such program":          {"srun no-such-program", "1:0", "srun: error: execve(): no-such-program"},
