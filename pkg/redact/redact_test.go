@@ -196,7 +196,9 @@ func FuzzLine(f *testing.F) {
 		Line(line)
 		v := Known(secret)
 		if got := v.Text(line + secret + line); len(secret) >= Least && strings.TrimSpace(secret) != "" && len(strings.TrimSpace(secret)) >= Least {
-			require.NotContains(t, strings.ReplaceAll(got, Mark, "\x00"), secret)
+			for _, rest := range strings.Split(got, Mark) {
+				require.NotContains(t, rest, secret)
+			}
 		}
 	})
 }
