@@ -14,7 +14,7 @@ import (
 // What an engine said is compared with what its role was told, by names, model and
 // version.
 //
-// covers: PL-V25
+// covers: PL-V25, PL-D12
 func TestServers(t *testing.T) {
 	const said = `{"models": [{"id": "Qwen/Qwen3-8B", "root": "Qwen/Qwen3-8B"}], "version": "0.32.0"}`
 	for name, c := range map[string]struct {

@@ -347,7 +347,7 @@ func TestAccuracyOfOne(t *testing.T) {
 // Of comparisons of like with like, each of five metrics, one in twenty at most has a
 // wrong verdict; a tenth less is found nearly always.
 //
-// covers: PL-Q3, PL-Q9, PL-X2
+// covers: PL-Q3, PL-Q9
 func TestFalseAlarms(t *testing.T) {
 	d := rand.New(rand.NewPCG(1, 2))
 	side := func(throughput float64) []report.Run {
