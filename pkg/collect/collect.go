@@ -96,6 +96,9 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 		if r.Failure, unread = e.cause(c.table(e.plan)); unread != nil {
 			r.Warnings = append(r.Warnings, result.Warning{Kind: "unreadable", File: run.LogDir, Text: unread.Error()})
 		}
+		if ev.Apart && r.Failure != nil && r.Failure.Cause == "unknown" {
+			r.Failure = nil // nothing broke: the checks say what is wrong with the numbers
+		}
 	}
 	e.redact(r)
 	return r, nil
@@ -352,10 +355,14 @@ func (e *evidence) planned() result.Evidence {
 	return ev
 }
 
-// apart reports whether this load was over whatever became of the job, which goes
-// on with other loads, or with the hooks after them: all its phases ended with 0.
+// apart reports whether this load was over whatever became of the job: all its
+// phases ended with 0, and then the job went on with other loads, or with the hooks
+// after them, or failed for no more than this judgement.
 func (e *evidence) apart(phases []result.Phase) bool {
-	if e.plan == nil || e.sentinel == nil || len(phases) == 0 || len(e.plan.Loads) < 2 && len(e.failedPostTests()) == 0 {
+	if e.plan == nil || e.sentinel == nil || len(phases) == 0 {
+		return false
+	}
+	if len(e.plan.Loads) < 2 && len(e.failedPostTests()) == 0 && e.sentinel.Code != run.JudgedInvalid {
 		return false
 	}
 	return !slices.ContainsFunc(phases, func(p result.Phase) bool { return p.Exit == nil || *p.Exit != 0 })

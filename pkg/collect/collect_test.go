@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -333,6 +334,24 @@ func TestUnreadable(t *testing.T) {
 		_, err = collector(t).Write(dir, nil)
 		require.Error(t, err)
 		require.NoFileExists(t, filepath.Join(dir, run.ResultFile))
+	}
+}
+
+// A job that failed for no more than its own judgement says nothing about the
+// numbers: the checks that made it so stand alone.
+func TestJudgedJob(t *testing.T) {
+	dir := recorded(t)
+	var s run.Sentinel
+	require.NoError(t, run.ReadJSON(filepath.Join(dir, run.SentinelFile), &s))
+	for _, c := range []struct {
+		code   int
+		failed bool
+	}{{run.JudgedInvalid, false}, {5, true}} {
+		s.Code = c.code
+		require.NoError(t, run.WriteJSON(filepath.Join(dir, run.SentinelFile), s))
+		r := only(t, collector(t), dir, state("FAILED", run.Failed))
+		require.Equal(t, c.failed, slices.Contains(r.Validity.Words, "job-state"), c.code)
+		require.Equal(t, c.failed, r.Failure != nil, c.code)
 	}
 }
 

@@ -124,7 +124,7 @@ type Evidence struct {
 	Phases   []Phase   // in order: ready, bench, eval …
 	Died     []RoleEnd // roles that ended while they were needed
 	Missing  []string  // planned files that are not there
-	Apart    bool      // every phase of it was over before the job went on with something else, which failed: how the job ended is not its own end
+	Apart    bool      // every phase of it was over before the job went on, or failed for this judgement alone: how the job ended is not its own end
 	Profiled bool
 	Nodes    []NodeCheck // of the preflight; nil if there was none
 	Limits   *Limits     // nil means DefaultLimits

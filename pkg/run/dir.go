@@ -115,6 +115,10 @@ type Sentinel struct {
 	Roles  []Phase   `json:"roles,omitempty"` // exit codes of the roles' steps, most of them after we stopped them
 }
 
+// JudgedInvalid is the exit code of a job whose script did all it should, and
+// whose result is invalid.
+const JudgedInvalid = 6
+
 // Phase is one thing the script did. Code is its exit code, or -1 when it was
 // ended because a role had died.
 type Phase struct {
