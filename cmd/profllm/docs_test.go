@@ -24,6 +24,7 @@ import (
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
 )
 
@@ -310,4 +311,9 @@ func TestDocsLinks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What collect takes for a job's own judgement is the code that the job exits with.
+func TestJudgedInvalid(t *testing.T) {
+	require.Equal(t, run.JudgedInvalid, exitInvalid)
 }

@@ -25,15 +25,15 @@ import (
 
 // Exit codes, see docs/reference/exit-codes.md.
 const (
-	exitOK          = 0                 // done
-	exitInternal    = 1                 // an error of profllm or of the system under it
-	exitUsage       = 2                 // a wrong command line, or a file that is not there
-	exitDefinition  = 3                 // a definition file is wrong, or no plan can work
-	exitNotSubmit   = 4                 // a job was not submitted
-	exitJobFailed   = 5                 // a job failed
-	exitInvalid     = run.JudgedInvalid // a result is invalid, or a comparison says that it got worse
-	exitNoMatch     = 7                 // a phase of a job ended with 0 without the line that means success
-	exitInterrupted = 130               // by a signal
+	exitOK          = 0   // done
+	exitInternal    = 1   // an error of profllm or of the system under it
+	exitUsage       = 2   // a wrong command line, or a file that is not there
+	exitDefinition  = 3   // a definition file is wrong, or no plan can work
+	exitNotSubmit   = 4   // a job was not submitted
+	exitJobFailed   = 5   // a job failed
+	exitInvalid     = 6   // a result is invalid, or a comparison says that it got worse
+	exitNoMatch     = 7   // a phase of a job ended with 0 without the line that means success
+	exitInterrupted = 130 // by a signal
 )
 
 // exitError carries the exit code of an error that was or will be printed once.

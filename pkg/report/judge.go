@@ -109,8 +109,33 @@ type MetricVerdict struct {
 	P            *float64 `json:"p"`             // Mann-Whitney's
 	AdjustedP    *float64 `json:"adjusted_p"`    // for all tests of the report
 	PermutationP *float64 `json:"permutation_p"` // of the means
-	Floor        float64  `json:"floor_percent"` // smaller shifts do not matter
-	RunsNeeded   int      `json:"runs_needed,omitempty"`
+	// Paired stands in for runs where one accuracy is beside another: the same
+	// questions were asked. P is then McNemar's.
+	Paired     *Paired `json:"paired,omitempty"`
+	Floor      float64 `json:"floor_percent"` // smaller shifts do not matter
+	RunsNeeded int     `json:"runs_needed,omitempty"`
+}
+
+// Paired counts the questions of which two evaluations got only one right.
+type Paired struct {
+	Questions  int `json:"questions"`
+	OnlyFirst  int `json:"only_first"`
+	OnlySecond int `json:"only_second"`
+}
+
+// pair tests one evaluation against another, question by question; nil if they were
+// not asked the same.
+func pair(a, b []*Run) (*Paired, *float64, error) {
+	if len(a) != 1 || len(b) != 1 || a[0].Result.Accuracy == nil || b[0].Result.Accuracy == nil {
+		return nil, nil, nil
+	}
+	first, second := a[0].Result.Accuracy.Answers, b[0].Result.Accuracy.Answers
+	lost, won, ok := first.Against(second)
+	if !ok {
+		return nil, nil, nil
+	}
+	p, err := stats.McNemar(lost, won)
+	return &Paired{first.Questions, lost, won}, &p, err
 }
 
 // Spread is a metric of one set of runs.
@@ -217,6 +242,11 @@ func judge(test string, a, b []*Run, metrics []Metric, one bool) (*Judgement, er
 		v, err := newVerdict(m, numbersOf(m, j.a), numbersOf(m, j.b))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", test, m.Key, err)
+		}
+		if v != nil && m.Key == accuracy.Key && v.P == nil {
+			if v.Paired, v.P, err = pair(j.a, j.b); err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", test, m.Key, err)
+			}
 		}
 		if v != nil {
 			j.Metrics = append(j.Metrics, *v)
@@ -362,6 +392,10 @@ func (v *MetricVerdict) conclude(tests int) error {
 		if v.Verdict = Regressed; *v.Percent > 0 == (v.Better == Higher) {
 			v.Verdict = Improved
 		}
+		return nil
+	case v.Paired != nil:
+		v.Verdict, v.RunsNeeded = TooLittle, usualRuns
+		v.Why = fmt.Sprintf("of %d questions, %d only the first got right, %d only the second", v.Paired.Questions, v.Paired.OnlyFirst, v.Paired.OnlySecond)
 		return nil
 	case v.Low != nil && max(-*v.Low, *v.High) <= v.Floor:
 		if v.Verdict = Same; *v.AdjustedP <= stats.Alpha {

@@ -344,6 +344,58 @@ func TestAccuracyOfOne(t *testing.T) {
 	require.Nil(t, pair(t).Judgements[0].Second.Accuracy.LeastDrop)
 }
 
+// One evaluation beside another of the same questions is tested question by
+// question.
+//
+// covers: PL-Q7
+func TestPairedAccuracy(t *testing.T) {
+	inTemp(t)
+	// eval gets the first questions right but for those of the wrong range.
+	eval := func(from, to, of int) func(int, *result.Result) {
+		return func(_ int, r *result.Result) {
+			ids, right, n := make([]string, of), make([]bool, of), 0
+			for i := range of {
+				ids[i] = fmt.Sprint(i)
+				if right[i] = i < from || i >= to; right[i] {
+					n++
+				}
+			}
+			a, err := result.NewAnswers(ids, right)
+			require.NoError(t, err)
+			r.Accuracy = &result.Accuracy{Task: "gsm8k", Value: float64(n) / float64(of), Questions: &of, Answers: a, Source: "x"}
+		}
+	}
+	for _, c := range []struct {
+		from, to, of int // wrong in the second; questions 0 and 1 are in the first
+		p            float64
+		verdict      report.Outcome
+	}{
+		{2, 12, 200, 0.0385742188, report.Regressed},
+		{2, 9, 200, 0.1796875, report.TooLittle},
+		{0, 2, 200, 1, report.TooLittle},
+		{2, 12, 2000, 0.0385742188, report.TooLittle}, // 0.4 % do not matter
+		{2, 12, 0, 0, report.TooLittle},               // not the same questions
+	} {
+		of := c.of
+		if of == 0 {
+			of = 200
+		}
+		runsOf(t, "one", 1, 1000, 50, 1, eval(0, 2, of))
+		if c.of == 0 {
+			of++
+		}
+		runsOf(t, "two", 1, 1000, 50, 1, eval(c.from, c.to, of))
+		m := metric(t, pair(t).Judgements[0], "accuracy")
+		require.Equal(t, c.verdict, m.Verdict, "%+v", c)
+		if c.of == 0 {
+			require.Nil(t, m.Paired)
+			continue
+		}
+		require.InDelta(t, c.p, *m.P, 1e-9, "%+v", c)
+		require.Equal(t, c.of, m.Paired.Questions)
+	}
+}
+
 // Of comparisons of like with like, each of five metrics, one in twenty at most has a
 // wrong verdict; a tenth less is found nearly always.
 //

@@ -102,6 +102,7 @@ type Accuracy struct {
 	Shots       *int     `json:"shots,omitempty"`
 	Duration    *float64 `json:"duration_s,omitempty"`
 	Tokens      *int64   `json:"output_tokens,omitempty"`
+	Answers     *Answers `json:"answers,omitempty" jsonschema:"which questions were answered right, if the evaluation says so"`
 	Source      string   `json:"source" jsonschema:"file the value was read from"`
 	FromLog     bool     `json:"from_log,omitempty" jsonschema:"recovered from console text, rounded"`
 }
