@@ -516,6 +516,11 @@ func (p *Plan) launch(in Input) error {
 	for _, v := range p.Env {
 		box.Env = append(box.Env, v.Name)
 	}
+	for _, name := range p.Job.Export {
+		if name != config.ExportAll && !slices.Contains(box.Env, name) {
+			box.Env = append(box.Env, name)
+		}
+	}
 	if p.CompileCache != nil {
 		for _, v := range CompileCacheVars {
 			if !slices.Contains(box.Env, v.Name) {
