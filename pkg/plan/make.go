@@ -441,7 +441,7 @@ func (p *Plan) check(in Input) error {
 			c.Addf(pos, "role %q needs nodes %s, the job has %d", r.Name, r.Nodes, p.Job.Nodes)
 			continue
 		}
-		if world := max(r.TP, 1) * max(r.PP, 1) * max(r.DP, 1); r.Engine && world > len(r.GPUs)*r.Nodes.Count {
+		if world := r.World(); r.Engine && world > len(r.GPUs)*r.Nodes.Count {
 			c.Add(source.Errorf(pos, "role %q needs %d GPUs (TP %d x PP %d x DP %d), but has %d (%d nodes x %d)", r.Name,
 				world, max(r.TP, 1), max(r.PP, 1), max(r.DP, 1), len(r.GPUs)*r.Nodes.Count, r.Nodes.Count, len(r.GPUs)).
 				Hintf("lower tensor_parallel_size, or give the role more GPUs or nodes"))
