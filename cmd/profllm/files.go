@@ -144,7 +144,31 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 			said[note] = true
 		}
 	}
+	if !simulate {
+		a.noteUnexported(p)
+	}
 	return p, nil
+}
+
+// noteUnexported names the variables of this shell that tune communication and
+// that no job will have: with other numbers than a run by hand the cause would be
+// looked for in vain.
+func (a *app) noteUnexported(p *planned) {
+	carried := p.carried()
+	var names []string
+	for i := range p.Runs {
+		r := &p.Runs[i]
+		job := &r.Plan.Job
+		if b := carried[r.Plan.Dir]; b != nil {
+			job = &b.Job
+		}
+		names = append(names, r.Unexported(job, a.environ)...)
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) > 0 {
+		a.logf("note: set in this shell, and not given to the jobs: %s\n\thint: export = [\"%s\"] in the system file or in [Tests.slurm] passes on what is set here; extra_env_vars sets it in the test",
+			strings.Join(names, ", "), strings.Join(names, `", "`))
+	}
 }
 
 // layers are the folders of templates, the user's first.

@@ -491,14 +491,39 @@ func (a *app) idle(pause time.Duration, dirs []string, states map[string]run.Sta
 // each run: a shared file system has other users.
 const lookCost = 20 * time.Millisecond
 
-// runDirs finds run directories; without paths, below the default results.
-func (a *app) runDirs(paths []string) ([]string, error) {
-	if len(paths) == 0 {
-		paths = []string{"results"}
-		if _, err := os.Stat(paths[0]); errors.Is(err, fs.ErrNotExist) {
-			return nil, fail(exitUsage, errors.New("there is no folder results here\n\thint: name the one that submit printed, or output_path of the system file"))
-		}
+// placeFlags say where runs are looked for by a command that is given no path: where
+// submit puts them.
+type placeFlags struct {
+	System    string `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without paths, its output_path is looked in."`
+	OutputDir string `placeholder:"DIR" help:"Folder to look in, without paths; default: output_path of the system file, else results."`
+}
+
+// paths are the given ones, or the folder of results.
+func (f placeFlags) paths(a *app, given []string) ([]string, error) {
+	if len(given) > 0 {
+		return given, nil
 	}
+	dir := f.OutputDir
+	if dir == "" && f.System != "" {
+		sys, err := a.system(f.System, false)
+		if err != nil {
+			return nil, err
+		}
+		dir = sys.OutputPath
+	}
+	dir = first(dir, "results")
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		where := "name the one that submit printed, or the system file: --system FILE, or $PROFLLM_SYSTEM"
+		if f.System != "" || f.OutputDir != "" {
+			where = "nothing was submitted to it yet; name the folder that submit printed if it is another"
+		}
+		return nil, fail(exitUsage, fmt.Errorf("there is no folder %s here\n\thint: %s", dir, where))
+	}
+	return []string{dir}, nil
+}
+
+// runDirs finds the run directories below paths.
+func (a *app) runDirs(paths []string) ([]string, error) {
 	for _, path := range paths {
 		if name, ok := inArchive(path); ok {
 			return nil, fail(exitUsage, fmt.Errorf("%s is an archive, which collect and report can read\n\thint: profllm archive --restore %s makes its directory again", name, path))
@@ -517,7 +542,8 @@ func (a *app) runDirs(paths []string) ([]string, error) {
 }
 
 type statusCmd struct {
-	Paths  []string `arg:"" optional:"" help:"Run or scenario directories; default: results."`
+	placeFlags
+	Paths  []string `arg:"" optional:"" help:"Run or scenario directories; default: where submit puts them."`
 	Output string   `enum:"text,json" default:"text" help:"text or json."`
 }
 
@@ -527,7 +553,11 @@ const shortLived = 400
 
 func (c statusCmd) Run(a *app) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(shortLived))
-	dirs, err := a.runDirs(c.Paths)
+	paths, err := c.paths(a, c.Paths)
+	if err != nil {
+		return err
+	}
+	dirs, err := a.runDirs(paths)
 	if err != nil {
 		return err
 	}

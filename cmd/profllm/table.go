@@ -56,6 +56,9 @@ func planTable(p *plan.Plan) string {
 		simulated = ", SIMULATED engine"
 	}
 	used := fmt.Sprintf(", %d GPUs used", p.GPUs())
+	if idle := p.Idle(); idle > 0 {
+		used = fmt.Sprintf(", %d GPUs held, %d of them idle by TP x PP x DP (rates per GPU count all; gpu_ids gives fewer)", p.GPUs(), idle)
+	}
 	if len(p.Roles) == 0 {
 		used = ""
 	}

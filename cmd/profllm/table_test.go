@@ -8,8 +8,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
 )
+
+// GPUs that a server is given and cannot use are seen before it is submitted: they
+// stay in the rates per GPU.
+//
+// covers: PAR-6
+func TestIdleGPUsAreTold(t *testing.T) {
+	role := plan.Role{Name: "serve", Nodes: plan.Slice{Count: 2}, GPUs: []int{0, 1, 2, 3}, TP: 4, PP: 2, Engine: true}
+	p := &plan.Plan{Test: "a", Job: plan.Job{Nodes: 2}, Roles: []plan.Role{role, {Name: "proxy", Nodes: plan.Slice{Count: 1}}}}
+	require.Equal(t, 8, p.GPUs())
+	require.Contains(t, planTable(p), "# a: 2 nodes, 8 GPUs used, launcher")
+	p.Roles[0].PP = 1
+	require.Contains(t, planTable(p), "# a: 2 nodes, 8 GPUs held, 4 of them idle by TP x PP x DP (rates per GPU count all; gpu_ids gives fewer), launcher")
+	p.Roles[0].GPUs = []int{0, 1}
+	require.Contains(t, planTable(p), "# a: 2 nodes, 4 GPUs used, launcher")
+}
 
 // What Slurm's programs complain of is told whole, once, and not in the table.
 func TestLongReasons(t *testing.T) {

@@ -22,18 +22,23 @@ import (
 )
 
 type watchCmd struct {
-	Paths []string `arg:"" optional:"" help:"Run or scenario directories; default: what is not over in results."`
+	placeFlags
+	Paths []string `arg:"" optional:"" help:"Run or scenario directories; default: what is not over where submit puts them."`
 	Once  bool     `help:"Print how things are now, and end."`
 }
 
 // Run shows runs until all are over, and answers for them as submit --wait does.
 func (c watchCmd) Run(a *app) error {
-	dirs, err := a.runDirs(c.Paths)
+	paths, err := c.paths(a, c.Paths)
+	if err != nil {
+		return err
+	}
+	dirs, err := a.runDirs(paths)
 	if err != nil {
 		return err
 	}
 	if len(dirs) == 0 {
-		return fail(exitUsage, fmt.Errorf("no runs below %v", c.Paths))
+		return fail(exitUsage, fmt.Errorf("no runs below %v", paths))
 	}
 	s, subs := a.schedulers(), a.jobs(dirs)
 	states, err := a.states(s, dirs, subs)

@@ -153,6 +153,41 @@ func TestWatchOnce(t *testing.T) {
 	require.Contains(t, o.stderr, "hint: profllm archive --restore x.tar.xz makes")
 }
 
+// Without a path runs are looked for where submit put them: below --output-dir, or
+// the output_path of the system file, by its flag or by its variable.
+func TestStatusLooksWhereSubmitWrites(t *testing.T) {
+	l := newLive(t)
+	results := filepath.Dir(filepath.Dir(filepath.Dir(l.dir)))
+	elsewhere := t.TempDir()
+	site := filepath.Join(elsewhere, "site.toml")
+	write := func(output string) {
+		require.NoError(t, os.WriteFile(site, []byte("name = \"s\"\nscheduler = \"slurm\"\ninstall_path = \"i\"\ndefault_partition = \"p\"\noutput_path = \""+output+"\"\n"), 0o644))
+	}
+	relative, err := filepath.Rel(elsewhere, results)
+	require.NoError(t, err)
+	for _, output := range []string{results, relative} {
+		write(output)
+		for _, verb := range [][]string{{"slurm", "status"}, {"slurm", "watch", "--once"}} {
+			for name, o := range map[string]outcome{
+				"flag":     profllm(t, elsewhere, l.env(), append(verb, "--system", "site.toml")...),
+				"variable": profllm(t, elsewhere, append(l.env(), "PROFLLM_SYSTEM="+site), verb...),
+				"folder":   profllm(t, elsewhere, append(l.env(), "PROFLLM_SYSTEM="+site), append(verb, "--output-dir", results)...),
+				"path":     profllm(t, elsewhere, append(l.env(), "PROFLLM_SYSTEM=/nowhere"), append(verb, results)...),
+			} {
+				require.Equal(t, exitOK, o.code, name)
+				require.Contains(t, o.stdout, "disaggregated/0", name)
+			}
+		}
+	}
+	write("later")
+	o := profllm(t, elsewhere, append(l.env(), "PROFLLM_SYSTEM="+site), "slurm", "watch")
+	require.Equal(t, exitUsage, o.code)
+	require.Contains(t, o.stderr, "there is no folder later here\n\thint: nothing was submitted to it yet")
+	o = profllm(t, elsewhere, append(l.env(), "PROFLLM_SYSTEM=gone.toml"), "slurm", "status")
+	require.Equal(t, exitUsage, o.code)
+	require.Contains(t, o.stderr, "gone.toml")
+}
+
 // A pipe gets a line for each change, with its time; the end is that of --wait.
 func TestWatchPiped(t *testing.T) {
 	for name, c := range map[string]struct {

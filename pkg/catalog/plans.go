@@ -12,6 +12,7 @@ import (
 	"github.com/profllm/profllm/pkg/bench/gsm8k"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/sweep"
@@ -289,7 +290,8 @@ func repeated(t scenario.Test, in plan.Input, loads []load) []load {
 // run plans one run with its hooks.
 func (b *builder) run(t scenario.Test, in plan.Input, loads []load) (*plan.Plan, error) {
 	var c source.Complaints
-	for _, l := range repeated(t, in, loads) {
+	loads = repeated(t, in, loads)
+	for _, l := range loads {
 		dir := l.in(in.Dir)
 		id := in.RunID
 		if dir != in.Dir {
@@ -309,6 +311,9 @@ func (b *builder) run(t scenario.Test, in plan.Input, loads []load) (*plan.Plan,
 	p, err := b.make(t, in)
 	c.Add(err)
 	if p != nil {
+		if note := unsteady(t, loads, in.Loads); note != "" {
+			p.Notes = append(p.Notes, note)
+		}
 		for _, host := range p.Job.NodeList {
 			b.taken[host] = !b.o.Single // in one allocation all runs have the same nodes
 		}
@@ -320,6 +325,39 @@ func (b *builder) run(t scenario.Test, in plan.Input, loads []load) (*plan.Plan,
 		}
 	}
 	return p, c.Err()
+}
+
+// unsteady says which loads are so short that their results will be called
+// no-steady-state, at the place of the first; "" for none. made are the loads as
+// they are planned.
+func unsteady(t scenario.Test, loads []load, made []plan.LoadInput) string {
+	const most = 3 // a sweep may have hundreds
+	var pos source.Pos
+	var said []string
+	for i, l := range made {
+		e := l.Expect
+		least := result.SteadyFrom(e.Concurrency)
+		if e.Concurrency == 0 || e.RequestRate > 0 || e.NumPrompts >= least {
+			continue
+		}
+		text := fmt.Sprintf("%d requests, %d at a time (num_prompts = %d or more is accepted)", e.NumPrompts, e.Concurrency, least)
+		if slices.Contains(said, text) {
+			continue
+		}
+		if said = append(said, text); len(said) == 1 {
+			pos = t.Pos
+			if loads[i].bench != nil {
+				pos = loads[i].bench.PosOf("num_prompts")
+			}
+		}
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	if n := len(said) - most; n > 0 {
+		said = append(said[:most], fmt.Sprintf("%d more", n))
+	}
+	return fmt.Sprintf("%s: the results will be called no-steady-state: %s", pos, strings.Join(said, ", "))
 }
 
 // load makes the clients of one load.

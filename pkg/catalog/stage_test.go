@@ -13,7 +13,7 @@ import (
 	"github.com/profllm/profllm/pkg/stage"
 )
 
-const imageTest = "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\ncmd_args = { docker_image_url = \"nvcr.io#nvidia/vllm:26.01\" }\n"
+const imageTest = "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\ncmd_args = { docker_image_url = \"nvcr.io#nvidia/vllm:26.01\" }\nbench_cmd_args = { num_prompts = 80 }\n"
 
 // A staged file takes the image's place, with its digest; where the site caches
 // images, its path stands in the plan even before it is there.

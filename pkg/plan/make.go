@@ -441,7 +441,7 @@ func (p *Plan) check(in Input) error {
 			c.Addf(pos, "role %q needs nodes %s, the job has %d", r.Name, r.Nodes, p.Job.Nodes)
 			continue
 		}
-		if world := max(r.TP, 1) * max(r.PP, 1) * max(r.DP, 1); r.Engine && world > len(r.GPUs)*r.Nodes.Count {
+		if world := r.World(); r.Engine && world > len(r.GPUs)*r.Nodes.Count {
 			c.Add(source.Errorf(pos, "role %q needs %d GPUs (TP %d x PP %d x DP %d), but has %d (%d nodes x %d)", r.Name,
 				world, max(r.TP, 1), max(r.PP, 1), max(r.DP, 1), len(r.GPUs)*r.Nodes.Count, r.Nodes.Count, len(r.GPUs)).
 				Hintf("lower tensor_parallel_size, or give the role more GPUs or nodes"))
@@ -515,6 +515,11 @@ func (p *Plan) launch(in Input) error {
 	box := Container{Image: p.Image, Mounts: p.Mounts, MountHome: in.System.ContainerMountHome, Binary: p.Binary, Dir: p.Dir, Args: in.System.ContainerArgs}
 	for _, v := range p.Env {
 		box.Env = append(box.Env, v.Name)
+	}
+	for _, name := range p.Job.Export {
+		if name != config.ExportAll && !slices.Contains(box.Env, name) {
+			box.Env = append(box.Env, name)
+		}
 	}
 	if p.CompileCache != nil {
 		for _, v := range CompileCacheVars {

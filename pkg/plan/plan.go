@@ -341,6 +341,21 @@ func (l *Load) Phase(client string) string {
 	return l.Name + "/" + client
 }
 
+// World is how many GPUs an engine's parallel sizes make use of.
+func (r *Role) World() int { return max(r.TP, 1) * max(r.PP, 1) * max(r.DP, 1) }
+
+// Idle counts the GPUs that engines are given and, by their parallel sizes, leave
+// alone. Rates per GPU count them, since nobody else can have them.
+func (p *Plan) Idle() int {
+	n := 0
+	for i := range p.Roles {
+		if r := &p.Roles[i]; r.Engine {
+			n += max(len(r.GPUs)*r.Nodes.Count-r.World(), 0)
+		}
+	}
+	return n
+}
+
 // GPUs counts the GPUs of all roles on all nodes.
 func (p *Plan) GPUs() int {
 	n := 0

@@ -73,6 +73,12 @@ func TestExport(t *testing.T) {
 	q, err := plan.Make(input(t, "", "[Tests.slurm]\nexport = \"ALL\"\n"))
 	require.NoError(t, err)
 	require.Equal(t, []string{"ALL"}, q.Job.Export)
+	var names []string
+	in := input(t, "export = [\"A\", \"B\"]\n[global_env_vars]\nB = \"1\"\n", "[Tests.slurm]\nexport = \"ALL\"\n")
+	in.Launcher = told{&names}
+	_, err = plan.Make(in)
+	require.NoError(t, err)
+	require.Equal(t, []string{"B", "A"}, names, "a container gets what is named")
 	for _, kind := range []string{plan.Array, plan.Sequence} {
 		b, err := plan.NewBatch(kind, "/b", "exp_1_b", []*plan.Plan{p, q})
 		require.NoError(t, err)

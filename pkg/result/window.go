@@ -157,6 +157,10 @@ func loadNotReached(c *facts) answer {
 	return judged(bad, "%s", strings.Join(said, "; "))
 }
 
+// SteadyFrom is the least number of requests that no-steady-state accepts of a
+// load with that many in flight, as fast as they are answered.
+func SteadyFrom(concurrency int) int { return minRounds * concurrency }
+
 func noSteadyState(c *facts) answer {
 	done, why := c.completed()
 	if why != "" {
@@ -167,8 +171,8 @@ func noSteadyState(c *facts) answer {
 		return notPossible("no load of fixed concurrency was planned")
 	}
 	planned := max(c.planned(), done)
-	bad := planned < minRounds*limit
-	said := fmt.Sprintf("%d requests, %d at a time (accepted from %d)", planned, limit, minRounds*limit)
+	bad := planned < SteadyFrom(limit)
+	said := fmt.Sprintf("%d requests, %d at a time (accepted from %d)", planned, limit, SteadyFrom(limit))
 	if low, ok := c.lowShare(limit); ok {
 		bad = bad || low > maxRampShare
 		said += fmt.Sprintf("; fewer than half of them in flight for %.1f %% of the window (accepted %.0f %%)", 100*low, 100*maxRampShare)

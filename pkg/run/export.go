@@ -47,38 +47,25 @@ func (e Export) From(environ []string) []string {
 // mention finds the variables that shell text names.
 var mention = regexp.MustCompile(`\$\{?#?!?([A-Za-z_][A-Za-z0-9_]*)`)
 
-// export is what the job of a unit is given: what its definitions ask for, and what
-// its scripts name, but for its secrets, by both their names: a shell text that names
+// exportOf is what a job is given: what its definitions ask for, and what its
+// scripts name, but for the secrets of its plans, by both their names: a shell text that names
 // one runs in a step that has it. An --export of the user's own is about a whole environment.
-func (u *Unit) export() (Export, error) {
-	job := u.Job()
+func exportOf(job *plan.Job, plans []*plan.Plan, scripts [][]byte) Export {
 	e := Export{Names: slices.Clone(job.Export)}
 	for _, line := range job.SbatchArgs {
 		if strings.HasPrefix(line, "--export") {
 			e.Names = append(e.Names, config.ExportAll)
 		}
 	}
-	scripts := []string{u.Dir}
-	err := u.eachPlan(func(dir string, p *plan.Plan) error {
-		if dir != u.Dir {
-			scripts = append(scripts, dir)
-		}
+	for _, p := range plans {
 		for _, s := range p.Secrets() { // a shell may have another value by the name that a step is given
 			e.Withheld = append(e.Withheld, s.Name)
 			if s.Env != "" {
 				e.Withheld = append(e.Withheld, s.Env)
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		return e, err
 	}
-	for _, dir := range scripts {
-		text, err := os.ReadFile(filepath.Join(dir, ScriptFile))
-		if err != nil {
-			return e, err
-		}
+	for _, text := range scripts {
 		for _, m := range mention.FindAllSubmatch(text, -1) {
 			e.Names = append(e.Names, string(m[1]))
 		}
@@ -87,5 +74,59 @@ func (u *Unit) export() (Export, error) {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
-	return e, nil
+	return e
+}
+
+// export is what the job of a unit is given.
+func (u *Unit) export() (Export, error) {
+	dirs := []string{u.Dir}
+	var plans []*plan.Plan
+	err := u.eachPlan(func(dir string, p *plan.Plan) error {
+		if dir != u.Dir {
+			dirs = append(dirs, dir)
+		}
+		plans = append(plans, p)
+		return nil
+	})
+	if err != nil {
+		return Export{}, err
+	}
+	scripts := make([][]byte, len(dirs))
+	for i, dir := range dirs {
+		if scripts[i], err = os.ReadFile(filepath.Join(dir, ScriptFile)); err != nil {
+			return Export{}, err
+		}
+	}
+	return exportOf(u.Job(), plans, scripts), nil
+}
+
+// tuning begins the names of variables that decide how processes on GPUs talk to
+// each other, and so the numbers.
+var tuning = []string{"NCCL_", "UCX_"}
+
+// Unexported lists the variables of a shell that tune communication, and that the
+// run would not be given by job, which is its own or its batch's; sorted. A
+// variable that the definitions set is not among them.
+func (r *Printed) Unexported(job *plan.Job, environ []string) []string {
+	var names []string
+	for _, kv := range environ {
+		name, _, _ := strings.Cut(kv, "=")
+		set := slices.ContainsFunc(r.Plan.Env, func(v plan.Var) bool { return v.Name == name })
+		if !set && slices.ContainsFunc(tuning, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		return nil // as mostly: no script is searched
+	}
+	plans, scripts := []*plan.Plan{r.Plan}, append([][]byte{r.Script}, r.Hooks...)
+	for _, h := range hooksOf(r.Plan) {
+		plans = append(plans, h.Plan)
+	}
+	e := exportOf(job, plans, scripts)
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return slices.Contains(e.Withheld, name) || len(e.From([]string{name})) > 0
+	})
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -269,6 +269,27 @@ func TestExported(t *testing.T) {
 	require.Equal(t, append([]string{"PATH=/bin"}, environ[2:]...), run.Export{Names: []string{"HF_TOKEN", "ALL"}, Withheld: []string{"HF_TOKEN"}}.From(environ))
 }
 
+// What tunes communication in a shell and stays there is known before the job is
+// submitted: not what the definitions set, ask for, or read in a step.
+//
+// covers: PL-S33
+func TestUnexported(t *testing.T) {
+	environ := []string{"PATH=/bin", "UCX_TLS=rc", "NCCL_DEBUG=INFO", "NCCL_IB_HCA=", "NCCLX=1", "HF_TOKEN=x", "UCX_TLS=tcp"}
+	p := &plan.Plan{}
+	r := run.Printed{Plan: p, Script: []byte("echo $OTHER")}
+	require.Equal(t, []string{"NCCL_DEBUG", "NCCL_IB_HCA", "UCX_TLS"}, r.Unexported(&p.Job, environ))
+	require.Equal(t, []string{"UCX_TLS"}, r.Unexported(&plan.Job{Export: []string{"NCCL_DEBUG", "NCCL_IB_HCA"}}, environ))
+	for _, all := range []plan.Job{{Export: []string{"ALL"}}, {SbatchArgs: []string{"--export=ALL"}}} {
+		require.Empty(t, r.Unexported(&all, environ))
+	}
+	require.Empty(t, r.Unexported(&p.Job, environ[:1]))
+
+	p.Env = []plan.Var{{Name: "NCCL_DEBUG", Value: plan.Text("WARN")}}
+	p.Roles = []plan.Role{{Step: plan.Step{Secrets: []plan.Secret{{Name: "NCCL_IB_HCA", Env: "NCCL_IB_HCA"}}}}}
+	r.Script = []byte("echo ${UCX_TLS:-}")
+	require.Empty(t, r.Unexported(&p.Job, environ))
+}
+
 // An --export of the user's own is about the whole environment of sbatch.
 func TestExportOfTheUser(t *testing.T) {
 	for _, args := range [][]string{nil, {"--mail-type=END"}, {"--export=ALL,X=1"}, {"--export-file=/x"}} {

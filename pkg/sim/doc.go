@@ -19,6 +19,7 @@
 //	PROFLLM_SIM_STARTUP   500ms  from start to the port being open
 //	PROFLLM_SIM_ACCURACY  0.75   0-1, share of arithmetic questions answered right
 //	PROFLLM_SIM_TOKENS    words  "words": a piece is up to three letters; "bytes": one token per byte
+//	PROFLLM_SIM_FLAGS            "any": take every flag of vllm serve, also one that vLLM 0.32.0 refuses
 //	PROFLLM_SIM_RAY             path of a real ray to run instead of the simulated one
 //	PROFLLM_SIM_FAULTS           see below
 //	PROFLLM_NODE_ADDR            the address of this simulated node; replaces 0.0.0.0, so that several nodes fit on one machine
@@ -86,9 +87,12 @@
 // # Flags
 //
 // `vllm serve MODEL [flags]` takes the model first or as --model, as profllm renders it. A token after a flag that does
-// not start with "-" is that flag's value, so booleans may be written --x, --no-x, --x=true or --x true. Flags whose
-// effect is not simulated are accepted and logged, unknown ones too: checking names is the planner's task. --config is
-// refused, because its file would be ignored.
+// What the parser of vLLM 0.32.0 refuses is refused in its words, with exit code 2: names it does not know (the beginning
+// of one is enough, as with argparse), too few or too many values, a word where a number is due, an unknown choice.
+// PROFLLM_SIM_FLAGS=any takes every name and value, for engines of another release. Flags whose effect is not simulated are
+// logged; what JSON holds is not looked at, but for --kv-transfer-config. --config is refused, because its file would be ignored.
+// A model is never looked for, also where it is an absolute path: that lies in a container or on a node of a cluster, where
+// no rehearsal can see it.
 //
 // # Tools
 //

@@ -41,6 +41,17 @@ const shutdownGrace = 500 * time.Millisecond
 // serve is `vllm serve`.
 func (p Process) serve(ctx context.Context, args []string) int {
 	start := time.Now()
+	switch s := p.Env("PROFLLM_SIM_FLAGS"); s {
+	case "":
+		known, err := checkServe(args)
+		if err != nil {
+			return p.refuse(err)
+		}
+		args = known
+	case "any":
+	default:
+		return p.fail(exitUsage, named("PROFLLM_SIM_FLAGS", s, "any, or nothing", errors.New("unknown")))
+	}
 	c, flags, err := parseServe(args)
 	if err != nil {
 		return p.fail(exitUsage, fmt.Errorf("vllm serve: %w", err))
@@ -83,6 +94,13 @@ func (p Process) serve(ctx context.Context, args []string) int {
 		return p.die(log, exitFailed, "OSError: "+err.Error())
 	}
 	return p.answer(ctx, s, l, log)
+}
+
+// refuse ends the process as argparse does.
+func (p Process) refuse(err error) int {
+	fmt.Fprintf(p.Stderr, "profllm sim: the flags are those of vllm 0.32.0; PROFLLM_SIM_FLAGS=any takes those of every release\n"+
+		"usage: vllm serve [model_tag] [options]\n%v\n", err)
+	return exitUsage
 }
 
 func (p Process) logStart(log *logger, c serveConfig, k knobs, flags flagSet) {

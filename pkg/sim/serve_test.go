@@ -124,10 +124,10 @@ func TestServeBindsItsNode(t *testing.T) {
 func TestServeLogsWhereItRuns(t *testing.T) {
 	c := start(t, map[string]string{
 		"CUDA_VISIBLE_DEVICES": "4,5", "SLURM_PROCID": "3", "SLURMD_NODENAME": "node7", "HF_TOKEN": "hf_secret",
-	}, "vllm", "serve", "m", "--port", "0", "--host", "127.0.0.1", "--api-key", "sk-secret", "--enforce-eager", "--no-such-flag", "1")
+	}, "vllm", "serve", "m", "--port", "0", "--host", "127.0.0.1", "--api-key", "sk-secret", "--enforce-eager", "--seed", "1")
 	c.await(t, `on (http://\S+)`)
 	out := c.out.String()
-	for _, want := range []string{"CUDA_VISIBLE_DEVICES=4,5", "SLURM_PROCID=3", "SLURMD_NODENAME=node7", "--no-such-flag 1"} {
+	for _, want := range []string{"CUDA_VISIBLE_DEVICES=4,5", "SLURM_PROCID=3", "SLURMD_NODENAME=node7", "--enforce-eager", "--seed 1"} {
 		require.Contains(t, out, want)
 	}
 	require.NotContains(t, out, "secret")
