@@ -258,8 +258,7 @@ func (r *Reader) Skip() error {
 	case Text:
 		return r.skipString()
 	}
-	_, err := r.word()
-	return err
+	return r.scalar(&Value{Kind: r.Kind()})
 }
 
 // Value reads the value that comes next, with all that is in it.
@@ -294,41 +293,44 @@ func (r *Reader) value() (v Value, err error) {
 		v.Str, err = r.str(maxText - r.text)
 		r.text += len(v.Str)
 	default:
-		var word string
-		if word, err = r.word(); err != nil {
-			return v, err
-		}
-		if v.Kind == Number {
-			v.Num, err = number(word)
-		} else {
-			v.Str = word
-		}
-		if err != nil || v.Kind != Number && word != "null" && word != "true" && word != "false" {
-			err = &Error{Line: v.Line, Col: v.Col, Text: fmt.Sprintf("no value: %.40q", word)}
-		}
+		err = r.scalar(&v)
 	}
 	return v, err
 }
 
+// scalar reads a number, true, false or null.
+func (r *Reader) scalar(v *Value) error {
+	line, col := r.Place()
+	word, err := r.word()
+	if err != nil {
+		return err
+	}
+	ok := word == "null" || word == "true" || word == "false"
+	switch v.Kind {
+	case Number:
+		v.Num, ok = number(word)
+	case Bool:
+		v.Str = word
+	}
+	if !ok {
+		return &Error{Line: line, Col: col, Text: fmt.Sprintf("no value: %.40q", word)}
+	}
+	return nil
+}
+
 // number reads a JSON number or one of Python's words. What is too large for a
 // float64 is infinite.
-func number(word string) (float64, error) {
+func number(word string) (float64, bool) {
 	switch word {
 	case "NaN":
-		return math.NaN(), nil
+		return math.NaN(), true
 	case "Infinity":
-		return math.Inf(1), nil
+		return math.Inf(1), true
 	case "-Infinity":
-		return math.Inf(-1), nil
-	}
-	if !json.Valid([]byte(word)) {
-		return 0, fmt.Errorf("no number: %.40q", word)
+		return math.Inf(-1), true
 	}
 	x, err := strconv.ParseFloat(word, 64)
-	if errors.Is(err, strconv.ErrRange) {
-		err = nil
-	}
-	return x, err
+	return x, json.Valid([]byte(word)) && (err == nil || errors.Is(err, strconv.ErrRange))
 }
 
 const longestWord = 1 << 10

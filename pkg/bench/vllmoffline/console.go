@@ -80,7 +80,7 @@ func seconds(s string) (float64, bool) {
 }
 
 // latencyLog takes the last table.
-func (r *reader) latencyLog(lines []line, o *result.Offline) bool {
+func latencyLog(lines []line, o *result.Offline) bool {
 	var t *result.Timing
 	for _, l := range lines {
 		if m := average.FindStringSubmatch(l.text); m != nil {
@@ -106,7 +106,7 @@ func (r *reader) latencyLog(lines []line, o *result.Offline) bool {
 }
 
 // throughputLog takes the last line of results and the totals behind it.
-func (r *reader) throughputLog(lines []line, o *result.Offline) bool {
+func throughputLog(lines []line, o *result.Offline) bool {
 	var t *result.OfflineThroughput
 	for _, l := range lines {
 		if m := throughput.FindStringSubmatch(l.text); m != nil {
@@ -139,7 +139,7 @@ func (r *reader) throughputLog(lines []line, o *result.Offline) bool {
 }
 
 // startupLog takes the last table.
-func (r *reader) startupLog(lines []line, o *result.Offline) bool {
+func startupLog(lines []line, o *result.Offline) bool {
 	var s *result.Startup
 	block, part := "", ""
 	at := func(part string) **result.Timing {

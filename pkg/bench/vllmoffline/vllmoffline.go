@@ -26,11 +26,11 @@ const kind = "vllm-offline"
 var benches = []struct {
 	name string
 	file func(*reader, pyjson.Value, *result.Offline) error
-	log  func(*reader, []line, *result.Offline) bool
+	log  func([]line, *result.Offline) bool
 }{
-	{"latency", (*reader).latency, (*reader).latencyLog},
-	{"throughput", (*reader).throughput, (*reader).throughputLog},
-	{"startup", (*reader).startup, (*reader).startupLog},
+	{"latency", (*reader).latency, latencyLog},
+	{"throughput", (*reader).throughput, throughputLog},
+	{"startup", (*reader).startup, startupLog},
 }
 
 // A Parser reads latency.json, throughput.json and startup.json of a folder, or the
@@ -59,25 +59,32 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	var found, sources []string
 	var errs []error
 	for _, b := range benches {
-		r := &reader{part: &part, file: b.name + ".json"}
-		err := r.read(sub, func(v pyjson.Value) error { return b.file(r, v, m.Offline) })
-		source := r.file
+		r := &reader{&pyjson.File{Name: b.name + ".json"}, &part}
+		err := r.Read(sub, func(in *pyjson.Reader) error {
+			v, err := in.Value()
+			if err != nil {
+				return err
+			}
+			return b.file(r, v, m.Offline)
+		})
+		source := r.Name
 		missing := errors.Is(err, fs.ErrNotExist)
 		if err == nil && b.name == "throughput" {
 			r.complete(sub, m.Offline.Throughput)
 		}
 		if err != nil {
-			r.file = b.name + ".log"
-			lines, name := consoleLines(sub, r.file)
-			if r.file = name; !b.log(r, lines, m.Offline) {
+			lines, name := consoleLines(sub, b.name+".log")
+			if !b.log(lines, m.Offline) {
+				part.Warnings = append(part.Warnings, r.Warnings...)
 				if !missing && !errors.Is(err, errNoBench) {
 					errs = append(errs, err)
 				}
 				continue
 			}
-			source, m.FromLog = name, true
-			r.warn(result.Recovered, pyjson.Value{}, b.name, "read from console text")
+			r.Name, source, m.FromLog = name, name, true
+			r.Warn(result.Recovered, pyjson.Value{}, b.name, "read from console text")
 		}
+		part.Warnings = append(part.Warnings, r.Warnings...)
 		found, sources = append(found, "vllm-"+b.name), append(sources, source)
 	}
 	if len(found) == 0 {
@@ -97,85 +104,21 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 
 // A reader reads one file.
 type reader struct {
+	*pyjson.File
 	part *result.Part
-	file string
-}
-
-func (r *reader) warn(k result.WarningKind, v pyjson.Value, key, format string, args ...any) {
-	r.part.Warnings = append(r.part.Warnings, result.Warning{
-		Kind: k, File: r.file, Line: v.Line, Col: v.Col, Key: key, Text: fmt.Sprintf(format, args...),
-	})
-}
-
-// read opens the file and hands its document on. A file that is cut short has a
-// warning with its place.
-func (r *reader) read(dir fs.FS, use func(pyjson.Value) error) error {
-	f, name, err := pyjson.Open(dir, r.file)
-	if r.file = name; err != nil {
-		return fmt.Errorf("read %s: %w", name, err)
-	}
-	defer f.Close()
-	in := pyjson.NewReader(f)
-	v, err := in.Value()
-	if err == nil {
-		err = in.End()
-	}
-	if err == nil {
-		err = use(v)
-	}
-	var at *pyjson.Error
-	if errors.As(err, &at) {
-		k := result.BadValue
-		if at.Cut {
-			k = result.Truncated
-		}
-		r.warn(k, pyjson.Value{Line: at.Line, Col: at.Col}, "", "%s", at.Text)
-	}
-	if err != nil {
-		return fmt.Errorf("parse %s: %w", name, err)
-	}
-	return nil
-}
-
-// number is a measured value; nil where there is none.
-func (r *reader) number(doc pyjson.Value, key string) *float64 {
-	v := doc.At(key)
-	x, finite := v.Finite()
-	switch {
-	case finite:
-		return &x
-	case v.Kind == pyjson.Number:
-		r.warn(result.NotFinite, v, key, "is %v", v.Num)
-	case v.Kind != pyjson.Absent && v.Kind != pyjson.Null:
-		r.warn(result.BadValue, v, key, "no number")
-	}
-	return nil
-}
-
-// whole is a count.
-func (r *reader) whole(doc pyjson.Value, key string) *int64 {
-	x := r.number(doc, key)
-	if x == nil {
-		return nil
-	}
-	if *x != math.Trunc(*x) || math.Abs(*x) > 1<<53 {
-		r.warn(result.BadValue, doc.At(key), key, "no whole number: %v", *x)
-		return nil
-	}
-	return new(int64(*x))
 }
 
 // timing reads a mean, a list and percentiles; nil if there is nothing of them. One
 // value that is no number makes the list useless.
 func (r *reader) timing(doc pyjson.Value, mean, std, values, percentiles string) *result.Timing {
-	t := &result.Timing{Mean: r.number(doc, mean), Std: r.number(doc, std)}
+	t := &result.Timing{Mean: r.Number(doc.At(mean), mean), Std: r.Number(doc.At(std), std)}
 	if list := doc.At(values); list.Kind == pyjson.List {
 		n := len(list.Items)
 		t.N = &n
 		for _, v := range list.Items {
 			x, finite := v.Finite()
 			if !finite {
-				r.warn(result.BadValue, v, values, "no number in the list, which was left out")
+				r.Warn(result.BadValue, v, values, "no number in the list, which was left out")
 				t.Values = nil
 				break
 			}
@@ -183,7 +126,7 @@ func (r *reader) timing(doc pyjson.Value, mean, std, values, percentiles string)
 		}
 	}
 	for _, f := range doc.At(percentiles).Fields {
-		if x := r.number(doc.At(percentiles), f.Key); x != nil && isRank(f.Key) {
+		if x := r.Number(f.Value, f.Key); x != nil && isRank(f.Key) {
 			if t.Percentiles == nil {
 				t.Percentiles = map[string]float64{}
 			}
@@ -191,7 +134,7 @@ func (r *reader) timing(doc pyjson.Value, mean, std, values, percentiles string)
 		}
 	}
 	if t.N != nil && *t.N == 0 {
-		r.warn(result.EmptySample, doc.At(values), values, "statistics over an empty sample were left out")
+		r.Warn(result.EmptySample, doc.At(values), values, "statistics over an empty sample were left out")
 		return nil
 	}
 	if t.Mean == nil && t.N == nil && t.Percentiles == nil {
@@ -231,8 +174,8 @@ func (r *reader) latency(doc pyjson.Value, o *result.Offline) error {
 
 func (r *reader) throughput(doc pyjson.Value, o *result.Offline) error {
 	t := &result.OfflineThroughput{
-		Duration: r.number(doc, "elapsed_time"), Requests: r.whole(doc, "num_requests"), TotalTokens: r.whole(doc, "total_num_tokens"),
-		RequestThroughput: r.number(doc, "requests_per_second"), TotalTokenThroughput: r.number(doc, "tokens_per_second"),
+		Duration: r.Number(doc.At("elapsed_time"), "elapsed_time"), Requests: r.Count(doc.At("num_requests"), "num_requests"), TotalTokens: r.Count(doc.At("total_num_tokens"), "total_num_tokens"),
+		RequestThroughput: r.Number(doc.At("requests_per_second"), "requests_per_second"), TotalTokenThroughput: r.Number(doc.At("tokens_per_second"), "tokens_per_second"),
 	}
 	if t.Duration == nil || t.RequestThroughput == nil {
 		return errNoBench
@@ -248,17 +191,16 @@ func (r *reader) throughput(doc pyjson.Value, o *result.Offline) error {
 func (r *reader) complete(dir fs.FS, t *result.OfflineThroughput) {
 	lines, name := consoleLines(dir, "throughput.log")
 	log := &result.Offline{}
-	text := &reader{part: r.part, file: name}
-	if !text.throughputLog(lines, log) || log.Throughput.OutputThroughput == nil {
+	if !throughputLog(lines, log) || log.Throughput.OutputThroughput == nil {
 		return
 	}
 	// Another run's text would be noticed by the rate that both have.
 	if a, b := *t.RequestThroughput, *log.Throughput.RequestThroughput; math.Abs(a-b) > 0.00501 {
-		text.warn(result.Contradicts, pyjson.Value{}, "request_throughput", "%.2f in the text, %.2f in %s: its output tokens were left out", b, a, r.file)
+		r.Warn(result.Contradicts, pyjson.Value{}, "request_throughput", "%.2f in %s, %.2f in the file: the text's output tokens were left out", b, name, a)
 		return
 	}
 	t.OutputThroughput, t.InputTokens, t.OutputTokens = log.Throughput.OutputThroughput, log.Throughput.InputTokens, log.Throughput.OutputTokens
-	text.warn(result.Recovered, pyjson.Value{}, "output_throughput", "output tokens were read from console text, rounded to two decimals")
+	r.Warn(result.Recovered, pyjson.Value{}, "output_throughput", "output tokens were read from %s, rounded to two decimals", name)
 }
 
 func (r *reader) startup(doc pyjson.Value, o *result.Offline) error {

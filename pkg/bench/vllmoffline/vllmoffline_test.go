@@ -154,8 +154,8 @@ func TestFallbacks(t *testing.T) {
 		none            bool
 	}{
 		{"truncated, with text", good[:100], log, []result.WarningKind{result.Truncated, result.Recovered}, "", false},
-		{"truncated", good[:100], "", []result.WarningKind{result.Truncated}, "parse latency.json: 4:19: the file ends inside a document", false},
-		{"no JSON", "Traceback", "", []result.WarningKind{result.BadValue}, "parse latency.json: 1:1: ", false},
+		{"truncated", good[:100], "", []result.WarningKind{result.Truncated}, "parse latency.json:4:19: the file ends inside a document", false},
+		{"no JSON", "Traceback", "", []result.WarningKind{result.BadValue}, "parse latency.json:1:1: ", false},
 		{"of another program", `{"latency": 5}`, "", nil, "", true},
 		{"of another program, with text", `[1]`, log, []result.WarningKind{result.Recovered}, "", false},
 		{"NaN", strings.Replace(good, "1.3139210000000001", "NaN", 1), log, []result.WarningKind{result.NotFinite, result.Recovered}, "", false},
