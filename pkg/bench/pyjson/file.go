@@ -49,11 +49,17 @@ func (f *File) Read(dir fs.FS, use func(*Reader) error) error {
 	return nil
 }
 
+// largest is more than any time, count or rate can be, and small enough to be turned
+// into other units.
+const largest = 1e30
+
 // Number is a measured value; nil where there is none. What is neither a number nor
 // null is noted, and so is what is not finite.
 func (f *File) Number(v Value, key string) *float64 {
 	x, finite := v.Finite()
 	switch {
+	case finite && math.Abs(x) > largest:
+		f.Warn(result.BadValue, v, key, "is %v", x)
 	case finite:
 		return &x
 	case v.Kind == Number:
