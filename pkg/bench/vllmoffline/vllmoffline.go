@@ -60,6 +60,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	var errs []error
 	for _, b := range benches {
 		r := &reader{&pyjson.File{Name: b.name + ".json"}, &part}
+		before := *m.Offline
 		err := r.Read(sub, func(in *pyjson.Reader) error {
 			v, err := in.Value()
 			if err != nil {
@@ -68,6 +69,9 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 			return b.file(r, v, m.Offline)
 		})
 		source := r.Name
+		if err != nil {
+			*m.Offline = before // the place of an error may lie behind the numbers
+		}
 		missing := errors.Is(err, fs.ErrNotExist)
 		if err == nil && b.name == "throughput" {
 			r.complete(sub, m.Offline.Throughput)

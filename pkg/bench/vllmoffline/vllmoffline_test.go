@@ -184,6 +184,17 @@ func TestFallbacks(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
+// Of a file that is not whole JSON nothing is kept.
+func TestTextBehind(t *testing.T) {
+	out := folder(t, "composed/latency.json", "composed/throughput.json")
+	out["raw/latency.json"].Data = append(out["raw/latency.json"].Data, '}')
+	p := parse(t, out)
+	require.Equal(t, []result.WarningKind{result.BadValue}, kinds(p))
+	require.Nil(t, p.Metrics.Offline.Batch)
+	require.NotNil(t, p.Metrics.Offline.Throughput)
+	require.Equal(t, "vllm-throughput", p.Benchmark.Kind)
+}
+
 // Text of another run beside the file is told by its rate.
 func TestTextOfAnotherRun(t *testing.T) {
 	out := folder(t, "composed/throughput.json", "composed/throughput.log")
