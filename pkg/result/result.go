@@ -96,6 +96,7 @@ type Benchmark struct {
 // Accuracy is the outcome of an evaluation.
 type Accuracy struct {
 	Task        string   `json:"task" jsonschema:"such as gsm8k"`
+	Program     string   `json:"program,omitempty" jsonschema:"that evaluated, such as lm-eval; absent for the GSM8K scripts of vLLM and SGLang"`
 	Metric      string   `json:"metric,omitempty" jsonschema:"such as exact_match, if the evaluation has several"`
 	Filter      string   `json:"filter,omitempty" jsonschema:"how the answer was found in the text, such as strict-match"`
 	Value       float64  `json:"value" jsonschema:"share of right answers, 0 to 1"`

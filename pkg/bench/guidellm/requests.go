@@ -3,7 +3,7 @@ package guidellm
 import (
 	"math"
 
-	"github.com/profllm/profllm/pkg/bench/pyjson"
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
 

@@ -20,7 +20,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/profllm/profllm/pkg/bench/pyjson"
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
 

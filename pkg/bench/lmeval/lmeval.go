@@ -20,12 +20,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/profllm/profllm/pkg/bench/pyjson"
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
 
-// Kind is what the record calls the program.
-const Kind = "lm-eval"
+// program is what the record calls it.
+const program = "lm-eval"
 
 // patterns are the names of results: the program's own, and that of one who asked for
 // another.
@@ -113,7 +113,7 @@ func read(f *pyjson.File, doc pyjson.Value, part *result.Part) error {
 	}
 	s := all[best]
 	a := &result.Accuracy{
-		Task: s.Task, Metric: s.Metric, Filter: s.Filter, Value: s.Value, Stderr: s.Stderr, Questions: s.Questions, Source: f.Name,
+		Program: program, Task: s.Task, Metric: s.Metric, Filter: s.Filter, Value: s.Value, Stderr: s.Stderr, Questions: s.Questions, Source: f.Name,
 		Others: slices.Delete(all, best, best+1),
 	}
 	if v := doc.At("n-shot", s.Task); v.Kind == pyjson.Number {

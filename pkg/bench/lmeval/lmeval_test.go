@@ -41,7 +41,7 @@ func TestGSM8K(t *testing.T) {
 	stderr := 0.01175686434407737
 	strict := 0.0120251458673329
 	require.Equal(t, &result.Accuracy{
-		Task: "gsm8k", Metric: "exact_match", Filter: "flexible-extract", Value: 0.7604245640636846, Stderr: &stderr,
+		Program: "lm-eval", Task: "gsm8k", Metric: "exact_match", Filter: "flexible-extract", Value: 0.7604245640636846, Stderr: &stderr,
 		Questions: new(1319), Shots: new(5), Duration: new(212.604418), Source: "lm_eval_gsm8k.json",
 		Others: []result.Score{{Task: "gsm8k", Metric: "exact_match", Filter: "strict-match", Value: 0.7437452615617892, Stderr: &strict, Questions: new(1319)}},
 	}, p.Accuracy)

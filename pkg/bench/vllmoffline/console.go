@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/profllm/profllm/pkg/bench/pyjson"
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
 

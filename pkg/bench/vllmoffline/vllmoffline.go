@@ -15,7 +15,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/profllm/profllm/pkg/bench/pyjson"
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/ulikunitz/xz"
 
-	"github.com/profllm/profllm/pkg/bench/pyjson"
+	"github.com/profllm/profllm/pkg/pyjson"
 )
 
 func whole(text string) (pyjson.Value, error) {
