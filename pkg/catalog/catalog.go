@@ -8,7 +8,11 @@ import (
 
 	"github.com/profllm/profllm/pkg/bench/aiperf"
 	"github.com/profllm/profllm/pkg/bench/gsm8k"
+	"github.com/profllm/profllm/pkg/bench/guidellm"
+	"github.com/profllm/profllm/pkg/bench/inferenceperf"
+	"github.com/profllm/profllm/pkg/bench/lmeval"
 	benchsglang "github.com/profllm/profllm/pkg/bench/sglang"
+	"github.com/profllm/profllm/pkg/bench/vllmoffline"
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/config"
@@ -138,16 +142,21 @@ func launcherName(t scenario.Test, sys *config.System, o Options) string {
 }
 
 // Benches read what load clients left in a run directory: ours in raw/ and
-// logs/, CloudAI's beside. vLLM's come last: its parser takes another JSON file
-// that looks like a result, and a console table where there is none.
+// logs/, CloudAI's beside. vLLM's come behind the others: its parser takes another
+// JSON file that looks like a result, and a console table where there is none. The
+// benchmarks without a server come last, a load that was served has the word.
 var Benches = []collect.Parser{
 	benchsglang.Parser{File: "raw/" + benchsglang.DefaultFile}, benchsglang.Parser{},
 	aiperf.Parser{Dir: "raw"}, aiperf.Parser{},
+	guidellm.Parser{Dir: "raw"}, guidellm.Parser{},
+	inferenceperf.Parser{Dir: "raw"}, inferenceperf.Parser{},
 	vllmserve.Parser{File: "raw/vllm-bench.json", Log: "logs/bench-0.log"}, vllmserve.Parser{},
+	vllmoffline.Parser{Dir: "raw"}, vllmoffline.Parser{},
 }
 
 // Evals read the accuracy, likewise.
 var Evals = []collect.Parser{
 	gsm8k.Parser{File: "raw/vllm-gsm8k.json", Log: "logs/eval-0.log"}, gsm8k.Parser{},
 	gsm8k.Parser{Log: "sglang-semantic-eval.log"},
+	lmeval.Parser{Dir: "raw"}, lmeval.Parser{},
 }

@@ -8,6 +8,7 @@ package collect
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -84,13 +85,19 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	measured := e.load != nil && e.load.Client != ""
 	e.nodes(r, &ev)
 	e.reports(r, &ev)
+	known := len(r.Warnings)
 	ev.Samples = e.parse(r, c.Bench, &ev.Missing, "the benchmark's result", measured)
+	untouched := len(r.Warnings) == known && r.Results.Source == ""
 	e.parse(r, c.Eval, &ev.Missing, "the evaluation's result", e.load != nil && e.load.Expect.Accuracy)
+	if e.foreign() {
+		ev.Planned.NoBenchmark = untouched && r.Accuracy != nil // an evaluation's files, and no client's
+		r.Provenance.Foreign = foreignProgram(r)
+	}
 	e.counters(r)
 	r.Derive()
 	r.Provenance.EngineVersion = ev.EngineVersion()
 	r.Validity = result.Judge(r, ev)
-	r.Status = e.status(r)
+	r.Status = e.status(r, ev.Planned.NoBenchmark)
 	if r.Status != result.Completed && r.Status != result.Unknown {
 		var unread error
 		if r.Failure, unread = e.cause(c.table(e.plan)); unread != nil {
@@ -222,6 +229,27 @@ func (e *evidence) record(version string) *result.Result {
 		r.Slurm = slurmRecord(e.plan, s)
 	}
 	return r
+}
+
+// foreign reports whether files of a client lie here by themselves, neither in a run
+// of profllm nor in one of CloudAI.
+func (e *evidence) foreign() bool {
+	if e.plan != nil {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(e.dir, cloudAIRun))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// cloudAIRun is CloudAI's record of a run.
+const cloudAIRun = "test-run.toml"
+
+// foreignProgram names what left the files.
+func foreignProgram(r *result.Result) string {
+	if r.Accuracy != nil {
+		return cmp.Or(r.Config.Benchmark.Kind, r.Accuracy.Program, r.Accuracy.Task)
+	}
+	return r.Config.Benchmark.Kind
 }
 
 // foreignID names a run of CloudAI by its place, SCENARIO_TIME/TEST/ITERATION:
@@ -536,14 +564,14 @@ func (e *evidence) page(role, when string) (*promtext.Snapshot, error) {
 }
 
 // status says how the run ended.
-func (e *evidence) status(r *result.Result) result.Status {
-	numbers := r.Results.CompletedRequests != nil && *r.Results.CompletedRequests > 0
+func (e *evidence) status(r *result.Result, noBenchmark bool) result.Status {
+	numbers := r.Results.CompletedRequests != nil && *r.Results.CompletedRequests > 0 || r.Results.Offline != nil
 	switch {
 	case e.state != nil && e.state.State == run.Cancelled && !(numbers && r.Validity.Valid):
 		return result.Cancelled
 	case e.sentinel == nil && e.plan != nil && !e.over():
 		return result.Unknown
-	case numbers && r.Validity.Valid, e.load != nil && e.load.Client == "" && r.Validity.Valid:
+	case numbers && r.Validity.Valid, noBenchmark && r.Validity.Valid:
 		return result.Completed
 	case job.WasEnded(e.events):
 		return result.Cancelled

@@ -95,7 +95,13 @@ func (r *Report) blocks() []block {
 		out = append(out, r.statusBlock())
 	}
 	if r.shows(PartPerTest) {
-		out = append(out, r.perTestBlock())
+		offline, some := r.offlineBlock()
+		if b := r.perTestBlock(); len(b.tables) > 0 || !some {
+			out = append(out, b)
+		}
+		if some {
+			out = append(out, offline)
+		}
 		if len(r.Repeats) > 0 {
 			out = append(out, r.repeatsBlock())
 		}
@@ -128,8 +134,11 @@ func (r *Report) statusBlock() block {
 			how = reject
 		}
 		details := e.Dir
+		if e.Foreign != "" {
+			details = "foreign, of " + e.Foreign + " · " + details
+		}
 		if e.Reason != "" {
-			details = cut(e.Reason) + " · " + e.Dir
+			details = cut(e.Reason) + " · " + details
 		}
 		t.row(e.Group, cell{text: e.Label}, cell{e.shown(), how}, cell{text: details})
 	}
@@ -145,7 +154,7 @@ func (r *Report) perTestBlock() block {
 	}}
 	for i := range r.Runs {
 		e := &r.Runs[i]
-		if !e.Usable {
+		if !e.Usable || e.offlineOnly() {
 			continue
 		}
 		cells := []cell{{text: e.Label}, {text: e.shown()}, {e.successful(), num}}

@@ -64,7 +64,7 @@ func (r *Report) addComparisons(keys []string) {
 	groups := map[string][]*Entry{}
 	for i := range r.Runs {
 		e := &r.Runs[i]
-		if e.Group == "" {
+		if e.Group == "" || e.offlineOnly() {
 			continue
 		}
 		if groups[e.Group] == nil {

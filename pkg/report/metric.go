@@ -147,7 +147,10 @@ var (
 )
 
 // metrics are those that a table may show beside the latencies.
-var metrics = []Metric{
+var metrics = slices.Concat(served, offlineMetrics())
+
+// served are those of a server under load, and of an evaluation.
+var served = []Metric{
 	meanTTFT, medianTTFT, p99TTFT, meanTPOT, medianTPOT, p99TPOT, successful, successShare, throughput, perUser, perGPU, accuracy,
 	rate("request_throughput", "Requests", "1/s", func(m *result.Metrics) *float64 { return m.RequestThroughput }),
 	rate("request_goodput", "Goodput", "1/s", func(m *result.Metrics) *float64 { return m.RequestGoodput }),

@@ -67,6 +67,7 @@ type Entry struct {
 	Kind     Kind              `json:"kind,omitempty"`
 	Usable   bool              `json:"usable"` // valid or suspect: its numbers may be shown beside others
 	Reason   string            `json:"reason,omitempty"`
+	Foreign  string            `json:"foreign,omitempty"` // client whose files were found alone
 	Metrics  map[string]Value  `json:"metrics,omitempty"`
 	Settings map[string]string `json:"settings,omitempty"`
 
@@ -142,6 +143,9 @@ func newEntry(run *Run) Entry {
 	}
 	e.RunID, e.Kind, e.Reason = r.RunID, kind(r), reason(r)
 	e.Verdict, e.Usable = verdict(r)
+	if r.Provenance != nil {
+		e.Foreign = r.Provenance.Foreign
+	}
 	e.Metrics = map[string]Value{}
 	for _, m := range metrics {
 		if v := m.Of(r); v != (Value{}) {

@@ -125,6 +125,8 @@ func resultMissing(c *facts) answer {
 		return notPossible("no benchmark was planned")
 	case c.m.CompletedRequests != nil:
 		return pass("%d completed requests were reported", *c.m.CompletedRequests)
+	case c.m.Offline != nil:
+		return pass("an offline benchmark was reported")
 	case len(c.e.Missing) > 0:
 		return fail("no benchmark result; missing: %s", list(c.e.Missing))
 	}
@@ -142,7 +144,7 @@ func filesMissing(c *facts) answer {
 }
 
 func fromLog(c *facts) answer {
-	if c.m.CompletedRequests == nil {
+	if c.m.CompletedRequests == nil && c.m.Offline == nil {
 		return notPossible("no benchmark result")
 	}
 	return judged(c.m.FromLog, "read from %s", orNone(c.m.Source))
@@ -354,6 +356,9 @@ func minSample(rank float64) int {
 }
 
 func tooFew(c *facts) answer {
+	if o := c.m.Offline; o != nil {
+		return o.tooFew()
+	}
 	done, why := c.completed()
 	if why != "" {
 		return notPossible("%s", why)

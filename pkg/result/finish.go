@@ -51,8 +51,8 @@ func (p *Part) Finish() {
 	p.sampleSizes()
 }
 
-// sampleSizes notes how many values are behind each family and leaves out
-// statistics over nothing.
+// sampleSizes notes how many values are behind each family, where the client does
+// not say, and leaves out statistics over nothing.
 func (p *Part) sampleSizes() {
 	m := p.Metrics
 	done := *m.CompletedRequests
@@ -69,7 +69,9 @@ func (p *Part) sampleSizes() {
 				d.N = &n
 			}
 		default:
-			d.N = &done
+			if d.N == nil {
+				d.N = &done
+			}
 		}
 		if done == 0 || d.N != nil && *d.N == 0 {
 			delete(m.Latency, f)

@@ -10,10 +10,17 @@ import (
 
 // inconsistent is PL-V8: every way in which a report can contradict itself.
 func inconsistent(c *facts) answer {
+	bad := append(c.warnings(NotFinite), c.warnings(Contradicts)...)
+	if o := c.m.Offline; o != nil {
+		more, compared := o.contradictions(c.m.FromLog)
+		if bad = append(bad, more...); len(bad) > 0 {
+			return fail("%s", list(bad))
+		}
+		return pass("%d means and rates agree with what they are of", compared)
+	}
 	if c.m.CompletedRequests == nil {
 		return notPossible("no benchmark result")
 	}
-	bad := append(c.warnings(NotFinite), c.warnings(Contradicts)...)
 	bad = append(bad, negatives(c.m)...)
 	bad = append(bad, disorders(c)...)
 	rates, compared := c.rateContradictions()
@@ -58,6 +65,9 @@ func (c *facts) rateContradictions() (bad []string, compared int) {
 		compared++
 		off := math.Abs(*x.rate*d - x.total)
 		allowed := maxRateDeviation * math.Abs(x.total)
+		if cut := m.CutRequests; cut != nil && *m.CompletedRequests > 0 {
+			allowed += *cut * math.Abs(x.total) / float64(*m.CompletedRequests)
+		}
 		if m.FromLog { // both factors were rounded to two decimals
 			allowed += logRounding*d + logRounding*math.Abs(*x.rate)
 		}

@@ -33,6 +33,7 @@ type Metrics struct {
 	Source  string `json:"source,omitempty" jsonschema:"file the numbers were read from"`
 
 	SteadyState *SteadyState  `json:"steady_state,omitempty"`
+	Offline     *Offline      `json:"offline,omitempty" jsonschema:"of a benchmark without a server"`
 	Client      *Client       `json:"client,omitempty"`
 	Server      []ServerDelta `json:"server,omitempty"`
 	Load        *ServerLoad   `json:"server_load,omitempty"`
@@ -55,6 +56,10 @@ type Counts struct {
 	MaxConcurrency      *int     `json:"max_concurrency,omitempty" jsonschema:"cap the client was given"`
 	RequestRate         *Rate    `json:"request_rate,omitempty" jsonschema:"rate the client was given, 1/s"`
 	GPUs                *int     `json:"gpus,omitempty" jsonschema:"GPUs that served, over all nodes"`
+	// CutRequests are as many as the ends of the client's window may cut. Such a
+	// request is counted, and only a part of it is in the rates, so that totals and
+	// rates agree up to these.
+	CutRequests *float64 `json:"window_cut_requests,omitempty" jsonschema:"most requests that the ends of the window may cut"`
 }
 
 // Rates are per second of the client's window.
@@ -74,7 +79,9 @@ type Rates struct {
 type Peaks struct {
 	MaxOutputTokensPerS   *float64 `json:"max_output_tokens_per_s,omitempty" jsonschema:"chunks, not tokens, in the busiest second"`
 	MaxConcurrentRequests *float64 `json:"max_concurrent_requests,omitempty"`
-	RTFx                  *float64 `json:"rtfx,omitempty" jsonschema:"s of audio per s"`
+	// MeanConcurrentRequests is measured; MaxConcurrency is what was asked for.
+	MeanConcurrentRequests *float64 `json:"mean_concurrent_requests,omitempty" jsonschema:"in flight, mean over the window"`
+	RTFx                   *float64 `json:"rtfx,omitempty" jsonschema:"s of audio per s"`
 }
 
 // Speculation is present if the engine drafted tokens.
@@ -167,17 +174,18 @@ type Family string
 
 // The families, in the order in which they are written.
 const (
-	TTFT              Family = "ttft" // send to first chunk
-	TPOT              Family = "tpot" // per output token after the first
-	ITL               Family = "itl"  // between chunks
-	E2EL              Family = "e2el" // send to last chunk
+	TTFT              Family = "ttft"  // send to first chunk
+	TPOT              Family = "tpot"  // per output token after the first
+	ITL               Family = "itl"   // between chunks
+	E2EL              Family = "e2el"  // send to last chunk
+	NTPOT             Family = "ntpot" // send to last chunk, per output token, the first included
 	ClientQueue       Family = "client_queue_time"
 	E2ELIncludesQueue Family = "e2el_including_client_queue"
 )
 
 // Families lists every Family.
 func Families() []Family {
-	return []Family{TTFT, TPOT, ITL, E2EL, ClientQueue, E2ELIncludesQueue}
+	return []Family{TTFT, TPOT, ITL, E2EL, NTPOT, ClientQueue, E2ELIncludesQueue}
 }
 
 // A Distribution is the statistics of one latency, in ms.

@@ -93,6 +93,7 @@ const (
 	Recovered   WarningKind = "from-log"      // read from console text
 	OtherFile   WarningKind = "other-file"    // the named file was missing, another was taken
 	Contradicts WarningKind = "contradicts"   // two keys for one thing differ
+	Incomplete  WarningKind = "incomplete"    // requests that a client gave up at the end of its window
 	CheckFailed WarningKind = "check-failed"  // a phase's log lacks the line that means success
 	HookFailed  WarningKind = "hook-failed"   // a hook after the run, which says nothing about its numbers
 	SecretInLog WarningKind = "secret-in-log" // a process wrote a secret to a file of the run; it is overwritten

@@ -96,7 +96,11 @@ type Benchmark struct {
 // Accuracy is the outcome of an evaluation.
 type Accuracy struct {
 	Task        string   `json:"task" jsonschema:"such as gsm8k"`
+	Program     string   `json:"program,omitempty" jsonschema:"that evaluated, such as lm-eval; absent for the GSM8K scripts of vLLM and SGLang"`
+	Metric      string   `json:"metric,omitempty" jsonschema:"such as exact_match, if the evaluation has several"`
+	Filter      string   `json:"filter,omitempty" jsonschema:"how the answer was found in the text, such as strict-match"`
 	Value       float64  `json:"value" jsonschema:"share of right answers, 0 to 1"`
+	Stderr      *float64 `json:"stderr,omitempty" jsonschema:"standard error of the value"`
 	InvalidRate *float64 `json:"invalid_rate,omitempty" jsonschema:"share of answers without a number, 0 to 1"`
 	Questions   *int     `json:"questions,omitempty"`
 	Shots       *int     `json:"shots,omitempty"`
@@ -105,6 +109,17 @@ type Accuracy struct {
 	Answers     *Answers `json:"answers,omitempty" jsonschema:"which questions were answered right, if the evaluation says so"`
 	Source      string   `json:"source" jsonschema:"file the value was read from"`
 	FromLog     bool     `json:"from_log,omitempty" jsonschema:"recovered from console text, rounded"`
+	Others      []Score  `json:"others,omitempty" jsonschema:"further metrics, filters and tasks of the same file"`
+}
+
+// Score is one more number of an evaluation, in its own unit.
+type Score struct {
+	Task      string   `json:"task"`
+	Metric    string   `json:"metric"`
+	Filter    string   `json:"filter,omitempty"`
+	Value     float64  `json:"value"`
+	Stderr    *float64 `json:"stderr,omitempty"`
+	Questions *int     `json:"questions,omitempty"`
 }
 
 // System is what the nodes are, what they looked like before the start, and what was
@@ -200,6 +215,7 @@ type Provenance struct {
 	ImageDigest   string     `json:"image_digest,omitempty"`
 	Git           string     `json:"git,omitempty" jsonschema:"revision of the definitions, with -dirty if changed"`
 	Simulated     bool       `json:"simulated,omitempty"`
+	Foreign       string     `json:"foreign,omitempty" jsonschema:"client whose files were found alone, without a run of profllm or CloudAI around them"`
 	Fingerprint   string     `json:"fingerprint,omitempty" jsonschema:"hash of everything that should make two runs alike"`
 	Commands      []RoleArgv `json:"commands,omitempty"`
 }

@@ -15,7 +15,7 @@ import (
 
 // Find lists the run directories at or below the given paths, sorted: those
 // that hold a plan, CloudAI's, which hold test-run.toml or vllm-bench.json, and
-// what AIPerf and GenAI-Perf left by themselves.
+// those in which a client or an evaluation left its files by itself.
 // What lies below a run, its attempts, hooks and logs, is not looked into, and
 // the directory of a load is not a run of its own. A path may be a link.
 func Find(paths ...string) ([]string, error) {
@@ -31,7 +31,7 @@ func Find(paths ...string) ([]string, error) {
 		case strings.Contains(filepath.Base(path), partial):
 		case info.IsDir():
 			open = append(open, folder{path: path, given: true})
-		case isRunFile(filepath.Base(path)) && filepath.Base(filepath.Dir(path)) != RawDir && !exists(filepath.Join(filepath.Dir(path), LoadFile)):
+		case isRunFile(filepath.Dir(path), filepath.Base(path)) && filepath.Base(filepath.Dir(path)) != RawDir && !exists(filepath.Join(filepath.Dir(path), LoadFile)):
 			found = append(found, filepath.Dir(path))
 		}
 	}
@@ -65,14 +65,6 @@ type folder struct {
 	err     error
 }
 
-func isRunFile(name string) bool {
-	switch name {
-	case PlanFile, "test-run.toml", "vllm-bench.json", "profile_export_aiperf.json", "profile_export_aiperf.csv", "profile_export_genai_perf.csv":
-		return true
-	}
-	return false
-}
-
 func (f *folder) look() {
 	d, err := open(f.path)
 	if errors.Is(err, fs.ErrNotExist) && !f.given {
@@ -97,9 +89,10 @@ func (f *folder) look() {
 			}
 		case name == LoadFile:
 			load = true
-		case isRunFile(name):
-			f.run = true
-			planned = planned || name == PlanFile
+		case name == PlanFile:
+			f.run, planned = true, true
+		case !f.run:
+			f.run = isRunFile(f.path, name)
 		}
 	}
 	f.run = f.run && !load && filepath.Base(f.path) != RawDir

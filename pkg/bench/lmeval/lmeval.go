@@ -1,0 +1,203 @@
+// Package lmeval reads the accuracy that EleutherAI's lm-evaluation-harness leaves
+// behind, results_<time>.json.
+//
+// A file may hold several tasks, each with several metrics, each by several filters:
+// the ways in which the answer was looked for in the text. One is the record's
+// accuracy: of gsm8k if it is there, else of the first task; exact_match before the
+// others; flexible-extract before strict-match. The others are kept beside it. The
+// package does not judge the value.
+//
+//	part, err := lmeval.Parser{}.Parse(os.DirFS("run/raw"))
+package lmeval
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/pyjson"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// program is what the record calls it.
+const program = "lm-eval"
+
+// patterns are the names of results: the program's own, and that of one who asked for
+// another.
+var patterns = []string{"results_*.json", "results_*.json.xz", "lm_eval*.json", "lm_eval*.json.xz"}
+
+// A Parser reads the newest result of one folder.
+type Parser struct {
+	Dir string // below the folder given to Parse; default the folder itself
+}
+
+// errNoResult is a file of that name that is of another program.
+var errNoResult = errors.New("no result of lm-eval")
+
+// Parse returns the accuracy, and a warning for everything it had to go past. The error
+// is fs.ErrNotExist if there is none.
+func (p Parser) Parse(out fs.FS) (result.Part, error) {
+	dir := p.Dir
+	if dir == "" {
+		dir = "."
+	}
+	sub, err := fs.Sub(out, dir)
+	if err != nil {
+		return result.Part{}, err
+	}
+	names := candidates(sub)
+	if len(names) == 0 {
+		return result.Part{}, fmt.Errorf("no results_*.json of lm-eval: %w", fs.ErrNotExist)
+	}
+	f := &pyjson.File{Name: names[len(names)-1]} // the names hold the time
+	part := result.Part{}
+	err = f.Read(sub, func(in *pyjson.Reader) error {
+		doc, err := in.Value()
+		if err == nil {
+			err = read(f, doc, &part)
+		}
+		return err
+	})
+	if err != nil {
+		return result.Part{Warnings: f.Warnings}, err
+	}
+	if len(names) > 1 {
+		f.Warn(result.Appended, pyjson.Value{}, "", "%d results, the last by name was taken", len(names))
+	}
+	part.Warnings = f.Warnings
+	return part, nil
+}
+
+// candidates are the names of results, in the order of their times.
+func candidates(dir fs.FS) []string {
+	entries, err := fs.ReadDir(dir, ".")
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		for _, pattern := range patterns {
+			if ok, _ := path.Match(pattern, e.Name()); ok && !e.IsDir() { // the patterns are ours
+				names = append(names, strings.TrimSuffix(e.Name(), ".xz"))
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// read takes the scores and chooses one of them.
+func read(f *pyjson.File, doc pyjson.Value, part *result.Part) error {
+	results := doc.At("results")
+	if results.Kind != pyjson.Object || doc.At("n-shot").Kind != pyjson.Object && doc.At("versions").Kind != pyjson.Object {
+		return fmt.Errorf("%w: neither results with n-shot nor with versions: %w", errNoResult, fs.ErrNotExist)
+	}
+	var all []result.Score
+	for _, task := range results.Fields {
+		all = append(all, scores(f, doc, task)...)
+	}
+	best := -1
+	for i, s := range all {
+		if isShare(doc, s) && (best < 0 || preferred(s, all[best])) {
+			best = i
+		}
+	}
+	if best < 0 {
+		f.Warn(result.BadValue, results, "results", "no metric that is a share of right answers")
+		return fmt.Errorf("no accuracy in it: %w", fs.ErrNotExist)
+	}
+	s := all[best]
+	a := &result.Accuracy{
+		Program: program, Task: s.Task, Metric: s.Metric, Filter: s.Filter, Value: s.Value, Stderr: s.Stderr, Questions: s.Questions, Source: f.Name,
+		Others: slices.Delete(all, best, best+1),
+	}
+	if v := doc.At("n-shot", s.Task); v.Kind == pyjson.Number {
+		a.Shots = f.Int(v, "n-shot."+s.Task)
+	}
+	a.Duration = duration(f, doc.At("total_evaluation_time_seconds"))
+	if len(a.Others) == 0 {
+		a.Others = nil
+	}
+	part.Accuracy = a
+	if v := doc.At("model_name"); v.Kind == pyjson.Text {
+		part.Model = v.Str
+	}
+	return nil
+}
+
+// scores lists the metrics of one task. Their keys are "metric,filter", those of their
+// errors "metric_stderr,filter"; before 0.4 there was no filter.
+func scores(f *pyjson.File, doc pyjson.Value, task pyjson.Field) []result.Score {
+	var list []result.Score
+	questions := f.Int(doc.At("n-samples", task.Key, "effective"), "n-samples."+task.Key)
+	for _, x := range task.Value.Fields {
+		metric, filter, _ := strings.Cut(x.Key, ",")
+		if x.Value.Kind != pyjson.Number || strings.HasSuffix(metric, "_stderr") || metric == "sample_len" || metric == "sample_count" || metric == "alias" {
+			continue
+		}
+		key := task.Key + "." + x.Key
+		v := f.Number(x.Value, key)
+		if v == nil {
+			continue
+		}
+		s := result.Score{Task: task.Key, Metric: metric, Value: *v, Questions: questions}
+		if filter != "none" {
+			s.Filter = filter
+		}
+		name := metric + "_stderr"
+		if filter != "" {
+			name += "," + filter
+		}
+		if e := task.Value.At(name); e.Kind == pyjson.Number { // it may be the text N/A
+			s.Stderr = f.Number(e, key)
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// isShare reports whether a score can be a share of right answers.
+func isShare(doc pyjson.Value, s result.Score) bool {
+	higher := doc.At("higher_is_better", s.Task, s.Metric)
+	return s.Value >= 0 && s.Value <= 1 && !(higher.Kind == pyjson.Bool && higher.Str == "false")
+}
+
+// preferred reports whether a is chosen before b, which stands before it in the file.
+func preferred(a, b result.Score) bool {
+	order := func(s result.Score) [3]int {
+		o := [3]int{1, 1, 1}
+		if s.Task == "gsm8k" {
+			o[0] = 0
+		}
+		if s.Metric == "exact_match" {
+			o[1] = 0
+		}
+		if s.Filter == "flexible-extract" {
+			o[2] = 0
+		}
+		return o
+	}
+	if a.Task != b.Task && a.Task != "gsm8k" {
+		return false
+	}
+	x, y := order(a), order(b)
+	return slices.Compare(x[:], y[:]) < 0
+}
+
+// duration is a number that is written as a text.
+func duration(f *pyjson.File, v pyjson.Value) *float64 {
+	if v.Kind != pyjson.Text {
+		return f.Number(v, "total_evaluation_time_seconds")
+	}
+	x, err := strconv.ParseFloat(v.Str, 64)
+	if err != nil || x < 0 || math.IsInf(x, 0) || math.IsNaN(x) {
+		f.Warn(result.BadValue, v, "total_evaluation_time_seconds", "no number: %.40q", v.Str)
+		return nil
+	}
+	return &x
+}

@@ -1,0 +1,474 @@
+// Package pyjson reads the JSON files of Python programs as a stream: with the bare
+// words NaN, Infinity and -Infinity, and of any length, because lists of requests
+// are passed one element at a time or skipped.
+//
+// It knows no client. Whoever walks a file decides what of it is kept:
+//
+//	r := pyjson.NewReader(f)
+//	err := r.Object(func(key string) error {
+//		if key == "requests" {
+//			return r.Skip()
+//		}
+//		v, err := r.Value()
+//		...
+//	})
+package pyjson
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/ulikunitz/xz"
+)
+
+// Bounds of what is read. A file is only walked, so that its bound is one of time;
+// the others are of memory.
+const (
+	maxSize   = 64 << 30 // of a file, unpacked
+	maxDepth  = 500      // objects and lists within each other
+	maxText   = 16 << 20 // of the strings of one Value
+	maxValues = 1 << 18  // in one Value
+)
+
+// An Error is a place where the text is no JSON.
+type Error struct {
+	Line, Col int  // from 1; Col in bytes
+	Cut       bool // the file ends inside a value
+	Text      string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Col, e.Text) }
+
+// A Kind is what a value is.
+type Kind byte
+
+// The kinds. The zero Value is Absent.
+const (
+	Absent Kind = iota
+	Null
+	Bool
+	Number
+	Text
+	List
+	Object
+)
+
+// A Value is one value with its place, and what is in it.
+type Value struct {
+	Kind      Kind
+	Line, Col int // from 1; Col in bytes
+	Num       float64
+	Str       string // of a text; "true" or "false"
+	Items     []Value
+	Fields    []Field
+}
+
+// Finite is the number, if it is one that is neither NaN nor infinite.
+func (v Value) Finite() (float64, bool) { return v.Num, v.Kind == Number && v.Num-v.Num == 0 }
+
+// A Field is one key of an object. A key may be there twice.
+type Field struct {
+	Key   string
+	Value Value
+}
+
+// At goes into objects; the Value is Absent where a key is missing. Of a key that
+// is there twice it takes the last, as Python does.
+func (v Value) At(keys ...string) Value {
+	for _, key := range keys {
+		next := Value{}
+		for _, f := range v.Fields {
+			if f.Key == key {
+				next = f.Value
+			}
+		}
+		v = next
+	}
+	return v
+}
+
+// Open opens a file, or the same with .xz, and returns the name that it found. What
+// is read ends with an error where the file is damaged or too large.
+func Open(dir fs.FS, name string) (io.ReadCloser, string, error) {
+	f, err := dir.Open(name)
+	if errors.Is(err, fs.ErrNotExist) && !strings.HasSuffix(name, ".xz") {
+		if packed, xzErr := dir.Open(name + ".xz"); xzErr == nil {
+			name, f, err = name+".xz", packed, nil
+		}
+	}
+	if err != nil {
+		return nil, name, err
+	}
+	var r io.Reader = f
+	if strings.HasSuffix(name, ".xz") {
+		if r, err = xz.NewReader(f); err != nil {
+			f.Close()
+			return nil, name, fmt.Errorf("no xz file: %w", err)
+		}
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{&bounded{r, maxSize}, f}, name, nil
+}
+
+// bounded fails where a file is longer than n.
+type bounded struct {
+	r io.Reader
+	n int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.n <= 0 {
+		return 0, fmt.Errorf("larger than %d GiB", maxSize>>30)
+	}
+	n, err := b.r.Read(p[:min(int64(len(p)), b.n)])
+	b.n -= int64(n)
+	return n, err
+}
+
+// A Reader walks one document. It is not safe for concurrent use.
+type Reader struct {
+	in         io.Reader
+	buf        []byte
+	at, end    int
+	before     int64 // offset of buf[0] in the file
+	line       int
+	lineStart  int64
+	err        error // why no more is read
+	depth      int
+	text, kept int // of the Value that is being read
+}
+
+// NewReader reads from the beginning of a document.
+func NewReader(in io.Reader) *Reader {
+	return &Reader{in: in, buf: make([]byte, 64<<10), line: 1}
+}
+
+// Object calls visit for each key of the object that comes next. visit has to read
+// or skip the value. An error of visit ends the walk and is returned.
+func (r *Reader) Object(visit func(key string) error) error {
+	return r.inside('{', '}', func() error {
+		r.space()
+		key, err := r.str(maxText)
+		if err != nil {
+			return err
+		}
+		r.space()
+		if c, ok := r.peek(); !ok || c != ':' {
+			return r.fail("want a colon after key %.40q", key)
+		}
+		r.at++
+		return visit(key)
+	})
+}
+
+// List calls visit before each element of the list that comes next. visit has to
+// read or skip it.
+func (r *Reader) List(visit func() error) error { return r.inside('[', ']', visit) }
+
+func (r *Reader) inside(first, last byte, visit func() error) error {
+	r.space()
+	if c, ok := r.peek(); !ok || c != first {
+		return r.fail("want %q", first)
+	}
+	if r.depth++; r.depth > maxDepth {
+		return r.fail("more than %d values within each other", maxDepth)
+	}
+	r.at++
+	r.space()
+	if c, ok := r.peek(); ok && c == last {
+		r.at++
+		r.depth--
+		return nil
+	}
+	for {
+		if err := visit(); err != nil {
+			return err
+		}
+		r.space()
+		c, ok := r.peek()
+		switch {
+		case ok && c == ',':
+			r.at++
+		case ok && c == last:
+			r.at++
+			r.depth--
+			return nil
+		default:
+			return r.fail("want a comma or %q", last)
+		}
+	}
+}
+
+// End fails if anything but blanks follows.
+func (r *Reader) End() error {
+	r.space()
+	if c, ok := r.peek(); ok {
+		return r.fail("text behind the end of the document: %q", c)
+	}
+	if r.err != io.EOF {
+		return r.fail("%v", r.err)
+	}
+	return nil
+}
+
+// Kind says what comes next without reading it; Absent at the end and where no
+// value begins.
+func (r *Reader) Kind() Kind {
+	r.space()
+	c, ok := r.peek()
+	switch {
+	case !ok:
+		return Absent
+	case c == '{':
+		return Object
+	case c == '[':
+		return List
+	case c == '"':
+		return Text
+	case c == 'n':
+		return Null
+	case c == 't' || c == 'f':
+		return Bool
+	case c == '-' || c >= '0' && c <= '9' || c == 'N' || c == 'I':
+		return Number
+	}
+	return Absent
+}
+
+// Place is where the Reader is, both from 1.
+func (r *Reader) Place() (line, col int) {
+	return r.line, int(r.before+int64(r.at)-r.lineStart) + 1
+}
+
+// Skip passes the value that comes next, of any length.
+func (r *Reader) Skip() error {
+	switch r.Kind() {
+	case Object:
+		return r.Object(func(string) error { return r.Skip() })
+	case List:
+		return r.List(r.Skip)
+	case Text:
+		return r.skipString()
+	}
+	return r.scalar(&Value{Kind: r.Kind()})
+}
+
+// Value reads the value that comes next, with all that is in it.
+func (r *Reader) Value() (Value, error) {
+	r.text, r.kept = 0, 0
+	return r.value()
+}
+
+func (r *Reader) value() (v Value, err error) {
+	v.Kind = r.Kind()
+	v.Line, v.Col = r.Place()
+	if r.kept++; r.kept > maxValues {
+		return v, r.fail("more than %d values in one", maxValues)
+	}
+	switch v.Kind {
+	case Object:
+		err = r.Object(func(key string) error {
+			x, err := r.value()
+			if r.text += len(key); r.text > maxText {
+				return r.fail("more than %d MiB of text in one value", maxText>>20)
+			}
+			v.Fields = append(v.Fields, Field{key, x})
+			return err
+		})
+	case List:
+		err = r.List(func() error {
+			x, err := r.value()
+			v.Items = append(v.Items, x)
+			return err
+		})
+	case Text:
+		v.Str, err = r.str(maxText - r.text)
+		r.text += len(v.Str)
+	default:
+		err = r.scalar(&v)
+	}
+	return v, err
+}
+
+// scalar reads a number, true, false or null.
+func (r *Reader) scalar(v *Value) error {
+	line, col := r.Place()
+	word, err := r.word()
+	if err != nil {
+		return err
+	}
+	ok := word == "null" || word == "true" || word == "false"
+	switch v.Kind {
+	case Number:
+		v.Num, ok = number(word)
+	case Bool:
+		v.Str = word
+	}
+	if !ok {
+		return &Error{Line: line, Col: col, Text: fmt.Sprintf("no value: %.40q", word)}
+	}
+	return nil
+}
+
+// number reads a JSON number or one of Python's words. What is too large for a
+// float64 is infinite.
+func number(word string) (float64, bool) {
+	switch word {
+	case "NaN":
+		return math.NaN(), true
+	case "Infinity":
+		return math.Inf(1), true
+	case "-Infinity":
+		return math.Inf(-1), true
+	}
+	x, err := strconv.ParseFloat(word, 64)
+	return x, json.Valid([]byte(word)) && (err == nil || errors.Is(err, strconv.ErrRange))
+}
+
+const longestWord = 1 << 10
+
+// word reads what ends at a blank, a comma or a bracket.
+func (r *Reader) word() (string, error) {
+	r.space()
+	line, col := r.Place()
+	var b []byte
+	for {
+		c, ok := r.peek()
+		if !ok && r.depth > 0 {
+			return "", r.fail("the file ends inside a value")
+		}
+		if !ok || strings.IndexByte(" \t\r\n,]}:{[\"", c) >= 0 {
+			break
+		}
+		if len(b) == longestWord {
+			return "", r.fail("no value: %.40q", b)
+		}
+		b = append(b, c)
+		r.at++
+	}
+	if len(b) == 0 {
+		c, ok := r.peek()
+		if !ok {
+			return "", r.fail("want a value")
+		}
+		return "", &Error{Line: line, Col: col, Text: fmt.Sprintf("want a value, got %q", c)}
+	}
+	return string(b), nil
+}
+
+// str reads a string of at most limit bytes.
+func (r *Reader) str(limit int) (string, error) {
+	if c, ok := r.peek(); !ok || c != '"' {
+		return "", r.fail("want a string")
+	}
+	line, col := r.Place()
+	b := []byte{'"'}
+	escaped := false
+	for r.at++; ; r.at++ {
+		c, ok := r.peek()
+		if !ok {
+			return "", r.fail("the file ends inside a string")
+		}
+		if len(b) > limit {
+			return "", r.fail("a string of more than %d MiB", maxText>>20)
+		}
+		b = append(b, c)
+		switch {
+		case c == '"':
+			r.at++
+			if !escaped {
+				return string(b[1 : len(b)-1]), nil
+			}
+			var s string
+			if err := json.Unmarshal(b, &s); err != nil {
+				return "", &Error{Line: line, Col: col, Text: "bad string: " + err.Error()}
+			}
+			return s, nil
+		case c == '\n':
+			r.newline()
+		case c == '\\':
+			escaped = true
+			r.at++
+			if c, ok = r.peek(); !ok {
+				return "", r.fail("the file ends inside a string")
+			}
+			b = append(b, c)
+		}
+	}
+}
+
+// skipString passes a string without keeping it.
+func (r *Reader) skipString() error {
+	for r.at++; ; r.at++ {
+		c, ok := r.peek()
+		if !ok {
+			return r.fail("the file ends inside a string")
+		}
+		switch c {
+		case '"':
+			r.at++
+			return nil
+		case '\n':
+			r.newline()
+		case '\\':
+			r.at++
+			if _, ok := r.peek(); !ok {
+				return r.fail("the file ends inside a string")
+			}
+		}
+	}
+}
+
+func (r *Reader) space() {
+	for {
+		c, ok := r.peek()
+		if !ok || c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			return
+		}
+		if c == '\n' {
+			r.newline()
+		}
+		r.at++
+	}
+}
+
+// newline notes that the byte at r.at ends a line.
+func (r *Reader) newline() {
+	r.line++
+	r.lineStart = r.before + int64(r.at) + 1
+}
+
+func (r *Reader) peek() (byte, bool) {
+	for r.at >= r.end {
+		if r.err != nil {
+			return 0, false
+		}
+		r.before += int64(r.end)
+		r.at = 0
+		if r.end, r.err = r.in.Read(r.buf); r.end == 0 && r.err == nil {
+			r.err = io.ErrNoProgress
+		}
+	}
+	return r.buf[r.at], true
+}
+
+// fail is an Error at this place. At the end of the file it is that.
+func (r *Reader) fail(format string, args ...any) error {
+	e := &Error{Text: fmt.Sprintf(format, args...)}
+	e.Line, e.Col = r.Place()
+	if _, ok := r.peek(); !ok {
+		e.Cut = true
+		if e.Text = "the file ends inside a document"; r.err != io.EOF {
+			e.Text = r.err.Error()
+		}
+	}
+	return e
+}

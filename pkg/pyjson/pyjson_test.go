@@ -1,0 +1,215 @@
+package pyjson_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"testing/iotest"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"github.com/ulikunitz/xz"
+
+	"github.com/profllm/profllm/pkg/pyjson"
+)
+
+func whole(text string) (pyjson.Value, error) {
+	r := pyjson.NewReader(strings.NewReader(text))
+	v, err := r.Value()
+	if err == nil {
+		err = r.End()
+	}
+	return v, err
+}
+
+func TestValue(t *testing.T) {
+	v, err := whole("{\"a\": [1, -2.5e3, NaN, Infinity, -Infinity, 1e999],\n \"b\": {\"c\": \"x\\u00e9\\\"\", \"c\": null}, \"d\": true}\n")
+	require.NoError(t, err)
+	var got []float64
+	for _, x := range v.At("a").Items {
+		got = append(got, x.Num)
+	}
+	require.True(t, math.IsNaN(got[2]))
+	got[2] = 0
+	require.Equal(t, []float64{1, -2500, 0, math.Inf(1), math.Inf(-1), math.Inf(1)}, got)
+	require.Equal(t, pyjson.Null, v.At("b", "c").Kind, "the last of two, as in Python")
+	require.Equal(t, "xé\"", v.At("b").Fields[0].Value.Str)
+	require.Equal(t, []int{2, 13}, []int{v.At("b", "c").Line, v.Fields[1].Value.Fields[0].Value.Col})
+	require.Equal(t, "true", v.At("d").Str)
+	require.Equal(t, pyjson.Absent, v.At("a", "b", "c").Kind)
+	_, ok := v.At("a").Items[2].Finite()
+	require.False(t, ok)
+}
+
+func TestBadText(t *testing.T) {
+	for _, c := range []struct {
+		text, err string
+		cut       bool
+	}{
+		{"", "1:1: the file ends inside a document", true},
+		{"{", "1:2: the file ends inside a document", true},
+		{`{"a"`, "1:5: the file ends inside a document", true},
+		{`{"a": [1, 2`, "1:12: the file ends inside a document", true},
+		{"{\n\"a\": \"x", "2:8: the file ends inside a document", true},
+		{`{"a": "x\`, "1:10: the file ends inside a document", true},
+		{`{"a": 1,}`, `1:9: want a string`, false},
+		{`[1,]`, `1:4: want a value, got ']'`, false},
+		{`{"a" 1}`, `1:6: want a colon after key "a"`, false},
+		{`[1 2]`, `1:4: want a comma or ']'`, false},
+		{`[nul]`, `1:2: no value: "nul"`, false},
+		{`[01]`, `1:2: no value: "01"`, false},
+		{`[Nan]`, `1:2: no value: "Nan"`, false},
+		{`["\x"]`, `1:2: bad string: invalid character 'x' in string escape code`, false},
+		{"[1]\n x", `2:2: text behind the end of the document: 'x'`, false},
+		{strings.Repeat("[", 600), "1:501: more than 500 values within each other", false},
+		{strings.Repeat("1", 2000), "no value: ", false},
+		{"[" + strings.Repeat("1,", 1<<18) + "1]", "more than 262144 values in one", false},
+		{`["` + strings.Repeat("x", 17<<20) + `"]`, "more than 16 MiB", false},
+	} {
+		_, err := whole(c.text)
+		require.ErrorContains(t, err, c.err)
+		var at *pyjson.Error
+		require.ErrorAs(t, err, &at)
+		require.Equal(t, c.cut, at.Cut, c.err)
+	}
+}
+
+// A damaged file ends where the damage is.
+func TestDamage(t *testing.T) {
+	r := pyjson.NewReader(io.MultiReader(strings.NewReader("[1,\n2"), iotest.ErrReader(errors.New("bad disk"))))
+	err := r.Skip()
+	require.EqualError(t, err, "2:2: bad disk")
+	require.True(t, err.(*pyjson.Error).Cut)
+}
+
+var request = []byte(`{"prompt": "` + strings.Repeat("some text ", 400) + `", "times": [0.1, 0.2, NaN], "n": 1},`)
+
+// endless is a list of requests that is never held as a whole.
+type endless struct {
+	left int
+	part []byte
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if len(e.part) == 0 {
+		if e.left == 0 {
+			return 0, io.EOF
+		}
+		e.left--
+		e.part = request
+	}
+	n := copy(p, e.part)
+	e.part = e.part[n:]
+	return n, nil
+}
+
+func TestMemoryOfALongList(t *testing.T) {
+	const requests = 25_000 // 100 MB
+	r := pyjson.NewReader(io.MultiReader(strings.NewReader(`{"requests": [`), &endless{left: requests}, strings.NewReader(`{"n": 1}], "last": 7}`)))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	n, last := 0, 0.0
+	require.NoError(t, r.Object(func(key string) error {
+		if key != "requests" {
+			v, err := r.Value()
+			last = v.Num
+			return err
+		}
+		return r.List(func() error {
+			return r.Object(func(key string) error {
+				if key != "n" {
+					return r.Skip()
+				}
+				v, err := r.Value()
+				n += int(v.Num)
+				return err
+			})
+		})
+	}))
+	runtime.ReadMemStats(&after)
+	require.Equal(t, requests+1, n)
+	require.InDelta(t, 7, last, 0)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(requests*len(request)/4), "the texts are not kept")
+}
+
+func TestOpen(t *testing.T) {
+	var b bytes.Buffer
+	w, err := xz.NewWriter(&b)
+	require.NoError(t, err)
+	_, err = w.Write([]byte("[1]"))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	dir := fstest.MapFS{"plain.json": {Data: []byte("[2]")}, "packed.json.xz": {Data: b.Bytes()}, "bad.json.xz": {Data: []byte("no")}}
+	for name, want := range map[string]string{"plain.json": "[2]", "packed.json": "[1]"} {
+		f, _, err := pyjson.Open(dir, name)
+		require.NoError(t, err)
+		data, err := io.ReadAll(f)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		require.Equal(t, want, string(data))
+	}
+	_, _, err = pyjson.Open(dir, "none.json")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, _, err = pyjson.Open(dir, "bad.json")
+	require.ErrorContains(t, err, "no xz file")
+}
+
+// What is JSON is read as encoding/json does, and skipping comes as far as reading.
+func FuzzValue(f *testing.F) {
+	f.Add([]byte(`{"a": [1, NaN, -Infinity, {"b": "\\\"x\u0041"}], "c": null}`))
+	f.Add([]byte("[[[]], {}, true,\n 1e5]"))
+	f.Add([]byte(`{"a": [1, `))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		v, err := whole(string(data))
+		r := pyjson.NewReader(iotest.OneByteReader(bytes.NewReader(data)))
+		skipped := r.Skip()
+		if skipped == nil {
+			skipped = r.End()
+		}
+		if err == nil {
+			require.NoError(t, skipped)
+		}
+		var at *pyjson.Error
+		if errors.As(err, &at) {
+			require.Positive(t, at.Line)
+			require.Positive(t, at.Col)
+			require.LessOrEqual(t, at.Line, 1+bytes.Count(data, []byte("\n")))
+		}
+		var want any
+		if utf8.Valid(data) && len(data) < 1000 && json.Unmarshal(data, &want) == nil {
+			require.NoError(t, err)
+			require.Equal(t, want, plain(v))
+		}
+	})
+}
+
+func plain(v pyjson.Value) any {
+	switch v.Kind {
+	case pyjson.Bool:
+		return v.Str == "true"
+	case pyjson.Number:
+		return v.Num
+	case pyjson.Text:
+		return v.Str
+	case pyjson.List:
+		list := []any{}
+		for _, x := range v.Items {
+			list = append(list, plain(x))
+		}
+		return list
+	case pyjson.Object:
+		m := map[string]any{}
+		for _, f := range v.Fields {
+			m[f.Key] = plain(f.Value)
+		}
+		return m
+	}
+	return nil
+}

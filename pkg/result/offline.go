@@ -1,0 +1,188 @@
+package result
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Offline is what a benchmark without a server measured: `vllm bench latency`,
+// `throughput` and `startup`. It is never mixed with the numbers of a load client:
+// a batch is no request, and nothing of it was streamed.
+type Offline struct {
+	Batch      *BatchLatency      `json:"batch,omitempty" jsonschema:"vllm bench latency"`
+	Throughput *OfflineThroughput `json:"throughput,omitempty" jsonschema:"vllm bench throughput"`
+	Startup    *Startup           `json:"startup,omitempty" jsonschema:"vllm bench startup"`
+}
+
+// BatchLatency is the time from a batch of prompts to its last token.
+type BatchLatency struct {
+	Latency *Timing `json:"latency" jsonschema:"one value per iteration"`
+}
+
+// OfflineThroughput is the time that a fixed set of prompts took.
+type OfflineThroughput struct {
+	Duration             *float64 `json:"duration_s,omitempty"`
+	Requests             *int64   `json:"requests,omitempty"`
+	TotalTokens          *int64   `json:"total_tokens,omitempty" jsonschema:"input and output"`
+	InputTokens          *int64   `json:"total_input_tokens,omitempty"`
+	OutputTokens         *int64   `json:"total_output_tokens,omitempty"`
+	RequestThroughput    *float64 `json:"request_throughput,omitempty" jsonschema:"1/s"`
+	TotalTokenThroughput *float64 `json:"total_token_throughput,omitempty" jsonschema:"input and output tokens per s"`
+	OutputThroughput     *float64 `json:"output_throughput,omitempty" jsonschema:"output tokens per s"`
+}
+
+// Startup is the time until an engine could serve, with empty caches of compiled
+// code (cold) and with filled ones (warm). Compilation is a part of it.
+type Startup struct {
+	Cold            *Timing `json:"cold,omitempty"`
+	ColdCompilation *Timing `json:"cold_compilation,omitempty"`
+	ColdEncoder     *Timing `json:"cold_encoder_compilation,omitempty"`
+	Warm            *Timing `json:"warm,omitempty"`
+	WarmCompilation *Timing `json:"warm_compilation,omitempty"`
+	WarmEncoder     *Timing `json:"warm_encoder_compilation,omitempty"`
+}
+
+// Timing is the statistics of a few times, in s.
+type Timing struct {
+	N           *int               `json:"n,omitempty" jsonschema:"size of the sample"`
+	Mean        *float64           `json:"mean_s,omitempty"`
+	Std         *float64           `json:"std_s,omitempty" jsonschema:"population form"`
+	Percentiles map[string]float64 `json:"percentiles_s,omitempty" jsonschema:"by rank in percent, such as 99; interpolated linearly"`
+	Values      []float64          `json:"values_s,omitempty" jsonschema:"every iteration, in order"`
+}
+
+// Timings lists what was timed, by key of the record, in a fixed order.
+func (o *Offline) Timings() []NamedTiming {
+	var all []NamedTiming
+	add := func(name string, t *Timing) {
+		if t != nil {
+			all = append(all, NamedTiming{name, t})
+		}
+	}
+	if o.Batch != nil {
+		add("batch.latency", o.Batch.Latency)
+	}
+	if s := o.Startup; s != nil {
+		add("startup.cold", s.Cold)
+		add("startup.cold_compilation", s.ColdCompilation)
+		add("startup.cold_encoder_compilation", s.ColdEncoder)
+		add("startup.warm", s.Warm)
+		add("startup.warm_compilation", s.WarmCompilation)
+		add("startup.warm_encoder_compilation", s.WarmEncoder)
+	}
+	return all
+}
+
+// NamedTiming is a Timing and its key below offline.
+type NamedTiming struct {
+	Name string
+	*Timing
+}
+
+// Percentile returns the value at a rank in percent, and its key below results.
+func (t NamedTiming) Percentile(rank string) (v float64, key string, ok bool) {
+	v, ok = t.Percentiles[rank]
+	return v, "offline." + t.Name + ".percentiles_s." + rank, ok
+}
+
+// tooFew is PL-V24 for iterations.
+func (o *Offline) tooFew() answer {
+	var bad, keys []string
+	checked := 0
+	for _, t := range o.Timings() {
+		for _, rank := range slices.Sorted(maps.Keys(t.Percentiles)) {
+			p, err := strconv.ParseFloat(rank, 64)
+			if err != nil || t.N == nil {
+				continue
+			}
+			checked++
+			if need := minSample(p); *t.N < need {
+				_, key, _ := t.Percentile(rank)
+				bad = append(bad, fmt.Sprintf("%s needs %d, has %d", key, need, *t.N))
+				keys = append(keys, key)
+			}
+		}
+	}
+	if checked == 0 {
+		return notPossible("no percentile of a known number of iterations was reported")
+	}
+	a := judged(len(bad) > 0, "%s", cmp.Or(list(bad), fmt.Sprintf("%d percentiles have iterations enough", checked)))
+	a.withheld = keys
+	return a
+}
+
+// contradictions lists how the numbers contradict each other: PL-V8.
+func (o *Offline) contradictions(fromLog bool) (bad []string, compared int) {
+	if t := o.Throughput; t != nil {
+		more, n := t.contradictions(fromLog)
+		bad, compared = append(bad, more...), n
+	}
+	for _, t := range o.Timings() {
+		if t.Mean != nil && len(t.Values) > 0 {
+			compared++
+			sum := 0.0
+			for _, v := range t.Values {
+				sum += v
+			}
+			if mean := sum / float64(len(t.Values)); math.Abs(*t.Mean-mean) > maxRateDeviation*mean {
+				bad = append(bad, fmt.Sprintf("%s: mean %.6g s, of its values %.6g s", t.Name, *t.Mean, mean))
+			}
+		}
+		for _, v := range append(slices.Collect(maps.Values(t.Percentiles)), t.Values...) {
+			if v < 0 {
+				bad = append(bad, fmt.Sprintf("%s: %v s", t.Name, v))
+				break
+			}
+		}
+		bad = append(bad, t.disorder()...)
+	}
+	return bad, compared
+}
+
+func (t NamedTiming) disorder() []string {
+	byRank := map[float64]float64{}
+	for name, v := range t.Percentiles {
+		if rank, err := strconv.ParseFloat(name, 64); err == nil {
+			byRank[rank] = v
+		}
+	}
+	ranks := slices.Sorted(maps.Keys(byRank))
+	for i := 1; i < len(ranks); i++ {
+		if a, b := byRank[ranks[i-1]], byRank[ranks[i]]; b < a-1e-9*math.Abs(a) {
+			return []string{fmt.Sprintf("%s: %.6g s at rank %g is above %.6g s at rank %g", t.Name, a, ranks[i-1], b, ranks[i])}
+		}
+	}
+	return nil
+}
+
+func (t *OfflineThroughput) contradictions(fromLog bool) (bad []string, compared int) {
+	if t.Duration == nil {
+		return nil, 0
+	}
+	for _, x := range []struct {
+		key   string
+		rate  *float64
+		total *int64
+	}{
+		{"request_throughput", t.RequestThroughput, t.Requests},
+		{"total_token_throughput", t.TotalTokenThroughput, t.TotalTokens},
+		{"output_throughput", t.OutputThroughput, t.OutputTokens},
+	} {
+		if x.rate == nil || x.total == nil {
+			continue
+		}
+		compared++
+		allowed := maxRateDeviation * math.Abs(float64(*x.total))
+		if fromLog {
+			allowed += logRounding * *t.Duration
+		}
+		if got := *x.rate * *t.Duration; !(math.Abs(got-float64(*x.total)) <= allowed) {
+			bad = append(bad, fmt.Sprintf("throughput.%s %.4g x %.4g s is %.6g, not %d", x.key, *x.rate, *t.Duration, got, *x.total))
+		}
+	}
+	return bad, compared
+}

@@ -1,0 +1,73 @@
+package run
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ulikunitz/xz"
+)
+
+// named are files that say by their name that a run lies beside them: ours, CloudAI's,
+// and those of load clients.
+var named = map[string]bool{
+	PlanFile: true, "test-run.toml": true, "vllm-bench.json": true, "sglang-bench.jsonl": true,
+	"profile_export_aiperf.json": true, "profile_export_aiperf.csv": true, "profile_export_genai_perf.csv": true,
+	"summary_lifecycle_metrics.json": true,
+}
+
+// common are names that other programs use too, by what they begin and end with. Such
+// a file is a run's if one of the words stands near its beginning.
+var common = []struct {
+	begin, end string
+	words      []string
+}{
+	{"", "benchmarks.json", []string{`"guidellm_version"`, `"generative_benchmark"`}},
+	{"latency", ".json", []string{`"avg_latency"`}},
+	{"throughput", ".json", []string{`"requests_per_second"`}},
+	{"startup", ".json", []string{`_startup_times"`}},
+	{"results_", ".json", []string{`"alias"`, `_stderr"`}},
+	{"lm_eval", ".json", []string{`"alias"`, `_stderr"`}},
+}
+
+// beginning is how much of a file of a common name is looked at.
+const beginning = 32 << 10
+
+// isRunFile reports whether a file, or the same with .xz, belongs to a run.
+func isRunFile(dir, name string) bool {
+	plain := strings.TrimSuffix(name, ".xz")
+	if named[plain] || strings.HasPrefix(plain, "stage_") && strings.HasSuffix(plain, "_lifecycle_metrics.json") {
+		return true
+	}
+	for _, c := range common {
+		if !strings.HasPrefix(plain, c.begin) || !strings.HasSuffix(plain, c.end) {
+			continue
+		}
+		head := head(filepath.Join(dir, name), plain != name)
+		for _, word := range c.words {
+			if bytes.Contains(head, []byte(word)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// head is the beginning of a file; empty if it cannot be read.
+func head(path string, packed bool) []byte {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	var r io.Reader = f
+	if packed {
+		if r, err = xz.NewReader(f); err != nil {
+			return nil
+		}
+	}
+	data, _ := io.ReadAll(io.LimitReader(r, beginning)) // what could be read is looked at
+	return data
+}
