@@ -174,8 +174,12 @@ func parseSMISample(line string, fields int, arrived time.Time) (Sample, error) 
 	return s, nil
 }
 
-// zoneStep is what all zones' distances from UTC are multiples of.
-const zoneStep = 15 * time.Minute
+// zoneStep is what all zones' distances from UTC are multiples of, farZone the
+// largest.
+const (
+	zoneStep = 15 * time.Minute
+	farZone  = 14 * time.Hour
+)
 
 // smiTime reads the local time that nvidia-smi says. Its zone is the one in which it
 // is just before the line arrived: so no clock change and no setting of a zone counts.
@@ -184,5 +188,9 @@ func smiTime(text string, arrived time.Time) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("%q is no time of nvidia-smi", text)
 	}
-	return at.Add(arrived.Sub(at).Round(zoneStep)), nil
+	zone := arrived.Sub(at).Round(zoneStep)
+	if zone.Abs() > farZone {
+		return time.Time{}, fmt.Errorf("%q is not the time of any zone", text)
+	}
+	return at.Add(zone), nil
 }

@@ -122,6 +122,8 @@ func TestSMITime(t *testing.T) {
 	}
 	_, err := smiTime("Sun Nov 22", arrived)
 	require.ErrorContains(t, err, "is no time of nvidia-smi")
+	_, err = smiTime("0001/11/22 16:15:02.000", arrived)
+	require.ErrorContains(t, err, "is not the time of any zone")
 }
 
 func FuzzSMISamples(f *testing.F) {
