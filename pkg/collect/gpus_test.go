@@ -139,5 +139,5 @@ func TestWindowOfTheClient(t *testing.T) {
 	require.Equal(t, "job 56:01.1 56:06.5", window())
 	at := time.Date(2026, 11, 21, 4, 56, 6, 0, time.UTC).Unix()
 	write(t, dir, "telemetry/engines-bench.csv", fmt.Sprintf("time_s,role,running,waiting,kv_cache\n%d.000,decode,4,0,0.1\n%d.000,decode,4,0,0.1\n%d.000,decode,0,0,0.1\n", at-1, at, at+1))
-	require.Equal(t, "engines 56:00.7 56:06.0", window())
+	require.Equal(t, "engines 56:00.6 56:06.0", window())
 }
