@@ -119,9 +119,10 @@ func (p Process) smi(ctx context.Context, args []string) int {
 	}
 	began := time.Now()
 	for look := 0; ; look++ {
+		at := began.Add(time.Duration(look) * q.every) // when it was due, however busy this machine is
 		var text strings.Builder
 		for i := range n {
-			line, unknown := p.smiLine(q.fields, i, look, f.smi)
+			line, unknown := p.smiLine(q.fields, at, i, look, f.smi)
 			if unknown != "" {
 				fmt.Fprintf(p.Stdout, "Field %q is not a valid field to query.\n", unknown)
 				return smiInvalid
@@ -133,7 +134,7 @@ func (p Process) smi(ctx context.Context, args []string) int {
 				return exitFailed
 			}
 		}
-		if q.every == 0 || !wait(ctx, time.Until(began.Add(time.Duration(look+1)*q.every))) {
+		if q.every == 0 || !wait(ctx, time.Until(at.Add(q.every))) {
 			return exitOK
 		}
 	}
@@ -141,7 +142,7 @@ func (p Process) smi(ctx context.Context, args []string) int {
 
 // smiLine is what one GPU says: it is at work, 400 W of it, unless a fault gives it
 // nothing to do.
-func (p Process) smiLine(fields []string, index, look int, f smiFaults) (line, unknown string) {
+func (p Process) smiLine(fields []string, at time.Time, index, look int, f smiFaults) (line, unknown string) {
 	host := p.Env("SLURMD_NODENAME")
 	use, power, clock, reasons, driver := 95.0, 400.0, 1980.0, 0, Version
 	if u, ok := f.use[index]; ok {
@@ -161,7 +162,7 @@ func (p Process) smiLine(fields []string, index, look int, f smiFaults) (line, u
 	}
 	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 	says := map[string]string{
-		"timestamp": time.Now().Format("2006/01/02 15:04:05.000"), "index": strconv.Itoa(index),
+		"timestamp": at.Format("2006/01/02 15:04:05.000"), "index": strconv.Itoa(index),
 		"uuid": fmt.Sprintf("GPU-sim-%s-%d", host, index), "name": "profllm sim GPU", "driver_version": driver,
 		"memory.total": "81559", "memory.used": "1024", "utilization.gpu": number(use), "power.draw": number(power),
 		"clocks.sm": number(clock), "clocks.mem": "2619", "temperature.gpu": "60", "clocks_event_reasons.active": fmt.Sprintf("0x%016x", reasons),
