@@ -96,6 +96,9 @@ func (r *Report) blocks() []block {
 	}
 	if r.shows(PartPerTest) {
 		out = append(out, r.perTestBlock())
+		if b, ok := r.gpusBlock(); ok {
+			out = append(out, b)
+		}
 		if len(r.Repeats) > 0 {
 			out = append(out, r.repeatsBlock())
 		}

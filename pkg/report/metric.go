@@ -147,13 +147,13 @@ var (
 )
 
 // metrics are those that a table may show beside the latencies.
-var metrics = []Metric{
+var metrics = slices.Concat([]Metric{
 	meanTTFT, medianTTFT, p99TTFT, meanTPOT, medianTPOT, p99TPOT, successful, successShare, throughput, perUser, perGPU, accuracy,
 	rate("request_throughput", "Requests", "1/s", func(m *result.Metrics) *float64 { return m.RequestThroughput }),
 	rate("request_goodput", "Goodput", "1/s", func(m *result.Metrics) *float64 { return m.RequestGoodput }),
 	rate("total_token_throughput", "Total throughput", "tok/s", func(m *result.Metrics) *float64 { return m.TotalTokenThroughput }),
 	rate("total_token_throughput_per_gpu", "Total TPS/GPU", "tok/s", func(m *result.Metrics) *float64 { return m.TotalPerGPU }),
-}
+}, gpuMetrics)
 
 // CloudAI's names of metrics, in agent_metrics.
 var aliases = map[string]string{
