@@ -27,7 +27,11 @@ type watcher func(ctx context.Context, w Watching) error
 // Where a GPU has fallen off the bus, a call into the driver may never come back: who
 // must go on does not wait for Watch.
 func Watch(ctx context.Context, w Watching) error {
-	for _, watch := range append(libraryWatch(), WatchProgram) {
+	return w.by(ctx, append(libraryWatch(), WatchProgram))
+}
+
+func (w Watching) by(ctx context.Context, list []watcher) error {
+	for _, watch := range list {
 		if err := watch(ctx, w); !errors.Is(err, ErrNoDriver) {
 			return err
 		}

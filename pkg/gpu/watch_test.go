@@ -103,7 +103,19 @@ func TestWatchProgramComplaints(t *testing.T) {
 	require.ErrorIs(t, watch(full), full)
 	t.Setenv("PATH", t.TempDir())
 	require.ErrorIs(t, watch(nil), ErrNoDriver)
-	require.ErrorIs(t, Watch(t.Context(), Watching{Interval: time.Second, Now: time.Now}), ErrNoDriver)
+}
+
+// Without a library the program is asked.
+func TestWatchByWhatIsThere(t *testing.T) {
+	asked := ""
+	answers := func(name string, err error) watcher {
+		return func(context.Context, Watching) error { asked += name; return err }
+	}
+	broken := errors.New("broken")
+	require.ErrorIs(t, Watching{}.by(t.Context(), []watcher{answers("a", ErrNoDriver), answers("b", broken), answers("c", nil)}), broken)
+	require.NoError(t, Watching{}.by(t.Context(), []watcher{answers("d", nil), answers("e", broken)}))
+	require.ErrorIs(t, Watching{}.by(t.Context(), []watcher{answers("f", ErrNoDriver)}), ErrNoDriver)
+	require.Equal(t, "abdf", asked)
 }
 
 // The zone of the machine does not matter, nor does a line that comes late.
