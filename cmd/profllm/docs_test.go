@@ -67,7 +67,7 @@ func keysPage(t *testing.T) string {
 		{"Test file; a scenario's `[[Tests]]` may override every key", "scenario", "definition"},
 		{"Scenario", "scenario", "head"}, {"Scenario `[[Tests]]`", "scenario", "entry"},
 		{"`[[Tests.dependencies]]`", "scenario", "Dependency"}, {"`[[Tests.phases]]` (profllm)", "scenario", "Phase"},
-		{"`[Tests.sweep]` (profllm)", "scenario", "Sweep"}, {"`[Tests.slurm]` (profllm)", "scenario", "Slurm"},
+		{"`[Tests.telemetry]` (profllm)", "scenario", "Telemetry"}, {"`[Tests.sweep]` (profllm)", "scenario", "Sweep"}, {"`[Tests.slurm]` (profllm)", "scenario", "Slurm"},
 		{"`[preflight]` of a system file, `[Tests.preflight]` of a scenario (profllm)", "config", "Preflight"},
 		{"`[reports.NAME]` of a scenario or system file", "config", "reportKeys"},
 		{"`[[git_repos]]`, `[proxy_script_repo]`", "scenario", "GitRepo"},

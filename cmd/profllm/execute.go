@@ -129,7 +129,7 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 	a := &app{ctx: ctx, environ: environ, stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now, uptime: run.Uptime}
 	name := filepath.Base(argv[0])
 	switch name {
-	case "vllm", "ray", "python3", "nsys":
+	case "vllm", "ray", "python3", "nsys", "nvidia-smi":
 		return a.simulate(append([]string{name}, argv[1:]...))
 	}
 	if code, ok := local.Main(ctx, name, argv[1:], environ, stdout, stderr); ok {

@@ -94,6 +94,7 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 		r.Provenance.Foreign = foreignProgram(r)
 	}
 	e.counters(r)
+	e.gpus(r, &ev)
 	r.Derive()
 	r.Provenance.EngineVersion = ev.EngineVersion()
 	r.Validity = result.Judge(r, ev)
@@ -366,7 +367,7 @@ func (e *evidence) planned() result.Evidence {
 			NumPrompts: x.NumPrompts, InputTokens: x.InputTokens, OutputTokens: x.OutputTokens,
 			IgnoreEOS: x.IgnoreEOS, Accuracy: x.Accuracy, Disaggregated: x.Disaggregated, NoBenchmark: e.load.Client == "",
 			Concurrency: x.Concurrency, RequestRate: x.RequestRate, Warmups: x.Warmups, SharedInput: x.SharedInput,
-			Model: e.plan.Config.Model,
+			Model: e.plan.Config.Model, GPUs: e.plan.GPUs(),
 		}
 		if !e.plan.Simulated { // the simulated engine has a version of its own
 			ev.Planned.EngineVersion = e.plan.Config.Engine

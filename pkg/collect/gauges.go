@@ -11,15 +11,19 @@ import (
 	"github.com/profllm/profllm/pkg/result"
 )
 
-// serverLoad sums up what a job sampled of the engines' gauges in the last window
-// seconds that they were busy, nil if that is nothing: before lie the client's probe
-// and its warm-ups. Without a window it is all that they were busy. Lines that a crash cut short, or that nobody understands, are left out.
-func serverLoad(data []byte, window float64) *result.ServerLoad {
-	type point struct {
-		at, running, waiting, cache float64
-		engines                     int
-	}
-	var points []point // one for each look at the engines
+// point is one look at the engines.
+type point struct {
+	at, running, waiting, cache float64
+	engines                     int
+}
+
+func (p point) busy() bool { return p.running+p.waiting > 0 }
+
+// busyPoints are the looks at the engines' gauges from the first to the last that
+// found them busy. Lines that a crash cut short, or that nobody understands, are left
+// out.
+func busyPoints(data []byte) []point {
+	var points []point
 	most := 0
 	seen := map[string]bool{}
 	for line := range strings.Lines(string(data)) {
@@ -43,15 +47,24 @@ func serverLoad(data []byte, window float64) *result.ServerLoad {
 	}
 	// A sum without an engine that did not answer is none.
 	points = slices.DeleteFunc(points, func(p point) bool { return p.engines < most })
-	busy := func(p point) bool { return p.running+p.waiting > 0 }
-	first := slices.IndexFunc(points, busy)
+	first := slices.IndexFunc(points, point.busy)
 	if first < 0 {
 		return nil
 	}
-	for !busy(points[len(points)-1]) {
+	for !points[len(points)-1].busy() {
 		points = points[:len(points)-1]
 	}
-	points = points[first:]
+	return points[first:]
+}
+
+// serverLoad sums up what a job sampled of the engines' gauges in the last window
+// seconds that they were busy, nil if that is nothing: before lie the client's probe
+// and its warm-ups. Without a window it is all that they were busy.
+func serverLoad(data []byte, window float64) *result.ServerLoad {
+	points := busyPoints(data)
+	if len(points) == 0 {
+		return nil
+	}
 	if last := points[len(points)-1].at; window > 0 {
 		points = slices.DeleteFunc(points, func(p point) bool { return p.at < last-window })
 	}

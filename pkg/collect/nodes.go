@@ -26,6 +26,7 @@ func (e *evidence) nodes(r *result.Result, ev *result.Evidence) {
 		return
 	}
 	r.System = &result.System{Preflight: string(e.looked.Verdict), HardwareInfo: hardware(e.looked.Nodes)}
+	ev.Hardware = e.hardware()
 	for _, n := range e.looked.Nodes {
 		for _, c := range n.Checks {
 			ev.Nodes = append(ev.Nodes, result.NodeCheck{

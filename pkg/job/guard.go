@@ -52,6 +52,7 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	}
 	watch, stop := context.WithCancel(ctx)
 	defer stop()
+	sampled := j.sampleGPUs(watch, p, host)
 	left := false // by a script that is over: its srun may be gone as well
 	select {
 	case <-end:
@@ -59,6 +60,7 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	case <-j.scriptOver(watch, cmp.Or(j.grace, guardWait)):
 		left = true
 	}
+	sampled()
 	forced := left || ctx.Err() != nil
 	if forced { // Slurm may kill this process before a stubborn role, on which it waits
 		sweep.Changed = func(ended []node.Ended) {

@@ -162,7 +162,7 @@ func TestStart(t *testing.T) {
 		for range 2 { // a requeue finds the links
 			require.NoError(t, j.Start())
 		}
-		for _, name := range []string{"vllm", "ray", "python3", "nsys"} {
+		for _, name := range []string{"vllm", "ray", "python3", "nsys", "nvidia-smi"} {
 			to, err := os.Readlink(j.path("bin", name))
 			require.NoError(t, err)
 			require.Equal(t, "/opt/profllm", to)

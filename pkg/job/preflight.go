@@ -47,7 +47,12 @@ func (j *Job) look(p *plan.Plan, index int) *node.Look {
 		Job: j.Env("SLURM_JOB_ID"), Host: j.Env("SLURMD_NODENAME"), Self: os.Getpid(), Memory: j.Env("SLURM_MEM_PER_NODE"),
 		Dir: j.Dir, Tmp: cmp.Or(j.Env("TMPDIR"), "/tmp"), Shm: shm, Proc: proc, ListGPUs: j.gpus, Now: j.Now,
 	}
-	if l.ListGPUs == nil {
+	switch {
+	case p.Simulated && j.Env(SimGPUs) == "":
+		l.ListGPUs = nil
+	case p.Simulated:
+		l.ListGPUs = gpu.ListProgram
+	case l.ListGPUs == nil:
 		l.ListGPUs = gpu.List
 	}
 	for _, load := range p.Loads {
@@ -88,9 +93,7 @@ func (j *Job) preflight(ctx context.Context, p *plan.Plan, hosts []string, a ans
 		r.Checks = append(r.Checks, clock(p.Preflight, *r, began, a.at[h])...)
 		f.Nodes = append(f.Nodes, *r)
 	}
-	if !p.Simulated {
-		alike(p.Preflight, f.Nodes)
-	}
+	alike(p.Preflight, f.Nodes)
 	j.strays(ctx, p.Preflight, f.Nodes)
 	var all []node.Check
 	var events []Event

@@ -35,7 +35,7 @@ const (
 type Look struct {
 	Settings  *config.Preflight // nil: the defaults
 	GPUs      []int             // planned on this node, by their index; none: GPUs are not looked at
-	Simulated bool              // the engine needs neither GPUs nor memory
+	Simulated bool              // the engine needs no memory
 	Several   bool              // the job has more nodes than this
 	Clients   int               // requests at once, 0 if not known
 	Job, Host string            // SLURM_JOB_ID, SLURMD_NODENAME
@@ -46,7 +46,7 @@ type Look struct {
 	Shm       string // "/dev/shm"
 	Proc      string // "/proc"
 
-	ListGPUs func(context.Context) ([]gpu.Device, error)
+	ListGPUs func(context.Context) ([]gpu.Device, error) // nil: the engine needs none
 	Now      func() time.Time
 }
 
@@ -93,7 +93,7 @@ func (l *Look) gpus(ctx context.Context, r *Report, add adder) {
 		}
 	}
 	switch {
-	case l.Simulated:
+	case l.ListGPUs == nil:
 		all(NotPossible, "a simulated engine needs none")
 		return
 	case len(l.GPUs) == 0:
@@ -150,7 +150,7 @@ func (l *Look) busy(devices []gpu.Device, limit int64) []string {
 // Held lists the planned GPUs whose memory is still in use; none where that is not
 // known.
 func (l *Look) Held(ctx context.Context) []string {
-	if l.Simulated || len(l.GPUs) == 0 {
+	if l.ListGPUs == nil || len(l.GPUs) == 0 {
 		return nil
 	}
 	devices, err := l.ListGPUs(ctx)

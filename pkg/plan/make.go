@@ -209,6 +209,9 @@ func Make(in Input) (*Plan, error) {
 			p.Job.NTasksPerNode = max(p.Job.NTasksPerNode, n)
 		}
 	}
+	if every := in.Test.Telemetry.Interval(); every > 0 && (p.GPUs() > 0 || p.Job.GPUsPerNode > 0) {
+		p.Telemetry = &Telemetry{Seconds(every)}
+	}
 	for _, l := range in.Loads {
 		load, err := p.load(l, service)
 		c.Add(err)

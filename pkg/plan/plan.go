@@ -56,7 +56,13 @@ type Plan struct {
 	Notes     []string `json:"notes,omitempty"`      // what a person should know, e.g. keys without effect
 
 	Preflight  *config.Preflight `json:"preflight,omitempty"`  // nil: the defaults
+	Telemetry  *Telemetry        `json:"telemetry,omitempty"`  // nil: nothing is sampled of the nodes
 	Signatures []Signature       `json:"signatures,omitempty"` // of the site's own failures
+}
+
+// Telemetry is what is sampled of every node of the job while it runs.
+type Telemetry struct {
+	Interval Seconds `json:"interval_s"` // between two looks at a node's GPUs
 }
 
 // Signature is a line that a failure of the site prints, as its system file has

@@ -102,6 +102,9 @@ func (r *Report) blocks() []block {
 		if some {
 			out = append(out, offline)
 		}
+		if b, ok := r.gpusBlock(); ok {
+			out = append(out, b)
+		}
 		if len(r.Repeats) > 0 {
 			out = append(out, r.repeatsBlock())
 		}

@@ -147,7 +147,7 @@ var (
 )
 
 // metrics are those that a table may show beside the latencies.
-var metrics = slices.Concat(served, offlineMetrics())
+var metrics = slices.Concat(served, gpuMetrics, offlineMetrics())
 
 // served are those of a server under load, and of an evaluation.
 var served = []Metric{

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Metrics is the results object: vLLM's key names, one flat object.
@@ -23,6 +24,7 @@ type Metrics struct {
 	Speculation
 	Diffusion
 	Probes
+	Energy
 
 	// Derived names the keys that profllm computed because the client did not
 	// report them, sorted.
@@ -134,6 +136,8 @@ type Client struct {
 	FirstSend    *float64 `json:"first_send_s,omitempty" jsonschema:"from the start of the window"`
 	LastSend     *float64 `json:"last_send_s,omitempty"`
 	LastEnd      *float64 `json:"last_end_s,omitempty" jsonschema:"last token of a completed request"`
+
+	Started *time.Time `json:"started,omitempty" jsonschema:"start of the window by the clock of the client's node, RFC 3339, UTC"`
 }
 
 // ServerLoad is what the engines' gauges said while the client ran, once a

@@ -125,10 +125,11 @@ type Score struct {
 // System is what the nodes are, what they looked like before the start, and what was
 // sampled on them during the window.
 type System struct {
-	PeakGPUMemoryGB   *float64  `json:"peak_gpu_memory_gb,omitempty" jsonschema:"highest of all GPUs"`
-	AvgGPUUtilization *float64  `json:"avg_gpu_utilization,omitempty" jsonschema:"percent, mean over GPUs and time"`
-	HardwareInfo      *Hardware `json:"hardware_info,omitempty"`
-	Preflight         string    `json:"preflight,omitempty" jsonschema:"worst verdict on the nodes before servers started: ok, not possible, warn or fail; preflight.json has all of them"`
+	PeakGPUMemoryGB   *float64    `json:"peak_gpu_memory_gb,omitempty" jsonschema:"highest of all GPUs that served"`
+	AvgGPUUtilization *float64    `json:"avg_gpu_utilization,omitempty" jsonschema:"percent, mean over the GPUs that served and time"`
+	GPUSamples        *GPUSamples `json:"gpu_samples,omitempty"`
+	HardwareInfo      *Hardware   `json:"hardware_info,omitempty"`
+	Preflight         string      `json:"preflight,omitempty" jsonschema:"worst verdict on the nodes before servers started: ok, not possible, warn or fail; preflight.json has all of them"`
 }
 
 // Hardware describes the nodes of a run; one value where all are alike.

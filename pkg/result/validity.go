@@ -70,6 +70,20 @@ const (
 	MaxInvalidRate = 0.05
 	// MinQuestions is PL-V31: below, the subset is named and the value withheld.
 	MinQuestions = 200
+	// MinGPUUse is PL-V26: the least share of the window in which a planned GPU works.
+	MinGPUUse = 0.01
+	// MaxGPUForeign is PL-V26: a GPU that no role was given and that works that share
+	// of the window is somebody's.
+	MaxGPUForeign = 0.01
+	// MaxThrottled is PL-V27: share of the samples.
+	MaxThrottled = 0.05
+	// MaxClockSpread is PL-V27: mean SM clocks of GPUs of one kind of role, over the
+	// highest.
+	MaxClockSpread = 0.05
+	// MaxPowerGap is PL-V33, s.
+	MaxPowerGap = 3.0
+	// MinPowerCoverage is PL-V33: share of the window.
+	MinPowerCoverage = 0.95
 
 	minOutputPerRequest = 2        // PL-V5 without ignore-eos, tokens
 	maxRateDeviation    = 0.01     // PL-V8
@@ -108,11 +122,22 @@ type Limits struct {
 	InputDeviation  float64 // largest |input/planned - 1|
 	InvalidRate     float64 // largest share of unreadable answers
 	Questions       int     // least number of questions behind an accuracy
+	GPUUse          float64 // least share of the window in which a planned GPU works
+	GPUForeign      float64 // share of the window from which on work on another GPU counts
+	Throttled       float64 // largest share of samples in which a GPU is slowed down
+	ClockSpread     float64 // largest 1 - lowest/highest of mean SM clocks
+	PowerGap        float64 // longest time without a sample of a GPU's power, s
+	PowerCoverage   float64 // least share of the window near such samples
 }
 
 // DefaultLimits returns the thresholds used where nothing else is said.
 func DefaultLimits() Limits {
-	return Limits{MaxFailedShare, MaxOutputDeviation, MaxInputDeviation, MaxInvalidRate, MinQuestions}
+	return Limits{
+		FailedShare: MaxFailedShare, OutputDeviation: MaxOutputDeviation, InputDeviation: MaxInputDeviation,
+		InvalidRate: MaxInvalidRate, Questions: MinQuestions,
+		GPUUse: MinGPUUse, GPUForeign: MaxGPUForeign, Throttled: MaxThrottled, ClockSpread: MaxClockSpread,
+		PowerGap: MaxPowerGap, PowerCoverage: MinPowerCoverage,
+	}
 }
 
 // Evidence is what a judgement needs beside the record itself. The Slurm
@@ -127,7 +152,10 @@ type Evidence struct {
 	Apart    bool      // every phase of it was over before the job went on, or failed for this judgement alone: how the job ended is not its own end
 	Profiled bool
 	Nodes    []NodeCheck // of the preflight; nil if there was none
+	Hardware []NodeGPU   // planned GPUs as the preflight saw them; nil if it saw none
 	Limits   *Limits     // nil means DefaultLimits
+
+	NoGPUSamples string // why the record has none, "" if it has
 }
 
 // NodeCheck is what a preflight saw on one node.
@@ -147,6 +175,7 @@ type Planned struct {
 	Disaggregated bool   // KV blocks move from prefill to decode
 	Model         string // that the engines were told to load
 	EngineVersion string // or its beginning
+	GPUs          int    // of all roles on all nodes
 
 	Concurrency int      // most requests in flight
 	RequestRate float64  // 1/s, the least if it rises

@@ -1,6 +1,7 @@
 package result_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -77,8 +78,26 @@ func good() *run {
 		{Node: "n1", Check: "gpu-memory", Seen: "idle", Made: true}, {Node: "n1", Check: "gpu-processes", Seen: "none", Made: true},
 		{Node: "n1", Check: "limits", Seen: "nofile 1024", Made: true},
 	}
+	g.e.Planned.GPUs = 4
+	s := &result.GPUSamples{Begin: g.r.Timestamp, End: g.r.Timestamp.Add(100 * time.Second), From: "client", Interval: 1}
+	for i, role := range []string{"prefill", "prefill", "decode", "decode", ""} {
+		u := result.GPUUse{
+			Node: fmt.Sprintf("n%d", 1+i/2), Index: i % 2, Role: role, Samples: 100, Utilization: new(90.0), Power: new(500.0), Energy: new(50_000.0),
+			EnergyFrom: "counter", SMClock: new(1800.0), Slowed: new(0.0), Coverage: 1, LongestGap: 1,
+		}
+		if role == "" {
+			u.Utilization, u.SMClock = new(0.0), nil
+		} else {
+			g.e.Hardware = append(g.e.Hardware, result.NodeGPU{Node: u.Node, Name: "H100", Driver: "570"})
+		}
+		s.GPUs = append(s.GPUs, u)
+	}
+	g.r.SetGPUs(s)
 	return g
 }
+
+// gpu is the GPU of that number: two of prefill, two of decode, one of nobody.
+func (g *run) gpu(i int) *result.GPUUse { return &g.r.System.GPUSamples.GPUs[i] }
 
 // samples adds the requests behind the statistics: ten a second, about six at a
 // time. change may alter request i before it is added.
@@ -315,6 +334,16 @@ var trips = []struct {
 	{"files-missing", result.Suspect, func(g *run) { g.e.Missing = []string{"telemetry/gpu.csv"} }, func(g *run) {}},
 	{"from-log", result.Suspect, func(g *run) { g.r.Results.FromLog = true }, func(g *run) {}},
 	{"gpu-shared", result.Suspect, func(g *run) { g.e.Nodes[1].Bad = true }, func(g *run) { g.e.Nodes[2].Bad = true }},
+	{"gpu-idle", result.Invalid, func(g *run) { g.gpu(3).Utilization = new(0.99) }, func(g *run) { g.gpu(3).Utilization = new(1.0) }},
+	{"gpu-idle", result.Invalid, func(g *run) { g.gpu(4).Utilization = new(1.0) }, func(g *run) { g.gpu(4).Utilization = new(0.99) }},
+	{"throttled", result.Suspect, func(g *run) { g.gpu(1).Slowed = new(0.051) }, func(g *run) { g.gpu(1).Slowed = new(0.05); g.gpu(1).PowerCapped = new(1.0) }},
+	{"throttled", result.Suspect, func(g *run) { g.gpu(1).SMClock = new(1700.0) }, func(g *run) { g.gpu(1).SMClock = new(1711.0) }},
+	{"throttled", result.Suspect, func(g *run) { g.gpu(2).SMClock, g.gpu(3).SMClock = new(1600.0), new(1500.0) }, // of one kind of role
+		func(g *run) { g.gpu(2).SMClock, g.gpu(3).SMClock = new(1500.0), new(1500.0) }},
+	{"mixed-hardware", result.Suspect, func(g *run) { g.e.Hardware[3].Driver = "575" }, func(g *run) { g.e.Hardware[3].Node = "n7" }},
+	{"mixed-hardware", result.Suspect, func(g *run) { g.e.Hardware[0].Name = "H200" }, func(g *run) { g.e.Hardware = nil }},
+	{"power-gaps", result.Withheld, func(g *run) { g.gpu(0).LongestGap = 3.01 }, func(g *run) { g.gpu(0).LongestGap = 3 }},
+	{"power-gaps", result.Withheld, func(g *run) { g.gpu(2).Coverage = 0.949 }, func(g *run) { g.gpu(2).Coverage = 0.95 }},
 	{"simulated", result.Note, func(g *run) { g.r.Simulated = true }, func(g *run) {}},
 	{"profiled", result.Note, func(g *run) { g.e.Profiled = true }, func(g *run) { g.r.Profiling = &result.Profiling{} }},
 }
@@ -459,7 +488,7 @@ func TestGoodRunPassesEveryCheck(t *testing.T) {
 }
 
 // covers: PL-V1, PL-V2, PL-V3, PL-V4, PL-V5, PL-V6, PL-V7, PL-V8, PL-V9, PL-V10, PL-V11, PL-V13, PL-V14, PL-V15, PL-V16, PL-V17, PL-V18, PL-V19, PL-V20, PL-V21,
-// covers: PL-V22, PL-V23, PL-V24, PL-V25, PL-V29, PL-V31, PL-V36, PL-S5, PL-G13
+// covers: PL-V22, PL-V23, PL-V24, PL-V25, PL-V26, PL-V27, PL-V28, PL-V29, PL-V31, PL-V33, PL-V36, PL-S5, PL-G13
 func TestEachCheckTripsAloneAndMissesNarrowly(t *testing.T) {
 	tripped := map[string]bool{}
 	for _, tt := range trips {

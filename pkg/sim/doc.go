@@ -21,6 +21,7 @@
 //	PROFLLM_SIM_TOKENS    words  "words": a piece is up to three letters; "bytes": one token per byte
 //	PROFLLM_SIM_FLAGS            "any": take every flag of vllm serve, also one that vLLM 0.32.0 refuses
 //	PROFLLM_SIM_RAY             path of a real ray to run instead of the simulated one
+//	PROFLLM_SIM_GPUS            how many GPUs each node has; without it no GPU is looked at
 //	PROFLLM_SIM_FAULTS           see below
 //	PROFLLM_NODE_ADDR            the address of this simulated node; replaces 0.0.0.0, so that several nodes fit on one machine
 //	PROFLLM_ROLE                 which role this process plays; set by the job
@@ -56,6 +57,12 @@
 // `nsys profile [options] COMMAND` runs the command and writes a report that holds no trace, only what was run and that it
 // is simulated. On SIGTERM it ends the command with the same signal first. Other commands of nsys are not simulated.
 //
+// # GPUs
+//
+// `nvidia-smi` answers --query-gpu and --query-compute-apps, once or every so often with -lms, for as many GPUs as
+// PROFLLM_SIM_GPUS says: at work 95 % of the time, at 400 W and 1980 MHz, whatever the engine does; one that is made idle
+// draws 70 W at 345 MHz. Names, drivers and uuids say that they are simulated. Nobody's process is on them.
+//
 // # Faults
 //
 //	PROFLLM_SIM_FAULTS = group { ";" group }
@@ -80,9 +87,15 @@
 //	restart-on-request=N  count from 0 again at the Nth generation request, as a server that somebody restarts does
 //	root=MODEL          say that the model served is this one, under the same name
 //	version=1.2         say that the engine is of this version
+//	use=3/0.5           GPU 3 is at work in 0.5 % of the time
+//	clock=3/1700        the SM clock of GPU 3 is 1700 MHz
+//	heat=3/0.1          in a tenth of the looks at it GPU 3 is slowed down by heat
+//	skip=0.1            a tenth of the looks at the GPUs is left out
+//	driver=HOST/1.2     the driver of that node is of this version
 //
 // A group applies where its role equals PROFLLM_ROLE; "*" is every server. The load client (`vllm bench serve`) obeys
-// only groups whose role is "client", and of those die-at-start, die-after, hang and exit.
+// only groups whose role is "client", and of those die-at-start, die-after, hang and exit; the simulated GPUs obey only groups
+// whose role is "gpu", and of those the last five faults.
 //
 // # Flags
 //

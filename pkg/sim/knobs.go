@@ -111,11 +111,13 @@ type faults struct {
 	slowing      time.Duration // per request
 	root         string        // where /v1/models says that the model came from; empty: the truth
 	version      string        // what it says of its version; empty: the truth
+	smi          smiFaults     // of the GPUs
 }
 
 var faultNames = []string{
 	"die-at-start", "die-after", "die-on-request", "exit", "never-ready", "hang", "fail", "bundle", "zero-tokens", "restart-on-request",
 	"root", "version", "miscount", "preempt", "corrupt", "warm", "cold", "slowing",
+	"use", "clock", "heat", "skip", "driver",
 }
 
 // parseFaults reads the whole text, so that a mistake in any group is found in every process, and keeps the groups that
@@ -176,6 +178,8 @@ func (f *faults) set(name, value string) error {
 	case "cold":
 		f.cold, err = count(name, value, 1<<31)
 		return err
+	case "use", "clock", "heat", "skip", "driver":
+		return f.smi.set(name, value)
 	case "fail", "preempt", "corrupt", "warm":
 		share, err := parseShare(value)
 		if err != nil {

@@ -15,7 +15,7 @@ type Program func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 
 // A Process is what one simulated command is given.
 type Process struct {
-	Args           []string            // Args[0] is "vllm", "ray", "python3" or "nsys"
+	Args           []string            // Args[0] is "vllm", "ray", "python3", "nsys" or "nvidia-smi"
 	Env            func(string) string // looks up one variable
 	Environ        []string            // the whole environment, for the daemon that `ray start` leaves behind
 	Stdout, Stderr io.Writer
@@ -38,7 +38,7 @@ const Version = "profllm-sim"
 // Main runs the simulated command and returns its exit code. Cancelling ctx is its SIGTERM.
 func Main(ctx context.Context, p Process) int {
 	if len(p.Args) == 0 {
-		return p.fail(exitUsage, errors.New("no command: want vllm, ray, python3 or nsys"))
+		return p.fail(exitUsage, errors.New("no command: want vllm, ray, python3, nsys or nvidia-smi"))
 	}
 	switch name := filepath.Base(p.Args[0]); {
 	case name == "vllm":
@@ -47,12 +47,14 @@ func Main(ctx context.Context, p Process) int {
 		return p.ray(ctx, p.Args[1:])
 	case name == "nsys":
 		return p.nsys(ctx, p.Args[1:])
+	case name == "nvidia-smi":
+		return p.smi(ctx, p.Args[1:])
 	case strings.HasPrefix(name, "python"):
 		return p.python(ctx, p.Args[1:])
 	case p.tool(name) != nil:
 		return p.tool(name)(ctx, p.Args[1:])
 	default:
-		return p.fail(exitMissing, fmt.Errorf("%q is not simulated: want vllm, ray, python3 or nsys", name))
+		return p.fail(exitMissing, fmt.Errorf("%q is not simulated: want vllm, ray, python3, nsys or nvidia-smi", name))
 	}
 }
 

@@ -136,7 +136,7 @@ func TestMainDispatch(t *testing.T) {
 		"other script":              {[]string{"python3", "train.py"}, 127, "", `"train.py" is not simulated`},
 		"no script":                 {[]string{"python3"}, 127, "", "without a script"},
 		"other bench":               {[]string{"vllm", "bench", "latency"}, 2, "", "bench latency is not simulated"},
-		"other program":             {[]string{"nvidia-smi"}, 127, "", "not simulated"},
+		"other program":             {[]string{"dcgmi"}, 127, "", "not simulated"},
 		"nothing":                   {nil, 2, "", "no command"},
 		"serve without a model":     {[]string{"vllm", "serve", "--port", "1"}, 2, "", "no model"},
 		"serve with a config file":  {[]string{"vllm", "serve", "m", "--config", "f.yaml"}, 2, "", "--config is not simulated"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -246,6 +247,10 @@ func (r *reader) client(f field) {
 			c.Program = r.text(g)
 		case "loops":
 			c.Threads = r.count(g)
+		case "started":
+			if at, err := time.Parse(time.RFC3339Nano, r.text(g)); err == nil {
+				c.Started = new(at.UTC())
+			}
 		case "cpu_s":
 			c.CPUSeconds = r.optional(g)
 		case "send_delay_p99_ms":

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// Each simulated run has four GPUs that a role was given, and one more on each node,
+// and trips exactly one check, or misses all of them narrowly. What else may be said
+// of simulated runs, see TestRehearsedVerdicts.
+//
+// covers: PL-V26, PL-V27, PL-V28, PL-V33, PL-V36
+func TestRehearsedGPUs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs rehearsals")
+	}
+	const two = "num_nodes = 2\n[Tests.cmd_args.prefill]\n[Tests.cmd_args.decode]\n"
+	cases := []struct{ word, faults, keys string }{
+		{"", "use=4/0.9,use=2/1.5,heat=1/0.02,clock=1/1900,skip=0.02", ""},
+		{"gpu-idle", "use=4/0,use=2/0.5", ""},
+		{"gpu-idle", "use=4/50", ""},
+		{"throttled", "use=4/0,heat=1/0.1", ""},
+		{"throttled", "use=4/0,clock=1/1850", ""},
+		{"power-gaps", "use=4/0,skip=0.1", ""},
+		{"mixed-hardware", "use=4/0,driver=127.0.1.2/7", two},
+		{"", "use=4/0,driver=127.0.1.1/7,driver=127.0.1.2/7", two},
+	}
+	dir := t.TempDir()
+	var text strings.Builder
+	text.WriteString("name = \"gpus\"\n")
+	for i, c := range cases {
+		fmt.Fprintf(&text, "[[Tests]]\nid = \"t%d\"\ntest_template_name = \"vllm\"\n%s[Tests.telemetry]\ninterval_s = 0.1\n", i, c.keys)
+		fmt.Fprintf(&text, "[Tests.extra_env_vars]\nPROFLLM_SIM_GPUS = \"5\"\nPROFLLM_SIM_FAULTS = %q\n", "gpu:"+c.faults)
+		text.WriteString("[Tests.bench_cmd_args]\nmax_concurrency = 8\nnum_prompts = 40\nrandom_output_len = 20\nsave_detailed = true\n")
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text.String()), 0o644))
+	profllm(t, dir, []string{"PROFLLM_SIM_ITL=30ms"}, "rehearse", "s.toml", "--output-dir", "results")
+	seen := 0
+	for d, p := range runs(t, dir) {
+		var i int
+		_, err := fmt.Sscanf(p.Test, "t%d", &i)
+		require.NoError(t, err)
+		seen++
+		c, r := cases[i], readResult(t, d)
+		words := slices.DeleteFunc(slices.Clone(r.Validity.Words), func(w string) bool {
+			return slices.Contains([]string{"simulated", "n-too-small", "client-bound", "not-steady"}, w)
+		})
+		want := []string{}
+		if c.word != "" {
+			want = append(want, c.word)
+		}
+		require.Equal(t, want, append([]string{}, words...), "%+v", c)
+		requireSampled(t, d, r)
+	}
+	require.Equal(t, len(cases), seen)
+}
+
+// requireSampled looks for the samples of a rehearsal, which say that they are simulated.
+func requireSampled(t *testing.T, dir string, r *result.Result) {
+	t.Helper()
+	require.True(t, r.Simulated)
+	s := r.System.GPUSamples
+	require.Equal(t, "client", s.From)
+	require.Len(t, s.GPUs, 5*len(r.Placement.Nodes))
+	require.Equal(t, "profllm sim GPU", r.System.HardwareInfo.GPU)
+	data, err := os.ReadFile(filepath.Join(dir, "telemetry", "gpu-127.0.1.1.csv"))
+	require.NoError(t, err)
+	require.Contains(t, string(data), ",GPU-sim-127.0.1.1-0,")
+	planned := float64(*r.Results.GPUs)
+	require.InDelta(t, 400*planned, *r.Results.GPUPower, 0.1)
+	require.InDelta(t, 400*planned**r.Results.Duration, *r.Results.GPUEnergy, 1)
+	require.InDelta(t, *r.Results.GPUEnergy/800, *r.Results.JoulesPerOutputToken, 1e-3, "40 answers of 20 tokens")
+}
+
+// Without GPUs, and without being asked to have any, a rehearsal looks at none and
+// misses none.
+//
+// covers: PL-V26
+func TestRehearsedWithoutGPUs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs a rehearsal")
+	}
+	dir := t.TempDir()
+	text := "name = \"none\"\n[[Tests]]\nid = \"t\"\ntest_template_name = \"vllm\"\n[Tests.bench_cmd_args]\nmax_concurrency = 8\nnum_prompts = 40\nrandom_output_len = 2\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
+	profllm(t, dir, nil, "rehearse", "s.toml", "--output-dir", "results")
+	for d := range runs(t, dir) {
+		r := readResult(t, d)
+		require.Nil(t, r.System.GPUSamples)
+		require.Empty(t, r.Warnings)
+		gpus, err := filepath.Glob(filepath.Join(d, "telemetry", "gpu-*"))
+		require.NoError(t, err)
+		require.Empty(t, gpus)
+		for _, word := range []string{"gpu-idle", "throttled", "mixed-hardware", "power-gaps", "gpu-shared"} {
+			require.Equal(t, result.NotPossible, r.Validity.Check(word).Outcome)
+		}
+		require.NotContains(t, r.Validity.Words, "files-missing")
+	}
+}

@@ -1,0 +1,163 @@
+package collect
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/profllm/profllm/pkg/gpu"
+	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// place is one GPU of the job.
+type place struct {
+	node  int // in allocation order
+	index int
+}
+
+// given lists the GPUs that roles were given.
+func (e *evidence) given() map[place]*plan.Role {
+	given := map[place]*plan.Role{}
+	for i := range e.plan.Roles {
+		r := &e.plan.Roles[i]
+		for node := r.Nodes.Offset; node < r.Nodes.End(); node++ {
+			for _, index := range r.GPUs {
+				given[place{node, index}] = r
+			}
+		}
+	}
+	return given
+}
+
+// hardware lists the GPUs that roles were given, as their nodes saw them before the
+// start.
+func (e *evidence) hardware() []result.NodeGPU {
+	if e.plan == nil {
+		return nil
+	}
+	var list []result.NodeGPU
+	given := e.given()
+	for node, n := range e.looked.Nodes {
+		for _, d := range n.GPUs {
+			if given[place{node, d.Index}] != nil {
+				list = append(list, result.NodeGPU{Node: n.Host, Name: d.Name, Driver: d.Driver})
+			}
+		}
+	}
+	return list
+}
+
+// gpus adds what the nodes' GPUs did in the window of the client that measured, or
+// says why that is not known.
+func (e *evidence) gpus(r *result.Result, ev *result.Evidence) {
+	if e.plan == nil || e.place == nil || len(e.load.Clients) == 0 || e.load.Client == "" {
+		return
+	}
+	if e.plan.Telemetry == nil {
+		ev.NoGPUSamples = "enabled = false in [Tests.telemetry]"
+		return
+	}
+	s := &result.GPUSamples{Interval: time.Duration(e.plan.Telemetry.Interval).Seconds()}
+	if s.Begin, s.End, s.From = e.window(r); s.From == "" {
+		ev.NoGPUSamples = "when the client measured is not known"
+		return
+	}
+	given, tracks := e.given(), map[place]*track{}
+	for at, role := range given {
+		tracks[at] = newTrack(s, result.GPUUse{Node: e.place.Nodes[at.node].Host, Index: at.index, Role: role.KindName(), Replica: role.Replica})
+	}
+	seen := 0
+	var missing []string
+	for node, n := range e.place.Nodes {
+		found, err := e.follow(n.Host, func(x gpu.Sample) {
+			at := place{node, x.Index}
+			if tracks[at] == nil {
+				tracks[at] = newTrack(s, result.GPUUse{Node: n.Host, Index: x.Index})
+			}
+			tracks[at].add(x)
+		})
+		if err != nil {
+			r.Warnings = append(r.Warnings, result.Warning{Kind: "unreadable", File: run.TelemetryDir + "/" + job.GPUFile(n.Host), Text: err.Error()})
+		}
+		if found {
+			seen++
+			continue
+		}
+		missing = append(missing, n.Host+": "+e.noted(n.Host))
+	}
+	if seen == 0 {
+		ev.NoGPUSamples = strings.Join(missing[:min(len(missing), 3)], "; ")
+		return
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(tracks), func(a, b place) int {
+		if a.node != b.node {
+			return a.node - b.node
+		}
+		return a.index - b.index
+	}) {
+		if t := tracks[at]; t.finish() || given[at] != nil {
+			s.GPUs = append(s.GPUs, t.use)
+		}
+	}
+	r.SetGPUs(s)
+}
+
+// follow reads what was sampled on a node; found is false if there is no such file.
+func (e *evidence) follow(host string, each func(gpu.Sample)) (found bool, err error) {
+	f, err := os.Open(filepath.Join(e.dir, run.TelemetryDir, job.GPUFile(host)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	return true, gpu.Read(f, each)
+}
+
+// noted is why a node has no samples, as far as it said.
+func (e *evidence) noted(host string) string {
+	data, err := os.ReadFile(filepath.Join(e.dir, run.TelemetryDir, job.GPUNote(host)))
+	_, why, _ := strings.Cut(strings.TrimSpace(string(data)), ": ")
+	switch {
+	case err == nil && why != "":
+		return fmt.Sprintf("%.200s", why)
+	case e.plan.Simulated:
+		return "the simulated engine needs no GPU, and has none without " + job.SimGPUs
+	}
+	return "no samples were found"
+}
+
+// window is when the client that measured did so, and who said it: the client itself;
+// else its window ends with the last second in which the engines were busy; else with
+// its process. "" if nobody knows.
+func (e *evidence) window(r *result.Result) (begin, end time.Time, from string) {
+	if r.Results.Duration == nil || !(*r.Results.Duration > 0 && *r.Results.Duration < 1e9) {
+		return begin, end, ""
+	}
+	took := time.Duration(*r.Results.Duration * float64(time.Second))
+	if c := r.Results.Client; c != nil && c.Started != nil {
+		return c.Started.UTC(), c.Started.Add(took).UTC(), "client"
+	}
+	client := e.load.Clients[0].Name
+	data, err := os.ReadFile(filepath.Join(e.at, run.TelemetryDir, job.GaugeFile(client)))
+	if points := busyPoints(data); err == nil && len(points) > 0 {
+		end = time.UnixMilli(int64(1000 * points[len(points)-1].at)).UTC()
+		return end.Add(-took), end, "engines"
+	}
+	for _, x := range e.events {
+		if x.Event == job.ClientEnded && x.Text == e.load.Phase(client) {
+			return x.Time.Add(-took).UTC(), x.Time.UTC(), "job"
+		}
+	}
+	return begin, end, ""
+}

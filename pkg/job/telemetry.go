@@ -1,0 +1,143 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/profllm/profllm/pkg/gpu"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// GPUFile is the name, below telemetry/ of the run directory, of what was sampled of
+// the GPUs of a node.
+func GPUFile(host string) string { return "gpu-" + host + ".csv" }
+
+// GPUNote is the name of the file beside it that says why there are no samples of a
+// node, or no more.
+func GPUNote(host string) string { return "gpu-" + host + ".txt" }
+
+// SimGPUs is the variable by which a simulated run has GPUs: so many on each node. It
+// never looks at those of the machine, which are not its own.
+const SimGPUs = "PROFLLM_SIM_GPUS"
+
+// Bounds of what samples may cost.
+const (
+	samplesAgain = 10 * time.Second       // after an end of the driver's program that nobody asked for
+	samplesEnd   = 500 * time.Millisecond // that the end of the job waits for the last line
+)
+
+// mostSamples bounds a node's file: four days of eight GPUs, once a second. A variable for tests.
+var mostSamples = int64(256 << 20)
+
+var errSamplesFull = errors.New("the file has grown too long")
+
+// sampleGPUs writes what the GPUs of this node do until ctx ends or the function it
+// returns is called, which waits no longer than samplesEnd. Whatever goes wrong is a
+// note beside the file, and nothing else: no run fails of it.
+func (j *Job) sampleGPUs(ctx context.Context, p *plan.Plan, host string) (stop func()) {
+	watch := gpu.Watch
+	if p.Simulated {
+		watch = gpu.WatchProgram
+	}
+	if p.Telemetry == nil || p.Simulated && j.Env(SimGPUs) == "" {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f := samples{path: j.path(run.TelemetryDir, GPUFile(host))}
+		defer f.close()
+		for {
+			err := watch(ctx, gpu.Watching{Interval: time.Duration(p.Telemetry.Interval), Now: j.Now, Take: f.take})
+			if ctx.Err() != nil {
+				return
+			}
+			j.noteGPUs(host, err)
+			if errors.Is(err, gpu.ErrNoDriver) || f.failed || !sleep(ctx, samplesAgain) {
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		select {
+		case <-done:
+		case <-time.After(samplesEnd): // the driver, or a file system, hangs
+		}
+	}
+}
+
+// noteGPUs says beside the samples why there are no more, replacing what was said
+// before.
+func (j *Job) noteGPUs(host string, why error) {
+	path := j.path(run.TelemetryDir, GPUNote(host))
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = run.WriteFile(path, fmt.Appendf(nil, "%s: %v\n", j.Now().UTC().Format(time.RFC3339), why), 0o644)
+	}
+	if err != nil {
+		fmt.Fprintf(j.Stderr, "profllm: node %s: no samples of the GPUs: %v; and no note of it: %v\n", host, why, err)
+	}
+}
+
+// samples is the file of one node, made when there is a first sample.
+type samples struct {
+	path   string
+	file   *os.File
+	size   int64
+	failed bool // cannot be written
+}
+
+// take appends one look at the GPUs, in a single write.
+func (s *samples) take(look []gpu.Sample) error {
+	var b []byte
+	var err error
+	if s.file == nil {
+		b, err = s.open()
+	}
+	for _, x := range look {
+		b = x.Append(b)
+	}
+	if s.size += int64(len(b)); err == nil && s.size > mostSamples {
+		err = errSamplesFull
+	}
+	if err == nil {
+		_, err = s.file.Write(b)
+	}
+	s.failed = err != nil
+	return err
+}
+
+// open returns what goes before the first sample.
+func (s *samples) open() (before []byte, err error) {
+	if err := os.MkdirAll(filepath.Dir(s.path), 0o755); err != nil {
+		return nil, err
+	}
+	if s.file, err = os.OpenFile(s.path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644); err != nil {
+		return nil, err
+	}
+	st, err := s.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	s.size = st.Size()
+	switch {
+	case s.size == 0:
+		return []byte(gpu.Header), nil
+	case cut(s.file):
+		return []byte("\n"), nil
+	}
+	return nil, nil
+}
+
+func (s *samples) close() {
+	if s.file != nil {
+		s.file.Close()
+	}
+}

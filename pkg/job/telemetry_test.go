@@ -1,0 +1,150 @@
+package job
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/gpu"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// sampling is a job on a node with an nvidia-smi that is this script.
+func sampling(t *testing.T, script string) *testJob {
+	t.Helper()
+	j := newJob(t)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte("#!/bin/sh\n"+script), 0o755))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	j.plan.Telemetry = &plan.Telemetry{Interval: plan.Seconds(time.Second)}
+	j.plan.Simulated = true // so that the driver of this machine, if it has one, is not asked
+	j.env[SimGPUs] = "1"
+	return j
+}
+
+const (
+	line    = "2026/11/22 16:15:00.000, 0, GPU-a, 97, 70123, 689.25, 1980, 2619, 61, 0x0000000000000004"
+	oneLook = "echo '" + line + "'\nexec sleep 60\n"
+)
+
+func (j *testJob) file(name string) string {
+	data, _ := os.ReadFile(j.path(run.TelemetryDir, name))
+	return string(data)
+}
+
+// now is when the lines of the script arrive.
+func (j *testJob) arrive() {
+	j.Now = func() time.Time { return time.Date(2026, 11, 22, 16, 15, 1, 0, time.UTC) }
+}
+
+// covers: PL-V26, PL-V27, PL-V33
+func TestSampleGPUs(t *testing.T) {
+	j := sampling(t, oneLook)
+	j.arrive()
+	stop := j.sampleGPUs(t.Context(), j.plan, "n1")
+	want := gpu.Header + "1795364100000,0,GPU-a,97,70123,689.25,,1980,2619,61,0x4\n"
+	require.Eventually(t, func() bool { return j.file(GPUFile("n1")) == want }, 10*time.Second, time.Millisecond, "while the job runs")
+	stop()
+	require.Equal(t, want, j.file(GPUFile("n1")))
+	require.NoFileExists(t, j.path(run.TelemetryDir, GPUNote("n1")))
+
+	// A guard that was killed has left half a line.
+	require.NoError(t, os.WriteFile(j.path(run.TelemetryDir, GPUFile("n1")), []byte(want[:len(want)-5]), 0o644))
+	stop = j.sampleGPUs(t.Context(), j.plan, "n1")
+	require.Eventually(t, func() bool {
+		return strings.HasSuffix(j.file(GPUFile("n1")), "61\n1795364100000,0,GPU-a,97,70123,689.25,,1980,2619,61,0x4\n")
+	}, 10*time.Second, time.Millisecond)
+	stop()
+}
+
+// Nothing is started, and no file is made, where nothing is to be sampled.
+func TestSampleNoGPUs(t *testing.T) {
+	for name, change := range map[string]func(*testJob){
+		"off":         func(j *testJob) { j.plan.Telemetry = nil },
+		"a demo":      func(j *testJob) { delete(j.env, SimGPUs) },
+		"job is over": func(*testJob) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := sampling(t, "touch $0.ran\n"+oneLook)
+			change(j)
+			ctx, cancel := context.WithCancel(t.Context())
+			if name == "job is over" {
+				cancel()
+			}
+			j.sampleGPUs(ctx, j.plan, "n1")()
+			cancel()
+			require.NoDirExists(t, j.path(run.TelemetryDir))
+		})
+	}
+}
+
+// What goes wrong is a note, and the job goes on.
+func TestSampleTroubles(t *testing.T) {
+	for name, c := range map[string]struct {
+		script, note string
+		change       func(*testing.T, *testJob)
+	}{
+		"no GPU": {"echo 'No devices were found'; exit 6\n", "no NVIDIA driver", nil},
+		"broken": {"echo 'GPU is lost'; exit 15\n", "exit status 15", nil},
+		"too long": {"echo '" + line + "'; echo '" + line + "'\nexec sleep 60\n", "the file has grown too long", func(t *testing.T, _ *testJob) {
+			old := mostSamples
+			mostSamples = 100
+			t.Cleanup(func() { mostSamples = old })
+		}},
+		"cannot write": {oneLook, "is a directory", func(t *testing.T, j *testJob) {
+			require.NoError(t, os.MkdirAll(j.path(run.TelemetryDir, GPUFile("n1")), 0o755))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := sampling(t, c.script)
+			j.arrive()
+			if c.change != nil {
+				c.change(t, j)
+			}
+			stop := j.sampleGPUs(t.Context(), j.plan, "n1")
+			require.Eventually(t, func() bool { return j.file(GPUNote("n1")) != "" }, 10*time.Second, time.Millisecond)
+			stop()
+			require.Regexp(t, `^2026-11-22T16:15:01Z: .*`+c.note, j.file(GPUNote("n1")))
+		})
+	}
+	j := sampling(t, "echo 'No devices were found'; exit 6\n")
+	said, err := os.Create(j.path("stderr.txt"))
+	require.NoError(t, err)
+	defer said.Close()
+	j.Stderr = said
+	require.NoError(t, os.WriteFile(j.path(run.TelemetryDir), nil, 0o644))
+	stop := j.sampleGPUs(t.Context(), j.plan, "n1")
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(said.Name())
+		return err == nil && strings.HasPrefix(string(text), "profllm: node n1: no samples of the GPUs: no NVIDIA driver; and no note of it: ")
+	}, 10*time.Second, time.Millisecond)
+	stop()
+}
+
+// A driver that hangs does not keep the job.
+func TestSampleHangs(t *testing.T) {
+	j := sampling(t, "trap '' TERM\nsleep 60 & wait\n")
+	stop := j.sampleGPUs(t.Context(), j.plan, "n1")
+	time.Sleep(50 * time.Millisecond)
+	began := time.Now()
+	stop()
+	require.Less(t, time.Since(began), samplesEnd+5*time.Second)
+}
+
+// covers: PL-V26
+func TestGuardSamples(t *testing.T) {
+	j := sampling(t, `case $* in *lms*) echo '`+line+"'; exec sleep 60;; *--query-gpu*) echo '0, GPU-a, A, 1, 80000, 7';; esac\n")
+	j.env["SLURMD_NODENAME"], j.env["PROFLLM_LOCAL_JOB"] = "n1", "x"
+	j.save(t)
+	end, done := make(chan struct{}), make(chan error, 1)
+	go func() { done <- j.Guard(t.Context(), end) }()
+	require.Eventually(t, func() bool { return strings.Contains(j.file(GPUFile("n1")), ",GPU-a,97,") }, 20*time.Second, time.Millisecond)
+	close(end)
+	require.NoError(t, <-done)
+}

@@ -1,0 +1,48 @@
+package scenario
+
+import (
+	"time"
+
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// Telemetry is [Tests.telemetry]: what is sampled of the nodes' GPUs while the job
+// runs.
+type Telemetry struct {
+	Enabled   *bool    `toml:"enabled"`    // false: GPUs are not looked at; default true, in jobs that have any.
+	IntervalS *float64 `toml:"interval_s"` // Between two looks at the GPUs, s, from 0.1 to 2; default 1.
+}
+
+// Bounds of interval_s: a look costs the driver some milliseconds for each GPU, and a
+// gap of more than 3 s makes energy unknown (PL-V33).
+const (
+	leastInterval = 0.1
+	mostInterval  = 2
+)
+
+// Interval is the time between two looks at the GPUs, 0 for none.
+func (t Telemetry) Interval() time.Duration {
+	switch {
+	case t.Enabled != nil && !*t.Enabled:
+		return 0
+	case t.IntervalS != nil:
+		return time.Duration(*t.IntervalS * float64(time.Second))
+	}
+	return time.Second
+}
+
+// UnmarshalSource reads the table, and refuses an interval that is of no use.
+func (t *Telemetry) UnmarshalSource(v *source.Value) error {
+	table, ok := v.Any.(*source.Table)
+	if !ok {
+		return source.Errorf(v.Pos, "telemetry must be a table, not the %s %v", v.Kind(), v.Plain()).Hintf("write [Tests.telemetry]")
+	}
+	var c source.Complaints
+	type plain Telemetry
+	c.Add(source.Decode(table, (*plain)(t)))
+	if s := t.IntervalS; s != nil && !(*s >= leastInterval && *s <= mostInterval) {
+		c.Add(source.Errorf(table.PosOf("interval_s"), "telemetry.interval_s is %g, must be %g to %d", *s, leastInterval, mostInterval).
+			Hintf("write enabled = false for no samples at all"))
+	}
+	return c.Err()
+}
