@@ -132,6 +132,7 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 		return nil, fail(exitUsage, fmt.Errorf("%s: nothing is left to try", relative(f.Continue)))
 	}
 	plans := set.Plans
+	a.noteSources(plans, s, defs, sys, o)
 	if err := p.print(plans, set.Batches, layers(f.Templates)); err != nil {
 		return nil, fail(exitDefinition, err)
 	}

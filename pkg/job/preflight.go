@@ -48,7 +48,7 @@ func (j *Job) look(p *plan.Plan, index int) *node.Look {
 		Dir: j.Dir, Tmp: cmp.Or(j.Env("TMPDIR"), "/tmp"), Shm: shm, Proc: proc, ListGPUs: j.gpus, Now: j.Now,
 	}
 	if l.ListGPUs == nil {
-		l.ListGPUs = gpu.List
+		l.ListGPUs, l.SetUp = gpu.List, gpu.AddSetup
 	}
 	for _, load := range p.Loads {
 		l.Clients = max(l.Clients, load.Expect.Concurrency)

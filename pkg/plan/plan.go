@@ -324,6 +324,17 @@ type Config struct {
 	Server map[string]any `json:"server"`                   // kind of role → engine arguments
 }
 
+// Option is an option of a role's server that is a text, "" if it is not given.
+func (c *Config) Option(r *Role, name string) string {
+	args, _ := c.Server[r.KindName()].(map[string]any)
+	for _, key := range []string{name, strings.ReplaceAll(name, "_", "-")} {
+		if text, ok := args[key].(string); ok {
+			return text
+		}
+	}
+	return ""
+}
+
 // KindName is what the role is one of: prefill for prefill_1.
 func (r *Role) KindName() string { return cmp.Or(r.Kind, r.Name) }
 
