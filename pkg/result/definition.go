@@ -2,6 +2,7 @@ package result
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -20,19 +21,27 @@ type Redefinition struct {
 // changes one adds a line here and raises MetricsVersion; a key that is new needs none.
 var redefinitions []Redefinition
 
-// Redefined returns the changes of a key's meaning between two versions of the
-// definitions; numbers of the two must not be compared if there are any.
-func Redefined(key string, a, b int) []Redefinition { return redefined(redefinitions, key, a, b) }
+// Redefined says why numbers of a key must not be held against each other, of records
+// with these versions of the definitions; "" if they may. A version that this program
+// does not know may have changed any key.
+func Redefined(key string, a, b int) string {
+	return redefined(redefinitions, MetricsVersion, key, a, b)
+}
 
-func redefined(all []Redefinition, key string, a, b int) []Redefinition {
+func redefined(all []Redefinition, newest int, key string, a, b int) string {
 	a, b = cmp.Or(a, 1), cmp.Or(b, 1)
-	var list []Redefinition
+	if a == b {
+		return ""
+	}
+	if v := max(a, b); v > newest {
+		return fmt.Sprintf("version %d of the metrics' definitions is not known here, the other record has %d: use the newer profllm", v, min(a, b))
+	}
 	for _, r := range all {
 		if r.Version > min(a, b) && r.Version <= max(a, b) && slices.ContainsFunc(r.Keys, func(k string) bool { return covers(k, key) }) {
-			list = append(list, r)
+			return fmt.Sprintf("it means something else since version %d of the metrics' definitions: %s; collect both runs again with one profllm", r.Version, r.What)
 		}
 	}
-	return list
+	return ""
 }
 
 func covers(pattern, key string) bool {
