@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -51,11 +53,14 @@ func (a *app) noteSources(plans []*plan.Plan, s *scenario.Scenario, d *definitio
 
 // git is the commit of the definitions, "" if they are in none.
 func (a *app) git(d *definitions) string {
+	if d.lock != nil {
+		return d.lock.Git
+	}
 	var files []string
 	for _, f := range slices.Concat([]scenario.File{d.top}, d.tests, d.hooks.Scenarios, d.hooks.Tests) {
 		name, err := filepath.Abs(f.Name)
-		if err != nil {
-			return ""
+		if have, e := os.ReadFile(name); err != nil || e != nil || !bytes.Equal(have, f.Data) {
+			return "" // built in
 		}
 		files = append(files, name)
 	}

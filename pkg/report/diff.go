@@ -304,7 +304,7 @@ func (d *Delta) Write(w io.Writer, format string) error {
 		for _, row := range d.Numbers {
 			change := "n/a"
 			if x, y := row.Values[0].Number, row.Values[1].Number; row.Difference != nil && *x != 0 {
-				change = fmt.Sprintf("%+.2f", (*y - *x) / *x * 100)
+				change = fmt.Sprintf("%+.2f", (*y-*x) / *x * 100)
 			}
 			t.row("", cell{text: row.title()}, cell{row.Values[0].text(row.precision()), num}, cell{row.Values[1].text(row.precision()), num}, cell{change, num})
 		}
