@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -24,7 +25,8 @@ type Delta struct {
 	Second string `json:"second"`
 	// Same is set if both are of one configuration: their fingerprints are the same.
 	Same         bool      `json:"same_configuration"`
-	Fingerprints [2]string `json:"fingerprints"` // "" for a record that does not know what was asked
+	Simulated    bool      `json:"simulated,omitempty"` // at least one of the two
+	Fingerprints [2]string `json:"fingerprints"`        // "" for a record that does not know what was asked
 	// NotComparable is why their numbers must not be held against each other.
 	NotComparable []Unlike `json:"not_comparable,omitempty"`
 	// Causal says what the differences mean for whoever looks for a reason, as compare
@@ -48,6 +50,7 @@ func Diff(a, b *Run) (*Delta, error) {
 		if r.Result == nil {
 			return nil, fmt.Errorf("%s: %s", r.Dir, r.Problem)
 		}
+		d.Simulated = d.Simulated || r.Result.Simulated
 		asked := *r.Result
 		asked.Config.Settings = r.Settings // of an older record they are the plan's
 		var err error
@@ -188,6 +191,9 @@ func (r *Run) fields() map[string]map[string]string {
 	return out
 }
 
+// whereabouts matches variables that say where a process is.
+var whereabouts = regexp.MustCompile(`_(HOST|IP|PORT|ADDR|ADDRESS)$`)
+
 // software adds what ran.
 func (r *Run) software(p *result.Provenance, set func(group, name, value string)) {
 	for name, value := range map[string]string{
@@ -207,6 +213,9 @@ func (r *Run) software(p *result.Provenance, set func(group, name, value string)
 	}
 	for _, e := range p.Environment {
 		for name, value := range e.Vars {
+			if whereabouts.MatchString(name) {
+				continue // differs between any two runs
+			}
 			set(groupEnv, strings.Join(slices.DeleteFunc([]string{e.Role, e.Node, name}, func(s string) bool { return s == "" }), " "), value)
 		}
 	}
@@ -269,10 +278,8 @@ func (d *Delta) Write(w io.Writer, format string) error {
 	for _, line := range d.summary() {
 		b.WriteString(item + plain(line) + "\n")
 	}
-	if d.NotComparable != nil {
-		for _, u := range d.NotComparable {
-			b.WriteString(item + plain("not comparable: "+u.String()) + "\n")
-		}
+	for _, u := range d.NotComparable {
+		b.WriteString(item + plain("not comparable: "+u.String()) + "\n")
 	}
 	show := func(t table) {
 		if format == "markdown" {
@@ -330,7 +337,11 @@ func (d *Delta) summary() []string {
 	case d.Fingerprints[0] == "" || d.Fingerprints[1] == "":
 		head = "whether it is one configuration is not known: a record does not say what was asked"
 	}
-	lines := []string{"first: " + d.First, "second: " + d.Second, fmt.Sprintf("%s; %d fields differ", head, differ)}
+	var lines []string
+	if d.Simulated {
+		lines = append(lines, "SIMULATED: at least one of the two had a simulated engine; its numbers are not measurements")
+	}
+	lines = append(lines, "first: "+d.First, "second: "+d.Second, fmt.Sprintf("%s; %d fields differ", head, differ))
 	if d.Causal != "" {
 		lines = append(lines, d.Causal)
 	}

@@ -55,6 +55,7 @@ var questions = []question{
 	{"PL-V31", "accuracy-invalid", Invalid, "the accuracy of a sick server is not the model's", accuracyInvalid},
 	{"PL-V31", "accuracy-subset", Withheld, "the first questions are easier than all of them", accuracySubset},
 	{"PL-G13", "gpu-shared", Suspect, "a process of somebody else takes time and memory of the GPU", gpuShared},
+	{"PL-V28", "mixed-hardware", Suspect, "the slowest GPU or the older driver sets the pace, and the numbers are of neither kind", mixedHardware},
 	{"PL-V29", "simulated", Note, "simulated or profiled numbers are no measurements of the engine", instrumented},
 }
 

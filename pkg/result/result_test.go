@@ -57,7 +57,7 @@ func TestKeysOfTheDesign(t *testing.T) {
 func TestAbsentIsNotZero(t *testing.T) {
 	g := good()
 	g.r.Results = result.Metrics{Counts: result.Counts{CompletedRequests: new(0)}}
-	g.r.Accuracy, g.r.Slurm = nil, nil
+	g.r.Accuracy, g.r.Slurm, g.r.System = nil, nil, nil
 	text := marshal(t, &g.r)
 	require.Contains(t, text, `"completed_requests": 0`)
 	for _, key := range []string{"failed_requests", "output_throughput", "_ms", "accuracy", "slurm", "duration", "simulated", "system", `"n_`} {

@@ -87,6 +87,52 @@ func sameModel(want string, s Server) bool {
 		strings.HasSuffix(s.Model, "/"+want) || strings.Contains(s.Model, "models--"+strings.ReplaceAll(want, "/", "--")+"/")
 }
 
+// mixedHardware compares the GPUs and drivers of a run's nodes with each other.
+func mixedHardware(c *facts) answer {
+	if c.r.System == nil || c.r.System.HardwareInfo == nil || c.r.System.HardwareInfo.GPUs == nil && len(c.r.System.Nodes) == 0 {
+		return notPossible("no GPU of the nodes was seen")
+	}
+	h := c.r.System.HardwareInfo
+	kinds := map[string][]string{} // → nodes
+	for _, n := range c.r.System.Nodes {
+		if n.GPUs == nil {
+			continue
+		}
+		kind := orMixed(n.GPU) + " with driver " + orMixed(n.Driver)
+		kinds[kind] = append(kinds[kind], n.Host)
+	}
+	if len(kinds) == 0 && h.GPUs != nil { // all nodes are alike
+		kinds[orMixed(h.GPU)+" with driver "+orMixed(h.Driver)] = nil
+	}
+	var each []string
+	mixed := len(kinds) > 1
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		mixed = mixed || strings.Contains(kind, severalKinds)
+		text := kind
+		if len(kinds[kind]) > 0 {
+			text = list(kinds[kind]) + ": " + kind
+		}
+		each = append(each, text)
+	}
+	switch {
+	case len(each) == 0:
+		return notPossible("no GPU of the nodes was seen")
+	case mixed:
+		return fail("%s", strings.Join(each, "; "))
+	}
+	return pass("%s", each[0])
+}
+
+// severalKinds stands where the GPUs of one node are not alike.
+const severalKinds = "several kinds"
+
+func orMixed(s string) string {
+	if s == "" {
+		return severalKinds
+	}
+	return s
+}
+
 // serverRestarted looks for engines whose counters fell, or which began after the
 // first look at them. One that only ended is role-died or instance-died.
 func serverRestarted(c *facts) answer {

@@ -60,6 +60,7 @@ func good() *run {
 		},
 		Accuracy: &result.Accuracy{Task: "gsm8k", Value: 0.74, InvalidRate: new(0.005), Questions: new(1319), Source: "vllm-gsm8k.json"},
 		Slurm:    &result.Slurm{JobID: "4711", State: "COMPLETED", ExitCode: "0:0"},
+		System:   &result.System{HardwareInfo: &result.Hardware{GPU: "H200", GPUs: new(8), Driver: "570"}},
 	}
 	g.e = result.Evidence{
 		Planned: result.Planned{
@@ -99,6 +100,20 @@ func (g *run) latency(f result.Family, change func(*result.Distribution)) {
 	d := g.r.Results.Latency[f]
 	change(&d)
 	g.r.Results.Latency[f] = d
+}
+
+// locked sets what is locked and what the record has.
+func (g *run) locked(digest, haveDigest, revision, haveRevision string) {
+	g.e.Planned.Locked.ImageDigest, g.e.Planned.Locked.ModelRevision = digest, revision
+	g.r.Provenance = &result.Provenance{ImageDigest: haveDigest, ModelRevision: haveRevision}
+}
+
+// nodes gives two nodes GPUs, and kernels that are not alike.
+func (g *run) nodes(gpu1, driver1, gpu2, driver2 string) {
+	node := func(host, gpu, driver string) result.NodeHardware {
+		return result.NodeHardware{Host: host, Hardware: result.Hardware{GPU: gpu, GPUs: new(8), Driver: driver, Kernel: host}}
+	}
+	g.r.System = &result.System{HardwareInfo: &result.Hardware{GPUs: new(8)}, Nodes: []result.NodeHardware{node("n1", gpu1, driver1), node("n2", gpu2, driver2)}}
 }
 
 // tokens sets the number of output tokens and what follows from it.
@@ -280,6 +295,15 @@ var trips = []struct {
 	{"wrong-server", result.Invalid, func(g *run) { g.versions("0.12.0", "0.12.0") }, func(g *run) { g.versions("v0.11", "v0.11") }},
 	{"wrong-server", result.Invalid, func(g *run) { g.versions("0.110.0", "0.110.0") }, func(g *run) { g.versions("0.11+cu129", "0.11+cu129") }},
 	{"wrong-server", result.Invalid, func(g *run) { g.versions("0.11.1", "0.11.2") }, func(g *run) { g.versions("0.11.1", "") }},
+	{"wrong-server", result.Invalid, func(g *run) { g.versions("0.11.1+cu126", "0.11.1+cu128") }, func(g *run) { g.versions("v0.11.1", "0.11.1+cu128") }},
+	{"wrong-server", result.Invalid, func(g *run) { g.e.Planned.EngineVersion = "0.11.1+cu126"; g.versions("0.11.1+cu128", "0.11.1") },
+		func(g *run) { g.e.Planned.EngineVersion = "v0.11.1+cu128"; g.versions("0.11.1+cu128", "0.11.1") }},
+	{"wrong-server", result.Invalid, func(g *run) { g.e.Planned.Locked.EngineVersion = "0.11" }, func(g *run) { g.e.Planned.Locked.EngineVersion = "v0.11.1+cu128" }},
+	{"wrong-server", result.Invalid, func(g *run) { g.locked("sha256:1", "sha256:2", "", "") }, func(g *run) { g.locked("sha256:1", "", "", "") }},
+	{"wrong-server", result.Invalid, func(g *run) { g.locked("", "", "aa", "bb") }, func(g *run) { g.locked("", "sha256:2", "aa", "aa") }},
+	{"mixed-hardware", result.Suspect, func(g *run) { g.nodes("H200", "570", "H200", "580") }, func(g *run) { g.nodes("H200", "570", "H200", "570") }},
+	{"mixed-hardware", result.Suspect, func(g *run) { g.nodes("H100", "570", "H200", "570") }, func(g *run) { g.r.System = nil }},
+	{"mixed-hardware", result.Suspect, func(g *run) { g.r.System.HardwareInfo.GPU = "" }, func(g *run) { g.r.System.HardwareInfo = &result.Hardware{CPU: "x"} }},
 	{"uneven-spread", result.Suspect, func(g *run) { g.spread(393, 307, 300) }, func(g *run) { g.spread(392, 308, 300) }}, // 4 sigma are 59.6
 	{"uneven-spread", result.Suspect, func(g *run) { g.spread(5_600, 4_400) }, func(g *run) { g.spread(5_500, 4_500) }},   // a tenth
 	{"uneven-spread", result.Suspect, func(g *run) { g.spread(1000, 0) }, func(g *run) {
@@ -459,7 +483,7 @@ func TestGoodRunPassesEveryCheck(t *testing.T) {
 }
 
 // covers: PL-V1, PL-V2, PL-V3, PL-V4, PL-V5, PL-V6, PL-V7, PL-V8, PL-V9, PL-V10, PL-V11, PL-V13, PL-V14, PL-V15, PL-V16, PL-V17, PL-V18, PL-V19, PL-V20, PL-V21,
-// covers: PL-V22, PL-V23, PL-V24, PL-V25, PL-V29, PL-V31, PL-V36, PL-S5, PL-G13
+// covers: PL-V22, PL-V23, PL-V24, PL-V25, PL-V28, PL-V29, PL-V31, PL-V36, PL-S5, PL-G13
 func TestEachCheckTripsAloneAndMissesNarrowly(t *testing.T) {
 	tripped := map[string]bool{}
 	for _, tt := range trips {
