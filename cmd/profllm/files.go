@@ -15,6 +15,7 @@ import (
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/lock"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/run"
@@ -58,6 +59,9 @@ type planned struct {
 	Created     time.Time
 	Simulated   bool
 	Local       bool // a rehearsal
+	Launcher    string
+	Single      bool
+	WorkDir     string
 	Runs        []run.Printed
 	Batches     []run.PrintedBatch
 	Continued   string // the execution whose sweeps go on here
@@ -75,7 +79,10 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 	if err != nil {
 		return nil, fail(exitDefinition, err)
 	}
-	sys, err := a.system(f.System, simulate)
+	if defs.lock != nil {
+		simulate = simulate || defs.lock.Simulated
+	}
+	sys, err := a.systemOf(defs, f.System, simulate)
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +94,9 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 	}
 	if o.WorkDir, err = os.Getwd(); err != nil {
 		return nil, err
+	}
+	if l := defs.lock; l != nil {
+		o.Launcher, o.Single, o.WorkDir = first(f.Launcher, l.Launcher), f.Single || l.Single, first(l.WorkDir, o.WorkDir)
 	}
 	if o.Output, err = filepath.Abs(first(f.OutputDir, sys.OutputPath)); err != nil {
 		return nil, err
@@ -100,7 +110,10 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 	if o.Images, absent, err = stagedImages(s.All(), sys, o); err != nil {
 		return nil, err
 	}
-	p := &planned{Name: s.Name, Digest: defs.digest(), Definitions: defs.copies(sys.Source), Root: catalog.Root(s, o), Created: o.Created, Simulated: simulate}
+	p := &planned{
+		Name: s.Name, Digest: defs.digest(), Definitions: defs.copies(sys.Source), Root: catalog.Root(s, o), Created: o.Created, Simulated: simulate,
+		Launcher: o.Launcher, Single: o.Single, WorkDir: o.WorkDir,
+	}
 	switch {
 	case sys.CacheDockerImagesLocally:
 		p.Missing = absent
@@ -132,8 +145,14 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 		return nil, fail(exitUsage, fmt.Errorf("%s: nothing is left to try", relative(f.Continue)))
 	}
 	plans := set.Plans
+	a.noteSources(plans, s, defs, sys, o)
 	if err := p.print(plans, set.Batches, layers(f.Templates)); err != nil {
 		return nil, fail(exitDefinition, err)
+	}
+	if defs.lock != nil {
+		if err := a.obey(defs.lock, p, layers(f.Templates)); err != nil {
+			return nil, err
+		}
 	}
 	said := map[string]bool{}
 	for _, pl := range plans {
@@ -228,6 +247,9 @@ func loadScenario(file string, f definitionFlags) (*scenario.Scenario, *definiti
 	if err != nil {
 		return nil, nil, err
 	}
+	if lock.Is(data) {
+		return loadLock(file, data)
+	}
 	d := &definitions{top: scenario.File{Name: file, Data: data}}
 	beside := filepath.Dir(file)
 	d.tests, err = readTOML(first(f.TestsDir, folder(beside, "tests", "test", "../test")))
@@ -251,6 +273,8 @@ type definitions struct {
 	top   scenario.File
 	tests []scenario.File
 	hooks scenario.HookFiles
+	lock  *lock.File // they come from, nil for files
+	site  []byte     // of a lock: its system file
 }
 
 // digest tells one version of the files from another.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"os/signal"
 	"slices"
@@ -375,8 +376,12 @@ type jobContainCmd struct {
 
 func (c jobContainCmd) Run(a *app) error {
 	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
+	dir, err := os.Getwd() // where the job's script is: the run directory
+	if err != nil || !isRunDir(dir) {
+		dir = ""
+	}
 	code, err := j.RunContain(a.ctx, job.Contain{
-		Runtime: c.Runtime, Step: c.Step, Args: behindDashes(c.Args), Names: c.Env, Load: c.Load, WorkDir: c.Workdir, MountHome: c.MountHome,
+		Dir: dir, Runtime: c.Runtime, Step: c.Step, Args: behindDashes(c.Args), Names: c.Env, Load: c.Load, WorkDir: c.Workdir, MountHome: c.MountHome,
 	}, a.environ)
 	if err != nil {
 		return fail(code, said("contain", err))

@@ -82,7 +82,7 @@ func (s schedulers) finder(unit string) run.Finder {
 
 type rehearseCmd struct {
 	planFlags
-	Scenario string `arg:"" optional:"" default:"demo" help:"Scenario file; default: the built-in demonstration."`
+	Scenario string `arg:"" optional:"" default:"demo" help:"Scenario file or lock; default: the built-in demonstration."`
 }
 
 // Run plans a scenario with the simulated engine and runs each job on this

@@ -33,7 +33,7 @@ type slurmCmd struct {
 
 type dryRunCmd struct {
 	planFlags
-	Scenario string `arg:"" help:"Scenario file, or demo."`
+	Scenario string `arg:"" help:"Scenario file, a lock, or demo."`
 	Simulate bool   `help:"Plan with the simulated engine."`
 	Output   string `enum:"text,json,script" default:"text" help:"text: a table and the script of each run; json: the plans, then the batches, told apart by their schema; script: the scripts alone."`
 	Save     string `placeholder:"DIR" help:"Also write plan.json and job.sh of each run below DIR."`
@@ -121,7 +121,7 @@ type submitFlags struct {
 type submitCmd struct {
 	planFlags
 	submitFlags
-	Scenario     string  `arg:"" help:"Scenario file, or demo."`
+	Scenario     string  `arg:"" help:"Scenario file, a lock, or demo."`
 	Simulate     bool    `help:"Run the simulated engine on Slurm."`
 	New          bool    `help:"Submit anew although an earlier submission of this scenario was interrupted."`
 	Yes          bool    `short:"y" help:"Submit whatever it costs."`
@@ -168,6 +168,7 @@ func (a *app) create(p *planned) error {
 	err = run.Create(p.Root, run.Scenario{
 		Schema: "profllm.scenario/1", Name: p.Name, Digest: p.Digest, Created: p.Created.UTC(),
 		Host: host, PID: pid, ProcessAge: run.ProcessStart(pid), Skipped: p.Skipped, Simulated: p.Simulated, Local: p.Local, Continues: p.Continued, Definitions: p.Definitions,
+		Launcher: p.Launcher, Single: p.Single, WorkDir: p.WorkDir,
 	}, p.Runs, p.Batches)
 	if errors.Is(err, fs.ErrExist) {
 		err = fmt.Errorf("%w\n\thint: another submission took this second's name; try again", err)

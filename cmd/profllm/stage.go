@@ -123,19 +123,25 @@ func short(digest string) string {
 type stageCmd struct {
 	stageFlags
 	definitionFlags
-	Scenario string `arg:"" help:"Scenario file, or demo."`
+	Scenario string `arg:"" help:"Scenario file, a lock, or demo."`
 }
 
 func (c stageCmd) Run(a *app) error {
-	s, _, err := loadScenario(c.Scenario, c.definitionFlags)
+	s, defs, err := loadScenario(c.Scenario, c.definitionFlags)
 	if err != nil {
 		return fail(exitDefinition, err)
 	}
-	sys, o, err := a.site(c.System)
+	sys, err := a.systemOf(defs, c.System, false)
 	if err != nil {
 		return err
 	}
-	o.Launcher = c.Launcher
+	o := catalog.Options{Launcher: c.Launcher}
+	if o.WorkDir, err = os.Getwd(); err != nil {
+		return err
+	}
+	if l := defs.lock; l != nil {
+		o.Launcher, o.WorkDir = first(c.Launcher, l.Launcher), first(l.WorkDir, o.WorkDir)
+	}
 	site := catalog.Site(sys, o)
 	items, err := stage.Items(s.All(), site)
 	if err != nil {

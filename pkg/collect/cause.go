@@ -86,6 +86,14 @@ func (e *evidence) redact(r *result.Result) {
 	for i := range r.Validity.Checks {
 		r.Validity.Checks[i].Detail = secrets.Text(r.Validity.Checks[i].Detail)
 	}
+	for k, v := range r.Config.Settings {
+		r.Config.Settings[k] = secrets.Text(v)
+	}
+	for _, env := range r.Provenance.Environment {
+		for k, v := range env.Vars {
+			env.Vars[k] = secrets.Text(v)
+		}
+	}
 	f := r.Failure
 	if f == nil {
 		return

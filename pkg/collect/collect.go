@@ -84,6 +84,7 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	ev := e.planned()
 	measured := e.load != nil && e.load.Client != ""
 	e.nodes(r, &ev)
+	e.provenance(r)
 	e.reports(r, &ev)
 	known := len(r.Warnings)
 	ev.Samples = e.parse(r, c.Bench, &ev.Missing, "the benchmark's result", measured)
@@ -97,7 +98,15 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	e.gpus(r, &ev)
 	r.Derive()
 	r.Provenance.EngineVersion = ev.EngineVersion()
+	r.MetricsVersion = result.MetricsVersion
 	r.Validity = result.Judge(r, ev)
+	if e.plan != nil {
+		var err error
+		if r.Provenance.Fingerprint, err = r.Fingerprint(); err != nil {
+			return nil, err
+		}
+		r.Provenance.Series = result.SeriesKey(r.Config.Settings, r)
+	}
 	r.Status = e.status(r, ev.Planned.NoBenchmark)
 	if r.Status != result.Completed && r.Status != result.Unknown {
 		var unread error
@@ -368,6 +377,9 @@ func (e *evidence) planned() result.Evidence {
 			IgnoreEOS: x.IgnoreEOS, Accuracy: x.Accuracy, Disaggregated: x.Disaggregated, NoBenchmark: e.load.Client == "",
 			Concurrency: x.Concurrency, RequestRate: x.RequestRate, Warmups: x.Warmups, SharedInput: x.SharedInput,
 			Model: e.plan.Config.Model, GPUs: e.plan.GPUs(),
+		}
+		if l := e.plan.Locked; l != nil {
+			ev.Planned.Locked = result.Locked{EngineVersion: l.EngineVersion, ImageDigest: l.ImageDigest, ModelRevision: l.ModelRevision}
 		}
 		if !e.plan.Simulated { // the simulated engine has a version of its own
 			ev.Planned.EngineVersion = e.plan.Config.Engine

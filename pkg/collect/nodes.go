@@ -2,7 +2,6 @@ package collect
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/job"
@@ -25,8 +24,9 @@ func (e *evidence) nodes(r *result.Result, ev *result.Evidence) {
 	if e.looked == nil {
 		return
 	}
-	r.System = &result.System{Preflight: string(e.looked.Verdict), HardwareInfo: hardware(e.looked.Nodes)}
 	ev.Hardware = e.hardware()
+	r.System = &result.System{Preflight: string(e.looked.Verdict)}
+	r.System.HardwareInfo, r.System.Nodes = hardware(e.looked.Nodes)
 	for _, n := range e.looked.Nodes {
 		for _, c := range n.Checks {
 			ev.Nodes = append(ev.Nodes, result.NodeCheck{
@@ -34,43 +34,6 @@ func (e *evidence) nodes(r *result.Result, ev *result.Evidence) {
 			})
 		}
 	}
-}
-
-// hardware is what all GPUs of the nodes have in common, nil if nobody saw any.
-func hardware(nodes []node.Report) *result.Hardware {
-	var h result.Hardware
-	var names, drivers []string
-	var memory []int64
-	var counts []int
-	for _, n := range nodes {
-		if len(n.GPUs) > 0 {
-			counts = append(counts, len(n.GPUs))
-		}
-		for _, d := range n.GPUs {
-			names, drivers, memory = append(names, d.Name), append(drivers, d.Driver), append(memory, d.Total)
-		}
-	}
-	if len(counts) == 0 {
-		return nil
-	}
-	h.GPU, _ = same(names)
-	h.Driver, _ = same(drivers)
-	if n, ok := same(counts); ok {
-		h.GPUs = &n
-	}
-	if n, ok := same(memory); ok && n > 0 {
-		gb := float64(n) / 1e9
-		h.GPUMemoryGB = &gb
-	}
-	return &h
-}
-
-// same is the value that all of a list have; ok is false if they differ.
-func same[T comparable](list []T) (value T, ok bool) {
-	if slices.ContainsFunc(list, func(x T) bool { return x != list[0] }) {
-		return value, false
-	}
-	return list[0], true
 }
 
 // unfit is the first check that ended the job before its servers started; nil if

@@ -25,6 +25,7 @@ type Device struct {
 	Total     int64     `json:"memory"`      // bytes
 	Used      int64     `json:"memory_used"` // bytes, without what the driver keeps for itself where it says so
 	Processes []Process `json:"processes,omitempty"`
+	Setup     *Setup    `json:"setup,omitempty"` // see AddSetup
 }
 
 // Process is one that computes on a GPU.

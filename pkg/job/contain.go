@@ -21,6 +21,7 @@ type Contain struct {
 	Step      string        // name of the step
 	Args      []string      // options, image and command, as the runtime takes them
 	Names     []string      // apptainer: names of variables that reach the inside
+	Dir       string        // docker, podman: the run directory, in which the image's digest is kept; "" for nowhere
 	Load      string        // docker: an archive to load; Args hold it in the image's place
 	WorkDir   string        // enroot: where the command starts, "" for the image's own
 	MountHome bool          // the user's home is visible inside
@@ -43,6 +44,9 @@ func (j *Job) RunContain(ctx context.Context, c Contain, environ []string) (int,
 	args, err := b.command(ctx)
 	if err != nil {
 		return 125, err
+	}
+	if c.Dir != "" && (c.Runtime == "docker" || c.Runtime == "podman") && cmp.Or(j.Env("SLURM_PROCID"), "0") == "0" {
+		defer b.tellImage(ctx)()
 	}
 	return b.run(ctx, args)
 }

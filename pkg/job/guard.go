@@ -53,6 +53,11 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	watch, stop := context.WithCancel(ctx)
 	defer stop()
 	sampled := j.sampleGPUs(watch, p, host)
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		j.tellSteps(watch, p, host)
+	}()
 	left := false // by a script that is over: its srun may be gone as well
 	select {
 	case <-end:
@@ -61,6 +66,8 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 		left = true
 	}
 	sampled()
+	stop()
+	<-told // it writes to the same output
 	forced := left || ctx.Err() != nil
 	if forced { // Slurm may kill this process before a stubborn role, on which it waits
 		sweep.Changed = func(ended []node.Ended) {
@@ -86,6 +93,40 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 		return j.writeLeft(host, found, true)
 	}
 	return node.WriteLeft(j.Stdout, host, found)
+}
+
+// tellPause is between two looks at whether the servers are ready.
+const tellPause = time.Second
+
+// tellSteps waits until every server is ready, and prints what the steps on this node
+// run with, once. That costs the node some milliseconds; what cannot be seen is left
+// out, and nothing of it is an error.
+func (j *Job) tellSteps(ctx context.Context, p *plan.Plan, host string) {
+	if len(p.Roles) == 0 {
+		return
+	}
+	pause := tellPause
+	if p.Simulated {
+		pause = poll / 2 // its loads may be over in a second, and its files are near
+	}
+	for sleep(ctx, pause) {
+		events, err := ReadEvents(j.Dir)
+		if err != nil || !slices.ContainsFunc(events, func(e Event) bool { return e.Event == AllReady }) {
+			continue
+		}
+		var steps []node.Served
+		for i := range p.Roles {
+			s := node.Served{Step: p.Roles[i].Step.Name}
+			if r := &p.Roles[i]; r.Engine {
+				s.Model, s.Revision, s.Tokenizer = p.Config.Model, p.Config.Option(r, "revision"), p.Config.Option(r, "tokenizer")
+			}
+			steps = append(steps, s)
+		}
+		if err := node.WriteRan(j.Stdout, host, node.LookAtSteps(proc, j.Env("SLURM_JOB_ID"), host, steps)); err != nil {
+			j.logf("%v", err)
+		}
+		return
+	}
 }
 
 // scriptOver is closed when the script has written its sentinel and the guard is there

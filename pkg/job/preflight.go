@@ -53,7 +53,7 @@ func (j *Job) look(p *plan.Plan, index int) *node.Look {
 	case p.Simulated:
 		l.ListGPUs = gpu.ListProgram
 	case l.ListGPUs == nil:
-		l.ListGPUs = gpu.List
+		l.ListGPUs, l.SetUp = gpu.List, gpu.AddSetup
 	}
 	for _, load := range p.Loads {
 		l.Clients = max(l.Clients, load.Expect.Concurrency)

@@ -20,6 +20,8 @@ type line struct {
 	Check *Check      `json:"check,omitempty"`
 	GPU   *gpu.Device `json:"gpu,omitempty"`
 	Stray *Process    `json:"stray,omitempty"`
+	Is    *Machine    `json:"machine,omitempty"`
+	Ran   *Ran        `json:"ran,omitempty"`
 	Left  string      `json:"left,omitempty"`  // of what was found after the end
 	Swept bool        `json:"swept,omitempty"` // all of it was looked for
 	Began time.Time   `json:"began,omitzero"`
@@ -52,7 +54,19 @@ func (r Report) Write(w io.Writer) error {
 	for i := range r.Strays {
 		lines = append(lines, line{Host: r.Host, Stray: &r.Strays[i]})
 	}
+	if r.Is != nil {
+		lines = append(lines, line{Host: r.Host, Is: r.Is})
+	}
 	return write(w, append(lines, line{Host: r.Host, Began: r.Began, Ended: r.Ended}))
+}
+
+// WriteRan prints what the steps of a host run with.
+func WriteRan(w io.Writer, host string, facts []Ran) error {
+	var lines []line
+	for i := range facts {
+		lines = append(lines, line{Host: host, Ran: &facts[i]})
+	}
+	return write(w, lines)
 }
 
 // WriteLeft prints what was found on a host after the end of its steps.
@@ -102,6 +116,10 @@ func (l *Lines) Add(text []byte) {
 		r.Checks = append(r.Checks, *x.Check)
 	case x.GPU != nil:
 		r.GPUs = append(r.GPUs, *x.GPU)
+	case x.Is != nil:
+		r.Is = x.Is
+	case x.Ran != nil:
+		r.Ran = append(r.Ran, *x.Ran)
 	case x.Stray != nil:
 		r.Strays = append(r.Strays, *x.Stray)
 	case !x.Ended.IsZero():

@@ -21,6 +21,9 @@ import (
 // keeps the driver awake.
 const gpuLimit = 30 * time.Second
 
+// setupLimit is for what no server depends on.
+const setupLimit = 10 * time.Second
+
 const (
 	mib = 1 << 20
 	gib = 1 << 30
@@ -45,8 +48,10 @@ type Look struct {
 	Tmp       string
 	Shm       string // "/dev/shm"
 	Proc      string // "/proc"
+	Root      string // "" for /
 
 	ListGPUs func(context.Context) ([]gpu.Device, error) // nil: the engine needs none
+	SetUp    func(context.Context, []gpu.Device) error   // nil: how GPUs are set is not asked
 	Now      func() time.Time
 }
 
@@ -78,6 +83,7 @@ func (l *Look) Report(ctx context.Context) Report {
 	space("disk", l.Dir, gibibytes(settings.Disk, 1), add)
 	space("tmp", l.Tmp, gibibytes(settings.Tmp, 1), add)
 	r.Strays = l.strays()
+	r.Is = machine(cmp.Or(l.Root, "/"))
 	r.Ended = l.Now().UTC()
 	return r
 }
@@ -112,6 +118,11 @@ func (l *Look) gpus(ctx context.Context, r *Report, add adder) {
 		return
 	}
 	r.GPUs = devices
+	if l.SetUp != nil {
+		within, stop := context.WithTimeout(ctx, setupLimit)
+		_ = l.SetUp(within, devices) // what is not known is left out
+		stop()
+	}
 	most := slices.Max(l.GPUs)
 	if most >= len(devices) {
 		add("gpus", Fail, "%d visible, GPU %d is planned", len(devices), most)

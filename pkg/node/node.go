@@ -42,6 +42,8 @@ type Report struct {
 	Checks []Check      `json:"checks"`
 	GPUs   []gpu.Device `json:"gpus,omitempty"` // all that the job may see
 	Strays []Process    `json:"strays,omitempty"`
+	Is     *Machine     `json:"machine,omitempty"`
+	Ran    []Ran        `json:"ran,omitempty"`  // what servers ran with, once all were ready
 	Began  time.Time    `json:"began,omitzero"` // by the node's clock: looking
 	Ended  time.Time    `json:"ended,omitzero"`
 }

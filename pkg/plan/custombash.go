@@ -21,6 +21,15 @@ func (p *Plan) customBash(v *source.Value) error {
 	if err != nil {
 		return err
 	}
+	var texts []string
+	for _, sn := range snippets {
+		text := sn.text
+		if sn.pattern != nil {
+			text = sn.pattern.String() + ": " + text
+		}
+		texts = append(texts, text)
+	}
+	p.CustomBash = strings.Join(texts, "\n")
 	for i := range p.Roles {
 		p.Roles[i].Step.custom(snippets)
 	}

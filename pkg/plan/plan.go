@@ -44,6 +44,7 @@ type Plan struct {
 	Mounts       []string      `json:"mounts,omitempty"`
 	CompileCache *CompileCache `json:"compile_cache,omitempty"` // nil: where each engine keeps it
 	Prologue     string        `json:"prologue,omitempty"`      // shell text of the site
+	CustomBash   string        `json:"custom_bash,omitempty"`   // shell texts before commands, which hold them already
 	Env          []Var         `json:"env,omitempty"`           // of the whole job
 
 	PreTest   []Hook   `json:"pre_test,omitempty"`  // gate the rest: all must succeed
@@ -55,6 +56,9 @@ type Plan struct {
 	Config    Config   `json:"config"`               // of the service
 	Notes     []string `json:"notes,omitempty"`      // what a person should know, e.g. keys without effect
 
+	Source Source  `json:"source,omitzero"`  // where the definitions and the model come from
+	Locked *Locked `json:"locked,omitempty"` // what must not differ from an earlier run; nil: nothing
+
 	Preflight  *config.Preflight `json:"preflight,omitempty"`  // nil: the defaults
 	Telemetry  *Telemetry        `json:"telemetry,omitempty"`  // nil: nothing is sampled of the nodes
 	Signatures []Signature       `json:"signatures,omitempty"` // of the site's own failures
@@ -63,6 +67,27 @@ type Plan struct {
 // Telemetry is what is sampled of every node of the job while it runs.
 type Telemetry struct {
 	Interval Seconds `json:"interval_s"` // between two looks at a node's GPUs
+}
+
+// Source is what was seen of files when the run was planned.
+type Source struct {
+	Git           string     `json:"git,omitempty"`            // commit of the scenario file's repository, with -dirty if files were changed
+	Repositories  []Checkout `json:"repositories,omitempty"`   // git_repos that were staged
+	ModelRevision string     `json:"model_revision,omitempty"` // snapshot in the Hugging Face home, "" if it cannot be seen from here
+}
+
+// Checkout is a clone at a commit.
+type Checkout struct {
+	URL    string `json:"url"`
+	Commit string `json:"commit"` // full hash, with -dirty if files were changed
+}
+
+// Locked is what a run that is repeated must find; "" is not checked.
+type Locked struct {
+	RunID         string `json:"run_id"` // of the run that was locked
+	EngineVersion string `json:"engine_version,omitempty"`
+	ImageDigest   string `json:"image_digest,omitempty"`
+	ModelRevision string `json:"model_revision,omitempty"`
 }
 
 // Signature is a line that a failure of the site prints, as its system file has
@@ -303,6 +328,17 @@ type Config struct {
 	Model  string         `json:"model,omitempty"`
 	Engine string         `json:"engine_version,omitempty"` // that every engine must say, "" for any
 	Server map[string]any `json:"server"`                   // kind of role → engine arguments
+}
+
+// Option is an option of a role's server that is a text, "" if it is not given.
+func (c *Config) Option(r *Role, name string) string {
+	args, _ := c.Server[r.KindName()].(map[string]any)
+	for _, key := range []string{name, strings.ReplaceAll(name, "_", "-")} {
+		if text, ok := args[key].(string); ok {
+			return text
+		}
+	}
+	return ""
 }
 
 // KindName is what the role is one of: prefill for prefill_1.

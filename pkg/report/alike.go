@@ -2,8 +2,6 @@ package report
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,24 +14,11 @@ import (
 
 // imageKey is the one setting that may differ between runs that are alike: an image
 // that got slower is what a comparison looks for.
-const imageKey = "cmd_args.docker_image_url"
+const imageKey = result.ImageSetting
 
-// Key is the same for runs that measure the same: model, engine, topology, load,
-// precision and kind of GPU. Image, driver and nodes are not in it; they are named
-// where a number changed.
-func (r *Run) Key() string {
-	s := maps.Clone(r.Settings)
-	if s == nil {
-		s = map[string]string{}
-	}
-	delete(s, imageKey)
-	s[" engine"], s[" gpu"] = r.engine(), r.gpu()
-	h := sha256.New()
-	for _, k := range slices.Sorted(maps.Keys(s)) {
-		fmt.Fprintf(h, "%q=%q\n", k, s[k])
-	}
-	return hex.EncodeToString(h.Sum(nil))[:16]
-}
+// Key is the same for runs that measure the same, see result.SeriesKey. Image, driver
+// and nodes are not in it; they are named where a number changed.
+func (r *Run) Key() string { return result.SeriesKey(r.Settings, r.Result) }
 
 func (r *Run) engine() string {
 	if r.Result == nil || r.Result.Provenance == nil {
@@ -42,29 +27,26 @@ func (r *Run) engine() string {
 	return r.Result.Provenance.Engine
 }
 
-func (r *Run) gpu() string {
-	if r.Result == nil || r.Result.System == nil || r.Result.System.HardwareInfo == nil {
-		return ""
-	}
-	return r.Result.System.HardwareInfo.GPU
-}
+func (r *Run) gpu() string { return r.Result.GPU() }
 
 // Surroundings lists what may make the number of a run another although it was
 // asked for the same, always the same names; values are "" where they are not known.
 func (r *Run) Surroundings() []Setting {
-	var nodes, image, digest, version, driver string
+	var nodes, image, digest, version, revision, driver, power string
 	if res := r.Result; res != nil {
 		if p := res.Placement; p != nil {
 			nodes = hostlist.Format(p.Nodes)
 		}
 		if p := res.Provenance; p != nil {
-			image, digest, version = p.Image, p.ImageDigest, p.EngineVersion
+			image, digest, version, revision = p.Image, p.ImageDigest, p.EngineVersion, p.ModelRevision
 		}
 		if s := res.System; s != nil && s.HardwareInfo != nil {
-			driver = s.HardwareInfo.Driver
+			if driver = s.HardwareInfo.Driver; s.HardwareInfo.GPUPowerLimitW != nil {
+				power = fmt.Sprintf("%g W", *s.HardwareInfo.GPUPowerLimitW)
+			}
 		}
 	}
-	return []Setting{{"nodes", nodes}, {"image", image}, {"digest", digest}, {"engine", version}, {"GPU", r.gpu()}, {"driver", driver}}
+	return []Setting{{"nodes", nodes}, {"image", image}, {"digest", digest}, {"engine", version}, {"GPU", r.gpu()}, {"driver", driver}, {"revision", revision}, {"power limit", power}}
 }
 
 // required is what must be the same in two runs that are compared at all: a client
@@ -75,11 +57,16 @@ var required = []struct {
 	of   func(*result.Benchmark) string
 }{
 	{"endpoint", []string{"bench_cmd_args.endpoint"}, func(b *result.Benchmark) string { return b.Endpoint }},
-	{"tokenizer", []string{"bench_cmd_args.tokenizer", "cmd_args.tokenizer", "cmd_args.decode.tokenizer", "cmd_args.model"}, none},
+	{tokenizerField, tokenizerKeys, none},
 	{"data", []string{"bench_cmd_args.dataset_path", "bench_cmd_args.dataset_name"}, func(b *result.Benchmark) string { return b.DatasetName }},
 	{"input tokens", []string{"bench_cmd_args.random_input_len", "bench_cmd_args.input_tokens"}, func(b *result.Benchmark) string { return whole(b.InputTokens) }},
 	{"output tokens", []string{"bench_cmd_args.random_output_len", "bench_cmd_args.output_tokens"}, func(b *result.Benchmark) string { return whole(b.OutputTokens) }},
 }
+
+const tokenizerField = "tokenizer"
+
+// tokenizerKeys name the tokenizer; without one of the first it is the model's.
+var tokenizerKeys = []string{"bench_cmd_args.tokenizer", "cmd_args.tokenizer", "cmd_args.decode.tokenizer", result.ModelSetting}
 
 func none(*result.Benchmark) string { return "" }
 
@@ -144,6 +131,9 @@ func unlike(a, b []*Run) (refused, differs []Unlike) {
 		x := valuesOf(a, func(r *Run) string { return r.requirements()[i].Value })
 		y := valuesOf(b, func(r *Run) string { return r.requirements()[i].Value })
 		u := Unlike{name.Key, x, y}
+		if name.Key == tokenizerField && sameTokenizer(a, b) {
+			continue // another model, if it is one, is told as what it is
+		}
 		switch {
 		case x == y:
 			continue
@@ -181,6 +171,50 @@ func unlike(a, b []*Run) (refused, differs []Unlike) {
 	return refused, slices.CompactFunc(differs, func(a, b Unlike) bool { return a.Field == b.Field })
 }
 
+// sameTokenizer reports whether two sets of runs cut text alike. The digest of the
+// tokenizer's file decides where all runs have it. Else the names do, and models whose
+// names differ in their precision and in who made them have one: quantizing changes
+// weights (FP8 of a BF16 model).
+func sameTokenizer(a, b []*Run) bool {
+	runs := slices.Concat(a, b)
+	digest := func(r *Run) string {
+		if r.Result == nil || r.Result.Provenance == nil || r.Settings["bench_cmd_args.tokenizer"] != "" {
+			return "" // the client has one of its own
+		}
+		return r.Result.Provenance.TokenizerDigest
+	}
+	value := func(r *Run) string {
+		for _, k := range tokenizerKeys {
+			if v := r.Settings[k]; v != "" {
+				return weightless(v)
+			}
+		}
+		return ""
+	}
+	if !slices.ContainsFunc(runs, func(r *Run) bool { return digest(r) == "" }) {
+		value = digest
+	}
+	first := value(runs[0])
+	return first != "" && !slices.ContainsFunc(runs, func(r *Run) bool { return value(r) != first })
+}
+
+// weightless is a model's name without whose it is, and without what says how its
+// weights are stored.
+func weightless(model string) string {
+	name := strings.ToLower(result.ModelName(model))
+	name = strings.TrimPrefix(name[strings.LastIndexByte(name, '/')+1:], "meta-") // as in Meta-Llama-3.1, which others call Llama-3.1
+	words := strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' })
+	kept := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return slices.Contains(precisions, w) })
+	if len(kept) == 0 {
+		kept = words
+	}
+	return strings.Join(kept, "-")
+}
+
+// precisions are the words by which names tell how weights are stored.
+var precisions = strings.Fields(`bf16 fp32 fp16 f16 fp8 fp4 nvfp4 mxfp4 mxfp8 int8 int4 w8a8 w8a16 w4a16 w4a8 w4a4 4bit 8bit
+	awq gptq bnb gguf marlin quantized dynamic block`)
+
 // recorded is what no setting says; the first two are part of a run's key.
 var recorded = []struct {
 	name string
@@ -192,6 +226,7 @@ var recorded = []struct {
 // surroundingField names a surrounding among settings.
 var surroundingField = map[string]string{
 	"nodes": nodesField, "image": imageKey, "digest": "image digest", "engine": "engine version", "driver": "driver",
+	"revision": "model revision", "power limit": "GPU power limit",
 }
 
 const nodesField = "nodes"
@@ -210,6 +245,25 @@ func causes(differs []Unlike) int {
 		}
 	}
 	return n + image
+}
+
+// causal says in a line what differences mean for whoever looks for a reason; "" if
+// nothing differs that could be one.
+func causal(differs []Unlike) string {
+	var other []string
+	for _, u := range differs {
+		if u.Field != nodesField {
+			other = append(other, u.String())
+		}
+	}
+	switch n := causes(differs); n {
+	case 0:
+		return ""
+	case 1:
+		return "one setting differs: " + strings.Join(other, "; ")
+	default:
+		return fmt.Sprintf("%d settings differ: not causal, a change has no one reason", n)
+	}
 }
 
 func settingOf(runs []*Run, key string) string {

@@ -131,7 +131,7 @@ func newRow(m Metric, runs []*Run) Row {
 	for _, r := range runs {
 		row.Values = append(row.Values, m.Of(r.Result))
 	}
-	if len(runs) == 2 {
+	if len(runs) == 2 && runs[0].Result != nil && runs[1].Result != nil && redefined(m, runs) == "" {
 		row.Difference = difference(row.Values[0], row.Values[1])
 	}
 	return row

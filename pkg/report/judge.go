@@ -24,12 +24,20 @@ type Judgement struct {
 	// NotCausal is set if so much differs that a change has no one reason.
 	NotCausal bool            `json:"not_causal,omitempty"`
 	Metrics   []MetricVerdict `json:"metrics,omitempty"`
+	// Redefined are metrics whose keys mean something else in one of the records.
+	Redefined []Redefined `json:"redefined,omitempty"`
 	// RunsNeeded is how many runs of each side would settle what is open; 0: nothing is.
 	RunsNeeded int `json:"runs_needed,omitempty"`
 	// Commands make the runs that are missing.
 	Commands []string `json:"commands,omitempty"`
 
 	a, b []*Run
+}
+
+// Redefined is a metric that is not compared.
+type Redefined struct {
+	Metric
+	Why string `json:"why"`
 }
 
 // Outcome is a verdict in words.
@@ -239,6 +247,10 @@ func judge(test string, a, b []*Run, metrics []Metric, one bool) (*Judgement, er
 	}
 	j.NotCausal = causes(j.Differs) > 1
 	for _, m := range metrics {
+		if why := redefined(m, slices.Concat(j.a, j.b)); why != "" {
+			j.Redefined = append(j.Redefined, Redefined{m, why})
+			continue
+		}
 		v, err := newVerdict(m, numbersOf(m, j.a), numbersOf(m, j.b))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", test, m.Key, err)
@@ -253,6 +265,17 @@ func judge(test string, a, b []*Run, metrics []Metric, one bool) (*Judgement, er
 		}
 	}
 	return j, nil
+}
+
+// redefined says why the numbers of a metric must not be held against each other, ""
+// if they may.
+func redefined(m Metric, runs []*Run) string {
+	for _, r := range runs[1:] {
+		if why := result.Redefined(m.Key, runs[0].Result.MetricsVersion, r.Result.MetricsVersion); why != "" {
+			return why
+		}
+	}
+	return ""
 }
 
 // kindOf is the kind of the first run with a record.
@@ -350,7 +373,7 @@ func conclude(list []Judgement) error {
 	}
 	for i := range list {
 		j := &list[i]
-		if len(j.NotComparable) > 0 {
+		if len(j.NotComparable) > 0 || len(j.Metrics) == 0 && len(j.Redefined) > 0 {
 			j.Verdict = NotComparable
 			continue
 		}

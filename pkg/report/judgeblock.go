@@ -31,8 +31,11 @@ func (j *Judgement) block() block {
 	for _, u := range j.Differs {
 		say("differs: %s", u)
 	}
-	if j.NotCausal {
-		say("not causal: more than one thing differs, so that a change has no one reason")
+	if why := causal(j.Differs); why != "" {
+		say("%s", why)
+	}
+	for _, r := range j.Redefined {
+		say("left out: %s: %s", r.title(), r.Why)
 	}
 	if j.RunsNeeded > 0 {
 		a, z := j.Missing()

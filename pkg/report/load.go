@@ -347,8 +347,8 @@ func (r *Run) asPlanned(o owner) {
 			r.Case.Step, r.Case.Phase = n, rest
 		}
 	}
-	r.Settings = plannedSettings(p, load)
+	r.Settings = p.Settings(load)
 	for _, v := range load.Values {
-		r.Values = append(r.Values, Setting{settingKey(v.Path), asText(v.Value)})
+		r.Values = append(r.Values, Setting{plan.SettingKey(v.Path), plan.SettingText(v.Value)})
 	}
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"os"
@@ -14,78 +13,6 @@ import (
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/source"
 )
-
-const nodesKey = "NUM_NODES"
-
-// plannedSettings is what a plan says was asked for.
-func plannedSettings(p *plan.Plan, load *plan.Load) map[string]string {
-	s := map[string]string{nodesKey: strconv.Itoa(p.Job.Nodes), "cmd_args.model": p.Config.Model}
-	if p.Image != "" {
-		s["cmd_args.docker_image_url"] = p.Image
-	}
-	for role, args := range p.Config.Server {
-		flatten(s, "cmd_args."+asDecode(role), args)
-	}
-	for _, role := range p.Roles {
-		if role.Engine && len(p.Roles) > 1 && role.Replica == 0 {
-			s["cmd_args."+asDecode(cmp.Or(role.Kind, role.Name))+".num_nodes"] = strconv.Itoa(role.Nodes.Count)
-		}
-	}
-	flatten(s, "bench_cmd_args", load.Benchmark)
-	for _, v := range p.Env {
-		s["extra_env_vars."+v.Name] = v.Value.String()
-	}
-	for _, v := range load.Values {
-		flatten(s, settingKey(v.Path), v.Value)
-	}
-	return s
-}
-
-// asDecode is the name of a role's table: a single server's is [cmd_args.decode].
-func asDecode(role string) string {
-	if role == "serve" {
-		return "decode"
-	}
-	return role
-}
-
-// settingKey completes a dimension's path, which leaves cmd_args out.
-func settingKey(path string) string {
-	head, _, _ := strings.Cut(path, ".")
-	if slices.Contains([]string{nodesKey, "cmd_args", "bench_cmd_args", "extra_env_vars"}, head) {
-		return path
-	}
-	return "cmd_args." + path
-}
-
-// flatten adds every scalar below v under its dotted path.
-func flatten(into map[string]string, key string, v any) {
-	m, ok := v.(map[string]any)
-	if !ok {
-		if v != nil {
-			into[key] = asText(v)
-		}
-		return
-	}
-	for k, x := range m {
-		flatten(into, key+"."+k, x)
-	}
-}
-
-// asText writes a value as a person would: strings bare, numbers shortest.
-func asText(v any) string {
-	switch x := v.(type) {
-	case string:
-		return x
-	case float64:
-		return strconv.FormatFloat(x, 'f', -1, 64)
-	}
-	data, err := json.Marshal(v)
-	if err != nil {
-		return "?"
-	}
-	return string(data)
-}
 
 // asRecorded takes from CloudAI's test-run.toml, or else from the record, what
 // a plan would say.
@@ -104,18 +31,22 @@ func (r *Run) asRecorded() {
 		r.Case.Repeat = x.Index + 1
 	}
 	if r.Result.Placement != nil {
-		r.Settings[nodesKey] = strconv.Itoa(len(r.Result.Placement.Nodes))
+		r.Settings[plan.NodesSetting] = strconv.Itoa(len(r.Result.Placement.Nodes))
 	}
 	c := r.Result.Config
+	if len(c.Settings) > 0 {
+		r.Settings = c.Settings
+		return
+	}
 	for k, v := range c.Server {
 		if k == "model" {
-			flatten(r.Settings, "cmd_args.model", v)
+			plan.Flatten(r.Settings, "cmd_args.model", v)
 			continue
 		}
-		flatten(r.Settings, "cmd_args.decode."+k, v)
+		plan.Flatten(r.Settings, "cmd_args.decode."+k, v)
 	}
 	for _, x := range c.Roles {
-		flatten(r.Settings, "cmd_args."+asDecode(x.Role), x.Server)
+		plan.Flatten(r.Settings, "cmd_args."+plan.RoleTable(x.Role), x.Server)
 	}
 	benchmarkSettings(r.Settings, c.Benchmark)
 }
@@ -127,7 +58,7 @@ func benchmarkSettings(s map[string]string, b result.Benchmark) {
 	}
 	var m map[string]any
 	if json.Unmarshal(data, &m) == nil {
-		flatten(s, "bench_cmd_args", m)
+		plan.Flatten(s, "bench_cmd_args", m)
 	}
 }
 
@@ -154,12 +85,12 @@ func (r *Run) foreign() bool {
 		}
 	}
 	if v := t.Get("nnodes"); v != nil {
-		flatten(r.Settings, nodesKey, v.Plain())
+		plan.Flatten(r.Settings, plan.NodesSetting, v.Plain())
 	}
 	def := t.Table("test_definition")
 	for _, key := range []string{"cmd_args", "bench_cmd_args", "extra_env_vars"} {
 		if sub := def.Table(key); sub != nil {
-			flatten(r.Settings, key, sub.Plain())
+			plan.Flatten(r.Settings, key, sub.Plain())
 		}
 	}
 	return true

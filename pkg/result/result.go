@@ -32,18 +32,20 @@ type Result struct {
 	// Simulated is set if an engine was a simulator: never compared, never a baseline.
 	Simulated bool `json:"simulated,omitempty" jsonschema:"the engine was simulated: these are not measurements"`
 
-	Config     Config      `json:"config"`
-	Results    Metrics     `json:"results"`
-	Accuracy   *Accuracy   `json:"accuracy,omitempty"`
-	System     *System     `json:"system,omitempty"`
-	Profiling  *Profiling  `json:"profiling,omitempty"`
-	Placement  *Placement  `json:"placement,omitempty"`
-	Slurm      *Slurm      `json:"slurm,omitempty"`
-	Provenance *Provenance `json:"provenance,omitempty"`
-	Repeats    *Repeats    `json:"repeats,omitempty"`
-	Validity   *Validity   `json:"validity,omitempty"`
-	Failure    *Failure    `json:"failure,omitempty"`
-	Warnings   []Warning   `json:"warnings,omitempty"`
+	Config  Config  `json:"config"`
+	Results Metrics `json:"results"`
+	// MetricsVersion is that of the definitions behind Results, see MetricsVersion.
+	MetricsVersion int         `json:"metrics_version,omitempty" jsonschema:"version of the definitions of results; absent: 1"`
+	Accuracy       *Accuracy   `json:"accuracy,omitempty"`
+	System         *System     `json:"system,omitempty"`
+	Profiling      *Profiling  `json:"profiling,omitempty"`
+	Placement      *Placement  `json:"placement,omitempty"`
+	Slurm          *Slurm      `json:"slurm,omitempty"`
+	Provenance     *Provenance `json:"provenance,omitempty"`
+	Repeats        *Repeats    `json:"repeats,omitempty"`
+	Validity       *Validity   `json:"validity,omitempty"`
+	Failure        *Failure    `json:"failure,omitempty"`
+	Warnings       []Warning   `json:"warnings,omitempty"`
 }
 
 // Status says how the run ended.
@@ -66,6 +68,8 @@ type Config struct {
 	// Roles holds what differs between roles of a disaggregated server.
 	Roles     []RoleConfig `json:"roles,omitempty"`
 	Benchmark Benchmark    `json:"benchmark"`
+	// Settings is all that was asked, also what Benchmark has no field for.
+	Settings map[string]string `json:"settings,omitempty" jsonschema:"what was asked, by key as definition files spell it: NUM_NODES, cmd_args.ROLE.OPTION, bench_cmd_args.OPTION, extra_env_vars.NAME"`
 }
 
 // RoleConfig is the engine's parameters of one role, by its name in Placement.
@@ -129,19 +133,34 @@ type System struct {
 	AvgGPUUtilization *float64    `json:"avg_gpu_utilization,omitempty" jsonschema:"percent, mean over the GPUs that served and time"`
 	GPUSamples        *GPUSamples `json:"gpu_samples,omitempty"`
 	HardwareInfo      *Hardware   `json:"hardware_info,omitempty"`
-	Preflight         string      `json:"preflight,omitempty" jsonschema:"worst verdict on the nodes before servers started: ok, not possible, warn or fail; preflight.json has all of them"`
+	// Nodes is there only if the nodes are not alike.
+	Nodes     []NodeHardware `json:"nodes,omitempty" jsonschema:"each node, if they are not alike"`
+	Preflight string         `json:"preflight,omitempty" jsonschema:"worst verdict on the nodes before servers started: ok, not possible, warn or fail; preflight.json has all of them"`
+}
+
+// NodeHardware is one node of a run whose nodes are not alike.
+type NodeHardware struct {
+	Host string `json:"host"`
+	Hardware
 }
 
 // Hardware describes the nodes of a run; one value where all are alike.
 type Hardware struct {
-	GPU         string   `json:"gpu,omitempty"`
-	GPUs        *int     `json:"gpus,omitempty" jsonschema:"per node"`
-	GPUMemoryGB *float64 `json:"gpu_memory_gb,omitempty"`
-	Driver      string   `json:"driver,omitempty"`
-	CUDA        string   `json:"cuda,omitempty"`
-	CPU         string   `json:"cpu,omitempty"`
-	CPUs        *int     `json:"cpus,omitempty" jsonschema:"per node"`
-	MemoryGB    *float64 `json:"memory_gb,omitempty" jsonschema:"per node"`
+	GPU            string   `json:"gpu,omitempty"`
+	GPUs           *int     `json:"gpus,omitempty" jsonschema:"per node"`
+	GPUMemoryGB    *float64 `json:"gpu_memory_gb,omitempty"`
+	Driver         string   `json:"driver,omitempty"`
+	CUDA           string   `json:"cuda,omitempty" jsonschema:"newest that the driver supports"`
+	GPUPowerLimitW *float64 `json:"gpu_power_limit_w,omitempty"`
+	GPUMaxClockMHz *float64 `json:"gpu_max_clock_mhz,omitempty" jsonschema:"highest clock of the SMs"`
+	GPUPersistence string   `json:"gpu_persistence,omitempty" jsonschema:"the driver's word, such as Enabled"`
+	GPUMIG         string   `json:"gpu_mig,omitempty" jsonschema:"the driver's word, such as Disabled"`
+	CPU            string   `json:"cpu,omitempty"`
+	CPUs           *int     `json:"cpus,omitempty" jsonschema:"per node"`
+	NUMANodes      *int     `json:"numa_nodes,omitempty" jsonschema:"per node"`
+	MemoryGB       *float64 `json:"memory_gb,omitempty" jsonschema:"per node"`
+	Kernel         string   `json:"kernel,omitempty"`
+	OS             string   `json:"os,omitempty"`
 }
 
 // Profiling says whether a profiler ran; a profiled run is never compared.
@@ -207,18 +226,48 @@ type Step struct {
 	Elapsed  *float64 `json:"elapsed_s,omitempty"`
 }
 
-// Provenance says what exactly ran.
+// Provenance says what exactly ran. What nobody could see is absent.
 type Provenance struct {
-	Profllm       string     `json:"profllm" jsonschema:"version of this program"`
-	Engine        string     `json:"engine,omitempty"`
-	EngineVersion string     `json:"engine_version,omitempty"`
-	Image         string     `json:"image,omitempty"`
-	ImageDigest   string     `json:"image_digest,omitempty"`
-	Git           string     `json:"git,omitempty" jsonschema:"revision of the definitions, with -dirty if changed"`
-	Simulated     bool       `json:"simulated,omitempty"`
-	Foreign       string     `json:"foreign,omitempty" jsonschema:"client whose files were found alone, without a run of profllm or CloudAI around them"`
-	Fingerprint   string     `json:"fingerprint,omitempty" jsonschema:"hash of everything that should make two runs alike"`
-	Commands      []RoleArgv `json:"commands,omitempty"`
+	Profllm         string     `json:"profllm" jsonschema:"version of this program"`
+	Engine          string     `json:"engine,omitempty"`
+	EngineVersion   string     `json:"engine_version,omitempty" jsonschema:"as the servers say"`
+	EngineInstalled string     `json:"engine_installed,omitempty" jsonschema:"version of the package that the servers run"`
+	Launcher        string     `json:"launcher,omitempty"`
+	Image           string     `json:"image,omitempty"`
+	ImageDigest     string     `json:"image_digest,omitempty"`
+	ModelRevision   string     `json:"model_revision,omitempty" jsonschema:"snapshot of the model at Hugging Face"`
+	TokenizerDigest string     `json:"tokenizer_digest,omitempty" jsonschema:"SHA-256 of the tokenizer's file beside the model"`
+	Git             string     `json:"git,omitempty" jsonschema:"revision of the definitions, with -dirty if changed"`
+	Repositories    []Checkout `json:"repositories,omitempty" jsonschema:"git_repos as they were when the run was planned"`
+	Simulated       bool       `json:"simulated,omitempty"`
+	Foreign         string     `json:"foreign,omitempty" jsonschema:"client whose files were found alone, without a run of profllm or CloudAI around them"`
+	Fingerprint     string     `json:"fingerprint,omitempty" jsonschema:"hash of everything that should make two runs alike"`
+	Series          string     `json:"series,omitempty" jsonschema:"hash that runs of one time series share: of model, engine, topology, load, precision and GPU kind"`
+	Commands        []RoleArgv `json:"commands,omitempty"`
+	Packages        []Package  `json:"packages,omitempty" jsonschema:"Python packages of note that the servers run with"`
+	Environment     []RoleEnv  `json:"environment,omitempty" jsonschema:"variables that matter to engines, as the processes had them"`
+}
+
+// Checkout is a repository at a commit.
+type Checkout struct {
+	URL    string `json:"url"`
+	Commit string `json:"commit" jsonschema:"full hash, with -dirty if files were changed"`
+}
+
+// Package is an installed package. Role and Node are named where versions differ.
+type Package struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Role    string `json:"role,omitempty"`
+	Node    string `json:"node,omitempty"`
+}
+
+// RoleEnv is variables of a role, without secrets. Node is named where a node's
+// values are not those of the role's first.
+type RoleEnv struct {
+	Role string            `json:"role"`
+	Node string            `json:"node,omitempty"`
+	Vars map[string]string `json:"vars"`
 }
 
 // RoleArgv is the command line of one role, without secrets.

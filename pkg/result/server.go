@@ -30,16 +30,28 @@ func wrongServer(c *facts) answer {
 		if want := c.e.Planned.EngineVersion; want != "" && s.Version != "" && !hasVersion(s.Version, want) {
 			bad = append(bad, fmt.Sprintf("%s is version %s, planned was %s", s.Role, s.Version, want))
 		}
+		if want := c.e.Planned.Locked.EngineVersion; want != "" && s.Version != "" && !sameVersion(s.Version, want) {
+			bad = append(bad, fmt.Sprintf("%s is version %s, locked is %s", s.Role, s.Version, want))
+		}
 		if _, known := versions[s.Version]; s.Version != "" && !known {
 			versions[s.Version] = s.Role
 		}
 	}
-	if len(versions) > 1 {
+	if len(versions) > 1 && c.e.EngineVersion() == "" {
 		var each []string
 		for _, v := range slices.Sorted(maps.Keys(versions)) {
 			each = append(each, versions[v]+" is version "+v)
 		}
 		bad = append(bad, "the engines differ: "+list(each))
+	}
+	if p := c.r.Provenance; p != nil {
+		locked := c.e.Planned.Locked
+		if locked.ImageDigest != "" && p.ImageDigest != "" && p.ImageDigest != locked.ImageDigest {
+			bad = append(bad, fmt.Sprintf("the image is %s, locked is %s", p.ImageDigest, locked.ImageDigest))
+		}
+		if locked.ModelRevision != "" && p.ModelRevision != "" && p.ModelRevision != locked.ModelRevision {
+			bad = append(bad, fmt.Sprintf("the model's revision is %s, locked is %s", p.ModelRevision, locked.ModelRevision))
+		}
 	}
 	switch {
 	case len(bad) > 0:
@@ -61,16 +73,11 @@ func (e *Evidence) version() string {
 // EngineVersion is the version that the engines have in common, "" if none said any
 // or they differ.
 func (e *Evidence) EngineVersion() string {
-	common := ""
+	var said []string
 	for _, s := range e.Servers {
-		if s.Version != "" && common != "" && s.Version != common {
-			return ""
-		}
-		if s.Version != "" {
-			common = s.Version
-		}
+		said = append(said, s.Version)
 	}
-	return common
+	return commonVersion(said)
 }
 
 // sameModel allows for the ways in which an engine says where it found a model: as
@@ -78,12 +85,6 @@ func (e *Evidence) EngineVersion() string {
 func sameModel(want string, s Server) bool {
 	return path.Clean(s.Model) == path.Clean(want) || slices.Contains(s.Names, s.Model) ||
 		strings.HasSuffix(s.Model, "/"+want) || strings.Contains(s.Model, "models--"+strings.ReplaceAll(want, "/", "--")+"/")
-}
-
-// hasVersion reports whether a version is the wanted one, or begins with it.
-func hasVersion(version, want string) bool {
-	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), strings.TrimPrefix(want, "v"))
-	return ok && (rest == "" || rest[0] == '.' || rest[0] == '+')
 }
 
 // serverRestarted looks for engines whose counters fell, or which began after the

@@ -176,11 +176,19 @@ type Planned struct {
 	Model         string // that the engines were told to load
 	EngineVersion string // or its beginning
 	GPUs          int    // of all roles on all nodes
+	Locked        Locked // what an earlier run that this one repeats had
 
 	Concurrency int      // most requests in flight
 	RequestRate float64  // 1/s, the least if it rises
 	Warmups     int      // requests of the client before the measured ones
 	SharedInput *float64 // share of a prompt that every prompt begins with; nil: not known
+}
+
+// Locked is what must be as in an earlier run; "" is not asked.
+type Locked struct {
+	EngineVersion string
+	ImageDigest   string
+	ModelRevision string
 }
 
 // Server is what an engine said of itself when it was ready.

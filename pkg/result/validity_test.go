@@ -61,6 +61,7 @@ func good() *run {
 		},
 		Accuracy: &result.Accuracy{Task: "gsm8k", Value: 0.74, InvalidRate: new(0.005), Questions: new(1319), Source: "vllm-gsm8k.json"},
 		Slurm:    &result.Slurm{JobID: "4711", State: "COMPLETED", ExitCode: "0:0"},
+		System:   &result.System{HardwareInfo: &result.Hardware{GPU: "H200", GPUs: new(8), Driver: "570"}},
 	}
 	g.e = result.Evidence{
 		Planned: result.Planned{
@@ -118,6 +119,12 @@ func (g *run) latency(f result.Family, change func(*result.Distribution)) {
 	d := g.r.Results.Latency[f]
 	change(&d)
 	g.r.Results.Latency[f] = d
+}
+
+// locked sets what is locked and what the record has.
+func (g *run) locked(digest, haveDigest, revision, haveRevision string) {
+	g.e.Planned.Locked.ImageDigest, g.e.Planned.Locked.ModelRevision = digest, revision
+	g.r.Provenance = &result.Provenance{ImageDigest: haveDigest, ModelRevision: haveRevision}
 }
 
 // tokens sets the number of output tokens and what follows from it.
@@ -299,6 +306,12 @@ var trips = []struct {
 	{"wrong-server", result.Invalid, func(g *run) { g.versions("0.12.0", "0.12.0") }, func(g *run) { g.versions("v0.11", "v0.11") }},
 	{"wrong-server", result.Invalid, func(g *run) { g.versions("0.110.0", "0.110.0") }, func(g *run) { g.versions("0.11+cu129", "0.11+cu129") }},
 	{"wrong-server", result.Invalid, func(g *run) { g.versions("0.11.1", "0.11.2") }, func(g *run) { g.versions("0.11.1", "") }},
+	{"wrong-server", result.Invalid, func(g *run) { g.versions("0.11.1+cu126", "0.11.1+cu128") }, func(g *run) { g.versions("v0.11.1", "0.11.1+cu128") }},
+	{"wrong-server", result.Invalid, func(g *run) { g.e.Planned.EngineVersion = "0.11.1+cu126"; g.versions("0.11.1+cu128", "0.11.1") },
+		func(g *run) { g.e.Planned.EngineVersion = "v0.11.1+cu128"; g.versions("0.11.1+cu128", "0.11.1") }},
+	{"wrong-server", result.Invalid, func(g *run) { g.e.Planned.Locked.EngineVersion = "0.11" }, func(g *run) { g.e.Planned.Locked.EngineVersion = "v0.11.1+cu128" }},
+	{"wrong-server", result.Invalid, func(g *run) { g.locked("sha256:1", "sha256:2", "", "") }, func(g *run) { g.locked("sha256:1", "", "", "") }},
+	{"wrong-server", result.Invalid, func(g *run) { g.locked("", "", "aa", "bb") }, func(g *run) { g.locked("", "sha256:2", "aa", "aa") }},
 	{"uneven-spread", result.Suspect, func(g *run) { g.spread(393, 307, 300) }, func(g *run) { g.spread(392, 308, 300) }}, // 4 sigma are 59.6
 	{"uneven-spread", result.Suspect, func(g *run) { g.spread(5_600, 4_400) }, func(g *run) { g.spread(5_500, 4_500) }},   // a tenth
 	{"uneven-spread", result.Suspect, func(g *run) { g.spread(1000, 0) }, func(g *run) {

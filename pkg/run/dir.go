@@ -138,6 +138,9 @@ type Scenario struct {
 	Simulated  bool      `json:"simulated,omitempty"` // with the simulated engine
 	Local      bool      `json:"local,omitempty"`     // a rehearsal: its jobs are this machine's
 	Continues  string    `json:"continues,omitempty"` // the execution whose sweeps go on here
+	Launcher   string    `json:"launcher,omitempty"`  // that replaced every other, "" for none
+	Single     bool      `json:"single,omitempty"`    // everything in one allocation
+	WorkDir    string    `json:"work_dir,omitempty"`  // what relative paths of the system file mean; "" in older ones
 	Host       string    `json:"host"`                // of the command that submits
 	PID        int       `json:"pid"`
 	ProcessAge string    `json:"process_start"` // tells a PID from its reuse

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
+	"slices"
+	"time"
 
 	"github.com/profllm/profllm/pkg/scenario"
 )
@@ -93,3 +96,29 @@ func (s *Stager) checkClone(ctx context.Context, item Item) (head string, err er
 	}
 	return head, err
 }
+
+// Head is the commit that is checked out in a folder, with -dirty behind it if files
+// differ from it: those of the list, also if git does not know them, or without a list
+// every file that it knows. It is "" if the folder is in no clone or git does not answer.
+func Head(ctx context.Context, environ []string, dir string, files ...string) string {
+	git := Stager{LookPath: exec.LookPath, Environ: append(slices.Clone(environ), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C"), Timeout: headLimit}
+	head, err := git.execute(ctx, dir, "git", "rev-parse", "--verify", "HEAD")
+	if err != nil {
+		return ""
+	}
+	status := []string{"git", "status", "--porcelain", "--untracked-files=no"}
+	if len(files) > 0 {
+		status = append([]string{"git", "status", "--porcelain", "--"}, files...)
+	}
+	changed, err := git.execute(ctx, dir, status...)
+	if err != nil {
+		return ""
+	}
+	if changed != "" {
+		head += "-dirty"
+	}
+	return head
+}
+
+// headLimit is for git on a slow file system: a plan does not wait longer for it.
+const headLimit = 5 * time.Second

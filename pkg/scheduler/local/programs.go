@@ -207,7 +207,7 @@ func (o srunOptions) task(rank int, hosts []string, id int, environ []string, st
 	host := hosts[node]
 	cmd := exec.Command(o.argv[0], o.argv[1:]...)
 	cmd.Env = append(append([]string(nil), environ...),
-		fmt.Sprintf("SLURM_STEP_ID=%d", id), fmt.Sprintf("SLURM_PROCID=%d", rank), fmt.Sprintf("SLURM_NODEID=%d", node),
+		"SLURM_JOB_NAME="+o.name, fmt.Sprintf("SLURM_STEP_ID=%d", id), fmt.Sprintf("SLURM_PROCID=%d", rank), fmt.Sprintf("SLURM_NODEID=%d", node),
 		fmt.Sprintf("SLURM_LOCALID=%d", rank%o.perNode), fmt.Sprintf("SLURM_NTASKS=%d", o.tasks),
 		"SLURMD_NODENAME="+host, "SLURM_STEP_NODELIST="+strings.Join(hosts, ","), "PROFLLM_NODE_ADDR="+host,
 		"CUDA_VISIBLE_DEVICES="+planGPUs(lookup(environ, "PROFLLM_LOCAL_GPUS")))

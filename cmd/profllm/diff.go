@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/report"
+)
+
+type diffCmd struct {
+	First  string `arg:"" help:"A run directory or a record."`
+	Second string `arg:"" help:"Likewise."`
+	Output string `enum:"text,json,markdown" default:"text" help:"${enum}."`
+}
+
+// Run says what two runs differ in. It exits with 0 for two runs of one configuration,
+// whatever their nodes and numbers, and else with 6.
+func (c diffCmd) Run(a *app) error {
+	first, err := oneRun(c.First)
+	if err != nil {
+		return err
+	}
+	second, err := oneRun(c.Second)
+	if err != nil {
+		return err
+	}
+	d, err := report.Diff(first, second)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	if err := d.Write(a.stdout, c.Output); err != nil {
+		return err
+	}
+	if !d.Same {
+		return exit(exitInvalid)
+	}
+	return nil
+}
+
+// oneRun reads the record of one load.
+func oneRun(path string) (*report.Run, error) {
+	runs, err := loadRuns(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(runs) == 1 {
+		return &runs[0], nil
+	}
+	var dirs []string
+	for _, r := range runs[:min(len(runs), 8)] {
+		dirs = append(dirs, relative(r.Dir))
+	}
+	return nil, fail(exitUsage, fmt.Errorf("%s holds %d records, and two are compared field by field\n\thint: name one, such as %s", path, len(runs), strings.Join(dirs, ", ")))
+}

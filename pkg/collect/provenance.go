@@ -1,0 +1,144 @@
+package collect
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/node"
+	"github.com/profllm/profllm/pkg/redact"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// provenance adds what exactly ran: what the plan says, and what the nodes saw of the
+// servers' processes.
+func (e *evidence) provenance(r *result.Result) {
+	p := e.plan
+	if p == nil {
+		return
+	}
+	r.Config.Settings = p.Settings(e.load)
+	for k, v := range r.Config.Settings {
+		last := k[strings.LastIndexByte(k, '.')+1:] // a value may be a secret by its name alone
+		if redact.Shaped(last + "=" + v) {
+			v = redact.Mark
+		}
+		r.Config.Settings[k] = redact.Line(v)
+	}
+	pr := r.Provenance
+	pr.Launcher, pr.Git, pr.ModelRevision = p.Launcher, p.Source.Git, p.Source.ModelRevision
+	for _, c := range p.Source.Repositories {
+		pr.Repositories = append(pr.Repositories, result.Checkout{URL: redact.Line(c.URL), Commit: c.Commit})
+	}
+	if _, digest, ok := strings.Cut(pr.Image, "@sha256:"); ok && pr.ImageDigest == "" {
+		pr.ImageDigest = "sha256:" + digest
+	}
+	pr.ImageDigest = cmp.Or(pr.ImageDigest, e.imageDigest())
+	e.ran(pr)
+}
+
+// imageDigest is what the runtime said of the image of the roles, "" if it did not or
+// said several things.
+func (e *evidence) imageDigest() string {
+	digest := ""
+	for _, role := range e.plan.Roles {
+		var used job.ImageUsed
+		if !role.Step.Container || run.ReadJSON(filepath.Join(e.dir, run.RawDir, job.ImageFile(role.Step.Name)), &used) != nil {
+			continue
+		}
+		if digest != "" && used.Digest != digest {
+			return ""
+		}
+		digest = used.Digest
+	}
+	return digest
+}
+
+// ran adds what the nodes said of the servers' processes; the first node of a role
+// stands for the others where they have the same.
+func (e *evidence) ran(pr *result.Provenance) {
+	data, err := os.ReadFile(filepath.Join(e.dir, run.NodesFile))
+	if err != nil || e.place == nil {
+		return
+	}
+	var lines node.Lines
+	for line := range bytes.Lines(data) {
+		lines.Add(line)
+	}
+	revisions, tokenizers := map[string]bool{}, map[string]bool{}
+	versions := map[string]map[string]bool{} // package → versions
+	type at struct{ role, host string }
+	packages := map[at]map[string]string{}
+	for _, role := range e.plan.Roles {
+		var first map[string]string
+		for i := role.Nodes.Offset; i < role.Nodes.End() && i < len(e.place.Nodes); i++ {
+			host := e.place.Nodes[i].Host
+			report := lines.Reports[host]
+			if report == nil {
+				continue
+			}
+			vars := map[string]string{}
+			for _, f := range report.Ran {
+				if f.Step != role.Step.Name {
+					continue
+				}
+				switch f.Kind {
+				case node.Variable:
+					vars[f.Name] = f.Value
+				case node.Package:
+					if packages[at{role.Name, host}] == nil {
+						packages[at{role.Name, host}] = map[string]string{}
+					}
+					packages[at{role.Name, host}][f.Name] = f.Value
+					if versions[f.Name] == nil {
+						versions[f.Name] = map[string]bool{}
+					}
+					versions[f.Name][f.Value] = true
+				case node.Revision:
+					revisions[f.Value] = true
+				case node.Tokenizer:
+					tokenizers[f.Value] = true
+				}
+			}
+			switch {
+			case len(vars) == 0:
+			case first == nil:
+				first = vars
+				pr.Environment = append(pr.Environment, result.RoleEnv{Role: role.Name, Vars: vars})
+			default:
+				maps.DeleteFunc(vars, func(name, value string) bool { return first[name] == value })
+				if len(vars) > 0 {
+					pr.Environment = append(pr.Environment, result.RoleEnv{Role: role.Name, Node: host, Vars: vars})
+				}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(versions)) {
+		if len(versions[name]) == 1 {
+			pr.Packages = append(pr.Packages, result.Package{Name: name, Version: slices.Collect(maps.Keys(versions[name]))[0]})
+			continue
+		}
+		for _, role := range e.plan.Roles {
+			for _, n := range e.place.Nodes {
+				if v := packages[at{role.Name, n.Host}][name]; v != "" {
+					pr.Packages = append(pr.Packages, result.Package{Name: name, Version: v, Role: role.Name, Node: n.Host})
+				}
+			}
+		}
+	}
+	if v := versions[pr.Engine]; len(v) == 1 {
+		pr.EngineInstalled = slices.Collect(maps.Keys(v))[0]
+	}
+	if len(revisions) == 1 { // what the servers have counts, not what was there before
+		pr.ModelRevision = slices.Collect(maps.Keys(revisions))[0]
+	}
+	if len(tokenizers) == 1 {
+		pr.TokenizerDigest = slices.Collect(maps.Keys(tokenizers))[0]
+	}
+}

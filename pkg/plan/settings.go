@@ -1,0 +1,85 @@
+package plan
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// NodesSetting is the key of settings that holds the number of nodes.
+const NodesSetting = "NUM_NODES"
+
+// Settings is what a plan says was asked for one of its loads, by key as definition
+// files spell it: NUM_NODES, cmd_args.…, bench_cmd_args.…, extra_env_vars.…
+func (p *Plan) Settings(load *Load) map[string]string {
+	s := map[string]string{NodesSetting: strconv.Itoa(p.Job.Nodes), "cmd_args.model": p.Config.Model}
+	if p.Image != "" {
+		s["cmd_args.docker_image_url"] = p.Image
+	}
+	for role, args := range p.Config.Server {
+		Flatten(s, "cmd_args."+RoleTable(role), args)
+	}
+	for _, role := range p.Roles {
+		if role.Engine && len(p.Roles) > 1 && role.Replica == 0 {
+			s["cmd_args."+RoleTable(role.KindName())+".num_nodes"] = strconv.Itoa(role.Nodes.Count)
+		}
+	}
+	Flatten(s, "bench_cmd_args", load.Benchmark)
+	for _, v := range p.Env {
+		s["extra_env_vars."+v.Name] = v.Value.String()
+	}
+	if p.CustomBash != "" {
+		s["custom_bash"] = p.CustomBash
+	}
+	for _, v := range load.Values {
+		Flatten(s, SettingKey(v.Path), v.Value)
+	}
+	return s
+}
+
+// RoleTable is the name of a role's table: a single server's is [cmd_args.decode].
+func RoleTable(role string) string {
+	if role == "serve" {
+		return "decode"
+	}
+	return role
+}
+
+// SettingKey completes a dimension's path, which leaves cmd_args out.
+func SettingKey(path string) string {
+	head, _, _ := strings.Cut(path, ".")
+	if slices.Contains([]string{NodesSetting, "cmd_args", "bench_cmd_args", "extra_env_vars"}, head) {
+		return path
+	}
+	return "cmd_args." + path
+}
+
+// Flatten adds every scalar below v under its dotted path.
+func Flatten(into map[string]string, key string, v any) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		if v != nil {
+			into[key] = SettingText(v)
+		}
+		return
+	}
+	for k, x := range m {
+		Flatten(into, key+"."+k, x)
+	}
+}
+
+// SettingText writes a value as a person would: strings bare, numbers shortest.
+func SettingText(v any) string {
+	switch x := v.(type) {
+	case string:
+		return x
+	case float64:
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return "?"
+	}
+	return string(data)
+}
