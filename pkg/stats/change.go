@@ -65,6 +65,17 @@ func ChangePoints(xs []float64) (Changes, error) {
 	return c, nil
 }
 
+// LeastSeries is the fewest runs of a series in which one change can be found even
+// if its cut is the only one that passes of so many series asked together (PL-Q9,
+// PL-Q10): 8 of one series, since a change needs four runs on each side.
+func LeastSeries(tests int) int {
+	n := 2 * leastSide
+	for float64(n-2*leastSide+1)*LeastP(n/2, n-n/2)*float64(max(tests, 1)) >= Alpha {
+		n++
+	}
+	return n
+}
+
 // split cuts a series at its best place, and both parts again, whether or not a cut
 // means something: a bump shows only when both of its ends are cut.
 func split(xs []float64, from int, cuts []int) []int {
