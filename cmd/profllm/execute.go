@@ -97,6 +97,7 @@ type cli struct {
 	Why        whyCmd        `cmd:"" help:"Tell what became of a run: what happened when, the first cause, what to do."`
 	Report     reportCmd     `cmd:"" help:"Show records: verdicts, tables, comparisons, sweeps; also as one HTML page."`
 	Compare    compareCmd    `cmd:"" help:"Hold runs against others: is the second slower, or is it noise?"`
+	Trend      trendCmd      `cmd:"" help:"Series of runs over time: where each metric changed, and what else changed there."`
 	Archive    archiveCmd    `cmd:"" help:"Pack finished scenarios or runs into one .tar.xz each, list such files, unpack them again."`
 	Rehearse   rehearseCmd   `cmd:"" help:"Run the real plan and script with a simulated engine."`
 	Stage      stageCmd      `cmd:"" help:"Fetch a scenario's images, repositories and models before its jobs run."`

@@ -225,7 +225,7 @@ func lastState(earlier []*report.Run, o Options) past {
 // compare adds the numbers of a run that left the range: the one place that says
 // what a change of a number is.
 func (v *Verdict) compare(r *report.Run, earlier []*report.Run, o Options) error {
-	if why := unfit(r); why != "" && why != string(result.VerdictSuspect) {
+	if why := r.Unfit(report.Measured); why != "" && why != string(result.VerdictSuspect) {
 		v.Apart = append(v.Apart, why)
 		return nil
 	}
@@ -300,30 +300,11 @@ func changed(m report.Metric, d stats.Distance, tolerance *float64) Kind {
 	return Improved
 }
 
-// unfit says why a run is no baseline, or "".
-func unfit(r *report.Run) string {
-	switch res := r.Result; {
-	case res == nil:
-		return "no record"
-	case res.Simulated:
-		return "simulated"
-	case res.Status != result.Completed:
-		return string(res.Status)
-	case res.Validity == nil:
-		return "not judged"
-	case res.Validity.Verdict != result.VerdictValid:
-		return string(res.Validity.Verdict)
-	case res.Profiling != nil && res.Profiling.Enabled:
-		return "profiled"
-	}
-	return ""
-}
-
 // baselines are the first n that may be compared with r.
 func baselines(r *report.Run, earlier []*report.Run, n int) []*report.Run {
 	var list []*report.Run
 	for _, e := range earlier {
-		if len(list) < n && unfit(e) == "" && r.Key() == e.Key() {
+		if len(list) < n && e.Unfit(report.Measured) == "" && r.Key() == e.Key() {
 			list = append(list, e)
 		}
 	}

@@ -22,8 +22,10 @@ type Judgement struct {
 	NotComparable []Unlike `json:"not_comparable,omitempty"`
 	Differs       []Unlike `json:"differs,omitempty"`
 	// NotCausal is set if so much differs that a change has no one reason.
-	NotCausal bool            `json:"not_causal,omitempty"`
-	Metrics   []MetricVerdict `json:"metrics,omitempty"`
+	NotCausal bool `json:"not_causal,omitempty"`
+	// Mixed are the GPUs or drivers of a side whose runs had several: mixed-hardware.
+	Mixed   []string        `json:"mixed_hardware,omitempty"`
+	Metrics []MetricVerdict `json:"metrics,omitempty"`
 	// RunsNeeded is how many runs of each side would settle what is open; 0: nothing is.
 	RunsNeeded int `json:"runs_needed,omitempty"`
 	// Commands make the runs that are missing.
@@ -40,11 +42,13 @@ const (
 	NotComparable Outcome = "not-comparable"
 	Regressed     Outcome = "regressed"
 	Improved      Outcome = "improved"
+	Watch         Outcome = "watch" // of a series: a cut that is not to be believed yet
 	TooLittle     Outcome = "too little data"
 	Same          Outcome = "same within noise"
+	NoChange      Outcome = "no change found" // of a series
 )
 
-var outcomes = []Outcome{NotComparable, Regressed, Improved, TooLittle, Same}
+var outcomes = []Outcome{NotComparable, Regressed, Improved, Watch, TooLittle, Same, NoChange}
 
 // Side is one set of runs.
 type Side struct {
@@ -99,6 +103,7 @@ type MetricVerdict struct {
 	Metric
 	Verdict Outcome  `json:"verdict"`
 	Why     string   `json:"why,omitempty"`
+	Marks   []Mark   `json:"marks,omitempty"`
 	First   Spread   `json:"first"`
 	Second  Spread   `json:"second"`
 	Percent *float64 `json:"shift_percent"` // Hodges-Lehmann
@@ -209,6 +214,11 @@ func judge(test string, a, b []*Run, metrics []Metric, one bool) (*Judgement, er
 	if len(j.a) == 0 || len(j.b) == 0 {
 		return j, nil
 	}
+	for i, side := range [][]*Run{j.a, j.b} {
+		for _, line := range mixed(side) {
+			j.Mixed = append(j.Mixed, []string{"first: ", "second: "}[i]+line)
+		}
+	}
 	if j.NotComparable, j.Differs = unlike(j.a, j.b); len(j.NotComparable) > 0 {
 		return j, nil
 	}
@@ -300,8 +310,9 @@ func spread(xs []float64) (Spread, error) {
 }
 
 // conclude gives every metric its verdict. A metric is one of all tests that the
-// report asks, so this comes last.
-func conclude(list []Judgement) error {
+// report asks, so this comes last. among are all runs of the report: a gain needs an
+// accuracy from one of them.
+func conclude(list []Judgement, among []*Run) error {
 	var ps []float64
 	var of []*MetricVerdict
 	for i := range list {
@@ -332,6 +343,12 @@ func conclude(list []Judgement) error {
 			v := &j.Metrics[k]
 			if err := v.conclude(len(ps)); err != nil {
 				return err
+			}
+			if v.Verdict == Improved && v.Key != accuracy.Key && !AccuracyPaired(j.a, j.b, among) {
+				v.Marks = append(v.Marks, AccuracyUnchecked)
+			}
+			if len(j.Mixed) > 0 {
+				v.Marks = append(v.Marks, MixedHardware)
 			}
 			j.RunsNeeded = max(j.RunsNeeded, v.RunsNeeded)
 			if slices.Index(outcomes, v.Verdict) < slices.Index(outcomes, j.Verdict) {

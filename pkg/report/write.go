@@ -141,8 +141,12 @@ func (t table) markdown(b *strings.Builder) {
 }
 
 // CSV writes one line for each run: what it is, every metric that some run has,
-// and every setting. A cell without a value is empty.
+// and every setting; of series one line for each point. A cell without a value is
+// empty.
 func (r *Report) CSV(w io.Writer) error {
+	if len(r.Trends) > 0 {
+		return r.trendCSV(w)
+	}
 	have, asked := map[string]bool{}, map[string]bool{}
 	for _, e := range r.Runs {
 		for k := range e.Metrics {
