@@ -224,13 +224,18 @@ func judge(test string, a, b []*Run, metrics []Metric, one bool) (*Judgement, er
 	}
 	j.NotCausal = causes(j.Differs) > 1
 	for _, m := range metrics {
-		v, err := newVerdict(m, numbersOf(m, j.a), numbersOf(m, j.b))
+		first, second := numbersOf(m, j.a), numbersOf(m, j.b)
+		v, err := newVerdict(m, first, second)
+		if v == nil && err == nil {
+			continue
+		}
+		if err == nil {
+			err = v.permute(first, second)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", test, m.Key, err)
 		}
-		if v != nil {
-			j.Metrics = append(j.Metrics, *v)
-		}
+		j.Metrics = append(j.Metrics, *v)
 	}
 	return j, nil
 }
@@ -285,13 +290,19 @@ func newVerdict(m Metric, a, b []float64) (*MetricVerdict, error) {
 	case !errors.As(err, &few):
 		return nil, err
 	}
+	return v, nil
+}
+
+// permute adds the test of the means, which is shown and decides nothing.
+func (v *MetricVerdict) permute(a, b []float64) error {
+	var few *stats.TooFewError
 	switch t, err := stats.Permutation(a, b); {
 	case err == nil:
 		v.PermutationP = &t.P
 	case !errors.As(err, &few) && !errors.Is(err, stats.ErrTooMany):
-		return nil, err
+		return err
 	}
-	return v, nil
+	return nil
 }
 
 func spread(xs []float64) (Spread, error) {

@@ -64,7 +64,7 @@ type TrendCut struct {
 	Percent   *float64 `json:"shift_percent"`
 	Low       *float64 `json:"low_percent"`
 	High      *float64 `json:"high_percent"`
-	P         float64  `json:"p"`          // for the places where the cut could have been
+	P         float64  `json:"p"`          // for all places that were searched
 	AdjustedP float64  `json:"adjusted_p"` // for all series and metrics of the report
 	// Differs is what the first run behind the cut had otherwise than the last before it.
 	Differs   []Unlike `json:"differs,omitempty"`
@@ -258,14 +258,14 @@ func (x *MetricTrend) cut() error {
 	}
 	x.Autocorrelation = c.Autocorrelation
 	for _, found := range c.Cuts {
-		cut := TrendCut{Index: found.Index, P: found.AdjustedP}
+		cut := TrendCut{Index: found.Index, P: found.SearchedP}
 		if s := found.Shift; s.Base != 0 {
 			cut.Percent = new(s.Percent(s.Estimate))
 			if i := s.Interval; i != nil {
 				cut.Low, cut.High = new(s.Percent(i.Low)), new(s.Percent(i.High))
 			}
 		}
-		if c.Watch {
+		if found.Watch {
 			cut.Verdict, cut.Why = Watch, fmt.Sprintf("runs depend on their neighbours, autocorrelation %.2f", c.Autocorrelation)
 		}
 		x.Cuts = append(x.Cuts, cut)

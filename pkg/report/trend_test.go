@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -73,9 +74,9 @@ func TestTrendVerdicts(t *testing.T) {
 	for i := 30; i < 40; i++ {
 		again[i] /= 0.9
 	}
-	ramp := make([]float64, 40)
-	for i := range ramp {
-		ramp[i] = 1000 + 200*float64(i%20)/20 + 0.1*float64(i*7%10)
+	wave := make([]float64, 40)
+	for i := range wave {
+		wave[i] = 1000 + 100*math.Sin(float64(i)/6)
 	}
 	for name, c := range map[string]struct {
 		values  []float64
@@ -94,7 +95,7 @@ func TestTrendVerdicts(t *testing.T) {
 		"enough for one metric": {stepAt(12, 8, -20), []string{"throughput"}, report.Regressed, []int{8}, 0, true},
 		"five":                  {stepAt(5, 5, 0), []string{"throughput"}, report.TooLittle, nil, 8, false},
 		"nine, and five asked":  {stepAt(9, 9, 0), nil, report.TooLittle, nil, 13, false},
-		"neighbours depend":     {ramp, []string{"throughput"}, report.Watch, []int{7, 14, 20, 27, 34}, 0, false},
+		"neighbours depend":     {wave, []string{"throughput"}, report.Watch, []int{4, 15, 19, 23, 35}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inTemp(t)
