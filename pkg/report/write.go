@@ -195,7 +195,8 @@ func csvValue(v Value) string {
 	return strconv.FormatFloat(*v.Number, 'g', -1, 64)
 }
 
-// Write writes the report in the format of that name: text, json, csv, markdown.
+// Write writes the report in the format of that name: text, json, csv, markdown,
+// prometheus.
 func (r *Report) Write(w io.Writer, format string) error {
 	switch format {
 	case "text":
@@ -206,6 +207,8 @@ func (r *Report) Write(w io.Writer, format string) error {
 		return r.CSV(w)
 	case "markdown":
 		return r.Markdown(w)
+	case "prometheus":
+		return r.Prometheus(w)
 	}
 	return fmt.Errorf("unknown format %q", format)
 }
