@@ -98,6 +98,10 @@ func (t *Trend) suite(twins bool, newest time.Time) junit.Suite {
 			t.sayCut(func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }, x, cut)
 		}
 		c.Text = strings.Join(lines, "\n")
+		if n := len(x.Cuts); n > 0 {
+			last := x.Cuts[n-1]
+			c.Message += fmt.Sprintf("; last change %s %% at %s", decimals("%+.2f", last.Percent), day(x.Points[last.Index].Time))
+		}
 		s.Cases = append(s.Cases, c)
 	}
 	return s
