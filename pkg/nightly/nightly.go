@@ -165,6 +165,7 @@ func Judge(night Night, before []Night, o Options) (Verdict, error) {
 			among = append(among, &n.Runs[i])
 		}
 	}
+	proof := report.ProvenBy(among)
 	for i := range night.Runs {
 		r := &night.Runs[i]
 		if v.Scenario == "" {
@@ -187,7 +188,7 @@ func Judge(night Night, before []Night, o Options) (Verdict, error) {
 				v.Changes = append(v.Changes, c)
 			}
 		}
-		if err := v.compare(r, earlier, among, o); err != nil {
+		if err := v.compare(r, earlier, proof, o); err != nil {
 			return v, err
 		}
 	}
@@ -260,7 +261,7 @@ func lastState(earlier []*report.Run, o Options) past {
 
 // compare adds the numbers of a run that left the range: the one place that says
 // what a change of a number is.
-func (v *Verdict) compare(r *report.Run, earlier, among []*report.Run, o Options) error {
+func (v *Verdict) compare(r *report.Run, earlier []*report.Run, proof report.Proven, o Options) error {
 	if why := r.Unfit(report.Measured); why != "" && why != string(result.VerdictSuspect) {
 		v.apart(r, why)
 		return nil
@@ -305,7 +306,7 @@ func (v *Verdict) compare(r *report.Run, earlier, among []*report.Run, o Options
 			continue
 		}
 		c.Why = differences(r, base[0])
-		if c.Kind == Improved && !report.AccuracyPaired(base, []*report.Run{r}, among) {
+		if c.Kind == Improved && !proof.Paired(base, []*report.Run{r}) {
 			c.Marks = []report.Mark{report.AccuracyUnchecked}
 		}
 		v.check(c)

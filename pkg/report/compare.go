@@ -182,7 +182,7 @@ func Pair(a, b []Run, metrics []Metric) (*Report, error) {
 	if len(r.Judgements) == 0 {
 		return r, ErrNoPair
 	}
-	if err := conclude(r.Judgements, slices.Concat(pointers(a), pointers(b))); err != nil {
+	if err := conclude(r.Judgements, ProvenBy(slices.Concat(pointers(a), pointers(b)))); err != nil {
 		return nil, err
 	}
 	if len(r.Comparisons) > 0 {

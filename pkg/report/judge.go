@@ -321,9 +321,8 @@ func spread(xs []float64) (Spread, error) {
 }
 
 // conclude gives every metric its verdict. A metric is one of all tests that the
-// report asks, so this comes last. among are all runs of the report: a gain needs an
-// accuracy from one of them.
-func conclude(list []Judgement, among []*Run) error {
+// report asks, so this comes last. A gain of speed needs proof.
+func conclude(list []Judgement, proof Proven) error {
 	var ps []float64
 	var of []*MetricVerdict
 	for i := range list {
@@ -355,7 +354,7 @@ func conclude(list []Judgement, among []*Run) error {
 			if err := v.conclude(len(ps)); err != nil {
 				return err
 			}
-			if v.Verdict == Improved && v.Key != accuracy.Key && !AccuracyPaired(j.a, j.b, among) {
+			if v.Verdict == Improved && v.Key != accuracy.Key && !proof.Paired(j.a, j.b) {
 				v.Marks = append(v.Marks, AccuracyUnchecked)
 			}
 			if len(j.Mixed) > 0 {

@@ -77,18 +77,26 @@ func (r *Run) served() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// AccuracyPaired reports whether a gain of speed of the second runs over the first
-// was paired with accuracies: among holds a valid one of each server of the second
-// and of one of the first's at least (PL-V32). Runs count as their own proof.
-func AccuracyPaired(first, second, among []*Run) bool {
-	proven := map[string]bool{}
-	for _, r := range slices.Concat(first, second, among) {
+// Proven is the servers, by image and flags, of which an accuracy is known.
+type Proven map[string]bool
+
+// ProvenBy lists the servers that valid runs looked at the answers of.
+func ProvenBy(runs []*Run) Proven {
+	p := Proven{}
+	for _, r := range runs {
 		if e := newEntry(r); r.Result != nil && e.best() && accuracy.Of(r.Result).Number != nil {
-			proven[r.served()] = true
+			p[r.served()] = true
 		}
 	}
-	isProven := func(r *Run) bool { return proven[r.served()] }
-	return slices.ContainsFunc(first, isProven) && !slices.ContainsFunc(second, func(r *Run) bool { return !isProven(r) })
+	return p
+}
+
+// Paired reports whether a gain of speed of the second runs over the first counts:
+// there are accuracies of each server of the second, and of one of the first's at
+// least (PL-V32).
+func (p Proven) Paired(first, second []*Run) bool {
+	is := func(r *Run) bool { return p[r.served()] }
+	return slices.ContainsFunc(first, is) && !slices.ContainsFunc(second, func(r *Run) bool { return !is(r) })
 }
 
 // Unfit says in a word why a run is no baseline among runs of that kind and no part

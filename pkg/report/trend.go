@@ -96,7 +96,7 @@ func Trace(runs []Run, metrics []Metric, by []string) (*Report, error) {
 		}
 		r.Trends = append(r.Trends, *t)
 	}
-	if err := concludeTrends(r.Trends, pointers(runs)); err != nil {
+	if err := concludeTrends(r.Trends, ProvenBy(pointers(runs))); err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(r.Trends, func(a, b Trend) int {
@@ -283,7 +283,7 @@ func (x *MetricTrend) values() []float64 {
 
 // concludeTrends judges every cut as one of all questions that were asked: each cut
 // is one, and each metric of a series without a cut is one with a p of 1.
-func concludeTrends(list []Trend, among []*Run) error {
+func concludeTrends(list []Trend, proof Proven) error {
 	var ps []float64
 	var of []*TrendCut
 	for i := range list {
@@ -307,14 +307,14 @@ func concludeTrends(list []Trend, among []*Run) error {
 		}
 	}
 	for i := range list {
-		if err := list[i].conclude(len(ps), among); err != nil {
+		if err := list[i].conclude(len(ps), proof); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *Trend) conclude(tests int, among []*Run) error {
+func (t *Trend) conclude(tests int, proof Proven) error {
 	t.Verdict = NoChange
 	if len(t.Metrics) == 0 {
 		t.Verdict = TooLittle
@@ -322,7 +322,7 @@ func (t *Trend) conclude(tests int, among []*Run) error {
 	for k := range t.Metrics {
 		x := &t.Metrics[k]
 		for c := range x.Cuts {
-			t.explain(x, c, among)
+			t.explain(x, c, proof)
 		}
 		if err := x.conclude(tests); err != nil {
 			return err
@@ -338,7 +338,7 @@ func (t *Trend) conclude(tests int, among []*Run) error {
 }
 
 // explain gives a cut its verdict, and says what else changed there.
-func (t *Trend) explain(x *MetricTrend, c int, among []*Run) {
+func (t *Trend) explain(x *MetricTrend, c int, proof Proven) {
 	cut := &x.Cuts[c]
 	cut.conclude(x)
 	last, first := x.Points[cut.Index-1].start, x.Points[cut.Index].start
@@ -354,7 +354,7 @@ func (t *Trend) explain(x *MetricTrend, c int, among []*Run) {
 	if c+1 < len(x.Cuts) {
 		to = x.Cuts[c+1].Index
 	}
-	if !AccuracyPaired(t.runs(x.Points[from].start, first), t.runs(first, x.Points[to-1].start+1), among) {
+	if !proof.Paired(t.runs(x.Points[from].start, first), t.runs(first, x.Points[to-1].start+1)) {
 		cut.Marks = append(cut.Marks, AccuracyUnchecked)
 	}
 }
