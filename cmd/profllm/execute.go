@@ -99,6 +99,7 @@ type cli struct {
 	Compare    compareCmd    `cmd:"" help:"Hold runs against others: is the second slower, or is it noise?"`
 	Diff       diffCmd       `cmd:"" help:"Say what two runs differ in, field by field; 0 if they are of one configuration, else 6."`
 	Lock       lockCmd       `cmd:"" help:"Write the file by which a run is submitted again exactly."`
+	Trend      trendCmd      `cmd:"" help:"Series of runs over time: where each metric changed, and what else changed there."`
 	Archive    archiveCmd    `cmd:"" help:"Pack finished scenarios or runs into one .tar.xz each, list such files, unpack them again."`
 	Rehearse   rehearseCmd   `cmd:"" help:"Run the real plan and script with a simulated engine."`
 	Stage      stageCmd      `cmd:"" help:"Fetch a scenario's images, repositories and models before its jobs run."`

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/junit"
 	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/nightly"
 	"github.com/profllm/profllm/pkg/notify"
@@ -44,6 +46,7 @@ type nightlyCmd struct {
 	MaxNodeHours float64       `default:"100" help:"Do not submit more than this, by the time limits."`
 	Settle       time.Duration `default:"30s" help:"Pause between two looks for the job of an interrupted submission."`
 	Output       string        `enum:"text,json" default:"text" help:"text or json."`
+	JUnit        string        `placeholder:"FILE" name:"junit" help:"Also write JUnit XML, a case for each run and number of the night that is judged."`
 }
 
 // Validate implements kong's interface.
@@ -85,6 +88,9 @@ func (c nightlyCmd) Run(a *app) error {
 		if err := c.say(a, o); err != nil {
 			return err
 		}
+		if err := writeFile(c.JUnit, o.junit); err != nil {
+			return err
+		}
 	}
 	if err == nil && o.Verdict != nil {
 		err = exit(verdictCode(*o.Verdict))
@@ -99,6 +105,15 @@ func (c nightlyCmd) Run(a *app) error {
 		}
 	}
 	return err
+}
+
+// junit writes the verdict, or a skipped case that says why there is none.
+func (o nightOutcome) junit(w io.Writer) error {
+	if o.Verdict != nil {
+		return o.Verdict.JUnit(w)
+	}
+	name := "nightly " + o.Scenario
+	return junit.Write(w, []junit.Suite{{Name: name, Cases: []junit.Case{{Class: name, Name: "night", Outcome: junit.Skipped, Type: "not judged", Message: o.Act}}}})
 }
 
 func (o nightOutcome) event(code int, err error) notify.Event {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,22 +17,41 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// reportFlags say in which form a report is wanted.
+// reportFlags say in which form a verdict is wanted.
 type reportFlags struct {
 	Output string `enum:"text,json,csv,markdown" default:"text" help:"${enum}; csv has one line for each run."`
-	HTML   string `placeholder:"FILE" name:"html" help:"Also write one page that needs no network."`
+	JUnit  string `placeholder:"FILE" name:"junit" help:"Also write JUnit XML, a case for each metric: a regression is a failure."`
+	pageFlag
 }
 
-// write prints a report and writes its page.
+type pageFlag struct {
+	HTML string `placeholder:"FILE" name:"html" help:"Also write one page that needs no network."`
+}
+
+// write writes the page, if one is wanted.
+func (f pageFlag) write(r *report.Report) error { return writeFile(f.HTML, r.HTML) }
+
+// writeFile writes a file at once; nothing without a name.
+func writeFile(name string, write func(io.Writer) error) error {
+	if name == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	return run.WriteFile(name, b.Bytes(), 0o644)
+}
+
+// writeReport prints a verdict and writes its files.
 func (a *app) writeReport(r *report.Report, f reportFlags) error {
-	if err := r.Write(a.stdout, f.Output); err != nil || f.HTML == "" {
+	if err := r.Write(a.stdout, f.Output); err != nil {
 		return err
 	}
-	var page bytes.Buffer
-	if err := r.HTML(&page); err != nil {
+	if err := f.pageFlag.write(r); err != nil {
 		return err
 	}
-	return run.WriteFile(f.HTML, page.Bytes(), 0o644)
+	return writeFile(f.JUnit, r.JUnit)
 }
 
 // loadRuns reads the records below paths; finding none is an error.
@@ -47,7 +67,8 @@ func loadRuns(paths ...string) ([]report.Run, error) {
 }
 
 type reportCmd struct {
-	reportFlags
+	Output string `enum:"text,json,csv,markdown,prometheus,otava" default:"text" help:"${enum}; csv has one line for each run, prometheus the newest run of each series for a textfile collector, otava a CSV for Apache Otava."`
+	pageFlag
 	Paths    []string `arg:"" help:"Folders of records, run directories, records, or archives."`
 	GroupBy  []string `placeholder:"KEY" help:"Compare only runs with the same values of these keys, such as bench_cmd_args.max_concurrency; wins over the files."`
 	Metric   string   `default:"throughput" help:"What makes a point of a sweep the best: a key of results, or CloudAI's name of a metric."`
@@ -75,7 +96,15 @@ func (c reportCmd) Run(a *app) error {
 	if err := report.UnknownKeys(runs, o.GroupBy); err != nil {
 		return fail(exitUsage, err)
 	}
-	return a.writeReport(report.Build(runs, o), c.reportFlags)
+	r := report.Build(runs, o)
+	if c.Output == "otava" {
+		gaps, err := r.Otava(a.stdout)
+		for _, g := range gaps {
+			a.logf("note: left out, because Otava finds nothing where a number is missing: %s", g)
+		}
+		return errors.Join(err, c.pageFlag.write(r))
+	}
+	return errors.Join(r.Write(a.stdout, c.Output), c.pageFlag.write(r))
 }
 
 func (c reportCmd) options() (report.Options, error) {
@@ -134,13 +163,9 @@ type compareCmd struct {
 // Run judges the second set of runs against the first, and fails if it is worse or if
 // they must not be compared.
 func (c compareCmd) Run(a *app) error {
-	var metrics []report.Metric
-	for _, name := range c.Metric {
-		m, err := report.FindMetric(name)
-		if err != nil {
-			return fail(exitUsage, err)
-		}
-		metrics = append(metrics, m)
+	metrics, err := findMetrics(c.Metric)
+	if err != nil {
+		return err
 	}
 	first, err := loadRuns(c.First)
 	if err != nil {
@@ -169,6 +194,19 @@ func (c compareCmd) Run(a *app) error {
 		return exit(exitInvalid)
 	}
 	return nil
+}
+
+// findMetrics returns the metrics of these names, nil for none.
+func findMetrics(names []string) ([]report.Metric, error) {
+	var metrics []report.Metric
+	for _, name := range names {
+		m, err := report.FindMetric(name)
+		if err != nil {
+			return nil, fail(exitUsage, err)
+		}
+		metrics = append(metrics, m)
+	}
+	return metrics, nil
 }
 
 // moreRuns is the command that makes runs like those of a side, from the definitions

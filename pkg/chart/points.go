@@ -20,6 +20,9 @@ type Point struct {
 	Tip   string // a tooltip; "" for the label
 	X, Y  float64
 	Mark  bool
+	// Hollow points are outlines, by the class hollow: their value stands, and what is
+	// claimed of it is not proven.
+	Hollow bool
 }
 
 const (
@@ -68,6 +71,9 @@ func (q Point) draw(d *drawing, x, y float64) {
 	class, radius := "s0", 4.0
 	if q.Mark {
 		class, radius = "s1", 6
+	}
+	if q.Hollow {
+		class += " hollow"
 	}
 	d.addf(`<circle class="%s" cx="%s" cy="%s" r="%s"><title>%s</title></circle>`, class, f(x), f(y), f(radius), escape(cmp.Or(q.Tip, q.Label)))
 	if q.Mark {

@@ -53,6 +53,13 @@ const (
 	Improved  Kind = "improved"
 )
 
+// Kinds of what is no change: of Verdict.Watch and Verdict.Checked.
+const (
+	Watch       Kind = "watch" // a number at the edge of what the nights before varied by
+	Same        Kind = "same"
+	NotCompared Kind = "not compared"
+)
+
 var kinds = []Kind{Failed, Invalid, Regressed, Suspect, Recovered, Improved}
 
 // Change is one thing that is new.
@@ -69,6 +76,8 @@ type Change struct {
 	Percent  float64 `json:"percent,omitempty"`  // of the baseline
 	Z        float64 `json:"z,omitempty"`        // distance from the baseline by the spread of its nights
 	Nights   int     `json:"nights,omitempty"`   // behind the baseline
+	// Marks say why an improvement counts for less.
+	Marks []report.Mark `json:"marks,omitempty"`
 }
 
 // String is the change in one line.
@@ -76,6 +85,9 @@ func (c Change) String() string {
 	s := string(c.Kind) + " " + c.Test
 	if c.Metric != "" {
 		s += fmt.Sprintf(": %s %.4g %s, %+.1f %% against %.4g (median of %s, z %+.1f)", c.Metric, c.Value, c.Unit, c.Percent, c.Baseline, count(c.Nights, "night"), c.Z)
+	}
+	for _, m := range c.Marks {
+		s += ", " + string(m)
 	}
 	if c.Why != "" {
 		s += ": " + c.Why
@@ -92,7 +104,9 @@ type Verdict struct {
 	Changes  []Change  `json:"changes"` // worst first
 	// Watch are numbers at the edge of what the nights before varied by: no news, since
 	// one in twenty is there by chance.
-	Watch    []Change `json:"watch"`
+	Watch []Change `json:"watch"`
+	// Checked is every run and every number that was looked at, in their order.
+	Checked  []Change `json:"checked"`
 	Runs     int      `json:"runs"`
 	Compared int      `json:"compared"` // numbers that had a baseline
 	Nights   int      `json:"nights"`   // most nights behind one of them
@@ -143,8 +157,15 @@ func count(n int, what string) string {
 // Judge compares a night with the nights before it, newest first.
 func Judge(night Night, before []Night, o Options) (Verdict, error) {
 	v := Verdict{
-		Schema: Schema, Root: night.Root, Created: night.Created, Runs: len(night.Runs), Changes: []Change{}, Watch: []Change{}, Apart: []string{}, Tolerance: o.Tolerance,
+		Schema: Schema, Root: night.Root, Created: night.Created, Runs: len(night.Runs), Changes: []Change{}, Watch: []Change{}, Checked: []Change{}, Apart: []string{}, Tolerance: o.Tolerance,
 	}
+	var among []*report.Run
+	for _, n := range append([]Night{night}, before...) {
+		for i := range n.Runs {
+			among = append(among, &n.Runs[i])
+		}
+	}
+	proof := report.ProvenBy(among)
 	for i := range night.Runs {
 		r := &night.Runs[i]
 		if v.Scenario == "" {
@@ -152,7 +173,9 @@ func Judge(night Night, before []Night, o Options) (Verdict, error) {
 		}
 		earlier := sameCase(r, before)
 		c := Change{Test: r.Case.String(), Dir: r.Dir}
-		if c.Kind, c.Why = state(r, o); c.Kind == Failed || c.Kind == Invalid {
+		c.Kind, c.Why = state(r, o)
+		v.check(c)
+		if c.Kind == Failed || c.Kind == Invalid {
 			v.Changes = append(v.Changes, c)
 			continue
 		}
@@ -165,12 +188,26 @@ func Judge(night Night, before []Night, o Options) (Verdict, error) {
 				v.Changes = append(v.Changes, c)
 			}
 		}
-		if err := v.compare(r, earlier, o); err != nil {
+		if err := v.compare(r, earlier, proof, o); err != nil {
 			return v, err
 		}
 	}
 	slices.SortStableFunc(v.Changes, func(a, b Change) int { return slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind) })
 	return v, nil
+}
+
+// check keeps what was looked at.
+func (v *Verdict) check(c Change) {
+	if c.Kind == "" {
+		c.Kind = Same
+	}
+	v.Checked = append(v.Checked, c)
+}
+
+// apart keeps why a run, or a number of it, has no comparison.
+func (v *Verdict) apart(r *report.Run, why string) {
+	v.Apart = append(v.Apart, why)
+	v.check(Change{Kind: NotCompared, Test: r.Case.String(), Dir: r.Dir, Metric: "numbers", Why: why})
 }
 
 // sameCase lists the runs of the same case in other nights, in their order.
@@ -224,14 +261,14 @@ func lastState(earlier []*report.Run, o Options) past {
 
 // compare adds the numbers of a run that left the range: the one place that says
 // what a change of a number is.
-func (v *Verdict) compare(r *report.Run, earlier []*report.Run, o Options) error {
-	if why := unfit(r); why != "" && why != string(result.VerdictSuspect) {
-		v.Apart = append(v.Apart, why)
+func (v *Verdict) compare(r *report.Run, earlier []*report.Run, proof report.Proven, o Options) error {
+	if why := r.Unfit(report.Measured); why != "" && why != string(result.VerdictSuspect) {
+		v.apart(r, why)
 		return nil
 	}
 	base := baselines(r, earlier, o.Baselines)
 	if len(base) == 0 {
-		v.Apart = append(v.Apart, "no valid night before with the same settings")
+		v.apart(r, "no valid night before with the same settings")
 		return nil
 	}
 	var few *stats.TooFewError
@@ -265,23 +302,25 @@ func (v *Verdict) compare(r *report.Run, earlier []*report.Run, o Options) error
 			Test: r.Case.String(), Dir: r.Dir, Metric: key, Unit: m.Unit, Value: *now, Baseline: d.Median, Percent: d.Percent, Z: d.Z, Nights: len(values),
 		}
 		if c.Kind = changed(m, d, o.Tolerance); c.Kind == "" {
+			v.check(c)
 			continue
 		}
 		c.Why = differences(r, base[0])
-		if c.Kind == watch {
+		if c.Kind == Improved && !proof.Paired(base, []*report.Run{r}) {
+			c.Marks = []report.Mark{report.AccuracyUnchecked}
+		}
+		v.check(c)
+		if c.Kind == Watch {
 			v.Watch = append(v.Watch, c)
 		} else {
 			v.Changes = append(v.Changes, c)
 		}
 	}
 	if few != nil {
-		v.Apart = append(v.Apart, fmt.Sprintf("too little data: %d of the %d valid nights that a baseline needs", few.Have, few.Need))
+		v.apart(r, fmt.Sprintf("too little data: %d of the %d valid nights that a baseline needs", few.Have, few.Need))
 	}
 	return nil
 }
-
-// watch is the kind of what is no change yet.
-const watch Kind = "watch"
 
 // changed says what a distance from the baseline is, "" if it is nothing.
 func changed(m report.Metric, d stats.Distance, tolerance *float64) Kind {
@@ -291,7 +330,7 @@ func changed(m report.Metric, d stats.Distance, tolerance *float64) Kind {
 	}
 	switch far := d.Far(); {
 	case far == stats.Watch:
-		return watch
+		return Watch
 	case far == stats.Ok, max(d.Percent, -d.Percent) <= floor:
 		return ""
 	case d.Percent > 0 != (m.Better == report.Higher):
@@ -300,30 +339,11 @@ func changed(m report.Metric, d stats.Distance, tolerance *float64) Kind {
 	return Improved
 }
 
-// unfit says why a run is no baseline, or "".
-func unfit(r *report.Run) string {
-	switch res := r.Result; {
-	case res == nil:
-		return "no record"
-	case res.Simulated:
-		return "simulated"
-	case res.Status != result.Completed:
-		return string(res.Status)
-	case res.Validity == nil:
-		return "not judged"
-	case res.Validity.Verdict != result.VerdictValid:
-		return string(res.Validity.Verdict)
-	case res.Profiling != nil && res.Profiling.Enabled:
-		return "profiled"
-	}
-	return ""
-}
-
 // baselines are the first n that may be compared with r.
 func baselines(r *report.Run, earlier []*report.Run, n int) []*report.Run {
 	var list []*report.Run
 	for _, e := range earlier {
-		if len(list) < n && unfit(e) == "" && r.Key() == e.Key() {
+		if len(list) < n && e.Unfit(report.Measured) == "" && r.Key() == e.Key() {
 			list = append(list, e)
 		}
 	}

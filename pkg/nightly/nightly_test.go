@@ -1,6 +1,8 @@
 package nightly_test
 
 import (
+	"bytes"
+	"encoding/xml"
 	"fmt"
 	"strings"
 	"testing"
@@ -111,11 +113,11 @@ func TestNumbers(t *testing.T) {
 		want    string
 	}{
 		"slower":                {night(21, 94), quiet(), "regressed a: output_throughput 94 tok/s, -6.0 % against 100 (median of 4 nights, z -12.0): nodes n[1-2] results/qwen_21/a/0\n"},
-		"faster":                {night(21, 106), quiet(), "improved a: output_throughput 106 tok/s, +6.0 % against 100 (median of 4 nights, z +12.0): nodes n[1-2] results/qwen_21/a/0\n"},
+		"faster":                {night(21, 106), quiet(), "improved a: output_throughput 106 tok/s, +6.0 % against 100 (median of 4 nights, z +12.0), accuracy-unchecked: nodes n[1-2] results/qwen_21/a/0\n"},
 		"slower, as nights are": {night(21, 94), before(100, 95, 105, 98, 102, 96, 104), ""},
 		"later tokens": {night(21, 100, latency(result.TTFT, 150), latency(result.TPOT, 8)), quiet(),
 			"regressed a: median_ttft_ms 150 ms, +50.0 % against 100 (median of 4 nights, z +100.0): nodes n[1-2] results/qwen_21/a/0\n" +
-				"improved a: median_tpot_ms 8 ms, -20.0 % against 10 (median of 4 nights, z -40.0): nodes n[1-2] results/qwen_21/a/0\n"},
+				"improved a: median_tpot_ms 8 ms, -20.0 % against 10 (median of 4 nights, z -40.0), accuracy-unchecked: nodes n[1-2] results/qwen_21/a/0\n"},
 		"later by 4 %":                      {night(21, 100, latency(result.TTFT, 104)), quiet(), ""},
 		"median, even":                      {night(21, 100), before(80, 120, 90, 110), ""},
 		"the newest row alone says nothing": {night(21, 100), before(50, 100, 101, 99, 100, 102, 98), ""},
@@ -130,6 +132,82 @@ func TestNumbers(t *testing.T) {
 	} {
 		require.Equal(t, c.want, lines(judge(t, c.night, c.earlier)), name)
 	}
+}
+
+// A gain is hollow until tonight and a night before it looked at the answers, on the
+// same image with the same flags.
+//
+// covers: PL-V32, PL-X35
+func TestAccuracyUnchecked(t *testing.T) {
+	eval := func(r *report.Run) { r.Result.Accuracy = &result.Accuracy{Task: "gsm8k", Value: 0.9} }
+	other := func(r *report.Run) {
+		r.Case.Test, r.Settings["bench_cmd_args.max_concurrency"] = "eval", "2"
+		r.Result.Results = result.Metrics{}
+		eval(r)
+	}
+	checked := before(100, 100, 100)
+	checked = append(checked, night(16, 100, eval))
+	beside := night(21, 106)
+	beside.Runs = append(beside.Runs, night(21, 1, other).Runs...)
+	for name, c := range map[string]struct {
+		night   nightly.Night
+		earlier []nightly.Night
+		marks   []report.Mark
+	}{
+		"none":          {night(21, 106), quiet(), []report.Mark{report.AccuracyUnchecked}},
+		"tonight":       {night(21, 106, eval), quiet(), nil}, // the image is the same
+		"before":        {night(21, 106), checked, nil},
+		"tonight only":  {night(21, 106, eval, func(r *report.Run) { r.Result.Provenance.Image = "vllm:2" }), quiet(), []report.Mark{report.AccuracyUnchecked}},
+		"another image": {night(21, 106, func(r *report.Run) { r.Result.Provenance.Image = "vllm:2" }), checked, []report.Mark{report.AccuracyUnchecked}},
+		"both":          {night(21, 106, eval, func(r *report.Run) { r.Result.Provenance.Image = "vllm:2" }), checked, nil},
+		"another test":  {beside, quiet(), nil},
+	} {
+		v := judge(t, c.night, c.earlier)
+		require.True(t, v.Has(nightly.Improved), name)
+		require.Equal(t, c.marks, v.Changes[0].Marks, name)
+	}
+	require.Empty(t, judge(t, night(21, 94), quiet()).Changes[0].Marks, "a loss needs no proof")
+}
+
+// Every run and number is a case.
+//
+// covers: PL-I2
+func TestJUnit(t *testing.T) {
+	n := night(21, 94, latency(result.TTFT, 50))
+	for i, e := range []edit{invalid, status(result.Cancelled), simulated, suspect("cold")} {
+		n.Runs = append(n.Runs, night(21, 1, e, func(r *report.Run) { r.Case.Test = fmt.Sprint("b", i) }).Runs...)
+	}
+	v := judge(t, n, quiet())
+	var out bytes.Buffer
+	require.NoError(t, v.JUnit(&out))
+	var doc struct {
+		Suites []struct {
+			Name  string `xml:"name,attr"`
+			Cases []struct {
+				Class   string    `xml:"classname,attr"`
+				Name    string    `xml:"name,attr"`
+				Skipped *struct{} `xml:"skipped"`
+				Error   *struct{} `xml:"error"`
+				Failure *struct{} `xml:"failure"`
+			} `xml:"testcase"`
+		} `xml:"testsuite"`
+	}
+	require.NoError(t, xml.Unmarshal(out.Bytes(), &doc))
+	require.Equal(t, "nightly qwen", doc.Suites[0].Name)
+	var got []string
+	for _, c := range doc.Suites[0].Cases {
+		outcome := "passed"
+		for name, d := range map[string]*struct{}{"skipped": c.Skipped, "error": c.Error, "failure": c.Failure} {
+			if d != nil {
+				outcome = name
+			}
+		}
+		got = append(got, strings.Join([]string{c.Class, c.Name, outcome}, " "))
+	}
+	require.Equal(t, []string{
+		"a run passed", "a output_throughput failure", "a median_ttft_ms passed", "a median_tpot_ms passed",
+		"b0 run error", "b1 run error", "b2 run passed", "b2 numbers skipped", "b3 run skipped", "b3 numbers skipped",
+	}, got)
 }
 
 // At the edge of the nights before a number is watched and no news.

@@ -115,6 +115,7 @@ func (r *Report) blocks() []block {
 	for _, j := range r.Judgements {
 		out = append(out, j.block())
 	}
+	out = append(out, r.trendBlocks()...)
 	if r.shows(PartComparison) {
 		for _, c := range r.Comparisons {
 			out = append(out, c.block())

@@ -182,7 +182,7 @@ func Pair(a, b []Run, metrics []Metric) (*Report, error) {
 	if len(r.Judgements) == 0 {
 		return r, ErrNoPair
 	}
-	if err := conclude(r.Judgements); err != nil {
+	if err := conclude(r.Judgements, ProvenBy(slices.Concat(pointers(a), pointers(b)))); err != nil {
 		return nil, err
 	}
 	if len(r.Comparisons) > 0 {
@@ -190,6 +190,14 @@ func Pair(a, b []Run, metrics []Metric) (*Report, error) {
 	}
 	r.Notes = append(r.Notes, r.summary())
 	return r, nil
+}
+
+func pointers(runs []Run) []*Run {
+	list := make([]*Run, len(runs))
+	for i := range runs {
+		list[i] = &runs[i]
+	}
+	return list
 }
 
 // oneBesideOne cites NVIDIA/aicr#1197 and tenstorrent/tt-metal#55047.
@@ -295,8 +303,12 @@ func kindWord(k Kind) string {
 }
 
 // Bad reports whether two sets of runs must not be taken as they are: the second got
-// worse, they cannot be compared, or a side has no run that can be believed.
+// worse, they cannot be compared, or a side has no run that can be believed; or
+// whether a series got worse at its end, or none has a run that can be believed.
 func (r *Report) Bad() bool {
+	if len(r.LeftOut) > 0 && len(r.Trends) == 0 || slices.ContainsFunc(r.Trends, func(t Trend) bool { return t.Verdict == Regressed }) {
+		return true
+	}
 	for _, j := range r.Judgements {
 		if j.Verdict == Regressed || j.Verdict == NotComparable || len(j.First.Runs) == 0 || len(j.Second.Runs) == 0 {
 			return true

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/result"
 )
 
 func TestPlace(t *testing.T) {
@@ -27,5 +29,18 @@ func TestPrice(t *testing.T) {
 	for _, gpu := range []string{"", "NVIDIA A100-SXM4-80GB", "NVIDIA H200"} {
 		_, ok := price(gpu)
 		require.False(t, ok, gpu)
+	}
+}
+
+// Every metric that a table may show has a name in Prometheus' form.
+//
+// covers: PL-I2
+func TestPrometheusKnowsEachMetric(t *testing.T) {
+	for _, m := range metrics {
+		_, gauge := gauges[m.Key]
+		_, _, offline := offlineTiming(m.Key)
+		f, _, latency := result.SplitKey(m.Key)
+		_, known := latencyGauges[f]
+		require.True(t, gauge || offline || latency && known, m.Key)
 	}
 }

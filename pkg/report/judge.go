@@ -22,8 +22,10 @@ type Judgement struct {
 	NotComparable []Unlike `json:"not_comparable,omitempty"`
 	Differs       []Unlike `json:"differs,omitempty"`
 	// NotCausal is set if so much differs that a change has no one reason.
-	NotCausal bool            `json:"not_causal,omitempty"`
-	Metrics   []MetricVerdict `json:"metrics,omitempty"`
+	NotCausal bool `json:"not_causal,omitempty"`
+	// Mixed are the GPUs or drivers of a side whose runs had several: mixed-hardware.
+	Mixed   []string        `json:"mixed_hardware,omitempty"`
+	Metrics []MetricVerdict `json:"metrics,omitempty"`
 	// Redefined are metrics whose keys mean something else in one of the records.
 	Redefined []Redefined `json:"redefined,omitempty"`
 	// RunsNeeded is how many runs of each side would settle what is open; 0: nothing is.
@@ -48,11 +50,13 @@ const (
 	NotComparable Outcome = "not-comparable"
 	Regressed     Outcome = "regressed"
 	Improved      Outcome = "improved"
+	Watch         Outcome = "watch" // of a series: a cut that is not to be believed yet
 	TooLittle     Outcome = "too little data"
 	Same          Outcome = "same within noise"
+	NoChange      Outcome = "no change found" // of a series
 )
 
-var outcomes = []Outcome{NotComparable, Regressed, Improved, TooLittle, Same}
+var outcomes = []Outcome{NotComparable, Regressed, Improved, Watch, TooLittle, Same, NoChange}
 
 // Side is one set of runs.
 type Side struct {
@@ -107,6 +111,7 @@ type MetricVerdict struct {
 	Metric
 	Verdict Outcome  `json:"verdict"`
 	Why     string   `json:"why,omitempty"`
+	Marks   []Mark   `json:"marks,omitempty"`
 	First   Spread   `json:"first"`
 	Second  Spread   `json:"second"`
 	Percent *float64 `json:"shift_percent"` // Hodges-Lehmann
@@ -242,6 +247,11 @@ func judge(test string, a, b []*Run, metrics []Metric, one bool) (*Judgement, er
 	if len(j.a) == 0 || len(j.b) == 0 {
 		return j, nil
 	}
+	for i, side := range [][]*Run{j.a, j.b} {
+		for _, line := range mixed(side) {
+			j.Mixed = append(j.Mixed, []string{"first: ", "second: "}[i]+line)
+		}
+	}
 	if j.NotComparable, j.Differs = unlike(j.a, j.b); len(j.NotComparable) > 0 {
 		return j, nil
 	}
@@ -251,18 +261,21 @@ func judge(test string, a, b []*Run, metrics []Metric, one bool) (*Judgement, er
 			j.Redefined = append(j.Redefined, Redefined{m, why})
 			continue
 		}
-		v, err := newVerdict(m, numbersOf(m, j.a), numbersOf(m, j.b))
+		first, second := numbersOf(m, j.a), numbersOf(m, j.b)
+		v, err := newVerdict(m, first, second)
+		if v == nil && err == nil {
+			continue
+		}
+		if err == nil {
+			err = v.permute(first, second)
+		}
+		if err == nil && m.Key == accuracy.Key && v.P == nil {
+			v.Paired, v.P, err = pair(j.a, j.b)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", test, m.Key, err)
 		}
-		if v != nil && m.Key == accuracy.Key && v.P == nil {
-			if v.Paired, v.P, err = pair(j.a, j.b); err != nil {
-				return nil, fmt.Errorf("%s: %s: %w", test, m.Key, err)
-			}
-		}
-		if v != nil {
-			j.Metrics = append(j.Metrics, *v)
-		}
+		j.Metrics = append(j.Metrics, *v)
 	}
 	return j, nil
 }
@@ -328,13 +341,19 @@ func newVerdict(m Metric, a, b []float64) (*MetricVerdict, error) {
 	case !errors.As(err, &few):
 		return nil, err
 	}
+	return v, nil
+}
+
+// permute adds the test of the means, which is shown and decides nothing.
+func (v *MetricVerdict) permute(a, b []float64) error {
+	var few *stats.TooFewError
 	switch t, err := stats.Permutation(a, b); {
 	case err == nil:
 		v.PermutationP = &t.P
 	case !errors.As(err, &few) && !errors.Is(err, stats.ErrTooMany):
-		return nil, err
+		return err
 	}
-	return v, nil
+	return nil
 }
 
 func spread(xs []float64) (Spread, error) {
@@ -353,8 +372,8 @@ func spread(xs []float64) (Spread, error) {
 }
 
 // conclude gives every metric its verdict. A metric is one of all tests that the
-// report asks, so this comes last.
-func conclude(list []Judgement) error {
+// report asks, so this comes last. A gain of speed needs proof.
+func conclude(list []Judgement, proof Proven) error {
 	var ps []float64
 	var of []*MetricVerdict
 	for i := range list {
@@ -385,6 +404,12 @@ func conclude(list []Judgement) error {
 			v := &j.Metrics[k]
 			if err := v.conclude(len(ps)); err != nil {
 				return err
+			}
+			if v.Verdict == Improved && v.Key != accuracy.Key && !proof.Paired(j.a, j.b) {
+				v.Marks = append(v.Marks, AccuracyUnchecked)
+			}
+			if len(j.Mixed) > 0 {
+				v.Marks = append(v.Marks, MixedHardware)
 			}
 			j.RunsNeeded = max(j.RunsNeeded, v.RunsNeeded)
 			if slices.Index(outcomes, v.Verdict) < slices.Index(outcomes, j.Verdict) {

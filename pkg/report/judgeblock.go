@@ -3,8 +3,12 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
+
+// uncheckedLine says what a hollow gain lacks.
+const uncheckedLine = string(AccuracyUnchecked) + ": a gain of speed counts when the accuracy before and after it is known, with the same image and flags of the server"
 
 // block shows a judgement: the verdict, one line for each metric, what else is to be
 // known before it is believed.
@@ -31,11 +35,17 @@ func (j *Judgement) block() block {
 	for _, u := range j.Differs {
 		say("differs: %s", u)
 	}
+	for _, line := range j.Mixed {
+		say("%s: suspect, the runs of one side are not alike: %s", MixedHardware, line)
+	}
 	if why := causal(j.Differs); why != "" {
 		say("%s", why)
 	}
 	for _, r := range j.Redefined {
 		say("left out: %s: %s", r.title(), r.Why)
+	}
+	if slices.ContainsFunc(j.Metrics, func(v MetricVerdict) bool { return slices.Contains(v.Marks, AccuracyUnchecked) }) {
+		say("%s", uncheckedLine)
 	}
 	if j.RunsNeeded > 0 {
 		a, z := j.Missing()
@@ -74,10 +84,7 @@ func (j *Judgement) table() table {
 		if v.Verdict == Regressed {
 			how = reject
 		}
-		verdict := string(v.Verdict)
-		if v.Why != "" {
-			verdict += ": " + v.Why
-		}
+		verdict := verdictText(v.Verdict, v.Marks, v.Why)
 		interval := "none"
 		if v.Low != nil {
 			interval = fmt.Sprintf("[%+.2f, %+.2f]", *v.Low, *v.High)
@@ -98,6 +105,18 @@ func decimals(format string, x *float64) string {
 	return fmt.Sprintf(format, *x)
 }
 
+// verdictText is a verdict with its marks and its reason.
+func verdictText(o Outcome, marks []Mark, why string) string {
+	s := string(o)
+	for _, m := range marks {
+		s += ", " + string(m)
+	}
+	if why != "" {
+		s += ": " + why
+	}
+	return s
+}
+
 // summary is the verdicts of a report in a line.
 func (r *Report) summary() string {
 	count := map[Outcome]int{}
@@ -109,11 +128,16 @@ func (r *Report) summary() string {
 			count[j.Verdict]++
 		}
 	}
+	return "second against first: " + tally(count)
+}
+
+// tally lists outcomes with their number, worst first.
+func tally(count map[Outcome]int) string {
 	var parts []string
 	for _, o := range outcomes {
 		if count[o] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", count[o], o))
 		}
 	}
-	return "second against first: " + strings.Join(parts, ", ")
+	return strings.Join(parts, ", ")
 }

@@ -121,3 +121,18 @@ func (r *Report) offlineBlock() (block, bool) {
 	}
 	return b, len(b.tables) > 0
 }
+
+// offlineTiming takes the key of a timing apart: its name as programs write names,
+// and the statistic as latencies have it.
+func offlineTiming(key string) (name, stat string, ok bool) {
+	for _, n := range offlineNames {
+		if rest, found := strings.CutPrefix(key, "offline."+n.key+"."); found {
+			stat := map[string]string{"mean_s": "mean", "percentiles_s.50": "median"}[rest]
+			if p, found := strings.CutPrefix(rest, "percentiles_s."); found && stat == "" {
+				stat = "p" + p
+			}
+			return strings.ReplaceAll(n.key, ".", "_"), stat, true
+		}
+	}
+	return "", "", false
+}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 )
@@ -15,6 +16,8 @@ type Repeats struct {
 	Metrics map[string]Spread `json:"metrics"`
 	// MedianRun is the directory of the run with the median throughput.
 	MedianRun string `json:"median_run,omitempty"`
+	// Mixed are the GPUs or drivers, if the runs had several: mixed-hardware.
+	Mixed []string `json:"mixed_hardware,omitempty"`
 
 	scenario string
 	runs     []*Run
@@ -43,7 +46,7 @@ func (r *Report) addRepeats() {
 		if len(x.runs) < 2 {
 			continue
 		}
-		x.Metrics = map[string]Spread{}
+		x.Metrics, x.Mixed = map[string]Spread{}, mixed(x.runs)
 		for _, m := range judgedMetrics {
 			numbers := numbersOf(m, x.runs)
 			if len(numbers) < 2 {
@@ -62,7 +65,11 @@ func (r *Report) addRepeats() {
 
 func (r *Report) repeatsBlock() block {
 	t := table{header: []string{"test", "metric", "n", "median", "interval of the median", "CV %", "median-throughput run"}}
+	var lines []string
 	for _, x := range r.Repeats {
+		for _, line := range x.Mixed {
+			lines = append(lines, clean(fmt.Sprintf("%s: suspect, the runs of %s are not alike: %s", MixedHardware, x.Test, line)))
+		}
 		name, run := x.Test+kindSuffix(x.Kind), x.MedianRun
 		for _, m := range judgedMetrics {
 			s, ok := x.Metrics[m.Key]
@@ -78,5 +85,5 @@ func (r *Report) repeatsBlock() block {
 			name, run = "", "" // once for each test
 		}
 	}
-	return block{heading: "Repeats", tables: []table{t}}
+	return block{heading: "Repeats", tables: []table{t}, lines: lines}
 }

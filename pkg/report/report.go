@@ -49,6 +49,8 @@ type Report struct {
 	Judgements  []Judgement  `json:"judgements,omitempty"` // of Pair
 	Comparisons []Comparison `json:"comparisons,omitempty"`
 	Sweeps      []Sweep      `json:"sweeps,omitempty"`
+	Trends      []Trend      `json:"trends,omitempty"`   // of Trace
+	LeftOut     []LeftOut    `json:"left_out,omitempty"` // of Trace
 	Notes       []string     `json:"notes,omitempty"`
 
 	without []Part

@@ -141,8 +141,12 @@ func (t table) markdown(b *strings.Builder) {
 }
 
 // CSV writes one line for each run: what it is, every metric that some run has,
-// and every setting. A cell without a value is empty.
+// and every setting; of series one line for each point. A cell without a value is
+// empty.
 func (r *Report) CSV(w io.Writer) error {
+	if len(r.Trends) > 0 {
+		return r.trendCSV(w)
+	}
 	have, asked := map[string]bool{}, map[string]bool{}
 	for _, e := range r.Runs {
 		for k := range e.Metrics {
@@ -191,7 +195,8 @@ func csvValue(v Value) string {
 	return strconv.FormatFloat(*v.Number, 'g', -1, 64)
 }
 
-// Write writes the report in the format of that name: text, json, csv, markdown.
+// Write writes the report in the format of that name: text, json, csv, markdown,
+// prometheus.
 func (r *Report) Write(w io.Writer, format string) error {
 	switch format {
 	case "text":
@@ -202,6 +207,8 @@ func (r *Report) Write(w io.Writer, format string) error {
 		return r.CSV(w)
 	case "markdown":
 		return r.Markdown(w)
+	case "prometheus":
+		return r.Prometheus(w)
 	}
 	return fmt.Errorf("unknown format %q", format)
 }

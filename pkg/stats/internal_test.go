@@ -47,3 +47,47 @@ func TestApproximation(t *testing.T) {
 	c, _ = rankCut(3, 3)
 	require.Zero(t, c)
 }
+
+// Without ties the kept distribution gives what counting the ranks at hand gives,
+// whichever sample is the smaller one, also of sizes that are not kept.
+//
+// covers: PL-Q3
+func TestUntiedIsCounted(t *testing.T) {
+	d := rand.New(rand.NewPCG(3, 4))
+	for _, size := range [][2]int{{1, 1}, {1, 9}, {3, 5}, {5, 3}, {6, 6}, {10, 10}, {4, 100}, {25, 20}} {
+		for range 20 {
+			n, m := size[0], size[1]
+			perm, sum := d.Perm(n+m), 0
+			ranks := make([]int, n+m)
+			for i, r := range perm {
+				ranks[i] = 2 * (r + 1)
+				if i < n {
+					sum += ranks[i]
+				}
+			}
+			require.InDelta(t, rankP(ranks, n, sum), untiedP(n, m, sum/2), 1e-12, "%v", size)
+		}
+	}
+}
+
+// LeastSeries is the first length of which a clean step in the middle passes alone
+// among so many series.
+//
+// covers: PL-Q9, PL-Q10
+func TestLeastSeries(t *testing.T) {
+	for tests, want := range map[int]int{0: 8, 1: 8, 2: 10, 5: 13, 1000: 22} {
+		require.Equal(t, want, LeastSeries(tests))
+		for _, n := range []int{want - 1, want} {
+			xs := make([]float64, n)
+			for i := range xs {
+				if xs[i] = float64(i*7%11) + float64(i)/100; i >= n/2 {
+					xs[i] += 50
+				}
+			}
+			c, err := ChangePoints(xs)
+			require.NoError(t, err)
+			found := len(c.Cuts) == 1 && c.Cuts[0].AdjustedP*float64(max(tests, 1)) < Alpha
+			require.Equal(t, n == want, found, "%d of %d tests", n, tests)
+		}
+	}
+}

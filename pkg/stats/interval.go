@@ -67,11 +67,7 @@ func rankCut(n, m int) (c int, tail float64) {
 
 // countedCut is rankCut by counting.
 func countedCut(n, m int) (c int, tail float64) {
-	ranks := make([]int, n+m)
-	for i := range ranks {
-		ranks[i] = i + 1
-	}
-	counts, _ := rankSums(ranks, min(n, m))
+	counts := untiedCounts(min(n, m), max(n, m))
 	all, sum := choose(n+m, n), 0.0
 	for _, k := range counts {
 		if (sum+k)/all > Alpha/2 {

@@ -3,6 +3,7 @@ package stats
 import (
 	"math"
 	"slices"
+	"sync"
 )
 
 // ExactProduct is the largest n·m of two samples whose rank sums are counted one
@@ -64,7 +65,10 @@ func mannWhitney(a, b []float64) Test {
 		sum += r
 	}
 	t := Test{U: float64(sum-n*(n+1)) / 2}
-	if t.Exact = n*m <= ExactProduct; t.Exact {
+	if t.Exact = n*m <= ExactProduct; t.Exact && ties == 0 {
+		t.P = untiedP(n, m, sum/2)
+		return t
+	} else if t.Exact {
 		t.P = rankP(ranks, n, sum)
 		return t
 	}
@@ -109,6 +113,43 @@ func midranks(a, b []float64) (ranks []int, ties float64) {
 		i = j
 	}
 	return ranks, ties
+}
+
+// untied keeps the null distributions of small samples without ties, some 2 MB at
+// most: they depend on the two sizes only, and a long series asks for the same ones
+// again and again.
+var untied sync.Map // [2]int of sizes, the smaller first, to []float64
+
+const keptProduct = 400
+
+// untiedCounts counts the sets of n of the ranks 1 to n+m by their sum, n <= m:
+// counts[i] sets have the sum n(n+1)/2 + i. Callers do not change them.
+func untiedCounts(n, m int) []float64 {
+	if c, ok := untied.Load([2]int{n, m}); ok {
+		return c.([]float64)
+	}
+	ranks := make([]int, n+m)
+	for i := range ranks {
+		ranks[i] = i + 1
+	}
+	counts, _ := rankSums(ranks, n)
+	if n*m <= keptProduct {
+		untied.Store([2]int{n, m}, counts)
+	}
+	return counts
+}
+
+// untiedP is rankP of values that are all different; sum is of a's n ranks.
+func untiedP(n, m, sum int) float64 {
+	if m < n {
+		n, m, sum = m, n, (n+m)*(n+m+1)/2-sum
+	}
+	counts, at := untiedCounts(n, m), sum-n*(n+1)/2
+	tail := 0.0
+	for _, c := range counts[:min(at, len(counts)-1-at)+1] { // the counts are symmetric
+		tail += c
+	}
+	return min(1, 2*tail/choose(n+m, n))
 }
 
 // rankP is min(1, 2 min(P(S <= sum), P(S >= sum))) of the sum S of n of the doubled

@@ -441,6 +441,107 @@ func TestChangePointsOnNoise(t *testing.T) {
 	require.Less(t, found(dependent(0.6), believed), 0.25, "the rest is to be watched only")
 }
 
+// A shift that is far larger than the noise is believed also where the runs seem to
+// depend on each other; dependence alone hardly makes one.
+//
+// covers: PL-Q11
+func TestWatchedCuts(t *testing.T) {
+	d := newDraw()
+	series := func(n int, r, step float64) []float64 {
+		xs, x := make([]float64, n), d.NormFloat64()
+		for i := range xs {
+			if xs[i] = x; i >= n/2 {
+				xs[i] += step
+			}
+			x = r*x + math.Sqrt(1-r*r)*d.NormFloat64()
+		}
+		return xs
+	}
+	count := func(r, step float64) (watched, believed, clear int) {
+		for range 1000 {
+			c := ok[stats.Changes](t)(stats.ChangePoints(series(20, r, step)))
+			if some := len(c.Cuts) > 0; some && c.Watch {
+				watched++
+				if slices.ContainsFunc(c.Cuts, func(x stats.Cut) bool { return !x.Watch }) {
+					clear++
+				}
+			} else if some {
+				believed++
+			}
+		}
+		return watched, believed, clear
+	}
+	watched, believed, clear := count(0, 20)
+	require.Equal(t, 1000, watched+believed)
+	require.Equal(t, watched, clear, "every one of %d", watched)
+	require.Greater(t, watched, 50, "by chance")
+	watched, _, clear = count(0.6, 0)
+	require.Greater(t, watched, 100)
+	require.Less(t, clear, 20)
+}
+
+// Of series without a change a share x has a cut with a SearchedP of x, at most and at
+// every x: only so may it be adjusted for many series.
+//
+// covers: PL-Q9, PL-Q10
+func TestSearchedP(t *testing.T) {
+	d := newDraw()
+	for n, times := range map[int]int{20: 4000, 40: 2000, 80: 600} {
+		levels := []float64{0.05, 0.01, 0.002}
+		below := make([]int, len(levels))
+		for range times {
+			c := ok[stats.Changes](t)(stats.ChangePoints(d.sample(n, 100, false)))
+			least := 1.0
+			for _, cut := range c.Cuts {
+				require.GreaterOrEqual(t, cut.SearchedP, cut.AdjustedP*(1-1e-12))
+				if len(c.Cuts) == 1 {
+					require.InDelta(t, cut.AdjustedP, cut.SearchedP, 1e-12)
+				}
+				least = min(least, cut.SearchedP)
+			}
+			for i, x := range levels {
+				if least <= x {
+					below[i]++
+				}
+			}
+		}
+		for i, x := range levels {
+			most := float64(times)*x + 3*math.Sqrt(float64(times)*x*(1-x))
+			require.LessOrEqual(t, float64(below[i]), most, "%d runs, %g", n, x)
+		}
+	}
+}
+
+// A cut beside one that is certain counts for the places between that one and the end;
+// two that are only certain together count for all places of both.
+//
+// covers: PL-Q10
+func TestSearchedPlaces(t *testing.T) {
+	xs := make([]float64, 40)
+	for i := range xs {
+		xs[i] = float64(i * 7 % 5)
+		if i >= 20 {
+			xs[i] += 100
+		}
+		if i >= 32 {
+			xs[i] += 50
+		}
+	}
+	c := ok[stats.Changes](t)(stats.ChangePoints(xs))
+	require.Equal(t, []int{20, 32}, []int{c.Cuts[0].Index, c.Cuts[1].Index})
+	require.InDelta(t, c.Cuts[1].P*13, c.Cuts[1].SearchedP, 1e-9, "20 runs behind the first cut")
+	for i := range xs {
+		xs[i] = float64(i * 7 % 5)
+		if i >= 14 && i < 26 {
+			xs[i] += 100
+		}
+	}
+	c = ok[stats.Changes](t)(stats.ChangePoints(xs))
+	require.Equal(t, []int{14, 26}, []int{c.Cuts[0].Index, c.Cuts[1].Index})
+	require.InDelta(t, min(c.Cuts[0].P, c.Cuts[1].P)*30*29/2, c.Cuts[0].SearchedP, 1e-9)
+	require.Equal(t, c.Cuts[0].SearchedP, c.Cuts[1].SearchedP, "the second is as certain as the first at best")
+}
+
 // covers: PL-Q10
 func TestChangePointsInvariance(t *testing.T) {
 	d := newDraw()

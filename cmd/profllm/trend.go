@@ -1,0 +1,47 @@
+package main
+
+import (
+	"github.com/profllm/profllm/pkg/report"
+)
+
+type trendCmd struct {
+	reportFlags
+	Paths  []string `arg:"" help:"Folders of records, run directories, records, or archives."`
+	Metric []string `placeholder:"KEY" help:"Look at these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer runs."`
+	By     []string `placeholder:"KEY" help:"Runs of a test with the same values of these keys are one series, whatever else differs; without it, runs that measure the same."`
+}
+
+// Run says where series of runs changed, and fails if one got worse at its end or if
+// no run can be believed.
+func (c trendCmd) Run(a *app) error {
+	metrics, err := findMetrics(c.Metric)
+	if err != nil {
+		return err
+	}
+	paths, done, err := a.unpacked(c.Paths)
+	defer done()
+	if err != nil {
+		return err
+	}
+	runs, err := loadRuns(paths...)
+	if err != nil {
+		return err
+	}
+	for i := range runs {
+		runs[i].Dir, runs[i].Problem = a.called(runs[i].Dir), a.called(runs[i].Problem)
+	}
+	if err := report.UnknownKeys(runs, c.By); err != nil {
+		return fail(exitUsage, err)
+	}
+	r, err := report.Trace(runs, metrics, c.By)
+	if err != nil {
+		return err
+	}
+	if err := a.writeReport(r, c.reportFlags); err != nil {
+		return err
+	}
+	if r.Bad() {
+		return exit(exitInvalid)
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+package report
+
+import "github.com/profllm/profllm/pkg/result"
+
+// Judge is what Pair says of the numbers of a test: a and b hold each metric's.
+func Judge(metrics []Metric, a, b [][]float64) (Judgement, error) {
+	list := []Judgement{{}}
+	for i, m := range metrics {
+		v, err := newVerdict(m, a[i], b[i])
+		if err != nil {
+			return Judgement{}, err
+		}
+		list[0].Metrics = append(list[0].Metrics, *v)
+	}
+	err := conclude(list, nil)
+	return list[0], err
+}
+
+// Follow is what Trace says of the numbers of a series: xs holds each metric's.
+func Follow(metrics []Metric, xs [][]float64) (Trend, error) {
+	list := []Trend{{starts: make([]start, len(xs[0]))}}
+	for i := range list[0].starts {
+		list[0].starts[i].runs = []*Run{{Result: &result.Result{}}}
+	}
+	for i, m := range metrics {
+		x := MetricTrend{Metric: m, Floor: m.Floor()}
+		for k, v := range xs[i] {
+			x.Points = append(x.Points, TrendPoint{Value: v, start: k})
+		}
+		if err := x.cut(); err != nil {
+			return Trend{}, err
+		}
+		list[0].Metrics = append(list[0].Metrics, x)
+	}
+	err := concludeTrends(list, nil)
+	return list[0], err
+}

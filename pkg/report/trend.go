@@ -1,0 +1,414 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/profllm/profllm/pkg/stats"
+)
+
+// Trend is one series: the runs of a test that measure the same, in the order of
+// time, metric by metric.
+type Trend struct {
+	Test    string    `json:"test"` // with phase
+	Key     string    `json:"key"`  // of what the runs measure, or of the values asked for
+	By      []Setting `json:"by,omitempty"`
+	Kind    Kind      `json:"kind,omitempty"`
+	Verdict Outcome   `json:"verdict"` // the worst of the metrics'
+	Runs    int       `json:"runs"`
+	Starts  int       `json:"starts"` // of the server: the points; runs of one start are one
+	// Mixed are the GPUs or drivers, if the runs had several: mixed-hardware.
+	Mixed []string `json:"mixed_hardware,omitempty"`
+	// Before is what the series of the same test that ended last before this one began
+	// had otherwise.
+	Before  []Unlike      `json:"before,omitempty"`
+	Metrics []MetricTrend `json:"metrics"`
+
+	starts []start
+}
+
+// MetricTrend is one metric of a series. Percent are of the median before a cut.
+type MetricTrend struct {
+	Metric
+	Verdict Outcome      `json:"verdict"` // of the last cut that is believed and matters
+	Why     string       `json:"why,omitempty"`
+	Marks   []Mark       `json:"marks,omitempty"`
+	Floor   float64      `json:"floor_percent"`
+	Level   Spread       `json:"level"` // since the last cut that is believed
+	Points  []TrendPoint `json:"points"`
+	Cuts    []TrendCut   `json:"cuts,omitempty"`
+	// Autocorrelation is that of neighbours within the parts, -1 to 1.
+	Autocorrelation float64 `json:"autocorrelation"`
+	// StartsNeeded is how many points a change could be found in; 0: there are enough.
+	StartsNeeded int `json:"starts_needed,omitempty"`
+}
+
+// TrendPoint is one start of the server.
+type TrendPoint struct {
+	Time  time.Time `json:"time"` // of its first run
+	Runs  []string  `json:"runs"` // directories
+	Value float64   `json:"value"`
+
+	start int
+}
+
+// TrendCut is where a series changed.
+type TrendCut struct {
+	Index     int      `json:"index"` // of the first point of the new part
+	Verdict   Outcome  `json:"verdict"`
+	Why       string   `json:"why,omitempty"`
+	Marks     []Mark   `json:"marks,omitempty"`
+	Percent   *float64 `json:"shift_percent"`
+	Low       *float64 `json:"low_percent"`
+	High      *float64 `json:"high_percent"`
+	P         float64  `json:"p"`          // for all places that were searched
+	AdjustedP float64  `json:"adjusted_p"` // for all series and metrics of the report
+	// Differs is what the first run behind the cut had otherwise than the last before it.
+	Differs   []Unlike `json:"differs,omitempty"`
+	NotCausal bool     `json:"not_causal,omitempty"`
+}
+
+// LeftOut is a run that stands in no series.
+type LeftOut struct {
+	Dir string `json:"dir"`
+	Why string `json:"why"`
+}
+
+// start is the runs of one start of the server that measured the same.
+type start struct{ runs []*Run }
+
+// Trace puts runs into series and says where each changed. A series is the runs of a
+// test with the same Key or, if by names settings, with the same values of those.
+// Runs that are not valid are left out and listed; simulated ones too, unless no run
+// is measured. metrics are what is looked at, nil for the usual ones.
+func Trace(runs []Run, metrics []Metric, by []string) (*Report, error) {
+	r := &Report{Schema: Schema, without: []Part{PartStatus, PartPerTest, PartComparison, PartSweeps}}
+	if metrics == nil {
+		metrics = judgedMetrics
+	}
+	r.addEntries(runs, nil)
+	for _, t := range r.series(runs, by) {
+		if err := t.measure(metrics); err != nil {
+			return nil, err
+		}
+		r.Trends = append(r.Trends, *t)
+	}
+	if err := concludeTrends(r.Trends, ProvenBy(pointers(runs))); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(r.Trends, func(a, b Trend) int {
+		return slices.Index(outcomes, a.Verdict) - slices.Index(outcomes, b.Verdict)
+	})
+	r.Notes = append(r.Notes, r.trendSummary())
+	return r, nil
+}
+
+// series parts the runs, in the order of their first ones; what is unfit goes to
+// LeftOut.
+func (r *Report) series(runs []Run, by []string) []*Trend {
+	order, among := pointers(runs), Simulated
+	for _, run := range order {
+		if run.Result != nil && kind(run.Result) == Measured {
+			among = Measured
+		}
+	}
+	slices.SortStableFunc(order, func(a, b *Run) int { return when(a).Compare(when(b)) })
+	s := sorter{by: by, trends: map[string]*Trend{}, starts: map[string]int{}}
+	seen := map[string]bool{}
+	for _, run := range order {
+		why := run.Unfit(among)
+		switch {
+		case why != "":
+		case when(run).IsZero():
+			why = "no time of its start"
+		case run.Result.RunID != "" && seen[run.Result.RunID]:
+			why = "a copy: its run id was seen before"
+		}
+		if why == "" {
+			seen[run.Result.RunID] = true
+			s.add(run)
+			continue
+		}
+		if run.Result == nil {
+			why += ": " + run.Problem
+		} else if more := reason(run.Result); more != "" {
+			why += ": " + more
+		}
+		r.LeftOut = append(r.LeftOut, LeftOut{run.Dir, why})
+	}
+	for i, t := range s.list {
+		t.Before = before(t, s.list[:i])
+	}
+	return s.list
+}
+
+func when(r *Run) time.Time {
+	if r.Result == nil {
+		return time.Time{}
+	}
+	return r.Result.Timestamp
+}
+
+// sorter puts runs into series, and those of one start of the server together.
+type sorter struct {
+	by     []string
+	list   []*Trend
+	trends map[string]*Trend // by what makes a series
+	starts map[string]int    // in its series
+}
+
+func (s *sorter) add(run *Run) {
+	c, key := Case{Test: run.Case.Test, Phase: run.Case.Phase}, run.Key()
+	x := &Trend{Test: c.String(), Key: key, Kind: kind(run.Result)}
+	if len(s.by) > 0 {
+		x.By = groupOf(run, s.by)
+		x.Key = joined(x.By)
+	}
+	id := fmt.Sprintf("%q %q %q", run.Case.Scenario, x.Test, x.Key)
+	if have := s.trends[id]; have != nil {
+		x = have
+	} else {
+		s.trends[id], s.list = x, append(s.list, x)
+	}
+	of := fmt.Sprintf("%s %q %s", id, cmp.Or(run.job, run.Dir), key)
+	i, ok := s.starts[of]
+	if !ok {
+		i = len(x.starts)
+		s.starts[of], x.starts = i, append(x.starts, start{})
+	}
+	x.starts[i].runs = append(x.starts[i].runs, run)
+	x.Runs, x.Starts = x.Runs+1, len(x.starts)
+}
+
+// before compares the beginning of a series with the end of the series of the same
+// test that had the last run before it; nil if there is none.
+func before(t *Trend, earlier []*Trend) []Unlike {
+	first := t.starts[0].runs[0]
+	var last *Run
+	for _, e := range earlier {
+		for _, s := range e.starts {
+			for _, run := range s.runs {
+				if e.Test == t.Test && run.Case.Scenario == first.Case.Scenario && when(run).Before(when(first)) && (last == nil || when(last).Before(when(run))) {
+					last = run
+				}
+			}
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	return differences([]*Run{last}, []*Run{first})
+}
+
+// differences is everything in which two sets of runs differ, also what forbids to
+// compare them.
+func differences(a, b []*Run) []Unlike {
+	refused, differs := unlike(a, b)
+	return slices.Concat(refused, differs)
+}
+
+// measure finds the cuts of every metric that some run has.
+func (t *Trend) measure(metrics []Metric) error {
+	t.Mixed = mixed(t.runs(0, len(t.starts)))
+	for _, m := range metrics {
+		x := MetricTrend{Metric: m, Floor: m.Floor()}
+		for i, s := range t.starts {
+			numbers := numbersOf(m, s.runs)
+			if len(numbers) == 0 {
+				continue
+			}
+			value, err := stats.Median(numbers)
+			if err != nil {
+				return fmt.Errorf("%s: %s: %w", s.runs[0].Dir, m.Key, err)
+			}
+			p := TrendPoint{Time: when(s.runs[0]), Value: value, start: i}
+			for _, run := range s.runs {
+				p.Runs = append(p.Runs, run.Dir)
+			}
+			x.Points = append(x.Points, p)
+		}
+		if len(x.Points) == 0 {
+			continue
+		}
+		if err := x.cut(); err != nil {
+			return fmt.Errorf("%s: %s: %w", t.Test, m.Key, err)
+		}
+		t.Metrics = append(t.Metrics, x)
+	}
+	return nil
+}
+
+// runs are those of the starts of [from,to).
+func (t *Trend) runs(from, to int) []*Run {
+	var list []*Run
+	for _, s := range t.starts[from:to] {
+		list = append(list, s.runs...)
+	}
+	return list
+}
+
+// cut finds the change points; concludeTrends says what they mean.
+func (x *MetricTrend) cut() error {
+	c, err := stats.ChangePoints(x.values())
+	if err != nil {
+		return err
+	}
+	x.Autocorrelation = c.Autocorrelation
+	for _, found := range c.Cuts {
+		cut := TrendCut{Index: found.Index, P: found.SearchedP}
+		if s := found.Shift; s.Base != 0 {
+			cut.Percent = new(s.Percent(s.Estimate))
+			if i := s.Interval; i != nil {
+				cut.Low, cut.High = new(s.Percent(i.Low)), new(s.Percent(i.High))
+			}
+		}
+		if found.Watch {
+			cut.Verdict, cut.Why = Watch, fmt.Sprintf("runs depend on their neighbours, autocorrelation %.2f", c.Autocorrelation)
+		}
+		x.Cuts = append(x.Cuts, cut)
+	}
+	return nil
+}
+
+func (x *MetricTrend) values() []float64 {
+	list := make([]float64, len(x.Points))
+	for i, p := range x.Points {
+		list[i] = p.Value
+	}
+	return list
+}
+
+// concludeTrends judges every cut as one of all questions that were asked: each cut
+// is one, and each metric of a series without a cut is one with a p of 1.
+func concludeTrends(list []Trend, proof Proven) error {
+	var ps []float64
+	var of []*TrendCut
+	for i := range list {
+		for k := range list[i].Metrics {
+			x := &list[i].Metrics[k]
+			for c := range x.Cuts {
+				ps, of = append(ps, x.Cuts[c].P), append(of, &x.Cuts[c])
+			}
+			if len(x.Cuts) == 0 {
+				ps, of = append(ps, 1), append(of, nil)
+			}
+		}
+	}
+	adjusted, err := stats.BenjaminiHochberg(ps)
+	if err != nil {
+		return err
+	}
+	for i, c := range of {
+		if c != nil {
+			c.AdjustedP = adjusted[i]
+		}
+	}
+	for i := range list {
+		if err := list[i].conclude(len(ps), proof); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Trend) conclude(tests int, proof Proven) error {
+	t.Verdict = NoChange
+	if len(t.Metrics) == 0 {
+		t.Verdict = TooLittle
+	}
+	for k := range t.Metrics {
+		x := &t.Metrics[k]
+		for c := range x.Cuts {
+			t.explain(x, c, proof)
+		}
+		if err := x.conclude(tests); err != nil {
+			return err
+		}
+		if len(t.Mixed) > 0 {
+			x.Marks = append(x.Marks, MixedHardware)
+		}
+		if slices.Index(outcomes, x.Verdict) < slices.Index(outcomes, t.Verdict) {
+			t.Verdict = x.Verdict
+		}
+	}
+	return nil
+}
+
+// explain gives a cut its verdict, and says what else changed there.
+func (t *Trend) explain(x *MetricTrend, c int, proof Proven) {
+	cut := &x.Cuts[c]
+	cut.conclude(x)
+	last, first := x.Points[cut.Index-1].start, x.Points[cut.Index].start
+	cut.Differs = differences(t.starts[last].runs, t.starts[first].runs)
+	cut.NotCausal = causes(cut.Differs) > 1
+	if cut.Verdict != Improved || x.Key == accuracy.Key {
+		return
+	}
+	from, to := 0, len(x.Points)
+	if c > 0 {
+		from = x.Cuts[c-1].Index
+	}
+	if c+1 < len(x.Cuts) {
+		to = x.Cuts[c+1].Index
+	}
+	if !proof.Paired(t.runs(x.Points[from].start, first), t.runs(first, x.Points[to-1].start+1)) {
+		cut.Marks = append(cut.Marks, AccuracyUnchecked)
+	}
+}
+
+// conclude says whether a cut is believed and whether it matters.
+func (c *TrendCut) conclude(x *MetricTrend) {
+	switch {
+	case c.Verdict == Watch:
+	case c.AdjustedP > stats.Alpha:
+		c.Verdict, c.Why = Watch, "one of this many series may have it by chance"
+	case c.Percent == nil:
+		c.Verdict, c.Why = Watch, "the median before it is 0"
+	case math.Abs(*c.Percent) <= x.Floor:
+		c.Verdict, c.Why = Same, fmt.Sprintf("by less than the %g %% that matter", x.Floor)
+	case *c.Percent > 0 == (x.Better == Higher):
+		c.Verdict = Improved
+	default:
+		c.Verdict = Regressed
+	}
+}
+
+// conclude takes the verdict of the last cut that matters.
+func (x *MetricTrend) conclude(tests int) error {
+	x.Verdict = NoChange
+	from := 0
+	for _, c := range x.Cuts {
+		switch c.Verdict {
+		case Regressed, Improved:
+			x.Verdict, x.Why, x.Marks, from = c.Verdict, c.Why, slices.Clone(c.Marks), c.Index
+		case Same:
+			from = c.Index
+		case Watch:
+			if x.Verdict == NoChange {
+				x.Verdict, x.Why = Watch, c.Why
+			}
+		}
+	}
+	if need := stats.LeastSeries(tests); x.Verdict == NoChange && len(x.Points) < need {
+		x.Verdict, x.StartsNeeded = TooLittle, need
+		x.Why = fmt.Sprintf("%s of the %d in which one of so many series can show a change", counted(len(x.Points), "point"), need)
+	}
+	var err error
+	x.Level, err = spread(x.values()[from:])
+	return err
+}
+
+// trendSummary is the verdicts of all series in a line.
+func (r *Report) trendSummary() string {
+	count := map[Outcome]int{}
+	for _, t := range r.Trends {
+		for _, x := range t.Metrics {
+			count[x.Verdict]++
+		}
+	}
+	return fmt.Sprintf("%s in series, %d left out; metrics of %d series: %s", counted(len(r.Runs)-len(r.LeftOut), "run"), len(r.LeftOut),
+		len(r.Trends), cmp.Or(tally(count), "none"))
+}
