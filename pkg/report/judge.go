@@ -107,10 +107,32 @@ type MetricVerdict struct {
 	// Coverage is the interval's, 0 to 1.
 	Coverage     *float64 `json:"coverage,omitempty"`
 	P            *float64 `json:"p"`             // Mann-Whitney's
-	AdjustedP    *float64 `json:"adjusted_p"`    // for all tests of the report
+	AdjustedP    *float64 `json:"adjusted_p"`    // of the test that decides, for all tests of the report
 	PermutationP *float64 `json:"permutation_p"` // of the means
 	Floor        float64  `json:"floor_percent"` // smaller shifts do not matter
 	RunsNeeded   int      `json:"runs_needed,omitempty"`
+	Paired       *Paired  `json:"paired,omitempty"` // of Confirm: decides in the place of the above
+}
+
+// Paired is what pairs of runs say of a metric. Percent are of the first's median.
+type Paired struct {
+	N        int      `json:"n"`             // pairs
+	Percent  *float64 `json:"shift_percent"` // the median of the pairs' differences
+	Low      *float64 `json:"low_percent"`   // of its interval
+	High     *float64 `json:"high_percent"`
+	Coverage *float64 `json:"coverage,omitempty"`
+	P        *float64 `json:"p"`             // of all choices of signs
+	CV       *float64 `json:"cv_percent"`    // of one run, by how much the differences vary
+	Finds    *float64 `json:"finds_percent"` // the shift that as many pairs find four times of five
+}
+
+// deciding are the shift in percent, the ends of its interval and the p by which the
+// verdict is given.
+func (v *MetricVerdict) deciding() (shift, low, high, p *float64) {
+	if x := v.Paired; x != nil {
+		return x.Percent, x.Low, x.High, x.P
+	}
+	return v.Percent, v.Low, v.High, v.P
 }
 
 // Spread is a metric of one set of runs.
@@ -150,10 +172,10 @@ func (m Metric) Floor() float64 {
 	return stats.FloorMedian
 }
 
-// split parts the runs of a set into those that are compared and the others.
-func split(runs []*Run, baseline bool) (good []*Run, s Side) {
-	seen, jobs := map[string]bool{}, map[string]bool{}
-	s.Runs = []string{}
+// split parts the runs of a set into those that can be compared and the others, with
+// the reason.
+func split(runs []*Run, baseline bool) (good []*Run, apart []string) {
+	seen := map[string]bool{}
 	for _, r := range runs {
 		why := ""
 		switch e := newEntry(r); {
@@ -165,11 +187,34 @@ func split(runs []*Run, baseline bool) (good []*Run, s Side) {
 			why = "a copy: its run id was seen before"
 		}
 		if why != "" {
-			s.Apart = append(s.Apart, r.Dir+": "+why)
+			apart = append(apart, r.Dir+": "+why)
 			continue
 		}
-		seen[r.Result.RunID], jobs[r.job] = true, true
+		seen[r.Result.RunID] = true
 		good = append(good, r)
+	}
+	return good, apart
+}
+
+// partners keeps the runs that have one of the same iteration in the other set, and
+// says which have none.
+func partners(runs, others []*Run) (with []*Run, apart []string) {
+	for _, r := range runs {
+		if slices.ContainsFunc(others, func(o *Run) bool { return o.Case.Iteration == r.Case.Iteration }) {
+			with = append(with, r)
+		} else {
+			apart = append(apart, r.Dir+": its partner is left out")
+		}
+	}
+	return with, apart
+}
+
+// sideOf sums up the runs of one side.
+func sideOf(good []*Run, apart []string) Side {
+	s := Side{Runs: []string{}, Apart: apart}
+	jobs := map[string]bool{}
+	for _, r := range good {
+		jobs[r.job] = true
 		s.Runs = append(s.Runs, r.Dir)
 	}
 	if s.Jobs = len(jobs); len(good) > 0 {
@@ -181,7 +226,7 @@ func split(runs []*Run, baseline bool) (good []*Run, s Side) {
 	if len(good) == 1 {
 		s.Accuracy = shareOf(good[0])
 	}
-	return good, s
+	return s
 }
 
 // medianRun is the index of the run whose throughput is the median; -1 if no run has
@@ -200,12 +245,28 @@ func medianRun(runs []*Run) int {
 	return -1
 }
 
+// question is how two sets of runs are compared.
+type question struct {
+	metrics []Metric
+	one     bool // each set is one run, asked for by name
+	pairs   bool // the sets were made in pairs, told by the iteration
+}
+
 // judge compares two sets of runs of one kind; conclude gives the verdicts. A suspect
 // run is never part of what others are held against, but may stand beside one.
-func judge(test string, a, b []*Run, metrics []Metric, one bool) (*Judgement, error) {
+func judge(test string, a, b []*Run, q question) (*Judgement, error) {
 	j := &Judgement{Test: test, Kind: kindOf(a)}
-	j.a, j.First = split(a, !one)
-	j.b, j.Second = split(b, false)
+	var apartA, apartB []string
+	j.a, apartA = split(a, !q.one)
+	j.b, apartB = split(b, false)
+	if q.pairs {
+		first, alone := partners(j.a, j.b)
+		apartA = append(apartA, alone...)
+		second, alone := partners(j.b, j.a)
+		apartB = append(apartB, alone...)
+		j.a, j.b = first, second
+	}
+	j.First, j.Second = sideOf(j.a, apartA), sideOf(j.b, apartB)
 	if len(j.a) == 0 || len(j.b) == 0 {
 		return j, nil
 	}
@@ -213,8 +274,11 @@ func judge(test string, a, b []*Run, metrics []Metric, one bool) (*Judgement, er
 		return j, nil
 	}
 	j.NotCausal = causes(j.Differs) > 1
-	for _, m := range metrics {
+	for _, m := range q.metrics {
 		v, err := newVerdict(m, numbersOf(m, j.a), numbersOf(m, j.b))
+		if err == nil && v != nil && q.pairs {
+			v.Paired, err = paired(m, j.a, j.b)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", test, m.Key, err)
 		}
@@ -223,6 +287,49 @@ func judge(test string, a, b []*Run, metrics []Metric, one bool) (*Judgement, er
 		}
 	}
 	return j, nil
+}
+
+// paired is what the pairs say of a metric: those of which both runs have it.
+func paired(m Metric, a, b []*Run) (*Paired, error) {
+	var first, second, differences []float64
+	for _, x := range a {
+		for _, y := range b {
+			one, two := m.Of(x.Result).Number, m.Of(y.Result).Number
+			if x.Case.Iteration == y.Case.Iteration && one != nil && two != nil {
+				first, second, differences = append(first, *one), append(second, *two), append(differences, *two-*one)
+			}
+		}
+	}
+	p := &Paired{N: len(first)}
+	if p.N == 0 {
+		return p, nil
+	}
+	shift, err := stats.PairedShift(first, second)
+	if err != nil {
+		return nil, err
+	}
+	if shift.Base != 0 {
+		p.Percent = new(shift.Percent(shift.Estimate))
+		if i := shift.Interval; i != nil {
+			p.Low, p.High, p.Coverage = new(shift.Percent(i.Low)), new(shift.Percent(i.High)), &i.Coverage
+		}
+	}
+	if cv, err := stats.PairedCV(first, second); err == nil {
+		p.CV = new(100 * cv)
+		finds, err := stats.LeastShift(*p.CV, p.N)
+		if err != nil {
+			return nil, err
+		}
+		p.Finds = &finds
+	}
+	var few *stats.TooFewError
+	switch t, err := stats.SignFlip(differences); {
+	case err == nil:
+		p.P = &t.P
+	case !errors.As(err, &few):
+		return nil, err
+	}
+	return p, nil
 }
 
 // kindOf is the kind of the first run with a record.
@@ -306,8 +413,9 @@ func conclude(list []Judgement) error {
 	var of []*MetricVerdict
 	for i := range list {
 		for k := range list[i].Metrics {
-			if v := &list[i].Metrics[k]; v.P != nil {
-				ps, of = append(ps, *v.P), append(of, v)
+			v := &list[i].Metrics[k]
+			if _, _, _, p := v.deciding(); p != nil {
+				ps, of = append(ps, *p), append(of, v)
 			}
 		}
 	}
@@ -347,23 +455,30 @@ func conclude(list []Judgement) error {
 const usualRuns = 6
 
 func (v *MetricVerdict) conclude(tests int) error {
-	beyond := v.Percent != nil && math.Abs(*v.Percent) > v.Floor
+	shift, low, high, p := v.deciding()
+	beyond := shift != nil && math.Abs(*shift) > v.Floor
 	switch {
-	case v.Percent == nil:
+	case shift == nil && v.Paired != nil && v.Paired.N == 0:
+		v.Verdict, v.Why, v.RunsNeeded = TooLittle, "no pair has it", usualRuns
+		return nil
+	case shift == nil:
 		v.Verdict, v.Why = TooLittle, "the first's median is 0"
 		return nil
-	case v.P == nil && v.First.N == 1 && v.Second.N == 1:
+	case p == nil && v.Paired != nil:
+		v.Verdict, v.Why, v.RunsNeeded = TooLittle, fmt.Sprintf("%d pairs: no test", v.Paired.N), stats.LeastPairs(tests+1)
+		return nil
+	case p == nil && v.First.N == 1 && v.Second.N == 1:
 		v.Verdict, v.Why, v.RunsNeeded = TooLittle, "one v one: no test", usualRuns
 		return nil
-	case v.P == nil:
+	case p == nil:
 		v.Verdict, v.Why, v.RunsNeeded = TooLittle, fmt.Sprintf("%d v %d: no test", v.First.N, v.Second.N), usualRuns
 		return nil
 	case *v.AdjustedP <= stats.Alpha && beyond:
-		if v.Verdict = Regressed; *v.Percent > 0 == (v.Better == Higher) {
+		if v.Verdict = Regressed; *shift > 0 == (v.Better == Higher) {
 			v.Verdict = Improved
 		}
 		return nil
-	case v.Low != nil && max(-*v.Low, *v.High) <= v.Floor:
+	case low != nil && max(-*low, *high) <= v.Floor:
 		if v.Verdict = Same; *v.AdjustedP <= stats.Alpha {
 			v.Why = fmt.Sprintf("differs, by less than the %g %% that matter", v.Floor)
 		}
@@ -381,6 +496,14 @@ func (v *MetricVerdict) conclude(tests int) error {
 // needed is how many runs of each side find a shift of the floor four times of five,
 // by the noise of those that there are.
 func (v *MetricVerdict) needed(tests int) (int, error) {
+	if x := v.Paired; x != nil {
+		least := max(stats.LeastPairs(tests), x.N+1)
+		if x.CV == nil {
+			return least, nil
+		}
+		n, err := stats.RunsForShift(*x.CV, v.Floor)
+		return max(least, n), err
+	}
 	least := max(usualRuns, stats.LeastRuns(tests), min(v.First.N, v.Second.N)+1)
 	sum, sides := 0.0, 0.0
 	for _, s := range []Spread{v.First, v.Second} {
