@@ -33,6 +33,7 @@ const (
 	exitJobFailed   = 5   // a job failed
 	exitInvalid     = 6   // a result is invalid, or a comparison says that it got worse
 	exitNoMatch     = 7   // a phase of a job ended with 0 without the line that means success
+	exitNotOver     = 8   // runs are not over, so that there is no verdict yet
 	exitInterrupted = 130 // by a signal
 )
 
@@ -97,6 +98,7 @@ type cli struct {
 	Why        whyCmd        `cmd:"" help:"Tell what became of a run: what happened when, the first cause, what to do."`
 	Report     reportCmd     `cmd:"" help:"Show records: verdicts, tables, comparisons, sweeps; also as one HTML page."`
 	Compare    compareCmd    `cmd:"" help:"Hold runs against others: is the second slower, or is it noise?"`
+	Confirm    confirmCmd    `cmd:"" help:"Run two tests in turns, and say whether the second is slower."`
 	Archive    archiveCmd    `cmd:"" help:"Pack finished scenarios or runs into one .tar.xz each, list such files, unpack them again."`
 	Rehearse   rehearseCmd   `cmd:"" help:"Run the real plan and script with a simulated engine."`
 	Stage      stageCmd      `cmd:"" help:"Fetch a scenario's images, repositories and models before its jobs run."`

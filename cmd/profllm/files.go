@@ -31,14 +31,19 @@ type siteFlags struct {
 	OutputDir string `placeholder:"DIR" help:"Parent of the result directories; default: the system's output_path."`
 }
 
-// planFlags are what makes a plan.
+// planFlags are what makes a plan of a scenario.
 type planFlags struct {
+	makeFlags
+	Single   bool   `name:"single-sbatch" help:"Everything in one allocation, one run after the other."`
+	Continue string `placeholder:"DIR" type:"existingdir" help:"Go on with the sweeps of an earlier execution: its points are not tried again, and its results guide random and tpe."`
+}
+
+// makeFlags are what every plan is made by.
+type makeFlags struct {
 	siteFlags
 	definitionFlags
-	Single    bool   `name:"single-sbatch" help:"Everything in one allocation, one run after the other."`
 	Launcher  string `enum:"${launchers}" default:"" help:"Replaces every launcher: ${launcher_list}."`
 	Templates string `placeholder:"DIR" type:"existingdir" help:"Folder of templates that replace or extend the built-in ones."`
-	Continue  string `placeholder:"DIR" type:"existingdir" help:"Go on with the sweeps of an earlier execution: its points are not tried again, and its results guide random and tpe."`
 	Time      string `placeholder:"RFC3339" help:"Use this time instead of now: it names the directory and the run ids."`
 
 	live bool // ask Slurm which nodes of a group are free
@@ -64,6 +69,7 @@ type planned struct {
 	Skipped     []run.Skipped
 	Definitions map[string][]byte
 	Missing     []stage.Item // images that the plans expect in files, and that are not there
+	Confirm     *run.Confirmation
 }
 
 // plan reads the definitions, plans every run and renders its script.
@@ -79,23 +85,11 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := catalog.Options{Version: version(), Created: a.now(), Simulated: simulate, Launcher: f.Launcher, Single: f.Single}
-	if f.Time != "" {
-		if o.Created, err = time.Parse(time.RFC3339, f.Time); err != nil {
-			return nil, fail(exitUsage, fmt.Errorf("--time: %w", err))
-		}
-	}
-	if o.WorkDir, err = os.Getwd(); err != nil {
+	o, err := a.options(f.makeFlags, sys, simulate)
+	if err != nil {
 		return nil, err
 	}
-	if o.Output, err = filepath.Abs(first(f.OutputDir, sys.OutputPath)); err != nil {
-		return nil, err
-	}
-	if o.Binary = sys.Binary; o.Binary == "" {
-		if o.Binary, err = executable(); err != nil {
-			return nil, err
-		}
-	}
+	o.Single = f.Single
 	var absent []stage.Item
 	if o.Images, absent, err = stagedImages(s.All(), sys, o); err != nil {
 		return nil, err
@@ -131,12 +125,36 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 	if len(set.Plans) == 0 {
 		return nil, fail(exitUsage, fmt.Errorf("%s: nothing is left to try", relative(f.Continue)))
 	}
-	plans := set.Plans
-	if err := p.print(plans, set.Batches, layers(f.Templates)); err != nil {
-		return nil, fail(exitDefinition, err)
+	return p, a.printed(p, set, f.Templates)
+}
+
+// options are what every plan needs beside its definitions and the site's images.
+func (a *app) options(f makeFlags, sys *config.System, simulate bool) (o catalog.Options, err error) {
+	o = catalog.Options{Version: version(), Created: a.now(), Simulated: simulate, Launcher: f.Launcher}
+	if f.Time != "" {
+		if o.Created, err = time.Parse(time.RFC3339, f.Time); err != nil {
+			return o, fail(exitUsage, fmt.Errorf("--time: %w", err))
+		}
+	}
+	if o.WorkDir, err = os.Getwd(); err != nil {
+		return o, err
+	}
+	if o.Output, err = filepath.Abs(first(f.OutputDir, sys.OutputPath)); err != nil {
+		return o, err
+	}
+	if o.Binary = sys.Binary; o.Binary == "" {
+		o.Binary, err = executable()
+	}
+	return o, err
+}
+
+// printed adds the scripts of what was planned, and says the notes of the plans.
+func (a *app) printed(p *planned, set *catalog.Set, templates string) error {
+	if err := p.print(set.Plans, set.Batches, layers(templates)); err != nil {
+		return fail(exitDefinition, err)
 	}
 	said := map[string]bool{}
-	for _, pl := range plans {
+	for _, pl := range set.Plans {
 		for _, note := range pl.Notes {
 			if !said[note] {
 				a.logf("note: %s", note)
@@ -144,7 +162,7 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 			said[note] = true
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // layers are the folders of templates, the user's first.

@@ -134,13 +134,9 @@ type compareCmd struct {
 // Run judges the second set of runs against the first, and fails if it is worse or if
 // they must not be compared.
 func (c compareCmd) Run(a *app) error {
-	var metrics []report.Metric
-	for _, name := range c.Metric {
-		m, err := report.FindMetric(name)
-		if err != nil {
-			return fail(exitUsage, err)
-		}
-		metrics = append(metrics, m)
+	metrics, err := findMetrics(c.Metric)
+	if err != nil {
+		return err
 	}
 	first, err := loadRuns(c.First)
 	if err != nil {
@@ -169,6 +165,19 @@ func (c compareCmd) Run(a *app) error {
 		return exit(exitInvalid)
 	}
 	return nil
+}
+
+// findMetrics finds metrics by their names; nil for none.
+func findMetrics(names []string) ([]report.Metric, error) {
+	var metrics []report.Metric
+	for _, name := range names {
+		m, err := report.FindMetric(name)
+		if err != nil {
+			return nil, fail(exitUsage, err)
+		}
+		metrics = append(metrics, m)
+	}
+	return metrics, nil
 }
 
 // moreRuns is the command that makes runs like those of a side, from the definitions

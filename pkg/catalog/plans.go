@@ -57,7 +57,12 @@ type Skipped struct {
 
 // Root is the directory of one scenario execution.
 func Root(s *scenario.Scenario, o Options) string {
-	return path.Join(o.Output, s.Name+"_"+o.Created.Format("2006-01-02_15-04-05"))
+	return Execution(s.Name, o)
+}
+
+// Execution is the directory of what is executed under a name.
+func Execution(name string, o Options) string {
+	return path.Join(o.Output, name+"_"+o.Created.Format("2006-01-02_15-04-05"))
 }
 
 // Plans plans every test, iteration and point of a sweep, in order. The

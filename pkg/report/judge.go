@@ -148,6 +148,9 @@ type Spread struct {
 // each further one makes the others harder to believe.
 var judgedMetrics = []Metric{throughput, medianTTFT, p99TTFT, medianTPOT, p99TPOT, accuracy}
 
+// UsualMetrics is how many are tested where nothing else is asked.
+var UsualMetrics = len(judgedMetrics)
+
 // accuracyFloor is in percent of the score: runs of one model differ by up to a
 // point.
 const accuracyFloor = 1.0

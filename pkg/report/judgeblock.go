@@ -70,7 +70,7 @@ func (j *Judgement) table() table {
 	pairs := slices.ContainsFunc(j.Metrics, func(v MetricVerdict) bool { return v.Paired != nil })
 	if pairs {
 		t.header[1] = "pairs"
-		t.header = slices.Insert(t.header, len(t.header)-1, "finds from %", "unpaired shift %", "interval", "p")
+		t.header = slices.Insert(t.header, len(t.header)-1, "finds from %", "unpaired shift %", "unpaired interval", "unpaired p")
 	}
 	for _, v := range j.Metrics {
 		how := word
