@@ -17,9 +17,11 @@ import (
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/render"
+	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/scheduler/slurm"
+	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/stage"
 	"github.com/profllm/profllm/scenarios"
 	"github.com/profllm/profllm/templates"
@@ -237,7 +239,26 @@ func loadScenario(file string, f definitionFlags) (*scenario.Scenario, *definiti
 		}
 	}
 	s, err := scenario.Load(d.top, d.tests, d.hooks)
+	if err == nil {
+		err = checkMetrics(s)
+	}
 	return s, d, err
+}
+
+// checkMetrics looks for the metrics that repeats are to be precise in.
+func checkMetrics(s *scenario.Scenario) error {
+	var c source.Complaints
+	for _, t := range s.All() {
+		if t.Repeat.Until == nil {
+			continue
+		}
+		for _, name := range t.Repeat.Until.Metrics {
+			if _, err := report.FindMetric(name); err != nil {
+				c.Addf(t.Repeat.Pos, "repeat of test %q: %v", t.ID, err)
+			}
+		}
+	}
+	return c.Err()
 }
 
 // definitions are the files a scenario was read from.

@@ -98,17 +98,17 @@ func (s Side) plan(name, root string, runs int, o Options) (plans []*plan.Plan, 
 	for _, left := range []struct {
 		key string
 		is  bool
-	}{{"iterations", t.Iterations > 1}, {"repeat", t.Repeat > 1}, {"dependencies", len(t.Dependencies) > 0}} {
+	}{{"iterations", t.Iterations > 1}, {"repeat", t.Repeat.Times > 1}, {"dependencies", len(t.Dependencies) > 0}} {
 		if left.is {
 			notes = append(notes, fmt.Sprintf("%s: %s of test %q has no effect on a confirmation", t.Pos, left.key, t.ID))
 		}
 	}
-	t.Iterations, t.Repeat, t.Dependencies = runs, 0, nil
-	scenario := *s.Scenario
-	scenario.Name, scenario.Tests = name, append(scenario.Tests[:0:0], t)
-	b := builder{scenario: &scenario, system: s.System, o: o, root: root, first: map[string][]string{}, last: map[string][]string{}, taken: map[string]bool{}}
+	t.Iterations, t.Repeat, t.Dependencies = runs, scenario.Repeat{}, nil
+	own := *s.Scenario
+	own.Name, own.Tests = name, []scenario.Test{t}
+	b := builder{scenario: &own, system: s.System, o: o, root: root, first: map[string][]string{}, last: map[string][]string{}, taken: map[string]bool{}}
 	plans, err = b.test(t)
-	return plans, slices.Concat(notes, scenario.Warnings), err
+	return plans, slices.Concat(notes, own.Warnings), err
 }
 
 // unlikeJobs says why runs of two plans do not belong into one allocation, "" if they

@@ -1,8 +1,12 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/result"
 )
 
 // Repeats are the runs that measured the same thing more than once: how much they
@@ -15,6 +19,8 @@ type Repeats struct {
 	Metrics map[string]Spread `json:"metrics"`
 	// MedianRun is the directory of the run with the median throughput.
 	MedianRun string `json:"median_run,omitempty"`
+	// Series are those whose number was not fixed, one for each start of the server.
+	Series []result.Series `json:"series,omitempty"`
 
 	scenario string
 	runs     []*Run
@@ -56,11 +62,42 @@ func (r *Report) addRepeats() {
 		if i := medianRun(x.runs); i >= 0 {
 			x.MedianRun = x.Runs[i]
 		}
+		x.Series = seriesOf(x.runs)
 		r.Repeats = append(r.Repeats, x)
 	}
 }
 
+// seriesOf lists the series that runs belong to, in their order.
+func seriesOf(runs []*Run) []result.Series {
+	var list []result.Series
+	seen := map[string]bool{}
+	for _, r := range runs {
+		if x := r.Result.Repeats; x != nil && x.Series != nil && !seen[x.Group] {
+			seen[x.Group] = true
+			list = append(list, *x.Series)
+		}
+	}
+	return list
+}
+
+// seriesLine says how many repeats ran, why no more, and what that saved.
+func seriesLine(test string, s result.Series) string {
+	text := fmt.Sprintf("%s: %d repeats, to know the median of %s to ±%g %%", test, s.Done, strings.Join(s.Metrics, ", "), s.Percent)
+	if s.Stopped == "" {
+		return text + "; not ended by themselves"
+	}
+	text += "; stopped: " + s.Stopped
+	if s.Why != "" {
+		text += ", " + s.Why
+	}
+	if s.SavedRepeats > 0 {
+		text += fmt.Sprintf("; saved %d repeats, %.1f node-minutes", s.SavedRepeats, s.SavedNodeMinutes)
+	}
+	return text
+}
+
 func (r *Report) repeatsBlock() block {
+	var lines []string
 	t := table{header: []string{"test", "metric", "n", "median", "interval of the median", "CV %", "median-throughput run"}}
 	for _, x := range r.Repeats {
 		name, run := x.Test+kindSuffix(x.Kind), x.MedianRun
@@ -77,6 +114,9 @@ func (r *Report) repeatsBlock() block {
 				cell{Value{Number: s.Median}.text(m.precision()), num}, cell{interval, num}, cell{decimals("%.2f", s.CV), num}, cell{text: run})
 			name, run = "", "" // once for each test
 		}
+		for _, s := range x.Series {
+			lines = append(lines, clean(seriesLine(x.Test+kindSuffix(x.Kind), s)))
+		}
 	}
-	return block{heading: "Repeats", tables: []table{t}}
+	return block{heading: "Repeats", tables: []table{t}, lines: lines}
 }

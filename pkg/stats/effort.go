@@ -43,7 +43,7 @@ func ChanceDifference(cv, d float64) (float64, error) {
 }
 
 // looks are the numbers of runs at which a series of repeats may stop (PL-Q14).
-var looks = []int{6, 9, 12, 15, Longest}
+var looks = []int{LeastSeries, 9, 12, 15, Longest}
 
 // Look is what a series of repeats came to.
 type Look struct {
@@ -69,7 +69,7 @@ func Repeat(runs []float64, percent float64, budget int) (Look, error) {
 	if i, err := MedianInterval(runs); err == nil {
 		l.HalfWidth = 100 * (i.High - i.Low) / 2 / math.Abs(median(runs))
 	}
-	l.Precise = slices.Contains(looks, n) && l.HalfWidth <= percent
+	l.Precise = Looks(n) && l.HalfWidth <= percent
 	budget = min(budget, Longest)
 	if l.Enough = l.Precise || n >= budget; l.Enough {
 		return l, nil
@@ -84,8 +84,15 @@ func Repeat(runs []float64, percent float64, budget int) (Look, error) {
 	return l, nil
 }
 
-// Longest is how many runs a series of repeats may have.
-const Longest = 20
+// How many runs a series of repeats has: a median of fewer has no interval, and after
+// the last look there is none.
+const (
+	LeastSeries = 6
+	Longest     = 20
+)
+
+// Looks reports whether a series of so many repeats is looked at.
+func Looks(n int) bool { return slices.Contains(looks, n) }
 
 // Project is how many runs a series may need until the interval of its median is no
 // wider than ± percent, by how wide it is now and how it narrows for values of a
