@@ -118,7 +118,7 @@ func Project(runs []float64, percent float64) (int, error) {
 }
 
 // MaxProjected bounds the answer of Project: nobody makes so many.
-const MaxProjected = 1000
+const MaxProjected = 200
 
 // halfWidth is about half the width of the interval of the median of n values of the
 // standard normal distribution, by Blom's scores of its two ends.
