@@ -142,23 +142,25 @@ func (c confirmCmd) answer(a *app, root string, err error) error {
 	if err != nil {
 		return err
 	}
-	dirs := make([]string, len(s.Runs))
-	for i, rel := range s.Runs {
-		dirs[i] = filepath.Join(root, rel)
-	}
-	open, err := a.catchUp(dirs)
-	if err != nil {
-		return err
-	}
 	at, err := render.Quote(relative(root))
 	if err != nil {
 		return err
 	}
-	if open != "" {
-		return c.notYet(a, confirming{
-			Root: root, Runs: len(dirs), Over: len(dirs) - len(slices.DeleteFunc(slices.Clone(dirs), settled)),
-			Open: open, Next: "profllm confirm " + at,
-		})
+	now := confirming{Root: root, Runs: len(s.Runs), Next: "profllm confirm " + at}
+	if c.Second != "" && !c.Rehearse && !c.Wait && !c.Watch {
+		now.Open = "they were submitted just now"
+		return c.notYet(a, now)
+	}
+	dirs := make([]string, len(s.Runs))
+	for i, rel := range s.Runs {
+		dirs[i] = filepath.Join(root, rel)
+	}
+	if now.Open, err = a.catchUp(dirs); err != nil {
+		return err
+	}
+	if now.Open != "" {
+		now.Over = len(dirs) - len(slices.DeleteFunc(dirs, settled))
+		return c.notYet(a, now)
 	}
 	r, err := judgeConfirmation(relative(root), s.Confirm)
 	if err != nil {
