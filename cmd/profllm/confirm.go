@@ -159,16 +159,21 @@ func (c confirmCmd) answer(a *app, root string, err error) error {
 		return err
 	}
 	if now.Open != "" {
-		now.Over = len(dirs) - len(slices.DeleteFunc(dirs, settled))
+		now.Over = len(dirs) - len(slices.DeleteFunc(slices.Clone(dirs), settled))
 		return c.notYet(a, now)
 	}
 	r, err := judgeConfirmation(relative(root), s.Confirm)
 	if err != nil {
 		return err
 	}
+	unmade := !s.Local && a.unmade(dirs)
 	for i := range r.Judgements {
 		j := &r.Judgements[i]
-		if pairs := j.RunsNeeded + j.RunsNeeded%2; pairs > 0 && pairs <= stats.MaxPairs {
+		switch pairs := j.RunsNeeded + j.RunsNeeded%2; {
+		case pairs == 0:
+		case unmade:
+			j.Commands = []string{"profllm slurm resume " + at}
+		case pairs <= stats.MaxPairs:
 			j.Commands = []string{moreCommand(s, at, pairs)}
 		}
 	}
@@ -179,6 +184,20 @@ func (c confirmCmd) answer(a *app, root string, err error) error {
 		return exit(exitInvalid)
 	}
 	return nil
+}
+
+// unmade reports whether resume would submit some of the runs again.
+func (a *app) unmade(dirs []string) bool {
+	for dir, sub := range a.read(dirs) {
+		var st run.State
+		if run.ReadJSON(filepath.Join(dir, run.StateFile), &st) != nil {
+			st = run.State{}
+		}
+		if again(sub, st, false) != "" && !finishedWell(dir, sub) {
+			return true
+		}
+	}
+	return false
 }
 
 // notYet says what is waited for. Only who waits or asks for the verdict fails.

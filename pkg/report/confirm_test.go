@@ -102,6 +102,9 @@ func TestConfirm(t *testing.T) {
 func TestConfirmLeavesOutPairs(t *testing.T) {
 	inTemp(t)
 	turns(t, 8, 0, 5, func(side string, i int, r *result.Result) {
+		if i < 2 {
+			r.Placement.Nodes[0] = side
+		}
 		if side == "second" && i == 3 {
 			r.Validity.Valid, r.Validity.Verdict = false, result.VerdictInvalid
 		}
@@ -109,6 +112,7 @@ func TestConfirmLeavesOutPairs(t *testing.T) {
 	write(t, "first/a/5/result.json", "{")
 	j := confirm(t, "throughput").Judgements[0]
 	require.Equal(t, 6, j.Metrics[0].Paired.N)
+	require.Equal(t, 2, j.ApartPairs, "on different nodes")
 	require.Len(t, j.First.Runs, 6)
 	require.Len(t, j.Second.Runs, 6)
 	require.Len(t, j.First.Apart, 2)

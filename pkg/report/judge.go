@@ -22,8 +22,11 @@ type Judgement struct {
 	NotComparable []Unlike `json:"not_comparable,omitempty"`
 	Differs       []Unlike `json:"differs,omitempty"`
 	// NotCausal is set if so much differs that a change has no one reason.
-	NotCausal bool            `json:"not_causal,omitempty"`
-	Metrics   []MetricVerdict `json:"metrics,omitempty"`
+	NotCausal bool `json:"not_causal,omitempty"`
+	// ApartPairs is how many pairs ran on different nodes: what differs between those is
+	// in their differences.
+	ApartPairs int             `json:"pairs_on_other_nodes,omitempty"`
+	Metrics    []MetricVerdict `json:"metrics,omitempty"`
 	// RunsNeeded is how many runs of each side would settle what is open; 0: nothing is.
 	RunsNeeded int `json:"runs_needed,omitempty"`
 	// Commands make the runs that are missing.
@@ -277,6 +280,9 @@ func judge(test string, a, b []*Run, q question) (*Judgement, error) {
 		return j, nil
 	}
 	j.NotCausal = causes(j.Differs) > 1
+	if q.pairs {
+		j.ApartPairs = apartPairs(j.a, j.b)
+	}
 	for _, m := range q.metrics {
 		v, err := newVerdict(m, numbersOf(m, j.a), numbersOf(m, j.b))
 		if err == nil && v != nil && q.pairs {
@@ -290,6 +296,26 @@ func judge(test string, a, b []*Run, q question) (*Judgement, error) {
 		}
 	}
 	return j, nil
+}
+
+// apartPairs counts the pairs whose runs had other nodes.
+func apartPairs(a, b []*Run) int {
+	n := 0
+	for _, x := range a {
+		for _, y := range b {
+			if x.Case.Iteration == y.Case.Iteration && !slices.Equal(nodesOf(x), nodesOf(y)) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func nodesOf(r *Run) []string {
+	if r.Result.Placement == nil {
+		return nil
+	}
+	return r.Result.Placement.Nodes
 }
 
 // paired is what the pairs say of a metric: those of which both runs have it.

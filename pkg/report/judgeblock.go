@@ -35,6 +35,9 @@ func (j *Judgement) block() block {
 	if j.NotCausal {
 		say("not causal: more than one thing differs, so that a change has no one reason")
 	}
+	if j.ApartPairs > 0 {
+		say("%d pairs ran on different nodes: what differs between the nodes is in their differences", j.ApartPairs)
+	}
 	if j.RunsNeeded > 0 {
 		a, z := j.Missing()
 		say("to settle it: %d runs of each that can be believed; missing: %d of the first, %d of the second", j.RunsNeeded, a, z)
