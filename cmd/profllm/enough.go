@@ -69,7 +69,7 @@ func (s series) each() time.Duration { return s.spent / time.Duration(s.Index) }
 
 // hope is how many times the budget a projection may ask for before a series is given
 // up: six runs know the width of an interval to a third only, and of series that
-// need three quarters of the budget one in four would be given up at once if it were 1.
+// need three quarters of the budget one in five would be given up at once if it were 1.
 const hope = 2
 
 // over says why the series ends here, "" if it goes on: it is precise, out of time, or

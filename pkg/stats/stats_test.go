@@ -405,7 +405,7 @@ func TestPairs(t *testing.T) {
 func TestProject(t *testing.T) {
 	r := newDraw()
 	const series = 2000
-	for _, percent := range []float64{0.6, 0.75} { // of runs with a CV of 1 %, some 20 and 13 runs
+	for _, percent := range []float64{0.6, 0.75} { // of runs with a CV of 1 %, some 20 and 15 runs
 		var projected []float64
 		hopeless := 0.0
 		for range series {
