@@ -54,7 +54,7 @@ func (c confirmCmd) Run(a *app) error {
 	if c.Second == "" {
 		return c.goOn(a)
 	}
-	c.live = true
+	c.live = !c.Rehearse && !c.DryRun
 	p, err := c.plan(a)
 	if err != nil {
 		return err
@@ -65,16 +65,15 @@ func (c confirmCmd) Run(a *app) error {
 	q := *a // what the steps say is no answer
 	q.stdout = a.stderr
 	root := p.Root
-	switch {
-	case c.Rehearse:
+	if c.Rehearse {
 		err = q.rehearse(p)
-	default:
+	} else {
 		root, err = c.submit(&q, p)
 	}
 	return c.answer(a, root, err)
 }
 
-// goOn submits what an interrupted command left out.
+// goOn submits what an interrupted command left out, and waits if it shall.
 func (c confirmCmd) goOn(a *app) error {
 	root, err := filepath.Abs(c.First)
 	if err != nil {
@@ -90,8 +89,20 @@ func (c confirmCmd) goOn(a *app) error {
 		_, answered := run.Answered(filepath.Join(root, rel))
 		return !answered
 	})
-	if !s.Local && (open || c.Wait || c.Watch) {
+	switch {
+	case s.Local:
+	case open:
 		err = q.submit(root, c.submitFlags)
+	case c.Wait || c.Watch:
+		var dirs []string // but what was refused
+		for _, rel := range s.Runs {
+			dirs = append(dirs, filepath.Join(root, rel))
+		}
+		subs := q.jobs(dirs)
+		dirs = slices.DeleteFunc(dirs, func(dir string) bool { return subs[dir].JobID == "" })
+		if len(dirs) > 0 {
+			err = q.tellEnd(c.notifyFlags, root, q.wait(q.schedulers(), dirs, c.Watch))
+		}
 	}
 	return c.answer(a, root, err)
 }
@@ -135,8 +146,11 @@ type confirming struct {
 // answer judges a confirmation whose runs are over. err is what became of the
 // submission and the jobs; a job that failed is part of the verdict.
 func (c confirmCmd) answer(a *app, root string, err error) error {
-	if code := codeOf(err); a.ctx.Err() != nil || code != exitOK && code != exitJobFailed && code != exitInvalid {
+	switch code := codeOf(err); {
+	case code != exitOK && code != exitJobFailed && code != exitInvalid:
 		return err
+	case a.ctx.Err() != nil:
+		return fail(exitInterrupted, errors.Join(err, errors.New("interrupted")))
 	}
 	s, err := run.ReadScenario(root)
 	if err != nil {
@@ -285,7 +299,7 @@ func (c confirmCmd) plan(a *app) (*planned, error) {
 		} else if !simulate {
 			a.noteFetched(absent, arg)
 		}
-		if d.scenario.NodeGroups() && o.Inventory == nil {
+		if c.live && d.scenario.NodeGroups() && o.Inventory == nil {
 			if o.Inventory, err = a.slurm().Inventory(a.ctx); err != nil {
 				return nil, fail(exitNotSubmit, fmt.Errorf("ask Slurm for the states of its nodes: %w", err))
 			}

@@ -178,3 +178,37 @@ func TestRepeatsArePlanned(t *testing.T) {
 	a := &app{ctx: t.Context(), stdout: &stderr, stderr: &stderr, now: time.Now}
 	require.Error(t, jobEnoughCmd{runFlag{dir}, "r2"}.Run(a), "what cannot be found out is no reason to leave a repeat out")
 }
+
+// Each point of a sweep has a series of its own, and what did not run of it is no
+// failure of the point.
+//
+// covers: PL-Q14
+func TestRepeatsOfPoints(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs rehearsals")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	text := strings.Replace(fmt.Sprintf(seriesScenario, `precision = "50%", max = 8`), "max_concurrency = 2", "max_concurrency = [1, 2]", 1)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
+	o := profllm(t, dir, nil, "rehearse", "s.toml", "--output-dir", "results")
+	require.Zero(t, o.code, o.stderr)
+	require.Equal(t, 12, strings.Count(o.stdout, "valid (simulated)"))
+	tables, err := filepath.Glob(filepath.Join(dir, "results", "series_*", "r", "0", "sweep.csv"))
+	require.NoError(t, err)
+	require.Len(t, tables, 1)
+	table, err := os.ReadFile(tables[0])
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(string(table), ",passed"), string(table))
+	groups := map[string]bool{}
+	records, err := filepath.Glob(filepath.Join(dir, "results", "series_*", "r", "0", "*", "r*", "result.json"))
+	require.NoError(t, err)
+	require.Len(t, records, 12)
+	for _, file := range records {
+		x := readResult(t, filepath.Dir(file)).Repeats
+		require.Equal(t, 6, x.Series.Done)
+		require.Equal(t, 2, x.Series.SavedRepeats)
+		groups[x.Group] = true
+	}
+	require.Len(t, groups, 2)
+}

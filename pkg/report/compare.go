@@ -162,12 +162,6 @@ func Pair(a, b []Run, metrics []Metric) (*Report, error) {
 	return hold(first, second, question{metrics: metrics}, func(x, y set) bool { return only || x.name == y.name })
 }
 
-// Confirm is Pair of two tests whose runs alternated: the runs of one iteration are a
-// pair, and the pairs decide. Phases of the same name belong together.
-func Confirm(a, b []Run, metrics []Metric) (*Report, error) {
-	return hold(sets(a), sets(b), question{metrics: metrics, pairs: true}, func(x, y set) bool { return x.phase == y.phase })
-}
-
 // hold judges the sets that belong together.
 func hold(first, second []set, q question, together func(x, y set) bool) (*Report, error) {
 	r := &Report{Schema: Schema, without: []Part{PartStatus, PartPerTest, PartSweeps}}
