@@ -67,6 +67,7 @@ func keysPage(t *testing.T) string {
 		{"Test file; a scenario's `[[Tests]]` may override every key", "scenario", "definition"},
 		{"Scenario", "scenario", "head"}, {"Scenario `[[Tests]]`", "scenario", "entry"},
 		{"`[[Tests.dependencies]]`", "scenario", "Dependency"}, {"`[[Tests.phases]]` (profllm)", "scenario", "Phase"},
+		{"`repeat = { … }` (profllm)", "scenario", "Until"},
 		{"`[Tests.telemetry]` (profllm)", "scenario", "Telemetry"}, {"`[Tests.sweep]` (profllm)", "scenario", "Sweep"}, {"`[Tests.slurm]` (profllm)", "scenario", "Slurm"},
 		{"`[preflight]` of a system file, `[Tests.preflight]` of a scenario (profllm)", "config", "Preflight"},
 		{"`[reports.NAME]` of a scenario or system file", "config", "reportKeys"},
@@ -162,6 +163,10 @@ func kind(e ast.Expr) string {
 			return "boolean"
 		case "Limit":
 			return "duration"
+		case "Percent":
+			return "string"
+		case "Repeat":
+			return "integer or table"
 		case "Export":
 			return "list of names, or \"ALL\""
 		case "string":

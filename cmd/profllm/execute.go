@@ -33,6 +33,7 @@ const (
 	exitJobFailed   = 5   // a job failed
 	exitInvalid     = 6   // a result is invalid, or a comparison says that it got worse
 	exitNoMatch     = 7   // a phase of a job ended with 0 without the line that means success
+	exitNotOver     = 8   // runs are not over, so that there is no verdict yet
 	exitInterrupted = 130 // by a signal
 )
 
@@ -100,6 +101,7 @@ type cli struct {
 	Diff       diffCmd       `cmd:"" help:"Say what two runs differ in, field by field; 0 if they are of one configuration, else 6."`
 	Lock       lockCmd       `cmd:"" help:"Write the file by which a run is submitted again exactly."`
 	Trend      trendCmd      `cmd:"" help:"Series of runs over time: where each metric changed, and what else changed there."`
+	Confirm    confirmCmd    `cmd:"" help:"Run two tests in turns, and say whether the second is slower."`
 	Archive    archiveCmd    `cmd:"" help:"Pack finished scenarios or runs into one .tar.xz each, list such files, unpack them again."`
 	Rehearse   rehearseCmd   `cmd:"" help:"Run the real plan and script with a simulated engine."`
 	Stage      stageCmd      `cmd:"" help:"Fetch a scenario's images, repositories and models before its jobs run."`

@@ -18,9 +18,11 @@ import (
 	"github.com/profllm/profllm/pkg/lock"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/render"
+	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/scheduler/slurm"
+	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/stage"
 	"github.com/profllm/profllm/scenarios"
 	"github.com/profllm/profllm/templates"
@@ -32,14 +34,19 @@ type siteFlags struct {
 	OutputDir string `placeholder:"DIR" help:"Parent of the result directories; default: the system's output_path."`
 }
 
-// planFlags are what makes a plan.
+// planFlags are what makes a plan of a scenario.
 type planFlags struct {
+	makeFlags
+	Single   bool   `name:"single-sbatch" help:"Everything in one allocation, one run after the other."`
+	Continue string `placeholder:"DIR" type:"existingdir" help:"Go on with the sweeps of an earlier execution: its points are not tried again, and its results guide random and tpe."`
+}
+
+// makeFlags are what every plan is made by.
+type makeFlags struct {
 	siteFlags
 	definitionFlags
-	Single    bool   `name:"single-sbatch" help:"Everything in one allocation, one run after the other."`
 	Launcher  string `enum:"${launchers}" default:"" help:"Replaces every launcher: ${launcher_list}."`
 	Templates string `placeholder:"DIR" type:"existingdir" help:"Folder of templates that replace or extend the built-in ones."`
-	Continue  string `placeholder:"DIR" type:"existingdir" help:"Go on with the sweeps of an earlier execution: its points are not tried again, and its results guide random and tpe."`
 	Time      string `placeholder:"RFC3339" help:"Use this time instead of now: it names the directory and the run ids."`
 
 	live bool // ask Slurm which nodes of a group are free
@@ -68,6 +75,7 @@ type planned struct {
 	Skipped     []run.Skipped
 	Definitions map[string][]byte
 	Missing     []stage.Item // images that the plans expect in files, and that are not there
+	Confirm     *run.Confirmation
 }
 
 // plan reads the definitions, plans every run and renders its script.
@@ -86,25 +94,13 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := catalog.Options{Version: version(), Created: a.now(), Simulated: simulate, Launcher: f.Launcher, Single: f.Single}
-	if f.Time != "" {
-		if o.Created, err = time.Parse(time.RFC3339, f.Time); err != nil {
-			return nil, fail(exitUsage, fmt.Errorf("--time: %w", err))
-		}
-	}
-	if o.WorkDir, err = os.Getwd(); err != nil {
+	o, err := a.options(f.makeFlags, sys, simulate)
+	if err != nil {
 		return nil, err
 	}
+	o.Single = f.Single
 	if l := defs.lock; l != nil {
 		o.Launcher, o.Single, o.WorkDir = first(f.Launcher, l.Launcher), f.Single || l.Single, first(l.WorkDir, o.WorkDir)
-	}
-	if o.Output, err = filepath.Abs(first(f.OutputDir, sys.OutputPath)); err != nil {
-		return nil, err
-	}
-	if o.Binary = sys.Binary; o.Binary == "" {
-		if o.Binary, err = executable(); err != nil {
-			return nil, err
-		}
 	}
 	var absent []stage.Item
 	if o.Images, absent, err = stagedImages(s.All(), sys, o); err != nil {
@@ -144,18 +140,45 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 	if len(set.Plans) == 0 {
 		return nil, fail(exitUsage, fmt.Errorf("%s: nothing is left to try", relative(f.Continue)))
 	}
-	plans := set.Plans
-	a.noteSources(plans, s, defs, sys, o)
-	if err := p.print(plans, set.Batches, layers(f.Templates)); err != nil {
-		return nil, fail(exitDefinition, err)
+	a.noteSources(set.Plans, s, defs, sys, o)
+	if err := a.printed(p, set, f.Templates); err != nil {
+		return nil, err
 	}
 	if defs.lock != nil {
 		if err := a.obey(defs.lock, p, layers(f.Templates)); err != nil {
 			return nil, err
 		}
 	}
+	return p, nil
+}
+
+// options are what every plan needs beside its definitions and the site's images.
+func (a *app) options(f makeFlags, sys *config.System, simulate bool) (o catalog.Options, err error) {
+	o = catalog.Options{Version: version(), Created: a.now(), Simulated: simulate, Launcher: f.Launcher}
+	if f.Time != "" {
+		if o.Created, err = time.Parse(time.RFC3339, f.Time); err != nil {
+			return o, fail(exitUsage, fmt.Errorf("--time: %w", err))
+		}
+	}
+	if o.WorkDir, err = os.Getwd(); err != nil {
+		return o, err
+	}
+	if o.Output, err = filepath.Abs(first(f.OutputDir, sys.OutputPath)); err != nil {
+		return o, err
+	}
+	if o.Binary = sys.Binary; o.Binary == "" {
+		o.Binary, err = executable()
+	}
+	return o, err
+}
+
+// printed adds the scripts of what was planned, and says the notes of the plans.
+func (a *app) printed(p *planned, set *catalog.Set, templates string) error {
+	if err := p.print(set.Plans, set.Batches, layers(templates)); err != nil {
+		return fail(exitDefinition, err)
+	}
 	said := map[string]bool{}
-	for _, pl := range plans {
+	for _, pl := range set.Plans {
 		for _, note := range pl.Notes {
 			if !said[note] {
 				a.logf("note: %s", note)
@@ -163,10 +186,10 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 			said[note] = true
 		}
 	}
-	if !simulate {
+	if !p.Simulated {
 		a.noteUnexported(p)
 	}
-	return p, nil
+	return nil
 }
 
 // noteUnexported names the variables of this shell that tune communication and
@@ -265,7 +288,26 @@ func loadScenario(file string, f definitionFlags) (*scenario.Scenario, *definiti
 		}
 	}
 	s, err := scenario.Load(d.top, d.tests, d.hooks)
+	if err == nil {
+		err = checkMetrics(s)
+	}
 	return s, d, err
+}
+
+// checkMetrics looks for the metrics that repeats are to be precise in.
+func checkMetrics(s *scenario.Scenario) error {
+	var c source.Complaints
+	for _, t := range s.All() {
+		if t.Repeat.Until == nil {
+			continue
+		}
+		for _, name := range t.Repeat.Until.Metrics {
+			if _, err := report.FindMetric(name); err != nil {
+				c.Addf(t.Repeat.Pos, "repeat of test %q: %v", t.ID, err)
+			}
+		}
+	}
+	return c.Err()
 }
 
 // definitions are the files a scenario was read from.

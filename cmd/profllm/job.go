@@ -26,6 +26,7 @@ type jobCmd struct {
 	Wait    jobWaitCmd    `cmd:"" help:"Wait until every role is ready."`
 	Turn    jobTurnCmd    `cmd:"" help:"Say, in a sequence, whether a run may begin: 5 if one that it waits for has failed."`
 	Load    jobLoadCmd    `cmd:"" help:"Prepare one of several loads, and note its begin."`
+	Enough  jobEnoughCmd  `cmd:"" help:"Say whether a load needs no further repeat: 0 if so."`
 	Until   jobUntilCmd   `cmd:"" help:"End the job when other runs are over."`
 	Watch   jobWatchCmd   `cmd:"" help:"Wait for a client, and fail as soon as a role ends that has no other instance."`
 	Check   jobCheckCmd   `cmd:"" help:"Look for the line of a log that means success."`

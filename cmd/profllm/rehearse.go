@@ -93,6 +93,11 @@ func (c rehearseCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	return a.rehearse(p)
+}
+
+// rehearse creates what was planned and runs it here.
+func (a *app) rehearse(p *planned) error {
 	p.Local = true
 	if err := a.plannedSecrets(p); err != nil {
 		return err

@@ -196,7 +196,7 @@ func (c compareCmd) Run(a *app) error {
 	return nil
 }
 
-// findMetrics returns the metrics of these names, nil for none.
+// findMetrics finds metrics by their names; nil for none.
 func findMetrics(names []string) ([]report.Metric, error) {
 	var metrics []report.Metric
 	for _, name := range names {

@@ -45,18 +45,7 @@ func (c dryRunCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(a.stdout)
-	switch c.Output {
-	case "json":
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(p.documents()); err != nil {
-			return err
-		}
-	default:
-		p.write(out, c.Output == "text")
-	}
-	if err := out.Flush(); err != nil {
+	if err := a.printPlans(p, c.Output); err != nil {
 		return err
 	}
 	if c.Save != "" {
@@ -82,6 +71,21 @@ func (c dryRunCmd) Run(a *app) error {
 		}
 	}
 	return nil
+}
+
+// printPlans prints everything that would be submitted, as text, json or script.
+func (a *app) printPlans(p *planned, format string) error {
+	out := bufio.NewWriter(a.stdout)
+	if format == "json" {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(p.documents()); err != nil {
+			return err
+		}
+	} else {
+		p.write(out, format == "text")
+	}
+	return out.Flush()
 }
 
 func (a *app) testOnly(what string, script []byte) error {
@@ -167,7 +171,7 @@ func (a *app) create(p *planned) error {
 	pid := os.Getpid()
 	err = run.Create(p.Root, run.Scenario{
 		Schema: "profllm.scenario/1", Name: p.Name, Digest: p.Digest, Created: p.Created.UTC(),
-		Host: host, PID: pid, ProcessAge: run.ProcessStart(pid), Skipped: p.Skipped, Simulated: p.Simulated, Local: p.Local, Continues: p.Continued, Definitions: p.Definitions,
+		Host: host, PID: pid, ProcessAge: run.ProcessStart(pid), Skipped: p.Skipped, Simulated: p.Simulated, Local: p.Local, Continues: p.Continued, Confirm: p.Confirm, Definitions: p.Definitions,
 		Launcher: p.Launcher, Single: p.Single, WorkDir: p.WorkDir,
 	}, p.Runs, p.Batches)
 	if errors.Is(err, fs.ErrExist) {

@@ -141,7 +141,11 @@ func observed(root string, t scenario.Test, s *sweep.Sweep) ([]sweep.Observed, e
 			if err != nil {
 				return nil, err
 			}
-			values[l.Step] = append(values[l.Step], metrics(filepath.Join(dir, below), s.Metrics))
+			at := filepath.Join(dir, below)
+			if l.Repeat != nil && l.Repeat.Until != nil && l.Repeat.Index > 0 && !hasRecord(at) {
+				continue // those before it were enough
+			}
+			values[l.Step] = append(values[l.Step], metrics(at, s.Metrics))
 		}
 	}
 	for step, p := range at {
@@ -153,6 +157,11 @@ func observed(root string, t scenario.Test, s *sweep.Sweep) ([]sweep.Observed, e
 	}
 	slices.SortFunc(rows, func(a, b sweep.Observed) int { return a.Step - b.Step })
 	return rows, nil
+}
+
+func hasRecord(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, run.ResultFile))
+	return err == nil
 }
 
 // means is the mean of each metric over what measured the same point; a missing

@@ -62,7 +62,7 @@ func planTable(p *plan.Plan) string {
 	if len(p.Roles) == 0 {
 		used = ""
 	}
-	return fmt.Sprintf("# %s: %d nodes%s, launcher %s%s, run %s\n%s\n", p.Test, p.Job.Nodes, used, p.Launcher, simulated, p.RunID, trimRight(t.Render()))
+	return fmt.Sprintf("# %s: %d nodes%s, launcher %s%s, run %s\n%s\n%s", p.Test, p.Job.Nodes, used, p.Launcher, simulated, p.RunID, trimRight(t.Render()), seriesLines(p))
 }
 
 func asSeconds(s plan.Seconds) float64 {

@@ -82,7 +82,7 @@ func (c verifyCmd) check(a *app, name string) (kind string, err error) {
 			err = a.workloads(*t)
 		}
 	case c.System != "":
-		_, err = a.plan(name, planFlags{siteFlags: c.siteFlags, definitionFlags: c.definitionFlags}, false)
+		_, err = a.plan(name, planFlags{makeFlags: makeFlags{siteFlags: c.siteFlags, definitionFlags: c.definitionFlags}}, false)
 	default:
 		var s *scenario.Scenario
 		if s, _, err = loadScenario(name, c.definitionFlags); err == nil {

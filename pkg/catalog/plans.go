@@ -58,7 +58,12 @@ type Skipped struct {
 
 // Root is the directory of one scenario execution.
 func Root(s *scenario.Scenario, o Options) string {
-	return path.Join(o.Output, s.Name+"_"+o.Created.Format("2006-01-02_15-04-05"))
+	return Execution(s.Name, o)
+}
+
+// Execution is the directory of what is executed under a name.
+func Execution(name string, o Options) string {
+	return path.Join(o.Output, name+"_"+o.Created.Format("2006-01-02_15-04-05"))
 }
 
 // Plans plans every test, iteration and point of a sweep, in order. The
@@ -265,19 +270,24 @@ func (l load) in(dir string) string {
 }
 
 // repeated is every load as often as the test says, each time with a directory of
-// its own below the load's. All begin with the same prefix cache.
+// its own below the load's. All begin with the same prefix cache. Of a series that
+// may end early all are planned.
 func repeated(t scenario.Test, in plan.Input, loads []load) []load {
-	if t.Repeat < 2 {
+	if t.Repeat.Times < 2 {
 		return loads
+	}
+	var until *plan.Until
+	if u := t.Repeat.Until; u != nil {
+		until = &plan.Until{Percent: float64(u.Precision), Metrics: u.Metrics, Time: plan.Seconds(u.Time)}
 	}
 	var list []load
 	for _, l := range loads {
 		dir := l.in(in.Dir)
-		for i := range t.Repeat {
+		for i := range t.Repeat.Times {
 			again := l
 			again.dir = path.Join(dir, fmt.Sprintf("r%d", i+1))
 			again.name = strings.TrimPrefix(l.name+fmt.Sprintf(".r%d", i+1), ".")
-			again.repeat = &plan.Repeat{Group: runID(in.Created, dir), Index: i, Of: t.Repeat}
+			again.repeat = &plan.Repeat{Group: runID(in.Created, dir), Index: i, Of: t.Repeat.Times, Until: until}
 			if i > 0 {
 				again.cache = plan.CacheReset
 			}

@@ -64,7 +64,9 @@ func (c *Collector) Run(dir string, state *run.State) ([]Record, error) {
 	}
 	var records []Record
 	for i := range e.plan.Loads {
-		e.load = &e.plan.Loads[i]
+		if e.load = &e.plan.Loads[i]; e.leftOut() {
+			continue
+		}
 		at, err := filepath.Rel(e.plan.Dir, e.load.Dir) // the whole may have been moved
 		if err != nil {
 			return nil, err
@@ -205,7 +207,7 @@ func (e *evidence) record(version string) *result.Result {
 			r.Provenance.Commands = append(r.Provenance.Commands, result.RoleArgv{Role: c.Name, Argv: argv(c)})
 		}
 		if x := e.load.Repeat; x != nil {
-			r.Repeats = &result.Repeats{Group: x.Group, Index: x.Index, Of: x.Of}
+			r.Repeats = &result.Repeats{Group: x.Group, Index: x.Index, Of: x.Of, Series: e.series()}
 		}
 		if gpus := e.load.Expect.GPUs; len(p.Roles) > 0 {
 			r.Results.GPUs = &gpus
@@ -260,6 +262,40 @@ func foreignProgram(r *result.Result) string {
 		return cmp.Or(r.Config.Benchmark.Kind, r.Accuracy.Program, r.Accuracy.Task)
 	}
 	return r.Config.Benchmark.Kind
+}
+
+// leftOut reports whether the load is of a series that ended before it.
+func (e *evidence) leftOut() bool {
+	x := e.load.Repeat
+	if x == nil || x.Until == nil {
+		return false
+	}
+	end := job.SeriesEnd(e.events, x.Group)
+	return end != nil && x.Index >= end.Repeats.Done
+}
+
+// series is what became of the series that the load belongs to; nil if it is of none.
+func (e *evidence) series() *result.Series {
+	x := e.load.Repeat
+	if x.Until == nil {
+		return nil
+	}
+	s := &result.Series{Percent: x.Until.Percent, Metrics: x.Until.Metrics}
+	if end := job.SeriesEnd(e.events, x.Group); end != nil {
+		o := end.Repeats
+		s.Done, s.Stopped, s.Why = o.Done, o.Why, end.Text
+		s.SavedRepeats, s.SavedNodeMinutes = x.Of-o.Done, o.Saved*float64(o.Nodes)/60
+		return s
+	}
+	for _, ev := range e.events {
+		if l := e.plan.Load(ev.Load); ev.Event == job.LoadBegins && l != nil && l.Repeat != nil && l.Repeat.Group == x.Group {
+			s.Done++
+		}
+	}
+	if e.sentinel != nil && s.Done == x.Of {
+		s.Stopped = result.AllRan
+	}
+	return s
 }
 
 // foreignID names a run of CloudAI by its place, SCENARIO_TIME/TEST/ITERATION:

@@ -25,6 +25,17 @@ type Event struct {
 	Text  string    `json:"text,omitempty"`
 	File  string    `json:"file,omitempty"` // below the run directory
 	Line  int       `json:"line,omitempty"` // of File, 1 for the first
+
+	Repeats *RepeatsOver `json:"repeats,omitempty"`
+}
+
+// RepeatsOver says why a series of repeats ended before its last.
+type RepeatsOver struct {
+	Group string  `json:"group"`
+	Done  int     `json:"done"`            // repeats that ran
+	Why   string  `json:"why"`             // result.Precise, result.OutOfTime, result.Hopeless
+	Saved float64 `json:"saved_s"`         // that the others would have taken, by those that ran
+	Nodes int     `json:"nodes,omitempty"` // of the job
 }
 
 // The events.
@@ -40,6 +51,7 @@ const (
 	Stopping     = "stopping"      // from here on, ends of roles are ours
 	CacheKept    = "cache-kept"    // a prefix cache could not be reset; Text says why
 	UntilOver    = "until-over"    // the runs that this one accompanies are over
+	RepeatsEnd   = "repeats-end"   // the load and those after it in its series do not run; Text says why
 	SecretMasked = "secret-masked" // a process had written a secret to File; it is overwritten
 
 	Looked          = "preflight"        // every node was looked at; Text is the verdict

@@ -42,6 +42,21 @@ func (j *Job) BeginLoad(ctx context.Context, name string) error {
 	return j.event(Event{Event: LoadBegins, Load: name})
 }
 
+// EndRepeats notes that a load, and those after it in its series, do not run.
+func (j *Job) EndRepeats(load, why string, over RepeatsOver) error {
+	return j.event(Event{Event: RepeatsEnd, Load: load, Text: why, Repeats: &over})
+}
+
+// SeriesEnd finds the end of a series of repeats, nil if it has none yet.
+func SeriesEnd(events []Event, group string) *Event {
+	for i := range events {
+		if e := &events[i]; e.Event == RepeatsEnd && e.Repeats != nil && e.Repeats.Group == group {
+			return e
+		}
+	}
+	return nil
+}
+
 // resetCaches empties the prefix cache of every engine. One that cannot would
 // make the numbers of this load those of a warm cache.
 func (j *Job) resetCaches(ctx context.Context, load string) error {

@@ -135,6 +135,15 @@ type Repeat struct {
 	Group string `json:"group"` // shared by all of them
 	Index int    `json:"index"` // 0 for the first
 	Of    int    `json:"of"`
+
+	Until *Until `json:"until,omitempty"` // nil: all of them run
+}
+
+// Until says when a series of repeats is over before its last.
+type Until struct {
+	Percent float64  `json:"percent"`          // half the width of the interval of each median, of the median
+	Metrics []string `json:"metrics"`          // keys of results
+	Time    Seconds  `json:"time_s,omitempty"` // that the series may take; 0: no limit
 }
 
 // CacheReset empties the engines' prefix caches before a load.

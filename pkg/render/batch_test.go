@@ -32,7 +32,7 @@ func batch(kind string) *plan.Batch {
 }
 
 // full is a plan with everything that a script can have: runs before and after
-// it, several loads, others to accompany.
+// it, several loads, one of which may not be needed, others to accompany.
 func full() *plan.Plan {
 	p := sample()
 	p.PreTest = []plan.Hook{{Name: "warm", Dir: "/out/s/a/0/pre_test/warm"}, {Name: "nccl.2", Dir: "/out/s/a/0/pre_test/nccl.2"}}
@@ -44,7 +44,9 @@ func full() *plan.Plan {
 	second.Name, second.Dir, second.Cache = "2", "/out/s/a/2", plan.CacheReset
 	second.Clients = []plan.Step{first.Clients[0], {Name: "eval", Nodes: plan.Slice{Count: 1}, Argv: plan.Texts("eval"), Log: "../2/logs/eval-%t.log"}}
 	second.Clients[0].Log = "/out/s/a/2/logs/bench-%t.log"
-	p.Loads = []plan.Load{first, second}
+	third := first
+	third.Name, third.Repeat = "1.r2", &plan.Repeat{Group: "g", Index: 1, Of: 6, Until: &plan.Until{Percent: 2, Metrics: []string{"output_throughput"}}}
+	p.Loads = []plan.Load{first, second, third}
 	return p
 }
 

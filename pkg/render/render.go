@@ -110,10 +110,11 @@ func (v view) Checked() bool {
 }
 
 // loadView is a load as the script sees it. Announce says that the job prepares
-// it and notes its begin.
+// it and notes its begin, Asks that those before it may be enough.
 type loadView struct {
 	Name     string
 	Announce bool
+	Asks     bool
 	Phase    string // of the preparation
 	Clients  []clientView
 }
@@ -125,6 +126,7 @@ type clientView struct {
 
 func loadOf(p *plan.Plan, l *plan.Load) loadView {
 	v := loadView{Name: l.Name, Announce: len(p.Loads) > 1 || l.Cache != "", Phase: l.Phase("load")}
+	v.Asks = l.Repeat != nil && l.Repeat.Until != nil && l.Repeat.Index > 0
 	for i := range l.Clients {
 		v.Clients = append(v.Clients, clientView{l.Phase(l.Clients[i].Name), &l.Clients[i]})
 	}

@@ -157,20 +157,27 @@ var ErrNoPair = errors.New("no run of the first has a partner in the second")
 // numbers prove is judged; metrics are what is judged, nil for the usual ones. Tests
 // without a partner are notes. Simulated and measured runs are never compared.
 func Pair(a, b []Run, metrics []Metric) (*Report, error) {
-	r := &Report{Schema: Schema, without: []Part{PartStatus, PartPerTest, PartSweeps}}
-	if metrics == nil {
-		metrics = judgedMetrics
-	}
 	first, second := sets(a), sets(b)
+	only := len(first) == 1 && len(second) == 1
+	return hold(first, second, question{metrics: metrics}, func(x, y set) bool { return only || x.name == y.name })
+}
+
+// hold judges the sets that belong together.
+func hold(first, second []set, q question, together func(x, y set) bool) (*Report, error) {
+	r := &Report{Schema: Schema, without: []Part{PartStatus, PartPerTest, PartSweeps}}
+	if q.metrics == nil {
+		q.metrics = judgedMetrics
+	}
 	taken := map[string]bool{}
 	for _, x := range first {
-		y := partner(x, second, len(first) == 1 && len(second) == 1)
-		if y == nil {
+		at := slices.IndexFunc(second, func(y set) bool { return together(x, y) })
+		if at < 0 {
 			r.Notes = append(r.Notes, fmt.Sprintf("%s: only in the first (%s)", x.name, x.runs[0].Dir))
 			continue
 		}
+		y := second[at]
 		taken[y.name] = true
-		if err := r.pair(x, *y, metrics); err != nil {
+		if err := r.pair(x, y, q); err != nil {
 			return nil, err
 		}
 	}
@@ -182,7 +189,7 @@ func Pair(a, b []Run, metrics []Metric) (*Report, error) {
 	if len(r.Judgements) == 0 {
 		return r, ErrNoPair
 	}
-	if err := conclude(r.Judgements, ProvenBy(slices.Concat(pointers(a), pointers(b)))); err != nil {
+	if err := conclude(r.Judgements, ProvenBy(slices.Concat(all(first), all(second)))); err != nil {
 		return nil, err
 	}
 	if len(r.Comparisons) > 0 {
@@ -190,6 +197,15 @@ func Pair(a, b []Run, metrics []Metric) (*Report, error) {
 	}
 	r.Notes = append(r.Notes, r.summary())
 	return r, nil
+}
+
+// all are the runs of sets.
+func all(sets []set) []*Run {
+	var runs []*Run
+	for _, s := range sets {
+		runs = append(runs, s.runs...)
+	}
+	return runs
 }
 
 func pointers(runs []Run) []*Run {
@@ -207,8 +223,9 @@ const oneBesideOne = "no significance is claimed: one run beside one says nothin
 
 // set is the runs of a test: its iterations and repeats.
 type set struct {
-	name string
-	runs []*Run
+	name  string
+	phase string
+	runs  []*Run
 }
 
 // sets parts runs by test, phase and step, in their order.
@@ -220,29 +237,21 @@ func sets(runs []Run) []set {
 		c.Iteration, c.Repeat = 0, 0
 		at := slices.IndexFunc(list, func(s set) bool { return s.name == c.String() })
 		if at < 0 {
-			at, list = len(list), append(list, set{name: c.String()})
+			at, list = len(list), append(list, set{name: c.String(), phase: c.Phase})
 		}
 		list[at].runs = append(list[at].runs, r)
 	}
 	return list
 }
 
-func partner(x set, among []set, only bool) *set {
-	for i := range among {
-		if only || among[i].name == x.name {
-			return &among[i]
-		}
-	}
-	return nil
-}
-
 // pair judges two sets, and shows them beside each other if they are of one run.
-func (r *Report) pair(a, b set, metrics []Metric) error {
+func (r *Report) pair(a, b set, q question) error {
 	name := a.name
 	if b.name != name {
 		name += " and " + b.name
 	}
-	one := len(a.runs) == 1 && len(b.runs) == 1
+	one := len(a.runs) == 1 && len(b.runs) == 1 && !q.pairs
+	q.one = one
 	var entries []*Entry
 	for i, s := range []set{a, b} {
 		for k, run := range s.runs {
@@ -277,7 +286,7 @@ func (r *Report) pair(a, b set, metrics []Metric) error {
 		}
 		r.Runs = append(r.Runs, *e)
 	}
-	j, err := judge(name, a.runs, b.runs, metrics, one)
+	j, err := judge(name, a.runs, b.runs, q)
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,11 @@ type Judgement struct {
 	// NotCausal is set if so much differs that a change has no one reason.
 	NotCausal bool `json:"not_causal,omitempty"`
 	// Mixed are the GPUs or drivers of a side whose runs had several: mixed-hardware.
-	Mixed   []string        `json:"mixed_hardware,omitempty"`
-	Metrics []MetricVerdict `json:"metrics,omitempty"`
+	Mixed []string `json:"mixed_hardware,omitempty"`
+	// ApartPairs is how many pairs ran on different nodes: what differs between those is
+	// in their differences.
+	ApartPairs int             `json:"pairs_on_other_nodes,omitempty"`
+	Metrics    []MetricVerdict `json:"metrics,omitempty"`
 	// Redefined are metrics whose keys mean something else in one of the records.
 	Redefined []Redefined `json:"redefined,omitempty"`
 	// RunsNeeded is how many runs of each side would settle what is open; 0: nothing is.
@@ -120,25 +123,26 @@ type MetricVerdict struct {
 	// Coverage is the interval's, 0 to 1.
 	Coverage     *float64 `json:"coverage,omitempty"`
 	P            *float64 `json:"p"`             // Mann-Whitney's
-	AdjustedP    *float64 `json:"adjusted_p"`    // for all tests of the report
+	AdjustedP    *float64 `json:"adjusted_p"`    // of the test that decides, for all tests of the report
 	PermutationP *float64 `json:"permutation_p"` // of the means
-	// Paired stands in for runs where one accuracy is beside another: the same
+	// Answers stands in for runs where one accuracy is beside another: the same
 	// questions were asked. P is then McNemar's.
-	Paired     *Paired `json:"paired,omitempty"`
-	Floor      float64 `json:"floor_percent"` // smaller shifts do not matter
-	RunsNeeded int     `json:"runs_needed,omitempty"`
+	Answers    *PairedAnswers `json:"paired_answers,omitempty"`
+	Floor      float64        `json:"floor_percent"` // smaller shifts do not matter
+	RunsNeeded int            `json:"runs_needed,omitempty"`
+	Paired     *Paired        `json:"paired,omitempty"` // of Confirm: decides in the place of the above
 }
 
-// Paired counts the questions of which two evaluations got only one right.
-type Paired struct {
+// PairedAnswers counts the questions of which two evaluations got only one right.
+type PairedAnswers struct {
 	Questions  int `json:"questions"`
 	OnlyFirst  int `json:"only_first"`
 	OnlySecond int `json:"only_second"`
 }
 
-// pair tests one evaluation against another, question by question; nil if they were
-// not asked the same.
-func pair(a, b []*Run) (*Paired, *float64, error) {
+// pairAnswers tests one evaluation against another, question by question; nil if they
+// were not asked the same.
+func pairAnswers(a, b []*Run) (*PairedAnswers, *float64, error) {
 	if len(a) != 1 || len(b) != 1 || a[0].Result.Accuracy == nil || b[0].Result.Accuracy == nil {
 		return nil, nil, nil
 	}
@@ -148,7 +152,7 @@ func pair(a, b []*Run) (*Paired, *float64, error) {
 		return nil, nil, nil
 	}
 	p, err := stats.McNemar(lost, won)
-	return &Paired{first.Questions, lost, won}, &p, err
+	return &PairedAnswers{first.Questions, lost, won}, &p, err
 }
 
 // Spread is a metric of one set of runs.
@@ -163,6 +167,9 @@ type Spread struct {
 // judgedMetrics are those that are tested where nothing else is asked: few, because
 // each further one makes the others harder to believe.
 var judgedMetrics = []Metric{throughput, medianTTFT, p99TTFT, medianTPOT, p99TPOT, accuracy}
+
+// UsualMetrics is how many are tested where nothing else is asked.
+var UsualMetrics = len(judgedMetrics)
 
 // accuracyFloor is in percent of the score: runs of one model differ by up to a
 // point.
@@ -188,10 +195,10 @@ func (m Metric) Floor() float64 {
 	return stats.FloorMedian
 }
 
-// split parts the runs of a set into those that are compared and the others.
-func split(runs []*Run, baseline bool) (good []*Run, s Side) {
-	seen, jobs := map[string]bool{}, map[string]bool{}
-	s.Runs = []string{}
+// split parts the runs of a set into those that can be compared and the others, with
+// the reason.
+func split(runs []*Run, baseline bool) (good []*Run, apart []string) {
+	seen := map[string]bool{}
 	for _, r := range runs {
 		why := ""
 		switch e := newEntry(r); {
@@ -203,11 +210,21 @@ func split(runs []*Run, baseline bool) (good []*Run, s Side) {
 			why = "a copy: its run id was seen before"
 		}
 		if why != "" {
-			s.Apart = append(s.Apart, r.Dir+": "+why)
+			apart = append(apart, r.Dir+": "+why)
 			continue
 		}
-		seen[r.Result.RunID], jobs[r.job] = true, true
+		seen[r.Result.RunID] = true
 		good = append(good, r)
+	}
+	return good, apart
+}
+
+// sideOf sums up the runs of one side.
+func sideOf(good []*Run, apart []string) Side {
+	s := Side{Runs: []string{}, Apart: apart}
+	jobs := map[string]bool{}
+	for _, r := range good {
+		jobs[r.job] = true
 		s.Runs = append(s.Runs, r.Dir)
 	}
 	if s.Jobs = len(jobs); len(good) > 0 {
@@ -219,7 +236,7 @@ func split(runs []*Run, baseline bool) (good []*Run, s Side) {
 	if len(good) == 1 {
 		s.Accuracy = shareOf(good[0])
 	}
-	return good, s
+	return s
 }
 
 // medianRun is the index of the run whose throughput is the median; -1 if no run has
@@ -238,12 +255,28 @@ func medianRun(runs []*Run) int {
 	return -1
 }
 
+// question is how two sets of runs are compared.
+type question struct {
+	metrics []Metric
+	one     bool // each set is one run, asked for by name
+	pairs   bool // the sets were made in pairs, told by the iteration
+}
+
 // judge compares two sets of runs of one kind; conclude gives the verdicts. A suspect
 // run is never part of what others are held against, but may stand beside one.
-func judge(test string, a, b []*Run, metrics []Metric, one bool) (*Judgement, error) {
+func judge(test string, a, b []*Run, q question) (*Judgement, error) {
 	j := &Judgement{Test: test, Kind: kindOf(a)}
-	j.a, j.First = split(a, !one)
-	j.b, j.Second = split(b, false)
+	var apartA, apartB []string
+	j.a, apartA = split(a, !q.one)
+	j.b, apartB = split(b, false)
+	if q.pairs {
+		first, alone := partners(j.a, j.b)
+		apartA = append(apartA, alone...)
+		second, alone := partners(j.b, j.a)
+		apartB = append(apartB, alone...)
+		j.a, j.b = first, second
+	}
+	j.First, j.Second = sideOf(j.a, apartA), sideOf(j.b, apartB)
 	if len(j.a) == 0 || len(j.b) == 0 {
 		return j, nil
 	}
@@ -256,7 +289,10 @@ func judge(test string, a, b []*Run, metrics []Metric, one bool) (*Judgement, er
 		return j, nil
 	}
 	j.NotCausal = causes(j.Differs) > 1
-	for _, m := range metrics {
+	if q.pairs {
+		j.ApartPairs = apartPairs(j.a, j.b)
+	}
+	for _, m := range q.metrics {
 		if why := redefined(m, slices.Concat(j.a, j.b)); why != "" {
 			j.Redefined = append(j.Redefined, Redefined{m, why})
 			continue
@@ -270,7 +306,10 @@ func judge(test string, a, b []*Run, metrics []Metric, one bool) (*Judgement, er
 			err = v.permute(first, second)
 		}
 		if err == nil && m.Key == accuracy.Key && v.P == nil {
-			v.Paired, v.P, err = pair(j.a, j.b)
+			v.Answers, v.P, err = pairAnswers(j.a, j.b)
+		}
+		if err == nil && q.pairs {
+			v.Paired, err = paired(m, j.a, j.b)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", test, m.Key, err)
@@ -378,8 +417,9 @@ func conclude(list []Judgement, proof Proven) error {
 	var of []*MetricVerdict
 	for i := range list {
 		for k := range list[i].Metrics {
-			if v := &list[i].Metrics[k]; v.P != nil {
-				ps, of = append(ps, *v.P), append(of, v)
+			v := &list[i].Metrics[k]
+			if _, _, _, p := v.deciding(); p != nil {
+				ps, of = append(ps, *p), append(of, v)
 			}
 		}
 	}
@@ -425,27 +465,34 @@ func conclude(list []Judgement, proof Proven) error {
 const usualRuns = 6
 
 func (v *MetricVerdict) conclude(tests int) error {
-	beyond := v.Percent != nil && math.Abs(*v.Percent) > v.Floor
+	shift, low, high, p := v.deciding()
+	beyond := shift != nil && math.Abs(*shift) > v.Floor
 	switch {
-	case v.Percent == nil:
+	case shift == nil && v.Paired != nil && v.Paired.N == 0:
+		v.Verdict, v.Why, v.RunsNeeded = TooLittle, "no pair has it", usualRuns
+		return nil
+	case shift == nil:
 		v.Verdict, v.Why = TooLittle, "the first's median is 0"
 		return nil
-	case v.P == nil && v.First.N == 1 && v.Second.N == 1:
+	case p == nil && v.Paired != nil:
+		v.Verdict, v.Why, v.RunsNeeded = TooLittle, fmt.Sprintf("%d pairs: no test", v.Paired.N), stats.LeastPairs(tests+1)
+		return nil
+	case p == nil && v.First.N == 1 && v.Second.N == 1:
 		v.Verdict, v.Why, v.RunsNeeded = TooLittle, "one v one: no test", usualRuns
 		return nil
-	case v.P == nil:
+	case p == nil:
 		v.Verdict, v.Why, v.RunsNeeded = TooLittle, fmt.Sprintf("%d v %d: no test", v.First.N, v.Second.N), usualRuns
 		return nil
 	case *v.AdjustedP <= stats.Alpha && beyond:
-		if v.Verdict = Regressed; *v.Percent > 0 == (v.Better == Higher) {
+		if v.Verdict = Regressed; *shift > 0 == (v.Better == Higher) {
 			v.Verdict = Improved
 		}
 		return nil
-	case v.Paired != nil:
+	case v.Answers != nil:
 		v.Verdict, v.RunsNeeded = TooLittle, usualRuns
-		v.Why = fmt.Sprintf("of %d questions, %d only the first got right, %d only the second", v.Paired.Questions, v.Paired.OnlyFirst, v.Paired.OnlySecond)
+		v.Why = fmt.Sprintf("of %d questions, %d only the first got right, %d only the second", v.Answers.Questions, v.Answers.OnlyFirst, v.Answers.OnlySecond)
 		return nil
-	case v.Low != nil && max(-*v.Low, *v.High) <= v.Floor:
+	case low != nil && max(-*low, *high) <= v.Floor:
 		if v.Verdict = Same; *v.AdjustedP <= stats.Alpha {
 			v.Why = fmt.Sprintf("differs, by less than the %g %% that matter", v.Floor)
 		}
@@ -463,6 +510,14 @@ func (v *MetricVerdict) conclude(tests int) error {
 // needed is how many runs of each side find a shift of the floor four times of five,
 // by the noise of those that there are.
 func (v *MetricVerdict) needed(tests int) (int, error) {
+	if x := v.Paired; x != nil {
+		least := max(stats.LeastPairs(tests), x.N+1)
+		if x.CV == nil {
+			return least, nil
+		}
+		n, err := stats.RunsForShift(*x.CV, v.Floor)
+		return max(least, n), err
+	}
 	least := max(usualRuns, stats.LeastRuns(tests), min(v.First.N, v.Second.N)+1)
 	sum, sides := 0.0, 0.0
 	for _, s := range []Spread{v.First, v.Second} {

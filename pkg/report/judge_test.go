@@ -388,11 +388,11 @@ func TestPairedAccuracy(t *testing.T) {
 		m := metric(t, pair(t).Judgements[0], "accuracy")
 		require.Equal(t, c.verdict, m.Verdict, "%+v", c)
 		if c.of == 0 {
-			require.Nil(t, m.Paired)
+			require.Nil(t, m.Answers)
 			continue
 		}
 		require.InDelta(t, c.p, *m.P, 1e-9, "%+v", c)
-		require.Equal(t, c.of, m.Paired.Questions)
+		require.Equal(t, c.of, m.Answers.Questions)
 	}
 }
 

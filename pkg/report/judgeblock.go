@@ -47,6 +47,9 @@ func (j *Judgement) block() block {
 	if slices.ContainsFunc(j.Metrics, func(v MetricVerdict) bool { return slices.Contains(v.Marks, AccuracyUnchecked) }) {
 		say("%s", uncheckedLine)
 	}
+	if j.ApartPairs > 0 {
+		say("%d pairs ran on different nodes: what differs between the nodes is in their differences", j.ApartPairs)
+	}
 	if j.RunsNeeded > 0 {
 		a, z := j.Missing()
 		say("to settle it: %d runs of each that can be believed; missing: %d of the first, %d of the second", j.RunsNeeded, a, z)
@@ -79,23 +82,43 @@ func (j *Judgement) table() table {
 	t := table{header: []string{
 		"metric", "n", "first median", "CV %", "second median", "CV %", "shift %", "interval", "p", "p adjusted", "matters from %", "verdict",
 	}}
+	pairs := slices.ContainsFunc(j.Metrics, func(v MetricVerdict) bool { return v.Paired != nil })
+	if pairs {
+		t.header[1] = "pairs"
+		t.header = slices.Insert(t.header, len(t.header)-1, "finds from %", "unpaired shift %", "unpaired interval", "unpaired p")
+	}
 	for _, v := range j.Metrics {
 		how := word
 		if v.Verdict == Regressed {
 			how = reject
 		}
 		verdict := verdictText(v.Verdict, v.Marks, v.Why)
-		interval := "none"
-		if v.Low != nil {
-			interval = fmt.Sprintf("[%+.2f, %+.2f]", *v.Low, *v.High)
+		shift, low, high, p := v.deciding()
+		n := fmt.Sprintf("%d v %d", v.First.N, v.Second.N)
+		if pairs {
+			n = fmt.Sprint(v.Paired.N)
 		}
-		t.row("", cell{text: v.title()}, cell{fmt.Sprintf("%d v %d", v.First.N, v.Second.N), num},
-			cell{Value{Number: v.First.Median}.text(v.precision()), num}, cell{decimals("%.2f", v.First.CV), num},
-			cell{Value{Number: v.Second.Median}.text(v.precision()), num}, cell{decimals("%.2f", v.Second.CV), num},
-			cell{decimals("%+.2f", v.Percent), num}, cell{interval, num}, cell{decimals("%.3g", v.P), num}, cell{decimals("%.3g", v.AdjustedP), num},
-			cell{fmt.Sprintf("%g", v.Floor), num}, cell{verdict, how})
+		cells := []cell{
+			{text: v.title()}, {n, num},
+			{Value{Number: v.First.Median}.text(v.precision()), num}, {decimals("%.2f", v.First.CV), num},
+			{Value{Number: v.Second.Median}.text(v.precision()), num}, {decimals("%.2f", v.Second.CV), num},
+			{decimals("%+.2f", shift), num}, {interval(low, high), num}, {decimals("%.3g", p), num}, {decimals("%.3g", v.AdjustedP), num},
+			{fmt.Sprintf("%g", v.Floor), num},
+		}
+		if pairs {
+			cells = append(cells, cell{decimals("%.2f", v.Paired.Finds), num},
+				cell{decimals("%+.2f", v.Percent), num}, cell{interval(v.Low, v.High), num}, cell{decimals("%.3g", v.P), num})
+		}
+		t.row("", append(cells, cell{verdict, how})...)
 	}
 	return t
+}
+
+func interval(low, high *float64) string {
+	if low == nil {
+		return "none"
+	}
+	return fmt.Sprintf("[%+.2f, %+.2f]", *low, *high)
 }
 
 func decimals(format string, x *float64) string {

@@ -109,6 +109,7 @@ func Load(paths ...string) ([]Run, error) {
 			l.run(dir)
 		}
 	}
+	l.runs = slices.DeleteFunc(l.runs, func(r Run) bool { return r.Result == nil && l.leftOut(r.Dir) })
 	slices.SortStableFunc(l.runs, func(a, b Run) int { return slices.CompareFunc(a.ordinal, b.ordinal, natural) })
 	return l.runs, nil
 }
@@ -121,6 +122,22 @@ func natural(a, b string) int {
 		return x - y
 	}
 	return strings.Compare(a, b)
+}
+
+// leftOut reports whether a directory is of a series of repeats that ended before it:
+// nothing ran there.
+func (l *loader) leftOut(dir string) bool {
+	o, ok := l.loads[dir]
+	if !ok || o.load.Repeat == nil || o.load.Repeat.Until == nil {
+		return false
+	}
+	return slices.ContainsFunc(l.runs, func(r Run) bool {
+		if r.Result == nil || r.Result.Repeats == nil || r.Result.Repeats.Group != o.load.Repeat.Group {
+			return false
+		}
+		s := r.Result.Repeats.Series
+		return s != nil && s.Stopped != "" && o.load.Repeat.Index >= s.Done
+	})
 }
 
 type loader struct {

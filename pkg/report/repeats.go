@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/result"
 )
 
 // Repeats are the runs that measured the same thing more than once: how much they
@@ -18,6 +21,8 @@ type Repeats struct {
 	MedianRun string `json:"median_run,omitempty"`
 	// Mixed are the GPUs or drivers, if the runs had several: mixed-hardware.
 	Mixed []string `json:"mixed_hardware,omitempty"`
+	// Series are those whose number was not fixed, one for each start of the server.
+	Series []result.Series `json:"series,omitempty"`
 
 	scenario string
 	runs     []*Run
@@ -59,13 +64,43 @@ func (r *Report) addRepeats() {
 		if i := medianRun(x.runs); i >= 0 {
 			x.MedianRun = x.Runs[i]
 		}
+		x.Series = seriesOf(x.runs)
 		r.Repeats = append(r.Repeats, x)
 	}
 }
 
+// seriesOf lists the series that runs belong to, in their order.
+func seriesOf(runs []*Run) []result.Series {
+	var list []result.Series
+	seen := map[string]bool{}
+	for _, r := range runs {
+		if x := r.Result.Repeats; x != nil && x.Series != nil && !seen[x.Group] {
+			seen[x.Group] = true
+			list = append(list, *x.Series)
+		}
+	}
+	return list
+}
+
+// seriesLine says how many repeats ran, why no more, and what that saved.
+func seriesLine(test string, s result.Series) string {
+	text := fmt.Sprintf("%s: %d repeats, to know the median of %s to ±%g %%", test, s.Done, strings.Join(s.Metrics, ", "), s.Percent)
+	if s.Stopped == "" {
+		return text + "; not ended by themselves"
+	}
+	text += "; stopped: " + s.Stopped
+	if s.Why != "" {
+		text += ", " + s.Why
+	}
+	if s.SavedRepeats > 0 {
+		text += fmt.Sprintf("; saved %d repeats, %.1f node-minutes", s.SavedRepeats, s.SavedNodeMinutes)
+	}
+	return text
+}
+
 func (r *Report) repeatsBlock() block {
-	t := table{header: []string{"test", "metric", "n", "median", "interval of the median", "CV %", "median-throughput run"}}
 	var lines []string
+	t := table{header: []string{"test", "metric", "n", "median", "interval of the median", "CV %", "median-throughput run"}}
 	for _, x := range r.Repeats {
 		for _, line := range x.Mixed {
 			lines = append(lines, clean(fmt.Sprintf("%s: suspect, the runs of %s are not alike: %s", MixedHardware, x.Test, line)))
@@ -83,6 +118,9 @@ func (r *Report) repeatsBlock() block {
 			t.row("", cell{text: name}, cell{text: m.title()}, cell{strconv.Itoa(s.N), num},
 				cell{Value{Number: s.Median}.text(m.precision()), num}, cell{interval, num}, cell{decimals("%.2f", s.CV), num}, cell{text: run})
 			name, run = "", "" // once for each test
+		}
+		for _, s := range x.Series {
+			lines = append(lines, clean(seriesLine(x.Test+kindSuffix(x.Kind), s)))
 		}
 	}
 	return block{heading: "Repeats", tables: []table{t}, lines: lines}

@@ -280,9 +280,29 @@ type RoleArgv struct {
 type Repeats struct {
 	Group  string   `json:"group" jsonschema:"shared by all repeats"`
 	Index  int      `json:"index" jsonschema:"0 for the first"`
-	Of     int      `json:"of"`
+	Of     int      `json:"of" jsonschema:"the most, of a series that may end early"`
 	RunIDs []string `json:"run_ids,omitempty" jsonschema:"all runs of the group known when this was written"`
+	Series *Series  `json:"series,omitempty" jsonschema:"of repeats whose number was not fixed"`
 }
+
+// Series is what became of repeats that go on until their numbers are precise.
+type Series struct {
+	Percent          float64  `json:"precision_percent" jsonschema:"half the width that the interval of each median may have, of the median"`
+	Metrics          []string `json:"metrics" jsonschema:"keys of results"`
+	Done             int      `json:"done" jsonschema:"repeats that ran"`
+	Stopped          string   `json:"stopped,omitempty" jsonschema:"precise, max, time or hopeless; absent if the job ended first"`
+	Why              string   `json:"why,omitempty"`
+	SavedRepeats     int      `json:"saved_repeats"`
+	SavedNodeMinutes float64  `json:"saved_node_minutes" jsonschema:"by how long those that ran took"`
+}
+
+// Why a series ended.
+const (
+	Precise   = "precise"
+	AllRan    = "max"
+	OutOfTime = "time"
+	Hopeless  = "hopeless"
+)
 
 // Failure names why a run failed.
 type Failure struct {

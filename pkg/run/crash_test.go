@@ -79,6 +79,22 @@ func cancelled(s *session) {
 	require.Zero(s.t, code)
 }
 
+var confirm = []string{"confirm", "kill.toml#a", "kill.toml#b", "--pairs", "6", "--simulate", "--system", "local.toml", "--settle", "10ms"}
+
+// confirmed submits two tests in turns, and lets their job come to an end.
+func confirmed(s *session) {
+	code, _, _ := s.profllm(confirm...)
+	require.Zero(s.t, code)
+	j := s.Jobs()[0]
+	for _, dir := range s.runDirs() {
+		s.began(dir, j.ID)
+		end := run.Sentinel{Schema: "profllm.finish/1", JobID: j.ID, Time: time.Unix(1e9+60, 0)}
+		require.NoError(s.t, run.WriteJSON(filepath.Join(dir, run.SentinelFile), end))
+	}
+	j.Queue, j.Acct, j.Start, j.End, j.Elapsed, j.NodeList = "", "COMPLETED", "2026-01-01T00:00:00", "2026-01-01T00:12:00", 720, "n1"
+	s.Put(j)
+}
+
 // began leaves what a job leaves that began.
 func (s *session) began(dir, job string) {
 	s.t.Helper()
@@ -145,7 +161,13 @@ var crashes = map[string]crash{
 	}},
 	"submit an array":   {scenario: anArray, command: submit, check: (*session).requireUnits},
 	"submit a sequence": {scenario: threeRuns, command: append(submit[:len(submit):len(submit)], "--single-sbatch"), check: (*session).requireUnits},
-	"resume":            {scenario: oneRun, before: cancelled, command: resume(), check: twice},
+	"confirm":           {scenario: threeRuns, command: confirm, check: (*session).requireUnits},
+	"confirm, its runs being over": {scenario: threeRuns, before: confirmed, command: []string{"confirm", "ROOT"}, check: func(s *session) {
+		s.requireUnits()
+		require.FileExists(s.t, filepath.Join(s.root(), "first/a/0", run.ResultFile))
+		require.Contains(s.t, s.said, "Verdict: a and b (simulated)")
+	}},
+	"resume": {scenario: oneRun, before: cancelled, command: resume(), check: twice},
 	"resume an array": {scenario: anArray, before: cancelled, command: resume(), check: func(s *session) {
 		jobs := s.Jobs()
 		require.Len(s.t, jobs, 2, "the array, and once more what was missing")

@@ -145,7 +145,15 @@ type Scenario struct {
 	PID        int       `json:"pid"`
 	ProcessAge string    `json:"process_start"` // tells a PID from its reuse
 
+	Confirm *Confirmation `json:"confirm,omitempty"` // nil for anything else
+
 	Definitions map[string][]byte `json:"-"` // copies of the files, by their names below DefinitionDir
+}
+
+// Confirmation is what was decided about two tests before they ran in turns.
+type Confirmation struct {
+	Pairs   int      `json:"pairs"`
+	Metrics []string `json:"metrics,omitempty"` // what is judged; none: the usual ones
 }
 
 // Skipped is a point of a sweep that cannot work: it was never run.

@@ -81,7 +81,7 @@ type entry struct {
 	NodeLists     []string      `toml:"nodes"`           // Host lists, or PARTITION:GROUP:COUNT (a number or max_avail); replaces num_nodes.
 	ExcludeNodes  []string      `toml:"exclude_nodes"`   // Host lists never to use.
 	Iterations    int           `toml:"iterations"`      // Repetitions, each a job of its own; default 1.
-	Repeat        int           `toml:"repeat"`          // Times each load is measured on one server start (profllm); default 1.
+	Repeat        Repeat        `toml:"repeat"`          // Times each load is measured on one server start, or a table that says until when (profllm); default 1.
 	TimeLimit     Limit         `toml:"time_limit"`      // Limit of the job: "30m", "HH:MM:SS", "D-HH:MM:SS".
 	Weight        int           `toml:"weight"`          // CloudAI's weight; read, without effect.
 	Sol           *float64      `toml:"sol"`             // CloudAI's reference value; read, without effect.
@@ -172,9 +172,6 @@ type GitRepo struct {
 	MountAs        string `toml:"mount_as"`        // Path in the container; default /git/<directory>.
 	InstalledPath  string `toml:"installed_path"`  // CloudAI's internal field; read, without effect.
 }
-
-// maxRepeat bounds repeat: more is a typing error, and would make a job of days.
-const maxRepeat = 100
 
 var pathElement = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=@-]*$`)
 
@@ -306,9 +303,6 @@ func loadTest(over *source.Table, pos source.Pos, defs map[string]*source.Table,
 		c.Addf(over.PosOf("iterations"), "iterations is %d, must be 1 or more", t.Iterations)
 	}
 	t.Iterations = max(t.Iterations, 1)
-	if over.Has("repeat") && (t.Repeat < 1 || t.Repeat > maxRepeat) {
-		c.Addf(over.PosOf("repeat"), "repeat is %d, must be 1-%d", t.Repeat, maxRepeat)
-	}
 	return t
 }
 

@@ -43,7 +43,7 @@ func ChanceDifference(cv, d float64) (float64, error) {
 }
 
 // looks are the numbers of runs at which a series of repeats may stop (PL-Q14).
-var looks = []int{6, 9, 12, 15, 20}
+var looks = []int{LeastRepeats, 9, 12, 15, MostRepeats}
 
 // Look is what a series of repeats came to.
 type Look struct {
@@ -69,8 +69,8 @@ func Repeat(runs []float64, percent float64, budget int) (Look, error) {
 	if i, err := MedianInterval(runs); err == nil {
 		l.HalfWidth = 100 * (i.High - i.Low) / 2 / math.Abs(median(runs))
 	}
-	l.Precise = slices.Contains(looks, n) && l.HalfWidth <= percent
-	budget = min(budget, looks[len(looks)-1])
+	l.Precise = Looks(n) && l.HalfWidth <= percent
+	budget = min(budget, MostRepeats)
 	if l.Enough = l.Precise || n >= budget; l.Enough {
 		return l, nil
 	}
@@ -83,6 +83,51 @@ func Repeat(runs []float64, percent float64, budget int) (Look, error) {
 	}
 	return l, nil
 }
+
+// How many runs a series of repeats has: a median of fewer has no interval, and after
+// the last look there is none.
+const (
+	LeastRepeats = 6
+	MostRepeats  = 20
+)
+
+// Looks reports whether a series of so many repeats is looked at.
+func Looks(n int) bool { return slices.Contains(looks, n) }
+
+// Project is how many runs a series may need until the interval of its median is no
+// wider than ± percent, by how wide it is now and how it narrows for values of a
+// normal distribution; at most MaxProjected. Of fewer than six runs nothing can be
+// said: TooFewError.
+func Project(runs []float64, percent float64) (int, error) {
+	if !(percent > 0) {
+		return 0, fmt.Errorf("%w: precision %g", ErrRange, percent)
+	}
+	i, err := MedianInterval(runs)
+	if err != nil {
+		return 0, err
+	}
+	n, wide := len(runs), 100*(i.High-i.Low)/2/math.Abs(median(runs))
+	if wide <= percent {
+		return n, nil
+	}
+	unit := wide / halfWidth(n)
+	for n < MaxProjected && !(unit*halfWidth(n) <= percent) {
+		n++
+	}
+	return n, nil
+}
+
+// MaxProjected bounds the answer of Project: nobody makes so many.
+const MaxProjected = 200
+
+// halfWidth is about half the width of the interval of the median of n values of the
+// standard normal distribution, by Blom's scores of its two ends.
+func halfWidth(n int) float64 {
+	return quantile((float64(n+1-medianCut(n)) - 0.375) / (float64(n) + 0.25))
+}
+
+// quantile is the standard normal distribution's inverse.
+func quantile(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
 
 // BenjaminiHochberg adjusts the p of tests that are asked together: those at most q
 // are found, with a share of false ones of at most q among them (PL-Q9). The answer

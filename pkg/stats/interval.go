@@ -54,6 +54,55 @@ func HodgesLehmann(a, b []float64) (Shift, error) {
 	return s, nil
 }
 
+// PairedShift is the median of the differences b-a of pairs, with the interval of a
+// median (PL-Q6): what both of a pair have in common, such as the hour, is not in it.
+// The samples are of the same length, in the order of the pairs.
+func PairedShift(a, b []float64) (Shift, error) {
+	d, err := differences("a shift of pairs", a, b)
+	if err != nil {
+		return Shift{}, err
+	}
+	s := Shift{Estimate: median(d), Base: median(a)}
+	if i, err := MedianInterval(d); err == nil {
+		s.Interval = &i
+	}
+	return s, nil
+}
+
+// PairedCV is the CV of one run, as a ratio, that explains how much the differences
+// of at least two pairs vary: it is what LeastShift and RunsForShift ask for. Of a
+// first sample whose median is 0 there is none: ErrRange.
+func PairedCV(a, b []float64) (float64, error) {
+	d, err := differences("a spread of pairs", a, b)
+	if err != nil {
+		return 0, err
+	}
+	sd, err := SD(d)
+	if err != nil {
+		return 0, err
+	}
+	m := median(a)
+	if m == 0 {
+		return 0, fmt.Errorf("%w: the median is 0", ErrRange)
+	}
+	return sd / math.Sqrt2 / math.Abs(m), nil
+}
+
+// differences are b-a of each pair.
+func differences(what string, a, b []float64) ([]float64, error) {
+	if err := check(what, 1, a, b); err != nil {
+		return nil, err
+	}
+	if len(a) != len(b) {
+		return nil, fmt.Errorf("%w: %d and %d values are no pairs", ErrRange, len(a), len(b))
+	}
+	d := make([]float64, len(a))
+	for i := range a {
+		d[i] = b[i] - a[i]
+	}
+	return d, nil
+}
+
 // rankCut is the largest c with P(U <= c-1) <= 0.025 where values are all
 // different, and that chance; 0 if there is none.
 func rankCut(n, m int) (c int, tail float64) {

@@ -95,6 +95,16 @@ const leastPairs = 6
 // LeastSignFlipP is the smallest p of a test of k pairs, 2^(1-k).
 func LeastSignFlipP(k int) float64 { return min(1, math.Exp2(float64(1-k))) }
 
+// LeastPairs is the smallest number of pairs whose test can pass Alpha even if it is
+// the only one of so many tests that does (PL-Q9): 6 of a single test.
+func LeastPairs(tests int) int {
+	k := leastPairs
+	for LeastSignFlipP(k)*float64(max(tests, 1)) >= Alpha {
+		k++
+	}
+	return k
+}
+
 // sumsBySize lists the sums of all subsets, each list sorted; sums[k] is of k
 // values.
 func sumsBySize(xs []float64) [][]float64 {

@@ -361,6 +361,83 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
+// Runs of a pair have the drift in common, and each of the others with it. The least
+// number of pairs is that of the reference table.
+//
+// covers: PL-Q4, PL-Q13
+func TestPairs(t *testing.T) {
+	require.Equal(t, []int{6, 6, 7, 8, 9}, []int{stats.LeastPairs(0), stats.LeastPairs(1), stats.LeastPairs(2), stats.LeastPairs(6), stats.LeastPairs(7)})
+	for tests := range 40 {
+		k := stats.LeastPairs(tests)
+		require.Less(t, stats.LeastSignFlipP(k)*float64(tests), stats.Alpha)
+		require.True(t, k == 6 || stats.LeastSignFlipP(k-1)*float64(tests) >= stats.Alpha, "%d is not the least", k)
+	}
+	var a, b []float64
+	for i := range 8 { // A B B A …, each 2 more than the one before; B is 3 larger
+		early, late := 100+float64(4*i), 102+float64(4*i)
+		if i%2 == 1 {
+			early, late = late, early
+		}
+		a, b = append(a, early), append(b, late+3)
+	}
+	s := ok[stats.Shift](t)(stats.PairedShift(a, b))
+	require.InDelta(t, 3, s.Estimate, 1e-9, "the drift is not in it")
+	require.Equal(t, stats.Interval{Low: 1, High: 5, Coverage: s.Interval.Coverage}, *s.Interval)
+	require.InDelta(t, 0.9921875, s.Interval.Coverage, 1e-12)
+	require.InDelta(t, 115, s.Base, 1e-9)
+	unpaired := ok[stats.Shift](t)(stats.HodgesLehmann(a, b))
+	require.Less(t, unpaired.Interval.Low, -5.0)
+	require.InDelta(t, math.Sqrt(32.0/7)/math.Sqrt2/115, ok[float64](t)(stats.PairedCV(a, b)), 1e-12)
+
+	var few *stats.TooFewError
+	require.ErrorAs(t, second(stats.PairedShift(nil, nil)), &few)
+	require.ErrorAs(t, second(stats.PairedCV([]float64{1}, []float64{2})), &few)
+	require.ErrorIs(t, second(stats.PairedShift(a, b[1:])), stats.ErrRange)
+	require.ErrorIs(t, second(stats.PairedCV(a[1:], b)), stats.ErrRange)
+	require.ErrorIs(t, second(stats.PairedCV([]float64{0, 0}, []float64{1, 2})), stats.ErrRange)
+	require.Nil(t, ok[stats.Shift](t)(stats.PairedShift(a[:5], b[:5])).Interval)
+}
+
+// Of series of a known noise the projection is right in the middle, and twice the
+// budget is asked for by few of those that the budget is enough for.
+//
+// covers: PL-Q14
+func TestProject(t *testing.T) {
+	r := newDraw()
+	const series = 2000
+	for _, percent := range []float64{0.6, 0.75} { // of runs with a CV of 1 %, some 20 and 15 runs
+		var projected []float64
+		hopeless := 0.0
+		for range series {
+			runs := make([]float64, 6)
+			for i := range runs {
+				runs[i] = 100 + r.NormFloat64()
+			}
+			n := ok[int](t)(stats.Project(runs, percent))
+			projected = append(projected, float64(n))
+			if n > 2*stats.MostRepeats {
+				hopeless++
+			}
+		}
+		middle := ok[float64](t)(stats.Median(projected))
+		if percent == 0.6 {
+			require.InDelta(t, 20, middle, 3)
+		} else {
+			require.InDelta(t, 14, middle, 3)
+			require.Less(t, hopeless/series, 0.05)
+		}
+	}
+	narrow := []float64{100, 100, 100, 100, 100, 101}
+	require.Equal(t, 6, ok[int](t)(stats.Project(narrow, 1)))
+	require.Equal(t, stats.MaxProjected, ok[int](t)(stats.Project(narrow, 1e-9)))
+	require.Equal(t, stats.MaxProjected, ok[int](t)(stats.Project([]float64{-1, 1, -1, 1, -1, 1}, 5)), "a median of 0")
+	var few *stats.TooFewError
+	require.ErrorAs(t, second(stats.Project(narrow[:5], 1)), &few)
+	require.ErrorIs(t, second(stats.Project(narrow, 0)), stats.ErrRange)
+	require.True(t, stats.Looks(9))
+	require.False(t, stats.Looks(8))
+}
+
 // covers: PL-Q12
 func TestNewRun(t *testing.T) {
 	d := ok[stats.Distance](t)(stats.NewRun([]float64{10, 10, 10, 10}, 10.15))

@@ -7,7 +7,7 @@
 #SBATCH --nodes=1
 #
 # profllm v1: scenario s, test a, iteration 0, run exp_1.
-# Printed from slurm/job.sh.tmpl (sha256:4af3753fb9d36396362d77a9); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:696adf798e0f9a279bdf865a); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0, ready at :serve/health
 
 RUN=/out/s/a/0
@@ -103,5 +103,13 @@ phase 2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-p
 
 phase 2/eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../2/logs/eval-%t.log \
   eval
+
+fi
+
+"$PROFLLM" job enough --run "$RUN" --name 1.r2 || phase 1.r2/load "$PROFLLM" job load --run "$RUN" --name 1.r2
+if [ "${PHASES[-1]}" = 1.r2/load=0 ]; then
+
+phase 1.r2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
+  vllm bench
 
 fi

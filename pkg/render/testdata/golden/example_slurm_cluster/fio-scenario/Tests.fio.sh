@@ -11,7 +11,7 @@
 #SBATCH --time=00:05:00
 #
 # profllm v0.0.0-golden: scenario fio-scenario, test Tests.fio, iteration 0, run exp_20260304_050607_34781b.
-# Printed from slurm/job.sh.tmpl (sha256:4af3753fb9d36396362d77a9); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:696adf798e0f9a279bdf865a); plan.json in the run directory has every decision.
 #   no roles: commands run one after the other
 
 RUN=/shared/results/fio-scenario_2026-03-04_05-06-07/Tests.fio/0

@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario slurm-container, test nccl.alltoall, iteration 0, run exp_20260304_050607_e7f452.
-# Printed from slurm/job.sh.tmpl (sha256:4af3753fb9d36396362d77a9); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:696adf798e0f9a279bdf865a); plan.json in the run directory has every decision.
 #   no roles: commands run one after the other
 
 RUN=/shared/results/slurm-container_2026-03-04_05-06-07/nccl.alltoall/0

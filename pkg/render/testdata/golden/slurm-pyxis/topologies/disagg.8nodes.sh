@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario topologies, test disagg.8nodes, iteration 0, run exp_20260304_050607_f32442.
-# Printed from slurm/job.sh.tmpl (sha256:4af3753fb9d36396362d77a9); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:696adf798e0f9a279bdf865a); plan.json in the run directory has every decision.
 #   prefill: nodes 0-3, GPUs 0,1,2,3, ready at :prefill/health
 #   decode: nodes 4-7, GPUs 0,1,2,3, ready at :decode/health
 #   proxy: nodes 0, ready at :proxy/healthcheck

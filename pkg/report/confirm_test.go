@@ -1,0 +1,185 @@
+package report_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// turns writes pairs of runs in the order A B B A. Every run is slower than the one
+// before by drift, in percent of the first; those of the second side by slower.
+func turns(t *testing.T, pairs int, drift, slower float64, edits ...func(side string, i int, r *result.Result)) {
+	t.Helper()
+	for i := range pairs {
+		for k, side := range []string{"first", "second"} {
+			turn := 2*i + k
+			if i%2 == 1 {
+				turn = 2*i + 1 - k
+			}
+			x := 1 - (drift*float64(turn)+slower*float64(k))/100 + noise[turn%len(noise)]/400
+			r := recordOf(numbers{throughput: 1000 * x, ttft: 50, gpu: "H100"})
+			r.RunID = fmt.Sprintf("exp_20260102_030405_%06x", turn)
+			r.Provenance = &result.Provenance{Profllm: "1", Engine: "vllm", EngineVersion: "1", Image: "image:1"}
+			for _, e := range edits {
+				e(side, i, r)
+			}
+			writeRecord(t, fmt.Sprintf("%s/a/%d", side, i), r)
+		}
+	}
+}
+
+func confirm(t *testing.T, names ...string) *report.Report {
+	t.Helper()
+	var metrics []report.Metric
+	for _, name := range names {
+		m, err := report.FindMetric(name)
+		require.NoError(t, err)
+		metrics = append(metrics, m)
+	}
+	r, err := report.Confirm(load(t, "first"), load(t, "second"), metrics)
+	require.NoError(t, err)
+	return r
+}
+
+// What runs that alternate have in common is not in the verdict: of a machine that
+// gets slower all the time the pairs prove what the two sets alone do not.
+//
+// covers: PL-Q4, PL-Q9, PL-Q13, PL-Q15
+func TestConfirm(t *testing.T) {
+	for name, c := range map[string]struct {
+		pairs         int
+		drift, slower float64
+		metrics       []string
+		want          report.Outcome
+		unpaired      bool // the sets alone prove it, too
+		needed        int
+	}{
+		"slower":                         {8, 0, 5, nil, report.Regressed, true, 0},
+		"faster":                         {8, 0, -5, nil, report.Improved, true, 0},
+		"the same":                       {8, 0, 0, nil, report.Same, false, 0},
+		"slower, while all get slower":   {8, 1, 5, nil, report.Regressed, false, 0},
+		"the same, while all get slower": {8, 1, 0, nil, report.Same, false, 0},
+		"one metric needs six pairs":     {6, 1, 5, []string{"throughput"}, report.Regressed, false, 0},
+		"of five six prove nothing":      {6, 0, 5, nil, report.TooLittle, true, 8},
+		"five are no test":               {5, 0, 5, []string{"throughput"}, report.TooLittle, true, 6},
+		"too noisy":                      {8, 4, 0, []string{"throughput"}, report.TooLittle, false, 85},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTemp(t)
+			turns(t, c.pairs, c.drift, c.slower)
+			r := confirm(t, c.metrics...)
+			require.Len(t, r.Judgements, 1)
+			j := r.Judgements[0]
+			v := metric(t, j, "output_throughput")
+			require.Equal(t, c.want, v.Verdict, v.Why)
+			require.Equal(t, c.want == report.Regressed, r.Bad())
+			require.Equal(t, c.pairs, v.Paired.N)
+			require.InDelta(t, -c.slower, *v.Paired.Percent, 1)
+			require.Equal(t, c.needed, j.RunsNeeded)
+			if c.unpaired {
+				require.Less(t, *v.P, 0.01)
+			} else {
+				require.Greater(t, *v.P, 0.01)
+			}
+			var out bytes.Buffer
+			require.NoError(t, r.Text(&out))
+			require.Contains(t, out.String(), "unpaired shift %")
+			require.Contains(t, out.String(), "finds from %")
+		})
+	}
+}
+
+// A run that cannot be believed takes its partner with it, and a run without a record
+// does.
+//
+// covers: PL-Q13
+func TestConfirmLeavesOutPairs(t *testing.T) {
+	inTemp(t)
+	turns(t, 8, 0, 5, func(side string, i int, r *result.Result) {
+		if i < 2 {
+			r.Placement.Nodes[0] = side
+		}
+		if side == "second" && i == 3 {
+			r.Validity.Valid, r.Validity.Verdict = false, result.VerdictInvalid
+		}
+	})
+	write(t, "first/a/5/result.json", "{")
+	j := confirm(t, "throughput").Judgements[0]
+	require.Equal(t, 6, j.Metrics[0].Paired.N)
+	require.Equal(t, 2, j.ApartPairs, "on different nodes")
+	require.Len(t, j.First.Runs, 6)
+	require.Len(t, j.Second.Runs, 6)
+	require.Len(t, j.First.Apart, 2)
+	require.Len(t, j.Second.Apart, 2)
+	require.Contains(t, j.First.Apart, "first/a/3: its partner is left out")
+	require.Contains(t, j.Second.Apart, "second/a/5: its partner is left out")
+	require.Equal(t, report.Regressed, j.Verdict)
+}
+
+// Phases of the same name belong together, whatever the tests are called.
+func TestConfirmPhases(t *testing.T) {
+	inTemp(t)
+	for side, test := range map[string]string{"first": "old", "second": "new"} {
+		for i := range 6 {
+			dir := fmt.Sprintf("%s/%s/%d", side, test, i)
+			p := planOf(dir, test)
+			p.Iteration = i
+			busy := p.Loads[0]
+			p.Loads[0].Name, p.Loads[0].Dir = "quiet", p.Dir+"/quiet"
+			busy.Name, busy.Dir = "busy", p.Dir+"/busy"
+			p.Loads = append(p.Loads, busy)
+			writePlan(t, dir, p)
+			for k, phase := range []string{"quiet", "busy"} {
+				r := recordOf(numbers{throughput: 100*float64(k+1) + float64(i), ttft: 50})
+				r.RunID = dir + phase
+				writeRecord(t, dir+"/"+phase, r)
+			}
+		}
+	}
+	r := confirm(t, "throughput")
+	require.Len(t, r.Judgements, 2)
+	require.Equal(t, []string{"old busy and new busy", "old quiet and new quiet"}, []string{r.Judgements[0].Test, r.Judgements[1].Test})
+	for _, j := range r.Judgements {
+		require.Equal(t, 6, j.Metrics[0].Paired.N)
+		require.Zero(t, *j.Metrics[0].Paired.Percent)
+		require.Equal(t, report.Same, j.Verdict)
+	}
+}
+
+// Of a series that was over early nothing is missing, and the report says why it was
+// and what that saved.
+//
+// covers: PL-Q14
+func TestSeriesOfRepeats(t *testing.T) {
+	inTemp(t)
+	const dir = root + "/agg/0"
+	p := planOf(dir, "agg")
+	first := p.Loads[0]
+	p.Loads = nil
+	for i := range 9 {
+		l := first
+		l.Name, l.Dir = fmt.Sprintf("r%d", i+1), fmt.Sprintf("%s/r%d", p.Dir, i+1)
+		until := &result.Series{Percent: 2, Metrics: []string{"output_throughput"}, Done: 6, Stopped: result.Precise, Why: "known to ±0.3 %", SavedRepeats: 3, SavedNodeMinutes: 4.5}
+		l.Repeat = &plan.Repeat{Group: "g", Index: i, Of: 9, Until: &plan.Until{Percent: 2, Metrics: []string{"output_throughput"}}}
+		p.Loads = append(p.Loads, l)
+		if i < 6 {
+			r := recordOf(numbers{throughput: 1000 + noise[i], ttft: 50})
+			r.RunID, r.Repeats = l.Name, &result.Repeats{Group: "g", Index: i, Of: 9, Series: until}
+			writeRecord(t, dir+"/"+l.Name, r)
+		}
+	}
+	writePlan(t, dir, p)
+	r := report.Build(load(t, root), report.Options{})
+	require.Len(t, r.Runs, 6)
+	require.Len(t, r.Repeats, 1)
+	require.Len(t, r.Repeats[0].Series, 1, "one line for one start of the server")
+	var out bytes.Buffer
+	require.NoError(t, r.Text(&out))
+	require.Contains(t, out.String(), "agg: 6 repeats, to know the median of output_throughput to ±2 %; stopped: precise, known to ±0.3 %; saved 3 repeats, 4.5 node-minutes")
+}
