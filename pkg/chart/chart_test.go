@@ -166,3 +166,11 @@ func TestExtremes(t *testing.T) {
 		}
 	}
 }
+
+// A hollow point is an outline, marked or not; the others are as they were.
+func TestHollow(t *testing.T) {
+	svg := chart.Points{Points: []chart.Point{{X: 1, Y: 1}, {X: 2, Y: 2, Hollow: true}, {X: 3, Y: 3, Hollow: true, Mark: true}}}.SVG()
+	require.Equal(t, 1, strings.Count(svg, `class="s0"`))
+	require.Equal(t, 1, strings.Count(svg, `class="s0 hollow"`))
+	require.Equal(t, 1, strings.Count(svg, `class="s1 hollow"`))
+}
