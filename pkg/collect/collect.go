@@ -8,7 +8,6 @@ package collect
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -241,68 +240,6 @@ func (e *evidence) record(version string) *result.Result {
 		r.Slurm = slurmRecord(e.plan, s)
 	}
 	return r
-}
-
-// foreign reports whether files of a client lie here by themselves, neither in a run
-// of profllm nor in one of CloudAI.
-func (e *evidence) foreign() bool {
-	if e.plan != nil {
-		return false
-	}
-	_, err := os.Stat(filepath.Join(e.dir, cloudAIRun))
-	return errors.Is(err, fs.ErrNotExist)
-}
-
-// cloudAIRun is CloudAI's record of a run.
-const cloudAIRun = "test-run.toml"
-
-// foreignProgram names what left the files.
-func foreignProgram(r *result.Result) string {
-	if r.Accuracy != nil {
-		return cmp.Or(r.Config.Benchmark.Kind, r.Accuracy.Program, r.Accuracy.Task)
-	}
-	return r.Config.Benchmark.Kind
-}
-
-// leftOut reports whether the load is of a series that ended before it.
-func (e *evidence) leftOut() bool {
-	x := e.load.Repeat
-	if x == nil || x.Until == nil {
-		return false
-	}
-	end := job.SeriesEnd(e.events, x.Group)
-	return end != nil && x.Index >= end.Repeats.Done
-}
-
-// series is what became of the series that the load belongs to; nil if it is of none.
-func (e *evidence) series() *result.Series {
-	x := e.load.Repeat
-	if x.Until == nil {
-		return nil
-	}
-	s := &result.Series{Percent: x.Until.Percent, Metrics: x.Until.Metrics}
-	if end := job.SeriesEnd(e.events, x.Group); end != nil {
-		o := end.Repeats
-		s.Done, s.Stopped, s.Why = o.Done, o.Why, end.Text
-		s.SavedRepeats, s.SavedNodeMinutes = x.Of-o.Done, o.Saved*float64(o.Nodes)/60
-		return s
-	}
-	for _, ev := range e.events {
-		if l := e.plan.Load(ev.Load); ev.Event == job.LoadBegins && l != nil && l.Repeat != nil && l.Repeat.Group == x.Group {
-			s.Done++
-		}
-	}
-	if e.sentinel != nil && s.Done == x.Of {
-		s.Stopped = result.AllRan
-	}
-	return s
-}
-
-// foreignID names a run of CloudAI by its place, SCENARIO_TIME/TEST/ITERATION:
-// the iteration alone would be the same for most.
-func foreignID(dir string) string {
-	elems := strings.Split(filepath.ToSlash(dir), "/")
-	return strings.Join(elems[max(0, len(elems)-3):], "/")
 }
 
 func argv(s plan.Step) []string {

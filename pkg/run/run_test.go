@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/ulikunitz/xz"
 
 	"github.com/profllm/profllm/pkg/internal/slurmtest"
 	"github.com/profllm/profllm/pkg/plan"
@@ -275,6 +277,39 @@ func TestFind(t *testing.T) {
 	}
 	_, err := run.Find(filepath.Join(root, "no-such"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+// Files of common names are a run's if they look like one, also packed.
+func TestFindForeign(t *testing.T) {
+	root := t.TempDir()
+	put := func(name string, data []byte) {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), data, 0o644))
+	}
+	var packed bytes.Buffer
+	w, err := xz.NewWriter(&packed)
+	require.NoError(t, err)
+	_, err = w.Write([]byte(`{"avg_latency": 1}`))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	put("a/latency.json.xz", packed.Bytes())
+	put("b/latency.json.xz", []byte("no xz"))
+	put("c/throughput.json", []byte(`{"elapsed_time": 1, "requests_per_second": 2}`))
+	put("d/throughput.json", []byte(`{"MB/s": 2}`))
+	put("e/stage_3_lifecycle_metrics.json", nil)
+	put("f/stage_3_prometheus_metrics.json", nil)
+	put("g/my-benchmarks.json", []byte(`{"benchmarks": [{"type_": "generative_benchmark"}]}`))
+	put("h/profile_export_aiperf.json.xz", nil)
+	got, err := run.Find(root)
+	require.NoError(t, err)
+	want := []string{}
+	for _, name := range []string{"a", "c", "e", "g", "h"} {
+		want = append(want, filepath.Join(root, name))
+	}
+	require.Equal(t, want, got)
+	got, err = run.Find(filepath.Join(root, "c/throughput.json"), filepath.Join(root, "d/throughput.json"))
+	require.NoError(t, err)
+	require.Equal(t, []string{filepath.Join(root, "c")}, got)
 }
 
 // covers: PL-G14

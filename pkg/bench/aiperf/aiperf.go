@@ -1,5 +1,5 @@
 // Package aiperf reads the summaries of NVIDIA's load clients: AIPerf's JSON and
-// CSV, and the CSV of its predecessor GenAI-Perf.
+// CSV, and the CSV of its predecessor GenAI-Perf; beside AIPerf's also its requests.
 //
 // AIPerf's names differ from vLLM's: its inter-token latency is a request's time
 // per output token (TPOT here), its inter-chunk latency is the gap between chunks
@@ -68,7 +68,9 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 		if err != nil {
 			return result.Part{Warnings: s.warnings}, fmt.Errorf("parse %s: %w", read, err)
 		}
-		return s.part(), nil
+		part := s.part()
+		s.requests(sub, &part)
+		return part, nil
 	}
 	return result.Part{}, fmt.Errorf("no summary of AIPerf: %w", fs.ErrNotExist)
 }

@@ -107,6 +107,36 @@ func TestErrorsAreCounted(t *testing.T) {
 	require.ElementsMatch(t, []result.WarningKind{"client-error", result.BadValue, result.Truncated}, kinds)
 }
 
+// The first five requests of the same run, behind a summary of five.
+//
+// covers: PL-I3
+func TestRequests(t *testing.T) {
+	const summary = `{"request_count": {"unit": "requests", "avg": 5}, "error_request_count": {"unit": "requests", "avg": 0}}`
+	lines := real(t, "profile_export.head.jsonl")
+	with := func(lines string) result.Part {
+		p, err := aiperf.Parser{}.Parse(fstest.MapFS{"profile_export_aiperf.json": {Data: []byte(summary)}, aiperf.RequestsFile: {Data: []byte(lines)}})
+		require.NoError(t, err)
+		require.Equal(t, 5, *p.Metrics.CompletedRequests)
+		return p
+	}
+	s := with(lines).Samples
+	require.Len(t, s.Start, 5)
+	require.InDelta(t, 0.266047648, s.TTFT[0], 1e-12)
+	require.InDelta(t, 0.46276245, s.Latency[0], 1e-12)
+	require.InDelta(t, 1795227981.352059, s.Start[0], 1e-5)
+	require.InDelta(t, 0.000652504, s.ITL[0][0], 1e-12)
+	require.Equal(t, []int{64, 192}, []int{s.InputLen[0], s.OutputLen[0]})
+	require.Equal(t, []string{"", "", "", "", ""}, s.Errors)
+
+	first, rest, _ := strings.Cut(lines, "\n")
+	require.Nil(t, with(rest).Samples, "one is missing")
+	require.NotNil(t, with(strings.Replace(first, `"benchmark_phase":"profiling"`, `"benchmark_phase":"warmup"`, 1)+"\n"+lines).Samples, "a warm-up is none of them")
+	p := with(lines[:len(lines)-100])
+	require.Nil(t, p.Samples)
+	require.Equal(t, result.Truncated, p.Warnings[0].Kind)
+	require.Equal(t, 5, p.Warnings[0].Line)
+}
+
 func TestNothingThere(t *testing.T) {
 	_, err := aiperf.Parser{}.Parse(fstest.MapFS{})
 	require.ErrorIs(t, err, fs.ErrNotExist)
@@ -127,10 +157,13 @@ func FuzzParse(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(string(data[:min(len(data), 6000)]))
 	}
+	lines, err := os.ReadFile("testdata/profile_export.head.jsonl")
+	require.NoError(f, err)
+	f.Add(string(lines[:4000]))
 	f.Add(`{"request_count":{"avg":1e300},"error_summary":[{"count":-1}],"input_config":{"phases":[{"kind":"profiling"}]}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, name := range []string{"profile_export_aiperf.json", "profile_export_aiperf.csv"} {
-			p, err := aiperf.Parser{}.Parse(fstest.MapFS{name: {Data: []byte(text)}})
+			p, err := aiperf.Parser{}.Parse(fstest.MapFS{name: {Data: []byte(text)}, aiperf.RequestsFile: {Data: []byte(text)}})
 			if err != nil {
 				continue
 			}

@@ -155,7 +155,7 @@ func (r *record) warn(kind result.WarningKind, key string, col int, text string)
 var ignored = map[string]bool{
 	"tag": true, "sharegpt_output_len": true, "random_input_len": true, "random_output_len": true, "random_range_ratio": true,
 	"server_info": true, "total_input_text_tokens": true, "total_input_vision_tokens": true, "total_output_tokens_retokenized": true,
-	"concurrency": true, "generated_texts": true, "output_throughput_retokenized": true, "total_throughput_retokenized": true,
+	"generated_texts": true, "output_throughput_retokenized": true, "total_throughput_retokenized": true,
 }
 
 func (r *record) key(name string, raw []byte, col int) {
@@ -183,6 +183,7 @@ func (r *record) float(name string, raw []byte, col int) bool {
 		"duration": &m.Duration, "request_throughput": &m.RequestThroughput, "input_throughput": &m.InputThroughput,
 		"output_throughput": &m.OutputThroughput, "total_throughput": &m.TotalTokenThroughput, "accept_length": &m.AcceptanceLength,
 		"max_output_tokens_per_s": &m.MaxOutputTokensPerS, "max_concurrent_requests": &m.MaxConcurrentRequests,
+		"concurrency": &m.MeanConcurrentRequests, // measured; max_concurrency is the cap
 	}[name]
 	if !ok {
 		return false

@@ -1,0 +1,99 @@
+package aiperf
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+
+	"github.com/profllm/profllm/pkg/pyjson"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// RequestsFile has a line for each request.
+const RequestsFile = "profile_export.jsonl"
+
+// requests reads the requests behind a summary. They are used if they are all there;
+// that they cannot be read is a warning: the summary stands without them.
+func (s *summary) requests(dir fs.FS, p *result.Part) {
+	all := &result.Samples{}
+	usable, streamed := true, true
+	f := pyjson.File{Name: RequestsFile}
+	err := f.Read(dir, func(in *pyjson.Reader) error {
+		for in.Kind() != pyjson.Absent {
+			v, err := in.Value()
+			if err != nil {
+				return err
+			}
+			if v.At("metadata", "benchmark_phase").Str != "profiling" {
+				continue // a warm-up
+			}
+			q := requestOf(v)
+			usable = usable && q.usable
+			streamed = streamed && (q.err != "" || q.ttft > 0)
+			all.Start, all.Latency, all.TTFT = append(all.Start, q.start), append(all.Latency, q.latency), append(all.TTFT, q.ttft)
+			all.ITL, all.InputLen, all.OutputLen = append(all.ITL, q.gaps), append(all.InputLen, q.in), append(all.OutputLen, q.out)
+			all.Errors = append(all.Errors, q.err)
+		}
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	p.Warnings = append(p.Warnings, f.Warnings...)
+	done, failed := p.Metrics.CompletedRequests, p.Metrics.FailedRequests
+	if err != nil || !usable || len(all.Start) == 0 || done == nil || failed == nil || len(all.Start) != *done+*failed {
+		return
+	}
+	if !streamed {
+		all.TTFT, all.ITL = nil, nil
+	}
+	p.Samples = all
+}
+
+// A request is one line; times in s.
+type request struct {
+	start, latency, ttft float64
+	gaps                 []float64
+	in, out              int
+	err                  string
+	usable               bool
+}
+
+func requestOf(v pyjson.Value) (q request) {
+	start, started := v.At("metadata", "request_start_ns").Finite()
+	q.start = start / 1e9
+	metrics := v.At("metrics")
+	q.in, _ = count(metrics.At("input_sequence_length", "value"))
+	if e := v.At("error"); e.Kind == pyjson.Object {
+		q.err, q.usable = e.At("type").Str+": "+e.At("message").Str, started
+		return q
+	}
+	latency, timed := seconds(metrics.At("request_latency"))
+	tokens, counted := count(metrics.At("output_sequence_length", "value"))
+	q.latency, q.out, q.usable = latency, tokens, started && timed && counted
+	q.ttft, _ = seconds(metrics.At("time_to_first_token"))
+	gaps := metrics.At("inter_chunk_latency")
+	for _, x := range gaps.At("value").Items {
+		gap, ok := inSeconds(x, gaps.At("unit"))
+		q.usable = q.usable && ok
+		q.gaps = append(q.gaps, gap)
+	}
+	return q
+}
+
+// seconds is a metric of a time.
+func seconds(v pyjson.Value) (float64, bool) { return inSeconds(v.At("value"), v.At("unit")) }
+
+func inSeconds(value, unit pyjson.Value) (float64, bool) {
+	x, ok := value.Finite()
+	ms, known := toMS[unit.Str]
+	return x * ms / 1000, ok && known && x >= 0 && x < 1e18
+}
+
+func count(v pyjson.Value) (int, bool) {
+	x, ok := v.Finite()
+	if !ok || x < 0 || x > 1<<40 || x != math.Trunc(x) {
+		return 0, false
+	}
+	return int(x), true
+}
