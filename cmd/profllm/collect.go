@@ -21,8 +21,12 @@ type collectCmd struct {
 	Offline bool     `help:"Do not ask Slurm; use what is on disk."`
 }
 
+// garbage is how much the heap may grow between two collections of garbage, in
+// percent: what is read of a run is gone with its record.
+const garbage = 200
+
 func (c collectCmd) Run(a *app) error {
-	defer debug.SetGCPercent(debug.SetGCPercent(shortLived))
+	defer debug.SetGCPercent(debug.SetGCPercent(garbage))
 	paths, done, err := a.unpacked(c.Paths)
 	defer done()
 	if err != nil {
@@ -63,7 +67,7 @@ type collected struct {
 
 // ahead is how many runs are in memory at the same time: the next are collected
 // when these are printed.
-const ahead = 128
+const ahead = 64
 
 // atOnce is the least number of runs that are collected at the same time: on a
 // shared file system each waits more than it computes.
