@@ -21,12 +21,16 @@ type collectCmd struct {
 	Offline bool     `help:"Do not ask Slurm; use what is on disk."`
 }
 
-// garbage is how much the heap may grow between two collections of garbage, in
-// percent: what is read of a run is gone with its record.
-const garbage = 200
+// What is read of a run is garbage with its record: the heap may grow by so many
+// percent until it is looked for, and from so many bytes on it is looked for at once.
+const (
+	garbage = 200
+	roomy   = 160 << 20
+)
 
 func (c collectCmd) Run(a *app) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(garbage))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(roomy))
 	paths, done, err := a.unpacked(c.Paths)
 	defer done()
 	if err != nil {
