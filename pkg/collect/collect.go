@@ -354,6 +354,9 @@ func (e *evidence) planned() result.Evidence {
 			ev.Planned.EngineVersion = e.plan.Config.Engine
 		}
 	}
+	if e.plan != nil {
+		ev.Limits = e.plan.Accept
+	}
 	e.phases(&ev)
 	ev.Servers = e.servers()
 	ev.Apart = e.apart(ev.Phases)

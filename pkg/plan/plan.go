@@ -57,6 +57,8 @@ type Plan struct {
 
 	Preflight  *config.Preflight `json:"preflight,omitempty"`  // nil: the defaults
 	Signatures []Signature       `json:"signatures,omitempty"` // of the site's own failures
+
+	Accept map[string]float64 `json:"accept,omitempty"` // thresholds of checks that the test sets
 }
 
 // Signature is a line that a failure of the site prints, as its system file has

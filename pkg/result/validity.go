@@ -57,19 +57,14 @@ const (
 	Note     Severity = "note"     // says what kind of run it was; never compared with others
 )
 
-// Thresholds of the checks. Those a scenario may set are in Limits; the
-// others are part of a check's definition.
+// Defaults of the thresholds of the checks, see Thresholds, and numbers that are part
+// of a check's definition.
 const (
-	// MaxFailedShare is PL-V4: any failed request counts. A peer allows 0.05.
-	MaxFailedShare = 0.0
-	// MaxOutputDeviation is PL-V5 under ignore-eos.
-	MaxOutputDeviation = 0.01
-	// MaxInputDeviation is PL-V6; a chat template alone adds some percent.
-	MaxInputDeviation = 0.05
-	// MaxInvalidRate is PL-V31.
-	MaxInvalidRate = 0.05
-	// MinQuestions is PL-V31: below, the subset is named and the value withheld.
-	MinQuestions = 200
+	maxFailedShare     = 0.0  // PL-V4: any failed request counts. A peer allows 0.05.
+	maxOutputDeviation = 0.01 // PL-V5 under ignore-eos
+	maxInputDeviation  = 0.05 // PL-V6; a chat template alone adds some percent
+	maxInvalidRate     = 0.05 // PL-V31
+	minQuestions       = 200  // PL-V31: below, the subset is named and the value withheld
 
 	minOutputPerRequest = 2        // PL-V5 without ignore-eos, tokens
 	maxRateDeviation    = 0.01     // PL-V8
@@ -101,20 +96,6 @@ const (
 	logRounding         = 0.005
 )
 
-// Limits are the thresholds a scenario may set; see DefaultLimits.
-type Limits struct {
-	FailedShare     float64 // largest accepted share of failed requests
-	OutputDeviation float64 // largest |output/planned - 1| under ignore-eos
-	InputDeviation  float64 // largest |input/planned - 1|
-	InvalidRate     float64 // largest share of unreadable answers
-	Questions       int     // least number of questions behind an accuracy
-}
-
-// DefaultLimits returns the thresholds used where nothing else is said.
-func DefaultLimits() Limits {
-	return Limits{MaxFailedShare, MaxOutputDeviation, MaxInputDeviation, MaxInvalidRate, MinQuestions}
-}
-
 // Evidence is what a judgement needs beside the record itself. The Slurm
 // state, the server's counters and the accuracy are read from the record.
 type Evidence struct {
@@ -127,7 +108,7 @@ type Evidence struct {
 	Apart    bool      // every phase of it was over before the job went on with something else, which failed: how the job ended is not its own end
 	Profiled bool
 	Nodes    []NodeCheck // of the preflight; nil if there was none
-	Limits   *Limits     // nil means DefaultLimits
+	Limits   Limits      // thresholds that the test has set
 }
 
 // NodeCheck is what a preflight saw on one node.
@@ -200,15 +181,12 @@ type Pace struct {
 // Judge puts every check to the record. It changes neither argument; the
 // record's warnings are part of what it looks at.
 func Judge(r *Result, e Evidence) *Validity {
-	limits := DefaultLimits()
-	if e.Limits != nil {
-		limits = *e.Limits
-	}
-	c := &facts{r: r, m: &r.Results, e: e, limits: limits}
+	c := &facts{r: r, m: &r.Results, e: e}
 	v := &Validity{Verdict: VerdictValid}
 	for _, q := range questions {
+		c.asked = nil
 		a := q.ask(c)
-		check := Check{ID: q.id, Word: q.word, Severity: q.severity, Why: q.why, Outcome: a.outcome, Detail: a.detail}
+		check := Check{ID: q.id, Word: q.word, Severity: q.severity, Why: q.why, Outcome: a.outcome, Detail: a.detail + c.set()}
 		if a.word != "" {
 			check.Word = a.word
 		}
@@ -258,10 +236,10 @@ func (v *Validity) Check(word string) *Check {
 
 // facts is what the questions are put to.
 type facts struct {
-	r      *Result
-	m      *Metrics
-	e      Evidence
-	limits Limits
+	r     *Result
+	m     *Metrics
+	e     Evidence
+	asked []*Threshold // by the check, of those that the test has set
 }
 
 // An answer to one question.

@@ -158,9 +158,7 @@ var trips = []struct {
 	}},
 	{"request-errors", result.Invalid, func(g *run) { g.requests(999, 1) }, func(g *run) {
 		g.requests(950, 50)
-		limits := result.DefaultLimits()
-		limits.FailedShare = 0.05
-		g.e.Limits = &limits
+		g.e.Limits = result.Limits{"failed_share": 0.05}
 	}},
 	{"output-length", result.Invalid, func(g *run) { g.tokens(49_400) }, func(g *run) { g.tokens(49_600) }},
 	{"output-length", result.Invalid, func(g *run) { g.tokens(50_600) }, func(g *run) { g.tokens(50_400) }},

@@ -95,6 +95,7 @@ type entry struct {
 	Sweep         Sweep         `toml:"sweep"`           // How the points of a sweep are run (profllm).
 
 	Preflight *config.Preflight `toml:"preflight"` // What nodes must look like before servers start, over the site's (profllm).
+	Accept    Accept            `toml:"accept"`    // Thresholds of the checks that judge the results (profllm); [all of them](thresholds.md).
 }
 
 // Phase is [[Tests.phases]]: one load on the server of the test, with a result
