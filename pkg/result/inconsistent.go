@@ -57,7 +57,7 @@ func (c *facts) rateContradictions() (bad []string, compared int) {
 		}
 		compared++
 		off := math.Abs(*x.rate*d - x.total)
-		allowed := maxRateDeviation * math.Abs(x.total)
+		allowed := c.limit("rate_deviation") * math.Abs(x.total)
 		if m.FromLog { // both factors were rounded to two decimals
 			allowed += logRounding*d + logRounding*math.Abs(*x.rate)
 		}
