@@ -273,6 +273,16 @@ func (a *app) called(text string) string {
 	return text
 }
 
+// onDisk is where a path lies that called has named.
+func (a *app) onDisk(path string) string {
+	for dir, file := range a.archives {
+		if below, ok := strings.CutPrefix(path, file+"/"); ok {
+			return filepath.Join(dir, below)
+		}
+	}
+	return path
+}
+
 // inArchive is the place of a run that called has named, below its archive.
 func inArchive(dir string) (string, bool) {
 	for root := dir; root != filepath.Dir(root); root = filepath.Dir(root) {

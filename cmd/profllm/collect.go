@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 
 	"github.com/profllm/profllm/pkg/catalog"
@@ -20,7 +21,16 @@ type collectCmd struct {
 	Offline bool     `help:"Do not ask Slurm; use what is on disk."`
 }
 
+// What is read of a run is garbage with its record: the heap may grow by so many
+// percent until it is looked for, and from so many bytes on it is looked for at once.
+const (
+	garbage = 200
+	roomy   = 160 << 20
+)
+
 func (c collectCmd) Run(a *app) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(garbage))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(roomy))
 	paths, done, err := a.unpacked(c.Paths)
 	defer done()
 	if err != nil {
@@ -51,55 +61,61 @@ func collector() (*collect.Collector, error) {
 	return &collect.Collector{Version: version(), Bench: catalog.Benches, Eval: catalog.Evals, Causes: causes}, nil
 }
 
+// collected is what became of the collection of one run.
+type collected struct {
+	dir     string
+	state   run.State
+	records []collect.Record
+	err     error
+}
+
+// ahead is how many runs are in memory at the same time: the next are collected
+// when these are printed.
+const ahead = 64
+
+// atOnce is the least number of runs that are collected at the same time: on a
+// shared file system each waits more than it computes.
+const atOnce = 16
+
 // report collects runs, prints them, and answers for the worst.
 func (a *app) report(dirs []string, states map[string]run.State, format string) error {
 	col, err := collector()
 	if err != nil {
 		return err
 	}
-	type collected struct {
-		state   run.State
-		records []collect.Record
-		err     error
-	}
-	all := make([]collected, len(dirs))
-	run.AtOnce(len(dirs), 2*runtime.GOMAXPROCS(0), func(i int) {
-		c := &all[i]
-		st, ok := states[dirs[i]]
-		if !ok {
-			ok = run.ReadJSON(filepath.Join(dirs[i], run.StateFile), &st) == nil
-		}
-		if c.state = st; ok {
-			c.records, c.err = col.Write(dirs[i], &c.state)
-		} else {
-			c.records, c.err = col.Write(dirs[i], nil)
-		}
-	})
-	var rows []row
+	out := a.newPrinter(format)
+	swept := sweepPlaces{}
 	failed, invalid, unkept := 0, 0, 0
-	for i, dir := range dirs {
-		if err := all[i].err; err != nil {
-			a.logf("%s: %s%s", relative(a.called(dir)), a.called(err.Error()), mend(err))
-			if len(all[i].records) == 0 {
-				failed++
+	for some := range slices.Chunk(dirs, ahead) {
+		all := make([]collected, len(some))
+		run.AtOnce(len(some), max(atOnce, 2*runtime.GOMAXPROCS(0)), func(i int) { all[i] = collectRun(col, some[i], states) })
+		for _, c := range all {
+			if c.err != nil {
+				a.logf("%s: %s%s", relative(a.called(c.dir)), a.called(c.err.Error()), mend(c.err))
+				if len(c.records) == 0 {
+					failed++
+				}
+				unkept++
 			}
-			unkept++
-		}
-		for _, rec := range all[i].records {
-			rows = append(rows, row{a.called(rec.Dir), rec.Result})
-			switch r := rec.Result; {
-			case r.Status == result.Unknown, endedAsPlanned(dir, all[i].state):
-			case jobFailed(r):
-				failed++
-			case !r.Validity.Valid:
-				invalid++
+			for _, rec := range c.records {
+				if err := out.add(row{a.called(rec.Dir), rec.Result}); err != nil {
+					return err
+				}
+				switch r := rec.Result; {
+				case r.Status == result.Unknown:
+				case jobFailed(r):
+					failed += count(!c.endedAsPlanned())
+				case !r.Validity.Valid:
+					invalid += count(!c.endedAsPlanned())
+				}
 			}
+			swept.add(c)
 		}
 	}
-	if err := a.sweeps(dirs); err != nil {
+	if err := swept.tabulate(); err != nil {
 		a.logf("note: no table of the sweep: %s", a.called(err.Error()))
 	}
-	if err := a.printResults(rows, format); err != nil {
+	if err := out.end(); err != nil {
 		return err
 	}
 	switch {
@@ -113,11 +129,36 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 	return nil
 }
 
+// collectRun collects one run, with what is known of its job.
+func collectRun(col *collect.Collector, dir string, states map[string]run.State) collected {
+	c := collected{dir: dir}
+	st, ok := states[dir]
+	if !ok {
+		ok = run.ReadJSON(filepath.Join(dir, run.StateFile), &st) == nil
+	}
+	if c.state = st; ok {
+		c.records, c.err = col.Write(dir, &c.state)
+	} else {
+		c.records, c.err = col.Write(dir, nil)
+	}
+	return c
+}
+
+func count(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
 // endedAsPlanned reports whether a job was over, well, because the runs that it
 // accompanied were: what it has measured by then is what was asked for.
-func endedAsPlanned(dir string, st run.State) bool {
-	events, err := job.ReadEvents(dir)
-	return err == nil && job.WasEnded(events) && st.State == run.Succeeded
+func (c *collected) endedAsPlanned() bool {
+	if c.state.State != run.Succeeded {
+		return false
+	}
+	events, err := job.ReadEvents(c.dir)
+	return err == nil && job.WasEnded(events)
 }
 
 // jobFailed tells a run that did not do what it should from one that did and

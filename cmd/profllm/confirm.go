@@ -176,7 +176,7 @@ func (c confirmCmd) answer(a *app, root string, err error) error {
 		now.Over = len(dirs) - len(slices.DeleteFunc(slices.Clone(dirs), settled))
 		return c.notYet(a, now)
 	}
-	r, err := judgeConfirmation(relative(root), s.Confirm)
+	r, err := a.judgeConfirmation(relative(root), s.Confirm)
 	if err != nil {
 		return err
 	}
@@ -228,14 +228,17 @@ func (c confirmCmd) notYet(a *app, now confirming) error {
 	return err
 }
 
-func judgeConfirmation(root string, k *run.Confirmation) (*report.Report, error) {
+func (a *app) judgeConfirmation(root string, k *run.Confirmation) (*report.Report, error) {
 	metrics, err := findMetrics(k.Metrics)
 	if err != nil {
 		return nil, err
 	}
 	var sides [2][]report.Run
 	for i, name := range catalog.Sides {
-		if sides[i], err = loadRuns(filepath.Join(root, name)); err != nil {
+		var done func()
+		sides[i], done, err = a.loadRuns(filepath.Join(root, name))
+		defer done()
+		if err != nil {
 			return nil, err
 		}
 	}

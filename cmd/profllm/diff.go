@@ -8,7 +8,7 @@ import (
 )
 
 type diffCmd struct {
-	First  string `arg:"" help:"A run directory or a record."`
+	First  string `arg:"" help:"A run directory, a record, or an archive of one run."`
 	Second string `arg:"" help:"Likewise."`
 	Output string `enum:"text,json,markdown" default:"text" help:"${enum}."`
 }
@@ -16,11 +16,13 @@ type diffCmd struct {
 // Run says what two runs differ in. It exits with 0 for two runs of one configuration,
 // whatever their nodes and numbers, and else with 6.
 func (c diffCmd) Run(a *app) error {
-	first, err := oneRun(c.First)
+	first, done, err := a.record(c.First)
+	defer done()
 	if err != nil {
 		return err
 	}
-	second, err := oneRun(c.Second)
+	second, done, err := a.record(c.Second)
+	defer done()
 	if err != nil {
 		return err
 	}
@@ -37,18 +39,19 @@ func (c diffCmd) Run(a *app) error {
 	return nil
 }
 
-// oneRun reads the record of one load.
-func oneRun(path string) (*report.Run, error) {
-	runs, err := loadRuns(path)
+// record reads the record of one load, also of an archive, which is unpacked until
+// done.
+func (a *app) record(path string) (r *report.Run, done func(), err error) {
+	runs, done, err := a.loadRuns(path)
 	if err != nil {
-		return nil, err
+		return nil, done, err
 	}
 	if len(runs) == 1 {
-		return &runs[0], nil
+		return &runs[0], done, nil
 	}
 	var dirs []string
 	for _, r := range runs[:min(len(runs), 8)] {
 		dirs = append(dirs, relative(r.Dir))
 	}
-	return nil, fail(exitUsage, fmt.Errorf("%s holds %d records, and two are compared field by field\n\thint: name one, such as %s", path, len(runs), strings.Join(dirs, ", ")))
+	return nil, done, fail(exitUsage, fmt.Errorf("%s holds %d records, and two are compared field by field\n\thint: name one, such as %s", path, len(runs), strings.Join(dirs, ", ")))
 }

@@ -15,6 +15,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -42,6 +43,7 @@ func TestReference(t *testing.T) {
 	for name, text := range map[string]string{
 		"keys.md": keysPage(t), "commands.md": commandsPage(t), "exit-codes.md": exitCodesPage(t),
 		"failures.md":        failuresPage(t),
+		"thresholds.md":      thresholdsPage(),
 		"result.schema.json": string(schemaJSON) + "\n",
 	} {
 		file := filepath.Join(docs, "reference", name)
@@ -227,6 +229,27 @@ func exitCodesPage(t *testing.T) string {
 		return true
 	})
 	return page + "\nA job's own exit code follows the same table: 5 for a failed phase, 6 for an invalid result.\n"
+}
+
+// thresholdsPage lists what the checks of a result compare with.
+func thresholdsPage() string {
+	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	page := generated + `# Thresholds
+
+What a scenario may set in ` + "`[Tests.accept]`" + ` (profllm), for the [checks](../explanation/validity.md) of a test's results. A share is from 0 to 1. A check whose
+threshold is set says so in its detail, with the default, and whether it is looser.
+
+| key | check | default | from | to | unit | meaning | accepts more if |
+|---|---|---|---|---|---|---|---|
+`
+	for _, x := range result.Thresholds() {
+		more := "larger"
+		if x.Less {
+			more = "smaller"
+		}
+		page += fmt.Sprintf("| `%s` | `%s` | %s | %s | %s | %s | %s | %s |\n", x.Key, x.Check, plain(x.Default), plain(x.Min), plain(x.Max), x.Unit, x.Means, more)
+	}
+	return page
 }
 
 // failuresPage lists the causes that a record or a story may name.

@@ -31,7 +31,7 @@ func TestRehearsedGPUs(t *testing.T) {
 		{"throttled", "use=4/0,clock=1/1850", ""},
 		{"power-gaps", "use=4/0,skip=0.1", ""},
 		{"mixed-hardware", "use=4/0,driver=127.0.1.2/7", two},
-		{"", "use=4/0,driver=127.0.1.1/7,driver=127.0.1.2/7", two},
+		{"", "use=4/50,driver=127.0.1.1/7,driver=127.0.1.2/7", two + "[Tests.accept]\ngpu_foreign = 1\n"},
 	}
 	dir := t.TempDir()
 	var text strings.Builder

@@ -54,18 +54,6 @@ func (a *app) writeReport(r *report.Report, f reportFlags) error {
 	return writeFile(f.JUnit, r.JUnit)
 }
 
-// loadRuns reads the records below paths; finding none is an error.
-func loadRuns(paths ...string) ([]report.Run, error) {
-	runs, err := report.Load(paths...)
-	if err != nil {
-		return nil, fail(exitUsage, err)
-	}
-	if len(runs) == 0 {
-		return nil, fail(exitUsage, fmt.Errorf("no records below %v\n\thint: profllm collect %s writes them", paths, strings.Join(paths, " ")))
-	}
-	return runs, nil
-}
-
 type reportCmd struct {
 	Output string `enum:"text,json,csv,markdown,prometheus,otava" default:"text" help:"${enum}; csv has one line for each run, prometheus the newest run of each series for a textfile collector, otava a CSV for Apache Otava."`
 	pageFlag
@@ -81,17 +69,10 @@ func (c reportCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	paths, done, err := a.unpacked(c.Paths)
+	runs, done, err := a.loadRuns(c.Paths...)
 	defer done()
 	if err != nil {
 		return err
-	}
-	runs, err := loadRuns(paths...)
-	if err != nil {
-		return err
-	}
-	for i := range runs {
-		runs[i].Dir, runs[i].Problem = a.called(runs[i].Dir), a.called(runs[i].Problem)
 	}
 	if err := report.UnknownKeys(runs, o.GroupBy); err != nil {
 		return fail(exitUsage, err)
@@ -155,7 +136,7 @@ func readReports(file string) (config.Reports, error) {
 
 type compareCmd struct {
 	reportFlags
-	First  string   `arg:"" help:"What the second is held against: a folder of runs, a run directory, or a record."`
+	First  string   `arg:"" help:"What the second is held against: a folder of runs, a run directory, a record, or an archive."`
 	Second string   `arg:"" help:"Likewise. The iterations and repeats of a test are compared with those of the same test."`
 	Metric []string `placeholder:"KEY" help:"Judge these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer runs."`
 }
@@ -167,11 +148,13 @@ func (c compareCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	first, err := loadRuns(c.First)
+	first, doneFirst, err := a.loadRuns(c.First)
+	defer doneFirst()
 	if err != nil {
 		return err
 	}
-	second, err := loadRuns(c.Second)
+	second, doneSecond, err := a.loadRuns(c.Second)
+	defer doneSecond()
 	if err != nil {
 		return err
 	}
@@ -185,7 +168,7 @@ func (c compareCmd) Run(a *app) error {
 	for i := range r.Judgements {
 		j := &r.Judgements[i]
 		one, two := j.Missing()
-		j.Commands = slices.Concat(moreRuns(j.First, one, j.Kind), moreRuns(j.Second, two, j.Kind))
+		j.Commands = slices.Concat(a.moreRuns(j.First, one, j.Kind), a.moreRuns(j.Second, two, j.Kind))
 	}
 	if err := a.writeReport(r, c.reportFlags); err != nil {
 		return err
@@ -209,19 +192,38 @@ func findMetrics(names []string) ([]report.Metric, error) {
 	return metrics, nil
 }
 
+// loadRuns reads the records below paths, also of archives, which are unpacked until
+// done; finding none is an error.
+func (a *app) loadRuns(paths ...string) (runs []report.Run, done func(), err error) {
+	places, done, err := a.unpacked(paths)
+	if err != nil {
+		return nil, done, err
+	}
+	if runs, err = report.Load(places...); err != nil {
+		return nil, done, fail(exitUsage, err)
+	}
+	if len(runs) == 0 {
+		return nil, done, fail(exitUsage, fmt.Errorf("no records below %v\n\thint: profllm collect %s writes them", paths, strings.Join(paths, " ")))
+	}
+	for i := range runs {
+		runs[i].Dir, runs[i].Problem = a.called(runs[i].Dir), a.called(runs[i].Problem)
+	}
+	return runs, done, nil
+}
+
 // moreRuns is the command that makes runs like those of a side, from the definitions
 // that are kept with them; nothing if they are not there.
-func moreRuns(s report.Side, missing int, kind report.Kind) []string {
+func (a *app) moreRuns(s report.Side, missing int, kind report.Kind) []string {
 	if missing == 0 || len(s.Runs) == 0 {
 		return nil
 	}
-	root, ok := scenarioRoot(s.Runs[len(s.Runs)-1])
+	root, ok := scenarioRoot(a.onDisk(s.Runs[len(s.Runs)-1]))
 	if !ok {
 		return nil
 	}
 	each := 0
 	for _, dir := range s.Runs {
-		if r, ok := scenarioRoot(dir); ok && r == root {
+		if r, ok := scenarioRoot(a.onDisk(dir)); ok && r == root {
 			each++
 		}
 	}
@@ -233,6 +235,15 @@ func moreRuns(s report.Side, missing int, kind report.Kind) []string {
 	case kind == report.Simulated:
 		simulate = " --simulate"
 	}
+	before := ""
+	if file := a.archives[root]; file != "" {
+		quoted, err := render.Quote(file)
+		if err != nil {
+			return nil
+		}
+		before = fmt.Sprintf("profllm archive --restore %s && ", quoted)
+		root = filepath.Join(filepath.Dir(file), filepath.Base(root))
+	}
 	definitions := filepath.Join(root, run.DefinitionDir)
 	var words []string
 	for _, path := range []string{filepath.Join(definitions, scenarioCopy), filepath.Join(definitions, systemCopy), filepath.Dir(root)} {
@@ -243,7 +254,7 @@ func moreRuns(s report.Side, missing int, kind report.Kind) []string {
 		words = append(words, q)
 	}
 	times := (missing + each - 1) / each
-	return []string{fmt.Sprintf("profllm %s %s --system %s --output-dir %s%s  # times %d", verb, words[0], words[1], words[2], simulate, times)}
+	return []string{fmt.Sprintf("%sprofllm %s %s --system %s --output-dir %s%s  # times %d", before, verb, words[0], words[1], words[2], simulate, times)}
 }
 
 // scenarioRoot finds the scenario's directory that a run lies in.

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 
 	"github.com/profllm/profllm/pkg/catalog"
@@ -25,29 +25,34 @@ var sweepFiles = map[string]sweep.Format{
 	"trajectory.csv": sweep.CloudAI, "metadata.csv": sweep.Metadata, "sweep.csv": sweep.CSV, "trajectory.jsonl": sweep.JSONLines,
 }
 
-// sweeps writes the tables of every sweep that one of the runs belongs to.
-func (a *app) sweeps(dirs []string) error {
-	type place struct{ root, test string }
-	places := make([]place, len(dirs))
-	run.AtOnce(len(dirs), 2*runtime.GOMAXPROCS(0), func(i int) {
-		p, err := run.ReadPlan(dirs[i])
-		if err != nil || p.Step == 0 {
-			return // what is no point of a sweep
-		}
-		if below, err := filepath.Rel(filepath.Join(p.Scenario, p.Test, fmt.Sprint(p.Iteration), fmt.Sprint(p.Step)), p.Scenario); err == nil {
-			places[i] = place{filepath.Join(dirs[i], below), p.Test}
-		}
-	})
-	roots := map[string][]string{}
-	for _, p := range places {
-		if p.root != "" {
-			roots[p.root] = append(roots[p.root], p.test)
-		}
+// sweepPlaces are the sweeps that runs belong to: tests by the scenario's directory.
+type sweepPlaces map[string]map[string]bool
+
+// add notes the sweep of a collected run, if it is a point of one.
+func (s sweepPlaces) add(c collected) {
+	if len(c.records) == 0 {
+		return
 	}
+	p := c.records[0].Plan
+	if p == nil || p.Step == 0 {
+		return
+	}
+	below, err := filepath.Rel(filepath.Join(p.Scenario, p.Test, fmt.Sprint(p.Iteration), fmt.Sprint(p.Step)), p.Scenario)
+	if err != nil {
+		return
+	}
+	root := filepath.Join(c.dir, below)
+	if s[root] == nil {
+		s[root] = map[string]bool{}
+	}
+	s[root][p.Test] = true
+}
+
+// tabulate writes the tables of every sweep.
+func (s sweepPlaces) tabulate() error {
 	var errs []error
-	for root, tests := range roots {
-		slices.Sort(tests)
-		for _, id := range slices.Compact(tests) {
+	for root, tests := range s {
+		for _, id := range slices.Sorted(maps.Keys(tests)) {
 			errs = append(errs, tabulate(root, id))
 		}
 	}

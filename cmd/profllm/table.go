@@ -131,58 +131,6 @@ func waited(sub run.Submission, st run.State) string {
 	return prefixed("waited for ", strings.Join(sub.Waits, ", "))
 }
 
-type row struct {
-	Dir    string         `json:"dir"`
-	Result *result.Result `json:"result"`
-}
-
-// printResults shows one line for each run, and the cause below each that failed.
-func (a *app) printResults(rows []row, format string) error {
-	if format == "json" {
-		return a.printJSON(rows)
-	}
-	t := newTable("run", "verdict", "done", "req/s", "out tok/s", "per GPU", "TTFT ms p50 / p99", "TPOT ms p50 / p99", "accuracy")
-	dirs := make([]string, len(rows))
-	for i, r := range rows {
-		dirs[i] = r.Dir
-	}
-	name := runNames(dirs)
-	var below []string
-	for _, r := range rows {
-		m := r.Result.Results
-		done := ""
-		if m.CompletedRequests != nil {
-			done = fmt.Sprintf("%d/%s", *m.CompletedRequests, number(m.NumPrompts, "%d"))
-		}
-		accuracy := ""
-		if r.Result.Accuracy != nil {
-			accuracy = fmt.Sprintf("%.3f", r.Result.Accuracy.Value)
-		}
-		t.AppendRow(table.Row{name(r.Dir), verdict(r.Result), done, number(m.RequestThroughput, "%.2f"), number(m.OutputThroughput, "%.1f"),
-			number(m.OutputPerGPU, "%.1f"), latency(m, result.TTFT), latency(m, result.TPOT), accuracy})
-		below = append(below, notes(name(r.Dir), r)...)
-	}
-	_, err := fmt.Fprintln(a.stdout, trimRight(t.Render()))
-	for _, line := range below {
-		fmt.Fprintln(a.stdout, line)
-	}
-	return err
-}
-
-// runNames names runs that are shown together: by their places below the scenario's
-// directory, or, where two would be called the same, all by their paths.
-func runNames(dirs []string) func(dir string) string {
-	seen := map[string]bool{}
-	for _, dir := range dirs {
-		name := runName(dir)
-		if seen[name] {
-			return relative
-		}
-		seen[name] = true
-	}
-	return runName
-}
-
 // runName is the place of a run, or of a load, below its scenario's directory;
 // without one the last two elements.
 func runName(dir string) string {
@@ -249,19 +197,23 @@ func notes(name string, r row) []string {
 		switch w.Kind {
 		case result.CheckFailed, result.HookFailed, result.NodeUnclean:
 			lines = append(lines, fmt.Sprintf("%s: %s: %s", name, w.Key, w.Text))
-		case result.SecretInLog:
-			lines = append(lines, fmt.Sprintf("%s: %s: %s:%d: %s", name, w.Kind, w.File, w.Line, w.Text))
+		case result.SecretInLog, result.Unreadable, result.Truncated, result.BadValue:
+			lines = append(lines, fmt.Sprintf("%s: %s: %s: %s", name, w.Kind, placeIn(w.File, w.Line), w.Text))
 		}
 	}
 	if f := r.Result.Failure; f != nil && f.Line != "" && !(f.Confidence == result.NoCause && r.Result.Status == result.Cancelled) {
-		at := f.File
-		if f.LineNumber > 0 {
-			at += ":" + strconv.Itoa(f.LineNumber)
-		}
-		lines = append(lines, fmt.Sprintf("%s: cause %s (%s): %s: %s", name, f.Cause, f.Confidence, at, f.Line))
+		lines = append(lines, fmt.Sprintf("%s: cause %s (%s): %s: %s", name, f.Cause, f.Confidence, placeIn(f.File, f.LineNumber), f.Line))
 		lines = append(lines, fmt.Sprintf("%s: next: %s", name, f.Next))
 	}
 	return lines
+}
+
+// placeIn is a line of a file; 0: the file.
+func placeIn(file string, line int) string {
+	if line > 0 {
+		return file + ":" + strconv.Itoa(line)
+	}
+	return file
 }
 
 func (a *app) printJSON(v any) error {

@@ -18,17 +18,10 @@ func (c trendCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	paths, done, err := a.unpacked(c.Paths)
+	runs, done, err := a.loadRuns(c.Paths...)
 	defer done()
 	if err != nil {
 		return err
-	}
-	runs, err := loadRuns(paths...)
-	if err != nil {
-		return err
-	}
-	for i := range runs {
-		runs[i].Dir, runs[i].Problem = a.called(runs[i].Dir), a.called(runs[i].Problem)
 	}
 	if err := report.UnknownKeys(runs, c.By); err != nil {
 		return fail(exitUsage, err)

@@ -346,7 +346,7 @@ func unsteady(t scenario.Test, loads []load, made []plan.LoadInput) string {
 	var said []string
 	for i, l := range made {
 		e := l.Expect
-		least := result.SteadyFrom(e.Concurrency)
+		least := result.Limits(t.Accept).SteadyFrom(e.Concurrency)
 		if e.Concurrency == 0 || e.RequestRate > 0 || e.NumPrompts >= least {
 			continue
 		}

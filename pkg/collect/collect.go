@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,6 +18,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/go-multierror"
+	"github.com/ulikunitz/xz"
 
 	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/job"
@@ -48,6 +52,7 @@ type Collector struct {
 type Record struct {
 	Dir    string
 	Result *result.Result
+	Plan   *plan.Plan // of the run; nil for a run of CloudAI
 }
 
 // Run computes the results of one run directory: one for each of its loads.
@@ -59,7 +64,7 @@ func (c *Collector) Run(dir string, state *run.State) ([]Record, error) {
 	}
 	if e.plan == nil {
 		r, err := c.load(e)
-		return []Record{{dir, r}}, err
+		return []Record{{Dir: dir, Result: r}}, err
 	}
 	var records []Record
 	for i := range e.plan.Loads {
@@ -75,7 +80,7 @@ func (c *Collector) Run(dir string, state *run.State) ([]Record, error) {
 		if err != nil {
 			return nil, err
 		}
-		records = append(records, Record{e.at, r})
+		records = append(records, Record{e.at, r, e.plan})
 	}
 	return records, nil
 }
@@ -97,6 +102,7 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	}
 	e.counters(r)
 	e.gpus(r, &ev)
+	r.Warnings = append(r.Warnings, e.warnings...)
 	r.Derive()
 	r.Provenance.EngineVersion = ev.EngineVersion()
 	r.MetricsVersion = result.MetricsVersion
@@ -112,7 +118,7 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	if r.Status != result.Completed && r.Status != result.Unknown {
 		var unread error
 		if r.Failure, unread = e.cause(c.table(e.plan)); unread != nil {
-			r.Warnings = append(r.Warnings, result.Warning{Kind: "unreadable", File: run.LogDir, Text: unread.Error()})
+			r.Warnings = append(r.Warnings, result.Warning{Kind: result.Unreadable, File: run.LogDir, Text: unread.Error()})
 		}
 		if ev.Apart && r.Failure != nil && r.Failure.Cause == "unknown" {
 			r.Failure = nil // nothing broke: the checks say what is wrong with the numbers
@@ -159,6 +165,7 @@ type evidence struct {
 	looked   *job.Preflight
 	sentinel *run.Sentinel
 	events   []job.Event
+	warnings []result.Warning // of files that cannot be read as a whole
 }
 
 func (e *evidence) read() error {
@@ -188,7 +195,13 @@ func (e *evidence) read() error {
 			return err
 		}
 	}
-	e.events, err = job.ReadEvents(e.dir)
+	var bad []int
+	if e.events, bad, err = job.ReadAllEvents(e.dir); len(bad) > 0 && e.sentinel != nil {
+		e.warn(result.Warning{
+			Kind: result.Unreadable, File: run.EventFile, Line: bad[0],
+			Text: fmt.Sprintf("%d lines are no events, the first of them line %d; what they said is not known", len(bad), bad[0]),
+		})
+	}
 	return err
 }
 
@@ -358,6 +371,9 @@ func (e *evidence) planned() result.Evidence {
 			ev.Planned.EngineVersion = e.plan.Config.Engine
 		}
 	}
+	if e.plan != nil {
+		ev.Limits = e.plan.Accept
+	}
 	e.phases(&ev)
 	ev.Servers = e.servers()
 	ev.Apart = e.apart(ev.Phases)
@@ -476,7 +492,7 @@ func (e *evidence) parse(r *result.Result, parsers []Parser, missing *[]string, 
 	for _, p := range parsers {
 		part, err := p.Parse(os.DirFS(e.at))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			r.Warnings = append(r.Warnings, result.Warning{Kind: "unreadable", File: what, Text: err.Error()})
+			r.Warnings = append(r.Warnings, result.Warning{Kind: result.Unreadable, File: what, Text: err.Error()})
 		}
 		if err != nil {
 			r.Warnings = append(r.Warnings, part.Warnings...)
@@ -540,14 +556,67 @@ func (e *evidence) difference(role, from, to string) *promtext.Difference {
 }
 
 func (e *evidence) page(role, when string) (*promtext.Snapshot, error) {
-	f, err := os.Open(filepath.Join(e.at, run.RawDir, job.MetricsFile(role, when)))
+	data, name, err := readRaw(e.at, job.MetricsFile(role, when))
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	page, _ := promtext.Read(f) // lines it does not understand are no reason to drop the rest
+	// Of a number that is cut short nobody can tell.
+	whole := data[:bytes.LastIndexByte(data, '\n')+1]
+	page, err := promtext.ReadSome(bytes.NewReader(whole), counts)
+	// Lines that it does not understand are no reason to drop the rest.
+	var lines *multierror.Error
+	switch {
+	case errors.As(err, &lines):
+		e.warn(result.Warning{Kind: result.Unreadable, File: name, Text: fmt.Sprintf("lines are left out, the first of %d: %v", len(lines.Errors), lines.Errors[0])})
+	case len(whole) < len(data):
+		e.warn(result.Warning{Kind: result.Unreadable, File: name, Text: "the file ends within a line, which is left out"})
+	}
 	return page, nil
 }
+
+// maxRaw bounds what is read of a page of counters or of samples, also when it was
+// packed. The page of a vLLM server has 60 kB.
+const maxRaw = 64 << 20
+
+// readRaw reads a file of raw/, or the same file packed by xz, and says which.
+func readRaw(dir, name string) ([]byte, string, error) {
+	f, err := os.Open(filepath.Join(dir, run.RawDir, name))
+	packed := errors.Is(err, fs.ErrNotExist)
+	if packed {
+		name += ".xz"
+		f, err = os.Open(filepath.Join(dir, run.RawDir, name))
+	}
+	if err != nil {
+		return nil, name, err
+	}
+	defer f.Close()
+	name = run.RawDir + "/" + name
+	if !packed {
+		data, err := io.ReadAll(io.LimitReader(f, maxRaw))
+		return data, name, err
+	}
+	x, err := xz.NewReader(f)
+	if err != nil {
+		return nil, name, err
+	}
+	// What came out before a damage ends within a line.
+	data, err := io.ReadAll(io.LimitReader(x, maxRaw))
+	if len(data) > 0 {
+		err = nil
+	}
+	return data, name, err
+}
+
+// warn adds a warning to the record, once.
+func (e *evidence) warn(w result.Warning) {
+	if !slices.Contains(e.warnings, w) {
+		e.warnings = append(e.warnings, w)
+	}
+}
+
+// counts leaves out the buckets of histograms, which are most of a page: nothing is
+// asked of them, and what fell in one fell in their count as well.
+func counts(name []byte) bool { return !bytes.HasSuffix(name, []byte("_bucket")) }
 
 // status says how the run ended.
 func (e *evidence) status(r *result.Result, noBenchmark bool) result.Status {

@@ -86,7 +86,7 @@ func (e *evidence) gpus(r *result.Result, ev *result.Evidence) {
 			tracks[at].add(x)
 		})
 		if err != nil {
-			r.Warnings = append(r.Warnings, result.Warning{Kind: "unreadable", File: run.TelemetryDir + "/" + job.GPUFile(n.Host), Text: err.Error()})
+			r.Warnings = append(r.Warnings, result.Warning{Kind: result.Unreadable, File: run.TelemetryDir + "/" + job.GPUFile(n.Host), Text: err.Error()})
 		}
 		if found {
 			seen++

@@ -96,19 +96,29 @@ func cut(f *os.File) bool {
 // ReadEvents reads the events of a run directory. A line cut short by a crash is
 // left out.
 func ReadEvents(dir string) ([]Event, error) {
+	events, _, err := ReadAllEvents(dir)
+	return events, err
+}
+
+// ReadAllEvents is ReadEvents that also says which lines it left out, 1 for the first.
+func ReadAllEvents(dir string) (events []Event, bad []int, err error) {
 	data, err := run.ReadFile(filepath.Join(dir, run.EventFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var events []Event
+	n := 0
 	for line := range bytes.Lines(data) {
+		n++
 		var e Event
-		if json.Unmarshal(line, &e) == nil && e.Event != "" {
+		switch err := json.Unmarshal(line, &e); {
+		case err == nil && e.Event != "":
 			events = append(events, e)
+		case len(bytes.TrimSpace(line)) > 0:
+			bad = append(bad, n)
 		}
 	}
-	return events, nil
+	return events, bad, nil
 }

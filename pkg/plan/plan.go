@@ -62,6 +62,8 @@ type Plan struct {
 	Preflight  *config.Preflight `json:"preflight,omitempty"`  // nil: the defaults
 	Telemetry  *Telemetry        `json:"telemetry,omitempty"`  // nil: nothing is sampled of the nodes
 	Signatures []Signature       `json:"signatures,omitempty"` // of the site's own failures
+
+	Accept map[string]float64 `json:"accept,omitempty"` // thresholds of checks that the test sets
 }
 
 // Telemetry is what is sampled of every node of the job while it runs.

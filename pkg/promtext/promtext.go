@@ -58,6 +58,9 @@ func (s Sample) matches(want []Label) bool {
 // maxLine bounds a line; longer ones end the scan with bufio.ErrTooLong.
 const maxLine = 1 << 20
 
+// mostErrors bounds how many lines that are no samples are reported of a page.
+const mostErrors = 100
+
 // A Scanner reads samples from a page. Lines that are no sample are skipped
 // and counted as errors; the scan goes on behind them.
 type Scanner struct {
@@ -65,6 +68,7 @@ type Scanner struct {
 	line   int
 	sample Sample
 	types  map[string]string
+	keep   func(name []byte) bool // nil: every sample
 	bad    *multierror.Error
 }
 
@@ -87,9 +91,14 @@ func (s *Scanner) Scan() bool {
 			s.comment(string(line))
 			continue
 		}
+		if end := bytes.IndexAny(line, "{ \t"); end > 0 && s.keep != nil && !s.keep(line[:end]) {
+			continue
+		}
 		sample, err := parseSample(string(line))
 		if err != nil {
-			s.bad = multierror.Append(s.bad, fmt.Errorf("line %d: %w", s.line, err))
+			if s.bad == nil || len(s.bad.Errors) < mostErrors {
+				s.bad = multierror.Append(s.bad, fmt.Errorf("line %d: %w", s.line, err))
+			}
 			continue
 		}
 		s.sample = sample
@@ -101,7 +110,7 @@ func (s *Scanner) Scan() bool {
 // Sample returns the sample of the last Scan.
 func (s *Scanner) Sample() Sample { return s.sample }
 
-// Err returns every line that was no sample, and the error that ended the
+// Err returns the lines that were no samples, at most 100, and the error that ended the
 // scan if it was not the end of the input.
 func (s *Scanner) Err() error {
 	if err := s.lines.Err(); err != nil {

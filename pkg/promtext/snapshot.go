@@ -15,8 +15,13 @@ type Snapshot struct {
 // Read reads a whole page. It keeps every sample it understands and returns
 // the lines it did not understand as one error beside them; the Snapshot is
 // usable, and never nil, in both cases.
-func Read(r io.Reader) (*Snapshot, error) {
+func Read(r io.Reader) (*Snapshot, error) { return ReadSome(r, nil) }
+
+// ReadSome is Read for the samples whose names keep accepts; the others are not
+// looked at, so that their mistakes are no errors. A nil keep accepts every name.
+func ReadSome(r io.Reader, keep func(name []byte) bool) (*Snapshot, error) {
 	sc := NewScanner(r)
+	sc.keep = keep
 	var samples []Sample
 	for sc.Scan() {
 		samples = append(samples, sc.Sample())
@@ -82,8 +87,10 @@ type Difference struct {
 // the second page counts from zero. Gauges have no difference and are left out.
 func Sub(before, after *Snapshot) *Difference {
 	old := make(map[string]float64, len(before.samples))
-	for _, x := range before.samples {
-		old[seriesKey(x)] = x.Value
+	keys := make([]string, len(before.samples))
+	for i, x := range before.samples {
+		keys[i] = seriesKey(x)
+		old[keys[i]] = x.Value
 	}
 	d := &Difference{}
 	still := make(map[string]bool, len(after.samples))
@@ -107,8 +114,8 @@ func Sub(before, after *Snapshot) *Difference {
 		x.Value -= was
 		d.samples = append(d.samples, x)
 	}
-	for _, x := range before.samples {
-		if before.cumulative(x.Name) && !still[seriesKey(x)] {
+	for i, x := range before.samples {
+		if before.cumulative(x.Name) && !still[keys[i]] {
 			d.Gone = append(d.Gone, x.Name)
 		}
 	}

@@ -31,7 +31,7 @@ var rules = []rule{
 	{"google-key", []string{"aiza"}, regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{35}`)},
 	{"jwt", []string{"eyj"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+`)},
 	{"header", []string{"bearer", "basic"}, regexp.MustCompile(`(?i)\b(?:bearer|authorization['"]?\s*[:=]\s*['"]?basic)\s+([A-Za-z0-9._~+/=-]{8,})`)},
-	{"named", []string{"api", "secret", "passw", "passphrase", "token"}, regexp.MustCompile(`(?i)\b[a-z_-]*(?:api[_-]?key|secret(?:[_-]?access)?(?:[_-]?key)?|passw(?:or)?d|passphrase|access[_-]?token|auth[_-]token|\bauthtoken|(?:hf|hub|github|gitlab|ngc|refresh|session)[_-]token)['"]?\s*[:=]\s*(?:"([^"]{4,})"|'([^']{4,})'|([^\s'",}]{4,}))`)},
+	{"named", []string{"api", "secret", "passw", "passphrase", "_token", "-token", "accesstoken", "authtoken"}, regexp.MustCompile(`(?i)\b[a-z_-]*(?:api[_-]?key|secret(?:[_-]?access)?(?:[_-]?key)?|passw(?:or)?d|passphrase|access[_-]?token|auth[_-]token|\bauthtoken|(?:hf|hub|github|gitlab|ngc|refresh|session)[_-]token)['"]?\s*[:=]\s*(?:"([^"]{4,})"|'([^']{4,})'|([^\s'",}]{4,}))`)},
 	{"option", []string{"--"}, regexp.MustCompile(`(?i)--(?:[a-z-]*(?:api[-_]?key|password|auth[-_]token|access[-_]token)|token|hf[-_]token|secret)(?:=|\s+)['"]?([^\s'",-][^\s'",]{3,})`)},
 	{"url", []string{"://"}, regexp.MustCompile(`://[^/\s:@'"]*:([^/\s@'"]+)@`)},
 	{"private-key", []string{"private key"}, regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?`)},

@@ -94,8 +94,8 @@ func tokenBooks(c *facts) answer {
 	case counted > most:
 		off = counted - most
 	}
-	return judged(math.Abs(off)/reported > maxTokenBooks, "the engines counted %.0f tokens, the client %.0f and %d warm-ups: %+.2f %% (accepted %.0f %%)",
-		counted, reported, c.e.Planned.Warmups, 100*off/reported, 100*maxTokenBooks)
+	return judged(math.Abs(off)/reported > c.limit("token_books"), "the engines counted %.0f tokens, the client %.0f and %d warm-ups: %+.2f %% (accepted %s %%)",
+		counted, reported, c.e.Planned.Warmups, 100*off/reported, percent(c.limit("token_books")))
 }
 
 func cacheWarm(c *facts) answer {
@@ -144,10 +144,10 @@ func cacheWarm(c *facts) answer {
 			accepted += (1 - expected) * added
 		}
 		share := found[kind] / asked[kind]
-		bad = bad || share-accepted > maxCacheWarmth
+		bad = bad || share-accepted > c.limit("cache_warmth")
 		said = append(said, fmt.Sprintf("%s found %.2f %% of the prompt tokens in its cache, %.2f %% expected", kind, 100*share, 100*accepted))
 	}
-	return judged(bad, "%s; %.0f more accepted", strings.Join(said, ", "), 100*maxCacheWarmth)
+	return judged(bad, "%s; %s more accepted", strings.Join(said, ", "), percent(c.limit("cache_warmth")))
 }
 
 // template is the share of the prompts, tokens of them looked up by the engines of a
@@ -175,7 +175,7 @@ func preemptedRequests(c *facts) answer {
 	if why != "" {
 		return notPossible("%s", why)
 	}
-	return judged(n/float64(done) > maxPreemptions, "%.0f preemptions in %d requests, accepted %.0f %%", n, done, 100*maxPreemptions)
+	return judged(n/float64(done) > c.limit("preempted_share"), "%.0f preemptions in %d requests, accepted %s %%", n, done, percent(c.limit("preempted_share")))
 }
 
 func corruptOutput(c *facts) answer {
@@ -198,6 +198,6 @@ func foreignLoad(c *facts) answer {
 	failed, _, _ := c.failed() // one that the client gave up may have ended on the engine
 	own := done + failed + c.e.Planned.Warmups
 	beyond := served - float64(own)
-	accepted := max(1, maxForeign*float64(done)) + possibleProbes
+	accepted := max(1, c.limit("foreign_share")*float64(done)) + possibleProbes
 	return judged(beyond > accepted, "the engines ended %.0f requests, %d were the client's (%.0f more accepted)", served, own, accepted)
 }

@@ -217,8 +217,8 @@ func requestErrors(c *facts) answer {
 		return notPossible("the number of failed requests is not known")
 	}
 	share := float64(failed) / float64(done+failed)
-	return judged(share > c.limits.FailedShare, "%d of %d requests failed (%.2f %%, accepted %.2f %%)",
-		failed, done+failed, 100*share, 100*c.limits.FailedShare)
+	return judged(share > c.limit("failed_share"), "%d of %d requests failed (%.2f %%, accepted %.2f %%)",
+		failed, done+failed, 100*share, 100*c.limit("failed_share"))
 }
 
 func outputLength(c *facts) answer {
@@ -234,12 +234,13 @@ func outputLength(c *facts) answer {
 	switch {
 	case p.IgnoreEOS && p.OutputTokens > 0:
 		off := perRequest/float64(p.OutputTokens) - 1
-		return judged(math.Abs(off) > c.limits.OutputDeviation, "%.2f tokens per request, %d planned (%+.2f %%, accepted %.2f %%)",
-			perRequest, p.OutputTokens, 100*off, 100*c.limits.OutputDeviation)
-	case p.OutputTokens > 0 && p.OutputTokens < minOutputPerRequest:
+		return judged(math.Abs(off) > c.limit("output_deviation"), "%.2f tokens per request, %d planned (%+.2f %%, accepted %.2f %%)",
+			perRequest, p.OutputTokens, 100*off, 100*c.limit("output_deviation"))
+	case p.OutputTokens > 0 && float64(p.OutputTokens) < c.limit("output_tokens"):
 		return notPossible("answers of %d token were planned, without ignore-eos", p.OutputTokens)
 	}
-	return judged(perRequest < minOutputPerRequest, "%.2f tokens per request, at least %d expected", perRequest, minOutputPerRequest)
+	least := c.limit("output_tokens")
+	return judged(perRequest < least, "%.2f tokens per request, at least %s expected", perRequest, plain(least))
 }
 
 func inputLength(c *facts) answer {
@@ -260,8 +261,8 @@ func inputLength(c *facts) answer {
 	}
 	got := float64(total) / float64(done)
 	off := got/float64(want) - 1
-	return judged(math.Abs(off) > c.limits.InputDeviation, "%.2f tokens per request, %d planned (%+.2f %%, accepted %.2f %%)",
-		got, want, 100*off, 100*c.limits.InputDeviation)
+	return judged(math.Abs(off) > c.limit("input_deviation"), "%.2f tokens per request, %d planned (%+.2f %%, accepted %.2f %%)",
+		got, want, 100*off, 100*c.limit("input_deviation"))
 }
 
 func impossibleSpeed(c *facts) answer {
@@ -282,8 +283,8 @@ func impossibleSpeed(c *facts) answer {
 	}
 	// (O/D) / (L x 1000/mean_tpot_ms) with L = busy/D: the window cancels out.
 	ratio := float64(*c.m.TotalOutputTokens) * *tpot / 1000 / busy
-	return judged(ratio > maxSpeedRatio, "%d tokens of %.3f ms in %.3f s of requests: %.2f times what fits, accepted %.2f",
-		*c.m.TotalOutputTokens, *tpot, busy, ratio, maxSpeedRatio)
+	return judged(ratio > c.limit("speed_ratio"), "%d tokens of %.3f ms in %.3f s of requests: %.2f times what fits, accepted %.2f",
+		*c.m.TotalOutputTokens, *tpot, busy, ratio, c.limit("speed_ratio"))
 }
 
 func itlBundled(c *facts) answer {
@@ -298,10 +299,10 @@ func itlBundled(c *facts) answer {
 	var a answer
 	if gaps, ok := c.e.Samples.Gaps(); ok && gaps > 0 && c.m.TotalOutputTokens != nil {
 		per := float64(*c.m.TotalOutputTokens-int64(done)) / float64(gaps)
-		a = judged(per > maxTokensPerChunk, "%.3f tokens per chunk, accepted %.2f", per, maxTokensPerChunk)
+		a = judged(per > c.limit("tokens_per_chunk"), "%.3f tokens per chunk, accepted %.2f", per, c.limit("tokens_per_chunk"))
 	} else if tpot := c.m.Latency[TPOT].Median; itl.Median != nil && tpot != nil {
-		a = judged(*itl.Median < minITLShareOfTPOT**tpot, "median ITL %.3f ms, median TPOT %.3f ms, least accepted share %.2f",
-			*itl.Median, *tpot, minITLShareOfTPOT)
+		a = judged(*itl.Median < c.limit("itl_share")**tpot, "median ITL %.3f ms, median TPOT %.3f ms, least accepted share %.2f",
+			*itl.Median, *tpot, c.limit("itl_share"))
 	} else {
 		return notPossible("neither ITL samples nor both medians were reported")
 	}
@@ -349,19 +350,19 @@ func orZero(n *int64) int64 {
 	return *n
 }
 
-// minSample is the least n with p^n <= percentileRisk: below it the sample
-// holds no value beyond the percentile with 95 % confidence (PL-Q8, one-sided).
-func minSample(rank float64) int {
+// minSample is the least n with p^n <= risk: below it the sample
+// holds no value beyond the percentile with that confidence (PL-Q8, one-sided).
+func minSample(rank, risk float64) int {
 	p := rank / 100
 	if p <= 0 || p >= 1 {
 		return 1
 	}
-	return int(math.Ceil(math.Log(percentileRisk)/math.Log(p) - 1e-9))
+	return int(math.Ceil(math.Log(risk)/math.Log(p) - 1e-9))
 }
 
 func tooFew(c *facts) answer {
 	if o := c.m.Offline; o != nil {
-		return o.tooFew()
+		return o.tooFew(c.limit("percentile_risk"))
 	}
 	done, why := c.completed()
 	if why != "" {
@@ -378,7 +379,7 @@ func tooFew(c *facts) answer {
 		}
 		for _, rank := range slices.Sorted(maps.Keys(d.Percentiles)) {
 			checked++
-			if need := minSample(rank); n < need {
+			if need := minSample(rank, c.limit("percentile_risk")); n < need {
 				key := f.Key(PercentileName(rank))
 				bad = append(bad, fmt.Sprintf("%s needs %d, has %s%d", key, need, atMost, n))
 				keys = append(keys, key)
@@ -428,8 +429,8 @@ func accuracyInvalid(c *facts) answer {
 	if a.InvalidRate == nil {
 		return notPossible("the evaluation reported no invalid rate")
 	}
-	return judged(*a.InvalidRate > c.limits.InvalidRate, "%.2f %% of the answers hold no number, accepted %.2f %%",
-		100**a.InvalidRate, 100*c.limits.InvalidRate)
+	return judged(*a.InvalidRate > c.limit("invalid_answers"), "%.2f %% of the answers hold no number, accepted %.2f %%",
+		100**a.InvalidRate, 100*c.limit("invalid_answers"))
 }
 
 func accuracySubset(c *facts) answer {
@@ -440,7 +441,8 @@ func accuracySubset(c *facts) answer {
 	if a.Questions == nil {
 		return notPossible("the evaluation reported no number of questions")
 	}
-	out := judged(*a.Questions < c.limits.Questions, "%d questions, at least %d wanted", *a.Questions, c.limits.Questions)
+	least := c.limit("questions")
+	out := judged(float64(*a.Questions) < least, "%d questions, at least %.0f wanted", *a.Questions, least)
 	out.withheld = []string{"accuracy.value"}
 	return out
 }

@@ -132,6 +132,7 @@ func gpuIdle(c *facts) answer {
 	}
 	var bad []string
 	planned, seen, least := 0, 0, 100.0
+	use, foreign := c.limit("gpu_use"), c.limit("gpu_foreign")
 	for _, u := range s.GPUs {
 		if u.Role != "" {
 			planned++
@@ -139,13 +140,13 @@ func gpuIdle(c *facts) answer {
 		switch {
 		case u.Utilization == nil:
 			continue
-		case u.Role == "" && *u.Utilization >= 100*c.limits.GPUForeign:
-			bad = append(bad, fmt.Sprintf("%s, which no role was given, was in use %.1f %% of the time (accepted below %g %%)", u.name(), *u.Utilization, 100*c.limits.GPUForeign))
+		case u.Role == "" && *u.Utilization > 100*foreign:
+			bad = append(bad, fmt.Sprintf("%s, which no role was given, was in use %.1f %% of the time (accepted %s %%)", u.name(), *u.Utilization, percent(foreign)))
 		case u.Role != "":
 			seen++
 			least = min(least, *u.Utilization)
-			if *u.Utilization < 100*c.limits.GPUUse {
-				bad = append(bad, fmt.Sprintf("%s of %s was in use %.1f %% of the time (accepted from %g %%)", u.name(), u.Role, *u.Utilization, 100*c.limits.GPUUse))
+			if *u.Utilization < 100*use {
+				bad = append(bad, fmt.Sprintf("%s of %s was in use %.1f %% of the time (accepted from %s %%)", u.name(), u.Role, *u.Utilization, percent(use)))
 			}
 		}
 	}
@@ -168,6 +169,7 @@ func throttled(c *facts) answer {
 	var bad []string
 	planned, seen, most, spread := 0, 0, 0.0, 0.0
 	clocks := map[string][]*GPUUse{}
+	share, apart := c.limit("slowed_share"), c.limit("clock_spread")
 	for i := range s.GPUs {
 		u := &s.GPUs[i]
 		if u.Role == "" {
@@ -182,16 +184,16 @@ func throttled(c *facts) answer {
 		}
 		seen++
 		most = max(most, *u.Slowed)
-		if *u.Slowed > c.limits.Throttled {
-			bad = append(bad, fmt.Sprintf("%s was slowed down in %.1f %% of the samples (%s; accepted %g %%)", u.name(), 100**u.Slowed, orNone(strings.Join(u.SlowedBy, ", ")), 100*c.limits.Throttled))
+		if *u.Slowed > share {
+			bad = append(bad, fmt.Sprintf("%s was slowed down in %.1f %% of the samples (%s; accepted %s %%)", u.name(), 100**u.Slowed, orNone(strings.Join(u.SlowedBy, ", ")), percent(share)))
 		}
 	}
 	for _, role := range slices.Sorted(maps.Keys(clocks)) {
 		slow, fast := slowest(clocks[role])
 		x := 1 - *slow.SMClock / *fast.SMClock
 		spread = max(spread, x)
-		if x > c.limits.ClockSpread {
-			bad = append(bad, fmt.Sprintf("SM clocks of %s: %s %.0f MHz, %s %.0f MHz, %.1f %% apart (accepted %g %%)", role, slow.name(), *slow.SMClock, fast.name(), *fast.SMClock, 100*x, 100*c.limits.ClockSpread))
+		if x > apart {
+			bad = append(bad, fmt.Sprintf("SM clocks of %s: %s %.0f MHz, %s %.0f MHz, %.1f %% apart (accepted %s %%)", role, slow.name(), *slow.SMClock, fast.name(), *fast.SMClock, 100*x, percent(apart)))
 		}
 	}
 	switch {
@@ -241,18 +243,18 @@ func powerGaps(c *facts) answer {
 		return notPossible("%s", why)
 	}
 	var bad []string
-	planned, metered, longest, least := 0, 0, 0.0, 1.0
+	metered, longest, least := 0, 0.0, 1.0
+	gap, coverage := c.limit("power_gap_s"), c.limit("power_coverage")
 	for _, u := range s.GPUs {
 		if u.Role == "" {
 			continue
 		}
-		planned++
 		if u.Energy != nil {
 			metered++
 		}
 		longest, least = max(longest, u.LongestGap), min(least, u.Coverage)
-		if u.LongestGap > c.limits.PowerGap || u.Coverage < c.limits.PowerCoverage {
-			bad = append(bad, fmt.Sprintf("%s: longest gap %.1f s (accepted %g s), %.1f %% of the window covered (accepted from %g %%)", u.name(), u.LongestGap, c.limits.PowerGap, 100*u.Coverage, 100*c.limits.PowerCoverage))
+		if u.LongestGap > gap || u.Coverage < coverage {
+			bad = append(bad, fmt.Sprintf("%s: longest gap %.1f s (accepted %s s), %.1f %% of the window covered (accepted from %s %%)", u.name(), u.LongestGap, plain(gap), 100*u.Coverage, percent(coverage)))
 		}
 	}
 	if metered == 0 {

@@ -12,7 +12,7 @@ import (
 func inconsistent(c *facts) answer {
 	bad := append(c.warnings(NotFinite), c.warnings(Contradicts)...)
 	if o := c.m.Offline; o != nil {
-		more, compared := o.contradictions(c.m.FromLog)
+		more, compared := o.contradictions(c.m.FromLog, c.limit("rate_deviation"))
 		if bad = append(bad, more...); len(bad) > 0 {
 			return fail("%s", list(bad))
 		}
@@ -64,7 +64,7 @@ func (c *facts) rateContradictions() (bad []string, compared int) {
 		}
 		compared++
 		off := math.Abs(*x.rate*d - x.total)
-		allowed := maxRateDeviation * math.Abs(x.total)
+		allowed := c.limit("rate_deviation") * math.Abs(x.total)
 		if cut := m.CutRequests; cut != nil && *m.CompletedRequests > 0 {
 			allowed += *cut * math.Abs(x.total) / float64(*m.CompletedRequests)
 		}

@@ -90,7 +90,7 @@ func (t NamedTiming) Percentile(rank string) (v float64, key string, ok bool) {
 }
 
 // tooFew is PL-V24 for iterations.
-func (o *Offline) tooFew() answer {
+func (o *Offline) tooFew(risk float64) answer {
 	var bad, keys []string
 	checked := 0
 	for _, t := range o.Timings() {
@@ -100,7 +100,7 @@ func (o *Offline) tooFew() answer {
 				continue
 			}
 			checked++
-			if need := minSample(p); *t.N < need {
+			if need := minSample(p, risk); *t.N < need {
 				_, key, _ := t.Percentile(rank)
 				bad = append(bad, fmt.Sprintf("%s needs %d, has %d", key, need, *t.N))
 				keys = append(keys, key)
@@ -116,9 +116,9 @@ func (o *Offline) tooFew() answer {
 }
 
 // contradictions lists how the numbers contradict each other: PL-V8.
-func (o *Offline) contradictions(fromLog bool) (bad []string, compared int) {
+func (o *Offline) contradictions(fromLog bool, deviation float64) (bad []string, compared int) {
 	if t := o.Throughput; t != nil {
-		more, n := t.contradictions(fromLog)
+		more, n := t.contradictions(fromLog, deviation)
 		bad, compared = append(bad, more...), n
 	}
 	for _, t := range o.Timings() {
@@ -128,7 +128,7 @@ func (o *Offline) contradictions(fromLog bool) (bad []string, compared int) {
 			for _, v := range t.Values {
 				sum += v
 			}
-			if mean := sum / float64(len(t.Values)); math.Abs(*t.Mean-mean) > maxRateDeviation*mean {
+			if mean := sum / float64(len(t.Values)); math.Abs(*t.Mean-mean) > deviation*mean {
 				bad = append(bad, fmt.Sprintf("%s: mean %.6g s, of its values %.6g s", t.Name, *t.Mean, mean))
 			}
 		}
@@ -159,7 +159,7 @@ func (t NamedTiming) disorder() []string {
 	return nil
 }
 
-func (t *OfflineThroughput) contradictions(fromLog bool) (bad []string, compared int) {
+func (t *OfflineThroughput) contradictions(fromLog bool, deviation float64) (bad []string, compared int) {
 	if t.Duration == nil {
 		return nil, 0
 	}
@@ -176,7 +176,7 @@ func (t *OfflineThroughput) contradictions(fromLog bool) (bad []string, compared
 			continue
 		}
 		compared++
-		allowed := maxRateDeviation * math.Abs(float64(*x.total))
+		allowed := deviation * math.Abs(float64(*x.total))
 		if fromLog {
 			allowed += logRounding * *t.Duration
 		}

@@ -99,6 +99,7 @@ const (
 	SecretInLog WarningKind = "secret-in-log" // a process wrote a secret to a file of the run; it is overwritten
 	NodeUnfit   WarningKind = "preflight"     // what a node looked like before the start; Key is node/check
 	NodeUnclean WarningKind = "leftover"      // what was found on a node after the end; Key is the node
+	Unreadable  WarningKind = "unreadable"    // a file, or some of its lines, could not be read
 )
 
 // A Warning is something a parser met and went past.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Limits of an even spread. A proxy that picks at random deviates by chance: the
+// Defaults of an even spread. A proxy that picks at random deviates by chance: the
 // share of one of k instances of n requests has a standard deviation of
 // sqrt(n/k (1-1/k)). Four of them are passed once in 16,000 such instances, and
 // a tenth is where the latency of the fullest instance begins to show.
@@ -60,7 +60,7 @@ func unevenSpread(c *facts) answer {
 			}
 		}
 		off := counts[worst] - fair
-		allowed := max(maxSpread*fair, maxSpreadSigmas*math.Sqrt(fair*(1-1/float64(len(counts)))))
+		allowed := max(c.limit("spread_share")*fair, c.limit("spread_sigmas")*math.Sqrt(fair*(1-1/float64(len(counts)))))
 		bad = bad || math.Abs(off) > allowed
 		said = append(said, fmt.Sprintf("%s %s requests, %s_%d %+.1f %% off its share (accepted %.1f %%)",
 			kind, numbers(counts), kind, kinds[kind][worst].Replica, 100*off/fair, 100*allowed/fair))

@@ -57,33 +57,20 @@ const (
 	Note     Severity = "note"     // says what kind of run it was; never compared with others
 )
 
-// Thresholds of the checks. Those a scenario may set are in Limits; the
-// others are part of a check's definition.
+// Defaults of the thresholds of the checks, see Thresholds, and numbers that are part
+// of a check's definition.
 const (
-	// MaxFailedShare is PL-V4: any failed request counts. A peer allows 0.05.
-	MaxFailedShare = 0.0
-	// MaxOutputDeviation is PL-V5 under ignore-eos.
-	MaxOutputDeviation = 0.01
-	// MaxInputDeviation is PL-V6; a chat template alone adds some percent.
-	MaxInputDeviation = 0.05
-	// MaxInvalidRate is PL-V31.
-	MaxInvalidRate = 0.05
-	// MinQuestions is PL-V31: below, the subset is named and the value withheld.
-	MinQuestions = 200
-	// MinGPUUse is PL-V26: the least share of the window in which a planned GPU works.
-	MinGPUUse = 0.01
-	// MaxGPUForeign is PL-V26: a GPU that no role was given and that works that share
-	// of the window is somebody's.
-	MaxGPUForeign = 0.01
-	// MaxThrottled is PL-V27: share of the samples.
-	MaxThrottled = 0.05
-	// MaxClockSpread is PL-V27: mean SM clocks of GPUs of one kind of role, over the
-	// highest.
-	MaxClockSpread = 0.05
-	// MaxPowerGap is PL-V33, s.
-	MaxPowerGap = 3.0
-	// MinPowerCoverage is PL-V33: share of the window.
-	MinPowerCoverage = 0.95
+	maxFailedShare     = 0.0  // PL-V4: any failed request counts. A peer allows 0.05.
+	maxOutputDeviation = 0.01 // PL-V5 under ignore-eos
+	maxInputDeviation  = 0.05 // PL-V6; a chat template alone adds some percent
+	maxInvalidRate     = 0.05 // PL-V31
+	minQuestions       = 200  // PL-V31: below, the subset is named and the value withheld
+	minGPUUse          = 0.01 // PL-V26: of the window, a planned GPU
+	maxGPUForeign      = 0.01 // PL-V26: of the window, a GPU that no role was given
+	maxSlowed          = 0.05 // PL-V27: of the samples
+	maxClockSpread     = 0.05 // PL-V27: mean SM clocks of GPUs of one kind of role, of the highest
+	maxPowerGap        = 3    // PL-V33, s
+	minPowerCoverage   = 0.95 // PL-V33: of the window
 
 	minOutputPerRequest = 2        // PL-V5 without ignore-eos, tokens
 	maxRateDeviation    = 0.01     // PL-V8
@@ -115,31 +102,6 @@ const (
 	logRounding         = 0.005
 )
 
-// Limits are the thresholds a scenario may set; see DefaultLimits.
-type Limits struct {
-	FailedShare     float64 // largest accepted share of failed requests
-	OutputDeviation float64 // largest |output/planned - 1| under ignore-eos
-	InputDeviation  float64 // largest |input/planned - 1|
-	InvalidRate     float64 // largest share of unreadable answers
-	Questions       int     // least number of questions behind an accuracy
-	GPUUse          float64 // least share of the window in which a planned GPU works
-	GPUForeign      float64 // share of the window from which on work on another GPU counts
-	Throttled       float64 // largest share of samples in which a GPU is slowed down
-	ClockSpread     float64 // largest 1 - lowest/highest of mean SM clocks
-	PowerGap        float64 // longest time without a sample of a GPU's power, s
-	PowerCoverage   float64 // least share of the window near such samples
-}
-
-// DefaultLimits returns the thresholds used where nothing else is said.
-func DefaultLimits() Limits {
-	return Limits{
-		FailedShare: MaxFailedShare, OutputDeviation: MaxOutputDeviation, InputDeviation: MaxInputDeviation,
-		InvalidRate: MaxInvalidRate, Questions: MinQuestions,
-		GPUUse: MinGPUUse, GPUForeign: MaxGPUForeign, Throttled: MaxThrottled, ClockSpread: MaxClockSpread,
-		PowerGap: MaxPowerGap, PowerCoverage: MinPowerCoverage,
-	}
-}
-
 // Evidence is what a judgement needs beside the record itself. The Slurm
 // state, the server's counters and the accuracy are read from the record.
 type Evidence struct {
@@ -153,7 +115,7 @@ type Evidence struct {
 	Profiled bool
 	Nodes    []NodeCheck // of the preflight; nil if there was none
 	Hardware []NodeGPU   // planned GPUs as the preflight saw them; nil if it saw none
-	Limits   *Limits     // nil means DefaultLimits
+	Limits   Limits      // thresholds that the test has set
 
 	NoGPUSamples string // why the record has none, "" if it has
 }
@@ -237,15 +199,12 @@ type Pace struct {
 // Judge puts every check to the record. It changes neither argument; the
 // record's warnings are part of what it looks at.
 func Judge(r *Result, e Evidence) *Validity {
-	limits := DefaultLimits()
-	if e.Limits != nil {
-		limits = *e.Limits
-	}
-	c := &facts{r: r, m: &r.Results, e: e, limits: limits}
+	c := &facts{r: r, m: &r.Results, e: e}
 	v := &Validity{Verdict: VerdictValid}
 	for _, q := range questions {
+		c.asked = nil
 		a := q.ask(c)
-		check := Check{ID: q.id, Word: q.word, Severity: q.severity, Why: q.why, Outcome: a.outcome, Detail: a.detail}
+		check := Check{ID: q.id, Word: q.word, Severity: q.severity, Why: q.why, Outcome: a.outcome, Detail: a.detail + c.set()}
 		if a.word != "" {
 			check.Word = a.word
 		}
@@ -295,10 +254,10 @@ func (v *Validity) Check(word string) *Check {
 
 // facts is what the questions are put to.
 type facts struct {
-	r      *Result
-	m      *Metrics
-	e      Evidence
-	limits Limits
+	r     *Result
+	m     *Metrics
+	e     Evidence
+	asked []*Threshold // by the check, of those that the test has set
 }
 
 // An answer to one question.

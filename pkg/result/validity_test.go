@@ -184,9 +184,7 @@ var trips = []struct {
 	}},
 	{"request-errors", result.Invalid, func(g *run) { g.requests(999, 1) }, func(g *run) {
 		g.requests(950, 50)
-		limits := result.DefaultLimits()
-		limits.FailedShare = 0.05
-		g.e.Limits = &limits
+		g.e.Limits = result.Limits{"failed_share": 0.05}
 	}},
 	{"output-length", result.Invalid, func(g *run) { g.tokens(49_400) }, func(g *run) { g.tokens(49_600) }},
 	{"output-length", result.Invalid, func(g *run) { g.tokens(50_600) }, func(g *run) { g.tokens(50_400) }},
@@ -348,7 +346,7 @@ var trips = []struct {
 	{"from-log", result.Suspect, func(g *run) { g.r.Results.FromLog = true }, func(g *run) {}},
 	{"gpu-shared", result.Suspect, func(g *run) { g.e.Nodes[1].Bad = true }, func(g *run) { g.e.Nodes[2].Bad = true }},
 	{"gpu-idle", result.Invalid, func(g *run) { g.gpu(3).Utilization = new(0.99) }, func(g *run) { g.gpu(3).Utilization = new(1.0) }},
-	{"gpu-idle", result.Invalid, func(g *run) { g.gpu(4).Utilization = new(1.0) }, func(g *run) { g.gpu(4).Utilization = new(0.99) }},
+	{"gpu-idle", result.Invalid, func(g *run) { g.gpu(4).Utilization = new(1.01) }, func(g *run) { g.gpu(4).Utilization = new(1.0) }},
 	{"throttled", result.Suspect, func(g *run) { g.gpu(1).Slowed = new(0.051) }, func(g *run) { g.gpu(1).Slowed = new(0.05); g.gpu(1).PowerCapped = new(1.0) }},
 	{"throttled", result.Suspect, func(g *run) { g.gpu(1).SMClock = new(1700.0) }, func(g *run) { g.gpu(1).SMClock = new(1711.0) }},
 	{"throttled", result.Suspect, func(g *run) { g.gpu(2).SMClock, g.gpu(3).SMClock = new(1600.0), new(1500.0) }, // of one kind of role

@@ -71,22 +71,22 @@ func clientBound(c *facts) answer {
 	k := c.m.Client
 	if k != nil && k.CPUSeconds != nil && k.Threads != nil && *k.Threads > 0 && c.m.Duration != nil && *c.m.Duration > 0 {
 		share := *k.CPUSeconds / *c.m.Duration / float64(*k.Threads)
-		say(share > maxClientCPU, "%.0f %% of %d threads (accepted %.0f %%)", 100*share, *k.Threads, 100*maxClientCPU)
+		say(share > c.limit("client_cpu"), "%.0f %% of %d threads (accepted %s %%)", 100*share, *k.Threads, percent(c.limit("client_cpu")))
 	}
 	// A simulated engine shares the machine with the client, and with whatever else
 	// a rehearsal runs there: that the client had to wait says nothing of it.
 	alone := !c.r.Simulated
 	if k != nil && k.SendDelayP99 != nil && alone {
-		say(*k.SendDelayP99 > maxSendDelayMS, "p99 send delay %.2f ms (accepted %d)", *k.SendDelayP99, maxSendDelayMS)
+		say(*k.SendDelayP99 > c.limit("send_delay_ms"), "p99 send delay %.2f ms (accepted %s)", *k.SendDelayP99, plain(c.limit("send_delay_ms")))
 	}
 	if k != nil && k.LagP99 != nil && alone {
-		say(*k.LagP99 > maxLagMS, "p99 lag %.2f ms (accepted %d)", *k.LagP99, maxLagMS)
+		say(*k.LagP99 > c.limit("lag_ms"), "p99 lag %.2f ms (accepted %s)", *k.LagP99, plain(c.limit("lag_ms")))
 	}
 	// Under a cap a late answer delays the next request: that is the server's.
 	if asked := c.rate(); asked > 0 && c.concurrency() == 0 {
 		if took, n := c.sending(done); took > 0 && n > 1 {
 			// The gaps of a Poisson process add up with a spread of its own.
-			sent, least := float64(n-1)/took, minSendRate-3*c.gapSpread()/math.Sqrt(float64(n-1))
+			sent, least := float64(n-1)/took, c.limit("send_rate")-3*c.gapSpread()/math.Sqrt(float64(n-1))
 			say(sent/asked < least, "%.2f of %.2f requests/s were sent (accepted from %.2f)", sent, asked, asked*least)
 		}
 	}
@@ -143,23 +143,33 @@ func loadNotReached(c *facts) answer {
 	bad := false
 	// With a rate of its own a load need not reach the cap.
 	if limit := min(c.concurrency(), done); limit > 0 && c.rate() == 0 {
-		bad = load/float64(limit) < minLoad
-		said = append(said, fmt.Sprintf("%.2f requests in flight on average of %d (accepted from %.2f)", load, limit, minLoad*float64(limit)))
+		bad = load/float64(limit) < c.limit("load_share")
+		said = append(said, fmt.Sprintf("%.2f requests in flight on average of %d (accepted from %.2f)", load, limit, c.limit("load_share")*float64(limit)))
 	}
-	if g := c.m.Load; g != nil && g.Samples >= minLoadSamples && g.Running+g.Waiting > 0 {
+	if g := c.m.Load; g != nil && float64(g.Samples) >= c.limit("load_samples") && g.Running+g.Waiting > 0 {
 		seen := g.Running + g.Waiting
-		bad = bad || math.Abs(load/seen-1) > maxLoadDeviation
-		said = append(said, fmt.Sprintf("%.2f in flight by the client, %.2f by the engines (accepted %.0f %% apart)", load, seen, 100*maxLoadDeviation))
+		bad = bad || math.Abs(load/seen-1) > c.limit("load_deviation")
+		said = append(said, fmt.Sprintf("%.2f in flight by the client, %.2f by the engines (accepted %s %% apart)", load, seen, percent(c.limit("load_deviation"))))
 	}
 	if len(said) == 0 {
-		return notPossible("neither a cap on concurrency nor %d samples of the engines' gauges", minLoadSamples)
+		return notPossible("neither a cap on concurrency nor %.0f samples of the engines' gauges", c.limit("load_samples"))
 	}
 	return judged(bad, "%s", strings.Join(said, "; "))
 }
 
 // SteadyFrom is the least number of requests that no-steady-state accepts of a
 // load with that many in flight, as fast as they are answered.
-func SteadyFrom(concurrency int) int { return minRounds * concurrency }
+func (l Limits) SteadyFrom(concurrency int) int {
+	rounds, set := l["rounds"]
+	if !set {
+		rounds = minRounds
+	}
+	return steadyFrom(rounds, concurrency)
+}
+
+func steadyFrom(rounds float64, concurrency int) int {
+	return int(math.Ceil(rounds * float64(concurrency)))
+}
 
 func noSteadyState(c *facts) answer {
 	done, why := c.completed()
@@ -171,11 +181,12 @@ func noSteadyState(c *facts) answer {
 		return notPossible("no load of fixed concurrency was planned")
 	}
 	planned := max(c.planned(), done)
-	bad := planned < SteadyFrom(limit)
-	said := fmt.Sprintf("%d requests, %d at a time (accepted from %d)", planned, limit, SteadyFrom(limit))
+	least := steadyFrom(c.limit("rounds"), limit)
+	bad := planned < least
+	said := fmt.Sprintf("%d requests, %d at a time (accepted from %d)", planned, limit, least)
 	if low, ok := c.lowShare(limit); ok {
-		bad = bad || low > maxRampShare
-		said += fmt.Sprintf("; fewer than half of them in flight for %.1f %% of the window (accepted %.0f %%)", 100*low, 100*maxRampShare)
+		bad = bad || low > c.limit("ramp_share")
+		said += fmt.Sprintf("; fewer than half of them in flight for %.1f %% of the window (accepted %s %%)", 100*low, percent(c.limit("ramp_share")))
 	}
 	return judged(bad, "%s", said)
 }
@@ -234,14 +245,15 @@ func windowWrong(c *facts) answer {
 	if busy <= 0 {
 		return notPossible("no time lies between the first request and the last answer")
 	}
-	idle := leastIdle
+	idle := c.limit("idle_s")
 	if asked := c.rate(); asked > 0 {
 		// vLLM's client waits for a gap before its first request too. Of a Poisson
 		// process one gap in a thousand is longer than that.
-		idle = max(idle, (1+maxFirstGap*c.gapSpread())/asked)
+		idle = max(idle, (1+c.limit("first_gap_sigmas")*c.gapSpread())/asked)
 	}
-	return judged(*c.m.Duration-busy > max((maxWindow-1)*busy, idle), "a window of %.3f s for %.3f s from the first request to the last answer (accepted %.2f times, or %.2f s)",
-		*c.m.Duration, busy, maxWindow, idle)
+	longest := c.limit("window_ratio")
+	return judged(*c.m.Duration-busy > max((longest-1)*busy, idle), "a window of %.3f s for %.3f s from the first request to the last answer (accepted %.2f times, or %.2f s)",
+		*c.m.Duration, busy, longest, idle)
 }
 
 // coldStart compares the first requests with the others, if nothing warmed the
@@ -262,9 +274,9 @@ func coldStart(c *facts) answer {
 	first, rest := median(times[:tenth]), median(times[tenth:])
 	// A load of fixed concurrency begins with as many prompts at once, which wait for
 	// each other: that is no compiling.
-	accepted := max(maxColdStart, together(list))
-	return judged(first > float64(accepted)*rest, "median TTFT of the first %d requests %.1f ms, of the others %.1f ms (accepted %d times)",
-		tenth, 1000*first, 1000*rest, accepted)
+	accepted := max(c.limit("cold_start_ratio"), float64(together(list)))
+	return judged(first > accepted*rest, "median TTFT of the first %d requests %.1f ms, of the others %.1f ms (accepted %s times)",
+		tenth, 1000*first, 1000*rest, plain(accepted))
 }
 
 // together is how many of the requests were sent before the first of all answers
@@ -309,8 +321,8 @@ func notSteady(c *facts) answer {
 		over, _ := slices.BinarySearch(ends, x.start)
 		at, ttft, flying = append(at, x.start), append(ttft, x.ttft), append(flying, float64(i+1-over))
 	}
-	if len(at) < minTrendSample {
-		return notPossible("%d requests in the second half, %d needed", len(at), minTrendSample)
+	if least := c.limit("trend_requests"); float64(len(at)) < least {
+		return notPossible("%d requests in the second half, %.0f needed", len(at), least)
 	}
 	var said []string
 	bad := false
@@ -323,14 +335,14 @@ func notSteady(c *facts) answer {
 			continue
 		}
 		rise, sure := trend(at, v.values)
-		bad = bad || sure && rise > maxTrend
+		bad = bad || sure && rise > c.limit("trend_share")
 		doubt := ""
 		if !sure {
 			doubt = ", within chance"
 		}
 		said = append(said, fmt.Sprintf("%s %+.1f %%%s", v.name, 100*rise, doubt))
 	}
-	return judged(bad, "over the second half: %s (accepted %.0f %%)", strings.Join(said, "; "), 100*maxTrend)
+	return judged(bad, "over the second half: %s (accepted %s %%)", strings.Join(said, "; "), percent(c.limit("trend_share")))
 }
 
 // trend fits a line through y over x, which ascends. rise is how much the line

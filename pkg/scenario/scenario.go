@@ -96,6 +96,7 @@ type entry struct {
 
 	Preflight *config.Preflight `toml:"preflight"` // What nodes must look like before servers start, over the site's (profllm).
 	Telemetry Telemetry         `toml:"telemetry"` // What is sampled of the nodes' GPUs (profllm).
+	Accept    Accept            `toml:"accept"`    // Thresholds of the checks that judge the results (profllm); [all of them](thresholds.md).
 }
 
 // Phase is [[Tests.phases]]: one load on the server of the test, with a result

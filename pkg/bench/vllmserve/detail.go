@@ -1,6 +1,7 @@
 package vllmserve
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -52,18 +53,20 @@ func floats(raw []byte) ([]float64, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
-	items, err := elements(raw)
+	out := make([]float64, 0, bytes.Count(raw, []byte(","))+1)
+	err := elements(raw, func(item []byte) error {
+		v, err := number(item)
+		if err != nil {
+			return fmt.Errorf("element %d: %w", len(out), err)
+		}
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("element %d is %v", len(out), v)
+		}
+		out = append(out, v)
+		return nil
+	})
 	if err != nil {
 		return nil, err
-	}
-	out := make([]float64, len(items))
-	for i, item := range items {
-		if out[i], err = number(item); err != nil {
-			return nil, fmt.Errorf("element %d: %w", i, err)
-		}
-		if math.IsNaN(out[i]) || math.IsInf(out[i], 0) {
-			return nil, fmt.Errorf("element %d is %v", i, out[i])
-		}
 	}
 	return out, nil
 }
@@ -72,15 +75,17 @@ func nested(raw []byte) ([][]float64, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
-	items, err := elements(raw)
+	out := [][]float64{}
+	err := elements(raw, func(item []byte) error {
+		list, err := floats(item)
+		if err != nil {
+			return fmt.Errorf("element %d: %w", len(out), err)
+		}
+		out = append(out, list)
+		return nil
+	})
 	if err != nil {
 		return nil, err
-	}
-	out := make([][]float64, len(items))
-	for i, item := range items {
-		if out[i], err = floats(item); err != nil {
-			return nil, fmt.Errorf("element %d: %w", i, err)
-		}
 	}
 	return out, nil
 }

@@ -128,7 +128,7 @@ func skipValue(data []byte, i int) (end int, err error) {
 		return i, errTruncated
 	}
 	start := i
-	for i < len(data) && bytes.IndexByte([]byte(",}] \n\t\r"), data[i]) < 0 {
+	for i < len(data) && !endsValue(data[i]) {
 		i++
 	}
 	if i == start {
@@ -138,6 +138,15 @@ func skipValue(data []byte, i int) (end int, err error) {
 		return i, errTruncated
 	}
 	return i, nil
+}
+
+// endsValue reports whether a byte stands behind a number or a word.
+func endsValue(c byte) bool {
+	switch c {
+	case ',', '}', ']', ' ', '\n', '\t', '\r':
+		return true
+	}
+	return false
 }
 
 // position returns the line and column, both from 1, of a byte.
@@ -150,6 +159,11 @@ func isNull(raw []byte) bool { return string(raw) == "null" }
 
 // number reads a JSON number or one of Python's tokens, also in quotes.
 func number(raw []byte) (float64, error) {
+	if plain(raw) {
+		if v, err := strconv.ParseFloat(string(raw), 64); err == nil {
+			return v, nil
+		}
+	}
 	text := string(bytes.Trim(raw, `"`))
 	switch text {
 	case "NaN", "nan":
@@ -169,29 +183,45 @@ func number(raw []byte) (float64, error) {
 	return v, nil
 }
 
-// elements splits a list into the values it holds.
-func elements(raw []byte) ([][]byte, error) {
-	if len(raw) < 2 || raw[0] != '[' {
-		return nil, fmt.Errorf("no list: %.40s", raw)
+// plain reports whether raw is a JSON number of the form that most have, digits with
+// a fraction, which needs no further look.
+func plain(raw []byte) bool {
+	whole, fraction, point := bytes.Cut(raw, []byte("."))
+	digits := func(s []byte) bool {
+		for _, c := range s {
+			if c < '0' || c > '9' {
+				return false
+			}
+		}
+		return len(s) > 0
 	}
-	out := make([][]byte, 0, bytes.Count(raw, []byte(","))+1)
+	return digits(whole) && (len(whole) == 1 || whole[0] != '0') && (!point || digits(fraction))
+}
+
+// elements hands on the values that a list holds, until one is refused.
+func elements(raw []byte, f func(item []byte) error) error {
+	if len(raw) < 2 || raw[0] != '[' {
+		return fmt.Errorf("no list: %.40s", raw)
+	}
 	i := space(raw, 1)
 	if raw[i] == ']' {
-		return out[:0], nil
+		return nil
 	}
 	for {
 		start := i
 		end, err := skipValue(raw, start)
 		if err != nil {
-			return nil, fmt.Errorf("bad list: %w", err)
+			return fmt.Errorf("bad list: %w", err)
 		}
-		out = append(out, raw[start:end])
+		if err := f(raw[start:end]); err != nil {
+			return err
+		}
 		i = space(raw, end)
 		if i >= len(raw) || raw[i] != ',' && raw[i] != ']' {
-			return nil, fmt.Errorf("bad list: want a comma")
+			return fmt.Errorf("bad list: want a comma")
 		}
 		if raw[i] == ']' {
-			return out, nil
+			return nil
 		}
 		i = space(raw, i+1)
 	}

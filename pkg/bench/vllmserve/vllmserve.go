@@ -12,6 +12,7 @@
 package vllmserve
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -85,6 +86,9 @@ var errNoResult = errors.New("no result in it")
 func (p Parser) parseFile(out fs.FS, name string, part *result.Part) error {
 	data, name, err := read(out, name)
 	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			part.Warnings = append(part.Warnings, result.Warning{Kind: result.Unreadable, File: name, Text: err.Error()})
+		}
 		return fmt.Errorf("read %s: %w", name, err)
 	}
 	fields, err := lastDocument(data, name, part)
@@ -181,7 +185,7 @@ func read(out fs.FS, name string) ([]byte, string, error) {
 	}
 	defer f.Close()
 	if !strings.HasSuffix(name, ".xz") {
-		data, err := io.ReadAll(io.LimitReader(f, maxSize))
+		data, err := readAll(f)
 		return data, name, err
 	}
 	x, err := xz.NewReader(f)
@@ -195,4 +199,14 @@ func read(out fs.FS, name string) ([]byte, string, error) {
 		return data, name, nil
 	}
 	return data, name, nil
+}
+
+// readAll reads a file into memory of its size.
+func readAll(f fs.File) ([]byte, error) {
+	var b bytes.Buffer
+	if st, err := f.Stat(); err == nil {
+		b.Grow(int(min(max(st.Size(), 0), maxSize)) + bytes.MinRead)
+	}
+	_, err := b.ReadFrom(io.LimitReader(f, maxSize))
+	return b.Bytes(), err
 }

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/profllm/profllm/pkg/result"
+)
+
+type row struct {
+	Dir    string         `json:"dir"`
+	Result *result.Result `json:"result"`
+}
+
+// mostRows is how many results are shown line by line; of more, what they have in
+// common.
+const mostRows = 500
+
+// printer shows results in the order in which they come, and keeps none of them
+// in memory beyond mostRows.
+type printer struct {
+	app    *app
+	json   bool
+	n      int
+	rows   []row // none of them if there are more than mostRows
+	counts map[string]int
+	wrong  map[string]*complaint
+}
+
+// complaint is one thing that is wrong with several results.
+type complaint struct {
+	what  string
+	cause bool
+	n     int
+	first string // the run, and what it says
+}
+
+func (a *app) newPrinter(format string) *printer {
+	return &printer{app: a, json: format == "json", counts: map[string]int{}, wrong: map[string]*complaint{}}
+}
+
+func (p *printer) add(r row) error {
+	p.n++
+	if p.json {
+		return p.element(r)
+	}
+	if p.n <= mostRows {
+		p.rows = append(p.rows, r)
+	} else {
+		p.rows = nil
+	}
+	p.count(r)
+	return nil
+}
+
+// element prints one element of a JSON list.
+func (p *printer) element(r row) error {
+	data, err := json.MarshalIndent(r, "  ", "  ")
+	if err != nil {
+		return err
+	}
+	before := ",\n  "
+	if p.n == 1 {
+		before = "[\n  "
+	}
+	_, err = p.app.stdout.Write(append([]byte(before), data...))
+	return err
+}
+
+func (p *printer) end() error {
+	var err error
+	switch {
+	case p.json && p.n == 0:
+		_, err = io.WriteString(p.app.stdout, "[]\n")
+	case p.json:
+		_, err = io.WriteString(p.app.stdout, "\n]\n")
+	case p.n <= mostRows:
+		_, err = p.app.stdout.Write(resultTable(p.rows))
+	default:
+		_, err = p.app.stdout.Write(p.summary())
+	}
+	return err
+}
+
+// resultTable shows one line for each result, and the cause below each that failed.
+func resultTable(rows []row) []byte {
+	t := newTable("run", "verdict", "done", "req/s", "out tok/s", "per GPU", "TTFT ms p50 / p99", "TPOT ms p50 / p99", "accuracy")
+	dirs := make([]string, len(rows))
+	for i, r := range rows {
+		dirs[i] = r.Dir
+	}
+	name := runNames(dirs)
+	var below []string
+	for _, r := range rows {
+		m := r.Result.Results
+		done := ""
+		if m.CompletedRequests != nil {
+			done = fmt.Sprintf("%d/%s", *m.CompletedRequests, number(m.NumPrompts, "%d"))
+		}
+		accuracy := ""
+		if r.Result.Accuracy != nil {
+			accuracy = fmt.Sprintf("%.3f", r.Result.Accuracy.Value)
+		}
+		t.AppendRow(table.Row{name(r.Dir), verdict(r.Result), done, number(m.RequestThroughput, "%.2f"), number(m.OutputThroughput, "%.1f"),
+			number(m.OutputPerGPU, "%.1f"), latency(m, result.TTFT), latency(m, result.TPOT), accuracy})
+		below = append(below, notes(name(r.Dir), r)...)
+	}
+	var b bytes.Buffer
+	fmt.Fprintln(&b, trimRight(t.Render()))
+	for _, line := range below {
+		fmt.Fprintln(&b, line)
+	}
+	return b.Bytes()
+}
+
+// count adds a result to the summary.
+func (p *printer) count(r row) {
+	p.counts[verdict(r.Result)]++
+	if r.Result.Status == result.Unknown {
+		return
+	}
+	complain := func(what string, cause bool, says string) {
+		c := p.wrong[what]
+		if c == nil {
+			c = &complaint{what: what, cause: cause, first: runName(r.Dir) + ": " + says}
+			p.wrong[what] = c
+		}
+		c.n++
+	}
+	for _, c := range r.Result.Validity.Checks {
+		if c.Outcome == result.Fail && (c.Severity == result.Invalid || c.Severity == result.Suspect) {
+			complain(fmt.Sprintf("%s %s", c.Severity, c.Word), false, c.Detail)
+		}
+	}
+	for _, w := range r.Result.Warnings {
+		switch w.Kind {
+		case result.CheckFailed, result.HookFailed, result.NodeUnclean, result.SecretInLog, result.Unreadable, result.Truncated, result.BadValue:
+			complain(string(w.Kind), false, cmp.Or(w.Key, placeIn(w.File, w.Line))+": "+w.Text)
+		}
+	}
+	if f := r.Result.Failure; f != nil && f.Line != "" && !(f.Confidence == result.NoCause && r.Result.Status == result.Cancelled) {
+		complain(fmt.Sprintf("cause %s (%s)", f.Cause, f.Confidence), true, placeIn(f.File, f.LineNumber)+": "+f.Line)
+	}
+}
+
+// widestComplaint is how much of what a run says stands in the summary.
+const widestComplaint = 100
+
+// summary counts verdicts and what is wrong, causes before the rest and most first.
+func (p *printer) summary() []byte {
+	var b bytes.Buffer
+	t := newTable("verdict", "results")
+	verdicts := slices.SortedFunc(maps.Keys(p.counts), func(a, b string) int {
+		return cmp.Or(p.counts[b]-p.counts[a], cmp.Compare(a, b))
+	})
+	for _, v := range verdicts {
+		t.AppendRow(table.Row{v, p.counts[v]})
+	}
+	fmt.Fprintln(&b, trimRight(t.Render()))
+	list := slices.SortedFunc(maps.Values(p.wrong), func(a, b *complaint) int {
+		return cmp.Or(count(b.cause)-count(a.cause), b.n-a.n, cmp.Compare(a.what, b.what))
+	})
+	if len(list) > 0 {
+		t = newTable("what is wrong", "results", "the first of them")
+		for _, c := range list {
+			t.AppendRow(table.Row{c.what, c.n, text.Snip(c.first, widestComplaint, "…")})
+		}
+		fmt.Fprintf(&b, "\n%s\n", trimRight(t.Render()))
+	}
+	fmt.Fprintf(&b, "\n%d results: name fewer runs, at most %d, to see each; profllm report --output csv has a line for each\n", p.n, mostRows)
+	return b.Bytes()
+}
+
+// runNames names runs that are shown together: by their places below the scenario's
+// directory, or, where two would be called the same, all by their paths.
+func runNames(dirs []string) func(dir string) string {
+	seen := map[string]bool{}
+	for _, dir := range dirs {
+		name := runName(dir)
+		if seen[name] {
+			return relative
+		}
+		seen[name] = true
+	}
+	return runName
+}

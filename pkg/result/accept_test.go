@@ -1,0 +1,56 @@
+package result_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// Whatever trips a check passes, or is not looked at, under the loosest value of one
+// of its thresholds, and the check says what was set. The default says nothing.
+func TestEveryThresholdLoosensItsCheck(t *testing.T) {
+	seen := map[string]bool{}
+	for _, x := range result.Thresholds() {
+		require.False(t, seen[x.Key], x.Key)
+		seen[x.Key] = true
+		require.True(t, x.Min <= x.Default && x.Default <= x.Max && x.Min < x.Max, x.Key)
+		loosest := x.Max
+		if x.Less {
+			loosest = x.Min
+		}
+		loosened := x.Default == loosest // then there is nothing to loosen
+		for _, c := range trips {
+			g := good()
+			c.trip(g)
+			g.e.Limits = result.Limits{x.Key: x.Default}
+			before := result.Judge(&g.r, g.e).Check(x.Check)
+			if before == nil || before.Outcome != result.Fail {
+				continue
+			}
+			require.NotContains(t, before.Detail, "set by the test")
+			g.e.Limits = result.Limits{x.Key: loosest}
+			if x.Key == "spread_sigmas" || x.Key == "spread_share" { // the larger one counts
+				g.e.Limits = result.Limits{"spread_sigmas": 4, "spread_share": 0.1, x.Key: loosest}
+			}
+			after := result.Judge(&g.r, g.e).Check(x.Check)
+			if after.Outcome == result.Fail {
+				continue // by another of its thresholds
+			}
+			said := fmt.Sprintf("; %s = %v is set by the test, looser than the default %v", x.Key, loosest, x.Default)
+			require.Contains(t, after.Detail, said)
+			loosened = true
+		}
+		require.True(t, loosened, "nothing that trips %s passes with %s = %v", x.Check, x.Key, loosest)
+	}
+}
+
+func TestStricterThresholdsSaySo(t *testing.T) {
+	g := good()
+	g.e.Limits = result.Limits{"client_cpu": 0.1, "questions": 1, "unknown": 7}
+	v := result.Judge(&g.r, g.e)
+	require.Equal(t, []string{"client-bound"}, v.Words)
+	require.Contains(t, v.Check("client-bound").Detail, "; client_cpu = 0.1 is set by the test, stricter than the default 0.85")
+}

@@ -1,0 +1,113 @@
+#!/bin/bash
+#SBATCH --job-name=disaggregated.exp_20261122_164820_f558e9
+#SBATCH --comment=profllm:exp_20261122_164820_f558e9
+#SBATCH --output=/results/demo/disaggregated/0/stdout.txt
+#SBATCH --error=/results/demo/disaggregated/0/stderr.txt
+#SBATCH --open-mode=append
+#SBATCH --partition=local
+#SBATCH --nodes=2
+#SBATCH --gres=gpu:4
+#SBATCH --time=00:30:00
+#SBATCH --signal=B:TERM@90
+#
+# profllm (devel): scenario demo, test disaggregated, iteration 0, run exp_20261122_164820_f558e9.
+# Printed from slurm/job.sh.tmpl (sha256:4fd05bdd90a0950bf7db9a72); plan.json in the run directory has every decision.
+#   prefill: nodes 0, GPUs 0,1,2,3, ready at :prefill/health
+#   decode: nodes 1, GPUs 0,1,2,3, ready at :decode/health
+#   proxy: nodes 0, ready at :proxy/healthcheck
+
+RUN=/results/demo/disaggregated/0
+PROFLLM=/usr/local/bin/profllm
+cd "$RUN" || exit 70
+"$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+
+# Steps see this environment, whatever the submitting shell said about exporting.
+export SLURM_EXPORT_ENV=ALL
+unset SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export PATH="$RUN/bin:$PATH" # SIMULATED: vllm, ray and the evaluation are stand-ins, no number below is real
+
+ROLES=()  # name=pid of each role's srun
+CLIENT=() # the same of the client that runs now
+PHASES=() # name=exit code of what ran
+
+step() { # one srun: steps share nodes, no step reads our stdin, one dead task ends its step
+  srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append "$@"
+}
+
+phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile ends the job
+  local name=$1 pid
+  shift
+  "$@" &
+  pid=$!
+  CLIENT=("$name=$pid")
+  "$PROFLLM" job watch --run "$RUN" --until "$pid" "${ROLES[@]}" &
+  wait $! || { PHASES+=("$name=lost"); exit 1; }
+  wait "$pid"
+  PHASES+=("$name=$?")
+  CLIENT=()
+}
+
+finish() { # stop the roles by step id, write the sentinel, judge; the job's exit code says it
+  local code=$? role ends=()
+  trap '' TERM INT
+  trap - EXIT
+  "$PROFLLM" job stop --run "$RUN" "${ROLES[@]}" "${CLIENT[@]}"
+  for role in "${ROLES[@]}"; do
+    wait "${role#*=}"
+    ends+=("--role=${role%%=*}=$?")
+  done
+  "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
+  exit $?
+}
+trap finish EXIT
+trap 'exit 143' TERM INT
+
+# Every node: the program runs there, its address, which ports are free. Then one slot of ports for the job.
+step --job-name=nodes --nodes=2 --ntasks=2 --ntasks-per-node=1 \
+  "$PROFLLM" job node --run "$RUN" >nodes.txt || exit 71
+"$PROFLLM" job env --run "$RUN" <nodes.txt || exit 71
+# shellcheck source=/dev/null
+. ./job.env
+
+# prefill: nodes 0, GPUs 0,1,2,3, ready at :prefill/health
+step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
+  env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
+  VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" VLLM_HOST_IP="$PREFILL_ADDR" \
+  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_PORT" \
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 4 \
+  --max-num-seqs 64 &
+ROLES+=("prefill=$!")
+
+# decode: nodes 1, GPUs 0,1,2,3, ready at :decode/health
+step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
+  env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
+  VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" VLLM_HOST_IP="$DECODE_ADDR" \
+  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_PORT" \
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --tensor-parallel-size 4 \
+  --max-num-seqs 64 &
+ROLES+=("decode=$!")
+
+# proxy: nodes 0, ready at :proxy/healthcheck
+step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
+  env PROFLLM_ROLE=proxy \
+  "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" \
+  --decode http://"$DECODE_ADDR":"$DECODE_PORT" &
+ROLES+=("proxy=$!")
+
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
+wait $! || { PHASES+=("ready=1"); exit 1; }
+PHASES+=("ready=0")
+
+phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
+  env PROFLLM_ROLE=client \
+  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --random-input-len 512 \
+  --random-output-len 64 --max-concurrency 16 --num-prompts 64 \
+  --result-dir /results/demo/disaggregated/0/raw \
+  --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
+  --metric-percentiles 50,90,95,99 --temperature 0
+
+phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
+  env PROFLLM_ROLE=client \
+  python3 /opt/vllm/tests/evals/gsm8k/gsm8k_eval.py --host http://"$PROXY_ADDR" --port "$PROXY_PORT" \
+  --num-questions 200 \
+  --save-results /results/demo/disaggregated/0/raw/vllm-gsm8k.json

@@ -1,0 +1,102 @@
+#!/bin/bash
+#SBATCH --job-name=sweep.exp_20261122_165159_850174
+#SBATCH --comment=profllm:exp_20261122_165159_850174
+#SBATCH --output=/results/release/sweep/0/1/stdout.txt
+#SBATCH --error=/results/release/sweep/0/1/stderr.txt
+#SBATCH --open-mode=append
+#SBATCH --partition=local
+#SBATCH --nodes=1
+#SBATCH --gres=gpu:4
+#
+# profllm (devel): scenario release, test sweep, iteration 0, run exp_20261122_165159_850174.
+# Printed from slurm/job.sh.tmpl (sha256:4af3753fb9d36396362d77a9); plan.json in the run directory has every decision.
+#   serve: nodes 0, GPUs 0,1,2,3, ready at :serve/health
+
+RUN=/results/release/sweep/0/1
+PROFLLM=/usr/local/bin/profllm
+cd "$RUN" || exit 70
+"$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+
+# Steps see this environment, whatever the submitting shell said about exporting.
+export SLURM_EXPORT_ENV=ALL
+unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export PATH="$RUN/bin:$PATH" # SIMULATED: vllm, ray and the evaluation are stand-ins, no number below is real
+
+GUARD=0   # pid of the srun that watches over the nodes
+ROLES=()  # name=pid of each role's srun
+CLIENT=() # the same of the client that runs now
+PHASES=() # name=exit code of what ran
+
+step() { # one srun: steps share nodes, no step reads our stdin, one dead task ends its step
+  srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append "$@"
+}
+
+phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job
+  local name=$1 pid; shift
+  "$@" &
+  pid=$!
+  CLIENT=("$name=$pid")
+  "$PROFLLM" job watch --run "$RUN" --client "$name" --until "$pid" "${ROLES[@]}" &
+  wait $! || { PHASES+=("$name=lost"); exit 1; }
+  wait "$pid"; PHASES+=("$name=$?")
+  CLIENT=()
+}
+
+finish() { # stop the roles by step id, write the sentinel, judge; the job's exit code says it
+  local code=$? role ends=()
+  trap '' TERM INT
+  trap - EXIT
+  "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}"
+  for role in "${ROLES[@]}"; do
+    wait "${role#*=}"
+    ends+=("--role=${role%%=*}=$?")
+  done
+  "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
+  exit $?
+}
+trap finish EXIT
+trap 'exit 143' TERM INT
+
+# Every node: what it looks like, which ports are free. The step stays, and leaves the nodes clean whatever ends the job.
+step --job-name=nodes --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+  "$PROFLLM" job node --run "$RUN" --stay >nodes.txt &
+GUARD=$!
+"$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
+# shellcheck source=/dev/null
+. ./job.env
+
+# serve: nodes 0, GPUs 0,1,2,3, ready at :serve/health
+step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
+  env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_HOST_IP="$SERVE_ADDR" VLLM_SERVER_DEV_MODE=1 \
+  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --tensor-parallel-size 4 --port "$SERVE_PORT" &
+ROLES+=("serve=$!")
+
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
+wait $! || { PHASES+=("ready=1"); exit 1; }
+PHASES+=("ready=0")
+
+phase 1/load "$PROFLLM" job load --run "$RUN" --name 1
+if [ "${PHASES[-1]}" = 1/load=0 ]; then
+
+phase 1/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
+  env PROFLLM_ROLE=client \
+  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 64 \
+  --random-output-len 16 --max-concurrency 2 --num-prompts 40 \
+  --result-dir /results/release/sweep/0/1/raw \
+  --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
+  --metric-percentiles 50,90,95,99 --temperature 0
+
+fi
+
+phase 2/load "$PROFLLM" job load --run "$RUN" --name 2
+if [ "${PHASES[-1]}" = 2/load=0 ]; then
+
+phase 2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../2/logs/bench-%t.log \
+  env PROFLLM_ROLE=client \
+  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 64 \
+  --random-output-len 16 --max-concurrency 4 --num-prompts 40 \
+  --result-dir /results/release/sweep/0/2/raw \
+  --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
+  --metric-percentiles 50,90,95,99 --temperature 0
+
+fi
