@@ -82,7 +82,9 @@ func watchSMI(ctx context.Context, w Watching, fields string) error {
 	}
 	said, taken := readSMI(bufio.NewReaderSize(out, longestLine), strings.Count(fields, ",")+1, w)
 	over := ctx.Err() != nil
-	stop()
+	if taken != nil {
+		stop() // else it has ended by itself, and its exit status says how
+	}
 	err = cmd.Wait()
 	if said == "" {
 		said, _, _ = strings.Cut(strings.TrimSpace(stderr.String()), "\n")
