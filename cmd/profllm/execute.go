@@ -97,6 +97,8 @@ type cli struct {
 	Why        whyCmd        `cmd:"" help:"Tell what became of a run: what happened when, the first cause, what to do."`
 	Report     reportCmd     `cmd:"" help:"Show records: verdicts, tables, comparisons, sweeps; also as one HTML page."`
 	Compare    compareCmd    `cmd:"" help:"Hold runs against others: is the second slower, or is it noise?"`
+	Import     importCmd     `cmd:"" help:"Take over results of llm-d-benchmark, InferenceX, PyTorch records, vllm bench sweep and srt-slurm."`
+	Export     exportCmd     `cmd:"" help:"Write records as a benchmark report of llm-d, InferenceX rows or PyTorch records."`
 	Archive    archiveCmd    `cmd:"" help:"Pack finished scenarios or runs into one .tar.xz each, list such files, unpack them again."`
 	Rehearse   rehearseCmd   `cmd:"" help:"Run the real plan and script with a simulated engine."`
 	Stage      stageCmd      `cmd:"" help:"Fetch a scenario's images, repositories and models before its jobs run."`

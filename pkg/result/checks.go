@@ -55,6 +55,7 @@ var questions = []question{
 	{"PL-V31", "accuracy-invalid", Invalid, "the accuracy of a sick server is not the model's", accuracyInvalid},
 	{"PL-V31", "accuracy-subset", Withheld, "the first questions are easier than all of them", accuracySubset},
 	{"PL-G13", "gpu-shared", Suspect, "a process of somebody else takes time and memory of the GPU", gpuShared},
+	{"PL-I4", "imported", Note, "nobody here watched the server, so that most checks are not possible: no baseline by default", imported},
 	{"PL-V29", "simulated", Note, "simulated or profiled numbers are no measurements of the engine", instrumented},
 }
 
@@ -127,6 +128,8 @@ func resultMissing(c *facts) answer {
 		return pass("%d completed requests were reported", *c.m.CompletedRequests)
 	case len(c.e.Missing) > 0:
 		return fail("no benchmark result; missing: %s", list(c.e.Missing))
+	case c.imported() && c.m.Measured():
+		return notPossible("the imported file has numbers, and none of completed requests")
 	}
 	return fail("no benchmark result")
 }
@@ -299,8 +302,8 @@ func itlBundled(c *facts) answer {
 	} else {
 		return notPossible("neither ITL samples nor both medians were reported")
 	}
-	for _, s := range itl.statistics() {
-		a.withheld = append(a.withheld, ITL.Key(s.name))
+	for _, s := range itl.Statistics() {
+		a.withheld = append(a.withheld, ITL.Key(s.Name))
 	}
 	return a
 }
@@ -463,4 +466,20 @@ func instrumented(c *facts) answer {
 		return a
 	}
 	return pass("neither simulated nor profiled")
+}
+
+// imported says whether the record is of a file that another program wrote.
+func (c *facts) imported() bool {
+	return c.r.Provenance != nil && c.r.Provenance.Imported != nil
+}
+
+func imported(c *facts) answer {
+	switch {
+	case c.r.Provenance == nil:
+		return notPossible("no provenance")
+	case !c.imported():
+		return pass("read where it was measured")
+	}
+	i := c.r.Provenance.Imported
+	return fail("imported from %s, format %s", i.From, i.Format)
 }

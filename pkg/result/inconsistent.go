@@ -10,7 +10,7 @@ import (
 
 // inconsistent is PL-V8: every way in which a report can contradict itself.
 func inconsistent(c *facts) answer {
-	if c.m.CompletedRequests == nil {
+	if c.m.CompletedRequests == nil && !(c.imported() && c.m.Measured()) {
 		return notPossible("no benchmark result")
 	}
 	bad := append(c.warnings(NotFinite), c.warnings(Contradicts)...)
@@ -27,7 +27,7 @@ func inconsistent(c *facts) answer {
 // rateContradictions compares each rate times the window with its total.
 func (c *facts) rateContradictions() (bad []string, compared int) {
 	m := c.m
-	if m.Duration == nil {
+	if m.Duration == nil || m.CompletedRequests == nil {
 		return nil, 0
 	}
 	d := *m.Duration
@@ -95,8 +95,8 @@ func negatives(m *Metrics) []string {
 		}
 	}
 	for f, d := range m.Latency {
-		for _, s := range d.statistics() {
-			note(f.Key(s.name), s.value)
+		for _, s := range d.Statistics() {
+			note(f.Key(s.Name), s.Value)
 		}
 	}
 	slices.Sort(bad)

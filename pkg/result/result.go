@@ -201,6 +201,19 @@ type Provenance struct {
 	Simulated     bool       `json:"simulated,omitempty"`
 	Fingerprint   string     `json:"fingerprint,omitempty" jsonschema:"hash of everything that should make two runs alike"`
 	Commands      []RoleArgv `json:"commands,omitempty"`
+	Imported      *Imported  `json:"imported,omitempty"`
+}
+
+// Imported says where a record of another program's result comes from. Such a run
+// is no baseline by default.
+type Imported struct {
+	From    string         `json:"from" jsonschema:"the program that measured, or wrote the file"`
+	Format  string         `json:"format" jsonschema:"as profllm export and the reference call it"`
+	Version string         `json:"version,omitempty" jsonschema:"of the format, as the file has it"`
+	File    string         `json:"file" jsonschema:"below raw, copied unchanged"`
+	Digest  string         `json:"digest" jsonschema:"sha256 of the file"`
+	Index   int            `json:"index,omitempty" jsonschema:"which of the file's results, 0 for the first"`
+	Fields  map[string]any `json:"fields,omitempty" jsonschema:"everything in the file that the record has no place for, by its own keys"`
 }
 
 // RoleArgv is the command line of one role, without secrets.

@@ -32,7 +32,7 @@ func good() *run {
 	g := &run{}
 	g.r = result.Result{
 		RunID: "exp_20261121_101500_ab12cd", Suite: "baseline", Timestamp: time.Date(2026, 11, 21, 10, 15, 0, 0, time.UTC),
-		Status: result.Completed,
+		Status: result.Completed, Provenance: &result.Provenance{},
 		Results: result.Metrics{
 			Counts: result.Counts{
 				NumPrompts: new(n), CompletedRequests: new(n), FailedRequests: new(0), Duration: new(100.0),
@@ -315,6 +315,9 @@ var trips = []struct {
 	{"files-missing", result.Suspect, func(g *run) { g.e.Missing = []string{"telemetry/gpu.csv"} }, func(g *run) {}},
 	{"from-log", result.Suspect, func(g *run) { g.r.Results.FromLog = true }, func(g *run) {}},
 	{"gpu-shared", result.Suspect, func(g *run) { g.e.Nodes[1].Bad = true }, func(g *run) { g.e.Nodes[2].Bad = true }},
+	{"imported", result.Note, func(g *run) {
+		g.r.Provenance = &result.Provenance{Imported: &result.Imported{From: "llm-d-benchmark", Format: "llm-d"}}
+	}, func(g *run) { g.r.Provenance = &result.Provenance{} }},
 	{"simulated", result.Note, func(g *run) { g.r.Simulated = true }, func(g *run) {}},
 	{"profiled", result.Note, func(g *run) { g.e.Profiled = true }, func(g *run) { g.r.Profiling = &result.Profiling{} }},
 }

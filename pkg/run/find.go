@@ -14,7 +14,7 @@ import (
 )
 
 // Find lists the run directories at or below the given paths, sorted: those
-// that hold a plan, CloudAI's, which hold test-run.toml or vllm-bench.json, and
+// that hold a plan or were imported, CloudAI's, which hold test-run.toml or vllm-bench.json, and
 // what AIPerf and GenAI-Perf left by themselves.
 // What lies below a run, its attempts, hooks and logs, is not looked into, and
 // the directory of a load is not a run of its own. A path may be a link.
@@ -67,7 +67,7 @@ type folder struct {
 
 func isRunFile(name string) bool {
 	switch name {
-	case PlanFile, "test-run.toml", "vllm-bench.json", "profile_export_aiperf.json", "profile_export_aiperf.csv", "profile_export_genai_perf.csv":
+	case PlanFile, ImportFile, "test-run.toml", "vllm-bench.json", "profile_export_aiperf.json", "profile_export_aiperf.csv", "profile_export_genai_perf.csv":
 		return true
 	}
 	return false

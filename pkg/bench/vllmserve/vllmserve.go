@@ -87,6 +87,18 @@ func (p Parser) parseFile(out fs.FS, name string, part *result.Part) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
+	return parseResult(name, data, part)
+}
+
+// Read returns what a result file says, whatever it is called; name is what
+// warnings and the record call it.
+func Read(name string, data []byte) (result.Part, error) {
+	part := result.Part{}
+	err := parseResult(name, data, &part)
+	return part, err
+}
+
+func parseResult(name string, data []byte, part *result.Part) error {
 	fields, err := lastDocument(data, name, part)
 	if err != nil {
 		return err
