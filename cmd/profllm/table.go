@@ -208,6 +208,9 @@ func verdict(r *result.Result) string {
 	if r.Simulated {
 		s += " (simulated)"
 	}
+	if p := r.Provenance; p != nil && p.Imported != nil {
+		s += " (imported)"
+	}
 	return s
 }
 

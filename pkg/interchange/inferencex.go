@@ -63,7 +63,9 @@ func (s *source) row(index int, n *node) error {
 		s.items = s.items[:len(s.items)-1]
 		return n.errorf(s.file, "no latency and no throughput in this row")
 	}
-	it.Name = []string{rowName(n)}
+	if s.docs[0].kind == list {
+		it.Name = []string{rowName(n)}
+	}
 	it.finish(n, p)
 	return nil
 }
@@ -121,6 +123,7 @@ func (s *source) rowLatencies(it *Item, n *node, m *result.Metrics) {
 		want, _ := tpot.number()
 		if v, ok := n.items[i].number(); ok && want > 0 && math.Abs(v*want-1) > 1e-3 {
 			it.warn(s, n.items[i], result.Contradicts, key, "%g tokens per s, the TPOT of %g s makes %g", v, want, 1/want)
+			n.items[i].taken = false
 		}
 	}
 }

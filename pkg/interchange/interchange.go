@@ -147,7 +147,8 @@ func (it *Item) finish(n *node, p result.Part) {
 	}
 	r.Merge(p)
 	it.Evidence.Samples = p.Samples
-	b := r.Config.Benchmark
+	b := &r.Config.Benchmark
+	b.InputTokens, b.OutputTokens = cmp.Or(b.InputTokens, p.Benchmark.InputTokens), cmp.Or(b.OutputTokens, p.Benchmark.OutputTokens)
 	e := &it.Evidence.Planned
 	e.NumPrompts = cmp.Or(e.NumPrompts, value(b.NumPrompts))
 	e.InputTokens, e.OutputTokens = value(b.InputTokens), value(b.OutputTokens)

@@ -262,7 +262,9 @@ func (s *source) llmdForbidden(it *Item, aggregate *node) {
 // llmdLoad reads what was asked for. A length that is not fixed is kept, not read.
 func llmdLoad(n *node) result.Benchmark {
 	var b result.Benchmark
-	b.Kind = n.get("tool").str()
+	if tool := n.get("tool").str(); tool != unknown {
+		b.Kind = tool
+	}
 	if rate := n.get("rate_qps").float(); rate != nil {
 		b.RequestRate = new(result.Rate(*rate))
 	}
@@ -306,7 +308,7 @@ func (s *source) llmdStack(it *Item, stack *node, m *result.Metrics) {
 			if v := std.get("tool_version"); v != nil && v.kind == text {
 				if strings.ContainsRune(v.text, '/') { // they write the image
 					r.Provenance.Image = v.str()
-				} else if v.text != unknownVersion {
+				} else if v.text != unknown {
 					r.Provenance.EngineVersion = v.str()
 				}
 			}

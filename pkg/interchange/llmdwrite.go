@@ -16,8 +16,8 @@ import (
 	"github.com/profllm/profllm/pkg/result"
 )
 
-// unknownVersion stands where the schema wants a version that nobody recorded.
-const unknownVersion = "unknown"
+// unknown stands where the schema wants a tool or a version that nobody recorded.
+const unknown = "unknown"
 
 // The parts of a report that are written. Keys that are not here are not known to
 // the schema, or have no number in a record.
@@ -192,7 +192,7 @@ func llmdStack(r *result.Result) []llmdComponent {
 		delete(options, "model")
 		c := llmdComponent{
 			Metadata:     map[string]any{"label": cmp.Or(role.Role, "replica"), "cfg_id": digestOf(options)},
-			Standardized: map[string]any{"tool": p.Engine, "tool_version": cmp.Or(p.EngineVersion, p.Image, unknownVersion), "model": map[string]any{"name": model}},
+			Standardized: map[string]any{"tool": p.Engine, "tool_version": cmp.Or(p.EngineVersion, p.Image, unknown), "model": map[string]any{"name": model}},
 			Native:       map[string]any{},
 		}
 		if len(options) > 0 {
@@ -242,7 +242,7 @@ func (c *llmdComponent) accelerate(r *result.Result, role string) {
 // llmdLoadOf is the workload; the schema has none without the length of prompts.
 func llmdLoadOf(r *result.Result) *llmdComponent {
 	b, m := r.Config.Benchmark, &r.Results
-	std := map[string]any{"tool": b.Kind, "tool_version": unknownVersion, "source": "unknown"}
+	std := map[string]any{"tool": cmp.Or(b.Kind, unknown), "tool_version": unknown, "source": unknown}
 	if m.Client != nil && r.Provenance != nil && m.Client.Program == "profllm" {
 		std["tool_version"] = r.Provenance.Profllm
 	}
@@ -252,9 +252,6 @@ func llmdLoadOf(r *result.Result) *llmdComponent {
 	case m.TotalInputTokens != nil && value(m.CompletedRequests) > 0:
 		std["input_seq_len"] = map[string]any{"distribution": "other", "value": float64(*m.TotalInputTokens) / float64(*m.CompletedRequests)}
 	default:
-		return nil
-	}
-	if b.Kind == "" {
 		return nil
 	}
 	if b.OutputTokens != nil {

@@ -81,10 +81,9 @@ func combination(n *node, at int) string {
 	var parts []string
 	for i, key := range n.keys[at+1:] {
 		v := n.items[at+1+i]
-		if key == benchmarkName && v.kind == text {
-			return v.text
-		}
-		if v.kind == scalar || v.kind == text {
+		if key == benchmarkName && v.kind == text { // of the load alone, if the server has one as well
+			parts = append(parts, v.text)
+		} else if v.kind == scalar || v.kind == text {
 			parts = append(parts, key+"="+v.text)
 		}
 	}

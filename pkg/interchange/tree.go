@@ -66,7 +66,10 @@ func (e *PlaceError) Error() string {
 }
 
 func (n *node) errorf(file, format string, args ...any) *PlaceError {
-	return &PlaceError{File: file, Line: n.line, Col: n.col, Text: fmt.Sprintf(format, args...)}
+	return &PlaceError{
+		File: file, Line: n.line, Col: n.col, Text: fmt.Sprintf(format, args...),
+		Hint: "copy the file again from where it was made; what else it holds is imported",
+	}
 }
 
 // documents reads the documents of a JSON file, also with Python's NaN and

@@ -315,6 +315,8 @@ func unfit(r *report.Run) string {
 		return string(res.Validity.Verdict)
 	case res.Profiling != nil && res.Profiling.Enabled:
 		return "profiled"
+	case res.Provenance != nil && res.Provenance.Imported != nil:
+		return "imported"
 	}
 	return ""
 }

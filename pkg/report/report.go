@@ -65,7 +65,8 @@ type Entry struct {
 	// Kind is set for numbers that are no measurements of the engine: such runs
 	// are compared with their like only.
 	Kind     Kind              `json:"kind,omitempty"`
-	Usable   bool              `json:"usable"` // valid or suspect: its numbers may be shown beside others
+	Imported string            `json:"imported,omitempty"` // the program that measured, if it was another
+	Usable   bool              `json:"usable"`             // valid or suspect: its numbers may be shown beside others
 	Reason   string            `json:"reason,omitempty"`
 	Metrics  map[string]Value  `json:"metrics,omitempty"`
 	Settings map[string]string `json:"settings,omitempty"`
@@ -141,6 +142,9 @@ func newEntry(run *Run) Entry {
 		return e
 	}
 	e.RunID, e.Kind, e.Reason = r.RunID, kind(r), reason(r)
+	if i := imported(r); i != nil {
+		e.Imported = i.From
+	}
 	e.Verdict, e.Usable = verdict(r)
 	e.Metrics = map[string]Value{}
 	for _, m := range metrics {
@@ -149,6 +153,15 @@ func newEntry(run *Run) Entry {
 		}
 	}
 	return e
+}
+
+// imported says where a record of another program's result comes from; nil for one
+// of our own.
+func imported(r *result.Result) *result.Imported {
+	if r == nil || r.Provenance == nil {
+		return nil
+	}
+	return r.Provenance.Imported
 }
 
 func kind(r *result.Result) Kind {
@@ -181,12 +194,19 @@ func verdict(r *result.Result) (Verdict, bool) {
 // best reports whether a run may be called the best: valid, not only suspect.
 func (e *Entry) best() bool { return e.Usable && e.run.Result.Validity.Verdict == result.VerdictValid }
 
-// shown is the verdict with the kind.
+// shown is the verdict with the kind, and with the word imported.
 func (e *Entry) shown() string {
-	if e.Kind == Measured {
+	var words []string
+	if e.Kind != Measured {
+		words = append(words, string(e.Kind))
+	}
+	if e.Imported != "" {
+		words = append(words, "imported")
+	}
+	if words == nil {
 		return string(e.Verdict)
 	}
-	return fmt.Sprintf("%s (%s)", e.Verdict, e.Kind)
+	return fmt.Sprintf("%s (%s)", e.Verdict, strings.Join(words, ", "))
 }
 
 // reason says why a run is not simply valid: its cause of failure, and the
