@@ -105,8 +105,8 @@ func (s *source) rowLatencies(it *Item, n *node, m *result.Metrics) {
 		if !ok {
 			continue
 		}
-		if v := n.items[i].float(); v != nil {
-			_ = m.SetLatency(family, stat, *v*1000) // SplitKey accepted the name
+		if v := n.items[i].times(1000); v != nil {
+			_ = m.SetLatency(family, stat, *v) // SplitKey accepted the name
 		} else if n.items[i].kind != nothing {
 			it.warn(s, n.items[i], result.BadValue, key, "no number: %.40s", n.items[i].text)
 		}
@@ -156,8 +156,7 @@ func (s *source) rowRates(n *node, m *result.Metrics, tp *int) {
 		{"output_tput_per_gpu", "output_throughput", &m.OutputThroughput, decode},
 		{"input_tput_per_gpu", "input_throughput", &m.InputThroughput, prefill},
 	} {
-		if v := n.get(x.key).float(); v != nil {
-			*x.to = new(*v * float64(*x.by))
+		if *x.to = n.get(x.key).times(float64(*x.by)); *x.to != nil {
 			m.NoteDerived(x.ours)
 		}
 	}

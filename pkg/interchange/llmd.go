@@ -223,12 +223,12 @@ func (s *source) llmdLatency(it *Item, n *node, key string, f result.Family, tok
 		if v == nil {
 			continue
 		}
-		number := v.float()
+		number := v.times(ms)
 		if number == nil {
 			it.warn(s, v, result.NotFinite, key+"."+x.key, "no finite number: %.40s", v.text)
 			continue
 		}
-		_ = m.SetLatency(f, x.stat, *number*ms) // the names are known ones
+		_ = m.SetLatency(f, x.stat, *number) // the names are known ones
 	}
 }
 

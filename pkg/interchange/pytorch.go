@@ -1,6 +1,7 @@
 package interchange
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,27 +65,31 @@ func (s *source) records(index int, group []*node) error {
 	args, extra := info.get("args"), first.get("metric").get("extra_info")
 	it := s.add(index, "")
 	r := it.Record
-	m := &result.Metrics{Source: path.Base(s.file)}
 	doc := map[string]string{} // a result of vllm bench serve, as far as the records have it
 	for _, key := range []string{"num_prompts", "max_concurrency", "request_rate", "burstiness", "backend"} {
 		doc[key] = s.raw(args.get(key))
 	}
 	s.known(extra, doc)
 	var apart []string
+	var ours result.Metrics // of vllm bench throughput
 	for _, n := range group {
 		name, values := n.get("metric").get("name"), n.get("metric").get("benchmark_values")
 		name.take()
 		if values.kind == list && len(values.items) == 1 && vllmserve.Known(name.text) {
 			doc[name.text] = s.raw(values.items[0])
 			values.take()
-		} else if !offline(m, name.text, values) {
+		} else if !offline(&ours, name.text, values) {
 			apart = append(apart, name.text)
 		}
 		if n != first && !slices.Contains(apart, name.text) {
 			n.take()
 		}
 	}
-	part, err := s.served(first, doc, extra, m)
+	part, err := s.served(first, doc)
+	if m := part.Metrics; err == nil {
+		m.RequestThroughput, m.TotalTokenThroughput = cmp.Or(m.RequestThroughput, ours.RequestThroughput), cmp.Or(m.TotalTokenThroughput, ours.TotalTokenThroughput)
+		m.Duration, m.NumPrompts = cmp.Or(m.Duration, extra.get("elapsed_time").float()), cmp.Or(m.NumPrompts, extra.get("num_requests").whole())
+	}
 	if err == nil && !part.Metrics.Measured() {
 		err = fmt.Errorf("no metric that a record has a place for: %s", strings.Join(apart, ", "))
 	}
@@ -131,24 +136,17 @@ func (s *source) known(extra *node, doc map[string]string) {
 }
 
 // served reads the numbers: as those of vllm bench serve where they are complete.
-func (s *source) served(at *node, doc map[string]string, extra *node, m *result.Metrics) (result.Part, error) {
+func (s *source) served(at *node, doc map[string]string) (result.Part, error) {
 	maps.DeleteFunc(doc, func(_, raw string) bool { return raw == "" })
+	read := vllmserve.Keys
 	if doc["completed"] != "" && doc["duration"] != "" {
-		p, err := vllmserve.Read(path.Base(s.file), object(doc))
-		for i := range p.Warnings {
-			p.Warnings[i].Line, p.Warnings[i].Col = at.line, at.col
-		}
-		return p, err
+		read = vllmserve.Read
 	}
-	for key, raw := range doc {
-		if family, stat, ok := result.SplitKey(key); ok {
-			if v := (&node{kind: scalar, text: raw}).float(); v != nil {
-				_ = m.SetLatency(family, stat, *v) // SplitKey accepted the name
-			}
-		}
+	p, err := read(path.Base(s.file), object(doc))
+	for i := range p.Warnings {
+		p.Warnings[i].Line, p.Warnings[i].Col = at.line, at.col
 	}
-	m.Duration, m.NumPrompts = extra.get("elapsed_time").float(), extra.get("num_requests").whole()
-	return result.Part{Metrics: m}, nil
+	return p, err
 }
 
 // object writes a JSON object of values as they were written, sorted by key.

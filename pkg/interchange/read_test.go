@@ -366,4 +366,9 @@ func TestNotFinite(t *testing.T) {
 	_, list, err = interchange.Read("r.yaml", []byte(text))
 	require.NoError(t, err)
 	require.Equal(t, result.Fail, judged(list[0])["inconsistent"])
+	text = strings.NewReplacer(`"conc": 16`, `"conc": 1e99999`, `"mean_ttft": 0.12`, `"mean_ttft": 1e308`).Replace(string(sample(t, "agg_row.json")))
+	_, list, err = interchange.Read("agg.json", []byte(text))
+	require.NoError(t, err)
+	require.Equal(t, "1e99999", list[0].Record.Provenance.Imported.Fields["conc"], "as text, which every reader of JSON takes")
+	require.Nil(t, list[0].Record.Results.Latency[result.TTFT].Mean, "more than a number holds, in ms")
 }

@@ -380,11 +380,20 @@ func (n *node) number() (float64, bool) {
 }
 
 // float takes a finite number; nil if it is none.
-func (n *node) float() *float64 {
-	if v, ok := n.number(); ok {
-		return &v
+func (n *node) float() *float64 { return n.times(1) }
+
+// times takes a finite number and multiplies it; nil if that is no finite number.
+func (n *node) times(by float64) *float64 {
+	if n == nil {
+		return nil
 	}
-	return nil
+	was := n.taken
+	v, ok := n.number()
+	if v *= by; !ok || math.IsInf(v, 0) {
+		n.taken = was
+		return nil
+	}
+	return &v
 }
 
 // whole takes a whole number from 0 on; nil if it is none.
@@ -464,7 +473,9 @@ func (n *node) plain() any {
 		case w == "true" || w == "false":
 			return w == "true"
 		case json.Valid([]byte(n.text)):
-			return json.Number(n.text)
+			if _, err := strconv.ParseFloat(n.text, 64); err == nil { // others read it as well
+				return json.Number(n.text)
+			}
 		}
 		return n.text
 	case list:
