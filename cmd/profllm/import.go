@@ -27,15 +27,18 @@ func (c importCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	s := foreignScan{app: a, output: output, data: map[string][]byte{}}
+	s := foreignScan{app: a, output: output}
+	var files []interchange.File
 	for _, path := range c.Paths {
+		s.files = nil
 		if err := s.path(path); err != nil {
 			return fail(exitUsage, err)
 		}
-	}
-	files, left := interchange.Once(s.files)
-	for _, why := range left {
-		a.logf("note: left out %s", why)
+		kept, left := interchange.Once(s.files) // of each path: folders of one name are not the same
+		files = append(files, kept...)
+		for _, why := range left {
+			a.logf("note: left out %s", why)
+		}
 	}
 	if len(files) == 0 && s.bad == 0 {
 		return fail(exitUsage, fmt.Errorf("no result of a known format in %s\n\thint: profllm collect reads what load clients wrote in a folder of their own", strings.Join(c.Paths, " ")))
@@ -47,10 +50,9 @@ func (c importCmd) Run(a *app) error {
 type foreignScan struct {
 	*app
 	output  string
-	files   []interchange.File
-	data    map[string][]byte // by File.Path
-	bad     int               // files and results that cannot be read
-	unknown int               // files of a form that is read, of no known format
+	files   []interchange.File // of one path
+	bad     int                // files and results that cannot be read
+	unknown int                // files of a form that is read, of no known format
 }
 
 // path takes a file, or what lies in a folder.
@@ -147,8 +149,10 @@ func (s *foreignScan) file(name, above string, alone bool) error {
 		}
 	}
 	if len(items) > 0 {
-		s.files = append(s.files, interchange.File{Path: key, Alone: alone, Format: format, Items: items})
-		s.data[key] = data
+		for i := range items {
+			items[i].Evidence = result.Evidence{} // of thousands of files; the copy is read again
+		}
+		s.files = append(s.files, interchange.File{Path: key, Source: name, Alone: alone, Format: format, Items: items})
 	}
 	return nil
 }
@@ -220,7 +224,10 @@ func (s *foreignScan) keep(files []interchange.File) error {
 // keepOne makes the run directory of a result unless it is there. Another result of
 // that name gets the digest of its file as well.
 func (s *foreignScan) keepOne(col *collect.Collector, f interchange.File, it interchange.Item) (dir string, isNew bool, err error) {
-	data := s.data[f.Path]
+	data, err := run.ReadFile(f.Source)
+	if err != nil {
+		return f.Source, false, err
+	}
 	mark := run.Import{
 		Schema: "profllm.import/1", Format: string(f.Format), Path: f.Path, File: filepath.Base(f.Path), Digest: collect.Digest(data), Index: it.Index,
 	}

@@ -105,6 +105,7 @@ func TestImport(t *testing.T) {
 	require.Equal(t, before, tree(t, filepath.Join(dir, "ours")), "collect makes the same records")
 	require.Equal(t, exitUsage, profllm(t, dir, nil, "import", "ours", "--output", "more").code, "what was imported is not imported again")
 
+	require.Zero(t, profllm(t, dir, nil, "archive", "ours/theirs/report").code, "it is over")
 	require.NoError(t, os.WriteFile(filepath.Join(run, "raw", "run=0.json"), append(raw, ' '), 0o644))
 	o = profllm(t, dir, nil, "collect", "ours/theirs/sweep/SERVE--s8-BENCH--c4/0", "--offline")
 	require.NotZero(t, o.code)
@@ -174,6 +175,17 @@ func TestImportNames(t *testing.T) {
 		require.Regexp(t, `/agg-[0-9a-f]{8}$`, names[1])
 		require.Equal(t, 32, *readRecord(t, names[1]).Config.Benchmark.MaxConcurrency)
 	}
+	for i, sub := range []string{"one/sweep/c4", "two/sweep/c4"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, sub), 0o755))
+		name := []string{"run=0.json", "summary.json"}[i]
+		data, err := os.ReadFile(filepath.Join(dir, "theirs", "sweep", "SERVE--s8-BENCH--c4", name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, sub, name), data, 0o644))
+	}
+	require.Zero(t, profllm(t, dir, nil, "import", "one/sweep", "two/sweep", "--output", "same").code)
+	names, err := filepath.Glob(filepath.Join(dir, "same", "sweep", "c4", "*"))
+	require.NoError(t, err)
+	require.Len(t, names, 3, "one run of the first, two of the second")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "other.json"), []byte(`{"a": 1}`), 0o644))
 	o := profllm(t, dir, nil, "import", "other.json", "--output", "ours")
 	require.Equal(t, exitUsage, o.code)

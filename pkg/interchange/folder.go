@@ -11,6 +11,7 @@ import (
 // A File is a file of a folder and what was read of it.
 type File struct {
 	Path   string // below the folder's parent, with slashes
+	Source string // where it lies; the caller's
 	Alone  bool   // it was named itself, not its folder
 	Format Format
 	Items  []Item
