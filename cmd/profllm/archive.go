@@ -143,6 +143,9 @@ func stillOpen(dir string) ([]string, error) {
 // whyOpen says why a run is not known to be over, "" if it is: from what is on
 // disk, of the job that was submitted last.
 func whyOpen(book *run.Book, dir string) string {
+	if _, err := os.Stat(filepath.Join(dir, run.ImportFile)); err == nil {
+		return "" // another program's, and over before it was imported
+	}
 	if !isRunDir(dir) {
 		return "it has no plan, and nothing says whether it is over"
 	}

@@ -102,6 +102,8 @@ type cli struct {
 	Lock       lockCmd       `cmd:"" help:"Write the file by which a run is submitted again exactly."`
 	Trend      trendCmd      `cmd:"" help:"Series of runs over time: where each metric changed, and what else changed there."`
 	Confirm    confirmCmd    `cmd:"" help:"Run two tests in turns, and say whether the second is slower."`
+	Import     importCmd     `cmd:"" help:"Take over results of llm-d-benchmark, InferenceX, PyTorch records, vllm bench sweep and srt-slurm."`
+	Export     exportCmd     `cmd:"" help:"Write records as a benchmark report of llm-d, InferenceX rows or PyTorch records."`
 	Archive    archiveCmd    `cmd:"" help:"Pack finished scenarios or runs into one .tar.xz each, list such files, unpack them again."`
 	Rehearse   rehearseCmd   `cmd:"" help:"Run the real plan and script with a simulated engine."`
 	Stage      stageCmd      `cmd:"" help:"Fetch a scenario's images, repositories and models before its jobs run."`

@@ -136,9 +136,10 @@ func readReports(file string) (config.Reports, error) {
 
 type compareCmd struct {
 	reportFlags
-	First  string   `arg:"" help:"What the second is held against: a folder of runs, a run directory, a record, or an archive."`
-	Second string   `arg:"" help:"Likewise. The iterations and repeats of a test are compared with those of the same test."`
-	Metric []string `placeholder:"KEY" help:"Judge these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer runs."`
+	First            string   `arg:"" help:"What the second is held against: a folder of runs, a run directory, a record, or an archive."`
+	Second           string   `arg:"" help:"Likewise. The iterations and repeats of a test are compared with those of the same test."`
+	Metric           []string `placeholder:"KEY" help:"Judge these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer runs."`
+	ImportedBaseline bool     `help:"Hold the second also against runs that profllm import took over: nobody here watched them."`
 }
 
 // Run judges the second set of runs against the first, and fails if it is worse or if
@@ -157,6 +158,9 @@ func (c compareCmd) Run(a *app) error {
 	defer doneSecond()
 	if err != nil {
 		return err
+	}
+	for i := range first {
+		first[i].Baseline = c.ImportedBaseline
 	}
 	r, err := report.Pair(first, second, metrics)
 	switch {

@@ -159,6 +159,13 @@ func verdict(r *result.Result) string {
 	if r.Simulated {
 		s += " (simulated)"
 	}
+	switch p := r.Provenance; {
+	case p.From() == "":
+	case p.Imported != nil:
+		s += " (imported)"
+	default:
+		s += " (foreign)"
+	}
 	return s
 }
 

@@ -9,6 +9,8 @@ type trendCmd struct {
 	Paths  []string `arg:"" help:"Folders of records, run directories, records, or archives."`
 	Metric []string `placeholder:"KEY" help:"Look at these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer runs."`
 	By     []string `placeholder:"KEY" help:"Runs of a test with the same values of these keys are one series, whatever else differs; without it, runs that measure the same."`
+
+	ImportedBaseline bool `help:"Also runs that profllm import took over: nobody here watched them."`
 }
 
 // Run says where series of runs changed, and fails if one got worse at its end or if
@@ -22,6 +24,9 @@ func (c trendCmd) Run(a *app) error {
 	defer done()
 	if err != nil {
 		return err
+	}
+	for i := range runs {
+		runs[i].Baseline = c.ImportedBaseline
 	}
 	if err := report.UnknownKeys(runs, c.By); err != nil {
 		return fail(exitUsage, err)

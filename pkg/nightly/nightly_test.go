@@ -248,7 +248,12 @@ func TestNoBaseline(t *testing.T) {
 	for name, e := range map[string]edit{
 		"simulated": simulated, "invalid": invalid, "suspect": suspect("cold"), "profiled": profiled,
 		"failed": status(result.Failed), "partial": status(result.Partial), "unknown": status(result.Unknown),
-		"not judged":     func(r *report.Run) { r.Result.Validity = nil },
+		"not judged": func(r *report.Run) { r.Result.Validity = nil },
+		"imported": func(r *report.Run) {
+			p := *r.Result.Provenance
+			p.Imported = &result.Imported{From: "llm-d-benchmark"}
+			r.Result.Provenance = &p
+		},
 		"other settings": func(r *report.Run) { r.Settings["cmd_args.model"] = "p" },
 		"other test":     func(r *report.Run) { r.Case.Test = "b" },
 		"other step":     func(r *report.Run) { r.Case.Step = 2 },

@@ -206,6 +206,8 @@ func split(runs []*Run, baseline bool) (good []*Run, apart []string) {
 			why = fmt.Sprintf("%s: %s", e.Verdict, e.Reason)
 		case baseline && !e.best():
 			why = fmt.Sprintf("%s, and so no baseline: %s", e.Verdict, e.Reason)
+		case baseline && e.Imported != "" && !r.Baseline:
+			why = fmt.Sprintf("imported from %s, and so no baseline unless that is asked for", e.Imported)
 		case r.Result.RunID != "" && seen[r.Result.RunID]:
 			why = "a copy: its run id was seen before"
 		}

@@ -32,6 +32,7 @@ type Run struct {
 	Settings map[string]string // by key, as CloudAI spells it: NUM_NODES, cmd_args.…, bench_cmd_args.…, extra_env_vars.…
 	Values   []Setting         // what a sweep chose, in its order
 	Reward   *float64          // of the sweep's trajectory
+	Baseline bool              // others may be held against it although another program measured
 
 	job     string // the runs of one job have the same
 	series  string // the points of one sweep have the same
@@ -123,6 +124,9 @@ func natural(a, b string) int {
 	}
 	return strings.Compare(a, b)
 }
+
+// sweepProgram is what pkg/interchange calls vLLM's sweeps.
+const sweepProgram = "vllm bench sweep serve"
 
 // leftOut reports whether a directory is of a series of repeats that ended before it:
 // nothing ran there.
@@ -284,6 +288,9 @@ func (l *loader) run(dir string) {
 		return // its loads lie elsewhere
 	default:
 		r.asRecorded()
+		if r.Result != nil && r.Result.Provenance.From() == sweepProgram {
+			r.job = filepath.Dir(dir) // the runs of a combination share a server
+		}
 	}
 	if own != nil && own.err != nil && r.Result == nil {
 		r.Problem = own.err.Error()

@@ -113,6 +113,8 @@ func (r *Run) Unfit(k Kind) string {
 		return "not judged"
 	case res.Validity.Verdict != result.VerdictValid:
 		return string(res.Validity.Verdict)
+	case res.Provenance.From() != "" && !r.Baseline:
+		return "imported"
 	}
 	return ""
 }

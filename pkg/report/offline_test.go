@@ -42,8 +42,8 @@ func TestOffline(t *testing.T) {
 	require.NoError(t, rep.Text(&text))
 	require.Contains(t, text.String(), "foreign, of vllm-offline · offline")
 	require.Contains(t, text.String(), "== Benchmarks without a server")
-	require.Regexp(t, `offline +valid +batch latency +30 +1\.2500 +1\.2500 +withheld`, text.String(), "thirty iterations have no 99th percentile")
-	require.Regexp(t, `offline +valid +23\.90 +10078\.16 +4829\.06`, text.String())
+	require.Regexp(t, `offline +valid \(foreign\) +batch latency +30 +1\.2500 +1\.2500 +withheld`, text.String(), "thirty iterations have no 99th percentile")
+	require.Regexp(t, `offline +valid \(foreign\) +23\.90 +10078\.16 +4829\.06`, text.String())
 	require.Len(t, rep.Comparisons, 1)
 	require.Len(t, rep.Comparisons[0].Columns, 1, "a batch is not beside requests")
 

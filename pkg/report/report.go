@@ -67,7 +67,8 @@ type Entry struct {
 	// Kind is set for numbers that are no measurements of the engine: such runs
 	// are compared with their like only.
 	Kind     Kind              `json:"kind,omitempty"`
-	Usable   bool              `json:"usable"` // valid or suspect: its numbers may be shown beside others
+	Imported string            `json:"imported,omitempty"` // the program that measured, if it was another
+	Usable   bool              `json:"usable"`             // valid or suspect: its numbers may be shown beside others
 	Reason   string            `json:"reason,omitempty"`
 	Foreign  string            `json:"foreign,omitempty"` // client whose files were found alone
 	Metrics  map[string]Value  `json:"metrics,omitempty"`
@@ -144,6 +145,7 @@ func newEntry(run *Run) Entry {
 		return e
 	}
 	e.RunID, e.Kind, e.Reason = r.RunID, kind(r), reason(r)
+	e.Imported = r.Provenance.From()
 	e.Verdict, e.Usable = verdict(r)
 	if r.Provenance != nil {
 		e.Foreign = r.Provenance.Foreign
@@ -187,12 +189,22 @@ func verdict(r *result.Result) (Verdict, bool) {
 // best reports whether a run may be called the best: valid, not only suspect.
 func (e *Entry) best() bool { return e.Usable && e.run.Result.Validity.Verdict == result.VerdictValid }
 
-// shown is the verdict with the kind.
+// shown is the verdict with the kind, and whether another program measured.
 func (e *Entry) shown() string {
-	if e.Kind == Measured {
+	var words []string
+	if e.Kind != Measured {
+		words = append(words, string(e.Kind))
+	}
+	switch {
+	case e.Foreign != "":
+		words = append(words, "foreign")
+	case e.Imported != "":
+		words = append(words, "imported")
+	}
+	if words == nil {
 		return string(e.Verdict)
 	}
-	return fmt.Sprintf("%s (%s)", e.Verdict, e.Kind)
+	return fmt.Sprintf("%s (%s)", e.Verdict, strings.Join(words, ", "))
 }
 
 // reason says why a run is not simply valid: its cause of failure, and the

@@ -59,6 +59,7 @@ var questions = []question{
 	{"PL-V27", "throttled", Suspect, "a GPU that heat or a lack of power slows down is not the GPU that was bought", throttled},
 	{"PL-V28", "mixed-hardware", Suspect, "numbers of unlike GPUs are of none of them", mixedHardware},
 	{"PL-V33", "power-gaps", Withheld, "what was drawn while nobody looked is not known", powerGaps},
+	{"PL-I4", "imported", Note, "nobody here watched the server, so that most checks are not possible: no baseline by default", imported},
 	{"PL-V29", "simulated", Note, "simulated or profiled numbers are no measurements of the engine", instrumented},
 }
 
@@ -133,6 +134,8 @@ func resultMissing(c *facts) answer {
 		return pass("an offline benchmark was reported")
 	case len(c.e.Missing) > 0:
 		return fail("no benchmark result; missing: %s", list(c.e.Missing))
+	case c.imported() && c.m.Measured():
+		return notPossible("the imported file has numbers, and none of completed requests")
 	}
 	return fail("no benchmark result")
 }
@@ -306,8 +309,8 @@ func itlBundled(c *facts) answer {
 	} else {
 		return notPossible("neither ITL samples nor both medians were reported")
 	}
-	for _, s := range itl.statistics() {
-		a.withheld = append(a.withheld, ITL.Key(s.name))
+	for _, s := range itl.Statistics() {
+		a.withheld = append(a.withheld, ITL.Key(s.Name))
 	}
 	return a
 }
@@ -474,4 +477,21 @@ func instrumented(c *facts) answer {
 		return a
 	}
 	return pass("neither simulated nor profiled")
+}
+
+// imported says whether the record is of a file that another program wrote.
+func (c *facts) imported() bool { return c.r.Provenance.From() != "" }
+
+func imported(c *facts) answer {
+	switch {
+	case c.r.Provenance == nil:
+		return notPossible("no provenance")
+	case !c.imported():
+		return pass("read where it was measured")
+	}
+	i := c.r.Provenance.Imported
+	if i == nil {
+		return fail("the files of %s lay alone", c.r.Provenance.Foreign)
+	}
+	return fail("imported from %s, format %s", i.From, i.Format)
 }

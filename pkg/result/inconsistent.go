@@ -18,7 +18,7 @@ func inconsistent(c *facts) answer {
 		}
 		return pass("%d means and rates agree with what they are of", compared)
 	}
-	if c.m.CompletedRequests == nil {
+	if c.m.CompletedRequests == nil && !(c.imported() && c.m.Measured()) {
 		return notPossible("no benchmark result")
 	}
 	bad = append(bad, negatives(c.m)...)
@@ -34,7 +34,7 @@ func inconsistent(c *facts) answer {
 // rateContradictions compares each rate times the window with its total.
 func (c *facts) rateContradictions() (bad []string, compared int) {
 	m := c.m
-	if m.Duration == nil {
+	if m.Duration == nil || m.CompletedRequests == nil {
 		return nil, 0
 	}
 	d := *m.Duration
@@ -105,8 +105,8 @@ func negatives(m *Metrics) []string {
 		}
 	}
 	for f, d := range m.Latency {
-		for _, s := range d.statistics() {
-			note(f.Key(s.name), s.value)
+		for _, s := range d.Statistics() {
+			note(f.Key(s.Name), s.Value)
 		}
 	}
 	slices.Sort(bad)

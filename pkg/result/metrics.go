@@ -46,6 +46,11 @@ type Metrics struct {
 	Latency map[Family]Distribution `json:"-"`
 }
 
+// Measured reports whether there is any number: a count, a rate or a latency.
+func (m *Metrics) Measured() bool {
+	return m.CompletedRequests != nil || m.RequestThroughput != nil || m.OutputThroughput != nil || m.TotalTokenThroughput != nil || len(m.Latency) > 0
+}
+
 // Counts are totals of the measured window.
 type Counts struct {
 	NumPrompts          *int     `json:"num_prompts,omitempty" jsonschema:"requests asked for"`
@@ -317,8 +322,8 @@ func (m Metrics) MarshalJSON() ([]byte, error) {
 				return nil, err
 			}
 		}
-		for _, s := range d.statistics() {
-			if err := put(f.Key(s.name), s.value); err != nil {
+		for _, s := range d.Statistics() {
+			if err := put(f.Key(s.Name), s.Value); err != nil {
 				return nil, err
 			}
 		}
@@ -327,24 +332,25 @@ func (m Metrics) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-type statistic struct {
-	name  string
-	value float64
+// Statistic is one number of a distribution, in ms.
+type Statistic struct {
+	Name  string // as Family.Key takes it
+	Value float64
 }
 
-// statistics lists what the distribution holds, in a fixed order.
-func (d Distribution) statistics() []statistic {
-	var all []statistic
+// Statistics lists what the distribution holds, in a fixed order.
+func (d Distribution) Statistics() []Statistic {
+	var all []Statistic
 	for _, s := range []struct {
 		name  string
 		value *float64
 	}{{"mean", d.Mean}, {"median", d.Median}, {"std", d.Std}, {"min", d.Min}, {"max", d.Max}} {
 		if s.value != nil {
-			all = append(all, statistic{s.name, *s.value})
+			all = append(all, Statistic{s.name, *s.value})
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(d.Percentiles)) {
-		all = append(all, statistic{PercentileName(p), d.Percentiles[p]})
+		all = append(all, Statistic{PercentileName(p), d.Percentiles[p]})
 	}
 	return all
 }

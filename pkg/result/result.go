@@ -241,11 +241,36 @@ type Provenance struct {
 	Repositories    []Checkout `json:"repositories,omitempty" jsonschema:"git_repos as they were when the run was planned"`
 	Simulated       bool       `json:"simulated,omitempty"`
 	Foreign         string     `json:"foreign,omitempty" jsonschema:"client whose files were found alone, without a run of profllm or CloudAI around them"`
+	Imported        *Imported  `json:"imported,omitempty"`
 	Fingerprint     string     `json:"fingerprint,omitempty" jsonschema:"hash of everything that should make two runs alike"`
 	Series          string     `json:"series,omitempty" jsonschema:"hash that runs of one time series share: of model, engine, topology, load, precision and GPU kind"`
 	Commands        []RoleArgv `json:"commands,omitempty"`
 	Packages        []Package  `json:"packages,omitempty" jsonschema:"Python packages of note that the servers run with"`
 	Environment     []RoleEnv  `json:"environment,omitempty" jsonschema:"variables that matter to engines, as the processes had them"`
+}
+
+// From names the other program that measured, or that wrote the files which the
+// record is of; "" if they are of a run of profllm or CloudAI.
+func (p *Provenance) From() string {
+	switch {
+	case p == nil:
+		return ""
+	case p.Imported != nil:
+		return p.Imported.From
+	}
+	return p.Foreign
+}
+
+// Imported says where a record of another program's result comes from. Such a run
+// is no baseline by default.
+type Imported struct {
+	From    string         `json:"from" jsonschema:"the program that measured, or wrote the file"`
+	Format  string         `json:"format" jsonschema:"as profllm export and the reference call it"`
+	Version string         `json:"version,omitempty" jsonschema:"of the format, as the file has it"`
+	File    string         `json:"file" jsonschema:"below raw, copied unchanged"`
+	Digest  string         `json:"digest" jsonschema:"sha256 of the file"`
+	Index   int            `json:"index,omitempty" jsonschema:"which of the file's results, 0 for the first"`
+	Fields  map[string]any `json:"fields,omitempty" jsonschema:"everything in the file that the record has no place for, by its own keys"`
 }
 
 // Checkout is a repository at a commit.

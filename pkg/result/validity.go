@@ -242,6 +242,9 @@ func (v *Validity) Baseline() bool {
 	return v.Verdict == VerdictValid && !v.failed(Note)
 }
 
+// Withholds reports whether the number under a key of results must not be shown.
+func (v *Validity) Withholds(key string) bool { return v != nil && slices.Contains(v.Withheld, key) }
+
 // Check returns the check of that word, nil if there is none.
 func (v *Validity) Check(word string) *Check {
 	for i := range v.Checks {

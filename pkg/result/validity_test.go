@@ -33,7 +33,7 @@ func good() *run {
 	g := &run{}
 	g.r = result.Result{
 		RunID: "exp_20261121_101500_ab12cd", Suite: "baseline", Timestamp: time.Date(2026, 11, 21, 10, 15, 0, 0, time.UTC),
-		Status: result.Completed,
+		Status: result.Completed, Provenance: &result.Provenance{},
 		Results: result.Metrics{
 			Counts: result.Counts{
 				NumPrompts: new(n), CompletedRequests: new(n), FailedRequests: new(0), Duration: new(100.0),
@@ -355,6 +355,9 @@ var trips = []struct {
 	{"mixed-hardware", result.Suspect, func(g *run) { g.e.Hardware[0].Name = "H200" }, func(g *run) { g.e.Hardware = nil }},
 	{"power-gaps", result.Withheld, func(g *run) { g.gpu(0).LongestGap = 3.01 }, func(g *run) { g.gpu(0).LongestGap = 3 }},
 	{"power-gaps", result.Withheld, func(g *run) { g.gpu(2).Coverage = 0.949 }, func(g *run) { g.gpu(2).Coverage = 0.95 }},
+	{"imported", result.Note, func(g *run) {
+		g.r.Provenance = &result.Provenance{Imported: &result.Imported{From: "llm-d-benchmark", Format: "llm-d"}}
+	}, func(g *run) { g.r.Provenance = &result.Provenance{} }},
 	{"simulated", result.Note, func(g *run) { g.r.Simulated = true }, func(g *run) {}},
 	{"profiled", result.Note, func(g *run) { g.e.Profiled = true }, func(g *run) { g.r.Profiling = &result.Profiling{} }},
 }

@@ -221,6 +221,9 @@ func windowWrong(c *facts) answer {
 	if _, why := c.completed(); why != "" {
 		return notPossible("%s", why)
 	}
+	if c.m.Duration == nil && c.imported() {
+		return notPossible("the imported file has no window")
+	}
 	if c.m.Duration == nil {
 		a := fail("the client reported no end of its window")
 		a.word = "window-open"

@@ -92,6 +92,32 @@ func Create(root string, s Scenario, runs []Printed, batches []PrintedBatch) (er
 	return syncDir(filepath.Dir(root))
 }
 
+// Whole makes a directory that appears with all its files or not at all: fill gets
+// it under another name. If there is one already, it is fs.ErrExist.
+func Whole(dir string, fill func(temp string) error) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	temp, err := unfinishedDir(dir)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp) // once renamed there is nothing
+	if err := folders(temp); err != nil {
+		return err
+	}
+	if err := fill(temp); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, dir); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("create %s: %w", dir, fs.ErrExist)
+		}
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
+}
+
 // unfinishedDir is the name under which this command builds a directory. Those
 // beside it that killed commands of this host left are removed.
 func unfinishedDir(target string) (string, error) {

@@ -29,9 +29,10 @@ const (
 	SentinelFile  = "finish.json"
 	ResultFile    = "result.json"
 	EventFile     = "events.jsonl"
-	BatchFile     = "batch.json" // of a batch, in the place of plan.json
-	RunsFile      = "runs.txt"   // beside it: its run directories, one a line
-	LoadFile      = "load.json"  // in the directory of a load that lies outside of its run's
+	BatchFile     = "batch.json"  // of a batch, in the place of plan.json
+	RunsFile      = "runs.txt"    // beside it: its run directories, one a line
+	ImportFile    = "import.json" // in the place of plan.json: what another program measured
+	LoadFile      = "load.json"   // in the directory of a load that lies outside of its run's
 	RawDir        = "raw"
 	TelemetryDir  = "telemetry"
 	LogDir        = "logs"
@@ -162,6 +163,19 @@ type Skipped struct {
 	Step   int               `json:"step"`
 	Values []plan.Assignment `json:"values"`
 	Why    string            `json:"why"`
+}
+
+// Import is import.json: a run that another program measured. Its record is made of
+// the copy of that program's file, which lies below RawDir.
+type Import struct {
+	Schema string `json:"schema"` // profllm.import/1
+	RunID  string `json:"run_id"`
+	Suite  string `json:"suite"`  // the folders that it was found in, below the path that was named
+	Format string `json:"format"` // of pkg/interchange
+	Path   string `json:"path"`   // of the file, likewise
+	File   string `json:"file"`   // its copy, below RawDir
+	Digest string `json:"digest"` // sha256:…
+	Index  int    `json:"index"`  // which of the file's results, from 0
 }
 
 // ReadPlan reads the plan of a run directory.

@@ -14,8 +14,9 @@ import (
 )
 
 // Find lists the run directories at or below the given paths, sorted: those
-// that hold a plan, CloudAI's, which hold test-run.toml or vllm-bench.json, and
-// those in which a client or an evaluation left its files by itself.
+// that hold a plan or were imported, CloudAI's, which hold test-run.toml or
+// vllm-bench.json, and those in which a client or an evaluation left its files by
+// itself.
 // What lies below a run, its attempts, hooks and logs, is not looked into, and
 // the directory of a load is not a run of its own. A path may be a link.
 func Find(paths ...string) ([]string, error) {

@@ -13,7 +13,7 @@ import (
 // named are files that say by their name that a run lies beside them: ours, CloudAI's,
 // and those of load clients.
 var named = map[string]bool{
-	PlanFile: true, "test-run.toml": true, "vllm-bench.json": true, "sglang-bench.jsonl": true,
+	PlanFile: true, ImportFile: true, "test-run.toml": true, "vllm-bench.json": true, "sglang-bench.jsonl": true,
 	"profile_export_aiperf.json": true, "profile_export_aiperf.csv": true, "profile_export_genai_perf.csv": true,
 	"summary_lifecycle_metrics.json": true,
 }

@@ -329,3 +329,10 @@ func (r *reader) count(f field) *int {
 	}
 	return nil
 }
+
+// Known reports whether a key of a result file has a place in the record.
+func Known(key string) bool {
+	r := reader{part: &result.Part{}, m: &result.Metrics{}}
+	f := field{key: strings.TrimSuffix(key, ":"), raw: []byte("null")}
+	return r.float(f) || r.integer(f) || r.latency(f) || r.list(f) || r.identity(f)
+}

@@ -91,6 +91,33 @@ func (p Parser) parseFile(out fs.FS, name string, part *result.Part) error {
 		}
 		return fmt.Errorf("read %s: %w", name, err)
 	}
+	return parseResult(name, data, part)
+}
+
+// Read returns what a result file says, whatever it is called; name is what
+// warnings and the record call it.
+func Read(name string, data []byte) (result.Part, error) {
+	part := result.Part{}
+	err := parseResult(name, data, &part)
+	return part, err
+}
+
+// Keys returns what a document says by a result's keys, whether or not it is a whole
+// result; nothing is concluded from it.
+func Keys(name string, data []byte) (result.Part, error) {
+	part := result.Part{}
+	fields, err := lastDocument(data, name, &part)
+	if err != nil {
+		return part, err
+	}
+	r := reader{file: name, data: data, part: &part, m: &result.Metrics{Source: name}}
+	r.document(fields)
+	part.Metrics = r.m
+	part.Benchmark.NumPrompts, part.Benchmark.MaxConcurrency = r.m.NumPrompts, r.m.MaxConcurrency
+	return part, nil
+}
+
+func parseResult(name string, data []byte, part *result.Part) error {
 	fields, err := lastDocument(data, name, part)
 	if err != nil {
 		return err

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/interchange"
+	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+type exportCmd struct {
+	Format         string            `arg:"" enum:"llm-d,inferencex,pytorch" help:"llm-d (benchmark report 0.2.1), inferencex (rows) or pytorch (benchmark records)."`
+	Paths          []string          `arg:"" help:"Folders of records, run directories, records, or archives."`
+	Output         string            `placeholder:"FILE" help:"Write there and not to stdout; into a folder, existing or ending in /, one file for each run."`
+	IncludeInvalid bool              `help:"Also runs whose numbers must not be believed."`
+	Set            map[string]string `placeholder:"KEY=VALUE" help:"What the record does not say and an InferenceX row needs, such as hw=h200 or precision=fp8; never a number that was measured."`
+}
+
+// Run writes the runs that may leave, names those that may not, and answers for them.
+func (c exportCmd) Run(a *app) error {
+	runs, done, err := a.loadRuns(c.Paths...)
+	defer done()
+	if err != nil {
+		return err
+	}
+	format := interchange.Format(c.Format)
+	o := interchange.Options{Invalid: c.IncludeInvalid, Set: c.Set}
+	worst := exitOK
+	var fit []report.Run
+	for _, r := range runs {
+		err := errors.New(r.Problem)
+		if r.Result != nil {
+			_, err = interchange.Write(format, []*result.Result{r.Result}, o)
+		}
+		if err == nil {
+			fit = append(fit, r)
+			continue
+		}
+		a.logf("%s: not exported: %v", relative(r.Dir), err)
+		code := exitInvalid
+		var missing *interchange.MissingError
+		if errors.As(err, &missing) {
+			code = exitUsage
+		}
+		worst = max(worst, code)
+	}
+	if len(fit) == 0 {
+		return exit(worst)
+	}
+	if err := c.write(a, format, fit, o); err != nil {
+		return err
+	}
+	return exit(worst)
+}
+
+func (c exportCmd) write(a *app, format interchange.Format, runs []report.Run, o interchange.Options) error {
+	if info, err := os.Stat(c.Output); c.Output != "" && (err == nil && info.IsDir() || strings.HasSuffix(c.Output, "/")) {
+		return c.each(a, format, runs, o)
+	}
+	if format == interchange.LLMD && len(runs) > 1 {
+		return fail(exitUsage, fmt.Errorf("a benchmark report is of one run, not of %d\n\thint: --output DIR/ writes a file for each", len(runs)))
+	}
+	records := make([]*result.Result, len(runs))
+	for i, r := range runs {
+		records[i] = r.Result
+	}
+	data, err := interchange.Write(format, records, o)
+	if err != nil {
+		return err
+	}
+	if c.Output == "" {
+		_, err = a.stdout.Write(data)
+		return err
+	}
+	return run.WriteFile(c.Output, data, 0o644)
+}
+
+// each writes a file for each run, named after its case.
+func (c exportCmd) each(a *app, format interchange.Format, runs []report.Run, o interchange.Options) error {
+	if err := os.MkdirAll(c.Output, 0o755); err != nil {
+		return err
+	}
+	seen := map[string]int{}
+	for _, r := range runs {
+		data, err := interchange.Write(format, []*result.Result{r.Result}, o)
+		if err != nil {
+			return err
+		}
+		name := interchange.FileName(r.Case.String())
+		if seen[name]++; seen[name] > 1 {
+			name += fmt.Sprintf("-%d", seen[name])
+		}
+		file := filepath.Join(c.Output, name+".json")
+		if err := run.WriteFile(file, data, 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.stdout, relative(file))
+	}
+	return nil
+}
