@@ -235,6 +235,21 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
+func FuzzConfined(f *testing.F) {
+	for _, s := range []string{
+		"0::/system.slice/slurmstepd.scope/job_60/step_0/user/task_0\n", "7:memory:/slurm_n1/uid_0/job_60/step_batch\n", "0::/slurm/uid_0/job_60/step_extern/task_0",
+		"0::/job_1/step_1", "", "0::/x_slurmstepd.scope/job_1/step_",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		job, step := confined(data)
+		require.Regexp(t, `^\d*$`, job)
+		require.Regexp(t, `^\d*$`, step)
+		require.False(t, job == "" && step != "")
+	})
+}
+
 // inJob starts a shell that carries a job's id, as a task of a step does, below a
 // keeper that does not.
 func inJob(t *testing.T, job, step, script string) *exec.Cmd {

@@ -54,7 +54,8 @@ func readProcesses(proc string) table {
 			p.job, p.step, p.host = variable(env, "SLURM_JOB_ID"), variable(env, "SLURM_STEP_ID"), variable(env, "SLURMD_NODENAME")
 			p.rehearsed = variable(env, "PROFLLM_LOCAL_JOB") != ""
 			if p.job == "" && p.name != "slurmstepd" {
-				p.job, p.step = confined(dir)
+				text, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
+				p.job, p.step = confined(text)
 			}
 		}
 		if p.job != "" {
@@ -74,11 +75,10 @@ var scope = regexp.MustCompile(`(?m)/(?:slurm(?:_[^/\n]+)?/uid_\d+|[^/\n]*slurms
 // confined reads the job and the step of a process that hides them: it was given
 // another environment, or wrote its title over the one it had. Nothing is said of
 // the step in which Slurm keeps what came in from outside (extern).
-func confined(dir string) (job, step string) {
-	text, err := os.ReadFile(filepath.Join(dir, "cgroup"))
-	m := scope.FindSubmatch(text)
+func confined(cgroup []byte) (job, step string) {
+	m := scope.FindSubmatch(cgroup)
 	switch {
-	case err != nil || m == nil || string(m[2]) == "extern":
+	case m == nil || string(m[2]) == "extern":
 		return "", ""
 	case m[2][0] < '0' || m[2][0] > '9': // batch, interactive: the script, which has no step in its environment
 		return string(m[1]), ""
