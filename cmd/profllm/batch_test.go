@@ -236,7 +236,30 @@ func TestSlurmSequence(t *testing.T) {
 	out, err := os.ReadFile(filepath.Join(b.Dir, "stdout.txt"))
 	require.NoError(t, err)
 	require.Contains(t, string(out), s.dirOf(1)+": exit code 124\n")
+	s.until(t, "the second was at its limit", func(states []string) bool {
+		return slices.Equal(states, []string{run.Succeeded, run.Timeout, run.Succeeded})
+	})
+	r := readResult(t, s.dirOf(1))
+	require.Equal(t, "TIMEOUT", r.Slurm.State)
+	require.Equal(t, "slurm-time-limit", r.Failure.Cause)
 	requireNoLeftovers(t, job)
+}
+
+// A run that was at its own limit stays so when its job is cancelled later.
+//
+// covers: CD-22
+func TestSlurmSequenceCancelledAfterALimit(t *testing.T) {
+	dir := lab(t)
+	t.Parallel()
+	s := newStudy(t, dir, 100000, 100000)
+	s.batch(plan.Sequence, 0)
+	s.Batches[0].Batch.Limits[0] = plan.Seconds(8 * time.Second)
+	s.create(t)
+	require.Equal(t, exitOK, profllm(t, dir, nil, "slurm", "resume", s.root).code)
+	s.until(t, "the second run begins", func(states []string) bool { return slices.Equal(states, []string{run.Timeout, run.Running}) })
+	require.Equal(t, exitOK, profllm(t, dir, nil, "slurm", "cancel", s.root).code)
+	s.until(t, "the second run alone is cancelled", func(states []string) bool { return slices.Equal(states, []string{run.Timeout, run.Cancelled}) })
+	requireNoLeftovers(t, s.task(t, 0))
 }
 
 // hook makes a run of a study a hook of its first one.

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/render"
+	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -90,6 +93,9 @@ func (c resumeCmd) Run(a *app) error {
 		} else {
 			unit := first(subs[dir].Batch, dir)
 			w.missing[unit] = append(w.missing[unit], dir)
+			if note := repeats(dir); note != "" {
+				a.logf("note: %s: %s", relative(dir), note)
+			}
 		}
 		reasons[why]++
 	}
@@ -105,6 +111,34 @@ func (c resumeCmd) Run(a *app) error {
 		return fail(exitNotSubmit, err)
 	}
 	return a.do(c.Root, deeds, alone, c.submitFlags)
+}
+
+// repeats says which loads of a run were measured well and are measured once more
+// with it, "" for none. Their records move to attempts/ with the rest of the run.
+func repeats(dir string) string {
+	p, err := run.ReadPlan(dir)
+	if err != nil || len(p.Loads) < 2 {
+		return ""
+	}
+	var well []string
+	for _, l := range p.Loads {
+		below, err := filepath.Rel(p.Dir, l.Dir)
+		if err != nil {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(dir, below, run.ResultFile))
+		if err != nil {
+			continue
+		}
+		if r, err := result.Decode(data); err == nil && r.Status == result.Completed && r.Validity.Valid {
+			well = append(well, first(l.Name, below))
+		}
+	}
+	if len(well) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("measures %s again, %d of its %d loads, because one start of the service serves all of them, and each is judged by it; the records so far go to attempts/",
+		strings.Join(well, ", "), len(well), len(p.Loads))
 }
 
 // meant lists the runs of a scenario, below root, that a path in it stands for:

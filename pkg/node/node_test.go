@@ -235,6 +235,21 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
+func FuzzConfined(f *testing.F) {
+	for _, s := range []string{
+		"0::/system.slice/slurmstepd.scope/job_60/step_0/user/task_0\n", "7:memory:/slurm_n1/uid_0/job_60/step_batch\n", "0::/slurm/uid_0/job_60/step_extern/task_0",
+		"0::/job_1/step_1", "", "0::/x_slurmstepd.scope/job_1/step_",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		job, step := confined(data)
+		require.Regexp(t, `^\d*$`, job)
+		require.Regexp(t, `^\d*$`, step)
+		require.False(t, job == "" && step != "")
+	})
+}
+
 // inJob starts a shell that carries a job's id, as a task of a step does, below a
 // keeper that does not.
 func inJob(t *testing.T, job, step, script string) *exec.Cmd {
@@ -327,6 +342,57 @@ func TestSweep(t *testing.T) {
 	require.Less(t, time.Since(begin), 30*time.Second, "nothing is waited for")
 	require.True(t, lives(foreign))
 	require.True(t, lives(client), "it ends with its step")
+}
+
+// A process that was given another environment, or overwrote its own with a title,
+// is the job's by its cgroup, of either version; what came in from outside is not, nor
+// is what looks after a step.
+//
+// covers: PL-G14
+func TestStraysByCgroup(t *testing.T) {
+	proc := t.TempDir()
+	add := func(pid, parent int, name, env, cgroup string) {
+		dir := filepath.Join(proc, strconv.Itoa(pid))
+		require.NoError(t, os.Mkdir(dir, 0o755))
+		for file, text := range map[string]string{
+			"stat": fmt.Sprintf("%d (%s) S %d 1 1", pid, name, parent), "environ": strings.ReplaceAll(env, " ", "\x00"), "cmdline": name + "\x00", "cgroup": cgroup,
+		} {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644))
+		}
+	}
+	const v1, v2 = "9:cpuset:/\n7:memory:/slurm_n1/uid_1000/job_%s/step_%s/task_0\n", "0::/system.slice/slurmstepd.scope/job_%s/step_%s/user/task_0\n"
+	in := func(version, job, step string) string { return fmt.Sprintf(version, job, step) }
+	env := "SLURM_JOB_ID=60 SLURM_STEP_ID=0 SLURMD_NODENAME=n1"
+	add(1, 0, "init", "", "0::/init.scope\n")
+	add(10, 1, "slurmstepd", "", in(v2, "60", "0"))
+	add(11, 10, "guard", env, in(v2, "60", "0"))
+	add(20, 1, "slurmstepd", "", "0::/system.slice/n1_slurmstepd.scope/job_60/step_1/slurm\n")
+	add(21, 20, "task", strings.Replace(env, "ID=0", "ID=1", 1), in(v2, "60", "1"))
+	add(22, 21, "hidden", "VLLM::EngineCore", in(v2, "60", "1"))
+	add(30, 1, "titled", "ray::IDLE", in(v2, "60", "1"))
+	add(31, 1, "old", "", in(v1, "60", "0"))
+	add(32, 1, "script", "", in(v2, "60", "batch"))
+	add(40, 1, "foreign", "", in(v2, "61", "1"))
+	add(41, 1, "sshd", "", in(v2, "60", "extern"))
+	add(42, 1, "liar", "", "0::/user.slice/job_60/step_1/x\n")
+	add(43, 1, "other", "SLURM_JOB_ID=61", in(v2, "60", "1"))
+
+	s := Sweep{Proc: proc, Job: "60", Host: "n1", Self: 11}
+	names := func(s Sweep) (tasks int, list []string) {
+		tasks, strays := s.find()
+		for _, p := range strays {
+			require.True(t, p.daemon, p.name)
+			list = append(list, p.name)
+		}
+		slices.Sort(list)
+		return tasks, list
+	}
+	tasks, strays := names(s)
+	require.Equal(t, 2, tasks, "the task, and what it has started")
+	require.Equal(t, []string{"old", "script", "titled"}, strays)
+	s.Steps = true
+	_, strays = names(s)
+	require.Equal(t, []string{"old", "titled"}, strays)
 }
 
 // covers: PL-G14

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -19,7 +20,7 @@ type Process struct {
 type process struct {
 	pid, parent     int
 	name            string // of the program, at most 15 bytes
-	job, step, host string // SLURM_JOB_ID, SLURM_STEP_ID, SLURMD_NODENAME of its environment
+	job, step, host string // SLURM_JOB_ID, SLURM_STEP_ID, SLURMD_NODENAME of its environment, or as its cgroup has them
 	command         string
 	rehearsed       bool // of a job that is no job of Slurm's
 }
@@ -52,6 +53,10 @@ func readProcesses(proc string) table {
 		if env, err := os.ReadFile(filepath.Join(dir, "environ")); err == nil {
 			p.job, p.step, p.host = variable(env, "SLURM_JOB_ID"), variable(env, "SLURM_STEP_ID"), variable(env, "SLURMD_NODENAME")
 			p.rehearsed = variable(env, "PROFLLM_LOCAL_JOB") != ""
+			if p.job == "" && p.name != "slurmstepd" {
+				text, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
+				p.job, p.step = confined(text)
+			}
 		}
 		if p.job != "" {
 			line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
@@ -60,6 +65,25 @@ func readProcesses(proc string) table {
 		t[pid] = p
 	}
 	return t
+}
+
+// scope is where Slurm's cgroups name a job and a step:
+// /slurm/uid_0/job_60/step_0/task_0, or
+// /system.slice/slurmstepd.scope/job_60/step_0/user/task_0.
+var scope = regexp.MustCompile(`(?m)/(?:slurm(?:_[^/\n]+)?/uid_\d+|[^/\n]*slurmstepd\.scope)/job_(\d+)/step_([a-z]+|\d+)(?:/|$)`)
+
+// confined reads the job and the step of a process that hides them: it was given
+// another environment, or wrote its title over the one it had. Nothing is said of
+// the step in which Slurm keeps what came in from outside (extern).
+func confined(cgroup []byte) (job, step string) {
+	m := scope.FindSubmatch(cgroup)
+	switch {
+	case m == nil || string(m[2]) == "extern":
+		return "", ""
+	case m[2][0] < '0' || m[2][0] > '9': // batch, interactive: the script, which has no step in its environment
+		return string(m[1]), ""
+	}
+	return string(m[1]), string(m[2])
 }
 
 // variable finds a value in a process' environment.

@@ -195,7 +195,7 @@ func TestSequence(t *testing.T) {
 		require.FileExists(t, s.file(2, "finish.json"), "a program that fails decides nothing")
 	})
 	t.Run("a limit is the run's own", func(t *testing.T) {
-		s := newSequence(t, "trap 'echo flushed; touch finish.json; exit 143' TERM; while :; do sleep 0.02; done", "touch finish.json")
+		s := newSequence(t, "trap 'echo ended' TERM; trap 'echo flushed; touch finish.json; exit 124' XCPU; while :; do sleep 0.02; done", "touch finish.json")
 		s.Limits[0] = plan.Seconds(time.Second)
 		s.start(t)
 		require.Equal(t, 124, s.wait(t))

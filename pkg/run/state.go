@@ -154,9 +154,18 @@ func (st State) inTurn(dir string, have bool, code int) State {
 	began := claimedBy(dir, st.JobID)
 	switch {
 	case have && code == terminated && st.Final() && st.State != Succeeded && st.State != Failed: // cut short with its job
+	case have && code == terminated && st.State == Running:
+		if st.Note == "" { // the job is about to end, or was queued again and begins this run anew
+			st.Note = "cut short, and its job goes on"
+		}
 	case have:
 		st = st.bySentinel(code)
-		if st.Raw = "COMPLETED"; code != 0 { // as Slurm would say it of this part
+		switch code { // as Slurm would say it of this part
+		case 0:
+			st.Raw = "COMPLETED"
+		case timedOut:
+			st.State, st.Raw = Timeout, "TIMEOUT"
+		default:
 			st.Raw = "FAILED"
 		}
 	case began && (!st.Final() || st.State != Succeeded && st.State != Failed), !st.Final() && st.State == Unknown:
@@ -177,8 +186,12 @@ func (st State) inTurn(dir string, have bool, code int) State {
 	return st
 }
 
-// terminated is the exit code of a script that TERM has ended.
-const terminated = 143
+// The exit codes of a script that was ended: by TERM, with its job; in a sequence,
+// by XCPU, at the run's own time limit.
+const (
+	terminated = 143
+	timedOut   = 124
+)
 
 func (st State) bySentinel(code int) State {
 	st.State, st.Note, st.Reason = Succeeded, "", ""

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v1: scenario s, 3 runs, a task for each, batch exp_1_b.
-# Printed from slurm/batch.sh.tmpl (sha256:b3db32615c8560752b073853). runs.txt beside this script lists the run directories; each has its own script.
+# Printed from slurm/batch.sh.tmpl (sha256:5b7798acbe291779d3da1825). runs.txt beside this script lists the run directories; each has its own script.
 
 BATCH=/out/s/batches/1
 PROFLLM=/bin/profllm

@@ -7,7 +7,7 @@
 #SBATCH --nodes=1
 #
 # profllm v1: scenario s, test a, iteration 0, run exp_1.
-# Printed from slurm/job.sh.tmpl (sha256:696adf798e0f9a279bdf865a); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:63b4ced309f6719451f14cbc); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0, ready at :serve/health
 
 RUN=/out/s/a/0
@@ -46,23 +46,23 @@ hook() { # hook DIR &: a run of its own inside this job
 
 finish() { # stop the roles by step id, write the sentinel, judge; the job's exit code says it
   local code=$? role ends=()
-  trap '' TERM INT
+  trap '' TERM INT XCPU
   trap - EXIT
   "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}"
   for role in "${ROLES[@]}"; do
     wait "${role#*=}"
     ends+=("--role=${role%%=*}=$?")
   done
-  trap 'code=143; kill $!' TERM INT
+  trap 'code=143; kill $!' TERM INT; trap 'code=124; kill $!' XCPU
   for role in "${POST[@]}"; do
-    [ "$code" -eq 143 ] || { hook "$role" & wait $! || wait $!; PHASES+=("$role=$?"); }
+    [[ $code = 143 || $code = 124 ]] || { hook "$role" & wait $! || wait $!; PHASES+=("$role=$?"); }
   done
-  trap '' TERM INT
+  trap '' TERM INT XCPU
   "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
   exit $?
 }
 trap finish EXIT
-trap 'exit 143' TERM INT
+trap 'exit 143' TERM INT; trap 'exit 124' XCPU # XCPU: its own time limit, in an allocation that it shares with others
 "$PROFLLM" job until --run "$RUN" --pid $$ /out/s/b/0 '/out/s/c d/0' & # ends this job when those runs are over
 phase pre_test/warm hook pre_test/warm
 [ "${PHASES[-1]}" = pre_test/warm=0 ] || exit 1

@@ -10,7 +10,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v1: scenario s, 3 runs, one after the other in one allocation, batch exp_1_b.
-# Printed from slurm/batch.sh.tmpl (sha256:b3db32615c8560752b073853). runs.txt beside this script lists the run directories; each has its own script.
+# Printed from slurm/batch.sh.tmpl (sha256:5b7798acbe291779d3da1825). runs.txt beside this script lists the run directories; each has its own script.
 
 BATCH=/out/s/batches/1
 PROFLLM=/bin/profllm
@@ -27,8 +27,8 @@ for i in "${!RUNS[@]}"; do
   "$PROFLLM" job turn --run "$run" --batch "$BATCH"
   [ $? -ne 5 ] || continue # a run that it waits for has failed
   [ -z "$ENDED" ] || exit 143
-  # In the foreground, so that only the script gets the signal and ends its steps itself.
-  timeout --foreground --signal=TERM --kill-after=60 "${LIMITS[i]}" bash "$run/job.sh" >>"$run/stdout.txt" 2>>"$run/stderr.txt" &
+  # In the foreground, so that only the script gets the signal and ends its steps itself: TERM if the job ends, XCPU at its limit.
+  timeout --foreground --signal=XCPU --kill-after=60 "${LIMITS[i]}" bash "$run/job.sh" >>"$run/stdout.txt" 2>>"$run/stderr.txt" &
   CHILD=$!
   [ -z "$ENDED" ] || kill -TERM "$CHILD" # TERM came before its pid was known
   while wait "$CHILD"; code=$?; kill -0 "$CHILD" 2>/dev/null; do :; done

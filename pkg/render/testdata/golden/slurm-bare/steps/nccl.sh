@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario steps, test nccl, iteration 0, run exp_20260304_050607_05d344.
-# Printed from slurm/job.sh.tmpl (sha256:696adf798e0f9a279bdf865a); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:63b4ced309f6719451f14cbc); plan.json in the run directory has every decision.
 #   no roles: commands run one after the other
 
 RUN=/shared/results/steps_2026-03-04_05-06-07/nccl/0
@@ -52,7 +52,7 @@ check() { # check NAME LOG PATTERN: a command that ended with 0 must have logged
 
 finish() { # stop the roles by step id, write the sentinel, judge; the job's exit code says it
   local code=$? role ends=()
-  trap '' TERM INT
+  trap '' TERM INT XCPU
   trap - EXIT
   "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}"
   for role in "${ROLES[@]}"; do
@@ -63,7 +63,7 @@ finish() { # stop the roles by step id, write the sentinel, judge; the job's exi
   exit $?
 }
 trap finish EXIT
-trap 'exit 143' TERM INT
+trap 'exit 143' TERM INT; trap 'exit 124' XCPU # XCPU: its own time limit, in an allocation that it shares with others
 
 # Every node: what it looks like, which ports are free. The step stays, and leaves the nodes clean whatever ends the job.
 step --job-name=nodes --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 \

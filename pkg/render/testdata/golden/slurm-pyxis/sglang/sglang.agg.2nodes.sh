@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario sglang, test sglang.agg.2nodes, iteration 0, run exp_20260304_050607_208f56.
-# Printed from slurm/job.sh.tmpl (sha256:696adf798e0f9a279bdf865a); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:63b4ced309f6719451f14cbc); plan.json in the run directory has every decision.
 #   serve: nodes 0-1, GPUs 0,1,2,3, ready at :serve/health
 
 RUN=/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0
@@ -49,7 +49,7 @@ phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, wit
 
 finish() { # stop the roles by step id, write the sentinel, judge; the job's exit code says it
   local code=$? role ends=()
-  trap '' TERM INT
+  trap '' TERM INT XCPU
   trap - EXIT
   "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}"
   for role in "${ROLES[@]}"; do
@@ -60,7 +60,7 @@ finish() { # stop the roles by step id, write the sentinel, judge; the job's exi
   exit $?
 }
 trap finish EXIT
-trap 'exit 143' TERM INT
+trap 'exit 143' TERM INT; trap 'exit 124' XCPU # XCPU: its own time limit, in an allocation that it shares with others
 
 # Every node: what it looks like, which ports are free. The step stays, and leaves the nodes clean whatever ends the job.
 step --job-name=nodes --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 \
