@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/report"
@@ -48,6 +49,11 @@ func (a *app) record(path string) (r *report.Run, done func(), err error) {
 	}
 	if len(runs) == 1 {
 		return &runs[0], done, nil
+	}
+	for i := range runs { // a point of a sweep has its neighbours in its plan
+		if filepath.Clean(runs[i].Dir) == filepath.Clean(path) {
+			return &runs[i], nil
+		}
 	}
 	var dirs []string
 	for _, r := range runs[:min(len(runs), 8)] {

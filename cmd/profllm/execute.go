@@ -31,7 +31,7 @@ const (
 	exitDefinition  = 3   // a definition file is wrong, or no plan can work
 	exitNotSubmit   = 4   // a job was not submitted
 	exitJobFailed   = 5   // a job failed
-	exitInvalid     = 6   // a result is invalid, or a comparison says that it got worse
+	exitInvalid     = 6   // a result is invalid, a comparison says that it got worse, or two runs are not of one configuration
 	exitNoMatch     = 7   // a phase of a job ended with 0 without the line that means success
 	exitNotOver     = 8   // runs are not over, so that there is no verdict yet
 	exitInterrupted = 130 // by a signal

@@ -56,6 +56,10 @@ func (a *app) lock(dir string) (*lock.File, error) {
 		return nil, fail(exitUsage, fmt.Errorf("%s goes on with the sweeps of %s: its points follow from results, which no lock holds\n\thint: profllm lock %s", dir, sc.Continues, sc.Continues))
 	}
 	f := &lock.File{Scenario: sc.Name, Simulated: sc.Simulated, Launcher: sc.Launcher, Single: sc.Single, WorkDir: sc.WorkDir}
+	var load run.LoadMark // of a point that shares another's service
+	if run.ReadJSON(filepath.Join(dir, run.LoadFile), &load) == nil {
+		dir = filepath.Join(dir, load.Run)
+	}
 	at, err := filepath.Rel(root, filepath.Clean(dir))
 	if err != nil {
 		return nil, err

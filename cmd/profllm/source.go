@@ -21,6 +21,7 @@ func (a *app) noteSources(plans []*plan.Plan, s *scenario.Scenario, d *definitio
 	site := catalog.Site(sys, o)
 	tests := map[string]plan.Source{} // by id
 	heads := map[string]string{}      // by folder
+	revisions := map[[2]string]string{}
 	for _, t := range s.Tests {
 		src := plan.Source{Git: git}
 		repos := t.GitRepos
@@ -42,9 +43,11 @@ func (a *app) noteSources(plans []*plan.Plan, s *scenario.Scenario, d *definitio
 		p.Source = tests[p.Test]
 		for i := range p.Roles {
 			if r := &p.Roles[i]; r.Engine && !p.Simulated {
-				p.Source.ModelRevision = hub.Model{
-					Name: p.Config.Model, Ref: p.Config.Option(r, "revision"), Caches: []string{filepath.Join(site.HFHome(), "hub")},
-				}.Revision()
+				key := [2]string{p.Config.Model, p.Config.Option(r, "revision")}
+				if _, ok := revisions[key]; !ok {
+					revisions[key] = hub.Model{Name: key[0], Ref: key[1], Caches: []string{filepath.Join(site.HFHome(), "hub")}}.Revision()
+				}
+				p.Source.ModelRevision = revisions[key]
 				break
 			}
 		}

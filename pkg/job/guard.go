@@ -67,7 +67,10 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	}
 	sampled()
 	stop()
-	<-told // it writes to the same output
+	select {
+	case <-told: // it writes to the same output
+	case <-time.After(tellPause): // a file system that does not answer must not keep the node from being cleaned
+	}
 	forced := left || ctx.Err() != nil
 	if forced { // Slurm may kill this process before a stubborn role, on which it waits
 		sweep.Changed = func(ended []node.Ended) {

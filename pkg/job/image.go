@@ -28,7 +28,7 @@ func (b *box) tellImage(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for sleep(ctx, imagePause) {
+		for pause := poll; sleep(ctx, pause); pause = imagePause {
 			used, ok := b.imageUsed(ctx)
 			if !ok {
 				continue

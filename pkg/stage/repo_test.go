@@ -114,3 +114,32 @@ func TestRepository(t *testing.T) {
 		require.False(t, strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".lock"), "%s is left", name)
 	}
 }
+
+// covers: PL-V25
+func TestHead(t *testing.T) {
+	dir := t.TempDir()
+	git := func(args ...string) string {
+		cmd := exec.Command("git", append([]string{"-c", "user.name=n", "-c", "user.email=e"}, args...)...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+		return strings.TrimSpace(string(out))
+	}
+	head := func(files ...string) string { return stage.Head(t.Context(), os.Environ(), dir, files...) }
+	require.Empty(t, head(), "no clone")
+	git("init", "--quiet")
+	require.Empty(t, head(), "no commit")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a"), []byte("1"), 0o644))
+	git("add", "a")
+	git("commit", "--quiet", "-m", "m")
+	commit := git("rev-parse", "HEAD")
+	require.Len(t, commit, 40)
+	require.Equal(t, commit, head("a"))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "b"), []byte("1"), 0o644))
+	require.Equal(t, commit, head(), "a result beside a clone's files is no change of it")
+	require.Equal(t, commit, head("a"))
+	require.Equal(t, commit+"-dirty", head("a", "b"), "a definition that git does not know")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a"), []byte("2"), 0o644))
+	require.Equal(t, commit+"-dirty", head())
+	require.Empty(t, stage.Head(t.Context(), os.Environ(), filepath.Join(dir, "none")))
+}
