@@ -242,6 +242,10 @@ func (a *app) unpacked(paths []string) (list []string, done func(), err error) {
 			list = append(list, path)
 			continue
 		}
+		if dir := a.unpackedTo(path); dir != "" { // both sides of a comparison may be the same
+			list = append(list, dir)
+			continue
+		}
 		temp, err := os.MkdirTemp("", "profllm-archive-")
 		if err != nil {
 			return nil, done, err
@@ -265,6 +269,16 @@ func (a *app) unpacked(paths []string) (list []string, done func(), err error) {
 		list = append(list, dir)
 	}
 	return list, done, nil
+}
+
+// unpackedTo is where an archive has been unpacked to, "" if it has not.
+func (a *app) unpackedTo(file string) string {
+	for dir, from := range a.archives {
+		if _, err := os.Stat(dir); from == file && err == nil {
+			return dir
+		}
+	}
+	return ""
 }
 
 // called is a path, or a text with paths, as it is to be printed: with the name of

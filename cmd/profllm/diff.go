@@ -52,7 +52,7 @@ func (a *app) record(path string) (r *report.Run, done func(), err error) {
 	}
 	for i := range runs { // a point of a sweep has its neighbours in its plan
 		if filepath.Clean(runs[i].Dir) == filepath.Clean(path) {
-			return &runs[i], nil
+			return &runs[i], done, nil
 		}
 	}
 	var dirs []string

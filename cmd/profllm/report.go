@@ -239,13 +239,17 @@ func (a *app) moreRuns(s report.Side, missing int, kind report.Kind) []string {
 	case kind == report.Simulated:
 		simulate = " --simulate"
 	}
-	before := ""
+	var commands []string
 	if file := a.archives[root]; file != "" {
 		quoted, err := render.Quote(file)
 		if err != nil {
 			return nil
 		}
-		before = fmt.Sprintf("profllm archive --restore %s && ", quoted)
+		force := ""
+		if verb == "rehearse" { // its links lead to the program
+			force = "--force "
+		}
+		commands = append(commands, fmt.Sprintf("profllm archive --restore %s%s", force, quoted))
 		root = filepath.Join(filepath.Dir(file), filepath.Base(root))
 	}
 	definitions := filepath.Join(root, run.DefinitionDir)
@@ -258,7 +262,7 @@ func (a *app) moreRuns(s report.Side, missing int, kind report.Kind) []string {
 		words = append(words, q)
 	}
 	times := (missing + each - 1) / each
-	return []string{fmt.Sprintf("%sprofllm %s %s --system %s --output-dir %s%s  # times %d", before, verb, words[0], words[1], words[2], simulate, times)}
+	return append(commands, fmt.Sprintf("profllm %s %s --system %s --output-dir %s%s  # times %d", verb, words[0], words[1], words[2], simulate, times))
 }
 
 // scenarioRoot finds the scenario's directory that a run lies in.

@@ -120,6 +120,9 @@ func newClient(t scenario.Test) (loadClient, error) {
 		module, _ := t.CmdArgs.Get("bench_module").Text()
 		return benchsglang.New(t.Pos, t.BenchArgs, module)
 	}
+	if err := ownOptions(t); err != nil {
+		return nil, err
+	}
 	return vllmserve.New(t.Client, t.Pos, t.BenchArgs)
 }
 

@@ -434,6 +434,9 @@ func notRun(t scenario.Test) error {
 
 // workload makes the workload of a test.
 func workload(t scenario.Test, needImage bool) (plan.Workload, error) {
+	if err := inapplicable(t); err != nil {
+		return nil, err
+	}
 	newWorkload, _, ok := find(Workloads, t.Template)
 	if !ok {
 		if newWorkload, _, ok = find(Tools, t.Template); !ok {

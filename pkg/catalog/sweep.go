@@ -46,7 +46,7 @@ func (b *builder) points(t scenario.Test) ([]sweep.Point, map[string]bool, error
 	}
 	b.warnings = append(b.warnings, s.Warnings...)
 	if !s.Active() {
-		return nil, nil, nil
+		return nil, nil, notSwept(t)
 	}
 	client := map[string]bool{}
 	for _, d := range s.Dimensions {

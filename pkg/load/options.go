@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -85,6 +86,18 @@ type Options struct {
 	Proxy func(*http.Request) (*url.URL, error) `kong:"-"`
 	// Version of the program, recorded in the result.
 	Version string `kong:"-"`
+}
+
+// OptionNames lists the options as definition files spell them, with underscores.
+func OptionNames() []string {
+	var names []string
+	t := reflect.TypeFor[Options]()
+	for i := range t.NumField() {
+		if name := t.Field(i).Tag.Get("name"); name != "" {
+			names = append(names, strings.ReplaceAll(name, "-", "_"))
+		}
+	}
+	return names
 }
 
 // ParseArgs reads a plain command line of "vllm bench serve", without the words before its flags.

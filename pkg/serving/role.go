@@ -175,6 +175,13 @@ func (r *Role) check(c *source.Complaints) {
 			c.Add(source.Errorf(r.Options.PosOf(k), "%s.%s: the plan sets the %s of every server", r.Kind, k, k).Hintf("%s", mend))
 		}
 		name := underscores(k)
+		if here, foreign := r.engine.Foreign[name]; foreign {
+			hint := "remove it"
+			if here != "" {
+				hint = "write " + here
+			}
+			c.Add(source.Errorf(r.Options.PosOf(k), "%s.%s is an option of another engine, and `%s` has none of that name", r.Kind, k, r.engine.Server).Hintf("%s", hint))
+		}
 		if !slices.Contains(slices.Concat(r.engine.TP, r.engine.PP, r.engine.DP), name) {
 			continue
 		}

@@ -42,6 +42,7 @@ type Engine struct {
 	HostIP  string            // the variable that tells a server its own address
 	Keys    []string          // of a role: no options of the engine, besides those that every role has
 	Planned map[string]string // options that the plan sets, with underscores → what to do instead
+	Foreign map[string]string // options of other engines, with underscores → the name here, "" if there is none
 	// Names of the options that say how many GPUs an instance needs, with
 	// underscores; a role counts with the first that it has.
 	TP, PP, DP []string

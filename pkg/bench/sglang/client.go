@@ -89,13 +89,27 @@ func (l *Load) defaults() {
 // planned are options that the plan sets: what to measure, and where results go.
 var planned = []string{"model", "base_url", "host", "port", "output_file", "pd_separated"}
 
+// vllms are arguments that vLLM's client has and SGLang's has not, and the names of
+// the same things here (vllm/benchmarks/serve.py).
+var vllms = map[string]string{
+	"num_warmups": "warmup_requests", "save_detailed": "output_details", "extra_body": "extra_request_body", "logprobs": "return_logprob",
+	"lora_modules": "lora_name", "input_len": "random_input", "output_len": "random_output",
+	"save_result": "", "append_result": "", "percentile_metrics": "", "metric_percentiles": "", "goodput": "", "burstiness": "", "ignore_eos": "",
+	"random_prefix_len": "", "ramp_up_strategy": "", "ramp_up_start_rps": "", "ramp_up_end_rps": "",
+}
+
 // longNames are options that the client knows by a longer name than CloudAI.
 var longNames = map[string]string{"random_input_len": "random_input", "random_output_len": "random_output"}
 
 func (l *Load) check(known *source.Table, names []string, c *source.Complaints) {
 	for _, key := range l.extra.Keys() {
 		plain, pos := strings.ReplaceAll(key, "-", "_"), l.extra.PosOf(key)
+		here, others := vllms[plain]
 		switch {
+		case others && here != "":
+			c.Add(source.Errorf(pos, "bench_cmd_args.%s is an argument of client \"vllm\"", key).Hintf("write %s", here))
+		case others:
+			c.Add(source.Errorf(pos, "bench_cmd_args.%s is an argument of client \"vllm\"", key).Hintf("remove it, or set client = \"vllm\""))
 		case longNames[plain] != "":
 			c.Add(source.Errorf(pos, "bench_cmd_args.%s is called %s here", key, longNames[plain]).Hintf("write %s", longNames[plain]))
 		case slices.Contains(names, plain):

@@ -62,7 +62,12 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 	l.extra = t.Without(names...)
 	for _, key := range l.extra.Keys() {
 		plain := strings.ReplaceAll(key, "-", "_")
+		here, others := sglangs[plain]
 		switch {
+		case others && here != "":
+			c.Add(source.Errorf(l.extra.PosOf(key), "bench_cmd_args.%s is an argument of client \"sglang\"", key).Hintf("write %s", here))
+		case others:
+			c.Add(source.Errorf(l.extra.PosOf(key), "bench_cmd_args.%s is an argument of client \"sglang\"", key).Hintf("remove it, or set client = \"sglang\""))
 		case slices.Contains(names, plain):
 			c.Add(source.Errorf(l.extra.PosOf(key), "bench_cmd_args.%s is spelt with dashes", key).Hintf("write %s", plain))
 		case slices.Contains(planned, plain):
@@ -89,6 +94,16 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 		l.flags = append(l.flags, flag{f.key, n})
 	}
 	return l, c.Err()
+}
+
+// sglangs are arguments that SGLang's client has and vLLM's has not, and the names of
+// the same things here (python/sglang/bench_serving.py).
+var sglangs = map[string]string{
+	"random_input": "random_input_len", "random_output": "random_output_len", "warmup_requests": "num_warmups", "output_details": "save_detailed",
+	"extra_request_body": "extra_body", "return_logprob": "logprobs", "lora_name": "lora_modules",
+	"output_file": "", "flush_cache": "", "apply_chat_template": "", "disable_stream": "", "disable_ignore_eos": "", "pd_separated": "",
+	"tokenize_prompt": "", "prompt_suffix": "", "sharegpt_context_len": "",
+	"gsp_num_groups": "", "gsp_prompts_per_group": "", "gsp_system_prompt_len": "", "gsp_question_len": "", "gsp_output_len": "",
 }
 
 // planned are options that the plan sets: where to measure, and where results go.

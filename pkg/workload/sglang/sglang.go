@@ -58,6 +58,12 @@ var engine = &serving.Engine{
 		"dist_init_addr": "leave it out", "nnodes": "set num_nodes", "node_rank": "leave it out",
 		"disaggregation_mode": "write [cmd_args.prefill] and [cmd_args.decode]",
 	},
+	// vLLM's (vllm/engine/arg_utils.py).
+	Foreign: map[string]string{
+		"gpu_memory_utilization": "mem_fraction_static", "max_model_len": "context_length", "max_num_seqs": "max_running_requests",
+		"max_num_batched_tokens": "chunked_prefill_size", "enable_prefix_caching": "disable_radix_cache = false", "no_enable_prefix_caching": "disable_radix_cache",
+		"enable_expert_parallel": "ep_size", "kv_transfer_config": "", "all2all_backend": "",
+	},
 	TP: []string{"tensor_parallel_size", "tp_size", "tp"}, PP: []string{"pipeline_parallel_size", "pp_size", "pp"},
 	DP: []string{"data_parallel_size", "dp_size", "dp"}, Attention: "enable_dp_attention",
 }

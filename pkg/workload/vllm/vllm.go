@@ -43,7 +43,14 @@ const (
 var engine = &serving.Engine{
 	Server: "vllm serve", HostIP: "VLLM_HOST_IP", Keys: source.Fields(role{}),
 	Planned: map[string]string{"host": "set cmd_args.host", "port": "set cmd_args.port"},
-	TP:      []string{"tensor_parallel_size"}, PP: []string{"pipeline_parallel_size"}, DP: []string{"data_parallel_size"},
+	// SGLang's (python/sglang/srt/server_args.py).
+	Foreign: map[string]string{
+		"tp": "tensor_parallel_size", "tp_size": "tensor_parallel_size", "pp_size": "pipeline_parallel_size", "dp_size": "data_parallel_size",
+		"ep_size": "enable_expert_parallel", "mem_fraction_static": "gpu_memory_utilization", "context_length": "max_model_len",
+		"max_running_requests": "max_num_seqs", "chunked_prefill_size": "max_num_batched_tokens", "disable_radix_cache": "enable_prefix_caching = false",
+		"model_path": "", "disaggregation_mode": "", "disaggregation_transfer_backend": "", "disaggregation_ib_device": "",
+	},
+	TP: []string{"tensor_parallel_size"}, PP: []string{"pipeline_parallel_size"}, DP: []string{"data_parallel_size"},
 }
 
 // Workload is a decoded vLLM test.

@@ -1,0 +1,68 @@
+package catalog
+
+import (
+	"slices"
+	"strings"
+
+	ownclient "github.com/profllm/profllm/pkg/load"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// inapplicable refuses keys of ours that are of no use to a test of this kind: whoever
+// wrote them expects something that will not be. Where CloudAI has a key, its files
+// load as they are.
+func inapplicable(t scenario.Test) error {
+	var c source.Complaints
+	if !serves(t.Template) {
+		for _, key := range []string{"phases", "repeat", "accept"} {
+			if t.Table.Has(key) {
+				c.Add(source.Errorf(t.Table.PosOf(key), "test %q: a %s test serves nothing, so %s has no effect", t.ID, t.Template, key).Hintf("remove it"))
+			}
+		}
+		return c.Err()
+	}
+	if t.EvalArgs == nil {
+		for _, p := range t.Phases {
+			if p.Eval != nil && *p.Eval {
+				c.Add(source.Errorf(p.Pos, "test %q: phase %q has eval = true, and the test has no evaluation", t.ID, p.Name).Hintf("add [Tests.semantic_eval_cmd_args], or remove eval"))
+			}
+		}
+		accept := t.Table.Table("accept")
+		for _, x := range result.Thresholds() {
+			if slices.Contains(evalChecks, x.Check) && accept.Has(x.Key) {
+				c.Add(source.Errorf(accept.PosOf(x.Key), "test %q: accept.%s is about an evaluation, and the test has none", t.ID, x.Key).Hintf("add [Tests.semantic_eval_cmd_args], or remove it"))
+			}
+		}
+	}
+	return c.Err()
+}
+
+// evalChecks are those of an accuracy.
+var evalChecks = []string{"accuracy-missing", "accuracy-invalid", "accuracy-subset"}
+
+// notSwept refuses [Tests.sweep] of a test that has one point.
+func notSwept(t scenario.Test) error {
+	if len(t.Table.Table("sweep").Keys()) == 0 {
+		return nil
+	}
+	return source.Errorf(t.Table.PosOf("sweep"), "test %q has [Tests.sweep], and no list that makes it a sweep", t.ID).Hintf("write a list in place of a value, or remove the table")
+}
+
+// ownOptions refuses arguments that profllm's own client does not know; another's are
+// known to that client alone.
+func ownOptions(t scenario.Test) error {
+	if t.Client != "profllm" || t.BenchArgs == nil {
+		return nil
+	}
+	known := ownclient.OptionNames()
+	var c source.Complaints
+	for _, key := range t.BenchArgs.Keys() {
+		name := strings.ReplaceAll(key, "-", "_")
+		if !slices.Contains(known, name) {
+			c.Add(source.Errorf(t.BenchArgs.PosOf(key), "bench_cmd_args.%s is no argument of client %q", key, t.Client).Hintf("%s", source.Suggest(name, known)))
+		}
+	}
+	return c.Err()
+}
