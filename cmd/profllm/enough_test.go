@@ -93,7 +93,7 @@ func rehearseSeries(t *testing.T, dir, name, until string) string {
 // One start of the server, and as many repeats as it takes: the job itself asks
 // whether another is needed. What did not run has no record and is missed by nobody.
 //
-// covers: PL-Q14, PL-X24
+// covers: PL-Q14
 func TestRepeatsEndByThemselves(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs rehearsals")
@@ -156,8 +156,6 @@ func TestRepeatsEndByThemselves(t *testing.T) {
 }
 
 // The plan says what repeats may come to, and a metric that nobody knows is refused.
-//
-// covers: PL-X24
 func TestRepeatsArePlanned(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

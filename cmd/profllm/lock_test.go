@@ -84,7 +84,7 @@ func recordAt(t *testing.T, dir string) *result.Result {
 // A run is locked, and submitted again from the lock in another place: scripts and
 // plans are the same but for ids, times and places; what is changed is named.
 //
-// covers: PL-X31, PL-X13, PL-D14, PL-V25
+// covers: PL-D14, PL-V25
 func TestLock(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a rehearsal")
@@ -164,7 +164,7 @@ func TestLock(t *testing.T) {
 // What is seen before a job runs, and is not as it was, is refused by name; the model
 // is looked for where nodes find it.
 //
-// covers: PL-X31, PL-V25
+// covers: PL-V25
 func TestLockRefuses(t *testing.T) {
 	t.Parallel()
 	dir := repository(t)
@@ -245,8 +245,6 @@ func refusedSubmission(t *testing.T, dir string) string {
 
 // Points of a sweep share a service: each is a record of its own, and all are locked
 // together.
-//
-// covers: PL-X31
 func TestLockSweep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a rehearsal")

@@ -99,7 +99,7 @@ func TestImageDigest(t *testing.T) {
 
 // A run from a lock finds what was locked, or says what it found instead.
 //
-// covers: PL-V25, PL-X31
+// covers: PL-V25
 func TestLocked(t *testing.T) {
 	dir := recorded(t)
 	said := only(t, collector(t), dir, completed()).Provenance.EngineVersion

@@ -17,7 +17,7 @@ import (
 // A series that ended early has records of what ran, with the reason; of one whose job
 // ended first every load has one, and no reason is made up.
 //
-// covers: PL-Q14, PL-X24
+// covers: PL-Q14
 func TestSeries(t *testing.T) {
 	begin := func(n int) string {
 		var b strings.Builder

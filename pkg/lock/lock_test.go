@@ -34,7 +34,6 @@ func encode(t *testing.T, f *lock.File) []byte {
 	return data
 }
 
-// covers: PL-X31
 func TestThereAndBack(t *testing.T) {
 	data := encode(t, file())
 	require.True(t, lock.Is(data))
@@ -100,8 +99,6 @@ func planned(root, id, version string) lock.Planned {
 }
 
 // Places, times and ids are not compared; everything else is, by its name.
-//
-// covers: PL-X31
 func TestCompare(t *testing.T) {
 	first := planned("/a/night_1", "exp_20260102_030405_aaaaaa", "v1")
 	f := &lock.File{Runs: []lock.Run{{

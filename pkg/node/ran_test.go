@@ -43,7 +43,7 @@ const libraries = `7f0000000000-7f0000001000 r-xp 00000000 08:01 123 /usr/lib/x8
 // The server in a container is found among its wrappers, with what its image holds;
 // secrets stay where they are.
 //
-// covers: PL-V25, PL-X7
+// covers: PL-V25
 func TestLookAtSteps(t *testing.T) {
 	proc := t.TempDir()
 	const slurm = "SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURMD_NODENAME=n1 SLURM_JOB_NAME="

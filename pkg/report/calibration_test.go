@@ -147,6 +147,9 @@ func TestNullCalibration(t *testing.T) {
 		default:
 			times[cell] = 10000
 		}
+		if testing.Short() {
+			times[cell] /= 10
+		}
 		for range times[cell] {
 			verdict, _, err := k.answer(metrics, m, 0)
 			if err != nil {
@@ -207,6 +210,9 @@ const powerPage = "../../docs/explanation/statistics.md"
 //
 // covers: PL-Q5, PL-Q9, PL-Q10, PL-Q15
 func TestPowerTable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes 64,000 reports")
+	}
 	page, err := filepath.Abs(powerPage)
 	require.NoError(t, err)
 	data, err := os.ReadFile(page)

@@ -35,7 +35,7 @@ func diff(t *testing.T, edit func(*result.Result)) *report.Delta {
 	return d
 }
 
-// covers: PL-X13, PL-X22, PL-V30
+// covers: PL-V30
 func TestDiff(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit  func(*result.Result)

@@ -393,6 +393,10 @@ func TestPairedAccuracy(t *testing.T) {
 		}
 		require.InDelta(t, c.p, *m.P, 1e-9, "%+v", c)
 		require.Equal(t, c.of, m.Answers.Questions)
+		var out bytes.Buffer
+		require.NoError(t, pair(t).Text(&out))
+		require.Contains(t, out.String(), "one v one: no test but of the answers\nfirst: accuracy")
+		require.Contains(t, out.String(), fmt.Sprintf("the same %d questions: ", c.of))
 	}
 }
 

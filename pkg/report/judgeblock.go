@@ -32,6 +32,11 @@ func (j *Judgement) block() block {
 			say("%s: accuracy %s", side.name, side.Accuracy)
 		}
 	}
+	for _, v := range j.Metrics {
+		if a := v.Answers; a != nil {
+			say("the same %d questions: %d only the first got right, %d only the second: p %.3g, %s", a.Questions, a.OnlyFirst, a.OnlySecond, *v.P, v.Verdict)
+		}
+	}
 	for _, u := range j.Differs {
 		say("differs: %s", u)
 	}
@@ -60,7 +65,11 @@ func (j *Judgement) block() block {
 	switch {
 	case len(j.Metrics) == 0:
 	case len(j.First.Runs) == 1 && len(j.Second.Runs) == 1:
-		b.lines = append([]string{"one v one: no test"}, b.lines...) // the numbers stand in the comparison
+		said := "one v one: no test" // the numbers stand in the comparison
+		if slices.ContainsFunc(j.Metrics, func(v MetricVerdict) bool { return v.Answers != nil }) {
+			said = "one v one: no test but of the answers"
+		}
+		b.lines = append([]string{said}, b.lines...)
 	default:
 		b.tables = []table{j.table()}
 	}

@@ -120,7 +120,7 @@ func TestTrendVerdicts(t *testing.T) {
 
 // What changed where a series changed, and nothing that changed elsewhere.
 //
-// covers: PL-Q16, PL-X22
+// covers: PL-Q16
 func TestTrendCause(t *testing.T) {
 	inTemp(t)
 	nightsOf(t, "one", stepAt(24, 12, -6), func(i int, r *result.Result) {
@@ -340,7 +340,7 @@ func TestMixedHardware(t *testing.T) {
 // A gain of speed is hollow until the answers were looked at, before and after it, on
 // the same image with the same flags.
 //
-// covers: PL-V32, PL-X35
+// covers: PL-V32
 func TestAccuracyUnchecked(t *testing.T) {
 	eval := func(r *result.Result) {
 		r.Accuracy = &result.Accuracy{Task: "gsm8k", Value: 0.94, Questions: new(1319), Source: "x"}

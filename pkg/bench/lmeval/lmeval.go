@@ -4,8 +4,9 @@
 // A file may hold several tasks, each with several metrics, each by several filters:
 // the ways in which the answer was looked for in the text. One is the record's
 // accuracy: of gsm8k if it is there, else of the first task; exact_match before the
-// others; flexible-extract before strict-match. The others are kept beside it. The
-// package does not judge the value.
+// others; flexible-extract before strict-match. The others are kept beside it. With
+// --log_samples it also says which questions were right. The package does not judge
+// the value.
 //
 //	part, err := lmeval.Parser{}.Parse(os.DirFS("run/raw"))
 package lmeval
@@ -69,6 +70,8 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	if len(names) > 1 {
 		f.Warn(result.Appended, pyjson.Value{}, "", "%d results, the last by name was taken", len(names))
 	}
+	a := part.Accuracy
+	a.Answers = answers(sub, f, result.Score{Task: a.Task, Metric: a.Metric, Filter: a.Filter, Value: a.Value, Questions: a.Questions})
 	part.Warnings = f.Warnings
 	return part, nil
 }
