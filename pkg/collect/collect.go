@@ -20,10 +20,10 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-multierror"
-	"github.com/ulikunitz/xz"
 
 	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/promtext"
 	"github.com/profllm/profllm/pkg/redact"
@@ -591,29 +591,15 @@ const maxRaw = 64 << 20
 
 // readRaw reads a file of raw/, or the same file packed by xz, and says which.
 func readRaw(dir, name string) ([]byte, string, error) {
-	f, err := os.Open(filepath.Join(dir, run.RawDir, name))
-	packed := errors.Is(err, fs.ErrNotExist)
-	if packed {
-		name += ".xz"
-		f, err = os.Open(filepath.Join(dir, run.RawDir, name))
-	}
+	f, name, err := packed.Open(os.DirFS(filepath.Join(dir, run.RawDir)), name)
+	name = run.RawDir + "/" + name
 	if err != nil {
 		return nil, name, err
 	}
 	defer f.Close()
-	name = run.RawDir + "/" + name
-	if !packed {
-		data, err := io.ReadAll(io.LimitReader(f, maxRaw))
-		return data, name, err
-	}
-	x, err := xz.NewReader(f)
-	if err != nil {
-		return nil, name, err
-	}
-	// What came out before a damage ends within a line.
-	data, err := io.ReadAll(io.LimitReader(x, maxRaw))
-	if len(data) > 0 {
-		err = nil
+	data, err := io.ReadAll(io.LimitReader(f, maxRaw))
+	if packed.IsPacked(name) && len(data) > 0 {
+		err = nil // what came out before damage ends within a line
 	}
 	return data, name, err
 }

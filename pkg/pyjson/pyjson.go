@@ -19,12 +19,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"strconv"
 	"strings"
-
-	"github.com/ulikunitz/xz"
 )
 
 // Bounds of what is read. A file is only walked, so that its bound is one of time;
@@ -91,31 +88,6 @@ func (v Value) At(keys ...string) Value {
 		v = next
 	}
 	return v
-}
-
-// Open opens a file, or the same with .xz, and returns the name that it found. What
-// is read ends with an error where the file is damaged or too large.
-func Open(dir fs.FS, name string) (io.ReadCloser, string, error) {
-	f, err := dir.Open(name)
-	if errors.Is(err, fs.ErrNotExist) && !strings.HasSuffix(name, ".xz") {
-		if packed, xzErr := dir.Open(name + ".xz"); xzErr == nil {
-			name, f, err = name+".xz", packed, nil
-		}
-	}
-	if err != nil {
-		return nil, name, err
-	}
-	var r io.Reader = f
-	if strings.HasSuffix(name, ".xz") {
-		if r, err = xz.NewReader(f); err != nil {
-			f.Close()
-			return nil, name, fmt.Errorf("no xz file: %w", err)
-		}
-	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{&bounded{r, maxSize}, f}, name, nil
 }
 
 // bounded fails where a file is longer than n.
