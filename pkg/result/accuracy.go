@@ -1,7 +1,5 @@
 package result
 
-import ()
-
 func accuracyMissing(c *facts) answer {
 	if !c.e.Planned.Accuracy {
 		return notPossible("no evaluation was planned")
