@@ -10,23 +10,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
-	"time"
-
-	"github.com/hashicorp/go-multierror"
-	"github.com/ulikunitz/xz"
 
 	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
-	"github.com/profllm/profllm/pkg/promtext"
-	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -216,154 +208,6 @@ func (e *evidence) read() error {
 	return err
 }
 
-// record fills in everything that is not measured.
-func (e *evidence) record(version string) *result.Result {
-	r := &result.Result{Config: result.Config{Server: map[string]any{}}}
-	if p := e.plan; p != nil {
-		r.RunID, r.Suite, r.Timestamp, r.Simulated = e.load.RunID, p.Scenario+"/"+p.Test, p.Created, p.Simulated
-		e.config(r)
-		r.Provenance = &result.Provenance{Profllm: p.Version, Engine: p.Workload, Image: p.Image, ImageDigest: p.ImageDigest, Simulated: p.Simulated}
-		for _, role := range p.Roles {
-			r.Provenance.Commands = append(r.Provenance.Commands, result.RoleArgv{Role: role.Name, Argv: argv(role.Step)})
-		}
-		for _, c := range e.load.Clients {
-			r.Provenance.Commands = append(r.Provenance.Commands, result.RoleArgv{Role: c.Name, Argv: argv(c)})
-		}
-		if x := e.load.Repeat; x != nil {
-			r.Repeats = &result.Repeats{Group: x.Group, Index: x.Index, Of: x.Of, Series: e.series()}
-		}
-		if gpus := e.load.Expect.GPUs; len(p.Roles) > 0 {
-			r.Results.GPUs = &gpus
-		}
-	} else {
-		r.RunID, r.Suite = foreignID(e.dir), filepath.Base(filepath.Dir(e.dir))
-		r.Provenance = &result.Provenance{Profllm: version}
-	}
-	e.placement(r)
-	for _, x := range e.events {
-		switch x.Event {
-		case job.CheckFailed:
-			r.Warnings = append(r.Warnings, result.Warning{Kind: result.CheckFailed, Key: x.Phase, Text: x.Text})
-		case job.SecretMasked:
-			r.Warnings = append(r.Warnings, result.Warning{Kind: result.SecretInLog, File: x.File, Line: x.Line, Text: x.Text + "; overwritten by xxx"})
-		}
-	}
-	for _, ph := range e.failedPostTests() {
-		r.Warnings = append(r.Warnings, result.Warning{Kind: result.HookFailed, Key: ph.Name, Text: fmt.Sprintf("ended with %d", ph.Code)})
-	}
-	if !e.claim.Time.IsZero() {
-		r.Timestamp = e.claim.Time
-		if e.sentinel != nil {
-			// A clock that was set back says nothing of how long it took.
-			if s := e.sentinel.Time.Sub(e.claim.Time).Seconds(); s >= 0 {
-				r.Duration = &s
-			}
-		}
-	}
-	if s := e.state; s != nil && s.Source != "local" && s.Source != "" {
-		r.Slurm = slurmRecord(e.plan, s)
-	}
-	return r
-}
-
-func argv(s plan.Step) []string {
-	words := make([]string, 0, len(s.Env)+len(s.Argv))
-	for _, v := range s.Env {
-		words = append(words, v.Name+"="+v.Value.String())
-	}
-	for _, w := range s.Argv {
-		words = append(words, w.String())
-	}
-	return redact.Words(words)
-}
-
-func (e *evidence) config(r *result.Result) {
-	p := e.plan
-	if len(p.Roles) == 0 { // the tool's arguments
-		for name, args := range p.Config.Server {
-			r.Config.Server[name] = args
-		}
-		return
-	}
-	r.Config.Server["model"] = p.Config.Model
-	for _, role := range p.Roles {
-		args, ok := p.Config.Server[role.KindName()].(map[string]any)
-		if !ok || role.Replica > 0 { // instances of a kind are alike
-			continue
-		}
-		if !e.load.Expect.Disaggregated {
-			for k, v := range args {
-				r.Config.Server[k] = v
-			}
-			continue
-		}
-		r.Config.Roles = append(r.Config.Roles, result.RoleConfig{Role: role.KindName(), Server: args})
-	}
-	b := &r.Config.Benchmark
-	x := e.load.Expect
-	b.Kind = e.load.Client
-	positive := func(n int) *int {
-		if n == 0 {
-			return nil
-		}
-		return &n
-	}
-	b.NumPrompts, b.MaxConcurrency = positive(x.NumPrompts), positive(x.Concurrency)
-	b.InputTokens, b.OutputTokens = positive(x.InputTokens), positive(x.OutputTokens)
-	if x.IgnoreEOS {
-		b.IgnoreEOS = &x.IgnoreEOS
-	}
-}
-
-func (e *evidence) placement(r *result.Result) {
-	if e.plan == nil || e.place == nil {
-		return
-	}
-	r.Placement = &result.Placement{}
-	for _, n := range e.place.Nodes {
-		r.Placement.Nodes = append(r.Placement.Nodes, n.Host)
-	}
-	for _, role := range e.plan.Roles {
-		placed := result.PlacedRole{
-			Role: role.KindName(), Replica: role.Replica, Slice: result.Slice{Offset: role.Nodes.Offset, Count: role.Nodes.Count},
-			GPUsPerNode: len(role.GPUs), Ports: map[string]int{},
-		}
-		for i := role.Nodes.Offset; i < role.Nodes.End() && i < len(e.place.Nodes); i++ {
-			placed.Hosts = append(placed.Hosts, e.place.Nodes[i].Host)
-		}
-		for name, port := range e.place.Ports {
-			if name == role.Name {
-				placed.Ports["http"] = port
-			} else if purpose, ok := strings.CutPrefix(name, role.Name+"_"); ok {
-				placed.Ports[purpose] = port
-			}
-		}
-		r.Placement.Roles = append(r.Placement.Roles, placed)
-	}
-}
-
-func slurmRecord(p *plan.Plan, s *run.State) *result.Slurm {
-	out := &result.Slurm{JobID: s.JobID, State: s.Raw, ExitCode: s.ExitCode, NodeList: s.NodeList}
-	if p != nil {
-		out.Partition, out.Account = p.Job.Partition, p.Job.Account
-	}
-	if out.State == "" {
-		out.State = "UNKNOWN"
-	}
-	stamp := func(text string) *time.Time {
-		if t, err := time.ParseInLocation("2006-01-02T15:04:05", text, time.Local); err == nil {
-			t = t.UTC()
-			return &t
-		}
-		return nil
-	}
-	out.Start, out.End = stamp(s.Start), stamp(s.End)
-	if s.Elapsed > 0 {
-		out.Elapsed = &s.Elapsed
-	}
-	return out
-}
-
 // planned is what the plan and the sentinel say for the judgement.
 func (e *evidence) planned() result.Evidence {
 	var ev result.Evidence
@@ -396,108 +240,6 @@ func (e *evidence) planned() result.Evidence {
 	return ev
 }
 
-// apart reports whether this load was over whatever became of the job: all its
-// phases ended with 0, and then the job went on with other loads, or with the hooks
-// after them, or failed for no more than this judgement.
-func (e *evidence) apart(phases []result.Phase) bool {
-	if e.plan == nil || e.sentinel == nil || len(phases) == 0 {
-		return false
-	}
-	if len(e.plan.Loads) < 2 && len(e.failedPostTests()) == 0 && e.sentinel.Code != run.JudgedInvalid {
-		return false
-	}
-	return !slices.ContainsFunc(phases, func(p result.Phase) bool { return p.Exit == nil || *p.Exit != 0 })
-}
-
-// failedPostTests lists the hooks after the run that failed, with their codes.
-// They say something about the nodes, not about the numbers before them.
-func (e *evidence) failedPostTests() []run.Phase {
-	if e.sentinel == nil {
-		return nil
-	}
-	var failed []run.Phase
-	for _, ph := range e.sentinel.Phases {
-		if strings.HasPrefix(ph.Name, run.PostTestDir+"/") && ph.Code != 0 {
-			failed = append(failed, ph)
-		}
-	}
-	return failed
-}
-
-// phases lists what the script did of this load, and what it should have done.
-func (e *evidence) phases(ev *result.Evidence) {
-	if e.plan == nil {
-		return
-	}
-	var names []string
-	for _, h := range e.plan.PreTest {
-		names = append(names, run.PreTestDir+"/"+h.Name)
-	}
-	if len(e.plan.Roles) > 0 {
-		names = append(names, "ready")
-	}
-	ended := map[string]int{}
-	if e.sentinel != nil {
-		for _, ph := range e.sentinel.Phases {
-			ended[ph.Name] = ph.Code
-		}
-	}
-	if _, prepared := ended[e.load.Phase("load")]; prepared {
-		names = append(names, e.load.Phase("load"))
-	}
-	for _, c := range e.load.Clients {
-		names = append(names, e.load.Phase(c.Name))
-	}
-	for _, n := range names {
-		switch code, ok := ended[n]; {
-		case ok && code >= 0:
-			ev.Phases = append(ev.Phases, result.Phase{Name: n, Exit: &code})
-		case ok || e.sentinel != nil || e.over():
-			ev.Phases = append(ev.Phases, result.Phase{Name: n})
-		}
-	}
-}
-
-// concerns reports whether what happened at that time can have touched this
-// load: no later load had begun.
-func (e *evidence) concerns(at time.Time) bool {
-	mine := false
-	for _, x := range e.events {
-		if x.Event != job.LoadBegins || e.load == nil {
-			continue
-		}
-		if mine && !x.Time.After(at) {
-			return false
-		}
-		mine = mine || x.Load == e.load.Name
-	}
-	return true
-}
-
-// exitOf is the exit code of a role's step, -1 if nobody saw it.
-func (e *evidence) exitOf(role string) int {
-	if e.sentinel != nil {
-		for _, r := range e.sentinel.Roles {
-			if r.Name == role {
-				return r.Code
-			}
-		}
-	}
-	return -1
-}
-
-func (e *evidence) over() bool { return e.state != nil && e.state.Final() }
-
-func (e *evidence) host(role string) string {
-	if e.plan == nil || e.place == nil {
-		return ""
-	}
-	if r := e.plan.Role(role); r != nil && r.Nodes.Offset < len(e.place.Nodes) {
-		return e.place.Nodes[r.Nodes.Offset].Host
-	}
-	return ""
-}
-
 // parse merges what the first parser finds.
 func (e *evidence) parse(r *result.Result, parsers []Parser, missing *[]string, what string, want bool) *result.Samples {
 	for _, p := range parsers {
@@ -518,116 +260,12 @@ func (e *evidence) parse(r *result.Result, parsers []Parser, missing *[]string, 
 	return nil
 }
 
-// counters adds what the engines' counters and gauges said while the client
-// ran that measured, which comes first. Where its end was not kept the counters
-// are those of all clients.
-func (e *evidence) counters(r *result.Result) {
-	if e.plan == nil || len(e.load.Clients) == 0 {
-		return
-	}
-	var part result.Part
-	for _, role := range e.plan.Roles {
-		d, others := e.difference(role.Name, job.Before, e.load.Clients[0].Name), false
-		if d == nil {
-			d, others = e.difference(role.Name, job.Before, job.After), len(e.load.Clients) > 1
-		}
-		if d == nil {
-			continue
-		}
-		part.Server = append(part.Server, result.ServerDelta{
-			Role: role.KindName(), Replica: role.Replica, Reset: d.Reset(), Others: others,
-			Counters: d.Totals(func(name string) bool {
-				return strings.HasPrefix(name, "vllm:") && !strings.HasSuffix(name, "_bucket") && !strings.HasSuffix(name, "_created")
-			}),
-		})
-	}
-	r.Merge(part)
-	data, err := os.ReadFile(filepath.Join(e.at, run.TelemetryDir, job.GaugeFile(e.load.Clients[0].Name)))
-	if err == nil {
-		window := 0.0
-		if d := r.Results.Duration; d != nil {
-			window = *d
-		}
-		r.Results.Load = serverLoad(data, window)
-	}
-}
-
-// difference is what a role's counters did between two pages, nil if one of
-// them is missing.
-func (e *evidence) difference(role, from, to string) *promtext.Difference {
-	before, err := e.page(role, from)
-	if err != nil {
-		return nil
-	}
-	after, err := e.page(role, to)
-	if err != nil {
-		return nil
-	}
-	return promtext.Sub(before, after)
-}
-
-func (e *evidence) page(role, when string) (*promtext.Snapshot, error) {
-	data, name, err := readRaw(e.at, job.MetricsFile(role, when))
-	if err != nil {
-		return nil, err
-	}
-	// Of a number that is cut short nobody can tell.
-	whole := data[:bytes.LastIndexByte(data, '\n')+1]
-	page, err := promtext.ReadSome(bytes.NewReader(whole), counts)
-	// Lines that it does not understand are no reason to drop the rest.
-	var lines *multierror.Error
-	switch {
-	case errors.As(err, &lines):
-		e.warn(result.Warning{Kind: result.Unreadable, File: name, Text: fmt.Sprintf("lines are left out, the first of %d: %v", len(lines.Errors), lines.Errors[0])})
-	case len(whole) < len(data):
-		e.warn(result.Warning{Kind: result.Unreadable, File: name, Text: "the file ends within a line, which is left out"})
-	}
-	return page, nil
-}
-
-// maxRaw bounds what is read of a page of counters or of samples, also when it was
-// packed. The page of a vLLM server has 60 kB.
-const maxRaw = 64 << 20
-
-// readRaw reads a file of raw/, or the same file packed by xz, and says which.
-func readRaw(dir, name string) ([]byte, string, error) {
-	f, err := os.Open(filepath.Join(dir, run.RawDir, name))
-	packed := errors.Is(err, fs.ErrNotExist)
-	if packed {
-		name += ".xz"
-		f, err = os.Open(filepath.Join(dir, run.RawDir, name))
-	}
-	if err != nil {
-		return nil, name, err
-	}
-	defer f.Close()
-	name = run.RawDir + "/" + name
-	if !packed {
-		data, err := io.ReadAll(io.LimitReader(f, maxRaw))
-		return data, name, err
-	}
-	x, err := xz.NewReader(f)
-	if err != nil {
-		return nil, name, err
-	}
-	// What came out before a damage ends within a line.
-	data, err := io.ReadAll(io.LimitReader(x, maxRaw))
-	if len(data) > 0 {
-		err = nil
-	}
-	return data, name, err
-}
-
 // warn adds a warning to the record, once.
 func (e *evidence) warn(w result.Warning) {
 	if !slices.Contains(e.warnings, w) {
 		e.warnings = append(e.warnings, w)
 	}
 }
-
-// counts leaves out the buckets of histograms, which are most of a page: nothing is
-// asked of them, and what fell in one fell in their count as well.
-func counts(name []byte) bool { return !bytes.HasSuffix(name, []byte("_bucket")) }
 
 // status says how the run ended.
 func (e *evidence) status(r *result.Result, noBenchmark bool) result.Status {

@@ -3,12 +3,15 @@ package collect
 import (
 	"cmp"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
 )
 
 // point is one look at the engines.
@@ -57,11 +60,18 @@ func busyPoints(data []byte) []point {
 	return points[first:]
 }
 
-// serverLoad sums up what a job sampled of the engines' gauges in the last window
-// seconds that they were busy, nil if that is nothing: before lie the client's probe
-// and its warm-ups. Without a window it is all that they were busy.
-func serverLoad(data []byte, window float64) *result.ServerLoad {
-	points := busyPoints(data)
+// busy are the busyPoints of the client that measured, none if nobody looked.
+func (e *evidence) busy() []point {
+	data, err := os.ReadFile(filepath.Join(e.at, run.TelemetryDir, job.GaugeFile(e.load.Clients[0].Name)))
+	if err != nil {
+		return nil
+	}
+	return busyPoints(data)
+}
+
+// serverLoad sums up the last window seconds of the points, nil if there are none:
+// before lie the client's probe and its warm-ups. Without a window it is all of them.
+func serverLoad(points []point, window float64) *result.ServerLoad {
 	if len(points) == 0 {
 		return nil
 	}

@@ -149,8 +149,7 @@ func (e *evidence) window(r *result.Result) (begin, end time.Time, from string) 
 		return c.Started.UTC(), c.Started.Add(took).UTC(), "client"
 	}
 	client := e.load.Clients[0].Name
-	data, err := os.ReadFile(filepath.Join(e.at, run.TelemetryDir, job.GaugeFile(client)))
-	if points := busyPoints(data); err == nil && len(points) > 0 {
+	if points := e.busy(); len(points) > 0 {
 		end = time.UnixMilli(int64(1000 * points[len(points)-1].at)).UTC()
 		return end.Add(-took), end, "engines"
 	}

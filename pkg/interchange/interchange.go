@@ -12,6 +12,7 @@
 package interchange
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/csv"
 	"errors"
@@ -73,6 +74,7 @@ func Read(file string, data []byte) (Format, []Item, error) {
 	if path.Ext(file) == ".csv" {
 		return readCSV(file, data)
 	}
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	docs, err := documents(file, data)
 	if err != nil {
 		return "", nil, err

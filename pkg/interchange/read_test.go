@@ -276,7 +276,10 @@ func TestSweepParameters(t *testing.T) {
 func TestAppended(t *testing.T) {
 	one := string(sample(t, "sweep/SERVE--s8-BENCH--c4/run=0.json"))
 	one = strings.Replace(one, `"run_number": 0,`, "", 1)
-	_, list, err := interchange.Read("results.json", []byte(one+"\n"+strings.Replace(one, `"completed": 16`, `"completed": 15`, 1)))
+	_, list, err := interchange.Read("marked.json", []byte("\ufeff"+one))
+	require.NoError(t, err)
+	require.Len(t, list, 1, "an editor's byte order mark is no part of the document")
+	_, list, err = interchange.Read("results.json", []byte(one+"\n"+strings.Replace(one, `"completed": 16`, `"completed": 15`, 1)))
 	require.NoError(t, err)
 	require.Len(t, list, 2)
 	require.Equal(t, 15, *list[1].Record.Results.CompletedRequests)
@@ -313,12 +316,12 @@ func TestRollups(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	deep := strings.Repeat("[", 300)
 	for name, c := range map[string]struct{ file, text, want string }{
-		"cut off":        {"a.json", "{\n \"hw\": 1,\n \"conc\": [1,", "a.json:3:13: the file ends inside the document"},
+		"cut off":        {"a.json", "{\n \"hw\": 1,\n \"conc\": [1,", "a.json:3:13: the file ends inside a document"},
 		"no value":       {"a.json", "{\"a\": nope}", "a.json:1:7: no value: \"nope\""},
-		"bare text":      {"a.json", "{\"a\": \"\\x\"}", "a.json:1:7: no text"},
+		"bare text":      {"a.json", "{\"a\": \"\\x\"}", "a.json:1:7: bad string"},
 		"empty":          {"a.json", " \n", "a.json: the file is empty"},
 		"deep":           {"a.json", deep, "a.json:1:202: more than 200 levels deep"},
-		"behind":         {"a.json", "{} x", "a.json:1:4: text behind the document"},
+		"behind":         {"a.json", "{} x", "a.json:1:4: text behind the end of the document"},
 		"bad YAML":       {"a.yaml", "version: 1\nrun: [a\n", "did not find expected"},
 		"two documents":  {"a.yaml", "version: 1\n---\nrun: 2\n", "a.yaml:2:1: more than one document"},
 		"old report":     {"a.yaml", "run: {}\nresults: {}\nversion: '0.1'\n", "a.yaml:3:10: benchmark report of version \"0.1\"; 0.2 and 0.2.1 are read"},

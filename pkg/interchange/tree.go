@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/profllm/profllm/pkg/pyjson"
 )
 
 // Limits on what is read of one file, in bytes, levels and values. A YAML node takes several times the memory
@@ -75,7 +77,6 @@ func (n *node) errorf(file, format string, args ...any) *PlaceError {
 // documents reads the documents of a JSON file, also with Python's NaN and
 // Infinity, or else the one of a YAML file.
 func documents(file string, data []byte) ([]*node, error) {
-	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	trimmed := bytes.TrimLeft(data, " \t\r\n")
 	switch {
 	case len(trimmed) == 0:
@@ -101,166 +102,71 @@ func tooLarge(file string, size, limit int) *PlaceError {
 	}
 }
 
-// jsonReader is a JSON document that is being read. encoding/json says no place of
-// a value and refuses Python's tokens.
+// jsonReader makes nodes of JSON documents.
 type jsonReader struct {
-	file  string
-	data  []byte
-	at    int
+	*pyjson.Reader
 	nodes int
-	lines []int // offsets at which lines begin
 }
 
-func parseJSON(file string, data []byte) ([]*node, error) {
-	r := &jsonReader{file: file, data: data, lines: []int{0}}
-	for i, b := range data {
-		if b == '\n' {
-			r.lines = append(r.lines, i+1)
+func parseJSON(file string, data []byte) (docs []*node, err error) {
+	r := jsonReader{Reader: pyjson.NewReader(bytes.NewReader(data))}
+	for err == nil {
+		if k := r.Kind(); k != pyjson.Object && k != pyjson.List {
+			err = r.End()
+			break
 		}
-	}
-	var docs []*node
-	for r.space(); r.at < len(data); r.space() {
-		if c := data[r.at]; c != '{' && c != '[' {
-			return nil, r.fail("text behind the document: %.20q", data[r.at:])
-		}
-		n, err := r.value(0)
-		if err != nil {
-			return nil, err
-		}
+		var n *node
+		n, err = r.value(0)
 		docs = append(docs, n)
 	}
-	return docs, nil
-}
-
-func (r *jsonReader) place(at int) (line, col int) {
-	i, found := slices.BinarySearch(r.lines, at)
-	if !found {
-		i--
+	if err == nil {
+		return docs, nil
 	}
-	return i + 1, at - r.lines[i] + 1
-}
-
-func (r *jsonReader) fail(format string, args ...any) *PlaceError {
-	e := &PlaceError{File: r.file, Text: fmt.Sprintf(format, args...), Hint: "copy the file again from where it was made; one that was cut off cannot be read"}
-	e.Line, e.Col = r.place(min(r.at, len(r.data)))
-	return e
-}
-
-func (r *jsonReader) space() {
-	for r.at < len(r.data) && strings.IndexByte(" \t\r\n", r.data[r.at]) >= 0 {
-		r.at++
+	e := &PlaceError{File: file, Text: err.Error(), Hint: "copy the file again from where it was made; one that was cut off cannot be read"}
+	var at *pyjson.Error
+	if errors.As(err, &at) {
+		e.Line, e.Col, e.Text = at.Line, at.Col, at.Text
 	}
+	return nil, e
 }
 
-func (r *jsonReader) value(depth int) (*node, error) {
-	r.space()
+func (r *jsonReader) value(depth int) (n *node, err error) {
+	kind := r.Kind()
+	n = &node{from: int(r.Offset())}
+	n.line, n.col = r.Place()
 	if r.nodes++; r.nodes > maxNodes {
-		return nil, r.fail("more than %d values", maxNodes)
+		return nil, &pyjson.Error{Line: n.line, Col: n.col, Text: fmt.Sprintf("more than %d values", maxNodes)}
 	}
 	if depth > maxDepth {
-		return nil, r.fail("more than %d levels deep", maxDepth)
+		return nil, &pyjson.Error{Line: n.line, Col: n.col, Text: fmt.Sprintf("more than %d levels deep", maxDepth)}
 	}
-	if r.at >= len(r.data) {
-		return nil, r.fail("the file ends inside the document")
-	}
-	n := &node{from: r.at}
-	n.line, n.col = r.place(r.at)
-	var err error
-	switch c := r.data[r.at]; c {
-	case '{', '[':
-		err = r.container(n, c, depth)
-	case '"':
-		n.kind = text
-		n.text, err = r.string()
-	default:
-		err = r.word(n)
-	}
-	n.to = r.at
-	return n, err
-}
-
-// container reads a table or a list.
-func (r *jsonReader) container(n *node, open byte, depth int) error {
-	n.kind = list
-	end := byte(']')
-	if open == '{' {
-		n.kind, end = table, '}'
-	}
-	r.at++
-	if r.space(); r.at < len(r.data) && r.data[r.at] == end {
-		r.at++
-		return nil
-	}
-	for {
-		if n.kind == table {
-			r.space()
-			if r.at >= len(r.data) || r.data[r.at] != '"' {
-				return r.fail("want a key in quotes")
-			}
-			key, err := r.string()
-			if err != nil {
-				return err
-			}
-			if r.space(); r.at >= len(r.data) || r.data[r.at] != ':' {
-				return r.fail("want a colon after the key %.60q", key)
-			}
-			r.at++
-			n.keys = append(n.keys, key)
-		}
+	item := func() error {
 		v, err := r.value(depth + 1)
-		if err != nil {
-			return err
-		}
 		n.items = append(n.items, v)
-		r.space()
-		switch {
-		case r.at >= len(r.data):
-			return r.fail("the file ends inside the document")
-		case r.data[r.at] == end:
-			r.at++
-			return nil
-		case r.data[r.at] != ',':
-			return r.fail("want a comma or %q", end)
-		}
-		r.at++
+		return err
 	}
-}
-
-func (r *jsonReader) string() (string, error) {
-	start := r.at
-	for r.at++; r.at < len(r.data); r.at++ {
-		switch r.data[r.at] {
-		case '\\':
-			r.at++
-		case '"':
-			r.at++
-			var s string
-			if err := json.Unmarshal(r.data[start:r.at], &s); err != nil {
-				r.at = start
-				return "", r.fail("no text: %v", err)
-			}
-			return s, nil
-		}
-	}
-	return "", r.fail("the file ends inside a text")
-}
-
-// word reads a number, true, false, null, or one of Python's tokens.
-func (r *jsonReader) word(n *node) error {
-	start := r.at
-	for r.at < len(r.data) && strings.IndexByte(",:[]{}\" \t\r\n", r.data[r.at]) < 0 {
-		r.at++
-	}
-	w := string(r.data[start:r.at])
-	switch _, err := strconv.ParseFloat(w, 64); {
-	case w == "null":
-	case w == "true", w == "false", w == "NaN", w == "Infinity", w == "-Infinity", json.Valid([]byte(w)), err != nil && errors.Is(err, strconv.ErrRange):
-		n.kind, n.text = scalar, w
+	switch kind {
+	case pyjson.Object:
+		n.kind = table
+		err = r.Object(func(key string) error {
+			n.keys = append(n.keys, key)
+			return item()
+		})
+	case pyjson.List:
+		n.kind = list
+		err = r.List(item)
+	case pyjson.Text:
+		var v pyjson.Value
+		v, err = r.Value()
+		n.kind, n.text = text, v.Str
+	case pyjson.Null:
+		err = r.Skip()
 	default:
-		r.at = start
-		return r.fail("no value: %.40q", w)
+		n.kind = scalar
+		n.text, err = r.Word()
 	}
-	return nil
+	n.to = int(r.Offset())
+	return n, err
 }
 
 // parseYAML reads one document. Aliases are followed; what they make is counted.

@@ -306,7 +306,7 @@ func (v *Verdict) compare(r *report.Run, earlier []*report.Run, proof report.Pro
 			continue
 		}
 		c.Why = differences(r, base[0])
-		if c.Kind == Improved && !proof.Paired(base, []*report.Run{r}) {
+		if c.Kind == Improved && !proof.Covers(base, []*report.Run{r}) {
 			c.Marks = []report.Mark{report.AccuracyUnchecked}
 		}
 		v.check(c)

@@ -132,9 +132,6 @@ func birth(name string) bool {
 // Reset reports whether the server restarted between the pages.
 func (d *Difference) Reset() bool { return len(d.Resets) > 0 }
 
-// Samples returns the differences in the order of the second page.
-func (d *Difference) Samples() []Sample { return d.samples }
-
 // Sum adds up the differences of the metric over the series that carry the
 // wanted labels; false if there is no such series.
 func (d *Difference) Sum(name string, want ...Label) (float64, bool) {

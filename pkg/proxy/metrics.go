@@ -33,10 +33,6 @@ var routeLabels = [routes]string{
 	otherMethod: `method="other",path="other"`,
 }
 
-func (r route) String() string {
-	return [routes]string{"completions", "chat", "post", "get", "other"}[r]
-}
-
 func routeOf(r *http.Request) route {
 	switch {
 	case r.Method == http.MethodGet:

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math"
 
+	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -25,12 +26,12 @@ func (f *File) Warn(kind result.WarningKind, at Value, key, format string, args 
 // Read opens the file, or the same with .xz, hands it on, and expects nothing behind
 // what was read. Text that is no JSON is an error with its place, and a warning.
 func (f *File) Read(dir fs.FS, use func(*Reader) error) error {
-	in, name, err := Open(dir, f.Name)
+	in, name, err := packed.Open(dir, f.Name)
 	if f.Name = name; err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
 	defer in.Close()
-	r := NewReader(in)
+	r := NewReader(&bounded{in, maxSize})
 	if err = use(r); err == nil {
 		err = r.End()
 	}

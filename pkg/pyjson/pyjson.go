@@ -19,12 +19,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"strconv"
 	"strings"
-
-	"github.com/ulikunitz/xz"
 )
 
 // Bounds of what is read. A file is only walked, so that its bound is one of time;
@@ -91,31 +88,6 @@ func (v Value) At(keys ...string) Value {
 		v = next
 	}
 	return v
-}
-
-// Open opens a file, or the same with .xz, and returns the name that it found. What
-// is read ends with an error where the file is damaged or too large.
-func Open(dir fs.FS, name string) (io.ReadCloser, string, error) {
-	f, err := dir.Open(name)
-	if errors.Is(err, fs.ErrNotExist) && !strings.HasSuffix(name, ".xz") {
-		if packed, xzErr := dir.Open(name + ".xz"); xzErr == nil {
-			name, f, err = name+".xz", packed, nil
-		}
-	}
-	if err != nil {
-		return nil, name, err
-	}
-	var r io.Reader = f
-	if strings.HasSuffix(name, ".xz") {
-		if r, err = xz.NewReader(f); err != nil {
-			f.Close()
-			return nil, name, fmt.Errorf("no xz file: %w", err)
-		}
-	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{&bounded{r, maxSize}, f}, name, nil
 }
 
 // bounded fails where a file is longer than n.
@@ -243,10 +215,11 @@ func (r *Reader) Kind() Kind {
 	return Absent
 }
 
+// Offset is how many bytes lie before the place where the Reader is.
+func (r *Reader) Offset() int64 { return r.before + int64(r.at) }
+
 // Place is where the Reader is, both from 1.
-func (r *Reader) Place() (line, col int) {
-	return r.line, int(r.before+int64(r.at)-r.lineStart) + 1
-}
+func (r *Reader) Place() (line, col int) { return r.line, int(r.Offset()-r.lineStart) + 1 }
 
 // Skip passes the value that comes next, of any length.
 func (r *Reader) Skip() error {
@@ -258,7 +231,8 @@ func (r *Reader) Skip() error {
 	case Text:
 		return r.skipString()
 	}
-	return r.scalar(&Value{Kind: r.Kind()})
+	_, err := r.Word()
+	return err
 }
 
 // Value reads the value that comes next, with all that is in it.
@@ -292,30 +266,35 @@ func (r *Reader) value() (v Value, err error) {
 	case Text:
 		v.Str, err = r.str(maxText - r.text)
 		r.text += len(v.Str)
+	case Bool:
+		v.Str, _, err = r.scalar()
 	default:
-		err = r.scalar(&v)
+		_, v.Num, err = r.scalar()
 	}
 	return v, err
 }
 
+// Word reads the number, true, false or null that comes next, as it is written.
+func (r *Reader) Word() (string, error) {
+	word, _, err := r.scalar()
+	return word, err
+}
+
 // scalar reads a number, true, false or null.
-func (r *Reader) scalar(v *Value) error {
+func (r *Reader) scalar() (word string, x float64, err error) {
+	kind := r.Kind()
 	line, col := r.Place()
-	word, err := r.word()
-	if err != nil {
-		return err
+	if word, err = r.word(); err != nil {
+		return "", 0, err
 	}
 	ok := word == "null" || word == "true" || word == "false"
-	switch v.Kind {
-	case Number:
-		v.Num, ok = number(word)
-	case Bool:
-		v.Str = word
+	if kind == Number {
+		x, ok = number(word)
 	}
 	if !ok {
-		return &Error{Line: line, Col: col, Text: fmt.Sprintf("no value: %.40q", word)}
+		return "", 0, &Error{Line: line, Col: col, Text: fmt.Sprintf("no value: %.40q", word)}
 	}
-	return nil
+	return word, x, nil
 }
 
 // number reads a JSON number or one of Python's words. What is too large for a
@@ -364,7 +343,8 @@ func (r *Reader) word() (string, error) {
 	return string(b), nil
 }
 
-// str reads a string of at most limit bytes.
+// str reads a string of at most limit bytes; bytes that are no text become U+FFFD, as
+// where encoding/json reads it.
 func (r *Reader) str(limit int) (string, error) {
 	if c, ok := r.peek(); !ok || c != '"' {
 		return "", r.fail("want a string")
@@ -385,7 +365,7 @@ func (r *Reader) str(limit int) (string, error) {
 		case c == '"':
 			r.at++
 			if !escaped {
-				return string(b[1 : len(b)-1]), nil
+				return strings.ToValidUTF8(string(b[1:len(b)-1]), "\uFFFD"), nil
 			}
 			var s string
 			if err := json.Unmarshal(b, &s); err != nil {
@@ -443,7 +423,7 @@ func (r *Reader) space() {
 // newline notes that the byte at r.at ends a line.
 func (r *Reader) newline() {
 	r.line++
-	r.lineStart = r.before + int64(r.at) + 1
+	r.lineStart = r.Offset() + 1
 }
 
 func (r *Reader) peek() (byte, bool) {

@@ -5,17 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"io/fs"
 	"math"
 	"runtime"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"testing/iotest"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
-	"github.com/ulikunitz/xz"
 
 	"github.com/profllm/profllm/pkg/pyjson"
 )
@@ -137,28 +134,6 @@ func TestMemoryOfALongList(t *testing.T) {
 	require.Equal(t, requests+1, n)
 	require.InDelta(t, 7, last, 0)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(requests*len(request)/4), "the texts are not kept")
-}
-
-func TestOpen(t *testing.T) {
-	var b bytes.Buffer
-	w, err := xz.NewWriter(&b)
-	require.NoError(t, err)
-	_, err = w.Write([]byte("[1]"))
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
-	dir := fstest.MapFS{"plain.json": {Data: []byte("[2]")}, "packed.json.xz": {Data: b.Bytes()}, "bad.json.xz": {Data: []byte("no")}}
-	for name, want := range map[string]string{"plain.json": "[2]", "packed.json": "[1]"} {
-		f, _, err := pyjson.Open(dir, name)
-		require.NoError(t, err)
-		data, err := io.ReadAll(f)
-		require.NoError(t, err)
-		require.NoError(t, f.Close())
-		require.Equal(t, want, string(data))
-	}
-	_, _, err = pyjson.Open(dir, "none.json")
-	require.ErrorIs(t, err, fs.ErrNotExist)
-	_, _, err = pyjson.Open(dir, "bad.json")
-	require.ErrorContains(t, err, "no xz file")
 }
 
 // What is JSON is read as encoding/json does, and skipping comes as far as reading.

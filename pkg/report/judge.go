@@ -447,7 +447,7 @@ func conclude(list []Judgement, proof Proven) error {
 			if err := v.conclude(len(ps)); err != nil {
 				return err
 			}
-			if v.Verdict == Improved && v.Key != accuracy.Key && !proof.Paired(j.a, j.b) {
+			if v.Verdict == Improved && v.Key != accuracy.Key && !proof.Covers(j.a, j.b) {
 				v.Marks = append(v.Marks, AccuracyUnchecked)
 			}
 			if len(j.Mixed) > 0 {

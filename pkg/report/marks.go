@@ -91,10 +91,10 @@ func ProvenBy(runs []*Run) Proven {
 	return p
 }
 
-// Paired reports whether a gain of speed of the second runs over the first counts:
+// Covers reports whether a gain of speed of the second runs over the first counts:
 // there are accuracies of each server of the second, and of one of the first's at
 // least (PL-V32).
-func (p Proven) Paired(first, second []*Run) bool {
+func (p Proven) Covers(first, second []*Run) bool {
 	is := func(r *Run) bool { return p[r.served()] }
 	return slices.ContainsFunc(first, is) && !slices.ContainsFunc(second, func(r *Run) bool { return !is(r) })
 }

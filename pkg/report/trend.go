@@ -354,7 +354,7 @@ func (t *Trend) explain(x *MetricTrend, c int, proof Proven) {
 	if c+1 < len(x.Cuts) {
 		to = x.Cuts[c+1].Index
 	}
-	if !proof.Paired(t.runs(x.Points[from].start, first), t.runs(first, x.Points[to-1].start+1)) {
+	if !proof.Covers(t.runs(x.Points[from].start, first), t.runs(first, x.Points[to-1].start+1)) {
 		cut.Marks = append(cut.Marks, AccuracyUnchecked)
 	}
 }

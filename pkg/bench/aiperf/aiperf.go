@@ -11,6 +11,7 @@ package aiperf
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -20,8 +21,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ulikunitz/xz"
-
+	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -43,11 +43,7 @@ type Parser struct {
 // Parse returns what the client measured, and a warning for everything it had to
 // go past. The error is fs.ErrNotExist if there is no summary.
 func (p Parser) Parse(out fs.FS) (result.Part, error) {
-	dir := p.Dir
-	if dir == "" {
-		dir = "."
-	}
-	sub, err := fs.Sub(out, dir)
+	sub, err := fs.Sub(out, cmp.Or(p.Dir, "."))
 	if err != nil {
 		return result.Part{}, err
 	}
@@ -77,22 +73,12 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 
 // load reads a file, or the same with .xz.
 func load(dir fs.FS, name string) (data []byte, read string, err error) {
-	f, err := dir.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		name += ".xz"
-		f, err = dir.Open(name)
-	}
+	f, name, err := packed.Open(dir, name)
 	if err != nil {
 		return nil, name, err
 	}
 	defer f.Close()
-	var r io.Reader = f
-	if strings.HasSuffix(name, ".xz") {
-		if r, err = xz.NewReader(f); err != nil {
-			return nil, name, err
-		}
-	}
-	data, err = io.ReadAll(io.LimitReader(r, maxSize+1))
+	data, err = io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err == nil && len(data) > maxSize {
 		err = fmt.Errorf("larger than %d MiB", maxSize>>20)
 	}

@@ -22,8 +22,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ulikunitz/xz"
-
+	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -171,22 +170,11 @@ func value(re *regexp.Regexp, line string) (float64, bool) {
 // read returns a file's text and the name it was found under, with .xz if
 // only that exists.
 func read(out fs.FS, name string) ([]byte, string, error) {
-	f, err := out.Open(name)
-	if errors.Is(err, fs.ErrNotExist) && !strings.HasSuffix(name, ".xz") {
-		if packed, xzErr := out.Open(name + ".xz"); xzErr == nil {
-			name, f, err = name+".xz", packed, nil
-		}
-	}
+	f, name, err := packed.Open(out, name)
 	if err != nil {
 		return nil, name, err
 	}
 	defer f.Close()
-	var text io.Reader = f
-	if strings.HasSuffix(name, ".xz") {
-		if text, err = xz.NewReader(f); err != nil {
-			return nil, name, err
-		}
-	}
-	data, err := io.ReadAll(io.LimitReader(text, maxSize))
+	data, err := io.ReadAll(io.LimitReader(f, maxSize))
 	return data, name, err
 }

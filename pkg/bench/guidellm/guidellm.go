@@ -15,6 +15,7 @@
 package guidellm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -42,11 +43,7 @@ var errNoReport = errors.New("no benchmark of GuideLLM in it")
 // past. It reads benchmarks.json, else the first *-benchmarks.json. The error is
 // fs.ErrNotExist if there is neither, or it is of another program.
 func (p Parser) Parse(out fs.FS) (result.Part, error) {
-	dir := p.Dir
-	if dir == "" {
-		dir = "."
-	}
-	sub, err := fs.Sub(out, dir)
+	sub, err := fs.Sub(out, cmp.Or(p.Dir, "."))
 	if err != nil {
 		return result.Part{}, err
 	}

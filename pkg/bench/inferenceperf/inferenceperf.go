@@ -11,6 +11,7 @@
 package inferenceperf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -47,11 +48,7 @@ var errNoReport = errors.New("no report of inference-perf")
 // past. The error is fs.ErrNotExist if there is no report. A stage that cannot be read
 // spoils the others: which one is the last would not be known.
 func (p Parser) Parse(out fs.FS) (result.Part, error) {
-	dir := p.Dir
-	if dir == "" {
-		dir = "."
-	}
-	sub, err := fs.Sub(out, dir)
+	sub, err := fs.Sub(out, cmp.Or(p.Dir, "."))
 	if err != nil {
 		return result.Part{}, err
 	}

@@ -12,6 +12,7 @@
 package lmeval
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -43,11 +44,7 @@ var errNoResult = errors.New("no result of lm-eval")
 // Parse returns the accuracy, and a warning for everything it had to go past. The error
 // is fs.ErrNotExist if there is none.
 func (p Parser) Parse(out fs.FS) (result.Part, error) {
-	dir := p.Dir
-	if dir == "" {
-		dir = "."
-	}
-	sub, err := fs.Sub(out, dir)
+	sub, err := fs.Sub(out, cmp.Or(p.Dir, "."))
 	if err != nil {
 		return result.Part{}, err
 	}

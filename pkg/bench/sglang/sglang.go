@@ -14,10 +14,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"strings"
 
-	"github.com/ulikunitz/xz"
-
+	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -100,24 +98,14 @@ func unreadable(err error, name string, number int, raw []byte) result.Warning {
 // read returns a file's text and the name it was found under, with .xz if only
 // that exists.
 func read(out fs.FS, name string) ([]byte, string, error) {
-	f, err := out.Open(name)
-	if errors.Is(err, fs.ErrNotExist) && !strings.HasSuffix(name, ".xz") {
-		if packed, xzErr := out.Open(name + ".xz"); xzErr == nil {
-			name, f, err = name+".xz", packed, nil
-		}
-	}
+	f, name, err := packed.Open(out, name)
 	if err != nil {
 		return nil, name, err
 	}
 	defer f.Close()
-	if !strings.HasSuffix(name, ".xz") {
-		data, err := io.ReadAll(io.LimitReader(f, maxSize))
-		return data, name, err
+	data, err := io.ReadAll(io.LimitReader(f, maxSize))
+	if packed.IsPacked(name) {
+		err = nil // damage leaves a last line without an end, which is reported
 	}
-	x, err := xz.NewReader(f)
-	if err != nil {
-		return nil, name, err
-	}
-	data, _ := io.ReadAll(io.LimitReader(x, maxSize)) // damage leaves a last line without an end, which is reported
-	return data, name, nil
+	return data, name, err
 }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/profllm/profllm/pkg/pyjson"
+	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -46,7 +46,7 @@ var (
 // name it was found under. A text that is not there, or damaged, has as many lines
 // as could be read.
 func consoleLines(dir fs.FS, name string) ([]line, string) {
-	f, name, err := pyjson.Open(dir, name)
+	f, name, err := packed.Open(dir, name)
 	if err != nil {
 		return nil, name
 	}

@@ -9,6 +9,7 @@
 package vllmoffline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -46,11 +47,7 @@ var errNoBench = errors.New("not of vllm bench")
 // The error is fs.ErrNotExist if nothing of the three is there, or a file of that
 // name is another program's.
 func (p Parser) Parse(out fs.FS) (result.Part, error) {
-	dir := p.Dir
-	if dir == "" {
-		dir = "."
-	}
-	sub, err := fs.Sub(out, dir)
+	sub, err := fs.Sub(out, cmp.Or(p.Dir, "."))
 	if err != nil {
 		return result.Part{}, err
 	}

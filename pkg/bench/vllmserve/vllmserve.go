@@ -21,8 +21,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ulikunitz/xz"
-
+	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -201,39 +200,21 @@ func otherResult(out fs.FS, name string) string {
 // read returns a file's text and the name it was found under, with .xz if
 // only that exists.
 func read(out fs.FS, name string) ([]byte, string, error) {
-	f, err := out.Open(name)
-	if errors.Is(err, fs.ErrNotExist) && !strings.HasSuffix(name, ".xz") {
-		if packed, xzErr := out.Open(name + ".xz"); xzErr == nil {
-			name, f, err = name+".xz", packed, nil
-		}
+	f, name, err := packed.Open(out, name)
+	if errors.Is(err, packed.ErrNoXZ) {
+		err = fmt.Errorf("%w: %w", err, errNoResult)
 	}
 	if err != nil {
 		return nil, name, err
 	}
 	defer f.Close()
-	if !strings.HasSuffix(name, ".xz") {
-		data, err := readAll(f)
-		return data, name, err
-	}
-	x, err := xz.NewReader(f)
-	if err != nil {
-		return nil, name, fmt.Errorf("%w: %w", err, errNoResult)
-	}
-	data, err := io.ReadAll(io.LimitReader(x, maxSize))
-	if err != nil {
-		// What came out before the damage ends inside a document, and is
-		// reported as such.
-		return data, name, nil
-	}
-	return data, name, nil
-}
-
-// readAll reads a file into memory of its size.
-func readAll(f fs.File) ([]byte, error) {
-	var b bytes.Buffer
-	if st, err := f.Stat(); err == nil {
+	var b bytes.Buffer // of the file's size, where that is known
+	if st, err := fs.Stat(out, name); err == nil {
 		b.Grow(int(min(max(st.Size(), 0), maxSize)) + bytes.MinRead)
 	}
-	_, err := b.ReadFrom(io.LimitReader(f, maxSize))
-	return b.Bytes(), err
+	_, err = b.ReadFrom(io.LimitReader(f, maxSize))
+	if packed.IsPacked(name) {
+		err = nil // what came out before damage ends inside a document, and is reported as such
+	}
+	return b.Bytes(), name, err
 }

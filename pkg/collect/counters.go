@@ -1,0 +1,106 @@
+package collect
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/packed"
+	"github.com/profllm/profllm/pkg/promtext"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// counters adds what the engines' counters and gauges said while the client
+// ran that measured, which comes first. Where its end was not kept the counters
+// are those of all clients.
+func (e *evidence) counters(r *result.Result) {
+	if e.plan == nil || len(e.load.Clients) == 0 {
+		return
+	}
+	var part result.Part
+	for _, role := range e.plan.Roles {
+		d, others := e.difference(role.Name, job.Before, e.load.Clients[0].Name), false
+		if d == nil {
+			d, others = e.difference(role.Name, job.Before, job.After), len(e.load.Clients) > 1
+		}
+		if d == nil {
+			continue
+		}
+		part.Server = append(part.Server, result.ServerDelta{
+			Role: role.KindName(), Replica: role.Replica, Reset: d.Reset(), Others: others,
+			Counters: d.Totals(func(name string) bool {
+				return strings.HasPrefix(name, "vllm:") && !strings.HasSuffix(name, "_bucket") && !strings.HasSuffix(name, "_created")
+			}),
+		})
+	}
+	r.Merge(part)
+	window := 0.0
+	if d := r.Results.Duration; d != nil {
+		window = *d
+	}
+	r.Results.Load = serverLoad(e.busy(), window)
+}
+
+// difference is what a role's counters did between two pages, nil if one of
+// them is missing.
+func (e *evidence) difference(role, from, to string) *promtext.Difference {
+	before, err := e.page(role, from)
+	if err != nil {
+		return nil
+	}
+	after, err := e.page(role, to)
+	if err != nil {
+		return nil
+	}
+	return promtext.Sub(before, after)
+}
+
+func (e *evidence) page(role, when string) (*promtext.Snapshot, error) {
+	data, name, err := readRaw(e.at, job.MetricsFile(role, when))
+	if err != nil {
+		return nil, err
+	}
+	// Of a number that is cut short nobody can tell.
+	whole := data[:bytes.LastIndexByte(data, '\n')+1]
+	page, err := promtext.ReadSome(bytes.NewReader(whole), counts)
+	// Lines that it does not understand are no reason to drop the rest.
+	var lines *multierror.Error
+	switch {
+	case errors.As(err, &lines):
+		e.warn(result.Warning{Kind: result.Unreadable, File: name, Text: fmt.Sprintf("lines are left out, the first of %d: %v", len(lines.Errors), lines.Errors[0])})
+	case len(whole) < len(data):
+		e.warn(result.Warning{Kind: result.Unreadable, File: name, Text: "the file ends within a line, which is left out"})
+	}
+	return page, nil
+}
+
+// maxRaw bounds what is read of a page of counters or of samples, also when it was
+// packed. The page of a vLLM server has 60 kB.
+const maxRaw = 64 << 20
+
+// readRaw reads a file of raw/, or the same file packed by xz, and says which.
+func readRaw(dir, name string) ([]byte, string, error) {
+	f, name, err := packed.Open(os.DirFS(filepath.Join(dir, run.RawDir)), name)
+	name = run.RawDir + "/" + name
+	if err != nil {
+		return nil, name, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxRaw))
+	if packed.IsPacked(name) && len(data) > 0 {
+		err = nil // what came out before damage ends within a line
+	}
+	return data, name, err
+}
+
+// counts leaves out the buckets of histograms, which are most of a page: nothing is
+// asked of them, and what fell in one fell in their count as well.
+func counts(name []byte) bool { return !bytes.HasSuffix(name, []byte("_bucket")) }

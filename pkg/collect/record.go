@@ -1,0 +1,162 @@
+package collect
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/redact"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// record fills in everything that is not measured.
+func (e *evidence) record(version string) *result.Result {
+	r := &result.Result{Config: result.Config{Server: map[string]any{}}}
+	if p := e.plan; p != nil {
+		r.RunID, r.Suite, r.Timestamp, r.Simulated = e.load.RunID, p.Scenario+"/"+p.Test, p.Created, p.Simulated
+		e.config(r)
+		r.Provenance = &result.Provenance{Profllm: p.Version, Engine: p.Workload, Image: p.Image, ImageDigest: p.ImageDigest, Simulated: p.Simulated}
+		for _, role := range p.Roles {
+			r.Provenance.Commands = append(r.Provenance.Commands, result.RoleArgv{Role: role.Name, Argv: argv(role.Step)})
+		}
+		for _, c := range e.load.Clients {
+			r.Provenance.Commands = append(r.Provenance.Commands, result.RoleArgv{Role: c.Name, Argv: argv(c)})
+		}
+		if x := e.load.Repeat; x != nil {
+			r.Repeats = &result.Repeats{Group: x.Group, Index: x.Index, Of: x.Of, Series: e.series()}
+		}
+		if gpus := e.load.Expect.GPUs; len(p.Roles) > 0 {
+			r.Results.GPUs = &gpus
+		}
+	} else {
+		r.RunID, r.Suite = foreignID(e.dir), filepath.Base(filepath.Dir(e.dir))
+		r.Provenance = &result.Provenance{Profllm: version}
+	}
+	e.placement(r)
+	for _, x := range e.events {
+		switch x.Event {
+		case job.CheckFailed:
+			r.Warnings = append(r.Warnings, result.Warning{Kind: result.CheckFailed, Key: x.Phase, Text: x.Text})
+		case job.SecretMasked:
+			r.Warnings = append(r.Warnings, result.Warning{Kind: result.SecretInLog, File: x.File, Line: x.Line, Text: x.Text + "; overwritten by xxx"})
+		}
+	}
+	for _, ph := range e.failedPostTests() {
+		r.Warnings = append(r.Warnings, result.Warning{Kind: result.HookFailed, Key: ph.Name, Text: fmt.Sprintf("ended with %d", ph.Code)})
+	}
+	if !e.claim.Time.IsZero() {
+		r.Timestamp = e.claim.Time
+		if e.sentinel != nil {
+			// A clock that was set back says nothing of how long it took.
+			if s := e.sentinel.Time.Sub(e.claim.Time).Seconds(); s >= 0 {
+				r.Duration = &s
+			}
+		}
+	}
+	if s := e.state; s != nil && s.Source != "local" && s.Source != "" {
+		r.Slurm = slurmRecord(e.plan, s)
+	}
+	return r
+}
+
+func argv(s plan.Step) []string {
+	words := make([]string, 0, len(s.Env)+len(s.Argv))
+	for _, v := range s.Env {
+		words = append(words, v.Name+"="+v.Value.String())
+	}
+	for _, w := range s.Argv {
+		words = append(words, w.String())
+	}
+	return redact.Words(words)
+}
+
+func (e *evidence) config(r *result.Result) {
+	p := e.plan
+	if len(p.Roles) == 0 { // the tool's arguments
+		for name, args := range p.Config.Server {
+			r.Config.Server[name] = args
+		}
+		return
+	}
+	r.Config.Server["model"] = p.Config.Model
+	for _, role := range p.Roles {
+		args, ok := p.Config.Server[role.KindName()].(map[string]any)
+		if !ok || role.Replica > 0 { // instances of a kind are alike
+			continue
+		}
+		if !e.load.Expect.Disaggregated {
+			for k, v := range args {
+				r.Config.Server[k] = v
+			}
+			continue
+		}
+		r.Config.Roles = append(r.Config.Roles, result.RoleConfig{Role: role.KindName(), Server: args})
+	}
+	b := &r.Config.Benchmark
+	x := e.load.Expect
+	b.Kind = e.load.Client
+	positive := func(n int) *int {
+		if n == 0 {
+			return nil
+		}
+		return &n
+	}
+	b.NumPrompts, b.MaxConcurrency = positive(x.NumPrompts), positive(x.Concurrency)
+	b.InputTokens, b.OutputTokens = positive(x.InputTokens), positive(x.OutputTokens)
+	if x.IgnoreEOS {
+		b.IgnoreEOS = &x.IgnoreEOS
+	}
+}
+
+func (e *evidence) placement(r *result.Result) {
+	if e.plan == nil || e.place == nil {
+		return
+	}
+	r.Placement = &result.Placement{}
+	for _, n := range e.place.Nodes {
+		r.Placement.Nodes = append(r.Placement.Nodes, n.Host)
+	}
+	for _, role := range e.plan.Roles {
+		placed := result.PlacedRole{
+			Role: role.KindName(), Replica: role.Replica, Slice: result.Slice{Offset: role.Nodes.Offset, Count: role.Nodes.Count},
+			GPUsPerNode: len(role.GPUs), Ports: map[string]int{},
+		}
+		for i := role.Nodes.Offset; i < role.Nodes.End() && i < len(e.place.Nodes); i++ {
+			placed.Hosts = append(placed.Hosts, e.place.Nodes[i].Host)
+		}
+		for name, port := range e.place.Ports {
+			if name == role.Name {
+				placed.Ports["http"] = port
+			} else if purpose, ok := strings.CutPrefix(name, role.Name+"_"); ok {
+				placed.Ports[purpose] = port
+			}
+		}
+		r.Placement.Roles = append(r.Placement.Roles, placed)
+	}
+}
+
+func slurmRecord(p *plan.Plan, s *run.State) *result.Slurm {
+	out := &result.Slurm{JobID: s.JobID, State: s.Raw, ExitCode: s.ExitCode, NodeList: s.NodeList}
+	if p != nil {
+		out.Partition, out.Account = p.Job.Partition, p.Job.Account
+	}
+	if out.State == "" {
+		out.State = "UNKNOWN"
+	}
+	stamp := func(text string) *time.Time {
+		if t, err := time.ParseInLocation("2006-01-02T15:04:05", text, time.Local); err == nil {
+			t = t.UTC()
+			return &t
+		}
+		return nil
+	}
+	out.Start, out.End = stamp(s.Start), stamp(s.End)
+	if s.Elapsed > 0 {
+		out.Elapsed = &s.Elapsed
+	}
+	return out
+}

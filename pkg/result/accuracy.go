@@ -1,0 +1,40 @@
+package result
+
+func accuracyMissing(c *facts) answer {
+	if !c.e.Planned.Accuracy {
+		return notPossible("no evaluation was planned")
+	}
+	if a := c.r.Accuracy; a != nil {
+		return pass("%s %.4f from %s", a.Task, a.Value, a.Source)
+	}
+	return fail("an evaluation was planned and left no accuracy")
+}
+
+func accuracyInvalid(c *facts) answer {
+	a := c.r.Accuracy
+	if a == nil {
+		return notPossible("no accuracy")
+	}
+	if !(a.Value >= 0 && a.Value <= 1) {
+		return fail("accuracy %v is no share", a.Value)
+	}
+	if a.InvalidRate == nil {
+		return notPossible("the evaluation reported no invalid rate")
+	}
+	return judged(*a.InvalidRate > c.limit("invalid_answers"), "%.2f %% of the answers hold no number, accepted %.2f %%",
+		100**a.InvalidRate, 100*c.limit("invalid_answers"))
+}
+
+func accuracySubset(c *facts) answer {
+	a := c.r.Accuracy
+	if a == nil {
+		return notPossible("no accuracy")
+	}
+	if a.Questions == nil {
+		return notPossible("the evaluation reported no number of questions")
+	}
+	least := c.limit("questions")
+	out := judged(float64(*a.Questions) < least, "%d questions, at least %.0f wanted", *a.Questions, least)
+	out.withheld = []string{"accuracy.value"}
+	return out
+}
