@@ -77,6 +77,13 @@ func TestConfirmRehearsed(t *testing.T) {
 	}
 	require.Equal(t, strings.Repeat("first second second first ", 3), strings.Join(order, " ")+" ")
 
+	for _, locked := range []string{root, filepath.Join(root, s.Runs[0])} {
+		refused := profllm(t, dir, nil, "lock", locked)
+		require.Equal(t, exitUsage, refused.code)
+		require.Empty(t, refused.stdout)
+		require.Contains(t, refused.stderr, "hint: profllm confirm "+filepath.Join(root, "first")+" "+filepath.Join(root, "second"))
+	}
+
 	again := profllm(t, dir, nil, "confirm", root)
 	require.Equal(t, exitInvalid, again.code)
 	require.Equal(t, o.stdout, again.stdout)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/lock"
 	"github.com/profllm/profllm/pkg/plan"
@@ -54,6 +55,10 @@ func (a *app) lock(dir string) (*lock.File, error) {
 	}
 	if sc.Continues != "" {
 		return nil, fail(exitUsage, fmt.Errorf("%s goes on with the sweeps of %s: its points follow from results, which no lock holds\n\thint: profllm lock %s", dir, sc.Continues, sc.Continues))
+	}
+	if sc.Confirm != nil {
+		return nil, fail(exitUsage, fmt.Errorf("%s is of a confirmation, whose runs are of two scenarios, and a lock is of one\n\thint: profllm confirm %s %s makes the same pairs of the definitions that are kept there",
+			dir, filepath.Join(root, catalog.Sides[0]), filepath.Join(root, catalog.Sides[1])))
 	}
 	f := &lock.File{Scenario: sc.Name, Simulated: sc.Simulated, Launcher: sc.Launcher, Single: sc.Single, WorkDir: sc.WorkDir}
 	var load run.LoadMark // of a point that shares another's service

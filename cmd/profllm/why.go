@@ -71,7 +71,8 @@ func tell(dir string) ([]story.Story, error) {
 		e.Result, e.Load = rec.Result, nil
 		if e.Plan != nil {
 			for i := range e.Plan.Loads {
-				if filepath.Base(e.Plan.Loads[i].Dir) == filepath.Base(rec.Dir) || len(records) == 1 {
+				below, err := filepath.Rel(e.Plan.Dir, e.Plan.Loads[i].Dir) // the whole may have been moved
+				if err == nil && filepath.Join(dir, below) == filepath.Clean(rec.Dir) || len(records) == 1 {
 					e.Load = &e.Plan.Loads[i]
 				}
 			}

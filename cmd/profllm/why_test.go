@@ -91,3 +91,48 @@ func TestWhyOfAValidRun(t *testing.T) {
 	require.Contains(t, o.stdout, ": valid\n")
 	require.Contains(t, o.stdout, "nothing: the run is valid")
 }
+
+// Each repeat of each point of a sweep has the story of its own load, and what looks
+// like a secret in the plan is in no report of it.
+//
+// covers: PL-F7
+func TestWhyOfRepeatedPoints(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const secret = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
+[[Tests]]
+id = "a"
+test_template_name = "vllm"
+client = "profllm"
+repeat = 2
+[Tests.cmd_args]
+model = "m"
+[Tests.bench_cmd_args]
+num_prompts = 4
+random_input_len = 8
+random_output_len = 4
+max_concurrency = [1, 2]
+[Tests.extra_env_vars]
+MY_TOKEN = "`+secret+`"
+PROFLLM_SIM_STARTUP = "0s"
+`), 0o644))
+	o := profllm(t, dir, nil, "rehearse", "--output-dir", "results", "s.toml")
+	require.Contains(t, []int{exitOK, exitInvalid}, o.code, o.stderr)
+	o = profllm(t, dir, nil, "why", "results", "--output", "json")
+	require.Equal(t, exitOK, o.code)
+	var stories []struct{ Run string }
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &stories))
+	seen := map[string]bool{}
+	for _, s := range stories {
+		seen[s.Run] = true
+	}
+	require.Len(t, seen, 4)
+	for _, load := range []string{"1.r1", "1.r2", "2.r1", "2.r2"} {
+		require.Contains(t, o.stdout, "test a of scenario s, load "+load+",")
+	}
+	o = profllm(t, dir, nil, "report", "results", "--output", "json")
+	require.Equal(t, exitOK, o.code)
+	require.Contains(t, o.stdout, `"extra_env_vars.MY_TOKEN"`)
+	require.NotContains(t, o.stdout, secret)
+}

@@ -57,6 +57,7 @@ func (c *Collector) judged(it interchange.Item, mark run.Import) *result.Result 
 		r.Warnings[k].File, r.Warnings[k].Text = mark.File, redact.Line(r.Warnings[k].Text)
 	}
 	r.Derive()
+	r.MetricsVersion = result.MetricsVersion
 	r.Validity = result.Judge(r, it.Evidence)
 	switch numbers := r.Results.Measured() && (r.Results.CompletedRequests == nil || *r.Results.CompletedRequests > 0); {
 	case numbers && r.Validity.Valid:

@@ -272,6 +272,7 @@ func (v *Verdict) compare(r *report.Run, earlier []*report.Run, proof report.Pro
 		return nil
 	}
 	var few *stats.TooFewError
+	redefined := "" // why nights are no baseline of a number
 	for _, key := range metrics {
 		m, err := report.FindMetric(key)
 		if err != nil {
@@ -280,7 +281,9 @@ func (v *Verdict) compare(r *report.Run, earlier []*report.Run, proof report.Pro
 		now := m.Of(r.Result).Number
 		var values []float64
 		for _, b := range base {
-			if x := m.Of(b.Result).Number; x != nil {
+			if why := result.Redefined(key, r.Result.MetricsVersion, b.Result.MetricsVersion); why != "" {
+				redefined = key + ": " + why
+			} else if x := m.Of(b.Result).Number; x != nil {
 				values = append(values, *x)
 			}
 		}
@@ -315,6 +318,9 @@ func (v *Verdict) compare(r *report.Run, earlier []*report.Run, proof report.Pro
 		} else {
 			v.Changes = append(v.Changes, c)
 		}
+	}
+	if redefined != "" {
+		v.apart(r, redefined)
 	}
 	if few != nil {
 		v.apart(r, fmt.Sprintf("too little data: %d of the %d valid nights that a baseline needs", few.Have, few.Need))

@@ -319,3 +319,13 @@ func TestWorstFirst(t *testing.T) {
 	require.Contains(t, v.String(), "3 changes; 3 runs, 3 numbers compared")
 	require.Contains(t, judge(t, night(21, 1), quiet()).String(), "1 change;")
 }
+
+// A night before in which a number meant something else is no baseline of it.
+//
+// covers: PL-Q16
+func TestRedefinedNumbers(t *testing.T) {
+	v := judge(t, night(21, 50, func(r *report.Run) { r.Result.MetricsVersion = result.MetricsVersion + 1 }), quiet())
+	require.Empty(t, v.Changes)
+	require.Zero(t, v.Compared)
+	require.Contains(t, v.String(), "1 without comparison (median_tpot_ms: version 2 of the metrics' definitions is not known here")
+}

@@ -183,3 +183,35 @@ func TestSeriesOfRepeats(t *testing.T) {
 	require.NoError(t, r.Text(&out))
 	require.Contains(t, out.String(), "agg: 6 repeats, to know the median of output_throughput to ±2 %; stopped: precise, known to ±0.3 %; saved 3 repeats, 4.5 node-minutes")
 }
+
+// The two tests of a confirmation may have one name and differ in the image alone: they
+// are neither repeats of one test nor one series.
+//
+// covers: PL-Q6, PL-Q13
+func TestSidesAreNotOneTest(t *testing.T) {
+	inTemp(t)
+	for i := range 4 {
+		for k, side := range []string{"first", "second"} {
+			dir := fmt.Sprintf("%s/%s/a/%d", root, side, i)
+			p := planOf(dir, "a")
+			p.Iteration, p.Image = i, fmt.Sprintf("image:%d", k)
+			writePlan(t, dir, p)
+			r := recordOf(numbers{throughput: 1000, ttft: 50})
+			r.RunID = fmt.Sprintf("exp_20260102_030405_%06x", 2*i+k)
+			writeRecord(t, dir, r)
+		}
+	}
+	r := report.Build(load(t, root), report.Options{})
+	require.Equal(t, "night/first", r.Runs[0].Case.Scenario)
+	require.Len(t, r.Repeats, 2)
+	require.Len(t, r.Repeats[0].Runs, 4)
+	require.Len(t, trace(t, nil, nil, root).Trends, 2)
+	require.Equal(t, 4, pairOf(t, root+"/first", root+"/second").Judgements[0].First.Jobs)
+}
+
+func pairOf(t *testing.T, a, b string) *report.Report {
+	t.Helper()
+	r, err := report.Pair(load(t, a), load(t, b), nil)
+	require.NoError(t, err)
+	return r
+}

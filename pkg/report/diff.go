@@ -52,6 +52,9 @@ func Diff(a, b *Run) (*Delta, error) {
 		}
 		d.Simulated = d.Simulated || r.Result.Simulated
 		asked := *r.Result
+		if r.pieced {
+			continue
+		}
 		asked.Config.Settings = r.Settings // of an older record they are the plan's
 		var err error
 		if d.Fingerprints[i], err = asked.Fingerprint(); err != nil {

@@ -181,3 +181,22 @@ func TestRedefinedMetrics(t *testing.T) {
 		}
 	}
 }
+
+// Of a run that another program measured nobody knows all that was asked, so that two
+// of them are never called one configuration.
+//
+// covers: PL-X13
+func TestDiffOfImportedRuns(t *testing.T) {
+	inTemp(t)
+	imported := func(r *result.Result) {
+		r.Config.Settings = nil
+		r.Provenance = &result.Provenance{Imported: &result.Imported{From: "vllm bench serve"}}
+	}
+	d, err := report.Diff(configuredRun(t, "one", imported), configuredRun(t, "two", imported))
+	require.NoError(t, err)
+	require.False(t, d.Same)
+	require.Equal(t, [2]string{}, d.Fingerprints)
+	var out bytes.Buffer
+	require.NoError(t, d.Write(&out, "text"))
+	require.Contains(t, out.String(), "whether it is one configuration is not known")
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/xml"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -213,4 +214,43 @@ func TestOtava(t *testing.T) {
 	require.Len(t, branches, 2)
 	require.Len(t, gaps, 1)
 	require.Regexp(t, `^p99_ttft_ms of /a/[0-9a-f]{16}: 7 of 8 runs have it$`, gaps[0])
+}
+
+// A metric that means something else in one of the records is no passed case, and a
+// comparison of nothing but such metrics is an error.
+//
+// covers: PL-I2
+func TestJUnitRedefined(t *testing.T) {
+	inTemp(t)
+	nightsOf(t, "one", stepAt(6, 6, 0))
+	nightsOf(t, "two", stepAt(6, 6, 0), func(_ int, r *result.Result) { r.MetricsVersion = result.MetricsVersion + 1 })
+	r := pair(t)
+	require.Equal(t, report.NotComparable, r.Judgements[0].Verdict)
+	got := cases(t, r)["compare a"]
+	require.Equal(t, "verdict error: every metric means something else in one of the records", got[0])
+	require.Contains(t, got[1], "output_throughput skipped: version 2 of the metrics' definitions is not known here")
+}
+
+// A case of pairs says by what the pairs decided, not by how much the two sets differ.
+//
+// covers: PL-I2, PL-Q13
+func TestJUnitOfPairs(t *testing.T) {
+	inTemp(t)
+	turns(t, 6, 5, 4)
+	r := confirm(t, "output_throughput")
+	v := r.Judgements[0].Metrics[0]
+	require.NotEqual(t, *v.Low, *v.Paired.Low)
+	require.Contains(t, cases(t, r)["compare a"][0], fmt.Sprintf("; 6 pairs, shift %+.2f %% [%+.2f, %+.2f]", *v.Paired.Percent, *v.Paired.Low, *v.Paired.High))
+}
+
+// A run whose start nobody knows has none on the page.
+//
+// covers: PL-I2
+func TestPrometheusWithoutTime(t *testing.T) {
+	inTemp(t)
+	nightsOf(t, "one", stepAt(1, 1, 0), func(_ int, r *result.Result) { r.Timestamp = time.Time{} })
+	var out bytes.Buffer
+	require.NoError(t, report.Build(load(t, "one"), report.Options{}).Prometheus(&out))
+	require.Contains(t, out.String(), "profllm_run_valid{")
+	require.NotContains(t, out.String(), "profllm_run_start_timestamp_seconds")
 }

@@ -70,16 +70,26 @@ func (j *Judgement) suite(newest time.Time) junit.Suite {
 	switch {
 	case len(j.First.Runs) == 0 || len(j.Second.Runs) == 0:
 		broken("no valid run", "a side has no run that can be believed")
-	case j.Verdict == NotComparable:
+	case len(j.NotComparable) > 0:
 		broken(string(NotComparable), j.NotComparable[0].String())
+	case j.Verdict == NotComparable:
+		broken(string(NotComparable), "every metric means something else in one of the records")
 	case len(j.Metrics) == 0:
 		s.Cases = append(s.Cases, junit.Case{Class: name, Name: "verdict", Outcome: junit.Skipped, Type: string(TooLittle), Message: "no metric that both sides have", Text: all})
 	}
+	for _, m := range j.Redefined {
+		s.Cases = append(s.Cases, junit.Case{Class: name, Name: m.Key, Outcome: junit.Skipped, Type: "redefined", Message: m.Why, Text: all})
+	}
 	for _, v := range j.Metrics {
 		c := outcomeCase(name, v.Key, v.Verdict, v.Marks, v.Why)
-		c.Message += fmt.Sprintf("; %d v %d, shift %s %%", v.First.N, v.Second.N, decimals("%+.2f", v.Percent))
-		if v.Low != nil {
-			c.Message += fmt.Sprintf(" [%+.2f, %+.2f]", *v.Low, *v.High)
+		shift, low, high, _ := v.deciding()
+		n := fmt.Sprintf("%d v %d", v.First.N, v.Second.N)
+		if v.Paired != nil {
+			n = fmt.Sprintf("%d pairs", v.Paired.N)
+		}
+		c.Message += fmt.Sprintf("; %s, shift %s %%", n, decimals("%+.2f", shift))
+		if low != nil {
+			c.Message += fmt.Sprintf(" [%+.2f, %+.2f]", *low, *high)
 		}
 		c.Text = all
 		s.Cases = append(s.Cases, c)

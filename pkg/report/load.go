@@ -39,6 +39,7 @@ type Run struct {
 	gpus    int    // that the job held, used or not; 0: not known
 	ordinal []string
 	remark  string // what could not be read beside the record
+	pieced  bool   // Settings are what a record has of its own, and not all that was asked
 }
 
 // Case says which point of a scenario a run is.
@@ -354,10 +355,23 @@ func place(dir string) Case {
 	return c
 }
 
+// sides are the folders of the two tests of a confirmation.
+var sides = []string{"first", "second"}
+
+// side is the folder, behind a slash, of a run of a confirmation: two tests of one name,
+// of which nothing but the image may differ, are not one. It is "" for other runs.
+func side(p *plan.Plan) string {
+	at := strings.Split(filepath.ToSlash(p.Dir), "/") // <scenario>_<time>/<side>/<test>/<iteration>
+	if n := len(at) - 3; n > 0 && slices.Contains(sides, at[n]) && stamp.MatchString(at[n-1]) {
+		return "/" + at[n]
+	}
+	return ""
+}
+
 // asPlanned takes from the plan what the record does not say.
 func (r *Run) asPlanned(o owner) {
 	p, load := o.plan.Plan, o.load
-	r.Case = Case{Scenario: p.Scenario, Test: p.Test, Iteration: p.Iteration}
+	r.Case = Case{Scenario: p.Scenario + side(p), Test: p.Test, Iteration: p.Iteration}
 	r.job, r.gpus = o.dir, p.Job.Nodes*p.Job.GPUsPerNode
 	name := load.Name // [<step>][.<phase>][.r<repeat>]
 	if load.Repeat != nil {
@@ -371,7 +385,11 @@ func (r *Run) asPlanned(o owner) {
 			r.Case.Step, r.Case.Phase = n, rest
 		}
 	}
-	r.Settings = p.Settings(load)
+	if r.Result != nil && len(r.Result.Config.Settings) > 0 {
+		r.Settings = r.Result.Config.Settings // the plan's, without secrets
+	} else {
+		r.Settings = p.Settings(load)
+	}
 	for _, v := range load.Values {
 		r.Values = append(r.Values, Setting{plan.SettingKey(v.Path), plan.SettingText(v.Value)})
 	}

@@ -76,7 +76,9 @@ func (r *Report) Prometheus(w io.Writer) error {
 			valid = 1
 		}
 		add("run_valid", "1 if the newest run is valid, 0 if it is suspect, invalid or failed.", valid, labels...)
-		add("run_start_timestamp_seconds", "Start of the newest run, since 1970.", float64(when(e.run).UnixMilli())/1000, labels...)
+		if t := when(e.run); !t.IsZero() {
+			add("run_start_timestamp_seconds", "Start of the newest run, since 1970.", float64(t.UnixMilli())/1000, labels...)
+		}
 		info := append(slices.Clone(labels), Setting{"run_id", e.RunID}, Setting{"verdict", string(e.Verdict)})
 		for _, s := range e.run.Surroundings() {
 			info = append(info, Setting{column(s.Key), s.Value})

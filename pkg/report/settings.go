@@ -38,6 +38,7 @@ func (r *Run) asRecorded() {
 		r.Settings = c.Settings
 		return
 	}
+	r.pieced = true
 	for k, v := range c.Server {
 		if k == "model" {
 			plan.Flatten(r.Settings, "cmd_args.model", v)

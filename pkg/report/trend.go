@@ -44,6 +44,8 @@ type MetricTrend struct {
 	Autocorrelation float64 `json:"autocorrelation"`
 	// StartsNeeded is how many points a change could be found in; 0: there are enough.
 	StartsNeeded int `json:"starts_needed,omitempty"`
+	// Redefined is why runs are no points: the metric meant something else in them.
+	Redefined string `json:"redefined,omitempty"`
 }
 
 // TrendPoint is one start of the server.
@@ -210,14 +212,21 @@ func differences(a, b []*Run) []Unlike {
 	return slices.Concat(refused, differs)
 }
 
-// measure finds the cuts of every metric that some run has.
+// measure finds the cuts of every metric that some run has, of the runs in which it
+// means what it does in the newest.
 func (t *Trend) measure(metrics []Metric) error {
-	t.Mixed = mixed(t.runs(0, len(t.starts)))
+	all := t.runs(0, len(t.starts))
+	newest := slices.MaxFunc(all, func(a, b *Run) int { return when(a).Compare(when(b)) })
+	t.Mixed = mixed(all)
 	for _, m := range metrics {
 		x := MetricTrend{Metric: m, Floor: m.Floor()}
 		for i, s := range t.starts {
 			numbers := numbersOf(m, s.runs)
 			if len(numbers) == 0 {
+				continue
+			}
+			if why := redefined(m, slices.Concat([]*Run{newest}, s.runs)); why != "" {
+				x.Redefined = why
 				continue
 			}
 			value, err := stats.Median(numbers)

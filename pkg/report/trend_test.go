@@ -437,3 +437,24 @@ func TestTrendForms(t *testing.T) {
 	require.Equal(t, r.Trends[0].Metrics[0].Cuts, back.Trends[0].Metrics[0].Cuts)
 	require.Equal(t, toJSON(t, r), toJSON(t, trace(t, []string{"throughput", "median_ttft_ms"}, nil, "one")), "the same records give the same report")
 }
+
+// Runs in which a metric meant something else are no points of it: a new definition is
+// no change of the machine.
+//
+// covers: PL-Q9
+func TestTrendRedefined(t *testing.T) {
+	inTemp(t)
+	nightsOf(t, "one", stepAt(40, 12, -30), func(i int, r *result.Result) {
+		if i >= 12 {
+			r.MetricsVersion = result.MetricsVersion + 1
+		}
+	})
+	r := trace(t, []string{"output_throughput"}, nil, "one")
+	require.Equal(t, report.NoChange, r.Trends[0].Verdict)
+	x := trendOf(t, r.Trends[0], "output_throughput")
+	require.Len(t, x.Points, 28)
+	require.Equal(t, []string{"one/a/12"}, x.Points[0].Runs)
+	var out bytes.Buffer
+	require.NoError(t, r.Text(&out))
+	require.Contains(t, out.String(), "Throughput: older runs are no points: version 2 of the metrics' definitions is not known here")
+}

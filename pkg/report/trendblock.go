@@ -67,6 +67,9 @@ func (t *Trend) block(twins bool) block {
 	unchecked := false
 	for i := range t.Metrics {
 		x := &t.Metrics[i]
+		if x.Redefined != "" {
+			say("%s: older runs are no points: %s", x.Name, x.Redefined)
+		}
 		for _, c := range x.Cuts {
 			t.sayCut(say, x, c)
 			unchecked = unchecked || slices.Contains(c.Marks, AccuracyUnchecked)
