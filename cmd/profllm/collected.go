@@ -175,7 +175,7 @@ func (p *printer) summary() []byte {
 		}
 		fmt.Fprintf(&b, "\n%s\n", trimRight(t.Render()))
 	}
-	fmt.Fprintf(&b, "\n%d results: name fewer runs, at most %d, to see each; profllm report --output csv has a line for each\n", p.n, mostRows)
+	fmt.Fprintf(&b, "\n%d results: name fewer runs, at most %d, to see each; each has a line in: profllm report --output csv DIR\n", p.n, mostRows)
 	return b.Bytes()
 }
 

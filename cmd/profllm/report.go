@@ -139,7 +139,7 @@ type compareCmd struct {
 	First            string   `arg:"" help:"What the second is held against: a folder of runs, a run directory, a record, or an archive."`
 	Second           string   `arg:"" help:"Likewise. The iterations and repeats of a test are compared with those of the same test."`
 	Metric           []string `placeholder:"KEY" help:"Judge these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer runs."`
-	ImportedBaseline bool     `help:"Hold the second also against runs that profllm import took over: nobody here watched them."`
+	ImportedBaseline bool     `help:"Hold the second also against imported runs and files of other clients: nobody here watched them."`
 }
 
 // Run judges the second set of runs against the first, and fails if it is worse or if

@@ -70,7 +70,7 @@ type Definition struct {
 }
 
 // head is how a lock begins, and how it is told from a scenario.
-const head = "# Written by profllm lock"
+const head = "# A lock of profllm"
 
 // Is reports whether a file is a lock.
 func Is(data []byte) bool { return bytes.HasPrefix(data, []byte(head)) }

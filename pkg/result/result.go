@@ -265,7 +265,7 @@ func (p *Provenance) From() string {
 // is no baseline by default.
 type Imported struct {
 	From    string         `json:"from" jsonschema:"the program that measured, or wrote the file"`
-	Format  string         `json:"format" jsonschema:"as profllm export and the reference call it"`
+	Format  string         `json:"format" jsonschema:"as the reference calls it"`
 	Version string         `json:"version,omitempty" jsonschema:"of the format, as the file has it"`
 	File    string         `json:"file" jsonschema:"below raw, copied unchanged"`
 	Digest  string         `json:"digest" jsonschema:"sha256 of the file"`

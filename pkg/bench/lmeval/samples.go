@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -39,7 +40,7 @@ func answers(dir fs.FS, f *pyjson.File, s result.Score) *result.Answers {
 	if !isTime {
 		return nil
 	}
-	in, name, err := pyjson.Open(dir, "samples_"+s.Task+"_"+at+".jsonl")
+	in, name, err := packed.Open(dir, "samples_"+s.Task+"_"+at+".jsonl")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
