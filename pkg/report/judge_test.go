@@ -122,6 +122,23 @@ func TestManyMetrics(t *testing.T) {
 	require.Len(t, r.Judgements[0].Metrics, 1)
 }
 
+// A side of which some runs say a setting, and others do not, is not alike, and is
+// told apart from one that says it throughout.
+//
+// covers: PL-V30
+func TestASideThatIsNotAlike(t *testing.T) {
+	inTemp(t)
+	runsOf(t, "one", 6, 1000, 50, 1)
+	runsOf(t, "two", 6, 1000, 50, 1, func(i int, r *result.Result) {
+		if i > 2 {
+			r.Config.Settings = map[string]string{"extra_env_vars.A": "1"}
+		}
+	})
+	r := pair(t)
+	require.Equal(t, report.NotComparable, r.Judgements[0].Verdict)
+	require.Contains(t, r.Judgements[0].NotComparable, report.Unlike{Field: "extra_env_vars.A", Second: "1, unknown"})
+}
+
 // A path that is named on both sides by mistake does not pass as no change.
 //
 // covers: PL-V35
