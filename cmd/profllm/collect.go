@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/collect"
@@ -41,7 +42,7 @@ func (c collectCmd) Run(a *app) error {
 		return err
 	}
 	if len(dirs) == 0 {
-		return fail(exitUsage, fmt.Errorf("no runs below %v", c.Paths))
+		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: give a directory of a run, a scenario, or what a load client wrote; profllm import takes over single files of other programs", strings.Join(c.Paths, " ")))
 	}
 	states := map[string]run.State{}
 	live := slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return a.called(dir) != dir })

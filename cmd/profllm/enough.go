@@ -181,7 +181,7 @@ func seriesLines(p *plan.Plan) string {
 		return ""
 	}
 	if limit := time.Duration(p.Job.TimeLimit); limit > 0 {
-		fmt.Fprintf(&b, "# the job may take %s on %d nodes, %.1f node-hours, in which all repeats have to fit\n", limit, p.Job.Nodes, limit.Hours()*float64(p.Job.Nodes))
+		fmt.Fprintf(&b, "# the job may take %s on %s, %.1f node-hours, in which all repeats have to fit\n", limit, several(p.Job.Nodes, "node"), limit.Hours()*float64(p.Job.Nodes))
 	} else {
 		b.WriteString("# the job has no time limit\n")
 	}

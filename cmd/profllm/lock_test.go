@@ -224,7 +224,7 @@ func TestLockRefuses(t *testing.T) {
 
 	o = profllm(t, dir, nil, "lock", t.TempDir())
 	require.Equal(t, exitUsage, o.code)
-	require.Contains(t, o.stderr, "is neither a run of profllm nor the directory of a scenario")
+	require.Contains(t, o.stderr, "is neither a run of profllm nor the directory of a scenario\n\thint: ")
 }
 
 // refusedSubmission makes the directory of a submission that no Slurm takes: the run is there

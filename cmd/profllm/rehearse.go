@@ -187,7 +187,7 @@ func (r *rehearsal) start(dir string) error {
 	case o.Err != nil:
 		return fail(exitNotSubmit, o.Err)
 	}
-	r.logf("%s: %d simulated nodes%s", relative(o.Dir), o.Unit.Job().Nodes, prefixed(", ", carries(o.Unit)))
+	r.logf("%s: %s%s", relative(o.Dir), several(o.Unit.Job().Nodes, "simulated node"), prefixed(", ", carries(o.Unit)))
 	if len(o.Unit.Job().Until) > 0 {
 		r.company = append(r.company, o)
 		return nil

@@ -165,7 +165,7 @@ func (c compareCmd) Run(a *app) error {
 	r, err := report.Pair(first, second, metrics)
 	switch {
 	case errors.Is(err, report.ErrNoPair):
-		return fail(exitUsage, fmt.Errorf("%w: %s and %s", err, c.First, c.Second))
+		return fail(exitUsage, fmt.Errorf("%w: %s and %s\n\t%s\n\thint: name the directories of two tests to hold one against the other", err, c.First, c.Second, strings.Join(r.Notes, "\n\t")))
 	case err != nil:
 		return fail(exitInvalid, err)
 	}
@@ -207,7 +207,7 @@ func (a *app) loadRuns(paths ...string) (runs []report.Run, done func(), err err
 		return nil, done, fail(exitUsage, err)
 	}
 	if len(runs) == 0 {
-		return nil, done, fail(exitUsage, fmt.Errorf("no records below %v\n\thint: profllm collect %s writes them", paths, strings.Join(paths, " ")))
+		return nil, done, fail(exitUsage, fmt.Errorf("no records below %[1]s\n\thint: of a directory with runs profllm collect %[1]s writes them", strings.Join(paths, " ")))
 	}
 	for i := range runs {
 		runs[i].Dir, runs[i].Problem = a.called(runs[i].Dir), a.called(runs[i].Problem)

@@ -74,7 +74,15 @@ func TestReportAndCompare(t *testing.T) {
 	require.Equal(t, exitUsage, profllm(t, dir, nil, "report", "results", "--metric", "speed").code)
 	o = profllm(t, dir, nil, "report", ".", "--output", "text", "--system", "pair.toml")
 	require.Zero(t, o.code)
-	require.Equal(t, exitUsage, profllm(t, t.TempDir(), nil, "report", ".").code)
+	for _, verb := range []string{"report", "collect", "watch", "why"} {
+		args := []string{verb, "."}
+		if verb == "watch" {
+			args = []string{"slurm", verb, "."}
+		}
+		o = profllm(t, t.TempDir(), nil, args...)
+		require.Equal(t, exitUsage, o.code)
+		require.Regexp(t, `^no (runs|records) below \.\n\thint: `, o.stderr)
+	}
 
 	one, err := filepath.Glob(filepath.Join(dir, "results", "*", "tp1", "0"))
 	require.NoError(t, err)
@@ -84,6 +92,19 @@ func TestReportAndCompare(t *testing.T) {
 	require.Zero(t, o.code)
 	require.Contains(t, o.stdout, "no significance is claimed")
 	require.Contains(t, o.stdout, "difference %")
+
+	both := filepath.Dir(two[0])
+	other := filepath.Join(dir, "other", "x_2026-01-02_03-04-05", "else")
+	require.NoError(t, os.CopyFS(filepath.Join(other, "0"), os.DirFS(one[0])))
+	require.NoError(t, os.CopyFS(filepath.Join(filepath.Dir(other), "more", "0"), os.DirFS(one[0])))
+	for _, name := range []string{"else", "more"} {
+		require.NoError(t, os.Remove(filepath.Join(filepath.Dir(other), name, "0", "plan.json")))
+	}
+	o = profllm(t, dir, nil, "compare", both, filepath.Dir(other))
+	require.Equal(t, exitUsage, o.code)
+	require.Contains(t, o.stderr, "tp1: only in the first")
+	require.Contains(t, o.stderr, "else: only in the second")
+	require.Contains(t, o.stderr, "hint: name the directories of two tests")
 }
 
 // A run that cannot be believed is shown, and the exit code says so.

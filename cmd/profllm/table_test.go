@@ -25,6 +25,8 @@ func TestIdleGPUsAreTold(t *testing.T) {
 	require.Contains(t, planTable(p), "# a: 2 nodes, 8 GPUs held, 4 of them idle by TP x PP x DP (rates per GPU count all; gpu_ids gives fewer), launcher")
 	p.Roles[0].GPUs = []int{0, 1}
 	require.Contains(t, planTable(p), "# a: 2 nodes, 4 GPUs used, launcher")
+	p.Job.Nodes, p.Roles = 1, []plan.Role{{Name: "serve", Nodes: plan.Slice{Count: 1}, GPUs: []int{0}, TP: 1, PP: 1, Engine: true}}
+	require.Contains(t, planTable(p), "# a: 1 node, 1 GPU used, launcher")
 }
 
 // What Slurm's programs complain of is told whole, once, and not in the table.

@@ -38,7 +38,7 @@ func (c verifyCmd) Run(a *app) error {
 		fmt.Fprintf(a.stdout, "ok   %-8s %s\n", kind, name)
 	}
 	if bad > 0 {
-		return fail(exitDefinition, fmt.Errorf("%d of %d files are bad", bad, len(names)))
+		return fail(exitDefinition, fmt.Errorf("%d of %s bad", bad, several(len(names), "file")))
 	}
 	return nil
 }

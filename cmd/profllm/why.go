@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/story"
 )
@@ -23,7 +24,7 @@ func (c whyCmd) Run(a *app) error {
 		return err
 	}
 	if len(dirs) == 0 {
-		return fail(exitUsage, fmt.Errorf("no runs below %v\n\thint: give a run directory, one that holds plan.json", c.Runs))
+		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: give a run directory, one that holds plan.json", strings.Join(c.Runs, " ")))
 	}
 	var stories []story.Story
 	for _, dir := range dirs {

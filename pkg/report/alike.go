@@ -84,8 +84,10 @@ type Unlike struct {
 	Second string `json:"second"`
 }
 
+const notKnown = "unknown"
+
 func (u Unlike) String() string {
-	return fmt.Sprintf("%s: %s against %s", u.Field, cmp.Or(u.First, "unknown"), cmp.Or(u.Second, "unknown"))
+	return fmt.Sprintf("%s: %s against %s", u.Field, cmp.Or(u.First, notKnown), cmp.Or(u.Second, notKnown))
 }
 
 // requirements are a run's values of what must be the same.
@@ -110,7 +112,7 @@ func (r *Run) requirements() []Setting {
 func unlike(a, b []*Run) (refused, differs []Unlike) {
 	within := func(field string, of func(*Run) string) {
 		if !slices.ContainsFunc(refused, func(u Unlike) bool { return u.Field == field }) {
-			refused = append(refused, Unlike{field, valuesOf(a, of), valuesOf(b, of)})
+			refused = append(refused, Unlike{field, mixture(a, of), mixture(b, of)})
 		}
 	}
 	for _, side := range [][]*Run{a, b} {
@@ -268,6 +270,16 @@ func causal(differs []Unlike) string {
 
 func settingOf(runs []*Run, key string) string {
 	return valuesOf(runs, func(r *Run) string { return r.Settings[key] })
+}
+
+// mixture is valuesOf with a word for the runs of which it is not known, beside those of
+// which it is.
+func mixture(runs []*Run, of func(*Run) string) string {
+	text := valuesOf(runs, of)
+	if text != "" && slices.ContainsFunc(runs, func(r *Run) bool { return of(r) == "" }) {
+		text += ", " + notKnown
+	}
+	return text
 }
 
 // valuesOf lists the values of runs, each once, sorted.

@@ -196,8 +196,12 @@ func (m Metric) Floor() float64 {
 }
 
 // split parts the runs of a set into those that can be compared and the others, with
-// the reason.
-func split(runs []*Run, baseline bool) (good []*Run, apart []string) {
+// the reason. Those of the other side, nil for none, are no news on this one.
+func split(runs []*Run, baseline bool, other []*Run) (good []*Run, apart []string) {
+	there := map[string]bool{}
+	for _, r := range other {
+		there[r.Result.RunID] = true
+	}
 	seen := map[string]bool{}
 	for _, r := range runs {
 		why := ""
@@ -208,6 +212,8 @@ func split(runs []*Run, baseline bool) (good []*Run, apart []string) {
 			why = fmt.Sprintf("%s, and so no baseline: %s", e.Verdict, e.Reason)
 		case baseline && e.Imported != "" && !r.Baseline:
 			why = fmt.Sprintf("imported from %s, and so no baseline unless that is asked for", e.Imported)
+		case r.Result.RunID != "" && there[r.Result.RunID]:
+			why = "the same run as one of the first: nothing can differ"
 		case r.Result.RunID != "" && seen[r.Result.RunID]:
 			why = "a copy: its run id was seen before"
 		}
@@ -269,8 +275,12 @@ type question struct {
 func judge(test string, a, b []*Run, q question) (*Judgement, error) {
 	j := &Judgement{Test: test, Kind: kindOf(a)}
 	var apartA, apartB []string
-	j.a, apartA = split(a, !q.one)
-	j.b, apartB = split(b, false)
+	j.a, apartA = split(a, !q.one, nil)
+	if q.one {
+		j.b, apartB = split(b, false, nil) // nothing is claimed of one beside one
+	} else {
+		j.b, apartB = split(b, false, j.a)
+	}
 	if q.pairs {
 		first, alone := partners(j.a, j.b)
 		apartA = append(apartA, alone...)

@@ -122,6 +122,47 @@ func TestManyMetrics(t *testing.T) {
 	require.Len(t, r.Judgements[0].Metrics, 1)
 }
 
+// A side of which some runs say a setting, and others do not, is not alike, and is
+// told apart from one that says it throughout.
+//
+// covers: PL-V30
+func TestASideThatIsNotAlike(t *testing.T) {
+	inTemp(t)
+	runsOf(t, "one", 6, 1000, 50, 1)
+	runsOf(t, "two", 6, 1000, 50, 1, func(i int, r *result.Result) {
+		if i > 2 {
+			r.Config.Settings = map[string]string{"extra_env_vars.A": "1"}
+		}
+	})
+	r := pair(t)
+	require.Equal(t, report.NotComparable, r.Judgements[0].Verdict)
+	require.Contains(t, r.Judgements[0].NotComparable, report.Unlike{Field: "extra_env_vars.A", Second: "1, unknown"})
+}
+
+// A path that is named on both sides by mistake does not pass as no change.
+//
+// covers: PL-V35
+func TestARunIsNotComparedWithItself(t *testing.T) {
+	inTemp(t)
+	runsOf(t, "one", 8, 1000, 50, 1)
+	r, err := report.Pair(load(t, "one"), load(t, "one"), nil)
+	require.NoError(t, err)
+	j := r.Judgements[0]
+	require.Len(t, j.First.Runs, 8)
+	require.Empty(t, j.Second.Runs)
+	require.Equal(t, "one/a/0: the same run as one of the first: nothing can differ", j.Second.Apart[0])
+	require.True(t, r.Bad())
+
+	r, err = report.Pair(load(t, "one/a/0"), load(t, "one/a/0"), nil)
+	require.NoError(t, err)
+	require.Equal(t, report.TooLittle, r.Judgements[0].Verdict, "nothing is claimed of one beside one")
+
+	runsOf(t, "two", 8, 1000, 50, 1)
+	r, err = report.Pair(load(t, "one"), load(t, "two"), nil)
+	require.NoError(t, err)
+	require.False(t, r.Bad())
+}
+
 // covers: PL-V29, PL-V35
 func TestOnlyBelievedRuns(t *testing.T) {
 	inTemp(t)
@@ -406,12 +447,14 @@ func TestPairedAccuracy(t *testing.T) {
 // covers: PL-Q3, PL-Q9
 func TestFalseAlarms(t *testing.T) {
 	d := rand.New(rand.NewPCG(1, 2))
+	ids := 0
 	side := func(throughput float64) []report.Run {
 		var runs []report.Run
 		for i := range 6 {
 			around := func(x float64) float64 { return x * (1 + 0.03*d.NormFloat64()) }
 			r := recordOf(numbers{throughput: around(throughput), ttft: around(50)})
-			r.RunID = fmt.Sprintf("exp_20260102_030405_%06x", i)
+			r.RunID = fmt.Sprintf("exp_20260102_030405_%06x", ids)
+			ids++
 			for _, f := range []result.Family{result.TTFT, result.TPOT} {
 				require.NoError(t, r.Results.SetLatency(f, "median", around(50)))
 				require.NoError(t, r.Results.SetLatency(f, "p99", around(90)))

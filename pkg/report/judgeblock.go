@@ -38,7 +38,9 @@ func (j *Judgement) block() block {
 		}
 	}
 	for _, u := range j.Differs {
-		say("differs: %s", u)
+		if u.Field == nodesField || causes(j.Differs) != 1 { // one cause has a line of its own
+			say("differs: %s", u)
+		}
 	}
 	for _, line := range j.Mixed {
 		say("%s: suspect, the runs of one side are not alike: %s", MixedHardware, line)

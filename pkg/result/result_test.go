@@ -94,6 +94,10 @@ func TestDecodeRefusesWhatItDoesNotKnow(t *testing.T) {
 		`{}`:                             "no schema named",
 		`{"schema": "profllm.result/1"`:  "decode result",
 		`{"schema": "profllm.result/1", "results": {"p99_ttft_ms": "fast"}}`: "p99_ttft_ms",
+		" \n": "the file is empty",
+		"{\"schema\": \"profllm.result/1\",\n \"duration\": NaN}": "line 2, column 14: invalid character 'N'",
+		"{\"schema\": \"profllm.result/1\",\n \"status\": 7}":     "line 2, column 12: ",
+		"{\"schema\": \"profllm.res":                              "line 1, column 23: unexpected end",
 	} {
 		_, err := result.Decode([]byte(data))
 		require.ErrorContains(t, err, want)

@@ -3,6 +3,7 @@ package result
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -139,7 +140,7 @@ func Decode(data []byte) (*Result, error) {
 		Schema string `json:"schema"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
-		return nil, fmt.Errorf("decode result: %w", err)
+		return nil, undecodable(data, err)
 	}
 	switch head.Schema {
 	case SchemaV1:
@@ -149,10 +150,31 @@ func Decode(data []byte) (*Result, error) {
 	r := &Result{}
 	d := json.NewDecoder(bytes.NewReader(data))
 	if err := d.Decode(r); err != nil {
-		return nil, fmt.Errorf("decode result: %w", err)
+		return nil, undecodable(data, err)
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return nil, fmt.Errorf("decode result: text behind the record")
 	}
 	return r, nil
+}
+
+// undecodable says where in data its first mistake is, if that is known.
+func undecodable(data []byte, err error) error {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return errors.New("decode result: the file is empty")
+	}
+	var syntax *json.SyntaxError
+	var field *json.UnmarshalTypeError
+	at := int64(0)
+	switch {
+	case errors.As(err, &syntax):
+		at = syntax.Offset
+	case errors.As(err, &field):
+		at = field.Offset
+	}
+	if at == 0 {
+		return fmt.Errorf("decode result: %w", err)
+	}
+	before := data[:min(at-1, int64(len(data)))] // the offset is behind the byte
+	return fmt.Errorf("decode result: line %d, column %d: %w", 1+bytes.Count(before, []byte("\n")), len(before)-bytes.LastIndexByte(before, '\n'), err)
 }
