@@ -1,5 +1,5 @@
-// Package packed opens files that may have been packed by xz since they were written,
-// as profllm archive and site scripts do with what runs leave behind.
+// Package packed opens files that somebody may have packed by xz, each for itself,
+// since they were written.
 package packed
 
 import (
