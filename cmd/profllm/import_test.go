@@ -129,6 +129,10 @@ func TestImportedIsNoBaseline(t *testing.T) {
 	require.Equal(t, "1", rep.Runs[0].Settings["cmd_args.decode.tensor_parallel_size"])
 	require.Contains(t, profllm(t, dir, nil, "report", "ours").stdout, "valid (imported)")
 
+	records, err := report.Load(filepath.Join(dir, "ours"))
+	require.NoError(t, err)
+	require.Equal(t, result.MetricsVersion, records[0].Result.MetricsVersion)
+
 	combinations, err := filepath.Glob(filepath.Join(dir, "ours", "tensor_parallel_size=*"))
 	require.NoError(t, err)
 	require.Len(t, combinations, 4-2, "a combination's name lacks the cap, which stands among the numbers")
