@@ -42,7 +42,7 @@ func (c collectCmd) Run(a *app) error {
 		return err
 	}
 	if len(dirs) == 0 {
-		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: give a directory of a run, a scenario, or what a load client wrote; profllm import takes over single files of other programs", strings.Join(c.Paths, " ")))
+		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: give a directory of a run, a scenario, or what a load client wrote; single files of other programs are taken over by: profllm import FILE --output DIR", strings.Join(c.Paths, " ")))
 	}
 	states := map[string]run.State{}
 	live := slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return a.called(dir) != dir })

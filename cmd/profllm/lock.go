@@ -47,7 +47,7 @@ func (c lockCmd) Run(a *app) error {
 func (a *app) lock(dir string) (*lock.File, error) {
 	root := run.Root(dir)
 	if root == "" {
-		return nil, fail(exitUsage, fmt.Errorf("%s is neither a run of profllm nor the directory of a scenario\n\thint: give what profllm slurm submit or rehearse made, as results/NAME_TIME", dir))
+		return nil, fail(exitUsage, fmt.Errorf("%s is neither a run of profllm nor the directory of a scenario\n\thint: give what a submission or a rehearsal made, as results/NAME_TIME", dir))
 	}
 	sc, err := run.ReadScenario(root)
 	if err != nil {

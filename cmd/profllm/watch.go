@@ -38,7 +38,7 @@ func (c watchCmd) Run(a *app) error {
 		return err
 	}
 	if len(dirs) == 0 {
-		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: give a run or scenario directory, one that profllm slurm submit or rehearse made", strings.Join(paths, " ")))
+		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: give a run or scenario directory, one that a submission or a rehearsal made", strings.Join(paths, " ")))
 	}
 	s, subs := a.schedulers(), a.jobs(dirs)
 	states, err := a.states(s, dirs, subs)
