@@ -37,9 +37,9 @@ func (c collectCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	dirs, err := a.runDirs(paths)
-	if err != nil {
-		return err
+	dirs, unread := a.runDirs(paths)
+	if unread != nil && len(dirs) == 0 {
+		return unread
 	}
 	if len(dirs) == 0 {
 		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: give a directory of a run, a scenario, or what a load client wrote; single files of other programs are taken over by: profllm import FILE --output DIR", strings.Join(c.Paths, " ")))
@@ -51,7 +51,13 @@ func (c collectCmd) Run(a *app) error {
 			a.logf("note: Slurm was not asked: %v", err)
 		}
 	}
-	return a.report(dirs, states, c.Output)
+	if err = a.report(dirs, states, c.Output); err == nil {
+		return unread
+	}
+	if unread != nil {
+		a.logf("%v", unread) // the runs that could be read decide the exit code
+	}
+	return err
 }
 
 func collector() (*collect.Collector, error) {

@@ -110,7 +110,7 @@ func resultTable(rows []row) []byte {
 			accuracy = fmt.Sprintf("%.3f", r.Result.Accuracy.Value)
 		}
 		t.AppendRow(table.Row{name(r.Dir), verdict(r.Result), done, number(m.RequestThroughput, "%.2f"), number(m.OutputThroughput, "%.1f"),
-			number(m.OutputPerGPU, "%.1f"), latency(m, result.TTFT), latency(m, result.TPOT), accuracy})
+			number(m.OutputPerGPU, "%.1f"), latency(r.Result, result.TTFT), latency(r.Result, result.TPOT), accuracy})
 		below = append(below, notes(name(r.Dir), r)...)
 	}
 	var b bytes.Buffer

@@ -297,21 +297,21 @@ func (f placeFlags) paths(a *app, given []string) ([]string, error) {
 	return []string{dir}, nil
 }
 
-// runDirs finds the run directories below paths.
-func (a *app) runDirs(paths []string) ([]string, error) {
+// runDirs finds the run directories below paths; beside an error, those that it found.
+func (a *app) runDirs(paths []string) (dirs []string, err error) {
 	for _, path := range paths {
 		if name, ok := inArchive(path); ok {
 			return nil, fail(exitUsage, fmt.Errorf("%s is an archive, which collect and report can read\n\thint: profllm archive --restore %s makes its directory again", name, path))
 		}
 	}
-	dirs, err := run.Find(paths...)
-	if err != nil {
-		return nil, fail(exitUsage, err)
-	}
+	dirs, unread := run.Find(paths...)
 	for i, d := range dirs {
 		if dirs[i], err = filepath.Abs(d); err != nil {
 			return nil, err
 		}
+	}
+	if unread != nil {
+		return dirs, fail(exitUsage, unread)
 	}
 	return dirs, nil
 }

@@ -176,17 +176,27 @@ func number[T int | float64](v *T, format string) string {
 	return fmt.Sprintf(format, *v)
 }
 
-func latency(m result.Metrics, f result.Family) string {
-	d, ok := m.Latency[f]
+// latency is the median and P99; – stands for one that a check withholds.
+func latency(r *result.Result, f result.Family) string {
+	d, ok := r.Results.Latency[f]
 	if !ok {
 		return ""
 	}
-	p50, ok50 := d.Percentile(50)
-	p99, ok99 := d.Percentile(99)
-	if !ok50 || !ok99 {
+	shown := func(stat string, rank float64) string {
+		v, ok := d.Percentile(rank)
+		switch {
+		case !ok:
+			return ""
+		case r.Validity.Withholds(f.Key(stat)):
+			return "–"
+		}
+		return fmt.Sprintf("%.1f", v)
+	}
+	p50, p99 := shown("median", 50), shown("p99", 99)
+	if p50 == "" || p99 == "" {
 		return ""
 	}
-	return fmt.Sprintf("%.1f / %.1f", p50, p99)
+	return p50 + " / " + p99
 }
 
 // notes explains a verdict that is not simply valid.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -43,4 +44,15 @@ func TestLongReasons(t *testing.T) {
 	for line := range strings.Lines(out.String()) {
 		require.True(t, strings.TrimSpace(line) == complaint || utf8.RuneCountInString(line) < 130, line)
 	}
+}
+
+// A number that a check withholds is in no table.
+func TestWithheldIsNotShown(t *testing.T) {
+	r := &result.Result{Validity: &result.Validity{}}
+	require.NoError(t, r.Results.SetLatency(result.TTFT, "median", 51.44))
+	require.NoError(t, r.Results.SetLatency(result.TTFT, "p99", 60))
+	require.Equal(t, "51.4 / 60.0", latency(r, result.TTFT))
+	r.Validity.Withheld = []string{"p99_ttft_ms"}
+	require.Equal(t, "51.4 / –", latency(r, result.TTFT))
+	require.Empty(t, latency(r, result.TPOT))
 }

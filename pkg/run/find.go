@@ -18,10 +18,12 @@ import (
 // vllm-bench.json, and those in which a client or an evaluation left its files by
 // itself.
 // What lies below a run, its attempts, hooks and logs, is not looked into, and
-// the directory of a load is not a run of its own. A path may be a link.
+// the directory of a load is not a run of its own. A path may be a link. A folder
+// below that cannot be read is an error beside what was found elsewhere.
 func Find(paths ...string) ([]string, error) {
 	var found []string
 	var open []folder
+	var unread []error
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -40,8 +42,11 @@ func Find(paths ...string) ([]string, error) {
 		AtOnce(len(open), SmallFiles, func(i int) { open[i].look() })
 		var below []folder
 		for _, f := range open {
-			if f.err != nil {
+			switch {
+			case f.err != nil && f.given:
 				return nil, f.err
+			case f.err != nil:
+				unread = append(unread, f.err)
 			}
 			if f.run {
 				found = append(found, f.path)
@@ -53,7 +58,7 @@ func Find(paths ...string) ([]string, error) {
 		open = below
 	}
 	slices.Sort(found)
-	return slices.Compact(found), nil
+	return slices.Compact(found), errors.Join(unread...)
 }
 
 // folder is one step of Find.
