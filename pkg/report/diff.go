@@ -151,6 +151,7 @@ func (r *Run) fields() map[string]map[string]string {
 	set(groupValidity, "status", string(res.Status))
 	if v := res.Validity; v != nil {
 		set(groupValidity, "verdict", string(v.Verdict))
+		set(groupValidity, "thresholds of its own", strings.Join(v.Set, "; "))
 		for _, c := range v.Checks {
 			set(groupValidity, c.Word, string(c.Outcome))
 		}

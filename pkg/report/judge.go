@@ -71,6 +71,9 @@ type Side struct {
 	MedianRun string   `json:"median_run,omitempty"`
 	Apart     []string `json:"apart,omitempty"`    // directories of runs that are not compared, and why
 	Accuracy  *Share   `json:"accuracy,omitempty"` // of a side of one run
+	// Accepts are the thresholds of checks that tests of this side set for themselves:
+	// by others its runs may not be valid.
+	Accepts []string `json:"accepts,omitempty"`
 }
 
 // Share is an accuracy with what its questions alone say of its noise.
@@ -234,7 +237,10 @@ func sideOf(good []*Run, apart []string) Side {
 	for _, r := range good {
 		jobs[r.job] = true
 		s.Runs = append(s.Runs, r.Dir)
+		s.Accepts = append(s.Accepts, r.Result.Validity.Set...)
 	}
+	slices.Sort(s.Accepts)
+	s.Accepts = slices.Compact(s.Accepts)
 	if s.Jobs = len(jobs); len(good) > 0 {
 		s.Key = good[0].Key()
 	}

@@ -385,6 +385,20 @@ func TestAccuracyOfOne(t *testing.T) {
 	require.Nil(t, pair(t).Judgements[0].Second.Accuracy.LeastDrop)
 }
 
+// Runs that are valid by thresholds of their own say so where others are held against
+// them.
+func TestThresholdsOfASide(t *testing.T) {
+	inTemp(t)
+	runsOf(t, "one", 6, 1000, 50, 1, func(_ int, r *result.Result) { r.Validity.Set = []string{"rounds = 1, looser than the default 5"} })
+	runsOf(t, "two", 6, 1000, 50, 1)
+	r := pair(t)
+	require.Equal(t, []string{"rounds = 1, looser than the default 5"}, r.Judgements[0].First.Accepts)
+	var out bytes.Buffer
+	require.NoError(t, r.Text(&out))
+	require.Equal(t, 1, strings.Count(out.String(), "accepted by thresholds of its own"))
+	require.Contains(t, out.String(), "first: accepted by thresholds of its own: rounds = 1, looser than the default 5")
+}
+
 // One evaluation beside another of the same questions is tested question by
 // question.
 //

@@ -28,6 +28,9 @@ func (j *Judgement) block() block {
 		if side.MedianRun != "" && len(side.Runs) > 1 {
 			say("%s: %s, median-throughput run %s", side.name, starts(side.Side), side.MedianRun)
 		}
+		for _, line := range side.Accepts {
+			say("%s: accepted by thresholds of its own: %s", side.name, line)
+		}
 		if side.Accuracy != nil {
 			say("%s: accuracy %s", side.name, side.Accuracy)
 		}

@@ -87,17 +87,32 @@ func (c *facts) limit(key string) float64 {
 func (c *facts) set() string {
 	said := ""
 	for _, t := range c.asked {
-		v := c.e.Limits[t.Key]
-		if v == t.Default {
-			continue
+		if v := c.e.Limits[t.Key]; v != t.Default {
+			said += fmt.Sprintf("; %s = %s is set by the test, %s", t.Key, plain(v), t.against(v))
 		}
-		how := "stricter"
-		if v < t.Default == t.Less {
-			how = "looser"
-		}
-		said += fmt.Sprintf("; %s = %s is set by the test, %s than the default %s", t.Key, plain(v), how, plain(t.Default))
 	}
 	return said
+}
+
+// against says how a value differs from the default.
+func (t *Threshold) against(v float64) string {
+	how := "stricter"
+	if v < t.Default == t.Less {
+		how = "looser"
+	}
+	return how + " than the default " + plain(t.Default)
+}
+
+// set lists the thresholds that are not the defaults, in the order of the checks.
+func (l Limits) set() []string {
+	var list []string
+	for i := range thresholds {
+		t := &thresholds[i]
+		if v, set := l[t.Key]; set && v != t.Default {
+			list = append(list, fmt.Sprintf("%s = %s, %s", t.Key, plain(v), t.against(v)))
+		}
+	}
+	return list
 }
 
 func plain(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

@@ -13,6 +13,7 @@ type Validity struct {
 	Verdict  Verdict  `json:"verdict"`
 	Words    []string `json:"words,omitempty" jsonschema:"words of the failed checks, worst first"`
 	Withheld []string `json:"withheld,omitempty" jsonschema:"keys of results that must not be shown as numbers, sorted"`
+	Set      []string `json:"set,omitempty" jsonschema:"thresholds that the test set, and how they differ from the defaults"`
 	Checks   []Check  `json:"checks"`
 }
 
@@ -200,7 +201,7 @@ type Pace struct {
 // record's warnings are part of what it looks at.
 func Judge(r *Result, e Evidence) *Validity {
 	c := &facts{r: r, m: &r.Results, e: e}
-	v := &Validity{Verdict: VerdictValid}
+	v := &Validity{Verdict: VerdictValid, Set: e.Limits.set()}
 	for _, q := range questions {
 		c.asked = nil
 		a := q.ask(c)
