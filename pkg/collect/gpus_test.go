@@ -88,7 +88,7 @@ func TestGPUsThatNobodySaw(t *testing.T) {
 	}{
 		"one node has no driver": {func(t *testing.T, dir string) {
 			remove(t, dir, second)
-		}, "4 of 8 planned GPUs did not say their use", "127.0.1.2 GPU 0: longest gap 5.3 s", "fail", ""},
+		}, "no sample in the client's window says how much 4 of 8 planned GPUs were in use", "127.0.1.2 GPU 0: longest gap 5.3 s", "fail", ""},
 		"none": {func(t *testing.T, dir string) {
 			remove(t, dir, first, second)
 			write(t, dir, "telemetry/"+job.GPUNote("127.0.1.1"), "2026-11-21T04:55:58Z: no NVIDIA driver\n")

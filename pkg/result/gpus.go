@@ -154,7 +154,7 @@ func gpuIdle(c *facts) answer {
 	case len(bad) > 0:
 		return fail("%s", list(bad))
 	case seen < planned:
-		return notPossible("%d of %d planned GPUs did not say their use", planned-seen, planned)
+		return notPossible("no sample in the client's window says how much %d of %d planned GPUs were in use", planned-seen, planned)
 	}
 	return pass("each of %d planned GPUs was in use %.1f %% of the time or more, and no other", planned, least)
 }

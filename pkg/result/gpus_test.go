@@ -55,7 +55,7 @@ func TestGPUChecksSayWhatTheySaw(t *testing.T) {
 		{"gpu-idle", func(g *run) { g.gpu(3).Utilization = new(0.4) }, result.Fail, "n2 GPU 1 of decode was in use 0.4 % of the time (accepted from 1 %)"},
 		{"gpu-idle", func(g *run) { g.gpu(4).Utilization = new(35.0) }, result.Fail, "n3 GPU 0, which no role was given, was in use 35.0 % of the time (accepted 1 %)"},
 		{"gpu-idle", func(*run) {}, result.Pass, "each of 4 planned GPUs was in use 90.0 % of the time or more, and no other"},
-		{"gpu-idle", func(g *run) { g.gpu(0).Utilization = nil }, result.NotPossible, "1 of 4 planned GPUs did not say their use"},
+		{"gpu-idle", func(g *run) { g.gpu(0).Utilization = nil }, result.NotPossible, "no sample in the client's window says how much 1 of 4 planned GPUs were in use"},
 		{"throttled", func(g *run) { g.gpu(0).Slowed, g.gpu(0).SlowedBy = new(0.2), []string{"hw-thermal"} }, result.Fail, "n1 GPU 0 was slowed down in 20.0 % of the samples (hw-thermal; accepted 5 %)"},
 		{"throttled", func(g *run) { g.gpu(1).SMClock = new(1500.0) }, result.Fail, "SM clocks of prefill: n1 GPU 1 1500 MHz, n1 GPU 0 1800 MHz, 16.7 % apart (accepted 5 %)"},
 		{"throttled", func(g *run) { g.gpu(0).Slowed = nil }, result.Pass, "slowed down in at most 0.0 % of the samples; SM clocks at most 0.0 % apart; of 1 of 4 planned GPUs it is not known"},
