@@ -365,13 +365,11 @@ func (a *app) definedBy(arg string, f makeFlags, simulate bool) (d defined, err 
 	} else if err != nil {
 		return d, fail(exitDefinition, err)
 	}
-	if d.system, err = a.system(f.System, simulate); err != nil {
-		return d, err
-	}
 	var ids []string
 	for _, t := range d.scenario.Tests {
 		if d.test = t; t.ID == id || id == "" && len(d.scenario.Tests) == 1 {
-			return d, nil
+			d.system, err = a.system(f.System, simulate)
+			return d, err
 		}
 		ids = append(ids, t.ID)
 	}

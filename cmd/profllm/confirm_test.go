@@ -97,7 +97,7 @@ func TestConfirmRehearsed(t *testing.T) {
 
 	for args, want := range map[string]string{
 		"build.toml build.toml#old":                 "build.toml has 3 tests, and one is confirmed",
-		"build.toml#old build.toml#new":             `build.toml#new has no test "new"`,
+		"build.toml#old build.toml#new --rehearse":  `build.toml#new has no test "new"`,
 		root + " build.toml#old":                    "is a confirmation of two tests",
 		root + "/first":                             "is no confirmation",
 		"results":                                   "is no confirmation",
