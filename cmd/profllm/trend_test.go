@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,7 +34,7 @@ func nightsAt(t *testing.T, dir string, simulated bool, throughputs ...float64) 
 			}
 			edit(t, filepath.Join(run, "result.json"), func(m map[string]any) {
 				m["simulated"] = simulated
-				m["run_id"] = fmt.Sprintf("exp_202601%02d_030000_%06x", i+1, len(test))
+				m["run_id"] = fmt.Sprintf("exp_202601%02d_030000_%06x", i+1, crc32.ChecksumIEEE([]byte(run))&0xffffff)
 				m["timestamp"] = time.Date(2026, 1, i+1, 3, 0, 0, 0, time.UTC).Format(time.RFC3339)
 				m["results"].(map[string]any)["output_throughput"] = x
 			})
