@@ -99,6 +99,7 @@ func plain(r rune) rune {
 
 const (
 	longestLine = 1 << 10
+	longestUUID = 100
 	mostGPUs    = 1 << 10 // of a node
 	mostNumber  = 1e15
 )
@@ -158,6 +159,9 @@ func parseLine(line string) (Sample, error) {
 	ms, err := strconv.ParseInt(f[0], 10, 64)
 	if err != nil || ms < 0 || ms > mostNumber {
 		return Sample{}, fmt.Errorf("time_ms %q is no time", f[0])
+	}
+	if len(f[2]) > longestUUID || strings.ContainsFunc(f[2], func(r rune) bool { return r < ' ' || r > '~' }) {
+		return Sample{}, fmt.Errorf("uuid %.40q is none", f[2])
 	}
 	s := Sample{Time: time.UnixMilli(ms).UTC(), UUID: f[2]}
 	if s.Index, err = strconv.Atoi(f[1]); err != nil || s.Index < 0 || s.Index >= mostGPUs {

@@ -82,6 +82,7 @@ func TestSlowed(t *testing.T) {
 
 func FuzzSamples(f *testing.F) {
 	f.Add([]byte(Header + string(full.Append(nil)) + "17950"))
+	f.Add([]byte("0,0,N\xf0\xa6\xf2fd,,,,,,,,\n"))
 	f.Add([]byte("1,0,,,,,,,,,\n1,0,GPU-a,1e-7,-0,0x1,,,,,0xffffffffffffffff\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var list []Sample
