@@ -40,7 +40,7 @@ func (t tree) Open(name string) (fs.File, error) {
 func within(f *File, name string) (fs.File, error) {
 	st, err := f.Stat()
 	if err == nil && st.Size() > Most {
-		err = &fs.PathError{Op: "open", Path: name, Err: tooLarge(Most)}
+		err = &fs.PathError{Op: "open", Path: name, Err: TooLarge(Most)}
 	}
 	if err != nil {
 		f.Close()

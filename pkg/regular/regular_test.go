@@ -126,19 +126,14 @@ func TestGrowingFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, data, 3000)
 
-	f, err := Open(path)
-	require.NoError(t, err)
-	defer f.Close()
-	f.left = 2999
-	data, err = io.ReadAll(f)
-	require.ErrorIs(t, err, ErrLarge)
-	require.Len(t, data, 2999)
-	_, err = f.Seek(0, io.SeekStart)
-	require.NoError(t, err)
-	f.left = 3000
-	data, err = io.ReadAll(f)
-	require.NoError(t, err)
-	require.Len(t, data, 3000)
+	for most, want := range map[int64]error{0: ErrLarge, 2999: ErrLarge, 3000: nil, 3001: nil} {
+		f, err := Open(path)
+		require.NoError(t, err)
+		data, err := io.ReadAll(Limit(f, most))
+		require.ErrorIs(t, err, want)
+		require.Len(t, data, int(min(most, 3000)))
+		require.NoError(t, f.Close())
+	}
 }
 
 // The copying functions of io find no way around the limit.
