@@ -19,6 +19,8 @@ var openers = map[string]string{
 	"archive.copyFile":   "follows no link, waits for nothing and copies a known size only",
 	"archive.syncDir":    "a directory, to sync it",
 	"doctor.Look":        "files of the kernel, which have no size",
+	"local.isClient":     "files of the kernel, which have no size",
+	"local.members":      "files of the kernel, which have no size",
 	"job.Began":          "files of the kernel, which have no size",
 	"job.Job.Node":       "files of the kernel, which have no size",
 	"job.ephemeral":      "files of the kernel, which have no size",
