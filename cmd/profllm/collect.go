@@ -94,6 +94,9 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 	swept := sweepPlaces{}
 	failed, invalid, unkept := 0, 0, 0
 	for some := range slices.Chunk(dirs, ahead) {
+		if err := a.ctx.Err(); err != nil {
+			return err
+		}
 		all := make([]collected, len(some))
 		run.AtOnce(len(some), max(atOnce, 2*runtime.GOMAXPROCS(0)), func(i int) { all[i] = collectRun(col, some[i], states) })
 		for _, c := range all {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/load"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/local"
 	"github.com/profllm/profllm/pkg/sim"
@@ -137,8 +139,7 @@ func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) {
 func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{ctx: ctx, environ: environ, stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now, uptime: run.Uptime}
 	name := filepath.Base(argv[0])
-	switch name {
-	case "vllm", "ray", "python3", "nsys", "nvidia-smi":
+	if slices.Contains(simulated, name) {
 		return a.simulate(append([]string{name}, argv[1:]...))
 	}
 	if code, ok := local.Main(ctx, name, argv[1:], environ, stdout, stderr); ok {
@@ -189,7 +190,13 @@ func mend(err error) string {
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
 		return "\n\thint: this user may not do that there (ls -ld); use a folder of your own: --output-dir, or a copy"
 	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.ESTALE):
-		return "\n\thint: the file system there is in trouble; repeat the command when it is well"
+		return "\n\thint: the file system there reported an I/O error; retry once it recovers"
+	case errors.Is(err, syscall.ELOOP):
+		return "\n\thint: symbolic links lead in a circle there (ls -l); remove the link"
+	case errors.Is(err, regular.ErrKind):
+		return "\n\thint: profllm reads regular files only; remove it, or put a copy of the text in its place"
+	case errors.Is(err, regular.ErrLarge):
+		return "\n\thint: nothing that profllm reads there is so large (ls -l); move the file away, or leave out the details of single requests"
 	}
 	return ""
 }
