@@ -27,7 +27,7 @@ type conn struct {
 	net.Conn
 	raw       *net.TCPConn // below TLS
 	roundTrip int64        // ns
-	kept      bool         // was open before the request
+	used      bool         // has carried a request before
 	since     int64        // when it was opened, or became idle
 }
 

@@ -23,6 +23,7 @@ type job struct {
 	keepText bool
 	prefix   string       // of x-request-id
 	clock    func() int64 // ns since a fixed instant; never goes back
+	slack    int64        // [closeSlack]
 	done     *atomic.Int64
 }
 

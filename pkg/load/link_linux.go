@@ -17,7 +17,7 @@ type link struct {
 	answer  answer
 	out     []byte // rest of a request the kernel had no room for
 	sent    int64  // when the end of the request was handed to the kernel
-	kept    bool   // was open before the request
+	used    bool   // has carried a request before
 	since   int64  // when it was opened, or became idle
 }
 
@@ -205,14 +205,13 @@ func (l *loop) opened(c *link) {
 // gets one that was opened after it broke: the server may be about to close the others too.
 func (l *loop) free(c *link) {
 	c.phase, c.since = linkIdle, l.job.clock()
-	if len(l.waiting) == 0 || c.kept && l.job.outcomes[l.waiting[0]].resends > 0 {
-		c.kept = true
+	if len(l.waiting) == 0 || c.used && l.job.outcomes[l.waiting[0]].resends > 0 {
 		l.idle = append(l.idle, c)
 		return
 	}
 	i := l.waiting[0]
 	l.waiting = l.waiting[1:]
-	if c.kept && !l.usable(c) {
+	if c.used && !l.usable(c) {
 		l.drop(c)
 		l.await(i)
 		return
@@ -263,7 +262,7 @@ func (l *loop) done(c *link, at int64, malformed error) {
 	}
 	c.answer.close(at, nil)
 	l.release()
-	c.kept = true
+	c.used = true
 	l.free(c)
 }
 
@@ -279,8 +278,8 @@ func (l *loop) broken(c *link, err error) {
 	now := l.job.clock()
 	o := &l.job.outcomes[c.request]
 	b := breach{
-		kept: c.kept, resent: o.resends > 0, whole: len(c.out) == 0, answered: c.answer.bytes > 0,
-		after: now - c.sent, roundTrip: roundTrip(c.fd),
+		used: c.used, resent: o.resends > 0, whole: len(c.out) == 0, answered: c.answer.bytes > 0,
+		after: now - c.sent, roundTrip: roundTrip(c.fd), slack: l.job.slack,
 	}
 	if !b.neverArrived() {
 		l.end(c, now, err)

@@ -78,7 +78,7 @@ func drive(ctx context.Context, o *Options, eng engine, now func() time.Time, st
 	}
 	origin := now()
 	r := runner{o: o, model: model, api: api, eng: eng, now: now, stdout: stdout, stderr: stderr, load: job{
-		body: body, prefix: o.requestPrefix(), keepText: o.SaveDetailed, limit: o.concurrency(),
+		body: body, prefix: o.requestPrefix(), keepText: o.SaveDetailed, limit: o.concurrency(), slack: closeSlack,
 		clock: func() int64 { return int64(now().Sub(origin)) },
 	}}
 	if err := r.waitReady(ctx); err != nil {

@@ -69,7 +69,7 @@ func (p *pool) close() {
 
 // keep makes c available to the next request.
 func (p *pool) keep(c *conn, now int64) {
-	c.kept, c.since = true, now
+	c.since = now
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.idle = append(p.idle, c)
@@ -215,7 +215,8 @@ func (w *worker) attempt(ctx context.Context, c *conn, resent bool) (again bool)
 	at := w.job.clock()
 	whole := s.end()
 	broke := breach{
-		kept: c.kept, resent: resent, whole: whole, answered: w.answer.bytes > 0, after: at - s.at, roundTrip: c.roundTrip,
+		used: c.used, resent: resent, whole: whole, answered: w.answer.bytes > 0,
+		after: at - s.at, roundTrip: c.roundTrip, slack: w.job.slack,
 	}
 	switch {
 	case !stop(): // interrupted
@@ -233,6 +234,7 @@ func (w *worker) attempt(ctx context.Context, c *conn, resent bool) (again bool)
 		return false
 	}
 	c.SetReadDeadline(time.Time{})
+	c.used = true
 	w.keep(c, at)
 	return false
 }
