@@ -157,6 +157,9 @@ func vocabulary(folder string) int {
 	return max(c.Size, c.Text.Size, 0)
 }
 
+// askers is how many prompts are turned into text at a time.
+const askers = 8
+
 // tokenizeRounds is how often a text is re-cut until the server counts the tokens that were asked for.
 const tokenizeRounds = 5
 
@@ -185,7 +188,7 @@ func chatTexts(ctx context.Context, b *bodies, m model, api *server, stderr io.W
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	next := make(chan int)
-	for range 8 {
+	for range askers {
 		wg.Go(func() {
 			for i := range next {
 				text, exact, err := chatText(ctx, b, i, m, api)
