@@ -28,6 +28,7 @@ const (
 	// kernel's first send buffer (tcp_wmem, 16 KiB). A longer request is written
 	// beside the reading, because a backend may refuse it before it has read all.
 	longRequest = 16 << 10
+	writeGrace  = 20 * time.Millisecond
 )
 
 // An upstream sends HTTP/1.1 requests to one address over kept connections.
@@ -119,11 +120,15 @@ func (u *upstream) send(ctx context.Context, method string, request []byte, agai
 		}
 		return nil, &fault{reason: noConnection, err: err}
 	}
-	c := &conn{Conn: nc, br: bufio.NewReaderSize(nc, cmp.Or(u.head, defaultHead))}
+	return u.exchange(ctx, newConn(nc, cmp.Or(u.head, defaultHead)), method, request)
+}
+
+func newConn(nc net.Conn, head int) *conn {
+	c := &conn{Conn: nc, br: bufio.NewReaderSize(nc, head)}
 	if sc, ok := nc.(syscall.Conn); ok {
 		c.raw, _ = sc.SyscallConn()
 	}
-	return u.exchange(ctx, c, method, request)
+	return c
 }
 
 // exchange sends the request on c and reads the head of its answer. With an
@@ -164,6 +169,23 @@ func (w *writing) ended() bool {
 func (w *writing) wait() {
 	if w.done != nil {
 		<-w.done
+	}
+}
+
+// endedSoon waits for a moment: a backend that has read a request may have
+// answered before the writer of its last bytes ran on. It reports false if the
+// backend answered without reading the request.
+func (w *writing) endedSoon() bool {
+	if w.ended() {
+		return true
+	}
+	soon := time.NewTimer(writeGrace)
+	defer soon.Stop()
+	select {
+	case <-w.done:
+		return true
+	case <-soon.C:
+		return false
 	}
 }
 
@@ -252,7 +274,7 @@ func (a *answer) Read(p []byte) (int, error) {
 // close.
 func (a *answer) finish() {
 	c := a.conn
-	if a.stop() && a.ended && a.kept && a.write.ended() && a.write.err == nil && c.br.Buffered() == 0 {
+	if a.stop() && a.ended && a.kept && a.write.endedSoon() && a.write.err == nil && c.br.Buffered() == 0 {
 		c.earlier += uint64(a.bytes)
 		if a.up.keep(c) {
 			return
