@@ -25,6 +25,8 @@ const (
 	// under load can be silent for longer than a poll waits, and leaving it out
 	// for that would shift its load to the others in the middle of a benchmark.
 	maxLate = 3
+
+	maxHealth = 1 << 20 // bytes that are read of an answer to /health
 )
 
 // A health is what is known of an instance. Unknown ones are used, since a
@@ -109,12 +111,12 @@ func (b *backend) polled(err error, late bool) {
 
 func (b *backend) ask(ctx context.Context) error {
 	q := request{method: http.MethodGet, uri: "/health", id: "profllm-proxy-health"}
-	a, err := b.send(ctx, q.method, b.appendRequest(nil, q, nil))
+	a, err := b.send(ctx, q.method, b.appendRequest(nil, q, nil), nil)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, io.LimitReader(a.Body, 1<<20))
-	a.finish(err == nil)
+	_, err = io.Copy(io.Discard, io.LimitReader(a, maxHealth))
+	a.finish()
 	if err == nil && a.StatusCode != http.StatusOK {
 		err = fmt.Errorf("/health answers %s", a.Status)
 	}
@@ -129,16 +131,17 @@ type pool struct {
 	next int // where the search starts, so that ties go round
 }
 
-func newPool(role string, urls []string, dial time.Duration) (*pool, error) {
+func newPool(role string, urls []string, o Options) (*pool, error) {
 	if len(urls) == 0 {
 		return nil, fmt.Errorf("no %s instance given", role)
 	}
 	p := &pool{}
 	for _, u := range urls {
-		b, err := newBackend(role, u, dial)
+		b, err := newBackend(role, u, o.DialTimeout)
 		if err != nil {
 			return nil, err
 		}
+		b.head = int(o.MaxHead)
 		p.all = append(p.all, b)
 	}
 	return p, nil

@@ -312,12 +312,12 @@ func BenchmarkUpstream(b *testing.B) {
 		var buf []byte
 		perRequest(b, func() error {
 			buf = u.appendRequest(buf[:0], q, nil)
-			a, err := u.send(b.Context(), q.method, buf)
+			a, err := u.send(b.Context(), q.method, buf, nil)
 			if err != nil {
 				return err
 			}
-			_, err = io.Copy(io.Discard, a.Body)
-			a.finish(err == nil)
+			_, err = io.Copy(io.Discard, a)
+			a.finish()
 			return err
 		})
 	})

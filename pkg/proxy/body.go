@@ -18,6 +18,8 @@ const (
 	stream
 	streamOptions
 	kvTransferParams
+	errorMember  // of an answer
+	objectMember // likewise
 )
 
 // fieldOf names the field of an unescaped member name.
@@ -35,6 +37,10 @@ func fieldOf(name []byte) field {
 		return streamOptions
 	case "kv_transfer_params":
 		return kvTransferParams
+	case "error":
+		return errorMember
+	case "object":
+		return objectMember
 	}
 	return 0
 }
@@ -259,4 +265,40 @@ func (o object) appendDecode(dst, params []byte) []byte {
 	added := make([]byte, 0, len(params)+24)
 	added = append(added, `"kv_transfer_params":`...)
 	return o.appendEdited(dst, kvTransferParams, append(added, params...))
+}
+
+// failed reports whether the object, an answer, says that it is an error: vLLM
+// and SGLang have {"error": {...}}, older releases {"object": "error", ...}.
+func (o object) failed() bool {
+	raw := o.value(errorMember)
+	return raw != nil && string(raw) != "null" || string(o.value(objectMember)) == `"error"`
+}
+
+// maxParams bounds kv_transfer_params: ids of all blocks of a prompt, some ten
+// bytes each. A prompt of a million tokens has 62,500 blocks of 16.
+const maxParams = 8 << 20
+
+// transferParams copies the kv_transfer_params out of prefill's answer, raw;
+// nil when they are absent, null or empty.
+func transferParams(answer []byte) ([]byte, error) {
+	members := memberPool.Get().(*[]member)
+	defer memberPool.Put(members)
+	o, err := scan(answer, *members)
+	*members = o.members
+	switch raw := o.value(kvTransferParams); {
+	case err != nil:
+		return nil, &fault{reason: badBody, err: err}
+	case o.failed():
+		return nil, faultf(badBody, "status 200 with an error in its body: %.200s", answer)
+	case raw == nil || string(raw) == "null":
+		return nil, nil
+	case raw[0] != '{':
+		return nil, faultf(badBody, "kv_transfer_params is no object: %.40s", raw)
+	case len(raw) > maxParams:
+		return nil, faultf(tooLarge, "kv_transfer_params has %d bytes, at most %d are taken", len(raw), maxParams)
+	case skipSpace(raw, 1) == len(raw)-1: // {}
+		return nil, nil
+	default:
+		return append([]byte(nil), raw...), nil
+	}
 }

@@ -7,12 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
-	"slices"
+	"os"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -26,6 +24,7 @@ type exchange struct {
 	start  time.Time
 	waited time.Duration // spent waiting for backends before the first byte
 	id     string
+	room   int64 // bytes taken of the proxy's room for bodies
 }
 
 // A failure is a request that the proxy has to answer itself.
@@ -37,7 +36,9 @@ type failure struct {
 
 var (
 	errTimeout = errors.New("request took longer than the proxy's timeout")
-	errTooBig  = errors.New("request body is larger than the proxy's limit")
+	errTooBig  = errors.New("body is larger than the proxy's limit")
+	errNoRoom  = errors.New("the bodies of other requests take all the room that the proxy has for them")
+	errGone    = errors.New("client left")
 )
 
 // requestID is the client's X-Request-Id, or a random one.
@@ -51,23 +52,66 @@ func requestID(r *http.Request) string {
 	return hex.EncodeToString(raw[:])
 }
 
+// paired reports whether the request goes through prefill and decode.
+func (x *exchange) paired() bool { return x.route == completions || x.route == chat }
+
 // serve answers the request, one way or another.
 func (x *exchange) serve() {
+	defer x.release()
+	if f := x.unfit(); f != nil {
+		x.fail(*f)
+		return
+	}
+	if len(x.r.TransferEncoding) > 0 {
+		// net/http drops a Content-Length that came with it. Where one reader saw
+		// the one and another the other, what follows must not be a request
+		// (RFC 9112, 6.3).
+		x.w.Header().Set("Connection", "close")
+	}
 	buf := getBuffer()
 	defer putBuffer(buf)
-	body, err := readBody(*buf, x.r, x.p.o.MaxBody)
+	body, err := x.readBody(*buf)
 	*buf = body
 	x.p.counts.received.Add(int64(len(body)))
 	switch {
-	case errors.Is(err, errTooBig):
-		x.fail(failure{status: http.StatusRequestEntityTooLarge, err: err})
 	case err != nil:
-		x.fail(failure{status: http.StatusBadRequest, err: fmt.Errorf("read request body: %w", err)})
-	case x.route == completions || x.route == chat:
+		x.fail(refusal(err))
+	case x.route == control:
+		x.everywhere(body)
+	case x.paired():
 		x.pair(body)
 	default:
 		x.forward(x.p.decode.pick(), body)
 	}
+}
+
+// unfit is the answer to a request that no backend may see, nil for all others.
+func (x *exchange) unfit() *failure {
+	lines := 0
+	for _, values := range x.r.Header {
+		lines += len(values)
+	}
+	switch {
+	case lines > maxHeaders:
+		return &failure{status: http.StatusRequestHeaderFieldsTooLarge, err: fmt.Errorf("request has %d headers, at most %d are taken", lines, maxHeaders)}
+	case x.r.Method == http.MethodConnect:
+		return &failure{status: http.StatusMethodNotAllowed, err: errors.New("CONNECT is not supported: the proxy opens no tunnels")}
+	}
+	return nil
+}
+
+// refusal is the answer to a request whose body could not be read.
+func refusal(err error) failure {
+	status := http.StatusBadRequest
+	switch {
+	case errors.Is(err, errTooBig):
+		return failure{status: http.StatusRequestEntityTooLarge, err: fmt.Errorf("request %w", err)}
+	case errors.Is(err, errNoRoom):
+		return failure{status: http.StatusServiceUnavailable, err: err}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		status = http.StatusRequestTimeout
+	}
+	return failure{status: status, err: fmt.Errorf("read request body: %w", err)}
 }
 
 // pair moves a completion through prefill and decode.
@@ -102,22 +146,19 @@ func (x *exchange) prefill(body []byte) (params []byte, ok bool) {
 		x.fail(failure{http.StatusBadGateway, b, err})
 		return nil, false
 	}
-	if a.StatusCode != http.StatusOK {
+	if a.StatusCode >= 400 {
 		x.relay(b, a)
 		return nil, false
 	}
-	buf := getBuffer()
-	defer putBuffer(buf)
-	text, err := readAll(*buf, a.Body, a.ContentLength)
-	*buf = text
-	a.finish(err == nil)
+	params, err = x.transferParams(a)
 	took := time.Since(began)
 	x.waited += took
-	if err == nil {
-		params, err = transferParams(text)
-	}
-	if err != nil {
-		b.counts.errors.Add(1)
+	switch {
+	case errors.Is(err, errNoRoom):
+		x.fail(refusal(err))
+		return nil, false
+	case err != nil:
+		x.lost(b, err)
 		x.fail(failure{http.StatusBadGateway, b, fmt.Errorf("read answer: %w", err)})
 		return nil, false
 	}
@@ -129,21 +170,23 @@ func (x *exchange) prefill(body []byte) (params []byte, ok bool) {
 	return params, true
 }
 
-// transferParams copies the kv_transfer_params out of prefill's answer, raw;
-// nil when they are absent or null.
-func transferParams(answer []byte) ([]byte, error) {
-	members := memberPool.Get().(*[]member)
-	defer memberPool.Put(members)
-	o, err := scan(answer, *members)
-	*members = o.members
-	if err != nil {
+// transferParams reads prefill's answer and copies the kv_transfer_params out of
+// it, raw; nil when they are absent, null or empty.
+func (x *exchange) transferParams(a *answer) ([]byte, error) {
+	buf := getBuffer()
+	defer putBuffer(buf)
+	text, err := x.read(*buf, a, a.ContentLength, int64(x.p.o.MaxAnswer))
+	*buf = text
+	a.finish()
+	switch {
+	case errors.Is(err, errTooBig):
+		return nil, &fault{reason: tooLarge, err: err}
+	case err != nil:
 		return nil, err
+	case a.StatusCode != http.StatusOK:
+		return nil, faultf(badAnswer, "status %d in answer to a prefill", a.StatusCode)
 	}
-	raw := o.value(kvTransferParams)
-	if raw == nil || string(raw) == "null" {
-		return nil, nil
-	}
-	return append([]byte(nil), raw...), nil
+	return transferParams(text)
 }
 
 // forward sends the request with body to b, a decode instance, and passes the
@@ -164,111 +207,43 @@ func (x *exchange) forward(b *backend, body []byte) {
 // b could be reached.
 func (x *exchange) send(b *backend, body []byte, plain bool) (*answer, error) {
 	buf := getBuffer()
-	defer putBuffer(buf)
 	q := request{method: x.r.Method, uri: x.r.URL.RequestURI(), id: x.id, body: body, plain: plain}
 	*buf = b.appendRequest(*buf, q, x.r.Header)
-	a, err := b.send(x.ctx, q.method, *buf)
+	a, err := b.send(x.ctx, q.method, *buf, func(f *fault) { x.resent(b, f) })
+	if err != nil || a.write.ended() {
+		putBuffer(buf) // else it is still being written
+	}
 	if x.ctx.Err() == nil {
 		b.saw(err)
 	}
-	if err != nil {
-		b.counts.errors.Add(1)
+	if err == nil && x.paired() && a.StatusCode < 400 && !bounded(a.Response) {
+		a.finish()
+		err = faultf(badAnswer, "read answer: it has neither a length nor chunks, so that its end cannot be told from a break")
 	}
-	return a, err
+	if err != nil {
+		x.lost(b, err)
+		return nil, err
+	}
+	return a, nil
 }
 
-// relay passes b's answer on: status, end-to-end headers, body, trailers. The
-// head waits for the body's first byte, so that an engine that dies before its
-// first token is an error to the client and not an empty success.
-func (x *exchange) relay(b *backend, a *answer) {
-	whole := false
-	defer func() { a.finish(whole) }()
-	chunk := getChunk()
-	defer putChunk(chunk)
+// resent records that a request is sent to b a second time.
+func (x *exchange) resent(b *backend, f *fault) {
+	b.counts.resends[f.reason].Add(1)
+	x.p.log.Warn("request sent again, the connection had been closed before it arrived", "id", x.id, "path", x.r.URL.Path,
+		"backend", b.String(), "reason", f.reason.String(), "err", f.err)
+}
 
-	began := time.Now()
-	n, err := a.Body.Read(chunk[:])
-	now := time.Now()
-	x.waited += now.Sub(began)
-	if err != nil && err != io.EOF {
-		b.counts.errors.Add(1)
-		x.fail(failure{http.StatusBadGateway, b, fmt.Errorf("read answer: %w", err)})
+// lost records that b gave no whole or no good answer, unless its client left.
+func (x *exchange) lost(b *backend, err error) {
+	if x.clientGone() {
 		return
 	}
-	b.counts.answers.add(a.StatusCode)
-	x.writeHead(b, a)
-	if a.StatusCode == http.StatusOK && (x.route == completions || x.route == chat) {
-		x.p.counts.overhead.observe(now.Sub(x.start) - x.waited)
+	if context.Cause(x.ctx) == errTimeout {
+		err = errTimeout
 	}
-	sent := int64(0)
-	flusher, _ := x.w.(http.Flusher)
-	for ; ; n, err = a.Body.Read(chunk[:]) {
-		if n > 0 {
-			if _, werr := x.w.Write(chunk[:n]); werr != nil {
-				err = errors.Join(werr, context.Canceled)
-				break
-			}
-			x.p.counts.sent.Add(int64(n))
-			if flusher != nil && err == nil { // the server flushes the end
-				flusher.Flush()
-			}
-			sent += int64(n)
-		}
-		if err != nil {
-			break
-		}
-	}
-	if err != io.EOF {
-		x.broke(b, a.StatusCode, sent, err)
-	}
-	whole = true
-	for name, values := range a.Trailer {
-		x.w.Header()[http.TrailerPrefix+name] = values
-	}
-	x.finished(a.StatusCode)
-	if a.StatusCode >= 400 {
-		x.report(a.StatusCode, b, errors.New("backend answered an error"))
-	}
-}
-
-func (x *exchange) writeHead(b *backend, a *answer) {
-	h := x.w.Header()
-	dropped := connectionTokens(a.Header)
-	for name, values := range a.Header {
-		if !hopByHop(name) && !slices.Contains(dropped, name) {
-			h[name] = values
-		}
-	}
-	if _, ok := h["Content-Type"]; !ok {
-		h["Content-Type"] = nil // do not guess one
-	}
-	if a.ContentLength < 0 {
-		// A stream stays one, even when all of it came in one read.
-		h["Transfer-Encoding"] = []string{"chunked"}
-	}
-	if a.StatusCode >= 400 {
-		h.Set(backendHeader, b.String())
-	}
-	x.w.WriteHeader(a.StatusCode)
-}
-
-// backendHeader names the backend behind an error: "prefill http://host:port".
-const backendHeader = "X-Profllm-Backend"
-
-// broke ends a request whose answer broke off after its head. It does not
-// return: the client's connection is closed without the answer's end.
-func (x *exchange) broke(b *backend, status int, sent int64, err error) {
-	if x.clientGone() || errors.Is(err, context.Canceled) {
-		x.p.counts.gone.Add(1)
-		x.finished(statusClientGone)
-		x.report(statusClientGone, b, fmt.Errorf("client left after %d bytes", sent))
-	} else {
-		b.counts.errors.Add(1)
-		x.p.counts.broken.Add(1)
-		x.finished(status)
-		x.report(status, b, fmt.Errorf("answer broke off after %d bytes: %w", sent, err))
-	}
-	panic(http.ErrAbortHandler)
+	b.counts.errors.Add(1)
+	b.counts.failures[reasonOf(err)].Add(1)
 }
 
 // clientGone reports whether the client's connection ended.
@@ -279,25 +254,40 @@ func (x *exchange) fail(f failure) {
 	if x.clientGone() {
 		x.p.counts.gone.Add(1)
 		x.finished(statusClientGone)
-		x.report(statusClientGone, f.backend, errors.New("client left before its answer"))
+		x.report(statusClientGone, f.backend, fmt.Errorf("%w before its answer", errGone))
 		panic(http.ErrAbortHandler)
 	}
 	if context.Cause(x.ctx) == errTimeout {
 		f.status, f.err = http.StatusGatewayTimeout, errTimeout
 	}
-	message := f.err.Error()
-	if f.backend != nil {
-		message = f.backend.String() + ": " + message
-		x.w.Header().Set(backendHeader, f.backend.String())
+	if f.status == http.StatusServiceUnavailable {
+		x.w.Header().Set("Retry-After", "1")
 	}
-	body := errorJSON{errorBody{Message: message, Type: errorType(f.status), Code: f.status}}
-	text, _ := json.Marshal(body)
-	x.w.Header().Set("Content-Type", "application/json")
-	x.w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	x.w.WriteHeader(f.status)
-	x.w.Write(text)
-	x.finished(f.status)
+	body := errorJSON{errorBody{Message: f.message(), Type: errorType(f.status), Code: f.status}}
+	x.answer(f.status, f.backend, body)
 	x.report(f.status, f.backend, f.err)
+}
+
+// message is what the client reads.
+func (f failure) message() string {
+	if f.backend == nil {
+		return f.err.Error()
+	}
+	return f.backend.String() + ": " + f.err.Error()
+}
+
+// answer answers the client itself. b is the backend behind an error, or nil.
+func (x *exchange) answer(status int, b *backend, body any) {
+	text, _ := json.Marshal(body)
+	h := x.w.Header()
+	if b != nil {
+		h.Set(backendHeader, b.String())
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	x.w.WriteHeader(status)
+	x.w.Write(text)
+	x.finished(status)
 }
 
 // errorJSON is the shape of vLLM's errors (its ErrorResponse).
@@ -318,6 +308,8 @@ func errorType(status int) string {
 		return "BadGatewayError"
 	case http.StatusGatewayTimeout:
 		return "GatewayTimeoutError"
+	case http.StatusServiceUnavailable:
+		return "ServiceUnavailableError"
 	}
 	return "BadRequestError"
 }
@@ -332,59 +324,4 @@ func (x *exchange) report(status int, b *backend, err error) {
 	}
 	x.p.log.Warn("request failed", "id", x.id, "path", x.r.URL.Path, "status", status,
 		"backend", backend, "seconds", time.Since(x.start).Seconds(), "err", err)
-}
-
-// Buffers hold bodies and requests; the largest are left to the collector.
-const maxPooled = 4 << 20
-
-var (
-	bufferPool = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
-	memberPool = sync.Pool{New: func() any { m := make([]member, 0, 32); return &m }}
-	chunkPool  = sync.Pool{New: func() any { return new([readSize]byte) }}
-)
-
-func getBuffer() *[]byte { return bufferPool.Get().(*[]byte) }
-
-func putBuffer(b *[]byte) {
-	if cap(*b) <= maxPooled {
-		*b = (*b)[:0]
-		bufferPool.Put(b)
-	}
-}
-
-func getChunk() *[readSize]byte  { return chunkPool.Get().(*[readSize]byte) }
-func putChunk(c *[readSize]byte) { chunkPool.Put(c) }
-
-func readBody(dst []byte, r *http.Request, limit int64) ([]byte, error) {
-	if r.ContentLength == 0 {
-		return dst, nil
-	}
-	if r.ContentLength > limit {
-		return dst, errTooBig
-	}
-	dst, err := readAll(dst, io.LimitReader(r.Body, limit+1), r.ContentLength)
-	if err == nil && int64(len(dst)) > limit {
-		err = errTooBig
-	}
-	return dst, err
-}
-
-// readAll appends what r holds, size bytes if that is known (not negative).
-func readAll(dst []byte, r io.Reader, size int64) ([]byte, error) {
-	if want := min(size, maxPooled) + 1; size >= 0 && int64(cap(dst)-len(dst)) < want {
-		dst = append(make([]byte, 0, int64(len(dst))+want), dst...)
-	}
-	for {
-		if len(dst) == cap(dst) {
-			dst = append(dst, 0)[:len(dst)]
-		}
-		n, err := r.Read(dst[len(dst):cap(dst)])
-		dst = dst[:len(dst)+n]
-		if err == io.EOF {
-			return dst, nil
-		}
-		if err != nil {
-			return dst, err
-		}
-	}
 }

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -138,12 +138,16 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// unused returns a loopback URL where nothing listens.
+// unused returns a loopback URL where nothing listens. The port stays bound, so
+// that no server of the test is given it.
 func unused(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	require.NoError(t, err)
-	defer l.Close()
-	return "http://" + l.Addr().String()
+	t.Cleanup(func() { syscall.Close(fd) })
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	name, err := syscall.Getsockname(fd)
+	require.NoError(t, err)
+	return fmt.Sprintf("http://127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
 }
 
 func requireError(t *testing.T, text string, code int, words ...string) {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -29,6 +30,31 @@ type Flags struct {
 	Timeout     time.Duration `default:"0s" help:"Limit of a whole request; 0s is none."`
 	DialTimeout time.Duration `default:"5s" help:"Limit of connecting to an instance."`
 	Grace       time.Duration `default:"10s" help:"How long streams may run on when the proxy is stopped."`
+
+	MaxBody   Bytes `default:"256MiB" help:"Limit of a request's body."`
+	MaxBodies Bytes `default:"2GiB" help:"Limit of all bodies in memory; beyond it requests are answered with 503."`
+	MaxAnswer Bytes `default:"64MiB" help:"Limit of prefill's answer."`
+	MaxHead   Bytes `default:"16KiB" help:"Limit of the head of a request, and of an answer."`
+}
+
+// Bytes is a number of bytes. Its text is 512, 16KiB, 64MiB or 2GiB.
+type Bytes int64
+
+// UnmarshalText reads it.
+func (b *Bytes) UnmarshalText(text []byte) error {
+	digits, shift := string(text), 0
+	for i, unit := range []string{"KiB", "MiB", "GiB"} {
+		if n, ok := strings.CutSuffix(digits, unit); ok {
+			digits, shift = n, 10*(i+1)
+			break
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n <= 0 || n > math.MaxInt64>>shift {
+		return fmt.Errorf("%q: want a number of bytes, such as 16KiB, 64MiB or 2GiB", text)
+	}
+	*b = Bytes(n << shift)
+	return nil
 }
 
 // many are the flags that take every value up to the next flag. kong has no
@@ -104,7 +130,11 @@ func (f Flags) Options() (listen string, o Options, err error) {
 	if err := errors.Join(err, err2); err != nil {
 		return "", Options{}, err
 	}
-	o = Options{Prefill: prefill, Decode: decode, Timeout: f.Timeout, DialTimeout: f.DialTimeout, Grace: f.Grace}
+	o = Options{Prefill: prefill, Decode: decode, Timeout: f.Timeout, DialTimeout: f.DialTimeout, Grace: f.Grace,
+		MaxBody: f.MaxBody, MaxBodies: f.MaxBodies, MaxAnswer: f.MaxAnswer, MaxHead: f.MaxHead}
+	if err := o.check(); err != nil {
+		return "", Options{}, err
+	}
 	return net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port))), o, nil
 }
 

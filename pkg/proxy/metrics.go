@@ -18,6 +18,7 @@ type route int
 const (
 	completions route = iota
 	chat
+	control
 	otherPost
 	otherGet
 	otherMethod
@@ -28,6 +29,7 @@ const (
 var routeLabels = [routes]string{
 	completions: `method="POST",path="/v1/completions"`,
 	chat:        `method="POST",path="/v1/chat/completions"`,
+	control:     `method="any",path="control"`,
 	otherPost:   `method="POST",path="other"`,
 	otherGet:    `method="GET",path="other"`,
 	otherMethod: `method="other",path="other"`,
@@ -35,6 +37,8 @@ var routeLabels = [routes]string{
 
 func routeOf(r *http.Request) route {
 	switch {
+	case isControl(r.URL.Path):
+		return control
 	case r.Method == http.MethodGet:
 		return otherGet
 	case r.Method != http.MethodPost:
@@ -60,9 +64,34 @@ func (s *statuses) add(status int) {
 	s[status].Add(1)
 }
 
+// A reason is why a backend gave no whole or no good answer.
+type reason int
+
+const (
+	noConnection reason = iota
+	writeFailed         // the request could not be written
+	closedEarly         // the connection ended before any byte of an answer, or within its head
+	badAnswer           // not HTTP/1.1, or ambiguous
+	tooLarge            // a head, or an answer that the proxy reads itself
+	brokeOff            // the body did not come to its end
+	timedOut            // by the proxy's own limit
+	badBody             // status 200 with an error inside, or without what it must hold
+	unfinished          // an event stream without its last event
+	reasons
+)
+
+var reasonLabels = [reasons]string{
+	noConnection: "no-connection", writeFailed: "write-failed", closedEarly: "closed", badAnswer: "bad-answer", tooLarge: "too-large",
+	brokeOff: "broke-off", timedOut: "timeout", badBody: "bad-body", unfinished: "unfinished",
+}
+
+func (r reason) String() string { return reasonLabels[r] }
+
 type backendCounts struct {
-	answers statuses     // by the backend's status
-	errors  atomic.Int64 // no answer, or one that broke off
+	answers  statuses              // by the backend's status
+	errors   atomic.Int64          // no answer, or one that broke off
+	failures [reasons]atomic.Int64 // the same, and answers that are none, by reason
+	resends  [reasons]atomic.Int64
 }
 
 // counts are the proxy's own metrics.
@@ -72,6 +101,7 @@ type counts struct {
 	received  atomic.Int64 // request body bytes from clients
 	sent      atomic.Int64 // answer body bytes to clients
 	broken    atomic.Int64
+	bad       atomic.Int64
 	gone      atomic.Int64
 	withoutKV atomic.Int64
 	prefill   histogram
@@ -149,8 +179,10 @@ func (p *Proxy) serveMetrics(w http.ResponseWriter) {
 	c := &p.counts
 	e.one("profllm_proxy_in_flight", "gauge", "Requests inside the proxy.", float64(c.inFlight.Load()))
 	e.one("profllm_proxy_broken_streams_total", "counter", "Answers that broke off after their first byte; the client's connection was cut.", float64(c.broken.Load()))
+	e.one("profllm_proxy_bad_answers_total", "counter", "Answers of status 200 that were passed on and hold an error, or are an event stream without its end.", float64(c.bad.Load()))
 	e.one("profllm_proxy_client_gone_total", "counter", "Requests whose client left before the end of its answer.", float64(c.gone.Load()))
 	e.one("profllm_proxy_without_kv_total", "counter", "Requests for which prefill answered no kv_transfer_params: decode computed the prompt itself.", float64(c.withoutKV.Load()))
+	e.one("profllm_proxy_bodies_bytes", "gauge", "Bytes of request bodies and of prefill's answers in memory, of --max-bodies.", float64(p.room.used.Load()))
 	e.one("profllm_proxy_request_bytes_total", "counter", "Bytes of request bodies received from clients.", float64(c.received.Load()))
 	e.one("profllm_proxy_response_bytes_total", "counter", "Bytes of answer bodies sent to clients.", float64(c.sent.Load()))
 	e.histogram("profllm_proxy_prefill_seconds", "Seconds from sending a request to prefill to the end of its answer.", &c.prefill)
@@ -172,6 +204,10 @@ func (p *Proxy) writeBackends(e *exposition) {
 		}
 		e.sample("profllm_proxy_backend_requests_total", labels+`,status="error"`, float64(b.counts.errors.Load()))
 	})
+	p.writeReasons(e, "profllm_proxy_backend_failures_total", "Requests to which a backend gave no whole or no good answer, by reason.",
+		func(c *backendCounts) *[reasons]atomic.Int64 { return &c.failures })
+	p.writeReasons(e, "profllm_proxy_backend_resends_total", "Requests sent a second time, because the kept connection had been closed before they arrived.",
+		func(c *backendCounts) *[reasons]atomic.Int64 { return &c.resends })
 	e.head("profllm_proxy_backend_in_flight", "gauge", "Requests that a backend is working on.")
 	p.eachBackend(func(in *pool, b *backend, labels string) {
 		e.sample("profllm_proxy_backend_in_flight", labels, float64(in.busy(b)))
@@ -183,6 +219,18 @@ func (p *Proxy) writeBackends(e *exposition) {
 			v = 1
 		}
 		e.sample("profllm_proxy_backend_healthy", labels, v)
+	})
+}
+
+func (p *Proxy) writeReasons(e *exposition, name, help string, of func(*backendCounts) *[reasons]atomic.Int64) {
+	e.head(name, "counter", help)
+	p.eachBackend(func(_ *pool, b *backend, labels string) {
+		list := of(&b.counts)
+		for r := range reasons {
+			if n := list[r].Load(); n > 0 {
+				e.sample(name, fmt.Sprintf(`%s,reason=%q`, labels, r), float64(n))
+			}
+		}
 	})
 }
 

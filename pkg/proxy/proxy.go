@@ -7,10 +7,14 @@
 // own request, with those, then goes to a decode instance, which fetches the
 // blocks and answers; the answer is streamed to the client byte for byte, one
 // flush per read. Both requests carry one X-Request-Id. Everything else (models,
-// version, tokenize, ...) is forwarded to a decode instance.
+// version, tokenize, ...) is forwarded to a decode instance, but for what belongs
+// to every engine (profilers, caches, sleep, weights: controls), which goes to all
+// instances of both roles.
 //
 // It is not a load balancer for production: nothing is retried on another
-// instance and nothing is queued, because a benchmark must see what failed. It
+// instance and nothing is queued, because a benchmark must see what failed. A
+// request is sent to the same instance again only where the kernel proves that no
+// byte of it arrived, and that is counted. It
 // speaks plain HTTP/1.1 to its backends and knows no API but OpenAI's.
 //
 //	p, err := proxy.New(proxy.Options{
@@ -22,6 +26,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,10 +52,20 @@ type Options struct {
 	// Grace is how long Serve lets streams run on after its context ended.
 	// Zero means 10 s.
 	Grace time.Duration
-	// MaxBody limits a request's body, in bytes. Zero means 1 GiB.
-	MaxBody int64
-	// Logger gets a line per failed request and per change of an instance's
-	// health. Nil logs nothing.
+	// MaxBody limits a request's body. Zero means 256 MiB.
+	MaxBody Bytes
+	// MaxBodies limits all bodies in memory: of requests, and of prefill's
+	// answers. A request that finds no room is answered with 503. Zero means
+	// 2 GiB, or MaxBody if that is more.
+	MaxBodies Bytes
+	// MaxAnswer limits prefill's answer, which holds the prompt's log
+	// probabilities if they were asked for. Zero means 64 MiB.
+	MaxAnswer Bytes
+	// MaxHead limits the head of an answer, and of a request; each connection to
+	// an instance has a buffer of that size. Zero means 16 KiB.
+	MaxHead Bytes
+	// Logger gets a line per failed request, per request that is sent again and
+	// per change of an instance's health. Nil logs nothing.
 	Logger *slog.Logger
 }
 
@@ -62,6 +77,7 @@ type Proxy struct {
 	log             *slog.Logger
 	started         time.Time
 	counts          counts
+	room            room
 	serving         atomic.Bool // Serve polls in the background
 
 	polls struct { // when Serve does not
@@ -72,22 +88,22 @@ type Proxy struct {
 
 // New returns a proxy over the given instances. It connects to none of them.
 func New(o Options) (*Proxy, error) {
-	if o.DialTimeout == 0 {
-		o.DialTimeout = 5 * time.Second
+	o.DialTimeout = cmp.Or(o.DialTimeout, 5*time.Second)
+	o.Grace = cmp.Or(o.Grace, 10*time.Second)
+	o.MaxBody = cmp.Or(o.MaxBody, 256<<20)
+	o.MaxBodies = cmp.Or(o.MaxBodies, max(2<<30, o.MaxBody))
+	o.MaxAnswer = cmp.Or(o.MaxAnswer, 64<<20)
+	o.MaxHead = cmp.Or(o.MaxHead, defaultHead)
+	if err := o.check(); err != nil {
+		return nil, err
 	}
-	if o.Grace == 0 {
-		o.Grace = 10 * time.Second
-	}
-	if o.MaxBody == 0 {
-		o.MaxBody = 1 << 30
-	}
-	p := &Proxy{o: o, log: o.Logger, started: time.Now()}
+	p := &Proxy{o: o, log: o.Logger, started: time.Now(), room: room{limit: int64(o.MaxBodies)}}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
 	var err, err2 error
-	p.prefill, err = newPool(prefillRole, o.Prefill, o.DialTimeout)
-	p.decode, err2 = newPool(decodeRole, o.Decode, o.DialTimeout)
+	p.prefill, err = newPool(prefillRole, o.Prefill, o)
+	p.decode, err2 = newPool(decodeRole, o.Decode, o)
 	if err := errors.Join(err, err2); err != nil {
 		return nil, err
 	}
@@ -120,6 +136,9 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 			p.ServeHTTP(w, r)
 		}),
 		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
+
+		ReadHeaderTimeout: headTime,
+		MaxHeaderBytes:    int(p.o.MaxHead),
 	}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
@@ -140,6 +159,22 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	<-served
 	handlers.Wait()
 	return err
+}
+
+// headTime is how long a client may take to send a request's head.
+const headTime = time.Minute
+
+// check complains about limits that cannot be.
+func (o Options) check() error {
+	switch {
+	case o.MaxBody < 0 || o.MaxBodies < 0 || o.MaxAnswer < 0 || o.MaxHead < 0:
+		return errors.New("a limit of the proxy is negative")
+	case o.MaxBodies < o.MaxBody:
+		return fmt.Errorf("all bodies may have %d bytes and one of them %d: want max-bodies to be at least max-body", o.MaxBodies, o.MaxBody)
+	case o.MaxHead < 1<<10 || o.MaxHead > 16<<20:
+		return fmt.Errorf("max-head is %d bytes: want 1KiB to 16MiB", o.MaxHead)
+	}
+	return nil
 }
 
 // Close closes the idle connections to the instances. Serve does so itself; it
@@ -211,6 +246,12 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 	}
 	x := exchange{p: p, w: w, r: r, ctx: ctx, route: routeOf(r), start: time.Now(), id: requestID(r)}
+	if p.o.Timeout > 0 {
+		// Where the server can: a client that does not read must not hold an engine.
+		client := http.NewResponseController(w)
+		client.SetWriteDeadline(x.start.Add(p.o.Timeout))
+		defer client.SetWriteDeadline(time.Time{})
+	}
 	x.serve()
 }
 

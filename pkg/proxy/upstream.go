@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,12 +22,13 @@ const (
 	// closes an idle connection (VLLM_HTTP_TIMEOUT_KEEP_ALIVE).
 	maxIdleTime = 4 * time.Second
 	maxIdle     = 2048 // connections kept per backend
-	readSize    = 16 << 10
+	defaultHead = 16 << 10
 
-	// checkAfter is how long a connection is idle before it is checked for a
-	// close by the peer. In a busy proxy the two system calls are not worth it:
-	// a connection closed that fast is replaced after the error.
-	checkAfter = 100 * time.Millisecond
+	// longRequest is what a socket takes without waiting for its peer: the
+	// kernel's first send buffer (tcp_wmem, 16 KiB). A longer request is written
+	// beside the reading, because a backend may refuse it before it has read all.
+	longRequest = 16 << 10
+	writeGrace  = 20 * time.Millisecond
 )
 
 // An upstream sends HTTP/1.1 requests to one address over kept connections.
@@ -39,6 +41,7 @@ type upstream struct {
 	addr   string // host:port
 	prefix string // path in front of every request, may be empty
 	dial   time.Duration
+	head   int // most bytes of an answer's head, and of its trailers; 0: defaultHead
 
 	mu   sync.Mutex
 	idle []*conn // the least recently used first
@@ -46,84 +49,207 @@ type upstream struct {
 
 type conn struct {
 	net.Conn
-	raw   syscall.RawConn
-	br    *bufio.Reader
-	since time.Time // idle since
+	raw     syscall.RawConn
+	br      *bufio.Reader
+	since   time.Time // idle since
+	earlier uint64    // bytes of the requests that were answered
 }
 
 // An answer is a response whose body is still on its connection. Its finish
-// must be called.
+// must be called, and its body be read through Read.
 type answer struct {
 	*http.Response
-	up   *upstream
-	conn *conn
-	stop func() bool // ends the watch of the request's context
+	up    *upstream
+	conn  *conn
+	write *writing
+	bytes int         // of the request
+	kept  bool        // the connection may be, once the body is read
+	ended bool        // the body was read to its end
+	stop  func() bool // ends the watch of the request's context
 }
 
-// errUnsent marks an error before any byte of an answer, on a connection that
-// had served before: most likely the server closed it while it was idle.
-var errUnsent = errors.New("connection closed while idle")
+// A fault is why a backend gave no whole answer.
+type fault struct {
+	reason reason
+	unsent bool // no byte of the request reached the backend
+	err    error
+}
 
-// send sends one request, head and body, and reads the head of its answer. A
-// kept connection that turns out to be closed is replaced once by a new one.
-// When ctx ends, the connection is closed, which the reader of the answer sees
-// as an error.
-func (u *upstream) send(ctx context.Context, method string, request []byte) (*answer, error) {
+func (f *fault) Error() string { return f.err.Error() }
+func (f *fault) Unwrap() error { return f.err }
+
+func faultf(why reason, format string, args ...any) *fault {
+	return &fault{reason: why, err: fmt.Errorf(format, args...)}
+}
+
+// reasonOf is why a backend failed by err, of which nothing more is known than
+// that it was met while an answer was read.
+func reasonOf(err error) reason {
+	var f *fault
+	switch {
+	case errors.As(err, &f):
+		return f.reason
+	case errors.Is(err, errTimeout):
+		return timedOut
+	}
+	return brokeOff
+}
+
+// send sends one request, head and body, and reads the head of its answer. When
+// ctx ends, the connection is closed, which the reader of the answer sees as an
+// error.
+//
+// A request is sent a second time only if no byte of it reached the backend,
+// which had closed the kept connection before. again, unless nil, is told why.
+func (u *upstream) send(ctx context.Context, method string, request []byte, again func(*fault)) (*answer, error) {
 	if c := u.kept(); c != nil {
-		a, err := u.exchange(ctx, c, method, request, true)
-		if !errors.Is(err, errUnsent) || ctx.Err() != nil {
+		a, err := u.exchange(ctx, c, method, request)
+		var f *fault
+		if !errors.As(err, &f) || !f.unsent || ctx.Err() != nil {
 			return a, err
+		}
+		if again != nil {
+			again(f)
 		}
 	}
 	d := net.Dialer{Timeout: u.dial}
 	nc, err := d.DialContext(ctx, "tcp", u.addr)
 	if err != nil {
-		return nil, err
-	}
-	c := &conn{Conn: nc, br: bufio.NewReaderSize(nc, readSize)}
-	if sc, ok := nc.(syscall.Conn); ok {
-		c.raw, _ = sc.SyscallConn()
-	}
-	return u.exchange(ctx, c, method, request, false)
-}
-
-func (u *upstream) exchange(ctx context.Context, c *conn, method string, request []byte, kept bool) (*answer, error) {
-	stop := context.AfterFunc(ctx, func() { c.Close() })
-	fail := func(act string, err error) (*answer, error) {
-		stop()
-		c.Close()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return nil, fmt.Errorf("%s: %w", act, err)
+		return nil, &fault{reason: noConnection, err: err}
 	}
-	if _, err := c.Write(request); err != nil {
-		if kept {
-			err = errUnsent
-		}
-		return fail("write request", err)
+	return u.exchange(ctx, newConn(nc, cmp.Or(u.head, defaultHead)), method, request)
+}
+
+func newConn(nc net.Conn, head int) *conn {
+	c := &conn{Conn: nc, br: bufio.NewReaderSize(nc, head)}
+	if sc, ok := nc.(syscall.Conn); ok {
+		c.raw, _ = sc.SyscallConn()
 	}
+	return c
+}
+
+// exchange sends the request on c and reads the head of its answer. With an
+// error c is closed, and the request is not used any more.
+func (u *upstream) exchange(ctx context.Context, c *conn, method string, request []byte) (*answer, error) {
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	w := c.send(request)
+	resp, err := c.answer(w, method)
+	if err == nil {
+		return &answer{Response: resp, up: u, conn: c, write: w, bytes: len(request), kept: framed(resp, method) && !resp.Close, stop: stop}, nil
+	}
+	stop()
+	c.Close()
+	w.wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return nil, err
+}
+
+// A writing is a request on its way to the kernel. Of a short one it is the zero
+// value, or its error.
+type writing struct {
+	done chan struct{} // of a long request: closed at the end
+	n    int
+	err  error
+}
+
+func (w *writing) ended() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return w.done == nil
+	}
+}
+
+func (w *writing) wait() {
+	if w.done != nil {
+		<-w.done
+	}
+}
+
+// endedSoon waits for a moment: a backend that has read a request may have
+// answered before the writer of its last bytes ran on. It reports false if the
+// backend answered without reading the request.
+func (w *writing) endedSoon() bool {
+	if w.ended() {
+		return true
+	}
+	soon := time.NewTimer(writeGrace)
+	defer soon.Stop()
+	select {
+	case <-w.done:
+		return true
+	case <-soon.C:
+		return false
+	}
+}
+
+func (c *conn) send(request []byte) *writing {
+	w := &writing{}
+	if len(request) <= longRequest {
+		w.n, w.err = c.Write(request)
+		return w
+	}
+	w.done = make(chan struct{})
+	go func() {
+		defer close(w.done)
+		w.n, w.err = c.Write(request)
+	}()
+	return w
+}
+
+// answer reads the head of the final answer to the request that w writes.
+func (c *conn) answer(w *writing, method string) (*http.Response, error) {
 	if _, err := c.br.Peek(1); err != nil {
-		if kept && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
-			err = errUnsent
-		}
-		if errors.Is(err, io.EOF) {
-			err = errors.New("connection closed without an answer")
-		}
-		return fail("read answer", err)
+		return nil, c.silence(w, err)
 	}
-	for {
+	for range maxInterim {
+		if err := checkHead(c.br); err != nil {
+			return nil, fmt.Errorf("read answer: %w", err)
+		}
 		resp, err := http.ReadResponse(c.br, methodOnly(method))
-		if err != nil {
-			return fail("read answer", err)
-		}
-		if resp.StatusCode == http.StatusSwitchingProtocols {
-			return fail("read answer", errors.New("backend switched protocols"))
-		}
-		if resp.StatusCode >= 200 {
-			return &answer{Response: resp, up: u, conn: c, stop: stop}, nil
+		switch {
+		case err != nil:
+			return nil, faultf(badAnswer, "read answer: %w", err)
+		case resp.StatusCode == http.StatusSwitchingProtocols:
+			return nil, faultf(badAnswer, "read answer: backend switched protocols")
+		case resp.StatusCode >= 200:
+			return resp, nil
 		}
 	}
+	return nil, faultf(badAnswer, "read answer: more than %d interim answers", maxInterim)
+}
+
+// silence is the fault of a connection that ended by err before any byte of an
+// answer.
+//
+// Whether the backend had the request decides whether it may be sent again. It
+// had not, if it closed the connection before the request arrived: then its
+// kernel took none of the bytes, and the end of its stream (not a reset) was on
+// the way to us before. Everything else may be a backend that read the request
+// and died of it, and is an error for the client to see.
+func (c *conn) silence(w *writing, err error) error {
+	ended := errors.Is(err, io.EOF)
+	if w.ended() && w.err != nil {
+		return &fault{reason: writeFailed, unsent: w.n == 0 || ended && c.untouched(), err: fmt.Errorf("write request: %w", w.err)}
+	}
+	if ended {
+		err = errors.New("connection closed without an answer")
+	}
+	return &fault{reason: closedEarly, unsent: ended && c.untouched(), err: fmt.Errorf("read answer: %w", err)}
+}
+
+// untouched reports whether the backend's machine has acknowledged no byte of
+// the newest request: nothing but the connection itself, which counts as one,
+// and the requests before.
+func (c *conn) untouched() bool {
+	acked, ok := bytesAcked(c.raw)
+	return ok && acked <= c.earlier+1
 }
 
 // methodOnly is what http.ReadResponse wants to know about the request.
@@ -136,12 +262,25 @@ func methodOnly(method string) *http.Request {
 
 var headRequest = &http.Request{Method: http.MethodHead}
 
-// finish ends the answer. The connection is kept when its body was read to the
-// end (whole), nothing follows it and neither side asked to close.
-func (a *answer) finish(whole bool) {
-	if !a.stop() || !whole || a.Close || a.conn.br.Buffered() > 0 || !a.up.keep(a.conn) {
-		a.conn.Close()
+// Read reads the answer's body.
+func (a *answer) Read(p []byte) (int, error) {
+	n, err := a.Body.Read(p)
+	a.ended = a.ended || err == io.EOF
+	return n, err
+}
+
+// finish ends the answer. The connection is kept when the request was written
+// and the body read to the end, nothing follows it and neither side asked to
+// close.
+func (a *answer) finish() {
+	c := a.conn
+	if a.stop() && a.ended && a.kept && a.write.endedSoon() && a.write.err == nil && c.br.Buffered() == 0 {
+		c.earlier += uint64(a.bytes)
+		if a.up.keep(c) {
+			return
+		}
 	}
+	c.Close()
 }
 
 func (u *upstream) keep(c *conn) bool {
@@ -168,8 +307,7 @@ func (u *upstream) kept() *conn {
 		u.idle[n-1] = nil
 		u.idle = u.idle[:n-1]
 		u.mu.Unlock()
-		idle := time.Since(c.since)
-		if idle < checkAfter || idle < maxIdleTime && c.open() {
+		if time.Since(c.since) < maxIdleTime && c.quiet() {
 			return c
 		}
 		c.Close()
@@ -193,20 +331,21 @@ func (u *upstream) prune(all bool) {
 	}
 }
 
-// open reports whether the peer has neither closed an idle connection nor
-// written to it. It asks the kernel and does not wait.
-func (c *conn) open() bool {
+// quiet reports whether the peer has neither closed an idle connection nor
+// written to it: such bytes would be taken for the next answer. It asks the
+// kernel and does not wait.
+func (c *conn) quiet() bool {
 	if c.raw == nil {
-		return true
+		return false
 	}
 	var one [1]byte
-	open := false
+	quiet := false
 	err := c.raw.Read(func(fd uintptr) bool {
 		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK)
-		open = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
+		quiet = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
 		return true
 	})
-	return err == nil && open
+	return err == nil && quiet
 }
 
 // appendRequest appends a whole HTTP/1.1 request. Of header the end-to-end part
