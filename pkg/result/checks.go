@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // A question is one check before it is put to a record.
@@ -59,25 +58,6 @@ var questions = []question{
 	{"PL-V33", "power-gaps", Withheld, "what was drawn while nobody looked is not known", powerGaps},
 	{"PL-I4", "imported", Note, "nobody here watched the server, so that most checks are not possible: no baseline by default", imported},
 	{"PL-V29", "simulated", Note, "simulated or profiled numbers are no measurements of the engine", instrumented},
-}
-
-func jobState(c *facts) answer {
-	s := c.r.Slurm
-	if s == nil || s.State == "" {
-		return notPossible("not run under Slurm, or its state is not known")
-	}
-	state, _, _ := strings.Cut(s.State, " ") // "CANCELLED by 1000"
-	if c.e.Apart {
-		return pass("this load was over before job %s ended as %s, exit code %s", s.JobID, s.State, orNone(s.ExitCode))
-	}
-	switch state {
-	case "COMPLETED":
-		bad := s.ExitCode != "" && s.ExitCode != "0:0"
-		return judged(bad, "job %s is COMPLETED, exit code %s", s.JobID, orNone(s.ExitCode))
-	case "PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "UNKNOWN":
-		return notPossible("job %s is %s: its end is not known", s.JobID, state)
-	}
-	return fail("job %s is %s, exit code %s", s.JobID, s.State, orNone(s.ExitCode))
 }
 
 func orNone(s string) string {
