@@ -434,6 +434,9 @@ func (e *Evidence) checks(numbers bool) string {
 func (e *Evidence) next(s Story) string {
 	switch s.Verdict {
 	case string(result.VerdictValid):
+		if e.yet(s) != "" {
+			return "nothing about these numbers"
+		}
 		return "nothing: the run is valid"
 	case notSubmitted:
 		return "nothing was submitted: profllm slurm resume " + e.Dir
