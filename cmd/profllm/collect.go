@@ -177,7 +177,7 @@ func jobFailed(r *result.Result) bool {
 	if r.Status == result.Failed || r.Status == result.Cancelled {
 		return true
 	}
-	for _, word := range []string{"phase-failed", "role-died"} {
+	for _, word := range []string{"job-state", "phase-failed", "role-died"} {
 		if c := r.Validity.Check(word); c != nil && c.Outcome == result.Fail {
 			return true
 		}

@@ -123,7 +123,7 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 		if r.Failure, unread = e.cause(c.table(e.plan)); unread != nil {
 			r.Warnings = append(r.Warnings, result.Warning{Kind: result.Unreadable, File: run.LogDir, Text: unread.Error()})
 		}
-		if ev.Apart && r.Failure != nil && r.Failure.Cause == "unknown" {
+		if (ev.Apart || ev.Job.Judged == run.JudgedInvalid) && r.Failure != nil && r.Failure.Cause == "unknown" {
 			r.Failure = nil // nothing broke: the checks say what is wrong with the numbers
 		}
 	}
@@ -231,7 +231,7 @@ func (e *evidence) planned() result.Evidence {
 	}
 	e.phases(&ev)
 	ev.Servers = e.servers()
-	ev.Apart = e.apart(ev.Phases)
+	ev.Apart, ev.Job = e.apart(ev.Phases), e.jobEnd()
 	for _, x := range e.events {
 		if x.Event == job.RoleDied && e.concerns(x.Time) {
 			ev.Died = append(ev.Died, e.roleEnd(x))

@@ -57,7 +57,7 @@ func (e *evidence) record(version string) *result.Result {
 			}
 		}
 	}
-	if s := e.state; s != nil && s.Source != "local" && s.Source != "" {
+	if s := e.state; s != nil && s.Source != "local" && s.Source != "" && !strings.HasPrefix(s.JobID, run.LocalPrefix) {
 		r.Slurm = slurmRecord(e.plan, s)
 	}
 	return r

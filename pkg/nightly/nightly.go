@@ -235,7 +235,7 @@ func state(r *report.Run, o Options) (Kind, string) {
 		if f := res.Failure; f != nil {
 			return Failed, fmt.Sprintf("%s, cause %s (%s); %s", res.Status, f.Cause, f.Confidence, f.Next)
 		}
-		return Failed, string(res.Status)
+		return Failed, strings.TrimSuffix(fmt.Sprintf("%s: %s", res.Status, strings.Join(failedWords(res), ", ")), ": ")
 	case res.Validity == nil:
 		return Invalid, "nobody judged it"
 	case !res.Validity.Valid:
@@ -244,6 +244,14 @@ func state(r *report.Run, o Options) (Kind, string) {
 		return Suspect, strings.Join(res.Validity.Words, ", ")
 	}
 	return "", ""
+}
+
+// failedWords are the words of the failed checks; none of a result that nobody judged.
+func failedWords(r *result.Result) []string {
+	if r.Validity == nil {
+		return nil
+	}
+	return r.Validity.Words
 }
 
 type past struct {

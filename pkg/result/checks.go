@@ -22,7 +22,8 @@ var questions = []question{
 	{"PL-D8", "role-died", Invalid, "answers of a server that died are errors or leftovers", roleDied},
 	{"PL-D8", "instance-died", Invalid, "numbers from before and after it are of two different servers", instanceDied},
 	{"PL-V1", "result-missing", Invalid, "no numbers are no result", resultMissing},
-	{"PL-V1", "files-missing", Suspect, "what was planned and is not there was not looked at", filesMissing},
+	{"PL-V1", "metrics-missing", Invalid, "a result without the numbers that its benchmark is run for, or with something else in their place, is none", metricsMissing},
+	{"PL-V1", "files-missing", Suspect, "planned files that are missing or unreadable were not checked", filesMissing},
 	{"PL-D15", "from-log", Suspect, "console text is rounded and lacks the details behind the numbers", fromLog},
 	{"PL-V25", "wrong-server", Invalid, "numbers of another model or engine are of another benchmark", wrongServer},
 	{"PL-V19", "server-restarted", Invalid, "a server that began again was away meanwhile, and has forgotten what it counted", serverRestarted},
@@ -59,25 +60,6 @@ var questions = []question{
 	{"PL-V33", "power-gaps", Withheld, "what was drawn while nobody looked is not known", powerGaps},
 	{"PL-I4", "imported", Note, "nobody here watched the server, so that most checks are not possible: no baseline by default", imported},
 	{"PL-V29", "simulated", Note, "simulated or profiled numbers are no measurements of the engine", instrumented},
-}
-
-func jobState(c *facts) answer {
-	s := c.r.Slurm
-	if s == nil || s.State == "" {
-		return notPossible("not run under Slurm, or its state is not known")
-	}
-	state, _, _ := strings.Cut(s.State, " ") // "CANCELLED by 1000"
-	if c.e.Apart {
-		return pass("this load was over before job %s ended as %s, exit code %s", s.JobID, s.State, orNone(s.ExitCode))
-	}
-	switch state {
-	case "COMPLETED":
-		bad := s.ExitCode != "" && s.ExitCode != "0:0"
-		return judged(bad, "job %s is COMPLETED, exit code %s", s.JobID, orNone(s.ExitCode))
-	case "PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "UNKNOWN":
-		return notPossible("job %s is %s: its end is not known", s.JobID, state)
-	}
-	return fail("job %s is %s, exit code %s", s.JobID, s.State, orNone(s.ExitCode))
 }
 
 func orNone(s string) string {
@@ -139,20 +121,46 @@ func resultMissing(c *facts) answer {
 }
 
 func filesMissing(c *facts) answer {
-	if c.m.CompletedRequests == nil && !c.e.Planned.NoBenchmark {
-		return notPossible("no benchmark result, see result-missing")
-	}
+	var parts []string
 	if len(c.e.Missing) > 0 {
-		return fail("missing: %s", list(c.e.Missing))
+		parts = append(parts, "missing: "+list(c.e.Missing))
+	}
+	if bad := c.unreadable(); len(bad) > 0 {
+		parts = append(parts, "unreadable: "+list(bad))
+	}
+	switch {
+	case len(parts) > 0:
+		return fail("%s", strings.Join(parts, "; "))
+	case c.m.CompletedRequests == nil && c.m.Offline == nil && !c.e.Planned.NoBenchmark:
+		return notPossible("no benchmark result, see result-missing")
 	}
 	return pass("every planned file is there")
 }
 
-func fromLog(c *facts) answer {
-	if c.m.CompletedRequests == nil && c.m.Offline == nil {
-		return notPossible("no benchmark result")
+// unreadable lists files, or parts of them, that are there and cannot be read.
+func (c *facts) unreadable() []string {
+	var bad []string
+	for _, w := range c.r.Warnings {
+		if w.Kind == Unreadable {
+			bad = append(bad, w.File+": "+w.Text)
+		}
 	}
-	return judged(c.m.FromLog, "read from %s", orNone(c.m.Source))
+	return bad
+}
+
+func fromLog(c *facts) answer {
+	var read []string
+	bad := false
+	if c.m.CompletedRequests != nil || c.m.Offline != nil {
+		read, bad = append(read, orNone(c.m.Source)), c.m.FromLog
+	}
+	if a := c.r.Accuracy; a != nil {
+		read, bad = append(read, a.Task+" from "+orNone(a.Source)), bad || a.FromLog
+	}
+	if len(read) == 0 {
+		return notPossible("neither a benchmark result nor an accuracy")
+	}
+	return judged(bad, "read from %s", strings.Join(read, ", "))
 }
 
 func kvTransferFailed(c *facts) answer {

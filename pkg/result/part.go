@@ -86,7 +86,8 @@ type WarningKind string
 // The kinds of warnings.
 const (
 	NotFinite   WarningKind = "not-finite"    // a measured value was NaN or infinite, and was left out
-	BadValue    WarningKind = "bad-value"     // a value of the wrong type was left out
+	NoNumber    WarningKind = "no-number"     // a measured value was no number of its kind, and was left out
+	BadValue    WarningKind = "bad-value"     // another value of the wrong type was left out
 	EmptySample WarningKind = "empty"         // statistics over nothing were left out
 	Truncated   WarningKind = "truncated"     // the file ends inside a document
 	Appended    WarningKind = "appended"      // several documents, the last one was taken

@@ -112,7 +112,8 @@ type Evidence struct {
 	Phases   []Phase   // in order: ready, bench, eval …
 	Died     []RoleEnd // roles that ended while they were needed
 	Missing  []string  // planned files that are not there
-	Apart    bool      // every phase of it was over before the job went on, or failed for this judgement alone: how the job ended is not its own end
+	Apart    bool      // every phase of it was over before the job went on with something else: how the job ended is not its own end
+	Job      *JobEnd   // what the run's own files say of the job's end; nil: nothing
 	Profiled bool
 	Nodes    []NodeCheck // of the preflight; nil if there was none
 	Hardware []NodeGPU   // planned GPUs as the preflight saw them; nil if it saw none

@@ -169,7 +169,8 @@ var trips = []struct {
 }{
 	{"no-success", result.Invalid, func(g *run) { g.requests(0, 1000); g.r.Results.Latency = nil }, func(g *run) {
 		g.requests(1, 0)
-		g.e.Planned.NumPrompts, g.e.Planned.RequestRate, g.r.Results.Latency = 1, 1, nil
+		g.e.Planned.NumPrompts, g.e.Planned.RequestRate = 1, 1
+		g.r.Results.Latency = map[result.Family]result.Distribution{result.TTFT: {Mean: new(60.0)}}
 	}},
 	{"no-tokens", result.Invalid, func(g *run) { g.tokens(0) }, func(g *run) { g.tokens(50_000) }},
 	{"no-tokens", result.Invalid, func(g *run) { g.e.Samples = &result.Samples{OutputLen: []int{50, 0}, Errors: []string{"", ""}} },
@@ -273,6 +274,12 @@ var trips = []struct {
 		g.r.Warnings = []result.Warning{{Kind: result.NotFinite, Key: "mean_ttft_ms", Text: "is NaN"}}
 	},
 		func(g *run) { g.r.Warnings = []result.Warning{{Kind: result.BadValue, Key: "label", Text: "no text"}} }},
+	{"inconsistent", result.Invalid, func(g *run) { g.r.Results.MaxConcurrentRequests = new(-1.0) }, func(g *run) { g.r.Results.MaxConcurrentRequests = new(0.0) }},
+	{"inconsistent", result.Invalid, func(g *run) { g.r.Results.Client.FirstSend = new(-1.0) }, func(g *run) { g.r.Results.Client.FirstSend = new(0.0) }},
+	{"inconsistent", result.Invalid, func(g *run) { g.r.Results.SteadyState = &result.SteadyState{OutputThroughput: new(-1.0)} },
+		func(g *run) { g.r.Results.SteadyState = &result.SteadyState{OutputThroughput: new(1.0)} }},
+	{"inconsistent", result.Invalid, func(g *run) { g.latency(result.TPOT, func(d *result.Distribution) { d.Std = new(-0.1) }) },
+		func(g *run) { g.latency(result.TPOT, func(d *result.Distribution) { d.Std = new(0.0) }) }},
 	{"impossible-speed", result.Invalid, func(g *run) { g.latency(result.E2EL, scaled(0.6)); g.e.Planned.Concurrency = 4 },
 		func(g *run) { g.latency(result.E2EL, scaled(0.61)); g.e.Planned.Concurrency = 4 }},
 	{"itl-bundled", result.Withheld, func(g *run) { g.latency(result.ITL, scaled(0.19)) }, func(g *run) { g.latency(result.ITL, scaled(0.21)) }},
@@ -325,6 +332,7 @@ var trips = []struct {
 	{"accuracy-missing", result.Invalid, func(g *run) { g.r.Accuracy = nil }, func(g *run) { g.r.Accuracy = nil; g.e.Planned.Accuracy = false }},
 	{"accuracy-invalid", result.Invalid, func(g *run) { g.r.Accuracy.InvalidRate = new(0.051) }, func(g *run) { g.r.Accuracy.InvalidRate = new(0.05) }},
 	{"accuracy-invalid", result.Invalid, func(g *run) { g.r.Accuracy.Value = 1.01 }, func(g *run) { g.r.Accuracy.Value = 0 }},
+	{"accuracy-invalid", result.Invalid, func(g *run) { g.r.Accuracy.Stderr = new(-0.01) }, func(g *run) { g.r.Accuracy.Stderr = new(0.01) }},
 	{"accuracy-subset", result.Withheld, func(g *run) { g.r.Accuracy.Questions = new(199) }, func(g *run) { g.r.Accuracy.Questions = new(200) }},
 	{"job-state", result.Invalid, func(g *run) { g.r.Slurm.State = "TIMEOUT" }, func(g *run) { g.r.Slurm.State = "COMPLETING" }},
 	{"job-state", result.Invalid, func(g *run) { g.r.Slurm.State = "CANCELLED by 1000" }, func(g *run) { g.r.Slurm = nil }},
@@ -342,8 +350,19 @@ var trips = []struct {
 		g.r.Results = result.Metrics{}
 		g.e.Planned.NoBenchmark = true
 	}},
+	{"metrics-missing", result.Invalid, func(g *run) { g.r.Results.RequestThroughput = nil }, func(g *run) { g.r.Results.TotalTokenThroughput = nil }},
+	{"metrics-missing", result.Invalid, func(g *run) { g.r.Results.OutputThroughput = nil }, func(g *run) { g.pooling() }},
+	{"metrics-missing", result.Invalid, func(g *run) { delete(g.r.Results.Latency, result.TTFT) }, func(g *run) { delete(g.r.Results.Latency, result.TPOT) }},
+	{"metrics-missing", result.Invalid, func(g *run) { delete(g.r.Results.Latency, result.TTFT) }, func(g *run) {
+		delete(g.r.Results.Latency, result.TTFT)
+		g.r.Config.Settings = map[string]string{"bench_cmd_args.percentile_metrics": "tpot,itl"}
+	}},
+	{"metrics-missing", result.Invalid, func(g *run) { g.r.Results.Latency = nil; g.e.Planned.Concurrency = 0 }, func(g *run) { g.whole() }},
+	{"metrics-missing", result.Invalid, func(g *run) { g.warned(result.NoNumber, "p99_ttft_ms") }, func(g *run) { g.warned(result.BadValue, "label") }},
 	{"files-missing", result.Suspect, func(g *run) { g.e.Missing = []string{"telemetry/gpu.csv"} }, func(g *run) {}},
+	{"files-missing", result.Suspect, func(g *run) { g.warned(result.Unreadable, "") }, func(g *run) { g.warned(result.OtherFile, "") }},
 	{"from-log", result.Suspect, func(g *run) { g.r.Results.FromLog = true }, func(g *run) {}},
+	{"from-log", result.Suspect, func(g *run) { g.r.Accuracy.FromLog = true }, func(g *run) {}},
 	{"gpu-shared", result.Suspect, func(g *run) { g.e.Nodes[1].Bad = true }, func(g *run) { g.e.Nodes[2].Bad = true }},
 	{"gpu-idle", result.Invalid, func(g *run) { g.gpu(3).Utilization = new(0.99) }, func(g *run) { g.gpu(3).Utilization = new(1.0) }},
 	{"gpu-idle", result.Invalid, func(g *run) { g.gpu(4).Utilization = new(1.01) }, func(g *run) { g.gpu(4).Utilization = new(1.0) }},
@@ -360,6 +379,25 @@ var trips = []struct {
 	}, func(g *run) { g.r.Provenance = &result.Provenance{} }},
 	{"simulated", result.Note, func(g *run) { g.r.Simulated = true }, func(g *run) {}},
 	{"profiled", result.Note, func(g *run) { g.e.Profiled = true }, func(g *run) { g.r.Profiling = &result.Profiling{} }},
+}
+
+// warned adds a warning of a parser.
+func (g *run) warned(kind result.WarningKind, key string) {
+	g.r.Warnings = []result.Warning{{Kind: kind, File: "f", Key: key, Text: "x"}}
+}
+
+// pooling makes it a load of embeddings: no output, one latency.
+func (g *run) pooling() {
+	m := &g.r.Results
+	m.TotalOutputTokens, m.OutputThroughput, m.TotalTokenThroughput = nil, nil, new(1000.0)
+	m.Latency = map[result.Family]result.Distribution{result.E2EL: m.Latency[result.E2EL]}
+	g.e.Planned.OutputTokens, g.e.Planned.IgnoreEOS = 0, false
+}
+
+// whole makes it a load whose answers came whole.
+func (g *run) whole() {
+	m := &g.r.Results
+	m.Latency = map[result.Family]result.Distribution{result.E2EL: m.Latency[result.E2EL]}
 }
 
 // sends makes it a load of a rate of its own, at which the requests of samples came.

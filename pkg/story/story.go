@@ -47,7 +47,7 @@ type Story struct {
 
 // Line is one part of the story; Part says which.
 type Line struct {
-	Part string `json:"part"` // asked, happened, nodes, job, cause, line, tail, followed, checks, do, logs
+	Part string `json:"part"` // asked, happened, nodes, job, yet, cause, line, tail, followed, checks, do, logs
 	Text string `json:"text"`
 }
 
@@ -70,6 +70,7 @@ func Of(e Evidence) Story {
 	s.add("happened", e.happened())
 	s.add("nodes", e.nodes())
 	s.add("job", e.job())
+	s.add("yet", e.yet(s))
 	if !s.Valid() && s.Verdict != notOver {
 		s.why(e)
 	}
@@ -326,6 +327,22 @@ func (e *Evidence) job() string {
 	return strings.Join(parts, "; ")
 }
 
+// yet is why the numbers of a run stand although its job failed; "" if it did not.
+func (e *Evidence) yet(s Story) string {
+	failed := e.Sentinel != nil && e.Sentinel.Code != 0 || e.State != nil && e.State.Final() && e.State.State != run.Succeeded
+	if !failed || !s.Valid() {
+		return ""
+	}
+	parts := []string{"the job failed, and these numbers are valid"}
+	if c := e.Result.Validity.Check("job-state"); c != nil && c.Detail != "" {
+		parts = append(parts, c.Detail)
+	}
+	if after := e.followed(nil); after != "" {
+		parts = append(parts, after)
+	}
+	return strings.Join(parts, ": ")
+}
+
 // cause names the cause, how sure it is, and where it shows.
 func cause(f *result.Failure) string {
 	text := f.Cause
@@ -417,6 +434,9 @@ func (e *Evidence) checks(numbers bool) string {
 func (e *Evidence) next(s Story) string {
 	switch s.Verdict {
 	case string(result.VerdictValid):
+		if e.yet(s) != "" {
+			return "nothing about these numbers"
+		}
 		return "nothing: the run is valid"
 	case notSubmitted:
 		return "nothing was submitted: profllm slurm resume " + e.Dir

@@ -126,7 +126,7 @@ func (s *summary) part() result.Part {
 		if ms, known := toMS[s.table["benchmark_duration"].unit]; known {
 			m.Duration = new(v * ms / 1000)
 		} else {
-			s.warn(result.BadValue, "benchmark_duration", "unknown unit %q", s.table["benchmark_duration"].unit)
+			s.warn(result.NoNumber, "benchmark_duration", "unknown unit %q", s.table["benchmark_duration"].unit)
 		}
 	}
 	m.TotalInputTokens, m.TotalOutputTokens = s.total("total_isl"), s.total("total_osl")
@@ -162,10 +162,16 @@ var known = []string{
 	"output_sequence_length", "input_sequence_length", "output_token_count", "completed_request_count", "request_error_rate",
 }
 
+// has reports whether a record has a place for a metric.
+func (s *summary) has(tag string) bool {
+	_, latency := latencies[tag]
+	return latency || slices.Contains(known, tag)
+}
+
 func (s *summary) unknown() int {
 	n := 0
 	for tag := range s.table {
-		if _, latency := latencies[tag]; !latency && !slices.Contains(known, tag) {
+		if !s.has(tag) {
 			n++
 		}
 	}
@@ -190,7 +196,7 @@ func (s *summary) total(tag string) *int64 {
 		return nil
 	}
 	if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
-		s.warn(result.BadValue, tag, "no whole number: %v", v)
+		s.warn(result.NoNumber, tag, "no whole number: %v", v)
 		return nil
 	}
 	return new(int64(v))
@@ -211,7 +217,7 @@ func (s *summary) distribution(tag string) (result.Distribution, bool) {
 	}
 	ms, known := toMS[r.unit]
 	if !known {
-		s.warn(result.BadValue, tag, "unknown unit %q", r.unit)
+		s.warn(result.NoNumber, tag, "unknown unit %q", r.unit)
 		return result.Distribution{}, false
 	}
 	d := result.Distribution{Percentiles: map[float64]float64{}}

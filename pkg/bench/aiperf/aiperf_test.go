@@ -104,7 +104,7 @@ func TestErrorsAreCounted(t *testing.T) {
 	for _, w := range p.Warnings {
 		kinds = append(kinds, w.Kind)
 	}
-	require.ElementsMatch(t, []result.WarningKind{"client-error", result.BadValue, result.Truncated}, kinds)
+	require.ElementsMatch(t, []result.WarningKind{"client-error", result.NoNumber, result.Truncated}, kinds)
 }
 
 // The first five requests of the same run, behind a summary of five.

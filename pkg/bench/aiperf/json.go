@@ -49,19 +49,28 @@ func (s *summary) decode(key string, raw json.RawMessage, into any) {
 }
 
 func (s *summary) metric(key string, raw json.RawMessage) {
-	var fields map[string]any
+	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil {
-		return // not a metric
+		if s.has(key) {
+			s.warn(result.NoNumber, key, "no metric: %.40s", raw)
+		}
+		return
 	}
 	r := row{stats: map[string]float64{}}
 	for name, v := range fields {
-		switch x := v.(type) {
-		case float64:
-			r.stats[name] = x
-		case string:
-			if name == "unit" {
-				r.unit = x
+		if name == "unit" {
+			s.decode(key+".unit", v, &r.unit)
+			continue
+		}
+		var x *float64
+		if err := json.Unmarshal(v, &x); err != nil {
+			if s.has(key) {
+				s.warn(result.NoNumber, key+"."+name, "no number: %.40s", v)
 			}
+			continue
+		}
+		if x != nil {
+			r.stats[name] = *x
 		}
 	}
 	if len(r.stats) > 0 {

@@ -18,6 +18,7 @@ import (
 	"math"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -78,8 +79,15 @@ func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
 	warn := func(kind result.WarningKind, key, text string) {
 		part.Warnings = append(part.Warnings, result.Warning{Kind: kind, File: name, Key: key, Text: text})
 	}
+	for _, m := range pythonNumber.FindAllSubmatch(data, -1) {
+		key := strings.Trim(string(m[2]), `"`)
+		if !slices.Contains(kept, key) {
+			continue // such as the speed of an evaluation that took no time
+		}
+		warn(result.NotFinite, key, fmt.Sprintf("is %s", m[4]))
+	}
 	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(plainNumbers(data), &keys); err != nil {
+	if err := json.Unmarshal(pythonNumber.ReplaceAll(data, []byte("${1}null$5")), &keys); err != nil {
 		var syntax *json.SyntaxError
 		if !errors.As(err, &syntax) {
 			warn(result.BadValue, "", err.Error())
@@ -99,7 +107,7 @@ func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
 			return
 		}
 		if err := json.Unmarshal(raw, to); err != nil {
-			warn(result.BadValue, key, err.Error())
+			warn(result.NoNumber, key, fmt.Sprintf("no number: %.40s", raw))
 			reflect.ValueOf(to).Elem().SetZero()
 		}
 	}
@@ -119,17 +127,12 @@ func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
 	return a
 }
 
-var pythonNumber = regexp.MustCompile(`(:\s*)(?:NaN|-?Infinity)(\s*[,}])`)
+// kept are the keys that a record has a place for.
+var kept = []string{"accuracy", "invalid_rate", "num_questions", "num_shots", "latency", "total_output_tokens"}
 
-// plainNumbers replaces Python's bare NaN and Infinity by null, as values of
-// keys; what stands inside a string is never followed by a comma or a brace
-// without a quote in between.
-func plainNumbers(data []byte) []byte {
-	if !bytes.Contains(data, []byte("NaN")) && !bytes.Contains(data, []byte("Infinity")) {
-		return data
-	}
-	return pythonNumber.ReplaceAll(data, []byte("${1}null$2"))
-}
+// pythonNumber is Python's bare NaN or Infinity as the value of a key; what stands inside
+// a string is never followed by a comma or a brace without a quote in between.
+var pythonNumber = regexp.MustCompile(`(("[^"\\\\]*")(\s*:\s*))(NaN|-?Infinity)(\s*[,}])`)
 
 var (
 	escapes  = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")

@@ -171,7 +171,11 @@ func (r *report) sum(b *benchmark, metric string) *int64 {
 		return nil
 	}
 	x := r.Number(v.At("total_sum"), metric+".total_sum")
-	if x == nil || *x < 0 || *x > 1<<53 {
+	if x == nil {
+		return nil
+	}
+	if *x < 0 || *x > 1<<53 {
+		r.Warn(result.NoNumber, v.At("total_sum"), metric+".total_sum", "no count: %v", *x)
 		return nil
 	}
 	return new(int64(math.Round(*x))) // a mean times a count, in floating point

@@ -209,7 +209,7 @@ func (r *record) integer(name string, raw []byte, col int) bool {
 	switch {
 	case !finite:
 	case v != math.Trunc(v) || math.Abs(v) > 1<<53:
-		r.warn(result.BadValue, name, col, fmt.Sprintf("no whole number: %.40s", raw))
+		r.warn(result.NoNumber, name, col, fmt.Sprintf("no whole number: %.40s", raw))
 	case ok:
 		*small = new(int(v))
 	default:
@@ -223,7 +223,7 @@ func (r *record) finite(name string, raw []byte, col int) (float64, bool) {
 	v, err := number(raw)
 	switch {
 	case err != nil:
-		r.warn(result.BadValue, name, col, err.Error())
+		r.warn(result.NoNumber, name, col, err.Error())
 		return 0, false
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		r.warn(result.NotFinite, name, col, fmt.Sprintf("is %v", v))
@@ -271,7 +271,7 @@ func (r *record) list(name string, raw []byte, col int) bool {
 		return false
 	}
 	if err != nil { // requests are matched by index, so the whole list is of no use
-		r.warn(result.BadValue, name, col, err.Error())
+		r.warn(result.NoNumber, name, col, err.Error())
 		drop(s, name)
 	}
 	r.part.Samples = s

@@ -34,14 +34,14 @@ func (r *reader) list(f field) bool {
 	case "spec_decode_per_position_acceptance_rates":
 		r.m.PerPosition, err = floats(f.raw)
 		if err != nil {
-			r.warn(result.BadValue, f, err.Error())
+			r.warn(result.NoNumber, f, err.Error())
 		}
 		return true
 	default:
 		return false
 	}
 	if err != nil {
-		r.warn(result.BadValue, f, err.Error())
+		r.warn(result.NoNumber, f, err.Error())
 	}
 	r.part.Samples = s
 	return true

@@ -106,7 +106,7 @@ func (r *reader) integer(f field) bool {
 		return true
 	}
 	if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
-		r.warn(result.BadValue, f, fmt.Sprintf("no whole number: %.40s", f.raw))
+		r.warn(result.NoNumber, f, fmt.Sprintf("no whole number: %.40s", f.raw))
 		return true
 	}
 	if small != nil {
@@ -172,7 +172,7 @@ func (r *reader) finite(f field) (float64, bool) {
 	v, err := number(f.raw)
 	switch {
 	case err != nil:
-		r.warn(result.BadValue, f, err.Error())
+		r.warn(result.NoNumber, f, err.Error())
 		return 0, false
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		r.warn(result.NotFinite, f, fmt.Sprintf("is %v", v))
@@ -324,10 +324,15 @@ func (r *reader) optional(f field) *float64 {
 }
 
 func (r *reader) count(f field) *int {
-	if v, ok := r.finite(f); ok && v == math.Trunc(v) {
-		return new(int(v))
+	v, ok := r.finite(f)
+	switch {
+	case !ok:
+		return nil
+	case v != math.Trunc(v) || math.Abs(v) > 1<<53:
+		r.warn(result.NoNumber, f, fmt.Sprintf("no whole number: %.40s", f.raw))
+		return nil
 	}
-	return nil
+	return new(int(v))
 }
 
 // Known reports whether a key of a result file has a place in the record.

@@ -297,11 +297,11 @@ func TestBadValuesAreAbsentAndHaveAPosition(t *testing.T) {
 		{"NaN", `10.5`, `NaN`, result.NotFinite, 2, 45, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.Latency[result.TTFT].Mean) }},
 		{"infinity", `1.5`, `Infinity`, result.NotFinite, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
 		{"minus infinity", `1.5`, `-Infinity`, result.NotFinite, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
-		{"text", `1.5`, `"fast"`, result.BadValue, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
-		{"list", `1.5`, `[1.5]`, result.BadValue, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
-		{"fraction", `12,`, `12.5,`, result.BadValue, 1, 115, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.TotalOutputTokens) }},
-		{"bare word", `1.5`, `fast`, result.BadValue, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
-		{"hexadecimal", `1.5`, `0x10`, result.BadValue, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
+		{"text", `1.5`, `"fast"`, result.NoNumber, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
+		{"list", `1.5`, `[1.5]`, result.NoNumber, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
+		{"fraction", `12,`, `12.5,`, result.NoNumber, 1, 115, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.TotalOutputTokens) }},
+		{"bare word", `1.5`, `fast`, result.NoNumber, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
+		{"hexadecimal", `1.5`, `0x10`, result.NoNumber, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
