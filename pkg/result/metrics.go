@@ -59,6 +59,7 @@ type Counts struct {
 	Duration            *float64 `json:"duration_s,omitempty" jsonschema:"the client's window"`
 	TotalInputTokens    *int64   `json:"total_input_tokens,omitempty" jsonschema:"of completed requests"`
 	TotalOutputTokens   *int64   `json:"total_output_tokens,omitempty" jsonschema:"of completed requests"`
+	UsageOutputTokens   *int64   `json:"usage_output_tokens,omitempty" jsonschema:"by the server's usage, where total_output_tokens is by the client's tokenizer"`
 	TotalInputSequences *int64   `json:"total_input_sequences,omitempty" jsonschema:"pooling only"`
 	MaxConcurrency      *int     `json:"max_concurrency,omitempty" jsonschema:"cap the client was given"`
 	RequestRate         *Rate    `json:"request_rate,omitempty" jsonschema:"rate the client was given, 1/s"`

@@ -94,6 +94,7 @@ const (
 	Recovered   WarningKind = "from-log"      // read from console text
 	OtherFile   WarningKind = "other-file"    // the named file was missing, another was taken
 	Contradicts WarningKind = "contradicts"   // two keys for one thing differ
+	Retokenized WarningKind = "retokenized"   // client and server counted other tokens of the same texts
 	Incomplete  WarningKind = "incomplete"    // requests that a client gave up at the end of its window
 	CheckFailed WarningKind = "check-failed"  // a phase's log lacks the line that means success
 	HookFailed  WarningKind = "hook-failed"   // a hook after the run, which says nothing about its numbers
@@ -155,6 +156,7 @@ func (b *Benchmark) fill(from Benchmark) {
 	b.RequestRate = cmp.Or(b.RequestRate, from.RequestRate)
 	b.MaxConcurrency = cmp.Or(b.MaxConcurrency, from.MaxConcurrency)
 	b.Burstiness = cmp.Or(b.Burstiness, from.Burstiness)
+	b.Arrivals = cmp.Or(b.Arrivals, from.Arrivals)
 	b.Backend = cmp.Or(b.Backend, from.Backend)
 	b.Endpoint = cmp.Or(b.Endpoint, from.Endpoint)
 }

@@ -87,6 +87,7 @@ type Benchmark struct {
 	// MaxConcurrency is nil for no cap, and then null in the file.
 	MaxConcurrency *int     `json:"max_concurrency"`
 	Burstiness     *Rate    `json:"burstiness,omitempty" jsonschema:"1 is a Poisson process, inf evenly spaced"`
+	Arrivals       Arrivals `json:"arrivals,omitempty" jsonschema:"how the client times the sends of a rate: rescaled, so that the last is due at num_prompts over request_rate; drawn, each gap of its own; rising"`
 	InputTokens    *int     `json:"input_tokens,omitempty" jsonschema:"per request, if fixed"`
 	OutputTokens   *int     `json:"output_tokens,omitempty" jsonschema:"per request, if fixed"`
 	IgnoreEOS      *bool    `json:"ignore_eos,omitempty"`

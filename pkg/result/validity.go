@@ -75,6 +75,16 @@ const (
 
 	minOutputPerRequest = 2        // PL-V5 without ignore-eos, tokens
 	maxRateDeviation    = 0.01     // PL-V8
+	maxShort            = 0.0      // PL-V5 under ignore-eos
+	maxCopied           = 0.01     // PL-V8
+	maxOverCap          = 0.05     // PL-V8
+	maxSummary          = 0.01     // PL-V8
+	maxClockStep        = 0.05     // PL-V8, of the median
+	maxBundled          = 0.4      // PL-V10: of a stream whose tokens come in pairs a half
+	maxSendGap          = 2.0      // PL-V14, s
+	maxLumped           = 0.1      // PL-V14
+	maxStall            = 2.0      // PL-V22, s: a collection of garbage may take one
+	maxGap              = 5.0      // PL-V22, s: a preempted request waits for its turn
 	maxSpeedRatio       = 1.5      // PL-V9
 	maxTokensPerChunk   = 1.05     // PL-V10, with ITL samples
 	minITLShareOfTPOT   = 0.2      // PL-V10, from the medians

@@ -89,6 +89,8 @@ type asked struct {
 	requests, concurrency *int
 	rate                  *float64
 	cancelled             bool
+	burstiness            *result.Rate
+	serverCounts          bool // tokens are taken from the server's usage
 	errors                *int // listed in the error summary; nil: there is none
 }
 
@@ -137,9 +139,9 @@ func (s *summary) part() result.Part {
 			m.Latency[family] = d
 		}
 	}
-	if served := s.total("total_usage_completion_tokens"); served != nil && m.TotalOutputTokens != nil && *served > 0 &&
-		math.Abs(float64(*m.TotalOutputTokens)/float64(*served)-1) > 0.01 {
-		s.warn(result.Contradicts, "total_osl", "%d output tokens by the client's tokenizer, %d by the server's usage", *m.TotalOutputTokens, *served)
+	if served := s.total("total_usage_completion_tokens"); served != nil && m.TotalOutputTokens != nil && *served > 0 {
+		m.UsageOutputTokens = served
+		s.countedApart(*m.TotalOutputTokens, *served)
 	}
 	if s.asked.cancelled {
 		s.warn(result.Truncated, "was_cancelled", "the client was cancelled: its numbers are of a part of the load")
@@ -148,11 +150,25 @@ func (s *summary) part() result.Part {
 	p.Benchmark = result.Benchmark{Kind: kind, NumPrompts: s.asked.requests, MaxConcurrency: s.asked.concurrency}
 	if r := s.asked.rate; r != nil {
 		p.Benchmark.RequestRate = new(result.Rate(*r))
+		p.Benchmark.Burstiness, p.Benchmark.Arrivals = s.asked.burstiness, result.Drawn
 		m.RequestRate = p.Benchmark.RequestRate
 	}
 	p.UnknownKeys = s.unknown()
 	slices.SortFunc(p.Warnings, func(a, b result.Warning) int { return strings.Compare(a.Key, b.Key) })
 	return p
+}
+
+// countedApart warns if the client's count of output tokens is not the server's. A
+// client that counts for itself contradicts nothing: it counts what its tokenizer finds
+// in the text. One that was told to take the server's counts does.
+func (s *summary) countedApart(client, server int64) {
+	kind, by := result.Retokenized, "the client's tokenizer"
+	if s.asked.serverCounts {
+		kind, by = result.Contradicts, "the client, which was told to take the server's"
+	}
+	if math.Abs(float64(client)/float64(server)-1) > 0.01 {
+		s.warn(kind, "total_osl", "%d output tokens by %s, %d by the server's usage", client, by, server)
+	}
 }
 
 // known are the metrics that a record has a place for, or that say nothing more.

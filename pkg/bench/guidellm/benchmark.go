@@ -240,7 +240,7 @@ func (r *report) asked(b *benchmark, p *result.Part) {
 		if rate := r.Number(plan.At("rate"), "strategy.rate"); rate != nil && *rate > 0 {
 			ask.RequestRate = new(result.Rate(*rate))
 		}
-		ask.Burstiness = new(result.Rate(1))
+		ask.Burstiness, ask.Arrivals = new(result.Rate(1)), result.Drawn
 		if plan.At("type_").Str == "constant" {
 			ask.Burstiness = new(result.Rate(math.Inf(1)))
 		}

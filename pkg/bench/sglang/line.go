@@ -271,7 +271,11 @@ func (r *record) list(name string, raw []byte, col int) bool {
 		return false
 	}
 	if err != nil { // requests are matched by index, so the whole list is of no use
-		r.warn(result.NoNumber, name, col, err.Error())
+		kind := result.NoNumber
+		if bytes.Contains(raw, []byte(`"NaN"`)) || bytes.Contains(raw, []byte(`Infinity"`)) {
+			kind = result.NotFinite
+		}
+		r.warn(kind, name, col, err.Error())
 		drop(s, name)
 	}
 	r.part.Samples = s
@@ -310,6 +314,7 @@ func (r *record) identity(name string, raw []byte, col int) bool {
 			r.warn(result.BadValue, name, col, fmt.Sprintf("no rate: %.40s", raw))
 		default:
 			b.RequestRate = new(result.Rate(v))
+			b.Arrivals = result.Drawn // numpy's exponential gaps, as they come
 			r.part.Metrics.RequestRate = b.RequestRate
 		}
 		return true

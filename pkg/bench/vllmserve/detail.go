@@ -3,6 +3,7 @@ package vllmserve
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 
@@ -40,12 +41,18 @@ func (r *reader) list(f field) bool {
 	default:
 		return false
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errNotFinite):
+		r.warn(result.NotFinite, f, err.Error())
+	case err != nil:
 		r.warn(result.NoNumber, f, err.Error())
 	}
 	r.part.Samples = s
 	return true
 }
+
+// errNotFinite is a NaN or an infinity among measured values.
+var errNotFinite = errors.New("not a finite number")
 
 // floats reads a list of numbers. A bad element makes the whole list
 // unusable, since requests are matched by index.
@@ -60,7 +67,7 @@ func floats(raw []byte) ([]float64, error) {
 			return fmt.Errorf("element %d: %w", len(out), err)
 		}
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("element %d is %v", len(out), v)
+			return fmt.Errorf("element %d is %v: %w", len(out), v, errNotFinite)
 		}
 		out = append(out, v)
 		return nil

@@ -40,7 +40,7 @@ func (r *reader) document(fields []field) {
 var ignored = map[string]bool{
 	"date": true, "label": true, "tokenizer_id": true, "best_of": true, "use_beam_search": true,
 	"generated_texts": true, "queue_times": true, "rps_change_events": true, "max_model_len": true,
-	"ramp_up_strategy": true, "ramp_up_start_rps": true, "ramp_up_end_rps": true,
+	"ramp_up_start_rps": true, "ramp_up_end_rps": true,
 }
 
 func (r *reader) float(f field) bool {
@@ -198,6 +198,10 @@ func (r *reader) identity(f field) bool {
 		r.m.RequestRate = b.RequestRate
 	case "burstiness":
 		b.Burstiness = r.rate(f)
+	case "ramp_up_strategy":
+		if !isNull(f.raw) {
+			b.Arrivals = result.Rising
+		}
 	case "steady_state":
 		r.steadyState(f)
 	case "profllm":

@@ -124,8 +124,18 @@ func parseResult(name string, data []byte, part *result.Part) error {
 	}
 	part.Metrics = r.m
 	part.Benchmark.Kind = kind
+	if part.Benchmark.Arrivals == "" && r.rescales() {
+		part.Benchmark.Arrivals = result.Rescaled
+	}
 	part.Finish()
 	return nil
+}
+
+// rescales reports whether the client is known to stretch its schedule to the rate:
+// profllm's does, and vLLM's since 0.10 (vllm-project/vllm#21108). Releases are told
+// apart by a key that came with 0.11; vllm-rs, which has it too, by its steady state.
+func (r *reader) rescales() bool {
+	return r.m.Client != nil || r.m.MaxOutputTokensPerS != nil && r.m.SteadyState == nil
 }
 
 // lastDocument returns the fields of the last document of a file that may
