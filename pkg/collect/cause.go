@@ -235,7 +235,7 @@ func readable(path string) bool {
 // lazyFile is open only while it is read: a run may have thousands of logs.
 type lazyFile struct {
 	path string
-	file *os.File
+	file io.ReadCloser
 	over bool
 }
 
@@ -244,7 +244,7 @@ func (l *lazyFile) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	if l.file == nil {
-		f, err := os.Open(l.path)
+		f, err := openLog(l.path)
 		if err != nil {
 			return 0, err
 		}

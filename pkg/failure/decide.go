@@ -70,18 +70,38 @@ var endings = map[int]Ending{
 // Explain scans the logs, several at once, and decides. Of logs that cannot be
 // read it returns errors, and the cause that the others show.
 func (t *Table) Explain(logs []Log, job Job) (*result.Failure, error) {
+	reports, err := t.scanAll(logs, job.Location)
+	return t.Decide(reports, job), err
+}
+
+// ExplainLogs decides over logs of which nothing else is known, not even whether
+// anything failed; nil if they show no failure. Stamps without a zone are in loc.
+func (t *Table) ExplainLogs(logs []Log, loc *time.Location) (*result.Failure, error) {
+	reports, err := t.scanAll(logs, loc)
+	f := t.Decide(reports, Job{Location: loc})
+	if f.Confidence != result.NoCause {
+		return f, err
+	}
+	i := slices.IndexFunc(reports, func(r Report) bool { return r.Final })
+	if i < 0 {
+		return nil, err
+	}
+	return t.hinted(unknown(&reports[i], nil)), err
+}
+
+func (t *Table) scanAll(logs []Log, loc *time.Location) ([]Report, error) {
 	reports, errs := make([]Report, len(logs)), make([]error, len(logs))
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range min(len(logs), runtime.GOMAXPROCS(0)) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; int(i) < len(logs); i = next.Add(1) - 1 {
-				reports[i], errs[i] = t.Scan(logs[i], job.Location)
+				reports[i], errs[i] = t.Scan(logs[i], loc)
 			}
 		})
 	}
 	workers.Wait()
-	return t.Decide(reports, job), errors.Join(errs...)
+	return reports, errors.Join(errs...)
 }
 
 // clue is a finding with what Decide needs to weigh it.

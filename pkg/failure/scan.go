@@ -145,28 +145,30 @@ var blocks = sync.Pool{New: func() any { return new([block]byte) }}
 // xzMagic begins every file that xz wrote.
 var xzMagic = []byte("\xfd7zXZ\x00")
 
-// read puts the whole log to the patterns.
-func (s *scanner) read(r io.Reader) error {
-	in := bufio.NewReaderSize(r, len(xzMagic)+10)
-	packed := false
+// unpack returns the text of a log, and whether xz had packed it.
+func unpack(in *bufio.Reader) (text io.Reader, packed bool, err error) {
 	magic, err := in.Peek(len(xzMagic))
 	if err != nil && !errors.Is(err, io.EOF) {
-		return err
+		return nil, false, err
 	}
-	if bytes.Equal(magic, xzMagic) {
-		x, err := xz.NewReader(in)
-		if err != nil {
-			return err
-		}
-		r, packed = x, true
-	} else {
-		r = in
+	if !bytes.Equal(magic, xzMagic) {
+		return in, false, nil
+	}
+	text, err = xz.NewReader(in)
+	return text, true, err
+}
+
+// read puts the whole log to the patterns.
+func (s *scanner) read(r io.Reader) error {
+	text, packed, err := unpack(bufio.NewReaderSize(r, len(xzMagic)+10))
+	if err != nil {
+		return err
 	}
 	buffer := blocks.Get().(*[block]byte)
 	defer blocks.Put(buffer)
 	raw, rest := buffer[:], 0
 	for {
-		n, err := io.ReadFull(r, raw[rest:])
+		n, err := io.ReadFull(text, raw[rest:])
 		n += rest
 		over := err != nil
 		if over && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !packed {
