@@ -26,6 +26,7 @@ const (
 	Root    Kind = "root"    // a cause
 	Symptom Kind = "symptom" // a consequence: a cause only if there is no root
 	Tail    Kind = "tail"    // says that something ended: never a cause
+	Answer  Kind = "answer"  // a server's refusal of a request: a cause only of what a proxy or a client met
 )
 
 // A Signature is a line that a known failure prints.
@@ -139,8 +140,8 @@ func compile(signatures []Signature) (*Table, error) {
 		if err != nil {
 			bad = multierror.Append(bad, fmt.Errorf("%s: %w", s.name(), err))
 		}
-		if s.Kind != Root && s.Kind != Symptom && s.Kind != Tail {
-			bad = multierror.Append(bad, fmt.Errorf("%s: unknown kind %q: want root, symptom or tail", s.name(), s.Kind))
+		if !slices.Contains([]Kind{Root, Symptom, Tail, Answer}, s.Kind) {
+			bad = multierror.Append(bad, fmt.Errorf("%s: unknown kind %q: want root, symptom, answer or tail", s.name(), s.Kind))
 		}
 		for _, r := range strings.Split(s.Role, "/") {
 			if !slices.Contains(roles, r) {

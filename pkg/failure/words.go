@@ -24,7 +24,7 @@ const (
 var (
 	// complaint is how programs begin or mark what they end with.
 	complaint = regexp.MustCompile(`(?i)(?:^|[\s:\])(])(?:error|\w+error|\w+exception|exception|aborted|abort|assertion failed|` +
-		`cannot|can't|could not|couldn't|unable to|failed|failure|no such \w+|not found|not a \w+|not in \w+ format|\w* ?denied|refused|timed out|undefined reference|invalid|illegal|unrecognized|unknown|unexpected|unsupported|not supported|missing|corrupt\w*)(?:[:;,.\s!]|$)`)
+		`cannot|can't|could not|couldn't|unable to|failed|failure|no such \w+|not found|not a \w+|not in \w+ format|\w* ?denied|refused|timed out|undefined reference|invalid|illegal|unrecognized|unknown|unexpected|unsupported|not supported|unavailable|missing|corrupt\w*)(?:[:;,.\s!]|$)`)
 	// mark is how a line says that it is an error: a word, or a letter in the place
 	// where a logger puts the level. NCCL calls its errors warnings.
 	mark = regexp.MustCompile(`(?i:(?:^|[\s:\])(\w])(?:error|exception)(?:[:\s!(\[]|$))|\[E\]|^E\d{4} \d\d:\d\d:\d\d|\bNCCL WARN\b|\[(?:ERROR|CRITICAL|FATAL)\]`)
@@ -33,9 +33,9 @@ var (
 		`^(?:panic|what\(\)): |panicked at|(?:^|[\s:\])(])(?i:fatal(?: error)?)[\s:!]`)
 	// prefixes are what loggers and launchers put in front of a traceback's lines.
 	prefixes = regexp.MustCompile(`^(?:\[?\w*\d+\]?: ?|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \S+?:\d+\] ?|\(\w+[^)]*\) )+`)
-	// frame is a line of a traceback that is not its last.
-	frame  = regexp.MustCompile(`^\s+(?:File "|[~^]+$)|^Traceback \(most recent call last\)|^frame #\d+: |^Exception raised from `)
-	warned = regexp.MustCompile(`(?i)\b(?:DEBUG|INFO|WARN|WARNING|\w+Warning|note|hint)\b ?[]:\d\[ ]|level=(?:info|warning)\b|\[[WI]\] |\bfailed requests:|\bgoing to \S+ instead`)
+	// inTraceback is a line of a traceback that is not its last.
+	inTraceback = regexp.MustCompile(`^\s+(?:File "|[~^]+$)|^Traceback \(most recent call last\)|^frame #\d+: |^Exception raised from `)
+	warned      = regexp.MustCompile(`(?i)\b(?:DEBUG|INFO|WARN|WARNING|\w+Warning|note|hint)\b ?[]:\d\[ ]|level=(?:info|warning)\b|\[[WI]\] |\bfailed requests:|\bgoing to \S+ instead`)
 )
 
 // weigh says how much a line tells.
@@ -45,7 +45,7 @@ func (t *Table) weigh(line string) int {
 		text = after
 	}
 	plain := text[len(prefixes.FindString(text)):]
-	if strings.IndexFunc(plain, unicode.IsLetter) < 0 || frame.MatchString(plain) || ours.MatchString(line) {
+	if strings.IndexFunc(plain, unicode.IsLetter) < 0 || inTraceback.MatchString(plain) || isHeader(line) || ours.MatchString(line) {
 		return saysNothing
 	}
 	switch tail := t.tail(line); {
@@ -119,7 +119,7 @@ func (s *scanner) lastWords() (words *Finding, final bool) {
 		switch {
 		case weight < least:
 		case weight > most, weight == most && weight < named && weight > isLast && since <= burst:
-			most, best, since, after = weight, span{start, end, no}, 0, ordinary
+			most, best, since, after = weight, span{start: start, end: end, no: no}, 0, ordinary
 		}
 		if weight == isLast || weight == saysNothing && warned.MatchString(line) {
 			ordinary++
