@@ -81,11 +81,17 @@ func (t *Table) ExplainLogs(logs []Log, loc *time.Location) (*result.Failure, er
 	if f.Confidence != result.NoCause {
 		return f, err
 	}
-	i := slices.IndexFunc(reports, func(r Report) bool { return r.Final })
-	if i < 0 {
-		return nil, err
+	for i := range reports {
+		if r := &reports[i]; r.Final {
+			return t.spoken(r, unknown(r, nil)), err
+		}
 	}
-	return t.hinted(unknown(&reports[i], nil)), err
+	for i := range reports {
+		if f := t.stepEnd(&reports[i]); f != nil {
+			return f, err
+		}
+	}
+	return nil, err
 }
 
 func (t *Table) scanAll(logs []Log, loc *time.Location) ([]Report, error) {
@@ -487,7 +493,7 @@ func (t *Table) fromEnd(r *Report, rest []clue) *result.Failure {
 	e, ok := endings[r.Exit]
 	if !ok {
 		if r.Final {
-			return t.hinted(f)
+			return t.spoken(r, f)
 		}
 		return f
 	}

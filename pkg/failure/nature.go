@@ -45,17 +45,23 @@ var kindOfID = map[string]string{
 	"slurm-step-nodes": configuration, "slurm-relative-beyond": configuration, "slurm-step-gres": configuration, "submit-maybe-accepted": network, "slurm-unreachable": network,
 }
 
+// silent are the ids that do not say what kind of thing is wrong.
+var silent = []string{"", generic, ownMessage, "json-invalid", "cpp-exception"}
+
 // kindOf is the kind of a known failure, "" of one that says nothing about it.
 func kindOf(id, area string) string { return cmp.Or(kindOfID[id], kindOfArea[area]) }
 
 // exception is the last line of a traceback, taken apart.
 var exception = regexp.MustCompile(`(?s)^(?:\d+: |Error \d+: )?((?:[A-Za-z_]\w*\.)*)([A-Z]\w*)(?:: ?(.*))?$`)
 
-// byType are kinds of exceptions by the names of their classes.
-var byType = []struct {
+// A clause gives what matches a kind.
+type clause struct {
 	re   *regexp.Regexp
 	kind string
-}{
+}
+
+// byType are kinds of exceptions by the names of their classes.
+var byType = []clause{
 	{regexp.MustCompile(`^(?:FileNotFound|FileExists|IsADirectory|NotADirectory|Permission)Error$`), file},
 	{regexp.MustCompile(`^(?:ModuleNotFound|Import|PackageNotFound|VersionConflict|DistributionNotFound)(?:Error)?$`), environment},
 	{regexp.MustCompile(`Memory|ResourceExhausted|^BlockingIOError$`), resource},
@@ -77,27 +83,25 @@ var byErrno = map[syscall.Errno]string{
 
 var errno = regexp.MustCompile(`\[Errno (\d+)\]|\(os error (\d+)\)|\berrno[:= ]+(\d+)`)
 
-// byWords are kinds by what a message says, in the order in which they are tried.
-var byWords = []struct {
-	re   *regexp.Regexp
-	kind string
-}{
+// byFacts are kinds by the facts that a message states, and byTone, which is tried last,
+// by the words in which programs refuse something; each in the order of its rows.
+var byFacts = []clause{
 	{regexp.MustCompile(`(?i)out of memory|no space left|not enough (?:\w+ )?(?:memory|space|gpus?|cpus?|blocks)|insufficient|too many open files|cannot allocate|quota|exceeds (?:the )?available|too large to fit`), resource},
 	{regexp.MustCompile(`(?i)no such file|not a directory|is a directory|permission denied|(?:file|path|directory|folder) \S+ (?:does not|doesn't) exist|(?:file|directory) not found`), file},
 	{regexp.MustCompile(`(?i)connection (?:refused|reset|aborted|closed|error|timed out)|unreachable|name resolution|address already in use|cannot assign requested address|could not resolve|failed to connect|timed out (?:waiting for|connecting)`), network},
+}
+
+var byTone = []clause{
 	{regexp.MustCompile(`(?i)\b(?:checkpoint|safetensors|weights?|tokenizer|config\.json|huggingface|repo(?:sitory)? id|lora|adapter|chat template)\b|model architecture`), model},
 	{regexp.MustCompile(`(?i)\b(?:CUDA|ROCm|HIP|GPU|driver|cuDNN|NCCL) (?:is not|not|error|driver|version)|no module named|not installed|pip install|has no attribute|unexpected keyword argument|undefined symbol|environment variable`), environment},
 	{regexp.MustCompile(`(?i)\b(?:must|should|expected|expects|invalid|unsupported|not supported|does not support|unknown|unrecognized|requires?|required|choose from|allowed|only (?:supports?|one of)|cannot be|greater than|less than|divisible|not (?:a )?valid|is not (?:a|an|one of))\b`), configuration},
 }
 
 // byFrame are kinds by where a program was, of the innermost frame that is known.
-var byFrame = []struct {
-	re   *regexp.Regexp
-	kind string
-}{
+var byFrame = []clause{
 	{regexp.MustCompile(`argparse\.py$|arg_utils\.py$|/click/|/typer/|/pydantic/|cli_args\.py$|/vllm/config/|/vllm/platforms/|server_args\.py$|/omegaconf/|/hydra/|configparser\.py$`), configuration},
 	{regexp.MustCompile(`/(?:transformers|tokenizers|safetensors|huggingface_hub|sentencepiece|mistral_common|compressed_tensors|jinja2)/|/model_(?:loader|executor)/|/transformers_utils/|/lora/|/model_runner\.py$|/vllm/tokenizers/`), model},
-	{regexp.MustCompile(`/(?:aiohttp|httpx|httpcore|urllib3?|requests|zmq|grpc|uvicorn|websockets|nixl\w*|openai|anyio)/|(?:socket|selectors|ssl)\.py$|/kv_transfer/|/torch/distributed/|/device_communicators/|/ray/_private/(?:gcs|services)|/disaggregation/`), network},
+	{regexp.MustCompile(`/(?:aiohttp|httpx|httpcore|urllib3?|requests|zmq|grpc|websockets|nixl\w*|openai)/|(?:socket|selectors|ssl)\.py$|/kv_transfer/|/torch/distributed/|/device_communicators/|/ray/_private/(?:gcs|services)|/disaggregation/`), network},
 	{regexp.MustCompile(`/(?:json|yaml|tomllib|tomli|csv|datasets|pyarrow)/|(?:json/decoder|pathlib|shutil|zipfile|tarfile|csv|tomllib)\.py$|/pandas/io/`), file},
 	{regexp.MustCompile(`multiprocessing/(?:shared_memory|heap)\.py$|/mmap|kv_cache_utils\.py$`), resource},
 	{regexp.MustCompile(`importlib|ctypes/__init__\.py$|/torch/cuda/|subprocess\.py$|/triton/|/torch/_inductor/|/pkg_resources/|os\.py$|/site-packages/ray/_private/node\.py$`), environment},
@@ -117,7 +121,7 @@ func (s speech) nature() nature {
 	if m := exception.FindStringSubmatch(s.text); m != nil {
 		class, message = m[2], m[3]
 	}
-	kind := cmp.Or(ofErrno(message), s.ofClass(class), ofOption(class, message, s.options), ofWords(message), s.ofFrame(), defect)
+	kind := cmp.Or(ofErrno(message), s.ofClass(class), ofOption(class, message, s.options), ofWords(message, byFacts), s.ofFrame(), ofWords(message, byTone), defect)
 	return nature{kind, s.about(kind, message)}
 }
 
@@ -174,8 +178,8 @@ func (s speech) badValue() (option, bool) {
 	return o, ok && !slices.Contains(ofModel, o.name)
 }
 
-func ofWords(message string) string {
-	for _, w := range byWords {
+func ofWords(message string, by []clause) string {
+	for _, w := range by {
 		if w.re.MatchString(message) {
 			return w.kind
 		}
@@ -200,7 +204,12 @@ var (
 	variable   = regexp.MustCompile(`\b((?:VLLM|NCCL|UCX|CUDA|HF|RAY|NIXL|SGLANG|SLURM|TORCH|GLOO|OMP|HIP|ROCM|DYN|ETCD|NATS)_[A-Z0-9_]+|PATH|LD_LIBRARY_PATH|PYTHONPATH)\b`)
 	quotedPath = regexp.MustCompile(`['"\x60]([^'"\x60\s]*[/.][^'"\x60\s]*)['"\x60]`)
 	barePath   = regexp.MustCompile(`(?:^|[\s=:(<'"])(/[\w.+@%~-]+(?:/[\w.+@%~-]*)*)`)
-	address    = regexp.MustCompile(`((?:https?|tcp|ipc|grpc|nats|etcd|ucx)://[^\s'"\x60,)\]]+)|\('([\w.:-]+)', (\d+)\)|host='([\w.-]+)', port=(\d+)|\b((?:[\w-]+\.)*[\w-]+:\d{2,5})\b|\[([0-9a-f:]+)\]:(\d+)|(?i:\bport:? (\d{2,5}))|\bhost (\S+?):(\d+)`)
+	address    = regexp.MustCompile(`((?:https?|tcp|ipc|grpc|nats|etcd|ucx)://[^\s'"\x60,)\]]+)|\('([\w.:-]+)', (\d+)\)|host='([\w.-]+)', port=(\d+)|\b((?:\d{1,3}\.){3}\d{1,3}:\d{1,5})\b|` +
+		`\b([A-Za-z](?:[\w-]|\.[\w-])*:\d{3,5})\b|\[([0-9a-f:]+)\]:(\d+)|\b((?:\d{1,3}\.){3}\d{1,3})\b`)
+	// inSource is a place in a program, which has the form of an address.
+	inSource   = regexp.MustCompile(`\.(?:py|pyx|cc|cpp|h|hpp|c|cu|rs|go|js):\d+$`)
+	portOnly   = regexp.MustCompile(`(?i)\bport (?:number )?:?(\d{2,5})\b`)
+	refusal    = regexp.MustCompile(` \(([a-z_][\w.]*)\)$`)
 	moduleName = regexp.MustCompile(`[Nn]o module named '?([\w.]+)|cannot import name '(\w+)'|(\S+\.so[.\d]*)\b|module '([\w.]+)'`)
 	snakeWord  = regexp.MustCompile(`\b([a-z]+(?:_[a-z0-9]+)+)\b`)
 	quotedWord = regexp.MustCompile("['\"\x60]([^'\"\x60]{1,120})['\"\x60]")
@@ -209,18 +218,21 @@ var (
 // about is the thing itself: what a kind is usually about first, then whatever a
 // message quotes, then where the program was.
 func (s speech) about(kind, message string) string {
-	o, _ := blamed(message, s.options)
+	o, quoted := blamed(message, s.options)
 	option := cmp.Or(firstOf(longOption, message), o.name)
 	var list []string
 	switch kind {
 	case configuration:
-		list = []string{option, firstOf(variable, message), firstOf(snakeWord, message), firstOf(quotedWord, message)}
+		list = []string{firstOf(refusal, message), option, firstOf(variable, message), firstOf(snakeWord, message), firstOf(quotedWord, message)}
 	case file:
 		list = []string{firstOf(quotedPath, message), firstOf(barePath, message), firstOf(quotedWord, message), option}
 	case model:
+		if quoted && slices.Contains(ofModel, o.name) {
+			return o.value
+		}
 		list = []string{firstOf(quotedPath, message), firstOf(barePath, message), firstOf(quotedWord, message), s.model()}
 	case network:
-		list = []string{firstOf(address, message), option, firstOf(variable, message)}
+		list = []string{addressIn(message), firstOf(portOnly, message), option, firstOf(variable, message), s.value("--port")}
 	case environment:
 		list = []string{firstOf(variable, message), firstOf(moduleName, message), firstOf(barePath, message), firstOf(quotedWord, message)}
 	case resource:
@@ -230,10 +242,23 @@ func (s speech) about(kind, message string) string {
 }
 
 // model is the model of the step's own command.
-func (s speech) model() string {
+func (s speech) model() string { return s.value(ofModel...) }
+
+// value is that of the first option of the step's own command with such a name.
+func (s speech) value(names ...string) string {
 	for _, o := range s.options {
-		if slices.Contains(ofModel, o.name) && o.value != "" {
+		if slices.Contains(names, o.name) && o.value != "" {
 			return o.value
+		}
+	}
+	return ""
+}
+
+// addressIn is the first address in a message.
+func addressIn(message string) string {
+	for _, found := range address.FindAllString(message, -1) {
+		if !inSource.MatchString(found) {
+			return firstOf(address, found)
 		}
 	}
 	return ""

@@ -103,6 +103,7 @@ type Report struct {
 	LastWords *Finding `json:"last_words,omitempty"`
 	Final     bool     `json:"final,omitempty"` // the log ends with its last words
 	Tail      []string `json:"tail,omitempty"`  // last 50 lines, redacted
+	Lines     int      `json:"lines,omitempty"` // how many the log has
 }
 
 // Scan reads a log once, from its first byte to its last, in constant memory,
@@ -125,6 +126,7 @@ func (t *Table) Scan(l Log, loc *time.Location) (Report, error) {
 	slices.SortStableFunc(s.findings, func(a, b Finding) int { return cmp.Compare(a.No, b.No) })
 	r.Findings = s.findings
 	r.Tail = lastLines(s.text)
+	r.Lines = s.line1 + bytes.Count(bytes.TrimRight(s.text, "\r\n \t"), []byte("\n"))
 	if !s.stopping {
 		r.LastWords, r.Final = s.lastWords()
 	}
@@ -420,7 +422,7 @@ func (s *scanner) judge(e *entry, f *Finding, said string, before []string) {
 		sp.frames = frames(proc, before)
 	}
 	n := sp.nature()
-	if kind := kindOf(e.ID, e.Area); kind != "" && e.ID != generic && e.ID != ownMessage {
+	if kind := kindOf(e.ID, e.Area); kind != "" && !slices.Contains(silent, e.ID) {
 		n = nature{kind, sp.about(kind, sp.text)}
 	}
 	f.Nature, f.About = n.kind, redact.Line(clip(n.about))

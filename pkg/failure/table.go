@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
+
+	"github.com/profllm/profllm/pkg/pending"
 )
 
 // signaturesJSON is our own table, collected from public reports, from the
@@ -31,11 +33,13 @@ const (
 
 // A Signature is a line that a known failure prints.
 type Signature struct {
-	ID     string `json:"id"`
-	Area   string `json:"area"`
-	Kind   Kind   `json:"kind"`
-	Regex  string `json:"regex"`
-	Sample string `json:"sample"` // a line it must match
+	ID    string `json:"id"`
+	Area  string `json:"area"`
+	Kind  Kind   `json:"kind"`
+	Regex string `json:"regex"`
+	// Pending stands for a pattern: the reasons of that class for which a job waits.
+	Pending pending.Class `json:"pending,omitempty"`
+	Sample  string        `json:"sample"` // a line it must match
 	// Role is the condition: the signature is tried only on logs of these
 	// roles, separated by slashes. See conditions.
 	Role   string `json:"role"`
@@ -102,6 +106,11 @@ func builtin() ([]Signature, []Benign, error) {
 	}
 	if err := json.Unmarshal(signaturesJSON, &file); err != nil {
 		return nil, nil, fmt.Errorf("decode built-in signatures: %w", err)
+	}
+	for i, s := range file.Signatures {
+		if s.Pending != pending.Unknown {
+			file.Signatures[i].Regex = pending.Pattern(s.Pending)
+		}
 	}
 	return file.Signatures, file.Benign, nil
 }

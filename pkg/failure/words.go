@@ -160,16 +160,66 @@ var hints = []struct {
 	{regexp.MustCompile(`(?i)too many open files`), "too-many-files"},
 	{regexp.MustCompile(`(?i)cannot allocate|out of memory`), "python-memory-error"},
 	{regexp.MustCompile(`(?i)input/output error|read-only file system`), "fs-io-error"},
+	{regexp.MustCompile(`(?i)\b(?:invalid value|is not a valid|missing (?:required )?(?:option|argument|parameter)|required arguments? were not|flag needs an argument|no such command|unknown command)\b`), badValue},
 	{regexp.MustCompile(`(?i)(?:unrecognized|unknown|illegal|no such) (?:option|flag)|unrecognized arguments?|invalid option`), "unknown-flag"},
 }
 
-// hinted names the cause that the last words of a process that failed stand for.
-func (t *Table) hinted(f *result.Failure) *result.Failure {
+// library is in what libraries and daemons call errors of programs that go on.
+var library = regexp.MustCompile(`\bNCCL WARN\b|\bUCX\s+(?:ERROR|WARN)\b|^slurmstepd\b`)
+
+// spoken names the cause that the last words of a process stand for: what the system
+// says in them, else what the program itself calls an error.
+func (t *Table) spoken(r *Report, f *result.Failure) *result.Failure {
+	id := ""
 	for _, h := range hints {
-		if i, ok := t.byID[h.id]; ok && h.re.MatchString(f.Line) {
-			f.Cause, f.Next, f.Confidence = h.id, t.entries[i].Next, result.FromSymptom
+		if h.re.MatchString(f.Line) {
+			id = h.id
 			break
 		}
 	}
+	if id == "" && r.LastWords != nil && t.weigh(r.LastWords.Line) >= marked && !library.MatchString(f.Line) {
+		id = ownMessage
+	}
+	i, known := t.byID[id]
+	if !known {
+		return f
+	}
+	e := &t.entries[i]
+	c := clue{Finding: *r.LastWords, entry: e}
+	if kind := kindOf(e.ID, e.Area); kind != "" && !slices.Contains(silent, e.ID) {
+		c.Nature = kind
+	}
+	f.Cause, f.Next, f.Confidence, f.Kind, f.About, f.Tail = e.ID, c.next(), result.FromSymptom, c.Nature, c.About, nil
 	return f
+}
+
+// stepEnds are what srun says of a task that ended badly by itself.
+var stepEnds = []struct {
+	re   *regexp.Regexp
+	code int
+}{
+	{regexp.MustCompile(`error: \S+: tasks? [\d,\-]+: Killed`), 137},
+	{regexp.MustCompile(`error: \S+: tasks? [\d,\-]+: Aborted`), 134},
+	{regexp.MustCompile(`error: \S+: tasks? [\d,\-]+: Exited with exit code 12[67]`), 127},
+	{regexp.MustCompile(`error: \S+: tasks? [\d,\-]+: Exited with exit code 137`), 137},
+	{regexp.MustCompile(`error: \S+: tasks? [\d,\-]+: Exited with exit code 134`), 134},
+}
+
+// stepEnd names the cause that the end of a step stands for, if nobody cancelled it.
+func (t *Table) stepEnd(r *Report) *result.Failure {
+	for i, line := range r.Tail {
+		if strings.Contains(line, " CANCELLED AT ") {
+			return nil
+		}
+		for _, s := range stepEnds {
+			if s.re.MatchString(line) {
+				f := unknown(r, nil)
+				e := endings[s.code]
+				f.Cause, f.Next, f.Confidence, f.Line, f.LineNumber = e.ID, e.Next, result.FromState, line, r.Lines-len(r.Tail)+i+1
+				f.Kind = kindOf(e.ID, "engine")
+				return f
+			}
+		}
+	}
+	return nil
 }

@@ -345,6 +345,9 @@ func cause(f *result.Failure) string {
 	case result.NoCause:
 		text = "unknown, no signature knows it; it shows"
 	}
+	if f.Kind != "" {
+		text += ", " + strings.TrimSuffix(f.Kind+": "+f.About, ": ")
+	}
 	if f.Role != "" {
 		text += in(f.Role)
 	}
@@ -439,6 +442,11 @@ func (e *Evidence) next(s Story) string {
 		}
 		return "correct what Slurm refuses, then profllm slurm resume " + e.Dir
 	case notOver:
+		if st := e.State; st != nil && st.Note == run.Held {
+			return "somebody has to release it: scontrol release " + st.JobID
+		} else if st != nil && st.Note == run.NeverStarts {
+			return "it cannot start as it is: profllm slurm cancel " + e.Dir + ", correct what the reason names, submit it again"
+		}
 		return "wait; profllm slurm status " + e.Dir + " asks Slurm anew"
 	}
 	if s.Failure != nil {
