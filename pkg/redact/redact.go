@@ -26,7 +26,7 @@ type rule struct {
 // (Hugging Face, NVIDIA NGC, GitHub, GitLab, OpenAI and Anthropic, AWS, Google,
 // Slack), RFC 6750, RFC 7617, RFC 7519, RFC 3986 section 3.2.1, RFC 7468.
 var rules = []rule{
-	{"token", []string{"hf_", "hf-", "nvapi", "ghp", "gho", "ghu", "ghs", "ghr", "github_pat", "glpat", "sk-", "sk_", "xox"}, regexp.MustCompile(`\b(?:hf|nvapi|ghp|gho|ghu|ghs|ghr|github_pat|glpat|sk|xox[abprs])[_-][A-Za-z0-9_-]{8,}`)},
+	{"token", []string{"hf_", "nvapi", "ghp", "gho", "ghu", "ghs", "ghr", "github_pat", "glpat", "sk-", "sk_", "xox"}, regexp.MustCompile(`\b(?:hf_|(?:nvapi|ghp|gho|ghu|ghs|ghr|github_pat|glpat|sk|xox[abprs])[_-])[A-Za-z0-9_-]{8,}`)},
 	{"aws-key-id", []string{"akia", "asia"}, regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`)},
 	{"google-key", []string{"aiza"}, regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{35}`)},
 	{"jwt", []string{"eyj"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+`)},

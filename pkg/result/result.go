@@ -333,6 +333,8 @@ const (
 // Failure names why a run failed.
 type Failure struct {
 	Cause      string       `json:"cause" jsonschema:"id of a signature, or unknown"`
+	Kind       string       `json:"kind,omitempty" jsonschema:"what kind of thing is wrong: configuration, file, model, environment, resource, network or defect"`
+	About      string       `json:"about,omitempty" jsonschema:"option, file, address, module or place in the program that the line speaks of"`
 	Line       string       `json:"line,omitempty" jsonschema:"log line that shows it, redacted, at most 500 characters"`
 	File       string       `json:"file,omitempty"`
 	LineNumber int          `json:"line_number,omitempty" jsonschema:"1 for the first"`

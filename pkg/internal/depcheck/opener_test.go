@@ -18,6 +18,7 @@ var opening = []string{"os.Open", "os.OpenFile", "os.ReadFile", "os.DirFS", "os.
 var openers = map[string]string{
 	"archive.copyFile":   "follows no link, waits for nothing and copies a known size only",
 	"archive.syncDir":    "a directory, to sync it",
+	"collect.FindLogs":   "a pipe that the user names, which waits for its writer",
 	"doctor.Look":        "files of the kernel, which have no size",
 	"local.isClient":     "files of the kernel, which have no size",
 	"local.members":      "files of the kernel, which have no size",
@@ -39,6 +40,7 @@ var openers = map[string]string{
 	"run.Uptime":         "files of the kernel, which have no size",
 	"run.openDir":        "a directory, to list it",
 	"run.syncDir":        "a directory, to sync it",
+	"testreport.main":    "what go test wrote a moment ago",
 }
 
 func TestForeignFilesAreOpenedInOnePlace(t *testing.T) {
