@@ -294,7 +294,7 @@ var trips = slices.Concat(timesTrips, []tripCase{
 	{"inconsistent", result.Invalid, func(g *run) { g.r.Results.SteadyState = &result.SteadyState{OutputThroughput: new(-1.0)} },
 		func(g *run) { g.r.Results.SteadyState = &result.SteadyState{OutputThroughput: new(1.0)} }},
 	{"inconsistent", result.Invalid, func(g *run) { g.latency(result.TPOT, func(d *result.Distribution) { d.Std = new(-0.1) }) },
-		func(g *run) { g.latency(result.TPOT, func(d *result.Distribution) { d.Std = new(0.0) }) }},
+		func(g *run) { g.latency(result.TPOT, func(d *result.Distribution) { d.Std = new(0.5) }) }},
 	{"impossible-speed", result.Invalid, func(g *run) { g.latency(result.E2EL, scaled(0.6)); g.e.Planned.Concurrency = 4 },
 		func(g *run) { g.latency(result.E2EL, scaled(0.61)); g.e.Planned.Concurrency = 4 }},
 	{"itl-bundled", result.Withheld, func(g *run) { g.latency(result.ITL, scaled(0.19)) }, func(g *run) { g.latency(result.ITL, scaled(0.21)) }},
