@@ -13,6 +13,7 @@ import (
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/redact"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -235,7 +236,7 @@ func readable(path string) bool {
 // lazyFile is open only while it is read: a run may have thousands of logs.
 type lazyFile struct {
 	path string
-	file *os.File
+	file *regular.File
 	over bool
 }
 
@@ -244,7 +245,7 @@ func (l *lazyFile) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	if l.file == nil {
-		f, err := os.Open(l.path)
+		f, err := regular.Open(l.path)
 		if err != nil {
 			return 0, err
 		}

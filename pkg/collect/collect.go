@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -145,7 +145,7 @@ func (c *Collector) Write(dir string, state *run.State) ([]Record, error) {
 			return nil, fmt.Errorf("%s: %w", rec.Dir, err)
 		}
 		path := filepath.Join(rec.Dir, run.ResultFile)
-		if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+		if old, err := regular.ReadFile(path); err == nil && bytes.Equal(old, data) {
 			continue // it was checked when it was written
 		}
 		if err := result.Validate(data); err != nil {
@@ -243,7 +243,7 @@ func (e *evidence) planned() result.Evidence {
 // parse merges what the first parser finds.
 func (e *evidence) parse(r *result.Result, parsers []Parser, missing *[]string, what string, want bool) *result.Samples {
 	for _, p := range parsers {
-		part, err := p.Parse(os.DirFS(e.at))
+		part, err := p.Parse(regular.DirFS(e.at))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			r.Warnings = append(r.Warnings, result.Warning{Kind: result.Unreadable, File: what, Text: err.Error()})
 		}

@@ -5,12 +5,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/interchange"
 	"github.com/profllm/profllm/pkg/redact"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -22,7 +22,7 @@ func (c *Collector) imported(dir string, mark run.Import) (*result.Result, error
 		return nil, fmt.Errorf("%s: no file of %s: %q", filepath.Join(dir, run.ImportFile), run.RawDir, mark.File)
 	}
 	file := filepath.Join(dir, run.RawDir, mark.File)
-	data, err := os.ReadFile(file)
+	data, err := regular.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/node"
 	"github.com/profllm/profllm/pkg/redact"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -63,7 +63,7 @@ func (e *evidence) imageDigest() string {
 // ran adds what the nodes said of the servers' processes; the first node of a role
 // stands for the others where they have the same.
 func (e *evidence) ran(pr *result.Provenance) {
-	data, err := os.ReadFile(filepath.Join(e.dir, run.NodesFile))
+	data, err := regular.ReadFile(filepath.Join(e.dir, run.NodesFile))
 	if err != nil || e.place == nil {
 		return
 	}

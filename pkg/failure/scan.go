@@ -15,8 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/ulikunitz/xz"
-
+	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/redact"
 )
 
@@ -148,17 +147,17 @@ var xzMagic = []byte("\xfd7zXZ\x00")
 // read puts the whole log to the patterns.
 func (s *scanner) read(r io.Reader) error {
 	in := bufio.NewReaderSize(r, len(xzMagic)+10)
-	packed := false
+	unpacking := false
 	magic, err := in.Peek(len(xzMagic))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if bytes.Equal(magic, xzMagic) {
-		x, err := xz.NewReader(in)
+		x, err := packed.NewReader(in)
 		if err != nil {
 			return err
 		}
-		r, packed = x, true
+		r, unpacking = x, true
 	} else {
 		r = in
 	}
@@ -169,7 +168,7 @@ func (s *scanner) read(r io.Reader) error {
 		n, err := io.ReadFull(r, raw[rest:])
 		n += rest
 		over := err != nil
-		if over && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !packed {
+		if over && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !unpacking {
 			return err
 		}
 		cut := n

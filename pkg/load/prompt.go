@@ -8,11 +8,12 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // A sample is the size of one request, in tokens. input includes the shared prefix.
@@ -140,7 +141,7 @@ func (s *server) model(ctx context.Context, o *Options) (model, error) {
 
 // vocabulary returns the vocabulary size that a model folder's config.json names, or 0.
 func vocabulary(folder string) int {
-	raw, err := os.ReadFile(filepath.Join(folder, "config.json"))
+	raw, err := regular.ReadFile(filepath.Join(folder, "config.json"))
 	if err != nil {
 		return 0 // not a folder, or another kind of one: the size stays unknown
 	}

@@ -31,7 +31,7 @@ func (f *File) Read(dir fs.FS, use func(*Reader) error) error {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
 	defer in.Close()
-	r := NewReader(&bounded{in, maxSize})
+	r := NewReader(in)
 	if err = use(r); err == nil {
 		err = r.End()
 	}

@@ -14,7 +14,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"slices"
@@ -22,6 +21,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/packed"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -31,9 +31,6 @@ const kind = "aiperf"
 // files are the summaries in the order in which they are looked for. AIPerf
 // rounds in its CSV, so the JSON comes first.
 var files = []string{"profile_export_aiperf.json", "profile_export_aiperf.csv", "profile_export_genai_perf.csv"}
-
-// maxSize bounds what is read of one file, also when it was compressed.
-const maxSize = 256 << 20
 
 // A Parser reads one client's summary.
 type Parser struct {
@@ -73,15 +70,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 
 // load reads a file, or the same with .xz.
 func load(dir fs.FS, name string) (data []byte, read string, err error) {
-	f, name, err := packed.Open(dir, name)
-	if err != nil {
-		return nil, name, err
-	}
-	defer f.Close()
-	data, err = io.ReadAll(io.LimitReader(f, maxSize+1))
-	if err == nil && len(data) > maxSize {
-		err = fmt.Errorf("larger than %d MiB", maxSize>>20)
-	}
+	data, name, err = packed.Read(dir, name, regular.Result)
 	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), name, err
 }
 

@@ -14,7 +14,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"reflect"
@@ -23,6 +22,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/packed"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -31,9 +31,6 @@ const (
 	DefaultFile = "vllm-gsm8k.json"
 	DefaultLog  = "vllm-semantic-eval.log"
 )
-
-// maxSize bounds what is read of one file, also when it was compressed.
-const maxSize = 256 << 20
 
 // A Parser reads one evaluation. The zero value reads the default files.
 type Parser struct {
@@ -170,11 +167,5 @@ func value(re *regexp.Regexp, line string) (float64, bool) {
 // read returns a file's text and the name it was found under, with .xz if
 // only that exists.
 func read(out fs.FS, name string) ([]byte, string, error) {
-	f, name, err := packed.Open(out, name)
-	if err != nil {
-		return nil, name, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSize))
-	return data, name, err
+	return packed.Read(out, name, regular.Result)
 }
