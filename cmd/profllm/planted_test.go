@@ -49,10 +49,11 @@ var shapes = map[string]string{
 // besideBlock runs the text in PLANT beside the load. signal SIG ROLE sends a signal to the processes of a role of this
 // job; load ARGUMENTS is another client of the same server.
 const besideBlock = `{{define "before_client"}}
-signal() { for p in /proc/[0-9]*; do
-  e=$(tr '\0' '\n' <"$p/environ" 2>/dev/null) || continue
-  grep -qx "PROFLLM_ROLE=$2" <<<"$e" && grep -qx "SLURM_JOB_ID=$SLURM_JOB_ID" <<<"$e" && kill "-$1" "${p#/proc/}" 2>/dev/null
-done; true; }
+signal() {
+  local mine
+  mine=$(grep -slzx "SLURM_JOB_ID=$SLURM_JOB_ID" /proc/[0-9]*/environ | xargs -r grep -slzx "PROFLLM_ROLE=$2" | tr -dc '0-9\n')
+  kill "-$1" $mine
+}
 load() { "$PROFLLM" bench serve --model Qwen/Qwen3-0.6B --base-url "http://$SERVE_ADDR:$SERVE_PORT" "$@"; }
 [[ -z ${PLANT:-} ]] || eval "$PLANT" >beside.log 2>&1 &
 {{end}}
