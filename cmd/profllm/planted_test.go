@@ -148,8 +148,8 @@ func rehearsePlanted(t *testing.T, dir string, all []planted) (dirs []string, sa
 	return dirs, o.stdout + o.stderr
 }
 
-// chance are words that may be said of any rehearsal on a busy machine, and are then the truth, and of every one.
-var chance = []string{"simulated", "n-too-small", "client-bound"}
+// chance are words that are true of every rehearsal, and those of times that a busy machine makes true of any.
+var chance = []string{"simulated", "n-too-small", "client-bound", "cold-start", "not-steady", "load-not-reached"}
 
 // Every planted fault is found by the checks that the page names; no run with one is valid. Where the fault spoils one
 // metric only, that metric is withheld.
@@ -202,8 +202,10 @@ func TestHonestVariations(t *testing.T) {
 				again = append(again, p)
 				continue
 			}
-			require.Empty(t, words, "%s: %s", p.what, failed(v))
-			require.True(t, v.Valid, "%s: %s", p.what, failed(v))
+			t.Run(p.part+"/"+p.what, func(t *testing.T) {
+				require.True(t, v.Valid, failed(v))
+				require.Empty(t, words, failed(v))
+			})
 		}
 		left = again
 	}
@@ -238,7 +240,7 @@ func plantedPage() string {
 	for _, p := range plantedFaults {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", p.part, p.what, foundBy(p))
 	}
-	fmt.Fprintf(&b, "\n## %d honest variations\n\nNone of these runs is judged invalid. All are valid, except that a check may mark what is named.\n\n| where | what is unusual | checks that may fail |\n|---|---|---|\n", len(honestVariations))
+	fmt.Fprintf(&b, "\n## %d honest variations\n\nNone of these runs is judged invalid, and no check fails but those named and those of times (%s), which a busy machine can fail.\n\n| where | what is unusual | checks that may fail |\n|---|---|---|\n", len(honestVariations), inCode(chance[2:]))
 	for _, p := range honestVariations {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", p.part, p.what, foundBy(p))
 	}
@@ -249,11 +251,14 @@ func foundBy(p planted) string {
 	if p.says != "" {
 		return fmt.Sprintf("no record: `%s`", p.says)
 	}
-	quoted := make([]string, len(p.words))
-	for i, w := range p.words {
-		quoted[i] = "`" + w + "`"
+	return inCode(p.words)
+}
+
+func inCode(words []string) string {
+	if len(words) == 0 {
+		return ""
 	}
-	return strings.Join(quoted, ", ")
+	return "`" + strings.Join(words, "`, `") + "`"
 }
 
 // requirePage compares a generated page of the reference, or writes it.
