@@ -87,6 +87,19 @@
 //	restart-on-request=N  count from 0 again at the Nth generation request, as a server that somebody restarts does
 //	root=MODEL          say that the model served is this one, under the same name
 //	version=1.2         say that the engine is of this version
+//	drop=0.1            share of generation requests that are read, held for TTFT and left unanswered, the connection closed
+//	cut=0.1             share of streams whose connection is closed in the middle
+//	error-event=0.1     share of streams that end with an error event, inside their status 200
+//	error-usage=0.1     the same, the error beside choices and usage
+//	garbage=0.1         share of streams of which one event is plain text
+//	html=0.1            share of generation requests answered with status 200 and a web page
+//	short=0.1           share of answers that end after a quarter of their tokens
+//	usage=0.5           factor by which the client is told other completion tokens than it gets
+//	finish=abort        the finish reason that the client is told
+//	no-usage            no answer has a usage
+//	no-done             streams end without [DONE]
+//	no-params           prefill's answers carry no kv_transfer_params
+//	recompute=0.1       share of KV transfers that fail and whose prompt is computed by decode, as kv_load_failure_policy=recompute does
 //	use=3/0.5           GPU 3 is at work in 0.5 % of the time
 //	clock=3/1700        the SM clock of GPU 3 is 1700 MHz
 //	heat=3/0.1          in a tenth of the looks at it GPU 3 is slowed down by heat

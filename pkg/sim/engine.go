@@ -130,7 +130,10 @@ func (e *engine) fill(ctx context.Context, r *record) error {
 	if e.kv != nil {
 		m.add("vllm:external_prefix_cache_queries", float64(n-r.local))
 	}
-	if s.remote != nil {
+	if s.remote != nil && e.faults.answer.hits("recompute", e.timing.seed, s.seed) {
+		m.add("vllm:nixl_num_failed_transfers", 1)
+		e.kv.note(transferStats{failed: 1})
+	} else if s.remote != nil {
 		r.external = n - r.local
 		// A real engine counts these when it admits the request, before it knows whether the transfer succeeds.
 		m.add("vllm:external_prefix_cache_hits", float64(r.external))

@@ -112,13 +112,14 @@ type faults struct {
 	root         string        // where /v1/models says that the model came from; empty: the truth
 	version      string        // what it says of its version; empty: the truth
 	smi          smiFaults     // of the GPUs
+	answer       answerFaults
 }
 
-var faultNames = []string{
+var faultNames = slices.Concat(answerFaultNames, []string{
 	"die-at-start", "die-after", "die-on-request", "exit", "never-ready", "hang", "fail", "bundle", "zero-tokens", "restart-on-request",
 	"root", "version", "miscount", "preempt", "corrupt", "warm", "cold", "slowing",
 	"use", "clock", "heat", "skip", "driver",
-}
+})
 
 // parseFaults reads the whole text, so that a mistake in any group is found in every process, and keeps the groups that
 // apply to role; star says whether "*" does.
@@ -149,6 +150,9 @@ func parseFaults(text, role string, star bool) (faults, error) {
 func (f *faults) set(name, value string) error {
 	if !slices.Contains(faultNames, name) {
 		return fmt.Errorf("unknown fault %q: want %s", name, strings.Join(faultNames, ", "))
+	}
+	if slices.Contains(answerFaultNames, name) {
+		return f.answer.set(name, value)
 	}
 	var err error
 	switch name {

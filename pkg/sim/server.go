@@ -117,6 +117,9 @@ func (s *server) generation(h func(http.ResponseWriter, *http.Request) *refusal)
 			internal().write(w)
 			return
 		}
+		if w = s.spoil(w, r, n); w == nil {
+			return
+		}
 		if refused := h(w, r); refused != nil {
 			refused.write(w)
 		}
