@@ -97,10 +97,11 @@ func TestStreamThatIsWhole(t *testing.T) {
 			`data: {"choices":[{"text":"a","logprobs":{"top_logprobs":[{"error":-1.5,"usage":-2,"choices":-Infinity,"finish_reason":NaN}]}}],"usage":null}` +
 				"\n\n" + lastEvent + usageEvent + doneEvent, 2, 7, 2, "ab",
 		},
-		"stop":        {finishing(`"stop"`) + usageEvent + doneEvent, 1, 7, 2, "b"},
-		"tool calls":  {finishing(`"tool_calls"`) + usageEvent + doneEvent, 1, 7, 2, "b"},
-		"repetition":  {finishing(`"repetition"`) + usageEvent + doneEvent, 1, 7, 2, "b"},
-		"fewer asked": {finishing(`"stop"`) + counting("7", "1") + doneEvent, 1, 7, 1, "b"},
+		"a reason that is empty so far": {finishing(`""`) + lastEvent + usageEvent + doneEvent, 2, 7, 2, "bb"},
+		"stop":                          {finishing(`"stop"`) + usageEvent + doneEvent, 1, 7, 2, "b"},
+		"tool calls":                    {finishing(`"tool_calls"`) + usageEvent + doneEvent, 1, 7, 2, "b"},
+		"repetition":                    {finishing(`"repetition"`) + usageEvent + doneEvent, 1, 7, 2, "b"},
+		"fewer asked":                   {finishing(`"stop"`) + counting("7", "1") + doneEvent, 1, 7, 1, "b"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

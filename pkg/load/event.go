@@ -13,7 +13,7 @@ type chunk struct {
 	texts   int    // choices that carry text
 	role    bool   // a choice names a role
 	text    []byte // string: the text of the first choice; nil without
-	finish  []byte // finish_reason of a choice; nil if none is named
+	finish  []byte // finish_reason of a choice; nil if none is named, as before the end of an answer
 	usage   []byte // object; nil if absent or null
 	failed  bool   // the server reports an error
 }
@@ -102,7 +102,7 @@ func (s *scanner) choice(c *chunk) {
 		case "role":
 			c.role = present(s.value()) != nil || c.role
 		case "finish_reason":
-			if v := present(s.value()); v != nil {
+			if v := s.value(); !empty(v) {
 				c.finish = v
 			}
 		case "error":

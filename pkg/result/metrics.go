@@ -143,6 +143,10 @@ type Client struct {
 	LastSend     *float64 `json:"last_send_s,omitempty"`
 	LastEnd      *float64 `json:"last_end_s,omitempty" jsonschema:"last token of a completed request"`
 
+	Resent        *int `json:"resent_requests,omitempty" jsonschema:"sent again because the connection closed as they were sent; their times count from the first send"`
+	UsageMissing  *int `json:"usage_missing,omitempty" jsonschema:"completed requests whose tokens were counted by events, because the server named no usage"`
+	WarmUpsFailed *int `json:"warmups_failed,omitempty" jsonschema:"warm-up requests that failed"`
+
 	Started *time.Time `json:"started,omitempty" jsonschema:"start of the window by the clock of the client's node, RFC 3339, UTC"`
 }
 

@@ -56,7 +56,10 @@ func good() *run {
 					"vllm:num_preemptions_total": 0, "vllm:corrupted_requests_total": 0,
 				}},
 			},
-			Client: &result.Client{Program: "profllm bench serve", Threads: new(1), CPUSeconds: new(20.0), SendDelayP99: new(1.0), LagP99: new(0.1)},
+			Client: &result.Client{
+				Program: "profllm bench serve", Threads: new(1), CPUSeconds: new(20.0), SendDelayP99: new(1.0), LagP99: new(0.1),
+				Resent: new(0), UsageMissing: new(0), WarmUpsFailed: new(0),
+			},
 			Source: "vllm-bench.json",
 		},
 		Accuracy: &result.Accuracy{Task: "gsm8k", Value: 0.74, InvalidRate: new(0.005), Questions: new(1319), Source: "vllm-gsm8k.json"},
@@ -244,6 +247,9 @@ var trips = slices.Concat(timesTrips, []tripCase{
 	{"client-bound", result.Invalid, func(g *run) { g.r.Results.Client.SendDelayP99 = new(100.1) }, func(g *run) { g.r.Results.Client.SendDelayP99 = new(99.9) }},
 	{"client-bound", result.Invalid, func(g *run) { g.r.Results.Client.LagP99 = new(10.1) }, func(g *run) { g.r.Results.Client.LagP99 = new(9.9) }},
 	{"client-bound", result.Invalid, func(g *run) { g.sends(12) }, func(g *run) { g.sends(11.5) }}, // 10.06/s, and chance
+	{"requests-resent", result.Suspect, func(g *run) { g.r.Results.Client.Resent = new(1) }, func(g *run) { g.r.Results.Client.Resent = new(0) }},
+	{"usage-missing", result.Suspect, func(g *run) { g.r.Results.Client.UsageMissing = new(1) }, func(g *run) { g.r.Results.Client.UsageMissing = new(0) }},
+	{"warm-up-failed", result.Suspect, func(g *run) { g.r.Results.Client.WarmUpsFailed = new(1) }, func(g *run) { g.r.Results.Client.WarmUpsFailed = new(0) }},
 	{"load-not-reached", result.Suspect, func(g *run) { g.e.Planned.Concurrency = 7 }, func(g *run) { g.e.Planned.Concurrency = 6 }},
 	{"load-not-reached", result.Suspect, func(g *run) { g.r.Results.Load = &result.ServerLoad{Samples: 30, Running: 4.5, Waiting: 0.4} },
 		func(g *run) { g.r.Results.Load = &result.ServerLoad{Samples: 30, Running: 4.7, Waiting: 0.4} }},
@@ -573,7 +579,7 @@ func TestGoodRunPassesEveryCheck(t *testing.T) {
 }
 
 // covers: PL-V1, PL-V2, PL-V3, PL-V4, PL-V5, PL-V6, PL-V7, PL-V8, PL-V9, PL-V10, PL-V11, PL-V13, PL-V14, PL-V15, PL-V16, PL-V17, PL-V18, PL-V19, PL-V20, PL-V21,
-// covers: PL-V22, PL-V23, PL-V24, PL-V25, PL-V26, PL-V27, PL-V28, PL-V29, PL-V31, PL-V33, PL-V36, PL-S5, PL-G13
+// covers: PL-V7, PL-V13, PL-V22, PL-V23, PL-V24, PL-V25, PL-V26, PL-V27, PL-V28, PL-V29, PL-V31, PL-V33, PL-V36, PL-S5, PL-G13
 func TestEachCheckTripsAloneAndMissesNarrowly(t *testing.T) {
 	tripped := map[string]bool{}
 	for _, tt := range trips {

@@ -267,6 +267,12 @@ func (r *reader) client(f field) {
 			c.LastSend = r.optional(g)
 		case "last_end_s":
 			c.LastEnd = r.optional(g)
+		case "retried":
+			c.Resent = r.count(g)
+		case "usage_missing":
+			c.UsageMissing = r.count(g)
+		case "warmups_failed":
+			c.WarmUpsFailed = r.count(g)
 		}
 	}
 	r.m.Client = c

@@ -417,3 +417,18 @@ func BenchmarkParse(b *testing.B) {
 		})
 	}
 }
+
+// covers: PL-V13
+func TestWhatTheClientSaysOfItself(t *testing.T) {
+	part, err := vllmserve.Read("r.json", []byte(`{"completed": 3, "failed": 1, "duration": 2.0, "profllm": {"client": "profllm bench serve", "loops": 1,
+		"retried": 2, "retried_requests": [0, 3], "usage_missing": 1, "warmups_failed": 4}}`))
+	require.NoError(t, err)
+	c := part.Metrics.Client
+	require.Equal(t, []int{1, 2, 1, 4}, []int{*c.Threads, *c.Resent, *c.UsageMissing, *c.WarmUpsFailed})
+
+	part, err = vllmserve.Read("r.json", []byte(`{"completed": 3, "duration": 2.0, "profllm": {"retried": "no", "usage_missing": 1.5}}`))
+	require.NoError(t, err)
+	require.Nil(t, part.Metrics.Client.Resent)
+	require.Nil(t, part.Metrics.Client.UsageMissing)
+	require.Nil(t, part.Metrics.Client.WarmUpsFailed, "an older client did not count them")
+}
