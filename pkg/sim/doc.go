@@ -76,6 +76,7 @@
 //	never-ready         stay alive, never open the port
 //	hang                become ready, accept generation requests, never answer
 //	fail=0.1            share of generation requests answered with status 500
+//	drop=0.1            share of generation requests that are read and never answered: the connection is closed
 //	bundle=4            tokens per streamed chunk
 //	zero-tokens         answer at once with status 200 and no token
 //	miscount=1.1        factor by which the engine counts other output tokens than it sends

@@ -101,6 +101,7 @@ type faults struct {
 	neverReady   bool
 	hang         bool
 	fail         float64 // 0-1
+	drop         float64 // 0-1
 	bundle       int     // tokens per chunk, at least 1
 	zeroTokens   bool
 	miscount     float64       // factor of the counted output tokens, 1 if honest
@@ -115,7 +116,7 @@ type faults struct {
 }
 
 var faultNames = []string{
-	"die-at-start", "die-after", "die-on-request", "exit", "never-ready", "hang", "fail", "bundle", "zero-tokens", "restart-on-request",
+	"die-at-start", "die-after", "die-on-request", "exit", "never-ready", "hang", "fail", "drop", "bundle", "zero-tokens", "restart-on-request",
 	"root", "version", "miscount", "preempt", "corrupt", "warm", "cold", "slowing",
 	"use", "clock", "heat", "skip", "driver",
 }
@@ -180,12 +181,12 @@ func (f *faults) set(name, value string) error {
 		return err
 	case "use", "clock", "heat", "skip", "driver":
 		return f.smi.set(name, value)
-	case "fail", "preempt", "corrupt", "warm":
+	case "fail", "drop", "preempt", "corrupt", "warm":
 		share, err := parseShare(value)
 		if err != nil {
 			return fmt.Errorf("%s=%q: want a number from 0 to 1", name, value)
 		}
-		*map[string]*float64{"fail": &f.fail, "preempt": &f.preempt, "corrupt": &f.corrupt, "warm": &f.warm}[name] = share
+		*map[string]*float64{"fail": &f.fail, "drop": &f.drop, "preempt": &f.preempt, "corrupt": &f.corrupt, "warm": &f.warm}[name] = share
 		return nil
 	case "miscount":
 		if f.miscount, err = strconv.ParseFloat(value, 64); err != nil || !(f.miscount >= 0 && f.miscount <= 1000) {
