@@ -17,7 +17,8 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// counters adds what the engines' counters and gauges said while the client
+// counters adds what the counters of the engines and of the proxy, and the
+// engines' gauges, said while the client
 // ran that measured, which comes first. Where its end was not kept the counters
 // are those of all clients.
 func (e *evidence) counters(r *result.Result) {
@@ -31,6 +32,10 @@ func (e *evidence) counters(r *result.Result) {
 			d, others = e.difference(role.Name, job.Before, job.After), len(e.load.Clients) > 1
 		}
 		if d == nil {
+			continue
+		}
+		if role.Proxy {
+			r.Results.Proxy = proxy(d, others)
 			continue
 		}
 		part.Server = append(part.Server, result.ServerDelta{

@@ -261,9 +261,9 @@ func (j *Job) showTail(role string) {
 	}
 }
 
-// scrape keeps /metrics of every engine in raw/ of a load's directory; an engine
-// without it is no error, the checks that need it will say so. want leaves engines
-// out; nil: none.
+// scrape keeps /metrics of every engine and of profllm's own proxy in raw/ of a
+// load's directory; one without it is no error, the checks that need it will say
+// so. want leaves roles out; nil: none.
 func (j *Job) scrape(ctx context.Context, dir, when string, want func(role string) bool) {
 	p, place, err := j.load()
 	if err != nil {
@@ -271,7 +271,7 @@ func (j *Job) scrape(ctx context.Context, dir, when string, want func(role strin
 	}
 	for i := range p.Roles {
 		role := &p.Roles[i]
-		if !role.Engine || want != nil && !want(role.Name) {
+		if !role.Engine && !role.Proxy || want != nil && !want(role.Name) {
 			continue
 		}
 		url, err := endpoint(p, place, role, "/metrics")

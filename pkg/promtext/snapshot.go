@@ -132,6 +132,10 @@ func birth(name string) bool {
 // Reset reports whether the server restarted between the pages.
 func (d *Difference) Reset() bool { return len(d.Resets) > 0 }
 
+// Samples returns the differences, series by series. The caller must not change
+// them.
+func (d *Difference) Samples() []Sample { return d.samples }
+
 // Sum adds up the differences of the metric over the series that carry the
 // wanted labels; false if there is no such series.
 func (d *Difference) Sum(name string, want ...Label) (float64, bool) {

@@ -227,7 +227,7 @@ func TestAnswerBeforeTheRequest(t *testing.T) {
 		}
 	}()
 	p, url, _ := serve(t, Options{Prefill: []string{"http://" + l.Addr().String()}, Decode: []string{unused(t)}})
-	resp, text := post(t, url+"/v1/completions", `{"prompt":"`+strings.Repeat("x", 30<<20)+`"}`)
+	resp, text := post(t, url+"/v1/completions", `{"prompt":"`+strings.Repeat("x", 12<<20)+`"}`)
 	require.Equal(t, 413, resp.StatusCode)
 	require.Equal(t, "{}", text)
 	require.Empty(t, p.prefill.all[0].idle)

@@ -49,6 +49,7 @@ var questions = []question{
 	{"PL-V14", "sends-lumped", Suspect, "requests that a client held back and sent together are another load", sendsLumped},
 	{"PL-V15", "no-steady-state", Suspect, "ramp and tail are no steady load", noSteadyState},
 	{"PL-V14", "uneven-spread", Suspect, "an instance that gets more than its share sets the latency, one that gets less is not measured", unevenSpread},
+	{"PL-V34", "proxy-errors", Suspect, "a client that tries again reports a success where the service failed", proxyErrors},
 	{"PL-V16", "kv-transfer-failed", Invalid, "without transfers decode computes the prompt itself: not disaggregated", kvTransferFailed},
 	{"PL-V17", "preempted-requests", Suspect, "a thrashing KV cache computes prompts twice", preemptedRequests},
 	{"PL-V18", "corrupt-output", Invalid, "NaN logits are no answer", corruptOutput},

@@ -40,6 +40,7 @@ type Metrics struct {
 	Server      []ServerDelta `json:"server,omitempty"`
 	Load        *ServerLoad   `json:"server_load,omitempty"`
 	KVTransfer  *KVTransfer   `json:"kv_transfer,omitempty"`
+	Proxy       *Proxy        `json:"proxy,omitempty"`
 
 	// Latency holds the distributions by family; in the file they are
 	// <statistic>_<family>_ms and n_<family>.

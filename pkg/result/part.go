@@ -134,6 +134,7 @@ func (r *Result) Merge(p Part) {
 		m.Server = slices.Concat(r.Results.Server, m.Server)
 		m.KVTransfer = cmp.Or(m.KVTransfer, r.Results.KVTransfer)
 		m.Load = cmp.Or(m.Load, r.Results.Load)
+		m.Proxy = cmp.Or(m.Proxy, r.Results.Proxy)
 		r.Results = m
 	}
 	if p.Accuracy != nil {

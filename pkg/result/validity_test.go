@@ -56,6 +56,7 @@ func good() *run {
 					"vllm:num_preemptions_total": 0, "vllm:corrupted_requests_total": 0,
 				}},
 			},
+			Proxy:  &result.Proxy{Requests: n, Statuses: map[string]int64{"200": n}},
 			Client: &result.Client{
 				Program: "profllm bench serve", Threads: new(1), CPUSeconds: new(20.0), SendDelayP99: new(1.0), LagP99: new(0.1),
 				Resent: new(0), UsageMissing: new(0), WarmUpsFailed: new(0),
@@ -344,6 +345,16 @@ var trips = slices.Concat(timesTrips, []tripCase{
 		g.spread(1000, 0)
 		delete(g.r.Results.Server[2].Counters, "vllm:request_success_total")
 	}},
+	{"proxy-errors", result.Suspect, func(g *run) { g.proxy(map[string]int64{"200": 999, "502": 1}) }, func(g *run) { g.proxy(map[string]int64{"200": 1000}) }},
+	{"proxy-errors", result.Suspect, func(g *run) { g.r.Results.Proxy.Broken = 1 }, func(g *run) { g.r.Results.Proxy.Broken, g.r.Results.Proxy.Others = 1, true }},
+	{"proxy-errors", result.Suspect, func(g *run) { g.r.Results.Proxy.BadAnswers = 1 }, func(g *run) {}},
+	{"proxy-errors", result.Suspect, func(g *run) { g.r.Results.Proxy.Reset = true }, func(g *run) { g.r.Results.Proxy = nil }},
+	{"proxy-errors", result.Suspect, func(g *run) { g.proxy(map[string]int64{"200": 1000, "499": 1}) }, func(g *run) {
+		g.proxy(map[string]int64{"200": 1000, "499": 1})
+		g.r.Warnings = []result.Warning{{Kind: result.Incomplete}}
+	}},
+	{"proxy-errors", result.Suspect, func(g *run) { g.r.Results.Proxy.WithoutKV = 11 }, func(g *run) { g.r.Results.Proxy.WithoutKV = 10 }},
+	{"proxy-errors", result.Suspect, func(g *run) { g.r.Results.Proxy.Resent = 1 }, func(g *run) {}},
 	{"n-too-small", result.Withheld, func(g *run) { g.latency(result.TTFT, func(d *result.Distribution) { d.N = new(298) }) },
 		func(g *run) { g.latency(result.TTFT, func(d *result.Distribution) { d.N = new(299) }) }},
 	{"n-too-small", result.Withheld, func(g *run) { g.latency(result.TTFT, func(d *result.Distribution) { d.Percentiles[99.9] = 95 }) },

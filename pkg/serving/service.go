@@ -50,11 +50,11 @@ func (s *Test) AddServer(to *plan.Service, one Instance, argv []plan.Word, inner
 }
 
 // AddProxy adds what stands before prefill and decode, on the first prefill head.
-// Its port is called proxy.
+// Its port is called proxy. What runs outside the container is profllm's own.
 func (s *Test) AddProxy(to *plan.Service, first Instance, health string, argv []plan.Word, container bool) {
 	node := plan.Slice{Offset: first.Nodes.Offset, Count: 1}
 	to.Roles = append(to.Roles, plan.Role{
-		Name: "proxy", Nodes: node, Health: plan.Endpoint{Port: "proxy", Path: health}, Timeout: plan.Seconds(s.Wait),
+		Name: "proxy", Nodes: node, Health: plan.Endpoint{Port: "proxy", Path: health}, Timeout: plan.Seconds(s.Wait), Proxy: !container,
 		Step: plan.Step{
 			Name: "proxy", Nodes: node, Container: container, Log: "logs/proxy-%t.log", Argv: argv,
 			Env: []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text("proxy")}},

@@ -1,0 +1,152 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// four is two instances of each role and a proxy before them.
+func four(t *testing.T) (all []*engine, url string, log *logBuffer) {
+	prefill := []*engine{newEngine(t, prefillRole, nil), newEngine(t, prefillRole, nil)}
+	decode := []*engine{newEngine(t, decodeRole, nil), newEngine(t, decodeRole, nil)}
+	_, url, log = serve(t, Options{Prefill: urls(prefill), Decode: urls(decode)})
+	return slices.Concat(prefill, decode), url, log
+}
+
+func instances(t *testing.T, text string) controlJSON {
+	t.Helper()
+	var c controlJSON
+	require.NoError(t, json.Unmarshal([]byte(text), &c), text)
+	return c
+}
+
+// What belongs to every engine reaches every instance of both roles, once, as the
+// client wrote it.
+func TestControlsReachEveryInstance(t *testing.T) {
+	all, url, log := four(t)
+	for _, e := range all {
+		e.answer = func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, `{"success":true}`) }
+	}
+	for path := range controls {
+		resp, text := post(t, url+path+"?x=1", `{"a": 1}`, "Authorization", "Bearer key")
+		require.Equal(t, http.StatusOK, resp.StatusCode, path)
+		c := instances(t, text)
+		require.Nil(t, c.Error)
+		require.Len(t, c.Instances, 4)
+		for i, e := range all {
+			require.Equal(t, e.role, c.Instances[i].Role)
+			require.Equal(t, e.URL, c.Instances[i].URL)
+			require.Equal(t, 200, c.Instances[i].Status)
+			require.JSONEq(t, `{"success":true}`, string(c.Instances[i].Body))
+			got := e.calls[len(e.calls)-1]
+			require.Equal(t, path+"?x=1", got.path)
+			require.Equal(t, `{"a": 1}`, got.body)
+			require.Equal(t, "Bearer key", got.header.Get("Authorization"))
+		}
+	}
+	for _, e := range all {
+		require.Equal(t, len(controls), e.count(), "each once")
+	}
+	status, text := get(t, url+"/is_sleeping")
+	require.Equal(t, http.StatusOK, status)
+	require.Len(t, instances(t, text).Instances, 4)
+	require.Equal(t, []string{""}, log.lines())
+	_, metrics := get(t, url+"/metrics")
+	require.Contains(t, metrics, fmt.Sprintf(`profllm_proxy_requests_total{method="any",path="control",status="200"} %d`, len(controls)+1))
+	for _, path := range []string{"/v1/models", "/version", "/tokenize", "/start_profiles", "/v1/sleep"} {
+		before := all[0].count()
+		post(t, url+path, `{}`)
+		require.Equal(t, before, all[0].count(), "%s is no control", path)
+	}
+}
+
+// One instance that does not do it fails the whole, and the answer says which.
+func TestControlsThatFail(t *testing.T) {
+	const wrong = "status 500"
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		says   string
+	}{
+		"an error":           {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, wrong},
+		"not enabled":        {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, "status 404"},
+		"redirected":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(307) }, "status 307"},
+		"died":               {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "closed without an answer"},
+		"refused with a 200": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"success":false}`) }, `"success": false`},
+		"broke off": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "9")
+			io.WriteString(w, "{")
+		}, "read answer"},
+		"an answer without end": {func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, maxOutcome+1)) }, errTooBig.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all, url, log := four(t)
+			for _, e := range all {
+				e.answer = func(http.ResponseWriter, *http.Request) {}
+			}
+			all[1].answer = c.answer
+			resp, text := post(t, url+"/reset_prefix_cache", "")
+			require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+			require.Equal(t, "prefill "+all[1].URL, resp.Header.Get("X-Profllm-Backend"))
+			requireError(t, text, 502, "1 of 4 instances failed", all[1].URL, c.says)
+			for i, o := range instances(t, text).Instances {
+				require.Equal(t, i == 1, o.Error != "", o.Error)
+			}
+			for _, e := range all {
+				require.Equal(t, 1, e.count(), "the others are asked all the same")
+			}
+			eventually(t, "log line", func() bool { return log.lines()[0] != "" })
+			require.Contains(t, log.lines()[0], "1 of 4 instances failed")
+		})
+	}
+}
+
+// Instances that fail alike lend the answer their status.
+func TestControlsThatNoneKnows(t *testing.T) {
+	all, url, _ := four(t)
+	for _, e := range all {
+		e.answer = func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(404)
+			io.WriteString(w, "Not Found")
+		}
+	}
+	resp, text := post(t, url+"/sleep", "")
+	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+	require.Equal(t, `"Not Found"`, string(instances(t, text).Instances[0].Body))
+	all[0].answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }
+	resp, _ = post(t, url+"/sleep", "")
+	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+}
+
+// The reference page names every control path, reason, flag and metric, and no other
+// metric.
+func TestReferencePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/proxy.md")
+	require.NoError(t, err)
+	for path := range controls {
+		require.Contains(t, string(page), "`"+path+"`")
+	}
+	for _, label := range reasonLabels {
+		require.Contains(t, string(page), "`"+label+"`")
+	}
+	for _, m := range regexp.MustCompile(`--[a-z-]+`).FindAllString(Usage(), -1) {
+		require.True(t, m == "--help" || strings.Contains(string(page), "`"+m), m)
+	}
+	_, _, url, _, _ := pairOf(t)
+	_, metrics := get(t, url+"/metrics")
+	inPage := regexp.MustCompile(`profllm_proxy_[a-z_]+`).FindAllString(string(page), -1)
+	for _, m := range regexp.MustCompile(`# TYPE (\w+)`).FindAllStringSubmatch(metrics, -1) {
+		require.Contains(t, inPage, m[1])
+	}
+	for _, name := range inPage {
+		require.Contains(t, metrics, "# TYPE "+name+" ")
+	}
+}

@@ -1,0 +1,127 @@
+package result
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Proxy is what profllm's own proxy counted between two pages of its metrics: the
+// requests that clients sent by POST, without those that control engines.
+type Proxy struct {
+	Requests   int64            `json:"requests" jsonschema:"POST requests of clients, without those that control engines"`
+	Statuses   map[string]int64 `json:"statuses,omitempty" jsonschema:"the same, by the status that the client saw; 499: the client left first"`
+	Broken     int64            `json:"broken,omitempty" jsonschema:"answers that broke off after their first byte"`
+	BadAnswers int64            `json:"bad_answers,omitempty" jsonschema:"answers of status 200 that hold an error, or are an event stream without its end"`
+	Resent     int64            `json:"resent,omitempty" jsonschema:"requests that were sent to an instance a second time, because no byte of them had arrived"`
+	WithoutKV  int64            `json:"without_kv,omitempty" jsonschema:"requests whose prompt decode computed itself, because prefill answered no kv_transfer_params"`
+	Backends   []ProxyBackend   `json:"backends,omitempty" jsonschema:"instances that failed, or were sent a request twice"`
+	Reset      bool             `json:"reset,omitempty" jsonschema:"a counter fell: the proxy restarted in between"`
+	Others     bool             `json:"others,omitempty" jsonschema:"other clients of the run asked between the two pages as well"`
+}
+
+// ProxyBackend is what the proxy met at one instance.
+type ProxyBackend struct {
+	Role     string           `json:"role"`
+	URL      string           `json:"url"`
+	Failures map[string]int64 `json:"failures,omitempty" jsonschema:"requests without a whole or a good answer, by reason"`
+	Resent   int64            `json:"resent,omitempty"`
+}
+
+// Thresholds of PL-V34. A request that is sent again does no harm to the numbers
+// but its own, and none has to be.
+const (
+	maxProxyErrors = 0.0
+	maxProxyResent = 0.0
+	maxProxyNoKV   = 0.01 // a prompt shorter than a KV block has nothing to move
+)
+
+// clientGone is the proxy's status of a client that left before its answer.
+const clientGone = 499
+
+// errors counts the requests that the proxy answered with an error, or with an
+// answer that is none.
+func (p *Proxy) errors() int64 {
+	n := p.Broken + p.BadAnswers
+	for text, count := range p.Statuses {
+		if status, err := strconv.Atoi(text); err != nil || status >= 400 && status != clientGone {
+			n += count
+		}
+	}
+	return n
+}
+
+// givenUp is how many clients left before the end of their answers.
+func (p *Proxy) givenUp() int64 { return p.Statuses[strconv.Itoa(clientGone)] }
+
+// proxyErrors judges what the proxy saw and the client perhaps did not say: a
+// client that tries again reports a success.
+func proxyErrors(c *facts) answer {
+	p := c.m.Proxy
+	switch {
+	case p == nil:
+		return notPossible("no counters of profllm's own proxy were read")
+	case p.Reset:
+		return fail("the proxy began again between the first and the last look at its counters")
+	case p.Requests == 0:
+		return notPossible("the proxy counted no request")
+	}
+	bad := c.proxyFaults(p)
+	switch {
+	case len(bad) == 0:
+		return pass("%d requests: no error, none sent again%s", p.Requests, also(p.givenUp(), ", %d given up by the client"))
+	case p.Others:
+		return notPossible("the counters are those of the other clients as well: %s", strings.Join(bad, "; "))
+	}
+	return fail("%s", strings.Join(bad, "; "))
+}
+
+// proxyFaults says what is beyond the accepted.
+func (c *facts) proxyFaults(p *Proxy) (bad []string) {
+	check := func(n int64, key, what, text string) {
+		if share := float64(n) / float64(p.Requests); n > 0 && share > c.limit(key) {
+			bad = append(bad, fmt.Sprintf("%d of %d requests %s (accepted %s %%)%s", n, p.Requests, text, percent(c.limit(key)), what))
+		}
+	}
+	check(p.errors(), "proxy_error_share", also(p.Broken, ", %d of them broken off")+also(p.BadAnswers, ", %d of status 200")+p.failures(), "were answered with an error")
+	if n := p.givenUp() - c.unanswered(); n > 0 && !c.cutShort() {
+		bad = append(bad, fmt.Sprintf("the client gave up %d requests and reports %d failed", p.givenUp(), c.unanswered()))
+	}
+	check(p.WithoutKV, "proxy_without_kv_share", "", "were computed by decode itself, because prefill handed over no KV cache")
+	check(p.Resent, "proxy_resent_share", "", "were sent to an instance a second time")
+	return bad
+}
+
+// failures lists what the instances did, worst first.
+func (p *Proxy) failures() string {
+	var said []string
+	for _, b := range p.Backends {
+		for _, why := range slices.Sorted(maps.Keys(b.Failures)) {
+			said = append(said, fmt.Sprintf("%s %s %s %d", b.Role, b.URL, why, b.Failures[why]))
+		}
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	return "; " + list(said)
+}
+
+// unanswered is how many requests the client reports as failed.
+func (c *facts) unanswered() int64 {
+	failed, _, _ := c.failed()
+	return int64(failed)
+}
+
+// cutShort reports whether the client says that the end of its window cut requests.
+func (c *facts) cutShort() bool {
+	return c.m.CutRequests != nil || len(c.warnings(Incomplete)) > 0
+}
+
+func also(n int64, format string) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(format, n)
+}
