@@ -189,7 +189,7 @@ func (it *Item) noNumber(s *source, n *node, key string) {
 	if n == nil || n.kind == nothing {
 		return
 	}
-	if v, err := strconv.ParseFloat(n.text, 64); err == nil && v-v != 0 {
+	if v, err := strconv.ParseFloat(strings.TrimPrefix(n.text, "."), 64); err == nil && v-v != 0 { // YAML has .nan
 		it.warn(s, n, result.NotFinite, key, "no finite number: %.40s", n.text)
 		return
 	}
