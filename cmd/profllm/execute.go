@@ -246,6 +246,8 @@ func (a *app) simulate(args []string) int {
 				fmt.Fprintln(stderr, err)
 				return exitUsage
 			}
+			fmt.Fprintln(stdout, sim.Notice)
+			o.Metadata = append(o.Metadata, simulatedMark)
 			return a.code(a.measure(ctx, o, stdout, stderr))
 		},
 		Proxy: func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -262,7 +264,18 @@ type benchServeCmd struct {
 	load.Options
 }
 
-func (c benchServeCmd) Run(a *app) error { return a.measure(a.ctx, c.Options, a.stdout, a.stderr) }
+// simulatedMark is what a result file says of itself whose servers were simulated, so
+// that the label is not lost when the file leaves its run.
+const simulatedMark = "simulated=true"
+
+// Run marks its result where the job's script says that the engine is simulated.
+func (c benchServeCmd) Run(a *app) error {
+	if a.env("PROFLLM_SIMULATED") != "" {
+		fmt.Fprintln(a.stdout, sim.Notice)
+		c.Metadata = append(c.Metadata, simulatedMark)
+	}
+	return a.measure(a.ctx, c.Options, a.stdout, a.stderr)
+}
 
 func (a *app) measure(ctx context.Context, o load.Options, stdout, stderr io.Writer) error {
 	o.APIKey, o.Proxy, o.Version = a.env("OPENAI_API_KEY"), http.ProxyFromEnvironment, version()

@@ -105,6 +105,7 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	}
 	e.counters(r)
 	e.gpus(r, &ev)
+	r.FindProfiler()
 	r.Warnings = append(r.Warnings, e.warnings...)
 	r.Derive()
 	r.Provenance.EngineVersion = ev.EngineVersion()

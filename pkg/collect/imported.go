@@ -56,6 +56,7 @@ func (c *Collector) judged(it interchange.Item, mark run.Import) *result.Result 
 	for k := range r.Warnings {
 		r.Warnings[k].File, r.Warnings[k].Text = mark.File, redact.Line(r.Warnings[k].Text)
 	}
+	r.FindProfiler()
 	r.Derive()
 	r.MetricsVersion = result.MetricsVersion
 	r.Validity = result.Judge(r, it.Evidence)

@@ -164,7 +164,7 @@ func (it *Item) finish(n *node, p result.Part) {
 		r.Provenance.Imported.Fields = left
 	}
 	// A label of a simulator counts wherever it comes from.
-	if v, ok := r.Provenance.Imported.Fields["simulated"].(bool); ok && v {
+	if v := r.Provenance.Imported.Fields["simulated"]; v == true || v == "true" || v == "True" {
 		r.Simulated = true
 	}
 	r.Provenance.Simulated = r.Simulated
@@ -189,7 +189,7 @@ func (it *Item) noNumber(s *source, n *node, key string) {
 	if n == nil || n.kind == nothing {
 		return
 	}
-	if v, err := strconv.ParseFloat(n.text, 64); err == nil && v-v != 0 {
+	if v, err := strconv.ParseFloat(strings.TrimPrefix(n.text, "."), 64); err == nil && v-v != 0 { // YAML has .nan
 		it.warn(s, n, result.NotFinite, key, "no finite number: %.40s", n.text)
 		return
 	}

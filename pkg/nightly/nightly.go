@@ -296,6 +296,9 @@ func (v *Verdict) compare(r *report.Run, earlier []*report.Run, proof report.Pro
 			}
 		}
 		if now == nil || len(values) == 0 {
+			if why := lacking(now, values, redefined); why != "" {
+				v.apart(r, key+": "+why)
+			}
 			continue
 		}
 		d, err := stats.NewRun(values, *now)
@@ -334,6 +337,18 @@ func (v *Verdict) compare(r *report.Run, earlier []*report.Run, proof report.Pro
 		v.apart(r, fmt.Sprintf("too little data: %d of the %d valid nights that a baseline needs", few.Have, few.Need))
 	}
 	return nil
+}
+
+// lacking says which side has no number to compare; "" if neither has one, or the nights
+// before meant something else by it.
+func lacking(now *float64, before []float64, redefined string) string {
+	switch {
+	case now == nil && len(before) > 0:
+		return "this night has none, or it is withheld"
+	case now != nil && len(before) == 0 && redefined == "":
+		return "no night before has it"
+	}
+	return ""
 }
 
 // changed says what a distance from the baseline is, "" if it is nothing.

@@ -225,11 +225,19 @@ func instrumented(c *facts) answer {
 	case c.r.Simulated, p != nil && p.Simulated:
 		return fail("the engine was simulated")
 	case c.e.Profiled, c.r.Profiling != nil && c.r.Profiling.Enabled:
-		a := fail("a profiler ran")
+		a := fail("a profiler ran%s", by(c.r.Profiling))
 		a.word = "profiled"
 		return a
 	}
 	return pass("neither simulated nor profiled")
+}
+
+// by says what showed that a profiler ran.
+func by(p *Profiling) string {
+	if p == nil || p.By == "" {
+		return ""
+	}
+	return ": " + p.By
 }
 
 // imported says whether the record is of a file that another program wrote.

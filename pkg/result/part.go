@@ -16,6 +16,8 @@ type Part struct {
 	Samples   *Samples
 	Server    []ServerDelta
 	Warnings  []Warning
+	// Simulated says that the file is labelled so, wherever it is found.
+	Simulated bool
 	// UnknownKeys counts keys the parser has no place for, such as metadata.
 	UnknownKeys int
 }
@@ -143,6 +145,9 @@ func (r *Result) Merge(p Part) {
 	if len(p.Server) > 0 {
 		r.Results.Server = slices.Concat(r.Results.Server, p.Server)
 		r.Results.KVTransfer = kvTransfer(r.Results.Server)
+	}
+	if r.Simulated = r.Simulated || p.Simulated; r.Simulated && r.Provenance != nil {
+		r.Provenance.Simulated = true
 	}
 	r.Config.Benchmark.fill(p.Benchmark)
 	r.Warnings = append(r.Warnings, p.Warnings...)

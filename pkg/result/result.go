@@ -167,6 +167,7 @@ type Hardware struct {
 // Profiling says whether a profiler ran; a profiled run is never compared.
 type Profiling struct {
 	Enabled         bool     `json:"enabled"`
+	By              string   `json:"by,omitempty" jsonschema:"what showed it, such as nsys profile, --profile or profiler_config"`
 	TraceFilePath   string   `json:"trace_file_path,omitempty"`
 	TraceFileSizeMB *float64 `json:"trace_file_size_mb,omitempty"`
 }

@@ -56,7 +56,7 @@ func good() *run {
 					"vllm:num_preemptions_total": 0, "vllm:corrupted_requests_total": 0,
 				}},
 			},
-			Proxy:  &result.Proxy{Requests: n, Statuses: map[string]int64{"200": n}},
+			Proxy: &result.Proxy{Requests: n, Statuses: map[string]int64{"200": n}},
 			Client: &result.Client{
 				Program: "profllm bench serve", Threads: new(1), CPUSeconds: new(20.0), SendDelayP99: new(1.0), LagP99: new(0.1),
 				Resent: new(0), UsageMissing: new(0), WarmUpsFailed: new(0),

@@ -35,6 +35,10 @@ const (
 // Version is what the simulated engine says it is.
 const Version = "profllm-sim"
 
+// Notice is the line that a load client prints above the numbers of simulated servers;
+// readers of console text know it by "profllm sim".
+const Notice = "profllm sim: the engine is simulated, no number below is a measurement"
+
 // Main runs the simulated command and returns its exit code. Cancelling ctx is its SIGTERM.
 func Main(ctx context.Context, p Process) int {
 	if len(p.Args) == 0 {

@@ -66,6 +66,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	if part.Accuracy = parseLog(data, name); part.Accuracy == nil {
 		return part, fmt.Errorf("%w; %s: no line with an accuracy: %w", err, name, fs.ErrNotExist)
 	}
+	part.Simulated = part.Simulated || bytes.Contains(data, []byte("profllm sim:"))
 	part.Warnings = append(part.Warnings, result.Warning{
 		Kind: result.Recovered, File: name, Key: "accuracy", Text: "read from console text",
 	})
@@ -111,6 +112,7 @@ func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
 			reflect.ValueOf(to).Elem().SetZero()
 		}
 	}
+	decode("simulated", &part.Simulated)
 	a := &result.Accuracy{Task: "gsm8k", Source: name}
 	var accuracy *float64
 	decode("accuracy", &accuracy)

@@ -154,7 +154,7 @@ func (r *record) warn(kind result.WarningKind, key string, col int, text string)
 // counts of another tokenizer.
 var ignored = map[string]bool{
 	"tag": true, "sharegpt_output_len": true, "random_input_len": true, "random_output_len": true, "random_range_ratio": true,
-	"server_info": true, "total_input_text_tokens": true, "total_input_vision_tokens": true, "total_output_tokens_retokenized": true,
+	"total_input_text_tokens": true, "total_input_vision_tokens": true, "total_output_tokens_retokenized": true,
 	"generated_texts": true, "output_throughput_retokenized": true, "total_throughput_retokenized": true,
 }
 
@@ -306,6 +306,12 @@ func (r *record) identity(name string, raw []byte, col int) bool {
 		to = &b.Backend
 	case "dataset_name":
 		to = &b.DatasetName
+	case "server_info": // of the engine, whatever it says; a simulated one says so
+		var info struct {
+			Simulated bool `json:"simulated"`
+		}
+		r.part.Simulated = json.Unmarshal(raw, &info) == nil && info.Simulated
+		return true
 	case "request_rate":
 		v, err := number(raw)
 		switch {

@@ -206,6 +206,8 @@ func (r *reader) identity(f field) bool {
 		r.steadyState(f)
 	case "profllm":
 		r.client(f)
+	case "simulated": // our label; --metadata writes text
+		r.part.Simulated = r.part.Simulated || strings.Trim(string(f.raw), `"`) == "true"
 	default:
 		return false
 	}
