@@ -240,7 +240,7 @@ func (a *app) simulate(args []string) int {
 	}
 	return sim.Main(a.ctx, sim.Process{
 		Args: args, Env: a.env, Environ: a.environ, Stdout: a.stdout, Stderr: a.stderr, Executable: binary,
-		Bench: func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+		Bench: func(ctx context.Context, args []string, now func() time.Time, stdout, stderr io.Writer) int {
 			o, err := load.ParseArgs(args)
 			if err != nil {
 				fmt.Fprintln(stderr, err)
@@ -248,7 +248,7 @@ func (a *app) simulate(args []string) int {
 			}
 			fmt.Fprintln(stdout, sim.Notice)
 			o.Metadata = append(o.Metadata, simulatedMark)
-			return a.code(a.measure(ctx, o, stdout, stderr))
+			return a.code(a.measure(ctx, o, now, stdout, stderr))
 		},
 		Proxy: func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return a.code(serveProxy(ctx, args, stderr))
@@ -274,12 +274,12 @@ func (c benchServeCmd) Run(a *app) error {
 		fmt.Fprintln(a.stdout, sim.Notice)
 		c.Metadata = append(c.Metadata, simulatedMark)
 	}
-	return a.measure(a.ctx, c.Options, a.stdout, a.stderr)
+	return a.measure(a.ctx, c.Options, time.Now, a.stdout, a.stderr)
 }
 
-func (a *app) measure(ctx context.Context, o load.Options, stdout, stderr io.Writer) error {
+func (a *app) measure(ctx context.Context, o load.Options, now func() time.Time, stdout, stderr io.Writer) error {
 	o.APIKey, o.Proxy, o.Version = a.env("OPENAI_API_KEY"), http.ProxyFromEnvironment, version()
-	_, err := load.Run(ctx, o, time.Now, stdout, stderr)
+	_, err := load.Run(ctx, o, now, stdout, stderr)
 	switch {
 	case errors.Is(err, load.ErrNoneCompleted):
 		return fail(exitInvalid, err)

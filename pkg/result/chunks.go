@@ -7,7 +7,9 @@ import (
 
 // Bounds of itl-bundled that are part of the check.
 const (
-	bundledGap   = 0.1 // of the mean gap: a token that comes sooner came with the one before
+	bundledGap   = 0.1 // of the mean gap, and
+	bundledMS    = 0.5 // ms: a token that comes sooner came with the one before
+	stepMS       = 1   // ms: a median gap above is a step of the engine, and the mean is of prompts between the steps
 	weighedApart = 1.5 // times: means over requests and over tokens differ by their weights
 )
 
@@ -75,14 +77,14 @@ func perChunk(c *facts, done int) (said string, bad bool) {
 	return fmt.Sprintf("%.3f tokens per chunk, accepted %.2f", per, accepted), per > accepted
 }
 
-// chunksTogether counts the gaps that are a tenth of the mean at most.
+// chunksTogether counts the chunks that were read with the one before.
 func chunksTogether(c *facts, _ int) (said string, bad bool) {
 	s := c.e.Samples
 	gaps, ok := s.Gaps()
 	if !ok || gaps == 0 {
 		return "", false
 	}
-	least, n := bundledGap*s.gapSum()/float64(gaps), 0
+	least, n := min(bundledGap*s.gapSum()/float64(gaps), bundledMS/1000), 0
 	for i := range s.successes() {
 		if i >= len(s.ITL) {
 			break
@@ -104,5 +106,5 @@ func mediansApart(c *facts, _ int) (said string, bad bool) {
 	if itl == nil || tpot == nil {
 		return "", false
 	}
-	return fmt.Sprintf("median ITL %.3f ms, median TPOT %.3f ms, least accepted share %.2f", *itl, *tpot, c.limit("itl_share")), *itl < c.limit("itl_share")**tpot
+	return fmt.Sprintf("median ITL %.3f ms, median TPOT %.3f ms, least accepted share %.2f", *itl, *tpot, c.limit("itl_share")), *itl < c.limit("itl_share")**tpot && *itl < stepMS
 }

@@ -40,9 +40,9 @@ func (c *facts) silence(s *Samples) (a answer, ok bool) {
 	said, bad := "", false
 	if placed {
 		q := s.quiet(min(between, c.limit("gap_s")))
-		accepted, what := between, "no stream got a token"
+		accepted, what := max(between, float64(q.waiting)*silentPrefills*s.promptTime()), "no stream got a token"
 		if !q.between {
-			accepted, what = first, "no request got its first token"
+			accepted, what = max(first, float64(q.waiting)*s.promptTime()), "no request got its first token"
 		}
 		bad = q.seconds > accepted
 		said = fmt.Sprintf("the longest time in which %s is %.3f s, %.1f s after the first send (accepted %.2f s)", what, q.seconds, q.at, accepted)
@@ -69,23 +69,29 @@ func joined(a, b string) string {
 // running streams are due, and while only first tokens are.
 func (c *facts) accepted(s *Samples) (between, first float64) {
 	least := c.limit("stall_s")
-	latencies, ttfts := s.of(s.Latency), slices.Sorted(slices.Values(s.of(s.TTFT)))
+	latencies, ttfts := s.of(s.Latency), s.of(s.TTFT)
 	between, first = least, least
 	if n, ok := s.Gaps(); ok && n > 0 {
-		between = max(between, silentGaps*s.gapSum()/float64(n))
-		if len(ttfts) > 0 {
-			between = max(between, silentPrefills*ttfts[len(ttfts)*unqueued/100])
-		}
+		between = max(between, silentGaps*s.gapSum()/float64(n), silentPrefills*s.promptTime())
 	} else if len(latencies) > 0 {
 		between = max(between, silentLatencies*median(latencies))
 	}
 	switch {
 	case len(ttfts) > 0:
-		first = max(first, silentTTFTs*ttfts[len(ttfts)/2])
+		first = max(first, silentTTFTs*median(ttfts))
 	case len(latencies) > 0:
 		first = max(first, silentLatencies*median(latencies))
 	}
 	return between, first
+}
+
+// promptTime is the TTFT of prompts that hardly waited for others, s; 0 if not known.
+func (s *Samples) promptTime() float64 {
+	ttfts := slices.Sorted(slices.Values(s.of(s.TTFT)))
+	if len(ttfts) == 0 {
+		return 0
+	}
+	return ttfts[len(ttfts)*unqueued/100]
 }
 
 // widestGap returns the longest gap of a successful request, and which; -1 if no gaps
@@ -109,6 +115,7 @@ func (s *Samples) widestGap() (gap float64, request int) {
 type quiet struct {
 	seconds, at float64 // at: from the first send
 	between     bool    // streams that had begun were among them
+	waiting     int     // requests that waited for their first token when it began: an engine that computes whole prompts is silent for all of them
 }
 
 // A turn is a moment at which a stream begins, gets a token around a silence, or ends.
@@ -124,20 +131,24 @@ type turn struct {
 func (s *Samples) quiet(least float64) (longest quiet) {
 	turns := s.turns(least)
 	open, streaming, receiving := 0, 0, 0
-	since, begin := 0.0, math.Inf(1)
+	since, begin, waiting := 0.0, math.Inf(1), 0
 	for _, t := range turns {
 		begin = min(begin, t.at)
 		if open > 0 && receiving == 0 {
-			q := quiet{seconds: t.at - since, at: since - begin, between: streaming > 0}
+			if streaming == 0 {
+				waiting = open // all that came meanwhile are computed together
+			}
+			q := quiet{seconds: t.at - since, at: since - begin, between: streaming > 0, waiting: waiting}
 			// A silence while tokens are due says more than one before the first.
 			if q.seconds > longest.seconds && (q.between || !longest.between) || q.between && !longest.between && q.seconds > least {
 				longest = q
 			}
 		}
-		if t.token || open == 0 || receiving > 0 {
-			since = t.at
-		}
+		fresh := t.token || open == 0 || receiving > 0
 		open, streaming, receiving = open+t.open, streaming+t.streaming, receiving+t.receiving
+		if fresh {
+			since, waiting = t.at, open-streaming
+		}
 	}
 	return longest
 }
@@ -192,8 +203,8 @@ func (c *facts) longestGap() answer {
 }
 
 // tail returns the least root mean square that the values above the highest percentile
-// can have, ms, and which share of all they are: what of the mean square the others,
-// of which none is larger than the percentile, cannot explain.
+// can have, ms, and which share of all they are: that percentile, or what of the mean
+// square the others, of which none is larger, cannot explain.
 func (d Distribution) tail() (least, share float64, ok bool) {
 	if d.Std == nil || d.Mean == nil {
 		return 0, 0, false
@@ -210,5 +221,5 @@ func (d Distribution) tail() (least, share float64, ok bool) {
 	top := d.Percentiles[rank]
 	share = 1 - rank/100
 	square := *d.Std**d.Std + *d.Mean**d.Mean - (1-share)*top*top
-	return math.Sqrt(max(0, square) / share), share, true
+	return max(top, math.Sqrt(max(0, square)/share)), share, true
 }

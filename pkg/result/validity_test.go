@@ -304,7 +304,7 @@ var trips = slices.Concat(timesTrips, []tripCase{
 		func(g *run) { g.latency(result.TPOT, func(d *result.Distribution) { d.Std = new(0.5) }) }},
 	{"impossible-speed", result.Invalid, func(g *run) { g.latency(result.E2EL, scaled(0.6)); g.e.Planned.Concurrency = 4 },
 		func(g *run) { g.latency(result.E2EL, scaled(0.61)); g.e.Planned.Concurrency = 4 }},
-	{"itl-bundled", result.Withheld, func(g *run) { g.latency(result.ITL, scaled(0.19)) }, func(g *run) { g.latency(result.ITL, scaled(0.21)) }},
+	{"itl-bundled", result.Withheld, func(g *run) { g.latency(result.ITL, scaled(0.1)) }, func(g *run) { g.latency(result.ITL, scaled(0.21)) }},
 	{"itl-bundled", result.Withheld, func(g *run) { g.e.Samples = gaps(46_000) }, func(g *run) { g.e.Samples = gaps(47_000) }},
 	{"kv-transfer-failed", result.Invalid, func(g *run) { decode(g)["vllm:nixl_num_failed_transfers_total"] = 1 }, func(g *run) {}},
 	{"kv-transfer-failed", result.Invalid, func(g *run) { g.r.Results.Server[0].Counters["vllm:nixl_num_kv_expired_reqs_total"] = 1 },

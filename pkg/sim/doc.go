@@ -84,6 +84,11 @@
 //	warm=0.2            share of every prompt that is found in the prefix cache, whatever was asked before
 //	cold=8              the first so many requests wait ten times as long for their first token
 //	slowing=2ms         each request waits that much longer for its first token than the one before
+//	stall=10s@5s        from 5 s after the first request on no token goes out for 10 s
+//	burst=8             tokens go out eight chunks at a time, each in a chunk of its own
+//	freeze=5s@2s        the client stands still for 5 s, from 2 s after its start on
+//	step=-9s@2s         the clock that the client reads is set by -9 s, 2 s after its start
+//	pace=0.9            the client keeps this share of the rate it is asked for
 //	restart-on-request=N  count from 0 again at the Nth generation request, as a server that somebody restarts does
 //	root=MODEL          say that the model served is this one, under the same name
 //	version=1.2         say that the engine is of this version
@@ -107,7 +112,7 @@
 //	driver=HOST/1.2     the driver of that node is of this version
 //
 // A group applies where its role equals PROFLLM_ROLE; "*" is every server. The load client (`vllm bench serve`) obeys
-// only groups whose role is "client", and of those die-at-start, die-after, hang and exit; the simulated GPUs obey only groups
+// only groups whose role is "client", and of those die-at-start, die-after, hang, exit, freeze, step and pace; the simulated GPUs obey only groups
 // whose role is "gpu", and of those the last five faults.
 //
 // # Flags

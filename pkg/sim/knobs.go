@@ -109,6 +109,10 @@ type faults struct {
 	warm         float64       // 0-1
 	cold         int           // requests
 	slowing      time.Duration // per request
+	stall        moment        // no token goes out
+	burst        int           // chunks that go out together; 0: one
+	freeze, step moment        // of the client's clock
+	pace         float64       // 0-1, of the client's rate; 0: all of it
 	root         string        // where /v1/models says that the model came from; empty: the truth
 	version      string        // what it says of its version; empty: the truth
 	smi          smiFaults     // of the GPUs
@@ -118,6 +122,7 @@ type faults struct {
 var faultNames = slices.Concat(answerFaultNames, []string{
 	"die-at-start", "die-after", "die-on-request", "exit", "never-ready", "hang", "fail", "bundle", "zero-tokens", "restart-on-request",
 	"root", "version", "miscount", "preempt", "corrupt", "warm", "cold", "slowing",
+	"stall", "burst", "freeze", "step", "pace",
 	"use", "clock", "heat", "skip", "driver",
 })
 
@@ -167,6 +172,13 @@ func (f *faults) set(name, value string) error {
 			f.dieAfter = d
 		}
 		return nil
+	case "stall", "freeze", "step":
+		m, err := parseMoment(name, value)
+		*map[string]*moment{"stall": &f.stall, "freeze": &f.freeze, "step": &f.step}[name] = m
+		return err
+	case "burst":
+		f.burst, err = count(name, value, 1<<20)
+		return err
 	case "die-on-request":
 		f.dieOnRequest, err = count(name, value, 1<<31)
 		return err
@@ -184,12 +196,12 @@ func (f *faults) set(name, value string) error {
 		return err
 	case "use", "clock", "heat", "skip", "driver":
 		return f.smi.set(name, value)
-	case "fail", "preempt", "corrupt", "warm":
+	case "fail", "preempt", "corrupt", "warm", "pace":
 		share, err := parseShare(value)
 		if err != nil {
 			return fmt.Errorf("%s=%q: want a number from 0 to 1", name, value)
 		}
-		*map[string]*float64{"fail": &f.fail, "preempt": &f.preempt, "corrupt": &f.corrupt, "warm": &f.warm}[name] = share
+		*map[string]*float64{"fail": &f.fail, "preempt": &f.preempt, "corrupt": &f.corrupt, "warm": &f.warm, "pace": &f.pace}[name] = share
 		return nil
 	case "miscount":
 		if f.miscount, err = strconv.ParseFloat(value, 64); err != nil || !(f.miscount >= 0 && f.miscount <= 1000) {

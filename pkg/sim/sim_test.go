@@ -123,6 +123,9 @@ func TestMainDispatch(t *testing.T) {
 			return code
 		}
 	}
+	client := func(ctx context.Context, args []string, _ func() time.Time, stdout, stderr io.Writer) int {
+		return echo("bench", 7)(ctx, args, stdout, stderr)
+	}
 	tests := map[string]struct {
 		args   []string
 		code   int
@@ -150,7 +153,7 @@ func TestMainDispatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
 			code := Main(t.Context(), Process{
-				Args: tt.args, Env: env(nil), Stdout: &out, Stderr: &errs, Bench: echo("bench", 7), Proxy: echo("proxy", 8),
+				Args: tt.args, Env: env(nil), Stdout: &out, Stderr: &errs, Bench: client, Proxy: echo("proxy", 8),
 			})
 			require.Equal(t, tt.code, code)
 			require.Equal(t, tt.stdout, out.String())
