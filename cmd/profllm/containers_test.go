@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/container"
 	"github.com/profllm/profllm/pkg/plan"
 
@@ -78,7 +79,7 @@ func startDocker(t *testing.T) []string {
 		_ = syscall.Unmount(dir+"/exec/netns/default", 0) // host networking leaves it
 		require.NoError(t, os.RemoveAll(dir))
 	})
-	require.Eventually(t, func() bool { _, err := os.Stat(socket); return err == nil }, time.Minute, 50*time.Millisecond, "dockerd starts, see %s", log.Name())
+	await.File(t, socket)
 	return []string{"DOCKER_HOST=unix://" + socket}
 }
 
@@ -261,7 +262,7 @@ func (r *realRuntime) slurmStep(t *testing.T, image string) {
 	var out lockedBuffer
 	srun.Stdout, srun.Stderr = &out, &out
 	require.NoError(t, srun.Start())
-	require.Eventually(t, func() bool { return strings.Contains(out.String(), "waiting") }, time.Minute, 50*time.Millisecond)
+	await.True(t, func() bool { return strings.Contains(out.String(), "waiting") }, "the container's program waits")
 	id, err := exec.Command("squeue", "-h", "-n", name, "-o", "%i").Output()
 	require.NoError(t, err)
 	step := strings.TrimSpace(string(id)) + ".0"

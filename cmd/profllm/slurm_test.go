@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/hostlist"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/result"
@@ -154,8 +155,8 @@ func leftovers(t *testing.T, job string) []string {
 
 func requireNoLeftovers(t *testing.T, job string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(leftovers(t, job)) == 0 }, 30*time.Second, 200*time.Millisecond,
-		"processes of job %s are left: %q", job, leftovers(t, job))
+	var left []string
+	await.True(t, func() bool { left = leftovers(t, job); return len(left) == 0 }, "no process of job %s is left; there are %q", job, &left)
 }
 
 // stepNodes asks Slurm which hosts each step of a job ran on.
@@ -309,14 +310,6 @@ func TestSlurmFaults(t *testing.T) {
 }
 
 // waitFor polls until the clients of a run are under way.
-func waitFor(t *testing.T, file, text string) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		data, err := os.ReadFile(file)
-		return err == nil && strings.Contains(string(data), text)
-	}, 2*time.Minute, 100*time.Millisecond, "%s never holds %q", file, text)
-}
-
 // covers: PL-S34, PL-S40, CD-36
 func TestSlurmCancel(t *testing.T) {
 	dir := lab(t)
@@ -325,7 +318,7 @@ func TestSlurmCancel(t *testing.T) {
 	o := profllm(t, dir, nil, "slurm", "submit", "--simulate", "--system", "site.toml", "s.toml")
 	require.Equal(t, exitOK, o.code)
 	d := only(t, dir)
-	waitFor(t, filepath.Join(d, "events.jsonl"), "all-ready")
+	await.Text(t, filepath.Join(d, "events.jsonl"), "all-ready")
 	time.Sleep(2 * time.Second) // let some requests end: the partial result is about them
 	require.Equal(t, exitOK, profllm(t, dir, nil, "slurm", "cancel", "results").code)
 	require.Equal(t, exitJobFailed, profllm(t, dir, nil, "collect", "results").code)
@@ -379,7 +372,7 @@ func TestSlurmSubmitKilled(t *testing.T) {
 				args := []string{"slurm", "submit", "--simulate", "--system", "site.toml", "s.toml", "--settle", "6s"}
 				cmd := command(dir, []string{"PATH=" + bin + ":" + os.Getenv("PATH")}, args...)
 				require.NoError(t, cmd.Start())
-				require.Eventually(t, func() bool { _, err := os.Stat(called); return err == nil }, time.Minute, 20*time.Millisecond)
+				await.File(t, called)
 				require.NoError(t, cmd.Process.Kill())
 				cmd.Wait()
 				d := only(t, dir)

@@ -4,13 +4,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -38,7 +37,7 @@ func TestSamples(t *testing.T) {
 	watched := make(chan error, 1)
 	go func() { watched <- j.Watch(t.Context(), "bench", client.PID, []Process{one, two}) }()
 	file := j.path(run.TelemetryDir, GaugeFile("bench"))
-	require.Eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, time.Minute, time.Millisecond)
+	await.File(t, file)
 	require.NoError(t, bench.Process.Kill())
 	require.NoError(t, <-watched)
 	lines := strings.Split(readFile(t, file), "\n")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/internal/slurmtest"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
@@ -115,7 +116,7 @@ func TestStopEndsHooks(t *testing.T) {
 	j := newJob(t)
 	j.grace = 10 * time.Second
 	p, _ := process(t, "pre_test/h", "bash", "-c", "trap 'echo told >"+j.path("told")+"; exit 143' TERM; echo up >"+j.path("up")+"; while :; do sleep 0.02; done")
-	require.Eventually(t, func() bool { _, err := os.Stat(j.path("up")); return err == nil }, time.Minute, time.Millisecond)
+	await.File(t, j.path("up"))
 	j.Stop(t.Context(), []Process{p})
 	require.FileExists(t, j.path("told"))
 	require.False(t, alive(p.PID))
@@ -209,7 +210,7 @@ func TestUntil(t *testing.T) {
 			return left
 		}))
 		require.Equal(t, int64(2), asked.Load())
-		require.Eventually(t, func() bool { return !alive(p.PID) }, time.Minute, time.Millisecond)
+		await.True(t, func() bool { return !alive(p.PID) }, "process %d ends", p.PID)
 	})
 	t.Run("the script ends first", func(t *testing.T) {
 		j, p, cmd, dirs := begin(t)

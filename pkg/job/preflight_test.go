@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/internal/slurmtest"
@@ -273,7 +274,7 @@ func TestGuard(t *testing.T) {
 			slurm.Use(t, os.Environ())
 			j := guarded(t, force)
 			p, _ := process(t, guardStep, "true")
-			require.Eventually(t, func() bool { return !alive(p.PID) }, time.Minute, time.Millisecond)
+			await.True(t, func() bool { return !alive(p.PID) }, "process %d ends", p.PID)
 			j.EndGuard(t.Context(), p.PID)
 			require.Empty(t, j.events(t), "nothing was left")
 			if force {
@@ -314,7 +315,7 @@ func TestLeftovers(t *testing.T) {
 	j.grace = 50 * time.Millisecond
 	require.NoError(t, j.writeLeft("n1", []string{"process 7"}, false))
 	p, _ := process(t, guardStep, "true")
-	require.Eventually(t, func() bool { return !alive(p.PID) }, time.Minute, time.Millisecond)
+	await.True(t, func() bool { return !alive(p.PID) }, "process %d ends", p.PID)
 	j.EndGuard(t.Context(), p.PID)
 	events, err := ReadEvents(j.Dir)
 	require.NoError(t, err)
@@ -338,7 +339,7 @@ func TestEndGuard(t *testing.T) {
 	slurm.PutStep(slurmtest.Step{ID: "60.0", Name: guardStep, PID: p.PID})
 	time.Sleep(100 * time.Millisecond)
 	j.EndGuard(t.Context(), p.PID)
-	require.Eventually(t, func() bool { return !alive(p.PID) }, 10*time.Second, time.Millisecond)
+	await.True(t, func() bool { return !alive(p.PID) }, "process %d ends", p.PID)
 	require.Equal(t, [][]string{{"--signal=KILL", "60.0"}}, slurm.Calls("scancel"))
 }
 

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/await"
 )
 
 // rayVar makes the test binary one rank of a Ray cluster, in a process of its
@@ -169,7 +171,7 @@ func TestRayLeavesNothing(t *testing.T) {
 	require.Zero(t, code, out)
 	pid, err := strconv.Atoi(k.lines(t, "daemon")[0])
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return !alive(pid) }, time.Minute, 10*time.Millisecond)
+	await.True(t, func() bool { return !alive(pid) }, "process %d ends", pid)
 }
 
 func TestRayWorker(t *testing.T) {
@@ -195,7 +197,7 @@ func TestRayWorker(t *testing.T) {
 	t.Run("is stopped", func(t *testing.T) {
 		k := newRank(t, "1", blocks, r)
 		require.NoError(t, k.cmd.Start())
-		require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(k.dir, "env-start")); return err == nil }, time.Minute, time.Millisecond)
+		await.File(t, filepath.Join(k.dir, "env-start"))
 		require.NoError(t, k.cmd.Process.Signal(syscall.SIGTERM))
 		require.NoError(t, k.cmd.Wait())
 	})

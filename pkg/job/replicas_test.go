@@ -8,10 +8,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/plan"
 )
 
@@ -45,7 +45,7 @@ func TestWatchReplicas(t *testing.T) {
 	watched := make(chan error, 1)
 	go func() { watched <- j.Watch(t.Context(), "bench", client.PID, procs) }()
 	require.NoError(t, cmd.Process.Kill())
-	require.Eventually(t, func() bool { _, err := os.Stat(j.path("raw", MetricsFile("serve_1", Died))); return err == nil }, time.Minute, time.Millisecond)
+	await.File(t, j.path("raw", MetricsFile("serve_1", Died)))
 	require.NoError(t, bench.Process.Kill())
 	require.NoError(t, <-watched)
 	require.Equal(t, []string{"client-begins", "role-died serve_0", "client-ended"}, j.events(t))
@@ -92,7 +92,7 @@ func TestRunProfiled(t *testing.T) {
 		code, err := j.RunProfiled(ctx, "R/serve", []string{"sh", "-c", profiler, report}, os.Environ())
 		done <- end{code, err}
 	}()
-	require.Eventually(t, func() bool { _, err := os.Stat(report + ".up"); return err == nil }, time.Minute, time.Millisecond)
+	await.File(t, report+".up")
 	require.Empty(t, profiled("R/other"))
 	require.Len(t, profiled("R/serve"), 1, "the server, not what it started")
 	cancel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
@@ -49,7 +50,7 @@ func TestSampleGPUs(t *testing.T) {
 	j.arrive()
 	stop := j.sampleGPUs(t.Context(), j.plan, "n1")
 	want := gpu.Header + "1795364100000,0,GPU-a,97,70123,689.25,,1980,2619,61,0x4\n"
-	require.Eventually(t, func() bool { return j.file(GPUFile("n1")) == want }, 10*time.Second, time.Millisecond, "while the job runs")
+	await.True(t, func() bool { return j.file(GPUFile("n1")) == want }, "while the job runs")
 	stop()
 	require.Equal(t, want, j.file(GPUFile("n1")))
 	require.NoFileExists(t, j.path(run.TelemetryDir, GPUNote("n1")))
@@ -57,9 +58,9 @@ func TestSampleGPUs(t *testing.T) {
 	// A guard that was killed has left half a line.
 	require.NoError(t, os.WriteFile(j.path(run.TelemetryDir, GPUFile("n1")), []byte(want[:len(want)-5]), 0o644))
 	stop = j.sampleGPUs(t.Context(), j.plan, "n1")
-	require.Eventually(t, func() bool {
+	await.True(t, func() bool {
 		return strings.HasSuffix(j.file(GPUFile("n1")), "61\n1795364100000,0,GPU-a,97,70123,689.25,,1980,2619,61,0x4\n")
-	}, 10*time.Second, time.Millisecond)
+	}, "the samples go on behind half a line")
 	stop()
 }
 
@@ -108,7 +109,7 @@ func TestSampleTroubles(t *testing.T) {
 				c.change(t, j)
 			}
 			stop := j.sampleGPUs(t.Context(), j.plan, "n1")
-			require.Eventually(t, func() bool { return j.file(GPUNote("n1")) != "" }, 10*time.Second, time.Millisecond)
+			await.True(t, func() bool { return j.file(GPUNote("n1")) != "" }, "the note says why there are no samples")
 			stop()
 			require.Regexp(t, `^2026-11-22T16:15:01Z: .*`+c.note, j.file(GPUNote("n1")))
 		})
@@ -120,10 +121,10 @@ func TestSampleTroubles(t *testing.T) {
 	j.Stderr = said
 	require.NoError(t, os.WriteFile(j.path(run.TelemetryDir), nil, 0o644))
 	stop := j.sampleGPUs(t.Context(), j.plan, "n1")
-	require.Eventually(t, func() bool {
+	await.True(t, func() bool {
 		text, err := os.ReadFile(said.Name())
 		return err == nil && strings.HasPrefix(string(text), "profllm: node n1: no samples of the GPUs: no NVIDIA driver; and no note of it: ")
-	}, 10*time.Second, time.Millisecond)
+	}, "the job says that there can be no note")
 	stop()
 }
 
@@ -144,7 +145,7 @@ func TestGuardSamples(t *testing.T) {
 	j.save(t)
 	end, done := make(chan struct{}), make(chan error, 1)
 	go func() { done <- j.Guard(t.Context(), end) }()
-	require.Eventually(t, func() bool { return strings.Contains(j.file(GPUFile("n1")), ",GPU-a,97,") }, 20*time.Second, time.Millisecond)
+	await.True(t, func() bool { return strings.Contains(j.file(GPUFile("n1")), ",GPU-a,97,") }, "the guard takes samples")
 	close(end)
 	require.NoError(t, <-done)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/internal/slurmtest"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -149,7 +150,7 @@ func TestWatch(t *testing.T) {
 	t.Run("a role ends, with 0, and the client after it", func(t *testing.T) {
 		j := newJob(t)
 		serve, cmd := process(t, "serve", "true")
-		require.Eventually(t, func() bool { return !alive(cmd.Process.Pid) }, time.Minute, time.Millisecond)
+		await.True(t, func() bool { return !alive(cmd.Process.Pid) }, "process %d ends", cmd.Process.Pid)
 		client, _ := process(t, "bench", "true")
 		require.Error(t, j.Watch(t.Context(), "bench", client.PID, []Process{serve}))
 	})
@@ -170,7 +171,7 @@ func engine(t *testing.T, name, file string, ends bool) Process {
 		last = "; exit 0"
 	}
 	p, _ := process(t, name, "sh", "-c", fmt.Sprintf("trap 'echo %s >>%s%s' TERM; echo up >%s.up; while :; do sleep 0.02; done", name, file, last, file+name))
-	require.Eventually(t, func() bool { _, err := os.Stat(file + name + ".up"); return err == nil }, time.Minute, time.Millisecond)
+	await.File(t, file+name+".up")
 	return p
 }
 
@@ -236,7 +237,7 @@ func TestStopStubborn(t *testing.T) {
 		j.grace = 100 * time.Millisecond
 		p := engine(t, "serve", j.path("terms"), false)
 		j.Stop(t.Context(), []Process{p})
-		require.Eventually(t, func() bool { return !alive(p.PID) }, time.Minute, time.Millisecond, "the script's wait ends")
+		await.True(t, func() bool { return !alive(p.PID) }, "process %d ends", p.PID)
 		require.Empty(t, slurm.Calls("scancel"))
 		require.Contains(t, j.stdout.String(), "list steps")
 	})
@@ -271,7 +272,7 @@ func TestStoppedIsNotDead(t *testing.T) {
 	serve, cmd := process(t, "serve", "sleep", "60")
 	require.NoError(t, j.event(Event{Event: Stopping}))
 	require.NoError(t, cmd.Process.Kill())
-	require.Eventually(t, func() bool { return !alive(serve.PID) }, time.Minute, time.Millisecond)
+	await.True(t, func() bool { return !alive(serve.PID) }, "process %d ends", serve.PID)
 	time.AfterFunc(50*time.Millisecond, func() { syscall.Kill(client.PID, syscall.SIGKILL) })
 	require.ErrorContains(t, j.Watch(t.Context(), "bench", client.PID, []Process{serve}), "serve was stopped")
 	require.Equal(t, []string{"stopping", "client-begins"}, j.events(t))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/gpu"
 )
@@ -265,11 +266,11 @@ func inJob(t *testing.T, job, step, script string) *exec.Cmd {
 func pidIn(t *testing.T, file string) int {
 	t.Helper()
 	pid := 0
-	require.Eventually(t, func() bool {
+	await.True(t, func() bool {
 		data, _ := os.ReadFile(file)
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(data)))
 		return pid > 0
-	}, 20*time.Second, 5*time.Millisecond)
+	}, "the process has written its id")
 	t.Cleanup(func() {
 		if lives(pid) {
 			if p, err := os.FindProcess(pid); err == nil {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/await"
 )
 
 // TestMain plays `ray` when started under that name, as cmd/profllm does: `ray start` starts itself again.
@@ -88,10 +90,10 @@ func (c *command) await(t testing.TB, pattern string) string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
 	var found []string
-	require.Eventually(t, func() bool {
+	await.True(t, func() bool {
 		found = re.FindStringSubmatch(c.out.String())
 		return found != nil
-	}, time.Minute, time.Millisecond, "waiting for %s in:\n%s\n%s", pattern, &c.out, &c.err)
+	}, "waiting for %s in:\n%s\n%s", pattern, &c.out, &c.err)
 	return found[len(found)-1]
 }
 

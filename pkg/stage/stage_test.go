@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -334,7 +335,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	w.mode("hang")
 	cmd := childCommand(w)
 	require.NoError(t, cmd.Start())
-	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(w.fakes, "hangs")); return err == nil }, time.Minute, 5*time.Millisecond)
+	await.File(t, filepath.Join(w.fakes, "hangs"))
 	require.Len(t, w.files(), 2, "a lock and a part")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGKILL))
 	_ = cmd.Wait()
