@@ -266,7 +266,6 @@ func TestSlurmPreflight(t *testing.T) {
 			require.Contains(t, r.Failure.Line, c.check+": ")
 			require.Contains(t, r.Failure.Next, fmt.Sprintf("exclude_nodes = [%q]", host))
 			require.Contains(t, story, c.cause+", on "+host)
-			require.Less(t, *r.Duration, 20.0)
 			requireNoLeftovers(t, r.Slurm.JobID)
 		})
 	}

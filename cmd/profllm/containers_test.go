@@ -3,7 +3,6 @@ package main
 import (
 	"archive/tar"
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -299,12 +297,7 @@ func (r *realRuntime) interrupt(t *testing.T, cmd *exec.Cmd) (string, int) {
 	var out lockedBuffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	require.NoError(t, cmd.Start())
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for !strings.Contains(out.String(), "waiting") {
-		require.NoError(t, ctx.Err(), out.String())
-		time.Sleep(20 * time.Millisecond)
-	}
+	await.True(t, func() bool { return strings.Contains(out.String(), "waiting") }, "the command waits; it has said: %s", &out)
 	require.Equal(t, "profllm-4711-3-serve-2\n", r.call(t, "ps", "--format", "{{.Names}}"), "the name carries the job")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	_ = cmd.Wait()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -130,12 +132,17 @@ func TestSampleTroubles(t *testing.T) {
 
 // A driver that hangs does not keep the job.
 func TestSampleHangs(t *testing.T) {
-	j := sampling(t, "trap '' TERM\nsleep 60 & wait\n")
+	file := filepath.Join(t.TempDir(), "pid")
+	j := sampling(t, "trap '' TERM\nsleep 7200 &\necho $! >"+file+".part; mv "+file+".part "+file+"; wait\n")
 	stop := j.sampleGPUs(t.Context(), j.plan, "n1")
-	time.Sleep(50 * time.Millisecond)
-	began := time.Now()
+	await.File(t, file)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	t.Cleanup(func() { syscall.Kill(pid, syscall.SIGKILL) })
 	stop()
-	require.Less(t, time.Since(began), samplesEnd+5*time.Second)
+	require.True(t, alive(pid), "it was not waited for")
 }
 
 // covers: PL-V26

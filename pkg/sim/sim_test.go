@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -77,13 +76,16 @@ func start(t testing.TB, settings map[string]string, args ...string) *command {
 // exit stops nothing: it waits for the process's own end.
 func (c *command) exit(t testing.TB) int {
 	t.Helper()
-	select {
-	case code := <-c.code:
-		return code
-	case <-time.After(time.Minute):
-		t.Fatalf("no end after a minute; stdout:\n%s\nstderr:\n%s", c.out.String(), c.err.String())
-		return -1
-	}
+	code := -1
+	await.True(t, func() bool {
+		select {
+		case code = <-c.code:
+			return true
+		default:
+			return false
+		}
+	}, "the command ends; stdout:\n%s\nstderr:\n%s", &c.out, &c.err)
+	return code
 }
 
 func (c *command) await(t testing.TB, pattern string) string {

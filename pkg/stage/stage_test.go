@@ -398,15 +398,14 @@ func TestStaleLock(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, "enroot")
 			file := w.lockFile(c.owner, c.idle)
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			defer cancel()
-			if !c.stale { // released after a while: then it is our turn
-				go func() {
-					time.Sleep(50 * time.Millisecond)
-					_ = os.Remove(file)
-				}()
+			logged := w.stager.Log
+			w.stager.Log = func(f string, a ...any) {
+				logged(f, a...)
+				if !c.stale && strings.HasPrefix(f, "waiting for ") { // released: then it is our turn
+					require.NoError(t, os.Remove(file))
+				}
 			}
-			o, err := w.stager.Stage(ctx, w.item("pyxis"))
+			o, err := w.stager.Stage(t.Context(), w.item("pyxis"))
 			require.NoError(t, err)
 			require.Equal(t, stage.Staged, o.State)
 			require.Equal(t, !c.stale, strings.Contains(strings.Join(w.log, "\n"), "waiting for "+staged), w.log)
