@@ -64,7 +64,7 @@ func TestSlurmCleanNodes(t *testing.T) {
 	}
 	for name, c := range map[string]ending{
 		"normal":           {prompts: 50, partial: true},
-		"a role crashes":   {prompts: long, faults: "decode:die-after=2s", partial: true},
+		"a role crashes":   {prompts: long, faults: "decode:die-on-request=100", partial: true},
 		"the client fails": {prompts: long, faults: "client:die-after=1s,exit=4"},
 		"a stubborn role":  {prompts: 50, stubborn: true, partial: true},
 		"cancelled": {prompts: long, partial: true, end: func(t *testing.T, dir, _, _ string) {
@@ -94,7 +94,7 @@ func TestSlurmCleanNodes(t *testing.T) {
 			id := jobID(t, d)
 			if c.end != nil {
 				await.Text(t, filepath.Join(d, run.EventFile), job.ClientBegins)
-				time.Sleep(2 * time.Second)
+				waitAnswers(t, d)
 				require.NotEmpty(t, leftovers(t, id))
 				c.end(t, dir, d, id)
 			}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -279,7 +280,7 @@ func TestSlurmFaults(t *testing.T) {
 			require.Equal(t, "decode", r.Failure.Role)
 			requireBeforeDeadline(t, dir, r)
 		}},
-		"server dies under load": {faults: "serve:die-after=1500ms", code: exitJobFailed, check: func(t *testing.T, dir string, r *result.Result) {
+		"server dies under load": {faults: "serve:die-on-request=100", code: exitJobFailed, check: func(t *testing.T, dir string, r *result.Result) {
 			require.Equal(t, result.Partial, r.Status)
 			require.Equal(t, "fail", string(r.Validity.Check("role-died").Outcome))
 			require.Equal(t, "serve", r.Failure.Role)
@@ -317,7 +318,20 @@ func TestSlurmFaults(t *testing.T) {
 	}
 }
 
-// waitFor polls until the clients of a run are under way.
+// waitAnswers waits until the client of a run says, as it does every 5 s, that some
+// requests are done.
+func waitAnswers(t *testing.T, dir string) {
+	t.Helper()
+	some, last := regexp.MustCompile(`load: [1-9]\d*/`), ""
+	await.True(t, func() bool {
+		data, err := os.ReadFile(filepath.Join(dir, run.LogDir, "bench-0.log"))
+		if err == nil {
+			last = string(data)
+		}
+		return some.MatchString(last)
+	}, "the client has answers; its log:\n%s", &last)
+}
+
 // covers: PL-S34, PL-S40, CD-36
 func TestSlurmCancel(t *testing.T) {
 	dir := lab(t)
@@ -327,7 +341,7 @@ func TestSlurmCancel(t *testing.T) {
 	require.Equal(t, exitOK, o.code)
 	d := only(t, dir)
 	await.Text(t, filepath.Join(d, "events.jsonl"), "all-ready")
-	time.Sleep(2 * time.Second) // let some requests end: the partial result is about them
+	waitAnswers(t, d) // the partial result is about them
 	require.Equal(t, exitOK, profllm(t, dir, nil, "slurm", "cancel", "results").code)
 	require.Equal(t, exitJobFailed, profllm(t, dir, nil, "collect", "results").code)
 	r := readResult(t, d)

@@ -170,7 +170,7 @@ func engine(t *testing.T, name, file string, ends bool) Process {
 	if ends {
 		last = "; exit 0"
 	}
-	p, _ := process(t, name, "sh", "-c", fmt.Sprintf("trap 'echo %s >>%s%s' TERM; echo up >%s.up; while :; do sleep 0.02; done", name, file, last, file+name))
+	p, _ := process(t, name, "sh", "-c", fmt.Sprintf("trap 'echo %s >>%s%s' TERM; echo up >%s.up; while :; do sleep 0.1; done", name, file, last, file+name))
 	await.File(t, file+name+".up")
 	return p
 }
@@ -183,6 +183,7 @@ func TestStop(t *testing.T) {
 	slurm := slurmtest.New(t)
 	slurm.Use(t, os.Environ())
 	j := newJob(t)
+	j.grace = time.Hour // 32 of them need a while on a slow machine
 	j.serve(t, map[string]http.HandlerFunc{"serve": answer})
 	file := j.path("terms")
 	var procs []Process
