@@ -53,7 +53,7 @@ func TestLoads(t *testing.T) {
 	slurm.Use(t, os.Environ())
 	j := threeLoads(t, http.StatusOK)
 	j.grace = 100 * time.Millisecond
-	serve, _ := process(t, "serve", "sleep", "60")
+	serve, _ := process(t, "serve", "sleep", "7200")
 	for _, name := range []string{"1", "2", "3"} {
 		require.NoError(t, j.BeginLoad(t.Context(), name))
 	}
@@ -177,7 +177,7 @@ func TestStopTask(t *testing.T) {
 func TestUntil(t *testing.T) {
 	begin := func(t *testing.T) (*testJob, Process, *exec.Cmd, []string) {
 		j := newJob(t)
-		p, cmd := process(t, "script", "sleep", "60")
+		p, cmd := process(t, "script", "sleep", "7200")
 		return j, p, cmd, []string{t.TempDir(), t.TempDir()}
 	}
 	end := func(t *testing.T, dir, job string) {
@@ -186,7 +186,7 @@ func TestUntil(t *testing.T) {
 	}
 	nobody := func([]string) []string { return nil }
 	t.Run("all have ended", func(t *testing.T) {
-		j, dirs, script := newJob(t), []string{t.TempDir(), t.TempDir()}, exec.Command("sleep", "60")
+		j, dirs, script := newJob(t), []string{t.TempDir(), t.TempDir()}, exec.Command("sleep", "7200")
 		require.NoError(t, script.Start())
 		end(t, dirs[0], "7")
 		time.AfterFunc(50*time.Millisecond, func() { end(t, dirs[1], "7") })

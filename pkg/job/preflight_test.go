@@ -196,7 +196,7 @@ func TestPreflightStrays(t *testing.T) {
 // until every node has answered, or the step has ended.
 func TestFollow(t *testing.T) {
 	j := newJob(t)
-	p, cmd := process(t, "nodes", "sleep", "60")
+	p, cmd := process(t, "nodes", "sleep", "7200")
 	lines := j.Follow(t.Context(), p.PID)
 	defer lines.Close()
 	done := make(chan error, 1)
@@ -229,7 +229,7 @@ func TestFollow(t *testing.T) {
 
 func TestBegan(t *testing.T) {
 	before := time.Now()
-	p, _ := process(t, "x", "sleep", "60")
+	p, _ := process(t, "x", "sleep", "7200")
 	require.WithinRange(t, Began(p.PID, time.Now()), before.Add(-100*time.Millisecond), time.Now().Add(100*time.Millisecond))
 	require.Zero(t, Began(1<<22+1, time.Now()))
 }
@@ -350,7 +350,7 @@ func TestStopTellsTheGuard(t *testing.T) {
 	j := newJob(t)
 	j.grace = 300 * time.Millisecond
 	p := engine(t, "serve", j.path("terms"), false)
-	guard, _ := process(t, guardStep, "sleep", "60")
+	guard, _ := process(t, guardStep, "sleep", "7200")
 	slurm.PutStep(slurmtest.Step{ID: "60.0", Name: guardStep, PID: guard.PID})
 	slurm.PutStep(slurmtest.Step{ID: "60.1", Name: "serve", PID: p.PID})
 	j.Stop(t.Context(), []Process{p})

@@ -33,7 +33,7 @@ func sampling(t *testing.T, script string) *testJob {
 
 const (
 	line    = "2026/11/22 16:15:00.000, 0, GPU-a, 97, 70123, 689.25, 1980, 2619, 61, 0x0000000000000004"
-	oneLook = "echo '" + line + "'\nexec sleep 60\n"
+	oneLook = "echo '" + line + "'\nexec sleep 7200\n"
 )
 
 func (j *testJob) file(name string) string {
@@ -95,7 +95,7 @@ func TestSampleTroubles(t *testing.T) {
 	}{
 		"no GPU": {"echo 'No devices were found'; exit 6\n", "no NVIDIA driver", nil},
 		"broken": {"echo 'GPU is lost'; exit 15\n", "exit status 15", nil},
-		"too long": {"echo '" + line + "'; echo '" + line + "'\nexec sleep 60\n", "the file has grown too long", func(t *testing.T, _ *testJob) {
+		"too long": {"echo '" + line + "'; echo '" + line + "'\nexec sleep 7200\n", "the file has grown too long", func(t *testing.T, _ *testJob) {
 			old := mostSamples
 			mostSamples = 100
 			t.Cleanup(func() { mostSamples = old })
@@ -147,7 +147,7 @@ func TestSampleHangs(t *testing.T) {
 
 // covers: PL-V26
 func TestGuardSamples(t *testing.T) {
-	j := sampling(t, `case $* in *lms*) echo '`+line+"'; exec sleep 60;; *--query-gpu*) echo '0, GPU-a, A, 1, 80000, 7';; esac\n")
+	j := sampling(t, `case $* in *lms*) echo '`+line+"'; exec sleep 7200;; *--query-gpu*) echo '0, GPU-a, A, 1, 80000, 7';; esac\n")
 	j.env["SLURMD_NODENAME"], j.env["PROFLLM_LOCAL_JOB"] = "n1", "x"
 	j.save(t)
 	end, done := make(chan struct{}), make(chan error, 1)

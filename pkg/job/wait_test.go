@@ -58,9 +58,9 @@ func TestWaitReady(t *testing.T) {
 			}
 		},
 	})
-	serve, _ := process(t, "serve", "sleep", "60")
-	proxy, _ := process(t, "proxy", "sleep", "60")
-	other, _ := process(t, "not-in-the-plan", "sleep", "60")
+	serve, _ := process(t, "serve", "sleep", "7200")
+	proxy, _ := process(t, "proxy", "sleep", "7200")
+	other, _ := process(t, "not-in-the-plan", "sleep", "7200")
 	require.NoError(t, j.Wait(t.Context(), []Process{serve, proxy, other}))
 	require.GreaterOrEqual(t, asked.Load(), int32(3))
 	require.ElementsMatch(t, []string{"role-ready serve", "role-ready proxy", "all-ready"}, j.events(t))
@@ -91,8 +91,8 @@ func TestWaitDeadRole(t *testing.T) {
 		fmt.Fprintf(&log, "line %d\n", i)
 	}
 	require.NoError(t, os.WriteFile(j.path("logs/proxy-0.log"), []byte(log.String()), 0o644))
-	serve, _ := process(t, "serve", "sleep", "60")
-	proxy, cmd := process(t, "proxy", "sleep", "60")
+	serve, _ := process(t, "serve", "sleep", "7200")
+	proxy, cmd := process(t, "proxy", "sleep", "7200")
 	go func() {
 		<-hanging
 		cmd.Process.Kill()
@@ -114,7 +114,7 @@ func TestWaitDeadline(t *testing.T) {
 		"proxy": func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", http.StatusBadGateway) },
 	})
 	require.NoError(t, os.WriteFile(j.path("logs/proxy-0.log"), []byte("still starting"), 0o644))
-	proxy, _ := process(t, "proxy", "sleep", "60")
+	proxy, _ := process(t, "proxy", "sleep", "7200")
 	require.ErrorContains(t, j.Wait(t.Context(), []Process{proxy}), "within 1h0m0s")
 	require.Equal(t, []string{"not-ready proxy"}, j.events(t))
 	require.Contains(t, j.stderr.String(), "still starting")
@@ -122,7 +122,7 @@ func TestWaitDeadline(t *testing.T) {
 
 func TestWaitStops(t *testing.T) {
 	j := newJob(t)
-	serve, _ := process(t, "serve", "sleep", "60")
+	serve, _ := process(t, "serve", "sleep", "7200")
 	require.Error(t, j.Wait(t.Context(), []Process{serve}), "no placement")
 	j.serve(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -134,15 +134,15 @@ func TestWaitStops(t *testing.T) {
 func TestWatch(t *testing.T) {
 	t.Run("the client ends", func(t *testing.T) {
 		j := newJob(t)
-		serve, _ := process(t, "serve", "sleep", "60")
+		serve, _ := process(t, "serve", "sleep", "7200")
 		client, _ := process(t, "bench", "sleep", "0.1")
 		require.NoError(t, j.Watch(t.Context(), "bench", client.PID, []Process{serve}))
 		require.Equal(t, []string{"client-begins", "client-ended"}, j.events(t))
 	})
 	t.Run("a role ends", func(t *testing.T) {
 		j := newJob(t)
-		serve, cmd := process(t, "serve", "sleep", "60")
-		client, _ := process(t, "bench", "sleep", "60")
+		serve, cmd := process(t, "serve", "sleep", "7200")
+		client, _ := process(t, "bench", "sleep", "7200")
 		require.NoError(t, cmd.Process.Kill())
 		require.ErrorContains(t, j.Watch(t.Context(), "bench", client.PID, []Process{serve}), "serve ended while a client ran")
 		require.Equal(t, []string{"client-begins", "role-died serve"}, j.events(t))
@@ -156,7 +156,7 @@ func TestWatch(t *testing.T) {
 	})
 	t.Run("interrupted", func(t *testing.T) {
 		j := newJob(t)
-		client, _ := process(t, "bench", "sleep", "60")
+		client, _ := process(t, "bench", "sleep", "7200")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, j.Watch(ctx, "bench", client.PID, nil), context.Canceled)
@@ -195,7 +195,7 @@ func TestStop(t *testing.T) {
 		ids = append(ids, id)
 		slurm.PutStep(slurmtest.Step{ID: id, Name: p.Name, PID: p.PID})
 	}
-	stranger, _ := process(t, "x", "sleep", "60")
+	stranger, _ := process(t, "x", "sleep", "7200")
 	for _, id := range []string{"60.batch", "60.extern", "60.interactive", "600.0", "6.0"} {
 		slurm.PutStep(slurmtest.Step{ID: id, Name: "x", PID: stranger.PID})
 	}
@@ -269,8 +269,8 @@ func TestIsStep(t *testing.T) {
 // covers: PL-S34
 func TestStoppedIsNotDead(t *testing.T) {
 	j := newJob(t)
-	client, _ := process(t, "bench", "sleep", "60")
-	serve, cmd := process(t, "serve", "sleep", "60")
+	client, _ := process(t, "bench", "sleep", "7200")
+	serve, cmd := process(t, "serve", "sleep", "7200")
 	require.NoError(t, j.event(Event{Event: Stopping}))
 	require.NoError(t, cmd.Process.Kill())
 	await.True(t, func() bool { return !alive(serve.PID) }, "process %d ends", serve.PID)
