@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/internal/gputest"
 	"github.com/profllm/profllm/pkg/node"
@@ -20,7 +21,7 @@ func TestRealGPUSamples(t *testing.T) {
 	j := newJob(t)
 	j.plan.Telemetry = &plan.Telemetry{Interval: plan.Seconds(200 * time.Millisecond)}
 	stop := j.sampleGPUs(t.Context(), j.plan, "n1")
-	require.Eventually(t, func() bool { return strings.Count(j.file(GPUFile("n1")), "\n") > 10 }, time.Minute, 10*time.Millisecond)
+	await.True(t, func() bool { return strings.Count(j.file(GPUFile("n1")), "\n") > 10 }, "ten samples")
 	stop()
 	require.NoFileExists(t, j.path("telemetry", GPUNote("n1")))
 	text := j.file(GPUFile("n1"))
