@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -143,14 +145,19 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 func collectRun(col *collect.Collector, dir string, states map[string]run.State) collected {
 	c := collected{dir: dir}
 	st, ok := states[dir]
+	var unread error
 	if !ok {
-		ok = run.ReadJSON(filepath.Join(dir, run.StateFile), &st) == nil
+		err := run.ReadJSON(filepath.Join(dir, run.StateFile), &st)
+		if ok = err == nil; errors.As(err, new(*fs.PathError)) && !errors.Is(err, fs.ErrNotExist) {
+			unread = err
+		}
 	}
 	if c.state = st; ok {
 		c.records, c.err = col.Write(dir, &c.state)
 	} else {
 		c.records, c.err = col.Write(dir, nil)
 	}
+	c.err = errors.Join(c.err, unread)
 	return c
 }
 

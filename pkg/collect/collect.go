@@ -107,6 +107,7 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	e.gpus(r, &ev)
 	r.FindProfiler()
 	r.Warnings = append(r.Warnings, e.warnings...)
+	r.Redact()
 	r.Derive()
 	r.Provenance.EngineVersion = ev.EngineVersion()
 	r.MetricsVersion = result.MetricsVersion
@@ -197,6 +198,8 @@ func (e *evidence) read() error {
 			f.have()
 		case !errors.Is(err, fs.ErrNotExist) && f.name != run.ClaimFile:
 			return err
+		case errors.As(err, new(*fs.PathError)):
+			e.unread(f.name, err)
 		}
 	}
 	var bad []int
@@ -266,6 +269,18 @@ func (e *evidence) warn(w result.Warning) {
 	if !slices.Contains(e.warnings, w) {
 		e.warnings = append(e.warnings, w)
 	}
+}
+
+// unread warns of a file that is there and cannot be read.
+func (e *evidence) unread(name string, err error) {
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var named *fs.PathError
+	if errors.As(err, &named) {
+		err = named.Err // without the path, which differs from one machine to the next
+	}
+	e.warn(result.Warning{Kind: result.Unreadable, File: name, Text: err.Error()})
 }
 
 // status says how the run ended.

@@ -70,6 +70,7 @@ func (e *evidence) difference(role, from, to string) *promtext.Difference {
 func (e *evidence) page(role, when string) (*promtext.Snapshot, error) {
 	data, name, err := readRaw(e.at, job.MetricsFile(role, when))
 	if err != nil {
+		e.unread(name, err)
 		return nil, err
 	}
 	// Of a number that is cut short nobody can tell.

@@ -62,8 +62,10 @@ func busyPoints(data []byte) []point {
 
 // busy are the busyPoints of the client that measured, none if nobody looked.
 func (e *evidence) busy() []point {
-	data, err := regular.ReadFile(filepath.Join(e.at, run.TelemetryDir, job.GaugeFile(e.load.Clients[0].Name)))
+	name := filepath.Join(run.TelemetryDir, job.GaugeFile(e.load.Clients[0].Name))
+	data, err := regular.ReadFile(filepath.Join(e.at, name))
 	if err != nil {
+		e.unread(name, err)
 		return nil
 	}
 	return busyPoints(data)

@@ -57,19 +57,40 @@ func (r rule) hinted(lower string) bool {
 	return false
 }
 
-// secretOption is an option whose value, the next word, is a secret.
-var secretOption = regexp.MustCompile(`(?i)^--?(?:[a-z-]*(?:api[-_]?key|password|auth[-_]token|access[-_]token)|token|hf[-_]token|secret)$`)
-
-// Words does for the words of a command line what Line does for its text.
+// Words does for the words of a command line what Setting does for its settings:
+// the option --api-key, the variable HF_TOKEN=… and the header are keys.
 func Words(words []string) []string {
 	out := make([]string, len(words))
+	follows := false
 	for i, w := range words {
-		out[i] = Line(w)
-		if i > 0 && secretOption.MatchString(words[i-1]) && w != "" {
-			out[i] = Mark
-		}
+		out[i], follows = wordAfter(follows, w), expects(w, follows)
 	}
 	return out
+}
+
+// wordAfter is a word without what is secret in it; all of it where it follows an
+// option whose value is a secret.
+func wordAfter(option bool, w string) string {
+	name, value, given := strings.Cut(w, "=")
+	switch {
+	case option && !strings.HasPrefix(w, "-") && w != "":
+		return Mark
+	case given && assigned.MatchString(name):
+		return Line(name + "=" + Setting(name, value))
+	}
+	return inner(w)
+}
+
+// assigned is what stands before the first "=" of an option or a variable.
+var assigned = regexp.MustCompile(`^-{0,2}[A-Za-z_][A-Za-z0-9_.-]*$`)
+
+// expects reports whether the word behind this one is a secret. --api-key takes
+// several words.
+func expects(word string, before bool) bool {
+	if strings.HasPrefix(word, "-") {
+		return !strings.Contains(word, "=") && Key(word)
+	}
+	return before
 }
 
 // Shaped reports whether some of s has the shape of a secret.

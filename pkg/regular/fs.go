@@ -27,26 +27,13 @@ func (t tree) Open(name string) (fs.File, error) {
 	}
 	f, err := Open(path)
 	if err == nil {
-		return within(f, name)
+		return f, nil
 	}
 	if st, e := os.Stat(path); e == nil && st.IsDir() {
 		d, err := os.Open(path)
 		return d, renamed(err, name)
 	}
 	return nil, renamed(err, name)
-}
-
-// within refuses a file that nobody would read to its end.
-func within(f *File, name string) (fs.File, error) {
-	st, err := f.Stat()
-	if err == nil && st.Size() > Most {
-		err = &fs.PathError{Op: "open", Path: name, Err: TooLarge(Most)}
-	}
-	if err != nil {
-		f.Close()
-		return nil, renamed(err, name)
-	}
-	return f, nil
 }
 
 func (t tree) ReadFile(name string) ([]byte, error) {

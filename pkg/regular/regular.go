@@ -45,12 +45,17 @@ type File struct {
 	text io.Reader // of it, with its limit
 }
 
-// Open opens a regular file. It may be of any size; Read is bounded.
+// Open opens a regular file of at most Most bytes.
 func Open(path string) (*File, error) {
-	f, err := OpenLarge(path)
+	fd, st, err := open(path)
 	if err != nil {
 		return nil, err
 	}
+	if st.Size > Most {
+		syscall.Close(fd)
+		return nil, &fs.PathError{Op: "open", Path: path, Err: TooLarge(Most)}
+	}
+	f := os.NewFile(uintptr(fd), path)
 	return &File{f, Limit(f, Most)}, nil
 }
 

@@ -322,6 +322,7 @@ func record(dir string) (*result.Result, string) {
 	if err != nil {
 		return nil, err.Error()
 	}
+	r.Redact() // it may be older than the rules
 	return r, ""
 }
 

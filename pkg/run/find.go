@@ -88,14 +88,14 @@ func (f *folder) look() {
 	load, planned := false, false
 	for _, e := range entries {
 		switch name := e.Name(); {
+		case name == PlanFile: // whatever it is: who reads it says so
+			f.run, planned = true, true
 		case e.IsDir():
 			if !strings.Contains(name, partial) {
 				f.folders = append(f.folders, name)
 			}
 		case name == LoadFile:
 			load = true
-		case name == PlanFile:
-			f.run, planned = true, true
 		case !f.run:
 			f.run = isRunFile(f.path, name)
 		}
