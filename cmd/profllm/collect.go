@@ -43,6 +43,9 @@ func (c collectCmd) Run(a *app) error {
 	if unread != nil && len(dirs) == 0 {
 		return unread
 	}
+	if len(dirs) == 0 && a.sayLogs(c.Paths) {
+		return nil
+	}
 	if len(dirs) == 0 {
 		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: give a directory of a run, a scenario, or what a load client wrote; single files of other programs are taken over by: profllm import FILE --output DIR", strings.Join(c.Paths, " ")))
 	}

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -164,3 +167,33 @@ func (a *app) printStories(stories []story.Story) error {
 	}
 	return nil
 }
+
+// sayLogs says of paths that hold logs, and no runs, what they are and which verb
+// explains them; false if there are none.
+func (a *app) sayLogs(paths []string) bool {
+	said := false
+	for _, path := range paths {
+		logs, _, err := collect.FindLogs(path, a.stdin)
+		if err != nil {
+			continue
+		}
+		roles := map[string]int{}
+		for _, l := range logs {
+			if l.Role != "" || logNames[filepath.Ext(strings.TrimSuffix(l.File, ".xz"))] {
+				roles[cmp.Or(l.Role, "unknown role")]++
+			}
+		}
+		var parts []string
+		for _, role := range slices.Sorted(maps.Keys(roles)) {
+			parts = append(parts, fmt.Sprintf("%s: %d", role, roles[role]))
+		}
+		if len(parts) > 0 {
+			a.logf("%s holds logs (%s), and neither a run nor a result to collect\n\thint: profllm why %s", path, strings.Join(parts, ", "), path)
+			said = true
+		}
+	}
+	return said
+}
+
+// logNames are the extensions of logs.
+var logNames = map[string]bool{".log": true, ".out": true, ".err": true}

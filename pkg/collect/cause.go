@@ -99,7 +99,7 @@ func (e *evidence) redact(r *result.Result) {
 	if f == nil {
 		return
 	}
-	f.Line = secrets.Text(f.Line)
+	f.Line, f.About = secrets.Text(f.Line), secrets.Text(f.About)
 	for i := range f.Tail {
 		f.Tail[i] = secrets.Text(f.Tail[i])
 	}
@@ -173,7 +173,7 @@ func (e *evidence) logs() []failure.Log {
 func (e *evidence) log(path string) failure.Log {
 	rel, _ := filepath.Rel(e.dir, path)
 	role, rank := roleOf(rel)
-	l := failure.Log{Role: role, Rank: rank, Node: e.hostOf(role, rank), File: rel, Data: &lazyFile{path: path}}
+	l := failure.Log{Role: role, Rank: rank, Node: e.hostOf(role, rank), File: rel, Argv: e.argvOf(role), Data: &lazyFile{path: path}}
 	for _, x := range e.events {
 		if x.Event == job.RoleDied && x.Role == role {
 			l.Ended, l.Exit = x.Time, max(0, e.exitOf(role))
@@ -187,6 +187,30 @@ func (e *evidence) log(path string) failure.Log {
 		}
 	}
 	return l
+}
+
+// argvOf is the command of a role or of a client, without what only the allocation knows.
+func (e *evidence) argvOf(name string) []string {
+	if e.plan == nil {
+		return nil
+	}
+	var words []plan.Word
+	if r := e.plan.Role(name); r != nil {
+		words = r.Step.Argv
+	} else if e.load != nil {
+		for _, c := range e.load.Clients {
+			if c.Name == name {
+				words = c.Argv
+			}
+		}
+	}
+	argv := make([]string, len(words))
+	for i, word := range words {
+		for _, part := range word {
+			argv[i] += part.Text
+		}
+	}
+	return argv
 }
 
 // failedHooks lists the directories of the hooks that failed.

@@ -9,12 +9,15 @@ import (
 // An option is a word of a step's own command, and the option that it stands behind.
 type option struct{ name, value string }
 
-// optionsOf pairs the options of a command line with their values.
+// optionsOf pairs the options of a command line with their values. The word behind
+// "serve" is vLLM's model.
 func optionsOf(argv []string) []option {
 	var list []option
 	for i, word := range argv {
 		name, value, joined := strings.Cut(word, "=")
 		switch {
+		case i > 0 && argv[i-1] == "serve" && !strings.HasPrefix(word, "-"):
+			name, value = "--model", word
 		case !strings.HasPrefix(name, "--"):
 			continue
 		case !joined && i+1 < len(argv) && !strings.HasPrefix(argv[i+1], "--"):

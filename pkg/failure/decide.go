@@ -83,7 +83,9 @@ func (t *Table) ExplainLogs(logs []Log, loc *time.Location) (*result.Failure, er
 	}
 	for i := range reports {
 		if r := &reports[i]; r.Final {
-			return t.spoken(r, unknown(r, nil)), err
+			if f := t.spoken(r, unknown(r, nil)); f.Confidence != result.NoCause || !library.MatchString(f.Line) {
+				return f, err
+			}
 		}
 	}
 	for i := range reports {

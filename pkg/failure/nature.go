@@ -62,9 +62,9 @@ type clause struct {
 
 // byType are kinds of exceptions by the names of their classes.
 var byType = []clause{
-	{regexp.MustCompile(`^(?:FileNotFound|FileExists|IsADirectory|NotADirectory|Permission)Error$`), file},
 	{regexp.MustCompile(`^(?:ModuleNotFound|Import|PackageNotFound|VersionConflict|DistributionNotFound)(?:Error)?$`), environment},
-	{regexp.MustCompile(`Memory|ResourceExhausted|^BlockingIOError$`), resource},
+	{regexp.MustCompile(`Memory|OutOf[A-Z]|ResourceExhausted|^BlockingIOError$`), resource},
+	{regexp.MustCompile(`^(?:ZeroDivision|Name|UnboundLocal|Recursion|Syntax|Indentation|System)Error$`), defect},
 	{regexp.MustCompile(`^(?:Safetensor|Repository|Repo|Revision|HFValidation|EntryNotFound|LocalEntryNotFound|Gated|Template|Tokenizer)|^UndefinedError$`), model},
 	{regexp.MustCompile(`^(?:Connect|Connection|Broken[Pp]ipe|Timeout|ReadTimeout|ConnectTimeout|gaierror|HTTP|URL|InvalidURL|ZMQ|Rpc|AioRpc|SSL|Socket|Client\w+Error|Server(?:Disconnected|Timeout)|` +
 		`RemoteProtocol|Remote\w*Disconnected|API(?:Connection|Status|Timeout)|NewConnection|MaxRetry|Proxy|DistNetwork|DistStore|nixl\w*)`), network},
@@ -88,13 +88,14 @@ var errno = regexp.MustCompile(`\[Errno (\d+)\]|\(os error (\d+)\)|\berrno[:= ]+
 var byFacts = []clause{
 	{regexp.MustCompile(`(?i)out of memory|no space left|not enough (?:\w+ )?(?:memory|space|gpus?|cpus?|blocks)|insufficient|too many open files|cannot allocate|quota|exceeds (?:the )?available|too large to fit`), resource},
 	{regexp.MustCompile(`(?i)no such file|not a directory|is a directory|permission denied|(?:file|path|directory|folder) \S+ (?:does not|doesn't) exist|(?:file|directory) not found`), file},
-	{regexp.MustCompile(`(?i)connection (?:refused|reset|aborted|closed|error|timed out)|unreachable|name resolution|address already in use|cannot assign requested address|could not resolve|failed to connect|timed out (?:waiting for|connecting)`), network},
+	{regexp.MustCompile(`(?i)connection (?:refused|reset|aborted|closed|error|timed out)|unreachable|name resolution|address already in use|cannot assign requested address|could not resolve|failed to (?:connect|download|fetch)|error downloading|timed out (?:waiting for|connecting)`), network},
 }
 
 var byTone = []clause{
-	{regexp.MustCompile(`(?i)\b(?:checkpoint|safetensors|weights?|tokenizer|config\.json|huggingface|repo(?:sitory)? id|lora|adapter|chat template)\b|model architecture`), model},
-	{regexp.MustCompile(`(?i)\b(?:CUDA|ROCm|HIP|GPU|driver|cuDNN|NCCL) (?:is not|not|error|driver|version)|no module named|not installed|pip install|has no attribute|unexpected keyword argument|undefined symbol|environment variable`), environment},
-	{regexp.MustCompile(`(?i)\b(?:must|should|expected|expects|invalid|unsupported|not supported|does not support|unknown|unrecognized|requires?|required|choose from|allowed|only (?:supports?|one of)|cannot be|greater than|less than|divisible|not (?:a )?valid|is not (?:a|an|one of))\b`), configuration},
+	{regexp.MustCompile(`(?i)\b(?:checkpoint|safetensors|weights?|tokenizer|config\.json|huggingface|repo(?:sitory)? id|lora|adapter|chat template)\b|model (?:architecture|name|path)`), model},
+	{regexp.MustCompile(`(?i)\b(?:CUDA|ROCm|HIP|GPU|driver|cuDNN|NCCL) (?:is not|not|error|driver|version)|no module named|not installed|pip install|the requirement |has no attribute|unexpected keyword argument|undefined symbol|environment variable`), environment},
+	{regexp.MustCompile(`(?i)\b(?:must|should|expected|expects|invalid|unsupported|not supported|does not support|unknown|unrecognized|requires?|required|choose from|allowed|only (?:supports?|one of)|cannot|greater than|less than|divisible|not (?:a )?valid|is not (?:a|an|one of))\b`), configuration},
+	{regexp.MustCompile(`\bGPU\b`), environment},
 }
 
 // byFrame are kinds by where a program was, of the innermost frame that is known.
@@ -136,17 +137,23 @@ func ofErrno(message string) string {
 // ofClass is the kind of a class of exceptions. A file that cannot be understood is the
 // model's, or an option's, where such a reader met it.
 func (s speech) ofClass(class string) string {
+	if ofSystem.MatchString(class) {
+		return file
+	}
 	for _, t := range byType {
 		if class == "" || !t.re.MatchString(class) {
 			continue
 		}
-		if inner := s.ofFrame(); t.kind == file && (inner == model || inner == configuration) && strings.Contains(class, "Decode") {
-			return inner
+		if t.kind == file {
+			return cmp.Or(s.ofFrame(model, configuration), file)
 		}
 		return t.kind
 	}
 	return ""
 }
+
+// ofSystem are the exceptions for what the system says of a file.
+var ofSystem = regexp.MustCompile(`^(?:FileNotFound|FileExists|IsADirectory|NotADirectory|Permission)Error$`)
 
 // judged are exceptions by which programs refuse what they were given.
 var judged = regexp.MustCompile(`^(?:Value|Type|Key|Index|Assertion|NotImplemented|Attribute|Lookup|Runtime|ArgumentType|Argument|Validation)\w*$`)
@@ -187,11 +194,12 @@ func ofWords(message string, by []clause) string {
 	return ""
 }
 
-// ofFrame is the kind of the innermost frame that is known.
-func (s speech) ofFrame() string {
+// ofFrame is the kind of the innermost frame that is known, of those kinds if any are
+// given.
+func (s speech) ofFrame(kinds ...string) string {
 	for _, f := range s.frames {
 		for _, known := range byFrame {
-			if known.re.MatchString(f.file) {
+			if (len(kinds) == 0 || slices.Contains(kinds, known.kind)) && known.re.MatchString(f.file) {
 				return known.kind
 			}
 		}
@@ -200,7 +208,7 @@ func (s speech) ofFrame() string {
 }
 
 var (
-	longOption = regexp.MustCompile(`(?:^|[\s'"\x60(\[])(--[a-zA-Z][\w-]*)`)
+	longOption = regexp.MustCompile(`(?:^|[\s'"\x60(\[])(--[a-zA-Z][\w-]*\w)`)
 	variable   = regexp.MustCompile(`\b((?:VLLM|NCCL|UCX|CUDA|HF|RAY|NIXL|SGLANG|SLURM|TORCH|GLOO|OMP|HIP|ROCM|DYN|ETCD|NATS)_[A-Z0-9_]+|PATH|LD_LIBRARY_PATH|PYTHONPATH)\b`)
 	quotedPath = regexp.MustCompile(`['"\x60]([^'"\x60\s]*[/.][^'"\x60\s]*)['"\x60]`)
 	barePath   = regexp.MustCompile(`(?:^|[\s=:(<'"])(/[\w.+@%~-]+(?:/[\w.+@%~-]*)*)`)
@@ -219,11 +227,11 @@ var (
 // message quotes, then where the program was.
 func (s speech) about(kind, message string) string {
 	o, quoted := blamed(message, s.options)
-	option := cmp.Or(firstOf(longOption, message), o.name)
+	option := o.name
 	var list []string
 	switch kind {
 	case configuration:
-		list = []string{firstOf(refusal, message), option, firstOf(variable, message), firstOf(snakeWord, message), firstOf(quotedWord, message)}
+		list = []string{firstOf(refusal, message), firstOf(longOption, message), option, firstOf(variable, message), firstOf(snakeWord, message), firstOf(quotedWord, message), s.target()}
 	case file:
 		list = []string{firstOf(quotedPath, message), firstOf(barePath, message), firstOf(quotedWord, message), option}
 	case model:
@@ -244,11 +252,22 @@ func (s speech) about(kind, message string) string {
 // model is the model of the step's own command.
 func (s speech) model() string { return s.value(ofModel...) }
 
-// value is that of the first option of the step's own command with such a name.
+// target is what a client asked for.
+func (s speech) target() string {
+	path, name := s.value("--endpoint"), s.value("--served-model-name", "--model")
+	if path == "" || name == "" {
+		return ""
+	}
+	return path + " of model " + name
+}
+
+// value is that of an option of the step's own command, of the first name that it has.
 func (s speech) value(names ...string) string {
-	for _, o := range s.options {
-		if slices.Contains(names, o.name) && o.value != "" {
-			return o.value
+	for _, name := range names {
+		for _, o := range s.options {
+			if o.name == name && o.value != "" {
+				return o.value
+			}
 		}
 	}
 	return ""

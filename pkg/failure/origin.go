@@ -21,7 +21,7 @@ var writers = []struct {
 	re   *regexp.Regexp
 }{
 	{"queue", regexp.MustCompile(`(?m)^\s*JOBID\s+(?:PARTITION|NAME|USER|ST)\b|^JobId=\d+ (?:Array\S+ )*JobName=`)},
-	{"node", regexp.MustCompile(`(?m)^(?:\[ *\d+\.\d{6}\]|\w{3} +\d+ [\d:]{8} \S+ kernel:) `)},
+	{"node", regexp.MustCompile(`(?m)^(?:\[ *\d{1,7}\.\d{6}\]|\w{3} +\d+ [\d:]{8} \S+ kernel:) `)},
 	{"dynamo", regexp.MustCompile(`"caller":"(?:embed|etcdmain)/|Starting nats-server|\[INF\] +Version: +2\.`)},
 	{"client", regexp.MustCompile(`subparser='bench', bench_type='serve'|Starting initial single prompt test run|Starting main benchmark run|Traffic request rate: |` +
 		`Serving Benchmark Result|usage: vllm bench serve|vllm bench serve: error: |(?i:\baiperf\b|genai-perf|\bguidellm\b|lm_eval|inference[-_]perf)|sglang[./]bench_serving|benchmark_serving\.py|(?m:^curl: \(\d+\))`)},

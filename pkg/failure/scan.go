@@ -423,6 +423,8 @@ func (s *scanner) judge(e *entry, f *Finding, said string, before []string) {
 	n := sp.nature()
 	if kind := kindOf(e.ID, e.Area); kind != "" && !slices.Contains(silent, e.ID) {
 		n = nature{kind, sp.about(kind, sp.text)}
+	} else if kind == "" && e.ID != "" { // a site's own
+		n = nature{}
 	}
 	f.Nature, f.About = n.kind, redact.Line(clip(n.about))
 	if o, ok := sp.badValue(); ok && e.ID == generic && !f.Quoted {

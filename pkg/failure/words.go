@@ -38,6 +38,10 @@ var (
 	warned      = regexp.MustCompile(`(?i)\b(?:DEBUG|INFO|WARN|WARNING|\w+Warning|note|hint)\b ?[]:\d\[ ]|level=(?:info|warning)\b|\[[WI]\] |\bfailed requests:|\bgoing to \S+ instead`)
 )
 
+// nothing is how a line says that there is nothing to complain about, and what click
+// prints of a program that was told to stop.
+var nothing = regexp.MustCompile(`(?i)\b(?:0|no) (?:errors?|failed|failures)\b|^Aborted!$`)
+
 // weigh says how much a line tells.
 func (t *Table) weigh(line string) int {
 	text := strings.TrimSpace(line)
@@ -45,7 +49,7 @@ func (t *Table) weigh(line string) int {
 		text = after
 	}
 	plain := text[len(prefixes.FindString(text)):]
-	if strings.IndexFunc(plain, unicode.IsLetter) < 0 || inTraceback.MatchString(plain) || isHeader(line) || ours.MatchString(line) {
+	if nothing.MatchString(plain) || strings.IndexFunc(plain, unicode.IsLetter) < 0 || inTraceback.MatchString(plain) || isHeader(line) || ours.MatchString(line) {
 		return saysNothing
 	}
 	switch tail := t.tail(line); {
@@ -88,6 +92,9 @@ func (t *Table) tail(line string) string {
 // burst is how many lines that say less may stand between two complaints of one
 // event.
 const burst = 6
+
+// panicked is how a runtime announces that it ends the program; a trace follows.
+var panicked = regexp.MustCompile(`^panic: |panicked at|^fatal error: `)
 
 // epilogue is how many ordinary lines a program may print when it has given up.
 const epilogue = 3
@@ -132,7 +139,7 @@ func (s *scanner) lastWords() (words *Finding, final bool) {
 	f := s.finding(&entry{}, best)
 	f.ID, f.Kind = "unknown", Tail
 	f.Line = redact.Line(clip(shown(string(s.text[best.start:best.end]))))
-	return &f, after <= epilogue
+	return &f, after <= epilogue || panicked.MatchString(f.Line)
 }
 
 // shown is a line as a terminal shows it: what follows a carriage return
