@@ -157,8 +157,6 @@ func TestEnginesAgreeOnServers(t *testing.T) {
 		"sends interim answers":                 {script: always(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 20) + wholeAnswer), completed: 4},
 		"answers twice":                         {script: always(wholeAnswer + otherAnswer), completed: 4},
 		"sends stray bytes":                     {script: always(wholeAnswer + "\r\n"), completed: 4},
-		"speaks unasked":                        {script: speakUnasked, line: "--request-rate 10 --burstiness inf", completed: 4},
-		"closes idle connections":               {script: closeIdle, line: "--request-rate 10 --burstiness inf", completed: 4},
 		"holds a request on a used connection":  {script: first(func(*visit) { time.Sleep(hold) }), completed: 2, err: "closed the connection without an answer"},
 		"holds, then resets a used connection":  {script: first(func(v *visit) { time.Sleep(hold); v.reset() }), completed: 2, err: "receive: "},
 		"goes silent after an interim answer":   {script: first(func(v *visit) { v.say("HTTP/1.1 100 Continue\r\n\r\n") }), completed: 2, err: "in the middle of its answer"},
@@ -234,21 +232,6 @@ func driveOn(t *testing.T, name string, o Options) *Report {
 	return r
 }
 
-// speakUnasked answers, and sends another answer once the client has had time to take the first for whole.
-func speakUnasked(v *visit) {
-	for v.request() && v.say(wholeAnswer) {
-		time.Sleep(hold / 10)
-		v.say(otherAnswer)
-	}
-}
-
-// closeIdle answers, and closes the connection when the client has had time to keep it.
-func closeIdle(v *visit) {
-	if v.request() && v.say(wholeAnswer) {
-		time.Sleep(hold / 10)
-	}
-}
-
 // endless answers a request with a start and then the same again and again.
 func endless(start, again string) func(v *visit) {
 	return func(v *visit) {
@@ -297,6 +280,70 @@ func TestBreach(t *testing.T) {
 	}
 }
 
+// requestsOf returns a job of n requests, one after the other.
+func requestsOf(t *testing.T, o *Options, n int) *job {
+	t.Helper()
+	body, err := newBodies(t.Context(), o, model{name: "m"}, nil, io.Discard)
+	require.NoError(t, err)
+	origin := time.Now()
+	return &job{
+		body: body, outcomes: make([]outcome, n), limit: 1, done: new(atomic.Int64),
+		slack: int64(time.Hour), // however late this machine sees a close
+		clock: func() int64 { return int64(time.Since(origin)) },
+	}
+}
+
+// disturbed reports whether something has arrived on the connection that an engine keeps.
+func disturbed(eng engine) bool {
+	switch e := eng.(type) {
+	case *pool:
+		return !e.idle[0].silent()
+	case *loops:
+		return !silent(e.loops[0].idle[0].fd)
+	}
+	return false
+}
+
+// A connection on which something has arrived since the last answer carries no other request: neither is the request
+// lost, nor are bytes that nobody asked for taken as its answer.
+func TestDisturbedConnectionIsNotUsed(t *testing.T) {
+	for name, then := range map[string]func(v *visit){
+		"the server closes it":    func(v *visit) { v.Close() },
+		"the server resets it":    func(v *visit) { v.reset() },
+		"the server speaks on it": func(v *visit) { v.say(otherAnswer) },
+	} {
+		for way, secure := range map[string]bool{"loop": false, "pool": false, "pool over TLS": true} {
+			t.Run(name+"/"+way, func(t *testing.T) {
+				answered := make(chan struct{}, 2)
+				s := startScripted(t, secure, func(v *visit) {
+					if v.request() && v.say(wholeAnswer) {
+						<-answered
+						then(v)
+						v.request() // never comes
+					}
+				})
+				o := parse(t, "--model m --num-prompts 2 --random-input-len 8 --random-output-len 2 --insecure --base-url "+s.url)
+				eng, err := engines[strings.TrimSuffix(way, " over TLS")](t.Context(), &o)
+				require.NoError(t, err)
+				defer eng.close()
+				for range 2 {
+					j := requestsOf(t, &o, 1)
+					eng.run(t.Context(), j)
+					answer := j.outcomes[0]
+					require.Equal(t, completed, answer.state, answer.err)
+					require.Equal(t, 7, answer.input)
+					require.Zero(t, answer.resends)
+					answered <- struct{}{}
+					for !disturbed(eng) {
+						time.Sleep(time.Millisecond)
+					}
+				}
+				require.EqualValues(t, 2, s.requests.Load())
+			})
+		}
+	}
+}
+
 // A request that is sent again is counted, and its times begin with the first send.
 func TestResendKeepsTheFirstStart(t *testing.T) {
 	const late = 30 * time.Millisecond
@@ -320,15 +367,8 @@ func TestResendKeepsTheFirstStart(t *testing.T) {
 			eng, err := engines[way](t.Context(), &o)
 			require.NoError(t, err)
 			defer eng.close()
-			body, err := newBodies(t.Context(), &o, model{name: "m"}, nil, io.Discard)
-			require.NoError(t, err)
-			origin := time.Now()
-			j := &job{
-				body: body, outcomes: make([]outcome, 4), limit: 1, done: new(atomic.Int64),
-				slack: int64(time.Hour), // however late this machine sees the close
-				clock: func() int64 { return int64(time.Since(origin)) },
-			}
-			m := &measurement{options: &o, outcomes: j.outcomes, arrivals: make([]time.Duration, 4), rates: make([]float64, 4), started: origin}
+			j := requestsOf(t, &o, 4)
+			m := &measurement{options: &o, outcomes: j.outcomes, arrivals: make([]time.Duration, 4), rates: make([]float64, 4), started: time.Now()}
 			m.client = eng.run(t.Context(), j)
 			m.end = j.clock()
 

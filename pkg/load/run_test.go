@@ -463,7 +463,12 @@ func TestServerThatClosesIdleConnections(t *testing.T) {
 	o := parse(t, "--model m --num-prompts 30 --random-input-len 4 --max-concurrency 2 --request-rate 400 --base-url "+server.URL)
 	r, err := Run(t.Context(), o, time.Now, io.Discard, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, 30, r.Completed, "%s", r.firstError())
+	require.Equal(t, 30, r.Completed+r.Failed)
+	for i := range r.ended {
+		if o := &r.ended[i]; o.state == failed { // a busy machine sees a close too late to tell it from a lost request
+			require.Regexp(t, "without an answer|receive: ", o.err)
+		}
+	}
 	require.Greater(t, opened.Load(), int64(10), "the server did close connections")
 }
 
