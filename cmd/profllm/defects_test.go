@@ -129,7 +129,8 @@ func requireCommand(t *testing.T, node *kong.Node, line, page string) {
 	line, _, _ = strings.Cut(line, " #")
 	line, _, _ = strings.Cut(line, ";")
 	for _, word := range strings.Fields(line) {
-		if word == "|" || word == "…" || node.Passthrough {
+		passed := slices.ContainsFunc(node.Positional, func(p *kong.Positional) bool { return p.Passthrough })
+		if word == "|" || word == "…" || node.Passthrough || passed {
 			break // further verbs, or words of another program
 		}
 		name, isFlag := strings.CutPrefix(word, "-")

@@ -140,6 +140,10 @@ func TestReferencePage(t *testing.T) {
 	for _, m := range regexp.MustCompile(`--[a-z-]+`).FindAllString(Usage(), -1) {
 		require.True(t, m == "--help" || strings.Contains(string(page), "`"+m), m)
 	}
+	for _, line := range regexp.MustCompile(`(?m)^profllm proxy (.+)$`).FindAllStringSubmatch(string(page), -1) {
+		_, _, err := ParseArgs(strings.Fields(line[1]))
+		require.NoError(t, err, line[1])
+	}
 	_, _, url, _, _ := pairOf(t)
 	_, metrics := get(t, url+"/metrics")
 	inPage := regexp.MustCompile(`profllm_proxy_[a-z_]+`).FindAllString(string(page), -1)
