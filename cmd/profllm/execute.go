@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/load"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
@@ -270,7 +271,7 @@ const simulatedMark = "simulated=true"
 
 // Run marks its result where the job's script says that the engine is simulated.
 func (c benchServeCmd) Run(a *app) error {
-	if a.env("PROFLLM_SIMULATED") != "" {
+	if a.env(job.SimulatedVar) != "" {
 		fmt.Fprintln(a.stdout, sim.Notice)
 		c.Metadata = append(c.Metadata, simulatedMark)
 	}
