@@ -255,7 +255,9 @@ type benchServeCmd struct {
 	load.Options
 }
 
-func (c benchServeCmd) Run(a *app) error { return a.measure(a.ctx, c.Options, time.Now, a.stdout, a.stderr) }
+func (c benchServeCmd) Run(a *app) error {
+	return a.measure(a.ctx, c.Options, time.Now, a.stdout, a.stderr)
+}
 
 func (a *app) measure(ctx context.Context, o load.Options, now func() time.Time, stdout, stderr io.Writer) error {
 	o.APIKey, o.Proxy, o.Version = a.env("OPENAI_API_KEY"), http.ProxyFromEnvironment, version()

@@ -286,8 +286,8 @@ func TestFaultStall(t *testing.T) {
 // The conditions of a client that the checks PL-V8, PL-V13 and PL-V14 must find.
 func TestFaultsOfTheClientsClock(t *testing.T) {
 	for text, check := range map[string]func(args []string, now func() time.Time){
-		"": func(args []string, _ func() time.Time) { require.Equal(t, []string{"--request-rate", "10"}, args) },
-		"client:pace=0.8": func(args []string, _ func() time.Time) { require.Equal(t, []string{"--request-rate", "8"}, args) },
+		"":                   func(args []string, _ func() time.Time) { require.Equal(t, []string{"--request-rate", "10"}, args) },
+		"client:pace=0.8":    func(args []string, _ func() time.Time) { require.Equal(t, []string{"--request-rate", "8"}, args) },
 		"client:step=-9h@0s": func(_ []string, now func() time.Time) { require.Less(t, time.Until(now()), -8*time.Hour) },
 		"client:freeze=100ms@0s": func(_ []string, now func() time.Time) {
 			begin := time.Now()
