@@ -125,16 +125,17 @@ type turn struct {
 	token                      bool
 }
 
-// quiet returns the longest quiet time. Of a stream's gaps only those of at least
+// quiet returns the longest quiet time behind the first token of all, which cold-start
+// judges. Of a stream's gaps only those of at least
 // that many seconds count, which are few; between the others it is receiving.
 // Where gaps were not saved, a stream's time behind its first token counts as one.
 func (s *Samples) quiet(least float64) (longest quiet) {
 	turns := s.turns(least)
 	open, streaming, receiving := 0, 0, 0
-	since, begin, waiting := 0.0, math.Inf(1), 0
+	since, begin, waiting, answered := 0.0, math.Inf(1), 0, false
 	for _, t := range turns {
 		begin = min(begin, t.at)
-		if open > 0 && receiving == 0 {
+		if answered && open > 0 && receiving == 0 {
 			if streaming == 0 {
 				waiting = open // all that came meanwhile are computed together
 			}
@@ -144,6 +145,7 @@ func (s *Samples) quiet(least float64) (longest quiet) {
 				longest = q
 			}
 		}
+		answered = answered || t.token
 		fresh := t.token || open == 0 || receiving > 0
 		open, streaming, receiving = open+t.open, streaming+t.streaming, receiving+t.receiving
 		if fresh {

@@ -279,25 +279,27 @@ func coldStart(c *facts) answer {
 	}
 	ratio, wave := c.limit("cold_start_ratio"), together(list)
 	said, bad := "", false
-	compare := func(what string, first, rest []span, accepted float64) {
+	compare := func(what string, first, rest []span, accepted, least float64) {
 		a, b := medianTTFT(first), medianTTFT(rest)
-		bad = bad || a > accepted*b
+		bad = bad || a > accepted*b && a-b > least
 		said = joined(said, fmt.Sprintf("median TTFT of %s %.1f ms, of the others %.1f ms (accepted %.3g times)", what, 1000*a, 1000*b, accepted))
 	}
 	if behind := list[wave:]; len(behind) > tenth {
 		if float64(wave) >= seldom*float64(len(list)) {
-			compare(fmt.Sprintf("the %d requests sent together at the beginning", wave), list[:wave], behind, max(ratio, float64(wave)/crowd(behind)))
+			compare(fmt.Sprintf("the %d requests sent together at the beginning", wave), list[:wave], behind, max(ratio, float64(wave)/crowd(behind)), connecting)
 		}
 		list = behind
 	} else {
 		ratio = max(ratio, float64(wave))
 	}
-	compare(fmt.Sprintf("the first %d requests", tenth), list[:tenth], list[tenth:], ratio)
+	compare(fmt.Sprintf("the first %d requests", tenth), list[:tenth], list[tenth:], ratio, 0)
 	return judged(bad, "%s", said)
 }
 
-// seldom is the share of requests that show in a 99th percentile.
-const seldom = 0.01
+const (
+	seldom     = 0.01 // share of requests that show in a 99th percentile
+	connecting = 0.1  // s: what many first requests at once may take longer, with new connections
+)
 
 func medianTTFT(list []span) float64 {
 	times := make([]float64, 0, len(list))
