@@ -7,9 +7,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/await"
 )
 
 // busy is a script with two steps, of which each leaves a helper in a session of
@@ -72,11 +73,11 @@ func TestKilledTogether(t *testing.T) {
 		t.Run(strings.Join(kinds, " "), func(t *testing.T) {
 			t.Parallel()
 			j := submit(t, busy)
-			require.Eventually(t, func() bool {
+			await.True(t, func() bool {
 				_, one := os.Stat(filepath.Join(j.dir, "one"))
 				_, two := os.Stat(filepath.Join(j.dir, "two"))
 				return one == nil && two == nil && len(keepers(t, j.id)) == 1
-			}, time.Minute, 5*time.Millisecond)
+			}, "both tasks run, with a keeper")
 			of := j.victims(t)
 			var pids []int
 			for _, kind := range kinds {
@@ -92,19 +93,19 @@ func TestKilledTogether(t *testing.T) {
 					require.NoError(t, err)
 				}
 			}
-			require.Eventually(t, func() bool { return len(j.processes(t))+len(keepers(t, j.id)) == 0 }, time.Minute, 20*time.Millisecond)
+			await.True(t, func() bool { return len(j.processes(t))+len(keepers(t, j.id)) == 0 }, "no process of the job is left")
 		})
 	}
 }
 
 // A keeper that is killed is replaced.
 func TestKeeperIsReplaced(t *testing.T) {
-	j := submit(t, "exec sleep 600\n")
-	require.Eventually(t, func() bool { return len(keepers(t, j.id)) == 1 }, time.Minute, 5*time.Millisecond)
+	j := submit(t, "exec sleep 7200\n")
+	await.True(t, func() bool { return len(keepers(t, j.id)) == 1 }, "a keeper runs")
 	first := keepers(t, j.id)[0]
 	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
-	require.Eventually(t, func() bool {
+	await.True(t, func() bool {
 		now := keepers(t, j.id)
 		return len(now) == 1 && now[0] != first
-	}, time.Minute, 5*time.Millisecond)
+	}, "another keeper runs")
 }

@@ -236,7 +236,7 @@ func TestStatesOfKilled(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, run.Failed, states[j.id].State)
 	require.Equal(t, "killed", states[j.id].Note)
-	require.Eventually(t, func() bool { return len(j.processes(t)) == 0 }, time.Minute, 10*time.Millisecond)
+	await.True(t, func() bool { return len(j.processes(t)) == 0 }, "no process of the job is left")
 
 	// The sentinel knows better, if the script had come to its end.
 	require.Equal(t, run.Failed, states[j.id].Settled(j.dir, "").State)
