@@ -27,7 +27,7 @@ type collectCmd struct {
 // What is read of a run is garbage with its record: the heap may grow by so many
 // percent until it is looked for, and from so many bytes on it is looked for at once.
 const (
-	garbage = 200
+	garbage = 1200
 	roomy   = 160 << 20
 )
 
@@ -75,10 +75,11 @@ func collector() (*collect.Collector, error) {
 
 // collected is what became of the collection of one run.
 type collected struct {
-	dir     string
-	state   run.State
-	records []collect.Record
-	err     error
+	dir   string
+	state run.State
+	rows  []row
+	sweep *sweepOne // nil for no point of one
+	err   error
 }
 
 // ahead is how many runs are in memory at the same time: the next are collected
@@ -97,26 +98,28 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 	}
 	out := a.newPrinter(format)
 	swept := sweepPlaces{}
+	known := a.remember(dirs)
 	failed, invalid, unkept := 0, 0, 0
 	for some := range slices.Chunk(dirs, ahead) {
 		if err := a.ctx.Err(); err != nil {
 			return err
 		}
 		all := make([]collected, len(some))
-		run.AtOnce(len(some), max(atOnce, 2*runtime.GOMAXPROCS(0)), func(i int) { all[i] = collectRun(col, some[i], states) })
+		run.AtOnce(len(some), max(atOnce, 2*runtime.GOMAXPROCS(0)), func(i int) { all[i] = collectRun(col, &known, some[i], states) })
 		for _, c := range all {
 			if c.err != nil {
 				a.logf("%s: %s%s", relative(a.called(c.dir)), a.called(c.err.Error()), mend(c.err))
-				if len(c.records) == 0 {
+				if len(c.rows) == 0 {
 					failed++
 				}
 				unkept++
 			}
-			for _, rec := range c.records {
-				if err := out.add(row{a.called(rec.Dir), rec.Result}); err != nil {
+			for _, row := range c.rows {
+				row.Dir = a.called(row.Dir)
+				if err := out.add(row); err != nil {
 					return err
 				}
-				switch r := rec.Result; {
+				switch r := row.Result; {
 				case r.Status == result.Unknown:
 				case jobFailed(r):
 					failed += count(!c.endedAsPlanned())
@@ -127,6 +130,7 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 			swept.add(c)
 		}
 	}
+	known.save()
 	if err := swept.tabulate(); err != nil {
 		a.logf("note: no table of the sweep: %s", a.called(err.Error()))
 	}
@@ -144,9 +148,10 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 	return nil
 }
 
-// collectRun collects one run, with what is known of its job.
-func collectRun(col *collect.Collector, dir string, states map[string]run.State) collected {
-	c := collected{dir: dir}
+// collectRun collects one run, with what is known of its job, unless it is known to
+// come to the same again.
+func collectRun(col *collect.Collector, known *memory, dir string, states map[string]run.State) collected {
+	var asked *run.State
 	st, ok := states[dir]
 	var unread error
 	if !ok {
@@ -155,12 +160,23 @@ func collectRun(col *collect.Collector, dir string, states map[string]run.State)
 			unread = err
 		}
 	}
-	if c.state = st; ok {
-		c.records, c.err = col.Write(dir, &c.state)
-	} else {
-		c.records, c.err = col.Write(dir, nil)
+	if ok {
+		asked = &st
 	}
-	c.err = errors.Join(c.err, unread)
+	if c, ok := known.recall(dir, asked); ok && unread == nil {
+		c.state = st
+		return c
+	}
+	look := known.look(dir)
+	c := collected{dir: dir, state: st}
+	records, err := col.Write(dir, asked)
+	for _, rec := range records {
+		c.rows = append(c.rows, row{Dir: rec.Dir, Result: rec.Result})
+	}
+	if c.err = errors.Join(err, unread); len(records) > 0 {
+		c.sweep = sweepOfRun(records[0].Plan)
+	}
+	known.keep(c, look, asked, records)
 	return c
 }
 

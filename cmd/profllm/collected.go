@@ -18,6 +18,8 @@ import (
 type row struct {
 	Dir    string         `json:"dir"`
 	Result *result.Result `json:"result"`
+
+	brief bool // Result is what the index keeps, see whole
 }
 
 // mostRows is how many results are shown line by line; of more, what they have in
@@ -63,6 +65,9 @@ func (p *printer) add(r row) error {
 
 // element prints one element of a JSON list.
 func (p *printer) element(r row) error {
+	if err := r.whole(); err != nil {
+		return err
+	}
 	data, err := json.MarshalIndent(r, "  ", "  ")
 	if err != nil {
 		return err
@@ -83,6 +88,11 @@ func (p *printer) end() error {
 	case p.json:
 		_, err = io.WriteString(p.app.stdout, "\n]\n")
 	case p.n <= mostRows:
+		for i := range p.rows {
+			if err := p.rows[i].whole(); err != nil {
+				return err
+			}
+		}
 		_, err = p.app.stdout.Write(resultTable(p.rows))
 	default:
 		_, err = p.app.stdout.Write(p.summary())

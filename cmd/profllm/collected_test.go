@@ -25,7 +25,7 @@ func sample(i int) row {
 	if i%10 == 0 {
 		r.Failure = &result.Failure{Cause: "cuda-oom", Line: "out of memory", File: "logs/serve-0.log", LineNumber: 7, Confidence: result.Exact}
 	}
-	return row{fmt.Sprintf("/results/s/t/%d", i), r}
+	return row{Dir: fmt.Sprintf("/results/s/t/%d", i), Result: r}
 }
 
 func printed(t *testing.T, format string, n int) string {

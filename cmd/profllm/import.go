@@ -187,7 +187,7 @@ func (s *foreignScan) keep(files []interchange.File) error {
 			if err == nil {
 				var records []collect.Record
 				if records, err = col.Run(dir, nil); err == nil {
-					err = out.add(row{dir, records[0].Result})
+					err = out.add(row{Dir: dir, Result: records[0].Result})
 					switch r := records[0].Result; {
 					case r.Status == result.Failed:
 						failed++

@@ -249,7 +249,7 @@ func (c jobFinishCmd) Run(a *app) error {
 		code, why = exitInvalid, "a result is invalid"
 	}
 	for _, rec := range records {
-		for _, line := range notes(runName(rec.Dir), row{rec.Dir, rec.Result}) {
+		for _, line := range notes(runName(rec.Dir), row{Dir: rec.Dir, Result: rec.Result}) {
 			a.logf("%s", line)
 		}
 	}

@@ -29,24 +29,34 @@ var sweepFiles = map[string]sweep.Format{
 // sweepPlaces are the sweeps that runs belong to: tests by the scenario's directory.
 type sweepPlaces map[string]map[string]bool
 
-// add notes the sweep of a collected run, if it is a point of one.
-func (s sweepPlaces) add(c collected) {
-	if len(c.records) == 0 {
-		return
-	}
-	p := c.records[0].Plan
+// sweepOne is the sweep that a run is a point of.
+type sweepOne struct {
+	Root string `json:"root"` // the scenario's directory, relative to the run's
+	Test string `json:"test"`
+}
+
+// sweepOfRun is the sweep of a plan, nil if it is no point of one.
+func sweepOfRun(p *plan.Plan) *sweepOne {
 	if p == nil || p.Step == 0 {
-		return
+		return nil
 	}
-	below, err := filepath.Rel(filepath.Join(p.Scenario, p.Test, fmt.Sprint(p.Iteration), fmt.Sprint(p.Step)), p.Scenario)
+	root, err := filepath.Rel(filepath.Join(p.Scenario, p.Test, fmt.Sprint(p.Iteration), fmt.Sprint(p.Step)), p.Scenario)
 	if err != nil {
+		return nil
+	}
+	return &sweepOne{root, p.Test}
+}
+
+// add notes the sweep of a collected run.
+func (s sweepPlaces) add(c collected) {
+	if c.sweep == nil {
 		return
 	}
-	root := filepath.Join(c.dir, below)
+	root := filepath.Join(c.dir, c.sweep.Root)
 	if s[root] == nil {
 		s[root] = map[string]bool{}
 	}
-	s[root][p.Test] = true
+	s[root][c.sweep.Test] = true
 }
 
 // tabulate writes the tables of every sweep.

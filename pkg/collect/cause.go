@@ -78,7 +78,7 @@ func (e *evidence) cause(table *failure.Table) (*result.Failure, error) {
 // shape of one, wherever it repeats what a process wrote.
 func (e *evidence) redact(r *result.Result) {
 	var secrets redact.Values
-	if p := e.plan; p != nil && (len(p.Secrets()) > 0 || len(p.PreTest)+len(p.PostTest) > 0) {
+	if p := e.plan; p != nil && hasSecrets(p) {
 		secrets = run.Secrets(e.dir)
 	}
 	for i := range r.Warnings {

@@ -45,6 +45,7 @@ type Record struct {
 	Dir    string
 	Result *result.Result
 	Plan   *plan.Plan // of the run; nil for a run of CloudAI
+	Data   []byte     // of result.json; nil if Write did not make it
 }
 
 // Run computes the results of one run directory: one for each of its loads.
@@ -83,12 +84,13 @@ func (c *Collector) Run(dir string, state *run.State) ([]Record, error) {
 		if err != nil {
 			return nil, err
 		}
-		records = append(records, Record{e.at, r, e.plan})
+		records = append(records, Record{Dir: e.at, Result: r, Plan: e.plan})
 	}
 	return records, nil
 }
 
 func (c *Collector) load(e evidence) (*result.Result, error) {
+	e.files = list(e.at)
 	r := e.record(c.Version)
 	ev := e.planned()
 	measured := e.load != nil && e.load.Client != ""
@@ -141,19 +143,20 @@ func (c *Collector) Write(dir string, state *run.State) ([]Record, error) {
 		return nil, err
 	}
 	var errs []error
-	for _, rec := range records {
+	for i, rec := range records {
+		if rec.Result.RunID == "" { // the one thing of its schema that a file can break
+			return nil, fmt.Errorf("%s: the run has no id, run_id of %s", rec.Dir, run.PlanFile)
+		}
 		data, err := result.Encode(rec.Result)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", rec.Dir, err)
 		}
+		records[i].Data = data
 		path := filepath.Join(rec.Dir, run.ResultFile)
 		if old, err := regular.ReadFile(path); err == nil && bytes.Equal(old, data) {
-			continue // it was checked when it was written
+			continue
 		}
-		if err := result.Validate(data); err != nil {
-			return nil, fmt.Errorf("%s: %w", rec.Dir, err)
-		}
-		errs = append(errs, run.WriteFile(path, data, 0o644))
+		errs = append(errs, run.WriteComputed(path, data))
 	}
 	return records, errors.Join(errs...)
 }
@@ -162,6 +165,7 @@ func (c *Collector) Write(dir string, state *run.State) ([]Record, error) {
 type evidence struct {
 	dir      string
 	at       string     // where the load's files lie
+	files    *listing   // of at
 	load     *plan.Load // nil for a run of CloudAI
 	state    *run.State
 	plan     *plan.Plan // nil for a run of CloudAI
@@ -244,10 +248,24 @@ func (e *evidence) planned() result.Evidence {
 	return ev
 }
 
-// parse merges what the first parser finds.
+// parse merges what the first parser finds. A network file system may believe an old
+// list of names for a minute, so what is wanted and in no list is asked for by name.
 func (e *evidence) parse(r *result.Result, parsers []Parser, missing *[]string, what string, want bool) *result.Samples {
+	known := len(r.Warnings)
+	samples, found := e.parseIn(e.files, r, parsers, what)
+	if !found && want {
+		r.Warnings = r.Warnings[:known]
+		samples, found = e.parseIn(e.files.FS, r, parsers, what)
+	}
+	if !found && want {
+		*missing = append(*missing, what)
+	}
+	return samples
+}
+
+func (e *evidence) parseIn(dir fs.FS, r *result.Result, parsers []Parser, what string) (samples *result.Samples, found bool) {
 	for _, p := range parsers {
-		part, err := p.Parse(regular.DirFS(e.at))
+		part, err := p.Parse(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			r.Warnings = append(r.Warnings, result.Warning{Kind: result.Unreadable, File: what, Text: err.Error()})
 		}
@@ -256,12 +274,9 @@ func (e *evidence) parse(r *result.Result, parsers []Parser, missing *[]string, 
 			continue
 		}
 		r.Merge(part)
-		return part.Samples
+		return part.Samples, true
 	}
-	if want {
-		*missing = append(*missing, what)
-	}
-	return nil
+	return nil, false
 }
 
 // warn adds a warning to the record, once.

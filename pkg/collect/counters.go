@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
@@ -12,7 +11,6 @@ import (
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/promtext"
-	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -68,14 +66,14 @@ func (e *evidence) difference(role, from, to string) *promtext.Difference {
 }
 
 func (e *evidence) page(role, when string) (*promtext.Snapshot, error) {
-	data, name, err := readRaw(e.at, job.MetricsFile(role, when))
+	data, name, err := e.readRaw(job.MetricsFile(role, when))
 	if err != nil {
 		e.unread(name, err)
 		return nil, err
 	}
 	// Of a number that is cut short nobody can tell.
 	whole := data[:bytes.LastIndexByte(data, '\n')+1]
-	page, err := promtext.ReadSome(bytes.NewReader(whole), counts)
+	page, err := promtext.Some(whole, counts)
 	// Lines that it does not understand are no reason to drop the rest.
 	var lines *multierror.Error
 	switch {
@@ -92,9 +90,8 @@ func (e *evidence) page(role, when string) (*promtext.Snapshot, error) {
 const maxRaw = 64 << 20
 
 // readRaw reads a file of raw/, or the same file packed by xz, and says which.
-func readRaw(dir, name string) ([]byte, string, error) {
-	data, name, err := packed.Read(regular.DirFS(filepath.Join(dir, run.RawDir)), name, maxRaw)
-	name = run.RawDir + "/" + name
+func (e *evidence) readRaw(name string) ([]byte, string, error) {
+	data, name, err := packed.Read(e.files, run.RawDir+"/"+name, maxRaw)
 	if errors.Is(err, packed.ErrDamaged) && len(data) > 0 {
 		err = nil // what came out before damage ends within a line
 	}

@@ -39,7 +39,7 @@ func (c *Collector) imported(dir string, mark run.Import) (*result.Result, error
 
 func (c *Collector) judged(it interchange.Item, mark run.Import) *result.Result {
 	r := it.Record
-	r.RunID, r.Suite = mark.RunID, mark.Suite
+	r.Schema, r.RunID, r.Suite = result.SchemaV1, mark.RunID, mark.Suite
 	r.Provenance.Profllm = c.Version
 	i := r.Provenance.Imported
 	i.File, i.Digest, i.Index = mark.File, mark.Digest, mark.Index

@@ -14,7 +14,7 @@ import (
 
 // record fills in everything that is not measured.
 func (e *evidence) record(version string) *result.Result {
-	r := &result.Result{Config: result.Config{Server: map[string]any{}}}
+	r := &result.Result{Schema: result.SchemaV1, Config: result.Config{Server: map[string]any{}}}
 	if p := e.plan; p != nil {
 		r.RunID, r.Suite, r.Timestamp, r.Simulated = e.load.RunID, p.Scenario+"/"+p.Test, p.Created, p.Simulated
 		e.config(r)

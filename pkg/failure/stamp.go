@@ -3,6 +3,7 @@ package failure
 import (
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -34,6 +35,9 @@ func stampOf(line string, loc *time.Location) (time.Time, bool) {
 	if len(line) > most {
 		line = line[:most]
 	}
+	if !mayHaveStamp(line) {
+		return time.Time{}, false
+	}
 	if m := epoch.FindStringSubmatch(line); m != nil {
 		s, _ := strconv.ParseInt(m[1], 10, 64)
 		us, _ := strconv.ParseInt(m[2], 10, 64)
@@ -48,6 +52,22 @@ func stampOf(line string, loc *time.Location) (time.Time, bool) {
 	}
 	return time.Time{}, false
 }
+
+// mayHaveStamp is false for a line that has no time of day and does not begin as
+// UCX's do: it spares most lines seven expressions.
+func mayHaveStamp(line string) bool {
+	if strings.HasPrefix(line, "[1") {
+		return true
+	}
+	for i := 2; i+3 < len(line); i++ {
+		if line[i] == ':' && line[i+3] == ':' && digit(line[i-2]) && digit(line[i-1]) && digit(line[i+1]) && digit(line[i+2]) {
+			return true
+		}
+	}
+	return false
+}
+
+func digit(c byte) bool { return c >= '0' && c <= '9' }
 
 // inYear gives a stamp without a year the year in which it is not after ref.
 func inYear(t, ref time.Time) time.Time {

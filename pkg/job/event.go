@@ -2,12 +2,13 @@ package job
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
+
+	json "github.com/go-json-experiment/json/v1"
 
 	"github.com/profllm/profllm/pkg/run"
 )

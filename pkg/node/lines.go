@@ -2,10 +2,11 @@ package node
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
+
+	json "github.com/go-json-experiment/json/v1"
 
 	"github.com/profllm/profllm/pkg/gpu"
 )

@@ -9,10 +9,11 @@ package plan
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
+
+	json "github.com/go-json-experiment/json/v1"
 
 	"github.com/profllm/profllm/pkg/config"
 )

@@ -12,13 +12,13 @@
 package promtext
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/hashicorp/go-multierror"
 )
@@ -55,79 +55,68 @@ func (s Sample) matches(want []Label) bool {
 	return true
 }
 
-// maxLine bounds a line; longer ones end the scan with bufio.ErrTooLong.
+// maxLine bounds a line; a longer one ends the page with bufio.ErrTooLong.
 const maxLine = 1 << 20
 
 // mostErrors bounds how many lines that are no samples are reported of a page.
 const mostErrors = 100
 
-// A Scanner reads samples from a page. Lines that are no sample are skipped
-// and counted as errors; the scan goes on behind them.
-type Scanner struct {
-	lines  *bufio.Scanner
-	line   int
-	sample Sample
-	types  map[string]string
+// page is what a reader of a page knows so far. Lines that are no sample are skipped
+// and counted as errors; the reader goes on behind them.
+type page struct {
+	Snapshot
 	keep   func(name []byte) bool // nil: every sample
+	labels []Label                // of all samples, in one piece of memory
 	bad    *multierror.Error
 }
 
-// NewScanner returns a Scanner that reads r.
-func NewScanner(r io.Reader) *Scanner {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
-	return &Scanner{lines: lines, types: map[string]string{}}
-}
-
-// Scan advances to the next sample and reports whether there is one.
-func (s *Scanner) Scan() bool {
-	for s.lines.Scan() {
-		s.line++
-		line := bytes.TrimSpace(s.lines.Bytes())
-		if len(line) == 0 {
-			continue
-		}
-		if line[0] == '#' {
-			s.comment(string(line))
-			continue
-		}
-		if end := bytes.IndexAny(line, "{ \t"); end > 0 && s.keep != nil && !s.keep(line[:end]) {
-			continue
-		}
-		sample, err := parseSample(string(line))
-		if err != nil {
-			if s.bad == nil || len(s.bad.Errors) < mostErrors {
-				s.bad = multierror.Append(s.bad, fmt.Errorf("line %d: %w", s.line, err))
-			}
-			continue
-		}
-		s.sample = sample
-		return true
+// line takes the next line, the n-th. Comments are not kept, but for the types.
+func (p *page) line(n int, line []byte) {
+	line = bytes.TrimSpace(line)
+	if len(line) == 0 {
+		return
 	}
-	return false
-}
-
-// Sample returns the sample of the last Scan.
-func (s *Scanner) Sample() Sample { return s.sample }
-
-// Err returns the lines that were no samples, at most 100, and the error that ended the
-// scan if it was not the end of the input.
-func (s *Scanner) Err() error {
-	if err := s.lines.Err(); err != nil {
-		return multierror.Append(s.bad, fmt.Errorf("line %d: %w", s.line+1, err)).ErrorOrNil()
+	if line[0] == '#' {
+		p.comment(line)
+		return
 	}
-	return s.bad.ErrorOrNil()
+	if end := nameEnd(line); end > 0 && p.keep != nil && !p.keep(line[:end]) {
+		return
+	}
+	sample, err := p.parseSample(string(line))
+	switch {
+	case err == nil:
+		p.samples = append(p.samples, sample)
+	case p.bad == nil || len(p.bad.Errors) < mostErrors:
+		p.bad = multierror.Append(p.bad, fmt.Errorf("line %d: %w", n, err))
+	}
 }
+
+// nameEnd is where the name of a series ends, -1 if nothing follows it.
+func nameEnd[T string | []byte](line T) int {
+	for i := range len(line) {
+		if c := line[i]; c == '{' || c == ' ' || c == '\t' {
+			return i
+		}
+	}
+	return -1
+}
+
+var typeWord = []byte("TYPE")
 
 // comment keeps "# TYPE name kind"; help and free comments say nothing we use.
-func (s *Scanner) comment(line string) {
-	if f := strings.Fields(line); len(f) == 4 && f[0] == "#" && f[1] == "TYPE" {
-		s.types[f[2]] = f[3]
+func (p *page) comment(line []byte) {
+	rest := bytes.TrimLeft(line[1:], " \t")
+	if len(rest) == len(line)-1 || !bytes.HasPrefix(rest, typeWord) {
+		return
+	}
+	if f := strings.Fields(string(rest)); len(f) == 3 && f[0] == "TYPE" {
+		p.types[f[1]] = f[2]
 	}
 }
 
-func parseSample(line string) (Sample, error) {
-	end := strings.IndexAny(line, "{ \t")
+func (p *page) parseSample(line string) (Sample, error) {
+	end := nameEnd(line)
 	if end <= 0 {
 		return Sample{}, fmt.Errorf("no value in %.60q", line)
 	}
@@ -138,34 +127,47 @@ func parseSample(line string) (Sample, error) {
 	rest := strings.TrimLeft(line[end:], " \t")
 	if strings.HasPrefix(rest, "{") {
 		var err error
-		if s.Labels, rest, err = parseLabels(rest[1:]); err != nil {
+		if s.Labels, rest, err = p.parseLabels(rest[1:]); err != nil {
 			return Sample{}, fmt.Errorf("%s: %w", s.Name, err)
 		}
 	}
-	f := strings.Fields(rest)
-	if len(f) != 1 && len(f) != 2 {
+	value, at := word(rest)
+	at, more := word(at)
+	if value == "" || more != "" {
 		return Sample{}, fmt.Errorf("%s: want a value and at most a time, got %.60q", s.Name, rest)
 	}
-	v, err := strconv.ParseFloat(f[0], 64)
+	v, err := strconv.ParseFloat(value, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return Sample{}, fmt.Errorf("%s: bad value %.60q", s.Name, f[0])
+		return Sample{}, fmt.Errorf("%s: bad value %.60q", s.Name, value)
 	}
-	if len(f) == 2 {
-		if _, err := strconv.ParseFloat(f[1], 64); err != nil {
-			return Sample{}, fmt.Errorf("%s: bad time %.60q", s.Name, f[1])
+	if at != "" {
+		if _, err := strconv.ParseFloat(at, 64); err != nil {
+			return Sample{}, fmt.Errorf("%s: bad time %.60q", s.Name, at)
 		}
 	}
 	s.Value = v
 	return s, nil
 }
 
+// word cuts the first word off a text, and the space around it.
+func word(s string) (first, rest string) {
+	s = strings.TrimLeftFunc(s, unicode.IsSpace)
+	if end := strings.IndexFunc(s, unicode.IsSpace); end >= 0 {
+		return s[:end], strings.TrimLeftFunc(s[end:], unicode.IsSpace)
+	}
+	return s, ""
+}
+
 // parseLabels reads `name="value",…}` and returns what follows the brace.
-func parseLabels(s string) ([]Label, string, error) {
-	var labels []Label
+func (p *page) parseLabels(s string) ([]Label, string, error) {
+	first := len(p.labels)
 	for {
 		s = strings.TrimLeft(s, " \t,")
 		if strings.HasPrefix(s, "}") {
-			return labels, s[1:], nil
+			if len(p.labels) == first {
+				return nil, s[1:], nil
+			}
+			return slices.Clip(p.labels[first:]), s[1:], nil
 		}
 		name, after, ok := strings.Cut(s, "=")
 		name = strings.TrimSpace(name)
@@ -177,7 +179,7 @@ func parseLabels(s string) ([]Label, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		labels = append(labels, Label{name, value})
+		p.labels = append(p.labels, Label{name, value})
 		s = rest
 	}
 }

@@ -2,7 +2,6 @@ package result
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,9 @@ import (
 	"strings"
 	"sync"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	json "github.com/go-json-experiment/json/v1"
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
@@ -101,6 +103,10 @@ func Marshal(r *Result) ([]byte, error) {
 	return data, nil
 }
 
+// asBefore is how encoding/json writes, which records have always been written by: a
+// program that replaces one that says the same would change it for nothing.
+var asBefore = jsonv2.JoinOptions(json.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.WithIndent("  "))
+
 // Encode returns the record as indented JSON with a final newline. It sets the
 // schema's name, writes the time in UTC, and changes nothing of r.
 func Encode(r *Result) ([]byte, error) {
@@ -110,14 +116,11 @@ func Encode(r *Result) ([]byte, error) {
 	if out.Config.Server == nil {
 		out.Config.Server = map[string]any{}
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(&out); err != nil {
+	data, err := jsonv2.Marshal(&out, asBefore)
+	if err != nil {
 		return nil, fmt.Errorf("marshal result %s: %w", r.RunID, err)
 	}
-	return b.Bytes(), nil
+	return append(data, '\n'), nil
 }
 
 // A SchemaError is a record of a version this program does not read.

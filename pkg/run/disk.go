@@ -1,7 +1,6 @@
 package run
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	json "github.com/go-json-experiment/json/v1"
 
 	"github.com/profllm/profllm/pkg/regular"
 )
@@ -28,10 +29,7 @@ func WriteJSON(path string, v any) error {
 // WriteFile replaces a file as a whole, and keeps the permissions of an old one.
 // What killed writers left beside it is taken away.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
-	if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() {
-		mode = st.Mode().Perm()
-	}
-	temp, err := writeTemp(path, data, mode)
+	temp, err := writeTemp(path, data, modeOf(path, mode), synced)
 	if err != nil {
 		return err
 	}
@@ -39,6 +37,14 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 		return errors.Join(err, os.Remove(temp))
 	}
 	return nil
+}
+
+// modeOf is the permissions of a file that is there, else mode.
+func modeOf(path string, mode fs.FileMode) fs.FileMode {
+	if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() {
+		return st.Mode().Perm()
+	}
+	return mode
 }
 
 // CreateJSON writes a file that must not exist yet, so that of several commands
@@ -51,7 +57,7 @@ func CreateJSON(path string, v any) error {
 		return fmt.Errorf("create %s: %w", path, err)
 	}
 	data = append(data, '\n')
-	temp, err := writeTemp(path, data, 0o644)
+	temp, err := writeTemp(path, data, 0o644, synced)
 	if err != nil {
 		return err
 	}
@@ -86,16 +92,24 @@ func createHere(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := writeAll(f, data); err != nil {
+	if err := writeAll(f, data, synced); err != nil {
 		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(path))
 	}
 	return nil
 }
 
-// writeAll writes, syncs and closes a new file.
-func writeAll(f *os.File, data []byte) error {
+// durability is whether a file is on disk when its writer returns.
+type durability bool
+
+const (
+	synced   durability = true
+	unsynced durability = false
+)
+
+// writeAll writes and closes a new file.
+func writeAll(f *os.File, data []byte, d durability) error {
 	_, err := f.Write(data)
-	if err == nil {
+	if err == nil && d == synced {
 		err = f.Sync()
 	}
 	if closeErr := f.Close(); err == nil {
@@ -123,7 +137,7 @@ const abandoned = time.Hour
 
 // writeTemp writes a temporary file beside path, not in TMPDIR, so that it can be
 // renamed. On an error nothing is left.
-func writeTemp(path string, data []byte, mode fs.FileMode) (temp string, err error) {
+func writeTemp(path string, data []byte, mode fs.FileMode, d durability) (temp string, err error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return "", err
@@ -142,7 +156,7 @@ func writeTemp(path string, data []byte, mode fs.FileMode) (temp string, err err
 	if st, err := f.Stat(); err == nil {
 		sweep(dir, host, st.ModTime()) // by the clock of the file server
 	}
-	if err := writeAll(f, data); err != nil {
+	if err := writeAll(f, data, d); err != nil {
 		return "", errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(temp))
 	}
 	return temp, nil

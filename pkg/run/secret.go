@@ -152,6 +152,25 @@ func Secrets(dir string) redact.Values {
 	return values
 }
 
+// SecretFiles lists the files outside of its directory that the run in dir, or one of
+// its hooks, was given as secrets.
+func SecretFiles(dir string) (files []string, err error) {
+	p, err := ReadPlan(dir)
+	if err != nil {
+		return nil, err
+	}
+	u := Unit{Dir: dir, Plan: p}
+	err = u.eachPlan(func(_ string, p *plan.Plan) error {
+		for _, s := range p.Secrets() {
+			if s.Env == "" {
+				files = append(files, s.File)
+			}
+		}
+		return nil
+	})
+	return files, err
+}
+
 // secretsOf are those. One that is kept and cannot be read is an error.
 func secretsOf(dir string, p *plan.Plan) (redact.Values, error) {
 	var values []string

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"unicode/utf8"
 )
 
 // The client writes JSON with Python's additions: the bare tokens NaN,
@@ -40,8 +41,8 @@ func document(data []byte, at int) (fields []field, end int, err error) {
 		if i, err = skipString(data, i); err != nil {
 			return fields, i, err
 		}
-		var key string
-		if err := json.Unmarshal(data[start:i], &key); err != nil {
+		key, err := unquote(data[start:i])
+		if err != nil {
 			return fields, start, fmt.Errorf("bad key: %w", err)
 		}
 		i = space(data, i)
@@ -70,6 +71,18 @@ func document(data []byte, at int) (fields []field, end int, err error) {
 			return fields, i, fmt.Errorf("want a comma or brace after key %q", key)
 		}
 	}
+}
+
+// unquote reads a JSON string. Most have no escape and are in ASCII.
+func unquote(quoted []byte) (text string, err error) {
+	inside := quoted[1 : len(quoted)-1]
+	for _, c := range inside {
+		if c == '\\' || c < ' ' || c >= utf8.RuneSelf {
+			err = json.Unmarshal(quoted, &text)
+			return text, err
+		}
+	}
+	return string(inside), nil
 }
 
 func space(data []byte, i int) int {

@@ -1,0 +1,267 @@
+// Package index remembers which runs were collected, and what is shown of each, so
+// that the next collection does not read again what has not changed.
+//
+// It is a cache like the index of git: a file beside the runs that says of every file
+// of a run its size, inode, times and mode. It is never a truth: it may be deleted, be
+// of another program, or be replaced by another command at any time, and then the run
+// is read. A file that changes within a clock tick of being looked at may keep all of
+// that, so a run whose newest time is within window of the look is not remembered, and
+// a record written so shortly before is compared by content.
+//
+//	x := index.Open(root, program)
+//	if e := x.Unchanged(dir, asked); e != nil { … } // e.Shown
+//	l := x.Look(dir)                                 // before anything is read
+//	x.Keep(l, index.Entry{…})
+//	err := x.Save()
+package index
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	json "github.com/go-json-experiment/json/v1"
+	"golang.org/x/sys/unix"
+
+	"github.com/profllm/profllm/pkg/regular"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// File is the name of the index, in the directory of the runs.
+const File = ".collected.jsonl"
+
+// Schema is the format of the file: a header, then an Entry in each line.
+const Schema = "profllm.collected/1"
+
+// window is how long before a look a change may be without being told from one after
+// it: two seconds are the coarsest clock of a file system in use (FAT, SMB).
+const window = int64(2 * time.Second)
+
+// largest is how large an index may be: 100,000 runs have some 100 MB.
+const largest = 512 << 20
+
+type header struct {
+	Schema  string     `json:"schema"`
+	Program string     `json:"program"`
+	Dir     string     `json:"dir"` // where it lay when it was written
+	Shapes  [][]string `json:"shapes"`
+}
+
+// An Entry is what is remembered of one run.
+type Entry struct {
+	Run   string `json:"run"`   // below the index
+	Asked string `json:"asked"` // what else the record depends on
+	Shape int    `json:"shape"` // the names of its files, of header.Shapes
+	Sum   string `json:"sum"`   // of what they looked like
+
+	Record  string `json:"record,omitempty"`  // what result.json looked like; "" if there is none
+	Digest  string `json:"digest,omitempty"`  // of its content
+	Written int64  `json:"written,omitempty"` // when it last changed, ns since 1970
+	At      int64  `json:"at"`                // when it was last looked at, likewise, by the clock of the file system
+
+	Shown json.RawMessage `json:"shown"` // the caller's
+
+	// Folders and Files are what was read outside of the run's directory, as paths
+	// below it or absolute. Keep takes them; they are no part of the file.
+	Folders []string `json:"-"`
+	Files   []string `json:"-"`
+}
+
+// racy reports whether the record may have changed since it was looked at, and look
+// the same.
+func (e *Entry) racy() bool { return e.Record != "" && e.Written+window > e.At }
+
+// Index is the runs below one directory. It is safe for concurrent use.
+type Index struct {
+	dir, program string
+	device       uint64
+	shapes       [][]string
+
+	mu      sync.Mutex
+	entries map[string]*Entry
+	seen    map[string]bool // the runs that somebody asked for
+	changed bool
+	clock   func() int64
+}
+
+// Open reads the index of a directory. One that cannot be read, that another program
+// wrote or that lay elsewhere is empty. program names all that decides what a record
+// says beside the files of its run.
+func Open(dir, program string) *Index {
+	x := &Index{dir: dir, program: program, entries: map[string]*Entry{}, seen: map[string]bool{}}
+	x.clock = sync.OnceValue(x.now)
+	var st unix.Stat_t
+	if unix.Stat(dir, &st) == nil {
+		x.device = st.Dev
+	}
+	x.read()
+	return x
+}
+
+func (x *Index) read() {
+	data, err := regular.ReadAtMost(filepath.Join(x.dir, File), largest)
+	if err != nil {
+		return
+	}
+	first, rest, _ := bytes.Cut(data, []byte("\n"))
+	var h header
+	if json.Unmarshal(first, &h) != nil || h.Schema != Schema || h.Program != x.program || h.Dir != x.dir {
+		return
+	}
+	lines := slices.Collect(bytes.Lines(rest))
+	entries := make([]Entry, len(lines))
+	run.AtOnce(len(lines), 4, func(i int) {
+		if json.Unmarshal(lines[i], &entries[i]) != nil { // cut by a full disk
+			entries[i] = Entry{}
+		}
+	})
+	for i, e := range entries {
+		if e.Sum == "" || e.Shape < 0 || e.Shape >= len(h.Shapes) {
+			continue
+		}
+		if x.entries[e.Run] = &entries[i]; e.racy() {
+			x.clock() // so that it can be looked at now
+		}
+	}
+	x.shapes = h.Shapes
+}
+
+// now is the time by the clock of the file system, 0 if nothing can be written there.
+func (x *Index) now() int64 {
+	t, err := run.Clock(x.dir)
+	if err != nil {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// Unchanged returns the entry of a run if collecting it would come to the same, nil
+// if that is not known.
+func (x *Index) Unchanged(dir, asked string) *Entry {
+	name, err := filepath.Rel(x.dir, dir)
+	x.mu.Lock()
+	e := x.entries[name]
+	x.seen[name] = true
+	x.mu.Unlock()
+	if err != nil || e == nil || e.Asked != asked {
+		return nil
+	}
+	l, err := again(dir, x.shapes[e.Shape])
+	if err != nil || l.sum() != e.Sum || !x.kept(dir, e) {
+		return nil
+	}
+	return e
+}
+
+// kept reports whether the record of a run is the one that was written.
+func (x *Index) kept(dir string, e *Entry) bool {
+	if mark, _, err := markOf(filepath.Join(dir, run.ResultFile)); err != nil || mark != e.Record {
+		return false
+	}
+	if !e.racy() {
+		return true
+	}
+	at := x.clock() // taken before the record is read
+	if data, err := regular.ReadFile(filepath.Join(dir, run.ResultFile)); err != nil || digest(data) != e.Digest {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if at >= e.Written+window { // later looks need not read it
+		e.At, x.changed = at, true
+	}
+	return true
+}
+
+// Look looks at a run before it is read; nil if it cannot be remembered.
+func (x *Index) Look(dir string) *Look {
+	if x.clock() == 0 {
+		return nil
+	}
+	l, err := look(dir)
+	if err != nil || l.device != x.device { // another file system has a clock of its own
+		return nil
+	}
+	return l
+}
+
+// Keep remembers a run whose record was written. content is that of result.json, nil if
+// the run has none of its own. What may still change without being seen is forgotten.
+func (x *Index) Keep(dir string, l *Look, e Entry, content []byte) {
+	name, err := filepath.Rel(x.dir, dir)
+	if err != nil || l == nil || !x.settle(dir, l, &e, content) {
+		x.forget(name)
+		return
+	}
+	e.Run = name
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e.Shape = slices.IndexFunc(x.shapes, func(names []string) bool { return slices.Equal(names, l.names) })
+	if e.Shape < 0 {
+		e.Shape = len(x.shapes)
+		x.shapes = append(x.shapes, l.names)
+	}
+	x.entries[name], x.changed = &e, true
+}
+
+// settle completes an entry, and reports whether it can be relied on.
+func (x *Index) settle(dir string, l *Look, e *Entry, content []byte) bool {
+	e.At = x.clock()
+	if err := l.beside(dir, e.Folders, e.Files); err != nil || l.newest+window > e.At {
+		return false
+	}
+	mark, written, err := markOf(filepath.Join(dir, run.ResultFile))
+	if err != nil || (mark == "") != (content == nil) {
+		return false
+	}
+	e.Sum, e.Record, e.Written = l.sum(), mark, written
+	if content != nil {
+		e.Digest = digest(content)
+	}
+	return true
+}
+
+func (x *Index) forget(name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.entries[name] != nil {
+		delete(x.entries, name)
+		x.changed = true
+	}
+}
+
+// Save writes the index if it says something new. Runs that are gone are left out.
+func (x *Index) Save() error {
+	if !x.changed {
+		return nil
+	}
+	h := header{Schema: Schema, Program: x.program, Dir: x.dir}
+	shapes := make([]int, len(x.shapes)) // the new number of each shape that is in use, from 1
+	var lines bytes.Buffer
+	for _, name := range slices.Sorted(maps.Keys(x.entries)) {
+		e := x.entries[name]
+		if _, err := os.Lstat(filepath.Join(x.dir, name)); !x.seen[name] && err != nil {
+			continue
+		}
+		if shapes[e.Shape] == 0 {
+			h.Shapes = append(h.Shapes, x.shapes[e.Shape])
+			shapes[e.Shape] = len(h.Shapes)
+		}
+		out := *e
+		out.Shape = shapes[e.Shape] - 1
+		line, err := json.Marshal(out)
+		if err != nil {
+			return err
+		}
+		lines.Write(append(line, '\n'))
+	}
+	first, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return run.WriteComputed(filepath.Join(x.dir, File), slices.Concat(first, []byte("\n"), lines.Bytes()))
+}
