@@ -3,7 +3,7 @@ SHELL := /bin/bash
 LAB   := examples/slurm-lab
 FUZZTIME ?= 10s
 
-.PHONY: help build demo test test-short test-vllm chaos lab-up lab-down fuzz bench lint golden docs clean
+.PHONY: help build demo test test-short test-vllm test-gpu chaos lab-up lab-down fuzz bench lint golden docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,13 +15,17 @@ demo: build ## the main job on this machine, with a simulated engine
 	bin/profllm rehearse
 
 test: ## every test, on a real Slurm of eight hosts where it can be started
-	@.ci/with-lab go test -timeout 60m ./...
+	go build -v ./...
+	@.ci/with-lab .ci/test -timeout 60m ./...
 
 test-short: ## tests that need neither Slurm nor a load
-	go test -short ./...
+	@.ci/test -short ./...
 
 test-vllm: build ## the real vLLM on the Slurm lab (installs it once, 7 GB)
 	@.ci/test-vllm
+
+test-gpu: ## what needs an NVIDIA GPU; .ci/test-gpu build and run carry it to a machine without Go
+	@.ci/test-gpu
 
 chaos: ## SEED=n RUNS=n: runs on a Slurm lab of its own, whose daemons, nodes and commands are killed
 	@.ci/chaos $(or $(SEED),"") $(or $(RUNS),60)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/job"
@@ -106,7 +107,7 @@ func scancel(t *testing.T, ids ...string) {
 func (s *study) until(t *testing.T, what string, holds func(states []string) bool) {
 	t.Helper()
 	var last string
-	require.Eventually(t, func() bool {
+	await.True(t, func() bool {
 		cmd := command(s.dir, nil, "slurm", "status", s.root, "--output", "json")
 		out, err := cmd.Output()
 		var lines []struct{ State run.State }
@@ -119,7 +120,7 @@ func (s *study) until(t *testing.T, what string, holds func(states []string) boo
 		}
 		last = strings.Join(states, " ")
 		return holds(states)
-	}, 2*time.Minute, 500*time.Millisecond, "%s; last: %s", what, &last)
+	}, "%s; last: %s", what, &last)
 	t.Logf("%s: %s", what, last)
 }
 
@@ -147,7 +148,7 @@ func TestSlurmArray(t *testing.T) {
 	require.Contains(t, o.stdout, "array of 6 runs")
 	first := s.task(t, 1)
 	scancel(t, s.task(t, 5))
-	waitFor(t, filepath.Join(s.dirOf(1), "events.jsonl"), "all-ready")
+	await.Text(t, filepath.Join(s.dirOf(1), "events.jsonl"), "all-ready")
 	scancel(t, first)
 	s.until(t, "the first array", over)
 	o = profllm(t, dir, nil, "slurm", "resume", s.root)
@@ -156,8 +157,8 @@ func TestSlurmArray(t *testing.T) {
 	require.Contains(t, o.stderr, "1 run cancelled")
 	require.Contains(t, o.stderr, "1 run never started")
 	require.Contains(t, o.stderr, "4 runs left alone: succeeded")
-	waitFor(t, filepath.Join(s.dirOf(5), run.SentinelFile), `"code": 0`)
-	waitFor(t, filepath.Join(s.dirOf(1), "events.jsonl"), "all-ready")
+	await.Text(t, filepath.Join(s.dirOf(5), run.SentinelFile), `"code": 0`)
+	await.Text(t, filepath.Join(s.dirOf(1), "events.jsonl"), "all-ready")
 	var claim run.Claim
 	require.NoError(t, run.ReadJSON(filepath.Join(s.dirOf(1), run.AttemptDir, "1", run.ClaimFile), &claim))
 	require.Equal(t, first, claim.JobID)
@@ -660,7 +661,7 @@ cmd_args.seconds = 200
 	roots, err := filepath.Glob(filepath.Join(dir, "results", "s_*"))
 	require.NoError(t, err)
 	require.Len(t, roots, 1)
-	waitFor(t, filepath.Join(roots[0], "a/0", run.ClaimFile), "job_id")
+	await.Text(t, filepath.Join(roots[0], "a/0", run.ClaimFile), "job_id")
 	require.Equal(t, exitOK, profllm(t, dir, nil, "slurm", "cancel", roots[0]).code)
 	var lines []struct{ State run.State }
 	require.NoError(t, json.Unmarshal([]byte(profllm(t, dir, nil, "slurm", "status", "--output", "json", roots[0]).stdout), &lines))

@@ -283,9 +283,9 @@ func (c *chaos) verdict(e execution, dir string) endsAs {
 	return endsAs(fmt.Sprintf("%s %s, results %v", st.State, st.Note, words))
 }
 
-// expected lists how run i may end; touched says that an outage overlapped with
-// it, which may make a job fail. broken are the runs before it that do not end
-// valid.
+// expected lists how run i may end: exactly one way, unless an outage touched the
+// run or one that it depends on, which may make a job fail. broken are the runs
+// before it that do not end valid.
 func (c *chaos) expected(e execution, i int, root string, records []record, broken map[int]bool) (want []endsAs, touched bool) {
 	r := e.runs[i]
 	end := endings[r.fate]
@@ -311,21 +311,26 @@ func (c *chaos) expected(e execution, i int, root string, records []record, brok
 	case e.resume && end == endsCancelled, e.failed && end == endsFailed:
 		end = endsValid
 	}
-	want = []endsAs{end}
 	touched = c.touched(filepath.Join(root, r.dir), records)
-	if len(c.witnesses(filepath.Join(root, r.dir))) > 1 && touched {
+	for j := range i { // in a chain and in a sequence a run depends on all before it
+		touched = touched || (e.kind == "chain" || e.kind == "sequence") && c.touched(filepath.Join(root, e.runs[j].dir), records)
+	}
+	want = []endsAs{end}
+	if !touched {
+		return want, false
+	}
+	if len(c.witnesses(filepath.Join(root, r.dir))) > 1 {
 		want = append(want, endsValid) // what was done to it was done to an execution that Slurm forgot
 	}
-	if touched || e.kind == "chain" && i > 0 && c.touched(filepath.Join(root, e.runs[i-1].dir), records) {
-		touched = true
-		// A controller that forgot an end, or a scancel, waits for the time limit.
-		want = append(want, endsFailed, endsTimeout, endsLost)
-	}
-	if e.kind == "chain" && i > 0 && broken[i-1] {
-		want = append(want, endsCancelled, endsRefused)
-	}
-	if e.kind == "sequence" && i > 0 && broken[i-1] && touched {
-		want = append(want, endsCancelled) // the job was over before its turn
+	// A controller that forgot an end, or a scancel, waits for the time limit.
+	want = append(want, endsFailed, endsTimeout, endsLost)
+	if i > 0 && broken[i-1] {
+		switch e.kind {
+		case "chain":
+			want = append(want, endsCancelled, endsRefused)
+		case "sequence":
+			want = append(want, endsCancelled) // the job was over before its turn
+		}
 	}
 	return want, touched
 }

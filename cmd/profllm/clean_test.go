@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/node"
 	"github.com/profllm/profllm/pkg/result"
@@ -31,7 +32,7 @@ num_nodes = 2
 time_limit = "LIMIT"
 [Tests.custom_bash]
 ".*" = '''
-setsid bash -c '(trap "" TERM; echo $BASHPID >>PIDS; exec sleep 900) </dev/null >/dev/null 2>&1 &'
+setsid bash -c '(trap "" TERM; echo $BASHPID >>PIDS; exec sleep 7200) </dev/null >/dev/null 2>&1 &'
 SERVER'''
 [Tests.cmd_args]
 [Tests.cmd_args.prefill]
@@ -63,7 +64,7 @@ func TestSlurmCleanNodes(t *testing.T) {
 	}
 	for name, c := range map[string]ending{
 		"normal":           {prompts: 50, partial: true},
-		"a role crashes":   {prompts: long, faults: "decode:die-after=2s", partial: true},
+		"a role crashes":   {prompts: long, faults: "decode:die-on-request=100", partial: true},
 		"the client fails": {prompts: long, faults: "client:die-after=1s,exit=4"},
 		"a stubborn role":  {prompts: 50, stubborn: true, partial: true},
 		"cancelled": {prompts: long, partial: true, end: func(t *testing.T, dir, _, _ string) {
@@ -92,22 +93,21 @@ func TestSlurmCleanNodes(t *testing.T) {
 			d := only(t, dir)
 			id := jobID(t, d)
 			if c.end != nil {
-				waitFor(t, filepath.Join(d, run.EventFile), job.ClientBegins)
-				time.Sleep(2 * time.Second)
+				await.Text(t, filepath.Join(d, run.EventFile), job.ClientBegins)
+				waitAnswers(t, d)
 				require.NotEmpty(t, leftovers(t, id))
 				c.end(t, dir, d, id)
 			}
 			ended := waitGone(t, id)
 			require.GreaterOrEqual(t, len(strings.Fields(readText(t, pids))), 3, "each command of the run left a daemon")
-			require.Eventually(t, func() bool { return len(leftovers(t, id)) == 0 }, 2*time.Second, 20*time.Millisecond,
-				"processes of job %s are left: %q", id, leftovers(t, id))
+			requireNoLeftovers(t, id)
 			t.Logf("clean %.1f s after the job was over", time.Since(ended).Seconds())
 			profllm(t, dir, nil, "collect", "results")
 			r := readResult(t, d)
 			if c.partial {
 				require.Positive(t, *r.Results.CompletedRequests, "what was measured is there")
 			}
-			require.Contains(t, fmt.Sprint(r.Warnings), "outlived its step and was ended by KILL: sleep 900")
+			require.Contains(t, fmt.Sprint(r.Warnings), "outlived its step and was ended by KILL: sleep 7200")
 			require.NotContains(t, fmt.Sprint(r.Warnings), "nobody looked")
 			if name == "normal" {
 				require.True(t, r.Validity.Valid)
@@ -119,7 +119,7 @@ func TestSlurmCleanNodes(t *testing.T) {
 				}
 				require.Len(t, left, 4, "prefill, decode, proxy and the client: %v", left)
 				story := profllm(t, dir, nil, "why", "results").stdout
-				require.Contains(t, story, "outlived its step and was ended by KILL: sleep 900")
+				require.Contains(t, story, "outlived its step and was ended by KILL: sleep 7200")
 				requireQuickEnd(t, d)
 			}
 		})
@@ -143,17 +143,18 @@ func TestRehearseCleanNodes(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, run.ProcessStart(pid), "process %d is left", pid)
 	}
-	require.Contains(t, fmt.Sprint(readResult(t, only(t, dir)).Warnings), "outlived its step and was ended by KILL: sleep 900")
+	require.Contains(t, fmt.Sprint(readResult(t, only(t, dir)).Warnings), "outlived its step and was ended by KILL: sleep 7200")
 }
 
 // waitGone waits until Slurm no longer lists the job, and says when that was.
 func waitGone(t *testing.T, id string) time.Time {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	var text string
+	await.True(t, func() bool {
 		out, err := exec.Command("squeue", "-h", "-j", id, "-o", "%T").CombinedOutput()
-		text := strings.TrimSpace(string(out))
+		text = strings.TrimSpace(string(out))
 		return err == nil && text == "" || strings.Contains(text, "Invalid job id")
-	}, 4*time.Minute, 200*time.Millisecond, "job %s does not end", id)
+	}, "job %s leaves the queue; squeue says %s", id, &text)
 	return time.Now()
 }
 
@@ -265,7 +266,6 @@ func TestSlurmPreflight(t *testing.T) {
 			require.Contains(t, r.Failure.Line, c.check+": ")
 			require.Contains(t, r.Failure.Next, fmt.Sprintf("exclude_nodes = [%q]", host))
 			require.Contains(t, story, c.cause+", on "+host)
-			require.Less(t, *r.Duration, 20.0)
 			requireNoLeftovers(t, r.Slurm.JobID)
 		})
 	}

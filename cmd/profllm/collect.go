@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -40,6 +42,9 @@ func (c collectCmd) Run(a *app) error {
 	dirs, unread := a.runDirs(paths)
 	if unread != nil && len(dirs) == 0 {
 		return unread
+	}
+	if len(dirs) == 0 && a.sayLogs(c.Paths) {
+		return nil
 	}
 	if len(dirs) == 0 {
 		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: give a directory of a run, a scenario, or what a load client wrote; single files of other programs are taken over by: profllm import FILE --output DIR", strings.Join(c.Paths, " ")))
@@ -94,6 +99,9 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 	swept := sweepPlaces{}
 	failed, invalid, unkept := 0, 0, 0
 	for some := range slices.Chunk(dirs, ahead) {
+		if err := a.ctx.Err(); err != nil {
+			return err
+		}
 		all := make([]collected, len(some))
 		run.AtOnce(len(some), max(atOnce, 2*runtime.GOMAXPROCS(0)), func(i int) { all[i] = collectRun(col, some[i], states) })
 		for _, c := range all {
@@ -140,14 +148,19 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 func collectRun(col *collect.Collector, dir string, states map[string]run.State) collected {
 	c := collected{dir: dir}
 	st, ok := states[dir]
+	var unread error
 	if !ok {
-		ok = run.ReadJSON(filepath.Join(dir, run.StateFile), &st) == nil
+		err := run.ReadJSON(filepath.Join(dir, run.StateFile), &st)
+		if ok = err == nil; errors.As(err, new(*fs.PathError)) && !errors.Is(err, fs.ErrNotExist) {
+			unread = err
+		}
 	}
 	if c.state = st; ok {
 		c.records, c.err = col.Write(dir, &c.state)
 	} else {
 		c.records, c.err = col.Write(dir, nil)
 	}
+	c.err = errors.Join(c.err, unread)
 	return c
 }
 
@@ -174,7 +187,7 @@ func jobFailed(r *result.Result) bool {
 	if r.Status == result.Failed || r.Status == result.Cancelled {
 		return true
 	}
-	for _, word := range []string{"phase-failed", "role-died"} {
+	for _, word := range []string{"job-state", "phase-failed", "role-died"} {
 		if c := r.Validity.Check(word); c != nil && c.Outcome == result.Fail {
 			return true
 		}

@@ -12,10 +12,11 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/await"
 )
 
 // typed are lines with the cursor at their end, and what the Tab key makes of
@@ -181,13 +182,12 @@ func (s *shell) do(line string) string {
 	_, err := fmt.Fprintf(s.terminal, "%s\recho 'over'-%d\r", line, s.commands)
 	require.NoError(s.t, err)
 	over := fmt.Sprintf("over-%d", s.commands)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	var text string
+	await.True(s.t, func() bool {
 		s.mu.Lock()
-		text := s.seen.String()
-		s.mu.Unlock()
-		if strings.Contains(text, over) {
-			return text
-		}
-		require.True(s.t, time.Now().Before(end), "the shell does not answer:\n%s", text)
-	}
+		defer s.mu.Unlock()
+		text = s.seen.String()
+		return strings.Contains(text, over)
+	}, "the shell answers; it has said:\n%s", &text)
+	return text
 }

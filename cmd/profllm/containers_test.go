@@ -3,7 +3,6 @@ package main
 import (
 	"archive/tar"
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -13,10 +12,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/container"
 	"github.com/profllm/profllm/pkg/plan"
 
@@ -78,7 +77,7 @@ func startDocker(t *testing.T) []string {
 		_ = syscall.Unmount(dir+"/exec/netns/default", 0) // host networking leaves it
 		require.NoError(t, os.RemoveAll(dir))
 	})
-	require.Eventually(t, func() bool { _, err := os.Stat(socket); return err == nil }, time.Minute, 50*time.Millisecond, "dockerd starts, see %s", log.Name())
+	await.File(t, socket)
 	return []string{"DOCKER_HOST=unix://" + socket}
 }
 
@@ -261,7 +260,7 @@ func (r *realRuntime) slurmStep(t *testing.T, image string) {
 	var out lockedBuffer
 	srun.Stdout, srun.Stderr = &out, &out
 	require.NoError(t, srun.Start())
-	require.Eventually(t, func() bool { return strings.Contains(out.String(), "waiting") }, time.Minute, 50*time.Millisecond)
+	await.True(t, func() bool { return strings.Contains(out.String(), "waiting") }, "the container's program waits")
 	id, err := exec.Command("squeue", "-h", "-n", name, "-o", "%i").Output()
 	require.NoError(t, err)
 	step := strings.TrimSpace(string(id)) + ".0"
@@ -298,12 +297,7 @@ func (r *realRuntime) interrupt(t *testing.T, cmd *exec.Cmd) (string, int) {
 	var out lockedBuffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	require.NoError(t, cmd.Start())
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for !strings.Contains(out.String(), "waiting") {
-		require.NoError(t, ctx.Err(), out.String())
-		time.Sleep(20 * time.Millisecond)
-	}
+	await.True(t, func() bool { return strings.Contains(out.String(), "waiting") }, "the command waits; it has said: %s", &out)
 	require.Equal(t, "profllm-4711-3-serve-2\n", r.call(t, "ps", "--format", "{{.Names}}"), "the name carries the job")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	_ = cmd.Wait()

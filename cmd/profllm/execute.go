@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -17,7 +18,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/load"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/local"
 	"github.com/profllm/profllm/pkg/sim"
@@ -137,8 +140,7 @@ func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) {
 func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{ctx: ctx, environ: environ, stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now, uptime: run.Uptime}
 	name := filepath.Base(argv[0])
-	switch name {
-	case "vllm", "ray", "python3", "nsys", "nvidia-smi":
+	if slices.Contains(simulated, name) {
 		return a.simulate(append([]string{name}, argv[1:]...))
 	}
 	if code, ok := local.Main(ctx, name, argv[1:], environ, stdout, stderr); ok {
@@ -189,7 +191,13 @@ func mend(err error) string {
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
 		return "\n\thint: this user may not do that there (ls -ld); use a folder of your own: --output-dir, or a copy"
 	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.ESTALE):
-		return "\n\thint: the file system there is in trouble; repeat the command when it is well"
+		return "\n\thint: the file system there reported an I/O error; retry once it recovers"
+	case errors.Is(err, syscall.ELOOP):
+		return "\n\thint: symbolic links lead in a circle there (ls -l); remove the link"
+	case errors.Is(err, regular.ErrKind):
+		return "\n\thint: profllm reads regular files only; remove it, or put a copy of the text in its place"
+	case errors.Is(err, regular.ErrLarge):
+		return "\n\thint: nothing that profllm reads there is so large (ls -l); move the file away, or leave out the details of single requests"
 	}
 	return ""
 }
@@ -233,13 +241,15 @@ func (a *app) simulate(args []string) int {
 	}
 	return sim.Main(a.ctx, sim.Process{
 		Args: args, Env: a.env, Environ: a.environ, Stdout: a.stdout, Stderr: a.stderr, Executable: binary,
-		Bench: func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+		Bench: func(ctx context.Context, args []string, now func() time.Time, stdout, stderr io.Writer) int {
 			o, err := load.ParseArgs(args)
 			if err != nil {
 				fmt.Fprintln(stderr, err)
 				return exitUsage
 			}
-			return a.code(a.measure(ctx, o, stdout, stderr))
+			fmt.Fprintln(stdout, sim.Notice)
+			o.Metadata = append(o.Metadata, simulatedMark)
+			return a.code(a.measure(ctx, o, now, stdout, stderr))
 		},
 		Proxy: func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return a.code(serveProxy(ctx, args, stderr))
@@ -255,11 +265,22 @@ type benchServeCmd struct {
 	load.Options
 }
 
-func (c benchServeCmd) Run(a *app) error { return a.measure(a.ctx, c.Options, a.stdout, a.stderr) }
+// simulatedMark is what a result file says of itself whose servers were simulated, so
+// that the label is not lost when the file leaves its run.
+const simulatedMark = "simulated=true"
 
-func (a *app) measure(ctx context.Context, o load.Options, stdout, stderr io.Writer) error {
+// Run marks its result where the job's script says that the engine is simulated.
+func (c benchServeCmd) Run(a *app) error {
+	if a.env(job.SimulatedVar) != "" {
+		fmt.Fprintln(a.stdout, sim.Notice)
+		c.Metadata = append(c.Metadata, simulatedMark)
+	}
+	return a.measure(a.ctx, c.Options, time.Now, a.stdout, a.stderr)
+}
+
+func (a *app) measure(ctx context.Context, o load.Options, now func() time.Time, stdout, stderr io.Writer) error {
 	o.APIKey, o.Proxy, o.Version = a.env("OPENAI_API_KEY"), http.ProxyFromEnvironment, version()
-	_, err := load.Run(ctx, o, time.Now, stdout, stderr)
+	_, err := load.Run(ctx, o, now, stdout, stderr)
 	switch {
 	case errors.Is(err, load.ErrNoneCompleted):
 		return fail(exitInvalid, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/lock"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
@@ -218,7 +219,7 @@ func layers(dir string) []fs.FS {
 	if dir == "" {
 		return []fs.FS{templates.FS}
 	}
-	return []fs.FS{os.DirFS(dir), templates.FS}
+	return []fs.FS{regular.DirFS(dir), templates.FS}
 }
 
 // print renders the scripts of runs, of their hooks, and of batches.
@@ -262,7 +263,7 @@ func first[T comparable](values ...T) T {
 // loadScenario reads a scenario, its test files and its hooks. The name "demo"
 // that is no file is the built-in one.
 func loadScenario(file string, f definitionFlags) (*scenario.Scenario, *definitions, error) {
-	data, err := os.ReadFile(file)
+	data, err := regular.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) && file == scenarios.Demo {
 		data, err = fs.ReadFile(scenarios.FS, scenarios.Demo+".toml")
 		file = "scenarios/" + scenarios.Demo + ".toml"
@@ -368,7 +369,7 @@ func readTOML(dir string) ([]scenario.File, error) {
 	}
 	files := make([]scenario.File, len(names))
 	for i, name := range names {
-		data, err := os.ReadFile(name)
+		data, err := regular.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
@@ -381,7 +382,7 @@ func readTOML(dir string) ([]scenario.File, error) {
 // built-in site of simulated nodes.
 func (a *app) system(file string, simulate bool) (*config.System, error) {
 	if file != "" {
-		data, err := os.ReadFile(file)
+		data, err := regular.ReadFile(file)
 		if err != nil {
 			return nil, fail(exitUsage, err)
 		}

@@ -257,7 +257,7 @@ func (c jobFinishCmd) Run(a *app) error {
 		return exit(code)
 	}
 	a.logf("profllm: the job exits with %d: %s", code, why)
-	return errors.Join(exit(code), j.Finish(code, phases, roles))
+	return errors.Join(exit(code), j.Judged(code))
 }
 
 func failedPhase(phases []run.Phase) bool {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"github.com/profllm/profllm/pkg/lock"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/redact"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
@@ -113,7 +113,7 @@ func (a *app) lockedRun(dir, rel string, p *plan.Plan) (lock.Run, error) {
 	if err != nil {
 		return r, err
 	}
-	data, err := os.ReadFile(filepath.Join(dir, below, run.ResultFile))
+	data, err := regular.ReadFile(filepath.Join(dir, below, run.ResultFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		a.logf("note: %s has no record, so that the engine's version is not locked: profllm collect %s", relative(dir), relative(dir))
@@ -139,7 +139,7 @@ func (a *app) lockedRun(dir, rel string, p *plan.Plan) (lock.Run, error) {
 func readPlanned(dir, root string, p *plan.Plan) (lock.Planned, error) {
 	out := lock.Planned{Plan: p, Root: root}
 	var err error
-	if out.Script, err = os.ReadFile(filepath.Join(dir, run.ScriptFile)); err != nil {
+	if out.Script, err = regular.ReadFile(filepath.Join(dir, run.ScriptFile)); err != nil {
 		return out, err
 	}
 	for _, h := range slices.Concat(p.PreTest, p.PostTest) {
@@ -167,7 +167,7 @@ func (a *app) lockedFiles(dir string) ([]lock.Definition, error) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		data, err := os.ReadFile(name)
+		data, err := regular.ReadFile(name)
 		if err != nil {
 			return err
 		}

@@ -10,8 +10,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := execute(ctx, os.Args, os.Environ(), os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, func() { endSoon(os.Args, os.Getenv("SLURM_JOB_ID") != "") })
+	os.Exit(execute(ctx, os.Args, os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }

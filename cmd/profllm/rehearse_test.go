@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -43,10 +43,10 @@ seconds = 300
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, "results")))
 		cmd := command(dir, env, "rehearse", "s.toml", "--output-dir", "results")
 		require.NoError(t, cmd.Start())
-		require.Eventually(t, func() bool {
+		await.True(t, func() bool {
 			claims, _ := filepath.Glob(filepath.Join(dir, "results", "*", "long", "0", run.ClaimFile))
 			return len(claims) == 1
-		}, time.Minute, 20*time.Millisecond)
+		}, "the rehearsal has claimed its run")
 		return cmd
 	}
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -105,7 +106,7 @@ func TestSlurmReplicas(t *testing.T) {
 func killStep(t *testing.T, results, role string) {
 	t.Helper()
 	dir := ""
-	require.Eventually(t, func() bool {
+	await.True(t, func() bool {
 		files, _ := filepath.Glob(filepath.Join(results, "results/*/*/*/events.jsonl"))
 		if len(files) != 1 {
 			return false
@@ -113,7 +114,7 @@ func killStep(t *testing.T, results, role string) {
 		dir = filepath.Dir(files[0])
 		data, err := os.ReadFile(files[0])
 		return err == nil && strings.Contains(string(data), "client-begins")
-	}, 8*time.Minute, 100*time.Millisecond, "no client ever began")
+	}, "no client ever began")
 	time.Sleep(2 * time.Second) // the client has begun, and needs longer than this
 	out, err := exec.Command("squeue", "-h", "-s", "-j", jobID(t, dir), "-o", "%i|%j").Output()
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
@@ -122,7 +123,7 @@ func readReports(file string) (config.Reports, error) {
 	if file == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(file)
+	data, err := regular.ReadFile(file)
 	if err != nil {
 		return nil, fail(exitUsage, err)
 	}

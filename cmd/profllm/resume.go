@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
@@ -126,7 +126,7 @@ func repeats(dir string) string {
 		if err != nil {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(dir, below, run.ResultFile))
+		data, err := regular.ReadFile(filepath.Join(dir, below, run.ResultFile))
 		if err != nil {
 			continue
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
@@ -263,7 +264,7 @@ func TestSlurmSecrets(t *testing.T) {
 			require.Equal(t, f.mode, st.Mode(), f.name)
 		}
 	}
-	waitFor(t, filepath.Join(d, "events.jsonl"), "all-ready")
+	await.Text(t, filepath.Join(d, "events.jsonl"), "all-ready")
 	require.Empty(t, c.below(t, slurmFiles), "files of Slurm's daemons, while the job runs")
 	asked := func() {
 		for _, argv := range [][]string{
@@ -328,16 +329,16 @@ func TestSlurmSecretsOfKilledJobs(t *testing.T) {
 			c.write(t, dir, 100000)
 			require.Equal(t, exitOK, profllm(t, dir, c.env, "slurm", "submit", "--simulate", "--system", "site.toml", "s.toml").code)
 			d := only(t, dir)
-			waitFor(t, filepath.Join(d, "events.jsonl"), job.AllReady)
+			await.Text(t, filepath.Join(d, "events.jsonl"), job.AllReady)
 			require.FileExists(t, filepath.Join(d, run.SecretDir, "PLANTED"))
 			o := profllm(t, dir, nil, "archive", "--force", filepath.Dir(filepath.Dir(d)))
 			require.Equal(t, exitUsage, o.code)
 			require.Contains(t, o.stderr, "holds secrets of a job that nobody has seen the end of")
 			kill(t, jobID(t, d))
-			require.Eventually(t, func() bool {
+			await.True(t, func() bool {
 				out, err := exec.Command("squeue", "-h", "-j", jobID(t, d)).Output()
 				return err != nil || len(bytes.TrimSpace(out)) == 0
-			}, time.Minute, 200*time.Millisecond)
+			}, "the killed job has left the queue")
 			require.FileExists(t, filepath.Join(d, run.SecretDir, "PLANTED"))
 			profllm(t, dir, nil, "collect", "results")
 			require.NoDirExists(t, filepath.Join(d, run.SecretDir))
@@ -364,21 +365,23 @@ extra_env_vars.A = { env = "TOKEN" }
 	o := profllm(t, dir, []string{"TOKEN=canary-of-shell"}, "slurm", "submit", "--single-sbatch", "--system", "site.toml", "s.toml")
 	require.Equal(t, exitOK, o.code, o.stderr)
 	d := only(t, dir)
-	waitFor(t, filepath.Join(d, "events.jsonl"), job.ClientBegins)
+	await.Text(t, filepath.Join(d, "events.jsonl"), job.ClientBegins)
 	id := regexp.MustCompile(`submitted job (\d+)`).FindStringSubmatch(o.stdout + o.stderr)[1]
-	require.NoError(t, exec.Command("scontrol", "requeue", id).Run())
-	require.Eventually(t, func() bool {
-		_, err := os.Stat(filepath.Join(d, run.SentinelFile))
-		return err == nil
-	}, time.Minute, 50*time.Millisecond)
+	// A requeue is this TERM, with a KILL after KillWait, which on a busy machine may come
+	// before the run's end is written. So the job ends by itself, and is requeued then.
+	scancel(t, "--signal=TERM", "--full", id)
+	waitGone(t, id)
+	require.FileExists(t, filepath.Join(d, run.SentinelFile))
+	out, err := exec.Command("scontrol", "requeue", id).CombinedOutput()
+	require.NoError(t, err, string(out))
 	o = profllm(t, dir, nil, "slurm", "status", d)
 	require.Equal(t, exitOK, o.code, o.stderr)
 	require.FileExists(t, filepath.Join(d, run.SecretDir, "TOKEN"), o.stdout)
-	require.Eventually(t, func() bool {
+	await.True(t, func() bool {
 		scancel(t, id)
 		profllm(t, dir, nil, "slurm", "status", d)
 		return !run.KeepsSecrets(d)
-	}, time.Minute, 500*time.Millisecond)
+	}, "the secrets of the cancelled job are forgotten")
 }
 
 // What a job has of the submitting shell, whatever is said of exporting: its script

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/hub"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/stage"
 )
@@ -62,7 +62,7 @@ func (a *app) git(d *definitions) string {
 	var files []string
 	for _, f := range slices.Concat([]scenario.File{d.top}, d.tests, d.hooks.Scenarios, d.hooks.Tests) {
 		name, err := filepath.Abs(f.Name)
-		if have, e := os.ReadFile(name); err != nil || e != nil || !bytes.Equal(have, f.Data) {
+		if have, e := regular.ReadFile(name); err != nil || e != nil || !bytes.Equal(have, f.Data) {
 			return "" // built in
 		}
 		files = append(files, name)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -80,7 +81,7 @@ func tabulate(root, id string) error {
 			text = append(text, row...)
 		}
 		file := filepath.Join(root, id, "0", name)
-		if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, text) || len(text) == 0 {
+		if old, err := regular.ReadFile(file); err == nil && bytes.Equal(old, text) || len(text) == 0 {
 			continue
 		}
 		if err := run.WriteFile(file, text, 0o644); err != nil {
@@ -239,7 +240,7 @@ func point(s *sweep.Sweep, step int, list []plan.Assignment) sweep.Point {
 // trajectory reads what the sweep of a test gave in an execution.
 func trajectory(root, id string) ([]sweep.Observed, error) {
 	name := filepath.Join(root, id, "0", "trajectory.jsonl")
-	f, err := os.Open(name)
+	f, err := regular.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("%w\n\thint: profllm collect %s", err, relative(root))
 	}

@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -66,7 +66,7 @@ func definitionFiles(paths []string) ([]string, error) {
 }
 
 func (c verifyCmd) check(a *app, name string) (kind string, err error) {
-	data, err := os.ReadFile(name)
+	data, err := regular.ReadFile(name)
 	if err != nil {
 		return "file", err
 	}

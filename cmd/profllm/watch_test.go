@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -256,10 +257,10 @@ random_output_len = 4
 	background := command(dir, []string{"PROFLLM_SIM_STARTUP=1s"}, "rehearse", "--output-dir", "results", "s.toml")
 	require.NoError(t, background.Start())
 	t.Cleanup(func() { _ = background.Wait() }) // its end is not the question
-	require.Eventually(t, func() bool {
+	await.True(t, func() bool {
 		found, _ := filepath.Glob(filepath.Join(dir, "results", "*", "a", "0", run.ClaimFile))
 		return len(found) == 1
-	}, time.Minute, 20*time.Millisecond)
+	}, "the rehearsal has claimed its run")
 	o := profllm(t, dir, withSlurm(fake), "slurm", "watch", "results")
 	require.Equal(t, exitOK, o.code)
 	require.Contains(t, o.stdout, "succeeded at ")

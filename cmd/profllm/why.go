@@ -1,43 +1,112 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/profllm/profllm/pkg/collect"
+	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/story"
 )
 
 type whyCmd struct {
-	Runs   []string `arg:"" help:"Run directories, or folders of them."`
+	Paths  []string `arg:"" help:"Run directories, folders of them, or logs of any origin: files, folders, pipes; - is stdin."`
 	Output string   `enum:"text,json" default:"text" help:"text or json."`
 }
 
-// Run tells the story of each run from what is on disk; Slurm is not asked.
+// Run tells the story of each run, and of logs without one, from what is on disk;
+// Slurm is not asked.
 func (c whyCmd) Run(a *app) error {
-	var paths []string
-	for _, path := range c.Runs {
-		paths = append(paths, runAbove(path))
-	}
-	dirs, err := a.runDirs(paths)
-	if err != nil {
-		return err
-	}
-	if len(dirs) == 0 {
-		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: give a run directory, one that holds plan.json", strings.Join(c.Runs, " ")))
-	}
 	var stories []story.Story
-	for _, dir := range dirs {
-		told, err := tell(dir)
-		if err != nil {
-			return fmt.Errorf("%s: %w", relative(dir), err)
+	var files []string // logs that are given one by one are of one failure
+	for _, path := range c.Paths {
+		dirs, err := a.runsAt(path)
+		switch {
+		case err != nil:
+			return err
+		case len(dirs) == 0 && !isDir(path):
+			files = append(files, path)
+			continue
+		case len(dirs) == 0:
+			told, err := a.tellLogs(path)
+			if err != nil {
+				return err
+			}
+			stories = append(stories, told)
 		}
-		stories = append(stories, told...)
+		for _, dir := range dirs {
+			told, err := tell(dir)
+			if err != nil {
+				return fmt.Errorf("%s: %w", relative(dir), err)
+			}
+			stories = append(stories, told...)
+		}
+	}
+	if len(files) > 0 {
+		told, err := a.tellLogs(files...)
+		if err != nil {
+			return err
+		}
+		stories = append(stories, told)
 	}
 	if c.Output == "json" {
 		return a.printJSON(stories)
 	}
 	return a.printStories(stories)
+}
+
+// runsAt returns the runs that a path names: the one that it lies in, else those
+// below it. Logs of any other origin are none.
+func (a *app) runsAt(path string) ([]string, error) {
+	if path == "-" {
+		return nil, nil
+	}
+	above := runAbove(path)
+	if info, err := os.Stat(above); err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeDevice|os.ModeSocket) != 0 {
+		return nil, nil
+	}
+	return a.runDirs([]string{above})
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// tellLogs tells what logs say that belong to no run: one folder, or some files.
+func (a *app) tellLogs(paths ...string) (story.Story, error) {
+	e := story.Logs{Path: strings.Join(paths, " ")}
+	var logs []failure.Log
+	for _, path := range paths {
+		found, notes, err := collect.FindLogs(path, a.stdin)
+		if err != nil {
+			return story.Story{}, fail(exitUsage, err)
+		}
+		for _, l := range found {
+			e.Files = append(e.Files, story.LogFile{Name: l.File, Role: l.Role})
+			logs = append(logs, l.Log)
+		}
+		e.Notes = append(e.Notes, notes...)
+	}
+	if len(logs) == 0 {
+		return story.Story{}, fail(exitUsage, fmt.Errorf("neither runs nor logs below %s\n\thint: give a run directory, which holds plan.json, a folder of logs, a log, or - for stdin", e.Path))
+	}
+	table, err := failure.Builtin()
+	if err != nil {
+		return story.Story{}, err
+	}
+	var unread error
+	e.Failure, unread = table.ExplainLogs(logs, time.Local)
+	if unread != nil {
+		e.Notes = append(e.Notes, unread.Error())
+	}
+	return story.OfLogs(e), nil
 }
 
 // runAbove is the run directory that a path lies in, as its logs or one of its
@@ -83,13 +152,13 @@ func tell(dir string) ([]story.Story, error) {
 	return stories, nil
 }
 
-// printStories shows one run whole; of several, those that are valid in a line.
+// printStories shows one story whole; of several, those without a failure in a line.
 func (a *app) printStories(stories []story.Story) error {
 	for i, s := range stories {
 		if i > 0 {
 			fmt.Fprintln(a.stdout)
 		}
-		if s.Valid() && len(stories) > 1 {
+		if s.Well() && len(stories) > 1 {
 			s.Lines = nil
 		}
 		if err := s.Write(a.stdout); err != nil {
@@ -98,3 +167,33 @@ func (a *app) printStories(stories []story.Story) error {
 	}
 	return nil
 }
+
+// sayLogs says of paths that hold logs, and no runs, what they are and which verb
+// explains them; false if there are none.
+func (a *app) sayLogs(paths []string) bool {
+	said := false
+	for _, path := range paths {
+		logs, _, err := collect.FindLogs(path, a.stdin)
+		if err != nil {
+			continue
+		}
+		roles := map[string]int{}
+		for _, l := range logs {
+			if l.Role != "" || logNames[filepath.Ext(strings.TrimSuffix(l.File, ".xz"))] {
+				roles[cmp.Or(l.Role, "unknown role")]++
+			}
+		}
+		var parts []string
+		for _, role := range slices.Sorted(maps.Keys(roles)) {
+			parts = append(parts, fmt.Sprintf("%s: %d", role, roles[role]))
+		}
+		if len(parts) > 0 {
+			a.logf("%s holds logs (%s), and neither a run nor a result to collect\n\thint: profllm why %s", path, strings.Join(parts, ", "), path)
+			said = true
+		}
+	}
+	return said
+}
+
+// logNames are the extensions of logs.
+var logNames = map[string]bool{".log": true, ".out": true, ".err": true}

@@ -136,3 +136,51 @@ PROFLLM_SIM_STARTUP = "0s"
 	require.Contains(t, o.stdout, `"extra_env_vars.MY_TOKEN"`)
 	require.NotContains(t, o.stdout, secret)
 }
+
+// Logs of any origin are explained in the form of a run's story; collect says what they
+// are.
+//
+// covers: PL-F7, PL-F8
+func TestWhyOfLogs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	logs := map[string]string{
+		"mine/server.txt": "(APIServer pid=7) INFO 11-21 10:00:00 [utils.py:1] vLLM API server version 0.32.0\nOSError: [Errno 98] Address already in use\n",
+		"mine/c.log":      "Namespace(subparser='bench', bench_type='serve')\nError 0: Not Found\n",
+		"well/out.log":    "srun: Step created for StepId=3.1\nhello\n",
+		"none/README.md":  "# nothing\n",
+	}
+	for name, text := range logs {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	o := profllm(t, dir, nil, "why", "mine")
+	require.Equal(t, exitOK, o.code, o.stderr)
+	require.Equal(t, `mine: failed
+  cause     port-in-use, network in server: server.txt:2
+  line      OSError: [Errno 98] Address already in use
+  followed  client-not-found in client: c.log:2
+  do        find the holder on that node; next port slot; leftovers of an earlier job?
+  logs      c.log (client), server.txt (server)
+`, o.stdout)
+
+	o = profllm(t, dir, nil, "why", "--output", "json", "mine/server.txt", "mine/c.log")
+	require.Equal(t, exitOK, o.code, o.stderr)
+	var told []story.Story
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &told))
+	require.Len(t, told, 1, "files of one command are of one failure")
+	require.Equal(t, "port-in-use", told[0].Failure.Cause)
+	require.Equal(t, "network", told[0].Failure.Kind)
+
+	o = profllm(t, dir, nil, "why", "well", "mine")
+	require.Contains(t, o.stdout, "well: no failure found\n\nmine: failed\n")
+
+	o = profllm(t, dir, nil, "why", "none")
+	require.Equal(t, exitUsage, o.code)
+	require.Contains(t, o.stderr, "neither runs nor logs below none\n\thint: ")
+
+	o = profllm(t, dir, nil, "collect", "mine")
+	require.Equal(t, exitOK, o.code)
+	require.Contains(t, o.stderr, "mine holds logs (client: 1, server: 1), and neither a run nor a result to collect\n\thint: profllm why mine\n")
+	require.Equal(t, exitUsage, profllm(t, dir, nil, "collect", "none").code)
+}

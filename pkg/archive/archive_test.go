@@ -22,6 +22,7 @@ import (
 	"github.com/ulikunitz/xz"
 
 	"github.com/profllm/profllm/pkg/archive"
+	"github.com/profllm/profllm/pkg/await"
 )
 
 // victim is a directory that this program, started again, archives to be killed;
@@ -364,7 +365,7 @@ func TestKilled(t *testing.T) {
 		cmd := exec.Command(self)
 		cmd.Env = append(os.Environ(), victim+"="+dir)
 		require.NoError(t, cmd.Start())
-		require.Eventually(t, func() bool {
+		await.True(t, func() bool {
 			list, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), ".d.tar.xz.partial-*"))
 			for _, name := range list {
 				if st, err := os.Stat(name); err == nil && st.Size() >= size && strings.Contains(name, fmt.Sprintf(",%d-", cmd.Process.Pid)) {
@@ -373,7 +374,7 @@ func TestKilled(t *testing.T) {
 			}
 			_, err := os.Stat(dir + archive.Suffix)
 			return err == nil
-		}, time.Minute, time.Millisecond)
+		}, "the archive has grown to its size")
 		require.NoError(t, cmd.Process.Kill())
 		cmd.Wait()
 		if _, err := os.Stat(dir + archive.Suffix); err == nil {
@@ -395,7 +396,7 @@ func TestKilled(t *testing.T) {
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), victim+"="+dir+archive.Suffix, into+"="+elsewhere)
 	require.NoError(t, cmd.Start())
-	require.Eventually(t, func() bool { return len(names(t, elsewhere)) > 0 }, time.Minute, time.Millisecond)
+	await.True(t, func() bool { return len(names(t, elsewhere)) > 0 }, "a first file is restored")
 	require.NoError(t, cmd.Process.Kill())
 	cmd.Wait()
 	if whole, err := filepath.Glob(filepath.Join(elsewhere, "d")); len(whole) > 0 {

@@ -9,13 +9,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/ulikunitz/xz"
+
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // Limits bound what an archive may unpack to.
@@ -44,7 +45,7 @@ func (l Limits) orDefault() Limits {
 
 // List reads a whole archive and returns what it holds, with digests.
 func List(ctx context.Context, file string, l Limits) ([]Entry, error) {
-	f, err := os.Open(file)
+	f, err := regular.OpenLarge(file)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // Links says what becomes of links that lead out of the archive's directory.
@@ -34,7 +36,7 @@ var ErrLeadsOut = errors.New("links lead out of the archive's directory")
 // which must not exist yet (fs.ErrExist). It appears whole, after every checksum
 // was right.
 func Restore(ctx context.Context, file, parent string, o Options) (string, error) {
-	f, err := os.Open(file)
+	f, err := regular.OpenLarge(file)
 	if err != nil {
 		return "", err
 	}

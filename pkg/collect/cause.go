@@ -13,6 +13,7 @@ import (
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/redact"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -98,7 +99,7 @@ func (e *evidence) redact(r *result.Result) {
 	if f == nil {
 		return
 	}
-	f.Line = secrets.Text(f.Line)
+	f.Line, f.About = secrets.Text(f.Line), secrets.Text(f.About)
 	for i := range f.Tail {
 		f.Tail[i] = secrets.Text(f.Tail[i])
 	}
@@ -172,7 +173,7 @@ func (e *evidence) logs() []failure.Log {
 func (e *evidence) log(path string) failure.Log {
 	rel, _ := filepath.Rel(e.dir, path)
 	role, rank := roleOf(rel)
-	l := failure.Log{Role: role, Rank: rank, Node: e.hostOf(role, rank), File: rel, Data: &lazyFile{path: path}}
+	l := failure.Log{Role: role, Rank: rank, Node: e.hostOf(role, rank), File: rel, Argv: e.argvOf(role), Data: &lazyFile{path: path}}
 	for _, x := range e.events {
 		if x.Event == job.RoleDied && x.Role == role {
 			l.Ended, l.Exit = x.Time, max(0, e.exitOf(role))
@@ -186,6 +187,30 @@ func (e *evidence) log(path string) failure.Log {
 		}
 	}
 	return l
+}
+
+// argvOf is the command of a role or of a client, without what only the allocation knows.
+func (e *evidence) argvOf(name string) []string {
+	if e.plan == nil {
+		return nil
+	}
+	var words []plan.Word
+	if r := e.plan.Role(name); r != nil {
+		words = r.Step.Argv
+	} else if e.load != nil {
+		for _, c := range e.load.Clients {
+			if c.Name == name {
+				words = c.Argv
+			}
+		}
+	}
+	argv := make([]string, len(words))
+	for i, word := range words {
+		for _, part := range word {
+			argv[i] += part.Text
+		}
+	}
+	return argv
 }
 
 // failedHooks lists the directories of the hooks that failed.
@@ -235,7 +260,7 @@ func readable(path string) bool {
 // lazyFile is open only while it is read: a run may have thousands of logs.
 type lazyFile struct {
 	path string
-	file *os.File
+	file *regular.File
 	over bool
 }
 
@@ -244,7 +269,7 @@ func (l *lazyFile) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	if l.file == nil {
-		f, err := os.Open(l.path)
+		f, err := regular.Open(l.path)
 		if err != nil {
 			return 0, err
 		}

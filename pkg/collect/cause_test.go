@@ -52,7 +52,7 @@ func TestCauseOfDeath(t *testing.T) {
 		"stopped by us is no death": {func(t *testing.T, dir string) {
 			lost(t, dir, 3)
 			write(t, dir, "logs/decode-0.log", "serve: error: gave up\n")
-		}, nil, "unknown", "decode", "127.0.1.2", result.NoCause},
+		}, nil, "error-message", "decode", "127.0.1.2", result.FromSymptom},
 		"a client by its own code": {func(t *testing.T, dir string) {
 			write(t, dir, run.SentinelFile, `{"schema":"profllm.finish/1","time":"2026-11-21T04:56:07Z","code":5,"phases":[{"name":"ready","code":0},{"name":"bench","code":137}]}`)
 			remove(t, dir, "raw/vllm-bench.json", "raw/vllm-gsm8k.json")
@@ -85,7 +85,7 @@ func TestCauseOfDeath(t *testing.T) {
 			lost(t, dir, 3)
 			write(t, dir, "stderr.txt", "--- end of logs/decode-0.log\n"+fmt.Sprintf(noMemory, "04:56:02")+"---\n")
 			write(t, dir, "logs/decode-0.log", "serve: error: gave up\n")
-		}, nil, "unknown", "decode", "127.0.1.2", result.NoCause},
+		}, nil, "error-message", "decode", "127.0.1.2", result.FromSymptom},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := recorded(t)

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -105,7 +105,9 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	}
 	e.counters(r)
 	e.gpus(r, &ev)
+	r.FindProfiler()
 	r.Warnings = append(r.Warnings, e.warnings...)
+	r.Redact()
 	r.Derive()
 	r.Provenance.EngineVersion = ev.EngineVersion()
 	r.MetricsVersion = result.MetricsVersion
@@ -123,7 +125,7 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 		if r.Failure, unread = e.cause(c.table(e.plan)); unread != nil {
 			r.Warnings = append(r.Warnings, result.Warning{Kind: result.Unreadable, File: run.LogDir, Text: unread.Error()})
 		}
-		if ev.Apart && r.Failure != nil && r.Failure.Cause == "unknown" {
+		if (ev.Apart || ev.Job.Judged == run.JudgedInvalid) && r.Failure != nil && r.Failure.Cause == "unknown" {
 			r.Failure = nil // nothing broke: the checks say what is wrong with the numbers
 		}
 	}
@@ -145,7 +147,7 @@ func (c *Collector) Write(dir string, state *run.State) ([]Record, error) {
 			return nil, fmt.Errorf("%s: %w", rec.Dir, err)
 		}
 		path := filepath.Join(rec.Dir, run.ResultFile)
-		if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+		if old, err := regular.ReadFile(path); err == nil && bytes.Equal(old, data) {
 			continue // it was checked when it was written
 		}
 		if err := result.Validate(data); err != nil {
@@ -196,6 +198,8 @@ func (e *evidence) read() error {
 			f.have()
 		case !errors.Is(err, fs.ErrNotExist) && f.name != run.ClaimFile:
 			return err
+		case errors.As(err, new(*fs.PathError)):
+			e.unread(f.name, err)
 		}
 	}
 	var bad []int
@@ -231,7 +235,7 @@ func (e *evidence) planned() result.Evidence {
 	}
 	e.phases(&ev)
 	ev.Servers = e.servers()
-	ev.Apart = e.apart(ev.Phases)
+	ev.Apart, ev.Job = e.apart(ev.Phases), e.jobEnd()
 	for _, x := range e.events {
 		if x.Event == job.RoleDied && e.concerns(x.Time) {
 			ev.Died = append(ev.Died, e.roleEnd(x))
@@ -243,7 +247,7 @@ func (e *evidence) planned() result.Evidence {
 // parse merges what the first parser finds.
 func (e *evidence) parse(r *result.Result, parsers []Parser, missing *[]string, what string, want bool) *result.Samples {
 	for _, p := range parsers {
-		part, err := p.Parse(os.DirFS(e.at))
+		part, err := p.Parse(regular.DirFS(e.at))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			r.Warnings = append(r.Warnings, result.Warning{Kind: result.Unreadable, File: what, Text: err.Error()})
 		}
@@ -265,6 +269,18 @@ func (e *evidence) warn(w result.Warning) {
 	if !slices.Contains(e.warnings, w) {
 		e.warnings = append(e.warnings, w)
 	}
+}
+
+// unread warns of a file that is there and cannot be read.
+func (e *evidence) unread(name string, err error) {
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var named *fs.PathError
+	if errors.As(err, &named) {
+		err = named.Err // without the path, which differs from one machine to the next
+	}
+	e.warn(result.Warning{Kind: result.Unreadable, File: name, Text: err.Error()})
 }
 
 // status says how the run ended.

@@ -349,9 +349,83 @@ func TestJudgedJob(t *testing.T) {
 	}{{run.JudgedInvalid, false}, {5, true}} {
 		s.Code = c.code
 		require.NoError(t, run.WriteJSON(filepath.Join(dir, run.SentinelFile), s))
-		r := only(t, collector(t), dir, state("FAILED", run.Failed))
+		st := state("FAILED", run.Failed)
+		st.ExitCode = fmt.Sprintf("%d:0", c.code)
+		r := only(t, collector(t), dir, st)
 		require.Equal(t, c.failed, slices.Contains(r.Validity.Words, "job-state"), c.code)
 		require.Equal(t, c.failed, r.Failure != nil, c.code)
+	}
+}
+
+// Every witness of a job's end counts, whether or not the others know of it: the
+// script's own exit code in the sentinel, Slurm, the scheduler of this machine.
+//
+// covers: PL-S5
+func TestJobEnd(t *testing.T) {
+	zero := new(0)
+	local := func(state, code string) *run.State {
+		return &run.State{JobID: "local-n1-7-ab", State: state, ExitCode: code, Source: "local"}
+	}
+	slurm := func(raw, mapped, code string) *run.State {
+		st := state(raw, mapped)
+		st.ExitCode = code
+		return st
+	}
+	forgotten := &run.State{JobID: "20537", State: run.Failed, ExitCode: "3:0", Source: "sentinel"}
+	bench := func(code int) []run.Phase {
+		return []run.Phase{{Name: "ready"}, {Name: "bench", Code: code}, {Name: "eval"}}
+	}
+	for name, c := range map[string]struct {
+		code   int
+		script *int
+		phases []run.Phase
+		state  *run.State
+		bad    bool
+		says   []string
+	}{
+		"well":                             {state: completed(), says: []string{"ended with 0 (its sentinel)", "COMPLETED, exit code 0:0 (sacct)"}},
+		"the script ended with 3":          {code: 3, bad: true, says: []string{"the script ended with 3 (its sentinel)"}},
+		"and Slurm says COMPLETED":         {code: 3, state: completed(), bad: true, says: []string{"ended with 3", "COMPLETED, exit code 0:0 (sacct)"}},
+		"and accounting is off":            {code: 3, state: forgotten, bad: true, says: []string{"ended with 3"}},
+		"and this machine ran it":          {code: 3, state: local(run.Failed, "3:0"), bad: true, says: []string{"ended with 3", "exit code 3:0 (this machine)"}},
+		"the script ended with 6 itself":   {code: 6, script: new(6), bad: true, says: []string{"the script ended with 6"}},
+		"the script ended with 5 itself":   {code: 5, script: new(5), bad: true, says: []string{"the script ended with 5"}},
+		"judged invalid":                   {code: 6, script: zero, state: slurm("FAILED", run.Failed, "6:0"), says: []string{"the job's exit code 6 stands for an invalid result"}},
+		"judged invalid here":              {code: 6, script: zero, state: local(run.Failed, "6:0"), says: []string{"stands for an invalid result"}},
+		"a failed phase counts once":       {code: 5, script: zero, phases: bench(2), state: slurm("FAILED", run.Failed, "5:0"), says: []string{"the job's exit code 5 stands for a failed phase"}},
+		"an older sentinel of that":        {code: 5, phases: bench(2), state: slurm("FAILED", run.Failed, "5:0"), says: []string{"stands for a failed phase"}},
+		"judged, and Slurm says 1":         {code: 6, script: zero, state: slurm("FAILED", run.Failed, "1:0"), bad: true, says: []string{"ended with 0", "FAILED, exit code 1:0 (sacct)"}},
+		"judged, and Slurm says TIMEOUT":   {code: 6, script: zero, state: slurm("TIMEOUT", run.Timeout, "0:0"), bad: true},
+		"killed by a signal":               {state: slurm("COMPLETED", run.Succeeded, "0:9"), bad: true, says: []string{"exit code 0:9"}},
+		"out of memory":                    {state: slurm("OUT_OF_MEMORY", run.OOM, "0:125"), bad: true, says: []string{"OUT_OF_MEMORY, exit code 0:125"}},
+		"this machine killed it":           {state: local(run.Cancelled, "143:0"), bad: true, says: []string{"CANCELLED"}},
+		"this machine does not know it":    {state: local(run.Unknown, ""), says: []string{"ended with 0"}},
+		"ended by TERM, no hook behind it": {code: 143, state: slurm("CANCELLED by 1000", run.Cancelled, "0:15"), bad: true},
+		"ended by TERM during a hook behind it": {code: 143, phases: append(bench(0), run.Phase{Name: "post_test/check", Code: 143}),
+			state: slurm("CANCELLED by 1000", run.Cancelled, "0:15"), says: []string{"this load was over before its job ended"}},
+		"a script that failed before hooks that failed": {code: 3, phases: append(bench(0), run.Phase{Name: "post_test/check", Code: 1}), bad: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := recorded(t)
+			var s run.Sentinel
+			require.NoError(t, run.ReadJSON(filepath.Join(dir, run.SentinelFile), &s))
+			if s.Code, s.Script = c.code, c.script; c.phases != nil {
+				s.Phases = c.phases
+			}
+			require.NoError(t, run.WriteJSON(filepath.Join(dir, run.SentinelFile), s))
+			r := only(t, collector(t), dir, c.state)
+			check := r.Validity.Check("job-state")
+			want := result.Pass
+			if c.bad {
+				want = result.Fail
+				require.False(t, r.Validity.Valid)
+				require.NotEqual(t, result.Completed, r.Status)
+			}
+			require.Equal(t, want, check.Outcome, check.Detail)
+			for _, text := range c.says {
+				require.Contains(t, check.Detail, text)
+			}
+		})
 	}
 }
 

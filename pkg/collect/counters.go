@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/promtext"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -71,6 +70,7 @@ func (e *evidence) difference(role, from, to string) *promtext.Difference {
 func (e *evidence) page(role, when string) (*promtext.Snapshot, error) {
 	data, name, err := readRaw(e.at, job.MetricsFile(role, when))
 	if err != nil {
+		e.unread(name, err)
 		return nil, err
 	}
 	// Of a number that is cut short nobody can tell.
@@ -93,14 +93,9 @@ const maxRaw = 64 << 20
 
 // readRaw reads a file of raw/, or the same file packed by xz, and says which.
 func readRaw(dir, name string) ([]byte, string, error) {
-	f, name, err := packed.Open(os.DirFS(filepath.Join(dir, run.RawDir)), name)
+	data, name, err := packed.Read(regular.DirFS(filepath.Join(dir, run.RawDir)), name, maxRaw)
 	name = run.RawDir + "/" + name
-	if err != nil {
-		return nil, name, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxRaw))
-	if packed.IsPacked(name) && len(data) > 0 {
+	if errors.Is(err, packed.ErrDamaged) && len(data) > 0 {
 		err = nil // what came out before damage ends within a line
 	}
 	return data, name, err

@@ -53,7 +53,7 @@ func TestForeignFiles(t *testing.T) {
 		foreign string
 		status  result.Status
 	}{
-		"vllm": {"vllm-serve", result.Completed}, "sglang": {"sglang-bench", result.Partial}, "aiperf": {"aiperf", result.Partial},
+		"vllm": {"vllm-serve", result.Completed}, "sglang": {"sglang-bench", result.Partial}, "aiperf": {"aiperf", result.Completed},
 		"guidellm": {"guidellm", result.Completed}, "named": {"guidellm", result.Completed}, "perf": {"inference-perf", result.Completed},
 		"latency": {"vllm-latency", result.Completed}, "offline": {"vllm-offline", result.Completed}, "eval/m__1": {"lm-eval", result.Completed},
 		"both": {"guidellm", result.Completed},

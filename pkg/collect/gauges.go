@@ -3,13 +3,13 @@ package collect
 import (
 	"cmp"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -62,8 +62,10 @@ func busyPoints(data []byte) []point {
 
 // busy are the busyPoints of the client that measured, none if nobody looked.
 func (e *evidence) busy() []point {
-	data, err := os.ReadFile(filepath.Join(e.at, run.TelemetryDir, job.GaugeFile(e.load.Clients[0].Name)))
+	name := filepath.Join(run.TelemetryDir, job.GaugeFile(e.load.Clients[0].Name))
+	data, err := regular.ReadFile(filepath.Join(e.at, name))
 	if err != nil {
+		e.unread(name, err)
 		return nil
 	}
 	return busyPoints(data)

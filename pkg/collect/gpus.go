@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -113,7 +113,7 @@ func (e *evidence) gpus(r *result.Result, ev *result.Evidence) {
 
 // follow reads what was sampled on a node; found is false if there is no such file.
 func (e *evidence) follow(host string, each func(gpu.Sample)) (found bool, err error) {
-	f, err := os.Open(filepath.Join(e.dir, run.TelemetryDir, job.GPUFile(host)))
+	f, err := regular.Open(filepath.Join(e.dir, run.TelemetryDir, job.GPUFile(host)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -126,7 +126,7 @@ func (e *evidence) follow(host string, each func(gpu.Sample)) (found bool, err e
 
 // noted is why a node has no samples, as far as it said.
 func (e *evidence) noted(host string) string {
-	data, err := os.ReadFile(filepath.Join(e.dir, run.TelemetryDir, job.GPUNote(host)))
+	data, err := regular.ReadFile(filepath.Join(e.dir, run.TelemetryDir, job.GPUNote(host)))
 	_, why, _ := strings.Cut(strings.TrimSpace(string(data)), ": ")
 	switch {
 	case err == nil && why != "":

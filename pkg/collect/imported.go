@@ -5,12 +5,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/profllm/profllm/pkg/interchange"
-	"github.com/profllm/profllm/pkg/redact"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -22,7 +20,7 @@ func (c *Collector) imported(dir string, mark run.Import) (*result.Result, error
 		return nil, fmt.Errorf("%s: no file of %s: %q", filepath.Join(dir, run.ImportFile), run.RawDir, mark.File)
 	}
 	file := filepath.Join(dir, run.RawDir, mark.File)
-	data, err := os.ReadFile(file)
+	data, err := regular.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
@@ -45,17 +43,14 @@ func (c *Collector) judged(it interchange.Item, mark run.Import) *result.Result 
 	r.Provenance.Profllm = c.Version
 	i := r.Provenance.Imported
 	i.File, i.Digest, i.Index = mark.File, mark.Digest, mark.Index
-	i.Fields, _ = masked(i.Fields).(map[string]any)
-	r.Config.Server, _ = masked(r.Config.Server).(map[string]any)
-	for k := range r.Config.Roles {
-		r.Config.Roles[k].Server, _ = masked(r.Config.Roles[k].Server).(map[string]any)
-	}
 	if r.Results.Source == "" {
 		r.Results.Source = mark.File
 	}
 	for k := range r.Warnings {
-		r.Warnings[k].File, r.Warnings[k].Text = mark.File, redact.Line(r.Warnings[k].Text)
+		r.Warnings[k].File = mark.File
 	}
+	r.FindProfiler()
+	r.Redact()
 	r.Derive()
 	r.MetricsVersion = result.MetricsVersion
 	r.Validity = result.Judge(r, it.Evidence)
@@ -68,34 +63,6 @@ func (c *Collector) judged(it interchange.Item, mark run.Import) *result.Result 
 		r.Status = result.Failed
 	}
 	return r
-}
-
-// masked is a value without what has the shape of a secret, or the name of one.
-func masked(v any) any {
-	switch x := v.(type) {
-	case map[string]any:
-		if x == nil {
-			return x
-		}
-		out := make(map[string]any, len(x))
-		for k, y := range x {
-			if text, ok := y.(string); ok {
-				out[k] = strings.TrimPrefix(redact.Line(k+"="+text), k+"=")
-				continue
-			}
-			out[k] = masked(y)
-		}
-		return out
-	case []any:
-		out := make([]any, len(x))
-		for k, y := range x {
-			out[k] = masked(y)
-		}
-		return out
-	case string:
-		return redact.Line(x)
-	}
-	return v
 }
 
 // Digest names the content of a file.

@@ -11,16 +11,51 @@ import (
 )
 
 // apart reports whether this load was over whatever became of the job: all its
-// phases ended with 0, and then the job went on with other loads, or with the hooks
-// after them, or failed for no more than this judgement.
+// phases ended with 0, and then the job went on with another load, or was ended during
+// the hooks after them.
 func (e *evidence) apart(phases []result.Phase) bool {
-	if e.plan == nil || e.sentinel == nil || len(phases) == 0 {
+	if e.plan == nil || e.sentinel == nil || len(phases) == 0 ||
+		slices.ContainsFunc(phases, func(p result.Phase) bool { return p.Exit == nil || *p.Exit != 0 }) {
 		return false
 	}
-	if len(e.plan.Loads) < 2 && len(e.failedPostTests()) == 0 && e.sentinel.Code != run.JudgedInvalid {
-		return false
+	if _, followed := e.nextLoad(); followed {
+		return true
 	}
-	return !slices.ContainsFunc(phases, func(p result.Phase) bool { return p.Exit == nil || *p.Exit != 0 })
+	return len(e.failedPostTests()) > 0 && run.EndedFromOutside(e.sentinel.ScriptCode())
+}
+
+// jobEnd is what the sentinel and a scheduler of this machine say of the job's end.
+func (e *evidence) jobEnd() *result.JobEnd {
+	end := &result.JobEnd{}
+	if s := e.sentinel; s != nil {
+		script := s.ScriptCode()
+		end.Script = &script
+		switch {
+		case script != 0:
+		case s.Code == run.PhaseFailed:
+			end.Judged, end.For = s.Code, "a failed phase"
+		case s.Code == run.JudgedInvalid:
+			end.Judged, end.For = s.Code, "an invalid result"
+		}
+	}
+	if s := e.state; s != nil {
+		end.Source = s.Source
+		if s.Source == "local" {
+			end.Local = &result.Slurm{JobID: s.JobID, State: localWord(s), ExitCode: s.ExitCode}
+		}
+	}
+	return end
+}
+
+// localWord is the state of a job of this machine as Slurm would call it.
+func localWord(s *run.State) string {
+	switch s.State {
+	case run.Succeeded:
+		return "COMPLETED"
+	case run.Failed, run.Cancelled:
+		return strings.ToUpper(s.State)
+	}
+	return "UNKNOWN"
 }
 
 // failedPostTests lists the hooks after the run that failed, with their codes.
@@ -75,17 +110,23 @@ func (e *evidence) phases(ev *result.Evidence) {
 // concerns reports whether what happened at that time can have touched this
 // load: no later load had begun.
 func (e *evidence) concerns(at time.Time) bool {
+	next, ok := e.nextLoad()
+	return !ok || next.After(at)
+}
+
+// nextLoad is when the load after this one began; ok is false if none did.
+func (e *evidence) nextLoad() (at time.Time, ok bool) {
 	mine := false
 	for _, x := range e.events {
 		if x.Event != job.LoadBegins || e.load == nil {
 			continue
 		}
-		if mine && !x.Time.After(at) {
-			return false
+		if mine && x.Load != e.load.Name {
+			return x.Time, true
 		}
 		mine = mine || x.Load == e.load.Name
 	}
-	return true
+	return time.Time{}, false
 }
 
 // exitOf is the exit code of a role's step, -1 if nobody saw it.

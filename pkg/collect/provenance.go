@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/node"
-	"github.com/profllm/profllm/pkg/redact"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -24,17 +23,10 @@ func (e *evidence) provenance(r *result.Result) {
 		return
 	}
 	r.Config.Settings = p.Settings(e.load)
-	for k, v := range r.Config.Settings {
-		last := k[strings.LastIndexByte(k, '.')+1:] // a value may be a secret by its name alone
-		if redact.Shaped(last + "=" + v) {
-			v = redact.Mark
-		}
-		r.Config.Settings[k] = redact.Line(v)
-	}
 	pr := r.Provenance
 	pr.Launcher, pr.Git, pr.ModelRevision = p.Launcher, p.Source.Git, p.Source.ModelRevision
 	for _, c := range p.Source.Repositories {
-		pr.Repositories = append(pr.Repositories, result.Checkout{URL: redact.Line(c.URL), Commit: c.Commit})
+		pr.Repositories = append(pr.Repositories, result.Checkout{URL: c.URL, Commit: c.Commit})
 	}
 	if _, digest, ok := strings.Cut(pr.Image, "@sha256:"); ok && pr.ImageDigest == "" {
 		pr.ImageDigest = "sha256:" + digest
@@ -63,8 +55,8 @@ func (e *evidence) imageDigest() string {
 // ran adds what the nodes said of the servers' processes; the first node of a role
 // stands for the others where they have the same.
 func (e *evidence) ran(pr *result.Provenance) {
-	data, err := os.ReadFile(filepath.Join(e.dir, run.NodesFile))
-	if err != nil || e.place == nil {
+	data, err := regular.ReadFile(filepath.Join(e.dir, run.NodesFile))
+	if e.unread(run.NodesFile, err); err != nil || e.place == nil {
 		return
 	}
 	var lines node.Lines

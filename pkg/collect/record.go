@@ -8,7 +8,6 @@ import (
 
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
-	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -57,7 +56,7 @@ func (e *evidence) record(version string) *result.Result {
 			}
 		}
 	}
-	if s := e.state; s != nil && s.Source != "local" && s.Source != "" {
+	if s := e.state; s != nil && s.Source != "local" && s.Source != "" && !strings.HasPrefix(s.JobID, run.LocalPrefix) {
 		r.Slurm = slurmRecord(e.plan, s)
 	}
 	return r
@@ -71,7 +70,7 @@ func argv(s plan.Step) []string {
 	for _, w := range s.Argv {
 		words = append(words, w.String())
 	}
-	return redact.Words(words)
+	return words
 }
 
 func (e *evidence) config(r *result.Result) {

@@ -24,7 +24,10 @@ func (e *evidence) servers() []result.Server {
 		}
 		s := result.Server{Role: role.Name, Wanted: servedNames(e.plan, role)}
 		var id job.Identity
-		if run.ReadJSON(filepath.Join(e.dir, run.RawDir, job.IdentityFile(role.Name)), &id) == nil {
+		name := filepath.Join(run.RawDir, job.IdentityFile(role.Name))
+		err := run.ReadJSON(filepath.Join(e.dir, name), &id)
+		e.unread(name, err)
+		if err == nil {
 			s.Version, s.Names = id.Version, []string{}
 			for _, m := range id.Models {
 				s.Names = append(s.Names, m.ID)

@@ -8,8 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
+
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // header is as much of a file as names its kind and its size.
@@ -100,7 +101,7 @@ func checkArchive(r io.Reader) error {
 
 // CheckFile is Check of a file on disk. The file must not be empty.
 func CheckFile(name string) (digest string, size int64, err error) {
-	f, err := os.Open(name)
+	f, err := regular.OpenLarge(name)
 	if err != nil {
 		return "", 0, err
 	}

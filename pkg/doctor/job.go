@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // jobScript runs in the shared folder. Its arguments are more options of srun and
@@ -156,7 +157,7 @@ func (d *Doctor) sbatch(dir string) []string {
 // judge reads what the job left.
 func (d *Doctor) judge(dir, token string, begin time.Time) {
 	read := func(name string) string {
-		data, err := os.ReadFile(filepath.Join(dir, name))
+		data, err := regular.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return ""
 		}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/gpu"
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // TokenFile is what a node is expected to see in the shared folder.
@@ -175,7 +176,7 @@ func existing(dir string) string {
 // lookFolder tries what run directories and leases need. It leaves nothing.
 func lookFolder(dir string) (f Folder) {
 	f.Space = space(existing(dir))
-	if data, err := os.ReadFile(filepath.Join(dir, TokenFile)); err == nil {
+	if data, err := regular.ReadFile(filepath.Join(dir, TokenFile)); err == nil {
 		f.Token = string(bytes.TrimSpace(data))
 	}
 	temp, err := os.MkdirTemp(f.Path, ".profllm-probe-")
@@ -206,7 +207,7 @@ func (f *Folder) try(dir string) error {
 	linkErr := os.Link(one, link)
 	f.HardLinks = linkErr == nil && errors.Is(os.Link(two, link), fs.ErrExist)
 	renameErr := os.Rename(two, one)
-	data, readErr := os.ReadFile(one)
+	data, readErr := regular.ReadFile(one)
 	f.Renames = renameErr == nil && readErr == nil && string(data) == two
 	if f.Exclusive {
 		err = nil

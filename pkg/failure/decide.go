@@ -14,7 +14,6 @@ import (
 	"cmp"
 	"errors"
 	"maps"
-	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -70,18 +69,46 @@ var endings = map[int]Ending{
 // Explain scans the logs, several at once, and decides. Of logs that cannot be
 // read it returns errors, and the cause that the others show.
 func (t *Table) Explain(logs []Log, job Job) (*result.Failure, error) {
+	reports, err := t.scanAll(logs, job.Location)
+	return t.Decide(reports, job), err
+}
+
+// ExplainLogs decides over logs of which nothing else is known, not even whether
+// anything failed; nil if they show no failure. Stamps without a zone are in loc.
+func (t *Table) ExplainLogs(logs []Log, loc *time.Location) (*result.Failure, error) {
+	reports, err := t.scanAll(logs, loc)
+	f := t.Decide(reports, Job{Location: loc})
+	if f.Confidence != result.NoCause {
+		return f, err
+	}
+	for i := range reports {
+		if r := &reports[i]; r.Final {
+			if f := t.spoken(r, unknown(r, nil)); f.Confidence != result.NoCause || !library.MatchString(f.Line) {
+				return f, err
+			}
+		}
+	}
+	for i := range reports {
+		if f := t.stepEnd(&reports[i]); f != nil {
+			return f, err
+		}
+	}
+	return nil, err
+}
+
+func (t *Table) scanAll(logs []Log, loc *time.Location) ([]Report, error) {
 	reports, errs := make([]Report, len(logs)), make([]error, len(logs))
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range min(len(logs), runtime.GOMAXPROCS(0)) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; int(i) < len(logs); i = next.Add(1) - 1 {
-				reports[i], errs[i] = t.Scan(logs[i], job.Location)
+				reports[i], errs[i] = t.Scan(logs[i], loc)
 			}
 		})
 	}
 	workers.Wait()
-	return t.Decide(reports, job), errors.Join(errs...)
+	return reports, errors.Join(errs...)
 }
 
 // clue is a finding with what Decide needs to weigh it.
@@ -100,7 +127,7 @@ type clue struct {
 func (t *Table) Decide(reports []Report, job Job) *result.Failure {
 	clues := t.clues(reports, job)
 	roots := ranked(only(clues, Root))
-	symptoms := ranked(only(clues, Symptom))
+	symptoms := ranked(append(only(clues, Symptom), hidden(clues)...))
 	rest := append(slices.Clone(roots), symptoms...)
 	if id, ok := byState[job.State]; ok {
 		if old := slices.IndexFunc(roots, func(c clue) bool { return older(c, job.Ended) && c.entry.ID != id }); old >= 0 {
@@ -108,15 +135,17 @@ func (t *Table) Decide(reports []Report, job Job) *result.Failure {
 		}
 		return t.fromState(id, rest)
 	}
-	if len(roots) > 0 {
+	dead := died(reports)
+	serviceDied := dead != nil && dead.service()
+	if len(roots) > 0 && (!serviceDied || roots[0].insideService()) {
 		return t.failure(roots[0], roots[0].confidence(), rest)
 	}
 	if i := slices.IndexFunc(symptoms, clue.insideService); i >= 0 {
 		return t.failure(symptoms[i], result.FromSymptom, rest)
 	}
 	// What is left is what the service's users saw of its end.
-	if r := died(reports); r != nil && (r.service() || len(symptoms) == 0) {
-		return t.fromEnd(r, rest)
+	if dead != nil && (serviceDied || len(symptoms) == 0) {
+		return t.fromEnd(dead, rest)
 	}
 	if len(symptoms) > 0 && len(job.NotReady) == 0 {
 		return t.failure(symptoms[0], result.FromSymptom, rest)
@@ -139,11 +168,52 @@ func (c clue) confidence() result.Confidence {
 	return result.FromSymptom
 }
 
-// insideService reports whether a symptom comes from the service, not from who
-// talks to it or waits for it.
-func (c clue) insideService() bool {
-	return c.Area != "client" && c.Area != "proxy" && c.entry.ID != deadline
+// The places that a request passes, the first one last: what went wrong in one of
+// them shows in those behind it.
+const (
+	inService = iota
+	inProxy
+	inClient
+)
+
+// place is where a clue was seen. Whose log it stands in decides; the log of a job, and
+// one of an unknown role, hold the words of all.
+func (c clue) place() int {
+	conditions := Conditions(c.report.Role)
+	switch {
+	case slices.Contains(conditions, "client"), c.Quoted:
+		return inClient
+	case slices.Contains(conditions, "proxy"):
+		return inProxy
+	case slices.Contains(conditions, "server"):
+		return inService
+	case c.Area == "client":
+		return inClient
+	case c.Area == "proxy":
+		return inProxy
+	}
+	return inService
 }
+
+// insideService reports whether a clue comes from the service, not from who
+// talks to it or waits for it.
+func (c clue) insideService() bool { return c.place() == inService && c.entry.ID != deadline }
+
+// hidden returns what servers answered, if a proxy or a client tells of a failure
+// without saying which: a proxy's 502 hides its backend's 404.
+func hidden(clues []clue) []clue {
+	if !slices.ContainsFunc(clues, func(c clue) bool { return c.kind == Symptom && slices.Contains(hiding, c.entry.ID) }) {
+		return nil
+	}
+	return only(clues, Answer)
+}
+
+// hiding are complaints about the answer of something behind, and vague those that say
+// less than any other of the same log.
+var (
+	hiding = []string{"proxy-5xx", "proxy-upstream", "client-server-error"}
+	vague  = append([]string{deadline, ownMessage, "client-all-failed", "client-none-completed", "client-server-never-ready", "guidellm-backend", "aiperf-not-ready", "aiperf-no-records"}, hiding...)
+)
 
 // deadline is the id of "a role did not become ready".
 const deadline = "health-deadline"
@@ -158,7 +228,7 @@ func (t *Table) clues(reports []Report, job Job) []clue {
 	for i := range reports {
 		for _, f := range reports[i].Findings {
 			index, known := t.byID[f.ID]
-			if !known || f.Stopping {
+			if !known || f.Stopping || f.Overcome {
 				continue
 			}
 			c := clue{Finding: f, entry: &t.entries[index], report: &reports[i], order: i, index: index, kind: f.Kind}
@@ -166,7 +236,7 @@ func (t *Table) clues(reports []Report, job Job) []clue {
 			if c.at.IsZero() {
 				c.at = reports[i].Ended
 			}
-			if f.Quoted && c.kind == Root {
+			if c.kind == Root && (f.Quoted || f.Passing && endedByItself(&reports[i], f)) {
 				c.kind = Symptom
 			}
 			if !c.explainedByStage(job) {
@@ -176,6 +246,14 @@ func (t *Table) clues(reports []Report, job Job) []clue {
 	}
 	promote(out)
 	return out
+}
+
+// endedByItself reports whether a log goes on to an exception that is no warning and
+// ends its process: what it warned of before is not why.
+func endedByItself(r *Report, warning Finding) bool {
+	return (r.Final || r.Exit != 0) && slices.ContainsFunc(r.Findings, func(f Finding) bool {
+		return f.No > warning.No && !f.Passing && f.ID == generic
+	})
 }
 
 // lastMinute is how long before the end of its process an exception still is
@@ -255,7 +333,7 @@ func ranked(clues []clue) []clue {
 	for i := 1; i < len(clues); i++ {
 		first := i
 		for j := i - 1; j >= 0; j-- {
-			if clues[j].near(clues[i]) && clues[i].explains(clues[j]) {
+			if clues[i].mayPrecede(clues[j]) && clues[i].explains(clues[j]) || clues[i].saysMore(clues[j]) {
 				first = j
 			}
 		}
@@ -276,8 +354,8 @@ func onePerBlock(clues []clue) []clue {
 			return o.order == c.order && c.Block != 0 && o.Block == c.Block
 		})
 		if same >= 0 {
-			if c.index < out[same].index {
-				c.at = out[same].at
+			if c.index < out[same].index || c.index == out[same].index && c.tellsMore(out[same]) {
+				c.at, c.Since = out[same].at, out[same].Since
 				out[same] = c
 			}
 			continue
@@ -289,6 +367,10 @@ func onePerBlock(clues []clue) []clue {
 	}
 	return out
 }
+
+// tellsMore reports whether an exception of a chain says what it is about, and the one
+// before it only that the program has a defect.
+func (c clue) tellsMore(d clue) bool { return d.Nature == defect && c.Nature != defect }
 
 // compareTimes puts clues without a time last.
 func compareTimes(a, b time.Time) int {
@@ -303,16 +385,25 @@ func compareTimes(a, b time.Time) int {
 	return a.Compare(b)
 }
 
-// near reports whether clocks or missing stamps leave open which of two clues
-// of different files came first.
-func (c clue) near(d clue) bool {
+// mayPrecede reports whether clocks, missing stamps, or stamps that are only a lower
+// bound leave open that a clue came before one of another file.
+func (c clue) mayPrecede(d clue) bool {
 	if c.order == d.order {
 		return false
 	}
-	if c.at.IsZero() || d.at.IsZero() || (c.at.Year() == 0) != (d.at.Year() == 0) {
+	if c.at.IsZero() || d.at.IsZero() || (c.at.Year() == 0) != (d.at.Year() == 0) || d.Since {
 		return true
 	}
-	return math.Abs(c.at.Sub(d.at).Seconds()) <= skew.Seconds()
+	return c.at.Sub(d.at) <= skew
+}
+
+// saysMore reports whether a clue says more than one before it in the same log: the
+// reason of a vague complaint, or the end that followed a warning.
+func (c clue) saysMore(d clue) bool {
+	if c.order != d.order || c.Passing || slices.Contains(vague, c.entry.ID) {
+		return false
+	}
+	return slices.Contains(vague, d.entry.ID) || d.Passing
 }
 
 // explains says which failures bring about which others elsewhere (PL-F5).
@@ -323,25 +414,21 @@ func (c clue) explains(d clue) bool {
 	switch {
 	case fatal && consequence:
 		return true
-	case d.entry.ID == generic:
+	case d.entry.ID == generic && d.place() <= c.place():
 		return c.kind == Root && c.entry.Kind == Root
 	case strings.HasPrefix(c.entry.ID, "rdma-") || c.entry.ID == "ucx-unreachable":
 		return strings.HasPrefix(d.entry.ID, "nixl-") || d.entry.ID == "kv-transfer-failed"
 	case d.entry.ID == deadline:
 		return true
-	case d.Area == "client":
-		return c.Area != "client"
-	case d.Area == "proxy":
-		return c.Area != "client" && c.Area != "proxy"
 	}
-	return false
+	return c.place() < d.place()
 }
 
 func (t *Table) failure(c clue, confidence result.Confidence, all []clue) *result.Failure {
 	return &result.Failure{
 		Cause: c.entry.ID, Line: c.Line, File: c.report.File, LineNumber: c.No,
 		Role: c.report.Role, Node: c.report.Node, Rank: c.Rank,
-		Next: c.Next, Confidence: confidence, Others: others(c, all),
+		Next: c.next(), Confidence: confidence, Others: others(c, all), Kind: c.Nature, About: c.About,
 	}
 }
 
@@ -408,7 +495,7 @@ func (t *Table) fromEnd(r *Report, rest []clue) *result.Failure {
 	e, ok := endings[r.Exit]
 	if !ok {
 		if r.Final {
-			return t.hinted(f)
+			return t.spoken(r, f)
 		}
 		return f
 	}

@@ -15,8 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/ulikunitz/xz"
-
+	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/redact"
 )
 
@@ -59,6 +58,7 @@ type Log struct {
 	File  string    // as it is to be reported
 	Ended time.Time // the process ended by itself then; zero if it did not, or nobody knows
 	Exit  int       // its exit code if it ended by itself, 128 and the signal that ended it; 0 if nobody knows
+	Argv  []string  // the step's own command, if it is known; else the log may repeat it
 	Data  io.Reader // text, or text packed by xz
 }
 
@@ -73,6 +73,15 @@ type Finding struct {
 	// Time is the line's stamp, or that of the last line before it that has
 	// one; zero if there is none, year 0 if the stamp names no year.
 	Time time.Time `json:"time,omitzero"`
+	// Since says that Time is of a line before it: a lower bound.
+	Since bool `json:"since,omitempty"`
+	// Nature and About are what kind of thing the line speaks of, and which one.
+	Nature string `json:"nature,omitempty"`
+	About  string `json:"about,omitempty"`
+	// Passing lines are warnings, or tell of an attempt that will be repeated.
+	Passing bool `json:"passing,omitempty"`
+	// Overcome lines were followed by success.
+	Overcome bool `json:"overcome,omitempty"`
 	// Quoted lines repeat another process's words.
 	Quoted bool `json:"quoted,omitempty"`
 	// Stopping lines follow the process's own note that it was told to stop.
@@ -93,6 +102,7 @@ type Report struct {
 	LastWords *Finding `json:"last_words,omitempty"`
 	Final     bool     `json:"final,omitempty"` // the log ends with its last words
 	Tail      []string `json:"tail,omitempty"`  // last 50 lines, redacted
+	Lines     int      `json:"lines,omitempty"` // how many the log has
 }
 
 // Scan reads a log once, from its first byte to its last, in constant memory,
@@ -104,7 +114,7 @@ func (t *Table) Scan(l Log, loc *time.Location) (Report, error) {
 	}
 	r := Report{Role: l.Role, Node: l.Node, File: l.File, Ended: l.Ended, Exit: l.Exit}
 	s := scanner{t: t, log: l, loc: loc, conditions: Conditions(l.Role), line1: 1,
-		kept: map[int]int{}, last: map[int][]Finding{}, recent: map[int][]span{}}
+		kept: map[int]int{}, last: map[int][]Finding{}, recent: map[int][]span{}, options: optionsOf(l.Argv)}
 	s.candidates = make([]bool, len(t.entries)+markers)
 	if err := s.read(l.Data); err != nil {
 		return r, fmt.Errorf("scan %s: %w", l.File, err)
@@ -115,9 +125,11 @@ func (t *Table) Scan(l Log, loc *time.Location) (Report, error) {
 	slices.SortStableFunc(s.findings, func(a, b Finding) int { return cmp.Compare(a.No, b.No) })
 	r.Findings = s.findings
 	r.Tail = lastLines(s.text)
+	r.Lines = s.line1 + bytes.Count(bytes.TrimRight(s.text, "\r\n \t"), []byte("\n"))
 	if !s.stopping {
 		r.LastWords, r.Final = s.lastWords()
 	}
+	s.settleAttempts(&r)
 	return r, nil
 }
 
@@ -135,6 +147,8 @@ type scanner struct {
 	recent     map[int][]span    // by entry: the last ones of this block, of those
 	candidates []bool            // by entry, then the markers; reused
 	findings   []Finding
+	options    []option // of the step's own command
+	success    int      // the last line that says that what was tried worked; 0 for none
 	stopping   bool
 	quoting    bool // between quoteBegins and quoteEnds
 }
@@ -145,31 +159,33 @@ var blocks = sync.Pool{New: func() any { return new([block]byte) }}
 // xzMagic begins every file that xz wrote.
 var xzMagic = []byte("\xfd7zXZ\x00")
 
-// read puts the whole log to the patterns.
-func (s *scanner) read(r io.Reader) error {
-	in := bufio.NewReaderSize(r, len(xzMagic)+10)
-	packed := false
+// unpack returns the text of a log, and whether xz had packed it.
+func unpack(in *bufio.Reader) (text io.Reader, unpacking bool, err error) {
 	magic, err := in.Peek(len(xzMagic))
 	if err != nil && !errors.Is(err, io.EOF) {
-		return err
+		return nil, false, err
 	}
-	if bytes.Equal(magic, xzMagic) {
-		x, err := xz.NewReader(in)
-		if err != nil {
-			return err
-		}
-		r, packed = x, true
-	} else {
-		r = in
+	if !bytes.Equal(magic, xzMagic) {
+		return in, false, nil
+	}
+	text, err = packed.NewReader(in)
+	return text, true, err
+}
+
+// read puts the whole log to the patterns.
+func (s *scanner) read(r io.Reader) error {
+	text, unpacking, err := unpack(bufio.NewReaderSize(r, len(xzMagic)+10))
+	if err != nil {
+		return err
 	}
 	buffer := blocks.Get().(*[block]byte)
 	defer blocks.Put(buffer)
 	raw, rest := buffer[:], 0
 	for {
-		n, err := io.ReadFull(r, raw[rest:])
+		n, err := io.ReadFull(text, raw[rest:])
 		n += rest
 		over := err != nil
-		if over && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !packed {
+		if over && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !unpacking {
 			return err
 		}
 		cut := n
@@ -222,54 +238,6 @@ func (s *scanner) window(from int) {
 	}
 }
 
-// stripANSI removes terminal sequences in place: colours, cursor movements,
-// titles. A lone escape byte stays.
-func stripANSI(text []byte) []byte {
-	at := bytes.IndexByte(text, 0x1b)
-	if at < 0 {
-		return text
-	}
-	out := text[:at]
-	for at < len(text) {
-		if n := sequence(text[at:]); n > 0 {
-			at += n
-			continue
-		}
-		end := len(text)
-		if n := bytes.IndexByte(text[at+1:], 0x1b); n >= 0 {
-			end = at + 1 + n
-		}
-		out = append(out, text[at:end]...)
-		at = end
-	}
-	return out
-}
-
-// sequence is the length of the terminal sequence with which text begins, 0 if
-// there is none.
-func sequence(text []byte) int {
-	if len(text) < 2 || text[0] != 0x1b {
-		return 0
-	}
-	switch c := text[1]; {
-	case c == '[':
-		i := 2
-		for i < len(text) && text[i] >= 0x20 && text[i] <= 0x3f {
-			i++
-		}
-		if i < len(text) && text[i] >= '@' && text[i] <= '~' {
-			return i + 1
-		}
-	case c == ']': // a title: up to BEL, on one line
-		if i := bytes.IndexAny(text, "\a\n"); i > 0 && text[i] == '\a' {
-			return i + 1
-		}
-	case c >= '@' && c <= '_':
-		return 2
-	}
-	return 0
-}
-
 // around returns the bounds of the line that holds the byte before hit, not
 // before from, and no further than reach away.
 func around(text []byte, from, hit int) (start, end int) {
@@ -287,7 +255,7 @@ func (s *scanner) line(start, end, lineNo int) {
 	line := s.text[start:end]
 	clear(s.candidates)
 	s.t.filter.all(line, s.candidates)
-	if s.marker(line) {
+	if s.marker(line, lineNo) {
 		return
 	}
 	for _, i := range s.t.always {
@@ -298,12 +266,27 @@ func (s *scanner) line(start, end, lineNo int) {
 		if !s.candidates[i] || !e.meets(s.conditions) || !e.re.Match(line) {
 			continue
 		}
-		if ours.Match(line) || bytes.Contains(line, noise) || s.isSource(start, line) {
+		x := span{start: start, end: end, no: lineNo}
+		if ours.Match(line) || bytes.Contains(line, noise) || s.isSource(start, line) || s.saysNothing(i, x) {
 			return
 		}
-		s.keep(i, span{start, end, lineNo})
+		if x.text = s.boxed(x); x.text != "" {
+			i = s.t.firstFor(boxPrefix+x.text, s.conditions, i)
+		}
+		s.keep(i, x)
 		return
 	}
+}
+
+// saysNothing reports whether a line that matches is a header, or the bare name of an
+// exception that nothing raised.
+func (s *scanner) saysNothing(entry int, x span) bool {
+	line := string(s.text[x.start:x.end])
+	if s.t.entries[entry].ID != generic {
+		return isTraceback(line) && errorN.MatchString(line)
+	}
+	_, text := split(line)
+	return bareName.MatchString(text) && tracebackHead(line, linesBefore(s.text, x.start, backLines), x.no) == 0
 }
 
 // ours is what this program prints at the end of a job: it repeats the cause that
@@ -333,14 +316,24 @@ const (
 	markShutdown = iota
 	markQuoteBegins
 	markQuoteEnds
+	markTold
+	markSuccess
 	markers
 )
 
-var markerWords = [][]string{{shutdownMarker, drainingMarker}, {quoteBegins}, {quoteEnds}}
+var markerWords = [][]string{{shutdownMarker, drainingMarker}, {quoteBegins}, {quoteEnds}, lower(told), successWords}
+
+func lower(words []string) []string {
+	var list []string
+	for _, w := range words {
+		list = append(list, strings.ToLower(w))
+	}
+	return list
+}
 
 // marker notes what the line means for the following ones, and reports whether
 // it is itself beyond consideration.
-func (s *scanner) marker(line []byte) bool {
+func (s *scanner) marker(line []byte, no int) bool {
 	found := s.candidates[len(s.t.entries):]
 	s.stopping = s.stopping || found[markShutdown]
 	switch {
@@ -348,12 +341,19 @@ func (s *scanner) marker(line []byte) bool {
 		s.quoting = true
 	case s.quoting && found[markQuoteEnds] && string(line) == quoteEnds:
 		s.quoting = false
+	case found[markTold] && len(s.options) == 0:
+		s.options = toldOptions(string(line))
+	case found[markSuccess] && succeeded.Match(line):
+		s.success = no
 	}
 	return s.quoting
 }
 
 // span is a line of the text in memory.
-type span struct{ start, end, no int }
+type span struct {
+	start, end, no int
+	text           string // what a box under the line says
+}
 
 // keep remembers the first matches of an entry, and the last.
 func (s *scanner) keep(entry int, x span) {
@@ -382,56 +382,55 @@ func (s *scanner) settle() {
 
 func (s *scanner) finding(e *entry, x span) Finding {
 	line := string(s.text[x.start:x.end])
-	f := Finding{ID: e.ID, Kind: e.Kind, Line: redact.Line(clip(line + s.more(x))), No: x.no, Stopping: s.stopping}
+	before := linesBefore(s.text, x.start, backLines)
+	said := cmp.Or(x.text, line+s.more(x, before))
+	f := Finding{ID: e.ID, Kind: e.Kind, Line: redact.Line(clip(said)), No: x.no, Stopping: s.stopping, Passing: warning.MatchString(line) || retrying.MatchString(line)}
 	f.Rank = rankOf(line)
 	if f.Rank == "" && s.log.Rank > 0 {
 		f.Rank = strconv.Itoa(s.log.Rank)
 	}
-	before := linesBefore(s.text, x.start, backLines)
-	f.Time, _ = stampOf(line, s.loc)
-	for i := 0; f.Time.IsZero() && i < len(before); i++ {
-		f.Time, _ = stampOf(before[i], s.loc)
-	}
-	if f.Time.IsZero() { // none near: that of the finding before
-		f.Time = s.stamp
-	}
-	s.stamp = f.Time
+	f.Time, f.Since = s.timeOf(line, before)
 	f.Block = unitHead(line, before, x.no)
 	if slices.Contains(s.conditions, "client") {
 		f.Quoted = quoted(line, before)
 	}
+	s.judge(e, &f, said, before)
 	return f
 }
 
-const (
-	// thrown is what a C++ runtime prints above the message of an exception.
-	thrown = "terminate called after throwing an instance of "
-	// refused is how pydantic ends the reason for refusing a field.
-	refused = " [type="
-)
-
-// more is what a line needs to be understood that stands beside it: the message
-// of a C++ exception below, the name of a refused field above.
-func (s *scanner) more(x span) string {
-	line := s.text[x.start:x.end]
-	switch {
-	case bytes.Contains(line, []byte(thrown)):
-		next, _, _ := bytes.Cut(bytes.TrimLeft(s.text[x.end:min(len(s.text), x.end+reach)], "\r\n"), []byte("\n"))
-		if next = bytes.TrimSpace(next); bytes.HasPrefix(next, []byte("what():")) {
-			return " " + string(next)
-		}
-	case bytes.Contains(line, []byte(refused)):
-		for _, above := range linesBefore(s.text, x.start, 1) {
-			if _, name := split(above); field.MatchString(name) {
-				return " (" + name + ")"
-			}
-		}
+// timeOf is the time a line was written, and whether it is only known to be no earlier.
+func (s *scanner) timeOf(line string, before []string) (at time.Time, since bool) {
+	at, own := stampOf(line, s.loc)
+	for i := 0; at.IsZero() && i < len(before); i++ {
+		at, _ = stampOf(before[i], s.loc)
 	}
-	return ""
+	if at.IsZero() { // none near: that of the finding before
+		at = s.stamp
+	}
+	s.stamp = at
+	return at, !own && !at.IsZero()
 }
 
-// field is a line that names a field of a configuration.
-var field = regexp.MustCompile(`^[a-z_][\w.]*$`)
+// judge says what kind of thing a line speaks of. What refuses a word of the step's own
+// command is a bad value of that option.
+func (s *scanner) judge(e *entry, f *Finding, said string, before []string) {
+	proc, text := split(said)
+	text = strings.TrimSpace(text)
+	sp := speech{text: text[len(prefixes.FindString(text)):], options: s.options}
+	if f.Block != 0 {
+		sp.frames = frames(proc, before)
+	}
+	n := sp.nature()
+	if kind := kindOf(e.ID, e.Area); kind != "" && !slices.Contains(silent, e.ID) {
+		n = nature{kind, sp.about(kind, sp.text)}
+	} else if kind == "" && e.ID != "" { // a site's own
+		n = nature{}
+	}
+	f.Nature, f.About = n.kind, redact.Line(clip(n.about))
+	if o, ok := sp.badValue(); ok && e.ID == generic && !f.Quoted {
+		f.ID, f.Nature, f.About = badValue, configuration, o.name
+	}
+}
 
 // linesBefore returns up to most lines in front of an offset, nearest first.
 func linesBefore(text []byte, start, most int) []string {
@@ -443,110 +442,6 @@ func linesBefore(text []byte, start, most int) []string {
 		lines = append(lines, string(text[start:end]))
 	}
 	return lines
-}
-
-var (
-	// vLLM's prefix: "(Worker_TP3 pid=41822) ERROR 11-21 10:14:07 [core.py:1] "
-	process = regexp.MustCompile(`^\(([\w-]+)(?:[ =][^)]*)?\) `)
-	level   = regexp.MustCompile(`^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]*\] ?`)
-	worker  = regexp.MustCompile(`^\(\w*?Worker_((?:[A-Z]{2,3}\d+_?)+)|\[rank(\d+)\]`)
-	// the last line of a traceback, or one of a chain
-	raised = regexp.MustCompile(`^(?:(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout))(?::|$)`)
-	// a client's report of failed requests
-	errorN = regexp.MustCompile(`^Error \d+: `)
-)
-
-func rankOf(line string) string {
-	m := worker.FindStringSubmatch(line)
-	if m == nil {
-		return ""
-	}
-	return strings.TrimRight(m[1]+m[2], "_")
-}
-
-// split takes vLLM's prefix off a line and returns the process it names.
-func split(line string) (proc, text string) {
-	if m := process.FindStringSubmatch(line); m != nil {
-		proc, line = m[1], line[len(m[0]):]
-	}
-	return proc, line[len(level.FindString(line)):]
-}
-
-// unitHead returns the number of the line with which the unit of several lines
-// begins that the given line belongs to, 0 if it stands alone (PL-F3, PL-F13): a
-// traceback with the lines under its last one, a refused option with the reason
-// under it, a client's list of failed requests, or pyxis with enroot's log.
-func unitHead(line string, before []string, lineNo int) int {
-	switch {
-	case strings.Contains(line, "pyxis:"):
-		head := lineNo
-		for i := 0; i < len(before) && strings.Contains(before[i], "pyxis:"); i++ {
-			head = lineNo - i - 1
-		}
-		return head
-	case strings.Contains(line, allFailed), strings.Contains(line, ": error: argument "):
-		return lineNo
-	case strings.Contains(line, "[type="):
-		for i := 0; i < min(len(before), reasonLines); i++ {
-			if strings.Contains(before[i], ": error: argument ") {
-				return lineNo - i - 1
-			}
-		}
-	case quoted(line, before):
-		for i, b := range before {
-			if strings.Contains(b, allFailed) {
-				return lineNo - i - 1
-			}
-		}
-	}
-	return tracebackHead(line, before, lineNo)
-}
-
-const (
-	// allFailed is what a client prints above its list of failed requests.
-	allFailed = "All requests failed. This is likely due to a misconfiguration"
-	// reasonLines is how far below a refused option its reason may stand.
-	reasonLines = 12
-)
-
-// tracebackHead returns the number of the line with which the traceback
-// begins that ends in the given line, 0 if there is none. Chained tracebacks
-// are one; lines of other processes in between are passed over.
-func tracebackHead(line string, before []string, lineNo int) int {
-	proc, _ := split(line)
-	head, inside := 0, true
-	for i, b := range before {
-		p, text := split(b)
-		if p != proc {
-			continue
-		}
-		switch {
-		case text == "":
-		case strings.HasPrefix(text, "During handling of the above"), strings.HasPrefix(text, "The above exception was"):
-			inside = true // of the traceback in front of this one
-		case !inside:
-			return head
-		case strings.HasPrefix(text, "Traceback (most recent call last)"):
-			head, inside = lineNo-i-1, false
-		case text[0] == ' ', text[0] == '\t', raised.MatchString(text):
-		default:
-			return head
-		}
-	}
-	return head
-}
-
-// quoted reports whether a line stands in a client's "Error N:" block.
-func quoted(line string, before []string) bool {
-	for _, b := range append([]string{line}, before...) {
-		switch {
-		case errorN.MatchString(b):
-			return true
-		case strings.HasPrefix(b, "===="), strings.HasPrefix(b, "tip: "):
-			return false
-		}
-	}
-	return false
 }
 
 // clip shortens a line to lineLimit characters, keeping its front.

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
+
+	"github.com/profllm/profllm/pkg/pending"
 )
 
 // signaturesJSON is our own table, collected from public reports, from the
@@ -26,15 +28,18 @@ const (
 	Root    Kind = "root"    // a cause
 	Symptom Kind = "symptom" // a consequence: a cause only if there is no root
 	Tail    Kind = "tail"    // says that something ended: never a cause
+	Answer  Kind = "answer"  // a server's refusal of a request: a cause only of what a proxy or a client met
 )
 
 // A Signature is a line that a known failure prints.
 type Signature struct {
-	ID     string `json:"id"`
-	Area   string `json:"area"`
-	Kind   Kind   `json:"kind"`
-	Regex  string `json:"regex"`
-	Sample string `json:"sample"` // a line it must match
+	ID    string `json:"id"`
+	Area  string `json:"area"`
+	Kind  Kind   `json:"kind"`
+	Regex string `json:"regex"`
+	// Pending stands for a pattern: the reasons of that class for which a job waits.
+	Pending pending.Class `json:"pending,omitempty"`
+	Sample  string        `json:"sample"` // a line it must match
 	// Role is the condition: the signature is tried only on logs of these
 	// roles, separated by slashes. See conditions.
 	Role   string `json:"role"`
@@ -102,6 +107,11 @@ func builtin() ([]Signature, []Benign, error) {
 	if err := json.Unmarshal(signaturesJSON, &file); err != nil {
 		return nil, nil, fmt.Errorf("decode built-in signatures: %w", err)
 	}
+	for i, s := range file.Signatures {
+		if s.Pending != pending.Unknown {
+			file.Signatures[i].Regex = pending.Pattern(s.Pending)
+		}
+	}
 	return file.Signatures, file.Benign, nil
 }
 
@@ -139,8 +149,8 @@ func compile(signatures []Signature) (*Table, error) {
 		if err != nil {
 			bad = multierror.Append(bad, fmt.Errorf("%s: %w", s.name(), err))
 		}
-		if s.Kind != Root && s.Kind != Symptom && s.Kind != Tail {
-			bad = multierror.Append(bad, fmt.Errorf("%s: unknown kind %q: want root, symptom or tail", s.name(), s.Kind))
+		if !slices.Contains([]Kind{Root, Symptom, Tail, Answer}, s.Kind) {
+			bad = multierror.Append(bad, fmt.Errorf("%s: unknown kind %q: want root, symptom, answer or tail", s.name(), s.Kind))
 		}
 		for _, r := range strings.Split(s.Role, "/") {
 			if !slices.Contains(roles, r) {

@@ -24,7 +24,7 @@ const (
 var (
 	// complaint is how programs begin or mark what they end with.
 	complaint = regexp.MustCompile(`(?i)(?:^|[\s:\])(])(?:error|\w+error|\w+exception|exception|aborted|abort|assertion failed|` +
-		`cannot|can't|could not|couldn't|unable to|failed|failure|no such \w+|not found|not a \w+|not in \w+ format|\w* ?denied|refused|timed out|undefined reference|invalid|illegal|unrecognized|unknown|unexpected|unsupported|not supported|missing|corrupt\w*)(?:[:;,.\s!]|$)`)
+		`cannot|can't|could not|couldn't|unable to|failed|failure|no such \w+|not found|not a \w+|not in \w+ format|\w* ?denied|refused|timed out|undefined reference|invalid|illegal|unrecognized|unknown|unexpected|unsupported|not supported|unavailable|missing|corrupt\w*)(?:[:;,.\s!]|$)`)
 	// mark is how a line says that it is an error: a word, or a letter in the place
 	// where a logger puts the level. NCCL calls its errors warnings.
 	mark = regexp.MustCompile(`(?i:(?:^|[\s:\])(\w])(?:error|exception)(?:[:\s!(\[]|$))|\[E\]|^E\d{4} \d\d:\d\d:\d\d|\bNCCL WARN\b|\[(?:ERROR|CRITICAL|FATAL)\]`)
@@ -33,10 +33,14 @@ var (
 		`^(?:panic|what\(\)): |panicked at|(?:^|[\s:\])(])(?i:fatal(?: error)?)[\s:!]`)
 	// prefixes are what loggers and launchers put in front of a traceback's lines.
 	prefixes = regexp.MustCompile(`^(?:\[?\w*\d+\]?: ?|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \S+?:\d+\] ?|\(\w+[^)]*\) )+`)
-	// frame is a line of a traceback that is not its last.
-	frame  = regexp.MustCompile(`^\s+(?:File "|[~^]+$)|^Traceback \(most recent call last\)|^frame #\d+: |^Exception raised from `)
-	warned = regexp.MustCompile(`(?i)\b(?:DEBUG|INFO|WARN|WARNING|\w+Warning|note|hint)\b ?[]:\d\[ ]|level=(?:info|warning)\b|\[[WI]\] |\bfailed requests:|\bgoing to \S+ instead`)
+	// inTraceback is a line of a traceback that is not its last.
+	inTraceback = regexp.MustCompile(`^\s+(?:File "|[~^]+$)|^Traceback \(most recent call last\)|^frame #\d+: |^Exception raised from `)
+	warned      = regexp.MustCompile(`(?i)\b(?:DEBUG|INFO|WARN|WARNING|\w+Warning|note|hint)\b ?[]:\d\[ ]|level=(?:info|warning)\b|\[[WI]\] |\bfailed requests:|\bgoing to \S+ instead`)
 )
+
+// nothing is how a line says that there is nothing to complain about, and what click
+// prints of a program that was told to stop.
+var nothing = regexp.MustCompile(`(?i)\b(?:0|no) (?:errors?|failed|failures)\b|^Aborted!$`)
 
 // weigh says how much a line tells.
 func (t *Table) weigh(line string) int {
@@ -45,7 +49,7 @@ func (t *Table) weigh(line string) int {
 		text = after
 	}
 	plain := text[len(prefixes.FindString(text)):]
-	if strings.IndexFunc(plain, unicode.IsLetter) < 0 || frame.MatchString(plain) || ours.MatchString(line) {
+	if nothing.MatchString(plain) || strings.IndexFunc(plain, unicode.IsLetter) < 0 || inTraceback.MatchString(plain) || isHeader(line) || ours.MatchString(line) {
 		return saysNothing
 	}
 	switch tail := t.tail(line); {
@@ -89,6 +93,9 @@ func (t *Table) tail(line string) string {
 // event.
 const burst = 6
 
+// panicked is how a runtime announces that it ends the program; a trace follows.
+var panicked = regexp.MustCompile(`^panic: |panicked at|^fatal error: `)
+
 // epilogue is how many ordinary lines a program may print when it has given up.
 const epilogue = 3
 
@@ -119,7 +126,7 @@ func (s *scanner) lastWords() (words *Finding, final bool) {
 		switch {
 		case weight < least:
 		case weight > most, weight == most && weight < named && weight > isLast && since <= burst:
-			most, best, since, after = weight, span{start, end, no}, 0, ordinary
+			most, best, since, after = weight, span{start: start, end: end, no: no}, 0, ordinary
 		}
 		if weight == isLast || weight == saysNothing && warned.MatchString(line) {
 			ordinary++
@@ -132,7 +139,7 @@ func (s *scanner) lastWords() (words *Finding, final bool) {
 	f := s.finding(&entry{}, best)
 	f.ID, f.Kind = "unknown", Tail
 	f.Line = redact.Line(clip(shown(string(s.text[best.start:best.end]))))
-	return &f, after <= epilogue
+	return &f, after <= epilogue || panicked.MatchString(f.Line)
 }
 
 // shown is a line as a terminal shows it: what follows a carriage return
@@ -160,16 +167,66 @@ var hints = []struct {
 	{regexp.MustCompile(`(?i)too many open files`), "too-many-files"},
 	{regexp.MustCompile(`(?i)cannot allocate|out of memory`), "python-memory-error"},
 	{regexp.MustCompile(`(?i)input/output error|read-only file system`), "fs-io-error"},
+	{regexp.MustCompile(`(?i)\b(?:invalid value|is not a valid|missing (?:required )?(?:option|argument|parameter)|required arguments? were not|flag needs an argument|no such command|unknown command)\b`), badValue},
 	{regexp.MustCompile(`(?i)(?:unrecognized|unknown|illegal|no such) (?:option|flag)|unrecognized arguments?|invalid option`), "unknown-flag"},
 }
 
-// hinted names the cause that the last words of a process that failed stand for.
-func (t *Table) hinted(f *result.Failure) *result.Failure {
+// library is in what libraries and daemons call errors of programs that go on.
+var library = regexp.MustCompile(`\bNCCL WARN\b|\bUCX\s+(?:ERROR|WARN)\b|^slurmstepd\b`)
+
+// spoken names the cause that the last words of a process stand for: what the system
+// says in them, else what the program itself calls an error.
+func (t *Table) spoken(r *Report, f *result.Failure) *result.Failure {
+	id := ""
 	for _, h := range hints {
-		if i, ok := t.byID[h.id]; ok && h.re.MatchString(f.Line) {
-			f.Cause, f.Next, f.Confidence = h.id, t.entries[i].Next, result.FromSymptom
+		if h.re.MatchString(f.Line) {
+			id = h.id
 			break
 		}
 	}
+	if id == "" && r.LastWords != nil && t.weigh(r.LastWords.Line) >= marked && !library.MatchString(f.Line) {
+		id = ownMessage
+	}
+	i, known := t.byID[id]
+	if !known {
+		return f
+	}
+	e := &t.entries[i]
+	c := clue{Finding: *r.LastWords, entry: e}
+	if kind := kindOf(e.ID, e.Area); kind != "" && !slices.Contains(silent, e.ID) {
+		c.Nature = kind
+	}
+	f.Cause, f.Next, f.Confidence, f.Kind, f.About, f.Tail = e.ID, c.next(), result.FromSymptom, c.Nature, c.About, nil
 	return f
+}
+
+// stepEnds are what srun says of a task that ended badly by itself.
+var stepEnds = []struct {
+	re   *regexp.Regexp
+	code int
+}{
+	{regexp.MustCompile(`error: \S+: tasks? [\d,\-]+: Killed`), 137},
+	{regexp.MustCompile(`error: \S+: tasks? [\d,\-]+: Aborted`), 134},
+	{regexp.MustCompile(`error: \S+: tasks? [\d,\-]+: Exited with exit code 12[67]`), 127},
+	{regexp.MustCompile(`error: \S+: tasks? [\d,\-]+: Exited with exit code 137`), 137},
+	{regexp.MustCompile(`error: \S+: tasks? [\d,\-]+: Exited with exit code 134`), 134},
+}
+
+// stepEnd names the cause that the end of a step stands for, if nobody cancelled it.
+func (t *Table) stepEnd(r *Report) *result.Failure {
+	for i, line := range r.Tail {
+		if strings.Contains(line, " CANCELLED AT ") {
+			return nil
+		}
+		for _, s := range stepEnds {
+			if s.re.MatchString(line) {
+				f := unknown(r, nil)
+				e := endings[s.code]
+				f.Cause, f.Next, f.Confidence, f.Line, f.LineNumber = e.ID, e.Next, result.FromState, line, r.Lines-len(r.Tail)+i+1
+				f.Kind = kindOf(e.ID, "engine")
+				return f
+			}
+		}
+	}
+	return nil
 }

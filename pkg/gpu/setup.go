@@ -24,7 +24,7 @@ const setupFields = "uuid,power.limit,clocks.max.sm,persistence_mode,mig.mode.cu
 // there: they come with the same driver. An error leaves the devices as they are, and
 // is no reason not to use them.
 func AddSetup(ctx context.Context, devices []Device) error {
-	out, err := runSMI(ctx, "--query-gpu="+setupFields)
+	out, err := runSMI(ctx, "--query-gpu="+setupFields, noUnits)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,8 @@ const (
 
 func TestAddSetup(t *testing.T) {
 	dir := t.TempDir()
-	script := "#!/bin/sh\ncase $1 in --version) printf '" + version + "';; *) printf '" + setups + "';; esac\n"
+	// A real nvidia-smi (580.159 on an H100) refuses --version beside any other argument.
+	script := "#!/bin/sh\ncase $* in --version) printf '" + version + "';; *--version*) exit 2;; *) printf '" + setups + "';; esac\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte(script), 0o755))
 	t.Setenv("PATH", dir)
 	devices := []Device{{UUID: "GPU-bbbb"}, {UUID: "GPU-aaaa"}, {UUID: "GPU-cccc"}}

@@ -18,11 +18,14 @@ const (
 	processFields = "gpu_uuid,pid,process_name,used_memory"
 )
 
+// noUnits is the form in which nvidia-smi answers a query.
+const noUnits = "--format=csv,noheader,nounits"
+
 const mib = 1 << 20
 
 // smi asks nvidia-smi twice: for the devices, and for who computes on them.
 func smi(ctx context.Context) ([]Device, error) {
-	out, err := runSMI(ctx, "--query-gpu="+deviceFields)
+	out, err := runSMI(ctx, "--query-gpu="+deviceFields, noUnits)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +33,7 @@ func smi(ctx context.Context) ([]Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("nvidia-smi --query-gpu: %w", err)
 	}
-	if out, err = runSMI(ctx, "--query-compute-apps="+processFields); err != nil {
+	if out, err = runSMI(ctx, "--query-compute-apps="+processFields, noUnits); err != nil {
 		return nil, err
 	}
 	if err := parseProcesses(out, devices); err != nil {
@@ -39,8 +42,9 @@ func smi(ctx context.Context) ([]Device, error) {
 	return devices, nil
 }
 
-func runSMI(ctx context.Context, query string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "nvidia-smi", query, "--format=csv,noheader,nounits")
+// runSMI calls nvidia-smi; no devices are no output.
+func runSMI(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "nvidia-smi", args...)
 	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -52,7 +56,7 @@ func runSMI(ctx context.Context, query string) ([]byte, error) {
 	case err != nil:
 		said := strings.TrimSpace(stdout.String() + stderr.String()) // it complains on stdout
 		said, _, _ = strings.Cut(said, "\n")
-		return nil, fmt.Errorf("nvidia-smi %s: %w: %.200s", query, err, said)
+		return nil, fmt.Errorf("nvidia-smi %s: %w: %.200s", args[0], err, said)
 	}
 	return stdout.Bytes(), nil
 }

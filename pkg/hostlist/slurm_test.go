@@ -1,7 +1,6 @@
 package hostlist_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,9 +20,7 @@ import (
 // the list: it exits 0 either way.
 func scontrol(t *testing.T, what, list string) (string, bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "scontrol", "show", what, list).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "scontrol", "show", what, list).CombinedOutput()
 	require.NoError(t, err, list)
 	text := strings.TrimSpace(string(out))
 	return text, !strings.Contains(text, "Invalid hostlist")

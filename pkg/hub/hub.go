@@ -16,6 +16,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // Model is a model as an engine is told to load it.
@@ -102,7 +104,7 @@ func add(h io.Writer, name string) bool {
 	if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() || st.Size() > maxTokenizer {
 		return false // a pipe would not answer
 	}
-	f, err := os.Open(name)
+	f, err := regular.Open(name)
 	if err != nil {
 		return false
 	}
@@ -116,7 +118,7 @@ func head(name string, most int64) string {
 	if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
 		return ""
 	}
-	f, err := os.Open(name)
+	f, err := regular.Open(name)
 	if err != nil {
 		return ""
 	}

@@ -58,7 +58,7 @@ func (s *source) row(index int, n *node) error {
 		}
 	}
 	s.rowLatencies(it, n, m)
-	s.rowRates(n, m, tp)
+	s.rowRates(it, n, m, tp)
 	if !m.Measured() {
 		s.items = s.items[:len(s.items)-1]
 		return n.errorf(s.file, "no latency and no throughput in this row")
@@ -108,7 +108,7 @@ func (s *source) rowLatencies(it *Item, n *node, m *result.Metrics) {
 		if v := n.items[i].times(1000); v != nil {
 			_ = m.SetLatency(family, stat, *v) // SplitKey accepted the name
 		} else if n.items[i].kind != nothing {
-			it.warn(s, n.items[i], result.BadValue, key, "no number: %.40s", n.items[i].text)
+			it.noNumber(s, n.items[i], key)
 		}
 	}
 	for i, key := range n.keys {
@@ -130,7 +130,7 @@ func (s *source) rowLatencies(it *Item, n *node, m *result.Metrics) {
 
 // rowRates multiplies the throughputs by what they were divided by. Where the row
 // does not say by what, they are kept as they are.
-func (s *source) rowRates(n *node, m *result.Metrics, tp *int) {
+func (s *source) rowRates(it *Item, n *node, m *result.Metrics, tp *int) {
 	disagg, _ := n.get("disagg").truth()
 	multi, _ := n.get("is_multinode").truth()
 	var all, decode, prefill *int
@@ -156,7 +156,7 @@ func (s *source) rowRates(n *node, m *result.Metrics, tp *int) {
 		{"output_tput_per_gpu", "output_throughput", &m.OutputThroughput, decode},
 		{"input_tput_per_gpu", "input_throughput", &m.InputThroughput, prefill},
 	} {
-		if *x.to = n.get(x.key).times(float64(*x.by)); *x.to != nil {
+		if *x.to = it.rate(s, n.get(x.key), x.key, float64(*x.by)); *x.to != nil {
 			m.NoteDerived(x.ours)
 		}
 	}

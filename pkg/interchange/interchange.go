@@ -20,6 +20,7 @@ import (
 	"math"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -163,7 +164,7 @@ func (it *Item) finish(n *node, p result.Part) {
 		r.Provenance.Imported.Fields = left
 	}
 	// A label of a simulator counts wherever it comes from.
-	if v, ok := r.Provenance.Imported.Fields["simulated"].(bool); ok && v {
+	if v := r.Provenance.Imported.Fields["simulated"]; v == true || v == "true" || v == "True" {
 		r.Simulated = true
 	}
 	r.Provenance.Simulated = r.Simulated
@@ -181,6 +182,36 @@ func (it *Item) warn(s *source, n *node, k result.WarningKind, key, format strin
 	it.Record.Warnings = append(it.Record.Warnings, result.Warning{
 		Kind: k, File: s.file, Line: n.line, Col: n.col, Key: key, Text: fmt.Sprintf(format, args...),
 	})
+}
+
+// noNumber notes a value that stands in the place of a measured number; null is none.
+func (it *Item) noNumber(s *source, n *node, key string) {
+	if n == nil || n.kind == nothing {
+		return
+	}
+	if v, err := strconv.ParseFloat(strings.TrimPrefix(n.text, "."), 64); err == nil && v-v != 0 { // YAML has .nan
+		it.warn(s, n, result.NotFinite, key, "no finite number: %.40s", n.text)
+		return
+	}
+	it.warn(s, n, result.NoNumber, key, "no number of its kind: %.40s", n.text)
+}
+
+// rate takes a measured number, times by.
+func (it *Item) rate(s *source, n *node, key string, by float64) *float64 {
+	v := n.times(by)
+	if v == nil {
+		it.noNumber(s, n, key)
+	}
+	return v
+}
+
+// count takes a measured whole number.
+func (it *Item) count(s *source, n *node, key string) *int {
+	v := n.whole()
+	if v == nil {
+		it.noNumber(s, n, key)
+	}
+	return v
 }
 
 // distinct numbers items that would be called the same.

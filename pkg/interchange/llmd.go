@@ -147,8 +147,8 @@ func (s *source) llmdRun(it *Item, run *node) {
 // llmdRequests reads counts. The lengths are means, so that totals are their
 // products, where these are whole.
 func (s *source) llmdRequests(it *Item, n *node, m *result.Metrics) {
-	m.NumPrompts = n.get("total").whole()
-	failures, incomplete := n.get("failures").whole(), n.get("incomplete").whole()
+	m.NumPrompts = it.count(s, n.get("total"), "requests.total")
+	failures, incomplete := it.count(s, n.get("failures"), "requests.failures"), it.count(s, n.get("incomplete"), "requests.incomplete")
 	if m.NumPrompts == nil || failures == nil {
 		return
 	}
@@ -184,7 +184,7 @@ func (s *source) llmdMean(it *Item, n *node, key, unit string) *float64 {
 		s.llmdUnit(it, n, key, unit)
 		return nil
 	}
-	v := n.get("mean").float()
+	v := it.rate(s, n.get("mean"), key+".mean", 1)
 	if v != nil && (len(n.keys) == 2 || unit != "count") {
 		n.get("units").take() // else it is kept with the statistics that nobody takes
 	}
@@ -225,7 +225,7 @@ func (s *source) llmdLatency(it *Item, n *node, key string, f result.Family, tok
 		}
 		number := v.times(ms)
 		if number == nil {
-			it.warn(s, v, result.NotFinite, key+"."+x.key, "no finite number: %.40s", v.text)
+			it.noNumber(s, v, key+"."+x.key)
 			continue
 		}
 		_ = m.SetLatency(f, x.stat, *number) // the names are known ones

@@ -78,7 +78,7 @@ func (s *source) records(index int, group []*node) error {
 		if values.kind == list && len(values.items) == 1 && vllmserve.Known(name.text) {
 			doc[name.text] = s.raw(values.items[0])
 			values.take()
-		} else if !offline(&ours, name.text, values) {
+		} else if !s.offline(it, &ours, name.text, values) {
 			apart = append(apart, name.text)
 		}
 		if n != first && !slices.Contains(apart, name.text) {
@@ -164,15 +164,15 @@ func object(doc map[string]string) []byte {
 
 // offline takes a metric of vllm bench throughput, whose tokens are those of prompts
 // and answers together.
-func offline(m *result.Metrics, name string, values *node) bool {
+func (s *source) offline(it *Item, m *result.Metrics, name string, values *node) bool {
 	if values.kind != list || len(values.items) != 1 {
 		return false
 	}
 	switch name {
 	case "requests_per_second":
-		m.RequestThroughput = values.items[0].float()
+		m.RequestThroughput = it.rate(s, values.items[0], name, 1)
 	case "tokens_per_second":
-		m.TotalTokenThroughput = values.items[0].float()
+		m.TotalTokenThroughput = it.rate(s, values.items[0], name, 1)
 	default:
 		return false
 	}

@@ -41,15 +41,18 @@ func (s *source) rollup(index int, n, doc *node, tool string) error {
 	b.InputTokens, b.OutputTokens = config.get("isl").whole(), config.get("osl").whole()
 	b.MaxConcurrency = n.get("concurrency").whole()
 	m.MaxConcurrency = b.MaxConcurrency
-	m.OutputThroughput, m.RequestThroughput = n.get("throughput_toks").float(), n.get("request_throughput").float()
-	m.CompletedRequests = n.get("completed_requests").whole()
-	m.TotalInputTokens, m.TotalOutputTokens = total(n.get("total_input_tokens")), total(n.get("total_output_tokens"))
+	m.OutputThroughput = it.rate(s, n.get("throughput_toks"), "throughput_toks", 1)
+	m.RequestThroughput = it.rate(s, n.get("request_throughput"), "request_throughput", 1)
+	m.CompletedRequests = it.count(s, n.get("completed_requests"), "completed_requests")
+	m.TotalInputTokens = total(it.count(s, n.get("total_input_tokens"), "total_input_tokens"))
+	m.TotalOutputTokens = total(it.count(s, n.get("total_output_tokens"), "total_output_tokens"))
 	for _, f := range result.Families() {
 		if f == result.ITL && tool == "aiperf" {
 			continue // AIPerf's is the time per token of a request: srt-slurm writes it twice
 		}
 		for _, stat := range []string{"mean", "p99"} {
-			if v := n.get(fmt.Sprintf("%s_%s_ms", f, stat)).float(); v != nil {
+			key := fmt.Sprintf("%s_%s_ms", f, stat)
+			if v := it.rate(s, n.get(key), key, 1); v != nil {
 				_ = m.SetLatency(f, stat, *v) // both are known statistics
 			}
 		}
@@ -77,10 +80,10 @@ func (s *source) rollup(index int, n, doc *node, tool string) error {
 	return nil
 }
 
-// total takes a whole number of tokens.
-func total(n *node) *int64 {
-	if v := n.whole(); v != nil {
-		return new(int64(*v))
+// total is a number of tokens.
+func total(n *int) *int64 {
+	if n == nil {
+		return nil
 	}
-	return nil
+	return new(int64(*n))
 }

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/promtext"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -78,7 +78,7 @@ func (j *Job) servedNothing(p *plan.Plan) bool {
 }
 
 func (j *Job) served(role, when string) (float64, error) {
-	f, err := os.Open(j.path(run.RawDir, MetricsFile(role, when)))
+	f, err := regular.Open(j.path(run.RawDir, MetricsFile(role, when)))
 	if err != nil {
 		return 0, err
 	}

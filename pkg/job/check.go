@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -111,7 +112,7 @@ const longLine = 64 << 10
 // holds reports whether a line of the file matches, its end as a terminal shows
 // it: without newline and carriage return. Of a longer line, longLine bytes count.
 func holds(file string, re *regexp.Regexp) (bool, error) {
-	f, err := os.Open(file)
+	f, err := regular.OpenLarge(file)
 	if err != nil {
 		return false, err
 	}

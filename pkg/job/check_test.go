@@ -82,8 +82,9 @@ func TestCheckWaitsForLogsOfOtherNodes(t *testing.T) {
 	step := func(offset, count int) []plan.Load {
 		return []plan.Load{{Clients: []plan.Step{{Name: "nccl", Nodes: plan.Slice{Offset: offset, Count: count}}}}}
 	}
-	check := func(j *testJob) (time.Duration, error) {
+	check := func(j *testJob, meanwhile func()) (time.Duration, error) {
 		start := time.Now()
+		go meanwhile()
 		err := j.Check(t.Context(), "nccl", "logs/nccl-%t.log", bandwidth)
 		return time.Since(start), err
 	}
@@ -93,13 +94,12 @@ func TestCheckWaitsForLogsOfOtherNodes(t *testing.T) {
 	j.plan.Loads = step(0, 2)
 	j.save(t)
 	j.log(t, "logs/nccl-0.log", "")
-	go func() {
+	took, err := check(j, func() {
 		time.Sleep(2 * poll)
 		if err := os.WriteFile(j.path("logs/nccl-1.log"), []byte(good), 0o644); err != nil {
 			t.Error(err)
 		}
-	}()
-	took, err := check(j)
+	})
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, took, 2*poll)
 
@@ -107,7 +107,7 @@ func TestCheckWaitsForLogsOfOtherNodes(t *testing.T) {
 	j.plan.Loads, j.late = step(0, 2), 3*poll
 	j.save(t)
 	j.log(t, "logs/nccl-0.log", "")
-	took, err = check(j)
+	took, err = check(j, func() {})
 	require.ErrorIs(t, err, ErrNoMatch)
 	require.GreaterOrEqual(t, took, 3*poll)
 
@@ -118,7 +118,7 @@ func TestCheckWaitsForLogsOfOtherNodes(t *testing.T) {
 		for rank := range loads[0].Clients[0].Tasks() {
 			j.log(t, fmt.Sprintf("logs/nccl-%d.log", rank), "")
 		}
-		_, err = check(j)
+		_, err = check(j, func() {})
 		require.ErrorIs(t, err, ErrNoMatch, name)
 	}
 }

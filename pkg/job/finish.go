@@ -32,13 +32,27 @@ func ParsePhases(args []string) ([]run.Phase, error) {
 }
 
 // Finish writes the sentinel: the script came to its end, with this exit code,
-// these phases, and these exit codes of the roles' steps.
+// these phases, and these exit codes of the roles' steps. Judged may follow.
 func (j *Job) Finish(code int, phases, roles []run.Phase) error {
 	if err := j.owns(); err != nil {
 		return err
 	}
-	s := run.Sentinel{Schema: "profllm.finish/1", JobID: j.id(), Time: j.Now().UTC(), Code: code, Phases: phases, Roles: roles}
+	s := run.Sentinel{Schema: "profllm.finish/1", JobID: j.id(), Time: j.Now().UTC(), Code: code, Script: &code, Phases: phases, Roles: roles}
 	return errors.Join(run.WriteJSON(j.path(run.SentinelFile), s), j.linkForCloudAI())
+}
+
+// Judged replaces the job's exit code in the sentinel by the one that its judgement
+// asks for.
+func (j *Job) Judged(code int) error {
+	if err := j.owns(); err != nil {
+		return err
+	}
+	var s run.Sentinel
+	if err := run.ReadJSON(j.path(run.SentinelFile), &s); err != nil {
+		return err
+	}
+	s.Code = code
+	return run.WriteJSON(j.path(run.SentinelFile), s)
 }
 
 // linkForCloudAI gives the files of each load's clients the names and the place

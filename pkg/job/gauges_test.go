@@ -4,13 +4,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -32,13 +31,13 @@ func TestSamples(t *testing.T) {
 	j.serve(t, map[string]http.HandlerFunc{"serve_0": func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "vllm:num_requests_running 3\nvllm:num_requests_waiting 2\nvllm:kv_cache_usage_perc 0.5\n")
 	}, "serve_1": func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }})
-	one, _ := process(t, "serve_0", "sleep", "60")
-	two, _ := process(t, "serve_1", "sleep", "60")
-	client, bench := process(t, "bench", "sleep", "60")
+	one, _ := process(t, "serve_0", "sleep", "7200")
+	two, _ := process(t, "serve_1", "sleep", "7200")
+	client, bench := process(t, "bench", "sleep", "7200")
 	watched := make(chan error, 1)
 	go func() { watched <- j.Watch(t.Context(), "bench", client.PID, []Process{one, two}) }()
 	file := j.path(run.TelemetryDir, GaugeFile("bench"))
-	require.Eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, time.Minute, time.Millisecond)
+	await.File(t, file)
 	require.NoError(t, bench.Process.Kill())
 	require.NoError(t, <-watched)
 	lines := strings.Split(readFile(t, file), "\n")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/node"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -247,7 +248,7 @@ func (j *Job) EndGuard(ctx context.Context, guard int) {
 // while, and leave a file.
 func (j *Job) left(ctx context.Context, wait time.Duration) []node.Left {
 	var lines node.Lines
-	data, err := os.ReadFile(j.path(run.NodesFile))
+	data, err := regular.ReadFile(j.path(run.NodesFile))
 	if err != nil {
 		j.logf("%v", err)
 	}

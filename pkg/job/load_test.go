@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/internal/slurmtest"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
@@ -52,7 +53,7 @@ func TestLoads(t *testing.T) {
 	slurm.Use(t, os.Environ())
 	j := threeLoads(t, http.StatusOK)
 	j.grace = 100 * time.Millisecond
-	serve, _ := process(t, "serve", "sleep", "60")
+	serve, _ := process(t, "serve", "sleep", "7200")
 	for _, name := range []string{"1", "2", "3"} {
 		require.NoError(t, j.BeginLoad(t.Context(), name))
 	}
@@ -130,7 +131,7 @@ func TestStopEndsHooks(t *testing.T) {
 	j := newJob(t)
 	j.grace = 10 * time.Second
 	p, _ := process(t, "pre_test/h", "bash", "-c", "trap 'echo told >"+j.path("told")+"; exit 143' TERM; echo up >"+j.path("up")+"; while :; do sleep 0.02; done")
-	require.Eventually(t, func() bool { _, err := os.Stat(j.path("up")); return err == nil }, time.Minute, time.Millisecond)
+	await.File(t, j.path("up"))
 	j.Stop(t.Context(), []Process{p})
 	require.FileExists(t, j.path("told"))
 	require.False(t, alive(p.PID))
@@ -191,7 +192,7 @@ func TestStopTask(t *testing.T) {
 func TestUntil(t *testing.T) {
 	begin := func(t *testing.T) (*testJob, Process, *exec.Cmd, []string) {
 		j := newJob(t)
-		p, cmd := process(t, "script", "sleep", "60")
+		p, cmd := process(t, "script", "sleep", "7200")
 		return j, p, cmd, []string{t.TempDir(), t.TempDir()}
 	}
 	end := func(t *testing.T, dir, job string) {
@@ -200,7 +201,7 @@ func TestUntil(t *testing.T) {
 	}
 	nobody := func([]string) []string { return nil }
 	t.Run("all have ended", func(t *testing.T) {
-		j, dirs, script := newJob(t), []string{t.TempDir(), t.TempDir()}, exec.Command("sleep", "60")
+		j, dirs, script := newJob(t), []string{t.TempDir(), t.TempDir()}, exec.Command("sleep", "7200")
 		require.NoError(t, script.Start())
 		end(t, dirs[0], "7")
 		time.AfterFunc(50*time.Millisecond, func() { end(t, dirs[1], "7") })
@@ -224,7 +225,7 @@ func TestUntil(t *testing.T) {
 			return left
 		}))
 		require.Equal(t, int64(2), asked.Load())
-		require.Eventually(t, func() bool { return !alive(p.PID) }, time.Minute, time.Millisecond)
+		await.True(t, func() bool { return !alive(p.PID) }, "process %d ends", p.PID)
 	})
 	t.Run("the script ends first", func(t *testing.T) {
 		j, p, cmd, dirs := begin(t)

@@ -274,5 +274,12 @@ func environment(p *plan.Plan, place *run.Placement, hardware []string) string {
 	if p.CompileCache != nil {
 		lines = append(lines, cacheExports(p.CompileCache, hardware)...)
 	}
+	if p.Simulated {
+		lines = append(lines, "export "+SimulatedVar+"=1")
+	}
 	return strings.Join(lines, "\n") + "\n"
 }
+
+// SimulatedVar tells profllm's own load client in a job that the engine is simulated: it
+// marks its result, which may leave the run.
+const SimulatedVar = "PROFLLM_SIMULATED"

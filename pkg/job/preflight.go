@@ -19,6 +19,7 @@ import (
 	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/node"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -264,7 +265,7 @@ func (f *follower) Read(b []byte) (int, error) {
 	for {
 		over := !alive(f.pid) || time.Now().After(f.end) // before the last look
 		if f.file == nil {
-			file, err := os.Open(f.path)
+			file, err := regular.OpenLarge(f.path)
 			if err == nil {
 				f.file = file
 			} else if !errors.Is(err, fs.ErrNotExist) {

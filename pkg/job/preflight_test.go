@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/internal/slurmtest"
@@ -195,7 +196,7 @@ func TestPreflightStrays(t *testing.T) {
 // until every node has answered, or the step has ended.
 func TestFollow(t *testing.T) {
 	j := newJob(t)
-	p, cmd := process(t, "nodes", "sleep", "60")
+	p, cmd := process(t, "nodes", "sleep", "7200")
 	lines := j.Follow(t.Context(), p.PID)
 	defer lines.Close()
 	done := make(chan error, 1)
@@ -228,7 +229,7 @@ func TestFollow(t *testing.T) {
 
 func TestBegan(t *testing.T) {
 	before := time.Now()
-	p, _ := process(t, "x", "sleep", "60")
+	p, _ := process(t, "x", "sleep", "7200")
 	require.WithinRange(t, Began(p.PID, time.Now()), before.Add(-100*time.Millisecond), time.Now().Add(100*time.Millisecond))
 	require.Zero(t, Began(1<<22+1, time.Now()))
 }
@@ -273,7 +274,7 @@ func TestGuard(t *testing.T) {
 			slurm.Use(t, os.Environ())
 			j := guarded(t, force)
 			p, _ := process(t, guardStep, "true")
-			require.Eventually(t, func() bool { return !alive(p.PID) }, time.Minute, time.Millisecond)
+			await.True(t, func() bool { return !alive(p.PID) }, "process %d ends", p.PID)
 			j.EndGuard(t.Context(), p.PID)
 			require.Empty(t, j.events(t), "nothing was left")
 			if force {
@@ -314,7 +315,7 @@ func TestLeftovers(t *testing.T) {
 	j.grace = 50 * time.Millisecond
 	require.NoError(t, j.writeLeft("n1", []string{"process 7"}, false))
 	p, _ := process(t, guardStep, "true")
-	require.Eventually(t, func() bool { return !alive(p.PID) }, time.Minute, time.Millisecond)
+	await.True(t, func() bool { return !alive(p.PID) }, "process %d ends", p.PID)
 	j.EndGuard(t.Context(), p.PID)
 	events, err := ReadEvents(j.Dir)
 	require.NoError(t, err)
@@ -338,7 +339,7 @@ func TestEndGuard(t *testing.T) {
 	slurm.PutStep(slurmtest.Step{ID: "60.0", Name: guardStep, PID: p.PID})
 	time.Sleep(100 * time.Millisecond)
 	j.EndGuard(t.Context(), p.PID)
-	require.Eventually(t, func() bool { return !alive(p.PID) }, 10*time.Second, time.Millisecond)
+	await.True(t, func() bool { return !alive(p.PID) }, "process %d ends", p.PID)
 	require.Equal(t, [][]string{{"--signal=KILL", "60.0"}}, slurm.Calls("scancel"))
 }
 
@@ -349,7 +350,7 @@ func TestStopTellsTheGuard(t *testing.T) {
 	j := newJob(t)
 	j.grace = 300 * time.Millisecond
 	p := engine(t, "serve", j.path("terms"), false)
-	guard, _ := process(t, guardStep, "sleep", "60")
+	guard, _ := process(t, guardStep, "sleep", "7200")
 	slurm.PutStep(slurmtest.Step{ID: "60.0", Name: guardStep, PID: guard.PID})
 	slurm.PutStep(slurmtest.Step{ID: "60.1", Name: "serve", PID: p.PID})
 	j.Stop(t.Context(), []Process{p})

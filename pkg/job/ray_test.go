@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/await"
 )
 
 // rayVar makes the test binary one rank of a Ray cluster, in a process of its
@@ -94,7 +96,7 @@ func readFile(t *testing.T, name string) string {
 // blocks is a ray that stays, as with --block; growing a cluster that has two
 // nodes from the third question on, and a third that is not there yet.
 const (
-	blocks  = "start) exec sleep 60 ;;\n"
+	blocks  = "start) exec sleep 7200 ;;\n"
 	growing = blocks + `status) echo x >>asked; n=1; [ "$(wc -l <asked)" -ge 3 ] && n=2; echo "Active:"; for i in $(seq $n); do echo " 1 node_$i"; done; echo "Pending:"; echo " 1 node_9"`
 )
 
@@ -150,7 +152,7 @@ func TestRayHeadFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := Ray{Nodes: 2, Head: "127.0.0.1", Port: 6400, Timeout: c.timeout, Command: []string{c.command}}
 			if c.command == "SERVE" {
-				r.Command = []string{"sh", "-c", `touch "$(dirname "$(dirname "$(command -v ray)")")/serving"; exec sleep 60`}
+				r.Command = []string{"sh", "-c", `touch "$(dirname "$(dirname "$(command -v ray)")")/serving"; exec sleep 7200`}
 			}
 			code, out := newRank(t, "0", c.ray, r).run(t)
 			require.Contains(t, out, c.want)
@@ -164,12 +166,12 @@ func TestRayHeadFails(t *testing.T) {
 // covers: PL-G13
 func TestRayLeavesNothing(t *testing.T) {
 	r := Ray{Nodes: 1, Head: "127.0.0.1", Port: 6400, Timeout: time.Minute, Command: []string{"true"}}
-	k := newRank(t, "0", "start) setsid sleep 60 & echo $! >daemon; exec sleep 60 ;;\nstatus) [ -s daemon ] && printf 'Active:\\n 1 node_1\\n'", r)
+	k := newRank(t, "0", "start) setsid sleep 7200 & echo $! >daemon; exec sleep 7200 ;;\nstatus) [ -s daemon ] && printf 'Active:\\n 1 node_1\\n'", r)
 	code, out := k.run(t)
 	require.Zero(t, code, out)
 	pid, err := strconv.Atoi(k.lines(t, "daemon")[0])
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return !alive(pid) }, time.Minute, 10*time.Millisecond)
+	await.True(t, func() bool { return !alive(pid) }, "process %d ends", pid)
 }
 
 func TestRayWorker(t *testing.T) {
@@ -195,7 +197,7 @@ func TestRayWorker(t *testing.T) {
 	t.Run("is stopped", func(t *testing.T) {
 		k := newRank(t, "1", blocks, r)
 		require.NoError(t, k.cmd.Start())
-		require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(k.dir, "env-start")); return err == nil }, time.Minute, time.Millisecond)
+		await.File(t, filepath.Join(k.dir, "env-start"))
 		require.NoError(t, k.cmd.Process.Signal(syscall.SIGTERM))
 		require.NoError(t, k.cmd.Wait())
 	})

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/plan"
 )
 
@@ -37,15 +37,15 @@ func replicated(t *testing.T) *testJob {
 // covers: PL-D8
 func TestWatchReplicas(t *testing.T) {
 	j := replicated(t)
-	one, cmd := process(t, "serve_0", "sleep", "60")
-	two, other := process(t, "serve_1", "sleep", "60")
-	proxy, _ := process(t, "proxy", "sleep", "60")
+	one, cmd := process(t, "serve_0", "sleep", "7200")
+	two, other := process(t, "serve_1", "sleep", "7200")
+	proxy, _ := process(t, "proxy", "sleep", "7200")
 	procs := []Process{one, two, proxy}
-	client, bench := process(t, "bench", "sleep", "60")
+	client, bench := process(t, "bench", "sleep", "7200")
 	watched := make(chan error, 1)
 	go func() { watched <- j.Watch(t.Context(), "bench", client.PID, procs) }()
 	require.NoError(t, cmd.Process.Kill())
-	require.Eventually(t, func() bool { _, err := os.Stat(j.path("raw", MetricsFile("serve_1", Died))); return err == nil }, time.Minute, time.Millisecond)
+	await.File(t, j.path("raw", MetricsFile("serve_1", Died)))
 	require.NoError(t, bench.Process.Kill())
 	require.NoError(t, <-watched)
 	require.Equal(t, []string{"client-begins", "role-died serve_0", "client-ended"}, j.events(t))
@@ -57,16 +57,16 @@ func TestWatchReplicas(t *testing.T) {
 	require.Equal(t, []string{"client-begins", "client-ended"}, j.events(t)[3:], "it is recorded once")
 
 	require.NoError(t, other.Process.Kill())
-	client, _ = process(t, "again", "sleep", "60")
+	client, _ = process(t, "again", "sleep", "7200")
 	require.ErrorContains(t, j.Watch(t.Context(), "again", client.PID, procs), "serve_1 ended while a client ran", "the last of its kind")
 }
 
 // covers: PL-D8
 func TestWatchTheOnlyProxy(t *testing.T) {
 	j := replicated(t)
-	one, _ := process(t, "serve_0", "sleep", "60")
-	two, _ := process(t, "serve_1", "sleep", "60")
-	proxy, cmd := process(t, "proxy", "sleep", "60")
+	one, _ := process(t, "serve_0", "sleep", "7200")
+	two, _ := process(t, "serve_1", "sleep", "7200")
+	proxy, cmd := process(t, "proxy", "sleep", "7200")
 	require.NoError(t, cmd.Process.Kill())
 	client, _ := process(t, "bench", "sleep", "0.3")
 	require.ErrorContains(t, j.Watch(t.Context(), "bench", client.PID, []Process{one, two, proxy}), "proxy ended while a client ran")
@@ -92,7 +92,7 @@ func TestRunProfiled(t *testing.T) {
 		code, err := j.RunProfiled(ctx, "R/serve", []string{"sh", "-c", profiler, report}, os.Environ())
 		done <- end{code, err}
 	}()
-	require.Eventually(t, func() bool { _, err := os.Stat(report + ".up"); return err == nil }, time.Minute, time.Millisecond)
+	await.File(t, report+".up")
 	require.Empty(t, profiled("R/other"))
 	require.Len(t, profiled("R/serve"), 1, "the server, not what it started")
 	cancel()
@@ -110,7 +110,7 @@ func TestRunProfiled(t *testing.T) {
 
 	ended, stop := context.WithCancel(t.Context())
 	stop()
-	code, err = j.RunProfiled(ended, "R/never", []string{"sleep", "60"}, os.Environ())
+	code, err = j.RunProfiled(ended, "R/never", []string{"sleep", "7200"}, os.Environ())
 	require.NoError(t, err)
 	require.Equal(t, 128+int(syscall.SIGTERM), code, "without a server the profiler itself is ended")
 	require.Contains(t, readFile(t, log.Name()), "told 1 processes")
@@ -135,8 +135,8 @@ func TestTermWait(t *testing.T) {
 func TestWatchFindsWhatNobodyServes(t *testing.T) {
 	j := newJob(t)
 	j.serve(t, map[string]http.HandlerFunc{"proxy": answer}) // nobody at serve's port
-	serve, _ := process(t, "serve", "sleep", "60")
-	proxy, _ := process(t, "proxy", "sleep", "60")
+	serve, _ := process(t, "serve", "sleep", "7200")
+	proxy, _ := process(t, "proxy", "sleep", "7200")
 	client, _ := process(t, "bench", "true")
 	require.ErrorContains(t, j.Watch(t.Context(), "bench", client.PID, []Process{serve, proxy}), "serve ended while a client ran")
 	require.Equal(t, []string{"client-begins", "role-died serve"}, j.events(t))

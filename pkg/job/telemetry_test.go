@@ -4,12 +4,15 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
@@ -30,7 +33,7 @@ func sampling(t *testing.T, script string) *testJob {
 
 const (
 	line    = "2026/11/22 16:15:00.000, 0, GPU-a, 97, 70123, 689.25, 1980, 2619, 61, 0x0000000000000004"
-	oneLook = "echo '" + line + "'\nexec sleep 60\n"
+	oneLook = "echo '" + line + "'\nexec sleep 7200\n"
 )
 
 func (j *testJob) file(name string) string {
@@ -49,7 +52,7 @@ func TestSampleGPUs(t *testing.T) {
 	j.arrive()
 	stop := j.sampleGPUs(t.Context(), j.plan, "n1")
 	want := gpu.Header + "1795364100000,0,GPU-a,97,70123,689.25,,1980,2619,61,0x4\n"
-	require.Eventually(t, func() bool { return j.file(GPUFile("n1")) == want }, 10*time.Second, time.Millisecond, "while the job runs")
+	await.True(t, func() bool { return j.file(GPUFile("n1")) == want }, "while the job runs")
 	stop()
 	require.Equal(t, want, j.file(GPUFile("n1")))
 	require.NoFileExists(t, j.path(run.TelemetryDir, GPUNote("n1")))
@@ -57,9 +60,9 @@ func TestSampleGPUs(t *testing.T) {
 	// A guard that was killed has left half a line.
 	require.NoError(t, os.WriteFile(j.path(run.TelemetryDir, GPUFile("n1")), []byte(want[:len(want)-5]), 0o644))
 	stop = j.sampleGPUs(t.Context(), j.plan, "n1")
-	require.Eventually(t, func() bool {
+	await.True(t, func() bool {
 		return strings.HasSuffix(j.file(GPUFile("n1")), "61\n1795364100000,0,GPU-a,97,70123,689.25,,1980,2619,61,0x4\n")
-	}, 10*time.Second, time.Millisecond)
+	}, "the samples go on behind half a line")
 	stop()
 }
 
@@ -92,7 +95,7 @@ func TestSampleTroubles(t *testing.T) {
 	}{
 		"no GPU": {"echo 'No devices were found'; exit 6\n", "no NVIDIA driver", nil},
 		"broken": {"echo 'GPU is lost'; exit 15\n", "exit status 15", nil},
-		"too long": {"echo '" + line + "'; echo '" + line + "'\nexec sleep 60\n", "the file has grown too long", func(t *testing.T, _ *testJob) {
+		"too long": {"echo '" + line + "'; echo '" + line + "'\nexec sleep 7200\n", "the file has grown too long", func(t *testing.T, _ *testJob) {
 			old := mostSamples
 			mostSamples = 100
 			t.Cleanup(func() { mostSamples = old })
@@ -108,7 +111,7 @@ func TestSampleTroubles(t *testing.T) {
 				c.change(t, j)
 			}
 			stop := j.sampleGPUs(t.Context(), j.plan, "n1")
-			require.Eventually(t, func() bool { return j.file(GPUNote("n1")) != "" }, 10*time.Second, time.Millisecond)
+			await.True(t, func() bool { return j.file(GPUNote("n1")) != "" }, "the note says why there are no samples")
 			stop()
 			require.Regexp(t, `^2026-11-22T16:15:01Z: .*`+c.note, j.file(GPUNote("n1")))
 		})
@@ -120,31 +123,36 @@ func TestSampleTroubles(t *testing.T) {
 	j.Stderr = said
 	require.NoError(t, os.WriteFile(j.path(run.TelemetryDir), nil, 0o644))
 	stop := j.sampleGPUs(t.Context(), j.plan, "n1")
-	require.Eventually(t, func() bool {
+	await.True(t, func() bool {
 		text, err := os.ReadFile(said.Name())
 		return err == nil && strings.HasPrefix(string(text), "profllm: node n1: no samples of the GPUs: no NVIDIA driver; and no note of it: ")
-	}, 10*time.Second, time.Millisecond)
+	}, "the job says that there can be no note")
 	stop()
 }
 
 // A driver that hangs does not keep the job.
 func TestSampleHangs(t *testing.T) {
-	j := sampling(t, "trap '' TERM\nsleep 60 & wait\n")
+	file := filepath.Join(t.TempDir(), "pid")
+	j := sampling(t, "trap '' TERM\nsleep 7200 &\necho $! >"+file+".part; mv "+file+".part "+file+"; wait\n")
 	stop := j.sampleGPUs(t.Context(), j.plan, "n1")
-	time.Sleep(50 * time.Millisecond)
-	began := time.Now()
+	await.File(t, file)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	t.Cleanup(func() { syscall.Kill(pid, syscall.SIGKILL) })
 	stop()
-	require.Less(t, time.Since(began), samplesEnd+5*time.Second)
+	require.True(t, alive(pid), "it was not waited for")
 }
 
 // covers: PL-V26
 func TestGuardSamples(t *testing.T) {
-	j := sampling(t, `case $* in *lms*) echo '`+line+"'; exec sleep 60;; *--query-gpu*) echo '0, GPU-a, A, 1, 80000, 7';; esac\n")
+	j := sampling(t, `case $* in *lms*) echo '`+line+"'; exec sleep 7200;; *--query-gpu*) echo '0, GPU-a, A, 1, 80000, 7';; esac\n")
 	j.env["SLURMD_NODENAME"], j.env["PROFLLM_LOCAL_JOB"] = "n1", "x"
 	j.save(t)
 	end, done := make(chan struct{}), make(chan error, 1)
 	go func() { done <- j.Guard(t.Context(), end) }()
-	require.Eventually(t, func() bool { return strings.Contains(j.file(GPUFile("n1")), ",GPU-a,97,") }, 20*time.Second, time.Millisecond)
+	await.True(t, func() bool { return strings.Contains(j.file(GPUFile("n1")), ",GPU-a,97,") }, "the guard takes samples")
 	close(end)
 	require.NoError(t, <-done)
 }

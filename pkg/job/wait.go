@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/tail"
 )
 
 // poll is the pause between two looks at a role.
@@ -253,12 +253,10 @@ func (j *Job) died(role, when string) error {
 func (j *Job) showTail(role string) {
 	files, _ := filepath.Glob(j.path(run.LogDir, role+"-*.log"))
 	for _, f := range files {
-		data, err := os.ReadFile(f)
+		lines, err := tail.Last(f, tailLines)
 		if err != nil {
 			continue
 		}
-		lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
-		lines = lines[max(0, len(lines)-tailLines):]
 		fmt.Fprintf(j.Stderr, "--- end of %s\n%s\n---\n", f, strings.Join(lines, "\n"))
 	}
 }

@@ -2,10 +2,8 @@ package load
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -25,6 +23,7 @@ type job struct {
 	keepText bool
 	prefix   string       // of x-request-id
 	clock    func() int64 // ns since a fixed instant; never goes back
+	slack    int64        // [closeSlack]
 	done     *atomic.Int64
 }
 
@@ -46,6 +45,14 @@ func (j *job) sample(i int) int {
 		return 0
 	}
 	return i
+}
+
+// asked returns how many tokens request i asks for, 0 if that is not known.
+func (j *job) asked(i int) int {
+	if !j.body.counted {
+		return 0
+	}
+	return j.body.samples[j.sample(i)].output
 }
 
 // id returns the x-request-id of request i; requests that are not measured carry none, as in vLLM.
@@ -82,15 +89,13 @@ type engine interface {
 
 // clientStats says how the client itself fared during a run.
 type clientStats struct {
-	engine  string
-	lag     spread // ns an event may have waited for the client
-	retried int    // requests sent again as an idle connection had just been closed by the server
-	loops   int    // threads that send and read
+	engine string
+	lag    spread // ns an event may have waited for the client
+	loops  int    // threads that send and read
 }
 
 func (c *clientStats) add(other *clientStats) {
 	c.engine, c.loops = other.engine, c.loops+other.loops
-	c.retried += other.retried
 	c.lag.merge(&other.lag)
 }
 
@@ -98,46 +103,41 @@ func (c *clientStats) add(other *clientStats) {
 // three times as many at 50 tokens/s each.
 const streamsPerLoop = 2048
 
-// newEngine returns the event loop for plain HTTP where there is one, else net/http.
+// newEngine returns the event loop for plain HTTP where there is one, else a goroutine for each request.
 func newEngine(ctx context.Context, o *Options) (engine, error) {
 	u, err := url.Parse(o.url())
 	if err != nil {
 		return nil, err
 	}
-	proxied := false
-	if o.Proxy != nil {
-		via, err := o.Proxy(&http.Request{URL: u})
-		if err != nil {
-			return nil, fmt.Errorf("choose a proxy: %w", err)
-		}
-		proxied = via != nil
+	via, err := o.via(u)
+	if err != nil {
+		return nil, err
 	}
-	if u.Scheme == "http" && !proxied && haveLoop {
+	if u.Scheme == "http" && via == nil && haveLoop {
 		return newLoops(ctx, o, u, streamsPerLoop)
 	}
-	return newPool(o), nil
+	return newPool(o, u, via), nil
 }
 
-// newTransport returns a transport that keeps up to idle connections and speaks HTTP/1.1, as streams do not share
-// a connection fairly.
-func newTransport(o *Options, idle int) *http.Transport {
-	return &http.Transport{
-		Proxy:               o.Proxy,
-		DialContext:         (&net.Dialer{Timeout: connectLimit}).DialContext,
-		TLSClientConfig:     &tls.Config{InsecureSkipVerify: o.Insecure},
-		TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
-		MaxIdleConns:        idle,
-		MaxIdleConnsPerHost: idle,
-		IdleConnTimeout:     idleLimit,
-		DisableCompression:  true,
-		ReadBufferSize:      16 << 10,
+// via returns the proxy of requests to u, or nil.
+func (o *Options) via(u *url.URL) (*url.URL, error) {
+	if o.Proxy == nil {
+		return nil, nil
 	}
+	via, err := o.Proxy(&http.Request{URL: u})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("choose a proxy: %w", err)
+	case via != nil && via.Scheme != "http" && via.Scheme != "https":
+		return nil, fmt.Errorf("proxy %s: only http and https proxies are supported; unset HTTP_PROXY and HTTPS_PROXY or name the server in NO_PROXY", via.Redacted())
+	}
+	return via, nil
 }
 
 const (
 	// connectLimit is how long a connection may take to open.
 	connectLimit = 30 * time.Second
-	// idleLimit is how long a used connection may lie idle. vLLM's server closes them after 5 s
+	// idleLimit is how long a connection may lie idle. vLLM's server closes them after 5 s
 	// (VLLM_HTTP_TIMEOUT_KEEP_ALIVE); an older one might be gone by the time a request is sent.
 	idleLimit = 4 * time.Second
 )

@@ -5,18 +5,46 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 )
 
-// headLimit bounds the head of an answer, in bytes.
-const headLimit = 64 << 10
+// requestHead returns the head of a request to target, up to the headers that differ between requests.
+func requestHead(o *Options, target *url.URL, form string) []byte {
+	head := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n", form, target.Host)
+	for name, values := range o.headers() {
+		for _, v := range values {
+			head = fmt.Appendf(head, "%s: %s\r\n", name, v)
+		}
+	}
+	return head
+}
+
+// request appends request i to dst: the head that all share, its own headers, its body.
+func (j *job) request(dst, head, body []byte, i int) []byte {
+	dst = append(dst, head...)
+	if id := j.id(i); id != "" {
+		dst = append(append(append(dst, "X-Request-Id: "...), id...), "\r\n"...)
+	}
+	dst = strconv.AppendInt(append(dst, "Content-Length: "...), int64(len(body)), 10)
+	return append(append(dst, "\r\n\r\n"...), body...)
+}
+
+const (
+	// headLimit bounds the head of an answer with the interim ones before it, its trailer, and a line around a chunk, in
+	// bytes.
+	headLimit = 64 << 10
+	// bodyLimit bounds the body of an answer, in bytes: a million tokens with log probabilities.
+	bodyLimit = 1 << 30
+)
 
 // A phase is what the next byte of an answer belongs to.
 type phase byte
 
 const (
-	phaseHead phase = iota
+	phaseStatus phase = iota
+	phaseHead
 	phaseSized
 	phaseToEOF
 	phaseChunkSize
@@ -30,43 +58,40 @@ const (
 type answer struct {
 	stream    stream
 	phase     phase
-	line      []byte // head or line that has not ended yet
+	line      []byte // start of a line that has not ended yet
+	framing   int    // bytes of head lines or trailer lines so far
 	left      int64  // bytes left of the chunk or of the sized body
+	body      int64  // bytes of the body so far
+	length    int64  // by Content-Length; -1 is none
 	code      int
 	status    string // "404 Not Found"
+	chunked   bool
 	keepAlive bool
 	excuse    []byte // start of the body of an answer that is not 200
 	bytes     int64  // bytes fed
 }
 
 // reset prepares a to read the answer to another request, keeping its buffers.
-func (a *answer) reset(out *outcome, keep bool) {
+func (a *answer) reset(out *outcome, asked int, keep bool) {
 	s := a.stream
-	s.reset(out, keep)
+	s.reset(out, asked, keep)
 	*a = answer{stream: s, line: a.line[:0], excuse: a.excuse[:0]}
 }
 
-var errMalformed = errors.New("malformed HTTP answer")
+var (
+	errMalformed = errors.New("malformed HTTP answer")
+	errTooEarly  = errors.New("the server answered before the request was sent whole")
+	errStream    = errors.New("the answer is read no further")
+	errLasted    = fmt.Errorf("no end of the answer after %s", requestLimit)
+)
 
 // feed reads p, which arrived at that time. over says that the answer has ended; bytes after it are an error.
 func (a *answer) feed(p []byte, at int64) (over bool, err error) {
 	a.bytes += int64(len(p))
 	for len(p) > 0 && err == nil {
 		switch a.phase {
-		case phaseHead:
-			p, err = a.feedHead(p)
-		case phaseSized, phaseChunk:
-			n := min(int64(len(p)), a.left)
-			a.body(p[:n], at)
-			p, a.left = p[n:], a.left-n
-			if a.left == 0 && a.phase == phaseSized {
-				a.phase = phaseOver
-			} else if a.left == 0 {
-				a.phase = phaseChunkEnd
-			}
-		case phaseToEOF:
-			a.body(p, at)
-			p = nil
+		case phaseSized, phaseChunk, phaseToEOF:
+			p, err = a.feedBody(p, at)
 		case phaseOver:
 			return true, fmt.Errorf("%w: %d bytes after its end", errMalformed, len(p))
 		default:
@@ -90,34 +115,72 @@ func (a *answer) eof() error {
 	return errors.New("the server closed the connection in the middle of its answer")
 }
 
+// ended returns what is wrong with an answer that has ended, or malformed; sent says that the request left whole.
+// Bytes behind a whole answer only cost the connection.
+func (a *answer) ended(sent bool, malformed error) error {
+	if malformed != nil && a.phase == phaseOver {
+		a.keepAlive, malformed = false, nil
+	}
+	if !sent {
+		a.keepAlive = false
+		if malformed == nil && a.code == http.StatusOK {
+			return errTooEarly
+		}
+	}
+	return malformed
+}
+
 // close settles the outcome of an answer that has ended, at that time; broken is why it ended early, or nil.
 func (a *answer) close(at int64, broken error) {
 	switch {
+	case broken != nil && a.code != http.StatusOK && a.code != 0 && len(a.excuse) > 0:
+		a.stream.settle(statusText(a.status, a.excuse)) // what the server said before it hung up
 	case broken != nil:
-		a.stream.finish(broken.Error())
+		a.stream.settle(broken.Error())
 	case a.code != http.StatusOK:
-		a.stream.finish(statusText(a.status, a.excuse))
+		a.stream.settle(statusText(a.status, a.excuse))
 	default:
 		a.stream.close(at)
-		a.stream.finish("")
+		a.stream.settle("")
 	}
 }
 
-func (a *answer) body(p []byte, at int64) {
-	if a.code == http.StatusOK {
-		a.stream.feed(p, at)
-	} else if room := errorBytes - len(a.excuse); room > 0 {
-		a.excuse = append(a.excuse, p[:min(room, len(p))]...)
+// feedBody reads bytes of the body, up to the end of the chunk or of p.
+func (a *answer) feedBody(p []byte, at int64) ([]byte, error) {
+	n := int64(len(p))
+	if a.phase != phaseToEOF {
+		n = min(n, a.left)
+		a.left -= n
 	}
+	if a.body += n; a.body > bodyLimit {
+		return nil, fmt.Errorf("the answer is longer than %d MiB", bodyLimit>>20)
+	}
+	if a.code != http.StatusOK {
+		a.excuse = append(a.excuse, p[:min(int64(max(errorBytes-len(a.excuse), 0)), n)]...)
+	} else if a.stream.feed(p[:n], at); a.stream.fatal {
+		return nil, errStream
+	}
+	switch {
+	case a.left > 0 || a.phase == phaseToEOF:
+	case a.phase == phaseSized:
+		a.phase = phaseOver
+	default:
+		a.phase = phaseChunkEnd
+	}
+	return p[n:], nil
 }
 
-// feedLine reads the short lines around chunks.
+// feedLine reads the lines of the head and around chunks. They end in CRLF or, as RFC 9112 allows, in LF.
 func (a *answer) feedLine(p []byte) ([]byte, error) {
 	end := bytes.IndexByte(p, '\n')
+	if a.framing += len(p[:end+1]); end < 0 {
+		a.framing += len(p)
+	}
+	if a.framing > headLimit {
+		return nil, fmt.Errorf("%w: its head, its trailer or a line is longer than %d KiB", errMalformed, headLimit>>10)
+	}
 	if end < 0 {
-		if a.line = append(a.line, p...); len(a.line) > headLimit {
-			return nil, fmt.Errorf("%w: endless line", errMalformed)
-		}
+		a.line = append(a.line, p...)
 		return nil, nil
 	}
 	line := p[:end]
@@ -125,19 +188,30 @@ func (a *answer) feedLine(p []byte) ([]byte, error) {
 		a.line = append(a.line, line...)
 		line, a.line = a.line, a.line[:0]
 	}
-	line = bytes.TrimSuffix(line, []byte("\r"))
+	return p[end+1:], a.takeLine(bytes.TrimSuffix(line, []byte("\r")))
+}
+
+// takeLine takes one line without its end.
+func (a *answer) takeLine(line []byte) error {
 	switch a.phase {
+	case phaseStatus:
+		return a.readStatus(string(line))
+	case phaseHead:
+		if len(line) > 0 {
+			return a.readHeader(string(line))
+		}
+		a.endHead()
 	case phaseChunkSize:
 		size, err := chunkSize(line)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if a.left, a.phase = size, phaseChunk; size == 0 {
+		if a.left, a.phase, a.framing = size, phaseChunk, 0; size == 0 {
 			a.phase = phaseTrailer
 		}
 	case phaseChunkEnd:
 		if len(line) > 0 {
-			return nil, fmt.Errorf("%w: a chunk is longer than its size", errMalformed)
+			return fmt.Errorf("%w: a chunk is longer than its size", errMalformed)
 		}
 		a.phase = phaseChunkSize
 	case phaseTrailer:
@@ -145,96 +219,96 @@ func (a *answer) feedLine(p []byte) ([]byte, error) {
 			a.phase = phaseOver
 		}
 	}
-	return p[end+1:], nil
+	return nil
 }
 
 // chunkSize reads the hexadecimal size of a chunk, up to an extension.
 func chunkSize(line []byte) (int64, error) {
+	size, _, _ := bytes.Cut(line, []byte(";"))
+	size = bytes.TrimRight(size, " \t")
 	var n int64
-	digits := 0
-	for _, c := range line {
-		var d byte
-		switch {
-		case c >= '0' && c <= '9':
-			d = c - '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			d = c | 0x20 - 'a' + 10
-		default:
-			d = 16
-		}
-		if d == 16 {
-			if c == ';' || c == ' ' || c == '\t' {
-				break
-			}
+	for _, c := range size {
+		d, ok := hexDigit(c)
+		if !ok {
 			return 0, fmt.Errorf("%w: chunk size %.20q", errMalformed, line)
 		}
 		n = n<<4 | int64(d)
-		if digits++; digits > 15 {
-			return 0, fmt.Errorf("%w: chunk size %.20q", errMalformed, line)
-		}
 	}
-	if digits == 0 {
+	if len(size) == 0 || len(size) > 15 {
 		return 0, fmt.Errorf("%w: chunk size %.20q", errMalformed, line)
 	}
 	return n, nil
 }
 
-// feedHead collects the head and, at its end, decides how the body is delimited.
-func (a *answer) feedHead(p []byte) ([]byte, error) {
-	from := max(len(a.line)-3, 0)
-	kept := len(a.line)
-	a.line = append(a.line, p...)
-	end := bytes.Index(a.line[from:], []byte("\r\n\r\n"))
-	if end < 0 {
-		if len(a.line) > headLimit {
-			return nil, fmt.Errorf("%w: its head is longer than %d KiB", errMalformed, headLimit>>10)
-		}
-		return nil, nil
+func hexDigit(c byte) (d byte, ok bool) {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0', true
+	case c|0x20 >= 'a' && c|0x20 <= 'f':
+		return c | 0x20 - 'a' + 10, true
 	}
-	end += from + 4
-	head := string(a.line[:end-4])
-	a.line = a.line[:0]
-	return p[end-kept:], a.readHead(head)
+	return 0, false
 }
 
-// readHead reads status line and headers.
-func (a *answer) readHead(head string) error {
-	first, rest, _ := strings.Cut(head, "\r\n")
-	proto, status, _ := strings.Cut(first, " ")
+// readStatus reads the first line of a head.
+func (a *answer) readStatus(line string) error {
+	proto, status, _ := strings.Cut(line, " ")
 	status = strings.TrimSpace(status)
 	number, _, _ := strings.Cut(status, " ")
 	code, err := strconv.Atoi(number)
-	if err != nil || len(number) != 3 || code < 100 || !strings.HasPrefix(proto, "HTTP/1.") {
-		return fmt.Errorf("%w: first line %.60q", errMalformed, first)
+	if err != nil || len(number) != 3 || code < 100 || proto != "HTTP/1.1" && proto != "HTTP/1.0" {
+		return fmt.Errorf("%w: first line %.60q", errMalformed, line)
 	}
-	if code < 200 {
-		return nil // an interim answer: the real one follows
+	a.phase, a.code, a.status, a.length, a.chunked, a.keepAlive = phaseHead, code, status, -1, false, proto == "HTTP/1.1"
+	return nil
+}
+
+// readHeader reads one header. Only those that delimit the answer matter.
+func (a *answer) readHeader(line string) error {
+	name, value, ok := strings.Cut(line, ":")
+	if !ok || name == "" || strings.ContainsAny(name, " \t") {
+		return fmt.Errorf("%w: header %.60q", errMalformed, line)
 	}
-	a.code, a.status, a.keepAlive = code, status, proto == "HTTP/1.1"
-	length, chunked := int64(-1), false
-	for line := range strings.SplitSeq(rest, "\r\n") {
-		name, value, _ := strings.Cut(line, ":")
-		value = strings.TrimSpace(value)
-		switch strings.ToLower(name) {
-		case "transfer-encoding":
-			chunked = strings.EqualFold(value, "chunked")
-		case "content-length":
-			if length, err = strconv.ParseInt(value, 10, 64); err != nil || length < 0 {
-				return fmt.Errorf("%w: content length %.40q", errMalformed, value)
-			}
-		case "connection":
-			a.keepAlive = a.keepAlive && !strings.EqualFold(value, "close")
+	value = strings.TrimSpace(value)
+	switch strings.ToLower(name) {
+	case "transfer-encoding":
+		if a.chunked || !strings.EqualFold(value, "chunked") {
+			return fmt.Errorf("%w: transfer encoding %.40q", errMalformed, value)
+		}
+		a.chunked = true
+	case "content-length":
+		length, err := strconv.ParseUint(value, 10, 63)
+		if err != nil || a.length >= 0 && a.length != int64(length) {
+			return fmt.Errorf("%w: content length %.40q", errMalformed, value)
+		}
+		a.length = int64(length)
+	case "connection":
+		for option := range strings.SplitSeq(value, ",") {
+			a.keepAlive = a.keepAlive && !strings.EqualFold(strings.TrimSpace(option), "close")
 		}
 	}
+	return nil
+}
+
+// endHead decides how the body is delimited.
+func (a *answer) endHead() {
 	switch {
-	case chunked:
-		a.phase = phaseChunkSize
-	case code == http.StatusNoContent || code == http.StatusNotModified || length == 0:
+	case a.code < 200 && a.code != http.StatusSwitchingProtocols:
+		a.phase = phaseStatus // an interim answer: the real one follows
+		return
+	case a.code == http.StatusNoContent || a.code == http.StatusNotModified || a.code == http.StatusSwitchingProtocols:
 		a.phase = phaseOver
-	case length > 0:
-		a.phase, a.left = phaseSized, length
+	case a.chunked:
+		a.phase, a.keepAlive = phaseChunkSize, a.keepAlive && a.length < 0 // who sends both may mean the other
+	case a.length == 0:
+		a.phase = phaseOver
+	case a.length > 0:
+		a.phase, a.left = phaseSized, a.length
 	default:
 		a.phase, a.keepAlive = phaseToEOF, false
 	}
-	return nil
+	if a.code == http.StatusSwitchingProtocols {
+		a.keepAlive = false
+	}
+	a.framing = 0
 }

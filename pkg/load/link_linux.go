@@ -1,10 +1,12 @@
 package load
 
 import (
-	"errors"
+	"math"
 	"os"
-	"strconv"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A link is one connection.
@@ -14,6 +16,7 @@ type link struct {
 	request int // index in the job while busy
 	answer  answer
 	out     []byte // rest of a request the kernel had no room for
+	sent    int64  // when the end of the request was handed to the kernel
 	used    bool   // has carried a request before
 	since   int64  // when it was opened, or became idle
 }
@@ -31,12 +34,17 @@ func (l *loop) start(i int) {
 	for len(l.idle) > 0 {
 		c := l.idle[len(l.idle)-1]
 		l.idle = l.idle[:len(l.idle)-1]
-		if !l.stale(c) {
+		if l.usable(c) {
 			l.request(c, i)
 			return
 		}
 		l.drop(c)
 	}
+	l.await(i)
+}
+
+// await opens a connection for request i.
+func (l *loop) await(i int) {
 	if err := l.dial(); err != nil {
 		l.fail(i, err)
 		return
@@ -44,9 +52,10 @@ func (l *loop) start(i int) {
 	l.waiting = append(l.waiting, i)
 }
 
-// stale reports whether c has been idle for so long that the server may be closing it.
-func (l *loop) stale(c *link) bool {
-	return c.used && l.job.clock()-c.since > int64(idleLimit)
+// usable reports whether an open connection may carry a request: it has not been idle for so long that the server may
+// be closing it, and nothing has arrived on it, neither its end nor bytes that would be read as the next answer.
+func (l *loop) usable(c *link) bool {
+	return l.job.clock()-c.since <= int64(idleLimit) && silent(c.fd)
 }
 
 // dial begins to open a connection.
@@ -82,44 +91,51 @@ func (l *loop) drop(c *link) {
 	l.links[c.fd] = nil
 }
 
-// request sends request i on c.
+// request sends request i on c. A request that is sent again keeps its first start.
 func (l *loop) request(c *link, i int) {
 	j := l.job
 	l.body = j.render(l.body[:0], i)
-	l.out = append(l.out[:0], l.head...)
-	if id := j.id(i); id != "" {
-		l.out = append(append(append(l.out, "X-Request-Id: "...), id...), "\r\n"...)
-	}
-	l.out = strconv.AppendInt(append(l.out, "Content-Length: "...), int64(len(l.body)), 10)
-	l.out = append(append(l.out, "\r\n\r\n"...), l.body...)
-
+	l.out = j.request(l.out[:0], l.head, l.body, i)
 	o := j.prepare(i)
-	c.answer.reset(o, j.keepText)
+	c.answer.reset(o, j.asked(i), j.keepText)
 	c.phase, c.request, c.out = linkBusy, i, c.out[:0]
-	o.start = j.clock()
-	n, err := syscall.Write(c.fd, l.out)
-	switch {
-	case err == nil && n == len(l.out):
-	case err == nil || err == syscall.EAGAIN || err == syscall.EINTR:
-		c.out = append(c.out, l.out[max(n, 0):]...)
-	default:
-		l.broken(c, os.NewSyscallError("send", err))
+	if o.resends == 0 {
+		o.start = j.clock()
+	}
+	rest, err := write(c.fd, l.out)
+	c.out, c.sent = append(c.out, rest...), j.clock()
+	if err != nil {
+		l.unsent(c, err)
 	}
 }
 
-// flush sends what the kernel had no room for.
-func (l *loop) flush(c *link) error {
-	for len(c.out) > 0 {
-		n, err := syscall.Write(c.fd, c.out)
+// write hands p to the kernel, and returns what it had no room for.
+func write(fd int, p []byte) (rest []byte, err error) {
+	for len(p) > 0 {
+		n, err := syscall.Write(fd, p)
 		if err == syscall.EAGAIN {
-			return nil
+			return p, nil
 		}
 		if err != nil && err != syscall.EINTR {
-			return os.NewSyscallError("send", err)
+			return p, os.NewSyscallError("send", err)
 		}
-		c.out = c.out[max(n, 0):]
+		p = p[max(n, 0):]
 	}
-	return nil
+	return nil, nil
+}
+
+// flush sends what the kernel had no room for.
+func (l *loop) flush(c *link) (err error) {
+	c.out, err = write(c.fd, c.out)
+	c.sent = l.job.clock()
+	return err
+}
+
+// unsent ends a request that the server will not take: with the answer that it gave instead, if any.
+func (l *loop) unsent(c *link, err error) {
+	if !l.read(c, true) {
+		l.broken(c, err)
+	}
 }
 
 // handle deals with one ready descriptor.
@@ -146,7 +162,7 @@ func (l *loop) handle(e syscall.EpollEvent) {
 	case linkBusy:
 		if len(c.out) > 0 && e.Events&syscall.EPOLLOUT != 0 {
 			if err := l.flush(c); err != nil {
-				l.broken(c, err)
+				l.unsent(c, err)
 				return
 			}
 		}
@@ -185,25 +201,31 @@ func (l *loop) opened(c *link) {
 	l.free(c)
 }
 
-// free gives a connection without a request the next one that waits for a connection.
+// free gives a connection without a request the next one that waits for a connection. A request that is sent again
+// gets one that was opened after it broke: the server may be about to close the others too.
 func (l *loop) free(c *link) {
 	c.phase, c.since = linkIdle, l.job.clock()
-	if len(l.waiting) > 0 {
-		i := l.waiting[0]
-		l.waiting = l.waiting[1:]
-		l.request(c, i)
+	if len(l.waiting) == 0 || c.used && l.job.outcomes[l.waiting[0]].resends > 0 {
+		l.idle = append(l.idle, c)
 		return
 	}
-	l.idle = append(l.idle, c)
+	i := l.waiting[0]
+	l.waiting = l.waiting[1:]
+	if c.used && !l.usable(c) {
+		l.drop(c)
+		l.await(i)
+		return
+	}
+	l.request(c, i)
 }
 
-// read takes what has arrived on a busy connection. Events are edge-triggered: it reads until a read comes back
-// short, or to the very end if the server closed its side.
-func (l *loop) read(c *link, ended bool) {
+// read takes what has arrived on a busy connection, and reports whether that ended the request. Events are
+// edge-triggered: it reads until a read comes back short, or to the very end if the server closed its side.
+func (l *loop) read(c *link, ended bool) (over bool) {
 	for {
 		n, err := syscall.Read(c.fd, l.buf)
 		if err == syscall.EAGAIN {
-			return
+			return false
 		}
 		if err == syscall.EINTR {
 			continue
@@ -211,7 +233,7 @@ func (l *loop) read(c *link, ended bool) {
 		at := l.job.clock()
 		if err != nil {
 			l.broken(c, os.NewSyscallError("receive", err))
-			return
+			return true
 		}
 		if n == 0 {
 			if err := c.answer.eof(); err != nil {
@@ -219,61 +241,71 @@ func (l *loop) read(c *link, ended bool) {
 			} else {
 				l.done(c, at, nil)
 			}
-			return
+			return true
 		}
 		over, err := c.answer.feed(l.buf[:n], at)
 		if over || err != nil {
 			l.done(c, at, err)
-			return
+			return true
 		}
 		if n < len(l.buf) && !ended {
-			return
+			return false
 		}
 	}
 }
 
 // done ends the answer on c, whole or malformed.
 func (l *loop) done(c *link, at int64, malformed error) {
-	if malformed != nil && c.answer.phase == phaseOver { // the answer itself is whole
-		c.answer.keepAlive, malformed = false, nil
-	}
-	c.answer.close(at, malformed)
-	l.release()
-	c.used = true
-	if malformed != nil || !c.answer.keepAlive || len(c.out) > 0 {
-		l.drop(c)
+	if malformed = c.answer.ended(len(c.out) == 0, malformed); malformed != nil || !c.answer.keepAlive {
+		l.end(c, at, malformed)
 		return
 	}
+	c.answer.close(at, nil)
+	l.release()
+	c.used = true
 	l.free(c)
 }
 
-// broken ends a connection that failed under a request. If it had been idle before and the server has not begun to
-// answer, the server has closed it for its age: the request is sent again, once, on a new connection.
+// end ends the request on c, and the connection; broken is why the answer ended early, or nil.
+func (l *loop) end(c *link, at int64, broken error) {
+	c.answer.close(at, broken)
+	l.drop(c)
+	l.release()
+}
+
+// broken ends a connection that failed under a request. A request that cannot have reached the server is sent again.
 func (l *loop) broken(c *link, err error) {
-	i, again := c.request, c.used && c.answer.bytes == 0
-	if !again {
-		c.answer.close(l.job.clock(), err)
+	now := l.job.clock()
+	o := &l.job.outcomes[c.request]
+	b := breach{
+		used: c.used, resent: o.resends > 0, whole: len(c.out) == 0, answered: c.answer.bytes > 0,
+		after: now - c.sent, roundTrip: roundTrip(c.fd), slack: l.job.slack,
+	}
+	if !b.neverArrived() {
+		l.end(c, now, err)
+		return
 	}
 	l.drop(c)
-	if !again {
-		l.release()
-		return
+	o.resends++
+	l.await(c.request)
+}
+
+// roundTrip returns the shortest round trip of a connection that the kernel has seen, in ns; 0 is unknown.
+func roundTrip(fd int) int64 {
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil || info.Min_rtt == math.MaxUint32 { // never measured
+		return 0
 	}
-	l.stats.retried++
-	if err := l.dial(); err != nil {
-		l.fail(i, err)
-		return
-	}
-	l.waiting = append(l.waiting, i)
+	return int64(info.Min_rtt) * int64(time.Microsecond)
 }
 
 // fail ends a request that got no connection.
 func (l *loop) fail(i int, err error) {
 	o := &l.job.outcomes[i]
-	o.state, o.err = failed, err.Error()
-	if o.start = l.job.clock(); errors.Is(err, syscall.EMFILE) {
-		o.err += " (raise the limit on open files: ulimit -n)"
+	if o.resends == 0 {
+		o.start = l.job.clock()
 	}
+	o.refuse(err)
 	l.release()
 }
 

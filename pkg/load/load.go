@@ -10,8 +10,11 @@
 // token; here that time is reported as send delay. A token's time is taken after the read that completes its event.
 //
 // Where results differ from vLLM's, on purpose:
-//   - a stream that carries an error event or breaks off counts as failed, even after its first token, and a
-//     failed request reports no TTFT, gaps or latency;
+//   - a stream counts as completed only if the server says that it is whole: a stream that carries an error event or
+//     what is no event, breaks off, ends with finish_reason "abort" or "error", or whose usage holds no believable
+//     numbers has failed, even after its first token, and a failed request reports no TTFT, gaps or latency;
+//   - a request is sent again only if the server cannot have read it, at most once, and its times count from the first
+//     send (profllm.retried says how often);
 //   - a server that names no token usage gets its tokens counted by stream events (profllm.usage_missing says how
 //     often), as there is no tokenizer to count with;
 //   - burstiness "inf" is written as a string, never as the bare token Infinity;
@@ -27,6 +30,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +78,7 @@ func drive(ctx context.Context, o *Options, eng engine, now func() time.Time, st
 	}
 	origin := now()
 	r := runner{o: o, model: model, api: api, eng: eng, now: now, stdout: stdout, stderr: stderr, load: job{
-		body: body, prefix: o.requestPrefix(), keepText: o.SaveDetailed, limit: o.concurrency(),
+		body: body, prefix: o.requestPrefix(), keepText: o.SaveDetailed, limit: o.concurrency(), slack: closeSlack,
 		clock: func() int64 { return int64(now().Sub(origin)) },
 	}}
 	if err := r.waitReady(ctx); err != nil {
@@ -94,6 +98,7 @@ type runner struct {
 	api            *server
 	eng            engine
 	load           job // without outcomes: the pattern of the ready check, the warm-up and the run
+	coldWarmUps    int // warm-up requests that failed
 	now            func() time.Time
 	stdout, stderr io.Writer
 }
@@ -146,6 +151,16 @@ func (r *runner) warmUp(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w during the warm-up: %w", ErrInterrupted, context.Cause(ctx))
 	}
+	first := ""
+	for i := range warm.outcomes {
+		if o := &warm.outcomes[i]; o.state == failed {
+			r.coldWarmUps++
+			first = cmp.Or(first, o.err)
+		}
+	}
+	if first != "" {
+		fmt.Fprintf(r.stderr, "%d of %d warm-up requests failed, the first with: %s\n", r.coldWarmUps, r.o.NumWarmups, first)
+	}
 	fmt.Fprintln(r.stdout, "Warmup run completed.")
 	return nil
 }
@@ -164,7 +179,7 @@ func (r *runner) measure(ctx context.Context) *measurement {
 	stop := r.watch(load.done, progressPause)
 	m := &measurement{
 		options: r.o, model: r.model, outcomes: load.outcomes, arrivals: arrivals, rates: rates,
-		started: r.now(), begin: load.clock(),
+		started: r.now(), begin: load.clock(), coldWarmUps: r.coldWarmUps,
 	}
 	cpu := cpuTime()
 	for i, a := range arrivals {

@@ -43,7 +43,7 @@ func newLoops(ctx context.Context, o *Options, u *url.URL, perLoop int) (engine,
 	n := max(1, min(runtime.GOMAXPROCS(0), (most+perLoop-1)/perLoop))
 	ls := &loops{}
 	for range n {
-		l, err := newLoop(addr, requestHead(o, u))
+		l, err := newLoop(addr, requestHead(o, u, u.RequestURI()))
 		if err != nil {
 			ls.close()
 			return nil, err
@@ -74,17 +74,6 @@ func reachable(ctx context.Context, addrs []netip.Addr, port uint16) netip.AddrP
 		}
 	}
 	return netip.AddrPortFrom(addrs[0], port)
-}
-
-// requestHead returns the head of a request up to its own headers.
-func requestHead(o *Options, u *url.URL) []byte {
-	head := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n", u.RequestURI(), u.Host)
-	for name, values := range o.headers() {
-		for _, v := range values {
-			head = fmt.Appendf(head, "%s: %s\r\n", name, v)
-		}
-	}
-	return head
 }
 
 // share returns part k of n of a total.
@@ -266,8 +255,7 @@ func (l *loop) sweep(now int64) {
 		switch {
 		case c == nil:
 		case c.phase == linkBusy && now-l.job.outcomes[c.request].start > int64(requestLimit):
-			c.used = false // not to be sent again
-			l.broken(c, fmt.Errorf("no end of the answer after %s", requestLimit))
+			l.end(c, now, errLasted)
 		case c.phase == linkOpening && now-c.since > int64(connectLimit):
 			l.opening--
 			l.drop(c)

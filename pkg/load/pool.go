@@ -1,39 +1,108 @@
 package load
 
 import (
-	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
-	"net/http"
-	"net/http/httptrace"
+	"net/url"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// A pool sends requests through net/http: https, proxies, and systems without an event loop of ours. Each request
-// in flight has a goroutine.
+// A pool sends each request in flight from a goroutine of its own: for https, proxies, and systems without an event
+// loop of ours. Requests and answers are those of the loop; only what waits is different.
 type pool struct {
-	url       string
-	header    http.Header
-	transport *http.Transport
+	dialer
+	head []byte // of every request
+
+	mu   sync.Mutex
+	idle []*conn // the last one was used last
 }
 
-func newPool(o *Options) *pool {
-	return &pool{o.url(), o.headers(), newTransport(o, 1<<16)}
+func newPool(o *Options, target, via *url.URL) *pool {
+	p := &pool{dialer: dialer{target: target, via: via, tls: &tls.Config{InsecureSkipVerify: o.Insecure}}}
+	form := target.RequestURI()
+	if via != nil && target.Scheme == "http" { // a proxy is told the whole URL
+		plain := *target
+		plain.User, plain.Fragment = nil, ""
+		form = plain.String()
+		p.head = requestHead(o, target, form)
+		p.head = append(p.head, p.credentials()...)
+		return p
+	}
+	p.head = requestHead(o, target, form)
+	return p
 }
 
-// connect does nothing: net/http opens connections for requests only. Opening one is not part of any metric.
-func (p *pool) connect(context.Context, int, func() int64) {}
+// dialsAtOnce is how many connections are opened at a time.
+const dialsAtOnce = 64
 
-func (p *pool) close() { p.transport.CloseIdleConnections() }
+// connect opens connections until n are idle, and gives up on those that cannot be opened.
+func (p *pool) connect(ctx context.Context, n int, clock func() int64) {
+	var wg sync.WaitGroup
+	var left atomic.Int64
+	left.Store(int64(n - len(p.idle)))
+	for range min(n, dialsAtOnce) {
+		wg.Go(func() {
+			for left.Add(-1) >= 0 {
+				c, err := p.dial(ctx)
+				if err != nil {
+					return
+				}
+				p.keep(c, clock())
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (p *pool) close() {
+	for _, c := range p.idle {
+		c.Close()
+	}
+	p.idle = nil
+}
+
+// keep makes c available to the next request.
+func (p *pool) keep(c *conn, now int64) {
+	c.since = now
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = append(p.idle, c)
+}
+
+// take returns the idle connection that was used last, or nil.
+func (p *pool) take() *conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.idle) == 0 {
+		return nil
+	}
+	c := p.idle[len(p.idle)-1]
+	p.idle = p.idle[:len(p.idle)-1]
+	return c
+}
+
+// open returns an idle connection that may carry a request, or a new one.
+func (p *pool) open(ctx context.Context, now int64) (*conn, error) {
+	for c := p.take(); c != nil; c = p.take() {
+		if now-c.since <= int64(idleLimit) && c.silent() {
+			return c, nil
+		}
+		c.Close()
+	}
+	return p.dial(ctx)
+}
 
 // lagProbe is how long the goroutine that measures lag sleeps.
 const lagProbe = 5 * time.Millisecond
 
 func (p *pool) run(ctx context.Context, j *job) clientStats {
-	stats := clientStats{engine: "net/http", loops: 1}
+	stats := clientStats{engine: "goroutines", loops: 1}
 	probing, stop := context.WithCancel(ctx)
 	var probe, workers sync.WaitGroup
 	probe.Go(func() { // how late a sleeper wakes is how late a reader may be
@@ -76,11 +145,21 @@ func sleepUntil(ctx context.Context, clock func() int64, due int64) bool {
 	return ctx.Err() == nil
 }
 
+// A worker sends one request after the other.
+type worker struct {
+	*pool
+	job       *job
+	answer    answer
+	body, out []byte
+	buf       []byte
+}
+
+// readSize is what is read at a time: not less than a TLS record, so that none is held back between two reads.
+const readSize = 16 << 10
+
 // work sends requests one after another until the queue is closed and empty.
 func (p *pool) work(ctx context.Context, j *job, queue <-chan int, idle *atomic.Int64) {
-	var s stream
-	buf := make([]byte, 16<<10)
-	var body []byte
+	w := worker{pool: p, job: j, buf: make([]byte, readSize)}
 	var free int64
 	for {
 		idle.Add(1)
@@ -89,65 +168,127 @@ func (p *pool) work(ctx context.Context, j *job, queue <-chan int, idle *atomic.
 		if !ok || ctx.Err() != nil {
 			return
 		}
-		body = j.render(body[:0], i)
 		o := j.prepare(i)
 		o.ready = max(o.due, free)
-		s.reset(o, j.keepText)
-		p.exchange(ctx, j, i, body, &s, buf)
+		w.body = j.render(w.body[:0], i)
+		w.out = j.request(w.out[:0], p.head, w.body, i)
+		w.exchange(ctx, i, o)
+		if ctx.Err() != nil && o.state == inFlight {
+			o.state = interrupted
+		}
 		free = j.clock()
 		j.done.Add(1)
 	}
 }
 
-// exchange sends request i and reads its answer.
-func (p *pool) exchange(ctx context.Context, j *job, i int, body []byte, s *stream, buf []byte) {
-	o := s.out
-	limited, cancel := context.WithTimeout(ctx, requestLimit)
-	defer cancel()
-	limited = httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { o.start = j.clock() },
-	})
-	req, err := http.NewRequestWithContext(limited, http.MethodPost, p.url, bytes.NewReader(body))
-	if err != nil {
-		s.finish(err.Error())
-		return
-	}
-	req.Header = p.header.Clone()
-	if id := j.id(i); id != "" {
-		req.Header.Set("X-Request-Id", id)
-	}
-	resp, err := p.transport.RoundTrip(req)
-	if err == nil {
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			text, _ := io.ReadAll(io.LimitReader(resp.Body, errorBytes)) // what arrived is enough
-			s.finish(statusText(resp.Status, text))
+// exchange sends request i and reads its answer. A request that cannot have reached the server is sent again, on a
+// connection that was opened after it broke. It keeps its first start.
+func (w *worker) exchange(ctx context.Context, i int, o *outcome) {
+	c, err := w.open(ctx, w.job.clock())
+	for {
+		if o.resends == 0 {
+			o.start = w.job.clock()
+		}
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return
+		case err != nil:
+			o.refuse(err)
 			return
 		}
-		err = readStream(resp.Body, s, buf, j.clock)
-	}
-	switch {
-	case ctx.Err() != nil:
-		o.state = interrupted
-	case err != nil:
-		s.finish(err.Error())
-	default:
-		s.finish("")
+		w.answer.reset(o, w.job.asked(i), w.job.keepText)
+		if !w.attempt(ctx, c, o.resends > 0) {
+			return
+		}
+		o.resends++
+		c, err = w.dial(ctx)
 	}
 }
 
-// readStream feeds s until the end of body.
-func readStream(body io.Reader, s *stream, buf []byte, clock func() int64) error {
+// attempt sends a request over c, reads its answer and keeps c if it is of further use. again says that the server
+// cannot have read the request, which was not sent before.
+func (w *worker) attempt(ctx context.Context, c *conn, resent bool) (again bool) {
+	c.SetReadDeadline(time.Now().Add(requestLimit))
+	stop := context.AfterFunc(ctx, func() { c.SetDeadline(past) })
+	s := sendAll(c, w.out, w.job.clock)
+	over, err := w.read(c)
+	at := w.job.clock()
+	whole := s.end()
+	broke := breach{
+		used: c.used, resent: resent, whole: whole, answered: w.answer.bytes > 0,
+		after: at - s.at, roundTrip: c.roundTrip, slack: w.job.slack,
+	}
+	switch {
+	case !stop(): // interrupted
+		c.Close()
+		return false
+	case !over && broke.neverArrived():
+		c.Close()
+		return true
+	case over:
+		err = w.answer.ended(whole, err)
+	}
+	w.answer.close(at, err)
+	if err != nil || !w.answer.keepAlive {
+		c.Close()
+		return false
+	}
+	c.SetReadDeadline(time.Time{})
+	c.used = true
+	w.keep(c, at)
+	return false
+}
+
+// read feeds the answer until it ends. over says that the connection did not end before it: err is what is wrong with
+// the answer, else why it broke off.
+func (w *worker) read(c *conn) (over bool, err error) {
 	for {
-		n, err := body.Read(buf)
-		at := clock()
-		s.feed(buf[:n], at)
-		if errors.Is(err, io.EOF) {
-			s.close(at)
-			return nil
+		n, err := c.Read(w.buf)
+		at := w.job.clock()
+		if n > 0 {
+			if over, err := w.answer.feed(w.buf[:n], at); over || err != nil {
+				return true, err
+			}
 		}
-		if err != nil {
-			return err
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			err = w.answer.eof()
+			return err == nil, err
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return true, errLasted
+		default:
+			return false, fmt.Errorf("receive: %w", err)
 		}
 	}
+}
+
+// A sending writes a request while its answer may already be read.
+type sending struct {
+	conn *conn
+	over chan struct{}
+	err  error
+	at   int64 // when the end of the request was handed to the system
+}
+
+func sendAll(c *conn, request []byte, clock func() int64) *sending {
+	s := &sending{conn: c, over: make(chan struct{})}
+	go func() {
+		defer close(s.over)
+		_, s.err = c.Write(request)
+		s.at = clock()
+	}()
+	return s
+}
+
+// end waits for the writer, which it interrupts, and reports whether the request left whole.
+func (s *sending) end() (whole bool) {
+	select {
+	case <-s.over:
+	default:
+		s.conn.SetWriteDeadline(past)
+		<-s.over
+		s.conn.SetWriteDeadline(time.Time{})
+	}
+	return s.err == nil
 }

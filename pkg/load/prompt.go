@@ -8,11 +8,12 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // A sample is the size of one request, in tokens. input includes the shared prefix.
@@ -140,7 +141,7 @@ func (s *server) model(ctx context.Context, o *Options) (model, error) {
 
 // vocabulary returns the vocabulary size that a model folder's config.json names, or 0.
 func vocabulary(folder string) int {
-	raw, err := os.ReadFile(filepath.Join(folder, "config.json"))
+	raw, err := regular.ReadFile(filepath.Join(folder, "config.json"))
 	if err != nil {
 		return 0 // not a folder, or another kind of one: the size stays unknown
 	}
@@ -155,6 +156,9 @@ func vocabulary(folder string) int {
 	}
 	return max(c.Size, c.Text.Size, 0)
 }
+
+// askers is how many prompts are turned into text at a time.
+const askers = 8
 
 // tokenizeRounds is how often a text is re-cut until the server counts the tokens that were asked for.
 const tokenizeRounds = 5
@@ -184,7 +188,7 @@ func chatTexts(ctx context.Context, b *bodies, m model, api *server, stderr io.W
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	next := make(chan int)
-	for range 8 {
+	for range askers {
 		wg.Go(func() {
 			for i := range next {
 				text, exact, err := chatText(ctx, b, i, m, api)

@@ -50,7 +50,7 @@ type Report struct {
 type Client struct {
 	Program      string  `json:"client"`
 	Version      string  `json:"version"`
-	Engine       string  `json:"engine"` // epoll or net/http
+	Engine       string  `json:"engine"` // epoll or goroutines
 	Loops        int     `json:"loops"`  // threads that send and read
 	Started      string  `json:"started"`
 	CPUSeconds   float64 `json:"cpu_s"`             // of the whole process during the run
@@ -62,9 +62,13 @@ type Client struct {
 	Partial      bool    `json:"partial"`    // the run was interrupted
 	Interrupted  int     `json:"interrupted"`
 	NotSent      int     `json:"not_sent"`
-	Retried      int     `json:"retried"`       // sent again as the server had closed an idle connection
-	UsageMissing int     `json:"usage_missing"` // output tokens counted by events, as the server named no usage
-	Samples      Samples `json:"samples"`
+	// Retried counts requests that were sent again: the server had closed their connection before it can have read
+	// them. Their times count from the first send.
+	Retried         int     `json:"retried"`
+	RetriedRequests []int   `json:"retried_requests,omitempty"` // their places in the arrays over requests
+	UsageMissing    int     `json:"usage_missing"`              // output tokens counted by events, as the server named no usage
+	WarmUpsFailed   int     `json:"warmups_failed"`
+	Samples         Samples `json:"samples"`
 }
 
 // Samples says over how many values each family was computed.
@@ -137,12 +141,18 @@ func (r *Report) count(m *measurement) {
 	*c = Client{
 		Program: "profllm bench serve", Version: m.options.Version, Engine: m.client.engine, Loops: m.client.loops,
 		Started: m.started.UTC().Format(time.RFC3339Nano), CPUSeconds: m.cpu.Seconds(),
-		LagP99: float64(m.client.lag.quantile(0.99)) / 1e6, Retried: m.client.retried,
+		LagP99: float64(m.client.lag.quantile(0.99)) / 1e6, WarmUpsFailed: m.coldWarmUps,
 	}
 	var delays spread
 	first, last, end := int64(math.MaxInt64), m.begin, m.begin
 	for i := range m.outcomes {
 		o := &m.outcomes[i]
+		if o.resends > 0 {
+			c.Retried++
+			if o.state == completed || o.state == failed {
+				c.RetriedRequests = append(c.RetriedRequests, len(r.ended))
+			}
+		}
 		if o.start > 0 {
 			delays.add(o.start - o.ready)
 			first, last = min(first, o.start), max(last, o.start)

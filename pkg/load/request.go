@@ -2,11 +2,16 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"slices"
 	"strconv"
 )
 
@@ -16,6 +21,7 @@ type bodies struct {
 	samples []sample
 	ids     idSource
 	texts   []json.RawMessage // chat: the messages of every sample; nil with completions
+	counted bool              // an answer has as many tokens as its sample asks for, at most
 }
 
 // A piece is text that all bodies share, and what follows it.
@@ -35,7 +41,7 @@ const (
 
 // newBodies builds the bodies of all requests. With chat it asks the server to turn tokens into text.
 func newBodies(ctx context.Context, o *Options, m model, api *server, stderr io.Writer) (*bodies, error) {
-	b := &bodies{samples: drawSamples(o), ids: newIDSource(o, m.vocabulary)}
+	b := &bodies{samples: drawSamples(o), ids: newIDSource(o, m.vocabulary), counted: !o.ExtraBody.changesLength()}
 	if o.chat() {
 		texts, err := chatTexts(ctx, b, m, api, stderr)
 		if err != nil {
@@ -102,6 +108,17 @@ func requestMembers(o *Options, name string) Object {
 	return body
 }
 
+// changesLength reports whether members of a body change how many tokens or texts come back.
+func (o Object) changesLength() bool {
+	return slices.ContainsFunc(o, func(m Member) bool {
+		switch m.Key {
+		case "max_tokens", "max_completion_tokens", "n", "best_of", "echo", "use_beam_search":
+			return true
+		}
+		return false
+	})
+}
+
 // cut turns members into pieces.
 func cut(body Object) []piece {
 	var pieces []piece
@@ -148,8 +165,17 @@ type server struct {
 }
 
 func newServer(o *Options) *server {
-	return &server{o.base(), o.headers(), &http.Client{Transport: newTransport(o, 16)}}
+	return &server{o.base(), o.headers(), &http.Client{Transport: &http.Transport{
+		Proxy:               o.Proxy,
+		DialContext:         (&net.Dialer{Timeout: connectLimit}).DialContext,
+		TLSClientConfig:     &tls.Config{InsecureSkipVerify: o.Insecure},
+		MaxIdleConnsPerHost: askers,
+		IdleConnTimeout:     idleLimit,
+	}}}
 }
+
+// answerLimit bounds an answer that is not part of the load, in bytes: the ids of ten million tokens.
+const answerLimit = 128 << 20
 
 // headers returns the headers that every request carries.
 func (o *Options) headers() http.Header {
@@ -200,11 +226,12 @@ func (s *server) call(ctx context.Context, method, path string, in, out any) err
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, errorBytes)) // what arrived is enough
 		return &statusError{resp.StatusCode, fmt.Sprintf("%s %s: %s", method, path, statusText(resp.Status, text))}
 	}
+	limited := io.LimitReader(resp.Body, answerLimit)
 	if out == nil {
-		_, err := io.Copy(io.Discard, resp.Body)
+		_, err := io.Copy(io.Discard, limited)
 		return err
 	}
-	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+	if err := json.NewDecoder(limited).Decode(out); err != nil {
 		return fmt.Errorf("decode the answer of %s: %w", path, err)
 	}
 	return nil
@@ -221,6 +248,11 @@ func statusText(status string, body []byte) string {
 	return status
 }
 
+// errorText returns the message of an error that the server reports inside an answer, else what it sent.
+func errorText(body []byte) string {
+	return cmp.Or(errorMessage(body), fmt.Sprintf("the server reports an error: %.200q", body))
+}
+
 // errorMessage returns the message of an OpenAI error object, in either of its two shapes, or "".
 func errorMessage(body []byte) string {
 	var e struct {
@@ -228,19 +260,21 @@ func errorMessage(body []byte) string {
 		Object  string          `json:"object"`
 		Message string          `json:"message"`
 	}
-	if json.Unmarshal(body, &e) != nil {
+	var mistyped *json.UnmarshalTypeError // of one key; the others are there
+	if err := json.Unmarshal(body, &e); err != nil && !errors.As(err, &mistyped) {
 		return ""
 	}
-	if len(e.Error) == 0 || string(e.Error) == "null" {
-		if e.Object == "error" || e.Message != "" {
-			return e.Message
-		}
-		return ""
+	if len(e.Error) == 0 || empty(e.Error) {
+		return e.Message
 	}
+	var text string
 	var inner struct {
 		Message string `json:"message"`
 	}
-	if json.Unmarshal(e.Error, &inner) == nil && inner.Message != "" {
+	if json.Unmarshal(e.Error, &text) == nil {
+		return text
+	}
+	if json.Unmarshal(e.Error, &inner); inner.Message != "" {
 		return inner.Message
 	}
 	return string(e.Error)

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/google/renameio/v2"
+
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // fileName returns the name of the result file as vLLM composes it, without its folder.
@@ -47,7 +49,7 @@ func (r *Report) save(o *Options) (string, error) {
 		return "", fmt.Errorf("encode the result: %w", err)
 	}
 	if o.AppendResult {
-		before, err := os.ReadFile(name)
+		before, err := regular.ReadFile(name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("read the results before this one: %w", err)
 		}

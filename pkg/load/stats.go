@@ -19,6 +19,8 @@ type measurement struct {
 	begin, end int64
 	cpu        time.Duration
 	client     clientStats
+
+	coldWarmUps int // warm-up requests that failed
 }
 
 // A Family is the statistics of one metric over all successful requests, in ms.

@@ -235,7 +235,7 @@ func state(r *report.Run, o Options) (Kind, string) {
 		if f := res.Failure; f != nil {
 			return Failed, fmt.Sprintf("%s, cause %s (%s); %s", res.Status, f.Cause, f.Confidence, f.Next)
 		}
-		return Failed, string(res.Status)
+		return Failed, strings.TrimSuffix(fmt.Sprintf("%s: %s", res.Status, strings.Join(failedWords(res), ", ")), ": ")
 	case res.Validity == nil:
 		return Invalid, "nobody judged it"
 	case !res.Validity.Valid:
@@ -244,6 +244,14 @@ func state(r *report.Run, o Options) (Kind, string) {
 		return Suspect, strings.Join(res.Validity.Words, ", ")
 	}
 	return "", ""
+}
+
+// failedWords are the words of the failed checks; none of a result that nobody judged.
+func failedWords(r *result.Result) []string {
+	if r.Validity == nil {
+		return nil
+	}
+	return r.Validity.Words
 }
 
 type past struct {
@@ -288,6 +296,9 @@ func (v *Verdict) compare(r *report.Run, earlier []*report.Run, proof report.Pro
 			}
 		}
 		if now == nil || len(values) == 0 {
+			if why := lacking(now, values, redefined); why != "" {
+				v.apart(r, key+": "+why)
+			}
 			continue
 		}
 		d, err := stats.NewRun(values, *now)
@@ -326,6 +337,18 @@ func (v *Verdict) compare(r *report.Run, earlier []*report.Run, proof report.Pro
 		v.apart(r, fmt.Sprintf("too little data: %d of the %d valid nights that a baseline needs", few.Have, few.Need))
 	}
 	return nil
+}
+
+// lacking says which side has no number to compare; "" if neither has one, or the nights
+// before meant something else by it.
+func lacking(now *float64, before []float64, redefined string) string {
+	switch {
+	case now == nil && len(before) > 0:
+		return "this night has none, or it is withheld"
+	case now != nil && len(before) == 0 && redefined == "":
+		return "no night before has it"
+	}
+	return ""
 }
 
 // changed says what a distance from the baseline is, "" if it is nothing.

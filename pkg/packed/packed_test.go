@@ -2,8 +2,12 @@ package packed_test
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
 	"io"
 	"io/fs"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -11,6 +15,7 @@ import (
 	"github.com/ulikunitz/xz"
 
 	"github.com/profllm/profllm/pkg/packed"
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 func pack(t testing.TB, text string) []byte {
@@ -49,7 +54,7 @@ func TestOpen(t *testing.T) {
 	f, _, err := packed.Open(dir, "cut.json")
 	require.NoError(t, err)
 	_, err = io.ReadAll(f)
-	require.Error(t, err)
+	require.ErrorIs(t, err, packed.ErrDamaged)
 }
 
 func FuzzOpen(f *testing.F) {
@@ -58,10 +63,83 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		in, _, err := packed.Open(fstest.MapFS{"x.xz": {Data: data}}, "x")
 		if err != nil {
-			require.ErrorIs(t, err, packed.ErrNoXZ)
+			require.True(t, errors.Is(err, packed.ErrNoXZ) || errors.Is(err, regular.ErrLarge), err)
 			return
 		}
 		io.Copy(io.Discard, io.LimitReader(in, 1<<20)) // any end will do
 		require.NoError(t, in.Close())
 	})
+}
+
+// zeros packs so many bytes of nothing, in blocks so that no memory is taken.
+func zeros(t testing.TB, size int64) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := xz.WriterConfig{CheckSum: xz.CRC32}.NewWriter(&b)
+	require.NoError(t, err)
+	_, err = io.Copy(w, io.LimitReader(nothing{}, size))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return b.Bytes()
+}
+
+type nothing struct{}
+
+func (nothing) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// What was made in order to be large ends long before it is: several bombs one
+// after the other are one file to xz.
+func TestBombs(t *testing.T) {
+	one := zeros(t, 16<<20)
+	dir := fstest.MapFS{"bomb.xz": {Data: bytes.Repeat(one, 256)}, "large.xz": {Data: one}}
+	f, _, err := packed.Open(dir, "bomb")
+	require.NoError(t, err)
+	defer f.Close()
+	n, err := io.Copy(io.Discard, f)
+	require.ErrorIs(t, err, regular.ErrLarge)
+	require.ErrorContains(t, err, "MiB come out of")
+	require.Less(t, n, int64(300<<20))
+	f, _, err = packed.Open(dir, "large")
+	require.NoError(t, err)
+	defer f.Close()
+	n, err = io.Copy(io.Discard, f)
+	require.NoError(t, err, "a log of one line again and again is no bomb")
+	require.Equal(t, int64(16<<20), n)
+	data, name, err := packed.Read(dir, "large", 1<<20)
+	require.ErrorIs(t, err, regular.ErrLarge)
+	require.Equal(t, "large.xz", name)
+	require.Empty(t, data)
+}
+
+// A file of some bytes may ask for a dictionary of gigabytes.
+func TestDictionaries(t *testing.T) {
+	for bits, want := range map[byte]error{0x1c: nil, 0x1d: regular.ErrLarge, 0x27: regular.ErrLarge, 0x28: regular.ErrLarge} { // 64 MiB, 96 MiB, 3 GiB, 4 GiB
+		x := pack(t, "text")
+		at := bytes.Index(x, []byte{0x21, 1})
+		x[at+2] = bits
+		head := x[12 : 12+4*(int(x[12])+1)]
+		binary.LittleEndian.PutUint32(head[len(head)-4:], crc32.ChecksumIEEE(head[:len(head)-4]))
+		_, _, err := packed.Open(fstest.MapFS{"x.xz": {Data: x}}, "x")
+		if want == nil {
+			require.NoError(t, err, bits)
+		} else {
+			require.ErrorIs(t, err, want, bits)
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	dir := fstest.MapFS{"plain": {Data: []byte("12345")}, "packed.xz": {Data: pack(t, "12345")}, "cut.xz": {Data: pack(t, strings.Repeat("x", 100))[:60]}}
+	for _, name := range []string{"plain", "packed"} {
+		data, _, err := packed.Read(dir, name, 5)
+		require.NoError(t, err)
+		require.Equal(t, "12345", string(data))
+		_, _, err = packed.Read(dir, name, 4)
+		require.ErrorIs(t, err, regular.ErrLarge)
+		require.ErrorContains(t, err, name)
+	}
+	_, _, err := packed.Read(dir, "cut", 100)
+	require.ErrorIs(t, err, packed.ErrDamaged)
+	_, _, err = packed.Read(dir, "none", 100)
+	require.ErrorIs(t, err, fs.ErrNotExist)
 }

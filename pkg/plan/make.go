@@ -391,7 +391,7 @@ func (p *Plan) environment(in Input) (visible []int, secrets []asked, err error)
 			continue
 		case literal && shellText.MatchString(s):
 			p.Notes = append(p.Notes, fmt.Sprintf("%s: %s is passed as it stands; CloudAI would let the shell expand it (write { shell = %q } for that)", v.Pos, name, s))
-		case literal && (redact.Shaped(s) || redact.Shaped(name+"="+s)):
+		case literal && (redact.Setting(name, s) != s):
 			p.Notes = append(p.Notes, fmt.Sprintf("%s: the value of %s looks like a secret, and stands in the plan, the script and the kept definitions; write { env = %q } or { file = … }", v.Pos, name, name))
 		case secretName.MatchString(ref.Shell):
 			p.Notes = append(p.Notes, fmt.Sprintf("%s: shell text puts its value into the whole job's environment; a secret is { env = … } or { file = … }", v.Pos))

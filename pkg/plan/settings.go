@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/redact"
 )
 
 // NodesSetting is the key of settings that holds the number of nodes.
@@ -55,12 +57,13 @@ func SettingKey(path string) string {
 	return "cmd_args." + path
 }
 
-// Flatten adds every scalar below v under its dotted path.
+// Flatten adds every scalar below v under its dotted path, secrets left out.
 func Flatten(into map[string]string, key string, v any) {
-	m, ok := v.(map[string]any)
+	last := key[strings.LastIndexByte(key, '.')+1:]
+	m, ok := redact.Value(last, v).(map[string]any)
 	if !ok {
 		if v != nil {
-			into[key] = SettingText(v)
+			into[key] = redact.Setting(last, SettingText(v))
 		}
 		return
 	}

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/await"
 )
 
 // A call is one request that a fake engine got.
@@ -145,5 +146,5 @@ func post(t *testing.T, url, body string, header ...string) (*http.Response, str
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	require.Eventually(t, ok, 30*time.Second, time.Millisecond, what)
+	await.True(t, ok, what)
 }

@@ -31,7 +31,7 @@ func (f *File) Read(dir fs.FS, use func(*Reader) error) error {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
 	defer in.Close()
-	r := NewReader(&bounded{in, maxSize})
+	r := NewReader(in)
 	if err = use(r); err == nil {
 		err = r.End()
 	}
@@ -60,13 +60,13 @@ func (f *File) Number(v Value, key string) *float64 {
 	x, finite := v.Finite()
 	switch {
 	case finite && math.Abs(x) > largest:
-		f.Warn(result.BadValue, v, key, "is %v", x)
+		f.Warn(result.NoNumber, v, key, "is %v", x)
 	case finite:
 		return &x
 	case v.Kind == Number:
 		f.Warn(result.NotFinite, v, key, "is %v", v.Num)
 	case v.Kind != Absent && v.Kind != Null:
-		f.Warn(result.BadValue, v, key, "no number")
+		f.Warn(result.NoNumber, v, key, "no number")
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (f *File) Count(v Value, key string) *int64 {
 		return nil
 	}
 	if *x != math.Trunc(*x) || *x < 0 || *x > 1<<53 {
-		f.Warn(result.BadValue, v, key, "no count: %v", *x)
+		f.Warn(result.NoNumber, v, key, "no count: %v", *x)
 		return nil
 	}
 	return new(int64(*x))

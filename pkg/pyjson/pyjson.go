@@ -27,7 +27,6 @@ import (
 // Bounds of what is read. A file is only walked, so that its bound is one of time;
 // the others are of memory.
 const (
-	maxSize   = 64 << 30 // of a file, unpacked
 	maxDepth  = 500      // objects and lists within each other
 	maxText   = 16 << 20 // of the strings of one Value
 	maxValues = 1 << 18  // in one Value
@@ -88,21 +87,6 @@ func (v Value) At(keys ...string) Value {
 		v = next
 	}
 	return v
-}
-
-// bounded fails where a file is longer than n.
-type bounded struct {
-	r io.Reader
-	n int64
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.n <= 0 {
-		return 0, fmt.Errorf("larger than %d GiB", maxSize>>30)
-	}
-	n, err := b.r.Read(p[:min(int64(len(p)), b.n)])
-	b.n -= int64(n)
-	return n, err
 }
 
 // A Reader walks one document. It is not safe for concurrent use.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // block is how much of a file is looked at at once.
@@ -61,7 +63,7 @@ func cross(f *os.File, h Hit) error {
 // find reads a file once, in constant memory. Values that lie over the border of
 // two blocks are found in the second.
 func (v Values) find(path string) ([]Hit, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

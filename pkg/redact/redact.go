@@ -26,7 +26,7 @@ type rule struct {
 // (Hugging Face, NVIDIA NGC, GitHub, GitLab, OpenAI and Anthropic, AWS, Google,
 // Slack), RFC 6750, RFC 7617, RFC 7519, RFC 3986 section 3.2.1, RFC 7468.
 var rules = []rule{
-	{"token", []string{"hf_", "hf-", "nvapi", "ghp", "gho", "ghu", "ghs", "ghr", "github_pat", "glpat", "sk-", "sk_", "xox"}, regexp.MustCompile(`\b(?:hf|nvapi|ghp|gho|ghu|ghs|ghr|github_pat|glpat|sk|xox[abprs])[_-][A-Za-z0-9_-]{8,}`)},
+	{"token", []string{"hf_", "nvapi", "ghp", "gho", "ghu", "ghs", "ghr", "github_pat", "glpat", "sk-", "sk_", "xox"}, regexp.MustCompile(`\b(?:hf_|(?:nvapi|ghp|gho|ghu|ghs|ghr|github_pat|glpat|sk|xox[abprs])[_-])[A-Za-z0-9_-]{8,}`)},
 	{"aws-key-id", []string{"akia", "asia"}, regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`)},
 	{"google-key", []string{"aiza"}, regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{35}`)},
 	{"jwt", []string{"eyj"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+`)},
@@ -57,19 +57,40 @@ func (r rule) hinted(lower string) bool {
 	return false
 }
 
-// secretOption is an option whose value, the next word, is a secret.
-var secretOption = regexp.MustCompile(`(?i)^--?(?:[a-z-]*(?:api[-_]?key|password|auth[-_]token|access[-_]token)|token|hf[-_]token|secret)$`)
-
-// Words does for the words of a command line what Line does for its text.
+// Words does for the words of a command line what Setting does for its settings:
+// the option --api-key, the variable HF_TOKEN=… and the header are keys.
 func Words(words []string) []string {
 	out := make([]string, len(words))
+	follows := false
 	for i, w := range words {
-		out[i] = Line(w)
-		if i > 0 && secretOption.MatchString(words[i-1]) && w != "" {
-			out[i] = Mark
-		}
+		out[i], follows = wordAfter(follows, w), expects(w, follows)
 	}
 	return out
+}
+
+// wordAfter is a word without what is secret in it; all of it where it follows an
+// option whose value is a secret.
+func wordAfter(option bool, w string) string {
+	name, value, given := strings.Cut(w, "=")
+	switch {
+	case option && !strings.HasPrefix(w, "-") && w != "":
+		return Mark
+	case given && assigned.MatchString(name):
+		return Line(name + "=" + Setting(name, value))
+	}
+	return inner(w)
+}
+
+// assigned is what stands before the first "=" of an option or a variable.
+var assigned = regexp.MustCompile(`^-{0,2}[A-Za-z_][A-Za-z0-9_.-]*$`)
+
+// expects reports whether the word behind this one is a secret. --api-key takes
+// several words.
+func expects(word string, before bool) bool {
+	if strings.HasPrefix(word, "-") {
+		return !strings.Contains(word, "=") && Key(word)
+	}
+	return before
 }
 
 // Shaped reports whether some of s has the shape of a secret.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/templates"
@@ -218,7 +219,7 @@ func TestSequence(t *testing.T) {
 	t.Run("TERM reaches the script alone, and no further run begins", func(t *testing.T) {
 		s := newSequence(t, "trap 'wait; echo flushed; touch finish.json; exit 143' TERM\nbash -c 'trap \"echo child got TERM\" TERM; for i in {1..20}; do sleep 0.02; done' &\ntouch up\nwhile :; do sleep 0.02; done", "touch finish.json")
 		s.start(t)
-		require.Eventually(t, func() bool { _, err := os.Stat(s.file(0, "up")); return err == nil }, time.Minute, time.Millisecond)
+		await.File(t, s.file(0, "up"))
 		require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
 		require.Equal(t, 143, s.wait(t))
 		require.Equal(t, "flushed\n", string(read(t, s.file(0, "stdout.txt"))))

@@ -1,7 +1,6 @@
 package render_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -309,8 +308,7 @@ extra_srun_args = ["--hostile=$(touch x) 'a' ; touch x\n"]
 // run runs the job to its end and returns where it ran.
 func (w *theWorld) run(t *testing.T) run.Placement {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // only so that a hang ends
-	defer cancel()
+	ctx := t.Context()
 	sched := local.New(filepath.Join(w.dir, "jobs"), w.binary, w.environ, time.Now)
 	sub, err := sched.Submit(ctx, run.Request{Script: filepath.Join(w.plan.Dir, run.ScriptFile), Name: w.plan.Job.Name, Comment: w.plan.Job.Comment, Dir: w.plan.Dir, Export: run.Export{Names: w.plan.Job.Export}})
 	require.NoError(t, err)

@@ -41,11 +41,11 @@ type Row struct {
 	Difference *Difference `json:"difference,omitempty"` // with exactly two columns
 }
 
-// Difference is the first value less the second. It says nothing about whether
-// another pair of runs would differ as much.
+// Difference is the second value less the first, as every comparison has it. It says
+// nothing about whether another pair of runs would differ as much.
 type Difference struct {
 	Absolute float64  `json:"absolute"`
-	Percent  *float64 `json:"percent,omitempty"` // of the second; nil if that is 0
+	Percent  *float64 `json:"percent,omitempty"` // of the first; nil unless that is above 0
 }
 
 // sections of CloudAI's comparison.
@@ -142,9 +142,9 @@ func difference(a, b Value) *Difference {
 	if a.Number == nil || b.Number == nil {
 		return nil
 	}
-	d := &Difference{Absolute: *a.Number - *b.Number}
-	if *b.Number != 0 {
-		d.Percent = new(d.Absolute / *b.Number * 100)
+	d := &Difference{Absolute: *b.Number - *a.Number}
+	if *a.Number > 0 {
+		d.Percent = new(d.Absolute / *a.Number * 100)
 	}
 	return d
 }
@@ -165,7 +165,7 @@ func Pair(a, b []Run, metrics []Metric) (*Report, error) {
 // hold judges the sets that belong together.
 func hold(first, second []set, q question, together func(x, y set) bool) (*Report, error) {
 	r := &Report{Schema: Schema, without: []Part{PartStatus, PartPerTest, PartSweeps}}
-	if q.metrics == nil {
+	if q.asked = q.metrics != nil; !q.asked {
 		q.metrics = judgedMetrics
 	}
 	taken := map[string]bool{}

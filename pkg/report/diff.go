@@ -313,11 +313,8 @@ func (d *Delta) Write(w io.Writer, format string) error {
 		}
 		t := table{header: []string{"metric", "first", "second", "second against first %"}}
 		for _, row := range d.Numbers {
-			change := "n/a"
-			if x, y := row.Values[0].Number, row.Values[1].Number; row.Difference != nil && *x != 0 {
-				change = fmt.Sprintf("%+.2f", (*y-*x) / *x * 100)
-			}
-			t.row("", cell{text: row.title()}, cell{row.Values[0].text(row.precision()), num}, cell{row.Values[1].text(row.precision()), num}, cell{change, num})
+			change := row.Difference.cells()[1]
+			t.row("", cell{text: row.title()}, cell{row.Values[0].text(row.precision()), num}, cell{row.Values[1].text(row.precision()), num}, change)
 		}
 		show(t)
 	}

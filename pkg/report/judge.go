@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/stats"
@@ -134,6 +135,9 @@ type MetricVerdict struct {
 	Floor      float64        `json:"floor_percent"` // smaller shifts do not matter
 	RunsNeeded int            `json:"runs_needed,omitempty"`
 	Paired     *Paired        `json:"paired,omitempty"` // of Confirm: decides in the place of the above
+
+	lacks    string  // which side has no number, "" if both have one
+	estimate float64 // of the shift, in the metric's unit
 }
 
 // PairedAnswers counts the questions of which two evaluations got only one right.
@@ -272,6 +276,7 @@ func medianRun(runs []*Run) int {
 // question is how two sets of runs are compared.
 type question struct {
 	metrics []Metric
+	asked   bool // by name: one that no run has is reported as well
 	one     bool // each set is one run, asked for by name
 	pairs   bool // the sets were made in pairs, told by the iteration
 }
@@ -316,10 +321,18 @@ func judge(test string, a, b []*Run, q question) (*Judgement, error) {
 			continue
 		}
 		first, second := numbersOf(m, j.a), numbersOf(m, j.b)
-		v, err := newVerdict(m, first, second)
-		if v == nil && err == nil {
+		if len(first) == 0 && len(second) == 0 && !q.asked {
 			continue
 		}
+		if len(first) == 0 || len(second) == 0 {
+			v, err := lacking(m, j.a, j.b)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", test, m.Key, err)
+			}
+			j.Metrics = append(j.Metrics, *v)
+			continue
+		}
+		v, err := newVerdict(m, first, second)
 		if err == nil {
 			err = v.permute(first, second)
 		}
@@ -368,11 +381,35 @@ func numbersOf(m Metric, runs []*Run) []float64 {
 	return list
 }
 
-// newVerdict has the numbers of a metric and no verdict yet; nil if a side has none.
-func newVerdict(m Metric, a, b []float64) (*MetricVerdict, error) {
-	if len(a) == 0 || len(b) == 0 {
-		return nil, nil
+// lacking is the verdict on a metric that a side has no number of.
+func lacking(m Metric, a, b []*Run) (*MetricVerdict, error) {
+	v := &MetricVerdict{Metric: m, Floor: m.Floor()}
+	var without []string
+	for _, side := range []struct {
+		name string
+		runs []*Run
+		to   *Spread
+	}{{"the first", a, &v.First}, {"the second", b, &v.Second}} {
+		numbers := numbersOf(m, side.runs)
+		if len(numbers) > 0 {
+			var err error
+			if *side.to, err = spread(numbers); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		word := " has none"
+		if slices.ContainsFunc(side.runs, func(r *Run) bool { return m.Of(r.Result).Withheld }) {
+			word = " has it withheld"
+		}
+		without = append(without, side.name+word)
 	}
+	v.lacks = strings.Join(without, ", ")
+	return v, nil
+}
+
+// newVerdict has the numbers of a metric and no verdict yet.
+func newVerdict(m Metric, a, b []float64) (*MetricVerdict, error) {
 	v := &MetricVerdict{Metric: m, Floor: m.Floor()}
 	var err error
 	if v.First, err = spread(a); err != nil {
@@ -385,7 +422,8 @@ func newVerdict(m Metric, a, b []float64) (*MetricVerdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	if shift.Base != 0 {
+	v.estimate = shift.Estimate
+	if shift.Base > 0 {
 		v.Percent = new(shift.Percent(shift.Estimate))
 		if i := shift.Interval; i != nil {
 			v.Low, v.High, v.Coverage = new(shift.Percent(i.Low)), new(shift.Percent(i.High)), &i.Coverage
@@ -486,8 +524,14 @@ func (v *MetricVerdict) conclude(tests int) error {
 	shift, low, high, p := v.deciding()
 	beyond := shift != nil && math.Abs(*shift) > v.Floor
 	switch {
+	case v.lacks != "":
+		v.Verdict, v.Why = TooLittle, v.lacks
+		return nil
 	case shift == nil && v.Paired != nil && v.Paired.N == 0:
 		v.Verdict, v.Why, v.RunsNeeded = TooLittle, "no pair has it", usualRuns
+		return nil
+	case shift == nil && p != nil && *v.AdjustedP <= stats.Alpha && v.estimate != 0:
+		v.Verdict, v.Why = v.direction(v.estimate), "the first's median is 0, of which no percentage can be given"
 		return nil
 	case shift == nil:
 		v.Verdict, v.Why = TooLittle, "the first's median is 0"
@@ -502,9 +546,7 @@ func (v *MetricVerdict) conclude(tests int) error {
 		v.Verdict, v.Why, v.RunsNeeded = TooLittle, fmt.Sprintf("%d v %d: no test", v.First.N, v.Second.N), usualRuns
 		return nil
 	case *v.AdjustedP <= stats.Alpha && beyond:
-		if v.Verdict = Regressed; *shift > 0 == (v.Better == Higher) {
-			v.Verdict = Improved
-		}
+		v.Verdict = v.direction(*shift)
 		return nil
 	case v.Answers != nil:
 		v.Verdict, v.RunsNeeded = TooLittle, usualRuns
@@ -523,6 +565,14 @@ func (v *MetricVerdict) conclude(tests int) error {
 	v.Verdict, v.RunsNeeded = TooLittle, need
 	v.Why = fmt.Sprintf("may differ by more than the %g %% that matter, or not", v.Floor)
 	return nil
+}
+
+// direction says whether a shift is for the better.
+func (v *MetricVerdict) direction(shift float64) Outcome {
+	if shift > 0 == (v.Better == Higher) {
+		return Improved
+	}
+	return Regressed
 }
 
 // needed is how many runs of each side find a shift of the floor four times of five,

@@ -218,8 +218,141 @@ func TestWithheldInSets(t *testing.T) {
 	j := pair(t).Judgements[0]
 	require.Equal(t, 6, metric(t, j, "median_ttft_ms").First.N)
 	require.Equal(t, 7, metric(t, j, "output_throughput").First.N)
-	for _, m := range j.Metrics {
-		require.NotEqual(t, "p99_ttft_ms", m.Key)
+	m := metric(t, j, "p99_ttft_ms")
+	require.Equal(t, report.TooLittle, m.Verdict)
+	require.Equal(t, "the second has it withheld", m.Why)
+	require.Equal(t, 7, m.First.N)
+	require.Zero(t, m.Second.N)
+}
+
+// A metric that one side lacks is named, and what is proven of the others is not said of
+// all of them.
+//
+// covers: PL-Q15
+func TestLackingMetric(t *testing.T) {
+	without := func(_ int, r *result.Result) { r.Results.OutputThroughput = nil }
+	for name, c := range map[string]struct {
+		n             int
+		first, second func(int, *result.Result)
+		why           string
+	}{
+		"the second": {8, nil, without, "the second has none"},
+		"the first":  {8, without, nil, "the first has none"},
+		"one v one":  {1, nil, without, "the second has none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTemp(t)
+			for dir, edit := range map[string]func(int, *result.Result){"one": c.first, "two": c.second} {
+				if edit == nil {
+					edit = func(int, *result.Result) {}
+				}
+				runsOf(t, dir, c.n, 1000, 50, 0.1, edit)
+			}
+			r := pair(t)
+			j := r.Judgements[0]
+			require.Equal(t, report.TooLittle, metric(t, j, "output_throughput").Verdict)
+			require.Equal(t, c.why, metric(t, j, "output_throughput").Why)
+			require.Equal(t, report.TooLittle, j.Verdict)
+			require.False(t, r.Bad())
+			var text, xml bytes.Buffer
+			require.NoError(t, r.Write(&text, "text"))
+			require.Contains(t, text.String(), "not compared: Throughput (tok/s): "+c.why)
+			require.NotContains(t, text.String(), ": same within noise\n")
+			require.NoError(t, r.JUnit(&xml))
+			require.Contains(t, xml.String(), c.why)
+		})
+	}
+}
+
+// One that was asked for by name and that no run has is named as well.
+func TestLackingEverywhere(t *testing.T) {
+	inTemp(t)
+	runsOf(t, "one", 3, 1000, 50, 1)
+	runsOf(t, "two", 3, 1000, 50, 1)
+	m, err := report.FindMetric("request_goodput")
+	require.NoError(t, err)
+	r, err := report.Pair(load(t, "one"), load(t, "two"), []report.Metric{m})
+	require.NoError(t, err)
+	require.Equal(t, "the first has none, the second has none", metric(t, r.Judgements[0], "request_goodput").Why)
+}
+
+// Two sides that change places change the signs and the verdicts, whatever the numbers:
+// in the test of sets, beside each other, and in diff.
+//
+// covers: PL-Q15
+func TestSidesMirror(t *testing.T) {
+	mirrored := map[report.Outcome]report.Outcome{report.Improved: report.Regressed, report.Regressed: report.Improved}
+	draw := rand.New(rand.NewPCG(7, 11))
+	for range 12 {
+		inTemp(t)
+		n := 1 + 7*draw.IntN(2)
+		shift := []float64{0, 0.5, 0.8, 1, 1, 1.25, 2}[draw.IntN(7)] // 0: the second side is idle
+		runsOf(t, "one", n, 1000, 50, 0.3)
+		runsOf(t, "two", n, 1000*max(shift, 0.1), 50*max(shift, 0.1), 0.3, func(_ int, r *result.Result) {
+			if shift == 0 {
+				r.Results.OutputThroughput = new(0.0)
+			}
+		})
+		ab, err := report.Pair(load(t, "one"), load(t, "two"), nil)
+		require.NoError(t, err)
+		ba, err := report.Pair(load(t, "two"), load(t, "one"), nil)
+		require.NoError(t, err)
+		for i, x := range ab.Judgements[0].Metrics {
+			y := ba.Judgements[0].Metrics[i]
+			want := x.Verdict
+			if m, ok := mirrored[want]; ok {
+				want = m
+			}
+			require.Equal(t, want, y.Verdict, "%s, shift %g, %d runs: %s; %s", x.Key, shift, n, x.Why, y.Why)
+			opposite(t, x.Percent, y.Percent)
+		}
+		if n > 1 {
+			continue
+		}
+		first, second := load(t, "one"), load(t, "two")
+		d, err := report.Diff(&first[0], &second[0])
+		require.NoError(t, err)
+		for _, section := range ab.Comparisons[0].Sections {
+			for _, row := range section.Rows {
+				if row.Difference == nil {
+					continue
+				}
+				require.Equal(t, *row.Values[1].Number-*row.Values[0].Number, row.Difference.Absolute, row.Key)
+				other := find(t, ba.Comparisons[0], row.Key).Difference
+				require.Equal(t, -row.Difference.Absolute, other.Absolute)
+				for _, number := range d.Numbers {
+					if number.Key == row.Key {
+						require.Equal(t, row.Difference, number.Difference, "compare and diff say the same")
+					}
+				}
+				for _, m := range ab.Judgements[0].Metrics {
+					if m.Key == row.Key && m.Percent != nil {
+						require.InDelta(t, *m.Percent, *row.Difference.Percent, 1e-9, "and so do the sets")
+					}
+				}
+			}
+		}
+	}
+}
+
+func find(t *testing.T, c report.Comparison, key string) report.Row {
+	t.Helper()
+	for _, s := range c.Sections {
+		for _, row := range s.Rows {
+			if row.Key == key {
+				return row
+			}
+		}
+	}
+	t.Fatalf("no %s", key)
+	return report.Row{}
+}
+
+// opposite requires two percentages of either side's median to be of opposite signs.
+func opposite(t *testing.T, a, b *float64) {
+	t.Helper()
+	if a != nil && b != nil {
+		require.LessOrEqual(t, *a**b, 0.0)
 	}
 }
 

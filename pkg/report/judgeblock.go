@@ -36,6 +36,9 @@ func (j *Judgement) block() block {
 		}
 	}
 	for _, v := range j.Metrics {
+		if v.lacks != "" {
+			say("not compared: %s: %s", v.title(), v.lacks)
+		}
 		if a := v.Answers; a != nil {
 			say("the same %d questions: %d only the first got right, %d only the second: p %.3g, %s", a.Questions, a.OnlyFirst, a.OnlySecond, *v.P, v.Verdict)
 		}
@@ -109,7 +112,7 @@ func (j *Judgement) table() table {
 		verdict := verdictText(v.Verdict, v.Marks, v.Why)
 		shift, low, high, p := v.deciding()
 		n := fmt.Sprintf("%d v %d", v.First.N, v.Second.N)
-		if pairs {
+		if v.Paired != nil {
 			n = fmt.Sprint(v.Paired.N)
 		}
 		cells := []cell{
@@ -120,7 +123,11 @@ func (j *Judgement) table() table {
 			{fmt.Sprintf("%g", v.Floor), num},
 		}
 		if pairs {
-			cells = append(cells, cell{decimals("%.2f", v.Paired.Finds), num},
+			var finds *float64
+			if v.Paired != nil {
+				finds = v.Paired.Finds
+			}
+			cells = append(cells, cell{decimals("%.2f", finds), num},
 				cell{decimals("%+.2f", v.Percent), num}, cell{interval(v.Low, v.High), num}, cell{decimals("%.3g", v.P), num})
 		}
 		t.row("", append(cells, cell{verdict, how})...)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -216,7 +217,7 @@ func (l *loader) plan(dir string) *planned {
 		return p
 	}
 	l.plans[dir] = nil
-	data, err := os.ReadFile(filepath.Join(dir, planFile))
+	data, err := regular.ReadFile(filepath.Join(dir, planFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -310,7 +311,7 @@ func (l *loader) add(r Run) {
 
 // record reads result.json, or says why it cannot be read.
 func record(dir string) (*result.Result, string) {
-	data, err := os.ReadFile(filepath.Join(dir, recordFile))
+	data, err := regular.ReadFile(filepath.Join(dir, recordFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, "no result.json yet: profllm collect writes it"
@@ -321,6 +322,7 @@ func record(dir string) (*result.Result, string) {
 	if err != nil {
 		return nil, err.Error()
 	}
+	r.Redact() // it may be older than the rules
 	return r, ""
 }
 

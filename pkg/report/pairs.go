@@ -86,7 +86,7 @@ func paired(m Metric, a, b []*Run) (*Paired, error) {
 	if err != nil {
 		return nil, err
 	}
-	if shift.Base != 0 {
+	if shift.Base > 0 {
 		p.Percent = new(shift.Percent(shift.Estimate))
 		if i := shift.Interval; i != nil {
 			p.Low, p.High, p.Coverage = new(shift.Percent(i.Low)), new(shift.Percent(i.High)), &i.Coverage

@@ -241,25 +241,25 @@ func TestGrouping(t *testing.T) {
 		"group_by: no run has the key \"bench_cmd_args.num_promts\"\n\thint: did you mean \"bench_cmd_args.num_prompts\"?")
 }
 
-// With exactly two runs there is a difference; its percent is of the second.
+// With exactly two runs there is a difference, second less first; its percent is of the first.
 func TestDifference(t *testing.T) {
 	inTemp(t)
 	writeRecord(t, root+"/a/0", recordOf(numbers{throughput: 120, ttft: 10}))
 	writeRecord(t, root+"/b/0", recordOf(numbers{throughput: 100, ttft: 11}))
 	c := report.Build(load(t, root), report.Options{}).Comparisons[0]
 	d := row(t, c, "output_throughput").Difference
-	require.Equal(t, 20.0, d.Absolute)
-	require.InDelta(t, 20, *d.Percent, 1e-9)
+	require.Equal(t, -20.0, d.Absolute)
+	require.InDelta(t, -100.0/6, *d.Percent, 1e-9)
 	require.Nil(t, row(t, c, "accuracy").Difference)
 	require.Equal(t, "all-in-one.0", c.Columns[0].Label)
 
-	zero := recordOf(numbers{throughput: 100, ttft: 11})
+	zero := recordOf(numbers{throughput: 120, ttft: 11})
 	zero.Results.OutputPerUser = new(0.0)
-	writeRecord(t, root+"/b/0", zero)
+	writeRecord(t, root+"/a/0", zero)
 	c = report.Build(load(t, root), report.Options{}).Comparisons[0]
 	d = row(t, c, "output_throughput_per_user").Difference
-	require.Equal(t, 7.5, d.Absolute)
-	require.Nil(t, d.Percent)
+	require.Positive(t, d.Absolute)
+	require.Nil(t, d.Percent, "of nothing there is no percentage")
 
 	writeRecord(t, root+"/c/0", recordOf(numbers{throughput: 100, ttft: 11}))
 	c = report.Build(load(t, root), report.Options{}).Comparisons[0]

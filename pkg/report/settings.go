@@ -3,13 +3,13 @@ package report
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -66,7 +66,7 @@ func benchmarkSettings(s map[string]string, b result.Benchmark) {
 // foreign reads test-run.toml; false if there is none that can be read.
 func (r *Run) foreign() bool {
 	file := filepath.Join(r.Dir, foreignFile)
-	data, err := os.ReadFile(file)
+	data, err := regular.ReadFile(file)
 	if err != nil {
 		return false
 	}

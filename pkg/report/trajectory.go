@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/sweep"
 )
 
@@ -19,7 +19,7 @@ var trajectoryFiles = []string{"trajectory.csv", "trajectory.jsonl"}
 func rewards(dir string) (map[int]float64, error) {
 	for _, name := range trajectoryFiles {
 		file := filepath.Join(dir, name)
-		f, err := os.Open(file)
+		f, err := regular.Open(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -46,6 +46,10 @@ type MetricTrend struct {
 	StartsNeeded int `json:"starts_needed,omitempty"`
 	// Redefined is why runs are no points: the metric meant something else in them.
 	Redefined string `json:"redefined,omitempty"`
+	// Lacking is how many starts have no number of it.
+	Lacking int `json:"starts_without,omitempty"`
+
+	behind int // of those, how many are newer than every point
 }
 
 // TrendPoint is one start of the server.
@@ -88,12 +92,13 @@ type start struct{ runs []*Run }
 // is measured. metrics are what is looked at, nil for the usual ones.
 func Trace(runs []Run, metrics []Metric, by []string) (*Report, error) {
 	r := &Report{Schema: Schema, without: []Part{PartStatus, PartPerTest, PartComparison, PartSweeps}}
-	if metrics == nil {
+	asked := metrics != nil
+	if !asked {
 		metrics = judgedMetrics
 	}
 	r.addEntries(runs, nil)
 	for _, t := range r.series(runs, by) {
-		if err := t.measure(metrics); err != nil {
+		if err := t.measure(metrics, asked); err != nil {
 			return nil, err
 		}
 		r.Trends = append(r.Trends, *t)
@@ -213,8 +218,8 @@ func differences(a, b []*Run) []Unlike {
 }
 
 // measure finds the cuts of every metric that some run has, of the runs in which it
-// means what it does in the newest.
-func (t *Trend) measure(metrics []Metric) error {
+// means what it does in the newest. One that no run has is there if it was asked for.
+func (t *Trend) measure(metrics []Metric, asked bool) error {
 	all := t.runs(0, len(t.starts))
 	newest := slices.MaxFunc(all, func(a, b *Run) int { return when(a).Compare(when(b)) })
 	t.Mixed = mixed(all)
@@ -223,8 +228,11 @@ func (t *Trend) measure(metrics []Metric) error {
 		for i, s := range t.starts {
 			numbers := numbersOf(m, s.runs)
 			if len(numbers) == 0 {
+				x.Lacking++
+				x.behind++
 				continue
 			}
+			x.behind = 0
 			if why := redefined(m, slices.Concat([]*Run{newest}, s.runs)); why != "" {
 				x.Redefined = why
 				continue
@@ -239,7 +247,7 @@ func (t *Trend) measure(metrics []Metric) error {
 			}
 			x.Points = append(x.Points, p)
 		}
-		if len(x.Points) == 0 {
+		if len(x.Points) == 0 && !(asked && x.Redefined == "") {
 			continue
 		}
 		if err := x.cut(); err != nil {
@@ -261,6 +269,9 @@ func (t *Trend) runs(from, to int) []*Run {
 
 // cut finds the change points; concludeTrends says what they mean.
 func (x *MetricTrend) cut() error {
+	if len(x.Points) == 0 {
+		return nil
+	}
 	c, err := stats.ChangePoints(x.values())
 	if err != nil {
 		return err
@@ -404,6 +415,13 @@ func (x *MetricTrend) conclude(tests int) error {
 	if need := stats.LeastSeries(tests); x.Verdict == NoChange && len(x.Points) < need {
 		x.Verdict, x.StartsNeeded = TooLittle, need
 		x.Why = fmt.Sprintf("%s of the %d in which one of so many series can show a change", counted(len(x.Points), "point"), need)
+	}
+	if x.behind > 0 && x.Verdict != Regressed {
+		x.Verdict, x.Why, x.Marks = TooLittle, "the newest "+counted(x.behind, "start")+" of the server have none", nil
+	}
+	if len(x.Points) == 0 {
+		x.Verdict, x.Why, x.StartsNeeded = TooLittle, "no run has it", 0
+		return nil
 	}
 	var err error
 	x.Level, err = spread(x.values()[from:])

@@ -18,6 +18,19 @@ func accuracyInvalid(c *facts) answer {
 	if !(a.Value >= 0 && a.Value <= 1) {
 		return fail("accuracy %v is no share", a.Value)
 	}
+	for _, o := range a.Others { // metrics of other names may be anything
+		if o.Metric == a.Metric && o.Task == a.Task && !(o.Value >= 0 && o.Value <= 1) {
+			return fail("%s %s %s %v is no share", o.Task, o.Metric, o.Filter, o.Value)
+		}
+	}
+	for name, v := range map[string]*float64{"invalid_rate": a.InvalidRate, "stderr": a.Stderr, "duration_s": a.Duration} {
+		if v != nil && !(*v >= 0 && (name != "invalid_rate" || *v <= 1)) {
+			return fail("%s is %v", name, *v)
+		}
+	}
+	if a.Questions != nil && *a.Questions <= 0 {
+		return fail("%d questions", *a.Questions)
+	}
 	if a.InvalidRate == nil {
 		return notPossible("the evaluation reported no invalid rate")
 	}

@@ -66,6 +66,13 @@ func tokenBooks(c *facts) answer {
 	if c.m.TotalOutputTokens == nil || *c.m.TotalOutputTokens <= 0 {
 		return notPossible("no output tokens, see no-tokens")
 	}
+	if served := c.m.UsageOutputTokens; served != nil && *served > 0 {
+		off := float64(*c.m.TotalOutputTokens)/float64(*served) - 1
+		if math.Abs(off) > c.limit("token_books") {
+			return fail("%d output tokens by the client's tokenizer, %d by the server's usage: %+.2f %% (accepted %s %%); output and total throughput, TPOT and NTPOT are by the client's",
+				*c.m.TotalOutputTokens, *served, 100*off, percent(c.limit("token_books")))
+		}
+	}
 	if failed, _, ok := c.failed(); ok && failed > 0 {
 		return notPossible("nobody counted the tokens of %d failed requests", failed)
 	}
@@ -73,7 +80,7 @@ func tokenBooks(c *facts) answer {
 	if why != "" {
 		return notPossible("%s", why)
 	}
-	reported := float64(*c.m.TotalOutputTokens)
+	reported := float64(*c.outputTokens())
 	each := reported / float64(done)
 	least := reported + each*float64(c.e.Planned.Warmups)
 	most := least + each*possibleProbes

@@ -22,7 +22,8 @@ var questions = []question{
 	{"PL-D8", "role-died", Invalid, "answers of a server that died are errors or leftovers", roleDied},
 	{"PL-D8", "instance-died", Invalid, "numbers from before and after it are of two different servers", instanceDied},
 	{"PL-V1", "result-missing", Invalid, "no numbers are no result", resultMissing},
-	{"PL-V1", "files-missing", Suspect, "what was planned and is not there was not looked at", filesMissing},
+	{"PL-V1", "metrics-missing", Invalid, "a result without the numbers that its benchmark is run for, or with something else in their place, is none", metricsMissing},
+	{"PL-V1", "files-missing", Suspect, "planned files that are missing or unreadable were not checked", filesMissing},
 	{"PL-D15", "from-log", Suspect, "console text is rounded and lacks the details behind the numbers", fromLog},
 	{"PL-V25", "wrong-server", Invalid, "numbers of another model or engine are of another benchmark", wrongServer},
 	{"PL-V19", "server-restarted", Invalid, "a server that began again was away meanwhile, and has forgotten what it counted", serverRestarted},
@@ -34,11 +35,18 @@ var questions = []question{
 	{"PL-V6", "input-length", Suspect, "other prompts than asked are another benchmark", inputLength},
 	{"PL-V7", "token-books", Suspect, "client and engine count the same tokens, or one of them is wrong", tokenBooks},
 	{"PL-V8", "inconsistent", Invalid, "a report that contradicts itself proves nothing", inconsistent},
+	{"PL-V8", "times-impossible", Invalid, "a clock that was set, or requests that were copied, are no measurement", timesImpossible},
+	{"PL-V8", "summary-differs", Invalid, "a summary of other requests than those beside it proves nothing", summaryDiffers},
+	{"PL-V8", "coarse-clock", Suspect, "a latency cannot be finer than the clock that read it", coarseClock},
 	{"PL-V9", "impossible-speed", Invalid, "tokens cannot come faster than the latencies allow", impossibleSpeed},
 	{"PL-V10", "itl-bundled", Withheld, "with several tokens per chunk the gap between chunks is no latency of a token", itlBundled},
 	{"PL-V11", "cache-warm", Invalid, "a prompt that is found in the cache costs nothing", cacheWarm},
 	{"PL-V13", "client-bound", Invalid, "a client at its limit measures itself", clientBound},
+	{"PL-V13", "requests-resent", Suspect, "a server that drops connections under requests is not steady, and the request waited for both", resent},
+	{"PL-V7", "usage-missing", Suspect, "an event of a stream may hold several tokens, or none", usageMissing},
+	{"PL-V22", "warm-up-failed", Suspect, "a warm-up that fails warms nothing up", warmUpFailed},
 	{"PL-V14", "load-not-reached", Suspect, "latency at a lower load than asked for is another result", loadNotReached},
+	{"PL-V14", "sends-lumped", Suspect, "requests that a client held back and sent together are another load", sendsLumped},
 	{"PL-V15", "no-steady-state", Suspect, "ramp and tail are no steady load", noSteadyState},
 	{"PL-V14", "uneven-spread", Suspect, "an instance that gets more than its share sets the latency, one that gets less is not measured", unevenSpread},
 	{"PL-V34", "proxy-errors", Suspect, "a client that tries again reports a success where the service failed", proxyErrors},
@@ -48,6 +56,7 @@ var questions = []question{
 	{"PL-V20", "foreign-load", Suspect, "requests of others share the engine", foreignLoad},
 	{"PL-V21", "window-wrong", Invalid, "idle time in the window lowers every rate", windowWrong},
 	{"PL-V22", "cold-start", Suspect, "compiling inside the window is no serving", coldStart},
+	{"PL-V22", "stalled", Suspect, "an outage in the window is in every rate and in few percentiles", stalled},
 	{"PL-V23", "not-steady", Suspect, "a queue that still grows has no latency yet", notSteady},
 	{"PL-V24", "n-too-small", Withheld, "a percentile needs enough requests beyond it", tooFew},
 	{"PL-V31", "accuracy-missing", Invalid, "speed without the planned proof of right answers", accuracyMissing},
@@ -60,25 +69,6 @@ var questions = []question{
 	{"PL-V33", "power-gaps", Withheld, "what was drawn while nobody looked is not known", powerGaps},
 	{"PL-I4", "imported", Note, "nobody here watched the server, so that most checks are not possible: no baseline by default", imported},
 	{"PL-V29", "simulated", Note, "simulated or profiled numbers are no measurements of the engine", instrumented},
-}
-
-func jobState(c *facts) answer {
-	s := c.r.Slurm
-	if s == nil || s.State == "" {
-		return notPossible("not run under Slurm, or its state is not known")
-	}
-	state, _, _ := strings.Cut(s.State, " ") // "CANCELLED by 1000"
-	if c.e.Apart {
-		return pass("this load was over before job %s ended as %s, exit code %s", s.JobID, s.State, orNone(s.ExitCode))
-	}
-	switch state {
-	case "COMPLETED":
-		bad := s.ExitCode != "" && s.ExitCode != "0:0"
-		return judged(bad, "job %s is COMPLETED, exit code %s", s.JobID, orNone(s.ExitCode))
-	case "PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "UNKNOWN":
-		return notPossible("job %s is %s: its end is not known", s.JobID, state)
-	}
-	return fail("job %s is %s, exit code %s", s.JobID, s.State, orNone(s.ExitCode))
 }
 
 func orNone(s string) string {
@@ -140,20 +130,46 @@ func resultMissing(c *facts) answer {
 }
 
 func filesMissing(c *facts) answer {
-	if c.m.CompletedRequests == nil && !c.e.Planned.NoBenchmark {
-		return notPossible("no benchmark result, see result-missing")
-	}
+	var parts []string
 	if len(c.e.Missing) > 0 {
-		return fail("missing: %s", list(c.e.Missing))
+		parts = append(parts, "missing: "+list(c.e.Missing))
+	}
+	if bad := c.unreadable(); len(bad) > 0 {
+		parts = append(parts, "unreadable: "+list(bad))
+	}
+	switch {
+	case len(parts) > 0:
+		return fail("%s", strings.Join(parts, "; "))
+	case c.m.CompletedRequests == nil && c.m.Offline == nil && !c.e.Planned.NoBenchmark:
+		return notPossible("no benchmark result, see result-missing")
 	}
 	return pass("every planned file is there")
 }
 
-func fromLog(c *facts) answer {
-	if c.m.CompletedRequests == nil && c.m.Offline == nil {
-		return notPossible("no benchmark result")
+// unreadable lists files, or parts of them, that are there and cannot be read.
+func (c *facts) unreadable() []string {
+	var bad []string
+	for _, w := range c.r.Warnings {
+		if w.Kind == Unreadable {
+			bad = append(bad, w.File+": "+w.Text)
+		}
 	}
-	return judged(c.m.FromLog, "read from %s", orNone(c.m.Source))
+	return bad
+}
+
+func fromLog(c *facts) answer {
+	var read []string
+	bad := false
+	if c.m.CompletedRequests != nil || c.m.Offline != nil {
+		read, bad = append(read, orNone(c.m.Source)), c.m.FromLog
+	}
+	if a := c.r.Accuracy; a != nil {
+		read, bad = append(read, a.Task+" from "+orNone(a.Source)), bad || a.FromLog
+	}
+	if len(read) == 0 {
+		return notPossible("neither a benchmark result nor an accuracy")
+	}
+	return judged(bad, "read from %s", strings.Join(read, ", "))
 }
 
 func kvTransferFailed(c *facts) answer {
@@ -209,11 +225,19 @@ func instrumented(c *facts) answer {
 	case c.r.Simulated, p != nil && p.Simulated:
 		return fail("the engine was simulated")
 	case c.e.Profiled, c.r.Profiling != nil && c.r.Profiling.Enabled:
-		a := fail("a profiler ran")
+		a := fail("a profiler ran%s", by(c.r.Profiling))
 		a.word = "profiled"
 		return a
 	}
 	return pass("neither simulated nor profiled")
+}
+
+// by says what showed that a profiler ran.
+func by(p *Profiling) string {
+	if p == nil || p.By == "" {
+		return ""
+	}
+	return ": " + p.By
 }
 
 // imported says whether the record is of a file that another program wrote.

@@ -19,6 +19,9 @@ func (p *Part) Finish() {
 		p.Samples = nil
 	}
 	done := *m.CompletedRequests
+	if lengths := p.Samples.Lengths(); len(lengths) == 1 && lengths[0] < done {
+		doubt("samples", "the lists per request have %d entries, %d requests completed", lengths[0], done)
+	}
 	if s := p.Samples; s != nil && s.Errors != nil {
 		failed := 0
 		for _, e := range s.Errors {

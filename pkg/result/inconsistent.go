@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 )
 
 // inconsistent is PL-V8: every way in which a report can contradict itself.
 func inconsistent(c *facts) answer {
 	bad := append(c.warnings(NotFinite), c.warnings(Contradicts)...)
+	bad = append(bad, negatives(c.m)...)
 	if o := c.m.Offline; o != nil {
 		more, compared := o.contradictions(c.m.FromLog, c.limit("rate_deviation"))
 		if bad = append(bad, more...); len(bad) > 0 {
@@ -18,10 +21,9 @@ func inconsistent(c *facts) answer {
 		}
 		return pass("%d means and rates agree with what they are of", compared)
 	}
-	if c.m.CompletedRequests == nil && !(c.imported() && c.m.Measured()) {
+	if len(bad) == 0 && c.m.CompletedRequests == nil && !(c.imported() && c.m.Measured()) {
 		return notPossible("no benchmark result")
 	}
-	bad = append(bad, negatives(c.m)...)
 	bad = append(bad, disorders(c)...)
 	rates, compared := c.rateContradictions()
 	bad = append(bad, rates...)
@@ -78,7 +80,8 @@ func (c *facts) rateContradictions() (bad []string, compared int) {
 	return bad, compared
 }
 
-// negatives lists measured values below zero.
+// negatives lists measured values below zero, whatever they are: counts, rates, latencies,
+// times. Counters of servers may fall, and are judged as such.
 func negatives(m *Metrics) []string {
 	var bad []string
 	note := func(key string, v float64) {
@@ -86,31 +89,52 @@ func negatives(m *Metrics) []string {
 			bad = append(bad, fmt.Sprintf("%s is %v", key, v))
 		}
 	}
-	for key, v := range map[string]*float64{
-		"duration_s": m.Duration, "request_throughput": m.RequestThroughput, "output_throughput": m.OutputThroughput,
-		"input_throughput": m.InputThroughput, "total_token_throughput": m.TotalTokenThroughput, "request_goodput": m.RequestGoodput,
-	} {
-		if v != nil {
-			note(key, *v)
-		}
+	for _, part := range []any{m.Counts, m.Rates, m.Peaks, m.Speculation, m.Diffusion, m.Probes} {
+		eachNumber(reflect.ValueOf(part), "", note)
 	}
-	for key, v := range map[string]*int64{"total_input_tokens": m.TotalInputTokens, "total_output_tokens": m.TotalOutputTokens} {
-		if v != nil {
-			note(key, float64(*v))
-		}
-	}
-	for key, v := range map[string]*int{"completed_requests": m.CompletedRequests, "failed_requests": m.FailedRequests} {
-		if v != nil {
-			note(key, float64(*v))
-		}
-	}
+	eachNumber(reflect.ValueOf(m.SteadyState), "steady_state", note)
+	eachNumber(reflect.ValueOf(m.Offline), "offline", note)
+	eachNumber(reflect.ValueOf(m.Client), "client", note)
 	for f, d := range m.Latency {
+		if d.N != nil {
+			note("n_"+string(f), float64(*d.N))
+		}
 		for _, s := range d.Statistics() {
 			note(f.Key(s.Name), s.Value)
 		}
 	}
 	slices.Sort(bad)
 	return bad
+}
+
+// eachNumber visits the numbers of a part of a record by their keys. A Rate, which was
+// asked for and may be infinite, is none.
+func eachNumber(v reflect.Value, key string, visit func(key string, v float64)) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() && v.Type() != reflect.TypeFor[*Rate]() {
+			eachNumber(v.Elem(), key, visit)
+		}
+	case reflect.Float64:
+		visit(key, v.Float())
+	case reflect.Int, reflect.Int64:
+		visit(key, float64(v.Int()))
+	case reflect.Slice:
+		for i := range v.Len() {
+			eachNumber(v.Index(i), key, visit)
+		}
+	case reflect.Map:
+		for _, k := range v.MapKeys() {
+			eachNumber(v.MapIndex(k), key+"."+k.String(), visit)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			if name != "" {
+				eachNumber(v.Field(i), strings.TrimPrefix(key+"."+name, "."), visit)
+			}
+		}
+	}
 }
 
 // disorders lists percentiles that fall with their rank, and means outside

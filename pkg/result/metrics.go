@@ -60,6 +60,7 @@ type Counts struct {
 	Duration            *float64 `json:"duration_s,omitempty" jsonschema:"the client's window"`
 	TotalInputTokens    *int64   `json:"total_input_tokens,omitempty" jsonschema:"of completed requests"`
 	TotalOutputTokens   *int64   `json:"total_output_tokens,omitempty" jsonschema:"of completed requests"`
+	UsageOutputTokens   *int64   `json:"usage_output_tokens,omitempty" jsonschema:"by the server's usage, where total_output_tokens is by the client's tokenizer"`
 	TotalInputSequences *int64   `json:"total_input_sequences,omitempty" jsonschema:"pooling only"`
 	MaxConcurrency      *int     `json:"max_concurrency,omitempty" jsonschema:"cap the client was given"`
 	RequestRate         *Rate    `json:"request_rate,omitempty" jsonschema:"rate the client was given, 1/s"`
@@ -142,6 +143,10 @@ type Client struct {
 	FirstSend    *float64 `json:"first_send_s,omitempty" jsonschema:"from the start of the window"`
 	LastSend     *float64 `json:"last_send_s,omitempty"`
 	LastEnd      *float64 `json:"last_end_s,omitempty" jsonschema:"last token of a completed request"`
+
+	Resent        *int `json:"resent_requests,omitempty" jsonschema:"sent again because the connection closed as they were sent; their times count from the first send"`
+	UsageMissing  *int `json:"usage_missing,omitempty" jsonschema:"completed requests whose tokens were counted by events, because the server named no usage"`
+	WarmUpsFailed *int `json:"warmups_failed,omitempty" jsonschema:"warm-up requests that failed"`
 
 	Started *time.Time `json:"started,omitempty" jsonschema:"start of the window by the clock of the client's node, RFC 3339, UTC"`
 }

@@ -132,12 +132,6 @@ func (o *Offline) contradictions(fromLog bool, deviation float64) (bad []string,
 				bad = append(bad, fmt.Sprintf("%s: mean %.6g s, of its values %.6g s", t.Name, *t.Mean, mean))
 			}
 		}
-		for _, v := range append(slices.Collect(maps.Values(t.Percentiles)), t.Values...) {
-			if v < 0 {
-				bad = append(bad, fmt.Sprintf("%s: %v s", t.Name, v))
-				break
-			}
-		}
 		bad = append(bad, t.disorder()...)
 	}
 	return bad, compared

@@ -16,6 +16,8 @@ type Part struct {
 	Samples   *Samples
 	Server    []ServerDelta
 	Warnings  []Warning
+	// Simulated says that the file is labelled so, wherever it is found.
+	Simulated bool
 	// UnknownKeys counts keys the parser has no place for, such as metadata.
 	UnknownKeys int
 }
@@ -86,13 +88,15 @@ type WarningKind string
 // The kinds of warnings.
 const (
 	NotFinite   WarningKind = "not-finite"    // a measured value was NaN or infinite, and was left out
-	BadValue    WarningKind = "bad-value"     // a value of the wrong type was left out
+	NoNumber    WarningKind = "no-number"     // a measured value was no number of its kind, and was left out
+	BadValue    WarningKind = "bad-value"     // another value of the wrong type was left out
 	EmptySample WarningKind = "empty"         // statistics over nothing were left out
 	Truncated   WarningKind = "truncated"     // the file ends inside a document
 	Appended    WarningKind = "appended"      // several documents, the last one was taken
 	Recovered   WarningKind = "from-log"      // read from console text
 	OtherFile   WarningKind = "other-file"    // the named file was missing, another was taken
 	Contradicts WarningKind = "contradicts"   // two keys for one thing differ
+	Retokenized WarningKind = "retokenized"   // client and server counted other tokens of the same texts
 	Incomplete  WarningKind = "incomplete"    // requests that a client gave up at the end of its window
 	CheckFailed WarningKind = "check-failed"  // a phase's log lacks the line that means success
 	HookFailed  WarningKind = "hook-failed"   // a hook after the run, which says nothing about its numbers
@@ -142,6 +146,9 @@ func (r *Result) Merge(p Part) {
 		r.Results.Server = slices.Concat(r.Results.Server, p.Server)
 		r.Results.KVTransfer = kvTransfer(r.Results.Server)
 	}
+	if r.Simulated = r.Simulated || p.Simulated; r.Simulated && r.Provenance != nil {
+		r.Provenance.Simulated = true
+	}
 	r.Config.Benchmark.fill(p.Benchmark)
 	r.Warnings = append(r.Warnings, p.Warnings...)
 	r.Derive()
@@ -155,6 +162,7 @@ func (b *Benchmark) fill(from Benchmark) {
 	b.RequestRate = cmp.Or(b.RequestRate, from.RequestRate)
 	b.MaxConcurrency = cmp.Or(b.MaxConcurrency, from.MaxConcurrency)
 	b.Burstiness = cmp.Or(b.Burstiness, from.Burstiness)
+	b.Arrivals = cmp.Or(b.Arrivals, from.Arrivals)
 	b.Backend = cmp.Or(b.Backend, from.Backend)
 	b.Endpoint = cmp.Or(b.Endpoint, from.Endpoint)
 }

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"fmt"
 	"math"
 	"slices"
 )
@@ -85,13 +86,31 @@ func outputLength(c *facts) answer {
 	switch {
 	case p.IgnoreEOS && p.OutputTokens > 0:
 		off := perRequest/float64(p.OutputTokens) - 1
-		return judged(math.Abs(off) > c.limit("output_deviation"), "%.2f tokens per request, %d planned (%+.2f %%, accepted %.2f %%)",
-			perRequest, p.OutputTokens, 100*off, 100*c.limit("output_deviation"))
+		short, share := c.shortAnswers(done)
+		return judged(math.Abs(off) > c.limit("output_deviation") || share > c.limit("short_share"), "%.2f tokens per request, %d planned (%+.2f %%, accepted %.2f %%)%s",
+			perRequest, p.OutputTokens, 100*off, 100*c.limit("output_deviation"), short)
 	case p.OutputTokens > 0 && float64(p.OutputTokens) < c.limit("output_tokens"):
 		return notPossible("answers of %d token were planned, without ignore-eos", p.OutputTokens)
 	}
 	least := c.limit("output_tokens")
 	return judged(perRequest < least, "%.2f tokens per request, at least %s expected", perRequest, plain(least))
+}
+
+// shortAnswers is the share of the answers that ended before half of the planned
+// tokens, which a mean of many requests hides.
+func (c *facts) shortAnswers(done int) (said string, share float64) {
+	s := c.e.Samples
+	if s == nil || len(s.OutputLen) == 0 {
+		return "", 0
+	}
+	n := 0
+	for i := range s.successes() {
+		if i < len(s.OutputLen) && s.OutputLen[i] > 0 && 2*s.OutputLen[i] < c.e.Planned.OutputTokens { // see no-tokens
+			n++
+		}
+	}
+	share = float64(n) / float64(done)
+	return fmt.Sprintf("; %d of %d answers have less than half of them (accepted %s %%)", n, done, percent(c.limit("short_share"))), share
 }
 
 func inputLength(c *facts) answer {
@@ -136,31 +155,6 @@ func impossibleSpeed(c *facts) answer {
 	ratio := float64(*c.m.TotalOutputTokens) * *tpot / 1000 / busy
 	return judged(ratio > c.limit("speed_ratio"), "%d tokens of %.3f ms in %.3f s of requests: %.2f times what fits, accepted %.2f",
 		*c.m.TotalOutputTokens, *tpot, busy, ratio, c.limit("speed_ratio"))
-}
-
-func itlBundled(c *facts) answer {
-	done, why := c.completed()
-	if why != "" {
-		return notPossible("%s", why)
-	}
-	itl, has := c.m.Latency[ITL]
-	if !has {
-		return notPossible("no ITL was reported")
-	}
-	var a answer
-	if gaps, ok := c.e.Samples.Gaps(); ok && gaps > 0 && c.m.TotalOutputTokens != nil {
-		per := float64(*c.m.TotalOutputTokens-int64(done)) / float64(gaps)
-		a = judged(per > c.limit("tokens_per_chunk"), "%.3f tokens per chunk, accepted %.2f", per, c.limit("tokens_per_chunk"))
-	} else if tpot := c.m.Latency[TPOT].Median; itl.Median != nil && tpot != nil {
-		a = judged(*itl.Median < c.limit("itl_share")**tpot, "median ITL %.3f ms, median TPOT %.3f ms, least accepted share %.2f",
-			*itl.Median, *tpot, c.limit("itl_share"))
-	} else {
-		return notPossible("neither ITL samples nor both medians were reported")
-	}
-	for _, s := range itl.Statistics() {
-		a.withheld = append(a.withheld, ITL.Key(s.Name))
-	}
-	return a
 }
 
 func orZero(n *int64) int64 {

@@ -87,6 +87,7 @@ type Benchmark struct {
 	// MaxConcurrency is nil for no cap, and then null in the file.
 	MaxConcurrency *int     `json:"max_concurrency"`
 	Burstiness     *Rate    `json:"burstiness,omitempty" jsonschema:"1 is a Poisson process, inf evenly spaced"`
+	Arrivals       Arrivals `json:"arrivals,omitempty" jsonschema:"how the client times the sends of a rate: rescaled, so that the last is due at num_prompts over request_rate; drawn, each gap of its own; rising"`
 	InputTokens    *int     `json:"input_tokens,omitempty" jsonschema:"per request, if fixed"`
 	OutputTokens   *int     `json:"output_tokens,omitempty" jsonschema:"per request, if fixed"`
 	IgnoreEOS      *bool    `json:"ignore_eos,omitempty"`
@@ -166,6 +167,7 @@ type Hardware struct {
 // Profiling says whether a profiler ran; a profiled run is never compared.
 type Profiling struct {
 	Enabled         bool     `json:"enabled"`
+	By              string   `json:"by,omitempty" jsonschema:"what showed it, such as nsys profile, --profile or profiler_config"`
 	TraceFilePath   string   `json:"trace_file_path,omitempty"`
 	TraceFileSizeMB *float64 `json:"trace_file_size_mb,omitempty"`
 }
@@ -332,6 +334,8 @@ const (
 // Failure names why a run failed.
 type Failure struct {
 	Cause      string       `json:"cause" jsonschema:"id of a signature, or unknown"`
+	Kind       string       `json:"kind,omitempty" jsonschema:"what kind of thing is wrong: configuration, file, model, environment, resource, network or defect"`
+	About      string       `json:"about,omitempty" jsonschema:"option, file, address, module or place in the program that the line speaks of"`
 	Line       string       `json:"line,omitempty" jsonschema:"log line that shows it, redacted, at most 500 characters"`
 	File       string       `json:"file,omitempty"`
 	LineNumber int          `json:"line_number,omitempty" jsonschema:"1 for the first"`

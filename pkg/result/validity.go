@@ -75,6 +75,16 @@ const (
 
 	minOutputPerRequest = 2        // PL-V5 without ignore-eos, tokens
 	maxRateDeviation    = 0.01     // PL-V8
+	maxShort            = 0.0      // PL-V5 under ignore-eos
+	maxCopied           = 0.01     // PL-V8
+	maxOverCap          = 0.05     // PL-V8
+	maxSummary          = 0.01     // PL-V8
+	maxClockStep        = 0.05     // PL-V8, of the median
+	maxBundled          = 0.4      // PL-V10: of a stream whose tokens come in pairs a half
+	maxSendGap          = 2.0      // PL-V14, s
+	maxLumped           = 0.1      // PL-V14
+	maxStall            = 2.0      // PL-V22, s: a collection of garbage may take one
+	maxGap              = 5.0      // PL-V22, s: a preempted request waits for its turn
 	maxSpeedRatio       = 1.5      // PL-V9
 	maxTokensPerChunk   = 1.05     // PL-V10, with ITL samples
 	minITLShareOfTPOT   = 0.2      // PL-V10, from the medians
@@ -112,7 +122,8 @@ type Evidence struct {
 	Phases   []Phase   // in order: ready, bench, eval …
 	Died     []RoleEnd // roles that ended while they were needed
 	Missing  []string  // planned files that are not there
-	Apart    bool      // every phase of it was over before the job went on, or failed for this judgement alone: how the job ended is not its own end
+	Apart    bool      // every phase of it was over before the job went on with something else: how the job ended is not its own end
+	Job      *JobEnd   // what the run's own files say of the job's end; nil: nothing
 	Profiled bool
 	Nodes    []NodeCheck // of the preflight; nil if there was none
 	Hardware []NodeGPU   // planned GPUs as the preflight saw them; nil if it saw none

@@ -83,12 +83,8 @@ func clientBound(c *facts) answer {
 		say(*k.LagP99 > c.limit("lag_ms"), "p99 lag %.2f ms (accepted %s)", *k.LagP99, plain(c.limit("lag_ms")))
 	}
 	// Under a cap a late answer delays the next request: that is the server's.
-	if asked := c.rate(); asked > 0 && c.concurrency() == 0 {
-		if took, n := c.sending(done); took > 0 && n > 1 {
-			// The gaps of a Poisson process add up with a spread of its own.
-			sent, least := float64(n-1)/took, c.limit("send_rate")-3*c.gapSpread()/math.Sqrt(float64(n-1))
-			say(sent/asked < least, "%.2f of %.2f requests/s were sent (accepted from %.2f)", sent, asked, asked*least)
-		}
+	if p, ok := c.pace(done); ok && c.concurrency() == 0 {
+		say(p.missed, "%s", p)
 	}
 	if len(said) == 0 {
 		return notPossible("the client said nothing of itself")
@@ -130,6 +126,34 @@ func (c *facts) inFlight(done int) (float64, bool) {
 	return busy / *c.m.Duration, ok
 }
 
+// aimed holds the load against the cap that was asked for. Where a rate was asked for
+// as well, one of the two is what limits the load, and has to be reached. A rate alone
+// is the client's to keep, see client-bound.
+func (c *facts) aimed(load float64, done int) (said []string, bad bool) {
+	limit := min(c.concurrency(), done)
+	if limit == 0 {
+		return nil, false
+	}
+	full := load/float64(limit) >= c.limit("load_share")
+	said = []string{fmt.Sprintf("%.2f requests in flight on average of %d (accepted from %.2f)", load, limit, c.limit("load_share")*float64(limit))}
+	if c.rate() == 0 {
+		return said, !full
+	}
+	p, known := c.pace(done)
+	if known {
+		said = append(said, p.String())
+	}
+	switch {
+	case full:
+		return append(said, "the cap was reached"), false
+	case !known:
+		return append(said, "whether the rate was reached is not known"), false
+	case p.missed:
+		return append(said, "neither the rate nor the cap was reached"), true
+	}
+	return append(said, "the rate was reached"), false
+}
+
 func loadNotReached(c *facts) answer {
 	done, why := c.completed()
 	if why != "" {
@@ -139,13 +163,7 @@ func loadNotReached(c *facts) answer {
 	if !ok {
 		return notPossible("neither latencies nor a mean E2EL were reported")
 	}
-	var said []string
-	bad := false
-	// With a rate of its own a load need not reach the cap.
-	if limit := min(c.concurrency(), done); limit > 0 && c.rate() == 0 {
-		bad = load/float64(limit) < c.limit("load_share")
-		said = append(said, fmt.Sprintf("%.2f requests in flight on average of %d (accepted from %.2f)", load, limit, c.limit("load_share")*float64(limit)))
-	}
+	said, bad := c.aimed(load, done)
 	if g := c.m.Load; g != nil && float64(g.Samples) >= c.limit("load_samples") && g.Running+g.Waiting > 0 {
 		seen := g.Running + g.Waiting
 		bad = bad || math.Abs(load/seen-1) > c.limit("load_deviation")
@@ -197,17 +215,8 @@ func (c *facts) lowShare(limit int) (float64, bool) {
 	if len(list) == 0 || c.m.Duration == nil || *c.m.Duration <= 0 {
 		return 0, false
 	}
-	type change struct {
-		at float64
-		by int
-	}
-	var changes []change
-	for _, x := range list {
-		changes = append(changes, change{x.start, 1}, change{x.end, -1})
-	}
-	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by)) })
 	enough, n, since := 0.0, 0, 0.0
-	for _, x := range changes {
+	for _, x := range changes(list) {
 		if 2*n >= limit {
 			enough += x.at - since
 		}
@@ -235,11 +244,7 @@ func windowWrong(c *facts) answer {
 	var busy float64
 	switch list, k := c.e.Samples.spans(), c.m.Client; {
 	case len(list) > 0:
-		last := math.Inf(-1)
-		for _, x := range list {
-			last = max(last, x.end)
-		}
-		busy = last - list[0].start
+		busy = lastEnd(list) - list[0].start
 	case k != nil && k.FirstSend != nil && k.LastEnd != nil:
 		busy = *k.LastEnd - *k.FirstSend
 	default:
@@ -260,7 +265,9 @@ func windowWrong(c *facts) answer {
 }
 
 // coldStart compares the first requests with the others, if nothing warmed the
-// engine up.
+// engine up. Those that are sent together at the beginning wait for each other, which
+// is no compiling: they are judged by how many they are, and the first tenth without
+// them.
 func coldStart(c *facts) answer {
 	if c.e.Planned.Warmups > 0 {
 		return pass("%d warm-ups went before", c.e.Planned.Warmups)
@@ -270,16 +277,53 @@ func coldStart(c *facts) answer {
 	if tenth < 1 || math.IsNaN(list[0].ttft) {
 		return notPossible("the client saved fewer than ten requests")
 	}
-	var times []float64
+	ratio, wave := c.limit("cold_start_ratio"), together(list)
+	said, bad := "", false
+	compare := func(what string, first, rest []span, accepted, least float64) {
+		a, b := medianTTFT(first), medianTTFT(rest)
+		bad = bad || a > accepted*b && a-b > least
+		said = joined(said, fmt.Sprintf("median TTFT of %s %.1f ms, of the others %.1f ms (accepted %.3g times)", what, 1000*a, 1000*b, accepted))
+	}
+	if behind := list[wave:]; len(behind) > tenth {
+		if float64(wave) >= seldom*float64(len(list)) {
+			compare(fmt.Sprintf("the %d requests sent together at the beginning", wave), list[:wave], behind, max(ratio, float64(wave)/crowd(behind)), connecting)
+		}
+		list = behind
+	} else {
+		ratio = max(ratio, float64(wave))
+	}
+	compare(fmt.Sprintf("the first %d requests", tenth), list[:tenth], list[tenth:], ratio, 0)
+	return judged(bad, "%s", said)
+}
+
+const (
+	seldom     = 0.01 // share of requests that show in a 99th percentile
+	connecting = 0.1  // s: what many first requests at once may take longer, with new connections
+)
+
+func medianTTFT(list []span) float64 {
+	times := make([]float64, 0, len(list))
 	for _, x := range list {
 		times = append(times, x.ttft)
 	}
-	first, rest := median(times[:tenth]), median(times[tenth:])
-	// A load of fixed concurrency begins with as many prompts at once, which wait for
-	// each other: that is no compiling.
-	accepted := max(c.limit("cold_start_ratio"), float64(together(list)))
-	return judged(first > accepted*rest, "median TTFT of the first %d requests %.1f ms, of the others %.1f ms (accepted %s times)",
-		tenth, 1000*first, 1000*rest, plain(accepted))
+	return median(times)
+}
+
+// crowd is how many prompts waited for their first token together, as seen by one of
+// them on average.
+func crowd(list []span) float64 {
+	waits := make([]span, 0, len(list))
+	for _, x := range list {
+		waits = append(waits, span{start: x.start, end: x.start + x.ttft})
+	}
+	n, since, sum, square := 0.0, 0.0, 0.0, 0.0
+	for _, x := range changes(waits) {
+		sum += n * (x.at - since)
+		square += n * n * (x.at - since)
+		n += float64(x.by)
+		since = x.at
+	}
+	return max(1, square/max(sum, math.SmallestNonzeroFloat64))
 }
 
 // together is how many of the requests were sent before the first of all answers

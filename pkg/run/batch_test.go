@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/internal/slurmtest"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
@@ -366,13 +367,13 @@ func TestResumeArrayKilled(t *testing.T) {
 			}
 			cmd := s.command("slurm", "resume", "--settle", "10ms", root)
 			require.NoError(t, cmd.Start())
-			require.Eventually(t, func() bool {
+			await.True(t, func() bool {
 				if gated {
 					return s.Reached(gate) > 0
 				}
 				_, err := os.Stat(filepath.Join(root, at))
 				return err == nil
-			}, time.Minute, time.Millisecond)
+			}, "the command has come to where it is killed")
 			require.NoError(t, cmd.Process.Kill())
 			cmd.Wait()
 			if gated {
@@ -380,7 +381,7 @@ func TestResumeArrayKilled(t *testing.T) {
 					require.NoError(t, syscall.Kill(s.Reached(gate), syscall.SIGKILL))
 				}
 				s.Open()
-				require.Eventually(t, func() bool { return s.programs() == 0 }, time.Minute, time.Millisecond)
+				await.True(t, func() bool { return s.programs() == 0 }, "no program of Slurm runs")
 			} else {
 				s.settled()
 			}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/profllm/profllm/pkg/plan"
@@ -112,13 +113,35 @@ type Sentinel struct {
 	JobID  string    `json:"job_id"`
 	Time   time.Time `json:"time"`
 	Code   int       `json:"code"` // of the job
-	Phases []Phase   `json:"phases"`
-	Roles  []Phase   `json:"roles,omitempty"` // exit codes of the roles' steps, most of them after we stopped them
+	// Script is the exit code of the script before its phases and results were judged;
+	// nil in files of older versions.
+	Script *int    `json:"script,omitempty"`
+	Phases []Phase `json:"phases"`
+	Roles  []Phase `json:"roles,omitempty"` // exit codes of the roles' steps, most of them after we stopped them
 }
 
-// JudgedInvalid is the exit code of a job whose script did all it should, and
-// whose result is invalid.
-const JudgedInvalid = 6
+// The exit codes by which a job says that its script ended with 0, and what was
+// judged afterwards did not.
+const (
+	PhaseFailed   = 5 // a phase ended with another code
+	JudgedInvalid = 6 // a result is invalid
+)
+
+// ScriptCode is the script's own exit code. Older versions kept the job's alone, in
+// which a failed phase and an invalid result stand for a script that ended with 0.
+func (s *Sentinel) ScriptCode() int {
+	switch {
+	case s.Script != nil:
+		return *s.Script
+	case s.Code == JudgedInvalid, s.Code == PhaseFailed && s.failed():
+		return 0
+	}
+	return s.Code
+}
+
+func (s *Sentinel) failed() bool {
+	return slices.ContainsFunc(s.Phases, func(p Phase) bool { return p.Code != 0 })
+}
 
 // Phase is one thing the script did. Code is its exit code, or -1 when it was
 // ended because a role had died.

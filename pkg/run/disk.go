@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // WriteJSON replaces a file as a whole: temp, fsync, rename.
@@ -195,7 +197,7 @@ func syncDir(dir string) error {
 // under its reader, who then has to open it again.
 func ReadFile(path string) (data []byte, err error) {
 	for range 3 {
-		if data, err = readFile(path); !errors.Is(err, syscall.ESTALE) {
+		if data, err = regular.ReadFile(path); !errors.Is(err, syscall.ESTALE) {
 			break
 		}
 	}

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // usual are the variables of the submitting shell that every job is given: who and
@@ -93,7 +93,7 @@ func (u *Unit) export() (Export, error) {
 	}
 	scripts := make([][]byte, len(dirs))
 	for i, dir := range dirs {
-		if scripts[i], err = os.ReadFile(filepath.Join(dir, ScriptFile)); err != nil {
+		if scripts[i], err = regular.ReadFile(filepath.Join(dir, ScriptFile)); err != nil {
 			return Export{}, err
 		}
 	}

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -72,7 +71,7 @@ type folder struct {
 }
 
 func (f *folder) look() {
-	d, err := open(f.path)
+	d, err := openDir(f.path)
 	if errors.Is(err, fs.ErrNotExist) && !f.given {
 		return // a running job sets folders aside
 	}
@@ -89,14 +88,14 @@ func (f *folder) look() {
 	load, planned := false, false
 	for _, e := range entries {
 		switch name := e.Name(); {
+		case name == PlanFile: // whatever it is: who reads it says so
+			f.run, planned = true, true
 		case e.IsDir():
 			if !strings.Contains(name, partial) {
 				f.folders = append(f.folders, name)
 			}
 		case name == LoadFile:
 			load = true
-		case name == PlanFile:
-			f.run, planned = true, true
 		case !f.run:
 			f.run = isRunFile(f.path, name)
 		}
@@ -107,11 +106,11 @@ func (f *folder) look() {
 	}
 }
 
-// open opens a file to read, with two system calls. os.Open asks whether it can
-// be waited for, as a pipe can, and needs six.
-func open(path string) (*os.File, error) {
+// openDir opens a directory, with two system calls. os.Open asks whether it can be
+// waited for, as a pipe can, and needs six.
+func openDir(path string) (*os.File, error) {
 	for {
-		fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+		fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_DIRECTORY, 0)
 		switch err {
 		case nil:
 			return os.NewFile(uintptr(fd), path), nil
@@ -120,19 +119,6 @@ func open(path string) (*os.File, error) {
 			return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 		}
 	}
-}
-
-// readFile is os.ReadFile for the many small files of many runs.
-func readFile(path string) ([]byte, error) {
-	f, err := open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	const usual = 1 << 10 // above it the buffer grows
-	buf := bytes.NewBuffer(make([]byte, 0, usual))
-	_, err = buf.ReadFrom(f)
-	return buf.Bytes(), err
 }
 
 // SmallFiles is how many small files to read at the same time: many more than

@@ -3,11 +3,11 @@ package run
 import (
 	"bytes"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/ulikunitz/xz"
+	"github.com/profllm/profllm/pkg/packed"
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // named are files that say by their name that a run lies beside them: ours, CloudAI's,
@@ -56,15 +56,15 @@ func isRunFile(dir, name string) bool {
 }
 
 // head is the beginning of a file; empty if it cannot be read.
-func head(path string, packed bool) []byte {
-	f, err := os.Open(path)
+func head(path string, isPacked bool) []byte {
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
 	var r io.Reader = f
-	if packed {
-		if r, err = xz.NewReader(f); err != nil {
+	if isPacked {
+		if r, err = packed.NewReader(f); err != nil {
 			return nil
 		}
 	}

@@ -12,10 +12,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/internal/slurmtest"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -95,7 +95,7 @@ func (s *session) killAt(condition func() bool) {
 	s.t.Helper()
 	cmd := s.command(submit...)
 	require.NoError(s.t, cmd.Start())
-	require.Eventually(s.t, condition, time.Minute, time.Millisecond)
+	await.True(s.t, condition, "the submission has come to where it is killed")
 	require.NoError(s.t, cmd.Process.Kill())
 	cmd.Wait()
 }
@@ -160,7 +160,7 @@ func TestKilledAroundSbatch(t *testing.T) {
 				}
 				s.Open()
 				if c.adopted {
-					require.Eventually(t, func() bool { return len(s.Jobs()) == 1 }, time.Minute, time.Millisecond)
+					await.True(t, func() bool { return len(s.Jobs()) == 1 }, "the job is queued")
 				}
 
 				args := submit
@@ -194,7 +194,7 @@ func TestKilledAroundSbatch(t *testing.T) {
 // what was asked of the controller is there.
 func (s *session) settled() {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool { return len(s.Jobs()) == len(s.Calls("sbatch")) && s.programs() == 0 }, time.Minute, 5*time.Millisecond)
+	await.True(s.t, func() bool { return len(s.Jobs()) == len(s.Calls("sbatch")) && s.programs() == 0 }, "no program of Slurm runs, and each sbatch made a job")
 }
 
 // programs counts the processes in front of this session's Slurm.
@@ -384,7 +384,7 @@ func TestCancelWhileSubmitting(t *testing.T) {
 	s := newSession(t, slurmtest.Knobs{Gate: "accepted"})
 	cmd := s.command(submit...)
 	require.NoError(t, cmd.Start())
-	require.Eventually(t, func() bool { return s.Reached("accepted") > 0 }, time.Minute, time.Millisecond)
+	await.True(t, func() bool { return s.Reached("accepted") > 0 }, "sbatch has accepted the job")
 	code, _, stderr := s.profllm("slurm", "cancel", s.root())
 	require.Equal(t, 5, code)
 	require.Contains(t, stderr, fmt.Sprintf("b/0: another command (process %d on", cmd.Process.Pid))

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/ulikunitz/xz"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/internal/slurmtest"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
@@ -333,7 +334,7 @@ func TestProcessStart(t *testing.T) {
 	require.NotEqual(t, self, child)
 	require.Equal(t, strings.Split(self, "/")[0], strings.Split(child, "/")[0], "the same boot")
 	require.NoError(t, cmd.Process.Kill())
-	require.Eventually(t, func() bool { return run.ProcessStart(cmd.Process.Pid) == "" }, time.Minute, time.Millisecond, "a zombie does not run")
+	await.True(t, func() bool { return run.ProcessStart(cmd.Process.Pid) == "" }, "a zombie does not run")
 }
 
 func TestUnfinished(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/redact"
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // SecretDir holds, while a job needs them, the values of the submitting shell that
@@ -182,7 +183,7 @@ func ReadSecret(dir string, s plan.Secret) (string, error) {
 	if s.Env != "" {
 		file = filepath.Join(dir, SecretDir, s.Env)
 	}
-	data, err := os.ReadFile(file)
+	data, err := regular.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && s.Env != "":
 		return "", fmt.Errorf("the secret %s is not there (%s): it is kept until the job ends\n\thint: profllm slurm resume --failed %s, in a shell that has %s", s.Name, file, dir, s.Env)

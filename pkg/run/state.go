@@ -193,6 +193,10 @@ const (
 	timedOut   = 124
 )
 
+// EndedFromOutside reports whether the exit code of a script says that it was told to
+// end, by TERM or at its own time limit.
+func EndedFromOutside(code int) bool { return code == terminated || code == timedOut }
+
 func (st State) bySentinel(code int) State {
 	st.State, st.Note, st.Reason = Succeeded, "", ""
 	st.Source, st.ExitCode = "sentinel", fmt.Sprintf("%d:0", code)

@@ -76,7 +76,6 @@
 //	never-ready         stay alive, never open the port
 //	hang                become ready, accept generation requests, never answer
 //	fail=0.1            share of generation requests answered with status 500
-//	drop=0.1            share of generation requests that are read and never answered: the connection is closed
 //	bundle=4            tokens per streamed chunk
 //	zero-tokens         answer at once with status 200 and no token
 //	miscount=1.1        factor by which the engine counts other output tokens than it sends
@@ -85,9 +84,27 @@
 //	warm=0.2            share of every prompt that is found in the prefix cache, whatever was asked before
 //	cold=8              the first so many requests wait ten times as long for their first token
 //	slowing=2ms         each request waits that much longer for its first token than the one before
+//	stall=10s@5s        from 5 s after the first request on no token goes out for 10 s
+//	burst=8             tokens go out eight chunks at a time, each in a chunk of its own
+//	freeze=5s@2s        the client stands still for 5 s, from 2 s after its start on
+//	step=-200ms@2s      the clock that the client reads is set by -200 ms, 2 s after its start; not behind the begin of the load
+//	pace=0.9            the client keeps this share of the rate it is asked for
 //	restart-on-request=N  count from 0 again at the Nth generation request, as a server that somebody restarts does
 //	root=MODEL          say that the model served is this one, under the same name
 //	version=1.2         say that the engine is of this version
+//	drop=0.1            share of generation requests that are read, held for TTFT and left unanswered, the connection closed
+//	cut=0.1             share of streams whose connection is closed in the middle
+//	error-event=0.1     share of streams that end with an error event, inside their status 200
+//	error-usage=0.1     the same, the error beside choices and usage
+//	garbage=0.1         share of streams of which one event is plain text
+//	html=0.1            share of generation requests answered with status 200 and a web page
+//	short=0.1           share of answers that end after a quarter of their tokens
+//	usage=0.5           factor by which the client is told other completion tokens than it gets
+//	finish=abort        the finish reason that the client is told
+//	no-usage            no answer has a usage
+//	no-done             streams end without [DONE]
+//	no-params           prefill's answers carry no kv_transfer_params
+//	recompute=0.1       share of KV transfers that fail and whose prompt is computed by decode, as kv_load_failure_policy=recompute does
 //	use=3/0.5           GPU 3 is at work in 0.5 % of the time
 //	clock=3/1700        the SM clock of GPU 3 is 1700 MHz
 //	heat=3/0.1          in a tenth of the looks at it GPU 3 is slowed down by heat
@@ -95,7 +112,7 @@
 //	driver=HOST/1.2     the driver of that node is of this version
 //
 // A group applies where its role equals PROFLLM_ROLE; "*" is every server. The load client (`vllm bench serve`) obeys
-// only groups whose role is "client", and of those die-at-start, die-after, hang and exit; the simulated GPUs obey only groups
+// only groups whose role is "client", and of those die-at-start, die-after, hang, exit, freeze, step and pace; the simulated GPUs obey only groups
 // whose role is "gpu", and of those the last five faults.
 //
 // # Flags

@@ -21,6 +21,7 @@ type engine struct {
 	used    atomic.Int64  // KV cache tokens held by admitted sequences
 	kv      *connector    // nil: no KV connector
 	seen    atomic.Int64  // admitted sequences
+	stall   outage
 }
 
 func newEngine(c serveConfig, k knobs, start time.Time) *engine {
@@ -31,6 +32,7 @@ func newEngine(c serveConfig, k knobs, start time.Time) *engine {
 		metrics: newRegistry(time.Now, families(c, k.faults, cacheTokens)),
 		slots:   make(chan struct{}, c.maxSeqs),
 	}
+	e.stall.moment = k.faults.stall
 	setFixed(e.metrics, c, start)
 	if c.prefix {
 		e.blocks = newBlockCache(c.blockSize, cacheTokens/c.blockSize)
@@ -76,14 +78,20 @@ func (e *engine) run(ctx context.Context, s *sequence, emit func([]token) error)
 		return err
 	}
 	// Fetching from a prefill server took its own time; the schedule counts from its end.
+	e.stall.begin()
 	start = time.Now()
 	due := e.timing.request(s.seed, s.remote != nil)
 	due.first = e.late(due.first, e.seen.Add(1))
 	for i := 0; i < len(s.answer.tokens); {
 		n := min(e.faults.bundle, len(s.answer.tokens)-i)
-		if !wait(ctx, time.Until(start.Add(due.due(i+n-1)))) {
+		if !wait(ctx, time.Until(start.Add(due.due(e.last(i+n-1, len(s.answer.tokens)))))) {
 			return ctx.Err()
 		}
+		held, ok := e.stall.hold(ctx)
+		if !ok {
+			return ctx.Err()
+		}
+		start = start.Add(held)
 		r.step(e.metrics, n, e.faults.miscount)
 		if err := emit(s.answer.tokens[i : i+n]); err != nil {
 			return err
@@ -91,6 +99,14 @@ func (e *engine) run(ctx context.Context, s *sequence, emit func([]token) error)
 		i += n
 	}
 	return nil
+}
+
+// last is the token with which token i of n goes out, under the fault burst.
+func (e *engine) last(i, n int) int {
+	if e.faults.burst == 0 {
+		return i
+	}
+	return min(i/e.faults.burst*e.faults.burst+e.faults.burst, n) - 1
 }
 
 // late is the due time of the first token of the nth sequence under the faults.
@@ -130,7 +146,10 @@ func (e *engine) fill(ctx context.Context, r *record) error {
 	if e.kv != nil {
 		m.add("vllm:external_prefix_cache_queries", float64(n-r.local))
 	}
-	if s.remote != nil {
+	if s.remote != nil && e.faults.answer.hits("recompute", e.timing.seed, s.seed) {
+		m.add("vllm:nixl_num_failed_transfers", 1)
+		e.kv.note(transferStats{failed: 1})
+	} else if s.remote != nil {
 		r.external = n - r.local
 		// A real engine counts these when it admits the request, before it knows whether the transfer succeeds.
 		m.add("vllm:external_prefix_cache_hits", float64(r.external))

@@ -35,6 +35,9 @@ func TestParseFaults(t *testing.T) {
 		"books": {"*:miscount=1.1,preempt=0.2,corrupt=0.3,warm=0.4,cold=8,slowing=2ms", "x", true, with(func(f *faults) {
 			f.miscount, f.preempt, f.corrupt, f.warm, f.cold, f.slowing = 1.1, 0.2, 0.3, 0.4, 8, 2*time.Millisecond
 		})},
+		"time": {"client:stall=10s@5s,burst=8,freeze=1s@0s,step=-9s@1m,pace=0.9", "client", false, with(func(f *faults) {
+			f.stall, f.burst, f.freeze, f.step, f.pace = moment{10 * time.Second, 5 * time.Second}, 8, moment{by: time.Second}, moment{-9 * time.Second, time.Minute}, 0.9
+		})},
 		"the rest": {"*:never-ready,zero-tokens,die-on-request=3,die-at-start", "x", true, with(func(f *faults) {
 			f.neverReady, f.zeroTokens, f.dieOnRequest, f.dieAtStart = true, true, 3, true
 		})},
@@ -68,6 +71,13 @@ func TestParseFaultsMistakes(t *testing.T) {
 		"*:warm=1.1":           "from 0 to 1",
 		"*:miscount=-1":        "want a factor",
 		"*:cold=0":             "from 1",
+		"*:stall=10s":          "when it begins",
+		"*:stall=0s@1s":        "when it begins",
+		"*:step=1s@-1s":        "when it begins",
+		"*:freeze=-1s@1s":      "when it begins",
+		"*:freeze=x@1s":        "when it begins",
+		"*:burst=0":            "from 1",
+		"*:pace=1.1":           "from 0 to 1",
 	} {
 		_, err := parseFaults(text, "serve", true)
 		require.ErrorContains(t, err, want, text)
@@ -234,7 +244,7 @@ func TestFaultsOfTheClient(t *testing.T) {
 			ran := false
 			code := Main(t.Context(), Process{
 				Args: []string{"vllm", "bench", "serve"}, Env: env(faulty(tt.faults)), Stdout: io.Discard, Stderr: io.Discard,
-				Bench: func(ctx context.Context, _ []string, _, _ io.Writer) int {
+				Bench: func(ctx context.Context, _ []string, _ func() time.Time, _, _ io.Writer) int {
 					ran = true
 					if strings.Contains(tt.faults, "die-after") {
 						<-ctx.Done()
@@ -247,4 +257,55 @@ func TestFaultsOfTheClient(t *testing.T) {
 			require.Equal(t, tt.ran, ran)
 		})
 	}
+}
+
+// The condition that the check PL-V10 must find: chunks of one token, several at a time.
+func TestFaultBurst(t *testing.T) {
+	e := engine{faults: faults{burst: 4}}
+	var last []int
+	for i := range 6 {
+		last = append(last, e.last(i, 6))
+	}
+	require.Equal(t, []int{3, 3, 3, 3, 5, 5}, last)
+}
+
+// The condition that the check PL-V22 must find: nobody gets a token while it lasts.
+func TestFaultStall(t *testing.T) {
+	_, url := serveCommand(t, faulty("*:stall=300ms@0s"))
+	begin := time.Now()
+	_, body, err := post(t.Context(), url+"/v1/completions", helloStream)
+	require.NoError(t, err)
+	require.Contains(t, body, `"completion_tokens":6`)
+	require.GreaterOrEqual(t, time.Since(begin), 300*time.Millisecond)
+	m := moment{by: 10 * time.Second, after: 5 * time.Second}
+	for since, left := range map[time.Duration]time.Duration{0: 0, 5 * time.Second: 10 * time.Second, 14 * time.Second: time.Second, 15 * time.Second: 0, time.Minute: 0} {
+		require.Equal(t, left, m.within(since), since)
+	}
+}
+
+// The conditions of a client that the checks PL-V8, PL-V13 and PL-V14 must find.
+func TestFaultsOfTheClientsClock(t *testing.T) {
+	for text, check := range map[string]func(args []string, now func() time.Time){
+		"":                   func(args []string, _ func() time.Time) { require.Equal(t, []string{"--request-rate", "10"}, args) },
+		"client:pace=0.8":    func(args []string, _ func() time.Time) { require.Equal(t, []string{"--request-rate", "8"}, args) },
+		"client:step=-9h@0s": func(_ []string, now func() time.Time) { require.Less(t, time.Until(now()), -8*time.Hour) },
+		"client:freeze=100ms@0s": func(_ []string, now func() time.Time) {
+			begin := time.Now()
+			now()
+			require.GreaterOrEqual(t, time.Since(begin), 50*time.Millisecond)
+		},
+	} {
+		called := false
+		p := Process{Env: env(map[string]string{"PROFLLM_SIM_FAULTS": text}), Stdout: io.Discard, Stderr: io.Discard,
+			Bench: func(_ context.Context, args []string, now func() time.Time, _, _ io.Writer) int {
+				called = true
+				check(args, now)
+				return 0
+			}}
+		require.Zero(t, p.bench(t.Context(), []string{"--request-rate", "10"}), text)
+		require.True(t, called, text)
+	}
+	f := faults{pace: 0.5}
+	_, err := f.paced([]string{"--num-prompts", "3"})
+	require.ErrorContains(t, err, "needs a --request-rate")
 }

@@ -33,10 +33,14 @@ func (s *server) sequences(j *job) []*sequence {
 		for choice := range j.n {
 			q := &sequence{prompt: p, arrived: j.arrived, max: j.max, seed: mix(hashTokens(seed, p), uint64(choice))}
 			start, _ := solve(j.ask, s.knobs.timing.seed, s.knobs.accuracy)
+			limits := j.limits
+			if s.knobs.faults.answer.hits("short", s.knobs.timing.seed, q.seed) {
+				limits.max = max(1, limits.max/4)
+			}
 			if s.knobs.faults.zeroTokens {
 				q.answer = answer{finish: "stop"}
 			} else {
-				q.answer = s.engine.tokens.speak(q.seed, start, j.limits)
+				q.answer = s.engine.tokens.speak(q.seed, start, limits)
 			}
 			if s.engine.kv != nil && j.sample.KV != nil && j.sample.KV.DoRemotePrefill {
 				q.remote = j.sample.KV
@@ -182,7 +186,7 @@ func (s *server) setLength(j *job, q sampling) *refusal {
 
 // transferred returns what a prefill server adds to its answer: where its KV cache can be fetched.
 func (s *server) transferred(j *job, id string, all []*sequence) *kvParams {
-	if s.engine.kv == nil || j.sample.KV == nil || !j.sample.KV.DoRemoteDecode || all[0].answer.finish != "length" {
+	if s.engine.kv == nil || s.knobs.faults.answer.noParams || j.sample.KV == nil || !j.sample.KV.DoRemoteDecode || all[0].answer.finish != "length" {
 		return nil
 	}
 	return s.engine.kv.offer(id+"-"+hexText(4), len(all[0].prompt), all[0].cached)

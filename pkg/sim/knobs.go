@@ -101,7 +101,6 @@ type faults struct {
 	neverReady   bool
 	hang         bool
 	fail         float64 // 0-1
-	drop         float64 // 0-1
 	bundle       int     // tokens per chunk, at least 1
 	zeroTokens   bool
 	miscount     float64       // factor of the counted output tokens, 1 if honest
@@ -110,16 +109,22 @@ type faults struct {
 	warm         float64       // 0-1
 	cold         int           // requests
 	slowing      time.Duration // per request
+	stall        moment        // no token goes out
+	burst        int           // chunks that go out together; 0: one
+	freeze, step moment        // of the client's clock
+	pace         float64       // 0-1, of the client's rate; 0: all of it
 	root         string        // where /v1/models says that the model came from; empty: the truth
 	version      string        // what it says of its version; empty: the truth
 	smi          smiFaults     // of the GPUs
+	answer       answerFaults
 }
 
-var faultNames = []string{
-	"die-at-start", "die-after", "die-on-request", "exit", "never-ready", "hang", "fail", "drop", "bundle", "zero-tokens", "restart-on-request",
+var faultNames = slices.Concat(answerFaultNames, []string{
+	"die-at-start", "die-after", "die-on-request", "exit", "never-ready", "hang", "fail", "bundle", "zero-tokens", "restart-on-request",
 	"root", "version", "miscount", "preempt", "corrupt", "warm", "cold", "slowing",
+	"stall", "burst", "freeze", "step", "pace",
 	"use", "clock", "heat", "skip", "driver",
-}
+})
 
 // parseFaults reads the whole text, so that a mistake in any group is found in every process, and keeps the groups that
 // apply to role; star says whether "*" does.
@@ -151,6 +156,9 @@ func (f *faults) set(name, value string) error {
 	if !slices.Contains(faultNames, name) {
 		return fmt.Errorf("unknown fault %q: want %s", name, strings.Join(faultNames, ", "))
 	}
+	if slices.Contains(answerFaultNames, name) {
+		return f.answer.set(name, value)
+	}
 	var err error
 	switch name {
 	case "die-after", "slowing":
@@ -164,6 +172,13 @@ func (f *faults) set(name, value string) error {
 			f.dieAfter = d
 		}
 		return nil
+	case "stall", "freeze", "step":
+		m, err := parseMoment(name, value)
+		*map[string]*moment{"stall": &f.stall, "freeze": &f.freeze, "step": &f.step}[name] = m
+		return err
+	case "burst":
+		f.burst, err = count(name, value, 1<<20)
+		return err
 	case "die-on-request":
 		f.dieOnRequest, err = count(name, value, 1<<31)
 		return err
@@ -181,12 +196,12 @@ func (f *faults) set(name, value string) error {
 		return err
 	case "use", "clock", "heat", "skip", "driver":
 		return f.smi.set(name, value)
-	case "fail", "drop", "preempt", "corrupt", "warm":
+	case "fail", "preempt", "corrupt", "warm", "pace":
 		share, err := parseShare(value)
 		if err != nil {
 			return fmt.Errorf("%s=%q: want a number from 0 to 1", name, value)
 		}
-		*map[string]*float64{"fail": &f.fail, "drop": &f.drop, "preempt": &f.preempt, "corrupt": &f.corrupt, "warm": &f.warm}[name] = share
+		*map[string]*float64{"fail": &f.fail, "preempt": &f.preempt, "corrupt": &f.corrupt, "warm": &f.warm, "pace": &f.pace}[name] = share
 		return nil
 	case "miscount":
 		if f.miscount, err = strconv.ParseFloat(value, 64); err != nil || !(f.miscount >= 0 && f.miscount <= 1000) {

@@ -13,13 +13,16 @@ import (
 // A Program runs a command line to its end and returns its exit code.
 type Program func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 
+// A Client is a Program that reads the time from a clock.
+type Client func(ctx context.Context, args []string, now func() time.Time, stdout, stderr io.Writer) int
+
 // A Process is what one simulated command is given.
 type Process struct {
 	Args           []string            // Args[0] is "vllm", "ray", "python3", "nsys" or "nvidia-smi"
 	Env            func(string) string // looks up one variable
 	Environ        []string            // the whole environment, for the daemon that `ray start` leaves behind
 	Stdout, Stderr io.Writer
-	Bench          Program // profllm's load client, run for `vllm bench serve` with the arguments after it, and for SGLang's
+	Bench          Client  // profllm's load client, run for `vllm bench serve` with the arguments after it, and for SGLang's
 	Proxy          Program // profllm's prefill/decode proxy, run for toy_proxy_server.py with its arguments, and for SGLang's router
 	Executable     string  // started again, with argv[0] "ray", by `ray start` without --block
 }
@@ -34,6 +37,10 @@ const (
 
 // Version is what the simulated engine says it is.
 const Version = "profllm-sim"
+
+// Notice is the line that a load client prints above the numbers of simulated servers;
+// readers of console text know it by "profllm sim".
+const Notice = "profllm sim: the engine is simulated, no number below is a measurement"
 
 // Main runs the simulated command and returns its exit code. Cancelling ctx is its SIGTERM.
 func Main(ctx context.Context, p Process) int {
@@ -109,12 +116,15 @@ func (p Process) bench(ctx context.Context, args []string) int {
 		<-ctx.Done()
 		return exitFailed
 	}
+	if args, err = f.paced(args); err != nil {
+		return p.fail(exitUsage, err)
+	}
 	if f.dieAfter == 0 {
-		return p.Bench(ctx, args, p.Stdout, p.Stderr)
+		return p.Bench(ctx, args, f.clock(), p.Stdout, p.Stderr)
 	}
 	mortal, cancel := context.WithTimeout(ctx, f.dieAfter)
 	defer cancel()
-	code := p.Bench(mortal, args, p.Stdout, p.Stderr)
+	code := p.Bench(mortal, args, f.clock(), p.Stdout, p.Stderr)
 	if ctx.Err() == nil && errors.Is(mortal.Err(), context.DeadlineExceeded) {
 		fmt.Fprintf(p.Stderr, "profllm sim: simulated death of the client after %s\n", f.dieAfter)
 		return f.exit

@@ -7,9 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/await"
 )
 
 func TestNsys(t *testing.T) {
@@ -41,7 +42,7 @@ func TestNsys(t *testing.T) {
 		code, _ := profile(ctx, "profile", "--output="+filepath.Join(dir, "b"), "sh", "-c", `trap "exit 7" TERM; echo >"$0"; while :; do sleep 0.02; done`, up)
 		done <- code
 	}()
-	require.Eventually(t, func() bool { _, err := os.Stat(up); return err == nil }, time.Minute, time.Millisecond)
+	await.File(t, up)
 	cancel()
 	require.Equal(t, 7, <-done)
 	require.Equal(t, 7, report("b").Exit, "TERM is passed on, and the report is written")

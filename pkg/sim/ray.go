@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // Ray's defaults (2.56).
@@ -198,7 +200,7 @@ func (p Process) rayStateFile(ip string) string {
 
 func (p Process) readRayState(ip string) (rayState, error) {
 	var s rayState
-	text, err := os.ReadFile(p.rayStateFile(ip))
+	text, err := regular.ReadFile(p.rayStateFile(ip))
 	if err != nil {
 		return s, err
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/await"
 )
 
 // rayEnv is a node of its own: its address, its state file.
@@ -58,8 +60,7 @@ func TestRayCluster(t *testing.T) {
 
 	worker.cancel()
 	require.Equal(t, 0, worker.exit(t))
-	require.Eventually(t, func() bool { return strings.Count(status(), " 1 node_") == 1 }, time.Minute, time.Millisecond,
-		"a worker that left is no longer alive")
+	await.True(t, func() bool { return strings.Count(status(), " 1 node_") == 1 }, "a worker that left is no longer alive")
 
 	code, out, _ := run(t, here, "ray", "stop", "--force")
 	require.Equal(t, 0, code)
@@ -150,10 +151,10 @@ func TestRayDaemon(t *testing.T) {
 
 	code, _, _ = run(t, settings, "ray", "stop")
 	require.Equal(t, 0, code)
-	require.Eventually(t, func() bool {
+	await.True(t, func() bool {
 		code, _, _ := run(t, map[string]string{"RAY_ADDRESS": state.GCS}, "ray", "status")
 		return code == 1
-	}, time.Minute, time.Millisecond)
+	}, "the Ray head is gone")
 }
 
 func TestRayDaemonThatCannotStart(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/await"
 )
 
 func post(ctx context.Context, url, body string) (int, string, error) {
@@ -48,7 +50,7 @@ func TestServeStopsAtOnce(t *testing.T) {
 
 func awaitGauge(t testing.TB, url, name, value string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return gaugeOf(t, url, name) == value }, time.Minute, time.Millisecond, "%s = %s", name, value)
+	await.True(t, func() bool { return gaugeOf(t, url, name) == value }, "%s = %s", name, value)
 }
 
 func gaugeOf(t testing.TB, url, name string) string {
@@ -91,14 +93,14 @@ func TestServeCountsClientsThatLeave(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
 	awaitGauge(t, url, "vllm:num_requests_running", "0.0")
-	require.Eventually(t, func() bool {
+	await.True(t, func() bool {
 		a, err := http.Get(url + "/metrics")
 		require.NoError(t, err)
 		defer a.Body.Close()
 		text, err := io.ReadAll(a.Body)
 		require.NoError(t, err)
 		return strings.Contains(string(text), `vllm:request_success_total{engine="0",finished_reason="abort",model_name="tiny"} 1.0`)
-	}, time.Minute, time.Millisecond)
+	}, "the request is counted as aborted")
 }
 
 func TestServePortInUse(t *testing.T) {

@@ -116,9 +116,9 @@ func (s *server) generation(h func(http.ResponseWriter, *http.Request) *refusal)
 		case f.fail > 0 && unit(s.knobs.timing.seed, uint64(n)) < f.fail:
 			internal().write(w)
 			return
-		case f.drop > 0 && unit(s.knobs.timing.seed, uint64(n)) < f.drop:
-			io.Copy(io.Discard, r.Body)
-			panic(http.ErrAbortHandler)
+		}
+		if w = s.spoil(w, r, n); w == nil {
+			return
 		}
 		if refused := h(w, r); refused != nil {
 			refused.write(w)

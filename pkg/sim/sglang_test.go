@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -127,7 +128,7 @@ func TestSGLangRanksAreDifferent(t *testing.T) {
 func TestSGLangClient(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "out.jsonl")
 	var given []string
-	bench := func(_ context.Context, args []string, stdout, _ io.Writer) int {
+	bench := func(_ context.Context, args []string, _ func() time.Time, _, _ io.Writer) int {
 		given = args
 		dir, name := after(args, "--result-dir"), after(args, "--result-filename")
 		const text = `{"backend":"openai","max_concurrency":4,"duration":2.0,"completed":1,"total_input_tokens":12,"total_output_tokens":8,
@@ -181,7 +182,7 @@ func TestSGLangClientFails(t *testing.T) {
 	var out, errs output
 	code := Main(t.Context(), Process{
 		Args: strings.Fields("python3 -m sglang.bench_serving --dataset-name random --output-file " + file),
-		Env:  env(nil), Stdout: &out, Stderr: &errs, Bench: func(context.Context, []string, io.Writer, io.Writer) int { return 7 },
+		Env:  env(nil), Stdout: &out, Stderr: &errs, Bench: func(context.Context, []string, func() time.Time, io.Writer, io.Writer) int { return 7 },
 	})
 	require.Equal(t, 7, code)
 	require.NoFileExists(t, file)

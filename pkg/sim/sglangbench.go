@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // benchServing is python3 -m sglang.bench_serving: profllm's load client over /v1/completions, where the real one speaks
@@ -32,7 +34,7 @@ func (p Process) benchServing(ctx context.Context, args []string) int {
 		return code
 	}
 	var r clientResult
-	data, err := os.ReadFile(filepath.Join(dir, file))
+	data, err := regular.ReadFile(filepath.Join(dir, file))
 	if err == nil {
 		err = json.Unmarshal(data, &r)
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/await"
 )
 
 // TestMain plays `ray` when started under that name, as cmd/profllm does: `ray start` starts itself again.
@@ -75,23 +77,26 @@ func start(t testing.TB, settings map[string]string, args ...string) *command {
 // exit stops nothing: it waits for the process's own end.
 func (c *command) exit(t testing.TB) int {
 	t.Helper()
-	select {
-	case code := <-c.code:
-		return code
-	case <-time.After(time.Minute):
-		t.Fatalf("no end after a minute; stdout:\n%s\nstderr:\n%s", c.out.String(), c.err.String())
-		return -1
-	}
+	code := -1
+	await.True(t, func() bool {
+		select {
+		case code = <-c.code:
+			return true
+		default:
+			return false
+		}
+	}, "the command ends; stdout:\n%s\nstderr:\n%s", &c.out, &c.err)
+	return code
 }
 
 func (c *command) await(t testing.TB, pattern string) string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
 	var found []string
-	require.Eventually(t, func() bool {
+	await.True(t, func() bool {
 		found = re.FindStringSubmatch(c.out.String())
 		return found != nil
-	}, time.Minute, time.Millisecond, "waiting for %s in:\n%s\n%s", pattern, &c.out, &c.err)
+	}, "waiting for %s in:\n%s\n%s", pattern, &c.out, &c.err)
 	return found[len(found)-1]
 }
 
@@ -123,6 +128,9 @@ func TestMainDispatch(t *testing.T) {
 			return code
 		}
 	}
+	client := func(ctx context.Context, args []string, _ func() time.Time, stdout, stderr io.Writer) int {
+		return echo("bench", 7)(ctx, args, stdout, stderr)
+	}
 	tests := map[string]struct {
 		args   []string
 		code   int
@@ -150,7 +158,7 @@ func TestMainDispatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
 			code := Main(t.Context(), Process{
-				Args: tt.args, Env: env(nil), Stdout: &out, Stderr: &errs, Bench: echo("bench", 7), Proxy: echo("proxy", 8),
+				Args: tt.args, Env: env(nil), Stdout: &out, Stderr: &errs, Bench: client, Proxy: echo("proxy", 8),
 			})
 			require.Equal(t, tt.code, code)
 			require.Equal(t, tt.stdout, out.String())

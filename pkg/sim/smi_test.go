@@ -5,7 +5,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -38,13 +37,29 @@ func TestSMI(t *testing.T) {
 	require.Equal(t, "No devices were found\n", out)
 }
 
+// lines is what a program prints until there are n lines of it.
+type lines struct {
+	bytes.Buffer
+	n    int
+	full func()
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	n, err := l.Buffer.Write(p)
+	if bytes.Count(l.Bytes(), []byte("\n")) >= l.n {
+		l.full()
+	}
+	return n, err
+}
+
 func TestSMIAgainAndAgain(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	_, out := runSMI(t, ctx, map[string]string{"PROFLLM_SIM_GPUS": "1", "PROFLLM_SIM_FAULTS": "gpu:skip=0.25,heat=0/0.5"},
-		"--query-gpu=clocks_event_reasons.active", csvOnly, "-lms", "10")
-	looks := strings.Fields(out)
-	require.Greater(t, len(looks), 6)
+	ctx, cancel := context.WithCancel(t.Context())
+	enough := &lines{n: 6, full: cancel}
+	Main(ctx, Process{
+		Args: []string{"nvidia-smi", "--query-gpu=clocks_event_reasons.active", csvOnly, "-lms", "10"}, Stdout: enough, Stderr: enough,
+		Env: env(map[string]string{"PROFLLM_SIM_GPUS": "1", "PROFLLM_SIM_FAULTS": "gpu:skip=0.25,heat=0/0.5"}),
+	})
+	looks := strings.Fields(enough.String())
 	require.Equal(t, []string{"0x0000000000000000", "0x0000000000000040", "0x0000000000000000", "0x0000000000000000", "0x0000000000000040", "0x0000000000000000"}, looks[:6],
 		"every second one is hot, every fourth one is left out")
 }

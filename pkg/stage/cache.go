@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // Entry is one file of the cache below install_path.
@@ -91,7 +93,7 @@ func (e *Entry) inspect(host string, dir bool) string {
 }
 
 func readRecord(file string, r *Record) bool {
-	data, err := os.ReadFile(file)
+	data, err := regular.ReadFile(file)
 	return err == nil && json.Unmarshal(data, r) == nil && r.Schema == recordSchema
 }
 

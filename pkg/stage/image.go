@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/container"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -137,7 +138,7 @@ func (s *Stager) importImage(ctx context.Context, item Item) (rec Record, err er
 }
 
 func syncFile(name string) error {
-	f, err := os.Open(name)
+	f, err := regular.OpenLarge(name)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -46,7 +47,7 @@ func acquire(file string, o Owner) (*lock, *Owner, error) {
 	for range 3 {
 		err := run.CreateJSON(file, o)
 		if err == nil {
-			data, err := os.ReadFile(file)
+			data, err := regular.ReadFile(file)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -81,7 +82,7 @@ func read(file, host string) (o Owner, stale bool, data []byte, err error) {
 	if err != nil {
 		return o, false, nil, err
 	}
-	if data, err = os.ReadFile(file); err != nil {
+	if data, err = regular.ReadFile(file); err != nil {
 		return o, false, nil, err
 	}
 	idle := age(file, st.ModTime())
@@ -121,7 +122,7 @@ func breakLock(file string, data []byte, o Owner) error {
 		return fmt.Errorf("break lock %s: %w", file, err)
 	}
 	defer os.Remove(aside)
-	if got, err := os.ReadFile(aside); err == nil && !bytes.Equal(got, data) {
+	if got, err := regular.ReadFile(aside); err == nil && !bytes.Equal(got, data) {
 		if err := os.Link(aside, file); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("give back lock %s: %w", file, err)
 		}
@@ -147,7 +148,7 @@ func (l *lock) touch() {
 // release removes the lock if it is still this one.
 func (l *lock) release() {
 	close(l.stop)
-	if data, err := os.ReadFile(l.file); err == nil && bytes.Equal(data, l.data) {
+	if data, err := regular.ReadFile(l.file); err == nil && bytes.Equal(data, l.data) {
 		os.Remove(l.file)
 	}
 }

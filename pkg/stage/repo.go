@@ -7,9 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"slices"
+	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
 )
 
@@ -101,7 +102,7 @@ func (s *Stager) checkClone(ctx context.Context, item Item) (head string, err er
 // differ from it: those of the list, also if git does not know them, or without a list
 // every file that it knows. It is "" if the folder is in no clone or git does not answer.
 func Head(ctx context.Context, environ []string, dir string, files ...string) string {
-	git := Stager{LookPath: exec.LookPath, Environ: append(slices.Clone(environ), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C"), Timeout: headLimit}
+	git := Stager{LookPath: exec.LookPath, Environ: append(ofGit(environ), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C"), Timeout: headLimit}
 	head, err := git.execute(ctx, dir, "git", "rev-parse", "--verify", "HEAD")
 	if err != nil {
 		return ""
@@ -118,6 +119,17 @@ func Head(ctx context.Context, environ []string, dir string, files ...string) st
 		head += "-dirty"
 	}
 	return head
+}
+
+// ofGit is what of an environment git is given: a shell's secrets are none of its business.
+func ofGit(environ []string) []string {
+	kept := run.Export{}.From(environ)
+	for _, kv := range environ {
+		if strings.HasPrefix(kv, "GIT_") {
+			kept = append(kept, kv)
+		}
+	}
+	return kept
 }
 
 // headLimit is for git on a slow file system: a plan does not wait longer for it.

@@ -143,3 +143,17 @@ func TestHead(t *testing.T) {
 	require.Equal(t, commit+"-dirty", head())
 	require.Empty(t, stage.Head(t.Context(), os.Environ(), filepath.Join(dir, "none")))
 }
+
+// The git that says a commit sees nothing of the shell but what it needs.
+func TestHeadSeesNoSecret(t *testing.T) {
+	bin := t.TempDir()
+	seen := filepath.Join(bin, "seen")
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\nenv >"+seen+"\necho 00ff\n"), 0o755))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	require.NotEmpty(t, stage.Head(t.Context(), append(os.Environ(), "TOKEN=canary", "GIT_CEILING_DIRECTORIES=/x"), bin))
+	env, err := os.ReadFile(seen)
+	require.NoError(t, err)
+	require.NotContains(t, string(env), "canary")
+	require.Contains(t, string(env), "GIT_CEILING_DIRECTORIES=/x\n")
+	require.Contains(t, string(env), "\nHOME=")
+}

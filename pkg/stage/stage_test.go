@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -334,7 +335,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	w.mode("hang")
 	cmd := childCommand(w)
 	require.NoError(t, cmd.Start())
-	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(w.fakes, "hangs")); return err == nil }, time.Minute, 5*time.Millisecond)
+	await.File(t, filepath.Join(w.fakes, "hangs"))
 	require.Len(t, w.files(), 2, "a lock and a part")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGKILL))
 	_ = cmd.Wait()
@@ -397,15 +398,14 @@ func TestStaleLock(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, "enroot")
 			file := w.lockFile(c.owner, c.idle)
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			defer cancel()
-			if !c.stale { // released after a while: then it is our turn
-				go func() {
-					time.Sleep(50 * time.Millisecond)
-					_ = os.Remove(file)
-				}()
+			logged := w.stager.Log
+			w.stager.Log = func(f string, a ...any) {
+				logged(f, a...)
+				if !c.stale && strings.HasPrefix(f, "waiting for ") { // released: then it is our turn
+					require.NoError(t, os.Remove(file))
+				}
 			}
-			o, err := w.stager.Stage(ctx, w.item("pyxis"))
+			o, err := w.stager.Stage(t.Context(), w.item("pyxis"))
 			require.NoError(t, err)
 			require.Equal(t, stage.Staged, o.State)
 			require.Equal(t, !c.stale, strings.Contains(strings.Join(w.log, "\n"), "waiting for "+staged), w.log)

@@ -40,14 +40,14 @@ type Evidence struct {
 type Story struct {
 	Run     string          `json:"run"` // run id, or the directory
 	Dir     string          `json:"dir"`
-	Verdict string          `json:"verdict"` // valid, suspect, invalid, failed, cancelled, not over, refused, not submitted
+	Verdict string          `json:"verdict"` // valid, suspect, invalid, failed, cancelled, not over, refused, not submitted; of logs: failed, unclear, no failure found
 	Lines   []Line          `json:"lines"`
 	Failure *result.Failure `json:"failure,omitempty"`
 }
 
 // Line is one part of the story; Part says which.
 type Line struct {
-	Part string `json:"part"` // asked, happened, nodes, job, cause, line, tail, followed, checks, do, logs
+	Part string `json:"part"` // asked, happened, nodes, job, yet, cause, line, tail, followed, checks, do, logs, note
 	Text string `json:"text"`
 }
 
@@ -63,6 +63,9 @@ const (
 // Valid reports whether there is nothing to explain.
 func (s Story) Valid() bool { return s.Verdict == string(result.VerdictValid) }
 
+// Well reports whether the story has no failure in it.
+func (s Story) Well() bool { return s.Valid() || s.Verdict == noFailure }
+
 // Of tells the story.
 func Of(e Evidence) Story {
 	s := Story{Run: e.name(), Dir: e.Dir, Verdict: e.verdict()}
@@ -70,6 +73,7 @@ func Of(e Evidence) Story {
 	s.add("happened", e.happened())
 	s.add("nodes", e.nodes())
 	s.add("job", e.job())
+	s.add("yet", e.yet(s))
 	if !s.Valid() && s.Verdict != notOver {
 		s.why(e)
 	}
@@ -90,15 +94,20 @@ func (s *Story) add(part, text string) {
 func (s *Story) why(e Evidence) {
 	f := e.failure()
 	if f != nil {
-		s.Failure = f
-		s.add("cause", cause(f))
-		s.add("line", f.Line)
-		if tail := lastOf(f.Tail, 6); f.Confidence == result.NoCause && strings.Join(tail, "") != f.Line {
-			s.add("tail", strings.Join(tail, "\n"))
-		}
+		s.blame(f)
 	}
 	s.add("followed", e.followed(f))
 	s.add("checks", e.checks(f == nil))
+}
+
+// blame adds the cause and what shows it.
+func (s *Story) blame(f *result.Failure) {
+	s.Failure = f
+	s.add("cause", cause(f))
+	s.add("line", f.Line)
+	if tail := lastOf(f.Tail, 6); f.Confidence == result.NoCause && strings.Join(tail, "") != f.Line {
+		s.add("tail", strings.Join(tail, "\n"))
+	}
 }
 
 // failure is the cause of the record. A run whose parts all did what they
@@ -326,6 +335,22 @@ func (e *Evidence) job() string {
 	return strings.Join(parts, "; ")
 }
 
+// yet is why the numbers of a run stand although its job failed; "" if it did not.
+func (e *Evidence) yet(s Story) string {
+	failed := e.Sentinel != nil && e.Sentinel.Code != 0 || e.State != nil && e.State.Final() && e.State.State != run.Succeeded
+	if !failed || !s.Valid() {
+		return ""
+	}
+	parts := []string{"the job failed, and these numbers are valid"}
+	if c := e.Result.Validity.Check("job-state"); c != nil && c.Detail != "" {
+		parts = append(parts, c.Detail)
+	}
+	if after := e.followed(nil); after != "" {
+		parts = append(parts, after)
+	}
+	return strings.Join(parts, ": ")
+}
+
 // cause names the cause, how sure it is, and where it shows.
 func cause(f *result.Failure) string {
 	text := f.Cause
@@ -336,6 +361,9 @@ func cause(f *result.Failure) string {
 		text += " (from how it ended)"
 	case result.NoCause:
 		text = "unknown, no signature knows it; it shows"
+	}
+	if f.Kind != "" {
+		text += ", " + strings.TrimSuffix(f.Kind+": "+f.About, ": ")
 	}
 	if f.Role != "" {
 		text += in(f.Role)
@@ -361,6 +389,19 @@ func at(file string, line int) string {
 
 // followed lists other causes and the phases that failed.
 func (e *Evidence) followed(f *result.Failure) string {
+	parts := shortened(followers(f), 4)
+	for _, ph := range e.failedPhases() {
+		if ph.Code < 0 {
+			parts = append(parts, "phase "+ph.Name+" was ended, because a role had died")
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("phase %s failed%s", ph.Name, ending(ph.Code)))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// followers lists the other causes.
+func followers(f *result.Failure) []string {
 	var parts []string
 	if f != nil {
 		for _, o := range f.Others {
@@ -370,15 +411,7 @@ func (e *Evidence) followed(f *result.Failure) string {
 			parts = append(parts, o.Cause+in(o.Role)+at(o.File, o.LineNumber))
 		}
 	}
-	parts = shortened(parts, 4)
-	for _, ph := range e.failedPhases() {
-		if ph.Code < 0 {
-			parts = append(parts, "phase "+ph.Name+" was ended, because a role had died")
-			continue
-		}
-		parts = append(parts, fmt.Sprintf("phase %s failed%s", ph.Name, ending(ph.Code)))
-	}
-	return strings.Join(parts, "; ")
+	return parts
 }
 
 func in(role string) string {
@@ -417,6 +450,9 @@ func (e *Evidence) checks(numbers bool) string {
 func (e *Evidence) next(s Story) string {
 	switch s.Verdict {
 	case string(result.VerdictValid):
+		if e.yet(s) != "" {
+			return "nothing about these numbers"
+		}
 		return "nothing: the run is valid"
 	case notSubmitted:
 		return "nothing was submitted: profllm slurm resume " + e.Dir
@@ -426,6 +462,11 @@ func (e *Evidence) next(s Story) string {
 		}
 		return "correct what Slurm refuses, then profllm slurm resume " + e.Dir
 	case notOver:
+		if st := e.State; st != nil && st.Note == run.Held {
+			return "somebody has to release it: scontrol release " + st.JobID
+		} else if st != nil && st.Note == run.NeverStarts {
+			return "it cannot start as it is: profllm slurm cancel " + e.Dir + ", correct what the reason names, submit it again"
+		}
 		return "wait; profllm slurm status " + e.Dir + " asks Slurm anew"
 	}
 	if s.Failure != nil {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // A Follower returns what is added to a file. The file may be missing at first,
@@ -24,7 +26,7 @@ type Follower struct {
 // More returns the lines that were finished since the last call; none, and no
 // error, of a file that is missing.
 func (t *Follower) More() ([]string, error) {
-	f, err := os.Open(t.Path)
+	f, err := regular.OpenLarge(t.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -42,14 +44,14 @@ func (t *Follower) More() ([]string, error) {
 	}
 	t.seen = info
 	switch {
-	case first && packed(f): // nobody adds to it
+	case first && isPacked(f): // nobody adds to it
 		t.offset = info.Size()
 		return Last(t.Path, t.Last)
 	case first:
 		text, err := end(f, info.Size(), t.Last+1)
 		t.offset = info.Size()
 		return lastOf(t.finished(text), t.Last), err
-	case packed(f):
+	case isPacked(f):
 		return nil, nil
 	}
 	return t.added(f, info.Size())

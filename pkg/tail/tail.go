@@ -20,7 +20,9 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/ulikunitz/xz"
+	"github.com/profllm/profllm/pkg/packed"
+
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 const (
@@ -77,12 +79,12 @@ func lastOf(list []string, n int) []string { return list[max(0, len(list)-n):] }
 // Last returns at most n lines from the end of a file, packed by xz or not. Of
 // one that is not, at most the last 8 MiB are read.
 func Last(path string, n int) ([]string, error) {
-	f, err := os.Open(path)
+	f, err := regular.OpenLarge(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if !packed(f) {
+	if !isPacked(f) {
 		size, err := f.Seek(0, io.SeekEnd)
 		if err != nil {
 			return nil, err
@@ -126,7 +128,7 @@ func end(f io.ReaderAt, size int64, n int) ([]byte, error) {
 
 // End returns at most the last n bytes of a file that is not packed.
 func End(path string, n int) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := regular.OpenLarge(path)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +154,7 @@ type Numbered struct {
 // Around returns a line of a file, packed by xz or not, with some before and
 // after it. A file that ends earlier gives fewer lines, or none.
 func Around(path string, line, before, after int) ([]Numbered, error) {
-	f, err := os.Open(path)
+	f, err := regular.OpenLarge(path)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +171,7 @@ func Around(path string, line, before, after int) ([]Numbered, error) {
 
 var magic = []byte("\xfd7zXZ\x00") // begins every file that xz wrote
 
-func packed(f io.ReaderAt) bool {
+func isPacked(f io.ReaderAt) bool {
 	head := make([]byte, len(magic))
 	_, err := f.ReadAt(head, 0)
 	return err == nil && bytes.Equal(head, magic)
@@ -178,10 +180,10 @@ func packed(f io.ReaderAt) bool {
 // each calls visit with every line and its number, until it returns false. What
 // is left of a packed file that was cut short is read as far as it goes.
 func each(f *os.File, visit func(number int, line []byte) bool) error {
-	var r io.Reader = f
-	isPacked := packed(f)
+	r := regular.Limit(f, regular.Most)
+	isPacked := isPacked(f)
 	if isPacked {
-		x, err := xz.NewReader(f)
+		x, err := packed.NewReader(f)
 		if err != nil {
 			return err
 		}

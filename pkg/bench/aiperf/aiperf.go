@@ -14,7 +14,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"slices"
@@ -22,6 +21,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/packed"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -31,9 +31,6 @@ const kind = "aiperf"
 // files are the summaries in the order in which they are looked for. AIPerf
 // rounds in its CSV, so the JSON comes first.
 var files = []string{"profile_export_aiperf.json", "profile_export_aiperf.csv", "profile_export_genai_perf.csv"}
-
-// maxSize bounds what is read of one file, also when it was compressed.
-const maxSize = 256 << 20
 
 // A Parser reads one client's summary.
 type Parser struct {
@@ -73,15 +70,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 
 // load reads a file, or the same with .xz.
 func load(dir fs.FS, name string) (data []byte, read string, err error) {
-	f, name, err := packed.Open(dir, name)
-	if err != nil {
-		return nil, name, err
-	}
-	defer f.Close()
-	data, err = io.ReadAll(io.LimitReader(f, maxSize+1))
-	if err == nil && len(data) > maxSize {
-		err = fmt.Errorf("larger than %d MiB", maxSize>>20)
-	}
+	data, name, err = packed.Read(dir, name, regular.Result)
 	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), name, err
 }
 
@@ -100,6 +89,8 @@ type asked struct {
 	requests, concurrency *int
 	rate                  *float64
 	cancelled             bool
+	burstiness            *result.Rate
+	serverCounts          bool // tokens are taken from the server's usage
 	errors                *int // listed in the error summary; nil: there is none
 }
 
@@ -137,7 +128,7 @@ func (s *summary) part() result.Part {
 		if ms, known := toMS[s.table["benchmark_duration"].unit]; known {
 			m.Duration = new(v * ms / 1000)
 		} else {
-			s.warn(result.BadValue, "benchmark_duration", "unknown unit %q", s.table["benchmark_duration"].unit)
+			s.warn(result.NoNumber, "benchmark_duration", "unknown unit %q", s.table["benchmark_duration"].unit)
 		}
 	}
 	m.TotalInputTokens, m.TotalOutputTokens = s.total("total_isl"), s.total("total_osl")
@@ -148,9 +139,9 @@ func (s *summary) part() result.Part {
 			m.Latency[family] = d
 		}
 	}
-	if served := s.total("total_usage_completion_tokens"); served != nil && m.TotalOutputTokens != nil && *served > 0 &&
-		math.Abs(float64(*m.TotalOutputTokens)/float64(*served)-1) > 0.01 {
-		s.warn(result.Contradicts, "total_osl", "%d output tokens by the client's tokenizer, %d by the server's usage", *m.TotalOutputTokens, *served)
+	if served := s.total("total_usage_completion_tokens"); served != nil && m.TotalOutputTokens != nil && *served > 0 {
+		m.UsageOutputTokens = served
+		s.countedApart(*m.TotalOutputTokens, *served)
 	}
 	if s.asked.cancelled {
 		s.warn(result.Truncated, "was_cancelled", "the client was cancelled: its numbers are of a part of the load")
@@ -159,11 +150,25 @@ func (s *summary) part() result.Part {
 	p.Benchmark = result.Benchmark{Kind: kind, NumPrompts: s.asked.requests, MaxConcurrency: s.asked.concurrency}
 	if r := s.asked.rate; r != nil {
 		p.Benchmark.RequestRate = new(result.Rate(*r))
+		p.Benchmark.Burstiness, p.Benchmark.Arrivals = s.asked.burstiness, result.Drawn
 		m.RequestRate = p.Benchmark.RequestRate
 	}
 	p.UnknownKeys = s.unknown()
 	slices.SortFunc(p.Warnings, func(a, b result.Warning) int { return strings.Compare(a.Key, b.Key) })
 	return p
+}
+
+// countedApart warns if the client's count of output tokens is not the server's. A
+// client that counts for itself contradicts nothing: it counts what its tokenizer finds
+// in the text. One that was told to take the server's counts does.
+func (s *summary) countedApart(client, server int64) {
+	kind, by := result.Retokenized, "the client's tokenizer"
+	if s.asked.serverCounts {
+		kind, by = result.Contradicts, "the client, which was told to take the server's"
+	}
+	if math.Abs(float64(client)/float64(server)-1) > 0.01 {
+		s.warn(kind, "total_osl", "%d output tokens by %s, %d by the server's usage", client, by, server)
+	}
 }
 
 // known are the metrics that a record has a place for, or that say nothing more.
@@ -173,10 +178,16 @@ var known = []string{
 	"output_sequence_length", "input_sequence_length", "output_token_count", "completed_request_count", "request_error_rate",
 }
 
+// has reports whether a record has a place for a metric.
+func (s *summary) has(tag string) bool {
+	_, latency := latencies[tag]
+	return latency || slices.Contains(known, tag)
+}
+
 func (s *summary) unknown() int {
 	n := 0
 	for tag := range s.table {
-		if _, latency := latencies[tag]; !latency && !slices.Contains(known, tag) {
+		if !s.has(tag) {
 			n++
 		}
 	}
@@ -201,7 +212,7 @@ func (s *summary) total(tag string) *int64 {
 		return nil
 	}
 	if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
-		s.warn(result.BadValue, tag, "no whole number: %v", v)
+		s.warn(result.NoNumber, tag, "no whole number: %v", v)
 		return nil
 	}
 	return new(int64(v))
@@ -222,7 +233,7 @@ func (s *summary) distribution(tag string) (result.Distribution, bool) {
 	}
 	ms, known := toMS[r.unit]
 	if !known {
-		s.warn(result.BadValue, tag, "unknown unit %q", r.unit)
+		s.warn(result.NoNumber, tag, "unknown unit %q", r.unit)
 		return result.Distribution{}, false
 	}
 	d := result.Distribution{Percentiles: map[float64]float64{}}

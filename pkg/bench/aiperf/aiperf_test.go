@@ -2,6 +2,7 @@ package aiperf_test
 
 import (
 	"io/fs"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -51,8 +52,46 @@ func TestRealJSON(t *testing.T) {
 	require.Equal(t, 992, *m.Latency[result.ITL].N)
 	require.InDelta(t, 969.2312, *m.Latency[result.E2EL].Mean, 1e-4)
 	require.Len(t, p.Warnings, 1)
-	require.Equal(t, result.Contradicts, p.Warnings[0].Kind, "the tokenizer of the client finds six times what the server counted")
+	require.Equal(t, result.Retokenized, p.Warnings[0].Kind, "the tokenizer of the client finds six times what the server counted")
+	require.Equal(t, int64(1024), *m.UsageOutputTokens)
 	require.Positive(t, p.UnknownKeys)
+}
+
+// Which side counts the tokens decides what a difference is. What the client's own
+// tokenizer finds contradicts nothing, but its rates of tokens are no others' rates.
+//
+// covers: PL-V7
+func TestWhoCountsTheTokens(t *testing.T) {
+	judge := func(text string) *result.Validity {
+		p, err := parse(t, "profile_export_aiperf.json", text)
+		require.NoError(t, err)
+		r := &result.Result{}
+		r.Merge(p)
+		return result.Judge(r, result.Evidence{})
+	}
+	text := real(t, "profile_export_aiperf.json")
+	own := judge(text)
+	require.Equal(t, result.VerdictSuspect, own.Verdict, own.Words)
+	require.Equal(t, result.Pass, own.Check("inconsistent").Outcome)
+	require.Contains(t, own.Check("token-books").Detail, "6144 output tokens by the client's tokenizer, 1024 by the server's usage: +500.00 %")
+	require.Equal(t, result.Pass, own.Check("itl-bundled").Outcome, "by the server's count a token came in each chunk")
+
+	told := strings.Replace(text, `"streaming": true`, `"streaming": true, "use_server_token_count": true`, 1)
+	require.NotEqual(t, text, told)
+	require.Contains(t, judge(told).Words, "inconsistent")
+	alike := strings.Replace(text, `"avg": 1024.0`, `"avg": 6140.0`, 1)
+	require.NotEqual(t, text, alike)
+	require.Equal(t, result.VerdictValid, judge(alike).Verdict)
+}
+
+// How requests arrive is in the phase.
+func TestArrivals(t *testing.T) {
+	for phase, want := range map[string]float64{`"type": "poisson"`: 1, `"type": "constant"`: math.Inf(1), `"type": "gamma", "smoothness": 0.25`: 0.25} {
+		p, err := parse(t, "profile_export_aiperf.json", `{"request_count": {"unit": "requests", "avg": 3}, "input_config": {"phases": [{"kind": "profiling", "rate": 2, `+phase+`}]}}`)
+		require.NoError(t, err)
+		require.Equal(t, result.Drawn, p.Benchmark.Arrivals)
+		require.InDelta(t, want, float64(*p.Benchmark.Burstiness), 0)
+	}
 }
 
 // The CSV says the same, rounded, but not how large the samples were.
@@ -104,7 +143,7 @@ func TestErrorsAreCounted(t *testing.T) {
 	for _, w := range p.Warnings {
 		kinds = append(kinds, w.Kind)
 	}
-	require.ElementsMatch(t, []result.WarningKind{"client-error", result.BadValue, result.Truncated}, kinds)
+	require.ElementsMatch(t, []result.WarningKind{"client-error", result.NoNumber, result.Truncated}, kinds)
 }
 
 // The first five requests of the same run, behind a summary of five.

@@ -49,19 +49,28 @@ func (s *summary) decode(key string, raw json.RawMessage, into any) {
 }
 
 func (s *summary) metric(key string, raw json.RawMessage) {
-	var fields map[string]any
+	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil {
-		return // not a metric
+		if s.has(key) {
+			s.warn(result.NoNumber, key, "no metric: %.40s", raw)
+		}
+		return
 	}
 	r := row{stats: map[string]float64{}}
 	for name, v := range fields {
-		switch x := v.(type) {
-		case float64:
-			r.stats[name] = x
-		case string:
-			if name == "unit" {
-				r.unit = x
+		if name == "unit" {
+			s.decode(key+".unit", v, &r.unit)
+			continue
+		}
+		var x *float64
+		if err := json.Unmarshal(v, &x); err != nil {
+			if s.has(key) {
+				s.warn(result.NoNumber, key+"."+name, "no number: %.40s", v)
 			}
+			continue
+		}
+		if x != nil {
+			r.stats[name] = *x
 		}
 	}
 	if len(r.stats) > 0 {
@@ -99,7 +108,8 @@ func (s *summary) errors(raw json.RawMessage) {
 func (s *summary) config(raw json.RawMessage) {
 	var c struct {
 		Endpoint struct {
-			Models []string `json:"model_names"`
+			Models       []string `json:"model_names"`
+			ServerCounts bool     `json:"use_server_token_count"`
 		} `json:"endpoint"`
 		Models struct {
 			Items []struct {
@@ -108,6 +118,8 @@ func (s *summary) config(raw json.RawMessage) {
 		} `json:"models"`
 		Phases []struct {
 			Kind        string   `json:"kind"`
+			Type        string   `json:"type"`
+			Smoothness  *float64 `json:"smoothness"`
 			Requests    *int     `json:"requests"`
 			Concurrency *int     `json:"concurrency"`
 			Rate        *float64 `json:"rate"`
@@ -119,10 +131,12 @@ func (s *summary) config(raw json.RawMessage) {
 		} `json:"loadgen"`
 	}
 	s.decode("input_config", raw, &c)
+	s.asked.serverCounts = c.Endpoint.ServerCounts
 	s.asked.requests, s.asked.concurrency, s.asked.rate = c.Loadgen.Requests, c.Loadgen.Concurrency, c.Loadgen.Rate
 	for _, p := range c.Phases {
 		if p.Kind == "profiling" {
 			s.asked.requests, s.asked.concurrency, s.asked.rate = p.Requests, p.Concurrency, p.Rate
+			s.asked.burstiness = burstiness(p.Type, p.Smoothness)
 		}
 	}
 	switch {
@@ -131,4 +145,18 @@ func (s *summary) config(raw json.RawMessage) {
 	case len(c.Endpoint.Models) > 0:
 		s.model = c.Endpoint.Models[0]
 	}
+}
+
+// burstiness is that of the arrivals of a phase: AIPerf's smoothness is vLLM's
+// burstiness (aiperf 0.13.0, config/phases.py). It is nil for arrivals without a rate.
+func burstiness(phase string, smoothness *float64) *result.Rate {
+	switch {
+	case phase == "constant":
+		return new(result.Rate(math.Inf(1)))
+	case phase == "gamma" && smoothness != nil && *smoothness > 0:
+		return new(result.Rate(*smoothness))
+	case phase == "poisson":
+		return new(result.Rate(1))
+	}
+	return nil
 }

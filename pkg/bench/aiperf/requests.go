@@ -2,6 +2,7 @@ package aiperf
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 
@@ -29,7 +30,7 @@ func (s *summary) requests(dir fs.FS, p *result.Part) {
 			}
 			q := requestOf(v)
 			usable = usable && q.usable
-			streamed = streamed && (q.err != "" || q.ttft > 0)
+			streamed = streamed && (q.err != "" || q.ttft != 0)
 			all.Start, all.Latency, all.TTFT = append(all.Start, q.start), append(all.Latency, q.latency), append(all.TTFT, q.ttft)
 			all.ITL, all.InputLen, all.OutputLen = append(all.ITL, q.gaps), append(all.InputLen, q.in), append(all.OutputLen, q.out)
 			all.Errors = append(all.Errors, q.err)
@@ -41,7 +42,15 @@ func (s *summary) requests(dir fs.FS, p *result.Part) {
 	}
 	p.Warnings = append(p.Warnings, f.Warnings...)
 	done, failed := p.Metrics.CompletedRequests, p.Metrics.FailedRequests
-	if err != nil || !usable || len(all.Start) == 0 || done == nil || failed == nil || len(all.Start) != *done+*failed {
+	switch {
+	case err != nil || len(all.Start) == 0 || done == nil || failed == nil:
+		return
+	case !usable:
+		p.Warnings = append(p.Warnings, result.Warning{Kind: result.BadValue, File: f.Name, Text: "a request lacks a time or a count of tokens: the single requests were not used"})
+		return
+	case len(all.Start) != *done+*failed:
+		p.Warnings = append(p.Warnings, result.Warning{Kind: result.BadValue, File: f.Name,
+			Text: fmt.Sprintf("%d requests, %d in the summary: the single requests were not used", len(all.Start), *done+*failed)})
 		return
 	}
 	if !streamed {
@@ -84,10 +93,10 @@ func requestOf(v pyjson.Value) (q request) {
 // seconds is a metric of a time.
 func seconds(v pyjson.Value) (float64, bool) { return inSeconds(v.At("value"), v.At("unit")) }
 
+// inSeconds is any number, also one that no clock can have seen: that is judged.
 func inSeconds(value, unit pyjson.Value) (float64, bool) {
-	x, ok := value.Finite()
 	ms, known := toMS[unit.Str]
-	return x * ms / 1000, ok && known && x >= 0 && x < 1e18
+	return value.Num * ms / 1000, known && value.Kind == pyjson.Number
 }
 
 func count(v pyjson.Value) (int, bool) {

@@ -14,15 +14,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/packed"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -31,9 +32,6 @@ const (
 	DefaultFile = "vllm-gsm8k.json"
 	DefaultLog  = "vllm-semantic-eval.log"
 )
-
-// maxSize bounds what is read of one file, also when it was compressed.
-const maxSize = 256 << 20
 
 // A Parser reads one evaluation. The zero value reads the default files.
 type Parser struct {
@@ -68,6 +66,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	if part.Accuracy = parseLog(data, name); part.Accuracy == nil {
 		return part, fmt.Errorf("%w; %s: no line with an accuracy: %w", err, name, fs.ErrNotExist)
 	}
+	part.Simulated = part.Simulated || bytes.Contains(data, []byte("profllm sim:"))
 	part.Warnings = append(part.Warnings, result.Warning{
 		Kind: result.Recovered, File: name, Key: "accuracy", Text: "read from console text",
 	})
@@ -81,8 +80,15 @@ func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
 	warn := func(kind result.WarningKind, key, text string) {
 		part.Warnings = append(part.Warnings, result.Warning{Kind: kind, File: name, Key: key, Text: text})
 	}
+	for _, m := range pythonNumber.FindAllSubmatch(data, -1) {
+		key := strings.Trim(string(m[2]), `"`)
+		if !slices.Contains(kept, key) {
+			continue // such as the speed of an evaluation that took no time
+		}
+		warn(result.NotFinite, key, fmt.Sprintf("is %s", m[4]))
+	}
 	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(plainNumbers(data), &keys); err != nil {
+	if err := json.Unmarshal(pythonNumber.ReplaceAll(data, []byte("${1}null$5")), &keys); err != nil {
 		var syntax *json.SyntaxError
 		if !errors.As(err, &syntax) {
 			warn(result.BadValue, "", err.Error())
@@ -102,10 +108,11 @@ func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
 			return
 		}
 		if err := json.Unmarshal(raw, to); err != nil {
-			warn(result.BadValue, key, err.Error())
+			warn(result.NoNumber, key, fmt.Sprintf("no number: %.40s", raw))
 			reflect.ValueOf(to).Elem().SetZero()
 		}
 	}
+	decode("simulated", &part.Simulated)
 	a := &result.Accuracy{Task: "gsm8k", Source: name}
 	var accuracy *float64
 	decode("accuracy", &accuracy)
@@ -122,17 +129,12 @@ func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
 	return a
 }
 
-var pythonNumber = regexp.MustCompile(`(:\s*)(?:NaN|-?Infinity)(\s*[,}])`)
+// kept are the keys that a record has a place for.
+var kept = []string{"accuracy", "invalid_rate", "num_questions", "num_shots", "latency", "total_output_tokens"}
 
-// plainNumbers replaces Python's bare NaN and Infinity by null, as values of
-// keys; what stands inside a string is never followed by a comma or a brace
-// without a quote in between.
-func plainNumbers(data []byte) []byte {
-	if !bytes.Contains(data, []byte("NaN")) && !bytes.Contains(data, []byte("Infinity")) {
-		return data
-	}
-	return pythonNumber.ReplaceAll(data, []byte("${1}null$2"))
-}
+// pythonNumber is Python's bare NaN or Infinity as the value of a key; what stands inside
+// a string is never followed by a comma or a brace without a quote in between.
+var pythonNumber = regexp.MustCompile(`(("[^"\\\\]*")(\s*:\s*))(NaN|-?Infinity)(\s*[,}])`)
 
 var (
 	escapes  = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
@@ -170,11 +172,5 @@ func value(re *regexp.Regexp, line string) (float64, bool) {
 // read returns a file's text and the name it was found under, with .xz if
 // only that exists.
 func read(out fs.FS, name string) ([]byte, string, error) {
-	f, name, err := packed.Open(out, name)
-	if err != nil {
-		return nil, name, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSize))
-	return data, name, err
+	return packed.Read(out, name, regular.Result)
 }

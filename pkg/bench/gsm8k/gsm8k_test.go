@@ -50,8 +50,8 @@ func TestFallback(t *testing.T) {
 		{"no file", "", console, 0.745, []result.WarningKind{result.Recovered}},
 		{"truncated file", `{"accuracy": 0.7`, console, 0.745, []result.WarningKind{result.Truncated, result.Recovered}},
 		{"no key", `{"invalid_rate": 0.1}`, console, 0.745, []result.WarningKind{result.BadValue, result.Recovered}},
-		{"accuracy is text", `{"accuracy": "high"}`, console, 0.745, []result.WarningKind{result.BadValue, result.BadValue, result.Recovered}},
-		{"accuracy is NaN", `{"accuracy": NaN}`, console, 0.745, []result.WarningKind{result.BadValue, result.Recovered}},
+		{"accuracy is text", `{"accuracy": "high"}`, console, 0.745, []result.WarningKind{result.NoNumber, result.BadValue, result.Recovered}},
+		{"accuracy is NaN", `{"accuracy": NaN}`, console, 0.745, []result.WarningKind{result.NotFinite, result.BadValue, result.Recovered}},
 		{"not an object", `[1]`, console, 0.745, []result.WarningKind{result.BadValue, result.Recovered}},
 		{"first line wins", "", "Accuracy: 0.5\nAccuracy: 0.9\n", 0.5, []result.WarningKind{result.Recovered}},
 		{"no blank", "", "x Accuracy:.25\n", 0.25, []result.WarningKind{result.Recovered}},
@@ -59,8 +59,9 @@ func TestFallback(t *testing.T) {
 		{"the first of either word", "", "Score: 0.5\nAccuracy: 0.9\n", 0.5, []result.WarningKind{result.Recovered}},
 		{"part of a word", "", "mean_Score: 0.1\nHighScore: 0.2\nScore: 1.0\n", 1, []result.WarningKind{result.Recovered}},
 		{"zero is a value", `{"accuracy": 0.0}`, "", 0, nil},
-		{"another key is bad", `{"accuracy": 0.6, "num_questions": "all"}`, "", 0.6, []result.WarningKind{result.BadValue}},
-		{"infinite speed", `{"accuracy": 0.6, "latency": Infinity, "x": "a: NaN, b"}`, "", 0.6, nil},
+		{"another key is bad", `{"accuracy": 0.6, "num_questions": "all"}`, "", 0.6, []result.WarningKind{result.NoNumber}},
+		{"infinite time", `{"accuracy": 0.6, "latency": Infinity, "x": "a: NaN, b"}`, "", 0.6, []result.WarningKind{result.NotFinite}},
+		{"infinite speed of a time that is not kept", `{"accuracy": 0.6, "tokens_per_second": Infinity}`, "", 0.6, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

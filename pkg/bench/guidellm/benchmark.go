@@ -171,7 +171,11 @@ func (r *report) sum(b *benchmark, metric string) *int64 {
 		return nil
 	}
 	x := r.Number(v.At("total_sum"), metric+".total_sum")
-	if x == nil || *x < 0 || *x > 1<<53 {
+	if x == nil {
+		return nil
+	}
+	if *x < 0 || *x > 1<<53 {
+		r.Warn(result.NoNumber, v.At("total_sum"), metric+".total_sum", "no count: %v", *x)
 		return nil
 	}
 	return new(int64(math.Round(*x))) // a mean times a count, in floating point
@@ -236,7 +240,7 @@ func (r *report) asked(b *benchmark, p *result.Part) {
 		if rate := r.Number(plan.At("rate"), "strategy.rate"); rate != nil && *rate > 0 {
 			ask.RequestRate = new(result.Rate(*rate))
 		}
-		ask.Burstiness = new(result.Rate(1))
+		ask.Burstiness, ask.Arrivals = new(result.Rate(1)), result.Drawn
 		if plan.At("type_").Str == "constant" {
 			ask.Burstiness = new(result.Rate(math.Inf(1)))
 		}

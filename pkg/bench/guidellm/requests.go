@@ -107,7 +107,7 @@ func (r *requests) samples(done int, failed *int) *result.Samples {
 		if q.err != "" {
 			q.latency, q.ttft, q.out = 0, 0, 0
 		} else {
-			streamed = streamed && q.ttft > 0
+			streamed = streamed && q.ttft != 0
 		}
 		s.Start, s.Latency, s.TTFT = append(s.Start, q.start), append(s.Latency, q.latency), append(s.TTFT, q.ttft)
 		s.InputLen, s.OutputLen, s.Errors = append(s.InputLen, q.in), append(s.OutputLen, q.out), append(s.Errors, q.err)

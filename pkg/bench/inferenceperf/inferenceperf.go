@@ -179,8 +179,14 @@ func (r *report) part() result.Part {
 
 // tokens is a total, or a mean times the number of requests where that is whole.
 func (r *report) tokens(m *result.Metrics, key string, total, mean *float64) *int64 {
+	for _, x := range []*float64{total, mean} {
+		if x != nil && *x < 0 {
+			r.Warn(result.NoNumber, pyjson.Value{}, key, "no count: %v", *x)
+			return nil
+		}
+	}
 	switch {
-	case total != nil && *total == math.Trunc(*total) && *total >= 0 && *total < 1<<53:
+	case total != nil && *total == math.Trunc(*total) && *total < 1<<53:
 		return new(int64(*total))
 	case mean == nil || *m.CompletedRequests == 0:
 		return nil

@@ -24,7 +24,7 @@ func (r *report) requests(dir fs.FS, p *result.Part) {
 		return in.List(func() error {
 			q, err := readRequest(in)
 			usable = usable && q.usable
-			streamed = streamed && (q.ttft > 0 || q.err != "")
+			streamed = streamed && (q.ttft != 0 || q.err != "")
 			s.Start, s.Latency, s.TTFT, s.ITL = append(s.Start, q.start), append(s.Latency, q.latency), append(s.TTFT, q.ttft), append(s.ITL, q.gaps)
 			s.InputLen, s.OutputLen, s.Errors = append(s.InputLen, q.in), append(s.OutputLen, q.out), append(s.Errors, q.err)
 			return err

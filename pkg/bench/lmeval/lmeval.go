@@ -137,10 +137,13 @@ func scores(f *pyjson.File, doc pyjson.Value, task pyjson.Field) []result.Score 
 	questions := f.Int(doc.At("n-samples", task.Key, "effective"), "n-samples."+task.Key)
 	for _, x := range task.Value.Fields {
 		metric, filter, _ := strings.Cut(x.Key, ",")
-		if x.Value.Kind != pyjson.Number || strings.HasSuffix(metric, "_stderr") || metric == "sample_len" || metric == "sample_count" || metric == "alias" {
+		if strings.HasSuffix(metric, "_stderr") || metric == "sample_len" || metric == "sample_count" || metric == "alias" {
 			continue
 		}
 		key := task.Key + "." + x.Key
+		if x.Value.Kind != pyjson.Number && filter == "" {
+			continue // before 0.4 anything may stand beside the metrics
+		}
 		v := f.Number(x.Value, key)
 		if v == nil {
 			continue
@@ -196,7 +199,7 @@ func duration(f *pyjson.File, v pyjson.Value) *float64 {
 	}
 	x, err := strconv.ParseFloat(v.Str, 64)
 	if err != nil || x < 0 || math.IsInf(x, 0) || math.IsNaN(x) {
-		f.Warn(result.BadValue, v, "total_evaluation_time_seconds", "no number: %.40q", v.Str)
+		f.Warn(result.NoNumber, v, "total_evaluation_time_seconds", "no number: %.40q", v.Str)
 		return nil
 	}
 	return &x

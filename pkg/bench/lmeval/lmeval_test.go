@@ -91,8 +91,8 @@ func TestOddFiles(t *testing.T) {
 		{"of another program", `{"results": {"a": {"acc": 1}}}`, nil, "", true},
 		{"nothing but a perplexity", `{"results": {"a": {"ppl,none": 9}}, "versions": {}}`, []result.WarningKind{result.BadValue}, "", true},
 		{"NaN", strings.Replace(good, "0.7604245640636846", "NaN", 1), []result.WarningKind{result.NotFinite}, "", false},
-		{"a duration that is none", strings.Replace(good, `"212.604418"`, `"long"`, 1), []result.WarningKind{result.BadValue}, "", false},
-		{"half a question", strings.Replace(good, `"effective": 1319`, `"effective": 1.5`, 1), []result.WarningKind{result.BadValue}, "", false},
+		{"a duration that is none", strings.Replace(good, `"212.604418"`, `"long"`, 1), []result.WarningKind{result.NoNumber}, "", false},
+		{"half a question", strings.Replace(good, `"effective": 1319`, `"effective": 1.5`, 1), []result.WarningKind{result.NoNumber}, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := parse(c.text)

@@ -154,7 +154,7 @@ func (r *record) warn(kind result.WarningKind, key string, col int, text string)
 // counts of another tokenizer.
 var ignored = map[string]bool{
 	"tag": true, "sharegpt_output_len": true, "random_input_len": true, "random_output_len": true, "random_range_ratio": true,
-	"server_info": true, "total_input_text_tokens": true, "total_input_vision_tokens": true, "total_output_tokens_retokenized": true,
+	"total_input_text_tokens": true, "total_input_vision_tokens": true, "total_output_tokens_retokenized": true,
 	"generated_texts": true, "output_throughput_retokenized": true, "total_throughput_retokenized": true,
 }
 
@@ -209,7 +209,7 @@ func (r *record) integer(name string, raw []byte, col int) bool {
 	switch {
 	case !finite:
 	case v != math.Trunc(v) || math.Abs(v) > 1<<53:
-		r.warn(result.BadValue, name, col, fmt.Sprintf("no whole number: %.40s", raw))
+		r.warn(result.NoNumber, name, col, fmt.Sprintf("no whole number: %.40s", raw))
 	case ok:
 		*small = new(int(v))
 	default:
@@ -223,7 +223,7 @@ func (r *record) finite(name string, raw []byte, col int) (float64, bool) {
 	v, err := number(raw)
 	switch {
 	case err != nil:
-		r.warn(result.BadValue, name, col, err.Error())
+		r.warn(result.NoNumber, name, col, err.Error())
 		return 0, false
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		r.warn(result.NotFinite, name, col, fmt.Sprintf("is %v", v))
@@ -271,7 +271,11 @@ func (r *record) list(name string, raw []byte, col int) bool {
 		return false
 	}
 	if err != nil { // requests are matched by index, so the whole list is of no use
-		r.warn(result.BadValue, name, col, err.Error())
+		kind := result.NoNumber
+		if bytes.Contains(raw, []byte(`"NaN"`)) || bytes.Contains(raw, []byte(`Infinity"`)) {
+			kind = result.NotFinite
+		}
+		r.warn(kind, name, col, err.Error())
 		drop(s, name)
 	}
 	r.part.Samples = s
@@ -302,6 +306,12 @@ func (r *record) identity(name string, raw []byte, col int) bool {
 		to = &b.Backend
 	case "dataset_name":
 		to = &b.DatasetName
+	case "server_info": // of the engine, whatever it says; a simulated one says so
+		var info struct {
+			Simulated bool `json:"simulated"`
+		}
+		r.part.Simulated = json.Unmarshal(raw, &info) == nil && info.Simulated
+		return true
 	case "request_rate":
 		v, err := number(raw)
 		switch {
@@ -310,6 +320,7 @@ func (r *record) identity(name string, raw []byte, col int) bool {
 			r.warn(result.BadValue, name, col, fmt.Sprintf("no rate: %.40s", raw))
 		default:
 			b.RequestRate = new(result.Rate(v))
+			b.Arrivals = result.Drawn // numpy's exponential gaps, as they come
 			r.part.Metrics.RequestRate = b.RequestRate
 		}
 		return true

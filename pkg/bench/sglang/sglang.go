@@ -12,10 +12,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
 	"github.com/profllm/profllm/pkg/packed"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -24,9 +24,6 @@ const DefaultFile = "sglang-bench.jsonl"
 
 // kind is what the record calls this client.
 const kind = "sglang-bench"
-
-// maxSize bounds what is read of one file, also when it was compressed.
-const maxSize = 4 << 30
 
 // A Parser reads one client's output. The zero value reads the default file.
 type Parser struct {
@@ -98,13 +95,8 @@ func unreadable(err error, name string, number int, raw []byte) result.Warning {
 // read returns a file's text and the name it was found under, with .xz if only
 // that exists.
 func read(out fs.FS, name string) ([]byte, string, error) {
-	f, name, err := packed.Open(out, name)
-	if err != nil {
-		return nil, name, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSize))
-	if packed.IsPacked(name) {
+	data, name, err := packed.Read(out, name, regular.Result)
+	if errors.Is(err, packed.ErrDamaged) {
 		err = nil // damage leaves a last line without an end, which is reported
 	}
 	return data, name, err

@@ -123,7 +123,7 @@ func TestOddLines(t *testing.T) {
 		{"only cut", `{"completed": 1, "duration": 2.0`, []result.WarningKind{result.Truncated}, true},
 		{"nothing", "", nil, true},
 		{"bad values", `{"completed": 1, "duration": 2, "max_concurrency": 1.5, "mean_ttft_ms": "x", "ttfts": [1, "NaN"], "backend": 3, "request_rate": []}`,
-			[]result.WarningKind{result.BadValue, result.BadValue, result.BadValue, result.BadValue, result.BadValue}, false},
+			[]result.WarningKind{result.NoNumber, result.NoNumber, result.NotFinite, result.BadValue, result.BadValue}, false},
 		{"a trace", `{"completed": 1, "duration": 2, "request_rate": "trace", "new_key": {"a": NaN}}`, nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -159,7 +159,7 @@ func TestFallbacks(t *testing.T) {
 		{"of another program", `{"latency": 5}`, "", nil, "", true},
 		{"of another program, with text", `[1]`, log, []result.WarningKind{result.Recovered}, "", false},
 		{"NaN", strings.Replace(good, "1.3139210000000001", "NaN", 1), log, []result.WarningKind{result.NotFinite, result.Recovered}, "", false},
-		{"a text in the list", strings.Replace(good, "1.304291", `"slow"`, 1), "", []result.WarningKind{result.BadValue}, "", false},
+		{"a text in the list", strings.Replace(good, "1.304291", `"slow"`, 1), "", []result.WarningKind{result.NoNumber}, "", false},
 		{"empty list", `{"avg_latency": 0.0, "latencies": [], "percentiles": {}}`, "", []result.WarningKind{result.EmptySample}, "", true},
 		{"nothing", "", "", []result.WarningKind{result.Truncated}, "the file ends", false},
 	} {

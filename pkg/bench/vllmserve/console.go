@@ -69,7 +69,7 @@ func parseLog(out fs.FS, name string, part *result.Part) error {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
 	var last *reader
-	inside := false
+	inside, simulated := false, false
 	offset := 0
 	for line := range strings.Lines(string(data)) {
 		at := offset
@@ -80,6 +80,7 @@ func parseLog(out fs.FS, name string, part *result.Part) error {
 			last = &reader{file: name, data: data, part: &result.Part{}, m: &result.Metrics{Source: name, FromLog: true}}
 			inside = true
 		case !inside:
+			simulated = simulated || strings.HasPrefix(line, "profllm sim:")
 		case rule.MatchString(line):
 			inside = false
 		default:
@@ -91,7 +92,7 @@ func parseLog(out fs.FS, name string, part *result.Part) error {
 	}
 	part.Metrics = last.m
 	part.Benchmark = last.part.Benchmark
-	part.Samples = nil
+	part.Samples, part.Simulated = nil, part.Simulated || simulated
 	part.Warnings = append(part.Warnings, last.part.Warnings...)
 	part.Warnings = append(part.Warnings, result.Warning{
 		Kind: result.Recovered, File: name, Text: "the numbers were read from console text, rounded to two decimals",

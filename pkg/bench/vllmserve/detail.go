@@ -3,6 +3,7 @@ package vllmserve
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 
@@ -34,18 +35,24 @@ func (r *reader) list(f field) bool {
 	case "spec_decode_per_position_acceptance_rates":
 		r.m.PerPosition, err = floats(f.raw)
 		if err != nil {
-			r.warn(result.BadValue, f, err.Error())
+			r.warn(result.NoNumber, f, err.Error())
 		}
 		return true
 	default:
 		return false
 	}
-	if err != nil {
-		r.warn(result.BadValue, f, err.Error())
+	switch {
+	case errors.Is(err, errNotFinite):
+		r.warn(result.NotFinite, f, err.Error())
+	case err != nil:
+		r.warn(result.NoNumber, f, err.Error())
 	}
 	r.part.Samples = s
 	return true
 }
+
+// errNotFinite is a NaN or an infinity among measured values.
+var errNotFinite = errors.New("not a finite number")
 
 // floats reads a list of numbers. A bad element makes the whole list
 // unusable, since requests are matched by index.
@@ -60,7 +67,7 @@ func floats(raw []byte) ([]float64, error) {
 			return fmt.Errorf("element %d: %w", len(out), err)
 		}
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("element %d is %v", len(out), v)
+			return fmt.Errorf("element %d is %v: %w", len(out), v, errNotFinite)
 		}
 		out = append(out, v)
 		return nil

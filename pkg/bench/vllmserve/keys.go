@@ -40,7 +40,7 @@ func (r *reader) document(fields []field) {
 var ignored = map[string]bool{
 	"date": true, "label": true, "tokenizer_id": true, "best_of": true, "use_beam_search": true,
 	"generated_texts": true, "queue_times": true, "rps_change_events": true, "max_model_len": true,
-	"ramp_up_strategy": true, "ramp_up_start_rps": true, "ramp_up_end_rps": true,
+	"ramp_up_start_rps": true, "ramp_up_end_rps": true,
 }
 
 func (r *reader) float(f field) bool {
@@ -106,7 +106,7 @@ func (r *reader) integer(f field) bool {
 		return true
 	}
 	if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
-		r.warn(result.BadValue, f, fmt.Sprintf("no whole number: %.40s", f.raw))
+		r.warn(result.NoNumber, f, fmt.Sprintf("no whole number: %.40s", f.raw))
 		return true
 	}
 	if small != nil {
@@ -172,7 +172,7 @@ func (r *reader) finite(f field) (float64, bool) {
 	v, err := number(f.raw)
 	switch {
 	case err != nil:
-		r.warn(result.BadValue, f, err.Error())
+		r.warn(result.NoNumber, f, err.Error())
 		return 0, false
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		r.warn(result.NotFinite, f, fmt.Sprintf("is %v", v))
@@ -198,10 +198,16 @@ func (r *reader) identity(f field) bool {
 		r.m.RequestRate = b.RequestRate
 	case "burstiness":
 		b.Burstiness = r.rate(f)
+	case "ramp_up_strategy":
+		if !isNull(f.raw) {
+			b.Arrivals = result.Rising
+		}
 	case "steady_state":
 		r.steadyState(f)
 	case "profllm":
 		r.client(f)
+	case "simulated": // our label; --metadata writes text
+		r.part.Simulated = r.part.Simulated || strings.Trim(string(f.raw), `"`) == "true"
 	default:
 		return false
 	}
@@ -263,6 +269,12 @@ func (r *reader) client(f field) {
 			c.LastSend = r.optional(g)
 		case "last_end_s":
 			c.LastEnd = r.optional(g)
+		case "retried":
+			c.Resent = r.count(g)
+		case "usage_missing":
+			c.UsageMissing = r.count(g)
+		case "warmups_failed":
+			c.WarmUpsFailed = r.count(g)
 		}
 	}
 	r.m.Client = c
@@ -324,10 +336,15 @@ func (r *reader) optional(f field) *float64 {
 }
 
 func (r *reader) count(f field) *int {
-	if v, ok := r.finite(f); ok && v == math.Trunc(v) {
-		return new(int(v))
+	v, ok := r.finite(f)
+	switch {
+	case !ok:
+		return nil
+	case v != math.Trunc(v) || math.Abs(v) > 1<<53:
+		r.warn(result.NoNumber, f, fmt.Sprintf("no whole number: %.40s", f.raw))
+		return nil
 	}
-	return nil
+	return new(int(v))
 }
 
 // Known reports whether a key of a result file has a place in the record.

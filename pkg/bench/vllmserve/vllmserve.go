@@ -12,16 +12,15 @@
 package vllmserve
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/packed"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -33,10 +32,6 @@ const (
 
 // kind is what the record calls this client.
 const kind = "vllm-serve"
-
-// maxSize bounds what is read of one file, also when it was compressed. A
-// detailed result of 100,000 requests of 1,000 tokens has 2.1 GB.
-const maxSize = 4 << 30
 
 // A Parser reads one client's output. The zero value reads the default files.
 type Parser struct {
@@ -129,8 +124,18 @@ func parseResult(name string, data []byte, part *result.Part) error {
 	}
 	part.Metrics = r.m
 	part.Benchmark.Kind = kind
+	if part.Benchmark.Arrivals == "" && r.rescales() {
+		part.Benchmark.Arrivals = result.Rescaled
+	}
 	part.Finish()
 	return nil
+}
+
+// rescales reports whether the client is known to stretch its schedule to the rate:
+// profllm's does, and vLLM's since 0.10 (vllm-project/vllm#21108). Releases are told
+// apart by a key that came with 0.11; vllm-rs, which has it too, by its steady state.
+func (r *reader) rescales() bool {
+	return r.m.Client != nil || r.m.MaxOutputTokensPerS != nil && r.m.SteadyState == nil
 }
 
 // lastDocument returns the fields of the last document of a file that may
@@ -200,21 +205,12 @@ func otherResult(out fs.FS, name string) string {
 // read returns a file's text and the name it was found under, with .xz if
 // only that exists.
 func read(out fs.FS, name string) ([]byte, string, error) {
-	f, name, err := packed.Open(out, name)
-	if errors.Is(err, packed.ErrNoXZ) {
+	text, name, err := packed.Read(out, name, regular.Result)
+	switch {
+	case errors.Is(err, packed.ErrNoXZ):
 		err = fmt.Errorf("%w: %w", err, errNoResult)
-	}
-	if err != nil {
-		return nil, name, err
-	}
-	defer f.Close()
-	var b bytes.Buffer // of the file's size, where that is known
-	if st, err := fs.Stat(out, name); err == nil {
-		b.Grow(int(min(max(st.Size(), 0), maxSize)) + bytes.MinRead)
-	}
-	_, err = b.ReadFrom(io.LimitReader(f, maxSize))
-	if packed.IsPacked(name) {
+	case errors.Is(err, packed.ErrDamaged):
 		err = nil // what came out before damage ends inside a document, and is reported as such
 	}
-	return b.Bytes(), name, err
+	return text, name, err
 }

@@ -297,11 +297,11 @@ func TestBadValuesAreAbsentAndHaveAPosition(t *testing.T) {
 		{"NaN", `10.5`, `NaN`, result.NotFinite, 2, 45, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.Latency[result.TTFT].Mean) }},
 		{"infinity", `1.5`, `Infinity`, result.NotFinite, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
 		{"minus infinity", `1.5`, `-Infinity`, result.NotFinite, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
-		{"text", `1.5`, `"fast"`, result.BadValue, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
-		{"list", `1.5`, `[1.5]`, result.BadValue, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
-		{"fraction", `12,`, `12.5,`, result.BadValue, 1, 115, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.TotalOutputTokens) }},
-		{"bare word", `1.5`, `fast`, result.BadValue, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
-		{"hexadecimal", `1.5`, `0x10`, result.BadValue, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
+		{"text", `1.5`, `"fast"`, result.NoNumber, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
+		{"list", `1.5`, `[1.5]`, result.NoNumber, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
+		{"fraction", `12,`, `12.5,`, result.NoNumber, 1, 115, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.TotalOutputTokens) }},
+		{"bare word", `1.5`, `fast`, result.NoNumber, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
+		{"hexadecimal", `1.5`, `0x10`, result.NoNumber, 2, 24, func(t *testing.T, m *result.Metrics) { require.Nil(t, m.RequestThroughput) }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -416,4 +416,19 @@ func BenchmarkParse(b *testing.B) {
 			}
 		})
 	}
+}
+
+// covers: PL-V13
+func TestWhatTheClientSaysOfItself(t *testing.T) {
+	part, err := vllmserve.Read("r.json", []byte(`{"completed": 3, "failed": 1, "duration": 2.0, "profllm": {"client": "profllm bench serve", "loops": 1,
+		"retried": 2, "retried_requests": [0, 3], "usage_missing": 1, "warmups_failed": 4}}`))
+	require.NoError(t, err)
+	c := part.Metrics.Client
+	require.Equal(t, []int{1, 2, 1, 4}, []int{*c.Threads, *c.Resent, *c.UsageMissing, *c.WarmUpsFailed})
+
+	part, err = vllmserve.Read("r.json", []byte(`{"completed": 3, "duration": 2.0, "profllm": {"retried": "no", "usage_missing": 1.5}}`))
+	require.NoError(t, err)
+	require.Nil(t, part.Metrics.Client.Resent)
+	require.Nil(t, part.Metrics.Client.UsageMissing)
+	require.Nil(t, part.Metrics.Client.WarmUpsFailed, "an older client did not count them")
 }

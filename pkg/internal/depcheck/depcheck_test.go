@@ -146,3 +146,25 @@ func TestPurePackages(t *testing.T) {
 		}
 	}
 }
+
+// A test that waits does so with await, which has no time limit of its own: the one of
+// Eventually is too short on some machine, and its goroutine outlives it.
+func TestWaitsHaveNoLimits(t *testing.T) {
+	for _, top := range []string{"pkg", "cmd"} {
+		err := filepath.WalkDir(filepath.Join(root, top), func(file string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(file, "_test.go") {
+				return err
+			}
+			data, err := os.ReadFile(file)
+			for n, line := range strings.Split(string(data), "\n") {
+				if eventually.MatchString(line) {
+					t.Errorf("%s:%d: %s\n\thint: await.True, await.File or await.Text", file, n+1, strings.TrimSpace(line))
+				}
+			}
+			return err
+		})
+		require.NoError(t, err)
+	}
+}
+
+var eventually = regexp.MustCompile(`\b(require|assert)\.Eventually(WithT|f)?\(`)

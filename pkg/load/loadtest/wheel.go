@@ -3,6 +3,7 @@ package loadtest
 import (
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 )
@@ -179,16 +180,27 @@ const (
 	endEvent   = "data: [DONE]\n\n"
 )
 
-// Whole chunks of ordinary tokens, made once.
-var textChunk, chatChunk = []byte(chunk(textEvent)), []byte(chunk(chatEvent))
+// Whole chunks of ordinary tokens and of last ones, made once.
+var (
+	textChunk, chatChunk         = []byte(chunk(textEvent)), []byte(chunk(chatEvent))
+	lastTextChunk, lastChatChunk = []byte(chunk(ending(textEvent))), []byte(chunk(ending(chatEvent)))
+)
+
+// ending returns the event with which an answer of full length ends.
+func ending(event string) string {
+	return strings.Replace(event, `"finish_reason":null`, `"finish_reason":"length"`, 1)
+}
 
 func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
 // bytes returns what goes out for the next token: the head before the first, the end of the stream after the last.
 func (a *answer) bytes(last bool) []byte {
-	event := textChunk
+	event, end := textChunk, lastTextChunk
 	if a.chat {
-		event = chatChunk
+		event, end = chatChunk, lastChatChunk
+	}
+	if a.sent == a.tokens {
+		event = end
 	}
 	if a.sent > 1 && !last {
 		return event

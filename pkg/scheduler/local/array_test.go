@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -29,7 +30,7 @@ echo "$SLURM_ARRAY_JOB_ID.$SLURM_ARRAY_TASK_ID $SLURM_JOB_NUM_NODES"
 	sub, err := l.Submit(t.Context(), run.Request{Script: filepath.Join(dir, run.ScriptFile), Name: "n.B", Dir: dir})
 	require.NoError(t, err)
 	ids := []string{sub.JobID + "_0", sub.JobID + "_1", sub.JobID + "_2", sub.JobID + "_3"}
-	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil }, time.Minute, time.Millisecond)
+	await.File(t, filepath.Join(dir, "up"))
 	states, err := l.States(t.Context(), ids)
 	require.NoError(t, err)
 	require.Equal(t, []string{run.Succeeded, run.Failed, run.Running, run.Queued}, []string{states[ids[0]].State, states[ids[1]].State, states[ids[2]].State, states[ids[3]].State})

@@ -27,8 +27,11 @@ import (
 // Programs are the names under which profllm acts as a stand-in, see Main.
 var Programs = []string{"srun", "squeue", "scancel"}
 
+// ProgramPrefix begins the names under which profllm looks after one local job.
+const ProgramPrefix = "profllm-local-"
+
 // jobProgram is the name under which profllm watches over one local job.
-const jobProgram = "profllm-local-job"
+const jobProgram = ProgramPrefix + "job"
 
 // Local implements run.Scheduler.
 type Local struct {
@@ -78,7 +81,7 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 			return run.Submission{}, &run.RefusedError{Reason: err.Error()}
 		}
 	}
-	for _, name := range append([]string{jobProgram}, Programs...) {
+	for _, name := range append([]string{jobProgram, keeperProgram}, Programs...) {
 		if err := os.Symlink(l.binary, filepath.Join(bin, name)); err != nil {
 			return run.Submission{}, &run.RefusedError{Reason: err.Error()}
 		}
@@ -266,6 +269,12 @@ func watch(ctx context.Context, arg string, environ []string, stderr io.Writer) 
 		return 1
 	}
 	j.id = rec.ID
+	stop, err := j.keep(environ)
+	if err != nil {
+		fmt.Fprintln(stderr, "profllm local job:", err)
+		return 1
+	}
+	defer stop()
 	code := 0
 	if j.Tasks == 0 {
 		code = runScript(ctx, j, environ)
@@ -290,11 +299,9 @@ func (j localJob) task(ctx context.Context, i int, environ []string, stderr io.W
 	return code
 }
 
-// ended kills what is left of the steps and writes how it ended.
+// ended kills what is left of the job and writes how it ended.
 func (j localJob) ended(ctx context.Context, rec record, code int, file string, stderr io.Writer) {
-	for _, s := range steps(j.State) {
-		s.signal(syscall.SIGKILL)
-	}
+	end(j.State, 0, everyone)
 	rec.End, rec.Code, rec.State = time.Now().UTC(), code, run.Succeeded
 	switch {
 	case ctx.Err() != nil:
@@ -329,7 +336,7 @@ func runScript(ctx context.Context, j localJob, environ []string) int {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = j.Dir, stdout, stderr
 	cmd.Env = append(environ, "SLURM_JOB_ID="+j.id, "SLURM_JOB_NAME="+j.Name,
 		"SLURM_JOB_NODELIST="+strings.Join(hosts, ","), fmt.Sprintf("SLURM_JOB_NUM_NODES=%d", j.Nodes),
-		"PROFLLM_LOCAL_JOB="+j.State, fmt.Sprintf("PROFLLM_LOCAL_GPUS=%d", j.GPUs))
+		jobState+"="+j.State, fmt.Sprintf("PROFLLM_LOCAL_GPUS=%d", j.GPUs))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {
 		for _, s := range steps(j.State) {
@@ -348,6 +355,11 @@ func runScript(ctx context.Context, j localJob, environ []string) int {
 		return code
 	}
 	return 1
+}
+
+// without is an environment without one of its variables.
+func without(environ []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
 }
 
 func lookup(environ []string, name string) string {

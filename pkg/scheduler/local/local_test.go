@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -49,9 +49,18 @@ func submit(t *testing.T, script string) *job {
 	j.id = sub.JobID
 	t.Cleanup(func() {
 		j.Cancel(context.Background(), j.id)
-		require.Eventually(t, func() bool { return len(j.processes(t)) == 0 }, time.Minute, 10*time.Millisecond, "processes are left")
+		j.gone(t)
 	})
 	return j
+}
+
+// gone waits until nothing of the job runs: first the process that watches over it,
+// which writes into both folders to its own end and may not have begun the script yet.
+func (j *job) gone(t *testing.T) {
+	t.Helper()
+	await.True(t, func() bool { _, _, runs := process(j.id); return !runs }, "the process that watches over job %s ends", j.id)
+	var left []string
+	await.True(t, func() bool { left = j.processes(t); return len(left) == 0 }, "no process of job %s is left; there are %q", j.id, &left)
 }
 
 // wait waits for the end of the job, whose state it returns.
@@ -127,7 +136,7 @@ func TestStepEnds(t *testing.T) {
 		"exit code": {"srun sh -c 'exit 3'", "3:0", ""},
 		// The first that fails ends the others: none may before all ignore that.
 		"highest exit code":        {"srun --ntasks=3 sh -c 'trap \"\" TERM; touch up$SLURM_PROCID; until [ -e up0 ] && [ -e up1 ] && [ -e up2 ]; do :; done; exit $SLURM_PROCID'", "2:0", ""},
-		"one bad task ends all":    {"srun --ntasks=3 sh -c '[ $SLURM_PROCID = 1 ] && exit 4; exec sleep 600'", "143:0", ""},
+		"one bad task ends all":    {"srun --ntasks=3 sh -c '[ $SLURM_PROCID = 1 ] && exit 4; exec sleep 7200'", "143:0", ""},
 		"a signal":                 {"srun sh -c 'kill -9 $$'", "137:0", ""},
 		"no such program":          {"srun no-such-program", "1:0", "srun: error: execve(): no-such-program"},
 		"beyond the allocation":    {"srun --relative=2 --ntasks=2 true", "1:0", "beyond the allocation of 3"},
@@ -179,13 +188,13 @@ echo "left $(squeue -h -s -j "$SLURM_JOB_ID" | wc -l)"
 func TestCancel(t *testing.T) {
 	j := submit(t, `
 trap 'echo told; exit 143' TERM
-srun --ntasks=3 sh -c 'sleep 600 & echo $SLURM_PROCID >up.$SLURM_PROCID; wait' &
-sleep 600 &
+srun --ntasks=3 sh -c 'sleep 7200 & echo $SLURM_PROCID >up.$SLURM_PROCID; wait' &
+sleep 7200 &
 while [ ! -e up.0 ] || [ ! -e up.1 ] || [ ! -e up.2 ]; do sleep 0.02; done
 echo ready >ready
 wait
 `)
-	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(j.dir, "ready")); return err == nil }, time.Minute, 5*time.Millisecond)
+	await.File(t, filepath.Join(j.dir, "ready"))
 	states, err := j.States(t.Context(), []string{j.id, "1"})
 	require.NoError(t, err)
 	require.Equal(t, run.Running, states[j.id].State)
@@ -198,40 +207,36 @@ wait
 	require.NoError(t, err)
 	require.Equal(t, run.Cancelled, st.State)
 	require.Contains(t, j.read(t, "stdout.txt"), "told")
-	require.Eventually(t, func() bool { return len(j.processes(t)) == 0 }, time.Minute, 10*time.Millisecond)
+	j.gone(t)
 	require.NoError(t, j.Cancel(t.Context(), j.id), "it is over")
 	require.Error(t, j.Cancel(t.Context(), "1"), "no job of ours")
 }
 
 // What a script leaves behind ends with it.
 func TestNothingOutlivesTheJob(t *testing.T) {
-	j := submit(t, "srun sh -c 'sleep 600 & exec sleep 600' &\nsleep 600 &\nwhile ! squeue | grep -q .; do sleep 0.02; done\nexit 0\n")
+	j := submit(t, "srun sh -c 'sleep 7200 & exec sleep 7200' &\nsleep 7200 &\nwhile ! squeue | grep -q .; do sleep 0.02; done\nexit 0\n")
 	require.Equal(t, run.Succeeded, j.wait(t).State)
-	require.Eventually(t, func() bool { return len(j.processes(t)) == 0 }, time.Minute, 10*time.Millisecond)
+	j.gone(t)
 }
 
 // A job that was killed is over, also when its process start was never known.
 //
 // covers: PL-S10
 func TestStatesOfKilled(t *testing.T) {
-	j := submit(t, "exec sleep 600\n")
+	j := submit(t, "exec sleep 7200\n")
 	pid, ours, runs := process(j.id)
 	require.True(t, ours && runs, j.id)
-	require.Eventually(t, func() bool { return len(j.processes(t)) > 0 }, time.Minute, 5*time.Millisecond)
+	await.True(t, func() bool { return len(j.processes(t)) > 0 }, "the script runs")
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	require.Eventually(t, func() bool {
+	await.True(t, func() bool {
 		states, err := j.States(t.Context(), []string{j.id})
 		return err == nil && states[j.id].Final()
-	}, time.Minute, 5*time.Millisecond)
+	}, "the killed job is over")
 	states, err := j.States(t.Context(), []string{j.id})
 	require.NoError(t, err)
 	require.Equal(t, run.Failed, states[j.id].State)
 	require.Equal(t, "killed", states[j.id].Note)
-	for _, p := range j.processes(t) { // the script itself: nobody was left to end it
-		n, err := strconv.Atoi(p)
-		require.NoError(t, err)
-		require.NoError(t, syscall.Kill(n, syscall.SIGKILL))
-	}
+	await.True(t, func() bool { return len(j.processes(t)) == 0 }, "no process of the job is left")
 
 	// The sentinel knows better, if the script had come to its end.
 	require.Equal(t, run.Failed, states[j.id].Settled(j.dir, "").State)
@@ -267,7 +272,7 @@ func TestIDsOfOthers(t *testing.T) {
 //
 // covers: PL-S22
 func TestFindJob(t *testing.T) {
-	j := submit(t, "exec sleep 600\n")
+	j := submit(t, "exec sleep 7200\n")
 	id, found, err := j.FindJob(t.Context(), "n.R", time.Now())
 	require.NoError(t, err)
 	require.True(t, found)

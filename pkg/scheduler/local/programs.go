@@ -25,7 +25,10 @@ func Main(ctx context.Context, name string, args, environ []string, stdout, stde
 	if name == jobProgram && len(args) == 1 {
 		return watch(ctx, args[0], environ, stderr), true
 	}
-	state := lookup(environ, "PROFLLM_LOCAL_JOB")
+	if name == keeperProgram && len(args) == 2 {
+		return keeper(ctx, args[0], args[1]), true
+	}
+	state := lookup(environ, jobState)
 	var err error
 	switch {
 	case !slices.Contains(Programs, name):
@@ -175,6 +178,7 @@ func srun(ctx context.Context, state string, args, environ []string, stdout, std
 	if err != nil {
 		return 1, err
 	}
+	defer outlive(lookup(environ, "SLURM_JOB_ID"), state)()
 	tasks := make([]*exec.Cmd, o.tasks)
 	var started error
 	for i := range tasks {

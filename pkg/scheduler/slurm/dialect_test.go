@@ -92,21 +92,6 @@ func TestStateWord(t *testing.T) {
 	}
 }
 
-// The reasons to say at once are those of the table of causes.
-//
-// covers: PL-S14
-func TestReasonsAreTheTables(t *testing.T) {
-	data, err := os.ReadFile("../../failure/signatures.json")
-	require.NoError(t, err)
-	quoted := func(pattern string) string {
-		text, err := json.Marshal(pattern)
-		require.NoError(t, err)
-		return `"regex": ` + string(text)
-	}
-	require.Contains(t, string(data), quoted(held.String()))
-	require.Contains(t, string(data), quoted(neverStarts.String()))
-}
-
 func fuzzDialects(f *testing.F, word string, parse func(string, time.Time) []job) {
 	files, err := filepath.Glob("testdata/dialects/*" + word + "*")
 	require.NoError(f, err)

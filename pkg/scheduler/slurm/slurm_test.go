@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/internal/slurmtest"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -150,7 +151,7 @@ func TestSubmitOutlivesInterrupt(t *testing.T) {
 		sub, _ := s.Submit(ctx, request)
 		done <- sub
 	}()
-	require.Eventually(t, func() bool { return f.Reached("accepted") > 0 }, time.Minute, 5*time.Millisecond)
+	await.True(t, func() bool { return f.Reached("accepted") > 0 }, "sbatch has accepted the job")
 	interrupt()
 	f.Open()
 	require.Equal(t, "60", (<-done).JobID)

@@ -2,12 +2,12 @@ package slurm
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/pending"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -99,22 +99,16 @@ func listed(words []string) string {
 	return base
 }
 
-// held and neverStarts are reasons to say at once: the job waits for somebody, or
-// for ever. The causes job-held and job-never-starts name the same.
-var (
-	held        = regexp.MustCompile(`\bJobHeld(?:User|Admin)\b|launch failed requeued held|job requeued in held state`)
-	neverStarts = regexp.MustCompile(`\b(?:PartitionTimeLimit|PartitionNodeLimit|BadConstraints|DependencyNeverSatisfied|(?:QOS|Assoc)MaxWallDurationPerJobLimit)\b`)
-)
-
-// waiting is the note on a pending job by the reason that Slurm gives.
+// waiting is the note on a pending job by the reason that Slurm gives. The causes
+// job-held and job-never-starts go by the same list.
 func waiting(st run.State) string {
-	reason := strings.ReplaceAll(st.Reason, "_", " ") // scontrol's spelling
-	switch {
-	case st.State != run.Queued || st.Note != "" || reason == "":
+	if st.State != run.Queued || st.Note != "" {
 		return st.Note
-	case held.MatchString(reason):
+	}
+	switch pending.Of(st.Reason) {
+	case pending.Held:
 		return run.Held
-	case neverStarts.MatchString(reason):
+	case pending.Never:
 		return run.NeverStarts
 	}
 	return ""

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// A planted run is a rehearsal in which one thing is wrong, or only unusual.
+type planted struct {
+	part   string // server, engine, proxy, client, evaluation, node, job or file
+	what   string // for the page: what is wrong or unusual
+	shape  string // a key of shapes; default: one
+	faults string // PROFLLM_SIM_FAULTS
+	env    keys   // of the job
+	test   keys   // of the test
+	load   keys   // of bench_cmd_args, over the defaults
+	accept keys   // thresholds
+	beside string // shell text that runs beside the load, see besideBlock
+	after  func(t *testing.T, dir string)
+	words  []string // checks that must fail; an honest run fails no other
+	says   string   // instead of words: what collect says of a run that gets no record
+}
+
+type keys map[string]string // TOML values by key
+
+// shapes are the services that are rehearsed.
+var shapes = map[string]string{
+	"one":      "num_nodes = 1\n",
+	"pd":       "num_nodes = 2\ncmd_args.prefill = {}\ncmd_args.decode = {}\n",
+	"replicas": "num_nodes = 5\ncmd_args.prefill.replicas = 2\ncmd_args.decode.replicas = 3\n",
+	"ray":      "num_nodes = 2\ncmd_args.decode.tensor_parallel_size = 8\n",
+	"eval":     "num_nodes = 1\nsemantic_eval_cmd_args = {}\n",
+	"gpus":     "num_nodes = 1\ntelemetry.interval_s = 0.1\n",
+	"gpus pd":  "num_nodes = 2\ntelemetry.interval_s = 0.1\ncmd_args.prefill = {}\ncmd_args.decode = {}\n",
+	"sglang":   "num_nodes = 1\n",
+}
+
+// besideBlock runs the text in PLANT beside the load. signal SIG ROLE sends a signal to the processes of a role of this
+// job; load ARGUMENTS is another client of the same server.
+const besideBlock = `{{define "before_client"}}
+signal() {
+  local mine
+  mine=$(grep -slzx "SLURM_JOB_ID=$SLURM_JOB_ID" /proc/[0-9]*/environ | xargs -r grep -slzx "PROFLLM_ROLE=$2" | tr -dc '0-9\n')
+  kill "-$1" $mine
+}
+load() { "$PROFLLM" bench serve --model Qwen/Qwen3-0.6B --base-url "http://$SERVE_ADDR:$SERVE_PORT" "$@"; }
+[[ -z ${PLANT:-} ]] || eval "$PLANT" >beside.log 2>&1 &
+{{end}}
+{{define "epilogue"}}
+[[ -z ${PLANT_END:-} ]] || eval "$PLANT_END"
+{{end}}`
+
+// definition is the [[Tests]] entry.
+func (p planted) definition(id string) string {
+	var b strings.Builder
+	shape := shapes[p.shape]
+	if p.shape == "" {
+		shape = shapes["one"]
+	}
+	template := `"vllm"`
+	if p.shape == "sglang" {
+		template = `"sglang"`
+	}
+	fmt.Fprintf(&b, "[[Tests]]\nid = %q\ntest_template_name = %s\ntime_limit = \"5m\"\n%s", id, template, shape)
+	writeKeys(&b, "", keys{}, p.test)
+	load := keys{"max_concurrency": "8", "num_prompts": "48", "random_input_len": "64", "random_output_len": "20", "save_detailed": "true"}
+	if p.shape == "sglang" {
+		load = keys{"max_concurrency": "8", "num_prompts": "48", "random_input": "64", "random_output": "20"}
+	}
+	writeKeys(&b, "bench_cmd_args", load, p.load)
+	writeKeys(&b, "accept", keys{}, p.accept)
+	env := keys{"PROFLLM_SIM_FAULTS": fmt.Sprintf("%q", p.faults), "PLANT": fmt.Sprintf("%q", p.beside)}
+	if strings.HasPrefix(p.shape, "gpus") {
+		env["PROFLLM_SIM_GPUS"], env["PROFLLM_SIM_ITL"] = `"5"`, `"30ms"`
+	}
+	writeKeys(&b, "extra_env_vars", env, p.env)
+	return b.String()
+}
+
+// writeKeys writes a table in one line each, the second map over the first; an empty value leaves a key out.
+func writeKeys(b *strings.Builder, table string, first, second keys) {
+	all := maps.Clone(first)
+	maps.Copy(all, second)
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		if all[k] == "" || all[k] == `""` {
+			continue
+		}
+		if table != "" {
+			fmt.Fprintf(b, "%s.", table)
+		}
+		fmt.Fprintf(b, "%s = %s\n", k, all[k])
+	}
+}
+
+// plantedSim is the pace of the simulated engine: fast, and slow enough for its own jitter not to show.
+var plantedSim = []string{"PROFLLM_SIM_TTFT=20ms", "PROFLLM_SIM_ITL=5ms", "PROFLLM_SIM_STARTUP=50ms"}
+
+// sides is how many scenarios are rehearsed at once: the runs wait for their engines most of the time.
+const sides = 3
+
+// rehearsePlanted rehearses every run, damages what it left, collects, and returns the run directories by the index of the
+// run, and what collect said.
+func rehearsePlanted(t *testing.T, dir string, all []planted) (dirs []string, said string) {
+	t.Helper()
+	dirs = make([]string, len(all))
+	templates := filepath.Join(dir, "templates", "slurm")
+	require.NoError(t, os.MkdirAll(templates, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(templates, "planted.block.tmpl"), []byte(besideBlock), 0o644))
+	var wg sync.WaitGroup
+	for side := range sides {
+		var text strings.Builder
+		fmt.Fprintf(&text, "name = \"planted%d\"\n", side)
+		for i := side; i < len(all); i += sides {
+			text.WriteString(all[i].definition(fmt.Sprintf("t%d", i)))
+		}
+		file := fmt.Sprintf("s%d.toml", side)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text.String()), 0o644))
+		wg.Go(func() {
+			out, err := command(dir, plantedSim, "rehearse", file, "--templates", "templates", "--output-dir", "results").CombinedOutput()
+			t.Logf("rehearse %s: %v\n%s", file, err, out)
+		})
+	}
+	wg.Wait()
+	for d, p := range runs(t, dir) {
+		var i int
+		_, err := fmt.Sscanf(p.Test, "t%d", &i)
+		require.NoError(t, err)
+		require.Empty(t, dirs[i], "%s: one run each", p.Test)
+		dirs[i] = d
+		if all[i].after != nil {
+			require.NoError(t, os.Remove(filepath.Join(d, run.ResultFile)))
+			all[i].after(t, d)
+		}
+	}
+	require.NotContains(t, dirs, "", "every run was rehearsed")
+	o := profllm(t, dir, nil, "collect", "results")
+	return dirs, o.stdout + o.stderr
+}
+
+// chance are words that are true of every rehearsal, and those of times that a busy machine makes true of any.
+var chance = []string{"simulated", "n-too-small", "client-bound", "cold-start", "not-steady", "load-not-reached"}
+
+// Every planted fault is found by the checks that the page names; no run with one is valid. Where the fault spoils one
+// metric only, that metric is withheld.
+//
+// covers: PL-V36
+func TestPlantedFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs rehearsals")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	dirs, said := rehearsePlanted(t, dir, plantedFaults)
+	for i, p := range plantedFaults {
+		t.Run(p.part+"/"+p.what, func(t *testing.T) {
+			if p.says != "" {
+				require.NoFileExists(t, filepath.Join(dirs[i], run.ResultFile))
+				require.Contains(t, said, p.says)
+				return
+			}
+			v := readResult(t, dirs[i]).Validity
+			require.Subset(t, v.Words, p.words, "%s", failed(v))
+			for _, word := range p.words {
+				if severityOf(t, v, word) == result.Withheld {
+					require.NotEmpty(t, v.Withheld)
+				} else {
+					require.NotEqual(t, result.VerdictValid, v.Verdict)
+				}
+			}
+		})
+	}
+	requirePage(t, "planted-faults.md", plantedPage())
+}
+
+// No honest run is invalid, however unusual, and a word is said of it only where the page says so.
+//
+// covers: PL-V36
+func TestHonestVariations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs rehearsals")
+	}
+	t.Parallel()
+	left := honestVariations
+	for try := 0; len(left) > 0; try++ {
+		dirs, _ := rehearsePlanted(t, t.TempDir(), left)
+		var again []planted
+		for i, p := range left {
+			v := readResult(t, dirs[i]).Validity
+			words := slices.DeleteFunc(slices.Clone(v.Words), func(w string) bool { return slices.Contains(chance, w) || slices.Contains(p.words, w) })
+			if try < 2 && slices.Contains(v.Words, "client-bound") { // the machine was busy: it says nothing of the run
+				again = append(again, p)
+				continue
+			}
+			t.Run(p.part+"/"+p.what, func(t *testing.T) {
+				require.True(t, v.Valid, failed(v))
+				require.Empty(t, words, failed(v))
+			})
+		}
+		left = again
+	}
+}
+
+// failed lists the failed checks with their reasons.
+func failed(v *result.Validity) string {
+	var b strings.Builder
+	for _, c := range v.Checks {
+		if c.Outcome == result.Fail {
+			fmt.Fprintf(&b, "%s (%s): %s\n", c.Word, c.Severity, c.Detail)
+		}
+	}
+	return b.String()
+}
+
+func severityOf(t *testing.T, v *result.Validity, word string) result.Severity {
+	t.Helper()
+	i := slices.IndexFunc(v.Checks, func(c result.Check) bool { return c.Word == word && c.Outcome == result.Fail })
+	require.GreaterOrEqual(t, i, 0, "no check says %s: %s", word, failed(v))
+	return v.Checks[i].Severity
+}
+
+// plantedPage is the list of all planted runs.
+func plantedPage() string {
+	var b strings.Builder
+	b.WriteString("<!-- Written by go test ./cmd/profllm -run 'TestPlantedFaults' -update. Do not edit. -->\n\n# Planted faults\n\n" +
+		"This page lists the faults that the tests plant in rehearsals, and the checks that find them. A rehearsal runs the real plan, script, proxy, load\n" +
+		"client, parsers and judgement with a simulated engine. The test fails if a run with a fault is judged valid, or if a named check does not fail.\n" +
+		"[Verdicts](../explanation/validity.md) explains the checks.\n\n")
+	fmt.Fprintf(&b, "## %d faults\n\n| where | what is wrong | checks that fail |\n|---|---|---|\n", len(plantedFaults))
+	for _, p := range plantedFaults {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", p.part, p.what, foundBy(p))
+	}
+	fmt.Fprintf(&b, "\n## %d honest variations\n\nNone of these runs is judged invalid, and no check fails but those named and those of times (%s), which a busy machine can fail.\n\n| where | what is unusual | checks that may fail |\n|---|---|---|\n", len(honestVariations), inCode(chance[2:]))
+	for _, p := range honestVariations {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", p.part, p.what, foundBy(p))
+	}
+	return b.String()
+}
+
+func foundBy(p planted) string {
+	if p.says != "" {
+		return fmt.Sprintf("no record: `%s`", p.says)
+	}
+	return inCode(p.words)
+}
+
+func inCode(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	return "`" + strings.Join(words, "`, `") + "`"
+}
+
+// requirePage compares a generated page of the reference, or writes it.
+func requirePage(t *testing.T, name, text string) {
+	t.Helper()
+	file := filepath.Join(docs, "reference", name)
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+	}
+	have, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(have), text, "%s is not current: make docs", file)
+}

@@ -1,0 +1,88 @@
+package failure
+
+import (
+	"bytes"
+	"path"
+	"regexp"
+	"strings"
+)
+
+const (
+	// thrown is what a C++ runtime prints above the message of an exception.
+	thrown = "terminate called after throwing an instance of "
+	// refused is how pydantic ends the reason for refusing a field.
+	refused = " [type="
+	// mostBelow is how many lines below a message that ends in a colon belong to it.
+	mostBelow = 3
+)
+
+var (
+	// field is a line that names a field of a configuration.
+	field = regexp.MustCompile(`^[a-z_][\w.]*$`)
+	// bareName is an exception without a message.
+	bareName = regexp.MustCompile(`^(?:[A-Za-z_]\w*\.)*[A-Z]\w*:?\s*$`)
+)
+
+// more is what a line needs to be understood that stands beside it: the message of a
+// C++ exception below, the name of a refused field above, the program's own line that
+// raised an exception without a message, and what a colon at the end announces.
+func (s *scanner) more(x span, before []string) string {
+	line := s.text[x.start:x.end]
+	proc, text := split(string(line))
+	switch {
+	case bytes.Contains(line, []byte(thrown)):
+		for _, next := range s.linesAfter(x, 1) {
+			if next = strings.TrimSpace(next); strings.HasPrefix(next, "what():") {
+				return " " + next
+			}
+		}
+	case bytes.Contains(line, []byte(refused)):
+		for _, above := range linesBefore(s.text, x.start, 1) {
+			if _, name := split(above); field.MatchString(name) {
+				return " (" + name + ")"
+			}
+		}
+	case bareName.MatchString(text):
+		for _, f := range frames(proc, before) {
+			if f.source != "" {
+				return ": " + f.source + " (" + path.Base(f.file) + ":" + f.line + ")"
+			}
+		}
+	case strings.HasSuffix(strings.TrimSpace(text), ":"):
+		return s.below(x, proc)
+	}
+	return ""
+}
+
+// below is what a message that ends in a colon announces.
+func (s *scanner) below(x span, proc string) string {
+	var parts []string
+	for _, next := range s.linesAfter(x, mostBelow) {
+		p, text := split(next)
+		if text = strings.TrimSpace(text); p != proc || text == "" || isHeader(next) {
+			break
+		}
+		parts = append(parts, text)
+		if !strings.HasSuffix(text, ":") && !strings.HasSuffix(text, ",") {
+			break
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " " + strings.Join(parts, " ")
+}
+
+// linesAfter returns up to most lines behind a line, as far as they are in memory.
+func (s *scanner) linesAfter(x span, most int) []string {
+	rest := bytes.TrimLeft(s.text[x.end:min(len(s.text), x.end+reach)], "\r\n")
+	var lines []string
+	for range most {
+		line, after, more := bytes.Cut(rest, []byte("\n"))
+		lines = append(lines, strings.TrimRight(string(line), "\r"))
+		if rest = after; !more {
+			break
+		}
+	}
+	return lines
+}

@@ -1,0 +1,66 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/gpu"
+	"github.com/profllm/profllm/pkg/internal/gputest"
+)
+
+// realGPUs is what a node looks like with the GPUs of this machine, all of them planned.
+func realGPUs(t *testing.T) (*Look, []gpu.Device) {
+	t.Helper()
+	gputest.Need(t, os.Environ())
+	devices, err := gpu.List(t.Context())
+	require.NoError(t, err)
+	l := look(t)
+	l.ListGPUs, l.SetUp, l.Proc, l.GPUs = gpu.List, gpu.AddSetup, "/proc", nil
+	for i := range devices {
+		l.GPUs = append(l.GPUs, i)
+	}
+	return l, devices
+}
+
+func TestRealGPULook(t *testing.T) {
+	l, devices := realGPUs(t)
+	r := l.Report(t.Context())
+	require.Equal(t, OK, found(r, "gpus").Verdict)
+	require.Equal(t, fmt.Sprintf("%d visible, %d planned", len(devices), len(devices)), found(r, "gpus").Seen)
+	require.Len(t, r.GPUs, len(devices))
+	require.Positive(t, r.GPUs[0].Setup.PowerLimit)
+	var out bytes.Buffer
+	require.NoError(t, r.Write(&out))
+	for line := range strings.Lines(out.String()) {
+		require.Less(t, len(line), 1024, "srun keeps a line of a kilobyte whole: %s", line)
+	}
+	var back Lines
+	for line := range strings.Lines(out.String()) {
+		back.Add([]byte(line))
+	}
+	require.Equal(t, r.GPUs[0].Setup, back.Reports[l.Host].GPUs[0].Setup)
+
+	l.GPUs = append(l.GPUs, len(devices))
+	require.Equal(t, Fail, found(l.Report(t.Context()), "gpus").Verdict)
+}
+
+// A GPU whose memory somebody holds is not fit, by either reader.
+func TestRealGPULookHeld(t *testing.T) {
+	l, devices := realGPUs(t)
+	require.Empty(t, l.Held(t.Context()))
+	pid := gputest.Load(t, os.Environ(), devices[0].UUID)
+	for name, list := range map[string]func(context.Context) ([]gpu.Device, error){"nvml, or nvidia-smi": gpu.List, "nvidia-smi": gpu.ListProgram} {
+		l.ListGPUs = list
+		r := l.Report(t.Context())
+		t.Logf("%s: process %d: %s; %s", name, pid, found(r, "gpu-memory").Seen, found(r, "gpu-processes").Seen)
+		require.Equal(t, Fail, found(r, "gpu-memory").Verdict)
+		require.Contains(t, found(r, "gpu-memory").Seen, "GPU 0 holds ")
+		require.Len(t, l.Held(t.Context()), 1)
+	}
+}

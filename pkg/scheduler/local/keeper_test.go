@@ -1,0 +1,111 @@
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/await"
+)
+
+// busy is a script with two steps, of which each leaves a helper in a session of
+// its own, as engines do.
+const busy = `trap '' TERM
+srun --job-name=one bash -c 'setsid sleep 600 & trap "" TERM; echo > one; sleep 600; sleep 600' &
+srun --job-name=two bash -c 'setsid sleep 600 & echo > two; exec sleep 600' &
+setsid sleep 600 &
+wait; sleep 600
+`
+
+// victims are the kinds of processes that can be killed, by what they are called.
+func (j *job) victims(t *testing.T) map[string][]int {
+	t.Helper()
+	pid, ours, runs := process(j.id)
+	require.True(t, ours && runs)
+	of := map[string][]int{"watch": {pid}}
+	for _, p := range j.processes(t) {
+		text, err := os.ReadFile(filepath.Join("/proc", p, "cmdline"))
+		require.NoError(t, err)
+		n, err := strconv.Atoi(p)
+		require.NoError(t, err)
+		switch words := strings.Split(string(text), "\x00"); {
+		case words[0] == "srun":
+			of["srun"] = append(of["srun"], n)
+		case len(words) > 1 && filepath.Base(words[1]) == "job.sh":
+			of["script"] = append(of["script"], n)
+		default:
+			of["tasks"] = append(of["tasks"], n)
+		}
+	}
+	for _, p := range keepers(t, j.id) {
+		of["keeper"] = append(of["keeper"], p)
+	}
+	return of
+}
+
+func keepers(t *testing.T, id string) (pids []int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	for _, f := range files {
+		text, _ := os.ReadFile(f)
+		words := strings.Split(string(text), "\x00")
+		if filepath.Base(words[0]) == keeperProgram && len(words) > 1 && words[1] == id {
+			n, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
+			require.NoError(t, err)
+			pids = append(pids, n)
+		}
+	}
+	return pids
+}
+
+// Whoever is killed together with whom, no process of the job is left.
+func TestKilledTogether(t *testing.T) {
+	for _, kinds := range [][]string{
+		{"watch"}, {"watch", "script"}, {"watch", "srun"}, {"watch", "script", "srun"}, {"watch", "keeper"}, {"watch", "keeper", "script"},
+		{"keeper", "script"}, {"script"}, {"script", "srun"}, {"watch", "script", "srun", "tasks"},
+	} {
+		t.Run(strings.Join(kinds, " "), func(t *testing.T) {
+			t.Parallel()
+			j := submit(t, busy)
+			await.True(t, func() bool {
+				_, one := os.Stat(filepath.Join(j.dir, "one"))
+				_, two := os.Stat(filepath.Join(j.dir, "two"))
+				return one == nil && two == nil && len(keepers(t, j.id)) == 1
+			}, "both tasks run, with a keeper")
+			of := j.victims(t)
+			var pids []int
+			for _, kind := range kinds {
+				require.NotEmpty(t, of[kind], kind)
+				pids = append(pids, of[kind]...)
+			}
+			// A process that is stopped sees no other one die, as if all died at once.
+			for _, pid := range pids {
+				require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+			}
+			for _, pid := range pids {
+				if err := syscall.Kill(pid, syscall.SIGKILL); err != syscall.ESRCH { // ended by a keeper meanwhile
+					require.NoError(t, err)
+				}
+			}
+			await.True(t, func() bool { return len(j.processes(t))+len(keepers(t, j.id)) == 0 }, "no process of the job is left")
+		})
+	}
+}
+
+// A keeper that is killed is replaced.
+func TestKeeperIsReplaced(t *testing.T) {
+	j := submit(t, "exec sleep 7200\n")
+	await.True(t, func() bool { return len(keepers(t, j.id)) == 1 }, "a keeper runs")
+	first := keepers(t, j.id)[0]
+	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
+	await.True(t, func() bool {
+		now := keepers(t, j.id)
+		return len(now) == 1 && now[0] != first
+	}, "another keeper runs")
+}

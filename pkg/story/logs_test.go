@@ -1,0 +1,45 @@
+package story_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/story"
+)
+
+func TestOfLogs(t *testing.T) {
+	e := story.Logs{Path: "logs", Files: []story.LogFile{{Name: "a.log", Role: "server"}, {Name: "b"}}, Notes: []string{"b: permission denied"}}
+	require.Equal(t, `logs: no failure found
+  do        nothing: no line says that something failed
+  logs      a.log (server), b (of an unknown role)
+  note      b: permission denied
+`, text(t, story.OfLogs(e)))
+	require.True(t, story.OfLogs(e).Well())
+
+	e.Failure = &result.Failure{Cause: "unhandled-exception", Confidence: result.FromSymptom, Kind: "model", About: "/models/m", Role: "server", File: "a.log", LineNumber: 3,
+		Line: "ValueError: x", Next: "check it", Others: []result.OtherCause{{Cause: "connection-refused", File: "b", LineNumber: 9}}}
+	s := story.OfLogs(e)
+	require.Equal(t, "failed", s.Verdict)
+	require.Contains(t, text(t, s), "unhandled-exception (the first thing that went wrong; no log says what led to it), model: /models/m in server: a.log:3\n")
+	require.Contains(t, text(t, s), "followed  connection-refused: b:9\n")
+
+	e.Failure = &result.Failure{Cause: "unknown", Confidence: result.NoCause, File: "b", Line: "tar: odd", Tail: []string{"x", "tar: odd"}}
+	require.Equal(t, "unclear", story.OfLogs(e).Verdict)
+}
+
+// A job that waits for somebody, or for ever, is not to be waited for.
+//
+// covers: PL-S14
+func TestWhatToDoOfAPendingJob(t *testing.T) {
+	for note, want := range map[string]string{
+		"": "wait; ", run.Held: "somebody has to release it: scontrol release 17", run.NeverStarts: "it cannot start as it is: profllm slurm cancel d, ",
+	} {
+		e := died()
+		e.Dir, e.Sentinel, e.Result = "d", nil, &result.Result{Status: result.Unknown}
+		e.State = &run.State{JobID: "17", State: run.Queued, Note: note, Reason: "QOSMaxGRESPerJob"}
+		require.Contains(t, text(t, story.Of(e)), "do        "+want)
+	}
+}
