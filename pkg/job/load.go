@@ -1,10 +1,11 @@
 package job
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"time"
@@ -73,7 +74,7 @@ func (j *Job) resetCaches(ctx context.Context, load string) error {
 		}
 		url, err := endpoint(p, place, role, p.CachePath)
 		if err == nil {
-			err = ask(ctx, client, http.MethodPost, url, io.Discard)
+			err = resetCache(ctx, client, url)
 		}
 		if err != nil {
 			err = fmt.Errorf("reset the prefix cache of %s: %w", role.Name, err)
@@ -81,6 +82,20 @@ func (j *Job) resetCaches(ctx context.Context, load string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// resetCache asks one engine. vLLM answers 200 and "success": false while a request
+// or a transfer still holds blocks (its serve/dev/cache/api_router.py).
+func resetCache(ctx context.Context, client *http.Client, url string) error {
+	var answer bytes.Buffer
+	if err := ask(ctx, client, http.MethodPost, url, &answer); err != nil {
+		return err
+	}
+	var said struct{ Success *bool }
+	if json.Unmarshal(answer.Bytes(), &said) == nil && said.Success != nil && !*said.Success {
+		return errors.New(`the engine answers "success": false: a request or a transfer still holds blocks`)
+	}
+	return nil
 }
 
 // loadDir is where a load's files lie.

@@ -80,6 +80,21 @@ func TestCacheIsNotReset(t *testing.T) {
 	require.NoFileExists(t, j.path("at/3/raw", MetricsFile("serve", "before")))
 }
 
+// An engine that answers 200 may not have done it.
+func TestCacheResetRefused(t *testing.T) {
+	for answer, reset := range map[string]bool{`{"success": false}`: false, `{"success": true}`: true, ``: true, "Cache flushed.\n": true} {
+		j := threeLoads(t, http.StatusOK)
+		j.serve(t, map[string]http.HandlerFunc{"serve": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) }})
+		err := j.BeginLoad(t.Context(), "3")
+		if reset {
+			require.NoError(t, err, answer)
+			continue
+		}
+		require.ErrorContains(t, err, `"success": false`)
+		require.Equal(t, []string{"cache-kept serve"}, j.events(t))
+	}
+}
+
 // After a requeue nothing of the earlier attempt is left, in the directories of
 // loads and hooks neither; the hook can be claimed anew.
 //

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
-	"strings"
 )
 
 const (
@@ -88,15 +87,15 @@ func (h *headLines) header(line []byte) error {
 	if !found || !isToken(name) || !printable(value) {
 		return faultf(badAnswer, "line %d of its head is no header: %.40q", h.count, line)
 	}
-	value = bytes.Trim(value, " \t")
 	switch {
-	case bytes.EqualFold(name, []byte("Content-Length")):
+	case is(name, "Content-Length"):
+		value = bytes.Trim(value, " \t")
 		if h.length || !digits(value) || len(value) > 18 {
 			return faultf(badAnswer, "Content-Length %.40q, or a second one", value)
 		}
 		h.length = true
-	case bytes.EqualFold(name, []byte("Transfer-Encoding")):
-		if h.chunked || !bytes.EqualFold(value, []byte("chunked")) {
+	case is(name, "Transfer-Encoding"):
+		if h.chunked || !is(bytes.Trim(value, " \t"), "chunked") {
 			return faultf(badAnswer, "Transfer-Encoding %.40q, or a second one: only chunked is supported", value)
 		}
 		h.chunked = true
@@ -134,6 +133,11 @@ func bounded(resp *http.Response) bool {
 	return resp.ContentLength >= 0 || len(resp.TransferEncoding) > 0
 }
 
+// is compares a name whose case does not matter.
+func is(text []byte, name string) bool {
+	return len(text) == len(name) && bytes.EqualFold(text, []byte(name))
+}
+
 func digits(text []byte) bool {
 	for _, b := range text {
 		if b < '0' || b > '9' {
@@ -155,11 +159,20 @@ func printable(text []byte) bool {
 }
 
 // isToken reports whether text is a token (RFC 9110, 5.6.2), as names are.
-func isToken[T string | []byte](text T) bool {
-	for i := range len(text) {
-		if b := text[i]; !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", b) >= 0) {
+func isToken(text []byte) bool {
+	for _, b := range text {
+		if !tokenByte[b] {
 			return false
 		}
 	}
 	return len(text) > 0
 }
+
+// tokenByte says which bytes a token may have.
+var tokenByte = func() (allowed [256]bool) {
+	const all = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	for i := range len(all) {
+		allowed[all[i]] = true
+	}
+	return allowed
+}()

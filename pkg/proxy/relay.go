@@ -109,7 +109,7 @@ func (x *exchange) writeHead(b *backend, a *answer) {
 // by which a message is framed or routed.
 func (x *exchange) writeTrailers(a *answer) {
 	for name, values := range a.Trailer {
-		if hopByHop(name) || name == "Content-Length" || name == "Host" || !isToken(name) {
+		if hopByHop(name) || name == "Content-Length" || name == "Host" || !isToken([]byte(name)) {
 			continue
 		}
 		if !slices.ContainsFunc(values, func(v string) bool { return !printable([]byte(v)) }) {

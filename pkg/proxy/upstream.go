@@ -338,13 +338,8 @@ func (c *conn) quiet() bool {
 	if c.raw == nil {
 		return false
 	}
-	var one [1]byte
 	quiet := false
-	err := c.raw.Read(func(fd uintptr) bool {
-		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK)
-		quiet = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
-		return true
-	})
+	err := c.raw.Control(func(fd uintptr) { quiet = !readable(fd) })
 	return err == nil && quiet
 }
 

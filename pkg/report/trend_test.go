@@ -458,3 +458,34 @@ func TestTrendRedefined(t *testing.T) {
 	require.NoError(t, r.Text(&out))
 	require.Contains(t, out.String(), "Throughput: older runs are no points: version 2 of the metrics' definitions is not known here")
 }
+
+// A metric that the newest starts lack has not stayed as it was: nobody knows. One that
+// was asked for and that no run has is named.
+//
+// covers: PL-Q15
+func TestTrendLackingMetric(t *testing.T) {
+	inTemp(t)
+	nightsOf(t, "one", stepAt(30, 30, 0), func(i int, r *result.Result) {
+		if i == 3 || i >= 28 {
+			r.Results.OutputThroughput = nil
+		}
+	})
+	r := trace(t, []string{"throughput", "request_goodput"}, nil, "one")
+	x := trendOf(t, r.Trends[0], "output_throughput")
+	require.Equal(t, report.TooLittle, x.Verdict)
+	require.Equal(t, "the newest 2 starts of the server have none", x.Why)
+	require.Equal(t, 3, x.Lacking)
+	none := trendOf(t, r.Trends[0], "request_goodput")
+	require.Equal(t, report.TooLittle, none.Verdict)
+	require.Equal(t, "no run has it", none.Why)
+	for _, format := range []string{"text", "json", "csv", "markdown", "prometheus"} {
+		var b bytes.Buffer
+		require.NoError(t, r.Write(&b, format), format)
+	}
+	var page bytes.Buffer
+	require.NoError(t, r.HTML(&page))
+	require.NoError(t, r.JUnit(&page))
+	_, err := r.Otava(&page)
+	require.NoError(t, err)
+	require.Equal(t, report.NoChange, trendOf(t, trace(t, nil, nil, "one").Trends[0], "median_ttft_ms").Verdict)
+}

@@ -149,6 +149,9 @@ const (
 // a bar before each new part.
 func (x *MetricTrend) spark() string {
 	values := x.values()
+	if len(values) == 0 {
+		return ""
+	}
 	from := max(0, len(values)-sparkPoints)
 	lo, hi := slices.Min(values[from:]), slices.Max(values[from:])
 	levels := []rune(sparkLevels)

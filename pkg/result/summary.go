@@ -30,7 +30,9 @@ func summaryDiffers(c *facts) answer {
 	if len(s.InputLen) > 0 && c.m.TotalInputTokens != nil {
 		sum := 0
 		for i := range s.successes() {
-			sum += s.InputLen[i]
+			if i < len(s.InputLen) {
+				sum += s.InputLen[i]
+			}
 		}
 		x.hold("input tokens", float64(*c.m.TotalInputTokens), float64(sum), "tokens")
 	}

@@ -257,7 +257,7 @@ var ofTimes = []string{"times-impossible", "summary-differs", "coarse-clock", "s
 // Of honest loads, at many concurrencies, rates and burstinesses, with prompts of up to
 // 2,000 tokens, chunked prefill or none, heavy tails, and pauses of a second, at most
 // one in a hundred is doubted by a check of the times: with the single requests and
-// without. Short queues that look like cold starts are counted as well.
+// without. Queues behind the first requests that look like cold starts are one in twenty.
 //
 // covers: PL-V8, PL-V10, PL-V14, PL-V22
 func TestHonestTimes(t *testing.T) {

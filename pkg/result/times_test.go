@@ -284,3 +284,19 @@ func TestOneWaitOfTheFirstTokenIsNoStall(t *testing.T) {
 	})
 	require.Equal(t, result.Pass, result.Judge(&g.r, g.e).Check("stalled").Outcome)
 }
+
+// BenchmarkJudgeTimes is what a judgement costs with 1,000 requests of 50 tokens, and
+// without them.
+func BenchmarkJudgeTimes(b *testing.B) {
+	for _, detailed := range []bool{true, false} {
+		g := good()
+		if g.streams(whole); !detailed {
+			g.summary()
+		}
+		b.Run(map[bool]string{true: "requests", false: "summary"}[detailed], func(b *testing.B) {
+			for b.Loop() {
+				result.Judge(&g.r, g.e)
+			}
+		})
+	}
+}

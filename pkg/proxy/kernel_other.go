@@ -1,0 +1,15 @@
+//go:build !linux
+
+package proxy
+
+import "syscall"
+
+// readable reports whether there are bytes to read on a socket, or its end.
+func readable(fd uintptr) bool {
+	var one [1]byte
+	_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK)
+	return err != syscall.EAGAIN && err != syscall.EWOULDBLOCK
+}
+
+// bytesAcked is not known here, so that nothing is sent again.
+func bytesAcked(syscall.RawConn) (n uint64, ok bool) { return 0, false }
