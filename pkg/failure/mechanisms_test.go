@@ -1,6 +1,7 @@
 package failure_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +100,7 @@ func TestWhatIsSaidAround(t *testing.T) {
 		"a rich traceback": {[]string{"╭──────── Traceback (most recent call last) ────────╮", "│ /app/run.py:12 in main                             │", "╰────────────────────────────────────────────────────╯", "ValueError: a is not b"},
 			"unhandled-exception", "ValueError: a is not b"},
 		"a bare assertion":     {traceback("/app/shard.py", "assert world % 3 == 0", "AssertionError"), "unhandled-exception", "AssertionError: assert world % 3 == 0 (shard.py:12)"},
+		"srun in between":      {slices.Insert(traceback("/app/shard.py", "assert world % 3 == 0", "AssertionError"), 1, "srun: error: node1: task 0: Exited with exit code 1"), "unhandled-exception", "AssertionError: assert world % 3 == 0 (shard.py:12)"},
 		"a bare name in prose": {[]string{"AssertionError"}, "unknown", "AssertionError"},
 		"a group": {[]string{"  + Exception Group Traceback (most recent call last):", `  |   File "/app/a.py", line 1, in f`, "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
 			"  +-+---------------- 1 ----------------", "    | Traceback (most recent call last):", `    |   File "/app/b.py", line 2, in g`, "    | ValueError: shard 7 is nobody's", "    +------------------------------------"},

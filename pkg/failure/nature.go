@@ -220,6 +220,8 @@ var (
 	refusal    = regexp.MustCompile(` \(([a-z_][\w.]*)\)$`)
 	moduleName = regexp.MustCompile(`[Nn]o module named '?([\w.]+)|cannot import name '(\w+)'|(\S+\.so[.\d]*)\b|module '([\w.]+)'`)
 	snakeWord  = regexp.MustCompile(`\b([a-z]+(?:_[a-z0-9]+)+)\b`)
+	unbound    = regexp.MustCompile(`(\w+): unbound variable`)
+	lastWord   = regexp.MustCompile(`(?:: |\bfor )([\w./-]+)$`)
 	quotedWord = regexp.MustCompile("['\"\x60]([^'\"\x60]{1,120})['\"\x60]")
 )
 
@@ -231,7 +233,7 @@ func (s speech) about(kind, message string) string {
 	var list []string
 	switch kind {
 	case configuration:
-		list = []string{firstOf(refusal, message), firstOf(longOption, message), option, firstOf(variable, message), firstOf(snakeWord, message), firstOf(quotedWord, message), s.target()}
+		list = []string{firstOf(refusal, message), firstOf(longOption, message), option, firstOf(variable, message), firstOf(snakeWord, message), firstOf(quotedWord, message), firstOf(lastWord, message), s.target()}
 	case file:
 		list = []string{firstOf(quotedPath, message), firstOf(barePath, message), firstOf(quotedWord, message), option}
 	case model:
@@ -242,7 +244,7 @@ func (s speech) about(kind, message string) string {
 	case network:
 		list = []string{addressIn(message), firstOf(portOnly, message), option, firstOf(variable, message), s.value("--port")}
 	case environment:
-		list = []string{firstOf(variable, message), firstOf(moduleName, message), firstOf(barePath, message), firstOf(quotedWord, message)}
+		list = []string{firstOf(unbound, message), firstOf(variable, message), firstOf(moduleName, message), firstOf(barePath, message), firstOf(quotedWord, message), firstOf(lastWord, message)}
 	case resource:
 		list = []string{firstOf(quotedPath, message), firstOf(barePath, message), option, firstOf(snakeWord, message)}
 	}
@@ -283,12 +285,16 @@ func addressIn(message string) string {
 	return ""
 }
 
-// place is where the program was.
+// ofLibrary is where Python keeps what is not the program's own.
+var ofLibrary = regexp.MustCompile(`/(?:site|dist)-packages/|/lib/python[\d.]+/|^<`)
+
+// place is where the program was: in its own code, if the traceback shows any.
 func (s speech) place() string {
 	if len(s.frames) == 0 {
 		return ""
 	}
-	return path.Base(s.frames[0].file) + ":" + s.frames[0].line
+	own := max(0, slices.IndexFunc(s.frames, func(f frame) bool { return !ofLibrary.MatchString(f.file) }))
+	return path.Base(s.frames[own].file) + ":" + s.frames[own].line
 }
 
 // nextOf is what to do about a kind of failure that has no entry of its own; the thing

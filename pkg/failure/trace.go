@@ -9,7 +9,9 @@ var (
 	// vLLM's prefix: "(Worker_TP3 pid=41822) ERROR 11-21 10:14:07 [core.py:1] "
 	process = regexp.MustCompile(`^\(([\w-]+)(?:[ =][^)]*)?\) `)
 	level   = regexp.MustCompile(`^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]*\] ?`)
-	worker  = regexp.MustCompile(`^\(\w*?Worker_((?:[A-Z]{2,3}\d+_?)+)|\[rank(\d+)\]`)
+	// srun and slurmstepd write into the middle of what a task prints
+	slurms = regexp.MustCompile(`^(?:srun|slurmstepd(?:-[\w.-]+)?): `)
+	worker = regexp.MustCompile(`^\(\w*?Worker_((?:[A-Z]{2,3}\d+_?)+)|\[rank(\d+)\]`)
 	// the last line of a traceback, or one of a chain
 	raised = regexp.MustCompile(`^(?:(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout))(?::|$)`)
 	// a client's report of failed requests
@@ -29,6 +31,8 @@ func rankOf(line string) string {
 func split(line string) (proc, text string) {
 	if m := process.FindStringSubmatch(line); m != nil {
 		proc, line = m[1], line[len(m[0]):]
+	} else if slurms.MatchString(line) {
+		proc = "slurm"
 	}
 	line = line[len(level.FindString(line)):]
 	return proc, line[len(group.FindString(line)):]
