@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/profllm/profllm/pkg/internal/killtest"
 	"github.com/profllm/profllm/pkg/run"
@@ -164,7 +165,10 @@ func TestRecentChangesAreNotRemembered(t *testing.T) {
 	for _, age := range []time.Duration{-time.Hour, 0, time.Second, 2*time.Second - time.Millisecond} {
 		root := t.TempDir()
 		dir := aRun(t, root, "a")
-		x := later(root, age)
+		var last unix.Stat_t // of what was written last
+		require.NoError(t, unix.Stat(filepath.Join(dir, run.ResultFile), &last))
+		x := later(root, 0)
+		x.clock = func() int64 { return last.Ctim.Nano() + age.Nanoseconds() }
 		require.False(t, collect(t, x, dir, Entry{}))
 		require.NoError(t, x.Save())
 		require.False(t, collect(t, later(root, time.Hour), dir, Entry{}), "%s after the change", age)

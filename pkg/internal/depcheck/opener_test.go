@@ -22,6 +22,7 @@ var openers = map[string]string{
 	"doctor.Look":        "files of the kernel, which have no size",
 	"local.isClient":     "files of the kernel, which have no size",
 	"local.members":      "files of the kernel, which have no size",
+	"index.openDir":      "a directory, to look at its files",
 	"job.Began":          "files of the kernel, which have no size",
 	"job.Job.Node":       "files of the kernel, which have no size",
 	"job.ephemeral":      "files of the kernel, which have no size",
