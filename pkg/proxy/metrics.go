@@ -89,8 +89,8 @@ func (r reason) String() string { return reasonLabels[r] }
 
 type backendCounts struct {
 	answers  statuses              // by the backend's status
-	errors   atomic.Int64          // no answer, or one that broke off
-	failures [reasons]atomic.Int64 // the same, and answers that are none, by reason
+	errors   atomic.Int64          // no whole answer, or one that the proxy cannot use
+	failures [reasons]atomic.Int64 // the same, and successes passed on that are none, by reason
 	resends  [reasons]atomic.Int64
 }
 
@@ -195,7 +195,7 @@ func (p *Proxy) serveMetrics(w http.ResponseWriter) {
 }
 
 func (p *Proxy) writeBackends(e *exposition) {
-	e.head("profllm_proxy_backend_requests_total", "counter", `Requests sent to a backend, by its status; status="error": no answer, or one that broke off.`)
+	e.head("profllm_proxy_backend_requests_total", "counter", `Requests sent to a backend, by its status; status="error": no whole answer, or one of no use.`)
 	p.eachBackend(func(_ *pool, b *backend, labels string) {
 		for status := range b.counts.answers {
 			if n := b.counts.answers[status].Load(); n > 0 {

@@ -74,7 +74,7 @@ func (x *exchange) relay(b *backend, a *answer) {
 func (x *exchange) judge(b *backend, a *answer, seen *contents) {
 	kind, _, _ := mime.ParseMediaType(a.Header.Get("Content-Type"))
 	if err := seen.fault(kind == "text/event-stream"); err != nil {
-		x.lost(b, err)
+		b.counts.failures[reasonOf(err)].Add(1)
 		x.p.counts.bad.Add(1)
 		x.report(a.StatusCode, b, err)
 	}
