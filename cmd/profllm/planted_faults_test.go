@@ -30,7 +30,7 @@ var plantedFaults = []planted{
 	{part: "server", what: "One stream in five has an event of plain text", faults: "serve:garbage=0.2", words: []string{"request-errors"}},
 	{part: "server", what: "Answers end with finish reason `abort`", faults: "serve:finish=abort", words: []string{"no-success"}},
 	{part: "server", what: "Answers end with finish reason `error`", faults: "serve:finish=error", words: []string{"no-success"}},
-	{part: "server", what: "The usage names half of the tokens", faults: "serve:usage=0.5", words: []string{"output-length", "token-books"}},
+	{part: "server", what: "The usage names half of the tokens", faults: "serve:usage=0.5", words: []string{"no-success"}},
 	{part: "server", what: "The usage names 6 % more tokens than were sent", faults: "serve:usage=1.06", words: []string{"token-books"}},
 	{part: "server", what: "The usage names no tokens", faults: "serve:usage=0.001", words: []string{"no-success"}},
 	{part: "server", what: "The server serves another model under the planned name", faults: "serve:root=org/other", words: []string{"wrong-server"}},
@@ -47,7 +47,7 @@ var plantedFaults = []planted{
 	{part: "engine", what: "The first eight requests wait for compilation", faults: "serve:cold=8", load: keys{"num_prompts": "80"}, words: []string{"cold-start"}},
 	{part: "engine", what: "The queue grows until the end", faults: "serve:slowing=2ms", load: keys{"num_prompts": "80"}, words: []string{"not-steady"}},
 
-	{part: "prefill/decode", what: "Prefill sends no KV transfer parameters", shape: "pd", faults: "prefill:no-params", words: []string{"no-success"}},
+	{part: "prefill/decode", what: "Prefill sends no KV transfer parameters", shape: "pd", faults: "prefill:no-params", words: []string{"not-disaggregated", "proxy-errors"}},
 	{part: "prefill/decode", what: "Three KV transfers in ten fail and decode computes the prompt", shape: "pd", faults: "decode:recompute=0.3", words: []string{"kv-transfer-failed"}},
 	{part: "prefill/decode", what: "Every KV transfer fails and decode computes the prompt", shape: "pd", faults: "decode:recompute=1", words: []string{"kv-transfer-failed"}},
 	{part: "prefill/decode", what: "Prefill answers one request in five with status 500", shape: "pd", faults: "prefill:fail=0.2", words: []string{"request-errors"}},
@@ -62,18 +62,18 @@ var plantedFaults = []planted{
 	{part: "prefill/decode", what: "One of two prefill instances drops one request in five", shape: "replicas", faults: "prefill_1:drop=0.4", words: []string{"request-errors"}},
 	{part: "prefill/decode", what: "One of three decode instances is of another version", shape: "replicas", faults: "decode_2:version=0.1", words: []string{"wrong-server"}},
 
-	{part: "proxy", what: "The proxy is killed under load", shape: "pd", beside: "sleep 0.3; signal KILL proxy", words: []string{"request-errors"}},
+	{part: "proxy", what: "The proxy is killed under load", shape: "pd", beside: "sleep 0.3; signal KILL proxy", words: []string{"role-died"}},
 
 	{part: "client", what: "The client dies at its start", faults: "client:die-at-start", words: []string{"phase-failed", "result-missing"}},
-	{part: "client", what: "The client dies in the middle", faults: "client:die-after=300ms", words: []string{"phase-failed", "result-missing"}},
+	{part: "client", what: "The client dies in the middle", faults: "client:die-after=300ms", words: []string{"phase-failed", "requests-missing"}},
 	{part: "client", what: "The client is killed in the middle", beside: "sleep 0.3; signal KILL client", words: []string{"phase-failed", "result-missing"}},
 	{part: "client", what: "The client reaches neither its rate nor its limit of requests in flight", load: keys{"num_prompts": "150", "request_rate": "100", "max_concurrency": "", "random_output_len": "2"},
 		env: keys{"PROFLLM_SIM_TTFT": `"20ms"`}, beside: "for i in 1 2 3 4 5 6; do sleep 0.1; signal STOP client; sleep 0.4; signal CONT client; done", words: []string{"load-not-reached"}},
 	{part: "client", what: "Fewer than five rounds of requests", load: keys{"num_prompts": "30"}, words: []string{"no-steady-state"}},
 
-	{part: "evaluation", what: "The evaluation is planned and leaves no result", shape: "eval", after: remove("raw/vllm-gsm8k.json"), words: []string{"accuracy-missing"}},
+	{part: "evaluation", what: "The evaluation is planned and leaves no result", shape: "eval", after: remove("raw/vllm-gsm8k.json"), words: []string{"from-log"}},
 	{part: "evaluation", what: "The evaluation runs against a server that fails", shape: "eval", faults: "serve:fail=0.3", words: []string{"accuracy-invalid"}},
-	{part: "evaluation", what: "The accuracy is no number", shape: "eval", after: replaced("raw/vllm-gsm8k.json", `"accuracy": `, `"accuracy": NaN, "was": `), words: []string{"accuracy-missing"}},
+	{part: "evaluation", what: "The accuracy is no number", shape: "eval", after: replaced("raw/vllm-gsm8k.json", `"accuracy": `, `"accuracy": NaN, "was": `), words: []string{"inconsistent", "from-log"}},
 	{part: "evaluation", what: "The accuracy is 1.7", shape: "eval", after: replaced("raw/vllm-gsm8k.json", `"accuracy": `, `"accuracy": 1.7, "was": `), words: []string{"accuracy-invalid"}},
 
 	{part: "node", what: "A planned GPU is idle", shape: "gpus", faults: "gpu:use=4/0,use=0/0", words: []string{"gpu-idle"}},
@@ -85,7 +85,7 @@ var plantedFaults = []planted{
 	{part: "job", what: "The script ends with 3 after a good benchmark", env: keys{"PLANT_END": `"exit 3"`}, words: []string{"job-state"}},
 	{part: "job", what: "The script is killed by a signal after a good benchmark", env: keys{"PLANT_END": `"kill -KILL $$"`}, words: []string{"job-state"}},
 	{part: "job", what: "The sentinel says 3", after: replaced(run.SentinelFile, `"code": 0,`, `"code": 3,`), words: []string{"job-state"}},
-	{part: "job", what: "The sentinel is missing", after: remove(run.SentinelFile), words: []string{"job-state"}},
+	{part: "job", what: "The sentinel is missing", after: remove(run.SentinelFile), words: []string{"phase-failed"}},
 
 	{part: "file", what: "The client's result is missing", after: remove(benchFile), words: []string{"from-log"}},
 	{part: "file", what: "The client's result is empty", after: truncated(benchFile, 0), words: []string{"from-log"}},
@@ -94,9 +94,9 @@ var plantedFaults = []planted{
 	{part: "file", what: "The client's result is a named pipe", after: instead(benchFile, func(p string) error { return syscall.Mkfifo(p, 0o644) }), words: []string{"result-missing"}},
 	{part: "file", what: "The client's result is a link to a device", after: instead(benchFile, func(p string) error { return os.Symlink("/dev/zero", p) }), words: []string{"result-missing"}},
 	{part: "file", what: "The client's result is 8 GB of zeros", after: instead(benchFile, sparse), words: []string{"result-missing"}},
-	{part: "file", what: "The throughput is a text", after: set("output_throughput", "fast"), words: []string{"headline-missing"}},
-	{part: "file", what: "The throughput is missing", after: unset("request_throughput", "output_throughput", "total_token_throughput"), words: []string{"headline-missing"}},
-	{part: "file", what: "The TTFT is missing", after: unset("mean_ttft_ms", "median_ttft_ms", "std_ttft_ms", "p50_ttft_ms", "p90_ttft_ms", "p95_ttft_ms", "p99_ttft_ms"), words: []string{"headline-missing"}},
+	{part: "file", what: "The throughput is a text", after: set("output_throughput", "fast"), words: []string{"metrics-missing"}},
+	{part: "file", what: "The throughput is missing", after: unset("request_throughput", "output_throughput", "total_token_throughput"), words: []string{"metrics-missing"}},
+	{part: "file", what: "The TTFT is missing", after: unset("mean_ttft_ms", "median_ttft_ms", "std_ttft_ms", "p50_ttft_ms", "p90_ttft_ms", "p95_ttft_ms", "p99_ttft_ms"), words: []string{"metrics-missing"}},
 	{part: "file", what: "The throughput is negative", after: set("output_throughput", -700.0), words: []string{"inconsistent"}},
 	{part: "file", what: "The mean TTFT is negative", after: set("mean_ttft_ms", -20.0), words: []string{"inconsistent"}},
 	{part: "file", what: "The throughput is twice what tokens and duration make", after: scale("output_throughput", 2), words: []string{"inconsistent"}},
@@ -106,7 +106,7 @@ var plantedFaults = []planted{
 	{part: "file", what: "The duration is 0", after: set("duration", 0.0), words: []string{"inconsistent"}},
 	{part: "file", what: "The duration is twice as long as the load", after: stretched(2), words: []string{"window-wrong"}},
 	{part: "file", what: "The plan is cut off", after: truncated(run.PlanFile, 0.5), says: "plan.json: decode plan: unexpected end of JSON input"},
-	{part: "file", what: "The placement is empty", after: truncated(run.PlacementFile, 0), words: []string{"files-missing"}},
+	{part: "file", what: "The placement is empty", after: truncated(run.PlacementFile, 0), says: "placement.json: unexpected end of JSON input"},
 }
 
 // instead removes a file of the run and makes another thing of its name.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/collect/index"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
@@ -24,14 +25,14 @@ func remembered(t *testing.T, prepare func(root string)) finished {
 	t.Helper()
 	f := finishedRuns(t, 100)
 	prepare(f.root)
-	require.Eventually(t, func() bool {
+	await.True(t, func() bool {
 		profllm(t, f.root, nil, "collect", ".")
 		settled := 0
 		for _, e := range indexed(t, f.root) {
 			settled += count(e.At-e.Written > int64(2*time.Second))
 		}
 		return settled == len(f.kinds)
-	}, time.Minute, 100*time.Millisecond)
+	}, "all records are old enough to be known")
 	return f
 }
 

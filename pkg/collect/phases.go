@@ -36,6 +36,8 @@ func (e *evidence) jobEnd() *result.JobEnd {
 			end.Judged, end.For = s.Code, "a failed phase"
 		case s.Code == run.JudgedInvalid:
 			end.Judged, end.For = s.Code, "an invalid result"
+		default: // no judgement gives another code
+			end.Script = &s.Code
 		}
 	}
 	if s := e.state; s != nil {
