@@ -95,8 +95,11 @@ func TestWhatIsSaidAround(t *testing.T) {
 		cause, line string
 	}{
 		"a message that goes on below": {[]string{"RuntimeError: The following devices are not usable:", "  mlx5_0", "bye"}, "unhandled-exception", "RuntimeError: The following devices are not usable: mlx5_0"},
-		"a box":                        {box, "flag-bad-value", "Invalid value for '--dtype': 'f17' is not one of these."},
-		"a box that nobody knows":      {[]string{"╭─ Fatal error ────╮", "│ The moon is full │", "╰──────────────────╯"}, "error-message", "The moon is full"},
+		"a traceback within a message": {append([]string{"ValueError: Initial test run failed - Please make sure benchmark arguments are correctly specified. Error: " + header, `  File "x.py", line 1, in f`, "    x()"},
+			"ConnectionRefusedError: [Errno 111] Connect call failed ('127.0.0.1', 28199)", "", "The above exception was the direct cause of the following exception:"),
+			"client-server-never-ready", "ValueError: Initial test run failed - Please make sure benchmark arguments are correctly specified. Error: ConnectionRefusedError: [Errno 111] Connect call failed ('127.0.0.1', 28199)"},
+		"a box":                   {box, "flag-bad-value", "Invalid value for '--dtype': 'f17' is not one of these."},
+		"a box that nobody knows": {[]string{"╭─ Fatal error ────╮", "│ The moon is full │", "╰──────────────────╯"}, "error-message", "The moon is full"},
 		"a rich traceback": {[]string{"╭──────── Traceback (most recent call last) ────────╮", "│ /app/run.py:12 in main                             │", "╰────────────────────────────────────────────────────╯", "ValueError: a is not b"},
 			"unhandled-exception", "ValueError: a is not b"},
 		"a bare assertion":     {traceback("/app/shard.py", "assert world % 3 == 0", "AssertionError"), "unhandled-exception", "AssertionError: assert world % 3 == 0 (shard.py:12)"},
@@ -139,6 +142,7 @@ func TestKinds(t *testing.T) {
 		"AttributeError: module 'torch.zzz' has no attribute 'x'":               {"/app/a.py", "environment", "torch.zzz"},
 		"RuntimeError: set NCCL_SOCKET_IFNAME, the environment variable, first": {"/app/a.py", "environment", "NCCL_SOCKET_IFNAME"},
 		"ValueError: max_num_seqs must be a power of two":                       {"/app/a.py", "configuration", "max_num_seqs"},
+		"ValueError: Unknown method: zzq. Must be one of ['awq', 'auto_awq']":   {"/app/a.py", "configuration", "zzq"},
 		"ValueError: use --enable-foo with it":                                  {"/app/a.py", "configuration", "--enable-foo"},
 		"yaml.scanner.ScannerError: mapping values are off in \"c.yaml\"":       {lib + "yaml/scanner.py", "file", "c.yaml"},
 		"ZeroDivisionError: division by zero":                                   {lib + "vllm/v1/core/kv_cache_utils.py", "defect", "kv_cache_utils.py:12"},

@@ -118,12 +118,17 @@ type speech struct {
 // nature finds the kind by rules, the surest first: what the exception is, what the
 // system calls it, what it says, where it was raised.
 func (s speech) nature() nature {
-	class, message := "", s.text
-	if m := exception.FindStringSubmatch(s.text); m != nil {
-		class, message = m[2], m[3]
-	}
+	class, message := s.parts()
 	kind := cmp.Or(ofErrno(message), s.ofClass(class), ofOption(class, message, s.options), ofWords(message, byFacts), s.ofFrame(), ofWords(message, byTone), defect)
 	return nature{kind, s.about(kind, message)}
+}
+
+// parts are the class of an exception, "" of other lines, and its message.
+func (s speech) parts() (class, message string) {
+	if m := exception.FindStringSubmatch(s.text); m != nil {
+		return m[2], m[3]
+	}
+	return "", s.text
 }
 
 func ofErrno(message string) string {
@@ -177,11 +182,11 @@ const badValue = "flag-bad-value"
 
 // badValue returns the option that an exception refuses by quoting its value.
 func (s speech) badValue() (option, bool) {
-	m := exception.FindStringSubmatch(s.text)
-	if m == nil || !judged.MatchString(m[2]) {
+	class, message := s.parts()
+	if !judged.MatchString(class) {
 		return option{}, false
 	}
-	o, ok := blamed(m[3], s.options)
+	o, ok := blamed(message, s.options)
 	return o, ok && !slices.Contains(ofModel, o.name)
 }
 
@@ -225,15 +230,21 @@ var (
 	quotedWord = regexp.MustCompile("['\"\x60]([^'\"\x60]{1,120})['\"\x60]")
 )
 
+// offer is how a message ends that lists what could have been given instead, and what
+// pydantic adds to one.
+var offer = regexp.MustCompile(`(?is)(?:[.(,;] ?(?:it )?(?:must be one of|choose from|supported \w+:|valid \w+ are|expected one of|available \w+:|known \w+:).*| \[type=\w+, input_value=.*)$`)
+
 // about is the thing itself: what a kind is usually about first, then whatever a
 // message quotes, then where the program was.
 func (s speech) about(kind, message string) string {
+	named := firstOf(refusal, message)
+	message = message[:len(message)-len(offer.FindString(message))]
 	o, quoted := blamed(message, s.options)
 	option := o.name
 	var list []string
 	switch kind {
 	case configuration:
-		list = []string{firstOf(refusal, message), firstOf(longOption, message), option, firstOf(variable, message), firstOf(snakeWord, message), firstOf(quotedWord, message), firstOf(lastWord, message), s.target()}
+		list = []string{named, firstOf(longOption, message), option, firstOf(variable, message), firstOf(snakeWord, message), firstOf(quotedWord, message), firstOf(lastWord, message), s.target()}
 	case file:
 		list = []string{firstOf(quotedPath, message), firstOf(barePath, message), firstOf(quotedWord, message), option}
 	case model:

@@ -156,9 +156,12 @@ func frames(proc string, before []string) []frame {
 	return list
 }
 
+// tracebackLine begins a traceback.
+const tracebackLine = "Traceback (most recent call last):"
+
 // isTraceback reports whether a line begins a traceback: nothing has been said yet.
 func isTraceback(text string) bool {
-	return strings.Contains(text, "Traceback (most recent call last)")
+	return strings.Contains(text, tracebackLine[:len(tracebackLine)-1])
 }
 
 // rule is a line that only separates: a banner, a row of dashes, the edge of a box.
