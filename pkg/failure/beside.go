@@ -68,6 +68,19 @@ func (s *scanner) more(x span, before []string) string {
 		}
 	case strings.HasSuffix(strings.TrimSpace(text), ":"):
 		return s.below(x, proc)
+	case raised.MatchString(text) && tracebackHead(string(line), before, x.no) > 0:
+		return s.indented(x, proc)
+	}
+	return ""
+}
+
+// indented is the second line of an exception's message, such as the file and the line
+// of a text that cannot be parsed.
+func (s *scanner) indented(x span, proc string) string {
+	for _, next := range s.linesAfter(x, 1) {
+		if p, text := split(next); p == proc && strings.HasPrefix(text, "  ") && !isHeader(next) && !pythonFrame.MatchString(text) {
+			return " " + strings.TrimSpace(text)
+		}
 	}
 	return ""
 }

@@ -133,6 +133,7 @@ func TestKinds(t *testing.T) {
 		"OSError: [Errno 5] Input/output error: '/data/x.bin'":                  {"/app/a.py", "file", "/data/x.bin"},
 		"NotADirectoryError: '/data/x'":                                         {"/app/a.py", "file", "/data/x"},
 		"RuntimeError: no space left on the scratch disk /scratch":              {"/app/a.py", "resource", "/scratch"},
+		"numpy._core._exceptions._ArrayMemoryError: 12 GiB for x":               {"/app/a.py", "resource", "a.py:12"},
 		"BlockingIOError: try later":                                            {"/app/a.py", "resource", "a.py:12"},
 		"KeyError: 'model.layers.7.weight'":                                     {lib + "vllm/model_executor/models/llama.py", "model", "model.layers.7.weight"},
 		"OSError: unexpected end":                                               {lib + "safetensors/torch.py", "model", "torch.py:12"},
@@ -214,6 +215,15 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
+// A step that failed in silence is shown, and no cause is claimed.
+func TestStepThatSaysNothing(t *testing.T) {
+	f, err := table(t).ExplainLogs([]failure.Log{log("job", "hello", "srun: error: node1: task 0: Exited with exit code 9")}, time.UTC)
+	require.NoError(t, err)
+	require.Equal(t, result.NoCause, f.Confidence)
+	require.Equal(t, 2, f.LineNumber)
+	require.Contains(t, f.Line, "exit code 9")
+}
+
 // Of logs alone nobody knows whether anything failed.
 func TestExplainLogs(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -222,6 +232,8 @@ func TestExplainLogs(t *testing.T) {
 	}{
 		"healthy":                   {[]string{"INFO: a", "0 errors, 0 failed"}, ""},
 		"a step that was killed":    {[]string{"srun: error: node1: task 0: Killed", "srun: Force Terminated StepId=10.0"}, "process-killed"},
+		"a step that a shell ended": {[]string{"hello", "srun: error: node1: task 0: Exited with exit code 127"}, "program-missing"},
+		"a step that was stopped":   {[]string{"srun: error: node1: task 0: Exited with exit code 143"}, ""},
 		"a step that was cancelled": {[]string{"slurmstepd: error: *** STEP 49.1 ON node1 CANCELLED AT 2026-11-21T01:32:27 ***", "srun: error: node1: task 0: Killed"}, ""},
 		"the system's words":        {[]string{"cat: /data/x: No such file or directory"}, "file-missing"},
 		"a library's":               {[]string{"node1:1:1 [0] x.cc:598 NCCL WARN Cuda failure 1 'invalid argument'"}, ""},

@@ -52,7 +52,7 @@ var silent = []string{"", generic, ownMessage, "json-invalid", "cpp-exception"}
 func kindOf(id, area string) string { return cmp.Or(kindOfID[id], kindOfArea[area]) }
 
 // exception is the last line of a traceback, taken apart.
-var exception = regexp.MustCompile(`(?s)^(?:\d+: |Error \d+: )?((?:[A-Za-z_]\w*\.)*)([A-Z]\w*)(?:: ?(.*))?$`)
+var exception = regexp.MustCompile(`(?s)^(?:\d+: |Error \d+: )?((?:[A-Za-z_]\w*\.)*)(_?[A-Z]\w*)(?:: ?(.*))?$`)
 
 // A clause gives what matches a kind.
 type clause struct {
@@ -86,7 +86,7 @@ var errno = regexp.MustCompile(`\[Errno (\d+)\]|\(os error (\d+)\)|\berrno[:= ]+
 // byFacts are kinds by the facts that a message states, and byTone, which is tried last,
 // by the words in which programs refuse something; each in the order of its rows.
 var byFacts = []clause{
-	{regexp.MustCompile(`(?i)out of memory|no space left|not enough (?:\w+ )?(?:memory|space|gpus?|cpus?|blocks)|insufficient|too many open files|cannot allocate|quota|exceeds (?:the )?available|too large to fit`), resource},
+	{regexp.MustCompile(`(?i)out of memory|no space left|not enough (?:\w+ )?(?:memory|space|gpus?|cpus?|blocks)|insufficient|too many open files|(?:cannot|unable to) allocate|limit exceeded|quota|exceeds (?:the )?available|too large to fit`), resource},
 	{regexp.MustCompile(`(?i)no such file|not a directory|is a directory|permission denied|(?:file|path|directory|folder) \S+ (?:does not|doesn't) exist|(?:file|directory) not found`), file},
 	{regexp.MustCompile(`(?i)connection (?:refused|reset|aborted|closed|error|timed out)|unreachable|name resolution|address already in use|cannot assign requested address|could not resolve|failed to (?:connect|download|fetch)|error downloading|timed out (?:waiting for|connecting)`), network},
 }
@@ -218,7 +218,7 @@ var (
 	quotedPath = regexp.MustCompile(`['"\x60]([^'"\x60\s]*[/.][^'"\x60\s]*)['"\x60]`)
 	barePath   = regexp.MustCompile(`(?:^|[\s=:(<'"])(/[\w.+@%~-]+(?:/[\w.+@%~-]*)*)`)
 	address    = regexp.MustCompile(`((?:https?|tcp|ipc|grpc|nats|etcd|ucx)://[^\s'"\x60,)\]]+)|\('([\w.:-]+)', (\d+)\)|host='([\w.-]+)', port=(\d+)|\b((?:\d{1,3}\.){3}\d{1,3}:\d{1,5})\b|` +
-		`\b([A-Za-z](?:[\w-]|\.[\w-])*:\d{3,5})\b|\[([0-9a-f:]+)\]:(\d+)|\b((?:\d{1,3}\.){3}\d{1,3})\b`)
+		`\b([\w.-]+) port (\d{2,5})\b|\b([A-Za-z](?:[\w-]|\.[\w-])*:\d{3,5})\b|\[([0-9a-f:]+)\]:(\d+)|\b((?:\d{1,3}\.){3}\d{1,3})\b`)
 	// inSource is a place in a program, which has the form of an address.
 	inSource   = regexp.MustCompile(`\.(?:py|pyx|cc|cpp|h|hpp|c|cu|rs|go|js):\d+$`)
 	portOnly   = regexp.MustCompile(`(?i)\bport (?:number )?:?(\d{2,5})\b`)

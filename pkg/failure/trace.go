@@ -13,7 +13,7 @@ var (
 	slurms = regexp.MustCompile(`^(?:srun|slurmstepd(?:-[\w.-]+)?): `)
 	worker = regexp.MustCompile(`^\(\w*?Worker_((?:[A-Z]{2,3}\d+_?)+)|\[rank(\d+)\]`)
 	// the last line of a traceback, or one of a chain
-	raised = regexp.MustCompile(`^(?:(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout))(?::|$)`)
+	raised = regexp.MustCompile(`^(?:(?:[A-Za-z_]\w*\.)+_?[A-Z]\w*|_?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout))(?::|$)`)
 	// a client's report of failed requests
 	errorN = regexp.MustCompile(`^Error \d+: `)
 )
