@@ -258,8 +258,8 @@ func failuresPage(t *testing.T) string {
 	require.NoError(t, err)
 	page := generated + `# Failures
 
-The causes that ` + "`profllm why`, `collect` and `result.json`" + ` name. A **root** is a cause; a **symptom** is one only if no root is found; a **tail** says that something
-ended and is never a cause. [How a cause is found](../how-to/failed-run.md).
+The causes that ` + "`profllm why`, `collect` and `result.json`" + ` name. A **root** is a cause; a **symptom** is one only if no root is found; an **answer** is a server's refusal of a
+request, and a cause only of what a proxy or a client met; a **tail** says that something ended and is never a cause. [How a cause is found](../how-to/failed-run.md).
 `
 	areas := map[string][]failure.Signature{}
 	var order []string

@@ -12,6 +12,8 @@ const (
 	thrown = "terminate called after throwing an instance of "
 	// refused is how pydantic ends the reason for refusing a field.
 	refused = " [type="
+	// mostTrace is how many lines a traceback may have that is a part of a message.
+	mostTrace = 200
 	// mostBelow is how many lines below a message that ends in a colon belong to it.
 	mostBelow = 3
 )
@@ -22,6 +24,22 @@ var (
 	// bareName is an exception without a message.
 	bareName = regexp.MustCompile(`^(?:[A-Za-z_]\w*\.)*[A-Z]\w*:?\s*$`)
 )
+
+// whole is a line with what stands beside it and belongs to it. A traceback that begins
+// in it is replaced by the exception that ends it.
+func (s *scanner) whole(x span, before []string) string {
+	line := string(s.text[x.start:x.end])
+	start, quotes := strings.CutSuffix(strings.TrimSpace(line), tracebackLine)
+	if !quotes || strings.TrimSpace(start) == "" {
+		return line + s.more(x, before)
+	}
+	for _, next := range s.linesAfter(x, mostTrace) {
+		if _, text := split(next); raised.MatchString(text) {
+			return start + text
+		}
+	}
+	return line
+}
 
 // more is what a line needs to be understood that stands beside it: the message of a
 // C++ exception below, the name of a refused field above, the program's own line that
@@ -50,6 +68,19 @@ func (s *scanner) more(x span, before []string) string {
 		}
 	case strings.HasSuffix(strings.TrimSpace(text), ":"):
 		return s.below(x, proc)
+	case raised.MatchString(text) && tracebackHead(string(line), before, x.no) > 0:
+		return s.indented(x, proc)
+	}
+	return ""
+}
+
+// indented is the second line of an exception's message, such as the file and the line
+// of a text that cannot be parsed.
+func (s *scanner) indented(x span, proc string) string {
+	for _, next := range s.linesAfter(x, 1) {
+		if p, text := split(next); p == proc && strings.HasPrefix(text, "  ") && !isHeader(next) && !pythonFrame.MatchString(text) {
+			return " " + strings.TrimSpace(text)
+		}
 	}
 	return ""
 }

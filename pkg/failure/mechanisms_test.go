@@ -95,8 +95,11 @@ func TestWhatIsSaidAround(t *testing.T) {
 		cause, line string
 	}{
 		"a message that goes on below": {[]string{"RuntimeError: The following devices are not usable:", "  mlx5_0", "bye"}, "unhandled-exception", "RuntimeError: The following devices are not usable: mlx5_0"},
-		"a box":                        {box, "flag-bad-value", "Invalid value for '--dtype': 'f17' is not one of these."},
-		"a box that nobody knows":      {[]string{"╭─ Fatal error ────╮", "│ The moon is full │", "╰──────────────────╯"}, "error-message", "The moon is full"},
+		"a traceback within a message": {append([]string{"ValueError: Initial test run failed - Please make sure benchmark arguments are correctly specified. Error: " + header, `  File "x.py", line 1, in f`, "    x()"},
+			"ConnectionRefusedError: [Errno 111] Connect call failed ('127.0.0.1', 28199)", "", "The above exception was the direct cause of the following exception:"),
+			"client-server-never-ready", "ValueError: Initial test run failed - Please make sure benchmark arguments are correctly specified. Error: ConnectionRefusedError: [Errno 111] Connect call failed ('127.0.0.1', 28199)"},
+		"a box":                   {box, "flag-bad-value", "Invalid value for '--dtype': 'f17' is not one of these."},
+		"a box that nobody knows": {[]string{"╭─ Fatal error ────╮", "│ The moon is full │", "╰──────────────────╯"}, "error-message", "The moon is full"},
 		"a rich traceback": {[]string{"╭──────── Traceback (most recent call last) ────────╮", "│ /app/run.py:12 in main                             │", "╰────────────────────────────────────────────────────╯", "ValueError: a is not b"},
 			"unhandled-exception", "ValueError: a is not b"},
 		"a bare assertion":     {traceback("/app/shard.py", "assert world % 3 == 0", "AssertionError"), "unhandled-exception", "AssertionError: assert world % 3 == 0 (shard.py:12)"},
@@ -130,6 +133,7 @@ func TestKinds(t *testing.T) {
 		"OSError: [Errno 5] Input/output error: '/data/x.bin'":                  {"/app/a.py", "file", "/data/x.bin"},
 		"NotADirectoryError: '/data/x'":                                         {"/app/a.py", "file", "/data/x"},
 		"RuntimeError: no space left on the scratch disk /scratch":              {"/app/a.py", "resource", "/scratch"},
+		"numpy._core._exceptions._ArrayMemoryError: 12 GiB for x":               {"/app/a.py", "resource", "a.py:12"},
 		"BlockingIOError: try later":                                            {"/app/a.py", "resource", "a.py:12"},
 		"KeyError: 'model.layers.7.weight'":                                     {lib + "vllm/model_executor/models/llama.py", "model", "model.layers.7.weight"},
 		"OSError: unexpected end":                                               {lib + "safetensors/torch.py", "model", "torch.py:12"},
@@ -139,6 +143,7 @@ func TestKinds(t *testing.T) {
 		"AttributeError: module 'torch.zzz' has no attribute 'x'":               {"/app/a.py", "environment", "torch.zzz"},
 		"RuntimeError: set NCCL_SOCKET_IFNAME, the environment variable, first": {"/app/a.py", "environment", "NCCL_SOCKET_IFNAME"},
 		"ValueError: max_num_seqs must be a power of two":                       {"/app/a.py", "configuration", "max_num_seqs"},
+		"ValueError: Unknown method: zzq. Must be one of ['awq', 'auto_awq']":   {"/app/a.py", "configuration", "zzq"},
 		"ValueError: use --enable-foo with it":                                  {"/app/a.py", "configuration", "--enable-foo"},
 		"yaml.scanner.ScannerError: mapping values are off in \"c.yaml\"":       {lib + "yaml/scanner.py", "file", "c.yaml"},
 		"ZeroDivisionError: division by zero":                                   {lib + "vllm/v1/core/kv_cache_utils.py", "defect", "kv_cache_utils.py:12"},
@@ -210,6 +215,15 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
+// A step that failed in silence is shown, and no cause is claimed.
+func TestStepThatSaysNothing(t *testing.T) {
+	f, err := table(t).ExplainLogs([]failure.Log{log("job", "hello", "srun: error: node1: task 0: Exited with exit code 9")}, time.UTC)
+	require.NoError(t, err)
+	require.Equal(t, result.NoCause, f.Confidence)
+	require.Equal(t, 2, f.LineNumber)
+	require.Contains(t, f.Line, "exit code 9")
+}
+
 // Of logs alone nobody knows whether anything failed.
 func TestExplainLogs(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -218,6 +232,8 @@ func TestExplainLogs(t *testing.T) {
 	}{
 		"healthy":                   {[]string{"INFO: a", "0 errors, 0 failed"}, ""},
 		"a step that was killed":    {[]string{"srun: error: node1: task 0: Killed", "srun: Force Terminated StepId=10.0"}, "process-killed"},
+		"a step that a shell ended": {[]string{"hello", "srun: error: node1: task 0: Exited with exit code 127"}, "program-missing"},
+		"a step that was stopped":   {[]string{"srun: error: node1: task 0: Exited with exit code 143"}, ""},
 		"a step that was cancelled": {[]string{"slurmstepd: error: *** STEP 49.1 ON node1 CANCELLED AT 2026-11-21T01:32:27 ***", "srun: error: node1: task 0: Killed"}, ""},
 		"the system's words":        {[]string{"cat: /data/x: No such file or directory"}, "file-missing"},
 		"a library's":               {[]string{"node1:1:1 [0] x.cc:598 NCCL WARN Cuda failure 1 'invalid argument'"}, ""},

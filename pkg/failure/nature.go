@@ -52,7 +52,7 @@ var silent = []string{"", generic, ownMessage, "json-invalid", "cpp-exception"}
 func kindOf(id, area string) string { return cmp.Or(kindOfID[id], kindOfArea[area]) }
 
 // exception is the last line of a traceback, taken apart.
-var exception = regexp.MustCompile(`(?s)^(?:\d+: |Error \d+: )?((?:[A-Za-z_]\w*\.)*)([A-Z]\w*)(?:: ?(.*))?$`)
+var exception = regexp.MustCompile(`(?s)^(?:\d+: |Error \d+: )?((?:[A-Za-z_]\w*\.)*)(_?[A-Z]\w*)(?:: ?(.*))?$`)
 
 // A clause gives what matches a kind.
 type clause struct {
@@ -86,7 +86,7 @@ var errno = regexp.MustCompile(`\[Errno (\d+)\]|\(os error (\d+)\)|\berrno[:= ]+
 // byFacts are kinds by the facts that a message states, and byTone, which is tried last,
 // by the words in which programs refuse something; each in the order of its rows.
 var byFacts = []clause{
-	{regexp.MustCompile(`(?i)out of memory|no space left|not enough (?:\w+ )?(?:memory|space|gpus?|cpus?|blocks)|insufficient|too many open files|cannot allocate|quota|exceeds (?:the )?available|too large to fit`), resource},
+	{regexp.MustCompile(`(?i)out of memory|no space left|not enough (?:\w+ )?(?:memory|space|gpus?|cpus?|blocks)|insufficient|too many open files|(?:cannot|unable to) allocate|limit exceeded|quota|exceeds (?:the )?available|too large to fit`), resource},
 	{regexp.MustCompile(`(?i)no such file|not a directory|is a directory|permission denied|(?:file|path|directory|folder) \S+ (?:does not|doesn't) exist|(?:file|directory) not found`), file},
 	{regexp.MustCompile(`(?i)connection (?:refused|reset|aborted|closed|error|timed out)|unreachable|name resolution|address already in use|cannot assign requested address|could not resolve|failed to (?:connect|download|fetch)|error downloading|timed out (?:waiting for|connecting)`), network},
 }
@@ -118,12 +118,17 @@ type speech struct {
 // nature finds the kind by rules, the surest first: what the exception is, what the
 // system calls it, what it says, where it was raised.
 func (s speech) nature() nature {
-	class, message := "", s.text
-	if m := exception.FindStringSubmatch(s.text); m != nil {
-		class, message = m[2], m[3]
-	}
+	class, message := s.parts()
 	kind := cmp.Or(ofErrno(message), s.ofClass(class), ofOption(class, message, s.options), ofWords(message, byFacts), s.ofFrame(), ofWords(message, byTone), defect)
 	return nature{kind, s.about(kind, message)}
+}
+
+// parts are the class of an exception, "" of other lines, and its message.
+func (s speech) parts() (class, message string) {
+	if m := exception.FindStringSubmatch(s.text); m != nil {
+		return m[2], m[3]
+	}
+	return "", s.text
 }
 
 func ofErrno(message string) string {
@@ -177,11 +182,11 @@ const badValue = "flag-bad-value"
 
 // badValue returns the option that an exception refuses by quoting its value.
 func (s speech) badValue() (option, bool) {
-	m := exception.FindStringSubmatch(s.text)
-	if m == nil || !judged.MatchString(m[2]) {
+	class, message := s.parts()
+	if !judged.MatchString(class) {
 		return option{}, false
 	}
-	o, ok := blamed(m[3], s.options)
+	o, ok := blamed(message, s.options)
 	return o, ok && !slices.Contains(ofModel, o.name)
 }
 
@@ -213,7 +218,7 @@ var (
 	quotedPath = regexp.MustCompile(`['"\x60]([^'"\x60\s]*[/.][^'"\x60\s]*)['"\x60]`)
 	barePath   = regexp.MustCompile(`(?:^|[\s=:(<'"])(/[\w.+@%~-]+(?:/[\w.+@%~-]*)*)`)
 	address    = regexp.MustCompile(`((?:https?|tcp|ipc|grpc|nats|etcd|ucx)://[^\s'"\x60,)\]]+)|\('([\w.:-]+)', (\d+)\)|host='([\w.-]+)', port=(\d+)|\b((?:\d{1,3}\.){3}\d{1,3}:\d{1,5})\b|` +
-		`\b([A-Za-z](?:[\w-]|\.[\w-])*:\d{3,5})\b|\[([0-9a-f:]+)\]:(\d+)|\b((?:\d{1,3}\.){3}\d{1,3})\b`)
+		`\b([\w.-]+) port (\d{2,5})\b|\b([A-Za-z](?:[\w-]|\.[\w-])*:\d{3,5})\b|\[([0-9a-f:]+)\]:(\d+)|\b((?:\d{1,3}\.){3}\d{1,3})\b`)
 	// inSource is a place in a program, which has the form of an address.
 	inSource   = regexp.MustCompile(`\.(?:py|pyx|cc|cpp|h|hpp|c|cu|rs|go|js):\d+$`)
 	portOnly   = regexp.MustCompile(`(?i)\bport (?:number )?:?(\d{2,5})\b`)
@@ -225,15 +230,21 @@ var (
 	quotedWord = regexp.MustCompile("['\"\x60]([^'\"\x60]{1,120})['\"\x60]")
 )
 
+// offer is how a message ends that lists what could have been given instead, and what
+// pydantic adds to one.
+var offer = regexp.MustCompile(`(?is)(?:[.(,;] ?(?:it )?(?:must be one of|choose from|supported \w+:|valid \w+ are|expected one of|available \w+:|known \w+:).*| \[type=\w+, input_value=.*)$`)
+
 // about is the thing itself: what a kind is usually about first, then whatever a
 // message quotes, then where the program was.
 func (s speech) about(kind, message string) string {
+	named := firstOf(refusal, message)
+	message = message[:len(message)-len(offer.FindString(message))]
 	o, quoted := blamed(message, s.options)
 	option := o.name
 	var list []string
 	switch kind {
 	case configuration:
-		list = []string{firstOf(refusal, message), firstOf(longOption, message), option, firstOf(variable, message), firstOf(snakeWord, message), firstOf(quotedWord, message), firstOf(lastWord, message), s.target()}
+		list = []string{named, firstOf(longOption, message), option, firstOf(variable, message), firstOf(snakeWord, message), firstOf(quotedWord, message), firstOf(lastWord, message), s.target()}
 	case file:
 		list = []string{firstOf(quotedPath, message), firstOf(barePath, message), firstOf(quotedWord, message), option}
 	case model:

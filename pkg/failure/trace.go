@@ -13,7 +13,7 @@ var (
 	slurms = regexp.MustCompile(`^(?:srun|slurmstepd(?:-[\w.-]+)?): `)
 	worker = regexp.MustCompile(`^\(\w*?Worker_((?:[A-Z]{2,3}\d+_?)+)|\[rank(\d+)\]`)
 	// the last line of a traceback, or one of a chain
-	raised = regexp.MustCompile(`^(?:(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout))(?::|$)`)
+	raised = regexp.MustCompile(`^(?:(?:[A-Za-z_]\w*\.)+_?[A-Z]\w*|_?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout))(?::|$)`)
 	// a client's report of failed requests
 	errorN = regexp.MustCompile(`^Error \d+: `)
 )
@@ -156,9 +156,12 @@ func frames(proc string, before []string) []frame {
 	return list
 }
 
+// tracebackLine begins a traceback.
+const tracebackLine = "Traceback (most recent call last):"
+
 // isTraceback reports whether a line begins a traceback: nothing has been said yet.
 func isTraceback(text string) bool {
-	return strings.Contains(text, "Traceback (most recent call last)")
+	return strings.Contains(text, tracebackLine[:len(tracebackLine)-1])
 }
 
 // rule is a line that only separates: a banner, a row of dashes, the edge of a box.

@@ -2,8 +2,10 @@ package failure
 
 import (
 	"bytes"
+	"cmp"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -24,12 +26,12 @@ const (
 var (
 	// complaint is how programs begin or mark what they end with.
 	complaint = regexp.MustCompile(`(?i)(?:^|[\s:\])(])(?:error|\w+error|\w+exception|exception|aborted|abort|assertion failed|` +
-		`cannot|can't|could not|couldn't|unable to|failed|failure|no such \w+|not found|not a \w+|not in \w+ format|\w* ?denied|refused|timed out|undefined reference|invalid|illegal|unrecognized|unknown|unexpected|unsupported|not supported|unavailable|missing|corrupt\w*)(?:[:;,.\s!]|$)`)
+		`cannot|can't|could not|couldn't|unable to|failed|failure|no such \w+|not found|not a \w+|not in \w+ format|\w* ?denied|refused|timed out|undefined reference|invalid|illegal|unrecognized|unknown|unexpected|unsupported|not supported|unavailable|limit exceeded|missing|corrupt\w*)(?:[:;,.\s!]|$)`)
 	// mark is how a line says that it is an error: a word, or a letter in the place
 	// where a logger puts the level. NCCL calls its errors warnings.
 	mark = regexp.MustCompile(`(?i:(?:^|[\s:\])(\w])(?:error|exception)(?:[:\s!(\[]|$))|\[E\]|^E\d{4} \d\d:\d\d:\d\d|\bNCCL WARN\b|\[(?:ERROR|CRITICAL|FATAL)\]`)
 	// name is how a line begins that names what happened.
-	name = regexp.MustCompile(`^(?:[\w.]+\()?(?:(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Expired)|Exception)\)?(?::|$)|` +
+	name = regexp.MustCompile(`^(?:[\w.]+\()?(?:(?:[A-Za-z_]\w*\.)+_?[A-Z]\w*|[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Expired)|Exception)\)?(?::|$)|` +
 		`^(?:panic|what\(\)): |panicked at|(?:^|[\s:\])(])(?i:fatal(?: error)?)[\s:!]`)
 	// prefixes are what loggers and launchers put in front of a traceback's lines.
 	prefixes = regexp.MustCompile(`^(?:\[?\w*\d+\]?: ?|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \S+?:\d+\] ?|\(\w+[^)]*\) )+`)
@@ -200,33 +202,33 @@ func (t *Table) spoken(r *Report, f *result.Failure) *result.Failure {
 	return f
 }
 
-// stepEnds are what srun says of a task that ended badly by itself.
-var stepEnds = []struct {
-	re   *regexp.Regexp
-	code int
-}{
-	{regexp.MustCompile(`error: \S+: tasks? [\d,\-]+: Killed`), 137},
-	{regexp.MustCompile(`error: \S+: tasks? [\d,\-]+: Aborted`), 134},
-	{regexp.MustCompile(`error: \S+: tasks? [\d,\-]+: Exited with exit code 12[67]`), 127},
-	{regexp.MustCompile(`error: \S+: tasks? [\d,\-]+: Exited with exit code 137`), 137},
-	{regexp.MustCompile(`error: \S+: tasks? [\d,\-]+: Exited with exit code 134`), 134},
-}
+// stepEnded is what srun says of a task that ended badly.
+var stepEnded = regexp.MustCompile(`error: \S+: tasks? [\d,\-]+: (Killed|Aborted|Exited with exit code ([1-9]\d*))`)
 
-// stepEnd names the cause that the end of a step stands for, if nobody cancelled it.
+// toldToStop are the exit codes of what got INT or TERM.
+var toldToStop = []int{130, 143}
+
+// stepEnd names the cause that the end of a step stands for, if nobody cancelled or
+// stopped it; an exit code that stands for none is shown with the end of the log.
 func (t *Table) stepEnd(r *Report) *result.Failure {
 	for i, line := range r.Tail {
 		if strings.Contains(line, " CANCELLED AT ") {
 			return nil
 		}
-		for _, s := range stepEnds {
-			if s.re.MatchString(line) {
-				f := unknown(r, nil)
-				e := endings[s.code]
-				f.Cause, f.Next, f.Confidence, f.Line, f.LineNumber = e.ID, e.Next, result.FromState, line, r.Lines-len(r.Tail)+i+1
-				f.Kind = kindOf(e.ID, "engine")
-				return f
-			}
+		m := stepEnded.FindStringSubmatch(line)
+		if m == nil {
+			continue
 		}
+		code, _ := strconv.Atoi(cmp.Or(m[2], map[string]string{"Killed": "137", "Aborted": "134"}[m[1]]))
+		if slices.Contains(toldToStop, code) {
+			continue
+		}
+		f := unknown(r, nil)
+		f.Line, f.LineNumber = line, r.Lines-len(r.Tail)+i+1
+		if e, ok := endings[code]; ok {
+			f.Cause, f.Next, f.Confidence, f.Kind, f.Tail = e.ID, e.Next, result.FromState, kindOf(e.ID, "engine"), nil
+		}
+		return f
 	}
 	return nil
 }
