@@ -207,9 +207,9 @@ func (c archiveCmd) list(a *app, file string) error {
 		case e.LeadsOut():
 			what = "leads out"
 		}
-		name := printable(e.Name)
+		name := plainName(e.Name)
 		if e.Link != "" {
-			name += " -> " + printable(e.Link)
+			name += " -> " + plainName(e.Link)
 		}
 		if _, err := fmt.Fprintf(a.stdout, "%s %12d  %-64s  %s\n", e.Mode, e.Size, what, name); err != nil {
 			return err
@@ -218,8 +218,8 @@ func (c archiveCmd) list(a *app, file string) error {
 	return nil
 }
 
-// printable is a name as it stands, or quoted if it could be taken for more.
-func printable(name string) string {
+// plainName is a name as it stands, or quoted if it could be taken for more.
+func plainName(name string) string {
 	if q := fmt.Sprintf("%q", name); q != `"`+name+`"` {
 		return q
 	}

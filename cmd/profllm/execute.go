@@ -20,6 +20,7 @@ import (
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/load"
+	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/local"
@@ -146,6 +147,8 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 	if code, ok := local.Main(ctx, name, argv[1:], environ, stdout, stderr); ok {
 		return code
 	}
+	// From here on it is this program that speaks, also of names and lines that others wrote.
+	a.stdout, a.stderr = printable.NewWriter(stdout), printable.NewWriter(stderr)
 	var c cli
 	helped := -1
 	parser, err := newParser(a, &c, func(code int) { helped = code })

@@ -17,6 +17,7 @@ import (
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/stage"
 )
@@ -56,9 +57,9 @@ func (f stageFlags) stager(a *app, site stage.Site) (*stage.Stager, error) {
 		Site: site, Environ: a.environ, LookPath: exec.LookPath, Now: a.now, Log: a.logf, Where: where, Timeout: f.Timeout,
 		ImageSize: int64(f.ImageSize * 1e9), Host: host, Job: a.env("SLURM_JOB_ID"),
 	}
-	if terminal(a.stderr) {
+	if screen := below(a.stderr); terminal(screen) {
 		s.Progress = func(item stage.Item, bytes int64) {
-			fmt.Fprintf(a.stderr, "\r%s: %.2f GB ", item.Name, float64(bytes)/1e9)
+			fmt.Fprintf(screen, "\r%s: %.2f GB ", printable.Line(item.Name), float64(bytes)/1e9)
 		}
 	}
 	return s, nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/tail"
@@ -75,7 +76,7 @@ func (c watchCmd) Run(a *app) error {
 // screen is the size of the terminal that shows stdout; ok is false if it is none
 // that can move its cursor.
 func (a *app) screen() (cols, rows int, ok bool) {
-	f, isFile := a.stdout.(*os.File)
+	f, isFile := below(a.stdout).(*os.File)
 	if term := a.env("TERM"); !isFile || term == "" || term == "dumb" {
 		return 0, 0, false
 	}
@@ -161,7 +162,7 @@ func (v *view) draw(pictures []picture) {
 		fmt.Fprintf(&b, up, v.drawn)
 	}
 	for _, p := range list {
-		b.WriteString(v.paint(p, text.Snip(p.line(v.now()), v.cols-1, "…")) + wipeLine + "\n")
+		b.WriteString(v.paint(p, text.Snip(printable.Line(p.line(v.now())), v.cols-1, "…")) + wipeLine + "\n")
 	}
 	v.drawn = len(list)
 	if hidden > 0 {
@@ -169,7 +170,15 @@ func (v *view) draw(pictures []picture) {
 		v.drawn++
 	}
 	b.WriteString(wipeBelow)
-	_, _ = io.WriteString(v.stdout, b.String())
+	_, _ = io.WriteString(below(v.stdout), b.String()) // it moves the cursor
+}
+
+// below is the stream under what makes text harmless.
+func below(w io.Writer) io.Writer {
+	if p, ok := w.(*printable.Writer); ok {
+		return p.Unwrap()
+	}
+	return w
 }
 
 var colours = map[string]string{run.Running: "\x1b[36m", run.Succeeded: "\x1b[32m", run.Queued: "\x1b[33m", run.Unknown: "\x1b[33m"}

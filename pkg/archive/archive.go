@@ -24,6 +24,8 @@ import (
 	"time"
 
 	"github.com/ulikunitz/xz"
+
+	"github.com/profllm/profllm/pkg/durable"
 )
 
 // Suffix ends the name of every archive.
@@ -113,7 +115,7 @@ func publish(temp, file string) error {
 			return err
 		}
 	}
-	return syncDir(filepath.Dir(file))
+	return durable.SyncDir(filepath.Dir(file))
 }
 
 // tempName is the pattern of a name beside which no other is left: what commands
@@ -146,18 +148,6 @@ func abandoned(name string) bool {
 	pid, _, found := strings.Cut(name, "-")
 	n, err := strconv.Atoi(pid)
 	return found && err == nil && n > 0 && errors.Is(syscall.Kill(n, 0), syscall.ESRCH)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) { // some network file systems
-		err = nil
-	}
-	return errors.Join(err, d.Close())
 }
 
 // survey lists a directory, names ascending, without reading its files. What no

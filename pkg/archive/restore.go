@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/regular"
 )
 
@@ -61,7 +62,7 @@ func Restore(ctx context.Context, file, parent string, o Options) (string, error
 	if err := os.Rename(filepath.Join(temp, top), target); err != nil {
 		return "", err
 	}
-	return target, syncDir(parent)
+	return target, durable.SyncDir(parent)
 }
 
 func free(target string) error {

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
@@ -156,7 +157,7 @@ func (c *Collector) Write(dir string, state *run.State) ([]Record, error) {
 		if old, err := regular.ReadFile(path); err == nil && bytes.Equal(old, data) {
 			continue
 		}
-		errs = append(errs, run.WriteComputed(path, data))
+		errs = append(errs, durable.WriteUnsynced(path, data))
 	}
 	return records, errors.Join(errs...)
 }

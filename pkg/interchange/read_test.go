@@ -320,7 +320,7 @@ func TestPlaces(t *testing.T) {
 		"no value":       {"a.json", "{\"a\": nope}", "a.json:1:7: no value: \"nope\""},
 		"bare text":      {"a.json", "{\"a\": \"\\x\"}", "a.json:1:7: bad string"},
 		"empty":          {"a.json", " \n", "a.json: the file is empty"},
-		"deep":           {"a.json", deep, "a.json:1:202: more than 200 levels deep"},
+		"deep":           {"a.json", deep, "a.json:1:201: more than 200 values within each other"},
 		"behind":         {"a.json", "{} x", "a.json:1:4: text behind the end of the document"},
 		"bad YAML":       {"a.yaml", "version: 1\nrun: [a\n", "did not find expected"},
 		"two documents":  {"a.yaml", "version: 1\n---\nrun: 2\n", "a.yaml:2:1: more than one document"},

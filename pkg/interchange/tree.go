@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/profllm/profllm/pkg/limit"
 	"github.com/profllm/profllm/pkg/pyjson"
 )
 
@@ -21,7 +22,6 @@ import (
 const (
 	MaxSize  = 32 << 20
 	maxYAML  = 8 << 20
-	maxDepth = 200
 	maxNodes = 2 << 20
 )
 
@@ -137,8 +137,8 @@ func (r *jsonReader) value(depth int) (n *node, err error) {
 	if r.nodes++; r.nodes > maxNodes {
 		return nil, &pyjson.Error{Line: n.line, Col: n.col, Text: fmt.Sprintf("more than %d values", maxNodes)}
 	}
-	if depth > maxDepth {
-		return nil, &pyjson.Error{Line: n.line, Col: n.col, Text: fmt.Sprintf("more than %d levels deep", maxDepth)}
+	if depth > limit.Depth {
+		return nil, &pyjson.Error{Line: n.line, Col: n.col, Text: fmt.Sprintf("more than %d levels deep", limit.Depth)}
 	}
 	item := func() error {
 		v, err := r.value(depth + 1)
@@ -204,8 +204,8 @@ type yamlConverter struct {
 
 func (c *yamlConverter) convert(y *yaml.Node, depth int) (*node, error) {
 	n := &node{line: y.Line, col: y.Column}
-	if c.nodes++; c.nodes > maxNodes || depth > maxDepth {
-		return nil, n.errorf(c.file, "more than %d values or %d levels", maxNodes, maxDepth)
+	if c.nodes++; c.nodes > maxNodes || depth > limit.Depth {
+		return nil, n.errorf(c.file, "more than %d values or %d levels", maxNodes, limit.Depth)
 	}
 	switch y.Kind {
 	case yaml.AliasNode:

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -170,7 +171,7 @@ func Write(f Format, records []*result.Result, o Options) ([]byte, error) {
 	if err := e.Encode(doc); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), nil
+	return []byte(printable.Text(b.String())), nil
 }
 
 // latencies are the statistics of a record that may be shown, in ms by their keys.

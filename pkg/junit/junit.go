@@ -10,6 +10,8 @@ import (
 	"encoding/xml"
 	"io"
 	"time"
+
+	"github.com/profllm/profllm/pkg/printable"
 )
 
 // Suite is what one call judged of one thing.
@@ -115,6 +117,7 @@ func Write(w io.Writer, list []Suite) error {
 		}
 		doc.Suites[i] = out
 	}
+	w = printable.NewWriter(w)
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
 	}

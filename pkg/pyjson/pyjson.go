@@ -22,12 +22,13 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/limit"
 )
 
 // Bounds of what is read. A file is only walked, so that its bound is one of time;
 // the others are of memory.
 const (
-	maxDepth  = 500      // objects and lists within each other
 	maxText   = 16 << 20 // of the strings of one Value
 	maxValues = 1 << 18  // in one Value
 )
@@ -134,8 +135,8 @@ func (r *Reader) inside(first, last byte, visit func() error) error {
 	if c, ok := r.peek(); !ok || c != first {
 		return r.fail("want %q", first)
 	}
-	if r.depth++; r.depth > maxDepth {
-		return r.fail("more than %d values within each other", maxDepth)
+	if r.depth++; r.depth > limit.Depth {
+		return r.fail("more than %d values within each other", limit.Depth)
 	}
 	r.at++
 	r.space()

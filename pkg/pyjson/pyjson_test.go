@@ -65,7 +65,7 @@ func TestBadText(t *testing.T) {
 		{`[Nan]`, `1:2: no value: "Nan"`, false},
 		{`["\x"]`, `1:2: bad string: invalid character 'x' in string escape code`, false},
 		{"[1]\n x", `2:2: text behind the end of the document: 'x'`, false},
-		{strings.Repeat("[", 600), "1:501: more than 500 values within each other", false},
+		{strings.Repeat("[", 600), "1:201: more than 200 values within each other", false},
 		{strings.Repeat("1", 2000), "no value: ", false},
 		{"[" + strings.Repeat("1,", 1<<18) + "1]", "more than 262144 values in one", false},
 		{`["` + strings.Repeat("x", 17<<20) + `"]`, "more than 16 MiB", false},

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/profllm/profllm/pkg/chart"
+	"github.com/profllm/profllm/pkg/printable"
 )
 
 // A block is a heading with what stands below it; every form of a report prints
@@ -47,30 +47,10 @@ const (
 
 func (t *table) row(group string, cells ...cell) {
 	for i := range cells {
-		cells[i].text = clean(cells[i].text)
+		cells[i].text = printable.Line(cells[i].text)
 	}
-	t.rows = append(t.rows, tableRow{clean(group), cells})
+	t.rows = append(t.rows, tableRow{printable.Line(group), cells})
 }
-
-// clean makes every character visible that would act on a terminal or turn the
-// direction of text.
-func clean(s string) string {
-	if strings.IndexFunc(s, hidden) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if !hidden(r) {
-			b.WriteRune(r)
-			continue
-		}
-		q := strconv.QuoteRuneToASCII(r)
-		b.WriteString(q[1 : len(q)-1])
-	}
-	return b.String()
-}
-
-func hidden(r rune) bool { return !unicode.IsGraphic(r) }
 
 const (
 	widest   = 6   // columns of runs; more are printed as rows
@@ -202,9 +182,9 @@ func (r *Report) apartBlock() (block, bool) {
 }
 
 func (c *Comparison) block() block {
-	b := block{heading: "Comparison: " + clean(c.Group), group: clean(c.Group)}
+	b := block{heading: "Comparison: " + printable.Line(c.Group), group: printable.Line(c.Group)}
 	if len(c.Apart) > 0 {
-		b.lines = append(b.lines, "left out, not valid: "+clean(strings.Join(c.Apart, ", ")))
+		b.lines = append(b.lines, "left out, not valid: "+printable.Line(strings.Join(c.Apart, ", ")))
 	}
 	if len(c.Columns) == 0 {
 		return b
@@ -229,7 +209,7 @@ func (c *Comparison) block() block {
 func (c *Comparison) wide(s Section) table {
 	t := table{header: []string{s.Name}}
 	for _, col := range c.Columns {
-		t.header = append(t.header, clean(col.Name))
+		t.header = append(t.header, printable.Line(col.Name))
 	}
 	two := len(c.Columns) == 2
 	if two {
@@ -321,7 +301,7 @@ func (c *Comparison) charts() []string {
 		b := chart.Bars{Title: p.title + kindSuffix(c.Kind), Unit: p.unit, Series: p.series}
 		some := false
 		for i, col := range c.Columns {
-			bar := chart.Bar{Label: clean(col.Name), Tip: clean(col.Name + ": " + col.Label)}
+			bar := chart.Bar{Label: printable.Line(col.Name), Tip: printable.Line(col.Name + ": " + col.Label)}
 			for _, m := range p.metrics {
 				v := rows[m.Key].Values[i].Number
 				some = some || v != nil
@@ -344,10 +324,10 @@ func kindSuffix(k Kind) string {
 }
 
 func (s *Sweep) block() block {
-	b := block{heading: "Sweep: " + clean(s.Name) + kindSuffix(s.Kind), group: clean(s.Group)}
+	b := block{heading: "Sweep: " + printable.Line(s.Name) + kindSuffix(s.Kind), group: printable.Line(s.Group)}
 	t := table{header: []string{"step", "verdict"}}
 	for _, v := range s.Points[0].Values {
-		t.header = append(t.header, clean(strings.TrimPrefix(v.Key, "cmd_args.")))
+		t.header = append(t.header, printable.Line(strings.TrimPrefix(v.Key, "cmd_args.")))
 	}
 	for _, m := range s.Metrics {
 		t.header = append(t.header, m.title())
@@ -355,7 +335,7 @@ func (s *Sweep) block() block {
 	var apart []string
 	for _, p := range s.Points {
 		if !p.Usable {
-			apart = append(apart, clean(fmt.Sprintf("step %s, %s: %s", p.name(), p.Verdict, p.Reason)))
+			apart = append(apart, printable.Line(fmt.Sprintf("step %s, %s: %s", p.name(), p.Verdict, p.Reason)))
 		}
 		t.row(s.Group, s.cells(p)...)
 	}
@@ -407,7 +387,7 @@ func (s *Sweep) verdict() string {
 	if p.Repeat > 0 {
 		once = "; each repeat stands for itself here, and the best of many is luck in part"
 	}
-	return clean(fmt.Sprintf("best by %s (%s is better)%s: step %s, %s; * marks the best of each metric, valid points only%s",
+	return printable.Line(fmt.Sprintf("best by %s (%s is better)%s: step %s, %s; * marks the best of each metric, valid points only%s",
 		s.Objective.Key, s.Objective.Better, kindSuffix(s.Kind), p.name(), joined(p.Values), once))
 }
 
@@ -426,7 +406,7 @@ func (c Cost) lines() []string {
 	if c.GPUHours != nil {
 		line := fmt.Sprintf("%.4f GPU-hours, saved %.4f", *c.GPUHours, *c.SavedGPUHours)
 		if c.GPUHourUSD != nil {
-			line += fmt.Sprintf("; at %.2f USD per %s hour %.2f USD, saved %.2f USD", *c.GPUHourUSD, clean(c.GPU), *c.USD, *c.SavedUSD)
+			line += fmt.Sprintf("; at %.2f USD per %s hour %.2f USD, saved %.2f USD", *c.GPUHourUSD, printable.Line(c.GPU), *c.USD, *c.SavedUSD)
 		}
 		lines = append(lines, line)
 	}
@@ -440,7 +420,7 @@ func (s *Sweep) charts() []string {
 	y := slices.IndexFunc(s.Metrics, func(m Metric) bool { return m.Key == throughput.Key })
 	for i, p := range s.Points {
 		label := "step " + p.name()
-		tip := clean(label + ": " + joined(p.Values))
+		tip := printable.Line(label + ": " + joined(p.Values))
 		chosen := s.Best != nil && *s.Best == i
 		if p.Usable && x >= 0 && y >= 0 && p.Metrics[x].Number != nil && p.Metrics[y].Number != nil {
 			scatter.Points = append(scatter.Points, chart.Point{Label: label, Tip: tip, X: *p.Metrics[x].Number, Y: *p.Metrics[y].Number, Mark: chosen})
@@ -465,7 +445,7 @@ func (r *Report) remarks() []string {
 		lines = append(lines, fmt.Sprintf("SIMULATED: %d of %d runs had a simulated engine; their numbers are not measurements", r.Simulated, len(r.Runs)))
 	}
 	for _, n := range r.Notes {
-		lines = append(lines, clean(n))
+		lines = append(lines, printable.Line(n))
 	}
 	for _, e := range r.Runs {
 		for _, v := range e.Metrics {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/hostlist"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -273,10 +274,10 @@ func (d *Delta) Write(w io.Writer, format string) error {
 		return enc.Encode(d)
 	}
 	var b strings.Builder
-	plain := func(s string) string { return clean(s) }
+	plain := func(s string) string { return printable.Line(s) }
 	heading, item := "== ", ""
 	if format == "markdown" {
-		plain = func(s string) string { return markdown.Replace(clean(s)) }
+		plain = func(s string) string { return markdown.Replace(printable.Line(s)) }
 		heading, item = "## ", "- "
 	}
 	for _, line := range d.summary() {

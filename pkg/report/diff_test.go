@@ -88,7 +88,7 @@ func TestDiffForms(t *testing.T) {
 	require.NoError(t, d.Write(&page, "markdown"))
 	for _, want := range []string{
 		"SIMULATED: at least one", "another configuration; 3 fields differ\n", "2 settings differ: not causal, a change has no one reason\n", "nothing differs in: load 1, environment 2,",
-		"== flags of decode: 1 differ, 0 the same\n", ` 32\x1b[31m|`, "-50.00",
+		"== flags of decode: 1 differ, 0 the same\n", ` 32\u001b[31m|`, "-50.00",
 	} {
 		require.Contains(t, text.String(), want)
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/printable"
 )
 
 var (
@@ -25,6 +27,7 @@ var (
 // HTML writes one page that needs nothing else: style, script and charts are in
 // it, and its policy forbids any other script and every request.
 func (r *Report) HTML(w io.Writer) error {
+	w = printable.NewWriter(w)
 	type section struct {
 		Heading string
 		Group   string // number of the group, "" for all
@@ -67,7 +70,7 @@ func policy() string {
 func (r *Report) title() string {
 	var names []string
 	for _, e := range r.Runs {
-		if n := clean(e.Case.Scenario); n != "" && !slices.Contains(names, n) {
+		if n := printable.Line(e.Case.Scenario); n != "" && !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 	}
@@ -81,7 +84,7 @@ func (r *Report) title() string {
 func (r *Report) groups() []string {
 	var names []string
 	for _, e := range r.Runs {
-		if n := clean(e.Group); n != "" && !slices.Contains(names, n) {
+		if n := printable.Line(e.Group); n != "" && !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/printable"
 )
 
 // uncheckedLine says what a hollow gain lacks.
@@ -13,8 +15,10 @@ const uncheckedLine = string(AccuracyUnchecked) + ": a gain of speed counts when
 // block shows a judgement: the verdict, one line for each metric, what else is to be
 // known before it is believed.
 func (j *Judgement) block() block {
-	b := block{heading: "Verdict: " + clean(j.Test) + kindSuffix(j.Kind) + ": " + string(j.Verdict)}
-	say := func(format string, args ...any) { b.lines = append(b.lines, clean(fmt.Sprintf(format, args...))) }
+	b := block{heading: "Verdict: " + printable.Line(j.Test) + kindSuffix(j.Kind) + ": " + string(j.Verdict)}
+	say := func(format string, args ...any) {
+		b.lines = append(b.lines, printable.Line(fmt.Sprintf(format, args...)))
+	}
 	for _, u := range j.NotComparable {
 		say("not comparable: %s", u)
 	}

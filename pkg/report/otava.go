@@ -1,12 +1,13 @@
 package report
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/profllm/profllm/pkg/printable"
 )
 
 // Otava writes a line for each run that a series may hold, oldest first, as Apache
@@ -44,7 +45,7 @@ func (r *Report) Otava(w io.Writer) (gaps []string, err error) {
 			header = append(header, m.Key)
 		}
 	}
-	c := csv.NewWriter(w)
+	c := printable.NewCSV(w)
 	if err := c.Write(header); err != nil {
 		return nil, err
 	}

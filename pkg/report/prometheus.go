@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -140,7 +141,7 @@ var labelValue = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 func labelled(labels []Setting) string {
 	parts := make([]string, len(labels))
 	for i, l := range labels {
-		parts[i] = l.Key + `="` + labelValue.Replace(strings.ToValidUTF8(l.Value, "\uFFFD")) + `"`
+		parts[i] = l.Key + `="` + labelValue.Replace(printable.Line(l.Value)) + `"`
 	}
 	return "{" + strings.Join(parts, ",") + "}"
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -103,7 +104,7 @@ func (r *Report) repeatsBlock() block {
 	t := table{header: []string{"test", "metric", "n", "median", "interval of the median", "CV %", "median-throughput run"}}
 	for _, x := range r.Repeats {
 		for _, line := range x.Mixed {
-			lines = append(lines, clean(fmt.Sprintf("%s: suspect, the runs of %s are not alike: %s", MixedHardware, x.Test, line)))
+			lines = append(lines, printable.Line(fmt.Sprintf("%s: suspect, the runs of %s are not alike: %s", MixedHardware, x.Test, line)))
 		}
 		name, run := x.Test+kindSuffix(x.Kind), x.MedianRun
 		for _, m := range judgedMetrics {
@@ -120,7 +121,7 @@ func (r *Report) repeatsBlock() block {
 			name, run = "", "" // once for each test
 		}
 		for _, s := range x.Series {
-			lines = append(lines, clean(seriesLine(x.Test+kindSuffix(x.Kind), s)))
+			lines = append(lines, printable.Line(seriesLine(x.Test+kindSuffix(x.Kind), s)))
 		}
 	}
 	return block{heading: "Repeats", tables: []table{t}, lines: lines}

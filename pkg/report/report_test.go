@@ -20,6 +20,7 @@ import (
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -566,7 +567,7 @@ func TestHostileNames(t *testing.T) {
 	rows, err := csv.NewReader(&out).ReadAll()
 	require.NoError(t, err)
 	require.Len(t, rows, 3)
-	require.Equal(t, evil, rows[1][1], "a machine gets what was written")
+	require.Equal(t, printable.Line(evil), rows[1][1])
 	out.Reset()
 	require.NoError(t, rep.JSON(&out))
 	var back report.Report

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"math"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/chart"
+	"github.com/profllm/profllm/pkg/printable"
 )
 
 // trendBlocks shows every series, and last what stands in none.
@@ -50,8 +50,10 @@ func (t *Trend) name(twins bool) string {
 }
 
 func (t *Trend) block(twins bool) block {
-	b := block{heading: "Trend: " + clean(t.name(twins)) + ": " + string(t.Verdict)}
-	say := func(format string, args ...any) { b.lines = append(b.lines, clean(fmt.Sprintf(format, args...))) }
+	b := block{heading: "Trend: " + printable.Line(t.name(twins)) + ": " + string(t.Verdict)}
+	say := func(format string, args ...any) {
+		b.lines = append(b.lines, printable.Line(fmt.Sprintf(format, args...)))
+	}
 	first, last := t.starts[0].runs[0], t.starts[len(t.starts)-1].runs[0]
 	runs := counted(t.Runs, "run")
 	if t.Starts < t.Runs {
@@ -178,7 +180,7 @@ func (t *Trend) chart(x *MetricTrend) string {
 	p := chart.Points{Title: x.Name + kindSuffix(t.Kind), XLabel: "start of the server, by time", YLabel: x.Unit, Line: true}
 	hollow := false
 	for i, q := range x.Points {
-		point := chart.Point{X: float64(i + 1), Y: q.Value, Tip: clean(fmt.Sprintf("%s %s %s: %s", day(q.Time), q.Runs[0], x.Name, chart.Number(q.Value)))}
+		point := chart.Point{X: float64(i + 1), Y: q.Value, Tip: printable.Line(fmt.Sprintf("%s %s %s: %s", day(q.Time), q.Runs[0], x.Name, chart.Number(q.Value)))}
 		for _, c := range x.Cuts {
 			if c.Index == i {
 				hollow = slices.Contains(c.Marks, AccuracyUnchecked)
@@ -194,7 +196,7 @@ func (t *Trend) chart(x *MetricTrend) string {
 // trendCSV writes one line for each point of each metric. part counts the cuts
 // before the point, whatever is believed of them.
 func (r *Report) trendCSV(w io.Writer) error {
-	c := csv.NewWriter(w)
+	c := printable.NewCSV(w)
 	if err := c.Write([]string{"test", "key", "kind", "metric", "unit", "time", "value", "part", "cut", "shift_percent", "p_adjusted", "marks", "verdict", "runs"}); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +11,8 @@ import (
 
 	pretty "github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/profllm/profllm/pkg/printable"
 )
 
 // JSON writes the report as one object.
@@ -165,7 +166,7 @@ func (r *Report) CSV(w io.Writer) error {
 		}
 	}
 	settings := slices.Sorted(maps.Keys(asked))
-	c := csv.NewWriter(w)
+	c := printable.NewCSV(w)
 	if err := c.Write(append(header, settings...)); err != nil {
 		return err
 	}
@@ -198,6 +199,7 @@ func csvValue(v Value) string {
 // Write writes the report in the format of that name: text, json, csv, markdown,
 // prometheus.
 func (r *Report) Write(w io.Writer, format string) error {
+	w = printable.NewWriter(w)
 	switch format {
 	case "text":
 		return r.Text(w)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/plan"
 )
 
@@ -89,7 +90,7 @@ func Create(root string, s Scenario, runs []Printed, batches []PrintedBatch) (er
 		}
 		return err
 	}
-	return syncDir(filepath.Dir(root))
+	return durable.SyncDir(filepath.Dir(root))
 }
 
 // Whole makes a directory that appears with all its files or not at all: fill gets
@@ -115,7 +116,7 @@ func Whole(dir string, fill func(temp string) error) error {
 		}
 		return err
 	}
-	return syncDir(filepath.Dir(dir))
+	return durable.SyncDir(filepath.Dir(dir))
 }
 
 // unfinishedDir is the name under which this command builds a directory. Those
@@ -134,7 +135,7 @@ func unfinishedDir(target string) (string, error) {
 		_, word, found := strings.Cut(e.Name(), mark)
 		pid, err := strconv.Atoi(word)
 		// Of this process it is that of an earlier one with the same number.
-		if found && err == nil && e.IsDir() && (pid == os.Getpid() || !exist(pid)) {
+		if found && err == nil && e.IsDir() && (pid == os.Getpid() || !durable.Exists(pid)) {
 			if err := os.RemoveAll(filepath.Join(parent, e.Name())); err != nil {
 				return "", err
 			}
@@ -296,7 +297,7 @@ func AddBatch(b *plan.Batch, script []byte) error {
 		}
 		return err
 	}
-	return syncDir(filepath.Dir(b.Dir))
+	return durable.SyncDir(filepath.Dir(b.Dir))
 }
 
 // Batches lists the numbers of a scenario's batches, ascending.

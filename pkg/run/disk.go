@@ -4,16 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
-	"time"
 
 	json "github.com/go-json-experiment/json/v1"
 
+	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/regular"
 )
 
@@ -26,25 +21,9 @@ func WriteJSON(path string, v any) error {
 	return WriteFile(path, append(data, '\n'), 0o644)
 }
 
-// WriteFile replaces a file as a whole, and keeps the permissions of an old one.
-// What killed writers left beside it is taken away.
+// WriteFile is durable.WriteFile: it replaces a file as a whole.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
-	temp, err := writeTemp(path, data, modeOf(path, mode), synced)
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return errors.Join(err, os.Remove(temp))
-	}
-	return nil
-}
-
-// modeOf is the permissions of a file that is there, else mode.
-func modeOf(path string, mode fs.FileMode) fs.FileMode {
-	if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() {
-		return st.Mode().Perm()
-	}
-	return mode
+	return durable.WriteFile(path, data, mode)
 }
 
 // CreateJSON writes a file that must not exist yet, so that of several commands
@@ -56,155 +35,7 @@ func CreateJSON(path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
 	}
-	data = append(data, '\n')
-	temp, err := writeTemp(path, data, 0o644, synced)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp)
-	if err := made(temp, path, os.Link(temp, path)); errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("create %s: %w", path, fs.ErrExist)
-	} else if err != nil {
-		if err := createHere(path, data); err != nil {
-			return err
-		}
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// made is the outcome of a link: over NFS one may be made, and its answer lost,
-// so that the repeated request finds the name taken (open(2), O_EXCL).
-func made(temp, path string, err error) error {
-	if err == nil {
-		return nil
-	}
-	from, fromErr := os.Lstat(temp)
-	to, toErr := os.Lstat(path)
-	if fromErr == nil && toErr == nil && os.SameFile(from, to) {
-		return nil
-	}
-	return err
-}
-
-// createHere creates a file under its own name.
-func createHere(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	if err := writeAll(f, data, synced); err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(path))
-	}
-	return nil
-}
-
-// durability is whether a file is on disk when its writer returns.
-type durability bool
-
-const (
-	synced   durability = true
-	unsynced durability = false
-)
-
-// writeAll writes and closes a new file.
-func writeAll(f *os.File, data []byte, d durability) error {
-	_, err := f.Write(data)
-	if err == nil && d == synced {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	return bare(err)
-}
-
-// bare is an error without the name of its file, which means nothing to anybody.
-func bare(err error) error {
-	var named *fs.PathError
-	if errors.As(err, &named) {
-		return named.Err
-	}
-	return err
-}
-
-// temporary is in the name of a file that is not finished: .NAME.tmp-HOST,PID-N.
-// No host has a comma in its name.
-const temporary = ".tmp-"
-
-// abandoned is the age at which the temporary file of another host counts as
-// left behind. A write takes no time.
-const abandoned = time.Hour
-
-// writeTemp writes a temporary file beside path, not in TMPDIR, so that it can be
-// renamed. On an error nothing is left.
-func writeTemp(path string, data []byte, mode fs.FileMode, d durability) (temp string, err error) {
-	host, err := os.Hostname()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Dir(path)
-	var f *os.File
-	for {
-		temp = filepath.Join(dir, fmt.Sprintf(".%s%s%s,%d-%d", filepath.Base(path), temporary, host, os.Getpid(), rand.Int64()))
-		if f, err = os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode); !errors.Is(err, fs.ErrExist) {
-			break
-		}
-	}
-	if err != nil {
-		return "", fmt.Errorf("write %s: %w", path, bare(err))
-	}
-	if st, err := f.Stat(); err == nil {
-		sweep(dir, host, st.ModTime()) // by the clock of the file server
-	}
-	if err := writeAll(f, data, d); err != nil {
-		return "", errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(temp))
-	}
-	return temp, nil
-}
-
-// sweep removes temporary files whose writers were killed. What cannot be removed
-// does no harm, and stays.
-func sweep(dir, host string, now time.Time) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		_, rest, ours := strings.Cut(e.Name(), temporary)
-		writer, id, found := strings.Cut(rest, ",")
-		if !ours || !found || !strings.HasPrefix(e.Name(), ".") {
-			continue
-		}
-		word, _, _ := strings.Cut(id, "-")
-		pid, err := strconv.Atoi(word)
-		if err != nil {
-			continue
-		}
-		if writer == host && !exist(pid) || old(e, now) {
-			os.Remove(filepath.Join(dir, e.Name()))
-		}
-	}
-}
-
-func old(e fs.DirEntry, now time.Time) bool {
-	st, err := e.Info()
-	return err == nil && now.Sub(st.ModTime()) > abandoned
-}
-
-// exist reports whether there is a process, of whomever.
-func exist(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
-
-// syncDir brings the names in a directory to disk.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) { // some network file systems
-		err = nil
-	}
-	return errors.Join(err, d.Close())
+	return durable.Create(path, append(data, '\n'))
 }
 
 // ReadFile reads a file that others replace. Over NFS such a file may go away

@@ -19,6 +19,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/hashicorp/go-multierror"
+
+	"github.com/profllm/profllm/pkg/limit"
 )
 
 // Pos is a place in a file. Line and Col count from 1; Col counts bytes.
@@ -171,6 +173,12 @@ func Merge(base, over *Table) *Table {
 // Parse reads one TOML document. name stands in positions. A syntax error is
 // an *Error.
 func Parse(name string, data []byte) (*Table, error) {
+	if len(data) > largest {
+		return nil, Errorf(Pos{File: name}, "the file has %d MiB or more; a definition has some kB", largest>>20)
+	}
+	if at, ok := nesting(name, data); !ok {
+		return nil, Errorf(at, "lists, tables or keys more than %d levels deep", limit.Depth)
+	}
 	raw := map[string]any{}
 	if _, err := toml.Decode(string(data), &raw); err != nil {
 		var pe toml.ParseError

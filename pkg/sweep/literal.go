@@ -8,11 +8,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/profllm/profllm/pkg/limit"
 	"github.com/profllm/profllm/pkg/source"
 )
-
-// maxDepth bounds how deep lists and tables may nest in a file that is read.
-const maxDepth = 100
 
 // parseLiteral reads a Python literal as CloudAI writes into its trajectory:
 // dicts with string keys, lists, tuples, strings, numbers, True, False, None, and
@@ -54,8 +52,8 @@ func (p *literal) peek() byte {
 }
 
 func (p *literal) value(depth int) (*source.Value, error) {
-	if depth > maxDepth {
-		return nil, fmt.Errorf("nested more than %d deep", maxDepth)
+	if depth > limit.Depth {
+		return nil, fmt.Errorf("nested more than %d deep", limit.Depth)
 	}
 	switch p.peek() {
 	case 0:

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -110,6 +111,9 @@ func (t *Trajectory) readCSV(data []byte) error {
 	if err != nil {
 		return t.csvError(err)
 	}
+	for i, cell := range header {
+		header[i] = printable.CellText(cell)
+	}
 	row, err := t.header(header)
 	if err != nil {
 		return err
@@ -121,6 +125,9 @@ func (t *Trajectory) readCSV(data []byte) error {
 		}
 		if err != nil {
 			return t.csvError(err)
+		}
+		for i, cell := range fields {
+			fields[i] = printable.CellText(cell)
 		}
 		c := record{fields, func(i int) source.Pos {
 			line, col := r.FieldPos(i)

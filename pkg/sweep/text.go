@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/profllm/profllm/pkg/limit"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -154,8 +155,8 @@ func parseJSON(data []byte) (*source.Value, error) {
 }
 
 func jsonValue(d *json.Decoder, depth int) (*source.Value, error) {
-	if depth > maxDepth {
-		return nil, fmt.Errorf("nested more than %d deep", maxDepth)
+	if depth > limit.Depth {
+		return nil, fmt.Errorf("nested more than %d deep", limit.Depth)
 	}
 	tok, err := token(d)
 	if err != nil {

@@ -2,12 +2,12 @@ package sweep
 
 import (
 	"bytes"
-	"encoding/csv"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 
+	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -220,7 +220,7 @@ func (l Layout) json(o Observed) []byte {
 // line writes one CSV record. CloudAI's files end lines as Python's csv does.
 func line(f Format, cells []string) []byte {
 	var b bytes.Buffer
-	w := csv.NewWriter(&b)
+	w := printable.NewCSV(&b)
 	w.UseCRLF = f == CloudAI || f == Metadata
 	_ = w.Write(cells) // a buffer takes everything
 	w.Flush()

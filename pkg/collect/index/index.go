@@ -27,6 +27,7 @@ import (
 	json "github.com/go-json-experiment/json/v1"
 	"golang.org/x/sys/unix"
 
+	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -132,7 +133,7 @@ func (x *Index) read() {
 
 // now is the time by the clock of the file system, 0 if nothing can be written there.
 func (x *Index) now() int64 {
-	t, err := run.Clock(x.dir)
+	t, err := durable.Clock(x.dir)
 	if err != nil {
 		return 0
 	}
@@ -263,5 +264,5 @@ func (x *Index) Save() error {
 	if err != nil {
 		return err
 	}
-	return run.WriteComputed(filepath.Join(x.dir, File), slices.Concat(first, []byte("\n"), lines.Bytes()))
+	return durable.WriteUnsynced(filepath.Join(x.dir, File), slices.Concat(first, []byte("\n"), lines.Bytes()))
 }

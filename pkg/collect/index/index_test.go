@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/internal/killtest"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -288,7 +289,7 @@ func TestChild(t *testing.T) {
 		l := x.Look(dir)
 		plan, err := os.ReadFile(filepath.Join(dir, "plan.json"))
 		require.NoError(t, err)
-		require.NoError(t, run.WriteComputed(filepath.Join(dir, run.ResultFile), plan))
+		require.NoError(t, durable.WriteUnsynced(filepath.Join(dir, run.ResultFile), plan))
 		x.Keep(dir, l, Entry{Asked: "a", Shown: []byte("{}")}, plan)
 	}
 	require.NoError(t, x.Save())

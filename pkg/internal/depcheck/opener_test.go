@@ -17,7 +17,6 @@ var opening = []string{"os.Open", "os.OpenFile", "os.ReadFile", "os.DirFS", "os.
 // openers are the functions that may call them, with the reason.
 var openers = map[string]string{
 	"archive.copyFile":   "follows no link, waits for nothing and copies a known size only",
-	"archive.syncDir":    "a directory, to sync it",
 	"collect.FindLogs":   "a pipe that the user names, which waits for its writer",
 	"doctor.Look":        "files of the kernel, which have no size",
 	"local.isClient":     "files of the kernel, which have no size",
@@ -40,8 +39,8 @@ var openers = map[string]string{
 	"run.ProcessStart":   "files of the kernel, which have no size",
 	"run.Uptime":         "files of the kernel, which have no size",
 	"run.openDir":        "a directory, to list it",
-	"run.syncDir":        "a directory, to sync it",
 	"testreport.main":    "what go test wrote a moment ago",
+	"durable.SyncDir":    "a directory, to sync it",
 }
 
 func TestForeignFilesAreOpenedInOnePlace(t *testing.T) {
