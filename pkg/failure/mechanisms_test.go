@@ -197,6 +197,7 @@ func TestOrigin(t *testing.T) {
 		{"client.log", "(APIServer pid=1) INFO 11-22 23:52:24 [x.py:1] vLLM API server version 0.32.0", "server"},
 		{"server.log", "Namespace(subparser='bench', bench_type='serve', x=1)", "client"},
 		{"a", "non-default args: {'kv_transfer_config': KVTransferConfig(kv_role='kv_producer')}", "prefill"},
+		{"a", "(EngineCore pid=1) INFO [core.py:1] Please set kv_role='kv_producer' for prefill", "server"},
 		{"a", "[2026-01-01] server_args=ServerArgs(model_path='m', disaggregation_mode='decode')", "decode"},
 		{"a", "[2026-01-01] server_args=ServerArgs(model_path='m', disaggregation_mode='null')", "server"},
 		{"a", "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)", "queue"},
