@@ -45,6 +45,9 @@ func TestWhoseLog(t *testing.T) {
 		"and what the dead one said comes before its death": {failure.Job{}, []failure.Log{
 			log("client", "2026-11-21 10:00:10,000 x", noDataset),
 			{Role: "serve", File: "s", Ended: clock(40), Exit: 1, Data: strings.NewReader(at(39, watchdog) + "\n")}}, []string{"nccl-watchdog-timeout", "file-missing"}},
+		"also a root that is later than the client's": {failure.Job{}, []failure.Log{
+			log("client", "2026-11-21 10:00:10,000 x", "2026-11-21 10:00:10,000 "+noDataset),
+			{Role: "serve", File: "s", Ended: clock(40), Exit: 1, Data: strings.NewReader(at(39, oom) + "\n")}}, []string{"cuda-oom", "file-missing"}},
 		"a dead client is no dead service": {failure.Job{}, []failure.Log{
 			{Role: "client", File: "c", Ended: clock(40), Exit: 1, Data: strings.NewReader(noDataset + "\n")}, log("serve", "INFO all is well")}, []string{"file-missing"}},
 		"a client that loads the model": {failure.Job{}, []failure.Log{
