@@ -90,7 +90,7 @@ func (a *app) tellLogs(paths ...string) (story.Story, error) {
 		}
 		for _, l := range found {
 			e.Files = append(e.Files, story.LogFile{Name: l.File, Role: l.Role})
-			logs = append(logs, l.Log)
+			logs = append(logs, l)
 		}
 		e.Notes = append(e.Notes, notes...)
 	}

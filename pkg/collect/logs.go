@@ -29,17 +29,11 @@ const (
 var noLog = []string{".json", ".jsonl", ".csv", ".tsv", ".toml", ".yaml", ".yml", ".py", ".sh", ".js", ".css", ".html", ".htm", ".md", ".xml", ".svg",
 	".png", ".jpg", ".gif", ".pdf", ".gz", ".zip", ".tar", ".zst", ".parquet", ".safetensors", ".pt", ".bin", ".db", ".sqlite", ".nsys-rep", ".pyc", ".so", ".lock"}
 
-// A Loose log belongs to no run: only its text and its name tell what it is.
-type Loose struct {
-	failure.Log
-	Path string
-}
-
 // FindLogs returns the logs at and below a path, a folder, a file or a pipe, "-" for
 // stdin, with the role that each was probably written by. Notes say what was left out.
-func FindLogs(path string, stdin io.Reader) (logs []Loose, notes []string, err error) {
+func FindLogs(path string, stdin io.Reader) (logs []failure.Log, notes []string, err error) {
 	if path == "-" {
-		return []Loose{pipe("stdin", stdin)}, nil, nil
+		return []failure.Log{pipe("stdin", stdin)}, nil, nil
 	}
 	info, err := os.Stat(path)
 	switch {
@@ -52,16 +46,16 @@ func FindLogs(path string, stdin io.Reader) (logs []Loose, notes []string, err e
 		if err != nil {
 			return nil, nil, err
 		}
-		return []Loose{pipe(path, f)}, nil, nil
+		return []failure.Log{pipe(path, f)}, nil, nil
 	case !info.Mode().IsRegular():
 		return nil, nil, fmt.Errorf("%s is neither a file, a folder nor a pipe", path)
 	}
 	l, err := loose(path, filepath.Base(path))
-	return []Loose{l}, nil, err
+	return []failure.Log{l}, nil, err
 }
 
 // logsBelow lists the files of a folder that look like logs, in order of their names.
-func logsBelow(dir string) (logs []Loose, notes []string, err error) {
+func logsBelow(dir string) (logs []failure.Log, notes []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		rel, _ := filepath.Rel(dir, path)
 		switch {
@@ -104,28 +98,28 @@ func mayBeLog(name string) bool {
 var errNoText = errors.New("no text")
 
 // loose describes one file; name is how it is shown.
-func loose(path, name string) (Loose, error) {
+func loose(path, name string) (failure.Log, error) {
 	f, err := regular.Open(path)
 	if err != nil {
-		return Loose{}, err
+		return failure.Log{}, err
 	}
 	defer f.Close()
 	in := bufio.NewReaderSize(f, pipeHead)
 	head, err := in.Peek(512)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return Loose{}, err
+		return failure.Log{}, err
 	}
 	if !failure.IsText(head) {
-		return Loose{}, fmt.Errorf("%s: %w", path, errNoText)
+		return failure.Log{}, fmt.Errorf("%s: %w", path, errNoText)
 	}
 	role, _ := failure.Origin(in, name) // what is damaged is read as far as it goes
-	return Loose{failure.Log{Role: role, File: name, Data: io.LimitReader(&lazyFile{path: path}, mostText)}, path}, nil
+	return failure.Log{Role: role, File: name, Data: io.LimitReader(&lazyFile{path: path}, mostText)}, nil
 }
 
 // pipe describes a log that can be read once only.
-func pipe(name string, r io.Reader) Loose {
+func pipe(name string, r io.Reader) failure.Log {
 	in := bufio.NewReaderSize(r, pipeHead)
 	head, _ := in.Peek(pipeHead) // what cannot be read is an error of the scan
 	role, _ := failure.Origin(strings.NewReader(string(head)), "")
-	return Loose{failure.Log{Role: role, File: name, Data: io.LimitReader(in, mostText)}, name}
+	return failure.Log{Role: role, File: name, Data: io.LimitReader(in, mostText)}
 }

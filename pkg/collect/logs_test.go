@@ -20,12 +20,11 @@ const serverBanner = "(APIServer pid=7) INFO 11-21 10:00:00 [utils.py:1] vLLM AP
 
 func found(t *testing.T, path string) (roles map[string]string, logs []failure.Log, notes []string) {
 	t.Helper()
-	list, notes, err := collect.FindLogs(path, strings.NewReader(serverBanner))
+	logs, notes, err := collect.FindLogs(path, strings.NewReader(serverBanner))
 	require.NoError(t, err)
 	roles = map[string]string{}
-	for _, l := range list {
+	for _, l := range logs {
 		roles[l.File] = l.Role
-		logs = append(logs, l.Log)
 	}
 	return roles, logs, notes
 }

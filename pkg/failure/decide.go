@@ -136,8 +136,8 @@ func (t *Table) Decide(reports []Report, job Job) *result.Failure {
 	}
 	dead := died(reports)
 	serviceDied := dead != nil && dead.service()
-	if len(roots) > 0 && (!serviceDied || roots[0].insideService()) {
-		return t.failure(roots[0], roots[0].confidence(), rest)
+	if i := slices.IndexFunc(roots, func(c clue) bool { return !serviceDied || c.insideService() }); i >= 0 {
+		return t.failure(roots[i], roots[i].confidence(), rest)
 	}
 	if i := slices.IndexFunc(symptoms, clue.insideService); i >= 0 {
 		return t.failure(symptoms[i], result.FromSymptom, rest)

@@ -45,6 +45,9 @@ func TestWhoseLog(t *testing.T) {
 		"and what the dead one said comes before its death": {failure.Job{}, []failure.Log{
 			log("client", "2026-11-21 10:00:10,000 x", noDataset),
 			{Role: "serve", File: "s", Ended: clock(40), Exit: 1, Data: strings.NewReader(at(39, watchdog) + "\n")}}, []string{"nccl-watchdog-timeout", "file-missing"}},
+		"also a root that is later than the client's": {failure.Job{}, []failure.Log{
+			log("client", "2026-11-21 10:00:10,000 x", "2026-11-21 10:00:10,000 "+noDataset),
+			{Role: "serve", File: "s", Ended: clock(40), Exit: 1, Data: strings.NewReader(at(39, oom) + "\n")}}, []string{"cuda-oom", "file-missing"}},
 		"a dead client is no dead service": {failure.Job{}, []failure.Log{
 			{Role: "client", File: "c", Ended: clock(40), Exit: 1, Data: strings.NewReader(noDataset + "\n")}, log("serve", "INFO all is well")}, []string{"file-missing"}},
 		"a client that loads the model": {failure.Job{}, []failure.Log{
@@ -197,6 +200,7 @@ func TestOrigin(t *testing.T) {
 		{"client.log", "(APIServer pid=1) INFO 11-22 23:52:24 [x.py:1] vLLM API server version 0.32.0", "server"},
 		{"server.log", "Namespace(subparser='bench', bench_type='serve', x=1)", "client"},
 		{"a", "non-default args: {'kv_transfer_config': KVTransferConfig(kv_role='kv_producer')}", "prefill"},
+		{"a", "(EngineCore pid=1) INFO [core.py:1] Please set kv_role='kv_producer' for prefill", "server"},
 		{"a", "[2026-01-01] server_args=ServerArgs(model_path='m', disaggregation_mode='decode')", "decode"},
 		{"a", "[2026-01-01] server_args=ServerArgs(model_path='m', disaggregation_mode='null')", "server"},
 		{"a", "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)", "queue"},

@@ -25,8 +25,8 @@ var writers = []struct {
 	{"dynamo", regexp.MustCompile(`"caller":"(?:embed|etcdmain)/|Starting nats-server|\[INF\] +Version: +2\.`)},
 	{"client", regexp.MustCompile(`subparser='bench', bench_type='serve'|Starting initial single prompt test run|Starting main benchmark run|Traffic request rate: |` +
 		`Serving Benchmark Result|usage: vllm bench serve|vllm bench serve: error: |(?i:\baiperf\b|genai-perf|\bguidellm\b|lm_eval|inference[-_]perf)|sglang[./]bench_serving|benchmark_serving\.py|(?m:^curl: \(\d+\))`)},
-	{"prefill", regexp.MustCompile(`kv_role['"]?[=:] ?['"]kv_producer|disaggregation_mode=['"]prefill|is_prefill_worker=True`)},
-	{"decode", regexp.MustCompile(`kv_role['"]?[=:] ?['"]kv_consumer|disaggregation_mode=['"]decode|is_decode_worker=True`)},
+	{"prefill", regexp.MustCompile(`[,{(] ?['"]?kv_role['"]?[=:] ?['"]kv_producer|disaggregation_mode=['"]prefill|is_prefill_worker=True`)},
+	{"decode", regexp.MustCompile(`[,{(] ?['"]?kv_role['"]?[=:] ?['"]kv_consumer|disaggregation_mode=['"]decode|is_decode_worker=True`)},
 	{"offline", regexp.MustCompile(`subparser='bench', bench_type='|usage: vllm bench (?:latency|throughput|startup)`)},
 	{"server", regexp.MustCompile(`vLLM API server version|\[api_server\.py:\d+\]|\((?:APIServer|EngineCore\w*) pid=|non-default args: |vllm serve: error: |usage: vllm serve|\bvllm: error: |` +
 		`server_args=ServerArgs\(|sglang[./](?:srt|launch_server)|launch_server\.py: error: |\[vllm\]|TensorRT-LLM|text_generation_launcher`)},
@@ -62,7 +62,7 @@ var nameWords = regexp.MustCompile(`[A-Za-z]+`)
 // first, packed by xz or not, and only then from its name. It returns "", which
 // stands for every role, if neither tells.
 func Origin(log io.Reader, name string) (string, error) {
-	text, err := Unpacked(log)
+	text, _, err := unpack(bufio.NewReaderSize(log, headSize))
 	if err != nil {
 		return ofName(name), err
 	}
@@ -104,11 +104,4 @@ func ofName(name string) string {
 // IsText reports whether a file with such a front may be a log: text, or packed by xz.
 func IsText(head []byte) bool {
 	return bytes.HasPrefix(head, xzMagic) || bytes.IndexByte(head, 0) < 0
-}
-
-// Unpacked returns the text of a log that may be packed by xz.
-func Unpacked(log io.Reader) (io.Reader, error) {
-	in := bufio.NewReaderSize(log, headSize)
-	text, _, err := unpack(in)
-	return text, err
 }

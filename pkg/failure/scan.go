@@ -285,8 +285,15 @@ func (s *scanner) saysNothing(entry int, x span) bool {
 	if s.t.entries[entry].ID != generic {
 		return isTraceback(line) && errorN.MatchString(line)
 	}
-	_, text := split(line)
-	return bareName.MatchString(text) && tracebackHead(line, linesBefore(s.text, x.start, backLines), x.no) == 0
+	if _, text := split(line); !bareName.MatchString(text) {
+		return false
+	}
+	for _, above := range linesBefore(s.text, x.start, 1) { // most bare names are prose: one look is enough
+		if proc, text := split(above); proc != "slurm" && !strings.HasPrefix(text, " ") {
+			return true
+		}
+	}
+	return tracebackHead(line, linesBefore(s.text, x.start, backLines), x.no) == 0
 }
 
 // ours is what this program prints at the end of a job: it repeats the cause that
