@@ -153,7 +153,7 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 	helped := -1
 	parser, err := newParser(a, &c, func(code int) { helped = code })
 	if err != nil {
-		fmt.Fprintln(stderr, "profllm:", err)
+		fmt.Fprintln(a.stderr, "profllm:", err)
 		return exitInternal
 	}
 	kctx, err := parser.Parse(argv[1:])
@@ -161,7 +161,7 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 		return exitOK
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "profllm: %v\n\thint: profllm --help\n", err)
+		fmt.Fprintf(a.stderr, "profllm: %v\n\thint: profllm --help\n", err)
 		return exitUsage
 	}
 	return a.code(kctx.Run(a, parser))

@@ -53,8 +53,8 @@ func spoilt(t *testing.T, dir string, args ...string) (string, int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// unasked are files that collect has no use for.
-var unasked = []string{"intent.json", "submit.json", "job.sh", "job.env", "stdout.txt", "stderr.txt", "left", "claim.lock", "bench-0.log", "serve-0.log"}
+// unasked are files that collect has no use for, or writes anew.
+var unasked = []string{"intent.json", "submit.json", "job.sh", "job.env", "stdout.txt", "stderr.txt", "left", "state.json", "bench-0.log", "serve-0.log"}
 
 // Whatever stands in the place of whichever file of a run: no verb waits or takes
 // memory, the file is named, and the run beside it stays as it is.

@@ -12,7 +12,7 @@ import (
 
 // patience is how long a verb has after a signal to end by itself: to cancel what
 // it has started, and to write what it has measured.
-const patience = 1500 * time.Millisecond
+const patience = time.Second
 
 // endSoon ends a program that was interrupted and does not end: it may be in a
 // read, a decoder, a scan, or in a write to somebody who does not read. No file is

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/profllm/profllm/pkg/redact"
 )
 
 // logger writes lines in vLLM's form; where that names a source file, these say "profllm sim". It is safe for concurrent use.
@@ -112,12 +114,9 @@ func (p Process) logStart(log *logger, c serveConfig, k knobs, flags flagSet) {
 func (p Process) logConfig(log *logger, c serveConfig, k knobs, flags flagSet) {
 	var args []string
 	for _, name := range flags.names {
-		if name == "api-key" || name == "hf-token" {
-			args = append(args, "--"+name+" ***")
-			continue
-		}
-		args = append(args, strings.TrimSpace("--"+name+" "+strings.Join(flags.values[name], " ")))
+		args = append(append(args, "--"+name), flags.values[name]...)
 	}
+	args = redact.Words(args)
 	log.info("non-default args: %s %s", c.model, strings.Join(args, " "))
 	for _, name := range []string{"CUDA_VISIBLE_DEVICES", "SLURM_PROCID", "SLURMD_NODENAME", "PROFLLM_ROLE"} {
 		log.info("env %s=%s", name, p.Env(name))

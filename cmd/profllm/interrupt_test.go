@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/require"
+)
+
+// interrupted are arguments with which each verb gets to where it prints, or waits:
+// HOLE is the address of a server that never answers. Every verb is here.
+var interrupted = map[string]string{
+	"slurm dry-run": "s.toml", "slurm submit": "s.toml", "slurm resume": "runs", "slurm status": "runs", "slurm watch": "runs", "slurm logs": "runs/run", "slurm cancel": "runs",
+	"collect": "runs", "why": "runs/run", "report": "runs", "compare": "runs/run runs/other", "diff": "runs/run runs/other", "lock": "runs/run", "trend": "runs",
+	"confirm": "s.toml s.toml", "import": "runs --output in", "export": "llm-d runs/run", "archive": "--list x.tar.xz", "rehearse": "s.toml", "stage": "s.toml",
+	"image list": "--system site.toml", "image stage": "--system site.toml x", "image prune": "--system site.toml", "verify": "s.toml", "init": "",
+	"bench serve": "--base-url HOLE --model m --num-prompts 3 --dataset-name random", "proxy": "--prefill HOLE --decode HOLE --port 0", "nightly": "s.toml",
+	"doctor": "", "completion": "bash", "schema": "result", "sim": "vllm serve m", "version": "",
+}
+
+// leaves are the verbs of the program, as a user types them.
+func leaves(t *testing.T) (names []string) {
+	t.Helper()
+	var c cli
+	parser, err := newParser(&app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}, &c, func(int) {})
+	require.NoError(t, err)
+	for _, n := range parser.Model.Leaves(true) {
+		var words []string
+		for at := n; at != nil && at.Type == kong.CommandNode; at = at.Parent {
+			words = append([]string{at.Name}, words...)
+		}
+		names = append(names, strings.Join(words, " "))
+	}
+	return names
+}
+
+// fullPipe is the end of a pipe to which nothing can be written any more.
+func fullPipe(t *testing.T) *os.File {
+	t.Helper()
+	var fd [2]int
+	require.NoError(t, syscall.Pipe2(fd[:], syscall.O_CLOEXEC))
+	require.NoError(t, syscall.SetNonblock(fd[1], true))
+	for size := 4096; size > 0; {
+		if _, err := syscall.Write(fd[1], make([]byte, size)); err != nil {
+			require.ErrorIs(t, err, syscall.EAGAIN)
+			size /= 2
+		}
+	}
+	require.NoError(t, syscall.SetNonblock(fd[1], false))
+	w, r := os.NewFile(uintptr(fd[1]), "full"), os.NewFile(uintptr(fd[0]), "unread")
+	t.Cleanup(func() { w.Close(); r.Close() })
+	return w
+}
+
+// stuck reports whether a thread of a process is in a write to one of its streams.
+func stuck(pid int) bool {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
+	for _, f := range files {
+		text, _ := os.ReadFile(f)
+		words := strings.Fields(string(text))
+		if len(words) > 2 && words[0] == fmt.Sprint(syscall.SYS_WRITE) && (words[1] == "0x1" || words[1] == "0x2") {
+			return true
+		}
+	}
+	return false
+}
+
+// Each verb is caught while it can do nothing, because nobody reads what it prints,
+// and ends soon after TERM.
+func TestEveryVerbEndsAfterTERM(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs every verb")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	f := finishedRuns(t, 100)
+	copyTree(t, filepath.Join(f.root, "plain/0"), filepath.Join(dir, "runs/run"))
+	copyTree(t, filepath.Join(f.root, "plain/1"), filepath.Join(dir, "runs/other"))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(finishedScenario), 0o644))
+	hole, err := net.Listen("tcp", "127.0.0.1:0") // takes calls and is silent
+	require.NoError(t, err)
+	t.Cleanup(func() { hole.Close() })
+	names := leaves(t)
+	require.Len(t, interrupted, len(names))
+	for _, name := range names {
+		args, known := interrupted[name]
+		require.True(t, known, name)
+		argv := append(strings.Fields(name), strings.Fields(strings.ReplaceAll(args, "HOLE", "http://"+hole.Addr().String()))...)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(binary, argv...)
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), "SLURM_CONF=/nowhere/slurm.conf", "SLURM_JOB_ID=")
+			cmd.Stdout, cmd.Stderr = fullPipe(t), fullPipe(t)
+			require.NoError(t, cmd.Start())
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			require.Eventually(t, func() bool { return stuck(cmd.Process.Pid) }, 2*time.Minute, 5*time.Millisecond, "it does not print")
+			begun, sig := time.Now(), syscall.SIGTERM
+			if name == "collect" { // from the keyboard
+				sig = syscall.SIGINT
+			}
+			require.NoError(t, cmd.Process.Signal(sig))
+			<-ended // the deadline of the test is the limit
+			t.Logf("ended %d ms after %v: %v", time.Since(begun).Milliseconds(), sig, cmd.ProcessState)
+			require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode())
+		})
+	}
+}
+
+// A verb that decodes, scans or unpacks something large ends as well.
+func TestBusyVerbsEndAfterTERM(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs a rehearsal")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	f := finishedRuns(t, 100)
+	copyTree(t, filepath.Join(f.root, "failed/0"), filepath.Join(dir, "log"))
+	large(t, filepath.Join(dir, "log/logs/serve-0.log"), "INFO a line\n", 3<<30)
+	copyTree(t, filepath.Join(f.root, "plain/0"), filepath.Join(dir, "json"))
+	large(t, filepath.Join(dir, "json/raw/vllm-bench.json"), `{"x": [`, 1000<<20)
+	for _, args := range []string{"collect log", "why log", "collect json", "why json"} {
+		cmd := exec.Command(binary, strings.Fields(args)...)
+		cmd.Dir = dir
+		require.NoError(t, cmd.Start())
+		require.Eventually(t, func() bool { return readBytes(cmd.Process.Pid) > 8<<20 }, 2*time.Minute, time.Millisecond, args)
+		begun := time.Now()
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		err := cmd.Wait()
+		t.Logf("%s ended %d ms after TERM: %v", args, time.Since(begun).Milliseconds(), err)
+		require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode(), args)
+	}
+}
+
+// large makes a file that takes long to read and no room on the disk.
+func large(t *testing.T, path, begin string, size int64) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, []byte(begin), 0o644))
+	require.NoError(t, os.Truncate(path, size))
+}
+
+// readBytes is how much a process has read.
+func readBytes(pid int) (n int64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	fmt.Sscanf(string(text), "rchar: %d", &n)
+	return n
+}
