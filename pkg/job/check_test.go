@@ -2,6 +2,7 @@ package job
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -96,7 +97,8 @@ func TestCheckWaitsForLogsOfOtherNodes(t *testing.T) {
 	j.log(t, "logs/nccl-0.log", "")
 	took, err := check(j, func() {
 		time.Sleep(2 * poll)
-		if err := os.WriteFile(j.path("logs/nccl-1.log"), []byte(good), 0o644); err != nil {
+		late := j.path("late") // renamed, so that no look finds it empty
+		if err := errors.Join(os.WriteFile(late, []byte(good), 0o644), os.Rename(late, j.path("logs/nccl-1.log"))); err != nil {
 			t.Error(err)
 		}
 	})
