@@ -51,7 +51,7 @@ func TestRehearsedGPUs(t *testing.T) {
 		seen++
 		c, r := cases[i], readResult(t, d)
 		words := slices.DeleteFunc(slices.Clone(r.Validity.Words), func(w string) bool {
-			return slices.Contains([]string{"simulated", "n-too-small", "client-bound", "not-steady"}, w)
+			return slices.Contains([]string{"simulated", "n-too-small", "client-bound", "cold-start", "not-steady"}, w)
 		})
 		want := []string{}
 		if c.word != "" {
@@ -95,7 +95,10 @@ func TestRehearsedWithoutGPUs(t *testing.T) {
 	for d := range runs(t, dir) {
 		r := readResult(t, d)
 		require.Nil(t, r.System.GPUSamples)
-		require.Empty(t, r.Warnings)
+		for _, w := range r.Warnings { // what others left on this machine is true
+			require.Equal(t, result.NodeUnfit, w.Kind, "%+v", w)
+			require.NotContains(t, w.Key, "gpu")
+		}
 		gpus, err := filepath.Glob(filepath.Join(d, "telemetry", "gpu-*"))
 		require.NoError(t, err)
 		require.Empty(t, gpus)

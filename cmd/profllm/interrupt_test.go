@@ -14,6 +14,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/await"
 )
 
 // interrupted are arguments with which each verb gets to where it prints, or waits:
@@ -103,7 +105,7 @@ func TestEveryVerbEndsAfterTERM(t *testing.T) {
 			require.NoError(t, cmd.Start())
 			ended := make(chan error, 1)
 			go func() { ended <- cmd.Wait() }()
-			require.Eventually(t, func() bool { return stuck(cmd.Process.Pid) }, 2*time.Minute, 5*time.Millisecond, "it does not print")
+			await.True(t, func() bool { return stuck(cmd.Process.Pid) }, "the verb waits for its reader")
 			begun, sig := time.Now(), syscall.SIGTERM
 			if name == "collect" { // from the keyboard
 				sig = syscall.SIGINT
@@ -132,7 +134,7 @@ func TestBusyVerbsEndAfterTERM(t *testing.T) {
 		cmd := exec.Command(binary, strings.Fields(args)...)
 		cmd.Dir = dir
 		require.NoError(t, cmd.Start())
-		require.Eventually(t, func() bool { return readBytes(cmd.Process.Pid) > 8<<20 }, 2*time.Minute, time.Millisecond, args)
+		await.True(t, func() bool { return readBytes(cmd.Process.Pid) > 8<<20 }, "%s reads", args)
 		begun := time.Now()
 		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 		err := cmd.Wait()
