@@ -47,7 +47,7 @@ type Story struct {
 
 // Line is one part of the story; Part says which.
 type Line struct {
-	Part string `json:"part"` // asked, happened, nodes, job, cause, line, tail, followed, checks, do, logs, note
+	Part string `json:"part"` // asked, happened, nodes, job, cause, line, tail, followed, checks, verdict, do, logs, note
 	Text string `json:"text"`
 }
 
@@ -76,6 +76,7 @@ func Of(e Evidence) Story {
 	if !s.Valid() && s.Verdict != notOver {
 		s.why(e)
 	}
+	s.add("verdict", e.apart(s))
 	s.add("do", e.next(s))
 	if !s.Valid() {
 		s.add("logs", e.logs())
@@ -321,9 +322,7 @@ func (e *Evidence) job() string {
 		if s.Reason != "" && s.Reason != "None" {
 			text += ", reason " + s.Reason
 		}
-		if s.ExitCode != "" && s.ExitCode != "0:0" {
-			text += ", exit code " + s.ExitCode
-		}
+		text += exitCode(s)
 		if !s.At.IsZero() {
 			text += fmt.Sprintf("; %s said so at %s", s.Source, s.At.UTC().Format("2006-01-02 15:04:05 MST"))
 		}
@@ -332,6 +331,45 @@ func (e *Evidence) job() string {
 		parts = append(parts, "job "+e.Submission.JobID+"; its state was never asked for")
 	}
 	return strings.Join(parts, "; ")
+}
+
+// apart says why the job and its numbers are judged differently, "" if they are not.
+func (e *Evidence) apart(s Story) string {
+	why := e.jobFailure()
+	switch {
+	case s.Valid() && why != "":
+		return "the numbers are valid, and the job failed: " + why
+	case s.Verdict == failed && e.Result.Validity != nil && e.Result.Validity.Valid:
+		return "no check of the numbers failed; the run failed: " + cmp.Or(why, "its record says so")
+	}
+	return ""
+}
+
+// jobFailure is what says that the job failed, "" if nothing does.
+func (e *Evidence) jobFailure() string {
+	var parts []string
+	if e.Sentinel != nil && e.Sentinel.Code == judgedInvalid {
+		return "" // of another load of the job: only its numbers are bad
+	}
+	if e.Sentinel != nil && e.Sentinel.Code != 0 {
+		parts = append(parts, fmt.Sprintf("it ended with code %d", e.Sentinel.Code))
+	}
+	for _, ph := range e.failedPhases() {
+		if ph.Code > 0 {
+			parts = append(parts, fmt.Sprintf("phase %s failed%s", ph.Name, ending(ph.Code)))
+		}
+	}
+	if st := e.State; st != nil && st.Final() && st.State != run.Succeeded {
+		parts = append(parts, fmt.Sprintf("%s says %s%s", cmp.Or(st.Source, "the scheduler"), st.State, exitCode(st)))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func exitCode(st *run.State) string {
+	if st.ExitCode == "" || st.ExitCode == "0:0" {
+		return ""
+	}
+	return ", exit code " + st.ExitCode
 }
 
 // followed lists other causes and the phases that failed.
@@ -376,6 +414,9 @@ func (e *Evidence) checks(numbers bool) string {
 func (e *Evidence) next(s Story) string {
 	switch s.Verdict {
 	case string(result.VerdictValid):
+		if e.jobFailure() != "" {
+			return "find out why the job failed before you use the numbers; the logs are below " + e.Dir
+		}
 		return "nothing: the run is valid"
 	case notSubmitted:
 		return "nothing was submitted: profllm slurm resume " + e.Dir

@@ -87,6 +87,7 @@ func TestOtherEnds(t *testing.T) {
 		hasNot  []string
 	}{
 		"valid": {func(e *story.Evidence) {
+			e.Sentinel.Code, e.Sentinel.Phases, e.State.State, e.State.ExitCode = 0, nil, run.Succeeded, "0:0"
 			e.Result = &result.Result{Status: result.Completed, Validity: &result.Validity{Valid: true, Verdict: result.VerdictValid}}
 		}, "valid", []string{"the run is valid"}, []string{"cause", "logs "}},
 		"numbers that cannot be believed": {func(e *story.Evidence) {
