@@ -43,3 +43,23 @@ func TestWhatToDoOfAPendingJob(t *testing.T) {
 		require.Contains(t, text(t, story.Of(e)), "do        "+want)
 	}
 }
+
+// "failed" and "valid" of one run never stand side by side without the reason.
+func TestJobAndNumbersJudgedApart(t *testing.T) {
+	valid := &result.Validity{Valid: true, Verdict: result.VerdictValid}
+	e := died()
+	e.Events, e.Sentinel.Code, e.Sentinel.Phases = nil, 3, []run.Phase{{Name: "post_test/nccl", Code: 3}}
+	e.Result = &result.Result{Status: result.Completed, Validity: valid}
+	out := text(t, story.Of(e))
+	require.Contains(t, out, ": valid\n")
+	require.Contains(t, out, "verdict   the numbers are valid, and the job failed: it ended with code 3; phase post_test/nccl failed (exit code 3); sacct says failed, exit code 5:0\n")
+	require.NotContains(t, out, "nothing: the run is valid")
+
+	e.Result.Status = result.Failed
+	require.Contains(t, text(t, story.Of(e)), "verdict   no check of the numbers failed; the run failed: it ended with code 3; ")
+
+	e.Result.Status, e.State, e.Sentinel.Code, e.Sentinel.Phases = result.Completed, nil, 0, nil
+	out = text(t, story.Of(e))
+	require.NotContains(t, out, "verdict ")
+	require.Contains(t, out, "nothing: the run is valid")
+}

@@ -47,7 +47,7 @@ type Story struct {
 
 // Line is one part of the story; Part says which.
 type Line struct {
-	Part string `json:"part"` // asked, happened, nodes, job, yet, cause, line, tail, followed, checks, do, logs, note
+	Part string `json:"part"` // asked, happened, nodes, job, cause, line, tail, followed, checks, verdict, do, logs, note
 	Text string `json:"text"`
 }
 
@@ -73,10 +73,10 @@ func Of(e Evidence) Story {
 	s.add("happened", e.happened())
 	s.add("nodes", e.nodes())
 	s.add("job", e.job())
-	s.add("yet", e.yet(s))
 	if !s.Valid() && s.Verdict != notOver {
 		s.why(e)
 	}
+	s.add("verdict", e.apart(s))
 	s.add("do", e.next(s))
 	if !s.Valid() {
 		s.add("logs", e.logs())
@@ -322,9 +322,7 @@ func (e *Evidence) job() string {
 		if s.Reason != "" && s.Reason != "None" {
 			text += ", reason " + s.Reason
 		}
-		if s.ExitCode != "" && s.ExitCode != "0:0" {
-			text += ", exit code " + s.ExitCode
-		}
+		text += exitCode(s)
 		if !s.At.IsZero() {
 			text += fmt.Sprintf("; %s said so at %s", s.Source, s.At.UTC().Format("2006-01-02 15:04:05 MST"))
 		}
@@ -333,22 +331,6 @@ func (e *Evidence) job() string {
 		parts = append(parts, "job "+e.Submission.JobID+"; its state was never asked for")
 	}
 	return strings.Join(parts, "; ")
-}
-
-// yet is why the numbers of a run stand although its job failed; "" if it did not.
-func (e *Evidence) yet(s Story) string {
-	failed := e.Sentinel != nil && e.Sentinel.Code != 0 || e.State != nil && e.State.Final() && e.State.State != run.Succeeded
-	if !failed || !s.Valid() {
-		return ""
-	}
-	parts := []string{"the job failed, and these numbers are valid"}
-	if c := e.Result.Validity.Check("job-state"); c != nil && c.Detail != "" {
-		parts = append(parts, c.Detail)
-	}
-	if after := e.followed(nil); after != "" {
-		parts = append(parts, after)
-	}
-	return strings.Join(parts, ": ")
 }
 
 // followed lists other causes and the phases that failed.
@@ -393,8 +375,8 @@ func (e *Evidence) checks(numbers bool) string {
 func (e *Evidence) next(s Story) string {
 	switch s.Verdict {
 	case string(result.VerdictValid):
-		if e.yet(s) != "" {
-			return "nothing about these numbers"
+		if e.jobFailure() != "" {
+			return "find out why the job failed before you use the numbers; the logs are below " + e.Dir
 		}
 		return "nothing: the run is valid"
 	case notSubmitted:
