@@ -266,6 +266,7 @@ func TestSlurmFaults(t *testing.T) {
 		faults        string
 		disaggregated bool
 		code          int
+		own           bool // the job failed for its own judgement, which is no further reason
 		check         func(t *testing.T, dir string, r *result.Result)
 	}{
 		"server dies at start": {faults: "serve:die-at-start,exit=3", code: exitJobFailed, check: func(t *testing.T, dir string, r *result.Result) {
@@ -285,16 +286,16 @@ func TestSlurmFaults(t *testing.T) {
 			require.Equal(t, "fail", string(r.Validity.Check("role-died").Outcome))
 			require.Equal(t, "serve", r.Failure.Role)
 		}},
-		"requests fail": {faults: "serve:fail=0.1", code: exitInvalid, check: func(t *testing.T, dir string, r *result.Result) {
+		"requests fail": {faults: "serve:fail=0.1", code: exitInvalid, own: true, check: func(t *testing.T, dir string, r *result.Result) {
 			require.Equal(t, result.Partial, r.Status)
 			require.Positive(t, *r.Results.FailedRequests)
 			require.Equal(t, "fail", string(r.Validity.Check("request-errors").Outcome))
 			require.Equal(t, "6:0", r.Slurm.ExitCode)
 		}},
-		"answers are empty": {faults: "decode:zero-tokens", disaggregated: true, code: exitInvalid, check: func(t *testing.T, dir string, r *result.Result) {
-			require.Equal(t, "fail", string(r.Validity.Check("output-length").Outcome))
+		"answers are empty": {faults: "decode:zero-tokens", disaggregated: true, code: exitJobFailed, own: true, check: func(t *testing.T, dir string, r *result.Result) {
+			require.Equal(t, "fail", string(r.Validity.Check("no-success").Outcome))
 		}},
-		"client fails": {faults: "client:die-after=1s,exit=4", code: exitJobFailed, check: func(t *testing.T, dir string, r *result.Result) {
+		"client fails": {faults: "client:die-after=1s,exit=4", code: exitJobFailed, own: true, check: func(t *testing.T, dir string, r *result.Result) {
 			require.Equal(t, "fail", string(r.Validity.Check("phase-failed").Outcome))
 			require.Contains(t, r.Validity.Check("phase-failed").Detail, "bench ended with 4")
 		}},
@@ -310,8 +311,7 @@ func TestSlurmFaults(t *testing.T) {
 			r := readResult(t, d)
 			require.False(t, r.Validity.Valid)
 			require.NotEqual(t, "COMPLETED", r.Slurm.State, "the job says it too")
-			own := c.code == exitInvalid // then the job failed for its own judgement, which is no further reason
-			require.Equal(t, own, r.Validity.Check("job-state").Outcome == result.Pass)
+			require.Equal(t, c.own, r.Validity.Check("job-state").Outcome == result.Pass)
 			c.check(t, d, r)
 			requireNoLeftovers(t, r.Slurm.JobID)
 		})
