@@ -81,7 +81,7 @@ func TestReportAndCompare(t *testing.T) {
 		}
 		o = profllm(t, t.TempDir(), nil, args...)
 		require.Equal(t, exitUsage, o.code)
-		require.Regexp(t, `^no (runs|records) below \.\n\thint: `, o.stderr)
+		require.Regexp(t, `^(no runs|no records|neither runs nor logs) below \.\n\thint: `, o.stderr)
 	}
 
 	one, err := filepath.Glob(filepath.Join(dir, "results", "*", "tp1", "0"))
