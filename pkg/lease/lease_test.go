@@ -12,13 +12,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/lease"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -225,7 +225,7 @@ func TestNotToBeRead(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "lease-1.json"), 0o755))
 	_, err := lease.Acquire(dir, options())
-	require.ErrorIs(t, err, syscall.EISDIR)
+	require.ErrorIs(t, err, regular.ErrKind)
 	require.Equal(t, []string{"lease-1.json"}, files(t, dir))
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -237,7 +238,7 @@ func TestForgetReadsEverySecret(t *testing.T) {
 	require.NoError(t, os.Remove(kept))
 	require.NoError(t, os.Mkdir(kept, 0o700))
 	_, err := run.Forget(s.dir, false)
-	require.ErrorIs(t, err, syscall.EISDIR)
+	require.ErrorIs(t, err, regular.ErrKind)
 	require.DirExists(t, kept)
 	require.NoError(t, os.Remove(kept)) // as a command that was overtaken may leave it
 	_, err = run.Forget(s.dir, false)
