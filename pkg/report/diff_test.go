@@ -94,7 +94,7 @@ func TestDiffForms(t *testing.T) {
 	}
 	require.Less(t, strings.Index(text.String(), "== engine"), strings.Index(text.String(), "== numbers"))
 	require.Contains(t, page.String(), "## flags of decode: 1 differ, 0 the same\n")
-	require.Contains(t, page.String(), "| max\\_num\\_seqs | 64 | 32\\\\x1b\\[31m\\| |\n")
+	require.Contains(t, page.String(), "| max\\_num\\_seqs | 64 | 32\\\\u001b\\[31m\\| |\n")
 	require.NotContains(t, text.String()+page.String(), "\x1b")
 	var out bytes.Buffer
 	require.NoError(t, d.Write(&out, "json"))

@@ -196,7 +196,7 @@ var crashes = map[string]crash{
 		s.requireNoStrangers()
 		require.Len(s.t, s.Jobs(), 1, "the next call goes on with the same night")
 	}},
-	"nightly, the last night being over": {scenario: oneRun, before: func(s *session) { s.finished("--time", "2026-01-01T00:00:00Z") }, command: []string{"nightly", "kill.toml", "--simulate", "--system", "local.toml", "--settle", "10ms"}, check: func(s *session) {
+	"nightly, the last night being over": {scenario: oneRun, before: func(s *session) { s.finished("--time", "2026-01-01T00:00:00Z") }, command: []string{"nightly", "kill.toml", "--simulate", "--system", "local.toml", "--settle", "10ms"}, codes: []int{0}, check: func(s *session) { // 0: it was told already
 		require.Contains(s.t, s.said, "kill of 2", "somebody was told of that night")
 		require.Len(s.t, s.Jobs(), 2)
 		told, err := filepath.Glob(filepath.Join(s.dir, "results/*/nightly.json"))

@@ -90,7 +90,10 @@ func Create(root string, s Scenario, runs []Printed, batches []PrintedBatch) (er
 		}
 		return err
 	}
-	return durable.SyncDir(filepath.Dir(root))
+	if err := durable.SyncDir(filepath.Dir(root)); err != nil {
+		return errors.Join(err, os.RemoveAll(root)) // nothing of it was submitted yet
+	}
+	return nil
 }
 
 // Whole makes a directory that appears with all its files or not at all: fill gets
