@@ -43,6 +43,7 @@ func TestReference(t *testing.T) {
 	for name, text := range map[string]string{
 		"keys.md": keysPage(t), "commands.md": commandsPage(t), "exit-codes.md": exitCodesPage(t),
 		"failures.md":        failuresPage(t),
+		"planted-faults.md":  plantedPage(),
 		"thresholds.md":      thresholdsPage(),
 		"result.schema.json": string(schemaJSON) + "\n",
 	} {

@@ -16,7 +16,7 @@ import (
 var plantedFaults = []planted{
 	{part: "server", what: "The server dies before its port opens", faults: "serve:die-at-start", words: []string{"phase-failed", "result-missing"}},
 	{part: "server", what: "The server dies under load", faults: "serve:die-on-request=20", words: []string{"role-died", "request-errors"}},
-	{part: "server", what: "The server dies under load and exits with 0", faults: "serve:die-on-request=20,exit=255", beside: "sleep 0.3; signal TERM serve", words: []string{"role-died"}},
+	{part: "server", what: "The server is told to end under load", beside: "sleep 0.3; signal TERM serve", words: []string{"role-died"}},
 	{part: "server", what: "The server is killed under load", beside: "sleep 0.3; signal KILL serve", words: []string{"role-died"}},
 	{part: "server", what: "One request in five is answered with status 500", faults: "serve:fail=0.2", words: []string{"request-errors"}},
 	{part: "server", what: "Every request is answered with status 500", faults: "serve:fail=1", words: []string{"no-success"}},
@@ -67,8 +67,13 @@ var plantedFaults = []planted{
 	{part: "client", what: "The client dies at its start", faults: "client:die-at-start", words: []string{"phase-failed", "result-missing"}},
 	{part: "client", what: "The client dies in the middle", faults: "client:die-after=300ms", words: []string{"phase-failed", "requests-missing"}},
 	{part: "client", what: "The client is killed in the middle", beside: "sleep 0.3; signal KILL client", words: []string{"phase-failed", "result-missing"}},
-	{part: "client", what: "The client reaches neither its rate nor its limit of requests in flight", load: keys{"num_prompts": "150", "request_rate": "100", "max_concurrency": "", "random_output_len": "2"},
-		env: keys{"PROFLLM_SIM_TTFT": `"20ms"`}, beside: "for i in 1 2 3 4 5 6; do sleep 0.1; signal STOP client; sleep 0.4; signal CONT client; done", words: []string{"load-not-reached"}},
+	{part: "server", what: "No stream gets a token for 2.5 s", faults: "serve:stall=2500ms@100ms", load: steady, words: []string{"stalled"}},
+	{part: "engine", what: "Eight tokens arrive one behind the other, then nothing for as long as they take", faults: "serve:burst=8", load: steady, words: []string{"itl-bundled"}},
+	{part: "engine", what: "Eight tokens arrive in one chunk, and the single requests are not saved", faults: "serve:bundle=8", load: keys{"num_prompts": "80", "random_output_len": "40", "save_detailed": ""}, words: []string{"itl-bundled"}},
+	{part: "client", what: "The client's clock is set back by 0.2 s", faults: "client:step=-200ms@1s", load: steady, words: []string{"times-impossible"}},
+	{part: "client", what: "The client's clock is set forward by 40 s", faults: "client:step=40s@1s", load: steady, words: []string{"stalled"}},
+	{part: "client", what: "The client stands still for 2.5 s and then sends what is overdue at once", faults: "client:freeze=2500ms@1s", load: paced, words: []string{"sends-lumped"}},
+	{part: "client", what: "The client keeps 85 % of its rate", faults: "client:pace=0.85", load: paced, words: []string{"load-not-reached"}},
 	{part: "client", what: "Fewer than five rounds of requests", load: keys{"num_prompts": "30"}, words: []string{"no-steady-state"}},
 
 	{part: "evaluation", what: "The evaluation is planned and leaves no result", shape: "eval", after: remove("raw/vllm-gsm8k.json"), words: []string{"from-log"}},
@@ -108,6 +113,12 @@ var plantedFaults = []planted{
 	{part: "file", what: "The plan is cut off", after: truncated(run.PlanFile, 0.5), says: "plan.json: decode plan: unexpected end of JSON input"},
 	{part: "file", what: "The placement is empty", after: truncated(run.PlacementFile, 0), says: "placement.json: unexpected end of JSON input"},
 }
+
+// steady keeps eight requests in flight for some seconds, paced sends at a rate that the server can serve.
+var (
+	steady = keys{"num_prompts": "80", "random_output_len": "40"}
+	paced  = keys{"num_prompts": "100", "random_output_len": "40", "request_rate": "25", "max_concurrency": "100"}
+)
 
 // instead removes a file of the run and makes another thing of its name.
 func instead(name string, create func(path string) error) func(*testing.T, string) {
