@@ -9,8 +9,7 @@ import (
 	"path"
 	"path/filepath"
 
-	"github.com/google/renameio/v2"
-
+	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/regular"
 )
 
@@ -57,7 +56,7 @@ func (r *Report) save(o *Options) (string, error) {
 			data = append(append(before, '\n'), data...)
 		}
 	}
-	if err := renameio.WriteFile(name, data, 0o666, renameio.WithTempDir(filepath.Dir(name))); err != nil {
+	if err := durable.WriteFile(name, data, 0o666); err != nil {
 		return "", fmt.Errorf("write the result: %w", err)
 	}
 	return name, nil
