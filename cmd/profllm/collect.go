@@ -27,7 +27,7 @@ type collectCmd struct {
 // What is read of a run is garbage with its record: the heap may grow by so many
 // percent until it is looked for, and from so many bytes on it is looked for at once.
 const (
-	garbage = 1200
+	garbage = 500
 	roomy   = 160 << 20
 )
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -248,8 +249,21 @@ func slower(bench map[string]any, f float64) map[string]any {
 			v = scaled(v, 1/f)
 		case strings.HasSuffix(key, "_ms") || key == "duration" || key == "ttfts" || key == "itls" || key == "latencies" || key == "start_times":
 			v = scaled(v, f)
+		case key == "profllm": // what the client says of itself
+			v = slowerClient(v.(map[string]any), f)
 		}
 		out[key] = v
+	}
+	return out
+}
+
+// slowerClient has first and last requests at times that go with the window.
+func slowerClient(client map[string]any, f float64) map[string]any {
+	out := maps.Clone(client)
+	for key, v := range client {
+		if strings.HasSuffix(key, "_s") {
+			out[key] = scaled(v, f)
+		}
 	}
 	return out
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	json "github.com/go-json-experiment/json/v1"
@@ -172,8 +171,12 @@ func brief(r *result.Result) *result.Result {
 		}
 	}
 	if v := r.Validity; v != nil {
-		few := *v
-		few.Checks = slices.DeleteFunc(slices.Clone(v.Checks), func(c result.Check) bool { return c.Outcome != result.Fail })
+		few := result.Validity{Valid: v.Valid, Verdict: v.Verdict}
+		for _, c := range v.Checks {
+			if c.Outcome == result.Fail && (c.Severity == result.Invalid || c.Severity == result.Suspect) {
+				few.Checks = append(few.Checks, c)
+			}
+		}
 		b.Validity = &few
 	}
 	if f := r.Failure; f != nil {
