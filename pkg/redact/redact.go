@@ -28,7 +28,7 @@ type rule struct {
 // (Hugging Face, NVIDIA NGC, GitHub, GitLab, OpenAI and Anthropic, AWS, Google,
 // Slack), RFC 6750, RFC 7617, RFC 7519, RFC 3986 section 3.2.1, RFC 7468.
 var rules = []rule{
-	{"token", []string{"hf_", "nvapi", "ghp", "gho", "ghu", "ghs", "ghr", "github_pat", "glpat", "sk-", "sk_", "xox"}, regexp.MustCompile(`\b(?:hf_|(?:nvapi|ghp|gho|ghu|ghs|ghr|github_pat|glpat|sk|xox[abprs])[_-])[A-Za-z0-9_-]{8,}`), ""},
+	{"token", []string{"hf_", "nvapi_", "nvapi-", "ghp_", "ghp-", "gho_", "gho-", "ghu_", "ghu-", "ghs_", "ghs-", "ghr_", "ghr-", "github_pat", "glpat", "sk-", "sk_", "xox"}, regexp.MustCompile(`\b(?:hf_|(?:nvapi|ghp|gho|ghu|ghs|ghr|github_pat|glpat|sk|xox[abprs])[_-])[A-Za-z0-9_-]{8,}`), ""},
 	{"aws-key-id", []string{"akia", "asia"}, regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`), ""},
 	{"google-key", []string{"aiza"}, regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{35}`), ""},
 	{"jwt", []string{"eyj"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+`), ""},
@@ -50,9 +50,11 @@ func Line(s string) string {
 	return s
 }
 
-func (r rule) hinted(lower string) bool {
-	for _, hint := range r.hints {
-		if strings.Contains(lower, hint) {
+func (r rule) hinted(lower string) bool { return containsAny(lower, r.hints) }
+
+func containsAny(text string, words []string) bool {
+	for _, word := range words {
+		if strings.Contains(text, word) {
 			return true
 		}
 	}

@@ -32,10 +32,17 @@ func keyName(name string) string {
 	return strings.NewReplacer("-", "_", ".", "_", " ", "_", ":", "_").Replace(strings.ToLower(strings.TrimSpace(name)))
 }
 
+// keyHints are in every name that secretKey or tokenKey match: most names have none of
+// them, and need no expression.
+var keyHints = []string{"key", "secret", "pass", "pwd", "cred", "auth", "bearer", "jwt", "cookie", "token"}
+
 // Key reports whether the value of a setting, an option, a variable or a header of
 // that name is a secret: api_key, --hf-token, X-Api-Key. Names that only look alike
 // are none: tokenizer, max_tokens, eos_token, api_key_file.
 func Key(name string) bool {
+	if !containsAny(strings.ToLower(name), keyHints) {
+		return false
+	}
 	name = keyName(name)
 	return secretKey.MatchString(name) || tokenKey.MatchString(name) && !modelsKey.MatchString(name)
 }
