@@ -136,7 +136,8 @@ func TestConfirmRehearsed(t *testing.T) {
 //
 // covers: PL-Q13
 func TestConfirmSlurm(t *testing.T) {
-	for second, want := range map[string]report.Outcome{"slow": report.Regressed, "same": report.Same} {
+	// On a busy machine, pairs may vary too much to show that two builds are the same.
+	for second, want := range map[string][]report.Outcome{"slow": {report.Regressed}, "same": {report.Same, report.TooLittle}} {
 		t.Run(second, func(t *testing.T) {
 			dir := lab(t)
 			t.Parallel()
@@ -157,8 +158,8 @@ func TestConfirmSlurm(t *testing.T) {
 			var r report.Report
 			require.NoError(t, json.Unmarshal([]byte(o.stdout), &r), o.stderr)
 			require.Equal(t, 12, r.Simulated)
-			require.Equal(t, want, r.Judgements[0].Verdict)
-			require.Equal(t, want == report.Regressed, o.code == exitInvalid)
+			require.Contains(t, want, r.Judgements[0].Verdict)
+			require.Equal(t, second == "slow", o.code == exitInvalid)
 			jobs := map[string]bool{}
 			for d := range runs(t, dir) {
 				jobs[readResult(t, d).Slurm.JobID] = true
