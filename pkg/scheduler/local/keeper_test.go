@@ -42,9 +42,7 @@ func (j *job) victims(t *testing.T) map[string][]int {
 			of["tasks"] = append(of["tasks"], n)
 		}
 	}
-	for _, p := range keepers(t, j.id) {
-		of["keeper"] = append(of["keeper"], p)
-	}
+	of["keeper"] = append(of["keeper"], keepers(t, j.id)...)
 	return of
 }
 
