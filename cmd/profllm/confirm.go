@@ -25,7 +25,7 @@ type confirmCmd struct {
 	makeFlags
 	submitFlags
 	reportFlags
-	First        string   `arg:"" help:"What the second is held against: FILE, FILE#TEST, or a directory of runs, whose kept definitions are used. Alone: the directory of a confirmation, to go on with it and to have its verdict."`
+	First        string   `arg:"" help:"Baseline: FILE, FILE#TEST, or a directory of runs, whose stored definitions are used. Alone: the directory of a confirmation to resume and judge."`
 	Second       string   `arg:"" optional:"" help:"Likewise."`
 	Pairs        int      `help:"Runs of each, an even number; default: the fewest with which one metric alone can be found to differ."`
 	Metric       []string `placeholder:"KEY" help:"Judge these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer pairs."`
@@ -33,9 +33,9 @@ type confirmCmd struct {
 	Simulate     bool     `help:"Run the simulated engine on Slurm; the verdict is of simulated numbers."`
 	Rehearse     bool     `help:"Run the simulated engine on this machine, and wait."`
 	DryRun       bool     `help:"Print the plan and every script; submit nothing."`
-	New          bool     `help:"Submit anew although an earlier submission of this confirmation was interrupted."`
-	Yes          bool     `short:"y" help:"Submit whatever it costs."`
-	MaxNodeHours float64  `default:"100" help:"Do not submit more than this, by the time limits."`
+	New          bool     `help:"Start a new submission although an earlier one of this confirmation was interrupted."`
+	Yes          bool     `short:"y" help:"Skip the cost confirmation."`
+	MaxNodeHours float64  `default:"100" help:"Refuse to submit more node-hours than this, by the time limits."`
 }
 
 // Validate implements kong's interface.

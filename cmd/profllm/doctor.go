@@ -14,7 +14,7 @@ import (
 type doctorCmd struct {
 	siteFlags
 	Partition string `help:"Partition to look at; default: the system file's, else Slurm's."`
-	Job       bool   `help:"Also look at a node, in a job of a few seconds; cancelled if it has not started in a minute."`
+	Job       bool   `help:"Also check a node in a job of a few seconds, cancelled if it does not start within a minute."`
 	Output    string `enum:"text,json" default:"text" help:"text or json."`
 }
 

@@ -98,26 +98,26 @@ func executable() (string, error) {
 
 type cli struct {
 	Slurm      slurmCmd      `cmd:"" help:"Plan, submit and follow jobs on a Slurm cluster."`
-	Collect    collectCmd    `cmd:"" help:"Read what runs left behind, judge it and write result.json."`
-	Why        whyCmd        `cmd:"" help:"Tell what became of a run: what happened when, the first cause, what to do."`
-	Report     reportCmd     `cmd:"" help:"Show records: verdicts, tables, comparisons, sweeps; also as one HTML page."`
-	Compare    compareCmd    `cmd:"" help:"Hold runs against others: is the second slower, or is it noise?"`
-	Diff       diffCmd       `cmd:"" help:"Say what two runs differ in, field by field; 0 if they are of one configuration, else 6."`
-	Lock       lockCmd       `cmd:"" help:"Write the file by which a run is submitted again exactly."`
-	Trend      trendCmd      `cmd:"" help:"Series of runs over time: where each metric changed, and what else changed there."`
-	Confirm    confirmCmd    `cmd:"" help:"Run two tests in turns, and say whether the second is slower."`
-	Import     importCmd     `cmd:"" help:"Take over results of llm-d-benchmark, InferenceX, PyTorch records, vllm bench sweep and srt-slurm."`
-	Export     exportCmd     `cmd:"" help:"Write records as a benchmark report of llm-d, InferenceX rows or PyTorch records."`
-	Archive    archiveCmd    `cmd:"" help:"Pack finished scenarios or runs into one .tar.xz each, list such files, unpack them again."`
+	Collect    collectCmd    `cmd:"" help:"Read finished runs, judge them and write result.json."`
+	Why        whyCmd        `cmd:"" help:"Explain a run or any logs: the first cause, what to do."`
+	Report     reportCmd     `cmd:"" help:"Show records as tables, comparisons or one HTML page."`
+	Compare    compareCmd    `cmd:"" help:"Test whether the second set of runs is slower."`
+	Diff       diffCmd       `cmd:"" help:"List the fields in which two runs differ; exit 6 if their configurations differ."`
+	Lock       lockCmd       `cmd:"" help:"Write a lock file that reproduces a run."`
+	Trend      trendCmd      `cmd:"" help:"Show where each metric of a series of runs changed."`
+	Confirm    confirmCmd    `cmd:"" help:"Run two tests in turns and test whether the second is slower."`
+	Import     importCmd     `cmd:"" help:"Import results of other benchmark programs."`
+	Export     exportCmd     `cmd:"" help:"Export records to formats of other programs."`
+	Archive    archiveCmd    `cmd:"" help:"Pack, list and unpack finished scenarios or runs."`
 	Rehearse   rehearseCmd   `cmd:"" help:"Run the real plan and script with a simulated engine."`
 	Stage      stageCmd      `cmd:"" help:"Fetch a scenario's images, repositories and models before its jobs run."`
-	Image      imageCmd      `cmd:"" help:"Staged container images."`
+	Image      imageCmd      `cmd:"" help:"Manage staged container images."`
 	Verify     verifyCmd     `cmd:"" help:"Check definition files."`
-	Init       initCmd       `cmd:"" help:"Write a system file from what Slurm says."`
+	Init       initCmd       `cmd:"" help:"Write a system file from Slurm's configuration."`
 	Bench      benchCmd      `cmd:"" help:"Measure a running server."`
 	Proxy      proxyCmd      `cmd:"" help:"Serve prefill and decode instances as one endpoint."`
-	Nightly    nightlyCmd    `cmd:"" help:"One night of a scenario, for cron: collect, submit unless one still runs, say what changed."`
-	Doctor     doctorCmd     `cmd:"" help:"Look at what of this cluster works."`
+	Nightly    nightlyCmd    `cmd:"" help:"Run one night of a scenario from cron."`
+	Doctor     doctorCmd     `cmd:"" help:"Check which cluster features work."`
 	Probe      probeNodeCmd  `cmd:"" hidden:"" name:"probe-node" help:"Used by doctor: print what this machine looks like."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 	Complete   completeCmd   `cmd:"" hidden:"" help:"Used by completion scripts."`

@@ -17,7 +17,7 @@ type exportCmd struct {
 	Format         string            `arg:"" enum:"llm-d,inferencex,pytorch" help:"llm-d (benchmark report 0.2.1), inferencex (rows) or pytorch (benchmark records)."`
 	Paths          []string          `arg:"" help:"Folders of records, run directories, records, or archives."`
 	Output         string            `placeholder:"FILE" help:"Write there and not to stdout; into a folder, existing or ending in /, one file for each run."`
-	IncludeInvalid bool              `help:"Also runs whose numbers must not be believed."`
+	IncludeInvalid bool              `help:"Include invalid runs."`
 	Set            map[string]string `placeholder:"KEY=VALUE" help:"What the record does not say and an InferenceX row needs, such as hw=h200 or precision=fp8; never a number that was measured."`
 }
 

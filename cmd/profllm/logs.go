@@ -22,7 +22,7 @@ import (
 type logsCmd struct {
 	Dir    string `arg:"" name:"run" help:"Run directory."`
 	Role   string `placeholder:"NAME" help:"Only this role or client: decode, decode_1, decode-0 for one rank; job for the script. Default: all; of a run that failed, where its cause shows."`
-	Follow bool   `short:"f" help:"Show what is added, until the run is over."`
+	Follow bool   `short:"f" help:"Follow the logs until the run ends."`
 	Lines  int    `short:"n" default:"20" help:"Lines from the end of each log, or around the cause."`
 }
 

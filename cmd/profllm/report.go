@@ -137,10 +137,10 @@ func readReports(file string) (config.Reports, error) {
 
 type compareCmd struct {
 	reportFlags
-	First            string   `arg:"" help:"What the second is held against: a folder of runs, a run directory, a record, or an archive."`
+	First            string   `arg:"" help:"Baseline: a folder of runs, a run directory, a record, or an archive."`
 	Second           string   `arg:"" help:"Likewise. The iterations and repeats of a test are compared with those of the same test."`
 	Metric           []string `placeholder:"KEY" help:"Judge these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer runs."`
-	ImportedBaseline bool     `help:"Hold the second also against imported runs and files of other clients: nobody here watched them."`
+	ImportedBaseline bool     `help:"Accept imported runs and files of other clients as the baseline; they were not monitored."`
 }
 
 // Run judges the second set of runs against the first, and fails if it is worse or if

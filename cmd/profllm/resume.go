@@ -35,7 +35,7 @@ func again(sub run.Submission, st run.State, failed bool) (why string) {
 
 type resumeCmd struct {
 	submitFlags
-	Failed    bool   `help:"Submit again also what failed, ran out of memory or was at its time limit."`
+	Failed    bool   `help:"Also submit runs again that failed, ran out of memory or reached their time limit."`
 	Templates string `placeholder:"DIR" type:"existingdir" help:"Folder of templates that replace or extend the built-in ones."`
 	Root      string `arg:"" type:"existingdir" help:"Directory of a scenario execution, or of one of its runs: then only that, and what it waits for."`
 }

@@ -22,10 +22,10 @@ import (
 type slurmCmd struct {
 	DryRun dryRunCmd `cmd:"" name:"dry-run" help:"Print the plan and the script of each run; submit nothing."`
 	Submit submitCmd `cmd:"" help:"Submit every run of a scenario."`
-	Resume resumeCmd `cmd:"" help:"Submit what an interrupted submission left out."`
-	Status statusCmd `cmd:"" help:"Say how the jobs of runs are."`
-	Watch  watchCmd  `cmd:"" help:"Show runs, live, until all are over; then collect, and exit with what they did."`
-	Logs   logsCmd   `cmd:"" help:"Show what matters of the logs of a run."`
+	Resume resumeCmd `cmd:"" help:"Submit the unfinished runs of a scenario."`
+	Status statusCmd `cmd:"" help:"Show job states."`
+	Watch  watchCmd  `cmd:"" help:"Follow runs live, then collect and exit with the jobs' result."`
+	Logs   logsCmd   `cmd:"" help:"Show the relevant lines of a run's logs."`
 	Cancel cancelCmd `cmd:"" help:"Cancel the jobs of runs."`
 }
 
@@ -115,8 +115,8 @@ func prefixed(prefix, s string) string {
 
 type submitFlags struct {
 	notifyFlags
-	Wait   bool          `help:"Wait for the jobs, collect, and exit with what they did."`
-	Watch  bool          `help:"Like --wait, and say each change of a state."`
+	Wait   bool          `help:"Wait for the jobs, collect, and exit with the jobs' result."`
+	Watch  bool          `help:"Like --wait, and print each change of a job state."`
 	Settle time.Duration `default:"30s" help:"Pause between two looks for the job of an interrupted submission."`
 }
 
@@ -125,9 +125,9 @@ type submitCmd struct {
 	submitFlags
 	Scenario     string  `arg:"" help:"Scenario file, a lock, or demo."`
 	Simulate     bool    `help:"Run the simulated engine on Slurm."`
-	New          bool    `help:"Submit anew although an earlier submission of this scenario was interrupted."`
-	Yes          bool    `short:"y" help:"Submit whatever it costs."`
-	MaxNodeHours float64 `default:"100" help:"Ask before submitting more than this, by the time limits."`
+	New          bool    `help:"Start a new submission although an earlier one of this scenario was interrupted."`
+	Yes          bool    `short:"y" help:"Skip the cost confirmation."`
+	MaxNodeHours float64 `default:"100" help:"Ask before submitting more node-hours than this, by the time limits."`
 }
 
 func (c submitCmd) Run(a *app) error {

@@ -29,7 +29,7 @@ type stageFlags struct {
 	On        string        `enum:"auto,here,slurm" default:"auto" help:"Where images are imported: here, in a CPU step on Slurm, or here if the program is installed."`
 	Timeout   time.Duration `default:"1h" help:"Limit of one import, clone or download."`
 	ImageSize float64       `default:"12" placeholder:"GB" help:"Compressed size to expect of an image; 2.5 times as much must be free. 0: not checked."`
-	DryRun    bool          `help:"Say what would be fetched, and fetch nothing."`
+	DryRun    bool          `help:"Print what would be fetched; fetch nothing."`
 	Output    string        `enum:"text,json" default:"text" help:"text or json."`
 }
 
@@ -152,9 +152,9 @@ func (c stageCmd) Run(a *app) error {
 }
 
 type imageCmd struct {
-	List  imageListCmd  `cmd:"" help:"Say which images are staged."`
+	List  imageListCmd  `cmd:"" help:"List staged images."`
 	Stage imageStageCmd `cmd:"" help:"Import images into files."`
-	Prune imagePruneCmd `cmd:"" help:"Remove what interrupted stagings left, and old images."`
+	Prune imagePruneCmd `cmd:"" help:"Remove leftovers of interrupted staging, and old images."`
 }
 
 type imageStageCmd struct {
@@ -210,7 +210,7 @@ func (c imageListCmd) Run(a *app) error {
 type imagePruneCmd struct {
 	System    string        `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without one, Slurm is asked."`
 	OlderThan time.Duration `placeholder:"DURATION" help:"Also remove images that were staged longer ago, such as 720h."`
-	DryRun    bool          `help:"Say what would be removed, and remove nothing."`
+	DryRun    bool          `help:"Print what would be removed; remove nothing."`
 	Output    string        `enum:"text,json" default:"text" help:"text or json."`
 }
 

@@ -10,7 +10,7 @@ type trendCmd struct {
 	Metric []string `placeholder:"KEY" help:"Look at these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer runs."`
 	By     []string `placeholder:"KEY" help:"Runs of a test with the same values of these keys are one series, whatever else differs; without it, runs that measure the same."`
 
-	ImportedBaseline bool `help:"Also imported runs and files of other clients: nobody here watched them."`
+	ImportedBaseline bool `help:"Include imported runs and files of other clients; they were not monitored."`
 }
 
 // Run says where series of runs changed, and fails if one got worse at its end or if

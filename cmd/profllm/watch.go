@@ -25,7 +25,7 @@ import (
 type watchCmd struct {
 	placeFlags
 	Paths []string `arg:"" optional:"" help:"Run or scenario directories; default: what is not over where submit puts them."`
-	Once  bool     `help:"Print how things are now, and end."`
+	Once  bool     `help:"Print the current states and exit."`
 }
 
 // Run shows runs until all are over, and answers for them as submit --wait does.
