@@ -1,11 +1,9 @@
 package report
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/stats"
@@ -110,65 +108,6 @@ func (s *Share) String() string {
 		text += fmt.Sprintf("; a drop below %.1f points is not seen with so many", 100**s.LeastDrop)
 	}
 	return text
-}
-
-// MetricVerdict is one metric of two sets of runs. Percent are of the first's
-// median; above 0 the second is larger.
-type MetricVerdict struct {
-	Metric
-	Verdict Outcome  `json:"verdict"`
-	Why     string   `json:"why,omitempty"`
-	Marks   []Mark   `json:"marks,omitempty"`
-	First   Spread   `json:"first"`
-	Second  Spread   `json:"second"`
-	Percent *float64 `json:"shift_percent"` // Hodges-Lehmann
-	Low     *float64 `json:"low_percent"`   // of the shift's interval
-	High    *float64 `json:"high_percent"`
-	// Coverage is the interval's, 0 to 1.
-	Coverage     *float64 `json:"coverage,omitempty"`
-	P            *float64 `json:"p"`             // Mann-Whitney's
-	AdjustedP    *float64 `json:"adjusted_p"`    // of the test that decides, for all tests of the report
-	PermutationP *float64 `json:"permutation_p"` // of the means
-	// Answers stands in for runs where one accuracy is beside another: the same
-	// questions were asked. P is then McNemar's.
-	Answers    *PairedAnswers `json:"paired_answers,omitempty"`
-	Floor      float64        `json:"floor_percent"` // smaller shifts do not matter
-	RunsNeeded int            `json:"runs_needed,omitempty"`
-	Paired     *Paired        `json:"paired,omitempty"` // of Confirm: decides in the place of the above
-
-	lacks    string  // which side has no number, "" if both have one
-	estimate float64 // of the shift, in the metric's unit
-}
-
-// PairedAnswers counts the questions of which two evaluations got only one right.
-type PairedAnswers struct {
-	Questions  int `json:"questions"`
-	OnlyFirst  int `json:"only_first"`
-	OnlySecond int `json:"only_second"`
-}
-
-// pairAnswers tests one evaluation against another, question by question; nil if they
-// were not asked the same.
-func pairAnswers(a, b []*Run) (*PairedAnswers, *float64, error) {
-	if len(a) != 1 || len(b) != 1 || a[0].Result.Accuracy == nil || b[0].Result.Accuracy == nil {
-		return nil, nil, nil
-	}
-	first, second := a[0].Result.Accuracy.Answers, b[0].Result.Accuracy.Answers
-	lost, won, ok := first.Against(second)
-	if !ok {
-		return nil, nil, nil
-	}
-	p, err := stats.McNemar(lost, won)
-	return &PairedAnswers{first.Questions, lost, won}, &p, err
-}
-
-// Spread is a metric of one set of runs.
-type Spread struct {
-	N      int      `json:"n"`
-	Median *float64 `json:"median"`
-	Low    *float64 `json:"low"` // of the median's interval
-	High   *float64 `json:"high"`
-	CV     *float64 `json:"cv_percent"`
 }
 
 // judgedMetrics are those that are tested where nothing else is asked: few, because
@@ -381,91 +320,6 @@ func numbersOf(m Metric, runs []*Run) []float64 {
 	return list
 }
 
-// lacking is the verdict on a metric that a side has no number of.
-func lacking(m Metric, a, b []*Run) (*MetricVerdict, error) {
-	v := &MetricVerdict{Metric: m, Floor: m.Floor()}
-	var without []string
-	for _, side := range []struct {
-		name string
-		runs []*Run
-		to   *Spread
-	}{{"the first", a, &v.First}, {"the second", b, &v.Second}} {
-		numbers := numbersOf(m, side.runs)
-		if len(numbers) > 0 {
-			var err error
-			if *side.to, err = spread(numbers); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		word := " has none"
-		if slices.ContainsFunc(side.runs, func(r *Run) bool { return m.Of(r.Result).Withheld }) {
-			word = " has it withheld"
-		}
-		without = append(without, side.name+word)
-	}
-	v.lacks = strings.Join(without, ", ")
-	return v, nil
-}
-
-// newVerdict has the numbers of a metric and no verdict yet.
-func newVerdict(m Metric, a, b []float64) (*MetricVerdict, error) {
-	v := &MetricVerdict{Metric: m, Floor: m.Floor()}
-	var err error
-	if v.First, err = spread(a); err != nil {
-		return nil, err
-	}
-	if v.Second, err = spread(b); err != nil {
-		return nil, err
-	}
-	shift, err := stats.HodgesLehmann(a, b)
-	if err != nil {
-		return nil, err
-	}
-	v.estimate = shift.Estimate
-	if shift.Base > 0 {
-		v.Percent = new(shift.Percent(shift.Estimate))
-		if i := shift.Interval; i != nil {
-			v.Low, v.High, v.Coverage = new(shift.Percent(i.Low)), new(shift.Percent(i.High)), &i.Coverage
-		}
-	}
-	var few *stats.TooFewError
-	switch t, err := stats.MannWhitney(a, b); {
-	case err == nil:
-		v.P = &t.P
-	case !errors.As(err, &few):
-		return nil, err
-	}
-	return v, nil
-}
-
-// permute adds the test of the means, which is shown and decides nothing.
-func (v *MetricVerdict) permute(a, b []float64) error {
-	var few *stats.TooFewError
-	switch t, err := stats.Permutation(a, b); {
-	case err == nil:
-		v.PermutationP = &t.P
-	case !errors.As(err, &few) && !errors.Is(err, stats.ErrTooMany):
-		return err
-	}
-	return nil
-}
-
-func spread(xs []float64) (Spread, error) {
-	m, err := stats.Median(xs)
-	if err != nil {
-		return Spread{}, err
-	}
-	s := Spread{N: len(xs), Median: &m}
-	if i, err := stats.MedianInterval(xs); err == nil {
-		s.Low, s.High = &i.Low, &i.High
-	}
-	if cv, err := stats.CV(xs); err == nil {
-		s.CV = new(100 * cv)
-	}
-	return s, nil
-}
-
 // conclude gives every metric its verdict. A metric is one of all tests that the
 // report asks, so this comes last. A gain of speed needs proof.
 func conclude(list []Judgement, proof Proven) error {
@@ -514,90 +368,6 @@ func conclude(list []Judgement, proof Proven) error {
 		}
 	}
 	return nil
-}
-
-// usualRuns of each side are asked for where nothing is known of the noise: the
-// fewest of which a median has an interval.
-const usualRuns = 6
-
-func (v *MetricVerdict) conclude(tests int) error {
-	shift, low, high, p := v.deciding()
-	beyond := shift != nil && math.Abs(*shift) > v.Floor
-	switch {
-	case v.lacks != "":
-		v.Verdict, v.Why = TooLittle, v.lacks
-		return nil
-	case shift == nil && v.Paired != nil && v.Paired.N == 0:
-		v.Verdict, v.Why, v.RunsNeeded = TooLittle, "no pair has it", usualRuns
-		return nil
-	case shift == nil && p != nil && *v.AdjustedP <= stats.Alpha && v.estimate != 0:
-		v.Verdict, v.Why = v.direction(v.estimate), "the first's median is 0, of which no percentage can be given"
-		return nil
-	case shift == nil:
-		v.Verdict, v.Why = TooLittle, "the first's median is 0"
-		return nil
-	case p == nil && v.Paired != nil:
-		v.Verdict, v.Why, v.RunsNeeded = TooLittle, fmt.Sprintf("%d pairs: no test", v.Paired.N), stats.LeastPairs(tests+1)
-		return nil
-	case p == nil && v.First.N == 1 && v.Second.N == 1:
-		v.Verdict, v.Why, v.RunsNeeded = TooLittle, "one v one: no test", usualRuns
-		return nil
-	case p == nil:
-		v.Verdict, v.Why, v.RunsNeeded = TooLittle, fmt.Sprintf("%d v %d: no test", v.First.N, v.Second.N), usualRuns
-		return nil
-	case *v.AdjustedP <= stats.Alpha && beyond:
-		v.Verdict = v.direction(*shift)
-		return nil
-	case v.Answers != nil:
-		v.Verdict, v.RunsNeeded = TooLittle, usualRuns
-		v.Why = fmt.Sprintf("of %d questions, %d only the first got right, %d only the second", v.Answers.Questions, v.Answers.OnlyFirst, v.Answers.OnlySecond)
-		return nil
-	case low != nil && max(-*low, *high) <= v.Floor:
-		if v.Verdict = Same; *v.AdjustedP <= stats.Alpha {
-			v.Why = fmt.Sprintf("differs, by less than the %g %% that matter", v.Floor)
-		}
-		return nil
-	}
-	need, err := v.needed(tests)
-	if err != nil {
-		return err
-	}
-	v.Verdict, v.RunsNeeded = TooLittle, need
-	v.Why = fmt.Sprintf("may differ by more than the %g %% that matter, or not", v.Floor)
-	return nil
-}
-
-// direction says whether a shift is for the better.
-func (v *MetricVerdict) direction(shift float64) Outcome {
-	if shift > 0 == (v.Better == Higher) {
-		return Improved
-	}
-	return Regressed
-}
-
-// needed is how many runs of each side find a shift of the floor four times of five,
-// by the noise of those that there are.
-func (v *MetricVerdict) needed(tests int) (int, error) {
-	if x := v.Paired; x != nil {
-		least := max(stats.LeastPairs(tests), x.N+1)
-		if x.CV == nil {
-			return least, nil
-		}
-		n, err := stats.RunsForShift(*x.CV, v.Floor)
-		return max(least, n), err
-	}
-	least := max(usualRuns, stats.LeastRuns(tests), min(v.First.N, v.Second.N)+1)
-	sum, sides := 0.0, 0.0
-	for _, s := range []Spread{v.First, v.Second} {
-		if s.CV != nil {
-			sum, sides = sum+*s.CV**s.CV, sides+1
-		}
-	}
-	if sides == 0 {
-		return least, nil
-	}
-	n, err := stats.RunsForShift(math.Sqrt(sum/sides), v.Floor)
-	return max(least, n), err
 }
 
 // Missing is how many more runs each side needs.
