@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -44,7 +43,7 @@ func (c collectCmd) Run(a *app) error {
 		return unread
 	}
 	if len(dirs) == 0 && a.sayLogs(c.Paths) {
-		return nil
+		return exit(exitUsage)
 	}
 	if len(dirs) == 0 {
 		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: give a directory of a run, a scenario, or what a load client wrote; single files of other programs are taken over by: profllm import FILE --output DIR", strings.Join(c.Paths, " ")))
@@ -102,6 +101,7 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 	failed, invalid, unkept := 0, 0, 0
 	for some := range slices.Chunk(dirs, ahead) {
 		if err := a.ctx.Err(); err != nil {
+			known.save() // what was collected until now need not be read again
 			return err
 		}
 		all := make([]collected, len(some))
@@ -155,10 +155,7 @@ func collectRun(col *collect.Collector, known *memory, dir string, states map[st
 	st, ok := states[dir]
 	var unread error
 	if !ok {
-		err := run.ReadJSON(filepath.Join(dir, run.StateFile), &st)
-		if ok = err == nil; errors.As(err, new(*fs.PathError)) && !errors.Is(err, fs.ErrNotExist) {
-			unread = err
-		}
+		ok, unread = run.ReadRecord(filepath.Join(dir, run.StateFile), &st)
 	}
 	if ok {
 		asked = &st

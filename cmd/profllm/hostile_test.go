@@ -90,6 +90,16 @@ func TestHostileFiles(t *testing.T) {
 		out, code := spoilt(t, top, args...)
 		t.Logf("%v: %d, %d lines", args, code, strings.Count(out, "\n"))
 		require.Equal(t, want, readText(t, filepath.Join(good, run.ResultFile)), "%v", args)
+		if args[0] == "why" {
+			untold := []string{}
+			for at, name := range bad {
+				if !strings.Contains(out, filepath.Base(at)) {
+					untold = append(untold, filepath.Base(at)+" "+name)
+				}
+			}
+			require.Empty(t, untold, "one run that cannot be read hides no other")
+			require.Contains(t, out, "exp_plain_0: ")
+		}
 		if args[0] != "collect" {
 			continue
 		}
@@ -99,6 +109,9 @@ func TestHostileFiles(t *testing.T) {
 			}
 		}
 	}
+	require.NoError(t, syscall.Mkfifo(filepath.Join(top, "pipe"), 0o644))
+	_, code = spoilt(t, top, "collect", "pipe") // which nobody writes
+	require.Equal(t, exitUsage, code)
 	for at, name := range bad {
 		if kind := filepath.Ext(strings.ReplaceAll(at, "-", ".")); kind == ".pipe" || kind == ".sparse" && strings.HasSuffix(name, ".log") {
 			spoilt(t, top, "why", at)

@@ -248,7 +248,11 @@ func firstCause(dir string) *result.Failure {
 	if st := state(dir); !st.Final() && !hasEnded(dir) {
 		return nil
 	}
-	stories, err := tell(dir) // of several loads, or not collected yet
+	col, err := collector()
+	if err != nil {
+		return nil
+	}
+	stories, err := tellRun(col, dir) // of several loads, or not collected yet
 	if err != nil {
 		return nil
 	}

@@ -21,44 +21,45 @@ type whyCmd struct {
 }
 
 // Run tells the story of each run, and of logs without one, from what is on disk;
-// Slurm is not asked.
+// Slurm is not asked. What cannot be read is named, and the others are told.
 func (c whyCmd) Run(a *app) error {
-	var stories []story.Story
+	col, err := collector()
+	if err != nil {
+		return err
+	}
+	stories, worst := []story.Story{}, exitOK
 	var files []string // logs that are given one by one are of one failure
+	tell := func(told []story.Story, err error) {
+		stories, worst = append(stories, told...), max(worst, a.code(err))
+	}
 	for _, path := range c.Paths {
 		dirs, err := a.runsAt(path)
 		switch {
-		case err != nil:
-			return err
-		case len(dirs) == 0 && !isDir(path):
+		case err != nil || len(dirs) > 0:
+			tell(nil, err)
+		case isDir(path):
+			tell(a.tellLogs(path))
+		default:
 			files = append(files, path)
-			continue
-		case len(dirs) == 0:
-			told, err := a.tellLogs(path)
-			if err != nil {
-				return err
-			}
-			stories = append(stories, told)
 		}
 		for _, dir := range dirs {
-			told, err := tell(dir)
-			if err != nil {
-				return fmt.Errorf("%s: %w", relative(dir), err)
+			if err := a.ctx.Err(); err != nil {
+				return err
 			}
-			stories = append(stories, told...)
+			tell(tellRun(col, dir))
 		}
 	}
 	if len(files) > 0 {
-		told, err := a.tellLogs(files...)
-		if err != nil {
-			return err
-		}
-		stories = append(stories, told)
+		tell(a.tellLogs(files...))
 	}
+	print := a.printStories
 	if c.Output == "json" {
-		return a.printJSON(stories)
+		print = func(stories []story.Story) error { return a.printJSON(stories) }
 	}
-	return a.printStories(stories)
+	if err := print(stories); err != nil {
+		return err
+	}
+	return exit(worst)
 }
 
 // runsAt returns the runs that a path names: the one that it lies in, else those
@@ -80,13 +81,13 @@ func isDir(path string) bool {
 }
 
 // tellLogs tells what logs say that belong to no run: one folder, or some files.
-func (a *app) tellLogs(paths ...string) (story.Story, error) {
+func (a *app) tellLogs(paths ...string) ([]story.Story, error) {
 	e := story.Logs{Path: strings.Join(paths, " ")}
 	var logs []failure.Log
 	for _, path := range paths {
 		found, notes, err := collect.FindLogs(path, a.stdin)
 		if err != nil {
-			return story.Story{}, fail(exitUsage, err)
+			return nil, fail(exitUsage, err)
 		}
 		for _, l := range found {
 			e.Files = append(e.Files, story.LogFile{Name: l.File, Role: l.Role})
@@ -95,18 +96,18 @@ func (a *app) tellLogs(paths ...string) (story.Story, error) {
 		e.Notes = append(e.Notes, notes...)
 	}
 	if len(logs) == 0 {
-		return story.Story{}, fail(exitUsage, fmt.Errorf("neither runs nor logs below %s\n\thint: give a run directory, which holds plan.json, a folder of logs, a log, or - for stdin", e.Path))
+		return nil, fail(exitUsage, fmt.Errorf("neither runs nor logs below %s\n\thint: give a run directory, which holds plan.json, a folder of logs, a log, or - for stdin", e.Path))
 	}
 	table, err := failure.Builtin()
 	if err != nil {
-		return story.Story{}, err
+		return nil, err
 	}
 	var unread error
 	e.Failure, unread = table.ExplainLogs(logs, time.Local)
 	if unread != nil {
 		e.Notes = append(e.Notes, unread.Error())
 	}
-	return story.OfLogs(e), nil
+	return []story.Story{story.OfLogs(e)}, nil
 }
 
 // runAbove is the run directory that a path lies in, as its logs or one of its
@@ -121,20 +122,16 @@ func runAbove(path string) string {
 	return path
 }
 
-// tell gathers the evidence of a run and returns one story for each of its loads.
-func tell(dir string) ([]story.Story, error) {
+// tellRun gathers the evidence of a run and returns one story for each of its loads.
+func tellRun(col *collect.Collector, dir string) ([]story.Story, error) {
 	e, err := story.Read(dir)
-	if err != nil {
-		return nil, err
-	}
 	e.Dir = relative(dir)
-	col, err := collector()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", e.Dir, err)
 	}
 	records, err := col.Run(dir, e.State)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", e.Dir, err)
 	}
 	var stories []story.Story
 	for _, rec := range records {
@@ -173,6 +170,9 @@ func (a *app) printStories(stories []story.Story) error {
 func (a *app) sayLogs(paths []string) bool {
 	said := false
 	for _, path := range paths {
+		if info, err := os.Stat(path); err != nil || !info.IsDir() && !info.Mode().IsRegular() {
+			continue // a pipe is read by why only
+		}
 		logs, _, err := collect.FindLogs(path, a.stdin)
 		if err != nil {
 			continue

@@ -180,7 +180,7 @@ func TestWhyOfLogs(t *testing.T) {
 	require.Contains(t, o.stderr, "neither runs nor logs below none\n\thint: ")
 
 	o = profllm(t, dir, nil, "collect", "mine")
-	require.Equal(t, exitOK, o.code)
+	require.Equal(t, exitUsage, o.code, "nothing was collected")
 	require.Contains(t, o.stderr, "mine holds logs (client: 1, server: 1), and neither a run nor a result to collect\n\thint: profllm why mine\n")
 	require.Equal(t, exitUsage, profllm(t, dir, nil, "collect", "none").code)
 }

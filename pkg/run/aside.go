@@ -106,7 +106,7 @@ func (u *Unit) earlier() (ids []string, err error) {
 	}
 	for _, name := range files {
 		var s Submission // a claim names its job alike
-		if ok, err := readRecord(name, &s); err != nil {
+		if ok, err := ReadRecord(name, &s); err != nil {
 			return nil, err
 		} else if ok && s.JobID != "" {
 			ids = append(ids, BaseID(s.JobID))

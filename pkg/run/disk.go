@@ -61,10 +61,10 @@ func ReadJSON(path string, v any) error {
 	return nil
 }
 
-// readRecord reads a file from which it is concluded whether something happened.
+// ReadRecord reads a file from which it is concluded whether something happened.
 // It is not ok if it is not there, or is no record, as a full disk may leave it;
 // one that cannot be read says nothing, and is an error.
-func readRecord(path string, v any) (ok bool, err error) {
+func ReadRecord(path string, v any) (ok bool, err error) {
 	err = ReadJSON(path, v)
 	var unread *fs.PathError
 	switch {

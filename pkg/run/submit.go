@@ -59,7 +59,7 @@ func (s *Submitter) complete(ctx context.Context, u *Unit, over string) (done Su
 	if err != nil {
 		return done, err
 	}
-	known, err := readRecord(filepath.Join(u.Dir, SubmitFile), &done)
+	known, err := ReadRecord(filepath.Join(u.Dir, SubmitFile), &done)
 	if err != nil {
 		return done, err
 	}
@@ -190,7 +190,7 @@ func overtaken(dir string, attempt int) error {
 func (u *Unit) clear() error {
 	var done Submission
 	name := filepath.Join(u.Dir, SubmitFile)
-	known, err := readRecord(name, &done)
+	known, err := ReadRecord(name, &done)
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (s *Submitter) look(ctx context.Context, u *Unit, since time.Time, old []st
 func (u *Unit) claimed(old []string) (string, error) {
 	for _, dir := range u.Runs() {
 		var claim Claim
-		ok, err := readRecord(filepath.Join(dir, ClaimFile), &claim)
+		ok, err := ReadRecord(filepath.Join(dir, ClaimFile), &claim)
 		if err != nil {
 			return "", err
 		}
@@ -260,7 +260,7 @@ func Adopt(ctx context.Context, f Finder, dir string, now time.Time) (sub Submis
 	if err != nil {
 		return sub, false, err
 	}
-	known, err := readRecord(filepath.Join(dir, SubmitFile), &sub)
+	known, err := ReadRecord(filepath.Join(dir, SubmitFile), &sub)
 	if err != nil || len(intents) == 0 || known && (sub.Attempt == 0 || sub.Attempt >= len(intents)) {
 		return sub, false, err
 	}
@@ -318,7 +318,7 @@ func intentsOf(dir string) ([]Intent, error) {
 			return nil, err
 		}
 		var intent Intent
-		ok, err := readRecord(name, &intent)
+		ok, err := ReadRecord(name, &intent)
 		if err != nil {
 			return nil, err
 		}
@@ -357,7 +357,7 @@ func Submitting(dir string, now time.Time) string {
 	}
 	for root := filepath.Dir(dir); root != filepath.Dir(root); root = filepath.Dir(root) {
 		var s Scenario
-		if ok, _ := readRecord(filepath.Join(root, ScenarioFile), &s); ok {
+		if ok, _ := ReadRecord(filepath.Join(root, ScenarioFile), &s); ok {
 			if alive(s.Host, s.PID, s.ProcessAge, now.Sub(s.Created)) {
 				return busy(Intent{Host: s.Host, PID: s.PID, Time: s.Created}).Error()
 			}
@@ -390,7 +390,7 @@ func Unfinished(output, name string, simulated bool) ([]string, error) {
 			continue
 		}
 		var s Scenario
-		ok, err := readRecord(filepath.Join(root, ScenarioFile), &s)
+		ok, err := ReadRecord(filepath.Join(root, ScenarioFile), &s)
 		if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.ENOTDIR) {
 			return nil, err
 		}

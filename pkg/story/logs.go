@@ -40,7 +40,7 @@ func OfLogs(e Logs) Story {
 		s.add("do", "nothing: no line says that something failed")
 	}
 	s.add("logs", strings.Join(shortened(e.files(), 6), ", "))
-	s.add("note", strings.Join(shortened(e.Notes, 4), "; "))
+	s.add("note", noted(e.Notes))
 	return s
 }
 
@@ -51,3 +51,5 @@ func (e *Logs) files() []string {
 	}
 	return names
 }
+
+func noted(notes []string) string { return strings.Join(shortened(notes, 4), "; ") }

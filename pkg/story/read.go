@@ -12,19 +12,20 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// Read gathers what a run directory holds, but its results. A file that a crash
-// left unreadable is as good as absent: the story is told with what there is.
+// Read gathers what a run directory holds, but its results. A file that holds no
+// record, as a crash may leave it, counts as absent; one that cannot be read is a
+// note: the story is told with what there is.
 func Read(dir string) (Evidence, error) {
 	e := Evidence{Dir: dir}
 	var err error
 	if e.Plan, err = run.ReadPlan(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return e, err
 	}
-	e.Submission = read[run.Submission](dir, run.SubmitFile)
-	e.State = read[run.State](dir, run.StateFile)
-	e.Claim = read[run.Claim](dir, run.ClaimFile)
-	e.Placement = read[run.Placement](dir, run.PlacementFile)
-	e.Sentinel = read[run.Sentinel](dir, run.SentinelFile)
+	e.Submission = read[run.Submission](&e, run.SubmitFile)
+	e.State = read[run.State](&e, run.StateFile)
+	e.Claim = read[run.Claim](&e, run.ClaimFile)
+	e.Placement = read[run.Placement](&e, run.PlacementFile)
+	e.Sentinel = read[run.Sentinel](&e, run.SentinelFile)
 	if e.Events, err = job.ReadEvents(dir); err != nil {
 		return e, err
 	}
@@ -39,9 +40,13 @@ func Read(dir string) (Evidence, error) {
 	return e, nil
 }
 
-func read[T any](dir, name string) *T {
+func read[T any](e *Evidence, name string) *T {
 	v := new(T)
-	if run.ReadJSON(filepath.Join(dir, name), v) != nil {
+	ok, err := run.ReadRecord(filepath.Join(e.Dir, name), v)
+	if err != nil {
+		e.Notes = append(e.Notes, err.Error())
+	}
+	if !ok {
 		return nil
 	}
 	return v

@@ -34,6 +34,7 @@ type Evidence struct {
 	Events     []job.Event
 	Result     *result.Result
 	Logs       []string // below Dir
+	Notes      []string // what could not be read
 }
 
 // Story is what there is to tell.
@@ -81,6 +82,7 @@ func Of(e Evidence) Story {
 	if !s.Valid() {
 		s.add("logs", e.logs())
 	}
+	s.add("note", noted(e.Notes))
 	return s
 }
 
