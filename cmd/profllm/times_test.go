@@ -27,6 +27,7 @@ func TestRehearsedTimes(t *testing.T) {
 		{"stalled", "serve:stall=6s@100ms", closed, false},
 		{"", "serve:stall=500ms@100ms", closed, true},
 		{"times-impossible", "client:step=-200ms@1s", closed, true},
+		{"times-impossible", "client:step=-9s@1s", closed, true}, // to before the load began
 		{"stalled", "client:step=40s@1s", closed, true},
 		{"stalled", "client:step=40s@1s", closed, false},
 		{"sends-lumped", "client:freeze=2500ms@1s", open, true},

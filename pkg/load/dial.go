@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -86,7 +87,7 @@ func (d *dialer) tunnel(ctx context.Context, c *conn) error {
 		return err
 	}
 	// Behind the answer nothing comes before this side speaks, so that the reader takes no byte of TLS.
-	resp, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: http.MethodConnect})
+	resp, err := http.ReadResponse(bufio.NewReader(io.LimitReader(c, headLimit)), &http.Request{Method: http.MethodConnect})
 	if err != nil {
 		return err
 	}

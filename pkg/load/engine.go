@@ -22,7 +22,7 @@ type job struct {
 	limit    int       // most requests in flight
 	keepText bool
 	prefix   string       // of x-request-id
-	clock    func() int64 // ns since a fixed instant; never goes back
+	clock    func() int64 // ns since a fixed instant; goes back only where a simulated clock is set
 	slack    int64        // [closeSlack]
 	done     *atomic.Int64
 }

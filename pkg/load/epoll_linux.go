@@ -70,7 +70,7 @@ func (p *poller) add(fd int, events uint32) error {
 
 // arm makes the timer go off at that reading of the clock, or after [longestWait] if that is earlier.
 func (p *poller) arm(at, now int64) {
-	if p.armed > now && p.armed <= at {
+	if p.armed != 0 && p.armed > now && p.armed <= at { // a clock that was set back reads less than 0
 		return // it goes off early enough, and is then set again
 	}
 	p.armed = min(at, now+longestWait)

@@ -190,15 +190,21 @@ func (l *loop) opened(c *link) {
 		err = os.NewSyscallError("connect", syscall.Errno(code))
 	}
 	if err != nil {
-		l.drop(c)
-		if len(l.waiting) > 0 {
-			i := l.waiting[0]
-			l.waiting = l.waiting[1:]
-			l.fail(i, err)
-		}
+		l.unopened(c, err)
 		return
 	}
 	l.free(c)
+}
+
+// unopened drops a connection that could not be opened. A request fails with it only if those that are still opening
+// are fewer than the requests that wait.
+func (l *loop) unopened(c *link, err error) {
+	l.drop(c)
+	if len(l.waiting) > l.opening {
+		i := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		l.fail(i, err)
+	}
 }
 
 // free gives a connection without a request the next one that waits for a connection. A request that is sent again

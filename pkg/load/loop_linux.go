@@ -258,12 +258,7 @@ func (l *loop) sweep(now int64) {
 			l.end(c, now, errLasted)
 		case c.phase == linkOpening && now-c.since > int64(connectLimit):
 			l.opening--
-			l.drop(c)
-			if len(l.waiting) > 0 {
-				i := l.waiting[0]
-				l.waiting = l.waiting[1:]
-				l.fail(i, fmt.Errorf("connect: no answer after %s", connectLimit))
-			}
+			l.unopened(c, fmt.Errorf("connect: no answer after %s", connectLimit))
 		}
 	}
 }

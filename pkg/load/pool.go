@@ -113,17 +113,17 @@ func (p *pool) run(ctx context.Context, j *job) clientStats {
 		}
 	})
 	queue := make(chan int, len(j.outcomes))
-	var idle atomic.Int64
+	var pending atomic.Int64 // requests in the queue or in work
 	active := 0
 	for i := range j.outcomes {
 		if !sleepUntil(ctx, j.clock, j.outcomes[i].due) {
 			break
 		}
-		queue <- i
-		if idle.Load() < int64(len(queue)) && active < j.limit {
+		if pending.Add(1) > int64(active) && active < j.limit {
 			active++
-			workers.Go(func() { p.work(ctx, j, queue, &idle) })
+			workers.Go(func() { p.work(ctx, j, queue, &pending) })
 		}
+		queue <- i
 	}
 	close(queue)
 	workers.Wait()
@@ -158,14 +158,11 @@ type worker struct {
 const readSize = 16 << 10
 
 // work sends requests one after another until the queue is closed and empty.
-func (p *pool) work(ctx context.Context, j *job, queue <-chan int, idle *atomic.Int64) {
+func (p *pool) work(ctx context.Context, j *job, queue <-chan int, pending *atomic.Int64) {
 	w := worker{pool: p, job: j, buf: make([]byte, readSize)}
 	var free int64
-	for {
-		idle.Add(1)
-		i, ok := <-queue
-		idle.Add(-1)
-		if !ok || ctx.Err() != nil {
+	for i := range queue {
+		if ctx.Err() != nil {
 			return
 		}
 		o := j.prepare(i)
@@ -178,6 +175,7 @@ func (p *pool) work(ctx context.Context, j *job, queue <-chan int, idle *atomic.
 		}
 		free = j.clock()
 		j.done.Add(1)
+		pending.Add(-1)
 	}
 }
 

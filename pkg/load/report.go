@@ -153,7 +153,7 @@ func (r *Report) count(m *measurement) {
 				c.RetriedRequests = append(c.RetriedRequests, len(r.ended))
 			}
 		}
-		if o.start > 0 {
+		if o.start != 0 {
 			delays.add(o.start - o.ready)
 			first, last = min(first, o.start), max(last, o.start)
 		}
