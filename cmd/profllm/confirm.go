@@ -316,6 +316,9 @@ func (c confirmCmd) plan(a *app) (*planned, error) {
 	if other := k.Sides[1].Scenario.Name; other != k.Sides[0].Scenario.Name {
 		k.Name += "-" + other
 	}
+	if err := a.newName(k.Name, c.makeFlags, &o); err != nil {
+		return nil, err
+	}
 	p.Name, p.Created, p.Digest = k.Name, o.Created, fmt.Sprintf("sha256:%x", digest.Sum(nil))
 	p.Root = catalog.Execution(k.Name, o)
 	set, err := catalog.Confirm(k, o)

@@ -99,6 +99,9 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.newName(s.Name, f.makeFlags, &o); err != nil {
+		return nil, err
+	}
 	o.Single = f.Single
 	if l := defs.lock; l != nil {
 		o.Launcher, o.Single, o.WorkDir = first(f.Launcher, l.Launcher), f.Single || l.Single, first(l.WorkDir, o.WorkDir)
@@ -171,6 +174,23 @@ func (a *app) options(f makeFlags, sys *config.System, simulate bool) (o catalog
 		o.Binary, err = executable()
 	}
 	return o, err
+}
+
+// newName sees to it that no directory has the name that a submission gets, unless the user gave its time: one that
+// follows another within a second waits for the next.
+func (a *app) newName(name string, f makeFlags, o *catalog.Options) error {
+	for f.Time == "" {
+		if _, err := os.Lstat(catalog.Execution(name, *o)); err != nil {
+			return nil // what is wrong with it is said where it is made
+		}
+		o.Created = o.Created.Truncate(time.Second).Add(time.Second)
+		select {
+		case <-a.ctx.Done():
+			return a.ctx.Err()
+		case <-time.After(o.Created.Sub(a.now())):
+		}
+	}
+	return nil
 }
 
 // printed adds the scripts of what was planned, and says the notes of the plans.

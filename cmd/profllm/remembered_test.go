@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,12 +38,15 @@ func remembered(t *testing.T, prepare func(root string)) finished {
 	return f
 }
 
-// indexed are the entries of an index by their runs.
+// indexed are the entries of an index by their runs. There is none where all runs are too new to be remembered.
 func indexed(t *testing.T, root string) map[string]index.Entry {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(root, index.File))
-	require.NoError(t, err)
 	entries := map[string]index.Entry{}
+	data, err := os.ReadFile(filepath.Join(root, index.File))
+	if errors.Is(err, fs.ErrNotExist) {
+		return entries
+	}
+	require.NoError(t, err)
 	for i, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
 		var e index.Entry
 		require.NoError(t, json.Unmarshal([]byte(line), &e))
@@ -190,7 +195,12 @@ func TestCollectWithoutRoomForAnIndex(t *testing.T) {
 		t.Skip("runs a rehearsal")
 	}
 	t.Parallel()
-	f := finishedRuns(t, 100)
+	f := remembered(t, func(string) {})
+	file := filepath.Join(f.root, index.File)
+	st, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Greater(t, st.Size(), int64(64<<10), "more than there is room for")
+	require.NoError(t, os.Remove(file))
 	want, records := afresh(t, f.root)
 	cmd := exec.Command("bash", "-c", `ulimit -f 64; exec "$@"`, "-", binary, "collect", ".") // KiB; a record has some 20
 	cmd.Dir = f.root

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -334,6 +335,23 @@ func TestEightAtOnce(t *testing.T) {
 	}
 	twice(s)
 	s.requireTidy()
+}
+
+// One that follows another within a second takes the next second's name.
+//
+// covers: PL-D2
+func TestSubmitWithinASecond(t *testing.T) {
+	wholeProgram(t)
+	s := newSession(t, slurmtest.Knobs{})
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "kill.toml"), []byte(oneRun), 0o644))
+	for taken := range 3 { // of the next seconds
+		at := time.Now().Add(time.Duration(taken) * time.Second)
+		require.NoError(t, os.MkdirAll(filepath.Join(s.dir, "results", "kill_"+at.Format("2006-01-02_15-04-05")), 0o755))
+	}
+	code, _, stderr := s.profllm(submit...)
+	require.Zero(t, code, stderr)
+	require.Len(t, s.Jobs(), 1)
+	require.Len(t, s.roots(), 1)
 }
 
 // Eight collect, two archive, and the job still writes.
