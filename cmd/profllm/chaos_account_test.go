@@ -217,15 +217,44 @@ func (c *chaos) collected(e execution, root string) {
 		well := run.ReadJSON(filepath.Join(dir, run.SentinelFile), &end) == nil && end.Code == 0
 		switch says := c.verdict(e, dir); {
 		case says == endsValid, says == endsRefused, says == endsLost, says == endsTimeout && well && e.kind == "loads":
-		case says != endsCancelled && well && want == exitOK: // its numbers alone are in doubt
-			want = exitInvalid
-		case says == endsCancelled, !well:
+		case says == endsCancelled, !well, jobStateFails(e, dir):
 			want = exitJobFailed
+		case want == exitOK: // its numbers alone are in doubt
+			want = exitInvalid
 		}
 	}
 	if said.code != want {
 		c.Errorf("%s: collect exits with %d, want %d:\n%s", e.name, said.code, want, said.stdout)
 	}
+}
+
+// resultsOf are the files of a run's records.
+func resultsOf(e execution, dir string) []string {
+	if e.kind == "loads" {
+		return []string{filepath.Join(dir, "quiet", run.ResultFile), filepath.Join(dir, "busy", run.ResultFile)}
+	}
+	return []string{filepath.Join(dir, run.ResultFile)}
+}
+
+func decodeFile(file string) (*result.Result, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return result.Decode(data)
+}
+
+// jobStateFails reports whether the job of a run ended badly, whatever its script says: a controller that was away may
+// time out a job that had ended.
+func jobStateFails(e execution, dir string) bool {
+	return slices.ContainsFunc(resultsOf(e, dir), func(file string) bool {
+		r, err := decodeFile(file)
+		if err != nil || r.Validity == nil {
+			return false
+		}
+		c := r.Validity.Check("job-state")
+		return c != nil && c.Outcome == result.Fail
+	})
 }
 
 // verdict is what profllm says of a run, over its loads; "" if its files
@@ -243,18 +272,10 @@ func (c *chaos) verdict(e execution, dir string) endsAs {
 	if err := run.ReadJSON(filepath.Join(dir, run.StateFile), &st); err != nil {
 		return endsAs(err.Error())
 	}
-	results := []string{filepath.Join(dir, run.ResultFile)}
-	if e.kind == "loads" {
-		results = []string{filepath.Join(dir, "quiet", run.ResultFile), filepath.Join(dir, "busy", run.ResultFile)}
-	}
 	var words []string
 	all := true
-	for _, f := range results {
-		data, err := os.ReadFile(f)
-		if err != nil {
-			return endsAs(err.Error())
-		}
-		r, err := result.Decode(data)
+	for _, f := range resultsOf(e, dir) {
+		r, err := decodeFile(f)
 		if err != nil {
 			return endsAs(err.Error())
 		}
