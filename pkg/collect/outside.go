@@ -2,7 +2,6 @@ package collect
 
 import (
 	"path/filepath"
-	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
@@ -19,12 +18,12 @@ func Outside(dir string, p *plan.Plan) (folders, files []string, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if at == ".." || strings.HasPrefix(at, "../") {
+		if !filepath.IsLocal(at) {
 			folders = append(folders, at)
 		}
 	}
 	for _, role := range p.Roles {
-		if role.Report != "" && filepath.IsAbs(role.Report) {
+		if role.Report != "" && !filepath.IsLocal(role.Report) {
 			files = append(files, role.Report+plan.ReportSuffix)
 		}
 	}

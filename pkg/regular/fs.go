@@ -29,9 +29,8 @@ func (t tree) Open(name string) (fs.File, error) {
 	if err == nil {
 		return f, nil
 	}
-	if st, e := os.Stat(path); e == nil && st.IsDir() {
-		d, err := os.Open(path)
-		return d, renamed(err, name)
+	if d, e := OpenDir(path); e == nil {
+		return d, nil
 	}
 	return nil, renamed(err, name)
 }

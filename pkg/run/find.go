@@ -9,7 +9,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
+
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // Find lists the run directories at or below the given paths, sorted: those
@@ -71,7 +72,7 @@ type folder struct {
 }
 
 func (f *folder) look() {
-	d, err := openDir(f.path)
+	d, err := regular.OpenDir(f.path)
 	if errors.Is(err, fs.ErrNotExist) && !f.given {
 		return // a running job sets folders aside
 	}
@@ -103,21 +104,6 @@ func (f *folder) look() {
 	f.run = f.run && !load && filepath.Base(f.path) != RawDir
 	if planned {
 		f.folders = nil
-	}
-}
-
-// openDir opens a directory, with two system calls. os.Open asks whether it can be
-// waited for, as a pipe can, and needs six.
-func openDir(path string) (*os.File, error) {
-	for {
-		fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_DIRECTORY, 0)
-		switch err {
-		case nil:
-			return os.NewFile(uintptr(fd), path), nil
-		case syscall.EINTR: // on network file systems
-		default:
-			return nil, &fs.PathError{Op: "open", Path: path, Err: err}
-		}
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -80,9 +81,10 @@ func (e *Entry) racy() bool { return e.Record != "" && e.Written+window > e.At }
 type Index struct {
 	dir, program string
 	device       uint64
-	shapes       [][]string
 
 	mu      sync.Mutex
+	shapes  [][]string
+	numbers map[string]int // of shapes, by their names
 	entries map[string]*Entry
 	seen    map[string]bool // the runs that somebody asked for
 	changed bool
@@ -93,7 +95,7 @@ type Index struct {
 // wrote or that lay elsewhere is empty. program names all that decides what a record
 // says beside the files of its run.
 func Open(dir, program string) *Index {
-	x := &Index{dir: dir, program: program, entries: map[string]*Entry{}, seen: map[string]bool{}}
+	x := &Index{dir: dir, program: program, numbers: map[string]int{}, entries: map[string]*Entry{}, seen: map[string]bool{}}
 	x.clock = sync.OnceValue(x.now)
 	var st unix.Stat_t
 	if unix.Stat(dir, &st) == nil {
@@ -120,15 +122,20 @@ func (x *Index) read() {
 			entries[i] = Entry{}
 		}
 	})
-	for i, e := range entries {
-		if e.Sum == "" || e.Shape < 0 || e.Shape >= len(h.Shapes) {
+	var numbers []int // of the shapes of the file
+	for _, names := range h.Shapes {
+		numbers = append(numbers, x.shapeOf(names))
+	}
+	for i := range entries {
+		e := &entries[i]
+		if e.Sum == "" || e.Shape < 0 || e.Shape >= len(numbers) {
 			continue
 		}
-		if x.entries[e.Run] = &entries[i]; e.racy() {
+		e.Shape = numbers[e.Shape]
+		if x.entries[e.Run] = e; e.racy() {
 			x.clock() // so that it can be looked at now
 		}
 	}
-	x.shapes = h.Shapes
 }
 
 // now is the time by the clock of the file system, 0 if nothing can be written there.
@@ -147,11 +154,15 @@ func (x *Index) Unchanged(dir, asked string) *Entry {
 	x.mu.Lock()
 	e := x.entries[name]
 	x.seen[name] = true
+	var names []string
+	if e != nil {
+		names = x.shapes[e.Shape]
+	}
 	x.mu.Unlock()
 	if err != nil || e == nil || e.Asked != asked {
 		return nil
 	}
-	l, err := again(dir, x.shapes[e.Shape])
+	l, err := again(dir, names)
 	if err != nil || l.sum() != e.Sum || !x.kept(dir, e) {
 		return nil
 	}
@@ -184,7 +195,7 @@ func (x *Index) Look(dir string) *Look {
 		return nil
 	}
 	l, err := look(dir)
-	if err != nil || l.device != x.device { // another file system has a clock of its own
+	if err != nil {
 		return nil
 	}
 	return l
@@ -201,12 +212,19 @@ func (x *Index) Keep(dir string, l *Look, e Entry, content []byte) {
 	e.Run = name
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	e.Shape = slices.IndexFunc(x.shapes, func(names []string) bool { return slices.Equal(names, l.names) })
-	if e.Shape < 0 {
-		e.Shape = len(x.shapes)
-		x.shapes = append(x.shapes, l.names)
-	}
+	e.Shape = x.shapeOf(l.names)
 	x.entries[name], x.changed = &e, true
+}
+
+// shapeOf is the number of those names; a new one if they are new.
+func (x *Index) shapeOf(names []string) int {
+	key := strings.Join(names, "\x00")
+	n, known := x.numbers[key]
+	if !known {
+		n = len(x.shapes)
+		x.shapes, x.numbers[key] = append(x.shapes, names), n
+	}
+	return n
 }
 
 // settle completes an entry, and reports whether it can be relied on.
@@ -214,6 +232,11 @@ func (x *Index) settle(dir string, l *Look, e *Entry, content []byte) bool {
 	e.At = x.clock()
 	if err := l.beside(dir, e.Folders, e.Files); err != nil || l.newest+window > e.At {
 		return false
+	}
+	for device := range l.devices {
+		if device != x.device { // another file system has a clock of its own
+			return false
+		}
 	}
 	mark, written, err := markOf(filepath.Join(dir, run.ResultFile))
 	if err != nil || (mark == "") != (content == nil) {

@@ -1,10 +1,12 @@
 package index
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -245,12 +247,65 @@ func TestRunsThatAreNotRemembered(t *testing.T) {
 	}
 	x := later(root, time.Hour)
 	x.device++
-	require.Nil(t, x.Look(other))
+	require.False(t, collect(t, x, other, Entry{}))
+	require.False(t, collect(t, x, other, Entry{}))
 	x = later(root, time.Hour)
 	x.clock = func() int64 { return 0 }
 	require.Nil(t, x.Look(other))
 	require.NoError(t, x.Save())
 	require.NoFileExists(t, filepath.Join(root, File))
+}
+
+// A file of a run, or beside one, that lies on another file system has times of another clock.
+func TestAFileOnAnotherFileSystem(t *testing.T) {
+	shared, err := os.MkdirTemp("/dev/shm", "profllm-index-")
+	if err != nil {
+		t.Skip("no second file system:", err)
+	}
+	t.Cleanup(func() { os.RemoveAll(shared) })
+	file := filepath.Join(shared, "x")
+	require.NoError(t, os.WriteFile(file, nil, 0o644))
+	root := t.TempDir()
+	var here, there syscall.Stat_t
+	require.NoError(t, errors.Join(syscall.Stat(root, &here), syscall.Stat(file, &there)))
+	if here.Dev == there.Dev {
+		t.Skip("no second file system: the folder of tests lies in /dev/shm")
+	}
+	linked, beside := aRun(t, root, "linked"), aRun(t, root, "beside")
+	require.NoError(t, os.Symlink(file, filepath.Join(linked, "raw/x")))
+	for range 2 {
+		require.False(t, collect(t, later(root, time.Hour), linked, Entry{}))
+		require.False(t, collect(t, later(root, time.Hour), beside, Entry{Files: []string{file}}))
+	}
+}
+
+// Runs that changed and runs that did not are asked for at the same time; run with -race.
+func TestManyAtOnce(t *testing.T) {
+	root := t.TempDir()
+	dirs := make([]string, 64)
+	x := later(root, time.Hour)
+	for i := range dirs {
+		dirs[i] = aRun(t, root, fmt.Sprint(i))
+		require.False(t, collect(t, x, dirs[i], Entry{}))
+	}
+	require.NoError(t, x.Save())
+	for i := 0; i < len(dirs); i += 2 {
+		require.NoError(t, os.WriteFile(filepath.Join(dirs[i], fmt.Sprint("new-", i)), nil, 0o644))
+	}
+	x = later(root, 2*time.Hour)
+	for _, known := range []bool{false, true} {
+		var wrong atomic.Int64
+		run.AtOnce(len(dirs), 16, func(i int) {
+			e := x.Unchanged(dirs[i], "a")
+			if (e != nil) != (known || i%2 == 1) {
+				wrong.Add(1)
+			}
+			if e == nil {
+				x.Keep(dirs[i], x.Look(dirs[i]), Entry{Asked: "a", Shown: []byte("1")}, []byte("x"))
+			}
+		})
+		require.Zero(t, wrong.Load())
+	}
 }
 
 // Runs that are gone leave the index, runs that nobody asked for stay.

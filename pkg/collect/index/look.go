@@ -32,21 +32,19 @@ type Look struct {
 	names  []string // below the directory, sorted; with ".." or "/" in front: elsewhere
 	marks  []byte   // of the names, in their order
 	newest int64    // of all times of change, ns since 1970
-	device uint64
+
+	devices map[uint64]bool // that the files lie on; nil where that is not asked
 }
 
 // look walks through a directory.
 func look(dir string) (*Look, error) {
-	at, err := openDir(dir)
+	d, err := regular.OpenDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer syscall.Close(at)
-	var st unix.Stat_t
-	if err := unix.Fstat(at, &st); err != nil {
-		return nil, err
-	}
-	l := Look{device: st.Dev}
+	defer d.Close()
+	at := int(d.Fd())
+	l := Look{devices: map[uint64]bool{}}
 	w := walk{at: at, look: &l}
 	if err := w.folder("."); err != nil {
 		return nil, err
@@ -120,11 +118,12 @@ func (l *Look) beside(dir string, folders, files []string) error {
 	if len(folders)+len(files) == 0 {
 		return nil
 	}
-	at, err := openDir(dir)
+	d, err := regular.OpenDir(dir)
 	if err != nil {
 		return err
 	}
-	defer syscall.Close(at)
+	defer d.Close()
+	at := int(d.Fd())
 	w := walk{at: at, look: &Look{}}
 	for _, name := range slices.Concat(folders, files) {
 		if err := w.add(name); err != nil {
@@ -141,11 +140,12 @@ func (l *Look) beside(dir string, folders, files []string) error {
 
 // again looks at the names of an earlier look, and at whether they are still all.
 func again(dir string, names []string) (*Look, error) {
-	at, err := openDir(dir)
+	d, err := regular.OpenDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer syscall.Close(at)
+	defer d.Close()
+	at := int(d.Fd())
 	found, err := list(at, ".")
 	if err != nil {
 		return nil, err
@@ -211,6 +211,9 @@ const markSize = 4 + 4*8
 
 // add appends what tells a file from another, and from itself after a change.
 func (l *Look) add(st *unix.Stat_t) {
+	if l.devices != nil && st.Ino != 0 {
+		l.devices[st.Dev] = true
+	}
 	modified, changed := st.Mtim.Nano(), st.Ctim.Nano()
 	l.newest = max(l.newest, modified, changed)
 	l.marks = binary.LittleEndian.AppendUint32(l.marks, st.Mode)
@@ -242,15 +245,6 @@ func (l *Look) sum() string { return digest(l.marks) }
 func digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])
-}
-
-func openDir(dir string) (int, error) {
-	for {
-		at, err := syscall.Open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
-		if err != syscall.EINTR {
-			return at, err
-		}
-	}
 }
 
 // list returns the names in a folder below an open directory, in no order.
