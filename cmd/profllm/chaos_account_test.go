@@ -216,9 +216,10 @@ func (c *chaos) collected(e execution, root string) {
 		var end run.Sentinel
 		well := run.ReadJSON(filepath.Join(dir, run.SentinelFile), &end) == nil && end.Code == 0
 		switch says := c.verdict(e, dir); {
-		case says == endsValid, says == endsRefused, says == endsLost, says == endsTimeout && well && e.kind == "loads":
+		case says == endsValid, says == endsRefused, says == endsLost:
 		case says == endsCancelled, !well, jobStateFails(e, dir):
 			want = exitJobFailed
+		case says == endsTimeout && e.kind == "loads": // all were over before
 		case want == exitOK: // its numbers alone are in doubt
 			want = exitInvalid
 		}

@@ -23,8 +23,9 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// chaosLimit ends a test whose runs do not come to an end.
-const chaosLimit = 9 * time.Minute
+// chaosLimit ends a test whose runs do not come to an end. What waits for a job that a controller has forgotten can be
+// submitted when the job has been unknown for [run.AskAfter].
+const chaosLimit = run.AskAfter + 4*time.Minute
 
 // TestSlurmChaos submits at least 60 runs of every shape and breaks what it can
 // meanwhile: profllm itself, roles, scripts, nodes, Slurm's daemons. At the end

@@ -88,6 +88,9 @@ func (s *Submitter) parent(ctx context.Context, a plan.After) (string, error) {
 		st = sub.Settled(states[sub.JobID], a.Dir)
 	}
 	switch {
+	case st.State == Unknown && st.Note == Forgotten:
+		return "", fmt.Errorf("job %s of %s, which this waits for, is unknown: %s\n\thint: when it has been unknown for %s, resume submits both again",
+			sub.JobID, a.Dir, st.Reason, AskAfter)
 	case st.State == Unknown || st.State == "":
 		return "", fmt.Errorf("job %s of %s, which this waits for, is unknown: %s", sub.JobID, a.Dir, st.Reason)
 	case !st.Final():
