@@ -87,6 +87,14 @@ func (m Metric) better(a, b float64) bool {
 	return a > b
 }
 
+// direction says whether a change of that much is for the better.
+func (m Metric) direction(change float64) Outcome {
+	if m.better(change, 0) {
+		return Improved
+	}
+	return Regressed
+}
+
 func latencyMetric(f result.Family, stat, name string) Metric {
 	return Metric{Key: f.Key(stat), Name: name, Unit: "ms", Better: Lower, digits: 2, of: func(r *result.Result) *float64 {
 		d := r.Results.Latency[f]

@@ -23,6 +23,8 @@ type Paired struct {
 	P        *float64 `json:"p"`             // of all choices of signs
 	CV       *float64 `json:"cv_percent"`    // of one run, by how much the differences vary
 	Finds    *float64 `json:"finds_percent"` // the shift that as many pairs find four times of five
+
+	estimate float64 // of the shift, in the metric's unit
 }
 
 // deciding are the shift in percent, the ends of its interval and the p by which the
@@ -86,6 +88,7 @@ func paired(m Metric, a, b []*Run) (*Paired, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.estimate = shift.Estimate
 	if shift.Base > 0 {
 		p.Percent = new(shift.Percent(shift.Estimate))
 		if i := shift.Interval; i != nil {

@@ -75,6 +75,8 @@ type TrendCut struct {
 	// Differs is what the first run behind the cut had otherwise than the last before it.
 	Differs   []Unlike `json:"differs,omitempty"`
 	NotCausal bool     `json:"not_causal,omitempty"`
+
+	estimate float64 // of the shift, in the metric's unit
 }
 
 // LeftOut is a run that stands in no series.
@@ -279,7 +281,8 @@ func (x *MetricTrend) cut() error {
 	x.Autocorrelation = c.Autocorrelation
 	for _, found := range c.Cuts {
 		cut := TrendCut{Index: found.Index, P: found.SearchedP}
-		if s := found.Shift; s.Base != 0 {
+		cut.estimate = found.Shift.Estimate
+		if s := found.Shift; s.Base > 0 {
 			cut.Percent = new(s.Percent(s.Estimate))
 			if i := s.Interval; i != nil {
 				cut.Low, cut.High = new(s.Percent(i.Low)), new(s.Percent(i.High))
@@ -309,6 +312,9 @@ func concludeTrends(list []Trend, proof Proven) error {
 	for i := range list {
 		for k := range list[i].Metrics {
 			x := &list[i].Metrics[k]
+			if len(x.Points) == 0 {
+				continue // nothing is asked of it
+			}
 			for c := range x.Cuts {
 				ps, of = append(ps, x.Cuts[c].P), append(of, &x.Cuts[c])
 			}
@@ -385,14 +391,14 @@ func (c *TrendCut) conclude(x *MetricTrend) {
 	case c.Verdict == Watch:
 	case c.AdjustedP > stats.Alpha:
 		c.Verdict, c.Why = Watch, "one of this many series may have it by chance"
+	case c.Percent == nil && c.estimate == 0:
+		c.Verdict, c.Why = Watch, "the medians on both sides are 0"
 	case c.Percent == nil:
-		c.Verdict, c.Why = Watch, "the median before it is 0"
+		c.Verdict, c.Why = x.direction(c.estimate), "the median before it is 0, of which no percentage can be given"
 	case math.Abs(*c.Percent) <= x.Floor:
 		c.Verdict, c.Why = Same, fmt.Sprintf("by less than the %g %% that matter", x.Floor)
-	case *c.Percent > 0 == (x.Better == Higher):
-		c.Verdict = Improved
 	default:
-		c.Verdict = Regressed
+		c.Verdict = x.direction(*c.Percent)
 	}
 }
 

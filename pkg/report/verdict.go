@@ -160,6 +160,10 @@ const usualRuns = 6
 
 func (v *MetricVerdict) conclude(tests int) error {
 	shift, low, high, p := v.deciding()
+	estimate := v.estimate
+	if v.Paired != nil {
+		estimate = v.Paired.estimate
+	}
 	beyond := shift != nil && math.Abs(*shift) > v.Floor
 	switch {
 	case v.lacks != "":
@@ -168,8 +172,8 @@ func (v *MetricVerdict) conclude(tests int) error {
 	case shift == nil && v.Paired != nil && v.Paired.N == 0:
 		v.Verdict, v.Why, v.RunsNeeded = TooLittle, "no pair has it", usualRuns
 		return nil
-	case shift == nil && p != nil && *v.AdjustedP <= stats.Alpha && v.estimate != 0:
-		v.Verdict, v.Why = v.direction(v.estimate), "the first's median is 0, of which no percentage can be given"
+	case shift == nil && p != nil && *v.AdjustedP <= stats.Alpha && estimate != 0:
+		v.Verdict, v.Why = v.direction(estimate), "the first's median is 0, of which no percentage can be given"
 		return nil
 	case shift == nil:
 		v.Verdict, v.Why = TooLittle, "the first's median is 0"
@@ -203,14 +207,6 @@ func (v *MetricVerdict) conclude(tests int) error {
 	v.Verdict, v.RunsNeeded = TooLittle, need
 	v.Why = fmt.Sprintf("may differ by more than the %g %% that matter, or not", v.Floor)
 	return nil
-}
-
-// direction says whether a shift is for the better.
-func (v *MetricVerdict) direction(shift float64) Outcome {
-	if shift > 0 == (v.Better == Higher) {
-		return Improved
-	}
-	return Regressed
 }
 
 // needed is how many runs of each side find a shift of the floor four times of five,

@@ -1,5 +1,7 @@
 package result
 
+import "math"
+
 func accuracyMissing(c *facts) answer {
 	if !c.e.Planned.Accuracy {
 		return notPossible("no evaluation was planned")
@@ -23,9 +25,13 @@ func accuracyInvalid(c *facts) answer {
 			return fail("%s %s %s %v is no share", o.Task, o.Metric, o.Filter, o.Value)
 		}
 	}
-	for name, v := range map[string]*float64{"invalid_rate": a.InvalidRate, "stderr": a.Stderr, "duration_s": a.Duration} {
-		if v != nil && !(*v >= 0 && (name != "invalid_rate" || *v <= 1)) {
-			return fail("%s is %v", name, *v)
+	for _, x := range []struct {
+		name  string
+		value *float64
+		most  float64
+	}{{"invalid_rate", a.InvalidRate, 1}, {"stderr", a.Stderr, math.Inf(1)}, {"duration_s", a.Duration, math.Inf(1)}} {
+		if x.value != nil && !(*x.value >= 0 && *x.value <= x.most) {
+			return fail("%s is %v", x.name, *x.value)
 		}
 	}
 	if a.Questions != nil && *a.Questions <= 0 {

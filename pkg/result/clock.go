@@ -51,13 +51,18 @@ func apart(values []float64) float64 {
 	if middle <= 0 {
 		middle = sorted[len(sorted)-1]
 	}
+	return min(1, leastGap(sorted, 1e-7*middle)/middle)
+}
+
+// leastGap is the least difference above a bound between neighbours in a sorted list, infinite if there is none.
+func leastGap(sorted []float64, above float64) float64 {
 	least := math.Inf(1)
 	for i := 1; i < len(sorted); i++ {
-		if d := sorted[i] - sorted[i-1]; d > 1e-7*middle {
+		if d := sorted[i] - sorted[i-1]; d > above {
 			least = min(least, d)
 		}
 	}
-	return min(1, least/middle)
+	return least
 }
 
 // fewGaps is how many gaps are enough to see a clock's step.

@@ -182,14 +182,7 @@ func (c *facts) copies() []string {
 	if len(list) < leastAlike || float64(n) <= accepted {
 		return nil
 	}
-	ttfts, latencies := map[int64]bool{}, map[int64]bool{}
-	for _, x := range unlike {
-		ttfts[x.ttft], latencies[x.latency] = true, true
-	}
-	// A coarse clock makes equal pairs by chance, about half the pairs of requests over
-	// the pairs of times that there are.
-	chance := float64(len(list)) * float64(len(list)) / (2 * float64(len(ttfts)) * float64(len(latencies)))
-	if float64(n) < beyondChance*chance {
+	if float64(n) < beyondChance*min(equalByChance(s.of(s.TTFT)), equalByChance(s.of(s.Latency))) {
 		return nil
 	}
 	return []string{fmt.Sprintf("%d of %d requests have TTFT and latency of another to the last digit (accepted %.0f)", n, len(list), accepted)}
@@ -198,6 +191,18 @@ func (c *facts) copies() []string {
 // beyondChance is how many times as many equal pairs as chance makes are copies: times
 // are not spread evenly, so that chance makes more.
 const beyondChance = 10
+
+// equalByChance is how many values a coarse clock makes equal to another: about half the pairs over the steps of the
+// clock in which most values lie. All may be equal if there is one step only.
+func equalByChance(values []float64) float64 {
+	slices.Sort(values)
+	n := len(values)
+	step, width := leastGap(values, 1e-9), values[n*9/10]-values[n/10]
+	if width < step {
+		return float64(n)
+	}
+	return float64(n) * float64(n) * step / (2 * width)
+}
 
 // What a window and a cap are exceeded by when clocks are read one after the other.
 const (
@@ -268,7 +273,7 @@ func (c *facts) impossibleStatistics(done int) (bad []string) {
 	}
 	for _, f := range []Family{TTFT, TPOT, ITL, E2EL} {
 		d := c.m.Latency[f]
-		if n := cmp.Or(d.N, &done); d.Std != nil && *d.Std == 0 && *n >= leastAlike && !c.m.FromLog {
+		if n := cmp.Or(d.N, &done); d.Std != nil && *d.Std == 0 && (d.Mean == nil || *d.Mean > 0) && *n >= leastAlike && !c.m.FromLog {
 			bad = append(bad, fmt.Sprintf("%d values of %s are equal to the last digit: their standard deviation is 0", *n, strings.ToUpper(string(f))))
 		}
 		if c.m.Duration == nil || c.m.CutRequests != nil {

@@ -220,8 +220,10 @@ func (g *run) both(limit int, rate float64) {
 
 // copied gives so many requests the times of the first.
 func (g *run) copied(n int) {
+	fine := rand.New(rand.NewPCG(1, 2)) // a clock finer than the steps of the sample
 	g.samples(func(i int, _, ttft, latency *float64) {
-		if i > 400 && i <= 400+n {
+		*ttft, *latency = *ttft+1e-5*fine.Float64(), *latency+1e-5*fine.Float64()
+		if i == 0 || i > 400 && i <= 400+n {
 			*ttft, *latency = 0.05, 0.55
 		}
 	})
@@ -298,5 +300,32 @@ func BenchmarkJudgeTimes(b *testing.B) {
 				result.Judge(&g.r, g.e)
 			}
 		})
+	}
+}
+
+// Equal times of different requests are a coarse clock's doing, not copies: also where the latency follows from the TTFT.
+func TestEqualTimesOfCoarseClocks(t *testing.T) {
+	for _, step := range []float64{1e-6, 1e-4, 1e-3, 1e-2} {
+		for name, latency := range map[string]func(ttft float64, d *rand.Rand) float64{
+			"follows": func(ttft float64, _ *rand.Rand) float64 { return ttft + 0.5 },
+			"free":    func(_ float64, d *rand.Rand) float64 { return 0.5 + 0.1*d.Float64() },
+		} {
+			for _, n := range []int{30, 300, 3000} {
+				for seed := range uint64(20) {
+					d := rand.New(rand.NewPCG(20261123, seed))
+					g := good()
+					s := &result.Samples{}
+					for i := range n {
+						ttft := math.Exp(math.Log(0.03) + 0.3*d.NormFloat64())
+						s.Start = append(s.Start, 100*float64(i)/float64(n))
+						s.TTFT = append(s.TTFT, step*math.Ceil(ttft/step))
+						s.Latency = append(s.Latency, step*math.Ceil(latency(ttft, d)/step))
+					}
+					g.e.Samples = s
+					c := result.Judge(&g.r, g.e).Check("times-impossible")
+					require.NotContains(t, c.Detail, "of another to the last digit", "clock of %g s, latency %s, %d requests, seed %d", step, name, n, seed)
+				}
+			}
+		}
 	}
 }
