@@ -45,7 +45,7 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	_, hook := run.HookOf(j.Dir)
 	sweep := node.Sweep{
 		Proc: proc, Job: j.Env("SLURM_JOB_ID"), Host: host, Self: os.Getpid(), Grace: strayGrace, Limit: j.termWait() + killWait + strayGrace + time.Second,
-		Steps: hook, Patient: slices.ContainsFunc(p.Roles, func(r plan.Role) bool { return r.Report != "" }),
+		Tasks: tasksEnd(j.termWait(), hook), Steps: hook, Patient: slices.ContainsFunc(p.Roles, func(r plan.Role) bool { return r.Report != "" }),
 	}
 	before := node.NewSnapshot(shm, proc)
 	if err := j.Node(ctx); err != nil {
@@ -97,6 +97,16 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 		return j.writeLeft(host, found, true)
 	}
 	return node.WriteLeft(j.Stdout, host, found)
+}
+
+// tasksEnd is when the guard itself ends the steps that are still there: Stop has by then
+// sent them TERM and KILL. A hook's guard ends none, because the steps may be those of
+// the run around it.
+func tasksEnd(term time.Duration, hook bool) time.Duration {
+	if hook {
+		return 0
+	}
+	return term + killWait
 }
 
 // tellPause is between two looks at whether the servers are ready.

@@ -302,10 +302,10 @@ func softLimit(text, row string) string {
 // those jobs are over is for Slurm to say.
 func (l *Look) strays() []Process {
 	t := readProcesses(l.Proc)
-	keeper := t.keeper(t[l.Self])
+	keeper := t.keeper(t[l.Self]).name
 	var list []Process
 	for _, p := range t {
-		if p.job != "" && p.job != l.Job && !p.rehearsed && p.here(l.Host) && t.keeper(p) != keeper {
+		if p.job != "" && p.job != l.Job && !p.rehearsed && p.here(l.Host) && t.keeper(p).name != keeper {
 			list = append(list, p.public())
 		}
 	}

@@ -343,6 +343,32 @@ func TestSweep(t *testing.T) {
 	require.True(t, lives(client), "it ends with its step")
 }
 
+// The tasks of a step that nobody ends are ended in the end, and not those of a step
+// that began meanwhile: the next run's, in an allocation for several.
+//
+// covers: PL-G14
+func TestSweepOfForgottenSteps(t *testing.T) {
+	job := fmt.Sprintf("7%d", os.Getpid())
+	guard := inJob(t, job, "0", "sleep 300")
+	task := inJob(t, job, "1", "sleep 300")
+	var next *exec.Cmd
+	sweep := Sweep{Proc: "/proc", Job: job, Host: "n1", Self: guard.Process.Pid, Tasks: 100 * time.Millisecond, Limit: time.Second}
+	sweep.Changed = func(ended []Ended) {
+		if next == nil {
+			next = inJob(t, job, "2", "sleep 300")
+		}
+	}
+	ended, left := sweep.Run()
+	require.Error(t, task.Wait())
+	require.Empty(t, left)
+	for _, e := range ended {
+		require.Equal(t, "KILL", e.Signal)
+	}
+	require.Contains(t, ended, Ended{Process: Process{task.Process.Pid, job, "sleep 300"}, Signal: "KILL"})
+	require.True(t, lives(next.Process.Pid))
+	require.True(t, lives(guard.Process.Pid))
+}
+
 // A process that was given another environment, or overwrote its own with a title,
 // is the job's by its cgroup, of either version; what came in from outside is not, nor
 // is what looks after a step.
@@ -378,13 +404,13 @@ func TestStraysByCgroup(t *testing.T) {
 
 	s := Sweep{Proc: proc, Job: "60", Host: "n1", Self: 11}
 	names := func(s Sweep) (tasks int, list []string) {
-		tasks, strays := s.find()
+		found, strays := s.find()
 		for _, p := range strays {
 			require.True(t, p.daemon, p.name)
 			list = append(list, p.name)
 		}
 		slices.Sort(list)
-		return tasks, list
+		return len(found), list
 	}
 	tasks, strays := names(s)
 	require.Equal(t, 2, tasks, "the task, and what it has started")

@@ -96,18 +96,18 @@ func variable(env []byte, name string) string {
 	return ""
 }
 
-// keeper is the name of the process that looks after p: the parent of its highest
-// ancestor that carries the same job. It is slurmstepd for a task of a step, and
-// init for a process that has made itself a daemon.
-func (t table) keeper(p process) string {
+// keeper is the process that looks after p: the parent of its highest ancestor that
+// carries the same job. It is slurmstepd for a task of a step, and init for a process
+// that has made itself a daemon.
+func (t table) keeper(p process) process {
 	for range len(t) { // a parent that ends meanwhile could close a ring
 		up, ok := t[p.parent]
 		if !ok || up.job != p.job {
-			return up.name
+			return up
 		}
 		p = up
 	}
-	return ""
+	return process{}
 }
 
 // daemon reports whether a process has no parent but init, or what stands in for

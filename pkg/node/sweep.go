@@ -21,6 +21,10 @@ type Sweep struct {
 	Grace time.Duration
 	// Limit is for the steps to end; what they leave later is not ended here.
 	Limit time.Duration
+	// Tasks is when those of the steps get KILL that were there at the begin: a controller
+	// that died right after it had started a step does not know it, and ends it never. 0 is
+	// never.
+	Tasks time.Duration
 	// Steps spares what the job's script itself has started: that of a hook is not
 	// the last of its job.
 	Steps bool
@@ -46,6 +50,7 @@ const sweepPoll = 50 * time.Millisecond
 // end is in left.
 func (s Sweep) Run() (ended []Ended, left []Process) {
 	begin, clean := time.Now(), 0
+	var first map[step]bool
 	told := map[int]*Ended{}
 	list := func() (ended []Ended) {
 		for _, pid := range slices.Sorted(maps.Keys(told)) {
@@ -55,12 +60,20 @@ func (s Sweep) Run() (ended []Ended, left []Process) {
 	}
 	for clean < 2 { // a process that forks may hide from one look
 		tasks, strays := s.find()
-		if clean++; tasks > 0 || len(strays) > 0 {
+		if clean++; len(tasks)+len(strays) > 0 {
 			clean = 0
 		}
+		if first == nil {
+			first = steps(tasks)
+		}
 		changed := false
+		for _, p := range tasks {
+			if s.Tasks > 0 && time.Since(begin) > s.Tasks && first[p.of] {
+				changed = s.kill(p, told) || changed
+			}
+		}
 		for _, p := range strays {
-			if tasks == 0 || p.daemon && !s.Patient {
+			if len(tasks) == 0 || p.daemon && !s.Patient {
 				changed = s.end(p, told) || changed
 			}
 		}
@@ -85,36 +98,62 @@ func (s Sweep) end(p stray, told map[int]*Ended) bool {
 	switch {
 	case e == nil && syscall.Kill(p.pid, syscall.SIGTERM) == nil:
 		told[p.pid] = &Ended{Process: p.public(), Signal: "TERM", at: time.Now()}
-	case e != nil && e.Signal == "TERM" && time.Since(e.at) > s.Grace && syscall.Kill(p.pid, syscall.SIGKILL) == nil:
-		e.Signal = "KILL"
+	case e != nil && e.Signal == "TERM" && time.Since(e.at) > s.Grace:
+		return s.kill(p, told)
 	default:
 		return false
 	}
 	return true
 }
 
-// stray is a process of the job that belongs to no step.
+// kill sends KILL, once.
+func (s Sweep) kill(p stray, told map[int]*Ended) bool {
+	e := told[p.pid]
+	if e != nil && e.Signal == "KILL" || syscall.Kill(p.pid, syscall.SIGKILL) != nil {
+		return false
+	}
+	told[p.pid] = &Ended{Process: p.public(), Signal: "KILL"}
+	return true
+}
+
+// stray is a process of the job beside this one's step.
 type stray struct {
 	process
+	of     step
 	daemon bool // nobody but us would end it
 }
 
-// find counts the tasks of other steps of the job on this node, and lists its
-// processes that belong to no step.
-func (s Sweep) find() (tasks int, strays []stray) {
+// step is one on this node. Its number alone may be another's later.
+type step struct {
+	keeper int
+	number string
+}
+
+func steps(tasks []stray) map[step]bool {
+	set := map[step]bool{}
+	for _, p := range tasks {
+		set[p.of] = true
+	}
+	return set
+}
+
+// find lists the tasks of other steps of the job on this node, and its processes that
+// belong to no step.
+func (s Sweep) find() (tasks, strays []stray) {
 	t := readProcesses(s.Proc)
 	self, ok := t[s.Self]
 	if !ok || self.job != s.Job {
-		return 0, nil
+		return nil, nil
 	}
-	keeper := t.keeper(self)
+	own := t.keeper(self)
 	for _, p := range t {
+		keeper := t.keeper(p)
 		switch {
 		case p.job != s.Job || !p.here(s.Host) || s.Steps && p.step == "" || p.client():
-		case t.keeper(p) != keeper:
-			strays = append(strays, stray{p, t.daemon(p)})
+		case keeper.name != own.name:
+			strays = append(strays, stray{process: p, daemon: t.daemon(p)})
 		case p.step != "" && p.step != self.step:
-			tasks++
+			tasks = append(tasks, stray{process: p, of: step{keeper.pid, p.step}})
 		}
 	}
 	return tasks, strays
