@@ -73,7 +73,7 @@ type outcomeJSON struct {
 // answers when all have: 200 if all did what was asked.
 func (x *exchange) everywhere(body []byte) {
 	var all []*backend
-	x.p.eachBackend(func(_ *pool, b *backend, _ string) { all = append(all, b) })
+	x.p.eachBackend(func(b *backend) { all = append(all, b) })
 	outcomes := make([]outcomeJSON, len(all))
 	var asked sync.WaitGroup
 	for i, b := range all {

@@ -118,7 +118,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	var polls sync.WaitGroup
 	pollCtx, endPolls := context.WithCancel(context.WithoutCancel(ctx))
 	p.serving.Store(true)
-	p.eachBackend(func(_ *pool, b *backend, _ string) {
+	p.eachBackend(func(b *backend) {
 		polls.Go(func() { p.watch(pollCtx, b) })
 	})
 	defer func() {
@@ -180,7 +180,7 @@ func (o Options) check() error {
 // Close closes the idle connections to the instances. Serve does so itself; it
 // is for a Proxy used as a handler.
 func (p *Proxy) Close() error {
-	p.eachBackend(func(_ *pool, b *backend, _ string) { b.prune(true) })
+	p.eachBackend(func(b *backend) { b.prune(true) })
 	return nil
 }
 
@@ -191,12 +191,12 @@ func (p *Proxy) watch(ctx context.Context, b *backend) {
 	was := unknown
 	for {
 		b.poll(ctx)
-		if now := health(b.health.Load()); now != was {
+		if now, reason := b.health(); now != was {
 			was = now
 			if now == healthy {
 				p.log.Info("instance is healthy", "role", b.role, "url", b.url)
 			} else if now == unhealthy {
-				p.log.Warn("instance is not healthy", "role", b.role, "url", b.url, "reason", *b.reason.Load())
+				p.log.Warn("instance is not healthy", "role", b.role, "url", b.url, "reason", reason)
 			}
 		}
 		select {
@@ -218,7 +218,7 @@ func (p *Proxy) refresh(ctx context.Context) {
 		return
 	}
 	var polls sync.WaitGroup
-	p.eachBackend(func(_ *pool, b *backend, _ string) {
+	p.eachBackend(func(b *backend) {
 		polls.Go(func() { b.poll(ctx) })
 	})
 	polls.Wait()
@@ -284,13 +284,11 @@ func (p *Proxy) serveHealth(w http.ResponseWriter, r *http.Request) {
 func (p *pool) describe() []instanceJSON {
 	var list []instanceJSON
 	for _, b := range p.all {
-		i := instanceJSON{URL: b.url, Healthy: b.is(healthy), InFlight: p.busy(b)}
-		if reason := b.reason.Load(); reason != nil && b.is(unhealthy) {
-			i.Reason = *reason
-		} else if !i.Healthy {
-			i.Reason = "not asked yet"
+		state, reason := b.health()
+		if state == unknown {
+			reason = "not asked yet"
 		}
-		list = append(list, i)
+		list = append(list, instanceJSON{URL: b.url, Healthy: state == healthy, Reason: reason, InFlight: p.busy(b)})
 	}
 	return list
 }
