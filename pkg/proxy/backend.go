@@ -50,7 +50,7 @@ type backend struct {
 	counts backendCounts
 }
 
-func newBackend(role, base string, o Options) (*backend, error) {
+func newBackend(role, base string, p *Proxy) (*backend, error) {
 	base = strings.TrimRight(base, "/")
 	u, err := url.Parse(base)
 	switch {
@@ -65,7 +65,7 @@ func newBackend(role, base string, o Options) (*backend, error) {
 	if port == "" {
 		port = "80"
 	}
-	up := &upstream{addr: net.JoinHostPort(u.Hostname(), port), prefix: u.EscapedPath(), dial: o.DialTimeout, head: int(o.MaxHead)}
+	up := &upstream{addr: net.JoinHostPort(u.Hostname(), port), prefix: u.EscapedPath(), via: p.via, dial: p.o.DialTimeout, head: int(p.o.MaxHead)}
 	return &backend{upstream: up, role: role, url: base}, nil
 }
 
@@ -146,13 +146,13 @@ type pool struct {
 	next int // where the search starts, so that ties go round
 }
 
-func newPool(role string, urls []string, o Options) (*pool, error) {
+func newPool(role string, urls []string, of *Proxy) (*pool, error) {
 	if len(urls) == 0 {
 		return nil, fmt.Errorf("no %s instance given", role)
 	}
 	p := &pool{}
 	for _, u := range urls {
-		b, err := newBackend(role, u, o)
+		b, err := newBackend(role, u, of)
 		if err != nil {
 			return nil, err
 		}

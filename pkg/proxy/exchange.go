@@ -46,6 +46,10 @@ func requestID(r *http.Request) string {
 	if id := r.Header.Get("X-Request-Id"); id != "" {
 		return id
 	}
+	return randomID()
+}
+
+func randomID() string {
 	var raw [16]byte
 	binary.LittleEndian.PutUint64(raw[:8], rand.Uint64())
 	binary.LittleEndian.PutUint64(raw[8:], rand.Uint64())
@@ -92,6 +96,8 @@ func (x *exchange) unfit() *failure {
 		lines += len(values)
 	}
 	switch {
+	case x.p.sent(x.r):
+		return &failure{status: http.StatusLoopDetected, err: errors.New("the proxy sent this request itself: one of its instances is a proxy that leads back to it")}
 	case lines > maxHeaders:
 		return &failure{status: http.StatusRequestHeaderFieldsTooLarge, err: fmt.Errorf("request has %d headers, at most %d are taken", lines, maxHeaders)}
 	case x.r.Method == http.MethodConnect:
@@ -310,6 +316,8 @@ func errorType(status int) string {
 		return "GatewayTimeoutError"
 	case http.StatusServiceUnavailable:
 		return "ServiceUnavailableError"
+	case http.StatusLoopDetected:
+		return "LoopDetectedError"
 	}
 	return "BadRequestError"
 }

@@ -34,6 +34,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,6 +78,7 @@ type Proxy struct {
 	o               Options
 	log             *slog.Logger
 	started         time.Time
+	via             string // this process in a Via header
 	counts          counts
 	room            room
 	serving         atomic.Bool // Serve polls in the background
@@ -97,13 +100,13 @@ func New(o Options) (*Proxy, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	p := &Proxy{o: o, log: o.Logger, started: time.Now(), room: room{limit: int64(o.MaxBodies)}}
+	p := &Proxy{o: o, log: o.Logger, started: time.Now(), via: "profllm-" + randomID(), room: room{limit: int64(o.MaxBodies)}}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
 	var err, err2 error
-	p.prefill, err = newPool(prefillRole, o.Prefill, o)
-	p.decode, err2 = newPool(decodeRole, o.Decode, o)
+	p.prefill, err = newPool(prefillRole, o.Prefill, p)
+	p.decode, err2 = newPool(decodeRole, o.Decode, p)
 	if err := errors.Join(err, err2); err != nil {
 		return nil, err
 	}
@@ -227,7 +230,7 @@ func (p *Proxy) refresh(ctx context.Context) {
 
 // ServeHTTP answers one request.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && !p.sent(r) {
 		switch r.URL.Path {
 		case "/health", "/healthcheck":
 			p.serveHealth(w, r)
@@ -253,6 +256,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer client.SetWriteDeadline(time.Time{})
 	}
 	x.serve()
+}
+
+// sent reports whether this proxy itself sent r, perhaps through others.
+func (p *Proxy) sent(r *http.Request) bool {
+	return slices.ContainsFunc(r.Header["Via"], func(v string) bool { return strings.Contains(v, p.via) })
 }
 
 // instanceJSON is one instance in the answer of /health.

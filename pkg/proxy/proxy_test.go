@@ -245,7 +245,7 @@ func TestURLWithPath(t *testing.T) {
 
 // A silent engine is left out only after several polls; one that refuses, at once.
 func TestPolled(t *testing.T) {
-	b, err := newBackend(decodeRole, "http://a:1", Options{})
+	b, err := newBackend(decodeRole, "http://a:1", &Proxy{})
 	require.NoError(t, err)
 	b.polled(context.DeadlineExceeded, true)
 	require.True(t, b.is(unhealthy), "it never answered")

@@ -40,6 +40,7 @@ const (
 type upstream struct {
 	addr   string // host:port
 	prefix string // path in front of every request, may be empty
+	via    string // the proxy, in the Via header of every request
 	dial   time.Duration
 	head   int // most bytes of an answer's head, and of its trailers; 0: defaultHead
 
@@ -354,6 +355,8 @@ func (u *upstream) appendRequest(dst []byte, q request, header http.Header) []by
 	dst = append(dst, u.addr...)
 	dst = append(dst, "\r\nX-Request-Id: "...)
 	dst = append(dst, q.id...)
+	dst = append(dst, "\r\nVia: 1.1 "...) // by this a proxy knows its own requests (RFC 9110, 7.6.3)
+	dst = append(dst, u.via...)
 	dst = append(dst, '\r', '\n')
 	dropped := connectionTokens(header)
 	for name, values := range header {
