@@ -59,6 +59,12 @@ type object struct {
 	members []member
 }
 
+// maxMembers bounds the top-level members of an object. OpenAI's requests have some forty; of a short member, its place
+// takes six times the memory of its text, which no other limit counts.
+const maxMembers = 4096
+
+var errMembers = fmt.Errorf("JSON object has more than %d members", maxMembers)
+
 // scan finds the top-level members of text, in order, duplicates included.
 // It looks only at what it needs: the object's own punctuation, the names, and
 // the values of known fields are checked, while other values are skipped by
@@ -76,6 +82,9 @@ func scan(text []byte, members []member) (object, error) {
 		return o, o.ended(i + 1)
 	}
 	for {
+		if len(o.members) == maxMembers {
+			return o, errMembers
+		}
 		m, err := scanMember(text, i)
 		if err != nil {
 			return o, err

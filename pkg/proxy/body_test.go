@@ -59,6 +59,19 @@ func TestScanRefuses(t *testing.T) {
 	}
 }
 
+// An object has at most maxMembers members, and the memory of where they lie is bounded with them. What lies deeper is
+// not counted.
+func TestScanBoundsMembers(t *testing.T) {
+	members := strings.Repeat(`"":1,`, maxMembers-1)
+	o, err := scan([]byte(`{`+members+`"x":{`+members+members+`"":1}}`), nil)
+	require.NoError(t, err)
+	require.Len(t, o.members, maxMembers)
+	o, err = scan([]byte(`{`+strings.Repeat(members, 100)+`"":1}`), nil)
+	require.ErrorIs(t, err, errMembers)
+	require.Len(t, o.members, maxMembers)
+	require.LessOrEqual(t, cap(o.members), 2*maxMembers)
+}
+
 // FuzzSplice compares every edit with the same edit of a decoded map, and checks
 // that an edit never mends invalid JSON.
 func FuzzSplice(f *testing.F) {
@@ -74,6 +87,10 @@ func FuzzSplice(f *testing.F) {
 		var members map[string]json.RawMessage
 		valid := json.Unmarshal(text, &members) == nil && members != nil
 		o, err := scan(text, nil)
+		if err == errMembers {
+			require.Greater(t, strings.Count(string(text), ":"), maxMembers)
+			return
+		}
 		if err != nil {
 			require.False(t, valid, "refused valid JSON: %v", err)
 			return
