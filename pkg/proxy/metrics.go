@@ -182,7 +182,7 @@ func (p *Proxy) serveMetrics(w http.ResponseWriter) {
 	e.one("profllm_proxy_bad_answers_total", "counter", "Answers of status 200 that were passed on and hold an error, or are an event stream without its end.", float64(c.bad.Load()))
 	e.one("profllm_proxy_client_gone_total", "counter", "Requests whose client left before the end of its answer.", float64(c.gone.Load()))
 	e.one("profllm_proxy_without_kv_total", "counter", "Requests for which prefill answered no kv_transfer_params: decode computed the prompt itself.", float64(c.withoutKV.Load()))
-	e.one("profllm_proxy_bodies_bytes", "gauge", "Bytes of request bodies and of prefill's answers in memory, of --max-bodies.", float64(p.room.used.Load()))
+	e.one("profllm_proxy_bodies_bytes", "gauge", "Bytes of bodies in memory, of --max-bodies: of requests, and of answers of prefill and to controls.", float64(p.room.used.Load()))
 	e.one("profllm_proxy_request_bytes_total", "counter", "Bytes of request bodies received from clients.", float64(c.received.Load()))
 	e.one("profllm_proxy_response_bytes_total", "counter", "Bytes of answer bodies sent to clients.", float64(c.sent.Load()))
 	e.histogram("profllm_proxy_prefill_seconds", "Seconds from sending a request to prefill to the end of its answer.", &c.prefill)

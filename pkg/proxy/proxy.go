@@ -56,8 +56,8 @@ type Options struct {
 	Grace time.Duration
 	// MaxBody limits a request's body. Zero means 256 MiB.
 	MaxBody Bytes
-	// MaxBodies limits all bodies in memory: of requests, and of prefill's
-	// answers. A request that finds no room is answered with 503. Zero means
+	// MaxBodies limits all bodies in memory: of requests, and of the answers that
+	// the proxy reads itself (prefill's, and those to controls). A request that finds no room is answered with 503. Zero means
 	// 2 GiB, or MaxBody if that is more.
 	MaxBodies Bytes
 	// MaxAnswer limits prefill's answer, which holds the prompt's log
@@ -248,7 +248,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel = context.WithTimeoutCause(ctx, p.o.Timeout, errTimeout)
 		defer cancel()
 	}
-	x := exchange{p: p, w: w, r: r, ctx: ctx, route: routeOf(r), start: time.Now(), id: requestID(r)}
+	x := &exchange{p: p, w: w, r: r, ctx: ctx, route: routeOf(r), start: time.Now(), id: requestID(r)}
 	if p.o.Timeout > 0 {
 		// Where the server can: a client that does not read must not hold an engine.
 		client := http.NewResponseController(w)
