@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // A field is a set of top-level members of a request or answer that the proxy
@@ -276,11 +277,18 @@ func (o object) appendDecode(dst, params []byte) []byte {
 	return o.appendEdited(dst, kvTransferParams, append(added, params...))
 }
 
-// failed reports whether the object, an answer, says that it is an error: vLLM
-// and SGLang have {"error": {...}}, older releases {"object": "error", ...}.
+// failed reports whether the object, an answer, says that it is an error: vLLM and SGLang have {"error": {...}}, older
+// releases {"object": "error", ...}. The load client decides alike (load/testdata/errors.txt).
 func (o object) failed() bool {
-	raw := o.value(errorMember)
-	return raw != nil && string(raw) != "null" || string(o.value(objectMember)) == `"error"`
+	return slices.ContainsFunc(o.members, func(m member) bool {
+		switch value := string(o.text[m.value:m.end]); m.field {
+		case errorMember:
+			return value != "null" && value != "false" && value != `""` && value != "{}"
+		case objectMember:
+			return value == `"error"`
+		}
+		return false
+	})
 }
 
 // maxParams bounds kv_transfer_params: ids of all blocks of a prompt, some ten

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/json"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -70,6 +71,18 @@ func TestScanBoundsMembers(t *testing.T) {
 	require.ErrorIs(t, err, errMembers)
 	require.Len(t, o.members, maxMembers)
 	require.LessOrEqual(t, cap(o.members), 2*maxMembers)
+}
+
+// The proxy and the load client call the same answers errors.
+func TestAnswersThatAreErrors(t *testing.T) {
+	table, err := os.ReadFile("../load/testdata/errors.txt")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(table)) {
+		want, answer, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		o, err := scan([]byte(answer), nil)
+		require.NoError(t, err, line)
+		require.Equal(t, want == "error", o.failed(), line)
+	}
 }
 
 // FuzzSplice compares every edit with the same edit of a decoded map, and checks
