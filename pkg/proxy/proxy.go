@@ -13,8 +13,8 @@
 //
 // It is not a load balancer for production: nothing is retried on another
 // instance and nothing is queued, because a benchmark must see what failed. A
-// request is sent to the same instance again only where the kernel proves that no
-// byte of it arrived, and that is counted. The proxy speaks plain HTTP/1.1 to its
+// request is sent to the same instance again only if the kernel shows that no
+// byte of it arrived; each such request is counted. The proxy speaks plain HTTP/1.1 to its
 // backends and pairs no requests but OpenAI's completions.
 //
 //	p, err := proxy.New(proxy.Options{
