@@ -115,7 +115,7 @@ type cli struct {
 	Verify     verifyCmd     `cmd:"" help:"Check definition files."`
 	Init       initCmd       `cmd:"" help:"Write a system file from Slurm's configuration."`
 	Bench      benchCmd      `cmd:"" help:"Measure a running server."`
-	Proxy      proxyCmd      `cmd:"" help:"Serve prefill and decode instances as one endpoint."`
+	Proxy      proxyCmd      `cmd:"" passthrough:"" help:"Serve prefill and decode instances as one endpoint."`
 	Nightly    nightlyCmd    `cmd:"" help:"Run one night of a scenario from cron."`
 	Doctor     doctorCmd     `cmd:"" help:"Check which cluster features work."`
 	Probe      probeNodeCmd  `cmd:"" hidden:"" name:"probe-node" help:"Used by doctor: print what this machine looks like."`
@@ -255,7 +255,7 @@ func (a *app) simulate(args []string) int {
 			return a.code(a.measure(ctx, o, now, stdout, stderr))
 		},
 		Proxy: func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-			return a.code(serveProxy(ctx, args, stderr))
+			return a.code(serveProxy(ctx, args, stdout, stderr))
 		},
 	})
 }
@@ -294,7 +294,7 @@ func (a *app) measure(ctx context.Context, o load.Options, now func() time.Time,
 }
 
 type proxyCmd struct {
-	Args []string `arg:"" optional:"" passthrough:"" help:"--host --port --prefill URL... --decode URL..."`
+	Args []string `arg:"" optional:"" help:"--host --port --prefill URL... --decode URL..."`
 }
 
-func (c proxyCmd) Run(a *app) error { return serveProxy(a.ctx, c.Args, a.stderr) }
+func (c proxyCmd) Run(a *app) error { return serveProxy(a.ctx, c.Args, a.stdout, a.stderr) }

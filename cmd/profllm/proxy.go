@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -10,8 +11,12 @@ import (
 )
 
 // serveProxy answers until ctx ends.
-func serveProxy(ctx context.Context, args []string, stderr io.Writer) error {
+func serveProxy(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	address, o, err := proxy.ParseArgs(args)
+	if errors.Is(err, proxy.ErrHelp) {
+		_, err := io.WriteString(stdout, proxy.Usage())
+		return err
+	}
 	if err != nil {
 		return fail(exitUsage, err)
 	}

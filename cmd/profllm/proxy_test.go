@@ -64,3 +64,14 @@ func TestRehearsedProxyErrors(t *testing.T) {
 	}
 	require.Equal(t, len(cases), seen)
 }
+
+// Help names the proxy's own flags, wherever it is asked for.
+func TestProxyHelp(t *testing.T) {
+	for _, args := range [][]string{{"proxy", "--help"}, {"proxy", "-h"}, {"proxy", "--port", "1", "--help"}} {
+		o := profllm(t, t.TempDir(), nil, args...)
+		require.Zero(t, o.code)
+		require.Contains(t, o.stdout, "Usage: profllm proxy")
+		require.Contains(t, o.stdout, "--max-bodies")
+		require.Empty(t, o.stderr)
+	}
+}

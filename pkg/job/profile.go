@@ -1,15 +1,12 @@
 package job
 
 import (
-	"bytes"
 	"context"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
 	"syscall"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/run"
 )
 
 // RunProfiled runs a profiler with a server behind it and returns the profiler's
@@ -53,18 +50,8 @@ func (j *Job) RunProfiled(ctx context.Context, mark string, command, environ []s
 // profiled lists the marked processes whose parent is not marked: the servers
 // themselves, not the workers that they end on their own.
 func profiled(mark string) []int {
-	want := []byte("\x00" + plan.ProfiledVar + "=" + mark + "\x00")
-	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	parents := map[int]int{}
-	for _, file := range files {
-		env, err := os.ReadFile(file) // of other users: refused
-		if err != nil || !bytes.Contains(append(append([]byte{0}, env...), 0), want) {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err != nil {
-			continue
-		}
+	for _, pid := range run.Marked(plan.ProfiledVar + "=" + mark) {
 		if parent, ok := parentOf(pid); ok {
 			parents[pid] = parent
 		}

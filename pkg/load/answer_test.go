@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -391,6 +392,18 @@ func TestChunkOfAStreamIsJSON(t *testing.T) {
 	} {
 		_, err := readChunk([]byte(payload))
 		require.Equal(t, ok, err == nil, "%s: %v", payload, err)
+	}
+}
+
+// The load client and the proxy call the same answers errors.
+func TestAnswersThatAreErrors(t *testing.T) {
+	table, err := os.ReadFile("testdata/errors.txt")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(table)) {
+		want, answer, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		c, err := readChunk([]byte(answer))
+		require.NoError(t, err, line)
+		require.Equal(t, want == "error", c.failed, line)
 	}
 }
 

@@ -31,7 +31,7 @@ const (
 
 // A health is what is known of an instance. Unknown ones are used, since a
 // proxy may serve before its first poll.
-type health int32
+type health int
 
 const (
 	unknown health = iota
@@ -43,15 +43,14 @@ const (
 type backend struct {
 	*upstream
 	role   string
-	url    string // as given, without a trailing slash
-	health atomic.Int32
-	reason atomic.Pointer[string] // why it is unhealthy
+	url    string                 // as given, without a trailing slash
+	state  atomic.Pointer[string] // why it cannot be used, "" if it can, nil if that is unknown
 	busy   int                    // requests in flight, guarded by the pool
 	late   atomic.Int32           // polls without an answer, in a row
 	counts backendCounts
 }
 
-func newBackend(role, base string, dial time.Duration) (*backend, error) {
+func newBackend(role, base string, p *Proxy) (*backend, error) {
 	base = strings.TrimRight(base, "/")
 	u, err := url.Parse(base)
 	switch {
@@ -66,26 +65,42 @@ func newBackend(role, base string, dial time.Duration) (*backend, error) {
 	if port == "" {
 		port = "80"
 	}
-	up := &upstream{addr: net.JoinHostPort(u.Hostname(), port), prefix: u.EscapedPath(), dial: dial}
+	up := &upstream{addr: net.JoinHostPort(u.Hostname(), port), prefix: u.EscapedPath(), via: p.via, dial: p.o.DialTimeout, head: int(p.o.MaxHead)}
 	return &backend{upstream: up, role: role, url: base}, nil
 }
 
 func (b *backend) String() string { return b.role + " " + b.url }
 
+// labels are the Prometheus labels of the backend.
+func (b *backend) labels() string { return fmt.Sprintf(`role=%q,backend=%q`, b.role, b.url) }
+
 // saw records whether the backend could be used: err is nil, or why not.
 func (b *backend) saw(err error) {
-	if err == nil {
-		if b.health.Load() != int32(healthy) {
-			b.health.Store(int32(healthy))
-		}
-		return
+	switch {
+	case err != nil:
+		reason := err.Error()
+		b.state.Store(&reason)
+	case !b.is(healthy):
+		b.state.Store(new(string))
 	}
-	reason := err.Error()
-	b.reason.Store(&reason)
-	b.health.Store(int32(unhealthy))
 }
 
-func (b *backend) is(h health) bool { return health(b.health.Load()) == h }
+// health is what is known of the backend, and why it is unhealthy.
+func (b *backend) health() (h health, reason string) {
+	switch state := b.state.Load(); {
+	case state == nil:
+		return unknown, ""
+	case *state == "":
+		return healthy, ""
+	default:
+		return unhealthy, *state
+	}
+}
+
+func (b *backend) is(h health) bool {
+	now, _ := b.health()
+	return now == h
+}
 
 // poll asks the backend for its health and records the answer.
 func (b *backend) poll(ctx context.Context) {
@@ -131,17 +146,16 @@ type pool struct {
 	next int // where the search starts, so that ties go round
 }
 
-func newPool(role string, urls []string, o Options) (*pool, error) {
+func newPool(role string, urls []string, of *Proxy) (*pool, error) {
 	if len(urls) == 0 {
 		return nil, fmt.Errorf("no %s instance given", role)
 	}
 	p := &pool{}
 	for _, u := range urls {
-		b, err := newBackend(role, u, o.DialTimeout)
+		b, err := newBackend(role, u, of)
 		if err != nil {
 			return nil, err
 		}
-		b.head = int(o.MaxHead)
 		p.all = append(p.all, b)
 	}
 	return p, nil

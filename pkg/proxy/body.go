@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // A field is a set of top-level members of a request or answer that the proxy
@@ -59,6 +60,12 @@ type object struct {
 	members []member
 }
 
+// maxMembers bounds the top-level members of an object. OpenAI's requests have some forty; of a short member, its place
+// takes six times the memory of its text, which no other limit counts.
+const maxMembers = 4096
+
+var errMembers = fmt.Errorf("JSON object has more than %d members", maxMembers)
+
 // scan finds the top-level members of text, in order, duplicates included.
 // It looks only at what it needs: the object's own punctuation, the names, and
 // the values of known fields are checked, while other values are skipped by
@@ -76,6 +83,9 @@ func scan(text []byte, members []member) (object, error) {
 		return o, o.ended(i + 1)
 	}
 	for {
+		if len(o.members) == maxMembers {
+			return o, errMembers
+		}
 		m, err := scanMember(text, i)
 		if err != nil {
 			return o, err
@@ -267,11 +277,18 @@ func (o object) appendDecode(dst, params []byte) []byte {
 	return o.appendEdited(dst, kvTransferParams, append(added, params...))
 }
 
-// failed reports whether the object, an answer, says that it is an error: vLLM
-// and SGLang have {"error": {...}}, older releases {"object": "error", ...}.
+// failed reports whether the object, an answer, says that it is an error: vLLM and SGLang have {"error": {...}}, older
+// releases {"object": "error", ...}. The load client decides alike (load/testdata/errors.txt).
 func (o object) failed() bool {
-	raw := o.value(errorMember)
-	return raw != nil && string(raw) != "null" || string(o.value(objectMember)) == `"error"`
+	return slices.ContainsFunc(o.members, func(m member) bool {
+		switch value := string(o.text[m.value:m.end]); m.field {
+		case errorMember:
+			return value != "null" && value != "false" && value != `""` && value != "{}"
+		case objectMember:
+			return value == `"error"`
+		}
+		return false
+	})
 }
 
 // maxParams bounds kv_transfer_params: ids of all blocks of a prompt, some ten

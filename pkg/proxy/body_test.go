@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/json"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -59,6 +60,31 @@ func TestScanRefuses(t *testing.T) {
 	}
 }
 
+// An object has at most maxMembers members, and the memory of where they lie is bounded with them. What lies deeper is
+// not counted.
+func TestScanBoundsMembers(t *testing.T) {
+	members := strings.Repeat(`"":1,`, maxMembers-1)
+	o, err := scan([]byte(`{`+members+`"x":{`+members+members+`"":1}}`), nil)
+	require.NoError(t, err)
+	require.Len(t, o.members, maxMembers)
+	o, err = scan([]byte(`{`+strings.Repeat(members, 100)+`"":1}`), nil)
+	require.ErrorIs(t, err, errMembers)
+	require.Len(t, o.members, maxMembers)
+	require.LessOrEqual(t, cap(o.members), 2*maxMembers)
+}
+
+// The proxy and the load client call the same answers errors.
+func TestAnswersThatAreErrors(t *testing.T) {
+	table, err := os.ReadFile("../load/testdata/errors.txt")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(table)) {
+		want, answer, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		o, err := scan([]byte(answer), nil)
+		require.NoError(t, err, line)
+		require.Equal(t, want == "error", o.failed(), line)
+	}
+}
+
 // FuzzSplice compares every edit with the same edit of a decoded map, and checks
 // that an edit never mends invalid JSON.
 func FuzzSplice(f *testing.F) {
@@ -74,6 +100,10 @@ func FuzzSplice(f *testing.F) {
 		var members map[string]json.RawMessage
 		valid := json.Unmarshal(text, &members) == nil && members != nil
 		o, err := scan(text, nil)
+		if err == errMembers {
+			require.Greater(t, strings.Count(string(text), ":"), maxMembers)
+			return
+		}
 		if err != nil {
 			require.False(t, valid, "refused valid JSON: %v", err)
 			return

@@ -12,8 +12,9 @@ import (
 // stalls does not keep its room from the others.
 const bodyTime = time.Minute
 
-// room is the memory for bodies: of requests, and of prefill's answers. Of each
-// the proxy holds up to three copies for a moment (as received, edited, framed).
+// room is the memory for bodies: of requests, and of the answers that the proxy
+// reads itself. Of each the proxy holds up to three copies for a moment (as
+// received, edited, framed).
 type room struct {
 	limit int64
 	used  atomic.Int64
@@ -28,16 +29,17 @@ func (r *room) take(n int64) bool {
 	return true
 }
 
-// take takes n bytes of the proxy's room until the request's end.
+// take takes n bytes of the proxy's room until the request's end. It may be called
+// by several goroutines.
 func (x *exchange) take(n int64) bool {
 	ok := x.p.room.take(n)
 	if ok {
-		x.room += n
+		x.room.Add(n)
 	}
 	return ok
 }
 
-func (x *exchange) release() { x.p.room.used.Add(-x.room) }
+func (x *exchange) release() { x.p.room.used.Add(-x.room.Load()) }
 
 // readBody appends the client's body.
 func (x *exchange) readBody(dst []byte) ([]byte, error) {

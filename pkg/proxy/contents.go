@@ -4,8 +4,9 @@ import (
 	"bytes"
 )
 
-// maxLine bounds a line of an answer that is looked at. A longer one holds
-// logprobs, and no error.
+// maxLine bounds a line of an answer that is examined. A longer event holds
+// logprobs. An answer that is not streamed is one line: if it is longer, it is
+// passed on without being examined.
 const maxLine = 64 << 10
 
 // contents is what the body of an answer of status 200 says about its own

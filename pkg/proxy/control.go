@@ -3,9 +3,10 @@ package proxy
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -67,13 +68,14 @@ type outcomeJSON struct {
 	Error   string          `json:"error,omitempty"`
 
 	backend *backend
+	noRoom  bool // the answer came, but there was no memory to read it
 }
 
 // everywhere sends the request to every instance of both roles at once and
 // answers when all have: 200 if all did what was asked.
 func (x *exchange) everywhere(body []byte) {
 	var all []*backend
-	x.p.eachBackend(func(_ *pool, b *backend, _ string) { all = append(all, b) })
+	x.p.eachBackend(func(b *backend) { all = append(all, b) })
 	outcomes := make([]outcomeJSON, len(all))
 	var asked sync.WaitGroup
 	for i, b := range all {
@@ -95,7 +97,7 @@ func (x *exchange) ask(b *backend, body []byte) outcomeJSON {
 	o.Seconds = time.Since(began).Seconds()
 	switch {
 	case err != nil:
-		o.Error = err.Error()
+		o.Error, o.noRoom = err.Error(), errors.Is(err, errNoRoom)
 	case o.Status >= 300:
 		o.Error = fmt.Sprintf("status %d", o.Status)
 	case refused(o.Body):
@@ -106,10 +108,13 @@ func (x *exchange) ask(b *backend, body []byte) outcomeJSON {
 
 // outcome reads the body of an instance's answer.
 func (x *exchange) outcome(b *backend, a *answer) (json.RawMessage, error) {
-	text, err := readAll(nil, io.LimitReader(a, maxOutcome+1), -1)
+	text, err := x.read(nil, a, a.ContentLength, maxOutcome)
 	a.finish()
-	if len(text) > maxOutcome {
-		err = &fault{reason: tooLarge, err: errTooBig}
+	switch {
+	case errors.Is(err, errTooBig):
+		err = &fault{reason: tooLarge, err: err}
+	case errors.Is(err, errNoRoom):
+		return nil, err // not the instance's fault
 	}
 	if err != nil {
 		x.lost(b, err)
@@ -119,7 +124,11 @@ func (x *exchange) outcome(b *backend, a *answer) (json.RawMessage, error) {
 	if len(text) == 0 || json.Valid(text) {
 		return text, nil
 	}
-	return json.Marshal(string(text))
+	quoted, err := json.Marshal(string(text))
+	if err == nil && !x.take(int64(len(quoted)-len(text))) {
+		return nil, errNoRoom
+	}
+	return quoted, err
 }
 
 // refused reports whether an answer of status 2xx says that nothing was done:
@@ -130,7 +139,8 @@ func refused(body []byte) bool {
 }
 
 // settle answers the client. Of instances that failed alike the status is theirs,
-// such as 404 where a route is not enabled; else it is 502.
+// such as 404 where a route is not enabled; else it is 502. It is 503 if there was
+// no room for an answer: then nobody knows what that instance did.
 func (x *exchange) settle(outcomes []outcomeJSON) {
 	var failed []string
 	var first *backend
@@ -153,6 +163,9 @@ func (x *exchange) settle(outcomes []outcomeJSON) {
 	err := fmt.Errorf("%d of %d instances failed: %s", len(failed), len(outcomes), strings.Join(failed, "; "))
 	if len(failed) < len(outcomes) || status < 400 {
 		status = http.StatusBadGateway
+	}
+	if slices.ContainsFunc(outcomes, func(o outcomeJSON) bool { return o.noRoom }) {
+		status = http.StatusServiceUnavailable
 	}
 	if x.clientGone() {
 		x.fail(failure{err: err})

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -105,6 +106,58 @@ func TestControlsThatFail(t *testing.T) {
 			}
 			eventually(t, "log line", func() bool { return log.lines()[0] != "" })
 			require.Contains(t, log.lines()[0], "1 of 4 instances failed")
+		})
+	}
+}
+
+// Answers to a control request take room like bodies, all of them together and with the text that they become, and give
+// it back. An answer without room is no failure of its instance.
+func TestControlsHaveRoom(t *testing.T) {
+	binary := strings.Repeat("\x00", 1000) // six times as long in JSON
+	for name, c := range map[string]struct {
+		answer  string
+		chunked bool
+		status  int
+	}{
+		"within":                 {strings.Repeat(" ", 2000), false, 200},
+		"together above":         {strings.Repeat(" ", 4000), false, 503},
+		"together above, chunks": {strings.Repeat(" ", 4000), true, 503},
+		"one above":              {strings.Repeat(" ", 20_000), false, 503},
+		"above when quoted":      {binary, false, 503},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var prefill, decode []*engine
+			var got sync.WaitGroup
+			for i := range 4 {
+				e := newEngine(t, []string{prefillRole, decodeRole}[i/2], nil)
+				got.Add(1)
+				e.answer = func(w http.ResponseWriter, _ *http.Request) {
+					got.Done()
+					got.Wait() // all answers come while none has ended
+					if c.chunked {
+						w.(http.Flusher).Flush()
+					}
+					io.WriteString(w, c.answer)
+				}
+				if i < 2 {
+					prefill = append(prefill, e)
+				} else {
+					decode = append(decode, e)
+				}
+			}
+			p, url, _ := serve(t, Options{Prefill: urls(prefill), Decode: urls(decode), MaxBody: 1000, MaxBodies: 12_000})
+			resp, text := post(t, url+"/sleep", "")
+			require.Equal(t, c.status, resp.StatusCode, text)
+			require.Len(t, instances(t, text).Instances, 4)
+			if c.status != 200 {
+				requireError(t, text, 503, errNoRoom.Error())
+				require.Equal(t, "1", resp.Header.Get("Retry-After"))
+			}
+			eventually(t, "all room is back", func() bool { return p.room.used.Load() == 0 })
+			p.eachBackend(func(b *backend) {
+				require.Zero(t, b.counts.errors.Load())
+				require.True(t, b.is(healthy))
+			})
 		})
 	}
 }

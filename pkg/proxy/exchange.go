@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,7 +25,7 @@ type exchange struct {
 	start  time.Time
 	waited time.Duration // spent waiting for backends before the first byte
 	id     string
-	room   int64 // bytes taken of the proxy's room for bodies
+	room   atomic.Int64 // bytes taken of the proxy's room for bodies
 }
 
 // A failure is a request that the proxy has to answer itself.
@@ -46,6 +47,10 @@ func requestID(r *http.Request) string {
 	if id := r.Header.Get("X-Request-Id"); id != "" {
 		return id
 	}
+	return randomID()
+}
+
+func randomID() string {
 	var raw [16]byte
 	binary.LittleEndian.PutUint64(raw[:8], rand.Uint64())
 	binary.LittleEndian.PutUint64(raw[8:], rand.Uint64())
@@ -92,6 +97,8 @@ func (x *exchange) unfit() *failure {
 		lines += len(values)
 	}
 	switch {
+	case x.p.sent(x.r):
+		return &failure{status: http.StatusLoopDetected, err: errors.New("the proxy sent this request itself: one of its instances is a proxy that leads back to it")}
 	case lines > maxHeaders:
 		return &failure{status: http.StatusRequestHeaderFieldsTooLarge, err: fmt.Errorf("request has %d headers, at most %d are taken", lines, maxHeaders)}
 	case x.r.Method == http.MethodConnect:
@@ -260,9 +267,6 @@ func (x *exchange) fail(f failure) {
 	if context.Cause(x.ctx) == errTimeout {
 		f.status, f.err = http.StatusGatewayTimeout, errTimeout
 	}
-	if f.status == http.StatusServiceUnavailable {
-		x.w.Header().Set("Retry-After", "1")
-	}
 	body := errorJSON{errorBody{Message: f.message(), Type: errorType(f.status), Code: f.status}}
 	x.answer(f.status, f.backend, body)
 	x.report(f.status, f.backend, f.err)
@@ -282,6 +286,9 @@ func (x *exchange) answer(status int, b *backend, body any) {
 	h := x.w.Header()
 	if b != nil {
 		h.Set(backendHeader, b.String())
+	}
+	if status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", "1")
 	}
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(text)))
@@ -310,6 +317,8 @@ func errorType(status int) string {
 		return "GatewayTimeoutError"
 	case http.StatusServiceUnavailable:
 		return "ServiceUnavailableError"
+	case http.StatusLoopDetected:
+		return "LoopDetectedError"
 	}
 	return "BadRequestError"
 }

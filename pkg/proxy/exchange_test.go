@@ -219,6 +219,11 @@ func TestBadRequests(t *testing.T) {
 		require.Equal(t, status, resp.StatusCode)
 		requireError(t, text, status)
 	}
+	_, url, _ = serve(t, Options{Prefill: []string{prefill.URL}, Decode: []string{decode.URL}})
+	resp, text := post(t, url+"/v1/completions", "{"+strings.Repeat(`"":1,`, maxMembers)+`"":1}`)
+	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	requireError(t, text, 400, "more than 4096 members")
+	_, url, _ = serve(t, Options{Prefill: []string{prefill.URL}, Decode: []string{decode.URL}, MaxBody: 1000})
 	resp, err := http.Post(url+"/v1/completions", "", io.MultiReader(strings.NewReader(strings.Repeat(" ", 1001)))) // length unknown
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())

@@ -91,7 +91,7 @@ func ParseArgs(args []string) (listen string, o Options, err error) {
 // Usage describes the flags, for a person.
 func Usage() string {
 	var text strings.Builder
-	k, err := kong.New(&Flags{}, kong.Name("proxy"), kong.Writers(&text, &text), kong.Exit(func(int) {}))
+	k, err := kong.New(&Flags{}, kong.Name("profllm proxy"), kong.Writers(&text, &text), kong.Exit(func(int) {}))
 	if err != nil {
 		return err.Error()
 	}

@@ -11,5 +11,6 @@ func readable(fd uintptr) bool {
 	return err != syscall.EAGAIN && err != syscall.EWOULDBLOCK
 }
 
-// bytesAcked is not known here, so that nothing is sent again.
+// bytesAcked is not known here. A request is sent again only if this machine's
+// kernel took no byte of it.
 func bytesAcked(syscall.RawConn) (n uint64, ok bool) { return 0, false }

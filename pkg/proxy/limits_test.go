@@ -205,13 +205,15 @@ func TestPrefillThatSaysNo(t *testing.T) {
 			require.Zero(t, p.counts.withoutKV.Load())
 		})
 	}
-	prefill, _, url, p, _ := pairOf(t)
-	prefill.answer = func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, `{"kv_transfer_params":{ },"error":null}`)
+	for _, none := range []string{`null`, `false`, `""`, `{}`} {
+		prefill, _, url, p, _ := pairOf(t)
+		prefill.answer = func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `{"kv_transfer_params":{ },"error":`+none+`}`)
+		}
+		resp, _ := post(t, url+"/v1/completions", `{"prompt":"p"}`)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.EqualValues(t, 1, p.counts.withoutKV.Load())
 	}
-	resp, _ := post(t, url+"/v1/completions", `{"prompt":"p"}`)
-	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.EqualValues(t, 1, p.counts.withoutKV.Load())
 }
 
 // A client that does not read its answer ends with the proxy's time, and so does

@@ -182,7 +182,7 @@ func (p *Proxy) serveMetrics(w http.ResponseWriter) {
 	e.one("profllm_proxy_bad_answers_total", "counter", "Answers of status 200 that were passed on and hold an error, or are an event stream without its end.", float64(c.bad.Load()))
 	e.one("profllm_proxy_client_gone_total", "counter", "Requests whose client left before the end of its answer.", float64(c.gone.Load()))
 	e.one("profllm_proxy_without_kv_total", "counter", "Requests for which prefill answered no kv_transfer_params: decode computed the prompt itself.", float64(c.withoutKV.Load()))
-	e.one("profllm_proxy_bodies_bytes", "gauge", "Bytes of request bodies and of prefill's answers in memory, of --max-bodies.", float64(p.room.used.Load()))
+	e.one("profllm_proxy_bodies_bytes", "gauge", "Bytes of bodies in memory, of --max-bodies: of requests, and of answers of prefill and to controls.", float64(p.room.used.Load()))
 	e.one("profllm_proxy_request_bytes_total", "counter", "Bytes of request bodies received from clients.", float64(c.received.Load()))
 	e.one("profllm_proxy_response_bytes_total", "counter", "Bytes of answer bodies sent to clients.", float64(c.sent.Load()))
 	e.histogram("profllm_proxy_prefill_seconds", "Seconds from sending a request to prefill to the end of its answer.", &c.prefill)
@@ -196,7 +196,8 @@ func (p *Proxy) serveMetrics(w http.ResponseWriter) {
 
 func (p *Proxy) writeBackends(e *exposition) {
 	e.head("profllm_proxy_backend_requests_total", "counter", `Requests sent to a backend, by its status; status="error": no whole answer, or one of no use.`)
-	p.eachBackend(func(_ *pool, b *backend, labels string) {
+	p.eachBackend(func(b *backend) {
+		labels := b.labels()
 		for status := range b.counts.answers {
 			if n := b.counts.answers[status].Load(); n > 0 {
 				e.sample("profllm_proxy_backend_requests_total", fmt.Sprintf(`%s,status="%d"`, labels, status), float64(n))
@@ -209,35 +210,39 @@ func (p *Proxy) writeBackends(e *exposition) {
 	p.writeReasons(e, "profllm_proxy_backend_resends_total", "Requests sent a second time, because the kept connection had been closed before they arrived.",
 		func(c *backendCounts) *[reasons]atomic.Int64 { return &c.resends })
 	e.head("profllm_proxy_backend_in_flight", "gauge", "Requests that a backend is working on.")
-	p.eachBackend(func(in *pool, b *backend, labels string) {
-		e.sample("profllm_proxy_backend_in_flight", labels, float64(in.busy(b)))
-	})
+	for _, in := range p.pools() {
+		for _, b := range in.all {
+			e.sample("profllm_proxy_backend_in_flight", b.labels(), float64(in.busy(b)))
+		}
+	}
 	e.head("profllm_proxy_backend_healthy", "gauge", "1 when the last poll or request reached the backend, else 0.")
-	p.eachBackend(func(_ *pool, b *backend, labels string) {
+	p.eachBackend(func(b *backend) {
 		v := 0.0
 		if b.is(healthy) {
 			v = 1
 		}
-		e.sample("profllm_proxy_backend_healthy", labels, v)
+		e.sample("profllm_proxy_backend_healthy", b.labels(), v)
 	})
 }
 
 func (p *Proxy) writeReasons(e *exposition, name, help string, of func(*backendCounts) *[reasons]atomic.Int64) {
 	e.head(name, "counter", help)
-	p.eachBackend(func(_ *pool, b *backend, labels string) {
+	p.eachBackend(func(b *backend) {
 		list := of(&b.counts)
 		for r := range reasons {
 			if n := list[r].Load(); n > 0 {
-				e.sample(name, fmt.Sprintf(`%s,reason=%q`, labels, r), float64(n))
+				e.sample(name, fmt.Sprintf(`%s,reason=%q`, b.labels(), r), float64(n))
 			}
 		}
 	})
 }
 
-func (p *Proxy) eachBackend(do func(in *pool, b *backend, labels string)) {
-	for _, in := range []*pool{p.prefill, p.decode} {
+func (p *Proxy) pools() []*pool { return []*pool{p.prefill, p.decode} }
+
+func (p *Proxy) eachBackend(do func(b *backend)) {
+	for _, in := range p.pools() {
 		for _, b := range in.all {
-			do(in, b, fmt.Sprintf(`role=%q,backend=%q`, b.role, b.url))
+			do(b)
 		}
 	}
 }

@@ -13,8 +13,8 @@
 //
 // It is not a load balancer for production: nothing is retried on another
 // instance and nothing is queued, because a benchmark must see what failed. A
-// request is sent to the same instance again only where the kernel proves that no
-// byte of it arrived, and that is counted. The proxy speaks plain HTTP/1.1 to its
+// request is sent to the same instance again only if the kernel shows that no
+// byte of it arrived; each such request is counted. The proxy speaks plain HTTP/1.1 to its
 // backends and pairs no requests but OpenAI's completions.
 //
 //	p, err := proxy.New(proxy.Options{
@@ -34,6 +34,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,8 +56,8 @@ type Options struct {
 	Grace time.Duration
 	// MaxBody limits a request's body. Zero means 256 MiB.
 	MaxBody Bytes
-	// MaxBodies limits all bodies in memory: of requests, and of prefill's
-	// answers. A request that finds no room is answered with 503. Zero means
+	// MaxBodies limits all bodies in memory: of requests, and of the answers that
+	// the proxy reads itself (prefill's, and those to controls). A request that finds no room is answered with 503. Zero means
 	// 2 GiB, or MaxBody if that is more.
 	MaxBodies Bytes
 	// MaxAnswer limits prefill's answer, which holds the prompt's log
@@ -76,6 +78,7 @@ type Proxy struct {
 	o               Options
 	log             *slog.Logger
 	started         time.Time
+	via             string // this process in a Via header
 	counts          counts
 	room            room
 	serving         atomic.Bool // Serve polls in the background
@@ -97,13 +100,13 @@ func New(o Options) (*Proxy, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	p := &Proxy{o: o, log: o.Logger, started: time.Now(), room: room{limit: int64(o.MaxBodies)}}
+	p := &Proxy{o: o, log: o.Logger, started: time.Now(), via: "profllm-" + randomID(), room: room{limit: int64(o.MaxBodies)}}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
 	var err, err2 error
-	p.prefill, err = newPool(prefillRole, o.Prefill, o)
-	p.decode, err2 = newPool(decodeRole, o.Decode, o)
+	p.prefill, err = newPool(prefillRole, o.Prefill, p)
+	p.decode, err2 = newPool(decodeRole, o.Decode, p)
 	if err := errors.Join(err, err2); err != nil {
 		return nil, err
 	}
@@ -118,7 +121,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	var polls sync.WaitGroup
 	pollCtx, endPolls := context.WithCancel(context.WithoutCancel(ctx))
 	p.serving.Store(true)
-	p.eachBackend(func(_ *pool, b *backend, _ string) {
+	p.eachBackend(func(b *backend) {
 		polls.Go(func() { p.watch(pollCtx, b) })
 	})
 	defer func() {
@@ -180,7 +183,7 @@ func (o Options) check() error {
 // Close closes the idle connections to the instances. Serve does so itself; it
 // is for a Proxy used as a handler.
 func (p *Proxy) Close() error {
-	p.eachBackend(func(_ *pool, b *backend, _ string) { b.prune(true) })
+	p.eachBackend(func(b *backend) { b.prune(true) })
 	return nil
 }
 
@@ -191,12 +194,12 @@ func (p *Proxy) watch(ctx context.Context, b *backend) {
 	was := unknown
 	for {
 		b.poll(ctx)
-		if now := health(b.health.Load()); now != was {
+		if now, reason := b.health(); now != was {
 			was = now
 			if now == healthy {
 				p.log.Info("instance is healthy", "role", b.role, "url", b.url)
 			} else if now == unhealthy {
-				p.log.Warn("instance is not healthy", "role", b.role, "url", b.url, "reason", *b.reason.Load())
+				p.log.Warn("instance is not healthy", "role", b.role, "url", b.url, "reason", reason)
 			}
 		}
 		select {
@@ -218,7 +221,7 @@ func (p *Proxy) refresh(ctx context.Context) {
 		return
 	}
 	var polls sync.WaitGroup
-	p.eachBackend(func(_ *pool, b *backend, _ string) {
+	p.eachBackend(func(b *backend) {
 		polls.Go(func() { b.poll(ctx) })
 	})
 	polls.Wait()
@@ -227,7 +230,7 @@ func (p *Proxy) refresh(ctx context.Context) {
 
 // ServeHTTP answers one request.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && !p.sent(r) {
 		switch r.URL.Path {
 		case "/health", "/healthcheck":
 			p.serveHealth(w, r)
@@ -245,7 +248,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel = context.WithTimeoutCause(ctx, p.o.Timeout, errTimeout)
 		defer cancel()
 	}
-	x := exchange{p: p, w: w, r: r, ctx: ctx, route: routeOf(r), start: time.Now(), id: requestID(r)}
+	x := &exchange{p: p, w: w, r: r, ctx: ctx, route: routeOf(r), start: time.Now(), id: requestID(r)}
 	if p.o.Timeout > 0 {
 		// Where the server can: a client that does not read must not hold an engine.
 		client := http.NewResponseController(w)
@@ -253,6 +256,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer client.SetWriteDeadline(time.Time{})
 	}
 	x.serve()
+}
+
+// sent reports whether this proxy itself sent r, perhaps through others.
+func (p *Proxy) sent(r *http.Request) bool {
+	return slices.ContainsFunc(r.Header["Via"], func(v string) bool { return strings.Contains(v, p.via) })
 }
 
 // instanceJSON is one instance in the answer of /health.
@@ -284,13 +292,11 @@ func (p *Proxy) serveHealth(w http.ResponseWriter, r *http.Request) {
 func (p *pool) describe() []instanceJSON {
 	var list []instanceJSON
 	for _, b := range p.all {
-		i := instanceJSON{URL: b.url, Healthy: b.is(healthy), InFlight: p.busy(b)}
-		if reason := b.reason.Load(); reason != nil && b.is(unhealthy) {
-			i.Reason = *reason
-		} else if !i.Healthy {
-			i.Reason = "not asked yet"
+		state, reason := b.health()
+		if state == unknown {
+			reason = "not asked yet"
 		}
-		list = append(list, i)
+		list = append(list, instanceJSON{URL: b.url, Healthy: state == healthy, Reason: reason, InFlight: p.busy(b)})
 	}
 	return list
 }

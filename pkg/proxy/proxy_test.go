@@ -245,7 +245,7 @@ func TestURLWithPath(t *testing.T) {
 
 // A silent engine is left out only after several polls; one that refuses, at once.
 func TestPolled(t *testing.T) {
-	b, err := newBackend(decodeRole, "http://a:1", time.Second)
+	b, err := newBackend(decodeRole, "http://a:1", &Proxy{})
 	require.NoError(t, err)
 	b.polled(context.DeadlineExceeded, true)
 	require.True(t, b.is(unhealthy), "it never answered")
@@ -263,4 +263,32 @@ func TestPolled(t *testing.T) {
 	b.polled(nil, false)
 	b.polled(errReader, false)
 	require.True(t, b.is(unhealthy))
+}
+
+// An instance's health and the reason of it are one value: none is seen with the other's past.
+func TestHealthAndReasonAgree(t *testing.T) {
+	p, err := New(Options{Prefill: []string{"http://a:1"}, Decode: []string{"http://b:1"}})
+	require.NoError(t, err)
+	b := p.decode.all[0]
+	require.Equal(t, []instanceJSON{{URL: b.url, Reason: "not asked yet"}}, p.decode.describe())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range 1000 {
+			b.saw(errGone)
+			b.saw(nil)
+		}
+	}()
+	for over := false; !over; {
+		select {
+		case <-ended:
+			over = true
+		default:
+		}
+		i := p.decode.describe()[0]
+		require.True(t, i.Reason == "not asked yet" && !i.Healthy || i.Healthy == (i.Reason == ""), "%+v", i)
+	}
+	require.Equal(t, []instanceJSON{{URL: b.url, Healthy: true}}, p.decode.describe())
+	b.saw(errGone)
+	require.Equal(t, []instanceJSON{{URL: b.url, Reason: errGone.Error()}}, p.decode.describe())
 }

@@ -40,6 +40,7 @@ const (
 type upstream struct {
 	addr   string // host:port
 	prefix string // path in front of every request, may be empty
+	via    string // the proxy, in the Via header of every request
 	dial   time.Duration
 	head   int // most bytes of an answer's head, and of its trailers; 0: defaultHead
 
@@ -82,8 +83,8 @@ func faultf(why reason, format string, args ...any) *fault {
 	return &fault{reason: why, err: fmt.Errorf(format, args...)}
 }
 
-// reasonOf is why a backend failed by err, of which nothing more is known than
-// that it was met while an answer was read.
+// reasonOf is the reason of err, an error of reading an answer: brokeOff, unless
+// err says more.
 func reasonOf(err error) reason {
 	var f *fault
 	switch {
@@ -149,8 +150,8 @@ func (u *upstream) exchange(ctx context.Context, c *conn, method string, request
 	return nil, err
 }
 
-// A writing is a request on its way to the kernel. Of a short one it is the zero
-// value, or its error.
+// A writing is a request that is being handed to the kernel. For a short request
+// done is nil, and n and err are known at once.
 type writing struct {
 	done chan struct{} // of a long request: closed at the end
 	n    int
@@ -228,11 +229,11 @@ func (c *conn) answer(w *writing, method string) (*http.Response, error) {
 // silence is the fault of a connection that ended by err before any byte of an
 // answer.
 //
-// Whether the backend had the request decides whether it may be sent again. It
-// had not, if it closed the connection before the request arrived: then its
-// kernel took none of the bytes, and the end of its stream (not a reset) was on
-// the way to us before. Everything else may be a backend that read the request
-// and died of it, and is an error for the client to see.
+// A request may be sent again only if it did not reach the backend. That is so in
+// two cases: our kernel took no byte of it (the write failed at once), or the
+// backend's kernel acknowledged no byte of it and its end of stream (not a reset)
+// came. In all other cases the backend may have read the request and died of it,
+// so the client sees an error.
 func (c *conn) silence(w *writing, err error) error {
 	ended := errors.Is(err, io.EOF)
 	if w.ended() && w.err != nil {
@@ -343,8 +344,8 @@ func (c *conn) quiet() bool {
 	return err == nil && quiet
 }
 
-// appendRequest appends a whole HTTP/1.1 request. Of header the end-to-end part
-// is sent; Host, X-Request-Id and Content-Length are the proxy's.
+// appendRequest appends a whole HTTP/1.1 request with the end-to-end headers of
+// header. The proxy sets Host, X-Request-Id and Content-Length, and adds a Via.
 func (u *upstream) appendRequest(dst []byte, q request, header http.Header) []byte {
 	dst = append(dst, q.method...)
 	dst = append(dst, ' ')
@@ -354,6 +355,8 @@ func (u *upstream) appendRequest(dst []byte, q request, header http.Header) []by
 	dst = append(dst, u.addr...)
 	dst = append(dst, "\r\nX-Request-Id: "...)
 	dst = append(dst, q.id...)
+	dst = append(dst, "\r\nVia: 1.1 "...) // by this a proxy knows its own requests (RFC 9110, 7.6.3)
+	dst = append(dst, u.via...)
 	dst = append(dst, '\r', '\n')
 	dropped := connectionTokens(header)
 	for name, values := range header {
@@ -382,7 +385,7 @@ type request struct {
 	uri    string // path and query
 	id     string // X-Request-Id
 	body   []byte
-	plain  bool // the proxy reads the answer: no compression, no conditions
+	plain  bool // the proxy reads the answer, so Accept-Encoding is dropped
 }
 
 func (q request) skip(name string) bool {

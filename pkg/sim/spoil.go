@@ -22,8 +22,11 @@ type answerFaults struct {
 	noDone   bool               // the stream ends without [DONE]
 }
 
+// spoiltOnWire lists the faults that an answer meets on the wire, of which each answer has the first that is drawn.
+var spoiltOnWire = []string{"drop", "cut", "error-event", "error-usage", "garbage", "html"}
+
 // spoilt lists the faults that are a share of requests, in the order in which they are drawn.
-var spoilt = []string{"drop", "cut", "error-event", "error-usage", "garbage", "html", "short", "recompute"}
+var spoilt = slices.Concat(spoiltOnWire, []string{"short", "recompute"})
 
 // answerFaultNames lists all of them.
 var answerFaultNames = slices.Concat(spoilt, []string{"usage", "finish", "no-params", "no-usage", "no-done"})
@@ -66,7 +69,7 @@ func (f *answerFaults) hits(name string, seed, n uint64) bool {
 
 // of returns the fault that the nth request meets on the wire, "" if its answer arrives whole.
 func (f *answerFaults) of(seed, n uint64) string {
-	for _, name := range []string{"drop", "cut", "error-event", "error-usage", "garbage", "html"} {
+	for _, name := range spoiltOnWire {
 		if f.hits(name, seed, n) {
 			return name
 		}

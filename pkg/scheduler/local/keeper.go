@@ -1,36 +1,36 @@
 package local
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/profllm/profllm/pkg/run"
 )
 
-// The process that watches over a job can be killed like every other, and what it
-// watched would go on for good: engines, clients, their helpers. So a second process
-// in a session of its own, the keeper, and each srun as well, look whether it is
-// alive, and end what carries the job's state in its environment when it is not.
-// Whoever kills the watching process, the keeper and every srun at once leaves
-// engines behind; nobody would be left who could know.
+// The process that watches over a job can be killed, and its engines, clients and
+// helpers would run on for ever. So a keeper, which is a second process in a session
+// of its own, and each srun check that the watching process is alive. If it is not,
+// they end every process that has the job's state in its environment. Engines are
+// left behind only if the watching process, the keeper and every srun are killed at
+// once.
 
 // keeperProgram is the name under which profllm is a keeper.
 const keeperProgram = ProgramPrefix + "keeper"
 
-// pulse is how often it is looked whether the watching process is alive.
+// pulse is how often the keeper checks that the watching process is alive.
 const pulse = 200 * time.Millisecond
 
 // jobState is the variable by which the processes of a local job are known.
 const jobState = "PROFLLM_LOCAL_JOB"
 
 // keep runs a keeper beside the job, and another one if it is killed, until stop
-// is called.
-func (j localJob) keep(environ []string) (stop func(), err error) {
+// is called: the function that it returns.
+func (j localJob) keep(environ []string) (func(), error) {
 	start := func() (*exec.Cmd, error) {
 		cmd := exec.Command(filepath.Join(j.State, "bin", keeperProgram), j.id, j.State)
 		cmd.Env = without(environ, jobState)
@@ -43,12 +43,17 @@ func (j localJob) keep(environ []string) (stop func(), err error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		for ; err == nil; cmd, err = start() {
+		for {
 			cmd.Wait()
 			if ctx.Err() != nil {
 				return
 			}
 			time.Sleep(pulse)
+			next, err := start()
+			if err != nil {
+				return
+			}
+			cmd = next
 		}
 	}()
 	return cancel, nil
@@ -79,21 +84,23 @@ func waitForEnd(ctx context.Context, id string) bool {
 }
 
 // end ends the processes of a job that match: TERM, so that the script can say how
-// it ended, and after that much patience KILL, until none is left.
+// it ended, and after that much patience KILL, until none is left. It gives up killWait
+// later: a process that waits for a disk or a driver (state D) may never take its KILL.
 func end(state string, patience time.Duration, match func(pid int) bool) {
 	begun, sig := time.Now(), syscall.SIGTERM
 	for {
-		if time.Since(begun) >= patience {
+		waited := time.Since(begun)
+		if waited >= patience {
 			sig = syscall.SIGKILL
 		}
 		left := 0
-		for _, pid := range members(state) {
+		for _, pid := range run.Marked(jobState + "=" + state) {
 			if pid != os.Getpid() && match(pid) {
 				left++
 				syscall.Kill(pid, sig)
 			}
 		}
-		if left == 0 {
+		if left == 0 || waited >= patience+killWait {
 			return
 		}
 		if sig == syscall.SIGTERM {
@@ -104,21 +111,6 @@ func end(state string, patience time.Duration, match func(pid int) bool) {
 }
 
 func everyone(int) bool { return true }
-
-// members are the processes that carry a job's state in their environment.
-func members(state string) []int {
-	files, _ := filepath.Glob("/proc/[0-9]*/environ")
-	mark := []byte("\x00" + jobState + "=" + state + "\x00")
-	var pids []int
-	for _, f := range files {
-		env, err := os.ReadFile(f) // of another user: refused
-		if err == nil && bytes.Contains(append([]byte{0}, env...), mark) {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(f)))
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
 
 // outlive is a keeper inside of srun. It leaves other sruns alone, which do the
 // same. stop returns when what it had begun is done.

@@ -2,15 +2,19 @@ package local
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/await"
+	"github.com/profllm/profllm/pkg/run"
 )
 
 // busy is a script with two steps, of which each leaves a helper in a session of
@@ -106,4 +110,45 @@ func TestKeeperIsReplaced(t *testing.T) {
 		now := keepers(t, j.id)
 		return len(now) == 1 && now[0] != first
 	}, "another keeper runs")
+}
+
+// A process that does not die holds nobody up for longer than killWait: here each one that gets KILL has a successor.
+func TestEndGivesUp(t *testing.T) {
+	state := t.TempDir()
+	var started []*exec.Cmd
+	begin := func() {
+		cmd := exec.Command("/bin/sleep", "600")
+		cmd.Env = []string{jobState + "=" + state}
+		require.NoError(t, cmd.Start())
+		started = append(started, cmd)
+	}
+	synctest.Test(t, func(t *testing.T) { // its clock does not wait
+		begun := time.Now()
+		begin()
+		end(state, time.Second, func(pid int) bool {
+			if pid == started[len(started)-1].Process.Pid {
+				begin()
+			}
+			return true
+		})
+		require.Equal(t, time.Second+killWait, time.Since(begun))
+	})
+	for _, cmd := range started {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+	end(state, 0, everyone)
+	require.Empty(t, run.Marked(jobState+"="+state))
+}
+
+// A keeper that cannot be started again is nobody's race: what keep returned is not touched any more.
+func TestKeeperThatIsGone(t *testing.T) {
+	state := t.TempDir()
+	program := filepath.Join(state, "bin", keeperProgram)
+	require.NoError(t, os.Mkdir(filepath.Dir(program), 0o755))
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\nrm \"$0\"\n"), 0o755))
+	stop, err := localJob{State: state, id: "x"}.keep(os.Environ())
+	require.NoError(t, err)
+	defer stop()
+	await.True(t, func() bool { _, err := os.Stat(program); return err != nil }, "the keeper has run")
 }
