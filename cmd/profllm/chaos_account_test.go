@@ -318,8 +318,8 @@ func (c *chaos) expected(e execution, i int, root string, records []record, brok
 	// What a cancelled or failed run takes with it.
 	for j := range i {
 		before := e.runs[j]
-		if !c.deeds[e.name+" "+before.dir].done {
-			continue
+		if !c.deeds[e.name+" "+before.dir].done || !broken[j] && len(c.witnesses(filepath.Join(root, before.dir))) > 1 {
+			continue // nothing was done, or to an execution that Slurm forgot
 		}
 		switch {
 		case e.kind == "chain" && endings[before.fate] != endsValid, e.kind == "sequence" && endings[before.fate] == endsCancelled:
@@ -401,10 +401,9 @@ func (c *chaos) diedSince(at time.Time) bool {
 	return slices.ContainsFunc(c.gaps, func(g gap) bool { return g.daemon == "slurmctld" && g.from.After(at) })
 }
 
-func (c *chaos) source(dir string) string {
-	var st run.State
+func (c *chaos) state(dir string) (st run.State) {
 	require.NoError(c, run.ReadJSON(filepath.Join(dir, run.StateFile), &st))
-	return st.Source
+	return st
 }
 
 // names are those of the jobs that were to execute a run.
@@ -508,10 +507,10 @@ func (c *chaos) agrees(e execution, r chaosRun, dir string, says endsAs, records
 	switch {
 	case e.kind == "sequence": // one job, several ends
 	case last == nil && says == endsCancelled && e.kind == "array": // Slurm keeps nothing of it
-	case last == nil && c.source(dir) == "sentinel" && c.diedSince(sub.Time): // before it had told the database
+	case last == nil && c.state(dir).Source != "sacct" && c.diedSince(sub.Time): // before it had told the database
 	case last == nil:
 		c.Errorf("%s %s: %s, but accounting knows no job %s", e.name, r.dir, says, sub.JobID)
-	case last.state == "RUNNING" && c.source(dir) == "sentinel": // the controller forgot its end
+	case (last.state == "RUNNING" || c.state(dir).Raw == "RUNNING") && c.state(dir).Source == "sentinel": // the controller forgot an end
 	case !strings.HasPrefix(last.state, word):
 		c.Errorf("%s %s: %s, but Slurm's record of job %s is %s %s", e.name, r.dir, says, sub.JobID, last.state, last.exit)
 	}
