@@ -101,12 +101,33 @@ func (c *chaos) nothingLeft() {
 		}
 		return left == ""
 	}
-	for end := time.Now().Add(time.Minute); !free(); time.Sleep(time.Second) {
-		if time.Now().After(end) {
+	for _, last := range []bool{false, true} {
+		for end := time.Now().Add(time.Minute); !free() && time.Now().Before(end); time.Sleep(time.Second) {
+		}
+		if left == "" {
+			return
+		}
+		if last || !c.endGhosts() {
 			c.Errorf("left: %s", left)
 			return
 		}
 	}
+}
+
+// endGhosts cancels the jobs that a controller has read from its last state before it was killed, and that had ended
+// since: it lists them as running, and no node has a process of them. It reports whether there are any.
+func (c *chaos) endGhosts() bool {
+	out, err := exec.Command("squeue", "-h", "-a", "-t", "running,completing", "-o", "%A").Output()
+	require.NoError(c, err)
+	ids := strings.Fields(string(out))
+	if slices.ContainsFunc(ids, func(id string) bool { return len(processes(id)) > 0 }) {
+		return false
+	}
+	for _, id := range ids {
+		out, err := exec.Command("scancel", id).CombinedOutput()
+		c.Logf("job %s has ended, and the controller lists it as running; scancel: %v %s", id, err, out)
+	}
+	return len(ids) > 0
 }
 
 // records reads Slurm's accounting, also of what was queued again, when it knows
@@ -367,8 +388,11 @@ func (c *chaos) touched(dir string, records []record) bool {
 	names := c.names(dir)
 	for _, x := range c.witnesses(dir) {
 		for _, r := range records {
-			if r.job != x.job || !names[r.name] || r.start.IsZero() {
+			if r.job != x.job || !names[r.name] {
 				continue
+			}
+			if r.start.IsZero() { // a controller that died meanwhile forgot that the job had begun
+				r.start = x.at
 			}
 			for _, g := range c.gaps {
 				node, slurmd := strings.CutPrefix(g.daemon, "slurmd@")

@@ -62,7 +62,7 @@ func (j localJob) keep(environ []string) (func(), error) {
 // keeper waits for the end of the watching process, and ends what is left of its job.
 func keeper(ctx context.Context, id, state string) int {
 	if waitForEnd(ctx, id) {
-		end(state, killWait/2, everyone)
+		end(state, killWait/2, killWait, everyone)
 	}
 	return 0
 }
@@ -84,9 +84,9 @@ func waitForEnd(ctx context.Context, id string) bool {
 }
 
 // end ends the processes of a job that match: TERM, so that the script can say how
-// it ended, and after that much patience KILL, until none is left. It gives up killWait
+// it ended, and after that much patience KILL, until none is left. It gives up a limit
 // later: a process that waits for a disk or a driver (state D) may never take its KILL.
-func end(state string, patience time.Duration, match func(pid int) bool) {
+func end(state string, patience, limit time.Duration, match func(pid int) bool) {
 	begun, sig := time.Now(), syscall.SIGTERM
 	for {
 		waited := time.Since(begun)
@@ -100,7 +100,7 @@ func end(state string, patience time.Duration, match func(pid int) bool) {
 				syscall.Kill(pid, sig)
 			}
 		}
-		if left == 0 || waited >= patience+killWait {
+		if left == 0 || waited >= patience+limit {
 			return
 		}
 		if sig == syscall.SIGTERM {
@@ -120,7 +120,7 @@ func outlive(id, state string) (stop func()) {
 	go func() {
 		defer close(done)
 		if waitForEnd(ctx, id) {
-			end(state, killWait/2, func(pid int) bool { return !isClient(pid) })
+			end(state, killWait/2, killWait, func(pid int) bool { return !isClient(pid) })
 		}
 	}()
 	return func() { cancel(); <-done }

@@ -301,7 +301,7 @@ func (j localJob) task(ctx context.Context, i int, environ []string, stderr io.W
 
 // ended kills what is left of the job and writes how it ended.
 func (j localJob) ended(ctx context.Context, rec record, code int, file string, stderr io.Writer) {
-	end(j.State, 0, everyone)
+	end(j.State, 0, killWait, everyone)
 	rec.End, rec.Code, rec.State = time.Now().UTC(), code, run.Succeeded
 	switch {
 	case ctx.Err() != nil:
