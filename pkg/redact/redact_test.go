@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // samples are, for each rule, lines with the secret in them, and lines that look
@@ -141,6 +143,32 @@ func TestMaskOverBlocks(t *testing.T) {
 		again, err := v.Mask(file)
 		require.NoError(t, err)
 		require.Empty(t, again)
+	}
+}
+
+// A file that is larger than what others read of one keeps no secret: the end of a log of
+// gigabytes is read by people as well. Its middle is a hole, which takes no room.
+func TestMaskLargeFiles(t *testing.T) {
+	secret := "canary-of-a-secret"
+	file := filepath.Join(t.TempDir(), "log")
+	begin := bytes.Repeat([]byte("\n"), block) // one block, whose end is kept for the next
+	copy(begin, secret)
+	copy(begin[block-len(secret)-2:], secret)
+	require.NoError(t, os.WriteFile(file, begin, 0o644))
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	const end = regular.Most + 1
+	_, err = f.WriteAt([]byte(secret), end)
+	require.NoError(t, err)
+	hits, err := Known(secret).Mask(file)
+	require.NoError(t, err)
+	require.Equal(t, []Hit{{1, 0, len(secret)}, {block - 2*len(secret) - 1, int64(block - len(secret) - 2), len(secret)}, {block - 2*len(secret) + 1, end, len(secret)}}, hits)
+	for _, h := range hits {
+		text := make([]byte, h.Len)
+		_, err := f.ReadAt(text, h.At)
+		require.NoError(t, err)
+		require.Equal(t, strings.Repeat("x", h.Len), string(text))
 	}
 }
 
