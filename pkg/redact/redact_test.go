@@ -30,13 +30,20 @@ var samples = map[string]struct {
 		},
 		[]string{"--hf-overrides --hf-config-path", "task_skipped sk", "desk-lamp-is-long", "hf_home", "sk-1", "shf_AbCdEfGhIjKl"},
 	},
-	"aws-key-id":  {map[string]string{"id AKIAIOSFODNN7EXAMPLE.": "AKIAIOSFODNN7EXAMPLE", "ASIAIOSFODNN7EXAMPLE": "ASIAIOSFODNN7EXAMPLE"}, []string{"AKIAX", "MAKIAIOSFODNN7EXAMPLE", "AKIAIOSFODNN7EXAMPLES"}},
-	"google-key":  {map[string]string{"key=AIzaSyA1234567890abcdefghijklmnopqrstuv": "AIzaSyA1234567890abcdefghijklmnopqrstuv"}, []string{"AIzaShort", "MAIza"}},
-	"jwt":         {map[string]string{"got eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl": "eyJzdWIiOiIxMjM0In0"}, []string{"eyJhbGciOiJIUzI1NiJ9 alone", "eye.eye.eye"}},
-	"header":      {map[string]string{"Authorization: Bearer abcdef.ghij-klm": "abcdef.ghij-klm", "authorization: basic dXNlcjpwYXNz": "dXNlcjpwYXNz", `"Authorization": "Basic dXNlcjpwYXNz"`: "dXNlcjpwYXNz"}, []string{"bearer of news", "basic authentication"}},
-	"named":       {map[string]string{"OPENAI_API_KEY=hunter2hunter": "hunter2hunter", `{"api_key": "hunter2 hunter3"}`: "hunter3", "password: correcthorse": "correcthorse", "HF_TOKEN='secret secret'": "secret secret", "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG": "wJalrXUtnFEMI", "'passwd': 'a b c d'": "a b c d", "auth-token = abcd1234": "abcd1234"}, []string{"max_tokens=256", "eos_token: <|endoftext|>", "num_token=2048", "the secret of success", "TokenizerError: bad token", "InvalidAuthToken: Authentication token is missing", "password:", "api_key=x"}},
-	"option":      {map[string]string{"vllm serve m --api-key hunter2hunter": "hunter2hunter", "--password=correcthorse": "correcthorse", "--token 'abcd1234'": "abcd1234", "--hf-token abcd1234": "abcd1234"}, []string{"--tokenizer org/model", "--token --next", "--max-tokens 2048", "--api-key-file /path/to"}},
-	"url":         {map[string]string{"git clone https://me:hunter2@host/x.git": "hunter2", "http://:pass1@proxy:3128": "pass1"}, []string{"http://10.0.0.1:8000/v1@x", "https://me@host/x.git", "http://[::1]:80/a"}},
+	"aws-key-id": {map[string]string{"id AKIAIOSFODNN7EXAMPLE.": "AKIAIOSFODNN7EXAMPLE", "ASIAIOSFODNN7EXAMPLE": "ASIAIOSFODNN7EXAMPLE"}, []string{"AKIAX", "MAKIAIOSFODNN7EXAMPLE", "AKIAIOSFODNN7EXAMPLES"}},
+	"google-key": {map[string]string{"key=AIzaSyA1234567890abcdefghijklmnopqrstuv": "AIzaSyA1234567890abcdefghijklmnopqrstuv"}, []string{"AIzaShort", "MAIza"}},
+	"jwt":        {map[string]string{"got eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl": "eyJzdWIiOiIxMjM0In0"}, []string{"eyJhbGciOiJIUzI1NiJ9 alone", "eye.eye.eye"}},
+	"header":     {map[string]string{"Authorization: Bearer abcdef.ghij-klm": "abcdef.ghij-klm", "authorization: basic dXNlcjpwYXNz": "dXNlcjpwYXNz", `"Authorization": "Basic dXNlcjpwYXNz"`: "dXNlcjpwYXNz"}, []string{"bearer of news", "basic authentication"}},
+	"named": {map[string]string{"OPENAI_API_KEY=hunter2hunter": "hunter2hunter", `{"api_key": "hunter2 hunter3"}`: "hunter3", "password: correcthorse": "correcthorse", "HF_TOKEN='secret secret'": "secret secret", "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG": "wJalrXUtnFEMI", "'passwd': 'a b c d'": "a b c d", "auth-token = abcd1234": "abcd1234",
+		"'api_key': ['abc'], 'port': 8000": "abc", `"api_key": ["first", "canary"]`: "canary", "Namespace(api_key=['abc', \"d'canary]\"], port=8000)": "canary", "hf_tokens: (\n'abc',)": "abc", "api_key = [canary]": "canary",
+		`{"msg": "{\"api_key\": \"canary 2\", \"port\": 8000}"}`: "canary", `\\\"token\\\": \\\"a \\\\\\\"canary\\\"`: "canary", `"api_key": "a\"canary"`: "canary", `"api_key": "a\\", "port": 8`: `a\\`, `\"api_keys\": [\"x\", \"canary\"]`: "canary",
+		"'auth': {'user': 'canary', 'deep': {'x': 1}, 'y': 'canary'}": "canary", `os.environ["WANDB_KEY_API_KEY"] = "x y canary"`: "canary", "router_token=abcdefgh": "abcdefgh", "DB_PASS='canary": "canary", "X-Api-Key: canary": "canary", "api_key_2=canary": "canary",
+		"Cookie: session-canary-1": "canary", "password = 123456": "123456", "NGC_CLI_CREDENTIALS=canary": "canary",
+	}, []string{
+		"'api_key': [], 'port': 8000", "'api_key': None, 'port': 8000", "'api_keys': [None]", "token = { env = \"HF_TOKEN\" }", `\"max_tokens\": \"2048\"`, "auth: failed", "authentication: Unauthorized", "bypass=enabled", "forward-compass: north1", "KeyError: 'model'", "token: 17",
+		"the program asked \"password: \" and waited", "max_tokens=256", "eos_token: <|endoftext|>", "num_token=2048", "the secret of success", "TokenizerError: bad token", "InvalidAuthToken: Authentication token is missing", "password:", "api_key=x"}},
+	"option":      {map[string]string{"vllm serve m --api-key hunter2hunter": "hunter2hunter", "--password=correcthorse": "correcthorse", "--token 'abcd1234'": "abcd1234", "--hf-token abcd1234": "abcd1234", "--router-token abcd": "abcd", "--api-key-2 abcd": "abcd"}, []string{"--tokenizer org/model", "--token --next", "--max-tokens 2048", "--api-key-file /path/to"}},
+	"url":         {map[string]string{"git clone https://me:hunter2@host/x.git": "hunter2", "http://:pass1@proxy:3128": "pass1", "https://0123456789abcdef0123@host/x.git": "0123456789abcdef0123"}, []string{"http://10.0.0.1:8000/v1@x", "https://me@host/x.git", "https://a-long-name-of-department@host/x.git", "http://[::1]:80/a"}},
 	"private-key": {map[string]string{"-----BEGIN RSA PRIVATE KEY-----\nMIIEabc\n-----END RSA PRIVATE KEY-----": "MIIEabc", "x -----BEGIN PRIVATE KEY-----MIIEabc": "MIIEabc"}, []string{"-----BEGIN CERTIFICATE-----MIIEabc", "a private key"}},
 }
 
@@ -69,6 +76,9 @@ func TestLineKeepsTheRest(t *testing.T) {
 		"HF_TOKEN=hf_AbCdEfGhIjKlMnOp at 3":             "HF_TOKEN=[redacted] at 3",
 		"clone https://me:pw@host/a https://x:y@host/b": "clone https://me:[redacted]@host/a https://x:[redacted]@host/b",
 		"Authorization: Bearer abcdef.ghij-klm, 401":    "Authorization: Bearer [redacted], 401",
+		"Namespace(api_key=['abc', 'd'], port=8000)":    "Namespace(api_key=[redacted], port=8000)",
+		`{"a": "{\"api_key\": \"x\", \"port\": 1}"}`:    `{"a": "{\"api_key\": \"[redacted]\", \"port\": 1}"}`,
+		"https://0123456789abcdef@host/x.git":           "https://[redacted]@host/x.git",
 	} {
 		require.Equal(t, want, Line(line))
 	}
