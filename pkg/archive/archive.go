@@ -147,7 +147,7 @@ func sweep(dir, prefix string) {
 func abandoned(name string) bool {
 	pid, _, found := strings.Cut(name, "-")
 	n, err := strconv.Atoi(pid)
-	return found && err == nil && n > 0 && errors.Is(syscall.Kill(n, 0), syscall.ESRCH)
+	return found && err == nil && n > 0 && !durable.Exists(n)
 }
 
 // survey lists a directory, names ascending, without reading its files. What no
