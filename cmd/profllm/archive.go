@@ -246,7 +246,7 @@ func (a *app) unpacked(paths []string) (list []string, done func(), err error) {
 			list = append(list, dir)
 			continue
 		}
-		temp, err := os.MkdirTemp("", "profllm-archive-")
+		temp, err := archive.TempDir()
 		if err != nil {
 			return nil, done, err
 		}

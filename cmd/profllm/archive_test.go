@@ -5,10 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/archive"
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -120,4 +123,35 @@ func TestArchiveOpen(t *testing.T) {
 		require.Equal(t, exitUsage, o.code)
 		require.Contains(t, o.stderr, "x.tar.xz: not an xz file")
 	}
+}
+
+// A command that is ended while it reads an archive leaves the folder that it has unpacked
+// it to; the next one removes it.
+func TestArchiveInterrupted(t *testing.T) {
+	t.Parallel()
+	dir, temps := t.TempDir(), t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "x"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "x/engine.log"), []byte("INFO a line\n"), 0o644))
+	_, err := archive.Write(t.Context(), filepath.Join(dir, "x"), filepath.Join(dir, "x.tar.xz"))
+	require.NoError(t, err)
+	env := []string{"TMPDIR=" + temps}
+	left := func() (names []string) {
+		list, err := os.ReadDir(temps)
+		require.NoError(t, err)
+		for _, e := range list {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	cmd := command(dir, env, "collect", "x.tar.xz")
+	cmd.Stderr = fullPipe(t) // it is stuck in its note about the archive
+	require.NoError(t, cmd.Start())
+	await.True(t, func() bool { return stuck(cmd.Process.Pid) }, "the command has unpacked")
+	require.Len(t, left(), 1)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.Error(t, cmd.Wait())
+	require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode())
+	require.Len(t, left(), 1, "if nothing is left, this test proves nothing")
+	profllm(t, dir, env, "collect", "x.tar.xz")
+	require.Empty(t, left())
 }

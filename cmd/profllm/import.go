@@ -11,6 +11,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/interchange"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -120,18 +121,11 @@ func (s *foreignScan) file(name, above string, alone bool) error {
 	if err != nil {
 		return err
 	}
-	info, err := os.Stat(name)
-	if err != nil {
-		return s.spoilt(name, err)
-	}
-	if info.Size() > interchange.MaxSize {
-		if alone || interchange.Suspected(name, nil) {
-			return s.spoilt(name, fmt.Errorf("%s: %d MiB, at most %d MiB are read", relative(name), info.Size()>>20, interchange.MaxSize>>20))
-		}
+	data, err := regular.ReadAtMost(name, interchange.MaxSize)
+	if errors.Is(err, regular.ErrLarge) && !alone && !interchange.Suspected(name, nil) {
 		s.unknown++
 		return nil
 	}
-	data, err := run.ReadFile(name)
 	if err != nil {
 		return s.spoilt(name, err)
 	}

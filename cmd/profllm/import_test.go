@@ -252,3 +252,19 @@ func TestExport(t *testing.T) {
 	}
 	require.Equal(t, exitUsage, profllm(t, dir, nil, "export", "csv", "results").code)
 }
+
+// A file that is larger than any result is not read: if it was named itself, it is an error, below a folder a file
+// of no known format.
+func TestImportLarge(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "in"), 0o755))
+	large(t, filepath.Join(dir, "in", "big.json"), "{", interchange.MaxSize+1)
+	o := profllm(t, dir, nil, "import", "in/big.json", "--output", "out")
+	require.Equal(t, exitInvalid, o.code)
+	require.Contains(t, o.stderr, "cannot be read 1")
+	require.Contains(t, o.stderr, "in/big.json: the file is too large: more than 32 MiB")
+	o = profllm(t, dir, nil, "import", "in", "--output", "out")
+	require.Equal(t, exitUsage, o.code)
+	require.Contains(t, o.stderr, "no result of a known format in in")
+}

@@ -17,12 +17,21 @@ const patience = time.Second
 // endSoon ends a program that was interrupted and does not end: it may be in a
 // read, a decoder, a scan, or in a write to somebody who does not read. No file is
 // half written by that: each is replaced as a whole.
-func endSoon(argv []string, inJob bool) {
-	if inJob || isStandIn(filepath.Base(argv[0])) {
+func endSoon(argv []string, jobID string) {
+	if inJob(argv, jobID) || isStandIn(filepath.Base(argv[0])) {
 		return // Slurm has a limit for it, KillWait, and local jobs have one as well
 	}
 	time.Sleep(patience)
 	os.Exit(exitInterrupted)
+}
+
+// jobVerbs are the verbs that the script of a job calls. A shell of salloc has a job's id
+// as well, and there users type the others.
+var jobVerbs = []string{"job", "bench", "proxy", "sim"}
+
+// inJob reports whether profllm was started by the script of a job.
+func inJob(argv []string, jobID string) bool {
+	return jobID != "" && len(argv) > 1 && slices.Contains(jobVerbs, argv[1])
 }
 
 // simulated are the names under which profllm is a simulated program.

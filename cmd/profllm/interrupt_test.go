@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,7 +79,7 @@ func stuck(pid int) bool {
 }
 
 // Each verb is caught while it can do nothing, because nobody reads what it prints,
-// and ends soon after TERM.
+// and ends soon after TERM: those that a job's script does not call in a shell of salloc too.
 func TestEveryVerbEndsAfterTERM(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs every verb")
@@ -99,8 +101,12 @@ func TestEveryVerbEndsAfterTERM(t *testing.T) {
 		argv := append(strings.Fields(name), strings.Fields(strings.ReplaceAll(args, "HOLE", "http://"+hole.Addr().String()))...)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			job := "SLURM_JOB_ID=17"
+			if slices.Contains(jobVerbs, argv[0]) {
+				job = "SLURM_JOB_ID="
+			}
 			cmd := exec.Command(binary, argv...)
-			cmd.Dir, cmd.Env = dir, append(os.Environ(), "SLURM_CONF=/nowhere/slurm.conf", "SLURM_JOB_ID=")
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), "SLURM_CONF=/nowhere/slurm.conf", job)
 			cmd.Stdout, cmd.Stderr = fullPipe(t), fullPipe(t)
 			require.NoError(t, cmd.Start())
 			ended := make(chan error, 1)
@@ -116,6 +122,34 @@ func TestEveryVerbEndsAfterTERM(t *testing.T) {
 			require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode())
 		})
 	}
+}
+
+// Whatever verb the script of a job calls has Slurm's patience, and no other has it in a
+// shell of salloc.
+func TestJobVerbs(t *testing.T) {
+	scripts, err := filepath.Glob("../../pkg/render/testdata/golden/*/*/*.sh")
+	require.NoError(t, err)
+	require.NotEmpty(t, scripts)
+	called := regexp.MustCompile(`"\$PROFLLM" '?([a-z-]+)`)
+	found := map[string]bool{}
+	for _, file := range scripts {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range called.FindAllStringSubmatch(string(text), -1) {
+			found[m[1]] = true
+		}
+	}
+	delete(found, "version") // waits for nothing
+	require.Contains(t, found, "job")
+	for verb := range found {
+		require.True(t, inJob([]string{"profllm", verb}, "17"), verb)
+	}
+	for _, name := range leaves(t) {
+		verb, _, _ := strings.Cut(name, " ")
+		require.Equal(t, slices.Contains([]string{"bench", "proxy", "sim"}, verb), inJob([]string{"profllm", verb}, "17"), name)
+		require.False(t, inJob([]string{"profllm", verb}, ""), name)
+	}
+	require.False(t, inJob([]string{"profllm"}, "17"))
 }
 
 // A verb that decodes, scans or unpacks something large ends as well.

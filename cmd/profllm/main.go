@@ -11,6 +11,6 @@ import (
 
 func main() {
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, func() { endSoon(os.Args, os.Getenv("SLURM_JOB_ID") != "") })
+	context.AfterFunc(ctx, func() { endSoon(os.Args, os.Getenv("SLURM_JOB_ID")) })
 	os.Exit(execute(ctx, os.Args, os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }

@@ -118,15 +118,28 @@ func publish(temp, file string) error {
 	return durable.SyncDir(filepath.Dir(file))
 }
 
-// tempName is the pattern of a name beside which no other is left: what commands
+// TempDir makes a folder in the place for temporary files, to read an archive from. What
+// commands of this host left there that were killed is removed.
+func TempDir() (string, error) {
+	pattern, err := alone(os.TempDir(), "profllm-archive-")
+	if err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(os.TempDir(), pattern)
+}
+
+// tempName is the pattern of a name beside a file.
+func tempName(dir, file string) (string, error) { return alone(dir, "."+filepath.Base(file)+partial) }
+
+// alone is the pattern of a name beside which no other is left: what commands
 // of this host left there that were killed is removed. No host has a comma in its
 // name.
-func tempName(dir, file string) (string, error) {
+func alone(dir, begin string) (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return "", err
 	}
-	prefix := "." + filepath.Base(file) + partial + host + ","
+	prefix := begin + host + ","
 	sweep(dir, prefix)
 	return fmt.Sprintf("%s%d-*", prefix, os.Getpid()), nil
 }
@@ -147,7 +160,7 @@ func sweep(dir, prefix string) {
 func abandoned(name string) bool {
 	pid, _, found := strings.Cut(name, "-")
 	n, err := strconv.Atoi(pid)
-	return found && err == nil && n > 0 && errors.Is(syscall.Kill(n, 0), syscall.ESRCH)
+	return found && err == nil && n > 0 && !durable.Exists(n)
 }
 
 // survey lists a directory, names ascending, without reading its files. What no

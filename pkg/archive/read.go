@@ -16,6 +16,7 @@ import (
 
 	"github.com/ulikunitz/xz"
 
+	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/regular"
 )
 
@@ -82,7 +83,7 @@ func read(ctx context.Context, f io.ReadSeeker, l Limits, visit func(Entry, io.R
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	room, err := scan(bufio.NewReaderSize(interruptible{ctx, f}, buffer), l.Bytes)
+	room, err := packed.Scan(bufio.NewReaderSize(interruptible{ctx, f}, buffer), l.Bytes, ErrLimit)
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,6 @@ const (
 	// mostLogs is how many logs of one folder are read, and deepest how far below it
 	// they are looked for.
 	mostLogs, deepest = 2000, 8
-	// mostText is how much of one log is read, in bytes of unpacked text.
-	mostText = 4 << 30
 	// pipeHead is how much of a pipe is looked at to guess who writes it.
 	pipeHead = 64 << 10
 )
@@ -113,7 +111,7 @@ func loose(path, name string) (failure.Log, error) {
 		return failure.Log{}, fmt.Errorf("%s: %w", path, errNoText)
 	}
 	role, _ := failure.Origin(in, name) // what is damaged is read as far as it goes
-	return failure.Log{Role: role, File: name, Data: io.LimitReader(&lazyFile{path: path}, mostText)}, nil
+	return failure.Log{Role: role, File: name, Data: &lazyFile{path: path}}, nil
 }
 
 // pipe describes a log that can be read once only.
@@ -121,5 +119,5 @@ func pipe(name string, r io.Reader) failure.Log {
 	in := bufio.NewReaderSize(r, pipeHead)
 	head, _ := in.Peek(pipeHead) // what cannot be read is an error of the scan
 	role, _ := failure.Origin(strings.NewReader(string(head)), "")
-	return failure.Log{Role: role, File: name, Data: io.LimitReader(in, mostText)}
+	return failure.Log{Role: role, File: name, Data: io.LimitReader(in, regular.Most)}
 }

@@ -25,10 +25,6 @@ import (
 // Schema is the version of the file.
 const Schema = "profllm.lock/1"
 
-// MaxSize bounds what is read: the definitions of a large scenario have some hundred
-// kilobytes.
-const MaxSize = 64 << 20
-
 // File is a lock.
 type File struct {
 	Schema    string       `toml:"schema,required"`
@@ -81,9 +77,6 @@ const digestKey = "# sha256:"
 // Parse reads a lock. One that was changed since it was written is refused, wherever
 // the change is.
 func Parse(name string, data []byte) (*File, error) {
-	if len(data) > MaxSize {
-		return nil, source.Errorf(source.Pos{File: name}, "the file has %d bytes, a lock has at most %d", len(data), MaxSize)
-	}
 	if !Is(data) {
 		return nil, source.Errorf(source.Pos{File: name, Line: 1, Col: 1}, "this is no lock: it does not begin with %q", head).Hintf("profllm lock RUN > run.lock.toml")
 	}

@@ -162,7 +162,6 @@ var (
 		DYN_ RAY_ OMP_ MKL_ KMP_ GLOO_ FI_ MALLOC_ ROCR_ HIP_ HSA_`)
 	whole = strings.Fields(`HF_HOME HF_HUB_CACHE HF_HUB_OFFLINE TRANSFORMERS_OFFLINE TOKENIZERS_PARALLELISM NVIDIA_VISIBLE_DEVICES LD_PRELOAD
 		LD_LIBRARY_PATH PYTHONPATH PYTHONHASHSEED VIRTUAL_ENV CONDA_PREFIX`)
-	private = regexp.MustCompile(`(?i)key|token|secret|passw|cred|auth`)
 )
 
 // telling reports whether a variable may and shall be told. TOKENIZERS_PARALLELISM
@@ -172,7 +171,18 @@ func telling(name, value string) bool {
 		return !redact.Shaped(value)
 	}
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) &&
-		!private.MatchString(name) && !redact.Shaped(name+"="+value)
+		!private(name) && !redact.Shaped(name+"="+value)
+}
+
+// private reports whether a name, or what it begins with, is that of a secret: what
+// VLLM_API_KEY_FILE and RAY_AUTH_MODE say is nobody's business either.
+func private(name string) bool {
+	for at, r := range name + "_" {
+		if r == '_' && redact.Key(name[:at]) {
+			return true
+		}
+	}
+	return false
 }
 
 // ofNote are the packages that make an engine fast or slow, as PyPI spells them.

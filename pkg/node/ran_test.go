@@ -49,7 +49,7 @@ func TestLookAtSteps(t *testing.T) {
 	const slurm = "SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURMD_NODENAME=n1 SLURM_JOB_NAME="
 	tree(t, proc, processFiles(100, slurm+"serve PATH=/bin VLLM_USE_V1=1", ""))
 	tree(t, proc, processFiles(101, slurm+"serve VLLM_USE_V1=1 NCCL_DEBUG=INFO VLLM_API_KEY=abc NCCL_NOTE=hf_AbCdEfGhIjKl HF_TOKEN=x USER=u HF_HOME=/hf TOKENIZERS_PARALLELISM=false", libraries))
-	tree(t, proc, processFiles(102, slurm+"serve VLLM_USE_V1=1 NCCL_DEBUG=INFO CUDA_VISIBLE_DEVICES=3 OMP_NUM_THREADS=1 UCX_TLS=rc", ""))
+	tree(t, proc, processFiles(102, slurm+"serve VLLM_USE_V1=1 NCCL_DEBUG=INFO CUDA_VISIBLE_DEVICES=3 OMP_NUM_THREADS=1 UCX_TLS=rc RAY_REDIS_PWD=abc VLLM_TOKEN_2=abc", ""))
 	tree(t, proc, processFiles(103, slurm+"proxy OMP_NUM_THREADS=2", ""))
 	tree(t, proc, processFiles(104, "SLURM_JOB_ID=8 SLURM_STEP_ID=1 SLURM_JOB_NAME=serve VLLM_X=other", libraries))
 	tree(t, proc, processFiles(105, strings.Replace(slurm, "n1", "n2", 1)+"serve VLLM_X=other", libraries))
@@ -120,7 +120,8 @@ func TestMachine(t *testing.T) {
 func TestTelling(t *testing.T) {
 	for name, want := range map[string]bool{
 		"VLLM_USE_V1=1": true, "NCCL_IB_HCA=mlx5": true, "OMP_NUM_THREADS=8": true, "HF_HUB_OFFLINE=1": true, "TORCHINDUCTOR_CACHE_DIR=/x": true, "LD_PRELOAD=/x.so": true,
-		"VLLM_API_KEY=1234": false, "RAY_AUTH_MODE=x": false, "HF_TOKEN=x": false, "AWS_SECRET_ACCESS_KEY=x": false, "PATH=/bin": false, "SGLANG_PASSWORD=x": false,
+		"VLLM_API_KEY=1234": false, "RAY_AUTH_MODE=x": false, "HF_TOKEN=x": false, "AWS_SECRET_ACCESS_KEY=x": false, "PATH=/bin": false, "SGLANG_PASSWORD=x": false, "RAY_REDIS_PWD=x": false, "VLLM_TOKEN_2=x": false,
+		"VLLM_API_KEY_FILE=/x": false, "SGLANG_COOKIE=x": false, "DYN_CREDENTIALS_DIR=/x": false, "VLLM_TOKENIZER_POOL=4": true, "NCCL_KEYFRAMES=1": true,
 		"NCCL_X=https://u:passw0rd@h": false, "LD_PRELOAD=hf_AbCdEfGhIjKl": false,
 	} {
 		name, value, _ := strings.Cut(name, "=")

@@ -3,7 +3,6 @@
 package packed
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -73,17 +72,19 @@ func Read(dir fs.FS, name string, most int64) ([]byte, string, error) {
 // Bounds of what xz unpacks. Text of benchmarks shrinks to a tenth, the log of
 // a progress bar to a hundredth.
 const (
-	ratio      = 1000      // more than that many bytes of one, once it is more than free
-	free       = 256 << 20 // bytes
-	dictionary = 64 << 20  // of the first block, in bytes; xz -9 has no larger one
+	ratio = 1000      // more than that many bytes of one, once it is more than free
+	free  = 256 << 20 // bytes
 )
 
 // NewReader unpacks what xz wrote, by one program or several one after the other.
-// It ends with regular.ErrLarge where somebody made the text in order to be large.
+// It ends with regular.ErrLarge where somebody made the text in order to be large, or a
+// block in order to take memory.
 func NewReader(r io.Reader) (io.Reader, error) {
-	in := &counter{r: bufio.NewReader(r)}
-	if head, _ := in.r.Peek(blockHeader); !modest(head) {
-		return nil, fmt.Errorf("%w: its dictionary has more than %d MiB", regular.ErrLarge, dictionary>>20)
+	in := newChecked(r, regular.Most)
+	for range 2 { // up to the first block, so that its dictionary is an error of the opening
+		if err := in.advance(); errors.Is(err, regular.ErrLarge) {
+			return nil, err
+		}
 	}
 	x, err := xz.NewReader(in)
 	if err != nil {
@@ -92,29 +93,10 @@ func NewReader(r io.Reader) (io.Reader, error) {
 	return regular.Limit(&unpacking{x, in, 0}, regular.Most), nil
 }
 
-// blockHeader is where the longest header of a first block ends, see section 3.1
-// of the xz file format 1.2.0: behind the stream's header of 12 bytes.
-const blockHeader = 12 + 1024
-
-// modest reports whether a first block, if head is the beginning of one, has no
-// filter LZMA2 (id 0x21, one byte of properties) with a larger dictionary. Its size
-// is known by the byte behind the id and the length (section 5.3.1).
-func modest(head []byte) bool {
-	if len(head) < 14 {
-		return true
-	}
-	at := bytes.Index(head[14:min(len(head), 12+4*(1+int(head[12])))], []byte{0x21, 1})
-	if at < 0 || 14+at+2 >= len(head) {
-		return true
-	}
-	bits := head[14+at+2]
-	return bits > 40 || int64(2|bits&1)<<(bits/2+11) <= dictionary // above 40 it is no header
-}
-
 // unpacking fails where much too much comes out of what goes in.
 type unpacking struct {
 	x   io.Reader
-	in  *counter
+	in  *checked
 	out int64
 }
 
@@ -124,24 +106,12 @@ func (u *unpacking) Read(p []byte) (int, error) {
 	}
 	n, err := u.x.Read(p)
 	u.out += int64(n)
-	if err != nil && err != io.EOF && u.in.err == nil {
+	switch {
+	case err == nil || err == io.EOF || u.in.from.err != nil:
+	case errors.Is(u.in.err, regular.ErrLarge):
+		err = u.in.err
+	default:
 		err = fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	return n, err
-}
-
-// counter counts what is read through it, and keeps an error that is not the end.
-type counter struct {
-	r   *bufio.Reader
-	n   int64
-	err error
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	if err != nil && err != io.EOF {
-		c.err = err
 	}
 	return n, err
 }

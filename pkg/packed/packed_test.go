@@ -1,15 +1,18 @@
 package packed_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 	"github.com/ulikunitz/xz"
@@ -109,6 +112,86 @@ func TestBombs(t *testing.T) {
 	require.ErrorIs(t, err, regular.ErrLarge)
 	require.Equal(t, "large.xz", name)
 	require.Empty(t, data)
+}
+
+// greedy makes a block ask for a dictionary, by the bits of section 5.3.1; at is where its header begins.
+func greedy(x []byte, at int, bits byte) {
+	head := x[at : at+4*(int(x[at])+1)]
+	head[bytes.Index(head, []byte{0x21, 1})+2] = bits
+	binary.LittleEndian.PutUint32(head[len(head)-4:], crc32.ChecksumIEEE(head[:len(head)-4]))
+}
+
+// A block behind the first, and a stream behind the first, get no larger dictionary than the
+// first: what comes before them is read.
+func TestLaterDictionaries(t *testing.T) {
+	var b bytes.Buffer
+	w, err := xz.WriterConfig{BlockSize: 1000}.NewWriter(&b)
+	require.NoError(t, err)
+	text := strings.Repeat("some text\n", 300)
+	_, err = w.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	three := b.Bytes()
+	begin := bytes.Clone(three[12 : 12+4*(int(three[12])+1)]) // the headers of equal blocks are equal
+	require.Equal(t, 3, bytes.Count(three, begin))
+	two := slices.Concat(pack(t, "text"), make([]byte, 8), pack(t, "more"))
+
+	for name, c := range map[string]struct {
+		whole []byte
+		at    int
+		text  string // before what is greedy
+		all   string
+	}{
+		"block":  {three, bytes.LastIndex(three, begin), text[:2000], text},
+		"stream": {two, len(two) - len(pack(t, "more")) + 12, "text", "textmore"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := packed.NewReader(bytes.NewReader(c.whole))
+			require.NoError(t, err)
+			data, err := io.ReadAll(r)
+			require.NoError(t, err)
+			require.Equal(t, c.all, string(data))
+			size, err := packed.Scan(bufio.NewReader(bytes.NewReader(c.whole)), 1<<20, regular.ErrLarge)
+			require.NoError(t, err)
+			require.Equal(t, int64(len(c.all)), size)
+
+			evil := bytes.Clone(c.whole)
+			greedy(evil, c.at, 0x27)
+			r, err = packed.NewReader(bytes.NewReader(evil))
+			require.NoError(t, err)
+			data, err = io.ReadAll(r)
+			require.ErrorIs(t, err, regular.ErrLarge)
+			require.ErrorContains(t, err, "its dictionary is larger than 64 MiB")
+			require.Equal(t, c.text, string(data))
+			_, err = packed.Scan(bufio.NewReader(bytes.NewReader(evil)), 1<<20, regular.ErrLarge)
+			require.ErrorIs(t, err, regular.ErrLarge)
+		})
+	}
+}
+
+// An error of the disk is no damage, and a file without a checksum can be read, but not restored.
+func TestOtherErrors(t *testing.T) {
+	broken := errors.New("the disk")
+	x := pack(t, strings.Repeat("x", 100))
+	r, err := packed.NewReader(io.MultiReader(bytes.NewReader(x[:len(x)-40]), iotest.ErrReader(broken)))
+	require.NoError(t, err)
+	_, err = io.ReadAll(r)
+	require.ErrorIs(t, err, broken)
+	require.NotErrorIs(t, err, packed.ErrDamaged)
+
+	var b bytes.Buffer
+	w, err := xz.WriterConfig{NoCheckSum: true}.NewWriter(&b)
+	require.NoError(t, err)
+	_, err = w.Write([]byte("text"))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	r, err = packed.NewReader(bytes.NewReader(b.Bytes()))
+	require.NoError(t, err)
+	data, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.Equal(t, "text", string(data))
+	_, err = packed.Scan(bufio.NewReader(bytes.NewReader(b.Bytes())), 100, regular.ErrLarge)
+	require.ErrorContains(t, err, "no checksum that is known")
 }
 
 // A file of some bytes may ask for a dictionary of gigabytes.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	"github.com/profllm/profllm/pkg/regular"
 )
@@ -60,10 +61,14 @@ func cross(f *os.File, h Hit) error {
 	return err
 }
 
-// find reads a file once, in constant memory. Values that lie over the border of
-// two blocks are found in the second.
+// seekData is SEEK_DATA of lseek(2).
+const seekData = 3
+
+// find reads a file of any size once, in constant memory. Values that lie over the border of
+// two blocks are found in the second. Holes are left out: a core dump may have hundreds of
+// gigabytes of them. Where the file system knows no holes, lseek fails and moves nothing.
 func (v Values) find(path string) ([]Hit, error) {
-	f, err := regular.Open(path)
+	f, err := regular.OpenLarge(path)
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +79,14 @@ func (v Values) find(path string) ([]Hit, error) {
 	var at int64 // of text[0]
 	line, done := 1, int64(0)
 	for {
+		next, err := f.Seek(at+int64(len(text)), seekData)
+		switch {
+		case errors.Is(err, syscall.ENXIO): // nothing but a hole is left
+			return hits, nil
+		case err == nil && next > at+int64(len(text)):
+			line += bytes.Count(text, []byte("\n"))
+			text, at = text[:0], next
+		}
 		n, err := io.ReadFull(f, text[len(text):len(text)+block])
 		text = text[:len(text)+n]
 		last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)

@@ -14,29 +14,31 @@ import (
 // Mark stands where a secret stood.
 const Mark = "[redacted]"
 
-// rule is one shape. Where a group matched, only the group is replaced. A text
-// without any of the hints, in lower case, has no match: most text has none. Nor has
-// one without any of the characters in needs, where there are some.
+// rule is one shape. Where a group matched, only the group is replaced, or what secret
+// finds by a match, if the rule has that. A text without any of the hints, in lower case,
+// has no match: most text has none. Nor has one without any of the characters in needs,
+// where there are some.
 type rule struct {
 	name    string
 	hints   []string
 	pattern *regexp.Regexp
 	needs   string
+	secret  func(s string, match []int) (start, end int)
 }
 
 // rules are tried in this order. Token formats: the vendors' own prefixes
 // (Hugging Face, NVIDIA NGC, GitHub, GitLab, OpenAI and Anthropic, AWS, Google,
 // Slack), RFC 6750, RFC 7617, RFC 7519, RFC 3986 section 3.2.1, RFC 7468.
 var rules = []rule{
-	{"token", []string{"hf_", "nvapi_", "nvapi-", "ghp_", "ghp-", "gho_", "gho-", "ghu_", "ghu-", "ghs_", "ghs-", "ghr_", "ghr-", "github_pat", "glpat", "sk-", "sk_", "xox"}, regexp.MustCompile(`\b(?:hf_|(?:nvapi|ghp|gho|ghu|ghs|ghr|github_pat|glpat|sk|xox[abprs])[_-])[A-Za-z0-9_-]{8,}`), ""},
-	{"aws-key-id", []string{"akia", "asia"}, regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`), ""},
-	{"google-key", []string{"aiza"}, regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{35}`), ""},
-	{"jwt", []string{"eyj"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+`), ""},
-	{"header", []string{"bearer", "basic"}, regexp.MustCompile(`(?i)\b(?:bearer|authorization['"]?\s*[:=]\s*['"]?basic)\s+([A-Za-z0-9._~+/=-]{8,})`), ""},
-	{"named", []string{"api", "secret", "passw", "passphrase", "_token", "-token", "accesstoken", "authtoken"}, regexp.MustCompile(`(?i)\b[a-z_-]*(?:api[_-]?key|secret(?:[_-]?access)?(?:[_-]?key)?|passw(?:or)?d|passphrase|access[_-]?token|auth[_-]token|\bauthtoken|(?:hf|hub|github|gitlab|ngc|refresh|session)[_-]token)['"]?\s*[:=]\s*(?:"([^"]{4,})"|'([^']{4,})'|([^\s'",}]{4,}))`), ":="},
-	{"option", []string{"--"}, regexp.MustCompile(`(?i)--(?:[a-z-]*(?:api[-_]?key|password|auth[-_]token|access[-_]token)|token|hf[-_]token|secret)(?:=|\s+)['"]?([^\s'",-][^\s'",]{3,})`), "= \t\n\v\f\r"},
-	{"url", []string{"://"}, regexp.MustCompile(`://[^/\s:@'"]*:([^/\s@'"]+)@`), "@"},
-	{"private-key", []string{"private key"}, regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?`), ""},
+	{"token", []string{"hf_", "nvapi_", "nvapi-", "ghp_", "ghp-", "gho_", "gho-", "ghu_", "ghu-", "ghs_", "ghs-", "ghr_", "ghr-", "github_pat", "glpat", "sk-", "sk_", "xox"}, regexp.MustCompile(`\b(?:hf_|(?:nvapi|ghp|gho|ghu|ghs|ghr|github_pat|glpat|sk|xox[abprs])[_-])[A-Za-z0-9_-]{8,}`), "", nil},
+	{"aws-key-id", []string{"akia", "asia"}, regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`), "", nil},
+	{"google-key", []string{"aiza"}, regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{35}`), "", nil},
+	{"jwt", []string{"eyj"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+`), "", nil},
+	{"header", []string{"bearer", "basic"}, regexp.MustCompile(`(?i)\b(?:bearer|authorization['"]?\s*[:=]\s*['"]?basic)\s+([A-Za-z0-9._~+/=-]{8,})`), "", nil},
+	{"named", keyHints, regexp.MustCompile(`(?i)\\*['"]?\b` + anyKey + `\\*['"]?\]?\s*[:=]=?\s*`), ":=", assignedValue},
+	{"option", []string{"--"}, regexp.MustCompile(`(?i)--` + anyKey + `(?:=|\s+)['"]?([^\s'",-][^\s'",]{3,})`), "= \t\n\v\f\r", optionValue},
+	{"url", []string{"://"}, regexp.MustCompile(`://(?:[^/\s:@'"]*:([^/\s@'"]+)|([A-Za-z0-9_+=-]{16,}))@`), "@", userinfo},
+	{"private-key", []string{"private key"}, regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?`), "", nil},
 }
 
 // Line replaces what has the shape of a secret.
@@ -104,13 +106,11 @@ func (r rule) replace(s string) string {
 	var b strings.Builder
 	last := 0
 	for _, m := range r.pattern.FindAllStringSubmatchIndex(s, -1) {
-		start, end := m[0], m[1]
-		for g := 2; g < len(m); g += 2 {
-			if m[g] >= 0 {
-				start, end = m[g], m[g+1]
-			}
+		start, end := group(m)
+		if r.secret != nil {
+			start, end = r.secret(s, m)
 		}
-		if s[start:end] == Mark {
+		if start < last || start == end || s[start:end] == Mark {
 			continue
 		}
 		b.WriteString(s[last:start])
@@ -122,4 +122,15 @@ func (r rule) replace(s string) string {
 	}
 	b.WriteString(s[last:])
 	return b.String()
+}
+
+// group is the last group that matched, or all of the match.
+func group(m []int) (start, end int) {
+	start, end = m[0], m[1]
+	for g := 2; g < len(m); g += 2 {
+		if m[g] >= 0 {
+			start, end = m[g], m[g+1]
+		}
+	}
+	return start, end
 }

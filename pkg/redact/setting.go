@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -20,16 +21,20 @@ var secretKey = regexp.MustCompile(`(?:^|_)(?:` +
 // tokens too.
 var (
 	tokenKey  = regexp.MustCompile(`(?:^|_)token$`)
-	modelsKey = regexp.MustCompile(`(?:^|_)(?:eos|bos|pad|unk|mask|sep|cls|image|video|audio|stop|start|end|think|reasoning|thinking|tool|tool_call|special|placeholder|next|first|last|per|output|input|prompt|new|each|one|every|any|begin|prefix|suffix|decoder_start|ignore|blank|fim|stream|inter)_token$`)
+	modelsKey = regexp.MustCompile(`(?:^|_)(?:eos|bos|pad|unk|mask|sep|cls|image|video|audio|stop|start|end|think|reasoning|thinking|tool|tool_call|special|placeholder|next|first|last|per|output|input|prompt|new|each|one|every|any|begin|prefix|suffix|num|max|min|total|decoder_start|ignore|blank|fim|stream|inter)_token$`)
 )
 
 // words splits a name at its capitals: apiKey, HFToken.
 var words = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 
-// keyName is a name in lower case, with "_" between its words.
+// numbered is the end of a name of which there are several: api_key_2.
+var numbered = regexp.MustCompile(`_*[0-9]+$`)
+
+// keyName is a name in lower case, with "_" between its words and without a number at its end.
 func keyName(name string) string {
 	name = words.ReplaceAllString(strings.TrimLeft(name, "-"), "${1}_${2}")
-	return strings.NewReplacer("-", "_", ".", "_", " ", "_", ":", "_").Replace(strings.ToLower(strings.TrimSpace(name)))
+	name = strings.NewReplacer("-", "_", ".", "_", " ", "_", ":", "_").Replace(strings.ToLower(strings.TrimSpace(name)))
+	return numbered.ReplaceAllString(name, "")
 }
 
 // keyHints are in every name that secretKey or tokenKey match: most names have none of
@@ -48,8 +53,8 @@ func Key(name string) bool {
 }
 
 // number is a value that is none of a secret's, whatever its name: the setting auth
-// may be "none" and token "3".
-var number = regexp.MustCompile(`^(?:[0-9.]{0,6}|(?i:true|false|none|null|auto|basic|bearer))$`)
+// may be "none" and token "3". A number of more digits may be a PIN.
+var number = regexp.MustCompile(`^(?:[0-9.]{0,2}|(?i:true|false|none|null|auto|basic|bearer))$`)
 
 // Setting returns the text of a setting without what is secret in it: all of it, by
 // the name of the key, or what has the shape of a secret. Text that is JSON is
@@ -97,7 +102,7 @@ func encode(v any) string {
 
 // Value does for decoded JSON or TOML what Setting does for text: a tree of
 // map[string]any, []any and values, of which it returns a copy. Below a secret
-// key every text is a secret. Numbers and truth values stay.
+// key every text is a secret, and every number of more than two digits. Truth values stay.
 func Value(key string, v any) any {
 	if list, ok := v.([]string); ok {
 		out := make([]string, len(list))
@@ -150,6 +155,11 @@ func tree(key string, v any) (out any, changed bool) {
 	case string:
 		out := Setting(key, x)
 		return out, out != x
+	case bool, nil:
+	default: // a number, of whatever type
+		if Key(key) && !number.MatchString(fmt.Sprint(v)) {
+			return Mark, true
+		}
 	}
 	return v, false
 }

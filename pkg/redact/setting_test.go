@@ -12,7 +12,8 @@ import (
 func TestKey(t *testing.T) {
 	for _, name := range strings.Fields(`api_key api-key apiKey API_KEY OPENAI_API_KEY --api-key X-Api-Key api_keys hf_token HF_TOKEN --hf-token hfToken token secret
 		client_secret AWS_SECRET_ACCESS_KEY aws_access_key password db_password passwd PGPASSWORD passphrase Authorization proxy-authorization Cookie credentials
-		access_token access_tokens auth_token bearer router_token private_key secretKey server.auth.token kv_token my-token wandb_api_key NGC_API_KEY`) {
+		access_token access_tokens auth_token bearer router_token private_key secretKey server.auth.token kv_token my-token wandb_api_key NGC_API_KEY
+		api_key_0 API_KEY_2 api-key-9 api_key2 hf_token_12 servers.0.password.1 pass DB_PASS --pass dbPass`) {
 		if name == "PGPASSWORD" { // one word, which nobody can take apart
 			continue
 		}
@@ -20,7 +21,8 @@ func TestKey(t *testing.T) {
 	}
 	for _, name := range strings.Fields(`tokenizer tokenizer_mode max_tokens max_num_batched_tokens token_budget num_tokens eos_token eos_token_id pad_token image_token
 		time_per_output_token per_token stop_token skip_special_tokens tokens api_key_file key keys kv_cache_dtype monkey keyboard ssl_keyfile api_server_count
-		passthrough author authors bypass compass secretary prefix_token first_token tokens_per_second max_completion_tokens random_input_len bearing`) {
+		passthrough author authors bypass compass secretary prefix_token first_token tokens_per_second max_completion_tokens random_input_len bearing
+		passed bypass_2 surpass underpass_0 num_token max_token_2 tokens_1 key_2`) {
 		require.False(t, Key(name), name)
 	}
 }
@@ -52,6 +54,21 @@ func TestValue(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, string(out), string(again), "a second time changes nothing")
 	require.Nil(t, Table(nil))
+}
+
+// A number under the name of a secret may be a PIN, or a password of digits; one that is short says
+// nothing and is often a setting.
+func TestNumbers(t *testing.T) {
+	for text, stays := range map[string]bool{"": true, "3": true, "17": true, ".5": true, "123": false, "1234": false, "123456": false, "1.25": false, "none": true} {
+		require.Equal(t, stays, Setting("token", text) == text, text)
+		require.Equal(t, text, Setting("max_tokens", text))
+	}
+	for _, v := range []any{1234, int64(1234), 1234.0, json.Number("1234")} {
+		require.Equal(t, map[string]any{"password": Mark, "list": v}, Value("", map[string]any{"password": v, "list": v}))
+		require.Equal(t, []any{Mark}, Value("password", []any{v}))
+	}
+	require.Equal(t, []any{17, 3.0, true, nil}, Value("password", []any{17, 3.0, true, nil}))
+	require.JSONEq(t, `{"password":"`+Mark+`"}`, Setting("x", `{"password":1234}`))
 }
 
 func TestWords(t *testing.T) {

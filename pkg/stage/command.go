@@ -21,12 +21,16 @@ func processStart(pid int) string { return run.ProcessStart(pid) }
 // full are messages of programs that run out of space and end with 0 all the same.
 var full = []string{"Disk quota exceeded", "Write error", "No space left on device"}
 
-// endWait is how long a program may need to end after TERM.
-const endWait = 10 * time.Second
+// endWait is how long a program and what it has started may need to end after TERM. It is less
+// than the second after which profllm ends itself, so that the lock is released before.
+const endWait = 500 * time.Millisecond
+
+// endPause is the time between two looks at whether they have.
+const endPause = 10 * time.Millisecond
 
 // execute runs a program and returns its standard output. Its error carries the
 // command, ready to paste but for a secret in it, and the end of what it said. A program does not outlive
-// this process: the kernel sends it TERM.
+// this process: the kernel sends it TERM. Nothing that it has started outlives ctx.
 func (s *Stager) execute(ctx context.Context, dir string, argv ...string) (string, error) {
 	path, err := s.LookPath(argv[0])
 	if err != nil {
@@ -42,10 +46,17 @@ func (s *Stager) execute(ctx context.Context, dir string, argv ...string) (strin
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, s.Environ, io.MultiWriter(&out, &said), &said
 	cmd.WaitDelay = endWait
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	var end time.Time // of the patience with it
+	cmd.Cancel = func() error {
+		end = time.Now().Add(endWait)
+		return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+	}
 	runtime.LockOSThread() // the kernel's signal is tied to the thread that starts it
 	defer runtime.UnlockOSThread()
 	err = cmd.Run()
+	if !end.IsZero() {
+		endGroup(cmd.Process.Pid, end)
+	}
 	text := said.String()
 	switch cause := context.Cause(ctx); {
 	case ctx.Err() != nil:
@@ -61,6 +72,18 @@ func (s *Stager) execute(ctx context.Context, dir string, argv ...string) (strin
 		return "", fmt.Errorf("%s: %w%s", paste(argv), err, redact.Line(indented(text)))
 	}
 	return strings.TrimSpace(out.String()), nil
+}
+
+// endGroup kills what is left of a process group at a time. As long as there is something
+// left, no other group gets its number.
+func endGroup(leader int, at time.Time) {
+	for syscall.Kill(-leader, 0) == nil {
+		if !time.Now().Before(at) {
+			_ = syscall.Kill(-leader, syscall.SIGKILL) // else it has ended meanwhile
+			return
+		}
+		time.Sleep(endPause)
+	}
 }
 
 // tail keeps the end of what is written to it.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -95,20 +96,13 @@ func read(file, host string) (o Owner, stale bool, data []byte, err error) {
 	return o, idle > foreignLimit, data, nil
 }
 
-// age compares with a file made now in the same place, because a file server's
-// clock and ours may differ.
+// age is by the clock of the file system, because a file server's and ours may differ.
 func age(file string, t time.Time) time.Duration {
-	probe, err := os.CreateTemp(filepath.Dir(file), ".clock-")
+	now, err := durable.Clock(filepath.Dir(file))
 	if err != nil {
-		return time.Since(t)
+		now = time.Now()
 	}
-	defer os.Remove(probe.Name())
-	defer probe.Close()
-	st, err := probe.Stat()
-	if err != nil {
-		return time.Since(t)
-	}
-	return st.ModTime().Sub(t)
+	return now.Sub(t)
 }
 
 // breakLock takes a stale lock away. Of two that try, one may get hold of the

@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -89,6 +91,14 @@ func fake(name string, args []string) int {
 		_ = os.WriteFile(file, data[:3000], 0o644)
 		_ = os.WriteFile(filepath.Join(dir, "hangs"), nil, 0o644)
 		time.Sleep(time.Hour)
+	case "stubborn", "parent of a stubborn one":
+		if string(mode) == "stubborn" {
+			signal.Ignore(syscall.SIGTERM)
+		}
+		c := exec.Command("sh", "-c", `trap "" TERM; echo $$ >"$FAKES/pid.new"; mv "$FAKES/pid.new" "$FAKES/pid"; exec sleep 3600`)
+		if c.Run() != nil {
+			return 1
+		}
 	case "slow":
 		time.Sleep(300 * time.Millisecond)
 	}
@@ -244,6 +254,51 @@ func TestTimeout(t *testing.T) {
 	_, err := w.stager.Stage(t.Context(), w.item("pyxis"))
 	require.ErrorContains(t, err, "not done after 200ms")
 	require.Empty(t, w.files())
+}
+
+// What a program has started, and does not obey TERM, is gone when Stage returns, and so is the
+// lock: the next command need not wait for anybody.
+func TestInterruptedGroup(t *testing.T) {
+	for _, mode := range []string{"stubborn", "parent of a stubborn one"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "enroot")
+			w.mode(mode)
+			ctx, interrupt := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			item := w.item("pyxis")
+			go func() {
+				_, err := w.stager.Stage(ctx, item)
+				ended <- err
+			}()
+			file := filepath.Join(w.fakes, "pid")
+			await.File(t, file)
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+			require.NoError(t, err)
+			require.False(t, gone(pid))
+			t.Cleanup(func() {
+				if t.Failed() {
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				}
+			})
+			interrupt()
+			require.ErrorIs(t, <-ended, context.Canceled)
+			require.Empty(t, w.files(), "neither a lock nor a part")
+			await.True(t, func() bool { return gone(pid) }, "process %d is gone", pid)
+			w.mode("")
+			o, err := w.stager.Stage(t.Context(), item)
+			require.NoError(t, err)
+			require.Equal(t, stage.Staged, o.State)
+		})
+	}
+}
+
+// gone reports whether a process has ended; its parent may not have asked for it yet.
+func gone(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || strings.Contains(string(stat), ") Z ")
 }
 
 func TestWhere(t *testing.T) {
