@@ -28,7 +28,7 @@ type Delta struct {
 	Same         bool      `json:"same_configuration"`
 	Simulated    bool      `json:"simulated,omitempty"` // at least one of the two
 	Fingerprints [2]string `json:"fingerprints"`        // "" for a record that does not know what was asked
-	// NotComparable is why their numbers must not be held against each other.
+	// NotComparable is why their numbers must not be compared.
 	NotComparable []Unlike `json:"not_comparable,omitempty"`
 	// Causal says what the differences mean for whoever looks for a reason, as compare
 	// does; "" if none could be one.

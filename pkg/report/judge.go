@@ -15,7 +15,7 @@ type Judgement struct {
 	Test    string  `json:"test"` // with phase and step
 	Kind    Kind    `json:"kind,omitempty"`
 	Verdict Outcome `json:"verdict"` // the worst of the metrics'
-	First   Side    `json:"first"`   // what the second is held against
+	First   Side    `json:"first"`   // the baseline
 	Second  Side    `json:"second"`
 	// NotComparable is why nothing is said of the numbers.
 	NotComparable []Unlike `json:"not_comparable,omitempty"`
@@ -221,7 +221,7 @@ type question struct {
 }
 
 // judge compares two sets of runs of one kind; conclude gives the verdicts. A suspect
-// run is never part of what others are held against, but may stand beside one.
+// run is never part of a baseline, but may be compared with one.
 func judge(test string, a, b []*Run, q question) (*Judgement, error) {
 	j := &Judgement{Test: test, Kind: kindOf(a)}
 	var apartA, apartB []string
@@ -289,8 +289,7 @@ func judge(test string, a, b []*Run, q question) (*Judgement, error) {
 	return j, nil
 }
 
-// redefined says why the numbers of a metric must not be held against each other, ""
-// if they may.
+// redefined says why the numbers of a metric must not be compared, "" if they may.
 func redefined(m Metric, runs []*Run) string {
 	for _, r := range runs[1:] {
 		if why := result.Redefined(m.Key, runs[0].Result.MetricsVersion, r.Result.MetricsVersion); why != "" {

@@ -33,7 +33,7 @@ type Run struct {
 	Settings map[string]string // by key, as CloudAI spells it: NUM_NODES, cmd_args.…, bench_cmd_args.…, extra_env_vars.…
 	Values   []Setting         // what a sweep chose, in its order
 	Reward   *float64          // of the sweep's trajectory
-	Baseline bool              // others may be held against it although another program measured
+	Baseline bool              // it may be a baseline although another program measured
 
 	job     string // the runs of one job have the same
 	series  string // the points of one sweep have the same

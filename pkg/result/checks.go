@@ -67,7 +67,7 @@ var questions = []question{
 	{"PL-V27", "throttled", Suspect, "a GPU that heat or a lack of power slows down is not the GPU that was bought", throttled},
 	{"PL-V28", "mixed-hardware", Suspect, "numbers of unlike GPUs are of none of them", mixedHardware},
 	{"PL-V33", "power-gaps", Withheld, "what was drawn while nobody looked is not known", powerGaps},
-	{"PL-I4", "imported", Note, "nobody here watched the server, so that most checks are not possible: no baseline by default", imported},
+	{"PL-I4", "imported", Note, "profllm did not watch the server, so that most checks are not possible: no baseline by default", imported},
 	{"PL-V29", "simulated", Note, "simulated or profiled numbers are no measurements of the engine", instrumented},
 }
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// What a silence is held against, beside the threshold: prompts that are computed
+// What a silence is compared with, beside the threshold: prompts that are computed
 // alone, and engines whose every step is slow, are silent for as long each time.
 const (
 	silentGaps      = 20 // times the mean gap

@@ -329,3 +329,16 @@ func TestEqualTimesOfCoarseClocks(t *testing.T) {
 		}
 	}
 }
+
+// A rate of which nobody knows whether it was reached is no answer, where the cap was not reached either.
+func TestRateThatIsNotKnown(t *testing.T) {
+	g := good()
+	g.e.Samples, g.r.Results.Client = nil, nil
+	g.e.Planned.Concurrency, g.e.Planned.RequestRate, g.r.Results.MaxConcurrency = 20, 12, nil
+	g.latency(result.E2EL, func(d *result.Distribution) { d.Max = new(20_000.0) })
+	c := result.Judge(&g.r, g.e).Check("load-not-reached")
+	require.Equal(t, result.NotPossible, c.Outcome, c.Detail)
+	require.Contains(t, c.Detail, "whether the rate was reached is not known")
+	g.e.Planned.Concurrency = 6
+	require.Equal(t, result.Pass, result.Judge(&g.r, g.e).Check("load-not-reached").Outcome)
+}

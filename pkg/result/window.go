@@ -128,16 +128,16 @@ func (c *facts) inFlight(done int) (float64, bool) {
 
 // aimed holds the load against the cap that was asked for. Where a rate was asked for
 // as well, one of the two is what limits the load, and has to be reached. A rate alone
-// is the client's to keep, see client-bound.
-func (c *facts) aimed(load float64, done int) (said []string, bad bool) {
+// is the client's to keep, see client-bound. Whether a rate was reached may be unknown.
+func (c *facts) aimed(load float64, done int) (said []string, out Outcome) {
 	limit := min(c.concurrency(), done)
 	if limit == 0 {
-		return nil, false
+		return nil, NotPossible
 	}
 	full := load/float64(limit) >= c.limit("load_share")
 	said = []string{fmt.Sprintf("%.2f requests in flight on average of %d (accepted from %.2f)", load, limit, c.limit("load_share")*float64(limit))}
 	if c.rate() == 0 {
-		return said, !full
+		return said, judged(!full, "").outcome
 	}
 	p, known := c.pace(done)
 	if known {
@@ -145,13 +145,13 @@ func (c *facts) aimed(load float64, done int) (said []string, bad bool) {
 	}
 	switch {
 	case full:
-		return append(said, "the cap was reached"), false
+		return append(said, "the cap was reached"), Pass
 	case !known:
-		return append(said, "whether the rate was reached is not known"), false
+		return append(said, "whether the rate was reached is not known"), NotPossible
 	case p.missed:
-		return append(said, "neither the rate nor the cap was reached"), true
+		return append(said, "neither the rate nor the cap was reached"), Fail
 	}
-	return append(said, "the rate was reached"), false
+	return append(said, "the rate was reached"), Pass
 }
 
 func loadNotReached(c *facts) answer {
@@ -163,16 +163,23 @@ func loadNotReached(c *facts) answer {
 	if !ok {
 		return notPossible("neither latencies nor a mean E2EL were reported")
 	}
-	said, bad := c.aimed(load, done)
+	said, out := c.aimed(load, done)
 	if g := c.m.Load; g != nil && float64(g.Samples) >= c.limit("load_samples") && g.Running+g.Waiting > 0 {
 		seen := g.Running + g.Waiting
-		bad = bad || math.Abs(load/seen-1) > c.limit("load_deviation")
+		if math.Abs(load/seen-1) > c.limit("load_deviation") {
+			out = Fail
+		} else if out == NotPossible && c.concurrency() == 0 {
+			out = Pass
+		}
 		said = append(said, fmt.Sprintf("%.2f in flight by the client, %.2f by the engines (accepted %s %% apart)", load, seen, percent(c.limit("load_deviation"))))
 	}
 	if len(said) == 0 {
 		return notPossible("neither a cap on concurrency nor %.0f samples of the engines' gauges", c.limit("load_samples"))
 	}
-	return judged(bad, "%s", strings.Join(said, "; "))
+	if out == NotPossible {
+		return notPossible("%s", strings.Join(said, "; "))
+	}
+	return judged(out == Fail, "%s", strings.Join(said, "; "))
 }
 
 // SteadyFrom is the least number of requests that no-steady-state accepts of a
