@@ -171,8 +171,13 @@ func telling(name, value string) bool {
 		return !redact.Shaped(value)
 	}
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) &&
-		!private(name) && !redact.Shaped(name+"="+value)
+		!private(name) && !(keys.MatchString(name) && !digits.MatchString(value)) && !redact.Shaped(name+"="+value)
 }
+
+var (
+	keys   = regexp.MustCompile(`(?i)(?:^|_)(?:keys?|tokens)(?:_|$)`) // RAY_TLS_SERVER_KEY
+	digits = regexp.MustCompile(`^\d*$`)                              // VLLM_MAX_TOKENS_PER_EXPERT=65536
+)
 
 // private reports whether a name, or what it begins with, is that of a secret: what
 // VLLM_API_KEY_FILE and RAY_AUTH_MODE say is nobody's business either.

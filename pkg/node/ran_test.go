@@ -121,7 +121,7 @@ func TestTelling(t *testing.T) {
 	for name, want := range map[string]bool{
 		"VLLM_USE_V1=1": true, "NCCL_IB_HCA=mlx5": true, "OMP_NUM_THREADS=8": true, "HF_HUB_OFFLINE=1": true, "TORCHINDUCTOR_CACHE_DIR=/x": true, "LD_PRELOAD=/x.so": true,
 		"VLLM_API_KEY=1234": false, "RAY_AUTH_MODE=x": false, "HF_TOKEN=x": false, "AWS_SECRET_ACCESS_KEY=x": false, "PATH=/bin": false, "SGLANG_PASSWORD=x": false, "RAY_REDIS_PWD=x": false, "VLLM_TOKEN_2=x": false,
-		"VLLM_API_KEY_FILE=/x": false, "SGLANG_COOKIE=x": false, "DYN_CREDENTIALS_DIR=/x": false, "VLLM_TOKENIZER_POOL=4": true, "NCCL_KEYFRAMES=1": true,
+		"VLLM_API_KEY_FILE=/x": false, "SGLANG_COOKIE=x": false, "DYN_CREDENTIALS_DIR=/x": false, "VLLM_TOKENIZER_POOL=4": true, "RAY_TLS_SERVER_KEY=x": false, "SGLANG_TOKENS=x,y": false, "VLLM_MAX_TOKENS_PER_EXPERT=65536": true, "NCCL_KEYFRAMES=1": true,
 		"NCCL_X=https://u:passw0rd@h": false, "LD_PRELOAD=hf_AbCdEfGhIjKl": false,
 	} {
 		name, value, _ := strings.Cut(name, "=")
