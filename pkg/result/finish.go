@@ -70,8 +70,6 @@ func (p *Part) sampleSizes() {
 		case ITL:
 			if n, ok := p.Samples.Gaps(); ok {
 				d.N = &n
-			} else if n := p.answersOfSeveral(); n != nil && *n == 0 {
-				d.N = n // without a second token there is no gap
 			}
 		default:
 			if d.N == nil {
