@@ -342,3 +342,15 @@ func TestRateThatIsNotKnown(t *testing.T) {
 	g.e.Planned.Concurrency = 6
 	require.Equal(t, result.Pass, result.Judge(&g.r, g.e).Check("load-not-reached").Outcome)
 }
+
+// Answers of one token, or that were not streamed, have no gaps: a client then writes zeros.
+func TestNoGapsAreNoImpossibleTimes(t *testing.T) {
+	g := good()
+	zeros := result.Distribution{Mean: new(0.0), Median: new(0.0), Std: new(0.0), Percentiles: map[float64]float64{50: 0, 99: 0}}
+	g.r.Results.Latency[result.ITL], g.r.Results.Latency[result.TPOT] = zeros, zeros
+	c := result.Judge(&g.r, g.e).Check("times-impossible")
+	require.Equal(t, result.Pass, c.Outcome, c.Detail)
+	zeros.Mean = new(10.0)
+	g.r.Results.Latency[result.ITL] = zeros
+	require.Equal(t, result.Fail, result.Judge(&g.r, g.e).Check("times-impossible").Outcome)
+}
