@@ -22,6 +22,10 @@ func TestSimulatedIsSaidByTheFile(t *testing.T) {
 		"vllm":            {"vllm-bench.json": `{"simulated": "true", ` + simServe + `}`},
 		"a truth value":   {"vllm-bench.json": `{` + simServe + `, "simulated": true}`},
 		"sglang":          {"sglang-bench.jsonl": `{"completed": 4, "duration": 2.0, "server_info": {"simulated": true}}`},
+		"python's truth":  {"vllm-bench.json": `{"simulated": "True", ` + simServe + `}`},
+		"sglang's line":   {"sglang-bench.jsonl": `{"completed": 4, "duration": 2.0, "simulated": true, "server_info": {"simulated": false}}`},
+		"gsm8k as text":   {"vllm-gsm8k.json": `{"accuracy": 0.7, "num_questions": 1319, "simulated": "true"}`},
+		"aiperf":          {"profile_export_aiperf.json": `{"aiperf_version": "0.3.0", "simulated": "true", "request_count": {"avg": 4}, "benchmark_duration": {"avg": 2.0, "unit": "sec"}}`},
 		"gsm8k":           {"vllm-gsm8k.json": `{"accuracy": 0.7, "num_questions": 1319, "simulated": true}`},
 		"a GSM8K console": {"vllm-semantic-eval.log": "profllm sim: 200 generated questions, 5 shots, no GSM8K\nAccuracy: 0.745\n"},
 		"a bench console": {"vllm-bench.log": "profllm sim: the engine is simulated\n============ Serving Benchmark Result ============\nSuccessful requests:                     4\n" +

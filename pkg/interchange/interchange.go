@@ -164,7 +164,7 @@ func (it *Item) finish(n *node, p result.Part) {
 		r.Provenance.Imported.Fields = left
 	}
 	// A label of a simulator counts wherever it comes from.
-	if v := r.Provenance.Imported.Fields["simulated"]; v == true || v == "true" || v == "True" {
+	if v, ok := r.Provenance.Imported.Fields["simulated"]; ok && result.Labelled(fmt.Append(nil, v)) {
 		r.Simulated = true
 	}
 	r.Provenance.Simulated = r.Simulated

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 )
 
 // A Part is what one parser read: some of a record's numbers, the details
@@ -255,4 +256,10 @@ func (s *Samples) Lengths() []int {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// Labelled reports whether a JSON value under the key "simulated" says so: true, or that word as a text, as options of
+// clients that write labels of their own do.
+func Labelled(value []byte) bool {
+	return strings.EqualFold(strings.Trim(strings.TrimSpace(string(value)), `"`), "true")
 }

@@ -62,6 +62,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 			return result.Part{Warnings: s.warnings}, fmt.Errorf("parse %s: %w", read, err)
 		}
 		part := s.part()
+		part.Simulated = s.simulated
 		s.requests(sub, &part)
 		return part, nil
 	}
@@ -82,6 +83,8 @@ type summary struct {
 	version  string
 	model    string
 	asked    asked
+
+	simulated bool
 }
 
 // asked is what the file says of the load.

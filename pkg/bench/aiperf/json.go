@@ -27,6 +27,8 @@ func (s *summary) json(data []byte) error {
 			s.decode(key, raw, &s.version)
 		case "was_cancelled":
 			s.decode(key, raw, &s.asked.cancelled)
+		case "simulated":
+			s.simulated = result.Labelled(raw)
 		case "error_summary":
 			s.errors(raw)
 		case "input_config":

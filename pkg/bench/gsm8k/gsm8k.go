@@ -112,7 +112,7 @@ func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
 			reflect.ValueOf(to).Elem().SetZero()
 		}
 	}
-	decode("simulated", &part.Simulated)
+	part.Simulated = part.Simulated || result.Labelled(keys["simulated"])
 	a := &result.Accuracy{Task: "gsm8k", Source: name}
 	var accuracy *float64
 	decode("accuracy", &accuracy)

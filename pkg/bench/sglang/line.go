@@ -308,9 +308,12 @@ func (r *record) identity(name string, raw []byte, col int) bool {
 		to = &b.DatasetName
 	case "server_info": // of the engine, whatever it says; a simulated one says so
 		var info struct {
-			Simulated bool `json:"simulated"`
+			Simulated json.RawMessage `json:"simulated"`
 		}
-		r.part.Simulated = json.Unmarshal(raw, &info) == nil && info.Simulated
+		r.part.Simulated = r.part.Simulated || json.Unmarshal(raw, &info) == nil && result.Labelled(info.Simulated)
+		return true
+	case "simulated":
+		r.part.Simulated = r.part.Simulated || result.Labelled(raw)
 		return true
 	case "request_rate":
 		v, err := number(raw)

@@ -207,7 +207,7 @@ func (r *reader) identity(f field) bool {
 	case "profllm":
 		r.client(f)
 	case "simulated": // our label; --metadata writes text
-		r.part.Simulated = r.part.Simulated || strings.Trim(string(f.raw), `"`) == "true"
+		r.part.Simulated = r.part.Simulated || result.Labelled(f.raw)
 	default:
 		return false
 	}
