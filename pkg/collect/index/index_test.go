@@ -1,7 +1,6 @@
 package index
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -258,24 +257,29 @@ func TestRunsThatAreNotRemembered(t *testing.T) {
 
 // A file of a run, or beside one, that lies on another file system has times of another clock.
 func TestAFileOnAnotherFileSystem(t *testing.T) {
-	shared, err := os.MkdirTemp("/dev/shm", "profllm-index-")
-	if err != nil {
-		t.Skip("no second file system:", err)
-	}
-	t.Cleanup(func() { os.RemoveAll(shared) })
-	file := filepath.Join(shared, "x")
-	require.NoError(t, os.WriteFile(file, nil, 0o644))
 	root := t.TempDir()
 	var here, there syscall.Stat_t
-	require.NoError(t, errors.Join(syscall.Stat(root, &here), syscall.Stat(file, &there)))
-	if here.Dev == there.Dev {
-		t.Skip("no second file system: the folder of tests lies in /dev/shm")
+	require.NoError(t, syscall.Stat(root, &here))
+	var file string
+	for _, dir := range []string{"/dev/shm", "."} { // temporary files may lie in one of them
+		f, err := os.CreateTemp(dir, "profllm-index-")
+		require.NoError(t, err)
+		t.Cleanup(func() { os.Remove(f.Name()) })
+		require.NoError(t, f.Close())
+		require.NoError(t, syscall.Stat(f.Name(), &there))
+		if there.Dev != here.Dev {
+			file, err = filepath.Abs(f.Name())
+			require.NoError(t, err)
+			break
+		}
 	}
+	require.NotEmpty(t, file, "a second file system")
 	linked, beside := aRun(t, root, "linked"), aRun(t, root, "beside")
 	require.NoError(t, os.Symlink(file, filepath.Join(linked, "raw/x")))
+	x := later(root, time.Hour)
 	for range 2 {
-		require.False(t, collect(t, later(root, time.Hour), linked, Entry{}))
-		require.False(t, collect(t, later(root, time.Hour), beside, Entry{Files: []string{file}}))
+		require.False(t, collect(t, x, linked, Entry{}))
+		require.False(t, collect(t, x, beside, Entry{Files: []string{file}}))
 	}
 }
 
