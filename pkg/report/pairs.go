@@ -89,12 +89,7 @@ func paired(m Metric, a, b []*Run) (*Paired, error) {
 		return nil, err
 	}
 	p.estimate = shift.Estimate
-	if shift.Base > 0 {
-		p.Percent = new(shift.Percent(shift.Estimate))
-		if i := shift.Interval; i != nil {
-			p.Low, p.High, p.Coverage = new(shift.Percent(i.Low)), new(shift.Percent(i.High)), &i.Coverage
-		}
-	}
+	p.Percent, p.Low, p.High, p.Coverage = percents(shift)
 	if cv, err := stats.PairedCV(first, second); err == nil {
 		p.CV = new(100 * cv)
 		finds, err := stats.LeastShift(*p.CV, p.N)

@@ -280,14 +280,8 @@ func (x *MetricTrend) cut() error {
 	}
 	x.Autocorrelation = c.Autocorrelation
 	for _, found := range c.Cuts {
-		cut := TrendCut{Index: found.Index, P: found.SearchedP}
-		cut.estimate = found.Shift.Estimate
-		if s := found.Shift; s.Base > 0 {
-			cut.Percent = new(s.Percent(s.Estimate))
-			if i := s.Interval; i != nil {
-				cut.Low, cut.High = new(s.Percent(i.Low)), new(s.Percent(i.High))
-			}
-		}
+		cut := TrendCut{Index: found.Index, P: found.SearchedP, estimate: found.Shift.Estimate}
+		cut.Percent, cut.Low, cut.High, _ = percents(found.Shift)
 		if found.Watch {
 			cut.Verdict, cut.Why = Watch, fmt.Sprintf("runs depend on their neighbours, autocorrelation %.2f", c.Autocorrelation)
 		}

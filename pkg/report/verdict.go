@@ -111,12 +111,7 @@ func newVerdict(m Metric, a, b []float64) (*MetricVerdict, error) {
 		return nil, err
 	}
 	v.estimate = shift.Estimate
-	if shift.Base > 0 {
-		v.Percent = new(shift.Percent(shift.Estimate))
-		if i := shift.Interval; i != nil {
-			v.Low, v.High, v.Coverage = new(shift.Percent(i.Low)), new(shift.Percent(i.High)), &i.Coverage
-		}
-	}
+	v.Percent, v.Low, v.High, v.Coverage = percents(shift)
 	var few *stats.TooFewError
 	switch t, err := stats.MannWhitney(a, b); {
 	case err == nil:
@@ -125,6 +120,19 @@ func newVerdict(m Metric, a, b []float64) (*MetricVerdict, error) {
 		return nil, err
 	}
 	return v, nil
+}
+
+// percents are a shift, the ends of its interval and the interval's coverage, of the first's median; nil where there
+// is none.
+func percents(s stats.Shift) (shift, low, high, coverage *float64) {
+	if s.Base <= 0 {
+		return nil, nil, nil, nil
+	}
+	shift = new(s.Percent(s.Estimate))
+	if i := s.Interval; i != nil {
+		low, high, coverage = new(s.Percent(i.Low)), new(s.Percent(i.High)), &i.Coverage
+	}
+	return shift, low, high, coverage
 }
 
 // permute adds the test of the means, which is shown and decides nothing.
