@@ -24,7 +24,7 @@ func assignedValue(s string, m []int) (start, end int) {
 		return 0, 0
 	}
 	if begin, end, quoted := quotedText(s, at); quoted {
-		return unlessNumber(s, begin, end)
+		return unlessHarmless(name, s, begin, end)
 	}
 	if strings.IndexByte("[({", s[at]) >= 0 && !strings.HasPrefix(s[at:], Mark) {
 		if end := bracketed(s, at); !reference.MatchString(s[at:end]) {
@@ -40,7 +40,7 @@ func assignedValue(s string, m []int) (start, end int) {
 	if prose && !sure && !strings.ContainsAny(s[at:end], "0123456789") {
 		return 0, 0
 	}
-	return unlessNumber(s, at, end)
+	return unlessHarmless(name, s, at, end)
 }
 
 var (
@@ -50,8 +50,8 @@ var (
 	reference = regexp.MustCompile(`^\{\s*['"]?(?:env|file)['"]?\s*[:=]|^[\[({](?i:[\s,]|true|false|none|null)*[\])}]?$`)
 )
 
-func unlessNumber(s string, start, end int) (int, int) {
-	if number.MatchString(s[start:end]) {
+func unlessHarmless(name, s string, start, end int) (int, int) {
+	if harmless(name, s[start:end]) {
 		return 0, 0
 	}
 	return start, end
@@ -108,10 +108,11 @@ func bracketed(s string, at int) int {
 
 // optionValue is the word behind an option.
 func optionValue(s string, m []int) (start, end int) {
-	if name := s[m[2]:m[3]]; !Key(name) && !sureKey.MatchString(name) {
+	name := s[m[2]:m[3]]
+	if !Key(name) && !sureKey.MatchString(name) {
 		return 0, 0
 	}
-	return unlessNumber(s, m[4], m[5])
+	return unlessHarmless(name, s, m[4], m[5])
 }
 
 // userinfo is the password of a URL, or its user's name where that is a token: long, and

@@ -21,7 +21,7 @@ var secretKey = regexp.MustCompile(`(?:^|_)(?:` +
 // tokens too.
 var (
 	tokenKey  = regexp.MustCompile(`(?:^|_)token$`)
-	modelsKey = regexp.MustCompile(`(?:^|_)(?:eos|bos|pad|unk|mask|sep|cls|image|video|audio|stop|start|end|think|reasoning|thinking|tool|tool_call|special|placeholder|next|first|last|per|output|input|prompt|new|each|one|every|any|begin|prefix|suffix|num|max|min|total|decoder_start|ignore|blank|fim|stream|inter)_token$`)
+	modelsKey = regexp.MustCompile(`(?:^|_)(?:eos|bos|pad|unk|mask|sep|cls|image|video|audio|stop|start|end|think|reasoning|thinking|tool|tool_call|special|placeholder|next|first|last|per|output|input|prompt|new|each|one|every|any|begin|prefix|suffix|decoder_start|ignore|blank|fim|stream|inter)_token$`)
 )
 
 // words splits a name at its capitals: apiKey, HFToken.
@@ -56,6 +56,17 @@ func Key(name string) bool {
 // may be "none" and token "3". A number of more digits may be a PIN.
 var number = regexp.MustCompile(`^(?:[0-9.]{0,2}|(?i:true|false|none|null|auto|basic|bearer))$`)
 
+// A count of tokens may have any number of digits, under a name that is otherwise a secret's: num_token.
+var (
+	countKey = regexp.MustCompile(`(?:^|_)(?:num|max|min|total)_token$`)
+	digits   = regexp.MustCompile(`^[0-9]+$`)
+)
+
+// harmless reports whether a value under the name of a secret is none.
+func harmless(name, value string) bool {
+	return number.MatchString(value) || digits.MatchString(value) && countKey.MatchString(keyName(name))
+}
+
 // Setting returns the text of a setting without what is secret in it: all of it, by
 // the name of the key, or what has the shape of a secret. Text that is JSON is
 // looked through by its own keys.
@@ -63,7 +74,7 @@ func Setting(key, text string) string {
 	switch {
 	case !Key(key):
 		return inner(text)
-	case text == Mark || number.MatchString(text):
+	case text == Mark || harmless(key, text):
 		return text
 	}
 	return Mark
@@ -157,7 +168,7 @@ func tree(key string, v any) (out any, changed bool) {
 		return out, out != x
 	case bool, nil:
 	default: // a number, of whatever type
-		if Key(key) && !number.MatchString(fmt.Sprint(v)) {
+		if Key(key) && !harmless(key, fmt.Sprint(v)) {
 			return Mark, true
 		}
 	}

@@ -22,7 +22,7 @@ func TestKey(t *testing.T) {
 	for _, name := range strings.Fields(`tokenizer tokenizer_mode max_tokens max_num_batched_tokens token_budget num_tokens eos_token eos_token_id pad_token image_token
 		time_per_output_token per_token stop_token skip_special_tokens tokens api_key_file key keys kv_cache_dtype monkey keyboard ssl_keyfile api_server_count
 		passthrough author authors bypass compass secretary prefix_token first_token tokens_per_second max_completion_tokens random_input_len bearing
-		passed bypass_2 surpass underpass_0 num_token max_token_2 tokens_1 key_2`) {
+		passed bypass_2 surpass underpass_0 tokens_1 key_2`) {
 		require.False(t, Key(name), name)
 	}
 }
