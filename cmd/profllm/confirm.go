@@ -44,7 +44,7 @@ func (c confirmCmd) Validate() error {
 	case c.Second == "" && (c.Pairs != 0 || len(c.Metric) > 0 || c.Jobs || c.Simulate || c.Rehearse || c.DryRun || c.New):
 		return errors.New("a confirmation that was begun keeps its pairs and metrics: give two tests, or only its directory")
 	case c.Pairs != 0 && (c.Pairs < least || c.Pairs > stats.MaxPairs || c.Pairs%2 != 0):
-		return fmt.Errorf("--pairs is an even number of %d to %d: of fewer no test can say anything, and an odd number leaves a drift in", least, stats.MaxPairs)
+		return fmt.Errorf("--pairs must be an even number from %d to %d: fewer pairs cannot prove a difference, and an odd number does not cancel drift", least, stats.MaxPairs)
 	}
 	return nil
 }

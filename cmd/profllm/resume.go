@@ -55,7 +55,7 @@ func (c resumeCmd) Run(a *app) error {
 		return fail(exitUsage, err)
 	}
 	if s.Local {
-		return fail(exitUsage, fmt.Errorf("%s is a rehearsal, of which nothing goes on\n\thint: profllm rehearse SCENARIO does it anew", c.Root))
+		return fail(exitUsage, fmt.Errorf("%s is a rehearsal, which cannot be resumed\n\thint: profllm rehearse SCENARIO runs it again", c.Root))
 	}
 	dirs := meant(c.Root, path, s.Runs)
 	// The number of the next batch comes before everything that decides what goes

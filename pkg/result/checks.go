@@ -65,7 +65,7 @@ var questions = []question{
 	{"PL-G13", "gpu-shared", Suspect, "a process of somebody else takes time and memory of the GPU", gpuShared},
 	{"PL-V26", "gpu-idle", Invalid, "a GPU without work, or work on another GPU, is not what was planned", gpuIdle},
 	{"PL-V27", "throttled", Suspect, "a GPU that heat or a lack of power slows down is not the GPU that was bought", throttled},
-	{"PL-V28", "mixed-hardware", Suspect, "numbers of unlike GPUs are of none of them", mixedHardware},
+	{"PL-V28", "mixed-hardware", Suspect, "numbers measured on different GPU models hold for none of them", mixedHardware},
 	{"PL-V33", "power-gaps", Withheld, "what was drawn while nobody looked is not known", powerGaps},
 	{"PL-I4", "imported", Note, "profllm did not watch the server, so that most checks are not possible: no baseline by default", imported},
 	{"PL-V29", "simulated", Note, "simulated or profiled numbers are no measurements of the engine", instrumented},
