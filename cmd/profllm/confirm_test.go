@@ -103,9 +103,9 @@ func TestConfirmRehearsed(t *testing.T) {
 		"results":                                   "is no confirmation",
 		root + "/first nothing.toml":                "nothing.toml: no such file",
 		"build.toml#old build.toml#old --metric x":  `unknown metric "x"`,
-		"build.toml#old build.toml#slow --pairs 5":  "even number of 6 to 30",
-		"build.toml#old build.toml#slow --pairs 7":  "even number of 6 to 30",
-		"build.toml#old build.toml#slow --pairs 32": "even number of 6 to 30",
+		"build.toml#old build.toml#slow --pairs 5":  "even number from 6 to 30",
+		"build.toml#old build.toml#slow --pairs 7":  "even number from 6 to 30",
+		"build.toml#old build.toml#slow --pairs 32": "even number from 6 to 30",
 		root + " --pairs 8":                         "keeps its pairs and metrics",
 	} {
 		o := profllm(t, dir, nil, append([]string{"confirm"}, strings.Fields(args)...)...)

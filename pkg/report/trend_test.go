@@ -489,3 +489,21 @@ func TestTrendLackingMetric(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, report.NoChange, trendOf(t, trace(t, nil, nil, "one").Trends[0], "median_ttft_ms").Verdict)
 }
+
+// A change from a median of 0 has a direction, and no percentage: as in a comparison.
+func TestTrendFromZero(t *testing.T) {
+	inTemp(t)
+	nightsOf(t, "one", stepAt(24, 12, 0), func(i int, r *result.Result) {
+		d := r.Results.Latency[result.TTFT]
+		if i < 12 {
+			d.Median = new(0.0)
+		}
+		r.Results.Latency[result.TTFT] = d
+	})
+	x := trace(t, []string{"median_ttft_ms"}, nil, "one").Trends[0].Metrics[0]
+	require.Equal(t, report.Regressed, x.Verdict, "%+v", x)
+	require.Len(t, x.Cuts, 1)
+	require.Equal(t, 12, x.Cuts[0].Index)
+	require.Nil(t, x.Cuts[0].Percent)
+	require.Contains(t, x.Cuts[0].Why, "the median before it is 0")
+}
