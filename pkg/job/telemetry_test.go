@@ -41,7 +41,8 @@ func (j *testJob) file(name string) string {
 	return string(data)
 }
 
-// now is when the lines of the script arrive.
+// arrive makes it the time at which the lines of the script arrive: a line from
+// another day is no sample.
 func (j *testJob) arrive() {
 	j.Now = func() time.Time { return time.Date(2026, 11, 22, 16, 15, 1, 0, time.UTC) }
 }
@@ -148,6 +149,7 @@ func TestSampleHangs(t *testing.T) {
 // covers: PL-V26
 func TestGuardSamples(t *testing.T) {
 	j := sampling(t, `case $* in *lms*) echo '`+line+"'; exec sleep 7200;; *--query-gpu*) echo '0, GPU-a, A, 1, 80000, 7';; esac\n")
+	j.arrive()
 	j.env["SLURMD_NODENAME"], j.env["PROFLLM_LOCAL_JOB"] = "n1", "x"
 	j.save(t)
 	end, done := make(chan struct{}), make(chan error, 1)
