@@ -29,6 +29,9 @@ const twoLooks = `2026/11/22 17:15:00.120, 0, GPU-aaaa, 97, 70123, 689.25, 1980,
 2026/11/22 17:15:01.121, 1, GPU-bbbb, 0, 3, [N/A], 345, [Not Supported], 28, 0x0000000000000001
 `
 
+// then is when they arrive: a line from another day is no sample.
+func then() time.Time { return time.Date(2026, 11, 22, 16, 15, 3, 0, time.UTC) }
+
 // covers: PL-V26, PL-V27, PL-V33
 func TestWatchProgram(t *testing.T) {
 	dir := program(t, `echo "$@" >'`+"$DIR"+`/asked'
@@ -40,7 +43,7 @@ exec sleep 60
 	var list []Sample
 	ctx, cancel := context.WithCancel(t.Context())
 	err := WatchProgram(ctx, Watching{
-		Interval: 500 * time.Millisecond, Now: func() time.Time { return time.Date(2026, 11, 22, 16, 15, 3, 0, time.UTC) },
+		Interval: 500 * time.Millisecond, Now: then,
 		Take: func(look []Sample) error {
 			if list = append(list, look...); len(list) == 4 {
 				cancel()
@@ -78,7 +81,7 @@ func TestWatchOldDriver(t *testing.T) {
 *clocks_throttle_reasons.active) echo '2026/11/22 17:15:00.120, 0, GPU-aaaa, 97, 70123, 689.25, 1980, 2619, 61, 0x0000000000000040';; esac
 `)
 	var list []Sample
-	err := WatchProgram(t.Context(), Watching{Interval: time.Second, Now: time.Now, Take: func(look []Sample) error { list = append(list, look...); return nil }})
+	err := WatchProgram(t.Context(), Watching{Interval: time.Second, Now: then, Take: func(look []Sample) error { list = append(list, look...); return nil }})
 	require.ErrorContains(t, err, "nvidia-smi ended: it was to go on")
 	require.Len(t, list, 1)
 	require.Equal(t, new(HWThermal), list[0].Reasons)
@@ -86,7 +89,7 @@ func TestWatchOldDriver(t *testing.T) {
 
 func TestWatchProgramComplaints(t *testing.T) {
 	watch := func(take error) error {
-		return WatchProgram(t.Context(), Watching{Interval: time.Second, Now: time.Now, Take: func([]Sample) error { return take }})
+		return WatchProgram(t.Context(), Watching{Interval: time.Second, Now: then, Take: func([]Sample) error { return take }})
 	}
 	program(t, "echo 'Unable to determine the device handle for GPU 0000:18:00.0: GPU is lost.'; exit 15\n")
 	err := watch(nil)
