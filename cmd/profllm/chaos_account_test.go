@@ -416,13 +416,13 @@ func (c *chaos) touched(dir string, records []record) bool {
 // recorded, or while it was: it writes down what it knows every few seconds.
 func (c *chaos) forgettable(at time.Time) bool {
 	return slices.ContainsFunc(c.gaps, func(g gap) bool {
-		return g.daemon == "slurmctld" && g.from.After(at.Add(-time.Second)) && g.from.Before(at.Add(10*time.Second))
+		return g.daemon == "slurmctld" && g.dead.After(at.Add(-time.Second)) && g.from.Before(at.Add(10*time.Second))
 	})
 }
 
 // diedSince reports whether the controller died after a time.
 func (c *chaos) diedSince(at time.Time) bool {
-	return slices.ContainsFunc(c.gaps, func(g gap) bool { return g.daemon == "slurmctld" && g.from.After(at) })
+	return slices.ContainsFunc(c.gaps, func(g gap) bool { return g.daemon == "slurmctld" && g.dead.After(at) })
 }
 
 func (c *chaos) state(dir string) (st run.State) {

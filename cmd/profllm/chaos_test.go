@@ -89,6 +89,7 @@ type deedDone struct {
 type gap struct {
 	daemon   string
 	from, to time.Time
+	dead     time.Time // by then it was killed, which takes its time on a busy machine
 }
 
 func (c *chaos) say(format string, args ...any) {
@@ -134,7 +135,8 @@ func (c *chaos) breakDaemons() {
 // without kills a daemon, and starts it again later.
 func (c *chaos) without(daemon string, lost time.Duration) {
 	g := gap{daemon: daemon, from: time.Now()}
-	if c.daemon("kill", daemon) {
+	killed := c.daemon("kill", daemon)
+	if g.dead = time.Now(); killed {
 		c.sleep(lost)
 		c.daemon("start", daemon)
 	}
