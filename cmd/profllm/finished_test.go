@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/ulikunitz/xz"
@@ -125,6 +126,7 @@ type seedRun struct {
 	files   map[string][]byte
 	bench   map[string]any // the client's result, nil without one
 	packed  map[string]bool
+	claimed time.Time
 }
 
 const benchFile = "raw/vllm-bench.json"
@@ -133,7 +135,9 @@ func readSeed(t testing.TB, dir string) *seedRun {
 	t.Helper()
 	p, err := run.ReadPlan(dir)
 	require.NoError(t, err)
-	s := &seedRun{dir: dir, id: p.RunID, files: map[string][]byte{}, packed: map[string]bool{}}
+	claim, err := os.Stat(filepath.Join(dir, run.ClaimFile))
+	require.NoError(t, err)
+	s := &seedRun{dir: dir, id: p.RunID, files: map[string][]byte{}, packed: map[string]bool{}, claimed: claim.ModTime()}
 	require.NoError(t, fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || path == run.ResultFile || strings.HasPrefix(path, "bin/") {
 			return err
@@ -237,6 +241,8 @@ func (s *seedRun) write(t testing.TB, dir, id string, draw *rand.Rand) int64 {
 		require.NoError(t, err)
 		put(benchFile, data)
 	}
+	// A claim that is younger than the known end is one of a job that was queued again.
+	require.NoError(t, os.Chtimes(filepath.Join(dir, run.ClaimFile), time.Time{}, s.claimed))
 	return sum
 }
 

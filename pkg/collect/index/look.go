@@ -71,7 +71,7 @@ type found struct {
 func (w *walk) folder(folder string) error {
 	names, err := list(w.at, folder)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", folder, err)
 	}
 	for _, name := range names {
 		if name = path.Join(folder, name); name == run.ResultFile {
@@ -247,19 +247,23 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// list returns the names in a folder below an open directory, in no order.
+// list returns the names in a folder below a directory that was opened and not listed
+// yet, in no order.
 func list(at int, folder string) ([]string, error) {
-	fd, err := unix.Openat(at, folder, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", folder, err)
+	if folder != "." {
+		fd, err := unix.Openat(at, folder, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer syscall.Close(fd)
+		at = fd
 	}
-	defer syscall.Close(fd)
 	var names []string
 	var buf [8 << 10]byte
 	for {
-		n, err := syscall.ReadDirent(fd, buf[:])
+		n, err := syscall.ReadDirent(at, buf[:])
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", folder, err)
+			return nil, err
 		}
 		if n == 0 {
 			return names, nil

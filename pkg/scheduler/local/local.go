@@ -172,32 +172,38 @@ func (j localJob) register() (record, error) {
 
 // States implements run.Scheduler. The tasks of an array run one after the other.
 func (l *Local) States(_ context.Context, ids []string) (map[string]run.State, error) {
+	at, list := l.now().UTC(), make([]run.State, len(ids))
+	run.AtOnce(len(ids), run.SmallFiles, func(i int) { list[i] = l.state(ids[i], at) })
 	out := map[string]run.State{}
-	for _, id := range ids {
-		st := run.State{Schema: "profllm.state/1", JobID: id, State: run.Unknown, Source: "local", At: l.now().UTC()}
-		// Whether it runs comes first: a job writes its end and only then ends.
-		base := run.BaseID(id)
-		_, ours, runs := process(base)
-		_, err := os.Stat(filepath.Join(l.base, base))
-		var ended record
-		switch {
-		case run.ReadJSON(filepath.Join(l.base, base, endedFile(id)), &ended) == nil:
-			st.State, st.ExitCode, st.Elapsed = ended.State, fmt.Sprintf("%d:0", ended.Code), max(0, ended.End.Sub(ended.Start).Seconds())
-			st.Start, st.End = ended.Start.Format(time.RFC3339), ended.End.Format(time.RFC3339)
-		case !ours:
-			st.Reason = "no job of this machine"
-		case runs && base != id && !begun(filepath.Join(l.base, base), id):
-			st.State = run.Queued
-		case runs:
-			st.State = run.Running
-		case err == nil && base != id && !begun(filepath.Join(l.base, base), id):
-			st.State, st.Note = run.Cancelled, run.NeverRan
-		default:
-			st.State, st.Note = run.Failed, run.Killed
-		}
-		out[id] = st
+	for _, st := range list {
+		out[st.JobID] = st
 	}
 	return out, nil
+}
+
+func (l *Local) state(id string, at time.Time) run.State {
+	st := run.State{Schema: "profllm.state/1", JobID: id, State: run.Unknown, Source: "local", At: at}
+	// Whether it runs comes first: a job writes its end and only then ends.
+	base := run.BaseID(id)
+	_, ours, runs := process(base)
+	_, err := os.Stat(filepath.Join(l.base, base))
+	var ended record
+	switch {
+	case run.ReadJSON(filepath.Join(l.base, base, endedFile(id)), &ended) == nil:
+		st.State, st.ExitCode, st.Elapsed = ended.State, fmt.Sprintf("%d:0", ended.Code), max(0, ended.End.Sub(ended.Start).Seconds())
+		st.Start, st.End = ended.Start.Format(time.RFC3339), ended.End.Format(time.RFC3339)
+	case !ours:
+		st.Reason = "no job of this machine"
+	case runs && base != id && !begun(filepath.Join(l.base, base), id):
+		st.State = run.Queued
+	case runs:
+		st.State = run.Running
+	case err == nil && base != id && !begun(filepath.Join(l.base, base), id):
+		st.State, st.Note = run.Cancelled, run.NeverRan
+	default:
+		st.State, st.Note = run.Failed, run.Killed
+	}
+	return st
 }
 
 // endedFile is where the end of a job is written, or that of a task of an array.
