@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -413,10 +415,21 @@ func (u *user) began(dir string) bool {
 	return err == nil && bytes.Contains(data, []byte("client-begins"))
 }
 
+// measured reports whether every client of the run had ended by then: what happens to
+// its servers from there on is no concern of theirs.
+func (u *user) measured(dir string, by time.Time) (bool, error) {
+	events, err := job.ReadEvents(dir)
+	ended := 0
+	for _, e := range events {
+		ended += count(e.Event == job.ClientEnded && e.Time.Before(by))
+	}
+	return ended == len(resultsOf(u.execution, dir)), err
+}
+
 var errMissed = errors.New("the run is over")
 
 // inflict does it, or says that it is to be tried again.
-func (u *user) inflict(r chaosRun, dir, job string) error {
+func (u *user) inflict(r chaosRun, dir, id string) error {
 	slurm := func(args ...string) error {
 		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
 		if err != nil {
@@ -426,7 +439,7 @@ func (u *user) inflict(r chaosRun, dir, job string) error {
 	}
 	switch r.fate {
 	case cancelWaiting, cancelRunning:
-		return slurm("scancel", job)
+		return slurm("scancel", id)
 	case cancelVerb:
 		o, err := u.profllm(0, "slurm", "cancel", dir)
 		if err == nil && o.code != exitOK {
@@ -434,22 +447,27 @@ func (u *user) inflict(r chaosRun, dir, job string) error {
 		}
 		return err
 	case requeue:
-		return slurm("scontrol", "requeue", job)
+		return slurm("scontrol", "requeue", id)
 	case killRole:
-		return u.kill(job, func(cmdline, env string) bool {
+		at := time.Now()
+		err := u.kill(id, func(cmdline, env string) bool {
 			return strings.Contains(env, "\x00PROFLLM_ROLE="+r.role+"\x00") && strings.Contains(cmdline, "serve")
 		})
+		if over, bad := u.measured(dir, at); err == nil && (over || bad != nil) {
+			return cmp.Or(bad, errMissed)
+		}
+		return err
 	case killWatch, killFinish:
 		part := strings.TrimPrefix(string(r.fate), "KILL of profllm job ")
-		err := u.kill(job, func(cmdline, _ string) bool {
+		err := u.kill(id, func(cmdline, _ string) bool {
 			return strings.Contains(cmdline, "\x00job\x00"+part+"\x00--run\x00"+dir+"\x00")
 		})
-		if err != nil && r.fate == killFinish && len(processes(job)) == 0 {
+		if err != nil && r.fate == killFinish && len(processes(id)) == 0 {
 			return errMissed
 		}
 		return err
 	case killScript:
-		return u.kill(job, func(cmdline, _ string) bool {
+		return u.kill(id, func(cmdline, _ string) bool {
 			return strings.HasPrefix(cmdline, "/bin/bash\x00") && strings.Contains(cmdline, "slurm_script") && u.kind != "sequence" ||
 				strings.HasPrefix(cmdline, "bash\x00"+dir+"/job.sh\x00")
 		})
