@@ -24,13 +24,22 @@ type job struct {
 	prefix   string       // of x-request-id
 	clock    func() int64 // ns since a fixed instant; goes back only where a simulated clock is set
 	slack    int64        // [closeSlack]
-	done     *atomic.Int64
+	ended    *ends
+}
+
+// ends counts the requests that have ended, and knows when the last of them did.
+type ends struct{ n, last atomic.Int64 }
+
+func (e *ends) add(at int64) {
+	for last := e.last.Load(); at > last && !e.last.CompareAndSwap(last, at); last = e.last.Load() {
+	}
+	e.n.Add(1)
 }
 
 // copies returns the job of sending the first sample n times at once.
 func (j *job) copies(n int) job {
 	c := *j
-	c.outcomes, c.same, c.keepText, c.done = make([]outcome, n), true, false, new(atomic.Int64)
+	c.outcomes, c.same, c.keepText, c.ended = make([]outcome, n), true, false, new(ends)
 	for i := range c.outcomes {
 		c.outcomes[i].due = c.clock()
 	}

@@ -287,7 +287,7 @@ func requestsOf(t *testing.T, o *Options, n int) *job {
 	require.NoError(t, err)
 	origin := time.Now()
 	return &job{
-		body: body, outcomes: make([]outcome, n), limit: 1, done: new(atomic.Int64),
+		body: body, outcomes: make([]outcome, n), limit: 1, ended: new(ends),
 		slack: int64(time.Hour), // however late this machine sees a close
 		clock: func() int64 { return int64(time.Since(origin)) },
 	}
@@ -370,9 +370,12 @@ func TestResendKeepsTheFirstStart(t *testing.T) {
 			j := requestsOf(t, &o, 4)
 			m := &measurement{options: &o, outcomes: j.outcomes, arrivals: make([]time.Duration, 4), rates: make([]float64, 4), started: time.Now()}
 			m.client = eng.run(t.Context(), j)
-			m.end = j.clock()
+			m.end = j.ended.last.Load()
+			require.EqualValues(t, 4, j.ended.n.Load())
+			require.Less(t, m.end, j.clock())
 
 			r := newReport(m)
+			require.LessOrEqual(t, r.Client.LastEnd, r.Duration, "the window ends with the last request")
 			require.Equal(t, 4, r.Completed, r.firstError())
 			require.Equal(t, 3, r.Client.Retried)
 			require.Equal(t, []int{1, 2, 3}, r.Client.RetriedRequests)

@@ -267,7 +267,7 @@ func (l *loop) done(c *link, at int64, malformed error) {
 		return
 	}
 	c.answer.close(at, nil)
-	l.release()
+	l.release(at)
 	c.used = true
 	l.free(c)
 }
@@ -276,7 +276,7 @@ func (l *loop) done(c *link, at int64, malformed error) {
 func (l *loop) end(c *link, at int64, broken error) {
 	c.answer.close(at, broken)
 	l.drop(c)
-	l.release()
+	l.release(at)
 }
 
 // broken ends a connection that failed under a request. A request that cannot have reached the server is sent again.
@@ -312,12 +312,12 @@ func (l *loop) fail(i int, err error) {
 		o.start = l.job.clock()
 	}
 	o.refuse(err)
-	l.release()
+	l.release(l.job.clock())
 }
 
-// release gives back the slot of a request that has ended.
-func (l *loop) release() {
+// release gives back the slot of a request that ended at that time.
+func (l *loop) release(at int64) {
 	l.inFlight--
 	l.freed = l.job.clock()
-	l.job.done.Add(1)
+	l.job.ended.add(at)
 }

@@ -175,8 +175,8 @@ func (r *runner) measure(ctx context.Context) *measurement {
 
 	load := r.load
 	load.outcomes = make([]outcome, r.o.NumPrompts)
-	load.done = new(atomic.Int64)
-	stop := r.watch(load.done, progressPause)
+	load.ended = new(ends)
+	stop := r.watch(&load.ended.n, progressPause)
 	m := &measurement{
 		options: r.o, model: r.model, outcomes: load.outcomes, arrivals: arrivals, rates: rates,
 		started: r.now(), begin: load.clock(), coldWarmUps: r.coldWarmUps,
@@ -186,7 +186,9 @@ func (r *runner) measure(ctx context.Context) *measurement {
 		load.outcomes[i].due = m.begin + int64(a)
 	}
 	m.client = r.eng.run(ctx, &load)
-	m.end = load.clock()
+	if m.end = load.ended.last.Load(); ctx.Err() != nil {
+		m.end = load.clock()
+	}
 	m.cpu = cpuTime() - cpu
 	stop()
 	r.profile(context.WithoutCancel(ctx), "stop")

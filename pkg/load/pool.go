@@ -174,7 +174,7 @@ func (p *pool) work(ctx context.Context, j *job, queue <-chan int, pending *atom
 			o.state = interrupted
 		}
 		free = j.clock()
-		j.done.Add(1)
+		j.ended.add(free)
 		pending.Add(-1)
 	}
 }
