@@ -48,14 +48,14 @@ func (c collectCmd) Run(a *app) error {
 	if len(dirs) == 0 {
 		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: give a directory of a run, a scenario, or what a load client wrote; single files of other programs are taken over by: profllm import FILE --output DIR", strings.Join(c.Paths, " ")))
 	}
-	states := map[string]run.State{}
-	live := slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return a.called(dir) != dir })
+	states, known := map[string]run.State{}, a.remember(dirs)
+	live := slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return a.called(dir) != dir || known.settled[dir] != nil })
 	if !c.Offline && len(live) > 0 {
 		if states, err = a.states(a.schedulers(), live, a.jobs(live)); err != nil {
 			a.logf("note: Slurm was not asked: %v", err)
 		}
 	}
-	if err = a.report(dirs, states, c.Output); err == nil {
+	if err = a.report(known, dirs, states, c.Output); err == nil {
 		return unread
 	}
 	if unread != nil {
@@ -75,7 +75,7 @@ func collector() (*collect.Collector, error) {
 // collected is what became of the collection of one run.
 type collected struct {
 	dir   string
-	state run.State
+	state string // of its job
 	rows  []row
 	sweep *sweepOne // nil for no point of one
 	err   error
@@ -90,14 +90,13 @@ const ahead = 64
 const atOnce = 16
 
 // report collects runs, prints them, and answers for the worst.
-func (a *app) report(dirs []string, states map[string]run.State, format string) error {
+func (a *app) report(known memory, dirs []string, states map[string]run.State, format string) error {
 	col, err := collector()
 	if err != nil {
 		return err
 	}
 	out := a.newPrinter(format)
 	swept := sweepPlaces{}
-	known := a.remember(dirs)
 	failed, invalid, unkept := 0, 0, 0
 	for some := range slices.Chunk(dirs, ahead) {
 		if err := a.ctx.Err(); err != nil {
@@ -151,6 +150,9 @@ func (a *app) report(dirs []string, states map[string]run.State, format string) 
 // collectRun collects one run, with what is known of its job, unless it is known to
 // come to the same again.
 func collectRun(col *collect.Collector, known *memory, dir string, states map[string]run.State) collected {
+	if c, ok := recalled(dir, known.settled[dir]); ok {
+		return c
+	}
 	var asked *run.State
 	st, ok := states[dir]
 	var unread error
@@ -161,11 +163,10 @@ func collectRun(col *collect.Collector, known *memory, dir string, states map[st
 		asked = &st
 	}
 	if c, ok := known.recall(dir, asked); ok && unread == nil {
-		c.state = st
 		return c
 	}
 	look := known.look(dir)
-	c := collected{dir: dir, state: st}
+	c := collected{dir: dir, state: st.State}
 	records, err := col.Write(dir, asked)
 	for _, rec := range records {
 		c.rows = append(c.rows, row{Dir: rec.Dir, Result: rec.Result})
@@ -187,7 +188,7 @@ func count(yes bool) int {
 // endedAsPlanned reports whether a job was over, well, because the runs that it
 // accompanied were: what it has measured by then is what was asked for.
 func (c *collected) endedAsPlanned() bool {
-	if c.state.State != run.Succeeded {
+	if c.state != run.Succeeded {
 		return false
 	}
 	events, err := job.ReadEvents(c.dir)

@@ -172,7 +172,7 @@ func (a *app) follow(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 			show(states)
 		}
 		if open == 0 || a.now().Sub(known) > unknownLimit {
-			return a.report(dirs, states, "text")
+			return a.report(a.remember(dirs), dirs, states, "text")
 		}
 		before := len(over)
 		if !a.idle(jitter(pause), dirs, states, over, show) {

@@ -141,7 +141,7 @@ func (a *app) rehearse(p *planned) error {
 	if err := r.disband(); err != nil {
 		return err
 	}
-	return a.report(r.dirs, r.ended, "text")
+	return a.report(a.remember(r.dirs), r.dirs, r.ended, "text")
 }
 
 // rehearsal runs units one after the other. The company are those that end when

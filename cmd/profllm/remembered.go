@@ -27,6 +27,7 @@ type memory struct {
 	program string
 	roots   map[string]string       // by the directory above a run
 	indexes map[string]*index.Index // by the directory they lie in
+	settled map[string]*index.Entry // the runs that are as they were, whose jobs ended long ago
 }
 
 // remember opens the indexes of runs. Those of archives are not remembered, because
@@ -48,7 +49,31 @@ func (a *app) remember(dirs []string) memory {
 			m.indexes[root] = index.Open(root, m.program)
 		}
 	}
+	m.settle(dirs, a.now())
 	return m
+}
+
+// settle finds the runs about whose jobs nobody need be asked. That a run is carried by
+// the job of several is written beside it, where its index does not look.
+func (m *memory) settle(dirs []string, now time.Time) {
+	var book run.Book
+	apart := make([]bool, len(dirs))
+	for i, dir := range dirs {
+		unit, err := book.Unit(dir)
+		apart[i] = err == nil && unit == dir
+	}
+	entries := make([]*index.Entry, len(dirs))
+	run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
+		if x := m.of(dirs[i]); x != nil && apart[i] {
+			entries[i] = x.Settled(dirs[i], now)
+		}
+	})
+	m.settled = map[string]*index.Entry{}
+	for i, e := range entries {
+		if e != nil {
+			m.settled[dirs[i]] = e
+		}
+	}
 }
 
 // program names all that decides what a record says beside the files of its run: this
@@ -80,6 +105,7 @@ func (m *memory) save() {
 
 // keptRun is what an index keeps of a run for the printer.
 type keptRun struct {
+	State string     `json:"state"` // of the job
 	Rows  []briefRow `json:"rows"`
 	Sweep *sweepOne  `json:"sweep,omitempty"`
 }
@@ -92,16 +118,19 @@ type briefRow struct {
 
 // recall is what became of a run at an earlier collection, if it would be the same now.
 func (m *memory) recall(dir string, st *run.State) (c collected, ok bool) {
-	x := m.of(dir)
-	if x == nil {
-		return c, false
+	if x := m.of(dir); x != nil {
+		return recalled(dir, x.Unchanged(dir, asked(st)))
 	}
-	e := x.Unchanged(dir, asked(st))
+	return c, false
+}
+
+// recalled is what became of a run by its entry, which may be nil.
+func recalled(dir string, e *index.Entry) (c collected, ok bool) {
 	var s keptRun
 	if e == nil || json.Unmarshal(e.Shown, &s) != nil {
 		return c, false
 	}
-	c = collected{dir: dir, sweep: s.Sweep}
+	c = collected{dir: dir, state: s.State, sweep: s.Sweep}
 	for _, b := range s.Rows {
 		c.rows = append(c.rows, row{Dir: filepath.Join(dir, b.Dir), Result: b.Result, brief: true})
 	}
@@ -130,7 +159,7 @@ func (m *memory) keep(c collected, look *index.Look, st *run.State, records []co
 	if err != nil || c.err != nil {
 		look = nil
 	}
-	s := keptRun{Sweep: c.sweep}
+	s := keptRun{State: c.state, Sweep: c.sweep}
 	var content []byte
 	for _, rec := range records {
 		below, err := filepath.Rel(c.dir, rec.Dir)
@@ -146,7 +175,23 @@ func (m *memory) keep(c collected, look *index.Look, st *run.State, records []co
 	if err != nil {
 		look = nil
 	}
-	x.Keep(c.dir, look, index.Entry{Asked: asked(st), Shown: data, Folders: folders, Files: files}, content)
+	x.Keep(c.dir, look, index.Entry{Asked: asked(st), Stays: stays(st, c.dir), Shown: data, Folders: folders, Files: files}, content)
+}
+
+// stays is from when on a scheduler says the same of a job for good, 0 if that cannot be
+// known.
+func stays(st *run.State, dir string) int64 {
+	if st == nil || st.Outdated(dir) {
+		return 0
+	}
+	from, ok := st.KeptFrom()
+	switch {
+	case !ok:
+		return 0
+	case from.IsZero():
+		return 1
+	}
+	return from.UnixNano()
 }
 
 // asked is a digest of what a scheduler says of a job.

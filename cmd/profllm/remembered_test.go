@@ -120,7 +120,12 @@ func TestCollectAgainIsRight(t *testing.T) {
 			file := filepath.Join(dir, benchFile)
 			return joined(os.Remove(file), os.Link(filepath.Join(filepath.Dir(dir), "13", benchFile), file))
 		},
-		"plain/13": func(string) error { return nil }, // gets a second name
+		"plain/13": func(string) error { return nil },                                   // gets a second name
+		"plain/14": hiddenEdit(run.SubmitFile, replace(`"attempt": 1`, `"attempt": 2`)), // submitted again
+		"plain/15": func(dir string) error { // queued again, and begun
+			now := time.Now()
+			return os.Chtimes(filepath.Join(dir, run.ClaimFile), now, now)
+		},
 		"plain/20": func(dir string) error {
 			file := filepath.Join(dir, benchFile)
 			return joined(os.Remove(file), os.Symlink(linked[1], file))

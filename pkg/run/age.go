@@ -91,10 +91,18 @@ func (st State) Ask(old State) bool {
 }
 
 // Kept reports whether a state is an end that stays, so that nobody need be asked.
-// That of a rehearsal does at once; before its ids had a prefix, its source told it.
 func (st State) Kept(now time.Time) bool {
-	rehearsed := st.Source == "local" || strings.HasPrefix(st.JobID, LocalPrefix)
-	return st.Final() && (rehearsed || now.Sub(st.At) >= KeptAfter)
+	from, ok := st.KeptFrom()
+	return ok && !now.Before(from)
+}
+
+// KeptFrom is from when on an end stays. That of a rehearsal does at once; before its
+// ids had a prefix, its source told it.
+func (st State) KeptFrom() (from time.Time, ok bool) {
+	if st.Source == "local" || strings.HasPrefix(st.JobID, LocalPrefix) {
+		return time.Time{}, st.Final()
+	}
+	return st.At.Add(KeptAfter), st.Final()
 }
 
 // Outdated reports whether the job of a run has begun since its end was seen: it

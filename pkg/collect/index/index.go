@@ -9,7 +9,8 @@
 // a record written so shortly before is compared by content.
 //
 //	x := index.Open(root, program)
-//	if e := x.Unchanged(dir, asked); e != nil { … } // e.Shown
+//	if e := x.Settled(dir, now); e != nil { … }     // e.Shown
+//	if e := x.Unchanged(dir, asked); e != nil { … } // when somebody was asked
 //	l := x.Look(dir)                                 // before anything is read
 //	x.Keep(l, index.Entry{…})
 //	err := x.Save()
@@ -57,6 +58,7 @@ type header struct {
 type Entry struct {
 	Run   string `json:"run"`   // below the index
 	Asked string `json:"asked"` // what else the record depends on
+	Stays int64  `json:"stays"` // from when on, ns since 1970, that need not be asked again; 0: never
 	Shape int    `json:"shape"` // the names of its files, of header.Shapes
 	Sum   string `json:"sum"`   // of what they looked like
 
@@ -150,6 +152,15 @@ func (x *Index) now() int64 {
 // Unchanged returns the entry of a run if collecting it would come to the same, nil
 // if that is not known.
 func (x *Index) Unchanged(dir, asked string) *Entry {
+	return x.unchanged(dir, func(e *Entry) bool { return e.Asked == asked })
+}
+
+// Settled is Unchanged of a run whose Asked stays as it is: nobody need be asked.
+func (x *Index) Settled(dir string, now time.Time) *Entry {
+	return x.unchanged(dir, func(e *Entry) bool { return e.Stays != 0 && now.UnixNano() >= e.Stays })
+}
+
+func (x *Index) unchanged(dir string, same func(*Entry) bool) *Entry {
 	name, err := filepath.Rel(x.dir, dir)
 	x.mu.Lock()
 	e := x.entries[name]
@@ -159,7 +170,7 @@ func (x *Index) Unchanged(dir, asked string) *Entry {
 		names = x.shapes[e.Shape]
 	}
 	x.mu.Unlock()
-	if err != nil || e == nil || e.Asked != asked {
+	if err != nil || e == nil || !same(e) {
 		return nil
 	}
 	l, err := again(dir, names)
