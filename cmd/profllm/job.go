@@ -198,9 +198,6 @@ type jobFinishCmd struct {
 	Phases []string `arg:"" optional:"" help:"name=code of each phase."`
 }
 
-// terminated is the exit code of a script that TERM has ended.
-const terminated = 143
-
 // Run writes the sentinel, judges the run and exits with what the job shall exit
 // with: the script's own failure, a failed phase, or an invalid result.
 func (c jobFinishCmd) Run(a *app) error {
@@ -218,11 +215,11 @@ func (c jobFinishCmd) Run(a *app) error {
 		return said("finish", err)
 	}
 	ended := job.WasEnded(events)
-	if ended && c.Code == terminated {
+	if ended && c.Code == job.Terminated {
 		c.Code = exitOK // as planned: what it has is in its result
 	}
 	// Before the sentinel: after it, nothing that the run wrote is changed.
-	if err := j.Forget(c.Code == terminated); err != nil {
+	if err := j.Forget(job.EndedFromOutside(c.Code, phases, roles, events)); err != nil {
 		a.logf("profllm job finish: %v", err)
 	}
 	if err := j.Finish(c.Code, phases, roles); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,6 +30,19 @@ func ParsePhases(args []string) ([]run.Phase, error) {
 		list[i] = run.Phase{Name: name, Code: code}
 	}
 	return list, nil
+}
+
+// Terminated is the exit code of what TERM has ended.
+const Terminated = 143
+
+// EndedFromOutside reports whether somebody ends the job: its script had TERM; or a step
+// had one that is not of Stop, as the steps get theirs before the script does.
+func EndedFromOutside(code int, phases, roles []run.Phase, events []Event) bool {
+	terminated := func(p run.Phase) bool { return p.Code == Terminated }
+	died := func(p run.Phase) bool {
+		return terminated(p) && slices.ContainsFunc(events, func(e Event) bool { return e.Event == RoleDied && e.Role == p.Name })
+	}
+	return code == Terminated || code != 0 && (slices.ContainsFunc(phases, terminated) || slices.ContainsFunc(roles, died))
 }
 
 // Finish writes the sentinel: the script came to its end, with this exit code,
