@@ -189,6 +189,9 @@ func (r *runner) measure(ctx context.Context) *measurement {
 	if m.end = load.ended.last.Load(); ctx.Err() != nil {
 		m.end = load.clock()
 	}
+	if len(arrivals) > 0 && arrivals[0] == 0 {
+		m.beginWithFirstSend()
+	}
 	m.cpu = cpuTime() - cpu
 	stop()
 	r.profile(context.WithoutCancel(ctx), "stop")

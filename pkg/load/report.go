@@ -26,7 +26,7 @@ type Report struct {
 	RampUpStartRPS *int
 	RampUpEndRPS   *int
 
-	Duration          float64 // s, from before the first send to the end of the last request
+	Duration          float64 // s, from the first send, or from before it if it was not due at once, to the end of the last request
 	Completed         int
 	Failed            int
 	InputTokens       int // of completed requests, as all sums

@@ -23,6 +23,20 @@ type measurement struct {
 	coldWarmUps int // warm-up requests that failed
 }
 
+// beginWithFirstSend lets a load of which the first request is due at once begin with
+// that: what the machine does before, when it is busy, is no time of the load.
+func (m *measurement) beginWithFirstSend() {
+	first := int64(math.MaxInt64)
+	for i := range m.outcomes {
+		if o := &m.outcomes[i]; o.start != 0 {
+			first = min(first, o.start)
+		}
+	}
+	if late := first - m.begin; late > 0 && first != math.MaxInt64 {
+		m.begin, m.started = first, m.started.Add(time.Duration(late))
+	}
+}
+
 // A Family is the statistics of one metric over all successful requests, in ms.
 type Family struct {
 	Name              string // as in --percentile-metrics

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -164,4 +165,18 @@ func TestSpreadBoundsItsQuantiles(t *testing.T) {
 	s.add(math.MaxInt64)
 	s.add(-5)
 	require.Equal(t, int64(math.MaxInt64), s.quantile(1))
+}
+
+// A client that a busy machine holds up before its first send measures from there.
+func TestBeginWithFirstSend(t *testing.T) {
+	started := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	m := measurement{begin: 100, end: 5000, started: started, outcomes: []outcome{{}, {start: 700}, {start: 400}}}
+	m.beginWithFirstSend()
+	require.EqualValues(t, 400, m.begin)
+	require.Equal(t, started.Add(300), m.started)
+
+	m = measurement{begin: 100, started: started, outcomes: []outcome{{}}} // interrupted before
+	m.beginWithFirstSend()
+	require.EqualValues(t, 100, m.begin)
+	require.Equal(t, started, m.started)
 }
