@@ -222,7 +222,7 @@ func TestSlurmSequence(t *testing.T) {
 	s := newStudy(t, dir, 20, 100000, 20)
 	s.batch(plan.Sequence, 0)
 	b := s.Batches[0].Batch
-	b.Job.Nodes, b.Limits[1] = 2, plan.Seconds(8*time.Second)
+	b.Job.Nodes, b.Limits[1] = 2, plan.Seconds(40*time.Second) // it measures by then on a busy machine too
 	s.create(t)
 	o := profllm(t, dir, nil, "slurm", "resume", s.root, "--wait")
 	require.Equal(t, exitJobFailed, o.code)
@@ -233,7 +233,9 @@ func TestSlurmSequence(t *testing.T) {
 		require.Equal(t, job, s.task(t, i), "one job")
 		require.Len(t, r.Placement.Nodes, 1)
 	}
-	require.Positive(t, *readResult(t, s.dirOf(1)).Results.CompletedRequests, "flushed")
+	completed := readResult(t, s.dirOf(1)).Results.CompletedRequests
+	require.NotNil(t, completed, "flushed")
+	require.Positive(t, *completed, "flushed")
 	out, err := os.ReadFile(filepath.Join(b.Dir, "stdout.txt"))
 	require.NoError(t, err)
 	require.Contains(t, string(out), s.dirOf(1)+": exit code 124\n")
