@@ -147,6 +147,9 @@ func (t *Table) Decide(reports []Report, job Job) *result.Failure {
 		return t.fromEnd(dead, rest)
 	}
 	if len(symptoms) > 0 && len(job.NotReady) == 0 {
+		if f := t.serviceWords(reports, symptoms[0], rest); f != nil {
+			return f
+		}
 		return t.failure(symptoms[0], result.FromSymptom, rest)
 	}
 	if len(job.NotReady) > 0 {
@@ -463,4 +466,35 @@ func unknown(r *Report, rest []clue) *result.Failure {
 		f.Line, f.LineNumber, f.Rank = w.Line, w.No, w.Rank
 	}
 	return f
+}
+
+// serviceWords are the last words of the part of the service that gave up first, if all
+// that is known is what its users saw: a proxy's only if no other part has any. A part
+// whose last words are later than what a user saw is not the reason for that.
+func (t *Table) serviceWords(reports []Report, seen clue, rest []clue) *result.Failure {
+	if seen.place() == inService {
+		return nil
+	}
+	var first *clue
+	var words *result.Failure
+	for i := range reports {
+		r := &reports[i]
+		if !r.Final || !r.service() || r.LastWords == nil {
+			continue
+		}
+		c := clue{Finding: *r.LastWords, entry: &entry{}, report: r}
+		c.at = inYear(c.Time, seen.at)
+		if knownAfter(c.at, seen) || first != nil && cmp.Or(cmp.Compare(c.place(), first.place()), compareTimes(c.at, first.at)) >= 0 {
+			continue
+		}
+		if f := t.spoken(r, unknown(r, rest)); f.Confidence != result.NoCause {
+			first, words = &c, f
+		}
+	}
+	return words
+}
+
+// knownAfter reports whether a time is certainly after a clue.
+func knownAfter(at time.Time, c clue) bool {
+	return !at.IsZero() && !c.at.IsZero() && !c.Since && (at.Year() == 0) == (c.at.Year() == 0) && at.Sub(c.at) > skew
 }

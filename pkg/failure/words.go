@@ -29,7 +29,7 @@ var (
 		`cannot|can't|could not|couldn't|unable to|failed|failure|no such \w+|not found|not a \w+|not in \w+ format|\w* ?denied|refused|timed out|undefined reference|invalid|illegal|unrecognized|unknown|unexpected|unsupported|not supported|unavailable|limit exceeded|missing|corrupt\w*)(?:[:;,.\s!]|$)`)
 	// mark is how a line says that it is an error: a word, or a letter in the place
 	// where a logger puts the level. NCCL calls its errors warnings.
-	mark = regexp.MustCompile(`(?i:(?:^|[\s:\])(\w])(?:error|exception)(?:[:\s!(\[]|$))|\[E\]|^E\d{4} \d\d:\d\d:\d\d|\bNCCL WARN\b|\[(?:ERROR|CRITICAL|FATAL)\]`)
+	mark = regexp.MustCompile(`(?i:(?:^|[\s:\])(\w])(?:error|exception)(?:[:\s!(\[]|$))|\[E\]|^E\d{4} \d\d:\d\d:\d\d|\bNCCL WARN\b|\[(?:ERROR|CRITICAL|FATAL|ERR|FTL)\]|"level":"(?i:error|fatal|d?panic)"`)
 	// name is how a line begins that names what happened.
 	name = regexp.MustCompile(`^(?:[\w.]+\()?(?:(?:[A-Za-z_]\w*\.)+_?[A-Z]\w*|[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Expired)|Exception)\)?(?::|$)|` +
 		`^(?:panic|what\(\)): |panicked at|(?:^|[\s:\])(])(?i:fatal(?: error)?)[\s:!]`)
