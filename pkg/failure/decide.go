@@ -82,7 +82,11 @@ func (t *Table) ExplainLogs(logs []Log, loc *time.Location) (*result.Failure, er
 	}
 	for i := range reports {
 		if r := &reports[i]; r.Final {
-			if f := t.spoken(r, unknown(r, nil)); f.Confidence != result.NoCause || !library.MatchString(f.Line) {
+			f := t.spoken(r, unknown(r, nil))
+			if f.Cause == killed && anyDone(reports) {
+				continue
+			}
+			if f.Confidence != result.NoCause || !library.MatchString(f.Line) {
 				return f, err
 			}
 		}
@@ -176,6 +180,14 @@ const deadline = "health-deadline"
 // generic is the id of any exception of a program.
 const generic = "unhandled-exception"
 
+// killed is the id of a process that got SIGKILL: scripts stop their servers that way,
+// so it is no failure where a client has all its answers and nobody complains.
+const killed = "process-killed"
+
+func anyDone(reports []Report) bool {
+	return slices.ContainsFunc(reports, func(r Report) bool { return r.Done })
+}
+
 // clues returns the findings that may be a cause at all.
 func (t *Table) clues(reports []Report, job Job) []clue {
 	reference := latest(reports, job)
@@ -200,6 +212,9 @@ func (t *Table) clues(reports []Report, job Job) []clue {
 		}
 	}
 	promote(out)
+	if anyDone(reports) && !slices.ContainsFunc(out, func(c clue) bool { return c.ID != killed && (c.kind == Root || c.kind == Symptom) }) {
+		return slices.DeleteFunc(out, func(c clue) bool { return c.ID == killed })
+	}
 	return out
 }
 

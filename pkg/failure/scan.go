@@ -45,6 +45,10 @@ const (
 	// a healthy head that it cannot reach its GCS.
 	shutdownMarker = "[shutdown] api server: shutdown triggered"
 	drainingMarker = "received sigterm. draining"
+	sigtermMarker  = "sigterm received. signum="
+	// Older vLLM prints only this; it counts if nothing went wrong before, since
+	// an engine that died ends its server in the same way.
+	closingMarker = "] shutting down fastapi http server"
 	// Our own job shows the end of a dead role's log between these two. The log
 	// itself is scanned as well, under its own name.
 	quoteBegins, quoteEnds = "--- end of ", "---"
@@ -101,8 +105,10 @@ type Report struct {
 	// failure that no signature knows; nil if none does.
 	LastWords *Finding `json:"last_words,omitempty"`
 	Final     bool     `json:"final,omitempty"` // the log ends with its last words
-	Tail      []string `json:"tail,omitempty"`  // last 50 lines, redacted
-	Lines     int      `json:"lines,omitempty"` // how many the log has
+	// Done says that a client of this log got an answer to every request.
+	Done  bool     `json:"done,omitempty"`
+	Tail  []string `json:"tail,omitempty"`  // last 50 lines, redacted
+	Lines int      `json:"lines,omitempty"` // how many the log has
 }
 
 // Scan reads a log once, from its first byte to its last, in constant memory,
@@ -114,7 +120,7 @@ func (t *Table) Scan(l Log, loc *time.Location) (Report, error) {
 	}
 	r := Report{Role: l.Role, Node: l.Node, File: l.File, Ended: l.Ended, Exit: l.Exit}
 	s := scanner{t: t, log: l, loc: loc, conditions: Conditions(l.Role), line1: 1,
-		kept: map[int]int{}, last: map[int][]Finding{}, recent: map[int][]span{}, options: optionsOf(l.Argv)}
+		kept: map[int]int{}, beside: map[int]bool{}, refusedOnly: map[int]bool{}, last: map[int][]Finding{}, recent: map[int][]span{}, options: optionsOf(l.Argv)}
 	s.candidates = make([]bool, len(t.entries)+markers)
 	if err := s.read(l.Data); err != nil {
 		return r, fmt.Errorf("scan %s: %w", l.File, err)
@@ -130,6 +136,7 @@ func (t *Table) Scan(l Log, loc *time.Location) (Report, error) {
 		r.LastWords, r.Final = s.lastWords()
 	}
 	s.settleAttempts(&r)
+	r.Done = s.done
 	return r, nil
 }
 
@@ -148,9 +155,14 @@ type scanner struct {
 	candidates []bool            // by entry, then the markers; reused
 	findings   []Finding
 	options    []option // of the step's own command
-	success    int      // the last line that says that what was tried worked; 0 for none
-	stopping   bool
-	quoting    bool // between quoteBegins and quoteEnds
+	ready      readiness
+	beside     map[int]bool // by line number: an exception that ends no process
+	// refusedOnly, by line number: an exception of a request that got an answer
+	refusedOnly map[int]bool
+	done        bool // all requests of a client were answered
+	success     int  // the last line that says that what was tried worked; 0 for none
+	stopping    bool
+	quoting     bool // between quoteBegins and quoteEnds
 }
 
 // blocks are used again: most logs are much smaller than one.
@@ -321,6 +333,7 @@ func (s *scanner) isSource(start int, line []byte) bool {
 // The markers have the places behind the entries in candidates.
 const (
 	markShutdown = iota
+	markClosing
 	markQuoteBegins
 	markQuoteEnds
 	markTold
@@ -328,7 +341,7 @@ const (
 	markers
 )
 
-var markerWords = [][]string{{shutdownMarker, drainingMarker}, {quoteBegins}, {quoteEnds}, lower(told), successWords}
+var markerWords = [][]string{{shutdownMarker, drainingMarker, sigtermMarker}, {closingMarker}, {quoteBegins}, {quoteEnds}, lower(told), successWords}
 
 func lower(words []string) []string {
 	var list []string
@@ -342,7 +355,7 @@ func lower(words []string) []string {
 // it is itself beyond consideration.
 func (s *scanner) marker(line []byte, no int) bool {
 	found := s.candidates[len(s.t.entries):]
-	s.stopping = s.stopping || found[markShutdown]
+	s.stopping = s.stopping || found[markShutdown] || found[markClosing] && s.quiet()
 	switch {
 	case found[markQuoteBegins] && bytes.HasPrefix(line, []byte(quoteBegins)):
 		s.quoting = true
@@ -352,8 +365,17 @@ func (s *scanner) marker(line []byte, no int) bool {
 		s.options = toldOptions(string(line))
 	case found[markSuccess] && succeeded.Match(line):
 		s.success = no
+		s.done = s.done || answered.Match(line)
+		if ready.Match(line) {
+			s.ready = readiness{no, process.FindString(string(line))}
+		}
 	}
 	return s.quoting
+}
+
+// quiet reports whether nothing was found so far but warnings and refused requests.
+func (s *scanner) quiet() bool {
+	return !slices.ContainsFunc(s.findings, func(f Finding) bool { return !f.Passing && f.Kind != Answer })
 }
 
 // span is a line of the text in memory.
@@ -391,7 +413,7 @@ func (s *scanner) finding(e *entry, x span) Finding {
 	line := string(s.text[x.start:x.end])
 	before := linesBefore(s.text, x.start, backLines)
 	said := cmp.Or(x.text, s.whole(x, before))
-	f := Finding{ID: e.ID, Kind: e.Kind, Line: redact.Line(clip(said)), No: x.no, Stopping: s.stopping, Passing: warning.MatchString(line) || retrying.MatchString(line)}
+	f := Finding{ID: e.ID, Kind: e.Kind, Line: redact.Line(clip(said)), No: x.no, Stopping: s.stopping, Passing: warning.MatchString(line) || retrying.MatchString(line) || s.retriesBelow(x)}
 	f.Rank = rankOf(line)
 	if f.Rank == "" && s.log.Rank > 0 {
 		f.Rank = strconv.Itoa(s.log.Rank)
@@ -402,6 +424,7 @@ func (s *scanner) finding(e *entry, x span) Finding {
 		f.Quoted = quoted(line, before)
 	}
 	s.judge(e, &f, said, before)
+	s.notesAround(&f, x, before)
 	return f
 }
 

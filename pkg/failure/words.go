@@ -40,6 +40,9 @@ var (
 	warned      = regexp.MustCompile(`(?i)\b(?:DEBUG|INFO|WARN|WARNING|\w+Warning|note|hint)\b ?[]:\d\[ ]|level=(?:info|warning)\b|\[[WI]\] |\bfailed requests:|\bgoing to \S+ instead`)
 )
 
+// bareKill is what a shell prints of a program of its own that got SIGKILL.
+var bareKill = regexp.MustCompile(`^Killed$`)
+
 // nothing is how a line says that there is nothing to complain about, and what click
 // prints of a program that was told to stop.
 var nothing = regexp.MustCompile(`(?i)\b(?:0|no) (?:errors?|failed|failures)\b|^Aborted!$`)
@@ -55,6 +58,8 @@ func (t *Table) weigh(line string) int {
 		return saysNothing
 	}
 	switch tail := t.tail(line); {
+	case bareKill.MatchString(plain):
+		return named
 	case slices.Contains(betterThanNone, tail):
 		return ended
 	case tail != "":
@@ -159,6 +164,7 @@ var hints = []struct {
 	id string
 }{
 	{regexp.MustCompile(`\\r: `), "script-line-ends"},
+	{bareKill, killed},
 	{regexp.MustCompile(`(?i)(?:cuda|gpu|hip|nvml).*(?:out of memory|insufficient memory)`), "cuda-oom"},
 	{regexp.MustCompile(`(?i)permission denied|operation not permitted|\bEACCES\b`), "permission-denied"},
 	{regexp.MustCompile(`(?i)executable file .{0,60}not found|command not found|required file not found`), "program-missing"},
