@@ -321,6 +321,7 @@ func (b *builder) run(t scenario.Test, in plan.Input, loads []load) (*plan.Plan,
 	p, err := b.make(t, in)
 	c.Add(err)
 	if p != nil {
+		c.Add(p.Sound()) // whoever reads the plan asks for it
 		if note := unsteady(t, loads, in.Loads); note != "" {
 			p.Notes = append(p.Notes, note)
 		}

@@ -11,8 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/profllm/profllm/pkg/durable"
@@ -51,7 +54,36 @@ type Record struct {
 
 // Run computes the results of one run directory: one for each of its loads.
 // state is what a scheduler says of the job, nil if nobody was asked.
-func (c *Collector) Run(dir string, state *run.State) ([]Record, error) {
+func (c *Collector) Run(dir string, state *run.State) (records []Record, err error) {
+	// The files of a run come from many programs, and one of a thousand runs must not
+	// take the records of the others with it.
+	defer func() {
+		if p := recover(); p != nil {
+			records, err = nil, fmt.Errorf("%s: a defect of profllm, please report it: %v, at %s", dir, p, panicked())
+		}
+	}()
+	return c.run(dir, state)
+}
+
+// panicked is the line of ours that the panic which is being recovered came from.
+func panicked() string {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	thrown := false
+	for {
+		f, more := frames.Next()
+		switch {
+		case f.Function == "runtime.gopanic":
+			thrown = true
+		case thrown && !strings.HasPrefix(f.Function, "runtime."):
+			return fmt.Sprintf("%s (%s:%d)", f.Function, filepath.Base(f.File), f.Line)
+		case !more:
+			return "an unknown line"
+		}
+	}
+}
+
+func (c *Collector) run(dir string, state *run.State) ([]Record, error) {
 	var mark run.Import
 	switch err := run.ReadJSON(filepath.Join(dir, run.ImportFile), &mark); {
 	case err == nil:
@@ -76,11 +108,16 @@ func (c *Collector) Run(dir string, state *run.State) ([]Record, error) {
 		if e.load = &e.plan.Loads[i]; e.leftOut() {
 			continue
 		}
-		at, err := filepath.Rel(e.plan.Dir, e.load.Dir) // the whole may have been moved
-		if err != nil {
-			return nil, err
+		if e.at = dir; e.load.Dir != "" {
+			at, err := filepath.Rel(e.plan.Dir, e.load.Dir) // the whole may have been moved
+			if err != nil {
+				return nil, err
+			}
+			e.at = filepath.Join(dir, at)
 		}
-		e.at = filepath.Join(dir, at)
+		if _, err := os.Lstat(filepath.Join(e.at, run.PlanFile)); err == nil && e.at != filepath.Clean(dir) {
+			return nil, fmt.Errorf("%s: loads[%d].dir is a run of its own, which keeps its record: %s", filepath.Join(dir, run.PlanFile), i, e.at)
+		}
 		r, err := c.load(e)
 		if err != nil {
 			return nil, err
@@ -183,6 +220,11 @@ func (e *evidence) read() error {
 	if e.plan, err = run.ReadPlan(e.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	if e.plan != nil {
+		if err := e.plan.Sound(); err != nil {
+			return fmt.Errorf("%s: %w", filepath.Join(e.dir, run.PlanFile), err)
+		}
+	}
 	var place run.Placement
 	var sentinel run.Sentinel
 	var looked job.Preflight
@@ -207,6 +249,13 @@ func (e *evidence) read() error {
 			e.unread(f.name, err)
 		}
 	}
+	if n := e.needed(); e.place != nil && len(e.place.Nodes) < n {
+		e.warn(result.Warning{
+			Kind: result.Unreadable, File: run.PlacementFile,
+			Text: fmt.Sprintf("nodes: %d, the plan needs %d; where the run was placed is not known", len(e.place.Nodes), n),
+		})
+		e.place = nil
+	}
 	var bad []int
 	if e.events, bad, err = job.ReadAllEvents(e.dir); len(bad) > 0 && e.sentinel != nil {
 		e.warn(result.Warning{
@@ -215,6 +264,18 @@ func (e *evidence) read() error {
 		})
 	}
 	return err
+}
+
+// needed is how many nodes the plan's roles and clients are spread over.
+func (e *evidence) needed() int {
+	n := 0
+	if e.plan != nil {
+		for i := range e.plan.Roles {
+			n = max(n, e.plan.Roles[i].Nodes.End())
+		}
+		n = max(n, min(1, e.plan.Job.Nodes))
+	}
+	return n
 }
 
 // planned is what the plan and the sentinel say for the judgement.
