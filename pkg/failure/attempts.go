@@ -32,6 +32,7 @@ var attempted = []string{"client", "proxy", "network", "ray", "services", "slurm
 // attempt of a log that does not end with a complaint. A refused value is a cause only
 // where it ended the program.
 func (s *scanner) settleAttempts(r *Report) {
+	again := s.requeued > 0 && r.Lines-s.requeued > epilogue
 	ended := r.Final || r.Exit != 0 || !r.Ended.IsZero()
 	for i := range r.Findings {
 		f := &r.Findings[i]
@@ -42,10 +43,14 @@ func (s *scanner) settleAttempts(r *Report) {
 		default:
 			f.ID = generic
 		}
+		if again && f.No <= s.requeued {
+			f.Overcome = true // of the attempt before
+			continue
+		}
 		index, ok := s.t.byID[f.ID]
-		again := retrying.MatchString(f.Line)
-		attempt := again || ok && f.Kind == Symptom && slices.Contains(attempted, s.t.entries[index].Area)
-		f.Overcome = attempt && (f.No < s.success || again && !ended) || f.Passing && f.No < s.success ||
+		repeated := retrying.MatchString(f.Line)
+		attempt := repeated || ok && f.Kind == Symptom && slices.Contains(attempted, s.t.entries[index].Area)
+		f.Overcome = attempt && (f.No < s.success || repeated && !ended) || f.Passing && f.No < s.success ||
 			!ended && (s.beside[f.No] && f.No < s.success || s.startedAgain(f) || s.refusedOnly[f.No] && s.answersAfter(f.No))
 	}
 }

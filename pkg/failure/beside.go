@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/redact"
 )
 
 const (
@@ -66,12 +69,36 @@ func (s *scanner) more(x span, before []string) string {
 				return ": " + f.source + " (" + path.Base(f.file) + ":" + f.line + ")"
 			}
 		}
+	case s.causedBy(x) != "":
+		return ": " + s.causedBy(x)
 	case strings.HasSuffix(strings.TrimSpace(text), ":"):
 		return s.below(x, proc)
 	case raised.MatchString(text) && tracebackHead(string(line), before, x.no) > 0:
 		return s.indented(x, proc)
 	}
 	return ""
+}
+
+// mostCauses bounds how long a chain of causes may be.
+const mostCauses = 12
+
+// numbered is a line of a chain of causes.
+var numbered = regexp.MustCompile(`^\s+(?:\d+: )?(\S.*)`)
+
+// causedBy is the innermost of the causes that programs in Rust print below an error.
+func (s *scanner) causedBy(x span) string {
+	cause := ""
+	for i, next := range s.linesAfter(x, mostCauses) {
+		_, text := split(next)
+		m := numbered.FindStringSubmatch(text)
+		switch {
+		case i == 0 && strings.TrimSpace(text) != "Caused by:", i > 0 && m == nil:
+			return cause
+		case i > 0:
+			cause = strings.TrimSpace(m[1])
+		}
+	}
+	return cause
 }
 
 // indented is the second line of an exception's message, such as the file and the line
@@ -116,4 +143,23 @@ func (s *scanner) linesAfter(x span, most int) []string {
 		}
 	}
 	return lines
+}
+
+// wrapped are the ids of exceptions that only say that a library failed, and how the
+// library itself says why, above.
+var wrapped = map[string]*regexp.Regexp{
+	"nccl-system-error": regexp.MustCompile(`\bNCCL WARN\b`),
+	"nccl-cuda-error":   regexp.MustCompile(`\bNCCL WARN\b`),
+	"nixl-backend":      regexp.MustCompile(`\bUCX +ERROR\b`),
+}
+
+// quoteLibrary puts the library's own words in the place of the exception.
+func quoteLibrary(f *Finding, before []string) {
+	re, ok := wrapped[f.ID]
+	if !ok || f.Quoted {
+		return
+	}
+	if i := slices.IndexFunc(before, re.MatchString); i >= 0 {
+		f.Line, f.No = redact.Line(clip(before[i])), f.No-i-1
+	}
 }

@@ -86,7 +86,7 @@ func (t *Table) ExplainLogs(logs []Log, loc *time.Location) (*result.Failure, er
 			if f.Cause == killed && anyDone(reports) {
 				continue
 			}
-			if f.Confidence != result.NoCause || !library.MatchString(f.Line) {
+			if f.Confidence != result.NoCause || !goesOn(f.Line) {
 				return f, err
 			}
 		}
@@ -487,9 +487,6 @@ func unknown(r *Report, rest []clue) *result.Failure {
 // that is known is what its users saw: a proxy's only if no other part has any. A part
 // whose last words are later than what a user saw is not the reason for that.
 func (t *Table) serviceWords(reports []Report, seen clue, rest []clue) *result.Failure {
-	if seen.place() == inService {
-		return nil
-	}
 	var first *clue
 	var words *result.Failure
 	for i := range reports {
@@ -499,7 +496,7 @@ func (t *Table) serviceWords(reports []Report, seen clue, rest []clue) *result.F
 		}
 		c := clue{Finding: *r.LastWords, entry: &entry{}, report: r}
 		c.at = inYear(c.Time, seen.at)
-		if knownAfter(c.at, seen) || first != nil && cmp.Or(cmp.Compare(c.place(), first.place()), compareTimes(c.at, first.at)) >= 0 {
+		if c.place() >= seen.place() || knownAfter(c.at, seen) || first != nil && cmp.Or(cmp.Compare(c.place(), first.place()), compareTimes(c.at, first.at)) >= 0 {
 			continue
 		}
 		if f := t.spoken(r, unknown(r, rest)); f.Confidence != result.NoCause {

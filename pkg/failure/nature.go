@@ -227,7 +227,12 @@ var (
 	snakeWord  = regexp.MustCompile(`\b([a-z]+(?:_[a-z0-9]+)+)\b`)
 	unbound    = regexp.MustCompile(`(\w+): unbound variable`)
 	lastWord   = regexp.MustCompile(`(?:: |\bfor )([\w./-]+)$`)
-	quotedWord = regexp.MustCompile("['\"\x60]([^'\"\x60]{1,120})['\"\x60]")
+	quotedWord = regexp.MustCompile("['\"\x60]([^'\"\x60<>]{1,120})['\"\x60]")
+	pciDevice  = regexp.MustCompile(`\(PCI:([0-9A-Fa-f:.]+)\)`)
+	// ofPort is in what is said of a port that the program itself opens.
+	ofPort = regexp.MustCompile(`(?i)\b(?:ports?|bind\w*|listen\w*|address)\b`)
+	// stampText is a time, which has the form of a path or of an address.
+	stampText = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?`)
 )
 
 // offer is how a message ends that lists what could have been given instead, and what
@@ -238,7 +243,7 @@ var offer = regexp.MustCompile(`(?is)(?:[.(,;] ?(?:it )?(?:must be one of|choose
 // message quotes, then where the program was.
 func (s speech) about(kind, message string) string {
 	named := firstOf(refusal, message)
-	message = message[:len(message)-len(offer.FindString(message))]
+	message = stampText.ReplaceAllString(message[:len(message)-len(offer.FindString(message))], "")
 	o, quoted := blamed(message, s.options)
 	option := o.name
 	var list []string
@@ -253,13 +258,21 @@ func (s speech) about(kind, message string) string {
 		}
 		list = []string{firstOf(quotedPath, message), firstOf(barePath, message), firstOf(quotedWord, message), s.model()}
 	case network:
-		list = []string{addressIn(message), firstOf(portOnly, message), option, firstOf(variable, message), s.value("--port")}
+		list = []string{addressIn(message), firstOf(portOnly, message), option, firstOf(variable, message), s.ownPort(message)}
 	case environment:
-		list = []string{firstOf(unbound, message), firstOf(variable, message), firstOf(moduleName, message), firstOf(barePath, message), firstOf(quotedWord, message), firstOf(lastWord, message)}
+		list = []string{firstOf(pciDevice, message), firstOf(unbound, message), firstOf(variable, message), firstOf(moduleName, message), firstOf(barePath, message), firstOf(quotedWord, message), firstOf(lastWord, message)}
 	case resource:
 		list = []string{firstOf(quotedPath, message), firstOf(barePath, message), option, firstOf(snakeWord, message)}
 	}
 	return cmp.Or(cmp.Or(list...), s.place())
+}
+
+// ownPort is the port of the step's own command, if the message speaks of one.
+func (s speech) ownPort(message string) string {
+	if !ofPort.MatchString(message) {
+		return ""
+	}
+	return s.value("--port")
 }
 
 // model is the model of the step's own command.

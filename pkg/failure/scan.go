@@ -49,6 +49,8 @@ const (
 	// Older vLLM prints only this; it counts if nothing went wrong before, since
 	// an engine that died ends its server in the same way.
 	closingMarker = "] shutting down fastapi http server"
+	// Slurm appends the output of the next attempt of a job to the same log.
+	requeueMarker = "due to job requeue"
 	// Our own job shows the end of a dead role's log between these two. The log
 	// itself is scanned as well, under its own name.
 	quoteBegins, quoteEnds = "--- end of ", "---"
@@ -155,6 +157,7 @@ type scanner struct {
 	candidates []bool            // by entry, then the markers; reused
 	findings   []Finding
 	options    []option // of the step's own command
+	requeued   int      // the line that ended the attempt before; 0 for none
 	ready      readiness
 	beside     map[int]bool // by line number: an exception that ends no process
 	// refusedOnly, by line number: an exception of a request that got an answer
@@ -334,6 +337,7 @@ func (s *scanner) isSource(start int, line []byte) bool {
 const (
 	markShutdown = iota
 	markClosing
+	markRequeue
 	markQuoteBegins
 	markQuoteEnds
 	markTold
@@ -341,7 +345,7 @@ const (
 	markers
 )
 
-var markerWords = [][]string{{shutdownMarker, drainingMarker, sigtermMarker}, {closingMarker}, {quoteBegins}, {quoteEnds}, lower(told), successWords}
+var markerWords = [][]string{{shutdownMarker, drainingMarker, sigtermMarker}, {closingMarker}, {requeueMarker}, {quoteBegins}, {quoteEnds}, lower(told), successWords}
 
 func lower(words []string) []string {
 	var list []string
@@ -361,6 +365,8 @@ func (s *scanner) marker(line []byte, no int) bool {
 		s.quoting = true
 	case s.quoting && found[markQuoteEnds] && string(line) == quoteEnds:
 		s.quoting = false
+	case found[markRequeue]:
+		s.requeued, s.stopping, s.success, s.done, s.ready = no, false, 0, false, readiness{}
 	case found[markTold] && len(s.options) == 0:
 		s.options = toldOptions(string(line))
 	case found[markSuccess] && succeeded.Match(line):
@@ -424,6 +430,7 @@ func (s *scanner) finding(e *entry, x span) Finding {
 		f.Quoted = quoted(line, before)
 	}
 	s.judge(e, &f, said, before)
+	quoteLibrary(&f, before)
 	s.notesAround(&f, x, before)
 	return f
 }

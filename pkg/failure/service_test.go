@@ -34,6 +34,7 @@ func TestServiceWords(t *testing.T) {
 			log("etcd", `{"level":"info","msg":"serving"}`, `{"level":"fatal","caller":"etcdmain/etcd.go:204","msg":"discovery failed"}`)},
 			"error-message", `{"level":"fatal","caller":"etcdmain/etcd.go:204","msg":"discovery failed"}`},
 		"words that are later than what a user saw": {[]failure.Log{log("client", gone), log("worker", "2026-11-21T10:05:00.000000Z ERROR runtime::lease: the lease is lost")}, "client-disconnected", gone},
+		"a proxy's own exception":                   {[]failure.Log{log("proxy", "RuntimeError: no backend", "Caused by:", "    nobody"), log("client", gone)}, "unhandled-exception", "RuntimeError: no backend: nobody"},
 		"a warning is no reason":                    {[]failure.Log{log("client", gone), log("worker", "2026-11-21T10:00:10.000000Z WARN runtime::lease: late")}, "client-disconnected", gone},
 		"a server that went on":                     {[]failure.Log{log("client", gone), log("worker", broken, "INFO a", "INFO b", "INFO c", "INFO d")}, "client-disconnected", gone},
 	} {

@@ -54,7 +54,7 @@ func (t *Table) weigh(line string) int {
 		text = after
 	}
 	plain := text[len(prefixes.FindString(text)):]
-	if nothing.MatchString(plain) || strings.IndexFunc(plain, unicode.IsLetter) < 0 || inTraceback.MatchString(plain) || isHeader(line) || ours.MatchString(line) {
+	if continues(line) || nothing.MatchString(plain) || strings.IndexFunc(plain, unicode.IsLetter) < 0 || inTraceback.MatchString(plain) || isHeader(line) || ours.MatchString(line) {
 		return saysNothing
 	}
 	switch tail := t.tail(line); {
@@ -76,6 +76,13 @@ func (t *Table) weigh(line string) int {
 		return complains
 	}
 	return isLast
+}
+
+// continues reports whether a line goes on with a message of several lines, each of which
+// a logger gave a prefix.
+func continues(line string) bool {
+	_, text := split(line)
+	return text != line && (strings.HasPrefix(text, "  ") || strings.HasPrefix(text, "\t"))
 }
 
 // tail is the id of a line that only says that something ended, "" of others.
@@ -125,6 +132,7 @@ func (s *scanner) lastWords() (words *Finding, final bool) {
 	var best span
 	most, since := saysNothing, 0
 	ordinary, after := 0, 0 // lines that say nothing bad: so far, and behind the best
+	var box notice
 	for n := 0; n < tailLines && end > 0; n++ {
 		start := bytes.LastIndexByte(s.text[:end], '\n') + 1
 		line := shown(string(s.text[start:end]))
@@ -134,6 +142,9 @@ func (s *scanner) lastWords() (words *Finding, final bool) {
 		case weight < least:
 		case weight > most, weight == most && weight < named && weight > isLast && since <= burst:
 			most, best, since, after = weight, span{start: start, end: end, no: no}, 0, ordinary
+		}
+		if begun := box.add(line, span{start: start, end: end, no: no}, ordinary); begun && most < complains {
+			most, best, since, after = complains, box.text, 0, box.after
 		}
 		if weight == isLast || weight == saysNothing && warned.MatchString(line) {
 			ordinary++
@@ -145,8 +156,40 @@ func (s *scanner) lastWords() (words *Finding, final bool) {
 	}
 	f := s.finding(&entry{}, best)
 	f.ID, f.Kind = "unknown", Tail
-	f.Line = redact.Line(clip(shown(string(s.text[best.start:best.end]))))
+	if f.Line = redact.Line(clip(shown(string(s.text[best.start:best.end])))); strings.Contains(f.Line, "\n") {
+		f.Line = strings.Join(strings.Fields(f.Line), " ")
+	}
 	return &f, after <= epilogue || panicked.MatchString(f.Line)
+}
+
+// edge is the line above and below a message of Open MPI and of PRRTE.
+var edge = strings.Repeat("-", 74)
+
+// A notice is such a message, which is read from below; its first paragraph says what
+// is wrong.
+type notice struct {
+	open, blank bool
+	warned      bool
+	text        span
+	after       int // ordinary lines below it
+}
+
+// add takes the next line upwards, and reports whether the notice begins with it.
+func (n *notice) add(line string, x span, ordinary int) (begun bool) {
+	switch text := strings.TrimSpace(line); {
+	case text == edge && n.open:
+		n.open = false
+		return n.text.end > 0 && !n.warned
+	case text == edge:
+		*n = notice{open: true, blank: true, after: ordinary}
+	case text == "":
+		n.blank = true
+	case n.open && n.blank:
+		n.text, n.blank, n.warned = x, false, warned.MatchString(line)
+	case n.open:
+		n.text.start, n.text.no, n.warned = x.start, x.no, n.warned || warned.MatchString(line)
+	}
+	return false
 }
 
 // shown is a line as a terminal shows it: what follows a carriage return
@@ -182,6 +225,12 @@ var hints = []struct {
 // library is in what libraries and daemons call errors of programs that go on.
 var library = regexp.MustCompile(`\bNCCL WARN\b|\bUCX\s+(?:ERROR|WARN)\b|^slurmstepd\b`)
 
+// container is how pyxis, and enroot through it, say why a container did not start.
+var container = regexp.MustCompile(`\bpyxis: +(?:\[ERROR\]|error:)`)
+
+// goesOn reports whether a program may go on after such a line.
+func goesOn(line string) bool { return library.MatchString(line) && !container.MatchString(line) }
+
 // spoken names the cause that the last words of a process stand for: what the system
 // says in them, else what the program itself calls an error.
 func (t *Table) spoken(r *Report, f *result.Failure) *result.Failure {
@@ -192,7 +241,7 @@ func (t *Table) spoken(r *Report, f *result.Failure) *result.Failure {
 			break
 		}
 	}
-	if id == "" && r.LastWords != nil && t.weigh(r.LastWords.Line) >= marked && !library.MatchString(f.Line) {
+	if id == "" && r.LastWords != nil && t.weigh(r.LastWords.Line) >= marked && !goesOn(f.Line) {
 		id = ownMessage
 	}
 	i, known := t.byID[id]
