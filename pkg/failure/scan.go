@@ -156,8 +156,10 @@ type scanner struct {
 	recent     map[int][]span    // by entry: the last ones of this block, of those
 	candidates []bool            // by entry, then the markers; reused
 	findings   []Finding
-	options    []option // of the step's own command
-	requeued   int      // the line that ended the attempt before; 0 for none
+	options    []option       // of the step's own command
+	launcher   *regexp.Regexp // what stands in front of every line; nil for nothing
+	sampled    bool
+	requeued   int // the line that ended the attempt before; 0 for none
 	ready      readiness
 	beside     map[int]bool // by line number: an exception that ends no process
 	// refusedOnly, by line number: an exception of a request that got an answer
@@ -207,7 +209,7 @@ func (s *scanner) read(r io.Reader) error {
 		if i := bytes.LastIndexByte(raw[:n], '\n'); !over && i >= 0 {
 			cut = i + 1
 		}
-		s.block(stripANSI(raw[:cut]))
+		s.block(stripANSI(s.unwrap(raw[:cut])))
 		if over {
 			return nil
 		}
