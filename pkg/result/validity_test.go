@@ -54,6 +54,8 @@ func good() *run {
 					"vllm:nixl_bytes_transferred_sum": 1e9, "vllm:nixl_bytes_transferred_count": n,
 					"vllm:generation_tokens_total": 50 * n, "vllm:request_success_total": n,
 					"vllm:num_preemptions_total": 0, "vllm:corrupted_requests_total": 0,
+					"vllm:time_to_first_token_seconds_sum": 40, "vllm:time_to_first_token_seconds_count": n,
+					"vllm:e2e_request_latency_seconds_sum": 300, "vllm:e2e_request_latency_seconds_count": n,
 				}},
 			},
 			Proxy: &result.Proxy{Requests: n, Statuses: map[string]int64{"200": n}},
@@ -183,6 +185,12 @@ func (g *run) versions(prefill, decode string) {
 
 func decode(g *run) map[string]float64 { return g.r.Results.Server[1].Counters }
 
+// aggregated leaves out prefill.
+func (g *run) aggregated() {
+	g.e.Planned.Disaggregated = false
+	g.r.Results.Server = g.r.Results.Server[1:]
+}
+
 // trips has for each check what trips it alone, and the nearest miss.
 var trips = slices.Concat(timesTrips, []tripCase{
 	{"no-success", result.Invalid, func(g *run) { g.requests(0, 1000); g.r.Results.Latency = nil }, func(g *run) {
@@ -225,6 +233,18 @@ var trips = slices.Concat(timesTrips, []tripCase{
 		g.e.Planned.IgnoreEOS, g.e.Planned.Warmups = false, 80 // of unknown length
 		decode(g)["vllm:generation_tokens_total"] = 66_000
 	}},
+	{"engine-slower", result.Invalid, func(g *run) { decode(g)["vllm:e2e_request_latency_seconds_sum"] = 585 }, // 5 % and 5 ms
+		func(g *run) { decode(g)["vllm:e2e_request_latency_seconds_sum"] = 583 }},
+	{"engine-slower", result.Invalid, func(g *run) { decode(g)["vllm:e2e_request_latency_seconds_sum"] = 1100 }, func(g *run) {
+		decode(g)["vllm:e2e_request_latency_seconds_sum"], decode(g)["vllm:e2e_request_latency_seconds_count"] = 1100, 1002 // of others
+	}},
+	{"engine-slower", result.Invalid, func(g *run) {
+		decode(g)["vllm:e2e_request_latency_seconds_sum"], decode(g)["vllm:e2e_request_latency_seconds_count"] = 1000, 1001
+	}, func(g *run) {
+		decode(g)["vllm:e2e_request_latency_seconds_sum"], decode(g)["vllm:e2e_request_latency_seconds_count"] = 840, 1001 // a probe that waited
+	}},
+	{"engine-slower", result.Invalid, func(g *run) { decode(g)["vllm:time_to_first_token_seconds_sum"] = 70; g.aggregated() },
+		func(g *run) { decode(g)["vllm:time_to_first_token_seconds_sum"] = 180 }}, // of decode
 	{"cache-warm", result.Invalid, func(g *run) { g.template(60); prefill(g)["vllm:prefix_cache_hits_total"] = 68_500 }, // 60 of 160, and 5 %
 		func(g *run) { g.template(60); prefill(g)["vllm:prefix_cache_hits_total"] = 67_500 }},
 	{"cache-warm", result.Invalid, func(g *run) { prefill(g)["vllm:prefix_cache_hits_total"] = 5_200 },
