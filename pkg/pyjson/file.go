@@ -35,6 +35,9 @@ func (f *File) Read(dir fs.FS, use func(*Reader) error) error {
 	if err = use(r); err == nil {
 		err = r.End()
 	}
+	for _, key := range r.Twice() { // Python writes none, and readers do not agree on which counts
+		f.Warn(result.Contradicts, key, key.Str, "the key is there twice")
+	}
 	var at *Error
 	if errors.As(err, &at) {
 		kind, mend := result.BadValue, ""

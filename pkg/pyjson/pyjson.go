@@ -101,7 +101,18 @@ type Reader struct {
 	err        error // why no more is read
 	depth      int
 	text, kept int // of the Value that is being read
+	twice      []Value
 }
+
+// Twice are keys that are there a second time in their object, each as a Value with its
+// place and the key as its text: those of the outer objects, and the first few.
+func (r *Reader) Twice() []Value { return r.twice }
+
+// Bounds of the keys that are looked for twice: of objects of requests there are many.
+const (
+	twiceDepth = 6
+	mostTwice  = 5
+)
 
 // NewReader reads from the beginning of a document.
 func NewReader(in io.Reader) *Reader {
@@ -111,11 +122,22 @@ func NewReader(in io.Reader) *Reader {
 // Object calls visit for each key of the object that comes next. visit has to read
 // or skip the value. An error of visit ends the walk and is returned.
 func (r *Reader) Object(visit func(key string) error) error {
+	var seen map[string]bool
 	return r.inside('{', '}', func() error {
 		r.space()
+		line, col := r.Place()
 		key, err := r.str(maxText)
 		if err != nil {
 			return err
+		}
+		if r.depth <= twiceDepth && len(r.twice) < mostTwice {
+			if seen[key] {
+				r.twice = append(r.twice, Value{Kind: Text, Line: line, Col: col, Str: key})
+			}
+			if seen == nil {
+				seen = map[string]bool{}
+			}
+			seen[key] = true
 		}
 		r.space()
 		if c, ok := r.peek(); !ok || c != ':' {

@@ -14,7 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"fmt"
 	"github.com/profllm/profllm/pkg/pyjson"
+	"github.com/profllm/profllm/pkg/result"
+	"testing/fstest"
 )
 
 func whole(text string) (pyjson.Value, error) {
@@ -187,4 +190,23 @@ func plain(v pyjson.Value) any {
 		return m
 	}
 	return nil
+}
+
+// Keys of objects that are not too deep, and nothing of what merely looks like one.
+func TestTwice(t *testing.T) {
+	for text, want := range map[string][]string{
+		`{"a": 1, "b": {"a": 2}, "c": [{"a": 3}, {"a": 4}], "d": "\"a\": 1"}`: nil,
+		`{"a": 1, "b": {"c": 1, "c": 1}, "a": 2}`:                             {"1:24 c", "1:33 a"},
+		`{"a": [{"b": 1, "b": 2}]}`:                                           {"1:17 b"},
+		`{"a": 1, "a": 1, "a": 1, "a": 1, "a": 1, "a": 1, "a": 1}`:            {"1:10 a", "1:18 a", "1:26 a", "1:34 a", "1:42 a"},
+	} {
+		f := &pyjson.File{Name: "x.json"}
+		require.NoError(t, f.Read(fstest.MapFS{"x.json": {Data: []byte(text)}}, (*pyjson.Reader).Skip))
+		var got []string
+		for _, w := range f.Warnings {
+			require.Equal(t, result.Contradicts, w.Kind)
+			got = append(got, fmt.Sprintf("%d:%d %s", w.Line, w.Col, w.Key))
+		}
+		require.Equal(t, want, got, text)
+	}
 }
