@@ -37,6 +37,9 @@ func accuracyInvalid(c *facts) answer {
 	if a.Questions != nil && *a.Questions <= 0 {
 		return fail("%d questions", *a.Questions)
 	}
+	if bad := accuracyContradictions(c); len(bad) > 0 {
+		return fail("%s", list(bad))
+	}
 	if a.InvalidRate == nil {
 		return notPossible("the evaluation reported no invalid rate")
 	}

@@ -115,6 +115,9 @@ type Accuracy struct {
 	Source      string   `json:"source" jsonschema:"file the value was read from"`
 	FromLog     bool     `json:"from_log,omitempty" jsonschema:"recovered from console text, rounded"`
 	Others      []Score  `json:"others,omitempty" jsonschema:"further metrics, filters and tasks of the same file"`
+
+	// Time is when the evaluation wrote its result, nil if it does not say so.
+	Time *time.Time `json:"-"`
 }
 
 // Score is one more number of an evaluation, in its own unit.

@@ -385,6 +385,20 @@ var trips = slices.Concat(timesTrips, []tripCase{
 	{"accuracy-invalid", result.Invalid, func(g *run) { g.r.Accuracy.InvalidRate = new(0.051) }, func(g *run) { g.r.Accuracy.InvalidRate = new(0.05) }},
 	{"accuracy-invalid", result.Invalid, func(g *run) { g.r.Accuracy.Value = 1.01 }, func(g *run) { g.r.Accuracy.Value = 0 }},
 	{"accuracy-invalid", result.Invalid, func(g *run) { g.r.Accuracy.Stderr = new(-0.01) }, func(g *run) { g.r.Accuracy.Stderr = new(0.01) }},
+	{"accuracy-invalid", result.Invalid, func(g *run) { g.evaluated(0.7963, 200) }, func(g *run) { g.evaluated(0.795, 200) }}, // a share of the questions
+	{"accuracy-invalid", result.Invalid, func(g *run) { g.evaluated(0.333, 300) }, func(g *run) { g.evaluated(0.333, 300); g.r.Accuracy.Program = "" }},
+	{"accuracy-invalid", result.Invalid, func(g *run) { g.evaluated(0.76, 1319) }, func(g *run) { g.evaluated(0.76, 1319); g.r.Accuracy.Task = "mmlu" }},
+	{"accuracy-invalid", result.Invalid, func(g *run) { g.r.Accuracy.Value, g.r.Accuracy.InvalidRate = 0.98, new(0.045) },
+		func(g *run) { g.r.Accuracy.Value, g.r.Accuracy.InvalidRate = 0.98, new(0.02) }},
+	{"accuracy-invalid", result.Invalid, func(g *run) { g.asked("--num-questions", "200", "--num-questions=1318") },
+		func(g *run) { g.asked("--num-questions", "200", "--num-questions=1319") }},
+	{"accuracy-invalid", result.Invalid, func(g *run) { g.r.Accuracy.Tokens = new(int64(0)) }, func(g *run) { g.r.Accuracy.Tokens = new(int64(976)) }},
+	{"accuracy-invalid", result.Invalid, func(g *run) { g.r.Accuracy.Stderr = new(0.0242) }, func(g *run) { g.r.Accuracy.Stderr = new(0.0241) }},
+	{"accuracy-invalid", result.Invalid, func(g *run) { g.r.Accuracy.Stderr = new(0.006) }, func(g *run) { g.r.Accuracy.Stderr = new(0.0061) }},
+	{"accuracy-invalid", result.Invalid, func(g *run) { g.r.Duration, g.r.Accuracy.Duration = new(100.0), new(108.0) },
+		func(g *run) { g.r.Duration, g.r.Accuracy.Duration = new(100.0), new(106.0) }},
+	{"accuracy-invalid", result.Invalid, func(g *run) { g.r.Accuracy.Time = new(g.r.Timestamp.Add(-61 * time.Minute)) },
+		func(g *run) { g.r.Accuracy.Time = new(g.r.Timestamp.Add(-59 * time.Minute)) }},
 	{"accuracy-subset", result.Withheld, func(g *run) { g.r.Accuracy.Questions = new(199) }, func(g *run) { g.r.Accuracy.Questions = new(200) }},
 	{"job-state", result.Invalid, func(g *run) { g.r.Slurm.State = "TIMEOUT" }, func(g *run) { g.r.Slurm.State = "COMPLETING" }},
 	{"job-state", result.Invalid, func(g *run) { g.r.Slurm.State = "CANCELLED by 1000" }, func(g *run) { g.r.Slurm = nil }},
@@ -438,6 +452,16 @@ type tripCase struct {
 	severity result.Severity
 	trip     func(*run)
 	miss     func(*run)
+}
+
+// evaluated makes the accuracy one of lm-eval.
+func (g *run) evaluated(value float64, questions int) {
+	g.r.Accuracy.Program, g.r.Accuracy.Value, g.r.Accuracy.Questions, g.r.Accuracy.InvalidRate = "lm-eval", value, &questions, nil
+}
+
+// asked is the command line of the evaluation.
+func (g *run) asked(argv ...string) {
+	g.r.Provenance = &result.Provenance{Commands: []result.RoleArgv{{Role: "bench", Argv: []string{"--num-questions", "1"}}, {Role: "eval", Argv: argv}}}
 }
 
 // warned adds a warning of a parser.

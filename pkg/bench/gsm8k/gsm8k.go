@@ -21,8 +21,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/profllm/profllm/pkg/packed"
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -54,6 +56,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	data, name, err := read(out, file)
 	if err == nil {
 		if part.Accuracy = parseFile(data, name, &part); part.Accuracy != nil {
+			compareLog(out, log, &part)
 			return part, nil
 		}
 		err = fmt.Errorf("no accuracy in it: %w", fs.ErrNotExist)
@@ -112,6 +115,7 @@ func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
 			reflect.ValueOf(to).Elem().SetZero()
 		}
 	}
+	duplicates(data, warn)
 	part.Simulated = part.Simulated || result.Labelled(keys["simulated"])
 	a := &result.Accuracy{Task: "gsm8k", Source: name}
 	var accuracy *float64
@@ -126,7 +130,63 @@ func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
 	decode("num_shots", &a.Shots)
 	decode("latency", &a.Duration)
 	decode("total_output_tokens", &a.Tokens)
+	var stamp float64 // s since 1970; not in kept: it is no measured value
+	if json.Unmarshal(keys["timestamp"], &stamp) == nil && stamp > 0 && stamp < maxStamp {
+		a.Time = new(time.UnixMilli(int64(stamp * 1000)).UTC())
+	}
 	return a
+}
+
+// maxStamp is in the year 2286, s.
+const maxStamp = 1e10
+
+// duplicates warns of keys that are there twice with different values: Python writes none,
+// and readers do not agree on which counts.
+func duplicates(data []byte, warn func(kind result.WarningKind, key, text string)) {
+	seen := map[string]string{}
+	in := pyjson.NewReader(bytes.NewReader(data))
+	_ = in.Object(func(key string) error { // the text was read already
+		from := in.Offset()
+		err := in.Skip()
+		value := strings.TrimSpace(string(data[from:in.Offset()]))
+		if old, ok := seen[key]; ok && old != value {
+			warn(result.Contradicts, key, fmt.Sprintf("is there twice, as %.40s and as %.40s", old, value))
+		}
+		seen[key] = value
+		return err
+	})
+}
+
+// compareLog holds the accuracy of the file against the lines of the console text. One
+// that agrees is enough: the text may hold more than the evaluation's own lines.
+func compareLog(out fs.FS, log string, part *result.Part) {
+	data, name, err := read(out, log)
+	if err != nil {
+		return
+	}
+	other := ""
+	for line := range strings.Lines(string(data)) {
+		m := accuracy.FindStringSubmatch(escapes.ReplaceAllString(line, ""))
+		if m == nil {
+			continue
+		}
+		v, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			continue
+		}
+		_, decimals, _ := strings.Cut(m[1], ".")
+		rounding := 0.5001 * math.Pow10(-len(decimals))
+		have := part.Accuracy.Value
+		if strings.ContainsAny(m[1], "eE") || math.Abs(v-have) <= rounding || math.Abs(v-100*have) <= rounding {
+			return
+		}
+		other = m[1]
+	}
+	if other != "" {
+		part.Warnings = append(part.Warnings, result.Warning{
+			Kind: result.Contradicts, File: name, Key: "accuracy", Text: fmt.Sprintf("the log says %s, %s %v", other, part.Accuracy.Source, part.Accuracy.Value),
+		})
+	}
 }
 
 // kept are the keys that a record has a place for.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/ulikunitz/xz"
@@ -21,6 +22,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, &result.Accuracy{
 		Task: "gsm8k", Value: 0.745, InvalidRate: new(0.005), Questions: new(200), Shots: new(5),
 		Duration: new(38.412907), Tokens: new(int64(24310)), Source: "vllm-gsm8k.json",
+		Time: new(time.UnixMilli(1795107321482).UTC()),
 	}, part.Accuracy)
 }
 
@@ -81,6 +83,36 @@ func TestFallback(t *testing.T) {
 			}
 			require.Equal(t, tt.warnings, kinds)
 			require.Equal(t, tt.log != "", part.Accuracy.FromLog)
+		})
+	}
+}
+
+// What the file says twice, and what the log says of it.
+func TestContradictions(t *testing.T) {
+	for _, tt := range []struct {
+		name, file, log string
+		want            int
+	}{
+		{"the log agrees", `{"accuracy": 0.7452}`, console, 0},
+		{"the log rounds", `{"accuracy": 0.7445}`, console, 0},
+		{"the log says another", `{"accuracy": 0.7963}`, console, 1},
+		{"one line of the log agrees", `{"accuracy": 0.745}`, "Accuracy: 0.1\n" + console, 0},
+		{"the log has percent", `{"accuracy": 0.745}`, "Accuracy: 74.5\n", 0},
+		{"the log has none", `{"accuracy": 0.745}`, "Accuracy: none\n", 0},
+		{"a key twice", `{"accuracy": 0.745, "x": {"accuracy": 1}, "accuracy": 0.91}`, "", 1},
+		{"a key twice, the same", `{"accuracy": 0.745, "accuracy":  0.745}`, "", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out := fstest.MapFS{"vllm-gsm8k.json": {Data: []byte(tt.file)}}
+			if tt.log != "" {
+				out["vllm-semantic-eval.log"] = &fstest.MapFile{Data: []byte(tt.log)}
+			}
+			part, err := gsm8k.Parser{}.Parse(out)
+			require.NoError(t, err)
+			require.Len(t, part.Warnings, tt.want)
+			for _, w := range part.Warnings {
+				require.Equal(t, result.Contradicts, w.Kind)
+			}
 		})
 	}
 }

@@ -119,6 +119,9 @@ func read(f *pyjson.File, doc pyjson.Value, part *result.Part) error {
 	if v := doc.At("n-shot", s.Task); v.Kind == pyjson.Number {
 		a.Shots = f.Int(v, "n-shot."+s.Task)
 	}
+	if limit, ok := doc.At("config", "limit").Finite(); ok && limit >= 1 && s.Questions != nil && *s.Questions > int(limit) {
+		f.Warn(result.Contradicts, doc.At("n-samples", s.Task), "n-samples."+s.Task, "%d questions were evaluated, under a limit of %g", *s.Questions, limit)
+	}
 	a.Duration = duration(f, doc.At("total_evaluation_time_seconds"))
 	if len(a.Others) == 0 {
 		a.Others = nil

@@ -141,3 +141,12 @@ func FuzzParse(f *testing.F) {
 		require.NoError(t, err, "whatever was read can be written")
 	})
 }
+
+// A limit is of questions from 1 on, and a share of them below.
+func TestLimit(t *testing.T) {
+	for limit, want := range map[string]int{"100": 1, "1318.0": 1, "1319": 0, "2000": 0, "0.5": 0, "null": 0, "[1]": 0} {
+		p, err := parse(strings.Replace(sample(t), `"limit": null`, `"limit": `+limit, 1))
+		require.NoError(t, err)
+		require.Len(t, p.Warnings, want, limit)
+	}
+}
