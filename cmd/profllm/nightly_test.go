@@ -105,10 +105,21 @@ func (c *cronJob) night(daysAgo int, throughput float64, simulated bool) string 
 		edit(c.t, filepath.Join(root, test, "0", run.PlanFile), func(m map[string]any) { m["simulated"] = simulated })
 		edit(c.t, filepath.Join(root, test, "0", run.ResultFile), func(m map[string]any) {
 			m["simulated"] = simulated
-			m["results"].(map[string]any)["output_throughput"] = throughput
+			measured(m, throughput, at)
 		})
 	}
 	return root
+}
+
+// measured gives a record another throughput, in another time, from a start of its own.
+func measured(m map[string]any, throughput float64, at time.Time) {
+	r := m["results"].(map[string]any)
+	f := throughput / r["output_throughput"].(float64)
+	for _, key := range []string{"request_throughput", "output_throughput", "total_token_throughput", "output_throughput_per_gpu", "total_token_throughput_per_gpu"} {
+		r[key] = f * r[key].(float64)
+	}
+	r["duration_s"] = r["duration_s"].(float64) / f
+	r["client"].(map[string]any)["started"] = at.UTC()
 }
 
 func edit(t *testing.T, path string, change func(map[string]any)) {

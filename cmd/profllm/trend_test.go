@@ -35,8 +35,9 @@ func nightsAt(t *testing.T, dir string, simulated bool, throughputs ...float64) 
 			edit(t, filepath.Join(run, "result.json"), func(m map[string]any) {
 				m["simulated"] = simulated
 				m["run_id"] = fmt.Sprintf("exp_202601%02d_030000_%06x", i+1, crc32.ChecksumIEEE([]byte(run))&0xffffff)
-				m["timestamp"] = time.Date(2026, 1, i+1, 3, 0, 0, 0, time.UTC).Format(time.RFC3339)
-				m["results"].(map[string]any)["output_throughput"] = x
+				at := time.Date(2026, 1, i+1, 3, 0, 0, 0, time.UTC)
+				m["timestamp"] = at.Format(time.RFC3339)
+				measured(m, x, at)
 			})
 		}
 	}

@@ -81,7 +81,7 @@ func TestDiffForms(t *testing.T) {
 	d := diff(t, func(r *result.Result) {
 		r.Config.Settings["cmd_args.decode.max_num_seqs"] = "32\x1b[31m|"
 		r.Provenance.ImageDigest, r.Simulated = "sha256:2", true
-		*r.Results.OutputThroughput = 500
+		slowed(r, 0.5)
 	})
 	var text, page bytes.Buffer
 	require.NoError(t, d.Write(&text, "text"))

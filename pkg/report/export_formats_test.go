@@ -182,7 +182,7 @@ func TestOtava(t *testing.T) {
 			r.Validity.Withheld = []string{"p99_ttft_ms"}
 		}
 		if i == 5 {
-			r.Validity.Verdict = result.VerdictSuspect
+			suspected(r)
 		}
 	})
 	nightsOf(t, "two", stepAt(3, 3, 0), func(_ int, r *result.Result) {

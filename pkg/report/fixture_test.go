@@ -97,6 +97,22 @@ func recordOf(n numbers) *result.Result {
 	return r
 }
 
+// suspected makes a check of the record fail.
+func suspected(r *result.Result) {
+	v := r.Validity
+	v.Verdict, v.Words = result.VerdictSuspect, append([]string{"throttled"}, v.Words...)
+	v.Checks = append(v.Checks, result.Check{ID: "PL-V27", Word: "throttled", Outcome: result.Fail, Severity: result.Suspect, Detail: "6 % of the samples"})
+}
+
+// slowed gives a record some of its output in the same time.
+func slowed(r *result.Result, share float64) {
+	m := &r.Results
+	*m.OutputThroughput *= share
+	m.TotalOutputTokens = new(int64(share * float64(*m.TotalOutputTokens)))
+	m.OutputPerGPU, m.OutputPerUser = nil, nil
+	r.Derive()
+}
+
 func writeRecord(t testing.TB, dir string, r *result.Result) {
 	t.Helper()
 	data, err := result.Marshal(r)

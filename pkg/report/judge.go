@@ -144,11 +144,10 @@ func (m Metric) Floor() float64 {
 // split parts the runs of a set into those that can be compared and the others, with
 // the reason. Those of the other side, nil for none, are no news on this one.
 func split(runs []*Run, baseline bool, other []*Run) (good []*Run, apart []string) {
-	there := map[string]bool{}
+	there, seen := copies{}, copies{}
 	for _, r := range other {
-		there[r.Result.RunID] = true
+		there.add(r)
 	}
-	seen := map[string]bool{}
 	for _, r := range runs {
 		why := ""
 		switch e := newEntry(r); {
@@ -158,16 +157,16 @@ func split(runs []*Run, baseline bool, other []*Run) (good []*Run, apart []strin
 			why = fmt.Sprintf("%s, and so no baseline: %s", e.Verdict, e.Reason)
 		case baseline && e.Imported != "" && !r.Baseline:
 			why = fmt.Sprintf("imported from %s, and so no baseline unless that is asked for", e.Imported)
-		case r.Result.RunID != "" && there[r.Result.RunID]:
+		case there.has(r) != "":
 			why = "the same run as one of the first: nothing can differ"
-		case r.Result.RunID != "" && seen[r.Result.RunID]:
-			why = "a copy: its run id was seen before"
+		default:
+			why = seen.has(r)
 		}
 		if why != "" {
 			apart = append(apart, r.Dir+": "+why)
 			continue
 		}
-		seen[r.Result.RunID] = true
+		seen.add(r)
 		good = append(good, r)
 	}
 	return good, apart

@@ -171,13 +171,13 @@ func TestOnlyBelievedRuns(t *testing.T) {
 		case 0:
 			r.Validity = &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"no-tokens"}, Checks: []result.Check{}}
 		case 1:
-			r.Validity.Verdict = result.VerdictSuspect
+			suspected(r)
 		}
 	})
 	runsOf(t, "two", 8, 1000, 50, 1, func(i int, r *result.Result) {
 		switch i {
 		case 2:
-			r.Validity.Verdict = result.VerdictSuspect
+			suspected(r)
 		case 7:
 			r.RunID = "exp_20260102_030405_" + fmt.Sprintf("%06x", 3<<16+int('t')<<8)
 		}
@@ -290,7 +290,7 @@ func TestSidesMirror(t *testing.T) {
 		runsOf(t, "one", n, 1000, 50, 0.3)
 		runsOf(t, "two", n, 1000*max(shift, 0.1), 50*max(shift, 0.1), 0.3, func(_ int, r *result.Result) {
 			if shift == 0 {
-				r.Results.OutputThroughput = new(0.0)
+				slowed(r, 0)
 			}
 		})
 		ab, err := report.Pair(load(t, "one"), load(t, "two"), nil)

@@ -322,6 +322,9 @@ func record(dir string) (*result.Result, string) {
 	if err != nil {
 		return nil, err.Error()
 	}
+	if why := r.Contradiction(); why != "" {
+		return nil, "result.json was changed after it was judged, profllm collect writes it anew: " + why
+	}
 	r.Redact() // it may be older than the rules
 	return r, ""
 }

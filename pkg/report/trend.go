@@ -126,18 +126,18 @@ func (r *Report) series(runs []Run, by []string) []*Trend {
 	}
 	slices.SortStableFunc(order, func(a, b *Run) int { return when(a).Compare(when(b)) })
 	s := sorter{by: by, trends: map[string]*Trend{}, starts: map[string]int{}}
-	seen := map[string]bool{}
+	seen := copies{}
 	for _, run := range order {
 		why := run.Unfit(among)
 		switch {
 		case why != "":
 		case when(run).IsZero():
 			why = "no time of its start"
-		case run.Result.RunID != "" && seen[run.Result.RunID]:
-			why = "a copy: its run id was seen before"
+		default:
+			why = seen.has(run)
 		}
 		if why == "" {
-			seen[run.Result.RunID] = true
+			seen.add(run)
 			s.add(run)
 			continue
 		}

@@ -227,7 +227,7 @@ func TestTrendLeftOut(t *testing.T) {
 		case 3:
 			r.Validity = &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"no-tokens"}, Checks: []result.Check{{ID: "PL-V2", Word: "no-tokens", Outcome: result.Fail, Severity: result.Invalid, Detail: "0 tokens"}}}
 		case 4:
-			r.Validity.Verdict = result.VerdictSuspect
+			suspected(r)
 		case 5:
 			r.Simulated = true
 		case 6:
@@ -246,7 +246,7 @@ func TestTrendLeftOut(t *testing.T) {
 		why = append(why, x.Dir+" "+x.Why)
 	}
 	require.Equal(t, []string{
-		"one/a/3 invalid: no-tokens: 0 tokens", "one/a/4 suspect", "one/a/5 simulated", "one/a/6 profiled",
+		"one/a/3 invalid: no-tokens: 0 tokens", "one/a/4 suspect: throttled: 6 % of the samples", "one/a/5 simulated", "one/a/6 profiled",
 		"one/a/7 a copy: its run id was seen before", "one/a/8 partial",
 	}, why)
 	var out bytes.Buffer

@@ -1,0 +1,83 @@
+package report_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// A record that no longer fits itself is left out, with its name and the reason.
+func TestEditedRecords(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*result.Result)
+		why  string
+	}{
+		"throughput": {func(r *result.Result) { *r.Results.OutputThroughput *= 1.2 }, "output_throughput"},
+		"verdict": {func(r *result.Result) {
+			suspected(r)
+			r.Validity.Checks[len(r.Validity.Checks)-1].Severity = result.Invalid
+		}, "validity.valid is true, and failed: throttled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTemp(t)
+			runsOf(t, "one", 7, 1000, 50, 1)
+			runsOf(t, "two", 7, 1000, 50, 1, func(i int, r *result.Result) {
+				if i == 3 {
+					c.edit(r)
+				}
+			})
+			j := pair(t).Judgements[0]
+			require.Len(t, j.First.Runs, 7)
+			require.Len(t, j.Second.Runs, 6)
+			require.Len(t, j.Second.Apart, 1)
+			require.Contains(t, j.Second.Apart[0], "two/a/3: no record: result.json was changed after it was judged")
+			require.Contains(t, j.Second.Apart[0], c.why)
+		})
+	}
+}
+
+// The same measurement counts once, whatever it is called; equal numbers of another start
+// are another, and so are those whose start nobody wrote down.
+func TestOneMeasurementCountsOnce(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
+	started := func(apart time.Duration) func(int, *result.Result) {
+		return func(i int, r *result.Result) {
+			r.Results.Client = &result.Client{Program: "x", Started: new(at.Add(time.Duration(i) * apart))}
+		}
+	}
+	for name, c := range map[string]struct {
+		edit func(int, *result.Result)
+		want int
+	}{
+		"copies":            {started(0), 1},
+		"repeats":           {started(time.Second), 6},
+		"no start":          {func(int, *result.Result) {}, 6},
+		"one claim":         {func(_ int, r *result.Result) { r.Timestamp = at }, 1},
+		"imported":          {func(_ int, r *result.Result) { r.Timestamp, r.Provenance.Foreign = at, "x" }, 6},
+		"one claim, phases": {func(i int, r *result.Result) { r.Timestamp = at; *r.Results.Duration += 1e-6 * float64(i) }, 6},
+		"no whole duration": {func(_ int, r *result.Result) { r.Timestamp, r.Results.Duration = at, nil }, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTemp(t)
+			runsOf(t, "one", 6, 1000, 50, 1)
+			runsOf(t, "two", 6, 1000, 50, 0, c.edit)
+			j := pair(t).Judgements[0]
+			require.Len(t, j.Second.Runs, c.want)
+			for _, why := range j.Second.Apart {
+				require.Contains(t, why, "a copy: another run has the same start of the client")
+			}
+		})
+	}
+	inTemp(t)
+	runsOf(t, "one", 6, 1000, 50, 1, started(time.Second))
+	runsOf(t, "two", 6, 1000, 50, 1, started(time.Second))
+	j := pair(t).Judgements[0]
+	require.Empty(t, j.Second.Runs, "all are runs of the first")
+	r, err := report.Trace(load(t, "one", "two"), nil, nil)
+	require.NoError(t, err)
+	require.Len(t, r.LeftOut, 6)
+}
