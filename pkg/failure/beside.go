@@ -160,6 +160,33 @@ func quoteLibrary(f *Finding, before []string) {
 		return
 	}
 	if i := slices.IndexFunc(before, re.MatchString); i >= 0 {
+		for i+1 < len(before) && re.MatchString(before[i+1]) {
+			i++ // the first of several that follow each other
+		}
 		f.Line, f.No = redact.Line(clip(before[i])), f.No-i-1
 	}
+}
+
+// inJSON is the line of a traceback that a match is in, if a logger put the traceback
+// into one line of JSON; "" if not.
+func inJSON(line string, re *regexp.Regexp) string {
+	const feed = `\n`
+	if re == nil || !strings.Contains(line, `{"`) {
+		return ""
+	}
+	m := re.FindStringIndex(line)
+	if m == nil {
+		return ""
+	}
+	start := strings.LastIndex(line[:m[0]], feed)
+	if start < 0 {
+		return ""
+	}
+	text := line[start+len(feed):]
+	if end := strings.Index(text, feed); end >= 0 && end >= m[1]-start-len(feed) {
+		text = text[:end]
+	}
+	text, _, _ = strings.Cut(text, `"}`)
+	text, _, _ = strings.Cut(text, `", "`)
+	return text
 }

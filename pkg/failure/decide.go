@@ -141,6 +141,9 @@ func (t *Table) Decide(reports []Report, job Job) *result.Failure {
 	dead := died(reports)
 	serviceDied := dead != nil && dead.service()
 	if i := slices.IndexFunc(roots, func(c clue) bool { return !serviceDied || c.insideService() }); i >= 0 {
+		if f := t.serviceWords(reports, roots[i], rest); f != nil && slices.Contains(missed, roots[i].entry.ID) {
+			return f
+		}
 		return t.failure(roots[i], roots[i].confidence(), rest)
 	}
 	if i := slices.IndexFunc(symptoms, clue.insideService); i >= 0 {
@@ -496,7 +499,7 @@ func (t *Table) serviceWords(reports []Report, seen clue, rest []clue) *result.F
 		}
 		c := clue{Finding: *r.LastWords, entry: &entry{}, report: r}
 		c.at = inYear(c.Time, seen.at)
-		if c.place() >= seen.place() || knownAfter(c.at, seen) || first != nil && cmp.Or(cmp.Compare(c.place(), first.place()), compareTimes(c.at, first.at)) >= 0 {
+		if !c.behind(seen) || knownAfter(c.at, seen) || first != nil && cmp.Or(cmp.Compare(c.place(), first.place()), compareTimes(c.at, first.at)) >= 0 {
 			continue
 		}
 		if f := t.spoken(r, unknown(r, rest)); f.Confidence != result.NoCause {
@@ -505,6 +508,18 @@ func (t *Table) serviceWords(reports []Report, seen clue, rest []clue) *result.F
 	}
 	return words
 }
+
+// behind reports whether what a clue saw is the work of the part of the service that
+// another one stands in: a daemon's, where it could not be reached.
+func (c clue) behind(seen clue) bool {
+	if slices.Contains(missed, seen.entry.ID) {
+		return c.report != seen.report && slices.Equal(Conditions(c.report.Role), Conditions("dynamo"))
+	}
+	return c.place() < seen.place()
+}
+
+// missed are the ids of daemons that could not be reached.
+var missed = []string{"etcd-unreachable", "nats-unreachable"}
 
 // knownAfter reports whether a time is certainly after a clue.
 func knownAfter(at time.Time, c clue) bool {

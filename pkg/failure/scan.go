@@ -420,7 +420,7 @@ func (s *scanner) settle() {
 func (s *scanner) finding(e *entry, x span) Finding {
 	line := string(s.text[x.start:x.end])
 	before := linesBefore(s.text, x.start, backLines)
-	said := cmp.Or(x.text, s.whole(x, before))
+	said := cmp.Or(x.text, inJSON(line, e.re), s.whole(x, before))
 	f := Finding{ID: e.ID, Kind: e.Kind, Line: redact.Line(clip(said)), No: x.no, Stopping: s.stopping, Passing: warning.MatchString(line) || retrying.MatchString(line) || s.retriesBelow(x)}
 	f.Rank = rankOf(line)
 	if f.Rank == "" && s.log.Rank > 0 {

@@ -213,6 +213,7 @@ var hints = []struct {
 	{regexp.MustCompile(`(?i)executable file .{0,60}not found|command not found|required file not found`), "program-missing"},
 	{regexp.MustCompile(`(?i)no such file or directory|\bENOENT\b`), "file-missing"},
 	{regexp.MustCompile(`(?i)address already in use`), "port-in-use"},
+	{regexp.MustCompile(`(?i)cannot assign requested address`), "address-not-local"},
 	{regexp.MustCompile(`(?i)connection refused`), "connection-refused"},
 	{regexp.MustCompile(`(?i)could not resolve host|no such host|name resolution`), "host-unknown"},
 	{regexp.MustCompile(`(?i)too many open files`), "too-many-files"},

@@ -60,10 +60,13 @@ func TestWrapped(t *testing.T) {
 	}{
 		"a chain": {"frontend", []string{header, `  File "a.py", line 1, in f`, "Exception: no lease", "", "Caused by:", "    0: grpc request", "    1: quota used up"},
 			"unhandled-exception", "Exception: no lease: quota used up", 3},
-		"a single cause": {"frontend", []string{"RuntimeError: no lease", "", "Caused by:", "    quota used up"}, "unhandled-exception", "RuntimeError: no lease: quota used up", 1},
-		"NCCL's warning": {"serve", []string{warn, "node1:4512:4790 [0] NCCL INFO x -> 2", "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)"}, "nccl-system-error", warn, 1},
-		"UCX's error":    {"serve", []string{"INFO a", ucx, "nixl_cu12._bindings.nixlBackendError: NIXL_ERR_BACKEND"}, "nixl-backend", ucx, 2},
-		"none above":     {"serve", []string{"nixl_cu12._bindings.nixlBackendError: NIXL_ERR_BACKEND", ucx}, "nixl-backend", "nixl_cu12._bindings.nixlBackendError: NIXL_ERR_BACKEND", 1},
+		"a single cause":                 {"frontend", []string{"RuntimeError: no lease", "", "Caused by:", "    quota used up"}, "unhandled-exception", "RuntimeError: no lease: quota used up", 1},
+		"NCCL's warning":                 {"serve", []string{warn, "node1:4512:4790 [0] NCCL INFO x -> 2", "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)"}, "nccl-system-error", warn, 1},
+		"UCX's error":                    {"serve", []string{"INFO a", ucx, "nixl_cu12._bindings.nixlBackendError: NIXL_ERR_BACKEND"}, "nixl-backend", ucx, 2},
+		"the first of two errors of UCX": {"serve", []string{ucx, ucx + " more", "INFO a", "nixl_cu12._bindings.nixlBackendError: NIXL_ERR_BACKEND"}, "nixl-backend", ucx, 1},
+		"a traceback in JSON": {"serve", []string{`{"timestamp": "2026-11-21T09:13:41.118", "logger": "v1.core", "exc_info": "Traceback:\n  File \"a.py\", line 1\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1 GiB."}`},
+			"cuda-oom", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1 GiB.", 1},
+		"none above": {"serve", []string{"nixl_cu12._bindings.nixlBackendError: NIXL_ERR_BACKEND", ucx}, "nixl-backend", "nixl_cu12._bindings.nixlBackendError: NIXL_ERR_BACKEND", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := explain(t, failure.Job{}, log(tt.role, tt.lines...))
@@ -117,7 +120,7 @@ func TestForms(t *testing.T) {
 		{"serve", "torch.AcceleratorError: CUDA error: the provided PTX was compiled with an unsupported toolchain.", "driver-mismatch"},
 		{"serve", "ValueError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes.", "gpu-memory-busy"},
 		{"serve", "OSError: [Errno 108] Cannot send after transport endpoint shutdown: '/lustre/x'", "fs-io-error"},
-		{"serve", "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you do it? Error 999: unknown error", "cuda-init"},
+		{"serve", "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you do it? Error 999: unknown error", "driver-unusable"},
 		{"serve", "ValueError: Current node has no GPU available. current_node_resource={}", "gpu-not-visible"},
 		{"head", "AssertionError: Session name session_2 does not match persisted value session_1.", "ray-old-session"},
 		{"serve", "DeepEP dispatch RDMA sender timeout, channel: 4, RDMA: 0", "deepep-timeout"},
@@ -125,6 +128,11 @@ func TestForms(t *testing.T) {
 		{"job", "srun: error: Nodes gpu[03-04] are still not ready", "slurm-nodes-not-ready"},
 		{"job", "srun: error: Unable to confirm allocation for job 1905624: Socket timed out on send/recv operation", "slurm-allocation-lost"},
 		{"worker", `    0: grpc request error: "etcdserver: mvcc: database space exceeded"`, "etcd-no-space"},
+		{"client", "OSError: Tunnel connection failed: 403 Forbidden", "proxy-tunnel"},
+		{"worker", "2026-11-21T13:04:06.031Z ERROR runtime::lease: lease expired or revoked - shutting down", "etcd-lease-lost"},
+		{"nats", "[1] 2026/11/21 09:31:12.557100 [ERR] 10.0.0.4:51234 - cid:12 - maximum payload exceeded: 9 vs 8", "nats-payload"},
+		{"nats", "[1] 2026/11/21 09:00:01.005 [FTL] Can't start JetStream: insufficient storage", "nats-jetstream"},
+		{"serve", "torch.distributed.DistBackendError: [7] is setting up NCCL communicator, but store->get('0') got error: Connection reset by peer", "rendezvous-lost"},
 		{"frontend", "Exception: creating primary lease", "etcd-unreachable"},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
