@@ -156,7 +156,7 @@ func (s *scanner) lastWords() (words *Finding, final bool) {
 	}
 	f := s.finding(&entry{}, best)
 	f.ID, f.Kind = "unknown", Tail
-	if f.Line = redact.Line(clip(shown(string(s.text[best.start:best.end])))); strings.Contains(f.Line, "\n") {
+	if f.Line = redact.Line(clip(shown(strings.ReplaceAll(string(s.text[best.start:best.end]), "\r\n", "\n")))); strings.Contains(f.Line, "\n") {
 		f.Line = strings.Join(strings.Fields(f.Line), " ")
 	}
 	return &f, after <= epilogue || panicked.MatchString(f.Line)

@@ -26,6 +26,7 @@ func TestLastWordsOfContainers(t *testing.T) {
 		"a container that is not there": {[]string{`slurmstepd: error: pyxis: error: a container with name "x" does not exist`, "slurmstepd: error: pyxis: couldn't start container", exited},
 			"error-message", `slurmstepd: error: pyxis: error: a container with name "x" does not exist`},
 		"a notice of Open MPI":            {[]string{"INFO a", edge, "There are not enough slots for the 8", "slots that were asked for:", "", "  serve", "", "Ask for fewer,", "", "or have", "more.", edge}, "unknown", "There are not enough slots for the 8 slots that were asked for:"},
+		"a notice with Windows line ends": {[]string{"INFO a\r", edge + "\r", "There are not enough slots for the 8\r", "slots that were asked for.\r", edge + "\r"}, "unknown", "There are not enough slots for the 8 slots that were asked for."},
 		"a warning of Open MPI":           {[]string{"INFO a", edge, "WARNING: No preset parameters were found", "for the device.", edge}, "", ""},
 		"a notice long before the end":    {[]string{edge, "There are not enough slots.", edge, "INFO a", "INFO b", "INFO c", "INFO d"}, "", ""},
 		"a table between lines of dashes": {[]string{"INFO a", strings.Repeat("-", 50), "name value", strings.Repeat("-", 50)}, "", ""},
