@@ -5,6 +5,7 @@ package catalog
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/bench/aiperf"
 	"github.com/profllm/profllm/pkg/bench/gsm8k"
@@ -147,15 +148,21 @@ func launcherName(t scenario.Test, sys *config.System, o Options) string {
 // Benches read what load clients left in a run directory: ours in raw/ and
 // logs/, CloudAI's beside. vLLM's come behind the others: its parser takes another
 // JSON file that looks like a result, and a console table where there is none. The
-// benchmarks without a server come last, a load that was served has the word.
+// benchmarks without a server come last, a load that was served has the word. Of a
+// client that a plan names only its own parsers are asked.
 var Benches = []collect.Parser{
-	benchsglang.Parser{File: "raw/" + benchsglang.DefaultFile}, benchsglang.Parser{},
+	collect.Of{Parser: benchsglang.Parser{File: "raw/" + benchsglang.DefaultFile}, Client: ofSGLang}, collect.Of{Parser: benchsglang.Parser{}, Client: ofSGLang},
 	aiperf.Parser{Dir: "raw"}, aiperf.Parser{},
 	guidellm.Parser{Dir: "raw"}, guidellm.Parser{},
 	inferenceperf.Parser{Dir: "raw"}, inferenceperf.Parser{},
-	vllmserve.Parser{File: "raw/vllm-bench.json", Log: "logs/bench-0.log"}, vllmserve.Parser{},
+	collect.Of{Parser: vllmserve.Parser{File: "raw/vllm-bench.json", Log: "logs/bench-0.log"}, Client: ofVLLM}, collect.Of{Parser: vllmserve.Parser{}, Client: ofVLLM},
 	vllmoffline.Parser{Dir: "raw"}, vllmoffline.Parser{},
 }
+
+// ofVLLM tells vLLM's client and profllm's own, which writes the same file, ofSGLang the
+// modules of SGLang.
+func ofVLLM(client string) bool   { return strings.HasSuffix(client, " bench serve") }
+func ofSGLang(client string) bool { return strings.HasPrefix(client, "sglang.") }
 
 // Evals read the accuracy, likewise.
 var Evals = []collect.Parser{

@@ -112,6 +112,9 @@ func TestEveryFolderHasItsLine(t *testing.T) {
 	require.Equal(t, config.Launchers, launchers, "what files and flags accept")
 	clear(seen)
 	for _, p := range slices.Concat(catalog.Benches, catalog.Evals) {
+		if of, ok := p.(collect.Of); ok {
+			p = of.Parser
+		}
 		if name := filepath.Base(reflect.TypeOf(p).PkgPath()); !seen[name] {
 			seen[name] = true
 			benches = append(benches, name)

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/failure"
@@ -31,6 +32,13 @@ import (
 // that it left nothing.
 type Parser interface {
 	Parse(dir fs.FS) (result.Part, error)
+}
+
+// Of is a parser of the clients that plans name so. What a run has of another client than
+// planned gives it no numbers.
+type Of struct {
+	Parser
+	Client func(name string) bool
 }
 
 // Collector reads run directories, several at a time if it shall.
@@ -104,6 +112,8 @@ func (c *Collector) run(dir string, state *run.State) ([]Record, error) {
 		return []Record{{Dir: dir, Result: r}}, err
 	}
 	var records []Record
+	var each []evidence
+	started := map[time.Time][]int{} // → records
 	for i := range e.plan.Loads {
 		if e.load = &e.plan.Loads[i]; e.leftOut() {
 			continue
@@ -122,7 +132,27 @@ func (c *Collector) run(dir string, state *run.State) ([]Record, error) {
 		if err != nil {
 			return nil, err
 		}
-		records = append(records, Record{Dir: e.at, Result: r, Plan: e.plan})
+		if k := r.Results.Client; k != nil && k.Started != nil && r.Results.Measured() {
+			started[k.Started.UTC()] = append(started[k.Started.UTC()], len(records))
+		}
+		records, each = append(records, Record{Dir: e.at, Result: r, Plan: e.plan}), append(each, e)
+	}
+	for _, same := range started { // loads follow each other: two that began together are one file
+		if len(same) < 2 {
+			continue
+		}
+		for _, i := range same {
+			for _, k := range same {
+				if k != i {
+					each[i].twins = append(each[i].twins, each[k].load.Name)
+				}
+			}
+			r, err := c.load(each[i])
+			if err != nil {
+				return nil, err
+			}
+			records[i].Result = r
+		}
 	}
 	return records, nil
 }
@@ -136,7 +166,9 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	e.provenance(r)
 	e.reports(r, &ev)
 	known := len(r.Warnings)
-	ev.Samples = e.parse(r, c.Bench, &ev.Missing, "the benchmark's result", measured)
+	own, others := e.owned(c.Bench)
+	ev.Samples = e.parse(r, own, &ev.Missing, "the benchmark's result", measured)
+	e.strays(r, others)
 	untouched := len(r.Warnings) == known && r.Results.Source == ""
 	e.parse(r, c.Eval, &ev.Missing, "the evaluation's result", e.load != nil && e.load.Expect.Accuracy)
 	if e.foreign() {
@@ -145,6 +177,7 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	}
 	e.counters(r)
 	e.gpus(r, &ev)
+	ev.Executions, ev.Places = e.executions(r), e.places(r)
 	r.FindProfiler()
 	r.Warnings = append(r.Warnings, e.warnings...)
 	r.Redact()
@@ -152,6 +185,7 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	r.Provenance.EngineVersion = ev.EngineVersion()
 	r.MetricsVersion = result.MetricsVersion
 	r.Validity = result.Judge(r, ev)
+	dropNotFinite(r)
 	if e.plan != nil {
 		var err error
 		if r.Provenance.Fingerprint, err = r.Fingerprint(); err != nil {
@@ -208,10 +242,12 @@ type evidence struct {
 	state    *run.State
 	plan     *plan.Plan // nil for a run of CloudAI
 	place    *run.Placement
+	unplaced *run.Placement // of fewer nodes than the plan needs
 	claim    run.Claim
 	looked   *job.Preflight
 	sentinel *run.Sentinel
 	events   []job.Event
+	twins    []string         // loads whose client began at the same time to the last digit
 	warnings []result.Warning // of files that cannot be read as a whole
 }
 
@@ -254,7 +290,7 @@ func (e *evidence) read() error {
 			Kind: result.Unreadable, File: run.PlacementFile,
 			Text: fmt.Sprintf("nodes: %d, the plan needs %d; where the run was placed is not known", len(e.place.Nodes), n),
 		})
-		e.place = nil
+		e.unplaced, e.place = e.place, nil
 	}
 	var bad []int
 	if e.events, bad, err = job.ReadAllEvents(e.dir); len(bad) > 0 && e.sentinel != nil {
@@ -308,6 +344,36 @@ func (e *evidence) planned() result.Evidence {
 		}
 	}
 	return ev
+}
+
+// owned are the parsers of the client that was planned, and the others. Of a client that
+// no parser knows by its name, and of files without a plan, anyone's files are read.
+func (e *evidence) owned(parsers []Parser) (own, others []Parser) {
+	for _, p := range parsers {
+		if o, ok := p.(Of); ok && e.load != nil && e.load.Client != "" && o.Client(e.load.Client) {
+			own = append(own, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	if len(own) == 0 {
+		return parsers, nil
+	}
+	return own, others
+}
+
+// strays warns of results of other clients than the planned one.
+func (e *evidence) strays(r *result.Result, others []Parser) {
+	for _, p := range others {
+		part, err := p.Parse(e.files)
+		if err != nil || part.Metrics == nil || part.Metrics.FromLog || part.Metrics.Source == r.Results.Source {
+			continue
+		}
+		e.warn(result.Warning{
+			Kind: result.OtherFile, File: part.Metrics.Source,
+			Text: fmt.Sprintf("a result of %s, which the plan does not have; it was not used: %s measured", part.Benchmark.Kind, e.load.Client),
+		})
+	}
 }
 
 // parse merges what the first parser finds. A network file system may believe an old

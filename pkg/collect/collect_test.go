@@ -272,8 +272,11 @@ func TestPartial(t *testing.T) {
 			damage: func(t *testing.T, dir string) {
 				write(t, dir, run.PlacementFile, `{"nodes": [{"host": "n1", "addr": "10.0.0.1"}], "ports": {}}`)
 			},
-			state: completed(), status: result.Completed,
-			then: func(t *testing.T, r *result.Result) { require.Empty(t, r.Placement.Roles[1].Hosts) },
+			state: completed(), status: result.Partial,
+			then: func(t *testing.T, r *result.Result) {
+				require.Nil(t, r.Placement)
+				require.Contains(t, r.Validity.Words, "placed-otherwise")
+			},
 		},
 		"the claim is empty": {
 			damage: func(t *testing.T, dir string) { write(t, dir, run.ClaimFile, "") },

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
@@ -53,7 +55,7 @@ func (e *evidence) counters(r *result.Result) {
 
 // difference is what a role's counters did between two pages, nil if one of
 // them is missing.
-func (e *evidence) difference(role, from, to string) *promtext.Difference {
+func (e *evidence) difference(role, from, to string) *change {
 	before, err := e.page(role, from)
 	if err != nil {
 		return nil
@@ -62,7 +64,14 @@ func (e *evidence) difference(role, from, to string) *promtext.Difference {
 	if err != nil {
 		return nil
 	}
-	return promtext.Sub(before, after)
+	c := finite(promtext.Sub(before, after))
+	for _, name := range slices.Sorted(maps.Keys(c.wrong)) {
+		e.warn(result.Warning{
+			Kind: result.BadValue, File: run.RawDir + "/" + job.MetricsFile(role, to), Key: name,
+			Text: fmt.Sprintf("the counter is no finite number there or in %s, and was left out", job.MetricsFile(role, from)),
+		})
+	}
+	return c
 }
 
 func (e *evidence) page(role, when string) (*promtext.Snapshot, error) {

@@ -71,9 +71,13 @@ func TestUnfitNodes(t *testing.T) {
 // covers: PL-G13
 func TestNodesOfARun(t *testing.T) {
 	idle := []node.Check{{Name: "gpu-memory", Verdict: node.OK, Seen: "idle"}, {Name: "gpu-processes", Verdict: node.OK, Seen: "none"}}
-	gpus := []gpu.Device{{Name: "H100", Driver: "570", Total: 80e9}, {Name: "H100", Driver: "570", Total: 80e9}}
+	var gpus []gpu.Device
+	for index := range 4 {
+		gpus = append(gpus, gpu.Device{Index: index, Name: "H100", Driver: "570", Total: 80e9})
+	}
 
 	dir := recorded(t)
+	write(t, dir, run.PlacementFile, `{"nodes": [{"host": "n1"}, {"host": "n2"}]}`)
 	preflight(t, dir, node.Report{Host: "n1", Checks: idle, GPUs: gpus}, node.Report{Host: "n2", Checks: idle, GPUs: gpus})
 	addEvents(t, dir,
 		`{"time":"2026-11-22T10:00:00Z","event":"preflight-warned","node":"n1","check":"limits","text":"nofile is 1024"}`,
@@ -82,11 +86,14 @@ func TestNodesOfARun(t *testing.T) {
 	require.Equal(t, result.Completed, r.Status)
 	require.Equal(t, []string{"no-steady-state", "n-too-small", "simulated"}, r.Validity.Words, "four rounds of requests, and nothing of the nodes")
 	require.Equal(t, "pass", outcome(t, r, "gpu-shared"))
-	require.Equal(t, &result.System{Preflight: "ok", HardwareInfo: &result.Hardware{GPU: "H100", GPUs: new(2), GPUMemoryGB: new(80.0), Driver: "570"}}, r.System)
+	require.Equal(t, &result.System{Preflight: "ok", HardwareInfo: &result.Hardware{GPU: "H100", GPUs: new(4), GPUMemoryGB: new(80.0), Driver: "570"}}, r.System)
 	require.Contains(t, r.Warnings, result.Warning{Kind: result.NodeUnfit, Key: "n1/limits", Text: "nofile is 1024"})
 	require.Contains(t, r.Warnings, result.Warning{Kind: result.NodeUnclean, Key: "n2", Text: "process 7"})
 
-	other := []gpu.Device{{Name: "H100", Driver: "550", Total: 80e9}}
+	var other []gpu.Device
+	for index := range 5 {
+		other = append(other, gpu.Device{Index: index, Name: "H100", Driver: "550", Total: 80e9})
+	}
 	shared := []node.Check{{Name: "gpu-processes", Verdict: node.Warn, Seen: "GPU 0: process 9"}}
 	preflight(t, dir, node.Report{Host: "n1", Checks: idle, GPUs: gpus}, node.Report{Host: "n2", Checks: shared, GPUs: other})
 	r = only(t, collector(t), dir, completed())

@@ -8,7 +8,7 @@ import (
 )
 
 // proxy reads what profllm's own proxy counted, see its metrics page.
-func proxy(d *promtext.Difference, others bool) *result.Proxy {
+func proxy(d *change, others bool) *result.Proxy {
 	p := &result.Proxy{Statuses: map[string]int64{}, Reset: d.Reset(), Others: others}
 	for _, s := range d.Samples() {
 		n := int64(s.Value)

@@ -38,6 +38,7 @@ func replicated(t *testing.T, change func(p *plan.Plan)) string {
 		}
 	}
 	p.Roles = roles
+	p.Loads[0].Expect.GPUs = p.GPUs()
 	if change != nil {
 		change(p)
 	}

@@ -57,6 +57,9 @@ func (p *Plan) soundLoad(l *Load) error {
 			return fmt.Errorf("dir lies neither in the run nor beside it: %q, of the run %q", l.Dir, p.Dir)
 		}
 	}
+	if l.Client != "" && len(l.Clients) == 0 {
+		return fmt.Errorf("clients is empty, and %s was to measure", l.Client)
+	}
 	for k := range l.Clients {
 		c := &l.Clients[k]
 		switch err := p.holds(c.Nodes); {

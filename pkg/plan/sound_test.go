@@ -37,6 +37,7 @@ func TestSound(t *testing.T) {
 		"loads[0].dir lies neither in the run nor":     func(p *plan.Plan) { p.Loads[0].Dir = "/tmp/escape" },
 		"loads[1].clients[0].log leaves the run's":     func(p *plan.Plan) { p.Loads[1].Clients[0].Log = "../../x/logs/bench.log" },
 		"loads[0].clients[0].name is no file name":     func(p *plan.Plan) { p.Loads[0].Clients[0].Name = "a/b" },
+		"loads[2].clients is empty, and bench was to":  func(p *plan.Plan) { p.Loads[2].Client = "bench" },
 		"loads[0].clients[0].nodes":                    func(p *plan.Plan) { p.Loads[0].Clients[0].Nodes.Offset = 9 },
 		"the name of a hook is no file name":           func(p *plan.Plan) { p.PreTest[0].Name = "../x" },
 	} {

@@ -24,6 +24,8 @@ var questions = []question{
 	{"PL-V1", "result-missing", Invalid, "no numbers are no result", resultMissing},
 	{"PL-V1", "metrics-missing", Invalid, "a result without the numbers that its benchmark is run for, or with something else in their place, is none", metricsMissing},
 	{"PL-V1", "files-missing", Suspect, "planned files that are missing or unreadable were not checked", filesMissing},
+	{"PL-V8", "files-mixed", Invalid, "numbers of another execution are not of this run", filesMixed},
+	{"PL-V25", "placed-otherwise", Invalid, "a run on other nodes or GPUs than planned is another run", placedOtherwise},
 	{"PL-D15", "from-log", Suspect, "console text is rounded and lacks the details behind the numbers", fromLog},
 	{"PL-V25", "wrong-server", Invalid, "numbers of another model or engine are of another benchmark", wrongServer},
 	{"PL-V19", "server-restarted", Invalid, "a server that began again was away meanwhile, and has forgotten what it counted", serverRestarted},

@@ -130,6 +130,8 @@ type Evidence struct {
 	Limits   Limits      // thresholds that the test has set
 
 	NoGPUSamples string // why the record has none, "" if it has
+
+	Executions, Places Agreement // of the run's files, on what ran and on where
 }
 
 // NodeCheck is what a preflight saw on one node.

@@ -70,6 +70,7 @@ func good() *run {
 		System:   &result.System{HardwareInfo: &result.Hardware{GPU: "H200", GPUs: new(8), Driver: "570"}},
 	}
 	g.e = result.Evidence{
+		Executions: result.Agreement{Compared: 3}, Places: result.Agreement{Compared: 3},
 		Planned: result.Planned{
 			NumPrompts: n, InputTokens: 100, OutputTokens: 50, IgnoreEOS: true, Accuracy: true, Disaggregated: true,
 			Concurrency: 6, SharedInput: new(0.0),
@@ -342,6 +343,10 @@ var trips = slices.Concat(timesTrips, []tripCase{
 	{"server-restarted", result.Invalid, func(g *run) { g.r.Results.Server[0].Reset = true }, func(g *run) {
 		g.r.Results.Server[0].Counters = map[string]float64{} // an engine that counted nothing
 	}},
+	{"files-mixed", result.Invalid, func(g *run) { g.e.Executions.Bad = []string{"claim.json is of job 1, finish.json of job 2"} },
+		func(g *run) { g.e.Executions = result.Agreement{} }},
+	{"placed-otherwise", result.Invalid, func(g *run) { g.e.Places.Bad = []string{"placement.json has 1 nodes, the plan 2"} },
+		func(g *run) { g.e.Places = result.Agreement{} }},
 	{"wrong-server", result.Invalid, func(g *run) { g.e.Servers[1].Names = []string{"Qwen/Qwen3-8B"} },
 		func(g *run) { g.e.Servers[1].Wanted = []string{"a-lora"} }},
 	{"wrong-server", result.Invalid, func(g *run) { g.e.Servers[0].Names = []string{} }, func(g *run) { g.e.Servers[0].Names = nil }},
