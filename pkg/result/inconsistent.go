@@ -27,6 +27,9 @@ func inconsistent(c *facts) answer {
 	bad = append(bad, disorders(c)...)
 	rates, compared := c.rateContradictions()
 	bad = append(bad, rates...)
+	if done := c.m.CompletedRequests; done != nil {
+		bad = append(append(bad, c.impossibleExtras(*done)...), c.otherLoad()...)
+	}
 	if len(bad) > 0 {
 		return fail("%s", list(bad))
 	}

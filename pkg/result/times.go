@@ -271,8 +271,12 @@ func (c *facts) impossibleStatistics(done int) (bad []string) {
 			bad = append(bad, fmt.Sprintf("%s TTFT %.6g ms is above %s E2EL %.6g ms", s.Name, s.Value, s.Name, v))
 		}
 	}
+	bad = append(bad, c.impossibleParts(done)...)
 	for _, f := range []Family{TTFT, TPOT, ITL, E2EL} {
 		d := c.m.Latency[f]
+		if n, known := c.sampleSize(f, d, done); known || f == TTFT || f == E2EL {
+			bad = append(bad, c.impossibleSpread(f, n)...)
+		}
 		if n := cmp.Or(d.N, &done); d.Std != nil && *d.Std == 0 && (d.Mean == nil || *d.Mean > 0) && *n >= leastAlike && !c.m.FromLog {
 			bad = append(bad, fmt.Sprintf("%d values of %s are equal to the last digit: their standard deviation is 0", *n, strings.ToUpper(string(f))))
 		}

@@ -37,7 +37,7 @@ func good() *run {
 		Results: result.Metrics{
 			Counts: result.Counts{
 				NumPrompts: new(n), CompletedRequests: new(n), FailedRequests: new(0), Duration: new(100.0),
-				TotalInputTokens: new(int64(100 * n)), TotalOutputTokens: new(int64(50 * n)), MaxConcurrency: new(8),
+				TotalInputTokens: new(int64(100 * n)), TotalOutputTokens: new(int64(50 * n)),
 			},
 			Rates: result.Rates{
 				RequestThroughput: new(10.0), OutputThroughput: new(500.0), TotalTokenThroughput: new(1500.0),
@@ -118,6 +118,7 @@ func (g *run) samples(change func(i int, start, ttft, latency *float64)) {
 	}
 	g.e.Samples = s
 	g.sumUp()
+	g.parts()
 }
 
 // sumUp sets the statistics of TTFT and E2EL to those of the samples.
@@ -130,11 +131,23 @@ func (g *run) sumUp() {
 				sum += v
 			}
 			n := len(values)
-			d.Mean, d.Median = new(1000*sum/float64(n)), new(1000*sorted[n/2])
+			mean, square := sum/float64(n), 0.0
+			for _, v := range values {
+				square += (v - mean) * (v - mean)
+			}
+			d.Mean, d.Median, d.Std = new(1000*mean), new(1000*sorted[n/2]), new(1000*math.Sqrt(square/float64(n)))
 			for p := range d.Percentiles {
 				d.Percentiles[p] = 1000 * sorted[int(p/100*float64(n-1))]
 			}
 		})
+	}
+}
+
+// parts scales TPOT and ITL to what the means of E2EL and TTFT leave to 49 tokens.
+func (g *run) parts() {
+	rest := *g.r.Results.Latency[result.E2EL].Mean - *g.r.Results.Latency[result.TTFT].Mean
+	for _, f := range []result.Family{result.TPOT, result.ITL} {
+		g.latency(f, func(d *result.Distribution) { scaled(rest / 49 / *d.Mean)(d) })
 	}
 }
 
@@ -216,8 +229,8 @@ var trips = slices.Concat(timesTrips, []tripCase{
 	}},
 	{"output-length", result.Invalid, func(g *run) { g.tokens(49_400) }, func(g *run) { g.tokens(49_600) }},
 	{"output-length", result.Invalid, func(g *run) { g.tokens(50_600) }, func(g *run) { g.tokens(50_400) }},
-	{"output-length", result.Invalid, func(g *run) { g.e.Planned.IgnoreEOS = false; g.tokens(1_999) },
-		func(g *run) { g.e.Planned.IgnoreEOS = false; g.tokens(2_000) }},
+	{"output-length", result.Invalid, func(g *run) { g.e.Planned.IgnoreEOS = false; g.tokens(1_999); delete(g.r.Results.Latency, result.ITL) },
+		func(g *run) { g.e.Planned.IgnoreEOS = false; g.tokens(2_000); delete(g.r.Results.Latency, result.ITL) }},
 	{"input-length", result.Suspect, func(g *run) { g.prompts(94_000) }, func(g *run) { g.prompts(96_000) }},
 	{"input-length", result.Suspect, func(g *run) { g.prompts(0) }, func(g *run) { g.prompts(104_000) }},
 	{"token-books", result.Suspect, func(g *run) { decode(g)["vllm:generation_tokens_total"] = 51_100 }, // one probe of 50, and 2 %
@@ -308,10 +321,12 @@ var trips = slices.Concat(timesTrips, []tripCase{
 	{"inconsistent", result.Invalid, func(g *run) { g.latency(result.TTFT, func(d *result.Distribution) { d.Percentiles[99] = 71 }) },
 		func(g *run) { g.latency(result.TTFT, func(d *result.Distribution) { d.Percentiles[99] = 72 }) }},
 	{"inconsistent", result.Invalid, func(g *run) {
-		g.latency(result.TTFT, func(d *result.Distribution) { d.Max = new(100.0); d.Mean = new(100.1) })
+		g.latency(result.TTFT, func(d *result.Distribution) { d.Max, d.Mean, d.Std = new(100.0), new(100.1), new(50.0) })
+		g.anyLength()
 	},
 		func(g *run) {
-			g.latency(result.TTFT, func(d *result.Distribution) { d.Max = new(100.0); d.Mean = new(99.9) })
+			g.latency(result.TTFT, func(d *result.Distribution) { d.Max, d.Mean, d.Std = new(100.0), new(99.9), new(50.0) })
+			g.anyLength()
 		}},
 	{"inconsistent", result.Invalid, func(g *run) {
 		g.r.Warnings = []result.Warning{{Kind: result.NotFinite, Key: "mean_ttft_ms", Text: "is NaN"}}
@@ -323,9 +338,9 @@ var trips = slices.Concat(timesTrips, []tripCase{
 		func(g *run) { g.r.Results.SteadyState = &result.SteadyState{OutputThroughput: new(1.0)} }},
 	{"inconsistent", result.Invalid, func(g *run) { g.latency(result.TPOT, func(d *result.Distribution) { d.Std = new(-0.1) }) },
 		func(g *run) { g.latency(result.TPOT, func(d *result.Distribution) { d.Std = new(0.5) }) }},
-	{"impossible-speed", result.Invalid, func(g *run) { g.latency(result.E2EL, scaled(0.6)); g.e.Planned.Concurrency = 4 },
-		func(g *run) { g.latency(result.E2EL, scaled(0.61)); g.e.Planned.Concurrency = 4 }},
-	{"itl-bundled", result.Withheld, func(g *run) { g.latency(result.ITL, scaled(0.1)) }, func(g *run) { g.latency(result.ITL, scaled(0.21)) }},
+	{"impossible-speed", result.Invalid, func(g *run) { g.latency(result.E2EL, scaled(0.6)); g.e.Planned.Concurrency = 4; g.anyLength() },
+		func(g *run) { g.latency(result.E2EL, scaled(0.61)); g.e.Planned.Concurrency = 4; g.anyLength() }},
+	{"itl-bundled", result.Withheld, func(g *run) { g.latency(result.ITL, bundled(0.1)) }, func(g *run) { g.latency(result.ITL, bundled(0.21)) }},
 	{"itl-bundled", result.Withheld, func(g *run) { g.e.Samples = gaps(46_000) }, func(g *run) { g.e.Samples = gaps(47_000) }},
 	{"kv-transfer-failed", result.Invalid, func(g *run) { decode(g)["vllm:nixl_num_failed_transfers_total"] = 1 }, func(g *run) {}},
 	{"kv-transfer-failed", result.Invalid, func(g *run) { g.r.Results.Server[0].Counters["vllm:nixl_num_kv_expired_reqs_total"] = 1 },
@@ -499,6 +514,7 @@ func (g *run) sends(asked float64) {
 func (g *run) slots(n int) {
 	g.e.Planned.Concurrency = n
 	g.latency(result.E2EL, scaled(float64(n)/6))
+	g.parts()
 }
 
 // pause leaves seconds in the middle of the window without a request, and none out;
@@ -601,6 +617,16 @@ func scaled(by float64) func(*result.Distribution) {
 	}
 }
 
+// bundled scales the percentiles below the mean: many short gaps, and a few long ones.
+func bundled(by float64) func(*result.Distribution) {
+	return func(d *result.Distribution) {
+		d.Median, d.Percentiles[50], d.Std = new(*d.Median*by), d.Percentiles[50]*by, new(*d.Std*20)
+	}
+}
+
+// anyLength is a load whose answers are of any length.
+func (g *run) anyLength() { g.e.Planned.IgnoreEOS, g.e.Planned.OutputTokens = false, 0 }
+
 // gaps are n gaps of 10 ms.
 func gaps(n int) *result.Samples {
 	list := make([]float64, n)
@@ -688,7 +714,7 @@ func TestEmptyEvidenceInventsNothing(t *testing.T) {
 // covers: PL-V10, PL-V24
 func TestWithheldNamesTheMetrics(t *testing.T) {
 	g := good()
-	g.latency(result.ITL, scaled(0.1))
+	g.latency(result.ITL, bundled(0.1))
 	g.latency(result.TTFT, func(d *result.Distribution) { d.N = new(50) })
 	v := result.Judge(&g.r, g.e)
 	require.Equal(t, []string{
