@@ -101,8 +101,64 @@ func tokenBooks(c *facts) answer {
 	case counted > most:
 		off = counted - most
 	}
+	if bad := c.otherBooks(done); len(bad) > 0 {
+		return fail("%s", list(bad))
+	}
 	return judged(math.Abs(off)/reported > c.limit("token_books"), "the engines counted %.0f tokens, the client %.0f and %d warm-ups: %+.2f %% (accepted %s %%)",
 		counted, reported, c.e.Planned.Warmups, 100*off/reported, percent(c.limit("token_books")))
+}
+
+// Means of the engines' histograms of their requests. Prompts are counted by two
+// tokenizers, and a chat template or an image adds to them in the engine.
+const (
+	promptsOfRequests = "vllm:request_prompt_tokens"
+	askedOfRequests   = "vllm:request_params_max_tokens"
+
+	leastPrompt = 0.75 // of the client's mean
+	mostPrompt  = 1.5  // the same, of completions
+	promptExtra = 16   // tokens more, of completions
+)
+
+// otherBooks holds the engines' requests, prompts and asked lengths against the client's.
+func (c *facts) otherBooks(done int) (bad []string) {
+	if ended, why := c.serving(finished); why == "" && ended > 0 {
+		if missing := float64(done) - ended; missing > max(1, c.limit("token_books")*float64(done)) {
+			bad = append(bad, fmt.Sprintf("the engines ended %.0f requests, and the client completed %d", ended, done))
+		}
+	}
+	if mean, _, ok := c.meanOf(promptsOfRequests); ok && c.m.TotalInputTokens != nil && *c.m.TotalInputTokens > 0 {
+		client := float64(*c.m.TotalInputTokens) / float64(done)
+		chat := strings.Contains(c.r.Config.Benchmark.Backend, "chat") || strings.Contains(c.r.Config.Benchmark.Endpoint, "chat")
+		if mean < leastPrompt*client || !chat && mean > mostPrompt*client+promptExtra && c.completions() {
+			bad = append(bad, fmt.Sprintf("the engines counted %.2f tokens in a prompt, the client %.2f", mean, client))
+		}
+	}
+	if mean, n, ok := c.meanOf(askedOfRequests); ok && n == float64(done) && c.e.Planned.IgnoreEOS && c.e.Planned.OutputTokens > 0 {
+		want := float64(c.e.Planned.OutputTokens)
+		if math.Abs(mean-want) > c.limit("token_books")*want {
+			bad = append(bad, fmt.Sprintf("the engines were asked for %.2f tokens in an answer, %.0f planned", mean, want))
+		}
+	}
+	return bad
+}
+
+// completions reports whether the client is known to send prompts as they are.
+func (c *facts) completions() bool {
+	b := c.r.Config.Benchmark
+	return b.Backend == "openai" || b.Backend == "vllm" || strings.HasSuffix(b.Endpoint, "/v1/completions")
+}
+
+// meanOf is the mean of an engine's histogram over all serving engines, and its count. It
+// is of the client's requests only if there are hardly more than these.
+func (c *facts) meanOf(name string) (mean, n float64, ok bool) {
+	sum, why := c.serving(name + "_sum")
+	n, other := c.serving(name + "_count")
+	done := *c.m.CompletedRequests
+	few := n >= leastOf && n <= float64(done+c.e.Planned.Warmups+possibleProbes)
+	if why != "" || other != "" || !few || math.IsInf(sum, 0) {
+		return 0, 0, false
+	}
+	return sum / n, n, true
 }
 
 func cacheWarm(c *facts) answer {

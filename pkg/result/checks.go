@@ -189,6 +189,11 @@ func kvTransferFailed(c *facts) answer {
 			bad += *n
 		}
 	}
+	if idle := c.idlePrefill(); idle != "" {
+		a := fail("%s", idle)
+		a.word = "not-disaggregated"
+		return a
+	}
 	if bad > 0 {
 		return fail("%d failed transfers, %d failed notifications, %d expired requests",
 			orZero(t.FailedTransfers), orZero(t.FailedNotifications), orZero(t.ExpiredRequests))
@@ -204,6 +209,26 @@ func kvTransferFailed(c *facts) answer {
 		a.word = "not-disaggregated"
 	}
 	return a
+}
+
+// idlePrefill says that prefill computed no prompt, where all of its engines count them.
+func (c *facts) idlePrefill() string {
+	const prompts = "vllm:prompt_tokens_total"
+	done, why := c.completed()
+	n := 0
+	for _, d := range c.m.Server {
+		if d.Role != "prefill" {
+			continue
+		}
+		if v, ok := d.Counters[prompts]; !ok || v != 0 || d.Reset || d.Others {
+			return ""
+		}
+		n++
+	}
+	if why != "" || n == 0 || n < c.placed("prefill") {
+		return ""
+	}
+	return fmt.Sprintf("prefill computed no prompt token, and the client completed %d requests", done)
 }
 
 func gpuShared(c *facts) answer {

@@ -36,6 +36,7 @@ const (
 	maxProxyErrors = 0.0
 	maxProxyResent = 0.0
 	maxProxyNoKV   = 0.01 // a prompt shorter than a KV block has nothing to move
+	proxyUnseen    = 0.02 // of the completed requests; one is always accepted
 )
 
 // clientGone is the proxy's status of a client that left before its answer.
@@ -88,6 +89,11 @@ func (c *facts) proxyFaults(p *Proxy) (bad []string) {
 	check(p.errors(), "proxy_error_share", also(p.Broken, ", %d of them broken off")+also(p.BadAnswers, ", %d of status 200")+p.failures(), "were answered with an error")
 	if n := p.givenUp() - c.unanswered(); n > 0 && !c.cutShort() {
 		bad = append(bad, fmt.Sprintf("the client gave up %d requests and reports %d failed", p.givenUp(), c.unanswered()))
+	}
+	if done, why := c.completed(); why == "" && !p.Others {
+		if missing := float64(done) - float64(p.Requests); missing > max(1, proxyUnseen*float64(done)) {
+			bad = append(bad, fmt.Sprintf("the proxy saw %d requests, and the client completed %d", p.Requests, done))
+		}
 	}
 	check(p.WithoutKV, "proxy_without_kv_share", "", "were computed by decode itself, because prefill handed over no KV cache")
 	check(p.Resent, "proxy_resent_share", "", "were sent to an instance a second time")
