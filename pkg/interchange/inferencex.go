@@ -134,6 +134,9 @@ func (s *source) rowRates(it *Item, n *node, m *result.Metrics, tp *int) {
 	disagg, _ := n.get("disagg").truth()
 	multi, _ := n.get("is_multinode").truth()
 	var all, decode, prefill *int
+	if v, ok := n.get("tp").number(); ok && v < 1 && !disagg && !multi {
+		it.warn(s, n.get("tp"), result.Contradicts, "tp", "throughputs per GPU of %g GPUs", v)
+	}
 	switch {
 	case disagg:
 		prefill, decode = n.get("num_prefill_gpu").whole(), n.get("num_decode_gpu").whole()

@@ -313,6 +313,36 @@ func TestRollups(t *testing.T) {
 }
 
 // A file that cannot be read is named with its place and what to do.
+// Numbers that contradict each other although no window is known.
+func TestContradictionsWithoutWindow(t *testing.T) {
+	for name, c := range map[string]struct {
+		file     string
+		old, new []string
+		bad      bool
+	}{
+		"row":                       {"agg_row.json", nil, nil, false},
+		"another sum":               {"agg_row.json", []string{`"tput_per_gpu": 450.0`}, []string{`"tput_per_gpu": 900.0`}, true},
+		"beyond Little's law":       {"agg_row.json", []string{`"tput_per_gpu": 450.0`, `"output_tput_per_gpu": 50.0`}, []string{`"tput_per_gpu": 5400.0`, `"output_tput_per_gpu": 5000.0`}, true},
+		"latencies in another unit": {"agg_row.json", []string{`"mean_ttft": 0.12`, `"mean_e2el": 1.4`}, []string{`"mean_ttft": 120`, `"mean_e2el": 1400`}, true},
+		"no GPUs":                   {"agg_row.json", []string{`"tp": 8`}, []string{`"tp": 0`}, true},
+		"latency above its parts":   {"agg_row.json", []string{`"mean_e2el": 1.4`}, []string{`"mean_e2el": 1.9`}, true},
+		"shorter answers":           {"agg_row.json", []string{`"mean_e2el": 1.4`}, []string{`"mean_e2el": 0.9`}, false},
+		"rollup":                    {"benchmark-rollup.json", nil, nil, false},
+		"ten times the tokens":      {"benchmark-rollup.json", []string{`"throughput_toks": 400.0`}, []string{`"throughput_toks": 4000.0`}, true},
+		"latency below its parts":   {"benchmark-rollup.json", []string{`"ttft_mean_ms": 54.0`}, []string{`"ttft_mean_ms": 486.0`}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := string(sample(t, c.file))
+			for i, old := range c.old {
+				require.Contains(t, text, old)
+				text = strings.Replace(text, old, c.new[i], 1)
+			}
+			_, list, _ := interchange.Read(c.file, []byte(text))
+			require.Equal(t, c.bad, judged(list[0])["inconsistent"] == result.Fail)
+		})
+	}
+}
+
 func TestPlaces(t *testing.T) {
 	deep := strings.Repeat("[", 300)
 	for name, c := range map[string]struct{ file, text, want string }{

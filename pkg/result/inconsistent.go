@@ -30,6 +30,7 @@ func inconsistent(c *facts) answer {
 	if done := c.m.CompletedRequests; done != nil {
 		bad = append(append(bad, c.impossibleExtras(*done)...), c.otherLoad()...)
 	}
+	bad = append(bad, c.withoutWindow()...)
 	if len(bad) > 0 {
 		return fail("%s", list(bad))
 	}

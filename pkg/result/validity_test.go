@@ -312,6 +312,9 @@ var trips = slices.Concat(timesTrips, []tripCase{
 	{"cold-start", result.Suspect, func(g *run) { g.slow(60, 0.35) }, func(g *run) { g.slow(40, 0.35) }},
 	{"not-steady", result.Suspect, func(g *run) { g.growing(0.25) }, func(g *run) { g.growing(0.15) }},
 	{"not-steady", result.Suspect, func(g *run) { g.piling(0.3) }, func(g *run) { g.piling(0.1) }},
+	{"inconsistent", result.Invalid, func(g *run) { g.r.Results.MeanConcurrentRequests = new(6.4) }, func(g *run) { g.r.Results.MeanConcurrentRequests = new(6.2) }},
+	{"inconsistent", result.Invalid, func(g *run) { g.meanAbove(50, 71, 200) }, func(g *run) { g.meanAbove(49, 70, 210) }},   // a mean far above a percentile
+	{"inconsistent", result.Invalid, func(g *run) { g.between(10, 100, 70) }, func(g *run) { g.between(10, 110, 70) }}, // more than the range
 	{"inconsistent", result.Invalid, func(g *run) { g.r.Results.RequestThroughput = new(10.2) },
 		func(g *run) { g.r.Results.RequestThroughput = new(10.09) }},
 	{"inconsistent", result.Invalid, func(g *run) { g.r.Results.OutputThroughput = new(490.0) },
@@ -482,6 +485,21 @@ func (g *run) evaluated(value float64, questions int) {
 // asked is the command line of the evaluation.
 func (g *run) asked(argv ...string) {
 	g.r.Provenance = &result.Provenance{Commands: []result.RoleArgv{{Role: "bench", Argv: []string{"--num-questions", "1"}}, {Role: "eval", Argv: argv}}}
+}
+
+// meanAbove gives the TTFT a 99th percentile, a mean above it, and a standard deviation.
+func (g *run) meanAbove(p99, mean, std float64) {
+	g.latency(result.TTFT, func(d *result.Distribution) {
+		d.Percentiles, d.Median, d.Min, d.Max, d.Mean, d.Std = map[float64]float64{99: p99}, nil, nil, nil, &mean, &std
+	})
+}
+
+// between gives the TTFT a range and a standard deviation.
+func (g *run) between(least, most, std float64) {
+	mean := (least + most) / 2
+	g.latency(result.TTFT, func(d *result.Distribution) {
+		d.Percentiles, d.Median, d.Min, d.Max, d.Mean, d.Std = nil, nil, &least, &most, &mean, &std
+	})
 }
 
 // warned adds a warning of a parser.

@@ -146,8 +146,9 @@ func (s *summary) part() result.Part {
 		m.UsageOutputTokens = served
 		s.countedApart(*m.TotalOutputTokens, *served)
 	}
+	s.compareSums(m.CompletedRequests)
 	if s.asked.cancelled {
-		s.warn(result.Truncated, "was_cancelled", "the client was cancelled: its numbers are of a part of the load")
+		s.warn(result.Unreadable, "was_cancelled", "the client was cancelled: its numbers are of a part of the load")
 	}
 	p := result.Part{Model: s.model, Metrics: m, Warnings: s.warnings}
 	p.Benchmark = result.Benchmark{Kind: kind, NumPrompts: s.asked.requests, MaxConcurrency: s.asked.concurrency}
@@ -203,10 +204,37 @@ func (s *summary) scalar(tag string) (float64, bool) {
 }
 
 func (s *summary) float(tag string) *float64 {
-	if v, ok := s.scalar(tag); ok {
-		return &v
+	v, ok := s.scalar(tag)
+	if !ok {
+		return nil
 	}
-	return nil
+	_, unit, _ := strings.Cut(s.table[tag].unit, "/")
+	return new(v * cmp.Or(perSecond[unit], 1))
+}
+
+// perSecond has what a rate is in 1/s, of the units that are not 1/s.
+var perSecond = map[string]float64{"ms": 1000, "min": 1. / 60, "minute": 1. / 60, "h": 1. / 3600, "hr": 1. / 3600, "hour": 1. / 3600}
+
+// What a sum may be off the mean times the count: as rounded to two decimals.
+const (
+	sumDeviation = 0.01
+	sumRounding  = 0.005
+)
+
+// compareSums holds the sums of the metrics against means and counts, and the counts
+// against the requests.
+func (s *summary) compareSums(requests *int) {
+	for tag, r := range s.table {
+		sum, hasSum := r.stats["sum"]
+		avg, hasMean := r.stats["avg"]
+		count, hasCount := r.stats["count"]
+		if hasSum && hasMean && hasCount && s.has(tag) && math.Abs(avg*count-sum) > sumDeviation*math.Abs(sum)+sumRounding*count {
+			s.warn(result.Contradicts, tag, "mean %.6g of %g values makes %.6g, not the sum %.6g", avg, count, avg*count, sum)
+		}
+		if tag == "request_latency" && hasCount && requests != nil && count != float64(*requests) {
+			s.warn(result.Contradicts, tag, "%g latencies of %d requests", count, *requests)
+		}
+	}
 }
 
 func (s *summary) total(tag string) *int64 {

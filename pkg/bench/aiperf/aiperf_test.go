@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -143,7 +144,7 @@ func TestErrorsAreCounted(t *testing.T) {
 	for _, w := range p.Warnings {
 		kinds = append(kinds, w.Kind)
 	}
-	require.ElementsMatch(t, []result.WarningKind{"client-error", result.NoNumber, result.Truncated}, kinds)
+	require.ElementsMatch(t, []result.WarningKind{"client-error", result.NoNumber, result.Unreadable}, kinds)
 }
 
 // The first five requests of the same run, behind a summary of five.
@@ -174,6 +175,43 @@ func TestRequests(t *testing.T) {
 	require.Nil(t, p.Samples)
 	require.Equal(t, result.Truncated, p.Warnings[0].Kind)
 	require.Equal(t, 5, p.Warnings[0].Line)
+}
+
+// Numbers of the summary that contradict each other, and units that are not a second's.
+func TestContradictions(t *testing.T) {
+	whole := real(t, "profile_export_aiperf.json")
+	for name, c := range map[string]struct {
+		old, new string
+		want     int
+	}{
+		"as it is":      {"", "", 0},
+		"sum":           {`"count": 32,\s*"sum": 31015`, `"count": 32, "sum": 41015`, 1},
+		"count":         {`"count": 32,\s*"sum": 5349`, `"count": 5, "sum": 5349`, 1},
+		"of fewer":      {`"count": 32,\s*"sum": 31015[.0-9]*`, `"count": 16, "sum": 15507.69`, 1},
+		"little, round": {`"count": 32,\s*"sum": 31015[.0-9]*`, `"count": 32, "sum": 31100`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := whole
+			if c.old != "" {
+				text = regexp.MustCompile(c.old).ReplaceAllString(whole, c.new)
+				require.NotEqual(t, whole, text)
+			}
+			p, err := parse(t, "profile_export_aiperf.json", text)
+			require.NoError(t, err)
+			got := 0
+			for _, w := range p.Warnings {
+				if w.Kind == result.Contradicts {
+					got++
+				}
+			}
+			require.Equal(t, c.want, got, p.Warnings)
+		})
+	}
+	for unit, want := range map[string]float64{"requests/sec": 120, "requests/min": 2, "requests/hour": 1. / 30, "": 120} {
+		p, err := parse(t, "profile_export_aiperf.json", `{"request_throughput": {"unit": "`+unit+`", "avg": 120}}`)
+		require.NoError(t, err)
+		require.InDelta(t, want, *p.Metrics.RequestThroughput, 1e-12)
+	}
 }
 
 func TestNothingThere(t *testing.T) {

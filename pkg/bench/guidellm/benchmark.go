@@ -104,6 +104,7 @@ func (r *report) part() result.Part {
 		r.Warn(result.Incomplete, totals.At("incomplete"), "request_totals.incomplete",
 			"%d requests were given up at the end of the window: neither completed nor failed", *n)
 	}
+	r.compareTotals(totals)
 	if m.Duration = r.Number(b.fields["duration"], "duration"); m.Duration == nil {
 		start, end := r.Number(b.fields["start_time"], "start_time"), r.Number(b.fields["end_time"], "end_time")
 		if start != nil && end != nil {
@@ -133,6 +134,19 @@ func (r *report) part() result.Part {
 	p.Benchmark.Kind = kind
 	p.Finish()
 	return p
+}
+
+// compareTotals holds the number of all requests against those by status.
+func (r *report) compareTotals(totals pyjson.Value) {
+	all, known := totals.At("total").Finite()
+	sum := 0.0
+	for _, status := range []string{"successful", "errored", "incomplete"} {
+		n, ok := totals.At(status).Finite()
+		sum, known = sum+n, known && ok
+	}
+	if known && all != sum {
+		r.Warn(result.Contradicts, totals.At("total"), "request_totals.total", "%g requests, %g by status", all, sum)
+	}
 }
 
 // cut is how many requests the ends of the window may cut: as many as were in flight

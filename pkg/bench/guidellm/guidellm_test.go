@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -189,6 +190,15 @@ func TestOddFiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The requests of all statuses are all requests.
+func TestTotals(t *testing.T) {
+	text := sample(t, "v0.7.json")
+	require.NotContains(t, kinds(good(t, text)), result.Contradicts)
+	other := regexp.MustCompile(`("request_totals": \{[^}]*"total": )\d+`).ReplaceAllString(text, "${1}999")
+	require.NotEqual(t, text, other)
+	require.Contains(t, kinds(good(t, other)), result.Contradicts)
 }
 
 func TestNames(t *testing.T) {

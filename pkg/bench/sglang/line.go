@@ -17,7 +17,11 @@ type record struct {
 	file string
 	line int
 	part result.Part
+	lens lengths
 }
+
+// lengths are what the client was told to make; nil where it does not say so.
+type lengths struct{ input, output, ratio *float64 }
 
 // positionError is a line that is no JSON object.
 type positionError struct {
@@ -84,6 +88,7 @@ func parseLine(line []byte, file string, number int) (*record, error) {
 		return nil, errNoResult
 	}
 	r.countRequests()
+	r.compare()
 	return r, nil
 }
 
@@ -153,7 +158,7 @@ func (r *record) warn(kind result.WarningKind, key string, col int, text string)
 // ignored are keys that are known and kept out: what was asked for, texts, and
 // counts of another tokenizer.
 var ignored = map[string]bool{
-	"tag": true, "sharegpt_output_len": true, "random_input_len": true, "random_output_len": true, "random_range_ratio": true,
+	"tag": true, "sharegpt_output_len": true,
 	"total_input_text_tokens": true, "total_input_vision_tokens": true, "total_output_tokens_retokenized": true,
 	"generated_texts": true, "output_throughput_retokenized": true, "total_throughput_retokenized": true,
 }
@@ -171,6 +176,7 @@ func (r *record) key(name string, raw []byte, col int) {
 		return
 	}
 	switch {
+	case r.asked(name, raw):
 	case r.float(name, raw, col), r.integer(name, raw, col), r.list(name, raw, col), r.identity(name, raw, col), ignored[name]:
 	default:
 		r.part.UnknownKeys++

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/ulikunitz/xz"
 
+	"fmt"
 	"github.com/profllm/profllm/pkg/bench/sglang"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -135,6 +136,39 @@ func TestOddLines(t *testing.T) {
 			require.Equal(t, c.want, kinds(p), "%v", p.Warnings)
 			for _, w := range p.Warnings {
 				require.Positive(t, w.Line)
+			}
+		})
+	}
+}
+
+// What was measured against what was asked for, and against itself.
+func TestContradictions(t *testing.T) {
+	for name, c := range map[string]struct {
+		dataset        string
+		in, out, ratio float64 // asked
+		input, output  int     // of 200 requests
+		concurrency    float64
+		want           int
+	}{
+		"as asked":                  {"random", 16, 4, 1, 3200, 800, 2, 0},
+		"longer answers asked":      {"random", 16, 40, 1, 3200, 800, 2, 1},
+		"answers end by themselves": {"random", 16, 40, 1, 3200, 801, 2, 0},
+		"longer than asked":         {"random", 16, 4, 1, 3200, 20000, 2, 1},
+		"longer prompts asked":      {"random", 1600, 4, 1, 3200, 800, 2, 1},
+		"a chat template":           {"random", 16, 4, 1, 8000, 800, 2, 0},
+		"drawn lengths":             {"random", 1600, 4, 0, 160000, 400, 2, 0},
+		"drawn lengths, too short":  {"random", 1600, 4, 0, 80000, 400, 2, 1},
+		"another data set":          {"sharegpt", 1600, 40, 1, 3200, 800, 2, 0},
+		"other concurrency":         {"random", 16, 4, 1, 3200, 800, 30, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := fmt.Sprintf(`{"dataset_name": %q, "random_input_len": %g, "random_output_len": %g, "random_range_ratio": %g, "completed": 200, "duration": 10,
+				"total_input_tokens": %d, "total_output_tokens": %d, "mean_e2e_latency_ms": 100, "concurrency": %g`, c.dataset, c.in, c.out, c.ratio, c.input, c.output, c.concurrency)
+			p, err := parse(t, strings.ReplaceAll(text, "\n", " ")+"}")
+			require.NoError(t, err)
+			require.Len(t, p.Warnings, c.want)
+			for _, k := range kinds(p) {
+				require.Equal(t, result.Contradicts, k)
 			}
 		})
 	}

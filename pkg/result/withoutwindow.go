@@ -1,0 +1,143 @@
+package result
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// What statistics of a report may be off each other where neither requests nor a window
+// are known.
+const (
+	sumOfRates     = 0.02 // input and output tokens per s against their sum
+	tokensPerRate  = 0.05 // output tokens per s against requests per s times their tokens
+	loadByRate     = 0.05 // requests in flight by rate and latency, over the cap
+	loadByTokens   = 0.25 // the same by tokens per s over those that were asked for, which may be counted apart
+	latencyOfParts = 0.25 // mean E2EL against mean TTFT and TPOT: answers need not have one length
+	stdOfRange     = 0.71 // of the range: two values have sqrt(1/2) of it, more have less
+)
+
+// withoutWindow is how rates and latencies of a report contradict each other, also where
+// it says nothing of its window.
+func (c *facts) withoutWindow() []string {
+	bad := c.spreads()
+	if limit := c.concurrency(); limit > 0 && c.m.MeanConcurrentRequests != nil && *c.m.MeanConcurrentRequests > float64(limit)*(1+c.limit("over_cap")) {
+		bad = append(bad, fmt.Sprintf("%.4g requests in flight on average by the client, under a cap of %d", *c.m.MeanConcurrentRequests, limit))
+	}
+	if c.imported() && c.m.Duration == nil {
+		bad = append(bad, c.ratesApart()...)
+		bad = append(bad, c.loadApart()...)
+		bad = append(bad, c.latencyApart()...)
+	}
+	return bad
+}
+
+// spreads looks for standard deviations that no sample has between its least and its
+// largest value, and for means that lie further above a percentile than the standard
+// deviation allows: a share s of the values at or below it bounds the mean by
+// sqrt((1-s)/s) standard deviations beyond it (Cantelli).
+func (c *facts) spreads() (bad []string) {
+	for _, f := range Families() {
+		d := c.m.Latency[f]
+		if d.Std == nil {
+			continue
+		}
+		name := strings.ToUpper(string(f))
+		if d.Min != nil && d.Max != nil {
+			if width := *d.Max - *d.Min; *d.Std > stdOfRange*width && !c.nearly(*d.Std, stdOfRange*width) {
+				bad = append(bad, fmt.Sprintf("standard deviation %.6g ms of %s is too large for values from %.6g to %.6g ms", *d.Std, name, *d.Min, *d.Max))
+			}
+		}
+		n := d.N
+		if n == nil && f != ITL {
+			n = c.m.CompletedRequests
+		}
+		if d.Mean == nil || n == nil || *n < 2 {
+			continue
+		}
+		for _, rank := range ranks(d) {
+			s := (math.Floor(float64(*n-1)*rank/100) + 1) / float64(*n)
+			most := d.Percentiles[rank] + *d.Std*math.Sqrt((1-s)/s)*math.Sqrt(float64(*n)/float64(*n-1))
+			if *d.Mean > most*(1+1e-3) && !c.nearly(*d.Mean, most) {
+				bad = append(bad, fmt.Sprintf("mean %s %.6g ms is above the %.6g ms that P%g and the standard deviation allow", name, *d.Mean, most, rank))
+				break
+			}
+		}
+	}
+	return bad
+}
+
+// ranks are the percentiles of a distribution that lie above its median, ascending.
+func ranks(d Distribution) (list []float64) {
+	for rank := range d.Percentiles {
+		if rank >= 50 && rank < 100 {
+			list = append(list, rank)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// perRequest are the output tokens of a request as they were counted; 0 if not known.
+func (c *facts) perRequest() float64 {
+	if n := c.m.CompletedRequests; n != nil && *n > 0 && c.m.TotalOutputTokens != nil {
+		return float64(*c.m.TotalOutputTokens) / float64(*n)
+	}
+	return 0
+}
+
+func (c *facts) ratesApart() (bad []string) {
+	m := c.m
+	if in, out, all := m.InputThroughput, m.OutputThroughput, m.TotalTokenThroughput; in != nil && out != nil && all != nil {
+		if sum := *in + *out; math.Abs(sum-*all) > sumOfRates*math.Abs(*all) {
+			bad = append(bad, fmt.Sprintf("input and output make %.6g tokens per s, not %.6g", sum, *all))
+		}
+	}
+	if per := c.perRequest(); per > 0 && m.RequestThroughput != nil && m.OutputThroughput != nil {
+		if want := *m.RequestThroughput * per; math.Abs(want-*m.OutputThroughput) > tokensPerRate*want {
+			bad = append(bad, fmt.Sprintf("%.6g requests per s of %.6g tokens make %.6g tokens per s, not %.6g", *m.RequestThroughput, per, want, *m.OutputThroughput))
+		}
+	}
+	return bad
+}
+
+// loadApart is Little's law: requests per s times their latency are in flight, and they
+// are no more than the cap.
+func (c *facts) loadApart() []string {
+	limit, latency := c.concurrency(), c.m.Latency[E2EL].Mean
+	if limit == 0 || latency == nil {
+		return nil
+	}
+	var rate float64
+	allowed := loadByRate
+	switch {
+	case c.m.RequestThroughput != nil:
+		rate = *c.m.RequestThroughput
+	case c.m.OutputThroughput != nil && c.e.Planned.OutputTokens > 0:
+		rate, allowed = *c.m.OutputThroughput/float64(c.e.Planned.OutputTokens), loadByTokens
+	}
+	if load := rate * *latency / 1000; load > float64(limit)*(1+allowed) {
+		return []string{fmt.Sprintf("%.4g requests per s of %.6g ms are %.4g in flight, under a cap of %d", rate, *latency, load, limit)}
+	}
+	return nil
+}
+
+// latencyApart holds the mean latency against its parts: the first token, and the time
+// per token of the others. No answer is longer than asked; how much shorter it is has to
+// be known for the other side.
+func (c *facts) latencyApart() []string {
+	ttft, tpot, whole := c.m.Latency[TTFT].Mean, c.m.Latency[TPOT].Mean, c.m.Latency[E2EL].Mean
+	asked := float64(c.e.Planned.OutputTokens)
+	if ttft == nil || tpot == nil || whole == nil || asked < 2 {
+		return nil
+	}
+	most := *ttft + (asked-1)**tpot
+	if *whole > most*(1+latencyOfParts) {
+		return []string{fmt.Sprintf("mean E2EL %.6g ms is above %.6g ms, of mean TTFT and %.0f times mean TPOT", *whole, most, asked-1)}
+	}
+	if per := c.perRequest(); per >= 0.95*asked && *whole < (*ttft+(per-1)**tpot)*(1-latencyOfParts) {
+		return []string{fmt.Sprintf("mean E2EL %.6g ms is below %.6g ms, of mean TTFT and %.4g times mean TPOT", *whole, *ttft+(per-1)**tpot, per-1)}
+	}
+	return nil
+}
