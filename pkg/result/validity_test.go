@@ -313,7 +313,6 @@ var trips = slices.Concat(timesTrips, []tripCase{
 	{"not-steady", result.Suspect, func(g *run) { g.growing(0.25) }, func(g *run) { g.growing(0.15) }},
 	{"not-steady", result.Suspect, func(g *run) { g.piling(0.3) }, func(g *run) { g.piling(0.1) }},
 	{"inconsistent", result.Invalid, func(g *run) { g.r.Results.MeanConcurrentRequests = new(6.4) }, func(g *run) { g.r.Results.MeanConcurrentRequests = new(6.2) }},
-	{"inconsistent", result.Invalid, func(g *run) { g.meanAbove(50, 71, 200) }, func(g *run) { g.meanAbove(49, 70, 210) }},   // a mean far above a percentile
 	{"inconsistent", result.Invalid, func(g *run) { g.between(10, 100, 70) }, func(g *run) { g.between(10, 110, 70) }}, // more than the range
 	{"inconsistent", result.Invalid, func(g *run) { g.r.Results.RequestThroughput = new(10.2) },
 		func(g *run) { g.r.Results.RequestThroughput = new(10.09) }},
@@ -485,13 +484,6 @@ func (g *run) evaluated(value float64, questions int) {
 // asked is the command line of the evaluation.
 func (g *run) asked(argv ...string) {
 	g.r.Provenance = &result.Provenance{Commands: []result.RoleArgv{{Role: "bench", Argv: []string{"--num-questions", "1"}}, {Role: "eval", Argv: argv}}}
-}
-
-// meanAbove gives the TTFT a 99th percentile, a mean above it, and a standard deviation.
-func (g *run) meanAbove(p99, mean, std float64) {
-	g.latency(result.TTFT, func(d *result.Distribution) {
-		d.Percentiles, d.Median, d.Min, d.Max, d.Mean, d.Std = map[float64]float64{99: p99}, nil, nil, nil, &mean, &std
-	})
 }
 
 // between gives the TTFT a range and a standard deviation.

@@ -3,7 +3,6 @@ package result
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 )
 
@@ -34,9 +33,7 @@ func (c *facts) withoutWindow() []string {
 }
 
 // spreads looks for standard deviations that no sample has between its least and its
-// largest value, and for means that lie further above a percentile than the standard
-// deviation allows: a share s of the values at or below it bounds the mean by
-// sqrt((1-s)/s) standard deviations beyond it (Cantelli).
+// largest value.
 func (c *facts) spreads() (bad []string) {
 	for _, f := range Families() {
 		d := c.m.Latency[f]
@@ -49,34 +46,8 @@ func (c *facts) spreads() (bad []string) {
 				bad = append(bad, fmt.Sprintf("standard deviation %.6g ms of %s is too large for values from %.6g to %.6g ms", *d.Std, name, *d.Min, *d.Max))
 			}
 		}
-		n := d.N
-		if n == nil && f != ITL {
-			n = c.m.CompletedRequests
-		}
-		if d.Mean == nil || n == nil || *n < 2 {
-			continue
-		}
-		for _, rank := range ranks(d) {
-			s := (math.Floor(float64(*n-1)*rank/100) + 1) / float64(*n)
-			most := d.Percentiles[rank] + *d.Std*math.Sqrt((1-s)/s)*math.Sqrt(float64(*n)/float64(*n-1))
-			if *d.Mean > most*(1+1e-3) && !c.nearly(*d.Mean, most) {
-				bad = append(bad, fmt.Sprintf("mean %s %.6g ms is above the %.6g ms that P%g and the standard deviation allow", name, *d.Mean, most, rank))
-				break
-			}
-		}
 	}
 	return bad
-}
-
-// ranks are the percentiles of a distribution that lie above its median, ascending.
-func ranks(d Distribution) (list []float64) {
-	for rank := range d.Percentiles {
-		if rank >= 50 && rank < 100 {
-			list = append(list, rank)
-		}
-	}
-	slices.Sort(list)
-	return list
 }
 
 // perRequest are the output tokens of a request as they were counted; 0 if not known.
