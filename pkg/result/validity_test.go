@@ -199,6 +199,11 @@ func (g *run) versions(prefill, decode string) {
 
 func decode(g *run) map[string]float64 { return g.r.Results.Server[1].Counters }
 
+// histogram sets one of decode's.
+func (g *run) histogram(name string, sum, count float64) {
+	decode(g)[name+"_sum"], decode(g)[name+"_count"] = sum, count
+}
+
 // aggregated leaves out prefill.
 func (g *run) aggregated() {
 	g.e.Planned.Disaggregated = false
@@ -247,6 +252,17 @@ var trips = slices.Concat(timesTrips, []tripCase{
 		g.e.Planned.IgnoreEOS, g.e.Planned.Warmups = false, 80 // of unknown length
 		decode(g)["vllm:generation_tokens_total"] = 66_000
 	}},
+	{"token-books", result.Suspect, func(g *run) { decode(g)["vllm:request_success_total"] = 979 }, func(g *run) { decode(g)["vllm:request_success_total"] = 980 }},
+	{"token-books", result.Suspect, func(g *run) { g.histogram("vllm:request_prompt_tokens", 74_000, 1000) }, func(g *run) { g.histogram("vllm:request_prompt_tokens", 300_000, 1000) }},
+	{"token-books", result.Suspect, func(g *run) {
+		g.histogram("vllm:request_prompt_tokens", 300_000, 1000)
+		g.r.Config.Benchmark.Backend = "openai"
+	}, func(g *run) { g.histogram("vllm:request_prompt_tokens", 76_000, 1000) }},
+	{"token-books", result.Suspect, func(g *run) { g.histogram("vllm:request_params_max_tokens", 200_000, 1000) }, func(g *run) { g.histogram("vllm:request_params_max_tokens", 200_000, 1001) }},
+	{"not-disaggregated", result.Invalid, func(g *run) { prefill(g)["vllm:prompt_tokens_total"] = 0 }, func(g *run) { prefill(g)["vllm:prompt_tokens_total"] = 1 }},
+	{"proxy-errors", result.Suspect, func(g *run) { g.r.Results.Proxy.Requests = 979 }, func(g *run) { g.r.Results.Proxy.Requests = 980 }},
+	{"inconsistent", result.Invalid, func(g *run) { g.r.Results.MaxConcurrency = new(24) }, func(g *run) { g.r.Results.MaxConcurrency = new(6) }},
+	{"inconsistent", result.Invalid, func(g *run) { g.sends(10); g.r.Results.RequestRate = new(result.Rate(5)) }, func(g *run) { g.sends(10); g.r.Results.RequestRate = new(result.Rate(10)) }},
 	{"engine-slower", result.Invalid, func(g *run) { decode(g)["vllm:e2e_request_latency_seconds_sum"] = 585 }, // 5 % and 5 ms
 		func(g *run) { decode(g)["vllm:e2e_request_latency_seconds_sum"] = 583 }},
 	{"engine-slower", result.Invalid, func(g *run) { decode(g)["vllm:e2e_request_latency_seconds_sum"] = 1100 }, func(g *run) {
