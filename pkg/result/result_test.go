@@ -111,6 +111,7 @@ func TestDecodeRefusesWhatItDoesNotKnow(t *testing.T) {
 // covers: PL-D19, LIB-9
 func TestValidateRefuses(t *testing.T) {
 	g := good()
+	g.r.Results.MaxConcurrency = new(8)
 	text := marshal(t, &g.r)
 	require.NoError(t, result.Validate([]byte(text)))
 	for name, replace := range map[string][2]string{
@@ -181,6 +182,7 @@ func TestMergeDerivesRatesPerGPUAndUser(t *testing.T) {
 		{Role: "proxy", Slice: result.Slice{Offset: 0, Count: 1}},
 	}}}
 	g := good()
+	g.r.Results.MaxConcurrency = new(8)
 	r.Merge(result.Part{Metrics: &g.r.Results})
 	require.Equal(t, 32, *r.Results.GPUs)
 	require.Equal(t, 500.0/32, *r.Results.OutputPerGPU)
