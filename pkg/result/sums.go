@@ -42,7 +42,7 @@ func (c *facts) impossibleParts(done int) (bad []string) {
 				bad = append(bad, fmt.Sprintf("from mean TTFT to mean E2EL are %.6g ms, and the gaps of an answer are %.6g ms", rest, sum))
 			}
 		}
-	case tpot.Mean != nil && c.equalAnswers(done):
+	case measured(tpot) && c.equalAnswers(done):
 		slack := partsSlack**whole + partsSlackMS
 		if c.m.FromLog {
 			slack += logRounding * (more + 2)
@@ -52,11 +52,15 @@ func (c *facts) impossibleParts(done int) (bad []string) {
 		}
 	}
 	// Each gap is that before one token or several, so that there are at most as many gaps as tokens.
-	if itl := c.m.Latency[ITL].Mean; itl != nil && !c.imported() && *itl*more < (1-gapsSlack)*rest-partsSlackMS {
-		bad = append(bad, fmt.Sprintf("mean ITL %.6g ms, %.4g times in an answer, is less than the %.6g ms from mean TTFT to mean E2EL", *itl, more, rest))
+	if itl := c.m.Latency[ITL]; measured(itl) && !c.imported() && *itl.Mean*more < (1-gapsSlack)*rest-partsSlackMS {
+		bad = append(bad, fmt.Sprintf("mean ITL %.6g ms, %.4g times in an answer, is less than the %.6g ms from mean TTFT to mean E2EL", *itl.Mean, more, rest))
 	}
 	return bad
 }
+
+// measured reports whether a family has values: of answers that were not streamed a
+// client writes zeros.
+func measured(d Distribution) bool { return d.Mean != nil && *d.Mean != 0 }
 
 // partsBeyond compares the time behind the first tokens with what the least and the
 // largest TPOT allow for all of them.
@@ -81,12 +85,13 @@ func (c *facts) equalAnswers(done int) bool {
 const (
 	medianSlack = 0.02 // of the median, as programs interpolate percentiles in their ways
 	spreadSlack = 0.02 // of the standard deviation, and half of it of the mean
+	stdOfRange  = 0.71 // two values have sqrt(1/2) of their range, more have less
 	leastOf     = 20   // values, from which on neighbours lie close together
 )
 
 // impossibleSpread looks for means, medians and standard deviations of one family that
 // no sample has. A mean is never further from the median than the standard deviation,
-// which is at most half the range in its population form.
+// which is at most half the range, or stdOfRange of it for the sample that it is of.
 func (c *facts) impossibleSpread(f Family, n int) (bad []string) {
 	d, name := c.m.Latency[f], strings.ToUpper(string(f))
 	slack := 0.0
@@ -107,16 +112,17 @@ func (c *facts) impossibleSpread(f Family, n int) (bad []string) {
 		}
 	}
 	most := math.Inf(1)
-	if d.Max != nil && d.Min != nil {
-		most = *d.Max - *d.Min
-	} else if d.Max != nil {
-		most = *d.Max
-	}
 	if c.m.Duration != nil && c.m.CutRequests == nil {
-		most = min(most, 1000**c.m.Duration)
+		most = 1000 * (*c.m.Duration + slackS)
 	}
-	if *d.Std > most*(1+spreadSlack)+1000*slackS {
-		bad = append(bad, fmt.Sprintf("standard deviation of %s %.6g ms is more than the range of %.6g ms", name, *d.Std, most))
+	if d.Max != nil {
+		most = min(most, *d.Max)
+	}
+	if d.Max != nil && d.Min != nil {
+		most = stdOfRange * (*d.Max - *d.Min)
+	}
+	if *d.Std > most*(1+spreadSlack)+slack {
+		bad = append(bad, fmt.Sprintf("standard deviation of %s %.6g ms is more than any values within their range have, %.6g ms", name, *d.Std, most))
 	}
 	return bad
 }

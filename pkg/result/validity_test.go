@@ -329,7 +329,7 @@ var trips = slices.Concat(timesTrips, []tripCase{
 	{"not-steady", result.Suspect, func(g *run) { g.growing(0.25) }, func(g *run) { g.growing(0.15) }},
 	{"not-steady", result.Suspect, func(g *run) { g.piling(0.3) }, func(g *run) { g.piling(0.1) }},
 	{"inconsistent", result.Invalid, func(g *run) { g.r.Results.MeanConcurrentRequests = new(6.4) }, func(g *run) { g.r.Results.MeanConcurrentRequests = new(6.2) }},
-	{"inconsistent", result.Invalid, func(g *run) { g.between(10, 100, 70) }, func(g *run) { g.between(10, 110, 70) }}, // more than the range
+	{"times-impossible", result.Invalid, func(g *run) { g.between(20, 100, 70) }, func(g *run) { g.between(5, 115, 70) }}, // more than the range
 	{"inconsistent", result.Invalid, func(g *run) { g.r.Results.RequestThroughput = new(10.2) },
 		func(g *run) { g.r.Results.RequestThroughput = new(10.09) }},
 	{"inconsistent", result.Invalid, func(g *run) { g.r.Results.OutputThroughput = new(490.0) },

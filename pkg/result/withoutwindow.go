@@ -3,7 +3,6 @@ package result
 import (
 	"fmt"
 	"math"
-	"strings"
 )
 
 // What statistics of a report may be off each other where neither requests nor a window
@@ -14,13 +13,11 @@ const (
 	loadByRate     = 0.05 // requests in flight by rate and latency, over the cap
 	loadByTokens   = 0.25 // the same by tokens per s over those that were asked for, which may be counted apart
 	latencyOfParts = 0.25 // mean E2EL against mean TTFT and TPOT: answers need not have one length
-	stdOfRange     = 0.71 // of the range: two values have sqrt(1/2) of it, more have less
 )
 
 // withoutWindow is how rates and latencies of a report contradict each other, also where
 // it says nothing of its window.
-func (c *facts) withoutWindow() []string {
-	bad := c.spreads()
+func (c *facts) withoutWindow() (bad []string) {
 	if limit := c.concurrency(); limit > 0 && c.m.MeanConcurrentRequests != nil && *c.m.MeanConcurrentRequests > float64(limit)*(1+c.limit("over_cap")) {
 		bad = append(bad, fmt.Sprintf("%.4g requests in flight on average by the client, under a cap of %d", *c.m.MeanConcurrentRequests, limit))
 	}
@@ -28,24 +25,6 @@ func (c *facts) withoutWindow() []string {
 		bad = append(bad, c.ratesApart()...)
 		bad = append(bad, c.loadApart()...)
 		bad = append(bad, c.latencyApart()...)
-	}
-	return bad
-}
-
-// spreads looks for standard deviations that no sample has between its least and its
-// largest value.
-func (c *facts) spreads() (bad []string) {
-	for _, f := range Families() {
-		d := c.m.Latency[f]
-		if d.Std == nil {
-			continue
-		}
-		name := strings.ToUpper(string(f))
-		if d.Min != nil && d.Max != nil {
-			if width := *d.Max - *d.Min; *d.Std > stdOfRange*width && !c.nearly(*d.Std, stdOfRange*width) {
-				bad = append(bad, fmt.Sprintf("standard deviation %.6g ms of %s is too large for values from %.6g to %.6g ms", *d.Std, name, *d.Min, *d.Max))
-			}
-		}
 	}
 	return bad
 }
