@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -110,6 +112,20 @@ var plantedFaults = []planted{
 	{part: "file", what: "Ten requests vanished", after: set("completed", 38), words: []string{"requests-missing"}},
 	{part: "file", what: "The duration is 0", after: set("duration", 0.0), words: []string{"inconsistent"}},
 	{part: "file", what: "The duration is twice as long as the load", after: stretched(2), words: []string{"window-wrong"}},
+	{part: "file", what: "The P50 of the TTFT is not its median", after: scale("median_ttft_ms", 1.1), words: []string{"times-impossible"}},
+	{part: "file", what: "Every latency is in seconds, called milliseconds", load: noDetails, after: scaleAll(0.001, "ttft", "tpot", "itl", "e2el"), words: []string{"engine-slower"}},
+	{part: "file", what: "Every latency is half of what it was", load: noDetails, after: scaleAll(0.5, "ttft", "tpot", "itl", "e2el"), words: []string{"engine-slower"}},
+	{part: "file", what: "TPOT is half of what TTFT and E2EL leave for it", load: noDetails, after: scaleAll(0.5, "tpot"), words: []string{"times-impossible"}},
+	{part: "file", what: "The standard deviation of the TTFT is 1e308", load: noDetails, after: set("std_ttft_ms", 1e308), words: []string{"times-impossible"}},
+	{part: "file", what: "The client had another limit of requests in flight", after: set("max_concurrency", 64), words: []string{"inconsistent"}},
+	{part: "file", what: "The client's result is that of a run a year ago", after: changed(func(m map[string]any) {
+		m["date"] = "20251103-101500"
+		delete(m, "profllm")
+	}), words: []string{"files-mixed"}},
+	{part: "file", what: "The end is that of another job", after: keyed(run.SentinelFile, "job_id", "4711"), words: []string{"files-mixed"}},
+	{part: "file", what: "The placement has no nodes", after: keyed(run.PlacementFile, "nodes", []any{}), words: []string{"placed-otherwise"}},
+	{part: "file", what: "The placement is null", after: instead(run.PlacementFile, holding("null")), words: []string{"placed-otherwise"}},
+	{part: "file", what: "The plan has no loads", after: keyed(run.PlanFile, "loads", nil), says: "plan.json: no load is planned: loads is empty"},
 	{part: "file", what: "The plan is cut off", after: truncated(run.PlanFile, 0.5), says: "plan.json: decode plan: unexpected end of JSON input"},
 	{part: "file", what: "The placement is empty", after: truncated(run.PlacementFile, 0), says: "placement.json: unexpected end of JSON input"},
 }
@@ -119,6 +135,9 @@ var (
 	steady = keys{"num_prompts": "80", "random_output_len": "40"}
 	paced  = keys{"num_prompts": "100", "random_output_len": "40", "request_rate": "25", "max_concurrency": "100"}
 )
+
+// noDetails leaves the statistics to speak for themselves.
+var noDetails = keys{"save_detailed": ""}
 
 // instead removes a file of the run and makes another thing of its name.
 func instead(name string, create func(path string) error) func(*testing.T, string) {
@@ -139,6 +158,18 @@ func sparse(path string) error {
 		return err
 	}
 	return os.Truncate(path, 8<<30)
+}
+
+// holding writes a file.
+func holding(content string) func(path string) error {
+	return func(path string) error { return os.WriteFile(path, []byte(content), 0o644) }
+}
+
+// keyed sets one key of a JSON file.
+func keyed(name, key string, value any) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		edit(t, filepath.Join(dir, name), func(m map[string]any) { m[key] = value })
+	}
 }
 
 // truncated keeps a share of a file.
@@ -181,6 +212,17 @@ func unset(all ...string) func(*testing.T, string) {
 
 func scale(key string, by float64) func(*testing.T, string) {
 	return changed(func(m map[string]any) { m[key] = scaled(m[key], by) })
+}
+
+// scaleAll makes all statistics of families so many times as large.
+func scaleAll(by float64, families ...string) func(*testing.T, string) {
+	return changed(func(m map[string]any) {
+		for key, v := range m {
+			if family, ok := strings.CutSuffix(key, "_ms"); ok && slices.Contains(families, family[strings.LastIndexByte(family, '_')+1:]) {
+				m[key] = scaled(v, by)
+			}
+		}
+	})
 }
 
 // stretched makes the window longer, and every rate fit it.

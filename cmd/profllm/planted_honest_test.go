@@ -62,6 +62,10 @@ var honestVariations = []planted{
 	{part: "file", what: "The client's result is packed", after: packedInPlace(benchFile)},
 	{part: "file", what: "The logs are packed", after: packedInPlace("logs/serve-0.log")},
 	{part: "file", what: "The client's result was written twice", after: twice(benchFile)},
+	{part: "file", what: "A result of another program lies beside the client's", after: func(t *testing.T, dir string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "raw/sglang-bench.jsonl"), []byte(`{"request_throughput": 1024.0, "completed": 80}`+"\n"), 0o644))
+	}},
+	{part: "file", what: "A counter of the engine is not a number", after: appended("raw/metrics-serve-bench.prom", "vllm:inter_token_latency_seconds_sum{engine=\"0\",model_name=\"m\"} NaN\n")},
 }
 
 // packedInPlace replaces a file by the same packed with xz.
@@ -82,5 +86,16 @@ func twice(name string) func(*testing.T, string) {
 		data, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(path, append(append(data, '\n'), data...), 0o644))
+	}
+}
+
+// appended adds a text to a file.
+func appended(name, text string) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_APPEND|os.O_WRONLY, 0)
+		require.NoError(t, err)
+		_, err = f.WriteString(text)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
 	}
 }

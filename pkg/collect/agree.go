@@ -138,10 +138,10 @@ func (e *evidence) oneClock() bool {
 		e.place != nil && c.Nodes.Offset < len(e.place.Nodes) && e.claim.Node != "" && e.claim.Node == e.place.Nodes[c.Nodes.Offset].Host
 }
 
-// vllmDate is the first key of a result of vLLM's client, by its local time.
-var vllmDate = regexp.MustCompile(`^\s*\{\s*"date"\s*:\s*"(\d{8}-\d{6})"`)
+// vllmDate is among the first keys of a result of vLLM's client, by its local time.
+var vllmDate = regexp.MustCompile(`"date"\s*:\s*"(\d{8}-\d{6})"`)
 
-// dated is the date of the client's file, if it begins with one.
+// dated is the date of the client's file, if one of its first keys is that.
 func (e *evidence) dated(name string) (time.Time, bool) {
 	f, err := e.files.Open(name)
 	if err != nil {
@@ -190,6 +190,8 @@ func (e *evidence) places(r *result.Result) result.Agreement {
 		for _, n := range e.looked.Nodes {
 			seen = append(seen, n.Host)
 		}
+		slices.Sort(placed)
+		slices.Sort(seen)
 		compare(!slices.Equal(placed, seen), "%s has the nodes %s, %s %s", run.PlacementFile, strings.Join(placed, " "), run.PreflightFile, strings.Join(seen, " "))
 	}
 	for i := range e.plan.Roles {
