@@ -36,11 +36,12 @@ func ParsePhases(args []string) ([]run.Phase, error) {
 const Terminated = 143
 
 // EndedFromOutside reports whether somebody ends the job: its script had TERM; or a step
-// had one that is not of Stop, as the steps get theirs before the script does.
+// had one that is not of Stop, as the steps get theirs before the script does. A server
+// may end well of it.
 func EndedFromOutside(code int, phases, roles []run.Phase, events []Event) bool {
 	terminated := func(p run.Phase) bool { return p.Code == Terminated }
 	died := func(p run.Phase) bool {
-		return terminated(p) && slices.ContainsFunc(events, func(e Event) bool { return e.Event == RoleDied && e.Role == p.Name })
+		return (p.Code == 0 || terminated(p)) && slices.ContainsFunc(events, func(e Event) bool { return e.Event == RoleDied && e.Role == p.Name })
 	}
 	return code == Terminated || code != 0 && (slices.ContainsFunc(phases, terminated) || slices.ContainsFunc(roles, died))
 }

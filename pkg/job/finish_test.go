@@ -25,6 +25,7 @@ func TestEndedFromOutside(t *testing.T) {
 		"good":                       {0, []run.Phase{{Name: "bench"}}, []run.Phase{{Name: "serve", Code: 143}}, stopped, false},
 		"its script had TERM":        {143, nil, nil, stopped, true},
 		"a server had TERM":          {70, []run.Phase{{Name: "bench", Code: Lost}}, []run.Phase{{Name: "serve", Code: 143}}, died, true},
+		"a server ended well of it":  {70, []run.Phase{{Name: "bench", Code: Lost}}, []run.Phase{{Name: "serve"}}, died, true},
 		"a client had TERM":          {143, []run.Phase{{Name: "bench", Code: 143}}, nil, stopped, true},
 		"a client, not yet said":     {1, []run.Phase{{Name: "bench", Code: 143}}, nil, stopped, true},
 		"a server died":              {70, []run.Phase{{Name: "bench", Code: Lost}}, []run.Phase{{Name: "serve", Code: 137}}, died, false},

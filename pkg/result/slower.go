@@ -18,6 +18,7 @@ const (
 const (
 	engineSlack  = 0.05  // of the engines' sum
 	engineSlackS = 0.005 // s, each request
+	engineHeldS  = 0.5   // s, once: an engine that a busy machine holds up between its last token and its clock
 	engineExtraS = 300   // s, each request that was not measured
 )
 
@@ -90,7 +91,7 @@ func (c *facts) slower(f Family, name string, done int) (said string, bad bool, 
 		return "", false, fmt.Sprintf("which of %.0f requests that the engines timed were warm-ups is not known", count)
 	}
 	client := *d.Mean / 1000 * float64(done)
-	slack := engineSlack*sum + engineSlackS*float64(done) + engineExtraS*max(0, extra)
+	slack := engineHeldS + engineSlack*sum + engineSlackS*float64(done) + engineExtraS*max(0, extra)
 	if c.m.FromLog {
 		slack += logRounding / 1000 * float64(done)
 	}
