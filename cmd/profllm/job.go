@@ -215,11 +215,11 @@ func (c jobFinishCmd) Run(a *app) error {
 		return said("finish", err)
 	}
 	ended := job.WasEnded(events)
-	if ended && c.Code == job.Terminated {
+	if ended && c.Code == run.Terminated {
 		c.Code = exitOK // as planned: what it has is in its result
 	}
 	// Before the sentinel: after it, nothing that the run wrote is changed.
-	if err := j.Forget(job.EndedFromOutside(c.Code, phases, roles, events)); err != nil {
+	if err := j.Forget(job.ToldToEnd(c.Code, phases, roles, events)); err != nil {
 		a.logf("profllm job finish: %v", err)
 	}
 	if err := j.Finish(c.Code, phases, roles); err != nil {

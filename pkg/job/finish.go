@@ -32,18 +32,15 @@ func ParsePhases(args []string) ([]run.Phase, error) {
 	return list, nil
 }
 
-// Terminated is the exit code of what TERM has ended.
-const Terminated = 143
-
-// EndedFromOutside reports whether somebody ends the job: its script had TERM; or a step
-// had one that is not of Stop, as the steps get theirs before the script does. A server
-// may end well of it.
-func EndedFromOutside(code int, phases, roles []run.Phase, events []Event) bool {
-	terminated := func(p run.Phase) bool { return p.Code == Terminated }
+// ToldToEnd reports whether somebody ends the job, which may be queued again: the script
+// got TERM, or a step got a TERM that Stop did not send, since Slurm signals the steps
+// before the script. A server may exit with 0 after TERM.
+func ToldToEnd(code int, phases, roles []run.Phase, events []Event) bool {
+	terminated := func(p run.Phase) bool { return p.Code == run.Terminated }
 	died := func(p run.Phase) bool {
 		return (p.Code == 0 || terminated(p)) && slices.ContainsFunc(events, func(e Event) bool { return e.Event == RoleDied && e.Role == p.Name })
 	}
-	return code == Terminated || code != 0 && (slices.ContainsFunc(phases, terminated) || slices.ContainsFunc(roles, died))
+	return code == run.Terminated || code != 0 && (slices.ContainsFunc(phases, terminated) || slices.ContainsFunc(roles, died))
 }
 
 // Finish writes the sentinel: the script came to its end, with this exit code,

@@ -12,7 +12,7 @@ import (
 // the steps first: a script that sees a server die of that does not know yet.
 //
 // covers: PL-D10
-func TestEndedFromOutside(t *testing.T) {
+func TestToldToEnd(t *testing.T) {
 	died := []Event{{Event: AllReady}, {Event: RoleDied, Role: "serve"}}
 	stopped := []Event{{Event: AllReady}, {Event: Stopping}}
 	for name, c := range map[string]struct {
@@ -33,7 +33,7 @@ func TestEndedFromOutside(t *testing.T) {
 		"a client failed":            {1, []run.Phase{{Name: "bench", Code: 1}}, []run.Phase{{Name: "serve", Code: 143}}, stopped, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.want, EndedFromOutside(c.code, c.phases, c.roles, c.events))
+			require.Equal(t, c.want, ToldToEnd(c.code, c.phases, c.roles, c.events))
 		})
 	}
 }

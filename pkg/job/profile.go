@@ -44,7 +44,7 @@ func (j *Job) RunProfiled(ctx context.Context, mark string, command, environ []s
 	if code := cmd.ProcessState.ExitCode(); code >= 0 {
 		return code, nil
 	}
-	return 143, nil
+	return run.Terminated, nil
 }
 
 // profiled lists the marked processes whose parent is not marked: the servers

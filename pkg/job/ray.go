@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/hostlist"
+	"github.com/profllm/profllm/pkg/run"
 )
 
 // Ray is one rank of a role that spans several nodes on a Ray cluster.
@@ -93,7 +94,7 @@ func (j *Job) rayHead(ctx context.Context, r Ray, own, address string, environ [
 		case err := <-head:
 			return 1, fmt.Errorf("the Ray head ended: %w", cmp.Or(err, errors.New("exit status 0")))
 		case <-ctx.Done():
-			return 143, ctx.Err()
+			return run.Terminated, ctx.Err()
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
@@ -114,7 +115,7 @@ func (j *Job) rayHead(ctx context.Context, r Ray, own, address string, environ [
 	if code := server.ProcessState.ExitCode(); code >= 0 {
 		return code, nil
 	}
-	return 143, nil
+	return run.Terminated, nil
 }
 
 func (j *Job) rayWorker(ctx context.Context, r Ray, own, address string, environ []string) (int, error) {
@@ -135,7 +136,7 @@ func (j *Job) rayWorker(ctx context.Context, r Ray, own, address string, environ
 			return 1, fmt.Errorf("no Ray head at %s after %s: %w", address, r.Timeout, err)
 		}
 		if !sleep(ctx, 500*time.Millisecond) {
-			return 143, ctx.Err()
+			return run.Terminated, ctx.Err()
 		}
 	}
 }

@@ -153,8 +153,8 @@ func (st State) Settled(dir, kind string) State {
 func (st State) inTurn(dir string, have bool, code int) State {
 	began := claimedBy(dir, st.JobID)
 	switch {
-	case have && code == terminated && st.Final() && st.State != Succeeded && st.State != Failed: // cut short with its job
-	case have && code == terminated && st.State == Running:
+	case have && code == Terminated && st.Final() && st.State != Succeeded && st.State != Failed: // cut short with its job
+	case have && code == Terminated && st.State == Running:
 		if st.Note == "" { // the job is about to end, or was queued again and begins this run anew
 			st.Note = "cut short, and its job goes on"
 		}
@@ -189,13 +189,13 @@ func (st State) inTurn(dir string, have bool, code int) State {
 // The exit codes of a script that was ended: by TERM, with its job; in a sequence,
 // by XCPU, at the run's own time limit.
 const (
-	terminated = 143
+	Terminated = 143
 	timedOut   = 124
 )
 
 // EndedFromOutside reports whether the exit code of a script says that it was told to
 // end, by TERM or at its own time limit.
-func EndedFromOutside(code int) bool { return code == terminated || code == timedOut }
+func EndedFromOutside(code int) bool { return code == Terminated || code == timedOut }
 
 func (st State) bySentinel(code int) State {
 	st.State, st.Note, st.Reason = Succeeded, "", ""
