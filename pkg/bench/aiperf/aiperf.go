@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -224,7 +225,8 @@ const (
 // compareSums holds the sums of the metrics against means and counts, and the counts
 // against the requests.
 func (s *summary) compareSums(requests *int) {
-	for tag, r := range s.table {
+	for _, tag := range slices.Sorted(maps.Keys(s.table)) {
+		r := s.table[tag]
 		sum, hasSum := r.stats["sum"]
 		avg, hasMean := r.stats["avg"]
 		count, hasCount := r.stats["count"]

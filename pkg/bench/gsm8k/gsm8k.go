@@ -115,7 +115,11 @@ func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
 			reflect.ValueOf(to).Elem().SetZero()
 		}
 	}
-	duplicates(data, warn)
+	in := pyjson.NewReader(bytes.NewReader(data))
+	_ = in.Object(func(string) error { return in.Skip() }) // the text was read already
+	for _, key := range in.Twice() {
+		warn(result.Contradicts, key.Str, "the key is there twice")
+	}
 	part.Simulated = part.Simulated || result.Labelled(keys["simulated"])
 	a := &result.Accuracy{Task: "gsm8k", Source: name}
 	var accuracy *float64
@@ -139,23 +143,6 @@ func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
 
 // maxStamp is in the year 2286, s.
 const maxStamp = 1e10
-
-// duplicates warns of keys that are there twice with different values: Python writes none,
-// and readers do not agree on which counts.
-func duplicates(data []byte, warn func(kind result.WarningKind, key, text string)) {
-	seen := map[string]string{}
-	in := pyjson.NewReader(bytes.NewReader(data))
-	_ = in.Object(func(key string) error { // the text was read already
-		from := in.Offset()
-		err := in.Skip()
-		value := strings.TrimSpace(string(data[from:in.Offset()]))
-		if old, ok := seen[key]; ok && old != value {
-			warn(result.Contradicts, key, fmt.Sprintf("is there twice, as %.40s and as %.40s", old, value))
-		}
-		seen[key] = value
-		return err
-	})
-}
 
 // compareLog holds the accuracy of the file against the lines of the console text. One
 // that agrees is enough: the text may hold more than the evaluation's own lines.

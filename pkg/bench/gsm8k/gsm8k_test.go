@@ -100,7 +100,7 @@ func TestContradictions(t *testing.T) {
 		{"the log has percent", `{"accuracy": 0.745}`, "Accuracy: 74.5\n", 0},
 		{"the log has none", `{"accuracy": 0.745}`, "Accuracy: none\n", 0},
 		{"a key twice", `{"accuracy": 0.745, "x": {"accuracy": 1}, "accuracy": 0.91}`, "", 1},
-		{"a key twice, the same", `{"accuracy": 0.745, "accuracy":  0.745}`, "", 0},
+		{"a key twice, the same", `{"accuracy": 0.745, "accuracy":  0.745}`, "", 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out := fstest.MapFS{"vllm-gsm8k.json": {Data: []byte(tt.file)}}
