@@ -91,13 +91,10 @@ func (e *evidence) sameJob(a *result.Agreement) {
 		}
 	}
 	list = slices.DeleteFunc(list, func(s said) bool { return s.id == "" })
-	for i := range list {
-		if i == 0 {
-			continue
-		}
+	for _, x := range list[min(1, len(list)):] {
 		a.Compared++
-		if !sameJob(list[0].id, list[i].id) {
-			a.Bad = append(a.Bad, fmt.Sprintf("%s is of job %s, %s of job %s", list[0].file, list[0].id, list[i].file, list[i].id))
+		if first := list[0]; !sameJob(first.id, x.id) {
+			a.Bad = append(a.Bad, fmt.Sprintf("%s is of job %s, %s of job %s", first.file, first.id, x.file, x.id))
 		}
 	}
 }

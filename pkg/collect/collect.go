@@ -302,7 +302,7 @@ func (e *evidence) read() error {
 	return err
 }
 
-// needed is how many nodes the plan's roles and clients are spread over.
+// needed is how many nodes the plan's roles are spread over, at least one.
 func (e *evidence) needed() int {
 	n := 0
 	if e.plan != nil {

@@ -141,8 +141,10 @@ func (t *Table) Decide(reports []Report, job Job) *result.Failure {
 	dead := died(reports)
 	serviceDied := dead != nil && dead.service()
 	if i := slices.IndexFunc(roots, func(c clue) bool { return !serviceDied || c.insideService() }); i >= 0 {
-		if f := t.serviceWords(reports, roots[i], rest); f != nil && slices.Contains(missed, roots[i].entry.ID) {
-			return f
+		if slices.Contains(missed, roots[i].entry.ID) {
+			if f := t.serviceWords(reports, roots[i], rest); f != nil {
+				return f
+			}
 		}
 		return t.failure(roots[i], roots[i].confidence(), rest)
 	}
