@@ -36,7 +36,7 @@ var questions = []question{
 	{"PL-V5", "output-length", Invalid, "short answers make every latency look better", outputLength},
 	{"PL-V6", "input-length", Suspect, "other prompts than asked are another benchmark", inputLength},
 	{"PL-V7", "token-books", Suspect, "client and engine count the same tokens, or one of them is wrong", tokenBooks},
-	{"PL-V7", "engine-slower", Invalid, "an engine has its part of a request between the client's two readings of the clock: the sum of the latencies cannot be larger in the engine", engineSlower},
+	{"PL-V7", "engine-slower", Invalid, "a request spends less time in the engine than in the client, so the engine's latencies cannot add up to more", engineSlower},
 	{"PL-V8", "inconsistent", Invalid, "a report that contradicts itself proves nothing", inconsistent},
 	{"PL-V8", "times-impossible", Invalid, "a clock that was set, or requests that were copied, are no measurement", timesImpossible},
 	{"PL-V8", "summary-differs", Invalid, "a summary of other requests than those beside it proves nothing", summaryDiffers},
