@@ -325,7 +325,7 @@ func TestSlurmLoads(t *testing.T) {
 	other := s.hook(t, 1, "../9").Plan.Loads[0] // of test t1, as if it were a point of t0's sweep
 	other.Dir = filepath.Join(filepath.Dir(p.Dir), "9")
 	other.Clients[0].Argv = retarget(other.Clients[0].Argv, filepath.Join(p.Dir, "../9/h"), other.Dir)
-	other.Clients[0].Log = filepath.Join(other.Dir, "logs", "bench-%t.log")
+	other.Clients[0].Log = "../9/logs/bench-%t.log"
 	p.Loads[0].Name, other.Name, other.Cache = "1", "9", plan.CacheReset
 	p.Loads, p.CachePath = append(p.Loads, other), "/reset_prefix_cache"
 	p.Env = append(p.Env, plan.Var{Name: "VLLM_SERVER_DEV_MODE", Value: plan.Text("1")}) // else vLLM has no such route

@@ -69,7 +69,7 @@ job: prefill is ready
 
 	// One that ended well has its tails.
 	require.NoError(t, os.Remove(filepath.Join(l.dir, run.ResultFile)))
-	require.NoError(t, os.WriteFile(filepath.Join(l.dir, run.SentinelFile), l.finish, 0o644))
+	require.NoError(t, run.WriteFile(filepath.Join(l.dir, run.SentinelFile), l.finish, 0o644))
 	require.Contains(t, logs(exitOK, "--lines", "1").stdout, "decode-10: ten\n")
 }
 
@@ -98,7 +98,7 @@ func TestLogsOfReplicasAndLoads(t *testing.T) {
 func TestLogsFollow(t *testing.T) {
 	for name, end := range map[string]func(l *live){
 		"sentinel": func(l *live) {
-			require.NoError(l.t, os.WriteFile(filepath.Join(l.dir, run.SentinelFile), l.finish, 0o644))
+			require.NoError(l.t, run.WriteFile(filepath.Join(l.dir, run.SentinelFile), l.finish, 0o644))
 		},
 		"killed": func(l *live) { l.job("", "CANCELLED") },
 	} {

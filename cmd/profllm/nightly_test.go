@@ -72,7 +72,7 @@ func asOnSlurm(t *testing.T, root string) {
 	dirs, err := run.Find(root)
 	require.NoError(t, err)
 	for i, dir := range dirs {
-		for _, name := range []string{run.SubmitFile, run.ClaimFile, run.SentinelFile, run.StateFile, run.PlacementFile} {
+		for _, name := range []string{run.SubmitFile, run.ClaimFile, run.SentinelFile, run.StateFile, run.PlacementFile, run.PreflightFile} {
 			edit(t, filepath.Join(dir, name), func(m map[string]any) { m["job_id"] = strconv.Itoa(4711 + i) })
 		}
 	}

@@ -217,10 +217,10 @@ func TestWatchPiped(t *testing.T) {
 			l.add("logs/bench-0.log", "load: 33/64 done\n")
 			next(`running for \S+  ready 3/3  bench`)
 			l.add(run.EventFile, strings.Join(l.events[5:], ""))
-			l.job("", c.acct)
-			if c.code == exitOK {
-				require.NoError(t, os.WriteFile(filepath.Join(l.dir, run.SentinelFile), l.finish, 0o644))
+			if c.code == exitOK { // before Slurm knows the end, as in a job
+				require.NoError(t, run.WriteFile(filepath.Join(l.dir, run.SentinelFile), l.finish, 0o644))
 			}
+			l.job("", c.acct)
 			var rest strings.Builder
 			for lines.Scan() {
 				rest.WriteString(lines.Text() + "\n")
