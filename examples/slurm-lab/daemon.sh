@@ -12,14 +12,26 @@ usage="usage: daemon.sh start|kill|restart slurmctld|slurmdbd|slurmd@NODE, or do
 deed=${1:?$usage} name=${2:?$usage}
 daemon=${name%%@*} node=${name#*@}
 
+file=$LAB/run/$daemon.pid
+[[ $daemon != slurmd ]] || file=$LAB/run/slurmd.$node.pid
+
+# runs reports whether the pid file's daemon is there: a pid that it no longer has may
+# be anybody's.
+runs() { [[ -e $file && $(cat "/proc/$(cat "$file")/comm" 2>/dev/null) == "$daemon" ]]; }
+
 start() {
   case $daemon in
     slurmdbd) slurmdbd ;;
     slurmctld)
       slurmctld
-      for _ in $(seq 600); do
+      for i in $(seq 600); do
         [[ $(scontrol ping 2>/dev/null) != *UP* ]] || return 0
         sleep 0.1
+        # One that gave up is started again, as a site's init system would.
+        if ((i % 50 == 0)) && ! runs; then
+          echo "daemon.sh: slurmctld ended: $(grep -E 'fatal|error' "$LAB/log/slurmctld.log" | tail -n 1)" >&2
+          slurmctld
+        fi
       done
       echo "daemon.sh: slurmctld does not answer" >&2
       exit 1
@@ -32,11 +44,9 @@ start() {
 }
 
 end() {
-  local file=$LAB/run/$daemon.pid pid
-  [[ $daemon != slurmd ]] || file=$LAB/run/slurmd.$node.pid
+  runs || { echo "daemon.sh: $name does not run" >&2; exit 1; }
+  local pid
   pid=$(cat "$file")
-  # A pid that the file's daemon no longer has may be anybody's.
-  [[ $(cat "/proc/$pid/comm" 2>/dev/null) == "$daemon" ]] || { echo "daemon.sh: $name does not run" >&2; exit 1; }
   kill -KILL "$pid"
   while [[ -e /proc/$pid ]]; do sleep 0.05; done
   rm -f "$file"

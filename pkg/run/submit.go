@@ -88,7 +88,7 @@ func (s *Submitter) complete(ctx context.Context, u *Unit, over string) (done Su
 		}
 		if found {
 			sub := Submission{Schema: "profllm.submit/1", RunID: u.RunID(), JobID: id, Time: s.Now().UTC(), Attempt: len(intents), Adopted: true}
-			return sub, WriteJSON(filepath.Join(u.Dir, SubmitFile), sub)
+			return sub, record(u.Dir, sub)
 		}
 	}
 	return s.submit(ctx, u, len(intents)+1)
@@ -153,7 +153,7 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 	case err == nil:
 	case errors.As(err, &refused):
 		sub.Refused, sub.ParentFailed = refused.Reason, refused.Failed
-		return sub, errors.Join(err, u.dropSecrets(), WriteJSON(filepath.Join(u.Dir, SubmitFile), sub))
+		return sub, errors.Join(err, u.dropSecrets(), record(u.Dir, sub))
 	default:
 		s.Log("the answer to the submission is lost (%v); looking for the job", err)
 		old, oldErr := u.earlier()
@@ -170,10 +170,22 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 		s.fresh = map[string]bool{}
 	}
 	s.fresh[sub.JobID] = true
-	if err := WriteJSON(filepath.Join(u.Dir, SubmitFile), sub); err != nil {
+	if err := record(u.Dir, sub); err != nil {
 		return sub, fmt.Errorf("job %s is submitted, but not recorded; the next command finds it by its name: %w", sub.JobID, err)
 	}
 	return sub, nil
+}
+
+// record writes what became of a submission. Where only the name may not be on disk
+// yet, that is no error: the next command reads it, and after a crash that loses it
+// the intent leads to the job. With an error the command would be given again, and
+// submit the whole scenario once more.
+func record(dir string, sub Submission) error {
+	err := WriteJSON(filepath.Join(dir, SubmitFile), sub)
+	if written, ok := Answered(dir); ok && written.Attempt == sub.Attempt && written.JobID == sub.JobID && written.Refused == sub.Refused {
+		return nil
+	}
+	return err
 }
 
 // overtaken says that another command made an intent first.
@@ -284,7 +296,7 @@ func Adopt(ctx context.Context, f Finder, dir string, now time.Time) (sub Submis
 		}
 	}
 	sub = Submission{Schema: "profllm.submit/1", RunID: u.RunID(), JobID: id, Time: now.UTC(), Attempt: len(intents), Adopted: true}
-	return sub, true, WriteJSON(filepath.Join(dir, SubmitFile), sub)
+	return sub, true, record(dir, sub)
 }
 
 // Answered returns the submission of a unit if it answers the unit's last intent:

@@ -316,6 +316,20 @@ func TestCallsFail(t *testing.T) {
 	}
 }
 
+// A job whose record is there, while its folder cannot be synchronised, is submitted:
+// the same command once more would make a second scenario of it.
+func TestRecordWhoseNameMayBeLost(t *testing.T) {
+	s := newSession(t, slurmtest.Knobs{})
+	submitted(s)
+	dir := filepath.Join(s.root(), "c/0")
+	require.NoError(t, os.Remove(filepath.Join(dir, run.SubmitFile)))
+	cmd := s.strace([]string{"-P", dir, "-e", "inject=fsync:error=EIO"}, "slurm", "resume", "--settle", "10ms", s.root())
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	s.requireOneJobEach()
+	s.requireTidy()
+}
+
 // Where /proc hides the processes of others, one that submits counts as alive.
 func TestHiddenProcesses(t *testing.T) {
 	if os.Getuid() != 0 {
