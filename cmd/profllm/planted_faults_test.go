@@ -117,6 +117,8 @@ var plantedFaults = []planted{
 	{part: "file", what: "Every latency is half of what it was", load: noDetails, after: scaleAll(0.5, "ttft", "tpot", "itl", "e2el"), words: []string{"engine-slower"}},
 	{part: "file", what: "TPOT is half of what TTFT and E2EL leave for it", load: noDetails, after: scaleAll(0.5, "tpot"), words: []string{"times-impossible"}},
 	{part: "file", what: "The standard deviation of the TTFT is 1e308", load: noDetails, after: set("std_ttft_ms", 1e308), words: []string{"times-impossible"}},
+	{part: "file", what: "The client was given another model", after: set("model_id", "org/other"), words: []string{"inconsistent"}},
+	{part: "file", what: "The client was given another number of requests", after: set("num_prompts", 999), words: []string{"inconsistent"}},
 	{part: "file", what: "The client had another limit of requests in flight", after: set("max_concurrency", 64), words: []string{"inconsistent"}},
 	{part: "file", what: "The client's result is that of a run a year ago", after: changed(func(m map[string]any) {
 		m["date"] = "20251103-101500"

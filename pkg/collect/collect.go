@@ -167,7 +167,8 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	e.reports(r, &ev)
 	known := len(r.Warnings)
 	own, others := e.owned(c.Bench)
-	ev.Samples = e.parse(r, own, &ev.Missing, "the benchmark's result", measured)
+	bench := e.parse(r, own, &ev.Missing, "the benchmark's result", measured)
+	ev.Samples, ev.GivenModel = bench.Samples, bench.Model
 	e.strays(r, others)
 	untouched := len(r.Warnings) == known && r.Results.Source == ""
 	e.parse(r, c.Eval, &ev.Missing, "the evaluation's result", e.load != nil && e.load.Expect.Accuracy)
@@ -378,20 +379,20 @@ func (e *evidence) strays(r *result.Result, others []Parser) {
 
 // parse merges what the first parser finds. A network file system may believe an old
 // list of names for a minute, so what is wanted and in no list is asked for by name.
-func (e *evidence) parse(r *result.Result, parsers []Parser, missing *[]string, what string, want bool) *result.Samples {
+func (e *evidence) parse(r *result.Result, parsers []Parser, missing *[]string, what string, want bool) result.Part {
 	known := len(r.Warnings)
-	samples, found := e.parseIn(e.files, r, parsers, what)
+	part, found := e.parseIn(e.files, r, parsers, what)
 	if !found && want {
 		r.Warnings = r.Warnings[:known]
-		samples, found = e.parseIn(e.files.FS, r, parsers, what)
+		part, found = e.parseIn(e.files.FS, r, parsers, what)
 	}
 	if !found && want {
 		*missing = append(*missing, what)
 	}
-	return samples
+	return part
 }
 
-func (e *evidence) parseIn(dir fs.FS, r *result.Result, parsers []Parser, what string) (samples *result.Samples, found bool) {
+func (e *evidence) parseIn(dir fs.FS, r *result.Result, parsers []Parser, what string) (part result.Part, found bool) {
 	for _, p := range parsers {
 		part, err := p.Parse(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -402,9 +403,9 @@ func (e *evidence) parseIn(dir fs.FS, r *result.Result, parsers []Parser, what s
 			continue
 		}
 		r.Merge(part)
-		return part.Samples, true
+		return part, true
 	}
-	return nil, false
+	return result.Part{}, false
 }
 
 // warn adds a warning to the record, once.

@@ -80,6 +80,11 @@ func (e *Evidence) EngineVersion() string {
 	return commonVersion(said)
 }
 
+// served reports whether an engine was to answer to a name.
+func (e *Evidence) served(name string) bool {
+	return slices.ContainsFunc(e.Servers, func(s Server) bool { return slices.Contains(s.Wanted, name) })
+}
+
 // sameModel allows for the ways in which an engine says where it found a model: as
 // it was told, its served name (SGLang's /v1/models), or the file of a hub's cache.
 func sameModel(want string, s Server) bool {

@@ -3,6 +3,7 @@ package result
 import (
 	"fmt"
 	"math"
+	"path"
 	"strings"
 )
 
@@ -173,6 +174,12 @@ func (c *facts) otherLoad() (bad []string) {
 	p, m := c.e.Planned, c.m
 	if c.imported() {
 		return nil
+	}
+	if model := c.e.GivenModel; model != "" && p.Model != "" && path.Clean(model) != path.Clean(p.Model) && !c.e.served(model) {
+		bad = append(bad, fmt.Sprintf("the client was given the model %q, planned was %q", model, p.Model))
+	}
+	if n := m.NumPrompts; n != nil && p.NumPrompts > 0 && *n != p.NumPrompts && requestsMissing(c).outcome == Pass {
+		bad = append(bad, fmt.Sprintf("the client was given %d requests, planned were %d", *n, p.NumPrompts))
 	}
 	if n := m.MaxConcurrency; n != nil && p.Concurrency > 0 && *n != p.Concurrency {
 		bad = append(bad, fmt.Sprintf("the client was given a cap of %d, planned was %d", *n, p.Concurrency))

@@ -116,18 +116,19 @@ const (
 // Evidence is what a judgement needs beside the record itself. The Slurm
 // state, the server's counters and the accuracy are read from the record.
 type Evidence struct {
-	Planned  Planned
-	Servers  []Server  // every engine that was planned
-	Samples  *Samples  // of the part that gave the metrics; nil if not saved
-	Phases   []Phase   // in order: ready, bench, eval …
-	Died     []RoleEnd // roles that ended while they were needed
-	Missing  []string  // planned files that are not there
-	Apart    bool      // every phase of it was over before the job went on with something else: how the job ended is not its own end
-	Job      *JobEnd   // what the run's own files say of the job's end; nil: nothing
-	Profiled bool
-	Nodes    []NodeCheck // of the preflight; nil if there was none
-	Hardware []NodeGPU   // planned GPUs as the preflight saw them; nil if it saw none
-	Limits   Limits      // thresholds that the test has set
+	Planned    Planned
+	Servers    []Server  // every engine that was planned
+	Samples    *Samples  // of the part that gave the metrics; nil if not saved
+	GivenModel string    // that the client says it was given; "" if it does not
+	Phases     []Phase   // in order: ready, bench, eval …
+	Died       []RoleEnd // roles that ended while they were needed
+	Missing    []string  // planned files that are not there
+	Apart      bool      // every phase of it was over before the job went on with something else: how the job ended is not its own end
+	Job        *JobEnd   // what the run's own files say of the job's end; nil: nothing
+	Profiled   bool
+	Nodes      []NodeCheck // of the preflight; nil if there was none
+	Hardware   []NodeGPU   // planned GPUs as the preflight saw them; nil if it saw none
+	Limits     Limits      // thresholds that the test has set
 
 	NoGPUSamples string // why the record has none, "" if it has
 

@@ -190,6 +190,9 @@ func (g *run) requests(completed, failed int) {
 	decode(g)["vllm:request_success_total"] = float64(completed)
 }
 
+// given is the number of requests that was planned, and given to the client.
+func (g *run) given(n int) { g.e.Planned.NumPrompts, g.r.Results.NumPrompts = n, new(n) }
+
 func prefill(g *run) map[string]float64 { return g.r.Results.Server[0].Counters }
 
 // versions sets what prefill and decode say of themselves.
@@ -214,7 +217,8 @@ func (g *run) aggregated() {
 var trips = slices.Concat(timesTrips, []tripCase{
 	{"no-success", result.Invalid, func(g *run) { g.requests(0, 1000); g.r.Results.Latency = nil }, func(g *run) {
 		g.requests(1, 0)
-		g.e.Planned.NumPrompts, g.e.Planned.RequestRate = 1, 1
+		g.given(1)
+		g.e.Planned.RequestRate = 1
 		g.r.Results.Latency = map[result.Family]result.Distribution{result.TTFT: {Mean: new(60.0)}}
 	}},
 	{"no-tokens", result.Invalid, func(g *run) { g.tokens(0) }, func(g *run) { g.tokens(50_000) }},
@@ -222,7 +226,7 @@ var trips = slices.Concat(timesTrips, []tripCase{
 		func(g *run) { g.e.Samples = &result.Samples{OutputLen: []int{50, 0}, Errors: []string{"", "refused"}} }},
 	{"requests-missing", result.Invalid, func(g *run) { g.requests(999, 0) }, func(g *run) {
 		g.requests(999, 0)
-		g.e.Planned.NumPrompts = 999
+		g.given(999)
 	}},
 	{"requests-missing", result.Invalid, func(g *run) { g.e.Planned.NumPrompts = 1001 }, func(g *run) {
 		g.e.Planned.NumPrompts = 1001
@@ -261,6 +265,9 @@ var trips = slices.Concat(timesTrips, []tripCase{
 	{"token-books", result.Suspect, func(g *run) { g.histogram("vllm:request_params_max_tokens", 200_000, 1000) }, func(g *run) { g.histogram("vllm:request_params_max_tokens", 200_000, 1001) }},
 	{"not-disaggregated", result.Invalid, func(g *run) { prefill(g)["vllm:prompt_tokens_total"] = 0 }, func(g *run) { prefill(g)["vllm:prompt_tokens_total"] = 1 }},
 	{"proxy-errors", result.Suspect, func(g *run) { g.r.Results.Proxy.Requests = 979 }, func(g *run) { g.r.Results.Proxy.Requests = 980 }},
+	{"inconsistent", result.Invalid, func(g *run) { g.r.Results.NumPrompts = new(*g.r.Results.CompletedRequests + 1) }, func(g *run) { g.r.Results.NumPrompts = new(*g.r.Results.CompletedRequests) }},
+	{"inconsistent", result.Invalid, func(g *run) { g.e.GivenModel = "Qwen/Qwen3-0.6B" }, func(g *run) { g.e.GivenModel = "Qwen/Qwen3-8B" }},
+	{"inconsistent", result.Invalid, func(g *run) { g.e.GivenModel = "a-lora" }, func(g *run) { g.e.GivenModel = "qwen" }},
 	{"inconsistent", result.Invalid, func(g *run) { g.r.Results.MaxConcurrency = new(24) }, func(g *run) { g.r.Results.MaxConcurrency = new(6) }},
 	{"inconsistent", result.Invalid, func(g *run) { g.sends(10); g.r.Results.RequestRate = new(result.Rate(5)) }, func(g *run) { g.sends(10); g.r.Results.RequestRate = new(result.Rate(10)) }},
 	{"engine-slower", result.Invalid, func(g *run) { decode(g)["vllm:e2e_request_latency_seconds_sum"] = 585 }, // 5 % and 5 ms
