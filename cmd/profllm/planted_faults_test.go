@@ -18,8 +18,8 @@ import (
 var plantedFaults = []planted{
 	{part: "server", what: "The server dies before its port opens", faults: "serve:die-at-start", words: []string{"phase-failed", "result-missing"}},
 	{part: "server", what: "The server dies under load", faults: "serve:die-on-request=20", words: []string{"role-died", "request-errors"}},
-	{part: "server", what: "The server is told to end under load", beside: "sleep 0.3; signal TERM serve", words: []string{"role-died"}},
-	{part: "server", what: "The server is killed under load", beside: "sleep 0.3; signal KILL serve", words: []string{"role-died"}},
+	{part: "server", what: "The server is told to end under load", load: lasting, beside: "signal TERM serve", words: []string{"role-died"}},
+	{part: "server", what: "The server is killed under load", load: lasting, beside: "signal KILL serve", words: []string{"role-died"}},
 	{part: "server", what: "One request in five is answered with status 500", faults: "serve:fail=0.2", words: []string{"request-errors"}},
 	{part: "server", what: "Every request is answered with status 500", faults: "serve:fail=1", words: []string{"no-success"}},
 	{part: "server", what: "Every answer is empty", faults: "serve:zero-tokens", words: []string{"no-success"}},
@@ -64,11 +64,11 @@ var plantedFaults = []planted{
 	{part: "prefill/decode", what: "One of two prefill instances drops one request in five", shape: "replicas", faults: "prefill_1:drop=0.4", words: []string{"request-errors"}},
 	{part: "prefill/decode", what: "One of three decode instances is of another version", shape: "replicas", faults: "decode_2:version=0.1", words: []string{"wrong-server"}},
 
-	{part: "proxy", what: "The proxy is killed under load", shape: "pd", beside: "sleep 0.3; signal KILL proxy", words: []string{"role-died"}},
+	{part: "proxy", what: "The proxy is killed under load", shape: "pd", load: lasting, beside: "signal KILL proxy", words: []string{"role-died"}},
 
 	{part: "client", what: "The client dies at its start", faults: "client:die-at-start", words: []string{"phase-failed", "result-missing"}},
 	{part: "client", what: "The client dies in the middle", faults: "client:die-after=300ms", words: []string{"phase-failed", "requests-missing"}},
-	{part: "client", what: "The client is killed in the middle", beside: "sleep 0.3; signal KILL client", words: []string{"phase-failed", "result-missing"}},
+	{part: "client", what: "The client is killed in the middle", load: lasting, beside: "signal KILL client", words: []string{"phase-failed", "result-missing"}},
 	{part: "server", what: "No stream gets a token for 2.5 s", faults: "serve:stall=2500ms@100ms", load: steady, words: []string{"stalled"}},
 	{part: "engine", what: "Eight tokens arrive one behind the other, then nothing for as long as they take", faults: "serve:burst=8", load: steady, words: []string{"itl-bundled"}},
 	{part: "engine", what: "Eight tokens arrive in one chunk, and the single requests are not saved", faults: "serve:bundle=8", load: keys{"num_prompts": "80", "random_output_len": "40", "save_detailed": ""}, words: []string{"itl-bundled"}},
@@ -116,7 +116,10 @@ var plantedFaults = []planted{
 	{part: "file", what: "Every latency is in seconds, called milliseconds", load: noDetails, after: scaleAll(0.001, "ttft", "tpot", "itl", "e2el"), words: []string{"engine-slower"}},
 	{part: "file", what: "Every latency is half of what it was", load: noDetails, after: scaleAll(0.5, "ttft", "tpot", "itl", "e2el"), words: []string{"engine-slower"}},
 	{part: "file", what: "TPOT is half of what TTFT and E2EL leave for it", load: noDetails, after: scaleAll(0.5, "tpot"), words: []string{"times-impossible"}},
+	{part: "file", what: "The P99 of the TPOT is not that of the single requests", after: scale("p99_tpot_ms", 2), words: []string{"summary-differs"}},
+	{part: "file", what: "The P99 of the ITL is not that of the single requests", after: scale("p99_itl_ms", 3), words: []string{"summary-differs"}},
 	{part: "file", what: "The standard deviation of the TTFT is 1e308", load: noDetails, after: set("std_ttft_ms", 1e308), words: []string{"times-impossible"}},
+	{part: "file", what: "The client says that it was interrupted", after: changed(func(m map[string]any) { m["profllm"].(map[string]any)["partial"] = true }), words: []string{"requests-missing"}},
 	{part: "file", what: "The client was given another model", after: set("model_id", "org/other"), words: []string{"inconsistent"}},
 	{part: "file", what: "The client was given another number of requests", after: set("num_prompts", 999), words: []string{"inconsistent"}},
 	{part: "file", what: "The client had another limit of requests in flight", after: set("max_concurrency", 64), words: []string{"inconsistent"}},
@@ -134,8 +137,9 @@ var plantedFaults = []planted{
 
 // steady keeps eight requests in flight for some seconds, paced sends at a rate that the server can serve.
 var (
-	steady = keys{"num_prompts": "80", "random_output_len": "40"}
-	paced  = keys{"num_prompts": "100", "random_output_len": "40", "request_rate": "25", "max_concurrency": "100"}
+	lasting = keys{"num_prompts": "480"} // until somebody is killed
+	steady  = keys{"num_prompts": "80", "random_output_len": "40"}
+	paced   = keys{"num_prompts": "100", "random_output_len": "40", "request_rate": "25", "max_concurrency": "100"}
 )
 
 // noDetails leaves the statistics to speak for themselves.

@@ -46,13 +46,14 @@ var shapes = map[string]string{
 	"sglang":   "num_nodes = 1\n",
 }
 
-// besideBlock runs the text in PLANT beside the load. signal SIG ROLE sends a signal to the processes of a role of this
-// job; load ARGUMENTS is another client of the same server.
+// besideBlock runs the text in PLANT beside the load. signal SIG ROLE waits for the client, lets it work for a moment and
+// sends a signal to the processes of a role of this job; load ARGUMENTS is another client of the same server.
 const besideBlock = `{{define "before_client"}}
+pids() { grep -slzx "SLURM_JOB_ID=$SLURM_JOB_ID" /proc/[0-9]*/environ | xargs -r grep -slzx "PROFLLM_ROLE=$1" | tr -dc '0-9\n'; }
 signal() {
-  local mine
-  mine=$(grep -slzx "SLURM_JOB_ID=$SLURM_JOB_ID" /proc/[0-9]*/environ | xargs -r grep -slzx "PROFLLM_ROLE=$2" | tr -dc '0-9\n')
-  kill "-$1" $mine
+  while [[ -z $(pids client) ]] && kill -0 $$; do sleep 0.05; done
+  sleep 0.3
+  kill "-$1" $(pids "$2")
 }
 load() { "$PROFLLM" bench serve --model Qwen/Qwen3-0.6B --base-url "http://$SERVE_ADDR:$SERVE_PORT" "$@"; }
 [[ -z ${PLANT:-} ]] || eval "$PLANT" >beside.log 2>&1 &

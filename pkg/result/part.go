@@ -99,6 +99,7 @@ const (
 	Contradicts WarningKind = "contradicts"   // two keys for one thing differ
 	Retokenized WarningKind = "retokenized"   // client and server counted other tokens of the same texts
 	Incomplete  WarningKind = "incomplete"    // requests that a client gave up at the end of its window
+	CutShort    WarningKind = "cut-short"     // the client says that it was ended before its load was over
 	CheckFailed WarningKind = "check-failed"  // a phase's log lacks the line that means success
 	HookFailed  WarningKind = "hook-failed"   // a hook after the run, which says nothing about its numbers
 	SecretInLog WarningKind = "secret-in-log" // a process wrote a secret to a file of the run; it is overwritten

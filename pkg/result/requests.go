@@ -44,6 +44,9 @@ func (c *facts) failed() (n int, derived, ok bool) {
 }
 
 func requestsMissing(c *facts) answer {
+	if cut := c.warnings(CutShort); len(cut) > 0 {
+		return fail("%s", list(cut))
+	}
 	if c.m.CompletedRequests == nil {
 		return notPossible("the client reported no number of completed requests")
 	}

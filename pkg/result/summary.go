@@ -2,6 +2,7 @@ package result
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -21,11 +22,7 @@ func summaryDiffers(c *facts) answer {
 	x := comparison{c: c}
 	x.latency(TTFT, s.of(s.TTFT))
 	x.latency(E2EL, s.of(s.Latency))
-	if n, ok := s.Gaps(); ok && n > 0 {
-		if mean := c.m.Latency[ITL].Mean; mean != nil {
-			x.hold("mean ITL", *mean, 1000*s.gapSum()/float64(n), "ms")
-		}
-	}
+	x.latency(ITL, slices.Collect(s.gaps()))
 	x.tpot(s)
 	if len(s.InputLen) > 0 && c.m.TotalInputTokens != nil {
 		sum := 0
@@ -62,63 +59,82 @@ func (x *comparison) hold(name string, said, got float64, unit string) {
 	}
 }
 
-// latency compares the mean and the percentiles of a family. Clients interpolate
-// percentiles in several ways, all between the neighbours of the rank.
+// latency compares the mean and the percentiles of a family.
 func (x *comparison) latency(f Family, seconds []float64) {
-	d := x.c.m.Latency[f]
-	if len(seconds) == 0 || d.Mean == nil {
+	said := x.c.m.Latency[f].Mean
+	if len(seconds) == 0 || said == nil {
 		return
 	}
-	name, sum := strings.ToUpper(string(f)), 0.0
+	sum := 0.0
 	for _, v := range seconds {
 		sum += v
 	}
-	x.hold("mean "+name, *d.Mean, 1000*sum/float64(len(seconds)), "ms")
+	x.hold("mean "+strings.ToUpper(string(f)), *said, 1000*sum/float64(len(seconds)), "ms")
+	x.percentiles(f, seconds)
+}
+
+// percentiles compares those of a family. Clients interpolate them in several ways,
+// all between the neighbours of the rank.
+func (x *comparison) percentiles(f Family, seconds []float64) {
 	sorted := slices.Sorted(slices.Values(seconds))
 	last := len(sorted) - 1
-	for _, rank := range slices.Sorted(maps.Keys(d.Percentiles)) {
+	said := x.c.m.Latency[f].Percentiles
+	for _, rank := range slices.Sorted(maps.Keys(said)) {
 		at := rank / 100 * float64(last)
 		low, high := 1000*sorted[max(0, int(at)-1)], 1000*sorted[min(last, int(at)+2)]
-		said := d.Percentiles[rank]
-		x.hold(PercentileName(rank)+" "+name, said, min(max(said, low), high), "ms")
+		x.hold(PercentileName(rank)+" "+strings.ToUpper(string(f)), said[rank], min(max(said[rank], low), high), "ms")
 	}
 }
 
-// tpot compares the mean time per output token. Most clients weight requests alike,
-// others tokens; either will do.
+// tpot compares the time per output token. Most clients weight requests alike, others
+// tokens; either will do for the mean, and percentiles are of requests.
 func (x *comparison) tpot(s *Samples) {
 	said := x.c.m.Latency[TPOT].Mean
 	if said == nil || len(s.OutputLen) == 0 || len(s.TTFT) != len(s.OutputLen) || len(s.Latency) != len(s.OutputLen) {
 		return
 	}
-	var each, time, tokens, n float64
+	var each []float64
+	var sum, time, tokens float64
 	for i := range s.successes() {
 		if more := float64(s.OutputLen[i] - 1); more > 0 {
 			took := s.Latency[i] - s.TTFT[i]
-			each += took / more
+			each = append(each, took/more)
+			sum += took / more
 			time += took
 			tokens += more
-			n++
 		}
 	}
-	if n == 0 {
+	if len(each) == 0 {
 		return
 	}
-	requests, weighted := 1000*each/n, 1000*time/tokens
+	requests, weighted := 1000*sum/float64(len(each)), 1000*time/tokens
 	if math.Abs(*said-weighted) < math.Abs(*said-requests) {
 		requests = weighted
 	}
 	x.hold("mean TPOT", *said, requests, "ms")
+	x.percentiles(TPOT, each)
 }
 
-// gapSum is the sum of the gaps of successful requests, s.
-func (s *Samples) gapSum() (sum float64) {
-	for i := range s.successes() {
-		if i < len(s.ITL) {
+// gaps are those of successful requests, s.
+func (s *Samples) gaps() iter.Seq[float64] {
+	return func(yield func(float64) bool) {
+		for i := range s.successes() {
+			if i >= len(s.ITL) {
+				return
+			}
 			for _, gap := range s.ITL[i] {
-				sum += gap
+				if !yield(gap) {
+					return
+				}
 			}
 		}
+	}
+}
+
+// gapSum is the sum of the gaps, s.
+func (s *Samples) gapSum() (sum float64) {
+	for gap := range s.gaps() {
+		sum += gap
 	}
 	return sum
 }

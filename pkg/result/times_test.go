@@ -60,9 +60,20 @@ func (g *run) sumUpGaps(gaps []float64) {
 			d.Percentiles[p] = 1000 * sorted[int(p/100*(n-1))]
 		}
 	})
+	var each []float64
+	mean, squares := 0.0, 0.0
+	for i, out := range g.e.Samples.OutputLen {
+		if out > 1 {
+			each = append(each, 1000*(g.e.Samples.Latency[i]-g.e.Samples.TTFT[i])/float64(out-1))
+			last := each[len(each)-1]
+			mean, squares = mean+last, squares+last*last
+		}
+	}
+	mean, squares = mean/float64(len(each)), squares/float64(len(each))
+	slices.Sort(each)
 	g.latency(result.TPOT, func(d *result.Distribution) {
-		mean := sum / 49 / 1000
-		d.Mean, d.Median, d.Percentiles = new(mean), new(mean), map[float64]float64{99: 2 * mean}
+		d.Mean, d.Median, d.Std = new(mean), new(each[len(each)/2]), new(math.Sqrt(squares-mean*mean))
+		d.Percentiles = map[float64]float64{99: each[len(each)*99/100]}
 	})
 }
 
@@ -193,6 +204,22 @@ var timesTrips = []tripCase{
 		func(g *run) {
 			g.streams(whole)
 			g.latency(result.TTFT, func(d *result.Distribution) { d.Percentiles[95] *= 0.995 })
+		}},
+	{"summary-differs", result.Invalid, func(g *run) {
+		g.streams(whole)
+		g.latency(result.TPOT, func(d *result.Distribution) { d.Percentiles[99] *= 1.02 })
+	},
+		func(g *run) {
+			g.streams(whole)
+			g.latency(result.TPOT, func(d *result.Distribution) { d.Percentiles[99] *= 1.005 })
+		}},
+	{"summary-differs", result.Invalid, func(g *run) {
+		g.streams(whole)
+		g.latency(result.ITL, func(d *result.Distribution) { d.Percentiles[99] *= 1.02 })
+	},
+		func(g *run) {
+			g.streams(whole)
+			g.latency(result.ITL, func(d *result.Distribution) { d.Percentiles[99] *= 1.005 })
 		}},
 	{"summary-differs", result.Invalid, func(g *run) { g.streams(whole); g.e.Samples.InputLen[0] = 2000 },
 		func(g *run) { g.streams(whole); g.e.Samples.InputLen[0] = 1000 }},

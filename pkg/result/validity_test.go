@@ -224,6 +224,7 @@ var trips = slices.Concat(timesTrips, []tripCase{
 	{"no-tokens", result.Invalid, func(g *run) { g.tokens(0) }, func(g *run) { g.tokens(50_000) }},
 	{"no-tokens", result.Invalid, func(g *run) { g.e.Samples = &result.Samples{OutputLen: []int{50, 0}, Errors: []string{"", ""}} },
 		func(g *run) { g.e.Samples = &result.Samples{OutputLen: []int{50, 0}, Errors: []string{"", "refused"}} }},
+	{"requests-missing", result.Invalid, func(g *run) { g.warned(result.CutShort, "k") }, func(g *run) { g.warned(result.Appended, "k") }},
 	{"requests-missing", result.Invalid, func(g *run) { g.requests(999, 0) }, func(g *run) {
 		g.requests(999, 0)
 		g.given(999)
@@ -366,7 +367,7 @@ var trips = slices.Concat(timesTrips, []tripCase{
 	{"impossible-speed", result.Invalid, func(g *run) { g.latency(result.E2EL, scaled(0.6)); g.e.Planned.Concurrency = 4; g.anyLength() },
 		func(g *run) { g.latency(result.E2EL, scaled(0.61)); g.e.Planned.Concurrency = 4; g.anyLength() }},
 	{"itl-bundled", result.Withheld, func(g *run) { g.latency(result.ITL, bundled(0.1)) }, func(g *run) { g.latency(result.ITL, bundled(0.21)) }},
-	{"itl-bundled", result.Withheld, func(g *run) { g.e.Samples = gaps(46_000) }, func(g *run) { g.e.Samples = gaps(47_000) }},
+	{"itl-bundled", result.Withheld, func(g *run) { g.gaps(46_000) }, func(g *run) { g.gaps(47_000) }},
 	{"kv-transfer-failed", result.Invalid, func(g *run) { decode(g)["vllm:nixl_num_failed_transfers_total"] = 1 }, func(g *run) {}},
 	{"kv-transfer-failed", result.Invalid, func(g *run) { g.r.Results.Server[0].Counters["vllm:nixl_num_kv_expired_reqs_total"] = 1 },
 		func(g *run) { g.r.Results.Server = nil }},
@@ -661,12 +662,13 @@ func bundled(by float64) func(*result.Distribution) {
 func (g *run) anyLength() { g.e.Planned.IgnoreEOS, g.e.Planned.OutputTokens = false, 0 }
 
 // gaps are n gaps of 10 ms.
-func gaps(n int) *result.Samples {
+func (g *run) gaps(n int) {
 	list := make([]float64, n)
 	for i := range list {
 		list[i] = 0.01 + 1e-8*float64(i%1000)
 	}
-	return &result.Samples{ITL: [][]float64{list}}
+	g.e.Samples = &result.Samples{ITL: [][]float64{list}}
+	g.latency(result.ITL, func(d *result.Distribution) { d.Percentiles = map[float64]float64{99: 10} })
 }
 
 func failedWords(v *result.Validity) []string {

@@ -149,7 +149,7 @@ func (s *summary) part() result.Part {
 	}
 	s.compareSums(m.CompletedRequests)
 	if s.asked.cancelled {
-		s.warn(result.Unreadable, "was_cancelled", "the client was cancelled: its numbers are of a part of the load")
+		s.warn(result.CutShort, "was_cancelled", "the client was ended, its numbers are of a part of the load")
 	}
 	p := result.Part{Model: s.model, Metrics: m, Warnings: s.warnings}
 	p.Benchmark = result.Benchmark{Kind: kind, NumPrompts: s.asked.requests, MaxConcurrency: s.asked.concurrency}

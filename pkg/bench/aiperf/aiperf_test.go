@@ -144,7 +144,7 @@ func TestErrorsAreCounted(t *testing.T) {
 	for _, w := range p.Warnings {
 		kinds = append(kinds, w.Kind)
 	}
-	require.ElementsMatch(t, []result.WarningKind{"client-error", result.NoNumber, result.Unreadable}, kinds)
+	require.ElementsMatch(t, []result.WarningKind{"client-error", result.NoNumber, result.CutShort}, kinds)
 }
 
 // The first five requests of the same run, behind a summary of five.

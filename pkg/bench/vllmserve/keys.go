@@ -251,6 +251,10 @@ func (r *reader) client(f field) {
 		switch g.key {
 		case "client":
 			c.Program = r.text(g)
+		case "partial":
+			if string(g.raw) == "true" {
+				r.warn(result.CutShort, g, "the client was ended, its numbers are of a part of the load")
+			}
 		case "loops":
 			c.Threads = r.count(g)
 		case "started":
