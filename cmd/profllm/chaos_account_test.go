@@ -339,8 +339,9 @@ func (c *chaos) expected(e execution, i int, root string, records []record, brok
 	// What a cancelled or failed run takes with it.
 	for j := range i {
 		before := e.runs[j]
-		if !c.deeds[e.name+" "+before.dir].done || !broken[j] && len(c.witnesses(filepath.Join(root, before.dir))) > 1 {
-			continue // nothing was done, or to an execution that Slurm forgot
+		deed := c.deeds[e.name+" "+before.dir]
+		if !deed.done || !broken[j] && (len(c.witnesses(filepath.Join(root, before.dir))) > 1 || c.forgettable(deed.at)) {
+			continue // nothing was done, or Slurm forgot it, or the execution that it was done to
 		}
 		switch {
 		case e.kind == "chain" && endings[before.fate] != endsValid, e.kind == "sequence" && endings[before.fate] == endsCancelled:
@@ -365,8 +366,8 @@ func (c *chaos) expected(e execution, i int, root string, records []record, brok
 	if !touched {
 		return want, false
 	}
-	if len(c.witnesses(filepath.Join(root, r.dir))) > 1 {
-		want = append(want, endsValid) // what was done to it was done to an execution that Slurm forgot
+	if len(c.witnesses(filepath.Join(root, r.dir))) > 1 || endings[r.fate] == endsCancelled && deed.done && c.forgettable(deed.at) {
+		want = append(want, endsValid) // Slurm forgot the cancellation, or the execution that something was done to
 	}
 	// A controller that forgot an end, or a scancel, waits for the time limit.
 	want = append(want, endsFailed, endsTimeout, endsLost)
@@ -391,7 +392,7 @@ func (c *chaos) touched(dir string, records []record) bool {
 	names := c.names(dir)
 	for _, x := range c.witnesses(dir) {
 		for _, r := range records {
-			if r.job != x.job || !names[r.name] {
+			if r.job != x.job || !names[r.name] && r.name != nameless {
 				continue
 			}
 			if r.start.IsZero() { // a controller that died meanwhile forgot that the job had begun
@@ -513,6 +514,9 @@ func (c *chaos) executedOnce(e execution, r chaosRun, dir string, records []reco
 	}
 }
 
+// nameless is what slurmdbd calls a job of whose start it was never told.
+const nameless = "allocation"
+
 // known is the newest time in a record: one whose start was lost with a controller
 // has an end alone.
 func (r record) known() time.Time {
@@ -536,7 +540,7 @@ func (c *chaos) agrees(e execution, r chaosRun, dir string, says endsAs, records
 	}
 	var last *record
 	for i, rec := range records {
-		if rec.job == sub.JobID && names[rec.name] && (last == nil || !rec.known().Before(last.known())) {
+		if rec.job == sub.JobID && (names[rec.name] || rec.name == nameless) && (last == nil || !rec.known().Before(last.known())) {
 			last = &records[i]
 		}
 	}

@@ -242,6 +242,14 @@ func TestPlace(t *testing.T) {
 		require.Equal(t, "55_3", place.JobID)
 		require.Equal(t, plan.FirstSlot(60), place.Slot, "by the number that no other task has")
 	})
+	t.Run("a rehearsal", func(t *testing.T) {
+		j := newJob(t)
+		j.env["SLURM_JOB_ID"], j.env[run.LocalNumber] = run.LocalPrefix+"host-4711-0123abcd", "7"
+		require.NoError(t, j.Place(t.Context(), strings.NewReader("node n1 10.0.0.1\nnode n2 10.0.0.2\n"), time.Time{}))
+		var place run.Placement
+		require.NoError(t, run.ReadJSON(j.path(run.PlacementFile), &place))
+		require.Equal(t, plan.FirstSlot(7), place.Slot, "by the number that no other rehearsal has")
+	})
 	t.Run("no node list", func(t *testing.T) {
 		j := newJob(t)
 		j.env["SLURM_JOB_NODELIST"] = "n[1-"

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"net"
 	"os"
@@ -61,7 +60,7 @@ func (j *Job) Node(ctx context.Context) error {
 		return err
 	}
 	var busy []string
-	for _, slot := range slots(p, jobNumber(j.Env("SLURM_JOB_ID"))) {
+	for _, slot := range slots(p, j.number()) {
 		if reason := occupied(p, slot, index, j.Env("PROFLLM_NODE_ADDR")); reason != "" {
 			busy = append(busy, strconv.Itoa(slot))
 			fmt.Fprintf(j.Stderr, "profllm: node %s: port slot %d: %s\n", name, slot, reason)
@@ -103,13 +102,14 @@ func slots(p *plan.Plan, jobID int) []int {
 	return list
 }
 
-func jobNumber(id string) int {
-	n, err := strconv.Atoi(strings.TrimFunc(id, func(r rune) bool { return r < '0' || r > '9' }))
-	if err != nil { // a rehearsal's
-		digest := fnv.New32a()
-		digest.Write([]byte(id))
-		return int(digest.Sum32())
+// number is where the job begins to look for free ports: its id, or that of a
+// rehearsal among those that run.
+func (j *Job) number() int {
+	id := j.Env("SLURM_JOB_ID")
+	if strings.HasPrefix(id, run.LocalPrefix) {
+		id = j.Env(run.LocalNumber)
 	}
+	n, _ := strconv.Atoi(id) // 0 is as good as any
 	return n
 }
 
@@ -203,8 +203,7 @@ func (j *Job) Place(ctx context.Context, lines io.Reader, began time.Time) error
 		}
 		place.Nodes = append(place.Nodes, run.Node{Host: h, Addr: a.addr[h]})
 	}
-	number := jobNumber(j.Env("SLURM_JOB_ID"))
-	tried := slots(p, number)
+	tried := slots(p, j.number())
 	for _, s := range tried {
 		if len(a.busy[s]) == 0 {
 			place.Slot = s

@@ -125,6 +125,9 @@ func (s Submission) Settled(st State, dir string) State {
 // one machine for itself: a rehearsal's.
 const LocalPrefix = "local-"
 
+// LocalNumber is the variable that tells such a job its number among those that run.
+const LocalNumber = "PROFLLM_LOCAL_NUMBER"
+
 // Settled lets the run directory speak about a job's state: a COMPLETED job
 // without a sentinel has failed, and one that Slurm has forgotten ended as the
 // sentinel says (PL-S5, PL-S9). In a sequence each run has a state of its own.
