@@ -552,6 +552,7 @@ func (c *chaos) agrees(e execution, r chaosRun, dir string, says endsAs, records
 	case last == nil:
 		c.Errorf("%s %s: %s, but accounting knows no job %s", e.name, r.dir, says, sub.JobID)
 	case (last.state == "RUNNING" || c.state(dir).Raw == "RUNNING") && c.state(dir).Source == "sentinel": // the controller forgot an end
+	case last.state == "REQUEUED" && c.state(dir).Source == "sentinel" && c.forgettable(last.end): // the controller forgot that it had queued the job again
 	case !strings.HasPrefix(last.state, word):
 		c.Errorf("%s %s: %s, but Slurm's record of job %s is %s %s", e.name, r.dir, says, sub.JobID, last.state, last.exit)
 	}

@@ -402,10 +402,14 @@ func (u *user) torment(r chaosRun, over <-chan struct{}) {
 				return
 			}
 		}
-		if !u.sleep(50 * time.Millisecond) {
-			u.say("%s %s: %s: %v", u.name, r.dir, r.fate, err)
-			return
+		select {
+		case <-over: // a job that Slurm has forgotten cannot be cancelled or queued again
+		case <-u.ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+			continue
 		}
+		u.say("%s %s: %s: %v", u.name, r.dir, r.fate, err)
+		return
 	}
 }
 
