@@ -47,7 +47,7 @@ var plantedFaults = []planted{
 	{part: "engine", what: "Three requests in ten have corrupt logits", faults: "serve:corrupt=0.3", words: []string{"corrupt-output"}},
 	{part: "engine", what: "A fifth of every prompt is found in the prefix cache", faults: "serve:warm=0.2", words: []string{"cache-warm"}},
 	{part: "engine", what: "The first eight requests wait for compilation", faults: "serve:cold=8", load: keys{"num_prompts": "80"}, words: []string{"cold-start"}},
-	{part: "engine", what: "The queue grows until the end", faults: "serve:slowing=2ms", load: keys{"num_prompts": "80"}, words: []string{"not-steady"}},
+	{part: "engine", what: "The queue grows until the end", faults: "serve:slowing=4ms", load: keys{"num_prompts": "120"}, words: []string{"not-steady"}},
 
 	{part: "prefill/decode", what: "Prefill sends no KV transfer parameters", shape: "pd", faults: "prefill:no-params", words: []string{"not-disaggregated", "proxy-errors"}},
 	{part: "prefill/decode", what: "Three KV transfers in ten fail and decode computes the prompt", shape: "pd", faults: "decode:recompute=0.3", words: []string{"kv-transfer-failed"}},
