@@ -36,9 +36,10 @@ start() {
       echo "daemon.sh: slurmctld does not answer" >&2
       exit 1
       ;;
-    # nsenter, not `ip netns exec`: the latter remounts /sys and hides the cgroups
+    # nsenter, not `ip netns exec`: the latter remounts /sys and hides the cgroups.
+    # Nothing answers a name server's address there: each question would wait for 10 s.
     slurmd) nsenter --net="/run/netns/$node" unshare --uts --mount \
-      bash -c "hostname '$node'; mount --bind '$LAB/hosts' /etc/hosts; exec slurmd -N '$node'" ;;
+      bash -c "hostname '$node'; mount --bind '$LAB/hosts' /etc/hosts; [[ ! -e /etc/resolv.conf ]] || mount --bind /dev/null /etc/resolv.conf; exec slurmd -N '$node'" ;;
     *) echo "$usage" >&2; exit 2 ;;
   esac
 }
