@@ -67,8 +67,12 @@ func readLLMD(s *source) error {
 	}
 	doc := s.docs[0]
 	version := doc.get("version")
-	if version.kind != text && version.kind != scalar || !slices.Contains(llmdVersions, version.text) {
-		e := version.errorf(s.file, "benchmark report of version %.20q; 0.2 and 0.2.1 are read", version.text)
+	said := ""
+	if version != nil && (version.kind == text || version.kind == scalar) {
+		said = version.text
+	}
+	if !slices.Contains(llmdVersions, said) {
+		e := version.errorf(s.file, "benchmark report of version %.20q; 0.2 and 0.2.1 are read", said)
 		e.Hint = "convert it with llm-d-benchmark's own program: benchmark-report"
 		return e
 	}

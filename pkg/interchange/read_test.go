@@ -3,6 +3,8 @@ package interchange_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/profllm/profllm/pkg/interchange"
 	"github.com/profllm/profllm/pkg/result"
@@ -343,6 +346,51 @@ func TestContradictionsWithoutWindow(t *testing.T) {
 	}
 }
 
+// Whatever is missing in a file, null, a list or a text: it is read, or refused with a reason.
+func TestAnythingMayBeMissing(t *testing.T) {
+	for _, name := range []string{
+		"report.yaml", "agg_row.json", "rows.json", "benchmark-rollup.json", "rollup-aiperf.json", "rollup-mlperf.json",
+		"serve-latest.pytorch.json", "offline.pytorch.json", "sweep/SERVE--s8-BENCH--c4/run=0.json",
+	} {
+		var whole any
+		require.NoError(t, yaml.Unmarshal(sample(t, name), &whole), name) // which is JSON too
+		tried := 0
+		try := func(what string) {
+			tried++
+			data, err := json.Marshal(whole)
+			require.NoError(t, err)
+			require.NotPanics(t, func() { interchange.Read(name, data) }, "%s: %s", name, what)
+		}
+		var walk func(at string, x any)
+		walk = func(at string, x any) {
+			switch x := x.(type) {
+			case map[string]any:
+				for _, key := range slices.Sorted(maps.Keys(x)) {
+					at, was := at+"."+key, x[key]
+					walk(at, was)
+					for _, other := range []any{nil, []any{}, "x", map[string]any{}} {
+						x[key] = other
+						try(fmt.Sprintf("%s is %v", at, other))
+					}
+					delete(x, key)
+					try(at + " is missing")
+					x[key] = was
+				}
+			case []any:
+				for i, was := range x {
+					at := fmt.Sprintf("%s[%d]", at, i)
+					walk(at, was)
+					x[i] = nil
+					try(at + " is null")
+					x[i] = was
+				}
+			}
+		}
+		walk("", whole)
+		require.Greater(t, tried, 50, name)
+	}
+}
+
 func TestPlaces(t *testing.T) {
 	deep := strings.Repeat("[", 300)
 	for name, c := range map[string]struct{ file, text, want string }{
@@ -355,6 +403,8 @@ func TestPlaces(t *testing.T) {
 		"bad YAML":       {"a.yaml", "version: 1\nrun: [a\n", "did not find expected"},
 		"two documents":  {"a.yaml", "version: 1\n---\nrun: 2\n", "a.yaml:2:1: more than one document"},
 		"old report":     {"a.yaml", "run: {}\nresults: {}\nversion: '0.1'\n", "a.yaml:3:10: benchmark report of version \"0.1\"; 0.2 and 0.2.1 are read"},
+		"no report":      {"a.yaml", "run: {}\nresults:\nversion: 0.2\n", "a.yaml: no results.request_performance.aggregate"},
+		"no version":     {"a.yaml", "run: {}\nresults: {}\nversion:\n", "a.yaml: benchmark report of version \"\"; 0.2 and 0.2.1 are read"},
 		"empty report":   {"a.yaml", "run: {}\nresults: {observability: {}}\nversion: 0.2\n", "a.yaml:2:10: no results.request_performance.aggregate"},
 		"short row":      {"a.csv", "duration,completed,run_number\n1,2,3\n1\n", "a.csv:3:1: wrong number of fields"},
 		"no run number":  {"a.json", `{"duration": 1, "completed": 1, "run_number": "x"}`, "a.json:1:47: run_number is no number from 0 on"},

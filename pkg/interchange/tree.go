@@ -67,11 +67,13 @@ func (e *PlaceError) Error() string {
 	return s
 }
 
+// errorf is an error at the node; where there is none, of the file as a whole.
 func (n *node) errorf(file, format string, args ...any) *PlaceError {
-	return &PlaceError{
-		File: file, Line: n.line, Col: n.col, Text: fmt.Sprintf(format, args...),
-		Hint: "copy the file again from where it was made; what else it holds is imported",
+	e := &PlaceError{File: file, Text: fmt.Sprintf(format, args...), Hint: "copy the file again from where it was made; what else it holds is imported"}
+	if n != nil {
+		e.Line, e.Col = n.line, n.col
 	}
+	return e
 }
 
 // documents reads the documents of a JSON file, also with Python's NaN and
