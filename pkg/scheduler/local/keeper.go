@@ -67,17 +67,18 @@ func keeper(ctx context.Context, id, state string) int {
 	return 0
 }
 
-// waitForEnd waits until nobody watches over a job any more; false if ctx ended first.
+// waitForEnd waits until nobody watches over a job any more; false if somebody still
+// does when ctx ends.
 func waitForEnd(ctx context.Context, id string) bool {
 	tick := time.NewTicker(pulse)
 	defer tick.Stop()
 	for {
-		if _, ours, runs := process(id); !ours || !runs {
-			return ours
+		over := ctx.Err() != nil
+		if _, ours, runs := process(id); !ours || !runs || over {
+			return ours && !runs
 		}
 		select {
 		case <-ctx.Done():
-			return false
 		case <-tick.C:
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,9 +26,15 @@ setsid sleep 600 &
 wait; sleep 600
 `
 
-// victims are the kinds of processes that can be killed, by what they are called.
-func (j *job) victims(t *testing.T) map[string][]int {
+// running waits until both tasks of busy run, with a keeper, and returns the kinds of
+// processes that can be killed, by what they are called.
+func (j *job) running(t *testing.T) map[string][]int {
 	t.Helper()
+	await.True(t, func() bool {
+		_, one := os.Stat(filepath.Join(j.dir, "one"))
+		_, two := os.Stat(filepath.Join(j.dir, "two"))
+		return one == nil && two == nil && len(keepers(t, j.id)) == 1
+	}, "both tasks run, with a keeper")
 	pid, ours, runs := process(j.id)
 	require.True(t, ours && runs)
 	of := map[string][]int{"watch": {pid}}
@@ -74,12 +81,7 @@ func TestKilledTogether(t *testing.T) {
 		t.Run(strings.Join(kinds, " "), func(t *testing.T) {
 			t.Parallel()
 			j := submit(t, busy)
-			await.True(t, func() bool {
-				_, one := os.Stat(filepath.Join(j.dir, "one"))
-				_, two := os.Stat(filepath.Join(j.dir, "two"))
-				return one == nil && two == nil && len(keepers(t, j.id)) == 1
-			}, "both tasks run, with a keeper")
-			of := j.victims(t)
+			of := j.running(t)
 			var pids []int
 			for _, kind := range kinds {
 				require.NotEmpty(t, of[kind], kind)
@@ -93,6 +95,28 @@ func TestKilledTogether(t *testing.T) {
 				if err := syscall.Kill(pid, syscall.SIGKILL); err != syscall.ESRCH { // ended by a keeper meanwhile
 					require.NoError(t, err)
 				}
+			}
+			await.True(t, func() bool { return len(j.processes(t))+len(keepers(t, j.id)) == 0 }, "no process of the job is left")
+		})
+	}
+}
+
+// When the process that watches dies while the script is stopped, the kernel sends
+// SIGHUP to the script and to every srun. No process of the job is left then either.
+func TestKilledWhileStopped(t *testing.T) {
+	for name, script := range map[string]string{
+		"busy":     busy,
+		"obedient": strings.ReplaceAll(busy, `trap "" TERM; `, ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := submit(t, script)
+			of := j.running(t)
+			for _, pid := range slices.Concat(of["script"], of["watch"], of["keeper"]) {
+				require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+			}
+			for _, pid := range slices.Concat(of["watch"], of["keeper"]) {
+				require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 			}
 			await.True(t, func() bool { return len(j.processes(t))+len(keepers(t, j.id)) == 0 }, "no process of the job is left")
 		})

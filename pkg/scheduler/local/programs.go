@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -162,8 +163,12 @@ func parseSrun(args []string) (srunOptions, error) {
 }
 
 // srun runs the tasks on the nodes of the slice, node by node, as srun does: the
-// first that fails ends the others, and nothing of a step outlives it.
+// first that fails ends the others, and nothing of a step outlives it. A hangup ends
+// them too: the kernel sends one to every srun when the watching process dies while
+// the script is stopped.
 func srun(ctx context.Context, state string, args, environ []string, stdout, stderr io.Writer) (int, error) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	defer stop()
 	o, err := parseSrun(args)
 	if err != nil {
 		return 1, err
