@@ -29,6 +29,7 @@ var honestVariations = []planted{
 	{part: "client", what: "Many prompts", load: keys{"num_prompts": "600", "max_concurrency": "16"}},
 	{part: "client", what: "The load client of profllm", test: keys{"client": `"profllm"`}},
 	{part: "client", what: "Another client sends one request", beside: "load --num-prompts 1 --random-input-len 8 --random-output-len 1"},
+	{part: "client", what: "A goodput whose limits some requests miss", load: keys{"goodput": `["ttft:20", "tpot:5"]`}},
 	{part: "client", what: "Warm-up requests before the load", load: keys{"num_warmups": "8"}},
 
 	{part: "server", what: "Streams end without [DONE]", faults: "serve:no-done"},

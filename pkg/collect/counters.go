@@ -2,6 +2,7 @@ package collect
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -40,6 +41,7 @@ func (e *evidence) counters(r *result.Result) {
 		}
 		part.Server = append(part.Server, result.ServerDelta{
 			Role: role.KindName(), Replica: role.Replica, Reset: d.Reset(), Others: others,
+			BrokenOff: brokenOff(d),
 			Counters: d.Totals(func(name string) bool {
 				return strings.HasPrefix(name, "vllm:") && !strings.HasSuffix(name, "_bucket") && !strings.HasSuffix(name, "_created")
 			}),
@@ -51,6 +53,18 @@ func (e *evidence) counters(r *result.Result) {
 		window = *d
 	}
 	r.Results.Load = serverLoad(e.busy(), window)
+}
+
+// brokenOff is how many requests an engine ended as aborted or failed, nil where it
+// does not say how its requests ended.
+func brokenOff(d *change) *float64 {
+	var sum *float64
+	for _, reason := range []string{"abort", "error"} {
+		if n, ok := d.Sum("vllm:request_success_total", promtext.Label{Name: "finished_reason", Value: reason}); ok {
+			sum = new(n + *cmp.Or(sum, new(0.0)))
+		}
+	}
+	return sum
 }
 
 // difference is what a role's counters did between two pages, nil if one of

@@ -106,6 +106,7 @@ func (e *evidence) config(r *result.Result) {
 	}
 	b.NumPrompts, b.MaxConcurrency = positive(x.NumPrompts), positive(x.Concurrency)
 	b.InputTokens, b.OutputTokens = positive(x.InputTokens), positive(x.OutputTokens)
+	b.Goodput = x.Goodput
 	if x.IgnoreEOS {
 		b.IgnoreEOS = &x.IgnoreEOS
 	}

@@ -334,6 +334,8 @@ type Expect struct {
 	Warmups     int      `json:"warmups,omitempty"`      // requests before the measured ones
 	RequestRate float64  `json:"request_rate,omitempty"` // 1/s, the least if it rises; 0: as fast as the cap allows
 	SharedInput *float64 `json:"shared_input,omitempty"` // share of a prompt that every prompt begins with; nil: not known
+
+	Goodput map[string]float64 `json:"goodput,omitempty"` // limits that a good request meets, ms by ttft, tpot and e2el
 }
 
 // Config is what the run was configured with, for the record.

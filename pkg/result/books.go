@@ -119,8 +119,12 @@ const (
 	promptExtra = 16   // tokens more, of completions
 )
 
-// otherBooks holds the engines' requests, prompts and asked lengths against the client's.
+// otherBooks holds the engines' requests, prompts and asked lengths against the
+// client's, none of whose requests failed.
 func (c *facts) otherBooks(done int) (bad []string) {
+	if broken := c.brokenOff(); broken > max(possibleProbes, c.limit("token_books")*float64(done)) {
+		bad = append(bad, fmt.Sprintf("the engines ended %.0f requests as aborted or failed, and no request of the client failed", broken))
+	}
 	if ended, why := c.serving(finished); why == "" && ended > 0 {
 		if missing := float64(done) - ended; missing > max(1, c.limit("token_books")*float64(done)) {
 			bad = append(bad, fmt.Sprintf("the engines ended %.0f requests, and the client completed %d", ended, done))
@@ -140,6 +144,17 @@ func (c *facts) otherBooks(done int) (bad []string) {
 		}
 	}
 	return bad
+}
+
+// brokenOff is how many requests of this client the engines ended as aborted or failed,
+// as far as they say so.
+func (c *facts) brokenOff() (n float64) {
+	for _, d := range c.m.Server {
+		if d.BrokenOff != nil && !d.Reset && !d.Others {
+			n += *d.BrokenOff
+		}
+	}
+	return n
 }
 
 // completions reports whether the client is known to send prompts as they are.

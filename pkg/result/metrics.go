@@ -167,11 +167,12 @@ type ServerLoad struct {
 // ServerDelta is what the counters of one instance of a role did between two
 // pages of /metrics, summed over its engines.
 type ServerDelta struct {
-	Role     string             `json:"role"`
-	Replica  int                `json:"replica,omitempty" jsonschema:"0 for the first"`
-	Counters map[string]float64 `json:"counters" jsonschema:"after minus before, by metric name"`
-	Reset    bool               `json:"reset,omitempty" jsonschema:"a counter fell or the start time changed: the server restarted in between"`
-	Others   bool               `json:"others,omitempty" jsonschema:"other clients of the run asked between the two pages as well"`
+	Role      string             `json:"role"`
+	Replica   int                `json:"replica,omitempty" jsonschema:"0 for the first"`
+	Counters  map[string]float64 `json:"counters" jsonschema:"after minus before, by metric name"`
+	BrokenOff *float64           `json:"broken_off,omitempty" jsonschema:"requests that the engine ended as aborted or failed"`
+	Reset     bool               `json:"reset,omitempty" jsonschema:"a counter fell or the start time changed: the server restarted in between"`
+	Others    bool               `json:"others,omitempty" jsonschema:"other clients of the run asked between the two pages as well"`
 }
 
 // KVTransfer sums up the transfer of KV blocks between roles.

@@ -85,17 +85,17 @@ type Benchmark struct {
 	NumPrompts  *int   `json:"num_prompts,omitempty"`
 	RequestRate *Rate  `json:"request_rate,omitempty"`
 	// MaxConcurrency is nil for no cap, and then null in the file.
-	MaxConcurrency *int     `json:"max_concurrency"`
-	Burstiness     *Rate    `json:"burstiness,omitempty" jsonschema:"1 is a Poisson process, inf evenly spaced"`
-	Arrivals       Arrivals `json:"arrivals,omitempty" jsonschema:"how the client times the sends of a rate: rescaled, so that the last is due at num_prompts over request_rate; drawn, each gap of its own; rising"`
-	InputTokens    *int     `json:"input_tokens,omitempty" jsonschema:"per request, if fixed"`
-	OutputTokens   *int     `json:"output_tokens,omitempty" jsonschema:"per request, if fixed"`
-	IgnoreEOS      *bool    `json:"ignore_eos,omitempty"`
-	Seed           *int     `json:"seed,omitempty"`
-	Goodput        []string `json:"goodput,omitempty" jsonschema:"limits as metric:milliseconds"`
-	Warmups        *int     `json:"warmups,omitempty"`
-	Backend        string   `json:"backend,omitempty"`
-	Endpoint       string   `json:"endpoint,omitempty"`
+	MaxConcurrency *int               `json:"max_concurrency"`
+	Burstiness     *Rate              `json:"burstiness,omitempty" jsonschema:"1 is a Poisson process, inf evenly spaced"`
+	Arrivals       Arrivals           `json:"arrivals,omitempty" jsonschema:"how the client times the sends of a rate: rescaled, so that the last is due at num_prompts over request_rate; drawn, each gap of its own; rising"`
+	InputTokens    *int               `json:"input_tokens,omitempty" jsonschema:"per request, if fixed"`
+	OutputTokens   *int               `json:"output_tokens,omitempty" jsonschema:"per request, if fixed"`
+	IgnoreEOS      *bool              `json:"ignore_eos,omitempty"`
+	Seed           *int               `json:"seed,omitempty"`
+	Goodput        map[string]float64 `json:"goodput,omitempty" jsonschema:"limits that a good request meets, ms by ttft, tpot and e2el"`
+	Warmups        *int               `json:"warmups,omitempty"`
+	Backend        string             `json:"backend,omitempty"`
+	Endpoint       string             `json:"endpoint,omitempty"`
 }
 
 // Accuracy is the outcome of an evaluation.

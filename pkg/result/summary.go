@@ -24,6 +24,7 @@ func summaryDiffers(c *facts) answer {
 	x.latency(E2EL, s.of(s.Latency))
 	x.latency(ITL, slices.Collect(s.gaps()))
 	x.tpot(s)
+	x.goodput(s)
 	if len(s.InputLen) > 0 && c.m.TotalInputTokens != nil {
 		sum := 0
 		for i := range s.successes() {
@@ -113,6 +114,43 @@ func (x *comparison) tpot(s *Samples) {
 	}
 	x.hold("mean TPOT", *said, requests, "ms")
 	x.percentiles(TPOT, each)
+}
+
+// goodput counts the requests within every limit. One as near to a limit as a
+// statistic may be off is within it or not.
+func (x *comparison) goodput(s *Samples) {
+	said, window := x.c.m.RequestGoodput, x.c.m.Duration
+	limits := x.c.r.Config.Benchmark.Goodput
+	if said == nil || window == nil || *window <= 0 || len(limits) == 0 ||
+		len(s.OutputLen) == 0 || len(s.TTFT) != len(s.OutputLen) || len(s.Latency) != len(s.OutputLen) {
+		return
+	}
+	within := func(factor, more float64) (n float64) {
+		for i := range s.successes() {
+			good := true
+			for key, limit := range limits {
+				var took float64
+				switch Family(key) {
+				case TTFT:
+					took = s.TTFT[i]
+				case E2EL:
+					took = s.Latency[i]
+				case TPOT: // 0 for an answer of one token, as vLLM counts it
+					if s.OutputLen[i] > 1 {
+						took = (s.Latency[i] - s.TTFT[i]) / float64(s.OutputLen[i]-1)
+					}
+				}
+				good = good && 1000*took <= limit*factor+more
+			}
+			if good {
+				n++
+			}
+		}
+		return n / *window
+	}
+	off := x.c.limit("summary_deviation")
+	least, most := within(1-off, -rounded), within(1+off, rounded)
+	x.hold("goodput", *said, min(max(*said, least), most), "requests/s")
 }
 
 // gaps are those of successful requests, s.

@@ -51,6 +51,14 @@ func (g *run) misread(f result.Family, rank, by float64) {
 	g.latency(f, func(d *result.Distribution) { d.Percentiles[rank] *= by })
 }
 
+// good adds requests, ten a second, and how many of them are said to be within a limit
+// of TTFT.
+func (g *run) good(rate, limit float64) {
+	g.streams(whole)
+	g.r.Config.Benchmark.Goodput = map[string]float64{"ttft": limit, "e2el": 1000, "tpot": 100}
+	g.r.Results.RequestGoodput = &rate
+}
+
 // sumUpGaps sets the statistics of ITL and TPOT to those of the gaps.
 func (g *run) sumUpGaps(gaps []float64) {
 	sorted := slices.Sorted(slices.Values(gaps))
@@ -203,6 +211,7 @@ var timesTrips = []tripCase{
 		func(g *run) { g.streams(whole); g.latency(result.ITL, scaled(1.009)) }},
 	{"summary-differs", result.Invalid, func(g *run) { g.streams(whole); g.latency(result.TPOT, scaled(0.98)) },
 		func(g *run) { g.streams(whole); g.latency(result.TPOT, scaled(0.991)) }},
+	{"summary-differs", result.Invalid, func(g *run) { g.good(5.4, 60) }, func(g *run) { g.good(5.1, 60) }}, // TTFT is from 50 to 70 ms
 	{"summary-differs", result.Invalid, func(g *run) { g.misread(result.TTFT, 95, 0.98) }, func(g *run) { g.misread(result.TTFT, 95, 0.995) }},
 	{"summary-differs", result.Invalid, func(g *run) { g.misread(result.TPOT, 99, 1.02) }, func(g *run) { g.misread(result.TPOT, 99, 1.005) }},
 	{"summary-differs", result.Invalid, func(g *run) { g.misread(result.ITL, 99, 1.02) }, func(g *run) { g.misread(result.ITL, 99, 1.005) }},

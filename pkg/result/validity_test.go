@@ -258,6 +258,7 @@ var trips = slices.Concat(timesTrips, []tripCase{
 		decode(g)["vllm:generation_tokens_total"] = 66_000
 	}},
 	{"token-books", result.Suspect, func(g *run) { decode(g)["vllm:request_success_total"] = 979 }, func(g *run) { decode(g)["vllm:request_success_total"] = 980 }},
+	{"token-books", result.Suspect, func(g *run) { g.r.Results.Server[1].BrokenOff = new(21.0) }, func(g *run) { g.r.Results.Server[1].BrokenOff = new(20.0) }},
 	{"token-books", result.Suspect, func(g *run) { g.histogram("vllm:request_prompt_tokens", 74_000, 1000) }, func(g *run) { g.histogram("vllm:request_prompt_tokens", 300_000, 1000) }},
 	{"token-books", result.Suspect, func(g *run) {
 		g.histogram("vllm:request_prompt_tokens", 300_000, 1000)

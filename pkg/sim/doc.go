@@ -79,6 +79,7 @@
 //	bundle=4            tokens per streamed chunk
 //	zero-tokens         answer at once with status 200 and no token
 //	miscount=1.1        factor by which the engine counts other output tokens than it sends
+//	abort=0.2           share of requests that the engine counts as aborted, although it answers them
 //	preempt=0.05        share of requests for which a preemption is counted
 //	corrupt=0.05        share of requests that are counted as corrupted; without it the counter is not there, as in vLLM
 //	warm=0.2            share of every prompt that is found in the prefix cache, whatever was asked before

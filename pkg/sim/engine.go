@@ -203,7 +203,7 @@ func (e *engine) count(r *record, err error) {
 		reason = "error"
 		// What the real engine reports as the first token is the failure.
 		m.observe("vllm:time_to_first_token_seconds", time.Since(s.arrived).Seconds())
-	case err != nil:
+	case err != nil, unit(e.timing.seed+2, s.seed) < e.faults.abort:
 		reason = "abort"
 	}
 	m.add("vllm:request_success", 1, "finished_reason", reason)

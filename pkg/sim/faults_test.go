@@ -32,8 +32,8 @@ func TestParseFaults(t *testing.T) {
 		"star not client": {"*:die-at-start", "client", false, healthy},
 		"what it says":    {"decode:root=org/m,version=1.2,restart-on-request=7", "decode", true, with(func(f *faults) { f.root, f.version, f.restart = "org/m", "1.2", 7 })},
 		"client":          {"client:die-at-start", "client", false, with(func(f *faults) { f.dieAtStart = true })},
-		"books": {"*:miscount=1.1,preempt=0.2,corrupt=0.3,warm=0.4,cold=8,slowing=2ms", "x", true, with(func(f *faults) {
-			f.miscount, f.preempt, f.corrupt, f.warm, f.cold, f.slowing = 1.1, 0.2, 0.3, 0.4, 8, 2*time.Millisecond
+		"books": {"*:miscount=1.1,abort=0.6,preempt=0.2,corrupt=0.3,warm=0.4,cold=8,slowing=2ms", "x", true, with(func(f *faults) {
+			f.miscount, f.abort, f.preempt, f.corrupt, f.warm, f.cold, f.slowing = 1.1, 0.6, 0.2, 0.3, 0.4, 8, 2*time.Millisecond
 		})},
 		"time": {"client:stall=10s@5s,burst=8,freeze=1s@0s,step=-9s@1m,pace=0.9", "client", false, with(func(f *faults) {
 			f.stall, f.burst, f.freeze, f.step, f.pace = moment{10 * time.Second, 5 * time.Second}, 8, moment{by: time.Second}, moment{-9 * time.Second, time.Minute}, 0.9

@@ -104,6 +104,7 @@ type faults struct {
 	bundle       int     // tokens per chunk, at least 1
 	zeroTokens   bool
 	miscount     float64       // factor of the counted output tokens, 1 if honest
+	abort        float64       // 0-1, in the engine's books alone
 	preempt      float64       // 0-1
 	corrupt      float64       // 0-1
 	warm         float64       // 0-1
@@ -121,7 +122,7 @@ type faults struct {
 
 var faultNames = slices.Concat(answerFaultNames, []string{
 	"die-at-start", "die-after", "die-on-request", "exit", "never-ready", "hang", "fail", "bundle", "zero-tokens", "restart-on-request",
-	"root", "version", "miscount", "preempt", "corrupt", "warm", "cold", "slowing",
+	"root", "version", "miscount", "abort", "preempt", "corrupt", "warm", "cold", "slowing",
 	"stall", "burst", "freeze", "step", "pace",
 	"use", "clock", "heat", "skip", "driver",
 })
@@ -196,12 +197,12 @@ func (f *faults) set(name, value string) error {
 		return err
 	case "use", "clock", "heat", "skip", "driver":
 		return f.smi.set(name, value)
-	case "fail", "preempt", "corrupt", "warm", "pace":
+	case "fail", "abort", "preempt", "corrupt", "warm", "pace":
 		share, err := parseShare(value)
 		if err != nil {
 			return fmt.Errorf("%s=%q: want a number from 0 to 1", name, value)
 		}
-		*map[string]*float64{"fail": &f.fail, "preempt": &f.preempt, "corrupt": &f.corrupt, "warm": &f.warm, "pace": &f.pace}[name] = share
+		*map[string]*float64{"fail": &f.fail, "abort": &f.abort, "preempt": &f.preempt, "corrupt": &f.corrupt, "warm": &f.warm, "pace": &f.pace}[name] = share
 		return nil
 	case "miscount":
 		if f.miscount, err = strconv.ParseFloat(value, 64); err != nil || !(f.miscount >= 0 && f.miscount <= 1000) {

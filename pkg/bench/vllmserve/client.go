@@ -156,7 +156,31 @@ func (l *Load) Expect() plan.Expect {
 			e.RequestRate = rate
 		}
 	}
+	e.Goodput = l.goodput()
 	return e
+}
+
+// goodput are the limits that a good request meets, in ms; nil if there are none, or
+// if the client will refuse one of them.
+func (l *Load) goodput() map[string]float64 {
+	v := l.get("goodput")
+	if v == nil {
+		return nil
+	}
+	list, ok := v.Any.([]*source.Value)
+	if !ok {
+		list = []*source.Value{v}
+	}
+	limits := map[string]float64{}
+	for _, pair := range list {
+		key, value, _ := strings.Cut(text(pair), ":")
+		limit, err := strconv.ParseFloat(value, 64)
+		if err != nil || !(limit >= 0) || math.IsInf(limit, 0) || !slices.Contains([]string{"ttft", "tpot", "e2el"}, key) {
+			return nil
+		}
+		limits[key] = limit
+	}
+	return limits
 }
 
 // number is an extra option that holds a whole number, else 0.
