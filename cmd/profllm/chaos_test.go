@@ -509,7 +509,7 @@ func (u *user) breakNode(r chaosRun, dir string, slurm func(...string) error) er
 func (u *user) kill(job string, meant func(cmdline, env string) bool) error {
 	killed := 0
 	for _, p := range processes(job) {
-		if meant(p.cmdline, p.env) && syscall.Kill(p.pid, syscall.SIGKILL) == nil {
+		if meant(p.cmdline, p.env) && stopped(p.pid) && syscall.Kill(p.pid, syscall.SIGKILL) == nil {
 			killed++
 		}
 	}
@@ -517,6 +517,25 @@ func (u *user) kill(job string, meant func(cmdline, env string) bool) error {
 		return errors.New("no such process")
 	}
 	return nil
+}
+
+// stopped stops a process, and is false for one that has begun to exit: a signal to
+// that one is taken and changes nothing of its exit code.
+func stopped(pid int) bool {
+	for syscall.Kill(pid, syscall.SIGSTOP) == nil {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return false
+		}
+		switch state := stat[bytes.LastIndexByte(stat, ')')+2]; state {
+		case 'T':
+			return true
+		case 'Z', 'X':
+			return false
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return false
 }
 
 // process is one of a job's, on any node.
