@@ -12,7 +12,7 @@ import (
 var honestVariations = []planted{
 	{part: "client", what: "One request at a time", load: keys{"max_concurrency": "1", "num_prompts": "40"}},
 	{part: "client", what: "Two requests at a time", load: keys{"max_concurrency": "2"}},
-	{part: "client", what: "32 requests at a time", load: keys{"max_concurrency": "32", "num_prompts": "200"}},
+	{part: "client", what: "32 requests at a time", load: keys{"max_concurrency": "32", "num_prompts": "600"}},
 	{part: "client", what: "A rate that the server can serve", load: keys{"request_rate": "50", "num_prompts": "120", "max_concurrency": ""}},
 	{part: "client", what: "A rate of evenly spaced requests", load: keys{"request_rate": "50", "burstiness": "100.0", "num_prompts": "120", "max_concurrency": ""}},
 	{part: "client", what: "A rate of bursts", load: keys{"request_rate": "40", "burstiness": "0.5", "num_prompts": "160", "max_concurrency": ""}},

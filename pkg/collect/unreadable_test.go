@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,6 +56,25 @@ func TestUnreadableNumbers(t *testing.T) {
 				r := only(t, collector(t), dir, nil)
 				require.False(t, r.Validity.Valid, "%s: %s%s\n%v", c.client, key, value, r.Warnings)
 			}
+		}
+	}
+}
+
+// A key that is there twice, with different values, is believed in neither.
+//
+// covers: PL-V8
+func TestKeysTwice(t *testing.T) {
+	for _, c := range headlineKeys {
+		data, err := os.ReadFile("../bench/" + c.from)
+		require.NoError(t, err)
+		for _, key := range c.keys {
+			at := regexp.MustCompile(`(` + key + `)(-?[0-9][^,}\s]*)`)
+			require.Regexp(t, at, string(data), c.client)
+			name := key[strings.LastIndex(strings.TrimSuffix(key, `": `), `"`):]
+			dir := filepath.Join(t.TempDir(), "planted")
+			write(t, dir, c.to, at.ReplaceAllString(string(data), "${1}7, "+name+"${2}"))
+			r := only(t, collector(t), dir, nil)
+			require.False(t, r.Validity.Valid, "%s: %s\n%v", c.client, key, r.Warnings)
 		}
 	}
 }

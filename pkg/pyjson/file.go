@@ -35,8 +35,8 @@ func (f *File) Read(dir fs.FS, use func(*Reader) error) error {
 	if err = use(r); err == nil {
 		err = r.End()
 	}
-	for _, key := range r.Twice() { // Python writes none, and readers do not agree on which counts
-		f.Warn(result.Contradicts, key, key.Str, "the key is there twice")
+	for _, key := range r.Twice() {
+		f.Warn(result.Contradicts, key, key.Str, TwiceMessage)
 	}
 	var at *Error
 	if errors.As(err, &at) {

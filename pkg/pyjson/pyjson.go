@@ -15,6 +15,7 @@
 package pyjson
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -107,6 +108,17 @@ type Reader struct {
 // Twice are keys that are there a second time in their object, each as a Value with its
 // place and the key as its text: those of the outer objects, and the first few.
 func (r *Reader) Twice() []Value { return r.twice }
+
+// TwiceMessage is what is said of such a key: Python writes none, and readers do not
+// agree on which of the two counts.
+const TwiceMessage = "the key is there twice"
+
+// Twice are the keys of an object that are there a second time.
+func Twice(data []byte) []Value {
+	r := NewReader(bytes.NewReader(data))
+	_ = r.Skip() // whoever decodes the text says what is wrong with it
+	return r.Twice()
+}
 
 // Bounds of the keys that are looked for twice: of objects of requests there are many.
 const (

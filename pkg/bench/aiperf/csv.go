@@ -62,6 +62,10 @@ func (s *summary) line(header, line []string, r *csv.Reader) {
 		out.stats[name] = v
 	}
 	if len(out.stats) > 0 {
+		if _, before := s.table[tag]; before {
+			at, col := r.FieldPos(0)
+			s.warnings = append(s.warnings, result.Warning{Kind: result.Contradicts, File: s.file, Line: at, Col: col, Key: line[0], Text: "the row is there twice"})
+		}
 		s.table[tag] = out
 	}
 }

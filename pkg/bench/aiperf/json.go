@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -19,6 +20,9 @@ func (s *summary) json(data []byte) error {
 	var doc map[string]json.RawMessage
 	if err := json.Unmarshal(data, &doc); err != nil {
 		return err
+	}
+	for _, key := range pyjson.Twice(data) {
+		s.warnings = append(s.warnings, result.Warning{Kind: result.Contradicts, File: s.file, Line: key.Line, Col: key.Col, Key: key.Str, Text: pyjson.TwiceMessage})
 	}
 	for _, key := range slices.Sorted(maps.Keys(doc)) {
 		raw := doc[key]

@@ -115,10 +115,8 @@ func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
 			reflect.ValueOf(to).Elem().SetZero()
 		}
 	}
-	in := pyjson.NewReader(bytes.NewReader(data))
-	_ = in.Object(func(string) error { return in.Skip() }) // the text was read already
-	for _, key := range in.Twice() {
-		warn(result.Contradicts, key.Str, "the key is there twice")
+	for _, key := range pyjson.Twice(data) {
+		warn(result.Contradicts, key.Str, pyjson.TwiceMessage)
 	}
 	part.Simulated = part.Simulated || result.Labelled(keys["simulated"])
 	a := &result.Accuracy{Task: "gsm8k", Source: name}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -65,6 +66,7 @@ func parseLine(line []byte, file string, number int) (*record, error) {
 	}
 	r := &record{file: file, line: number}
 	r.part.Metrics = &result.Metrics{Source: file}
+	seen := map[string]int{}
 	for dec.More() {
 		key, err := dec.Token()
 		if err != nil {
@@ -75,6 +77,9 @@ func parseLine(line []byte, file string, number int) (*record, error) {
 			return nil, fail(err)
 		}
 		name, _ := key.(string) // the decoder lets nothing else stand there
+		if seen[name]++; seen[name] == 2 {
+			r.warn(result.Contradicts, name, column(int(dec.InputOffset())-len(raw)), pyjson.TwiceMessage)
+		}
 		r.key(name, raw, column(int(dec.InputOffset())-len(raw)))
 	}
 	if _, err := dec.Token(); err != nil {

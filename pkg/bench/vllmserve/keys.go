@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -23,7 +24,11 @@ func (r *reader) warn(kind result.WarningKind, f field, text string) {
 }
 
 func (r *reader) document(fields []field) {
+	seen := map[string]int{}
 	for _, f := range fields {
+		if seen[f.key]++; seen[f.key] == 2 {
+			r.warn(result.Contradicts, f, pyjson.TwiceMessage)
+		}
 		// Early releases spelled one key with a colon: "request_goodput:".
 		f.key = strings.TrimSuffix(f.key, ":")
 		switch {
