@@ -81,6 +81,7 @@ var plantedFaults = []planted{
 
 	{part: "evaluation", what: "The evaluation is planned and leaves no result", shape: "eval", after: remove("raw/vllm-gsm8k.json"), words: []string{"from-log"}},
 	{part: "evaluation", what: "The evaluation runs against a server that fails", shape: "eval", faults: "serve:fail=0.3", words: []string{"accuracy-invalid"}},
+	{part: "evaluation", what: "The evaluation asks another server", shape: "eval", after: copied("raw/metrics-serve-bench.prom", "raw/metrics-serve-eval.prom"), words: []string{"accuracy-invalid"}},
 	{part: "evaluation", what: "The accuracy is no number", shape: "eval", after: replaced("raw/vllm-gsm8k.json", `"accuracy": `, `"accuracy": NaN, "was": `), words: []string{"inconsistent", "from-log"}},
 	{part: "evaluation", what: "The accuracy is 1.7", shape: "eval", after: replaced("raw/vllm-gsm8k.json", `"accuracy": `, `"accuracy": 1.7, "was": `), words: []string{"accuracy-invalid"}},
 
@@ -158,6 +159,16 @@ func instead(name string, create func(path string) error) func(*testing.T, strin
 
 func remove(name string) func(*testing.T, string) {
 	return instead(name, func(string) error { return nil })
+}
+
+// copied puts a file of the run in another one's place.
+func copied(from, to string) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		data, err := os.ReadFile(filepath.Join(dir, from))
+		require.NoError(t, err)
+		require.FileExists(t, filepath.Join(dir, to))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, to), data, 0o644))
+	}
 }
 
 // sparse makes a file that takes no room on disk.

@@ -177,6 +177,7 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 		r.Provenance.Foreign = foreignProgram(r)
 	}
 	e.counters(r)
+	ev.Evaluated = e.evaluated()
 	e.gpus(r, &ev)
 	ev.Executions, ev.Places = e.executions(r), e.places(r)
 	r.FindProfiler()

@@ -55,12 +55,44 @@ func (e *evidence) counters(r *result.Result) {
 	r.Results.Load = serverLoad(e.busy(), window)
 }
 
+// evaluated is how many requests the engines that answer ended while the evaluation
+// ran, which comes last; nil where they did not count them to the end.
+func (e *evidence) evaluated() *float64 {
+	if e.plan == nil || len(e.load.Clients) == 0 || !e.load.Expect.Accuracy {
+		return nil
+	}
+	last := len(e.load.Clients) - 1
+	from, to := job.Before, e.load.Clients[last].Name
+	if last > 0 {
+		from = e.load.Clients[last-1].Name
+	}
+	sum := 0.0
+	for _, role := range e.plan.Roles {
+		if !role.Engine || e.load.Expect.Disaggregated && role.KindName() != "decode" {
+			continue
+		}
+		d := e.difference(role.Name, from, to)
+		if d == nil || d.Reset() {
+			return nil
+		}
+		n, ok := d.Sum(requestsEnded)
+		if !ok {
+			return nil
+		}
+		sum += n
+	}
+	return &sum
+}
+
+// requestsEnded counts the requests of a vLLM engine, by how they ended.
+const requestsEnded = "vllm:request_success_total"
+
 // brokenOff is how many requests an engine ended as aborted or failed, nil where it
 // does not say how its requests ended.
 func brokenOff(d *change) *float64 {
 	var sum *float64
 	for _, reason := range []string{"abort", "error"} {
-		if n, ok := d.Sum("vllm:request_success_total", promtext.Label{Name: "finished_reason", Value: reason}); ok {
+		if n, ok := d.Sum(requestsEnded, promtext.Label{Name: "finished_reason", Value: reason}); ok {
 			sum = new(n + *cmp.Or(sum, new(0.0)))
 		}
 	}

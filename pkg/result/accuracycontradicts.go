@@ -51,6 +51,11 @@ func accuracyContradictions(c *facts) (bad []string) {
 			note("%d questions were evaluated, %d were asked for", *a.Questions, n)
 		}
 	}
+	if served := c.e.Evaluated; served != nil && a.Questions != nil {
+		if n := float64(*a.Questions); n-*served > max(1, c.limit("token_books")*n) {
+			note("%d questions were evaluated, and the engines ended %.0f requests meanwhile", *a.Questions, *served)
+		}
+	}
 	if whole := c.r.Duration; a.Duration != nil && whole != nil && *a.Duration > durationSlack**whole+durationSlackS {
 		note("an evaluation of %.6g s in a run of %.6g s", *a.Duration, *whole)
 	}

@@ -439,6 +439,7 @@ var trips = slices.Concat(timesTrips, []tripCase{
 		func(g *run) { g.r.Accuracy.Value, g.r.Accuracy.InvalidRate = 0.98, new(0.02) }},
 	{"accuracy-invalid", result.Invalid, func(g *run) { g.asked("--num-questions", "200", "--num-questions=1318") },
 		func(g *run) { g.asked("--num-questions", "200", "--num-questions=1319") }},
+	{"accuracy-invalid", result.Invalid, func(g *run) { g.e.Evaluated = new(1292.0) }, func(g *run) { g.e.Evaluated = new(1293.0) }}, // 2 % of 1,319
 	{"accuracy-invalid", result.Invalid, func(g *run) { g.r.Accuracy.Tokens = new(int64(0)) }, func(g *run) { g.r.Accuracy.Tokens = new(int64(976)) }},
 	{"accuracy-invalid", result.Invalid, func(g *run) { g.r.Accuracy.Stderr = new(0.0242) }, func(g *run) { g.r.Accuracy.Stderr = new(0.0241) }},
 	{"accuracy-invalid", result.Invalid, func(g *run) { g.r.Accuracy.Stderr = new(0.006) }, func(g *run) { g.r.Accuracy.Stderr = new(0.0061) }},
