@@ -389,11 +389,18 @@ func (c *chaos) expected(e execution, i int, root string, records []record, brok
 }
 
 // touched reports whether a job of the run was under way while a daemon that it
-// needs was away.
+// needs was away, or got the number of a job that the controller had forgotten.
 func (c *chaos) touched(dir string, records []record) bool {
 	var book run.Book
-	if sub, err := book.ReadSubmission(dir); err == nil && c.forgettable(sub.Time) {
-		return true
+	if sub, err := book.ReadSubmission(dir); err == nil {
+		if c.forgettable(sub.Time) {
+			return true
+		}
+		for _, r := range records { // nodes end the job that was forgotten, and with it this one
+			if r.job == sub.JobID && !r.start.IsZero() && r.start.Before(sub.Time) && c.givenTwice(r.start, sub.Time) {
+				return true
+			}
+		}
 	}
 	names := c.names(dir)
 	for _, x := range c.witnesses(dir) {
