@@ -170,3 +170,22 @@ func TestRehearseSteps(t *testing.T) {
 		require.Equal(t, result.Completed, readResult(t, d).Status)
 	}
 }
+
+// The pids that the script hands on are those of the sruns: a signal to a shell around
+// one would end nothing where Slurm's controller has forgotten the step.
+func TestPIDsAreThoseOfSruns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs a rehearsal")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "templates", "slurm"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "templates", "slurm", "pids.block.tmpl"), []byte(`{{define "before_client"}}
+for pid in "$GUARD" "${ROLES[@]#*=}"; do cat "/proc/$pid/comm"; done >"$RUN/pids.txt"
+{{end}}`), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nnum_nodes = 2\n"+
+		"cmd_args.prefill = {}\ncmd_args.decode = {}\nbench_cmd_args.num_prompts = 4\n"), 0o644))
+	profllm(t, dir, nil, "rehearse", "s.toml", "--templates", "templates")
+	text, err := os.ReadFile(filepath.Join(only(t, dir), "pids.txt"))
+	require.NoError(t, err)
+	require.Equal(t, strings.Repeat("srun\n", 4), string(text), "the guard, prefill, decode and the proxy")
+}

@@ -11,7 +11,7 @@
 #SBATCH --time=00:05:00
 #
 # profllm v0.0.0-golden: scenario fio-scenario, test Tests.fio, iteration 0, run exp_20260304_050607_34781b.
-# Printed from slurm/job.sh.tmpl (sha256:63b4ced309f6719451f14cbc); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:28bbe8e06654acadb3842298); plan.json in the run directory has every decision.
 #   no roles: commands run one after the other
 
 RUN=/shared/results/fio-scenario_2026-03-04_05-06-07/Tests.fio/0
@@ -32,8 +32,8 @@ ROLES=()  # name=pid of each role's srun
 CLIENT=() # the same of the client that runs now
 PHASES=() # name=exit code of what ran
 
-step() { # one srun: steps share nodes, no step reads our stdin, one dead task ends its step
-  srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append "$@"
+step() { # step ARGUMENTS &: one srun, whose pid is $!; steps share nodes, no step reads our stdin, one dead task ends its step
+  exec srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append "$@"
 }
 
 phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario sglang, test 2p2d.2nodes, iteration 0, run exp_20260304_050607_f62819.
-# Printed from slurm/job.sh.tmpl (sha256:63b4ced309f6719451f14cbc); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:28bbe8e06654acadb3842298); plan.json in the run directory has every decision.
 #   prefill_0: nodes 0, GPUs 0,1, ready at :prefill_0/health
 #   prefill_1: nodes 0, GPUs 2,3, ready at :prefill_1/health
 #   decode_0: nodes 1, GPUs 0,1, ready at :decode_0/health
@@ -34,8 +34,8 @@ ROLES=()  # name=pid of each role's srun
 CLIENT=() # the same of the client that runs now
 PHASES=() # name=exit code of what ran
 
-step() { # one srun: steps share nodes, no step reads our stdin, one dead task ends its step
-  srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append --cpus-per-gpu=8 "$@"
+step() { # step ARGUMENTS &: one srun, whose pid is $!; steps share nodes, no step reads our stdin, one dead task ends its step
+  exec srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append --cpus-per-gpu=8 "$@"
 }
 
 phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job

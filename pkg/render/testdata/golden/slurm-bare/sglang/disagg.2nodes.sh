@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario sglang, test disagg.2nodes, iteration 0, run exp_20260304_050607_c92cd8.
-# Printed from slurm/job.sh.tmpl (sha256:63b4ced309f6719451f14cbc); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:28bbe8e06654acadb3842298); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 0,1,2,3, ready at :prefill/health
 #   decode: nodes 1, GPUs 0,1,2,3, ready at :decode/health
 #   proxy: nodes 0, ready at :proxy/v1/models
@@ -32,8 +32,8 @@ ROLES=()  # name=pid of each role's srun
 CLIENT=() # the same of the client that runs now
 PHASES=() # name=exit code of what ran
 
-step() { # one srun: steps share nodes, no step reads our stdin, one dead task ends its step
-  srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append --cpus-per-gpu=8 "$@"
+step() { # step ARGUMENTS &: one srun, whose pid is $!; steps share nodes, no step reads our stdin, one dead task ends its step
+  exec srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append --cpus-per-gpu=8 "$@"
 }
 
 phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job
