@@ -574,8 +574,10 @@ func (c *chaos) agrees(e execution, r chaosRun, dir string, says endsAs, records
 	case last == nil && says == endsCancelled && e.kind == "array": // Slurm keeps nothing of it
 	case last == nil && c.state(dir).Source != "sacct" && c.diedSince(sub.Time): // before it had told the database
 	case last == nil:
-		c.Errorf("%s %s: %s, but accounting knows no job %s", e.name, r.dir, says, sub.JobID)
+		alike := slices.DeleteFunc(slices.Clone(records), func(r record) bool { return run.BaseID(r.job) != run.BaseID(sub.JobID) })
+		c.Errorf("%s %s: %s, but accounting knows no job %s among %v", e.name, r.dir, says, sub.JobID, alike)
 	case (last.state == "RUNNING" || c.state(dir).Raw == "RUNNING") && c.state(dir).Source == "sentinel": // the controller forgot an end
+	case c.state(dir).Source == "sentinel" && c.forgettable(sub.Time): // the controller forgot the job, and the database has what it guessed
 	case last.state == "REQUEUED" && c.state(dir).Source == "sentinel" && c.forgettable(last.end): // the controller forgot that it had queued the job again
 	case !strings.HasPrefix(last.state, word):
 		c.Errorf("%s %s: %s, but Slurm's record of job %s is %s %s", e.name, r.dir, says, sub.JobID, last.state, last.exit)
