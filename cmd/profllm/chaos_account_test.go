@@ -150,7 +150,7 @@ func (c *chaos) records() []record {
 			}
 			start, _ := time.ParseInLocation("2006-01-02T15:04:05", f[4], time.Local)
 			end, _ := time.ParseInLocation("2006-01-02T15:04:05", f[5], time.Local)
-			if r := (record{f[0], f[1], f[2], f[3], start, end, f[6]}); !slices.Contains(list, r) {
+			if r := (record{taskOf(f[0]), f[1], f[2], f[3], start, end, f[6]}); !slices.Contains(list, r) {
 				list = append(list, r)
 			}
 			if f[2] == "RUNNING" || f[2] == "PENDING" {
@@ -164,6 +164,18 @@ func (c *chaos) records() []record {
 	}
 	c.say("accounting lacks the end of what the controller has forgotten:\n%s", open)
 	return list
+}
+
+// taskOf is the job of a record. The last task of an array keeps the array's record,
+// which goes on to name all that were left, 36_[5-6], if the database was never told
+// that the task had begun.
+func taskOf(job string) string {
+	array, tasks, of := strings.Cut(job, "_[")
+	if !of {
+		return job
+	}
+	tasks, _, _ = strings.Cut(strings.TrimSuffix(tasks, "]"), "%")
+	return array + "_" + tasks[strings.LastIndexAny(tasks, "-,")+1:]
 }
 
 // known: every job that carries a name of this scenario is on its records, and on no
