@@ -75,7 +75,7 @@ func (e *evidence) evaluated() *float64 {
 		if d == nil || d.Reset() {
 			return nil
 		}
-		n, ok := d.Sum(requestsEnded)
+		n, ok := d.Sum(result.FinishedRequests)
 		if !ok {
 			return nil
 		}
@@ -84,15 +84,12 @@ func (e *evidence) evaluated() *float64 {
 	return &sum
 }
 
-// requestsEnded counts the requests of a vLLM engine, by how they ended.
-const requestsEnded = "vllm:request_success_total"
-
 // brokenOff is how many requests an engine ended as aborted or failed, nil where it
 // does not say how its requests ended.
 func brokenOff(d *change) *float64 {
 	var sum *float64
 	for _, reason := range []string{"abort", "error"} {
-		if n, ok := d.Sum(requestsEnded, promtext.Label{Name: "finished_reason", Value: reason}); ok {
+		if n, ok := d.Sum(result.FinishedRequests, promtext.Label{Name: "finished_reason", Value: reason}); ok {
 			sum = new(n + *cmp.Or(sum, new(0.0)))
 		}
 	}

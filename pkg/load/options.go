@@ -220,7 +220,7 @@ func (o *Options) checkLists() error {
 	if strings.ContainsAny(o.RequestIDPrefix+o.APIKey, "\r\n\x00") {
 		bad = multierror.Append(bad, fmt.Errorf("--request-id-prefix or the API key has a line break"))
 	}
-	if _, err := o.goodput(); err != nil {
+	if _, err := Goodput(o.Goodput); err != nil {
 		bad = multierror.Append(bad, err)
 	}
 	if _, err := o.families(); err != nil {
@@ -232,13 +232,13 @@ func (o *Options) checkLists() error {
 	return bad.ErrorOrNil()
 }
 
-// goodput returns the limits by metric, in seconds.
-func (o *Options) goodput() (map[string]float64, error) {
-	pairs, err := o.Goodput.pairs(":")
+// Goodput reads limits such as ttft:200: ms by metric.
+func Goodput(limits List) (map[string]float64, error) {
+	pairs, err := limits.pairs(":")
 	if err != nil {
 		return nil, fmt.Errorf("--goodput: %w", err)
 	}
-	limits := make(map[string]float64, len(pairs))
+	byMetric := make(map[string]float64, len(pairs))
 	for _, p := range pairs {
 		ms, err := strconv.ParseFloat(p.Value, 64)
 		switch {
@@ -247,9 +247,9 @@ func (o *Options) goodput() (map[string]float64, error) {
 		case err != nil || !(ms >= 0):
 			return nil, fmt.Errorf("--goodput: %s limit %q is not a number of ms from 0", p.Key, p.Value)
 		}
-		limits[p.Key] = ms / 1000
+		byMetric[p.Key] = ms
 	}
-	return limits, nil
+	return byMetric, nil
 }
 
 // families returns the metric families asked for, in the order of [familyTitles].

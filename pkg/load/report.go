@@ -96,7 +96,7 @@ func newReport(m *measurement) *Report {
 	r.count(m)
 	r.changes = rateChanges(o, m.started, m.arrivals, m.rates, len(m.outcomes)-r.Client.NotSent)
 
-	if limits, _ := o.goodput(); len(limits) > 0 {
+	if limits, _ := Goodput(o.Goodput); len(limits) > 0 {
 		good := perSecond(countGood(m.outcomes, limits), r.Duration)
 		r.Goodput = &good
 	}

@@ -142,11 +142,11 @@ func series(outcomes []outcome) map[string][]float64 {
 	return all
 }
 
-// countGood returns how many completed requests meet every limit, which are in seconds and inclusive.
+// countGood returns how many completed requests meet every limit, which are in ms and inclusive.
 func countGood(outcomes []outcome, limits map[string]float64) int {
 	within := func(metric string, v float64) bool {
 		limit, ok := limits[metric]
-		return !ok || v <= limit
+		return !ok || v <= limit/1000
 	}
 	good := 0
 	for i := range outcomes {

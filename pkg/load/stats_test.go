@@ -131,7 +131,7 @@ func TestGoodput(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			limits, err := (&Options{Goodput: tt.flags}).goodput()
+			limits, err := Goodput(tt.flags)
 			require.NoError(t, err)
 			require.Equal(t, tt.want, countGood(outcomes, limits))
 		})

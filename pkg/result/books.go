@@ -120,12 +120,13 @@ const (
 )
 
 // otherBooks holds the engines' requests, prompts and asked lengths against the
-// client's, none of whose requests failed.
+// client's, none of whose requests failed. A client that gave up leaves requests that
+// the engines abort: see requests-missing.
 func (c *facts) otherBooks(done int) (bad []string) {
-	if broken := c.brokenOff(); broken > max(possibleProbes, c.limit("token_books")*float64(done)) {
+	if broken := c.brokenOff(); done >= c.planned() && broken > max(possibleProbes, c.limit("token_books")*float64(done)) {
 		bad = append(bad, fmt.Sprintf("the engines ended %.0f requests as aborted or failed, and no request of the client failed", broken))
 	}
-	if ended, why := c.serving(finished); why == "" && ended > 0 {
+	if ended, why := c.serving(FinishedRequests); why == "" && ended > 0 {
 		if missing := float64(done) - ended; missing > max(1, c.limit("token_books")*float64(done)) {
 			bad = append(bad, fmt.Sprintf("the engines ended %.0f requests, and the client completed %d", ended, done))
 		}
@@ -234,7 +235,7 @@ func (c *facts) template(kind string, tokens float64) (share float64, ok bool) {
 	ended := 0.0
 	for _, d := range c.m.Server {
 		if d.Role == kind {
-			ended += d.Counters[finished]
+			ended += d.Counters[FinishedRequests]
 		}
 	}
 	want := c.e.Planned.InputTokens
@@ -269,7 +270,7 @@ func foreignLoad(c *facts) answer {
 	if why != "" {
 		return notPossible("%s", why)
 	}
-	served, why := c.serving(finished)
+	served, why := c.serving(FinishedRequests)
 	if why != "" {
 		return notPossible("%s", why)
 	}

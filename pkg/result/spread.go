@@ -16,8 +16,8 @@ const (
 	maxSpreadSigmas = 4
 )
 
-// finished counts the requests that an engine ended itself, by its own word.
-const finished = "vllm:request_success_total"
+// FinishedRequests counts the requests that an engine ended itself, by its own word.
+const FinishedRequests = "vllm:request_success_total"
 
 // unevenSpread compares the requests of the instances of each kind.
 func unevenSpread(c *facts) answer {
@@ -89,7 +89,7 @@ func (c *facts) placed(kind string) int {
 // not counted, or restarted.
 func requests(list []ServerDelta) (counts []float64, ok bool) {
 	for _, d := range list {
-		n, found := d.Counters[finished]
+		n, found := d.Counters[FinishedRequests]
 		if !found || d.Reset {
 			return counts, false
 		}

@@ -91,7 +91,7 @@ func (x *comparison) percentiles(f Family, seconds []float64) {
 // tokens; either will do for the mean, and percentiles are of requests.
 func (x *comparison) tpot(s *Samples) {
 	said := x.c.m.Latency[TPOT].Mean
-	if said == nil || len(s.OutputLen) == 0 || len(s.TTFT) != len(s.OutputLen) || len(s.Latency) != len(s.OutputLen) {
+	if said == nil || !s.timed() {
 		return
 	}
 	var each []float64
@@ -116,13 +116,17 @@ func (x *comparison) tpot(s *Samples) {
 	x.percentiles(TPOT, each)
 }
 
+// timed reports whether every request has its TTFT, its latency and its length.
+func (s *Samples) timed() bool {
+	return len(s.OutputLen) > 0 && len(s.TTFT) == len(s.OutputLen) && len(s.Latency) == len(s.OutputLen)
+}
+
 // goodput counts the requests within every limit. One as near to a limit as a
 // statistic may be off is within it or not.
 func (x *comparison) goodput(s *Samples) {
 	said, window := x.c.m.RequestGoodput, x.c.m.Duration
 	limits := x.c.r.Config.Benchmark.Goodput
-	if said == nil || window == nil || *window <= 0 || len(limits) == 0 ||
-		len(s.OutputLen) == 0 || len(s.TTFT) != len(s.OutputLen) || len(s.Latency) != len(s.OutputLen) {
+	if said == nil || window == nil || *window <= 0 || len(limits) == 0 || !s.timed() {
 		return
 	}
 	within := func(factor, more float64) (n float64) {

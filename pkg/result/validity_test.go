@@ -683,6 +683,16 @@ func failedWords(v *result.Validity) []string {
 	return words
 }
 
+// The requests that a client gave up are missing; the engines count them right.
+func TestRequestsThatTheClientGaveUp(t *testing.T) {
+	g := good()
+	g.requests(979, 0)
+	g.r.Results.Server[1].BrokenOff = new(21.0)
+	v := result.Judge(&g.r, g.e)
+	require.Equal(t, result.Fail, v.Check("requests-missing").Outcome)
+	require.Equal(t, result.Pass, v.Check("token-books").Outcome, v.Check("token-books").Detail)
+}
+
 func TestGoodRunPassesEveryCheck(t *testing.T) {
 	g := good()
 	g.samples(asTheyAre)

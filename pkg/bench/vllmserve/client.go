@@ -3,11 +3,13 @@ package vllmserve
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/load"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -171,15 +173,15 @@ func (l *Load) goodput() map[string]float64 {
 	if !ok {
 		list = []*source.Value{v}
 	}
-	limits := map[string]float64{}
+	var words load.List
 	for _, pair := range list {
-		key, value, _ := strings.Cut(text(pair), ":")
-		limit, err := strconv.ParseFloat(value, 64)
-		if err != nil || !(limit >= 0) || math.IsInf(limit, 0) || !slices.Contains([]string{"ttft", "tpot", "e2el"}, key) {
-			return nil
-		}
-		limits[key] = limit
+		words = append(words, text(pair))
 	}
+	limits, err := load.Goodput(words)
+	if err != nil {
+		return nil
+	}
+	maps.DeleteFunc(limits, func(_ string, ms float64) bool { return math.IsInf(ms, 1) })
 	return limits
 }
 

@@ -94,6 +94,7 @@ func TestExpect(t *testing.T) {
 		{"no rate", "request_rate = inf", plan.Expect{NumPrompts: 30, Concurrency: 16, InputTokens: 16, OutputTokens: 128, IgnoreEOS: true, SharedInput: new(0.0)}},
 		{"goodput", "goodput = ['ttft:200', 'e2el:1e3']", plan.Expect{NumPrompts: 30, Concurrency: 16, InputTokens: 16, OutputTokens: 128, IgnoreEOS: true, SharedInput: new(0.0), Goodput: map[string]float64{"ttft": 200, "e2el": 1000}}},
 		{"one limit", "goodput = 'tpot:20'", plan.Expect{NumPrompts: 30, Concurrency: 16, InputTokens: 16, OutputTokens: 128, IgnoreEOS: true, SharedInput: new(0.0), Goodput: map[string]float64{"tpot": 20}}},
+		{"no limit", "goodput = ['ttft:200', 'e2el:inf']", plan.Expect{NumPrompts: 30, Concurrency: 16, InputTokens: 16, OutputTokens: 128, IgnoreEOS: true, SharedInput: new(0.0), Goodput: map[string]float64{"ttft": 200}}},
 		{"a limit that the client refuses", "goodput = ['ttft:200', 'itl:20']", plan.Expect{NumPrompts: 30, Concurrency: 16, InputTokens: 16, OutputTokens: 128, IgnoreEOS: true, SharedInput: new(0.0)}},
 		{"lengths vary", "random_range_ratio = 0.5", plan.Expect{NumPrompts: 30, Concurrency: 16, SharedInput: new(0.0)}},
 		{"lengths vary, in dashes", "random-range-ratio = 0.5", plan.Expect{NumPrompts: 30, Concurrency: 16, SharedInput: new(0.0)}},
