@@ -174,9 +174,6 @@ func TestRehearseSteps(t *testing.T) {
 // The pids that the script hands on are those of the sruns: a signal to a shell around
 // one would end nothing where Slurm's controller has forgotten the step.
 func TestPIDsAreThoseOfSruns(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs a rehearsal")
-	}
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "templates", "slurm"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "templates", "slurm", "pids.block.tmpl"), []byte(`{{define "before_client"}}
