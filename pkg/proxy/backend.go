@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ const (
 	decodeRole  = "decode"
 
 	pollEvery   = time.Second
+	pollSoon    = 100 * time.Millisecond // until it was healthy once
 	pollTimeout = 5 * time.Second
 
 	// maxLate is how many polls in a row may stay without an answer: an engine
@@ -45,6 +47,7 @@ type backend struct {
 	role   string
 	url    string                 // as given, without a trailing slash
 	state  atomic.Pointer[string] // why it cannot be used, "" if it can, nil if that is unknown
+	began  atomic.Bool            // it was healthy once
 	busy   int                    // requests in flight, guarded by the pool
 	late   atomic.Int32           // polls without an answer, in a row
 	counts backendCounts
@@ -82,6 +85,7 @@ func (b *backend) saw(err error) {
 		b.state.Store(&reason)
 	case !b.is(healthy):
 		b.state.Store(new(string))
+		b.began.Store(true)
 	}
 }
 
@@ -199,6 +203,11 @@ func (p *pool) busy(b *backend) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return b.busy
+}
+
+// begun reports whether every instance was healthy once.
+func (p *pool) begun() bool {
+	return !slices.ContainsFunc(p.all, func(b *backend) bool { return !b.began.Load() })
 }
 
 func (p *pool) healthy() bool {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,6 +33,7 @@ type engine struct {
 	*httptest.Server
 	role   string
 	answer http.HandlerFunc // replaces the default one for POST
+	down   atomic.Bool      // it is not healthy
 
 	mu    sync.Mutex
 	calls []call
@@ -48,6 +50,9 @@ func newEngine(t *testing.T, role string, log *[]call) *engine {
 	var mu sync.Mutex
 	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/health" {
+			if e.down.Load() {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
 			return
 		}
 		body, _ := io.ReadAll(r.Body)

@@ -189,8 +189,6 @@ func (p *Proxy) Close() error {
 
 // watch polls b until ctx ends and logs when its health changes.
 func (p *Proxy) watch(ctx context.Context, b *backend) {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
 	was := unknown
 	for {
 		b.poll(ctx)
@@ -202,10 +200,14 @@ func (p *Proxy) watch(ctx context.Context, b *backend) {
 				p.log.Warn("instance is not healthy", "role", b.role, "url", b.url, "reason", reason)
 			}
 		}
+		pause := pollEvery
+		if !b.began.Load() {
+			pause = pollSoon
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-time.After(pause):
 		}
 	}
 }
@@ -272,17 +274,23 @@ type instanceJSON struct {
 }
 
 // serveHealth answers 200 when at least one instance of each role is healthy,
-// else 503, with every instance's state.
+// else 503, with every instance's state. It is 503 until all of them were healthy
+// once: a load that begins earlier would go past those that are not known to be up.
 func (p *Proxy) serveHealth(w http.ResponseWriter, r *http.Request) {
 	p.refresh(r.Context())
 	body := struct {
-		Status  string         `json:"status"` // ok or unavailable
+		Status  string         `json:"status"` // ok, starting or unavailable
 		Prefill []instanceJSON `json:"prefill"`
 		Decode  []instanceJSON `json:"decode"`
-	}{Status: "ok", Prefill: p.prefill.describe(), Decode: p.decode.describe()}
-	status := http.StatusOK
-	if !p.prefill.healthy() || !p.decode.healthy() {
-		body.Status, status = "unavailable", http.StatusServiceUnavailable
+	}{Prefill: p.prefill.describe(), Decode: p.decode.describe()}
+	status := http.StatusServiceUnavailable
+	switch {
+	case !p.prefill.begun() || !p.decode.begun():
+		body.Status = "starting"
+	case !p.prefill.healthy() || !p.decode.healthy():
+		body.Status = "unavailable"
+	default:
+		body.Status, status = "ok", http.StatusOK
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -84,33 +84,83 @@ func TestDeadInstanceIsLeftOut(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	prefill, decode := newEngine(t, prefillRole, nil), newEngine(t, decodeRole, nil)
-	dead := unused(t)
-	_, url, _ := serve(t, Options{Prefill: []string{dead, prefill.URL}, Decode: []string{decode.URL}})
+	gone, prefill, decode := newEngine(t, prefillRole, nil), newEngine(t, prefillRole, nil), newEngine(t, decodeRole, nil)
+	p, url, _ := serve(t, Options{Prefill: []string{gone.URL, prefill.URL}, Decode: []string{decode.URL}})
+	p.eachBackend(func(b *backend) { b.poll(t.Context()) })
+	gone.Close()
 	for _, path := range []string{"/health", "/healthcheck"} {
-		status, text := get(t, url+path)
+		status, h := healthOf(t, url+path)
 		require.Equal(t, http.StatusOK, status)
-		var h struct {
-			Status          string
-			Prefill, Decode []instanceJSON
-		}
-		require.NoError(t, json.Unmarshal([]byte(text), &h))
 		require.Equal(t, "ok", h.Status)
-		require.Equal(t, dead, h.Prefill[0].URL)
+		require.Equal(t, gone.URL, h.Prefill[0].URL)
 		require.False(t, h.Prefill[0].Healthy)
 		require.Contains(t, h.Prefill[0].Reason, "refused")
 		require.True(t, h.Prefill[1].Healthy)
 		require.True(t, h.Decode[0].Healthy)
 	}
+	prefill.Close()
+	p.eachBackend(func(b *backend) { b.poll(t.Context()) })
+	status, h := healthOf(t, url+"/health")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Equal(t, "unavailable", h.Status)
+}
+
+// A proxy is not ready while one of its instances is not: the load would begin
+// without that one, and go on so until the next poll.
+func TestNotReadyBeforeEveryInstance(t *testing.T) {
+	prefill, decode := newEngine(t, prefillRole, nil), newEngine(t, decodeRole, nil)
+	dead := unused(t)
 	for _, o := range []Options{
 		{Prefill: []string{dead}, Decode: []string{decode.URL}},
 		{Prefill: []string{prefill.URL}, Decode: []string{dead}},
+		{Prefill: []string{dead, prefill.URL}, Decode: []string{decode.URL}},
+		{Prefill: []string{prefill.URL}, Decode: []string{decode.URL, dead}},
 	} {
 		_, url, _ := serve(t, o)
-		status, text := get(t, url+"/health")
-		require.Equal(t, http.StatusServiceUnavailable, status)
-		require.Contains(t, text, `"status":"unavailable"`)
+		for _, path := range []string{"/health", "/healthcheck"} {
+			status, h := healthOf(t, url+path)
+			require.Equal(t, http.StatusServiceUnavailable, status, "%+v", o)
+			require.Equal(t, "starting", h.Status)
+		}
 	}
+
+	// As soon as it is ready, the load goes to all instances alike.
+	late := newEngine(t, decodeRole, nil)
+	late.down.Store(true)
+	p, err := New(Options{Prefill: []string{prefill.URL}, Decode: []string{late.URL, decode.URL}})
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- p.Serve(ctx, l) }()
+	url := "http://" + l.Addr().String()
+	eventually(t, "the others are healthy", func() bool {
+		return p.prefill.all[0].is(healthy) && p.decode.all[0].is(unhealthy) && p.decode.all[1].is(healthy)
+	})
+	status, _ := get(t, url+"/health")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	late.down.Store(false)
+	eventually(t, "ready", func() bool { status, _ := get(t, url+"/health"); return status == http.StatusOK })
+	for range 6 {
+		post(t, url+"/v1/completions", `{}`)
+	}
+	require.Equal(t, 3, late.count())
+	require.Equal(t, 3, decode.count())
+	stop()
+	require.NoError(t, <-served)
+}
+
+type healthAnswer struct {
+	Status          string
+	Prefill, Decode []instanceJSON
+}
+
+func healthOf(t *testing.T, url string) (status int, h healthAnswer) {
+	t.Helper()
+	status, text := get(t, url)
+	require.NoError(t, json.Unmarshal([]byte(text), &h))
+	return status, h
 }
 
 // covers: PL-V37

@@ -356,6 +356,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok")
 	f.Add("HTTP/1.1 200 OK\r\nContent-Length: 3\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
 	f.Fuzz(func(t *testing.T, answer string) {
+		closed := make(chan struct{})
 		engine := newRaw(t, func(c net.Conn, n int, _ string) bool {
 			if n > 0 {
 				_, err := io.WriteString(c, ok("mine"))
@@ -363,6 +364,7 @@ func FuzzAnswer(f *testing.F) {
 			}
 			io.WriteString(c, answer)
 			c.(*net.TCPConn).CloseWrite()
+			close(closed)
 			return false
 		})
 		_, url, _ := serve(t, Options{Prefill: []string{engine.url}, Decode: []string{engine.url}})
@@ -370,6 +372,7 @@ func FuzzAnswer(f *testing.F) {
 			io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
 		}
+		<-closed // else the next request may meet the end on its way, and is not sent again
 		status, text := get(t, url+"/x")
 		require.Equal(t, http.StatusOK, status)
 		require.Equal(t, "mine", text)
