@@ -26,9 +26,9 @@ const GuardEnds = syscall.SIGUSR1
 
 // Limits of what Guard does once it is told to end.
 const (
-	strayGrace = 2 * time.Second // from TERM to KILL of a daemon; the lowest KillWait of sites is 5 s
-	gpuRelease = 2 * time.Second // for the driver to free the memory of a killed process
-	guardWait  = strayGrace + gpuRelease + 4*time.Second
+	strayGrace = 2 * time.Second                          // from TERM to KILL of a daemon; the lowest KillWait of sites is 5 s
+	gpuRelease = 2 * time.Second                          // for the driver to free the memory of a killed process
+	guardWait  = strayGrace + gpuRelease + 12*time.Second // a busy node needs seconds to begin
 )
 
 // Guard is Node, and then stays on the node until end closes or ctx ends, which every
