@@ -117,17 +117,21 @@ func (c *chaos) nothingLeft() {
 // endGhosts cancels the jobs that a controller has read from its last state before it was killed, and that had ended
 // since: it lists them as running, and no node has a process of them. It reports whether there are any.
 func (c *chaos) endGhosts() bool {
-	out, err := exec.Command("squeue", "-h", "-a", "-t", "running,completing", "-o", "%A").Output()
+	out, err := exec.Command("squeue", "-h", "-a", "-t", "running,completing", "-o", "%A %i").Output()
 	require.NoError(c, err)
-	ids := strings.Fields(string(out))
-	if slices.ContainsFunc(ids, func(id string) bool { return len(processes(id)) > 0 }) {
-		return false
+	var names []string
+	for line := range strings.Lines(string(out)) {
+		id, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if len(processes(id)) > 0 {
+			return false
+		}
+		names = append(names, name) // of an array's task: by its own id such a controller does not find it
 	}
-	for _, id := range ids {
-		out, err := exec.Command("scancel", id).CombinedOutput()
-		c.Logf("job %s has ended, and the controller lists it as running; scancel: %v %s", id, err, out)
+	for _, name := range names {
+		out, err := exec.Command("scancel", name).CombinedOutput()
+		c.Logf("job %s has ended, and the controller lists it as running; scancel: %v %s", name, err, out)
 	}
-	return len(ids) > 0
+	return len(names) > 0
 }
 
 // records reads Slurm's accounting, also of what was queued again, when it knows
