@@ -451,6 +451,11 @@ func (u *user) inflict(r chaosRun, dir, id string) error {
 		}
 		return err
 	case requeue:
+		// Of a job that the controller is just about to end, since it has forgotten that it ran and what it waits
+		// for has failed, it makes one that waits for ever.
+		if out, err := exec.Command("squeue", "-h", "-t", "running", "-j", id).Output(); err != nil || len(out) == 0 {
+			return fmt.Errorf("squeue does not list job %s as running: %w", id, cmp.Or(err, errors.New("nothing")))
+		}
 		return slurm("scontrol", "requeue", id)
 	case killRole:
 		at := time.Now()
