@@ -87,8 +87,8 @@
 //	slowing=2ms         each request waits that much longer for its first token than the one before
 //	stall=10s@5s        from 5 s after the first request on no token goes out for 10 s
 //	burst=8             tokens go out eight chunks at a time, each in a chunk of its own
-//	freeze=5s@2s        the client stands still for 5 s, from 2 s after its start on
-//	step=-200ms@2s      the clock that the client reads is set by -200 ms, 2 s after its start
+//	freeze=5s@2s        the client stands still for 5 s, from 2 s after its first look at the clock on
+//	step=-200ms@2s      the clock that the client reads is set by -200 ms, 2 s after its first look at it
 //	pace=0.9            the client keeps this share of the rate it is asked for
 //	restart-on-request=N  count from 0 again at the Nth generation request, as a server that somebody restarts does
 //	root=MODEL          say that the model served is this one, under the same name

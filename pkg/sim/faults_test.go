@@ -309,3 +309,14 @@ func TestFaultsOfTheClientsClock(t *testing.T) {
 	_, err := f.paced([]string{"--num-prompts", "3"})
 	require.ErrorContains(t, err, "needs a --request-rate")
 }
+
+// A client that takes a while to start meets the fault while it measures.
+func TestClockBeginsWithTheFirstLook(t *testing.T) {
+	f := faults{step: moment{by: -time.Hour, after: 500 * time.Millisecond}}
+	now := f.clock()
+	time.Sleep(600 * time.Millisecond)
+	began := time.Now()
+	require.False(t, now().Before(began))
+	time.Sleep(600 * time.Millisecond)
+	require.True(t, now().Before(began))
+}

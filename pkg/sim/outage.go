@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -54,10 +55,12 @@ func (o *outage) hold(ctx context.Context) (held time.Duration, ok bool) {
 	return left, left == 0 || wait(ctx, left)
 }
 
-// clock is the clock of a client under its faults, counted from now.
+// clock is the clock of a client under its faults, counted from the first look at it: on
+// a busy machine the client's own start takes a while.
 func (f *faults) clock() func() time.Time {
-	begin := time.Now()
+	first := sync.OnceValue(time.Now)
 	return func() time.Time {
+		begin := first()
 		if left := f.freeze.within(time.Since(begin)); left > 0 {
 			time.Sleep(left) // whoever asks for the time stands still
 		}
