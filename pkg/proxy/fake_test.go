@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -125,6 +127,20 @@ func serve(t *testing.T, o Options) (*Proxy, string, *logBuffer) {
 	s := httptest.NewServer(p)
 	t.Cleanup(func() { s.Close(); p.Close() })
 	return p, s.URL, log
+}
+
+// polling starts a proxy that polls its instances; stop ends it, and returns what
+// Serve did.
+func polling(t *testing.T, o Options) (p *Proxy, url string, stop func() error) {
+	t.Helper()
+	p, err := New(o)
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- p.Serve(ctx, l) }()
+	return p, "http://" + l.Addr().String(), func() error { cancel(); return <-served }
 }
 
 // pairOf is a proxy over one prefill and one decode engine.

@@ -127,14 +127,7 @@ func TestNotReadyBeforeEveryInstance(t *testing.T) {
 	// As soon as it is ready, the load goes to all instances alike.
 	late := newEngine(t, decodeRole, nil)
 	late.down.Store(true)
-	p, err := New(Options{Prefill: []string{prefill.URL}, Decode: []string{late.URL, decode.URL}})
-	require.NoError(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- p.Serve(ctx, l) }()
-	url := "http://" + l.Addr().String()
+	p, url, stop := polling(t, Options{Prefill: []string{prefill.URL}, Decode: []string{late.URL, decode.URL}})
 	eventually(t, "the others are healthy", func() bool {
 		return p.prefill.all[0].is(healthy) && p.decode.all[0].is(unhealthy) && p.decode.all[1].is(healthy)
 	})
@@ -147,8 +140,7 @@ func TestNotReadyBeforeEveryInstance(t *testing.T) {
 	}
 	require.Equal(t, 3, late.count())
 	require.Equal(t, 3, decode.count())
-	stop()
-	require.NoError(t, <-served)
+	require.NoError(t, stop())
 }
 
 type healthAnswer struct {
@@ -253,19 +245,12 @@ func TestServe(t *testing.T) {
 func TestServeFollowsHealth(t *testing.T) {
 	prefill, decode := newEngine(t, prefillRole, nil), newEngine(t, decodeRole, nil)
 	log := &logBuffer{}
-	p, err := New(Options{Prefill: []string{prefill.URL}, Decode: []string{decode.URL}, Logger: slog.New(slog.NewTextHandler(log, nil))})
-	require.NoError(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- p.Serve(ctx, l) }()
+	p, _, stop := polling(t, Options{Prefill: []string{prefill.URL}, Decode: []string{decode.URL}, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	b := p.decode.all[0]
 	eventually(t, "healthy", func() bool { return b.is(healthy) })
 	decode.Close()
 	eventually(t, "unhealthy", func() bool { return b.is(unhealthy) })
-	stop()
-	require.NoError(t, <-served)
+	require.NoError(t, stop())
 	require.Contains(t, strings.Join(log.lines(), "\n"), "instance is not healthy")
 }
 
