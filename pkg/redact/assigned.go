@@ -15,6 +15,10 @@ var sureKey = regexp.MustCompile(`(?i)(?:api[_-]?key|secret(?:[_-]?access)?(?:[_
 // leastWord is the length from which a bare word behind a name can be a secret.
 const leastWord = 4
 
+// mostProse is how much of a bare word is looked at to tell a secret from prose: a line may
+// be megabytes of names and colons.
+const mostProse = 1024
+
 // assignedValue finds the secret behind a name and its sign, as JSON, Python, TOML, YAML, a
 // shell and prose write them: a bare word, a quoted text, a list or a table.
 func assignedValue(s string, m []int) (start, end int) {
@@ -27,28 +31,33 @@ func assignedValue(s string, m []int) (start, end int) {
 		return unlessHarmless(name, s, begin, end)
 	}
 	if strings.IndexByte("[({", s[at]) >= 0 && !strings.HasPrefix(s[at:], Mark) {
-		if end := bracketed(s, at); !reference.MatchString(s[at:end]) {
-			return at, end
+		if reference.MatchString(s[at:]) {
+			return 0, 0
 		}
-		return 0, 0
+		return at, bracketed(s, at)
 	}
-	end = at + len(bareWord.FindString(s[at:]))
-	if end-at < leastWord {
+	begin := bareWord(s[at:min(len(s), at+mostProse)])
+	if len(begin) < leastWord {
 		return 0, 0
 	}
 	prose := strings.Contains(s[m[3]:at], ":") && !strings.ContainsAny(s[m[3]:at], `'"`)
-	if prose && !sure && !strings.ContainsAny(s[at:end], "0123456789") {
+	if prose && !sure && !strings.ContainsAny(begin, "0123456789") {
 		return 0, 0
 	}
-	return unlessHarmless(name, s, at, end)
+	return unlessHarmless(name, s, at, at+len(bareWord(s[at:])))
 }
 
-var (
-	bareWord = regexp.MustCompile(`^[^\s'",}]*`)
-	// reference is a list or a table without a secret: one that says where it is, as
-	// { env = "HF_TOKEN" }, or with nothing in it.
-	reference = regexp.MustCompile(`^\{\s*['"]?(?:env|file)['"]?\s*[:=]|^[\[({](?i:[\s,]|true|false|none|null)*[\])}]?$`)
-)
+// bareWord is the begin of s up to what ends a word without quotes.
+func bareWord(s string) string {
+	if i := strings.IndexAny(s, " \t\n\f\r'\",}"); i >= 0 {
+		return s[:i]
+	}
+	return s
+}
+
+// reference is the begin of a list or a table without a secret: one that says where it is,
+// as { env = "HF_TOKEN" }, or with nothing in it.
+var reference = regexp.MustCompile(`^\{\s*['"]?(?:env|file)['"]?\s*[:=]|^[\[({](?i:[\s,]|true|false|none|null)*(?:[\])}]|$)`)
 
 func unlessHarmless(name, s string, start, end int) (int, int) {
 	if harmless(name, s[start:end]) {
@@ -100,6 +109,8 @@ func bracketed(s string, at int) int {
 		case '\\', '"', '\'':
 			if _, end, ok := quotedText(s, i); ok {
 				i = end + backslashes(s, end)
+			} else {
+				i += max(0, backslashes(s, i)-1)
 			}
 		}
 	}

@@ -106,6 +106,9 @@ func (r rule) replace(s string) string {
 	var b strings.Builder
 	last := 0
 	for _, m := range r.pattern.FindAllStringSubmatchIndex(s, -1) {
+		if m[1] < last { // within what was taken out, which may be long
+			continue
+		}
 		start, end := group(m)
 		if r.secret != nil {
 			start, end = r.secret(s, m)

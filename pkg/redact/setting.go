@@ -87,7 +87,8 @@ func inner(text string) string {
 		in.UseNumber()
 		var v any
 		if in.Decode(&v) == nil && in.Decode(&struct{}{}) == io.EOF {
-			if out, changed := tree("", v); changed {
+			// What is written as encode writes it has no key twice, of which the tree lacks one.
+			if out, changed := tree("", v); changed || encode(out) == trimmed {
 				return encode(out)
 			}
 		}
@@ -145,9 +146,10 @@ func tree(key string, v any) (out any, changed bool) {
 			if Key(key) && !isReference(x) {
 				below = key
 			}
+			name := Line(k)
 			var c bool
-			table[k], c = tree(below, y)
-			changed = changed || c
+			table[name], c = tree(below, y)
+			changed = changed || c || name != k
 		}
 		return table, changed
 	case []any:
