@@ -395,6 +395,20 @@ func TestChunkOfAStreamIsJSON(t *testing.T) {
 	}
 }
 
+// A value that is none is an error under each key, wherever the payload ends.
+func TestChunkOfBrokenValues(t *testing.T) {
+	for _, around := range []string{`{"choices":%}`, `{"usage":%}`, `{"error":%}`, `{"object":%}`, `{"x":%}`, `{"choices":[%]}`, `{"choices":[{"text":%}]}`,
+		`{"choices":[{"delta":%}]}`, `{"choices":[{"delta":{"content":%}}]}`, `{"choices":[{"role":%}]}`, `{"choices":[{"finish_reason":%}]}`, `{"choices":[{"error":%}]}`} {
+		for _, value := range []string{":", "::", ",", "]", "}", ":null", "{", "[", `"`, `{"a"`, "-", "nul", "\x00"} {
+			payload := strings.ReplaceAll(around, "%", value)
+			for end := range len(payload) + 1 {
+				_, err := readChunk([]byte(payload[:end]))
+				require.Error(t, err, "%s", payload[:end])
+			}
+		}
+	}
+}
+
 // The load client and the proxy call the same answers errors.
 func TestAnswersThatAreErrors(t *testing.T) {
 	table, err := os.ReadFile("testdata/errors.txt")

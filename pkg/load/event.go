@@ -34,8 +34,8 @@ func readChunk(payload []byte) (c chunk, err error) {
 		case "choices":
 			s.choices(&c)
 		case "usage":
-			if c.usage = present(s.value()); c.usage != nil && c.usage[0] != '{' && s.err == nil {
-				s.err = errNoObject
+			if c.usage = present(s.value()); c.usage != nil && c.usage[0] != '{' {
+				s.fail(errNoObject)
 			}
 		case "error":
 			c.failed = !empty(s.value()) || c.failed
@@ -204,7 +204,7 @@ func (s *scanner) key() []byte {
 	return key
 }
 
-// value reads any value and returns its bytes.
+// value reads any value and returns its bytes, of which there is at least one; nil after an error.
 func (s *scanner) value() []byte {
 	s.space()
 	if s.err != nil || s.i >= len(s.p) {
@@ -226,6 +226,9 @@ func (s *scanner) value() []byte {
 		}
 	default:
 		s.word()
+	}
+	if s.err != nil {
+		return nil
 	}
 	return s.p[start:s.i]
 }
