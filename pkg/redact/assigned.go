@@ -15,16 +15,15 @@ var sureKey = regexp.MustCompile(`(?i)(?:api[_-]?key|secret(?:[_-]?access)?(?:[_
 // leastWord is the length from which a bare word behind a name can be a secret.
 const leastWord = 4
 
-// mostProse is how much of a bare word is looked at to tell a secret from prose: a line may
-// be megabytes of names and colons.
-const mostProse = 1024
+// longestProse is the length from which a bare word is none of prose: a line may be megabytes
+// of names and colons, and is not read to its end from each.
+const longestProse = 1024
 
 // assignedValue finds the secret behind a name and its sign, as JSON, Python, TOML, YAML, a
 // shell and prose write them: a bare word, a quoted text, a list or a table.
 func assignedValue(s string, m []int) (start, end int) {
 	name, at := s[m[2]:m[3]], m[1]
-	sure := sureKey.MatchString(name)
-	if at == len(s) || !sure && !Key(name) {
+	if at == len(s) || !Key(name) {
 		return 0, 0
 	}
 	if begin, end, quoted := quotedText(s, at); quoted {
@@ -36,12 +35,12 @@ func assignedValue(s string, m []int) (start, end int) {
 		}
 		return at, bracketed(s, at)
 	}
-	begin := bareWord(s[at:min(len(s), at+mostProse)])
+	begin := bareWord(s[at:min(len(s), at+longestProse)])
 	if len(begin) < leastWord {
 		return 0, 0
 	}
 	prose := strings.Contains(s[m[3]:at], ":") && !strings.ContainsAny(s[m[3]:at], `'"`)
-	if prose && !sure && !strings.ContainsAny(begin, "0123456789") {
+	if prose && len(begin) < longestProse && !sureKey.MatchString(name) && !strings.ContainsAny(begin, "0123456789") {
 		return 0, 0
 	}
 	return unlessHarmless(name, s, at, at+len(bareWord(s[at:])))
@@ -120,7 +119,7 @@ func bracketed(s string, at int) int {
 // optionValue is the word behind an option.
 func optionValue(s string, m []int) (start, end int) {
 	name := s[m[2]:m[3]]
-	if !Key(name) && !sureKey.MatchString(name) {
+	if !Key(name) {
 		return 0, 0
 	}
 	return unlessHarmless(name, s, m[4], m[5])

@@ -106,8 +106,8 @@ func (r rule) replace(s string) string {
 	var b strings.Builder
 	last := 0
 	for _, m := range r.pattern.FindAllStringSubmatchIndex(s, -1) {
-		if m[1] < last { // within what was taken out, which may be long
-			continue
+		if m[1] < last && strings.TrimLeft(s[m[1]:last], `\`) != "" {
+			continue // its value begins within what was taken out, which may be long
 		}
 		start, end := group(m)
 		if r.secret != nil {

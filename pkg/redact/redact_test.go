@@ -260,6 +260,12 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
+// A value may begin with the backslash that ends what was taken out before it.
+func TestValueBehindABackslash(t *testing.T) {
+	require.Equal(t, `a_token=[redacted]"[redacted]\"`, Line(`a_token=b_token=\"secret1234\"`))
+	require.Equal(t, `auth: [redacted]`, Line("auth: "+strings.Repeat("abcdefgh", 200)+"1234"))
+}
+
 // A line of megabytes is read in a time that grows with its length, whatever it repeats:
 // where it grew with the square, one of these took minutes.
 func TestLongLines(t *testing.T) {

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -48,8 +50,15 @@ func Key(name string) bool {
 	if !containsAny(strings.ToLower(name), keyHints) {
 		return false
 	}
-	name = keyName(name)
-	return secretKey.MatchString(name) || tokenKey.MatchString(name) && !modelsKey.MatchString(name)
+	return secretName(name) || secretName(lastWord.FindString(name))
+}
+
+// lastWord is what Line takes for the name in front of a value.
+var lastWord = regexp.MustCompile(`(?i)[a-z0-9_.-]*$`)
+
+func secretName(name string) bool {
+	key := keyName(name)
+	return sureKey.MatchString(name) || secretKey.MatchString(key) || tokenKey.MatchString(key) && !modelsKey.MatchString(key)
 }
 
 // number is a value that is none of a secret's, whatever its name: the setting auth
@@ -87,8 +96,9 @@ func inner(text string) string {
 		in.UseNumber()
 		var v any
 		if in.Decode(&v) == nil && in.Decode(&struct{}{}) == io.EOF {
-			// What is written as encode writes it has no key twice, of which the tree lacks one.
-			if out, changed := tree("", v); changed || encode(out) == trimmed {
+			out, changed := tree("", v)
+			// With a mark in it, and written as encode writes it, it comes from here: Line would take a list of marks for a secret.
+			if changed || strings.Contains(trimmed, Mark) && encode(out) == trimmed {
 				return encode(out)
 			}
 		}
@@ -141,14 +151,17 @@ func tree(key string, v any) (out any, changed bool) {
 			return x, false
 		}
 		table := make(map[string]any, len(x))
-		for k, y := range x {
+		for _, k := range slices.Sorted(maps.Keys(x)) {
 			below := k
 			if Key(key) && !isReference(x) {
 				below = key
 			}
 			name := Line(k)
+			for _, taken := table[name]; taken; _, taken = table[name] {
+				name += Mark // two secrets as keys: neither value is lost
+			}
 			var c bool
-			table[name], c = tree(below, y)
+			table[name], c = tree(below, x[k])
 			changed = changed || c || name != k
 		}
 		return table, changed
@@ -177,12 +190,14 @@ func tree(key string, v any) (out any, changed bool) {
 	return v, false
 }
 
-// isReference reports whether a table says where a secret is, as { env = "HF_TOKEN" }.
+// isReference reports whether a table says where a secret is, as { env = "HF_TOKEN" }, or nothing.
 func isReference(table map[string]any) bool {
+	where := len(table) == 0
 	for k := range table {
 		if k != "env" && k != "file" && k != "for" {
 			return false
 		}
+		where = where || k != "for"
 	}
-	return true
+	return where
 }

@@ -87,17 +87,38 @@ func TestWords(t *testing.T) {
 // both values are looked at, and a secret may stand in a key.
 func TestJSONText(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"api_key": ["a", {"b": "c"}], "n": 40e10}`:                 `{"api_key":["[redacted]",{"b":"[redacted]"}],"n":40e10}`,
-		`{"hf_token":"abcd","password":[17]}`:                        `{"hf_token":"[redacted]","password":[17]}`,
-		`{"a":{"hf_token":"abcd"},"secret":{"for":"hub"}}`:           `{"a":{"hf_token":"[redacted]"},"secret":{"for":"hub"}}`,
-		`{"x":"{\"token\":[\"abc\",\"d\"]}"}`:                        `{"x":"{\"token\":[\"[redacted]\",\"[redacted]\"]}"}`,
-		`{"api_key":"canary","api_key":""}`:                          `{"api_key":"[redacted]","api_key":""}`,
-		`{"Authorization: Bearer abcdefghijklm":1}`:                  `{"Authorization: Bearer [redacted]":1}`,
-		`{"b":["--api-key","x"],"Authorization: Bearer abcdefg8":1}`: `{"Authorization: Bearer [redacted]":1,"b":["--api-key","[redacted]"]}`,
+		`{"api_key": ["a", {"b": "c"}], "n": 40e10}`:                        `{"api_key":["[redacted]",{"b":"[redacted]"}],"n":40e10}`,
+		`{"hf_token":"abcd","password":[17]}`:                               `{"hf_token":"[redacted]","password":[17]}`,
+		`{"a":{"hf_token":"abcd"},"secret":{"env":"HF_TOKEN","for":"hub"}}`: `{"a":{"hf_token":"[redacted]"},"secret":{"env":"HF_TOKEN","for":"hub"}}`,
+		`{"a":{"hf_token":"abcd"},"secret":{"for":"hub"}}`:                  `{"a":{"hf_token":"[redacted]"},"secret":{"for":"[redacted]"}}`,
+		`{"password=abcdefg1":1,"password=abcdefg2":2}`:                     `{"password=[redacted]":1,"password=[redacted][redacted]":2}`,
+		`{"x":"{\"token\":[\"abc\",\"d\"]}"}`:                               `{"x":"{\"token\":[\"[redacted]\",\"[redacted]\"]}"}`,
+		`{"api_key":"canary","api_key":""}`:                                 `{"api_key":"[redacted]","api_key":""}`,
+		`{"Authorization: Bearer abcdefghijklm":1}`:                         `{"Authorization: Bearer [redacted]":1}`,
+		`{"b":["--api-key","x"],"Authorization: Bearer abcdefg8":1}`:        `{"Authorization: Bearer [redacted]":1,"b":["--api-key","[redacted]"]}`,
 	} {
 		require.Equal(t, want, Setting("x", text))
 		require.Equal(t, want, Setting("x", want))
 	}
+}
+
+// What Line hides behind a name is hidden in JSON too, whatever else is secret there.
+func FuzzKey(f *testing.F) {
+	for _, name := range []string{"myapikey", "x/token", "étoken", "stop token", "PGPASSWORD", "$token", "authtoken", "x/toKen", "model", "-token", "a.token", "token_1"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		key := encode(name)
+		if strings.ContainsAny(key[1:len(key)-1], `\'":=`) || strings.Contains(name, "canary") {
+			return // an escape may spell a name, \t and oken; a sign in a name has its own value behind it
+		}
+		if strings.Contains(Line(`{`+key+`:"canary-7"}`), "canary") {
+			return
+		}
+		for _, text := range []string{`{%:"canary-7"}`, `{"a":"[redacted]",%:"canary-7"}`, `{"hf_token":"abcd",%:"canary-7"}`, `{"a":"[redacted]","b":{%:["canary-7"]}}`} {
+			require.NotContains(t, Setting("x", strings.ReplaceAll(text, "%", key)), "canary", text)
+		}
+	})
 }
 
 // Whatever a tree holds, a second look finds nothing and the tree keeps its form.
