@@ -191,15 +191,18 @@ func TestPlace(t *testing.T) {
 	}{
 		"all free":            {"node n1 10.0.0.1\nnode n2 10.0.0.2\n", first, ""},
 		"any order, no \\n":   {"node n2 10.0.0.2\nnode n1 10.0.0.1", first, ""},
-		"busy on one":         {fmt.Sprintf("node n1 10.0.0.1 %d\nnode n2 10.0.0.2\n", first), first + 1, ""},
-		"busy on each":        {fmt.Sprintf("node n1 10.0.0.1 %d\nnode n2 10.0.0.2 %d\n", first, first+1), first + 2, ""},
-		"a hole":              {fmt.Sprintf("node n1 10.0.0.1 %d\nnode n2 10.0.0.2 %d\n", first, first+2), first + 1, ""},
+		"busy on one":         {fmt.Sprintf("node n1 10.0.0.1 %d:8300\nnode n2 10.0.0.2\n", first), first + 1, ""},
+		"busy on each":        {fmt.Sprintf("node n1 10.0.0.1 %d:8300\nnode n2 10.0.0.2 %d:8300\n", first, first+1), first + 2, ""},
+		"a hole":              {fmt.Sprintf("node n1 10.0.0.1 %d:8300\nnode n2 10.0.0.2 %d:8300\n", first, first+2), first + 1, ""},
+		"outgoing on one":     {fmt.Sprintf("node n1 10.0.0.1 %d~8300\nnode n2 10.0.0.2\n", first), first + 1, ""},
+		"outgoing, then busy": {fmt.Sprintf("node n1 10.0.0.1 %d~8300\nnode n2 10.0.0.2%s\n", first, numbers(first+1, 15)), first, ""},
+		"outgoing everywhere": {"node n1 10.0.0.1" + strings.ReplaceAll(numbers(first, 16), ":", "~") + "\nnode n2 10.0.0.2\n", first, ""},
 		"the prolog talks":    {"Welcome node 7!\n\nnode\nnode n1\nnode n1 up\nnode n1 10.0.0.1 x\nnode n2 10.0.0.2\nbye 1 2 3\n", first, ""},
 		"IPv6":                {"node n1 fd00::1\nnode n2 10.0.0.2\n", first, ""},
 		"one is silent":       {"node n1 10.0.0.1\n", 0, "node n2 did not answer"},
 		"one has no address":  {"node n1 10.0.0.1\nnode n2 n2.cluster\n", 0, "node n2 did not answer"},
 		"nothing":             {"", 0, "node n1 did not answer"},
-		"every slot is taken": {"node n1 10.0.0.1" + numbers(100) + "\nnode n2 10.0.0.2\n", 0, fmt.Sprintf("none of the 16 port slots from %d on", first)},
+		"every slot is taken": {"node n1 10.0.0.1" + numbers(first, 16) + "\nnode n2 10.0.0.2\n", 0, fmt.Sprintf("none of the 16 port slots from %d on is free on every node; in use here: 8300 8301", first)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := newJob(t)
@@ -257,11 +260,11 @@ func TestPlace(t *testing.T) {
 	})
 }
 
-// numbers is " 0 1 2 …".
-func numbers(n int) string {
+// numbers says of n slots from first on that a port is taken: " 40:8300 41:8301 …".
+func numbers(first, n int) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, " %d", i)
+		fmt.Fprintf(&b, " %d:%d", (first+i)%plan.Slots, 8300+i)
 	}
 	return b.String()
 }
@@ -279,8 +282,8 @@ func TestNode(t *testing.T) {
 	require.NoError(t, j.Node(t.Context()))
 	f := strings.Fields(lastLine(j.stdout.String()))
 	require.Equal(t, []string{"node", "n1", "127.0.0.1"}, f[:3])
-	require.Contains(t, f[3:], strconv.Itoa(slot))
-	require.Contains(t, j.stderr.String(), fmt.Sprintf("node n1: port slot %d: listen tcp 127.0.0.1:%d", slot, taken))
+	require.Contains(t, f[3:], fmt.Sprintf("%d:%d", slot, taken))
+	require.Empty(t, j.stderr.String())
 
 	j.stdout.Reset()
 	j.env["SLURMD_NODENAME"] = "n2" // serve does not run here
@@ -315,12 +318,44 @@ func listen(t *testing.T) net.Listener {
 	return nil
 }
 
-func TestEphemeralPortsAreNotUsed(t *testing.T) {
-	lo, hi := ephemeral()
-	require.Less(t, lo, hi)
+// A node whose range for outgoing connections has every port says so, and its job
+// runs all the same.
+func TestPortsOfOutgoingConnections(t *testing.T) {
 	j := newJob(t)
-	j.plan.Ports = []plan.Port{{Name: "serve", Base: hi, Step: 1, Count: 1, Role: "serve"}}
-	require.Contains(t, occupied(j.plan, 0, 0, "127.0.0.1"), "ephemeral range")
+	taken := listen(t).Addr().(*net.TCPAddr).Port
+	every := plan.PortRange{Low: 1, High: 65535}
+	for name, c := range map[string]struct {
+		port         int
+		outgoing     plan.PortRange
+		taken, risky int
+	}{
+		"free":               {taken + 1, plan.PortRange{}, 0, 0},
+		"free, in the range": {taken + 1, every, 0, taken + 1},
+		"taken":              {taken, plan.PortRange{}, taken, 0},
+		"both":               {taken, every, taken, 0},
+	} {
+		j.plan.Ports = []plan.Port{{Name: "serve", Base: c.port, Step: 1, Count: 1, Role: "serve"}}
+		taken, risky, err := occupied(j.plan, 0, 0, "127.0.0.1", c.outgoing)
+		require.NoError(t, err)
+		require.Equal(t, [2]int{c.taken, c.risky}, [2]int{taken, risky}, name)
+	}
+	_, _, err := occupied(j.plan, 0, 0, "192.0.2.1", every) // an address of nobody's (RFC 5737)
+	require.ErrorContains(t, err, "192.0.2.1")
+	own := ephemeral()
+	require.Less(t, own.Low, own.High)
+}
+
+func FuzzSlotWord(f *testing.F) {
+	for _, s := range []string{"12:8300", "0~40000", "12", "a:b", ":", "~", "1:2~3"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if w, ok := parseSlotWord(s); ok {
+			again, ok := parseSlotWord(w.String())
+			require.True(t, ok)
+			require.Equal(t, w, again)
+		}
+	})
 }
 
 func TestOwnAddress(t *testing.T) {

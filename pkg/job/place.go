@@ -12,6 +12,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/profllm/profllm/pkg/hostlist"
@@ -29,9 +30,9 @@ const slotsTried = 16
 const hardwareWord = "hardware="
 
 // Node runs once on each node: it prints what the node looks like, and then one
-// line "node HOST ADDR BUSY…" with the slots in which a planned port of this node is
-// taken, and the node's hardware where engines compile for it to a folder of the
-// plan. The lines travel through srun, because another node may see a shared file
+// line "node HOST ADDR SLOT…" with the port slots that are not good here, see
+// [slotWord], and the node's hardware where engines compile for it to a folder of
+// the plan. The lines travel through srun, because another node may see a shared file
 // late.
 func (j *Job) Node(ctx context.Context) error {
 	p, err := run.ReadPlan(j.Dir)
@@ -59,14 +60,19 @@ func (j *Job) Node(ctx context.Context) error {
 	if err := j.look(p, index).Report(ctx).Write(j.Stdout); err != nil {
 		return err
 	}
-	var busy []string
+	words := []string{"node", name, addr}
+	outgoing := ephemeral()
 	for _, slot := range slots(p, j.number()) {
-		if reason := occupied(p, slot, index, j.Env("PROFLLM_NODE_ADDR")); reason != "" {
-			busy = append(busy, strconv.Itoa(slot))
-			fmt.Fprintf(j.Stderr, "profllm: node %s: port slot %d: %s\n", name, slot, reason)
+		taken, risky, err := occupied(p, slot, index, j.Env("PROFLLM_NODE_ADDR"), outgoing)
+		switch {
+		case err != nil:
+			return fmt.Errorf("node %s: %w", name, err)
+		case taken > 0:
+			words = append(words, slotWord{slot, taken, true}.String())
+		case risky > 0:
+			words = append(words, slotWord{slot, risky, false}.String())
 		}
 	}
-	words := append([]string{"node", name, addr}, busy...)
 	if p.CompileCache != nil {
 		if err := makeCache(p.CompileCache.Root); err != nil {
 			return fmt.Errorf("node %s: %w", name, err)
@@ -90,16 +96,10 @@ func (j *Job) hosts(p *plan.Plan) ([]string, error) {
 	return hosts[:p.Job.Nodes], nil
 }
 
-// slots lists the slots a job may take, the preferred one first.
+// slots lists the slots that a job looks at, the preferred one first.
 func slots(p *plan.Plan, jobID int) []int {
-	var list []int
-	for i := 0; i < plan.Slots && len(list) < slotsTried; i++ {
-		slot := (plan.FirstSlot(jobID) + i) % plan.Slots
-		if p.UsableSlot(slot) == nil {
-			list = append(list, slot)
-		}
-	}
-	return list
+	list := p.UsableSlots(plan.FirstSlot(jobID))
+	return list[:min(len(list), slotsTried)]
 }
 
 // number is where the job begins to look for free ports: its id, or that of a
@@ -113,39 +113,67 @@ func (j *Job) number() int {
 	return n
 }
 
-// occupied says why a slot cannot be used on node index, or "". bind is the
-// address to try, "" for all.
-func occupied(p *plan.Plan, slot, index int, bind string) string {
-	lo, hi := ephemeral()
+// slotWord is what a node says of a port slot that is not good on it.
+type slotWord struct {
+	slot, port int
+	taken      bool // else the port is in the node's range for outgoing connections
+}
+
+// String is SLOT:PORT for a taken port and SLOT~PORT for the other.
+func (w slotWord) String() string {
+	if w.taken {
+		return fmt.Sprintf("%d:%d", w.slot, w.port)
+	}
+	return fmt.Sprintf("%d~%d", w.slot, w.port)
+}
+
+// parseSlotWord is the reverse of String.
+func parseSlotWord(s string) (slotWord, bool) {
+	slot, port, taken := strings.Cut(s, ":")
+	if !taken {
+		slot, port, _ = strings.Cut(s, "~")
+	}
+	n, err := strconv.Atoi(slot)
+	m, portErr := strconv.Atoi(port)
+	return slotWord{n, m, taken}, err == nil && portErr == nil
+}
+
+// occupied finds a port of a slot that is taken on node index, else one that an
+// outgoing connection may take; 0 for none. bind is the address to try, "" for all.
+func occupied(p *plan.Plan, slot, index int, bind string, outgoing plan.PortRange) (taken, risky int, err error) {
 	for _, port := range p.Ports {
 		role := p.Role(port.Role)
 		if role == nil || index < role.Nodes.Offset || index >= role.Nodes.End() {
 			continue
 		}
 		for n := port.At(slot); n < port.At(slot)+port.Count; n++ {
-			if n >= lo && n <= hi {
-				return fmt.Sprintf("port %d is in the node's ephemeral range %d-%d", n, lo, hi)
+			if outgoing.Has(n) {
+				risky = n
 			}
 			l, err := net.Listen("tcp", net.JoinHostPort(bind, strconv.Itoa(n)))
+			if errors.Is(err, syscall.EADDRINUSE) {
+				return n, 0, nil
+			}
 			if err != nil {
-				return err.Error()
+				return 0, 0, err
 			}
 			l.Close()
 		}
 	}
-	return ""
+	return 0, risky, nil
 }
 
-// ephemeral is the range from which the kernel takes ports for outgoing
+// ephemeral is the range from which this node's kernel takes ports for outgoing
 // connections.
-func ephemeral() (lo, hi int) {
+func ephemeral() plan.PortRange {
+	var r plan.PortRange
 	data, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err == nil {
-		if _, err := fmt.Sscan(string(data), &lo, &hi); err == nil {
-			return lo, hi
+		if _, err := fmt.Sscan(string(data), &r.Low, &r.High); err == nil {
+			return r
 		}
 	}
-	return 32768, 60999 // Linux's default
+	return plan.Ephemeral
 }
 
 // ownAddress finds the address by which the other nodes reach this one: the one
@@ -205,8 +233,13 @@ func (j *Job) Place(ctx context.Context, lines io.Reader, began time.Time) error
 	}
 	tried := slots(p, j.number())
 	for _, s := range tried {
-		if len(a.busy[s]) == 0 {
+		if len(a.taken[s]) > 0 {
+			continue
+		}
+		if place.Slot < 0 || len(a.risky[s]) == 0 {
 			place.Slot = s
+		}
+		if len(a.risky[s]) == 0 {
 			break
 		}
 	}
@@ -228,14 +261,15 @@ func (j *Job) Place(ctx context.Context, lines io.Reader, began time.Time) error
 // answers is what the nodes said.
 type answers struct {
 	addr     map[string]string
-	busy     map[int][]string // slot of ports → hosts on which it is taken
-	hardware []string         // of nodes that named it
+	taken    map[int]map[string]int // slot of ports → host → a port that is taken there
+	risky    map[int]map[string]int // slot of ports → host → a port that an outgoing connection may take there
+	hardware []string               // of nodes that named it
 	lines    node.Lines
 	at       map[string]time.Time // when the answer was complete, by this node's clock
 }
 
 func (j *Job) answers(lines io.Reader, hosts []string) (answers, error) {
-	a := answers{addr: map[string]string{}, busy: map[int][]string{}, at: map[string]time.Time{}}
+	a := answers{addr: map[string]string{}, taken: map[int]map[string]int{}, risky: map[int]map[string]int{}, at: map[string]time.Time{}}
 	scan := bufio.NewScanner(lines)
 	missing := len(hosts)
 	for missing > 0 && scan.Scan() {
@@ -249,8 +283,8 @@ func (j *Job) answers(lines io.Reader, hosts []string) (answers, error) {
 		}
 		a.addr[f[1]], a.at[f[1]] = f[2], j.Now()
 		for _, s := range f[3:] {
-			if n, err := strconv.Atoi(s); err == nil {
-				a.busy[n] = append(a.busy[n], f[1])
+			if w, ok := parseSlotWord(s); ok {
+				a.slot(f[1], w)
 			}
 			if name, ok := strings.CutPrefix(s, hardwareWord); ok && hardwareName.MatchString(name) {
 				a.hardware = append(a.hardware, name)
@@ -258,6 +292,18 @@ func (j *Job) answers(lines io.Reader, hosts []string) (answers, error) {
 		}
 	}
 	return a, scan.Err()
+}
+
+// slot keeps what a host said of a slot.
+func (a *answers) slot(host string, w slotWord) {
+	of := a.risky
+	if w.taken {
+		of = a.taken
+	}
+	if of[w.slot] == nil {
+		of[w.slot] = map[string]int{}
+	}
+	of[w.slot][host] = w.port
 }
 
 // environment is job.env: what the script's variables mean in this job.

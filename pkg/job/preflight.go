@@ -129,19 +129,23 @@ func (j *Job) preflight(ctx context.Context, p *plan.Plan, hosts []string, a ans
 // ports judges the slots of ports of one node; slot is the one that is free on all.
 func ports(a answers, host string, slot int, tried []int) node.Check {
 	if slot >= 0 {
-		return node.Check{Name: "ports", Verdict: node.OK, Seen: fmt.Sprintf("slot %d is free", slot)}
+		seen := fmt.Sprintf("slot %d is free", slot)
+		if port, ok := a.risky[slot][host]; ok {
+			seen += fmt.Sprintf("; port %d is in the node's range for outgoing connections, as in every free slot", port)
+		}
+		return node.Check{Name: "ports", Verdict: node.OK, Seen: seen}
 	}
-	taken := 0
+	var taken []string
 	for _, s := range tried {
-		if slices.Contains(a.busy[s], host) {
-			taken++
+		if port, ok := a.taken[s][host]; ok {
+			taken = append(taken, strconv.Itoa(port))
 		}
 	}
-	if taken == 0 {
+	if len(taken) == 0 {
 		return node.Check{Name: "ports", Verdict: node.OK, Seen: "every slot is free here"}
 	}
 	return node.Check{Name: "ports", Verdict: node.Fail, Seen: fmt.Sprintf(
-		"none of the %d port slots from %d on is free on every node, %d are taken here; see stderr of the nodes", len(tried), tried[0], taken)}
+		"none of the %d port slots from %d on is free on every node; in use here: %s", len(tried), tried[0], strings.Join(taken, " "))}
 }
 
 // clock compares a node's clock with this one's. The node looked at its own

@@ -96,7 +96,7 @@ func TestPreflightFails(t *testing.T) {
 // covers: PL-G11
 func TestPreflightPorts(t *testing.T) {
 	j := newJob(t)
-	taken := strings.TrimSpace(strings.Split(j.looked(t, "n2", 0), "node n2 ")[1]) + numbers(plan.Slots) + "\n"
+	taken := strings.TrimSpace(strings.Split(j.looked(t, "n2", 0), "node n2 ")[1]) + numbers(0, plan.Slots) + "\n"
 	p, err := j.place(t, time.Time{}, j.looked(t, "n1", 0), "node n2 "+taken)
 	require.ErrorContains(t, err, "n2: ports: none of the 16 port slots")
 	require.Equal(t, node.Fail, check(t, p.Nodes[1], "ports").Verdict)

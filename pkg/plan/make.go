@@ -464,7 +464,7 @@ func (p *Plan) check(in Input) error {
 		}
 	}
 	if err := p.checkPorts(); err != nil {
-		c.Addf(pos, "%v", err)
+		c.Add(source.Errorf(pos, "%v", err).Hintf("set another cmd_args.port"))
 	}
 	return c.Err()
 }

@@ -152,9 +152,10 @@ func TestMakeRefuses(t *testing.T) {
 		{"negative slice", 1, nil, []plan.Role{role("serve", plan.Slice{Offset: -1, Count: 1}, 0)}, `role "serve" needs nodes -1, the job has 1`},
 		{"one port, two names", 1, []plan.Port{port("http", 8300), port("ray", 8300)}, []plan.Role{role("serve", one, 0)},
 			`none of the 100 port slots can be used: ports "http" and "ray" are both 8300`},
-		{"every slot in Ray's range", 1, []plan.Port{port("http", 12000)}, []plan.Role{role("serve", one, 0)},
-			`none of the 100 port slots can be used: port "http" is 12000, inside Ray's worker range 10002-19999`},
-		{"some slots in Ray's range", 1, []plan.Port{port("http", 9990)}, []plan.Role{role("serve", one, 0)}, ""},
+		{"every slot in Ray's range", 1, []plan.Port{port("http", 12000)}, []plan.Role{onRay(role("serve", one, 0))},
+			`none of the 100 port slots can be used: port "http" is 12000, inside the range 10002-19999 of Ray's workers, which run on the nodes of "serve"`},
+		{"some slots in Ray's range", 1, []plan.Port{port("http", 9990)}, []plan.Role{onRay(role("serve", one, 0))}, ""},
+		{"Ray's range without Ray", 1, []plan.Port{port("http", 12000)}, []plan.Role{role("serve", one, 0)}, ""},
 		{"privileged", 1, []plan.Port{port("http", 80)}, []plan.Role{role("serve", one, 0)}, `port "http" is 80, outside 1024-65535`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -322,4 +323,10 @@ func TestDir(t *testing.T) {
 	data, err := json.Marshal(p.Job)
 	require.NoError(t, err)
 	require.NotContains(t, string(data), "time_limit_s", "no limit, no field")
+}
+
+// onRay has Ray run on the nodes of a role.
+func onRay(r plan.Role) plan.Role {
+	r.Ray = true
+	return r
 }

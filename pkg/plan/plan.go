@@ -288,6 +288,7 @@ type Role struct {
 	Timeout Seconds  `json:"timeout_s"`        // for becoming ready
 	Engine  bool     `json:"engine"`           // an inference engine with /metrics, not a proxy
 	Proxy   bool     `json:"proxy,omitempty"`  // profllm's own proxy, whose /metrics count what failed
+	Ray     bool     `json:"ray,omitempty"`    // Ray runs on its nodes
 	Report  string   `json:"report,omitempty"` // what a profiler around its first rank writes, below the run directory or absolute; "" for none
 	Step    Step     `json:"step"`
 }

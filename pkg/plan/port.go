@@ -6,9 +6,23 @@ import "fmt"
 // moves with it, so that jobs on one node do not meet.
 const Slots = 100
 
-// rayWorkers is the range from which Ray takes ports for its worker processes
-// (`ray start --min-worker-port`, `--max-worker-port`, Ray 2.x).
-var rayWorkers = struct{ lo, hi int }{10002, 19999}
+// PortRange is a range of ports with both ends.
+type PortRange struct{ Low, High int }
+
+// Has reports whether the range has a port.
+func (r PortRange) Has(port int) bool { return port >= r.Low && port <= r.High }
+
+func (r PortRange) String() string { return fmt.Sprintf("%d-%d", r.Low, r.High) }
+
+var (
+	// rayWorkers are the ports of Ray's worker processes (`ray start --min-worker-port`,
+	// `--max-worker-port`, Ray 2.x).
+	rayWorkers = PortRange{10002, 19999}
+
+	// Ephemeral are the ports that Linux takes for outgoing connections, unless a node
+	// has another net.ipv4.ip_local_port_range.
+	Ephemeral = PortRange{32768, 60999}
+)
 
 // Port is Count consecutive ports that a role listens on. In slot s the first
 // is Base + s*Step.
@@ -30,19 +44,20 @@ func FirstSlot(jobID int) int {
 }
 
 // UsableSlot says why a slot cannot be used, or nil: a port outside 1024-65535,
-// in Ray's worker range, or used twice on one node by the plan itself.
+// in Ray's worker range on a node of Ray's, or used twice on one node by the plan itself.
 func (p *Plan) UsableSlot(slot int) error {
 	owners := map[int][]Port{}
 	for _, port := range p.Ports {
+		ray := p.besideRay(port)
 		for n := port.At(slot); n < port.At(slot)+port.Count; n++ {
 			switch {
 			case n < 1024 || n > 65535:
 				return fmt.Errorf("port %q is %d, outside 1024-65535", port.Name, n)
-			case n >= rayWorkers.lo && n <= rayWorkers.hi:
-				return fmt.Errorf("port %q is %d, inside Ray's worker range %d-%d", port.Name, n, rayWorkers.lo, rayWorkers.hi)
+			case ray != "" && rayWorkers.Has(n):
+				return fmt.Errorf("port %q is %d, inside the range %s of Ray's workers, which run on the nodes of %q", port.Name, n, rayWorkers, ray)
 			}
 			for _, other := range owners[n] {
-				if p.meet(other, port) {
+				if p.meet(other.Role, port.Role) {
 					return fmt.Errorf("ports %q and %q are both %d", other.Name, port.Name, n)
 				}
 			}
@@ -52,23 +67,59 @@ func (p *Plan) UsableSlot(slot int) error {
 	return nil
 }
 
-// meet reports whether two ports may be opened on one node.
-func (p *Plan) meet(a, b Port) bool {
-	x, y := p.Role(a.Role), p.Role(b.Role)
+// UsableSlots lists the usable slots from first on, in a ring. Those without a port in
+// the range Ephemeral come before the others.
+func (p *Plan) UsableSlots(first int) []int {
+	var safe, risky []int
+	for i := range Slots {
+		slot := (first + i) % Slots
+		switch {
+		case p.UsableSlot(slot) != nil:
+		case p.portIn(slot, Ephemeral) != nil:
+			risky = append(risky, slot)
+		default:
+			safe = append(safe, slot)
+		}
+	}
+	return append(safe, risky...)
+}
+
+// portIn is a port that lies in a range in a slot, or nil.
+func (p *Plan) portIn(slot int, r PortRange) *Port {
+	for i, port := range p.Ports {
+		if low := port.At(slot); low <= r.High && low+port.Count-1 >= r.Low {
+			return &p.Ports[i]
+		}
+	}
+	return nil
+}
+
+// besideRay is the name of a role that runs Ray on a node of the port, or "".
+func (p *Plan) besideRay(port Port) string {
+	for _, r := range p.Roles {
+		if r.Ray && p.meet(port.Role, r.Name) {
+			return r.Name
+		}
+	}
+	return ""
+}
+
+// meet reports whether two roles may share a node.
+func (p *Plan) meet(a, b string) bool {
+	x, y := p.Role(a), p.Role(b)
 	return x == nil || y == nil || x.Nodes.Offset < y.Nodes.End() && y.Nodes.Offset < x.Nodes.End()
 }
 
-// checkPorts refuses a plan for which no slot is usable.
+// checkPorts refuses a plan for which no slot is usable, and notes if every usable
+// slot has a port that an outgoing connection may take.
 func (p *Plan) checkPorts() error {
-	var first error
-	for slot := range Slots {
-		err := p.UsableSlot(slot)
-		if err == nil {
-			return nil
-		}
-		if first == nil {
-			first = err
-		}
+	slots := p.UsableSlots(0)
+	if len(slots) == 0 {
+		return fmt.Errorf("none of the %d port slots can be used: %w", Slots, p.UsableSlot(0))
 	}
-	return fmt.Errorf("none of the %d port slots can be used: %w", Slots, first)
+	if port := p.portIn(slots[0], Ephemeral); port != nil {
+		p.Notes = append(p.Notes, fmt.Sprintf("port %q is %d or higher: Linux takes ports %s for outgoing connections by default, and one of them may take the port before the server starts; a port below %d is safe",
+			port.Name, port.At(slots[0]), Ephemeral, Ephemeral.Low-Slots))
+	}
+	return nil
 }

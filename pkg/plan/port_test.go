@@ -45,21 +45,61 @@ func TestUsableSlot(t *testing.T) {
 		{"above", []plan.Port{{Name: "a", Base: 65535, Step: 1, Count: 1}}, 1, `port "a" is 65536, outside 1024-65535`},
 		{"count runs above", []plan.Port{{Name: "a", Base: 65534, Step: 1, Count: 3}}, 0, `port "a" is 65536`},
 		{"before Ray", []plan.Port{{Name: "a", Base: 10001, Step: 1, Count: 1}}, 0, ""},
-		{"Ray's first", []plan.Port{{Name: "a", Base: 10001, Step: 1, Count: 1}}, 1, `port "a" is 10002, inside Ray's worker range 10002-19999`},
-		{"Ray's last", []plan.Port{{Name: "a", Base: 19999, Step: 1, Count: 1}}, 0, `inside Ray's worker range`},
+		{"Ray's first", []plan.Port{{Name: "a", Base: 10001, Step: 1, Count: 1}}, 1, `port "a" is 10002, inside the range 10002-19999 of Ray's workers`},
+		{"Ray's last", []plan.Port{{Name: "a", Base: 19999, Step: 1, Count: 1}}, 0, `of Ray's workers, which run on the nodes of "ray"`},
 		{"behind Ray", []plan.Port{{Name: "a", Base: 20000, Step: 1, Count: 1}}, 0, ""},
 		{"count runs into Ray", []plan.Port{{Name: "a", Base: 10000, Step: 1, Count: 3}}, 0, `port "a" is 10002`},
 		{"twice", []plan.Port{{Name: "a", Base: 8300, Step: 1, Count: 1}, {Name: "b", Base: 8300, Step: 1, Count: 1}}, 7, `ports "a" and "b" are both 8307`},
 		{"steps that meet", []plan.Port{{Name: "a", Base: 8300, Step: 2, Count: 2}, {Name: "b", Base: 8305, Step: 1, Count: 1}}, 4, `ports "a" and "b" are both 8309`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := (&plan.Plan{Ports: c.ports}).UsableSlot(c.slot)
+			err := withRay(c.ports).UsableSlot(c.slot)
 			if c.err == "" {
 				require.NoError(t, err)
 				return
 			}
 			require.ErrorContains(t, err, c.err)
 		})
+	}
+}
+
+// withRay is a plan of these ports with a role on the first node that runs Ray.
+func withRay(ports []plan.Port) *plan.Plan {
+	return &plan.Plan{Ports: ports, Roles: []plan.Role{{Name: "ray", Ray: true, Nodes: plan.Slice{Count: 1}}}}
+}
+
+// Ray's range concerns the nodes that Ray runs on.
+func TestRayRangeIsOfRaysNodes(t *testing.T) {
+	p := withRay([]plan.Port{{Name: "a", Base: 15000, Step: 1, Count: 1, Role: "other"}})
+	p.Roles = append(p.Roles, plan.Role{Name: "other", Nodes: plan.Slice{Offset: 1, Count: 1}})
+	require.NoError(t, p.UsableSlot(0))
+	p.Roles[1].Nodes.Offset = 0
+	require.ErrorContains(t, p.UsableSlot(0), `port "a" is 15000`)
+	p.Roles[0].Ray = false
+	require.NoError(t, p.UsableSlot(0))
+}
+
+// Slots with a port that an outgoing connection may take come last.
+func TestUsableSlotsOrder(t *testing.T) {
+	for _, c := range []struct {
+		base, first int
+		slots       int
+		begin       int
+	}{
+		{8300, 7, 100, 7}, {32700, 60, 100, 60}, {32700, 70, 100, 0}, {32768, 5, 100, 5}, {60990, 3, 100, 10}, {60990, 50, 100, 50}, {65500, 50, 36, 0}, {65500, 3, 36, 3},
+	} {
+		p := &plan.Plan{Ports: []plan.Port{{Name: "a", Base: c.base, Step: 1, Count: 1}}}
+		slots := p.UsableSlots(c.first)
+		require.Len(t, slots, c.slots, "%+v", c)
+		require.Equal(t, c.begin, slots[0], "%+v", c)
+		seen := map[int]bool{}
+		risky := false
+		for _, s := range slots {
+			in := plan.Ephemeral.Has(c.base + s)
+			require.False(t, risky && !in, "%+v: slot %d behind one in the range", c, s)
+			require.False(t, seen[s])
+			risky, seen[s] = risky || in, true
+		}
 	}
 }
 
@@ -76,7 +116,7 @@ func TestUsableSlotsAreSafe(t *testing.T) {
 			ports = append(ports, plan.Port{Name: string(rune('a' + i)), Base: 900 + rng.IntN(66000), Step: rng.IntN(20), Count: 1 + rng.IntN(16)})
 		}
 		for slot := range plan.Slots {
-			if (&plan.Plan{Ports: ports}).UsableSlot(slot) != nil {
+			if withRay(ports).UsableSlot(slot) != nil {
 				refused++
 				continue
 			}
