@@ -492,6 +492,9 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 	if note != "" {
 		p.Notes = append(p.Notes, note)
 	}
+	if t.BenchArgs != nil {
+		p.Notes = append(p.Notes, t.BenchArgs.UnquotedNotes("bench_cmd_args")...)
+	}
 	if len(b.system.ContainerArgs) > 0 && in.LauncherName == "pyxis" {
 		p.Notes = append(p.Notes, fmt.Sprintf("%s: container_args has no effect with launcher pyxis; extra_srun_args has", b.system.Pos))
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -76,8 +77,11 @@ func (j *Job) RunRay(ctx context.Context, r Ray, environ []string) (int, error) 
 func (j *Job) rayHead(ctx context.Context, r Ray, own, address string, environ []string) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	args := append([]string{"start"}, options(r.HeadArgs, "--head", "--port="+strconv.Itoa(r.Port), "--node-ip-address="+own,
-		"--include-dashboard=false", "--block")...)
+	defaults := []string{"--head", "--port=" + strconv.Itoa(r.Port), "--node-ip-address=" + own, "--block"}
+	if !slices.ContainsFunc(r.HeadArgs, asksForDashboard) {
+		defaults = append(defaults, "--include-dashboard=false")
+	}
+	args := append([]string{"start"}, options(r.HeadArgs, defaults...)...)
 	head := make(chan error, 1)
 	go func() { head <- j.ray(ctx, environ, args...) }()
 	for end := j.Now().Add(r.Timeout); ; {
@@ -198,6 +202,11 @@ func parentOf(pid int) (parent int, ok bool) {
 	}
 	parent, err = strconv.Atoi(f[1])
 	return parent, err == nil
+}
+
+// asksForDashboard reports whether an option of `ray start` says where the dashboard is.
+func asksForDashboard(option string) bool {
+	return strings.HasPrefix(option, "--dashboard-host") || strings.HasPrefix(option, "--dashboard-port")
 }
 
 // options puts the user's options behind the defaults that he did not set.

@@ -247,3 +247,17 @@ func FuzzActiveNodes(f *testing.F) {
 		}
 	})
 }
+
+// Options that place the dashboard ask for one.
+func TestRayDashboard(t *testing.T) {
+	for option, want := range map[string]bool{
+		"--dashboard-host=0.0.0.0": true, "--dashboard-port=8265": true, "--dashboard-agent-listen-port=52365": false, "--num-cpus=4": false,
+	} {
+		k := newRank(t, "0", growing, Ray{Nodes: 2, Head: "10.0.0.1", Port: 6400, Timeout: time.Minute, HeadArgs: []string{option}, Command: []string{"true"}})
+		code, out := k.run(t)
+		require.Zero(t, code, out)
+		start := strings.Join(k.lines(t, "calls"), "\n")
+		require.Contains(t, start, option)
+		require.Equal(t, !want, strings.Contains(start, "--include-dashboard=false"), start)
+	}
+}

@@ -3,6 +3,7 @@ package job
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -142,11 +143,21 @@ func (j *Job) steps(ctx context.Context) (s steps) {
 	return s
 }
 
+// scancel ends with the lowest byte of Slurm's error code (slurm/slurm_errno.h).
+const (
+	stepUnknown = 2017 & 0xff // ESLURM_INVALID_JOB_ID
+	stepDone    = 2021 & 0xff // ESLURM_ALREADY_DONE
+)
+
 func (j *Job) signalSteps(ctx context.Context, signal string, ids []string) {
 	if len(ids) == 0 {
 		return
 	}
-	if _, err := command(ctx, "scancel", append([]string{"--signal=" + signal}, ids...)...); err != nil {
+	_, err := command(ctx, "scancel", append([]string{"--signal=" + signal}, ids...)...)
+	if exit := new(exec.ExitError); errors.As(err, &exit) && (exit.ExitCode() == stepUnknown || exit.ExitCode() == stepDone) {
+		return // the step ended between the list and the signal
+	}
+	if err != nil {
 		j.logf("signal steps: %v", err)
 	}
 }

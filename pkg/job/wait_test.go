@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -277,4 +278,17 @@ func TestStoppedIsNotDead(t *testing.T) {
 	time.AfterFunc(50*time.Millisecond, func() { syscall.Kill(client.PID, syscall.SIGKILL) })
 	require.ErrorContains(t, j.Watch(t.Context(), "bench", client.PID, []Process{serve}), "serve was stopped")
 	require.Equal(t, []string{"stopping", "client-begins"}, j.events(t))
+}
+
+// A step that ends between the list and its signal is no complaint; every other failure
+// of scancel is one.
+func TestStepsThatEndedAreNoComplaint(t *testing.T) {
+	for code, complains := range map[int]bool{225: false, 229: false, 1: true, 0: false} {
+		bin := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(bin, "scancel"), fmt.Appendf(nil, "#!/bin/sh\nexit %d\n", code), 0o755))
+		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+		j := newJob(t)
+		j.signalSteps(t.Context(), "TERM", []string{"60.0"})
+		require.Equal(t, complains, strings.Contains(j.stdout.String()+j.stderr.String(), "signal steps"), "exit status %d", code)
+	}
 }

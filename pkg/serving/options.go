@@ -65,21 +65,12 @@ func Option(key string, v *source.Value, b Booleans) []plan.Word {
 	return plan.Texts("--"+name, Scalar(v))
 }
 
-// unquote takes off the single quotes that a user of CloudAI had to write,
-// since nothing was quoted there.
-func unquote(s string) string {
-	if len(s) >= 2 && s[0] == '\'' && s[len(s)-1] == '\'' {
-		return s[1 : len(s)-1]
-	}
-	return s
-}
-
 // Scalar writes a value as one word: tables and lists as compact JSON in the
 // order of the file.
 func Scalar(v *source.Value) string {
 	switch x := v.Any.(type) {
 	case string:
-		return unquote(x)
+		return source.Unquote(x)
 	case float64:
 		return strconv.FormatFloat(x, 'g', -1, 64)
 	case *source.Table, []*source.Value:

@@ -71,7 +71,7 @@ func Read(t scenario.Test, cfg *Config, e *Engine, needImage bool, c *source.Com
 	s.Decode = e.role(Decode, cfg.DecodeArgs, c)
 	s.extra(t, c)
 	for _, r := range s.Roles() {
-		s.Notes = append(s.Notes, r.misspelt()...)
+		s.Notes = append(append(s.Notes, r.misspelt()...), r.Options.UnquotedNotes(r.Kind)...)
 	}
 	s.check(needImage, c)
 	return s

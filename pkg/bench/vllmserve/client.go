@@ -262,10 +262,7 @@ func option(key string, v *source.Value) []plan.Word {
 func text(v *source.Value) string {
 	switch x := v.Any.(type) {
 	case string:
-		if len(x) >= 2 && x[0] == '\'' && x[len(x)-1] == '\'' {
-			return x[1 : len(x)-1]
-		}
-		return x
+		return source.Unquote(x)
 	case *source.Table, []*source.Value:
 		var b strings.Builder
 		enc := json.NewEncoder(&b)

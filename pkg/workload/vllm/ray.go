@@ -1,8 +1,10 @@
 package vllm
 
 import (
+	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/serving"
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -23,4 +25,67 @@ func rayOptions(t *source.Table) []string {
 		}
 	}
 	return options
+}
+
+// spans refuses options with which a server over many nodes would use the first node
+// only, or would not start.
+func spans(list []serving.Instance) error {
+	var c source.Complaints
+	for _, one := range list {
+		if one.Nodes.Count == 1 || one.Replica > 0 {
+			continue
+		}
+		for _, option := range []string{"distributed_executor_backend", "data_parallel_backend"} {
+			v := one.Option(option)
+			if v == nil {
+				continue
+			}
+			if name, _ := v.Text(); name != "ray" {
+				c.Add(source.Errorf(v.Pos, "%s: %s is %q, with which vLLM stays on one node, but the role has %d nodes", one.Kind, option, v.Plain(), one.Nodes.Count).
+					Hintf("remove it: over several nodes profllm starts vLLM on Ray"))
+			}
+		}
+		c.Add(spansData(one))
+	}
+	return c.Err()
+}
+
+// spansData refuses a data-parallel size whose ranks cannot be spread evenly: vLLM puts
+// data_parallel_size_local ranks on each node of Ray's, each of them whole.
+func spansData(one serving.Instance) error {
+	tp, pp, dp := one.Parallel()
+	nodes := one.Nodes.Count
+	if dp == 1 || one.Option("data_parallel_size_local") != nil {
+		return nil
+	}
+	pos := one.Option("data_parallel_size").Pos
+	if dp%nodes != 0 {
+		return source.Errorf(pos, "%s: data_parallel_size %d cannot be spread evenly over %d nodes", one.Kind, dp, nodes).
+			Hintf("take a multiple of %d, or set data_parallel_size_local, the number of ranks on each node", nodes)
+	}
+	if need := dp / nodes * tp * pp; need > len(one.GPUs) {
+		return source.Errorf(pos, "%s: %d data-parallel ranks of %d GPUs (TP %d x PP %d) do not fit on a node with %d GPUs", one.Kind, dp/nodes, tp*pp, tp, pp, len(one.GPUs)).
+			Hintf("make each rank small enough for one node, or set data_parallel_size_local and VLLM_RAY_DP_PACK_STRATEGY yourself")
+	}
+	return nil
+}
+
+// rayOverNodes are the options with which a server uses the nodes of its Ray cluster.
+// vLLM's own default would place data-parallel ranks on the first node only.
+func rayOverNodes(one serving.Instance) []plan.Word {
+	var argv []plan.Word
+	if one.Option("distributed_executor_backend") == nil {
+		argv = plan.Texts("--distributed-executor-backend", "ray")
+	}
+	_, _, dp := one.Parallel()
+	if dp == 1 {
+		return argv
+	}
+	if one.Option("data_parallel_backend") == nil {
+		argv = append(argv, plan.Texts("--data-parallel-backend", "ray")...)
+	}
+	if one.Option("data_parallel_size_local") == nil {
+		argv = append(argv, plan.Texts("--data-parallel-size-local", strconv.Itoa(dp/one.Nodes.Count))...)
+	}
+	return argv
 }

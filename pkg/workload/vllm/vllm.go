@@ -98,6 +98,9 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	// vLLM has the endpoint in its development mode only (vllm/envs.py, 0.32).
 	s.Cache = plan.Cache{Path: "/reset_prefix_cache", Env: []plan.Var{{Name: "VLLM_SERVER_DEV_MODE", Value: plan.Text("1")}}, Off: w.Every(cacheOff)}
 	list, all, err := w.Place(cl)
+	if err == nil {
+		err = spans(list)
+	}
 	switch {
 	case err != nil:
 		return s, err
@@ -165,9 +168,7 @@ func connector(kvRole string, threads *source.Value) string {
 func (w *Workload) addServer(s *plan.Service, one serving.Instance, argv []plan.Word, env ...plan.Var) {
 	inner := 0
 	if one.Nodes.Count > 1 {
-		if one.Option("distributed_executor_backend") == nil {
-			argv = append(argv, plan.Texts("--distributed-executor-backend", "ray")...)
-		}
+		argv = append(argv, rayOverNodes(one)...)
 		port := plan.Port{Name: one.Name + "_ray", Base: rayPort + one.Order*1000, Step: 1, Count: 1, Role: one.Name}
 		s.Ports = append(s.Ports, port)
 		lead := w.rayArgs(one, port.Name)

@@ -171,6 +171,36 @@ kv_transfer_config = { kv_connector = "NixlConnector", kv_role = "kv_consumer", 
 	require.NotContains(t, argv(roleOf(s, "decode")), "ray")
 }
 
+// A server over many nodes uses all of them, or is refused.
+func TestServersOverNodes(t *testing.T) {
+	for _, c := range []struct{ args, want, err string }{
+		{"tensor_parallel_size=8", "--distributed-executor-backend ray", ""},
+		{"tensor_parallel_size=2\ndata_parallel_size=4", "--distributed-executor-backend ray --data-parallel-backend ray --data-parallel-size-local 2", ""},
+		{"data_parallel_size=8\ndata_parallel_backend='ray'", "--distributed-executor-backend ray --data-parallel-size-local 4", ""},
+		{"data_parallel_size=3\ndata_parallel_size_local=2", "--distributed-executor-backend ray --data-parallel-backend ray", ""},
+		{"distributed_executor_backend='ray'\ndata_parallel_size=2", "--data-parallel-backend ray --data-parallel-size-local 1", ""},
+		{"distributed_executor_backend='mp'", "", `t.toml:2:1: decode: distributed_executor_backend is "mp", with which vLLM stays on one node, but the role has 2 nodes`},
+		{"distributed-executor-backend='uni'", "", `distributed_executor_backend is "uni"`},
+		{"data_parallel_size=2\ndata_parallel_backend='mp'", "", `data_parallel_backend is "mp"`},
+		{"data_parallel_size=3", "", "data_parallel_size 3 cannot be spread evenly over 2 nodes"},
+		{"data_parallel_size=2\ntensor_parallel_size=8", "", "1 data-parallel ranks of 8 GPUs (TP 8 x PP 1) do not fit on a node with 4 GPUs"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			s, err := serve(t, "[decode]\n"+c.args, plan.Cluster{Nodes: 2, GPUsPerNode: 4})
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+				return
+			}
+			require.NoError(t, err)
+			require.True(t, strings.HasSuffix(argv(roleOf(s, "serve")), "--port ${port:serve} "+c.want), argv(roleOf(s, "serve")))
+			require.True(t, roleOf(s, "serve").Ray)
+			one, err := serve(t, "[decode]\ndata_parallel_size=4\ndistributed_executor_backend='mp'", plan.Cluster{Nodes: 1, GPUsPerNode: 4})
+			require.NoError(t, err)
+			require.NotContains(t, argv(roleOf(one, "serve")), "ray")
+		})
+	}
+}
+
 // covers: CD-39, CD-45
 func TestRefusals(t *testing.T) {
 	for args, want := range map[string]string{
