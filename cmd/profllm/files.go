@@ -195,7 +195,11 @@ func (a *app) newName(name string, f makeFlags, o *catalog.Options) error {
 
 // printed adds the scripts of what was planned, and says the notes of the plans.
 func (a *app) printed(p *planned, set *catalog.Set, templates string) error {
-	if err := p.print(set.Plans, set.Batches, layers(templates)); err != nil {
+	printed := layers(templates)
+	if err := render.CheckLayer(printed[0]); err != nil {
+		return fail(exitDefinition, err)
+	}
+	if err := p.print(set.Plans, set.Batches, printed); err != nil {
 		return fail(exitDefinition, err)
 	}
 	said := map[string]bool{}

@@ -482,6 +482,14 @@ func (p *Plan) launch(in Input) error {
 	if hf == "" {
 		hf = path.Join(install, "huggingface")
 	}
+	if p.Image != "" && in.LauncherName != "bare" {
+		for _, dir := range []struct{ key, path string }{{"output_path", p.Dir}, {"install_path", install}, {"hf_home_path", abs(hf)}} {
+			if strings.ContainsAny(dir.path, ":,") {
+				return source.Errorf(in.System.Pos, "%s: %q is mounted into containers, where a colon or a comma would split the mount", dir.key, dir.path).
+					Hintf("choose a path without them, or launcher = \"bare\"")
+			}
+		}
+	}
 	repos := append([]scenario.GitRepo(nil), in.Test.GitRepos...)
 	if in.Test.ProxyRepo != nil {
 		repos = append(repos, *in.Test.ProxyRepo)

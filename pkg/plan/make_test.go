@@ -330,3 +330,22 @@ func onRay(r plan.Role) plan.Role {
 	r.Ray = true
 	return r
 }
+
+// What profllm mounts itself has a path that every runtime's mounts can hold; without a
+// container any path will do.
+func TestPathsThatCannotBeMounted(t *testing.T) {
+	for name, change := range map[string]func(*plan.Input){
+		"output_path":  func(in *plan.Input) { in.Dir = "/out:2/s/a/0"; in.Loads[0].Dir = in.Dir },
+		"install_path": func(in *plan.Input) { in.System.InstallPath = "/home/a,b" },
+		"hf_home_path": func(in *plan.Input) { in.System.HFHomePath = "hf:cache" },
+	} {
+		in := input(t, "", "")
+		change(&in)
+		_, err := plan.Make(in)
+		require.ErrorContains(t, err, name+": ")
+		require.ErrorContains(t, err, "a colon or a comma would split the mount")
+		in.LauncherName = "bare"
+		_, err = plan.Make(in)
+		require.NoError(t, err, name)
+	}
+}

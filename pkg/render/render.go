@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"regexp"
 	"sort"
 	"strings"
@@ -28,10 +29,12 @@ import (
 const (
 	Name      = "slurm/job.sh.tmpl"
 	BatchName = "slurm/batch.sh.tmpl"
+
+	blockFiles = "slurm/*.block.tmpl" // redefine blocks of Name
 )
 
 // Script prints the batch script of p. The first layer that has the template
-// wins; *.tmpl files of earlier layers in the same folder are parsed after it and
+// wins; *.block.tmpl files of earlier layers in the same folder are parsed after it and
 // may redefine its blocks (prologue, env, before_roles, before_client, epilogue).
 func Script(p *plan.Plan, layers ...fs.FS) ([]byte, error) {
 	t, digest, err := load(Name, layers)
@@ -162,7 +165,7 @@ func load(name string, layers []fs.FS) (*template.Template, string, error) {
 		}
 		digest := fmt.Sprintf("sha256:%.12x", sha256.Sum256(text))
 		for j := i; j >= 0 && name == Name; j-- { // only a job's script has blocks
-			blocks, err := fs.Glob(layers[j], "slurm/*.block.tmpl")
+			blocks, err := fs.Glob(layers[j], blockFiles)
 			if err != nil {
 				return nil, "", err
 			}
@@ -180,6 +183,22 @@ func load(name string, layers []fs.FS) (*template.Template, string, error) {
 		return t, digest, nil
 	}
 	return nil, "", fmt.Errorf("no layer has the template %s", name)
+}
+
+// CheckLayer refuses a folder of templates with a file that nothing reads.
+func CheckLayer(layer fs.FS) error {
+	for _, depth := range []string{"*.tmpl", "*/*.tmpl"} {
+		files, err := fs.Glob(layer, depth)
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			if block, _ := path.Match(blockFiles, file); !block && file != Name && file != BatchName {
+				return fmt.Errorf("templates: %s is not read: the templates are %s, %s and, for blocks of the first, %s", file, Name, BatchName, blockFiles)
+			}
+		}
+	}
+	return nil
 }
 
 // redefine parses a file of blocks over t. What would have no effect, or replace

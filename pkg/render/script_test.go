@@ -424,3 +424,15 @@ func TestPrologueIsShell(t *testing.T) {
 	_, err := render.Script(p, templates.FS)
 	require.ErrorContains(t, err, "the script does not parse")
 }
+
+// A template that nothing would read is refused; whatever else lies in the folder is
+// nobody's business.
+func TestCheckLayer(t *testing.T) {
+	require.NoError(t, render.CheckLayer(templates.FS))
+	for _, ok := range []string{"slurm/job.sh.tmpl", "slurm/batch.sh.tmpl", "slurm/any.block.tmpl", "README.md", "slurm/notes.txt"} {
+		require.NoError(t, render.CheckLayer(fstest.MapFS{ok: {}}), ok)
+	}
+	for _, wrong := range []string{"job.sh.tmpl", "site.block.tmpl", "slurm/job.tmpl", "slurm/site.tmpl", "kubernetes/job.sh.tmpl", "slurm/batch.sh.block.tmpl.tmpl"} {
+		require.ErrorContains(t, render.CheckLayer(fstest.MapFS{wrong: {}}), wrong+" is not read: the templates are slurm/job.sh.tmpl", wrong)
+	}
+}

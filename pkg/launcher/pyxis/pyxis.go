@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/container"
 	"github.com/profllm/profllm/pkg/plan"
 )
 
@@ -61,7 +62,13 @@ func imageName(image string) (string, error) {
 		return "", errors.New("no image")
 	case strings.HasPrefix(image, "dockerd://"):
 		return "", fmt.Errorf("image %q: pyxis imports from registries and .sqsh files only (NVIDIA/pyxis#70)", image)
-	case image[0] == '/', image[0] == '.', strings.ContainsRune(image, '#'):
+	case image[0] == '/', image[0] == '.':
+		return image, nil
+	}
+	if _, err := container.ParseReference(image); err != nil {
+		return "", err
+	}
+	if strings.ContainsRune(image, '#') {
 		return image, nil
 	}
 	name, isURL := strings.CutPrefix(image, "docker://")

@@ -30,6 +30,10 @@ func TestImage(t *testing.T) {
 	}
 	_, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{})
 	require.EqualError(t, err, `step "serve": no image`)
+	for _, wrong := range []string{"a b:c", "nvcr.io#nvidia/vllm:", "nvcr.io/nvidia/vllm:1 2", "Image\nX", "a//b", "nvcr.io#", "https://nvcr.io/vllm", "vllm@sha256"} {
+		_, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: wrong})
+		require.ErrorContains(t, err, "image ", wrong)
+	}
 	_, err = New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: "dockerd://vllm"})
 	require.EqualError(t, err, `step "serve": image "dockerd://vllm": pyxis imports from registries and .sqsh files only (NVIDIA/pyxis#70)`)
 }
