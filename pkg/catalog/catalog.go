@@ -121,7 +121,7 @@ func newClient(t scenario.Test) (loadClient, error) {
 		module, _ := t.CmdArgs.Get("bench_module").Text()
 		return benchsglang.New(t.Pos, t.BenchArgs, module)
 	}
-	if err := ownOptions(t); err != nil {
+	if err := clientOptions(t); err != nil {
 		return nil, err
 	}
 	return vllmserve.New(t.Client, t.Pos, t.BenchArgs)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	ownclient "github.com/profllm/profllm/pkg/load"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -50,18 +51,39 @@ func notSwept(t scenario.Test) error {
 	return source.Errorf(t.Table.PosOf("sweep"), "test %q has [Tests.sweep], and no list that makes it a sweep", t.ID).Hintf("write a list in place of a value, or remove the table")
 }
 
-// ownOptions refuses arguments that profllm's own client does not know; another's are
-// known to that client alone.
-func ownOptions(t scenario.Test) error {
-	if t.Client != "profllm" || t.BenchArgs == nil {
+// clientOptions refuses arguments that the client's own parser would refuse on the GPUs:
+// those of profllm's client, and those of vLLM's in the release that profllm knows, or
+// where the test names no release.
+func clientOptions(t scenario.Test) error {
+	switch {
+	case t.BenchArgs == nil:
+		return nil
+	case t.Client == "profllm":
+		return ownOptions(t)
+	case t.Client != "" && t.Client != "vllm":
+		return nil // vllmserve.New refuses it
+	}
+	version, _ := t.CmdArgs.Get("engine_version").Text()
+	if version != "" && !strings.HasPrefix(version, vllmserve.ArgumentsVersion+".") {
 		return nil
 	}
+	return vllmserve.CheckArguments(t.BenchArgs)
+}
+
+// ownOptions refuses arguments that profllm's own client does not know, and data sets
+// that it does not have.
+func ownOptions(t scenario.Test) error {
 	known := ownclient.OptionNames()
 	var c source.Complaints
 	for _, key := range t.BenchArgs.Keys() {
 		name := strings.ReplaceAll(key, "-", "_")
 		if !slices.Contains(known, name) {
 			c.Add(source.Errorf(t.BenchArgs.PosOf(key), "bench_cmd_args.%s is no argument of client %q", key, t.Client).Hintf("%s", source.Suggest(name, known)))
+		}
+	}
+	for _, key := range []string{"dataset_name", "dataset-name"} {
+		if v := t.BenchArgs.Get(key); v != nil && v.Any != "random" {
+			c.Add(source.Errorf(v.Pos, "bench_cmd_args.%s is %q: client \"profllm\" makes random prompts only", key, v.Plain()).Hintf("remove it, or set client = \"vllm\""))
 		}
 	}
 	return c.Err()
