@@ -48,7 +48,11 @@ func CheckArguments(t *source.Table) error {
 		if err := check(name, v); err != "" {
 			e := source.Errorf(t.PosOf(key), "bench_cmd_args.%s: %s", key, err)
 			if _, known := find(name); !known {
-				e = e.Hintf("%s; for another release, set cmd_args.engine_version", source.Suggest(name, slices.Sorted(maps.Keys(arguments()))))
+				hint := "if your release has it, set cmd_args.engine_version"
+				if near := source.Nearest(name, slices.Sorted(maps.Keys(arguments()))); near != "" {
+					hint = fmt.Sprintf("did you mean %q? %s", near, hint)
+				}
+				e = e.Hintf("%s", hint)
 			}
 			c.Add(e)
 		}

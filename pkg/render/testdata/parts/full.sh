@@ -7,7 +7,7 @@
 #SBATCH --nodes=1
 #
 # profllm v1: scenario s, test a, iteration 0, run exp_1.
-# Printed from slurm/job.sh.tmpl (sha256:28bbe8e06654acadb3842298); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1f48958efffc16e73907394d); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0, ready at :serve/health
 
 RUN=/out/s/a/0
@@ -44,10 +44,10 @@ hook() { # hook DIR &: a run of its own inside this job
   exec bash "$RUN/$1/job.sh" >>"$RUN/$1/stdout.txt" 2>>"$RUN/$1/stderr.txt"
 }
 
-finish() { # stop the roles by step id, write the sentinel, judge; the job's exit code says it
-  local code=$? role ends=()
-  trap '' TERM INT XCPU
-  trap - EXIT
+finish() { # finish [CODE]: stop the roles by step id, write the sentinel, judge; the job's exit code says it
+  local code=${1:-$?} role ends=()
+  [ -z "$FINISHING" ] || return 0 # a second signal, before those are ignored
+  FINISHING=1; trap '' TERM INT XCPU; trap - EXIT
   "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}"
   for role in "${ROLES[@]}"; do
     wait "${role#*=}"
@@ -61,8 +61,8 @@ finish() { # stop the roles by step id, write the sentinel, judge; the job's exi
   "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
   exit $?
 }
-trap finish EXIT
-trap 'exit 143' TERM INT; trap 'exit 124' XCPU # XCPU: its own time limit, in an allocation that it shares with others
+FINISHING=""; trap finish EXIT
+trap 'finish 143' TERM INT; trap 'finish 124' XCPU # XCPU: its own time limit, in an allocation that it shares with others
 "$PROFLLM" job until --run "$RUN" --pid $$ /out/s/b/0 '/out/s/c d/0' & # ends this job when those runs are over
 phase pre_test/warm hook pre_test/warm
 [ "${PHASES[-1]}" = pre_test/warm=0 ] || exit 1

@@ -11,7 +11,7 @@
 #SBATCH --time=00:05:00
 #
 # profllm v0.0.0-golden: scenario fio-local-scenario, test Tests.fio, iteration 0, run exp_20260304_050607_843058.
-# Printed from slurm/job.sh.tmpl (sha256:28bbe8e06654acadb3842298); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1f48958efffc16e73907394d); plan.json in the run directory has every decision.
 #   no roles: commands run one after the other
 
 RUN=/shared/results/fio-local-scenario_2026-03-04_05-06-07/Tests.fio/0
@@ -51,10 +51,10 @@ check() { # check NAME LOG PATTERN: a command that ended with 0 must have logged
   [[ ${PHASES[-1]} != "$1=0" ]] || "$PROFLLM" job check --run "$RUN" --phase "$1" --log="$2" --match="$3" || PHASES[-1]="$1=$?"
 }
 
-finish() { # stop the roles by step id, write the sentinel, judge; the job's exit code says it
-  local code=$? role ends=()
-  trap '' TERM INT XCPU
-  trap - EXIT
+finish() { # finish [CODE]: stop the roles by step id, write the sentinel, judge; the job's exit code says it
+  local code=${1:-$?} role ends=()
+  [ -z "$FINISHING" ] || return 0 # a second signal, before those are ignored
+  FINISHING=1; trap '' TERM INT XCPU; trap - EXIT
   "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}"
   for role in "${ROLES[@]}"; do
     wait "${role#*=}"
@@ -63,8 +63,8 @@ finish() { # stop the roles by step id, write the sentinel, judge; the job's exi
   "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
   exit $?
 }
-trap finish EXIT
-trap 'exit 143' TERM INT; trap 'exit 124' XCPU # XCPU: its own time limit, in an allocation that it shares with others
+FINISHING=""; trap finish EXIT
+trap 'finish 143' TERM INT; trap 'finish 124' XCPU # XCPU: its own time limit, in an allocation that it shares with others
 
 # Every node: what it looks like, which ports are free. The step stays, and leaves the nodes clean whatever ends the job.
 step --job-name=nodes --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 \

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario xpyd, test 2p3d.5nodes, iteration 0, run exp_20260304_050607_43a810.
-# Printed from slurm/job.sh.tmpl (sha256:28bbe8e06654acadb3842298); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1f48958efffc16e73907394d); plan.json in the run directory has every decision.
 #   prefill_0: nodes 0, GPUs 0,1,2,3, ready at :prefill_0/health
 #   prefill_1: nodes 1, GPUs 0,1,2,3, ready at :prefill_1/health
 #   decode_0: nodes 2, GPUs 0,1,2,3, ready at :decode_0/health
@@ -50,10 +50,10 @@ phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, wit
   CLIENT=()
 }
 
-finish() { # stop the roles by step id, write the sentinel, judge; the job's exit code says it
-  local code=$? role ends=()
-  trap '' TERM INT XCPU
-  trap - EXIT
+finish() { # finish [CODE]: stop the roles by step id, write the sentinel, judge; the job's exit code says it
+  local code=${1:-$?} role ends=()
+  [ -z "$FINISHING" ] || return 0 # a second signal, before those are ignored
+  FINISHING=1; trap '' TERM INT XCPU; trap - EXIT
   "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}"
   for role in "${ROLES[@]}"; do
     wait "${role#*=}"
@@ -62,8 +62,8 @@ finish() { # stop the roles by step id, write the sentinel, judge; the job's exi
   "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
   exit $?
 }
-trap finish EXIT
-trap 'exit 143' TERM INT; trap 'exit 124' XCPU # XCPU: its own time limit, in an allocation that it shares with others
+FINISHING=""; trap finish EXIT
+trap 'finish 143' TERM INT; trap 'finish 124' XCPU # XCPU: its own time limit, in an allocation that it shares with others
 
 # Every node: what it looks like, which ports are free. The step stays, and leaves the nodes clean whatever ends the job.
 step --job-name=nodes --relative=0 --nodes=5 --ntasks=5 --ntasks-per-node=1 \

@@ -1,0 +1,49 @@
+package render_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/await"
+)
+
+// A script that gets TERM several times at once writes its run's end all the same: Slurm
+// signals it and what it runs in, which passes the signal on.
+//
+// covers: PL-D10, PL-S12
+func TestSeveralSignalsAtOnce(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	const waits = "while [ ! -e finished ]; do sleep 0.02; done\n"
+	programs := map[string]string{
+		"srun":    "#!/bin/sh\n" + waits,
+		"profllm": "#!/bin/sh\ncase \"$1 $2\" in\n'job env') touch up; " + waits + ";;\n'job finish') touch finished ;;\nesac\n",
+	}
+	for name, text := range programs {
+		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755))
+	}
+	// Without the guard of finish some 7 of 100 scripts end without their sentinel.
+	for i := range 60 {
+		dir := t.TempDir()
+		p := sample()
+		p.Dir, p.Binary, p.Loads[0].Dir = dir, filepath.Join(bin, "profllm"), dir
+		script := filepath.Join(dir, "job.sh")
+		require.NoError(t, os.WriteFile(script, []byte(rendered(t, p)), 0o755))
+		cmd := exec.Command("bash", script)
+		cmd.Dir = dir
+		require.NoError(t, cmd.Start())
+		await.True(t, func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil }, "the script waits for its nodes")
+		for k := range 4 {
+			_ = cmd.Process.Signal(syscall.SIGTERM) // it may be over
+			time.Sleep(time.Duration(i*k) * 5 * time.Microsecond)
+		}
+		_ = cmd.Wait()
+		require.FileExists(t, filepath.Join(dir, "finished"), "script %d", i)
+	}
+}
