@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What dry-run says of a port is what becomes of the run: a plan that is accepted
-// measures, with a note where an outgoing connection may take the port, and no other
-// is begun.
+// What a plan says of a port is what becomes of the run, here a rehearsal: a plan that
+// is accepted measures, with a note where an outgoing connection may take the port, and
+// no other is begun.
 //
 // covers: CD-45, PL-G11
 func TestPortsPlannedAreRun(t *testing.T) {
 	if testing.Short() {
-		t.Skip("runs 40 rehearsals")
+		t.Skip("44 rehearsals take 40 s")
 	}
 	type expected string
 	const (

@@ -70,8 +70,7 @@ func clientOptions(t scenario.Test) error {
 	return vllmserve.CheckArguments(t.BenchArgs)
 }
 
-// ownOptions refuses arguments that profllm's own client does not know, and data sets
-// that it does not have.
+// ownOptions refuses arguments that profllm's own client does not know or would refuse.
 func ownOptions(t scenario.Test) error {
 	known := ownclient.OptionNames()
 	var c source.Complaints
@@ -81,10 +80,8 @@ func ownOptions(t scenario.Test) error {
 			c.Add(source.Errorf(t.BenchArgs.PosOf(key), "bench_cmd_args.%s is no argument of client %q", key, t.Client).Hintf("%s", source.Suggest(name, known)))
 		}
 	}
-	for _, key := range []string{"dataset_name", "dataset-name"} {
-		if v := t.BenchArgs.Get(key); v != nil && v.Any != "random" {
-			c.Add(source.Errorf(v.Pos, "bench_cmd_args.%s is %q: client \"profllm\" makes random prompts only", key, v.Plain()).Hintf("remove it, or set client = \"vllm\""))
-		}
+	if c.Err() == nil {
+		c.Add(vllmserve.CheckOwnArguments(t.BenchArgs))
 	}
 	return c.Err()
 }

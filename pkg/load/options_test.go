@@ -154,3 +154,22 @@ func FuzzParseArgs(f *testing.F) {
 		require.True(t, json.Valid(b.render(nil, 1)), "%s", b.render(nil, 1))
 	})
 }
+
+// A command line leaves nothing behind for the next one, not even one that is refused.
+func TestParseArgsAnew(t *testing.T) {
+	want, err := ParseArgs(nil)
+	require.NoError(t, err)
+	full := []string{"--num-prompts=5", "--temperature=0.5", "--extra-body={\"a\":1}", "--goodput", "ttft:1", "--header", "a=b", "--ignore-eos", "--random-range-ratio=0.5", "--top-k=3"}
+	first, err := ParseArgs(full)
+	require.NoError(t, err)
+	again, err := ParseArgs(full)
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+	_, err = ParseArgs([]string{"--num-prompts=7", "--temperature=0.1", "--no-such"})
+	require.Error(t, err)
+	got, err := ParseArgs(nil)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.Equal(t, 0.5, *first.Temperature, "what an earlier one returned stays")
+	require.Equal(t, again, first)
+}

@@ -113,13 +113,23 @@ func (p *Plan) meet(a, b string) bool {
 // checkPorts refuses a plan for which no slot is usable, and notes if every usable
 // slot has a port that an outgoing connection may take.
 func (p *Plan) checkPorts() error {
-	slots := p.UsableSlots(0)
-	if len(slots) == 0 {
+	var risky *Port
+	for slot := range Slots {
+		if p.UsableSlot(slot) != nil {
+			continue
+		}
+		in := p.portIn(slot, Ephemeral)
+		if in == nil {
+			return nil
+		}
+		if risky == nil {
+			risky = in
+		}
+	}
+	if risky == nil {
 		return fmt.Errorf("none of the %d port slots can be used: %w", Slots, p.UsableSlot(0))
 	}
-	if port := p.portIn(slots[0], Ephemeral); port != nil {
-		p.Notes = append(p.Notes, fmt.Sprintf("port %q is %d or higher: Linux takes ports %s for outgoing connections by default, and one of them may take the port before the server starts; a port below %d is safe",
-			port.Name, port.At(slots[0]), Ephemeral, Ephemeral.Low-Slots))
-	}
+	p.Notes = append(p.Notes, fmt.Sprintf("port %q is %d plus the job's slot (0-%d): Linux takes ports %s for outgoing connections by default, and one of them may take the port before the server starts",
+		risky.Name, risky.Base, Slots-1, Ephemeral))
 	return nil
 }

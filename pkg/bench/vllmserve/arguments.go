@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/profllm/profllm/pkg/load"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -58,6 +59,33 @@ func CheckArguments(t *source.Table) error {
 		}
 	}
 	return c.Err()
+}
+
+// CheckOwnArguments refuses what the parser of profllm's client would refuse in the job.
+// It is that parser.
+func CheckOwnArguments(t *source.Table) error {
+	words := func(keys ...string) (list []string) {
+		for _, key := range keys {
+			for _, w := range option(key, t.Get(key)) {
+				text, _ := w.Literal()
+				list = append(list, text)
+			}
+		}
+		return list
+	}
+	o, err := load.ParseArgs(words(t.Keys()...))
+	if err == nil {
+		if err = o.Validate(); err == nil {
+			return nil
+		}
+		return source.Errorf(t.Pos, "bench_cmd_args: client \"profllm\" refuses them: %v", err)
+	}
+	for _, key := range t.Keys() {
+		if _, err := load.ParseArgs(words(key)); err != nil {
+			return source.Errorf(t.PosOf(key), "bench_cmd_args.%s: client \"profllm\" refuses it: %v", key, err)
+		}
+	}
+	return source.Errorf(t.Pos, "bench_cmd_args: client \"profllm\" refuses them: %v", err)
 }
 
 // find returns the argument of a key, also of --no-x and of a part of a JSON value

@@ -80,3 +80,27 @@ func FuzzArgument(f *testing.F) {
 		}
 	})
 }
+
+// profllm's own client: its parser and its rules decide.
+func TestOwnArguments(t *testing.T) {
+	for text, want := range map[string]string{
+		"num_prompts = 3\nseed = 5":                      "",
+		"random-range-ratio = 0.5\nignore_eos = true":    "",
+		"extra_body = { a = 1 }\ngoodput = ['ttft:100']": "",
+		"num_prompts = 3\nseed = 'x'":                    "t.toml:2:1: bench_cmd_args.seed: client \"profllm\" refuses it",
+		"backend = 'triton'":                             "t.toml:1:1: bench_cmd_args.backend",
+		"request_rate = 'fast'":                          "bench_cmd_args.request_rate",
+		"dataset_name = 'sharegpt'":                      "this client makes random prompts only",
+		"ramp_up_strategy = 'linear'":                    "needs --ramp-up-start-rps",
+		"temperature = true":                             "bench_cmd_args.temperature",
+		"goodput = ['ttfb:100']":                         "goodput",
+	} {
+		table, err := source.Parse("t.toml", []byte(text))
+		require.NoError(t, err)
+		if err = CheckOwnArguments(table); want == "" {
+			require.NoError(t, err, text)
+		} else {
+			require.ErrorContains(t, err, want, text)
+		}
+	}
+}

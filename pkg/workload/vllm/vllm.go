@@ -175,7 +175,7 @@ func (w *Workload) addServer(s *plan.Service, one serving.Instance, argv []plan.
 		argv, inner = append(lead, argv...), len(lead)
 	}
 	w.AddServer(s, one, argv, inner, env...)
-	s.Roles[len(s.Roles)-1].Ray = inner > 0
+	s.Roles[len(s.Roles)-1].Ray = one.Nodes.Count > 1
 }
 
 // rayArgs is the part before `vllm serve` that forms a Ray cluster over the
