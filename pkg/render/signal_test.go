@@ -28,7 +28,7 @@ func TestSeveralSignalsAtOnce(t *testing.T) {
 	for name, text := range programs {
 		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755))
 	}
-	// Without the guard of finish some 7 of 100 scripts end without their sentinel.
+	// Without the guard of finish few scripts end without their sentinel, so there are many.
 	for i := range 60 {
 		dir := t.TempDir()
 		p := sample()
