@@ -10,8 +10,9 @@ import (
 )
 
 // What a plan says of a port is what becomes of the run, here a rehearsal: a plan that
-// is accepted measures, with a note where an outgoing connection may take the port, and
-// no other is begun.
+// is accepted measures, and no other is begun. Where the note says that an outgoing
+// connection may take the port, one of this machine's may: that run says so, and
+// another one measures.
 //
 // covers: CD-45, PL-G11
 func TestPortsPlannedAreRun(t *testing.T) {
@@ -61,6 +62,11 @@ bench_cmd_args = { num_prompts = 2, random_input_len = 8, random_output_len = 2 
 %s`, c.port, shape.test), 0o644))
 				const note = "Linux takes ports 32768-60999 for outgoing connections"
 				o := profllm(t, dir, nil, "rehearse", "s.toml", "--output-dir", "results")
+				for again := 0; c.want[i] == noted && o.code == exitJobFailed && again < 3; again++ {
+					require.Contains(t, o.stdout+o.stderr, "cause port-in-use")
+					require.Contains(t, o.stdout+o.stderr, note)
+					o = profllm(t, dir, nil, "rehearse", "s.toml", "--output-dir", fmt.Sprintf("again-%d", again))
+				}
 				if c.want[i] == refused {
 					require.Equal(t, exitDefinition, o.code, o.stderr)
 					require.Contains(t, o.stderr, "of Ray's workers")
