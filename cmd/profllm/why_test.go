@@ -160,7 +160,7 @@ func TestWhyOfLogs(t *testing.T) {
   cause     port-in-use, network in server: server.txt:2
   line      OSError: [Errno 98] Address already in use
   followed  client-not-found in client: c.log:2
-  do        find the holder on that node: a server that an earlier job left, or, from 32768 to 60999, an outgoing connection; plan a port below 32768
+  do        find the holder on that node: a server that an earlier job left; ports 32768 to 60999 may be taken by outgoing connections, so plan a lower one in place of these
   logs      c.log (client), server.txt (server)
 `, o.stdout)
 
