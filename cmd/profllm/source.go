@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"path/filepath"
 	"slices"
 
@@ -21,7 +22,7 @@ func (a *app) noteSources(plans []*plan.Plan, s *scenario.Scenario, d *definitio
 	site := catalog.Site(sys, o)
 	tests := map[string]plan.Source{} // by id
 	heads := map[string]string{}      // by folder
-	revisions := map[[2]string]string{}
+	revisions := map[hub.Model]string{}
 	for _, t := range s.Tests {
 		src := plan.Source{Git: git}
 		repos := t.GitRepos
@@ -43,11 +44,12 @@ func (a *app) noteSources(plans []*plan.Plan, s *scenario.Scenario, d *definitio
 		p.Source = tests[p.Test]
 		for i := range p.Roles {
 			if r := &p.Roles[i]; r.Engine && !p.Simulated {
-				key := [2]string{p.Config.Model, p.Config.Option(r, "revision")}
-				if _, ok := revisions[key]; !ok {
-					revisions[key] = hub.Model{Name: key[0], Ref: key[1], Caches: []string{filepath.Join(site.HFHome(), "hub")}}.Revision()
+				model := hub.Model{Name: p.Config.Model, Ref: p.Config.Option(r, "revision"), Cache: p.Config.Option(r, "download_dir")}
+				model.Cache = p.OnHost(cmp.Or(model.Cache, hub.Cache(p.StepEnv(a.env))))
+				if _, ok := revisions[model]; !ok {
+					revisions[model] = model.Revision()
 				}
-				p.Source.ModelRevision = revisions[key]
+				p.Source.ModelRevision = revisions[model]
 				break
 			}
 		}

@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,7 +70,7 @@ var Known = []string{
 
 // Launchers are the values of launcher, those of config.Launchers.
 var Launchers = []Entry[func() plan.Launcher]{
-	{"pyxis", pyxis.New}, {"enroot", enroot.New}, {"apptainer", apptainer.New}, {"docker", docker.New}, {"podman", podman.New}, {"bare", bare.New},
+	{"pyxis", pyxis.New}, {"enroot", enroot.New}, {"apptainer", apptainer.New}, {"docker", docker.New}, {"podman", podman.New}, {config.Bare, bare.New},
 }
 
 func find[New any](list []Entry[New], name string) (New, []string, bool) {
@@ -127,22 +128,22 @@ func newClient(t scenario.Test) (loadClient, error) {
 	return vllmserve.New(t.Client, t.Pos, t.BenchArgs)
 }
 
-// launcherName decides: the rehearsal and the command line, the test, the site,
-// and else pyxis for a test that names an image.
+// launcherName is the chosen launcher, else pyxis for a test that names an image.
 func launcherName(t scenario.Test, sys *config.System, o Options) string {
-	switch {
-	case o.Simulated:
-		return "bare"
-	case o.Launcher != "":
-		return o.Launcher
-	case t.Launcher != "":
-		return t.Launcher
-	case sys.Launcher != "":
-		return sys.Launcher
-	case t.CmdArgs.Has("docker_image_url"):
-		return "pyxis"
+	byImage := config.Bare
+	if t.CmdArgs.Has("docker_image_url") {
+		byImage = "pyxis"
 	}
-	return "bare"
+	return cmp.Or(chosenLauncher(t, sys, o), byImage)
+}
+
+// chosenLauncher is what the rehearsal, the command line, the test or the site says,
+// in this order; "" if none does.
+func chosenLauncher(t scenario.Test, sys *config.System, o Options) string {
+	if o.Simulated {
+		return config.Bare
+	}
+	return cmp.Or(o.Launcher, t.Launcher, sys.Launcher)
 }
 
 // Benches read what load clients left in a run directory: ours in raw/ and

@@ -471,6 +471,7 @@ func (b *builder) hooks(tests []scenario.Test, below string) ([]plan.Hook, error
 func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 	var c source.Complaints
 	in.LauncherName = launcherName(t, b.system, b.o)
+	in.NoImage = in.LauncherName == config.Bare && chosenLauncher(t, b.system, b.o) == ""
 	newLauncher, names, ok := find(Launchers, in.LauncherName)
 	if !ok {
 		c.Add(source.Errorf(t.Pos, "test %q: unknown launcher %q", t.ID, in.LauncherName).Hintf("%s", source.Suggest(in.LauncherName, names)))
@@ -478,7 +479,7 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 		in.Launcher = newLauncher()
 	}
 	var err error
-	in.Workload, err = workload(t, in.LauncherName != "bare")
+	in.Workload, err = workload(t, in.LauncherName != config.Bare)
 	c.Add(err)
 	if c.Err() != nil {
 		return nil, c.Err()

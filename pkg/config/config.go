@@ -213,8 +213,11 @@ func (s *System) check(t *source.Table) error {
 // cachePath is what goes into a script and a mount as it stands.
 var cachePath = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+/?$`)
 
+// Bare is the launcher without containers.
+const Bare = "bare"
+
 // Launchers are the values of every key and flag named launcher.
-var Launchers = []string{"pyxis", "enroot", "apptainer", "docker", "podman", "bare"}
+var Launchers = []string{"pyxis", "enroot", "apptainer", "docker", "podman", Bare}
 
 // CheckLauncher refuses an unknown name; "" leaves the choice to another place.
 func CheckLauncher(name string, pos source.Pos) error {

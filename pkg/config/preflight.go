@@ -9,7 +9,7 @@ import (
 // Checks are those of a preflight that a file may name, in the order in which
 // they are made. That ports are free is always looked at.
 var Checks = []string{
-	"gpus", "gpu-memory", "gpu-processes", "gpus-alike", "shm", "shm-leftovers", "disk", "tmp", "memory", "clock", "limits", "processes",
+	"gpus", "gpu-memory", "gpu-processes", "gpus-alike", "shm", "shm-leftovers", "disk", "tmp", "mounts", "memory", "clock", "limits", "processes",
 }
 
 // Preflight is [preflight] of a system file and [Tests.preflight]: what each node

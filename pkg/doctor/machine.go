@@ -57,7 +57,7 @@ func (d *Doctor) machine(ctx context.Context) {
 		d.add("output folder, shared", NotChecked, fmt.Sprintf("%s is %s, which other machines may not see", p.Folder.Path, p.Folder.Kind), "--job looks from a node")
 	}
 	d.free("space for results", p.Folder.Space, wantFree, "clean up, or set output_path to another file system")
-	if s := d.System; s != nil && s.Launcher != "bare" {
+	if s := d.System; s != nil && s.Launcher != config.Bare {
 		if p, err := d.probe(ctx, s.InstallPath); err != nil {
 			d.add("space for images", Bad, err.Error(), "set install_path to a folder that answers")
 		} else {

@@ -23,6 +23,7 @@ var preflight = map[string]Ending{
 	"shm":           {"shm-full", "remove what lies in /dev/shm on that node, or have it mounted larger"},
 	"shm-leftovers": {"shm-leftovers", "remove these files of /dev/shm on that node: a server that finds them may hang"},
 	"disk":          {"no-space", "clean up, or set output_path to another file system"},
+	"mounts":        {"file-missing", "a path that the containers are given is not on that node: correct the mount, or have the file system mounted there"},
 	"tmp":           {"no-space", "clean the temporary folder of that node, or set TMPDIR to another in global_env_vars"},
 	"memory":        {"host-memory-short", "raise --mem, or find who uses the node's memory"},
 	"clock":         {"clock-skew", "the clock of the node differs: tell the admin; times of logs cannot be compared"},

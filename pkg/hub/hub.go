@@ -4,7 +4,7 @@
 // It reads small files and downloads nothing. What is not there, or cannot be read, is
 // "".
 //
-//	hub.Model{Name: "Qwen/Qwen3-8B", Caches: []string{"/hf/hub"}}.Revision() // 40 hex digits
+//	hub.Model{Name: "Qwen/Qwen3-8B", Cache: "/hf/hub"}.Revision() // 40 hex digits
 package hub
 
 import (
@@ -22,10 +22,33 @@ import (
 
 // Model is a model as an engine is told to load it.
 type Model struct {
-	Name   string   // at Hugging Face, or an absolute path
-	Ref    string   // branch, tag or commit; "" is main
-	Root   string   // what absolute paths are below, "" for /: that of a container's processes
-	Caches []string // folders that hold models--…, absolute: the first that has the model counts
+	Name  string // at Hugging Face, or an absolute path
+	Ref   string // branch, tag or commit; "" is main
+	Root  string // what absolute paths are below, "" for /: that of a container's processes
+	Cache string // folder that holds models--…, absolute; "": not known
+}
+
+// Cache is the folder in which the Hub's own library keeps models, by the environment
+// of the program that uses it; "" if it names none that is absolute. Only this folder
+// is looked in (huggingface_hub/constants.py).
+func Cache(env func(name string) string) string {
+	home := env("HOME")
+	for _, v := range []struct{ value, below string }{
+		{env("HF_HUB_CACHE"), ""}, {env("HUGGINGFACE_HUB_CACHE"), ""}, {env("HF_HOME"), "hub"},
+		{env("XDG_CACHE_HOME"), "huggingface/hub"}, {home, ".cache/huggingface/hub"},
+	} {
+		if v.value == "" {
+			continue
+		}
+		if below, ok := strings.CutPrefix(v.value, "~/"); ok {
+			v.value = filepath.Join(home, below)
+		}
+		if !filepath.IsAbs(v.value) {
+			return ""
+		}
+		return filepath.Join(v.value, v.below)
+	}
+	return ""
 }
 
 // commit is a revision: SHA-1, as git and the Hub write it.
@@ -52,26 +75,24 @@ func (m Model) snapshot() (dir, revision string) {
 		}
 		return dir, revision
 	}
-	if !filepath.IsLocal(m.Name) || strings.Count(m.Name, "/") > 1 {
+	if m.Cache == "" || !filepath.IsLocal(m.Name) || strings.Count(m.Name, "/") > 1 {
 		return "", ""
 	}
 	ref := m.Ref
 	if ref == "" {
 		ref = "main"
 	}
-	for _, cache := range m.Caches {
-		model := filepath.Join(m.Root, cache, "models--"+strings.ReplaceAll(m.Name, "/", "--"))
-		revision := ref
-		if !commit.MatchString(ref) {
-			if !filepath.IsLocal(ref) {
-				return "", ""
-			}
-			revision = strings.TrimSpace(head(filepath.Join(model, "refs", ref), 64))
+	model := filepath.Join(m.Root, m.Cache, "models--"+strings.ReplaceAll(m.Name, "/", "--"))
+	revision = ref
+	if !commit.MatchString(ref) {
+		if !filepath.IsLocal(ref) {
+			return "", ""
 		}
-		dir := filepath.Join(model, "snapshots", revision)
-		if st, err := os.Stat(dir); commit.MatchString(revision) && err == nil && st.IsDir() {
-			return dir, revision
-		}
+		revision = strings.TrimSpace(head(filepath.Join(model, "refs", ref), 64))
+	}
+	dir = filepath.Join(model, "snapshots", revision)
+	if st, err := os.Stat(dir); commit.MatchString(revision) && err == nil && st.IsDir() {
+		return dir, revision
 	}
 	return "", ""
 }

@@ -39,13 +39,13 @@ func cache(t *testing.T) string {
 // covers: PL-V25
 func TestRevision(t *testing.T) {
 	hub := cache(t)
-	in := func(name, ref string) Model { return Model{Name: name, Ref: ref, Caches: []string{"/not/there", hub}} }
+	in := func(name, ref string) Model { return Model{Name: name, Ref: ref, Cache: hub} }
 	require.Equal(t, one, in("org/name", "").Revision())
 	require.Equal(t, two, in("org/name", "v2").Revision())
 	require.Equal(t, two, in("org/name", two).Revision())
 	path := filepath.Join(hub, "models--org--name", "snapshots", two)
 	require.Equal(t, two, in(path, "").Revision())
-	require.Equal(t, one, Model{Name: "org/name", Root: filepath.Dir(hub), Caches: []string{"/" + filepath.Base(hub)}}.Revision(), "below a container's root")
+	require.Equal(t, one, Model{Name: "org/name", Root: filepath.Dir(hub), Cache: "/" + filepath.Base(hub)}.Revision(), "below a container's root")
 	for _, m := range []Model{in("org/other", ""), in("org/name", "v3"), in("org/name", "../../x"), in("../name", ""), in("a/b/c", ""), in(hub, ""), in("org/name", strings.Repeat("f", 40)), {}} {
 		require.Empty(t, m.Revision(), m.Name)
 	}
@@ -53,7 +53,7 @@ func TestRevision(t *testing.T) {
 
 func TestTokenizer(t *testing.T) {
 	hub := cache(t)
-	base := Model{Name: "org/name", Caches: []string{hub}}
+	base := Model{Name: "org/name", Cache: hub}
 	other := base
 	other.Ref = "v2"
 	require.Regexp(t, "^sha256:[0-9a-f]{64}$", base.Tokenizer())

@@ -172,27 +172,6 @@ func (b *box) mountPoints() error {
 	return nil
 }
 
-// enroot writes the command script that stands in for the image's entrypoint.
-func (b *box) enroot() ([]string, error) {
-	if err := b.makeScratch(); err != nil {
-		return nil, err
-	}
-	script := "exec \"$@\"\n"
-	if b.WorkDir != "" {
-		script = "cd '" + strings.ReplaceAll(b.WorkDir, "'", `'\''`) + "' || exit 126\n" + script
-	}
-	rc := filepath.Join(b.scratch, "rc")
-	if err := os.WriteFile(rc, []byte(script), 0o644); err != nil {
-		return nil, err
-	}
-	mount := "n"
-	if b.MountHome {
-		mount = "y"
-	}
-	b.environ = append(without(b.environ, "ENROOT_MOUNT_HOME"), "ENROOT_MOUNT_HOME="+mount)
-	return append([]string{"start", "--rc", rc}, b.Args...), nil
-}
-
 func (b *box) makeScratch() (err error) {
 	if b.scratch, err = os.MkdirTemp(cmp.Or(b.Env("TMPDIR"), "/tmp"), b.name+"-"); err == nil {
 		err = os.Mkdir(filepath.Join(b.scratch, "home"), 0o755)

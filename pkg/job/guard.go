@@ -132,7 +132,8 @@ func (j *Job) tellSteps(ctx context.Context, p *plan.Plan, host string) {
 		for i := range p.Roles {
 			s := node.Served{Step: p.Roles[i].Step.Name}
 			if r := &p.Roles[i]; r.Engine {
-				s.Model, s.Revision, s.Tokenizer = p.Config.Model, p.Config.Option(r, "revision"), p.Config.Option(r, "tokenizer")
+				s.Model, s.Revision = p.Config.Model, p.Config.Option(r, "revision")
+				s.Tokenizer, s.Cache = p.Config.Option(r, "tokenizer"), p.Config.Option(r, "download_dir")
 			}
 			steps = append(steps, s)
 		}

@@ -216,6 +216,11 @@ func (j *Job) Place(ctx context.Context, lines io.Reader, began time.Time) error
 	if err != nil {
 		return err
 	}
+	for _, name := range p.OneLine {
+		if strings.Contains(j.Env(name), "\n") {
+			return fmt.Errorf("%s has a line break, and pyxis would make a variable of each line\n\thint: write the value as text in extra_env_vars", name)
+		}
+	}
 	hosts, err := j.hosts(p)
 	if err != nil {
 		return err

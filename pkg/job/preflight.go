@@ -46,7 +46,7 @@ func (j *Job) look(p *plan.Plan, index int) *node.Look {
 	l := &node.Look{
 		Settings: p.Preflight, GPUs: plannedGPUs(p, index), Simulated: p.Simulated, Several: p.Job.Nodes > 1,
 		Job: j.Env("SLURM_JOB_ID"), Host: j.Env("SLURMD_NODENAME"), Self: os.Getpid(), Memory: j.Env("SLURM_MEM_PER_NODE"),
-		Dir: j.Dir, Tmp: cmp.Or(j.Env("TMPDIR"), "/tmp"), Shm: shm, Proc: proc, ListGPUs: j.gpus, Now: j.Now,
+		Dir: j.Dir, Tmp: cmp.Or(j.Env("TMPDIR"), "/tmp"), Mounts: p.MountSources(), Shm: shm, Proc: proc, ListGPUs: j.gpus, Now: j.Now,
 	}
 	switch {
 	case p.Simulated && j.Env(SimGPUs) == "":

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
@@ -46,9 +47,10 @@ type Look struct {
 	Memory    string            // SLURM_MEM_PER_NODE, in MiB; "" or 0 for all of the node's
 	Dir       string            // the run directory
 	Tmp       string
-	Shm       string // "/dev/shm"
-	Proc      string // "/proc"
-	Root      string // "" for /
+	Mounts    []string // what containers are given of this node
+	Shm       string   // "/dev/shm"
+	Proc      string   // "/proc"
+	Root      string   // "" for /
 
 	ListGPUs func(context.Context) ([]gpu.Device, error) // nil: the engine needs none
 	SetUp    func(context.Context, []gpu.Device) error   // nil: how GPUs are set is not asked
@@ -82,10 +84,30 @@ func (l *Look) Report(ctx context.Context) Report {
 	}
 	space("disk", l.Dir, gibibytes(settings.Disk, 1), add)
 	space("tmp", l.Tmp, gibibytes(settings.Tmp, 1), add)
+	l.mounts(add)
 	r.Strays = l.strays()
 	r.Is = machine(cmp.Or(l.Root, "/"))
 	r.Ended = l.Now().UTC()
 	return r
+}
+
+// mounts looks for what containers are given: most runtimes end with an error of their
+// own, minutes after the servers were to start, and Docker's daemon makes a folder.
+func (l *Look) mounts(add adder) {
+	var missing []string
+	for _, path := range l.Mounts {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			missing = append(missing, path)
+		}
+	}
+	switch {
+	case len(l.Mounts) == 0:
+		add("mounts", NotPossible, "no container")
+	case len(missing) > 0:
+		add("mounts", Fail, "not on this node, and mounted into containers: %s", strings.Join(missing, ", "))
+	default:
+		add("mounts", OK, "%d sources are there", len(l.Mounts))
+	}
 }
 
 type adder func(name string, v Verdict, format string, args ...any)

@@ -37,6 +37,7 @@ type Served struct {
 	Step      string
 	Model     string
 	Revision  string // branch, tag or commit, "" for main
+	Cache     string // where the engine was told to keep models, "" for where its variables say
 	Tokenizer string // "": the model's
 }
 
@@ -136,13 +137,10 @@ func (r ran) facts(proc string, s Served) []Ran {
 	if s.Model == "" {
 		return facts
 	}
-	m := hub.Model{Name: s.Model, Ref: s.Revision, Root: filepath.Join(proc, strconv.Itoa(r.pid), "root")}
-	for _, v := range []struct{ name, below string }{{"HF_HUB_CACHE", ""}, {"HF_HOME", "hub"}, {"XDG_CACHE_HOME", "huggingface/hub"}, {"HOME", ".cache/huggingface/hub"}} {
-		if dir := r.env[v.name]; filepath.IsAbs(dir) {
-			m.Caches = append(m.Caches, filepath.Join(dir, v.below))
-		}
+	m := hub.Model{
+		Name: s.Model, Ref: s.Revision, Root: filepath.Join(proc, strconv.Itoa(r.pid), "root"),
+		Cache: cmp.Or(s.Cache, hub.Cache(func(name string) string { return r.env[name] })),
 	}
-	m.Caches = append(m.Caches, "/root/.cache/huggingface/hub")
 	if rev := m.Revision(); rev != "" {
 		facts = append(facts, Ran{r.step, Revision, s.Model, rev})
 	}

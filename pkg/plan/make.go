@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -148,6 +147,7 @@ type Input struct {
 	After        []After
 	Launcher     Launcher
 	LauncherName string
+	NoImage      bool // the launcher is bare because the test has no image
 
 	Step      int
 	RunID     string
@@ -467,98 +467,4 @@ func (p *Plan) check(in Input) error {
 		c.Add(source.Errorf(pos, "%v", err).Hintf("set another cmd_args.port"))
 	}
 	return c.Err()
-}
-
-// launch puts every containerised step into its container.
-func (p *Plan) launch(in Input) error {
-	abs := func(s string) string {
-		if path.IsAbs(s) {
-			return s
-		}
-		return path.Join(in.WorkDir, s)
-	}
-	install := abs(in.System.InstallPath)
-	hf := in.System.HFHomePath
-	if hf == "" {
-		hf = path.Join(install, "huggingface")
-	}
-	if p.Image != "" && in.LauncherName != "bare" {
-		for _, dir := range []struct{ key, path string }{{"output_path", p.Dir}, {"install_path", install}, {"hf_home_path", abs(hf)}} {
-			if strings.ContainsAny(dir.path, ":,") {
-				return source.Errorf(in.System.Pos, "%s: %q is mounted into containers, where a colon or a comma would split the mount", dir.key, dir.path).
-					Hintf("choose a path without them, or launcher = \"bare\"")
-			}
-		}
-	}
-	repos := append([]scenario.GitRepo(nil), in.Test.GitRepos...)
-	if in.Test.ProxyRepo != nil {
-		repos = append(repos, *in.Test.ProxyRepo)
-	}
-	p.Mounts = append([]string{p.Dir + ":/cloudai_run_results", install + ":/cloudai_install", p.Dir + ":" + p.Dir}, in.Test.Mounts...)
-	for _, r := range repos {
-		p.Mounts = append(p.Mounts, path.Join(install, r.Directory())+":"+r.MountPoint())
-	}
-	p.Mounts = append(p.Mounts, abs(hf)+":/root/.cache/huggingface")
-	for _, l := range p.Loads {
-		if !strings.HasPrefix(l.Dir+"/", p.Dir+"/") { // the steps of a sweep lie side by side
-			p.Mounts = append(p.Mounts, path.Dir(p.Dir)+":"+path.Dir(p.Dir))
-			break
-		}
-	}
-	for _, v := range p.Env {
-		if file, ok := v.Value.Literal(); ok && v.Name == "NCCL_TOPO_FILE" && file != "" {
-			p.Mounts = append(p.Mounts, abs(file)+":"+abs(file))
-		}
-	}
-	for _, m := range in.Test.Mounts {
-		if shellText.MatchString(m) {
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: the mount %q is passed as it stands; CloudAI would let the shell expand it", in.Test.Pos, m))
-		}
-	}
-	if in.Staged.Path != "" {
-		p.Image, p.ImageDigest = in.Staged.Path, in.Staged.Digest
-	}
-	if strings.HasPrefix(p.Image, ".") { // a path to pyxis only if it is absolute (NVIDIA/pyxis#127)
-		p.Image = abs(p.Image)
-	}
-	if p.compileCache(in); p.CompileCache != nil {
-		p.Mounts = append(p.Mounts, p.CompileCache.Root+":"+p.CompileCache.Root)
-	}
-	box := Container{Image: p.Image, Mounts: p.Mounts, MountHome: in.System.ContainerMountHome, Binary: p.Binary, Dir: p.Dir, Args: in.System.ContainerArgs}
-	for _, v := range p.Env {
-		box.Env = append(box.Env, v.Name)
-	}
-	for _, name := range p.Job.Export {
-		if name != config.ExportAll && !slices.Contains(box.Env, name) {
-			box.Env = append(box.Env, name)
-		}
-	}
-	if p.CompileCache != nil {
-		for _, v := range CompileCacheVars {
-			if !slices.Contains(box.Env, v.Name) {
-				box.Env = append(box.Env, v.Name)
-			}
-		}
-	}
-	var errs []error
-	wrap := func(s *Step) {
-		if !s.Container {
-			return
-		}
-		wrapped, err := in.Launcher.Wrap(*s, box)
-		if err != nil {
-			errs = append(errs, source.Errorf(in.Test.Pos, "launcher %s: %v", in.LauncherName, err))
-			return
-		}
-		*s = wrapped
-	}
-	for i := range p.Roles {
-		wrap(&p.Roles[i].Step)
-	}
-	for i := range p.Loads {
-		for j := range p.Loads[i].Clients {
-			wrap(&p.Loads[i].Clients[j])
-		}
-	}
-	return errors.Join(errs...)
 }

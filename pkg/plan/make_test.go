@@ -280,26 +280,80 @@ srun_args = ["--z"]
 }
 
 func TestMounts(t *testing.T) {
-	p, err := plan.Make(input(t, "hf_home_path = \"hf\"\n[global_env_vars]\nNCCL_TOPO_FILE = \"topo.xml\"\n", `extra_container_mounts = ["/a:/b", "$PWD:/c"]
+	p, err := plan.Make(input(t, "hf_home_path = \"hf\"\n[global_env_vars]\nNCCL_TOPO_FILE = \"topo.xml\"\n", `extra_container_mounts = ["/a:/b", "$PWD:/c", "${PWD}/d/e:/f:ro", "./x:/y", "$X:/g"]
 git_repos = [{ url = "https://h/vllm.git", commit = "f/x", mount_as = "/vllm" }, { url = "https://h/b", commit = "1" }]
 proxy_script_repo = { url = "https://h/p.git", commit = "2" }
 `))
 	require.NoError(t, err)
 	want := []string{
-		"/out/s/a/0:/cloudai_run_results", "/home/u/install:/cloudai_install", "/out/s/a/0:/out/s/a/0", "/a:/b", "$PWD:/c",
+		"/out/s/a/0:/cloudai_run_results", "/home/u/install:/cloudai_install", "/out/s/a/0:/out/s/a/0", "/a:/b", "/home/u:/c", "/home/u/d/e:/f:ro", "/home/u/x:/y", "$X:/g",
 		"/home/u/install/vllm__f_x:/vllm", "/home/u/install/b__1:/git/b__1", "/home/u/install/p__2:/git/p__2",
-		"/home/u/hf:/root/.cache/huggingface", "/home/u/topo.xml:/home/u/topo.xml",
+		"/home/u/hf:/root/.cache/huggingface", "/home/u/hf:/home/u/hf", "/home/u/topo.xml:/home/u/topo.xml",
 	}
 	require.Equal(t, want, p.Mounts)
 	for _, s := range []plan.Step{p.Roles[0].Step, p.Loads[0].Clients[0]} {
 		require.Equal(t, plan.Texts("--image=/home/u/image.sqsh", "--mounts="+strings.Join(want, ",")), s.Srun)
 	}
 	require.Len(t, p.Notes, 1)
-	require.Contains(t, p.Notes[0], `the mount "$PWD:/c" is passed as it stands`)
+	require.Contains(t, p.Notes[0], `the mount "$X:/g" is passed as it stands`)
 
 	p, err = plan.Make(input(t, "", ""))
 	require.NoError(t, err)
-	require.Equal(t, "/home/u/install/huggingface:/root/.cache/huggingface", p.Mounts[len(p.Mounts)-1])
+	const hf = "/home/u/install/huggingface"
+	require.Equal(t, []string{hf + ":/root/.cache/huggingface", hf + ":" + hf}, p.Mounts[len(p.Mounts)-2:])
+}
+
+// Where models are looked for is said once, for nodes and containers, unless a
+// definition says it; and submission makes the folders that it mounts.
+func TestModelCache(t *testing.T) {
+	const site = "hf_home_path = \"/hf\"\n"
+	for name, c := range map[string]struct {
+		launcher, site, env, want string
+		folders                   []string
+	}{
+		"container":             {"", "", "", "/home/u/install/huggingface", []string{"/home/u/install", "/home/u/install/huggingface"}},
+		"container, site":       {"", site, "", "/hf", []string{"/home/u/install", "/hf"}},
+		"container, test's own": {"", site, "HF_HOME = \"/models\"", "", []string{"/home/u/install", "/hf"}},
+		"container, hub's own":  {"", site, "HF_HUB_CACHE = \"/models\"", "", []string{"/home/u/install", "/hf"}},
+		"bare":                  {config.Bare, "", "", "", nil},
+		"bare, site":            {config.Bare, site, "", "/hf", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := c.env
+			if env != "" {
+				env = "[Tests.extra_env_vars]\n" + env + "\n"
+			}
+			in := input(t, c.site, env)
+			if c.launcher != "" {
+				in.LauncherName, in.Launcher = c.launcher, bareLauncher{}
+			}
+			p, err := plan.Make(in)
+			require.NoError(t, err)
+			require.Equal(t, c.want, p.ModelCache)
+			require.Equal(t, c.folders, p.Folders)
+			shell := func(name string) string { return map[string]string{"HOME": "/home/u", "HF_HOME": "/shell"}[name] }
+			cache := p.StepEnv(shell)("HF_HOME")
+			switch {
+			case c.want != "":
+				require.Equal(t, c.want, cache)
+				require.Equal(t, c.want+"/hub", p.StepEnv(shell)("HF_HUB_CACHE"))
+				require.Equal(t, c.want+"/hub/x", p.OnHost(c.want+"/hub/x"))
+			case c.launcher == config.Bare:
+				require.Equal(t, "/shell", cache)
+				require.Equal(t, "/anywhere", p.OnHost("/anywhere"))
+			default:
+				require.NotEqual(t, "/shell", cache, "the shell's folder is not in the container")
+				require.Empty(t, p.OnHost("/models/hub"), "the image's")
+			}
+		})
+	}
+}
+
+type bareLauncher struct{}
+
+func (bareLauncher) Wrap(s plan.Step, _ plan.Container) (plan.Step, error) {
+	s.Container = false
+	return s, nil
 }
 
 func TestLauncherComplaints(t *testing.T) {

@@ -43,6 +43,10 @@ type Plan struct {
 	Image        string        `json:"image,omitempty"`
 	ImageDigest  string        `json:"image_digest,omitempty"` // of the staged file
 	Mounts       []string      `json:"mounts,omitempty"`
+	Folders      []string      `json:"folders,omitempty"`       // sources of mounts that submission makes where they are missing, absolute
+	OneLine      []string      `json:"one_line,omitempty"`      // variables of the job whose values must not have a line break
+	Unset        []string      `json:"unset,omitempty"`         // variables of the submitting shell that the job does without
+	ModelCache   string        `json:"model_cache,omitempty"`   // Hugging Face home of the steps, at the host's path; "" where definitions or the nodes say it
 	CompileCache *CompileCache `json:"compile_cache,omitempty"` // nil: where each engine keeps it
 	Prologue     string        `json:"prologue,omitempty"`      // shell text of the site
 	CustomBash   string        `json:"custom_bash,omitempty"`   // shell texts before commands, which hold them already

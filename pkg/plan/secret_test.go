@@ -78,7 +78,7 @@ func TestExport(t *testing.T) {
 	in.Launcher = told{&names}
 	_, err = plan.Make(in)
 	require.NoError(t, err)
-	require.Equal(t, []string{"B", "A"}, names, "a container gets what is named")
+	require.Equal(t, []string{"B", "HF_HOME", "HF_HUB_CACHE", "A"}, names, "a container gets what is named")
 	for _, kind := range []string{plan.Array, plan.Sequence} {
 		b, err := plan.NewBatch(kind, "/b", "exp_1_b", []*plan.Plan{p, q})
 		require.NoError(t, err)

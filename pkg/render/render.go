@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"text/template"
@@ -48,7 +49,7 @@ func Script(p *plan.Plan, layers ...fs.FS) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := view{Plan: p, Directives: directives, Digest: digest, Nodes: p.Job.Nodes, SrunArgs: p.Job.SrunArgs, Until: p.Job.Until}
+	v := view{Plan: p, Directives: directives, Digest: digest, Nodes: p.Job.Nodes, Env: slices.Concat(p.ModelCacheEnv(), p.Env), SrunArgs: p.Job.SrunArgs, Until: p.Job.Until}
 	for i := range p.Roles {
 		v.Roles = append(v.Roles, roleView{Role: &p.Roles[i], Step: &p.Roles[i].Step})
 	}
@@ -86,6 +87,7 @@ type view struct {
 	Directives []string
 	Digest     string
 	Nodes      int
+	Env        []plan.Var // of every step
 	SrunArgs   []string
 	Until      []string
 	Roles      []roleView

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -254,7 +255,7 @@ func TestScriptKeepsItsVariables(t *testing.T) {
 		f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(string(s.text)), s.golden)
 		require.NoError(t, err)
 		planned := map[string]bool{"PATH": true}
-		for _, v := range s.plan.Env {
+		for _, v := range slices.Concat(s.plan.ModelCacheEnv(), s.plan.Env) {
 			planned[v.Name] = true
 		}
 		syntax.Walk(f, func(n syntax.Node) bool {

@@ -115,6 +115,9 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 	if err != nil {
 		return Submission{}, err
 	}
+	if err := u.prepareMounts(s.Log); err != nil {
+		return Submission{}, err
+	}
 	pid := os.Getpid()
 	intent := Intent{
 		Schema: "profllm.intent/1", RunID: u.RunID(), JobName: u.Job().Name, Time: s.Now().UTC(), Attempt: attempt,

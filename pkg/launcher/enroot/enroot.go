@@ -20,7 +20,8 @@ func New() plan.Launcher { return Launcher{} }
 // gone at the end. Enroot shares the host's network, /dev and /dev/shm. GPUs come
 // with its hook, which NVIDIA_VISIBLE_DEVICES wakes; a step without GPUs is given
 // "void", which keeps it asleep. `profllm job contain` gives the command script that
-// replaces the image's entrypoint.
+// replaces the image's entrypoint, and finds ways around what enroot's files of
+// variables and mounts cannot hold.
 func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	r, err := container.ParseReference(c.Image)
 	if err != nil {
@@ -42,9 +43,6 @@ func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 		args = append(args, "--env="+name)
 	}
 	for _, m := range mounts {
-		if strings.ContainsAny(m.Source+m.Target, " \t\r\n") {
-			return s, fmt.Errorf("mount %q:%q: enroot takes no white space", m.Source, m.Target)
-		}
 		options := "x-create=auto,rbind"
 		if m.ReadOnly {
 			options += ",ro"

@@ -39,19 +39,31 @@ func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 		}
 	}
 	for _, m := range mounts {
-		if strings.ContainsRune(m, ',') || !strings.ContainsRune(m, ':') {
+		switch {
+		case strings.ContainsRune(m, ',') || !strings.ContainsRune(m, ':'):
 			return s, fmt.Errorf("mount %q must be SRC:DST without a comma", m)
+		case strings.ContainsAny(m, "\"$`\n\r"): // pyxis writes it into a line of bash, in double quotes
+			return s, fmt.Errorf("mount %q: pyxis would have a shell evaluate it; use a path without $, ` and \"", m)
+		case !strings.HasPrefix(m, "/") && !strings.HasPrefix(m, "tmpfs:") && !strings.HasPrefix(m, "umount:"):
+			return s, fmt.Errorf("mount %q: the source must be an absolute path", m)
 		}
 	}
 	s.Srun = append(s.Srun, plan.Text("--container-image="+image), plan.Text("--container-mounts="+strings.Join(mounts, ",")))
-	if s.Ends && len(c.Env) > 0 { // CloudAI sets them inside the container of what is no service
+	if len(c.Env) > 0 { // else the image's own values win (NVIDIA/pyxis#124)
 		s.Srun = append(s.Srun, plan.Text("--container-env="+strings.Join(c.Env, ",")))
 	}
-	if !c.MountHome {
-		s.Srun = append(s.Srun, plan.Text("--no-container-mount-home"))
+	// Said in either case: what enroot does without an option, each site decides. Engines
+	// write below their home, which is the image's.
+	home := "--no-container-mount-home"
+	if c.MountHome {
+		home = "--container-mount-home"
 	}
+	s.Srun = append(s.Srun, plan.Text(home), plan.Text("--container-writable"))
 	return s, nil
 }
+
+// Exposes is true: pyxis hands the step's whole environment in.
+func (Launcher) Exposes() bool { return true }
 
 // imageName writes an image as enroot reads it: a file by its path, else
 // REGISTRY#NAME:TAG. A registry written the way of Docker, REGISTRY/NAME, would be

@@ -45,26 +45,29 @@ func TestWrap(t *testing.T) {
 
 	s, err := New().Wrap(engine, box)
 	require.NoError(t, err)
-	require.Equal(t, plan.Texts("--x", "--container-image=i", "--container-mounts=/a:/b,/c:/c", "--no-container-mount-home"), s.Srun)
+	require.Equal(t, plan.Texts("--x", "--container-image=i", "--container-mounts=/a:/b,/c:/c", "--no-container-mount-home", "--container-writable"), s.Srun)
 	require.Equal(t, engine.Argv, s.Argv, "srun does the rest")
 
 	s, err = New().Wrap(ours, box)
 	require.NoError(t, err)
-	require.Equal(t, plan.Texts("--container-image=i", "--container-mounts=/a:/b,/c:/c,/bin/profllm:/bin/profllm:ro", "--no-container-mount-home"), s.Srun,
+	require.Equal(t, plan.Texts("--container-image=i", "--container-mounts=/a:/b,/c:/c,/bin/profllm:/bin/profllm:ro", "--no-container-mount-home", "--container-writable"), s.Srun,
 		"a step that runs profllm has it mounted")
 	require.Equal(t, []string{"/a:/b", "/c:/c"}, box.Mounts, "the caller's list is not changed")
 
 	box.Env = []string{"A", "B"}
-	tool := engine
-	tool.Ends = true
-	s, err = New().Wrap(tool, box)
-	require.NoError(t, err)
-	require.Contains(t, s.Srun, plan.Text("--container-env=A,B"), "else the image's own values win (NVIDIA/pyxis#124)")
+	for _, ends := range []bool{false, true} { // servers, clients
+		tool := engine
+		tool.Ends = ends
+		s, err = New().Wrap(tool, box)
+		require.NoError(t, err)
+		require.Contains(t, s.Srun, plan.Text("--container-env=A,B"), "else the image's own values win (NVIDIA/pyxis#124)")
+	}
 	box.Env = nil
 
 	box.MountHome = true
 	s, err = New().Wrap(engine, box)
 	require.NoError(t, err)
+	require.Contains(t, s.Srun, plan.Text("--container-mount-home"))
 	require.NotContains(t, s.Srun, plan.Text("--no-container-mount-home"))
 }
 
@@ -77,10 +80,21 @@ func TestSecretsAreMounted(t *testing.T) {
 	s := plan.Step{Name: "bench", Ends: true, Argv: plan.Texts("vllm"), Secrets: []plan.Secret{{Name: "HF_TOKEN", Env: "MINE"}, {Name: "KEY", File: "/shared/key"}}}
 	s, err := New().Wrap(s, box)
 	require.NoError(t, err)
-	require.Equal(t, plan.Texts("--container-image=i", "--container-mounts=/run:/run,/bin/profllm:/bin/profllm:ro,/shared/key:/shared/key:ro", "--container-env=A"), s.Srun)
+	require.Equal(t, plan.Texts("--container-image=i", "--container-mounts=/run:/run,/bin/profllm:/bin/profllm:ro,/shared/key:/shared/key:ro", "--container-env=A", "--container-mount-home", "--container-writable"), s.Srun)
 	s.Secrets[1].File = "/shared/a,b"
 	_, err = New().Wrap(s, box)
 	require.ErrorContains(t, err, `mount "/shared/a,b:/shared/a,b:ro" must be SRC:DST without a comma`)
+}
+
+// pyxis writes mounts into a line of bash.
+func TestMountsThatAShellWouldRead(t *testing.T) {
+	for _, mount := range []string{"/a$x:/b", "/a:/b`id`", `/a"b:/c`, "/a\nb:/c", "$PWD/a:/b", "a:/b"} {
+		_, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: "i", Mounts: []string{mount}})
+		require.ErrorContains(t, err, "mount ", mount)
+	}
+	s, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: "i", Mounts: []string{"/a'b#;%:/c", "tmpfs:/x", "/a b:/c:ro+rprivate"}})
+	require.NoError(t, err)
+	require.Contains(t, s.Srun, plan.Text("--container-mounts=/a'b#;%:/c,tmpfs:/x,/a b:/c:ro+rprivate"))
 }
 
 func TestMountsAreRefused(t *testing.T) {

@@ -7,7 +7,7 @@
 #SBATCH --nodes=1
 #
 # profllm v1: scenario s, test a, iteration 0, run exp_1.
-# Printed from slurm/job.sh.tmpl (sha256:1f48958efffc16e73907394d); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0, ready at :serve/health
 
 RUN=/out/s/a/0

@@ -11,7 +11,7 @@
 #SBATCH --time=00:05:00
 #
 # profllm v0.0.0-golden: scenario fio-local-scenario, test Tests.fio, iteration 0, run exp_20260304_050607_843058.
-# Printed from slurm/job.sh.tmpl (sha256:1f48958efffc16e73907394d); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
 #   no roles: commands run one after the other
 
 RUN=/shared/results/fio-local-scenario_2026-03-04_05-06-07/Tests.fio/0

@@ -11,17 +11,20 @@
 #SBATCH --time=00:05:00
 #
 # profllm v0.0.0-golden: scenario fio-scenario, test Tests.fio, iteration 0, run exp_20260304_050607_34781b.
-# Printed from slurm/job.sh.tmpl (sha256:1f48958efffc16e73907394d); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
 #   no roles: commands run one after the other
 
 RUN=/shared/results/fio-scenario_2026-03-04_05-06-07/Tests.fio/0
 PROFLLM=/shared/profllm/bin/profllm
 cd "$RUN" || exit 70
 "$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+unset BASH_ENV CONDA_DEFAULT_ENV CONDA_EXE CONDA_PREFIX CUDA_HOME CUDA_PATH PYTHONHOME PYTHONPATH ROCM_PATH VIRTUAL_ENV # of the submitting shell: containers would see them, where its paths mean nothing
 
 # Steps see this environment, whatever the submitting shell said about exporting.
 export SLURM_EXPORT_ENV=ALL
 unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export HF_HOME=/home/user/install_dir/huggingface
+export HF_HUB_CACHE=/home/user/install_dir/huggingface/hub
 export NCCL_IB_GID_INDEX=3
 export NCCL_IB_TIMEOUT=20
 export NCCL_IB_QPS_PER_CONNECTION=4
@@ -76,9 +79,9 @@ GUARD=$!
 
 phase fio step --job-name=fio --relative=0 --nodes=2 --ntasks=4 --ntasks-per-node=2 --wait=0 --output="$RUN"/logs/fio-%t.log \
   --container-image=openeuler/fio:3.42-oe2403sp3 \
-  --container-mounts=/shared/results/fio-scenario_2026-03-04_05-06-07/Tests.fio/0:/cloudai_run_results,/home/user/install_dir:/cloudai_install,/shared/results/fio-scenario_2026-03-04_05-06-07/Tests.fio/0:/shared/results/fio-scenario_2026-03-04_05-06-07/Tests.fio/0,/home/user/install_dir/huggingface:/root/.cache/huggingface \
-  --container-env=NCCL_IB_GID_INDEX,NCCL_IB_TIMEOUT,NCCL_IB_QPS_PER_CONNECTION,MELLANOX_VISIBLE_DEVICES \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/fio-scenario_2026-03-04_05-06-07/Tests.fio/0:/cloudai_run_results,/home/user/install_dir:/cloudai_install,/shared/results/fio-scenario_2026-03-04_05-06-07/Tests.fio/0:/shared/results/fio-scenario_2026-03-04_05-06-07/Tests.fio/0,/home/user/install_dir/huggingface:/root/.cache/huggingface,/home/user/install_dir/huggingface:/home/user/install_dir/huggingface \
+  --container-env=NCCL_IB_GID_INDEX,NCCL_IB_TIMEOUT,NCCL_IB_QPS_PER_CONNECTION,MELLANOX_VISIBLE_DEVICES,HF_HOME,HF_HUB_CACHE \
+  --no-container-mount-home --container-writable \
   env CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 \
   fio --name=fio-smoke --filename=/tmp/cloudai-fio-test --rw=randwrite --bs=128k --size=80m --iodepth=1 \
   --numjobs=1 --group_reporting --thread

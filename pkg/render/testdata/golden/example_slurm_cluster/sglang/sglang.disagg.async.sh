@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario sglang, test sglang.disagg.async, iteration 0, run exp_20260304_050607_f08532.
-# Printed from slurm/job.sh.tmpl (sha256:1f48958efffc16e73907394d); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 0,1, ready at :prefill/health
 #   decode: nodes 0, GPUs 2,3, ready at :decode/health
 #   proxy: nodes 0, ready at :proxy/v1/models
@@ -21,10 +21,13 @@ RUN=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0
 PROFLLM=/shared/profllm/bin/profllm
 cd "$RUN" || exit 70
 "$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+unset BASH_ENV CONDA_DEFAULT_ENV CONDA_EXE CONDA_PREFIX CUDA_HOME CUDA_PATH PYTHONHOME PYTHONPATH ROCM_PATH VIRTUAL_ENV # of the submitting shell: containers would see them, where its paths mean nothing
 
 # Steps see this environment, whatever the submitting shell said about exporting.
 export SLURM_EXPORT_ENV=ALL
 unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export HF_HOME=/home/user/install_dir/huggingface
+export HF_HUB_CACHE=/home/user/install_dir/huggingface/hub
 export NCCL_IB_GID_INDEX=3
 export NCCL_IB_TIMEOUT=20
 export NCCL_IB_QPS_PER_CONNECTION=4
@@ -78,8 +81,9 @@ GUARD=$!
 # prefill: nodes 0, GPUs 0,1, ready at :prefill/health
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
   --container-image=lmsysorg/sglang:dev-cu13 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/cloudai_run_results,/home/user/install_dir:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0,/home/user/install_dir/huggingface:/root/.cache/huggingface \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/cloudai_run_results,/home/user/install_dir:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0,/home/user/install_dir/huggingface:/root/.cache/huggingface,/home/user/install_dir/huggingface:/home/user/install_dir/huggingface \
+  --container-env=NCCL_IB_GID_INDEX,NCCL_IB_TIMEOUT,NCCL_IB_QPS_PER_CONNECTION,MELLANOX_VISIBLE_DEVICES,UCX_NET_DEVICES,UCX_TLS,HF_HOME,HF_HUB_CACHE \
+  --no-container-mount-home --container-writable \
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1 SGLANG_HOST_IP="$PREFILL_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_PORT" \
   --disaggregation-mode prefill --disaggregation-transfer-backend nixl \
@@ -89,8 +93,9 @@ ROLES+=("prefill=$!")
 # decode: nodes 0, GPUs 2,3, ready at :decode/health
 step --job-name=decode --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
   --container-image=lmsysorg/sglang:dev-cu13 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/cloudai_run_results,/home/user/install_dir:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0,/home/user/install_dir/huggingface:/root/.cache/huggingface \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/cloudai_run_results,/home/user/install_dir:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0,/home/user/install_dir/huggingface:/root/.cache/huggingface,/home/user/install_dir/huggingface:/home/user/install_dir/huggingface \
+  --container-env=NCCL_IB_GID_INDEX,NCCL_IB_TIMEOUT,NCCL_IB_QPS_PER_CONNECTION,MELLANOX_VISIBLE_DEVICES,UCX_NET_DEVICES,UCX_TLS,HF_HOME,HF_HUB_CACHE \
+  --no-container-mount-home --container-writable \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=2,3 SGLANG_HOST_IP="$DECODE_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_PORT" \
   --disaggregation-mode decode --disaggregation-transfer-backend nixl --tensor-parallel-size 2 \
@@ -100,8 +105,9 @@ ROLES+=("decode=$!")
 # proxy: nodes 0, ready at :proxy/v1/models
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   --container-image=lmsysorg/sglang:dev-cu13 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/cloudai_run_results,/home/user/install_dir:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0,/home/user/install_dir/huggingface:/root/.cache/huggingface \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/cloudai_run_results,/home/user/install_dir:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0,/home/user/install_dir/huggingface:/root/.cache/huggingface,/home/user/install_dir/huggingface:/home/user/install_dir/huggingface \
+  --container-env=NCCL_IB_GID_INDEX,NCCL_IB_TIMEOUT,NCCL_IB_QPS_PER_CONNECTION,MELLANOX_VISIBLE_DEVICES,UCX_NET_DEVICES,UCX_TLS,HF_HOME,HF_HUB_CACHE \
+  --no-container-mount-home --container-writable \
   env PROFLLM_ROLE=proxy \
   python3 -m sglang_router.launch_router --pd-disaggregation \
   --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" "$PREFILL_BOOTSTRAP_PORT" \
@@ -115,8 +121,9 @@ PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   --container-image=lmsysorg/sglang:dev-cu13 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/cloudai_run_results,/home/user/install_dir:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0,/home/user/install_dir/huggingface:/root/.cache/huggingface \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/cloudai_run_results,/home/user/install_dir:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0,/home/user/install_dir/huggingface:/root/.cache/huggingface,/home/user/install_dir/huggingface:/home/user/install_dir/huggingface \
+  --container-env=NCCL_IB_GID_INDEX,NCCL_IB_TIMEOUT,NCCL_IB_QPS_PER_CONNECTION,MELLANOX_VISIBLE_DEVICES,UCX_NET_DEVICES,UCX_TLS,HF_HOME,HF_HUB_CACHE \
+  --no-container-mount-home --container-writable \
   env PROFLLM_ROLE=client \
   python3 -m sglang.bench_serving --backend sglang --base-url http://"$PROXY_ADDR":"$PROXY_PORT" \
   --model Qwen/Qwen3-8B --dataset-name random --num-prompts 30 --max-concurrency 16 --random-input-len 16 \
@@ -126,8 +133,9 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
 
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
   --container-image=lmsysorg/sglang:dev-cu13 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/cloudai_run_results,/home/user/install_dir:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0,/home/user/install_dir/huggingface:/root/.cache/huggingface \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/cloudai_run_results,/home/user/install_dir:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.disagg.async/0,/home/user/install_dir/huggingface:/root/.cache/huggingface,/home/user/install_dir/huggingface:/home/user/install_dir/huggingface \
+  --container-env=NCCL_IB_GID_INDEX,NCCL_IB_TIMEOUT,NCCL_IB_QPS_PER_CONNECTION,MELLANOX_VISIBLE_DEVICES,UCX_NET_DEVICES,UCX_TLS,HF_HOME,HF_HUB_CACHE \
+  --no-container-mount-home --container-writable \
   env PROFLLM_ROLE=client \
   python3 -m sglang.test.run_eval --host "$PROXY_ADDR" --port "$PROXY_PORT" --eval-name gsm8k --num-examples 200 \
   --num-threads 128 --model Qwen/Qwen3-8B

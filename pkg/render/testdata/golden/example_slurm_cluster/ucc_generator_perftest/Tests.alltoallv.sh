@@ -11,17 +11,20 @@
 #SBATCH --time=00:02:00
 #
 # profllm v0.0.0-golden: scenario ucc_generator_perftest, test Tests.alltoallv, iteration 0, run exp_20260304_050607_200b4b.
-# Printed from slurm/job.sh.tmpl (sha256:1f48958efffc16e73907394d); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
 #   no roles: commands run one after the other
 
 RUN=/shared/results/ucc_generator_perftest_2026-03-04_05-06-07/Tests.alltoallv/0
 PROFLLM=/shared/profllm/bin/profllm
 cd "$RUN" || exit 70
 "$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+unset BASH_ENV CONDA_DEFAULT_ENV CONDA_EXE CONDA_PREFIX CUDA_HOME CUDA_PATH PYTHONHOME PYTHONPATH ROCM_PATH VIRTUAL_ENV # of the submitting shell: containers would see them, where its paths mean nothing
 
 # Steps see this environment, whatever the submitting shell said about exporting.
 export SLURM_EXPORT_ENV=ALL
 unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export HF_HOME=/home/user/install_dir/huggingface
+export HF_HUB_CACHE=/home/user/install_dir/huggingface/hub
 export NCCL_IB_GID_INDEX=3
 export NCCL_IB_TIMEOUT=20
 export NCCL_IB_QPS_PER_CONNECTION=4
@@ -71,9 +74,10 @@ GUARD=$!
 . ./job.env
 
 phase ucc step --job-name=ucc --relative=0 --nodes=2 --ntasks=16 --ntasks-per-node=8 --wait=0 --output="$RUN"/logs/ucc-%t.log \
-  --mpi=pmix '--container-image=nvcr.io#nvidia/pytorch:25.12-py3' '--container-mounts=/shared/results/ucc_generator_perftest_2026-03-04_05-06-07/Tests.alltoallv/0:/cloudai_run_results,/home/user/install_dir:/cloudai_install,/shared/results/ucc_generator_perftest_2026-03-04_05-06-07/Tests.alltoallv/0:/shared/results/ucc_generator_perftest_2026-03-04_05-06-07/Tests.alltoallv/0,$PWD/conf/common/test_scenario/ucc_generator_file.txt:/opt/hpcx/ucc/tools/perf/generator/input_matrices.txt,/home/user/install_dir/huggingface:/root/.cache/huggingface' \
-  --container-env=NCCL_IB_GID_INDEX,NCCL_IB_TIMEOUT,NCCL_IB_QPS_PER_CONNECTION,MELLANOX_VISIBLE_DEVICES \
-  --no-container-mount-home \
+  --mpi=pmix '--container-image=nvcr.io#nvidia/pytorch:25.12-py3' \
+  --container-mounts=/shared/results/ucc_generator_perftest_2026-03-04_05-06-07/Tests.alltoallv/0:/cloudai_run_results,/home/user/install_dir:/cloudai_install,/shared/results/ucc_generator_perftest_2026-03-04_05-06-07/Tests.alltoallv/0:/shared/results/ucc_generator_perftest_2026-03-04_05-06-07/Tests.alltoallv/0,/home/user/conf/common/test_scenario/ucc_generator_file.txt:/opt/hpcx/ucc/tools/perf/generator/input_matrices.txt,/home/user/install_dir/huggingface:/root/.cache/huggingface,/home/user/install_dir/huggingface:/home/user/install_dir/huggingface \
+  --container-env=NCCL_IB_GID_INDEX,NCCL_IB_TIMEOUT,NCCL_IB_QPS_PER_CONNECTION,MELLANOX_VISIBLE_DEVICES,HF_HOME,HF_HUB_CACHE \
+  --no-container-mount-home --container-writable \
   env CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 \
   /opt/hpcx/ucc/bin/ucc_perftest -c alltoallv -b 1 -e 8M -m cuda -F \
   --gen file:name=/opt/hpcx/ucc/tools/perf/generator/input_matrices.txt

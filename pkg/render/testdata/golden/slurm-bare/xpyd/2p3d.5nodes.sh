@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario xpyd, test 2p3d.5nodes, iteration 0, run exp_20260304_050607_43a810.
-# Printed from slurm/job.sh.tmpl (sha256:1f48958efffc16e73907394d); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
 #   prefill_0: nodes 0, GPUs 0,1,2,3, ready at :prefill_0/health
 #   prefill_1: nodes 1, GPUs 0,1,2,3, ready at :prefill_1/health
 #   decode_0: nodes 2, GPUs 0,1,2,3, ready at :decode_0/health

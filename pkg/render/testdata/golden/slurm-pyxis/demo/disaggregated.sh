@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario demo, test disaggregated, iteration 0, run exp_20260304_050607_d038c3.
-# Printed from slurm/job.sh.tmpl (sha256:1f48958efffc16e73907394d); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready at :prefill/health
 #   decode: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready at :decode/health
 #   proxy: nodes 0, ready at :proxy/healthcheck
@@ -21,10 +21,13 @@ RUN=/shared/results/demo_2026-03-04_05-06-07/disaggregated/0
 PROFLLM=/shared/profllm/bin/profllm
 cd "$RUN" || exit 70
 "$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+unset BASH_ENV CONDA_DEFAULT_ENV CONDA_EXE CONDA_PREFIX CUDA_HOME CUDA_PATH PYTHONHOME PYTHONPATH ROCM_PATH VIRTUAL_ENV # of the submitting shell: containers would see them, where its paths mean nothing
 
 # Steps see this environment, whatever the submitting shell said about exporting.
 export SLURM_EXPORT_ENV=ALL
 unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export HF_HOME=/shared/huggingface
+export HF_HUB_CACHE=/shared/huggingface/hub
 export NCCL_IB_TIMEOUT=20
 
 GUARD=0   # pid of the srun that watches over the nodes
@@ -73,8 +76,8 @@ GUARD=$!
 # prefill: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready at :prefill/health
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/shared/results/demo_2026-03-04_05-06-07/disaggregated/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/shared/results/demo_2026-03-04_05-06-07/disaggregated/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" VLLM_HOST_IP="$PREFILL_ADDR" \
@@ -86,8 +89,8 @@ ROLES+=("prefill=$!")
 # decode: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready at :decode/health
 step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/shared/results/demo_2026-03-04_05-06-07/disaggregated/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/shared/results/demo_2026-03-04_05-06-07/disaggregated/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" VLLM_HOST_IP="$DECODE_ADDR" \
@@ -110,8 +113,8 @@ PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/shared/results/demo_2026-03-04_05-06-07/disaggregated/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/shared/results/demo_2026-03-04_05-06-07/disaggregated/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
   vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --random-input-len 512 \
@@ -121,8 +124,8 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
 
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/shared/results/demo_2026-03-04_05-06-07/disaggregated/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/shared/results/demo_2026-03-04_05-06-07/disaggregated/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
   python3 /opt/vllm/tests/evals/gsm8k/gsm8k_eval.py --host http://"$PROXY_ADDR" --port "$PROXY_PORT" \

@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario sglang, test 2p2d.2nodes, iteration 0, run exp_20260304_050607_f62819.
-# Printed from slurm/job.sh.tmpl (sha256:1f48958efffc16e73907394d); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
 #   prefill_0: nodes 0, GPUs 0,1,2,3, ready at :prefill_0/health
 #   prefill_1: nodes 0, GPUs 4,5,6,7, ready at :prefill_1/health
 #   decode_0: nodes 1, GPUs 0,1,2,3, ready at :decode_0/health
@@ -23,10 +23,13 @@ RUN=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0
 PROFLLM=/shared/profllm/bin/profllm
 cd "$RUN" || exit 70
 "$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+unset BASH_ENV CONDA_DEFAULT_ENV CONDA_EXE CONDA_PREFIX CUDA_HOME CUDA_PATH PYTHONHOME PYTHONPATH ROCM_PATH VIRTUAL_ENV # of the submitting shell: containers would see them, where its paths mean nothing
 
 # Steps see this environment, whatever the submitting shell said about exporting.
 export SLURM_EXPORT_ENV=ALL
 unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export HF_HOME=/shared/huggingface
+export HF_HUB_CACHE=/shared/huggingface/hub
 export NCCL_IB_TIMEOUT=20
 
 GUARD=0   # pid of the srun that watches over the nodes
@@ -75,8 +78,8 @@ GUARD=$!
 # prefill_0: nodes 0, GPUs 0,1,2,3, ready at :prefill_0/health
 step --job-name=prefill_0 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_0-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=prefill_0 CUDA_VISIBLE_DEVICES=0,1,2,3 SGLANG_HOST_IP="$PREFILL_0_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_0_PORT" \
@@ -87,8 +90,8 @@ ROLES+=("prefill_0=$!")
 # prefill_1: nodes 0, GPUs 4,5,6,7, ready at :prefill_1/health
 step --job-name=prefill_1 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_1-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=prefill_1 CUDA_VISIBLE_DEVICES=4,5,6,7 SGLANG_HOST_IP="$PREFILL_1_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_1_PORT" \
@@ -99,8 +102,8 @@ ROLES+=("prefill_1=$!")
 # decode_0: nodes 1, GPUs 0,1,2,3, ready at :decode_0/health
 step --job-name=decode_0 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_0-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=decode_0 CUDA_VISIBLE_DEVICES=0,1,2,3 SGLANG_HOST_IP="$DECODE_0_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_0_PORT" \
@@ -110,8 +113,8 @@ ROLES+=("decode_0=$!")
 # decode_1: nodes 1, GPUs 4,5,6,7, ready at :decode_1/health
 step --job-name=decode_1 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_1-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=decode_1 CUDA_VISIBLE_DEVICES=4,5,6,7 SGLANG_HOST_IP="$DECODE_1_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_1_PORT" \
@@ -121,8 +124,8 @@ ROLES+=("decode_1=$!")
 # proxy: nodes 0, ready at :proxy/v1/models
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=proxy \
   python3 -m sglang_router.launch_router --pd-disaggregation \
@@ -138,8 +141,8 @@ PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
   python3 -m sglang.bench_serving --backend sglang --base-url http://"$PROXY_ADDR":"$PROXY_PORT" \

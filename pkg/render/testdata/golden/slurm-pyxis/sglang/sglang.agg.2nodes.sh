@@ -12,17 +12,20 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario sglang, test sglang.agg.2nodes, iteration 0, run exp_20260304_050607_208f56.
-# Printed from slurm/job.sh.tmpl (sha256:1f48958efffc16e73907394d); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
 #   serve: nodes 0-1, GPUs 0,1,2,3, ready at :serve/health
 
 RUN=/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0
 PROFLLM=/shared/profllm/bin/profllm
 cd "$RUN" || exit 70
 "$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+unset BASH_ENV CONDA_DEFAULT_ENV CONDA_EXE CONDA_PREFIX CUDA_HOME CUDA_PATH PYTHONHOME PYTHONPATH ROCM_PATH VIRTUAL_ENV # of the submitting shell: containers would see them, where its paths mean nothing
 
 # Steps see this environment, whatever the submitting shell said about exporting.
 export SLURM_EXPORT_ENV=ALL
 unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export HF_HOME=/shared/huggingface
+export HF_HUB_CACHE=/shared/huggingface/hub
 export NCCL_IB_TIMEOUT=20
 export UCX_NET_DEVICES=all
 export UCX_TLS='^gdr_copy,cuda_ipc'
@@ -73,8 +76,9 @@ GUARD=$!
 # serve: nodes 0-1, GPUs 0,1,2,3, ready at :serve/health
 step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/serve-%t.log \
   --container-image=lmsysorg/sglang:dev-cu13 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,UCX_NET_DEVICES,UCX_TLS,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
+  --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3 \
   "$PROFLLM" job rank --option=--node-rank --address=SGLANG_HOST_IP -- python3 -m sglang.launch_server \
@@ -88,8 +92,9 @@ PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   --container-image=lmsysorg/sglang:dev-cu13 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,UCX_NET_DEVICES,UCX_TLS,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
+  --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
   python3 -m sglang.bench_serving --backend sglang --base-url http://"$SERVE_ADDR":"$SERVE_PORT" \
@@ -100,8 +105,9 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
 
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
   --container-image=lmsysorg/sglang:dev-cu13 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/sglang.agg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,UCX_NET_DEVICES,UCX_TLS,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
+  --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
   python3 -m sglang.test.run_eval --host "$SERVE_ADDR" --port "$SERVE_PORT" --eval-name gsm8k --num-examples 200 \

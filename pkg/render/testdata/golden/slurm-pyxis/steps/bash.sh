@@ -11,17 +11,20 @@
 #SBATCH --time=00:05:00
 #
 # profllm v0.0.0-golden: scenario steps, test bash, iteration 0, run exp_20260304_050607_c3b0a4.
-# Printed from slurm/job.sh.tmpl (sha256:1f48958efffc16e73907394d); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
 #   no roles: commands run one after the other
 
 RUN=/shared/results/steps_2026-03-04_05-06-07/bash/0
 PROFLLM=/shared/profllm/bin/profllm
 cd "$RUN" || exit 70
 "$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+unset BASH_ENV CONDA_DEFAULT_ENV CONDA_EXE CONDA_PREFIX CUDA_HOME CUDA_PATH PYTHONHOME PYTHONPATH ROCM_PATH VIRTUAL_ENV # of the submitting shell: containers would see them, where its paths mean nothing
 
 # Steps see this environment, whatever the submitting shell said about exporting.
 export SLURM_EXPORT_ENV=ALL
 unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export HF_HOME=/shared/huggingface
+export HF_HUB_CACHE=/shared/huggingface/hub
 export NCCL_IB_TIMEOUT=20
 
 GUARD=0   # pid of the srun that watches over the nodes

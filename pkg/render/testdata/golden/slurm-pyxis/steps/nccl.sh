@@ -13,17 +13,20 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario steps, test nccl, iteration 0, run exp_20260304_050607_05d344.
-# Printed from slurm/job.sh.tmpl (sha256:1f48958efffc16e73907394d); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
 #   no roles: commands run one after the other
 
 RUN=/shared/results/steps_2026-03-04_05-06-07/nccl/0
 PROFLLM=/shared/profllm/bin/profllm
 cd "$RUN" || exit 70
 "$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+unset BASH_ENV CONDA_DEFAULT_ENV CONDA_EXE CONDA_PREFIX CUDA_HOME CUDA_PATH PYTHONHOME PYTHONPATH ROCM_PATH VIRTUAL_ENV # of the submitting shell: containers would see them, where its paths mean nothing
 
 # Steps see this environment, whatever the submitting shell said about exporting.
 export SLURM_EXPORT_ENV=ALL
 unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export HF_HOME=/shared/huggingface
+export HF_HUB_CACHE=/shared/huggingface/hub
 export NCCL_IB_TIMEOUT=20
 
 GUARD=0   # pid of the srun that watches over the nodes
@@ -75,8 +78,8 @@ GUARD=$!
 
 phase nccl step --job-name=nccl --relative=0 --nodes=2 --ntasks=16 --ntasks-per-node=8 --wait=0 --output="$RUN"/logs/nccl-%t.log \
   --mpi=pmix '--container-image=nvcr.io#nvidia/pytorch:25.12-py3' \
-  --container-mounts=/shared/results/steps_2026-03-04_05-06-07/nccl/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/steps_2026-03-04_05-06-07/nccl/0:/shared/results/steps_2026-03-04_05-06-07/nccl/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT --no-container-mount-home \
+  --container-mounts=/shared/results/steps_2026-03-04_05-06-07/nccl/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/steps_2026-03-04_05-06-07/nccl/0:/shared/results/steps_2026-03-04_05-06-07/nccl/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   all_reduce_perf_mpi --nthreads 1 --ngpus 1 --minbytes 128 --maxbytes 4G --stepbytes 1M --op sum \
   --datatype float --root 0 --iters 100 --warmup_iters 5 --agg_iters 1 --average 1 --parallel_init 0 --check 1 \

@@ -12,17 +12,20 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario topologies, test agg.ray.2nodes, iteration 0, run exp_20260304_050607_5efde4.
-# Printed from slurm/job.sh.tmpl (sha256:1f48958efffc16e73907394d); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
 #   serve: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready at :serve/health
 
 RUN=/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0
 PROFLLM=/shared/profllm/bin/profllm
 cd "$RUN" || exit 70
 "$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+unset BASH_ENV CONDA_DEFAULT_ENV CONDA_EXE CONDA_PREFIX CUDA_HOME CUDA_PATH PYTHONHOME PYTHONPATH ROCM_PATH VIRTUAL_ENV # of the submitting shell: containers would see them, where its paths mean nothing
 
 # Steps see this environment, whatever the submitting shell said about exporting.
 export SLURM_EXPORT_ENV=ALL
 unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export HF_HOME=/shared/huggingface
+export HF_HUB_CACHE=/shared/huggingface/hub
 export NCCL_IB_TIMEOUT=20
 
 GUARD=0   # pid of the srun that watches over the nodes
@@ -71,8 +74,8 @@ GUARD=$!
 # serve: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready at :serve/health
 step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/serve-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 \
   "$PROFLLM" job ray --nodes 2 --head "$SERVE_ADDR" --port "$SERVE_RAY_PORT" --timeout 15m0s \
@@ -86,8 +89,8 @@ PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
   vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 1024 \
@@ -98,8 +101,8 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
 
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
   python3 /opt/vllm/tests/evals/gsm8k/gsm8k_eval.py --host http://"$SERVE_ADDR" --port "$SERVE_PORT" \

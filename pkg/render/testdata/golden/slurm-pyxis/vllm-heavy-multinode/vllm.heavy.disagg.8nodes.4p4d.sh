@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario vllm-heavy-multinode, test vllm.heavy.disagg.8nodes.4p4d, iteration 0, run exp_20260304_050607_b2f0b2.
-# Printed from slurm/job.sh.tmpl (sha256:1f48958efffc16e73907394d); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
 #   prefill: nodes 0-3, GPUs 0,1,2,3, ready at :prefill/health
 #   decode: nodes 4-7, GPUs 0,1,2,3, ready at :decode/health
 #   proxy: nodes 0, ready at :proxy/healthcheck
@@ -21,10 +21,13 @@ RUN=/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8
 PROFLLM=/shared/profllm/bin/profllm
 cd "$RUN" || exit 70
 "$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+unset BASH_ENV CONDA_DEFAULT_ENV CONDA_EXE CONDA_PREFIX CUDA_HOME CUDA_PATH PYTHONHOME PYTHONPATH ROCM_PATH VIRTUAL_ENV # of the submitting shell: containers would see them, where its paths mean nothing
 
 # Steps see this environment, whatever the submitting shell said about exporting.
 export SLURM_EXPORT_ENV=ALL
 unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export HF_HOME=/shared/huggingface
+export HF_HUB_CACHE=/shared/huggingface/hub
 export NCCL_IB_TIMEOUT=20
 export UCX_NET_DEVICES=all
 export UCX_TLS='^gdr_copy,cuda_ipc'
@@ -75,8 +78,9 @@ GUARD=$!
 # prefill: nodes 0-3, GPUs 0,1,2,3, ready at :prefill/health
 step --job-name=prefill --relative=0 --nodes=4 --ntasks=4 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/prefill-%t.log \
   '--container-image=nvcr.io#nvidia/ai-dynamo/vllm-runtime:1.1.1' \
-  --container-mounts=/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0:/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0,/shared/profllm/vllm__main:/vllm_repo,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0:/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0,/shared/profllm/vllm__main:/vllm_repo,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,UCX_NET_DEVICES,UCX_TLS,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
+  --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" \
@@ -90,8 +94,9 @@ ROLES+=("prefill=$!")
 # decode: nodes 4-7, GPUs 0,1,2,3, ready at :decode/health
 step --job-name=decode --relative=4 --nodes=4 --ntasks=4 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/decode-%t.log \
   '--container-image=nvcr.io#nvidia/ai-dynamo/vllm-runtime:1.1.1' \
-  --container-mounts=/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0:/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0,/shared/profllm/vllm__main:/vllm_repo,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0:/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0,/shared/profllm/vllm__main:/vllm_repo,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,UCX_NET_DEVICES,UCX_TLS,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
+  --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" \
@@ -116,8 +121,9 @@ PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   '--container-image=nvcr.io#nvidia/ai-dynamo/vllm-runtime:1.1.1' \
-  --container-mounts=/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0:/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0,/shared/profllm/vllm__main:/vllm_repo,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0:/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0,/shared/profllm/vllm__main:/vllm_repo,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,UCX_NET_DEVICES,UCX_TLS,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
+  --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
   vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --random-input-len 16 \
@@ -128,8 +134,9 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
 
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
   '--container-image=nvcr.io#nvidia/ai-dynamo/vllm-runtime:1.1.1' \
-  --container-mounts=/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0:/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0,/shared/profllm/vllm__main:/vllm_repo,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0:/shared/results/vllm-heavy-multinode_2026-03-04_05-06-07/vllm.heavy.disagg.8nodes.4p4d/0,/shared/profllm/vllm__main:/vllm_repo,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,UCX_NET_DEVICES,UCX_TLS,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
+  --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
   python3 /vllm_repo/tests/evals/gsm8k/gsm8k_eval.py --host http://"$PROXY_ADDR" --port "$PROXY_PORT" \

@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario xpyd, test 4p2d.3nodes, iteration 0, run exp_20260304_050607_09cf52.
-# Printed from slurm/job.sh.tmpl (sha256:1f48958efffc16e73907394d); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
 #   prefill_0: nodes 0, GPUs 0,1, ready at :prefill_0/health
 #   prefill_1: nodes 0, GPUs 2,3, ready at :prefill_1/health
 #   prefill_2: nodes 0, GPUs 4,5, ready at :prefill_2/health
@@ -25,10 +25,13 @@ RUN=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0
 PROFLLM=/shared/profllm/bin/profllm
 cd "$RUN" || exit 70
 "$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+unset BASH_ENV CONDA_DEFAULT_ENV CONDA_EXE CONDA_PREFIX CUDA_HOME CUDA_PATH PYTHONHOME PYTHONPATH ROCM_PATH VIRTUAL_ENV # of the submitting shell: containers would see them, where its paths mean nothing
 
 # Steps see this environment, whatever the submitting shell said about exporting.
 export SLURM_EXPORT_ENV=ALL
 unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export HF_HOME=/shared/huggingface
+export HF_HUB_CACHE=/shared/huggingface/hub
 export NCCL_IB_TIMEOUT=20
 
 GUARD=0   # pid of the srun that watches over the nodes
@@ -77,8 +80,8 @@ GUARD=$!
 # prefill_0: nodes 0, GPUs 0,1, ready at :prefill_0/health
 step --job-name=prefill_0 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_0-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=prefill_0 CUDA_VISIBLE_DEVICES=0,1 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_0_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_0_NIXL_PORT" VLLM_HOST_IP="$PREFILL_0_ADDR" \
@@ -89,8 +92,8 @@ ROLES+=("prefill_0=$!")
 # prefill_1: nodes 0, GPUs 2,3, ready at :prefill_1/health
 step --job-name=prefill_1 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_1-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=prefill_1 CUDA_VISIBLE_DEVICES=2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_1_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_1_NIXL_PORT" VLLM_HOST_IP="$PREFILL_1_ADDR" \
@@ -101,8 +104,8 @@ ROLES+=("prefill_1=$!")
 # prefill_2: nodes 0, GPUs 4,5, ready at :prefill_2/health
 step --job-name=prefill_2 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_2-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=prefill_2 CUDA_VISIBLE_DEVICES=4,5 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_2_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_2_NIXL_PORT" VLLM_HOST_IP="$PREFILL_2_ADDR" \
@@ -113,8 +116,8 @@ ROLES+=("prefill_2=$!")
 # prefill_3: nodes 0, GPUs 6,7, ready at :prefill_3/health
 step --job-name=prefill_3 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_3-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=prefill_3 CUDA_VISIBLE_DEVICES=6,7 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_3_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_3_NIXL_PORT" VLLM_HOST_IP="$PREFILL_3_ADDR" \
@@ -125,8 +128,8 @@ ROLES+=("prefill_3=$!")
 # decode_0: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready at :decode_0/health
 step --job-name=decode_0 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_0-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=decode_0 CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_0_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_0_NIXL_PORT" VLLM_HOST_IP="$DECODE_0_ADDR" \
@@ -137,8 +140,8 @@ ROLES+=("decode_0=$!")
 # decode_1: nodes 2, GPUs 0,1,2,3,4,5,6,7, ready at :decode_1/health
 step --job-name=decode_1 --relative=2 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_1-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=decode_1 CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_1_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_1_NIXL_PORT" VLLM_HOST_IP="$DECODE_1_ADDR" \
@@ -162,8 +165,8 @@ PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
   vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --random-input-len 1024 \
@@ -173,8 +176,8 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
 
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --no-container-mount-home \
+  --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
   python3 /opt/vllm/tests/evals/gsm8k/gsm8k_eval.py --host http://"$PROXY_ADDR" --port "$PROXY_PORT" \

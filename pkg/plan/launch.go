@@ -1,0 +1,191 @@
+package plan
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// An exposer is a Launcher. If Exposes is true, its containers see every variable of
+// the job that their image does not set, and Container.Env travels as lines of a file,
+// where a value with a line break would become several variables.
+type exposer interface{ Exposes() bool }
+
+// hostPaths are the variables among those that a job is given of the submitting shell
+// (run.Export) which name places of the host, and mislead programs in a container.
+// LD_LIBRARY_PATH is not among them: programs outside, such as srun, may need it.
+var hostPaths = []string{
+	"BASH_ENV", "CONDA_DEFAULT_ENV", "CONDA_EXE", "CONDA_PREFIX", "CUDA_HOME", "CUDA_PATH", "HF_HOME", "PYTHONHOME", "PYTHONPATH", "ROCM_PATH", "VIRTUAL_ENV",
+}
+
+// abs is a path of the site file, as the nodes understand it.
+func (in *Input) abs(s string) string {
+	if path.IsAbs(s) {
+		return s
+	}
+	return path.Join(in.WorkDir, s)
+}
+
+// launch puts every containerised step into its container.
+func (p *Plan) launch(in Input) error {
+	install := in.abs(in.System.InstallPath)
+	hf := in.abs(cmp.Or(in.System.HFHomePath, path.Join(install, "huggingface")))
+	contained := in.LauncherName != config.Bare
+	if err := p.mount(in, install, hf); err != nil && contained && p.Image != "" { // else nothing is mounted
+		return err
+	}
+	if in.Staged.Path != "" {
+		p.Image, p.ImageDigest = in.Staged.Path, in.Staged.Digest
+	}
+	if strings.HasPrefix(p.Image, ".") { // a path to pyxis only if it is absolute (NVIDIA/pyxis#127)
+		p.Image = in.abs(p.Image)
+	}
+	if p.compileCache(in); p.CompileCache != nil {
+		p.Mounts = append(p.Mounts, p.CompileCache.Root+":"+p.CompileCache.Root)
+	}
+	if contained {
+		p.Folders = []string{install, hf}
+	}
+	if contained || in.System.HFHomePath != "" {
+		p.modelCache(hf)
+	}
+	box := Container{
+		Image: p.Image, Mounts: p.Mounts, MountHome: in.System.ContainerMountHome, Binary: p.Binary, Dir: p.Dir, Env: p.named(), Args: in.System.ContainerArgs,
+	}
+	var inside []Var
+	if x, ok := in.Launcher.(exposer); ok && x.Exposes() {
+		inside = p.expose(&box)
+	}
+	var errs []error
+	for _, s := range p.steps() {
+		if !s.Container {
+			continue
+		}
+		s.Env = append(slices.Clone(inside), s.Env...)
+		wrapped, err := in.Launcher.Wrap(*s, box)
+		if err != nil {
+			errs = append(errs, source.Errorf(in.Test.Pos, "launcher %s: %v", in.LauncherName, err))
+			continue
+		}
+		*s = wrapped
+		if in.NoImage {
+			in.NoImage = false // said once
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: no docker_image_url: the steps run without a container, with the programs of the nodes", in.Test.Pos))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// mount lists what containers are given: CloudAI's mounts, and profllm's own. A path of
+// the site that a list of mounts cannot hold is an error.
+func (p *Plan) mount(in Input, install, hf string) error {
+	p.Mounts = []string{p.Dir + ":/cloudai_run_results", install + ":/cloudai_install", p.Dir + ":" + p.Dir}
+	for _, m := range in.Test.Mounts {
+		text := in.workDir(m)
+		if shellText.MatchString(text) {
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: the mount %q is passed as it stands; CloudAI would let the shell expand it", in.Test.Pos, m))
+		}
+		p.Mounts = append(p.Mounts, text)
+	}
+	repos := slices.Clone(in.Test.GitRepos)
+	if in.Test.ProxyRepo != nil {
+		repos = append(repos, *in.Test.ProxyRepo)
+	}
+	for _, r := range repos {
+		p.Mounts = append(p.Mounts, path.Join(install, r.Directory())+":"+r.MountPoint())
+	}
+	p.Mounts = append(p.Mounts, hf+":/root/.cache/huggingface", hf+":"+hf)
+	for _, l := range p.Loads {
+		if !strings.HasPrefix(l.Dir+"/", p.Dir+"/") { // the steps of a sweep lie side by side
+			p.Mounts = append(p.Mounts, path.Dir(p.Dir)+":"+path.Dir(p.Dir))
+			break
+		}
+	}
+	for _, v := range p.Env {
+		if file, ok := v.Value.Literal(); ok && v.Name == "NCCL_TOPO_FILE" && file != "" {
+			p.Mounts = append(p.Mounts, in.abs(file)+":"+in.abs(file))
+		}
+	}
+	for _, dir := range []struct{ key, path string }{{"output_path", p.Dir}, {"install_path", install}, {"hf_home_path", hf}} {
+		if strings.ContainsAny(dir.path, ":,") {
+			return source.Errorf(in.System.Pos, "%s: %q is mounted into containers, where a colon or a comma would split the mount", dir.key, dir.path).
+				Hintf("choose a path without them, or launcher = \"bare\"")
+		}
+	}
+	return nil
+}
+
+// workDir puts the working directory in the place of a leading $PWD, as the shell of
+// CloudAI's script does, and makes a relative source absolute.
+func (in *Input) workDir(mount string) string {
+	from, rest, found := strings.Cut(mount, ":")
+	for _, name := range []string{"$PWD", "${PWD}"} {
+		if below, ok := strings.CutPrefix(from, name); ok && (below == "" || below[0] == '/') {
+			from = path.Join(in.WorkDir, below)
+		}
+	}
+	if strings.HasPrefix(from, "./") || strings.HasPrefix(from, "../") {
+		from = path.Join(in.WorkDir, from)
+	}
+	if !found {
+		return from
+	}
+	return from + ":" + rest
+}
+
+// modelCache makes engines look for models in hf, whatever their home, user and image
+// are; containers have it mounted at its own path. A definition that names a cache has
+// its way.
+func (p *Plan) modelCache(hf string) {
+	for _, name := range modelCacheVars {
+		if slices.ContainsFunc(p.Env, func(v Var) bool { return v.Name == name }) || slices.Contains(p.Job.Export, name) {
+			return
+		}
+	}
+	p.ModelCache = hf
+}
+
+// named lists the variables of the job that its containers are given.
+func (p *Plan) named() []string {
+	var names []string
+	for _, v := range slices.Concat(p.Env, p.ModelCacheEnv()) {
+		names = append(names, v.Name)
+	}
+	more := slices.DeleteFunc(slices.Clone(p.Job.Export), func(name string) bool { return name == config.ExportAll })
+	if p.CompileCache != nil {
+		for _, v := range CompileCacheVars {
+			more = append(more, v.Name)
+		}
+	}
+	return union(names, more)
+}
+
+// expose prepares for containers that see the job's whole environment. Values with a
+// line break leave the list of the container, and are returned: each step sets them
+// itself. Those that only the job knows are to be looked at there.
+func (p *Plan) expose(box *Container) (inside []Var) {
+	if !slices.Contains(p.Job.Export, config.ExportAll) {
+		p.Unset = slices.DeleteFunc(slices.Clone(hostPaths), func(name string) bool { return slices.Contains(box.Env, name) })
+	}
+	if i := slices.IndexFunc(p.Mounts, func(m string) bool { return strings.ContainsAny(m, " \t") }); i >= 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("the mount %q has a space, which enroot takes from pyxis only after version 4.1.2; a path without spaces, such as a symbolic link, always works", p.Mounts[i]))
+	}
+	p.OneLine = slices.Clone(p.Job.Export)
+	for _, v := range p.Env {
+		text, literal := v.Value.Literal()
+		switch {
+		case !literal:
+			p.OneLine = append(p.OneLine, v.Name)
+		case strings.Contains(text, "\n"):
+			inside = append(inside, v)
+			box.Env = slices.DeleteFunc(box.Env, func(name string) bool { return name == v.Name })
+		}
+	}
+	return inside
+}
