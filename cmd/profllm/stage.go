@@ -277,7 +277,7 @@ func stagedImages(tests []scenario.Test, sys *config.System, o catalog.Options) 
 		case err != nil:
 			return nil, nil, fail(exitDefinition, err)
 		case r.Digest != "" || sys.CacheDockerImagesLocally:
-			found[item.Path] = plan.Staged{Path: item.Path, Digest: r.Digest}
+			found[item.Path] = plan.Staged{Path: item.Path, Digest: r.Digest, Source: r.Source()}
 		default:
 			lacks(item)
 		}

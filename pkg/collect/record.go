@@ -18,7 +18,7 @@ func (e *evidence) record(version string) *result.Result {
 	if p := e.plan; p != nil {
 		r.RunID, r.Suite, r.Timestamp, r.Simulated = e.load.RunID, p.Scenario+"/"+p.Test, p.Created, p.Simulated
 		e.config(r)
-		r.Provenance = &result.Provenance{Profllm: p.Version, Engine: p.Workload, Image: p.Image, ImageDigest: p.ImageDigest, Simulated: p.Simulated}
+		r.Provenance = &result.Provenance{Profllm: p.Version, Engine: p.Workload, Image: p.Image, ImageDigest: p.ImageDigest, ImageSource: p.ImageSource, Simulated: p.Simulated}
 		for _, role := range p.Roles {
 			r.Provenance.Commands = append(r.Provenance.Commands, result.RoleArgv{Role: role.Name, Argv: argv(role.Step)})
 		}

@@ -41,6 +41,7 @@ var kindOfID = map[string]string{
 	"client-unauthorized": configuration, "backend-not-found": configuration, "backend-bad-request": configuration, "backend-unauthorized": configuration,
 	"ray-resources-missing": resource, "ray-node-oom": resource, "ray-object-store": resource, "ray-version-mismatch": environment, "ray-auth": configuration,
 	"connector-unknown": configuration, "nixl-missing": environment, "nixl-mismatch": environment, "chat-template-missing": file, "permission-denied": file,
+	"container-mount": file, "container-image-broken": file, "container-workdir": file, "container-option": configuration,
 	"program-missing": environment, "exec-format": environment, "model-path-missing": model, "engine-killed": environment, "lost": environment, "json-invalid": file,
 	"slurm-step-nodes": configuration, "slurm-relative-beyond": configuration, "slurm-step-gres": configuration, "submit-maybe-accepted": network, "slurm-unreachable": network,
 }

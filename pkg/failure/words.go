@@ -44,8 +44,8 @@ var (
 var bareKill = regexp.MustCompile(`^Killed$`)
 
 // nothing is how a line says that there is nothing to complain about, and what click
-// prints of a program that was told to stop.
-var nothing = regexp.MustCompile(`(?i)\b(?:0|no) (?:errors?|failed|failures)\b|^Aborted!$`)
+// and Slurm print of a program that was told to stop.
+var nothing = regexp.MustCompile(`(?i)\b(?:0|no) (?:errors?|failed|failures)\b|^Aborted!$|\*\*\* STEP \S+ ON \S+ CANCELLED AT `)
 
 // weigh says how much a line tells.
 func (t *Table) weigh(line string) int {

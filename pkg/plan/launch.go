@@ -41,7 +41,7 @@ func (p *Plan) launch(in Input) error {
 		return err
 	}
 	if in.Staged.Path != "" {
-		p.Image, p.ImageDigest = in.Staged.Path, in.Staged.Digest
+		p.Image, p.ImageDigest, p.ImageSource = in.Staged.Path, in.Staged.Digest, in.Staged.Source
 	}
 	if strings.HasPrefix(p.Image, ".") { // a path to pyxis only if it is absolute (NVIDIA/pyxis#127)
 		p.Image = in.abs(p.Image)

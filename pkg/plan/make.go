@@ -126,6 +126,7 @@ type Container struct {
 type Staged struct {
 	Path   string // absolute
 	Digest string // of the file, "sha256:…"; "" when it is not known
+	Source string // the reference it was imported from, with the registry's digest if known
 }
 
 // Input is everything a plan is made from. The same Input gives the same bytes.

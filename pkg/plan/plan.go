@@ -42,6 +42,7 @@ type Plan struct {
 	Launcher     string        `json:"launcher"`
 	Image        string        `json:"image,omitempty"`
 	ImageDigest  string        `json:"image_digest,omitempty"` // of the staged file
+	ImageSource  string        `json:"image_source,omitempty"` // what the file was imported from: REFERENCE@DIGEST, without @DIGEST if the registry's is not known
 	Mounts       []string      `json:"mounts,omitempty"`
 	Folders      []string      `json:"folders,omitempty"`       // sources of mounts that submission makes where they are missing, absolute
 	OneLine      []string      `json:"one_line,omitempty"`      // variables of the job whose values must not have a line break

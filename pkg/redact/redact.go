@@ -30,7 +30,7 @@ type rule struct {
 // (Hugging Face, NVIDIA NGC, GitHub, GitLab, OpenAI and Anthropic, AWS, Google,
 // Slack), RFC 6750, RFC 7617, RFC 7519, RFC 3986 section 3.2.1, RFC 7468.
 var rules = []rule{
-	{"token", []string{"hf_", "nvapi_", "nvapi-", "ghp_", "ghp-", "gho_", "gho-", "ghu_", "ghu-", "ghs_", "ghs-", "ghr_", "ghr-", "github_pat", "glpat", "sk-", "sk_", "xox"}, regexp.MustCompile(`\b(?:hf_|(?:nvapi|ghp|gho|ghu|ghs|ghr|github_pat|glpat|sk|xox[abprs])[_-])[A-Za-z0-9_-]{8,}`), "", nil},
+	{"token", []string{"hf_", "nvapi_", "nvapi-", "ghp_", "ghp-", "gho_", "gho-", "ghu_", "ghu-", "ghs_", "ghs-", "ghr_", "ghr-", "github_pat", "glpat", "sk-", "sk_", "xox"}, regexp.MustCompile(`\b(hf_|(?:nvapi|ghp|gho|ghu|ghs|ghr|github_pat|glpat|sk|xox[abprs])[_-])([A-Za-z0-9_-]{8,})`), "", tokenValue},
 	{"aws-key-id", []string{"akia", "asia"}, regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`), "", nil},
 	{"google-key", []string{"aiza"}, regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{35}`), "", nil},
 	{"jwt", []string{"eyj"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+`), "", nil},
@@ -39,6 +39,23 @@ var rules = []rule{
 	{"option", []string{"--"}, regexp.MustCompile(`(?i)--` + anyKey + `(?:=|\s+)['"]?([^\s'",-][^\s'",]{3,})`), "= \t\n\v\f\r", optionValue},
 	{"url", []string{"://"}, regexp.MustCompile(`://(?:[^/\s:@'"]*:([^/\s@'"]+)|([A-Za-z0-9_+=-]{16,}))@`), "@", userinfo},
 	{"private-key", []string{"private key"}, regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?`), "", nil},
+}
+
+// A scenario may be called hf, and a test hf_llama_70b: what follows such a prefix is no
+// token if it holds the time stamp of a run's directory, or, where the vendor's tokens have
+// neither dash nor underscore, if it is made of short words.
+var (
+	runStamp   = regexp.MustCompile(`^(?:[A-Za-z0-9]{0,19}[_-])*\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d`)
+	unbroken   = regexp.MustCompile(`^(?:hf|gh[pousr])_$`)
+	shortWords = regexp.MustCompile(`^(?:[a-z0-9]{1,15}[_-])+[a-z0-9]{0,15}$|^[a-z]{1,15}$`)
+)
+
+func tokenValue(s string, match []int) (start, end int) {
+	prefix, value := s[match[2]:match[3]], s[match[4]:match[5]]
+	if runStamp.MatchString(value) || unbroken.MatchString(prefix) && shortWords.MatchString(value) {
+		return match[0], match[0]
+	}
+	return match[0], match[1]
 }
 
 // Line replaces what has the shape of a secret.

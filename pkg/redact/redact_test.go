@@ -25,10 +25,11 @@ var samples = map[string]struct {
 }{
 	"token": {
 		map[string]string{
-			"token hf_AbCdEfGhIjKlMnOp used": "hf_AbCdEfGhIjKlMnOp", "key nvapi-abc_DEF-123456 x": "nvapi-abc_DEF-123456", "ghp_0123456789abcdef": "ghp_0123456789abcdef",
+			"token hf_AbCdEfGhIjKlMnOp used": "hf_AbCdEfGhIjKlMnOp", "key nvapi-abc_DEF-123456 x": "nvapi-abc_DEF-123456", "ghp_0123456789abcdef": "ghp_0123456789abcdef", "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH_2026-11-25_10-00-00": "abcdefghijklm",
 			"github_pat_11ABCDEFG0abcdefgh": "11ABCDEFG0abcdefgh", "sk-proj-123456789012": "123456789012", "sk-ant-api03-abcdefgh_1": "abcdefgh_1", "glpat-abcdefgh1234": "abcdefgh1234", "xoxb-123456789-abc": "123456789-abc",
 		},
-		[]string{"--hf-overrides --hf-config-path", "task_skipped sk", "desk-lamp-is-long", "hf_home", "sk-1", "shf_AbCdEfGhIjKl"},
+		[]string{"--hf-overrides --hf-config-path", "task_skipped sk", "desk-lamp-is-long", "hf_home", "sk-1", "shf_AbCdEfGhIjKl",
+			"/out/hf_2026-11-25_10-00-00/agg/0", "/out/sk_2026-11-25_10-00-00-2", "hf-big_2026-11-25_10-00-00", "hf_llama_70b_eval", "hf_benchmark", "hf_llama-3-8b_2026-11-25_10-00-00"},
 	},
 	"aws-key-id": {map[string]string{"id AKIAIOSFODNN7EXAMPLE.": "AKIAIOSFODNN7EXAMPLE", "ASIAIOSFODNN7EXAMPLE": "ASIAIOSFODNN7EXAMPLE"}, []string{"AKIAX", "MAKIAIOSFODNN7EXAMPLE", "AKIAIOSFODNN7EXAMPLES"}},
 	"google-key": {map[string]string{"key=AIzaSyA1234567890abcdefghijklmnopqrstuv": "AIzaSyA1234567890abcdefghijklmnopqrstuv"}, []string{"AIzaShort", "MAIza"}},

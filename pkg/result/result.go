@@ -240,6 +240,7 @@ type Provenance struct {
 	Launcher        string     `json:"launcher,omitempty"`
 	Image           string     `json:"image,omitempty"`
 	ImageDigest     string     `json:"image_digest,omitempty"`
+	ImageSource     string     `json:"image_source,omitempty" jsonschema:"reference that a staged image was imported from, with the digest of its manifest at the registry if that is known"`
 	ModelRevision   string     `json:"model_revision,omitempty" jsonschema:"snapshot of the model at Hugging Face"`
 	TokenizerDigest string     `json:"tokenizer_digest,omitempty" jsonschema:"SHA-256 of the tokenizer's file beside the model"`
 	Git             string     `json:"git,omitempty" jsonschema:"revision of the definitions, with -dirty if changed"`

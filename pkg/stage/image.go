@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/container"
@@ -16,14 +18,29 @@ import (
 
 // Record is what stands beside a staged image, in <file>.json.
 type Record struct {
-	Schema    string    `json:"schema"` // profllm.image/1
-	Reference string    `json:"reference"`
-	File      string    `json:"file"` // the name, without its folder
-	Size      int64     `json:"size_bytes"`
-	Digest    string    `json:"digest"` // SHA-256 of the file
-	Importer  string    `json:"importer"`
-	Host      string    `json:"host"`
-	Time      time.Time `json:"time"`
+	Schema    string `json:"schema"` // profllm.image/1
+	Reference string `json:"reference"`
+	File      string `json:"file"` // the name, without its folder
+	Size      int64  `json:"size_bytes"`
+	Digest    string `json:"digest"` // SHA-256 of the file
+	// Manifest is the digest of the image's manifest at its registry, "sha256:…"; "" if
+	// the importer cannot say it, or the tag moved meanwhile.
+	Manifest string    `json:"manifest,omitempty"`
+	Importer string    `json:"importer"`
+	Host     string    `json:"host"`
+	Time     time.Time `json:"time"`
+}
+
+// Source is the reference that the image was imported from, with the digest of its
+// manifest where that is known; "" of a file without a record.
+func (r Record) Source() string {
+	if r.Schema == "" {
+		return ""
+	}
+	if ref, err := container.ParseReference(r.Reference); err != nil || ref.Digest != "" || r.Manifest == "" {
+		return r.Reference
+	}
+	return r.Reference + "@" + r.Manifest
 }
 
 const recordSchema = "profllm.image/1"
@@ -113,12 +130,20 @@ func (s *Stager) importImage(ctx context.Context, item Item) (rec Record, err er
 	if argv, err = s.place(item.Importer, argv); err != nil {
 		return rec, fmt.Errorf("%w\n\thint: run this on a machine that has %s, or import the file yourself to %s", err, item.Importer, item.Path)
 	}
+	before := s.manifest(ctx, item)
 	s.Log("%s", paste(argv))
 	stop := s.watch(item, temp)
-	_, err = s.execute(ctx, "", argv...)
+	said, err := s.execute(ctx, "", argv...)
 	stop()
 	if err != nil {
 		return rec, err
+	}
+	manifest := manifestIn(said)
+	if before != "" {
+		if manifest = s.manifest(ctx, item); manifest != before {
+			s.Log("note: %s was pushed again while it was imported: the digest at its registry is not recorded", item.Name)
+			manifest = ""
+		}
 	}
 	digest, size, err := container.CheckFile(temp)
 	if err != nil {
@@ -126,7 +151,7 @@ func (s *Stager) importImage(ctx context.Context, item Item) (rec Record, err er
 	}
 	rec = Record{
 		Schema: recordSchema, Reference: item.Name, File: filepath.Base(item.Path), Size: size, Digest: digest,
-		Importer: item.Importer, Host: s.Host, Time: s.Now().UTC(),
+		Manifest: manifest, Importer: item.Importer, Host: s.Host, Time: s.Now().UTC(),
 	}
 	if err := syncFile(temp); err != nil {
 		return rec, err
@@ -135,6 +160,40 @@ func (s *Stager) importImage(ctx context.Context, item Item) (rec Record, err er
 		return rec, err
 	}
 	return rec, os.Rename(temp, item.Path)
+}
+
+// manifest asks enroot for the digest of an image's manifest at its registry; "" where
+// another program imports it, or enroot cannot say it (it can from 4.0 on).
+func (s *Stager) manifest(ctx context.Context, item Item) string {
+	ref, err := container.ParseReference(item.Name)
+	if err != nil || item.Importer != "enroot" {
+		return ""
+	}
+	name, err := ref.Enroot()
+	if err != nil {
+		return ""
+	}
+	argv, err := s.place("enroot", []string{"enroot", "digest", "docker://" + name})
+	if err != nil {
+		return ""
+	}
+	said, err := s.execute(ctx, "", argv...)
+	if err != nil {
+		s.Log("note: the digest of %s at its registry is not recorded: %s", item.Name, strings.TrimSuffix(strings.SplitN(err.Error(), "\n", 2)[0], ":"))
+		return ""
+	}
+	return manifestIn(said)
+}
+
+var manifestForm = regexp.MustCompile(`\bsha256:[0-9a-f]{64}\b`)
+
+// manifestIn is the digest that a program printed last, "" if it printed none.
+func manifestIn(said string) string {
+	all := manifestForm.FindAllString(said, -1)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1]
 }
 
 func syncFile(name string) error {
@@ -182,7 +241,7 @@ func (s *Stager) ImportCommand(item Item, file string) ([]string, error) {
 	case "docker":
 		return []string{"bash", "-c", `docker pull "$1" && docker save --output "$2" "$1"`, "stage", ref.Plain(), file}, nil
 	case "podman":
-		return []string{"bash", "-c", `podman pull "$1" && podman save --format docker-archive --output "$2" "$1"`, "stage", ref.Plain(), file}, nil
+		return []string{"bash", "-c", `podman pull "$1" && podman save --format docker-archive --output "$2" "$1" && podman image inspect --format '{{.Digest}}' "$1"`, "stage", ref.Plain(), file}, nil
 	}
 	return nil, fmt.Errorf("nothing is known to import images for %q", item.Importer)
 }

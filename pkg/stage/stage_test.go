@@ -44,6 +44,15 @@ func TestMain(m *testing.M) {
 // called.
 func fake(name string, args []string) int {
 	dir := os.Getenv("FAKES")
+	if name == "enroot" && args[0] == "digest" {
+		said, err := os.ReadFile(filepath.Join(dir, "digest"))
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "[ERROR] Unknown command: digest")
+			return 1
+		}
+		fmt.Printf("[INFO] Querying registry for %s\n%s\n", args[1], said)
+		return 0
+	}
 	line, _ := json.Marshal(append([]string{name}, args...))
 	log, err := os.OpenFile(filepath.Join(dir, "calls"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -99,6 +108,8 @@ func fake(name string, args []string) int {
 		if c.Run() != nil {
 			return 1
 		}
+	case "pushed":
+		_ = os.WriteFile(filepath.Join(dir, "digest"), []byte("sha256:"+strings.Repeat("cd", 32)), 0o644)
 	case "slow":
 		time.Sleep(300 * time.Millisecond)
 	}
@@ -215,6 +226,32 @@ func TestImage(t *testing.T) {
 	require.Len(t, w.calls(), 1, "imported once")
 }
 
+// The registry's digest says which image a tag was when it was imported; one that moved
+// meanwhile proves nothing.
+func TestManifest(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("ab", 32)
+	for name, tt := range map[string]struct{ said, mode, want string }{
+		"known":             {digest, "", digest},
+		"an older enroot":   {"", "", ""},
+		"none in the words": {"nothing", "", ""},
+		"a tag that moved":  {digest, "pushed", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "enroot")
+			w.mode(tt.mode)
+			if tt.said != "" {
+				require.NoError(t, os.WriteFile(filepath.Join(w.fakes, "digest"), []byte(tt.said), 0o644))
+			}
+			o, err := w.stager.Stage(t.Context(), w.item("pyxis"))
+			require.NoError(t, err)
+			r, err := stage.Read(o.Item)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, r.Manifest)
+			require.Equal(t, tt.want != "", r.Source() == "nvcr.io#nvidia/vllm:26.01@"+digest, r.Source())
+		})
+	}
+}
+
 // covers: PL-G3, PL-G5
 func TestImportFails(t *testing.T) {
 	for mode, want := range map[string]string{
@@ -306,7 +343,7 @@ func TestWhere(t *testing.T) {
 	w.stager.LookPath = lookPath(w.fakes)
 	_, err := w.stager.Stage(t.Context(), w.item("pyxis"))
 	require.NoError(t, err)
-	require.Regexp(t, `^\["srun","--export=ALL","--partition=cpu","--account=acc","--mem=0","-N1","--ntasks=1","--job-name=acc-profllm_stage","enroot","import",`, w.calls()[0],
+	require.Regexp(t, `^\["srun","--export=ALL","--partition=cpu","--account=acc","--mem=0","-N1","--ntasks=1","--job-name=acc-profllm_stage","enroot","import",`, w.calls()[1],
 		"as CloudAI does it, without a GPU")
 	w.stager.Where = stage.Here
 	_, err = w.stager.Stage(t.Context(), w.item("apptainer"))
@@ -324,7 +361,7 @@ func TestImportCommands(t *testing.T) {
 		"enroot":    {"enroot", "import", "-o", "F", "docker://nvcr.io#nvidia/vllm:26.01"},
 		"apptainer": {"apptainer", "pull", "F", "docker://nvcr.io/nvidia/vllm:26.01"},
 		"docker":    {"bash", "-c", `docker pull "$1" && docker save --output "$2" "$1"`, "stage", "nvcr.io/nvidia/vllm:26.01", "F"},
-		"podman":    {"bash", "-c", `podman pull "$1" && podman save --format docker-archive --output "$2" "$1"`, "stage", "nvcr.io/nvidia/vllm:26.01", "F"},
+		"podman":    {"bash", "-c", `podman pull "$1" && podman save --format docker-archive --output "$2" "$1" && podman image inspect --format '{{.Digest}}' "$1"`, "stage", "nvcr.io/nvidia/vllm:26.01", "F"},
 	} {
 		argv, err := w.stager.ImportCommand(w.item(launcher), "F")
 		require.NoError(t, err)
