@@ -93,7 +93,31 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 			c.Addf(r.PosOf("disaggregation_bootstrap_port"), "%s.disaggregation_bootstrap_port is %d, must be 1024-%d: the job's slot is added", r.Kind, *p, 65535-plan.Slots)
 		}
 	}
+	w.checkBackends(&c)
 	return w, c.Err()
+}
+
+// backend is how a role's KV blocks move.
+func (w *Workload) backend(kind string) string {
+	if own := w.own[kind]; own.TransferBackend != nil {
+		return *own.TransferBackend
+	}
+	return "nixl"
+}
+
+// checkBackends refuses prefill and decode that cannot hand KV blocks to each other.
+func (w *Workload) checkBackends(c *source.Complaints) {
+	prefill, decode := w.backend(serving.Prefill), w.backend(serving.Decode)
+	if !w.Disaggregated() || prefill == decode {
+		return
+	}
+	const key = "disaggregation_transfer_backend"
+	at := w.Prefill.PosOf(key)
+	if w.own[serving.Prefill].TransferBackend == nil {
+		at = w.Decode.PosOf(key)
+	}
+	c.Add(source.Errorf(at, "prefill moves KV blocks with %q, decode with %q: they cannot hand them over", prefill, decode).
+		Hintf("set %s alike for both (default nixl)", key))
 }
 
 // Serve implements plan.Workload.
@@ -117,11 +141,7 @@ func (w *Workload) split(s *plan.Service, list []serving.Instance) {
 	s.Ports = append(s.Ports, w.ProxyPort(list[0]))
 	for _, one := range list {
 		own := w.own[one.Kind]
-		backend := "nixl"
-		if own.TransferBackend != nil {
-			backend = *own.TransferBackend
-		}
-		mode := plan.Texts("--disaggregation-mode", one.Kind, "--disaggregation-transfer-backend", backend)
+		mode := plan.Texts("--disaggregation-mode", one.Kind, "--disaggregation-transfer-backend", w.backend(one.Kind))
 		if one.Kind == serving.Decode {
 			w.addServer(s, one, mode...)
 			continue

@@ -95,6 +95,7 @@ func TestDisaggregated(t *testing.T) {
 num_nodes = 2
 gpu_ids = "0-3"
 tp = 8
+disaggregation_transfer_backend = "mooncake"
 [decode]
 num_nodes = 1
 gpu_ids = "0,1"
@@ -103,7 +104,7 @@ disaggregation_transfer_backend = "mooncake"
 	require.NoError(t, err)
 	p, d, router := roleOf(s, "prefill"), roleOf(s, "decode"), roleOf(s, "proxy")
 	require.Equal(t, "profllm job rank --option=--node-rank --address=SGLANG_HOST_IP -- python3 -m sglang.launch_server --model-path m --host 0.0.0.0 "+
-		"--port ${port:prefill} --disaggregation-mode prefill --disaggregation-transfer-backend nixl --disaggregation-bootstrap-port ${port:prefill_bootstrap} "+
+		"--port ${port:prefill} --disaggregation-mode prefill --disaggregation-transfer-backend mooncake --disaggregation-bootstrap-port ${port:prefill_bootstrap} "+
 		"--tp 8 --dist-init-addr ${addr:prefill}:${port:prefill_dist} --nnodes 2", argv(p))
 	require.Equal(t, "python3 -m sglang.launch_server --model-path m --host 0.0.0.0 --port ${port:decode} --disaggregation-mode decode "+
 		"--disaggregation-transfer-backend mooncake", argv(d))
@@ -299,4 +300,29 @@ func TestRefusals(t *testing.T) {
 	image.CmdArgs = source.NewTable(source.Pos{})
 	_, err := New(image, true)
 	require.ErrorContains(t, err, "docker_image_url is required")
+}
+
+// SGLang's prefill and decode agree on how KV blocks move, or wait for each other.
+func TestTransferBackends(t *testing.T) {
+	for _, c := range []struct{ prefill, decode, err string }{
+		{"mooncake", "mooncake", ""},
+		{"", "nixl", ""},
+		{"mooncake", "nixl", `t.toml:2:1: prefill moves KV blocks with "mooncake", decode with "nixl": they cannot hand them over`},
+		{"", "mooncake", `t.toml:3:1: prefill moves KV blocks with "nixl", decode with "mooncake"`},
+	} {
+		args := "[prefill]\n"
+		if c.prefill != "" {
+			args += "disaggregation_transfer_backend = \"" + c.prefill + "\"\n"
+		}
+		args += "[decode]\n"
+		if c.decode != "" {
+			args += "disaggregation_transfer_backend = \"" + c.decode + "\"\n"
+		}
+		_, err := serve(t, args, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+		if c.err == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, c.err)
+	}
 }

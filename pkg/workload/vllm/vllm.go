@@ -58,6 +58,8 @@ type Workload struct {
 	serving.Test
 	cfg Config
 	own map[string]*role // by kind
+
+	transferNote string // what to know of how KV blocks move, "" for nothing
 }
 
 // New decodes the test's cmd_args. needImage is false where steps run without a
@@ -74,6 +76,7 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 		r.Take(w.own[r.Kind], &c)
 		w.check(r, &c)
 	}
+	w.checkTransfer(&c)
 	return w, c.Err()
 }
 
@@ -150,6 +153,9 @@ func (w *Workload) split(s *plan.Service, list []serving.Instance, total int) {
 			plan.Var{Name: "VLLM_NIXL_SIDE_CHANNEL_PORT", Value: plan.Word{plan.PortNumber(nixl.Name)}})
 	}
 	w.addProxy(s, list)
+	if w.transferNote != "" {
+		s.Notes = append(s.Notes, w.transferNote)
+	}
 }
 
 func (w *Workload) serveFixed() []plan.Word {

@@ -171,6 +171,51 @@ kv_transfer_config = { kv_connector = "NixlConnector", kv_role = "kv_consumer", 
 	require.NotContains(t, argv(roleOf(s, "decode")), "ray")
 }
 
+// Roles that cannot hand their KV blocks over are refused before the GPUs find out.
+func TestTransfer(t *testing.T) {
+	nixl, lmcache := `{ kv_connector = "NixlConnector", kv_role = "kv_both" }`, `{ kv_connector = "LMCacheConnectorV1", kv_role = "kv_both" }`
+	multi := `'{"kv_connector":"MultiConnector","kv_role":"kv_producer","kv_connector_extra_config":{"connectors":[{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"},{"kv_connector":"NixlConnector","kv_role":"kv_both"}]}}'`
+	for _, c := range []struct{ prefill, decode, proxy, err, note string }{
+		{"", "", "", "", ""},
+		{nixl, "", "", "", ""},
+		{multi, multi, "", "t.toml:4:1: decode.kv_transfer_config: kv_role is \"kv_producer\", so no KV blocks would move", ""},
+		{multi, nixl, "", "", ""},
+		{multi, lmcache, "", "", "t.toml:4:1: LMCacheConnectorV1 on both roles"},
+		{lmcache, lmcache, "", "", "t.toml:4:1: LMCacheConnectorV1 on both roles does not use what the proxy hands over"},
+		{lmcache, lmcache, "proxy.py", "", ""},
+		{nixl, lmcache, "", "prefill moves KV blocks with NixlConnector, decode with LMCacheConnectorV1: they have no connector in common", ""},
+		{lmcache, "", "", "prefill moves KV blocks with LMCacheConnectorV1, decode with NixlConnector", ""},
+		{lmcache, "", "proxy.py", "they have no connector in common", ""},
+		{`{ kv_connector = "P2pNcclConnector" }`, `{ kv_connector = "P2pNcclConnector" }`, "", "P2pNcclConnector needs vLLM's own proxy", ""},
+		{`{ kv_connector = "P2pNcclConnector" }`, `{ kv_connector = "P2pNcclConnector" }`, "proxy.py", "", ""},
+		{`{ kv_role = "kv_both" }`, "", "", "t.toml:2:1: prefill.kv_transfer_config: it names no kv_connector", ""},
+		{`"NixlConnector"`, "", "", "must be a table or a JSON object with kv_connector, not NixlConnector", ""},
+		{`{ kv_connector = "Ours" }`, `{ kv_connector = "Ours" }`, "", "", ""},
+	} {
+		args := "[prefill]\n"
+		if c.prefill != "" {
+			args += "kv_transfer_config = " + c.prefill + "\n"
+		}
+		args += "[decode]\n"
+		if c.decode != "" {
+			args += "kv_transfer_config = " + c.decode + "\n"
+		}
+		if c.proxy != "" {
+			args = "proxy_script = \"" + c.proxy + "\"\n" + args
+		}
+		s, err := serve(t, args, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+		if c.err != "" {
+			require.ErrorContains(t, err, c.err, args)
+			continue
+		}
+		require.NoError(t, err, args)
+		require.Equal(t, c.note != "", strings.Contains(strings.Join(s.Notes, "\n"), "on both roles"), args)
+		require.Contains(t, strings.Join(s.Notes, "\n"), c.note)
+	}
+	_, err := serve(t, "[decode]\nkv_transfer_config = "+lmcache, plan.Cluster{Nodes: 1, GPUsPerNode: 1})
+	require.NoError(t, err, "one server alone may use a store")
+}
+
 // A server over many nodes uses all of them, or is refused.
 func TestServersOverNodes(t *testing.T) {
 	for _, c := range []struct{ args, want, err string }{
