@@ -75,3 +75,23 @@ func TestNotRegular(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(own, "tokenizer.json"), 0o755))
 	require.Empty(t, Model{Name: own}.Tokenizer())
 }
+
+// The Hub's library looks in one folder, whatever else lies around.
+func TestCache(t *testing.T) {
+	for name, c := range map[string]struct {
+		env  map[string]string
+		want string
+	}{
+		"nothing":        {nil, ""},
+		"home":           {map[string]string{"HOME": "/home/u"}, "/home/u/.cache/huggingface/hub"},
+		"cache home":     {map[string]string{"HOME": "/home/u", "XDG_CACHE_HOME": "/c"}, "/c/huggingface/hub"},
+		"HF_HOME":        {map[string]string{"HOME": "/home/u", "XDG_CACHE_HOME": "/c", "HF_HOME": "/hf"}, "/hf/hub"},
+		"a home in it":   {map[string]string{"HOME": "/home/u", "HF_HOME": "~/hf"}, "/home/u/hf/hub"},
+		"the older name": {map[string]string{"HF_HOME": "/hf", "HUGGINGFACE_HUB_CACHE": "/old"}, "/old"},
+		"HF_HUB_CACHE":   {map[string]string{"HF_HOME": "/hf", "HUGGINGFACE_HUB_CACHE": "/old", "HF_HUB_CACHE": "/hub"}, "/hub"},
+		"empty is unset": {map[string]string{"HF_HUB_CACHE": "", "HF_HOME": "/hf"}, "/hf/hub"},
+		"relative":       {map[string]string{"HOME": "/home/u", "HF_HOME": "hf"}, ""},
+	} {
+		require.Equal(t, c.want, Cache(func(name string) string { return c.env[name] }), name)
+	}
+}

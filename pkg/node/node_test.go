@@ -439,3 +439,23 @@ func TestStrays(t *testing.T) {
 	l.Host, l.Job = "n1", job
 	require.False(t, named(), "of this job")
 }
+
+// What containers are given is looked for before their runtime misses it.
+func TestLookForMounts(t *testing.T) {
+	l := look(t)
+	there := t.TempDir()
+	for name, c := range map[string]struct {
+		mounts []string
+		want   Verdict
+		seen   string
+	}{
+		"none":    {nil, NotPossible, "no container"},
+		"there":   {[]string{there, "/"}, OK, "2 sources are there"},
+		"missing": {[]string{there, there + "/a", there + "/b"}, Fail, "not on this node, and mounted into containers: " + there + "/a, " + there + "/b"},
+	} {
+		l.Mounts = c.mounts
+		check := found(l.Report(t.Context()), "mounts")
+		require.NotNil(t, check, name)
+		require.Equal(t, []any{c.want, c.seen}, []any{check.Verdict, check.Seen}, name)
+	}
+}

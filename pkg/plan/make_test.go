@@ -403,3 +403,50 @@ func TestPathsThatCannotBeMounted(t *testing.T) {
 		require.NoError(t, err, name)
 	}
 }
+
+// open is a launcher whose containers see the job's whole environment.
+type open struct{ box }
+
+func (open) Exposes() bool { return true }
+
+func (open) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
+	s.Srun = append(s.Srun, plan.Text("--names="+strings.Join(c.Env, ",")))
+	return s, nil
+}
+
+// A container that sees the job's environment gets values of several lines by the step
+// itself, and none of the submitting shell's paths.
+func TestExposed(t *testing.T) {
+	in := input(t, "[global_env_vars]\nSITE = \"1\"\n", `extra_container_mounts = ["/a b:/c"]
+[Tests.extra_env_vars]
+ONE = "x"
+TWO = "a\nb"
+SAID = { shell = "$(date)" }
+`)
+	in.Launcher = open{}
+	p, err := plan.Make(in)
+	require.NoError(t, err)
+	for _, s := range []plan.Step{p.Roles[0].Step, p.Loads[0].Clients[0]} {
+		names, _ := s.Srun[len(s.Srun)-1].Literal()
+		list := strings.Split(strings.TrimPrefix(names, "--names="), ",")
+		require.Contains(t, list, "SITE")
+		require.Contains(t, list, "ONE")
+		require.Contains(t, list, "SAID")
+		require.Contains(t, list, "HF_HOME")
+		require.NotContains(t, list, "TWO", "its second line would be a variable of its own")
+		require.Contains(t, s.Env, plan.Var{Name: "TWO", Value: plan.Text("a\nb")})
+	}
+	require.Equal(t, []string{"SAID"}, p.OneLine, "what only the job knows is looked at there")
+	require.Contains(t, p.Unset, "CONDA_PREFIX")
+	require.NotContains(t, p.Unset, "HF_HOME", "the plan sets it")
+	require.Contains(t, strings.Join(p.Notes, "\n"), `the mount "/a b:/c" has a space`)
+}
+
+// A launcher that was chosen for a test without an image is said once.
+func TestNoImageIsNoted(t *testing.T) {
+	in := input(t, "", "")
+	in.NoImage = true
+	p, err := plan.Make(in)
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(strings.Join(p.Notes, "\n"), "no docker_image_url: the steps run without a container"))
+}

@@ -1,12 +1,14 @@
 package vllmserve
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -16,7 +18,7 @@ import (
 
 // argument is what the parser of `vllm bench serve` takes for an option.
 type argument struct {
-	Kind    string   `json:"kind"` // int, float, json, text; flag (--x only), switch (--x and --no-x)
+	Kind    string   `json:"kind"` // text, one of values; flag (--x only), switch (--x and --no-x)
 	Choices []string `json:"choices"`
 	Several bool     `json:"several"` // takes more than one value
 }
@@ -58,7 +60,72 @@ func CheckArguments(t *source.Table) error {
 			c.Add(e)
 		}
 	}
+	if c.Err() == nil {
+		checkTogether(t, &c)
+	}
 	return c.Err()
+}
+
+// generated are the data sets that the client makes itself, untokenized those that it
+// reads without a tokenizer.
+var (
+	generated   = []string{"random", "random-mm", "random-rerank", "prefix_repetition"}
+	untokenized = []string{"custom", "custom_audio", "custom_image", "hf"}
+)
+
+// checkTogether refuses options that the client of that release refuses beside each other.
+func checkTogether(t *source.Table, c *source.Complaints) {
+	get := func(name string) (v *source.Value, s string) {
+		for _, key := range []string{name, strings.ReplaceAll(name, "_", "-")} {
+			if v := t.Get(key); v != nil {
+				return v, text(v)
+			}
+		}
+		return nil, ""
+	}
+	refuse := func(v *source.Value, name, why string) {
+		if v != nil {
+			c.Addf(v.Pos, "bench_cmd_args.%s: %s", name, why)
+		}
+	}
+	named, dataset := get("dataset_name")
+	dataset = cmp.Or(dataset, "random")
+	switch path, _ := get("dataset_path"); {
+	case slices.Contains(generated, dataset):
+		refuse(path, "dataset_path", fmt.Sprintf("the data set %q is generated and has no file", dataset))
+	case path == nil:
+		refuse(named, "dataset_name", fmt.Sprintf("the data set %q needs dataset_path", dataset))
+	}
+	for needs, backends := range map[string][]string{"timed_trace": {"vllm", "openai"}, "random-mm": {"openai-chat", "openai-audio"}} {
+		v, kind := get("backend")
+		if dataset == needs && !slices.Contains(backends, cmp.Or(kind, "openai")) {
+			refuse(cmp.Or(v, named), "backend", fmt.Sprintf("the data set %q needs %s", dataset, strings.Join(backends, " or ")))
+		}
+	}
+	if v, _ := get("skip_tokenizer_init"); !slices.Contains(untokenized, dataset) {
+		refuse(v, "skip_tokenizer_init", fmt.Sprintf("the data set %q needs a tokenizer", dataset))
+	}
+	for _, name := range []string{"self_timed", "no_self_timed"} {
+		if v, _ := get(name); dataset != "timed_trace" {
+			refuse(v, name, "only the data set \"timed_trace\" has times")
+		}
+	}
+	strategy, kind := get("ramp_up_strategy")
+	from, first := get("ramp_up_start_rps")
+	to, last := get("ramp_up_end_rps")
+	switch rate, limit := get("request_rate"); {
+	case strategy == nil:
+	case rate != nil && !strings.HasPrefix(strings.ToLower(strings.TrimPrefix(limit, "+")), "inf"):
+		refuse(rate, "request_rate", "ramp_up_strategy sets the rate")
+	case from == nil || to == nil:
+		refuse(strategy, "ramp_up_strategy", "needs ramp_up_start_rps and ramp_up_end_rps")
+	default:
+		a, errA := strconv.Atoi(first)
+		b, errB := strconv.Atoi(last)
+		if errA == nil && errB == nil && (a < 0 || a > b || a == 0 && kind == "exponential") {
+			refuse(from, "ramp_up_start_rps", fmt.Sprintf("a %s ramp from %d to %d requests per second cannot be made", kind, a, b))
+		}
+	}
 }
 
 // CheckOwnArguments refuses what the parser of profllm's client would refuse in the job.
@@ -126,8 +193,6 @@ func check(name string, v *source.Value) string {
 	switch {
 	case !isList:
 		list = []*source.Value{v}
-	case a.Kind == "json":
-		return "needs " + a.wanted() + ", not a list"
 	case len(list) != 1 && !a.Several:
 		return fmt.Sprintf("needs %s, not a list of %d", a.wanted(), len(list))
 	}
@@ -139,39 +204,54 @@ func check(name string, v *source.Value) string {
 	return ""
 }
 
-// What Python's int() and float() read, and what argparse takes for a negative number.
-var (
-	pythonInt   = regexp.MustCompile(`^\s*[+-]?\d+(_\d+)*\s*$`)
-	pythonFloat = regexp.MustCompile(`^(?i)\s*[+-]?(\d+(_\d+)*(\.(\d+(_\d+)*)?)?(e[+-]?\d+(_\d+)*)?|\.\d+(_\d+)*(e[+-]?\d+(_\d+)*)?|inf|infinity|nan)\s*$`)
-	negative    = regexp.MustCompile(`^-\d+$|^-\d*\.\d+$`)
+// What Python's float() reads.
+const (
+	unsigned = `(?i:\d+(?:_\d+)*(?:\.(?:\d+(?:_\d+)*)?)?(?:e[+-]?\d+(?:_\d+)*)?|\.\d+(?:_\d+)*(?:e[+-]?\d+(?:_\d+)*)?|inf|infinity|nan)`
+	float    = `\s*[+-]?` + unsigned + `\s*`
 )
+
+// negative is what argparse takes for a negative number.
+var negative = regexp.MustCompile(`^-\d+$|^-\d*\.\d+$`)
+
+// A value is what options of a kind take; nil takes is JSON. The client looks at some
+// of them only when it has measured.
+type value struct {
+	wanted string
+	takes  *regexp.Regexp
+}
+
+var values = map[string]value{
+	"int":        {"a whole number", regexp.MustCompile(`^\s*[+-]?\d+(?:_\d+)*\s*$`)},
+	"natural":    {"a whole number, 0 or more", regexp.MustCompile(`^\s*\+?\d+(?:_\d+)*\s*$`)},
+	"float":      {"a number", regexp.MustCompile(`^` + float + `$`)},
+	"json":       {"JSON", nil},
+	"ratio":      {"a number, or a JSON object with input and output", regexp.MustCompile(`^` + float + `$|^\{.*\}$`)},
+	"numbers":    {"numbers with commas between them", regexp.MustCompile(`^` + float + `(?:,` + float + `)*$`)},
+	"pair":       {"two numbers with a comma between them", regexp.MustCompile(`^` + float + `,` + float + `$`)},
+	"latencies":  {"some of ttft, tpot, itl, e2el with commas between them", regexp.MustCompile(`^(?:ttft|tpot|itl|e2el)(?:,(?:ttft|tpot|itl|e2el))*$`)},
+	"assignment": {"KEY=VALUE", regexp.MustCompile(`(?s)=`)},
+	"objective":  {"ttft:MS, tpot:MS or e2el:MS", regexp.MustCompile(`^(?:ttft|tpot|e2el):` + unsigned + `$`)},
+	"buckets":    {"{(HEIGHT, WIDTH, FRAMES): SHARE, …}", regexp.MustCompile(`^\{(?:\s*["']?\(\d+, *\d+, *\d+\)["']?\s*:` + float + `,?)*\s*\}$`)},
+}
 
 func (a argument) takes(s string) bool {
 	if strings.HasPrefix(s, "-") && s != "-" && !negative.MatchString(s) && !strings.Contains(s, " ") {
 		return false // argparse reads it as an option
 	}
-	switch a.Kind {
-	case "int":
-		return pythonInt.MatchString(s)
-	case "float":
-		return pythonFloat.MatchString(s)
-	case "json":
+	form, ok := values[a.Kind]
+	switch {
+	case !ok:
+		return len(a.Choices) == 0 || slices.Contains(a.Choices, s)
+	case a.Kind == "ratio" && strings.HasPrefix(s, "{"), form.takes == nil:
 		return json.Valid([]byte(s))
 	}
-	return len(a.Choices) == 0 || slices.Contains(a.Choices, s)
+	return form.takes.MatchString(s)
 }
 
 // wanted describes a value.
 func (a argument) wanted() string {
-	switch {
-	case len(a.Choices) > 0:
+	if len(a.Choices) > 0 {
 		return "one of " + strings.Join(a.Choices, ", ")
-	case a.Kind == "int":
-		return "a whole number"
-	case a.Kind == "float":
-		return "a number"
-	case a.Kind == "json":
-		return "JSON"
 	}
-	return "a text"
+	return cmp.Or(values[a.Kind].wanted, "a text")
 }
