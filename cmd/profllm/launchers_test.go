@@ -101,7 +101,7 @@ func newLauncherLab(t *testing.T) *launcherLab {
 	for _, d := range []string{l.bin, l.rootfs + "/bin", l.rootfs + "/etc", l.rootfs + "/root", l.rootfs + "/tmp", l.rootfs + "/proc", l.rootfs + "/dev"} {
 		require.NoError(t, os.MkdirAll(d, 0o755))
 	}
-	for name, pkg := range map[string]string{"profllm": ".", "srun": "../../pkg/internal/standin"} {
+	for name, pkg := range map[string]string{"profllm": ".", "srun": "../standin"} {
 		build := exec.Command("go", "build", "-o", filepath.Join(l.bin, name), pkg)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		out, err := build.CombinedOutput()

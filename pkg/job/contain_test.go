@@ -156,3 +156,31 @@ func TestContainNoRuntime(t *testing.T) {
 	require.Equal(t, 127, code)
 	require.ErrorContains(t, err, "podman is not on this node's PATH")
 }
+
+// What enroot's files of lines cannot hold reaches the program as it was: the stand-in
+// reads variables and mounts as runtime.sh does, line by line.
+func TestContainEnrootLines(t *testing.T) {
+	_, contain := standIn(t, "enroot", `for arg; do
+  case $arg in
+  --env=*) name=${arg#--env=}; value=${!name}
+    case $value in *$'\n'* | [\"\'\ ]* | *[\"\'\ ]) echo "a line cannot hold $name"; exit 1 ;; esac ;;
+  --mount=*[[:space:]\\\\]*) echo "a line cannot hold $arg"; exit 1 ;;
+  --mount=*) IFS=: read -r source target rest <<<"${arg#--mount=}"; [[ -e $source ]] || { echo "no $source"; exit 1; }
+    [[ $target == /.profllm-mount-* ]] && echo "inside $target $rest" ;;
+  esac
+done
+sed -i 's/^mkdir -p.*//' "$3" # which would be in the container
+sh "$3" printenv -0 KEY LINES EDGE END PLAIN BACK | tr '\0' '|'`)
+	dir := filepath.Join(t.TempDir(), "a b")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	want := []string{"-----BEGIN KEY-----\nabc\n-----END KEY-----\n", "a\n\nb", `"quoted"`, " space ", "plain", `a\nb`}
+	environ := []string{"KEY=" + want[0], "LINES=" + want[1], "EDGE=" + want[2], "END=" + want[3], "PLAIN=" + want[4], "BACK=" + want[5]}
+	args := []string{"--mount=" + dir + ":/in side:none:x-create=auto,rbind,ro", "--mount=/dev/null:/n:none:rbind"}
+	for _, kv := range environ {
+		args = append(args, "--env="+kv[:strings.IndexByte(kv, '=')])
+	}
+	code, out, err := contain(t.Context(), job.Contain{Args: append(args, "x.sqsh", "vllm")}, environ...)
+	require.NoError(t, err)
+	require.Zero(t, code, out)
+	require.Equal(t, "inside /.profllm-mount-0 none:x-create=auto,rbind,ro\n"+strings.Join(want, "|")+"|", out)
+}

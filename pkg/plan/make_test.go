@@ -405,7 +405,7 @@ func TestPathsThatCannotBeMounted(t *testing.T) {
 }
 
 // open is a launcher whose containers see the job's whole environment.
-type open struct{ box }
+type open struct{}
 
 func (open) Exposes() bool { return true }
 

@@ -22,6 +22,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 func main() {
@@ -180,7 +182,7 @@ func enroot(args []string) (*container, error) {
 		c.mounts = append(c.mounts, mount{f[0], f[1], slices.Contains(strings.Split(f[3], ","), "ro")})
 	}
 	if rc := last(o, "--rc"); rc != "" {
-		data, err := os.ReadFile(rc)
+		data, err := regular.ReadFile(rc)
 		if err != nil {
 			return nil, err
 		}
@@ -264,7 +266,7 @@ var reference = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
 // image is the text of an image's variables, with those of the job put into it.
 func image(dir string, job map[string]string) string {
-	data, _ := os.ReadFile(filepath.Join(dir, "etc/environment"))
+	data, _ := regular.ReadFile(filepath.Join(dir, "etc/environment"))
 	return reference.ReplaceAllStringFunc(string(data), func(s string) string { return job[s[2:len(s)-1]] })
 }
 
