@@ -39,6 +39,7 @@ func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 		}
 	}
 	for _, m := range mounts {
+		_, target, _ := strings.Cut(m, ":")
 		switch {
 		case strings.ContainsRune(m, ',') || !strings.ContainsRune(m, ':'):
 			return s, fmt.Errorf("mount %q must be SRC:DST without a comma", m)
@@ -46,6 +47,8 @@ func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 			return s, fmt.Errorf("mount %q: pyxis would have a shell evaluate it; use a path without $, ` and \"", m)
 		case !strings.HasPrefix(m, "/") && !strings.HasPrefix(m, "tmpfs:") && !strings.HasPrefix(m, "umount:"):
 			return s, fmt.Errorf("mount %q: the source must be an absolute path", m)
+		case !strings.HasPrefix(target, "/"):
+			return s, fmt.Errorf("mount %q: the target must be an absolute path", m)
 		}
 	}
 	s.Srun = append(s.Srun, plan.Text("--container-image="+image), plan.Text("--container-mounts="+strings.Join(mounts, ",")))

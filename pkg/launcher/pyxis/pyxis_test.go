@@ -98,7 +98,7 @@ func TestMountsThatAShellWouldRead(t *testing.T) {
 }
 
 func TestMountsAreRefused(t *testing.T) {
-	for _, mount := range []string{"/a,b:/c", "/a:/b,/etc:/etc", "/a", ""} {
+	for _, mount := range []string{"/a,b:/c", "/a:/b,/etc:/etc", "/a", "", "/a:b", "/a:./b"} {
 		_, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: "i", Mounts: []string{"/ok:/ok", mount}})
 		require.ErrorContains(t, err, "must be SRC:DST without a comma", mount)
 	}
