@@ -88,7 +88,7 @@ func TestSecretsAreMounted(t *testing.T) {
 
 // pyxis writes mounts into a line of bash.
 func TestMountsThatAShellWouldRead(t *testing.T) {
-	for _, mount := range []string{"/a$x:/b", "/a:/b`id`", `/a"b:/c`, "/a\nb:/c", "$PWD/a:/b", "a:/b"} {
+	for _, mount := range []string{"/a$x:/b", "/a:/b`id`", `/a"b:/c`, "/a\nb:/c", "$PWD/a:/b", "a:/b", "/a:b", "/a:./b"} {
 		_, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: "i", Mounts: []string{mount}})
 		require.ErrorContains(t, err, "mount ", mount)
 	}
@@ -98,7 +98,7 @@ func TestMountsThatAShellWouldRead(t *testing.T) {
 }
 
 func TestMountsAreRefused(t *testing.T) {
-	for _, mount := range []string{"/a,b:/c", "/a:/b,/etc:/etc", "/a", "", "/a:b", "/a:./b"} {
+	for _, mount := range []string{"/a,b:/c", "/a:/b,/etc:/etc", "/a", ""} {
 		_, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: "i", Mounts: []string{"/ok:/ok", mount}})
 		require.ErrorContains(t, err, "must be SRC:DST without a comma", mount)
 	}
