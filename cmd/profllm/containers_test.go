@@ -60,15 +60,20 @@ func startPodman(t *testing.T) []string {
 }
 
 // startDocker runs a daemon of its own until the test ends.
-func startDocker(t *testing.T) []string {
+func startDocker(t *testing.T) []string { return startDockerBehind(t) }
+
+// startDockerBehind runs it behind a command, such as nsenter: the network that its
+// containers take for the host's is the daemon's.
+func startDockerBehind(t *testing.T, front ...string) []string {
 	needRuntime(t, "docker", "dockerd", "containerd", "docker-init")
 	dir, err := os.MkdirTemp("", "dockerd-") // a socket's path must be short
 	require.NoError(t, err)
 	log, err := os.Create(filepath.Join(dir, "log"))
 	require.NoError(t, err)
 	socket := filepath.Join(dir, "sock")
-	cmd := exec.Command("dockerd", "--data-root", dir+"/data", "--exec-root", dir+"/exec", "--pidfile", dir+"/pid", "--host", "unix://"+socket,
+	argv := append(front, "dockerd", "--data-root", dir+"/data", "--exec-root", dir+"/exec", "--pidfile", dir+"/pid", "--host", "unix://"+socket,
 		"--storage-driver=vfs", "--iptables=false", "--ip6tables=false", "--bridge=none")
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
@@ -81,9 +86,8 @@ func startDocker(t *testing.T) []string {
 	return []string{"DOCKER_HOST=unix://" + socket}
 }
 
-// imageTar is the file system of an image that holds one static program, under the
-// names that it plays.
-func imageTar(t *testing.T, binary string) string {
+// imageTar is the file system of an image that holds one static program under a name.
+func imageTar(t *testing.T, binary, name string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "image.tar")
 	f, err := os.Create(file)
@@ -96,7 +100,7 @@ func imageTar(t *testing.T, binary string) string {
 	require.NoError(t, err)
 	st, err := program.Stat()
 	require.NoError(t, err)
-	require.NoError(t, w.WriteHeader(&tar.Header{Name: "bin/box", Mode: 0o755, Size: st.Size()}))
+	require.NoError(t, w.WriteHeader(&tar.Header{Name: "bin/" + name, Mode: 0o755, Size: st.Size()}))
 	_, err = io.Copy(w, program)
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
@@ -158,7 +162,7 @@ func TestContainers(t *testing.T) {
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err = build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	rootfs := imageTar(t, box)
+	rootfs := imageTar(t, box, "box")
 	for _, rt := range runtimes {
 		t.Run(rt.name, func(t *testing.T) {
 			r := &realRuntime{program: rt.name, profllm: profllm, environ: append(os.Environ(), rt.start(t)...)}
