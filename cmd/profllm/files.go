@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,7 +56,7 @@ type makeFlags struct {
 
 // definitionFlags say where the files are that a scenario refers to.
 type definitionFlags struct {
-	TestsDir string `placeholder:"DIR" type:"existingdir" help:"Folder of test files; default: tests, test or ../test beside the scenario."`
+	TestsDir string `placeholder:"DIR" type:"existingdir" help:"Folder of test files, subfolders included; default: tests, test or ../test beside the scenario."`
 	HookDir  string `placeholder:"DIR" type:"existingdir" help:"Folder of hooks, their tests in test; default: conf/hook here, or hook, ../hook or ../../hook beside the scenario."`
 }
 
@@ -300,23 +301,53 @@ func loadScenario(file string, f definitionFlags) (*scenario.Scenario, *definiti
 	}
 	d := &definitions{top: scenario.File{Name: file, Data: data}}
 	beside := filepath.Dir(file)
-	d.tests, err = readTOML(first(f.TestsDir, folder(beside, "tests", "test", "../test")))
-	if err != nil {
+	testsDir := first(f.TestsDir, folder(beside, "tests", "test", "../test"))
+	if d.tests, err = readTOML(testsDir); err != nil {
 		return nil, nil, err
 	}
-	if dir := first(f.HookDir, folder(".", "conf/hook"), folder(beside, "hook", "../hook", "../../hook")); dir != "" {
-		if d.hooks.Scenarios, err = readTOML(dir); err != nil {
+	hookDir := first(f.HookDir, folder(".", "conf/hook"), folder(beside, "hook", "../hook", "../../hook"))
+	hookTests := ""
+	if hookDir != "" {
+		if d.hooks.Scenarios, err = readTOML(hookDir); err != nil {
 			return nil, nil, err
 		}
-		if d.hooks.Tests, err = readTOML(folder(dir, "test", "tests")); err != nil {
+		hookTests = folder(hookDir, "test", "tests")
+		if d.hooks.Tests, err = readTOML(hookTests); err != nil {
 			return nil, nil, err
 		}
 	}
 	s, err := scenario.Load(d.top, d.tests, d.hooks)
-	if err == nil {
-		err = checkMetrics(s)
+	if err != nil { // a test may lie in a subfolder; most scenarios need no look there
+		if s, err = d.loadBelow(testsDir, hookTests); err != nil {
+			return nil, nil, err
+		}
 	}
-	return s, d, err
+	return s, d, checkMetrics(s)
+}
+
+// loadBelow loads the scenario with the tests in subfolders too, and keeps of these
+// what it refers to.
+func (d *definitions) loadBelow(testsDir, hookTests string) (*scenario.Scenario, error) {
+	tests, err := readBelow(testsDir)
+	if err != nil {
+		return nil, err
+	}
+	hooks, err := readBelow(hookTests)
+	if err != nil {
+		return nil, err
+	}
+	d.tests, d.hooks.Tests = append(d.tests, tests...), append(d.hooks.Tests, hooks...)
+	s, err := scenario.Load(d.top, d.tests, d.hooks)
+	if err != nil {
+		return nil, err
+	}
+	used := map[string]bool{}
+	for _, t := range s.All() {
+		used[t.Table.PosOf("test_template_name").File] = true
+	}
+	idle := func(f scenario.File) bool { return f.Below != "" && !used[f.Name] }
+	d.tests, d.hooks.Tests = slices.DeleteFunc(d.tests, idle), slices.DeleteFunc(d.hooks.Tests, idle)
+	return s, nil
 }
 
 // checkMetrics looks for the metrics that repeats are to be precise in.
@@ -365,7 +396,7 @@ func (d *definitions) copies(system []byte) map[string][]byte {
 	files := map[string][]byte{scenarioCopy: d.top.Data, systemCopy: system}
 	for dir, list := range map[string][]scenario.File{"tests": d.tests, "hook": d.hooks.Scenarios, "hook/test": d.hooks.Tests} {
 		for _, f := range list {
-			files[dir+"/"+filepath.Base(f.Name)] = f.Data
+			files[path.Join(dir, f.Below, filepath.Base(f.Name))] = f.Data
 		}
 	}
 	return files
@@ -400,6 +431,34 @@ func readTOML(dir string) ([]scenario.File, error) {
 		files[i] = scenario.File{Name: name, Data: data}
 	}
 	return files, nil
+}
+
+// readBelow reads the TOML files in subfolders of a folder: a folder for each kind of
+// GPU is common. Folders with a leading dot are editors' and git's.
+func readBelow(dir string) ([]scenario.File, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	var files []scenario.File
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || name == dir || !d.IsDir():
+			return err
+		case strings.HasPrefix(d.Name(), "."):
+			return filepath.SkipDir
+		}
+		below, err := filepath.Rel(dir, name)
+		if err != nil {
+			return err
+		}
+		more, err := readTOML(name)
+		for i := range more {
+			more[i].Below = filepath.ToSlash(below)
+		}
+		files = append(files, more...)
+		return err
+	})
+	return files, err
 }
 
 // system reads the system file, or asks Slurm. A rehearsal falls back to the

@@ -201,12 +201,16 @@ func loadLock(file string, data []byte) (*scenario.Scenario, *definitions, error
 			d.top = in
 		case x.Name == systemCopy:
 			d.site = in.Data
-		case dir == "tests":
-			d.tests = append(d.tests, in)
 		case dir == "hook":
 			d.hooks.Scenarios = append(d.hooks.Scenarios, in)
-		case dir == "hook/test":
-			d.hooks.Tests = append(d.hooks.Tests, in)
+		default:
+			if below, ok := belowIn(dir, "hook/test"); ok {
+				in.Below = below
+				d.hooks.Tests = append(d.hooks.Tests, in)
+			} else if below, ok := belowIn(dir, "tests"); ok {
+				in.Below = below
+				d.tests = append(d.tests, in)
+			}
 		}
 	}
 	if d.top.Name == "" {
@@ -214,6 +218,12 @@ func loadLock(file string, data []byte) (*scenario.Scenario, *definitions, error
 	}
 	s, err := scenario.Load(d.top, d.tests, d.hooks)
 	return s, d, err
+}
+
+// belowIn is the path of a folder relative to one that it is or lies in.
+func belowIn(dir, in string) (below string, ok bool) {
+	below, ok = strings.CutPrefix(dir+"/", in+"/")
+	return strings.TrimSuffix(below, "/"), ok
 }
 
 // systemOf reads the system file of a lock, or the one that is named.

@@ -37,7 +37,7 @@ func (h HookFiles) load(asked *source.Value, name string, c *source.Complaints) 
 	return nil
 }
 
-func loadHook(top *source.Table, defs map[string]*source.Table, c *source.Complaints) []Test {
+func loadHook(top *source.Table, defs *testFiles, c *source.Complaints) []Test {
 	var h head
 	c.Add(source.Decode(top, &h))
 	for _, key := range []string{"pre_test", "post_test"} {

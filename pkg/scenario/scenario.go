@@ -8,6 +8,9 @@
 package scenario
 
 import (
+	"maps"
+	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,6 +24,11 @@ import (
 type File struct {
 	Name string
 	Data []byte
+
+	// Below is the folder of a test file relative to the tests folder, "" for the tests
+	// folder itself. CloudAI reads only the latter; a file below it is a test that a
+	// scenario may name, and disturbs no other scenario.
+	Below string
 }
 
 // Scenario is one scenario file with its tests merged and checked.
@@ -187,23 +195,65 @@ type head struct {
 	Sol     string        `toml:"sol_path"`         // Read for CloudAI's sake.
 }
 
-// definitions parses test files, by the name they give themselves.
-func definitions(tests []File, c *source.Complaints) map[string]*source.Table {
-	defs := map[string]*source.Table{}
+// testFiles are the test files that a scenario may refer to, by the name they give
+// themselves.
+type testFiles struct {
+	own    map[string]*source.Table   // of the tests folder itself: these come first
+	below  map[string][]*source.Table // of its subfolders
+	unread source.Complaints          // files in subfolders that are no TOML
+}
+
+// definitions parses test files. As in CloudAI every file of the tests folder must be
+// sound, and no two may have the same name.
+func definitions(tests []File, c *source.Complaints) *testFiles {
+	defs := &testFiles{own: map[string]*source.Table{}, below: map[string][]*source.Table{}}
 	for _, f := range tests {
 		t, err := source.Parse(f.Name, f.Data)
+		if f.Below != "" {
+			defs.unread.Add(err)
+			if err == nil && kind(t) == "test" {
+				name, _ := t.Get("name").Text()
+				defs.below[name] = append(defs.below[name], t)
+			}
+			continue
+		}
 		c.Add(err)
 		if err != nil {
 			continue
 		}
 		name, _ := t.Get("name").Text()
-		if first := defs[name]; first != nil {
+		if first := defs.own[name]; first != nil {
 			c.Addf(t.PosOf("name"), "test name %q is taken (%s)", name, first.PosOf("name"))
 			continue
 		}
-		defs[name] = t
+		defs.own[name] = t
 	}
 	return defs
+}
+
+// find returns the test file of that name, nil after a complaint.
+func (d *testFiles) find(v *source.Value, c *source.Complaints) *source.Table {
+	name, _ := v.Any.(string)
+	if t := d.own[name]; t != nil {
+		return t
+	}
+	switch list := d.below[name]; len(list) {
+	case 0:
+		names := slices.AppendSeq(slices.Collect(maps.Keys(d.own)), maps.Keys(d.below))
+		c.Add(source.Errorf(v.Pos, "no test file is named %q", name).Hintf("check --tests-dir; %s", source.Suggest(name, names)))
+		c.Add(d.unread.Err())
+		return nil
+	case 1:
+		return list[0]
+	default:
+		places := make([]string, len(list))
+		for i, t := range list {
+			places[i] = t.PosOf("name").String()
+		}
+		c.Add(source.Errorf(v.Pos, "%d test files are named %q: %s", len(list), name, strings.Join(places, ", ")).
+			Hintf("name the folder of the one that is meant: --tests-dir %s", path.Dir(filepath.ToSlash(list[0].Pos.File))))
+		return nil
+	}
 }
 
 // Load reads a scenario, the test files it may refer to, and its hooks.
@@ -231,7 +281,7 @@ func Load(file File, tests []File, hooks HookFiles) (*Scenario, error) {
 	return s, c.Err()
 }
 
-func (s *Scenario) load(list *source.Value, defs map[string]*source.Table, c *source.Complaints) {
+func (s *Scenario) load(list *source.Value, defs *testFiles, c *source.Complaints) {
 	if list == nil {
 		return
 	}
@@ -260,18 +310,11 @@ func (s *Scenario) load(list *source.Value, defs map[string]*source.Table, c *so
 	s.checkOrder(c)
 }
 
-func loadTest(over *source.Table, pos source.Pos, defs map[string]*source.Table, c *source.Complaints) Test {
+func loadTest(over *source.Table, pos source.Pos, defs *testFiles, c *source.Complaints) Test {
 	merged := over
 	if v := over.Get("test_name"); v != nil {
-		name, _ := v.Any.(string)
-		base := defs[name]
-		if base == nil {
-			names := make([]string, 0, len(defs))
-			for n := range defs {
-				names = append(names, n)
-			}
-			c.Add(source.Errorf(v.Pos, "no test file is named %q", name).Hintf("check --tests-dir; %s", source.Suggest(name, names)))
-		} else {
+		base := defs.find(v, c)
+		if base != nil {
 			checkDefinition(base, c)
 		}
 		if over.Has("test_template_name") {
@@ -374,15 +417,20 @@ func (r GitRepo) MountPoint() string {
 // "scenario" if it has Tests, else "test".
 func Kind(f File) (string, error) {
 	t, err := source.Parse(f.Name, f.Data)
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", err
-	case t.Has("scheduler"):
-		return "system", nil
-	case t.Has("Tests"):
-		return "scenario", nil
 	}
-	return "test", nil
+	return kind(t), nil
+}
+
+func kind(t *source.Table) string {
+	switch {
+	case t.Has("scheduler"):
+		return "system"
+	case t.Has("Tests"):
+		return "scenario"
+	}
+	return "test"
 }
 
 // LoadTest checks a test file on its own.

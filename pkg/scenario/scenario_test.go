@@ -3,6 +3,7 @@ package scenario
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,38 @@ func TestMergeKeepsWhatTheUserSet(t *testing.T) {
 	require.False(t, test.CmdArgs.Has("healthcheck"), "a default is never written in")
 	require.Equal(t, "test1.toml:5:1", test.CmdArgs.PosOf("docker_image_url").String())
 	require.True(t, test.BenchArgs.Has("num_prompts"))
+}
+
+// A test may lie in a subfolder. Those of the tests folder come first, as CloudAI reads
+// only these; of two in subfolders none is chosen, and what nobody names is not judged.
+func TestTestsInSubfolders(t *testing.T) {
+	file := func(below, name, data string) File {
+		return File{Name: "tests/" + below + "/" + name, Data: []byte(data), Below: below}
+	}
+	other := strings.Replace(testFile, "'base'", "'other'", 1)
+	below := []File{
+		file("h100", "base.toml", testFile), file("h100", "other.toml", other), file("b200", "twice.toml", other), file("old", "broken.toml", "name = "),
+		file("site", "site.toml", "name = 'other'\nscheduler = 'slurm'\n"), file("site", "s.toml", "name = 'other'\n[[Tests]]\nid = 'a'\n"),
+	}
+	named := func(name string) File {
+		return File{Name: "s.toml", Data: []byte("name='s'\n[[Tests]]\nid='a'\ntest_name='" + name + "'\n")}
+	}
+	s, err := Load(named("base"), below, HookFiles{})
+	require.NoError(t, err)
+	require.Equal(t, "tests/h100/base.toml", s.Tests[0].CmdArgs.Pos.File)
+
+	s, err = Load(named("base"), append(below, File{Name: "tests/base.toml", Data: []byte(testFile)}), HookFiles{})
+	require.NoError(t, err)
+	require.Equal(t, "tests/base.toml", s.Tests[0].CmdArgs.Pos.File)
+
+	_, err = Load(named("other"), below, HookFiles{})
+	require.EqualError(t, err, `s.toml:4:1: 2 test files are named "other": tests/h100/other.toml:1:1, tests/b200/twice.toml:1:1
+	hint: name the folder of the one that is meant: --tests-dir tests/h100`)
+
+	_, err = Load(named("othre"), below, HookFiles{})
+	require.ErrorContains(t, err, `no test file is named "othre"`)
+	require.ErrorContains(t, err, `did you mean "other"?`)
+	require.ErrorContains(t, err, "tests/old/broken.toml:1:")
 }
 
 func TestInlineTestNeedsOnlyItsTemplate(t *testing.T) {
