@@ -23,10 +23,14 @@ type Workload struct {
 	success string
 	args    *source.Table
 	notes   []string
+	refusal error // of a plan, for a test that can be read
 }
 
 // Serve implements plan.Workload.
 func (w Workload) Serve(cl plan.Cluster) (plan.Service, error) {
+	if w.refusal != nil {
+		return plan.Service{}, w.refusal
+	}
 	step := plan.Step{
 		Name: w.name, Nodes: cl.All(), TasksPerNode: w.tasks, Container: w.image != "", Env: cl.Visible(),
 		Argv: cl.Program(w.argv), Log: "logs/" + w.name + "-%t.log", Success: w.success,
@@ -47,6 +51,8 @@ type UCCConfig struct {
 	Begin          *source.Value `toml:"b"`                // -b, least count of elements; default 1.
 	End            *source.Value `toml:"e"`                // -e, greatest count; default 8M.
 	Gen            string        `toml:"gen"`              // --gen, pattern of the counts; default none.
+
+	UseMatrix bool `toml:"use_deepep_matrix"` // Counts as an earlier MoEBenchmark wrote them; read, without effect beside gen, else refused when it is planned.
 }
 
 // uccPerftest is where HPC-X puts it in NVIDIA's images.
@@ -84,7 +90,16 @@ func NewUCC(t scenario.Test, needImage bool) (plan.Workload, error) {
 		}
 		argv = append(argv, plan.Text(key))
 	}
-	return Workload{name: "ucc", image: cfg.DockerImageURL, argv: argv, mpi: "pmix", args: t.CmdArgs}, c.Err()
+	w := Workload{name: "ucc", image: cfg.DockerImageURL, argv: argv, mpi: "pmix", args: t.CmdArgs}
+	switch pos := t.CmdArgs.PosOf("use_deepep_matrix"); {
+	case !cfg.UseMatrix:
+	case cfg.Gen != "":
+		w.notes = append(w.notes, pos.String()+": use_deepep_matrix has no effect: the counts are those of gen")
+	default:
+		w.refusal = source.Errorf(pos, "test %q: use_deepep_matrix takes the file ucc_matrix.txt of an earlier MoEBenchmark, which is not run yet", t.ID).
+			Hintf("set gen; for a file that exists, mount it with extra_container_mounts and write gen = \"file:name=PATH\"")
+	}
+	return w, c.Err()
 }
 
 func scalar(key string, v *source.Value, fallback string, c *source.Complaints) string {

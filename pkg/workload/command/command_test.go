@@ -107,3 +107,16 @@ func TestFio(t *testing.T) {
 	_, err := load(t, NewFio, "job_file = 'j'", "a = ''", false)
 	require.ErrorContains(t, err, "e.toml:1:1: extra_cmd_args.a has no effect on a Fio test")
 }
+
+// With a pattern of its own a test needs no file of another workload; without one it
+// can be read, and is refused when it is planned.
+func TestUCCTrafficMatrix(t *testing.T) {
+	s := serve(t, NewUCC, "gen = 'file:name=/m'\nuse_deepep_matrix = true", "", plan.Cluster{Nodes: 1})
+	require.Contains(t, argv(s), "--gen file:name=/m")
+	require.Equal(t, []string{"t.toml:2:1: use_deepep_matrix has no effect: the counts are those of gen"}, s.Notes)
+	require.Empty(t, serve(t, NewUCC, "use_deepep_matrix = false", "", plan.Cluster{Nodes: 1}).Notes)
+	w, err := load(t, NewUCC, "use_deepep_matrix = true", "", false)
+	require.NoError(t, err)
+	_, err = w.Serve(plan.Cluster{Nodes: 1})
+	require.ErrorContains(t, err, `t.toml:1:1: test "": use_deepep_matrix takes the file ucc_matrix.txt of an earlier MoEBenchmark`)
+}

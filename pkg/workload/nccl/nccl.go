@@ -19,9 +19,16 @@ type Config struct {
 	SubtestName    string `toml:"subtest_name"`     // The program, such as all_gather_perf_mpi; default all_reduce_perf_mpi.
 	NThreads       *int   `toml:"nthreads"`         // Threads of each task; default 1.
 	NGPUs          *int   `toml:"ngpus"`            // GPUs of each thread; default 1.
+
+	UseMatrix  bool     `toml:"use_deepep_matrix"`               // Traffic of alltoallv as an earlier MoEBenchmark wrote it; read, and refused when it is planned.
+	MatrixPath string   `toml:"alltoallv_matrix_container_path"` // Where the container sees that file; read, without effect.
+	MinBusBW   *float64 `toml:"min_busbw"`                       // CloudAI's threshold for other workloads; read, without effect.
 }
 
 const defaultSubtest = "all_reduce_perf_mpi"
+
+// alltoallv is started by its path, without the _mpi of its name, as CloudAI starts it.
+const alltoallv, alltoallvProgram = "alltoallv_perf_mpi", "/opt/nccl-tests/build/alltoallv_perf"
 
 // collectives name the programs, with _perf_mpi or _perf behind them.
 var collectives = []string{
@@ -50,6 +57,8 @@ type Workload struct {
 	args   *source.Table
 	gpus   int // of each task
 	testID string
+	matrix bool
+	notes  []string
 }
 
 // New decodes the test's cmd_args. needImage is false where steps run without a
@@ -64,7 +73,12 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 		}
 	}
 	c.Add(source.Decode(known, &cfg))
-	w := Workload{image: cfg.DockerImageURL, args: t.CmdArgs, gpus: 1, testID: t.ID}
+	w := Workload{image: cfg.DockerImageURL, args: t.CmdArgs, gpus: 1, testID: t.ID, matrix: cfg.UseMatrix}
+	for _, key := range []string{"alltoallv_matrix_container_path", "min_busbw"} {
+		if t.CmdArgs.Has(key) {
+			w.notes = append(w.notes, t.CmdArgs.PosOf(key).String()+": "+key+" has no effect on an NcclTest test")
+		}
+	}
 	if cfg.DockerImageURL == "" && needImage {
 		c.Add(source.Errorf(t.CmdArgs.Pos, "cmd_args.docker_image_url is required").
 			Hintf("name the image, or set launcher = \"bare\" to run without a container"))
@@ -99,27 +113,23 @@ func program(name string, args *source.Table, c *source.Complaints) string {
 		}
 		c.Add(source.Errorf(args.PosOf("subtest_name"), "unknown subtest_name %q", name).Hintf("%s", source.Suggest(name, names)))
 	}
+	if name == alltoallv {
+		return alltoallvProgram
+	}
 	return name
 }
 
 // options writes the defaults, overridden, and then what else the test says.
 func options(args *source.Table, c *source.Complaints) []plan.Word {
 	var argv []plan.Word
-	add := func(key, value string) {
-		dashes := "--"
-		if len(key) == 1 {
-			dashes = "-"
-		}
-		argv = append(argv, plan.Text(dashes+key), plan.Text(value))
-	}
-	own := []string{"docker_image_url", "subtest_name"}
+	own := source.Fields(Config{})
 	for _, d := range defaults {
 		own = append(own, d.key)
 		value := d.value
 		if v := args.Get(d.key); v != nil {
 			value = word(d.key, v, c)
 		}
-		add(d.key, value)
+		argv = append(argv, plan.Text("--"+d.key), plan.Text(value))
 	}
 	rest := args.Without(own...)
 	for _, key := range rest.Keys() {
@@ -127,10 +137,31 @@ func options(args *source.Table, c *source.Complaints) []plan.Word {
 			c.Addf(rest.PosOf(key), "cmd_args.%q is no option of nccl-tests", key)
 			continue
 		}
-		add(key, word(key, rest.Get(key), c))
+		argv = append(argv, option(key, rest.Get(key), c)...)
 	}
 	return argv
 }
+
+// option writes an option that CloudAI does not know: true and "" make it a bare
+// switch, false leaves it out.
+func option(key string, v *source.Value, c *source.Complaints) []plan.Word {
+	name := "--" + key
+	if len(key) == 1 {
+		name = "-" + key
+	}
+	on, isBool := v.Any.(bool)
+	s, isText := v.Text()
+	switch {
+	case slices.Contains(numbers, key) || !isBool && !(isText && s == ""):
+		return plan.Texts(name, word(key, v, c))
+	case isBool && !on:
+		return nil
+	}
+	return plan.Texts(name)
+}
+
+// numbers are options with a number, for which CloudAI takes true as 1 and false as 0.
+var numbers = []string{"root", "iters", "warmup_iters", "agg_iters", "average", "parallel_init", "check", "blocking", "cudagraph", "stepfactor"}
 
 func word(key string, v *source.Value, c *source.Complaints) string {
 	s, ok := v.Word()
@@ -140,8 +171,10 @@ func word(key string, v *source.Value, c *source.Complaints) string {
 		c.Add(source.Errorf(v.Pos, "cmd_args.%s is a list, where one value is needed", key).Hintf("write one value"))
 	case !ok:
 		c.Addf(v.Pos, "cmd_args.%s must be one value, not a %s", key, v.Kind())
+	case v.Kind() == "boolean" && slices.Contains(numbers, key):
+		return map[string]string{"true": "1", "false": "0"}[s]
 	case s == "" || v.Kind() == "boolean":
-		c.Add(source.Errorf(v.Pos, "cmd_args.%s is %q: every option of nccl-tests has a value", key, s).Hintf("write 0 or 1"))
+		c.Add(source.Errorf(v.Pos, "cmd_args.%s is %q: this option of nccl-tests has a value", key, s).Hintf("write the value, or remove the key"))
 	}
 	return s
 }
@@ -166,6 +199,10 @@ func extra(t *source.Table, c *source.Complaints) []plan.Word {
 // Serve implements plan.Workload: ntasks_per_node tasks on each node, or as many
 // as its GPUs are enough for.
 func (w Workload) Serve(cl plan.Cluster) (plan.Service, error) {
+	if w.matrix {
+		return plan.Service{}, source.Errorf(w.args.PosOf("use_deepep_matrix"), "test %q: use_deepep_matrix takes the file nccl_matrix.txt of an earlier MoEBenchmark, which is not run yet", w.testID).
+			Hintf("set use_deepep_matrix = false; for a file that exists, mount it with extra_container_mounts and name it in extra_env_vars.ALLTOALLV_MATRIX_FILE")
+	}
 	gpus := cl.GPUsPerNode
 	if cl.VisibleGPUs != nil {
 		gpus = len(cl.VisibleGPUs)
@@ -183,7 +220,7 @@ func (w Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 		fallback = mpi // without it every task would measure itself alone
 	}
 	return plan.Service{
-		Image: w.image, Config: map[string]any{"nccl": w.args.Plain()},
+		Image: w.image, Config: map[string]any{"nccl": w.args.Plain()}, Notes: w.notes,
 		Steps: []plan.Step{{
 			Name: "nccl", Nodes: cl.All(), TasksPerNode: tasks, Container: true, Env: cl.Visible(), Argv: cl.Program(w.argv),
 			Srun: cl.MPIOptions(fallback), Log: "logs/nccl-%t.log", Success: Success,

@@ -54,6 +54,31 @@ func TestCommand(t *testing.T) {
 			"\"--report_cputime\" = \"1\"\n\"-V\" = \"\"\n", plan.Cluster{Nodes: 1})))
 }
 
+// CloudAI reads true as the number 1 where an option has one, and writes a bare switch
+// elsewhere; false leaves a switch out. Its own keys are no options.
+func TestSwitches(t *testing.T) {
+	s := step(t, "check = false\nblocking = true\nstepfactor = true\nfold = true\nspare = false\nQ = ''\ndepth = 1\nmin_busbw = 40.5\nalltoallv_matrix_container_path = '/m'\n"+
+		"use_deepep_matrix = false\n", "", plan.Cluster{Nodes: 1})
+	require.Contains(t, argv(s), " --check 0 --blocking 1 --cudagraph 0 --stepfactor 1 --fold -Q --depth 1")
+	require.True(t, strings.HasSuffix(argv(s), " --depth 1"), argv(s))
+	w, err := load(t, "min_busbw = 40.5", "", false)
+	require.NoError(t, err)
+	service, err := w.Serve(plan.Cluster{Nodes: 1})
+	require.NoError(t, err)
+	require.Equal(t, []string{"t.toml:1:1: min_busbw has no effect on an NcclTest test"}, service.Notes)
+}
+
+// The file is one that another workload leaves: the test can be read, and is refused
+// when it is planned.
+func TestTrafficMatrix(t *testing.T) {
+	const args = "subtest_name = 'alltoallv_perf_mpi'\n"
+	require.True(t, strings.HasPrefix(argv(step(t, args, "", plan.Cluster{Nodes: 1})), "/opt/nccl-tests/build/alltoallv_perf --nthreads 1 "))
+	w, err := load(t, args+"use_deepep_matrix = true", "", false)
+	require.NoError(t, err)
+	_, err = w.Serve(plan.Cluster{Nodes: 2})
+	require.ErrorContains(t, err, `t.toml:2:1: test "a": use_deepep_matrix takes the file nccl_matrix.txt of an earlier MoEBenchmark, which is not run yet`)
+}
+
 // One task for each GPU; --mpi where ranks must find each other, the site's
 // before CloudAI's default.
 //
@@ -110,8 +135,9 @@ func TestRefused(t *testing.T) {
 		"nthreads = -2":                       "t.toml:1:1: cmd_args.nthreads is -2, must be 1 or more",
 		"ngpus = 'x'":                         "t.toml:1:1: ngpus must be an integer",
 		"warmup_iters = ['5', '50']":          "t.toml:1:1: cmd_args.warmup_iters is a list, where one value is needed",
-		"check = true":                        "t.toml:1:1: cmd_args.check is \"true\": every option of nccl-tests has a value",
+		"op = true":                           "t.toml:1:1: cmd_args.op is \"true\": this option of nccl-tests has a value",
 		"stepfactor = ''":                     "t.toml:1:1: cmd_args.stepfactor is \"\"",
+		"use_deepep_matrix = 'maybe'":         "t.toml:1:1: use_deepep_matrix must be",
 		"'a b' = 1":                           "t.toml:1:1: cmd_args.\"a b\" is no option of nccl-tests",
 		"'--iters' = 1":                       "is no option of nccl-tests",
 		"[x]\ny = 1":                          "cmd_args.x must be one value, not a table",
