@@ -30,8 +30,15 @@ func schemaOrder(table string) []string {
 	return nil
 }
 
-// Sweep reads what a test says about its sweep; it is not Active if there is none.
-func Sweep(t scenario.Test) (*sweep.Sweep, error) { return sweep.Load(t.Table, schemaOrder) }
+// Sweep reads what a test says about its sweep; it is not Active if there is none. The
+// metrics of a workload that is not run are its own, and so are their rewards.
+func Sweep(t scenario.Test) (*sweep.Sweep, error) {
+	table := t.Table
+	if !slices.Contains(runnable(), t.Template) {
+		table = table.Without("agent_metrics", "agent_reward_function")
+	}
+	return sweep.Load(table, schemaOrder)
+}
 
 // roundSize is how many points an agent that learns from results hands out at
 // once: enough to use a cluster, few enough to learn.
