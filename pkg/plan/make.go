@@ -359,10 +359,11 @@ func grace(limit time.Duration) time.Duration {
 func (p *Plan) environment(in Input) (visible []int, secrets []asked, err error) {
 	var c source.Complaints
 	merged := source.NewTable(source.Pos{})
-	for _, t := range []*source.Table{in.System.GlobalEnvVars, in.Test.Env} {
-		for _, name := range t.Keys() {
-			merged.Set(name, t.Get(name)) // whole: { file = … } over { env = … } leaves no env
-		}
+	for _, name := range in.System.GlobalEnvVars.Keys() {
+		merged.Set(name, number(in.System.GlobalEnvVars.Get(name)))
+	}
+	for _, name := range in.Test.Env.Keys() {
+		merged.Set(name, in.Test.Env.Get(name)) // whole: { file = … } over { env = … } leaves no env
 	}
 	for _, name := range merged.Keys() {
 		v := merged.Get(name)
@@ -400,6 +401,20 @@ func (p *Plan) environment(in Input) (visible []int, secrets []asked, err error)
 		p.Env = append(p.Env, Var{Name: name, Value: word})
 	}
 	return visible, secrets, c.Err()
+}
+
+// number is a number of a site file as text. CloudAI takes numbers there, and none in a test.
+func number(v *source.Value) *source.Value {
+	switch x := v.Any.(type) {
+	case int64, float64:
+		s, _ := v.Word()
+		return &source.Value{Pos: v.Pos, Any: s}
+	case *source.Table:
+		if x.Has("default") {
+			return number(x.Get("default"))
+		}
+	}
+	return v
 }
 
 // shellText finds what a shell would expand inside double quotes.
