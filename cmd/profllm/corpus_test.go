@@ -1,33 +1,136 @@
 package main
 
 import (
+	"io/fs"
+	"maps"
+	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/cloudaitest"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/scenario"
 )
 
-// corpus is CloudAI's own conf folder.
-func corpus(t *testing.T) string {
+// format holds definitions of our own in CloudAI's format.
+func format(t *testing.T) string {
 	t.Helper()
-	dir, err := filepath.Abs("../../pkg/catalog/testdata/cloudai/conf")
+	dir, err := filepath.Abs("../../pkg/catalog/testdata/format/conf")
 	require.NoError(t, err)
 	return dir
 }
 
-// Every file of CloudAI's conf folder is good, also given as one folder.
-func TestVerifyCorpus(t *testing.T) {
-	o := profllm(t, t.TempDir(), nil, "verify", corpus(t))
-	require.Equal(t, exitOK, o.code, o.stderr)
-	require.Equal(t, 34, strings.Count(o.stdout, "ok   "))
+// A whole folder is verified, each file by its kind.
+func TestVerifyFormat(t *testing.T) {
+	o := profllm(t, t.TempDir(), nil, "verify", format(t))
+	require.Equal(t, exitDefinition, o.code)
+	require.Equal(t, 23, strings.Count(o.stdout, "ok   "))
+	require.Equal(t, 1, strings.Count(o.stdout, "bad  "))
+	require.Contains(t, o.stdout, "bad  scenario "+filepath.Join(format(t), "test_scenario/ambiguous.toml"))
+	require.Contains(t, o.stderr, "1 of 24 files bad")
+}
+
+// outcome is what the page says of a file.
+type expected struct{ kind, outcome, why string }
+
+// filesPage reads the rows of the page on CloudAI's own files.
+func filesPage(t *testing.T) map[string]expected {
+	t.Helper()
+	data, err := os.ReadFile("../../docs/reference/cloudai-files.md")
+	require.NoError(t, err)
+	rows := map[string]expected{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\S+\\.toml)` \\| (.*) \\| (.*) \\| (.*)\\|$").FindAllStringSubmatch(string(data), -1) {
+		require.NotContains(t, rows, m[1], "named twice")
+		rows[m[1]] = expected{m[2], m[3], strings.TrimSpace(m[4])}
+	}
+	require.NotEmpty(t, rows)
+	return rows
+}
+
+// Each file of CloudAI's folder is on the page, and what the page says of it is so:
+// scenarios and tests are planned on CloudAI's sample site.
+func TestCloudAIFiles(t *testing.T) {
+	conf := cloudaitest.Conf(t)
+	page := filesPage(t)
+	var names []string
+	require.NoError(t, filepath.WalkDir(conf, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(name) == ".toml" {
+			name, err = filepath.Rel(conf, name)
+			names = append(names, filepath.ToSlash(name))
+		}
+		return err
+	}))
+	require.Equal(t, slices.Sorted(slices.Values(names)), slices.Sorted(maps.Keys(page)), "files in the folder, and on the page")
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) { checkCloudAIFile(t, conf, name, page[name]) })
+	}
+}
+
+// code are words that profllm says, or a flag that it needs.
+var code = regexp.MustCompile("`([^`]+)`")
+
+func checkCloudAIFile(t *testing.T, conf, name string, want expected) {
+	file := filepath.Join(conf, name)
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	kind, err := scenario.Kind(scenario.File{Name: name, Data: data})
+	require.NoError(t, err)
+	require.Equal(t, want.kind, kind)
+	var flags, says []string
+	for _, m := range code.FindAllStringSubmatch(want.why, -1) {
+		if dir, ok := strings.CutPrefix(m[1], "--tests-dir "); ok {
+			flags = []string{"--tests-dir", filepath.Join(conf, dir)}
+			o := profllm(t, t.TempDir(), nil, "verify", file)
+			require.Equal(t, exitDefinition, o.code, "it needs the flag")
+			require.Contains(t, o.stderr, "test files are named")
+			continue
+		}
+		says = append(says, m[1])
+	}
+	dir := t.TempDir()
+	verified := profllm(t, dir, nil, append([]string{"verify", file}, flags...)...)
+	last := verified
+	if want.outcome == "refused" {
+		require.Equal(t, exitDefinition, verified.code)
+	} else {
+		require.Equal(t, exitOK, verified.code)
+		switch kind {
+		case "test":
+			test, err := scenario.LoadTest(scenario.File{Name: name, Data: data})
+			require.NoError(t, err)
+			file = filepath.Join(dir, "s.toml")
+			require.NoError(t, os.WriteFile(file, []byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_name = \""+test.Name+"\"\ntime_limit = \"1h\"\n"), 0o644))
+			flags = []string{"--tests-dir", filepath.Dir(filepath.Join(conf, name))}
+		case "system":
+			file = filepath.Join(conf, "common/test_scenario/sleep.toml")
+		}
+		last = profllm(t, dir, nil, append([]string{"slurm", "dry-run", file, "--system", filepath.Join(conf, "common/system/example_slurm_cluster.toml"), "--hook-dir", filepath.Join(conf, "hook")}, flags...)...)
+		switch want.outcome {
+		case "runs", "plans only":
+			require.Equal(t, exitOK, last.code)
+			require.Contains(t, last.stdout, "#SBATCH --nodes=")
+		case "read only":
+			require.Equal(t, exitDefinition, last.code)
+			require.NotEmpty(t, says, "why it is not planned")
+		default:
+			t.Fatalf("unknown outcome %q", want.outcome)
+		}
+	}
+	for _, words := range says {
+		require.Contains(t, last.stderr, words)
+	}
+	require.Equal(t, want.outcome != "runs", want.why != "", "a reason, where it does not run")
 }
 
 // CloudAI's scenarios for vLLM, SGLang and containers run unchanged on the lab,
 // with simulated engines.
 func TestSlurmCloudAICorpus(t *testing.T) {
+	conf := cloudaitest.Conf(t)
 	for file, tests := range map[string]int{
 		"experimental/vllm/test_scenario/vllm.toml":           5,
 		"experimental/vllm/test_scenario/vllm-heavy.toml":     1,
@@ -37,7 +140,7 @@ func TestSlurmCloudAICorpus(t *testing.T) {
 	} {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".toml"), func(t *testing.T) {
 			dir := lab(t)
-			o := profllm(t, dir, nil, "slurm", "submit", "--simulate", "-y", "--system", "site.toml", filepath.Join(corpus(t), file), "--wait")
+			o := profllm(t, dir, nil, "slurm", "submit", "--simulate", "-y", "--system", "site.toml", filepath.Join(conf, file), "--wait")
 			require.Equal(t, exitOK, o.code)
 			all := runs(t, dir)
 			require.Len(t, all, tests)

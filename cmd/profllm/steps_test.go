@@ -132,23 +132,21 @@ func TestSlurmStepOutcomes(t *testing.T) {
 	}
 }
 
-// CloudAI's files are read and checked also where their workload is not run; it
-// is refused when a plan is asked for.
+// Files are read and checked also where their workload is not run; it is refused when
+// a plan is asked for.
 func TestVerifyOtherWorkloads(t *testing.T) {
-	corpus, err := filepath.Abs("../../pkg/catalog/testdata/cloudai/conf")
-	require.NoError(t, err)
 	dir := t.TempDir()
-	nemo := filepath.Join(corpus, "common/test_scenario/nemo_run_llama3_8b.toml")
-	test := filepath.Join(corpus, "experimental/ai_dynamo/test/vllm.toml")
-	o := profllm(t, dir, nil, "verify", nemo, test)
+	read := filepath.Join(format(t), "test_scenario/only-read.toml")
+	test := filepath.Join(format(t), "test/rack-a/cast.toml")
+	o := profllm(t, dir, nil, "verify", read, test)
 	require.Equal(t, exitOK, o.code)
-	require.Contains(t, o.stdout, "ok   scenario "+nemo)
-	require.Contains(t, o.stderr, `test "nemo_run_llama3_8b.2nodes": the workload NeMoRun can be read and is not run yet`)
-	require.Contains(t, o.stderr, "the workload AIDynamo can be read and is not run yet")
+	require.Contains(t, o.stdout, "ok   scenario "+read)
+	require.Contains(t, o.stderr, `test "train": the workload NeMoRun can be read and is not run yet`)
+	require.Contains(t, o.stderr, "the workload MegatronBridge can be read and is not run yet")
 
-	o = profllm(t, dir, nil, "slurm", "dry-run", "--system", filepath.Join(corpus, "common/system/example_slurm_cluster.toml"), nemo)
+	o = profllm(t, dir, nil, "slurm", "dry-run", "--system", filepath.Join(format(t), "system/foundry.toml"), read)
 	require.Equal(t, exitDefinition, o.code)
-	require.Contains(t, o.stderr, "nemo_run_llama3_8b.toml:19:3: test \"nemo_run_llama3_8b.single-node\": the workload NeMoRun is not run yet\n\thint: ")
+	require.Contains(t, o.stderr, "only-read.toml:4:3: test \"guess\": the workload Aiconfigurator is not run yet\n\thint: ")
 	require.Empty(t, o.stdout)
 
 	bad := filepath.Join(dir, "bad.toml")

@@ -2,21 +2,39 @@ package config
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/source"
 )
 
-func TestParseCloudAISample(t *testing.T) {
-	data, err := os.ReadFile("testdata/example_slurm_cluster.toml")
+// sample is a system file of our own with every key that CloudAI knows.
+const sample = "../catalog/testdata/format/conf/system/foundry.toml"
+
+func TestParseSample(t *testing.T) {
+	data, err := os.ReadFile(sample)
 	require.NoError(t, err)
-	s, err := Parse("example_slurm_cluster.toml", data)
+	s, err := Parse("foundry.toml", data)
 	require.NoError(t, err)
-	require.Equal(t, "partition_1", s.DefaultPartition)
-	require.Len(t, s.Partitions[0].Groups, 4)
-	require.Equal(t, 8, s.GPUsPerNode)
+	require.Equal(t, "foundry", s.Name)
+	require.Equal(t, "anvil", s.DefaultPartition)
+	require.Equal(t, []Partition{{Name: "anvil", Groups: []Group{
+		{Name: "left", Nodes: []string{"iron[08-11]", "iron20,iron[22,24]"}}, {Name: "right", Nodes: []string{"steel-[1-3]-ib"}},
+	}}, {Name: "bellows"}}, s.Partitions)
+	require.Equal(t, 6, s.GPUsPerNode)
 	require.True(t, s.GPUDirectives())
-	require.Len(t, s.Warnings, 1, "data_repository has no effect and says so")
+	require.Equal(t, Words{"--kill-on-bad-exit=1", "--label"}, s.ExtraSrunArgs)
+	require.Len(t, s.Warnings, 4, "keys without effect are named")
+	top, err := source.Parse(sample, data)
+	require.NoError(t, err)
+	for _, key := range source.Fields(System{}) {
+		ours := []string{
+			"qos", "reservation", "constraint", "supports_gpu_directives", "export", "compile_cache", "container_args", "launcher", "binary", "prologue", "preflight", "signatures",
+		}
+		require.True(t, top.Has(key) || slices.Contains(ours, key), "key %s does not stand in %s", key, sample)
+	}
 }
 
 // covers: CD-45, PL-D3
@@ -114,9 +132,9 @@ func FuzzFromSlurm(f *testing.F) {
 }
 
 func FuzzParse(f *testing.F) {
-	sample, err := os.ReadFile("testdata/example_slurm_cluster.toml")
+	data, err := os.ReadFile(sample)
 	require.NoError(f, err)
-	f.Add(sample)
+	f.Add(data)
 	f.Add([]byte("partitions = [7, {name='p', nodes=['x'], groups=[{name='g', nodes=['a[1-2']}, {name='g'}]}]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := Parse("site.toml", data)

@@ -58,8 +58,8 @@ func planned(t testing.TB, site, file, testsDir string) []*plan.Plan {
 	return set.Plans
 }
 
-// suite is a set of scenarios and the sites that each is rendered for. CloudAI's
-// samples mount repositories into a container, so no bare site fits them.
+// suite is a set of scenarios and the sites that each is rendered for. The definitions
+// in CloudAI's format mount repositories into a container, so no bare site fits them.
 type suite struct {
 	scenarios, tests string
 	sites            []string
@@ -67,15 +67,12 @@ type suite struct {
 
 var suites = []suite{
 	{"../../scenarios/*.toml", "../../scenarios/tests", []string{"../../conf/slurm-pyxis.toml", "../../conf/slurm-bare.toml"}},
-	{"../scenario/testdata/cloudai/test_scenario/*.toml", "../scenario/testdata/cloudai/test",
-		[]string{"../../conf/slurm-pyxis.toml", "../config/testdata/example_slurm_cluster.toml"}},
-	{corpus + "test_scenario/fio*.toml", corpus + "test", []string{corpus + "system/example_slurm_cluster.toml"}},
-	{corpus + "test_scenario/slurm_container.toml", corpus + "test", []string{corpus + "system/example_slurm_cluster.toml"}},
-	{corpus + "test_scenario/ucc_generator_test.toml", corpus + "test", []string{corpus + "system/example_slurm_cluster.toml"}},
+	{format + "test_scenario/shapes*.toml", format + "test", []string{"../../conf/slurm-pyxis.toml", format + "system/foundry.toml"}},
+	{format + "test_scenario/steps-of-every-kind.toml", format + "test", []string{format + "system/foundry.toml"}},
 }
 
-// corpus holds CloudAI's samples of tests that serve nothing.
-const corpus = "../catalog/testdata/cloudai/conf/common/"
+// format holds definitions of our own in CloudAI's format.
+const format = "../catalog/testdata/format/conf/"
 
 // script is one rendered job and the golden file that holds it.
 type script struct {
@@ -105,7 +102,7 @@ func scripts(t testing.TB) []script {
 	return list
 }
 
-// Every shipped scenario and every sample of CloudAI, for every site it fits.
+// Every shipped scenario and the definitions in CloudAI's format, for every site they fit.
 //
 // covers: PL-D5
 func TestGolden(t *testing.T) {

@@ -1,13 +1,17 @@
 package scenario
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/source"
 )
 
 func load(t *testing.T, scenario string, tests ...string) (*Scenario, error) {
@@ -126,17 +130,65 @@ func TestTestsThatWaitForEachOther(t *testing.T) {
 	require.ErrorContains(t, err, `test "a" depends on itself`)
 }
 
-func TestCloudAIFilesLoad(t *testing.T) {
-	read := func(name string) File {
-		data, err := os.ReadFile(filepath.Join("testdata", "cloudai", name))
-		require.NoError(t, err)
-		return File{Name: name, Data: data}
+// The folder of definitions in CloudAI's format has every key of a test and of a
+// scenario that CloudAI knows.
+func TestFormatHasEveryKey(t *testing.T) {
+	const format = "../catalog/testdata/format/conf/"
+	seen := map[string]map[string]bool{"scenario": {}, "entry": {}, "dependency": {}, "repository": {}}
+	note := func(kind string, table *source.Table) {
+		for _, k := range table.Keys() {
+			seen[kind][k] = true
+		}
 	}
-	tests := []File{read("test/vllm.toml")}
-	for name, want := range map[string]int{"vllm.toml": 5, "vllm-heavy.toml": 1} {
-		s, err := Load(read("test_scenario/"+name), tests, HookFiles{})
+	tables := func(v *source.Value) (list []*source.Table) {
+		if v == nil {
+			return nil
+		}
+		if t, ok := v.Any.(*source.Table); ok {
+			return append(list, t)
+		}
+		for _, e := range v.Any.([]*source.Value) {
+			list = append(list, e.Any.(*source.Table))
+		}
+		return list
+	}
+	require.NoError(t, filepath.WalkDir(format, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(name)
 		require.NoError(t, err)
-		require.Len(t, s.Tests, want)
+		top, err := source.Parse(name, data)
+		require.NoError(t, err)
+		tests := []*source.Table{top}
+		switch kind(top) {
+		case "system":
+			return nil
+		case "scenario":
+			note("scenario", top)
+			tests = tables(top.Get("Tests"))
+		}
+		for _, test := range tests {
+			note("entry", test)
+			for _, d := range tables(test.Get("dependencies")) {
+				note("dependency", d)
+			}
+			for _, key := range []string{"git_repos", "proxy_script_repo"} {
+				for _, r := range tables(test.Get(key)) {
+					note("repository", r)
+				}
+			}
+		}
+		return nil
+	}))
+	ours := []string{"repeat", "slurm", "launcher", "client", "phases", "sweep", "preflight", "telemetry", "accept", "installed_path"} // the last is internal to CloudAI
+	for kind, keys := range map[string][]string{
+		"scenario": source.Fields(head{}), "entry": slices.Concat(source.Fields(entry{}), source.Fields(definition{})),
+		"dependency": source.Fields(Dependency{}), "repository": source.Fields(GitRepo{}),
+	} {
+		for _, key := range keys {
+			require.True(t, seen[kind][key] || slices.Contains(ours, key), "%s key %s stands in no file of %s", kind, key, format)
+		}
 	}
 }
 

@@ -286,60 +286,66 @@ func TestHealthRules(t *testing.T) {
 }
 
 // covers: C.8
-func TestCloudAISamples(t *testing.T) {
-	const dir = "../../scenario/testdata/cloudai/"
+func TestShapes(t *testing.T) {
+	const dir = "../../catalog/testdata/format/conf/"
 	read := func(name string) scenario.File {
 		data, err := os.ReadFile(dir + name)
 		require.NoError(t, err)
 		return scenario.File{Name: name, Data: data}
 	}
 	want := map[string]struct {
-		roles, gpus, ports string
-		ray                int
+		roles, gpus, ports, health string
+		ray                        int
 	}{
-		"vllm.disagg.4nodes":            {"prefill 0-1, decode 2-3, proxy 0", "0,1,2,3|0,1,2,3|", "proxy 8300, prefill 8400, prefill_nixl 5557, prefill_ray 6379, decode 8500, decode_nixl 5561, decode_ray 7379", 2},
-		"vllm.agg.1node":                {"serve 0", "0,1,2,3", "serve 8300", 0},
-		"vllm.agg.2nodes":               {"serve 0-1", "0,1,2,3", "serve 8300, serve_ray 6379", 1},
-		"vllm.disagg.sync":              {"prefill 0, decode 1, proxy 0", "0,1,2,3|0,1,2,3|", "proxy 8300, prefill 8400, prefill_nixl 5557, decode 8500, decode_nixl 5561", 0},
-		"vllm.disagg.async":             {"prefill 0, decode 0, proxy 0", "0,1|2,3|", "proxy 8300, prefill 8400, prefill_nixl 5557, decode 8500, decode_nixl 5561", 0},
-		"vllm.heavy.disagg.8nodes.4p4d": {"prefill 0-3, decode 4-7, proxy 0", "0,1,2,3|0,1,2,3|", "proxy 8300, prefill 8400, prefill_nixl 5557, prefill_ray 6379, decode 8500, decode_nixl 5565, decode_ray 7379", 2},
+		"one.node":             {"serve 0", "2,3,4,5", "serve 8700", "/health", 0},
+		"one.server.two.nodes": {"serve 0-1", "0,1,2,3,4,5", "serve 8700, serve_ray 6379", "/health", 1},
+		"apart":                {"prefill 0, decode 1, proxy 0", "0,1,2,3,4,5|0,1,2,3,4,5|", "proxy 8700, prefill 8800, prefill_nixl 5557, decode 8900, decode_nixl 5563", "/health /health /healthcheck", 0},
+		"apart.one.node":       {"prefill 0, decode 0, proxy 0", "0|1,2|", "proxy 8700, prefill 8800, prefill_nixl 5557, decode 8900, decode_nixl 5560", "/health /health /alive", 0},
+		"apart.five.nodes": {"prefill 0-2, decode 3-4, proxy 0", "0,1,2,3,4,5|0,1,2,3,4,5|",
+			"proxy 8800, prefill 8900, prefill_nixl 5557, prefill_ray 6379, decode 9000, decode_nixl 5563, decode_ray 7379", "/health /health /healthcheck", 2},
+		"named.nodes": {"prefill 0, decode 1-2, proxy 0", "0,1,2,3,4,5|0,1,2,3,4,5|",
+			"proxy 8700, prefill 8800, prefill_nixl 5557, decode 8900, decode_nixl 5563, decode_ray 7379", "/health /health /healthcheck", 1},
 	}
-	seen := 0
-	for _, name := range []string{"vllm.toml", "vllm-heavy.toml"} {
-		s, err := scenario.Load(read("test_scenario/"+name), []scenario.File{read("test/vllm.toml")}, scenario.HookFiles{})
+	s, err := scenario.Load(read("test_scenario/shapes.toml"), []scenario.File{read("test/anvil-vllm.toml")}, scenario.HookFiles{})
+	require.NoError(t, err)
+	require.Len(t, s.Tests, len(want))
+	for _, test := range s.Tests {
+		w, err := New(test, true)
 		require.NoError(t, err)
-		for _, test := range s.Tests {
-			w, err := New(test, true)
-			require.NoError(t, err)
-			nodes, err := test.Nodes()
-			require.NoError(t, err)
-			service, err := w.Serve(plan.Cluster{Nodes: nodes, VisibleGPUs: []int{0, 1, 2, 3}})
-			require.NoError(t, err)
-			var roles, gpus, ports []string
-			ray := 0
-			for _, r := range service.Roles {
-				roles = append(roles, r.Name+" "+r.Nodes.String())
-				gpus = append(gpus, plan.FormatGPUs(r.GPUs))
-				if strings.Contains(argv(r), "--distributed-executor-backend ray") {
-					ray++
-				}
-				if r.Engine {
-					require.Equal(t, "/health", r.Health.Path)
-					require.Contains(t, argv(r)+" ", "--enforce-eager ", "a bare flag")
-				} else {
-					require.Equal(t, "/healthcheck", r.Health.Path)
-				}
-			}
-			for _, p := range service.Ports {
-				ports = append(ports, p.Name+" "+strconv.Itoa(p.At(0)))
-			}
-			w2 := want[test.ID]
-			require.Equal(t, w2.roles, strings.Join(roles, ", "), test.ID)
-			require.Equal(t, w2.gpus, strings.Join(gpus, "|"), test.ID)
-			require.Equal(t, w2.ports, strings.Join(ports, ", "), test.ID)
-			require.Equal(t, w2.ray, ray, test.ID)
-			seen++
+		nodes, err := test.Nodes()
+		require.NoError(t, err)
+		if len(test.NodeLists) > 0 {
+			nodes = 3 // as many as it names
 		}
+		visible := []int{0, 1, 2, 3, 4, 5}
+		if v, _ := test.Env.Get("CUDA_VISIBLE_DEVICES").Text(); v != "" {
+			visible, err = plan.ParseGPUs(v)
+			require.NoError(t, err)
+		}
+		service, err := w.Serve(plan.Cluster{Nodes: nodes, VisibleGPUs: visible})
+		require.NoError(t, err)
+		var roles, gpus, ports, health []string
+		ray := 0
+		for _, r := range service.Roles {
+			roles = append(roles, r.Name+" "+r.Nodes.String())
+			gpus = append(gpus, plan.FormatGPUs(r.GPUs))
+			health = append(health, r.Health.Path)
+			if strings.Contains(argv(r), "-backend ray") {
+				ray++
+			}
+		}
+		for _, p := range service.Ports {
+			ports = append(ports, p.Name+" "+strconv.Itoa(p.At(0)))
+		}
+		w2 := want[test.ID]
+		require.Equal(t, w2.roles, strings.Join(roles, ", "), test.ID)
+		require.Equal(t, w2.gpus, strings.Join(gpus, "|"), test.ID)
+		require.Equal(t, w2.ports, strings.Join(ports, ", "), test.ID)
+		require.Equal(t, w2.health, strings.Join(health, " "), test.ID)
+		require.Equal(t, w2.ray, ray, test.ID)
+		decode := argv(service.Roles[min(1, len(service.Roles)-1)])
+		require.Contains(t, decode+" ", "--enforce-eager ", "a bare flag")
+		require.Contains(t, decode, `--hf-overrides {"rope_scaling":{"factor":2}}`, test.ID)
+		require.Contains(t, decode, "--seed 17", "extra_cmd_args")
 	}
-	require.Equal(t, len(want), seen)
 }
