@@ -153,13 +153,14 @@ func TestFormatSteps(t *testing.T) {
 			}
 			require.Equal(t, c.mpi, slices.Contains(srun, "--mpi=pmi2"), "%v", srun)
 			names := slices.ContainsFunc(srun, func(s string) bool {
-				return strings.HasPrefix(s, "--container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST")
+				return strings.HasPrefix(s, "--container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST")
 			})
 			require.Equal(t, c.image != "", names, "the test's variables win over the image's: %v", srun)
 			if id != "shell" {
 				require.Equal(t, []plan.Var{{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text("0,1,2,3,4,5")}}, step.Env)
 			}
 			require.Contains(t, p.Env, plan.Var{Name: "TUYERE_COUNT", Value: plan.Text("4")}, "a number of the site file")
+			require.Contains(t, p.Env, plan.Var{Name: "HOT", Value: plan.Text("False")})
 			require.Contains(t, p.Env, plan.Var{Name: "BLAST", Value: plan.Text("0.5")})
 		})
 	}

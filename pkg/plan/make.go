@@ -360,7 +360,7 @@ func (p *Plan) environment(in Input) (visible []int, secrets []asked, err error)
 	var c source.Complaints
 	merged := source.NewTable(source.Pos{})
 	for _, name := range in.System.GlobalEnvVars.Keys() {
-		merged.Set(name, number(in.System.GlobalEnvVars.Get(name)))
+		merged.Set(name, siteValue(in.System.GlobalEnvVars.Get(name)))
 	}
 	for _, name := range in.Test.Env.Keys() {
 		merged.Set(name, in.Test.Env.Get(name)) // whole: { file = … } over { env = … } leaves no env
@@ -403,15 +403,21 @@ func (p *Plan) environment(in Input) (visible []int, secrets []asked, err error)
 	return visible, secrets, c.Err()
 }
 
-// number is a number of a site file as text. CloudAI takes numbers there, and none in a test.
-func number(v *source.Value) *source.Value {
+// siteValue is a number or a boolean of a site file as CloudAI exports it, the latter
+// as Python spells it. A test's variables are strings for CloudAI too.
+func siteValue(v *source.Value) *source.Value {
 	switch x := v.Any.(type) {
 	case int64, float64:
 		s, _ := v.Word()
 		return &source.Value{Pos: v.Pos, Any: s}
+	case bool:
+		if x {
+			return &source.Value{Pos: v.Pos, Any: "True"}
+		}
+		return &source.Value{Pos: v.Pos, Any: "False"}
 	case *source.Table:
 		if x.Has("default") {
-			return number(x.Get("default"))
+			return siteValue(x.Get("default"))
 		}
 	}
 	return v

@@ -174,7 +174,7 @@ func TestMakeRefuses(t *testing.T) {
 }
 
 func TestEveryComplaintAtOnce(t *testing.T) {
-	in := input(t, "gpus_per_node = 4\n[global_env_vars]\nCUDA_VISIBLE_DEVICES = \"x\"\nN = true\n",
+	in := input(t, "gpus_per_node = 4\n[global_env_vars]\nCUDA_VISIBLE_DEVICES = \"x\"\nN = 1979-05-27\n",
 		"exclude_nodes = [\"n[1-\"]\nnodes = [\"main:g:2\", \"b[\"]\n[Tests.extra_env_vars]\n\"A B\" = \"\"\nL = [\"x\"]\n")
 	w := in.Workload.(service)
 	w.err = fmt.Errorf("workload")
@@ -190,7 +190,7 @@ func TestEveryComplaintAtOnce(t *testing.T) {
 	for i, want := range []string{
 		`s.toml:2:3: exclude_nodes: host list "n[1-"`, `s.toml:2:3: nodes: host list "b["`, `s.toml:2:3: nodes: "main:g:2": the site has no partition "main"`,
 		`s.toml:8:1: "A B" cannot name an environment variable`, `s.toml:9:1: L is a list`,
-		`site.toml:8:1: CUDA_VISIBLE_DEVICES: "x" is not a GPU id`, `site.toml:9:1: N must be a string, not the boolean true`,
+		`site.toml:8:1: CUDA_VISIBLE_DEVICES: "x" is not a GPU id`, `site.toml:9:1: N must be a string, not the date 1979-05-27`,
 	} {
 		require.Contains(t, lines[i], want)
 	}

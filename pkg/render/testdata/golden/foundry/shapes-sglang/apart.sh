@@ -35,6 +35,7 @@ export HF_HUB_CACHE=/forge/models/hf/hub
 export NCCL_DEBUG=WARN
 export UCX_LOG_LEVEL=error
 export TUYERE_COUNT=4
+export HOT=False
 export BLAST=0.5
 export NCCL_P2P_LEVEL=NVL
 
@@ -85,7 +86,7 @@ GUARD=$!
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
   '--container-image=registry.example#forge/sglang:0.9' \
   --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 SGLANG_HOST_IP="$PREFILL_ADDR" \
   python3 -m sglang.launch_server --model-path forge/hammer-9b --host 0.0.0.0 --port "$PREFILL_PORT" \
@@ -97,7 +98,7 @@ ROLES+=("prefill=$!")
 step --job-name=decode --relative=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/decode-%t.log \
   '--container-image=registry.example#forge/sglang:0.9' \
   --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 \
   "$PROFLLM" job rank --option=--node-rank --address=SGLANG_HOST_IP -- python3 -m sglang.launch_server \
@@ -109,7 +110,7 @@ ROLES+=("decode=$!")
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   '--container-image=registry.example#forge/sglang:0.9' \
   --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=proxy \
   python3 -m sglang_router.launch_router --pd-disaggregation \
@@ -125,7 +126,7 @@ PHASES+=("ready=0")
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   '--container-image=registry.example#forge/sglang:0.9' \
   --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=client \
   python3 -m sglang.bench_serving --backend sglang --base-url http://"$PROXY_ADDR":"$PROXY_PORT" \
@@ -137,7 +138,7 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
   '--container-image=registry.example#forge/sglang:0.9' \
   --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=client \
   python3 -m sglang.test.run_eval --host "$PROXY_ADDR" --port "$PROXY_PORT" --eval-name gsm8k --num-examples 60 \

@@ -33,6 +33,7 @@ export HF_HUB_CACHE=/forge/models/hf/hub
 export NCCL_DEBUG=WARN
 export UCX_LOG_LEVEL=error
 export TUYERE_COUNT=4
+export HOT=False
 export BLAST=0.5
 export NCCL_P2P_LEVEL=NVL
 
@@ -83,7 +84,7 @@ GUARD=$!
 step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/serve-%t.log \
   '--container-image=registry.example#forge/sglang:0.9' \
   --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 \
   "$PROFLLM" job rank --option=--node-rank --address=SGLANG_HOST_IP -- python3 -m sglang.launch_server \
@@ -98,7 +99,7 @@ PHASES+=("ready=0")
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   '--container-image=registry.example#forge/sglang:0.9' \
   --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=client \
   python3 -m sglang.bench_serving --backend sglang --base-url http://"$SERVE_ADDR":"$SERVE_PORT" \
@@ -110,7 +111,7 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
   '--container-image=registry.example#forge/sglang:0.9' \
   --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=client \
   python3 -m sglang.test.run_eval --host "$SERVE_ADDR" --port "$SERVE_PORT" --eval-name gsm8k --num-examples 60 \

@@ -35,6 +35,7 @@ export HF_HUB_CACHE=/forge/models/hf/hub
 export NCCL_DEBUG=WARN
 export UCX_LOG_LEVEL=error
 export TUYERE_COUNT=4
+export HOT=False
 export BLAST=0.5
 export VLLM_LOGGING_LEVEL=INFO
 export UCX_TLS='^sm'
@@ -86,7 +87,7 @@ GUARD=$!
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" VLLM_HOST_IP="$PREFILL_ADDR" \
@@ -99,7 +100,7 @@ ROLES+=("prefill=$!")
 step --job-name=decode --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=1,2 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" VLLM_HOST_IP="$DECODE_ADDR" \
@@ -122,7 +123,7 @@ PHASES+=("ready=0")
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=client \
   vllm bench serve --model forge/hammer-9b --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --random-input-len 640 \
@@ -133,7 +134,7 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=client \
   python3 /evals/gsm8k.py --host http://"$PROXY_ADDR" --port "$PROXY_PORT" --num-questions 90 \

@@ -35,6 +35,7 @@ export HF_HUB_CACHE=/forge/models/hf/hub
 export NCCL_DEBUG=WARN
 export UCX_LOG_LEVEL=error
 export TUYERE_COUNT=4
+export HOT=False
 export BLAST=0.5
 export VLLM_LOGGING_LEVEL=INFO
 export UCX_TLS='^sm'
@@ -86,7 +87,7 @@ GUARD=$!
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/profllm/proxies__main:/tools,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" VLLM_HOST_IP="$PREFILL_ADDR" \
@@ -100,7 +101,7 @@ ROLES+=("prefill=$!")
 step --job-name=decode --relative=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/decode-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/profllm/proxies__main:/tools,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" \
@@ -116,7 +117,7 @@ ROLES+=("decode=$!")
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/profllm/proxies__main:/tools,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=proxy \
   python3 /tools/proxy.py --host 0.0.0.0 --port "$PROXY_PORT" --prefiller-hosts "$PREFILL_ADDR" \
@@ -130,7 +131,7 @@ PHASES+=("ready=0")
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/profllm/proxies__main:/tools,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=client \
   vllm bench serve --model forge/hammer-9b --base-url http://127.0.0.1:"$PROXY_PORT" --random-input-len 640 \
@@ -141,7 +142,7 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/profllm/proxies__main:/tools,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=client \
   python3 /evals/gsm8k.py --host http://127.0.0.1 --port "$PROXY_PORT" --num-questions 90 \

@@ -33,6 +33,7 @@ export HF_HUB_CACHE=/forge/models/hf/hub
 export NCCL_DEBUG=WARN
 export UCX_LOG_LEVEL=error
 export TUYERE_COUNT=4
+export HOT=False
 export BLAST=0.5
 export VLLM_LOGGING_LEVEL=INFO
 export UCX_TLS='^sm'
@@ -84,7 +85,7 @@ GUARD=$!
 step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/serve-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/one.server.two.nodes/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/one.server.two.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/one.server.two.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 \
   "$PROFLLM" job ray --nodes 2 --head "$SERVE_ADDR" --port "$SERVE_RAY_PORT" --timeout 15m0s \
@@ -101,7 +102,7 @@ PHASES+=("ready=0")
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/one.server.two.nodes/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/one.server.two.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/one.server.two.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=client \
   vllm bench serve --model forge/hammer-9b --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 640 \
@@ -113,7 +114,7 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/one.server.two.nodes/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/one.server.two.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/one.server.two.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env PROFLLM_ROLE=client \
   python3 /evals/gsm8k.py --host http://"$SERVE_ADDR" --port "$SERVE_PORT" --num-questions 90 \

@@ -33,6 +33,7 @@ export HF_HUB_CACHE=/forge/models/hf/hub
 export NCCL_DEBUG=WARN
 export UCX_LOG_LEVEL=error
 export TUYERE_COUNT=4
+export HOT=False
 export BLAST=0.5
 
 GUARD=0   # pid of the srun that watches over the nodes
@@ -85,7 +86,7 @@ GUARD=$!
 phase nccl step --job-name=nccl --relative=0 --nodes=3 --ntasks=9 --ntasks-per-node=3 --wait=0 --output="$RUN"/logs/nccl-%t.log \
   --mpi=pmi2 '--container-image=registry.example#forge/nccl:3' \
   --container-mounts=/shared/results/steps-of-every-kind_2026-03-04_05-06-07/collective/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/steps-of-every-kind_2026-03-04_05-06-07/collective/0:/shared/results/steps-of-every-kind_2026-03-04_05-06-07/collective/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,HF_HOME,HF_HUB_CACHE --container-mount-home \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,HF_HOME,HF_HUB_CACHE --container-mount-home \
   --container-writable \
   env CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 \
   broadcast_perf_mpi --nthreads 1 --ngpus 2 --minbytes 64K --maxbytes 2G --stepbytes 3M --op max \

@@ -32,6 +32,7 @@ export HF_HUB_CACHE=/forge/models/hf/hub
 export NCCL_DEBUG=WARN
 export UCX_LOG_LEVEL=error
 export TUYERE_COUNT=4
+export HOT=False
 export BLAST=0.5
 
 GUARD=0   # pid of the srun that watches over the nodes
@@ -80,7 +81,7 @@ GUARD=$!
 phase ucc step --job-name=ucc --relative=0 --nodes=2 --ntasks=6 --ntasks-per-node=3 --wait=0 --output="$RUN"/logs/ucc-%t.log \
   --mpi=pmi2 '--container-image=registry.example#forge/hpcx:1' \
   --container-mounts=/shared/results/steps-of-every-kind_2026-03-04_05-06-07/counts/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/steps-of-every-kind_2026-03-04_05-06-07/counts/0:/shared/results/steps-of-every-kind_2026-03-04_05-06-07/counts/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,HF_HOME,HF_HUB_CACHE --container-mount-home \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,HF_HOME,HF_HUB_CACHE --container-mount-home \
   --container-writable \
   env CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 \
   /opt/hpcx/ucc/bin/ucc_perftest -c gatherv -b 3 -e 5M -m cuda -F --gen exp:min=1@max=9 -w=4

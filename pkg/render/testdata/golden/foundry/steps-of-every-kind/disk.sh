@@ -32,6 +32,7 @@ export HF_HUB_CACHE=/forge/models/hf/hub
 export NCCL_DEBUG=WARN
 export UCX_LOG_LEVEL=error
 export TUYERE_COUNT=4
+export HOT=False
 export BLAST=0.5
 
 GUARD=0   # pid of the srun that watches over the nodes
@@ -84,7 +85,7 @@ GUARD=$!
 phase fio step --job-name=fio --relative=0 --nodes=2 --ntasks=4 --ntasks-per-node=2 --wait=0 --output="$RUN"/logs/fio-%t.log \
   '--container-image=registry.example#forge/fio:3' \
   --container-mounts=/shared/results/steps-of-every-kind_2026-03-04_05-06-07/disk/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/steps-of-every-kind_2026-03-04_05-06-07/disk/0:/shared/results/steps-of-every-kind_2026-03-04_05-06-07/disk/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,HF_HOME,HF_HUB_CACHE --container-mount-home \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,HF_HOME,HF_HUB_CACHE --container-mount-home \
   --container-writable \
   env CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 \
   /usr/bin/fio --rw=randread --bs=4k,64k --direct --time_based --runtime=20 --size=6g /forge/jobs/read.fio

@@ -32,6 +32,7 @@ export HF_HUB_CACHE=/forge/models/hf/hub
 export NCCL_DEBUG=WARN
 export UCX_LOG_LEVEL=error
 export TUYERE_COUNT=4
+export HOT=False
 export BLAST=0.5
 export FORGE_TEMPER='it'\''s blue; not $RED'
 
@@ -81,7 +82,7 @@ GUARD=$!
 phase container step --job-name=container --relative=0 --nodes=2 --ntasks=6 --ntasks-per-node=3 --wait=0 --output="$RUN"/logs/container-%t.log \
   --mpi=pmi2 '--container-image=registry.example#forge/tools:4' \
   --container-mounts=/shared/results/steps-of-every-kind_2026-03-04_05-06-07/in.a.container/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/steps-of-every-kind_2026-03-04_05-06-07/in.a.container/0:/shared/results/steps-of-every-kind_2026-03-04_05-06-07/in.a.container/0,/home/user/counts.txt:/counts.txt,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,BLAST,FORGE_TEMPER,HF_HOME,HF_HUB_CACHE \
+  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,FORGE_TEMPER,HF_HOME,HF_HUB_CACHE \
   --container-mount-home --container-writable \
   env CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 \
   bash -c 'for n in 1 2; do echo "$SLURM_PROCID: $n"; done'
