@@ -55,7 +55,7 @@ func filesPage(t *testing.T) map[string]expected {
 // Each file of CloudAI's folder is on the page, and what the page says of it is so:
 // scenarios and tests are planned on CloudAI's sample site.
 func TestCloudAIFiles(t *testing.T) {
-	conf := cloudaitest.Conf(t)
+	conf := cloudaitest.Conf(t, os.Environ())
 	page := filesPage(t)
 	var names []string
 	require.NoError(t, filepath.WalkDir(conf, func(name string, d fs.DirEntry, err error) error {
@@ -130,7 +130,7 @@ func checkCloudAIFile(t *testing.T, conf, name string, want expected) {
 // CloudAI's scenarios for vLLM, SGLang and containers run unchanged on the lab,
 // with simulated engines.
 func TestSlurmCloudAICorpus(t *testing.T) {
-	conf := cloudaitest.Conf(t)
+	conf := cloudaitest.Conf(t, os.Environ())
 	for file, tests := range map[string]int{
 		"experimental/vllm/test_scenario/vllm.toml":           5,
 		"experimental/vllm/test_scenario/vllm-heavy.toml":     1,

@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"io/fs"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -16,7 +17,7 @@ import (
 // Scenarios of CloudAI's folder, with what CloudAI makes of them: how many tests, the
 // limit of the first with its hooks, and the points of its sweep.
 func TestCorpusLoads(t *testing.T) {
-	conf := cloudaitest.Conf(t)
+	conf := cloudaitest.Conf(t, os.Environ())
 	for file, want := range map[string]struct {
 		tests  int
 		limit  string
@@ -73,7 +74,7 @@ func TestCorpusLoads(t *testing.T) {
 // known.
 func TestCorpusTestFiles(t *testing.T) {
 	checked := 0
-	require.NoError(t, filepath.WalkDir(cloudaitest.Conf(t), func(name string, d fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(cloudaitest.Conf(t, os.Environ()), func(name string, d fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(name) != ".toml" {
 			return err
 		}

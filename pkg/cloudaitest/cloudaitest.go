@@ -1,12 +1,14 @@
 // Package cloudaitest finds CloudAI's own conf folder for tests, where this machine has
 // it. The files are read in place: this repository holds no copy of them.
 //
-//	dir := cloudaitest.Conf(t) // skips the test, with the reason, where there is none
+//	dir := cloudaitest.Conf(t, os.Environ()) // skips the test, with the reason, where there is none
 package cloudaitest
 
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -21,10 +23,14 @@ const (
 const beside = "../shared/corpus/cloudai/conf"
 
 // Conf returns the folder, absolute.
-func Conf(t testing.TB) string {
+func Conf(t testing.TB, environ []string) string {
 	t.Helper()
-	dir := os.Getenv(Variable)
-	named := dir != ""
+	dir, named := "", false
+	for _, v := range environ {
+		if value, ok := strings.CutPrefix(v, Variable+"="); ok && value != "" {
+			dir, named = value, true
+		}
+	}
 	if !named {
 		dir = filepath.Join(root(t), filepath.FromSlash(beside))
 	}
@@ -39,7 +45,7 @@ func Conf(t testing.TB) string {
 		t.Fatalf("%s: %s is no folder", Variable, dir)
 	}
 	const why = "CloudAI's own files are not here: " + Variable + " names the folder conf of a clone of github.com/NVIDIA/cloudai"
-	if os.Getenv(Required) == "1" {
+	if slices.Contains(environ, Required+"=1") {
 		t.Fatal(why)
 	}
 	t.Skip(why)
