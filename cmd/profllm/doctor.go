@@ -82,5 +82,5 @@ type probeNodeCmd struct {
 }
 
 func (c probeNodeCmd) Run(a *app) error {
-	return doctor.Look(a.ctx, c.Dir, a.env, version(), a.now().UTC()).Write(a.stdout)
+	return doctor.Look(a.ctx, c.Dir, a.env, gpuReader(), version(), a.now().UTC()).Write(a.stdout)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/load"
 	"github.com/profllm/profllm/pkg/printable"
@@ -96,6 +97,16 @@ func executable() (string, error) {
 	return filepath.EvalSymlinks(path)
 }
 
+// gpuReader is how this program reads the GPUs of its machine: by the profllm-nvml
+// beside it, else by nvidia-smi.
+func gpuReader() gpu.Reader {
+	self, err := executable()
+	if err != nil {
+		return gpu.Reader{}
+	}
+	return gpu.Beside(self)
+}
+
 type cli struct {
 	Slurm      slurmCmd      `cmd:"" help:"Plan, submit and follow jobs on a Slurm cluster."`
 	Collect    collectCmd    `cmd:"" help:"Read finished runs, judge them and write result.json."`
@@ -124,7 +135,7 @@ type cli struct {
 	Schema     schemaCmd     `cmd:"" help:"Print the JSON Schema of a file."`
 	Sim        simCmd        `cmd:"" help:"Act as vllm, ray, the GSM8K script or a benchmark, simulated."`
 	Job        jobCmd        `cmd:"" hidden:"" help:"Used by job scripts inside an allocation."`
-	Version    versionCmd    `cmd:"" help:"Print the version."`
+	Version    versionCmd    `cmd:"" help:"Print the version and who reads the GPUs here."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`
 }
@@ -216,8 +227,18 @@ func version() string {
 
 type versionCmd struct{}
 
+// Run also says who would read the GPUs of this machine.
 func (versionCmd) Run(a *app) error {
-	_, err := fmt.Fprintln(a.stdout, version())
+	ctx, cancel := context.WithTimeout(a.ctx, 20*time.Second) // a driver may hang
+	defer cancel()
+	reader, note := gpuReader().Which(ctx)
+	if reader == "" {
+		reader = "none"
+	}
+	if note != "" {
+		note = " (" + note + ")"
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s\nGPU reader: %s%s\n", version(), reader, note)
 	return err
 }
 

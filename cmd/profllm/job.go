@@ -39,7 +39,7 @@ type runFlag struct {
 }
 
 func (f runFlag) job(a *app) *job.Job {
-	return &job.Job{Dir: f.Dir, Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
+	return &job.Job{Dir: f.Dir, Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now, GPUs: gpuReader()}
 }
 
 // said labels an error of a job part, whose reader looks at stderr.txt.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,17 +15,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/gpu"
 )
 
 // TestMain lets the test binary be the command that prints a probe.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "probe-node" {
-		if err := Look(context.Background(), os.Args[3], os.Getenv, "test", time.Now()).Write(os.Stdout); err != nil {
+		if err := Look(context.Background(), os.Args[3], os.Getenv, reader(), "test", time.Now()).Write(os.Stdout); err != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
+}
+
+// reader is the profllm-nvml of the cluster's folder of programs, else none.
+func reader() gpu.Reader {
+	path, err := exec.LookPath(gpu.Program)
+	if err != nil {
+		path = "/nowhere/" + gpu.Program
+	}
+	return gpu.Reader{NVML: path}
 }
 
 // cluster is a folder of programs that act as a Slurm in good health: sbatch runs
@@ -56,6 +67,9 @@ esac`,
 	"sbatch":     `for a in "$@"; do echo "$a" >> "$bin/sbatch-args"; case "$a" in --chdir=*) cd "${a#--chdir=}";; esac; done; while [[ $1 = --* ]]; do shift; done; "$@"; echo "site banner"; echo 77`,
 	"nvidia-smi": `case $1 in --query-gpu=*) for i in 0 1; do echo "$i, GPU-$i, NVIDIA H100, 580.95.05, 81559, 4"; done;; esac`,
 	"enroot":     ``,
+	"profllm-nvml": `[ "$*" = list ] || exit 2
+echo '{"profllm_nvml":1,"nvml":"13.580.95.05","driver":"580.95.05","gpus":2}'
+for i in 0 1; do echo "{\"index\":$i,\"uuid\":\"GPU-$i\",\"name\":\"NVIDIA H100\",\"memory\":85520809984,\"memory_used\":4194304}"; done`,
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -113,7 +127,7 @@ func (c *cluster) run() map[string]Check {
 func (c *cluster) recorded() {
 	var b strings.Builder
 	env := func(name string) string { return map[string]string{"TMPDIR": "/tmp"}[name] }
-	require.NoError(c.t, Look(c.t.Context(), c.d.Dir, env, "test", time.Now()).Write(&b))
+	require.NoError(c.t, Look(c.t.Context(), c.d.Dir, env, reader(), "test", time.Now()).Write(&b))
 	require.NoError(c.t, os.WriteFile(filepath.Join(c.bin, "probe.json"), []byte(b.String()), 0o644))
 	c.program("self", `cat "$bin/probe.json"`)
 	c.d.Self = []string{filepath.Join(c.bin, "self")}
@@ -143,6 +157,8 @@ func TestHealthyCluster(t *testing.T) {
 	}
 	require.Equal(t, "8 of 8 nodes usable", checks["partition gpu"].Seen)
 	require.Equal(t, "2 x NVIDIA H100, 580.95.05, 79 GiB", checks["node: GPUs"].Seen)
+	require.Equal(t, "nvml 13.580.95.05", checks["node: GPU reader"].Seen)
+	require.Equal(t, "nvml 13.580.95.05", checks["GPU reader"].Seen)
 	require.Equal(t, []string{"job 77 looks at a node"}, c.log)
 	args := c.read("sbatch-args")
 	for _, want := range []string{"--partition=gpu\n", "--account=lab\n", "--gres=gpu:1\n", "--time=2\n", "--comment=a b\n", "--propagate=NONE\n"} {
@@ -194,15 +210,25 @@ func TestFindings(t *testing.T) {
 		"database down": {func(c *cluster) {
 			c.program("sacct", "echo 'sacct: error: Problem talking to the database' >&2; exit 1")
 		}, "accounting", Warn, "talking to the database"},
-		"no pyxis":           {func(c *cluster) { c.program("srun", `[ "$1" = --help ] && exit;`+healthy["srun"]) }, "containers", Bad, "enroot"},
-		"not writable":       {func(c *cluster) { c.d.Dir = "/proc/results"; c.recorded() }, "output folder", Bad, "/proc"},
-		"no probe":           {func(c *cluster) { c.d.Self = []string{"/bin/echo", "hello"} }, "output folder", Bad, "no probe"},
-		"proxy":              {func(c *cluster) { c.d.Environ = append(c.d.Environ, "https_proxy=http://secret@proxy") }, "node: proxy variables", Warn, "https_proxy"},
-		"long TMPDIR":        {func(c *cluster) { c.tmpdir(80) }, "node: temporary folder", Bad, "bytes long"},
-		"TMPDIR, Ray":        {func(c *cluster) { c.tmpdir(45) }, "node: temporary folder", Warn, "bytes long"},
-		"TMPDIR gone":        {func(c *cluster) { c.d.Environ = append(c.d.Environ, "TMPDIR=/nowhere") }, "node: temporary folder", Bad, "/nowhere"},
-		"GPU broken":         {func(c *cluster) { c.program("nvidia-smi", "echo Unable to determine the device handle; exit 15") }, "node: GPUs", Bad, "exit status 15: Unable to determine"},
-		"no driver":          {func(c *cluster) { c.remove("nvidia-smi") }, "node: GPUs", Warn, "Slurm promises gpu:h100:8"},
+		"no pyxis":            {func(c *cluster) { c.program("srun", `[ "$1" = --help ] && exit;`+healthy["srun"]) }, "containers", Bad, "enroot"},
+		"not writable":        {func(c *cluster) { c.d.Dir = "/proc/results"; c.recorded() }, "output folder", Bad, "/proc"},
+		"no probe":            {func(c *cluster) { c.d.Self = []string{"/bin/echo", "hello"} }, "output folder", Bad, "no probe"},
+		"proxy":               {func(c *cluster) { c.d.Environ = append(c.d.Environ, "https_proxy=http://secret@proxy") }, "node: proxy variables", Warn, "https_proxy"},
+		"long TMPDIR":         {func(c *cluster) { c.tmpdir(80) }, "node: temporary folder", Bad, "bytes long"},
+		"TMPDIR, Ray":         {func(c *cluster) { c.tmpdir(45) }, "node: temporary folder", Warn, "bytes long"},
+		"TMPDIR gone":         {func(c *cluster) { c.d.Environ = append(c.d.Environ, "TMPDIR=/nowhere") }, "node: temporary folder", Bad, "/nowhere"},
+		"no reader":           {func(c *cluster) { c.remove("profllm-nvml") }, "node: GPU reader", Warn, "nvidia-smi is used, which has no energy counter: no profllm-nvml in /nowhere"},
+		"old reader":          {func(c *cluster) { c.program("profllm-nvml", `echo '{"profllm_nvml":7}'`) }, "node: GPU reader", Warn, "it speaks format 7"},
+		"reader missing here": {func(c *cluster) {}, "GPU reader", Warn, "no profllm-nvml in /nowhere, and no nvidia-smi"},
+		"no library": {func(c *cluster) {
+			c.program("profllm-nvml", `echo '{"profllm_nvml":1,"error":"no library","no_driver":true}'; exit 1`)
+			c.remove("nvidia-smi")
+		}, "node: GPU reader", OK, "profllm-nvml is there"},
+		"GPU broken": {func(c *cluster) {
+			c.program("profllm-nvml", `echo '{"profllm_nvml":1,"error":"nvml: GPU is lost"}'; exit 1`)
+			c.program("nvidia-smi", "echo Unable to determine the device handle; exit 15")
+		}, "node: GPUs", Bad, "exit status 15: Unable to determine"},
+		"no driver":          {func(c *cluster) { c.remove("profllm-nvml"); c.remove("nvidia-smi") }, "node: GPUs", Warn, "Slurm promises gpu:h100:8"},
 		"refused":            {func(c *cluster) { c.program("sbatch", "echo 'sbatch: error: Invalid account' >&2; exit 1") }, "a job", Bad, "Invalid account"},
 		"no answer":          {func(c *cluster) { c.program("sbatch", "echo hello") }, "a job", Bad, "hello"},
 		"not shared":         {func(c *cluster) { c.program("sbatch", "echo 77") }, "node: output folder", Bad, "left nothing"},
@@ -344,7 +370,7 @@ func TestClock(t *testing.T) {
 func TestProbeLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, TokenFile), []byte("x\n"), 0o644))
-	p := Look(t.Context(), dir, func(string) string { return "" }, "v", time.Now())
+	p := Look(t.Context(), dir, func(string) string { return "" }, gpu.Reader{}, "v", time.Now())
 	require.Equal(t, "x", p.Folder.Token)
 	require.True(t, p.Folder.Writable && p.Folder.Exclusive && p.Folder.HardLinks && p.Folder.Renames, p.Folder.Explanation)
 	require.Positive(t, p.Folder.Free)

@@ -7,12 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/internal/gputest"
 )
 
 func TestRealGPUProbe(t *testing.T) {
 	gputest.Need(t, os.Environ())
-	p := Look(t.Context(), t.TempDir(), os.Getenv, "test", time.Now())
+	p := Look(t.Context(), t.TempDir(), os.Getenv, gpu.Reader{NVML: gputest.Reader(t, os.Environ())}, "test", time.Now())
 	require.Empty(t, p.GPUError)
 	require.NotEmpty(t, p.GPUs)
 	require.Regexp(t, `^[^,]+, [0-9.]+, [0-9]+ GiB$`, p.GPUs[0])

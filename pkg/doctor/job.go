@@ -189,6 +189,7 @@ func (d *Doctor) judge(dir, token string, begin time.Time) {
 	d.ports("node: ports", p)
 	d.temp("node: temporary folder", p)
 	d.nvidia("node: GPUs", p)
+	d.reader("node: GPU reader", p)
 	d.proxy("node: proxy variables", p)
 	if len(p.Programs) > 0 {
 		d.add("node: containers", OK, strings.Join(p.Programs, ", "), "")

@@ -65,6 +65,7 @@ func (d *Doctor) machine(ctx context.Context) {
 		}
 	}
 	d.proxy("proxy variables", p)
+	d.reader("GPU reader", p)
 	if strings.HasPrefix(d.config["PropagateResourceLimits"], "ALL") && !strings.Contains(d.config["PropagateResourceLimitsExcept"], "MEMLOCK") {
 		d.memlock("locked memory, given to jobs", p, "ulimit -l unlimited here, or extra_srun_args = \"--propagate=NONE\"")
 	}
@@ -164,6 +165,23 @@ func (d *Doctor) temp(name string, p *Probe) {
 		d.add(name, Warn, seen, "sockets and compile caches belong on the node: "+do)
 	default:
 		d.add(name, OK, seen, "")
+	}
+}
+
+// reader judges who reads the GPUs: nvidia-smi has no counter of energy.
+func (d *Doctor) reader(name string, p *Probe) {
+	do := "put " + gpu.Program + " of the same release beside profllm: the energy of a run is then taken from the GPUs' own counters"
+	switch {
+	case p.NoNVML == gpu.ErrNoDriver.Error():
+		d.add(name, OK, gpu.Program+" is there, and no NVIDIA driver for it here", "")
+	case p.NoNVML != "" && (p.Reader != "" || config.CountGPUs(d.gpus) > 0):
+		d.add(name, Warn, p.NoNVML, do)
+	case p.NoNVML != "":
+		d.add(name, OK, p.NoNVML, "")
+	case p.Reader != "":
+		d.add(name, OK, p.Reader, "")
+	default:
+		d.add(name, NotChecked, first(p.GPUError, "the driver sees no GPU"), "")
 	}
 }
 

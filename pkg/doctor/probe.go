@@ -47,6 +47,8 @@ type Probe struct {
 	Programs []string  `json:"programs"`  // of containerPrograms
 	GPUs     []string  `json:"gpus"`      // "name, driver, memory", one for each
 	GPUError string    `json:"gpu_error,omitempty"`
+	Reader   string    `json:"gpu_reader,omitempty"` // who reads GPUs here: "nvml 12.570.86.15", "nvidia-smi", or nobody can
+	NoNVML   string    `json:"no_nvml,omitempty"`    // why that is not NVML
 }
 
 // Space is a file system at a path.
@@ -71,7 +73,7 @@ type Folder struct {
 
 // Look makes the probe of this machine. It may hang where a file system does, so
 // it runs in a process of its own. env reads the environment.
-func Look(ctx context.Context, dir string, env func(string) string, version string, now time.Time) Probe {
+func Look(ctx context.Context, dir string, env func(string) string, gpus gpu.Reader, version string, now time.Time) Probe {
 	p := Probe{Schema: "profllm.probe/1", Version: version, Arch: runtime.GOARCH, Time: now, Proxy: []string{}, Programs: []string{}, GPUs: []string{}}
 	p.Host, _ = os.Hostname()
 	p.Folder = lookFolder(dir)
@@ -93,19 +95,24 @@ func Look(ctx context.Context, dir string, env func(string) string, version stri
 			p.Programs = append(p.Programs, name)
 		}
 	}
-	p.lookGPUs(ctx)
+	p.lookGPUs(ctx, gpus)
 	return p
 }
 
 // lookGPUs asks the driver, which hangs when a GPU has fallen off the bus.
-func (p *Probe) lookGPUs(ctx context.Context) {
+func (p *Probe) lookGPUs(ctx context.Context, r gpu.Reader) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	devices, err := gpu.List(ctx)
+	list, err := r.List(ctx)
 	if err != nil {
 		p.GPUError = oneLine(err.Error())
+		if errors.Is(err, gpu.ErrNoDriver) {
+			_, p.NoNVML = r.Which(ctx)
+		}
 	}
-	for _, d := range devices {
+	p.NoNVML = first(list.Note, p.NoNVML)
+	for _, d := range list.Devices {
+		p.Reader = d.Reader
 		p.GPUs = append(p.GPUs, fmt.Sprintf("%s, %s, %s", d.Name, d.Driver, size(d.Total)))
 	}
 }

@@ -1,16 +1,19 @@
 // Package gpu reads the NVIDIA GPUs of this machine: what they are, how much of
-// their memory is in use, and by which processes.
+// their memory is in use, by which processes, and what they do over time.
 //
-// A binary built with cgo asks the driver's library; a static one, or where the
-// library is not there, asks nvidia-smi. It changes nothing on a GPU.
+// It asks profllm-nvml, a program beside this one that calls the driver's library
+// NVML, and where that gives no answer, nvidia-smi. It changes nothing on a GPU.
 //
-//	devices, err := gpu.List(ctx) // gpu.ErrNoDriver: no NVIDIA GPU that anybody could use
+//	r := gpu.Beside("/opt/profllm/profllm")
+//	list, err := r.List(ctx) // gpu.ErrNoDriver: no NVIDIA GPU that anybody could use
 package gpu
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 )
 
 // ErrNoDriver says that this machine has no NVIDIA driver.
@@ -22,8 +25,9 @@ type Device struct {
 	UUID      string    `json:"uuid"`
 	Name      string    `json:"name"`
 	Driver    string    `json:"driver"`
-	Total     int64     `json:"memory"`      // bytes
-	Used      int64     `json:"memory_used"` // bytes, without what the driver keeps for itself where it says so
+	Reader    string    `json:"reader,omitempty"` // who said so: "nvml 12.570.86.15", or "nvidia-smi"
+	Total     int64     `json:"memory"`           // bytes
+	Used      int64     `json:"memory_used"`      // bytes, without what the driver keeps for itself where it says so
 	Processes []Process `json:"processes,omitempty"`
 	Setup     *Setup    `json:"setup,omitempty"` // see AddSetup
 }
@@ -35,25 +39,82 @@ type Process struct {
 	Used int64  `json:"memory_used,omitempty"` // bytes; 0 where the driver does not say
 }
 
-// A reader lists the GPUs, in order. ErrNoDriver passes the question on to the
-// next one.
-type reader func(ctx context.Context) ([]Device, error)
+// Program is the name of the program that calls NVML.
+const Program = "profllm-nvml"
 
-// List reads every GPU. A driver that hangs, because a GPU has fallen off the
-// bus, is an error when ctx ends.
-func List(ctx context.Context) ([]Device, error) {
-	for _, read := range append(library(), smi) {
-		devices, err := within(ctx, read)
-		if !errors.Is(err, ErrNoDriver) {
-			return devices, err
-		}
-	}
-	return nil, ErrNoDriver
+// SMI is what Device.Reader says of a GPU that nvidia-smi described.
+const SMI = "nvidia-smi"
+
+// Reader is how the GPUs of this machine are read. The zero value asks nvidia-smi
+// alone. It is safe for concurrent use.
+type Reader struct {
+	NVML string // path of profllm-nvml; "": it is not asked
 }
 
-// within gives up on a reader that does not come back: a call into the driver
-// cannot be ended.
-func within(ctx context.Context, read reader) ([]Device, error) {
+// Beside is the reader that belongs to a program: profllm-nvml in the same folder.
+func Beside(executable string) Reader {
+	return Reader{NVML: filepath.Join(filepath.Dir(executable), Program)}
+}
+
+// Listing is what a reader says of the GPUs.
+type Listing struct {
+	Devices []Device // in order
+	Note    string   // why nvidia-smi was asked instead of NVML; "" where NVML was, or was not to be
+}
+
+// List reads every GPU, by nvidia-smi where NVML gives no answer. A driver that hangs,
+// because a GPU has fallen off the bus, is an error when ctx ends.
+func (r Reader) List(ctx context.Context) (Listing, error) {
+	var why error
+	if r.NVML != "" {
+		var devices []Device
+		if devices, why = r.ask(ctx); why == nil {
+			return Listing{Devices: devices}, nil
+		}
+	}
+	devices, err := within(ctx, smi)
+	switch {
+	case err == nil:
+		return Listing{devices, noteOf(why)}, nil
+	case errors.Is(err, ErrNoDriver) && isDriver(why):
+		return Listing{}, why // there is a driver, and it does not work
+	}
+	return Listing{}, err
+}
+
+// Which says who would be asked here, "" if nobody could answer, and why that is not
+// NVML. It starts profllm-nvml, and not nvidia-smi.
+func (r Reader) Which(ctx context.Context) (reader, note string) {
+	var why error
+	if r.NVML != "" {
+		var devices []Device
+		if devices, why = r.ask(ctx); why == nil {
+			if len(devices) == 0 {
+				return "", "NVML sees no GPU"
+			}
+			return devices[0].Reader, ""
+		}
+	}
+	if _, err := exec.LookPath(SMI); err == nil {
+		return SMI, noteOf(why)
+	}
+	if why == nil || errors.Is(why, ErrNoDriver) {
+		return "", ErrNoDriver.Error()
+	}
+	return "", fmt.Sprintf("%v, and no %s", why, SMI)
+}
+
+// noteOf is the one sentence that says why nvidia-smi is asked.
+func noteOf(why error) string {
+	if why == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s is used, which has no energy counter: %v", SMI, why)
+}
+
+// within gives up on a program that does not come back: one that waits for a broken
+// driver cannot be ended.
+func within(ctx context.Context, read func(context.Context) ([]Device, error)) ([]Device, error) {
 	type answer struct {
 		devices []Device
 		err     error
@@ -65,8 +126,10 @@ func within(ctx context.Context, read reader) ([]Device, error) {
 	}()
 	select {
 	case a := <-done:
-		return a.devices, a.err
+		if a.err == nil || ctx.Err() == nil {
+			return a.devices, a.err
+		}
 	case <-ctx.Done():
-		return nil, fmt.Errorf("the driver does not answer: %w", ctx.Err())
 	}
+	return nil, fmt.Errorf("the driver does not answer: %w", ctx.Err())
 }

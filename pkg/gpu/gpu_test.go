@@ -35,7 +35,7 @@ func TestSMI(t *testing.T) {
 	got, err := smi(t.Context())
 	require.NoError(t, err)
 	h100 := func(index int, uuid string, used int64, procs ...Process) Device {
-		return Device{Index: index, UUID: uuid, Name: "NVIDIA H100 80GB HBM3", Driver: "570.86.15", Total: 81559 * mib, Used: used * mib, Processes: procs}
+		return Device{Index: index, UUID: uuid, Name: "NVIDIA H100 80GB HBM3", Driver: "570.86.15", Reader: SMI, Total: 81559 * mib, Used: used * mib, Processes: procs}
 	}
 	require.Equal(t, []Device{
 		h100(0, "GPU-aaaa", 7),

@@ -1,8 +1,6 @@
 package gpu
 
 import (
-	"context"
-	"errors"
 	"os"
 	"testing"
 	"time"
@@ -12,104 +10,87 @@ import (
 	"github.com/profllm/profllm/pkg/internal/gputest"
 )
 
-// readers are the two ways to ask this machine's driver, by name.
-func readers(t *testing.T) map[string]reader {
+// realReaders are the two ways to ask this machine's driver. What makes NVML's program
+// missing is a skip, or a failure where a GPU is required.
+func realReaders(t *testing.T) (program, library Reader) {
 	t.Helper()
 	gputest.Need(t, os.Environ())
-	list := map[string]reader{"nvidia-smi": smi}
-	for _, r := range library() {
-		list["nvml"] = r
-	}
-	return list
+	return Reader{}, Reader{NVML: gputest.Reader(t, os.Environ())}
 }
 
-func watchers(t *testing.T) map[string]watcher {
+// listed reads the GPUs, all by the same reader.
+func listed(t *testing.T, r Reader) []Device {
 	t.Helper()
-	gputest.Need(t, os.Environ())
-	list := map[string]watcher{"nvidia-smi": WatchProgram}
-	for _, w := range libraryWatch() {
-		list["nvml"] = w
-	}
-	return list
+	list, err := r.List(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, list.Note)
+	require.NotEmpty(t, list.Devices)
+	require.NoError(t, AddSetup(t.Context(), list.Devices))
+	return list.Devices
 }
 
-// one reads this machine's GPUs, which are not those of a fake.
-func one(t *testing.T, name string, read reader) []Device {
-	t.Helper()
-	devices, err := read(t.Context())
-	if errors.Is(err, ErrNoDriver) {
-		gputest.Lacks(t, os.Environ(), name+": no library of the driver, although nvidia-smi sees a GPU")
-	}
-	require.NoError(t, err, name)
-	require.NotEmpty(t, devices, name)
-	return devices
-}
-
-// Both readers say the same of the GPUs of this machine.
+// Both readers say the same of the GPUs of this machine, and in the right units.
 func TestRealGPUReaders(t *testing.T) {
-	list := readers(t)
-	program := one(t, "nvidia-smi", list["nvidia-smi"])
-	for i, d := range program {
+	program, library := realReaders(t)
+	devices := listed(t, program)
+	for i, d := range devices {
+		t.Logf("%+v; %+v", d, *d.Setup)
 		require.Equal(t, i, d.Index)
 		require.Regexp(t, `^GPU-[0-9a-f-]{36}$`, d.UUID)
 		require.NotEmpty(t, d.Name)
 		require.Regexp(t, `^[0-9]+\.[0-9.]+$`, d.Driver)
 		require.Greater(t, d.Total, int64(1)<<30)
 		require.Less(t, d.Used, d.Total)
-	}
-	if list["nvml"] == nil {
-		t.Skip("a build without cgo has one reader, nvidia-smi")
-	}
-	library := one(t, "nvml", list["nvml"])
-	require.Len(t, library, len(program))
-	for i, d := range library {
-		require.InDelta(t, program[i].Total, d.Total, mib, "nvidia-smi says whole MiB")
-		require.InDelta(t, program[i].Used, d.Used, 64*mib)
-		d.Total, d.Used, d.Processes = program[i].Total, program[i].Used, program[i].Processes
-		require.Equal(t, program[i], d)
-	}
-}
-
-func TestRealGPUSetup(t *testing.T) {
-	devices := one(t, "nvidia-smi", readers(t)["nvidia-smi"])
-	require.NoError(t, AddSetup(t.Context(), devices))
-	for _, d := range devices {
-		t.Logf("%s: %+v", d.Name, *d.Setup)
 		require.Regexp(t, `^[0-9]+\.[0-9]+$`, d.Setup.CUDA)
 		require.True(t, d.Setup.PowerLimit > 10 && d.Setup.PowerLimit < 3000, "%g W", d.Setup.PowerLimit)
 		require.True(t, d.Setup.MaxClock > 300 && d.Setup.MaxClock < 5000, "%g MHz", d.Setup.MaxClock)
 		require.Contains(t, []string{"Enabled", "Disabled"}, d.Setup.Persistence)
 		require.Contains(t, []string{"Enabled", "Disabled", ""}, d.Setup.MIG)
 	}
+	other := listed(t, library)
+	require.Regexp(t, `^nvml [0-9.]+$`, other[0].Reader)
+	require.Empty(t, differences(devices, other))
 }
 
-// watchFor returns the samples of GPU 0 of so many looks, after enough said that the
-// first of them may be taken.
-func watchFor(t *testing.T, watch watcher, looks int, enough func(Sample) bool) []Sample {
-	t.Helper()
-	var list []Sample
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	err := watch(ctx, Watching{Interval: 200 * time.Millisecond, Now: time.Now, Take: func(look []Sample) error {
-		for _, s := range look {
-			if s.Index == 0 && len(list) < looks && (len(list) > 0 || enough(s)) {
-				list = append(list, s)
-			}
-		}
-		if len(list) == looks {
-			cancel()
-		}
-		return nil
-	}})
-	if errors.Is(err, ErrNoDriver) {
-		gputest.Lacks(t, os.Environ(), "no library of the driver, although nvidia-smi sees a GPU")
+func TestRealGPUWatchIdle(t *testing.T) {
+	program, library := realReaders(t)
+	devices := listed(t, program)
+	one, other := watchBoth(t, program, library, 15, func(Sample) bool { return true })
+	requireSane(t, devices[0], one)
+	requireSane(t, devices[0], other)
+	require.Empty(t, sampleDifferences(one, other))
+	if len(devices[0].Processes) > 0 {
+		t.Skip("somebody computes on the GPU: that an idle one is seen as idle was not tested")
 	}
-	require.NoError(t, err)
-	require.Len(t, list, looks)
-	return list
+	for _, list := range [][]Sample{one, other} {
+		require.Zero(t, *list[len(list)-1].Use)
+		require.Less(t, *list[len(list)-1].Memory, 2048.0)
+	}
 }
 
-func anySample(Sample) bool { return true }
+// A busy GPU is seen as busy, with who computes on it and what that takes.
+func TestRealGPUWatchBusy(t *testing.T) {
+	program, library := realReaders(t)
+	before := listed(t, program)[0]
+	pid := gputest.Load(t, os.Environ(), before.UUID)
+	one, other := watchBoth(t, program, library, 20, func(s Sample) bool { return s.Use != nil && *s.Use > 80 })
+	require.Empty(t, sampleDifferences(one, other))
+	for _, list := range [][]Sample{one, other} {
+		requireSane(t, before, list)
+		for _, s := range list {
+			require.Zero(t, *s.Reasons&Idle)
+			require.Greater(t, *s.Memory, float64(gputest.Held/mib))
+		}
+	}
+	busy, same := listed(t, program), listed(t, library)
+	require.Empty(t, differences(busy, same))
+	for _, d := range []Device{busy[0], same[0]} {
+		t.Logf("process %d loads it: %+v", pid, d)
+		require.GreaterOrEqual(t, d.Used-before.Used, int64(gputest.Held))
+	}
+	requireHolder(t, pid, busy[0]) // may skip
+	requireHolder(t, pid, same[0])
+}
 
 // requireSane looks for the units: a number that is off by a factor of a thousand is
 // out of these ranges.
@@ -136,73 +117,6 @@ func requireSane(t *testing.T, d Device, list []Sample) {
 	}
 }
 
-// requireCounts looks at the counter of energy, which only NVML has, and never falls.
-func requireCounts(t *testing.T, name string, list []Sample) {
-	t.Helper()
-	for i, s := range list {
-		if name == "nvidia-smi" {
-			require.Nil(t, s.Energy)
-			continue
-		}
-		require.NotNil(t, s.Energy)
-		if i > 0 {
-			require.GreaterOrEqual(t, *s.Energy, *list[i-1].Energy)
-		}
-	}
-}
-
-func TestRealGPUWatchIdle(t *testing.T) {
-	all := watchers(t)
-	devices := one(t, "nvidia-smi", smi)
-	last := map[string]Sample{}
-	for name, watch := range all {
-		t.Run(name, func(t *testing.T) {
-			list := watchFor(t, watch, 15, anySample)
-			requireSane(t, devices[0], list)
-			requireCounts(t, name, list)
-			last[name] = list[len(list)-1]
-			if len(devices[0].Processes) > 0 {
-				t.Skip("somebody computes on the GPU: that an idle one is seen as idle was not tested")
-			}
-			require.Zero(t, *last[name].Use)
-			require.Less(t, *last[name].Memory, 2048.0)
-		})
-	}
-	if len(last) == 2 {
-		require.InDelta(t, *last["nvml"].Memory, *last["nvidia-smi"].Memory, 64)
-		require.InDelta(t, *last["nvml"].Temp, *last["nvidia-smi"].Temp, 10)
-		require.InEpsilon(t, *last["nvml"].Power, *last["nvidia-smi"].Power, 0.5)
-		require.Equal(t, last["nvml"].Index, last["nvidia-smi"].Index)
-	}
-}
-
-// A busy GPU is seen as busy, with who computes on it and what that takes.
-func TestRealGPUWatchBusy(t *testing.T) {
-	all := readers(t)
-	before := one(t, "nvidia-smi", smi)[0]
-	pid := gputest.Load(t, os.Environ(), before.UUID)
-	for name, read := range all {
-		t.Run(name+" lists", func(t *testing.T) {
-			d := one(t, name, read)[0]
-			t.Logf("process %d loads it: %+v", pid, d)
-			require.GreaterOrEqual(t, d.Used-before.Used, int64(gputest.Held))
-			requireHolder(t, pid, d)
-		})
-	}
-	for name, watch := range watchers(t) {
-		t.Run(name+" watches", func(t *testing.T) {
-			list := watchFor(t, watch, 20, func(s Sample) bool { return s.Use != nil && *s.Use > 80 })
-			requireSane(t, before, list)
-			requireCounts(t, name, list)
-			for _, s := range list {
-				require.Zero(t, *s.Reasons&Idle)
-				require.Greater(t, *s.Memory, float64(gputest.Held/mib))
-			}
-			requirePower(t, list)
-		})
-	}
-}
-
 // requireHolder finds the process that holds the memory. In a container the driver
 // says its id on the host.
 func requireHolder(t *testing.T, pid int, d Device) {
@@ -226,21 +140,4 @@ func requireHolder(t *testing.T, pid int, d Device) {
 	if most.PID != pid {
 		t.Skipf("the driver says process %d, which is %d here: a process namespace", most.PID, pid)
 	}
-}
-
-// requirePower holds the counter of energy against the power over the same time: they
-// are different sensors' words in different units.
-func requirePower(t *testing.T, list []Sample) {
-	t.Helper()
-	first, last := list[0], list[len(list)-1]
-	if first.Energy == nil {
-		return
-	}
-	sum := 0.0
-	for _, s := range list {
-		sum += *s.Power
-	}
-	watts := (*last.Energy - *first.Energy) / 1000 / last.Time.Sub(first.Time).Seconds()
-	t.Logf("%.1f W by the counter, %.1f W by the samples", watts, sum/float64(len(list)))
-	require.InEpsilon(t, sum/float64(len(list)), watts, 0.35)
 }

@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,10 +21,13 @@ type Setup struct {
 // query for one field that it does not know.
 const setupFields = "uuid,power.limit,clocks.max.sm,persistence_mode,mig.mode.current"
 
-// AddSetup fills in how devices are set. nvidia-smi is asked also where the library is
-// there: they come with the same driver. An error leaves the devices as they are, and
-// is no reason not to use them.
+// AddSetup asks nvidia-smi how devices are set of which that is not known: NVML says it
+// with all the rest. An error leaves the devices as they are, and is no reason not to
+// use them.
 func AddSetup(ctx context.Context, devices []Device) error {
+	if !slices.ContainsFunc(devices, func(d Device) bool { return d.Setup == nil }) {
+		return nil
+	}
 	out, err := runSMI(ctx, "--query-gpu="+setupFields, noUnits)
 	if err != nil {
 		return err
@@ -56,16 +60,21 @@ func parseSetups(out []byte, cuda string, devices []Device) error {
 
 // number reads one without its unit; 0 for "[N/A]" and other words.
 func number(text string) float64 {
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(n > 0 && n < 1e6) {
-		return 0
+	n, _ := strconv.ParseFloat(text, 64)
+	return sane(n)
+}
+
+// sane is a number of watts or megahertz, 0 for what is none.
+func sane(n float64) float64 {
+	if n > 0 && n < 1e6 {
+		return n
 	}
-	return n
+	return 0
 }
 
 // said is the driver's word, "" where that is "[N/A]" or the like.
 func said(text string) string {
-	if strings.HasPrefix(text, "[") || len(text) > 32 {
+	if strings.HasPrefix(text, "[") || len(text) > 32 || !plainWord(text) {
 		return ""
 	}
 	return text

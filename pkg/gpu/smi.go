@@ -87,7 +87,7 @@ func parseDevices(out []byte) ([]Device, error) {
 	}
 	devices := make([]Device, len(list))
 	for i, f := range list {
-		d := Device{UUID: f[1], Name: f[2], Driver: f[3]}
+		d := Device{UUID: f[1], Name: f[2], Driver: f[3], Reader: SMI}
 		if d.Index, err = strconv.Atoi(f[0]); err != nil || d.Index < 0 {
 			return nil, fmt.Errorf("line %d: index %q is no number", i+1, f[0])
 		}

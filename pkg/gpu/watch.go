@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -17,30 +18,36 @@ type Watching struct {
 	Interval time.Duration
 	Now      func() time.Time
 	Take     func([]Sample) error // is given each look at the GPUs; an error ends it
+	Note     func(string)         // is told once why nvidia-smi takes the samples instead of NVML; nil: nobody
 }
 
-// A watcher looks until ctx ends, which is no error. ErrNoDriver passes the question
-// on to the next one.
-type watcher func(ctx context.Context, w Watching) error
-
-// Watch looks at every GPU once each interval until ctx ends, which is no error.
-// Where a GPU has fallen off the bus, a call into the driver may never come back: who
-// must go on does not wait for Watch.
-func Watch(ctx context.Context, w Watching) error {
-	return w.by(ctx, append(libraryWatch(), WatchProgram))
-}
-
-func (w Watching) by(ctx context.Context, list []watcher) error {
-	for _, watch := range list {
-		if err := watch(ctx, w); !errors.Is(err, ErrNoDriver) {
-			return err
+// Watch looks at every GPU once each interval until ctx ends, which is no error. Where
+// NVML gives no samples, or no more, nvidia-smi does. Where a GPU has fallen off the
+// bus, a call into the driver may never come back: who must go on does not wait for
+// Watch.
+func (r Reader) Watch(ctx context.Context, w Watching) error {
+	var why error
+	if r.NVML != "" {
+		var taken *takenError
+		if why = r.watch(ctx, w); why == nil {
+			return nil
+		} else if errors.As(why, &taken) {
+			return taken.error
 		}
 	}
-	return ErrNoDriver
+	if why != nil && w.Note != nil {
+		take, once := w.Take, sync.OnceFunc(func() { w.Note(noteOf(why)) })
+		w.Take = func(look []Sample) error {
+			once() // not before: an nvidia-smi that fails as well is an error, and no note
+			return take(look)
+		}
+	}
+	err := watchProgram(ctx, w)
+	if errors.Is(err, ErrNoDriver) && isDriver(why) {
+		return why // there is a driver, and it does not work
+	}
+	return err
 }
-
-// ListProgram is List by nvidia-smi alone.
-func ListProgram(ctx context.Context) ([]Device, error) { return within(ctx, smi) }
 
 // sampleFields are what nvidia-smi is asked for, in the order in which it is read; the
 // reasons come last. It has no counter of energy.
@@ -53,8 +60,8 @@ var reasonFields = []string{",clocks_event_reasons.active", ",clocks_throttle_re
 // errField says that nvidia-smi does not know what it was asked for.
 var errField = errors.New("not a field of this nvidia-smi")
 
-// WatchProgram is Watch by nvidia-smi alone: one process of it for all the time.
-func WatchProgram(ctx context.Context, w Watching) error {
+// watchProgram is Watch by nvidia-smi alone: one process of it for all the time.
+func watchProgram(ctx context.Context, w Watching) error {
 	for _, reasons := range reasonFields {
 		err := watchSMI(ctx, w, sampleFields+reasons)
 		if !errors.Is(err, errField) || reasons == "" {

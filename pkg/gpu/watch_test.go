@@ -42,7 +42,7 @@ exec sleep 60
 	rewrite(t, dir)
 	var list []Sample
 	ctx, cancel := context.WithCancel(t.Context())
-	err := WatchProgram(ctx, Watching{
+	err := watchProgram(ctx, Watching{
 		Interval: 500 * time.Millisecond, Now: then,
 		Take: func(look []Sample) error {
 			if list = append(list, look...); len(list) == 4 {
@@ -81,7 +81,7 @@ func TestWatchOldDriver(t *testing.T) {
 *clocks_throttle_reasons.active) echo '2026/11/22 17:15:00.120, 0, GPU-aaaa, 97, 70123, 689.25, 1980, 2619, 61, 0x0000000000000040';; esac
 `)
 	var list []Sample
-	err := WatchProgram(t.Context(), Watching{Interval: time.Second, Now: then, Take: func(look []Sample) error { list = append(list, look...); return nil }})
+	err := watchProgram(t.Context(), Watching{Interval: time.Second, Now: then, Take: func(look []Sample) error { list = append(list, look...); return nil }})
 	require.ErrorContains(t, err, "nvidia-smi ended: it was to go on")
 	require.Len(t, list, 1)
 	require.Equal(t, new(HWThermal), list[0].Reasons)
@@ -89,7 +89,7 @@ func TestWatchOldDriver(t *testing.T) {
 
 func TestWatchProgramComplaints(t *testing.T) {
 	watch := func(take error) error {
-		return WatchProgram(t.Context(), Watching{Interval: time.Second, Now: then, Take: func([]Sample) error { return take }})
+		return watchProgram(t.Context(), Watching{Interval: time.Second, Now: then, Take: func([]Sample) error { return take }})
 	}
 	program(t, "echo 'Unable to determine the device handle for GPU 0000:18:00.0: GPU is lost.'; exit 15\n")
 	err := watch(nil)
@@ -106,19 +106,6 @@ func TestWatchProgramComplaints(t *testing.T) {
 	require.ErrorIs(t, watch(full), full)
 	t.Setenv("PATH", t.TempDir())
 	require.ErrorIs(t, watch(nil), ErrNoDriver)
-}
-
-// Without a library the program is asked.
-func TestWatchByWhatIsThere(t *testing.T) {
-	asked := ""
-	answers := func(name string, err error) watcher {
-		return func(context.Context, Watching) error { asked += name; return err }
-	}
-	broken := errors.New("broken")
-	require.ErrorIs(t, Watching{}.by(t.Context(), []watcher{answers("a", ErrNoDriver), answers("b", broken), answers("c", nil)}), broken)
-	require.NoError(t, Watching{}.by(t.Context(), []watcher{answers("d", nil), answers("e", broken)}))
-	require.ErrorIs(t, Watching{}.by(t.Context(), []watcher{answers("f", ErrNoDriver)}), ErrNoDriver)
-	require.Equal(t, "abdf", asked)
 }
 
 // The zone of the machine does not matter, nor does a line that comes late.

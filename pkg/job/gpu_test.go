@@ -19,6 +19,7 @@ import (
 func TestRealGPUSamples(t *testing.T) {
 	gputest.Need(t, os.Environ())
 	j := newJob(t)
+	j.GPUs = gpu.Reader{NVML: gputest.Reader(t, os.Environ())}
 	j.plan.Telemetry = &plan.Telemetry{Interval: plan.Seconds(200 * time.Millisecond)}
 	stop := j.sampleGPUs(t.Context(), j.plan, "n1")
 	await.True(t, func() bool { return strings.Count(j.file(GPUFile("n1")), "\n") > 10 }, "ten samples")
@@ -31,6 +32,7 @@ func TestRealGPUSamples(t *testing.T) {
 		n++
 		require.NotNil(t, s.Power)
 		require.NotEmpty(t, s.UUID)
+		require.NotNil(t, s.Energy, "NVML has the counter")
 	}))
 	require.Equal(t, strings.Count(text, "\n")-1, n, "all but the header")
 }
@@ -38,9 +40,11 @@ func TestRealGPUSamples(t *testing.T) {
 // A node's lines before servers start say its GPUs and how they are set.
 func TestRealGPUPreflight(t *testing.T) {
 	gputest.Need(t, os.Environ())
-	devices, err := gpu.List(t.Context())
-	require.NoError(t, err)
 	j := newJob(t)
+	j.GPUs = gpu.Reader{NVML: gputest.Reader(t, os.Environ())}
+	list, err := j.GPUs.List(t.Context())
+	require.NoError(t, err)
+	devices := list.Devices
 	j.plan.Roles[0].GPUs = []int{0}
 	j.save(t)
 	require.NoError(t, j.Node(t.Context()))

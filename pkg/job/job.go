@@ -31,10 +31,11 @@ type Job struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Now    func() time.Time
+	GPUs   gpu.Reader // how the GPUs of a node are read; zero: by nvidia-smi
 
-	grace time.Duration                               // of Stop, in tests; zero: termWait and killWait
-	late  time.Duration                               // of Check, in tests; zero: lateFiles
-	gpus  func(context.Context) ([]gpu.Device, error) // in tests; nil: gpu.List
+	grace time.Duration                              // of Stop, in tests; zero: termWait and killWait
+	late  time.Duration                              // of Check, in tests; zero: lateFiles
+	gpus  func(context.Context) (gpu.Listing, error) // in tests; nil: GPUs.List
 }
 
 func (j *Job) logf(format string, args ...any) {

@@ -52,14 +52,23 @@ func (j *Job) look(p *plan.Plan, index int) *node.Look {
 	case p.Simulated && j.Env(SimGPUs) == "":
 		l.ListGPUs = nil
 	case p.Simulated:
-		l.ListGPUs = gpu.ListProgram
+		l.ListGPUs = simulatedGPUs
 	case l.ListGPUs == nil:
-		l.ListGPUs, l.SetUp = gpu.List, gpu.AddSetup
+		l.ListGPUs, l.SetUp = j.GPUs.List, gpu.AddSetup
 	}
 	for _, load := range p.Loads {
 		l.Clients = max(l.Clients, load.Expect.Concurrency)
 	}
 	return l
+}
+
+// simulatedGPUs are those of a simulated nvidia-smi, and say so.
+func simulatedGPUs(ctx context.Context) (gpu.Listing, error) {
+	list, err := gpu.Reader{}.List(ctx)
+	for i := range list.Devices {
+		list.Devices[i].Reader = "simulated " + gpu.SMI
+	}
+	return list, err
 }
 
 // plannedGPUs lists those of a node that roles are given; of a test without roles,

@@ -35,11 +35,11 @@ func (j *testJob) looked(t *testing.T, host string, ahead time.Duration, devices
 		return j.env[name]
 	}
 	n.Now = func() time.Time { return time.Now().Add(ahead) }
-	n.gpus = func(context.Context) ([]gpu.Device, error) {
+	n.gpus = func(context.Context) (gpu.Listing, error) {
 		if devices == nil {
-			return nil, gpu.ErrNoDriver
+			return gpu.Listing{}, gpu.ErrNoDriver
 		}
-		return devices, nil
+		return gpu.Listing{Devices: devices}, nil
 	}
 	require.NoError(t, n.Node(t.Context()))
 	return out.String()

@@ -18,7 +18,7 @@ import (
 func GPUFile(host string) string { return "gpu-" + host + ".csv" }
 
 // GPUNote is the name of the file beside it that says why there are no samples of a
-// node, or no more.
+// node, or no more, or why NVML did not take them.
 func GPUNote(host string) string { return "gpu-" + host + ".txt" }
 
 // SimGPUs is the variable by which a simulated run has GPUs: so many on each node. It
@@ -40,9 +40,9 @@ var errSamplesFull = errors.New("the file has grown too long")
 // returns is called, which waits no longer than samplesEnd. Whatever goes wrong is a
 // note beside the file, and nothing else: no run fails of it.
 func (j *Job) sampleGPUs(ctx context.Context, p *plan.Plan, host string) (stop func()) {
-	watch := gpu.Watch
+	reader := j.GPUs
 	if p.Simulated {
-		watch = gpu.WatchProgram
+		reader = gpu.Reader{} // the simulated nvidia-smi, and never the driver of this machine
 	}
 	if p.Telemetry == nil || p.Simulated && j.Env(SimGPUs) == "" {
 		return func() {}
@@ -54,11 +54,13 @@ func (j *Job) sampleGPUs(ctx context.Context, p *plan.Plan, host string) (stop f
 		f := samples{path: j.path(run.TelemetryDir, GPUFile(host))}
 		defer f.close()
 		for {
-			err := watch(ctx, gpu.Watching{Interval: time.Duration(p.Telemetry.Interval), Now: j.Now, Take: f.take})
+			err := reader.Watch(ctx, gpu.Watching{
+				Interval: time.Duration(p.Telemetry.Interval), Now: j.Now, Take: f.take, Note: func(text string) { j.noteGPUs(host, text) },
+			})
 			if ctx.Err() != nil {
 				return
 			}
-			j.noteGPUs(host, err)
+			j.noteGPUs(host, err.Error())
 			if errors.Is(err, gpu.ErrNoDriver) || f.failed || !sleep(ctx, samplesAgain) {
 				return
 			}
@@ -73,16 +75,16 @@ func (j *Job) sampleGPUs(ctx context.Context, p *plan.Plan, host string) (stop f
 	}
 }
 
-// noteGPUs says beside the samples why there are no more, replacing what was said
-// before.
-func (j *Job) noteGPUs(host string, why error) {
+// noteGPUs says beside the samples why there are no more, or none of the counter of
+// energy, replacing what was said before.
+func (j *Job) noteGPUs(host, why string) {
 	path := j.path(run.TelemetryDir, GPUNote(host))
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {
-		err = run.WriteFile(path, fmt.Appendf(nil, "%s: %v\n", j.Now().UTC().Format(time.RFC3339), why), 0o644)
+		err = run.WriteFile(path, fmt.Appendf(nil, "%s: %s\n", j.Now().UTC().Format(time.RFC3339), why), 0o644)
 	}
 	if err != nil {
-		fmt.Fprintf(j.Stderr, "profllm: node %s: no samples of the GPUs: %v; and no note of it: %v\n", host, why, err)
+		fmt.Fprintf(j.Stderr, "profllm: node %s: samples of the GPUs: %s; and no note of it: %v\n", host, why, err)
 	}
 }
 

@@ -126,7 +126,7 @@ func TestSampleTroubles(t *testing.T) {
 	stop := j.sampleGPUs(t.Context(), j.plan, "n1")
 	await.True(t, func() bool {
 		text, err := os.ReadFile(said.Name())
-		return err == nil && strings.HasPrefix(string(text), "profllm: node n1: no samples of the GPUs: no NVIDIA driver; and no note of it: ")
+		return err == nil && strings.HasPrefix(string(text), "profllm: node n1: samples of the GPUs: no NVIDIA driver; and no note of it: ")
 	}, "the job says that there can be no note")
 	stop()
 }

@@ -18,14 +18,16 @@ import (
 func realGPUs(t *testing.T) (*Look, []gpu.Device) {
 	t.Helper()
 	gputest.Need(t, os.Environ())
-	devices, err := gpu.List(t.Context())
+	reader := gpu.Reader{NVML: gputest.Reader(t, os.Environ())}
+	list, err := reader.List(t.Context())
 	require.NoError(t, err)
+	require.Empty(t, list.Note)
 	l := look(t)
-	l.ListGPUs, l.SetUp, l.Proc, l.GPUs = gpu.List, gpu.AddSetup, "/proc", nil
-	for i := range devices {
+	l.ListGPUs, l.SetUp, l.Proc, l.GPUs = reader.List, gpu.AddSetup, "/proc", nil
+	for i := range list.Devices {
 		l.GPUs = append(l.GPUs, i)
 	}
-	return l, devices
+	return l, list.Devices
 }
 
 func TestRealGPULook(t *testing.T) {
@@ -55,7 +57,7 @@ func TestRealGPULookHeld(t *testing.T) {
 	l, devices := realGPUs(t)
 	require.Empty(t, l.Held(t.Context()))
 	pid := gputest.Load(t, os.Environ(), devices[0].UUID)
-	for name, list := range map[string]func(context.Context) ([]gpu.Device, error){"nvml, or nvidia-smi": gpu.List, "nvidia-smi": gpu.ListProgram} {
+	for name, list := range map[string]func(context.Context) (gpu.Listing, error){"nvml": l.ListGPUs, "nvidia-smi": gpu.Reader{}.List} {
 		l.ListGPUs = list
 		r := l.Report(t.Context())
 		t.Logf("%s: process %d: %s; %s", name, pid, found(r, "gpu-memory").Seen, found(r, "gpu-processes").Seen)

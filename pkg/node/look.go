@@ -52,8 +52,8 @@ type Look struct {
 	Proc      string   // "/proc"
 	Root      string   // "" for /
 
-	ListGPUs func(context.Context) ([]gpu.Device, error) // nil: the engine needs none
-	SetUp    func(context.Context, []gpu.Device) error   // nil: how GPUs are set is not asked
+	ListGPUs func(context.Context) (gpu.Listing, error) // nil: the engine needs none
+	SetUp    func(context.Context, []gpu.Device) error  // nil: how GPUs are set is not asked
 	Now      func() time.Time
 }
 
@@ -130,7 +130,8 @@ func (l *Look) gpus(ctx context.Context, r *Report, add adder) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, gpuLimit)
 	defer cancel()
-	devices, err := l.ListGPUs(ctx)
+	list, err := l.ListGPUs(ctx)
+	devices := list.Devices
 	switch {
 	case errors.Is(err, gpu.ErrNoDriver):
 		all(NotPossible, "no NVIDIA driver: whether GPUs of another kind are free is not known")
@@ -145,11 +146,15 @@ func (l *Look) gpus(ctx context.Context, r *Report, add adder) {
 		_ = l.SetUp(within, devices) // what is not known is left out
 		stop()
 	}
+	note := ""
+	if list.Note != "" {
+		note = "; " + list.Note
+	}
 	most := slices.Max(l.GPUs)
 	if most >= len(devices) {
-		add("gpus", Fail, "%d visible, GPU %d is planned", len(devices), most)
+		add("gpus", Fail, "%d visible, GPU %d is planned%s", len(devices), most, note)
 	} else {
-		add("gpus", OK, "%d visible, %d planned", len(devices), len(l.GPUs))
+		add("gpus", OK, "%d visible, %d planned%s", len(devices), len(l.GPUs), note)
 	}
 	var foreign []string
 	for _, i := range l.GPUs {
@@ -186,11 +191,11 @@ func (l *Look) Held(ctx context.Context) []string {
 	if l.ListGPUs == nil || len(l.GPUs) == 0 {
 		return nil
 	}
-	devices, err := l.ListGPUs(ctx)
+	list, err := l.ListGPUs(ctx)
 	if err != nil {
 		return nil
 	}
-	return l.busy(devices, l.memoryLimit())
+	return l.busy(list.Devices, l.memoryLimit())
 }
 
 // memoryLimit is how much of a GPU may be in use.

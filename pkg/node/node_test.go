@@ -34,8 +34,10 @@ func look(t *testing.T) *Look {
 	return &Look{
 		Settings: &config.Preflight{Shm: &small, Disk: &small, Tmp: &small},
 		GPUs:     []int{0, 1}, Job: "60", Host: "n1", Self: os.Getpid(), Dir: t.TempDir(), Tmp: t.TempDir(), Shm: t.TempDir(), Proc: procDir,
-		ListGPUs: func(context.Context) ([]gpu.Device, error) { return []gpu.Device{h100(0, 0.1), h100(1, 0)}, nil },
-		Now:      time.Now,
+		ListGPUs: func(context.Context) (gpu.Listing, error) {
+			return gpu.Listing{Devices: []gpu.Device{h100(0, 0.1), h100(1, 0)}}, nil
+		},
+		Now: time.Now,
 	}
 }
 
@@ -83,27 +85,31 @@ func TestLookBad(t *testing.T) {
 		seen    string
 	}{
 		"GPU memory": {func(l *Look) {
-			l.ListGPUs = func(context.Context) ([]gpu.Device, error) {
-				return []gpu.Device{h100(0, 1.9), h100(1, 72, gpu.Process{PID: 4711, Name: "python3", Used: 72 * gib})}, nil
+			l.ListGPUs = func(context.Context) (gpu.Listing, error) {
+				return gpu.Listing{Devices: []gpu.Device{h100(0, 1.9), h100(1, 72, gpu.Process{PID: 4711, Name: "python3", Used: 72 * gib})}}, nil
 			}
 		}, "gpu-memory", Fail, "GPU 1 holds 72 GiB of 80 GiB: process 4711 python3"},
 		"GPU memory, nobody named": {func(l *Look) {
-			l.ListGPUs = func(context.Context) ([]gpu.Device, error) { return []gpu.Device{h100(0, 3), h100(1, 0)}, nil }
+			l.ListGPUs = func(context.Context) (gpu.Listing, error) {
+				return gpu.Listing{Devices: []gpu.Device{h100(0, 3), h100(1, 0)}}, nil
+			}
 		}, "gpu-memory", Fail, "GPU 0 holds 3.0 GiB of 80 GiB: by nobody that the driver names"},
 		"another limit": {func(l *Look) {
 			l.Settings.GPUMemory = new(0.05)
 		}, "gpu-memory", Fail, "GPU 0 holds 102 MiB of 80 GiB: by nobody that the driver names"},
 		"a process without memory": {func(l *Look) {
-			l.ListGPUs = func(context.Context) ([]gpu.Device, error) {
-				return []gpu.Device{h100(0, 0), h100(1, 0, gpu.Process{PID: 7}, gpu.Process{PID: 8, Name: "[Not Found]"}, gpu.Process{PID: 9})}, nil
+			l.ListGPUs = func(context.Context) (gpu.Listing, error) {
+				return gpu.Listing{Devices: []gpu.Device{h100(0, 0), h100(1, 0, gpu.Process{PID: 7}, gpu.Process{PID: 8, Name: "[Not Found]"}, gpu.Process{PID: 9})}}, nil
 			}
 		}, "gpu-processes", Warn, "GPU 1: process 7, process 8, 1 more"},
 		"too few": {func(l *Look) { l.GPUs = []int{0, 1, 2} }, "gpus", Fail, "2 visible, GPU 2 is planned"},
 		"a broken driver": {func(l *Look) {
-			l.ListGPUs = func(context.Context) ([]gpu.Device, error) { return nil, errors.New("nvidia-smi: version mismatch") }
+			l.ListGPUs = func(context.Context) (gpu.Listing, error) {
+				return gpu.Listing{}, errors.New("nvidia-smi: version mismatch")
+			}
 		}, "gpus", Fail, "nvidia-smi: version mismatch"},
 		"no driver": {func(l *Look) {
-			l.ListGPUs = func(context.Context) ([]gpu.Device, error) { return nil, gpu.ErrNoDriver }
+			l.ListGPUs = func(context.Context) (gpu.Listing, error) { return gpu.Listing{}, gpu.ErrNoDriver }
 		}, "gpu-memory", NotPossible, "no NVIDIA driver"},
 		"no GPU is planned": {func(l *Look) { l.GPUs = nil }, "gpu-memory", NotPossible, "none is planned here"},
 		"simulated":         {func(l *Look) { l.Simulated = true; l.Settings.Shm = &huge }, "shm", NotPossible, "a simulated engine needs none"},

@@ -23,8 +23,8 @@ const (
 )
 
 var (
-	row  = regexp.MustCompile("^\\| ((?:`[a-z0-9/]+`(?:, )?)+) \\| [^|]+ \\| ([^|]+) \\|$")
-	name = regexp.MustCompile("[a-z]+(?:/[a-z0-9]+)*")
+	row  = regexp.MustCompile("^\\| ((?:`[a-z0-9/-]+`(?:, )?)+) \\| [^|]+ \\| ([^|]+) \\|$")
+	name = regexp.MustCompile("[a-z]+(?:/[a-z0-9-]+)*")
 )
 
 // table reads which of our packages each package may import; nil means all.
@@ -168,3 +168,20 @@ func TestWaitsHaveNoLimits(t *testing.T) {
 }
 
 var eventually = regexp.MustCompile(`\b(require|assert)\.Eventually(WithT|f)?\(`)
+
+// profllm is static: whatever needs a C library is in profllm-nvml.
+func TestOnlyOneProgramHasCgo(t *testing.T) {
+	for pkg, list := range sources(t) {
+		for _, f := range list {
+			for _, spec := range f.Imports {
+				imported, _ := strconv.Unquote(spec.Path.Value)
+				if (imported == "C" || strings.HasPrefix(imported, "github.com/NVIDIA/")) && pkg != "gpu/nvml" && pkg != "cmd/profllm-nvml" {
+					t.Errorf("%s imports %s", pkg, imported)
+				}
+				if imported == module+"pkg/gpu/nvml" && pkg != "cmd/profllm-nvml" {
+					t.Errorf("%s imports %s: it asks profllm-nvml instead", pkg, imported)
+				}
+			}
+		}
+	}
+}

@@ -1,6 +1,6 @@
-//go:build linux && cgo && !nonvml
+//go:build linux && cgo
 
-package gpu
+package nvml
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/gpu"
 )
 
 // busy are eight GPUs that say all they can be asked while they are watched.
@@ -32,28 +34,28 @@ func busy() *dgxa100.Server {
 }
 
 // covers: PL-V26, PL-V27, PL-V33
-func TestWatchNVML(t *testing.T) {
+func TestWatch(t *testing.T) {
 	s := busy()
 	at := time.UnixMilli(1_795_000_000_123).UTC()
-	var looks [][]Sample
+	var looks [][]gpu.Sample
 	ctx, cancel := context.WithCancel(t.Context())
-	err := watchNVML(ctx, s, Watching{Interval: time.Millisecond, Now: func() time.Time { return at }, Take: func(look []Sample) error {
+	err := Watch(ctx, s, 8, time.Millisecond, func() time.Time { return at }, func(look []gpu.Sample) error {
 		if looks = append(looks, look); len(looks) == 3 {
 			cancel()
 		}
 		return nil
-	}})
+	})
 	require.NoError(t, err)
 	require.Len(t, looks[0], 8)
 	uuid, _ := s.Devices[3].GetUUID()
-	require.Equal(t, Sample{
+	require.Equal(t, gpu.Sample{
 		Time: at, Index: 3, UUID: uuid, Use: new(97.0), Memory: new(3000.0), Power: new(399.5), Energy: new(12345678.0),
-		SM: new(1410.0), Mem: new(1215.0), Reasons: new(SWPowerCap),
+		SM: new(1410.0), Mem: new(1215.0), Reasons: new(gpu.SWPowerCap),
 	}, looks[0][3])
 }
 
 // An old library lacks newer calls, and must not be asked them.
-func TestWatchNVMLOldDriver(t *testing.T) {
+func TestWatchOldDriver(t *testing.T) {
 	s := busy()
 	s.LookupSymbolFunc = func(string) error { return errors.New("undefined symbol") }
 	for _, d := range s.Devices {
@@ -63,22 +65,17 @@ func TestWatchNVMLOldDriver(t *testing.T) {
 		dev.GetCurrentClocksEventReasonsFunc = func() (uint64, nvml.Return) { panic("not there") }
 	}
 	over := errors.New("enough")
-	err := watchNVML(t.Context(), s, Watching{Interval: time.Millisecond, Now: time.Now, Take: func(look []Sample) error {
+	err := Watch(t.Context(), s, 8, time.Millisecond, time.Now, func(look []gpu.Sample) error {
 		require.Nil(t, look[0].Energy)
-		require.Equal(t, new(SWThermal), look[0].Reasons)
+		require.Equal(t, new(gpu.SWThermal), look[0].Reasons)
 		return over
-	}})
+	})
 	require.ErrorIs(t, err, over)
 }
 
-func TestWatchNVMLComplaints(t *testing.T) {
+func TestWatchComplaints(t *testing.T) {
 	s := busy()
+	require.NoError(t, Watch(t.Context(), s, 0, time.Second, time.Now, nil), "there is nothing to watch")
 	s.Devices[3].(*dgxa100.Device).GetUUIDFunc = func() (string, nvml.Return) { return "", nvml.ERROR_GPU_IS_LOST }
-	require.ErrorContains(t, watchNVML(t.Context(), s, Watching{}), "nvml: device 3: uuid: ")
-	s.DeviceGetCountFunc = func() (int, nvml.Return) { return 0, nvml.SUCCESS }
-	require.ErrorIs(t, watchNVML(t.Context(), s, Watching{}), ErrNoDriver)
-	s.InitFunc = func() nvml.Return { return nvml.ERROR_LIBRARY_NOT_FOUND }
-	require.ErrorIs(t, watchNVML(t.Context(), s, Watching{}), ErrNoDriver)
-	s.InitFunc = func() nvml.Return { return nvml.ERROR_LIB_RM_VERSION_MISMATCH }
-	require.ErrorContains(t, watchNVML(t.Context(), s, Watching{}), "nvml: init: ")
+	require.ErrorContains(t, Watch(t.Context(), s, 8, time.Second, time.Now, nil), "nvml: device 3: uuid: ")
 }

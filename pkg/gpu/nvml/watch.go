@@ -1,6 +1,6 @@
-//go:build linux && cgo && !nonvml
+//go:build linux && cgo
 
-package gpu
+package nvml
 
 import (
 	"context"
@@ -8,17 +8,8 @@ import (
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
-)
 
-// libraryWatch asks the driver's own library.
-func libraryWatch() []watcher {
-	return []watcher{func(ctx context.Context, w Watching) error { return watchNVML(ctx, nvml.New(), w) }}
-}
-
-// Calls that older drivers lack: the dynamic linker ends the process that makes one.
-const (
-	eventReasons = "nvmlDeviceGetCurrentClocksEventReasons"
-	totalEnergy  = "nvmlDeviceGetTotalEnergyConsumption"
+	"github.com/profllm/profllm/pkg/gpu"
 )
 
 // watched is a GPU that is looked at again and again.
@@ -29,23 +20,13 @@ type watched struct {
 	newer, event, energy bool // the library has that call
 }
 
-func watchNVML(ctx context.Context, lib nvml.Interface, w Watching) error {
-	switch ret := lib.Init(); ret {
-	case nvml.SUCCESS:
-		defer lib.Shutdown()
-	case nvml.ERROR_LIBRARY_NOT_FOUND, nvml.ERROR_DRIVER_NOT_LOADED:
-		return ErrNoDriver
-	default:
-		return fmt.Errorf("nvml: init: %s", ret.Error())
-	}
-	n, ret := lib.DeviceGetCount()
-	if ret != nvml.SUCCESS {
-		return fmt.Errorf("nvml: count the devices: %s", ret.Error())
-	}
-	has := func(symbol string) bool { return lib.Extensions().LookupSymbol(symbol) == nil }
+// Watch hands over a look at n devices each interval until ctx ends, which is no error,
+// or take returns an error. Without a device it ends at once.
+func Watch(ctx context.Context, lib nvml.Interface, n int, interval time.Duration, now func() time.Time, take func([]gpu.Sample) error) error {
 	devices := make([]watched, n)
 	for i := range devices {
-		d := watched{index: i, newer: has(memoryV2), event: has(eventReasons), energy: has(totalEnergy)}
+		d := watched{index: i, newer: has(lib, memoryV2), event: has(lib, eventReasons), energy: has(lib, totalEnergy)}
+		var ret nvml.Return
 		if d.Device, ret = lib.DeviceGetHandleByIndex(i); ret != nvml.SUCCESS {
 			return fmt.Errorf("nvml: device %d: handle: %s", i, ret.Error())
 		}
@@ -55,16 +36,16 @@ func watchNVML(ctx context.Context, lib nvml.Interface, w Watching) error {
 		devices[i] = d
 	}
 	if n == 0 {
-		return ErrNoDriver
+		return nil
 	}
-	tick := time.NewTicker(w.Interval)
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		look := make([]Sample, n)
+		look := make([]gpu.Sample, n)
 		for i := range devices {
-			look[i] = devices[i].sample(w.Now())
+			look[i] = devices[i].sample(now())
 		}
-		if err := w.Take(look); err != nil {
+		if err := take(look); err != nil {
 			return err
 		}
 		select {
@@ -76,8 +57,8 @@ func watchNVML(ctx context.Context, lib nvml.Interface, w Watching) error {
 }
 
 // sample asks one GPU for everything; what it does not answer is absent.
-func (d *watched) sample(at time.Time) Sample {
-	s := Sample{Time: at.UTC(), Index: d.index, UUID: d.uuid}
+func (d *watched) sample(at time.Time) gpu.Sample {
+	s := gpu.Sample{Time: at.UTC(), Index: d.index, UUID: d.uuid}
 	set := func(into **float64, v float64, ret nvml.Return) {
 		if ret == nvml.SUCCESS {
 			*into = &v
@@ -85,13 +66,8 @@ func (d *watched) sample(at time.Time) Sample {
 	}
 	use, ret := d.GetUtilizationRates()
 	set(&s.Use, float64(use.Gpu), ret)
-	if d.newer {
-		m, ret := d.GetMemoryInfo_v2()
-		set(&s.Memory, float64(m.Used/mib), ret)
-	} else {
-		m, ret := d.GetMemoryInfo()
-		set(&s.Memory, float64(m.Used/mib), ret)
-	}
+	_, used, ret := memory(d.Device, d.newer)
+	set(&s.Memory, float64(used/mib), ret)
 	mw, ret := d.GetPowerUsage()
 	set(&s.Power, float64(mw)/1000, ret)
 	if d.energy {
@@ -109,7 +85,7 @@ func (d *watched) sample(at time.Time) Sample {
 		reasons = d.GetCurrentClocksEventReasons
 	}
 	if bits, ret := reasons(); ret == nvml.SUCCESS {
-		s.Reasons = new(Reasons(bits))
+		s.Reasons = new(gpu.Reasons(bits))
 	}
 	return s
 }
