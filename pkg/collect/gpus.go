@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -77,6 +78,7 @@ func (e *evidence) gpus(r *result.Result, ev *result.Evidence) {
 	}
 	seen := 0
 	var missing []string
+	notes := map[string][]string{} // hosts, by what they noted
 	for node, n := range e.place.Nodes {
 		found, err := e.follow(n.Host, func(x gpu.Sample) {
 			at := place{node, x.Index}
@@ -88,15 +90,28 @@ func (e *evidence) gpus(r *result.Result, ev *result.Evidence) {
 		if err != nil {
 			r.Warnings = append(r.Warnings, result.Warning{Kind: result.Unreadable, File: run.TelemetryDir + "/" + job.GPUFile(n.Host), Text: err.Error()})
 		}
+		note := e.noted(n.Host)
+		if note != "" {
+			notes[note] = append(notes[note], n.Host)
+		}
 		if found {
 			seen++
 			continue
 		}
-		missing = append(missing, n.Host+": "+e.noted(n.Host))
+		missing = append(missing, n.Host+": "+cmp.Or(note, e.unsampled()))
 	}
 	if seen == 0 {
 		ev.NoGPUSamples = strings.Join(missing[:min(len(missing), 3)], "; ")
 		return
+	}
+	for _, note := range slices.Sorted(maps.Keys(notes)) {
+		hosts := notes[note]
+		if len(hosts) > 1 {
+			note = fmt.Sprintf("%s and %d more: %s", hosts[0], len(hosts)-1, note)
+		} else {
+			note = hosts[0] + ": " + note
+		}
+		s.Notes = append(s.Notes, note)
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(tracks), func(a, b place) int {
 		if a.node != b.node {
@@ -124,14 +139,19 @@ func (e *evidence) follow(host string, each func(gpu.Sample)) (found bool, err e
 	return true, gpu.Read(f, each)
 }
 
-// noted is why a node has no samples, as far as it said.
+// noted is what a node said of its samples, "" for nothing.
 func (e *evidence) noted(host string) string {
 	data, err := regular.ReadFile(filepath.Join(e.dir, run.TelemetryDir, job.GPUNote(host)))
 	_, why, _ := strings.Cut(strings.TrimSpace(string(data)), ": ")
-	switch {
-	case err == nil && why != "":
-		return fmt.Sprintf("%.200s", why)
-	case e.plan.Simulated:
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%.300s", why)
+}
+
+// unsampled is why there are no samples of a node that noted nothing.
+func (e *evidence) unsampled() string {
+	if e.plan.Simulated {
 		return "the simulated engine needs no GPU, and has none without " + job.SimGPUs
 	}
 	return "no samples were found"

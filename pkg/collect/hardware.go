@@ -60,6 +60,7 @@ func hardwareOf(n node.Report) result.Hardware {
 		h.GPUs = new(len(n.GPUs))
 		h.GPU = of(n.GPUs, func(d gpu.Device) string { return d.Name })
 		h.Driver = of(n.GPUs, func(d gpu.Device) string { return d.Driver })
+		h.GPUReader = of(n.GPUs, func(d gpu.Device) string { return d.Reader })
 		if total := of(n.GPUs, func(d gpu.Device) int64 { return d.Total }); total > 0 {
 			h.GPUMemoryGB = new(float64(total) / 1e9)
 		}

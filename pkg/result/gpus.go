@@ -16,6 +16,7 @@ type GPUSamples struct {
 	End      time.Time `json:"end"`
 	From     string    `json:"window_from" jsonschema:"who said when it was: client; engines, by the last second in which they were busy; job, by the end of the client's process"`
 	Interval float64   `json:"interval_s" jsonschema:"asked for between two looks at a GPU"`
+	Notes    []string  `json:"notes,omitempty" jsonschema:"what nodes noted of their samples: why there are none or no more, or why nvidia-smi took them instead of NVML"`
 	GPUs     []GPUUse  `json:"gpus" jsonschema:"every GPU that a role was given, and every other that was seen on the nodes"`
 }
 

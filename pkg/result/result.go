@@ -154,6 +154,7 @@ type Hardware struct {
 	GPUs           *int     `json:"gpus,omitempty" jsonschema:"per node"`
 	GPUMemoryGB    *float64 `json:"gpu_memory_gb,omitempty"`
 	Driver         string   `json:"driver,omitempty"`
+	GPUReader      string   `json:"gpu_reader,omitempty" jsonschema:"who read the GPUs: nvml and its version, which has the energy counter; or nvidia-smi, which has none"`
 	CUDA           string   `json:"cuda,omitempty" jsonschema:"newest that the driver supports"`
 	GPUPowerLimitW *float64 `json:"gpu_power_limit_w,omitempty"`
 	GPUMaxClockMHz *float64 `json:"gpu_max_clock_mhz,omitempty" jsonschema:"highest clock of the SMs"`
