@@ -3,13 +3,17 @@ SHELL := /bin/bash
 LAB   := examples/slurm-lab
 FUZZTIME ?= 10s
 
-.PHONY: help build demo test test-short test-vllm test-gpu chaos lab-up lab-down fuzz bench lint golden docs clean
+.PHONY: help build release demo test test-short test-vllm test-gpu chaos lab-up lab-down fuzz bench lint golden docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## bin/profllm, static
+build: ## bin/profllm, static, and beside it bin/profllm-nvml where a C compiler is
 	CGO_ENABLED=0 go build -trimpath -o bin/profllm ./cmd/profllm
+	@.ci/build-nvml bin
+
+release: ## dist/profllm_<version>_linux_{amd64,arm64}.tar.gz, the same bytes for everybody
+	@.ci/release dist
 
 demo: build ## the main job on this machine, with a simulated engine
 	bin/profllm rehearse
@@ -52,4 +56,4 @@ docs: ## rewrite the generated reference pages
 	go test ./cmd/profllm -run TestReference -update
 
 clean: ## remove what was built
-	rm -rf bin results
+	rm -rf bin dist results
