@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -274,6 +275,37 @@ func TestLockSweep(t *testing.T) {
 func TestVersionFlag(t *testing.T) {
 	flag, verb := profllm(t, t.TempDir(), nil, "--version"), profllm(t, t.TempDir(), nil, "version")
 	require.Zero(t, flag.code)
-	require.Equal(t, verb.stdout, flag.stdout)
 	require.NotEmpty(t, strings.TrimSpace(flag.stdout))
+	require.Regexp(t, "^"+regexp.QuoteMeta(flag.stdout)+"GPU reader: .+\n$", verb.stdout)
+}
+
+// The verb says who would read the GPUs of this machine: the profllm-nvml beside the
+// program, links to the program followed, else nvidia-smi.
+func TestVersionSaysReader(t *testing.T) {
+	dir, bin := t.TempDir(), t.TempDir()
+	data, err := os.ReadFile(binary)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "profllm"), data, 0o755))
+	link := filepath.Join(t.TempDir(), "profllm")
+	require.NoError(t, os.Symlink(filepath.Join(dir, "profllm"), link))
+	says := func() string {
+		cmd := exec.Command(link, "version")
+		cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin"}
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		_, line, _ := strings.Cut(string(out), "\n")
+		return line
+	}
+	program := func(file, text string) {
+		require.NoError(t, os.WriteFile(file, []byte("#!/bin/sh\n"+text+"\n"), 0o755))
+	}
+	reader := filepath.Join(dir, "profllm-nvml")
+	program(filepath.Join(bin, "nvidia-smi"), "exit 9")
+	require.Equal(t, "GPU reader: nvidia-smi (no profllm-nvml in "+dir+")\n", says())
+	program(reader, `echo '{"profllm_nvml":1,"nvml":"12.570","driver":"570","gpus":1}'; echo '{"index":0,"uuid":"GPU-a","name":"H100"}'`)
+	require.Equal(t, "GPU reader: nvml 12.570\n", says())
+	program(reader, `echo '{"profllm_nvml":99}'`)
+	require.Contains(t, says(), "it speaks format 99, this profllm reads format 1: install both from one release")
+	require.NoError(t, os.Remove(filepath.Join(bin, "nvidia-smi")))
+	require.Contains(t, says(), "GPU reader: none (")
 }

@@ -33,7 +33,7 @@ func sampled(t *testing.T) string {
 		var lines []byte
 		n := node.Report{Host: host}
 		for index := range 5 {
-			n.GPUs = append(n.GPUs, gpu.Device{Index: index, Name: "H100", Driver: "570"})
+			n.GPUs = append(n.GPUs, gpu.Device{Index: index, Name: "H100", Driver: "570", Reader: "nvml 12.570"})
 		}
 		all = append(all, n)
 		for look := range 24 {
@@ -75,6 +75,21 @@ func TestGPUs(t *testing.T) {
 	again, err := result.Decode(data)
 	require.NoError(t, err)
 	require.Equal(t, r.System, again.System)
+}
+
+// Where nvidia-smi took the samples, the record says why.
+func TestGPUNotes(t *testing.T) {
+	dir := sampled(t)
+	r := only(t, collector(t), dir, completed())
+	require.Equal(t, "nvml 12.570", r.System.HardwareInfo.GPUReader)
+	require.Empty(t, r.System.GPUSamples.Notes)
+	const why = "nvidia-smi is used, which has no energy counter: /x/profllm-nvml: it was to go on"
+	for _, host := range []string{"127.0.1.1", "127.0.1.2"} {
+		write(t, dir, "telemetry/"+job.GPUNote(host), "2026-11-21T04:55:58Z: "+why+"\n")
+	}
+	r = only(t, collector(t), dir, completed())
+	require.Equal(t, []string{"127.0.1.1 and 1 more: " + why}, r.System.GPUSamples.Notes)
+	require.NotNil(t, r.Results.GPUEnergy)
 }
 
 // What is missing is said, not taken for zero.

@@ -132,12 +132,12 @@ func servedModel(t *testing.T, dir string) string {
 func TestHardware(t *testing.T) {
 	dir := recorded(t)
 	report := func(host, driver, kernel string, memory int64) node.Report {
-		return node.Report{Host: host, GPUs: []gpu.Device{{Name: "H100", Driver: driver, Total: 80e9, Setup: &gpu.Setup{CUDA: "12.4", PowerLimit: 700, MaxClock: 1980, Persistence: "Enabled", MIG: "Disabled"}}},
+		return node.Report{Host: host, GPUs: []gpu.Device{{Name: "H100", Driver: driver, Reader: "nvidia-smi", Total: 80e9, Setup: &gpu.Setup{CUDA: "12.4", PowerLimit: 700, MaxClock: 1980, Persistence: "Enabled", MIG: "Disabled"}}},
 			Is: &node.Machine{Kernel: kernel, OS: "Ubuntu", CPU: "EPYC", CPUs: 192, NUMA: 2, Memory: memory}}
 	}
 	preflight(t, dir, report("n1", "570", "6.8", 1_000_100e6), report("n2", "570", "6.8", 1_000_090e6))
 	r := only(t, collector(t), dir, completed())
-	want := result.Hardware{GPU: "H100", GPUs: new(1), GPUMemoryGB: new(80.0), Driver: "570", CUDA: "12.4", GPUPowerLimitW: new(700.0), GPUMaxClockMHz: new(1980.0), GPUPersistence: "Enabled", GPUMIG: "Disabled",
+	want := result.Hardware{GPU: "H100", GPUs: new(1), GPUMemoryGB: new(80.0), Driver: "570", GPUReader: "nvidia-smi", CUDA: "12.4", GPUPowerLimitW: new(700.0), GPUMaxClockMHz: new(1980.0), GPUPersistence: "Enabled", GPUMIG: "Disabled",
 		CPU: "EPYC", CPUs: new(192), NUMANodes: new(2), MemoryGB: new(1000.0), Kernel: "6.8", OS: "Ubuntu"}
 	require.Equal(t, &want, r.System.HardwareInfo)
 	require.Nil(t, r.System.Nodes)

@@ -96,7 +96,10 @@ func (r Reader) Which(ctx context.Context) (reader, note string) {
 		}
 	}
 	if _, err := exec.LookPath(SMI); err == nil {
-		return SMI, noteOf(why)
+		if why != nil {
+			note = why.Error()
+		}
+		return SMI, note
 	}
 	if why == nil || errors.Is(why, ErrNoDriver) {
 		return "", ErrNoDriver.Error()

@@ -141,7 +141,7 @@ func TestWhich(t *testing.T) {
 	require.Equal(t, "|no NVIDIA driver", which(Reader{}))
 	require.Equal(t, "|no nvml in /nowhere, and no nvidia-smi", which(Reader{NVML: "/nowhere/nvml"}))
 	fakeSMI(t, twoDevices, "")
-	require.Equal(t, "nvidia-smi|nvidia-smi is used, which has no energy counter: profllm-nvml: not here", which(none))
+	require.Equal(t, "nvidia-smi|profllm-nvml: not here", which(none))
 	require.Equal(t, "nvidia-smi|", which(Reader{}))
 }
 

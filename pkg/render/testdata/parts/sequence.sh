@@ -10,7 +10,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v1: scenario s, 3 runs, one after the other in one allocation, batch exp_1_b.
-# Printed from slurm/batch.sh.tmpl (sha256:5b7798acbe291779d3da1825). runs.txt beside this script lists the run directories; each has its own script.
+# Printed from slurm/batch.sh.tmpl (sha256:30a9e8ea676f91ff428da0ba). runs.txt beside this script lists the run directories; each has its own script.
 
 BATCH=/out/s/batches/1
 PROFLLM=/bin/profllm
