@@ -39,10 +39,10 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, library.New(), os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	// Slurm sends TERM to every process of a step, and profllm then still wants samples. It
+	// ends this program itself; where it was killed, the pipe is closed.
+	signal.Ignore(syscall.SIGTERM)
+	os.Exit(run(context.Background(), library.New(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // version comes from the build: a tag, or the revision.

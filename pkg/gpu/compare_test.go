@@ -163,7 +163,7 @@ func TestSimulatedComparison(t *testing.T) {
 	t.Setenv("LD_LIBRARY_PATH", gputest.Library(t, os.Environ()))
 	program(t, simulatedSMI)
 	compared := func() []string {
-		one, other := watchBoth(t, Reader{}, library, 8, func(Sample) bool { return true })
+		one, other := watchBoth(t, Reader{}, library, 5, func(Sample) bool { return true })
 		return append(differences(listed(t, Reader{}), listed(t, library)), sampleDifferences(one, other)...)
 	}
 	require.Empty(t, compared())

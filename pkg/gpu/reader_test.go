@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -240,6 +242,22 @@ func TestReaderProgram(t *testing.T) {
 		require.Greater(t, *last.Energy, *first.Energy)
 		require.Equal(t, Sample{Time: first.Time, UUID: "GPU-00000000-0000-0000-0000-000000000000", Use: new(97.0), Memory: new(4000.0), Power: new(350.0),
 			Energy: first.Energy, SM: new(1980.0), Mem: new(2619.0), Temp: new(61.0), Reasons: new(SWPowerCap)}, first)
+	})
+	t.Run("outlives TERM, and ends with its pipe", func(t *testing.T) {
+		cmd := exec.Command(r.NVML, "watch", "20")
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		in := bufio.NewReader(out)
+		_, err = readHello(in)
+		require.NoError(t, err)
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		for range 10 {
+			_, err = nextLine(in)
+			require.NoError(t, err)
+		}
+		require.NoError(t, out.Close())
+		require.ErrorContains(t, cmd.Wait(), "broken pipe")
 	})
 	for name, c := range map[string]struct{ words, why string }{
 		"mismatch": {"init=18", "nvml: init: "},

@@ -67,6 +67,31 @@ func TestSampleGPUs(t *testing.T) {
 	stop()
 }
 
+// Samples of NVML have the counter of energy. Where its reader ends, nvidia-smi goes on,
+// and one note says why.
+//
+// covers: PL-V26, PL-V33
+func TestSampleByReader(t *testing.T) {
+	j := sampling(t, oneLook)
+	j.arrive()
+	j.plan.Simulated = false
+	file := filepath.Join(t.TempDir(), gpu.Program)
+	ended := filepath.Join(t.TempDir(), "ended")
+	script := "#!/bin/sh\necho '{\"profllm_nvml\":1,\"nvml\":\"12.570\",\"driver\":\"570\",\"gpus\":1}'\necho 1795364099000,0,GPU-a,97,70123,689.25,1234,1980,2619,61,0x4\n" +
+		"while [ ! -e " + ended + " ]; do sleep 0.02; done\nexit 7\n"
+	require.NoError(t, os.WriteFile(file, []byte(script), 0o755))
+	j.GPUs = gpu.Reader{NVML: file}
+	stop := j.sampleGPUs(t.Context(), j.plan, "n1")
+	want := gpu.Header + "1795364099000,0,GPU-a,97,70123,689.25,1234,1980,2619,61,0x4\n"
+	await.True(t, func() bool { return j.file(GPUFile("n1")) == want }, "the sample of NVML")
+	require.NoFileExists(t, j.path(run.TelemetryDir, GPUNote("n1")))
+	require.NoError(t, os.WriteFile(ended, nil, 0o644))
+	want += "1795364100000,0,GPU-a,97,70123,689.25,,1980,2619,61,0x4\n"
+	await.True(t, func() bool { return j.file(GPUFile("n1")) == want }, "nvidia-smi goes on")
+	stop()
+	require.Equal(t, "2026-11-22T16:15:01Z: nvidia-smi is used, which has no energy counter: "+file+": it was to go on (exit status 7)\n", j.file(GPUNote("n1")))
+}
+
 // Nothing is started, and no file is made, where nothing is to be sampled.
 func TestSampleNoGPUs(t *testing.T) {
 	for name, change := range map[string]func(*testJob){
