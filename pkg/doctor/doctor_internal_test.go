@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -98,7 +99,12 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) program(name, text string) {
 	c.t.Helper()
 	head := fmt.Sprintf("#!/bin/bash\nbin=%q\n[ -z \"$SBATCH_PARTITION\" ] || { echo dirty >&2; exit 9; }\n", c.bin)
-	require.NoError(c.t, os.WriteFile(filepath.Join(c.bin, name), []byte(head+text+"\n"), 0o755))
+	// No other test may start a process meanwhile, which would hold the file open for
+	// writing: then nobody can start it (ETXTBSY, golang/go issue 22315).
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(filepath.Join(c.bin, name), []byte(head+text+"\n"), 0o755)
+	syscall.ForkLock.RUnlock()
+	require.NoError(c.t, err)
 }
 
 func (c *cluster) setting(key, value string) {
