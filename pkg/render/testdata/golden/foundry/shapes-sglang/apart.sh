@@ -103,7 +103,8 @@ step --job-name=decode --relative=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 --w
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 \
   "$PROFLLM" job rank --option=--node-rank --address=SGLANG_HOST_IP -- python3 -m sglang.launch_server \
   --model-path forge/hammer-9b --host 0.0.0.0 --port "$DECODE_PORT" --disaggregation-mode decode \
-  --disaggregation-transfer-backend nixl --tp 12 --dist-init-addr "$DECODE_ADDR":"$DECODE_DIST_PORT" --nnodes 2 &
+  --disaggregation-transfer-backend mooncake --tp 12 --dist-init-addr "$DECODE_ADDR":"$DECODE_DIST_PORT" \
+  --nnodes 2 &
 ROLES+=("decode=$!")
 
 # proxy: nodes 0, ready at :proxy/v1/models
