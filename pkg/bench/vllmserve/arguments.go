@@ -8,7 +8,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -39,7 +38,8 @@ var arguments = sync.OnceValue(func() map[string]argument {
 })
 
 // CheckArguments refuses what the parser of `vllm bench serve` would refuse on the GPUs:
-// unknown options, values of another type, choices that it does not have.
+// unknown options, values of another type, choices that it does not have; then, if there
+// are none, options that do not go together.
 func CheckArguments(t *source.Table) error {
 	var c source.Complaints
 	for _, key := range t.Keys() {
@@ -61,71 +61,11 @@ func CheckArguments(t *source.Table) error {
 		}
 	}
 	if c.Err() == nil {
-		checkTogether(t, &c)
+		o := options{t, &c}
+		o.checkDataset()
+		o.checkRamp()
 	}
 	return c.Err()
-}
-
-// generated are the data sets that the client makes itself, untokenized those that it
-// reads without a tokenizer.
-var (
-	generated   = []string{"random", "random-mm", "random-rerank", "prefix_repetition"}
-	untokenized = []string{"custom", "custom_audio", "custom_image", "hf"}
-)
-
-// checkTogether refuses options that the client of that release refuses beside each other.
-func checkTogether(t *source.Table, c *source.Complaints) {
-	get := func(name string) (v *source.Value, s string) {
-		for _, key := range []string{name, strings.ReplaceAll(name, "_", "-")} {
-			if v := t.Get(key); v != nil {
-				return v, text(v)
-			}
-		}
-		return nil, ""
-	}
-	refuse := func(v *source.Value, name, why string) {
-		if v != nil {
-			c.Addf(v.Pos, "bench_cmd_args.%s: %s", name, why)
-		}
-	}
-	named, dataset := get("dataset_name")
-	dataset = cmp.Or(dataset, "random")
-	switch path, _ := get("dataset_path"); {
-	case slices.Contains(generated, dataset):
-		refuse(path, "dataset_path", fmt.Sprintf("the data set %q is generated and has no file", dataset))
-	case path == nil:
-		refuse(named, "dataset_name", fmt.Sprintf("the data set %q needs dataset_path", dataset))
-	}
-	for needs, backends := range map[string][]string{"timed_trace": {"vllm", "openai"}, "random-mm": {"openai-chat", "openai-audio"}} {
-		v, kind := get("backend")
-		if dataset == needs && !slices.Contains(backends, cmp.Or(kind, "openai")) {
-			refuse(cmp.Or(v, named), "backend", fmt.Sprintf("the data set %q needs %s", dataset, strings.Join(backends, " or ")))
-		}
-	}
-	if v, _ := get("skip_tokenizer_init"); !slices.Contains(untokenized, dataset) {
-		refuse(v, "skip_tokenizer_init", fmt.Sprintf("the data set %q needs a tokenizer", dataset))
-	}
-	for _, name := range []string{"self_timed", "no_self_timed"} {
-		if v, _ := get(name); dataset != "timed_trace" {
-			refuse(v, name, "only the data set \"timed_trace\" has times")
-		}
-	}
-	strategy, kind := get("ramp_up_strategy")
-	from, first := get("ramp_up_start_rps")
-	to, last := get("ramp_up_end_rps")
-	switch rate, limit := get("request_rate"); {
-	case strategy == nil:
-	case rate != nil && !strings.HasPrefix(strings.ToLower(strings.TrimPrefix(limit, "+")), "inf"):
-		refuse(rate, "request_rate", "ramp_up_strategy sets the rate")
-	case from == nil || to == nil:
-		refuse(strategy, "ramp_up_strategy", "needs ramp_up_start_rps and ramp_up_end_rps")
-	default:
-		a, errA := strconv.Atoi(first)
-		b, errB := strconv.Atoi(last)
-		if errA == nil && errB == nil && (a < 0 || a > b || a == 0 && kind == "exponential") {
-			refuse(from, "ramp_up_start_rps", fmt.Sprintf("a %s ramp from %d to %d requests per second cannot be made", kind, a, b))
-		}
-	}
 }
 
 // CheckOwnArguments refuses what the parser of profllm's client would refuse in the job.
