@@ -378,8 +378,12 @@ func (c jobContainCmd) Run(a *app) error {
 	if err != nil || !isRunDir(dir) {
 		dir = ""
 	}
+	self, err := os.Executable()
+	if err != nil {
+		self = ""
+	}
 	code, err := j.RunContain(a.ctx, job.Contain{
-		Dir: dir, Runtime: c.Runtime, Step: c.Step, Args: behindDashes(c.Args), Names: c.Env, Load: c.Load, WorkDir: c.Workdir, MountHome: c.MountHome,
+		Self: self, Dir: dir, Runtime: c.Runtime, Step: c.Step, Args: behindDashes(c.Args), Names: c.Env, Load: c.Load, WorkDir: c.Workdir, MountHome: c.MountHome,
 	}, a.environ)
 	if err != nil {
 		return fail(code, said("contain", err))

@@ -503,7 +503,7 @@ func TestContainerSecrets(t *testing.T) {
 		notes, bin := t.TempDir(), t.TempDir()
 		stand := "#!/bin/bash\ncat /proc/$$/cmdline >" + notes + "/argv-$1\ncat /proc/$$/environ >" + notes + "/environ-$1\nsleep 0.5\n"
 		if runtime == "enroot" { // its lines cannot hold the value, which its command script restores
-			stand = strings.Replace(stand, "cat /proc/$$/environ", "sh \"$3\" cat /proc/self/environ", 1)
+			stand = strings.Replace(stand, "cat /proc/$$/environ", "sed -i 's|/.profllm|"+binary+"|' \"$3\"\nsh \"$3\" cat /proc/self/environ", 1)
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(bin, runtime), []byte(stand), 0o755))
 		args := []string{"job", "exec", "--run", dir, "--env=TOKEN=PLANTED_HARD", "--file=KEY=" + c.file, "--", binary, "job", "contain", "--runtime=" + runtime, "--step=serve"}
@@ -514,7 +514,7 @@ func TestContainerSecrets(t *testing.T) {
 		o := profllm(t, dir, []string{"PATH=" + bin + ":" + os.Getenv("PATH")}, append(args, "--", "--env=TOKEN", "--env=KEY", "image", "command")...)
 		require.Equal(t, exitOK, o.code)
 		w.ends(t, func(p string) bool {
-			return strings.Contains(p, " job contain ") || strings.HasPrefix(p, "/bin/bash "+bin) || strings.HasPrefix(p, "sleep 0.5") || strings.HasPrefix(p, "cat /proc/") || strings.HasPrefix(p, "sh ") && strings.Contains(p, "/rc cat /proc/")
+			return strings.Contains(p, " job contain ") || strings.HasPrefix(p, "/bin/bash "+bin) || strings.HasPrefix(p, "sleep 0.5") || strings.HasPrefix(p, "cat /proc/") || strings.Contains(p, "/rc cat /proc/") || strings.Contains(p, " job exec --run . -- cat /proc/") || strings.HasPrefix(p, "sed -i ")
 		})
 		verb := map[string]string{"docker": "run", "podman": "run", "apptainer": "exec", "enroot": "start"}[runtime]
 		prefix := map[string]string{"apptainer": "APPTAINERENV_"}[runtime]

@@ -151,7 +151,7 @@ func TestRules(t *testing.T) {
 			"1: /usr/bin/bash: line 1: exec: vllm: not found", "srun: error: node2: task 1: Exited with exit code 127")}, []string{"program-missing"}, result.Exact},
 		{"F3 pyxis before enroot, in the words of the system", failure.Job{}, []failure.Log{{Role: "serve", File: "s", Exit: 1, Data: strings.NewReader(
 			"slurmstepd: error: pyxis: failed to import docker image\nslurmstepd: error: pyxis: printing enroot log file:\n" +
-				"slurmstepd: error: pyxis:     mkdir: cannot create directory '/run/enroot': Permission denied\n" +
+				"slurmstepd: error: pyxis:     mkdir: cannot create directory '/run/u': Permission denied\n" +
 				"slurmstepd: error: pyxis: couldn't start container\nslurmstepd: error: Failed to invoke spank plugin stack\n")}},
 			[]string{"permission-denied"}, result.FromSymptom},
 		{"the system's words are no cause of a process that goes on", failure.Job{},

@@ -24,6 +24,7 @@ type Contain struct {
 	Dir       string        // docker, podman: the run directory, in which the image's digest is kept; "" for nowhere
 	Load      string        // docker: an archive to load; Args hold it in the image's place
 	WorkDir   string        // enroot: where the command starts, "" for the image's own
+	Self      string        // enroot: this program, static; "" leaves TERM to whatever enroot starts
 	MountHome bool          // the user's home is visible inside
 	Grace     time.Duration // from TERM to the end by force; 0 means less than Stop gives
 }
@@ -67,6 +68,7 @@ type box struct {
 	*Job
 	Contain
 	name, program, scratch string
+	front                  []string // what the runtime is started behind
 	environ                []string
 }
 
@@ -182,7 +184,8 @@ func (b *box) makeScratch() (err error) {
 // process is a call of the runtime. It is told to end by TERM, never by KILL, which
 // a client could not pass on.
 func (b *box) process(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, b.program, args...)
+	argv := slices.Concat(b.front, []string{b.program}, args)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = b.environ, b.Stdout, b.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	return cmd

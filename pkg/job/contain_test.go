@@ -157,6 +157,16 @@ func TestContainNoRuntime(t *testing.T) {
 	require.ErrorContains(t, err, "podman is not on this node's PATH")
 }
 
+// TERM to a step reaches the program that shall end, and not the programs that hold its
+// image: those ignore it.
+func TestContainEnrootIgnoresTERM(t *testing.T) {
+	_, contain := standIn(t, "enroot", `kill -TERM $$; echo "outlived"; sed -n '$p' "$3"`)
+	code, out, err := contain(t.Context(), job.Contain{Args: []string{"x.sqsh", "vllm"}, Self: "/shared/bin/profllm"})
+	require.NoError(t, err)
+	require.Zero(t, code)
+	require.Equal(t, "outlived\nexec /.profllm job exec --run . -- \"$@\"\n", out)
+}
+
 // What enroot's files of lines cannot hold reaches the program as it was: the stand-in
 // reads variables and mounts as runtime.sh does, line by line.
 func TestContainEnrootLines(t *testing.T) {

@@ -14,11 +14,21 @@ import (
 // with a line break becomes several variables, quotes around a value are removed, and
 // white space in a path ends it. Such values are encoded, and such paths mounted
 // under plain names; the command script undoes both inside.
+//
+// Slurm sends TERM to every process of a step, also to squashfuse, which enroot starts
+// and which would take the image away from a program that still writes its results. So
+// enroot and what it starts ignore TERM, and inside this program becomes the command:
+// it gives signals their default meaning again.
 func (b *box) enroot() ([]string, error) {
 	if err := b.makeScratch(); err != nil {
 		return nil, err
 	}
-	args, script := []string{}, ""
+	args, script, become := []string{}, "", "exec \"$@\"\n"
+	if b.Self != "" {
+		b.front = []string{"/bin/sh", "-c", `trap "" TERM; exec "$@"`, "sh"}
+		b.Args = append([]string{"--mount=" + b.Self + ":" + selfInside + ":none:x-create=file,bind,ro"}, b.Args...)
+		become = "exec " + selfInside + " job exec --run . -- \"$@\"\n"
+	}
 	for i, arg := range b.Args {
 		if name, ok := strings.CutPrefix(arg, "--env="); ok {
 			script += b.encode(name)
@@ -36,7 +46,7 @@ func (b *box) enroot() ([]string, error) {
 		script += "cd " + shellQuote(b.WorkDir) + " || exit 126\n"
 	}
 	rc := filepath.Join(b.scratch, "rc")
-	if err := os.WriteFile(rc, []byte(script+"exec \"$@\"\n"), 0o644); err != nil {
+	if err := os.WriteFile(rc, []byte(script+become), 0o644); err != nil {
 		return nil, err
 	}
 	mount := "n"
@@ -46,6 +56,9 @@ func (b *box) enroot() ([]string, error) {
 	b.environ = append(without(b.environ, "ENROOT_MOUNT_HOME"), "ENROOT_MOUNT_HOME="+mount)
 	return append([]string{"start", "--rc", rc}, args...), nil
 }
+
+// selfInside is where this program is in a container of enroot.
+const selfInside = "/.profllm"
 
 // encode makes a variable one that a line can hold, and returns the line of the script
 // that gives it back its value; "" if it is one already. The dots around it protect

@@ -104,7 +104,7 @@ func (l *Look) mounts(add adder) {
 	case len(l.Mounts) == 0:
 		add("mounts", NotPossible, "no container")
 	case len(missing) > 0:
-		add("mounts", Fail, "not on this node, and mounted into containers: %s", strings.Join(missing, ", "))
+		add("mounts", Fail, "not on this node, and given to containers: %s", strings.Join(missing, ", "))
 	default:
 		add("mounts", OK, "%d sources are there", len(l.Mounts))
 	}

@@ -457,7 +457,7 @@ func TestLookForMounts(t *testing.T) {
 	}{
 		"none":    {nil, NotPossible, "no container"},
 		"there":   {[]string{there, "/"}, OK, "2 sources are there"},
-		"missing": {[]string{there, there + "/a", there + "/b"}, Fail, "not on this node, and mounted into containers: " + there + "/a, " + there + "/b"},
+		"missing": {[]string{there, there + "/a", there + "/b"}, Fail, "not on this node, and given to containers: " + there + "/a, " + there + "/b"},
 	} {
 		l.Mounts = c.mounts
 		check := found(l.Report(t.Context()), "mounts")

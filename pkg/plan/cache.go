@@ -60,12 +60,16 @@ func (p *Plan) StepEnv(shell func(name string) string) func(name string) string 
 }
 
 // MountSources are the paths on the nodes that containers of the run are given, once
-// each, as they are written; none where no step has a container.
+// each, as they are written: an image's file, and what is mounted; none where no step
+// has a container.
 func (p *Plan) MountSources() []string {
 	if !slices.ContainsFunc(p.steps(), func(s *Step) bool { return s.Container }) {
 		return nil
 	}
 	var list []string
+	if path.IsAbs(p.Image) {
+		list = append(list, p.Image)
+	}
 	for _, m := range p.Mounts {
 		if dir, _, _ := strings.Cut(m, ":"); path.IsAbs(dir) && !slices.Contains(list, dir) {
 			list = append(list, dir)

@@ -63,6 +63,7 @@ func (p *Plan) launch(in Input) error {
 		inside = p.expose(&box)
 	}
 	var errs []error
+	refused := map[string]bool{}
 	for _, s := range p.steps() {
 		if !s.Container {
 			continue
@@ -70,7 +71,10 @@ func (p *Plan) launch(in Input) error {
 		s.Env = append(slices.Clone(inside), s.Env...)
 		wrapped, err := in.Launcher.Wrap(*s, box)
 		if err != nil {
-			errs = append(errs, source.Errorf(in.Test.Pos, "launcher %s: %v", in.LauncherName, err))
+			if said := err.Error(); !refused[said] { // of one mount, every step complains
+				refused[said] = true
+				errs = append(errs, source.Errorf(in.Test.Pos, "launcher %s: %v", in.LauncherName, err))
+			}
 			continue
 		}
 		*s = wrapped
@@ -173,8 +177,8 @@ func (p *Plan) expose(box *Container) (inside []Var) {
 	if !slices.Contains(p.Job.Export, config.ExportAll) {
 		p.Unset = slices.DeleteFunc(slices.Clone(hostPaths), func(name string) bool { return slices.Contains(box.Env, name) })
 	}
-	if i := slices.IndexFunc(p.Mounts, func(m string) bool { return strings.ContainsAny(m, " \t") }); i >= 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("the mount %q has a space, which enroot takes from pyxis only after version 4.1.2; a path without spaces, such as a symbolic link, always works", p.Mounts[i]))
+	if i := slices.IndexFunc(p.Mounts, func(m string) bool { return strings.ContainsAny(m, " \t\\") }); i >= 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("the mount %q has a space or a backslash, which enroot takes from pyxis only after version 4.1.2; a path without them, such as a symbolic link, always works", p.Mounts[i]))
 	}
 	p.OneLine = slices.Clone(p.Job.Export)
 	for _, v := range p.Env {

@@ -439,7 +439,7 @@ SAID = { shell = "$(date)" }
 	require.Equal(t, []string{"SAID"}, p.OneLine, "what only the job knows is looked at there")
 	require.Contains(t, p.Unset, "CONDA_PREFIX")
 	require.NotContains(t, p.Unset, "HF_HOME", "the plan sets it")
-	require.Contains(t, strings.Join(p.Notes, "\n"), `the mount "/a b:/c" has a space`)
+	require.Contains(t, strings.Join(p.Notes, "\n"), `the mount "/a b:/c" has a space or a backslash`)
 }
 
 // A launcher that was chosen for a test without an image is said once.

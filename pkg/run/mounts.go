@@ -34,7 +34,7 @@ func (u *Unit) prepareMounts(log func(format string, args ...any)) error {
 		return nil
 	})
 	if len(missing) > 0 {
-		log("note: mounted into containers and not on this machine: %s (each node looks for it before servers start)", strings.Join(missing, ", "))
+		log("note: given to containers and not on this machine: %s (each node looks for it before servers start)", strings.Join(missing, ", "))
 	}
 	return err
 }

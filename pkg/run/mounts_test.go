@@ -28,7 +28,7 @@ func TestMountedFoldersAreMade(t *testing.T) {
 	require.NoError(t, s.Submit(t.Context(), s.dir).Err)
 	require.DirExists(t, p.Folders[1])
 	require.Equal(t, 2, strings.Count(said.String(), "which containers are given"), said.String())
-	require.Contains(t, said.String(), "not on this machine: "+filepath.Join(site, "data")+" (")
+	require.Contains(t, said.String(), "given to containers and not on this machine: "+filepath.Join(site, "data")+" (")
 	require.NoDirExists(t, filepath.Join(site, "data"), "the user's folders are the user's")
 }
 
