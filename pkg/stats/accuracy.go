@@ -54,12 +54,3 @@ func LeastDrop(p float64, n int) (float64, error) {
 	lean, spread := k*(2*p-1), p*(1-p)
 	return min(p, (lean+math.Sqrt(lean*lean+8*k*(float64(n)+k)*spread))/(2*(float64(n)+k))), nil
 }
-
-// QuestionsForDrop is how many questions each of two systems needs so that a drop
-// d of a share p is found with 80 % power; the questions are not paired.
-func QuestionsForDrop(p, d float64) (float64, error) {
-	if !(p > 0 && p < 1 && d > 0 && d <= p) {
-		return 0, fmt.Errorf("%w: a drop of %g from %g", ErrRange, d, p)
-	}
-	return power * power * (p*(1-p) + (p-d)*(1-p+d)) / (d * d), nil
-}

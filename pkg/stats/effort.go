@@ -33,15 +33,6 @@ func RunsForShift(cv, shift float64) (int, error) {
 	return max(1, int(math.Ceil(min(n, math.MaxInt32)))), nil
 }
 
-// ChanceDifference is how often one run differs from one other of the same kind by
-// more than d, in the unit of cv.
-func ChanceDifference(cv, d float64) (float64, error) {
-	if !(cv > 0 && d >= 0) {
-		return 0, fmt.Errorf("%w: CV %g, difference %g", ErrRange, cv, d)
-	}
-	return 2 * normal(-d/(cv*math.Sqrt2)), nil
-}
-
 // looks are the numbers of runs at which a series of repeats may stop (PL-Q14).
 var looks = []int{LeastRepeats, 9, 12, 15, MostRepeats}
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 )
 
 // Interval is a range that holds the true value with a chance of at least 95 %.
@@ -145,46 +144,4 @@ func medianCut(n int) int {
 		d++
 	}
 	return d
-}
-
-// LeastN is the fewest values whose largest bounds a percentile p of 0 to 1 from
-// above: p^n <= 0.05, or 0.025 where the bound is one end of an interval (PL-Q8).
-func LeastN(p float64, twoSided bool) (int, error) {
-	if !(p > 0 && p < 1) {
-		return 0, fmt.Errorf("%w: percentile %g of 0 to 1", ErrRange, p)
-	}
-	risk := Alpha
-	if twoSided {
-		risk = Alpha / 2
-	}
-	n := int(math.Ceil(math.Log(risk) / math.Log(p)))
-	for math.Pow(p, float64(n)) > risk { // a logarithm may be rounded down
-		n++
-	}
-	return n, nil
-}
-
-// PercentileInterval is [x(l), x(u)] of the sorted values (PL-Q8); of fewer values
-// than both ends need there is none.
-func PercentileInterval(xs []float64, p float64) (Interval, error) {
-	need, err := LeastN(max(p, 1-p), true)
-	if err != nil {
-		return Interval{}, err
-	}
-	if err := check(fmt.Sprintf("an interval of percentile %g", 100*p), need, xs); err != nil {
-		return Interval{}, err
-	}
-	l, u := percentileCuts(len(xs), p)
-	s := sorted(xs)
-	return Interval{s[l-1], s[u-1], atMost(u-1, len(s), p) - atMost(l-1, len(s), p)}, nil
-}
-
-// percentileCuts are the order statistics, from 1, that enclose a percentile; 0:
-// none.
-func percentileCuts(n int, p float64) (l, u int) {
-	l = sort.Search(n, func(k int) bool { return atMost(k, n, p) > Alpha/2 })
-	if k := sort.Search(n, func(k int) bool { return atMost(k, n, p) >= 1-Alpha/2 }); k < n {
-		u = k + 1
-	}
-	return l, u
 }

@@ -65,14 +65,6 @@ func check(what string, need int, samples ...[]float64) error {
 	return nil
 }
 
-// Mean is the arithmetic mean of at least one value.
-func Mean(xs []float64) (float64, error) {
-	if err := check("a mean", 1, xs); err != nil {
-		return 0, err
-	}
-	return mean(xs), nil
-}
-
 func mean(xs []float64) float64 {
 	sum := 0.0
 	for _, x := range xs {
@@ -164,21 +156,6 @@ func MAD(xs []float64) (float64, error) {
 		d[i] = math.Abs(x - m)
 	}
 	return median(d), nil
-}
-
-// Autocorrelation is that of lag 1, of at least three values in the order of time,
-// -1 to 1; 0 if all are equal. Above 0.3 change points are not to be trusted
-// (PL-Q11).
-func Autocorrelation(xs []float64) (float64, error) {
-	if err := check("an autocorrelation", 3, xs); err != nil {
-		return 0, err
-	}
-	m := mean(xs)
-	d := make([]float64, len(xs))
-	for i, x := range xs {
-		d[i] = x - m
-	}
-	return lag1(d), nil
 }
 
 // lag1 is the autocorrelation of deviations.
