@@ -97,11 +97,13 @@ func judged(st, old run.State, dir string, sub run.Submission) run.State {
 		return old // a job that Slurm has forgotten stays what it was
 	case st.Final() && old.State == st.State && old.ExitCode == st.ExitCode && old.Source == st.Source:
 		return old // keeps its time
+	case st.State == run.Failed && st.ExitCode == "" && old.State == run.Failed && old.ExitCode != "" && !old.Outdated(dir):
+		return old // squeue does not print what the controller said before
 	}
 	return st.Follows(old)
 }
 
-// show asks the controller itself about jobs that are unknown for long.
+// show asks the controller itself about jobs of which more should be known.
 func (a *app) show(s run.Shower, now, old []run.State) map[string]run.State {
 	var ids []string
 	for i, st := range now {
@@ -202,7 +204,7 @@ func trouble(st run.State) string {
 		return fmt.Sprintf("is held (%s)\n\thint: scontrol release %s, or ask why it was held", first(st.Reason, st.Raw), st.JobID)
 	case st.State == run.Queued && st.Note == run.NeverStarts:
 		return fmt.Sprintf("never starts (%s)\n\thint: scancel %s, and correct the request that the reason names", st.Reason, st.JobID)
-	case st.State == run.Running && st.Note == run.Ending && st.Reason != "":
+	case st.State == run.Running && st.Note == run.Ending && st.At.Sub(st.Since) > run.EndingLimit:
 		return "is " + st.Reason
 	case st.Note == run.Lost:
 		return "is lost: " + st.Reason

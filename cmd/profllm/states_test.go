@@ -44,6 +44,33 @@ func (o *oracle) Show(_ context.Context, ids []string) (map[string]run.State, er
 	return o.stamped(o.shows, ids), nil
 }
 
+// squeue says that a job failed before the accounting has heard of it: the controller
+// is asked for the exit code, once.
+//
+// covers: PL-S5, PL-S8
+func TestExitCodeBeforeTheAccountingHasIt(t *testing.T) {
+	t.Parallel()
+	a := &app{ctx: t.Context(), now: time.Now, uptime: func() string { return "" }, stderr: io.Discard}
+	listed := run.State{State: run.Failed, Raw: "FAILED", Source: "squeue"}
+	shown := run.State{State: run.Failed, Raw: "FAILED", Source: "scontrol", ExitCode: "5:0"}
+	o := &oracle{now: a.now, say: map[string]run.State{"60": listed}, shows: map[string]run.State{"60": shown}}
+	dir := t.TempDir()
+	look := func() run.State {
+		states, err := a.states(o, []string{dir}, map[string]run.Submission{dir: {JobID: "60"}})
+		require.NoError(t, err)
+		return states[dir]
+	}
+	require.Equal(t, "5:0", look().ExitCode)
+	require.Equal(t, "5:0", look().ExitCode, "kept, although squeue prints none")
+	require.Equal(t, 1, o.shown)
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, run.ClaimFile), nil, 0o644))
+	later := time.Now().Add(time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Join(dir, run.ClaimFile), later, later))
+	look()
+	require.Equal(t, 2, o.shown, "queued again: another end")
+}
+
 // A job that nobody lists: the controller itself is asked after ten minutes, and
 // after a day it is lost. Ends are not asked about for ever.
 //
@@ -125,8 +152,12 @@ func TestTrouble(t *testing.T) {
 	t.Parallel()
 	require.Contains(t, trouble(run.State{JobID: "7", State: run.Queued, Note: run.Held, Reason: "JobHeldUser"}), "is held (JobHeldUser)\n\thint: scontrol release 7")
 	require.Contains(t, trouble(run.State{JobID: "7", State: run.Queued, Note: run.NeverStarts, Reason: "PartitionNodeLimit"}), "never starts (PartitionNodeLimit)\n\thint: scancel 7")
-	require.Contains(t, trouble(run.State{State: run.Running, Note: run.Ending, Reason: "ending for more than 2m30s"}), "ending for more")
-	for _, quiet := range []run.State{{}, {State: run.Queued, Reason: "Priority"}, {State: run.Running, Note: run.Ending}, {State: run.Failed}} {
+	now := time.Now()
+	require.Contains(t, trouble(run.State{State: run.Running, Note: run.Ending, At: now, Since: now.Add(-3 * time.Minute), Reason: "ending for more than 2m30s"}), "ending for more")
+	for _, quiet := range []run.State{
+		{}, {State: run.Queued, Reason: "Priority"}, {State: run.Running, Note: run.Ending}, {State: run.Failed},
+		{State: run.Running, Note: run.Ending, At: now, Since: now, Reason: "NonZeroExitCode"},
+	} {
 		require.Empty(t, trouble(quiet))
 	}
 }

@@ -94,13 +94,13 @@ func (w schedulerWord) word() string {
 }
 
 // bad reports whether the job did not end well by this word, for another reason than
-// its own judgement.
+// its own judgement. An exit code that is not known contradicts no judgement.
 func (w schedulerWord) bad(judged int) bool {
 	switch w.word() {
 	case "COMPLETED":
 		return w.ExitCode != "" && w.ExitCode != "0:0"
 	case "FAILED":
-		return judged == 0 || w.ExitCode != fmt.Sprintf("%d:0", judged)
+		return judged == 0 || w.ExitCode != "" && w.ExitCode != fmt.Sprintf("%d:0", judged)
 	}
 	return true
 }

@@ -84,9 +84,13 @@ func (st State) jump(old State) time.Duration {
 	return 0 // as clocks are kept right
 }
 
-// Ask reports whether it is time to ask the controller itself, old being the
-// state at the last look.
+// Ask reports whether it is time to ask the controller itself, old being the state at
+// the last look: about a job that is unknown for long, and for the exit code of one that
+// failed. squeue prints none, and the accounting may be late, or not there.
 func (st State) Ask(old State) bool {
+	if st.State == Failed && st.Source == "squeue" && st.Note == "" && st.ExitCode == "" {
+		return true
+	}
 	return st.State == Unknown && st.At.Sub(st.Since)/AskAfter > max(0, old.At.Sub(st.Since))/AskAfter
 }
 
