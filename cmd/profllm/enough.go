@@ -73,7 +73,7 @@ func (s series) each() time.Duration { return s.spent / time.Duration(s.Index) }
 const hope = 2
 
 // over says why the series ends here, "" if it goes on: it is precise, out of time, or
-// without hope. It never asks for a p (PL-Q14).
+// without hope. It never asks for a p.
 func (s series) over() (stopped, why string, err error) {
 	precise := true
 	var widths, lost []string

@@ -121,7 +121,7 @@ func (a *app) show(s run.Shower, now, old []run.State) map[string]run.State {
 	return shown
 }
 
-// unknownLimit ends the wait for jobs of which nobody says anything (PL-S10).
+// unknownLimit ends the wait for jobs of which nobody says anything.
 const unknownLimit = run.LostAfter
 
 // wait follows the jobs of runs to their end, collects, and answers for them.

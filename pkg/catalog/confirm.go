@@ -32,7 +32,7 @@ type Confirmation struct {
 	Jobs  bool // each run is a job of its own, instead of one allocation
 }
 
-// Confirm plans pairs of runs of two tests in the order ABBA (PL-Q13): a pair is the
+// Confirm plans pairs of runs of two tests in the order ABBA: a pair is the
 // runs of one iteration, and each run starts its servers anew. They share one
 // allocation if they ask for the same nodes; else each is a job that waits for the one
 // before. Unless a scenario goes on after failures, nothing runs once one of the first

@@ -27,7 +27,7 @@ const Schema = "profllm.doctor/1"
 
 // Limits of time.
 const (
-	commandLimit = 20 * time.Second // of one command (PL-S16)
+	commandLimit = 20 * time.Second // of one command
 	startLimit   = 60 * time.Second // for the job to start
 	jobLimit     = 2 * time.Minute  // for it to end, once started
 	fileLimit    = 10 * time.Second // for its files to be seen here, once it is over

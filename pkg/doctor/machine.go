@@ -16,15 +16,15 @@ const (
 	gib = 1 << 30
 
 	// wantFree holds some nights of results; imageFree a container image of 65 GB
-	// with its import, 2.5 times its compressed size (PL-G5).
+	// with its import, 2.5 times its compressed size.
 	wantFree  = 10 * gib
 	imageFree = 160 * gib
-	// wantShm is for NCCL and the engines' own queues (PL-G15).
+	// wantShm is for NCCL and the engines' own queues.
 	wantShm = 8 * gib
 	// wantMemlock is for the registered buffers of RDMA.
 	wantMemlock = gib
 	// socketPath is the longest path of a Unix socket; raySocket is what Ray puts
-	// behind its folder, engineSocket what vLLM does (PL-G12).
+	// behind its folder, engineSocket what vLLM does.
 	socketPath   = 107
 	raySocket    = len("/ray/session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store")
 	engineSocket = len("/00000000-0000-0000-0000-000000000000")
@@ -136,7 +136,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%d KiB", n/1024)
 }
 
-// ports judges the range from which the kernel takes ports (PL-G11).
+// ports judges the range from which the kernel takes ports.
 func (d *Doctor) ports(name string, p *Probe) {
 	seen := fmt.Sprintf("outgoing connections take %d-%d", p.PortLow, p.PortHigh)
 	switch {

@@ -27,7 +27,7 @@ const TokenFile = "token"
 // containerPrograms start containers.
 var containerPrograms = []string{"apptainer", "singularity", "enroot", "docker", "podman"}
 
-// proxyVars divert HTTP, and with it what engines say to each other (PL-G8).
+// proxyVars divert HTTP, and with it what engines say to each other.
 var proxyVars = []string{"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "grpc_proxy"}
 
 // Probe is what one machine looks like from inside.

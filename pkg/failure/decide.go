@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	// skew is how far the clocks of two nodes may be apart (PL-F2).
+	// skew is how far the clocks of two nodes may be apart.
 	skew = 2 * time.Second
 	// stateMargin is how much older than the job's end a root must be to be
-	// the cause of an end that Slurm explains itself (PL-F4).
+	// the cause of an end that Slurm explains itself.
 	stateMargin = 5 * time.Second
 	// mostOthers is how many further causes are named.
 	mostOthers = 10
@@ -43,7 +43,7 @@ type Job struct {
 	Location *time.Location // of stamps without a zone; nil means UTC
 }
 
-// byState names the causes that Slurm knows better than any log (PL-F4).
+// byState names the causes that Slurm knows better than any log.
 var byState = map[string]string{
 	"TIMEOUT": "slurm-time-limit", "DEADLINE": "slurm-time-limit", "PREEMPTED": "slurm-preempted",
 	"NODE_FAIL": "slurm-node-failure", "BOOT_FAIL": "slurm-node-failure", "OUT_OF_MEMORY": "host-oom-kill",
@@ -320,7 +320,7 @@ func ranked(clues []clue) []clue {
 	return clues
 }
 
-// onePerBlock keeps of each traceback the most specific clue (PL-F13), and
+// onePerBlock keeps of each traceback the most specific clue, and
 // makes the times of a file's clues follow its lines.
 func onePerBlock(clues []clue) []clue {
 	var out []clue

@@ -73,7 +73,7 @@ func (c clue) saysMore(d clue) bool {
 	return slices.Contains(vague, d.entry.ID) || d.Passing
 }
 
-// explains says which failures bring about which others elsewhere (PL-F5).
+// explains says which failures bring about which others elsewhere.
 func (c clue) explains(d clue) bool {
 	fatal := slices.Contains([]string{"gpu-memory", "host-memory", "gpu", "shm"}, c.Area) || c.entry.ID == "segfault"
 	consequence := slices.Contains([]string{"nccl", "ray", "client", "proxy", "services"}, d.Area) ||

@@ -24,9 +24,9 @@ const (
 	// came before stays in memory, for stamps and heads of tracebacks.
 	block   = 1 << 20
 	context = 128 << 10
-	// lineLimit is the longest line reported, in characters (PL-F7).
+	// lineLimit is the longest line reported, in characters.
 	lineLimit = 500
-	// tailLines is how much is shown of a log without a cause (PL-F1).
+	// tailLines is how much is shown of a log without a cause.
 	tailLines = 50
 	// reach bounds the text around a hit that patterns are put to.
 	reach = 32 << 10

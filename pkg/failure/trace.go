@@ -39,7 +39,7 @@ func split(line string) (proc, text string) {
 }
 
 // unitHead returns the number of the line with which the unit of several lines
-// begins that the given line belongs to, 0 if it stands alone (PL-F3, PL-F13): a
+// begins that the given line belongs to, 0 if it stands alone: a
 // traceback with the lines under its last one, a refused option with the reason
 // under it, a client's list of failed requests, or pyxis with enroot's log.
 func unitHead(line string, before []string, lineNo int) int {

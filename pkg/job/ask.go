@@ -29,7 +29,7 @@ const (
 // ask sends one request as a client did, if the service served none of theirs,
 // and keeps the answer: a server logs no more than "400 Bad Request" for a prompt
 // that is too long, a missing chat template or a wrong model name, and most
-// clients print no more (PL-F14). A run that measured something is not disturbed.
+// clients print no more. A run that measured something is not disturbed.
 func (j *Job) ask(ctx context.Context) {
 	p, place, err := j.load()
 	if err != nil || !j.servedNothing(p) {

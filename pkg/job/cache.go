@@ -24,7 +24,7 @@ var sharedTypes = map[int64]string{
 }
 
 // makeCache makes the folder of the own caches below root on this node: what
-// several nodes share would be written by all of them at once (PL-G18), and
+// several nodes share would be written by all of them at once, and
 // somebody else's folder is not to be run from.
 func makeCache(root string) error {
 	own := ownCache(root)

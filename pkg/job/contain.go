@@ -32,7 +32,7 @@ type Contain struct {
 // RunContain runs the container's client and answers with the command's exit code.
 // TERM is passed on, and what outlives it for Grace is killed while this process
 // still can: a daemon's container does not end with the step. Whatever the end,
-// nothing of the container is left. Its name carries the job's id (PL-G14).
+// nothing of the container is left. Its name carries the job's id.
 func (j *Job) RunContain(ctx context.Context, c Contain, environ []string) (int, error) {
 	b := box{Job: j, Contain: c, environ: environ}
 	b.name = boxName(cmp.Or(j.Env("SLURM_JOB_ID"), fmt.Sprintf("pid%d", os.Getpid())), j.Env("SLURM_STEP_ID"), c.Step, cmp.Or(j.Env("SLURM_PROCID"), "0"))

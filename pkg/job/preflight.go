@@ -210,7 +210,7 @@ func alike(s *config.Preflight, nodes []node.Report) {
 }
 
 // strays judges the processes of other jobs that belong to no step: those of a job
-// that is over are leftovers (PL-G14). Slurm is asked once, and only if there are any.
+// that is over are leftovers. Slurm is asked once, and only if there are any.
 func (j *Job) strays(ctx context.Context, s *config.Preflight, nodes []node.Report) {
 	var ids []string
 	for _, r := range nodes {

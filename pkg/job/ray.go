@@ -58,7 +58,7 @@ func (j *Job) RunRay(ctx context.Context, r Ray, environ []string) (int, error) 
 		return 1, err
 	}
 	defer killDescendants()
-	// Ray's gRPC would go through an HTTP proxy (PL-G8).
+	// Ray's gRPC would go through an HTTP proxy.
 	environ = append(without(environ, "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "RAY_ADDRESS"),
 		"VLLM_HOST_IP="+own, "RAY_USAGE_STATS_ENABLED=0")
 	if j.Env(rayAuth) == "" {

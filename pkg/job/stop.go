@@ -25,7 +25,7 @@ const (
 
 // Stop ends every step of this job, by step id: TERM first, so that engines
 // flush, then KILL. Killing the local srun instead would end the tasks with KILL
-// at once (PL-S34). It keeps the engines' counters before.
+// at once. It keeps the engines' counters before.
 func (j *Job) Stop(ctx context.Context, procs []Process) {
 	if err := j.owns(); err != nil {
 		j.logf("%v", err)
@@ -175,7 +175,7 @@ func (j *Job) within(nodes string) bool {
 
 // isStep reports whether a step was started by the job's script: JOB.NUMBER, in a
 // heterogeneous job JOB+N.NUMBER. The batch script and Slurm's own steps have words for
-// a number, and no other job's step is ours to signal (PL-G14).
+// a number, and no other job's step is ours to signal.
 func isStep(step, job string) bool {
 	owner, number, ok := strings.Cut(step, ".")
 	owner, _, _ = strings.Cut(owner, "+")

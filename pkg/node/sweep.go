@@ -12,7 +12,7 @@ import (
 // Slurm's process tracker does not find them again.
 type Sweep struct {
 	Proc string // "/proc"
-	Job  string // SLURM_JOB_ID; nothing else is ever touched (PL-G14)
+	Job  string // SLURM_JOB_ID; nothing else is ever touched
 	Host string // SLURMD_NODENAME
 	Self int    // this process, a task of the same job
 

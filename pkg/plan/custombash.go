@@ -15,7 +15,7 @@ type snippet struct {
 
 // customBash puts custom_bash before every command of the run. The command is
 // passed to the shell as its arguments, so that nothing is quoted twice and every
-// address in it is known where the job's script knows it (CD-19).
+// address in it is known where the job's script knows it.
 func (p *Plan) customBash(v *source.Value) error {
 	snippets, err := parseSnippets(v)
 	if err != nil {

@@ -101,7 +101,7 @@ func recordOf(n numbers) *result.Result {
 func suspected(r *result.Result) {
 	v := r.Validity
 	v.Verdict, v.Words = result.VerdictSuspect, append([]string{"throttled"}, v.Words...)
-	v.Checks = append(v.Checks, result.Check{ID: "PL-V27", Word: "throttled", Outcome: result.Fail, Severity: result.Suspect, Detail: "6 % of the samples"})
+	v.Checks = append(v.Checks, result.Check{Word: "throttled", Outcome: result.Fail, Severity: result.Suspect, Detail: "6 % of the samples"})
 }
 
 // slowed gives a record some of its output in the same time.

@@ -18,9 +18,9 @@ type Mark string
 // The marks.
 const (
 	// AccuracyUnchecked: a gain of speed, and no accuracy before and after it that was
-	// measured with the same image and the same flags of the server (PL-V32).
+	// measured with the same image and the same flags of the server.
 	AccuracyUnchecked Mark = "accuracy-unchecked"
-	// MixedHardware: runs that count as alike had different GPUs or drivers (PL-V28).
+	// MixedHardware: runs that count as alike had different GPUs or drivers.
 	MixedHardware Mark = "mixed-hardware"
 )
 
@@ -93,7 +93,7 @@ func ProvenBy(runs []*Run) Proven {
 
 // Covers reports whether a gain of speed of the second runs over the first counts:
 // there are accuracies of each server of the second, and of one of the first's at
-// least (PL-V32).
+// least.
 func (p Proven) Covers(first, second []*Run) bool {
 	is := func(r *Run) bool { return p[r.served()] }
 	return slices.ContainsFunc(first, is) && !slices.ContainsFunc(second, func(r *Run) bool { return !is(r) })

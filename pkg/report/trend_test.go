@@ -225,7 +225,7 @@ func TestTrendLeftOut(t *testing.T) {
 	edit := func(i int, r *result.Result) {
 		switch i {
 		case 3:
-			r.Validity = &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"no-tokens"}, Checks: []result.Check{{ID: "PL-V2", Word: "no-tokens", Outcome: result.Fail, Severity: result.Invalid, Detail: "0 tokens"}}}
+			r.Validity = &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"no-tokens"}, Checks: []result.Check{{Word: "no-tokens", Outcome: result.Fail, Severity: result.Invalid, Detail: "0 tokens"}}}
 		case 4:
 			suspected(r)
 		case 5:

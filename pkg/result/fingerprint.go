@@ -79,7 +79,7 @@ func (id Identity) canonical() ([]byte, error) {
 }
 
 // SeriesKey is the same for runs whose numbers belong into one time series: the same
-// model, engine, topology, load, flags, precision and kind of GPU (PL-Q16). The
+// model, engine, topology, load, flags, precision and kind of GPU. The
 // image, the engine's version, drivers and nodes are not in it: an image that got
 // slower is what a series shall show. r may be nil.
 func SeriesKey(settings map[string]string, r *Result) string {

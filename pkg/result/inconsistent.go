@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// inconsistent is PL-V8: every way in which a report can contradict itself.
+// inconsistent finds every way in which a report can contradict itself.
 func inconsistent(c *facts) answer {
 	bad := append(c.warnings(NotFinite), c.warnings(Contradicts)...)
 	bad = append(bad, negatives(c.m)...)

@@ -89,7 +89,7 @@ func (t NamedTiming) Percentile(rank string) (v float64, key string, ok bool) {
 	return v, "offline." + t.Name + ".percentiles_s." + rank, ok
 }
 
-// tooFew is PL-V24 for iterations.
+// tooFew is n-too-small for iterations.
 func (o *Offline) tooFew(risk float64) answer {
 	var bad, keys []string
 	checked := 0
@@ -115,7 +115,7 @@ func (o *Offline) tooFew(risk float64) answer {
 	return a
 }
 
-// contradictions lists how the numbers contradict each other: PL-V8.
+// contradictions lists how the numbers contradict each other.
 func (o *Offline) contradictions(fromLog bool, deviation float64) (bad []string, compared int) {
 	if t := o.Throughput; t != nil {
 		more, n := t.contradictions(fromLog, deviation)

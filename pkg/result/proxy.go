@@ -30,7 +30,7 @@ type ProxyBackend struct {
 	Resent   int64            `json:"resent,omitempty"`
 }
 
-// Thresholds of PL-V34. A request that is sent again does no harm to the numbers
+// Thresholds of proxy-errors. A request that is sent again does no harm to the numbers
 // but its own, and none has to be.
 const (
 	maxProxyErrors = 0.0

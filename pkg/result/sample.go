@@ -8,7 +8,7 @@ import (
 )
 
 // minSample is the least n with p^n <= risk: below it the sample
-// holds no value beyond the percentile with that confidence (PL-Q8, one-sided).
+// holds no value beyond the percentile with that confidence (one-sided).
 func minSample(rank, risk float64) int {
 	p := rank / 100
 	if p <= 0 || p >= 1 {

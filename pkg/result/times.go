@@ -38,8 +38,8 @@ func (s *Samples) of(values []float64) []float64 {
 	return good
 }
 
-// timesImpossible is the part of PL-V8 that looks at the times themselves: what no
-// clock and no client can have seen.
+// timesImpossible looks at the times themselves: what no clock and no client can have
+// seen.
 func timesImpossible(c *facts) answer {
 	done, why := c.completed()
 	if why != "" {

@@ -701,7 +701,7 @@ func TestGoodRunPassesEveryCheck(t *testing.T) {
 		if c.Word == "sends-lumped" { // of a load with a rate
 			continue
 		}
-		require.Equal(t, result.Pass, c.Outcome, "%s %s: %s", c.ID, c.Word, c.Detail)
+		require.Equal(t, result.Pass, c.Outcome, "%s: %s", c.Word, c.Detail)
 		require.NotEmpty(t, c.Detail)
 		require.NotEmpty(t, c.Why)
 	}

@@ -130,7 +130,7 @@ const LocalNumber = "PROFLLM_LOCAL_NUMBER"
 
 // Settled lets the run directory speak about a job's state: a COMPLETED job
 // without a sentinel has failed, and one that Slurm has forgotten ended as the
-// sentinel says (PL-S5, PL-S9). In a sequence each run has a state of its own.
+// sentinel says. In a sequence each run has a state of its own.
 func (st State) Settled(dir, kind string) State {
 	var sentinel Sentinel
 	have := ReadJSON(filepath.Join(dir, SentinelFile), &sentinel) == nil && sentinel.JobID == st.JobID

@@ -15,7 +15,7 @@ import (
 // waits turns the order that a plan asks for into Slurm's words. A condition
 // that holds already is dropped; one that can no longer hold is a RefusedError
 // that names the run. Slurm accepts afterok of a job that it does not know, and
-// runs the child (PL-S26), so every id is made sure of first.
+// runs the child, so every id is made sure of first.
 func (s *Submitter) waits(ctx context.Context, u *Unit) ([]string, error) {
 	var types []string
 	ids := map[string][]string{} // by type

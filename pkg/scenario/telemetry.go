@@ -14,7 +14,7 @@ type Telemetry struct {
 }
 
 // Bounds of interval_s: a look costs the driver some milliseconds for each GPU, and a
-// gap of more than 3 s makes energy unknown (PL-V33).
+// gap of more than 3 s makes energy unknown.
 const (
 	leastInterval = 0.1
 	mostInterval  = 2

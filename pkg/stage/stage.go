@@ -140,7 +140,7 @@ func globQuote(s string) string {
 }
 
 // spaceFactor is how much must be free for an image, times its compressed size: the
-// layers, what they unpack to, and the file (PL-G5).
+// layers, what they unpack to, and the file.
 const spaceFactor = 2.5
 
 // checkSpace refuses to begin what will fill the file system.

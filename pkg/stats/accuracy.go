@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Wilson is the interval of a share of right answers, 0 to 1 (PL-Q7).
+// Wilson is the interval of a share of right answers, 0 to 1.
 func Wilson(right, of int) (Interval, error) {
 	if of < 1 {
 		return Interval{}, &TooFewError{"a share", of, 1}
@@ -28,7 +28,7 @@ func Wilson(right, of int) (Interval, error) {
 }
 
 // McNemar is the exact p of two systems that answered the same questions: b were
-// right of the first only, c of the second only (PL-Q7).
+// right of the first only, c of the second only.
 func McNemar(b, c int) (float64, error) {
 	switch {
 	case b < 0 || c < 0:

@@ -9,7 +9,7 @@ const (
 	leastSide = 4 // runs on each side of a cut
 	sameQ     = 1e-12
 	// dependent is the autocorrelation above which one series of 40 in four has a
-	// false cut (PL-Q11).
+	// false cut.
 	dependent = 0.3
 	// clear is the shift, in standard deviations of one run within its part, that
 	// dependence does not make: of series of 20 and 40 runs at an autocorrelation of 0.6,
@@ -42,13 +42,12 @@ type Changes struct {
 	// the mean of each part out (Kendall's and Marriott and Pope's bias, 1954).
 	Autocorrelation float64
 	// Watch is set if the runs depend on each other so much that a cut is to be
-	// watched and not believed (PL-Q11). Of 20 runs that do not depend on each other one
+	// watched and not believed. Of 20 runs that do not depend on each other one
 	// series in ten looks so.
 	Watch bool
 }
 
-// ChangePoints finds where a series, in the order of time, changed for good
-// (PL-Q10). It sees a change after four runs at the earliest; series of fewer than
+// ChangePoints finds where a series, in the order of time, changed for good. It sees a change after four runs at the earliest; series of fewer than
 // eight runs have none. It takes a time of n² for each cut.
 func ChangePoints(xs []float64) (Changes, error) {
 	if err := check("change points", 0, xs); err != nil {
@@ -84,8 +83,7 @@ func ChangePoints(xs []float64) (Changes, error) {
 }
 
 // LeastSeries is the fewest runs of a series in which one change can be found even
-// if its cut is the only one that passes of so many series asked together (PL-Q9,
-// PL-Q10): 8 of one series, since a change needs four runs on each side.
+// if its cut is the only one that passes of so many series asked together: 8 of one series, since a change needs four runs on each side.
 func LeastSeries(tests int) int {
 	n := 2 * leastSide
 	for float64(n-2*leastSide+1)*LeastP(n/2, n-n/2)*float64(max(tests, 1)) >= Alpha {

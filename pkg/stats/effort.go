@@ -7,7 +7,7 @@ import (
 )
 
 // Floors are the differences, in percent, below which a change is not worth a word
-// whatever its p is (PL-Q15).
+// whatever its p is.
 const (
 	FloorThroughput = 2.0
 	FloorMedian     = 5.0  // of a latency's middle: mean, p50 and below p90
@@ -33,7 +33,7 @@ func RunsForShift(cv, shift float64) (int, error) {
 	return max(1, int(math.Ceil(min(n, math.MaxInt32)))), nil
 }
 
-// looks are the numbers of runs at which a series of repeats may stop (PL-Q14).
+// looks are the numbers of runs at which a series of repeats may stop.
 var looks = []int{LeastRepeats, 9, 12, 15, MostRepeats}
 
 // Look is what a series of repeats came to.
@@ -46,8 +46,7 @@ type Look struct {
 
 // Repeat says whether runs made one after the other are enough: their median's
 // interval is no wider than ± percent, or there are budget of them. It asks at 6, 9,
-// 12, 15 and 20 runs only, and never for a p: to stop at a good one finds false ones
-// (PL-Q14).
+// 12, 15 and 20 runs only, and never for a p: to stop at a good one finds false ones.
 func Repeat(runs []float64, percent float64, budget int) (Look, error) {
 	if !(percent > 0) || budget < 1 {
 		return Look{}, fmt.Errorf("%w: precision %g, budget %d", ErrRange, percent, budget)
@@ -121,7 +120,7 @@ func halfWidth(n int) float64 {
 func quantile(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
 
 // BenjaminiHochberg adjusts the p of tests that are asked together: those at most q
-// are found, with a share of false ones of at most q among them (PL-Q9). The answer
+// are found, with a share of false ones of at most q among them. The answer
 // is in the order of ps, each of which is 0 to 1.
 func BenjaminiHochberg(ps []float64) ([]float64, error) {
 	order := make([]int, len(ps))

@@ -33,7 +33,7 @@ func (s Shift) Percent(x float64) float64 {
 }
 
 // HodgesLehmann is the median of all differences b-a, with the interval that
-// Mann-Whitney's test does not refuse (PL-Q5). Of fewer than 4 against 4 runs there
+// Mann-Whitney's test does not refuse. Of fewer than 4 against 4 runs there
 // is no interval.
 func HodgesLehmann(a, b []float64) (Shift, error) {
 	if err := check("a shift", 1, a, b); err != nil {
@@ -54,7 +54,7 @@ func HodgesLehmann(a, b []float64) (Shift, error) {
 }
 
 // PairedShift is the median of the differences b-a of pairs, with the interval of a
-// median (PL-Q6): what both of a pair have in common, such as the hour, is not in it.
+// median: what both of a pair have in common, such as the hour, is not in it.
 // The samples are of the same length, in the order of the pairs.
 func PairedShift(a, b []float64) (Shift, error) {
 	d, err := differences("a shift of pairs", a, b)
@@ -127,7 +127,7 @@ func countedCut(n, m int) (c int, tail float64) {
 	return c, sum / all
 }
 
-// MedianInterval is [x(d), x(n+1-d)] of the sorted values (PL-Q6); of fewer than
+// MedianInterval is [x(d), x(n+1-d)] of the sorted values; of fewer than
 // six runs there is none.
 func MedianInterval(xs []float64) (Interval, error) {
 	if err := check("an interval of a median", 6, xs); err != nil {

@@ -4,7 +4,7 @@ import (
 	"math"
 )
 
-// Limits of a new run's distance from the runs before it (PL-Q12).
+// Limits of a new run's distance from the runs before it.
 const (
 	LeastBaseline = 4   // runs
 	WatchZ        = 2.0 // below: ok
@@ -44,7 +44,7 @@ func (d Distance) Far() Far {
 	return Changed
 }
 
-// NewRun measures a run against those before it by their median and MAD (PL-Q12),
+// NewRun measures a run against those before it by their median and MAD,
 // of which it needs at least 4.
 func NewRun(before []float64, x float64) (Distance, error) {
 	if err := check("a baseline", LeastBaseline, before); err != nil {

@@ -14,11 +14,11 @@ const (
 )
 
 // tolerance is within which two sums are the same, as a share of the largest
-// distance from the mean: an order of additions is no evidence (PL-Q4).
+// distance from the mean: an order of additions is no evidence.
 const tolerance = 1e-9
 
 // Permutation tests whether two means differ: the share of all ways to label the
-// values whose difference is at least the observed (PL-Q4). Sizes of which no
+// values whose difference is at least the observed. Sizes of which no
 // outcome could pass Alpha are refused; of more than MaxPermuted values the answer
 // is ErrTooMany.
 func Permutation(a, b []float64) (Test, error) {
@@ -65,7 +65,7 @@ func uOf(a, b []float64) float64 {
 }
 
 // SignFlip tests whether the mean of paired differences is not 0: the share of all
-// 2^k choices of signs whose mean is at least as far from 0 (PL-Q4). Fewer than six
+// 2^k choices of signs whose mean is at least as far from 0. Fewer than six
 // pairs are refused, because none could pass Alpha; of more than MaxPairs the answer
 // is ErrTooMany. The test's U is not set.
 func SignFlip(differences []float64) (Test, error) {
@@ -96,7 +96,7 @@ const leastPairs = 6
 func LeastSignFlipP(k int) float64 { return min(1, math.Exp2(float64(1-k))) }
 
 // LeastPairs is the smallest number of pairs whose test can pass Alpha even if it is
-// the only one of so many tests that does (PL-Q9): 6 of a single test.
+// the only one of so many tests that does: 6 of a single test.
 func LeastPairs(tests int) int {
 	k := leastPairs
 	for LeastSignFlipP(k)*float64(max(tests, 1)) >= Alpha {

@@ -7,7 +7,7 @@ import (
 )
 
 // ExactProduct is the largest n·m of two samples whose rank sums are counted one
-// by one; above it the normal approximation stands (PL-Q3).
+// by one; above it the normal approximation stands.
 const ExactProduct = 2500
 
 // Test is the answer of a test.
@@ -18,7 +18,7 @@ type Test struct {
 }
 
 // LeastP is the smallest p that a rank test of n against m values can have,
-// 2/C(n+m,n) (PL-Q3). A permutation test has the same of equal sizes.
+// 2/C(n+m,n). A permutation test has the same of equal sizes.
 func LeastP(n, m int) float64 {
 	if n < 1 || m < 1 {
 		return 1
@@ -27,7 +27,7 @@ func LeastP(n, m int) float64 {
 }
 
 // LeastRuns is the smallest n of n against n runs whose test can pass Alpha even
-// if it is the only one of so many tests that does (PL-Q9): 4 of a single test.
+// if it is the only one of so many tests that does: 4 of a single test.
 func LeastRuns(tests int) int {
 	n := 2
 	for LeastP(n, n)*float64(max(tests, 1)) >= Alpha {
@@ -37,7 +37,7 @@ func LeastRuns(tests int) int {
 }
 
 // MannWhitney tests whether values of one sample tend to be larger than those of
-// the other, by midranks (PL-Q3). Sizes of which no outcome could pass Alpha, such
+// the other, by midranks. Sizes of which no outcome could pass Alpha, such
 // as 3 against 3, are refused.
 func MannWhitney(a, b []float64) (Test, error) {
 	if err := twoSamples("a Mann-Whitney test", a, b); err != nil {

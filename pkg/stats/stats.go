@@ -73,7 +73,7 @@ func mean(xs []float64) float64 {
 	return sum
 }
 
-// SD is the standard deviation with n-1, of at least two values (PL-Q1).
+// SD is the standard deviation with n-1, of at least two values.
 func SD(xs []float64) (float64, error) {
 	if err := check("a standard deviation", 2, xs); err != nil {
 		return 0, err
@@ -85,7 +85,7 @@ func SD(xs []float64) (float64, error) {
 	return math.Sqrt(sum / float64(len(xs)-1)), nil
 }
 
-// CV is the coefficient of variation, SD over the mean's size, as a ratio (PL-Q1).
+// CV is the coefficient of variation, SD over the mean's size, as a ratio.
 // Of a mean of 0 there is none: ErrRange.
 func CV(xs []float64) (float64, error) {
 	sd, err := SD(xs)
@@ -100,7 +100,7 @@ func CV(xs []float64) (float64, error) {
 }
 
 // Percentile is numpy's default, "linear": rank (n-1)p with p of 0 to 1, between
-// two values in proportion (PL-Q2). Print n beside it.
+// two values in proportion. Print n beside it.
 func Percentile(xs []float64, p float64) (float64, error) {
 	if err := check("a percentile", 1, xs); err != nil {
 		return 0, err
@@ -137,7 +137,7 @@ func sorted(xs []float64) []float64 {
 }
 
 // MedianRun is the index of the run whose value is the median or, of an even
-// number, the lower of the middle two; the first of equals (PL-Q18). It is -1 of
+// number, the lower of the middle two; the first of equals. It is -1 of
 // none. A median of each field alone would be of no run that ever was.
 func MedianRun(xs []float64) int {
 	if len(xs) == 0 {

@@ -42,7 +42,7 @@ type Slurm struct {
 }
 
 // New prepares the environment of Slurm's programs: variables that would change
-// what sbatch does are taken out (PL-S28, PL-S30) and named in each submission.
+// what sbatch does are taken out and named in each submission.
 func New(environ []string, now func() time.Time) *Slurm {
 	s := &Slurm{now: now, limit: limit}
 	for _, kv := range environ {
@@ -162,7 +162,7 @@ func (e *CommandError) refusal() string {
 //
 // sbatch itself is given no more than the job shall have. Its --export could name
 // variables too, but then it has the user's login shell asked on the node for all
-// the others (sbatch(1), --get-user-env), and leaves SLURM_EXPORT_ENV (PL-S29).
+// the others (sbatch(1), --get-user-env), and leaves SLURM_EXPORT_ENV.
 func (s *Slurm) Submit(ctx context.Context, r run.Request) (run.Submission, error) {
 	sub := run.Submission{Cleared: s.cleared}
 	argv := []string{"sbatch", "--parsable", "--job-name=" + r.Name, "--comment=" + r.Comment, "--chdir=" + r.Dir}
@@ -289,8 +289,7 @@ func (v view) state(id string) run.State {
 			st.Note = run.Forgotten
 		}
 	case v.queue[id] == nil && v.queueErr == nil && !st.Final():
-		// Only squeue knows a job that goes on; a record that says so is old
-		// (PL-S12).
+		// Only squeue knows a job that goes on; a record that says so is old.
 		st.Reason = fmt.Sprintf("squeue no longer lists the job, sacct says %s", st.Raw)
 		st.State, st.Note = run.Unknown, run.Forgotten
 	case v.queue[id] == nil && v.queueErr != nil && (st.State == run.NodeFail || st.State == run.Preempted):

@@ -124,7 +124,7 @@ const (
 type job struct{ run.State }
 
 // refused reports whether the record is what a refused request leaves behind: it
-// used up an id, failed at once and never had a node (PL-S23).
+// used up an id, failed at once and never had a node.
 func (j job) refused() bool {
 	noNode := j.NodeList == "" || j.NodeList == "None assigned"
 	return j.State.State == run.Failed && noNode && j.Elapsed == 0
@@ -149,7 +149,7 @@ func record(name string, st run.State) job {
 // the start yet, which holds the name.
 const nameless = "allocation"
 
-// isJob tells the id of a job from that of a step and from other text (PL-S4).
+// isJob tells the id of a job from that of a step and from other text.
 func isJob(id string) bool {
 	return id != "" && id[0] >= '0' && id[0] <= '9' && !strings.Contains(id, ".")
 }
