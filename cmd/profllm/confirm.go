@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
@@ -307,8 +309,8 @@ func (c confirmCmd) plan(a *app) (*planned, error) {
 				return nil, fail(exitNotSubmit, fmt.Errorf("ask Slurm for the states of its nodes: %w", err))
 			}
 		}
-		fmt.Fprintf(digest, "%s %q\n", d.files.digest(), d.test.ID)
-		for name, data := range d.files.copies(d.system.Source) {
+		fmt.Fprintf(digest, "%s %q\n", d.files.Digest(), d.test.ID)
+		for name, data := range d.files.Copies(d.system.Source) {
 			p.Definitions[path.Join(catalog.Sides[i], name)] = data
 		}
 	}
@@ -343,12 +345,12 @@ type defined struct {
 	scenario *scenario.Scenario
 	test     scenario.Test
 	system   *config.System
-	files    *definitions
+	files    *definition.Files
 }
 
 // definedBy finds a test by FILE, FILE#TEST or a directory of runs.
 func (a *app) definedBy(arg string, f makeFlags, simulate bool) (d defined, err error) {
-	file, id := arg, ""
+	file, id, folders := arg, "", definition.Folders(f.definitionFlags)
 	info, err := os.Stat(arg)
 	if err != nil {
 		if at := strings.LastIndexByte(arg, '#'); at > 0 {
@@ -359,11 +361,11 @@ func (a *app) definedBy(arg string, f makeFlags, simulate bool) (d defined, err 
 		if err != nil {
 			return d, fail(exitUsage, err)
 		}
-		file, id = filepath.Join(kept, scenarioCopy), test
-		f.definitionFlags = definitionFlags{TestsDir: folder(kept, "tests"), HookDir: folder(kept, "hook")}
-		f.System = first(f.System, filepath.Join(kept, systemCopy))
+		file, id = filepath.Join(kept, definition.ScenarioCopy), test
+		folders = definition.KeptFolders(kept)
+		f.System = cmp.Or(f.System, filepath.Join(kept, definition.SystemCopy))
 	}
-	if d.scenario, d.files, err = loadScenario(file, f.definitionFlags); errors.Is(err, fs.ErrNotExist) {
+	if d.scenario, d.files, err = definition.Load(file, folders); errors.Is(err, fs.ErrNotExist) {
 		return d, fail(exitUsage, err)
 	} else if err != nil {
 		return d, fail(exitDefinition, err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 
@@ -31,11 +32,11 @@ func (c doctorCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	node, dir := self, first(c.OutputDir, "results")
+	node, dir := self, cmp.Or(c.OutputDir, "results")
 	var asked []string
 	if sys != nil {
 		asked = sys.Export
-		node, dir = first(sys.Binary, self), first(c.OutputDir, sys.OutputPath)
+		node, dir = cmp.Or(sys.Binary, self), cmp.Or(c.OutputDir, sys.OutputPath)
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -170,7 +171,7 @@ func seriesLines(p *plan.Plan) string {
 		}
 		seen = append(seen, l.Repeat.Group)
 		u := l.Repeat.Until
-		fmt.Fprintf(&b, "# %s: repeats until the median of %s is known to ±%g %%: %d at least, %d at most", first(strings.TrimSuffix(strings.TrimSuffix(l.Name, "r1"), "."), p.Test),
+		fmt.Fprintf(&b, "# %s: repeats until the median of %s is known to ±%g %%: %d at least, %d at most", cmp.Or(strings.TrimSuffix(strings.TrimSuffix(l.Name, "r1"), "."), p.Test),
 			strings.Join(u.Metrics, ", "), u.Percent, stats.LeastRepeats, l.Repeat.Of)
 		if u.Time > 0 {
 			fmt.Fprintf(&b, ", none that would end after %s", time.Duration(u.Time))

@@ -1,12 +1,11 @@
 package main
 
 import (
-	"crypto/sha256"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,17 +15,13 @@ import (
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/config"
-	"github.com/profllm/profllm/pkg/lock"
+	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/render"
-	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
-	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/scheduler/slurm"
-	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/stage"
-	"github.com/profllm/profllm/scenarios"
 	"github.com/profllm/profllm/templates"
 )
 
@@ -82,15 +77,15 @@ type planned struct {
 
 // plan reads the definitions, plans every run and renders its script.
 func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
-	s, defs, err := loadScenario(file, f.definitionFlags)
+	s, defs, err := definition.Load(file, definition.Folders(f.definitionFlags))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fail(exitUsage, err)
 	}
 	if err != nil {
 		return nil, fail(exitDefinition, err)
 	}
-	if defs.lock != nil {
-		simulate = simulate || defs.lock.Simulated
+	if defs.Lock != nil {
+		simulate = simulate || defs.Lock.Simulated
 	}
 	sys, err := a.systemOf(defs, f.System, simulate)
 	if err != nil {
@@ -104,15 +99,15 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 		return nil, err
 	}
 	o.Single = f.Single
-	if l := defs.lock; l != nil {
-		o.Launcher, o.Single, o.WorkDir = first(f.Launcher, l.Launcher), f.Single || l.Single, first(l.WorkDir, o.WorkDir)
+	if l := defs.Lock; l != nil {
+		o.Launcher, o.Single, o.WorkDir = cmp.Or(f.Launcher, l.Launcher), f.Single || l.Single, cmp.Or(l.WorkDir, o.WorkDir)
 	}
 	var absent []stage.Item
 	if o.Images, absent, err = stagedImages(s.All(), sys, o); err != nil {
 		return nil, err
 	}
 	p := &planned{
-		Name: s.Name, Digest: defs.digest(), Definitions: defs.copies(sys.Source), Root: catalog.Root(s, o), Created: o.Created, Simulated: simulate,
+		Name: s.Name, Digest: defs.Digest(), Definitions: defs.Copies(sys.Source), Root: catalog.Root(s, o), Created: o.Created, Simulated: simulate,
 		Launcher: o.Launcher, Single: o.Single, WorkDir: o.WorkDir,
 	}
 	switch {
@@ -149,8 +144,8 @@ func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
 	if err := a.printed(p, set, f.Templates); err != nil {
 		return nil, err
 	}
-	if defs.lock != nil {
-		if err := a.obey(defs.lock, p, layers(f.Templates)); err != nil {
+	if defs.Lock != nil {
+		if err := a.obey(defs.Lock, p, layers(f.Templates)); err != nil {
 			return nil, err
 		}
 	}
@@ -168,7 +163,7 @@ func (a *app) options(f makeFlags, sys *config.System, simulate bool) (o catalog
 	if o.WorkDir, err = os.Getwd(); err != nil {
 		return o, err
 	}
-	if o.Output, err = filepath.Abs(first(f.OutputDir, sys.OutputPath)); err != nil {
+	if o.Output, err = filepath.Abs(cmp.Or(f.OutputDir, sys.OutputPath)); err != nil {
 		return o, err
 	}
 	if o.Binary = sys.Binary; o.Binary == "" {
@@ -272,193 +267,6 @@ func (p *planned) print(plans []*plan.Plan, batches []*plan.Batch, layers []fs.F
 		p.Batches = append(p.Batches, run.PrintedBatch{Batch: b, Script: script})
 	}
 	return nil
-}
-
-// first is the first of values that is not the zero value.
-func first[T comparable](values ...T) T {
-	var none T
-	for _, v := range values {
-		if v != none {
-			return v
-		}
-	}
-	return none
-}
-
-// loadScenario reads a scenario, its test files and its hooks. The name "demo"
-// that is no file is the built-in one.
-func loadScenario(file string, f definitionFlags) (*scenario.Scenario, *definitions, error) {
-	data, err := regular.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) && file == scenarios.Demo {
-		data, err = fs.ReadFile(scenarios.FS, scenarios.Demo+".toml")
-		file = "scenarios/" + scenarios.Demo + ".toml"
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	if lock.Is(data) {
-		return loadLock(file, data)
-	}
-	d := &definitions{top: scenario.File{Name: file, Data: data}}
-	beside := filepath.Dir(file)
-	testsDir := first(f.TestsDir, folder(beside, "tests", "test", "../test"))
-	if d.tests, err = readTOML(testsDir); err != nil {
-		return nil, nil, err
-	}
-	hookDir := first(f.HookDir, folder(".", "conf/hook"), folder(beside, "hook", "../hook", "../../hook"))
-	hookTests := ""
-	if hookDir != "" {
-		if d.hooks.Scenarios, err = readTOML(hookDir); err != nil {
-			return nil, nil, err
-		}
-		hookTests = folder(hookDir, "test", "tests")
-		if d.hooks.Tests, err = readTOML(hookTests); err != nil {
-			return nil, nil, err
-		}
-	}
-	s, err := scenario.Load(d.top, d.tests, d.hooks)
-	if err != nil { // a test may lie in a subfolder; most scenarios need no look there
-		if s, err = d.loadBelow(testsDir, hookTests); err != nil {
-			return nil, nil, err
-		}
-	}
-	return s, d, checkMetrics(s)
-}
-
-// loadBelow loads the scenario with the tests in subfolders too, and keeps of these
-// what it refers to.
-func (d *definitions) loadBelow(testsDir, hookTests string) (*scenario.Scenario, error) {
-	tests, err := readBelow(testsDir)
-	if err != nil {
-		return nil, err
-	}
-	hooks, err := readBelow(hookTests)
-	if err != nil {
-		return nil, err
-	}
-	d.tests, d.hooks.Tests = append(d.tests, tests...), append(d.hooks.Tests, hooks...)
-	s, err := scenario.Load(d.top, d.tests, d.hooks)
-	if err != nil {
-		return nil, err
-	}
-	used := map[string]bool{}
-	for _, t := range s.All() {
-		used[t.Table.PosOf("test_template_name").File] = true
-	}
-	idle := func(f scenario.File) bool { return f.Below != "" && !used[f.Name] }
-	d.tests, d.hooks.Tests = slices.DeleteFunc(d.tests, idle), slices.DeleteFunc(d.hooks.Tests, idle)
-	return s, nil
-}
-
-// checkMetrics looks for the metrics that repeats are to be precise in.
-func checkMetrics(s *scenario.Scenario) error {
-	var c source.Complaints
-	for _, t := range s.All() {
-		if t.Repeat.Until == nil {
-			continue
-		}
-		for _, name := range t.Repeat.Until.Metrics {
-			if _, err := report.FindMetric(name); err != nil {
-				c.Addf(t.Repeat.Pos, "repeat of test %q: %v", t.ID, err)
-			}
-		}
-	}
-	return c.Err()
-}
-
-// definitions are the files a scenario was read from.
-type definitions struct {
-	top   scenario.File
-	tests []scenario.File
-	hooks scenario.HookFiles
-	lock  *lock.File // they come from, nil for files
-	site  []byte     // of a lock: its system file
-}
-
-// digest tells one version of the files from another.
-func (d *definitions) digest() string {
-	h := sha256.New()
-	for _, f := range slices.Concat(d.tests, d.hooks.Scenarios, d.hooks.Tests, []scenario.File{d.top}) {
-		fmt.Fprintf(h, "%s\x00%d\x00", f.Name, len(f.Data))
-		h.Write(f.Data)
-	}
-	return fmt.Sprintf("sha256:%x", h.Sum(nil))
-}
-
-// The names of copied files. A scenario finds the others from its own place.
-const (
-	scenarioCopy = "scenario.toml"
-	systemCopy   = "system.toml"
-)
-
-// copies are the files as they are kept with the results.
-func (d *definitions) copies(system []byte) map[string][]byte {
-	files := map[string][]byte{scenarioCopy: d.top.Data, systemCopy: system}
-	for dir, list := range map[string][]scenario.File{"tests": d.tests, "hook": d.hooks.Scenarios, "hook/test": d.hooks.Tests} {
-		for _, f := range list {
-			files[path.Join(dir, f.Below, filepath.Base(f.Name))] = f.Data
-		}
-	}
-	return files
-}
-
-// folder is the first of the names below dir that is a folder, or "".
-func folder(dir string, names ...string) string {
-	for _, name := range names {
-		path := filepath.Join(dir, name)
-		if st, err := os.Stat(path); err == nil && st.IsDir() {
-			return path
-		}
-	}
-	return ""
-}
-
-// readTOML reads the TOML files of a folder; none for "".
-func readTOML(dir string) ([]scenario.File, error) {
-	if dir == "" {
-		return nil, nil
-	}
-	names, err := filepath.Glob(filepath.Join(dir, "*.toml"))
-	if err != nil {
-		return nil, err
-	}
-	files := make([]scenario.File, len(names))
-	for i, name := range names {
-		data, err := regular.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		files[i] = scenario.File{Name: name, Data: data}
-	}
-	return files, nil
-}
-
-// readBelow reads the TOML files in subfolders of a folder: a folder for each kind of
-// GPU is common. Folders with a leading dot are editors' and git's.
-func readBelow(dir string) ([]scenario.File, error) {
-	if dir == "" {
-		return nil, nil
-	}
-	var files []scenario.File
-	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil || name == dir || !d.IsDir():
-			return err
-		case strings.HasPrefix(d.Name(), "."):
-			return filepath.SkipDir
-		}
-		below, err := filepath.Rel(dir, name)
-		if err != nil {
-			return err
-		}
-		more, err := readTOML(name)
-		for i := range more {
-			more[i].Below = filepath.ToSlash(below)
-		}
-		files = append(files, more...)
-		return err
-	})
-	return files, err
 }
 
 // system reads the system file, or asks Slurm. A rehearsal falls back to the

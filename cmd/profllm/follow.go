@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -178,7 +179,7 @@ func (a *app) follow(s run.Scheduler, dirs []string, subs map[string]run.Submiss
 		}
 		before := len(over)
 		if !a.idle(jitter(pause), dirs, states, over, show) {
-			return fail(exitInterrupted, fmt.Errorf("interrupted; the jobs go on\n\thint: profllm slurm status %s", relative(first(run.Root(dirs[0]), dirs[0]))))
+			return fail(exitInterrupted, fmt.Errorf("interrupted; the jobs go on\n\thint: profllm slurm status %s", relative(cmp.Or(run.Root(dirs[0]), dirs[0]))))
 		}
 		if len(over) > before {
 			pause = soon(len(dirs)) / 2 // its job is about to end
@@ -201,7 +202,7 @@ func jitter(d time.Duration) time.Duration {
 func trouble(st run.State) string {
 	switch {
 	case st.State == run.Queued && st.Note == run.Held:
-		return fmt.Sprintf("is held (%s)\n\thint: scontrol release %s, or ask why it was held", first(st.Reason, st.Raw), st.JobID)
+		return fmt.Sprintf("is held (%s)\n\thint: scontrol release %s, or ask why it was held", cmp.Or(st.Reason, st.Raw), st.JobID)
 	case st.State == run.Queued && st.Note == run.NeverStarts:
 		return fmt.Sprintf("never starts (%s)\n\thint: scancel %s, and correct the request that the reason names", st.Reason, st.JobID)
 	case st.State == run.Running && st.Note == run.Ending && st.At.Sub(st.Since) > run.EndingLimit:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/lock"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/redact"
@@ -18,7 +20,6 @@ import (
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
-	"github.com/profllm/profllm/pkg/scenario"
 )
 
 type lockCmd struct {
@@ -84,7 +85,7 @@ func (a *app) lock(dir string) (*lock.File, error) {
 		f.Runs, f.Profllm, f.Git = append(f.Runs, r), p.Version, p.Source.Git
 	}
 	if len(f.Runs) == 0 {
-		return nil, fail(exitUsage, fmt.Errorf("%s is no run of the scenario in %s\n\thint: profllm lock %s", dir, root, filepath.Join(root, first(sc.Runs...))))
+		return nil, fail(exitUsage, fmt.Errorf("%s is no run of the scenario in %s\n\thint: profllm lock %s", dir, root, filepath.Join(root, cmp.Or(sc.Runs...))))
 	}
 	f.Whole = len(f.Runs) == len(sc.Runs)
 	f.Files, err = a.lockedFiles(filepath.Join(root, run.DefinitionDir))
@@ -126,7 +127,7 @@ func (a *app) lockedRun(dir, rel string, p *plan.Plan) (lock.Run, error) {
 		}
 		if x := rec.Provenance; x != nil {
 			r.EngineVersion, r.Fingerprint = x.EngineVersion, x.Fingerprint
-			r.ModelRevision, r.ImageDigest = first(x.ModelRevision, r.ModelRevision), first(x.ImageDigest, r.ImageDigest)
+			r.ModelRevision, r.ImageDigest = cmp.Or(x.ModelRevision, r.ModelRevision), cmp.Or(x.ImageDigest, r.ImageDigest)
 		}
 	}
 	if r.Image != "" && r.ImageDigest == "" && !p.Simulated {
@@ -187,54 +188,15 @@ func (a *app) lockedFiles(dir string) ([]lock.Definition, error) {
 	return files, err
 }
 
-// loadLock reads the definitions of a lock.
-func loadLock(file string, data []byte) (*scenario.Scenario, *definitions, error) {
-	f, err := lock.Parse(file, data)
-	if err != nil {
-		return nil, nil, err
-	}
-	d := &definitions{lock: f}
-	for _, x := range f.Files {
-		in := scenario.File{Name: file + "/" + x.Name, Data: []byte(x.Text)}
-		switch dir := path.Dir(x.Name); {
-		case x.Name == scenarioCopy:
-			d.top = in
-		case x.Name == systemCopy:
-			d.site = in.Data
-		case dir == "hook":
-			d.hooks.Scenarios = append(d.hooks.Scenarios, in)
-		default:
-			if below, ok := belowIn(dir, "hook/test"); ok {
-				in.Below = below
-				d.hooks.Tests = append(d.hooks.Tests, in)
-			} else if below, ok := belowIn(dir, "tests"); ok {
-				in.Below = below
-				d.tests = append(d.tests, in)
-			}
-		}
-	}
-	if d.top.Name == "" {
-		return nil, nil, fmt.Errorf("%s: the lock holds no %s\n\thint: write it again: profllm lock RUN", file, scenarioCopy)
-	}
-	s, err := scenario.Load(d.top, d.tests, d.hooks)
-	return s, d, err
-}
-
-// belowIn is the path of a folder relative to one that it is or lies in.
-func belowIn(dir, in string) (below string, ok bool) {
-	below, ok = strings.CutPrefix(dir+"/", in+"/")
-	return strings.TrimSuffix(below, "/"), ok
-}
-
 // systemOf reads the system file of a lock, or the one that is named.
-func (a *app) systemOf(d *definitions, file string, simulate bool) (*config.System, error) {
-	if d.lock == nil || d.site == nil {
+func (a *app) systemOf(d *definition.Files, file string, simulate bool) (*config.System, error) {
+	if d.Lock == nil || d.System == nil {
 		return a.system(file, simulate)
 	}
 	if file != "" {
 		a.logf("note: the lock's own system file is used, not %s", relative(file))
 	}
-	sys, err := parseSystem(path.Dir(d.top.Name)+"/"+systemCopy, d.site)
+	sys, err := parseSystem(path.Dir(d.Top.Name)+"/"+definition.SystemCopy, d.System)
 	return sys, fail(exitDefinition, err)
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -421,7 +422,7 @@ func settled(dir string) bool {
 		if r.Result == nil || r.Result.Status == result.Unknown {
 			return false
 		}
-		if st.Source != "local" && (r.Result.Slurm == nil || r.Result.Slurm.State != first(st.Raw, "UNKNOWN")) {
+		if st.Source != "local" && (r.Result.Slurm == nil || r.Result.Slurm.State != cmp.Or(st.Raw, "UNKNOWN")) {
 			return false
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/report"
@@ -255,7 +256,7 @@ func (a *app) moreRuns(s report.Side, missing int, kind report.Kind) []string {
 	}
 	definitions := filepath.Join(root, run.DefinitionDir)
 	var words []string
-	for _, path := range []string{filepath.Join(definitions, scenarioCopy), filepath.Join(definitions, systemCopy), filepath.Dir(root)} {
+	for _, path := range []string{filepath.Join(definitions, definition.ScenarioCopy), filepath.Join(definitions, definition.SystemCopy), filepath.Dir(root)} {
 		q, err := render.Quote(path)
 		if err != nil {
 			return nil // no shell takes such a name
@@ -269,7 +270,7 @@ func (a *app) moreRuns(s report.Side, missing int, kind report.Kind) []string {
 // scenarioRoot finds the scenario's directory that a run lies in.
 func scenarioRoot(dir string) (string, bool) {
 	for range 5 { // <scenario>/<test>/<iteration>/<step>/<repeat>
-		if _, err := os.Stat(filepath.Join(dir, run.DefinitionDir, scenarioCopy)); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, run.DefinitionDir, definition.ScenarioCopy)); err == nil {
 			return dir, true
 		}
 		dir = filepath.Dir(dir)

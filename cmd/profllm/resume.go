@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -86,12 +87,12 @@ func (c resumeCmd) Run(a *app) error {
 		}
 		if why == "" {
 			alone = append(alone, dir)
-			why = "left alone: " + first(states[dir].State, run.Unknown)
+			why = "left alone: " + cmp.Or(states[dir].State, run.Unknown)
 			if !c.Failed && again(subs[dir], states[dir], true) != "" {
 				why += "; --failed submits it again as it was"
 			}
 		} else {
-			unit := first(subs[dir].Batch, dir)
+			unit := cmp.Or(subs[dir].Batch, dir)
 			w.missing[unit] = append(w.missing[unit], dir)
 			if note := repeats(dir); note != "" {
 				a.logf("note: %s: %s", relative(dir), note)
@@ -131,7 +132,7 @@ func repeats(dir string) string {
 			continue
 		}
 		if r, err := result.Decode(data); err == nil && r.Status == result.Completed && r.Validity.Valid {
-			well = append(well, first(l.Name, below))
+			well = append(well, cmp.Or(l.Name, below))
 		}
 	}
 	if len(well) == 0 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -286,7 +287,7 @@ func (f placeFlags) paths(a *app, given []string) ([]string, error) {
 		}
 		dir = sys.OutputPath
 	}
-	dir = first(dir, "results")
+	dir = cmp.Or(dir, "results")
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		where := "name the one that submit printed, or the system file: --system FILE, or $PROFLLM_SYSTEM"
 		if f.System != "" || f.OutputDir != "" {

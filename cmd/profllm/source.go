@@ -8,6 +8,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/hub"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/regular"
@@ -17,7 +18,7 @@ import (
 
 // noteSources keeps in plans what is seen from here of the files that they come from. What
 // cannot be seen is left out: a model or a clone may be on the nodes only.
-func (a *app) noteSources(plans []*plan.Plan, s *scenario.Scenario, d *definitions, sys *config.System, o catalog.Options) {
+func (a *app) noteSources(plans []*plan.Plan, s *scenario.Scenario, d *definition.Files, sys *config.System, o catalog.Options) {
 	git := a.git(d)
 	site := catalog.Site(sys, o)
 	tests := map[string]plan.Source{} // by id
@@ -57,12 +58,12 @@ func (a *app) noteSources(plans []*plan.Plan, s *scenario.Scenario, d *definitio
 }
 
 // git is the commit of the definitions, "" if they are in none.
-func (a *app) git(d *definitions) string {
-	if d.lock != nil {
-		return d.lock.Git
+func (a *app) git(d *definition.Files) string {
+	if d.Lock != nil {
+		return d.Lock.Git
 	}
 	var files []string
-	for _, f := range slices.Concat([]scenario.File{d.top}, d.tests, d.hooks.Scenarios, d.hooks.Tests) {
+	for _, f := range slices.Concat([]scenario.File{d.Top}, d.Tests, d.Hooks.Scenarios, d.Hooks.Tests) {
 		name, err := filepath.Abs(f.Name)
 		if have, e := regular.ReadFile(name); err != nil || e != nil || !bytes.Equal(have, f.Data) {
 			return "" // built in

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -128,7 +130,7 @@ type stageCmd struct {
 }
 
 func (c stageCmd) Run(a *app) error {
-	s, defs, err := loadScenario(c.Scenario, c.definitionFlags)
+	s, defs, err := definition.Load(c.Scenario, definition.Folders(c.definitionFlags))
 	if err != nil {
 		return fail(exitDefinition, err)
 	}
@@ -140,8 +142,8 @@ func (c stageCmd) Run(a *app) error {
 	if o.WorkDir, err = os.Getwd(); err != nil {
 		return err
 	}
-	if l := defs.lock; l != nil {
-		o.Launcher, o.WorkDir = first(c.Launcher, l.Launcher), first(l.WorkDir, o.WorkDir)
+	if l := defs.Lock; l != nil {
+		o.Launcher, o.WorkDir = cmp.Or(c.Launcher, l.Launcher), cmp.Or(l.WorkDir, o.WorkDir)
 	}
 	site := catalog.Site(sys, o)
 	items, err := stage.Items(s.All(), site)
@@ -167,7 +169,7 @@ func (c imageStageCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	launcher := first(c.Launcher, sys.Launcher, "pyxis")
+	launcher := cmp.Or(c.Launcher, sys.Launcher, "pyxis")
 	site := catalog.Site(sys, o)
 	var items []stage.Item
 	for _, image := range c.Images {

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
@@ -103,7 +104,8 @@ func tabulate(root, id string) error {
 
 // sweepOf reads a test and its sweep from the definitions kept with the results.
 func sweepOf(root, id string) (scenario.Test, *sweep.Sweep, error) {
-	sc, _, err := loadScenario(filepath.Join(root, run.DefinitionDir, scenarioCopy), definitionFlags{})
+	kept := filepath.Join(root, run.DefinitionDir)
+	sc, _, err := definition.Load(filepath.Join(kept, definition.ScenarioCopy), definition.KeptFolders(kept))
 	if err != nil {
 		return scenario.Test{}, nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -107,7 +108,7 @@ func (a *app) printStates(dirs []string, subs map[string]run.Submission, states 
 		case l.Submission.JobID == "" && isRunDir(l.Dir):
 			state = "not submitted"
 		}
-		reason := first(l.Submission.Refused, l.State.Reason, waited(l.Submission, l.State))
+		reason := cmp.Or(l.Submission.Refused, l.State.Reason, waited(l.Submission, l.State))
 		if utf8.RuneCountInString(reason) > widest {
 			if !slices.Contains(long, reason) {
 				long = append(long, reason)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -78,7 +79,7 @@ func (p *planned) symbolic(j *plan.Job) string {
 	}
 	var words []string
 	for _, a := range j.After {
-		word := fmt.Sprintf("%s:<job of test %s>", a.Type, first(tests[a.Dir], a.Dir))
+		word := fmt.Sprintf("%s:<job of test %s>", a.Type, cmp.Or(tests[a.Dir], a.Dir))
 		if !slices.Contains(words, word) {
 			words = append(words, word)
 		}
@@ -287,7 +288,7 @@ func (a *app) coming(dirs []string, subs map[string]run.Submission) error {
 		}
 		if id := now[dir].JobID; id != "" {
 			errs = append(errs, fmt.Errorf("%s: job %s was submitted meanwhile", relative(dir), id))
-		} else if why := run.Submitting(first(sub.Batch, dir), a.now()); why != "" {
+		} else if why := run.Submitting(cmp.Or(sub.Batch, dir), a.now()); why != "" {
 			errs = append(errs, fmt.Errorf("%s: %s", relative(dir), why))
 		}
 	}
@@ -317,7 +318,7 @@ func (a *app) toCancel(dirs []string, subs map[string]run.Submission, states map
 			continue
 		}
 		id := sub.JobID
-		if u, err := run.ReadUnit(first(sub.Batch, dir)); err == nil && u.Batch != nil && !slices.Contains(ids, run.BaseID(id)) {
+		if u, err := run.ReadUnit(cmp.Or(sub.Batch, dir)); err == nil && u.Batch != nil && !slices.Contains(ids, run.BaseID(id)) {
 			switch all := len(u.Batch.Runs); {
 			case open[sub.Batch] == all:
 				id = run.BaseID(id)

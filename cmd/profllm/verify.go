@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
@@ -85,7 +86,7 @@ func (c verifyCmd) check(a *app, name string) (kind string, err error) {
 		_, err = a.plan(name, planFlags{makeFlags: makeFlags{siteFlags: c.siteFlags, definitionFlags: c.definitionFlags}}, false)
 	default:
 		var s *scenario.Scenario
-		if s, _, err = loadScenario(name, c.definitionFlags); err == nil {
+		if s, _, err = definition.Load(name, definition.Folders(c.definitionFlags)); err == nil {
 			err = a.workloads(s.All()...)
 		}
 	}
