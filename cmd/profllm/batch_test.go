@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/await"
+	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/job"
@@ -22,13 +24,14 @@ import (
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/templates"
 )
 
 // study is a scenario of small simulated runs on the lab, changed by hand before
 // it is created.
 type study struct {
 	dir, root string
-	planned
+	campaign.Planned
 }
 
 // newStudy plans tests of one node each, one for every number of prompts.
@@ -82,7 +85,7 @@ func (s *study) create(t *testing.T) {
 		plans = append(plans, r.Plan)
 	}
 	s.Runs, s.Batches = nil, nil
-	require.NoError(t, s.print(plans, batches, layers("")))
+	require.NoError(t, s.Render(plans, batches, []fs.FS{templates.FS}))
 	require.NoError(t, run.Create(s.root, run.Scenario{Name: s.Name}, s.Runs, s.Batches))
 }
 
@@ -381,8 +384,8 @@ func TestSlurmUntil(t *testing.T) {
 func TestSymbolicDependency(t *testing.T) {
 	s := newStudy(t, t.TempDir(), 20, 20)
 	s.Runs[1].Plan.Job.After = []plan.After{{Type: "afterok", Dir: s.dirOf(0)}, {Type: "after", Dir: s.dirOf(0)}, {Type: "afterok", Dir: s.dirOf(0)}}
-	require.Equal(t, "# sbatch --dependency=afterok:<job of test t0>,after:<job of test t0> --kill-on-invalid-dep=yes\n", s.symbolic(&s.Runs[1].Plan.Job))
-	require.Empty(t, s.symbolic(&s.Runs[0].Plan.Job))
+	require.Equal(t, "# sbatch --dependency=afterok:<job of test t0>,after:<job of test t0> --kill-on-invalid-dep=yes\n", symbolic(&s.Planned, &s.Runs[1].Plan.Job))
+	require.Empty(t, symbolic(&s.Planned, &s.Runs[0].Plan.Job))
 }
 
 // An array costs what its runs cost, a sequence what its allocation does.
@@ -397,10 +400,10 @@ func TestCost(t *testing.T) {
 		}
 		var said bytes.Buffer
 		a := &app{stderr: &said}
-		require.NoError(t, a.cost(&s.planned, 100, false))
+		require.NoError(t, a.allow(100, false)(s.Cost()))
 		require.Equal(t, want, said.String(), kind)
-		require.Error(t, a.cost(&s.planned, 0, false))
-		require.NoError(t, a.cost(&s.planned, 0, true))
+		require.Error(t, a.allow(0, false)(s.Cost()))
+		require.NoError(t, a.allow(0, true)(s.Cost()))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -375,7 +376,7 @@ func (c *chaos) expected(e execution, i int, root string, records []record, brok
 	}
 	sub, _ := new(run.Book).ReadSubmission(filepath.Join(root, r.dir))
 	switch {
-	case e.resume && !e.failed && end == endsCancelled && deed.job == sub.JobID && finishedWell(filepath.Join(root, r.dir), sub):
+	case e.resume && !e.failed && end == endsCancelled && deed.job == sub.JobID && campaign.FinishedWell(filepath.Join(root, r.dir), sub):
 		// Its script was over, well, before the cancellation came, which resume does not repeat.
 	case e.resume && end == endsCancelled, e.failed && end == endsFailed:
 		end = endsValid

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/collect"
-	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/trajectory"
 )
 
 type collectCmd struct {
@@ -51,7 +51,7 @@ func (c collectCmd) Run(a *app) error {
 	states, known := map[string]run.State{}, a.remember(dirs)
 	live := slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return a.called(dir) != dir || known.settled[dir] != nil })
 	if !c.Offline && len(live) > 0 {
-		if states, err = a.states(a.schedulers(), live, a.jobs(live)); err != nil {
+		if states, err = a.client().States(a.ctx, live, a.client().Jobs(a.ctx, live)); err != nil {
 			a.logf("note: Slurm was not asked: %v", err)
 		}
 	}
@@ -64,20 +64,12 @@ func (c collectCmd) Run(a *app) error {
 	return err
 }
 
-func collector() (*collect.Collector, error) {
-	causes, err := failure.Builtin()
-	if err != nil {
-		return nil, err
-	}
-	return &collect.Collector{Version: version(), Bench: catalog.Benches, Eval: catalog.Evals, Causes: causes}, nil
-}
-
 // collected is what became of the collection of one run.
 type collected struct {
 	dir   string
 	state string // of its job
 	rows  []row
-	sweep *sweepOne // nil for no point of one
+	sweep *trajectory.Sweep // nil for no point of one
 	err   error
 }
 
@@ -91,12 +83,12 @@ const atOnce = 16
 
 // report collects runs, prints them, and answers for the worst.
 func (a *app) report(known memory, dirs []string, states map[string]run.State, format string) error {
-	col, err := collector()
+	col, err := a.client().Collector()
 	if err != nil {
 		return err
 	}
 	out := a.newPrinter(format)
-	swept := sweepPlaces{}
+	swept := trajectory.Places{}
 	failed, invalid, unkept := 0, 0, 0
 	for some := range slices.Chunk(dirs, ahead) {
 		if err := a.ctx.Err(); err != nil {
@@ -107,7 +99,7 @@ func (a *app) report(known memory, dirs []string, states map[string]run.State, f
 		run.AtOnce(len(some), max(atOnce, 2*runtime.GOMAXPROCS(0)), func(i int) { all[i] = collectRun(col, &known, some[i], states) })
 		for _, c := range all {
 			if c.err != nil {
-				a.logf("%s: %s%s", relative(a.called(c.dir)), a.called(c.err.Error()), mend(c.err))
+				a.logf("%s: %s%s", relative(a.called(c.dir)), a.called(c.err.Error()), campaign.Hint(c.err))
 				if len(c.rows) == 0 {
 					failed++
 				}
@@ -126,11 +118,11 @@ func (a *app) report(known memory, dirs []string, states map[string]run.State, f
 					invalid += count(!c.endedAsPlanned())
 				}
 			}
-			swept.add(c)
+			swept.Add(c.dir, c.sweep)
 		}
 	}
 	known.save()
-	if err := swept.tabulate(); err != nil {
+	if err := swept.Tabulate(); err != nil {
 		a.logf("note: no table of the sweep: %s", a.called(err.Error()))
 	}
 	if err := out.end(); err != nil {
@@ -172,7 +164,7 @@ func collectRun(col *collect.Collector, known *memory, dir string, states map[st
 		c.rows = append(c.rows, row{Dir: rec.Dir, Result: rec.Result})
 	}
 	if c.err = errors.Join(err, unread); len(records) > 0 {
-		c.sweep = sweepOfRun(records[0].Plan)
+		c.sweep = trajectory.Of(records[0].Plan)
 	}
 	known.keep(c, look, asked, records)
 	return c

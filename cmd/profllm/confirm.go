@@ -1,25 +1,18 @@
 package main
 
 import (
-	"cmp"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/catalog"
-	"github.com/profllm/profllm/pkg/config"
-	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
-	"github.com/profllm/profllm/pkg/scenario"
-	"github.com/profllm/profllm/pkg/stage"
 	"github.com/profllm/profllm/pkg/stats"
 )
 
@@ -57,20 +50,26 @@ func (c confirmCmd) Run(a *app) error {
 		return c.goOn(a)
 	}
 	c.live = !c.Rehearse && !c.DryRun
-	p, err := c.plan(a)
+	if _, err := findMetrics(c.Metric); err != nil {
+		return err
+	}
+	o, err := planFlags{makeFlags: c.makeFlags}.options(c.Simulate || c.Rehearse)
+	if err != nil {
+		return err
+	}
+	p, err := a.client().PlanPairs(a.ctx, campaign.Pairs{First: c.First, Second: c.Second, Pairs: c.Pairs, Metrics: c.Metric, Jobs: c.Jobs}, o)
 	if err != nil {
 		return err
 	}
 	if c.DryRun {
 		return a.printPlans(p, "text")
 	}
-	q := *a // what the steps say is no answer
-	q.stdout = a.stderr
+	q := a.quieted(a.stderr) // what the steps say is no answer
 	root := p.Root
 	if c.Rehearse {
 		err = q.rehearse(p)
 	} else {
-		root, err = c.submit(&q, p)
+		root, err = c.submit(q, p)
 	}
 	return c.answer(a, root, err)
 }
@@ -85,8 +84,7 @@ func (c confirmCmd) goOn(a *app) error {
 	if err != nil || s.Confirm == nil {
 		return fail(exitUsage, fmt.Errorf("%s is no confirmation\n\thint: profllm confirm FIRST SECOND begins one", c.First))
 	}
-	q := *a
-	q.stdout = a.stderr
+	q := a.quieted(a.stderr)
 	open := slices.ContainsFunc(s.InOrder(), func(rel string) bool {
 		_, answered := run.Answered(filepath.Join(root, rel))
 		return !answered
@@ -100,10 +98,10 @@ func (c confirmCmd) goOn(a *app) error {
 		for _, rel := range s.Runs {
 			dirs = append(dirs, filepath.Join(root, rel))
 		}
-		subs := q.jobs(dirs)
+		subs := q.client().Jobs(a.ctx, dirs)
 		dirs = slices.DeleteFunc(dirs, func(dir string) bool { return subs[dir].JobID == "" })
 		if len(dirs) > 0 {
-			err = q.tellEnd(c.notifyFlags, root, q.wait(q.schedulers(), dirs, c.Watch))
+			err = q.tellEnd(c.notifyFlags, root, q.wait(q.client(), dirs, c.Watch))
 		}
 	}
 	return c.answer(a, root, err)
@@ -111,29 +109,11 @@ func (c confirmCmd) goOn(a *app) error {
 
 // submit goes on with an interrupted confirmation of the same definitions, or begins
 // one.
-func (c confirmCmd) submit(a *app, p *planned) (root string, err error) {
-	if err := notStaged(p.Missing, c.First); err != nil {
-		return "", fail(exitNotSubmit, err)
-	}
-	if !c.New {
-		if root, err := a.unfinished(p); err != nil || root != "" {
-			if err != nil {
-				return "", fail(exitNotSubmit, err)
-			}
-			a.logf("an earlier submission of this confirmation was interrupted; going on with %s (--new submits anew)", relative(root))
-			return root, a.submit(root, c.submitFlags)
-		}
-	}
-	if err := a.plannedSecrets(p); err != nil {
+func (c confirmCmd) submit(a *app, p *campaign.Planned) (root string, err error) {
+	if root, err = a.begin(p, c.New, a.allow(c.MaxNodeHours, c.Yes), "confirmation"); err != nil {
 		return "", err
 	}
-	if err := a.cost(p, c.MaxNodeHours, c.Yes); err != nil {
-		return "", err
-	}
-	if err := a.create(p); err != nil {
-		return "", fail(exitNotSubmit, err)
-	}
-	return p.Root, a.submit(p.Root, c.submitFlags)
+	return root, a.submit(root, c.submitFlags)
 }
 
 // confirming is what is known while runs are not over.
@@ -171,18 +151,18 @@ func (c confirmCmd) answer(a *app, root string, err error) error {
 	for i, rel := range s.Runs {
 		dirs[i] = filepath.Join(root, rel)
 	}
-	if now.Open, err = a.catchUp(dirs); err != nil {
+	if now.Open, err = a.client().CatchUp(a.ctx, dirs); err != nil {
 		return err
 	}
 	if now.Open != "" {
-		now.Over = len(dirs) - len(slices.DeleteFunc(slices.Clone(dirs), settled))
+		now.Over = len(dirs) - len(slices.DeleteFunc(slices.Clone(dirs), campaign.Settled))
 		return c.notYet(a, now)
 	}
 	r, err := a.judgeConfirmation(relative(root), s.Confirm)
 	if err != nil {
 		return err
 	}
-	unmade := !s.Local && a.unmade(dirs)
+	unmade := !s.Local && a.client().Unmade(dirs)
 	for i := range r.Judgements {
 		j := &r.Judgements[i]
 		switch pairs := j.RunsNeeded + j.RunsNeeded%2; {
@@ -200,20 +180,6 @@ func (c confirmCmd) answer(a *app, root string, err error) error {
 		return exit(exitInvalid)
 	}
 	return nil
-}
-
-// unmade reports whether resume would submit some of the runs again.
-func (a *app) unmade(dirs []string) bool {
-	for dir, sub := range a.read(dirs) {
-		var st run.State
-		if run.ReadJSON(filepath.Join(dir, run.StateFile), &st) != nil {
-			st = run.State{}
-		}
-		if again(sub, st, false) != "" && !finishedWell(dir, sub) {
-			return true
-		}
-	}
-	return false
 }
 
 // notYet says what is waited for. Only who waits or asks for the verdict fails.
@@ -267,160 +233,4 @@ func moreCommand(s run.Scenario, root string, pairs int) string {
 		words = append(words, "--simulate")
 	}
 	return strings.Join(words, " ")
-}
-
-// plan makes the pairs of runs.
-func (c confirmCmd) plan(a *app) (*planned, error) {
-	metrics, err := findMetrics(c.Metric)
-	if err != nil {
-		return nil, err
-	}
-	k := catalog.Confirmation{Pairs: c.Pairs, Jobs: c.Jobs}
-	if k.Pairs == 0 {
-		k.Pairs = defaultPairs(len(metrics))
-	}
-	simulate := c.Simulate || c.Rehearse
-	p := &planned{Simulated: simulate, Definitions: map[string][]byte{}, Confirm: &run.Confirmation{Pairs: k.Pairs, Metrics: c.Metric}}
-	digest := sha256.New()
-	fmt.Fprintf(digest, "%d %v %q\n", k.Pairs, k.Jobs, c.Metric)
-	var o catalog.Options
-	for i, arg := range []string{c.First, c.Second} {
-		d, err := a.definedBy(arg, c.makeFlags, simulate)
-		if err != nil {
-			return nil, err
-		}
-		if i == 0 {
-			if o, err = a.options(c.makeFlags, d.system, simulate); err != nil {
-				return nil, err
-			}
-		}
-		k.Sides[i] = catalog.Side{Scenario: d.scenario, System: d.system, Test: d.test}
-		var absent []stage.Item
-		if k.Sides[i].Images, absent, err = stagedImages(append(slices.Concat(d.scenario.PreTest, d.scenario.PostTest), d.test), d.system, o); err != nil {
-			return nil, err
-		}
-		if d.system.CacheDockerImagesLocally {
-			p.Missing = append(p.Missing, absent...)
-		} else if !simulate {
-			a.noteFetched(absent, arg)
-		}
-		if c.live && d.scenario.NodeGroups() && o.Inventory == nil {
-			if o.Inventory, err = a.slurm().Inventory(a.ctx); err != nil {
-				return nil, fail(exitNotSubmit, fmt.Errorf("ask Slurm for the states of its nodes: %w", err))
-			}
-		}
-		fmt.Fprintf(digest, "%s %q\n", d.files.Digest(), d.test.ID)
-		for name, data := range d.files.Copies(d.system.Source) {
-			p.Definitions[path.Join(catalog.Sides[i], name)] = data
-		}
-	}
-	k.Name = "confirm-" + k.Sides[0].Scenario.Name
-	if other := k.Sides[1].Scenario.Name; other != k.Sides[0].Scenario.Name {
-		k.Name += "-" + other
-	}
-	if err := a.newName(k.Name, c.makeFlags, &o); err != nil {
-		return nil, err
-	}
-	p.Name, p.Created, p.Digest = k.Name, o.Created, fmt.Sprintf("sha256:%x", digest.Sum(nil))
-	p.Root = catalog.Execution(k.Name, o)
-	set, err := catalog.Confirm(k, o)
-	if err != nil {
-		return nil, fail(exitDefinition, err)
-	}
-	return p, a.printed(p, set, c.Templates)
-}
-
-// defaultPairs is the fewest pairs, an even number, of which one metric alone can
-// pass; of 0 metrics the usual ones are judged.
-func defaultPairs(metrics int) int {
-	if metrics == 0 {
-		metrics = report.UsualMetrics
-	}
-	n := stats.LeastPairs(metrics)
-	return n + n%2
-}
-
-// defined is a test, and what it was read from.
-type defined struct {
-	scenario *scenario.Scenario
-	test     scenario.Test
-	system   *config.System
-	files    *definition.Files
-}
-
-// definedBy finds a test by FILE, FILE#TEST or a directory of runs.
-func (a *app) definedBy(arg string, f makeFlags, simulate bool) (d defined, err error) {
-	file, id, folders := arg, "", definition.Folders(f.definitionFlags)
-	info, err := os.Stat(arg)
-	if err != nil {
-		if at := strings.LastIndexByte(arg, '#'); at > 0 {
-			file, id = arg[:at], arg[at+1:]
-		}
-	} else if info.IsDir() {
-		kept, test, err := keptDefinitions(arg)
-		if err != nil {
-			return d, fail(exitUsage, err)
-		}
-		file, id = filepath.Join(kept, definition.ScenarioCopy), test
-		folders = definition.KeptFolders(kept)
-		f.System = cmp.Or(f.System, filepath.Join(kept, definition.SystemCopy))
-	}
-	if d.scenario, d.files, err = definition.Load(file, folders); errors.Is(err, fs.ErrNotExist) {
-		return d, fail(exitUsage, err)
-	} else if err != nil {
-		return d, fail(exitDefinition, err)
-	}
-	var ids []string
-	for _, t := range d.scenario.Tests {
-		if d.test = t; t.ID == id || id == "" && len(d.scenario.Tests) == 1 {
-			d.system, err = a.system(f.System, simulate)
-			return d, err
-		}
-		ids = append(ids, t.ID)
-	}
-	what := fmt.Sprintf("%s has no test %q", arg, id)
-	if id == "" {
-		what = fmt.Sprintf("%s has %d tests, and one is confirmed", arg, len(ids))
-	}
-	hint := fmt.Sprintf("%s#%s", file, ids[0])
-	if info != nil && info.IsDir() {
-		hint = filepath.Join(arg, ids[0])
-	}
-	return d, fail(exitUsage, fmt.Errorf("%s\n\thint: name it, as in %s; known: %s", what, hint, strings.Join(ids, ", ")))
-}
-
-// keptDefinitions finds the folder of the definitions that runs were made from, and
-// the test that a directory is of, "" for that of a whole scenario.
-func keptDefinitions(dir string) (folder, test string, err error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", "", err
-	}
-	root := run.Root(abs)
-	s, err := run.ReadScenario(root)
-	if root == "" || err != nil {
-		return "", "", fmt.Errorf("%s holds no runs whose definitions are kept\n\thint: give the scenario file", dir)
-	}
-	folder = filepath.Join(root, run.DefinitionDir)
-	below, err := filepath.Rel(root, abs)
-	if err != nil {
-		return "", "", err
-	}
-	words := strings.Split(filepath.ToSlash(below), "/")
-	if s.Confirm != nil {
-		if !slices.Contains(catalog.Sides[:], words[0]) {
-			return "", "", fmt.Errorf("%s is a confirmation of two tests\n\thint: give %s or %s", dir, filepath.Join(dir, catalog.Sides[0]), filepath.Join(dir, catalog.Sides[1]))
-		}
-		folder = filepath.Join(folder, words[0])
-		for _, rel := range s.Runs { // one test on each side
-			if side, rest, _ := strings.Cut(filepath.ToSlash(rel), "/"); side == words[0] {
-				test, _, _ = strings.Cut(rest, "/")
-			}
-		}
-		return folder, test, nil
-	}
-	if words[0] == "." {
-		return folder, "", nil
-	}
-	return folder, words[0], nil
 }

@@ -24,7 +24,7 @@ func (c doctorCmd) Run(a *app) error {
 	var sys *config.System
 	var err error
 	if c.System != "" {
-		if sys, err = a.system(c.System, false); err != nil {
+		if sys, err = a.client().System(a.ctx, c.System, false); err != nil {
 			return err
 		}
 	}

@@ -40,7 +40,7 @@ func (c jobEnoughCmd) Run(a *app) error {
 		return nil
 	}
 	s := series{Repeat: l.Repeat, spent: spent(p, events, l.Repeat.Group, a.now())}
-	if s.values, err = seriesValues(c.Dir, p, l.Repeat); err != nil {
+	if s.values, err = a.seriesValues(c.Dir, p, l.Repeat); err != nil {
 		return said("enough", err)
 	}
 	stopped, why, err := s.over()
@@ -133,8 +133,8 @@ func spent(p *plan.Plan, events []job.Event, group string, now time.Time) time.D
 }
 
 // seriesValues reads the metrics of the valid repeats before one, in their order.
-func seriesValues(dir string, p *plan.Plan, next *plan.Repeat) (map[string][]float64, error) {
-	col, err := collector()
+func (a *app) seriesValues(dir string, p *plan.Plan, next *plan.Repeat) (map[string][]float64, error) {
+	col, err := a.client().Collector()
 	if err != nil {
 		return nil, err
 	}

@@ -5,24 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/load"
 	"github.com/profllm/profllm/pkg/printable"
-	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/local"
 	"github.com/profllm/profllm/pkg/sim"
@@ -73,7 +71,7 @@ type app struct {
 	now            func() time.Time
 	uptime         func() string     // of this machine, see run.Uptime
 	archives       map[string]string // by the folder in which each is unpacked
-	unkept         bool              // it was said that states cannot be written
+	acts           *campaign.Client  // see client
 }
 
 func (a *app) env(name string) string {
@@ -86,6 +84,13 @@ func (a *app) env(name string) string {
 }
 
 func (a *app) logf(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
+
+// quieted is the app with another standard output.
+func (a *app) quieted(stdout io.Writer) *app {
+	q := *a
+	q.stdout, q.acts = stdout, nil
+	return &q
+}
 
 // executable is this program as the nodes will call it, links followed: a
 // stand-in started as "srun" must pass on the real name.
@@ -183,37 +188,14 @@ func (a *app) code(err error) int {
 	if err == nil {
 		return exitOK
 	}
-	var e *exitError
-	code := exitInternal
-	if errors.As(err, &e) {
-		code = e.code
-	}
+	code := codeOf(err)
 	if a.ctx.Err() != nil {
 		code = exitInterrupted
 	}
 	if msg := err.Error(); msg != "" {
-		fmt.Fprintln(a.stderr, msg+mend(err))
+		fmt.Fprintln(a.stderr, msg+campaign.Hint(err))
 	}
 	return code
-}
-
-// mend is what to do about a file system that refuses, "" for other errors.
-func mend(err error) string {
-	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return "\n\thint: make room there (df -h, df -i, quota -s), then repeat the command: what is on disk is whole"
-	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
-		return "\n\thint: this user may not do that there (ls -ld); use a folder of your own: --output-dir, or a copy"
-	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.ESTALE):
-		return "\n\thint: the file system there reported an I/O error; retry once it recovers"
-	case errors.Is(err, syscall.ELOOP):
-		return "\n\thint: symbolic links lead in a circle there (ls -l); remove the link"
-	case errors.Is(err, regular.ErrKind):
-		return "\n\thint: profllm reads regular files only; remove it, or put a copy of the text in its place"
-	case errors.Is(err, regular.ErrLarge):
-		return "\n\thint: nothing that profllm reads there is so large (ls -l); move the file away, or leave out the details of single requests"
-	}
-	return ""
 }
 
 // version comes from the build: a tag, or the revision.

@@ -1,28 +1,17 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/profllm/profllm/conf"
-	"github.com/profllm/profllm/pkg/catalog"
-	"github.com/profllm/profllm/pkg/collect"
-	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/definition"
-	"github.com/profllm/profllm/pkg/plan"
-	"github.com/profllm/profllm/pkg/regular"
-	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/slurm"
-	"github.com/profllm/profllm/pkg/stage"
-	"github.com/profllm/profllm/templates"
 )
 
 // siteFlags say where the cluster is described.
@@ -55,272 +44,14 @@ type definitionFlags struct {
 	HookDir  string `placeholder:"DIR" type:"existingdir" help:"Folder of hooks, their tests in test; default: conf/hook here, or hook, ../hook or ../../hook beside the scenario."`
 }
 
-// planned is a scenario, ready to print or to submit.
-type planned struct {
-	Name        string
-	Digest      string
-	Root        string
-	Created     time.Time
-	Simulated   bool
-	Local       bool // a rehearsal
-	Launcher    string
-	Single      bool
-	WorkDir     string
-	Runs        []run.Printed
-	Batches     []run.PrintedBatch
-	Continued   string // the execution whose sweeps go on here
-	Skipped     []run.Skipped
-	Definitions map[string][]byte
-	Missing     []stage.Item // images that the plans expect in files, and that are not there
-	Confirm     *run.Confirmation
-}
-
-// plan reads the definitions, plans every run and renders its script.
-func (a *app) plan(file string, f planFlags, simulate bool) (*planned, error) {
-	s, defs, err := definition.Load(file, definition.Folders(f.definitionFlags))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fail(exitUsage, err)
-	}
-	if err != nil {
-		return nil, fail(exitDefinition, err)
-	}
-	if defs.Lock != nil {
-		simulate = simulate || defs.Lock.Simulated
-	}
-	sys, err := a.systemOf(defs, f.System, simulate)
-	if err != nil {
-		return nil, err
-	}
-	o, err := a.options(f.makeFlags, sys, simulate)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.newName(s.Name, f.makeFlags, &o); err != nil {
-		return nil, err
-	}
-	o.Single = f.Single
-	if l := defs.Lock; l != nil {
-		o.Launcher, o.Single, o.WorkDir = cmp.Or(f.Launcher, l.Launcher), f.Single || l.Single, cmp.Or(l.WorkDir, o.WorkDir)
-	}
-	var absent []stage.Item
-	if o.Images, absent, err = stagedImages(s.All(), sys, o); err != nil {
-		return nil, err
-	}
-	p := &planned{
-		Name: s.Name, Digest: defs.Digest(), Definitions: defs.Copies(sys.Source), Root: catalog.Root(s, o), Created: o.Created, Simulated: simulate,
-		Launcher: o.Launcher, Single: o.Single, WorkDir: o.WorkDir,
-	}
-	switch {
-	case sys.CacheDockerImagesLocally:
-		p.Missing = absent
-	case !simulate:
-		a.noteFetched(absent, file)
-	}
-	if f.live && s.NodeGroups() {
-		if o.Inventory, err = a.slurm().Inventory(a.ctx); err != nil {
-			return nil, fail(exitNotSubmit, fmt.Errorf("ask Slurm for the states of its nodes: %w", err))
-		}
-	}
-	if f.Continue != "" {
-		if p.Continued, err = filepath.Abs(f.Continue); err != nil {
-			return nil, err
-		}
-		if o.History, err = history(s, p.Continued); err != nil {
-			return nil, fail(exitUsage, err)
-		}
-	}
-	set, err := catalog.Plans(s, sys, o)
-	if err != nil {
-		return nil, fail(exitDefinition, err)
-	}
-	for _, skipped := range set.Skipped {
-		p.Skipped = append(p.Skipped, run.Skipped{Test: skipped.Test, Step: skipped.Step, Values: skipped.Values, Why: skipped.Err.Error()})
-		a.logf("note: test %s, point %d (%s) is left out: %v", skipped.Test, skipped.Step, skipped.Label, skipped.Err)
-	}
-	if len(set.Plans) == 0 {
-		return nil, fail(exitUsage, fmt.Errorf("%s: nothing is left to try", relative(f.Continue)))
-	}
-	a.noteSources(set.Plans, s, defs, sys, o)
-	if err := a.printed(p, set, f.Templates); err != nil {
-		return nil, err
-	}
-	if defs.Lock != nil {
-		if err := a.obey(defs.Lock, p, layers(f.Templates)); err != nil {
-			return nil, err
-		}
-	}
-	return p, nil
-}
-
-// options are what every plan needs beside its definitions and the site's images.
-func (a *app) options(f makeFlags, sys *config.System, simulate bool) (o catalog.Options, err error) {
-	o = catalog.Options{Version: version(), Created: a.now(), Simulated: simulate, Launcher: f.Launcher}
-	if f.Time != "" {
-		if o.Created, err = time.Parse(time.RFC3339, f.Time); err != nil {
-			return o, fail(exitUsage, fmt.Errorf("--time: %w", err))
-		}
-	}
-	if o.WorkDir, err = os.Getwd(); err != nil {
-		return o, err
-	}
-	if o.Output, err = filepath.Abs(cmp.Or(f.OutputDir, sys.OutputPath)); err != nil {
-		return o, err
-	}
-	if o.Binary = sys.Binary; o.Binary == "" {
-		o.Binary, err = executable()
-	}
-	return o, err
-}
-
-// newName sees to it that no directory has the name that a submission gets, unless the user gave its time: one that
-// follows another within a second waits for the next.
-func (a *app) newName(name string, f makeFlags, o *catalog.Options) error {
-	for f.Time == "" {
-		if _, err := os.Lstat(catalog.Execution(name, *o)); err != nil {
-			return nil // what is wrong with it is said where it is made
-		}
-		o.Created = o.Created.Truncate(time.Second).Add(time.Second)
-		select {
-		case <-a.ctx.Done():
-			return a.ctx.Err()
-		case <-time.After(o.Created.Sub(a.now())):
-		}
-	}
-	return nil
-}
-
-// printed adds the scripts of what was planned, and says the notes of the plans.
-func (a *app) printed(p *planned, set *catalog.Set, templates string) error {
-	printed := layers(templates)
-	if err := render.CheckLayer(printed[0]); err != nil {
-		return fail(exitDefinition, err)
-	}
-	if err := p.print(set.Plans, set.Batches, printed); err != nil {
-		return fail(exitDefinition, err)
-	}
-	said := map[string]bool{}
-	for _, pl := range set.Plans {
-		for _, note := range pl.Notes {
-			if !said[note] {
-				a.logf("note: %s", note)
-			}
-			said[note] = true
-		}
-	}
-	if !p.Simulated {
-		a.noteUnexported(p)
-	}
-	return nil
-}
-
-// noteUnexported names the variables of this shell that tune communication and
-// that no job will have: with other numbers than a run by hand the cause would be
-// looked for in vain.
-func (a *app) noteUnexported(p *planned) {
-	carried := p.carried()
-	var names []string
-	for i := range p.Runs {
-		r := &p.Runs[i]
-		job := &r.Plan.Job
-		if b := carried[r.Plan.Dir]; b != nil {
-			job = &b.Job
-		}
-		names = append(names, r.Unexported(job, a.environ)...)
-	}
-	slices.Sort(names)
-	if names = slices.Compact(names); len(names) > 0 {
-		a.logf("note: set in this shell, and not given to the jobs: %s\n\thint: export = [\"%s\"] in the system file or in [Tests.slurm] passes on what is set here; extra_env_vars sets it in the test",
-			strings.Join(names, ", "), strings.Join(names, `", "`))
-	}
-}
-
-// layers are the folders of templates, the user's first.
-func layers(dir string) []fs.FS {
-	if dir == "" {
-		return []fs.FS{templates.FS}
-	}
-	return []fs.FS{regular.DirFS(dir), templates.FS}
-}
-
-// print renders the scripts of runs, of their hooks, and of batches.
-func (p *planned) print(plans []*plan.Plan, batches []*plan.Batch, layers []fs.FS) error {
-	for _, pl := range plans {
-		printed := run.Printed{Plan: pl}
-		var err error
-		if printed.Script, err = render.Script(pl, layers...); err != nil {
-			return fmt.Errorf("test %s: %w", pl.Test, err)
-		}
-		for _, h := range append(append([]plan.Hook(nil), pl.PreTest...), pl.PostTest...) {
-			script, err := render.Script(h.Plan, layers...)
-			if err != nil {
-				return fmt.Errorf("test %s, hook %s: %w", pl.Test, h.Name, err)
-			}
-			printed.Hooks = append(printed.Hooks, script)
-		}
-		p.Runs = append(p.Runs, printed)
-	}
-	for _, b := range batches {
-		script, err := render.BatchScript(b, layers...)
-		if err != nil {
-			return fmt.Errorf("batch %s: %w", b.RunID, err)
-		}
-		p.Batches = append(p.Batches, run.PrintedBatch{Batch: b, Script: script})
-	}
-	return nil
-}
-
-// system reads the system file, or asks Slurm. A rehearsal falls back to the
-// built-in site of simulated nodes.
-func (a *app) system(file string, simulate bool) (*config.System, error) {
-	if file != "" {
-		data, err := regular.ReadFile(file)
-		if err != nil {
-			return nil, fail(exitUsage, err)
-		}
-		sys, err := parseSystem(file, data)
-		return sys, fail(exitDefinition, err)
-	}
-	if simulate {
-		sys, err := config.Parse("conf/local.toml", conf.Local)
-		return sys, fail(exitDefinition, err)
-	}
-	sys, err := a.askSlurm()
-	if sys != nil {
-		sys.Source = []byte(sys.TOML())
-	}
-	if err != nil {
-		return nil, fail(exitUsage, fmt.Errorf("no system file, and Slurm does not answer: %w\n\thint: give --system FILE; on a login node, profllm init writes one", err))
-	}
-	return sys, nil
-}
-
-// parseSystem reads a system file, and puts its signatures to the checks of the
-// built-in ones.
-func parseSystem(file string, data []byte) (*config.System, error) {
-	sys, err := config.Parse(file, data)
-	if err != nil {
-		return nil, err
-	}
-	_, err = collect.Causes(plan.Signatures(sys))
-	return sys, err
-}
-
 func (a *app) slurm() *slurm.Slurm { return slurm.New(a.environ, a.now) }
-
-func (a *app) askSlurm() (*config.System, error) {
-	sinfo, scontrol, err := a.slurm().Describe(a.ctx)
-	if err != nil {
-		return nil, err
-	}
-	return config.FromSlurm(sinfo, scontrol)
-}
 
 type initCmd struct {
 	File string `arg:"" optional:"" help:"Where to write; default: standard output."`
 }
 
 func (c initCmd) Run(a *app) error {
-	sys, err := a.askSlurm()
+	sys, err := a.client().AskSlurm(a.ctx)
 	if err != nil {
 		return fail(exitUsage, fmt.Errorf("ask Slurm: %w", err))
 	}
@@ -347,12 +78,62 @@ func relative(path string) string {
 	if err != nil {
 		return path
 	}
-	return relativeTo(wd, path)
+	return campaign.Relative(wd, path)
 }
 
-func relativeTo(wd, path string) string {
-	if rel, err := filepath.Rel(wd, path); err == nil && !strings.HasPrefix(rel, "../../..") {
-		return rel
+// options are what the flags say of a plan.
+func (f planFlags) options(simulate bool) (campaign.Options, error) {
+	o := campaign.Options{
+		System: f.System, OutputDir: f.OutputDir, Folders: definition.Folders(f.definitionFlags), Launcher: f.Launcher,
+		Templates: f.Templates, Simulate: simulate, Single: f.Single, Continue: f.Continue, Live: f.live,
 	}
-	return path
+	if f.Time == "" {
+		return o, nil
+	}
+	var err error
+	if o.Time, err = time.Parse(time.RFC3339, f.Time); err != nil {
+		return o, fail(exitUsage, fmt.Errorf("--time: %w", err))
+	}
+	return o, nil
+}
+
+// plan plans every run of a scenario.
+func (a *app) plan(file string, f planFlags, simulate bool) (*campaign.Planned, error) {
+	o, err := f.options(simulate)
+	if err != nil {
+		return nil, err
+	}
+	return a.client().Plan(a.ctx, file, o)
+}
+
+// events prints what happens meanwhile.
+type events struct{ *app }
+
+// Say implements campaign.Events.
+func (e events) Say(l campaign.Level, text string) {
+	e.logf("%s%s", map[campaign.Level]string{campaign.Note: "note: ", campaign.Warning: "warning: "}[l], text)
+}
+
+// Submitted implements campaign.Events.
+func (e events) Submitted(o run.Outcome) {
+	if strings.HasPrefix(o.Submission.JobID, run.LocalPrefix) {
+		e.logf("%s: %s%s", relative(o.Dir), several(o.Unit.Job().Nodes, "simulated node"), prefixed(", ", o.Unit.Carries()))
+		return
+	}
+	how := "submitted"
+	if o.Submission.Adopted {
+		how = "adopted"
+	}
+	fmt.Fprintf(e.stdout, "%s job %s  %s%s%s\n", how, o.Submission.JobID, relative(o.Dir), prefixed(", ", o.Unit.Carries()),
+		prefixed(", after ", strings.Join(o.Submission.Waits, " and ")))
+}
+
+// client acts for the user who typed the command.
+func (a *app) client() *campaign.Client {
+	if a.acts == nil {
+		a.acts = &campaign.Client{Environ: a.environ, Version: version(), Now: a.now, Uptime: a.uptime, Events: events{a}}
+		a.acts.WorkDir, _ = os.Getwd() // paths stay absolute without one
+		a.acts.Executable, _ = executable()
+	}
+	return a.acts
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/interchange"
 	"github.com/profllm/profllm/pkg/regular"
@@ -76,7 +77,7 @@ func (s *foreignScan) path(path string) error {
 	return filepath.WalkDir(abs, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			s.logf("%v%s", err, mend(err))
+			s.logf("%v%s", err, campaign.Hint(err))
 			s.bad++
 			if d != nil && d.IsDir() {
 				return fs.SkipDir
@@ -162,14 +163,14 @@ func (s *foreignScan) spoilt(name string, err error) error {
 	if !strings.Contains(text, relative(name)) {
 		text = relative(name) + ": " + text
 	}
-	s.logf("%s%s", text, mend(err))
+	s.logf("%s%s", text, campaign.Hint(err))
 	s.bad++
 	return nil
 }
 
 // keep makes the run directories, shows the records and answers for the worst.
 func (s *foreignScan) keep(files []interchange.File) error {
-	col, err := collector()
+	col, err := s.client().Collector()
 	if err != nil {
 		return err
 	}

@@ -155,12 +155,12 @@ func (a *app) over(dirs []string) []string {
 	if a.env("PROFLLM_LOCAL_JOB") != "" {
 		return nil
 	}
-	subs := a.read(dirs)
+	subs := a.client().JobsOnRecord(dirs)
 	var ids, gone []string
 	for _, dir := range dirs {
 		ids = append(ids, subs[dir].JobID)
 	}
-	states, err := a.schedulers().States(a.ctx, slices.DeleteFunc(ids, func(id string) bool { return id == "" }))
+	states, err := a.client().Schedulers().States(a.ctx, slices.DeleteFunc(ids, func(id string) bool { return id == "" }))
 	if err != nil {
 		a.logf("profllm job until: %v", err)
 	}
@@ -226,7 +226,7 @@ func (c jobFinishCmd) Run(a *app) error {
 		return said("finish", err)
 	}
 	code, why := c.Code, ""
-	col, err := collector()
+	col, err := a.client().Collector()
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (c logsCmd) Run(a *app) error {
 		return a.followLogs(dir, c)
 	}
 	if c.Role == "" {
-		if f := firstCause(dir); f != nil {
+		if f := a.firstCause(dir); f != nil {
 			return a.showCause(dir, f, c.Lines)
 		}
 	}
@@ -240,7 +240,7 @@ func (a *app) printLog(l runLog, lines []string, secrets redact.Values, named bo
 
 // firstCause is the failure of a run whose log can be shown, nil for a run that
 // did well or is not over.
-func firstCause(dir string) *result.Failure {
+func (a *app) firstCause(dir string) *result.Failure {
 	var r result.Result
 	if run.ReadJSON(filepath.Join(dir, run.ResultFile), &r) == nil && shown(r.Failure) {
 		return r.Failure
@@ -248,7 +248,7 @@ func firstCause(dir string) *result.Failure {
 	if st := state(dir); !st.Final() && !hasEnded(dir) {
 		return nil
 	}
-	col, err := collector()
+	col, err := a.client().Collector()
 	if err != nil {
 		return nil
 	}
@@ -368,7 +368,7 @@ func mayLog(dir, name string) bool {
 // time, by Slurm with pauses that grow.
 func (a *app) runEnd(dir string) func() bool {
 	dirs := []string{dir}
-	subs := a.read(dirs)
+	subs := a.client().JobsOnRecord(dirs)
 	pause, next := time.Second, a.now()
 	return func() bool {
 		var sentinel run.Sentinel
@@ -379,8 +379,8 @@ func (a *app) runEnd(dir string) func() bool {
 			return false
 		}
 		next, pause = a.now().Add(pause), min(2*pause, time.Minute)
-		subs = a.read(dirs) // a job may have been submitted meanwhile
-		states, err := a.states(a.schedulers(), dirs, subs)
+		subs = a.client().JobsOnRecord(dirs) // a job may have been submitted meanwhile
+		states, err := a.client().States(a.ctx, dirs, subs)
 		return err == nil && states[dir].Final()
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,12 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/junit"
 	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/nightly"
 	"github.com/profllm/profllm/pkg/notify"
 	"github.com/profllm/profllm/pkg/report"
-	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/stats"
 )
@@ -76,12 +75,11 @@ func (o nightOutcome) news() bool { return o.Verdict != nil && len(o.Verdict.Cha
 // still runs.
 func (c nightlyCmd) Run(a *app) error {
 	var log bytes.Buffer
-	q := *a // what the steps say is no answer
-	q.stdout = &log
+	q := a.quieted(&log) // what the steps say is no answer
 	if c.Quiet {
 		q.stderr = &log
 	}
-	o, err := c.night(&q)
+	o, err := c.night(q)
 	if code := codeOf(err); code != exitOK && c.Quiet {
 		a.stderr.Write(log.Bytes())
 	}
@@ -216,7 +214,7 @@ func (a *app) renew(l *lease.Lease) (stop func()) {
 }
 
 // held is the work of a night, while no other command does it.
-func (c nightlyCmd) held(a *app, p *planned, o *nightOutcome) error {
+func (c nightlyCmd) held(a *app, p *campaign.Planned, o *nightOutcome) error {
 	nights, open, err := a.nights(filepath.Dir(p.Root), p.Name, c.Simulate)
 	if err != nil {
 		return err
@@ -245,21 +243,15 @@ func (c nightlyCmd) held(a *app, p *planned, o *nightOutcome) error {
 }
 
 // submit goes on with an interrupted night, or begins one.
-func (c nightlyCmd) submit(a *app, p *planned, o *nightOutcome) error {
+func (c nightlyCmd) submit(a *app, p *campaign.Planned, o *nightOutcome) error {
 	flags := submitFlags{Wait: c.Wait, Settle: c.Settle}
-	root, err := a.unfinished(p)
+	root, err := a.client().Unfinished(p)
 	if err != nil {
 		a.logf("note: %v", err) // its jobs, if any, are over: that was looked at
 	}
 	if root == "" {
-		if err := a.plannedSecrets(p); err != nil {
+		if err := a.client().BeginAnew(p, a.allow(c.MaxNodeHours, c.Yes)); err != nil {
 			return err
-		}
-		if err := a.cost(p, c.MaxNodeHours, c.Yes); err != nil {
-			return err
-		}
-		if err := a.create(p); err != nil {
-			return fail(exitNotSubmit, err)
 		}
 		root = p.Root
 	}
@@ -309,7 +301,7 @@ func (a *app) nights(output, name string, simulated bool) (nights []nightly.Nigh
 		if unsent = slices.DeleteFunc(unsent, submitted); len(unsent) == len(dirs) {
 			continue // no night: its submission failed, which was said
 		}
-		why, err := a.catchUp(dirs)
+		why, err := a.client().CatchUp(a.ctx, dirs)
 		if err != nil {
 			return nil, "", err
 		}
@@ -375,56 +367,4 @@ func nightRoots(output, name string, simulated bool) ([]string, error) {
 // globQuote makes a path mean itself in a pattern.
 func globQuote(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
-}
-
-// catchUp collects the runs of a night that were not, and says which of its jobs
-// is not over. One that nobody knows counts as running until unknownLimit.
-func (a *app) catchUp(dirs []string) (open string, err error) {
-	dirs = slices.DeleteFunc(slices.Clone(dirs), settled)
-	if len(dirs) == 0 {
-		return "", nil
-	}
-	subs := a.jobs(dirs)
-	states, err := a.states(a.schedulers(), dirs, subs)
-	if err != nil {
-		return "", err
-	}
-	col, err := collector()
-	if err != nil {
-		return "", err
-	}
-	for _, dir := range dirs {
-		st, asked := states[dir]
-		switch {
-		case !asked: // never submitted
-		case !st.Final() && (st.State != run.Unknown || a.now().Sub(subs[dir].Time) < unknownLimit):
-			open = fmt.Sprintf("job %s of %s is %s%s", st.JobID, relative(dir), st.State, prefixed(", ", st.Reason))
-		default:
-			if _, err := col.Write(dir, &st); err != nil {
-				a.logf("%s: %v", relative(dir), err)
-			}
-		}
-	}
-	return open, nil
-}
-
-// settled reports whether a run is over and its record says what became of it.
-func settled(dir string) bool {
-	var st run.State
-	if run.ReadJSON(filepath.Join(dir, run.StateFile), &st) != nil || !st.Final() {
-		return false
-	}
-	runs, err := report.Load(dir)
-	if err != nil || len(runs) == 0 {
-		return false
-	}
-	for _, r := range runs {
-		if r.Result == nil || r.Result.Status == result.Unknown {
-			return false
-		}
-		if st.Source != "local" && (r.Result.Slurm == nil || r.Result.Slurm.State != cmp.Or(st.Raw, "UNKNOWN")) {
-			return false
-		}
-	}
-	return true
 }

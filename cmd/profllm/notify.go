@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/notify"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -60,6 +61,12 @@ func (a *app) tellEnd(f notifyFlags, root string, ended error) error {
 	return ended
 }
 
+// kindCodes are the exit codes of the kinds of a campaign's errors.
+var kindCodes = map[campaign.Kind]int{
+	campaign.Usage: exitUsage, campaign.Definition: exitDefinition, campaign.NotSubmitted: exitNotSubmit,
+	campaign.JobOpen: exitJobFailed, campaign.Interrupted: exitInterrupted,
+}
+
 // codeOf is the exit code that an error leads to.
 func codeOf(err error) int {
 	if err == nil {
@@ -68,6 +75,10 @@ func codeOf(err error) int {
 	var e *exitError
 	if errors.As(err, &e) {
 		return e.code
+	}
+	var k *campaign.Error
+	if errors.As(err, &k) {
+		return kindCodes[k.Kind]
 	}
 	return exitInternal
 }

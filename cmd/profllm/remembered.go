@@ -16,6 +16,7 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/trajectory"
 )
 
 // fewest runs are worth an index: to read so many again takes no longer than to start.
@@ -105,9 +106,9 @@ func (m *memory) save() {
 
 // keptRun is what an index keeps of a run for the printer.
 type keptRun struct {
-	State string     `json:"state"` // of the job
-	Rows  []briefRow `json:"rows"`
-	Sweep *sweepOne  `json:"sweep,omitempty"`
+	State string            `json:"state"` // of the job
+	Rows  []briefRow        `json:"rows"`
+	Sweep *trajectory.Sweep `json:"sweep,omitempty"`
 }
 
 // briefRow is a row by what is printed of many.

@@ -8,40 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/run"
 )
-
-// A run is resumed with what it waits for; anything in its directory means it, and
-// a folder means the runs below it. The whole may have been moved.
-func TestMeant(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	runs := []string{"base/0", "base/1", "child/0", "other/0"}
-	waits := map[string]string{"base/1": "base/0", "child/0": "base/1"}
-	for _, rel := range runs {
-		p := &plan.Plan{Schema: plan.Schema, RunID: rel, Dir: filepath.Join("/was/there", rel)}
-		if parent := waits[rel]; parent != "" {
-			p.Job.After = []plan.After{{Type: "afterok", Dir: filepath.Join("/was/there", parent)}}
-		}
-		require.NoError(t, run.Fill(filepath.Join(root, rel), p, nil))
-	}
-	for path, want := range map[string][]string{
-		"":            runs,
-		"child/0":     {"base/0", "base/1", "child/0"},
-		"child":       {"base/0", "base/1", "child/0"},
-		"base/0/logs": {"base/0"},
-		"base":        {"base/0", "base/1"},
-		"other/0":     {"other/0"},
-		"definitions": nil,
-	} {
-		var dirs []string
-		for _, rel := range want {
-			dirs = append(dirs, filepath.Join(root, rel))
-		}
-		require.Equal(t, dirs, meant(root, filepath.Join(root, path), runs), path)
-	}
-}
 
 // What is measured once more although its numbers are there is said, with the reason.
 func TestRepeatedLoadsAreTold(t *testing.T) {
@@ -65,14 +34,14 @@ bench_cmd_args = { seed = 3 }
 `), 0o644))
 	require.Equal(t, exitOK, profllm(t, dir, nil, "rehearse", "s.toml").code)
 	d := only(t, dir)
-	require.Contains(t, repeats(d), "measures one, two, three again, 3 of its 3 loads")
+	require.Contains(t, campaign.RepeatedLoads(d), "measures one, two, three again, 3 of its 3 loads")
 
 	file := filepath.Join(d, "two", run.ResultFile)
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, bytes.Replace(text, []byte(`"status": "completed"`), []byte(`"status": "failed"`), 1), 0o644))
 	require.NoError(t, os.Remove(filepath.Join(d, "three", run.ResultFile)))
-	require.Contains(t, repeats(d), "measures one again, 1 of its 3 loads, because one start of the service serves all of them")
+	require.Contains(t, campaign.RepeatedLoads(d), "measures one again, 1 of its 3 loads, because one start of the service serves all of them")
 
 	asOnSlurm(t, run.Root(d))
 	l := &live{t: t, dir: d, slurm: fakeSlurm(t)}

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,12 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/profllm/profllm/pkg/plan"
-	"github.com/profllm/profllm/pkg/redact"
+	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -48,14 +44,14 @@ func (c dryRunCmd) Run(a *app) error {
 		return err
 	}
 	if c.Save != "" {
-		if err := p.save(c.Save); err != nil {
+		if err := save(p, c.Save); err != nil {
 			return err
 		}
 	}
 	if !c.TestOnly {
 		return nil
 	}
-	carried := p.carried()
+	carried := p.Carried()
 	for _, r := range p.Runs {
 		if carried[r.Plan.Dir] != nil {
 			continue
@@ -73,16 +69,16 @@ func (c dryRunCmd) Run(a *app) error {
 }
 
 // printPlans prints everything that would be submitted, as text, json or script.
-func (a *app) printPlans(p *planned, format string) error {
+func (a *app) printPlans(p *campaign.Planned, format string) error {
 	out := bufio.NewWriter(a.stdout)
 	if format == "json" {
 		enc := json.NewEncoder(out)
 		enc.SetIndent("", "  ")
-		if err := enc.Encode(p.documents()); err != nil {
+		if err := enc.Encode(documents(p)); err != nil {
 			return err
 		}
 	} else {
-		p.write(out, format == "text")
+		writePlans(p, out, format == "text")
 	}
 	return out.Flush()
 }
@@ -99,7 +95,7 @@ func (a *app) testOnly(what string, script []byte) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	answer, err := a.slurm().TestOnly(a.ctx, f.Name())
+	answer, err := a.client().Slurm().TestOnly(a.ctx, f.Name())
 	if err != nil {
 		return fail(exitNotSubmit, fmt.Errorf("%s: %w", what, err))
 	}
@@ -137,134 +133,24 @@ func (c submitCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := notStaged(p.Missing, c.Scenario); err != nil {
-		return fail(exitNotSubmit, err)
-	}
-	if !c.New {
-		if root, err := a.unfinished(p); err != nil || root != "" {
-			if err != nil {
-				return fail(exitNotSubmit, err)
-			}
-			a.logf("an earlier submission of this scenario was interrupted; going on with %s (--new submits anew)", relative(root))
-			return a.submit(root, c.submitFlags)
-		}
-	}
-	if err := a.plannedSecrets(p); err != nil {
-		return err
-	}
-	if err := a.cost(p, c.MaxNodeHours, c.Yes); err != nil {
-		return err
-	}
-	if err := a.create(p); err != nil {
-		return fail(exitNotSubmit, err)
-	}
-	return a.submit(p.Root, c.submitFlags)
-}
-
-// create makes the scenario's directory, with everything in it but the jobs.
-func (a *app) create(p *planned) error {
-	host, err := os.Hostname()
+	root, err := a.begin(p, c.New, a.allow(c.MaxNodeHours, c.Yes), "scenario")
 	if err != nil {
 		return err
 	}
-	pid := os.Getpid()
-	err = run.Create(p.Root, run.Scenario{
-		Schema: "profllm.scenario/1", Name: p.Name, Digest: p.Digest, Created: p.Created.UTC(),
-		Host: host, PID: pid, ProcessAge: run.ProcessStart(pid), Skipped: p.Skipped, Simulated: p.Simulated, Local: p.Local, Continues: p.Continued, Confirm: p.Confirm, Definitions: p.Definitions,
-		Launcher: p.Launcher, Single: p.Single, WorkDir: p.WorkDir,
-	}, p.Runs, p.Batches)
-	if errors.Is(err, fs.ErrExist) {
-		err = fmt.Errorf("%w\n\thint: another submission took this second's name; try again", err)
-	}
-	return err
+	return a.submit(root, c.submitFlags)
 }
 
-// unfinished finds an interrupted submission of the same definitions.
-func (a *app) unfinished(p *planned) (string, error) {
-	roots, err := run.Unfinished(filepath.Dir(p.Root), p.Name, p.Simulated)
-	if err != nil || len(roots) == 0 {
-		return "", err
+// begin makes the directory of what was planned, or finds that of an interrupted
+// submission, unless it shall be anew.
+func (a *app) begin(p *campaign.Planned, anew bool, allow func(campaign.Cost) error, what string) (root string, err error) {
+	if anew {
+		return p.Root, a.client().BeginAnew(p, allow)
 	}
-	root := roots[len(roots)-1]
-	s, err := run.ReadScenario(root)
-	if err != nil {
-		return "", err
+	root, resumed, err := a.client().Begin(p, allow)
+	if err == nil && resumed {
+		a.logf("an earlier submission of this %s was interrupted; going on with %s (--new submits anew)", what, relative(root))
 	}
-	if s.Digest != p.Digest {
-		return "", fmt.Errorf("an earlier submission of an older version of this scenario was interrupted: %s\n\thint: profllm slurm resume %s, or submit with --new", relative(root), relative(root))
-	}
-	return root, nil
-}
-
-// lookup finds a variable that is set and not empty.
-func (a *app) lookup(name string) (string, bool) {
-	value := a.env(name)
-	return value, value != ""
-}
-
-// plannedSecrets looks for the secrets of everything planned, before anything is
-// written.
-func (a *app) plannedSecrets(p *planned) error {
-	var plans []*plan.Plan
-	for _, r := range p.Runs {
-		plans = append(plans, r.Plan)
-		for _, h := range slices.Concat(r.Plan.PreTest, r.Plan.PostTest) {
-			plans = append(plans, h.Plan)
-		}
-	}
-	if err := run.CheckSecrets(plans, a.lookup); err != nil {
-		return fail(exitNotSubmit, err)
-	}
-	said := map[string]bool{}
-	for _, pl := range plans {
-		for _, s := range pl.Secrets() {
-			if note := a.doubt(s); note != "" && !said[note] {
-				said[note] = true
-				a.logf("note: %s", note)
-			}
-		}
-	}
-	return nil
-}
-
-// doubt says what is wrong with a secret that works, "" for nothing. A file may be
-// on the nodes only.
-func (a *app) doubt(s plan.Secret) string {
-	if s.File == "" {
-		if value, _ := a.lookup(s.Env); len(strings.TrimSpace(value)) < redact.Least {
-			return fmt.Sprintf("%s has less than %d bytes: it is not looked for in logs", s.Env, redact.Least)
-		}
-		return ""
-	}
-	if st, err := os.Stat(s.File); err == nil && st.Mode().Perm()&0o007 != 0 {
-		return fmt.Sprintf("%s can be read by everybody here: chmod 600 %s", s.File, s.File)
-	}
-	return ""
-}
-
-// checkSecrets looks for the secrets of all submissions before the first is made.
-func (a *app) checkSecrets(units []string) error {
-	for _, dir := range units {
-		u, err := run.ReadUnit(dir)
-		if err != nil {
-			return err
-		}
-		if err := u.CheckSecrets(a.lookup); err != nil {
-			return fmt.Errorf("%s: %w", relative(dir), err)
-		}
-	}
-	return nil
-}
-
-func (a *app) submitter(s run.Scheduler, settle time.Duration) *run.Submitter {
-	return &run.Submitter{Scheduler: s, Now: a.now, Settle: settle, Log: a.logf, Lookup: a.lookup, Sleep: func(ctx context.Context, d time.Duration) error {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(d):
-			return nil
-		}
-	}}
+	return root, err
 }
 
 // placeFlags say where runs are looked for by a command that is given no path: where
@@ -281,7 +167,7 @@ func (f placeFlags) paths(a *app, given []string) ([]string, error) {
 	}
 	dir := f.OutputDir
 	if dir == "" && f.System != "" {
-		sys, err := a.system(f.System, false)
+		sys, err := a.client().System(a.ctx, f.System, false)
 		if err != nil {
 			return nil, err
 		}
@@ -337,8 +223,9 @@ func (c statusCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	subs := a.jobs(dirs)
-	states, err := a.states(a.schedulers(), dirs, subs)
+	client := a.client()
+	subs := client.Jobs(a.ctx, dirs)
+	states, err := client.States(a.ctx, dirs, subs)
 	if err != nil {
 		return err
 	}
@@ -349,45 +236,18 @@ type cancelCmd struct {
 	Paths []string `arg:"" help:"Run or scenario directories."`
 }
 
-// cancelLimit is how long a cancelled job may need to be gone.
-const cancelLimit = 90 * time.Second
-
 func (c cancelCmd) Run(a *app) error {
 	dirs, err := a.runDirs(c.Paths)
 	if err != nil {
 		return err
 	}
-	subs := a.jobs(dirs)
-	s := a.schedulers()
-	states, err := a.states(s, dirs, subs)
+	client := a.client()
+	out, err := client.Cancel(a.ctx, dirs)
 	if err != nil {
 		return err
 	}
-	for _, id := range a.toCancel(dirs, subs, states) {
-		if err := s.Cancel(a.ctx, id); err != nil {
-			return err
-		}
+	if err := a.printStates(dirs, out.Jobs, out.States, "text"); err != nil || out.Open == 0 {
+		return errors.Join(err, client.BeingSubmitted(dirs, out.Jobs))
 	}
-	for end := a.now().Add(cancelLimit); ; {
-		if states, err = a.states(s, dirs, subs); err != nil {
-			return err
-		}
-		open := 0
-		for _, dir := range dirs {
-			if subs[dir].JobID != "" && !states[dir].Final() && states[dir].Note != run.Forgotten {
-				open++
-			}
-		}
-		if open == 0 || a.now().After(end) {
-			if err := a.printStates(dirs, subs, states, "text"); err != nil || open == 0 {
-				return errors.Join(err, a.coming(dirs, subs))
-			}
-			return fail(exitJobFailed, fmt.Errorf("%d jobs are not gone after %s", open, cancelLimit))
-		}
-		select {
-		case <-a.ctx.Done():
-			return a.ctx.Err()
-		case <-time.After(time.Second):
-		}
-	}
+	return fail(exitJobFailed, fmt.Errorf("%d jobs are not gone after %s", out.Open, campaign.CancelLimit))
 }

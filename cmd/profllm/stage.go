@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,9 +16,7 @@ import (
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/definition"
-	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/printable"
-	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/stage"
 )
 
@@ -38,7 +34,7 @@ type stageFlags struct {
 // site reads the system file and what its relative paths mean.
 func (a *app) site(file string) (*config.System, catalog.Options, error) {
 	var o catalog.Options
-	sys, err := a.system(file, false)
+	sys, err := a.client().System(a.ctx, file, false)
 	if err != nil {
 		return nil, o, err
 	}
@@ -134,7 +130,7 @@ func (c stageCmd) Run(a *app) error {
 	if err != nil {
 		return fail(exitDefinition, err)
 	}
-	sys, err := a.systemOf(defs, c.System, false)
+	sys, err := a.client().SystemOf(a.ctx, defs, c.System, false)
 	if err != nil {
 		return err
 	}
@@ -254,56 +250,4 @@ func (a *app) printEntries(entries []stage.Entry, format string) error {
 	}
 	_, err := fmt.Fprintln(a.stdout, trimRight(t.Render()))
 	return err
-}
-
-// stagedImages looks for the staged files of tests' images: those with our record,
-// and, where the site caches images, those that CloudAI left. Absent are the images
-// that no plan can take from a file; such a site's plans will expect one.
-func stagedImages(tests []scenario.Test, sys *config.System, o catalog.Options) (found map[string]plan.Staged, absent []stage.Item, err error) {
-	site := catalog.Site(sys, o)
-	found = map[string]plan.Staged{}
-	lacks := func(item stage.Item) {
-		if !slices.ContainsFunc(absent, func(a stage.Item) bool { return a.Path == item.Path }) {
-			absent = append(absent, item)
-		}
-	}
-	for _, t := range tests {
-		item, ok, err := site.ImageItem(site.Image(t), site.Launcher(t))
-		if err != nil || !ok {
-			continue // planning says what is wrong
-		}
-		r, err := stage.Read(item)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			lacks(item)
-		case err != nil:
-			return nil, nil, fail(exitDefinition, err)
-		case r.Digest != "" || sys.CacheDockerImagesLocally:
-			found[item.Path] = plan.Staged{Path: item.Path, Digest: r.Digest, Source: r.Source()}
-		default:
-			lacks(item)
-		}
-	}
-	return found, absent, nil
-}
-
-// noteFetched warns of images that nodes fetch inside the job, while it holds their
-// GPUs. The times are SemiAnalysisAI/InferenceX#2785's.
-func (a *app) noteFetched(absent []stage.Item, scenario string) {
-	for _, item := range absent {
-		a.logf("note: image %s is not staged: a node that does not have it fetches it inside the job, while its GPUs wait, an image of 30 to 65 GB for 15 to 20 min\n\thint: profllm stage %s",
-			item.Name, relative(scenario))
-	}
-}
-
-// notStaged refuses jobs that would find no image.
-func notStaged(missing []stage.Item, scenario string) error {
-	if len(missing) == 0 {
-		return nil
-	}
-	names := make([]string, len(missing))
-	for i, item := range missing {
-		names[i] = item.Name + " (" + item.Path + ")"
-	}
-	return fmt.Errorf("not submitted: the site caches images, and these are not staged: %s\n\thint: profllm stage %s", strings.Join(names, ", "), scenario)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
@@ -115,7 +116,7 @@ func (a *app) printStates(dirs []string, subs map[string]run.Submission, states 
 			}
 			reason = text.Snip(reason, widest, "…")
 		}
-		t.AppendRow(table.Row{l.Submission.JobID, strings.TrimSpace(state + " " + l.State.Note), reason, l.State.NodeList, l.State.Source, relativeTo(wd, l.Dir)})
+		t.AppendRow(table.Row{l.Submission.JobID, strings.TrimSpace(state + " " + l.State.Note), reason, l.State.NodeList, l.State.Source, campaign.Relative(wd, l.Dir)})
 	}
 	_, err = fmt.Fprintln(a.stdout, trimRight(t.Render()))
 	for _, reason := range long {

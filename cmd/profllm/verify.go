@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/regular"
@@ -76,7 +77,7 @@ func (c verifyCmd) check(a *app, name string) (kind string, err error) {
 	case err != nil:
 		return "file", err
 	case kind == "system":
-		_, err = parseSystem(name, data)
+		_, err = campaign.ParseSystem(name, data)
 	case kind == "test":
 		var t *scenario.Test
 		if t, err = scenario.LoadTest(file); err == nil {

@@ -41,8 +41,9 @@ func (c watchCmd) Run(a *app) error {
 	if len(dirs) == 0 {
 		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: give a run or scenario directory, one that a submission or a rehearsal made", strings.Join(paths, " ")))
 	}
-	s, subs := a.schedulers(), a.jobs(dirs)
-	states, err := a.states(s, dirs, subs)
+	client := a.client()
+	subs := client.Jobs(a.ctx, dirs)
+	states, err := client.States(a.ctx, dirs, subs)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (c watchCmd) Run(a *app) error {
 	if cols, rows, ok := a.screen(); ok {
 		v.cols, v.rows, v.colour = cols, rows, a.env("NO_COLOR") == ""
 	}
-	return a.follow(s, jobs, subs, v.show)
+	return a.collectAtEnd(client, jobs, subs, v.show)
 }
 
 // screen is the size of the terminal that shows stdout; ok is false if it is none

@@ -23,7 +23,7 @@ type whyCmd struct {
 // Run tells the story of each run, and of logs without one, from what is on disk;
 // Slurm is not asked. What cannot be read is named, and the others are told.
 func (c whyCmd) Run(a *app) error {
-	col, err := collector()
+	col, err := a.client().Collector()
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,14 @@ type Unit struct {
 	Batch *plan.Batch // nil for a run
 }
 
+// Carries says what a batch carries, "" of a run.
+func (u *Unit) Carries() string {
+	if u.Batch == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s of %d runs", u.Kind(), len(u.Batch.Runs))
+}
+
 // ReadUnit reads a run directory or that of a batch.
 func ReadUnit(dir string) (*Unit, error) {
 	data, err := ReadFile(filepath.Join(dir, BatchFile))

@@ -1,8 +1,9 @@
-package main
+package campaign
 
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +14,15 @@ import (
 
 	"github.com/profllm/profllm/pkg/run"
 )
+
+// heard writes what is said.
+type heard struct{ io.Writer }
+
+func (h heard) Say(l Level, text string) {
+	fmt.Fprintf(h, "%s%s\n", map[Level]string{Note: "note: ", Warning: "warning: "}[l], text)
+}
+
+func (heard) Submitted(run.Outcome) {}
 
 // oracle is a scheduler of which a test says what it answers.
 type oracle struct {
@@ -50,13 +60,13 @@ func (o *oracle) Show(_ context.Context, ids []string) (map[string]run.State, er
 // covers: PL-S5, PL-S8
 func TestExitCodeBeforeTheAccountingHasIt(t *testing.T) {
 	t.Parallel()
-	a := &app{ctx: t.Context(), now: time.Now, uptime: func() string { return "" }, stderr: io.Discard}
+	c := &Client{Now: time.Now, Uptime: func() string { return "" }, Events: heard{io.Discard}}
 	listed := run.State{State: run.Failed, Raw: "FAILED", Source: "squeue"}
 	shown := run.State{State: run.Failed, Raw: "FAILED", Source: "scontrol", ExitCode: "5:0"}
-	o := &oracle{now: a.now, say: map[string]run.State{"60": listed}, shows: map[string]run.State{"60": shown}}
+	o := &oracle{now: c.Now, say: map[string]run.State{"60": listed}, shows: map[string]run.State{"60": shown}}
 	dir := t.TempDir()
 	look := func() run.State {
-		states, err := a.states(o, []string{dir}, map[string]run.Submission{dir: {JobID: "60"}})
+		states, err := c.states(t.Context(), o, []string{dir}, map[string]run.Submission{dir: {JobID: "60"}})
 		require.NoError(t, err)
 		return states[dir]
 	}
@@ -79,8 +89,8 @@ func TestStatesOverTime(t *testing.T) {
 	t.Parallel()
 	clock := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	var stderr bytes.Buffer
-	a := &app{ctx: t.Context(), now: func() time.Time { return clock }, uptime: func() string { return "" }, stderr: &stderr}
-	o := &oracle{now: a.now, say: map[string]run.State{
+	c := &Client{Now: func() time.Time { return clock }, Uptime: func() string { return "" }, Events: heard{&stderr}}
+	o := &oracle{now: c.Now, say: map[string]run.State{
 		"60": {State: run.Unknown, Note: run.Forgotten, Source: "squeue"},
 		"61": {State: run.Timeout, Source: "sacct", Raw: "TIMEOUT"},
 	}}
@@ -89,7 +99,7 @@ func TestStatesOverTime(t *testing.T) {
 	subs := map[string]run.Submission{lost: {JobID: "60"}, over: {JobID: "61"}}
 	look := func(after time.Duration) run.State {
 		clock = clock.Add(after)
-		states, err := a.states(o, dirs, subs)
+		states, err := c.states(t.Context(), o, dirs, subs)
 		require.NoError(t, err)
 		require.Equal(t, run.Timeout, states[over].State)
 		var disk run.State
@@ -122,7 +132,7 @@ func TestStatesOverTime(t *testing.T) {
 	require.NoError(t, run.WriteJSON(claim, run.Claim{JobID: "61", Restarts: 1}))
 	require.NoError(t, os.Chtimes(claim, clock, clock))
 	o.say["61"] = run.State{State: run.Running, Source: "squeue"}
-	states, err := a.states(o, dirs, subs)
+	states, err := c.states(t.Context(), o, dirs, subs)
 	require.NoError(t, err)
 	require.Equal(t, []string{"61"}, o.asked)
 	require.Equal(t, run.Running, states[over].State)
@@ -135,9 +145,9 @@ func TestStatesOverTime(t *testing.T) {
 func TestStatesOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
-	a := &app{ctx: t.Context(), now: time.Now, uptime: run.Uptime, stderr: &stderr}
+	c := &Client{Now: time.Now, Uptime: run.Uptime, Events: heard{&stderr}}
 	gone := filepath.Join(t.TempDir(), "gone")
-	states, err := a.states(&oracle{now: a.now, say: map[string]run.State{"60": {State: run.Running, Source: "squeue"}}},
+	states, err := c.states(t.Context(), &oracle{now: c.Now, say: map[string]run.State{"60": {State: run.Running, Source: "squeue"}}},
 		[]string{gone}, map[string]run.Submission{gone: {JobID: "60"}})
 	require.NoError(t, err)
 	require.Equal(t, run.Running, states[gone].State)
@@ -180,8 +190,8 @@ func TestPauses(t *testing.T) {
 func TestStatesOfAReusedID(t *testing.T) {
 	t.Parallel()
 	clock := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
-	a := &app{ctx: t.Context(), now: func() time.Time { return clock }, uptime: func() string { return "" }, stderr: io.Discard}
-	o := &oracle{now: a.now, say: map[string]run.State{
+	c := &Client{Now: func() time.Time { return clock }, Uptime: func() string { return "" }, Events: heard{io.Discard}}
+	o := &oracle{now: c.Now, say: map[string]run.State{
 		"60": {State: run.Running, Source: "squeue", Raw: "RUNNING", Name: "other.R2"},
 		"61": {State: run.Succeeded, Source: "sacct", Raw: "COMPLETED", Name: "another's"},
 	}}
@@ -189,23 +199,23 @@ func TestStatesOfAReusedID(t *testing.T) {
 	require.NoError(t, run.WriteJSON(filepath.Join(began, run.ClaimFile), run.Claim{JobID: "61"}))
 	dirs := []string{waiting, began}
 	subs := map[string]run.Submission{waiting: {RunID: "R1", JobID: "60"}, began: {RunID: "R3", JobID: "61"}}
-	states, err := a.states(o, dirs, subs)
+	states, err := c.states(t.Context(), o, dirs, subs)
 	require.NoError(t, err)
 	for _, dir := range dirs {
 		require.Equal(t, [2]string{run.Unknown, run.Forgotten}, [2]string{states[dir].State, states[dir].Note})
 	}
 	require.Contains(t, states[waiting].Reason, `60 is "other.R2" by now`)
 	require.False(t, states[waiting].Vanished(waiting), "not at once")
-	require.Empty(t, a.toCancel(dirs, subs, states))
+	require.Empty(t, c.toCancel(dirs, subs, states))
 
 	clock = clock.Add(run.AskAfter)
-	states, err = a.states(o, dirs, subs)
+	states, err = c.states(t.Context(), o, dirs, subs)
 	require.NoError(t, err)
 	require.True(t, states[waiting].Vanished(waiting))
 	require.False(t, states[began].Vanished(began), "what began may still run")
 
 	o.say["60"] = run.State{State: run.Running, Source: "squeue", Raw: "RUNNING", Name: "s.R1"}
-	states, err = a.states(o, dirs, subs)
+	states, err = c.states(t.Context(), o, dirs, subs)
 	require.NoError(t, err)
 	require.Equal(t, run.Running, states[waiting].State, "it began after all")
 }

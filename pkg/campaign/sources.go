@@ -1,8 +1,9 @@
-package main
+package campaign
 
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"path/filepath"
 	"slices"
 
@@ -18,8 +19,8 @@ import (
 
 // noteSources keeps in plans what is seen from here of the files that they come from. What
 // cannot be seen is left out: a model or a clone may be on the nodes only.
-func (a *app) noteSources(plans []*plan.Plan, s *scenario.Scenario, d *definition.Files, sys *config.System, o catalog.Options) {
-	git := a.git(d)
+func (c *Client) noteSources(ctx context.Context, plans []*plan.Plan, s *scenario.Scenario, d *definition.Files, sys *config.System, o catalog.Options) {
+	git := c.git(ctx, d)
 	site := catalog.Site(sys, o)
 	tests := map[string]plan.Source{} // by id
 	heads := map[string]string{}      // by folder
@@ -33,7 +34,7 @@ func (a *app) noteSources(plans []*plan.Plan, s *scenario.Scenario, d *definitio
 		for _, r := range repos {
 			dir := filepath.Join(site.Install(), r.Directory())
 			if _, ok := heads[dir]; !ok {
-				heads[dir] = stage.Head(a.ctx, a.environ, dir)
+				heads[dir] = stage.Head(ctx, c.Environ, dir)
 			}
 			if heads[dir] != "" {
 				src.Repositories = append(src.Repositories, plan.Checkout{URL: r.URL, Commit: heads[dir]})
@@ -46,7 +47,7 @@ func (a *app) noteSources(plans []*plan.Plan, s *scenario.Scenario, d *definitio
 		for i := range p.Roles {
 			if r := &p.Roles[i]; r.Engine && !p.Simulated {
 				model := hub.Model{Name: p.Config.Model, Ref: p.Config.Option(r, "revision"), Cache: p.Config.Option(r, "download_dir")}
-				model.Cache = p.OnHost(cmp.Or(model.Cache, hub.Cache(p.StepEnv(a.env))))
+				model.Cache = p.OnHost(cmp.Or(model.Cache, hub.Cache(p.StepEnv(c.env))))
 				if _, ok := revisions[model]; !ok {
 					revisions[model] = model.Revision()
 				}
@@ -58,7 +59,7 @@ func (a *app) noteSources(plans []*plan.Plan, s *scenario.Scenario, d *definitio
 }
 
 // git is the commit of the definitions, "" if they are in none.
-func (a *app) git(d *definition.Files) string {
+func (c *Client) git(ctx context.Context, d *definition.Files) string {
 	if d.Lock != nil {
 		return d.Lock.Git
 	}
@@ -70,5 +71,5 @@ func (a *app) git(d *definition.Files) string {
 		}
 		files = append(files, name)
 	}
-	return stage.Head(a.ctx, a.environ, filepath.Dir(files[0]), files...)
+	return stage.Head(ctx, c.Environ, filepath.Dir(files[0]), files...)
 }

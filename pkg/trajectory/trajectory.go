@@ -1,4 +1,6 @@
-package main
+// Package trajectory writes the tables of a sweep from the records of its points, and reads
+// them again for the sweep that goes on.
+package trajectory
 
 import (
 	"bytes"
@@ -27,17 +29,17 @@ var sweepFiles = map[string]sweep.Format{
 	"trajectory.csv": sweep.CloudAI, "metadata.csv": sweep.Metadata, "sweep.csv": sweep.CSV, "trajectory.jsonl": sweep.JSONLines,
 }
 
-// sweepPlaces are the sweeps that runs belong to: tests by the scenario's directory.
-type sweepPlaces map[string]map[string]bool
+// Places are the sweeps that runs belong to: tests by the scenario's directory.
+type Places map[string]map[string]bool
 
-// sweepOne is the sweep that a run is a point of.
-type sweepOne struct {
+// Sweep is the sweep that a run is a point of.
+type Sweep struct {
 	Root string `json:"root"` // the scenario's directory, relative to the run's
 	Test string `json:"test"`
 }
 
-// sweepOfRun is the sweep of a plan, nil if it is no point of one.
-func sweepOfRun(p *plan.Plan) *sweepOne {
+// Of is the sweep of a plan, nil if it is no point of one.
+func Of(p *plan.Plan) *Sweep {
 	if p == nil || p.Step == 0 {
 		return nil
 	}
@@ -45,23 +47,23 @@ func sweepOfRun(p *plan.Plan) *sweepOne {
 	if err != nil {
 		return nil
 	}
-	return &sweepOne{root, p.Test}
+	return &Sweep{root, p.Test}
 }
 
-// add notes the sweep of a collected run.
-func (s sweepPlaces) add(c collected) {
-	if c.sweep == nil {
+// Add notes the sweep of a run, nil for none.
+func (s Places) Add(dir string, of *Sweep) {
+	if of == nil {
 		return
 	}
-	root := filepath.Join(c.dir, c.sweep.Root)
+	root := filepath.Join(dir, of.Root)
 	if s[root] == nil {
 		s[root] = map[string]bool{}
 	}
-	s[root][c.sweep.Test] = true
+	s[root][of.Test] = true
 }
 
-// tabulate writes the tables of every sweep.
-func (s sweepPlaces) tabulate() error {
+// Tabulate writes the tables of every sweep.
+func (s Places) Tabulate() error {
 	var errs []error
 	for root, tests := range s {
 		for _, id := range slices.Sorted(maps.Keys(tests)) {
@@ -254,7 +256,7 @@ func trajectory(root, id string) ([]sweep.Observed, error) {
 	name := filepath.Join(root, id, "0", "trajectory.jsonl")
 	f, err := regular.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("%w\n\thint: profllm collect %s", err, relative(root))
+		return nil, fmt.Errorf("%w\n\thint: profllm collect %s", err, root)
 	}
 	defer f.Close()
 	t, err := sweep.Read(name, f)
@@ -264,8 +266,8 @@ func trajectory(root, id string) ([]sweep.Observed, error) {
 	return t.Rows, nil
 }
 
-// history is what the sweeps of a scenario gave in an earlier execution.
-func history(s *scenario.Scenario, root string) (map[string][]sweep.Observed, error) {
+// History is what the sweeps of a scenario gave in an earlier execution.
+func History(s *scenario.Scenario, root string) (map[string][]sweep.Observed, error) {
 	past := map[string][]sweep.Observed{}
 	for _, t := range s.Tests {
 		sw, err := catalog.Sweep(t)

@@ -1,0 +1,77 @@
+package campaign
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/collect"
+	"github.com/profllm/profllm/pkg/failure"
+	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// CatchUp collects the runs of a night that were not, and says which of its jobs
+// is not over. One that nobody knows counts as running until unknownLimit.
+func (c *Client) CatchUp(ctx context.Context, dirs []string) (open string, err error) {
+	dirs = slices.DeleteFunc(slices.Clone(dirs), Settled)
+	if len(dirs) == 0 {
+		return "", nil
+	}
+	subs := c.Jobs(ctx, dirs)
+	states, err := c.States(ctx, dirs, subs)
+	if err != nil {
+		return "", err
+	}
+	col, err := c.Collector()
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range dirs {
+		st, asked := states[dir]
+		switch {
+		case !asked: // never submitted
+		case !st.Final() && (st.State != run.Unknown || c.Now().Sub(subs[dir].Time) < unknownLimit):
+			open = fmt.Sprintf("job %s of %s is %s%s", st.JobID, c.relative(dir), st.State, prefixed(", ", st.Reason))
+		default:
+			if _, err := col.Write(dir, &st); err != nil {
+				c.progress("%s: %v", c.relative(dir), err)
+			}
+		}
+	}
+	return open, nil
+}
+
+// Settled reports whether a run is over and its record says what became of it.
+func Settled(dir string) bool {
+	var st run.State
+	if run.ReadJSON(filepath.Join(dir, run.StateFile), &st) != nil || !st.Final() {
+		return false
+	}
+	runs, err := report.Load(dir)
+	if err != nil || len(runs) == 0 {
+		return false
+	}
+	for _, r := range runs {
+		if r.Result == nil || r.Result.Status == result.Unknown {
+			return false
+		}
+		if st.Source != "local" && (r.Result.Slurm == nil || r.Result.Slurm.State != cmp.Or(st.Raw, "UNKNOWN")) {
+			return false
+		}
+	}
+	return true
+}
+
+// Collector reads what the clients and evaluations of this program's catalog write.
+func (c *Client) Collector() (*collect.Collector, error) {
+	causes, err := failure.Builtin()
+	if err != nil {
+		return nil, err
+	}
+	return &collect.Collector{Version: c.Version, Bench: catalog.Benches, Eval: catalog.Evals, Causes: causes}, nil
+}

@@ -1,0 +1,184 @@
+package campaign
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/stage"
+	"github.com/profllm/profllm/pkg/stats"
+)
+
+// Pairs say which runs a confirmation has.
+type Pairs struct {
+	First, Second string   // FILE, FILE#TEST or a directory of runs, whose stored definitions are used
+	Pairs         int      // runs of each; 0 means the fewest of which one metric alone can pass
+	Metrics       []string // keys of results; none means the usual ones
+	Jobs          bool     // each run is a job of its own
+}
+
+// PlanPairs plans pairs of runs of two tests.
+func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, error) {
+	k := catalog.Confirmation{Pairs: of.Pairs, Jobs: of.Jobs}
+	if k.Pairs == 0 {
+		k.Pairs = defaultPairs(len(of.Metrics))
+	}
+	p := &Planned{Scenario: of.First, Simulated: f.Simulate, Definitions: map[string][]byte{}, Confirm: &run.Confirmation{Pairs: k.Pairs, Metrics: of.Metrics}}
+	digest := sha256.New()
+	fmt.Fprintf(digest, "%d %v %q\n", k.Pairs, k.Jobs, of.Metrics)
+	var err error
+	var o catalog.Options
+	for i, arg := range []string{of.First, of.Second} {
+		d, err := c.definedBy(ctx, arg, f)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			if o, err = c.options(f, d.system); err != nil {
+				return nil, err
+			}
+		}
+		k.Sides[i] = catalog.Side{Scenario: d.scenario, System: d.system, Test: d.test}
+		var absent []stage.Item
+		if k.Sides[i].Images, absent, err = stagedImages(append(slices.Concat(d.scenario.PreTest, d.scenario.PostTest), d.test), d.system, o); err != nil {
+			return nil, err
+		}
+		if d.system.CacheDockerImagesLocally {
+			p.Missing = append(p.Missing, absent...)
+		} else if !f.Simulate {
+			c.noteFetched(absent, arg)
+		}
+		if f.Live && d.scenario.NodeGroups() && o.Inventory == nil {
+			if o.Inventory, err = c.Slurm().Inventory(ctx); err != nil {
+				return nil, as(NotSubmitted, fmt.Errorf("ask Slurm for the states of its nodes: %w", err))
+			}
+		}
+		fmt.Fprintf(digest, "%s %q\n", d.files.Digest(), d.test.ID)
+		for name, data := range d.files.Copies(d.system.Source) {
+			p.Definitions[path.Join(catalog.Sides[i], name)] = data
+		}
+	}
+	k.Name = "confirm-" + k.Sides[0].Scenario.Name
+	if other := k.Sides[1].Scenario.Name; other != k.Sides[0].Scenario.Name {
+		k.Name += "-" + other
+	}
+	if err := c.newName(ctx, k.Name, f, &o); err != nil {
+		return nil, err
+	}
+	p.Name, p.Created, p.Digest = k.Name, o.Created, fmt.Sprintf("sha256:%x", digest.Sum(nil))
+	p.Root = catalog.Execution(k.Name, o)
+	set, err := catalog.Confirm(k, o)
+	if err != nil {
+		return nil, as(Definition, err)
+	}
+	return p, c.printed(p, set, f.Templates)
+}
+
+// defaultPairs is the fewest pairs, an even number, of which one metric alone can
+// pass; of 0 metrics the usual ones are judged.
+func defaultPairs(metrics int) int {
+	if metrics == 0 {
+		metrics = report.UsualMetrics
+	}
+	n := stats.LeastPairs(metrics)
+	return n + n%2
+}
+
+// defined is a test, and what it was read from.
+type defined struct {
+	scenario *scenario.Scenario
+	test     scenario.Test
+	system   *config.System
+	files    *definition.Files
+}
+
+// definedBy finds a test by FILE, FILE#TEST or a directory of runs.
+func (c *Client) definedBy(ctx context.Context, arg string, f Options) (d defined, err error) {
+	file, id, folders := arg, "", f.Folders
+	info, err := os.Stat(arg)
+	if err != nil {
+		if at := strings.LastIndexByte(arg, '#'); at > 0 {
+			file, id = arg[:at], arg[at+1:]
+		}
+	} else if info.IsDir() {
+		kept, test, err := keptDefinitions(arg)
+		if err != nil {
+			return d, as(Usage, err)
+		}
+		file, id = filepath.Join(kept, definition.ScenarioCopy), test
+		folders = definition.KeptFolders(kept)
+		f.System = cmp.Or(f.System, filepath.Join(kept, definition.SystemCopy))
+	}
+	if d.scenario, d.files, err = definition.Load(file, folders); errors.Is(err, fs.ErrNotExist) {
+		return d, as(Usage, err)
+	} else if err != nil {
+		return d, as(Definition, err)
+	}
+	var ids []string
+	for _, t := range d.scenario.Tests {
+		if d.test = t; t.ID == id || id == "" && len(d.scenario.Tests) == 1 {
+			d.system, err = c.System(ctx, f.System, f.Simulate)
+			return d, err
+		}
+		ids = append(ids, t.ID)
+	}
+	what := fmt.Sprintf("%s has no test %q", arg, id)
+	if id == "" {
+		what = fmt.Sprintf("%s has %d tests, and one is confirmed", arg, len(ids))
+	}
+	hint := fmt.Sprintf("%s#%s", file, ids[0])
+	if info != nil && info.IsDir() {
+		hint = filepath.Join(arg, ids[0])
+	}
+	return d, as(Usage, fmt.Errorf("%s\n\thint: name it, as in %s; known: %s", what, hint, strings.Join(ids, ", ")))
+}
+
+// keptDefinitions finds the folder of the definitions that runs were made from, and
+// the test that a directory is of, "" for that of a whole scenario.
+func keptDefinitions(dir string) (folder, test string, err error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", "", err
+	}
+	root := run.Root(abs)
+	s, err := run.ReadScenario(root)
+	if root == "" || err != nil {
+		return "", "", fmt.Errorf("%s holds no runs whose definitions are kept\n\thint: give the scenario file", dir)
+	}
+	folder = filepath.Join(root, run.DefinitionDir)
+	below, err := filepath.Rel(root, abs)
+	if err != nil {
+		return "", "", err
+	}
+	words := strings.Split(filepath.ToSlash(below), "/")
+	if s.Confirm != nil {
+		if !slices.Contains(catalog.Sides[:], words[0]) {
+			return "", "", fmt.Errorf("%s is a confirmation of two tests\n\thint: give %s or %s", dir, filepath.Join(dir, catalog.Sides[0]), filepath.Join(dir, catalog.Sides[1]))
+		}
+		folder = filepath.Join(folder, words[0])
+		for _, rel := range s.Runs { // one test on each side
+			if side, rest, _ := strings.Cut(filepath.ToSlash(rel), "/"); side == words[0] {
+				test, _, _ = strings.Cut(rest, "/")
+			}
+		}
+		return folder, test, nil
+	}
+	if words[0] == "." {
+		return folder, "", nil
+	}
+	return folder, words[0], nil
+}

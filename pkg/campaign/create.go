@@ -1,0 +1,167 @@
+package campaign
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/redact"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// Cost is what the jobs of a scenario may use. An array counts by its runs, a sequence by
+// its one allocation.
+type Cost struct {
+	Runs, Jobs int
+	NodeHours  float64 // by the time limits
+	Unlimited  int     // jobs without a time limit, which are not in NodeHours
+}
+
+// Cost adds up the jobs.
+func (p *Planned) Cost() Cost {
+	sum := Cost{Runs: len(p.Runs), Jobs: len(p.Batches)}
+	add := func(j *plan.Job, times int) {
+		if j.TimeLimit == 0 {
+			sum.Unlimited += times
+			return
+		}
+		sum.NodeHours += float64(times*j.Nodes) * time.Duration(j.TimeLimit).Hours()
+	}
+	for _, b := range p.Batches {
+		if b.Batch.Kind == plan.Array {
+			add(&b.Batch.Job, len(b.Batch.Runs))
+		} else {
+			add(&b.Batch.Job, 1)
+		}
+	}
+	carried := p.Carried()
+	for _, r := range p.Runs {
+		if carried[r.Plan.Dir] == nil {
+			sum.Jobs++
+			add(&r.Plan.Job, 1)
+		}
+	}
+	return sum
+}
+
+// Begin makes the directory of a scenario, ready for Submit, once allow has agreed to the
+// cost. If an earlier submission of the same definitions was interrupted, it returns that
+// one's directory instead.
+func (c *Client) Begin(p *Planned, allow func(Cost) error) (root string, resumed bool, err error) {
+	if err := p.staged(); err != nil {
+		return "", false, err
+	}
+	if root, err = c.Unfinished(p); err != nil || root != "" {
+		return root, true, as(NotSubmitted, err)
+	}
+	return p.Root, false, c.BeginAnew(p, allow)
+}
+
+// BeginAnew is Begin without a look for interrupted submissions.
+func (c *Client) BeginAnew(p *Planned, allow func(Cost) error) error {
+	if err := p.staged(); err != nil {
+		return err
+	}
+	if err := c.plannedSecrets(p); err != nil {
+		return err
+	}
+	if err := allow(p.Cost()); err != nil {
+		return err
+	}
+	return as(NotSubmitted, c.create(p))
+}
+
+// create makes the scenario's directory, with everything in it but the jobs.
+func (c *Client) create(p *Planned) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	pid := os.Getpid()
+	err = run.Create(p.Root, run.Scenario{
+		Schema: "profllm.scenario/1", Name: p.Name, Digest: p.Digest, Created: p.Created.UTC(),
+		Host: host, PID: pid, ProcessAge: run.ProcessStart(pid), Skipped: p.Skipped, Simulated: p.Simulated, Local: p.Local, Continues: p.Continued, Confirm: p.Confirm, Definitions: p.Definitions,
+		Launcher: p.Launcher, Single: p.Single, WorkDir: p.WorkDir,
+	}, p.Runs, p.Batches)
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%w\n\thint: another submission took this second's name; try again", err)
+	}
+	return err
+}
+
+// Unfinished finds an interrupted submission of the same definitions.
+func (c *Client) Unfinished(p *Planned) (string, error) {
+	roots, err := run.Unfinished(filepath.Dir(p.Root), p.Name, p.Simulated)
+	if err != nil || len(roots) == 0 {
+		return "", err
+	}
+	root := roots[len(roots)-1]
+	s, err := run.ReadScenario(root)
+	if err != nil {
+		return "", err
+	}
+	if s.Digest != p.Digest {
+		return "", fmt.Errorf("an earlier submission of an older version of this scenario was interrupted: %s\n\thint: profllm slurm resume %s, or submit with --new", c.relative(root), c.relative(root))
+	}
+	return root, nil
+}
+
+// plannedSecrets looks for the secrets of everything planned, before anything is
+// written.
+func (c *Client) plannedSecrets(p *Planned) error {
+	var plans []*plan.Plan
+	for _, r := range p.Runs {
+		plans = append(plans, r.Plan)
+		for _, h := range slices.Concat(r.Plan.PreTest, r.Plan.PostTest) {
+			plans = append(plans, h.Plan)
+		}
+	}
+	if err := run.CheckSecrets(plans, c.lookup); err != nil {
+		return as(NotSubmitted, err)
+	}
+	said := map[string]bool{}
+	for _, pl := range plans {
+		for _, s := range pl.Secrets() {
+			if note := c.doubt(s); note != "" && !said[note] {
+				said[note] = true
+				c.note("%s", note)
+			}
+		}
+	}
+	return nil
+}
+
+// doubt says what is wrong with a secret that works, "" for nothing. A file may be
+// on the nodes only.
+func (c *Client) doubt(s plan.Secret) string {
+	if s.File == "" {
+		if value, _ := c.lookup(s.Env); len(strings.TrimSpace(value)) < redact.Least {
+			return fmt.Sprintf("%s has less than %d bytes: it is not looked for in logs", s.Env, redact.Least)
+		}
+		return ""
+	}
+	if st, err := os.Stat(s.File); err == nil && st.Mode().Perm()&0o007 != 0 {
+		return fmt.Sprintf("%s can be read by everybody here: chmod 600 %s", s.File, s.File)
+	}
+	return ""
+}
+
+// checkSecrets looks for the secrets of all submissions before the first is made.
+func (c *Client) checkSecrets(units []string) error {
+	for _, dir := range units {
+		u, err := run.ReadUnit(dir)
+		if err != nil {
+			return err
+		}
+		if err := u.CheckSecrets(c.lookup); err != nil {
+			return fmt.Errorf("%s: %w", c.relative(dir), err)
+		}
+	}
+	return nil
+}

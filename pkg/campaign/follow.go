@@ -1,0 +1,118 @@
+package campaign
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// unknownLimit ends the wait for jobs of which nobody says anything.
+const unknownLimit = run.LostAfter
+
+// Follow waits until the jobs of runs are over, or unknown for long, and returns their
+// states. show, unless nil, sees the states meanwhile. Slurm gets one question each time,
+// and the pause between two grows while nothing changes.
+func (c *Client) Follow(ctx context.Context, dirs []string, subs map[string]run.Submission, show func(map[string]run.State)) (map[string]run.State, error) {
+	over, said, warned := map[string]bool{}, map[string]string{}, map[string]bool{}
+	known := c.Now() // when Slurm last knew one of the jobs
+	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
+		states, err := c.States(ctx, dirs, subs)
+		if err != nil {
+			return nil, err
+		}
+		open := 0
+		for _, dir := range dirs {
+			st := states[dir]
+			if st.State != run.Unknown {
+				known = c.Now()
+			}
+			if !st.Final() {
+				open++
+			}
+			if warning := trouble(st); warning != "" && !warned[dir+warning] {
+				warned[dir+warning] = true
+				c.Events.Say(Warning, fmt.Sprintf("job %s of %s %s", st.JobID, c.relative(dir), warning))
+			}
+			if word := st.State + st.Note + st.Reason; show != nil && word != said[dir] {
+				said[dir], pause = word, soon(len(dirs))
+			}
+		}
+		if show != nil {
+			show(states)
+		}
+		if open == 0 || c.Now().Sub(known) > unknownLimit {
+			return states, nil
+		}
+		before := len(over)
+		if !c.idle(ctx, jitter(pause), dirs, states, over, show) {
+			return nil, as(Interrupted, fmt.Errorf("interrupted; the jobs go on\n\thint: profllm slurm status %s", c.relative(cmp.Or(run.Root(dirs[0]), dirs[0]))))
+		}
+		if len(over) > before {
+			pause = soon(len(dirs)) / 2 // its job is about to end
+		}
+	}
+}
+
+// soon is the pause after something happened. Of many runs something happens all
+// the time, and Slurm is asked no more often for that.
+func soon(runs int) time.Duration {
+	return min(time.Second+time.Duration(runs/20)*time.Second, time.Minute)
+}
+
+// jitter keeps commands that were started together from asking together.
+func jitter(d time.Duration) time.Duration {
+	return d - d/8 + rand.N(d/4)
+}
+
+// trouble is what somebody should know of a job before it is over, "" for nothing.
+func trouble(st run.State) string {
+	switch {
+	case st.State == run.Queued && st.Note == run.Held:
+		return fmt.Sprintf("is held (%s)\n\thint: scontrol release %s, or ask why it was held", cmp.Or(st.Reason, st.Raw), st.JobID)
+	case st.State == run.Queued && st.Note == run.NeverStarts:
+		return fmt.Sprintf("never starts (%s)\n\thint: scancel %s, and correct the request that the reason names", st.Reason, st.JobID)
+	case st.State == run.Running && st.Note == run.Ending && st.At.Sub(st.Since) > run.EndingLimit:
+		return "is " + st.Reason
+	case st.Note == run.Lost:
+		return "is lost: " + st.Reason
+	}
+	return ""
+}
+
+// idle waits until the next look at Slurm is due, or until a run that was open
+// says on disk that it is over, which over remembers: the files cost nothing, and
+// Slurm is asked soon. show, if there is one, is called now and then meanwhile.
+// It returns false when the command was interrupted.
+func (c *Client) idle(ctx context.Context, pause time.Duration, dirs []string, states map[string]run.State, over map[string]bool, show func(map[string]run.State)) bool {
+	look := max(time.Second, time.Duration(len(dirs))*lookCost)
+	for end := c.Now().Add(pause); c.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(min(pause, look)):
+		}
+		if show != nil {
+			show(states)
+		}
+		for _, dir := range dirs {
+			if states[dir].Final() || over[dir] {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(dir, run.SentinelFile)); err == nil {
+				over[dir] = true // once: Slurm may take its time
+				return true
+			}
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// lookCost is how much longer the pause between two looks at the files gets with
+// each run: a shared file system has other users.
+const lookCost = 20 * time.Millisecond

@@ -1,0 +1,67 @@
+package campaign
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/stage"
+)
+
+// stagedImages looks for the staged files of tests' images: those with our record,
+// and, where the site caches images, those that CloudAI left. Absent are the images
+// that no plan can take from a file; such a site's plans will expect one.
+func stagedImages(tests []scenario.Test, sys *config.System, o catalog.Options) (found map[string]plan.Staged, absent []stage.Item, err error) {
+	site := catalog.Site(sys, o)
+	found = map[string]plan.Staged{}
+	lacks := func(item stage.Item) {
+		if !slices.ContainsFunc(absent, func(a stage.Item) bool { return a.Path == item.Path }) {
+			absent = append(absent, item)
+		}
+	}
+	for _, t := range tests {
+		item, ok, err := site.ImageItem(site.Image(t), site.Launcher(t))
+		if err != nil || !ok {
+			continue // planning says what is wrong
+		}
+		r, err := stage.Read(item)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			lacks(item)
+		case err != nil:
+			return nil, nil, as(Definition, err)
+		case r.Digest != "" || sys.CacheDockerImagesLocally:
+			found[item.Path] = plan.Staged{Path: item.Path, Digest: r.Digest, Source: r.Source()}
+		default:
+			lacks(item)
+		}
+	}
+	return found, absent, nil
+}
+
+// noteFetched warns of images that nodes fetch inside the job, while it holds their
+// GPUs. The times are SemiAnalysisAI/InferenceX#2785's.
+func (c *Client) noteFetched(absent []stage.Item, scenario string) {
+	for _, item := range absent {
+		c.note("image %s is not staged: a node that does not have it fetches it inside the job, while its GPUs wait, an image of 30 to 65 GB for 15 to 20 min\n\thint: profllm stage %s",
+			item.Name, c.relative(scenario))
+	}
+}
+
+// staged refuses jobs that would find no image.
+func (p *Planned) staged() error {
+	if len(p.Missing) == 0 {
+		return nil
+	}
+	names := make([]string, len(p.Missing))
+	for i, item := range p.Missing {
+		names[i] = item.Name + " (" + item.Path + ")"
+	}
+	return as(NotSubmitted, fmt.Errorf("not submitted: the site caches images, and these are not staged: %s\n\thint: profllm stage %s", strings.Join(names, ", "), p.Scenario))
+}

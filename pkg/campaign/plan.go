@@ -1,0 +1,258 @@
+package campaign
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/regular"
+	"github.com/profllm/profllm/pkg/render"
+	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/stage"
+	"github.com/profllm/profllm/pkg/trajectory"
+	"github.com/profllm/profllm/templates"
+)
+
+// Options say how a scenario is planned.
+type Options struct {
+	System    string // the system file; "" asks Slurm, or means the built-in site of a simulation
+	OutputDir string // parent of the result directories; "" means the system's
+	Folders   definition.Folders
+	Launcher  string    // replaces every launcher
+	Templates string    // folder of templates that replace or extend the built-in ones
+	Time      time.Time // names the directory and the run ids; zero means now
+	Simulate  bool      // the engine is simulated
+	Single    bool      // everything in one allocation, one run after the other
+	Continue  string    // an earlier execution, with whose sweeps this one goes on
+	Live      bool      // ask Slurm which nodes of a group are free
+}
+
+// Planned is a scenario, ready to print or to submit.
+type Planned struct {
+	Scenario    string // as the user named it, for hints
+	Name        string
+	Digest      string
+	Root        string
+	Created     time.Time
+	Simulated   bool
+	Local       bool // a rehearsal
+	Launcher    string
+	Single      bool
+	WorkDir     string
+	Runs        []run.Printed
+	Batches     []run.PrintedBatch
+	Continued   string // the execution whose sweeps go on here
+	Skipped     []run.Skipped
+	Definitions map[string][]byte
+	Missing     []stage.Item // images that the plans expect in files, and that are not there
+	Confirm     *run.Confirmation
+}
+
+// Plan reads the definitions, plans every run and renders its script.
+func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, error) {
+	s, defs, err := definition.Load(file, f.Folders)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, as(Usage, err)
+	}
+	if err != nil {
+		return nil, as(Definition, err)
+	}
+	if defs.Lock != nil {
+		f.Simulate = f.Simulate || defs.Lock.Simulated
+	}
+	sys, err := c.SystemOf(ctx, defs, f.System, f.Simulate)
+	if err != nil {
+		return nil, err
+	}
+	o, err := c.options(f, sys)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.newName(ctx, s.Name, f, &o); err != nil {
+		return nil, err
+	}
+	o.Single = f.Single
+	if l := defs.Lock; l != nil {
+		o.Launcher, o.Single, o.WorkDir = cmp.Or(f.Launcher, l.Launcher), f.Single || l.Single, cmp.Or(l.WorkDir, o.WorkDir)
+	}
+	var absent []stage.Item
+	if o.Images, absent, err = stagedImages(s.All(), sys, o); err != nil {
+		return nil, err
+	}
+	p := &Planned{
+		Scenario: file, Name: s.Name, Digest: defs.Digest(), Definitions: defs.Copies(sys.Source), Root: catalog.Root(s, o), Created: o.Created, Simulated: f.Simulate,
+		Launcher: o.Launcher, Single: o.Single, WorkDir: o.WorkDir,
+	}
+	switch {
+	case sys.CacheDockerImagesLocally:
+		p.Missing = absent
+	case !f.Simulate:
+		c.noteFetched(absent, file)
+	}
+	if f.Live && s.NodeGroups() {
+		if o.Inventory, err = c.Slurm().Inventory(ctx); err != nil {
+			return nil, as(NotSubmitted, fmt.Errorf("ask Slurm for the states of its nodes: %w", err))
+		}
+	}
+	if f.Continue != "" {
+		if p.Continued, err = filepath.Abs(f.Continue); err != nil {
+			return nil, err
+		}
+		if o.History, err = trajectory.History(s, p.Continued); err != nil {
+			return nil, as(Usage, err)
+		}
+	}
+	set, err := catalog.Plans(s, sys, o)
+	if err != nil {
+		return nil, as(Definition, err)
+	}
+	for _, skipped := range set.Skipped {
+		p.Skipped = append(p.Skipped, run.Skipped{Test: skipped.Test, Step: skipped.Step, Values: skipped.Values, Why: skipped.Err.Error()})
+		c.note("test %s, point %d (%s) is left out: %v", skipped.Test, skipped.Step, skipped.Label, skipped.Err)
+	}
+	if len(set.Plans) == 0 {
+		return nil, as(Usage, fmt.Errorf("%s: nothing is left to try", c.relative(f.Continue)))
+	}
+	c.noteSources(ctx, set.Plans, s, defs, sys, o)
+	if err := c.printed(p, set, f.Templates); err != nil {
+		return nil, err
+	}
+	if defs.Lock != nil {
+		if err := c.obey(defs.Lock, p, layers(f.Templates)); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// options are what every plan needs beside its definitions and the site's images.
+func (c *Client) options(f Options, sys *config.System) (o catalog.Options, err error) {
+	o = catalog.Options{Version: c.Version, Created: f.Time, Simulated: f.Simulate, Launcher: f.Launcher, WorkDir: c.WorkDir}
+	if f.Time.IsZero() {
+		o.Created = c.Now()
+	}
+	if o.Output, err = filepath.Abs(cmp.Or(f.OutputDir, sys.OutputPath)); err != nil {
+		return o, err
+	}
+	o.Binary = cmp.Or(sys.Binary, c.Executable)
+	return o, nil
+}
+
+// newName sees to it that no directory has the name that a submission gets, unless the user gave its time: one that
+// follows another within a second waits for the next.
+func (c *Client) newName(ctx context.Context, name string, f Options, o *catalog.Options) error {
+	for f.Time.IsZero() {
+		if _, err := os.Lstat(catalog.Execution(name, *o)); err != nil {
+			return nil // what is wrong with it is said where it is made
+		}
+		o.Created = o.Created.Truncate(time.Second).Add(time.Second)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(o.Created.Sub(c.Now())):
+		}
+	}
+	return nil
+}
+
+// printed adds the scripts of what was planned, and says the notes of the plans.
+func (c *Client) printed(p *Planned, set *catalog.Set, templates string) error {
+	printed := layers(templates)
+	if err := render.CheckLayer(printed[0]); err != nil {
+		return as(Definition, err)
+	}
+	if err := p.Render(set.Plans, set.Batches, printed); err != nil {
+		return as(Definition, err)
+	}
+	said := map[string]bool{}
+	for _, pl := range set.Plans {
+		for _, note := range pl.Notes {
+			if !said[note] {
+				c.note("%s", note)
+			}
+			said[note] = true
+		}
+	}
+	if !p.Simulated {
+		c.noteUnexported(p)
+	}
+	return nil
+}
+
+// noteUnexported names the variables of this shell that tune communication and
+// that no job will have: with other numbers than a run by hand the cause would be
+// looked for in vain.
+func (c *Client) noteUnexported(p *Planned) {
+	carried := p.Carried()
+	var names []string
+	for i := range p.Runs {
+		r := &p.Runs[i]
+		job := &r.Plan.Job
+		if b := carried[r.Plan.Dir]; b != nil {
+			job = &b.Job
+		}
+		names = append(names, r.Unexported(job, c.Environ)...)
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) > 0 {
+		c.note("set in this shell, and not given to the jobs: %s\n\thint: export = [\"%s\"] in the system file or in [Tests.slurm] passes on what is set here; extra_env_vars sets it in the test",
+			strings.Join(names, ", "), strings.Join(names, `", "`))
+	}
+}
+
+// layers are the folders of templates, the user's first.
+func layers(dir string) []fs.FS {
+	if dir == "" {
+		return []fs.FS{templates.FS}
+	}
+	return []fs.FS{regular.DirFS(dir), templates.FS}
+}
+
+// Render renders the scripts of runs, of their hooks, and of batches.
+func (p *Planned) Render(plans []*plan.Plan, batches []*plan.Batch, layers []fs.FS) error {
+	for _, pl := range plans {
+		printed := run.Printed{Plan: pl}
+		var err error
+		if printed.Script, err = render.Script(pl, layers...); err != nil {
+			return fmt.Errorf("test %s: %w", pl.Test, err)
+		}
+		for _, h := range append(append([]plan.Hook(nil), pl.PreTest...), pl.PostTest...) {
+			script, err := render.Script(h.Plan, layers...)
+			if err != nil {
+				return fmt.Errorf("test %s, hook %s: %w", pl.Test, h.Name, err)
+			}
+			printed.Hooks = append(printed.Hooks, script)
+		}
+		p.Runs = append(p.Runs, printed)
+	}
+	for _, b := range batches {
+		script, err := render.BatchScript(b, layers...)
+		if err != nil {
+			return fmt.Errorf("batch %s: %w", b.RunID, err)
+		}
+		p.Batches = append(p.Batches, run.PrintedBatch{Batch: b, Script: script})
+	}
+	return nil
+}
+
+// Carried says which batch carries a run directory, if one does.
+func (p *Planned) Carried() map[string]*plan.Batch {
+	by := map[string]*plan.Batch{}
+	for _, b := range p.Batches {
+		for _, dir := range b.Batch.Runs {
+			by[dir] = b.Batch
+		}
+	}
+	return by
+}

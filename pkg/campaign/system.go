@@ -1,0 +1,71 @@
+package campaign
+
+import (
+	"context"
+	"fmt"
+	"path"
+
+	"github.com/profllm/profllm/conf"
+	"github.com/profllm/profllm/pkg/collect"
+	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/regular"
+)
+
+// System reads the system file, or asks Slurm. A simulation falls back to the built-in
+// site of simulated nodes.
+func (c *Client) System(ctx context.Context, file string, simulate bool) (*config.System, error) {
+	if file != "" {
+		data, err := regular.ReadFile(file)
+		if err != nil {
+			return nil, as(Usage, err)
+		}
+		sys, err := ParseSystem(file, data)
+		return sys, as(Definition, err)
+	}
+	if simulate {
+		sys, err := config.Parse("conf/local.toml", conf.Local)
+		return sys, as(Definition, err)
+	}
+	sys, err := c.AskSlurm(ctx)
+	if sys != nil {
+		sys.Source = []byte(sys.TOML())
+	}
+	if err != nil {
+		return nil, as(Usage, fmt.Errorf("no system file, and Slurm does not answer: %w\n\thint: give --system FILE; on a login node, profllm init writes one", err))
+	}
+	return sys, nil
+}
+
+// ParseSystem reads a system file, and puts its signatures to the checks of the
+// built-in ones.
+func ParseSystem(file string, data []byte) (*config.System, error) {
+	sys, err := config.Parse(file, data)
+	if err != nil {
+		return nil, err
+	}
+	_, err = collect.Causes(plan.Signatures(sys))
+	return sys, err
+}
+
+// AskSlurm makes a system of what Slurm says of itself.
+func (c *Client) AskSlurm(ctx context.Context) (*config.System, error) {
+	sinfo, scontrol, err := c.Slurm().Describe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return config.FromSlurm(sinfo, scontrol)
+}
+
+// SystemOf reads the system file of a lock file, or the one that is named.
+func (c *Client) SystemOf(ctx context.Context, d *definition.Files, file string, simulate bool) (*config.System, error) {
+	if d.Lock == nil || d.System == nil {
+		return c.System(ctx, file, simulate)
+	}
+	if file != "" {
+		c.note("the lock's own system file is used, not %s", c.relative(file))
+	}
+	sys, err := ParseSystem(path.Dir(d.Top.Name)+"/"+definition.SystemCopy, d.System)
+	return sys, as(Definition, err)
+}
