@@ -328,7 +328,7 @@ var link = regexp.MustCompile(`\]\(([^)#:]+)\)`)
 
 // Every relative link of the documentation leads somewhere.
 func TestDocsLinks(t *testing.T) {
-	for _, pattern := range []string{"../../*.md", docs + "/*.md", docs + "/*/*.md"} {
+	for _, pattern := range []string{"../../*.md", docs + "/*.md", docs + "/*/*.md", docs + "/*/*/*.md"} {
 		pages, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, page := range pages {

@@ -77,9 +77,11 @@ func documented(t *testing.T, verbs map[string]bool) []advice {
 	t.Helper()
 	pages, err := filepath.Glob("../../docs/*/*.md")
 	require.NoError(t, err)
+	deeper, err := filepath.Glob("../../docs/*/*/*.md")
+	require.NoError(t, err)
 	require.NotEmpty(t, pages)
 	var list []advice
-	for _, page := range append(pages, "../../README.md", "../../docs/README.md") {
+	for _, page := range append(append(pages, deeper...), "../../README.md", "../../docs/README.md") {
 		data, err := os.ReadFile(page)
 		require.NoError(t, err)
 		parts := strings.Split(string(data), "```")
