@@ -44,6 +44,7 @@ func TestReference(t *testing.T) {
 		"keys.md": keysPage(t), "commands.md": commandsPage(t), "exit-codes.md": exitCodesPage(t),
 		"failures.md":        failuresPage(t),
 		"planted-faults.md":  plantedPage(),
+		"requirements.md":    requirementsPage(t),
 		"thresholds.md":      thresholdsPage(),
 		"result.schema.json": string(schemaJSON) + "\n",
 	} {

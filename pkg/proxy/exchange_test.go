@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// covers: spec/vllm-bench.md 7.3
+// Prefill and decode get the requests that vLLM's KV connectors expect, with the
+// client's own headers.
 func TestWire(t *testing.T) {
 	var log []call
 	prefill, decode := newEngine(t, prefillRole, &log), newEngine(t, decodeRole, &log)

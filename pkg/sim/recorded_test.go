@@ -246,7 +246,7 @@ func body(answer string) string {
 	return b
 }
 
-// covers: design section 8 (what the simulator claims to imitate is checked against a real engine)
+// What the simulator claims to imitate is checked against a real engine.
 func TestImitatesRecordedVLLM(t *testing.T) {
 	e := &exchanged{answers: map[string]string{}, base: map[string]string{
 		"serve":   startServe(t, nil),
