@@ -11,7 +11,6 @@ import (
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/run"
-	"github.com/profllm/profllm/pkg/scheduler/slurm"
 )
 
 // siteFlags say where the cluster is described.
@@ -43,8 +42,6 @@ type definitionFlags struct {
 	TestsDir string `placeholder:"DIR" type:"existingdir" help:"Folder of test files, subfolders included; default: tests, test or ../test beside the scenario."`
 	HookDir  string `placeholder:"DIR" type:"existingdir" help:"Folder of hooks, their tests in test; default: conf/hook here, or hook, ../hook or ../../hook beside the scenario."`
 }
-
-func (a *app) slurm() *slurm.Slurm { return slurm.New(a.environ, a.now) }
 
 type initCmd struct {
 	File string `arg:"" optional:"" help:"Where to write; default: standard output."`

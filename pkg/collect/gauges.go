@@ -1,7 +1,6 @@
 package collect
 
 import (
-	"cmp"
 	"math"
 	"path/filepath"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/stats"
 )
 
 // point is one look at the engines.
@@ -93,9 +93,8 @@ func serverLoad(points []point, window float64) *result.ServerLoad {
 	}
 	out.Running /= float64(len(points))
 	out.Waiting /= float64(len(points))
-	if n := len(gaps); n > 0 {
-		slices.SortFunc(gaps, cmp.Compare[float64])
-		out.IntervalSec = math.Round(1000*gaps[n/2]) / 1000
+	if len(gaps) > 0 {
+		out.IntervalSec = math.Round(1000*stats.UpperMedian(gaps)) / 1000
 	}
 	return out
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/profllm/profllm/pkg/stats"
 )
 
 // A measurement is what a run left behind. Times are readings of its clock in ns.
@@ -57,9 +59,9 @@ func newFamily(name string, seconds, percentiles []float64) Family {
 	f.Mean, f.Std = meanStd(seconds)
 	f.Mean, f.Std = f.Mean*1000, f.Std*1000
 	slices.Sort(seconds)
-	f.Median = quantile(seconds, 0.5) * 1000
+	f.Median = stats.PercentileFromBelow(seconds, 0.5) * 1000
 	for _, p := range percentiles {
-		f.Percentiles = append(f.Percentiles, Percentile{p, quantile(seconds, p/100) * 1000})
+		f.Percentiles = append(f.Percentiles, Percentile{p, stats.PercentileFromBelow(seconds, p/100) * 1000})
 	}
 	return f
 }
@@ -78,21 +80,6 @@ func meanStd(values []float64) (mean, std float64) {
 		std += (v - mean) * (v - mean)
 	}
 	return mean, math.Sqrt(std / n)
-}
-
-// quantile returns the q-th quantile of sorted values as numpy's "linear" method does: between the order
-// statistics around rank (n-1)*q. It is 0 of nothing.
-func quantile(sorted []float64, q float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	rank := float64(len(sorted)-1) * q
-	below := math.Floor(rank)
-	i := int(below)
-	if i+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
-	}
-	return sorted[i] + (sorted[i+1]-sorted[i])*(rank-below)
 }
 
 const second = 1e9 // ns

@@ -74,26 +74,6 @@ func TestStatisticsAgreeWithVLLM(t *testing.T) {
 	require.LessOrEqual(t, float64(overlap), theirs["max_concurrent_requests"], "vLLM counts whole seconds, we count instants")
 }
 
-// covers: PL-Q2
-func TestQuantileIsNumpyLinear(t *testing.T) {
-	tests := map[string]struct {
-		values []float64
-		q      float64
-		want   float64
-	}{
-		"nothing":      {nil, 0.99, 0},
-		"one":          {[]float64{7}, 0.99, 7},
-		"between":      {[]float64{1, 2}, 0.25, 1.25},
-		"median even":  {[]float64{1, 2, 3, 4}, 0.5, 2.5},
-		"p99 of three": {[]float64{1, 2, 10}, 0.99, 9.84},
-		"lowest":       {[]float64{3, 4}, 0, 3},
-		"highest":      {[]float64{3, 4}, 1, 4},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) { require.InDelta(t, tt.want, quantile(tt.values, tt.q), 1e-12) })
-	}
-}
-
 func TestMeanStdIsThePopulationForm(t *testing.T) {
 	mean, std := meanStd([]float64{2, 4, 4, 4, 5, 5, 7, 9})
 	require.Equal(t, 5.0, mean)

@@ -186,7 +186,7 @@ func sideOf(good []*Run, apart []string) Side {
 	if s.Jobs = len(jobs); len(good) > 0 {
 		s.Key = good[0].Key()
 	}
-	if i := medianRun(good); i >= 0 {
+	if i := throughputMedian(good); i >= 0 {
 		s.MedianRun = good[i].Dir
 	}
 	if len(good) == 1 {
@@ -195,9 +195,9 @@ func sideOf(good []*Run, apart []string) Side {
 	return s
 }
 
-// medianRun is the index of the run whose throughput is the median; -1 if no run has
+// throughputMedian is the index of the run whose throughput is the median; -1 if no run has
 // one.
-func medianRun(runs []*Run) int {
+func throughputMedian(runs []*Run) int {
 	var values []float64
 	var of []int
 	for i, r := range runs {

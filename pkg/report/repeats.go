@@ -62,7 +62,7 @@ func (r *Report) addRepeats() {
 				x.Metrics[m.Key] = s
 			}
 		}
-		if i := medianRun(x.runs); i >= 0 {
+		if i := throughputMedian(x.runs); i >= 0 {
 			x.MedianRun = x.Runs[i]
 		}
 		x.Series = seriesOf(x.runs)

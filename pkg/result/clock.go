@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/stats"
 )
 
 // leastSteps is the least sample in which values that are drawn freely come closer to
@@ -47,7 +49,7 @@ func apart(values []float64) float64 {
 	if len(sorted) == 0 || sorted[len(sorted)-1] <= 0 {
 		return 0
 	}
-	middle := sorted[len(sorted)/2]
+	middle := stats.UpperMedian(sorted)
 	if middle <= 0 {
 		middle = sorted[len(sorted)-1]
 	}

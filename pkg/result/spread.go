@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/stats"
 )
 
 // Defaults of an even spread. A proxy that picks at random deviates by chance: the
@@ -203,9 +205,8 @@ func (s *Samples) split(beforeEnd float64) string {
 // window is the pace and the median latency of requests that ended in a time.
 func window(latencies []float64, seconds float64) string {
 	text := fmt.Sprintf("%.2f requests/s", float64(len(latencies))/seconds)
-	if n := len(latencies); n > 0 {
-		slices.Sort(latencies)
-		text += fmt.Sprintf(" of median %.1f ms", 1000*(latencies[(n-1)/2]+latencies[n/2])/2)
+	if len(latencies) > 0 {
+		text += fmt.Sprintf(" of median %.1f ms", 1000*stats.MiddleMean(latencies))
 	}
 	return text
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/profllm/profllm/pkg/stats"
 )
 
 // What a silence is compared with, beside the threshold: prompts that are computed
@@ -74,13 +76,13 @@ func (c *facts) accepted(s *Samples) (between, first float64) {
 	if n, ok := s.Gaps(); ok && n > 0 {
 		between = max(between, silentGaps*s.gapSum()/float64(n), silentPrefills*s.promptTime())
 	} else if len(latencies) > 0 {
-		between = max(between, silentLatencies*median(latencies))
+		between = max(between, silentLatencies*stats.MiddleMean(latencies))
 	}
 	switch {
 	case len(ttfts) > 0:
-		first = max(first, silentTTFTs*median(ttfts))
+		first = max(first, silentTTFTs*stats.MiddleMean(ttfts))
 	case len(latencies) > 0:
-		first = max(first, silentLatencies*median(latencies))
+		first = max(first, silentLatencies*stats.MiddleMean(latencies))
 	}
 	return between, first
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/stats"
 )
 
 // A span is one successful request on the client's clock, s.
@@ -313,7 +315,7 @@ func medianTTFT(list []span) float64 {
 	for _, x := range list {
 		times = append(times, x.ttft)
 	}
-	return median(times)
+	return stats.MiddleMean(times)
 }
 
 // crowd is how many prompts waited for their first token together, as seen by one of
@@ -347,12 +349,6 @@ func together(list []span) int {
 		}
 	}
 	return n
-}
-
-func median(list []float64) float64 {
-	sorted := slices.Sorted(slices.Values(list))
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
 // notSteady looks for a queue that grows over the second half of the window.

@@ -125,8 +125,36 @@ func percentile(sorted []float64, p float64) float64 {
 	return low + (high-low)*t
 }
 
+// PercentileFromBelow is Percentile of values that are sorted, and 0 of none. It
+// always counts from the lower of the two values between which the rank lies, so the
+// last bits differ from numpy's.
+func PercentileFromBelow(sorted []float64, p float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	rank := float64(len(sorted)-1) * p
+	below := math.Floor(rank)
+	i := int(below)
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + (sorted[i+1]-sorted[i])*(rank-below)
+}
+
 // Median is the percentile 0.5.
 func Median(xs []float64) (float64, error) { return Percentile(xs, 0.5) }
+
+// MiddleMean is numpy's median: half the sum of the two values in the middle, which
+// are the same value if their number is odd. In its last bits it differs from Median.
+// There must be a value.
+func MiddleMean(xs []float64) float64 {
+	s := sorted(xs)
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}
+
+// UpperMedian is the value in the middle or, of an even number, the higher of the
+// middle two, so that it is always one of the values. There must be a value.
+func UpperMedian(xs []float64) float64 { return sorted(xs)[len(xs)/2] }
 
 func median(xs []float64) float64 { return percentile(sorted(xs), 0.5) }
 

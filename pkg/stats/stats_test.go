@@ -229,6 +229,26 @@ func TestAllEqual(t *testing.T) {
 	}
 }
 
+// covers: PL-Q2
+func TestPercentileFromBelow(t *testing.T) {
+	tests := map[string]struct {
+		values []float64
+		q      float64
+		want   float64
+	}{
+		"nothing":      {nil, 0.99, 0},
+		"one":          {[]float64{7}, 0.99, 7},
+		"between":      {[]float64{1, 2}, 0.25, 1.25},
+		"median even":  {[]float64{1, 2, 3, 4}, 0.5, 2.5},
+		"p99 of three": {[]float64{1, 2, 10}, 0.99, 9.84},
+		"lowest":       {[]float64{3, 4}, 0, 3},
+		"highest":      {[]float64{3, 4}, 1, 4},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) { require.InDelta(t, tt.want, stats.PercentileFromBelow(tt.values, tt.q), 1e-12) })
+	}
+}
+
 // covers: PL-Q1, PL-Q2, PL-Q18
 func TestMoments(t *testing.T) {
 	xs := []float64{2, 4, 4, 4, 5, 5, 7, 9}
@@ -236,6 +256,9 @@ func TestMoments(t *testing.T) {
 	require.InDelta(t, math.Sqrt(32.0/7)/5, ok[float64](t)(stats.CV(xs)), 1e-15)
 	require.Equal(t, 4.5, ok[float64](t)(stats.Median(xs)))
 	require.Equal(t, 0.5, ok[float64](t)(stats.MAD(xs)))
+	require.Equal(t, 4.5, stats.MiddleMean(xs))
+	require.Equal(t, 4.0, stats.MiddleMean(xs[:5]))
+	require.Equal(t, 5.0, stats.UpperMedian(xs), "the higher of the middle two")
 	require.Equal(t, 1, stats.MedianRun(xs), "the lower of the middle two, the first of equals")
 	require.Equal(t, 2, stats.MedianRun([]float64{9, 1, 5}))
 	require.Equal(t, -1, stats.MedianRun(nil))
