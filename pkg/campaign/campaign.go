@@ -1,12 +1,6 @@
 // Package campaign is one execution of a scenario, from its files to the end of its jobs: it
 // plans, creates the directories, submits, resumes, follows and cancels.
 //
-//	c := campaign.Client{Environ: os.Environ(), WorkDir: wd, Executable: exe, Now: time.Now, Uptime: run.Uptime, Events: events}
-//	p, err := c.Plan(ctx, "scenario.toml", campaign.Options{System: "site.toml"})
-//	err = c.Create(p)
-//	dirs, err := c.Submit(ctx, p.Root, time.Second)
-//	states, err := c.Wait(ctx, c.Schedulers(), dirs, c.Jobs(ctx, dirs), nil)
-//
 // Nothing is printed: a caller that wants to say what happens meanwhile gives Events.
 package campaign
 

@@ -142,10 +142,15 @@ func (c *Client) options(f Options, sys *config.System) (o catalog.Options, err 
 	if f.Time.IsZero() {
 		o.Created = c.Now()
 	}
+	if c.WorkDir == "" {
+		return o, errors.New("the working directory is not known: it was removed, or cannot be read")
+	}
 	if o.Output, err = filepath.Abs(cmp.Or(f.OutputDir, sys.OutputPath)); err != nil {
 		return o, err
 	}
-	o.Binary = cmp.Or(sys.Binary, c.Executable)
+	if o.Binary = cmp.Or(sys.Binary, c.Executable); o.Binary == "" {
+		return o, errors.New("the path of this program is not known, which the jobs need")
+	}
 	return o, nil
 }
 
