@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/report"
-	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/stats"
 )
@@ -39,11 +37,11 @@ func (c jobEnoughCmd) Run(a *app) error {
 	if job.SeriesEnd(events, l.Repeat.Group) != nil {
 		return nil
 	}
-	s := series{Repeat: l.Repeat, spent: spent(p, events, l.Repeat.Group, a.now())}
-	if s.values, err = a.seriesValues(c.Dir, p, l.Repeat); err != nil {
+	s := job.Series{Repeat: l.Repeat, Spent: job.SpentOn(p, events, l.Repeat.Group, a.now())}
+	if s.Values, err = a.seriesValues(c.Dir, p, l.Repeat); err != nil {
 		return said("enough", err)
 	}
-	stopped, why, err := s.over()
+	stopped, why, err := s.Over()
 	if err != nil {
 		return said("enough", err)
 	}
@@ -52,84 +50,10 @@ func (c jobEnoughCmd) Run(a *app) error {
 	}
 	over := job.RepeatsOver{
 		Group: l.Repeat.Group, Done: l.Repeat.Index, Why: stopped, Nodes: p.Job.Nodes,
-		Saved: s.each().Seconds() * float64(l.Repeat.Of-l.Repeat.Index),
+		Saved: s.Each().Seconds() * float64(l.Repeat.Of-l.Repeat.Index),
 	}
 	a.logf("profllm: %d repeats are made, and no more: %s, %s", over.Done, stopped, why)
 	return said("enough", c.job(a).EndRepeats(c.Name, why, over))
-}
-
-// series is what is known of repeats before one of them begins.
-type series struct {
-	*plan.Repeat                      // of the one that would be next
-	values       map[string][]float64 // of the valid ones, by metric
-	spent        time.Duration        // since the first began; 0: not known
-}
-
-// each is how long a repeat took.
-func (s series) each() time.Duration { return s.spent / time.Duration(s.Index) }
-
-// hope is how many times the budget a projection may ask for before a series is given
-// up: six runs know the width of an interval to a third only, and of series that
-// need three quarters of the budget one in five would be given up at once if it were 1.
-const hope = 2
-
-// over says why the series ends here, "" if it goes on: it is precise, out of time, or
-// without hope. It never asks for a p.
-func (s series) over() (stopped, why string, err error) {
-	precise := true
-	var widths, lost []string
-	for _, m := range s.Until.Metrics {
-		values := s.values[m]
-		if len(values) == 0 {
-			precise = false
-			if s.Index >= stats.LeastRepeats {
-				lost = append(lost, fmt.Sprintf("none of %d repeats has a %s that can be believed", s.Index, m))
-			}
-			continue
-		}
-		look, err := stats.Repeat(values, s.Until.Percent, s.Of)
-		if err != nil {
-			return "", "", fmt.Errorf("%s: %w", m, err)
-		}
-		precise = precise && look.Precise
-		if !math.IsInf(look.HalfWidth, 0) {
-			widths = append(widths, fmt.Sprintf("the median of %s is known to ±%.2g %%", m, look.HalfWidth))
-		}
-		if look.Precise || !stats.Looks(len(values)) {
-			continue
-		}
-		need, err := stats.Project(values, s.Until.Percent)
-		if err != nil {
-			return "", "", fmt.Errorf("%s: %w", m, err)
-		}
-		if need > hope*s.Of {
-			some := fmt.Sprintf("some %d", need)
-			if need == stats.MaxProjected {
-				some = fmt.Sprintf("%d or more", need)
-			}
-			lost = append(lost, fmt.Sprintf("the median of %s is known to ±%.2g %% after %d, and %s would be needed", m, look.HalfWidth, len(values), some))
-		}
-	}
-	switch {
-	case precise:
-		return result.Precise, strings.Join(widths, ", "), nil
-	case len(lost) > 0:
-		return result.Hopeless, strings.Join(lost, ", "), nil
-	case s.Until.Time > 0 && s.spent+s.each() > time.Duration(s.Until.Time):
-		return result.OutOfTime, fmt.Sprintf("%s of %s are spent, and a repeat takes %s",
-			s.spent.Round(time.Second/10), time.Duration(s.Until.Time), s.each().Round(time.Second/10)), nil
-	}
-	return "", "", nil
-}
-
-// spent is the time since a series began.
-func spent(p *plan.Plan, events []job.Event, group string, now time.Time) time.Duration {
-	for _, e := range events {
-		if l := p.Load(e.Load); e.Event == job.LoadBegins && l != nil && l.Repeat != nil && l.Repeat.Group == group {
-			return max(0, now.Sub(e.Time))
-		}
-	}
-	return 0
 }
 
 // seriesValues reads the metrics of the valid repeats before one, in their order.
