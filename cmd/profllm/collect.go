@@ -112,7 +112,7 @@ func (a *app) report(known memory, dirs []string, states map[string]run.State, f
 				}
 				switch r := row.Result; {
 				case r.Status == result.Unknown:
-				case jobFailed(r):
+				case r.JobFailed():
 					failed += count(!c.endedAsPlanned())
 				case !r.Validity.Valid:
 					invalid += count(!c.endedAsPlanned())
@@ -185,18 +185,4 @@ func (c *collected) endedAsPlanned() bool {
 	}
 	events, err := job.ReadEvents(c.dir)
 	return err == nil && job.WasEnded(events)
-}
-
-// jobFailed tells a run that did not do what it should from one that did and
-// whose numbers cannot be believed.
-func jobFailed(r *result.Result) bool {
-	if r.Status == result.Failed || r.Status == result.Cancelled {
-		return true
-	}
-	for _, word := range []string{"job-state", "phase-failed", "role-died"} {
-		if c := r.Validity.Check(word); c != nil && c.Outcome == result.Fail {
-			return true
-		}
-	}
-	return false
 }

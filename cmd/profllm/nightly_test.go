@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/lease"
+	"github.com/profllm/profllm/pkg/nightly"
 	"github.com/profllm/profllm/pkg/notify"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -298,7 +299,7 @@ func TestNightlyTolerance(t *testing.T) {
 	c.night(1, 80, false)
 	o := c.nightly("--tolerance", "25", "--output", "json")
 	require.Equal(t, exitOK, o.code)
-	var out nightOutcome
+	var out nightly.Outcome
 	require.NoError(t, json.Unmarshal([]byte(o.stdout), &out))
 	require.Empty(t, out.Verdict.Changes)
 	require.Equal(t, 6, out.Verdict.Compared)
@@ -314,7 +315,7 @@ func TestNightlyTolerance(t *testing.T) {
 func TestNightlyAtOnce(t *testing.T) {
 	t.Parallel()
 	c := newCronJob(t)
-	l, err := lease.Acquire(filepath.Join(c.dir, "results", leaseDir, "demo"), lease.Options{Now: time.Now})
+	l, err := lease.Acquire(filepath.Join(c.dir, "results", ".leases", "demo"), lease.Options{Now: time.Now})
 	require.NoError(t, err)
 	o := c.nightly()
 	require.Equal(t, exitOK, o.code)

@@ -35,9 +35,6 @@ type Night struct {
 type Options struct {
 	Tolerance *float64 // percent of the baseline that do not matter; nil: what each metric's floor is
 	Baselines int      // most nights behind a baseline
-	// Failed tells a run that did not do what it should from one whose numbers
-	// cannot be believed.
-	Failed func(*result.Result) bool
 }
 
 // Kind is what is new about a run.
@@ -173,13 +170,13 @@ func Judge(night Night, before []Night, o Options) (Verdict, error) {
 		}
 		earlier := sameCase(r, before)
 		c := Change{Test: r.Case.String(), Dir: r.Dir}
-		c.Kind, c.Why = state(r, o)
+		c.Kind, c.Why = state(r)
 		v.check(c)
 		if c.Kind == Failed || c.Kind == Invalid {
 			v.Changes = append(v.Changes, c)
 			continue
 		}
-		if was, now := lastState(earlier, o), c.Kind; now != was.kind || c.Why != was.why {
+		if was, now := lastState(earlier), c.Kind; now != was.kind || c.Why != was.why {
 			switch {
 			case now == Suspect:
 				v.Changes = append(v.Changes, c)
@@ -224,14 +221,14 @@ func sameCase(r *report.Run, nights []Night) []*report.Run {
 }
 
 // state is what a run is by itself: failed, invalid, suspect, or "".
-func state(r *report.Run, o Options) (Kind, string) {
+func state(r *report.Run) (Kind, string) {
 	res := r.Result
 	switch {
 	case res == nil:
 		return Failed, r.Problem
 	case res.Status == result.Unknown:
 		return Failed, "nobody knows what became of it"
-	case o.Failed(res):
+	case res.JobFailed():
 		if f := res.Failure; f != nil {
 			return Failed, fmt.Sprintf("%s, cause %s (%s); %s", res.Status, f.Cause, f.Confidence, f.Next)
 		}
@@ -259,11 +256,11 @@ type past struct {
 	why  string
 }
 
-func lastState(earlier []*report.Run, o Options) past {
+func lastState(earlier []*report.Run) past {
 	if len(earlier) == 0 {
 		return past{}
 	}
-	kind, why := state(earlier[0], o)
+	kind, why := state(earlier[0])
 	return past{kind, why}
 }
 

@@ -55,7 +55,7 @@ func before(throughputs ...float64) []nightly.Night {
 func judge(t *testing.T, n nightly.Night, earlier []nightly.Night) nightly.Verdict {
 	t.Helper()
 	v, err := nightly.Judge(n, earlier, nightly.Options{
-		Baselines: 7, Failed: func(r *result.Result) bool { return r.Status == result.Failed || r.Status == result.Cancelled },
+		Baselines: 7,
 	})
 	require.NoError(t, err)
 	return v
@@ -236,7 +236,7 @@ func TestTooLittleData(t *testing.T) {
 }
 
 func TestTolerance(t *testing.T) {
-	v, err := nightly.Judge(night(21, 80), quiet(), nightly.Options{Tolerance: new(25.0), Baselines: 7, Failed: func(*result.Result) bool { return false }})
+	v, err := nightly.Judge(night(21, 80), quiet(), nightly.Options{Tolerance: new(25.0), Baselines: 7})
 	require.NoError(t, err)
 	require.Empty(t, v.Changes)
 	require.Contains(t, v.String(), "up to 4 nights, tolerance 25 %")

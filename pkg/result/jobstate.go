@@ -104,3 +104,20 @@ func (w schedulerWord) bad(judged int) bool {
 	}
 	return true
 }
+
+// JobFailed tells a run that did not do what it should from one that did and whose numbers
+// cannot be believed.
+func (r *Result) JobFailed() bool {
+	if r.Status == Failed || r.Status == Cancelled {
+		return true
+	}
+	if r.Validity == nil {
+		return false
+	}
+	for _, word := range []string{"job-state", "phase-failed", "role-died"} {
+		if c := r.Validity.Check(word); c != nil && c.Outcome == Fail {
+			return true
+		}
+	}
+	return false
+}
