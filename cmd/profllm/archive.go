@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,7 +23,7 @@ type archiveCmd struct {
 }
 
 // Run goes on with the other paths behind one that is refused.
-func (c archiveCmd) Run(a *app) error {
+func (c archiveCmd) Run(ctx context.Context, a *app) error {
 	if c.MaxGiB < 1 || c.MaxGiB > 1<<30 {
 		return fail(exitUsage, fmt.Errorf("--max-gib %d: 1 to %d", c.MaxGiB, 1<<30))
 	}
@@ -35,10 +36,10 @@ func (c archiveCmd) Run(a *app) error {
 	}
 	var errs []error
 	for _, path := range c.Paths {
-		if a.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			break
 		}
-		errs = append(errs, act(a, path))
+		errs = append(errs, act(ctx, a, path))
 	}
 	err := errors.Join(errs...)
 	var refused *exitError
@@ -51,7 +52,7 @@ func (c archiveCmd) Run(a *app) error {
 func (c archiveCmd) limits() archive.Limits { return archive.Limits{Bytes: c.MaxGiB << 30} }
 
 // write makes one archive beside a directory.
-func (c archiveCmd) write(a *app, path string) error {
+func (c archiveCmd) write(ctx context.Context, a *app, path string) error {
 	dir, err := filepath.Abs(path)
 	if err == nil {
 		err = archive.Recover(dir)
@@ -73,9 +74,9 @@ func (c archiveCmd) write(a *app, path string) error {
 		return fail(exitUsage, fmt.Errorf("%s is not archived: %s holds secrets of a job that nobody has seen the end of\n\thint: profllm slurm status %s\n\tif it says that the run is not submitted: rm -r %s", relative(dir), relative(kept), relative(dir), relative(kept)))
 	}
 	file := dir + archive.Suffix
-	entries, err := archive.Write(a.ctx, dir, file)
+	entries, err := archive.Write(ctx, dir, file)
 	if errors.Is(err, fs.ErrExist) && c.Remove { // a command that was interrupted before it removed anything
-		entries, err = archive.Compare(a.ctx, dir, file, c.limits())
+		entries, err = archive.Compare(ctx, dir, file, c.limits())
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return fail(exitUsage, fmt.Errorf("%w\n\thint: profllm archive --list %s", err, relative(file)))
@@ -169,12 +170,12 @@ func whyOpen(book *run.Book, dir string) string {
 	return fmt.Sprintf("job %s is not known to be over", sub.JobID)
 }
 
-func (c archiveCmd) restore(a *app, file string) error {
+func (c archiveCmd) restore(ctx context.Context, a *app, file string) error {
 	o := archive.Options{Limits: c.limits()}
 	if c.Force {
 		o.Links = archive.KeepLinks
 	}
-	dir, err := archive.Restore(a.ctx, file, filepath.Dir(file), o)
+	dir, err := archive.Restore(ctx, file, filepath.Dir(file), o)
 	switch {
 	case errors.Is(err, archive.ErrLeadsOut):
 		return fail(exitUsage, fmt.Errorf("%w\n\thint: --force makes them all the same", err))
@@ -194,8 +195,8 @@ func hinted(err error) error {
 }
 
 // list prints an archive as sha256sum would its files, with sizes.
-func (c archiveCmd) list(a *app, file string) error {
-	entries, err := archive.List(a.ctx, file, c.limits())
+func (c archiveCmd) list(ctx context.Context, a *app, file string) error {
+	entries, err := archive.List(ctx, file, c.limits())
 	if err != nil {
 		return fail(exitUsage, hinted(err))
 	}
@@ -228,7 +229,7 @@ func plainName(name string) string {
 
 // unpacked puts, in the place of each archive among paths, a folder with what it
 // holds, which done removes. a.archives knows what they are called.
-func (a *app) unpacked(paths []string) (list []string, done func(), err error) {
+func (a *app) unpacked(ctx context.Context, paths []string) (list []string, done func(), err error) {
 	var temps []string
 	done = func() {
 		for _, t := range temps {
@@ -254,7 +255,7 @@ func (a *app) unpacked(paths []string) (list []string, done func(), err error) {
 		if temp, err = filepath.Abs(temp); err != nil {
 			return nil, done, err
 		}
-		dir, err := archive.Restore(a.ctx, path, temp, archive.Options{Links: archive.SkipLinks})
+		dir, err := archive.Restore(ctx, path, temp, archive.Options{Links: archive.SkipLinks})
 		if err != nil {
 			if errors.Is(err, archive.ErrLimit) {
 				err = fmt.Errorf("%w\n\thint: profllm archive --restore --max-gib 256 %s", err, relative(path))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -30,10 +31,10 @@ const (
 	roomy   = 160 << 20
 )
 
-func (c collectCmd) Run(a *app) error {
+func (c collectCmd) Run(ctx context.Context, a *app) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(garbage))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(roomy))
-	paths, done, err := a.unpacked(c.Paths)
+	paths, done, err := a.unpacked(ctx, c.Paths)
 	defer done()
 	if err != nil {
 		return err
@@ -51,11 +52,11 @@ func (c collectCmd) Run(a *app) error {
 	states, known := map[string]run.State{}, a.remember(dirs)
 	live := slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return a.called(dir) != dir || known.settled[dir] != nil })
 	if !c.Offline && len(live) > 0 {
-		if states, err = a.client().States(a.ctx, live, a.client().Jobs(a.ctx, live)); err != nil {
+		if states, err = a.client().States(ctx, live, a.client().Jobs(ctx, live)); err != nil {
 			a.logf("note: Slurm was not asked: %v", err)
 		}
 	}
-	if err = a.report(known, dirs, states, c.Output); err == nil {
+	if err = a.report(ctx, known, dirs, states, c.Output); err == nil {
 		return unread
 	}
 	if unread != nil {
@@ -82,7 +83,7 @@ const ahead = 64
 const atOnce = 16
 
 // report collects runs, prints them, and answers for the worst.
-func (a *app) report(known memory, dirs []string, states map[string]run.State, format string) error {
+func (a *app) report(ctx context.Context, known memory, dirs []string, states map[string]run.State, format string) error {
 	col, err := a.client().Collector()
 	if err != nil {
 		return err
@@ -91,7 +92,7 @@ func (a *app) report(known memory, dirs []string, states map[string]run.State, f
 	swept := trajectory.Places{}
 	failed, invalid, unkept := 0, 0, 0
 	for some := range slices.Chunk(dirs, ahead) {
-		if err := a.ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil {
 			known.save() // what was collected until now need not be read again
 			return err
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -45,9 +46,9 @@ func (c confirmCmd) Validate() error {
 }
 
 // Run submits what is not submitted, waits if it shall, and answers as compare does.
-func (c confirmCmd) Run(a *app) error {
+func (c confirmCmd) Run(ctx context.Context, a *app) error {
 	if c.Second == "" {
-		return c.goOn(a)
+		return c.goOn(ctx, a)
 	}
 	c.live = !c.Rehearse && !c.DryRun
 	if _, err := findMetrics(c.Metric); err != nil {
@@ -57,7 +58,7 @@ func (c confirmCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	p, err := a.client().PlanPairs(a.ctx, campaign.Pairs{First: c.First, Second: c.Second, Pairs: c.Pairs, Metrics: c.Metric, Jobs: c.Jobs}, o)
+	p, err := a.client().PlanPairs(ctx, campaign.Pairs{First: c.First, Second: c.Second, Pairs: c.Pairs, Metrics: c.Metric, Jobs: c.Jobs}, o)
 	if err != nil {
 		return err
 	}
@@ -67,15 +68,15 @@ func (c confirmCmd) Run(a *app) error {
 	q := a.quieted(a.stderr) // what the steps say is no answer
 	root := p.Root
 	if c.Rehearse {
-		err = q.rehearse(p)
+		err = q.rehearse(ctx, p)
 	} else {
-		root, err = c.submit(q, p)
+		root, err = c.submit(ctx, q, p)
 	}
-	return c.answer(a, root, err)
+	return c.answer(ctx, a, root, err)
 }
 
 // goOn submits what an interrupted command left out, and waits if it shall.
-func (c confirmCmd) goOn(a *app) error {
+func (c confirmCmd) goOn(ctx context.Context, a *app) error {
 	root, err := filepath.Abs(c.First)
 	if err != nil {
 		return err
@@ -92,28 +93,28 @@ func (c confirmCmd) goOn(a *app) error {
 	switch {
 	case s.Local:
 	case open:
-		err = q.submit(root, c.submitFlags)
+		err = q.submit(ctx, root, c.submitFlags)
 	case c.Wait || c.Watch:
 		var dirs []string // but what was refused
 		for _, rel := range s.Runs {
 			dirs = append(dirs, filepath.Join(root, rel))
 		}
-		subs := q.client().Jobs(a.ctx, dirs)
+		subs := q.client().Jobs(ctx, dirs)
 		dirs = slices.DeleteFunc(dirs, func(dir string) bool { return subs[dir].JobID == "" })
 		if len(dirs) > 0 {
-			err = q.tellEnd(c.notifyFlags, root, q.wait(q.client(), dirs, c.Watch))
+			err = q.tellEnd(ctx, c.notifyFlags, root, q.wait(ctx, q.client(), dirs, c.Watch))
 		}
 	}
-	return c.answer(a, root, err)
+	return c.answer(ctx, a, root, err)
 }
 
 // submit goes on with an interrupted confirmation of the same definitions, or begins
 // one.
-func (c confirmCmd) submit(a *app, p *campaign.Planned) (root string, err error) {
+func (c confirmCmd) submit(ctx context.Context, a *app, p *campaign.Planned) (root string, err error) {
 	if root, err = a.begin(p, c.New, a.allow(c.MaxNodeHours, c.Yes), "confirmation"); err != nil {
 		return "", err
 	}
-	return root, a.submit(root, c.submitFlags)
+	return root, a.submit(ctx, root, c.submitFlags)
 }
 
 // confirming is what is known while runs are not over.
@@ -127,11 +128,11 @@ type confirming struct {
 
 // answer judges a confirmation whose runs are over. err is what became of the
 // submission and the jobs; a job that failed is part of the verdict.
-func (c confirmCmd) answer(a *app, root string, err error) error {
+func (c confirmCmd) answer(ctx context.Context, a *app, root string, err error) error {
 	switch code := codeOf(err); {
 	case code != exitOK && code != exitJobFailed && code != exitInvalid:
 		return err
-	case a.ctx.Err() != nil:
+	case ctx.Err() != nil:
 		return fail(exitInterrupted, errors.Join(err, errors.New("interrupted")))
 	}
 	s, err := run.ReadScenario(root)
@@ -151,14 +152,14 @@ func (c confirmCmd) answer(a *app, root string, err error) error {
 	for i, rel := range s.Runs {
 		dirs[i] = filepath.Join(root, rel)
 	}
-	if now.Open, err = a.client().CatchUp(a.ctx, dirs); err != nil {
+	if now.Open, err = a.client().CatchUp(ctx, dirs); err != nil {
 		return err
 	}
 	if now.Open != "" {
 		now.Over = len(dirs) - len(slices.DeleteFunc(slices.Clone(dirs), campaign.Settled))
 		return c.notYet(a, now)
 	}
-	r, err := a.judgeConfirmation(relative(root), s.Confirm)
+	r, err := a.judgeConfirmation(ctx, relative(root), s.Confirm)
 	if err != nil {
 		return err
 	}
@@ -196,7 +197,7 @@ func (c confirmCmd) notYet(a *app, now confirming) error {
 	return err
 }
 
-func (a *app) judgeConfirmation(root string, k *run.Confirmation) (*report.Report, error) {
+func (a *app) judgeConfirmation(ctx context.Context, root string, k *run.Confirmation) (*report.Report, error) {
 	metrics, err := findMetrics(k.Metrics)
 	if err != nil {
 		return nil, err
@@ -204,7 +205,7 @@ func (a *app) judgeConfirmation(root string, k *run.Confirmation) (*report.Repor
 	var sides [2][]report.Run
 	for i, name := range catalog.Sides {
 		var done func()
-		sides[i], done, err = a.loadRuns(filepath.Join(root, name))
+		sides[i], done, err = a.loadRuns(ctx, filepath.Join(root, name))
 		defer done()
 		if err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -16,13 +17,13 @@ type diffCmd struct {
 
 // Run says what two runs differ in. It exits with 0 for two runs of one configuration,
 // whatever their nodes and numbers, and else with 6.
-func (c diffCmd) Run(a *app) error {
-	first, done, err := a.record(c.First)
+func (c diffCmd) Run(ctx context.Context, a *app) error {
+	first, done, err := a.record(ctx, c.First)
 	defer done()
 	if err != nil {
 		return err
 	}
-	second, done, err := a.record(c.Second)
+	second, done, err := a.record(ctx, c.Second)
 	defer done()
 	if err != nil {
 		return err
@@ -42,8 +43,8 @@ func (c diffCmd) Run(a *app) error {
 
 // record reads the record of one load, also of an archive, which is unpacked until
 // done.
-func (a *app) record(path string) (r *report.Run, done func(), err error) {
-	runs, done, err := a.loadRuns(path)
+func (a *app) record(ctx context.Context, path string) (r *report.Run, done func(), err error) {
+	runs, done, err := a.loadRuns(ctx, path)
 	if err != nil {
 		return nil, done, err
 	}

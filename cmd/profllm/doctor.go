@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"path/filepath"
 
@@ -20,11 +21,11 @@ type doctorCmd struct {
 }
 
 // Run looks at what of the cluster works; it fails if something is bad.
-func (c doctorCmd) Run(a *app) error {
+func (c doctorCmd) Run(ctx context.Context, a *app) error {
 	var sys *config.System
 	var err error
 	if c.System != "" {
-		if sys, err = a.client().System(a.ctx, c.System, false); err != nil {
+		if sys, err = a.client().System(ctx, c.System, false); err != nil {
 			return err
 		}
 	}
@@ -44,7 +45,7 @@ func (c doctorCmd) Run(a *app) error {
 	r := (&doctor.Doctor{
 		Environ: a.environ, Export: run.Export{Names: asked}.From(a.environ), System: sys, Partition: c.Partition, Dir: dir,
 		Self: []string{self, "probe-node"}, Node: []string{node, "probe-node"}, Job: c.Job, Now: a.now, Log: a.logf,
-	}).Run(a.ctx)
+	}).Run(ctx)
 	if err := a.printReport(r, c.Output); err != nil {
 		return err
 	}
@@ -82,6 +83,6 @@ type probeNodeCmd struct {
 	Dir string `required:"" help:"The shared folder."`
 }
 
-func (c probeNodeCmd) Run(a *app) error {
-	return doctor.Look(a.ctx, c.Dir, a.env, gpuReader(), version(), a.now().UTC()).Write(a.stdout)
+func (c probeNodeCmd) Run(ctx context.Context, a *app) error {
+	return doctor.Look(ctx, c.Dir, a.env, gpuReader(), version(), a.now().UTC()).Write(a.stdout)
 }

@@ -129,7 +129,7 @@ func TestRepeatsArePlanned(t *testing.T) {
 	require.Contains(t, o.stderr, `s.toml:8:1: repeat of test "r": metric: unknown metric "trouhgput"`)
 
 	var stderr bytes.Buffer
-	a := &app{ctx: t.Context(), stdout: &stderr, stderr: &stderr, now: time.Now}
+	a := &app{stdout: &stderr, stderr: &stderr, now: time.Now}
 	require.Error(t, jobEnoughCmd{runFlag{dir}, "r2"}.Run(a), "what cannot be found out is no reason to leave a repeat out")
 }
 

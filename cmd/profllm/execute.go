@@ -64,7 +64,6 @@ func fail(code int, err error) error {
 
 // app is what every verb is given.
 type app struct {
-	ctx            context.Context
 	environ        []string
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -155,10 +154,10 @@ func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) {
 
 // execute is the program: argv[0] may be the name of a stand-in.
 func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{ctx: ctx, environ: environ, stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now, uptime: run.Uptime}
+	a := &app{environ: environ, stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now, uptime: run.Uptime}
 	name := filepath.Base(argv[0])
 	if slices.Contains(simulated, name) {
-		return a.simulate(append([]string{name}, argv[1:]...))
+		return a.simulate(ctx, append([]string{name}, argv[1:]...))
 	}
 	if code, ok := local.Main(ctx, name, argv[1:], environ, stdout, stderr); ok {
 		return code
@@ -180,16 +179,17 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 		fmt.Fprintf(a.stderr, "profllm: %v\n\thint: profllm --help\n", err)
 		return exitUsage
 	}
-	return a.code(kctx.Run(a, parser))
+	kctx.BindTo(ctx, (*context.Context)(nil))
+	return a.code(ctx, kctx.Run(a, parser))
 }
 
 // code prints an error once and says how the program ends.
-func (a *app) code(err error) int {
+func (a *app) code(ctx context.Context, err error) int {
 	if err == nil {
 		return exitOK
 	}
 	code := codeOf(err)
-	if a.ctx.Err() != nil {
+	if ctx.Err() != nil {
 		code = exitInterrupted
 	}
 	if msg := err.Error(); msg != "" {
@@ -210,8 +210,8 @@ func version() string {
 type versionCmd struct{}
 
 // Run also says who would read the GPUs of this machine.
-func (versionCmd) Run(a *app) error {
-	ctx, cancel := context.WithTimeout(a.ctx, 20*time.Second) // a driver may hang
+func (versionCmd) Run(ctx context.Context, a *app) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second) // a driver may hang
 	defer cancel()
 	reader, note := gpuReader().Which(ctx)
 	if reader == "" {
@@ -228,8 +228,8 @@ type simCmd struct {
 	Args []string `arg:"" passthrough:"" help:"The name of a program, and its arguments."`
 }
 
-func (c simCmd) Run(a *app) error {
-	return exit(a.simulate(c.Args))
+func (c simCmd) Run(ctx context.Context, a *app) error {
+	return exit(a.simulate(ctx, c.Args))
 }
 
 // exit turns the code of a part that prints for itself into an error.
@@ -240,12 +240,12 @@ func exit(code int) error {
 	return &exitError{code: code}
 }
 
-func (a *app) simulate(args []string) int {
+func (a *app) simulate(ctx context.Context, args []string) int {
 	binary, err := executable()
 	if err != nil {
-		return a.code(err)
+		return a.code(ctx, err)
 	}
-	return sim.Main(a.ctx, sim.Process{
+	return sim.Main(ctx, sim.Process{
 		Args: args, Env: a.env, Environ: a.environ, Stdout: a.stdout, Stderr: a.stderr, Executable: binary,
 		Bench: func(ctx context.Context, args []string, now func() time.Time, stdout, stderr io.Writer) int {
 			o, err := load.ParseArgs(args)
@@ -255,10 +255,10 @@ func (a *app) simulate(args []string) int {
 			}
 			fmt.Fprintln(stdout, sim.Notice)
 			o.Metadata = append(o.Metadata, simulatedMark)
-			return a.code(a.measure(ctx, o, now, stdout, stderr))
+			return a.code(ctx, a.measure(ctx, o, now, stdout, stderr))
 		},
 		Proxy: func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-			return a.code(serveProxy(ctx, args, stdout, stderr))
+			return a.code(ctx, serveProxy(ctx, args, stdout, stderr))
 		},
 	})
 }
@@ -276,12 +276,12 @@ type benchServeCmd struct {
 const simulatedMark = "simulated=true"
 
 // Run marks its result where the job's script says that the engine is simulated.
-func (c benchServeCmd) Run(a *app) error {
+func (c benchServeCmd) Run(ctx context.Context, a *app) error {
 	if a.env(job.SimulatedVar) != "" {
 		fmt.Fprintln(a.stdout, sim.Notice)
 		c.Metadata = append(c.Metadata, simulatedMark)
 	}
-	return a.measure(a.ctx, c.Options, time.Now, a.stdout, a.stderr)
+	return a.measure(ctx, c.Options, time.Now, a.stdout, a.stderr)
 }
 
 func (a *app) measure(ctx context.Context, o load.Options, now func() time.Time, stdout, stderr io.Writer) error {
@@ -300,4 +300,6 @@ type proxyCmd struct {
 	Args []string `arg:"" optional:"" help:"--host --port --prefill URL... --decode URL..."`
 }
 
-func (c proxyCmd) Run(a *app) error { return serveProxy(a.ctx, c.Args, a.stdout, a.stderr) }
+func (c proxyCmd) Run(ctx context.Context, a *app) error {
+	return serveProxy(ctx, c.Args, a.stdout, a.stderr)
+}

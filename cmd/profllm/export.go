@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -22,8 +23,8 @@ type exportCmd struct {
 }
 
 // Run writes the runs that may leave, names those that may not, and answers for them.
-func (c exportCmd) Run(a *app) error {
-	runs, done, err := a.loadRuns(c.Paths...)
+func (c exportCmd) Run(ctx context.Context, a *app) error {
+	runs, done, err := a.loadRuns(ctx, c.Paths...)
 	defer done()
 	if err != nil {
 		return err

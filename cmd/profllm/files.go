@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -47,8 +48,8 @@ type initCmd struct {
 	File string `arg:"" optional:"" help:"Where to write; default: standard output."`
 }
 
-func (c initCmd) Run(a *app) error {
-	sys, err := a.client().AskSlurm(a.ctx)
+func (c initCmd) Run(ctx context.Context, a *app) error {
+	sys, err := a.client().AskSlurm(ctx)
 	if err != nil {
 		return fail(exitUsage, fmt.Errorf("ask Slurm: %w", err))
 	}
@@ -95,12 +96,12 @@ func (f planFlags) options(simulate bool) (campaign.Options, error) {
 }
 
 // plan plans every run of a scenario.
-func (a *app) plan(file string, f planFlags, simulate bool) (*campaign.Planned, error) {
+func (a *app) plan(ctx context.Context, file string, f planFlags, simulate bool) (*campaign.Planned, error) {
 	o, err := f.options(simulate)
 	if err != nil {
 		return nil, err
 	}
-	return a.client().Plan(a.ctx, file, o)
+	return a.client().Plan(ctx, file, o)
 }
 
 // events prints what happens meanwhile.

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
+
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/run"
 )
 
 // wait follows the jobs of runs to their end, collects, and answers for them.
-func (a *app) wait(client *campaign.Client, dirs []string, watch bool) error {
+func (a *app) wait(ctx context.Context, client *campaign.Client, dirs []string, watch bool) error {
 	said := map[string]string{}
 	say := func(states map[string]run.State) {
 		for _, dir := range dirs {
@@ -20,14 +22,14 @@ func (a *app) wait(client *campaign.Client, dirs []string, watch bool) error {
 	if !watch {
 		say = nil
 	}
-	return a.collectAtEnd(client, dirs, client.Jobs(a.ctx, dirs), say)
+	return a.collectAtEnd(ctx, client, dirs, client.Jobs(ctx, dirs), say)
 }
 
 // collectAtEnd waits until the jobs of runs are over, collects, and answers for them.
-func (a *app) collectAtEnd(client *campaign.Client, dirs []string, jobs map[string]run.Submission, show func(map[string]run.State)) error {
-	states, err := client.Follow(a.ctx, dirs, jobs, show)
+func (a *app) collectAtEnd(ctx context.Context, client *campaign.Client, dirs []string, jobs map[string]run.Submission, show func(map[string]run.State)) error {
+	states, err := client.Follow(ctx, dirs, jobs, show)
 	if err != nil {
 		return err
 	}
-	return a.report(a.remember(dirs), dirs, states, "text")
+	return a.report(ctx, a.remember(dirs), dirs, states, "text")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -59,13 +60,13 @@ type jobNodeCmd struct {
 	Stay bool `help:"Stay until TERM or USR1, and then leave the node clean."`
 }
 
-func (c jobNodeCmd) Run(a *app) error {
+func (c jobNodeCmd) Run(ctx context.Context, a *app) error {
 	if c.Stay {
-		end, stop := signal.NotifyContext(a.ctx, job.GuardEnds)
+		end, stop := signal.NotifyContext(ctx, job.GuardEnds)
 		defer stop()
-		return said("node", c.job(a).Guard(a.ctx, end.Done()))
+		return said("node", c.job(a).Guard(ctx, end.Done()))
 	}
-	return said("node", c.job(a).Node(a.ctx))
+	return said("node", c.job(a).Node(ctx))
 }
 
 type jobEnvCmd struct {
@@ -73,13 +74,13 @@ type jobEnvCmd struct {
 	Guard int `help:"PID of the srun of job node --stay, which writes nodes.txt; default: what it writes is on stdin."`
 }
 
-func (c jobEnvCmd) Run(a *app) error {
+func (c jobEnvCmd) Run(ctx context.Context, a *app) error {
 	j := c.job(a)
 	if c.Guard == 0 {
-		return said("env", j.Place(a.ctx, a.stdin, time.Time{}))
+		return said("env", j.Place(ctx, a.stdin, time.Time{}))
 	}
-	lines := j.Follow(a.ctx, c.Guard)
-	return said("env", errors.Join(j.Place(a.ctx, lines, job.Began(c.Guard, a.now())), lines.Close()))
+	lines := j.Follow(ctx, c.Guard)
+	return said("env", errors.Join(j.Place(ctx, lines, job.Began(c.Guard, a.now())), lines.Close()))
 }
 
 type jobWaitCmd struct {
@@ -87,12 +88,12 @@ type jobWaitCmd struct {
 	Roles []string `arg:"" optional:"" help:"name=pid of each role's srun."`
 }
 
-func (c jobWaitCmd) Run(a *app) error {
+func (c jobWaitCmd) Run(ctx context.Context, a *app) error {
 	procs, err := job.ParseProcesses(c.Roles)
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	return said("wait", c.job(a).Wait(a.ctx, procs))
+	return said("wait", c.job(a).Wait(ctx, procs))
 }
 
 type jobWatchCmd struct {
@@ -102,12 +103,12 @@ type jobWatchCmd struct {
 	Roles  []string `arg:"" optional:"" help:"name=pid of each role's srun."`
 }
 
-func (c jobWatchCmd) Run(a *app) error {
+func (c jobWatchCmd) Run(ctx context.Context, a *app) error {
 	procs, err := job.ParseProcesses(c.Roles)
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	return said("watch", c.job(a).Watch(a.ctx, c.Client, c.Until, procs))
+	return said("watch", c.job(a).Watch(ctx, c.Client, c.Until, procs))
 }
 
 type jobCheckCmd struct {
@@ -117,8 +118,8 @@ type jobCheckCmd struct {
 	Match string `required:"" help:"Regular expression of a line."`
 }
 
-func (c jobCheckCmd) Run(a *app) error {
-	err := c.job(a).Check(a.ctx, c.Phase, c.Log, c.Match)
+func (c jobCheckCmd) Run(ctx context.Context, a *app) error {
+	err := c.job(a).Check(ctx, c.Phase, c.Log, c.Match)
 	if errors.Is(err, job.ErrNoMatch) {
 		return fail(exitNoMatch, said("check", err))
 	}
@@ -130,7 +131,9 @@ type jobLoadCmd struct {
 	Name string `required:"" help:"Name of the load."`
 }
 
-func (c jobLoadCmd) Run(a *app) error { return said("load", c.job(a).BeginLoad(a.ctx, c.Name)) }
+func (c jobLoadCmd) Run(ctx context.Context, a *app) error {
+	return said("load", c.job(a).BeginLoad(ctx, c.Name))
+}
 
 type jobTurnCmd struct {
 	runFlag
@@ -145,13 +148,13 @@ type jobUntilCmd struct {
 	Runs []string `arg:"" help:"Run directories."`
 }
 
-func (c jobUntilCmd) Run(a *app) error {
-	return said("until", c.job(a).Until(a.ctx, c.PID, c.Runs, a.over))
+func (c jobUntilCmd) Run(ctx context.Context, a *app) error {
+	return said("until", c.job(a).Until(ctx, c.PID, c.Runs, func(dirs []string) []string { return a.over(ctx, dirs) }))
 }
 
 // over lists the runs whose jobs ended without a word, or never were. Inside a
 // rehearsal nobody can be asked.
-func (a *app) over(dirs []string) []string {
+func (a *app) over(ctx context.Context, dirs []string) []string {
 	if a.env("PROFLLM_LOCAL_JOB") != "" {
 		return nil
 	}
@@ -160,7 +163,7 @@ func (a *app) over(dirs []string) []string {
 	for _, dir := range dirs {
 		ids = append(ids, subs[dir].JobID)
 	}
-	states, err := a.client().Schedulers().States(a.ctx, slices.DeleteFunc(ids, func(id string) bool { return id == "" }))
+	states, err := a.client().Schedulers().States(ctx, slices.DeleteFunc(ids, func(id string) bool { return id == "" }))
 	if err != nil {
 		a.logf("profllm job until: %v", err)
 	}
@@ -178,15 +181,15 @@ type jobStopCmd struct {
 	Roles []string `arg:"" optional:"" help:"name=pid of each role's srun."`
 }
 
-func (c jobStopCmd) Run(a *app) error {
+func (c jobStopCmd) Run(ctx context.Context, a *app) error {
 	procs, err := job.ParseProcesses(c.Roles)
 	if err != nil {
 		return fail(exitUsage, err)
 	}
 	j := c.job(a)
-	j.Stop(a.ctx, procs)
+	j.Stop(ctx, procs)
 	if c.Guard > 0 {
-		j.EndGuard(a.ctx, c.Guard)
+		j.EndGuard(ctx, c.Guard)
 	}
 	return nil
 }
@@ -276,13 +279,13 @@ type jobRayCmd struct {
 	Command   []string      `arg:"" passthrough:"" help:"-- and the server's command."`
 }
 
-func (c jobRayCmd) Run(a *app) error {
+func (c jobRayCmd) Run(ctx context.Context, a *app) error {
 	command := behindDashes(c.Command)
 	if len(command) == 0 {
 		return fail(exitUsage, errors.New("profllm job ray: no command"))
 	}
 	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
-	code, err := j.RunRay(a.ctx, job.Ray{
+	code, err := j.RunRay(ctx, job.Ray{
 		Nodes: c.Nodes, Head: c.Head, Port: c.Port, Timeout: c.Timeout, HeadArgs: c.HeadArg, WorkerArgs: c.WorkerArg, Command: command,
 	}, a.environ)
 	if err != nil {
@@ -303,13 +306,13 @@ type jobProfileCmd struct {
 	Command []string `arg:"" passthrough:"" help:"-- and the profiler's command, the server's behind it."`
 }
 
-func (c jobProfileCmd) Run(a *app) error {
+func (c jobProfileCmd) Run(ctx context.Context, a *app) error {
 	command := behindDashes(c.Command)
 	if len(command) == 0 {
 		return fail(exitUsage, errors.New("profllm job profile: no command"))
 	}
 	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
-	code, err := j.RunProfiled(a.ctx, c.Mark, command, a.environ)
+	code, err := j.RunProfiled(ctx, c.Mark, command, a.environ)
 	if err != nil {
 		return fail(code, said("profile", err))
 	}
@@ -372,7 +375,7 @@ type jobContainCmd struct {
 	Args      []string `arg:"" passthrough:"" help:"-- and the runtime's arguments."`
 }
 
-func (c jobContainCmd) Run(a *app) error {
+func (c jobContainCmd) Run(ctx context.Context, a *app) error {
 	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
 	dir, err := os.Getwd() // where the job's script is: the run directory
 	if err != nil || !isRunDir(dir) {
@@ -382,7 +385,7 @@ func (c jobContainCmd) Run(a *app) error {
 	if err != nil {
 		self = ""
 	}
-	code, err := j.RunContain(a.ctx, job.Contain{
+	code, err := j.RunContain(ctx, job.Contain{
 		Self: self, Dir: dir, Runtime: c.Runtime, Step: c.Step, Args: behindDashes(c.Args), Names: c.Env, Load: c.Load, WorkDir: c.Workdir, MountHome: c.MountHome,
 	}, a.environ)
 	if err != nil {

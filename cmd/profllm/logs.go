@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,7 +28,7 @@ type logsCmd struct {
 }
 
 // Run prints what matters of a run's logs.
-func (c logsCmd) Run(a *app) error {
+func (c logsCmd) Run(ctx context.Context, a *app) error {
 	if c.Lines < 0 {
 		return fail(exitUsage, fmt.Errorf("--lines=%d: want 0 or more", c.Lines))
 	}
@@ -37,7 +38,7 @@ func (c logsCmd) Run(a *app) error {
 	}
 	logs := runLogs(dir)
 	if c.Follow {
-		return a.followLogs(dir, c)
+		return a.followLogs(ctx, dir, c)
 	}
 	if c.Role == "" {
 		if f := a.firstCause(dir); f != nil {
@@ -312,9 +313,9 @@ const logPause = 500 * time.Millisecond
 
 // followLogs prints what is added to the logs until the run is over. Slurm is
 // asked rarely: the run's last file says most ends.
-func (a *app) followLogs(dir string, c logsCmd) error {
+func (a *app) followLogs(ctx context.Context, dir string, c logsCmd) error {
 	followers := map[string]*tail.Follower{} // by path, without what says that it is packed
-	ask, secrets := a.runEnd(dir), run.Secrets(dir)
+	ask, secrets := a.runEnd(ctx, dir), run.Secrets(dir)
 	for over := false; ; {
 		last := over
 		logs, err := chosen(runLogs(dir), c.Role)
@@ -346,7 +347,7 @@ func (a *app) followLogs(dir string, c logsCmd) error {
 			continue // once more: what was written meanwhile
 		}
 		select {
-		case <-a.ctx.Done():
+		case <-ctx.Done():
 			return fail(exitInterrupted, errors.New("interrupted; the run goes on"))
 		case <-time.After(logPause):
 		}
@@ -366,7 +367,7 @@ func mayLog(dir, name string) bool {
 
 // runEnd returns a function that says whether a run is over: by its files each
 // time, by Slurm with pauses that grow.
-func (a *app) runEnd(dir string) func() bool {
+func (a *app) runEnd(ctx context.Context, dir string) func() bool {
 	dirs := []string{dir}
 	subs := a.client().JobsOnRecord(dirs)
 	pause, next := time.Second, a.now()
@@ -380,7 +381,7 @@ func (a *app) runEnd(dir string) func() bool {
 		}
 		next, pause = a.now().Add(pause), min(2*pause, time.Minute)
 		subs = a.client().JobsOnRecord(dirs) // a job may have been submitted meanwhile
-		states, err := a.client().States(a.ctx, dirs, subs)
+		states, err := a.client().States(ctx, dirs, subs)
 		return err == nil && states[dir].Final()
 	}
 }

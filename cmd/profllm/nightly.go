@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -37,13 +38,13 @@ func (c nightlyCmd) Validate() error {
 
 // Run is safe to call from cron, on several login nodes, while the last night
 // still runs.
-func (c nightlyCmd) Run(a *app) error {
+func (c nightlyCmd) Run(ctx context.Context, a *app) error {
 	var log bytes.Buffer
 	q := a.quieted(&log) // what the steps say is no answer
 	if c.Quiet {
 		q.stderr = &log
 	}
-	o, err := c.night(q)
+	o, err := c.night(ctx, q)
 	if code := codeOf(err); code != exitOK && c.Quiet {
 		a.stderr.Write(log.Bytes())
 	}
@@ -58,8 +59,8 @@ func (c nightlyCmd) Run(a *app) error {
 	if err == nil && o.Verdict != nil {
 		err = exit(verdictCode(*o.Verdict))
 	}
-	if o.News() || codeOf(err) != exitOK && a.ctx.Err() == nil {
-		a.tell(c.notifyFlags, nightEvent(o, codeOf(err), err))
+	if o.News() || codeOf(err) != exitOK && ctx.Err() == nil {
+		a.tell(ctx, c.notifyFlags, nightEvent(o, codeOf(err), err))
 	}
 	if writeErr := o.Told(); writeErr != nil {
 		return errors.Join(writeErr, err)
@@ -68,23 +69,23 @@ func (c nightlyCmd) Run(a *app) error {
 }
 
 // night plans the scenario, and does what is to be done.
-func (c nightlyCmd) night(a *app) (nightly.Outcome, error) {
+func (c nightlyCmd) night(ctx context.Context, a *app) (nightly.Outcome, error) {
 	c.live = true
-	p, err := a.plan(c.Scenario, c.planFlags, c.Simulate)
+	p, err := a.plan(ctx, c.Scenario, c.planFlags, c.Simulate)
 	if err != nil {
 		return nightly.Outcome{}, err
 	}
 	act := nightly.Act{
 		Client: a.client(), Wait: c.Wait, Allow: a.allow(c.MaxNodeHours, c.Yes), Judge: nightly.Options{Tolerance: c.Tolerance, Baselines: c.Baselines},
 		Submit: func(root string) error {
-			err := a.submit(root, submitFlags{Wait: c.Wait, Settle: c.Settle})
+			err := a.submit(ctx, root, submitFlags{Wait: c.Wait, Settle: c.Settle})
 			if code := codeOf(err); code == exitJobFailed || code == exitInvalid {
 				return nil // the verdict says it
 			}
 			return err
 		},
 	}
-	return act.Night(a.ctx, p)
+	return act.Night(ctx, p)
 }
 
 func nightEvent(o nightly.Outcome, code int, err error) notify.Event {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -26,19 +27,19 @@ type notifyFlags struct {
 
 // tell runs the hook, if there is one. A hook that fails says so itself, and
 // changes nothing else.
-func (a *app) tell(f notifyFlags, e notify.Event) {
+func (a *app) tell(ctx context.Context, f notifyFlags, e notify.Event) {
 	h := f.Notify.Hook
 	if h == nil {
 		return
 	}
 	h.Environ, h.Limit, h.Log = a.environ, f.NotifyLimit, a.logf
 	e.Time = a.now().UTC()
-	h.Send(a.ctx, e)
+	h.Send(ctx, e)
 }
 
 // tellEnd tells how the jobs of a scenario ended, and returns ended. An
 // interrupted wait is no end: the jobs go on.
-func (a *app) tellEnd(f notifyFlags, root string, ended error) error {
+func (a *app) tellEnd(ctx context.Context, f notifyFlags, root string, ended error) error {
 	code := codeOf(ended)
 	if code == exitInterrupted {
 		return ended
@@ -57,7 +58,7 @@ func (a *app) tellEnd(f notifyFlags, root string, ended error) error {
 	default:
 		e.Lines = append(e.Lines, ended.Error())
 	}
-	a.tell(f, e)
+	a.tell(ctx, f, e)
 	return ended
 }
 

@@ -23,7 +23,7 @@ func TestTellEnd(t *testing.T) {
 	event, hook := filepath.Join(dir, "event"), filepath.Join(dir, "hook")
 	require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\ncat > "+event+"\n"), 0o755))
 	var stderr bytes.Buffer
-	a := &app{ctx: t.Context(), environ: os.Environ(), stderr: &stderr, now: time.Now}
+	a := &app{environ: os.Environ(), stderr: &stderr, now: time.Now}
 	for _, c := range []struct {
 		ended error
 		code  int
@@ -36,7 +36,7 @@ func TestTellEnd(t *testing.T) {
 	} {
 		var f notifyFlags
 		require.NoError(t, f.Notify.UnmarshalText([]byte(hook)))
-		require.Equal(t, c.ended, a.tellEnd(f, dir, c.ended))
+		require.Equal(t, c.ended, a.tellEnd(t.Context(), f, dir, c.ended))
 		var e notify.Event
 		require.NoError(t, run.ReadJSON(event, &e))
 		require.Equal(t, notify.Event{
@@ -45,9 +45,9 @@ func TestTellEnd(t *testing.T) {
 		require.NoError(t, os.Remove(event))
 	}
 	var f notifyFlags
-	require.NoError(t, a.tellEnd(f, dir, nil), "no hook")
+	require.NoError(t, a.tellEnd(t.Context(), f, dir, nil), "no hook")
 	require.NoError(t, f.Notify.UnmarshalText([]byte(hook)))
-	require.Error(t, a.tellEnd(f, dir, fail(exitInterrupted, errors.New("interrupted"))))
+	require.Error(t, a.tellEnd(t.Context(), f, dir, fail(exitInterrupted, errors.New("interrupted"))))
 	require.NoFileExists(t, event, "the jobs go on")
 	require.Empty(t, stderr.String())
 }

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/profllm/profllm/pkg/campaign"
+import (
+	"context"
+
+	"github.com/profllm/profllm/pkg/campaign"
+)
 
 type rehearseCmd struct {
 	planFlags
@@ -8,19 +12,19 @@ type rehearseCmd struct {
 }
 
 // Run plans a scenario with the simulated engine and runs each job on this machine.
-func (c rehearseCmd) Run(a *app) error {
-	p, err := a.plan(c.Scenario, c.planFlags, true)
+func (c rehearseCmd) Run(ctx context.Context, a *app) error {
+	p, err := a.plan(ctx, c.Scenario, c.planFlags, true)
 	if err != nil {
 		return err
 	}
-	return a.rehearse(p)
+	return a.rehearse(ctx, p)
 }
 
 // rehearse runs what was planned here, and shows what came of it.
-func (a *app) rehearse(p *campaign.Planned) error {
-	dirs, states, err := a.client().Rehearse(a.ctx, p)
+func (a *app) rehearse(ctx context.Context, p *campaign.Planned) error {
+	dirs, states, err := a.client().Rehearse(ctx, p)
 	if err != nil {
 		return err
 	}
-	return a.report(a.remember(dirs), dirs, states, "text")
+	return a.report(ctx, a.remember(dirs), dirs, states, "text")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -66,12 +67,12 @@ type reportCmd struct {
 	System   string   `aliases:"system-config" placeholder:"FILE" type:"existingfile" help:"Take [reports] that the scenario does not have from this system file."`
 }
 
-func (c reportCmd) Run(a *app) error {
+func (c reportCmd) Run(ctx context.Context, a *app) error {
 	o, err := c.options()
 	if err != nil {
 		return err
 	}
-	runs, done, err := a.loadRuns(c.Paths...)
+	runs, done, err := a.loadRuns(ctx, c.Paths...)
 	defer done()
 	if err != nil {
 		return err
@@ -146,17 +147,17 @@ type compareCmd struct {
 
 // Run judges the second set of runs against the first, and fails if it is worse or if
 // they must not be compared.
-func (c compareCmd) Run(a *app) error {
+func (c compareCmd) Run(ctx context.Context, a *app) error {
 	metrics, err := findMetrics(c.Metric)
 	if err != nil {
 		return err
 	}
-	first, doneFirst, err := a.loadRuns(c.First)
+	first, doneFirst, err := a.loadRuns(ctx, c.First)
 	defer doneFirst()
 	if err != nil {
 		return err
 	}
-	second, doneSecond, err := a.loadRuns(c.Second)
+	second, doneSecond, err := a.loadRuns(ctx, c.Second)
 	defer doneSecond()
 	if err != nil {
 		return err
@@ -200,8 +201,8 @@ func findMetrics(names []string) ([]report.Metric, error) {
 
 // loadRuns reads the records below paths, also of archives, which are unpacked until
 // done; finding none is an error.
-func (a *app) loadRuns(paths ...string) (runs []report.Run, done func(), err error) {
-	places, done, err := a.unpacked(paths)
+func (a *app) loadRuns(ctx context.Context, paths ...string) (runs []report.Run, done func(), err error) {
+	places, done, err := a.unpacked(ctx, paths)
 	if err != nil {
 		return nil, done, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"maps"
 	"slices"
 
@@ -15,18 +16,18 @@ type resumeCmd struct {
 }
 
 // Run submits exactly what is missing.
-func (c resumeCmd) Run(a *app) error {
+func (c resumeCmd) Run(ctx context.Context, a *app) error {
 	client := a.client()
-	rest, err := client.Rest(a.ctx, c.Root, campaign.ResumeOptions{Failed: c.Failed, Templates: c.Templates})
+	rest, err := client.Rest(ctx, c.Root, campaign.ResumeOptions{Failed: c.Failed, Templates: c.Templates})
 	if err != nil {
 		return err
 	}
 	for _, why := range slices.Sorted(maps.Keys(rest.Reasons)) {
 		a.logf("%s %s", several(rest.Reasons[why], "run"), why)
 	}
-	dirs, err := client.SubmitRest(a.ctx, rest, c.Settle)
+	dirs, err := client.SubmitRest(ctx, rest, c.Settle)
 	if err != nil {
 		return err
 	}
-	return a.follow(client, rest.Root, dirs, c.submitFlags)
+	return a.follow(ctx, client, rest.Root, dirs, c.submitFlags)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,8 +36,8 @@ type dryRunCmd struct {
 	TestOnly bool   `help:"Ask Slurm whether it would take each script; uses up a job id each."`
 }
 
-func (c dryRunCmd) Run(a *app) error {
-	p, err := a.plan(c.Scenario, c.planFlags, c.Simulate)
+func (c dryRunCmd) Run(ctx context.Context, a *app) error {
+	p, err := a.plan(ctx, c.Scenario, c.planFlags, c.Simulate)
 	if err != nil {
 		return err
 	}
@@ -56,12 +57,12 @@ func (c dryRunCmd) Run(a *app) error {
 		if carried[r.Plan.Dir] != nil {
 			continue
 		}
-		if err := a.testOnly("test "+r.Plan.Test, r.Script); err != nil {
+		if err := a.testOnly(ctx, "test "+r.Plan.Test, r.Script); err != nil {
 			return err
 		}
 	}
 	for _, b := range p.Batches {
-		if err := a.testOnly("batch "+b.Batch.RunID, b.Script); err != nil {
+		if err := a.testOnly(ctx, "batch "+b.Batch.RunID, b.Script); err != nil {
 			return err
 		}
 	}
@@ -83,7 +84,7 @@ func (a *app) printPlans(p *campaign.Planned, format string) error {
 	return out.Flush()
 }
 
-func (a *app) testOnly(what string, script []byte) error {
+func (a *app) testOnly(ctx context.Context, what string, script []byte) error {
 	f, err := os.CreateTemp("", "profllm-*.sh")
 	if err != nil {
 		return err
@@ -95,7 +96,7 @@ func (a *app) testOnly(what string, script []byte) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	answer, err := a.client().Slurm().TestOnly(a.ctx, f.Name())
+	answer, err := a.client().Slurm().TestOnly(ctx, f.Name())
 	if err != nil {
 		return fail(exitNotSubmit, fmt.Errorf("%s: %w", what, err))
 	}
@@ -127,9 +128,9 @@ type submitCmd struct {
 	MaxNodeHours float64 `default:"100" help:"Ask before submitting more node-hours than this, by the time limits."`
 }
 
-func (c submitCmd) Run(a *app) error {
+func (c submitCmd) Run(ctx context.Context, a *app) error {
 	c.live = true
-	p, err := a.plan(c.Scenario, c.planFlags, c.Simulate)
+	p, err := a.plan(ctx, c.Scenario, c.planFlags, c.Simulate)
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func (c submitCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.submit(root, c.submitFlags)
+	return a.submit(ctx, root, c.submitFlags)
 }
 
 // begin makes the directory of what was planned, or finds that of an interrupted
@@ -161,13 +162,13 @@ type placeFlags struct {
 }
 
 // paths are the given ones, or the folder of results.
-func (f placeFlags) paths(a *app, given []string) ([]string, error) {
+func (f placeFlags) paths(ctx context.Context, a *app, given []string) ([]string, error) {
 	if len(given) > 0 {
 		return given, nil
 	}
 	dir := f.OutputDir
 	if dir == "" && f.System != "" {
-		sys, err := a.client().System(a.ctx, f.System, false)
+		sys, err := a.client().System(ctx, f.System, false)
 		if err != nil {
 			return nil, err
 		}
@@ -213,9 +214,9 @@ type statusCmd struct {
 // percent: what status reads of a run is small, and it ends soon.
 const shortLived = 400
 
-func (c statusCmd) Run(a *app) error {
+func (c statusCmd) Run(ctx context.Context, a *app) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(shortLived))
-	paths, err := c.paths(a, c.Paths)
+	paths, err := c.paths(ctx, a, c.Paths)
 	if err != nil {
 		return err
 	}
@@ -224,8 +225,8 @@ func (c statusCmd) Run(a *app) error {
 		return err
 	}
 	client := a.client()
-	subs := client.Jobs(a.ctx, dirs)
-	states, err := client.States(a.ctx, dirs, subs)
+	subs := client.Jobs(ctx, dirs)
+	states, err := client.States(ctx, dirs, subs)
 	if err != nil {
 		return err
 	}
@@ -236,13 +237,13 @@ type cancelCmd struct {
 	Paths []string `arg:"" help:"Run or scenario directories."`
 }
 
-func (c cancelCmd) Run(a *app) error {
+func (c cancelCmd) Run(ctx context.Context, a *app) error {
 	dirs, err := a.runDirs(c.Paths)
 	if err != nil {
 		return err
 	}
 	client := a.client()
-	out, err := client.Cancel(a.ctx, dirs)
+	out, err := client.Cancel(ctx, dirs)
 	if err != nil {
 		return err
 	}

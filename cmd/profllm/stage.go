@@ -32,9 +32,9 @@ type stageFlags struct {
 }
 
 // site reads the system file and what its relative paths mean.
-func (a *app) site(file string) (*config.System, catalog.Options, error) {
+func (a *app) site(ctx context.Context, file string) (*config.System, catalog.Options, error) {
 	var o catalog.Options
-	sys, err := a.client().System(a.ctx, file, false)
+	sys, err := a.client().System(ctx, file, false)
 	if err != nil {
 		return nil, o, err
 	}
@@ -74,7 +74,7 @@ func terminal(w any) bool {
 }
 
 // stage fetches items one after the other; what fails does not keep the rest.
-func (f stageFlags) stage(a *app, site stage.Site, items []stage.Item) error {
+func (f stageFlags) stage(ctx context.Context, a *app, site stage.Site, items []stage.Item) error {
 	s, err := f.stager(a, site)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (f stageFlags) stage(a *app, site stage.Site, items []stage.Item) error {
 	for _, item := range items {
 		o, err := stage.Outcome{Item: item, State: "would stage", Detail: item.Skip}, error(nil)
 		if !f.DryRun {
-			o, err = s.Stage(a.ctx, item)
+			o, err = s.Stage(ctx, item)
 		} else if item.Skip != "" {
 			o.State = stage.Skipped
 		} else if _, err := os.Stat(item.Path); err == nil {
@@ -125,12 +125,12 @@ type stageCmd struct {
 	Scenario string `arg:"" help:"Scenario file, a lock, or demo."`
 }
 
-func (c stageCmd) Run(a *app) error {
+func (c stageCmd) Run(ctx context.Context, a *app) error {
 	s, defs, err := definition.Load(c.Scenario, definition.Folders(c.definitionFlags))
 	if err != nil {
 		return fail(exitDefinition, err)
 	}
-	sys, err := a.client().SystemOf(a.ctx, defs, c.System, false)
+	sys, err := a.client().SystemOf(ctx, defs, c.System, false)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (c stageCmd) Run(a *app) error {
 	if err != nil {
 		return fail(exitDefinition, err)
 	}
-	return c.stage(a, site, items)
+	return c.stage(ctx, a, site, items)
 }
 
 type imageCmd struct {
@@ -160,8 +160,8 @@ type imageStageCmd struct {
 	Images []string `arg:"" help:"Images, such as nvcr.io/nvidia/vllm:26.01."`
 }
 
-func (c imageStageCmd) Run(a *app) error {
-	sys, o, err := a.site(c.System)
+func (c imageStageCmd) Run(ctx context.Context, a *app) error {
+	sys, o, err := a.site(ctx, c.System)
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (c imageStageCmd) Run(a *app) error {
 		}
 		items = append(items, item)
 	}
-	return c.stage(a, site, items)
+	return c.stage(ctx, a, site, items)
 }
 
 type imageListCmd struct {
@@ -187,8 +187,8 @@ type imageListCmd struct {
 	Output string `enum:"text,json" default:"text" help:"text or json."`
 }
 
-func (c imageListCmd) Run(a *app) error {
-	entries, _, err := a.cache(c.System)
+func (c imageListCmd) Run(ctx context.Context, a *app) error {
+	entries, _, err := a.cache(ctx, c.System)
 	if err != nil {
 		return err
 	}
@@ -212,8 +212,8 @@ type imagePruneCmd struct {
 	Output    string        `enum:"text,json" default:"text" help:"text or json."`
 }
 
-func (c imagePruneCmd) Run(a *app) error {
-	_, dir, err := a.cache(c.System)
+func (c imagePruneCmd) Run(ctx context.Context, a *app) error {
+	_, dir, err := a.cache(ctx, c.System)
 	if err != nil {
 		return err
 	}
@@ -226,8 +226,8 @@ func (c imagePruneCmd) Run(a *app) error {
 }
 
 // cache lists the staged images of a site.
-func (a *app) cache(system string) (entries []stage.Entry, dir string, err error) {
-	sys, o, err := a.site(system)
+func (a *app) cache(ctx context.Context, system string) (entries []stage.Entry, dir string, err error) {
+	sys, o, err := a.site(ctx, system)
 	if err != nil {
 		return nil, "", err
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/profllm/profllm/pkg/report"
 )
 
@@ -15,12 +17,12 @@ type trendCmd struct {
 
 // Run says where series of runs changed, and fails if one got worse at its end or if
 // no run can be believed.
-func (c trendCmd) Run(a *app) error {
+func (c trendCmd) Run(ctx context.Context, a *app) error {
 	metrics, err := findMetrics(c.Metric)
 	if err != nil {
 		return err
 	}
-	runs, done, err := a.loadRuns(c.Paths...)
+	runs, done, err := a.loadRuns(ctx, c.Paths...)
 	defer done()
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -116,19 +117,19 @@ func (a *app) allow(limit float64, yes bool) func(campaign.Cost) error {
 }
 
 // submit submits a scenario's directory, and waits for its jobs if it shall.
-func (a *app) submit(root string, f submitFlags) error {
+func (a *app) submit(ctx context.Context, root string, f submitFlags) error {
 	client := a.client()
-	dirs, err := client.Submit(a.ctx, root, f.Settle)
+	dirs, err := client.Submit(ctx, root, f.Settle)
 	if err != nil {
 		return err
 	}
-	return a.follow(client, root, dirs, f)
+	return a.follow(ctx, client, root, dirs, f)
 }
 
 // follow waits for the jobs of runs if it shall, and tells how they ended.
-func (a *app) follow(client *campaign.Client, root string, dirs []string, f submitFlags) error {
+func (a *app) follow(ctx context.Context, client *campaign.Client, root string, dirs []string, f submitFlags) error {
 	if !f.Wait && !f.Watch {
 		return nil
 	}
-	return a.tellEnd(f.notifyFlags, root, a.wait(client, dirs, f.Watch))
+	return a.tellEnd(ctx, f.notifyFlags, root, a.wait(ctx, client, dirs, f.Watch))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -23,14 +24,14 @@ type verifyCmd struct {
 // Run checks each file by its kind: a system file has the key scheduler, a
 // scenario [[Tests]], and everything else is a test. With --system, scenarios are
 // planned as well.
-func (c verifyCmd) Run(a *app) error {
+func (c verifyCmd) Run(ctx context.Context, a *app) error {
 	names, err := definitionFiles(c.Paths)
 	if err != nil {
 		return fail(exitUsage, err)
 	}
 	bad := 0
 	for _, name := range names {
-		kind, err := c.check(a, name)
+		kind, err := c.check(ctx, a, name)
 		if err != nil {
 			bad++
 			fmt.Fprintf(a.stdout, "bad  %-8s %s\n", kind, name)
@@ -67,7 +68,7 @@ func definitionFiles(paths []string) ([]string, error) {
 	return names, nil
 }
 
-func (c verifyCmd) check(a *app, name string) (kind string, err error) {
+func (c verifyCmd) check(ctx context.Context, a *app, name string) (kind string, err error) {
 	data, err := regular.ReadFile(name)
 	if err != nil {
 		return "file", err
@@ -84,7 +85,7 @@ func (c verifyCmd) check(a *app, name string) (kind string, err error) {
 			err = a.workloads(*t)
 		}
 	case c.System != "":
-		_, err = a.plan(name, planFlags{makeFlags: makeFlags{siteFlags: c.siteFlags, definitionFlags: c.definitionFlags}}, false)
+		_, err = a.plan(ctx, name, planFlags{makeFlags: makeFlags{siteFlags: c.siteFlags, definitionFlags: c.definitionFlags}}, false)
 	default:
 		var s *scenario.Scenario
 		if s, _, err = definition.Load(name, definition.Folders(c.definitionFlags)); err == nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -29,8 +30,8 @@ type watchCmd struct {
 }
 
 // Run shows runs until all are over, and answers for them as submit --wait does.
-func (c watchCmd) Run(a *app) error {
-	paths, err := c.paths(a, c.Paths)
+func (c watchCmd) Run(ctx context.Context, a *app) error {
+	paths, err := c.paths(ctx, a, c.Paths)
 	if err != nil {
 		return err
 	}
@@ -42,8 +43,8 @@ func (c watchCmd) Run(a *app) error {
 		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: give a run or scenario directory, one that a submission or a rehearsal made", strings.Join(paths, " ")))
 	}
 	client := a.client()
-	subs := client.Jobs(a.ctx, dirs)
-	states, err := client.States(a.ctx, dirs, subs)
+	subs := client.Jobs(ctx, dirs)
+	states, err := client.States(ctx, dirs, subs)
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func (c watchCmd) Run(a *app) error {
 	if cols, rows, ok := a.screen(); ok {
 		v.cols, v.rows, v.colour = cols, rows, a.env("NO_COLOR") == ""
 	}
-	return a.collectAtEnd(client, jobs, subs, v.show)
+	return a.collectAtEnd(ctx, client, jobs, subs, v.show)
 }
 
 // screen is the size of the terminal that shows stdout; ok is false if it is none

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -22,7 +23,7 @@ type whyCmd struct {
 
 // Run tells the story of each run, and of logs without one, from what is on disk;
 // Slurm is not asked. What cannot be read is named, and the others are told.
-func (c whyCmd) Run(a *app) error {
+func (c whyCmd) Run(ctx context.Context, a *app) error {
 	col, err := a.client().Collector()
 	if err != nil {
 		return err
@@ -30,7 +31,7 @@ func (c whyCmd) Run(a *app) error {
 	stories, worst := []story.Story{}, exitOK
 	var files []string // logs that are given one by one are of one failure
 	tell := func(told []story.Story, err error) {
-		stories, worst = append(stories, told...), max(worst, a.code(err))
+		stories, worst = append(stories, told...), max(worst, a.code(ctx, err))
 	}
 	for _, path := range c.Paths {
 		dirs, err := a.runsAt(path)
@@ -43,7 +44,7 @@ func (c whyCmd) Run(a *app) error {
 			files = append(files, path)
 		}
 		for _, dir := range dirs {
-			if err := a.ctx.Err(); err != nil {
+			if err := ctx.Err(); err != nil {
 				return err
 			}
 			tell(tellRun(col, dir))
