@@ -26,6 +26,7 @@ import (
 	"github.com/ulikunitz/xz"
 
 	"github.com/profllm/profllm/pkg/durable"
+	"github.com/profllm/profllm/pkg/process"
 )
 
 // Suffix ends the name of every archive.
@@ -160,7 +161,7 @@ func sweep(dir, prefix string) {
 func abandoned(name string) bool {
 	pid, _, found := strings.Cut(name, "-")
 	n, err := strconv.Atoi(pid)
-	return found && err == nil && n > 0 && !durable.Exists(n)
+	return found && err == nil && n > 0 && !process.Exists(n)
 }
 
 // survey lists a directory, names ascending, without reading its files. What no

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/profllm/profllm/pkg/process"
 )
 
 // WriteFile replaces a file as a whole, and keeps the permissions of an old one.
@@ -191,7 +193,7 @@ func sweep(dir, host string, now time.Time) {
 		if err != nil {
 			continue
 		}
-		if writer == host && !Exists(pid) || old(e, now) {
+		if writer == host && !process.Exists(pid) || old(e, now) {
 			os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
@@ -201,9 +203,6 @@ func old(e fs.DirEntry, now time.Time) bool {
 	st, err := e.Info()
 	return err == nil && now.Sub(st.ModTime()) > abandoned
 }
-
-// Exists reports whether there is a process, of whomever.
-func Exists(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 // SyncDir brings the names in a directory to disk.
 func SyncDir(dir string) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/process"
 )
 
 // Printed is a run with its script, and the scripts of its hooks: of those
@@ -138,7 +139,7 @@ func unfinishedDir(target string) (string, error) {
 		_, word, found := strings.Cut(e.Name(), mark)
 		pid, err := strconv.Atoi(word)
 		// Of this process it is that of an earlier one with the same number.
-		if found && err == nil && e.IsDir() && (pid == os.Getpid() || !durable.Exists(pid)) {
+		if found && err == nil && e.IsDir() && (pid == os.Getpid() || !process.Exists(pid)) {
 			if err := os.RemoveAll(filepath.Join(parent, e.Name())); err != nil {
 				return "", err
 			}
