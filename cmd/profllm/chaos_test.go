@@ -543,17 +543,17 @@ func stopped(pid int) bool {
 	return false
 }
 
-// process is one of a job's, on any node.
-type process struct {
+// jobProcess is one of a job's processes, on any node.
+type jobProcess struct {
 	pid          int
 	cmdline, env string // each word ends with NUL; env also begins with it
 }
 
 // processes lists those of a job, or of every job.
-func processes(job string) []process {
+func processes(job string) []jobProcess {
 	base, task, _ := strings.Cut(job, "_")
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
-	var list []process
+	var list []jobProcess
 	for _, f := range files {
 		data, err := os.ReadFile(f)
 		env := "\x00" + string(data)
@@ -566,7 +566,7 @@ func processes(job string) []process {
 		cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(f), "cmdline"))
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(f)))
 		if len(cmdline) > 0 {
-			list = append(list, process{pid, string(cmdline), env})
+			list = append(list, jobProcess{pid, string(cmdline), env})
 		}
 	}
 	return list

@@ -17,6 +17,7 @@ import (
 	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/node"
+	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -141,7 +142,7 @@ func TestRehearseCleanNodes(t *testing.T) {
 	for _, text := range list {
 		pid, err := strconv.Atoi(text)
 		require.NoError(t, err)
-		require.Empty(t, run.ProcessStart(pid), "process %d is left", pid)
+		require.Empty(t, process.Start(pid), "process %d is left", pid)
 	}
 	require.Contains(t, fmt.Sprint(readResult(t, only(t, dir)).Warnings), "outlived its step and was ended by KILL: sleep 7200")
 }

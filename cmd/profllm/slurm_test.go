@@ -18,6 +18,7 @@ import (
 	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/hostlist"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -408,7 +409,7 @@ func TestSlurmSubmitKilled(t *testing.T) {
 					args = []string{"slurm", "resume", filepath.Dir(filepath.Dir(d)), "--settle", "20s"}
 				}
 				o := settling(t, command(dir, nil, append(args, "--wait")...), goOn)
-				await.True(t, func() bool { return run.ProcessStart(sbatch) == "" }, "the interrupted sbatch, process %d, ends", sbatch)
+				await.True(t, func() bool { return process.Start(sbatch) == "" }, "the interrupted sbatch, process %d, ends", sbatch)
 				require.Equal(t, exitOK, o.code)
 				require.Equal(t, d, only(t, dir), "the interrupted run goes on; there is no second one")
 				require.Contains(t, o.stdout, "adopted job "+jobID(t, d))

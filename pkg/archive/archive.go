@@ -26,6 +26,7 @@ import (
 	"github.com/ulikunitz/xz"
 
 	"github.com/profllm/profllm/pkg/durable"
+	"github.com/profllm/profllm/pkg/process"
 )
 
 // Suffix ends the name of every archive.
@@ -98,24 +99,7 @@ func Write(ctx context.Context, dir, file string) ([]Entry, error) {
 	if err := verify(ctx, temp, dir, entries); err != nil {
 		return nil, fmt.Errorf("%s is not written, since the archive does not hold what the directory does: %w", file, err)
 	}
-	return entries, publish(temp.Name(), file)
-}
-
-// publish gives a finished file its name, unless another has it.
-func publish(temp, file string) error {
-	err := os.Link(temp, file)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("create %s: %w", file, fs.ErrExist)
-	}
-	if err != nil { // a file system without hard links
-		if _, err := os.Lstat(file); err == nil {
-			return fmt.Errorf("create %s: %w", file, fs.ErrExist)
-		}
-		if err := os.Rename(temp, file); err != nil {
-			return err
-		}
-	}
-	return durable.SyncDir(filepath.Dir(file))
+	return entries, durable.Publish(temp.Name(), file)
 }
 
 // TempDir makes a folder in the place for temporary files, to read an archive from. What
@@ -160,7 +144,7 @@ func sweep(dir, prefix string) {
 func abandoned(name string) bool {
 	pid, _, found := strings.Cut(name, "-")
 	n, err := strconv.Atoi(pid)
-	return found && err == nil && n > 0 && !durable.Exists(n)
+	return found && err == nil && n > 0 && !process.Exists(n)
 }
 
 // survey lists a directory, names ascending, without reading its files. What no

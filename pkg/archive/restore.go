@@ -59,10 +59,7 @@ func Restore(ctx context.Context, file, parent string, o Options) (string, error
 	if err := free(target); err != nil {
 		return "", err
 	}
-	if err := os.Rename(filepath.Join(temp, top), target); err != nil {
-		return "", err
-	}
-	return target, durable.SyncDir(parent)
+	return target, durable.Move(filepath.Join(temp, top), target)
 }
 
 func free(target string) error {

@@ -11,6 +11,7 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -172,7 +173,7 @@ func oneLine(text string) string {
 func (d *Doctor) command(ctx context.Context, argv ...string) answer {
 	program := argv[0]
 	if !strings.Contains(program, "/") {
-		program = first(d.lookPath(program), program)
+		program = cmp.Or(d.lookPath(program), program)
 	}
 	cmd := exec.Command(program, argv[1:]...)
 	cmd.Env = d.Environ

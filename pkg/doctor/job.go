@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -68,7 +69,7 @@ func (d *Doctor) submit(ctx context.Context, dir string) bool {
 	lines := strings.Split(strings.TrimSpace(a.out), "\n")
 	m := jobNumber.FindStringSubmatch(strings.TrimSpace(lines[len(lines)-1]))
 	if a.err != nil || m == nil {
-		d.add("a job", Bad, first(a.why(), "sbatch: "+oneLine(a.out)), "account, partition, QOS or reservation may be wrong: "+strings.Join(argv, " "))
+		d.add("a job", Bad, cmp.Or(a.why(), "sbatch: "+oneLine(a.out)), "account, partition, QOS or reservation may be wrong: "+strings.Join(argv, " "))
 		return false
 	}
 	id := m[1]
@@ -173,7 +174,7 @@ func (d *Doctor) judge(dir, token string, begin time.Time) {
 	}
 	p, err := parseProbe(read("probe"))
 	if err != nil {
-		d.add("node: profllm runs", Bad, fmt.Sprintf("on %s: exit code %s: %s", read("arch"), first(read("code"), "unknown"), notStarted(read("errors"))),
+		d.add("node: profllm runs", Bad, fmt.Sprintf("on %s: exit code %s: %s", read("arch"), cmp.Or(read("code"), "unknown"), notStarted(read("errors"))),
 			"set binary in the system file to a profllm that nodes see, built for their architecture")
 		return
 	}

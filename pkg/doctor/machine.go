@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,20 +10,18 @@ import (
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/gpu"
+	"github.com/profllm/profllm/pkg/quantity"
 )
 
 const (
-	mib = 1 << 20
-	gib = 1 << 30
-
 	// wantFree holds some nights of results; imageFree a container image of 65 GB
 	// with its import, 2.5 times its compressed size.
-	wantFree  = 10 * gib
-	imageFree = 160 * gib
+	wantFree  = 10 * quantity.GiB
+	imageFree = 160 * quantity.GiB
 	// wantShm is for NCCL and the engines' own queues.
-	wantShm = 8 * gib
+	wantShm = 8 * quantity.GiB
 	// wantMemlock is for the registered buffers of RDMA.
-	wantMemlock = gib
+	wantMemlock = quantity.GiB
 	// socketPath is the longest path of a Unix socket; raySocket is what Ray puts
 	// behind its folder, engineSocket what vLLM does.
 	socketPath   = 107
@@ -76,9 +75,9 @@ func (d *Doctor) folder(name string, f Folder) {
 	seen := f.Path + " (" + f.Kind + ")"
 	switch {
 	case !f.Writable:
-		d.add(name, Bad, first(f.Explanation, f.Error), "set output_path to a folder that you may write")
+		d.add(name, Bad, cmp.Or(f.Explanation, f.Error), "set output_path to a folder that you may write")
 	case !f.Exclusive || !f.Renames:
-		d.add(name, Bad, seen+": "+first(f.Explanation, "a file can be created twice"), "use another file system: two commands could submit the same run")
+		d.add(name, Bad, seen+": "+cmp.Or(f.Explanation, "a file can be created twice"), "use another file system: two commands could submit the same run")
 	case !f.HardLinks:
 		d.add(name, Warn, seen+": no hard links", "exclusive creation is used instead, and a killed command may leave an empty file")
 	default:
@@ -91,11 +90,11 @@ func (d *Doctor) free(name string, s Space, want int64, do string) {
 	case s.Error != "":
 		d.add(name, NotChecked, s.Path+": "+s.Error, "")
 	case s.Free < want/100:
-		d.add(name, Bad, size(s.Free)+" free", do)
+		d.add(name, Bad, quantity.Bytes(s.Free)+" free", do)
 	case s.Free < want:
-		d.add(name, Warn, size(s.Free)+" free", do)
+		d.add(name, Warn, quantity.Bytes(s.Free)+" free", do)
 	default:
-		d.add(name, OK, size(s.Free)+" free", "")
+		d.add(name, OK, quantity.Bytes(s.Free)+" free", "")
 	}
 }
 
@@ -117,23 +116,10 @@ func (d *Doctor) memlock(name string, p *Probe, do string) {
 	case err != nil:
 		d.add(name, NotChecked, fmt.Sprintf("the limit is %q", p.Memlock), "")
 	case n < wantMemlock:
-		d.add(name, Warn, size(n), "RDMA needs more: "+do)
+		d.add(name, Warn, quantity.Bytes(n), "RDMA needs more: "+do)
 	default:
-		d.add(name, OK, size(n), "")
+		d.add(name, OK, quantity.Bytes(n), "")
 	}
-}
-
-// size writes bytes as a person would.
-func size(n int64) string {
-	switch {
-	case n >= 10*gib:
-		return fmt.Sprintf("%d GiB", n/gib)
-	case n >= gib:
-		return fmt.Sprintf("%.1f GiB", float64(n)/gib)
-	case n >= mib:
-		return fmt.Sprintf("%d MiB", n/mib)
-	}
-	return fmt.Sprintf("%d KiB", n/1024)
 }
 
 // ports judges the range from which the kernel takes ports.
@@ -152,7 +138,7 @@ func (d *Doctor) ports(name string, p *Probe) {
 // temp judges where engines and Ray put their sockets.
 func (d *Doctor) temp(name string, p *Probe) {
 	length := len(p.Temp.Path)
-	seen := fmt.Sprintf("%s (%s, %s free)", p.Temp.Path, p.Temp.Kind, size(p.Temp.Free))
+	seen := fmt.Sprintf("%s (%s, %s free)", p.Temp.Path, p.Temp.Kind, quantity.Bytes(p.Temp.Free))
 	do := "set TMPDIR to a short folder on the node in global_env_vars: a socket's path holds 107 bytes"
 	switch {
 	case p.Temp.Error != "":
@@ -181,7 +167,7 @@ func (d *Doctor) reader(name string, p *Probe) {
 	case p.Reader != "":
 		d.add(name, OK, p.Reader, "")
 	default:
-		d.add(name, NotChecked, first(p.GPUError, "the driver sees no GPU"), "")
+		d.add(name, NotChecked, cmp.Or(p.GPUError, "the driver sees no GPU"), "")
 	}
 }
 

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/gpu"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/regular"
 )
 
@@ -78,7 +80,7 @@ func Look(ctx context.Context, dir string, env func(string) string, gpus gpu.Rea
 	p.Host, _ = os.Hostname()
 	p.Folder = lookFolder(dir)
 	p.Shm = space("/dev/shm")
-	p.Temp = space(first(env("TMPDIR"), "/tmp"))
+	p.Temp = space(cmp.Or(env("TMPDIR"), "/tmp"))
 	if data, err := os.ReadFile("/proc/self/limits"); err == nil {
 		p.Memlock = parseLimit(string(data), "Max locked memory")
 	}
@@ -110,10 +112,10 @@ func (p *Probe) lookGPUs(ctx context.Context, r gpu.Reader) {
 			_, p.NoNVML = r.Which(ctx)
 		}
 	}
-	p.NoNVML = first(list.Note, p.NoNVML)
+	p.NoNVML = cmp.Or(list.Note, p.NoNVML)
 	for _, d := range list.Devices {
 		p.Reader = d.Reader
-		p.GPUs = append(p.GPUs, fmt.Sprintf("%s, %s, %s", d.Name, d.Driver, size(d.Total)))
+		p.GPUs = append(p.GPUs, fmt.Sprintf("%s, %s, %s", d.Name, d.Driver, quantity.Bytes(d.Total)))
 	}
 }
 

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/quantity"
 )
 
 // lookPath finds a program on the PATH of the commands' environment; "" if it is
@@ -22,7 +24,7 @@ func (d *Doctor) lookPath(name string) string {
 			continue
 		}
 		for _, dir := range filepath.SplitList(list) {
-			if path, err := exec.LookPath(filepath.Join(first(dir, "."), name)); err == nil {
+			if path, err := exec.LookPath(filepath.Join(cmp.Or(dir, "."), name)); err == nil {
 				return path
 			}
 		}
@@ -57,7 +59,7 @@ func (d *Doctor) programs(ctx context.Context) bool {
 	a := d.command(ctx, "sinfo", "--version")
 	m := version.FindStringSubmatch(a.out)
 	if a.err != nil || m == nil {
-		d.add("Slurm programs", Bad, "sinfo --version: "+first(oneLine(a.out), a.why()), "call profllm on a login node, or set SLURM_CONF")
+		d.add("Slurm programs", Bad, "sinfo --version: "+cmp.Or(oneLine(a.out), a.why()), "call profllm on a login node, or set SLURM_CONF")
 		return false
 	}
 	release, _ := strconv.ParseFloat(m[1], 64)
@@ -77,11 +79,11 @@ func (d *Doctor) controller(ctx context.Context) {
 	ping := d.command(ctx, "scontrol", "ping")
 	up, all := parsePing(ping.out)
 	if up == 0 {
-		d.add("controller", Bad, first(strings.Join(all, ", "), ping.why()), "ask the administrators: no job can be submitted now")
+		d.add("controller", Bad, cmp.Or(strings.Join(all, ", "), ping.why()), "ask the administrators: no job can be submitted now")
 		return
 	}
 	queue := d.command(ctx, "squeue", "-h", "-a", "-o", "%i|%T")
-	seen := fmt.Sprintf("%s; squeue lists %s in %s", strings.Join(all, ", "), plural(len(strings.Fields(queue.out)), "job"), seconds(queue.took))
+	seen := fmt.Sprintf("%s; squeue lists %s in %s", strings.Join(all, ", "), quantity.Count(len(strings.Fields(queue.out)), "job"), seconds(queue.took))
 	switch {
 	case queue.err != nil:
 		d.add("controller", Bad, strings.Join(all, ", ")+"; "+queue.why(), "ask the administrators; profllm calls a job unknown while squeue fails")
@@ -249,7 +251,7 @@ func (d *Doctor) partitions(ctx context.Context) {
 
 // partition judges one; only that of the jobs can be bad.
 func (d *Doctor) partition(p *partition) {
-	seen := fmt.Sprintf("%d of %s usable", p.usable, plural(p.nodes, "node"))
+	seen := fmt.Sprintf("%d of %s usable", p.usable, quantity.Count(p.nodes, "node"))
 	if len(p.other) > 0 {
 		seen += ", " + strings.Join(p.other, ", ")
 	}
@@ -295,7 +297,7 @@ func (d *Doctor) gres() {
 	}
 	known := strings.Contains(d.config["GresTypes"], "gpu")
 	have := config.CountGPUs(d.gpus)
-	seen := fmt.Sprintf("GresTypes=%s, partition %s has %s", first(d.config["GresTypes"], "(none)"), d.Partition, first(d.gpus, "none"))
+	seen := fmt.Sprintf("GresTypes=%s, partition %s has %s", cmp.Or(d.config["GresTypes"], "(none)"), d.Partition, cmp.Or(d.gpus, "none"))
 	want, asks := 0, false
 	if d.System != nil {
 		want, asks = d.System.GPUsPerNode, d.System.GPUDirectives()
@@ -321,9 +323,9 @@ func (d *Doctor) accounting(ctx context.Context) {
 	a := d.command(ctx, "sacct", "-n", "-X", "-P", "-S", "now-1hours", "-o", "JobID")
 	switch {
 	case a.err == nil && !a.hung:
-		d.add("accounting", OK, fmt.Sprintf("%s, sacct answers in %s", first(kind, "on"), seconds(a.took)), "")
+		d.add("accounting", OK, fmt.Sprintf("%s, sacct answers in %s", cmp.Or(kind, "on"), seconds(a.took)), "")
 	case strings.Contains(a.errors, "accounting storage is disabled"):
-		d.add("accounting", Warn, "off", fmt.Sprintf("collect within MinJobAge (%s) of a job's end; after that only its sentinel knows", first(d.config["MinJobAge"], "300 sec")))
+		d.add("accounting", Warn, "off", fmt.Sprintf("collect within MinJobAge (%s) of a job's end; after that only its sentinel knows", cmp.Or(d.config["MinJobAge"], "300 sec")))
 	default:
 		d.add("accounting", Warn, a.why(), "squeue and the runs' sentinels are all there is while sacct fails")
 	}
@@ -342,7 +344,7 @@ func (d *Doctor) runtimes(ctx context.Context) {
 			have = append(have, name)
 		}
 	}
-	seen := first(strings.Join(have, ", "), "none")
+	seen := cmp.Or(strings.Join(have, ", "), "none")
 	launcher := ""
 	if d.System != nil {
 		launcher = d.System.Launcher
@@ -355,20 +357,4 @@ func (d *Doctor) runtimes(ctx context.Context) {
 	default:
 		d.add("containers", OK, seen, "")
 	}
-}
-
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

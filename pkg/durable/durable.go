@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/profllm/profllm/pkg/process"
 )
 
 // WriteFile replaces a file as a whole, and keeps the permissions of an old one.
@@ -73,15 +75,54 @@ func Create(path string, data []byte) error {
 		return err
 	}
 	defer os.Remove(temp)
+	return link(temp, path, func() error { return createHere(path, data) })
+}
+
+// Publish gives a finished file, which is on disk, a second name that must not exist
+// yet: if it does, the error is fs.ErrExist. The name is on disk when this returns. On a
+// file system without hard links the file is renamed, and of two commands at once both
+// may succeed.
+func Publish(temp, path string) error {
+	return link(temp, path, func() error {
+		if _, err := os.Lstat(path); err == nil {
+			return taken(path)
+		}
+		return os.Rename(temp, path)
+	})
+}
+
+// link gives a file a second name, or does otherwise what a file system without hard
+// links allows.
+func link(temp, path string, otherwise func() error) error {
 	if err := made(temp, path, os.Link(temp, path)); errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("create %s: %w", path, fs.ErrExist)
+		return taken(path)
 	} else if err != nil {
-		if err := createHere(path, data); err != nil {
+		if err := otherwise(); err != nil {
 			return err
 		}
 	}
 	return SyncDir(filepath.Dir(path))
 }
+
+// Rename gives a finished file or directory its name. A file replaces another, but a
+// directory that is there already is fs.ErrExist. Only a power cut can undo it: see Move.
+func Rename(temp, path string) error {
+	err := os.Rename(temp, path)
+	if errors.Is(err, fs.ErrExist) {
+		return taken(path)
+	}
+	return err
+}
+
+// Move is Rename, and the name is on disk when it returns.
+func Move(temp, path string) error {
+	if err := Rename(temp, path); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+func taken(path string) error { return fmt.Errorf("create %s: %w", path, fs.ErrExist) }
 
 // made is the outcome of a link: over NFS one may be made, and its answer lost,
 // so that the repeated request finds the name taken (open(2), O_EXCL).
@@ -191,7 +232,7 @@ func sweep(dir, host string, now time.Time) {
 		if err != nil {
 			continue
 		}
-		if writer == host && !Exists(pid) || old(e, now) {
+		if writer == host && !process.Exists(pid) || old(e, now) {
 			os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
@@ -201,9 +242,6 @@ func old(e fs.DirEntry, now time.Time) bool {
 	st, err := e.Info()
 	return err == nil && now.Sub(st.ModTime()) > abandoned
 }
-
-// Exists reports whether there is a process, of whomever.
-func Exists(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 // SyncDir brings the names in a directory to disk.
 func SyncDir(dir string) error {

@@ -96,3 +96,22 @@ func TestOrderOnDisk(t *testing.T) {
 	}
 	require.Equal(t, []string{"fsync file", "rename", "fsync directory", "fsync file", "link", "fsync directory"}, calls, "%s", out)
 }
+
+// A finished file or directory gets a name that is free, and a directory's place is
+// taken once only.
+func TestNames(t *testing.T) {
+	dir := t.TempDir()
+	name := func(s string) string { return filepath.Join(dir, s) }
+	require.NoError(t, os.WriteFile(name("temp"), []byte("x"), 0o644))
+	require.NoError(t, Publish(name("temp"), name("file")))
+	require.FileExists(t, name("temp"), "the caller removes it")
+	require.NoError(t, os.WriteFile(name("other"), []byte("y"), 0o644))
+	require.EqualError(t, Publish(name("other"), name("file")), "create "+name("file")+": file already exists")
+	for _, d := range []string{"built", "late"} {
+		require.NoError(t, os.Mkdir(name(d), 0o755))
+	}
+	require.NoError(t, Move(name("built"), name("dir")))
+	require.ErrorIs(t, Move(name("late"), name("dir")), fs.ErrExist)
+	require.DirExists(t, name("late"))
+	require.NoError(t, Move(name("other"), name("file")), "a file replaces another")
+}

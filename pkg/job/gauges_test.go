@@ -31,9 +31,9 @@ func TestSamples(t *testing.T) {
 	j.serve(t, map[string]http.HandlerFunc{"serve_0": func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "vllm:num_requests_running 3\nvllm:num_requests_waiting 2\nvllm:kv_cache_usage_perc 0.5\n")
 	}, "serve_1": func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }})
-	one, _ := process(t, "serve_0", "sleep", "7200")
-	two, _ := process(t, "serve_1", "sleep", "7200")
-	client, bench := process(t, "bench", "sleep", "7200")
+	one, _ := startProcess(t, "serve_0", "sleep", "7200")
+	two, _ := startProcess(t, "serve_1", "sleep", "7200")
+	client, bench := startProcess(t, "bench", "sleep", "7200")
 	watched := make(chan error, 1)
 	go func() { watched <- j.Watch(t.Context(), "bench", client.PID, []Process{one, two}) }()
 	file := j.path(run.TelemetryDir, GaugeFile("bench"))

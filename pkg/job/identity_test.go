@@ -41,7 +41,7 @@ func TestIdentity(t *testing.T) {
 				},
 				"proxy": answer,
 			})
-			serve, _ := process(t, "serve", "sleep", "7200")
+			serve, _ := startProcess(t, "serve", "sleep", "7200")
 			require.NoError(t, j.Wait(t.Context(), []Process{serve}))
 			if c.want == nil {
 				require.NoFileExists(t, j.path(run.RawDir, IdentityFile("serve")))

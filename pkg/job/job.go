@@ -21,6 +21,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -157,7 +158,7 @@ func ParseProcesses(args []string) ([]Process, error) {
 
 // alive reports whether a process runs. A zombie, which its shell has not yet
 // waited for, does not.
-func alive(pid int) bool { return run.ProcessStart(pid) != "" }
+func alive(pid int) bool { return process.Start(pid) != "" }
 
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {

@@ -78,8 +78,8 @@ func (j *testJob) events(t *testing.T) []string {
 	return list
 }
 
-// process starts a stand-in for a role's srun.
-func process(t *testing.T, name string, argv ...string) (Process, *exec.Cmd) {
+// startProcess starts a stand-in for a role's srun.
+func startProcess(t *testing.T, name string, argv ...string) (Process, *exec.Cmd) {
 	t.Helper()
 	cmd := exec.Command(argv[0], argv[1:]...)
 	require.NoError(t, cmd.Start())

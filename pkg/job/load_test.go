@@ -53,7 +53,7 @@ func TestLoads(t *testing.T) {
 	slurm.Use(t, os.Environ())
 	j := threeLoads(t, http.StatusOK)
 	j.grace = 100 * time.Millisecond
-	serve, _ := process(t, "serve", "sleep", "7200")
+	serve, _ := startProcess(t, "serve", "sleep", "7200")
 	for _, name := range []string{"1", "2", "3"} {
 		require.NoError(t, j.BeginLoad(t.Context(), name))
 	}
@@ -130,7 +130,7 @@ func TestStopEndsHooks(t *testing.T) {
 	slurm.Use(t, os.Environ())
 	j := newJob(t)
 	j.grace = 10 * time.Second
-	p, _ := process(t, "pre_test/h", "bash", "-c", "trap 'echo told >"+j.path("told")+"; exit 143' TERM; echo up >"+j.path("up")+"; while :; do sleep 0.02; done")
+	p, _ := startProcess(t, "pre_test/h", "bash", "-c", "trap 'echo told >"+j.path("told")+"; exit 143' TERM; echo up >"+j.path("up")+"; while :; do sleep 0.02; done")
 	await.File(t, j.path("up"))
 	j.Stop(t.Context(), []Process{p})
 	require.FileExists(t, j.path("told"))
@@ -160,7 +160,7 @@ func TestLostRun(t *testing.T) {
 	require.NoError(t, second.Start())
 	require.NoError(t, second.event(Event{Event: AllReady}))
 
-	own, _ := process(t, "serve", "sleep", "100")
+	own, _ := startProcess(t, "serve", "sleep", "100")
 	first.Stop(t.Context(), []Process{own})
 	require.False(t, alive(own.PID))
 	require.Empty(t, slurm.Calls("scancel"))
@@ -192,7 +192,7 @@ func TestStopTask(t *testing.T) {
 func TestUntil(t *testing.T) {
 	begin := func(t *testing.T) (*testJob, Process, *exec.Cmd, []string) {
 		j := newJob(t)
-		p, cmd := process(t, "script", "sleep", "7200")
+		p, cmd := startProcess(t, "script", "sleep", "7200")
 		return j, p, cmd, []string{t.TempDir(), t.TempDir()}
 	}
 	end := func(t *testing.T, dir, job string) {

@@ -19,6 +19,7 @@ import (
 	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/node"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -319,7 +320,7 @@ func Began(pid int, now time.Time) time.Time {
 	if _, err := fmt.Sscan(string(uptime), &up); err != nil {
 		return time.Time{}
 	}
-	_, text, _ := strings.Cut(run.ProcessStart(pid), "/")
+	_, text, _ := strings.Cut(process.Start(pid), "/")
 	since, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return time.Time{}

@@ -196,7 +196,7 @@ func TestPreflightStrays(t *testing.T) {
 // until every node has answered, or the step has ended.
 func TestFollow(t *testing.T) {
 	j := newJob(t)
-	p, cmd := process(t, "nodes", "sleep", "7200")
+	p, cmd := startProcess(t, "nodes", "sleep", "7200")
 	lines := j.Follow(t.Context(), p.PID)
 	defer lines.Close()
 	done := make(chan error, 1)
@@ -229,7 +229,7 @@ func TestFollow(t *testing.T) {
 
 func TestBegan(t *testing.T) {
 	before := time.Now()
-	p, _ := process(t, "x", "sleep", "7200")
+	p, _ := startProcess(t, "x", "sleep", "7200")
 	require.WithinRange(t, Began(p.PID, time.Now()), before.Add(-100*time.Millisecond), time.Now().Add(100*time.Millisecond))
 	require.Zero(t, Began(1<<22+1, time.Now()))
 }
@@ -273,7 +273,7 @@ func TestGuard(t *testing.T) {
 			slurm := slurmtest.New(t)
 			slurm.Use(t, os.Environ())
 			j := guarded(t, force)
-			p, _ := process(t, guardStep, "true")
+			p, _ := startProcess(t, guardStep, "true")
 			await.True(t, func() bool { return !alive(p.PID) }, "process %d ends", p.PID)
 			j.EndGuard(t.Context(), p.PID)
 			require.Empty(t, j.events(t), "nothing was left")
@@ -314,7 +314,7 @@ func TestLeftovers(t *testing.T) {
 	j := newJob(t)
 	j.grace = 50 * time.Millisecond
 	require.NoError(t, j.writeLeft("n1", []string{"process 7"}, false))
-	p, _ := process(t, guardStep, "true")
+	p, _ := startProcess(t, guardStep, "true")
 	await.True(t, func() bool { return !alive(p.PID) }, "process %d ends", p.PID)
 	j.EndGuard(t.Context(), p.PID)
 	events, err := ReadEvents(j.Dir)
@@ -335,7 +335,7 @@ func TestEndGuard(t *testing.T) {
 	slurm.Use(t, os.Environ())
 	j := newJob(t)
 	j.grace = 100 * time.Millisecond
-	p, _ := process(t, guardStep, "bash", "-c", "trap 'echo told >"+j.path("told")+"; ' USR1; while :; do sleep 0.01; done")
+	p, _ := startProcess(t, guardStep, "bash", "-c", "trap 'echo told >"+j.path("told")+"; ' USR1; while :; do sleep 0.01; done")
 	slurm.PutStep(slurmtest.Step{ID: "60.0", Name: guardStep, PID: p.PID})
 	time.Sleep(100 * time.Millisecond)
 	j.EndGuard(t.Context(), p.PID)
@@ -350,7 +350,7 @@ func TestStopTellsTheGuard(t *testing.T) {
 	j := newJob(t)
 	j.grace = 300 * time.Millisecond
 	p := engine(t, "serve", j.path("terms"), false)
-	guard, _ := process(t, guardStep, "sleep", "7200")
+	guard, _ := startProcess(t, guardStep, "sleep", "7200")
 	slurm.PutStep(slurmtest.Step{ID: "60.0", Name: guardStep, PID: guard.PID})
 	slurm.PutStep(slurmtest.Step{ID: "60.1", Name: "serve", PID: p.PID})
 	j.Stop(t.Context(), []Process{p})

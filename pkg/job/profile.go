@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -52,7 +53,7 @@ func (j *Job) RunProfiled(ctx context.Context, mark string, command, environ []s
 func profiled(mark string) []int {
 	parents := map[int]int{}
 	for _, pid := range run.Marked(plan.ProfiledVar + "=" + mark) {
-		if parent, ok := parentOf(pid); ok {
+		if parent, ok := process.Parent(pid); ok {
 			parents[pid] = parent
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/hostlist"
+	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -178,7 +179,7 @@ func descendants(pid int) []int {
 		if err != nil {
 			continue
 		}
-		if parent, ok := parentOf(child); ok {
+		if parent, ok := process.Parent(child); ok {
 			children[parent] = append(children[parent], child)
 		}
 	}
@@ -188,20 +189,6 @@ func descendants(pid int) []int {
 		queue = append(queue, children[queue[0]]...)
 	}
 	return all
-}
-
-// parentOf is the parent of a living process.
-func parentOf(pid int) (parent int, ok bool) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, false
-	}
-	f := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
-	if len(f) < 2 || f[0] == "Z" {
-		return 0, false
-	}
-	parent, err = strconv.Atoi(f[1])
-	return parent, err == nil
 }
 
 // asksForDashboard reports whether an option of `ray start` says where the dashboard is.

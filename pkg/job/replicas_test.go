@@ -37,11 +37,11 @@ func replicated(t *testing.T) *testJob {
 // covers: PL-D8
 func TestWatchReplicas(t *testing.T) {
 	j := replicated(t)
-	one, cmd := process(t, "serve_0", "sleep", "7200")
-	two, other := process(t, "serve_1", "sleep", "7200")
-	proxy, _ := process(t, "proxy", "sleep", "7200")
+	one, cmd := startProcess(t, "serve_0", "sleep", "7200")
+	two, other := startProcess(t, "serve_1", "sleep", "7200")
+	proxy, _ := startProcess(t, "proxy", "sleep", "7200")
 	procs := []Process{one, two, proxy}
-	client, bench := process(t, "bench", "sleep", "7200")
+	client, bench := startProcess(t, "bench", "sleep", "7200")
 	watched := make(chan error, 1)
 	go func() { watched <- j.Watch(t.Context(), "bench", client.PID, procs) }()
 	require.NoError(t, cmd.Process.Kill())
@@ -52,23 +52,23 @@ func TestWatchReplicas(t *testing.T) {
 	require.Equal(t, "up 1\n", readFile(t, j.path("raw", MetricsFile("serve_1", Ended))))
 	require.NoFileExists(t, j.path("raw", MetricsFile("serve_0", Died)), "nobody asks the dead")
 
-	eval, _ := process(t, "eval", "true")
+	eval, _ := startProcess(t, "eval", "true")
 	require.NoError(t, j.Watch(t.Context(), "eval", eval.PID, procs))
 	require.Equal(t, []string{"client-begins", "client-ended"}, j.events(t)[3:], "it is recorded once")
 
 	require.NoError(t, other.Process.Kill())
-	client, _ = process(t, "again", "sleep", "7200")
+	client, _ = startProcess(t, "again", "sleep", "7200")
 	require.ErrorContains(t, j.Watch(t.Context(), "again", client.PID, procs), "serve_1 ended while a client ran", "the last of its kind")
 }
 
 // covers: PL-D8
 func TestWatchTheOnlyProxy(t *testing.T) {
 	j := replicated(t)
-	one, _ := process(t, "serve_0", "sleep", "7200")
-	two, _ := process(t, "serve_1", "sleep", "7200")
-	proxy, cmd := process(t, "proxy", "sleep", "7200")
+	one, _ := startProcess(t, "serve_0", "sleep", "7200")
+	two, _ := startProcess(t, "serve_1", "sleep", "7200")
+	proxy, cmd := startProcess(t, "proxy", "sleep", "7200")
 	require.NoError(t, cmd.Process.Kill())
-	client, _ := process(t, "bench", "sleep", "0.3")
+	client, _ := startProcess(t, "bench", "sleep", "0.3")
 	require.ErrorContains(t, j.Watch(t.Context(), "bench", client.PID, []Process{one, two, proxy}), "proxy ended while a client ran")
 }
 
@@ -135,9 +135,9 @@ func TestTermWait(t *testing.T) {
 func TestWatchFindsWhatNobodyServes(t *testing.T) {
 	j := newJob(t)
 	j.serve(t, map[string]http.HandlerFunc{"proxy": answer}) // nobody at serve's port
-	serve, _ := process(t, "serve", "sleep", "7200")
-	proxy, _ := process(t, "proxy", "sleep", "7200")
-	client, _ := process(t, "bench", "true")
+	serve, _ := startProcess(t, "serve", "sleep", "7200")
+	proxy, _ := startProcess(t, "proxy", "sleep", "7200")
+	client, _ := startProcess(t, "bench", "true")
 	require.ErrorContains(t, j.Watch(t.Context(), "bench", client.PID, []Process{serve, proxy}), "serve ended while a client ran")
 	require.Equal(t, []string{"client-begins", "role-died serve"}, j.events(t))
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -26,7 +27,7 @@ const (
 // called with the others at most once a minute. Without the script there is
 // nothing to wait for.
 func (j *Job) Until(ctx context.Context, script int, dirs []string, over func(dirs []string) []string) error {
-	age := run.ProcessStart(script)
+	age := process.Start(script)
 	left, asked := slices.Clone(dirs), j.Now()
 	for pause := firstLook; ; pause = min(pause*3/2, lastLook) {
 		left = withoutSentinel(left)
@@ -35,7 +36,7 @@ func (j *Job) Until(ctx context.Context, script int, dirs []string, over func(di
 			gone := over(left)
 			left = slices.DeleteFunc(left, func(dir string) bool { return slices.Contains(gone, dir) })
 		}
-		if age == "" || run.ProcessStart(script) != age {
+		if !process.Runs(script, age) {
 			return nil
 		}
 		if len(left) == 0 {

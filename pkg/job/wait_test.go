@@ -59,9 +59,9 @@ func TestWaitReady(t *testing.T) {
 			}
 		},
 	})
-	serve, _ := process(t, "serve", "sleep", "7200")
-	proxy, _ := process(t, "proxy", "sleep", "7200")
-	other, _ := process(t, "not-in-the-plan", "sleep", "7200")
+	serve, _ := startProcess(t, "serve", "sleep", "7200")
+	proxy, _ := startProcess(t, "proxy", "sleep", "7200")
+	other, _ := startProcess(t, "not-in-the-plan", "sleep", "7200")
 	require.NoError(t, j.Wait(t.Context(), []Process{serve, proxy, other}))
 	require.GreaterOrEqual(t, asked.Load(), int32(3))
 	require.ElementsMatch(t, []string{"role-ready serve", "role-ready proxy", "all-ready"}, j.events(t))
@@ -92,8 +92,8 @@ func TestWaitDeadRole(t *testing.T) {
 		fmt.Fprintf(&log, "line %d\n", i)
 	}
 	require.NoError(t, os.WriteFile(j.path("logs/proxy-0.log"), []byte(log.String()), 0o644))
-	serve, _ := process(t, "serve", "sleep", "7200")
-	proxy, cmd := process(t, "proxy", "sleep", "7200")
+	serve, _ := startProcess(t, "serve", "sleep", "7200")
+	proxy, cmd := startProcess(t, "proxy", "sleep", "7200")
 	go func() {
 		<-hanging
 		cmd.Process.Kill()
@@ -115,7 +115,7 @@ func TestWaitDeadline(t *testing.T) {
 		"proxy": func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", http.StatusBadGateway) },
 	})
 	require.NoError(t, os.WriteFile(j.path("logs/proxy-0.log"), []byte("still starting"), 0o644))
-	proxy, _ := process(t, "proxy", "sleep", "7200")
+	proxy, _ := startProcess(t, "proxy", "sleep", "7200")
 	require.ErrorContains(t, j.Wait(t.Context(), []Process{proxy}), "within 1h0m0s")
 	require.Equal(t, []string{"not-ready proxy"}, j.events(t))
 	require.Contains(t, j.stderr.String(), "still starting")
@@ -123,7 +123,7 @@ func TestWaitDeadline(t *testing.T) {
 
 func TestWaitStops(t *testing.T) {
 	j := newJob(t)
-	serve, _ := process(t, "serve", "sleep", "7200")
+	serve, _ := startProcess(t, "serve", "sleep", "7200")
 	require.Error(t, j.Wait(t.Context(), []Process{serve}), "no placement")
 	j.serve(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -135,29 +135,29 @@ func TestWaitStops(t *testing.T) {
 func TestWatch(t *testing.T) {
 	t.Run("the client ends", func(t *testing.T) {
 		j := newJob(t)
-		serve, _ := process(t, "serve", "sleep", "7200")
-		client, _ := process(t, "bench", "sleep", "0.1")
+		serve, _ := startProcess(t, "serve", "sleep", "7200")
+		client, _ := startProcess(t, "bench", "sleep", "0.1")
 		require.NoError(t, j.Watch(t.Context(), "bench", client.PID, []Process{serve}))
 		require.Equal(t, []string{"client-begins", "client-ended"}, j.events(t))
 	})
 	t.Run("a role ends", func(t *testing.T) {
 		j := newJob(t)
-		serve, cmd := process(t, "serve", "sleep", "7200")
-		client, _ := process(t, "bench", "sleep", "7200")
+		serve, cmd := startProcess(t, "serve", "sleep", "7200")
+		client, _ := startProcess(t, "bench", "sleep", "7200")
 		require.NoError(t, cmd.Process.Kill())
 		require.ErrorContains(t, j.Watch(t.Context(), "bench", client.PID, []Process{serve}), "serve ended while a client ran")
 		require.Equal(t, []string{"client-begins", "role-died serve"}, j.events(t))
 	})
 	t.Run("a role ends, with 0, and the client after it", func(t *testing.T) {
 		j := newJob(t)
-		serve, cmd := process(t, "serve", "true")
+		serve, cmd := startProcess(t, "serve", "true")
 		await.True(t, func() bool { return !alive(cmd.Process.Pid) }, "process %d ends", cmd.Process.Pid)
-		client, _ := process(t, "bench", "true")
+		client, _ := startProcess(t, "bench", "true")
 		require.Error(t, j.Watch(t.Context(), "bench", client.PID, []Process{serve}))
 	})
 	t.Run("interrupted", func(t *testing.T) {
 		j := newJob(t)
-		client, _ := process(t, "bench", "sleep", "7200")
+		client, _ := startProcess(t, "bench", "sleep", "7200")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, j.Watch(ctx, "bench", client.PID, nil), context.Canceled)
@@ -171,7 +171,7 @@ func engine(t *testing.T, name, file string, ends bool) Process {
 	if ends {
 		last = "; exit 0"
 	}
-	p, _ := process(t, name, "sh", "-c", fmt.Sprintf("trap 'echo %s >>%s%s' TERM; echo up >%s.up; while :; do sleep 0.1; done", name, file, last, file+name))
+	p, _ := startProcess(t, name, "sh", "-c", fmt.Sprintf("trap 'echo %s >>%s%s' TERM; echo up >%s.up; while :; do sleep 0.1; done", name, file, last, file+name))
 	await.File(t, file+name+".up")
 	return p
 }
@@ -196,7 +196,7 @@ func TestStop(t *testing.T) {
 		ids = append(ids, id)
 		slurm.PutStep(slurmtest.Step{ID: id, Name: p.Name, PID: p.PID})
 	}
-	stranger, _ := process(t, "x", "sleep", "7200")
+	stranger, _ := startProcess(t, "x", "sleep", "7200")
 	for _, id := range []string{"60.batch", "60.extern", "60.interactive", "600.0", "6.0"} {
 		slurm.PutStep(slurmtest.Step{ID: id, Name: "x", PID: stranger.PID})
 	}
@@ -270,8 +270,8 @@ func TestIsStep(t *testing.T) {
 // covers: PL-S34
 func TestStoppedIsNotDead(t *testing.T) {
 	j := newJob(t)
-	client, _ := process(t, "bench", "sleep", "7200")
-	serve, cmd := process(t, "serve", "sleep", "7200")
+	client, _ := startProcess(t, "bench", "sleep", "7200")
+	serve, cmd := startProcess(t, "serve", "sleep", "7200")
 	require.NoError(t, j.event(Event{Event: Stopping}))
 	require.NoError(t, cmd.Process.Kill())
 	await.True(t, func() bool { return !alive(serve.PID) }, "process %d ends", serve.PID)

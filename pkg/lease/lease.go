@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -111,7 +112,7 @@ func Acquire(dir string, o Options) (*Lease, error) {
 func take(dir string, number int, host string, o Options) (*Lease, error) {
 	pid, now := os.Getpid(), o.Now().UTC()
 	l := &Lease{dir: dir, number: number, now: o.Now, owner: Owner{
-		Schema: "profllm.lease/1", Host: host, PID: pid, ProcessStart: run.ProcessStart(pid), Since: now, Time: now,
+		Schema: "profllm.lease/1", Host: host, PID: pid, ProcessStart: process.Start(pid), Since: now, Time: now,
 	}}
 	if err := run.CreateJSON(l.file(), l.owner); errors.Is(err, fs.ErrExist) {
 		owner, _ := read(l.file())
@@ -222,7 +223,7 @@ func holder(path, host string, o Options) (Owner, bool, error) {
 	case owner.Released:
 		return owner, false, nil
 	case owner.Host == host:
-		return owner, owner.ProcessStart != "" && run.ProcessStart(owner.PID) == owner.ProcessStart, nil
+		return owner, process.Runs(owner.PID, owner.ProcessStart), nil
 	}
 	return owner, o.Now().Sub(owner.Time).Abs() < o.Limit, nil // a time far ahead is a wrong clock's
 }

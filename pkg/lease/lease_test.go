@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/lease"
+	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -87,14 +88,14 @@ func alone(path string) error {
 	return errors.Join(f.Close(), os.Remove(path))
 }
 
-// process is a command and its streams.
-type process struct {
+// actor is a command and its streams.
+type actor struct {
 	*exec.Cmd
 	out *bufio.Scanner
 	in  io.WriteCloser
 }
 
-func start(t *testing.T, act, dir string) *process {
+func start(t *testing.T, act, dir string) *actor {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], dir)
 	cmd.Env = append(os.Environ(), actVar+"="+act)
@@ -105,10 +106,10 @@ func start(t *testing.T, act, dir string) *process {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	return &process{cmd, bufio.NewScanner(out), in}
+	return &actor{cmd, bufio.NewScanner(out), in}
 }
 
-func (p *process) line() string {
+func (p *actor) line() string {
 	p.out.Scan()
 	return p.out.Text()
 }
@@ -170,7 +171,7 @@ func TestHeldUntilReleased(t *testing.T) {
 func TestStale(t *testing.T) {
 	now := time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
 	own := hostname(t)
-	self := run.ProcessStart(os.Getpid())
+	self := process.Start(os.Getpid())
 	for name, c := range map[string]struct {
 		owner lease.Owner
 		held  bool
@@ -329,7 +330,7 @@ func TestProcessesTakeOver(t *testing.T) {
 	_, err := lease.Acquire(filepath.Join(dir, "lease"), options())
 	require.Equal(t, dead.Process.Pid, requireHeld(t, err).PID)
 
-	var racers []*process
+	var racers []*actor
 	for range 6 {
 		p := start(t, "once", dir)
 		require.Equal(t, "ready", p.line())
@@ -354,7 +355,7 @@ func TestProcessesTakeOver(t *testing.T) {
 // Processes that take and give back are never two inside.
 func TestProcessesTakeTurns(t *testing.T) {
 	dir := t.TempDir()
-	var all []*process
+	var all []*actor
 	for range 4 {
 		p := start(t, "loop", dir)
 		require.Equal(t, "ready", p.line())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/gpu"
+	"github.com/profllm/profllm/pkg/quantity"
 )
 
 // gpuLimit is for the driver's answer: nvidia-smi takes seconds where no daemon
@@ -26,13 +27,10 @@ const gpuLimit = 30 * time.Second
 const setupLimit = 10 * time.Second
 
 const (
-	mib = 1 << 20
-	gib = 1 << 30
-
-	nearlyFull  = 16 * mib // of a file system: nothing can be written
-	wantFiles   = 4096     // open files: sockets of that many requests
-	wantThreads = 4096     // of the user, on the node
-	wantMemlock = gib      // for the buffers that RDMA registers
+	nearlyFull  = 16 * quantity.MiB // of a file system: nothing can be written
+	wantFiles   = 4096              // open files: sockets of that many requests
+	wantThreads = 4096              // of the user, on the node
+	wantMemlock = quantity.GiB      // for the buffers that RDMA registers
 )
 
 // Look is what is to be looked at on this node.
@@ -168,7 +166,7 @@ func (l *Look) gpus(ctx context.Context, r *Report, add adder) {
 		}
 		add(name, v, "%s", strings.Join(bad, "; "))
 	}
-	verdict("gpu-memory", Fail, l.busy(devices, l.memoryLimit()), "at most "+size(l.memoryLimit())+" in use on each")
+	verdict("gpu-memory", Fail, l.busy(devices, l.memoryLimit()), "at most "+quantity.Bytes(l.memoryLimit())+" in use on each")
 	verdict("gpu-processes", Warn, foreign, "none")
 }
 
@@ -180,7 +178,7 @@ func (l *Look) busy(devices []gpu.Device, limit int64) []string {
 			continue
 		}
 		d := devices[i]
-		list = append(list, fmt.Sprintf("GPU %d holds %s of %s: %s", i, size(d.Used), size(d.Total), cmp.Or(l.holders(d), "by nobody that the driver names")))
+		list = append(list, fmt.Sprintf("GPU %d holds %s of %s: %s", i, quantity.Bytes(d.Used), quantity.Bytes(d.Total), cmp.Or(l.holders(d), "by nobody that the driver names")))
 	}
 	return list
 }
@@ -211,7 +209,7 @@ func gibibytes(set *float64, otherwise float64) int64 {
 	if set != nil {
 		otherwise = *set
 	}
-	return int64(otherwise * gib)
+	return int64(otherwise * quantity.GiB)
 }
 
 // holders are the processes on a GPU as a person would look for them. One that we
@@ -243,12 +241,12 @@ func space(name, path string, want int64, add adder) {
 		return
 	}
 	free := int64(st.Bavail) * int64(st.Bsize)
-	text := fmt.Sprintf("%s free in %s", size(free), path)
+	text := fmt.Sprintf("%s free in %s", quantity.Bytes(free), path)
 	switch {
 	case free < nearlyFull:
 		add(name, Fail, "%s", text)
 	case free < want:
-		add(name, Warn, "%s, less than %s", text, size(want))
+		add(name, Warn, "%s, less than %s", text, quantity.Bytes(want))
 	default:
 		add(name, OK, "%s", text)
 	}
@@ -269,17 +267,17 @@ func (l *Look) memory(want int64, add adder) {
 		add("memory", NotPossible, "%s/meminfo does not say", l.Proc)
 		return
 	}
-	text := size(free) + " available"
+	text := quantity.Bytes(free) + " available"
 	if n, err := strconv.ParseInt(l.Memory, 10, 64); err == nil && n > 0 {
-		text += ", " + size(n*mib) + " given to the job"
-		if free < n*mib {
+		text += ", " + quantity.Bytes(n*quantity.MiB) + " given to the job"
+		if free < n*quantity.MiB {
 			add("memory", Warn, "%s", text)
 			return
 		}
-		free = min(free, n*mib)
+		free = min(free, n*quantity.MiB)
 	}
 	if free < want {
-		add("memory", Warn, "%s, less than %s", text, size(want))
+		add("memory", Warn, "%s, less than %s", text, quantity.Bytes(want))
 		return
 	}
 	add("memory", OK, "%s", text)
@@ -342,16 +340,3 @@ func (l *Look) strays() []Process {
 
 // mostStrays of a node are named; with more, something else is wrong.
 const mostStrays = 8
-
-// size writes bytes as a person would.
-func size(n int64) string {
-	switch {
-	case n >= 10*gib:
-		return fmt.Sprintf("%d GiB", n/gib)
-	case n >= gib:
-		return fmt.Sprintf("%.1f GiB", float64(n)/gib)
-	case n >= mib:
-		return fmt.Sprintf("%d MiB", n/mib)
-	}
-	return fmt.Sprintf("%d KiB", n/1024)
-}

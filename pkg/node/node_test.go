@@ -19,10 +19,11 @@ import (
 	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/gpu"
+	"github.com/profllm/profllm/pkg/quantity"
 )
 
 func h100(index int, usedGiB float64, procs ...gpu.Process) gpu.Device {
-	return gpu.Device{Index: index, UUID: fmt.Sprintf("GPU-%d", index), Name: "NVIDIA H100", Driver: "570", Total: 80 * gib, Used: int64(usedGiB * gib), Processes: procs}
+	return gpu.Device{Index: index, UUID: fmt.Sprintf("GPU-%d", index), Name: "NVIDIA H100", Driver: "570", Total: 80 * quantity.GiB, Used: int64(usedGiB * quantity.GiB), Processes: procs}
 }
 
 // look is a fit node: two idle GPUs and room everywhere.
@@ -86,7 +87,7 @@ func TestLookBad(t *testing.T) {
 	}{
 		"GPU memory": {func(l *Look) {
 			l.ListGPUs = func(context.Context) (gpu.Listing, error) {
-				return gpu.Listing{Devices: []gpu.Device{h100(0, 1.9), h100(1, 72, gpu.Process{PID: 4711, Name: "python3", Used: 72 * gib})}}, nil
+				return gpu.Listing{Devices: []gpu.Device{h100(0, 1.9), h100(1, 72, gpu.Process{PID: 4711, Name: "python3", Used: 72 * quantity.GiB})}}, nil
 			}
 		}, "gpu-memory", Fail, "GPU 1 holds 72 GiB of 80 GiB: process 4711 python3"},
 		"GPU memory, nobody named": {func(l *Look) {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/profllm/profllm/pkg/quantity"
 )
 
 // segment is a file of this user in /dev/shm that an engine or a library of its
@@ -90,7 +92,7 @@ func describe(list []segment) string {
 	if n := len(list) - len(names); n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Sprintf("%s%s, %s", strings.Join(names, " "), more, size(bytes))
+	return fmt.Sprintf("%s%s, %s", strings.Join(names, " "), more, quantity.Bytes(bytes))
 }
 
 // A Snapshot is what lay in /dev/shm before a job.

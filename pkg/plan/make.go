@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -300,19 +301,11 @@ func (p *Plan) allocate(in Input) error {
 	if len(t.NodeLists) > 0 {
 		nodes = len(chosen.Hosts)
 	}
-	first := func(values ...string) string {
-		for _, v := range values {
-			if v != "" {
-				return v
-			}
-		}
-		return ""
-	}
 	p.Job = Job{
 		Name: jobName(t.Name) + "." + p.RunID, Comment: "profllm:" + p.RunID, Nodes: nodes, NodeList: chosen.Hosts,
-		Partition: first(t.Slurm.Partition, sys.DefaultPartition), Account: first(t.Slurm.Account, sys.Account),
-		QOS: first(t.Slurm.QOS, sys.QOS), Reservation: first(t.Slurm.Reservation, sys.Reservation),
-		Constraint: first(t.Slurm.Constraint, sys.Constraint), Distribution: sys.Distribution,
+		Partition: cmp.Or(t.Slurm.Partition, sys.DefaultPartition), Account: cmp.Or(t.Slurm.Account, sys.Account),
+		QOS: cmp.Or(t.Slurm.QOS, sys.QOS), Reservation: cmp.Or(t.Slurm.Reservation, sys.Reservation),
+		Constraint: cmp.Or(t.Slurm.Constraint, sys.Constraint), Distribution: sys.Distribution,
 		Exclusive: t.Slurm.Exclusive, NTasksPerNode: sys.NTasksPerNode,
 		TimeLimit: Seconds(in.Limit), Grace: Seconds(grace(in.Limit)),
 		SbatchArgs: append(append([]string(nil), sys.ExtraSbatchArgs...), t.Slurm.SbatchArgs...),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/hostlist"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -278,10 +279,8 @@ func (p *pool) pick(count int) []string {
 // short is the complaint about a group that has too little, with the numbers.
 func (p *pool) short(pos source.Pos, item string, count, can int) error {
 	needs := "at least 1 node"
-	if count == 1 {
-		needs = "1 node"
-	} else if count > 1 {
-		needs = fmt.Sprintf("%d nodes", count)
+	if count > 0 {
+		needs = quantity.Count(count, "node")
 	}
 	number := map[string]int{}
 	for _, state := range p.state {

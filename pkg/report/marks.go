@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -40,18 +41,11 @@ func mixed(runs []*Run) []string {
 		}
 		var parts []string
 		for _, v := range slices.Sorted(maps.Keys(count)) {
-			parts = append(parts, fmt.Sprintf("%s (%s)", v, counted(count[v], "run")))
+			parts = append(parts, fmt.Sprintf("%s (%s)", v, quantity.Count(count[v], "run")))
 		}
 		lines = append(lines, name+": "+strings.Join(parts, ", "))
 	}
 	return lines
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func (r *Run) surrounding(name string) string {

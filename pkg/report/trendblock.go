@@ -11,6 +11,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/chart"
 	"github.com/profllm/profllm/pkg/printable"
+	"github.com/profllm/profllm/pkg/quantity"
 )
 
 // trendBlocks shows every series, and last what stands in none.
@@ -55,9 +56,9 @@ func (t *Trend) block(twins bool) block {
 		b.lines = append(b.lines, printable.Line(fmt.Sprintf(format, args...)))
 	}
 	first, last := t.starts[0].runs[0], t.starts[len(t.starts)-1].runs[0]
-	runs := counted(t.Runs, "run")
+	runs := quantity.Count(t.Runs, "run")
 	if t.Starts < t.Runs {
-		runs += " of " + counted(t.Starts, "start") + " of the server, each start a point"
+		runs += " of " + quantity.Count(t.Starts, "start") + " of the server, each start a point"
 	}
 	say("%s, %s to %s", runs, day(when(first)), day(when(last)))
 	for _, u := range t.Before {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/profllm/profllm/pkg/process"
 )
 
 // Limits of states that should not last.
@@ -61,11 +63,11 @@ func (st State) Follows(old State) State {
 // clock. It is "" where there is none.
 func Uptime() string {
 	var now unix.Timespec
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
+	boot := process.Boot()
+	if boot == "" || unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(boot)) + "/" + strconv.FormatInt(now.Nano(), 10)
+	return boot + "/" + strconv.FormatInt(now.Nano(), 10)
 }
 
 // jump is by how much the clock was set between two looks from the same machine.

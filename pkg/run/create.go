@@ -12,6 +12,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/process"
 )
 
 // Printed is a run with its script, and the scripts of its hooks: of those
@@ -84,10 +85,7 @@ func Create(root string, s Scenario, runs []Printed, batches []PrintedBatch) (er
 	if err := WriteJSON(filepath.Join(temp, ScenarioFile), s); err != nil {
 		return err
 	}
-	if err := os.Rename(temp, root); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("create %s: %w", root, fs.ErrExist)
-		}
+	if err := durable.Rename(temp, root); err != nil {
 		return err
 	}
 	if err := durable.SyncDir(filepath.Dir(root)); err != nil {
@@ -113,13 +111,7 @@ func Whole(dir string, fill func(temp string) error) error {
 	if err := fill(temp); err != nil {
 		return err
 	}
-	if err := os.Rename(temp, dir); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("create %s: %w", dir, fs.ErrExist)
-		}
-		return err
-	}
-	return durable.SyncDir(filepath.Dir(dir))
+	return durable.Move(temp, dir)
 }
 
 // unfinishedDir is the name under which this command builds a directory. Those
@@ -138,7 +130,7 @@ func unfinishedDir(target string) (string, error) {
 		_, word, found := strings.Cut(e.Name(), mark)
 		pid, err := strconv.Atoi(word)
 		// Of this process it is that of an earlier one with the same number.
-		if found && err == nil && e.IsDir() && (pid == os.Getpid() || !durable.Exists(pid)) {
+		if found && err == nil && e.IsDir() && (pid == os.Getpid() || !process.Exists(pid)) {
 			if err := os.RemoveAll(filepath.Join(parent, e.Name())); err != nil {
 				return "", err
 			}
@@ -294,13 +286,7 @@ func AddBatch(b *plan.Batch, script []byte) error {
 	if err := FillBatch(temp, b, script); err != nil {
 		return err
 	}
-	if err := os.Rename(temp, b.Dir); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("create %s: %w", b.Dir, fs.ErrExist)
-		}
-		return err
-	}
-	return durable.SyncDir(filepath.Dir(b.Dir))
+	return durable.Move(temp, b.Dir)
 }
 
 // Batches lists the numbers of a scenario's batches, ascending.

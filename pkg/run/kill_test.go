@@ -18,6 +18,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/internal/slurmtest"
+	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -205,7 +206,7 @@ func (s *session) programs() int {
 	for _, name := range environs {
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
 		env, err := os.ReadFile(name)
-		if err == nil && run.ProcessStart(pid) != "" && bytes.Contains(env, []byte("PROFLLM_SLURMTEST="+s.Dir()+"\x00")) {
+		if err == nil && process.Start(pid) != "" && bytes.Contains(env, []byte("PROFLLM_SLURMTEST="+s.Dir()+"\x00")) {
 			n++
 		}
 	}

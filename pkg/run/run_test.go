@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/ulikunitz/xz"
 
-	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/internal/slurmtest"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -313,32 +313,8 @@ func TestFindForeign(t *testing.T) {
 	require.Equal(t, []string{filepath.Join(root, "c")}, got)
 }
 
-// covers: PL-G14
-func TestProcessStart(t *testing.T) {
-	self := run.ProcessStart(os.Getpid())
-	require.NotEmpty(t, self)
-	require.Equal(t, self, run.ProcessStart(os.Getpid()), "it does not change")
-	require.Empty(t, run.ProcessStart(deadPID(t)))
-	require.Empty(t, run.ProcessStart(-1))
-
-	// A name may hold spaces and brackets, which stand unquoted in stat.
-	odd := filepath.Join(t.TempDir(), ") R 1 (")
-	sleep, err := exec.LookPath("sleep")
-	require.NoError(t, err)
-	require.NoError(t, os.Symlink(sleep, odd))
-	cmd := exec.Command(odd, "60")
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	child := run.ProcessStart(cmd.Process.Pid)
-	require.NotEmpty(t, child)
-	require.NotEqual(t, self, child)
-	require.Equal(t, strings.Split(self, "/")[0], strings.Split(child, "/")[0], "the same boot")
-	require.NoError(t, cmd.Process.Kill())
-	await.True(t, func() bool { return run.ProcessStart(cmd.Process.Pid) == "" }, "a zombie does not run")
-}
-
 func TestUnfinished(t *testing.T) {
-	alive := run.ProcessStart(os.Getpid())
+	alive := process.Start(os.Getpid())
 	for name, c := range map[string]struct {
 		change func(s *run.Scenario, root string)
 		want   bool

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/profllm/profllm/pkg/process"
 )
 
 // Submitter submits units so that none is lost and none is submitted twice.
@@ -121,7 +123,7 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 	pid := os.Getpid()
 	intent := Intent{
 		Schema: "profllm.intent/1", RunID: u.RunID(), JobName: u.Job().Name, Time: s.Now().UTC(), Attempt: attempt,
-		Host: host, PID: pid, ProcessAge: ProcessStart(pid),
+		Host: host, PID: pid, ProcessAge: process.Start(pid),
 	}
 	if err := CreateJSON(intentFile(u.Dir, attempt), intent); errors.Is(err, fs.ErrExist) {
 		return Submission{}, overtaken(u.Dir, attempt)
@@ -355,7 +357,7 @@ func (i Intent) alive(now time.Time) bool {
 // own reports whether this process made the intent.
 func (i Intent) own() bool {
 	host, err := os.Hostname()
-	return err == nil && i.Host == host && i.PID == os.Getpid() && i.ProcessAge == ProcessStart(i.PID)
+	return err == nil && i.Host == host && i.PID == os.Getpid() && i.ProcessAge == process.Start(i.PID)
 }
 
 // Submitting says which command may submit a unit at this moment, "" for none.
@@ -452,24 +454,8 @@ func missing(dir string) bool {
 // a wrong clock's, with which nobody submits: Slurm's credentials are good for
 // five minutes.
 func alive(host string, pid int, start string, age time.Duration) bool {
-	now := ProcessStart(pid)
-	if own, _ := os.Hostname(); host != own || now == "" && errors.Is(syscall.Kill(pid, 0), syscall.EPERM) {
+	if own, _ := os.Hostname(); host != own || process.Start(pid) == "" && errors.Is(syscall.Kill(pid, 0), syscall.EPERM) {
 		return age.Abs() < 10*time.Minute // or another user's, which /proc hides (hidepid)
 	}
-	return start != "" && now == start
-}
-
-// ProcessStart tells one process from a later one with the same PID: the boot it
-// lives in and its start in clock ticks. It is "" when no such process runs.
-func ProcessStart(pid int) string {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return ""
-	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(fields) < 20 || fields[0] == "Z" {
-		return ""
-	}
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(boot)) + "/" + fields[19]
+	return process.Runs(pid, start)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/internal/slurmtest"
+	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/slurm"
 )
@@ -205,7 +206,7 @@ func TestSubmit(t *testing.T) {
 		"another process submits": {before: func(t *testing.T, s *submitter) {
 			pid := os.Getppid()
 			require.NoError(t, run.WriteJSON(filepath.Join(s.dir, run.IntentFile),
-				run.Intent{Host: host(t), PID: pid, ProcessAge: run.ProcessStart(pid), Time: time.Now().Add(-time.Hour)}))
+				run.Intent{Host: host(t), PID: pid, ProcessAge: process.Start(pid), Time: time.Now().Add(-time.Hour)}))
 		}, intents: 1, err: "another command"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -108,7 +109,7 @@ func (s *Test) placeReplicas(nodes int, all []int) ([]Instance, error) {
 			fits = append(fits, try)
 		}
 	}
-	need := fmt.Sprintf("%d x prefill on %s and %d x decode on %s", p.replicas, nodesWord(max(p.nodes, 1)), d.replicas, nodesWord(max(d.nodes, 1)))
+	need := fmt.Sprintf("%d x prefill on %s and %d x decode on %s", p.replicas, p.nodesEach(), d.replicas, d.nodesEach())
 	switch {
 	case len(fits) == 0:
 		hint := fmt.Sprintf("set num_nodes = %d", whole[0]+whole[1])
@@ -124,12 +125,8 @@ func (s *Test) placeReplicas(nodes int, all []int) ([]Instance, error) {
 	return append(list, d.spread(fits[0][0], fits[0][1], all)...), nil
 }
 
-func nodesWord(n int) string {
-	if n == 1 {
-		return "1 node each"
-	}
-	return fmt.Sprintf("%d nodes each", n)
-}
+// nodesEach says how many nodes an instance takes.
+func (r *Role) nodesEach() string { return quantity.Count(max(r.nodes, 1), "node") + " each" }
 
 func (s *Test) replicasPos() source.Pos {
 	if s.Prefill.replicas > 1 {
@@ -144,7 +141,7 @@ func (s *Test) oneNode(all []int) ([]Instance, error) {
 	p, d := &s.Prefill, &s.Decode
 	if p.nodes > 1 || d.nodes > 1 {
 		return nil, source.Errorf(s.replicasPos(), "an instance of prefill needs %s and one of decode %s, but the test has 1 node",
-			nodesWord(max(p.nodes, 1)), nodesWord(max(d.nodes, 1))).Hintf("set num_nodes = %d", p.replicas*max(p.nodes, 1)+d.replicas*max(d.nodes, 1))
+			p.nodesEach(), d.nodesEach()).Hintf("set num_nodes = %d", p.replicas*max(p.nodes, 1)+d.replicas*max(d.nodes, 1))
 	}
 	pg, dg := p.IDs, d.IDs
 	if pg == nil {

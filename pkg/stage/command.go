@@ -13,10 +13,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/redact"
-	"github.com/profllm/profllm/pkg/run"
 )
-
-func processStart(pid int) string { return run.ProcessStart(pid) }
 
 // full are messages of programs that run out of space and end with 0 all the same.
 var full = []string{"Disk quota exceeded", "Write error", "No space left on device"}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/container"
+	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -159,7 +160,7 @@ func (s *Stager) importImage(ctx context.Context, item Item) (rec Record, err er
 	if err := run.WriteJSON(item.Path+".json", rec); err != nil {
 		return rec, err
 	}
-	return rec, os.Rename(temp, item.Path)
+	return rec, durable.Move(temp, item.Path)
 }
 
 // manifest asks enroot for the digest of an image's manifest at its registry; "" where

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/durable"
+	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -91,7 +92,7 @@ func read(file, host string) (o Owner, stale bool, data []byte, err error) {
 		return o, idle > foreignLimit, data, nil
 	}
 	if o.Host == host {
-		return o, o.ProcessAge == "" || run.ProcessStart(o.PID) != o.ProcessAge, data, nil
+		return o, !process.Runs(o.PID, o.ProcessAge), data, nil
 	}
 	return o, idle > foreignLimit, data, nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
 )
@@ -54,7 +55,7 @@ func (s *Stager) clone(ctx context.Context, item Item) (head string, err error) 
 			return "", err
 		}
 	}
-	return commit, os.Rename(temp, item.Path)
+	return commit, durable.Move(temp, item.Path)
 }
 
 // resolve finds the full hash of a commit, tag or branch of a clone.

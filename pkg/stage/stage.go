@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/profllm/profllm/pkg/process"
 )
 
 // States of an Outcome.
@@ -71,7 +73,7 @@ func (s *Stager) Stage(ctx context.Context, item Item) (Outcome, error) {
 
 func (s *Stager) owner() Owner {
 	pid := os.Getpid()
-	return Owner{Host: s.Host, PID: pid, ProcessAge: processStart(pid), Job: s.Job, Time: s.Now().UTC()}
+	return Owner{Host: s.Host, PID: pid, ProcessAge: process.Start(pid), Job: s.Job, Time: s.Now().UTC()}
 }
 
 // alone runs work while nobody else works on path. Before that, and each time that

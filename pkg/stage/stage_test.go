@@ -21,7 +21,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/config"
-	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/stage"
@@ -480,7 +480,7 @@ func TestStaleLock(t *testing.T) {
 		idle  time.Duration
 		stale bool
 	}{
-		{"a living process of this host", stage.Owner{Host: "here", PID: self, ProcessAge: run.ProcessStart(self)}, time.Hour, false},
+		{"a living process of this host", stage.Owner{Host: "here", PID: self, ProcessAge: process.Start(self)}, time.Hour, false},
 		{"a later process with its number", stage.Owner{Host: "here", PID: self, ProcessAge: "boot/1"}, 0, true},
 		{"another host, touched lately", stage.Owner{Host: "there", PID: 1, ProcessAge: "x"}, time.Minute, false},
 		{"another host, silent for long", stage.Owner{Host: "there", PID: 1, ProcessAge: "x"}, time.Hour, true},

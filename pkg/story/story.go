@@ -16,6 +16,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -199,7 +200,7 @@ func (e *Evidence) asked() string {
 	if len(roles) > 0 {
 		b.WriteString(": " + strings.Join(shortened(roles, 8), ", "))
 	}
-	fmt.Fprintf(&b, "; %d %s", p.Job.Nodes, plural(p.Job.Nodes, "node"))
+	fmt.Fprintf(&b, "; %s", quantity.Count(p.Job.Nodes, "node"))
 	if e.Placement != nil {
 		var hosts []string
 		for _, n := range e.Placement.Nodes {
@@ -428,13 +429,6 @@ func shortened(list []string, most int) []string {
 }
 
 func lastOf(list []string, most int) []string { return list[max(0, len(list)-most):] }
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
-}
 
 // Write prints the story for a person; parts stand in a column of their own.
 func (s Story) Write(w io.Writer) error {

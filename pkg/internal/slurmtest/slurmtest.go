@@ -28,6 +28,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/durable"
 )
 
 // dirVar tells the programs where their controller lives.
@@ -382,11 +384,7 @@ func writeJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	temp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
-	if err := os.WriteFile(temp, data, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(temp, path)
+	return durable.WriteUnsynced(path, data)
 }
 
 func readJSON(path string, v any) error {

@@ -74,7 +74,7 @@ func waitForEnd(ctx context.Context, id string) bool {
 	defer tick.Stop()
 	for {
 		over := ctx.Err() != nil
-		if _, ours, runs := process(id); !ours || !runs || over {
+		if _, ours, runs := watcher(id); !ours || !runs || over {
 			return ours && !runs
 		}
 		select {

@@ -35,7 +35,7 @@ func (j *job) running(t *testing.T) map[string][]int {
 		_, two := os.Stat(filepath.Join(j.dir, "two"))
 		return one == nil && two == nil && len(keepers(t, j.id)) == 1
 	}, "both tasks run, with a keeper")
-	pid, ours, runs := process(j.id)
+	pid, ours, runs := watcher(j.id)
 	require.True(t, ours && runs)
 	of := map[string][]int{"watch": {pid}}
 	for _, p := range j.processes(t) {

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -147,23 +148,23 @@ func host() string {
 	}, name)
 }
 
-// process is the PID in an id of this machine, and whether it still is the one
+// watcher is the PID in an id of this machine, and whether it still is the one
 // that watches over the job.
-func process(id string) (pid int, ours, runs bool) {
+func watcher(id string) (pid int, ours, runs bool) {
 	rest, ours := strings.CutPrefix(id, run.LocalPrefix+host()+"-")
 	number, digest, _ := strings.Cut(rest, "-")
 	pid, err := strconv.Atoi(number)
 	if !ours || err != nil || strings.Contains(digest, "-") { // of a host whose name begins like ours
 		return 0, false, false
 	}
-	start := run.ProcessStart(pid)
+	start := process.Start(pid)
 	return pid, true, start != "" && newID(pid, start) == id
 }
 
 // register makes a job known, by the process that watches over it.
 func (j localJob) register() (record, error) {
 	pid := os.Getpid()
-	rec := record{Name: j.Name, State: run.Running, PID: pid, Age: run.ProcessStart(pid), Start: time.Now().UTC()}
+	rec := record{Name: j.Name, State: run.Running, PID: pid, Age: process.Start(pid), Start: time.Now().UTC()}
 	rec.ID = newID(pid, rec.Age)
 	if err := os.Symlink(j.State, filepath.Join(filepath.Dir(j.State), rec.ID)); err != nil {
 		return rec, err
@@ -186,7 +187,7 @@ func (l *Local) state(id string, at time.Time) run.State {
 	st := run.State{Schema: "profllm.state/1", JobID: id, State: run.Unknown, Source: "local", At: at}
 	// Whether it runs comes first: a job writes its end and only then ends.
 	base := run.BaseID(id)
-	_, ours, runs := process(base)
+	_, ours, runs := watcher(base)
 	_, err := os.Stat(filepath.Join(l.base, base))
 	var ended record
 	switch {
@@ -240,7 +241,7 @@ func (l *Local) FindJob(_ context.Context, name string, _ time.Time, besides ...
 // Cancel implements run.Scheduler: TERM, as Slurm sends it to everything. A job
 // that is over stays as it is; its PID may be another process by now.
 func (l *Local) Cancel(_ context.Context, id string) error {
-	pid, ours, runs := process(run.BaseID(id))
+	pid, ours, runs := watcher(run.BaseID(id))
 	switch {
 	case !ours:
 		return fmt.Errorf("cancel %q: no job of this machine", id)

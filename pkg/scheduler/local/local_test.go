@@ -16,6 +16,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -58,7 +59,7 @@ func submit(t *testing.T, script string) *job {
 // which writes into both folders to its own end and may not have begun the script yet.
 func (j *job) gone(t *testing.T) {
 	t.Helper()
-	await.True(t, func() bool { _, _, runs := process(j.id); return !runs }, "the process that watches over job %s ends", j.id)
+	await.True(t, func() bool { _, _, runs := watcher(j.id); return !runs }, "the process that watches over job %s ends", j.id)
 	var left []string
 	await.True(t, func() bool { left = j.processes(t); return len(left) == 0 }, "no process of job %s is left; there are %q", j.id, &left)
 }
@@ -224,7 +225,7 @@ func TestNothingOutlivesTheJob(t *testing.T) {
 // covers: PL-S10
 func TestStatesOfKilled(t *testing.T) {
 	j := submit(t, "exec sleep 7200\n")
-	pid, ours, runs := process(j.id)
+	pid, ours, runs := watcher(j.id)
 	require.True(t, ours && runs, j.id)
 	await.True(t, func() bool { return len(j.processes(t)) > 0 }, "the script runs")
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
@@ -251,7 +252,7 @@ func TestIDsOfOthers(t *testing.T) {
 	l := New(t.TempDir(), "", nil, time.Now)
 	self := os.Getpid()
 	for id, want := range map[string]string{
-		newID(self, run.ProcessStart(self)):                 run.Running,
+		newID(self, process.Start(self)):                    run.Running,
 		newID(self, "an earlier boot/1"):                    run.Failed,
 		newID(self, "an earlier boot/1") + "_0":             run.Failed + " " + run.Killed,
 		run.LocalPrefix + "elsewhere-77-0000beef":           run.Unknown,
