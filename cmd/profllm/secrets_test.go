@@ -514,7 +514,7 @@ func TestContainerSecrets(t *testing.T) {
 		o := profllm(t, dir, []string{"PATH=" + bin + ":" + os.Getenv("PATH")}, append(args, "--", "--env=TOKEN", "--env=KEY", "image", "command")...)
 		require.Equal(t, exitOK, o.code)
 		w.ends(t, func(p string) bool {
-			return strings.Contains(p, " job contain ") || strings.HasPrefix(p, "/bin/bash "+bin) || strings.HasPrefix(p, "sleep 0.5") || strings.HasPrefix(p, "cat /proc/") || strings.Contains(p, "/rc cat /proc/") || strings.Contains(p, " job exec --run . -- cat /proc/") || strings.HasPrefix(p, "sed -i ")
+			return strings.Contains(p, " job contain ") || strings.HasPrefix(p, `/bin/sh -c trap "" TERM; exec "$@" sh `+bin) || strings.HasPrefix(p, "/bin/bash "+bin) || strings.HasPrefix(p, "sleep 0.5") || strings.HasPrefix(p, "cat /proc/") || strings.Contains(p, "/rc cat /proc/") || strings.Contains(p, " job exec --run . -- cat /proc/") || strings.HasPrefix(p, "sed -i ")
 		})
 		verb := map[string]string{"docker": "run", "podman": "run", "apptainer": "exec", "enroot": "start"}[runtime]
 		prefix := map[string]string{"apptainer": "APPTAINERENV_"}[runtime]
