@@ -16,7 +16,7 @@ import (
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/config"
-	"github.com/profllm/profllm/pkg/lock"
+	"github.com/profllm/profllm/pkg/lockfile"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/render"
@@ -296,7 +296,7 @@ func loadScenario(file string, f definitionFlags) (*scenario.Scenario, *definiti
 	if err != nil {
 		return nil, nil, err
 	}
-	if lock.Is(data) {
+	if lockfile.Is(data) {
 		return loadLock(file, data)
 	}
 	d := &definitions{top: scenario.File{Name: file, Data: data}}
@@ -371,8 +371,8 @@ type definitions struct {
 	top   scenario.File
 	tests []scenario.File
 	hooks scenario.HookFiles
-	lock  *lock.File // they come from, nil for files
-	site  []byte     // of a lock: its system file
+	lock  *lockfile.File // they come from, nil for files
+	site  []byte         // of a lock: its system file
 }
 
 // digest tells one version of the files from another.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
-	"github.com/profllm/profllm/pkg/lock"
+	"github.com/profllm/profllm/pkg/lockfile"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/regular"
@@ -44,7 +44,7 @@ func (c lockCmd) Run(a *app) error {
 }
 
 // lock reads what a run directory, or that of a scenario, was planned from.
-func (a *app) lock(dir string) (*lock.File, error) {
+func (a *app) lock(dir string) (*lockfile.File, error) {
 	root := run.Root(dir)
 	if root == "" {
 		return nil, fail(exitUsage, fmt.Errorf("%s is neither a run of profllm nor the directory of a scenario\n\thint: give what a submission or a rehearsal made, as results/NAME_TIME", dir))
@@ -60,7 +60,7 @@ func (a *app) lock(dir string) (*lock.File, error) {
 		return nil, fail(exitUsage, fmt.Errorf("%s is of a confirmation, whose runs are of two scenarios, and a lock is of one\n\thint: profllm confirm %s %s makes the same pairs of the definitions that are kept there",
 			dir, filepath.Join(root, catalog.Sides[0]), filepath.Join(root, catalog.Sides[1])))
 	}
-	f := &lock.File{Scenario: sc.Name, Simulated: sc.Simulated, Launcher: sc.Launcher, Single: sc.Single, WorkDir: sc.WorkDir}
+	f := &lockfile.File{Scenario: sc.Name, Simulated: sc.Simulated, Launcher: sc.Launcher, Single: sc.Single, WorkDir: sc.WorkDir}
 	var load run.LoadMark // of a point that shares another's service
 	if run.ReadJSON(filepath.Join(dir, run.LoadFile), &load) == nil {
 		dir = filepath.Join(dir, load.Run)
@@ -92,17 +92,17 @@ func (a *app) lock(dir string) (*lock.File, error) {
 }
 
 // lockedRun is one run: its plan, and what its record says was found.
-func (a *app) lockedRun(dir, rel string, p *plan.Plan) (lock.Run, error) {
-	r := lock.Run{
+func (a *app) lockedRun(dir, rel string, p *plan.Plan) (lockfile.Run, error) {
+	r := lockfile.Run{
 		RunID: p.RunID, Test: p.Test, Iteration: p.Iteration, Step: p.Step, Engine: p.Workload, Model: p.Config.Model, ModelRevision: p.Source.ModelRevision,
-		Image: p.Image, ImageDigest: p.ImageDigest, Settings: lock.Table(p.Settings(&p.Loads[0])),
+		Image: p.Image, ImageDigest: p.ImageDigest, Settings: lockfile.Table(p.Settings(&p.Loads[0])),
 	}
 	heads := map[string]string{}
 	for _, c := range p.Source.Repositories {
 		heads[c.URL] = c.Commit
 	}
-	r.Repositories = lock.Table(heads)
-	planned, err := readPlanned(dir, lock.RootOf(p, rel), p)
+	r.Repositories = lockfile.Table(heads)
+	planned, err := readPlanned(dir, lockfile.RootOf(p, rel), p)
 	if err != nil {
 		return r, err
 	}
@@ -136,8 +136,8 @@ func (a *app) lockedRun(dir, rel string, p *plan.Plan) (lock.Run, error) {
 }
 
 // readPlanned reads a run and its hooks as they were printed.
-func readPlanned(dir, root string, p *plan.Plan) (lock.Planned, error) {
-	out := lock.Planned{Plan: p, Root: root}
+func readPlanned(dir, root string, p *plan.Plan) (lockfile.Planned, error) {
+	out := lockfile.Planned{Plan: p, Root: root}
 	var err error
 	if out.Script, err = regular.ReadFile(filepath.Join(dir, run.ScriptFile)); err != nil {
 		return out, err
@@ -161,8 +161,8 @@ func readPlanned(dir, root string, p *plan.Plan) (lock.Planned, error) {
 }
 
 // lockedFiles reads the definitions that are kept with the results.
-func (a *app) lockedFiles(dir string) ([]lock.Definition, error) {
-	var files []lock.Definition
+func (a *app) lockedFiles(dir string) ([]lockfile.Definition, error) {
+	var files []lockfile.Definition
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -178,7 +178,7 @@ func (a *app) lockedFiles(dir string) ([]lock.Definition, error) {
 		if redact.Shaped(string(data)) {
 			a.logf("warning: %s holds what looks like a secret, and so does the lock: write { env = … } or { file = … } before you give it to anybody", relative(name))
 		}
-		files = append(files, lock.Definition{Name: filepath.ToSlash(rel), Text: string(data)})
+		files = append(files, lockfile.Definition{Name: filepath.ToSlash(rel), Text: string(data)})
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -189,7 +189,7 @@ func (a *app) lockedFiles(dir string) ([]lock.Definition, error) {
 
 // loadLock reads the definitions of a lock.
 func loadLock(file string, data []byte) (*scenario.Scenario, *definitions, error) {
-	f, err := lock.Parse(file, data)
+	f, err := lockfile.Parse(file, data)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -239,15 +239,15 @@ func (a *app) systemOf(d *definitions, file string, simulate bool) (*config.Syst
 }
 
 // obey leaves of a plan what is locked, and refuses it if anything is not as it was.
-func (a *app) obey(f *lock.File, p *planned, layers []fs.FS) error {
+func (a *app) obey(f *lockfile.File, p *planned, layers []fs.FS) error {
 	if p.Simulated != f.Simulated {
 		a.logf("note: the lock is of measured runs: a simulation of them is not compared with it")
 	} else {
-		var list []lock.Planned
+		var list []lockfile.Planned
 		for _, r := range p.Runs {
-			one := lock.Planned{Plan: r.Plan, Script: r.Script, Root: p.Root}
+			one := lockfile.Planned{Plan: r.Plan, Script: r.Script, Root: p.Root}
 			for i, h := range slices.Concat(r.Plan.PreTest, r.Plan.PostTest) {
-				one.Hooks = append(one.Hooks, lock.Planned{Plan: h.Plan, Script: r.Hooks[i], Root: p.Root})
+				one.Hooks = append(one.Hooks, lockfile.Planned{Plan: h.Plan, Script: r.Hooks[i], Root: p.Root})
 			}
 			list = append(list, one)
 		}
@@ -280,7 +280,7 @@ func (a *app) obey(f *lock.File, p *planned, layers []fs.FS) error {
 
 // only leaves the locked runs, with what must be found again in their plans, and
 // without what carried the others. It returns those that lost runs to wait for.
-func (p *planned) only(f *lock.File) (alone []*run.Printed) {
+func (p *planned) only(f *lockfile.File) (alone []*run.Printed) {
 	kept := map[string]bool{}
 	p.Runs = slices.DeleteFunc(p.Runs, func(r run.Printed) bool {
 		l := f.Of(r.Plan)
