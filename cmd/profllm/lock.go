@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/profllm/profllm/pkg/catalog"
-	"github.com/profllm/profllm/pkg/lock"
+	"github.com/profllm/profllm/pkg/lockfile"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/regular"
@@ -40,7 +40,7 @@ func (c lockCmd) Run(a *app) error {
 }
 
 // lock reads what a run directory, or that of a scenario, was planned from.
-func (a *app) lock(dir string) (*lock.File, error) {
+func (a *app) lock(dir string) (*lockfile.File, error) {
 	root := run.Root(dir)
 	if root == "" {
 		return nil, fail(exitUsage, fmt.Errorf("%s is neither a run of profllm nor the directory of a scenario\n\thint: give what a submission or a rehearsal made, as results/NAME_TIME", dir))
@@ -56,7 +56,7 @@ func (a *app) lock(dir string) (*lock.File, error) {
 		return nil, fail(exitUsage, fmt.Errorf("%s is of a confirmation, whose runs are of two scenarios, and a lock is of one\n\thint: profllm confirm %s %s makes the same pairs of the definitions that are kept there",
 			dir, filepath.Join(root, catalog.Sides[0]), filepath.Join(root, catalog.Sides[1])))
 	}
-	f := &lock.File{Scenario: sc.Name, Simulated: sc.Simulated, Launcher: sc.Launcher, Single: sc.Single, WorkDir: sc.WorkDir}
+	f := &lockfile.File{Scenario: sc.Name, Simulated: sc.Simulated, Launcher: sc.Launcher, Single: sc.Single, WorkDir: sc.WorkDir}
 	var load run.LoadMark // of a point that shares another's service
 	if run.ReadJSON(filepath.Join(dir, run.LoadFile), &load) == nil {
 		dir = filepath.Join(dir, load.Run)
@@ -88,17 +88,17 @@ func (a *app) lock(dir string) (*lock.File, error) {
 }
 
 // lockedRun is one run: its plan, and what its record says was found.
-func (a *app) lockedRun(dir, rel string, p *plan.Plan) (lock.Run, error) {
-	r := lock.Run{
+func (a *app) lockedRun(dir, rel string, p *plan.Plan) (lockfile.Run, error) {
+	r := lockfile.Run{
 		RunID: p.RunID, Test: p.Test, Iteration: p.Iteration, Step: p.Step, Engine: p.Workload, Model: p.Config.Model, ModelRevision: p.Source.ModelRevision,
-		Image: p.Image, ImageDigest: p.ImageDigest, Settings: lock.Table(p.Settings(&p.Loads[0])),
+		Image: p.Image, ImageDigest: p.ImageDigest, Settings: lockfile.Table(p.Settings(&p.Loads[0])),
 	}
 	heads := map[string]string{}
 	for _, c := range p.Source.Repositories {
 		heads[c.URL] = c.Commit
 	}
-	r.Repositories = lock.Table(heads)
-	planned, err := readPlanned(dir, lock.RootOf(p, rel), p)
+	r.Repositories = lockfile.Table(heads)
+	planned, err := readPlanned(dir, lockfile.RootOf(p, rel), p)
 	if err != nil {
 		return r, err
 	}
@@ -132,8 +132,8 @@ func (a *app) lockedRun(dir, rel string, p *plan.Plan) (lock.Run, error) {
 }
 
 // readPlanned reads a run and its hooks as they were printed.
-func readPlanned(dir, root string, p *plan.Plan) (lock.Planned, error) {
-	out := lock.Planned{Plan: p, Root: root}
+func readPlanned(dir, root string, p *plan.Plan) (lockfile.Planned, error) {
+	out := lockfile.Planned{Plan: p, Root: root}
 	var err error
 	if out.Script, err = regular.ReadFile(filepath.Join(dir, run.ScriptFile)); err != nil {
 		return out, err
@@ -157,8 +157,8 @@ func readPlanned(dir, root string, p *plan.Plan) (lock.Planned, error) {
 }
 
 // lockedFiles reads the definitions that are kept with the results.
-func (a *app) lockedFiles(dir string) ([]lock.Definition, error) {
-	var files []lock.Definition
+func (a *app) lockedFiles(dir string) ([]lockfile.Definition, error) {
+	var files []lockfile.Definition
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -174,7 +174,7 @@ func (a *app) lockedFiles(dir string) ([]lock.Definition, error) {
 		if redact.Shaped(string(data)) {
 			a.logf("warning: %s holds what looks like a secret, and so does the lock: write { env = … } or { file = … } before you give it to anybody", relative(name))
 		}
-		files = append(files, lock.Definition{Name: filepath.ToSlash(rel), Text: string(data)})
+		files = append(files, lockfile.Definition{Name: filepath.ToSlash(rel), Text: string(data)})
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {

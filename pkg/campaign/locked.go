@@ -6,22 +6,22 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/profllm/profllm/pkg/lock"
+	"github.com/profllm/profllm/pkg/lockfile"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/run"
 )
 
 // obey leaves of a plan what is locked, and refuses it if anything is not as it was.
-func (c *Client) obey(f *lock.File, p *Planned, layers []fs.FS) error {
+func (c *Client) obey(f *lockfile.File, p *Planned, layers []fs.FS) error {
 	if p.Simulated != f.Simulated {
 		c.note("the lock is of measured runs: a simulation of them is not compared with it")
 	} else {
-		var list []lock.Planned
+		var list []lockfile.Planned
 		for _, r := range p.Runs {
-			one := lock.Planned{Plan: r.Plan, Script: r.Script, Root: p.Root}
+			one := lockfile.Planned{Plan: r.Plan, Script: r.Script, Root: p.Root}
 			for i, h := range slices.Concat(r.Plan.PreTest, r.Plan.PostTest) {
-				one.Hooks = append(one.Hooks, lock.Planned{Plan: h.Plan, Script: r.Hooks[i], Root: p.Root})
+				one.Hooks = append(one.Hooks, lockfile.Planned{Plan: h.Plan, Script: r.Hooks[i], Root: p.Root})
 			}
 			list = append(list, one)
 		}
@@ -54,7 +54,7 @@ func (c *Client) obey(f *lock.File, p *Planned, layers []fs.FS) error {
 
 // only leaves the locked runs, with what must be found again in their plans, and
 // without what carried the others. It returns those that lost runs to wait for.
-func (p *Planned) only(f *lock.File) (alone []*run.Printed) {
+func (p *Planned) only(f *lockfile.File) (alone []*run.Printed) {
 	kept := map[string]bool{}
 	p.Runs = slices.DeleteFunc(p.Runs, func(r run.Printed) bool {
 		l := f.Of(r.Plan)

@@ -72,25 +72,25 @@ func (e *evidence) executions(r *result.Result) result.Agreement {
 // sameJob compares the ids of jobs. Every file of a job has the id of the task in an
 // array; a scheduler may speak of the array as a whole.
 func (e *evidence) sameJob(a *result.Agreement) {
-	type said struct{ file, id string }
-	list := []said{{run.ClaimFile, e.claim.JobID}}
+	type fileID struct{ file, id string }
+	list := []fileID{{run.ClaimFile, e.claim.JobID}}
 	for _, p := range []*run.Placement{e.place, e.unplaced} {
 		if p != nil {
-			list = append(list, said{run.PlacementFile, p.JobID})
+			list = append(list, fileID{run.PlacementFile, p.JobID})
 		}
 	}
 	if e.looked != nil {
-		list = append(list, said{run.PreflightFile, e.looked.JobID})
+		list = append(list, fileID{run.PreflightFile, e.looked.JobID})
 	}
 	if e.sentinel != nil {
-		list = append(list, said{run.SentinelFile, e.sentinel.JobID})
+		list = append(list, fileID{run.SentinelFile, e.sentinel.JobID})
 		// What is known of the job may be of the next one, which has not begun, unless
 		// this one has ended.
 		if s := e.state; s != nil && s.Final() {
-			list = append(list, said{run.StateFile, s.JobID})
+			list = append(list, fileID{run.StateFile, s.JobID})
 		}
 	}
-	list = slices.DeleteFunc(list, func(s said) bool { return s.id == "" })
+	list = slices.DeleteFunc(list, func(s fileID) bool { return s.id == "" })
 	for _, x := range list[min(1, len(list)):] {
 		a.Compared++
 		if first := list[0]; !sameJob(first.id, x.id) {

@@ -166,7 +166,7 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	e.provenance(r)
 	e.reports(r, &ev)
 	known := len(r.Warnings)
-	own, others := e.owned(c.Bench)
+	own, others := e.splitParsers(c.Bench)
 	bench := e.parse(r, own, &ev.Missing, "the benchmark's result", measured)
 	ev.Samples, ev.GivenModel = bench.Samples, bench.Model
 	e.strays(r, others)
@@ -348,9 +348,9 @@ func (e *evidence) planned() result.Evidence {
 	return ev
 }
 
-// owned are the parsers of the client that was planned, and the others. Of a client that
+// splitParsers are the parsers of the client that was planned, and the others. Of a client that
 // no parser knows by its name, and of files without a plan, anyone's files are read.
-func (e *evidence) owned(parsers []Parser) (own, others []Parser) {
+func (e *evidence) splitParsers(parsers []Parser) (own, others []Parser) {
 	for _, p := range parsers {
 		if o, ok := p.(Of); ok && e.load != nil && e.load.Client != "" && o.Client(e.load.Client) {
 			own = append(own, p)
@@ -380,14 +380,14 @@ func (e *evidence) strays(r *result.Result, others []Parser) {
 
 // parse merges what the first parser finds. A network file system may believe an old
 // list of names for a minute, so what is wanted and in no list is asked for by name.
-func (e *evidence) parse(r *result.Result, parsers []Parser, missing *[]string, what string, want bool) result.Part {
+func (e *evidence) parse(r *result.Result, parsers []Parser, missing *[]string, what string, required bool) result.Part {
 	known := len(r.Warnings)
 	part, found := e.parseIn(e.files, r, parsers, what)
-	if !found && want {
+	if !found && required {
 		r.Warnings = r.Warnings[:known]
 		part, found = e.parseIn(e.files.FS, r, parsers, what)
 	}
-	if !found && want {
+	if !found && required {
 		*missing = append(*missing, what)
 	}
 	return part

@@ -44,11 +44,11 @@ func (c *change) Samples() []promtext.Sample {
 }
 
 // Sum is that of a counter, false if it is not there or no number.
-func (c *change) Sum(name string, want ...promtext.Label) (float64, bool) {
+func (c *change) Sum(name string, labels ...promtext.Label) (float64, bool) {
 	if c.wrong[name] {
 		return 0, false
 	}
-	return c.Difference.Sum(name, want...)
+	return c.Difference.Sum(name, labels...)
 }
 
 // Totals leaves such counters out.

@@ -25,18 +25,18 @@ type place struct {
 	index int
 }
 
-// given lists the GPUs that roles were given.
-func (e *evidence) given() map[place]*plan.Role {
-	given := map[place]*plan.Role{}
+// givenGPUs lists the GPUs that roles were given.
+func (e *evidence) givenGPUs() map[place]*plan.Role {
+	givenGPUs := map[place]*plan.Role{}
 	for i := range e.plan.Roles {
 		r := &e.plan.Roles[i]
 		for node := r.Nodes.Offset; node < r.Nodes.End(); node++ {
 			for _, index := range r.GPUs {
-				given[place{node, index}] = r
+				givenGPUs[place{node, index}] = r
 			}
 		}
 	}
-	return given
+	return givenGPUs
 }
 
 // hardware lists the GPUs that roles were given, as their nodes saw them before the
@@ -46,10 +46,10 @@ func (e *evidence) hardware() []result.NodeGPU {
 		return nil
 	}
 	var list []result.NodeGPU
-	given := e.given()
+	givenGPUs := e.givenGPUs()
 	for node, n := range e.looked.Nodes {
 		for _, d := range n.GPUs {
-			if given[place{node, d.Index}] != nil {
+			if givenGPUs[place{node, d.Index}] != nil {
 				list = append(list, result.NodeGPU{Node: n.Host, Name: d.Name, Driver: d.Driver})
 			}
 		}
@@ -72,15 +72,15 @@ func (e *evidence) gpus(r *result.Result, ev *result.Evidence) {
 		ev.NoGPUSamples = "when the client measured is not known"
 		return
 	}
-	given, tracks := e.given(), map[place]*track{}
-	for at, role := range given {
+	givenGPUs, tracks := e.givenGPUs(), map[place]*track{}
+	for at, role := range givenGPUs {
 		tracks[at] = newTrack(s, result.GPUUse{Node: e.place.Nodes[at.node].Host, Index: at.index, Role: role.KindName(), Replica: role.Replica})
 	}
 	seen := 0
 	var missing []string
 	notes := map[string][]string{} // hosts, by what they noted
 	for node, n := range e.place.Nodes {
-		found, err := e.follow(n.Host, func(x gpu.Sample) {
+		found, err := e.readSamples(n.Host, func(x gpu.Sample) {
 			at := place{node, x.Index}
 			if tracks[at] == nil {
 				tracks[at] = newTrack(s, result.GPUUse{Node: n.Host, Index: x.Index})
@@ -119,15 +119,15 @@ func (e *evidence) gpus(r *result.Result, ev *result.Evidence) {
 		}
 		return a.index - b.index
 	}) {
-		if t := tracks[at]; t.finish() || given[at] != nil {
+		if t := tracks[at]; t.finish() || givenGPUs[at] != nil {
 			s.GPUs = append(s.GPUs, t.use)
 		}
 	}
 	r.SetGPUs(s)
 }
 
-// follow reads what was sampled on a node; found is false if there is no such file.
-func (e *evidence) follow(host string, each func(gpu.Sample)) (found bool, err error) {
+// readSamples reads what was sampled on a node; found is false if there is no such file.
+func (e *evidence) readSamples(host string, each func(gpu.Sample)) (found bool, err error) {
 	f, err := regular.Open(filepath.Join(e.dir, run.TelemetryDir, job.GPUFile(host)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

@@ -31,13 +31,13 @@ func (c *Collector) imported(dir string, mark run.Import) (*result.Result, error
 	format, items, err := interchange.Read(mark.Path, data)
 	for _, it := range items {
 		if it.Index == mark.Index && string(format) == mark.Format {
-			return c.judged(it, mark), nil
+			return c.importedResult(it, mark), nil
 		}
 	}
 	return nil, errors.Join(fmt.Errorf("%s: no result %d of format %s in it", file, mark.Index, mark.Format), err)
 }
 
-func (c *Collector) judged(it interchange.Item, mark run.Import) *result.Result {
+func (c *Collector) importedResult(it interchange.Item, mark run.Import) *result.Result {
 	r := it.Record
 	r.Schema, r.RunID, r.Suite = result.SchemaV1, mark.RunID, mark.Suite
 	r.Provenance.Profllm = c.Version

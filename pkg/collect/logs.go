@@ -48,7 +48,7 @@ func FindLogs(path string, stdin io.Reader) (logs []failure.Log, notes []string,
 	case !info.Mode().IsRegular():
 		return nil, nil, fmt.Errorf("%s is neither a file, a folder nor a pipe", path)
 	}
-	l, err := loose(path, filepath.Base(path))
+	l, err := logFile(path, filepath.Base(path))
 	return []failure.Log{l}, nil, err
 }
 
@@ -70,7 +70,7 @@ func logsBelow(dir string) (logs []failure.Log, notes []string, err error) {
 		case !d.Type().IsRegular() || !mayBeLog(d.Name()):
 			return nil
 		}
-		l, err := loose(path, rel)
+		l, err := logFile(path, rel)
 		switch {
 		case errors.Is(err, errNoText):
 		case err != nil:
@@ -95,8 +95,8 @@ func mayBeLog(name string) bool {
 // errNoText is a file that holds no text.
 var errNoText = errors.New("no text")
 
-// loose describes one file; name is how it is shown.
-func loose(path, name string) (failure.Log, error) {
+// logFile describes one file; name is how it is shown.
+func logFile(path, name string) (failure.Log, error) {
 	f, err := regular.Open(path)
 	if err != nil {
 		return failure.Log{}, err

@@ -43,14 +43,14 @@ func (e *evidence) jobEnd() *result.JobEnd {
 	if s := e.state; s != nil {
 		end.Source = s.Source
 		if s.Source == "local" {
-			end.Local = &result.Slurm{JobID: s.JobID, State: localWord(s), ExitCode: s.ExitCode}
+			end.Local = &result.Slurm{JobID: s.JobID, State: slurmState(s), ExitCode: s.ExitCode}
 		}
 	}
 	return end
 }
 
-// localWord is the state of a job of this machine as Slurm would call it.
-func localWord(s *run.State) string {
+// slurmState is the state of a job of this machine as Slurm would call it.
+func slurmState(s *run.State) string {
 	switch s.State {
 	case run.Succeeded:
 		return "COMPLETED"

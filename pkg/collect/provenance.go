@@ -32,7 +32,7 @@ func (e *evidence) provenance(r *result.Result) {
 		pr.ImageDigest = "sha256:" + digest
 	}
 	pr.ImageDigest = cmp.Or(pr.ImageDigest, e.imageDigest())
-	e.ran(pr)
+	e.addProcesses(pr)
 }
 
 // imageDigest is what the runtime said of the image of the roles, "" if it did not or
@@ -52,9 +52,9 @@ func (e *evidence) imageDigest() string {
 	return digest
 }
 
-// ran adds what the nodes said of the servers' processes; the first node of a role
+// addProcesses adds what the nodes said of the servers' processes; the first node of a role
 // stands for the others where they have the same.
-func (e *evidence) ran(pr *result.Provenance) {
+func (e *evidence) addProcesses(pr *result.Provenance) {
 	data, err := regular.ReadFile(filepath.Join(e.dir, run.NodesFile))
 	if e.unread(run.NodesFile, err); err != nil || e.place == nil {
 		return

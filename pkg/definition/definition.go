@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/profllm/profllm/pkg/lock"
+	"github.com/profllm/profllm/pkg/lockfile"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -42,7 +42,7 @@ func Load(file string, in Folders) (*scenario.Scenario, *Files, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if lock.Is(data) {
+	if lockfile.Is(data) {
 		return loadLock(file, data)
 	}
 	d := &Files{Top: scenario.File{Name: file, Data: data}}
@@ -117,8 +117,8 @@ type Files struct {
 	Top    scenario.File
 	Tests  []scenario.File
 	Hooks  scenario.HookFiles
-	Lock   *lock.File // the lock file that holds them, nil for files
-	System []byte     // the lock file's system file
+	Lock   *lockfile.File // the lock file that holds them, nil for files
+	System []byte         // the lock file's system file
 }
 
 // Digest tells one version of the files from another.

@@ -5,13 +5,13 @@ import (
 	"path"
 	"strings"
 
-	"github.com/profllm/profllm/pkg/lock"
+	"github.com/profllm/profllm/pkg/lockfile"
 	"github.com/profllm/profllm/pkg/scenario"
 )
 
 // loadLock reads the definitions of a lock.
 func loadLock(file string, data []byte) (*scenario.Scenario, *Files, error) {
-	f, err := lock.Parse(file, data)
+	f, err := lockfile.Parse(file, data)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -36,13 +36,13 @@ func (j *Job) Check(ctx context.Context, phase, log, pattern string) error {
 	if !filepath.IsAbs(log) {
 		log = j.path(log)
 	}
-	want, logs := j.logsElsewhere(phase), 0
+	expected, logs := j.logsElsewhere(phase), 0
 	for end := j.Now().Add(cmp.Or(j.late, lateFiles)); ; {
 		var found bool
 		if found, logs, err = search(log, re); found || err != nil {
 			return err
 		}
-		if logs >= want || j.Now().After(end) {
+		if logs >= expected || j.Now().After(end) {
 			break
 		}
 		if !sleep(ctx, poll) {
@@ -83,7 +83,7 @@ func search(log string, re *regexp.Regexp) (found bool, logs int, err error) {
 			continue
 		}
 		logs++
-		if found, err := holds(filepath.Join(dir, e.Name()), re); found || err != nil {
+		if found, err := hasMatch(filepath.Join(dir, e.Name()), re); found || err != nil {
 			return found, logs, err
 		}
 	}
@@ -109,9 +109,9 @@ func isLog(file, log string) bool {
 // is short.
 const longLine = 64 << 10
 
-// holds reports whether a line of the file matches, its end as a terminal shows
+// hasMatch reports whether a line of the file matches, its end as a terminal shows
 // it: without newline and carriage return. Of a longer line, longLine bytes count.
-func holds(file string, re *regexp.Regexp) (bool, error) {
+func hasMatch(file string, re *regexp.Regexp) (bool, error) {
 	f, err := regular.OpenLarge(file)
 	if err != nil {
 		return false, err

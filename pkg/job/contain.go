@@ -47,7 +47,7 @@ func (j *Job) RunContain(ctx context.Context, c Contain, environ []string) (int,
 		return 125, err
 	}
 	if c.Dir != "" && (c.Runtime == "docker" || c.Runtime == "podman") && cmp.Or(j.Env("SLURM_PROCID"), "0") == "0" {
-		defer b.tellImage(ctx)()
+		defer b.recordImage(ctx)()
 	}
 	return b.run(ctx, args)
 }

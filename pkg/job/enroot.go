@@ -53,7 +53,7 @@ func (b *box) enroot() ([]string, error) {
 	if b.MountHome {
 		mount = "y"
 	}
-	b.environ = append(without(b.environ, "ENROOT_MOUNT_HOME"), "ENROOT_MOUNT_HOME="+mount)
+	b.environ = append(withoutVariables(b.environ, "ENROOT_MOUNT_HOME"), "ENROOT_MOUNT_HOME="+mount)
 	return append([]string{"start", "--rc", rc}, args...), nil
 }
 

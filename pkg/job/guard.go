@@ -54,25 +54,25 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	watch, stop := context.WithCancel(ctx)
 	defer stop()
 	sampled := j.sampleGPUs(watch, p, host)
-	told := make(chan struct{})
+	printed := make(chan struct{})
 	go func() {
-		defer close(told)
-		j.tellSteps(watch, p, host)
+		defer close(printed)
+		j.printSteps(watch, p, host)
 	}()
-	left := false // by a script that is over: its srun may be gone as well
+	abandoned := false // by a script that is over: its srun may be gone as well
 	select {
 	case <-end:
 	case <-ctx.Done():
 	case <-j.scriptOver(watch, cmp.Or(j.grace, guardWait)):
-		left = true
+		abandoned = true
 	}
 	sampled()
 	stop()
 	select {
-	case <-told: // it writes to the same output
-	case <-time.After(tellPause): // a file system that does not answer must not keep the node from being cleaned
+	case <-printed: // it writes to the same output
+	case <-time.After(printPause): // a file system that does not answer must not keep the node from being cleaned
 	}
-	forced := left || ctx.Err() != nil
+	forced := abandoned || ctx.Err() != nil
 	if forced { // Slurm may kill this process before a stubborn role, on which it waits
 		sweep.Changed = func(ended []node.Ended) {
 			if err := j.writeLeft(host, outlived(ended), false); err != nil {
@@ -90,7 +90,7 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 			found = append(found, "shared memory that nobody used was removed: "+removed)
 		}
 	}
-	for _, text := range j.held(p, host) {
+	for _, text := range j.gpusInUse(p, host) {
 		found = append(found, "memory of a GPU is still in use: "+text)
 	}
 	if forced || ctx.Err() != nil { // the srun that would carry it is gone
@@ -109,17 +109,17 @@ func tasksEnd(term time.Duration, hook bool) time.Duration {
 	return term + killWait
 }
 
-// tellPause is between two looks at whether the servers are ready.
-const tellPause = time.Second
+// printPause is between two looks at whether the servers are ready.
+const printPause = time.Second
 
-// tellSteps waits until every server is ready, and prints what the steps on this node
+// printSteps waits until every server is ready, and prints what the steps on this node
 // run with, once. That costs the node some milliseconds; what cannot be seen is left
 // out, and nothing of it is an error.
-func (j *Job) tellSteps(ctx context.Context, p *plan.Plan, host string) {
+func (j *Job) printSteps(ctx context.Context, p *plan.Plan, host string) {
 	if len(p.Roles) == 0 {
 		return
 	}
-	pause := tellPause
+	pause := printPause
 	if p.Simulated {
 		pause = poll / 2 // its loads may be over in a second, and its files are near
 	}
@@ -219,8 +219,8 @@ func Leftovers(dir string, events []Event) []node.Left {
 	return list
 }
 
-// held lists the GPUs of this node whose memory is not freed in time.
-func (j *Job) held(p *plan.Plan, host string) []string {
+// gpusInUse lists the GPUs of this node whose memory is not freed in time.
+func (j *Job) gpusInUse(p *plan.Plan, host string) []string {
 	hosts, err := j.hosts(p)
 	if err != nil {
 		return nil
@@ -241,13 +241,13 @@ func (j *Job) held(p *plan.Plan, host string) []string {
 // when Slurm's controller does not answer.
 func (j *Job) EndGuard(ctx context.Context, guard int) {
 	srun, wait := []Process{{guardStep, guard}}, cmp.Or(j.grace, guardWait)
-	if !j.gone(ctx, srun, wait) && syscall.Kill(guard, GuardEnds) == nil && !j.gone(ctx, srun, wait) {
+	if !j.waitUntilGone(ctx, srun, wait) && syscall.Kill(guard, GuardEnds) == nil && !j.waitUntilGone(ctx, srun, wait) {
 		j.signalSteps(ctx, "KILL", j.steps(ctx).guards)
-		if !j.gone(ctx, srun, cmp.Or(j.grace, killWait)) {
+		if !j.waitUntilGone(ctx, srun, cmp.Or(j.grace, killWait)) {
 			syscall.Kill(guard, syscall.SIGKILL)
 		}
 	}
-	for _, l := range j.left(ctx, wait) {
+	for _, l := range j.leftovers(ctx, wait) {
 		j.logf("left behind on %s: %s", l.Host, l.Text)
 		if err := j.event(Event{Event: Leftover, Node: l.Host, Text: l.Text}); err != nil {
 			j.logf("%v", err)
@@ -255,9 +255,9 @@ func (j *Job) EndGuard(ctx context.Context, guard int) {
 	}
 }
 
-// left collects what the nodes found. Those that were told to end by force take a
+// leftovers collects what the nodes found. Those that were told to end by force take a
 // while, and leave a file.
-func (j *Job) left(ctx context.Context, wait time.Duration) []node.Left {
+func (j *Job) leftovers(ctx context.Context, wait time.Duration) []node.Left {
 	var lines node.Lines
 	data, err := regular.ReadFile(j.path(run.NodesFile))
 	if err != nil {

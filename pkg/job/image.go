@@ -21,9 +21,9 @@ func ImageFile(step string) string { return "image-" + step + ".json" }
 // may have to be fetched.
 const imagePause = 2 * time.Second
 
-// tellImage asks for the container's image once it is there, beside its run, and keeps
+// recordImage asks for the container's image once it is there, beside its run, and keeps
 // the answer. stop ends that. What is not known is left out.
-func (b *box) tellImage(ctx context.Context) (stop func()) {
+func (b *box) recordImage(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {

@@ -91,8 +91,8 @@ func resetCache(ctx context.Context, client *http.Client, url string) error {
 	if err := ask(ctx, client, http.MethodPost, url, &answer); err != nil {
 		return err
 	}
-	var said struct{ Success *bool }
-	if json.Unmarshal(answer.Bytes(), &said) == nil && said.Success != nil && !*said.Success {
+	var reply struct{ Success *bool }
+	if json.Unmarshal(answer.Bytes(), &reply) == nil && reply.Success != nil && !*reply.Success {
 		return errors.New(`the engine answers "success": false: a request or a transfer still holds blocks`)
 	}
 	return nil

@@ -34,7 +34,7 @@ func (j *Job) endOwn(ctx context.Context, procs []Process) {
 				syscall.Kill(p.PID, signal)
 			}
 		}
-		if j.gone(ctx, procs, killWait) {
+		if j.waitUntilGone(ctx, procs, killWait) {
 			return
 		}
 	}

@@ -104,7 +104,7 @@ func (j *Job) preflight(ctx context.Context, p *plan.Plan, hosts []string, a ans
 		r.Checks = append(r.Checks, clock(p.Preflight, *r, began, a.at[h])...)
 		f.Nodes = append(f.Nodes, *r)
 	}
-	alike(p.Preflight, f.Nodes)
+	compareGPUs(p.Preflight, f.Nodes)
 	j.strays(ctx, p.Preflight, f.Nodes)
 	var all []node.Check
 	var events []Event
@@ -182,8 +182,8 @@ func clock(s *config.Preflight, r node.Report, began, at time.Time) []node.Check
 	return node.Judged(s, "clock", node.OK, fmt.Sprintf("no difference above %s that shows", limit))
 }
 
-// alike compares the GPUs and drivers of the nodes with those of the first.
-func alike(s *config.Preflight, nodes []node.Report) {
+// compareGPUs compares the GPUs and drivers of the nodes with those of the first.
+func compareGPUs(s *config.Preflight, nodes []node.Report) {
 	kind := func(r node.Report) string {
 		var names []string
 		for _, d := range r.GPUs {

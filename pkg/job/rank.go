@@ -36,5 +36,5 @@ func (j *Job) Resolve(r Rank, environ []string) (argv, env []string, err error) 
 		}
 		own = ownAddress(j.Env("SLURMD_NODENAME"), hosts)
 	}
-	return argv, append(without(environ, r.Address), r.Address+"="+own), nil
+	return argv, append(withoutVariables(environ, r.Address), r.Address+"="+own), nil
 }

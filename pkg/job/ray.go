@@ -60,7 +60,7 @@ func (j *Job) RunRay(ctx context.Context, r Ray, environ []string) (int, error) 
 	}
 	defer killDescendants()
 	// Ray's gRPC would go through an HTTP proxy.
-	environ = append(without(environ, "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "RAY_ADDRESS"),
+	environ = append(withoutVariables(environ, "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "RAY_ADDRESS"),
 		"VLLM_HOST_IP="+own, "RAY_USAGE_STATS_ENABLED=0")
 	if j.Env(rayAuth) == "" {
 		// A token that someone once left in ~/.ray would be demanded by the head
@@ -257,7 +257,8 @@ func (j *Job) rayOutput(ctx context.Context, environ []string, args ...string) (
 	return string(out), err
 }
 
-func without(environ []string, names ...string) []string {
+// withoutVariables is an environment without some variables.
+func withoutVariables(environ []string, names ...string) []string {
 	var out []string
 next:
 	for _, kv := range environ {

@@ -42,7 +42,7 @@ func (j *Job) Give(x Exec, environ []string) ([]string, error) {
 	for _, s := range x.Secrets {
 		value, err := run.ReadSecret(j.Dir, s)
 		errs = append(errs, err)
-		environ = append(without(environ, s.Name), s.Name+"="+value)
+		environ = append(withoutVariables(environ, s.Name), s.Name+"="+value)
 	}
 	return environ, errors.Join(errs...)
 }

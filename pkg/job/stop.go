@@ -49,10 +49,10 @@ func (j *Job) Stop(ctx context.Context, procs []Process) {
 	steps := j.steps(ctx)
 	j.signalSteps(ctx, "TERM", steps.roles)
 	j.signalSteps(ctx, "USR1", steps.guards)
-	if grace := cmp.Or(j.grace, j.termWait()); !j.gone(ctx, procs, grace) {
+	if grace := cmp.Or(j.grace, j.termWait()); !j.waitUntilGone(ctx, procs, grace) {
 		j.logf("some steps outlived TERM for %s; sending KILL", grace)
 		j.signalSteps(ctx, "KILL", j.steps(ctx).roles)
-		if !j.gone(ctx, procs, cmp.Or(j.grace, killWait)) {
+		if !j.waitUntilGone(ctx, procs, cmp.Or(j.grace, killWait)) {
 			for _, p := range procs { // so that the script's wait for them ends; Slurm deals with the tasks
 				syscall.Kill(p.PID, syscall.SIGKILL)
 			}
@@ -85,20 +85,22 @@ func (j *Job) endHooks(ctx context.Context, procs []Process) {
 			hooks = append(hooks, p)
 		}
 	}
-	if len(hooks) > 0 && !j.gone(ctx, hooks, 2*cmp.Or(j.grace, termWait+killWait)) {
+	if len(hooks) > 0 && !j.waitUntilGone(ctx, hooks, 2*cmp.Or(j.grace, termWait+killWait)) {
 		j.logf("%s does not end", hooks[0].Name)
 	}
 }
 
-func (j *Job) gone(ctx context.Context, procs []Process, limit time.Duration) bool {
+// waitUntilGone waits until all processes have ended, and is false if they have not within
+// the limit.
+func (j *Job) waitUntilGone(ctx context.Context, procs []Process, limit time.Duration) bool {
 	for end := time.Now().Add(limit); time.Now().Before(end); {
-		left := 0
+		running := 0
 		for _, p := range procs {
 			if alive(p.PID) {
-				left++
+				running++
 			}
 		}
-		if left == 0 {
+		if running == 0 {
 			return true
 		}
 		if !sleep(ctx, poll/2) {

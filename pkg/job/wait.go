@@ -147,7 +147,7 @@ func (j *Job) Watch(ctx context.Context, client string, until int, procs []Proce
 				continue
 			}
 			if w.spared(proc.Name) {
-				if err := w.lose(ctx, proc.Name, client); err != nil {
+				if err := w.recordLoss(ctx, proc.Name, client); err != nil {
 					return err
 				}
 				continue
@@ -166,7 +166,7 @@ func (j *Job) Watch(ctx context.Context, client string, until int, procs []Proce
 		if !w.spared(name) {
 			return j.died(name, "while a client ran")
 		}
-		if err := w.lose(ctx, name, client); err != nil {
+		if err := w.recordLoss(ctx, name, client); err != nil {
 			return err
 		}
 	}
@@ -219,9 +219,9 @@ func (w *watch) spared(name string) bool {
 	return false
 }
 
-// lose records that an instance ended, and keeps the counters of the others at
+// recordLoss records that an instance ended, and keeps the counters of the others at
 // the first such time, so that before and after can be told apart.
-func (w *watch) lose(ctx context.Context, name, client string) error {
+func (w *watch) recordLoss(ctx context.Context, name, client string) error {
 	first := len(w.lost) == 0
 	w.lost[name] = true
 	err := w.job.event(Event{Event: RoleDied, Role: name, Text: "while " + client + " ran; the other instances serve on"})

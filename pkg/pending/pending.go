@@ -99,9 +99,6 @@ func Of(reason string) Class {
 	return byName[first.FindString(strings.TrimLeft(reason, "( "))]
 }
 
-// Names returns the reasons of a class.
-func Names(class Class) []string { return slices.Clone(reasons[class]) }
-
 // Pattern is a regular expression that finds the reasons of a class in a line.
 func Pattern(class Class) string {
 	pattern := `\b(?:` + strings.Join(reasons[class], "|") + `)\b`

@@ -54,9 +54,6 @@ func Some(data []byte, keep func(name []byte) bool) (*Snapshot, error) {
 	return &p.Snapshot, p.bad.ErrorOrNil()
 }
 
-// Samples returns the samples in page order. The caller must not change them.
-func (s *Snapshot) Samples() []Sample { return s.samples }
-
 // Sum adds up all series of the metric that carry the wanted labels. The
 // second result is false if there is no such series, which is not zero.
 func (s *Snapshot) Sum(name string, want ...Label) (float64, bool) {

@@ -98,17 +98,17 @@ func (c *facts) limit(key string) float64 {
 // set says which thresholds of the last check are not the defaults, so that nobody
 // takes a result for better than it is.
 func (c *facts) set() string {
-	said := ""
+	text := ""
 	for _, t := range c.asked {
 		if v := c.e.Limits[t.Key]; v != t.Default {
-			said += fmt.Sprintf("; %s = %s is set by the test, %s", t.Key, plain(v), t.against(v))
+			text += fmt.Sprintf("; %s = %s is set by the test, %s", t.Key, plain(v), t.deviation(v))
 		}
 	}
-	return said
+	return text
 }
 
-// against says how a value differs from the default.
-func (t *Threshold) against(v float64) string {
+// deviation says how a value differs from the default.
+func (t *Threshold) deviation(v float64) string {
 	how := "stricter"
 	if v < t.Default == t.Less {
 		how = "looser"
@@ -122,7 +122,7 @@ func (l Limits) set() []string {
 	for i := range thresholds {
 		t := &thresholds[i]
 		if v, set := l[t.Key]; set && v != t.Default {
-			list = append(list, fmt.Sprintf("%s = %s, %s", t.Key, plain(v), t.against(v)))
+			list = append(list, fmt.Sprintf("%s = %s, %s", t.Key, plain(v), t.deviation(v)))
 		}
 	}
 	return list

@@ -41,9 +41,9 @@ func accuracyContradictions(c *facts) (bad []string) {
 		if right := math.Round(a.Value * n); a.Tokens != nil && float64(*a.Tokens) < right {
 			note("%d output tokens in %.0f right answers", *a.Tokens, right)
 		}
-		want := math.Sqrt(a.Value * (1 - a.Value) / n)
-		if a.Stderr != nil && want > 0 && *a.Questions >= leastAlike && (*a.Stderr > stderrFactor*want || *a.Stderr < want/stderrFactor) {
-			note("standard error %.4g, that of %.4g in %d questions is %.4g", *a.Stderr, a.Value, *a.Questions, want)
+		expected := math.Sqrt(a.Value * (1 - a.Value) / n)
+		if a.Stderr != nil && expected > 0 && *a.Questions >= leastAlike && (*a.Stderr > stderrFactor*expected || *a.Stderr < expected/stderrFactor) {
+			note("standard error %.4g, that of %.4g in %d questions is %.4g", *a.Stderr, a.Value, *a.Questions, expected)
 		}
 	}
 	if a.Questions != nil {

@@ -139,9 +139,9 @@ func (c *facts) otherBooks(done int) (bad []string) {
 		}
 	}
 	if mean, n, ok := c.meanOf(askedOfRequests); ok && n == float64(done) && c.e.Planned.IgnoreEOS && c.e.Planned.OutputTokens > 0 {
-		want := float64(c.e.Planned.OutputTokens)
-		if math.Abs(mean-want) > c.limit("token_books")*want {
-			bad = append(bad, fmt.Sprintf("the engines were asked for %.2f tokens in an answer, %.0f planned", mean, want))
+		expected := float64(c.e.Planned.OutputTokens)
+		if math.Abs(mean-expected) > c.limit("token_books")*expected {
+			bad = append(bad, fmt.Sprintf("the engines were asked for %.2f tokens in an answer, %.0f planned", mean, expected))
 		}
 	}
 	return bad
@@ -210,7 +210,7 @@ func cacheWarm(c *facts) answer {
 	}
 	expected := *c.e.Planned.SharedInput
 	expected += (1 - expected) * repeats / (float64(done) + repeats)
-	var said []string
+	var parts []string
 	bad := false
 	for _, kind := range kinds {
 		accepted := expected
@@ -224,9 +224,9 @@ func cacheWarm(c *facts) answer {
 		}
 		share := found[kind] / asked[kind]
 		bad = bad || share-accepted > c.limit("cache_warmth")
-		said = append(said, fmt.Sprintf("%s found %.2f %% of the prompt tokens in its cache, %.2f %% expected", kind, 100*share, 100*accepted))
+		parts = append(parts, fmt.Sprintf("%s found %.2f %% of the prompt tokens in its cache, %.2f %% expected", kind, 100*share, 100*accepted))
 	}
-	return judged(bad, "%s; %s more accepted", strings.Join(said, ", "), percent(c.limit("cache_warmth")))
+	return judged(bad, "%s; %s more accepted", strings.Join(parts, ", "), percent(c.limit("cache_warmth")))
 }
 
 // template is the share of the prompts, tokens of them looked up by the engines of a
@@ -238,11 +238,11 @@ func (c *facts) template(kind string, tokens float64) (share float64, ok bool) {
 			ended += d.Counters[FinishedRequests]
 		}
 	}
-	want := c.e.Planned.InputTokens
-	if ended <= 0 || want == 0 {
+	planned := c.e.Planned.InputTokens
+	if ended <= 0 || planned == 0 {
 		return 0, false
 	}
-	return max(0, 1-float64(want)*ended/tokens), true
+	return max(0, 1-float64(planned)*ended/tokens), true
 }
 
 func preemptedRequests(c *facts) answer {

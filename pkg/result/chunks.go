@@ -23,16 +23,16 @@ func itlBundled(c *facts) answer {
 	if !has {
 		return notPossible("no ITL was reported")
 	}
-	said, bad := "", false
+	findings, bad := "", false
 	for _, look := range []func(*facts, int) (string, bool){perChunk, chunksTogether, mediansApart} {
 		if text, wrong := look(c, done); text != "" {
-			said, bad = joined(said, text), bad || wrong
+			findings, bad = joined(findings, text), bad || wrong
 		}
 	}
-	if said == "" {
+	if findings == "" {
 		return notPossible("neither ITL samples nor both medians were reported")
 	}
-	a := judged(bad, "%s", said)
+	a := judged(bad, "%s", findings)
 	for _, s := range itl.Statistics() {
 		a.withheld = append(a.withheld, ITL.Key(s.Name))
 	}
@@ -51,7 +51,7 @@ func (c *facts) outputTokens() *int64 {
 
 // perChunk counts tokens per chunk. Without the number of chunks it is the mean gap
 // over the time per token of all streams together.
-func perChunk(c *facts, done int) (said string, bad bool) {
+func perChunk(c *facts, done int) (text string, bad bool) {
 	tokens, d := c.outputTokens(), c.m.Latency[ITL]
 	if tokens == nil || *tokens <= int64(done) {
 		return "", false
@@ -78,7 +78,7 @@ func perChunk(c *facts, done int) (said string, bad bool) {
 }
 
 // chunksTogether counts the chunks that were read with the one before.
-func chunksTogether(c *facts, _ int) (said string, bad bool) {
+func chunksTogether(c *facts, _ int) (text string, bad bool) {
 	s := c.e.Samples
 	gaps, ok := s.Gaps()
 	if !ok || gaps == 0 {
@@ -101,7 +101,7 @@ func chunksTogether(c *facts, _ int) (said string, bad bool) {
 }
 
 // mediansApart compares the gap between chunks with the time per token.
-func mediansApart(c *facts, _ int) (said string, bad bool) {
+func mediansApart(c *facts, _ int) (text string, bad bool) {
 	itl, tpot := c.m.Latency[ITL].Median, c.m.Latency[TPOT].Median
 	if itl == nil || tpot == nil {
 		return "", false

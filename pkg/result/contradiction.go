@@ -81,15 +81,15 @@ func (v *Validity) contradictions() (bad []string) {
 	if invalid := v.failed(Invalid); v.Valid == invalid {
 		bad = append(bad, fmt.Sprintf("validity.valid is %v, and %s", v.Valid, v.worst(Invalid)))
 	}
-	want := VerdictValid
+	expected := VerdictValid
 	switch {
 	case v.failed(Invalid):
-		want = VerdictInvalid
+		expected = VerdictInvalid
 	case v.failed(Suspect):
-		want = VerdictSuspect
+		expected = VerdictSuspect
 	}
-	if v.Verdict != "" && v.Verdict != want {
-		bad = append(bad, fmt.Sprintf("validity.verdict is %s, by its checks %s", v.Verdict, want))
+	if v.Verdict != "" && v.Verdict != expected {
+		bad = append(bad, fmt.Sprintf("validity.verdict is %s, by its checks %s", v.Verdict, expected))
 	}
 	for _, word := range v.Words {
 		if !failed(word) {

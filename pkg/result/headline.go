@@ -20,8 +20,8 @@ var headlines = map[string][]headline{
 		{"offline.batch.latency.mean_s", func(m *Metrics) bool { return timed(m.Offline.Batch.Latency) }, func(m *Metrics) bool { return m.Offline.Batch != nil }},
 		{"offline.startup.cold.mean_s or warm.mean_s", func(m *Metrics) bool { return timed(m.Offline.Startup.Cold) || timed(m.Offline.Startup.Warm) },
 			func(m *Metrics) bool { return m.Offline.Startup != nil }},
-		{"offline.throughput.request_throughput", func(m *Metrics) bool { return m.Offline.Throughput.RequestThroughput != nil }, threw},
-		{"offline.throughput.total_token_throughput", func(m *Metrics) bool { return m.Offline.Throughput.TotalTokenThroughput != nil }, threw},
+		{"offline.throughput.request_throughput", func(m *Metrics) bool { return m.Offline.Throughput.RequestThroughput != nil }, hasOfflineThroughput},
+		{"offline.throughput.total_token_throughput", func(m *Metrics) bool { return m.Offline.Throughput.TotalTokenThroughput != nil }, hasOfflineThroughput},
 	},
 	// Every load client: ours, vLLM's, SGLang's, AIPerf, GuideLLM, inference-perf.
 	"serve": {
@@ -47,7 +47,7 @@ var (
 	anyNumber = headline{"a throughput or a latency", func(m *Metrics) bool { return someRate.has(m) || someLatency.has(m) }, nil}
 )
 
-func threw(m *Metrics) bool { return m.Offline.Throughput != nil }
+func hasOfflineThroughput(m *Metrics) bool { return m.Offline.Throughput != nil }
 
 func timed(t *Timing) bool { return t != nil && t.Mean != nil }
 

@@ -35,11 +35,11 @@ func jobState(c *facts) answer {
 	if c.e.Job != nil {
 		end = *c.e.Job
 	}
-	var said []string
+	var parts []string
 	bad := false
-	hear := func(text string, isBad bool) { said, bad = append(said, text), bad || isBad }
+	add := func(text string, isBad bool) { parts, bad = append(parts, text), bad || isBad }
 	if end.Script != nil {
-		hear(fmt.Sprintf("the script ended with %d (its sentinel)", *end.Script), *end.Script != 0)
+		add(fmt.Sprintf("the script ended with %d (its sentinel)", *end.Script), *end.Script != 0)
 	}
 	unknown := ""
 	for _, w := range end.schedulers(c.r.Slurm) {
@@ -47,13 +47,13 @@ func jobState(c *facts) answer {
 			unknown = fmt.Sprintf("job %s is %s: its end is not known", w.JobID, state)
 			continue
 		}
-		hear(fmt.Sprintf("job %s is %s, exit code %s (%s)", w.JobID, w.State, orNone(w.ExitCode), w.by), w.bad(end.Judged))
+		add(fmt.Sprintf("job %s is %s, exit code %s (%s)", w.JobID, w.State, orNone(w.ExitCode), w.by), w.bad(end.Judged))
 	}
-	text := strings.Join(said, "; ")
+	text := strings.Join(parts, "; ")
 	switch {
-	case len(said) == 0 && unknown != "":
+	case len(parts) == 0 && unknown != "":
 		return notPossible("%s", unknown)
-	case len(said) == 0:
+	case len(parts) == 0:
 		return notPossible("not run under Slurm, or its state is not known")
 	case bad && c.e.Apart:
 		return pass("this load was over before its job ended: %s", text)

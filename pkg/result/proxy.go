@@ -72,7 +72,7 @@ func proxyErrors(c *facts) answer {
 	bad := c.proxyFaults(p)
 	switch {
 	case len(bad) == 0:
-		return pass("%d requests: no error, none sent again%s", p.Requests, also(p.givenUp(), ", %d given up by the client"))
+		return pass("%d requests: no error, none sent again%s", p.Requests, unlessZero(p.givenUp(), ", %d given up by the client"))
 	case p.Others:
 		return notPossible("the counters are those of the other clients as well: %s", strings.Join(bad, "; "))
 	}
@@ -86,7 +86,7 @@ func (c *facts) proxyFaults(p *Proxy) (bad []string) {
 			bad = append(bad, fmt.Sprintf("%d of %d requests %s (accepted %s %%)%s", n, p.Requests, text, percent(c.limit(key)), what))
 		}
 	}
-	check(p.errors(), "proxy_error_share", also(p.Broken, ", %d of them broken off")+also(p.BadAnswers, ", %d of status 200")+p.failures(), "were answered with an error")
+	check(p.errors(), "proxy_error_share", unlessZero(p.Broken, ", %d of them broken off")+unlessZero(p.BadAnswers, ", %d of status 200")+p.failures(), "were answered with an error")
 	if n := p.givenUp() - c.unanswered(); n > 0 && !c.cutShort() {
 		bad = append(bad, fmt.Sprintf("the client gave up %d requests and reports %d failed", p.givenUp(), c.unanswered()))
 	}
@@ -102,16 +102,16 @@ func (c *facts) proxyFaults(p *Proxy) (bad []string) {
 
 // failures lists what the instances did, worst first.
 func (p *Proxy) failures() string {
-	var said []string
+	var parts []string
 	for _, b := range p.Backends {
 		for _, why := range slices.Sorted(maps.Keys(b.Failures)) {
-			said = append(said, fmt.Sprintf("%s %s %s %d", b.Role, b.URL, why, b.Failures[why]))
+			parts = append(parts, fmt.Sprintf("%s %s %s %d", b.Role, b.URL, why, b.Failures[why]))
 		}
 	}
-	if len(said) == 0 {
+	if len(parts) == 0 {
 		return ""
 	}
-	return "; " + list(said)
+	return "; " + list(parts)
 }
 
 // unanswered is how many requests the client reports as failed.
@@ -125,7 +125,7 @@ func (c *facts) cutShort() bool {
 	return c.m.CutRequests != nil || len(c.warnings(Incomplete)) > 0
 }
 
-func also(n int64, format string) string {
+func unlessZero(n int64, format string) string {
 	if n == 0 {
 		return ""
 	}

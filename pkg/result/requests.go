@@ -101,7 +101,7 @@ func outputLength(c *facts) answer {
 
 // shortAnswers is the share of the answers that ended before half of the planned
 // tokens, which a mean of many requests hides.
-func (c *facts) shortAnswers(done int) (said string, share float64) {
+func (c *facts) shortAnswers(done int) (text string, share float64) {
 	s := c.e.Samples
 	if s == nil || len(s.OutputLen) == 0 {
 		return "", 0
@@ -128,14 +128,14 @@ func inputLength(c *facts) answer {
 	if total <= 0 {
 		return fail("%d input tokens in %d requests", total, done)
 	}
-	want := c.e.Planned.InputTokens
-	if want == 0 {
+	planned := c.e.Planned.InputTokens
+	if planned == 0 {
 		return notPossible("no fixed prompt length was planned")
 	}
 	got := float64(total) / float64(done)
-	off := got/float64(want) - 1
+	off := got/float64(planned) - 1
 	return judged(math.Abs(off) > c.limit("input_deviation"), "%.2f tokens per request, %d planned (%+.2f %%, accepted %.2f %%)",
-		got, want, 100*off, 100*c.limit("input_deviation"))
+		got, planned, 100*off, 100*c.limit("input_deviation"))
 }
 
 func impossibleSpeed(c *facts) answer {

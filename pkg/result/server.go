@@ -12,26 +12,26 @@ import (
 // engines with each other.
 func wrongServer(c *facts) answer {
 	var bad []string
-	said := 0
+	answered := 0
 	versions := map[string]string{} // → the first role that said it
 	for _, s := range c.e.Servers {
 		if s.Names == nil {
 			continue
 		}
-		said++
+		answered++
 		for _, name := range s.Wanted {
 			if !slices.Contains(s.Names, name) {
 				bad = append(bad, fmt.Sprintf("%s answers to %s, not to %q", s.Role, orNone(strings.Join(s.Names, " ")), name))
 			}
 		}
-		if want := c.e.Planned.Model; want != "" && s.Model != "" && !sameModel(want, s) {
-			bad = append(bad, fmt.Sprintf("%s serves %q, planned was %q", s.Role, s.Model, want))
+		if expected := c.e.Planned.Model; expected != "" && s.Model != "" && !sameModel(expected, s) {
+			bad = append(bad, fmt.Sprintf("%s serves %q, planned was %q", s.Role, s.Model, expected))
 		}
-		if want := c.e.Planned.EngineVersion; want != "" && s.Version != "" && !hasVersion(s.Version, want) {
-			bad = append(bad, fmt.Sprintf("%s is version %s, planned was %s", s.Role, s.Version, want))
+		if expected := c.e.Planned.EngineVersion; expected != "" && s.Version != "" && !hasVersion(s.Version, expected) {
+			bad = append(bad, fmt.Sprintf("%s is version %s, planned was %s", s.Role, s.Version, expected))
 		}
-		if want := c.e.Planned.Locked.EngineVersion; want != "" && s.Version != "" && !sameVersion(s.Version, want) {
-			bad = append(bad, fmt.Sprintf("%s is version %s, locked is %s", s.Role, s.Version, want))
+		if expected := c.e.Planned.Locked.EngineVersion; expected != "" && s.Version != "" && !sameVersion(s.Version, expected) {
+			bad = append(bad, fmt.Sprintf("%s is version %s, locked is %s", s.Role, s.Version, expected))
 		}
 		if _, known := versions[s.Version]; s.Version != "" && !known {
 			versions[s.Version] = s.Role
@@ -56,10 +56,10 @@ func wrongServer(c *facts) answer {
 	switch {
 	case len(bad) > 0:
 		return fail("%s", list(bad))
-	case said == 0:
+	case answered == 0:
 		return notPossible("no engine said what it serves")
 	}
-	return pass("%d of %d engines serve what was planned, %s", said, len(c.e.Servers), c.e.version())
+	return pass("%d of %d engines serve what was planned, %s", answered, len(c.e.Servers), c.e.version())
 }
 
 // version is what the engines said, in words.
@@ -73,11 +73,11 @@ func (e *Evidence) version() string {
 // EngineVersion is the version that the engines have in common, "" if none said any
 // or they differ.
 func (e *Evidence) EngineVersion() string {
-	var said []string
+	var versions []string
 	for _, s := range e.Servers {
-		said = append(said, s.Version)
+		versions = append(versions, s.Version)
 	}
-	return commonVersion(said)
+	return commonVersion(versions)
 }
 
 // served reports whether an engine was to answer to a name.
@@ -87,9 +87,9 @@ func (e *Evidence) served(name string) bool {
 
 // sameModel allows for the ways in which an engine says where it found a model: as
 // it was told, its served name (SGLang's /v1/models), or the file of a hub's cache.
-func sameModel(want string, s Server) bool {
-	return path.Clean(s.Model) == path.Clean(want) || slices.Contains(s.Names, s.Model) ||
-		strings.HasSuffix(s.Model, "/"+want) || strings.Contains(s.Model, "models--"+strings.ReplaceAll(want, "/", "--")+"/")
+func sameModel(model string, s Server) bool {
+	return path.Clean(s.Model) == path.Clean(model) || slices.Contains(s.Names, s.Model) ||
+		strings.HasSuffix(s.Model, "/"+model) || strings.Contains(s.Model, "models--"+strings.ReplaceAll(model, "/", "--")+"/")
 }
 
 // serverRestarted looks for engines whose counters fell, or which began after the

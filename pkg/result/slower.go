@@ -38,7 +38,7 @@ func engineSlower(c *facts) answer {
 	case c.imported():
 		return notPossible("the engines' counters are not known to be of this client")
 	}
-	var said, bad []string
+	var parts, bad []string
 	for _, x := range []struct {
 		family Family
 		name   string
@@ -53,21 +53,21 @@ func engineSlower(c *facts) answer {
 		case slower:
 			bad = append(bad, text)
 		default:
-			said = append(said, text)
+			parts = append(parts, text)
 		}
 	}
 	switch {
 	case len(bad) > 0:
 		return fail("%s", strings.Join(bad, "; "))
-	case len(said) > 0:
-		return pass("%s", strings.Join(said, "; "))
+	case len(parts) > 0:
+		return pass("%s", strings.Join(parts, "; "))
 	}
 	return notPossible("%s", why)
 }
 
 // slower compares one family's sum with that of the engines' histogram; why says why it
 // cannot.
-func (c *facts) slower(f Family, name string, done int) (said string, bad bool, why string) {
+func (c *facts) slower(f Family, name string, done int) (text string, bad bool, why string) {
 	d := c.m.Latency[f]
 	if d.Mean == nil || d.N != nil && *d.N != done {
 		return "", false, fmt.Sprintf("no mean %s of all requests", strings.ToUpper(string(f)))
@@ -95,7 +95,7 @@ func (c *facts) slower(f Family, name string, done int) (said string, bad bool, 
 	if c.m.FromLog {
 		slack += logRounding / 1000 * float64(done)
 	}
-	said = fmt.Sprintf("%s of %d requests is %.6g s in the client, of %.0f requests %.6g s in the engines",
+	text = fmt.Sprintf("%s of %d requests is %.6g s in the client, of %.0f requests %.6g s in the engines",
 		strings.ToUpper(string(f)), done, client, count, sum)
-	return said, sum-client > slack, ""
+	return text, sum-client > slack, ""
 }

@@ -37,7 +37,7 @@ func unevenSpread(c *facts) answer {
 	case len(order) == 0:
 		return notPossible("no counters were read from the engines")
 	}
-	var said []string
+	var parts []string
 	bad := false
 	for _, kind := range order {
 		if c.placed(kind) < 2 && len(kinds[kind]) < 2 {
@@ -64,13 +64,13 @@ func unevenSpread(c *facts) answer {
 		off := counts[worst] - fair
 		allowed := max(c.limit("spread_share")*fair, c.limit("spread_sigmas")*math.Sqrt(fair*(1-1/float64(len(counts)))))
 		bad = bad || math.Abs(off) > allowed
-		said = append(said, fmt.Sprintf("%s %s requests, %s_%d %+.1f %% off its share (accepted %.1f %%)",
+		parts = append(parts, fmt.Sprintf("%s %s requests, %s_%d %+.1f %% off its share (accepted %.1f %%)",
 			kind, numbers(counts), kind, kinds[kind][worst].Replica, 100*off/fair, 100*allowed/fair))
 	}
-	if len(said) == 0 {
+	if len(parts) == 0 {
 		return pass("no role has several instances that served")
 	}
-	return judged(bad, "%s", strings.Join(said, "; "))
+	return judged(bad, "%s", strings.Join(parts, "; "))
 }
 
 // placed is how many instances of a kind were placed, 0 if that is not known.

@@ -39,7 +39,7 @@ func (c *facts) silence(s *Samples) (a answer, ok bool) {
 		return a, false
 	}
 	between, first := c.accepted(s)
-	said, bad := "", false
+	text, bad := "", false
 	if placed {
 		q := s.quiet(min(between, c.limit("gap_s")))
 		accepted, what := max(between, float64(q.waiting)*silentPrefills*s.promptTime()), "no stream got a token"
@@ -47,17 +47,17 @@ func (c *facts) silence(s *Samples) (a answer, ok bool) {
 			accepted, what = max(first, float64(q.waiting)*s.promptTime()), "no request got its first token"
 		}
 		bad = q.seconds > accepted
-		said = fmt.Sprintf("the longest time in which %s is %.3f s, %.1f s after the first send (accepted %.2f s)", what, q.seconds, q.at, accepted)
+		text = fmt.Sprintf("the longest time in which %s is %.3f s, %.1f s after the first send (accepted %.2f s)", what, q.seconds, q.at, accepted)
 		if !bad {
-			said = fmt.Sprintf("%s for %.3f s at most (accepted %.2f s)", what, q.seconds, accepted)
+			text = fmt.Sprintf("%s for %.3f s at most (accepted %.2f s)", what, q.seconds, accepted)
 		}
 	}
 	if gap, request := s.widestGap(); request >= 0 {
 		most := max(c.limit("gap_s"), between)
 		bad = bad || gap > most
-		said = joined(said, fmt.Sprintf("the longest gap between two tokens of a stream is %.3f s, in request %d (accepted %.2f s)", gap, request+1, most))
+		text = joined(text, fmt.Sprintf("the longest gap between two tokens of a stream is %.3f s, in request %d (accepted %.2f s)", gap, request+1, most))
 	}
-	return judged(bad, "%s", said), true
+	return judged(bad, "%s", text), true
 }
 
 func joined(a, b string) string {

@@ -32,7 +32,7 @@ func summaryDiffers(c *facts) answer {
 				sum += s.InputLen[i]
 			}
 		}
-		x.hold("input tokens", float64(*c.m.TotalInputTokens), float64(sum), "tokens")
+		x.compare("input tokens", float64(*c.m.TotalInputTokens), float64(sum), "tokens")
 	}
 	if x.compared == 0 {
 		return notPossible("neither statistics nor requests to compare them with")
@@ -53,24 +53,24 @@ type comparison struct {
 // rounded is what a client's file may be off by rounding to two decimals, ms.
 const rounded = 0.0051
 
-func (x *comparison) hold(name string, said, got float64, unit string) {
+func (x *comparison) compare(name string, reported, got float64, unit string) {
 	x.compared++
-	if off := math.Abs(said - got); !(off <= x.c.limit("summary_deviation")*math.Abs(got)+rounded) {
-		x.bad = append(x.bad, fmt.Sprintf("%s is %.6g %s, by the single requests %.6g", name, said, unit, got))
+	if off := math.Abs(reported - got); !(off <= x.c.limit("summary_deviation")*math.Abs(got)+rounded) {
+		x.bad = append(x.bad, fmt.Sprintf("%s is %.6g %s, by the single requests %.6g", name, reported, unit, got))
 	}
 }
 
 // latency compares the mean and the percentiles of a family.
 func (x *comparison) latency(f Family, seconds []float64) {
-	said := x.c.m.Latency[f].Mean
-	if len(seconds) == 0 || said == nil {
+	reported := x.c.m.Latency[f].Mean
+	if len(seconds) == 0 || reported == nil {
 		return
 	}
 	sum := 0.0
 	for _, v := range seconds {
 		sum += v
 	}
-	x.hold("mean "+strings.ToUpper(string(f)), *said, 1000*sum/float64(len(seconds)), "ms")
+	x.compare("mean "+strings.ToUpper(string(f)), *reported, 1000*sum/float64(len(seconds)), "ms")
 	x.percentiles(f, seconds)
 }
 
@@ -79,19 +79,19 @@ func (x *comparison) latency(f Family, seconds []float64) {
 func (x *comparison) percentiles(f Family, seconds []float64) {
 	sorted := slices.Sorted(slices.Values(seconds))
 	last := len(sorted) - 1
-	said := x.c.m.Latency[f].Percentiles
-	for _, rank := range slices.Sorted(maps.Keys(said)) {
+	reported := x.c.m.Latency[f].Percentiles
+	for _, rank := range slices.Sorted(maps.Keys(reported)) {
 		at := rank / 100 * float64(last)
 		low, high := 1000*sorted[max(0, int(at)-1)], 1000*sorted[min(last, int(at)+2)]
-		x.hold(PercentileName(rank)+" "+strings.ToUpper(string(f)), said[rank], min(max(said[rank], low), high), "ms")
+		x.compare(PercentileName(rank)+" "+strings.ToUpper(string(f)), reported[rank], min(max(reported[rank], low), high), "ms")
 	}
 }
 
 // tpot compares the time per output token. Most clients weight requests alike, others
 // tokens; either will do for the mean, and percentiles are of requests.
 func (x *comparison) tpot(s *Samples) {
-	said := x.c.m.Latency[TPOT].Mean
-	if said == nil || !s.timed() {
+	reported := x.c.m.Latency[TPOT].Mean
+	if reported == nil || !s.timed() {
 		return
 	}
 	var each []float64
@@ -109,10 +109,10 @@ func (x *comparison) tpot(s *Samples) {
 		return
 	}
 	requests, weighted := 1000*sum/float64(len(each)), 1000*time/tokens
-	if math.Abs(*said-weighted) < math.Abs(*said-requests) {
+	if math.Abs(*reported-weighted) < math.Abs(*reported-requests) {
 		requests = weighted
 	}
-	x.hold("mean TPOT", *said, requests, "ms")
+	x.compare("mean TPOT", *reported, requests, "ms")
 	x.percentiles(TPOT, each)
 }
 
@@ -124,9 +124,9 @@ func (s *Samples) timed() bool {
 // goodput counts the requests within every limit. One as near to a limit as a
 // statistic may be off is within it or not.
 func (x *comparison) goodput(s *Samples) {
-	said, window := x.c.m.RequestGoodput, x.c.m.Duration
+	reported, window := x.c.m.RequestGoodput, x.c.m.Duration
 	limits := x.c.r.Config.Benchmark.Goodput
-	if said == nil || window == nil || *window <= 0 || len(limits) == 0 || !s.timed() {
+	if reported == nil || window == nil || *window <= 0 || len(limits) == 0 || !s.timed() {
 		return
 	}
 	within := func(factor, more float64) (n float64) {
@@ -154,7 +154,7 @@ func (x *comparison) goodput(s *Samples) {
 	}
 	off := x.c.limit("summary_deviation")
 	least, most := within(1-off, -rounded), within(1+off, rounded)
-	x.hold("goodput", *said, min(max(*said, least), most), "requests/s")
+	x.compare("goodput", *reported, min(max(*reported, least), most), "requests/s")
 }
 
 // gaps are those of successful requests, s.

@@ -14,12 +14,12 @@ func sameVersion(a, b string) bool {
 
 // hasVersion reports whether a version is the wanted one, or begins with it: 0.11.2
 // has 0.11.
-func hasVersion(version, want string) bool {
-	if sameVersion(version, want) {
+func hasVersion(version, planned string) bool {
+	if sameVersion(version, planned) {
 		return true
 	}
 	public, _ := cutVersion(version)
-	prefix, local := cutVersion(want)
+	prefix, local := cutVersion(planned)
 	return local == "" && prefix != "" && strings.HasPrefix(public, prefix+".")
 }
 

@@ -64,34 +64,34 @@ func clientBound(c *facts) answer {
 	if why != "" {
 		return notPossible("%s", why)
 	}
-	var said []string
+	var parts []string
 	bad := false
-	say := func(wrong bool, format string, args ...any) {
+	add := func(wrong bool, format string, args ...any) {
 		bad = bad || wrong
-		said = append(said, fmt.Sprintf(format, args...))
+		parts = append(parts, fmt.Sprintf(format, args...))
 	}
 	k := c.m.Client
 	if k != nil && k.CPUSeconds != nil && k.Threads != nil && *k.Threads > 0 && c.m.Duration != nil && *c.m.Duration > 0 {
 		share := *k.CPUSeconds / *c.m.Duration / float64(*k.Threads)
-		say(share > c.limit("client_cpu"), "%.0f %% of %d threads (accepted %s %%)", 100*share, *k.Threads, percent(c.limit("client_cpu")))
+		add(share > c.limit("client_cpu"), "%.0f %% of %d threads (accepted %s %%)", 100*share, *k.Threads, percent(c.limit("client_cpu")))
 	}
 	// A simulated engine shares the machine with the client, and with whatever else
 	// a rehearsal runs there: that the client had to wait says nothing of it.
 	alone := !c.r.Simulated
 	if k != nil && k.SendDelayP99 != nil && alone {
-		say(*k.SendDelayP99 > c.limit("send_delay_ms"), "p99 send delay %.2f ms (accepted %s)", *k.SendDelayP99, plain(c.limit("send_delay_ms")))
+		add(*k.SendDelayP99 > c.limit("send_delay_ms"), "p99 send delay %.2f ms (accepted %s)", *k.SendDelayP99, plain(c.limit("send_delay_ms")))
 	}
 	if k != nil && k.LagP99 != nil && alone {
-		say(*k.LagP99 > c.limit("lag_ms"), "p99 lag %.2f ms (accepted %s)", *k.LagP99, plain(c.limit("lag_ms")))
+		add(*k.LagP99 > c.limit("lag_ms"), "p99 lag %.2f ms (accepted %s)", *k.LagP99, plain(c.limit("lag_ms")))
 	}
 	// Under a cap a late answer delays the next request: that is the server's.
 	if p, ok := c.pace(done); ok && c.concurrency() == 0 {
-		say(p.missed, "%s", p)
+		add(p.missed, "%s", p)
 	}
-	if len(said) == 0 {
+	if len(parts) == 0 {
 		return notPossible("the client said nothing of itself")
 	}
-	return judged(bad, "%s", strings.Join(said, ", "))
+	return judged(bad, "%s", strings.Join(parts, ", "))
 }
 
 // sending is the time from the first to the last of n sends.
@@ -131,29 +131,29 @@ func (c *facts) inFlight(done int) (float64, bool) {
 // aimed holds the load against the cap that was asked for. Where a rate was asked for
 // as well, one of the two is what limits the load, and has to be reached. A rate alone
 // is the client's to keep, see client-bound. Whether a rate was reached may be unknown.
-func (c *facts) aimed(load float64, done int) (said []string, out Outcome) {
+func (c *facts) aimed(load float64, done int) (parts []string, out Outcome) {
 	limit := min(c.concurrency(), done)
 	if limit == 0 {
 		return nil, NotPossible
 	}
 	full := load/float64(limit) >= c.limit("load_share")
-	said = []string{fmt.Sprintf("%.2f requests in flight on average of %d (accepted from %.2f)", load, limit, c.limit("load_share")*float64(limit))}
+	parts = []string{fmt.Sprintf("%.2f requests in flight on average of %d (accepted from %.2f)", load, limit, c.limit("load_share")*float64(limit))}
 	if c.rate() == 0 {
-		return said, judged(!full, "").outcome
+		return parts, judged(!full, "").outcome
 	}
 	p, known := c.pace(done)
 	if known {
-		said = append(said, p.String())
+		parts = append(parts, p.String())
 	}
 	switch {
 	case full:
-		return append(said, "the cap was reached"), Pass
+		return append(parts, "the cap was reached"), Pass
 	case !known:
-		return append(said, "whether the rate was reached is not known"), NotPossible
+		return append(parts, "whether the rate was reached is not known"), NotPossible
 	case p.missed:
-		return append(said, "neither the rate nor the cap was reached"), Fail
+		return append(parts, "neither the rate nor the cap was reached"), Fail
 	}
-	return append(said, "the rate was reached"), Pass
+	return append(parts, "the rate was reached"), Pass
 }
 
 func loadNotReached(c *facts) answer {
@@ -165,7 +165,7 @@ func loadNotReached(c *facts) answer {
 	if !ok {
 		return notPossible("neither latencies nor a mean E2EL were reported")
 	}
-	said, out := c.aimed(load, done)
+	parts, out := c.aimed(load, done)
 	if g := c.m.Load; g != nil && float64(g.Samples) >= c.limit("load_samples") && g.Running+g.Waiting > 0 {
 		seen := g.Running + g.Waiting
 		if math.Abs(load/seen-1) > c.limit("load_deviation") {
@@ -173,15 +173,15 @@ func loadNotReached(c *facts) answer {
 		} else if out == NotPossible && c.concurrency() == 0 {
 			out = Pass
 		}
-		said = append(said, fmt.Sprintf("%.2f in flight by the client, %.2f by the engines (accepted %s %% apart)", load, seen, percent(c.limit("load_deviation"))))
+		parts = append(parts, fmt.Sprintf("%.2f in flight by the client, %.2f by the engines (accepted %s %% apart)", load, seen, percent(c.limit("load_deviation"))))
 	}
-	if len(said) == 0 {
+	if len(parts) == 0 {
 		return notPossible("neither a cap on concurrency nor %.0f samples of the engines' gauges", c.limit("load_samples"))
 	}
 	if out == NotPossible {
-		return notPossible("%s", strings.Join(said, "; "))
+		return notPossible("%s", strings.Join(parts, "; "))
 	}
-	return judged(out == Fail, "%s", strings.Join(said, "; "))
+	return judged(out == Fail, "%s", strings.Join(parts, "; "))
 }
 
 // SteadyFrom is the least number of requests that no-steady-state accepts of a
@@ -210,12 +210,12 @@ func noSteadyState(c *facts) answer {
 	planned := max(c.planned(), done)
 	least := steadyFrom(c.limit("rounds"), limit)
 	bad := planned < least
-	said := fmt.Sprintf("%d requests, %d at a time (accepted from %d)", planned, limit, least)
+	text := fmt.Sprintf("%d requests, %d at a time (accepted from %d)", planned, limit, least)
 	if low, ok := c.lowShare(limit); ok {
 		bad = bad || low > c.limit("ramp_share")
-		said += fmt.Sprintf("; fewer than half of them in flight for %.1f %% of the window (accepted %s %%)", 100*low, percent(c.limit("ramp_share")))
+		text += fmt.Sprintf("; fewer than half of them in flight for %.1f %% of the window (accepted %s %%)", 100*low, percent(c.limit("ramp_share")))
 	}
-	return judged(bad, "%s", said)
+	return judged(bad, "%s", text)
 }
 
 // lowShare is the share of the window with fewer than half of limit in flight.
@@ -287,11 +287,11 @@ func coldStart(c *facts) answer {
 		return notPossible("the client saved fewer than ten requests")
 	}
 	ratio, wave := c.limit("cold_start_ratio"), together(list)
-	said, bad := "", false
+	text, bad := "", false
 	compare := func(what string, first, rest []span, accepted, least float64) {
 		a, b := medianTTFT(first), medianTTFT(rest)
 		bad = bad || a > accepted*b && a-b > least
-		said = joined(said, fmt.Sprintf("median TTFT of %s %.1f ms, of the others %.1f ms (accepted %.3g times)", what, 1000*a, 1000*b, accepted))
+		text = joined(text, fmt.Sprintf("median TTFT of %s %.1f ms, of the others %.1f ms (accepted %.3g times)", what, 1000*a, 1000*b, accepted))
 	}
 	if behind := list[wave:]; len(behind) > tenth {
 		if float64(wave) >= seldom*float64(len(list)) {
@@ -302,7 +302,7 @@ func coldStart(c *facts) answer {
 		ratio = max(ratio, float64(wave))
 	}
 	compare(fmt.Sprintf("the first %d requests", tenth), list[:tenth], list[tenth:], ratio, 0)
-	return judged(bad, "%s", said)
+	return judged(bad, "%s", text)
 }
 
 const (
@@ -374,7 +374,7 @@ func notSteady(c *facts) answer {
 	if least := c.limit("trend_requests"); float64(len(at)) < least {
 		return notPossible("%d requests in the second half, %.0f needed", len(at), least)
 	}
-	var said []string
+	var parts []string
 	bad := false
 	for _, v := range []struct {
 		name   string
@@ -390,9 +390,9 @@ func notSteady(c *facts) answer {
 		if !sure {
 			doubt = ", within chance"
 		}
-		said = append(said, fmt.Sprintf("%s %+.1f %%%s", v.name, 100*rise, doubt))
+		parts = append(parts, fmt.Sprintf("%s %+.1f %%%s", v.name, 100*rise, doubt))
 	}
-	return judged(bad, "over the second half: %s (accepted %s %%)", strings.Join(said, "; "), percent(c.limit("trend_share")))
+	return judged(bad, "over the second half: %s (accepted %s %%)", strings.Join(parts, "; "), percent(c.limit("trend_share")))
 }
 
 // trend fits a line through y over x, which ascends. rise is how much the line

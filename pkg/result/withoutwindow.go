@@ -45,8 +45,8 @@ func (c *facts) ratesApart() (bad []string) {
 		}
 	}
 	if per := c.perRequest(); per > 0 && m.RequestThroughput != nil && m.OutputThroughput != nil {
-		if want := *m.RequestThroughput * per; math.Abs(want-*m.OutputThroughput) > tokensPerRate*want {
-			bad = append(bad, fmt.Sprintf("%.6g requests per s of %.6g tokens make %.6g tokens per s, not %.6g", *m.RequestThroughput, per, want, *m.OutputThroughput))
+		if expected := *m.RequestThroughput * per; math.Abs(expected-*m.OutputThroughput) > tokensPerRate*expected {
+			bad = append(bad, fmt.Sprintf("%.6g requests per s of %.6g tokens make %.6g tokens per s, not %.6g", *m.RequestThroughput, per, expected, *m.OutputThroughput))
 		}
 	}
 	return bad

@@ -41,7 +41,7 @@ func (st State) Follows(old State) State {
 	}
 	st.Since = st.At
 	if same && old.Note == st.Note && !old.Since.IsZero() {
-		st.Since = old.Since.Add(st.jump(old))
+		st.Since = old.Since.Add(st.clockJump(old))
 	}
 	if st.Since.After(st.At) { // by the clock of another host, or a boot before
 		st.Since = st.At
@@ -70,9 +70,9 @@ func Uptime() string {
 	return boot + "/" + strconv.FormatInt(now.Nano(), 10)
 }
 
-// jump is by how much the clock was set between two looks from the same machine.
+// clockJump is by how much the clock was set between two looks from the same machine.
 // Without that a job would be lost because a clock was wrong.
-func (st State) jump(old State) time.Duration {
+func (st State) clockJump(old State) time.Duration {
 	boot, now, ok := strings.Cut(st.Up, "/")
 	oldBoot, then, _ := strings.Cut(old.Up, "/")
 	to, toErr := strconv.ParseInt(now, 10, 64)

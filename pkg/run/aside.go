@@ -41,7 +41,7 @@ func setAside(dir string, n int, names []string) (int, error) {
 		return n, err
 	}
 	for _, h := range hooksOf(p) {
-		if err := setAsideJob(moved(dir, p, h.Dir)); err != nil {
+		if err := setAsideJob(movedPath(dir, p, h.Dir)); err != nil {
 			return n, err
 		}
 	}
@@ -49,7 +49,7 @@ func setAside(dir string, n int, names []string) (int, error) {
 		if l.Dir == p.Dir || l.Dir == "" {
 			continue
 		}
-		if _, err := move(moved(dir, p, l.Dir), n, []string{RawDir, LogDir, TelemetryDir, ResultFile}); err != nil {
+		if _, err := move(movedPath(dir, p, l.Dir), n, []string{RawDir, LogDir, TelemetryDir, ResultFile}); err != nil {
 			return n, err
 		}
 	}

@@ -24,7 +24,7 @@ func blocked(dir, job string, before []string, seen map[string]bool) string {
 		if a.Type != afterOK {
 			continue
 		}
-		parent := moved(dir, p, a.Dir)
+		parent := movedPath(dir, p, a.Dir)
 		var end Sentinel
 		over := ReadJSON(filepath.Join(parent, SentinelFile), &end) == nil && end.JobID == job
 		why := ""

@@ -209,7 +209,7 @@ func Fill(dir string, p *plan.Plan, script []byte, hooks ...[]byte) error {
 		if h.Plan == nil || i >= len(hooks) {
 			return fmt.Errorf("%s: the hook %q has no plan or no script", p.Dir, h.Name)
 		}
-		if err := Fill(moved(dir, p, h.Dir), h.Plan, hooks[i]); err != nil {
+		if err := Fill(movedPath(dir, p, h.Dir), h.Plan, hooks[i]); err != nil {
 			return err
 		}
 	}
@@ -228,7 +228,7 @@ func fillLoad(dir string, p *plan.Plan, l *plan.Load) error {
 	if l.Dir == p.Dir || l.Dir == "" {
 		return nil
 	}
-	at := moved(dir, p, l.Dir)
+	at := movedPath(dir, p, l.Dir)
 	if err := folders(at); err != nil {
 		return err
 	}
@@ -248,8 +248,8 @@ func hooksOf(p *plan.Plan) []plan.Hook {
 	return append(append([]plan.Hook(nil), p.PreTest...), p.PostTest...)
 }
 
-// moved is where a directory of a plan lies if the run's is dir.
-func moved(dir string, p *plan.Plan, path string) string {
+// movedPath is where a directory of a plan lies if the run's is dir.
+func movedPath(dir string, p *plan.Plan, path string) string {
 	rel, err := filepath.Rel(p.Dir, path)
 	if err != nil {
 		return path

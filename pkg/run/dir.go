@@ -54,14 +54,14 @@ const (
 // starts: intent.json for the first attempt, intent-2.json for the second. Each
 // is made by exactly one command, which alone may submit that attempt.
 type Intent struct {
-	Schema     string    `json:"schema"` // profllm.intent/1
-	RunID      string    `json:"run_id"`
-	JobName    string    `json:"job_name"`
-	Time       time.Time `json:"time"`
-	Attempt    int       `json:"attempt"` // from 1
-	Host       string    `json:"host"`    // of the command that submits
-	PID        int       `json:"pid"`
-	ProcessAge string    `json:"process_start"`
+	Schema       string    `json:"schema"` // profllm.intent/1
+	RunID        string    `json:"run_id"`
+	JobName      string    `json:"job_name"`
+	Time         time.Time `json:"time"`
+	Attempt      int       `json:"attempt"` // from 1
+	Host         string    `json:"host"`    // of the command that submits
+	PID          int       `json:"pid"`
+	ProcessStart string    `json:"process_start"`
 }
 
 // Submission says what the scheduler answered.
@@ -152,22 +152,22 @@ type Phase struct {
 
 // Scenario is scenario.json: what was submitted together.
 type Scenario struct {
-	Schema     string    `json:"schema"` // profllm.scenario/1
-	Name       string    `json:"name"`
-	Digest     string    `json:"digest"` // of the definition files
-	Created    time.Time `json:"created"`
-	Runs       []string  `json:"runs"`            // directories below this one
-	Units      []string  `json:"units,omitempty"` // what is submitted, in this order; absent: the runs
-	Skipped    []Skipped `json:"skipped,omitempty"`
-	Simulated  bool      `json:"simulated,omitempty"` // with the simulated engine
-	Local      bool      `json:"local,omitempty"`     // a rehearsal: its jobs are this machine's
-	Continues  string    `json:"continues,omitempty"` // the execution whose sweeps go on here
-	Launcher   string    `json:"launcher,omitempty"`  // that replaced every other, "" for none
-	Single     bool      `json:"single,omitempty"`    // everything in one allocation
-	WorkDir    string    `json:"work_dir,omitempty"`  // what relative paths of the system file mean; "" in older ones
-	Host       string    `json:"host"`                // of the command that submits
-	PID        int       `json:"pid"`
-	ProcessAge string    `json:"process_start"` // tells a PID from its reuse
+	Schema       string    `json:"schema"` // profllm.scenario/1
+	Name         string    `json:"name"`
+	Digest       string    `json:"digest"` // of the definition files
+	Created      time.Time `json:"created"`
+	Runs         []string  `json:"runs"`            // directories below this one
+	Units        []string  `json:"units,omitempty"` // what is submitted, in this order; absent: the runs
+	Skipped      []Skipped `json:"skipped,omitempty"`
+	Simulated    bool      `json:"simulated,omitempty"` // with the simulated engine
+	Local        bool      `json:"local,omitempty"`     // a rehearsal: its jobs are this machine's
+	Continues    string    `json:"continues,omitempty"` // the execution whose sweeps go on here
+	Launcher     string    `json:"launcher,omitempty"`  // that replaced every other, "" for none
+	Single       bool      `json:"single,omitempty"`    // everything in one allocation
+	WorkDir      string    `json:"work_dir,omitempty"`  // what relative paths of the system file mean; "" in older ones
+	Host         string    `json:"host"`                // of the command that submits
+	PID          int       `json:"pid"`
+	ProcessStart string    `json:"process_start"` // tells a PID from its reuse
 
 	Confirm *Confirmation `json:"confirm,omitempty"` // nil for anything else
 

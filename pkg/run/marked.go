@@ -11,10 +11,10 @@ import (
 // started. The environment of another user's process cannot be read; such a process is not listed.
 func Marked(variable string) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
-	want := []byte("\x00" + variable + "\x00")
+	entry := []byte("\x00" + variable + "\x00")
 	for _, file := range files {
 		env, err := os.ReadFile(file)
-		if err != nil || !bytes.Contains(append(append([]byte{0}, env...), 0), want) {
+		if err != nil || !bytes.Contains(append(append([]byte{0}, env...), 0), entry) {
 			continue
 		}
 		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {

@@ -71,7 +71,7 @@ func create(t *testing.T, rels ...string) string {
 // gone is a scenario whose command has ended.
 func gone(t *testing.T) run.Scenario {
 	t.Helper()
-	return run.Scenario{Name: "s", Host: host(t), PID: deadPID(t), ProcessAge: "boot/1"}
+	return run.Scenario{Name: "s", Host: host(t), PID: deadPID(t), ProcessStart: "boot/1"}
 }
 
 func host(t *testing.T) string {
@@ -320,9 +320,9 @@ func TestUnfinished(t *testing.T) {
 		want   bool
 	}{
 		"nothing submitted, command gone": {func(*run.Scenario, string) {}, true},
-		"command still runs":              {func(s *run.Scenario, _ string) { s.PID, s.ProcessAge = os.Getpid(), alive }, false},
-		"its pid is another process now":  {func(s *run.Scenario, _ string) { s.PID, s.ProcessAge = os.Getpid(), "boot/1" }, true},
-		"no process start known":          {func(s *run.Scenario, _ string) { s.ProcessAge = "" }, true},
+		"command still runs":              {func(s *run.Scenario, _ string) { s.PID, s.ProcessStart = os.Getpid(), alive }, false},
+		"its pid is another process now":  {func(s *run.Scenario, _ string) { s.PID, s.ProcessStart = os.Getpid(), "boot/1" }, true},
+		"no process start known":          {func(s *run.Scenario, _ string) { s.ProcessStart = "" }, true},
 		"on another host, just now":       {func(s *run.Scenario, _ string) { s.Host, s.Created = "elsewhere", time.Now() }, false},
 		"on another host, long ago":       {func(s *run.Scenario, _ string) { s.Host, s.Created = "elsewhere", time.Now().Add(-time.Hour) }, true},
 		"a rehearsal":                     {func(s *run.Scenario, _ string) { s.Local = true }, false},

@@ -127,7 +127,7 @@ func (u *Unit) eachPlan(f func(dir string, p *plan.Plan) error) error {
 			return err
 		}
 		for _, h := range hooksOf(p) {
-			at := moved(dir, p, h.Dir)
+			at := movedPath(dir, p, h.Dir)
 			hook, err := ReadPlan(at)
 			if err != nil {
 				return err
@@ -248,7 +248,7 @@ func mask(dir string, p *plan.Plan) ([]Masked, error) {
 	}
 	dirs := []string{dir}
 	for _, l := range p.Loads {
-		if at := moved(dir, p, l.Dir); l.Dir != "" && !strings.HasPrefix(at+"/", dir+"/") {
+		if at := movedPath(dir, p, l.Dir); l.Dir != "" && !strings.HasPrefix(at+"/", dir+"/") {
 			dirs = append(dirs, at)
 		}
 	}

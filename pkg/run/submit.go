@@ -39,15 +39,18 @@ type Outcome struct {
 // Submit brings a run, or a batch, to the state "submitted": it submits one that
 // has no intent, adopts the job of an interrupted submission, and leaves a
 // submitted one alone. While another command submits it, it is an error.
-func (s *Submitter) Submit(ctx context.Context, dir string) Outcome { return s.bring(ctx, dir, "") }
+func (s *Submitter) Submit(ctx context.Context, dir string) Outcome {
+	return s.submitUnit(ctx, dir, "")
+}
 
 // Again submits a run once more, whose job over has ended; the caller has made
 // sure of that. If another command was first, its submission is returned.
 func (s *Submitter) Again(ctx context.Context, dir, over string) Outcome {
-	return s.bring(ctx, dir, over)
+	return s.submitUnit(ctx, dir, over)
 }
 
-func (s *Submitter) bring(ctx context.Context, dir, over string) Outcome {
+// submitUnit reads what is submitted, and submits it.
+func (s *Submitter) submitUnit(ctx context.Context, dir, over string) Outcome {
 	o := Outcome{Dir: dir}
 	if o.Unit, o.Err = ReadUnit(dir); o.Err == nil {
 		o.Submission, o.Err = s.complete(ctx, o.Unit, over)
@@ -123,7 +126,7 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 	pid := os.Getpid()
 	intent := Intent{
 		Schema: "profllm.intent/1", RunID: u.RunID(), JobName: u.Job().Name, Time: s.Now().UTC(), Attempt: attempt,
-		Host: host, PID: pid, ProcessAge: process.Start(pid),
+		Host: host, PID: pid, ProcessStart: process.Start(pid),
 	}
 	if err := CreateJSON(intentFile(u.Dir, attempt), intent); errors.Is(err, fs.ErrExist) {
 		return Submission{}, overtaken(u.Dir, attempt)
@@ -351,13 +354,13 @@ func (i Intent) alive(now time.Time) bool {
 	if i.Host == "" { // no content yet; that takes a moment
 		return now.Sub(i.Time).Abs() < time.Minute
 	}
-	return alive(i.Host, i.PID, i.ProcessAge, now.Sub(i.Time))
+	return alive(i.Host, i.PID, i.ProcessStart, now.Sub(i.Time))
 }
 
 // own reports whether this process made the intent.
 func (i Intent) own() bool {
 	host, err := os.Hostname()
-	return err == nil && i.Host == host && i.PID == os.Getpid() && i.ProcessAge == process.Start(i.PID)
+	return err == nil && i.Host == host && i.PID == os.Getpid() && i.ProcessStart == process.Start(i.PID)
 }
 
 // Submitting says which command may submit a unit at this moment, "" for none.
@@ -375,7 +378,7 @@ func Submitting(dir string, now time.Time) string {
 	for root := filepath.Dir(dir); root != filepath.Dir(root); root = filepath.Dir(root) {
 		var s Scenario
 		if ok, _ := ReadRecord(filepath.Join(root, ScenarioFile), &s); ok {
-			if alive(s.Host, s.PID, s.ProcessAge, now.Sub(s.Created)) {
+			if alive(s.Host, s.PID, s.ProcessStart, now.Sub(s.Created)) {
 				return busy(Intent{Host: s.Host, PID: s.PID, Time: s.Created}).Error()
 			}
 			break
@@ -411,10 +414,10 @@ func Unfinished(output, name string, simulated bool) ([]string, error) {
 		if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.ENOTDIR) {
 			return nil, err
 		}
-		if !ok || s.Name != name || s.Local || s.Simulated != simulated || alive(s.Host, s.PID, s.ProcessAge, time.Since(s.Created)) {
+		if !ok || s.Name != name || s.Local || s.Simulated != simulated || alive(s.Host, s.PID, s.ProcessStart, time.Since(s.Created)) {
 			continue
 		}
-		if slices.ContainsFunc(s.InOrder(), func(rel string) bool { return missing(filepath.Join(root, rel)) }) {
+		if slices.ContainsFunc(s.InOrder(), func(rel string) bool { return noSubmission(filepath.Join(root, rel)) }) {
 			roots = append(roots, root)
 		}
 	}
@@ -444,7 +447,8 @@ func (s Scenario) InOrder() []string {
 	return s.Runs
 }
 
-func missing(dir string) bool {
+// noSubmission reports whether no readable submit.json lies in a directory.
+func noSubmission(dir string) bool {
 	var s Submission
 	return ReadJSON(filepath.Join(dir, SubmitFile), &s) != nil
 }

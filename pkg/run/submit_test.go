@@ -44,7 +44,7 @@ func newSubmitter(t *testing.T) *submitter {
 func (s *submitter) intent(t *testing.T, name string) {
 	t.Helper()
 	require.NoError(t, run.WriteJSON(filepath.Join(s.dir, name),
-		run.Intent{RunID: "a-0", JobName: jobName, Time: time.Now(), Attempt: 1, Host: host(t), PID: deadPID(t), ProcessAge: "boot/1"}))
+		run.Intent{RunID: "a-0", JobName: jobName, Time: time.Now(), Attempt: 1, Host: host(t), PID: deadPID(t), ProcessStart: "boot/1"}))
 }
 
 // recorded is what submit.json says.
@@ -196,7 +196,7 @@ func TestSubmit(t *testing.T) {
 			require.NoError(t, run.WriteJSON(filepath.Join(s.dir, run.IntentFile), run.Intent{Host: "elsewhere", PID: os.Getpid(), Time: time.Now()}))
 		}, intents: 1, err: "another command"},
 		"an earlier process of the same number": {before: func(t *testing.T, s *submitter) {
-			require.NoError(t, run.WriteJSON(filepath.Join(s.dir, run.IntentFile), run.Intent{Host: host(t), PID: os.Getpid(), ProcessAge: "boot/1", Time: time.Now()}))
+			require.NoError(t, run.WriteJSON(filepath.Join(s.dir, run.IntentFile), run.Intent{Host: host(t), PID: os.Getpid(), ProcessStart: "boot/1", Time: time.Now()}))
 		}, job: "60", jobs: 1, pauses: 1, intents: 2},
 		"intent is empty, by a clock that is ahead": {before: func(t *testing.T, s *submitter) {
 			name := filepath.Join(s.dir, run.IntentFile)
@@ -206,7 +206,7 @@ func TestSubmit(t *testing.T) {
 		"another process submits": {before: func(t *testing.T, s *submitter) {
 			pid := os.Getppid()
 			require.NoError(t, run.WriteJSON(filepath.Join(s.dir, run.IntentFile),
-				run.Intent{Host: host(t), PID: pid, ProcessAge: process.Start(pid), Time: time.Now().Add(-time.Hour)}))
+				run.Intent{Host: host(t), PID: pid, ProcessStart: process.Start(pid), Time: time.Now().Add(-time.Hour)}))
 		}, intents: 1, err: "another command"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -350,7 +350,7 @@ func TestHiddenProcesses(t *testing.T) {
 	dir := filepath.Join(s.root(), "a/0")
 	require.NoError(t, os.Remove(filepath.Join(dir, run.SubmitFile)))
 	pid := os.Getpid()
-	require.NoError(t, run.WriteJSON(filepath.Join(dir, run.IntentFile), run.Intent{Host: host(t), PID: pid, ProcessAge: process.Start(pid), Time: time.Now()}))
+	require.NoError(t, run.WriteJSON(filepath.Join(dir, run.IntentFile), run.Intent{Host: host(t), PID: pid, ProcessStart: process.Start(pid), Time: time.Now()}))
 	for _, path := range []string{filepath.Dir(binary), filepath.Dir(s.dir), s.dir} {
 		require.NoError(t, os.Chmod(path, 0o755))
 	}

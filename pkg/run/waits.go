@@ -41,7 +41,7 @@ func (s *Submitter) waits(ctx context.Context, u *Unit) ([]string, error) {
 	}
 	var list []string
 	for _, t := range types {
-		list = append(list, t+":"+strings.Join(s.whole(ids[t]), ":"))
+		list = append(list, t+":"+strings.Join(s.wholeArrays(ids[t]), ":"))
 	}
 	return list, nil
 }
@@ -111,8 +111,8 @@ func (s *Submitter) parent(ctx context.Context, a plan.After) (string, error) {
 // afterOK is the only condition that an end can make impossible.
 const afterOK = "afterok"
 
-// whole replaces the ids of all tasks of an array by the array's.
-func (s *Submitter) whole(ids []string) []string {
+// wholeArrays replaces the ids of all tasks of an array by the array's.
+func (s *Submitter) wholeArrays(ids []string) []string {
 	count, size := map[string]int{}, map[string]int{}
 	for _, c := range s.book.runs {
 		var sub Submission

@@ -18,11 +18,11 @@ import (
 
 // Owner says who holds a lock.
 type Owner struct {
-	Host       string    `json:"host"`
-	PID        int       `json:"pid"`
-	ProcessAge string    `json:"process_start"` // tells a PID from its reuse
-	Job        string    `json:"job,omitempty"` // Slurm's, if the holder runs in one
-	Time       time.Time `json:"time"`
+	Host         string    `json:"host"`
+	PID          int       `json:"pid"`
+	ProcessStart string    `json:"process_start"` // tells a PID from its reuse
+	Job          string    `json:"job,omitempty"` // Slurm's, if the holder runs in one
+	Time         time.Time `json:"time"`
 }
 
 func (o Owner) String() string {
@@ -92,7 +92,7 @@ func read(file, host string) (o Owner, stale bool, data []byte, err error) {
 		return o, idle > foreignLimit, data, nil
 	}
 	if o.Host == host {
-		return o, !process.Runs(o.PID, o.ProcessAge), data, nil
+		return o, !process.Runs(o.PID, o.ProcessStart), data, nil
 	}
 	return o, idle > foreignLimit, data, nil
 }

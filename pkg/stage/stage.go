@@ -73,7 +73,7 @@ func (s *Stager) Stage(ctx context.Context, item Item) (Outcome, error) {
 
 func (s *Stager) owner() Owner {
 	pid := os.Getpid()
-	return Owner{Host: s.Host, PID: pid, ProcessAge: process.Start(pid), Job: s.Job, Time: s.Now().UTC()}
+	return Owner{Host: s.Host, PID: pid, ProcessStart: process.Start(pid), Job: s.Job, Time: s.Now().UTC()}
 }
 
 // alone runs work while nobody else works on path. Before that, and each time that

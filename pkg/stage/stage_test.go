@@ -480,10 +480,10 @@ func TestStaleLock(t *testing.T) {
 		idle  time.Duration
 		stale bool
 	}{
-		{"a living process of this host", stage.Owner{Host: "here", PID: self, ProcessAge: process.Start(self)}, time.Hour, false},
-		{"a later process with its number", stage.Owner{Host: "here", PID: self, ProcessAge: "boot/1"}, 0, true},
-		{"another host, touched lately", stage.Owner{Host: "there", PID: 1, ProcessAge: "x"}, time.Minute, false},
-		{"another host, silent for long", stage.Owner{Host: "there", PID: 1, ProcessAge: "x"}, time.Hour, true},
+		{"a living process of this host", stage.Owner{Host: "here", PID: self, ProcessStart: process.Start(self)}, time.Hour, false},
+		{"a later process with its number", stage.Owner{Host: "here", PID: self, ProcessStart: "boot/1"}, 0, true},
+		{"another host, touched lately", stage.Owner{Host: "there", PID: 1, ProcessStart: "x"}, time.Minute, false},
+		{"another host, silent for long", stage.Owner{Host: "there", PID: 1, ProcessStart: "x"}, time.Hour, true},
 		{"nothing in it, new", stage.Owner{}, time.Minute, false},
 		{"nothing in it, old", stage.Owner{}, time.Hour, true},
 	} {

@@ -12,9 +12,6 @@ type Interval struct {
 	Coverage  float64 // the chance, 0 to 1; 0.95 where it is not exact
 }
 
-// Contains reports whether x lies in the interval, its ends included.
-func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
-
 // Shift is by how much the second of two samples is larger than the first, in the
 // unit of the values.
 type Shift struct {

@@ -23,7 +23,7 @@ type Dimension struct {
 	Client bool
 }
 
-// Dimensions finds the lists of a merged test that make it a sweep, slowest
+// dimensions finds the lists of a merged test that make it a sweep, slowest
 // first: cmd_args, then extra_env_vars, then num_nodes, which is CloudAI's
 // order, and last bench_cmd_args, which CloudAI cannot sweep. Last means
 // fastest, so that points that differ only in the load are neighbours and can
@@ -35,19 +35,9 @@ type Dimension struct {
 //
 // No dimension is: a list below dse_excluded_args, a list that env_params
 // annotates, a list of tables and what is in it. A list of lists is a dimension
-// whose values are lists. Every complaint is returned at once: an empty list, a
+// whose values are lists. Complaints go into c: an empty list, a
 // value that stands there twice, an excluded path that is not in the test and
 // looks like a slip of one that is.
-func Dimensions(t *source.Table, order func(table string) []string) ([]Dimension, error) {
-	var c source.Complaints
-	env := map[string]bool{}
-	for _, p := range envParams(t, &source.Complaints{}) {
-		env[p.Name] = true
-	}
-	dims := dimensions(t, order, env, &c)
-	return dims, c.Err()
-}
-
 func dimensions(t *source.Table, order func(string) []string, env map[string]bool, c *source.Complaints) []Dimension {
 	f := finder{order: order, excluded: excluded(t, c), env: env, c: c}
 	if sub := t.Table(cmdArgs); sub != nil {

@@ -379,26 +379,3 @@ func observation(v *source.Value) ([]float64, error) {
 	}
 	return out, nil
 }
-
-// AddMetadata gives the rows of t what m, read from the metadata.csv beside it,
-// says was drawn. A row of t without one in m is an error; a row that is only in
-// m belongs to a point that was refused.
-func (t *Trajectory) AddMetadata(m *Trajectory) error {
-	if m.Format != Metadata {
-		return source.Errorf(source.Pos{File: m.Name}, "this is not a metadata.csv")
-	}
-	drawn := map[int][]Assignment{}
-	for _, o := range m.Rows {
-		drawn[o.Step] = o.Env
-	}
-	for _, o := range t.Rows {
-		if drawn[o.Step] == nil {
-			return source.Errorf(source.Pos{File: m.Name}, "step %d of %s is missing", o.Step, t.Name)
-		}
-	}
-	for i := range t.Rows {
-		t.Rows[i].Env = drawn[t.Rows[i].Step]
-	}
-	t.Env = m.Env
-	return nil
-}

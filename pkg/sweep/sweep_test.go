@@ -58,7 +58,7 @@ func TestIdleExclusion(t *testing.T) {
 
 // covers: C.7
 func TestGridOfConformanceVector(t *testing.T) {
-	dims, err := Dimensions(table(t, `
+	dims, err := dimensionsOf(table(t, `
 extra_env_vars.B = ["x", "y"]
 [cmd_args.decode]
 tensor_parallel_size = [1, 2]
@@ -104,7 +104,7 @@ percentiles = [50, 99]
 
 // covers: CD-29
 func TestDimensionsInOrder(t *testing.T) {
-	dims, err := Dimensions(table(t, everything), vllmOrder)
+	dims, err := dimensionsOf(table(t, everything), vllmOrder)
 	require.NoError(t, err)
 	require.Equal(t, []string{
 		"model", "decode.gpu_ids", "decode.ray_head.b", "decode.nixl_threads", "decode.extra", "decode.skipped", "decode.shapes", "zeta",
@@ -114,7 +114,7 @@ func TestDimensionsInOrder(t *testing.T) {
 		require.Equal(t, d.Path == "bench_cmd_args.max_concurrency", d.Client, d.Path)
 	}
 	require.Equal(t, "t.toml:7:1", dims[0].Pos.String())
-	plain, err := Dimensions(table(t, everything), nil)
+	plain, err := dimensionsOf(table(t, everything), nil)
 	require.NoError(t, err)
 	require.Equal(t, "zeta", plain[0].Path, "file order without a schema")
 }
@@ -139,16 +139,16 @@ func TestDimensionComplaints(t *testing.T) {
 		{"dse_excluded_args = \"cmd_args.a..b\"", "is not a path"},
 		{"dse_excluded_args = [3]", "must hold strings, not the integer 3"},
 	} {
-		_, err := Dimensions(table(t, c.toml), nil)
+		_, err := dimensionsOf(table(t, c.toml), nil)
 		require.ErrorContains(t, err, c.want)
 	}
-	_, err := Dimensions(table(t, "dse_excluded_args = [\"x\", \"cmd_args.q\"]\ncmd_args.a = []\ncmd_args.b = [1, 1]"), nil)
+	_, err := dimensionsOf(table(t, "dse_excluded_args = [\"x\", \"cmd_args.q\"]\ncmd_args.a = []\ncmd_args.b = [1, 1]"), nil)
 	require.Equal(t, 4, strings.Count(err.Error(), "t.toml:")-1, "every complaint at once, one names a second place:\n%v", err)
 }
 
 // An excluded prefix ends at a dot: "cmd_args.skip" leaves "cmd_args.skipped".
 func TestExclusionIsBySegments(t *testing.T) {
-	dims, err := Dimensions(table(t, "dse_excluded_args = \"cmd_args.skip\"\ncmd_args = { skip.a = [1], skipped = [1], \"skip.b\" = [1] }"), nil)
+	dims, err := dimensionsOf(table(t, "dse_excluded_args = \"cmd_args.skip\"\ncmd_args = { skip.a = [1], skipped = [1], \"skip.b\" = [1] }"), nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{"skipped", `"skip.b"`}, paths(dims))
 }
@@ -159,7 +159,7 @@ func TestGridIsBounded(t *testing.T) {
 	for i := range 6 {
 		fmt.Fprintf(&b, "k%d = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n", i)
 	}
-	dims, err := Dimensions(table(t, b.String()), nil)
+	dims, err := dimensionsOf(table(t, b.String()), nil)
 	require.NoError(t, err)
 	_, err = Grid(dims)
 	require.ErrorContains(t, err, "the sweep has 1000000 points, more than 100000: k0 (10) × k1 (10)")
@@ -177,7 +177,7 @@ func TestGridIsBounded(t *testing.T) {
 // covers: CD-29
 func TestApplySetsTypedValuesWithTheirPositions(t *testing.T) {
 	test := table(t, everything)
-	dims, err := Dimensions(test, vllmOrder)
+	dims, err := dimensionsOf(test, vllmOrder)
 	require.NoError(t, err)
 	points, err := Grid(dims)
 	require.NoError(t, err)
@@ -234,7 +234,7 @@ func TestProperties(t *testing.T) {
 		text := randomTest(r)
 		test := table(t, text)
 		before := fmt.Sprint(test.Plain())
-		dims, err := Dimensions(test, vllmOrder)
+		dims, err := dimensionsOf(test, vllmOrder)
 		require.NoError(t, err)
 		product := 1
 		for _, d := range dims {
@@ -251,7 +251,7 @@ func TestProperties(t *testing.T) {
 			}
 			one, err := Apply(test, p)
 			require.NoError(t, err)
-			left, err := Dimensions(one, vllmOrder)
+			left, err := dimensionsOf(one, vllmOrder)
 			require.NoError(t, err)
 			require.Empty(t, left, text)
 			require.Len(t, one.Keys(), len(test.Keys()))
@@ -428,35 +428,6 @@ func TestARefusedPointUsesUpItsStepAndTheSweepGoesOn(t *testing.T) {
 	require.Empty(t, points)
 }
 
-// A failure never wins, even where its reward is above every success.
-func TestBestIgnoresFailures(t *testing.T) {
-	history := []Observed{
-		{Point: Point{Step: 1}, Reward: -1, Verdict: Failed}, {Point: Point{Step: 2}, Reward: -250, Verdict: Passed},
-		{Point: Point{Step: 3}, Reward: -90, Verdict: Passed}, {Point: Point{Step: 4}, Reward: -90, Verdict: Passed}, {Point: Point{Step: 5}, Verdict: Refused},
-	}
-	best, ok := Best(history)
-	require.True(t, ok)
-	require.Equal(t, 3, best.Step)
-	_, ok = Best(history[:1])
-	require.False(t, ok)
-}
-
-func TestCache(t *testing.T) {
-	at := func(step int, v any, verdict Verdict) Observed {
-		return Observed{Point: Point{Step: step, Values: []Assignment{{"a", &source.Value{Any: v}}}}, Verdict: verdict, Reward: float64(step)}
-	}
-	c := NewCache([]Observed{at(1, int64(1), Passed), at(2, int64(1), Failed), at(3, "x", Failed), at(4, "x", Passed), at(5, "r", Refused), at(6, "p", Pending)})
-	hit, ok := c.Find(at(9, int64(1), "").Point)
-	require.True(t, ok)
-	require.Equal(t, []any{9, 1.0, Passed}, []any{hit.Step, hit.Reward, hit.Verdict})
-	hit, _ = c.Find(at(9, "x", "").Point)
-	require.Equal(t, Passed, hit.Verdict, "a later success mends a failure")
-	for _, v := range []any{"1", 1.0, true, "r", "p"} {
-		_, ok = c.Find(at(9, v, "").Point)
-		require.False(t, ok, v)
-	}
-}
-
 func thousand(b *testing.B) *source.Table {
 	return table(b, `
 name = "n"
@@ -483,7 +454,7 @@ func BenchmarkThousandPoints(b *testing.B) {
 	test := thousand(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		dims, _ := Dimensions(test, vllmOrder)
+		dims, _ := dimensionsOf(test, vllmOrder)
 		points, _ := Grid(dims)
 		for _, p := range points {
 			if _, err := Apply(test, p); err != nil {
@@ -497,7 +468,7 @@ func BenchmarkThousandPoints(b *testing.B) {
 }
 
 func BenchmarkThousandLabelsAndKeys(b *testing.B) {
-	dims, _ := Dimensions(thousand(b), vllmOrder)
+	dims, _ := dimensionsOf(thousand(b), vllmOrder)
 	points, _ := Grid(dims)
 	for b.Loop() {
 		for _, p := range points {
@@ -523,4 +494,15 @@ func BenchmarkNextAfterThousand(b *testing.B) {
 			}
 		})
 	}
+}
+
+// dimensionsOf are the dimensions of a test.
+func dimensionsOf(t *source.Table, order func(table string) []string) ([]Dimension, error) {
+	var c source.Complaints
+	env := map[string]bool{}
+	for _, p := range envParams(t, &source.Complaints{}) {
+		env[p.Name] = true
+	}
+	dims := dimensions(t, order, env, &c)
+	return dims, c.Err()
 }

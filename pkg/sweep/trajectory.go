@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 
 	"github.com/profllm/profllm/pkg/printable"
@@ -225,29 +224,4 @@ func line(f Format, cells []string) []byte {
 	_ = w.Write(cells) // a buffer takes everything
 	w.Flush()
 	return b.Bytes()
-}
-
-// Continue reports, as an error, why rows of this layout cannot be added to a
-// file that was read: it holds other columns.
-func (l Layout) Continue(t *Trajectory) error {
-	if t.envColumn {
-		return fmt.Errorf("%s has a column %s, which is not written here: start another file", t.Name, colEnv)
-	}
-	if t.Format != CSV && len(t.Rows) == 0 {
-		return nil
-	}
-	for _, part := range []struct {
-		what       string
-		said       bool // by a file of that format
-		have, want []string
-	}{
-		{"dimensions", t.Format != Metadata, t.Dimensions, l.Dimensions},
-		{"drawn parameters", t.Format != CloudAI, t.Env, l.Env},
-		{"metrics", t.Format == CSV || t.Format == JSONLines, t.Metrics, l.Metrics},
-	} {
-		if part.said && !slices.Equal(part.have, part.want) {
-			return fmt.Errorf("%s has other %s than this sweep: %q, not %q", t.Name, part.what, part.have, part.want)
-		}
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,11 +65,9 @@ func TestReadsWhatPythonWrote(t *testing.T) {
 
 	meta := read(t, "metadata.csv", testdata(t, "cloudai-metadata.csv"))
 	require.Equal(t, Metadata, meta.Format)
-	require.NoError(t, tr.AddMetadata(meta))
-	require.Equal(t, "drop=0.001 mode=b", Point{Values: tr.Rows[1].Env}.Label())
+	at := slices.IndexFunc(meta.Rows, func(o Observed) bool { return o.Step == tr.Rows[1].Step })
+	require.Equal(t, "drop=0.001 mode=b", Point{Values: meta.Rows[at].Env}.Label())
 	require.Equal(t, testdata(t, "cloudai-metadata.csv"), write(t, Metadata, meta.Layout, meta.Rows))
-	meta.Rows = meta.Rows[:2]
-	require.ErrorContains(t, tr.AddMetadata(meta), "metadata.csv: step 3 of trajectory.csv is missing")
 }
 
 // A later version of CloudAI writes what was drawn beside the observation, and
@@ -76,7 +75,6 @@ func TestReadsWhatPythonWrote(t *testing.T) {
 func TestReadsLaterCloudAI(t *testing.T) {
 	tr := read(t, "t.csv", "step,action,reward,observation,env_params\r\n2,{'a': 1},0.5,[0.5],{'drop': 0.0}\r\n")
 	require.Equal(t, []string{"drop"}, tr.Env)
-	require.ErrorContains(t, Layout{Dimensions: []string{"a"}}.Continue(tr), "has a column env_params")
 	tr = read(t, "t.jsonl", `{"step": 3, "action": {"a": 1, "b": "1"}, "reward": 0.5, "observation": [-1.0]}`+"\n")
 	require.Equal(t, `{"a":1,"b":"1"}{}`, tr.Rows[0].Key())
 	require.Equal(t, Failed, tr.Rows[0].Verdict)
@@ -104,7 +102,6 @@ func TestWritesWhatItReads(t *testing.T) {
 		tr := read(t, "f", text)
 		require.Equal(t, f, tr.Format)
 		require.Equal(t, plain(rows), plain(tr.Rows))
-		require.NoError(t, l.Continue(tr))
 		tr.MetricFailure = -1
 		require.Equal(t, l, tr.Layout)
 		require.Equal(t, int64(len(text)), tr.Keep)
@@ -113,9 +110,12 @@ func TestWritesWhatItReads(t *testing.T) {
 	tr := read(t, "f", write(t, CloudAI, l, rows))
 	require.Len(t, tr.Rows, 3, "a refused point has no row")
 	meta := read(t, "m", write(t, Metadata, l, rows))
-	require.NoError(t, tr.AddMetadata(meta))
+	drawn := map[int][]Assignment{}
+	for _, o := range meta.Rows {
+		drawn[o.Step] = o.Env
+	}
 	for i, o := range []Observed{rows[0], rows[1], rows[3]} {
-		require.Equal(t, o.Key(), tr.Rows[i].Key())
+		require.Equal(t, o.Key(), Point{Values: tr.Rows[i].Values, Env: drawn[o.Step]}.Key())
 		require.Equal(t, o.Verdict, tr.Rows[i].Verdict)
 	}
 }
@@ -153,20 +153,6 @@ func TestRowRefusesAnotherSweepsPoint(t *testing.T) {
 	}
 	_, err := l.Row("xml", rows[0])
 	require.ErrorContains(t, err, `unknown trajectory format "xml"`)
-}
-
-func TestContinueRefusesOtherColumns(t *testing.T) {
-	l, rows := sample()
-	other := l
-	other.Metrics = []string{"throughput", "p90_ttft_ms"}
-	for _, f := range []Format{CSV, JSONLines} {
-		require.ErrorContains(t, other.Continue(read(t, "f", write(t, f, l, rows))), `f has other metrics than this sweep: ["throughput" "p99_ttft_ms"], not`)
-	}
-	require.ErrorContains(t, other.Continue(read(t, "f", write(t, CSV, l, nil))), "other metrics", "a header alone counts")
-	other = l
-	other.Dimensions = []string{"bench_cmd_args.x", "decode.size"}
-	require.ErrorContains(t, other.Continue(read(t, "f", write(t, CloudAI, l, rows))), "f has other dimensions than this sweep")
-	require.NoError(t, other.Continue(read(t, "f", "")))
 }
 
 // A crash can leave a row half written, wherever it was cut.
@@ -291,7 +277,6 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		require.NoError(t, tr.Layout.Continue(&Trajectory{Name: "f", Format: tr.Format, Layout: tr.Layout, Rows: tr.Rows}))
 		require.LessOrEqual(t, tr.Keep, int64(len(text)))
 		if tr.Format == "" {
 			return

@@ -1,12 +1,11 @@
-// Package lock is the file by which a run can be submitted again exactly: the
-// definitions it was planned from, and what must be found as it was.
+// Package lockfile reads and writes lock files, which reproduce a run: such a file has
+// the definitions that the run was planned from, and what must be found as it was.
 //
-// It reads and writes that file and compares plans with it; it is pure, and neither
-// plans nor submits anything.
+// It compares plans with the file. It is pure, and neither plans nor submits anything.
 //
-//	f, err := lock.Parse("run.lock.toml", data)
+//	f, err := lockfile.Parse("run.lock.toml", data)
 //	for _, d := range f.Compare(plans) { … } // what would not be as it was
-package lock
+package lockfile
 
 import (
 	"bytes"

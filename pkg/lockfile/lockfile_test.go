@@ -1,4 +1,4 @@
-package lock_test
+package lockfile_test
 
 import (
 	"bytes"
@@ -9,25 +9,25 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/lock"
+	"github.com/profllm/profllm/pkg/lockfile"
 	"github.com/profllm/profllm/pkg/plan"
 )
 
-func file() *lock.File {
-	return &lock.File{
-		Schema: lock.Schema, Profllm: "v1", Scenario: "night", Git: "abc-dirty", WorkDir: "/home/u", Whole: true, Single: true,
-		Runs: []lock.Run{
+func file() *lockfile.File {
+	return &lockfile.File{
+		Schema: lockfile.Schema, Profllm: "v1", Scenario: "night", Git: "abc-dirty", WorkDir: "/home/u", Whole: true, Single: true,
+		Runs: []lockfile.Run{
 			{RunID: "exp_1", Test: "agg", Engine: "vllm", EngineVersion: "0.11.0", Image: "a b", ImageDigest: "sha256:1", Plan: "sha256:p", Script: "sha256:s",
-				Settings: lock.Table(map[string]string{"cmd_args.x": "\"\\\t\n\u0001é]", "NUM_NODES": "1"}), Repositories: lock.Table(map[string]string{"https://h/r": "abc"})},
+				Settings: lockfile.Table(map[string]string{"cmd_args.x": "\"\\\t\n\u0001é]", "NUM_NODES": "1"}), Repositories: lockfile.Table(map[string]string{"https://h/r": "abc"})},
 			{Test: "agg", Iteration: 1, Step: 3},
 		},
-		Files: []lock.Definition{
+		Files: []lockfile.Definition{
 			{Name: "scenario.toml", Text: "name = \"night\"\r\nx = \"\"\"\na\\b\"\"\"\n"}, {Name: "tests/a.toml", Text: "# no newline at the end, \u007f"}, {Name: "system.toml"},
 		},
 	}
 }
 
-func encode(t *testing.T, f *lock.File) []byte {
+func encode(t *testing.T, f *lockfile.File) []byte {
 	t.Helper()
 	data, err := f.Encode()
 	require.NoError(t, err)
@@ -36,8 +36,8 @@ func encode(t *testing.T, f *lock.File) []byte {
 
 func TestThereAndBack(t *testing.T) {
 	data := encode(t, file())
-	require.True(t, lock.Is(data))
-	back, err := lock.Parse("run.lock.toml", data)
+	require.True(t, lockfile.Is(data))
+	back, err := lockfile.Parse("run.lock.toml", data)
 	require.NoError(t, err)
 	require.Equal(t, string(data), string(encode(t, back)))
 	for i, d := range file().Files {
@@ -55,7 +55,7 @@ func TestChanged(t *testing.T) {
 	for i := range data {
 		bad := bytes.Clone(data)
 		bad[i] ^= 1
-		_, err := lock.Parse("run.lock.toml", bad)
+		_, err := lockfile.Parse("run.lock.toml", bad)
 		require.Error(t, err, "byte %d", i)
 	}
 	for _, c := range []struct{ data, want string }{
@@ -63,20 +63,20 @@ func TestChanged(t *testing.T) {
 		{string(data[:len(data)-5]), "was changed, or cut"},
 		{string(data) + "\n", "hint: write it again: profllm lock RUN > run.lock.toml"},
 	} {
-		_, err := lock.Parse("run.lock.toml", []byte(c.data))
+		_, err := lockfile.Parse("run.lock.toml", []byte(c.data))
 		require.ErrorContains(t, err, c.want)
 	}
 }
 
 func TestRefused(t *testing.T) {
-	for want, change := range map[string]func(*lock.File){
-		`files[0]: "../x" names no file`: func(f *lock.File) { f.Files[0].Name = "../x" },
-		`files[0]: "/x" names no file`:   func(f *lock.File) { f.Files[0].Name = "/x" },
-		"runs is required":               func(f *lock.File) { f.Runs = nil },
+	for want, change := range map[string]func(*lockfile.File){
+		`files[0]: "../x" names no file`: func(f *lockfile.File) { f.Files[0].Name = "../x" },
+		`files[0]: "/x" names no file`:   func(f *lockfile.File) { f.Files[0].Name = "/x" },
+		"runs is required":               func(f *lockfile.File) { f.Runs = nil },
 	} {
 		f := file()
 		change(f)
-		_, err := lock.Parse("l.toml", encode(t, f))
+		_, err := lockfile.Parse("l.toml", encode(t, f))
 		require.ErrorContains(t, err, want)
 	}
 	f := file()
@@ -86,9 +86,9 @@ func TestRefused(t *testing.T) {
 }
 
 // planned is a run below a scenario's directory.
-func planned(root, id, version string) lock.Planned {
+func planned(root, id, version string) lockfile.Planned {
 	dir := root + "/agg/0"
-	return lock.Planned{
+	return lockfile.Planned{
 		Root: root, Script: fmt.Appendf(nil, "# profllm %s: run %s\nRUN=%s\ncmd --a %s \\\n  --b\n", version, id, dir, dir),
 		Plan: &plan.Plan{
 			Schema: plan.Schema, RunID: id, Version: version, Created: time.Unix(int64(len(root)), 0), Dir: dir, Binary: root + "/bin/profllm", Test: "agg", Image: "i", ImageDigest: "sha256:1",
@@ -101,35 +101,35 @@ func planned(root, id, version string) lock.Planned {
 // Places, times and ids are not compared; everything else is, by its name.
 func TestCompare(t *testing.T) {
 	first := planned("/a/night_1", "exp_20260102_030405_aaaaaa", "v1")
-	f := &lock.File{Runs: []lock.Run{{
-		Test: "agg", ImageDigest: "sha256:1", ModelRevision: "aa", Repositories: lock.Table(map[string]string{"u": "c1"}), Settings: lock.Table(first.Plan.Settings(&first.Plan.Loads[0])),
+	f := &lockfile.File{Runs: []lockfile.Run{{
+		Test: "agg", ImageDigest: "sha256:1", ModelRevision: "aa", Repositories: lockfile.Table(map[string]string{"u": "c1"}), Settings: lockfile.Table(first.Plan.Settings(&first.Plan.Loads[0])),
 	}}}
 	var err error
 	f.Runs[0].Plan, f.Runs[0].Script, err = first.Printed()
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
-		change func(*lock.Planned)
+		change func(*lockfile.Planned)
 		want   []string
 	}{
-		"another time and place": {func(*lock.Planned) {}, nil},
-		"line ends elsewhere":    {func(p *lock.Planned) { p.Script = bytes.ReplaceAll(p.Script, []byte(" \\\n  "), []byte(" ")) }, nil},
-		"note":                   {func(p *lock.Planned) { p.Plan.Notes = []string{"x"}; p.Plan.Source.Git = "x" }, nil},
-		"not known now":          {func(p *lock.Planned) { p.Plan.Source = plan.Source{}; p.Plan.ImageDigest = "sha256:1" }, nil},
-		"image":                  {func(p *lock.Planned) { p.Plan.ImageDigest = "sha256:2" }, []string{"agg/0: image digest: sha256:1 is locked, now it is sha256:2"}},
-		"model":                  {func(p *lock.Planned) { p.Plan.Source.ModelRevision = "bb" }, []string{"agg/0: model revision: aa is locked, now it is bb"}},
-		"repository":             {func(p *lock.Planned) { p.Plan.Source.Repositories[0].Commit = "c2" }, []string{"agg/0: repository u: c1 is locked, now it is c2"}},
-		"two": {func(p *lock.Planned) {
+		"another time and place": {func(*lockfile.Planned) {}, nil},
+		"line ends elsewhere":    {func(p *lockfile.Planned) { p.Script = bytes.ReplaceAll(p.Script, []byte(" \\\n  "), []byte(" ")) }, nil},
+		"note":                   {func(p *lockfile.Planned) { p.Plan.Notes = []string{"x"}; p.Plan.Source.Git = "x" }, nil},
+		"not known now":          {func(p *lockfile.Planned) { p.Plan.Source = plan.Source{}; p.Plan.ImageDigest = "sha256:1" }, nil},
+		"image":                  {func(p *lockfile.Planned) { p.Plan.ImageDigest = "sha256:2" }, []string{"agg/0: image digest: sha256:1 is locked, now it is sha256:2"}},
+		"model":                  {func(p *lockfile.Planned) { p.Plan.Source.ModelRevision = "bb" }, []string{"agg/0: model revision: aa is locked, now it is bb"}},
+		"repository":             {func(p *lockfile.Planned) { p.Plan.Source.Repositories[0].Commit = "c2" }, []string{"agg/0: repository u: c1 is locked, now it is c2"}},
+		"two": {func(p *lockfile.Planned) {
 			p.Plan.Job.Nodes, p.Plan.Loads[0].Benchmark = 2, map[string]any{"rate": 1}
 		}, []string{"agg/0: NUM_NODES: 1 is locked, now it is 2", "agg/0: bench_cmd_args.max_concurrency: 16 is locked, now it is nothing", "agg/0: bench_cmd_args.rate: nothing is locked, now it is 1"}},
-		"time limit": {func(p *lock.Planned) { p.Plan.Job.TimeLimit = 1 }, []string{"agg/0: plan: " + f.Runs[0].Plan + " is locked"}},
-		"script":     {func(p *lock.Planned) { p.Script = append(p.Script, "true\n"...) }, []string{"agg/0: script: " + f.Runs[0].Script + " is locked"}},
-		"hook":       {func(p *lock.Planned) { p.Hooks = []lock.Planned{*p} }, []string{"agg/0: plan: " + f.Runs[0].Plan + " is locked"}},
-		"gone":       {func(p *lock.Planned) { p.Plan.Test = "other" }, []string{"agg/0: run: it is locked, now it is not planned"}},
+		"time limit": {func(p *lockfile.Planned) { p.Plan.Job.TimeLimit = 1 }, []string{"agg/0: plan: " + f.Runs[0].Plan + " is locked"}},
+		"script":     {func(p *lockfile.Planned) { p.Script = append(p.Script, "true\n"...) }, []string{"agg/0: script: " + f.Runs[0].Script + " is locked"}},
+		"hook":       {func(p *lockfile.Planned) { p.Hooks = []lockfile.Planned{*p} }, []string{"agg/0: plan: " + f.Runs[0].Plan + " is locked"}},
+		"gone":       {func(p *lockfile.Planned) { p.Plan.Test = "other" }, []string{"agg/0: run: it is locked, now it is not planned"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			again := planned("/somewhere/else/night_22", "exp_20270102_030405_bbbbbb", "v2")
 			c.change(&again)
-			got, err := f.Compare([]lock.Planned{again})
+			got, err := f.Compare([]lockfile.Planned{again})
 			require.NoError(t, err)
 			require.Len(t, got, len(c.want))
 			for i, d := range got {
@@ -137,7 +137,7 @@ func TestCompare(t *testing.T) {
 			}
 		})
 	}
-	require.Equal(t, "/a/night_1", lock.RootOf(first.Plan, "agg/0"))
+	require.Equal(t, "/a/night_1", lockfile.RootOf(first.Plan, "agg/0"))
 }
 
 func FuzzParse(f *testing.F) {
@@ -146,13 +146,13 @@ func FuzzParse(f *testing.F) {
 	f.Add(data)
 	f.Add([]byte(strings.Replace(string(data), "agg", "b\\u0000", 1)))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		read, err := lock.Parse("x", lock.Sealed(data))
+		read, err := lockfile.Parse("x", lockfile.Sealed(data))
 		if err != nil {
 			return
 		}
 		again, err := read.Encode()
 		require.NoError(t, err)
-		back, err := lock.Parse("x", again)
+		back, err := lockfile.Parse("x", again)
 		require.NoError(t, err)
 		require.Equal(t, read.Files, back.Files)
 		require.Len(t, back.Runs, len(read.Runs))

@@ -1,0 +1,4 @@
+package pending
+
+// Names are the reasons of a class.
+func Names(class Class) []string { return reasons[class] }
