@@ -160,7 +160,7 @@ func TestSlurmArray(t *testing.T) {
 	require.Contains(t, o.stderr, "1 run cancelled")
 	require.Contains(t, o.stderr, "1 run never started")
 	require.Contains(t, o.stderr, "4 runs left alone: succeeded")
-	await.Text(t, filepath.Join(s.dirOf(5), run.SentinelFile), `"code": 0`)
+	s.until(t, "what ends by itself", func(states []string) bool { return states[5] == run.Succeeded })
 	await.Text(t, filepath.Join(s.dirOf(1), "events.jsonl"), "all-ready")
 	var claim run.Claim
 	require.NoError(t, run.ReadJSON(filepath.Join(s.dirOf(1), run.AttemptDir, "1", run.ClaimFile), &claim))

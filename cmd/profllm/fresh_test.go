@@ -40,7 +40,10 @@ func newFreshSite(t *testing.T, name string, environ []string) *freshSite {
 	}
 	require.NoError(t, os.MkdirAll(dir+"/bin", 0o755))
 	require.NoError(t, os.MkdirAll(dir+"/home", 0o755))
-	copyFile(t, binary, s.binary)
+	// By another process: a program that this one has open for writing is inherited by what
+	// other tests start at that moment, and cannot be run.
+	out, err := exec.Command("cp", binary, s.binary).CombinedOutput()
+	require.NoError(t, err, string(out))
 	require.NoError(t, os.Chmod(s.binary, 0o755))
 	for _, path := range []string{dir, dir + "/home"} {
 		require.NoError(t, os.Chown(path, uid, uid))
