@@ -196,16 +196,22 @@ func (l *Local) state(id string, at time.Time) run.State {
 		st.Start, st.End = ended.Start.Format(time.RFC3339), ended.End.Format(time.RFC3339)
 	case !ours:
 		st.Reason = "no job of this machine"
-	case runs && base != id && !begun(filepath.Join(l.base, base), id):
+	case base != id && !begun(filepath.Join(l.base, base), id) && runs && !l.ended(base):
 		st.State = run.Queued
+	case base != id && !begun(filepath.Join(l.base, base), id) && err == nil:
+		st.State, st.Note = run.Cancelled, run.NeverRan
 	case runs:
 		st.State = run.Running
-	case err == nil && base != id && !begun(filepath.Join(l.base, base), id):
-		st.State, st.Note = run.Cancelled, run.NeverRan
 	default:
 		st.State, st.Note = run.Failed, run.Killed
 	}
 	return st
+}
+
+// ended reports whether a job has written its end: its process ends a little later.
+func (l *Local) ended(base string) bool {
+	var end record
+	return run.ReadJSON(filepath.Join(l.base, base, endedFile(base)), &end) == nil
 }
 
 // endedFile is where the end of a job is written, or that of a task of an array.
