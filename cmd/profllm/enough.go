@@ -9,6 +9,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/stats"
@@ -106,7 +107,7 @@ func seriesLines(p *plan.Plan) string {
 		return ""
 	}
 	if limit := time.Duration(p.Job.TimeLimit); limit > 0 {
-		fmt.Fprintf(&b, "# the job may take %s on %s, %.1f node-hours, in which all repeats have to fit\n", limit, several(p.Job.Nodes, "node"), limit.Hours()*float64(p.Job.Nodes))
+		fmt.Fprintf(&b, "# the job may take %s on %s, %.1f node-hours, in which all repeats have to fit\n", limit, quantity.Count(p.Job.Nodes, "node"), limit.Hours()*float64(p.Job.Nodes))
 	} else {
 		b.WriteString("# the job has no time limit\n")
 	}

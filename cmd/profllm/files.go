@@ -11,6 +11,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -115,7 +116,7 @@ func (e events) Say(l campaign.Level, text string) {
 // Submitted implements campaign.Events.
 func (e events) Submitted(o run.Outcome) {
 	if strings.HasPrefix(o.Submission.JobID, run.LocalPrefix) {
-		e.logf("%s: %s%s", relative(o.Dir), several(o.Unit.Job().Nodes, "simulated node"), prefixed(", ", o.Unit.Carries()))
+		e.logf("%s: %s%s", relative(o.Dir), quantity.Count(o.Unit.Job().Nodes, "simulated node"), prefixed(", ", o.Unit.Carries()))
 		return
 	}
 	how := "submitted"

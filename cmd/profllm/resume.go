@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/profllm/profllm/pkg/campaign"
+	"github.com/profllm/profllm/pkg/quantity"
 )
 
 type resumeCmd struct {
@@ -23,7 +24,7 @@ func (c resumeCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	for _, why := range slices.Sorted(maps.Keys(rest.Reasons)) {
-		a.logf("%s %s", several(rest.Reasons[why], "run"), why)
+		a.logf("%s %s", quantity.Count(rest.Reasons[why], "run"), why)
 	}
 	dirs, err := client.SubmitRest(ctx, rest, c.Settle)
 	if err != nil {

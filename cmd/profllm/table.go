@@ -16,6 +16,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -57,14 +58,14 @@ func planTable(p *plan.Plan) string {
 	if p.Simulated {
 		simulated = ", SIMULATED engine"
 	}
-	used := fmt.Sprintf(", %s used", several(p.GPUs(), "GPU"))
+	used := fmt.Sprintf(", %s used", quantity.Count(p.GPUs(), "GPU"))
 	if idle := p.Idle(); idle > 0 {
-		used = fmt.Sprintf(", %s held, %d of them idle by TP x PP x DP (rates per GPU count all; gpu_ids gives fewer)", several(p.GPUs(), "GPU"), idle)
+		used = fmt.Sprintf(", %s held, %d of them idle by TP x PP x DP (rates per GPU count all; gpu_ids gives fewer)", quantity.Count(p.GPUs(), "GPU"), idle)
 	}
 	if len(p.Roles) == 0 {
 		used = ""
 	}
-	return fmt.Sprintf("# %s: %s%s, launcher %s%s, run %s\n%s\n%s", p.Test, several(p.Job.Nodes, "node"), used, p.Launcher, simulated, p.RunID, trimRight(t.Render()), seriesLines(p))
+	return fmt.Sprintf("# %s: %s%s, launcher %s%s, run %s\n%s\n%s", p.Test, quantity.Count(p.Job.Nodes, "node"), used, p.Launcher, simulated, p.RunID, trimRight(t.Render()), seriesLines(p))
 }
 
 func asSeconds(s plan.Seconds) float64 {
@@ -239,12 +240,4 @@ func (a *app) printJSON(v any) error {
 	enc := json.NewEncoder(a.stdout)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
-}
-
-// several is a number of things, with the word for them in the form that goes with it.
-func several(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
@@ -41,7 +42,7 @@ func (c verifyCmd) Run(ctx context.Context, a *app) error {
 		fmt.Fprintf(a.stdout, "ok   %-8s %s\n", kind, name)
 	}
 	if bad > 0 {
-		return fail(exitDefinition, fmt.Errorf("%d of %s bad", bad, several(len(names), "file")))
+		return fail(exitDefinition, fmt.Errorf("%d of %s bad", bad, quantity.Count(len(names), "file")))
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (c *Client) Begin(p *Planned, allow func(Cost) error) (root string, resumed
 	if root, err = c.Unfinished(p); err != nil || root != "" {
 		return root, true, as(NotSubmitted, err)
 	}
-	return p.Root, false, c.BeginAnew(p, allow)
+	return p.Root, false, c.begin(p, allow)
 }
 
 // BeginAnew is Begin without a look for interrupted submissions.
@@ -69,6 +69,10 @@ func (c *Client) BeginAnew(p *Planned, allow func(Cost) error) error {
 	if err := p.staged(); err != nil {
 		return err
 	}
+	return c.begin(p, allow)
+}
+
+func (c *Client) begin(p *Planned, allow func(Cost) error) error {
 	if err := c.plannedSecrets(p); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/stats"
@@ -81,7 +82,7 @@ type Change struct {
 func (c Change) String() string {
 	s := string(c.Kind) + " " + c.Test
 	if c.Metric != "" {
-		s += fmt.Sprintf(": %s %.4g %s, %+.1f %% against %.4g (median of %s, z %+.1f)", c.Metric, c.Value, c.Unit, c.Percent, c.Baseline, count(c.Nights, "night"), c.Z)
+		s += fmt.Sprintf(": %s %.4g %s, %+.1f %% against %.4g (median of %s, z %+.1f)", c.Metric, c.Value, c.Unit, c.Percent, c.Baseline, quantity.Count(c.Nights, "night"), c.Z)
 	}
 	for _, m := range c.Marks {
 		s += ", " + string(m)
@@ -128,9 +129,9 @@ func (v Verdict) String() string {
 	default:
 		s += fmt.Sprintf("%d changes", n)
 	}
-	s += fmt.Sprintf("; %s", count(v.Runs, "run"))
+	s += fmt.Sprintf("; %s", quantity.Count(v.Runs, "run"))
 	if v.Compared > 0 {
-		s += fmt.Sprintf(", %s compared with the median of up to %s", count(v.Compared, "number"), count(v.Nights, "night"))
+		s += fmt.Sprintf(", %s compared with the median of up to %s", quantity.Count(v.Compared, "number"), quantity.Count(v.Nights, "night"))
 		if v.Tolerance != nil {
 			s += fmt.Sprintf(", tolerance %g %%", *v.Tolerance)
 		}
@@ -142,13 +143,6 @@ func (v Verdict) String() string {
 		s += fmt.Sprintf(", %d without comparison (%s)", len(v.Apart), v.Apart[0])
 	}
 	return s
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // Judge compares a night with the nights before it, newest first.
