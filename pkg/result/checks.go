@@ -179,7 +179,7 @@ func kvTransferFailed(c *facts) answer {
 	if !c.e.Planned.Disaggregated {
 		return notPossible("not disaggregated")
 	}
-	t := kvTransfer(c.m.Server)
+	t := KVTransferOf(c.m.Server)
 	if t == nil {
 		return notPossible("no KV transfer counters were read from prefill and decode")
 	}

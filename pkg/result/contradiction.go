@@ -78,14 +78,14 @@ func (v *Validity) contradictions() (bad []string) {
 	failed := func(word string) bool {
 		return slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Outcome == Fail && c.Word == word })
 	}
-	if invalid := v.failed(Invalid); v.Valid == invalid {
+	if invalid := v.Failed(Invalid); v.Valid == invalid {
 		bad = append(bad, fmt.Sprintf("validity.valid is %v, and %s", v.Valid, v.worst(Invalid)))
 	}
 	expected := VerdictValid
 	switch {
-	case v.failed(Invalid):
+	case v.Failed(Invalid):
 		expected = VerdictInvalid
-	case v.failed(Suspect):
+	case v.Failed(Suspect):
 		expected = VerdictSuspect
 	}
 	if v.Verdict != "" && v.Verdict != expected {

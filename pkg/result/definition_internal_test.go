@@ -43,8 +43,8 @@ func TestVersions(t *testing.T) {
 		{"0.11.0", "0.11.0", true}, {"v0.11.0", "0.11.0", true}, {"0.11.0+cu128", "0.11.0", true}, {"V0.11.0", "0.11.0+cu128", true},
 		{"0.11.0+cu126", "0.11.0+cu128", false}, {"0.11.0", "0.11.1", false}, {"0.11.0", "0.11.0rc1", false}, {"vision", "ision", false},
 	} {
-		require.Equal(t, c.same, sameVersion(c.a, c.b), c)
-		require.Equal(t, c.same, sameVersion(c.b, c.a), c)
+		require.Equal(t, c.same, SameVersion(c.a, c.b), c)
+		require.Equal(t, c.same, SameVersion(c.b, c.a), c)
 	}
 	for _, c := range []struct {
 		version, want string
@@ -52,9 +52,9 @@ func TestVersions(t *testing.T) {
 	}{
 		{"0.11.2", "0.11", true}, {"v0.11.2+cu128", "0.11", true}, {"0.110.0", "0.11", false}, {"0.11.2", "", false}, {"0.11.2+cu128", "0.11+cu128", false}, {"0.11", "0.11.2", false},
 	} {
-		require.Equal(t, c.has, hasVersion(c.version, c.want), c)
+		require.Equal(t, c.has, HasVersion(c.version, c.want), c)
 	}
-	require.Equal(t, "0.11.0+cu128", commonVersion([]string{"", "v0.11.0", "0.11.0+cu128"}))
-	require.Empty(t, commonVersion([]string{"0.11.0", "0.11.1"}))
-	require.Empty(t, commonVersion(nil))
+	require.Equal(t, "0.11.0+cu128", CommonVersion([]string{"", "v0.11.0", "0.11.0+cu128"}))
+	require.Empty(t, CommonVersion([]string{"0.11.0", "0.11.1"}))
+	require.Empty(t, CommonVersion(nil))
 }

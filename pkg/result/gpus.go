@@ -54,8 +54,10 @@ type Energy struct {
 	JoulesPerOutputToken *float64 `json:"joules_per_output_token,omitempty" jsonschema:"gpu_energy_j over total_output_tokens: GPUs only, idle ones of the roles included, hosts and switches not"`
 }
 
-// energyKeys are those of Energy.
-var energyKeys = []string{"gpu_energy_j", "gpu_power_w", "joules_per_output_token"}
+// EnergyKeys returns the keys of Energy in a record.
+func EnergyKeys() []string {
+	return []string{"gpu_energy_j", "gpu_power_w", "joules_per_output_token"}
+}
 
 // SetGPUs puts the samples into the record, with what follows from them. Call it when
 // the client's numbers are there.
@@ -265,6 +267,6 @@ func powerGaps(c *facts) answer {
 	if len(bad) > 0 {
 		a = fail("%s", list(bad))
 	}
-	a.withheld = energyKeys
+	a.withheld = EnergyKeys()
 	return a
 }

@@ -146,7 +146,7 @@ func (r *Result) Merge(p Part) {
 	}
 	if len(p.Server) > 0 {
 		r.Results.Server = slices.Concat(r.Results.Server, p.Server)
-		r.Results.KVTransfer = kvTransfer(r.Results.Server)
+		r.Results.KVTransfer = KVTransferOf(r.Results.Server)
 	}
 	if r.Simulated = r.Simulated || p.Simulated; r.Simulated && r.Provenance != nil {
 		r.Provenance.Simulated = true
@@ -200,8 +200,8 @@ func (m *Metrics) NoteDerived(key string) {
 	}
 }
 
-// kvTransfer sums the transfer counters of all roles, nil if there are none.
-func kvTransfer(server []ServerDelta) *KVTransfer {
+// KVTransferOf sums the transfer counters of all roles, nil if there are none.
+func KVTransferOf(server []ServerDelta) *KVTransfer {
 	total := func(name string) *float64 {
 		var sum *float64
 		for _, s := range server {

@@ -27,10 +27,10 @@ func wrongServer(c *facts) answer {
 		if expected := c.e.Planned.Model; expected != "" && s.Model != "" && !sameModel(expected, s) {
 			bad = append(bad, fmt.Sprintf("%s serves %q, planned was %q", s.Role, s.Model, expected))
 		}
-		if expected := c.e.Planned.EngineVersion; expected != "" && s.Version != "" && !hasVersion(s.Version, expected) {
+		if expected := c.e.Planned.EngineVersion; expected != "" && s.Version != "" && !HasVersion(s.Version, expected) {
 			bad = append(bad, fmt.Sprintf("%s is version %s, planned was %s", s.Role, s.Version, expected))
 		}
-		if expected := c.e.Planned.Locked.EngineVersion; expected != "" && s.Version != "" && !sameVersion(s.Version, expected) {
+		if expected := c.e.Planned.Locked.EngineVersion; expected != "" && s.Version != "" && !SameVersion(s.Version, expected) {
 			bad = append(bad, fmt.Sprintf("%s is version %s, locked is %s", s.Role, s.Version, expected))
 		}
 		if _, known := versions[s.Version]; s.Version != "" && !known {
@@ -77,7 +77,7 @@ func (e *Evidence) EngineVersion() string {
 	for _, s := range e.Servers {
 		versions = append(versions, s.Version)
 	}
-	return commonVersion(versions)
+	return CommonVersion(versions)
 }
 
 // served reports whether an engine was to answer to a name.

@@ -237,9 +237,9 @@ func Judge(r *Result, e Evidence) *Validity {
 		}
 	}
 	switch {
-	case v.failed(Invalid):
+	case v.Failed(Invalid):
 		v.Verdict = VerdictInvalid
-	case v.failed(Suspect):
+	case v.Failed(Suspect):
 		v.Verdict = VerdictSuspect
 	}
 	v.Valid = v.Verdict != VerdictInvalid
@@ -248,14 +248,15 @@ func Judge(r *Result, e Evidence) *Validity {
 	return v
 }
 
-func (v *Validity) failed(s Severity) bool {
+// Failed reports whether a check of that severity failed.
+func (v *Validity) Failed(s Severity) bool {
 	return slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Outcome == Fail && c.Severity == s })
 }
 
 // Baseline reports whether other runs may be compared with this one: valid,
 // not suspect, neither simulated nor profiled.
 func (v *Validity) Baseline() bool {
-	return v.Verdict == VerdictValid && !v.failed(Note)
+	return v.Verdict == VerdictValid && !v.Failed(Note)
 }
 
 // Withholds reports whether the number under a key of results must not be shown.

@@ -2,20 +2,20 @@ package result
 
 import "strings"
 
-// sameVersion reports whether two texts name one version. A leading v says nothing;
+// SameVersion reports whether two texts name one version. A leading v says nothing;
 // 0.11.0 and 0.11.0+cu128 are the same, because the local part (PEP 440) is how a
 // version was built, and who leaves it out does not say; 0.11.0+cu126 and
 // 0.11.0+cu128 are not.
-func sameVersion(a, b string) bool {
+func SameVersion(a, b string) bool {
 	publicA, localA := cutVersion(a)
 	publicB, localB := cutVersion(b)
 	return publicA == publicB && (localA == localB || localA == "" || localB == "")
 }
 
-// hasVersion reports whether a version is the wanted one, or begins with it: 0.11.2
+// HasVersion reports whether a version is the wanted one, or begins with it: 0.11.2
 // has 0.11.
-func hasVersion(version, planned string) bool {
-	if sameVersion(version, planned) {
+func HasVersion(version, planned string) bool {
+	if SameVersion(version, planned) {
 		return true
 	}
 	public, _ := cutVersion(version)
@@ -40,15 +40,15 @@ func cutVersion(version string) (public, local string) {
 	return public, local
 }
 
-// commonVersion is the version that all of a list name, the one that says most; ""
+// CommonVersion is the version that all of a list name, the one that says most; ""
 // if they differ or none is named.
-func commonVersion(list []string) string {
+func CommonVersion(list []string) string {
 	common := ""
 	for _, v := range list {
 		if v == "" {
 			continue
 		}
-		if common != "" && !sameVersion(common, v) {
+		if common != "" && !SameVersion(common, v) {
 			return ""
 		}
 		if len(v) > len(common) {
