@@ -27,6 +27,7 @@ import (
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 var update = flag.Bool("update", false, "rewrite the generated reference pages")
@@ -244,7 +245,7 @@ threshold is set says so in its detail, with the default, and whether it is loos
 | key | check | default | from | to | unit | meaning | accepts more if |
 |---|---|---|---|---|---|---|---|
 `
-	for _, x := range result.Thresholds() {
+	for _, x := range validity.Thresholds() {
 		more := "larger"
 		if x.Less {
 			more = "smaller"

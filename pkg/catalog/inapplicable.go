@@ -6,9 +6,9 @@ import (
 
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	ownclient "github.com/profllm/profllm/pkg/load"
-	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // inapplicable refuses keys of ours that are of no use to a test of this kind: whoever
@@ -31,7 +31,7 @@ func inapplicable(t scenario.Test) error {
 			}
 		}
 		accept := t.Table.Table("accept")
-		for _, x := range result.Thresholds() {
+		for _, x := range validity.Thresholds() {
 			if slices.Contains(evalChecks, x.Check) && accept.Has(x.Key) {
 				c.Add(source.Errorf(accept.PosOf(x.Key), "test %q: accept.%s is about an evaluation, and the test has none", t.ID, x.Key).Hintf("add [Tests.semantic_eval_cmd_args], or remove it"))
 			}

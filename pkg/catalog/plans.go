@@ -12,10 +12,10 @@ import (
 	"github.com/profllm/profllm/pkg/bench/gsm8k"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
-	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/sweep"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // Options is what a plan needs beside the definitions. The same Options and
@@ -347,7 +347,7 @@ func unsteady(t scenario.Test, loads []load, made []plan.LoadInput) string {
 	var said []string
 	for i, l := range made {
 		e := l.Expect
-		least := result.Limits(t.Accept).SteadyFrom(e.Concurrency)
+		least := validity.Limits(t.Accept).SteadyFrom(e.Concurrency)
 		if e.Concurrency == 0 || e.RequestRate > 0 || e.NumPrompts >= least {
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/profllm/profllm/pkg/node"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 const (
@@ -26,8 +27,8 @@ const (
 
 // executions compares what the files of a run say of the job that wrote them, and of
 // when its client measured: of two executions one cannot tell whose numbers they are.
-func (e *evidence) executions(r *result.Result) result.Agreement {
-	var a result.Agreement
+func (e *evidence) executions(r *result.Result) validity.Agreement {
+	var a validity.Agreement
 	if e.plan == nil {
 		return a
 	}
@@ -71,7 +72,7 @@ func (e *evidence) executions(r *result.Result) result.Agreement {
 
 // sameJob compares the ids of jobs. Every file of a job has the id of the task in an
 // array; a scheduler may speak of the array as a whole.
-func (e *evidence) sameJob(a *result.Agreement) {
+func (e *evidence) sameJob(a *validity.Agreement) {
 	type fileID struct{ file, id string }
 	list := []fileID{{run.ClaimFile, e.claim.JobID}}
 	for _, p := range []*run.Placement{e.place, e.unplaced} {
@@ -156,8 +157,8 @@ func (e *evidence) dated(name string) (time.Time, bool) {
 }
 
 // places compares the nodes and GPUs of the plan, the placement and the preflight.
-func (e *evidence) places(r *result.Result) result.Agreement {
-	var a result.Agreement
+func (e *evidence) places(r *result.Result) validity.Agreement {
+	var a validity.Agreement
 	if e.plan == nil {
 		return a
 	}

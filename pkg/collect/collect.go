@@ -26,6 +26,7 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // A Parser reads what one client left in a run directory. fs.ErrNotExist means
@@ -186,7 +187,7 @@ func (c *Collector) load(e evidence) (*result.Result, error) {
 	r.Derive()
 	r.Provenance.EngineVersion = ev.EngineVersion()
 	r.MetricsVersion = result.MetricsVersion
-	r.Validity = result.Judge(r, ev)
+	r.Validity = validity.Judge(r, ev)
 	dropNotFinite(r)
 	if e.plan != nil {
 		var err error
@@ -317,18 +318,18 @@ func (e *evidence) needed() int {
 }
 
 // planned is what the plan and the sentinel say for the judgement.
-func (e *evidence) planned() result.Evidence {
-	var ev result.Evidence
+func (e *evidence) planned() validity.Evidence {
+	var ev validity.Evidence
 	if e.load != nil {
 		x := e.load.Expect
-		ev.Planned = result.Planned{
+		ev.Planned = validity.Planned{
 			NumPrompts: x.NumPrompts, InputTokens: x.InputTokens, OutputTokens: x.OutputTokens,
 			IgnoreEOS: x.IgnoreEOS, Accuracy: x.Accuracy, Disaggregated: x.Disaggregated, NoBenchmark: e.load.Client == "",
 			Concurrency: x.Concurrency, RequestRate: x.RequestRate, Warmups: x.Warmups, SharedInput: x.SharedInput,
 			Model: e.plan.Config.Model, GPUs: e.plan.GPUs(),
 		}
 		if l := e.plan.Locked; l != nil {
-			ev.Planned.Locked = result.Locked{EngineVersion: l.EngineVersion, ImageDigest: l.ImageDigest, ModelRevision: l.ModelRevision}
+			ev.Planned.Locked = validity.Locked{EngineVersion: l.EngineVersion, ImageDigest: l.ImageDigest, ModelRevision: l.ModelRevision}
 		}
 		if !e.plan.Simulated { // the simulated engine has a version of its own
 			ev.Planned.EngineVersion = e.plan.Config.Engine

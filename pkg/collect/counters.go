@@ -16,6 +16,7 @@ import (
 	"github.com/profllm/profllm/pkg/promtext"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // counters adds what the counters of the engines and of the proxy, and the
@@ -75,7 +76,7 @@ func (e *evidence) evaluated() *float64 {
 		if d == nil || d.Reset() {
 			return nil
 		}
-		n, ok := d.Sum(result.FinishedRequests)
+		n, ok := d.Sum(validity.FinishedRequests)
 		if !ok {
 			return nil
 		}
@@ -89,7 +90,7 @@ func (e *evidence) evaluated() *float64 {
 func brokenOff(d *change) *float64 {
 	var sum *float64
 	for _, reason := range []string{"abort", "error"} {
-		if n, ok := d.Sum(result.FinishedRequests, promtext.Label{Name: "finished_reason", Value: reason}); ok {
+		if n, ok := d.Sum(validity.FinishedRequests, promtext.Label{Name: "finished_reason", Value: reason}); ok {
 			sum = new(n + *cmp.Or(sum, new(0.0)))
 		}
 	}

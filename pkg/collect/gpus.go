@@ -17,6 +17,7 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // place is one GPU of the job.
@@ -41,16 +42,16 @@ func (e *evidence) givenGPUs() map[place]*plan.Role {
 
 // hardware lists the GPUs that roles were given, as their nodes saw them before the
 // start.
-func (e *evidence) hardware() []result.NodeGPU {
+func (e *evidence) hardware() []validity.NodeGPU {
 	if e.plan == nil {
 		return nil
 	}
-	var list []result.NodeGPU
+	var list []validity.NodeGPU
 	givenGPUs := e.givenGPUs()
 	for node, n := range e.looked.Nodes {
 		for _, d := range n.GPUs {
 			if givenGPUs[place{node, d.Index}] != nil {
-				list = append(list, result.NodeGPU{Node: n.Host, Name: d.Name, Driver: d.Driver})
+				list = append(list, validity.NodeGPU{Node: n.Host, Name: d.Name, Driver: d.Driver})
 			}
 		}
 	}
@@ -59,7 +60,7 @@ func (e *evidence) hardware() []result.NodeGPU {
 
 // gpus adds what the nodes' GPUs did in the window of the client that measured, or
 // says why that is not known.
-func (e *evidence) gpus(r *result.Result, ev *result.Evidence) {
+func (e *evidence) gpus(r *result.Result, ev *validity.Evidence) {
 	if e.plan == nil || e.place == nil || len(e.load.Clients) == 0 || e.load.Client == "" {
 		return
 	}

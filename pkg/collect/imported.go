@@ -11,6 +11,7 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // imported computes the record of a run that another program measured, from the
@@ -53,7 +54,7 @@ func (c *Collector) importedResult(it interchange.Item, mark run.Import) *result
 	r.Redact()
 	r.Derive()
 	r.MetricsVersion = result.MetricsVersion
-	r.Validity = result.Judge(r, it.Evidence)
+	r.Validity = validity.Judge(r, it.Evidence)
 	switch numbers := r.Results.Measured() && (r.Results.CompletedRequests == nil || *r.Results.CompletedRequests > 0); {
 	case numbers && r.Validity.Valid:
 		r.Status = result.Completed

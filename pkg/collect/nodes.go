@@ -8,11 +8,12 @@ import (
 	"github.com/profllm/profllm/pkg/node"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // nodes adds what the nodes looked like before servers started, what they are, and
 // what was left on them.
-func (e *evidence) nodes(r *result.Result, ev *result.Evidence) {
+func (e *evidence) nodes(r *result.Result, ev *validity.Evidence) {
 	for _, x := range e.events {
 		if x.Event == job.PreflightFailed || x.Event == job.PreflightWarned {
 			r.Warnings = append(r.Warnings, result.Warning{Kind: result.NodeUnfit, Key: x.Node + "/" + x.Check, Text: x.Text})
@@ -29,7 +30,7 @@ func (e *evidence) nodes(r *result.Result, ev *result.Evidence) {
 	r.System.HardwareInfo, r.System.Nodes = hardware(e.looked.Nodes)
 	for _, n := range e.looked.Nodes {
 		for _, c := range n.Checks {
-			ev.Nodes = append(ev.Nodes, result.NodeCheck{
+			ev.Nodes = append(ev.Nodes, validity.NodeCheck{
 				Node: n.Host, Check: c.Name, Seen: c.Seen, Made: c.Verdict != node.NotPossible, Bad: c.Verdict == node.Warn || c.Verdict == node.Fail,
 			})
 		}

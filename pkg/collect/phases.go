@@ -8,14 +8,15 @@ import (
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // apart reports whether this load was over whatever became of the job: all its
 // phases ended with 0, and then the job went on with another load, or was ended during
 // the hooks after them.
-func (e *evidence) apart(phases []result.Phase) bool {
+func (e *evidence) apart(phases []validity.Phase) bool {
 	if e.plan == nil || e.sentinel == nil || len(phases) == 0 ||
-		slices.ContainsFunc(phases, func(p result.Phase) bool { return p.Exit == nil || *p.Exit != 0 }) {
+		slices.ContainsFunc(phases, func(p validity.Phase) bool { return p.Exit == nil || *p.Exit != 0 }) {
 		return false
 	}
 	if _, followed := e.nextLoad(); followed {
@@ -76,7 +77,7 @@ func (e *evidence) failedPostTests() []run.Phase {
 }
 
 // phases lists what the script did of this load, and what it should have done.
-func (e *evidence) phases(ev *result.Evidence) {
+func (e *evidence) phases(ev *validity.Evidence) {
 	if e.plan == nil {
 		return
 	}
@@ -102,9 +103,9 @@ func (e *evidence) phases(ev *result.Evidence) {
 	for _, n := range names {
 		switch code, ok := ended[n]; {
 		case ok && code >= 0:
-			ev.Phases = append(ev.Phases, result.Phase{Name: n, Exit: &code})
+			ev.Phases = append(ev.Phases, validity.Phase{Name: n, Exit: &code})
 		case ok || e.sentinel != nil || e.over():
-			ev.Phases = append(ev.Phases, result.Phase{Name: n})
+			ev.Phases = append(ev.Phases, validity.Phase{Name: n})
 		}
 	}
 }

@@ -8,11 +8,12 @@ import (
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // roleEnd is what is known of a role's end before its time.
-func (e *evidence) roleEnd(x job.Event) result.RoleEnd {
-	end := result.RoleEnd{Role: x.Role, Node: e.host(x.Role), Exit: e.exitOf(x.Role)}
+func (e *evidence) roleEnd(x job.Event) validity.RoleEnd {
+	end := validity.RoleEnd{Role: x.Role, Node: e.host(x.Role), Exit: e.exitOf(x.Role)}
 	if e.plan == nil || e.load == nil || e.load.Client == "" {
 		return end
 	}
@@ -20,7 +21,7 @@ func (e *evidence) roleEnd(x job.Event) result.RoleEnd {
 	if role == nil || e.plan.Replicas(role.KindName()) < 2 {
 		return end
 	}
-	end.Spared = &result.Spared{Kind: role.KindName(), Of: e.plan.Replicas(role.KindName())}
+	end.Spared = &validity.Spared{Kind: role.KindName(), Of: e.plan.Replicas(role.KindName())}
 	ended := e.clientEnd(e.load.Phase(e.load.Clients[0].Name)) // who measures comes first
 	if ended.IsZero() {
 		return end
@@ -67,8 +68,8 @@ func (e *evidence) firstDeath(x job.Event) bool {
 }
 
 // pace adds up the counters of a kind's instances between two pages.
-func (e *evidence) pace(kind, from, to string, took time.Duration) *result.Pace {
-	p := result.Pace{Seconds: took.Seconds()}
+func (e *evidence) pace(kind, from, to string, took time.Duration) *validity.Pace {
+	p := validity.Pace{Seconds: took.Seconds()}
 	seen := 0
 	for _, role := range e.plan.Roles {
 		if role.KindName() != kind {
@@ -95,7 +96,7 @@ func (e *evidence) pace(kind, from, to string, took time.Duration) *result.Pace 
 
 // reports looks for what a profiler left. A planned report that is missing is a
 // missing file; with several servers the record names the first one's.
-func (e *evidence) reports(r *result.Result, ev *result.Evidence) {
+func (e *evidence) reports(r *result.Result, ev *validity.Evidence) {
 	if e.plan == nil {
 		return
 	}

@@ -7,22 +7,22 @@ import (
 
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
-	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // servers is what the engines said of themselves, all of them planned.
-func (e *evidence) servers() []result.Server {
+func (e *evidence) servers() []validity.Server {
 	if e.plan == nil {
 		return nil
 	}
-	var list []result.Server
+	var list []validity.Server
 	for i := range e.plan.Roles {
 		role := &e.plan.Roles[i]
 		if !role.Engine {
 			continue
 		}
-		s := result.Server{Role: role.Name, Wanted: servedNames(e.plan, role)}
+		s := validity.Server{Role: role.Name, Wanted: servedNames(e.plan, role)}
 		var id job.Identity
 		name := filepath.Join(run.RawDir, job.IdentityFile(role.Name))
 		err := run.ReadJSON(filepath.Join(e.dir, name), &id)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/interchange"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 func file(t testing.TB, path, name string) interchange.File {
@@ -115,7 +116,7 @@ func fuzz(f *testing.F, name string, seeds ...string) {
 				require.NotEmpty(t, e)
 			}
 			r.Derive()
-			r.Validity = result.Judge(r, it.Evidence)
+			r.Validity = validity.Judge(r, it.Evidence)
 			data, err := result.Encode(r)
 			require.NoError(t, err)
 			require.NoError(t, result.Validate(data), "whatever was read can be written")

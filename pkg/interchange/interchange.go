@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // Format is a form of result files, by its name on the command line.
@@ -62,7 +63,7 @@ type Item struct {
 	// that has no place of its own. It is not judged, and has no id.
 	Record *result.Result
 	// Evidence is what the file says for the judgement.
-	Evidence result.Evidence
+	Evidence validity.Evidence
 }
 
 // ErrUnknown is a file that can be read and is of no format known here.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/interchange"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 func sample(t testing.TB, name string) []byte {
@@ -38,7 +39,7 @@ func items(t *testing.T, name string, want interchange.Format) []interchange.Ite
 // judged is the record's outcome of each check, by its word.
 func judged(it interchange.Item) map[string]result.Outcome {
 	outcomes := map[string]result.Outcome{}
-	for _, c := range result.Judge(it.Record, it.Evidence).Checks {
+	for _, c := range validity.Judge(it.Record, it.Evidence).Checks {
 		outcomes[c.Word] = c.Outcome
 	}
 	return outcomes
@@ -134,7 +135,7 @@ func TestOnlyPossibleChecks(t *testing.T) {
 	for _, it := range items(t, "sweep/SERVE--s16-BENCH--c4/run=0.json", interchange.VLLMServe) {
 		require.Equal(t, result.Pass, judged(it)["inconsistent"])
 		require.Equal(t, result.Fail, judged(it)["no-steady-state"], "16 requests of 4 at a time")
-		require.False(t, result.Judge(it.Record, it.Evidence).Baseline())
+		require.False(t, validity.Judge(it.Record, it.Evidence).Baseline())
 	}
 }
 

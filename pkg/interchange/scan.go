@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/regular"
-	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // Scan looks for results of other programs.
@@ -124,7 +124,7 @@ func (s *Scan) file(name, above string, alone bool) error {
 	}
 	if len(items) > 0 {
 		for i := range items {
-			items[i].Evidence = result.Evidence{} // of thousands of files; the copy is read again
+			items[i].Evidence = validity.Evidence{} // of thousands of files; the copy is read again
 		}
 		s.files = append(s.files, File{Path: key, Source: name, Alone: alone, Format: format, Items: items})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/interchange"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // measured is a valid record of our own, with numbers that no binary fraction has.
@@ -40,7 +41,7 @@ func measured() *result.Result {
 		Provenance: &result.Provenance{Profllm: "v1", Engine: "vllm", EngineVersion: "0.32.0"},
 		Placement:  &result.Placement{Nodes: []string{"n1"}, Roles: []result.PlacedRole{{Role: "serve", GPUsPerNode: 4, Slice: result.Slice{Count: 1}}}},
 	}
-	r.Validity = result.Judge(r, result.Evidence{})
+	r.Validity = validity.Judge(r, validity.Evidence{})
 	return r
 }
 
@@ -290,7 +291,7 @@ func TestRefused(t *testing.T) {
 	with := func(f func(*result.Result)) *result.Result {
 		r := measured()
 		f(r)
-		r.Validity = result.Judge(r, result.Evidence{})
+		r.Validity = validity.Judge(r, validity.Evidence{})
 		return r
 	}
 	invalid := with(func(r *result.Result) {

@@ -12,6 +12,7 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // root is the scenario's directory that the tests write, below a folder of
@@ -93,7 +94,7 @@ func recordOf(n numbers) *result.Result {
 		part.Accuracy = &result.Accuracy{Task: "gsm8k", Value: n.accuracy, Questions: new(1319), Source: "raw/vllm-gsm8k.json"}
 	}
 	r.Merge(part)
-	r.Validity = result.Judge(r, result.Evidence{})
+	r.Validity = validity.Judge(r, validity.Evidence{})
 	return r
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // watched is a record with two GPUs that served and one that did not, of which the
@@ -26,7 +27,7 @@ func watched(coverage float64) *result.Result {
 	}
 	s.GPUs[2].Utilization = new(0.0)
 	r.SetGPUs(s)
-	r.Validity = result.Judge(r, result.Evidence{Planned: result.Planned{GPUs: 2}})
+	r.Validity = validity.Judge(r, validity.Evidence{Planned: validity.Planned{GPUs: 2}})
 	return r
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // Files that a report reads.
@@ -322,7 +323,7 @@ func record(dir string) (*result.Result, string) {
 	if err != nil {
 		return nil, err.Error()
 	}
-	if why := r.Contradiction(); why != "" {
+	if why := validity.Contradiction(r); why != "" {
 		return nil, "result.json was changed after it was judged, profllm collect writes it anew: " + why
 	}
 	r.Redact() // it may be older than the rules

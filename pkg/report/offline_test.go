@@ -10,6 +10,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // offlineRecord is of vllm bench latency and throughput, found alone.
@@ -20,7 +21,7 @@ func offlineRecord(mean float64) *result.Result {
 		Batch:      &result.BatchLatency{Latency: &result.Timing{N: new(30), Mean: &mean, Percentiles: map[string]float64{"50": mean, "99": p99}}},
 		Throughput: &result.OfflineThroughput{RequestThroughput: new(23.9), TotalTokenThroughput: new(10078.16), OutputThroughput: new(4829.06)},
 	}
-	r.Validity = result.Judge(r, result.Evidence{})
+	r.Validity = validity.Judge(r, validity.Evidence{})
 	return r
 }
 

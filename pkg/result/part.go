@@ -75,14 +75,6 @@ func (s *Samples) TotalLatency() (sum float64, ok bool) {
 	return sum, true
 }
 
-// longest is the most tokens of an answer; 0 if the client did not save them.
-func (s *Samples) longest() int {
-	if s == nil || len(s.OutputLen) == 0 {
-		return 0
-	}
-	return slices.Max(s.OutputLen)
-}
-
 // WarningKind sorts warnings for the checks that need to know.
 type WarningKind string
 

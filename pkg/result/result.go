@@ -1,5 +1,5 @@
 // Package result is the standard record of one run: what was asked, what ran
-// where, what was measured, and whether the numbers can be believed.
+// where, what was measured, and the verdict on the numbers, which package validity makes.
 //
 // A Result marshals to result.json. Names and units are fixed: seconds unless
 // a name ends in _ms, bytes unless it says _gb or _mb, shares between 0 and 1
@@ -11,7 +11,7 @@
 //
 //	part, err := parser.Parse(raw)
 //	r.Merge(part)
-//	r.Validity = result.Judge(r, evidence)
+//	r.Validity = validity.Judge(r, evidence)
 //	data, err := result.Marshal(r) // checked against the schema
 package result
 

@@ -2,15 +2,15 @@ package result_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/result/resulttest"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 func marshal(t *testing.T, r *result.Result) string {
@@ -22,14 +22,14 @@ func marshal(t *testing.T, r *result.Result) string {
 
 // covers: SCH-1, SCH-2, SCH-3, SCH-5, SCH-6, SCH-7, SCH-8, SCH-9, SCH-10, SCH-11, SCH-12, SCH-13, SCH-14, SCH-15
 func TestKeysOfTheDesign(t *testing.T) {
-	g := good()
-	g.r.Duration = new(130.0)
-	g.r.Config.Server = map[string]any{"model": "m", "tensor_parallel_size": 4}
-	g.r.Config.Benchmark = result.Benchmark{DatasetName: "random", NumPrompts: new(1000), RequestRate: new(result.Rate(math.Inf(1)))}
-	g.r.System = &result.System{PeakGPUMemoryGB: new(71.5), AvgGPUUtilization: new(88.0), HardwareInfo: &result.Hardware{GPU: "H200"}}
-	g.r.Profiling = &result.Profiling{TraceFilePath: "t.json", TraceFileSizeMB: new(3.0)}
+	r := resulttest.Good()
+	r.Duration = new(130.0)
+	r.Config.Server = map[string]any{"model": "m", "tensor_parallel_size": 4}
+	r.Config.Benchmark = result.Benchmark{DatasetName: "random", NumPrompts: new(1000), RequestRate: new(result.Rate(math.Inf(1)))}
+	r.System = &result.System{PeakGPUMemoryGB: new(71.5), AvgGPUUtilization: new(88.0), HardwareInfo: &result.Hardware{GPU: "H200"}}
+	r.Profiling = &result.Profiling{TraceFilePath: "t.json", TraceFileSizeMB: new(3.0)}
 	var doc map[string]any
-	require.NoError(t, json.Unmarshal([]byte(marshal(t, &g.r)), &doc))
+	require.NoError(t, json.Unmarshal([]byte(marshal(t, r)), &doc))
 	for path, want := range map[string]any{
 		"schema": "profllm.result/1", "run_id": "exp_20261121_101500_ab12cd", "suite": "baseline",
 		"timestamp": "2026-11-21T10:15:00Z", "duration": 130.0, "status": "completed",
@@ -55,10 +55,10 @@ func TestKeysOfTheDesign(t *testing.T) {
 }
 
 func TestAbsentIsNotZero(t *testing.T) {
-	g := good()
-	g.r.Results = result.Metrics{Counts: result.Counts{CompletedRequests: new(0)}}
-	g.r.Accuracy, g.r.Slurm, g.r.System = nil, nil, nil
-	text := marshal(t, &g.r)
+	r := resulttest.Good()
+	r.Results = result.Metrics{Counts: result.Counts{CompletedRequests: new(0)}}
+	r.Accuracy, r.Slurm, r.System = nil, nil, nil
+	text := marshal(t, r)
 	require.Contains(t, text, `"completed_requests": 0`)
 	for _, key := range []string{"failed_requests", "output_throughput", "_ms", "accuracy", "slurm", "duration", "simulated", "system", `"n_`} {
 		require.NotContains(t, text, key)
@@ -66,22 +66,24 @@ func TestAbsentIsNotZero(t *testing.T) {
 }
 
 func TestDecodeReadsWhatMarshalWrote(t *testing.T) {
-	g := good()
-	g.r.Simulated = true
-	g.r.Config.Server = map[string]any{}
-	g.r.Config.Benchmark.Burstiness = new(result.Rate(math.Inf(1)))
-	g.r.Placement = &result.Placement{Nodes: []string{"n1", "n2"}, Roles: []result.PlacedRole{
+	r := resulttest.Good()
+	r.Simulated = true
+	r.Config.Server = map[string]any{}
+	r.Config.Benchmark.Burstiness = new(result.Rate(math.Inf(1)))
+	r.Placement = &result.Placement{Nodes: []string{"n1", "n2"}, Roles: []result.PlacedRole{
 		{Role: "decode", Slice: result.Slice{Offset: 1, Count: 1}, Hosts: []string{"n2"}, GPUsPerNode: 4, Ports: map[string]int{"http": 8100}},
 	}}
-	g.r.Failure = &result.Failure{Cause: "unknown", Next: "read on", Confidence: result.NoCause, Tail: []string{"<last & least>"}}
-	g.r.Validity = result.Judge(&g.r, g.e)
-	g.latency(result.TTFT, func(d *result.Distribution) { d.Percentiles[99.9] = 123.25; d.Min = new(0.5) })
-	text := marshal(t, &g.r)
+	r.Failure = &result.Failure{Cause: "unknown", Next: "read on", Confidence: result.NoCause, Tail: []string{"<last & least>"}}
+	r.Validity = validity.Judge(r, validity.Evidence{})
+	ttft := r.Results.Latency[result.TTFT]
+	ttft.Percentiles[99.9], ttft.Min = 123.25, new(0.5)
+	r.Results.Latency[result.TTFT] = ttft
+	text := marshal(t, r)
 	require.Contains(t, text, `"p99.9_ttft_ms": 123.25`)
 	require.Contains(t, text, "<last & least>")
 	got, err := result.Decode([]byte(text))
 	require.NoError(t, err)
-	want := g.r
+	want := *r
 	want.Schema = result.SchemaV1
 	require.Equal(t, &want, got)
 	require.Equal(t, text, marshal(t, got))
@@ -110,9 +112,9 @@ func TestDecodeRefusesWhatItDoesNotKnow(t *testing.T) {
 
 // covers: PL-D19, LIB-9
 func TestValidateRefuses(t *testing.T) {
-	g := good()
-	g.r.Results.MaxConcurrency = new(8)
-	text := marshal(t, &g.r)
+	r := resulttest.Good()
+	r.Results.MaxConcurrency = new(8)
+	text := marshal(t, r)
 	require.NoError(t, result.Validate([]byte(text)))
 	for name, replace := range map[string][2]string{
 		"wrong schema":      {"profllm.result/1", "profllm.result/2"},
@@ -134,9 +136,9 @@ func TestValidateRefuses(t *testing.T) {
 }
 
 func TestMarshalRefusesAnIncompleteRecord(t *testing.T) {
-	g := good()
-	g.r.Status = "fine"
-	_, err := result.Marshal(&g.r)
+	r := resulttest.Good()
+	r.Status = "fine"
+	_, err := result.Marshal(r)
 	require.ErrorContains(t, err, "status")
 }
 
@@ -181,14 +183,14 @@ func TestMergeDerivesRatesPerGPUAndUser(t *testing.T) {
 		{Role: "decode", Slice: result.Slice{Offset: 4, Count: 4}, GPUsPerNode: 4},
 		{Role: "proxy", Slice: result.Slice{Offset: 0, Count: 1}},
 	}}}
-	g := good()
-	g.r.Results.MaxConcurrency = new(8)
-	r.Merge(result.Part{Metrics: &g.r.Results})
+	good := resulttest.Good()
+	good.Results.MaxConcurrency = new(8)
+	r.Merge(result.Part{Metrics: &good.Results})
 	require.Equal(t, 32, *r.Results.GPUs)
 	require.Equal(t, 500.0/32, *r.Results.OutputPerGPU)
 	require.Equal(t, 500.0/8, *r.Results.OutputPerUser)
 	require.Equal(t, []string{"output_throughput_per_gpu", "output_throughput_per_user", "total_token_throughput_per_gpu"}, r.Results.Derived)
-	require.Nil(t, g.r.Results.OutputPerGPU, "the part is not changed")
+	require.Nil(t, good.Results.OutputPerGPU, "the part is not changed")
 
 	alone := &result.Result{}
 	alone.Merge(result.Part{Metrics: &result.Metrics{Rates: result.Rates{OutputThroughput: new(5.0)}}})
@@ -197,18 +199,18 @@ func TestMergeDerivesRatesPerGPUAndUser(t *testing.T) {
 }
 
 func TestMergeKeepsWhatOthersFound(t *testing.T) {
-	g := good()
+	good := resulttest.Good()
 	r := &result.Result{}
-	r.Merge(result.Part{Server: g.r.Results.Server})
+	r.Merge(result.Part{Server: good.Results.Server})
 	require.Equal(t, 1e9, *r.Results.KVTransfer.Bytes)
 	require.Equal(t, int64(1000), *r.Results.KVTransfer.Transfers)
 	require.Equal(t, int64(0), *r.Results.KVTransfer.FailedTransfers)
 	require.Nil(t, r.Results.KVTransfer.MeanTransferMS)
 
-	m := g.r.Results
+	m := good.Results
 	m.Server = nil
 	r.Merge(result.Part{Metrics: &m, Warnings: []result.Warning{{Kind: result.Appended}}})
-	r.Merge(result.Part{Accuracy: g.r.Accuracy, Warnings: []result.Warning{{Kind: result.Recovered}}})
+	r.Merge(result.Part{Accuracy: good.Accuracy, Warnings: []result.Warning{{Kind: result.Recovered}}})
 	require.NotNil(t, r.Results.KVTransfer)
 	require.Len(t, r.Results.Server, 2)
 	require.Equal(t, 0.74, r.Accuracy.Value)
@@ -225,8 +227,8 @@ func TestPlanWinsOverWhatTheClientSays(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	g := good()
-	data, err := result.Marshal(&g.r)
+	r := resulttest.Good()
+	data, err := result.Marshal(r)
 	require.NoError(f, err)
 	f.Add(data)
 	f.Add([]byte(`{"schema": "profllm.result/1", "results": {"p50_ttft_ms": 1e400, "n_ttft": -1}}`))
@@ -235,7 +237,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		result.Judge(r, result.Evidence{})
+		validity.Judge(r, validity.Evidence{})
 		if text, err := result.Marshal(r); err == nil {
 			_, err = result.Decode(text)
 			require.NoError(t, err)
@@ -244,41 +246,23 @@ func FuzzDecode(f *testing.F) {
 }
 
 func BenchmarkMarshal(b *testing.B) {
-	g := good()
-	g.r.Validity = result.Judge(&g.r, g.e)
+	r := resulttest.Good()
+	r.Validity = validity.Judge(r, validity.Evidence{})
 	for b.Loop() {
-		if _, err := result.Marshal(&g.r); err != nil {
+		if _, err := result.Marshal(r); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func BenchmarkDecode(b *testing.B) {
-	g := good()
-	g.r.Validity = result.Judge(&g.r, g.e)
-	data, err := result.Marshal(&g.r)
+	r := resulttest.Good()
+	r.Validity = validity.Judge(r, validity.Evidence{})
+	data, err := result.Marshal(r)
 	require.NoError(b, err)
 	for b.Loop() {
 		if _, err := result.Decode(data); err != nil {
 			b.Fatal(err)
 		}
 	}
-}
-
-func BenchmarkJudge(b *testing.B) {
-	g := good()
-	for b.Loop() {
-		result.Judge(&g.r, g.e)
-	}
-}
-
-// The page that explains the checks has each of them, in their order.
-func TestValidityPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/explanation/validity.md")
-	require.NoError(t, err)
-	var want strings.Builder
-	for _, c := range result.Judge(&result.Result{}, result.Evidence{}).Checks {
-		fmt.Fprintf(&want, "| `%s` | %s | %s |\n", c.Word, c.Severity, c.Why)
-	}
-	require.Contains(t, string(page), want.String())
 }

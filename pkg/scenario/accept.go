@@ -4,8 +4,8 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // Accept is [Tests.accept]: thresholds of the checks by key, as result.Thresholds
@@ -19,9 +19,9 @@ func (a *Accept) UnmarshalSource(v *source.Value) error {
 	if !ok {
 		return source.Errorf(v.Pos, "accept must be a table, not the %s %v", v.Kind(), v.Plain()).Hintf("write [Tests.accept], with thresholds of checks")
 	}
-	known := map[string]result.Threshold{}
+	known := map[string]validity.Threshold{}
 	var keys []string
-	for _, x := range result.Thresholds() {
+	for _, x := range validity.Thresholds() {
 		known[x.Key] = x
 		keys = append(keys, x.Key)
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 func accepting(t *testing.T, body string) (scenario.Accept, error) {
@@ -19,7 +19,7 @@ func accepting(t *testing.T, body string) (scenario.Accept, error) {
 
 // Every threshold can be set, to its default and to the ends of its range.
 func TestAcceptEveryThreshold(t *testing.T) {
-	for _, x := range result.Thresholds() {
+	for _, x := range validity.Thresholds() {
 		for _, v := range []float64{x.Min, x.Default, x.Max} {
 			got, err := accepting(t, fmt.Sprintf("[Tests.accept]\n%s = %v\n", x.Key, v))
 			require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/bench/aiperf"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 func parse(t *testing.T, name, text string) (result.Part, error) {
@@ -68,7 +69,7 @@ func TestWhoCountsTheTokens(t *testing.T) {
 		require.NoError(t, err)
 		r := &result.Result{}
 		r.Merge(p)
-		return result.Judge(r, result.Evidence{})
+		return validity.Judge(r, validity.Evidence{})
 	}
 	text := real(t, "profile_export_aiperf.json")
 	own := judge(text)
@@ -246,7 +247,7 @@ func FuzzParse(f *testing.F) {
 			}
 			r := &result.Result{}
 			r.Merge(p)
-			r.Validity = result.Judge(r, result.Evidence{})
+			r.Validity = validity.Judge(r, validity.Evidence{})
 			require.NotNil(t, p.Metrics)
 		}
 	})

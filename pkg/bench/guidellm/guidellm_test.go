@@ -18,6 +18,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/bench/guidellm"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 func sample(t testing.TB, name string) string {
@@ -49,7 +50,7 @@ func kinds(p result.Part) (list []result.WarningKind) {
 func judge(p result.Part) *result.Validity {
 	r := &result.Result{}
 	r.Merge(p)
-	return result.Judge(r, result.Evidence{Samples: p.Samples})
+	return validity.Judge(r, validity.Evidence{Samples: p.Samples})
 }
 
 // The second benchmark of a sweep: its successful requests, in our units.
@@ -292,7 +293,7 @@ func FuzzParse(f *testing.F) {
 		}
 		r := &result.Result{RunID: "x", Status: result.Completed}
 		r.Merge(p)
-		r.Validity = result.Judge(r, result.Evidence{Samples: p.Samples})
+		r.Validity = validity.Judge(r, validity.Evidence{Samples: p.Samples})
 		_, err = result.Marshal(r)
 		require.NoError(t, err, "whatever was read can be written")
 	})

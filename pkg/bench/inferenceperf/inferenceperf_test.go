@@ -12,6 +12,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/bench/inferenceperf"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 func folder(t testing.TB, name string, files ...string) fstest.MapFS {
@@ -47,7 +48,7 @@ func kinds(p result.Part) (list []result.WarningKind) {
 func judge(p result.Part) *result.Validity {
 	r := &result.Result{}
 	r.Merge(p)
-	return result.Judge(r, result.Evidence{Samples: p.Samples})
+	return validity.Judge(r, validity.Evidence{Samples: p.Samples})
 }
 
 // The last of two stages, by number and not by name, in the form without a duration.
@@ -236,7 +237,7 @@ func FuzzParse(f *testing.F) {
 		}
 		r := &result.Result{RunID: "x", Status: result.Completed}
 		r.Merge(p)
-		r.Validity = result.Judge(r, result.Evidence{Samples: p.Samples})
+		r.Validity = validity.Judge(r, validity.Evidence{Samples: p.Samples})
 		_, err = result.Marshal(r)
 		require.NoError(t, err, "whatever was read can be written")
 	})

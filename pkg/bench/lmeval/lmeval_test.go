@@ -11,6 +11,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/bench/lmeval"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 func sample(t testing.TB) string {
@@ -47,7 +48,7 @@ func TestGSM8K(t *testing.T) {
 	}, p.Accuracy)
 	r := &result.Result{}
 	r.Merge(p)
-	v := result.Judge(r, result.Evidence{Planned: result.Planned{NoBenchmark: true}})
+	v := validity.Judge(r, validity.Evidence{Planned: validity.Planned{NoBenchmark: true}})
 	require.Equal(t, result.VerdictValid, v.Verdict, "%v", v.Words)
 }
 
@@ -136,7 +137,7 @@ func FuzzParse(f *testing.F) {
 		}
 		r := &result.Result{RunID: "x", Status: result.Completed}
 		r.Merge(p)
-		r.Validity = result.Judge(r, result.Evidence{})
+		r.Validity = validity.Judge(r, validity.Evidence{})
 		_, err = result.Marshal(r)
 		require.NoError(t, err, "whatever was read can be written")
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/bench/vllmoffline"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 func sample(t testing.TB, name string) []byte {
@@ -50,7 +51,7 @@ func parse(t *testing.T, out fs.FS) result.Part {
 func judge(p result.Part) *result.Validity {
 	r := &result.Result{}
 	r.Merge(p)
-	return result.Judge(r, result.Evidence{})
+	return validity.Judge(r, validity.Evidence{})
 }
 
 // covers: PL-I3, PL-V8, PL-V24
@@ -253,7 +254,7 @@ func FuzzParse(f *testing.F) {
 		}
 		r := &result.Result{RunID: "x", Status: result.Completed}
 		r.Merge(p)
-		r.Validity = result.Judge(r, result.Evidence{})
+		r.Validity = validity.Judge(r, validity.Evidence{})
 		_, err = result.Marshal(r)
 		require.NoError(t, err, "whatever was read can be written")
 	})

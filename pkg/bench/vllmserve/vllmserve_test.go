@@ -16,6 +16,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // files makes a folder of name and text in turn.
@@ -397,7 +398,7 @@ func FuzzParse(f *testing.F) {
 		require.NotNil(t, part.Metrics.CompletedRequests)
 		r := &result.Result{RunID: "x", Status: result.Completed}
 		r.Merge(part)
-		r.Validity = result.Judge(r, result.Evidence{Samples: part.Samples})
+		r.Validity = validity.Judge(r, validity.Evidence{Samples: part.Samples})
 		_, err = result.Marshal(r)
 		require.NoError(t, err, "whatever was read can be written")
 	})

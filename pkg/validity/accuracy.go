@@ -1,0 +1,62 @@
+package validity
+
+import "math"
+
+func accuracyMissing(c *facts) answer {
+	if !c.e.Planned.Accuracy {
+		return notPossible("no evaluation was planned")
+	}
+	if a := c.r.Accuracy; a != nil {
+		return pass("%s %.4f from %s", a.Task, a.Value, a.Source)
+	}
+	return fail("an evaluation was planned and left no accuracy")
+}
+
+func accuracyInvalid(c *facts) answer {
+	a := c.r.Accuracy
+	if a == nil {
+		return notPossible("no accuracy")
+	}
+	if !(a.Value >= 0 && a.Value <= 1) {
+		return fail("accuracy %v is no share", a.Value)
+	}
+	for _, o := range a.Others { // metrics of other names may be anything
+		if o.Metric == a.Metric && o.Task == a.Task && !(o.Value >= 0 && o.Value <= 1) {
+			return fail("%s %s %s %v is no share", o.Task, o.Metric, o.Filter, o.Value)
+		}
+	}
+	for _, x := range []struct {
+		name  string
+		value *float64
+		most  float64
+	}{{"invalid_rate", a.InvalidRate, 1}, {"stderr", a.Stderr, math.Inf(1)}, {"duration_s", a.Duration, math.Inf(1)}} {
+		if x.value != nil && !(*x.value >= 0 && *x.value <= x.most) {
+			return fail("%s is %v", x.name, *x.value)
+		}
+	}
+	if a.Questions != nil && *a.Questions <= 0 {
+		return fail("%d questions", *a.Questions)
+	}
+	if bad := accuracyContradictions(c); len(bad) > 0 {
+		return fail("%s", list(bad))
+	}
+	if a.InvalidRate == nil {
+		return notPossible("the evaluation reported no invalid rate")
+	}
+	return judged(*a.InvalidRate > c.limit("invalid_answers"), "%.2f %% of the answers hold no number, accepted %.2f %%",
+		100**a.InvalidRate, 100*c.limit("invalid_answers"))
+}
+
+func accuracySubset(c *facts) answer {
+	a := c.r.Accuracy
+	if a == nil {
+		return notPossible("no accuracy")
+	}
+	if a.Questions == nil {
+		return notPossible("the evaluation reported no number of questions")
+	}
+	least := c.limit("questions")
+	out := judged(float64(*a.Questions) < least, "%d questions, at least %.0f wanted", *a.Questions, least)
+	out.withheld = []string{"accuracy.value"}
+	return out
+}
