@@ -3,6 +3,7 @@ package collect
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,23 +26,28 @@ const (
 	zones = 24 * time.Hour
 )
 
+// addAgreement adds how far the files of the run agree on what ran, and where.
+func addAgreement(e *evidence, d *draft) {
+	d.facts.Executions, d.facts.Places = executions(e, d.record), places(e, d.record)
+}
+
 // executions compares what the files of a run say of the job that wrote them, and of
 // when its client measured: of two executions one cannot tell whose numbers they are.
-func (e *evidence) executions(r *result.Result) validity.Agreement {
+func executions(e *evidence, r *result.Result) validity.Agreement {
 	var a validity.Agreement
 	if e.plan == nil {
 		return a
 	}
-	e.sameJob(&a)
+	compareJobs(e, &a)
 	if e.load.Client == "" || !r.Results.Measured() {
 		return a
 	}
-	begin, end := e.clientTimes()
+	begin, end := clientTimes(e)
 	if begin.IsZero() && end.IsZero() {
 		return a
 	}
 	slack := clocksApart
-	if e.oneClock() {
+	if sameNode(e) {
 		slack = oneClock
 	}
 	at, phase := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }, e.load.Phase(e.load.Clients[0].Name)
@@ -61,7 +67,7 @@ func (e *evidence) executions(r *result.Result) validity.Agreement {
 	if k := r.Results.Client; k != nil && k.Started != nil {
 		within(r.Results.Source, *k.Started, k.Started.Add(took), slack)
 	}
-	if date, ok := e.dated(r.Results.Source); ok {
+	if date, ok := dated(e.files, r.Results.Source); ok {
 		within("the date of "+r.Results.Source, date, date, zones+slack)
 	}
 	for _, other := range e.twins {
@@ -70,9 +76,9 @@ func (e *evidence) executions(r *result.Result) validity.Agreement {
 	return a
 }
 
-// sameJob compares the ids of jobs. Every file of a job has the id of the task in an
+// compareJobs compares the ids of jobs. Every file of a job has the id of the task in an
 // array; a scheduler may speak of the array as a whole.
-func (e *evidence) sameJob(a *validity.Agreement) {
+func compareJobs(e *evidence, a *validity.Agreement) {
 	type fileID struct{ file, id string }
 	list := []fileID{{run.ClaimFile, e.claim.JobID}}
 	for _, p := range []*run.Placement{e.place, e.unplaced} {
@@ -106,7 +112,7 @@ func sameJob(a, b string) bool {
 
 // clientTimes are when the job began the client that measured and saw its end; else when
 // the job began and ended. Zero if that is not known.
-func (e *evidence) clientTimes() (begin, end time.Time) {
+func clientTimes(e *evidence) (begin, end time.Time) {
 	phase := e.load.Phase(e.load.Clients[0].Name)
 	for _, x := range e.events {
 		switch {
@@ -129,8 +135,8 @@ func (e *evidence) clientTimes() (begin, end time.Time) {
 	return begin, end
 }
 
-// oneClock reports whether the client ran on the node on which the job's script did.
-func (e *evidence) oneClock() bool {
+// sameNode reports whether the client ran on the node on which the job's script did.
+func sameNode(e *evidence) bool {
 	c := e.load.Clients[0]
 	return strings.HasPrefix(e.claim.JobID, run.LocalPrefix) ||
 		e.place != nil && c.Nodes.Offset < len(e.place.Nodes) && e.claim.Node != "" && e.claim.Node == e.place.Nodes[c.Nodes.Offset].Host
@@ -140,8 +146,8 @@ func (e *evidence) oneClock() bool {
 var vllmDate = regexp.MustCompile(`"date"\s*:\s*"(\d{8}-\d{6})"`)
 
 // dated is the date of the client's file, if one of its first keys is that.
-func (e *evidence) dated(name string) (time.Time, bool) {
-	f, err := e.files.Open(name)
+func dated(files fs.FS, name string) (time.Time, bool) {
+	f, err := files.Open(name)
 	if err != nil {
 		return time.Time{}, false
 	}
@@ -157,7 +163,7 @@ func (e *evidence) dated(name string) (time.Time, bool) {
 }
 
 // places compares the nodes and GPUs of the plan, the placement and the preflight.
-func (e *evidence) places(r *result.Result) validity.Agreement {
+func places(e *evidence, r *result.Result) validity.Agreement {
 	var a validity.Agreement
 	if e.plan == nil {
 		return a

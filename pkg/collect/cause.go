@@ -54,17 +54,17 @@ func (c *Collector) table(p *plan.Plan) *failure.Table {
 	return t
 }
 
-// cause looks through every log of the run. Of logs that cannot be read the
+// causeOf looks through every log of the run. Of logs that cannot be read the
 // error says so, and the others decide. Of a run that ended before its servers
 // started, the preflight knows.
-func (e *evidence) cause(table *failure.Table) (*result.Failure, error) {
-	if f := e.unfit(); f != nil {
+func causeOf(e *evidence, table *failure.Table) (*result.Failure, error) {
+	if f := unfit(e.events); f != nil {
 		return f, nil
 	}
 	if table == nil {
 		return nil, nil
 	}
-	f, err := table.Explain(e.logs(), e.job())
+	f, err := table.Explain(logsOf(e), jobFacts(e))
 	if e.state != nil && e.state.Note == run.Lost && (f == nil || f.Cause == "unknown") {
 		f = &result.Failure{
 			Cause: "lost", Confidence: result.FromState,
@@ -74,9 +74,9 @@ func (e *evidence) cause(table *failure.Table) (*result.Failure, error) {
 	return f, err
 }
 
-// redact takes out of a record what the run was given as secrets, and what has the
+// redactRecord takes out of a record what the run was given as secrets, and what has the
 // shape of one, wherever it repeats what a process wrote.
-func (e *evidence) redact(r *result.Result) {
+func redactRecord(e *evidence, r *result.Result) {
 	var secrets redact.Values
 	if p := e.plan; p != nil && hasSecrets(p) {
 		secrets = run.Secrets(e.dir)
@@ -108,8 +108,8 @@ func (e *evidence) redact(r *result.Result) {
 	}
 }
 
-// job is what is known of the run as a whole.
-func (e *evidence) job() failure.Job {
+// jobFacts is what is known of the run as a whole.
+func jobFacts(e *evidence) failure.Job {
 	j := failure.Job{Location: time.Local}
 	if e.state != nil && e.state.Source != "local" {
 		j.State = e.state.Raw
@@ -135,8 +135,8 @@ func (e *evidence) job() failure.Job {
 	return j
 }
 
-// logs lists what processes of this run wrote, with what is known of their ends.
-func (e *evidence) logs() []failure.Log {
+// logsOf lists what processes of this run wrote, with what is known of their ends.
+func logsOf(e *evidence) []failure.Log {
 	dirs := []string{filepath.Join(e.dir, run.LogDir)}
 	if e.plan == nil { // CloudAI's logs lie beside its results
 		dirs = []string{e.dir}
@@ -144,7 +144,7 @@ func (e *evidence) logs() []failure.Log {
 	if e.at != e.dir {
 		dirs = append(dirs, filepath.Join(e.at, run.LogDir))
 	}
-	hooks := e.failedHooks()
+	hooks := failedHooks(e.dir, e.sentinel)
 	for _, hook := range hooks {
 		dirs = append(dirs, filepath.Join(hook, run.LogDir))
 	}
@@ -153,7 +153,7 @@ func (e *evidence) logs() []failure.Log {
 		files, _ := os.ReadDir(dir)
 		for _, f := range files {
 			if name := f.Name(); strings.HasSuffix(strings.TrimSuffix(name, ".xz"), ".log") {
-				logs = append(logs, e.log(filepath.Join(dir, name)))
+				logs = append(logs, logOf(e, filepath.Join(dir, name)))
 			}
 		}
 	}
@@ -169,11 +169,11 @@ func (e *evidence) logs() []failure.Log {
 	return logs
 }
 
-// log describes one file of a logs directory.
-func (e *evidence) log(path string) failure.Log {
+// logOf describes one file of a logs directory.
+func logOf(e *evidence, path string) failure.Log {
 	rel, _ := filepath.Rel(e.dir, path)
 	role, rank := roleOf(rel)
-	l := failure.Log{Role: role, Rank: rank, Node: e.hostOf(role, rank), File: rel, Argv: e.argvOf(role), Data: &lazyFile{path: path}}
+	l := failure.Log{Role: role, Rank: rank, Node: hostOf(e, role, rank), File: rel, Argv: argvOf(e, role), Data: &lazyFile{path: path}}
 	for _, x := range e.events {
 		if x.Event == job.RoleDied && x.Role == role {
 			l.Ended, l.Exit = x.Time, max(0, e.exitOf(role))
@@ -190,7 +190,7 @@ func (e *evidence) log(path string) failure.Log {
 }
 
 // argvOf is the command of a role or of a client, without what only the allocation knows.
-func (e *evidence) argvOf(name string) []string {
+func argvOf(e *evidence, name string) []string {
 	if e.plan == nil {
 		return nil
 	}
@@ -214,22 +214,22 @@ func (e *evidence) argvOf(name string) []string {
 }
 
 // failedHooks lists the directories of the hooks that failed.
-func (e *evidence) failedHooks() []string {
-	if e.sentinel == nil {
+func failedHooks(dir string, s *run.Sentinel) []string {
+	if s == nil {
 		return nil
 	}
 	var dirs []string
-	for _, ph := range e.sentinel.Phases {
+	for _, ph := range s.Phases {
 		kind, name, ok := strings.Cut(ph.Name, "/")
 		if ok && ph.Code != 0 && (kind == run.PreTestDir || kind == run.PostTestDir) && filepath.IsLocal(name) {
-			dirs = append(dirs, filepath.Join(e.dir, kind, name))
+			dirs = append(dirs, filepath.Join(dir, kind, name))
 		}
 	}
 	return dirs
 }
 
 // hostOf is the node that a task of a role or of a client ran on, if it is known.
-func (e *evidence) hostOf(name string, rank int) string {
+func hostOf(e *evidence, name string, rank int) string {
 	if e.plan == nil || e.place == nil {
 		return ""
 	}

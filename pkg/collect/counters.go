@@ -19,46 +19,49 @@ import (
 	"github.com/profllm/profllm/pkg/validity"
 )
 
-// counters adds what the counters of the engines and of the proxy, and the
-// engines' gauges, said while the client
-// ran that measured, which comes first. Where its end was not kept the counters
-// are those of all clients.
-func (e *evidence) counters(r *result.Result) {
+// addCounters adds the counters of the engines and of the proxy, and the engines'
+// gauges, over the time of the client that measured, which comes first. Where its end
+// was not kept, the counters are those of all clients.
+func addCounters(e *evidence, d *draft) {
 	if e.plan == nil || len(e.load.Clients) == 0 {
 		return
 	}
+	r, w := d.record, &d.late
 	var part result.Part
 	for _, role := range e.plan.Roles {
-		d, others := e.difference(role.Name, job.Before, e.load.Clients[0].Name), false
-		if d == nil {
-			d, others = e.difference(role.Name, job.Before, job.After), len(e.load.Clients) > 1
+		c, others := difference(e, w, role.Name, job.Before, e.load.Clients[0].Name), false
+		if c == nil {
+			c, others = difference(e, w, role.Name, job.Before, job.After), len(e.load.Clients) > 1
 		}
-		if d == nil {
+		if c == nil {
 			continue
 		}
 		if role.Proxy {
-			r.Results.Proxy = proxy(d, others)
+			r.Results.Proxy = proxy(c, others)
 			continue
 		}
 		part.Server = append(part.Server, result.ServerDelta{
-			Role: role.KindName(), Replica: role.Replica, Reset: d.Reset(), Others: others,
-			BrokenOff: brokenOff(d),
-			Counters: d.Totals(func(name string) bool {
+			Role: role.KindName(), Replica: role.Replica, Reset: c.Reset(), Others: others,
+			BrokenOff: brokenOff(c),
+			Counters: c.Totals(func(name string) bool {
 				return strings.HasPrefix(name, "vllm:") && !strings.HasSuffix(name, "_bucket") && !strings.HasSuffix(name, "_created")
 			}),
 		})
 	}
 	r.Merge(part)
 	window := 0.0
-	if d := r.Results.Duration; d != nil {
-		window = *d
+	if took := r.Results.Duration; took != nil {
+		window = *took
 	}
-	r.Results.Load = serverLoad(e.busy(), window)
+	r.Results.Load = serverLoad(busyOf(e, w), window)
 }
+
+// addEvaluated adds how many requests the evaluation made, by the engines' count.
+func addEvaluated(e *evidence, d *draft) { d.facts.Evaluated = evaluated(e, &d.late) }
 
 // evaluated is how many requests the engines that answer ended while the evaluation
 // ran, which comes last; nil where they did not count them to the end.
-func (e *evidence) evaluated() *float64 {
+func evaluated(e *evidence, w *warnings) *float64 {
 	if e.plan == nil || len(e.load.Clients) == 0 || !e.load.Expect.Accuracy {
 		return nil
 	}
@@ -72,7 +75,7 @@ func (e *evidence) evaluated() *float64 {
 		if !role.Engine || e.load.Expect.Disaggregated && role.KindName() != "decode" {
 			continue
 		}
-		d := e.difference(role.Name, from, to)
+		d := difference(e, w, role.Name, from, to)
 		if d == nil || d.Reset() {
 			return nil
 		}
@@ -99,18 +102,18 @@ func brokenOff(d *change) *float64 {
 
 // difference is what a role's counters did between two pages, nil if one of
 // them is missing.
-func (e *evidence) difference(role, from, to string) *change {
-	before, err := e.page(role, from)
+func difference(e *evidence, w *warnings, role, from, to string) *change {
+	before, err := pageOf(e, w, role, from)
 	if err != nil {
 		return nil
 	}
-	after, err := e.page(role, to)
+	after, err := pageOf(e, w, role, to)
 	if err != nil {
 		return nil
 	}
 	c := finite(promtext.Sub(before, after))
 	for _, name := range slices.Sorted(maps.Keys(c.wrong)) {
-		e.warn(result.Warning{
+		w.add(result.Warning{
 			Kind: result.BadValue, File: run.RawDir + "/" + job.MetricsFile(role, to), Key: name,
 			Text: fmt.Sprintf("the counter is no finite number there or in %s, and was left out", job.MetricsFile(role, from)),
 		})
@@ -118,10 +121,10 @@ func (e *evidence) difference(role, from, to string) *change {
 	return c
 }
 
-func (e *evidence) page(role, when string) (*promtext.Snapshot, error) {
-	data, name, err := e.readRaw(job.MetricsFile(role, when))
+func pageOf(e *evidence, w *warnings, role, when string) (*promtext.Snapshot, error) {
+	data, name, err := readRaw(e, job.MetricsFile(role, when))
 	if err != nil {
-		e.unread(name, err)
+		w.unread(name, err)
 		return nil, err
 	}
 	// Of a number that is cut short nobody can tell.
@@ -131,9 +134,9 @@ func (e *evidence) page(role, when string) (*promtext.Snapshot, error) {
 	var lines *multierror.Error
 	switch {
 	case errors.As(err, &lines):
-		e.warn(result.Warning{Kind: result.Unreadable, File: name, Text: fmt.Sprintf("lines are left out, the first of %d: %v", len(lines.Errors), lines.Errors[0])})
+		w.add(result.Warning{Kind: result.Unreadable, File: name, Text: fmt.Sprintf("lines are left out, the first of %d: %v", len(lines.Errors), lines.Errors[0])})
 	case len(whole) < len(data):
-		e.warn(result.Warning{Kind: result.Unreadable, File: name, Text: "the file ends within a line, which is left out"})
+		w.add(result.Warning{Kind: result.Unreadable, File: name, Text: "the file ends within a line, which is left out"})
 	}
 	return page, nil
 }
@@ -143,7 +146,7 @@ func (e *evidence) page(role, when string) (*promtext.Snapshot, error) {
 const maxRaw = 64 << 20
 
 // readRaw reads a file of raw/, or the same file packed by xz, and says which.
-func (e *evidence) readRaw(name string) ([]byte, string, error) {
+func readRaw(e *evidence, name string) ([]byte, string, error) {
 	data, name, err := packed.Read(e.files, run.RawDir+"/"+name, maxRaw)
 	if errors.Is(err, packed.ErrDamaged) && len(data) > 0 {
 		err = nil // what came out before damage ends within a line

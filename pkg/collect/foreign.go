@@ -11,9 +11,18 @@ import (
 	"github.com/profllm/profllm/pkg/result"
 )
 
+// addForeign names what left files that lie here by themselves.
+func addForeign(e *evidence, d *draft) {
+	if !foreign(e) {
+		return
+	}
+	d.facts.Planned.NoBenchmark = d.empty && d.record.Accuracy != nil // an evaluation's files, and no client's
+	d.record.Provenance.Foreign = foreignProgram(d.record)
+}
+
 // foreign reports whether files of a client lie here by themselves, neither in a run
 // of profllm nor in one of CloudAI.
-func (e *evidence) foreign() bool {
+func foreign(e *evidence) bool {
 	if e.plan != nil {
 		return false
 	}

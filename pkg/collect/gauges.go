@@ -60,12 +60,12 @@ func busyPoints(data []byte) []point {
 	return points[first:]
 }
 
-// busy are the busyPoints of the client that measured, none if nobody looked.
-func (e *evidence) busy() []point {
+// busyOf are the busyPoints of the client that measured, none if nobody looked.
+func busyOf(e *evidence, w *warnings) []point {
 	name := filepath.Join(run.TelemetryDir, job.GaugeFile(e.load.Clients[0].Name))
 	data, err := regular.ReadFile(filepath.Join(e.at, name))
 	if err != nil {
-		e.unread(name, err)
+		w.unread(name, err)
 		return nil
 	}
 	return busyPoints(data)

@@ -27,7 +27,7 @@ type place struct {
 }
 
 // givenGPUs lists the GPUs that roles were given.
-func (e *evidence) givenGPUs() map[place]*plan.Role {
+func givenGPUs(e *evidence) map[place]*plan.Role {
 	givenGPUs := map[place]*plan.Role{}
 	for i := range e.plan.Roles {
 		r := &e.plan.Roles[i]
@@ -40,14 +40,14 @@ func (e *evidence) givenGPUs() map[place]*plan.Role {
 	return givenGPUs
 }
 
-// hardware lists the GPUs that roles were given, as their nodes saw them before the
+// givenHardware lists the GPUs that roles were given, as their nodes saw them before the
 // start.
-func (e *evidence) hardware() []validity.NodeGPU {
+func givenHardware(e *evidence) []validity.NodeGPU {
 	if e.plan == nil {
 		return nil
 	}
 	var list []validity.NodeGPU
-	givenGPUs := e.givenGPUs()
+	givenGPUs := givenGPUs(e)
 	for node, n := range e.looked.Nodes {
 		for _, d := range n.GPUs {
 			if givenGPUs[place{node, d.Index}] != nil {
@@ -58,9 +58,10 @@ func (e *evidence) hardware() []validity.NodeGPU {
 	return list
 }
 
-// gpus adds what the nodes' GPUs did in the window of the client that measured, or
+// addGPUs adds what the nodes' GPUs did in the window of the client that measured, or
 // says why that is not known.
-func (e *evidence) gpus(r *result.Result, ev *validity.Evidence) {
+func addGPUs(e *evidence, d *draft) {
+	r, ev, w := d.record, &d.facts, &d.late
 	if e.plan == nil || e.place == nil || len(e.load.Clients) == 0 || e.load.Client == "" {
 		return
 	}
@@ -69,11 +70,11 @@ func (e *evidence) gpus(r *result.Result, ev *validity.Evidence) {
 		return
 	}
 	s := &result.GPUSamples{Interval: time.Duration(e.plan.Telemetry.Interval).Seconds()}
-	if s.Begin, s.End, s.From = e.window(r); s.From == "" {
+	if s.Begin, s.End, s.From = windowOf(e, w, r); s.From == "" {
 		ev.NoGPUSamples = "when the client measured is not known"
 		return
 	}
-	givenGPUs, tracks := e.givenGPUs(), map[place]*track{}
+	givenGPUs, tracks := givenGPUs(e), map[place]*track{}
 	for at, role := range givenGPUs {
 		tracks[at] = newTrack(s, result.GPUUse{Node: e.place.Nodes[at.node].Host, Index: at.index, Role: role.KindName(), Replica: role.Replica})
 	}
@@ -81,7 +82,7 @@ func (e *evidence) gpus(r *result.Result, ev *validity.Evidence) {
 	var missing []string
 	notes := map[string][]string{} // hosts, by what they noted
 	for node, n := range e.place.Nodes {
-		found, err := e.readSamples(n.Host, func(x gpu.Sample) {
+		found, err := readSamples(e, n.Host, func(x gpu.Sample) {
 			at := place{node, x.Index}
 			if tracks[at] == nil {
 				tracks[at] = newTrack(s, result.GPUUse{Node: n.Host, Index: x.Index})
@@ -91,7 +92,7 @@ func (e *evidence) gpus(r *result.Result, ev *validity.Evidence) {
 		if err != nil {
 			r.Warnings = append(r.Warnings, result.Warning{Kind: result.Unreadable, File: run.TelemetryDir + "/" + job.GPUFile(n.Host), Text: err.Error()})
 		}
-		note := e.noted(n.Host)
+		note := noted(e, n.Host)
 		if note != "" {
 			notes[note] = append(notes[note], n.Host)
 		}
@@ -99,7 +100,7 @@ func (e *evidence) gpus(r *result.Result, ev *validity.Evidence) {
 			seen++
 			continue
 		}
-		missing = append(missing, n.Host+": "+cmp.Or(note, e.unsampled()))
+		missing = append(missing, n.Host+": "+cmp.Or(note, unsampled(e)))
 	}
 	if seen == 0 {
 		ev.NoGPUSamples = strings.Join(missing[:min(len(missing), 3)], "; ")
@@ -128,7 +129,7 @@ func (e *evidence) gpus(r *result.Result, ev *validity.Evidence) {
 }
 
 // readSamples reads what was sampled on a node; found is false if there is no such file.
-func (e *evidence) readSamples(host string, each func(gpu.Sample)) (found bool, err error) {
+func readSamples(e *evidence, host string, each func(gpu.Sample)) (found bool, err error) {
 	f, err := regular.Open(filepath.Join(e.dir, run.TelemetryDir, job.GPUFile(host)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -141,7 +142,7 @@ func (e *evidence) readSamples(host string, each func(gpu.Sample)) (found bool, 
 }
 
 // noted is what a node said of its samples, "" for nothing.
-func (e *evidence) noted(host string) string {
+func noted(e *evidence, host string) string {
 	data, err := regular.ReadFile(filepath.Join(e.dir, run.TelemetryDir, job.GPUNote(host)))
 	_, why, _ := strings.Cut(strings.TrimSpace(string(data)), ": ")
 	if err != nil {
@@ -151,17 +152,17 @@ func (e *evidence) noted(host string) string {
 }
 
 // unsampled is why there are no samples of a node that noted nothing.
-func (e *evidence) unsampled() string {
+func unsampled(e *evidence) string {
 	if e.plan.Simulated {
 		return "the simulated engine needs no GPU, and has none without " + job.SimGPUs
 	}
 	return "no samples were found"
 }
 
-// window is when the client that measured did so, and who said it: the client itself;
+// windowOf is when the client that measured did so, and who said it: the client itself;
 // else its window ends with the last second in which the engines were busy; else with
 // its process. "" if nobody knows.
-func (e *evidence) window(r *result.Result) (begin, end time.Time, from string) {
+func windowOf(e *evidence, w *warnings, r *result.Result) (begin, end time.Time, from string) {
 	if r.Results.Duration == nil || !(*r.Results.Duration > 0 && *r.Results.Duration < 1e9) {
 		return begin, end, ""
 	}
@@ -170,7 +171,7 @@ func (e *evidence) window(r *result.Result) (begin, end time.Time, from string) 
 		return c.Started.UTC(), c.Started.Add(took).UTC(), "client"
 	}
 	client := e.load.Clients[0].Name
-	if points := e.busy(); len(points) > 0 {
+	if points := busyOf(e, w); len(points) > 0 {
 		end = time.UnixMilli(int64(1000 * points[len(points)-1].at)).UTC()
 		return end.Add(-took), end, "engines"
 	}

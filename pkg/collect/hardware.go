@@ -10,7 +10,7 @@ import (
 	"github.com/profllm/profllm/pkg/result"
 )
 
-// hardware is what all nodes have in common, nil if nobody saw anything, and each of
+// givenHardware is what all nodes have in common, nil if nobody saw anything, and each of
 // them where they are not alike.
 func hardware(nodes []node.Report) (*result.Hardware, []result.NodeHardware) {
 	var each []result.NodeHardware

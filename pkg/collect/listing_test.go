@@ -63,10 +63,9 @@ func TestAnOldListingHidesNoResult(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bench.json"), nil, 0o644))
 	for _, planned := range []bool{false, true} {
-		var r result.Result
-		var missing []string
-		e.parse(&r, []Parser{one("bench.json")}, &missing, "the result", planned)
-		require.Empty(t, missing)
-		require.Equal(t, planned, r.Results.Source == "bench.json")
+		d := &draft{record: &result.Result{}}
+		parseAny(&e, d, []Parser{one("bench.json")}, "the result", planned)
+		require.Empty(t, d.facts.Missing)
+		require.Equal(t, planned, d.record.Results.Source == "bench.json")
 	}
 }

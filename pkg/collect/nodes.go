@@ -11,9 +11,10 @@ import (
 	"github.com/profllm/profllm/pkg/validity"
 )
 
-// nodes adds what the nodes looked like before servers started, what they are, and
+// addNodes adds what the nodes looked like before servers started, what they are, and
 // what was left on them.
-func (e *evidence) nodes(r *result.Result, ev *validity.Evidence) {
+func addNodes(e *evidence, d *draft) {
+	r, ev := d.record, &d.facts
 	for _, x := range e.events {
 		if x.Event == job.PreflightFailed || x.Event == job.PreflightWarned {
 			r.Warnings = append(r.Warnings, result.Warning{Kind: result.NodeUnfit, Key: x.Node + "/" + x.Check, Text: x.Text})
@@ -25,7 +26,7 @@ func (e *evidence) nodes(r *result.Result, ev *validity.Evidence) {
 	if e.looked == nil {
 		return
 	}
-	ev.Hardware = e.hardware()
+	ev.Hardware = givenHardware(e)
 	r.System = &result.System{Preflight: string(e.looked.Verdict)}
 	r.System.HardwareInfo, r.System.Nodes = hardware(e.looked.Nodes)
 	for _, n := range e.looked.Nodes {
@@ -39,9 +40,9 @@ func (e *evidence) nodes(r *result.Result, ev *validity.Evidence) {
 
 // unfit is the first check that ended the job before its servers started; nil if
 // none did. The preflight is no log: its word is taken from the events.
-func (e *evidence) unfit() *result.Failure {
+func unfit(events []job.Event) *result.Failure {
 	var f *result.Failure
-	for _, x := range e.events {
+	for _, x := range events {
 		if x.Event != job.PreflightFailed {
 			continue
 		}

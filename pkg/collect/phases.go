@@ -12,9 +12,9 @@ import (
 )
 
 // apart reports whether this load was over whatever became of the job: all its
-// phases ended with 0, and then the job went on with another load, or was ended during
+// phasesOf ended with 0, and then the job went on with another load, or was ended during
 // the hooks after them.
-func (e *evidence) apart(phases []validity.Phase) bool {
+func apart(e *evidence, phases []validity.Phase) bool {
 	if e.plan == nil || e.sentinel == nil || len(phases) == 0 ||
 		slices.ContainsFunc(phases, func(p validity.Phase) bool { return p.Exit == nil || *p.Exit != 0 }) {
 		return false
@@ -22,13 +22,18 @@ func (e *evidence) apart(phases []validity.Phase) bool {
 	if _, followed := e.nextLoad(); followed {
 		return true
 	}
-	return len(e.failedPostTests()) > 0 && run.EndedFromOutside(e.sentinel.ScriptCode())
+	return len(failedPostTests(e.sentinel)) > 0 && run.EndedFromOutside(e.sentinel.ScriptCode())
+}
+
+// addJobEnd adds how the job ended, and whether this load was over before.
+func addJobEnd(e *evidence, d *draft) {
+	d.facts.Apart, d.facts.Job = apart(e, d.facts.Phases), jobEnd(e.sentinel, e.state)
 }
 
 // jobEnd is what the sentinel and a scheduler of this machine say of the job's end.
-func (e *evidence) jobEnd() *result.JobEnd {
+func jobEnd(sentinel *run.Sentinel, state *run.State) *result.JobEnd {
 	end := &result.JobEnd{}
-	if s := e.sentinel; s != nil {
+	if s := sentinel; s != nil {
 		script := s.ScriptCode()
 		end.Script = &script
 		switch {
@@ -41,7 +46,7 @@ func (e *evidence) jobEnd() *result.JobEnd {
 			end.Script = &s.Code
 		}
 	}
-	if s := e.state; s != nil {
+	if s := state; s != nil {
 		end.Source = s.Source
 		if s.Source == "local" {
 			end.Local = &result.Slurm{JobID: s.JobID, State: slurmState(s), ExitCode: s.ExitCode}
@@ -63,12 +68,12 @@ func slurmState(s *run.State) string {
 
 // failedPostTests lists the hooks after the run that failed, with their codes.
 // They say something about the nodes, not about the numbers before them.
-func (e *evidence) failedPostTests() []run.Phase {
-	if e.sentinel == nil {
+func failedPostTests(s *run.Sentinel) []run.Phase {
+	if s == nil {
 		return nil
 	}
 	var failed []run.Phase
-	for _, ph := range e.sentinel.Phases {
+	for _, ph := range s.Phases {
 		if strings.HasPrefix(ph.Name, run.PostTestDir+"/") && ph.Code != 0 {
 			failed = append(failed, ph)
 		}
@@ -76,8 +81,8 @@ func (e *evidence) failedPostTests() []run.Phase {
 	return failed
 }
 
-// phases lists what the script did of this load, and what it should have done.
-func (e *evidence) phases(ev *validity.Evidence) {
+// addPhases lists what the script did of this load, and what it should have done.
+func addPhases(e *evidence, d *draft) {
 	if e.plan == nil {
 		return
 	}
@@ -103,9 +108,9 @@ func (e *evidence) phases(ev *validity.Evidence) {
 	for _, n := range names {
 		switch code, ok := ended[n]; {
 		case ok && code >= 0:
-			ev.Phases = append(ev.Phases, validity.Phase{Name: n, Exit: &code})
+			d.facts.Phases = append(d.facts.Phases, validity.Phase{Name: n, Exit: &code})
 		case ok || e.sentinel != nil || e.over():
-			ev.Phases = append(ev.Phases, validity.Phase{Name: n})
+			d.facts.Phases = append(d.facts.Phases, validity.Phase{Name: n})
 		}
 	}
 }
@@ -143,8 +148,6 @@ func (e *evidence) exitOf(role string) int {
 	}
 	return -1
 }
-
-func (e *evidence) over() bool { return e.state != nil && e.state.Final() }
 
 func (e *evidence) host(role string) string {
 	if e.plan == nil || e.place == nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// provenance adds what exactly ran: what the plan says, and what the nodes saw of the
+// addProvenance adds what exactly ran: what the plan says, and what the nodes saw of the
 // servers' processes.
-func (e *evidence) provenance(r *result.Result) {
-	p := e.plan
+func addProvenance(e *evidence, d *draft) {
+	r, p := d.record, e.plan
 	if p == nil {
 		return
 	}
@@ -31,13 +31,13 @@ func (e *evidence) provenance(r *result.Result) {
 	if _, digest, ok := strings.Cut(pr.Image, "@sha256:"); ok && pr.ImageDigest == "" {
 		pr.ImageDigest = "sha256:" + digest
 	}
-	pr.ImageDigest = cmp.Or(pr.ImageDigest, e.imageDigest())
-	e.addProcesses(pr)
+	pr.ImageDigest = cmp.Or(pr.ImageDigest, imageDigest(e))
+	addProcesses(e, &d.late, pr)
 }
 
 // imageDigest is what the runtime said of the image of the roles, "" if it did not or
 // said several things.
-func (e *evidence) imageDigest() string {
+func imageDigest(e *evidence) string {
 	digest := ""
 	for _, role := range e.plan.Roles {
 		var used job.ImageUsed
@@ -54,9 +54,9 @@ func (e *evidence) imageDigest() string {
 
 // addProcesses adds what the nodes said of the servers' processes; the first node of a role
 // stands for the others where they have the same.
-func (e *evidence) addProcesses(pr *result.Provenance) {
+func addProcesses(e *evidence, w *warnings, pr *result.Provenance) {
 	data, err := regular.ReadFile(filepath.Join(e.dir, run.NodesFile))
-	if e.unread(run.NodesFile, err); err != nil || e.place == nil {
+	if w.unread(run.NodesFile, err); err != nil || e.place == nil {
 		return
 	}
 	var lines node.Lines

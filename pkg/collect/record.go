@@ -12,30 +12,49 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// record fills in everything that is not measured.
-func (e *evidence) record(version string) *result.Result {
-	r := &result.Result{Schema: result.SchemaV1, Config: result.Config{Server: map[string]any{}}}
-	if p := e.plan; p != nil {
+// addIdentity names the run. version is profllm's own, for runs that it did not plan.
+func addIdentity(version string) step {
+	return func(e *evidence, d *draft) {
+		r, p := d.record, e.plan
+		if p == nil {
+			r.RunID, r.Suite = foreignID(e.dir), filepath.Base(filepath.Dir(e.dir))
+			r.Provenance = &result.Provenance{Profllm: version}
+			return
+		}
 		r.RunID, r.Suite, r.Timestamp, r.Simulated = e.load.RunID, p.Scenario+"/"+p.Test, p.Created, p.Simulated
-		e.config(r)
-		r.Provenance = &result.Provenance{Profllm: p.Version, Engine: p.Workload, Image: p.Image, ImageDigest: p.ImageDigest, ImageSource: p.ImageSource, Simulated: p.Simulated}
-		for _, role := range p.Roles {
-			r.Provenance.Commands = append(r.Provenance.Commands, result.RoleArgv{Role: role.Name, Argv: argv(role.Step)})
+		r.Provenance = &result.Provenance{
+			Profllm: p.Version, Engine: p.Workload, Simulated: p.Simulated,
+			Image: p.Image, ImageDigest: p.ImageDigest, ImageSource: p.ImageSource,
 		}
-		for _, c := range e.load.Clients {
-			r.Provenance.Commands = append(r.Provenance.Commands, result.RoleArgv{Role: c.Name, Argv: argv(c)})
-		}
-		if x := e.load.Repeat; x != nil {
-			r.Repeats = &result.Repeats{Group: x.Group, Index: x.Index, Of: x.Of, Series: e.series()}
-		}
-		if gpus := e.load.Expect.GPUs; len(p.Roles) > 0 {
-			r.Results.GPUs = &gpus
-		}
-	} else {
-		r.RunID, r.Suite = foreignID(e.dir), filepath.Base(filepath.Dir(e.dir))
-		r.Provenance = &result.Provenance{Profllm: version}
 	}
-	e.placement(r)
+}
+
+// addCommands adds the command lines of roles and clients.
+func addCommands(e *evidence, d *draft) {
+	if e.plan == nil {
+		return
+	}
+	pr := d.record.Provenance
+	for _, role := range e.plan.Roles {
+		pr.Commands = append(pr.Commands, result.RoleArgv{Role: role.Name, Argv: argv(role.Step)})
+	}
+	for _, c := range e.load.Clients {
+		pr.Commands = append(pr.Commands, result.RoleArgv{Role: c.Name, Argv: argv(c)})
+	}
+}
+
+// addRepeats says which repeat of a load the record is.
+func addRepeats(e *evidence, d *draft) {
+	if e.plan == nil || e.load.Repeat == nil {
+		return
+	}
+	x := e.load.Repeat
+	d.record.Repeats = &result.Repeats{Group: x.Group, Index: x.Index, Of: x.Of, Series: seriesOf(e)}
+}
+
+// addEvents adds what the job warned of.
+func addEvents(e *evidence, d *draft) {
+	r := d.record
 	for _, x := range e.events {
 		switch x.Event {
 		case job.CheckFailed:
@@ -44,22 +63,31 @@ func (e *evidence) record(version string) *result.Result {
 			r.Warnings = append(r.Warnings, result.Warning{Kind: result.SecretInLog, File: x.File, Line: x.Line, Text: x.Text + "; overwritten by xxx"})
 		}
 	}
-	for _, ph := range e.failedPostTests() {
+	for _, ph := range failedPostTests(e.sentinel) {
 		r.Warnings = append(r.Warnings, result.Warning{Kind: result.HookFailed, Key: ph.Name, Text: fmt.Sprintf("ended with %d", ph.Code)})
 	}
-	if !e.claim.Time.IsZero() {
-		r.Timestamp = e.claim.Time
-		if e.sentinel != nil {
-			// A clock that was set back says nothing of how long it took.
-			if s := e.sentinel.Time.Sub(e.claim.Time).Seconds(); s >= 0 {
-				r.Duration = &s
-			}
-		}
+}
+
+// addTimes adds when the job began, and how long it took.
+func addTimes(e *evidence, d *draft) {
+	if e.claim.Time.IsZero() {
+		return
 	}
+	d.record.Timestamp = e.claim.Time
+	if e.sentinel == nil {
+		return
+	}
+	// A clock that was set back says nothing of how long it took.
+	if s := e.sentinel.Time.Sub(e.claim.Time).Seconds(); s >= 0 {
+		d.record.Duration = &s
+	}
+}
+
+// addSlurm adds what Slurm says of the job.
+func addSlurm(e *evidence, d *draft) {
 	if s := e.state; s != nil && s.Source != "local" && s.Source != "" && !strings.HasPrefix(s.JobID, run.LocalPrefix) {
-		r.Slurm = slurmRecord(e.plan, s)
+		d.record.Slurm = slurmRecord(e.plan, s)
 	}
-	return r
 }
 
 func argv(s plan.Step) []string {
@@ -73,8 +101,16 @@ func argv(s plan.Step) []string {
 	return words
 }
 
-func (e *evidence) config(r *result.Result) {
-	p := e.plan
+// addConfig adds what the plan asked for.
+func addConfig(e *evidence, d *draft) {
+	r, p := d.record, e.plan
+	r.Config.Server = map[string]any{}
+	if p == nil {
+		return
+	}
+	if len(p.Roles) > 0 {
+		r.Results.GPUs = new(e.load.Expect.GPUs)
+	}
 	if len(p.Roles) == 0 { // the tool's arguments
 		for name, args := range p.Config.Server {
 			r.Config.Server[name] = args
@@ -112,10 +148,12 @@ func (e *evidence) config(r *result.Result) {
 	}
 }
 
-func (e *evidence) placement(r *result.Result) {
+// addPlacement says where the roles ran.
+func addPlacement(e *evidence, d *draft) {
 	if e.plan == nil || e.place == nil {
 		return
 	}
+	r := d.record
 	r.Placement = &result.Placement{}
 	for _, n := range e.place.Nodes {
 		r.Placement.Nodes = append(r.Placement.Nodes, n.Host)

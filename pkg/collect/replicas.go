@@ -11,8 +11,17 @@ import (
 	"github.com/profllm/profllm/pkg/validity"
 )
 
+// addDeaths adds the roles that ended before their time.
+func addDeaths(e *evidence, d *draft) {
+	for _, x := range e.events {
+		if x.Event == job.RoleDied && e.concerns(x.Time) {
+			d.facts.Died = append(d.facts.Died, roleEnd(e, &d.late, x))
+		}
+	}
+}
+
 // roleEnd is what is known of a role's end before its time.
-func (e *evidence) roleEnd(x job.Event) validity.RoleEnd {
+func roleEnd(e *evidence, w *warnings, x job.Event) validity.RoleEnd {
 	end := validity.RoleEnd{Role: x.Role, Node: e.host(x.Role), Exit: e.exitOf(x.Role)}
 	if e.plan == nil || e.load == nil || e.load.Client == "" {
 		return end
@@ -22,22 +31,22 @@ func (e *evidence) roleEnd(x job.Event) validity.RoleEnd {
 		return end
 	}
 	end.Spared = &validity.Spared{Kind: role.KindName(), Of: e.plan.Replicas(role.KindName())}
-	ended := e.clientEnd(e.load.Phase(e.load.Clients[0].Name)) // who measures comes first
+	ended := clientEnd(e.events, e.load.Phase(e.load.Clients[0].Name)) // who measures comes first
 	if ended.IsZero() {
 		return end
 	}
 	left := ended.Sub(x.Time).Seconds()
 	end.Spared.BeforeEnd = &left
-	if left > 0 && e.firstDeath(x) {
-		end.Spared.Before = e.pace(role.KindName(), job.Before, job.Died, x.Time.Sub(e.readySince()))
-		end.Spared.After = e.pace(role.KindName(), job.Died, job.Ended, ended.Sub(x.Time))
+	if left > 0 && firstDeath(e.events, x) {
+		end.Spared.Before = pace(e, w, role.KindName(), job.Before, job.Died, x.Time.Sub(readySince(e.events)))
+		end.Spared.After = pace(e, w, role.KindName(), job.Died, job.Ended, ended.Sub(x.Time))
 	}
 	return end
 }
 
 // clientEnd is when a phase's client ended, zero if nobody saw it.
-func (e *evidence) clientEnd(phase string) time.Time {
-	for _, x := range e.events {
+func clientEnd(events []job.Event, phase string) time.Time {
+	for _, x := range events {
 		if x.Event == job.ClientEnded && x.Text == phase {
 			return x.Time
 		}
@@ -46,8 +55,8 @@ func (e *evidence) clientEnd(phase string) time.Time {
 }
 
 // readySince is when the first client could begin.
-func (e *evidence) readySince() time.Time {
-	for _, x := range e.events {
+func readySince(events []job.Event) time.Time {
+	for _, x := range events {
 		if x.Event == job.AllReady {
 			return x.Time
 		}
@@ -58,8 +67,8 @@ func (e *evidence) readySince() time.Time {
 // firstDeath reports whether x is the only one of its kind of event: counters
 // are kept at the first, and with a second the time behind it is no longer one
 // state.
-func (e *evidence) firstDeath(x job.Event) bool {
-	for _, o := range e.events {
+func firstDeath(events []job.Event, x job.Event) bool {
+	for _, o := range events {
 		if o.Event == job.RoleDied && o.Role != x.Role {
 			return false
 		}
@@ -68,14 +77,14 @@ func (e *evidence) firstDeath(x job.Event) bool {
 }
 
 // pace adds up the counters of a kind's instances between two pages.
-func (e *evidence) pace(kind, from, to string, took time.Duration) *validity.Pace {
+func pace(e *evidence, w *warnings, kind, from, to string, took time.Duration) *validity.Pace {
 	p := validity.Pace{Seconds: took.Seconds()}
 	seen := 0
 	for _, role := range e.plan.Roles {
 		if role.KindName() != kind {
 			continue
 		}
-		d := e.difference(role.Name, from, to)
+		d := difference(e, w, role.Name, from, to)
 		if d == nil {
 			continue // the one that ended has no later page
 		}
@@ -94,9 +103,10 @@ func (e *evidence) pace(kind, from, to string, took time.Duration) *validity.Pac
 	return &p
 }
 
-// reports looks for what a profiler left. A planned report that is missing is a
+// addReports looks for what a profiler left. A planned report that is missing is a
 // missing file; with several servers the record names the first one's.
-func (e *evidence) reports(r *result.Result, ev *validity.Evidence) {
+func addReports(e *evidence, d *draft) {
+	r, ev := d.record, &d.facts
 	if e.plan == nil {
 		return
 	}

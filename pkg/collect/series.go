@@ -2,21 +2,22 @@ package collect
 
 import (
 	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/result"
 )
 
 // leftOut reports whether the load is of a series that ended before it.
-func (e *evidence) leftOut() bool {
-	x := e.load.Repeat
+func leftOut(events []job.Event, l *plan.Load) bool {
+	x := l.Repeat
 	if x == nil || x.Until == nil {
 		return false
 	}
-	end := job.SeriesEnd(e.events, x.Group)
+	end := job.SeriesEnd(events, x.Group)
 	return end != nil && x.Index >= end.Repeats.Done
 }
 
-// series is what became of the series that the load belongs to; nil if it is of none.
-func (e *evidence) series() *result.Series {
+// seriesOf is what became of the series that the load belongs to; nil if it is of none.
+func seriesOf(e *evidence) *result.Series {
 	x := e.load.Repeat
 	if x.Until == nil {
 		return nil

@@ -11,8 +11,11 @@ import (
 	"github.com/profllm/profllm/pkg/validity"
 )
 
-// servers is what the engines said of themselves, all of them planned.
-func (e *evidence) servers() []validity.Server {
+// addServers adds what the engines said of themselves.
+func addServers(e *evidence, d *draft) { d.facts.Servers = serversOf(e, &d.late) }
+
+// serversOf is what the engines said of themselves, all of them planned.
+func serversOf(e *evidence, w *warnings) []validity.Server {
 	if e.plan == nil {
 		return nil
 	}
@@ -26,7 +29,7 @@ func (e *evidence) servers() []validity.Server {
 		var id job.Identity
 		name := filepath.Join(run.RawDir, job.IdentityFile(role.Name))
 		err := run.ReadJSON(filepath.Join(e.dir, name), &id)
-		e.unread(name, err)
+		w.unread(name, err)
 		if err == nil {
 			s.Version, s.Names = id.Version, []string{}
 			for _, m := range id.Models {
