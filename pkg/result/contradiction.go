@@ -79,7 +79,7 @@ func (v *Validity) contradictions() (bad []string) {
 		return slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Outcome == Fail && c.Word == word })
 	}
 	if invalid := v.failed(Invalid); v.Valid == invalid {
-		bad = append(bad, fmt.Sprintf("validity.valid is %v, and %s", v.Valid, v.worst(Invalid)))
+		bad = append(bad, fmt.Sprintf("validity.valid is %v, but %s", v.Valid, v.worst(Invalid)))
 	}
 	expected := VerdictValid
 	switch {
@@ -89,16 +89,16 @@ func (v *Validity) contradictions() (bad []string) {
 		expected = VerdictSuspect
 	}
 	if v.Verdict != "" && v.Verdict != expected {
-		bad = append(bad, fmt.Sprintf("validity.verdict is %s, by its checks %s", v.Verdict, expected))
+		bad = append(bad, fmt.Sprintf("validity.verdict is %s, but its checks give %s", v.Verdict, expected))
 	}
 	for _, word := range v.Words {
 		if !failed(word) {
-			bad = append(bad, fmt.Sprintf("validity.words has %s, which no check says", word))
+			bad = append(bad, fmt.Sprintf("validity.words has %s, but no failed check has this word", word))
 		}
 	}
 	for _, c := range v.Checks {
 		if c.Outcome == Fail && !slices.Contains(v.Words, c.Word) {
-			bad = append(bad, fmt.Sprintf("check %s failed and is not in validity.words", c.Word))
+			bad = append(bad, fmt.Sprintf("check %s failed, but is not in validity.words", c.Word))
 		}
 	}
 	return bad
