@@ -22,8 +22,8 @@ func TestRehearseWrongServer(t *testing.T) {
 	for name, c := range map[string]struct {
 		test, faults, says string
 	}{
-		"another model": {"test_template_name = \"vllm\"\n", "serve:root=org/other", `serve serves "org/other", planned was "Qwen/Qwen3-0.6B"`},
-		"sglang":        {"test_template_name = \"sglang\"\n", "serve:root=org/other", `serve serves "org/other", planned was "Qwen/Qwen3-8B"`},
+		"another model": {"test_template_name = \"vllm\"\n", "serve:root=org/other", `serve serves "org/other", but "Qwen/Qwen3-0.6B" was planned`},
+		"sglang":        {"test_template_name = \"sglang\"\n", "serve:root=org/other", `serve serves "org/other", but "Qwen/Qwen3-8B" was planned`},
 		"one instance": {"test_template_name = \"vllm\"\ncmd_args.prefill = {}\ncmd_args.decode.replicas = 3\n", "decode_2:version=0.1",
 			"the engines differ: decode_2 is version 0.1, prefill is version profllm-sim"},
 		"another name": {"test_template_name = \"vllm\"\ncmd_args.engine_version = \"0.11\"\ncmd_args.decode.served_model_name = \"qwen\"\n" +

@@ -113,10 +113,10 @@ func TestLocked(t *testing.T) {
 	require.Equal(t, "pass", outcome(t, lock("v0.11.0+cu128", "sha256:1"), "wrong-server"), said)
 	r := lock("0.12.0", "sha256:1")
 	require.Equal(t, "fail", outcome(t, r, "wrong-server"))
-	require.Contains(t, r.Validity.Check("wrong-server").Detail, "prefill is version 0.11.0, locked is 0.12.0")
+	require.Contains(t, r.Validity.Check("wrong-server").Detail, "prefill is version 0.11.0, but the lock file has 0.12.0")
 	r = lock("0.11.0", "sha256:2")
 	require.Equal(t, "fail", outcome(t, r, "wrong-server"))
-	require.Contains(t, r.Validity.Check("wrong-server").Detail, "the image is sha256:1, locked is sha256:2")
+	require.Contains(t, r.Validity.Check("wrong-server").Detail, "the image is sha256:1, but the lock file has sha256:2")
 }
 
 func servedModel(t *testing.T, dir string) string {

@@ -65,7 +65,7 @@ func TestAcceptedThresholds(t *testing.T) {
 	v := only(t, collector(t), dir, completed()).Validity
 	require.Contains(t, v.Check("request-errors").Detail, "; failed_share = 0.5 is set by the test, looser than the default 0")
 	require.Equal(t, result.Fail, v.Check("accuracy-subset").Outcome)
-	require.Contains(t, v.Check("accuracy-subset").Detail, "at least 1000 wanted; questions = 1000 is set by the test, stricter than the default 200")
+	require.Contains(t, v.Check("accuracy-subset").Detail, "(accepted from 1000); questions = 1000 is set by the test, stricter than the default 200")
 }
 
 func FuzzPage(f *testing.F) {

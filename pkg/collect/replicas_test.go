@@ -91,8 +91,8 @@ func TestInstanceDied(t *testing.T) {
 	require.False(t, r.Validity.Valid)
 	require.Equal(t, result.Partial, r.Status)
 	require.Equal(t, "pass", outcome(t, r, "role-died"))
-	require.Equal(t, "decode_1 rank 0 on 127.0.1.2 ended with -1; 2 of 3 decode instances served on; 0 of 64 requests failed; by the counters of the others, "+
-		"from ready on 5.00 requests/s of 500.0 ms on average, afterwards 10.00 requests/s of 800.0 ms on average", r.Validity.Check("instance-died").Detail)
+	require.Equal(t, "decode_1 rank 0 on 127.0.1.2 ended with -1; 2 of 3 decode instances served on; 0 of 64 requests failed; by the counters of the other instances: "+
+		"5.00 requests/s of 500.0 ms on average before, 10.00 requests/s of 800.0 ms on average afterwards", r.Validity.Check("instance-died").Detail)
 
 	write(t, dir, "events.jsonl", `{"time":"`+at+`00Z","event":"all-ready"}
 {"time":"`+at+`04Z","event":"client-ended","text":"bench"}

@@ -23,14 +23,14 @@ func TestServers(t *testing.T) {
 		real            bool
 		outcome, says   string
 	}{
-		"nobody said":     {outcome: "not-possible", says: "no engine said what it serves"},
+		"nobody said":     {outcome: "not-possible", says: "no engine reported what it serves"},
 		"one said":        {prefill: said, outcome: "pass", says: "1 of 2 engines serve what was planned, version 0.32.0"},
 		"both":            {prefill: said, decode: said, outcome: "pass", says: "2 of 2 engines"},
 		"two versions":    {prefill: said, decode: strings.ReplaceAll(said, "0.32.0", "0.31.0"), outcome: "fail", says: "the engines differ: decode is version 0.31.0, prefill is version 0.32.0"},
 		"a name is gone":  {prefill: said, decode: said, args: `"served_model_name": ["Qwen/Qwen3-8B", "qwen"]`, outcome: "fail", says: `decode answers to Qwen/Qwen3-8B, not to "qwen"`},
 		"SGLang's path":   {prefill: said, decode: `{"models": [{"id": "q", "root": "q"}], "model_path": "org/m"}`, args: `"served-model-name": "q"`, outcome: "fail", says: `decode serves "org/m"`},
 		"simulated":       {prefill: said, args: `"x": 1`, outcome: "pass"},
-		"the pin, really": {prefill: said, real: true, outcome: "fail", says: "prefill is version 0.32.0, planned was 0.33"},
+		"the pin, really": {prefill: said, real: true, outcome: "fail", says: "prefill is version 0.32.0, but 0.33 was planned"},
 		"unreadable":      {prefill: "{", outcome: "not-possible"},
 	} {
 		t.Run(name, func(t *testing.T) {

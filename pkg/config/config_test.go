@@ -88,6 +88,7 @@ site.toml:14:1: unknown key "node"
 	hint: did you mean "nodes"? known: name, nodes
 site.toml:15:14: name is required
 site.toml:16:1: nodes must be a list, not the string "node1"
+	hint: write nodes = ["node1"]
 site.toml:19:27: partition "p" has two groups named "x"
 site.toml:19:43: a group must be a table, not the integer 7
 	hint: write [[partitions.groups]]

@@ -49,6 +49,7 @@ s.toml:3:1: unknown key "enabel"
 s.toml:4:1: reports.status has no groups
 	hint: group_by belongs to comparisons, such as [reports.vllm_comparison]
 s.toml:6:1: enable must be a boolean, not the integer 3
+	hint: write enable = true or enable = false
 s.toml:8:1: reports.tarball must be a table, not the integer 1
 	hint: write [reports.tarball] and enable = true below it`)
 }

@@ -327,5 +327,5 @@ func TestRedefinedNumbers(t *testing.T) {
 	v := judge(t, night(21, 50, func(r *report.Run) { r.Result.MetricsVersion = result.MetricsVersion + 1 }), quiet())
 	require.Empty(t, v.Changes)
 	require.Zero(t, v.Compared)
-	require.Contains(t, v.String(), "1 without comparison (median_tpot_ms: version 2 of the metrics' definitions is not known here")
+	require.Contains(t, v.String(), "1 without comparison (median_tpot_ms: version 2 of the metrics' definitions is unknown to this profllm")
 }

@@ -20,7 +20,7 @@ func TestEditedRecords(t *testing.T) {
 		"verdict": {func(r *result.Result) {
 			suspected(r)
 			r.Validity.Checks[len(r.Validity.Checks)-1].Severity = result.Invalid
-		}, "validity.valid is true, and failed: throttled"},
+		}, "validity.valid is true, but failed: throttled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inTemp(t)

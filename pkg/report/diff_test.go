@@ -172,7 +172,7 @@ func TestRedefinedMetrics(t *testing.T) {
 	require.NotEmpty(t, j.Redefined)
 	var text bytes.Buffer
 	require.NoError(t, r.Text(&text))
-	require.Contains(t, text.String(), "left out: Throughput (tok/s): version 2 of the metrics' definitions is not known here, the other record has 1: use the newer profllm")
+	require.Contains(t, text.String(), "left out: Throughput (tok/s): version 2 of the metrics' definitions is unknown to this profllm (the other record has 1); use the newer profllm")
 	one, err := report.Pair(load(t, "one/a/0"), load(t, "two/a/0"), nil)
 	require.NoError(t, err)
 	for _, s := range one.Comparisons[0].Sections {

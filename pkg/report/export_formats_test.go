@@ -228,7 +228,7 @@ func TestJUnitRedefined(t *testing.T) {
 	require.Equal(t, report.NotComparable, r.Judgements[0].Verdict)
 	got := cases(t, r)["compare a"]
 	require.Equal(t, "verdict error: every metric means something else in one of the records", got[0])
-	require.Contains(t, got[1], "output_throughput skipped: version 2 of the metrics' definitions is not known here")
+	require.Contains(t, got[1], "output_throughput skipped: version 2 of the metrics' definitions is unknown to this profllm")
 }
 
 // A case of pairs says by what the pairs decided, not by how much the two sets differ.

@@ -456,7 +456,7 @@ func TestTrendRedefined(t *testing.T) {
 	require.Equal(t, []string{"one/a/12"}, x.Points[0].Runs)
 	var out bytes.Buffer
 	require.NoError(t, r.Text(&out))
-	require.Contains(t, out.String(), "Throughput: older runs are no points: version 2 of the metrics' definitions is not known here")
+	require.Contains(t, out.String(), "Throughput: older runs are no points: version 2 of the metrics' definitions is unknown to this profllm")
 }
 
 // A metric that the newest starts lack has not stayed as it was: nobody knows. One that

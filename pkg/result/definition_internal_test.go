@@ -21,7 +21,7 @@ func TestRedefined(t *testing.T) {
 		{"joules_per_token", 1, 2, "since version 2 of the metrics' definitions: input tokens count as well"},
 		{"joules_per_token", 3, 0, "since version 2"},
 		{"median_ttft_ms", 2, 3, "since version 3"}, {"median_tpot_ms", 1, 3, "since version 3"}, {"p99_ttft_ms", 1, 2, ""}, {"p95_ttft_ms", 1, 3, ""},
-		{"anything", 3, 4, "version 4 of the metrics' definitions is not known here, the other record has 3"}, {"anything", 4, 4, ""},
+		{"anything", 3, 4, "version 4 of the metrics' definitions is unknown to this profllm (the other record has 3)"}, {"anything", 4, 4, ""},
 	} {
 		got := redefined(all, 3, c.key, c.a, c.b)
 		require.Equal(t, c.want == "", got == "", "%v: %s", c, got)

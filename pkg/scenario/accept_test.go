@@ -34,7 +34,7 @@ func TestAcceptEveryThreshold(t *testing.T) {
 func TestAcceptRefused(t *testing.T) {
 	for body, want := range map[string]string{
 		"[Tests.accept]\ntoken_book = 0.1":        "s.toml:6:1: accept: no check has a threshold \"token_book\"\n\thint: did you mean \"token_books\"?",
-		"[Tests.accept]\nfailed_share = 5":        "s.toml:6:1: accept.failed_share is 5, must be 0 to 1 (share)\n\thint: most failed requests, of all; default 0",
+		"[Tests.accept]\nfailed_share = 5":        "s.toml:6:1: accept.failed_share is 5, must be 0 to 1 (share)\n\thint: largest accepted share of failed requests; default 0",
 		"[Tests.accept]\nfailed_share = -0.1":     "s.toml:6:1: accept.failed_share is -0.1, must be 0 to 1 (share)",
 		"[Tests.accept]\nfailed_share = nan":      "s.toml:6:1: accept.failed_share is NaN, must be 0 to 1",
 		"[Tests.accept]\nquestions = 1.5":         "s.toml:6:1: accept.questions is 1.5, must be a whole number (questions)",

@@ -23,8 +23,12 @@ const MaxLimit = 10 * 365 * 24 * time.Hour
 func (l *Limit) UnmarshalSource(v *source.Value) error {
 	s, ok := v.Any.(string)
 	if !ok {
-		err := source.Errorf(v.Pos, "time_limit must be a string such as \"30m\" or \"01:30:00\", not the %s %v", v.Kind(), v.Plain())
-		if n, ok := v.Int(); ok && n > 0 {
+		err := source.Errorf(v.Pos, "time_limit must be a string such as \"30m\" or \"01:30:00\", not %s", v.Describe())
+		word, _ := v.Word()
+		switch n, ok := v.Int(); {
+		case v.Kind() == "date":
+			err = err.Hintf("strings need quotes: time_limit = %q", word)
+		case ok && n > 0:
 			err = err.Hintf("for %d minutes, as Slurm would read it, write time_limit = \"%dm\"", n, n)
 		}
 		return err

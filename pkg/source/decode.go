@@ -93,8 +93,8 @@ var (
 )
 
 func decodeValue(v *Value, dst reflect.Value, path string, c *Complaints) {
-	wrong := func(want string) {
-		c.Addf(v.Pos, "%s must be %s, not %s", path, want, describe(v))
+	wrong := func(expected string) {
+		c.Add(Errorf(v.Pos, "%s must be %s, not %s", path, expected, v.Describe()).Hintf("%s", retyped(v, expected, path)))
 	}
 	switch {
 	case dst.Type() == valueType:
@@ -206,14 +206,39 @@ func (v *Value) Bool() (bool, bool) {
 	return false, false
 }
 
-func describe(v *Value) string {
+// Describe names the type and the value of v, for messages.
+func (v *Value) Describe() string {
 	switch x := v.Any.(type) {
 	case string:
 		return fmt.Sprintf("the string %q", x)
 	case []*Value, *Table:
 		return "a " + v.Kind()
 	}
-	return fmt.Sprintf("the %s %v", v.Kind(), v.Any)
+	word, _ := v.Word()
+	return "the " + v.Kind() + " " + word
+}
+
+// retyped is how a value of the wrong type is written as one of the right type, "" if
+// that is not known.
+func retyped(v *Value, expected, path string) string {
+	key := path[strings.LastIndexByte(path, '.')+1:] + " = "
+	if strings.HasSuffix(path, "]") {
+		key = ""
+	}
+	word, scalar := v.Word()
+	switch _, text := v.Any.(string); {
+	case expected == "a string" && scalar:
+		return "strings need quotes: " + key + quoted(word)
+	case expected == "a list" && text:
+		return "write " + key + "[" + quoted(word) + "]"
+	case expected == "a list" && scalar:
+		return "write " + key + "[" + word + "]"
+	case expected == "a boolean":
+		return "write " + key + "true or " + key + "false"
+	case expected == "a table" && key != "":
+		return "write its keys under the header of a table, or " + key + "{ KEY = VALUE }"
+	}
+	return ""
 }
 
 func join(path, name string) string {

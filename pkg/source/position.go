@@ -1,7 +1,9 @@
 package source
 
 import (
+	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
 )
@@ -11,12 +13,20 @@ import (
 func child(path, key string) string     { return path + "\x1f" + key }
 func element(path string, i int) string { return path + "\x1e" + strconv.Itoa(i) }
 
-// positions walks the document once with a syntax-level parser, because the
-// decoder reports no position for a key that it accepts. The first place where
-// a path is mentioned wins. A document that this parser rejects although the
-// decoder took it simply has fewer positions.
-func positions(file string, data []byte) map[string]Pos {
-	w := walker{file: file, index: map[string]Pos{}, count: map[string]int{}}
+// A duplicate is the second definition of a name.
+type duplicate struct {
+	name            string
+	first, again    Pos
+	isTable, isList bool // of the second definition: [name], [[name]]
+	wasList         bool
+}
+
+// walk goes through a document once with a syntax-level parser, because the decoder
+// reports no position for a key that it accepts. The first place where a path is
+// mentioned wins. A document that this parser rejects although the decoder took it
+// simply has fewer positions.
+func walk(file string, data []byte) *walker {
+	w := &walker{file: file, index: map[string]Pos{}, count: map[string]int{}, defined: map[string]Pos{}, leaf: map[string]bool{}}
 	w.p.Reset(data)
 	base := ""
 	for w.p.NextExpression() {
@@ -24,9 +34,13 @@ func positions(file string, data []byte) map[string]Pos {
 		switch e.Kind {
 		case unstable.Table:
 			base = w.key(e.Key(), "", true)
+			w.table(base)
 		case unstable.ArrayTable:
 			path := w.key(e.Key(), "", false)
 			n := w.count[path]
+			if n == 0 {
+				w.once(path, duplicate{isList: true})
+			}
 			w.count[path] = n + 1
 			w.note(element(path, n), w.index[path])
 			if n > 0 {
@@ -37,7 +51,7 @@ func positions(file string, data []byte) map[string]Pos {
 			w.keyValue(e, base)
 		}
 	}
-	return w.index
+	return w
 }
 
 type walker struct {
@@ -46,6 +60,37 @@ type walker struct {
 	index map[string]Pos
 	count map[string]int // elements seen so far, by path of the array of tables
 	last  Pos            // of the key part noted most recently
+
+	listed  bool           // that part names an array of tables
+	defined map[string]Pos // tables with a header, lists of tables, and keys with a value
+	leaf    map[string]bool
+	again   []duplicate
+}
+
+// once notes that a name is defined, or that it was already.
+func (w *walker) once(path string, d duplicate) {
+	first, ok := w.defined[path]
+	if !ok {
+		w.defined[path] = w.last
+		return
+	}
+	d.name, d.first, d.again = readable(path), first, w.last
+	w.again = append(w.again, d)
+}
+
+// table notes a header [name], which nothing else may have defined.
+func (w *walker) table(path string) {
+	if w.listed {
+		path = path[:strings.LastIndexByte(path, '\x1e')]
+	}
+	w.once(path, duplicate{isTable: true, wasList: w.listed})
+}
+
+var elements = regexp.MustCompile("\x1e[0-9]+")
+
+// readable is a path as a person writes it.
+func readable(path string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(elements.ReplaceAllString(path, ""), "\x1f"), "\x1f", ".")
 }
 
 func (w *walker) note(path string, pos Pos) {
@@ -63,6 +108,10 @@ func (w *walker) key(it unstable.Iterator, path string, inner bool) string {
 		path = child(path, string(n.Data))
 		w.last = w.pos(n)
 		w.note(path, w.last)
+		w.listed = w.count[path] > 0
+		if w.leaf[path] && !it.IsLast() { // a = 1 stands before a.b = 2
+			w.once(path, duplicate{})
+		}
 		if c := w.count[path]; c > 0 && (inner || !it.IsLast()) {
 			path = element(path, c-1)
 		}
@@ -72,6 +121,11 @@ func (w *walker) key(it unstable.Iterator, path string, inner bool) string {
 
 func (w *walker) keyValue(e *unstable.Node, base string) {
 	path := w.key(e.Key(), base, true)
+	if first, ok := w.index[path]; ok && first != w.last && w.defined[path].Line == 0 { // a.b = 1 stands before a = 2
+		w.defined[path] = first
+	}
+	w.once(path, duplicate{})
+	w.leaf[path] = true
 	w.value(e.Value(), path)
 }
 

@@ -10,6 +10,7 @@
 package source
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"sort"
@@ -42,13 +43,17 @@ func (p Pos) String() string {
 
 // Error is one complaint about a definition: where, what, and how to mend it.
 type Error struct {
-	Pos  Pos
-	Msg  string
-	Hint string // a mend, "" if there is none
+	Pos     Pos
+	Msg     string
+	Excerpt string // the line of the file and a caret below, each indented; "" if they add nothing
+	Hint    string // a mend, "" if there is none
 }
 
 func (e *Error) Error() string {
 	s := e.Pos.String() + ": " + e.Msg
+	if e.Excerpt != "" {
+		s += "\n" + e.Excerpt
+	}
 	if e.Hint != "" {
 		s += "\n\thint: " + e.Hint
 	}
@@ -173,6 +178,7 @@ func Merge(base, over *Table) *Table {
 // Parse reads one TOML document. name stands in positions. A syntax error is
 // an *Error.
 func Parse(name string, data []byte) (*Table, error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // which editors on Windows write
 	if len(data) > largest {
 		return nil, Errorf(Pos{File: name}, "the file has %d MiB or more; a definition has some kB", largest>>20)
 	}
@@ -183,15 +189,17 @@ func Parse(name string, data []byte) (*Table, error) {
 	if _, err := toml.Decode(string(data), &raw); err != nil {
 		var pe toml.ParseError
 		if errors.As(err, &pe) {
-			col := pe.Position.Col
-			if col == 0 {
-				col = 1
-			}
-			return nil, Errorf(Pos{name, pe.Position.Line, col}, "%s", strings.TrimPrefix(pe.Message, "toml: "))
+			return nil, syntaxError(name, data, pe)
 		}
 		return nil, Errorf(Pos{File: name}, "%v", err)
 	}
-	index := positions(name, data)
+	w := walk(name, data)
+	for _, d := range w.again {
+		if !d.isTable && !d.isList { // the decoder lets a.b = 1 before a = 2 pass
+			return nil, twiceError(d, string(data))
+		}
+	}
+	index := w.index
 	return build(raw, index, "", Pos{File: name, Line: 1, Col: 1}), nil
 }
 
@@ -295,9 +303,26 @@ func (v *Value) Word() (s string, ok bool) {
 		return "", false
 	case float64:
 		return strconv.FormatFloat(x, 'g', -1, 64), true
+	case time.Time:
+		return dateText(x), true
 	default:
 		return fmt.Sprint(x), true
 	}
+}
+
+// dateText writes a date or a time as a file has it. The decoder names the locations of
+// those without a zone.
+func dateText(t time.Time) string {
+	layout := time.RFC3339Nano
+	switch t.Location().String() {
+	case "datetime-local":
+		layout = "2006-01-02T15:04:05.999999999"
+	case "date-local":
+		layout = time.DateOnly
+	case "time-local":
+		layout = "15:04:05.999999999"
+	}
+	return t.Format(layout)
 }
 
 // Plain returns t as plain Go data.

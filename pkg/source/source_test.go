@@ -92,6 +92,7 @@ t.toml:1:1: unknown key "prot"
 	hint: did you mean "port"? known: flag, free, inner, list, name, port, rate
 t.toml:2:1: port must be an integer, not the string "x"
 t.toml:3:1: list must be a list, not the string "a"
+	hint: write list = ["a"]
 t.toml:5:1: unknown key "dep" in [inner]
 	hint: did you mean "deep"? known: deep`)
 }
@@ -113,9 +114,13 @@ func TestNearest(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(doc))
 	f.Add([]byte("a = [ { b = 1 }, { b = 2 } ]\n[[c.d]]\n[[c.d.e]]\nx=1"))
+	for _, slip := range []string{"\x01", "a = \"\\q", "a = 'x\ny'", "[[a]]\n[a]", "a = [1,\n[b", "a = “x”", "[a]b", "a = 1,5", "a b = 1"} {
+		f.Add([]byte(slip))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		table, err := Parse("f.toml", data)
 		if err != nil {
+			require.NotEmpty(t, err.Error())
 			return
 		}
 		require.NotNil(t, table)

@@ -93,7 +93,7 @@ func TestOtherEnds(t *testing.T) {
 		"a valid load of a job that failed": {func(e *story.Evidence) {
 			e.Sentinel.Code, e.Sentinel.Phases, e.Events = 5, []run.Phase{{Name: "post_test/disk", Code: 1}}, nil
 			e.Result = &result.Result{Status: result.Completed, Validity: &result.Validity{Valid: true, Verdict: result.VerdictValid, Checks: []result.Check{
-				{Word: "job-state", Outcome: result.Pass, Detail: "the job's exit code 5 stands for a failed phase"}}}}
+				{Word: "job-state", Outcome: result.Pass, Detail: "the job's exit code 5 means a failed phase"}}}}
 		}, "valid", []string{"job 17 failed", "the numbers are valid, and the job failed: it ended with code 5; phase post_test/disk failed (exit code 1)"}, nil},
 		"numbers that cannot be believed": {func(e *story.Evidence) {
 			e.Sentinel.Code, e.Sentinel.Phases, e.Events = 6, nil, nil

@@ -9,7 +9,7 @@ func accuracyMissing(c *facts) answer {
 	if a := c.r.Accuracy; a != nil {
 		return pass("%s %.4f from %s", a.Task, a.Value, a.Source)
 	}
-	return fail("an evaluation was planned and left no accuracy")
+	return fail("an evaluation was planned, but it left no accuracy")
 }
 
 func accuracyInvalid(c *facts) answer {
@@ -18,11 +18,11 @@ func accuracyInvalid(c *facts) answer {
 		return notPossible("no accuracy")
 	}
 	if !(a.Value >= 0 && a.Value <= 1) {
-		return fail("accuracy %v is no share", a.Value)
+		return fail("accuracy %v is not between 0 and 1", a.Value)
 	}
 	for _, o := range a.Others { // metrics of other names may be anything
 		if o.Metric == a.Metric && o.Task == a.Task && !(o.Value >= 0 && o.Value <= 1) {
-			return fail("%s %s %s %v is no share", o.Task, o.Metric, o.Filter, o.Value)
+			return fail("%s %s %s %v is not between 0 and 1", o.Task, o.Metric, o.Filter, o.Value)
 		}
 	}
 	for _, x := range []struct {
@@ -43,7 +43,7 @@ func accuracyInvalid(c *facts) answer {
 	if a.InvalidRate == nil {
 		return notPossible("the evaluation reported no invalid rate")
 	}
-	return judged(*a.InvalidRate > c.limit("invalid_answers"), "%.2f %% of the answers hold no number, accepted %.2f %%",
+	return judged(*a.InvalidRate > c.limit("invalid_answers"), "%.2f %% of the answers contain no number (accepted %.2f %%)",
 		100**a.InvalidRate, 100*c.limit("invalid_answers"))
 }
 
@@ -56,7 +56,7 @@ func accuracySubset(c *facts) answer {
 		return notPossible("the evaluation reported no number of questions")
 	}
 	least := c.limit("questions")
-	out := judged(float64(*a.Questions) < least, "%d questions, at least %.0f wanted", *a.Questions, least)
+	out := judged(float64(*a.Questions) < least, "%d questions (accepted from %.0f)", *a.Questions, least)
 	out.withheld = []string{"accuracy.value"}
 	return out
 }

@@ -26,7 +26,7 @@ func accuracyContradictions(c *facts) (bad []string) {
 	note := func(format string, args ...any) { bad = append(bad, fmt.Sprintf(format, args...)) }
 	if a.InvalidRate != nil {
 		if sum := a.Value + *a.InvalidRate; sum > 1+roundingOf(a, a.Value)+roundingOf(a, *a.InvalidRate) {
-			note("accuracy %v and invalid rate %v make %.4g: no answer is right and invalid", a.Value, *a.InvalidRate, sum)
+			note("accuracy %v plus invalid rate %v is %.4g, but no answer can be both right and invalid", a.Value, *a.InvalidRate, sum)
 		}
 	}
 	if isCounted(a) && a.Questions != nil {
@@ -37,32 +37,32 @@ func accuracyContradictions(c *facts) (bad []string) {
 		}
 		for _, s := range shares {
 			if k := math.Round(s.Value * n); math.Abs(s.Value-k/n) > roundingOf(a, s.Value) {
-				note("%s %v is no share of %d questions, the nearest is %.0f of them: %.6g", s.Metric, s.Value, *a.Questions, k, k/n)
+				note("%s %v is not possible with %d questions; the nearest possible value is %.0f of them: %.6g", s.Metric, s.Value, *a.Questions, k, k/n)
 			}
 		}
 		if right := math.Round(a.Value * n); a.Tokens != nil && float64(*a.Tokens) < right {
-			note("%d output tokens in %.0f right answers", *a.Tokens, right)
+			note("%d output tokens for %.0f right answers", *a.Tokens, right)
 		}
 		expected := math.Sqrt(a.Value * (1 - a.Value) / n)
 		if a.Stderr != nil && expected > 0 && *a.Questions >= leastAlike && (*a.Stderr > stderrFactor*expected || *a.Stderr < expected/stderrFactor) {
-			note("standard error %.4g, that of %.4g in %d questions is %.4g", *a.Stderr, a.Value, *a.Questions, expected)
+			note("standard error %.4g, but that of %.4g in %d questions is %.4g", *a.Stderr, a.Value, *a.Questions, expected)
 		}
 	}
 	if a.Questions != nil {
 		if n, ok := questionsAsked(c.r.Provenance); ok && *a.Questions > n {
-			note("%d questions were evaluated, %d were asked for", *a.Questions, n)
+			note("%d questions were evaluated, but %d were planned", *a.Questions, n)
 		}
 	}
 	if served := c.e.Evaluated; served != nil && a.Questions != nil {
 		if n := float64(*a.Questions); n-*served > max(1, c.limit("token_books")*n) {
-			note("%d questions were evaluated, and the engines ended %.0f requests meanwhile", *a.Questions, *served)
+			note("%d questions were evaluated, but the engines ended %.0f requests meanwhile", *a.Questions, *served)
 		}
 	}
 	if whole := c.r.Duration; a.Duration != nil && whole != nil && *a.Duration > durationSlack**whole+durationSlackS {
-		note("an evaluation of %.6g s in a run of %.6g s", *a.Duration, *whole)
+		note("the evaluation took %.6g s, but the run only %.6g s", *a.Duration, *whole)
 	}
 	if at := a.Time; at != nil && !c.imported() && !c.r.Timestamp.IsZero() && at.Before(c.r.Timestamp.Add(-evaluationClock)) {
-		note("it was written at %s, before the run began at %s", at.UTC().Format(time.RFC3339), c.r.Timestamp.UTC().Format(time.RFC3339))
+		note("the evaluation's file was written at %s, before the run began at %s", at.UTC().Format(time.RFC3339), c.r.Timestamp.UTC().Format(time.RFC3339))
 	}
 	return bad
 }

@@ -11,7 +11,7 @@ func filesMixed(c *facts) answer {
 	case len(a.Bad) > 0:
 		return fail("%s", list(a.Bad))
 	case a.Compared == 0:
-		return notPossible("no two files say which job they are of, or when it ran")
+		return notPossible("fewer than two files name their job or its times")
 	default:
 		return pass("the files agree on the job and its times (%d compared)", a.Compared)
 	}
@@ -22,7 +22,7 @@ func placedOtherwise(c *facts) answer {
 	case len(a.Bad) > 0:
 		return fail("%s", list(a.Bad))
 	case a.Compared == 0:
-		return notPossible("where the run was placed was not recorded")
+		return notPossible("the placement of the run was not recorded")
 	default:
 		return pass("plan, placement and preflight agree on nodes and GPUs (%d compared)", a.Compared)
 	}

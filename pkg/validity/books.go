@@ -30,9 +30,9 @@ func (c *facts) serving(counter string) (sum float64, why string) {
 		v, ok := d.Counters[counter]
 		switch {
 		case d.Reset:
-			return 0, "a counter of " + d.Role + " fell in between"
+			return 0, "a counter of " + d.Role + " decreased meanwhile"
 		case d.Others:
-			return 0, "the counters are those of the other clients as well"
+			return 0, "the counters include other clients"
 		case !ok || math.IsNaN(v):
 			return 0, d.Role + " does not count " + counter
 		}
@@ -40,7 +40,7 @@ func (c *facts) serving(counter string) (sum float64, why string) {
 		seen++
 	}
 	if kind := c.servingKind(); seen == 0 || seen < c.placed(kind) {
-		return 0, "no counters were read from every engine"
+		return 0, "not every engine's counters were read"
 	}
 	return sum, ""
 }
@@ -76,7 +76,7 @@ func tokenBooks(c *facts) answer {
 		}
 	}
 	if failed, _, ok := c.failed(); ok && failed > 0 {
-		return notPossible("nobody counted the tokens of %d failed requests", failed)
+		return notPossible("the tokens of %d failed requests were not counted", failed)
 	}
 	counted, why := c.serving(generated)
 	if why != "" {
@@ -93,7 +93,7 @@ func tokenBooks(c *facts) answer {
 		case longest > 0:
 			least, most = reported, reported+float64(longest*(p.Warmups+possibleProbes))
 		case p.Warmups > 0:
-			return notPossible("how long the answers of the warm-ups were is not known")
+			return notPossible("the length of the warm-ups' answers is not known")
 		}
 	}
 	off := 0.0
@@ -126,24 +126,24 @@ const (
 // the engines abort: see requests-missing.
 func (c *facts) otherBooks(done int) (bad []string) {
 	if broken := c.brokenOff(); done >= c.planned() && broken > max(possibleProbes, c.limit("token_books")*float64(done)) {
-		bad = append(bad, fmt.Sprintf("the engines ended %.0f requests as aborted or failed, and no request of the client failed", broken))
+		bad = append(bad, fmt.Sprintf("the engines ended %.0f requests as aborted or failed, but no request of the client failed", broken))
 	}
 	if ended, why := c.serving(FinishedRequests); why == "" && ended > 0 {
 		if missing := float64(done) - ended; missing > max(1, c.limit("token_books")*float64(done)) {
-			bad = append(bad, fmt.Sprintf("the engines ended %.0f requests, and the client completed %d", ended, done))
+			bad = append(bad, fmt.Sprintf("the engines ended %.0f requests, but the client completed %d", ended, done))
 		}
 	}
 	if mean, _, ok := c.meanOf(promptsOfRequests); ok && c.m.TotalInputTokens != nil && *c.m.TotalInputTokens > 0 {
 		client := float64(*c.m.TotalInputTokens) / float64(done)
 		chat := strings.Contains(c.r.Config.Benchmark.Backend, "chat") || strings.Contains(c.r.Config.Benchmark.Endpoint, "chat")
 		if mean < leastPrompt*client || !chat && mean > mostPrompt*client+promptExtra && c.completions() {
-			bad = append(bad, fmt.Sprintf("the engines counted %.2f tokens in a prompt, the client %.2f", mean, client))
+			bad = append(bad, fmt.Sprintf("the engines counted %.2f tokens per prompt, the client %.2f", mean, client))
 		}
 	}
 	if mean, n, ok := c.meanOf(askedOfRequests); ok && n == float64(done) && c.e.Planned.IgnoreEOS && c.e.Planned.OutputTokens > 0 {
 		expected := float64(c.e.Planned.OutputTokens)
 		if math.Abs(mean-expected) > c.limit("token_books")*expected {
-			bad = append(bad, fmt.Sprintf("the engines were asked for %.2f tokens in an answer, %.0f planned", mean, expected))
+			bad = append(bad, fmt.Sprintf("the engines were asked for %.2f tokens per answer, but %.0f were planned", mean, expected))
 		}
 	}
 	return bad
@@ -185,13 +185,13 @@ func cacheWarm(c *facts) answer {
 		return notPossible("%s", why)
 	}
 	if c.e.Planned.SharedInput == nil {
-		return notPossible("how much the prompts share was not planned")
+		return notPossible("the plan does not say how much the prompts share")
 	}
 	asked, found := map[string]float64{}, map[string]float64{}
 	var kinds []string
 	for _, d := range c.m.Server {
 		if d.Reset || d.Others {
-			return notPossible("the counters of %s are not those of this client alone", d.Role)
+			return notPossible("the counters of %s include other clients", d.Role)
 		}
 		if n, ok := d.Counters[cacheAsked]; ok && n > 0 {
 			if !slices.Contains(kinds, d.Role) {
@@ -202,7 +202,7 @@ func cacheWarm(c *facts) answer {
 		}
 	}
 	if len(kinds) == 0 {
-		return notPossible("no engine looked into a prefix cache")
+		return notPossible("no engine used a prefix cache")
 	}
 	// Warm-ups and a probe repeat the first prompt, so that of so many requests
 	// one computes it and the others find it.
@@ -220,13 +220,13 @@ func cacheWarm(c *facts) answer {
 			// Every prompt begins with what the chat template puts before it.
 			added, ok := c.template(kind, asked[kind])
 			if !ok {
-				return notPossible("how much a chat template adds to each prompt is not known")
+				return notPossible("the length that a chat template adds to each prompt is not known")
 			}
 			accepted += (1 - expected) * added
 		}
 		share := found[kind] / asked[kind]
 		bad = bad || share-accepted > c.limit("cache_warmth")
-		parts = append(parts, fmt.Sprintf("%s found %.2f %% of the prompt tokens in its cache, %.2f %% expected", kind, 100*share, 100*accepted))
+		parts = append(parts, fmt.Sprintf("%s found %.2f %% of the prompt tokens in its cache (expected %.2f %%)", kind, 100*share, 100*accepted))
 	}
 	return judged(bad, "%s; %s more accepted", strings.Join(parts, ", "), percent(c.limit("cache_warmth")))
 }
@@ -256,7 +256,7 @@ func preemptedRequests(c *facts) answer {
 	if why != "" {
 		return notPossible("%s", why)
 	}
-	return judged(n/float64(done) > c.limit("preempted_share"), "%.0f preemptions in %d requests, accepted %s %%", n, done, percent(c.limit("preempted_share")))
+	return judged(n/float64(done) > c.limit("preempted_share"), "%.0f preemptions in %d requests (accepted %s %%)", n, done, percent(c.limit("preempted_share")))
 }
 
 func corruptOutput(c *facts) answer {
@@ -264,7 +264,7 @@ func corruptOutput(c *facts) answer {
 	if why != "" {
 		return notPossible("%s", why)
 	}
-	return judged(n > 0, "%.0f requests met NaN", n)
+	return judged(n > 0, "%.0f requests had NaN logits", n)
 }
 
 func foreignLoad(c *facts) answer {
@@ -280,7 +280,7 @@ func foreignLoad(c *facts) answer {
 	own := done + failed + c.e.Planned.Warmups
 	beyond := served - float64(own)
 	accepted := max(1, c.limit("foreign_share")*float64(done)) + possibleProbes
-	return judged(beyond > accepted, "the engines ended %.0f requests, %d were the client's (%.0f more accepted)", served, own, accepted)
+	return judged(beyond > accepted, "the engines ended %.0f requests, of which %d were the client's (%.0f more accepted)", served, own, accepted)
 }
 
 // longestAnswer is the most tokens of an answer; 0 if the client did not save them.

@@ -19,61 +19,61 @@ type question struct {
 
 // questions lists every check, in the order of the record. It is never changed.
 var questions = []question{
-	{"job-state", result.Invalid, "a job that was cut short may leave numbers behind", jobState},
-	{"phase-failed", result.Invalid, "a client can fail behind a job that succeeds", phaseFailed},
-	{"role-died", result.Invalid, "answers of a server that died are errors or leftovers", roleDied},
-	{"instance-died", result.Invalid, "numbers from before and after it are of two different servers", instanceDied},
-	{"result-missing", result.Invalid, "no numbers are no result", resultMissing},
-	{"metrics-missing", result.Invalid, "a result without the numbers that its benchmark is run for, or with something else in their place, is none", metricsMissing},
+	{"job-state", result.Invalid, "a job that ended early can leave numbers of a part of its load", jobState},
+	{"phase-failed", result.Invalid, "a job can succeed although its client failed", phaseFailed},
+	{"role-died", result.Invalid, "a server that died gave errors and incomplete answers", roleDied},
+	{"instance-died", result.Invalid, "before and after an instance died, the numbers describe two different services", instanceDied},
+	{"result-missing", result.Invalid, "a run without a benchmark result has no numbers to judge", resultMissing},
+	{"metrics-missing", result.Invalid, "a result must have the metrics that its benchmark measures, as numbers", metricsMissing},
 	{"files-missing", result.Suspect, "planned files that are missing or unreadable were not checked", filesMissing},
-	{"files-mixed", result.Invalid, "numbers of another execution are not of this run", filesMixed},
-	{"placed-otherwise", result.Invalid, "a run on other nodes or GPUs than planned is another run", placedOtherwise},
+	{"files-mixed", result.Invalid, "files of another execution do not describe this run", filesMixed},
+	{"placed-otherwise", result.Invalid, "a run on other nodes or GPUs did not measure what was planned", placedOtherwise},
 	{"from-log", result.Suspect, "console text is rounded and lacks the details behind the numbers", fromLog},
-	{"wrong-server", result.Invalid, "numbers of another model or engine are of another benchmark", wrongServer},
-	{"server-restarted", result.Invalid, "a server that began again was away meanwhile, and has forgotten what it counted", serverRestarted},
-	{"no-success", result.Invalid, "a client exits 0 when nothing was served", noSuccess},
-	{"no-tokens", result.Invalid, "an engine that dies behind its headers answers fast and empty", noTokens},
-	{"requests-missing", result.Invalid, "requests that vanish are neither served nor failed", requestsMissing},
-	{"request-errors", result.Invalid, "failed requests lighten the load of the others", requestErrors},
+	{"wrong-server", result.Invalid, "numbers of another model or engine belong to another benchmark", wrongServer},
+	{"server-restarted", result.Invalid, "a restarted server did not answer for a while and lost its counts", serverRestarted},
+	{"no-success", result.Invalid, "a client can exit with 0 although no request was served", noSuccess},
+	{"no-tokens", result.Invalid, "an engine that dies after its response headers answers fast, but without tokens", noTokens},
+	{"requests-missing", result.Invalid, "every planned request must have completed or failed", requestsMissing},
+	{"request-errors", result.Invalid, "failed requests reduce the load, so the other requests look faster", requestErrors},
 	{"output-length", result.Invalid, "short answers make every latency look better", outputLength},
-	{"input-length", result.Suspect, "other prompts than asked are another benchmark", inputLength},
-	{"token-books", result.Suspect, "client and engine count the same tokens, or one of them is wrong", tokenBooks},
-	{"engine-slower", result.Invalid, "a request spends less time in the engine than in the client, so the engine's latencies cannot add up to more", engineSlower},
-	{"inconsistent", result.Invalid, "a report that contradicts itself proves nothing", inconsistent},
-	{"times-impossible", result.Invalid, "a clock that was set, or requests that were copied, are no measurement", timesImpossible},
-	{"summary-differs", result.Invalid, "a summary of other requests than those beside it proves nothing", summaryDiffers},
-	{"coarse-clock", result.Suspect, "a latency cannot be finer than the clock that read it", coarseClock},
+	{"input-length", result.Suspect, "prompts of another length are another load than planned", inputLength},
+	{"token-books", result.Suspect, "client and engine must count the same tokens; otherwise one of them is wrong", tokenBooks},
+	{"engine-slower", result.Invalid, "a request spends less time in the engine than in the client, so the engine's latencies cannot be larger", engineSlower},
+	{"inconsistent", result.Invalid, "numbers that contradict each other cannot all be right", inconsistent},
+	{"times-impossible", result.Invalid, "impossible times come from a clock that was set or from copied requests", timesImpossible},
+	{"summary-differs", result.Invalid, "the statistics must be those of the single requests in the same file", summaryDiffers},
+	{"coarse-clock", result.Suspect, "a latency cannot be more precise than the clock that measured it", coarseClock},
 	{"impossible-speed", result.Invalid, "tokens cannot come faster than the latencies allow", impossibleSpeed},
-	{"itl-bundled", result.Withheld, "with several tokens per chunk the gap between chunks is no latency of a token", itlBundled},
-	{"cache-warm", result.Invalid, "a prompt that is found in the cache costs nothing", cacheWarm},
-	{"client-bound", result.Invalid, "a client at its limit measures itself", clientBound},
-	{"requests-resent", result.Suspect, "a server that drops connections under requests is not steady, and the request waited for both", resent},
-	{"usage-missing", result.Suspect, "an event of a stream may hold several tokens, or none", usageMissing},
-	{"warm-up-failed", result.Suspect, "a warm-up that fails warms nothing up", warmUpFailed},
-	{"load-not-reached", result.Suspect, "latency at a lower load than asked for is another result", loadNotReached},
-	{"sends-lumped", result.Suspect, "requests that a client held back and sent together are another load", sendsLumped},
-	{"no-steady-state", result.Suspect, "ramp and tail are no steady load", noSteadyState},
-	{"uneven-spread", result.Suspect, "an instance that gets more than its share sets the latency, one that gets less is not measured", unevenSpread},
-	{"proxy-errors", result.Suspect, "a client that tries again reports a success where the service failed", proxyErrors},
-	{"kv-transfer-failed", result.Invalid, "without transfers decode computes the prompt itself: not disaggregated", kvTransferFailed},
-	{"preempted-requests", result.Suspect, "a thrashing KV cache computes prompts twice", preemptedRequests},
-	{"corrupt-output", result.Invalid, "NaN logits are no answer", corruptOutput},
-	{"foreign-load", result.Suspect, "requests of others share the engine", foreignLoad},
+	{"itl-bundled", result.Withheld, "if chunks hold several tokens, the gap between two chunks is not the latency of a token", itlBundled},
+	{"cache-warm", result.Invalid, "prompts found in the prefix cache need no prefill, so TTFT and throughput look better", cacheWarm},
+	{"client-bound", result.Invalid, "an overloaded client adds its own delays to the latencies", clientBound},
+	{"requests-resent", result.Suspect, "a server that drops connections is not stable, and the latency of a resent request includes both attempts", resent},
+	{"usage-missing", result.Suspect, "without usage the client counts events of the stream, and an event may hold several tokens or none", usageMissing},
+	{"warm-up-failed", result.Suspect, "after a failed warm-up the server may be cold", warmUpFailed},
+	{"load-not-reached", result.Suspect, "latency at a lower load than planned does not answer the planned question", loadNotReached},
+	{"sends-lumped", result.Suspect, "requests that the client held back and sent together are another load than planned", sendsLumped},
+	{"no-steady-state", result.Suspect, "ramp-up and tail are not a steady load", noSteadyState},
+	{"uneven-spread", result.Suspect, "an overloaded instance dominates the latency, and the others are not measured under their load", unevenSpread},
+	{"proxy-errors", result.Suspect, "a client that retries reports success although the service failed", proxyErrors},
+	{"kv-transfer-failed", result.Invalid, "without KV transfers decode computes the prompts itself, and the run is not disaggregated", kvTransferFailed},
+	{"preempted-requests", result.Suspect, "a preempted request loses its KV cache and is computed again", preemptedRequests},
+	{"corrupt-output", result.Invalid, "answers from NaN logits are meaningless", corruptOutput},
+	{"foreign-load", result.Suspect, "requests of other clients slow the measured ones down", foreignLoad},
 	{"window-wrong", result.Invalid, "idle time in the window lowers every rate", windowWrong},
-	{"cold-start", result.Suspect, "compiling inside the window is no serving", coldStart},
-	{"stalled", result.Suspect, "an outage in the window is in every rate and in few percentiles", stalled},
-	{"not-steady", result.Suspect, "a queue that still grows has no latency yet", notSteady},
-	{"n-too-small", result.Withheld, "a percentile needs enough requests beyond it", tooFew},
-	{"accuracy-missing", result.Invalid, "speed without the planned proof of right answers", accuracyMissing},
-	{"accuracy-invalid", result.Invalid, "the accuracy of a sick server is not the model's", accuracyInvalid},
-	{"accuracy-subset", result.Withheld, "the first questions are easier than all of them", accuracySubset},
-	{"gpu-shared", result.Suspect, "a process of somebody else takes time and memory of the GPU", gpuShared},
-	{"gpu-idle", result.Invalid, "a GPU without work, or work on another GPU, is not what was planned", gpuIdle},
-	{"throttled", result.Suspect, "a GPU that heat or a lack of power slows down is not the GPU that was bought", throttled},
-	{"mixed-hardware", result.Suspect, "numbers measured on different GPU models hold for none of them", mixedHardware},
-	{"power-gaps", result.Withheld, "what was drawn while nobody looked is not known", powerGaps},
-	{"imported", result.Note, "profllm did not watch the server, so that most checks are not possible: no baseline by default", imported},
-	{"simulated", result.Note, "simulated or profiled numbers are no measurements of the engine", instrumented},
+	{"cold-start", result.Suspect, "compilation during the window raises latencies that later requests do not have", coldStart},
+	{"stalled", result.Suspect, "an outage lowers every rate, but few percentiles show it", stalled},
+	{"not-steady", result.Suspect, "while a queue grows, latency depends on how long the test runs", notSteady},
+	{"n-too-small", result.Withheld, "a percentile needs enough requests above it", tooFew},
+	{"accuracy-missing", result.Invalid, "without the planned evaluation, fast but wrong answers would not be noticed", accuracyMissing},
+	{"accuracy-invalid", result.Invalid, "many answers without a number point to a broken server, so the accuracy is not the model's", accuracyInvalid},
+	{"accuracy-subset", result.Withheld, "the first questions are easier than the whole set", accuracySubset},
+	{"gpu-shared", result.Suspect, "another process takes time and memory of the GPU", gpuShared},
+	{"gpu-idle", result.Invalid, "an idle planned GPU, or a busy GPU outside the plan, means that the run used other GPUs than planned", gpuIdle},
+	{"throttled", result.Suspect, "heat or a lack of power makes a GPU slower than it normally is", throttled},
+	{"mixed-hardware", result.Suspect, "numbers measured on different GPU models describe none of them", mixedHardware},
+	{"power-gaps", result.Withheld, "the power drawn between samples is not known", powerGaps},
+	{"imported", result.Note, "profllm did not observe the server, so most checks are not possible; not a baseline by default", imported},
+	{"simulated", result.Note, "a simulated or profiled engine does not have the speed of the real engine", instrumented},
 }
 
 func orNone(s string) string {
@@ -113,9 +113,9 @@ func roleDied(c *facts) answer {
 		return fail("%s", list(bad))
 	}
 	if len(c.e.Phases) == 0 {
-		return notPossible("no phase was recorded, so nobody watched the roles")
+		return notPossible("no phase was recorded, so the roles were not monitored")
 	}
-	return pass("every role was there to the end")
+	return pass("every role ran to the end")
 }
 
 func resultMissing(c *facts) answer {
@@ -129,7 +129,7 @@ func resultMissing(c *facts) answer {
 	case len(c.e.Missing) > 0:
 		return fail("no benchmark result; missing: %s", list(c.e.Missing))
 	case c.imported() && c.m.Measured():
-		return notPossible("the imported file has numbers, and none of completed requests")
+		return notPossible("the imported file has numbers, but no count of completed requests")
 	}
 	return fail("no benchmark result")
 }
@@ -148,7 +148,7 @@ func filesMissing(c *facts) answer {
 	case c.m.CompletedRequests == nil && c.m.Offline == nil && !c.e.Planned.NoBenchmark:
 		return notPossible("no benchmark result, see result-missing")
 	}
-	return pass("every planned file is there")
+	return pass("every planned file is present")
 }
 
 // unreadable lists files, or parts of them, that are there and cannot be read.
@@ -204,7 +204,7 @@ func kvTransferFailed(c *facts) answer {
 	// nothing.
 	arrived := slices.ContainsFunc(c.m.Server, func(d result.ServerDelta) bool { return d.Role == "decode" })
 	if t.Bytes == nil || !arrived {
-		return notPossible("no counter of the bytes that reached decode")
+		return notPossible("the bytes that reached decode were not counted")
 	}
 	a := judged(*t.Bytes <= 0, "%.0f bytes moved in %d transfers, none failed", *t.Bytes, orZero(t.Transfers))
 	if a.outcome == result.Fail {
@@ -230,7 +230,7 @@ func (c *facts) idlePrefill() string {
 	if why != "" || n == 0 || n < c.placed("prefill") {
 		return ""
 	}
-	return fmt.Sprintf("prefill computed no prompt token, and the client completed %d requests", done)
+	return fmt.Sprintf("prefill computed no prompt token, but the client completed %d requests", done)
 }
 
 func gpuShared(c *facts) answer {
@@ -245,9 +245,9 @@ func gpuShared(c *facts) answer {
 		}
 	}
 	if made == 0 {
-		return notPossible("nobody looked at the GPUs before the start")
+		return notPossible("the GPUs were not checked before the start")
 	}
-	return judged(len(bad) > 0, "%s", cmp.Or(list(bad), "before the start the planned GPUs were idle"))
+	return judged(len(bad) > 0, "%s", cmp.Or(list(bad), "the planned GPUs were idle before the start"))
 }
 
 func instrumented(c *facts) answer {
@@ -278,11 +278,11 @@ func imported(c *facts) answer {
 	case c.r.Provenance == nil:
 		return notPossible("no provenance")
 	case !c.imported():
-		return pass("read where it was measured")
+		return pass("read in the run that measured it")
 	}
 	i := c.r.Provenance.Imported
 	if i == nil {
-		return fail("the files of %s lay alone", c.r.Provenance.Foreign)
+		return fail("the files of %s lay outside a run of profllm", c.r.Provenance.Foreign)
 	}
 	return fail("imported from %s, format %s", i.From, i.Format)
 }

@@ -76,7 +76,7 @@ func perChunk(c *facts, done int) (text string, bad bool) {
 	default:
 		return "", false
 	}
-	return fmt.Sprintf("%.3f tokens per chunk, accepted %.2f", per, accepted), per > accepted
+	return fmt.Sprintf("%.3f tokens per chunk (accepted %.2f)", per, accepted), per > accepted
 }
 
 // chunksTogether counts the chunks that were read with the one before.
@@ -98,7 +98,7 @@ func chunksTogether(c *facts, _ int) (text string, bad bool) {
 		}
 	}
 	share := float64(n) / float64(gaps)
-	return fmt.Sprintf("%s %% of the chunks came with the one before, accepted %s %%", percent(math.Round(1e4*share)/1e4), percent(c.limit("bundled_share"))),
+	return fmt.Sprintf("%s %% of the chunks arrived together with the previous one (accepted %s %%)", percent(math.Round(1e4*share)/1e4), percent(c.limit("bundled_share"))),
 		share > c.limit("bundled_share")
 }
 
@@ -108,5 +108,5 @@ func mediansApart(c *facts, _ int) (text string, bad bool) {
 	if itl == nil || tpot == nil {
 		return "", false
 	}
-	return fmt.Sprintf("median ITL %.3f ms, median TPOT %.3f ms, least accepted share %.2f", *itl, *tpot, c.limit("itl_share")), *itl < c.limit("itl_share")**tpot && *itl < stepMS
+	return fmt.Sprintf("median ITL %.3f ms, median TPOT %.3f ms (accepted from a ratio of %.2f)", *itl, *tpot, c.limit("itl_share")), *itl < c.limit("itl_share")**tpot && *itl < stepMS
 }

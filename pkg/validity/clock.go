@@ -38,9 +38,9 @@ func coarseClock(c *facts) answer {
 		return notPossible("fewer than %d values of each latency were saved", leastSteps)
 	}
 	if len(bad) > 0 {
-		return fail("the values differ by whole steps of the clock, of their median: %s (accepted %s %%)", list(bad), percent(c.limit("clock_share")))
+		return fail("the values are multiples of a clock step, in percent of their median: %s (accepted %s %%)", list(bad), percent(c.limit("clock_share")))
 	}
-	return pass("%d latencies differ by less than %s %% of their median", looked, percent(c.limit("clock_share")))
+	return pass("the values of %d latencies have steps below %s %% of their median", looked, percent(c.limit("clock_share")))
 }
 
 // apart is the least difference between two different values, as a share of their

@@ -81,7 +81,7 @@ func verdictContradictions(v *result.Validity) (bad []string) {
 		return slices.ContainsFunc(v.Checks, func(c result.Check) bool { return c.Outcome == result.Fail && c.Word == word })
 	}
 	if invalid := v.Failed(result.Invalid); v.Valid == invalid {
-		bad = append(bad, fmt.Sprintf("validity.valid is %v, and %s", v.Valid, failedChecks(v, result.Invalid)))
+		bad = append(bad, fmt.Sprintf("validity.valid is %v, but %s", v.Valid, failedChecks(v, result.Invalid)))
 	}
 	expected := result.VerdictValid
 	switch {
@@ -91,16 +91,16 @@ func verdictContradictions(v *result.Validity) (bad []string) {
 		expected = result.VerdictSuspect
 	}
 	if v.Verdict != "" && v.Verdict != expected {
-		bad = append(bad, fmt.Sprintf("validity.verdict is %s, by its checks %s", v.Verdict, expected))
+		bad = append(bad, fmt.Sprintf("validity.verdict is %s, but its checks give %s", v.Verdict, expected))
 	}
 	for _, word := range v.Words {
 		if !failed(word) {
-			bad = append(bad, fmt.Sprintf("validity.words has %s, which no check says", word))
+			bad = append(bad, fmt.Sprintf("validity.words has %s, but no failed check has this word", word))
 		}
 	}
 	for _, c := range v.Checks {
 		if c.Outcome == result.Fail && !slices.Contains(v.Words, c.Word) {
-			bad = append(bad, fmt.Sprintf("check %s failed and is not in validity.words", c.Word))
+			bad = append(bad, fmt.Sprintf("check %s failed, but is not in validity.words", c.Word))
 		}
 	}
 	return bad

@@ -37,13 +37,13 @@ func TestContradiction(t *testing.T) {
 			g.e.Limits = validity.Limits{"rate_deviation": 0.5}
 		}, nil, ""},
 		{"made valid", func(g *run) { g.requests(900, 100) }, func(r *result.Result) { r.Validity.Valid = true },
-			"validity.valid is true, and failed: request-errors"},
+			"validity.valid is true, but failed: request-errors"},
 		{"made invalid", nil, func(r *result.Result) { r.Validity.Valid, r.Validity.Verdict = false, result.VerdictInvalid },
-			"validity.valid is false, and no check of severity invalid failed, validity.verdict is invalid, by its checks valid"},
+			"validity.valid is false, but no check of severity invalid failed, validity.verdict is invalid, but its checks give valid"},
 		{"word taken out", func(g *run) { g.r.Results.FromLog = true }, func(r *result.Result) { r.Validity.Words = nil },
-			"check from-log failed and is not in validity.words"},
+			"check from-log failed, but is not in validity.words"},
 		{"check mended", func(g *run) { g.r.Results.FromLog = true }, func(r *result.Result) { r.Validity.Check("from-log").Outcome = result.Pass },
-			"validity.verdict is suspect, by its checks valid, validity.words has from-log, which no check says"},
+			"validity.verdict is suspect, but its checks give valid, validity.words has from-log, but no failed check has this word"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := good()

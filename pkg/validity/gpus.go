@@ -36,7 +36,7 @@ func unseen(seen, planned int) string {
 	if seen == planned {
 		return ""
 	}
-	return fmt.Sprintf("; of %d of %d planned GPUs it is not known", planned-seen, planned)
+	return fmt.Sprintf("; not known for %d of %d planned GPUs", planned-seen, planned)
 }
 
 // gpuIdle looks for GPUs that were given to a role and not used, and for others that
@@ -57,7 +57,7 @@ func gpuIdle(c *facts) answer {
 		case u.Utilization == nil:
 			continue
 		case u.Role == "" && *u.Utilization > 100*foreign:
-			bad = append(bad, fmt.Sprintf("%s, which no role was given, was in use %.1f %% of the time (accepted %s %%)", gpuName(&u), *u.Utilization, percent(foreign)))
+			bad = append(bad, fmt.Sprintf("%s has no role, but was in use %.1f %% of the time (accepted %s %%)", gpuName(&u), *u.Utilization, percent(foreign)))
 		case u.Role != "":
 			seen++
 			least = min(least, *u.Utilization)
@@ -70,9 +70,9 @@ func gpuIdle(c *facts) answer {
 	case len(bad) > 0:
 		return fail("%s", list(bad))
 	case seen < planned:
-		return notPossible("no sample in the client's window says how much %d of %d planned GPUs were in use", planned-seen, planned)
+		return notPossible("the client's window has no sample of the use of %d of %d planned GPUs", planned-seen, planned)
 	}
-	return pass("each of %d planned GPUs was in use %.1f %% of the time or more, and no other", planned, least)
+	return pass("each of %d planned GPUs was in use at least %.1f %% of the time, and no other GPU was", planned, least)
 }
 
 // throttled looks for GPUs that something slowed down, and for those among GPUs of one
@@ -116,7 +116,7 @@ func throttled(c *facts) answer {
 	case len(bad) > 0:
 		return fail("%s", list(bad))
 	case seen == 0:
-		return notPossible("the GPUs did not say why their clocks are what they are")
+		return notPossible("the GPUs reported no reasons for their clocks")
 	}
 	return pass("slowed down in at most %.1f %% of the samples; SM clocks at most %.1f %% apart%s", 100*most, 100*spread, unseen(seen, planned))
 }
@@ -133,7 +133,7 @@ func mixedHardware(c *facts) answer {
 		return notPossible("no GPU was planned")
 	}
 	if len(c.e.Hardware) == 0 {
-		return notPossible("nobody looked at the GPUs before the start")
+		return notPossible("the GPUs were not checked before the start")
 	}
 	kinds := map[string]string{} // → the first node that has it
 	for _, g := range c.e.Hardware {
@@ -174,9 +174,9 @@ func powerGaps(c *facts) answer {
 		}
 	}
 	if metered == 0 {
-		return notPossible("no planned GPU said its power")
+		return notPossible("no planned GPU reported its power")
 	}
-	a := pass("longest gap %.1f s, %.1f %% of the window covered, or more", longest, 100*least)
+	a := pass("longest gap %.1f s, at least %.1f %% of the window covered", longest, 100*least)
 	if len(bad) > 0 {
 		a = fail("%s", list(bad))
 	}

@@ -54,20 +54,20 @@ func TestGPUChecksSayWhatTheySaw(t *testing.T) {
 		detail  string
 	}{
 		{"gpu-idle", func(g *run) { g.gpu(3).Utilization = new(0.4) }, result.Fail, "n2 GPU 1 of decode was in use 0.4 % of the time (accepted from 1 %)"},
-		{"gpu-idle", func(g *run) { g.gpu(4).Utilization = new(35.0) }, result.Fail, "n3 GPU 0, which no role was given, was in use 35.0 % of the time (accepted 1 %)"},
-		{"gpu-idle", func(*run) {}, result.Pass, "each of 4 planned GPUs was in use 90.0 % of the time or more, and no other"},
-		{"gpu-idle", func(g *run) { g.gpu(0).Utilization = nil }, result.NotPossible, "no sample in the client's window says how much 1 of 4 planned GPUs were in use"},
+		{"gpu-idle", func(g *run) { g.gpu(4).Utilization = new(35.0) }, result.Fail, "n3 GPU 0 has no role, but was in use 35.0 % of the time (accepted 1 %)"},
+		{"gpu-idle", func(*run) {}, result.Pass, "each of 4 planned GPUs was in use at least 90.0 % of the time, and no other GPU was"},
+		{"gpu-idle", func(g *run) { g.gpu(0).Utilization = nil }, result.NotPossible, "the client's window has no sample of the use of 1 of 4 planned GPUs"},
 		{"throttled", func(g *run) { g.gpu(0).Slowed, g.gpu(0).SlowedBy = new(0.2), []string{"hw-thermal"} }, result.Fail, "n1 GPU 0 was slowed down in 20.0 % of the samples (hw-thermal; accepted 5 %)"},
 		{"throttled", func(g *run) { g.gpu(1).SMClock = new(1500.0) }, result.Fail, "SM clocks of prefill: n1 GPU 1 1500 MHz, n1 GPU 0 1800 MHz, 16.7 % apart (accepted 5 %)"},
-		{"throttled", func(g *run) { g.gpu(0).Slowed = nil }, result.Pass, "slowed down in at most 0.0 % of the samples; SM clocks at most 0.0 % apart; of 1 of 4 planned GPUs it is not known"},
+		{"throttled", func(g *run) { g.gpu(0).Slowed = nil }, result.Pass, "slowed down in at most 0.0 % of the samples; SM clocks at most 0.0 % apart; not known for 1 of 4 planned GPUs"},
 		{"mixed-hardware", func(g *run) { g.e.Hardware[3].Driver = "575" }, result.Fail, "n1 has H100, driver 570, n2 has H100, driver 575"},
-		{"mixed-hardware", func(g *run) { g.e.Hardware = nil }, result.NotPossible, "nobody looked at the GPUs before the start"},
+		{"mixed-hardware", func(g *run) { g.e.Hardware = nil }, result.NotPossible, "the GPUs were not checked before the start"},
 		{"power-gaps", func(g *run) { g.gpu(0).LongestGap, g.gpu(0).Coverage = 7, 0.93 }, result.Fail, "n1 GPU 0: longest gap 7.0 s (accepted 3 s), 93.0 % of the window covered (accepted from 95 %)"},
 		{"power-gaps", func(g *run) {
 			for i := range 4 {
 				g.gpu(i).Energy = nil
 			}
-		}, result.NotPossible, "no planned GPU said its power"},
+		}, result.NotPossible, "no planned GPU reported its power"},
 	} {
 		outcome, said := detail(c.change, c.word)
 		require.Equal(t, c.outcome, outcome, c.detail)

@@ -112,5 +112,5 @@ func metricsMissing(c *facts) answer {
 	case !measured:
 		return notPossible("no benchmark result with a completed request")
 	}
-	return pass("%d headline metrics of %s are there", asked, cmp.Or(c.r.Config.Benchmark.Kind, "the benchmark"))
+	return pass("%d headline metrics of %s are present", asked, cmp.Or(c.r.Config.Benchmark.Kind, "the benchmark"))
 }

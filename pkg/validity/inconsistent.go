@@ -21,7 +21,7 @@ func inconsistent(c *facts) answer {
 		if bad = append(bad, more...); len(bad) > 0 {
 			return fail("%s", list(bad))
 		}
-		return pass("%d means and rates agree with what they are of", compared)
+		return pass("%d means and rates agree with their totals", compared)
 	}
 	if len(bad) == 0 && c.m.CompletedRequests == nil && !(c.imported() && c.m.Measured()) {
 		return notPossible("no benchmark result")

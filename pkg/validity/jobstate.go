@@ -27,7 +27,7 @@ func jobState(c *facts) answer {
 	unknown := ""
 	for _, w := range schedulerWords(&end, c.r.Slurm) {
 		if state := w.word(); slices.Contains(open, state) {
-			unknown = fmt.Sprintf("job %s is %s: its end is not known", w.JobID, state)
+			unknown = fmt.Sprintf("job %s is %s; how it ended is not known", w.JobID, state)
 			continue
 		}
 		add(fmt.Sprintf("job %s is %s, exit code %s (%s)", w.JobID, w.State, orNone(w.ExitCode), w.by), w.bad(end.Judged))
@@ -43,7 +43,7 @@ func jobState(c *facts) answer {
 	case bad:
 		return fail("%s", text)
 	case end.Judged != 0:
-		return pass("%s; the job's exit code %d stands for %s", text, end.Judged, end.For)
+		return pass("%s; the job's exit code %d means %s", text, end.Judged, end.For)
 	}
 	return pass("%s", text)
 }

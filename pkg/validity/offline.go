@@ -30,9 +30,9 @@ func offlineTooFew(o *result.Offline, risk float64) answer {
 		}
 	}
 	if checked == 0 {
-		return notPossible("no percentile of a known number of iterations was reported")
+		return notPossible("no percentile was reported with its number of iterations")
 	}
-	a := judged(len(bad) > 0, "%s", cmp.Or(list(bad), fmt.Sprintf("%d percentiles have iterations enough", checked)))
+	a := judged(len(bad) > 0, "%s", cmp.Or(list(bad), fmt.Sprintf("%d percentiles have enough iterations", checked)))
 	a.withheld = keys
 	return a
 }
@@ -51,7 +51,7 @@ func offlineContradictions(o *result.Offline, fromLog bool, deviation float64) (
 				sum += v
 			}
 			if mean := sum / float64(len(t.Values)); math.Abs(*t.Mean-mean) > deviation*mean {
-				bad = append(bad, fmt.Sprintf("%s: mean %.6g s, of its values %.6g s", t.Name, *t.Mean, mean))
+				bad = append(bad, fmt.Sprintf("%s: mean %.6g s, but its values give %.6g s", t.Name, *t.Mean, mean))
 			}
 		}
 		bad = append(bad, timingDisorder(t)...)

@@ -45,7 +45,7 @@ func proxyErrors(c *facts) answer {
 	case p == nil:
 		return notPossible("no counters of profllm's own proxy were read")
 	case p.Reset:
-		return fail("the proxy began again between the first and the last look at its counters")
+		return fail("the proxy restarted between the first and the last reading of its counters")
 	case p.Requests == 0:
 		return notPossible("the proxy counted no request")
 	}
@@ -54,7 +54,7 @@ func proxyErrors(c *facts) answer {
 	case len(bad) == 0:
 		return pass("%d requests: no error, none sent again%s", p.Requests, unlessZero(clientsGone(p), ", %d given up by the client"))
 	case p.Others:
-		return notPossible("the counters are those of the other clients as well: %s", strings.Join(bad, "; "))
+		return notPossible("the counters include other clients: %s", strings.Join(bad, "; "))
 	}
 	return fail("%s", strings.Join(bad, "; "))
 }
@@ -68,11 +68,11 @@ func (c *facts) proxyFaults(p *result.Proxy) (bad []string) {
 	}
 	check(countErrors(p), "proxy_error_share", unlessZero(p.Broken, ", %d of them broken off")+unlessZero(p.BadAnswers, ", %d of status 200")+backendFailures(p), "were answered with an error")
 	if n := clientsGone(p) - c.unanswered(); n > 0 && !c.cutShort() {
-		bad = append(bad, fmt.Sprintf("the client gave up %d requests and reports %d failed", clientsGone(p), c.unanswered()))
+		bad = append(bad, fmt.Sprintf("the client gave up %d requests, but reports %d failed", clientsGone(p), c.unanswered()))
 	}
 	if done, why := c.completed(); why == "" && !p.Others {
 		if missing := float64(done) - float64(p.Requests); missing > max(1, proxyUnseen*float64(done)) {
-			bad = append(bad, fmt.Sprintf("the proxy saw %d requests, and the client completed %d", p.Requests, done))
+			bad = append(bad, fmt.Sprintf("the proxy saw %d requests, but the client completed %d", p.Requests, done))
 		}
 	}
 	check(p.WithoutKV, "proxy_without_kv_share", "", "were computed by decode itself, because prefill handed over no KV cache")

@@ -36,12 +36,12 @@ func TestProxyErrorsSayTheNumbers(t *testing.T) {
 		"errors and sent again": {result.Proxy{Requests: 1000, Statuses: map[string]int64{"200": 999, "503": 1}, Resent: 3}, 1, true,
 			"1 of 1000 requests were answered with an error (accepted 0 %); 3 of 1000 requests were sent to an instance a second time (accepted 0 %)"},
 		"given up": {result.Proxy{Requests: 1000, Statuses: map[string]int64{"200": 996, "499": 4}}, 1, true,
-			"the client gave up 4 requests and reports 1 failed"},
+			"the client gave up 4 requests, but reports 1 failed"},
 		"given up and reported": {result.Proxy{Requests: 1000, Statuses: map[string]int64{"200": 996, "499": 4}}, 4, false,
 			"1000 requests: no error, none sent again, 4 given up by the client"},
 		"without KV": {result.Proxy{Requests: 1000, Statuses: map[string]int64{"200": 1000}, WithoutKV: 400}, 0, true,
 			"400 of 1000 requests were computed by decode itself, because prefill handed over no KV cache (accepted 1 %)"},
-		"restarted": {result.Proxy{Requests: 1, Reset: true}, 0, true, "the proxy began again between the first and the last look at its counters"},
+		"restarted": {result.Proxy{Requests: 1, Reset: true}, 0, true, "the proxy restarted between the first and the last reading of its counters"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := good()

@@ -10,7 +10,7 @@ import (
 
 func noSuccess(c *facts) answer {
 	if c.m.CompletedRequests == nil {
-		return notPossible("the client reported no number of completed requests")
+		return notPossible("the client did not report the number of completed requests")
 	}
 	done := *c.m.CompletedRequests
 	return judged(done <= 0, "%d requests completed", done)
@@ -33,7 +33,7 @@ func noTokens(c *facts) answer {
 		}
 	}
 	out := *c.m.TotalOutputTokens
-	return judged(out <= 0 || empty > 0, "%d output tokens in %d requests, %d known to be empty", out, done, empty)
+	return judged(out <= 0 || empty > 0, "%d output tokens in %d requests; %d answers were empty", out, done, empty)
 }
 
 // failed returns the number of failed requests; derived says that the client
@@ -50,11 +50,11 @@ func requestsMissing(c *facts) answer {
 		return fail("%s", list(cut))
 	}
 	if c.m.CompletedRequests == nil {
-		return notPossible("the client reported no number of completed requests")
+		return notPossible("the client did not report the number of completed requests")
 	}
 	failed, derived, ok := c.failed()
 	if !ok || derived {
-		return notPossible("the client reported no number of failed requests")
+		return notPossible("the client did not report the number of failed requests")
 	}
 	planned := c.planned()
 	if planned == 0 {
@@ -95,10 +95,10 @@ func outputLength(c *facts) answer {
 		return judged(math.Abs(off) > c.limit("output_deviation") || share > c.limit("short_share"), "%.2f tokens per request, %d planned (%+.2f %%, accepted %.2f %%)%s",
 			perRequest, p.OutputTokens, 100*off, 100*c.limit("output_deviation"), short)
 	case p.OutputTokens > 0 && float64(p.OutputTokens) < c.limit("output_tokens"):
-		return notPossible("answers of %d token were planned, without ignore-eos", p.OutputTokens)
+		return notPossible("answers of %d token were planned without ignore-eos", p.OutputTokens)
 	}
 	least := c.limit("output_tokens")
-	return judged(perRequest < least, "%.2f tokens per request, at least %s expected", perRequest, plain(least))
+	return judged(perRequest < least, "%.2f tokens per request (accepted from %s)", perRequest, plain(least))
 }
 
 // shortAnswers is the share of the answers that ended before half of the planned
@@ -115,7 +115,7 @@ func (c *facts) shortAnswers(done int) (text string, share float64) {
 		}
 	}
 	share = float64(n) / float64(done)
-	return fmt.Sprintf("; %d of %d answers have less than half of them (accepted %s %%)", n, done, percent(c.limit("short_share"))), share
+	return fmt.Sprintf("; %d of %d answers have less than half the planned tokens (accepted %s %%)", n, done, percent(c.limit("short_share"))), share
 }
 
 func inputLength(c *facts) answer {
@@ -158,7 +158,7 @@ func impossibleSpeed(c *facts) answer {
 	}
 	// (O/D) / (L x 1000/mean_tpot_ms) with L = busy/D: the window cancels out.
 	ratio := float64(*c.m.TotalOutputTokens) * *tpot / 1000 / busy
-	return judged(ratio > c.limit("speed_ratio"), "%d tokens of %.3f ms in %.3f s of requests: %.2f times what fits, accepted %.2f",
+	return judged(ratio > c.limit("speed_ratio"), "%d tokens of %.3f ms in %.3f s of requests: %.2f times what fits (accepted %.2f)",
 		*c.m.TotalOutputTokens, *tpot, busy, ratio, c.limit("speed_ratio"))
 }
 

@@ -48,7 +48,7 @@ func tooFew(c *facts) answer {
 	if checked == 0 {
 		return notPossible("no percentile was reported")
 	}
-	a := pass("%d percentiles have samples enough", checked)
+	a := pass("%d percentiles have enough samples", checked)
 	if len(bad) > 0 {
 		a = fail("%s", list(bad))
 	}

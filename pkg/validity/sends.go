@@ -19,7 +19,7 @@ type pace struct {
 }
 
 func (p pace) String() string {
-	return fmt.Sprintf("%s%.2f of %.2f requests/s were sent (accepted from %.2f: %s)", p.bound, p.sent, p.asked, p.asked*p.least, p.how)
+	return fmt.Sprintf("%s%.2f requests/s were sent, %.2f planned (accepted from %.2f: %s)", p.bound, p.sent, p.asked, p.asked*p.least, p.how)
 }
 
 // pace compares the rate of the sends with the one that was asked for; ok is false
@@ -110,7 +110,7 @@ func sendsLumped(c *facts) answer {
 	case rate == 0:
 		return notPossible("no rate was planned")
 	case s == nil || len(s.Start) < 2:
-		return notPossible("the client saved no times of sending")
+		return notPossible("the client saved no send times")
 	case c.r.Config.Benchmark.Arrivals == result.Rising:
 		return notPossible("the rate rises during the load")
 	}
@@ -123,8 +123,8 @@ func sendsLumped(c *facts) answer {
 	excess := c.together(starts, rate)
 	worth, longest := float64(most-1)/rate, c.limit("send_gap_s")
 	bad := !chance && hole > longest || worth > longest || excess > c.limit("lump_share")
-	return judged(bad, "nothing was sent for %.3f s, %.1f s after the first send (accepted %.2f s, or chance); %d requests within %.0f ms, worth %.2f s of the schedule (accepted %.2f s); "+
-		"%.1f %% more of the sends than by chance came that close behind another (accepted %s %%)",
+	return judged(bad, "no request was sent for %.3f s, %.1f s after the first send (accepted %.2f s, or chance); %d requests within %.0f ms, worth %.2f s of the schedule (accepted %.2f s); "+
+		"%.1f %% more sends than by chance were that close behind another (accepted %s %%)",
 		hole, at, longest, most, 1000*lumpWindow, worth, longest, 100*excess, percent(c.limit("lump_share")))
 }
 

@@ -27,13 +27,13 @@ func wrongServer(c *facts) answer {
 			}
 		}
 		if expected := c.e.Planned.Model; expected != "" && s.Model != "" && !sameModel(expected, s) {
-			bad = append(bad, fmt.Sprintf("%s serves %q, planned was %q", s.Role, s.Model, expected))
+			bad = append(bad, fmt.Sprintf("%s serves %q, but %q was planned", s.Role, s.Model, expected))
 		}
 		if expected := c.e.Planned.EngineVersion; expected != "" && s.Version != "" && !result.HasVersion(s.Version, expected) {
-			bad = append(bad, fmt.Sprintf("%s is version %s, planned was %s", s.Role, s.Version, expected))
+			bad = append(bad, fmt.Sprintf("%s is version %s, but %s was planned", s.Role, s.Version, expected))
 		}
 		if expected := c.e.Planned.Locked.EngineVersion; expected != "" && s.Version != "" && !result.SameVersion(s.Version, expected) {
-			bad = append(bad, fmt.Sprintf("%s is version %s, locked is %s", s.Role, s.Version, expected))
+			bad = append(bad, fmt.Sprintf("%s is version %s, but the lock file has %s", s.Role, s.Version, expected))
 		}
 		if _, known := versions[s.Version]; s.Version != "" && !known {
 			versions[s.Version] = s.Role
@@ -49,17 +49,17 @@ func wrongServer(c *facts) answer {
 	if p := c.r.Provenance; p != nil {
 		locked := c.e.Planned.Locked
 		if locked.ImageDigest != "" && p.ImageDigest != "" && p.ImageDigest != locked.ImageDigest {
-			bad = append(bad, fmt.Sprintf("the image is %s, locked is %s", p.ImageDigest, locked.ImageDigest))
+			bad = append(bad, fmt.Sprintf("the image is %s, but the lock file has %s", p.ImageDigest, locked.ImageDigest))
 		}
 		if locked.ModelRevision != "" && p.ModelRevision != "" && p.ModelRevision != locked.ModelRevision {
-			bad = append(bad, fmt.Sprintf("the model's revision is %s, locked is %s", p.ModelRevision, locked.ModelRevision))
+			bad = append(bad, fmt.Sprintf("the model's revision is %s, but the lock file has %s", p.ModelRevision, locked.ModelRevision))
 		}
 	}
 	switch {
 	case len(bad) > 0:
 		return fail("%s", list(bad))
 	case answered == 0:
-		return notPossible("no engine said what it serves")
+		return notPossible("no engine reported what it serves")
 	}
 	return pass("%d of %d engines serve what was planned, %s", answered, len(c.e.Servers), c.e.version())
 }
@@ -69,7 +69,7 @@ func (e *Evidence) version() string {
 	if v := e.EngineVersion(); v != "" {
 		return "version " + v
 	}
-	return "version not said"
+	return "version not reported"
 }
 
 // EngineVersion is the version that the engines have in common, "" if none said any
@@ -98,16 +98,16 @@ func sameModel(model string, s Server) bool {
 // first look at them. One that only ended is role-died or instance-died.
 func serverRestarted(c *facts) answer {
 	if len(c.m.Server) == 0 {
-		return notPossible("no engine's counters were read before and after")
+		return notPossible("no engine's counters were read both before and after the load")
 	}
 	var bad []string
 	for _, d := range c.m.Server {
 		if d.Reset {
-			bad = append(bad, fmt.Sprintf("%s %d began again between the first and the last look at its counters", d.Role, d.Replica))
+			bad = append(bad, fmt.Sprintf("%s %d restarted between the first and the last reading of its counters", d.Role, d.Replica))
 		}
 	}
 	if len(bad) > 0 {
 		return fail("%s", list(bad))
 	}
-	return pass("%d engines counted on from before to after", len(c.m.Server))
+	return pass("the counters of %d engines were not reset", len(c.m.Server))
 }

@@ -34,11 +34,11 @@ func engineSlower(c *facts) answer {
 	}
 	switch failed, _, ok := c.failed(); {
 	case ok && failed > 0:
-		return notPossible("nobody timed %d failed requests", failed)
+		return notPossible("%d failed requests were not timed", failed)
 	case c.cutShort():
 		return notPossible("the end of the client's window cut requests")
 	case c.imported():
-		return notPossible("the engines' counters are not known to be of this client")
+		return notPossible("the engines' counters may include other clients")
 	}
 	var parts, bad []string
 	for _, x := range []struct {
@@ -88,16 +88,16 @@ func (c *facts) slower(f result.Family, name string, done int) (text string, bad
 	case count <= 0 || math.IsInf(sum, 0) || math.IsInf(count, 0):
 		return "", false, "the engines timed no requests"
 	case extra > most:
-		return "", false, fmt.Sprintf("the engines timed %.0f requests, and the client %d", count, done)
+		return "", false, fmt.Sprintf("the engines timed %.0f requests, the client %d", count, done)
 	case extra < 0 && c.e.Planned.Warmups > 0:
-		return "", false, fmt.Sprintf("which of %.0f requests that the engines timed were warm-ups is not known", count)
+		return "", false, fmt.Sprintf("it is not known which of the %.0f requests timed by the engines were warm-ups", count)
 	}
 	client := *d.Mean / 1000 * float64(done)
 	slack := engineHeldS + engineSlack*sum + engineSlackS*float64(done) + engineExtraS*max(0, extra)
 	if c.m.FromLog {
 		slack += logRounding / 1000 * float64(done)
 	}
-	text = fmt.Sprintf("%s of %d requests is %.6g s in the client, of %.0f requests %.6g s in the engines",
+	text = fmt.Sprintf("%s: %d requests took %.6g s in the client, %.0f requests took %.6g s in the engines",
 		strings.ToUpper(string(f)), done, client, count, sum)
 	return text, sum-client > slack, ""
 }

@@ -121,7 +121,7 @@ func instanceDied(c *facts) answer {
 	case len(bad) > 0:
 		return fail("%s", list(bad))
 	case len(c.e.Phases) == 0:
-		return notPossible("no phase was recorded, so nobody watched the roles")
+		return notPossible("no phase was recorded, so the roles were not monitored")
 	}
 	return pass("no instance ended while others served on")
 }
@@ -161,9 +161,9 @@ func (c *facts) afterwards(d RoleEnd) string {
 		return text + "; " + split
 	}
 	if s.Before == nil || s.After == nil {
-		return text + "; neither detail nor counters tell before from after"
+		return text + "; the times before and after cannot be told apart"
 	}
-	return text + fmt.Sprintf("; by the counters of the others, from ready on %s, afterwards %s", s.Before, s.After)
+	return text + fmt.Sprintf("; by the counters of the other instances: %s before, %s afterwards", s.Before, s.After)
 }
 
 // String is the pace of instances together.

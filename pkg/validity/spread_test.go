@@ -64,7 +64,7 @@ func TestInstanceDiedSaysWhatItDid(t *testing.T) {
 		return v.Check("instance-died").Detail
 	}
 	g := spared()
-	require.Equal(t, lead+"; by the counters of the others, from ready on 20.00 requests/s of 500.0 ms on average, afterwards 30.00 requests/s of 800.0 ms on average", detail(g))
+	require.Equal(t, lead+"; by the counters of the other instances: 20.00 requests/s of 500.0 ms on average before, 30.00 requests/s of 800.0 ms on average afterwards", detail(g))
 
 	// Requests of 1 s, two a second over 20 s; from 10 s on each takes 2 s.
 	g = spared()
@@ -89,7 +89,7 @@ func TestInstanceDiedSaysWhatItDid(t *testing.T) {
 
 	g = spared()
 	g.e.Died[0].Spared.Before = nil
-	require.Contains(t, detail(g), "neither detail nor counters tell before from after")
+	require.Contains(t, detail(g), "the times before and after cannot be told apart")
 
 	g = spared()
 	g.e.Died = append(g.e.Died, g.e.Died[0])

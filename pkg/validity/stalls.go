@@ -48,7 +48,7 @@ func (c *facts) silence(s *result.Samples) (a answer, ok bool) {
 			accepted, what = max(first, float64(q.waiting)*promptTime(s)), "no request got its first token"
 		}
 		bad = q.seconds > accepted
-		text = fmt.Sprintf("the longest time in which %s is %.3f s, %.1f s after the first send (accepted %.2f s)", what, q.seconds, q.at, accepted)
+		text = fmt.Sprintf("the longest time in which %s was %.3f s, %.1f s after the first send (accepted %.2f s)", what, q.seconds, q.at, accepted)
 		if !bad {
 			text = fmt.Sprintf("%s for %.3f s at most (accepted %.2f s)", what, q.seconds, accepted)
 		}
@@ -56,7 +56,7 @@ func (c *facts) silence(s *result.Samples) (a answer, ok bool) {
 	if gap, request := widestGap(s); request >= 0 {
 		most := max(c.limit("gap_s"), between)
 		bad = bad || gap > most
-		text = joined(text, fmt.Sprintf("the longest gap between two tokens of a stream is %.3f s, in request %d (accepted %.2f s)", gap, request+1, most))
+		text = joined(text, fmt.Sprintf("the longest gap between two tokens of a stream was %.3f s, in request %d (accepted %.2f s)", gap, request+1, most))
 	}
 	return judged(bad, "%s", text), true
 }
@@ -192,18 +192,18 @@ func turnsOf(s *result.Samples, least float64) []turn {
 func (c *facts) longestGap() answer {
 	d := c.m.Latency[result.ITL]
 	if d.Mean == nil {
-		return notPossible("neither the single requests nor an ITL were reported")
+		return notPossible("neither single requests nor an ITL were reported")
 	}
 	if d.Max != nil {
 		most := 1000 * max(c.limit("gap_s"), silentGaps**d.Mean/1000)
-		return judged(*d.Max > most, "the longest gap between two tokens is %.6g ms (accepted %.6g)", *d.Max, most)
+		return judged(*d.Max > most, "the longest gap between two tokens was %.6g ms (accepted %.6g)", *d.Max, most)
 	}
 	tail, share, ok := tailOf(d)
 	if !ok {
 		return notPossible("neither the longest gap nor a standard deviation and a percentile of the ITL were reported")
 	}
 	most := 1000 * max(c.limit("stall_s"), silentGaps**d.Mean/1000)
-	return judged(tail > most, "the longest %s %% of the gaps between tokens have %.6g ms or more as a root mean square, by their standard deviation (accepted %.6g)",
+	return judged(tail > most, "by the standard deviation, the longest %s %% of the gaps between tokens have a root mean square of at least %.6g ms (accepted %.6g)",
 		percent(share), tail, most)
 }
 

@@ -42,7 +42,7 @@ func summaryDiffers(c *facts) answer {
 	if len(x.bad) > 0 {
 		return fail("%s (accepted %s %% apart)", list(x.bad), percent(c.limit("summary_deviation")))
 	}
-	return pass("%d statistics of %d requests are those of the single ones", x.compared, done)
+	return pass("%d statistics of %d requests agree with the single requests", x.compared, done)
 }
 
 // A comparison holds statistics against what the single requests give.
@@ -58,7 +58,7 @@ const rounded = 0.0051
 func (x *comparison) compare(name string, reported, got float64, unit string) {
 	x.compared++
 	if off := math.Abs(reported - got); !(off <= x.c.limit("summary_deviation")*math.Abs(got)+rounded) {
-		x.bad = append(x.bad, fmt.Sprintf("%s is %.6g %s, by the single requests %.6g", name, reported, unit, got))
+		x.bad = append(x.bad, fmt.Sprintf("%s is %.6g %s, but the single requests give %.6g", name, reported, unit, got))
 	}
 }
 

@@ -42,7 +42,7 @@ func (c *facts) impossibleParts(done int) (bad []string) {
 		// More gaps than answers are single ones, and none of them may be missing.
 		if itl := c.m.Latency[result.ITL]; itl.Mean != nil && itl.N != nil && *itl.N >= 2*done {
 			if sum := *itl.Mean * float64(*itl.N) / float64(done); rest-sum > slack {
-				bad = append(bad, fmt.Sprintf("from mean TTFT to mean E2EL are %.6g ms, and the gaps of an answer are %.6g ms", rest, sum))
+				bad = append(bad, fmt.Sprintf("mean E2EL minus mean TTFT is %.6g ms, but the gaps of an answer are %.6g ms", rest, sum))
 			}
 		}
 	case measured(tpot) && c.equalAnswers(done):
@@ -51,12 +51,12 @@ func (c *facts) impossibleParts(done int) (bad []string) {
 			slack += logRounding * (more + 2)
 		}
 		if sum := *first + more**tpot.Mean; math.Abs(sum-*whole) > slack {
-			bad = append(bad, fmt.Sprintf("mean TTFT %.6g ms and %.0f times mean TPOT %.6g ms are %.6g ms, and mean E2EL is %.6g ms", *first, more, *tpot.Mean, sum, *whole))
+			bad = append(bad, fmt.Sprintf("mean TTFT %.6g ms plus %.0f times mean TPOT %.6g ms is %.6g ms, but mean E2EL is %.6g ms", *first, more, *tpot.Mean, sum, *whole))
 		}
 	}
 	// Each gap is that before one token or several, so that there are at most as many gaps as tokens.
 	if itl := c.m.Latency[result.ITL]; measured(itl) && !c.imported() && *itl.Mean*more < (1-gapsSlack)*rest-partsSlackMS {
-		bad = append(bad, fmt.Sprintf("mean ITL %.6g ms, %.4g times in an answer, is less than the %.6g ms from mean TTFT to mean E2EL", *itl.Mean, more, rest))
+		bad = append(bad, fmt.Sprintf("mean ITL %.6g ms, %.4g times per answer, is less than mean E2EL minus mean TTFT, %.6g ms", *itl.Mean, more, rest))
 	}
 	return bad
 }
@@ -69,10 +69,10 @@ func measured(d result.Distribution) bool { return d.Mean != nil && *d.Mean != 0
 // largest TPOT allow for all of them.
 func (c *facts) partsBeyond(tpot result.Distribution, rest, more, slack float64) (bad []string) {
 	if tpot.Max != nil && rest-*tpot.Max*more > slack {
-		bad = append(bad, fmt.Sprintf("from mean TTFT to mean E2EL are %.6g ms, and %.4g times the largest TPOT %.6g ms are less", rest, more, *tpot.Max))
+		bad = append(bad, fmt.Sprintf("mean E2EL minus mean TTFT is %.6g ms, more than %.4g times the largest TPOT %.6g ms", rest, more, *tpot.Max))
 	}
 	if tpot.Min != nil && *tpot.Min*more-rest > slack {
-		bad = append(bad, fmt.Sprintf("from mean TTFT to mean E2EL are %.6g ms, and %.4g times the least TPOT %.6g ms are more", rest, more, *tpot.Min))
+		bad = append(bad, fmt.Sprintf("mean E2EL minus mean TTFT is %.6g ms, less than %.4g times the smallest TPOT %.6g ms", rest, more, *tpot.Min))
 	}
 	return bad
 }
@@ -103,7 +103,7 @@ func (c *facts) impossibleSpread(f result.Family, n int) (bad []string) {
 	}
 	if p, ok := d.Percentiles[50]; ok && d.Median != nil && n >= leastOf {
 		if off := math.Abs(p - *d.Median); off > medianSlack*math.Abs(p)+slack {
-			bad = append(bad, fmt.Sprintf("median %s is %.6g ms, and its 50th percentile %.6g ms", name, *d.Median, p))
+			bad = append(bad, fmt.Sprintf("median %s is %.6g ms, but its 50th percentile is %.6g ms", name, *d.Median, p))
 		}
 	}
 	if d.Std == nil || !(*d.Std >= 0) || n < 2 {
@@ -111,7 +111,7 @@ func (c *facts) impossibleSpread(f result.Family, n int) (bad []string) {
 	}
 	if d.Mean != nil && d.Median != nil {
 		if off := math.Abs(*d.Mean - *d.Median); off > *d.Std*(1+spreadSlack)+spreadSlack/2**d.Mean+slack {
-			bad = append(bad, fmt.Sprintf("mean and median %s are %.6g ms apart, and its standard deviation is %.6g ms", name, off, *d.Std))
+			bad = append(bad, fmt.Sprintf("mean and median %s are %.6g ms apart, but the standard deviation is only %.6g ms", name, off, *d.Std))
 		}
 	}
 	most := math.Inf(1)
@@ -125,7 +125,7 @@ func (c *facts) impossibleSpread(f result.Family, n int) (bad []string) {
 		most = stdOfRange * (*d.Max - *d.Min)
 	}
 	if *d.Std > most*(1+spreadSlack)+slack {
-		bad = append(bad, fmt.Sprintf("standard deviation of %s %.6g ms is more than any values within their range have, %.6g ms", name, *d.Std, most))
+		bad = append(bad, fmt.Sprintf("standard deviation of %s is %.6g ms, but its range allows at most %.6g ms", name, *d.Std, most))
 	}
 	return bad
 }
@@ -137,13 +137,13 @@ func (c *facts) impossibleExtras(done int) (bad []string) {
 	failed, _, known := c.failed()
 	if peak := m.MaxConcurrentRequests; peak != nil && known {
 		if most := float64(done + failed + c.e.Planned.Warmups + possibleProbes); *peak > 2*most || *peak > most && !c.imported() {
-			bad = append(bad, fmt.Sprintf("max_concurrent_requests is %.6g, of %d requests", *peak, done+failed))
+			bad = append(bad, fmt.Sprintf("max_concurrent_requests is %.6g, but there were %d requests", *peak, done+failed))
 		}
 	}
 	if peak := m.MaxOutputTokensPerS; peak != nil && m.TotalOutputTokens != nil && failed == 0 && !c.imported() {
 		// It counts events of streams, some of which hold no token.
 		if out := float64(*m.TotalOutputTokens); *peak > 3*(out+float64(done)) {
-			bad = append(bad, fmt.Sprintf("max_output_tokens_per_s is %.6g, of %.0f tokens", *peak, out))
+			bad = append(bad, fmt.Sprintf("max_output_tokens_per_s is %.6g, but there were %.0f tokens", *peak, out))
 		}
 	}
 	if good, all := m.RequestGoodput, m.RequestThroughput; good != nil && all != nil && m.CutRequests == nil {
@@ -160,7 +160,7 @@ func impossibleSpeculation(s *result.Speculation) (bad []string) {
 		bad = append(bad, fmt.Sprintf("spec_decode_acceptance_rate is %.6g %%", *v))
 	}
 	if a, d := s.AcceptedTokens, s.DraftTokens; a != nil && d != nil && *a > *d {
-		bad = append(bad, fmt.Sprintf("spec_decode_accepted_tokens is %d, of %d drafted", *a, *d))
+		bad = append(bad, fmt.Sprintf("spec_decode_accepted_tokens is %d, but only %d tokens were drafted", *a, *d))
 	}
 	for i, v := range s.PerPosition {
 		if v > 1.0001 {
@@ -178,17 +178,17 @@ func (c *facts) otherLoad() (bad []string) {
 		return nil
 	}
 	if model := c.e.GivenModel; model != "" && p.Model != "" && path.Clean(model) != path.Clean(p.Model) && !c.e.served(model) {
-		bad = append(bad, fmt.Sprintf("the client was given the model %q, planned was %q", model, p.Model))
+		bad = append(bad, fmt.Sprintf("the client was given the model %q, but %q was planned", model, p.Model))
 	}
 	if n := m.NumPrompts; n != nil && p.NumPrompts > 0 && *n != p.NumPrompts && requestsMissing(c).outcome == result.Pass {
-		bad = append(bad, fmt.Sprintf("the client was given %d requests, planned were %d", *n, p.NumPrompts))
+		bad = append(bad, fmt.Sprintf("the client was given %d requests, but %d were planned", *n, p.NumPrompts))
 	}
 	if n := m.MaxConcurrency; n != nil && p.Concurrency > 0 && *n != p.Concurrency {
-		bad = append(bad, fmt.Sprintf("the client was given a cap of %d, planned was %d", *n, p.Concurrency))
+		bad = append(bad, fmt.Sprintf("the client was given a cap of %d, but %d was planned", *n, p.Concurrency))
 	}
 	if r := m.RequestRate; r != nil && p.RequestRate > 0 && c.r.Config.Benchmark.Arrivals != result.Rising {
 		if off := math.Abs(float64(*r) - p.RequestRate); !(off <= 0.001*p.RequestRate+2*logRounding) {
-			bad = append(bad, fmt.Sprintf("the client was given a rate of %g/s, planned was %g/s", float64(*r), p.RequestRate))
+			bad = append(bad, fmt.Sprintf("the client was given a rate of %g/s, but %g/s was planned", float64(*r), p.RequestRate))
 		}
 	}
 	return bad

@@ -57,9 +57,9 @@ func timesImpossible(c *facts) answer {
 		return fail("%s", strings.Join(bad, "; "))
 	}
 	if c.e.Samples == nil {
-		return pass("%d latencies fit each other and the window; the single requests were not saved", len(c.m.Latency))
+		return pass("%d latencies agree with each other and with the window; single requests were not saved", len(c.m.Latency))
 	}
-	return pass("the times of the single requests are in order")
+	return pass("the times of the single requests are consistent")
 }
 
 // oddities counts times that cannot be, by what is wrong with them.
@@ -118,7 +118,7 @@ func impossibleTimes(s *result.Samples) []string {
 			}
 		}
 		if i < len(s.Start) && math.IsNaN(s.Start[i]-s.Start[i]) {
-			o.add("requests have no time of sending", i, s.Start[i])
+			o.add("requests have no send time", i, s.Start[i])
 		}
 		if i < len(s.Latency) {
 			addLatency(s, &o, i, tokens)
@@ -187,7 +187,7 @@ func (c *facts) copies() []string {
 	if float64(n) < beyondChance*min(equalByChance(ofSuccesses(s, s.TTFT)), equalByChance(ofSuccesses(s, s.Latency))) {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d of %d requests have TTFT and latency of another to the last digit (accepted %.0f)", n, len(list), accepted)}
+	return []string{fmt.Sprintf("%d of %d requests have the TTFT and latency of another to the last digit (accepted %.0f)", n, len(list), accepted)}
 }
 
 // beyondChance is how many times as many equal pairs as chance makes are copies: times
@@ -224,7 +224,7 @@ func (c *facts) impossibleLoad(done int) (bad []string) {
 	list := spansOf(c.e.Samples)
 	if len(list) > 0 {
 		if busy := lastEnd(list) - list[0].start; busy > accepted {
-			bad = append(bad, fmt.Sprintf("the requests took %.3f s from the first send to the last answer, in a window of %.3f s", busy, window))
+			bad = append(bad, fmt.Sprintf("the requests took %.3f s from the first send to the last answer, but the window has %.3f s", busy, window))
 		}
 	}
 	limit := c.concurrency()
@@ -233,10 +233,10 @@ func (c *facts) impossibleLoad(done int) (bad []string) {
 	}
 	most := int(math.Ceil(float64(limit) * (1 + c.limit("over_cap"))))
 	if over := inFlightAbove(list, most); over > crowdShare*window {
-		bad = append(bad, fmt.Sprintf("more than %d requests in flight for %.3f s, under a cap of %d", most, over, limit))
+		bad = append(bad, fmt.Sprintf("more than %d requests were in flight for %.3f s, but the cap is %d", most, over, limit))
 	}
 	if load, ok := c.inFlight(done); ok && load > float64(limit)*(1+c.limit("over_cap")) {
-		bad = append(bad, fmt.Sprintf("%.2f requests in flight on average, under a cap of %d", load, limit))
+		bad = append(bad, fmt.Sprintf("%.2f requests were in flight on average, but the cap is %d", load, limit))
 	}
 	return bad
 }
@@ -270,7 +270,7 @@ func (c *facts) impossibleStatistics(done int) (bad []string) {
 	for _, s := range first.Statistics() {
 		// Each request's first token comes before its last, so each quantile does.
 		if v, ok := statistic(whole, s.Name); ok && s.Name != "std" && s.Value > v && !c.nearly(s.Value, v) {
-			bad = append(bad, fmt.Sprintf("%s TTFT %.6g ms is above %s E2EL %.6g ms", s.Name, s.Value, s.Name, v))
+			bad = append(bad, fmt.Sprintf("%s TTFT %.6g ms is larger than %s E2EL %.6g ms", s.Name, s.Value, s.Name, v))
 		}
 	}
 	bad = append(bad, c.impossibleParts(done)...)
@@ -280,7 +280,7 @@ func (c *facts) impossibleStatistics(done int) (bad []string) {
 			bad = append(bad, c.impossibleSpread(f, n)...)
 		}
 		if n := cmp.Or(d.N, &done); d.Std != nil && *d.Std == 0 && (d.Mean == nil || *d.Mean > 0) && *n >= leastAlike && !c.m.FromLog {
-			bad = append(bad, fmt.Sprintf("%d values of %s are equal to the last digit: their standard deviation is 0", *n, strings.ToUpper(string(f))))
+			bad = append(bad, fmt.Sprintf("%d values of %s have a standard deviation of 0: all are equal to the last digit", *n, strings.ToUpper(string(f))))
 		}
 		if c.m.Duration == nil || c.m.CutRequests != nil {
 			continue

@@ -376,7 +376,7 @@ func TestRateThatIsNotKnown(t *testing.T) {
 	g.latency(result.E2EL, func(d *result.Distribution) { d.Max = new(20_000.0) })
 	c := validity.Judge(&g.r, g.e).Check("load-not-reached")
 	require.Equal(t, result.NotPossible, c.Outcome, c.Detail)
-	require.Contains(t, c.Detail, "whether the rate was reached is not known")
+	require.Contains(t, c.Detail, "it is not known whether the rate was reached")
 	g.e.Planned.Concurrency = 6
 	require.Equal(t, result.Pass, validity.Judge(&g.r, g.e).Check("load-not-reached").Outcome)
 }

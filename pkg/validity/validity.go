@@ -99,7 +99,7 @@ func (c *facts) completed() (n int, why string) {
 	case c.e.Planned.NoBenchmark:
 		return 0, "no benchmark was planned"
 	case c.m.CompletedRequests == nil:
-		return 0, "the client reported no number of completed requests"
+		return 0, "the client did not report the number of completed requests"
 	case *c.m.CompletedRequests == 0:
 		return 0, "no request completed, see no-success"
 	}

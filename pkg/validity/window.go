@@ -90,7 +90,7 @@ func clientBound(c *facts) answer {
 		add(p.missed, "%s", p)
 	}
 	if len(parts) == 0 {
-		return notPossible("the client said nothing of itself")
+		return notPossible("the client reported nothing about itself")
 	}
 	return judged(bad, "%s", strings.Join(parts, ", "))
 }
@@ -138,7 +138,7 @@ func (c *facts) aimed(load float64, done int) (parts []string, out result.Outcom
 		return nil, result.NotPossible
 	}
 	full := load/float64(limit) >= c.limit("load_share")
-	parts = []string{fmt.Sprintf("%.2f requests in flight on average of %d (accepted from %.2f)", load, limit, c.limit("load_share")*float64(limit))}
+	parts = []string{fmt.Sprintf("%.2f requests in flight on average, cap %d (accepted from %.2f)", load, limit, c.limit("load_share")*float64(limit))}
 	if c.rate() == 0 {
 		return parts, judged(!full, "").outcome
 	}
@@ -150,7 +150,7 @@ func (c *facts) aimed(load float64, done int) (parts []string, out result.Outcom
 	case full:
 		return append(parts, "the cap was reached"), result.Pass
 	case !known:
-		return append(parts, "whether the rate was reached is not known"), result.NotPossible
+		return append(parts, "it is not known whether the rate was reached"), result.NotPossible
 	case p.missed:
 		return append(parts, "neither the rate nor the cap was reached"), result.Fail
 	}
@@ -174,10 +174,10 @@ func loadNotReached(c *facts) answer {
 		} else if out == result.NotPossible && c.concurrency() == 0 {
 			out = result.Pass
 		}
-		parts = append(parts, fmt.Sprintf("%.2f in flight by the client, %.2f by the engines (accepted %s %% apart)", load, seen, percent(c.limit("load_deviation"))))
+		parts = append(parts, fmt.Sprintf("client: %.2f in flight, engines: %.2f (accepted %s %% apart)", load, seen, percent(c.limit("load_deviation"))))
 	}
 	if len(parts) == 0 {
-		return notPossible("neither a cap on concurrency nor %.0f samples of the engines' gauges", c.limit("load_samples"))
+		return notPossible("there is neither a concurrency cap nor %.0f samples of the engines' gauges", c.limit("load_samples"))
 	}
 	if out == result.NotPossible {
 		return notPossible("%s", strings.Join(parts, "; "))
@@ -244,12 +244,12 @@ func windowWrong(c *facts) answer {
 		return notPossible("the imported file has no window")
 	}
 	if c.m.Duration == nil {
-		a := fail("the client reported no end of its window")
+		a := fail("the client did not report the end of its window")
 		a.word = "window-open"
 		return a
 	}
 	if failed, _, ok := c.failed(); ok && failed > 0 {
-		return notPossible("when %d failed requests ended is not known", failed)
+		return notPossible("the end times of %d failed requests are not known", failed)
 	}
 	var busy float64
 	switch list, k := spansOf(c.e.Samples), c.m.Client; {
@@ -258,10 +258,10 @@ func windowWrong(c *facts) answer {
 	case k != nil && k.FirstSend != nil && k.LastEnd != nil:
 		busy = *k.LastEnd - *k.FirstSend
 	default:
-		return notPossible("the client saved no times of sending")
+		return notPossible("the client saved no send times")
 	}
 	if busy <= 0 {
-		return notPossible("no time lies between the first request and the last answer")
+		return notPossible("there is no time between the first request and the last answer")
 	}
 	idle := c.limit("idle_s")
 	if asked := c.rate(); asked > 0 {
@@ -270,7 +270,7 @@ func windowWrong(c *facts) answer {
 		idle = max(idle, (1+c.limit("first_gap_sigmas")*c.gapSpread())/asked)
 	}
 	longest := c.limit("window_ratio")
-	return judged(*c.m.Duration-busy > max((longest-1)*busy, idle), "a window of %.3f s for %.3f s from the first request to the last answer (accepted %.2f times, or %.2f s)",
+	return judged(*c.m.Duration-busy > max((longest-1)*busy, idle), "the window has %.3f s, the time from the first request to the last answer is %.3f s (accepted %.2f times, or %.2f s more)",
 		*c.m.Duration, busy, longest, idle)
 }
 
@@ -280,7 +280,7 @@ func windowWrong(c *facts) answer {
 // them.
 func coldStart(c *facts) answer {
 	if c.e.Planned.Warmups > 0 {
-		return pass("%d warm-ups went before", c.e.Planned.Warmups)
+		return pass("%d warm-ups were sent before", c.e.Planned.Warmups)
 	}
 	list := spansOf(c.e.Samples)
 	tenth := len(list) / 10
@@ -292,7 +292,7 @@ func coldStart(c *facts) answer {
 	compare := func(what string, first, rest []span, accepted, least float64) {
 		a, b := medianTTFT(first), medianTTFT(rest)
 		bad = bad || a > accepted*b && a-b > least
-		text = joined(text, fmt.Sprintf("median TTFT of %s %.1f ms, of the others %.1f ms (accepted %.3g times)", what, 1000*a, 1000*b, accepted))
+		text = joined(text, fmt.Sprintf("median TTFT of %s %.1f ms, of the other requests %.1f ms (accepted %.3g times)", what, 1000*a, 1000*b, accepted))
 	}
 	if behind := list[wave:]; len(behind) > tenth {
 		if float64(wave) >= seldom*float64(len(list)) {
@@ -373,7 +373,7 @@ func notSteady(c *facts) answer {
 		at, ttft, flying = append(at, x.start), append(ttft, x.ttft), append(flying, float64(i+1-over))
 	}
 	if least := c.limit("trend_requests"); float64(len(at)) < least {
-		return notPossible("%d requests in the second half, %.0f needed", len(at), least)
+		return notPossible("%d requests in the second half (%.0f needed)", len(at), least)
 	}
 	var parts []string
 	bad := false
