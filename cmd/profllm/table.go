@@ -49,23 +49,60 @@ func planTable(p *plan.Plan) string {
 		}
 		t.AppendRow(table.Row{r.Name, r.Nodes, plan.FormatGPUs(r.GPUs), sizes, port(r.Health.Port), r.Health.Path, fmt.Sprintf("%gs", asSeconds(r.Timeout))})
 	}
-	for _, l := range p.Loads {
-		for _, c := range l.Clients {
-			t.AppendRow(table.Row{l.Phase(c.Name), c.Nodes, "", "", "", "", ""})
-		}
+	for _, c := range clients(p) {
+		t.AppendRow(table.Row{c.name, c.nodes, "", "", "", "", ""})
 	}
 	simulated := ""
 	if p.Simulated {
 		simulated = ", SIMULATED engine"
 	}
-	used := fmt.Sprintf(", %s used", quantity.Count(p.GPUs(), "GPU"))
-	if idle := p.Idle(); idle > 0 {
-		used = fmt.Sprintf(", %s held, %d of them idle by TP x PP x DP (rates per GPU count all; gpu_ids gives fewer)", quantity.Count(p.GPUs(), "GPU"), idle)
+	return fmt.Sprintf("# %s: %s%s, launcher %s%s, run %s\n%s\n%s", runTitle(p), quantity.Count(p.Job.Nodes, "node"), gpusOf(p), p.Launcher, simulated, p.RunID,
+		trimRight(t.Render()), seriesLines(p))
+}
+
+// runTitle is the test of a run, with its iteration or the points of its sweep.
+func runTitle(p *plan.Plan) string {
+	switch steps := p.Steps(); {
+	case len(steps) == 1:
+		return fmt.Sprintf("%s, point %d", p.Test, steps[0])
+	case len(steps) > 1:
+		return fmt.Sprintf("%s, points %s", p.Test, quantity.Ranges(steps))
+	case p.Iteration > 0:
+		return fmt.Sprintf("%s, iteration %d", p.Test, p.Iteration)
 	}
-	if len(p.Roles) == 0 {
-		used = ""
+	return p.Test
+}
+
+// gpusOf says how many GPUs a job gets, and how many of them its roles make use of.
+func gpusOf(p *plan.Plan) string {
+	switch {
+	case len(p.Roles) == 0:
+		return ""
+	case p.Allocated() > 0:
+		return fmt.Sprintf(", %s allocated, %d used", quantity.Count(p.Allocated(), "GPU"), p.Used())
 	}
-	return fmt.Sprintf("# %s: %s%s, launcher %s%s, run %s\n%s\n%s", p.Test, quantity.Count(p.Job.Nodes, "node"), used, p.Launcher, simulated, p.RunID, trimRight(t.Render()), seriesLines(p))
+	return fmt.Sprintf(", %s used", quantity.Count(p.Used(), "GPU"))
+}
+
+type clientRow struct{ name, nodes string }
+
+// clients are the clients of all loads, each once.
+func clients(p *plan.Plan) []clientRow {
+	var list []clientRow
+	times := map[string]int{}
+	for _, l := range p.Loads {
+		for _, c := range l.Clients {
+			if times[c.Name]++; times[c.Name] == 1 {
+				list = append(list, clientRow{c.Name, c.Nodes.String()})
+			}
+		}
+	}
+	for i, c := range list {
+		if n := times[c.name]; n > 1 {
+			list[i].name = fmt.Sprintf("%s (%d loads)", c.name, n)
+		}
+	}
+	return list
 }
 
 func asSeconds(s plan.Seconds) float64 {

@@ -22,11 +22,14 @@ func TestIdleGPUsAreTold(t *testing.T) {
 	p := &plan.Plan{Test: "a", Job: plan.Job{Nodes: 2}, Roles: []plan.Role{role, {Name: "proxy", Nodes: plan.Slice{Count: 1}}}}
 	require.Equal(t, 8, p.GPUs())
 	require.Contains(t, planTable(p), "# a: 2 nodes, 8 GPUs used, launcher")
+	p.Job.GPUsPerNode = 4
+	require.Contains(t, planTable(p), "# a: 2 nodes, 8 GPUs allocated, 8 used, launcher")
+	require.Empty(t, p.IdleNotes())
 	p.Roles[0].PP = 1
-	require.Contains(t, planTable(p), "# a: 2 nodes, 8 GPUs held, 4 of them idle by TP x PP x DP (rates per GPU count all; gpu_ids gives fewer), launcher")
+	require.Contains(t, planTable(p), "# a: 2 nodes, 8 GPUs allocated, 4 used, launcher")
 	p.Roles[0].GPUs = []int{0, 1}
-	require.Contains(t, planTable(p), "# a: 2 nodes, 4 GPUs used, launcher")
-	p.Job.Nodes, p.Roles = 1, []plan.Role{{Name: "serve", Nodes: plan.Slice{Count: 1}, GPUs: []int{0}, TP: 1, PP: 1, Engine: true}}
+	require.Contains(t, planTable(p), "# a: 2 nodes, 8 GPUs allocated, 4 used, launcher")
+	p.Job, p.Roles = plan.Job{Nodes: 1}, []plan.Role{{Name: "serve", Nodes: plan.Slice{Count: 1}, GPUs: []int{0}, TP: 1, PP: 1, Engine: true}}
 	require.Contains(t, planTable(p), "# a: 1 node, 1 GPU used, launcher")
 }
 

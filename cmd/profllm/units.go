@@ -26,9 +26,15 @@ func documents(p *campaign.Planned) []any {
 	return list
 }
 
-// writePlans prints every script, and as text a table before it.
+// writePlans prints every script, and as text what the scenario consists of and a table
+// before each.
 func writePlans(p *campaign.Planned, out *bufio.Writer, text bool) {
 	carried := p.Carried()
+	var o campaign.Overview
+	if text {
+		o = p.Overview()
+		writeOverview(out, &o)
+	}
 	for _, r := range p.Runs {
 		if text {
 			fmt.Fprint(out, planTable(r.Plan))
@@ -52,6 +58,9 @@ func writePlans(p *campaign.Planned, out *bufio.Writer, text bool) {
 		if text {
 			fmt.Fprintln(out)
 		}
+	}
+	if text && len(p.Runs) > 1 {
+		fmt.Fprintln(out, scenarioLine(&o)) // the first one has left the screen
 	}
 }
 

@@ -137,12 +137,12 @@ func (b *builder) order(i int) int {
 func (b *builder) test(t scenario.Test) ([]*plan.Plan, error) {
 	before := maps.Clone(b.taken) // iterations follow each other, and may have the same nodes
 	after := b.waits(t)
-	points, client, err := b.points(t)
+	points, dims, err := b.points(t)
 	if err != nil {
 		return nil, err
 	}
 	if points != nil {
-		plans, err := b.sweep(t, points, client, after)
+		plans, err := b.sweep(t, points, dims, after)
 		b.first[t.ID], b.last[t.ID] = dirs(plans), dirs(plans)
 		return plans, err
 	}
@@ -378,7 +378,10 @@ func (b *builder) load(t scenario.Test, l load) (plan.LoadInput, error) {
 	if !serves(t.Template) {
 		return in, nothingToMeasure(t)
 	}
-	t.BenchArgs = l.bench
+	var err error
+	if t.BenchArgs, err = perConcurrency(l.bench); err != nil {
+		return in, err
+	}
 	client, err := newClient(t)
 	c.Add(err)
 	if err == nil {
@@ -506,13 +509,13 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 // those of every dimension of its sweep.
 func Check(t scenario.Test) error {
 	b := builder{scenario: &scenario.Scenario{}}
-	points, client, err := b.points(t)
+	points, dims, err := b.points(t)
 	if err != nil {
 		return err
 	}
 	variants := []scenario.Test{t}
 	if points != nil {
-		groups, err := b.groups(t, points, client)
+		groups, err := b.groups(t, points, dims)
 		if err != nil {
 			return err
 		}

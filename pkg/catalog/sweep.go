@@ -44,9 +44,12 @@ func Sweep(t scenario.Test) (*sweep.Sweep, error) {
 // once: enough to use a cluster, few enough to learn.
 const roundSize = 8
 
-// points lists the next points of a test's sweep, nil if it has none, and the
-// paths that concern the client only.
-func (b *builder) points(t scenario.Test) ([]sweep.Point, map[string]bool, error) {
+// dimensions are those of a sweep, by path.
+type dimensions map[string]sweep.Dimension
+
+// points lists the next points of a test's sweep, nil if it has none, and its
+// dimensions.
+func (b *builder) points(t scenario.Test) ([]sweep.Point, dimensions, error) {
 	s, err := Sweep(t)
 	if err != nil {
 		return nil, nil, err
@@ -55,26 +58,26 @@ func (b *builder) points(t scenario.Test) ([]sweep.Point, map[string]bool, error
 	if !s.Active() {
 		return nil, nil, notSwept(t)
 	}
-	client := map[string]bool{}
+	dims := dimensions{}
 	for _, d := range s.Dimensions {
 		if d.Client && len(t.Phases) > 0 {
 			return nil, nil, source.Errorf(d.Pos, "test %q has phases, and sweeps %s", t.ID, d.Path).Hintf("write the loads as phases, or as a sweep")
 		}
-		client[d.Path] = d.Client
+		dims[d.Path] = d
 	}
 	n := sweep.MaxGrid
 	if s.Agent == sweep.TPE {
 		n = roundSize
 	}
 	points, err := s.Next(b.o.History[t.ID], n)
-	return append([]sweep.Point{}, points...), client, err // not nil: nothing may be left to try
+	return append([]sweep.Point{}, points...), dims, err // not nil: nothing may be left to try
 }
 
 // serverKey is the same for points that can share a server.
-func serverKey(p sweep.Point, client map[string]bool) string {
+func serverKey(p sweep.Point, dims dimensions) string {
 	server := sweep.Point{Env: p.Env}
 	for _, v := range p.Values {
-		if !client[v.Path] {
+		if !dims[v.Path].Client {
 			server.Values = append(server.Values, v)
 		}
 	}
@@ -91,11 +94,11 @@ type group struct {
 
 // sweep plans the points of a sweep. Points that differ only in what the client
 // does share a server, each with a directory of its own.
-func (b *builder) sweep(t scenario.Test, points []sweep.Point, client map[string]bool, after []plan.After) ([]*plan.Plan, error) {
+func (b *builder) sweep(t scenario.Test, points []sweep.Point, dims dimensions, after []plan.After) ([]*plan.Plan, error) {
 	if t.Iterations > 1 {
 		return nil, source.Errorf(t.Table.PosOf("iterations"), "test %q is a sweep, and has %d iterations", t.ID, t.Iterations).Hintf("write one of them")
 	}
-	groups, err := b.groups(t, points, client)
+	groups, err := b.groups(t, points, dims)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +113,7 @@ func (b *builder) sweep(t scenario.Test, points []sweep.Point, client map[string
 		if err != nil {
 			c.Add(err)
 			for _, point := range g.points {
-				b.skip(t, point, err)
+				b.skip(t, point, dims, err)
 			}
 			continue
 		}
@@ -122,8 +125,8 @@ func (b *builder) sweep(t scenario.Test, points []sweep.Point, client map[string
 	return plans, nil
 }
 
-func (b *builder) skip(t scenario.Test, p sweep.Point, err error) {
-	b.set.Skipped = append(b.set.Skipped, Skipped{Test: t.ID, Step: p.Step, Label: p.Label(), Values: assignments(p), Err: err})
+func (b *builder) skip(t scenario.Test, p sweep.Point, dims dimensions, err error) {
+	b.set.Skipped = append(b.set.Skipped, Skipped{Test: t.ID, Step: p.Step, Label: p.Label(), Values: assignments(p, dims), Err: err})
 }
 
 func (b *builder) stepDir(t scenario.Test, step int) string {
@@ -131,7 +134,7 @@ func (b *builder) stepDir(t scenario.Test, step int) string {
 }
 
 // groups puts points with the same server together, in the order of the points.
-func (b *builder) groups(t scenario.Test, points []sweep.Point, client map[string]bool) ([]*group, error) {
+func (b *builder) groups(t scenario.Test, points []sweep.Point, dims dimensions) ([]*group, error) {
 	var groups []*group
 	byServer := map[string]*group{}
 	share := t.Sweep.ShareServer == nil || *t.Sweep.ShareServer
@@ -140,12 +143,12 @@ func (b *builder) groups(t scenario.Test, points []sweep.Point, client map[strin
 		if err != nil {
 			return nil, err
 		}
-		key := serverKey(point, client)
+		key := serverKey(point, dims)
 		g := byServer[key]
 		if g == nil || !share {
 			g = &group{first: point}
 			if g.test, err = t.Variant(table); err != nil {
-				b.skip(t, point, err)
+				b.skip(t, point, dims, err)
 				continue
 			}
 			byServer[key] = g
@@ -158,7 +161,7 @@ func (b *builder) groups(t scenario.Test, points []sweep.Point, client map[strin
 			if len(g.test.Phases) > 0 {
 				loads[i].bench = source.Merge(table.Table("bench_cmd_args"), g.test.Phases[i].BenchArgs)
 			}
-			loads[i].step, loads[i].values = point.Step, assignments(point)
+			loads[i].step, loads[i].values = point.Step, assignments(point, dims)
 		}
 		g.loads = append(g.loads, b.placed(t, g, point, loads)...)
 	}
@@ -190,10 +193,10 @@ func (b *builder) placed(t scenario.Test, g *group, point sweep.Point, loads []l
 	return loads
 }
 
-func assignments(p sweep.Point) []plan.Assignment {
+func assignments(p sweep.Point, dims dimensions) []plan.Assignment {
 	var list []plan.Assignment
 	for _, v := range slices.Concat(p.Values, p.Env) {
-		list = append(list, plan.Assignment{Path: v.Path, Value: v.Value.Plain()})
+		list = append(list, plan.Assignment{Path: v.Path, Value: v.Value.Plain(), Zip: dims[v.Path].Zip})
 	}
 	return list
 }

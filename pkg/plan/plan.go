@@ -161,6 +161,7 @@ const CacheReset = "reset"
 type Assignment struct {
 	Path  string `json:"path"` // as CloudAI spells it: decode.tensor_parallel_size, NUM_NODES
 	Value any    `json:"value"`
+	Zip   int    `json:"zip,omitempty"` // from 1: settings with the same number change together (sweep.zip)
 }
 
 // Hook is a run of its own inside the job of another, before or after it.

@@ -35,9 +35,20 @@ func (p *Plan) Settings(load *Load) map[string]string {
 		s["custom_bash"] = p.CustomBash
 	}
 	for _, v := range load.Values {
+		if load.resolves(v) {
+			continue
+		}
 		Flatten(s, SettingKey(v.Path), v.Value)
 	}
 	return s
+}
+
+// resolves reports whether the client got another value than the sweep chose: the number
+// that num_prompts = "5x" makes.
+func (l *Load) resolves(v Assignment) bool {
+	_, isText := v.Value.(string)
+	_, has := l.Benchmark["num_prompts"]
+	return isText && has && v.Path == "bench_cmd_args.num_prompts"
 }
 
 // RoleTable is the name of a role's table: a single server's is [cmd_args.decode].

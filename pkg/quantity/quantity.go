@@ -2,9 +2,16 @@
 //
 //	quantity.Bytes(3 << 29)     // 1.5 GiB
 //	quantity.Count(2, "run")    // 2 runs
+//	quantity.Duration(90 * time.Minute) // 1 h 30 min
+//	quantity.Ranges([]int{1, 2, 3, 5})  // 1-3, 5
 package quantity
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Units of sizes, in bytes.
 const (
@@ -33,4 +40,41 @@ func Count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Duration is a time in hours and minutes, below an hour in minutes and below two minutes
+// in seconds, rounded: 1 h 30 min, 14 min, 45 s.
+func Duration(d time.Duration) string {
+	if d < 2*time.Minute {
+		return fmt.Sprintf("%d s", int(d.Round(time.Second)/time.Second))
+	}
+	m := int(d.Round(time.Minute) / time.Minute)
+	switch {
+	case m < 60:
+		return fmt.Sprintf("%d min", m)
+	case m%60 == 0:
+		return fmt.Sprintf("%d h", m/60)
+	}
+	return fmt.Sprintf("%d h %d min", m/60, m%60)
+}
+
+// Ranges is a list of increasing numbers, neighbours joined: 1-3, 5.
+func Ranges(list []int) string {
+	var parts []string
+	for i := 0; i < len(list); {
+		end := i
+		for end+1 < len(list) && list[end+1] == list[end]+1 {
+			end++
+		}
+		switch end - i {
+		case 0:
+			parts = append(parts, strconv.Itoa(list[i]))
+		case 1:
+			parts = append(parts, strconv.Itoa(list[i]), strconv.Itoa(list[end]))
+		default:
+			parts = append(parts, fmt.Sprintf("%d-%d", list[i], list[end]))
+		}
+		i = end + 1
+	}
+	return strings.Join(parts, ", ")
 }

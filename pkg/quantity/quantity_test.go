@@ -2,6 +2,7 @@ package quantity_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,5 +21,20 @@ func TestBytes(t *testing.T) {
 func TestCount(t *testing.T) {
 	for n, want := range map[int]string{0: "0 runs", 1: "1 run", 2: "2 runs", -1: "-1 runs"} {
 		require.Equal(t, want, quantity.Count(n, "run"))
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 s", 45*time.Second + 499*time.Millisecond: "45 s", 119 * time.Second: "119 s", 2 * time.Minute: "2 min", 14*time.Minute + 29*time.Second: "14 min",
+		time.Hour - time.Second: "1 h", 90 * time.Minute: "1 h 30 min", 14 * time.Hour: "14 h", 49*time.Hour + time.Minute: "49 h 1 min",
+	} {
+		require.Equal(t, want, quantity.Duration(d))
+	}
+}
+
+func TestRanges(t *testing.T) {
+	for want, list := range map[string][]int{"": nil, "4": {4}, "1, 2": {1, 2}, "1-3": {1, 2, 3}, "1-3, 5, 7, 8": {1, 2, 3, 5, 7, 8}} {
+		require.Equal(t, want, quantity.Ranges(list))
 	}
 }

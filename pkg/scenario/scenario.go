@@ -124,6 +124,8 @@ type Sweep struct {
 	MaxParallel int    `toml:"max_parallel"` // Tasks of the array that run at once; default: no limit.
 	ShareServer *bool  `toml:"share_server"` // Points that differ only in the client's arguments share one server start; default true.
 	Cache       string `toml:"cache"`        // "reset" or "keep": the prefix cache between points on one server; default reset.
+
+	Zip *source.Value `toml:"zip"` // Lists of keys whose values go together, the first with the first: [["max_concurrency", "num_prompts"]]; default: every combination.
 }
 
 // definition holds the keys that a test file has and a scenario may override.

@@ -3,6 +3,7 @@ package sweep
 import (
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -47,11 +48,15 @@ func newAgent(s *Sweep) (Agent, error) {
 	return gridAgent{sp}.next, nil
 }
 
-// A space numbers the combinations of dims from 0, as Grid does.
+// A space numbers the combinations of dims from 0, as Grid does. What an agent
+// chooses is a place on each axis: in the list of a dimension, or in those of a zip
+// group.
 type space struct {
 	dims  []Dimension
+	axes  [][]int // places in dims
+	sizes []int   // by axis
 	size  int
-	index []map[string]int // by dimension: JSON of a value to its place
+	index []map[string]int // by axis: JSON of its values to their place
 }
 
 func newSpace(dims []Dimension) (space, error) {
@@ -59,39 +64,48 @@ func newSpace(dims []Dimension) (space, error) {
 	if err != nil {
 		return space{}, err
 	}
-	s := space{dims: dims, size: n}
-	for _, d := range dims {
+	s := space{dims: dims, axes: axes(dims), size: n}
+	for _, axis := range s.axes {
 		m := map[string]int{}
-		for i, v := range d.Values {
-			m[string(appendJSON(nil, v))] = i
+		s.sizes = append(s.sizes, len(dims[axis[0]].Values))
+		for i := range dims[axis[0]].Values {
+			m[axisKey(axis, func(d int) *source.Value { return dims[d].Values[i] })] = i
 		}
 		s.index = append(s.index, m)
 	}
 	return s, nil
 }
 
+// axisKey is the same for the same values of the dimensions of an axis.
+func axisKey(axis []int, value func(d int) *source.Value) string {
+	var b []byte
+	for _, d := range axis {
+		b = append(appendJSON(b, value(d)), '\n')
+	}
+	return string(b)
+}
+
 func (s space) at(i int) []Assignment {
 	values := make([]Assignment, len(s.dims))
-	combination(s.dims, i, values)
+	combination(s.dims, s.axes, i, values)
 	return values
 }
 
 // number is the inverse of choices.
 func (s space) number(choices []int) int {
 	n := 0
-	for d, c := range choices {
-		n = n*len(s.dims[d].Values) + c
+	for a, c := range choices {
+		n = n*s.sizes[a] + c
 	}
 	return n
 }
 
 // choices are the places of the i-th combination's values in their lists.
 func (s space) choices(i int) []int {
-	out := make([]int, len(s.dims))
-	for d := len(s.dims) - 1; d >= 0; d-- {
-		n := len(s.dims[d].Values)
-		out[d] = i % n
-		i /= n
+	out := make([]int, len(s.axes))
+	for a := len(s.axes) - 1; a >= 0; a-- {
+		out[a] = i % s.sizes[a]
+		i /= s.sizes[a]
 	}
 	return out
 }
@@ -101,19 +115,34 @@ func (s space) find(p Point) (int, error) {
 	if len(p.Values) != len(s.dims) {
 		return 0, fmt.Errorf("step %d sets %d dimensions, this sweep has %d", p.Step, len(p.Values), len(s.dims))
 	}
-	choices := make([]int, len(s.dims))
 	for d, dim := range s.dims {
-		v := value(p.Values, d, dim.Path)
-		if v == nil {
+		if value(p.Values, d, dim.Path) == nil {
 			return 0, fmt.Errorf("step %d does not set %s, which this sweep explores", p.Step, dim.Path)
 		}
-		c, ok := s.index[d][string(appendJSON(nil, v))]
+	}
+	choices := make([]int, len(s.axes))
+	for a, axis := range s.axes {
+		c, ok := s.index[a][axisKey(axis, func(d int) *source.Value { return value(p.Values, d, s.dims[d].Path) })]
 		if !ok {
-			return 0, fmt.Errorf("step %d set %s = %s, which is not in the list (%s)", p.Step, dim.Path, appendJSON(nil, v), dim.Pos)
+			return 0, s.strange(p, axis)
 		}
-		choices[d] = c
+		choices[a] = c
 	}
 	return s.number(choices), nil
+}
+
+// strange says which values of a point are not in the lists of an axis.
+func (s space) strange(p Point, axis []int) error {
+	words := make([]string, len(axis))
+	for i, d := range axis {
+		path := s.dims[d].Path
+		words[i] = fmt.Sprintf("%s = %s", path, appendJSON(nil, value(p.Values, d, path)))
+	}
+	where := "in the list"
+	if len(axis) > 1 {
+		where = "among the pairs of sweep.zip"
+	}
+	return fmt.Errorf("step %d set %s, which is not %s (%s)", p.Step, strings.Join(words, ", "), where, s.dims[axis[0]].Pos)
 }
 
 // value finds path in list, most likely at place i.

@@ -17,10 +17,14 @@ type Dimension struct {
 	// bench_cmd_args.max_concurrency.
 	Path   string
 	Pos    source.Pos
-	Values []*source.Value // at least one, no two alike
+	Values []*source.Value // at least one; no two alike, unless Zip is set
 	// Client says that only the load client's arguments change: between points
 	// that differ in such dimensions alone, a server can stay up.
 	Client bool
+	// Zip is the number, from 1, of the zip group that the dimension belongs to; 0: none.
+	// Dimensions of one group have equally many values and take them together, the
+	// first with the first.
+	Zip int
 }
 
 // dimensions finds the lists of a merged test that make it a sweep, slowest
@@ -52,7 +56,12 @@ func dimensions(t *source.Table, order func(string) []string, env map[string]boo
 	if sub := t.Table(benchArgs); sub != nil {
 		f.table(sub, []string{benchArgs})
 	}
-	return f.dims
+	for _, d := range f.dims {
+		f.writable(d)
+	}
+	dims := zipped(t, f.dims, env, c)
+	f.distinct(dims)
+	return dims
 }
 
 type finder struct {
@@ -127,24 +136,37 @@ func (f *finder) list(v *source.Value, keys []string) {
 			Hintf("write one value, or %s", leaveOut(keys)))
 		return
 	}
-	f.values(list, joinPath(keys))
 	f.dims = append(f.dims, Dimension{Path: path, Pos: v.Pos, Values: list, Client: keys[0] == benchArgs})
 }
 
-// values complains about what cannot be told apart, or not be written down.
-func (f *finder) values(list []*source.Value, path string) {
-	seen := map[string]source.Pos{}
-	for _, e := range list {
+// writable complains about values that cannot be written down.
+func (f *finder) writable(d Dimension) {
+	for _, e := range d.Values {
 		if kind := unwritable(e); kind != "" {
-			f.c.Add(source.Errorf(e.Pos, "%s: %s cannot be swept", path, kind).Hintf("write it as a string"))
-			continue
+			f.c.Add(source.Errorf(e.Pos, "%s: %s cannot be swept", fullPath(d.Path), kind).Hintf("write it as a string"))
 		}
-		k := string(appendJSON(nil, e))
-		if first, ok := seen[k]; ok {
-			f.c.Add(source.Errorf(e.Pos, "%s lists %s twice (%s)", path, k, first).Hintf("the point would run once all the same; leave one out"))
-			continue
+	}
+}
+
+// distinct complains about points that cannot be told apart.
+func (f *finder) distinct(dims []Dimension) {
+	for _, axis := range axes(dims) {
+		first := dims[axis[0]]
+		if first.Zip > 0 {
+			continue // zipped has said it
 		}
-		seen[k] = e.Pos
+		seen := map[string]source.Pos{}
+		for _, e := range first.Values {
+			if unwritable(e) != "" {
+				continue
+			}
+			k := string(appendJSON(nil, e))
+			if at, ok := seen[k]; ok {
+				f.c.Add(source.Errorf(e.Pos, "%s lists %s twice (%s)", fullPath(first.Path), k, at).Hintf("the point would run once all the same; leave one out"))
+				continue
+			}
+			seen[k] = e.Pos
+		}
 	}
 }
 

@@ -97,6 +97,15 @@ func name(keys []string) string {
 	return joinPath(keys)
 }
 
+// fullPath is the path of a dimension with the table that it stands in.
+func fullPath(path string) string {
+	keys, err := locate(path)
+	if err != nil {
+		return path
+	}
+	return joinPath(keys)
+}
+
 // lookup returns the value at keys, or nil. Lists are not entered.
 func lookup(t *source.Table, keys []string) *source.Value {
 	for _, k := range keys[:len(keys)-1] {

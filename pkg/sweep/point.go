@@ -54,13 +54,16 @@ func (p Point) Key() string {
 }
 
 // Size is the number of combinations: 1 for no dimension, for then the test is
-// one point. A number beyond int is an error.
+// one point; a zip group counts as one dimension. A number beyond int is an error.
 func Size(dims []Dimension) (int, error) {
 	n := 1
 	for _, d := range dims {
 		if len(d.Values) == 0 {
 			return 0, source.Errorf(d.Pos, "%s has no values", d.Path)
 		}
+	}
+	for _, axis := range axes(dims) {
+		d := dims[axis[0]]
 		if n > math.MaxInt/len(d.Values) {
 			return 0, source.Errorf(d.Pos, "the sweep has too many points to count: %s", sizes(dims)).Hintf("shorten a list")
 		}
@@ -70,9 +73,14 @@ func Size(dims []Dimension) (int, error) {
 }
 
 func sizes(dims []Dimension) string {
-	words := make([]string, len(dims))
-	for i, d := range dims {
-		words[i] = fmt.Sprintf("%s (%d)", d.Path, len(d.Values))
+	all := axes(dims)
+	words := make([]string, len(all))
+	for i, axis := range all {
+		var paths []string
+		for _, d := range axis {
+			paths = append(paths, dims[d].Path)
+		}
+		words[i] = fmt.Sprintf("%s (%d)", strings.Join(paths, " with "), len(dims[axis[0]].Values))
 	}
 	return strings.Join(words, " × ")
 }
@@ -89,21 +97,24 @@ func Grid(dims []Dimension) ([]Point, error) {
 			Hintf("shorten a list, or set agent = %q or %q and agent_steps", Random, TPE)
 	}
 	points := make([]Point, n)
+	all := axes(dims)
 	block := make([]Assignment, n*len(dims))
 	for i := range points {
 		values := block[i*len(dims) : (i+1)*len(dims) : (i+1)*len(dims)]
-		combination(dims, i, values)
+		combination(dims, all, i, values)
 		points[i] = Point{Step: i + 1, Values: values}
 	}
 	return points, nil
 }
 
 // combination fills into with the i-th combination, i from 0.
-func combination(dims []Dimension, i int, into []Assignment) {
-	for d := len(dims) - 1; d >= 0; d-- {
-		values := dims[d].Values
-		into[d] = Assignment{dims[d].Path, values[i%len(values)]}
-		i /= len(values)
+func combination(dims []Dimension, all [][]int, i int, into []Assignment) {
+	for a := len(all) - 1; a >= 0; a-- {
+		n := len(dims[all[a][0]].Values)
+		for _, d := range all[a] {
+			into[d] = Assignment{dims[d].Path, dims[d].Values[i%n]}
+		}
+		i /= n
 	}
 }
 

@@ -103,10 +103,10 @@ func (t tpeAgent) split(history []Observed) (good, bad [][]int, err error) {
 func (t tpeAgent) candidate(rng *twister, good, bad [][]int, seen map[int]int) (best int, ok bool) {
 	l, g := t.likelihoods(good), t.likelihoods(bad)
 	highest := math.Inf(-1)
-	choices := make([]int, len(t.dims))
+	choices := make([]int, len(t.axes))
 	for range tpeCandidates {
 		score := 0.0
-		for d := range t.dims {
+		for d := range t.axes {
 			c := rng.weighted(l[d])
 			choices[d] = c
 			score += math.Log(l[d][c]) - math.Log(g[d][c])
@@ -118,16 +118,16 @@ func (t tpeAgent) candidate(rng *twister, good, bad [][]int, seen map[int]int) (
 	return best, ok
 }
 
-// likelihoods are, by dimension, the chances of its values in group; none is 0.
+// likelihoods are, by axis, the chances of its places in group; none is 0.
 func (t tpeAgent) likelihoods(group [][]int) [][]float64 {
-	out := make([][]float64, len(t.dims))
-	for d, dim := range t.dims {
-		counts := slices.Repeat([]float64{1}, len(dim.Values))
+	out := make([][]float64, len(t.axes))
+	for d, size := range t.sizes {
+		counts := slices.Repeat([]float64{1}, size)
 		for _, choices := range group {
 			counts[choices[d]]++
 		}
 		for i := range counts {
-			counts[i] /= float64(len(group) + len(dim.Values))
+			counts[i] /= float64(len(group) + size)
 		}
 		out[d] = counts
 	}

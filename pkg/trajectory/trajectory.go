@@ -21,6 +21,7 @@ import (
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/sweep"
 )
 
@@ -236,10 +237,12 @@ func point(s *sweep.Sweep, step int, list []plan.Assignment) sweep.Point {
 			continue
 		}
 		for _, d := range s.Dimensions {
-			for _, v := range d.Values {
-				if have, err := json.Marshal(v.Plain()); d.Path == a.Path && err == nil && bytes.Equal(have, want) {
-					p.Values = append(p.Values, sweep.Assignment{Path: a.Path, Value: v})
-				}
+			i := slices.IndexFunc(d.Values, func(v *source.Value) bool {
+				have, err := json.Marshal(v.Plain())
+				return err == nil && bytes.Equal(have, want)
+			})
+			if d.Path == a.Path && i >= 0 {
+				p.Values = append(p.Values, sweep.Assignment{Path: a.Path, Value: d.Values[i]})
 			}
 		}
 		for _, e := range s.Env {

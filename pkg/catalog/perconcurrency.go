@@ -1,0 +1,48 @@
+package catalog
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// The two keys of every client that say how many requests a load has, and how many of
+// them at once.
+const (
+	numPrompts     = "num_prompts"
+	maxConcurrency = "max_concurrency"
+)
+
+var multiple = regexp.MustCompile(`^[1-9][0-9]{0,5}x$`)
+
+// perConcurrency is the arguments of a load with num_prompts as a number: "5x" is five
+// times max_concurrency.
+func perConcurrency(bench *source.Table) (*source.Table, error) {
+	v := bench.Get(numPrompts)
+	text, ok := v.Text()
+	if !ok {
+		return bench, nil
+	}
+	if !multiple.MatchString(text) {
+		return nil, source.Errorf(v.Pos, "bench_cmd_args.num_prompts is %q, and must be a number, or a number with x, such as \"5x\": 5 times max_concurrency", text).
+			Hintf(`write num_prompts = 80, or num_prompts = "5x"`)
+	}
+	times, err := strconv.Atoi(strings.TrimSuffix(text, "x"))
+	if err != nil {
+		return nil, source.Errorf(v.Pos, "bench_cmd_args.num_prompts: %v", err)
+	}
+	at := bench.Get(maxConcurrency)
+	if at == nil {
+		return nil, source.Errorf(v.Pos, "bench_cmd_args.num_prompts is %q, times max_concurrency, which is not set", text).
+			Hintf("set bench_cmd_args.max_concurrency, or write num_prompts as a number")
+	}
+	n, ok := at.Int()
+	if !ok || n < 1 {
+		return bench.Without(numPrompts), nil // the client complains about max_concurrency
+	}
+	out := bench.Without()
+	out.Set(numPrompts, &source.Value{Pos: v.Pos, Any: int64(times) * n})
+	return out, nil
+}

@@ -1,0 +1,88 @@
+package catalog_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/scenario"
+)
+
+const each = `[[Tests]]
+id = "a"
+test_template_name = "vllm"
+time_limit = "10m"
+  [Tests.cmd_args.decode]
+  tensor_parallel_size = 2
+  [Tests.bench_cmd_args]
+  max_concurrency = [2, 16]
+  num_prompts = "5x"
+`
+
+func prompts(list []*plan.Plan) (out []int) {
+	for _, p := range list {
+		for _, l := range p.Loads {
+			out = append(out, l.Expect.NumPrompts)
+		}
+	}
+	return out
+}
+
+// num_prompts = "5x" is five times the concurrency of each point and of each phase. The
+// command, and so the record, has the number.
+func TestPromptsPerConcurrency(t *testing.T) {
+	got, err := set(t, each, scenario.HookFiles{}, options)
+	require.NoError(t, err)
+	require.Equal(t, []int{10, 80}, prompts(got.Plans))
+	load := &got.Plans[0].Loads[1]
+	require.Equal(t, "80", got.Plans[0].Settings(load)["bench_cmd_args.num_prompts"])
+	require.Contains(t, fmt.Sprint(load.Clients[0].Argv), "--num-prompts 80")
+
+	got, err = set(t, strings.Replace(each, `"5x"`, `["5x", "10x"]`, 1), scenario.HookFiles{}, options)
+	require.NoError(t, err)
+	require.Equal(t, []int{10, 20, 80, 160}, prompts(got.Plans))
+	load = &got.Plans[0].Loads[3]
+	require.Equal(t, "160", got.Plans[0].Settings(load)["bench_cmd_args.num_prompts"])
+
+	got, err = set(t, strings.Replace(each, "[2, 16]", "4", 1)+`
+  [[Tests.phases]]
+  name = "one"
+  bench_cmd_args = { max_concurrency = 8 }
+  [[Tests.phases]]
+  name = "two"
+  bench_cmd_args = { num_prompts = "10x" }
+  cache = "reset"
+`, scenario.HookFiles{}, options)
+	require.NoError(t, err)
+	require.Equal(t, []int{40, 40}, prompts(got.Plans))
+
+	got, err = set(t, strings.NewReplacer("[2, 16]", "4", `"vllm"`, `"sglang"`, "tensor_parallel_size", "tp").Replace(each), scenario.HookFiles{}, options)
+	require.NoError(t, err)
+	require.Equal(t, []int{20}, prompts(got.Plans))
+}
+
+func TestPromptsPerConcurrencyComplaints(t *testing.T) {
+	for bench, want := range map[string]string{
+		`num_prompts = "5x"`: "s.toml:9:3: bench_cmd_args.num_prompts is \"5x\", times max_concurrency, which is not set\n\thint: set bench_cmd_args.max_concurrency",
+		`num_prompts = "x5"`: `bench_cmd_args.num_prompts is "x5", and must be a number, or a number with x, such as "5x": 5 times max_concurrency`,
+		`num_prompts = "0x"`: `bench_cmd_args.num_prompts is "0x"`,
+		"num_prompts = \"5x\"\n  max_concurrency = \"many\"": "max_concurrency",
+	} {
+		_, err := set(t, "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\ntime_limit = \"10m\"\n  [Tests.cmd_args.decode]\n  tensor_parallel_size = 2\n  [Tests.bench_cmd_args]\n  "+bench+"\n",
+			scenario.HookFiles{}, options)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// Points that are paired are as many as each list, and say so in the plan.
+func TestZipOfLoads(t *testing.T) {
+	got, err := set(t, strings.Replace(each, `"5x"`, "[40, 80]", 1)+"  [Tests.sweep]\n  zip = [[\"max_concurrency\", \"num_prompts\"]]\n", scenario.HookFiles{}, options)
+	require.NoError(t, err)
+	require.Equal(t, []int{40, 80}, prompts(got.Plans))
+	require.Equal(t, []plan.Assignment{
+		{Path: "bench_cmd_args.max_concurrency", Value: int64(16), Zip: 1}, {Path: "bench_cmd_args.num_prompts", Value: int64(80), Zip: 1},
+	}, got.Plans[0].Loads[1].Values)
+}
