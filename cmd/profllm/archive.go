@@ -14,7 +14,8 @@ import (
 )
 
 type archiveCmd struct {
-	Paths   []string `arg:"" help:"Scenario or run directories; with --restore or --list, archives."`
+	outputFlag
+	Paths   []string `arg:"" help:"Scenario or run directories; with --restore or --list, archives. There is no default, because --remove deletes."`
 	Restore bool     `xor:"act" help:"Unpack archives beside themselves."`
 	List    bool     `xor:"act" help:"Show what archives hold, with SHA-256; this reads them whole."`
 	Remove  bool     `xor:"act" help:"Remove each directory after its archive was read back and compared with it."`
@@ -34,6 +35,7 @@ func (c archiveCmd) Run(ctx context.Context, a *app) error {
 	case c.List:
 		act = c.list
 	}
+	a.answers(&archiveDocument{head: head{Schema: "profllm.output.archive/1"}, Archives: []archiveEntry{}})
 	var errs []error
 	for _, path := range c.Paths {
 		if ctx.Err() != nil {
@@ -99,15 +101,34 @@ func (c archiveCmd) write(ctx context.Context, a *app, path string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "%s: %d entries, %d bytes in %d, read back and compared\n", relative(file), len(entries), bytes, st.Size())
+	e := a.archived(archiveEntry{File: file, Dir: dir, Entries: len(entries), Bytes: bytes, Packed: st.Size(), LeadsOut: out})
+	a.sayArchived("%s: %d entries, %d bytes in %d, read back and compared\n", relative(file), len(entries), bytes, st.Size())
 	if !c.Remove {
 		return nil
 	}
 	if err := archive.Remove(dir, entries); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "%s: removed\n", relative(dir))
+	e.Removed = true
+	a.sayArchived("%s: removed\n", relative(dir))
 	return nil
+}
+
+// archived adds an archive to the document, if there is one.
+func (a *app) archived(e archiveEntry) *archiveEntry {
+	d, ok := a.documentOf().(*archiveDocument)
+	if !ok {
+		return &e
+	}
+	d.Archives = append(d.Archives, e)
+	return &d.Archives[len(d.Archives)-1]
+}
+
+// sayArchived prints a line of text, unless the answer is a document.
+func (a *app) sayArchived(format string, args ...any) {
+	if !a.json() {
+		fmt.Fprintf(a.stdout, format, args...)
+	}
 }
 
 // keepSecrets returns a directory of secrets below dir, "" for none.
@@ -182,8 +203,9 @@ func (c archiveCmd) restore(ctx context.Context, a *app, file string) error {
 	case err != nil:
 		return fail(exitUsage, hinted(err))
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s: restored\n", relative(dir))
-	return err
+	a.archived(archiveEntry{File: file, Dir: dir})
+	a.sayArchived("%s: restored\n", relative(dir))
+	return nil
 }
 
 // hinted tells how to unpack more.
@@ -199,6 +221,10 @@ func (c archiveCmd) list(ctx context.Context, a *app, file string) error {
 	entries, err := archive.List(ctx, file, c.limits())
 	if err != nil {
 		return fail(exitUsage, hinted(err))
+	}
+	if a.json() {
+		a.archived(listed(file, entries))
+		return nil
 	}
 	for _, e := range entries {
 		what := "-"

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,11 +37,10 @@ func TestArchive(t *testing.T) {
 	before, err := os.ReadFile(filepath.Join(dir, file))
 	require.NoError(t, err)
 
-	var rows []row
 	o = profllm(t, dir, env, "collect", file, "--output", "json")
 	require.Zero(t, o.code)
 	require.Contains(t, o.stderr, "nothing is written back")
-	require.NoError(t, json.Unmarshal([]byte(o.stdout), &rows))
+	rows := readDocument[collectDocument](t, o).Results
 	require.Equal(t, filepath.Join(file, "tp1", "0"), rows[0].Dir)
 	o = profllm(t, dir, env, "collect", file)
 	require.Contains(t, o.stdout, filepath.Base(file)+"/tp1/0")

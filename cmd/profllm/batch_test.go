@@ -113,12 +113,12 @@ func (s *study) until(t *testing.T, what string, holds func(states []string) boo
 	await.True(t, func() bool {
 		cmd := command(s.dir, nil, "slurm", "status", s.root, "--output", "json")
 		out, err := cmd.Output()
-		var lines []struct{ State run.State }
-		if err != nil || json.Unmarshal(out, &lines) != nil {
+		var answer statesDocument
+		if err != nil || json.Unmarshal(out, &answer) != nil {
 			return false
 		}
 		var states []string
-		for _, l := range lines {
+		for _, l := range answer.Runs {
 			states = append(states, l.State.State)
 		}
 		last = strings.Join(states, " ")
@@ -668,8 +668,7 @@ cmd_args.seconds = 200
 	require.Len(t, roots, 1)
 	await.Text(t, filepath.Join(roots[0], "a/0", run.ClaimFile), "job_id")
 	require.Equal(t, exitOK, profllm(t, dir, nil, "slurm", "cancel", roots[0]).code)
-	var lines []struct{ State run.State }
-	require.NoError(t, json.Unmarshal([]byte(profllm(t, dir, nil, "slurm", "status", "--output", "json", roots[0]).stdout), &lines))
+	lines := readDocument[statesDocument](t, profllm(t, dir, nil, "slurm", "status", "--output", "json", roots[0])).Runs
 	require.Len(t, lines, 3)
 	for i, l := range lines {
 		require.Equal(t, run.Cancelled, l.State.State)

@@ -326,16 +326,16 @@ type statusLine struct {
 // settle waits until all runs are over, resumes if that is wanted, and so on.
 func (u *user) settle() error {
 	for {
-		var lines []statusLine
+		var answer struct{ Runs []statusLine }
 		o, err := u.profllm(0, "slurm", "status", "--output", "json", u.root)
 		if err != nil {
 			return err
 		}
-		if err := json.Unmarshal([]byte(o.stdout), &lines); err != nil {
+		if err := json.Unmarshal([]byte(o.stdout), &answer); err != nil {
 			return err
 		}
 		var open []string
-		for _, l := range lines {
+		for _, l := range answer.Runs {
 			// What a killed controller has forgotten is said to be unknown for a day.
 			lost := l.State.Note == run.Forgotten && time.Since(l.State.Since) > 20*time.Second
 			if l.Submission.Refused == "" && !l.State.Final() && !lost {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/result"
@@ -19,8 +18,9 @@ import (
 )
 
 type collectCmd struct {
-	Paths   []string `arg:"" help:"Run or scenario directories, folders of them, or archives."`
-	Output  string   `enum:"text,json" default:"text" help:"text or json."`
+	placeFlags
+	outputFlag
+	Paths   []string `arg:"" optional:"" help:"Run or scenario directories, folders of them, or archives; default: where submit puts them."`
 	Offline bool     `help:"Do not ask Slurm; use what is on disk."`
 }
 
@@ -34,7 +34,11 @@ const (
 func (c collectCmd) Run(ctx context.Context, a *app) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(garbage))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(roomy))
-	paths, done, err := a.unpacked(ctx, c.Paths)
+	given, err := c.paths(ctx, a, c.Paths)
+	if err != nil {
+		return err
+	}
+	paths, done, err := a.unpacked(ctx, given)
 	defer done()
 	if err != nil {
 		return err
@@ -43,11 +47,11 @@ func (c collectCmd) Run(ctx context.Context, a *app) error {
 	if unread != nil && len(dirs) == 0 {
 		return unread
 	}
-	if len(dirs) == 0 && a.sayLogs(c.Paths) {
+	if len(dirs) == 0 && a.sayLogs(given) {
 		return exit(exitUsage)
 	}
 	if len(dirs) == 0 {
-		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: give a directory of a run, a scenario, or what a load client wrote; single files of other programs are taken over by: profllm import FILE --output DIR", strings.Join(c.Paths, " ")))
+		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: give a directory of a run, a scenario, or what a load client wrote; single files of other programs are taken over by: profllm import FILE --output-dir DIR", strings.Join(given, " ")))
 	}
 	states, known := map[string]run.State{}, a.remember(dirs)
 	live := slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return a.called(dir) != dir || known.settled[dir] != nil })
@@ -56,14 +60,25 @@ func (c collectCmd) Run(ctx context.Context, a *app) error {
 			a.logf("note: Slurm was not asked: %v", err)
 		}
 	}
-	if err = a.report(ctx, known, dirs, states, c.Output); err == nil {
+	a.answers(&collectDocument{head: head{Schema: "profllm.output.collect/1"}, out: a.stdout})
+	if err = a.report(ctx, known, dirs, states); err == nil {
 		return unread
 	}
 	if unread != nil {
-		a.logf("%v", unread) // the runs that could be read decide the exit code
+		a.complain(unread) // the runs that could be read decide the exit code
 	}
 	return err
 }
+
+// runError is what is wrong with a run, in the words of the user's paths.
+type runError struct {
+	dir, text string
+	err       error
+}
+
+func (e *runError) Error() string { return e.dir + ": " + e.text }
+
+func (e *runError) Unwrap() error { return e.err }
 
 // collected is what became of the collection of one run.
 type collected struct {
@@ -83,12 +98,12 @@ const ahead = 64
 const atOnce = 16
 
 // report collects runs, prints them, and answers for the worst.
-func (a *app) report(ctx context.Context, known memory, dirs []string, states map[string]run.State, format string) error {
+func (a *app) report(ctx context.Context, known memory, dirs []string, states map[string]run.State) error {
 	col, err := a.client().Collector()
 	if err != nil {
 		return err
 	}
-	out := a.newPrinter(format)
+	out := a.newPrinter()
 	swept := trajectory.Places{}
 	failed, invalid, unkept := 0, 0, 0
 	for some := range slices.Chunk(dirs, ahead) {
@@ -100,7 +115,7 @@ func (a *app) report(ctx context.Context, known memory, dirs []string, states ma
 		run.AtOnce(len(some), max(atOnce, 2*runtime.GOMAXPROCS(0)), func(i int) { all[i] = collectRun(col, &known, some[i], states) })
 		for _, c := range all {
 			if c.err != nil {
-				a.logf("%s: %s%s", relative(a.called(c.dir)), a.called(c.err.Error()), campaign.Hint(c.err))
+				a.complain(&runError{relative(a.called(c.dir)), a.called(c.err.Error()), c.err})
 				if len(c.rows) == 0 {
 					failed++
 				}

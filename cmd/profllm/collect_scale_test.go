@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,9 +46,8 @@ func TestCollectManyRuns(t *testing.T) {
 		require.Equal(t, stamps[dir], identity(t, filepath.Join(dir, run.ResultFile)), dir)
 	}
 
-	// As JSON it is one list, in the same order.
-	var rows []row
-	require.NoError(t, json.Unmarshal([]byte(profllm(t, f.root, nil, "collect", f.root, "--output", "json").stdout), &rows))
+	// The JSON has all of them, in the same order.
+	rows := readDocument[collectDocument](t, profllm(t, f.root, nil, "collect", f.root, "--output", "json")).Results
 	require.Len(t, rows, 200)
 	require.True(t, strings.HasSuffix(rows[0].Dir, "/detailed/0"), rows[0].Dir)
 }

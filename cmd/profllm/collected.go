@@ -3,9 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -30,7 +28,7 @@ const mostRows = 500
 // in memory beyond mostRows.
 type printer struct {
 	app    *app
-	json   bool
+	sink   sink // nil prints text
 	n      int
 	rows   []row // none of them if there are more than mostRows
 	counts map[string]int
@@ -45,14 +43,21 @@ type complaint struct {
 	first string // the run, and what it says
 }
 
-func (a *app) newPrinter(format string) *printer {
-	return &printer{app: a, json: format == "json", counts: map[string]int{}, wrong: map[string]*complaint{}}
+// sink is a document that takes the results.
+type sink interface{ add(r row) error }
+
+func (a *app) newPrinter() *printer {
+	s, _ := a.documentOf().(sink)
+	return &printer{app: a, sink: s, counts: map[string]int{}, wrong: map[string]*complaint{}}
 }
 
 func (p *printer) add(r row) error {
 	p.n++
-	if p.json {
-		return p.element(r)
+	if p.sink != nil {
+		if err := r.whole(); err != nil {
+			return err
+		}
+		return p.sink.add(r)
 	}
 	if p.n <= mostRows {
 		p.rows = append(p.rows, r)
@@ -63,30 +68,10 @@ func (p *printer) add(r row) error {
 	return nil
 }
 
-// element prints one element of a JSON list.
-func (p *printer) element(r row) error {
-	if err := r.whole(); err != nil {
-		return err
-	}
-	data, err := json.MarshalIndent(r, "  ", "  ")
-	if err != nil {
-		return err
-	}
-	before := ",\n  "
-	if p.n == 1 {
-		before = "[\n  "
-	}
-	_, err = p.app.stdout.Write(append([]byte(before), data...))
-	return err
-}
-
 func (p *printer) end() error {
 	var err error
 	switch {
-	case p.json && p.n == 0:
-		_, err = io.WriteString(p.app.stdout, "[]\n")
-	case p.json:
-		_, err = io.WriteString(p.app.stdout, "\n]\n")
+	case p.sink != nil:
 	case p.n <= mostRows:
 		for i := range p.rows {
 			if err := p.rows[i].whole(); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -28,10 +29,10 @@ func sample(i int) row {
 	return row{Dir: fmt.Sprintf("/results/s/t/%d", i), Result: r}
 }
 
-func printed(t *testing.T, format string, n int) string {
+func printed(t *testing.T, n int) string {
 	t.Helper()
 	var out bytes.Buffer
-	p := (&app{stdout: &out}).newPrinter(format)
+	p := (&app{stdout: &out}).newPrinter()
 	for i := range n {
 		require.NoError(t, p.add(sample(i)))
 		require.LessOrEqual(t, len(p.rows), mostRows)
@@ -43,12 +44,12 @@ func printed(t *testing.T, format string, n int) string {
 // Up to a limit each result has a line; of more there is a summary of the same length
 // however many they are.
 func TestManyResultsAreSummedUp(t *testing.T) {
-	few := printed(t, "text", mostRows)
+	few := printed(t, mostRows)
 	require.Contains(t, few, "t/499")
 	require.Equal(t, mostRows/5, strings.Count(few, ": invalid no-success: "))
 
-	many := printed(t, "text", 10*mostRows)
-	require.Equal(t, strings.Count(printed(t, "text", mostRows+1), "\n"), strings.Count(many, "\n"))
+	many := printed(t, 10*mostRows)
+	require.Equal(t, strings.Count(printed(t, mostRows+1), "\n"), strings.Count(many, "\n"))
 	require.Regexp(t, `valid \(simulated\) +4000\n`, many)
 	require.Regexp(t, `failed, invalid \(simulated\) +1000\n`, many)
 	require.Regexp(t, `cause cuda-oom \(exact\) +500  t/0: logs/serve-0.log:7: out of memory`, many)
@@ -56,16 +57,29 @@ func TestManyResultsAreSummedUp(t *testing.T) {
 	require.Contains(t, many, "5000 results: ")
 }
 
-// As JSON it is what encoding/json makes of the whole list.
+// The results in JSON are printed as they come, and the whole is what encoding/json makes
+// of the document.
 func TestResultsAsJSON(t *testing.T) {
-	require.Equal(t, "[]\n", printed(t, "json", 0))
-	for _, n := range []int{1, 7} {
-		var rows []row
+	for _, n := range []int{0, 1, 7} {
+		var out bytes.Buffer
+		a := &app{stdout: &out, answer: &answer{wanted: true}}
+		d := &collectDocument{head: head{Schema: "profllm.output.collect/1"}, out: &out}
+		a.answers(d)
+		p := a.newPrinter()
+		rows := []row{}
 		for i := range n {
 			rows = append(rows, sample(i))
+			require.NoError(t, p.add(sample(i)))
 		}
-		want, err := json.MarshalIndent(rows, "", "  ")
+		require.NoError(t, p.end())
+		require.Equal(t, exitInvalid, a.finish(t.Context(), exitInvalid, errors.New("a <b>")))
+		want, err := json.MarshalIndent(struct {
+			Schema   string    `json:"schema"`
+			Results  []row     `json:"results"`
+			ExitCode int       `json:"exit_code"`
+			Errors   []problem `json:"errors"`
+		}{d.Schema, rows, exitInvalid, []problem{{What: "a <b>"}}}, "", "  ")
 		require.NoError(t, err)
-		require.Equal(t, string(want)+"\n", printed(t, "json", n))
+		require.Equal(t, string(want)+"\n", out.String())
 	}
 }

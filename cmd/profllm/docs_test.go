@@ -47,6 +47,7 @@ func TestReference(t *testing.T) {
 		"planted-faults.md":  plantedPage(),
 		"requirements.md":    requirementsPage(t),
 		"thresholds.md":      thresholdsPage(),
+		"output.md":          outputPage(t),
 		"result.schema.json": string(schemaJSON) + "\n",
 	} {
 		file := filepath.Join(docs, "reference", name)
@@ -231,7 +232,19 @@ func exitCodesPage(t *testing.T) string {
 		}
 		return true
 	})
-	return page + "\nA job's own exit code follows the same table: 5 for a failed phase, 6 for an invalid result.\n"
+	return page + `
+A job's own exit code follows the same table: 5 for a failed phase, 6 for an invalid result.
+
+` + "`profllm slurm status`" + ` exits with 0 if it could show the states. With ` + "`--exit-code`" + `, it exits with what the jobs did:
+
+| code | jobs |
+|---|---|
+| 8 | at least one job waits or runs, or its state is unknown |
+| 5 | every job is over, and at least one failed, was cancelled or reached a limit |
+| 6 | every job is over, none failed, and at least one judged its own result invalid |
+| 4 | every job is over and succeeded, and at least one run has no job |
+| 0 | every run has a job that succeeded |
+`
 }
 
 // thresholdsPage lists what the checks of a result compare with.

@@ -71,6 +71,7 @@ type app struct {
 	uptime         func() string     // of this machine, see run.Uptime
 	archives       map[string]string // by the folder in which each is unpacked
 	acts           *campaign.Client  // see client
+	answer         *answer           // shared by all copies; nil prints text
 }
 
 func (a *app) env(name string) string {
@@ -163,7 +164,9 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 		return code
 	}
 	// From here on it is this program that speaks, also of names and lines that others wrote.
-	a.stdout, a.stderr = printable.NewWriter(stdout), printable.NewWriter(stderr)
+	printed := &counted{Writer: stdout}
+	a.stdout, a.stderr = printable.NewWriter(printed), printable.NewWriter(stderr)
+	a.answer = &answer{printed: printed}
 	var c cli
 	helped := -1
 	parser, err := newParser(a, &c, func(code int) { helped = code })
@@ -177,10 +180,13 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 	}
 	if err != nil {
 		fmt.Fprintf(a.stderr, "profllm: %v\n\thint: profllm --help\n", err)
-		return exitUsage
+		a.answer.wanted = looksLikeJSON(argv[1:])
+		return a.finish(ctx, exitUsage, err)
 	}
+	a.answer.wanted = asksJSON(kctx)
 	kctx.BindTo(ctx, (*context.Context)(nil))
-	return a.code(ctx, kctx.Run(a, parser))
+	err = kctx.Run(a, parser)
+	return a.finish(ctx, a.code(ctx, err), err)
 }
 
 // code prints an error once and says how the program ends.

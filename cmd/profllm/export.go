@@ -16,7 +16,8 @@ import (
 
 type exportCmd struct {
 	Format         string            `arg:"" enum:"llm-d,inferencex,pytorch" help:"llm-d (benchmark report 0.2.1), inferencex (rows) or pytorch (benchmark records)."`
-	Paths          []string          `arg:"" help:"Folders of records, run directories, records, or archives."`
+	Paths          []string          `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: where submit puts runs."`
+	System         string            `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without paths, its output_path is looked in."`
 	Output         string            `placeholder:"FILE" help:"Write there and not to stdout; into a folder, existing or ending in /, one file for each run."`
 	IncludeInvalid bool              `help:"Include invalid runs."`
 	Set            map[string]string `placeholder:"KEY=VALUE" help:"What the record does not say and an InferenceX row needs, such as hw=h200 or precision=fp8; never a number that was measured."`
@@ -24,7 +25,11 @@ type exportCmd struct {
 
 // Run writes the runs that may leave, names those that may not, and answers for them.
 func (c exportCmd) Run(ctx context.Context, a *app) error {
-	runs, done, err := a.loadRuns(ctx, c.Paths...)
+	paths, err := placeFlags{System: c.System}.paths(ctx, a, c.Paths)
+	if err != nil {
+		return err
+	}
+	runs, done, err := a.loadRuns(ctx, paths...)
 	defer done()
 	if err != nil {
 		return err

@@ -115,6 +115,12 @@ func (e events) Say(l campaign.Level, text string) {
 
 // Submitted implements campaign.Events.
 func (e events) Submitted(o run.Outcome) {
+	if d, ok := e.documentOf().(*jobsDocument); ok {
+		d.submitted(o)
+		if !strings.HasPrefix(o.Submission.JobID, run.LocalPrefix) {
+			return
+		}
+	}
 	if strings.HasPrefix(o.Submission.JobID, run.LocalPrefix) {
 		e.logf("%s: %s%s", relative(o.Dir), quantity.Count(o.Unit.Job().Nodes, "simulated node"), prefixed(", ", o.Unit.Carries()))
 		return

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/interchange"
 	"github.com/profllm/profllm/pkg/result"
@@ -15,18 +14,39 @@ import (
 )
 
 type importCmd struct {
-	Paths  []string `arg:"" help:"Result files of other programs, or folders of them."`
-	Output string   `required:"" placeholder:"DIR" help:"Folder for the run directories; what is there already stays as it is."`
+	Paths     []string `arg:"" help:"Result files of other programs, or folders of them."`
+	OutputDir string   `placeholder:"DIR" help:"Folder for the run directories; what is there already stays as it is. Required."`
+	Output    string   `default:"text" placeholder:"FORM" help:"text, or json: one document at the end, also if the command fails; see docs/reference/output.md. Any other value is taken as --output-dir."`
+}
+
+// folder is where the run directories go: --output was its only name once.
+func (c *importCmd) folder() error {
+	if c.Output == "text" || c.Output == "json" {
+		if c.OutputDir == "" {
+			return fail(exitUsage, errors.New("no folder for the run directories is given\n\thint: profllm import FILE --output-dir DIR"))
+		}
+		return nil
+	}
+	if c.OutputDir != "" {
+		return fail(exitUsage, fmt.Errorf("--output=%s: text or json, because --output-dir names the folder", c.Output))
+	}
+	c.Output, c.OutputDir = "text", c.Output
+	return nil
 }
 
 // Run makes a run directory of each result. One file that cannot be read spoils
 // nothing but itself.
 func (c importCmd) Run(a *app) error {
-	output, err := filepath.Abs(c.Output)
+	a.answer.wanted = c.Output == "json"
+	if err := c.folder(); err != nil {
+		return err
+	}
+	output, err := filepath.Abs(c.OutputDir)
 	if err != nil {
 		return err
 	}
-	k := importing{app: a, output: output}
+	k := importing{app: a, output: output, doc: &importDocument{head: head{Schema: "profllm.output.import/1"}, Dir: output, Results: []row{}}}
+	a.answers(k.doc)
 	s := interchange.Scan{Skip: output, Name: relative, Spoilt: k.spoilt}
 	var files []interchange.File
 	for _, path := range c.Paths {
@@ -50,16 +70,16 @@ func (c importCmd) Run(a *app) error {
 type importing struct {
 	*app
 	output string
+	doc    *importDocument
 	bad    int // files and results that cannot be read
 }
 
 // spoilt says what cannot be read.
 func (k *importing) spoilt(name string, err error) {
-	text := err.Error()
-	if name != "" && !strings.Contains(text, relative(name)) {
-		text = relative(name) + ": " + text
+	if name != "" && !strings.Contains(err.Error(), relative(name)) {
+		err = fmt.Errorf("%s: %w", relative(name), err)
 	}
-	k.logf("%s%s", text, campaign.Hint(err))
+	k.complain(err)
 	k.bad++
 }
 
@@ -69,7 +89,7 @@ func (k *importing) keep(files []interchange.File, unknown int) error {
 	if err != nil {
 		return err
 	}
-	out := k.newPrinter("text")
+	out := k.newPrinter()
 	made, there, failed, invalid := 0, 0, 0, 0
 	for _, f := range files {
 		for _, it := range f.Items {
@@ -99,6 +119,8 @@ func (k *importing) keep(files []interchange.File, unknown int) error {
 	if err := out.end(); err != nil {
 		return err
 	}
+	d := k.doc
+	d.Imported, d.Present, d.Unreadable, d.Other = made, there, k.bad, unknown
 	k.logf("imported %d, there before %d, cannot be read %d, other files %d: %s", made, there, k.bad, unknown, relative(k.output))
 	switch {
 	case failed > 0:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,13 +19,19 @@ import (
 )
 
 type lockCmd struct {
-	Run_ string `arg:"" name:"run" type:"existingdir" help:"A run directory, or the directory of a scenario for all of its runs."`
+	placeFlags
+	outputFlag
+	Run_ string `arg:"" optional:"" name:"run" help:"A run directory, or the directory of a scenario for all of its runs; default: the only one where submit puts them."`
 	Save string `placeholder:"FILE" help:"Write to this file; default: standard output."`
 }
 
 // Run writes the lock of what was planned and, as far as records say it, found.
-func (c lockCmd) Run(a *app) error {
-	f, err := a.lock(c.Run_)
+func (c lockCmd) Run(ctx context.Context, a *app) error {
+	dir, err := c.scenario(ctx, a, c.Run_)
+	if err != nil {
+		return err
+	}
+	f, err := a.lock(dir)
 	if err != nil {
 		return err
 	}
@@ -33,9 +40,17 @@ func (c lockCmd) Run(a *app) error {
 		return err
 	}
 	if c.Save != "" {
-		return run.WriteFile(c.Save, data, 0o644)
+		if err := run.WriteFile(c.Save, data, 0o644); err != nil {
+			return err
+		}
 	}
-	_, err = a.stdout.Write(data)
+	if a.json() {
+		a.answers(newLockDocument(f, c.Save, data))
+		return nil
+	}
+	if c.Save == "" {
+		_, err = a.stdout.Write(data)
+	}
 	return err
 }
 

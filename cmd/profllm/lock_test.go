@@ -192,8 +192,7 @@ func TestLockRefuses(t *testing.T) {
 	}
 	o := profllm(t, dir, nil, "stage", "night.toml", "--system", "system.toml", "--dry-run", "--output", "json")
 	require.Zero(t, o.code, o.stderr)
-	var items []struct{ Kind, Path string }
-	require.NoError(t, json.Unmarshal([]byte(o.stdout), &items))
+	items := readDocument[stageDocument](t, o).Items
 	require.Equal(t, "image", items[0].Kind)
 	image("sha256:aa", items[0].Path)
 	model(1)

@@ -21,7 +21,9 @@ import (
 )
 
 type logsCmd struct {
-	Dir    string `arg:"" name:"run" help:"Run directory."`
+	placeFlags
+	outputFlag
+	Dir    string `arg:"" optional:"" name:"run" help:"Run directory; default: the only one where submit puts them."`
 	Role   string `placeholder:"NAME" help:"Only this role or client: decode, decode_1, decode-0 for one rank; job for the script. Default: all; of a run that failed, where its cause shows."`
 	Follow bool   `short:"f" help:"Follow the logs until the run ends."`
 	Lines  int    `short:"n" default:"20" help:"Lines from the end of each log, or around the cause."`
@@ -32,10 +34,18 @@ func (c logsCmd) Run(ctx context.Context, a *app) error {
 	if c.Lines < 0 {
 		return fail(exitUsage, fmt.Errorf("--lines=%d: want 0 or more", c.Lines))
 	}
-	dir, err := a.oneRun(c.Dir)
+	if c.Follow && a.json() {
+		return fail(exitUsage, errors.New("--follow prints lines as they come, and --output json one document at the end\n\thint: leave out one of them"))
+	}
+	paths, err := c.paths(ctx, a, slices.DeleteFunc([]string{c.Dir}, func(dir string) bool { return dir == "" }))
 	if err != nil {
 		return err
 	}
+	dir, err := a.oneRun(paths[0])
+	if err != nil {
+		return err
+	}
+	a.answers(&logsDocument{head: head{Schema: "profllm.output.logs/1"}, Dir: dir, Logs: []logEntry{}})
 	logs := runLogs(dir)
 	if c.Follow {
 		return a.followLogs(ctx, dir, c)
@@ -227,6 +237,14 @@ func chosen(logs []runLog, role string) ([]runLog, error) {
 // printLog prints lines without the run's secrets: while it goes on, its logs may
 // hold them.
 func (a *app) printLog(l runLog, lines []string, secrets redact.Values, named bool) error {
+	if d := a.logsDocument(); d != nil {
+		e := logEntry{Name: l.label(), File: l.path, Lines: []logLine{}}
+		for _, line := range lines {
+			e.Lines = append(e.Lines, logLine{Text: secrets.Text(line)})
+		}
+		d.Logs = append(d.Logs, e)
+		return nil
+	}
 	prefix := ""
 	if named {
 		prefix = l.label() + ": "
@@ -237,6 +255,12 @@ func (a *app) printLog(l runLog, lines []string, secrets redact.Values, named bo
 		}
 	}
 	return nil
+}
+
+// logsDocument is what logs answers in JSON, nil if it prints text.
+func (a *app) logsDocument() *logsDocument {
+	d, _ := a.documentOf().(*logsDocument)
+	return d
 }
 
 // firstCause is the failure of a run whose log can be shown, nil for a run that
@@ -296,6 +320,14 @@ func (a *app) showCause(dir string, f *result.Failure, n int) error {
 	}
 	a.logf("%s: cause %s, %s:%d (--role shows other logs)", relative(dir), f.Cause, file, f.LineNumber)
 	secrets := run.Secrets(dir)
+	if d := a.logsDocument(); d != nil {
+		e := logEntry{Name: strings.TrimSuffix(filepath.Base(f.File), ".log"), File: filepath.Join(dir, file)}
+		for _, l := range lines {
+			e.Lines = append(e.Lines, logLine{l.Number, secrets.Text(l.Text), l.Number == f.LineNumber})
+		}
+		d.Cause, d.Logs = f, append(d.Logs, e)
+		return nil
+	}
 	for _, l := range lines {
 		mark := " "
 		if l.Number == f.LineNumber {

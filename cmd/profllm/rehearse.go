@@ -8,6 +8,7 @@ import (
 
 type rehearseCmd struct {
 	planFlags
+	outputFlag
 	Scenario string `arg:"" optional:"" default:"demo" help:"Scenario file or lock; default: the built-in demonstration."`
 }
 
@@ -17,6 +18,9 @@ func (c rehearseCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	doc := newJobs("rehearse")
+	doc.Root = p.Root
+	a.answers(doc)
 	return a.rehearse(ctx, p)
 }
 
@@ -26,5 +30,5 @@ func (a *app) rehearse(ctx context.Context, p *campaign.Planned) error {
 	if err != nil {
 		return err
 	}
-	return a.report(ctx, a.remember(dirs), dirs, states, "text")
+	return a.report(ctx, a.remember(dirs), dirs, states)
 }

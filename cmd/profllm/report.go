@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ func (a *app) writeReport(r *report.Report, f reportFlags) error {
 type reportCmd struct {
 	Output string `enum:"text,json,csv,markdown,prometheus,otava" default:"text" help:"${enum}; csv has one line for each run, prometheus the newest run of each series for a textfile collector, otava a CSV for Apache Otava."`
 	pageFlag
-	Paths    []string `arg:"" help:"Folders of records, run directories, records, or archives."`
+	Paths    []string `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: where submit puts runs, by --system or in results."`
 	GroupBy  []string `placeholder:"KEY" help:"Compare only runs with the same values of these keys, such as bench_cmd_args.max_concurrency; wins over the files."`
 	Metric   string   `default:"throughput" help:"What makes a point of a sweep the best: a key of results, or CloudAI's name of a metric."`
 	Scenario string   `placeholder:"FILE" type:"existingfile" help:"Take [reports] from this scenario file."`
@@ -72,7 +73,11 @@ func (c reportCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	runs, done, err := a.loadRuns(ctx, c.Paths...)
+	paths, err := placeFlags{System: cmp.Or(c.System, a.env("PROFLLM_SYSTEM"), a.env("CLOUDAI_SYSTEM_CONFIG"))}.paths(ctx, a, c.Paths)
+	if err != nil {
+		return err
+	}
+	runs, done, err := a.loadRuns(ctx, paths...)
 	defer done()
 	if err != nil {
 		return err

@@ -11,19 +11,29 @@ import (
 
 type resumeCmd struct {
 	submitFlags
+	placeFlags
+	outputFlag
 	Failed    bool   `help:"Also submit runs again that failed, ran out of memory or reached their time limit."`
 	Templates string `placeholder:"DIR" type:"existingdir" help:"Folder of templates that replace or extend the built-in ones."`
-	Root      string `arg:"" type:"existingdir" help:"Directory of a scenario execution, or of one of its runs: then only that, and what it waits for."`
+	Root      string `arg:"" optional:"" help:"Directory of a scenario execution, or of one of its runs: then only that, and what it waits for; default: the only one where submit puts them."`
 }
 
 // Run submits exactly what is missing.
 func (c resumeCmd) Run(ctx context.Context, a *app) error {
-	client := a.client()
-	rest, err := client.Rest(ctx, c.Root, campaign.ResumeOptions{Failed: c.Failed, Templates: c.Templates})
+	root, err := c.scenario(ctx, a, c.Root)
 	if err != nil {
 		return err
 	}
+	client := a.client()
+	rest, err := client.Rest(ctx, root, campaign.ResumeOptions{Failed: c.Failed, Templates: c.Templates})
+	if err != nil {
+		return err
+	}
+	doc := newJobs("resume")
+	doc.Root = rest.Root
+	a.answers(doc)
 	for _, why := range slices.Sorted(maps.Keys(rest.Reasons)) {
+		doc.Left = append(doc.Left, leftEntry{rest.Reasons[why], why})
 		a.logf("%s %s", quantity.Count(rest.Reasons[why], "run"), why)
 	}
 	dirs, err := client.SubmitRest(ctx, rest, c.Settle)

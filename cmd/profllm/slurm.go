@@ -121,6 +121,7 @@ type submitFlags struct {
 type submitCmd struct {
 	planFlags
 	submitFlags
+	outputFlag
 	Scenario     string  `arg:"" help:"Scenario file, a lock, or demo."`
 	Simulate     bool    `help:"Run the simulated engine on Slurm."`
 	New          bool    `help:"Start a new submission although an earlier one of this scenario was interrupted."`
@@ -134,10 +135,13 @@ func (c submitCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	doc := newJobs("submit")
+	a.answers(doc)
 	root, err := a.begin(p, c.New, a.allow(c.MaxNodeHours, c.Yes), "scenario")
 	if err != nil {
 		return err
 	}
+	doc.Root = root
 	return a.submit(ctx, root, c.submitFlags)
 }
 
@@ -185,6 +189,38 @@ func (f placeFlags) paths(ctx context.Context, a *app, given []string) ([]string
 	return []string{dir}, nil
 }
 
+// scenario is the given directory of a scenario or run, or the only one where submit
+// puts them.
+func (f placeFlags) scenario(ctx context.Context, a *app, given string) (string, error) {
+	if given != "" {
+		if info, err := os.Stat(given); err != nil || !info.IsDir() {
+			return "", fail(exitUsage, cmp.Or(err, fmt.Errorf("%s is not a directory", given)))
+		}
+		return filepath.Abs(given)
+	}
+	paths, err := f.paths(ctx, a, nil)
+	if err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(paths[0])
+	if err != nil {
+		return "", fail(exitUsage, err)
+	}
+	var roots []string
+	for _, e := range entries {
+		if _, err := os.Stat(filepath.Join(paths[0], e.Name(), run.ScenarioFile)); err == nil {
+			roots = append(roots, filepath.Join(paths[0], e.Name()))
+		}
+	}
+	switch len(roots) {
+	case 0:
+		return "", fail(exitUsage, fmt.Errorf("no scenario's directory below %s\n\thint: profllm slurm submit and rehearse make them", paths[0]))
+	case 1:
+		return roots[0], nil
+	}
+	return "", fail(exitUsage, fmt.Errorf("%d scenarios' directories below %s\n\thint: name one of them, such as %s", len(roots), paths[0], roots[len(roots)-1]))
+}
+
 // runDirs finds the run directories below paths; beside an error, those that it found.
 func (a *app) runDirs(paths []string) (dirs []string, err error) {
 	for _, path := range paths {
@@ -206,8 +242,9 @@ func (a *app) runDirs(paths []string) (dirs []string, err error) {
 
 type statusCmd struct {
 	placeFlags
-	Paths  []string `arg:"" optional:"" help:"Run or scenario directories; default: where submit puts them."`
-	Output string   `enum:"text,json" default:"text" help:"text or json."`
+	outputFlag
+	Paths    []string `arg:"" optional:"" help:"Run or scenario directories; default: where submit puts them."`
+	ExitCode bool     `help:"Exit with the jobs' result: 8 while a job is not over; then 5 if a job failed, 6 if a result is invalid, 4 if a run has no job; else 0."`
 }
 
 // shortLived is how much the heap may grow between two collections of garbage, in
@@ -230,15 +267,45 @@ func (c statusCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.printStates(dirs, subs, states, c.Output)
+	if err := a.printStates("status", dirs, subs, states); err != nil || !c.ExitCode {
+		return err
+	}
+	return exit(standingCode(campaign.Standings(dirs, subs, states)))
+}
+
+// standingCode is the exit code of status --exit-code. While a job is not over it is
+// exitNotOver, so that a script can wait for another.
+func standingCode(n campaign.Standing) int {
+	switch {
+	case n.Open > 0:
+		return exitNotOver
+	case n.Failed > 0:
+		return exitJobFailed
+	case n.Invalid > 0:
+		return exitInvalid
+	case n.NotSubmitted > 0:
+		return exitNotSubmit
+	}
+	return exitOK
 }
 
 type cancelCmd struct {
-	Paths []string `arg:"" help:"Run or scenario directories."`
+	placeFlags
+	outputFlag
+	Paths []string `arg:"" optional:"" help:"Run or scenario directories."`
+	All   bool     `help:"Cancel the jobs of all runs where submit puts them; without paths, this is required."`
 }
 
+// Run never takes a missing path for all runs.
 func (c cancelCmd) Run(ctx context.Context, a *app) error {
-	dirs, err := a.runDirs(c.Paths)
+	if c.All == (len(c.Paths) > 0) {
+		return fail(exitUsage, errors.New("name what to cancel: run or scenario directories, or --all\n\thint: profllm slurm status lists the runs"))
+	}
+	paths, err := c.paths(ctx, a, c.Paths)
+	if err != nil {
+		return err
+	}
+	dirs, err := a.runDirs(paths)
 	if err != nil {
 		return err
 	}
@@ -247,7 +314,7 @@ func (c cancelCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := a.printStates(dirs, out.Jobs, out.States, "text"); err != nil || out.Open == 0 {
+	if err := a.printStates("cancel", dirs, out.Jobs, out.States); err != nil || out.Open == 0 {
 		return errors.Join(err, client.BeingSubmitted(dirs, out.Jobs))
 	}
 	return fail(exitJobFailed, fmt.Errorf("%d jobs are not gone after %s", out.Open, campaign.CancelLimit))

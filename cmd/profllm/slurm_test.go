@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -487,8 +486,7 @@ func TestSlurmRefusal(t *testing.T) {
 	require.Equal(t, exitNotSubmit, o.code)
 	require.Contains(t, o.stderr, "invalid partition specified: nosuch")
 	status := profllm(t, dir, nil, "slurm", "status", "results", "--output", "json")
-	var lines []struct{ Submission run.Submission }
-	require.NoError(t, json.Unmarshal([]byte(status.stdout), &lines))
+	lines := readDocument[statesDocument](t, status).Runs
 	require.Len(t, lines, 2)
 	require.NotEmpty(t, lines[0].Submission.Refused)
 	require.NotEmpty(t, lines[1].Submission.JobID)

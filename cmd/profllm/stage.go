@@ -28,7 +28,7 @@ type stageFlags struct {
 	Timeout   time.Duration `default:"1h" help:"Limit of one import, clone or download."`
 	ImageSize float64       `default:"12" placeholder:"GB" help:"Compressed size to expect of an image; 2.5 times as much must be free. 0: not checked."`
 	DryRun    bool          `help:"Print what would be fetched; fetch nothing."`
-	Output    string        `enum:"text,json" default:"text" help:"text or json."`
+	outputFlag
 }
 
 // site reads the system file and what its relative paths mean.
@@ -79,7 +79,7 @@ func (f stageFlags) stage(ctx context.Context, a *app, site stage.Site, items []
 	if err != nil {
 		return err
 	}
-	var outcomes []stage.Outcome
+	outcomes := []stage.Outcome{}
 	var errs []error
 	for _, item := range items {
 		o, err := stage.Outcome{Item: item, State: "would stage", Detail: item.Skip}, error(nil)
@@ -99,12 +99,13 @@ func (f stageFlags) stage(ctx context.Context, a *app, site stage.Site, items []
 			break
 		}
 	}
-	return errors.Join(a.printOutcomes(outcomes, f.Output), fail(exitInternal, errors.Join(errs...)))
+	return errors.Join(a.printOutcomes(outcomes), fail(exitInternal, errors.Join(errs...)))
 }
 
-func (a *app) printOutcomes(outcomes []stage.Outcome, format string) error {
-	if format == "json" {
-		return a.printJSON(outcomes)
+func (a *app) printOutcomes(outcomes []stage.Outcome) error {
+	if a.json() {
+		a.answers(&stageDocument{head{Schema: "profllm.output.stage/1"}, outcomes})
+		return nil
 	}
 	t := newTable("state", "kind", "name", "where", "digest", "note")
 	for _, o := range outcomes {
@@ -184,7 +185,7 @@ func (c imageStageCmd) Run(ctx context.Context, a *app) error {
 type imageListCmd struct {
 	System string `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without one, Slurm is asked."`
 	Verify bool   `help:"Read every image and compare it with its digest."`
-	Output string `enum:"text,json" default:"text" help:"text or json."`
+	outputFlag
 }
 
 func (c imageListCmd) Run(ctx context.Context, a *app) error {
@@ -202,14 +203,14 @@ func (c imageListCmd) Run(ctx context.Context, a *app) error {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(a.printEntries(entries, c.Output), fail(exitInvalid, errors.Join(errs...)))
+	return errors.Join(a.printEntries("image-list", entries), fail(exitInvalid, errors.Join(errs...)))
 }
 
 type imagePruneCmd struct {
 	System    string        `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without one, Slurm is asked."`
 	OlderThan time.Duration `placeholder:"DURATION" help:"Also remove images that were staged longer ago, such as 720h."`
 	DryRun    bool          `help:"Print what would be removed; remove nothing."`
-	Output    string        `enum:"text,json" default:"text" help:"text or json."`
+	outputFlag
 }
 
 func (c imagePruneCmd) Run(ctx context.Context, a *app) error {
@@ -222,7 +223,7 @@ func (c imagePruneCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	gone, err := stage.Prune(dir, host, c.OlderThan, a.now(), c.DryRun)
-	return errors.Join(a.printEntries(gone, c.Output), err)
+	return errors.Join(a.printEntries("image-prune", gone), err)
 }
 
 // cache lists the staged images of a site.
@@ -240,9 +241,10 @@ func (a *app) cache(ctx context.Context, system string) (entries []stage.Entry, 
 	return entries, dir, err
 }
 
-func (a *app) printEntries(entries []stage.Entry, format string) error {
-	if format == "json" {
-		return a.printJSON(entries)
+func (a *app) printEntries(name string, entries []stage.Entry) error {
+	if a.json() {
+		a.answers(&imagesDocument{head{Schema: "profllm.output." + name + "/1"}, append([]stage.Entry{}, entries...)})
+		return nil
 	}
 	t := newTable("state", "GB", "image", "digest", "staged", "file")
 	for _, e := range entries {

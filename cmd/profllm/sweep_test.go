@@ -204,18 +204,15 @@ func requireMeasured(t *testing.T, root string, row []string) {
 // waitOver waits until Slurm says that every job of a scenario is over.
 func waitOver(t *testing.T, dir, root string) {
 	t.Helper()
-	type line struct {
-		State run.State `json:"state"`
-	}
 	var last string
 	await.True(t, func() bool {
 		out, err := command(dir, nil, "slurm", "status", "--output", "json", root).Output()
 		require.NoError(t, err)
-		var lines []line
-		require.NoError(t, json.Unmarshal(out, &lines))
-		open := slices.IndexFunc(lines, func(l line) bool { return !l.State.Final() })
+		var answer statesDocument
+		require.NoError(t, json.Unmarshal(out, &answer))
+		open := slices.IndexFunc(answer.Runs, func(l stateEntry) bool { return !l.State.Final() })
 		if open >= 0 {
-			last = fmt.Sprintf("%+v", lines[open])
+			last = fmt.Sprintf("%+v", answer.Runs[open])
 		}
 		return open < 0
 	}, "every job is over; not yet: %s", &last)

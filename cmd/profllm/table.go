@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -119,18 +118,15 @@ func trimRight(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-func (a *app) printStates(dirs []string, subs map[string]run.Submission, states map[string]run.State, format string) error {
-	type line struct {
-		Dir        string         `json:"dir"`
-		Submission run.Submission `json:"submission"`
-		State      run.State      `json:"state"`
+// printStates shows how the jobs of runs are. name is the command's, in its document.
+func (a *app) printStates(name string, dirs []string, subs map[string]run.Submission, states map[string]run.State) error {
+	lines := make([]stateEntry, len(dirs))
+	for i, dir := range dirs {
+		lines[i] = stateEntry{dir, subs[dir], states[dir]}
 	}
-	var lines []line
-	for _, dir := range dirs {
-		lines = append(lines, line{dir, subs[dir], states[dir]})
-	}
-	if format == "json" {
-		return a.printJSON(lines)
+	if a.json() {
+		a.answers(&statesDocument{head{Schema: "profllm.output." + name + "/1"}, lines})
+		return nil
 	}
 	wd, err := os.Getwd()
 	if err != nil {
@@ -271,10 +267,4 @@ func placeIn(file string, line int) string {
 		return file + ":" + strconv.Itoa(line)
 	}
 	return file
-}
-
-func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.stdout)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }

@@ -42,7 +42,7 @@ func TestLongReasons(t *testing.T) {
 		states[dir] = run.State{State: run.Unknown, Reason: complaint}
 	}
 	a := &app{stdout: &out}
-	require.NoError(t, a.printStates([]string{"/s/a/0", "/s/b/0"}, map[string]run.Submission{}, states, "text"))
+	require.NoError(t, a.printStates("status", []string{"/s/a/0", "/s/b/0"}, map[string]run.Submission{}, states))
 	require.Equal(t, 1, strings.Count(out.String(), "at all"), out.String())
 	for line := range strings.Lines(out.String()) {
 		require.True(t, strings.TrimSpace(line) == complaint || utf8.RuneCountInString(line) < 130, line)

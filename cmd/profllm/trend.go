@@ -8,7 +8,8 @@ import (
 
 type trendCmd struct {
 	reportFlags
-	Paths  []string `arg:"" help:"Folders of records, run directories, records, or archives."`
+	placeFlags
+	Paths  []string `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: where submit puts runs."`
 	Metric []string `placeholder:"KEY" help:"Look at these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer runs."`
 	By     []string `placeholder:"KEY" help:"Runs of a test with the same values of these keys are one series, whatever else differs; without it, runs that measure the same."`
 
@@ -22,7 +23,11 @@ func (c trendCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	runs, done, err := a.loadRuns(ctx, c.Paths...)
+	paths, err := c.paths(ctx, a, c.Paths)
+	if err != nil {
+		return err
+	}
+	runs, done, err := a.loadRuns(ctx, paths...)
 	defer done()
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 type verifyCmd struct {
 	siteFlags
 	definitionFlags
+	outputFlag
 	Paths []string `arg:"" help:"System, test and scenario files, or folders of them."`
 }
 
@@ -30,16 +31,23 @@ func (c verifyCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
+	doc := &verifyDocument{head: head{Schema: "profllm.output.verify/1"}, Files: []fileEntry{}}
+	a.answers(doc)
 	bad := 0
 	for _, name := range names {
 		kind, err := c.check(ctx, a, name)
+		doc.add(name, kind, err)
+		word := "ok"
 		if err != nil {
 			bad++
-			fmt.Fprintf(a.stdout, "bad  %-8s %s\n", kind, name)
-			a.logf("%v", err)
-			continue
+			word = "bad"
 		}
-		fmt.Fprintf(a.stdout, "ok   %-8s %s\n", kind, name)
+		if !a.json() {
+			fmt.Fprintf(a.stdout, "%-4s %-8s %s\n", word, kind, name)
+		}
+		if err != nil {
+			a.logf("%v", err)
+		}
 	}
 	if bad > 0 {
 		return fail(exitDefinition, fmt.Errorf("%d of %s bad", bad, quantity.Count(len(names), "file")))

@@ -177,10 +177,13 @@ func (v *view) draw(pictures []picture) {
 
 // below is the stream under what makes text harmless.
 func below(w io.Writer) io.Writer {
-	if p, ok := w.(*printable.Writer); ok {
-		return p.Unwrap()
+	for {
+		u, ok := w.(interface{ Unwrap() io.Writer })
+		if !ok {
+			return w
+		}
+		w = u.Unwrap()
 	}
-	return w
 }
 
 var colours = map[string]string{run.Running: "\x1b[36m", run.Succeeded: "\x1b[32m", run.Queued: "\x1b[33m", run.Unknown: "\x1b[33m"}

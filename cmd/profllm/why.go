@@ -17,8 +17,9 @@ import (
 )
 
 type whyCmd struct {
-	Paths  []string `arg:"" help:"Run directories, folders of them, or logs of any origin: files, folders, pipes; - is stdin."`
-	Output string   `enum:"text,json" default:"text" help:"text or json."`
+	placeFlags
+	outputFlag
+	Paths []string `arg:"" optional:"" help:"Run directories, folders of them, or logs of any origin: files, folders, pipes; - is stdin; default: where submit puts runs."`
 }
 
 // Run tells the story of each run, and of logs without one, from what is on disk;
@@ -28,12 +29,17 @@ func (c whyCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	paths, err := c.paths(ctx, a, c.Paths)
+	if err != nil {
+		return err
+	}
 	stories, worst := []story.Story{}, exitOK
 	var files []string // logs that are given one by one are of one failure
 	tell := func(told []story.Story, err error) {
-		stories, worst = append(stories, told...), max(worst, a.code(ctx, err))
+		stories, worst = append(stories, told...), max(worst, codeOf(err))
+		a.complain(err)
 	}
-	for _, path := range c.Paths {
+	for _, path := range paths {
 		dirs, err := a.runsAt(path)
 		switch {
 		case err != nil || len(dirs) > 0:
@@ -53,12 +59,10 @@ func (c whyCmd) Run(ctx context.Context, a *app) error {
 	if len(files) > 0 {
 		tell(a.tellLogs(files...))
 	}
-	print := a.printStories
-	if c.Output == "json" {
-		print = func(stories []story.Story) error { return a.printJSON(stories) }
-	}
-	if err := print(stories); err != nil {
-		return err
+	if a.answers(&whyDocument{head{Schema: "profllm.output.why/1"}, stories}); !a.json() {
+		if err := a.printStories(stories); err != nil {
+			return err
+		}
 	}
 	return exit(worst)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/profllm/profllm/conf"
 	"github.com/profllm/profllm/pkg/result"
-	"github.com/profllm/profllm/pkg/story"
 )
 
 // A simulated engine that dies under load, on a site that knows the line.
@@ -61,10 +59,9 @@ random_output_len = 4
 	require.Equal(t, before, after, "it writes nothing")
 
 	require.Equal(t, o.stdout, profllm(t, dir, nil, "why", filepath.Join(d, "logs")).stdout, "from below the run as well")
-	var told []story.Story
 	o = profllm(t, dir, nil, "why", "--output", "json", "results")
 	require.Equal(t, exitOK, o.code)
-	require.NoError(t, json.Unmarshal([]byte(o.stdout), &told))
+	told := readDocument[whyDocument](t, o).Stories
 	require.Len(t, told, 1)
 	require.Equal(t, "site-simulated-death", told[0].Failure.Cause)
 	require.Equal(t, result.Exact, told[0].Failure.Confidence)
@@ -121,10 +118,8 @@ PROFLLM_SIM_STARTUP = "0s"
 	require.Contains(t, []int{exitOK, exitInvalid}, o.code, o.stderr)
 	o = profllm(t, dir, nil, "why", "results", "--output", "json")
 	require.Equal(t, exitOK, o.code)
-	var stories []struct{ Run string }
-	require.NoError(t, json.Unmarshal([]byte(o.stdout), &stories))
 	seen := map[string]bool{}
-	for _, s := range stories {
+	for _, s := range readDocument[whyDocument](t, o).Stories {
 		seen[s.Run] = true
 	}
 	require.Len(t, seen, 4)
@@ -166,8 +161,7 @@ func TestWhyOfLogs(t *testing.T) {
 
 	o = profllm(t, dir, nil, "why", "--output", "json", "mine/server.txt", "mine/c.log")
 	require.Equal(t, exitOK, o.code, o.stderr)
-	var told []story.Story
-	require.NoError(t, json.Unmarshal([]byte(o.stdout), &told))
+	told := readDocument[whyDocument](t, o).Stories
 	require.Len(t, told, 1, "files of one command are of one failure")
 	require.Equal(t, "port-in-use", told[0].Failure.Cause)
 	require.Equal(t, "network", told[0].Failure.Kind)

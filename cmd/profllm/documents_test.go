@@ -1,0 +1,358 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// readDocument reads what a command with --output json printed.
+func readDocument[T any](t *testing.T, o outcome) T {
+	t.Helper()
+	var d T
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &d), o.stderr)
+	return d
+}
+
+// outputForm is a documented form: the commands that answer in it, and the type that
+// makes it, in a folder.
+type outputForm struct {
+	commands []string
+	schema   string
+	dir, typ string
+	about    string
+}
+
+var outputForms = []outputForm{
+	{[]string{"slurm submit", "slurm resume", "rehearse"}, "profllm.output.submit/1`, `profllm.output.resume/1`, `profllm.output.rehearse/1", ".", "jobsDocument", ""},
+	{[]string{"slurm status", "slurm cancel"}, "profllm.output.status/1`, `profllm.output.cancel/1", ".", "statesDocument", ""},
+	{[]string{"slurm logs"}, "profllm.output.logs/1", ".", "logsDocument", "`--follow` prints text only."},
+	{[]string{"collect"}, "profllm.output.collect/1", ".", "collectDocument", "The results are printed as they come; `exit_code` and `errors` stand at the end."},
+	{[]string{"why"}, "profllm.output.why/1", ".", "whyDocument", ""},
+	{[]string{"verify"}, "profllm.output.verify/1", ".", "verifyDocument", ""},
+	{[]string{"import"}, "profllm.output.import/1", ".", "importDocument", ""},
+	{[]string{"lock"}, "profllm.output.lock/1", ".", "lockDocument", ""},
+	{[]string{"archive"}, "profllm.output.archive/1", ".", "archiveDocument", ""},
+	{[]string{"stage", "image stage"}, "profllm.output.stage/1", ".", "stageDocument", ""},
+	{[]string{"image list", "image prune"}, "profllm.output.image-list/1`, `profllm.output.image-prune/1", ".", "imagesDocument", ""},
+	{[]string{"report", "compare", "trend", "confirm"}, "profllm.report/1", "../../pkg/report", "Report", "`confirm` answers `root`, `runs`, `over`, `open` and `next` while its runs are not over."},
+	{[]string{"diff"}, "profllm.diff/1", "../../pkg/report", "Delta", ""},
+	{[]string{"doctor"}, "profllm.doctor/1", "../../pkg/doctor", "Report", ""},
+	{[]string{"nightly"}, "", "../../pkg/nightly", "Outcome", ""},
+	{[]string{"slurm dry-run"}, "", "", "", "A list: the plans (`profllm.plan/1`), then the batches (`profllm.batch/1`), as in the files `plan.json` and `batch.json` of the runs."},
+}
+
+// outputParts are the types inside those forms.
+var outputParts = []string{
+	"problem", "row", "jobEntry", "leftEntry", "stateEntry", "logEntry", "logLine", "fileEntry", "lockedRun", "archiveEntry", "archivedFile",
+}
+
+// outputPage is written from the types.
+func outputPage(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString(generated + `# Output for programs
+
+With ` + "`--output json`" + `, a command prints one JSON document to standard output, at its end, also if it fails. Messages go to standard error. Keys may be added
+to a form; a key that changes its meaning or goes away makes a new version of the schema. Paths are absolute, except in messages.
+
+Every document of the schemas ` + "`profllm.output.…`" + ` has these keys:
+
+`)
+	writeJSONKeys(t, &b, ".", "head")
+	b.WriteString("\nA command that fails before it has an answer prints a document with these keys only (`profllm.output.error/1`), in place of any form below.\n")
+	for _, f := range outputForms {
+		fmt.Fprintf(&b, "\n## `%s`\n", strings.Join(f.commands, "`, `"))
+		if f.schema != "" {
+			fmt.Fprintf(&b, "\n`%s`\n", f.schema)
+		}
+		if f.about != "" {
+			b.WriteString("\n" + f.about + "\n")
+		}
+		if f.typ != "" {
+			b.WriteString("\n")
+			writeJSONKeys(t, &b, f.dir, f.typ)
+		}
+	}
+	b.WriteString("\n## Parts\n")
+	for _, name := range outputParts {
+		fmt.Fprintf(&b, "\n### `%s`\n\n", name)
+		writeJSONKeys(t, &b, ".", name)
+	}
+	return b.String()
+}
+
+func writeJSONKeys(t *testing.T, b *strings.Builder, dir, name string) {
+	b.WriteString("| key | type | meaning |\n|---|---|---|\n")
+	for _, k := range jsonKeys(t, dir, name) {
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", k.name, k.kind, strings.ReplaceAll(k.meaning, "|", `\|`))
+	}
+}
+
+type jsonKey struct{ name, kind, meaning string }
+
+// jsonKeys reads the keys of a type, without those of its head, from the source.
+func jsonKeys(t *testing.T, dir, name string) []jsonKey {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	require.NoError(t, err)
+	var keys []jsonKey
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		require.NoError(t, err)
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok || spec.Name.Name != name {
+				return true
+			}
+			if s, ok := spec.Type.(*ast.StructType); ok {
+				keys = append(keys, fieldKeys(s)...)
+			}
+			return false
+		})
+	}
+	require.NotEmpty(t, keys, name)
+	return keys
+}
+
+func fieldKeys(s *ast.StructType) (keys []jsonKey) {
+	for _, f := range s.Fields.List {
+		if f.Tag == nil {
+			continue
+		}
+		tag, options, _ := strings.Cut(reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json"), ",")
+		if tag == "" || tag == "-" {
+			continue
+		}
+		meaning := strings.TrimSpace(f.Comment.Text())
+		if meaning == "" {
+			meaning = strings.Join(strings.Fields(f.Doc.Text()), " ")
+		}
+		if strings.Contains(options, "omit") {
+			meaning = strings.TrimSpace(meaning + " (may be missing)")
+		}
+		keys = append(keys, jsonKey{tag, jsonKind(f.Type), meaning})
+	}
+	return keys
+}
+
+// jsonKind says a Go type in the words of JSON. Types of other packages that have a page
+// or a file of their own are named by it.
+func jsonKind(e ast.Expr) string {
+	switch x := e.(type) {
+	case *ast.StarExpr:
+		return jsonKind(x.X)
+	case *ast.ArrayType:
+		return "list of " + jsonKind(x.Elt)
+	case *ast.MapType:
+		return "object of " + jsonKind(x.Value)
+	case *ast.SelectorExpr:
+		switch x.X.(*ast.Ident).Name + "." + x.Sel.Name {
+		case "result.Result":
+			return "[result](result.schema.json)"
+		case "result.Failure":
+			return "[`failure` of a result](result.schema.json)"
+		case "time.Time":
+			return "RFC 3339 time"
+		}
+		return "object"
+	case *ast.Ident:
+		switch x.Name {
+		case "int", "int64":
+			return "integer"
+		case "float64":
+			return "number"
+		case "bool":
+			return "boolean"
+		case "string":
+			return "string"
+		}
+		if slices.Contains(outputParts, x.Name) {
+			return fmt.Sprintf("[`%[1]s`](#%[2]s)", x.Name, strings.ToLower(x.Name))
+		}
+		if ast.IsExported(x.Name) {
+			return "object or word"
+		}
+	}
+	return "object"
+}
+
+// Every command with --output json is on the page, and the page names no other.
+func TestOutputFormsAreDocumented(t *testing.T) {
+	var c cli
+	k, err := newParser(&app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}, &c, func(int) {})
+	require.NoError(t, err)
+	var have, want []string
+	for _, leaf := range k.Model.Leaves(true) {
+		asks := func(f *kong.Flag) bool {
+			return f.Name == "output" && (slices.Contains(strings.Split(f.Enum, ","), "json") || leaf.Name == "import")
+		}
+		if slices.ContainsFunc(leaf.Flags, asks) {
+			want = append(want, strings.TrimPrefix(leaf.FullPath(), "profllm "))
+		}
+	}
+	for _, f := range outputForms {
+		have = append(have, f.commands...)
+	}
+	require.ElementsMatch(t, want, have)
+}
+
+// Commands on a rehearsal answer with the documented keys, and with one document when
+// they fail.
+func TestOutputIsAsDocumented(t *testing.T) {
+	dir := foreignTree(t)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "pair.toml"), []byte(reportScenario), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad.toml"), []byte("name = \"bad\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nnum_nodez = 2\n"), 0o644))
+	slurm := withSlurm(fakeSlurm(t))
+	rehearsal := profllm(t, dir, nil, "rehearse", "pair.toml", "--output-dir", "results", "--output", "json")
+	require.Zero(t, rehearsal.code)
+	requireDocumented(t, "jobsDocument", rehearsal)
+	done := readDocument[jobsDocument](t, rehearsal)
+	require.Len(t, done.Jobs, 2)
+	require.Len(t, done.Results, 2)
+	require.Equal(t, []string{done.Results[0].Dir}, done.Jobs[0].Runs)
+	root := filepath.Dir(filepath.Dir(slices.Sorted(maps.Keys(runs(t, dir)))[0]))
+	one := filepath.Join(root, "tp1", "0")
+	for _, x := range []struct {
+		typ  string
+		code int
+		args []string
+	}{
+		{"statesDocument", exitOK, []string{"slurm", "status", "--exit-code"}},
+		{"statesDocument", exitOK, []string{"slurm", "cancel", root}},
+		{"errorDocument", exitUsage, []string{"slurm", "resume", root}}, // a rehearsal
+		{"collectDocument", exitOK, []string{"collect"}},
+		{"whyDocument", exitOK, []string{"why"}},
+		{"logsDocument", exitOK, []string{"slurm", "logs", one}},
+		{"verifyDocument", exitOK, []string{"verify", "pair.toml"}},
+		{"verifyDocument", exitDefinition, []string{"verify", "pair.toml", "bad.toml"}},
+		{"lockDocument", exitOK, []string{"lock"}},
+		{"importDocument", exitInvalid, []string{"import", "theirs", "--output-dir", "ours"}},
+		{"archiveDocument", exitOK, []string{"archive", root}},
+		{"archiveDocument", exitOK, []string{"archive", "--list", root + ".tar.xz"}},
+		{"archiveDocument", exitUsage, []string{"archive", root, "gone"}},
+		{"errorDocument", exitUsage, []string{"slurm", "logs", root}},
+		{"errorDocument", exitUsage, []string{"slurm", "logs", "--follow", one}},
+		{"errorDocument", exitUsage, []string{"slurm", "cancel"}},
+		{"errorDocument", exitUsage, []string{"report", "gone"}},
+		{"errorDocument", exitUsage, []string{"slurm", "status", "--nonsense"}},
+		{"errorDocument", exitDefinition, []string{"slurm", "dry-run", "bad.toml"}},
+	} {
+		o := profllm(t, dir, slurm, append(x.args, "--output", "json")...)
+		require.Equal(t, x.code, o.code, o.stderr)
+		requireDocumented(t, x.typ, o)
+	}
+}
+
+// requireDocumented holds a document against the page: its head, and its keys.
+func requireDocumented(t *testing.T, typ string, o outcome) {
+	t.Helper()
+	keys := readDocument[map[string]json.RawMessage](t, o)
+	h := readDocument[head](t, o)
+	require.Equal(t, o.code, h.ExitCode)
+	require.Regexp(t, `^profllm\.output\.[a-z-]+/\d+$`, h.Schema)
+	require.NotContains(t, string(keys["errors"]), "null")
+	documented := jsonKeys(t, ".", "head")
+	if typ != "errorDocument" {
+		documented = append(documented, jsonKeys(t, ".", typ)...)
+	} else {
+		require.NotEmpty(t, h.Errors, "why it failed")
+	}
+	for _, k := range documented {
+		if strings.Contains(k.meaning, "(may be missing)") {
+			delete(keys, k.name)
+			continue
+		}
+		require.Contains(t, keys, k.name)
+		delete(keys, k.name)
+	}
+	require.Empty(t, keys, "every key is documented")
+}
+
+// What a document says: the error of a file with its place and hint, the jobs of a
+// rehearsal with their records, the hash of an archived file.
+func TestDocuments(t *testing.T) {
+	dir := t.TempDir()
+	bad := "name = \"bad\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nnum_nodez = 2\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad.toml"), []byte(bad), 0o644))
+	o := profllm(t, dir, nil, "verify", "bad.toml", "--output", "json")
+	v := readDocument[verifyDocument](t, o)
+	require.Len(t, v.Files, 1)
+	require.False(t, v.Files[0].OK)
+	p := v.Files[0].Errors[0]
+	require.Equal(t, []any{"bad.toml", 5}, []any{p.File, p.Line})
+	require.Contains(t, p.Hint, "num_nodes")
+	require.NotContains(t, p.What, "bad.toml:5")
+	require.Contains(t, o.stderr, "bad.toml:5", "people read it as before")
+
+	o = profllm(t, dir, nil, "slurm", "dry-run", "bad.toml", "--output", "json")
+	require.Contains(t, readDocument[head](t, o).Errors, p)
+
+	o = submitSleep(t, dir)
+	require.Zero(t, o.code, o.stderr)
+	d := readDocument[jobsDocument](t, o)
+	require.Equal(t, filepath.Join(d.Root, "a", "0"), d.Jobs[0].Dir)
+	require.Equal(t, []jobEntry{{JobID: "77", Dir: d.Jobs[0].Dir, Runs: []string{d.Jobs[0].Dir}}}, d.Jobs)
+	requireDocumented(t, "jobsDocument", o)
+
+	l := newLive(t)
+	o = profllm(t, l.dir, l.env(), "slurm", "status", ".", "--exit-code", "--output", "json")
+	require.Equal(t, exitNotOver, o.code)
+	require.Equal(t, run.Running, readDocument[statesDocument](t, o).Runs[0].State.State)
+	root := filepath.Dir(filepath.Dir(l.dir))
+	o = profllm(t, filepath.Dir(root), l.env(), "archive", root, "--output", "json")
+	require.Equal(t, exitUsage, o.code)
+	require.Contains(t, readDocument[archiveDocument](t, o).Errors[0].Hint, "profllm slurm status ")
+}
+
+// submitSleep submits one run in dir to a Slurm that takes everything as job 77.
+func submitSleep(t *testing.T, dir string) outcome {
+	t.Helper()
+	fake := fakeSlurm(t)
+	for program, answer := range map[string]string{"sbatch": "echo 77", "scontrol": "true"} {
+		require.NoError(t, os.WriteFile(filepath.Join(fake, program), []byte("#!/bin/bash\n"+answer+"\n"), 0o755))
+	}
+	copyFile(t, "../../examples/slurm-lab/site.toml", filepath.Join(dir, "site.toml"))
+	sleep := "name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"Sleep\"\ntime_limit = \"5m\"\ncmd_args.seconds = 100\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sleep.toml"), []byte(sleep), 0o644))
+	return profllm(t, dir, withSlurm(fake), "slurm", "submit", "--system", "site.toml", "sleep.toml", "--output", "json")
+}
+
+// Nothing is cancelled that was not named, and resume and lock take the only scenario.
+func TestPathsByDefault(t *testing.T) {
+	dir := t.TempDir()
+	o := submitSleep(t, dir)
+	root := readDocument[jobsDocument](t, o).Root
+	slurm := withSlurm(fakeSlurm(t))
+	o = profllm(t, dir, slurm, "slurm", "cancel")
+	require.Equal(t, exitUsage, o.code)
+	require.Contains(t, o.stderr, "name what to cancel")
+	require.Equal(t, exitUsage, profllm(t, dir, slurm, "slurm", "cancel", "--all", root).code)
+	require.Contains(t, profllm(t, dir, slurm, "slurm", "cancel", "--all").stdout, "results/s_")
+	o = profllm(t, dir, slurm, "slurm", "resume", "--output", "json")
+	require.Equal(t, root, readDocument[jobsDocument](t, o).Root)
+	require.Zero(t, profllm(t, dir, slurm, "lock").code)
+	require.Zero(t, profllm(t, dir, slurm, "collect").code)
+
+	require.NoError(t, os.CopyFS(root+"-2", os.DirFS(root)))
+	for _, verb := range [][]string{{"slurm", "resume"}, {"lock"}} {
+		o = profllm(t, dir, slurm, verb...)
+		require.Equal(t, exitUsage, o.code)
+		require.Contains(t, o.stderr, "2 scenarios' directories below results\n\thint: name one of them, such as results/s_")
+	}
+	require.Contains(t, profllm(t, dir, slurm, "slurm", "logs").stderr, "2 runs below results")
+	require.Contains(t, profllm(t, t.TempDir(), slurm, "report").stderr, "there is no folder results here")
+}
