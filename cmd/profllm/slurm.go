@@ -214,7 +214,7 @@ func (f placeFlags) scenario(ctx context.Context, a *app, given string) (string,
 	}
 	switch len(roots) {
 	case 0:
-		return "", fail(exitUsage, fmt.Errorf("no scenario's directory below %s\n\thint: profllm slurm submit and rehearse make them", paths[0]))
+		return "", fail(exitUsage, fmt.Errorf("no scenario's directory below %s\n\thint: make one with profllm rehearse SCENARIO or profllm slurm submit SCENARIO", paths[0]))
 	case 1:
 		return roots[0], nil
 	}
