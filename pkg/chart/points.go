@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Points is a chart of points, or of a line through them in the order given.
+// Points is a chart of points, or of lines through those of one series in the order given.
 type Points struct {
 	Title          string
 	XLabel, YLabel string
@@ -20,6 +20,9 @@ type Point struct {
 	Tip   string // a tooltip; "" for the label
 	X, Y  float64
 	Mark  bool
+	// Series names the line that the point lies on. Of several, each has its name at its
+	// last point.
+	Series string
 	// Hollow points are outlines, by the class hollow: their value stands, and what is
 	// claimed of it is not proven.
 	Hollow bool
@@ -53,18 +56,35 @@ func (p Points) SVG() string {
 	d.line("axis", plotLeft, plotTop, plotLeft, plotBottom)
 	d.text((plotLeft+plotRight)/2, plotBottom+36, "middle", "dim", p.XLabel)
 	d.text(0, plotTop-13, "start", "dim", p.YLabel)
-	if p.Line && len(drawn) > 1 {
-		path := make([]string, len(drawn))
-		for i, q := range drawn {
-			path[i] = f(x(q.X)) + "," + f(y(q.Y))
-		}
-		d.addf(`<polyline class="line" points="%s"/>`, strings.Join(path, " "))
+	if p.Line {
+		p.lines(&d, drawn, x, y)
 	}
 	for _, q := range drawn {
 		q.draw(&d, x(q.X), y(q.Y))
 	}
 	d.addf("</svg>")
 	return d.String()
+}
+
+// lines draws a line for each series of two points or more.
+func (p Points) lines(d *drawing, drawn []Point, x, y func(float64) float64) {
+	var names []string
+	paths, last := map[string][]string{}, map[string]Point{}
+	for _, q := range drawn {
+		if paths[q.Series] == nil {
+			names = append(names, q.Series)
+		}
+		paths[q.Series] = append(paths[q.Series], f(x(q.X))+","+f(y(q.Y)))
+		last[q.Series] = q
+	}
+	for _, name := range names {
+		if len(paths[name]) > 1 {
+			d.addf(`<polyline class="line" points="%s"/>`, strings.Join(paths[name], " "))
+		}
+		if len(names) > 1 {
+			d.text(x(last[name].X)-4, y(last[name].Y)-9, "end", "dim", cut(name))
+		}
+	}
 }
 
 func (q Point) draw(d *drawing, x, y float64) {

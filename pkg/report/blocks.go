@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/chart"
@@ -102,7 +101,7 @@ func (r *Report) blocks() []block {
 		}
 	}
 	if r.shows(PartSweeps) {
-		for _, s := range r.Sweeps {
+		for _, s := range slices.Concat(r.Sweeps, r.Phases) {
 			out = append(out, s.block())
 		}
 	}
@@ -321,121 +320,6 @@ func kindSuffix(k Kind) string {
 		return ""
 	}
 	return fmt.Sprintf(" (%s)", k)
-}
-
-func (s *Sweep) block() block {
-	b := block{heading: "Sweep: " + printable.Line(s.Name) + kindSuffix(s.Kind), group: printable.Line(s.Group)}
-	t := table{header: []string{"step", "verdict"}}
-	for _, v := range s.Points[0].Values {
-		t.header = append(t.header, printable.Line(strings.TrimPrefix(v.Key, "cmd_args.")))
-	}
-	for _, m := range s.Metrics {
-		t.header = append(t.header, m.title())
-	}
-	var apart []string
-	for _, p := range s.Points {
-		if !p.Usable {
-			apart = append(apart, printable.Line(fmt.Sprintf("step %s, %s: %s", p.name(), p.Verdict, p.Reason)))
-		}
-		t.row(s.Group, s.cells(p)...)
-	}
-	b.tables = []table{t}
-	b.lines = append([]string{s.verdict()}, s.Cost.lines()...)
-	b.lines = append(b.lines, apart...)
-	b.charts = s.charts()
-	return b
-}
-
-// cells shows a point; the numbers of one that is not usable are not shown.
-func (s *Sweep) cells(p Point) []cell {
-	how := word
-	if !p.Usable {
-		how = reject
-	}
-	cells := []cell{{p.name(), num}, {string(p.Verdict), how}}
-	for _, v := range p.Values {
-		cells = append(cells, cell{text: cut(v.Value)})
-	}
-	for i, m := range s.Metrics {
-		switch text := p.Metrics[i].text(m.digits); {
-		case !p.Usable:
-			cells = append(cells, cell{"-", num})
-		case p.BestOf[i]:
-			cells = append(cells, cell{text + " *", best})
-		default:
-			cells = append(cells, cell{text, num})
-		}
-	}
-	return cells
-}
-
-// name is the step, with the repeat of one that was measured several times.
-func (p Point) name() string {
-	if p.Repeat == 0 {
-		return strconv.Itoa(p.Step)
-	}
-	return fmt.Sprintf("%d repeat=%d", p.Step, p.Repeat)
-}
-
-// verdict names the best point.
-func (s *Sweep) verdict() string {
-	if s.Best == nil {
-		return "no best point: none is valid and has " + s.Objective.Key
-	}
-	p := s.Points[*s.Best]
-	once := ""
-	if p.Repeat > 0 {
-		once = "; each repeat stands for itself here, and the best of many is luck in part"
-	}
-	return printable.Line(fmt.Sprintf("best by %s (%s is better)%s: step %s, %s; * marks the best of each metric, valid points only%s",
-		s.Objective.Key, s.Objective.Better, kindSuffix(s.Kind), p.name(), joined(p.Values), once))
-}
-
-// lines says what the sweep took.
-func (c Cost) lines() []string {
-	lines := []string{fmt.Sprintf("%d points tried of %d that the values tried make; efficiency %.2f", c.Rows, c.Space, c.Efficiency)}
-	if c.Average == nil {
-		return append(lines, "no duration is known")
-	}
-	known := ""
-	if c.Timed < c.Rows {
-		known = fmt.Sprintf(" (durations of %d points are known)", c.Timed)
-	}
-	lines = append(lines, fmt.Sprintf("average step %.1f s, observed %.1f s, projected %.1f s, saved %.4f h%s",
-		*c.Average, *c.Observed, *c.Projected, *c.Saved/3600, known))
-	if c.GPUHours != nil {
-		line := fmt.Sprintf("%.4f GPU-hours, saved %.4f", *c.GPUHours, *c.SavedGPUHours)
-		if c.GPUHourUSD != nil {
-			line += fmt.Sprintf("; at %.2f USD per %s hour %.2f USD, saved %.2f USD", *c.GPUHourUSD, printable.Line(c.GPU), *c.USD, *c.SavedUSD)
-		}
-		lines = append(lines, line)
-	}
-	return lines
-}
-
-func (s *Sweep) charts() []string {
-	scatter := chart.Points{Title: "TTFT and throughput of the points" + kindSuffix(s.Kind), XLabel: "median TTFT (ms)", YLabel: "tok/s", FromZero: true}
-	reward := chart.Points{Title: "Reward of each step" + kindSuffix(s.Kind), XLabel: "step", YLabel: "reward", Line: true}
-	x := slices.IndexFunc(s.Metrics, func(m Metric) bool { return m.Key == medianTTFT.Key })
-	y := slices.IndexFunc(s.Metrics, func(m Metric) bool { return m.Key == throughput.Key })
-	for i, p := range s.Points {
-		label := "step " + p.name()
-		tip := printable.Line(label + ": " + joined(p.Values))
-		chosen := s.Best != nil && *s.Best == i
-		if p.Usable && x >= 0 && y >= 0 && p.Metrics[x].Number != nil && p.Metrics[y].Number != nil {
-			scatter.Points = append(scatter.Points, chart.Point{Label: label, Tip: tip, X: *p.Metrics[x].Number, Y: *p.Metrics[y].Number, Mark: chosen})
-		}
-		if p.Usable && p.Reward != nil && p.Repeat <= 1 {
-			reward.Points = append(reward.Points, chart.Point{Label: label, Tip: tip, X: float64(p.Step), Y: *p.Reward, Mark: chosen})
-		}
-	}
-	var out []string
-	for _, c := range []chart.Points{scatter, reward} {
-		if len(c.Points) > 0 {
-			out = append(out, c.SVG())
-		}
-	}
-	return out
 }
 
 // remarks stand above everything else.

@@ -172,7 +172,7 @@ func hold(first, second []set, q question, together func(x, y set) bool) (*Repor
 	for _, x := range first {
 		at := slices.IndexFunc(second, func(y set) bool { return together(x, y) })
 		if at < 0 {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s: only in the first (%s)", x.name, x.runs[0].Dir))
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: only in the first (%s)", x.title, x.runs[0].Dir))
 			continue
 		}
 		y := second[at]
@@ -183,7 +183,7 @@ func hold(first, second []set, q question, together func(x, y set) bool) (*Repor
 	}
 	for _, y := range second {
 		if !taken[y.name] {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s: only in the second (%s)", y.name, y.runs[0].Dir))
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: only in the second (%s)", y.title, y.runs[0].Dir))
 		}
 	}
 	if len(r.Judgements) == 0 {
@@ -223,7 +223,8 @@ const oneBesideOne = "no significance is claimed: one run beside one says nothin
 
 // set is the runs of a test: its iterations and repeats.
 type set struct {
-	name  string
+	name  string // as Case.String
+	title string // as Case.Title
 	phase string
 	runs  []*Run
 }
@@ -237,7 +238,7 @@ func sets(runs []Run) []set {
 		c.Iteration, c.Repeat = 0, 0
 		at := slices.IndexFunc(list, func(s set) bool { return s.name == c.String() })
 		if at < 0 {
-			at, list = len(list), append(list, set{name: c.String(), phase: c.Phase})
+			at, list = len(list), append(list, set{name: c.String(), title: c.Title(), phase: c.Phase})
 		}
 		list[at].runs = append(list[at].runs, r)
 	}
@@ -246,9 +247,9 @@ func sets(runs []Run) []set {
 
 // pair judges two sets, and shows them beside each other if they are of one run.
 func (r *Report) pair(a, b set, q question) error {
-	name := a.name
-	if b.name != name {
-		name += " and " + b.name
+	name := a.title
+	if b.title != name {
+		name += " and " + b.title
 	}
 	one := len(a.runs) == 1 && len(b.runs) == 1 && !q.pairs
 	q.one = one
@@ -295,8 +296,8 @@ func (r *Report) pair(a, b set, q question) error {
 		for _, e := range entries {
 			e.Usable = true // asked for by name: shown with its verdict
 		}
-		title := a.runs[0].Case.String()
-		if other := b.runs[0].Case.String(); other != title {
+		title := a.runs[0].Case.Title()
+		if other := b.runs[0].Case.Title(); other != title {
 			title += " and " + other
 		}
 		r.Comparisons = append(r.Comparisons, compare(title+kindSuffix(kind.Kind), nil, entries))

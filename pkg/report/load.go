@@ -40,8 +40,9 @@ type Run struct {
 	series  string // the points of one sweep have the same
 	gpus    int    // that the job held, used or not; 0: not known
 	ordinal []string
-	remark  string // what could not be read beside the record
-	pieced  bool   // Settings are what a record has of its own, and not all that was asked
+	zips    map[string]int // the zip group of a setting that a sweep chose together with others
+	remark  string         // what could not be read beside the record
+	pieced  bool           // Settings are what a record has of its own, and not all that was asked
 }
 
 // Case says which point of a scenario a run is.
@@ -50,12 +51,21 @@ type Case struct {
 	Test      string `json:"test"`
 	Iteration int    `json:"iteration"`
 	Step      int    `json:"step,omitempty"`   // from 1; 0: no point of a sweep
+	Point     string `json:"point,omitempty"`  // what the sweep chose there, such as "tensor_parallel_size=2 max_concurrency=4"
 	Phase     string `json:"phase,omitempty"`  // of a test with several loads
 	Repeat    int    `json:"repeat,omitempty"` // from 1; 0: measured once
 }
 
-// String is the test's id, with what tells its runs apart.
+// String is the test's id, with what tells its runs apart, points by their steps. It is the
+// same for a run of every report.
 func (c Case) String() string {
+	c.Point = ""
+	return c.Title()
+}
+
+// Title is the case as a person reads it: a point of a sweep by its settings, where they
+// are known.
+func (c Case) Title() string {
 	s := c.Test
 	if c.Phase != "" {
 		s += " " + c.Phase
@@ -63,7 +73,10 @@ func (c Case) String() string {
 	if c.Iteration > 0 {
 		s += fmt.Sprintf(" iter=%d", c.Iteration)
 	}
-	if c.Step > 0 {
+	switch {
+	case c.Point != "":
+		s += " " + c.Point
+	case c.Step > 0:
 		s += fmt.Sprintf(" step=%d", c.Step)
 	}
 	if c.Repeat > 0 {
@@ -114,8 +127,38 @@ func Load(paths ...string) ([]Run, error) {
 		}
 	}
 	l.runs = slices.DeleteFunc(l.runs, func(r Run) bool { return r.Result == nil && l.leftOut(r.Dir) })
+	namePoints(l.runs)
 	slices.SortStableFunc(l.runs, func(a, b Run) int { return slices.CompareFunc(a.ordinal, b.ordinal, natural) })
 	return l.runs, nil
+}
+
+// mostDiffering is how many settings name a point of which no plan says what was chosen.
+const mostDiffering = 4
+
+// namePoints names points of which no plan says what was chosen by the settings in which
+// their sweep's points differ.
+func namePoints(runs []Run) {
+	series := map[string][]*Run{}
+	for i := range runs {
+		if r := &runs[i]; r.Case.Step > 0 && r.Case.Point == "" && len(r.Settings) > 0 {
+			series[r.series] = append(series[r.series], r)
+		}
+	}
+	for _, list := range series {
+		keys := differing(list)
+		if len(keys) > mostDiffering {
+			continue
+		}
+		for _, r := range list {
+			var chosen []Setting
+			for _, k := range keys {
+				if v, ok := r.Settings[k]; ok {
+					chosen = append(chosen, Setting{k, v})
+				}
+			}
+			r.Case.Point = joinedShort(chosen)
+		}
+	}
 }
 
 // natural compares path elements, numbers by their value.
@@ -397,6 +440,18 @@ func (r *Run) asPlanned(o owner) {
 		r.Settings = p.Settings(load)
 	}
 	for _, v := range load.Values {
-		r.Values = append(r.Values, Setting{plan.SettingKey(v.Path), plan.SettingText(v.Value)})
+		key := plan.SettingKey(v.Path)
+		text, ok := r.Settings[key] // num_prompts = "5x" is a number there
+		if !ok {
+			text = plan.SettingText(v.Value)
+		}
+		r.Values = append(r.Values, Setting{key, text})
+		if v.Zip > 0 {
+			if r.zips == nil {
+				r.zips = map[string]int{}
+			}
+			r.zips[key] = v.Zip
+		}
 	}
+	r.Case.Point = joinedShort(r.Values)
 }

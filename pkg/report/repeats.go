@@ -39,7 +39,7 @@ func (r *Report) addRepeats() {
 		}
 		c := e.Case
 		c.Iteration, c.Repeat = 0, 0
-		x := Repeats{Test: c.String(), Kind: e.Kind, Key: e.run.Key(), scenario: c.Scenario}
+		x := Repeats{Test: c.Title(), Kind: e.Kind, Key: e.run.Key(), scenario: c.Scenario}
 		at := slices.IndexFunc(list, func(y Repeats) bool {
 			return x.Test == y.Test && x.Kind == y.Kind && x.Key == y.Key && x.scenario == y.scenario
 		})

@@ -49,6 +49,7 @@ type Report struct {
 	Judgements  []Judgement  `json:"judgements,omitempty"` // of Pair
 	Comparisons []Comparison `json:"comparisons,omitempty"`
 	Sweeps      []Sweep      `json:"sweeps,omitempty"`
+	Phases      []Sweep      `json:"phases,omitempty"`   // of each run, those that differ in a setting
 	Trends      []Trend      `json:"trends,omitempty"`   // of Trace
 	LeftOut     []LeftOut    `json:"left_out,omitempty"` // of Trace
 	Notes       []string     `json:"notes,omitempty"`
@@ -105,6 +106,7 @@ func Build(runs []Run, o Options) *Report {
 	}
 	if r.shows(PartSweeps) {
 		r.addSweeps(o.Objective)
+		r.addPhases(o.Objective)
 	}
 	return r
 }
@@ -114,13 +116,13 @@ func (r *Report) shows(p Part) bool { return !slices.Contains(r.without, p) }
 func (r *Report) addEntries(runs []Run, groupBy []string) {
 	count := map[string]int{}
 	for i := range runs {
-		count[runs[i].Case.String()]++
+		count[runs[i].Case.Title()]++
 	}
 	nth := map[string]int{}
 	for i := range runs {
 		run := &runs[i]
 		e := newEntry(run)
-		if e.Label = run.Case.String(); count[e.Label] > 1 {
+		if e.Label = run.Case.Title(); count[e.Label] > 1 {
 			nth[e.Label]++
 			e.Label += fmt.Sprintf(" run=%d", nth[e.Label])
 		}

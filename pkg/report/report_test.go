@@ -377,7 +377,7 @@ func TestPointsOfOneServer(t *testing.T) {
 	inTemp(t)
 	shared(t, "")
 	rep := report.Build(load(t, "results"), report.Options{})
-	require.Equal(t, []string{"s step=1", "s step=2", "s step=3"}, labels(rep))
+	require.Equal(t, []string{"s max_concurrency=1", "s max_concurrency=2", "s max_concurrency=4"}, labels(rep))
 	s := rep.Sweeps[0]
 	require.Equal(t, []report.Setting{{Key: "bench_cmd_args.max_concurrency", Value: "2"}}, s.Points[1].Values)
 	require.Equal(t, 600.0, *s.Cost.Observed)
@@ -386,7 +386,8 @@ func TestPointsOfOneServer(t *testing.T) {
 	require.Contains(t, s.Points[2].Reason, "profllm collect")
 	named := report.Build(load(t, root+"/s/0/2/result.json"), report.Options{})
 	require.Equal(t, rep.Runs[1].Settings, named.Runs[0].Settings, "a point can be named by itself")
-	require.Equal(t, "s step=2", named.Runs[0].Label)
+	require.Equal(t, "s max_concurrency=2", named.Runs[0].Label)
+	require.Equal(t, "s step=2", named.Runs[0].Case.String(), "the name that does not depend on what else is known")
 }
 
 // Repeats of points are runs of their own, and points all the same.
@@ -395,15 +396,16 @@ func TestRepeats(t *testing.T) {
 	shared(t, "repeat = 2")
 	rep := report.Build(load(t, root), report.Options{})
 	require.Equal(t, []string{
-		"s step=1 repeat=1", "s step=1 repeat=2", "s step=2 repeat=1", "s step=2 repeat=2", "s step=3 repeat=1", "s step=3 repeat=2",
+		"s max_concurrency=1 repeat=1", "s max_concurrency=1 repeat=2", "s max_concurrency=2 repeat=1", "s max_concurrency=2 repeat=2",
+		"s max_concurrency=4 repeat=1", "s max_concurrency=4 repeat=2",
 	}, labels(rep))
 	require.Len(t, rep.Sweeps, 1)
 	require.Equal(t, 3, rep.Sweeps[0].Cost.Rows)
 	require.Equal(t, 200.0, *rep.Sweeps[0].Cost.Average)
 	var out bytes.Buffer
 	require.NoError(t, rep.Text(&out))
-	require.Contains(t, out.String(), "each repeat stands for itself here")
-	require.Equal(t, "s step=2 repeat=1", report.Build(load(t, root+"/s/0/2/r1"), report.Options{}).Runs[0].Label)
+	require.Contains(t, out.String(), "each repeat counts by itself here")
+	require.Equal(t, "s max_concurrency=2 repeat=1", report.Build(load(t, root+"/s/0/2/r1"), report.Options{}).Runs[0].Label)
 }
 
 // A trajectory that cannot be read is said to be so, once.
@@ -430,6 +432,7 @@ func TestPhases(t *testing.T) {
 	rep := report.Build(load(t, root), report.Options{})
 	require.Equal(t, []string{"s cold", "s warm"}, labels(rep))
 	require.Empty(t, rep.Sweeps)
+	require.Empty(t, rep.Phases, "they differ in no setting")
 }
 
 // A run of CloudAI is labelled by its own record.
@@ -451,7 +454,7 @@ A = "1"
 		writeRecord(t, dir, recordOf(numbers{throughput: 100 * float64(tp), ttft: 10}))
 	}
 	rep := report.Build(load(t, root), report.Options{GroupBy: []string{"extra_env_vars.A"}})
-	require.Equal(t, []string{"vllm.agg step=1", "vllm.agg step=2"}, labels(rep))
+	require.Equal(t, []string{"vllm.agg tensor_parallel_size=1", "vllm.agg tensor_parallel_size=2"}, labels(rep))
 	require.Equal(t, "cmd_args.decode.tensor_parallel_size=2", rep.Comparisons[0].Columns[1].Label)
 	require.Equal(t, "extra_env_vars.A=1", rep.Comparisons[0].Group)
 	require.Equal(t, 1, *rep.Sweeps[0].Best)

@@ -97,6 +97,22 @@ func (r *Run) foreign() bool {
 	return true
 }
 
+// shortened are settings with keys as short as they can be.
+func shortened(list []Setting) []Setting {
+	keys := make([]string, len(list))
+	for i, s := range list {
+		keys[i] = s.Key
+	}
+	out := make([]Setting, len(list))
+	for i, key := range plan.ShortKeys(keys) {
+		out[i] = Setting{key, list[i].Value}
+	}
+	return out
+}
+
+// joinedShort writes settings with keys as short as they can be.
+func joinedShort(list []Setting) string { return joined(shortened(list)) }
+
 // lookup returns a setting by its key, by its key without cmd_args, or, for a
 // table, all of it.
 func lookup(settings map[string]string, key string) (string, bool) {

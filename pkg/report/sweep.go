@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -18,12 +19,16 @@ type Sweep struct {
 	Best    *int     `json:"best,omitempty"`
 	Metrics []Metric `json:"metrics"`
 	Cost    Cost     `json:"cost"`
+
+	axes   [][]int // places in the values of a point: what varies independently
+	phases bool    // the points are the phases of one run
 }
 
-// Point is one point of a sweep.
+// Point is one point of a sweep, or one phase of a run.
 type Point struct {
 	Label   string    `json:"label"`
 	Step    int       `json:"step"`
+	Phase   string    `json:"phase,omitempty"`
 	Repeat  int       `json:"repeat,omitempty"` // from 1; 0: measured once
 	Values  []Setting `json:"values"`
 	Dir     string    `json:"dir"`
@@ -99,22 +104,34 @@ func newSweep(entries []*Entry, objective Metric) Sweep {
 	if first.Case.Iteration > 0 {
 		s.Name += fmt.Sprintf(" iter=%d", first.Case.Iteration)
 	}
+	keys := dimensions(entries)
+	s.fill(entries, keys)
+	s.axes = axes(entries, keys)
+	s.markBest(entries)
+	s.Cost = cost(entries, &s)
+	return s
+}
+
+// fill takes the points with these settings, and the metrics that one of them has.
+func (s *Sweep) fill(entries []*Entry, keys []string) {
 	for _, e := range entries {
 		if e.Group != "" {
 			s.Group, s.Kind = e.Group, e.Kind
 			break
 		}
 	}
-	for _, m := range append([]Metric{objective}, sweepMetrics...) {
+	for _, m := range append([]Metric{s.Objective}, sweepMetrics...) {
 		has := func(e *Entry) bool { return m.Of(e.run.Result) != Value{} }
 		if slices.ContainsFunc(entries, has) && !slices.ContainsFunc(s.Metrics, func(x Metric) bool { return x.Key == m.Key }) {
 			s.Metrics = append(s.Metrics, m)
 		}
 	}
-	chosen := dimensions(entries)
 	for _, e := range entries {
-		p := Point{Label: e.Label, Step: e.Case.Step, Repeat: e.Case.Repeat, Dir: e.Dir, Verdict: e.Verdict, Usable: e.Usable, Reason: e.Reason, Reward: e.run.Reward}
-		for _, k := range chosen {
+		p := Point{
+			Label: e.Label, Step: e.Case.Step, Phase: e.Case.Phase, Repeat: e.Case.Repeat, Dir: e.Dir, Verdict: e.Verdict, Usable: e.Usable, Reason: e.Reason,
+			Reward: e.run.Reward,
+		}
+		for _, k := range keys {
 			v, ok := lookup(e.run.Settings, k)
 			if !ok {
 				v = "n/a"
@@ -127,13 +144,37 @@ func newSweep(entries []*Entry, objective Metric) Sweep {
 		p.BestOf = make([]bool, len(s.Metrics))
 		s.Points = append(s.Points, p)
 	}
-	s.markBest(entries)
-	s.Cost = cost(entries, s.Points)
-	return s
 }
 
-// dimensions are the keys that a sweep chose, as its plans say, or else those in
-// which its points differ.
+// axes are the places in keys of what varies independently: a setting, or those that
+// sweep.zip pairs. Settings that no plan chose follow from others, such as num_prompts =
+// "5x" from the concurrency, unless no plan says what was chosen.
+func axes(entries []*Entry, keys []string) [][]int {
+	picked, zips := map[string]bool{}, map[string]int{}
+	for _, e := range entries {
+		for _, v := range e.run.Values {
+			picked[v.Key] = true
+		}
+		maps.Copy(zips, e.run.zips)
+	}
+	var out [][]int
+	at := map[int]int{}
+	for i, k := range keys {
+		group := zips[k]
+		if place, ok := at[group]; ok && group > 0 {
+			out[place] = append(out[place], i)
+			continue
+		}
+		if len(picked) == 0 || picked[k] {
+			at[group] = len(out)
+			out = append(out, []int{i})
+		}
+	}
+	return out
+}
+
+// dimensions are the keys that a sweep chose, as its plans say, and those of the load that
+// follow from them; or else those in which its points differ.
 func dimensions(entries []*Entry) []string {
 	var keys []string
 	runs := make([]*Run, 0, len(entries))
@@ -147,8 +188,14 @@ func dimensions(entries []*Entry) []string {
 			runs = append(runs, e.run)
 		}
 	}
+	all := differing(runs)
 	if keys == nil {
-		keys = differing(runs)
+		return all
+	}
+	for _, k := range all {
+		if strings.HasPrefix(k, "bench_cmd_args.") && !slices.ContainsFunc(keys, func(have string) bool { return have == k || strings.HasPrefix(k, have+".") }) {
+			keys = append(keys, k)
+		}
 	}
 	return keys
 }
@@ -188,7 +235,7 @@ func (s *Sweep) markBest(entries []*Entry) {
 }
 
 // cost adds up what the points took. The points of one job share its time.
-func cost(entries []*Entry, points []Point) Cost {
+func cost(entries []*Entry, s *Sweep) Cost {
 	rows, timed, jobs := map[int]bool{}, map[int]bool{}, map[string]bool{}
 	var c Cost
 	seconds, hours, gpusKnown := 0.0, 0.0, true
@@ -211,7 +258,7 @@ func cost(entries []*Entry, points []Point) Cost {
 		gpusKnown = gpusKnown && n > 0
 		hours += *r.Duration / 3600 * float64(n)
 	}
-	c.Rows, c.Timed, c.Space = len(rows), len(timed), space(points, len(rows))
+	c.Rows, c.Timed, c.Space = len(rows), len(timed), s.space(len(rows))
 	c.Efficiency = float64(c.Space) / float64(c.Rows)
 	if c.Timed == 0 {
 		return c
@@ -232,12 +279,16 @@ func cost(entries []*Entry, points []Point) Cost {
 
 // space is the number of combinations of the values that were tried; no less
 // than the points.
-func space(points []Point, rows int) int {
+func (s *Sweep) space(rows int) int {
 	n := 1
-	for i := range points[0].Values {
+	for _, axis := range s.axes {
 		seen := map[string]bool{}
-		for _, p := range points {
-			seen[p.Values[i].Value] = true
+		for _, p := range s.Points {
+			var b strings.Builder
+			for _, i := range axis {
+				b.WriteString(p.Values[i].Value + "\x00")
+			}
+			seen[b.String()] = true
 		}
 		n *= len(seen)
 	}
