@@ -10,6 +10,7 @@ import (
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -109,7 +110,7 @@ func (c verifyCmd) check(ctx context.Context, a *app, name string) (kind string,
 func (a *app) workloads(tests ...scenario.Test) error {
 	var c source.Complaints
 	for _, t := range tests {
-		c.Add(catalog.Check(t))
+		c.Add(planner.Check(t))
 		if note, _ := catalog.Template(&t); note != "" {
 			a.logf("note: %s", note)
 		}
