@@ -2,7 +2,6 @@ package campaign
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -225,24 +224,17 @@ func (m measured) cells(root string, keys []string, swept, phased, repeated bool
 // concurrency.
 func columns(list []measured) []string {
 	var keys []string
-	differ := map[string]bool{}
-	first := list[0].plan.Settings(list[0].load)
+	var settings []map[string]string
 	for _, m := range list {
 		for _, v := range m.load.Values {
 			if k := plan.SettingKey(v.Path); !slices.Contains(keys, k) {
 				keys = append(keys, k)
 			}
 		}
-		have := m.plan.Settings(m.load)
-		for k := range have {
-			differ[k] = differ[k] || have[k] != first[k]
-		}
-		for k := range first {
-			differ[k] = differ[k] || have[k] != first[k]
-		}
+		settings = append(settings, m.plan.Settings(m.load))
 	}
-	for _, k := range slices.Sorted(maps.Keys(differ)) {
-		if differ[k] && !slices.Contains(keys, k) && strings.HasPrefix(k, "bench_cmd_args.") {
+	for _, k := range plan.DifferingKeys(settings) {
+		if !slices.Contains(keys, k) && strings.HasPrefix(k, "bench_cmd_args.") {
 			keys = append(keys, k)
 		}
 	}

@@ -132,9 +132,6 @@ func Load(paths ...string) ([]Run, error) {
 	return l.runs, nil
 }
 
-// mostDiffering is how many settings name a point of which no plan says what was chosen.
-const mostDiffering = 4
-
 // namePoints names points of which no plan says what was chosen by the settings in which
 // their sweep's points differ.
 func namePoints(runs []Run) {
@@ -145,18 +142,12 @@ func namePoints(runs []Run) {
 		}
 	}
 	for _, list := range series {
-		keys := differing(list)
-		if len(keys) > mostDiffering {
-			continue
+		settings := make([]map[string]string, len(list))
+		for i, r := range list {
+			settings[i] = r.Settings
 		}
-		for _, r := range list {
-			var chosen []Setting
-			for _, k := range keys {
-				if v, ok := r.Settings[k]; ok {
-					chosen = append(chosen, Setting{k, v})
-				}
-			}
-			r.Case.Point = joinedShort(chosen)
+		for i, text := range plan.Differences(settings) {
+			list[i].Case.Point = text
 		}
 	}
 }
