@@ -39,6 +39,7 @@ type Run struct {
 	job     string // the runs of one job have the same
 	series  string // the points of one sweep have the same
 	gpus    int    // that the job held, used or not; 0: not known
+	place   int    // among the loads of its run
 	ordinal []string
 	zips    map[string]int // the zip group of a setting that a sweep chose together with others
 	remark  string         // what could not be read beside the record
@@ -411,6 +412,7 @@ func side(p *plan.Plan) string {
 // asPlanned takes from the plan what the record does not say.
 func (r *Run) asPlanned(o owner) {
 	p, load := o.plan.Plan, o.load
+	r.place = slices.IndexFunc(p.Loads, func(l plan.Load) bool { return l.Dir == load.Dir })
 	r.Case = Case{Scenario: p.Scenario + side(p), Test: p.Test, Iteration: p.Iteration}
 	r.job, r.gpus = o.dir, p.Job.Nodes*p.Job.GPUsPerNode
 	name := load.Name // [<step>][.<phase>][.r<repeat>]
