@@ -31,7 +31,7 @@ type dryRunCmd struct {
 	planFlags
 	Scenario string `arg:"" help:"Scenario file, a lock, or demo."`
 	Simulate bool   `help:"Plan with the simulated engine."`
-	Output   string `enum:"text,json,script" default:"text" help:"text: a table and the script of each run; json: the plans, then the batches, told apart by their schema; script: the scripts alone."`
+	Output   string `enum:"text,json,script" default:"text" help:"text: points, cost, and a table and the script of each run; json: the plans, then the batches, told apart by their schema; script: the scripts alone."`
 	Save     string `placeholder:"DIR" help:"Also write plan.json and job.sh of each run below DIR."`
 	TestOnly bool   `help:"Ask Slurm whether it would take each script; uses up a job id each."`
 }
