@@ -13,6 +13,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 // outputFlag chooses the form of what a command answers.
@@ -22,7 +23,7 @@ type outputFlag struct {
 
 // head stands in every document.
 type head struct {
-	Schema   string    `json:"schema"`    // name and version of the form; a new version means that a key changed its meaning or is gone
+	Schema   string    `json:"schema"`    // name and version of the form
 	ExitCode int       `json:"exit_code"` // of the command, see [exit codes](exit-codes.md)
 	Errors   []problem `json:"errors"`    // what failed; empty if nothing did, also if a job failed or a result is invalid
 }
@@ -83,7 +84,7 @@ func (a *app) complain(err error) {
 	if a.json() {
 		a.answer.problems = append(a.answer.problems, problems(err)...)
 	}
-	a.logf("%s%s", err, campaign.Hint(err))
+	a.say(terminal.Bad, err.Error()+campaign.Hint(err))
 }
 
 // finish prints the document of a command that has ended with err, and returns the
@@ -99,11 +100,7 @@ func (a *app) finish(ctx context.Context, code int, err error) int {
 		}
 		x.document = &errorDocument{head{Schema: errorSchema}}
 	}
-	list := append([]problem{}, x.problems...)
-	if err != nil && err.Error() != "" {
-		list = append(list, problems(err)...)
-	}
-	x.document.set(code, list)
+	x.document.set(code, a.problems(err))
 	if s, ok := x.document.(streamed); ok {
 		err = s.end(a.stdout)
 	} else {
@@ -113,6 +110,15 @@ func (a *app) finish(ctx context.Context, code int, err error) int {
 		return max(code, a.code(ctx, err))
 	}
 	return code
+}
+
+// problems lists what the command has complained of, and then the error with which it ends.
+func (a *app) problems(err error) []problem {
+	list := append([]problem{}, a.answer.problems...)
+	if err != nil && err.Error() != "" {
+		list = append(list, problems(err)...)
+	}
+	return list
 }
 
 // asksJSON reports whether a command is to answer in JSON.

@@ -12,10 +12,18 @@ import (
 
 func sample() *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
-		{Name: "run"}, {Name: "TTFT ms mean", Right: true, Drop: 1}, {Name: "median", Full: "TTFT ms median", Right: true}, {Name: "reason", Drop: 2},
+		{Name: "run"}, {Name: "TTFT ms mean", Right: true, Drop: 1},
+		{Name: "median", Full: "TTFT ms median", Right: true}, {Name: "reason", Drop: 2},
 	}}
-	t.Row(terminal.Cell{Text: "a/0"}, terminal.Cell{Text: "51.2345"}, terminal.Cell{Text: "50.1"}, terminal.Cell{Text: "the server died \x1b[2J of a fault"})
-	t.Row(terminal.Cell{Text: "long/name/of/a/run"}, terminal.Cell{Text: "1.5"}, terminal.Cell{Text: "1"}, terminal.Cell{Text: "ok", Tone: terminal.Good})
+	row := func(last terminal.Cell, texts ...string) {
+		var cells []terminal.Cell
+		for _, text := range texts {
+			cells = append(cells, terminal.Cell{Text: text})
+		}
+		t.Row(append(cells, last)...)
+	}
+	row(terminal.Cell{Text: "the server died \x1b[2J of a fault"}, "a/0", "51.2345", "50.1")
+	row(terminal.Cell{Text: "ok", Tone: terminal.Good}, "long/name/of/a/run", "1.5", "1")
 	return t
 }
 
@@ -42,6 +50,17 @@ func TestTableFits(t *testing.T) {
 	require.Contains(t, got, "TTFT ms", "the header that says what the median is of")
 	require.Contains(t, sample().Text(terminal.Screen{Width: 30}), "2 columns hidden (TTFT ms")
 	require.NotContains(t, sample().Text(terminal.Screen{Width: 90}), "hidden")
+}
+
+// A column that has no text is left out first, and not mentioned.
+func TestEmptyColumns(t *testing.T) {
+	c := terminal.Table{Columns: []terminal.Column{{Name: "run"}, {Name: "reason", Drop: 1}, {Name: "note", Drop: 2}}}
+	c.Row(terminal.Cell{Text: strings.Repeat("x", 20)}, terminal.Cell{}, terminal.Cell{Text: "ok"})
+	require.Contains(t, c.Text(terminal.Screen{Width: 40}), "reason")
+	narrow := c.Text(terminal.Screen{Width: 30})
+	require.NotContains(t, narrow, "reason")
+	require.Contains(t, narrow, "note")
+	require.NotContains(t, narrow, "hidden")
 }
 
 // Only tones are coloured, and controls of a cell are not obeyed.
@@ -72,10 +91,18 @@ func TestTableFolds(t *testing.T) {
 
 // Messages are folded between words; commands that are to be copied stay whole.
 func TestMessage(t *testing.T) {
-	message := "note: the model is not there and will be fetched by every node\n\thint: profllm stage scenario.toml --system site.toml --timeout 2h"
+	const hint = "profllm stage scenario.toml --system site.toml --timeout 2h"
+	message := "note: the model is not there and will be fetched by every node\n\thint: " + hint
 	require.Equal(t, message, terminal.Screen{}.Message(terminal.Plain, message))
-	require.Equal(t, "note: the model is not there\n  and will be fetched by every\n  node\n\thint: profllm stage scenario.toml --system site.toml --timeout 2h",
+	require.Equal(t, "note: the model is not there\n  and will be fetched by every\n  node\n\thint: "+hint,
 		terminal.Screen{Width: 30}.Message(terminal.Plain, message))
 	require.Contains(t, terminal.Screen{Colour: true}.Message(terminal.Plain, message), "\x1b[36mhint:\x1b[0m profllm")
 	require.Equal(t, "\x1b[31mbad \\u001b[2J\x1b[0m", terminal.Screen{Colour: true}.Message(terminal.Bad, "bad \x1b[2J"))
+}
+
+// A column of text keeps its indent, and a narrow screen has none.
+func TestHang(t *testing.T) {
+	require.Equal(t, "do  stage the\n    model first", terminal.Screen{Width: 15}.Hang("do  ", "stage the model first"))
+	require.Equal(t, "do  stage the model first", terminal.Screen{}.Hang("do  ", "stage the model first"))
+	require.Equal(t, "do  stage the model first", terminal.Screen{Width: 7}.Hang("do  ", "stage the model first"))
 }
