@@ -13,6 +13,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 // outputFlag chooses the form of what a command answers.
@@ -83,7 +84,7 @@ func (a *app) complain(err error) {
 	if a.json() {
 		a.answer.problems = append(a.answer.problems, problems(err)...)
 	}
-	a.logf("%s%s", err, campaign.Hint(err))
+	a.say(terminal.Bad, err.Error()+campaign.Hint(err))
 }
 
 // finish prints the document of a command that has ended with err, and returns the

@@ -1,19 +1,19 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 type row struct {
@@ -81,21 +81,25 @@ func (p *printer) end() error {
 				return err
 			}
 		}
-		_, err = p.app.stdout.Write(resultTable(p.rows))
+		return p.app.printResults(p.rows)
 	default:
-		_, err = p.app.stdout.Write(p.summary())
+		return p.summary()
 	}
 	return err
 }
 
-// resultTable shows one line for each result, and the cause below each that failed.
-func resultTable(rows []row) []byte {
+// printResults shows one line for each result, and the cause below each that failed.
+func (a *app) printResults(rows []row) error {
+	t := terminal.Table{Columns: []terminal.Column{
+		{Name: "run"}, {Name: "settings"}, {Name: "verdict"}, {Name: "done", Drop: 5}, {Name: "req/s", Drop: 2},
+		{Name: "out tok/s", Drop: 6}, {Name: "per GPU", Drop: 1}, {Name: "TTFT ms p50 / p99", Drop: 4},
+		{Name: "TPOT ms p50 / p99", Drop: 3}, {Name: "accuracy", Drop: 7},
+	}}
 	settings := differences(rows)
-	header := []any{"run"}
-	if len(settings) > 0 {
-		header = append(header, "settings")
+	const at = 1 // of the settings
+	if len(settings) == 0 {
+		t.Columns = slices.Delete(t.Columns, at, at+1)
 	}
-	t := newTable(append(header, "verdict", "done", "req/s", "out tok/s", "per GPU", "TTFT ms p50 / p99", "TPOT ms p50 / p99", "accuracy")...)
 	dirs := make([]string, len(rows))
 	for i, r := range rows {
 		dirs[i] = r.Dir
@@ -112,20 +116,20 @@ func resultTable(rows []row) []byte {
 		if r.Result.Accuracy != nil {
 			accuracy = fmt.Sprintf("%.3f", r.Result.Accuracy.Value)
 		}
-		cells := table.Row{name(r.Dir)}
-		if len(settings) > 0 {
-			cells = append(cells, settings[r.Dir])
+		line := cells(name(r.Dir), settings[r.Dir], verdict(r.Result), done, number(m.RequestThroughput, "%.2f"),
+			number(m.OutputThroughput, "%.1f"), number(m.OutputPerGPU, "%.1f"), latency(r.Result, result.TTFT),
+			latency(r.Result, result.TPOT), accuracy)
+		if len(settings) == 0 {
+			line = slices.Delete(line, at, at+1)
 		}
-		t.AppendRow(append(cells, verdict(r.Result), done, number(m.RequestThroughput, "%.2f"), number(m.OutputThroughput, "%.1f"),
-			number(m.OutputPerGPU, "%.1f"), latency(r.Result, result.TTFT), latency(r.Result, result.TPOT), accuracy))
+		t.Row(line...)
 		below = append(below, notes(name(r.Dir), r)...)
 	}
-	var b bytes.Buffer
-	fmt.Fprintln(&b, trimRight(t.Render()))
+	err := a.printTable(&t)
 	for _, line := range below {
-		fmt.Fprintln(&b, line)
+		err = errors.Join(err, a.printLine(line))
 	}
-	return b.Bytes()
+	return err
 }
 
 // differences are the settings in which the results of one test differ, by directory: the
@@ -195,28 +199,27 @@ func (p *printer) count(r row) {
 const widestComplaint = 100
 
 // summary counts verdicts and what is wrong, causes before the rest and most first.
-func (p *printer) summary() []byte {
-	var b bytes.Buffer
-	t := newTable("verdict", "results")
+func (p *printer) summary() error {
+	t := terminal.Table{Columns: []terminal.Column{{Name: "verdict"}, {Name: "results", Right: true}}}
 	verdicts := slices.SortedFunc(maps.Keys(p.counts), func(a, b string) int {
 		return cmp.Or(p.counts[b]-p.counts[a], cmp.Compare(a, b))
 	})
 	for _, v := range verdicts {
-		t.AppendRow(table.Row{v, p.counts[v]})
+		t.Row(cells(v, p.counts[v])...)
 	}
-	fmt.Fprintln(&b, trimRight(t.Render()))
+	err := p.app.printTable(&t)
 	list := slices.SortedFunc(maps.Values(p.wrong), func(a, b *complaint) int {
 		return cmp.Or(count(b.cause)-count(a.cause), b.n-a.n, cmp.Compare(a.what, b.what))
 	})
 	if len(list) > 0 {
-		t = newTable("what is wrong", "results", "the first of them")
+		t = terminal.Table{Columns: []terminal.Column{{Name: "what is wrong"}, {Name: "results", Right: true}, {Name: "the first of them"}}}
 		for _, c := range list {
-			t.AppendRow(table.Row{c.what, c.n, text.Snip(c.first, widestComplaint, "…")})
+			t.Row(cells(c.what, c.n, text.Snip(c.first, widestComplaint, "…"))...)
 		}
-		fmt.Fprintf(&b, "\n%s\n", trimRight(t.Render()))
+		err = errors.Join(err, p.app.printLine(""), p.app.printTable(&t))
 	}
-	fmt.Fprintf(&b, "\n%d results: name fewer runs, at most %d, to see each; each has a line in: profllm report --output csv DIR\n", p.n, mostRows)
-	return b.Bytes()
+	return errors.Join(err, p.app.printLine(""), p.app.printLine(fmt.Sprintf(
+		"%d results: name fewer runs, at most %d, to see each; each has a line in: profllm report --output csv DIR", p.n, mostRows)))
 }
 
 // runNames names runs that are shown together: by their places below the scenario's

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 type diffCmd struct {
@@ -32,7 +33,12 @@ func (c diffCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	if err := d.Write(a.stdout, c.Output); err != nil {
+	if s := a.screenOf(a.stdout); c.Output == "text" && s != (terminal.Screen{}) {
+		err = d.Show(onScreen(a.stdout, s), s)
+	} else {
+		err = d.Write(a.stdout, c.Output)
+	}
+	if err != nil {
 		return err
 	}
 	if !d.Same {

@@ -3,14 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
-
-	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/doctor"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 type doctorCmd struct {
@@ -55,27 +55,25 @@ func (c doctorCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
+var checkTones = map[doctor.Status]terminal.Tone{doctor.OK: terminal.Good, doctor.Warn: terminal.Doubtful, doctor.Bad: terminal.Bad}
+
 func (a *app) printReport(r doctor.Report, format string) error {
 	if format == "json" {
 		return a.printJSON(r)
 	}
-	t := newTable("check", "", "seen")
+	t := terminal.Table{Columns: []terminal.Column{{Name: "check"}, {Name: ""}, {Name: "seen"}}}
 	var todo []string
 	for _, c := range r.Checks {
-		t.AppendRow(table.Row{c.Name, c.Status, c.Seen})
+		t.Row(cells(c.Name, terminal.Cell{Text: string(c.Status), Tone: checkTones[c.Status]}, c.Seen)...)
 		if c.Do != "" {
 			todo = append(todo, fmt.Sprintf("%s: %s", c.Name, c.Do))
 		}
 	}
-	if _, err := fmt.Fprintln(a.stdout, trimRight(t.Render())); err != nil {
-		return err
-	}
+	err := a.printTable(&t)
 	for _, line := range todo {
-		if _, err := fmt.Fprintln(a.stdout, line); err != nil {
-			return err
-		}
+		err = errors.Join(err, a.printLine(line))
 	}
-	return nil
+	return err
 }
 
 // probeNodeCmd is what doctor runs where it wants to look.

@@ -24,6 +24,7 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/local"
 	"github.com/profllm/profllm/pkg/sim"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 // Exit codes, see docs/reference/exit-codes.md.
@@ -71,6 +72,7 @@ type app struct {
 	uptime         func() string     // of this machine, see run.Uptime
 	archives       map[string]string // by the folder in which each is unpacked
 	acts           *campaign.Client  // see client
+	wide           bool              // lines are longer than the terminal
 	answer         *answer           // shared by all copies; nil prints text
 }
 
@@ -82,8 +84,6 @@ func (a *app) env(name string) string {
 	}
 	return ""
 }
-
-func (a *app) logf(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
 
 // quieted is the app with another standard output.
 func (a *app) quieted(stdout io.Writer) *app {
@@ -142,6 +142,7 @@ type cli struct {
 	Job        jobCmd        `cmd:"" hidden:"" help:"Used by job scripts inside an allocation."`
 	Version    versionCmd    `cmd:"" help:"Print the version and who reads the GPUs here."`
 
+	Wide        bool             `help:"Show tables whole, even if they are wider than the terminal."`
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`
 }
 
@@ -179,11 +180,11 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 		return exitOK
 	}
 	if err != nil {
-		fmt.Fprintf(a.stderr, "profllm: %v\n\thint: profllm --help\n", err)
+		a.say(terminal.Bad, fmt.Sprintf("profllm: %v\n\thint: profllm --help", err))
 		a.answer.wanted = looksLikeJSON(argv[1:])
 		return a.finish(ctx, exitUsage, err)
 	}
-	a.answer.wanted = asksJSON(kctx)
+	a.answer.wanted, a.wide = asksJSON(kctx), c.Wide
 	kctx.BindTo(ctx, (*context.Context)(nil))
 	err = kctx.Run(a, parser)
 	return a.finish(ctx, a.code(ctx, err), err)
@@ -199,7 +200,7 @@ func (a *app) code(ctx context.Context, err error) int {
 		code = exitInterrupted
 	}
 	if msg := err.Error(); msg != "" {
-		fmt.Fprintln(a.stderr, msg+campaign.Hint(err))
+		a.say(terminal.Bad, msg+campaign.Hint(err))
 	}
 	return code
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 // reportFlags say in which form a verdict is wanted.
@@ -49,13 +50,21 @@ func writeFile(name string, write func(io.Writer) error) error {
 
 // writeReport prints a verdict and writes its files.
 func (a *app) writeReport(r *report.Report, f reportFlags) error {
-	if err := r.Write(a.stdout, f.Output); err != nil {
+	if err := a.showReport(r, f.Output); err != nil {
 		return err
 	}
 	if err := f.pageFlag.write(r); err != nil {
 		return err
 	}
 	return writeFile(f.JUnit, r.JUnit)
+}
+
+// showReport prints a report.
+func (a *app) showReport(r *report.Report, format string) error {
+	if s := a.screenOf(a.stdout); format == "text" && s != (terminal.Screen{}) {
+		return r.Show(onScreen(a.stdout, s), s)
+	}
+	return r.Write(a.stdout, format)
 }
 
 type reportCmd struct {
@@ -93,7 +102,7 @@ func (c reportCmd) Run(ctx context.Context, a *app) error {
 		}
 		return errors.Join(err, c.pageFlag.write(r))
 	}
-	return errors.Join(r.Write(a.stdout, c.Output), c.pageFlag.write(r))
+	return errors.Join(a.showReport(r, c.Output), c.pageFlag.write(r))
 }
 
 func (c reportCmd) options() (report.Options, error) {

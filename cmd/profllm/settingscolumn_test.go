@@ -22,10 +22,15 @@ func TestResultsOfOneTestShowSettings(t *testing.T) {
 		r.Config.Settings = map[string]string{"bench_cmd_args.max_concurrency": concurrency, "cmd_args.model": "m"}
 		return row{Dir: filepath.Join(root, place), Result: r}
 	}
-	out := string(resultTable([]row{of("a/0/1", "4"), of("a/0/2", "16"), of("b/0", "8")}))
+	printed := func(rows ...row) string {
+		var out bytes.Buffer
+		require.NoError(t, (&app{stdout: &out}).printResults(rows))
+		return out.String()
+	}
+	out := printed(of("a/0/1", "4"), of("a/0/2", "16"), of("b/0", "8"))
 	require.Regexp(t, `^ run    settings            verdict  done`, out)
 	require.Contains(t, out, "\n a/0/1  max_concurrency=4   valid\n a/0/2  max_concurrency=16  valid\n b/0                        valid\n")
-	require.Regexp(t, `^ run  verdict  done`, string(resultTable([]row{of("a/0", "4"), of("b/0", "8")})))
+	require.Regexp(t, `^ run  verdict  done`, printed(of("a/0", "4"), of("b/0", "8")))
 }
 
 // The states of runs that measure points of a sweep have their settings; a run that is none

@@ -11,13 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/stage"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 // stageFlags are how items are fetched.
@@ -55,7 +54,7 @@ func (f stageFlags) stager(a *app, site stage.Site) (*stage.Stager, error) {
 		Site: site, Environ: a.environ, LookPath: exec.LookPath, Now: a.now, Log: a.logf, Where: where, Timeout: f.Timeout,
 		ImageSize: int64(f.ImageSize * 1e9), Host: host, Job: a.env("SLURM_JOB_ID"),
 	}
-	if screen := below(a.stderr); terminal(screen) {
+	if screen := below(a.stderr); isTerminal(screen) {
 		s.Progress = func(item stage.Item, bytes int64) {
 			fmt.Fprintf(screen, "\r%s: %.2f GB ", printable.Line(item.Name), float64(bytes)/1e9)
 		}
@@ -63,8 +62,8 @@ func (f stageFlags) stager(a *app, site stage.Site) (*stage.Stager, error) {
 	return s, nil
 }
 
-// terminal reports whether a person reads w.
-func terminal(w any) bool {
+// isTerminal reports whether a person reads w.
+func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	if !ok {
 		return false
@@ -107,12 +106,13 @@ func (a *app) printOutcomes(outcomes []stage.Outcome) error {
 		a.answers(&stageDocument{head{Schema: "profllm.output.stage/1"}, outcomes})
 		return nil
 	}
-	t := newTable("state", "kind", "name", "where", "digest", "note")
+	t := terminal.Table{Columns: []terminal.Column{
+		{Name: "state"}, {Name: "kind", Drop: 2}, {Name: "name"}, {Name: "where", Drop: 4}, {Name: "digest", Drop: 1}, {Name: "note", Drop: 3},
+	}}
 	for _, o := range outcomes {
-		t.AppendRow(table.Row{o.State, o.Kind, o.Name, relative(o.Path), short(o.Digest), o.Detail})
+		t.Row(cells(o.State, o.Kind, o.Name, relative(o.Path), short(o.Digest), o.Detail)...)
 	}
-	_, err := fmt.Fprintln(a.stdout, trimRight(t.Render()))
-	return err
+	return a.printTable(&t)
 }
 
 func short(digest string) string {
@@ -246,10 +246,12 @@ func (a *app) printEntries(name string, entries []stage.Entry) error {
 		a.answers(&imagesDocument{head{Schema: "profllm.output." + name + "/1"}, append([]stage.Entry{}, entries...)})
 		return nil
 	}
-	t := newTable("state", "GB", "image", "digest", "staged", "file")
+	t := terminal.Table{Columns: []terminal.Column{
+		{Name: "state"}, {Name: "GB", Drop: 3}, {Name: "image"}, {Name: "digest", Drop: 1}, {Name: "staged", Drop: 2}, {Name: "file", Drop: 4},
+	}}
 	for _, e := range entries {
-		t.AppendRow(table.Row{e.State, fmt.Sprintf("%.2f", float64(e.Size)/1e9), e.Reference, short(e.Digest), e.Modified.Format("2006-01-02 15:04"), filepath.Base(e.Path)})
+		t.Row(cells(e.State, fmt.Sprintf("%.2f", float64(e.Size)/1e9), e.Reference, short(e.Digest), e.Modified.Format("2006-01-02 15:04"),
+			filepath.Base(e.Path))...)
 	}
-	_, err := fmt.Fprintln(a.stdout, trimRight(t.Render()))
-	return err
+	return a.printTable(&t)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 func newTable(header ...any) table.Writer {
@@ -135,11 +137,13 @@ func (a *app) printStates(name string, dirs []string, subs map[string]run.Submis
 	const widest = 60 // of a reason in the table; what a program complained of stands below, once
 	var long []string
 	points := pointTexts(dirs)
-	header := []any{"job", "state", "reason", "nodes", "source", "run"}
-	if len(points) > 0 {
-		header = append(header, "settings")
+	t := terminal.Table{Columns: []terminal.Column{
+		{Name: "job", Whole: true}, {Name: "state"}, {Name: "reason", Drop: 3}, {Name: "nodes", Drop: 2},
+		{Name: "source", Drop: 1}, {Name: "run"}, {Name: "settings"},
+	}}
+	if len(points) == 0 {
+		t.Columns = t.Columns[:len(t.Columns)-1]
 	}
-	t := newTable(header...)
 	for _, l := range lines {
 		state := l.State.State
 		switch {
@@ -155,11 +159,13 @@ func (a *app) printStates(name string, dirs []string, subs map[string]run.Submis
 			}
 			reason = text.Snip(reason, widest, "…")
 		}
-		t.AppendRow(table.Row{l.Submission.JobID, strings.TrimSpace(state + " " + l.State.Note), reason, l.State.NodeList, l.State.Source, campaign.Relative(wd, l.Dir), points[l.Dir]}[:len(header)])
+		shown := terminal.Cell{Text: strings.TrimSpace(state + " " + l.State.Note), Tone: stateTone(l.State)}
+		t.Row(cells(l.Submission.JobID, shown, reason, l.State.NodeList, l.State.Source, campaign.Relative(wd, l.Dir),
+			points[l.Dir])[:len(t.Columns)]...)
 	}
-	_, err = fmt.Fprintln(a.stdout, trimRight(t.Render()))
+	err = a.printTable(&t)
 	for _, reason := range long {
-		fmt.Fprintln(a.stdout, reason)
+		err = errors.Join(err, a.printLine(reason))
 	}
 	return err
 }

@@ -11,10 +11,12 @@ import (
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/planner"
+	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 type verifyCmd struct {
@@ -44,7 +46,7 @@ func (c verifyCmd) Run(ctx context.Context, a *app) error {
 			word = "bad"
 		}
 		if !a.json() {
-			fmt.Fprintf(a.stdout, "%-4s %-8s %s\n", word, kind, name)
+			a.printVerified(word, kind, name)
 		}
 		if err != nil {
 			a.logf("%v", err)
@@ -116,4 +118,14 @@ func (a *app) workloads(tests ...scenario.Test) error {
 		}
 	}
 	return c.Err()
+}
+
+// printVerified prints a line for a file.
+func (a *app) printVerified(word, kind, name string) {
+	tone := terminal.Good
+	if word != "ok" {
+		tone = terminal.Bad
+	}
+	s := a.screenOf(a.stdout)
+	fmt.Fprintf(onScreen(a.stdout, s), "%s %-8s %s\n", s.Paint(tone, fmt.Sprintf("%-4s", word)), kind, printable.Line(name))
 }

@@ -14,7 +14,6 @@ import (
 	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/text"
-	"golang.org/x/sys/unix"
 
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
@@ -22,6 +21,7 @@ import (
 	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/tail"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 type watchCmd struct {
@@ -71,7 +71,7 @@ func (c watchCmd) Run(ctx context.Context, a *app) error {
 		return v.print(states)
 	}
 	if cols, rows, ok := a.screen(); ok {
-		v.cols, v.rows, v.colour = cols, rows, a.env("NO_COLOR") == ""
+		v.cols, v.rows, v.colours = cols, rows, a.colour()
 	}
 	return a.collectAtEnd(ctx, client, jobs, subs, v.show)
 }
@@ -83,14 +83,10 @@ func (a *app) screen() (cols, rows int, ok bool) {
 	if term := a.env("TERM"); !isFile || term == "" || term == "dumb" {
 		return 0, 0, false
 	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil {
-		return 0, 0, false
-	}
-	if size.Col == 0 || size.Row == 0 { // a terminal that does not know
+	if cols, rows, ok = windowSize(f); ok && (cols == 0 || rows == 0) { // a terminal that does not know
 		return 80, 24, true
 	}
-	return int(size.Col), int(size.Row), true
+	return cols, rows, ok
 }
 
 // view shows runs: on a terminal one line for each, which changes in place,
@@ -101,7 +97,7 @@ type view struct {
 	subs       map[string]run.Submission
 	name       func(dir string) string
 	cols, rows int // of the terminal; 0: none
-	colour     bool
+	colours    bool
 
 	plans sync.Map          // *plan.Plan by run, nil if it cannot be read
 	said  map[string]string // off a terminal
@@ -176,29 +172,9 @@ func (v *view) draw(pictures []picture) {
 	_, _ = io.WriteString(below(v.stdout), b.String()) // it moves the cursor
 }
 
-// below is the stream under what makes text harmless.
-func below(w io.Writer) io.Writer {
-	for {
-		u, ok := w.(interface{ Unwrap() io.Writer })
-		if !ok {
-			return w
-		}
-		w = u.Unwrap()
-	}
-}
-
-var colours = map[string]string{run.Running: "\x1b[36m", run.Succeeded: "\x1b[32m", run.Queued: "\x1b[33m", run.Unknown: "\x1b[33m"}
-
 // paint colours a line by its run's state.
 func (v *view) paint(p picture, line string) string {
-	colour := colours[p.phase]
-	if colour == "" && p.final {
-		colour = "\x1b[31m"
-	}
-	if !v.colour || colour == "" {
-		return line
-	}
-	return colour + line + "\x1b[0m"
+	return terminal.Screen{Colour: v.colours}.Paint(stateTone(run.State{State: p.phase}), line)
 }
 
 // picture is what there is to see of a run.

@@ -270,12 +270,12 @@ random_output_len = 4
 func TestViewInPlace(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{stdout: &out, now: time.Now}
-	v := &view{app: a, cols: 30, rows: 5, colour: true}
+	v := &view{app: a, cols: 30, rows: 5, colours: true}
 	two := []picture{{name: "a/0", phase: run.Running, state: "running"}, {name: "b/0", phase: run.Failed, state: "failed " + strings.Repeat("x", 40), final: true}}
 	v.draw(two)
 	require.Equal(t, "\x1b[36ma/0  running\x1b[0m\x1b[K\n\x1b[31mb/0  failed xxxxxxxxxxxxxxxx…\x1b[0m\x1b[K\n\x1b[J", out.String())
 	out.Reset()
-	v.colour = false
+	v.colours = false
 	v.draw(append([]picture{two[1], two[1], two[1]}, two...))
 	require.Equal(t, "\x1b[2Aa/0  running\x1b[K\nand 4 more\x1b[K\n\x1b[J", out.String(), "what is over gives way")
 	out.Reset()

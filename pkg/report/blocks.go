@@ -21,7 +21,20 @@ type block struct {
 
 type table struct {
 	header []string
+	full   map[int]string // names of columns that need the header of another, where that is left out
+	drop   []int          // columns that a narrow screen leaves out, the first first; nil: from the right, but the first two
 	rows   []tableRow
+}
+
+// droppable lists the columns of those names, in their order.
+func (t *table) droppable(names ...string) {
+	for _, name := range names {
+		for i, h := range t.header {
+			if h == name {
+				t.drop = append(t.drop, i)
+			}
+		}
+	}
 }
 
 type tableRow struct {
@@ -134,7 +147,7 @@ var perTest = []Metric{meanTTFT, medianTTFT, p99TTFT, meanTPOT, medianTPOT, p99T
 func (r *Report) perTestBlock() block {
 	t := table{header: []string{
 		"case", "verdict", "successful prompts", "TTFT ms mean", "median", "P99", "TPOT ms mean", "median", "P99", "accuracy",
-	}}
+	}, full: map[int]string{4: "TTFT ms median", 5: "TTFT ms P99", 7: "TPOT ms median", 8: "TPOT ms P99"}, drop: []int{3, 6, 2, 8, 5, 9}}
 	for i := range r.Runs {
 		e := &r.Runs[i]
 		if !e.Usable || e.offlineOnly() {
@@ -213,6 +226,7 @@ func (c *Comparison) wide(s Section) table {
 	two := len(c.Columns) == 2
 	if two {
 		t.header = append(t.header, "difference", "difference %")
+		t.droppable("difference")
 	}
 	for _, row := range s.Rows {
 		cells := []cell{{text: row.title()}}

@@ -14,6 +14,7 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 // DiffSchema is the version of a Delta's JSON.
@@ -273,8 +274,15 @@ func (d *Delta) Write(w io.Writer, format string) error {
 		enc.SetIndent("", "  ")
 		return enc.Encode(d)
 	}
+	return d.write(w, format, terminal.Screen{})
+}
+
+// Show prints the delta as text on a screen.
+func (d *Delta) Show(w io.Writer, s terminal.Screen) error { return d.write(w, "text", s) }
+
+func (d *Delta) write(w io.Writer, format string, screen terminal.Screen) error {
 	var b strings.Builder
-	plain := func(s string) string { return printable.Line(s) }
+	plain := func(s string) string { return screen.Fold(printable.Line(s)) }
 	heading, item := "== ", ""
 	if format == "markdown" {
 		plain = func(s string) string { return markdown.Replace(printable.Line(s)) }
@@ -291,7 +299,7 @@ func (d *Delta) Write(w io.Writer, format string) error {
 			t.markdown(&b)
 			return
 		}
-		b.WriteString("\n" + t.text() + "\n")
+		b.WriteString("\n" + t.text(screen) + "\n")
 	}
 	for _, g := range d.Groups {
 		if len(g.Differs) == 0 {

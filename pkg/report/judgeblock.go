@@ -108,6 +108,7 @@ func (j *Judgement) table() table {
 		t.header[1] = "pairs"
 		t.header = slices.Insert(t.header, len(t.header)-1, "finds from %", "unpaired shift %", "unpaired interval", "unpaired p")
 	}
+	t.droppable("CV %", "unpaired p", "unpaired interval", "unpaired shift %", "finds from %", "p", "matters from %", "n", "pairs", "p adjusted", "interval")
 	for _, v := range j.Metrics {
 		how := word
 		if v.Verdict == Regressed {

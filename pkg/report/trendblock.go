@@ -122,6 +122,7 @@ func (t *Trend) table() table {
 	out := table{header: []string{
 		"metric", "n", "median now", "CV %", "last change %", "interval", "p", "p adjusted", "matters from %", "verdict", "over time",
 	}}
+	out.droppable("CV %", "p", "matters from %", "n", "over time", "p adjusted", "interval")
 	for i := range t.Metrics {
 		x := &t.Metrics[i]
 		how := word

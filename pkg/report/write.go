@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,10 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	pretty "github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
-
 	"github.com/profllm/profllm/pkg/printable"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 // JSON writes the report as one object.
@@ -23,54 +22,72 @@ func (r *Report) JSON(w io.Writer) error {
 	return enc.Encode(r)
 }
 
-// Text writes the report for a terminal.
-func (r *Report) Text(w io.Writer) error {
+// Text writes the report for a person, whole and plain.
+func (r *Report) Text(w io.Writer) error { return r.Show(w, terminal.Screen{}) }
+
+// Show writes the report on a screen.
+func (r *Report) Show(w io.Writer, s terminal.Screen) error {
 	var b strings.Builder
 	for _, line := range r.remarks() {
-		b.WriteString(line + "\n\n")
+		b.WriteString(s.Message(terminal.Plain, line) + "\n\n")
 	}
 	for i, x := range r.blocks() {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		b.WriteString("== " + x.heading + "\n")
+		b.WriteString(s.Message(terminal.Plain, "== "+x.heading) + "\n")
 		for _, t := range x.tables {
-			b.WriteString("\n" + t.text() + "\n")
+			b.WriteString("\n" + t.text(s) + "\n")
 		}
-		if len(x.lines) > 0 {
-			b.WriteString("\n" + strings.Join(x.lines, "\n") + "\n")
+		for i, line := range x.lines {
+			if i == 0 {
+				b.WriteString("\n")
+			}
+			b.WriteString(s.Message(terminal.Plain, line) + "\n")
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (t table) text() string {
-	p := pretty.NewWriter()
-	p.SetStyle(pretty.StyleLight)
-	p.Style().Format.Header = text.FormatDefault
-	p.Style().Options.DrawBorder = false
-	p.Style().Options.SeparateColumns = false
-	p.AppendHeader(asRow(t.header))
-	var configs []pretty.ColumnConfig
+// tones are those of the roles of cells.
+var tones = map[role]terminal.Tone{best: terminal.Good, reject: terminal.Bad}
+
+func (t table) text(s terminal.Screen) string {
+	var out terminal.Table
+	for i, name := range t.header {
+		c := terminal.Column{Name: name, Full: t.full[i], Drop: slices.Index(t.drop, i) + 1}
+		if t.drop == nil && i > 1 {
+			c.Drop = len(t.header) - i
+		}
+		out.Columns = append(out.Columns, c)
+	}
 	for i, c := range t.first() {
-		if c.role == num || c.role == best {
-			configs = append(configs, pretty.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
-		}
+		out.Columns[i].Right = c.role == num || c.role == best
 	}
-	p.SetColumnConfigs(configs)
 	for _, row := range t.rows {
-		cells := make([]string, len(row.cells))
+		cells := make([]terminal.Cell, len(row.cells))
 		for i, c := range row.cells {
-			cells[i] = c.text
+			cells[i] = terminal.Cell{Text: c.text, Tone: cmp.Or(tones[c.role], Tone(c.text))}
 		}
-		p.AppendRow(asRow(cells))
+		out.Row(cells...)
 	}
-	lines := strings.Split(p.Render(), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
+	return out.Text(s)
+}
+
+// Tone is the tone of a verdict in words, such as "suspect" or "failed, invalid
+// (simulated)", and plain for any other text.
+func Tone(verdict string) terminal.Tone {
+	word, _, _ := strings.Cut(verdict, " ")
+	switch strings.TrimSuffix(word, ",") {
+	case "valid":
+		return terminal.Good
+	case "suspect":
+		return terminal.Doubtful
+	case "invalid", "failed", "cancelled":
+		return terminal.Bad
 	}
-	return strings.Join(lines, "\n")
+	return terminal.Plain
 }
 
 func (t table) first() []cell {
@@ -78,14 +95,6 @@ func (t table) first() []cell {
 		return nil
 	}
 	return t.rows[0].cells
-}
-
-func asRow(cells []string) pretty.Row {
-	row := make(pretty.Row, len(cells))
-	for i, c := range cells {
-		row[i] = c
-	}
-	return row
 }
 
 // markdown shows text as it stands: no markup, no HTML, no end of a cell.

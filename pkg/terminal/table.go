@@ -24,6 +24,7 @@ type Column struct {
 	Name  string
 	Full  string // the name where another column is left out; default: Name
 	Right bool   // numbers
+	Whole bool   // of texts that are copied: folded only if nothing else can be
 	Drop  int    // on a narrow screen, columns with the least number above 0 are left out first; 0: never
 }
 
@@ -52,8 +53,8 @@ func (t *Table) Text(s Screen) string {
 	var header table.Row
 	var configs []table.ColumnConfig
 	for i, c := range shown {
-		header = append(header, c.name)
-		config := table.ColumnConfig{Number: i + 1, WidthMax: c.max, WidthMaxEnforcer: wrap}
+		header = append(header, wrap(c.name, c.max))
+		config := table.ColumnConfig{Number: i + 1}
 		if c.Right {
 			config.Align, config.AlignHeader = text.AlignRight, text.AlignRight
 		}
@@ -103,9 +104,6 @@ func (t *Table) harmless() *Table {
 
 // cell is a cell's text: each of its lines has the colour, which therefore ends with it.
 func (s Screen) cell(c Cell, width int) string {
-	if !s.Colour || c.Tone == Plain {
-		return c.Text
-	}
 	lines := strings.Split(wrap(c.Text, width), "\n")
 	for i := range lines {
 		lines[i] = s.Paint(c.Tone, lines[i])
@@ -116,7 +114,7 @@ func (s Screen) cell(c Cell, width int) string {
 // wrap breaks a cell between words, or behind the slashes of a path, and anywhere if that
 // is not enough; 0 is any width.
 func wrap(cell string, width int) string {
-	if width <= 0 || text.StringWidthWithoutEscSequences(cell) <= width || strings.Contains(cell, "\x1b") {
+	if width <= 0 || text.StringWidth(cell) <= width {
 		return cell
 	}
 	var lines []string
@@ -155,6 +153,7 @@ type fitted struct {
 	Column
 	name    string
 	at      int // in the table
+	empty   bool
 	natural int // columns of the screen that its widest line takes
 	least   int // the fewest to which it is folded while others can be left out
 	max     int // of this screen; 0: any
@@ -174,6 +173,7 @@ func (t *Table) fit(width int) (shown []fitted, hidden []string) {
 	if width <= 0 || total(shown, natural) <= width {
 		return shown, nil
 	}
+	shown = slices.DeleteFunc(shown, func(f fitted) bool { return f.empty && f.Drop > 0 })
 	var dropped []int
 	for {
 		if total(shown, least) <= width {
@@ -202,14 +202,15 @@ func (t *Table) fit(width int) (shown []fitted, hidden []string) {
 
 // measured is a column as wide as its texts.
 func (t *Table) measured(i int, name string) fitted {
-	f := fitted{Column: t.Columns[i], name: name, at: i, natural: text.StringWidth(name)}
+	f := fitted{Column: t.Columns[i], name: name, at: i, empty: true, natural: text.StringWidth(name)}
 	for _, word := range strings.Split(name, " ") {
 		f.least = max(f.least, text.StringWidth(word))
 	}
 	for _, row := range t.rows {
 		n := text.StringWidth(row[i].Text)
 		f.natural = max(f.natural, n)
-		if !t.Columns[i].Right {
+		f.empty = f.empty && n == 0
+		if !t.Columns[i].Right && !t.Columns[i].Whole {
 			n = min(n, folded)
 		}
 		f.least = max(f.least, n)
@@ -240,10 +241,10 @@ func firstToDrop(shown []fitted) int {
 	return best
 }
 
-// share gives each column its least width, and what is left to those that want more, the
-// narrowest first.
+// share gives each column its least width. What is left goes to those that need the least
+// more to be whole, and the rest to the one that needs the most.
 func share(shown []fitted, width int) {
-	left := width - total(shown, least)
+	left := max(0, width-total(shown, least))
 	order := make([]*fitted, len(shown))
 	for i := range shown {
 		shown[i].max = shown[i].least
@@ -251,8 +252,10 @@ func share(shown []fitted, width int) {
 	}
 	slices.SortStableFunc(order, func(a, b *fitted) int { return cmp.Compare(a.natural-a.least, b.natural-b.least) })
 	for i, f := range order {
-		more := min(f.natural-f.least, max(0, left)/(len(order)-i))
-		f.max += more
-		left -= more
+		if more := f.natural - f.least; more <= left || i == len(order)-1 {
+			more = min(more, left)
+			f.max += more
+			left -= more
+		}
 	}
 }

@@ -44,6 +44,17 @@ func TestTableFits(t *testing.T) {
 	require.NotContains(t, sample().Text(terminal.Screen{Width: 90}), "hidden")
 }
 
+// A column that has no text is left out first, and not mentioned.
+func TestEmptyColumns(t *testing.T) {
+	c := terminal.Table{Columns: []terminal.Column{{Name: "run"}, {Name: "reason", Drop: 1}, {Name: "note", Drop: 2}}}
+	c.Row(terminal.Cell{Text: strings.Repeat("x", 20)}, terminal.Cell{}, terminal.Cell{Text: "ok"})
+	require.Contains(t, c.Text(terminal.Screen{Width: 40}), "reason")
+	narrow := c.Text(terminal.Screen{Width: 30})
+	require.NotContains(t, narrow, "reason")
+	require.Contains(t, narrow, "note")
+	require.NotContains(t, narrow, "hidden")
+}
+
 // Only tones are coloured, and controls of a cell are not obeyed.
 func TestTableColours(t *testing.T) {
 	got := sample().Text(terminal.Screen{Width: 90, Colour: true})
