@@ -59,6 +59,7 @@ func TestReference(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(have), text, "%s is not current: make docs", file)
 	}
+	t.Run("man", testManPages)
 }
 
 const generated = "<!-- Written by go test ./cmd/profllm -run TestReference -update. Do not edit. -->\n\n"
@@ -193,6 +194,8 @@ func commandsPage(t *testing.T) string {
 		fmt.Fprintf(&b, "\n## `%s`\n\n%s\n", leaf.FullPath(), leaf.Help)
 		writeArguments(&b, leaf)
 	}
+	b.WriteString("\n## Flags of every command\n")
+	writeArguments(&b, k.Model.Node)
 	return b.String()
 }
 
@@ -217,8 +220,10 @@ func writeArguments(b *strings.Builder, leaf *kong.Node) {
 	}
 }
 
-func exitCodesPage(t *testing.T) string {
-	page := generated + "# Exit codes\n\n| code | name | when |\n|---|---|---|\n"
+type exitCode struct{ code, name, when string }
+
+// exitCodes reads the codes from their constants.
+func exitCodes(t *testing.T) (codes []exitCode) {
 	f, err := parser.ParseFile(token.NewFileSet(), "execute.go", nil, parser.ParseComments)
 	require.NoError(t, err)
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -228,10 +233,18 @@ func exitCodesPage(t *testing.T) string {
 		}
 		if v, ok := spec.Values[0].(*ast.BasicLit); ok {
 			require.NotNil(t, spec.Comment, spec.Names[0].Name)
-			page += fmt.Sprintf("| %s | `%s` | %s |\n", v.Value, spec.Names[0].Name, strings.TrimSpace(spec.Comment.Text()))
+			codes = append(codes, exitCode{v.Value, spec.Names[0].Name, strings.TrimSpace(spec.Comment.Text())})
 		}
 		return true
 	})
+	return codes
+}
+
+func exitCodesPage(t *testing.T) string {
+	page := generated + "# Exit codes\n\n| code | name | when |\n|---|---|---|\n"
+	for _, c := range exitCodes(t) {
+		page += fmt.Sprintf("| %s | `%s` | %s |\n", c.code, c.name, c.when)
+	}
 	return page + `
 A job's own exit code follows the same table: 5 for a failed phase, 6 for an invalid result.
 
