@@ -57,6 +57,7 @@ func TestOutputFitsTheTerminal(t *testing.T) {
 		{"", []string{"compare", one, two}},
 		{"", []string{"trend"}},
 		{"", []string{"diff", one, two}},
+		{"", []string{"why"}},
 		{"ok  ", []string{"verify", "pair.toml"}},
 		{"profllm: unknown flag --bogus", []string{"slurm", "status", "--bogus"}},
 	} {

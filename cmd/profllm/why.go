@@ -156,14 +156,16 @@ func tellRun(col *collect.Collector, dir string) ([]story.Story, error) {
 
 // printStories shows one story whole; of several, those without a failure in a line.
 func (a *app) printStories(stories []story.Story) error {
+	screen := a.screenOf(a.stdout)
+	out := onScreen(a.stdout, screen)
 	for i, s := range stories {
 		if i > 0 {
-			fmt.Fprintln(a.stdout)
+			fmt.Fprintln(out)
 		}
 		if s.Well() && len(stories) > 1 {
 			s.Lines = nil
 		}
-		if err := s.Write(a.stdout); err != nil {
+		if err := s.Show(out, screen); err != nil {
 			return err
 		}
 	}

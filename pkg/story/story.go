@@ -19,6 +19,7 @@ import (
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 // Evidence is what is known of one load of a run. Everything but Dir may be
@@ -431,20 +432,43 @@ func shortened(list []string, most int) []string {
 func lastOf(list []string, most int) []string { return list[max(0, len(list)-most):] }
 
 // Write prints the story for a person; parts stand in a column of their own.
-func (s Story) Write(w io.Writer) error {
+func (s Story) Write(w io.Writer) error { return s.Show(w, terminal.Screen{}) }
+
+// copied are the parts that are log lines or may hold a command: they are not folded.
+var copied = []string{"line", "tail", "do"}
+
+// Show prints the story on a screen.
+func (s Story) Show(w io.Writer, screen terminal.Screen) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", s.Run, s.Verdict)
+	fmt.Fprintf(&b, "%s: %s\n", screen.Harmless(s.Run), screen.Paint(tone(s.Verdict), s.Verdict))
 	for _, l := range s.Lines {
 		for i, text := range strings.Split(l.Text, "\n") {
 			part := l.Part
 			if i > 0 {
 				part = ""
 			}
-			fmt.Fprintf(&b, "  %-9s %s\n", part, printable(text))
+			head, text := fmt.Sprintf("  %-9s ", part), screen.Harmless(printable(text))
+			if slices.Contains(copied, l.Part) {
+				text = head + text
+			} else {
+				text = screen.Hang(head, text)
+			}
+			b.WriteString(text + "\n")
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// tone is how a verdict is to be taken.
+func tone(verdict string) terminal.Tone {
+	switch {
+	case strings.HasPrefix(verdict, string(result.VerdictValid)), verdict == noFailure:
+		return terminal.Good
+	case strings.HasPrefix(verdict, string(result.VerdictSuspect)), verdict == notOver, verdict == unclear:
+		return terminal.Doubtful
+	}
+	return terminal.Bad
 }
 
 // printable keeps what a log says from moving the reader's cursor.

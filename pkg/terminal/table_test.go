@@ -90,3 +90,10 @@ func TestMessage(t *testing.T) {
 	require.Contains(t, terminal.Screen{Colour: true}.Message(terminal.Plain, message), "\x1b[36mhint:\x1b[0m profllm")
 	require.Equal(t, "\x1b[31mbad \\u001b[2J\x1b[0m", terminal.Screen{Colour: true}.Message(terminal.Bad, "bad \x1b[2J"))
 }
+
+// A column of text keeps its indent, and a narrow screen has none.
+func TestHang(t *testing.T) {
+	require.Equal(t, "do  stage the\n    model first", terminal.Screen{Width: 15}.Hang("do  ", "stage the model first"))
+	require.Equal(t, "do  stage the model first", terminal.Screen{}.Hang("do  ", "stage the model first"))
+	require.Equal(t, "do  stage the model first", terminal.Screen{Width: 7}.Hang("do  ", "stage the model first"))
+}

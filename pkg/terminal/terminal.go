@@ -47,6 +47,14 @@ func (s Screen) Paint(t Tone, line string) string {
 	return "\x1b[" + codes[t] + "m" + line + "\x1b[0m"
 }
 
+// Harmless is a line without what a screen would obey. Off a terminal it is as it was.
+func (s Screen) Harmless(line string) string {
+	if s == (Screen{}) {
+		return line
+	}
+	return printable.Line(line)
+}
+
 // indent stands before the second line of what was one.
 const indent = "  "
 
@@ -70,8 +78,20 @@ func (s Screen) Fold(long string) string {
 	return out.String()
 }
 
-// foldLine breaks one line. A word that is longer than a line has a line of its own.
-func (s Screen) foldLine(line string) string {
+// Hang is a text behind its head, folded into a column of its own.
+func (s Screen) Hang(head, line string) string {
+	n := text.StringWidth(head)
+	if s.Width < 2*n {
+		return head + line // no room for a column
+	}
+	return head + Screen{Width: s.Width - n}.foldTo(line, strings.Repeat(" ", n), 0)
+}
+
+func (s Screen) foldLine(line string) string { return s.foldTo(line, indent, text.StringWidth(indent)) }
+
+// foldTo breaks one line; each that follows begins with an indent, of which so many columns
+// are within the width. A word that is longer than a line has a line of its own.
+func (s Screen) foldTo(line, indent string, within int) string {
 	if text.StringWidth(line) <= s.Width {
 		return line
 	}
@@ -81,9 +101,9 @@ func (s Screen) foldLine(line string) string {
 		switch n := text.StringWidth(word); {
 		case i == 0:
 			used = n
-		case used+1+n > s.Width && used > len(indent):
+		case used+1+n > s.Width && used > within:
 			out.WriteString("\n" + indent)
-			used = len(indent) + n
+			used = within + n
 		default:
 			out.WriteString(" ")
 			used += 1 + n
