@@ -23,7 +23,7 @@ type outputFlag struct {
 
 // head stands in every document.
 type head struct {
-	Schema   string    `json:"schema"`    // name and version of the form; a new version means that a key changed its meaning or is gone
+	Schema   string    `json:"schema"`    // name and version of the form
 	ExitCode int       `json:"exit_code"` // of the command, see [exit codes](exit-codes.md)
 	Errors   []problem `json:"errors"`    // what failed; empty if nothing did, also if a job failed or a result is invalid
 }

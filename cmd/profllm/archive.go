@@ -114,6 +114,14 @@ func (c archiveCmd) write(ctx context.Context, a *app, path string) error {
 	return nil
 }
 
+// absolute is a path for a program, which may run in another folder.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
 // archived adds an archive to the document, if there is one.
 func (a *app) archived(e archiveEntry) *archiveEntry {
 	d, ok := a.documentOf().(*archiveDocument)
@@ -203,7 +211,7 @@ func (c archiveCmd) restore(ctx context.Context, a *app, file string) error {
 	case err != nil:
 		return fail(exitUsage, hinted(err))
 	}
-	a.archived(archiveEntry{File: file, Dir: dir})
+	a.archived(archiveEntry{File: absolute(file), Dir: dir})
 	a.sayArchived("%s: restored\n", relative(dir))
 	return nil
 }
@@ -223,7 +231,7 @@ func (c archiveCmd) list(ctx context.Context, a *app, file string) error {
 		return fail(exitUsage, hinted(err))
 	}
 	if a.json() {
-		a.archived(listed(file, entries))
+		a.archived(listed(absolute(file), entries))
 		return nil
 	}
 	for _, e := range entries {

@@ -25,7 +25,7 @@ type errorDocument struct{ head }
 type jobsDocument struct {
 	head
 	Root    string      `json:"root"`              // the scenario's directory
-	Jobs    []jobEntry  `json:"jobs"`              // the jobs of this command, in the order of submission; a job submitted earlier is among them
+	Jobs    []jobEntry  `json:"jobs"`              // in the order of submission, with those submitted earlier
 	Left    []leftEntry `json:"left,omitempty"`    // resume: why runs are submitted again, or are not
 	Results []row       `json:"results,omitempty"` // with --wait, --watch and of rehearse: the records, as of collect
 }
@@ -192,7 +192,7 @@ type lockedRun struct {
 // archiveDocument is the answer of archive.
 type archiveDocument struct {
 	head
-	Archives []archiveEntry `json:"archives"` // that were written, restored or listed; one that failed is among the errors only
+	Archives []archiveEntry `json:"archives"` // that were written, restored or listed
 }
 
 // archiveEntry is an archive.
@@ -202,7 +202,7 @@ type archiveEntry struct {
 	Entries  int            `json:"entries,omitempty"`      // directories, files and links in it
 	Bytes    int64          `json:"bytes,omitempty"`        // of all files
 	Packed   int64          `json:"packed_bytes,omitempty"` // of the archive
-	LeadsOut int            `json:"leads_out,omitempty"`    // links that lead out of the directory; what they lead to is not in the archive
+	LeadsOut int            `json:"leads_out,omitempty"`    // links that lead out of the directory
 	Removed  bool           `json:"removed,omitempty"`      // the directory was removed
 	List     []archivedFile `json:"list,omitempty"`         // with --list
 }
@@ -243,9 +243,11 @@ func (d *verifyDocument) add(file, kind string, err error) {
 }
 
 func newLockDocument(f *lockfile.File, file string, data []byte) *lockDocument {
-	d := &lockDocument{head: head{Schema: "profllm.output.lock/1"}, Scenario: f.Scenario, File: file, Runs: []lockedRun{}}
+	d := &lockDocument{head: head{Schema: "profllm.output.lock/1"}, Scenario: f.Scenario, Runs: []lockedRun{}}
 	if file == "" {
 		d.Text = string(data)
+	} else {
+		d.File = absolute(file)
 	}
 	for _, r := range f.Runs {
 		d.Runs = append(d.Runs, lockedRun{r.RunID, r.Test})

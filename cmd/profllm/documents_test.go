@@ -33,52 +33,95 @@ func readDocument[T any](t *testing.T, o outcome) T {
 // makes it, in a folder.
 type outputForm struct {
 	commands []string
-	schema   string
+	schemas  []string
 	dir, typ string
 	about    string
 }
 
 var outputForms = []outputForm{
-	{[]string{"slurm submit", "slurm resume", "rehearse"}, "profllm.output.submit/1`, `profllm.output.resume/1`, `profllm.output.rehearse/1", ".", "jobsDocument", ""},
-	{[]string{"slurm status", "slurm cancel"}, "profllm.output.status/1`, `profllm.output.cancel/1", ".", "statesDocument", ""},
-	{[]string{"slurm logs"}, "profllm.output.logs/1", ".", "logsDocument", "`--follow` prints text only."},
-	{[]string{"collect"}, "profllm.output.collect/1", ".", "collectDocument", "The results are printed as they come; `exit_code` and `errors` stand at the end."},
-	{[]string{"why"}, "profllm.output.why/1", ".", "whyDocument", ""},
-	{[]string{"verify"}, "profllm.output.verify/1", ".", "verifyDocument", ""},
-	{[]string{"import"}, "profllm.output.import/1", ".", "importDocument", ""},
-	{[]string{"lock"}, "profllm.output.lock/1", ".", "lockDocument", ""},
-	{[]string{"archive"}, "profllm.output.archive/1", ".", "archiveDocument", ""},
-	{[]string{"stage", "image stage"}, "profllm.output.stage/1", ".", "stageDocument", ""},
-	{[]string{"image list", "image prune"}, "profllm.output.image-list/1`, `profllm.output.image-prune/1", ".", "imagesDocument", ""},
-	{[]string{"report", "compare", "trend", "confirm"}, "profllm.report/1", "../../pkg/report", "Report", "`confirm` answers `root`, `runs`, `over`, `open` and `next` while its runs are not over."},
-	{[]string{"diff"}, "profllm.diff/1", "../../pkg/report", "Delta", ""},
-	{[]string{"doctor"}, "profllm.doctor/1", "../../pkg/doctor", "Report", ""},
-	{[]string{"nightly"}, "", "../../pkg/nightly", "Outcome", ""},
-	{[]string{"slurm dry-run"}, "", "", "", "A list: the plans (`profllm.plan/1`), then the batches (`profllm.batch/1`), as in the files `plan.json` and `batch.json` of the runs."},
+	{
+		commands: []string{"slurm submit", "slurm resume", "rehearse"}, dir: ".", typ: "jobsDocument",
+		schemas: []string{"profllm.output.submit/1", "profllm.output.resume/1", "profllm.output.rehearse/1"},
+	},
+	{
+		commands: []string{"slurm status", "slurm cancel"}, dir: ".", typ: "statesDocument",
+		schemas: []string{"profllm.output.status/1", "profllm.output.cancel/1"},
+	},
+	{
+		commands: []string{"slurm logs"}, schemas: []string{"profllm.output.logs/1"}, dir: ".", typ: "logsDocument",
+		about: "`--follow` prints text only.",
+	},
+	{
+		commands: []string{"collect"}, schemas: []string{"profllm.output.collect/1"}, dir: ".", typ: "collectDocument",
+		about: "The results are printed as they come; `exit_code` and `errors` stand at the end.",
+	},
+	{commands: []string{"why"}, schemas: []string{"profllm.output.why/1"}, dir: ".", typ: "whyDocument"},
+	{commands: []string{"verify"}, schemas: []string{"profllm.output.verify/1"}, dir: ".", typ: "verifyDocument"},
+	{commands: []string{"import"}, schemas: []string{"profllm.output.import/1"}, dir: ".", typ: "importDocument"},
+	{commands: []string{"lock"}, schemas: []string{"profllm.output.lock/1"}, dir: ".", typ: "lockDocument"},
+	{commands: []string{"archive"}, schemas: []string{"profllm.output.archive/1"}, dir: ".", typ: "archiveDocument"},
+	{
+		commands: []string{"stage", "image stage"}, schemas: []string{"profllm.output.stage/1"},
+		dir: ".", typ: "stageDocument",
+	},
+	{
+		commands: []string{"image list", "image prune"}, dir: ".", typ: "imagesDocument",
+		schemas: []string{"profllm.output.image-list/1", "profllm.output.image-prune/1"},
+	},
+	{
+		commands: []string{"report", "compare", "trend", "confirm"}, schemas: []string{"profllm.report/1"},
+		dir: "../../pkg/report", typ: "Report",
+		about: "`confirm` answers `root`, `runs`, `over`, `open` and `next` while its runs are not over.",
+	},
+	{commands: []string{"diff"}, schemas: []string{"profllm.diff/1"}, dir: "../../pkg/report", typ: "Delta"},
+	{commands: []string{"doctor"}, schemas: []string{"profllm.doctor/1"}, dir: "../../pkg/doctor", typ: "Report"},
+	{commands: []string{"nightly"}, dir: "../../pkg/nightly", typ: "Outcome"},
+	{
+		commands: []string{"slurm dry-run"},
+		about: "A list: the plans (`profllm.plan/1`), then the batches (`profllm.batch/1`), as in the files `plan.json`\n" +
+			"and `batch.json` of the runs.",
+	},
 }
 
 // outputParts are the types inside those forms.
 var outputParts = []string{
-	"problem", "row", "jobEntry", "leftEntry", "stateEntry", "logEntry", "logLine", "fileEntry", "lockedRun", "archiveEntry", "archivedFile",
+	"problem", "row", "jobEntry", "leftEntry", "stateEntry", "logEntry", "logLine", "fileEntry", "lockedRun",
+	"archiveEntry", "archivedFile",
 }
+
+const outputIntro = `# Output for programs
+
+With ´--output json´, a command prints one JSON document to standard output, at its end, also if it fails. Messages go
+to standard error. Keys may be added to a form; a key that changes its meaning or goes away makes a new version of the
+schema. ´dir´, ´file´, ´root´ and ´runs´ are absolute paths in the forms ´profllm.output.…´, but for stories, errors and
+´verify´, which name files as you did.
+
+´´´sh
+profllm slurm submit s.toml --output json >jobs.json || jq .errors jobs.json
+jq -r '.jobs[].job_id' jobs.json
+root=$(jq -r .root jobs.json)
+while profllm slurm status --exit-code "$root" >/dev/null; [ $? = 8 ]; do sleep 60; done
+profllm collect "$root" --output json | jq -r '.results[] | "\(.dir) \(.result.validity.verdict)"'
+´´´
+
+There is no form here for ´export´, which writes the formats of other programs, for ´slurm watch´, which is for people,
+and for ´bench serve´, whose result file is that of vLLM.
+
+Every document of the schemas ´profllm.output.…´ has these keys:
+
+`
 
 // outputPage is written from the types.
 func outputPage(t *testing.T) string {
 	var b strings.Builder
-	b.WriteString(generated + `# Output for programs
-
-With ` + "`--output json`" + `, a command prints one JSON document to standard output, at its end, also if it fails. Messages go to standard error. Keys may be added
-to a form; a key that changes its meaning or goes away makes a new version of the schema. Paths are absolute, except in messages.
-
-Every document of the schemas ` + "`profllm.output.…`" + ` has these keys:
-
-`)
+	b.WriteString(generated + strings.ReplaceAll(outputIntro, "´", "`"))
 	writeJSONKeys(t, &b, ".", "head")
-	b.WriteString("\nA command that fails before it has an answer prints a document with these keys only (`profllm.output.error/1`), in place of any form below.\n")
+	b.WriteString("\nA command that fails before it has an answer prints a document with these keys only\n" +
+		"(`profllm.output.error/1`), in place of any form below.\n")
 	for _, f := range outputForms {
 		fmt.Fprintf(&b, "\n## `%s`\n", strings.Join(f.commands, "`, `"))
-		if f.schema != "" {
-			fmt.Fprintf(&b, "\n`%s`\n", f.schema)
+		if len(f.schemas) > 0 {
+			fmt.Fprintf(&b, "\n`%s`\n", strings.Join(f.schemas, "`, `"))
 		}
 		if f.about != "" {
 			b.WriteString("\n" + f.about + "\n")
@@ -210,12 +253,19 @@ func TestOutputFormsAreDocumented(t *testing.T) {
 	require.ElementsMatch(t, want, have)
 }
 
+const badScenario = `name = "bad"
+[[Tests]]
+id = "a"
+test_template_name = "vllm"
+num_nodez = 2
+`
+
 // Commands on a rehearsal answer with the documented keys, and with one document when
 // they fail.
 func TestOutputIsAsDocumented(t *testing.T) {
 	dir := foreignTree(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "pair.toml"), []byte(reportScenario), 0o644))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad.toml"), []byte("name = \"bad\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nnum_nodez = 2\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad.toml"), []byte(badScenario), 0o644))
 	slurm := withSlurm(fakeSlurm(t))
 	rehearsal := profllm(t, dir, nil, "rehearse", "pair.toml", "--output-dir", "results", "--output", "json")
 	require.Zero(t, rehearsal.code)
@@ -286,8 +336,7 @@ func requireDocumented(t *testing.T, typ string, o outcome) {
 // rehearsal with their records, the hash of an archived file.
 func TestDocuments(t *testing.T) {
 	dir := t.TempDir()
-	bad := "name = \"bad\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nnum_nodez = 2\n"
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad.toml"), []byte(bad), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad.toml"), []byte(badScenario), 0o644))
 	o := profllm(t, dir, nil, "verify", "bad.toml", "--output", "json")
 	v := readDocument[verifyDocument](t, o)
 	require.Len(t, v.Files, 1)
@@ -318,6 +367,14 @@ func TestDocuments(t *testing.T) {
 	require.Contains(t, readDocument[archiveDocument](t, o).Errors[0].Hint, "profllm slurm status ")
 }
 
+const sleepScenario = `name = "s"
+[[Tests]]
+id = "a"
+test_template_name = "Sleep"
+time_limit = "5m"
+cmd_args.seconds = 100
+`
+
 // submitSleep submits one run in dir to a Slurm that takes everything as job 77.
 func submitSleep(t *testing.T, dir string) outcome {
 	t.Helper()
@@ -326,8 +383,7 @@ func submitSleep(t *testing.T, dir string) outcome {
 		require.NoError(t, os.WriteFile(filepath.Join(fake, program), []byte("#!/bin/bash\n"+answer+"\n"), 0o755))
 	}
 	copyFile(t, "../../examples/slurm-lab/site.toml", filepath.Join(dir, "site.toml"))
-	sleep := "name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"Sleep\"\ntime_limit = \"5m\"\ncmd_args.seconds = 100\n"
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "sleep.toml"), []byte(sleep), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sleep.toml"), []byte(sleepScenario), 0o644))
 	return profllm(t, dir, withSlurm(fake), "slurm", "submit", "--system", "site.toml", "sleep.toml", "--output", "json")
 }
 

@@ -33,7 +33,9 @@ func manName(n *kong.Node) string { return strings.ReplaceAll(n.FullPath(), " ",
 // manual writes roff with the macros of man(7).
 type manual struct{ strings.Builder }
 
-var roffEscapes = strings.NewReplacer(`\`, `\e`, "-", `\-`, "…", "...", "–", `\(en`, "“", `\(lq`, "”", `\(rq`, "×", `\(mu`)
+var roffEscapes = strings.NewReplacer(
+	`\`, `\e`, "-", `\-`, "…", "...", "–", `\(en`, "“", `\(lq`, "”", `\(rq`, "×", `\(mu`,
+)
 
 // roff is text as it stands: no line of it is a request.
 func roff(text string) string {

@@ -95,7 +95,8 @@ func (a *app) logf(format string, args ...any) { a.say(terminal.Plain, fmt.Sprin
 
 // stateTones are the tones of job states; the ends that are not listed are bad.
 var stateTones = map[string]terminal.Tone{
-	run.Running: terminal.Busy, run.Succeeded: terminal.Good, run.Queued: terminal.Doubtful, run.Unknown: terminal.Doubtful,
+	run.Running: terminal.Busy, run.Succeeded: terminal.Good,
+	run.Queued: terminal.Doubtful, run.Unknown: terminal.Doubtful,
 }
 
 // stateTone is the tone of a job's state, plain where there is no job.

@@ -46,7 +46,8 @@ func TestOutputFitsTheTerminal(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "pair.toml"), []byte(reportScenario), 0o644))
 	require.Zero(t, profllm(t, dir, nil, "rehearse", "pair.toml", "--output-dir", "results").code)
 	root := filepath.Dir(filepath.Dir(slices.Sorted(maps.Keys(runs(t, dir)))[0]))
-	one, two := filepath.Join("results", filepath.Base(root), "tp1", "0"), filepath.Join("results", filepath.Base(root), "tp2", "0")
+	one := filepath.Join("results", filepath.Base(root), "tp1", "0")
+	two := filepath.Join("results", filepath.Base(root), "tp2", "0")
 	for _, x := range []struct {
 		coloured string // a text that has a colour
 		args     []string

@@ -12,10 +12,18 @@ import (
 
 func sample() *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
-		{Name: "run"}, {Name: "TTFT ms mean", Right: true, Drop: 1}, {Name: "median", Full: "TTFT ms median", Right: true}, {Name: "reason", Drop: 2},
+		{Name: "run"}, {Name: "TTFT ms mean", Right: true, Drop: 1},
+		{Name: "median", Full: "TTFT ms median", Right: true}, {Name: "reason", Drop: 2},
 	}}
-	t.Row(terminal.Cell{Text: "a/0"}, terminal.Cell{Text: "51.2345"}, terminal.Cell{Text: "50.1"}, terminal.Cell{Text: "the server died \x1b[2J of a fault"})
-	t.Row(terminal.Cell{Text: "long/name/of/a/run"}, terminal.Cell{Text: "1.5"}, terminal.Cell{Text: "1"}, terminal.Cell{Text: "ok", Tone: terminal.Good})
+	row := func(last terminal.Cell, texts ...string) {
+		var cells []terminal.Cell
+		for _, text := range texts {
+			cells = append(cells, terminal.Cell{Text: text})
+		}
+		t.Row(append(cells, last)...)
+	}
+	row(terminal.Cell{Text: "the server died \x1b[2J of a fault"}, "a/0", "51.2345", "50.1")
+	row(terminal.Cell{Text: "ok", Tone: terminal.Good}, "long/name/of/a/run", "1.5", "1")
 	return t
 }
 
@@ -83,9 +91,10 @@ func TestTableFolds(t *testing.T) {
 
 // Messages are folded between words; commands that are to be copied stay whole.
 func TestMessage(t *testing.T) {
-	message := "note: the model is not there and will be fetched by every node\n\thint: profllm stage scenario.toml --system site.toml --timeout 2h"
+	const hint = "profllm stage scenario.toml --system site.toml --timeout 2h"
+	message := "note: the model is not there and will be fetched by every node\n\thint: " + hint
 	require.Equal(t, message, terminal.Screen{}.Message(terminal.Plain, message))
-	require.Equal(t, "note: the model is not there\n  and will be fetched by every\n  node\n\thint: profllm stage scenario.toml --system site.toml --timeout 2h",
+	require.Equal(t, "note: the model is not there\n  and will be fetched by every\n  node\n\thint: "+hint,
 		terminal.Screen{Width: 30}.Message(terminal.Plain, message))
 	require.Contains(t, terminal.Screen{Colour: true}.Message(terminal.Plain, message), "\x1b[36mhint:\x1b[0m profllm")
 	require.Equal(t, "\x1b[31mbad \\u001b[2J\x1b[0m", terminal.Screen{Colour: true}.Message(terminal.Bad, "bad \x1b[2J"))
