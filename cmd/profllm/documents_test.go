@@ -93,8 +93,8 @@ const outputIntro = `# Output for programs
 
 With ´--output json´, a command prints one JSON document to standard output, at its end, also if it fails. Messages go
 to standard error. Keys may be added to a form; a key that changes its meaning or goes away makes a new version of the
-schema. ´dir´, ´file´, ´root´ and ´runs´ are absolute paths in the forms ´profllm.output.…´, but for stories, errors and
-´verify´, which name files as you did.
+schema. ´dir´, ´file´, ´root´ and ´runs´ are absolute paths in the forms ´profllm.output.…´, but for stories, errors,
+´verify´ and runs in archives, which are named as you did.
 
 ´´´sh
 profllm slurm submit s.toml --output json >jobs.json || jq .errors jobs.json
