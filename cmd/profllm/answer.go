@@ -100,11 +100,7 @@ func (a *app) finish(ctx context.Context, code int, err error) int {
 		}
 		x.document = &errorDocument{head{Schema: errorSchema}}
 	}
-	list := append([]problem{}, x.problems...)
-	if err != nil && err.Error() != "" {
-		list = append(list, problems(err)...)
-	}
-	x.document.set(code, list)
+	x.document.set(code, a.problems(err))
 	if s, ok := x.document.(streamed); ok {
 		err = s.end(a.stdout)
 	} else {
@@ -114,6 +110,15 @@ func (a *app) finish(ctx context.Context, code int, err error) int {
 		return max(code, a.code(ctx, err))
 	}
 	return code
+}
+
+// problems lists what the command has complained of, and then the error with which it ends.
+func (a *app) problems(err error) []problem {
+	list := append([]problem{}, a.answer.problems...)
+	if err != nil && err.Error() != "" {
+		list = append(list, problems(err)...)
+	}
+	return list
 }
 
 // asksJSON reports whether a command is to answer in JSON.

@@ -122,7 +122,7 @@ type confirming struct {
 	Root string `json:"root"`
 	Runs int    `json:"runs"`
 	Over int    `json:"over"`
-	Open string `json:"open"` // what is waited for
+	Open string `json:"open"` // what they wait for
 	Next string `json:"next"` // the command that answers
 }
 
@@ -186,8 +186,8 @@ func (c confirmCmd) answer(ctx context.Context, a *app, root string, err error) 
 // notYet says what is waited for. Only who waits or asks for the verdict fails.
 func (c confirmCmd) notYet(a *app, now confirming) error {
 	var err error
-	if c.Output == "json" {
-		err = a.printJSON(now)
+	if a.json() {
+		a.answers(&confirmDocument{head{Schema: "profllm.output.confirm/1"}, now})
 	} else {
 		_, err = fmt.Fprintf(a.stdout, "no verdict yet: %d of %d runs are over; %s\n%s\n", now.Over, now.Runs, now.Open, now.Next)
 	}

@@ -150,9 +150,9 @@ func TestConfirmSlurm(t *testing.T) {
 			require.Contains(t, o.stdout, "no verdict yet: 0 of 12 runs are over; they were submitted just now\nprofllm confirm "+rel+"\n")
 			o = profllm(t, dir, nil, "confirm", rel, "--output", "json")
 			require.Equal(t, exitNotOver, o.code)
-			var now confirming
-			require.NoError(t, json.Unmarshal([]byte(o.stdout), &now))
+			now := readDocument[confirmDocument](t, o)
 			require.Equal(t, "profllm confirm "+rel, now.Next)
+			require.Equal(t, exitNotOver, now.ExitCode)
 
 			o = profllm(t, dir, nil, "confirm", rel, "--wait", "--output", "json")
 			var r report.Report

@@ -8,6 +8,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/archive"
 	"github.com/profllm/profllm/pkg/lockfile"
+	"github.com/profllm/profllm/pkg/nightly"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/stage"
@@ -220,6 +221,18 @@ type archivedFile struct {
 type whyDocument struct {
 	head
 	Stories []story.Story `json:"stories"`
+}
+
+// nightlyDocument is the answer of nightly.
+type nightlyDocument struct {
+	head
+	nightly.Outcome
+}
+
+// confirmDocument is the answer of confirm while its runs are not over.
+type confirmDocument struct {
+	head
+	confirming
 }
 
 // stageDocument is the answer of stage and image stage.

@@ -49,7 +49,7 @@ func (c nightlyCmd) Run(ctx context.Context, a *app) error {
 		a.stderr.Write(log.Bytes())
 	}
 	if o.Act != "" {
-		if err := c.say(a, o); err != nil {
+		if err := c.say(a, o, err); err != nil {
 			return err
 		}
 		if err := writeFile(c.JUnit, o.JUnit); err != nil {
@@ -103,9 +103,15 @@ func nightEvent(o nightly.Outcome, code int, err error) notify.Event {
 }
 
 // say prints one line when nothing changed, else one line for each change.
-func (c nightlyCmd) say(a *app, o nightly.Outcome) error {
-	if c.Output == "json" {
-		return a.printJSON(o)
+func (c nightlyCmd) say(a *app, o nightly.Outcome, ended error) error {
+	if c.Output == "json" { // now, and not at the end: a verdict counts as told only after it was printed
+		d := nightlyDocument{head{Schema: "profllm.output.nightly/1"}, o}
+		code := codeOf(ended)
+		if ended == nil && o.Verdict != nil {
+			code = verdictCode(*o.Verdict)
+		}
+		d.set(code, a.problems(ended))
+		return a.printJSON(d)
 	}
 	var err error
 	switch {

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/lease"
-	"github.com/profllm/profllm/pkg/nightly"
 	"github.com/profllm/profllm/pkg/notify"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -299,8 +298,9 @@ func TestNightlyTolerance(t *testing.T) {
 	c.night(1, 80, false)
 	o := c.nightly("--tolerance", "25", "--output", "json")
 	require.Equal(t, exitOK, o.code)
-	var out nightly.Outcome
-	require.NoError(t, json.Unmarshal([]byte(o.stdout), &out))
+	out := readDocument[nightlyDocument](t, o)
+	require.Equal(t, "profllm.output.nightly/1", out.Schema)
+	require.Empty(t, out.Errors)
 	require.Empty(t, out.Verdict.Changes)
 	require.Equal(t, 6, out.Verdict.Compared)
 	for _, bad := range [][]string{{"--tolerance=-1"}, {"--baselines=3"}, {"--notify="}, {`--notify=a "b`}} {
