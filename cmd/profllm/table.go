@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/profllm/profllm/pkg/campaign"
@@ -22,19 +21,12 @@ import (
 	"github.com/profllm/profllm/pkg/terminal"
 )
 
-func newTable(header ...any) table.Writer {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header = text.FormatDefault
-	t.Style().Options.DrawBorder = false
-	t.Style().Options.SeparateColumns = false
-	t.AppendHeader(header)
-	return t
-}
-
 // planTable is what a person checks before he submits.
-func planTable(p *plan.Plan) string {
-	t := newTable("role", "nodes", "GPUs on each", "TP x PP x DP", "port", "ready at", "within")
+func planTable(p *plan.Plan, s terminal.Screen) string {
+	t := terminal.Table{Columns: []terminal.Column{
+		{Name: "role"}, {Name: "nodes"}, {Name: "GPUs on each"}, {Name: "TP x PP x DP", Drop: 4}, {Name: "port", Drop: 3},
+		{Name: "ready at", Drop: 2}, {Name: "within", Drop: 1},
+	}}
 	port := func(name string) string {
 		for _, x := range p.Ports {
 			if x.Name == name {
@@ -48,17 +40,18 @@ func planTable(p *plan.Plan) string {
 		if r.Engine {
 			sizes = fmt.Sprintf("%d x %d x %d", r.TP, r.PP, r.DP)
 		}
-		t.AppendRow(table.Row{r.Name, r.Nodes, plan.FormatGPUs(r.GPUs), sizes, port(r.Health.Port), r.Health.Path, fmt.Sprintf("%gs", asSeconds(r.Timeout))})
+		t.Row(cells(r.Name, r.Nodes, plan.FormatGPUs(r.GPUs), sizes, port(r.Health.Port), r.Health.Path,
+			fmt.Sprintf("%gs", asSeconds(r.Timeout)))...)
 	}
 	for _, c := range clients(p) {
-		t.AppendRow(table.Row{c.name, c.nodes, "", "", "", "", ""})
+		t.Row(cells(c.name, c.nodes, "", "", "", "", "")...)
 	}
 	simulated := ""
 	if p.Simulated {
 		simulated = ", SIMULATED engine"
 	}
 	return fmt.Sprintf("# %s: %s%s, launcher %s%s, run %s\n%s\n%s", runTitle(p), quantity.Count(p.Job.Nodes, "node"), gpusOf(p), p.Launcher, simulated, p.RunID,
-		trimRight(t.Render()), seriesLines(p))
+		t.Text(s), seriesLines(p))
 }
 
 // runTitle is the test of a run, with its iteration or the points of its sweep.
@@ -110,14 +103,6 @@ func asSeconds(s plan.Seconds) float64 {
 	data, _ := s.MarshalJSON()
 	f, _ := strconv.ParseFloat(string(data), 64)
 	return f
-}
-
-func trimRight(s string) string {
-	lines := strings.Split(s, "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
-	}
-	return strings.Join(lines, "\n")
 }
 
 // printStates shows how the jobs of runs are. name is the command's, in its document.
