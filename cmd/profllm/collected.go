@@ -90,15 +90,16 @@ func (p *printer) end() error {
 
 // printResults shows one line for each result, and the cause below each that failed.
 func (a *app) printResults(rows []row) error {
+	t := terminal.Table{Columns: []terminal.Column{
+		{Name: "run"}, {Name: "settings"}, {Name: "verdict"}, {Name: "done", Drop: 5}, {Name: "req/s", Drop: 2},
+		{Name: "out tok/s", Drop: 6}, {Name: "per GPU", Drop: 1}, {Name: "TTFT ms p50 / p99", Drop: 4},
+		{Name: "TPOT ms p50 / p99", Drop: 3}, {Name: "accuracy", Drop: 7},
+	}}
 	settings := differences(rows)
-	t := terminal.Table{Columns: []terminal.Column{{Name: "run"}}}
-	if len(settings) > 0 {
-		t.Columns = append(t.Columns, terminal.Column{Name: "settings"})
+	const at = 1 // of the settings
+	if len(settings) == 0 {
+		t.Columns = slices.Delete(t.Columns, at, at+1)
 	}
-	t.Columns = append(t.Columns,
-		terminal.Column{Name: "verdict"}, terminal.Column{Name: "done", Drop: 5}, terminal.Column{Name: "req/s", Drop: 2},
-		terminal.Column{Name: "out tok/s", Drop: 6}, terminal.Column{Name: "per GPU", Drop: 1}, terminal.Column{Name: "TTFT ms p50 / p99", Drop: 4},
-		terminal.Column{Name: "TPOT ms p50 / p99", Drop: 3}, terminal.Column{Name: "accuracy", Drop: 7})
 	dirs := make([]string, len(rows))
 	for i, r := range rows {
 		dirs[i] = r.Dir
@@ -115,12 +116,13 @@ func (a *app) printResults(rows []row) error {
 		if r.Result.Accuracy != nil {
 			accuracy = fmt.Sprintf("%.3f", r.Result.Accuracy.Value)
 		}
-		row := cells(name(r.Dir))
-		if len(settings) > 0 {
-			row = append(row, cells(settings[r.Dir])...)
+		line := cells(name(r.Dir), settings[r.Dir], verdict(r.Result), done, number(m.RequestThroughput, "%.2f"),
+			number(m.OutputThroughput, "%.1f"), number(m.OutputPerGPU, "%.1f"), latency(r.Result, result.TTFT),
+			latency(r.Result, result.TPOT), accuracy)
+		if len(settings) == 0 {
+			line = slices.Delete(line, at, at+1)
 		}
-		t.Row(append(row, cells(verdict(r.Result), done, number(m.RequestThroughput, "%.2f"), number(m.OutputThroughput, "%.1f"),
-			number(m.OutputPerGPU, "%.1f"), latency(r.Result, result.TTFT), latency(r.Result, result.TPOT), accuracy)...)...)
+		t.Row(line...)
 		below = append(below, notes(name(r.Dir), r)...)
 	}
 	err := a.printTable(&t)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -202,7 +203,10 @@ func testManPages(t *testing.T) {
 		require.NoError(t, err)
 		have[filepath.Base(file)] = string(data)
 	}
-	require.Equal(t, pages, have, "%s is not current: make docs", manFolder)
+	require.ElementsMatch(t, slices.Collect(maps.Keys(pages)), slices.Collect(maps.Keys(have)), "pages of %s: make docs", manFolder)
+	for name, text := range pages {
+		require.True(t, text == have[name], "%s/%s is not current: make docs", manFolder, name)
+	}
 
 	groff, err := exec.LookPath("groff")
 	if err != nil {

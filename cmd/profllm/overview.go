@@ -5,15 +5,14 @@ import (
 	"io"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/quantity"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 // writeOverview prints what a scenario consists of, how long it may take, and what its
 // jobs hold without use.
-func writeOverview(out io.Writer, o *campaign.Overview) {
+func writeOverview(out io.Writer, o *campaign.Overview, s terminal.Screen) {
 	fmt.Fprintln(out, scenarioLine(o))
 	for _, t := range o.Tests {
 		if len(o.Tests) > 1 {
@@ -23,25 +22,25 @@ func writeOverview(out io.Writer, o *campaign.Overview) {
 			fmt.Fprintf(out, "# %s: note: %s\n", t.Test, note)
 		}
 		if len(t.Rows) > 0 {
-			fmt.Fprintln(out, settingsTable(t.Header, t.Rows))
+			fmt.Fprintln(out, settingsTable(t.Header, t.Rows, s))
 		}
 	}
 	fmt.Fprintln(out)
 }
 
-func settingsTable(header []string, rows [][]string) string {
-	cells := func(words []string) table.Row {
-		row := make(table.Row, len(words))
-		for i, w := range words {
-			row[i] = w
+func settingsTable(header []string, rows [][]string, s terminal.Screen) string {
+	var t terminal.Table
+	for _, name := range header {
+		t.Columns = append(t.Columns, terminal.Column{Name: name})
+	}
+	for _, row := range rows {
+		line := make([]terminal.Cell, len(row))
+		for i, text := range row {
+			line[i] = terminal.Cell{Text: text}
 		}
-		return row
+		t.Row(line...)
 	}
-	t := newTable(cells(header)...)
-	for _, r := range rows {
-		t.AppendRow(cells(r))
-	}
-	return trimRight(t.Render())
+	return t.Text(s)
 }
 
 // scenarioLine sums up a scenario; one with a single test is that test.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 type slurmCmd struct {
@@ -79,7 +80,7 @@ func (a *app) printPlans(p *campaign.Planned, format string) error {
 			return err
 		}
 	} else {
-		writePlans(p, out, format == "text")
+		writePlans(p, out, format == "text", terminal.Screen{Width: a.screenOf(a.stdout).Width}) // scripts have no colours
 	}
 	return out.Flush()
 }

@@ -22,7 +22,7 @@ import (
 // stageFlags are how items are fetched.
 type stageFlags struct {
 	System    string        `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without one, Slurm is asked."`
-	Launcher  string        `enum:"${launchers}" default:"" help:"Replaces every launcher: ${enum}."`
+	Launcher  string        `enum:"${launchers}" default:"" help:"Replaces every launcher: ${launcher_list}."`
 	On        string        `enum:"auto,here,slurm" default:"auto" help:"Where images are imported: here, in a CPU step on Slurm, or here if the program is installed."`
 	Timeout   time.Duration `default:"1h" help:"Limit of one import, clone or download."`
 	ImageSize float64       `default:"12" placeholder:"GB" help:"Compressed size to expect of an image; 2.5 times as much must be free. 0: not checked."`

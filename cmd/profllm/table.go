@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/profllm/profllm/pkg/campaign"
@@ -22,19 +21,12 @@ import (
 	"github.com/profllm/profllm/pkg/terminal"
 )
 
-func newTable(header ...any) table.Writer {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header = text.FormatDefault
-	t.Style().Options.DrawBorder = false
-	t.Style().Options.SeparateColumns = false
-	t.AppendHeader(header)
-	return t
-}
-
 // planTable is what a person checks before he submits.
-func planTable(p *plan.Plan) string {
-	t := newTable("role", "nodes", "GPUs on each", "TP x PP x DP", "port", "ready at", "within")
+func planTable(p *plan.Plan, s terminal.Screen) string {
+	t := terminal.Table{Columns: []terminal.Column{
+		{Name: "role"}, {Name: "nodes"}, {Name: "GPUs on each"}, {Name: "TP x PP x DP", Drop: 4}, {Name: "port", Drop: 3},
+		{Name: "ready at", Drop: 2}, {Name: "within", Drop: 1},
+	}}
 	port := func(name string) string {
 		for _, x := range p.Ports {
 			if x.Name == name {
@@ -48,17 +40,18 @@ func planTable(p *plan.Plan) string {
 		if r.Engine {
 			sizes = fmt.Sprintf("%d x %d x %d", r.TP, r.PP, r.DP)
 		}
-		t.AppendRow(table.Row{r.Name, r.Nodes, plan.FormatGPUs(r.GPUs), sizes, port(r.Health.Port), r.Health.Path, fmt.Sprintf("%gs", asSeconds(r.Timeout))})
+		t.Row(cells(r.Name, r.Nodes, plan.FormatGPUs(r.GPUs), sizes, port(r.Health.Port), r.Health.Path,
+			fmt.Sprintf("%gs", asSeconds(r.Timeout)))...)
 	}
 	for _, c := range clients(p) {
-		t.AppendRow(table.Row{c.name, c.nodes, "", "", "", "", ""})
+		t.Row(cells(c.name, c.nodes, "", "", "", "", "")...)
 	}
 	simulated := ""
 	if p.Simulated {
 		simulated = ", SIMULATED engine"
 	}
 	return fmt.Sprintf("# %s: %s%s, launcher %s%s, run %s\n%s\n%s", runTitle(p), quantity.Count(p.Job.Nodes, "node"), gpusOf(p), p.Launcher, simulated, p.RunID,
-		trimRight(t.Render()), seriesLines(p))
+		t.Text(s), seriesLines(p))
 }
 
 // runTitle is the test of a run, with its iteration or the points of its sweep.
@@ -112,14 +105,6 @@ func asSeconds(s plan.Seconds) float64 {
 	return f
 }
 
-func trimRight(s string) string {
-	lines := strings.Split(s, "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
-	}
-	return strings.Join(lines, "\n")
-}
-
 // printStates shows how the jobs of runs are. name is the command's, in its document.
 func (a *app) printStates(name string, dirs []string, subs map[string]run.Submission, states map[string]run.State) error {
 	lines := make([]stateEntry, len(dirs))
@@ -138,10 +123,11 @@ func (a *app) printStates(name string, dirs []string, subs map[string]run.Submis
 	var long []string
 	points := pointTexts(dirs)
 	t := terminal.Table{Columns: []terminal.Column{
-		{Name: "job", Whole: true}, {Name: "state"}, {Name: "reason", Drop: 3}, {Name: "nodes", Drop: 2}, {Name: "source", Drop: 1}, {Name: "run"},
+		{Name: "job", Whole: true}, {Name: "state"}, {Name: "reason", Drop: 3}, {Name: "nodes", Drop: 2},
+		{Name: "source", Drop: 1}, {Name: "run"}, {Name: "settings"},
 	}}
-	if len(points) > 0 {
-		t.Columns = append(t.Columns, terminal.Column{Name: "settings"})
+	if len(points) == 0 {
+		t.Columns = t.Columns[:len(t.Columns)-1]
 	}
 	for _, l := range lines {
 		state := l.State.State
@@ -159,11 +145,8 @@ func (a *app) printStates(name string, dirs []string, subs map[string]run.Submis
 			reason = text.Snip(reason, widest, "…")
 		}
 		shown := terminal.Cell{Text: strings.TrimSpace(state + " " + l.State.Note), Tone: stateTone(l.State)}
-		row := cells(l.Submission.JobID, shown, reason, l.State.NodeList, l.State.Source, campaign.Relative(wd, l.Dir))
-		if len(points) > 0 {
-			row = append(row, cells(points[l.Dir])...)
-		}
-		t.Row(row...)
+		t.Row(cells(l.Submission.JobID, shown, reason, l.State.NodeList, l.State.Source, campaign.Relative(wd, l.Dir),
+			points[l.Dir])[:len(t.Columns)]...)
 	}
 	err = a.printTable(&t)
 	for _, reason := range long {

@@ -12,6 +12,7 @@ import (
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 // documents lists the plans, and behind them the batches that carry some.
@@ -27,17 +28,17 @@ func documents(p *campaign.Planned) []any {
 }
 
 // writePlans prints every script, and as text what the scenario consists of and a table
-// before each.
-func writePlans(p *campaign.Planned, out *bufio.Writer, text bool) {
+// before each, which fits the screen.
+func writePlans(p *campaign.Planned, out *bufio.Writer, text bool, s terminal.Screen) {
 	carried := p.Carried()
 	var o campaign.Overview
 	if text {
 		o = p.Overview()
-		writeOverview(out, &o)
+		writeOverview(out, &o, s)
 	}
 	for _, r := range p.Runs {
 		if text {
-			fmt.Fprint(out, planTable(r.Plan))
+			fmt.Fprint(out, planTable(r.Plan, s))
 			if b := carried[r.Plan.Dir]; b != nil {
 				fmt.Fprintf(out, "# in batch %s\n", b.RunID)
 			} else {

@@ -111,8 +111,8 @@ func (s Screen) cell(c Cell, width int) string {
 	return strings.Join(lines, "\n")
 }
 
-// wrap breaks a cell between words, or behind the slashes of a path, and anywhere if that
-// is not enough; 0 is any width.
+// wrap breaks a cell between words, in paths and in names of keys, and anywhere if that is
+// not enough; 0 is any width.
 func wrap(cell string, width int) string {
 	if width <= 0 || text.StringWidth(cell) <= width {
 		return cell
@@ -140,7 +140,7 @@ func parts(cell string) []string {
 	var list []string
 	from := 0
 	for i, r := range cell {
-		if r == ' ' || r == '/' && i > 0 {
+		if r == ' ' || i > 0 && strings.ContainsRune("/_=,", r) {
 			list = append(list, cell[from:i+1])
 			from = i + 1
 		}
@@ -203,8 +203,8 @@ func (t *Table) fit(width int) (shown []fitted, hidden []string) {
 // measured is a column as wide as its texts.
 func (t *Table) measured(i int, name string) fitted {
 	f := fitted{Column: t.Columns[i], name: name, at: i, empty: true, natural: text.StringWidth(name)}
-	for _, word := range strings.Split(name, " ") {
-		f.least = max(f.least, text.StringWidth(word))
+	for _, part := range parts(name) {
+		f.least = max(f.least, text.StringWidth(strings.TrimRight(part, " ")))
 	}
 	for _, row := range t.rows {
 		n := text.StringWidth(row[i].Text)
