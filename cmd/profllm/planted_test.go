@@ -160,7 +160,7 @@ func rehearseSides(t *testing.T, dir, name string, all []planted, todo []int) {
 		file := fmt.Sprintf("%s_%d.toml", name, side)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text.String()), 0o644))
 		wg.Go(func() {
-			out, err := command(dir, plantedSim, "rehearse", file, "--templates", "templates", "--output-dir", "results").CombinedOutput()
+			out, err := command(dir, plantedSim, "rehearse", file, "--speed", "1", "--templates", "templates", "--output-dir", "results").CombinedOutput()
 			t.Logf("rehearse %s: %v\n%s", file, err, out)
 		})
 	}

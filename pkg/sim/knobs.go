@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/profllm/profllm/pkg/source"
 )
 
 // knobs are the settings of the simulation, from the environment; the package comment has the list.
@@ -52,6 +54,9 @@ func readKnobs(env func(string) string) (knobs, error) {
 	}
 	k.faults, err = parseFaults(env("PROFLLM_SIM_FAULTS"), env("PROFLLM_ROLE"), true)
 	check(err)
+	n, err := Speed(env)
+	check(err)
+	k.faster(n)
 	return k, errors.Join(errs...)
 }
 
@@ -120,13 +125,6 @@ type faults struct {
 	answer       answerFaults
 }
 
-var faultNames = slices.Concat(answerFaultNames, []string{
-	"die-at-start", "die-after", "die-on-request", "exit", "never-ready", "hang", "fail", "bundle", "zero-tokens", "restart-on-request",
-	"root", "version", "miscount", "abort", "preempt", "corrupt", "warm", "cold", "slowing",
-	"stall", "burst", "freeze", "step", "pace",
-	"use", "clock", "heat", "skip", "driver",
-})
-
 // parseFaults reads the whole text, so that a mistake in any group is found in every process, and keeps the groups that
 // apply to role; star says whether "*" does.
 func parseFaults(text, role string, star bool) (faults, error) {
@@ -155,7 +153,7 @@ func parseFaults(text, role string, star bool) (faults, error) {
 
 func (f *faults) set(name, value string) error {
 	if !slices.Contains(faultNames, name) {
-		return fmt.Errorf("unknown fault %q: want %s", name, strings.Join(faultNames, ", "))
+		return fmt.Errorf("unknown fault %q\n\thint: %s", name, source.Suggest(name, faultNames))
 	}
 	if slices.Contains(answerFaultNames, name) {
 		return f.answer.set(name, value)

@@ -105,6 +105,11 @@ func (p Process) bench(ctx context.Context, args []string) int {
 	if err != nil {
 		return p.fail(exitUsage, err)
 	}
+	n, err := Speed(p.Env)
+	if err != nil {
+		return p.fail(exitUsage, err)
+	}
+	f.faster(n)
 	if p.Bench == nil {
 		return p.fail(exitMissing, errors.New("this process has no load client"))
 	}

@@ -39,7 +39,10 @@ func (p Process) benchServing(ctx context.Context, args []string) int {
 		err = json.Unmarshal(data, &r)
 	}
 	if err == nil {
-		err = appendLine(&f, &r)
+		var speed int
+		if speed, err = Speed(p.Env); err == nil {
+			err = appendLine(&f, &r, rate(&f)*float64(speed))
+		}
 	}
 	if err != nil {
 		return p.fail(exitFailed, fmt.Errorf("bench_serving: %w", err))
@@ -120,14 +123,14 @@ type member struct {
 }
 
 // appendLine writes one line of the --output-file. simulated is ours.
-func appendLine(f *flagSet, r *clientResult) error {
+func appendLine(f *flagSet, r *clientResult, rate float64) error {
 	sum := 0.0
 	for _, s := range r.Latencies {
 		sum += s
 	}
 	asked := func(name string) any { return json.Number(f.text(name, "0")) }
 	line := []member{
-		{"tag", nil}, {"backend", f.text("backend", "sglang")}, {"dataset_name", f.text("dataset-name", "")}, {"request_rate", rate(f)},
+		{"tag", nil}, {"backend", f.text("backend", "sglang")}, {"dataset_name", f.text("dataset-name", "")}, {"request_rate", rate},
 		{"max_concurrency", r.MaxConcurrency}, {"sharegpt_output_len", nil}, {"random_input_len", asked("random-input-len")},
 		{"random_output_len", asked("random-output-len")}, {"random_range_ratio", asked("random-range-ratio")},
 		{"server_info", map[string]any{"version": Version, "simulated": true}}, {"duration", r.Duration}, {"completed", r.Completed},

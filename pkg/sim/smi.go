@@ -17,8 +17,8 @@ const (
 	smiNoDevice = 6
 )
 
-// mostSimGPUs of a simulated node.
-const mostSimGPUs = 64
+// MaxGPUs is how many GPUs a simulated node may have.
+const MaxGPUs = 64
 
 // smiFaults are what GPUs are made to say, by their index, and drivers, by host.
 type smiFaults struct {
@@ -50,7 +50,7 @@ func (f *smiFaults) set(name, value string) error {
 	index, err := strconv.Atoi(who)
 	x, bad := strconv.ParseFloat(what, 64)
 	most := map[string]float64{"use": 100, "clock": 1e5, "heat": 1}[name]
-	if err != nil || bad != nil || index < 0 || index >= mostSimGPUs || !(x >= 0 && x <= most) {
+	if err != nil || bad != nil || index < 0 || index >= MaxGPUs || !(x >= 0 && x <= most) {
 		return fmt.Errorf("%s=%q: want GPU/NUMBER, such as 0/%g, the number from 0 to %g", name, value, most/2, most)
 	}
 	into := map[string]*map[int]float64{"use": &f.use, "clock": &f.clock, "heat": &f.heat}[name]
@@ -104,7 +104,7 @@ func (p Process) smi(ctx context.Context, args []string) int {
 	q, err := parseSMI(args)
 	n := 0
 	if text := p.Env("PROFLLM_SIM_GPUS"); text != "" && err == nil {
-		n, err = count("PROFLLM_SIM_GPUS", text, mostSimGPUs)
+		n, err = count("PROFLLM_SIM_GPUS", text, MaxGPUs)
 	}
 	f, bad := parseFaults(p.Env("PROFLLM_SIM_FAULTS"), "gpu", false)
 	if err = errors.Join(err, bad); err != nil {
