@@ -68,7 +68,7 @@
 //
 // # Flags
 //
-// `vllm serve MODEL [flags]` takes the model first or as --model, as profllm renders it. A token after a flag that does
+// `vllm serve MODEL [flags]` takes the model first or as --model, as profllm renders it.
 // What the parser of vLLM 0.32.0 refuses is refused in its words, with exit code 2: names it does not know (the beginning
 // of one is enough, as with argparse), too few or too many values, a word where a number is due, an unknown choice.
 // PROFLLM_SIM_FLAGS=any takes every name and value, for engines of another release. Flags whose effect is not simulated are
