@@ -24,6 +24,8 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/local"
 	"github.com/profllm/profllm/pkg/sim"
+	"github.com/profllm/profllm/pkg/sim/knobs"
+	standin "github.com/profllm/profllm/pkg/sim/program"
 )
 
 // Exit codes, see docs/reference/exit-codes.md.
@@ -251,7 +253,7 @@ func (a *app) simulate(ctx context.Context, args []string) int {
 	if err != nil {
 		return a.code(ctx, err)
 	}
-	return sim.Main(ctx, sim.Process{
+	return sim.Main(ctx, standin.Process{
 		Args: args, Env: a.env, Environ: a.environ, Stdout: a.stdout, Stderr: a.stderr, Executable: binary,
 		Bench: func(ctx context.Context, args []string, now func() time.Time, stdout, stderr io.Writer) int {
 			o, err := load.ParseArgs(args)
@@ -285,9 +287,9 @@ const simulatedMark = "simulated=true"
 
 // markSimulated labels a load of simulated servers, and fits it to their speed.
 func (a *app) markSimulated(o *load.Options, stdout io.Writer) error {
-	fmt.Fprintln(stdout, sim.Notice)
+	fmt.Fprintln(stdout, standin.Notice)
 	o.Metadata = append(o.Metadata, simulatedMark)
-	n, err := sim.Speed(a.env)
+	n, err := knobs.Speed(a.env)
 	if err != nil || n == 1 {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
-	"github.com/profllm/profllm/pkg/sim"
+	"github.com/profllm/profllm/pkg/sim/knobs"
 )
 
 // A planted run is a rehearsal in which one thing is wrong, or only unusual.
@@ -264,12 +264,12 @@ func plantedPage() string {
 	b.WriteString(generated + simulatorPage)
 	b.WriteString("## Settings\n\nAll are environment variables, and all are optional. Set them in the shell that runs profllm, or in `extra_env_vars` of a\n" +
 		"test, which wins. An unknown `PROFLLM_SIM_…` variable is refused.\n\n| variable | default | meaning |\n|---|---|---|\n")
-	for _, k := range sim.Knobs {
+	for _, k := range knobs.Knobs {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Name, inCode(strings.Fields(k.Default)), k.Meaning)
 	}
 	b.WriteString(faultsPage)
 	b.WriteString("| fault | acts on | meaning |\n|---|---|---|\n")
-	for _, f := range sim.Faults {
+	for _, f := range knobs.Faults {
 		name, meaning := f.Name, f.Meaning
 		if f.Value != "" {
 			name += "=" + f.Value

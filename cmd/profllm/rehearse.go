@@ -11,7 +11,7 @@ import (
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
-	"github.com/profllm/profllm/pkg/sim"
+	"github.com/profllm/profllm/pkg/sim/knobs"
 )
 
 type rehearseCmd struct {
@@ -29,7 +29,7 @@ func (c rehearseCmd) Validate() error {
 		name  string
 		value *int
 		most  int
-	}{{"speed", c.Speed, sim.MaxSpeed}, {"gpus-per-node", c.GPUsPerNode, sim.MaxGPUs}, {"nodes", c.Nodes, maxNodes}} {
+	}{{"speed", c.Speed, knobs.MaxSpeed}, {"gpus-per-node", c.GPUsPerNode, knobs.MaxGPUs}, {"nodes", c.Nodes, maxNodes}} {
 		if n.value != nil && (*n.value < 1 || *n.value > n.most) {
 			return fmt.Errorf("--%s is %d, must be from 1 to %d", n.name, *n.value, n.most)
 		}

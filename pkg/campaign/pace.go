@@ -9,7 +9,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
-	"github.com/profllm/profllm/pkg/sim"
+	"github.com/profllm/profllm/pkg/sim/knobs"
 )
 
 // What a rehearsal costs in real time whatever the speed, measured on two cores.
@@ -53,12 +53,12 @@ func chosenSpeed(all cost) int {
 func (c *Client) knobs(p *plan.Plan) (names []string, env func(string) string) {
 	byName := map[string]string{}
 	for _, kv := range c.Environ {
-		if name, value, _ := strings.Cut(kv, "="); strings.HasPrefix(name, sim.KnobPrefix) {
+		if name, value, _ := strings.Cut(kv, "="); strings.HasPrefix(name, knobs.KnobPrefix) {
 			byName[name] = value
 		}
 	}
 	for _, v := range p.Env {
-		if text, ok := v.Value.Literal(); ok && strings.HasPrefix(v.Name, sim.KnobPrefix) {
+		if text, ok := v.Value.Literal(); ok && strings.HasPrefix(v.Name, knobs.KnobPrefix) {
 			byName[v.Name] = text
 		}
 	}
@@ -79,12 +79,12 @@ func (c *Client) checkKnobs(p *Planned) error {
 	for i := range p.Runs {
 		pl := p.Runs[i].Plan
 		roles := all
-		if slices.ContainsFunc(pl.Env, func(v plan.Var) bool { return v.Name == sim.FaultsVar }) {
+		if slices.ContainsFunc(pl.Env, func(v plan.Var) bool { return v.Name == knobs.FaultsVar }) {
 			roles = engines(pl)
 		}
 		slices.Sort(roles)
 		names, env := c.knobs(pl)
-		if err := sim.CheckKnobs(names, env, slices.Compact(roles)); err != nil {
+		if err := knobs.CheckKnobs(names, env, slices.Compact(roles)); err != nil {
 			return as(Usage, fmt.Errorf("test %s: %w", pl.Test, err))
 		}
 	}
@@ -104,7 +104,7 @@ func engines(p *plan.Plan) (names []string) {
 // startup is how long the engines of a run take to start, at speed 1.
 func (c *Client) startup(p *plan.Plan) time.Duration {
 	_, env := c.knobs(p)
-	pace, _ := sim.PaceOf(env) // was checked when it was planned
+	pace, _ := knobs.PaceOf(env) // was checked when it was planned
 	return pace.Startup
 }
 
@@ -119,14 +119,14 @@ func (c *Client) estimate(p *plan.Plan) (cost, error) {
 		all = all.plus(cost{hook.simulated, hook.real - runCost})
 	}
 	_, env := c.knobs(p)
-	pace, err := sim.PaceOf(env)
+	pace, err := knobs.PaceOf(env)
 	if err != nil {
 		return all, err
 	}
 	if len(p.Roles) > 0 {
 		all.simulated += pace.Startup
 	}
-	if sim.NeverReady(env(sim.FaultsVar), engines(p)) {
+	if knobs.NeverReady(env(knobs.FaultsVar), engines(p)) {
 		all.real += ReadyLimit
 		return all, nil
 	}
@@ -137,7 +137,7 @@ func (c *Client) estimate(p *plan.Plan) (cost, error) {
 }
 
 // ofLoad is how long the clients of a load take.
-func ofLoad(p *plan.Plan, l *plan.Load, pace sim.Pace) (all cost) {
+func ofLoad(p *plan.Plan, l *plan.Load, pace knobs.Pace) (all cost) {
 	for i := range l.Clients {
 		step := &l.Clients[i]
 		all.real += clientCost
@@ -166,7 +166,7 @@ func ofLoad(p *plan.Plan, l *plan.Load, pace sim.Pace) (all cost) {
 }
 
 // requests is how long n requests take, so many at a time.
-func requests(p *plan.Plan, n, atOnce, tokens int, pace sim.Pace) cost {
+func requests(p *plan.Plan, n, atOnce, tokens int, pace knobs.Pace) cost {
 	if atOnce == 0 || atOnce > n {
 		atOnce = n
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/local"
-	"github.com/profllm/profllm/pkg/sim"
+	"github.com/profllm/profllm/pkg/sim/knobs"
 )
 
 // Rehearsal is how a rehearsal is run.
@@ -103,7 +103,7 @@ func (c *Client) setSpeed(p *Planned, speed int) (map[string]time.Duration, erro
 		}
 		costs[pl.Dir], all = one, all.plus(one)
 		_, env := c.knobs(pl)
-		for _, name := range sim.TimedFaults(env(sim.FaultsVar)) {
+		for _, name := range knobs.TimedFaults(env(knobs.FaultsVar)) {
 			timed[name] = true
 		}
 	}

@@ -10,10 +10,10 @@
 //
 // # Knobs
 //
-// All are variables of the environment, and all are optional: [Knobs] lists them, and docs/reference/planted-faults.md
+// All are variables of the environment, and all are optional: [knobs.Knobs] lists them, and docs/reference/planted-faults.md
 // is that list as a page. Three more are set by profllm:
 //
-//	PROFLLM_SIM_SPEED  all times of the simulation are divided by it, see [Speed]
+//	PROFLLM_SIM_SPEED  all times of the simulation are divided by it, see [knobs.Speed]
 //	PROFLLM_NODE_ADDR  the address of this simulated node; replaces 0.0.0.0, so that several nodes fit on one machine
 //	PROFLLM_ROLE       which role this process plays; set by the job
 //
@@ -60,7 +60,7 @@
 //	group              = ( role | "*" ) ":" fault { "," fault }
 //	fault              = name [ "=" value ]
 //
-// [Faults] lists the names.
+// [knobs.Faults] lists the names.
 //
 // A group applies where its role equals PROFLLM_ROLE; "*" is every server. The load client (`vllm bench serve`) obeys
 // only groups whose role is "client", and of those die-at-start, die-after, hang, exit, freeze, step and pace; the simulated GPUs obey only groups
