@@ -24,6 +24,8 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/local"
 	"github.com/profllm/profllm/pkg/sim"
+	"github.com/profllm/profllm/pkg/sim/knobs"
+	standin "github.com/profllm/profllm/pkg/sim/program"
 	"github.com/profllm/profllm/pkg/terminal"
 )
 
@@ -252,7 +254,7 @@ func (a *app) simulate(ctx context.Context, args []string) int {
 	if err != nil {
 		return a.code(ctx, err)
 	}
-	return sim.Main(ctx, sim.Process{
+	return sim.Main(ctx, standin.Process{
 		Args: args, Env: a.env, Environ: a.environ, Stdout: a.stdout, Stderr: a.stderr, Executable: binary,
 		Bench: func(ctx context.Context, args []string, now func() time.Time, stdout, stderr io.Writer) int {
 			o, err := load.ParseArgs(args)
@@ -260,8 +262,10 @@ func (a *app) simulate(ctx context.Context, args []string) int {
 				fmt.Fprintln(stderr, err)
 				return exitUsage
 			}
-			fmt.Fprintln(stdout, sim.Notice)
-			o.Metadata = append(o.Metadata, simulatedMark)
+			if err := a.markSimulated(&o, stdout); err != nil {
+				fmt.Fprintln(stderr, err)
+				return exitUsage
+			}
 			return a.code(ctx, a.measure(ctx, o, now, stdout, stderr))
 		},
 		Proxy: func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -282,11 +286,24 @@ type benchServeCmd struct {
 // that the label is not lost when the file leaves its run.
 const simulatedMark = "simulated=true"
 
+// markSimulated labels a load of simulated servers, and fits it to their speed.
+func (a *app) markSimulated(o *load.Options, stdout io.Writer) error {
+	fmt.Fprintln(stdout, standin.Notice)
+	o.Metadata = append(o.Metadata, simulatedMark)
+	n, err := knobs.Speed(a.env)
+	if err != nil || n == 1 {
+		return err
+	}
+	fmt.Fprintf(stdout, "profllm sim: time passes %d times faster: rates are %d times higher, limits of latencies %d times lower\n", n, n, n)
+	return o.Faster(n)
+}
+
 // Run marks its result where the job's script says that the engine is simulated.
 func (c benchServeCmd) Run(ctx context.Context, a *app) error {
 	if a.env(job.SimulatedVar) != "" {
-		fmt.Fprintln(a.stdout, sim.Notice)
-		c.Metadata = append(c.Metadata, simulatedMark)
+		if err := a.markSimulated(&c.Options, a.stdout); err != nil {
+			return fail(exitUsage, err)
+		}
 	}
 	return a.measure(ctx, c.Options, time.Now, a.stdout, a.stderr)
 }

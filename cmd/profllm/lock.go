@@ -92,6 +92,9 @@ func (a *app) lock(dir string) (*lockfile.File, error) {
 		if err != nil {
 			return nil, err
 		}
+		if p.Rehearsal != nil {
+			f.Speed = p.Rehearsal.Speed
+		}
 		f.Runs, f.Profllm, f.Git = append(f.Runs, r), p.Version, p.Source.Git
 	}
 	if len(f.Runs) == 0 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/sim/knobs"
 )
 
 // A planted run is a rehearsal in which one thing is wrong, or only unusual.
@@ -160,7 +161,7 @@ func rehearseSides(t *testing.T, dir, name string, all []planted, todo []int) {
 		file := fmt.Sprintf("%s_%d.toml", name, side)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text.String()), 0o644))
 		wg.Go(func() {
-			out, err := command(dir, plantedSim, "rehearse", file, "--templates", "templates", "--output-dir", "results").CombinedOutput()
+			out, err := command(dir, plantedSim, "rehearse", file, "--speed", "1", "--templates", "templates", "--output-dir", "results").CombinedOutput()
 			t.Logf("rehearse %s: %v\n%s", file, err, out)
 		})
 	}
@@ -257,13 +258,30 @@ func severityOf(t *testing.T, v *result.Validity, word string) result.Severity {
 	return v.Checks[i].Severity
 }
 
-// plantedPage is the list of all planted runs.
+// plantedPage is the page of the simulated engine: its settings, and all planted runs.
 func plantedPage() string {
 	var b strings.Builder
-	b.WriteString(generated + "# Planted faults\n\n" +
-		"This page lists the faults that the tests plant in rehearsals, and the checks that find them. A rehearsal runs the real plan, script, proxy, load\n" +
-		"client, parsers and judgement with a simulated engine. The test fails if a run with a fault is judged valid, or if a named check does not fail.\n" +
-		"[Verdicts](../explanation/validity.md) explains the checks.\n\n")
+	b.WriteString(generated + simulatorPage)
+	b.WriteString("## Settings\n\nAll are environment variables, and all are optional. Set them in the shell that runs profllm, or in `extra_env_vars` of a\n" +
+		"test, which wins. An unknown `PROFLLM_SIM_…` variable is refused.\n\n| variable | default | meaning |\n|---|---|---|\n")
+	for _, k := range knobs.Knobs {
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Name, inCode(strings.Fields(k.Default)), k.Meaning)
+	}
+	b.WriteString(faultsPage)
+	b.WriteString("| fault | acts on | meaning |\n|---|---|---|\n")
+	for _, f := range knobs.Faults {
+		name, meaning := f.Name, f.Meaning
+		if f.Value != "" {
+			name += "=" + f.Value
+		}
+		if f.Timed {
+			meaning += " (timed)"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, strings.Join(f.On, ", "), meaning)
+	}
+	b.WriteString("\n# Faults that the tests plant\n\n" +
+		"The tests plant the faults below in rehearsals. A test fails if a run with a fault is judged valid, or if a named check does not\n" +
+		"fail. [Verdicts](../explanation/validity.md) explains the checks.\n\n")
 	fmt.Fprintf(&b, "## %d faults\n\n| where | what is wrong | checks that fail |\n|---|---|---|\n", len(plantedFaults))
 	for _, p := range plantedFaults {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", p.part, p.what, foundBy(p))
@@ -274,6 +292,33 @@ func plantedPage() string {
 	}
 	return b.String()
 }
+
+const simulatorPage = `# The simulated engine
+
+This page lists every setting of the simulated engine, the faults that it can plant, and the checks that find them. A rehearsal runs the real
+plan, script, proxy, load client, parsers and judgement with a simulated engine, which computes nothing.
+
+## Speed
+
+` + "`profllm rehearse` prints the expected duration first. `--speed N` divides all times of the simulated engine by N: TTFT, ITL, start-up\n" +
+	"and the times of faults. Request rates are multiplied by N, and goodput limits are divided by N, so that the load keeps its shape. Without\n" +
+	"`--speed`, a rehearsal that takes less than a minute runs at speed 1, and a longer one at the speed at which it takes about a minute.\n" +
+	"If a planted fault is timed (see below), the default is 1, because checks such as `stalled` have limits in seconds.\n" +
+	"`profllm confirm --rehearse` always runs at speed 1.\n\n" +
+	"The client measures real time, so **every latency in the record is about N times smaller than the setting**, and every rate N times\n" +
+	"larger. The speed is in `plan.json` (`rehearsal`), in the record (`simulated_speed`) and in every table (`simulated 20x`). Runs of different\n" +
+	"speeds are never compared or put into one series. Not divided: the text of `Sleep` tests and hooks, the interval of GPU samples, and what\n" +
+	"profllm and this machine need themselves, about 1.5 s for each run. [Decision](../explanation/decisions/simulated-speed.md)\n\n" +
+	"A role of a rehearsal gets 60 s beyond its simulated start-up to become ready, or its own limit if that is shorter. So a rehearsal with\n" +
+	"`never-ready` ends by itself. A rehearsal with `hang` on a server does not: press Ctrl-C.\n\n"
+
+const faultsPage = "\n## Faults\n\n`PROFLLM_SIM_FAULTS` plants faults:\n\n" + "```" + `
+PROFLLM_SIM_FAULTS = group { ";" group }
+group              = role ":" fault { "," fault }
+fault              = name [ "=" value ]
+` + "```" + "\n\nA role is the name of a role of the test (`serve`, `prefill`, `decode`, `prefill_0`), `*` for every server, `client` for the load client, or\n" +
+	"`gpu` for the simulated GPUs. A role that no test of the scenario has is refused, as is an unknown fault, and a fault that does not act on\n" +
+	"the role. For example, `PROFLLM_SIM_FAULTS='decode:die-after=2s;client:pace=0.9'`.\n\n"
 
 func foundBy(p planted) string {
 	if p.says != "" {

@@ -2,33 +2,167 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"time"
 
 	"github.com/profllm/profllm/pkg/campaign"
+	"github.com/profllm/profllm/pkg/quantity"
+	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/sim/knobs"
 )
 
 type rehearseCmd struct {
 	planFlags
 	outputFlag
-	Scenario string `arg:"" optional:"" default:"demo" help:"Scenario file or lock; default: the built-in demonstration."`
+	Scenario    string `arg:"" optional:"" default:"demo" help:"Scenario file or lock; default: the built-in demonstration."`
+	Speed       *int   `placeholder:"N" help:"Let simulated time pass N times faster; default: such that the rehearsal takes about a minute, at least 1."`
+	GPUsPerNode *int   `name:"gpus-per-node" placeholder:"N" help:"Give each simulated node N GPUs; default: gpus_per_node of the system, 4 without one."`
+	Nodes       *int   `placeholder:"N" help:"Refuse tests that need more than N nodes; default: no limit."`
 }
+
+// Validate refuses numbers that mean nothing.
+func (c rehearseCmd) Validate() error {
+	for _, n := range []struct {
+		name  string
+		value *int
+		most  int
+	}{{"speed", c.Speed, knobs.MaxSpeed}, {"gpus-per-node", c.GPUsPerNode, knobs.MaxGPUs}, {"nodes", c.Nodes, maxNodes}} {
+		if n.value != nil && (*n.value < 1 || *n.value > n.most) {
+			return fmt.Errorf("--%s is %d, must be from 1 to %d", n.name, *n.value, n.most)
+		}
+	}
+	return nil
+}
+
+// maxNodes is how many addresses 127.0.1.1 and the following have.
+const maxNodes = 60000
 
 // Run plans a scenario with the simulated engine and runs each job on this machine.
 func (c rehearseCmd) Run(ctx context.Context, a *app) error {
-	p, err := a.plan(ctx, c.Scenario, c.planFlags, true)
+	o, err := c.options(true)
+	if err != nil {
+		return err
+	}
+	o.GPUsPerNode, o.Nodes = given(c.GPUsPerNode), given(c.Nodes)
+	p, err := a.client().Plan(ctx, c.Scenario, o)
 	if err != nil {
 		return err
 	}
 	doc := newJobs("rehearse")
 	doc.Root = p.Root
 	a.answers(doc)
-	return a.rehearse(ctx, p)
+	return a.rehearse(ctx, p, given(c.Speed))
+}
+
+// given is the number of a flag; 0 if it was not given.
+func given(n *int) int {
+	if n == nil {
+		return 0
+	}
+	return *n
 }
 
 // rehearse runs what was planned here, and shows what came of it.
-func (a *app) rehearse(ctx context.Context, p *campaign.Planned) error {
-	dirs, states, err := a.client().Rehearse(ctx, p)
+func (a *app) rehearse(ctx context.Context, p *campaign.Planned, speed int) error {
+	line := &progressLine{text: a.stderr, screen: below(a.stderr)}
+	line.cols, _, line.terminal = a.screenOf(a.stderr)
+	shown := *a
+	shown.stderr, shown.acts = line, nil
+	dirs, states, err := shown.client().Rehearse(ctx, p, campaign.Rehearsal{Speed: speed, Progress: line.show})
+	line.clear()
 	if err != nil {
 		return err
 	}
-	return a.report(ctx, a.remember(dirs), dirs, states)
+	err = a.report(ctx, a.remember(dirs), dirs, states)
+	a.next(p.Root, dirs, states)
+	return err
+}
+
+// next says what to type after a rehearsal.
+func (a *app) next(root string, dirs []string, states map[string]run.State) {
+	if len(dirs) == 0 {
+		return
+	}
+	failed := "RUN"
+	for _, dir := range dirs {
+		if states[dir].State != run.Succeeded {
+			rel, err := filepath.Rel(root, dir)
+			if err == nil {
+				failed = rel
+				break
+			}
+		}
+	}
+	a.logf("report: profllm report %s\nfailed run: profllm why %s", relative(root), filepath.Join(relative(root), failed))
+}
+
+// progressLine keeps one line at the bottom of a terminal that says how far a rehearsal
+// is. What is written to it goes above that line. Elsewhere it has lines of text only.
+// It is safe for concurrent use.
+type progressLine struct {
+	text     io.Writer // for what is said
+	screen   io.Writer // for the line, which moves the cursor
+	terminal bool
+	cols     int
+
+	mu    sync.Mutex
+	drawn string // "" for no line
+}
+
+// Write implements io.Writer.
+func (l *progressLine) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	line := l.drawn
+	l.draw("")
+	n, err := l.text.Write(p)
+	l.draw(line)
+	return n, err
+}
+
+func (l *progressLine) show(p campaign.RehearsalProgress) {
+	far := fmt.Sprintf("%d of %s over", p.Over, quantity.Count(p.Of, "run"))
+	if p.Over < p.Of {
+		far += ", " + remaining(p.Left)
+	}
+	for _, e := range p.Ended {
+		if !l.terminal || e.State.State != run.Succeeded {
+			fmt.Fprintf(l, "%s: %s (%s)\n", relative(e.Dir), e.State.State, far)
+		}
+	}
+	if l.terminal {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.draw("rehearsal: " + far)
+	}
+}
+
+// clear removes the line.
+func (l *progressLine) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.draw("")
+}
+
+// draw replaces the line. Write errors are those of a terminal that is gone.
+func (l *progressLine) draw(line string) {
+	if l.drawn != "" {
+		io.WriteString(l.screen, "\r\x1b[K")
+	}
+	if l.cols > 1 && len(line) >= l.cols {
+		line = line[:l.cols-1]
+	}
+	io.WriteString(l.screen, line)
+	l.drawn = line
+}
+
+// remaining is an estimate of what is left.
+func remaining(d time.Duration) string {
+	if d < time.Second {
+		return "almost done"
+	}
+	return fmt.Sprintf("about %s left", d.Round(time.Second))
 }

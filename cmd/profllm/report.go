@@ -251,9 +251,9 @@ func (a *app) moreRuns(s report.Side, missing int, kind report.Kind) []string {
 	verb, simulate := "slurm submit", ""
 	var sc run.Scenario
 	switch local := run.ReadJSON(filepath.Join(root, run.ScenarioFile), &sc) == nil && sc.Local; {
-	case kind == report.Simulated && local:
-		verb = "rehearse"
-	case kind == report.Simulated:
+	case kind.Simulated() && local:
+		verb, simulate = "rehearse", fmt.Sprintf(" --speed %d", kind.Speed())
+	case kind.Simulated():
 		simulate = " --simulate"
 	}
 	var commands []string

@@ -78,8 +78,11 @@ func (c watchCmd) Run(ctx context.Context, a *app) error {
 
 // screen is the size of the terminal that shows stdout; ok is false if it is none
 // that can move its cursor.
-func (a *app) screen() (cols, rows int, ok bool) {
-	f, isFile := below(a.stdout).(*os.File)
+func (a *app) screen() (cols, rows int, ok bool) { return a.screenOf(a.stdout) }
+
+// screenOf is the size of the terminal that a writer writes to.
+func (a *app) screenOf(w io.Writer) (cols, rows int, ok bool) {
+	f, isFile := below(w).(*os.File)
 	if term := a.env("TERM"); !isFile || term == "" || term == "dumb" {
 		return 0, 0, false
 	}

@@ -36,6 +36,9 @@ type Options struct {
 	Single    bool      // everything in one allocation, one run after the other
 	Continue  string    // an earlier execution, with whose sweeps this one goes on
 	Live      bool      // ask Slurm which nodes of a group are free
+
+	GPUsPerNode int // replaces that of the system; 0: nothing
+	Nodes       int // most that a test may use; 0: no limit
 }
 
 // Planned is a scenario, ready to print or to submit.
@@ -57,6 +60,7 @@ type Planned struct {
 	Definitions map[string][]byte
 	Missing     []stage.Item // images that the plans expect in files, and that are not there
 	Confirm     *run.Confirmation
+	Speed       int // of the rehearsal that a lock is of; 0: nothing is said
 }
 
 // Plan reads the definitions, plans every run and renders its script.
@@ -73,6 +77,9 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 	}
 	sys, err := c.SystemOf(ctx, defs, f.System, f.Simulate)
 	if err != nil {
+		return nil, err
+	}
+	if sys, err = f.shaped(sys); err != nil {
 		return nil, err
 	}
 	o, err := c.options(f, sys)
@@ -125,10 +132,14 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 		return nil, as(Usage, fmt.Errorf("%s: nothing is left to try", c.relative(f.Continue)))
 	}
 	c.noteSources(ctx, set.Plans, s, defs, sys, o)
+	if err := c.fits(set.Plans, f); err != nil {
+		return nil, err
+	}
 	if err := c.printed(p, set, f.Templates); err != nil {
 		return nil, err
 	}
 	if defs.Lock != nil {
+		p.Speed = defs.Lock.Speed
 		if err := c.obey(defs.Lock, p, layers(f.Templates)); err != nil {
 			return nil, err
 		}
@@ -189,9 +200,10 @@ func (c *Client) printed(p *Planned, set *planner.Set, templates string) error {
 			said[note] = true
 		}
 	}
-	if !p.Simulated {
-		c.noteUnexported(p)
+	if p.Simulated {
+		return c.checkKnobs(p)
 	}
+	c.noteUnexported(p)
 	return nil
 }
 

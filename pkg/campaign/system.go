@@ -1,15 +1,19 @@
 package campaign
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"path"
+	"regexp"
 
 	"github.com/profllm/profllm/conf"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/regular"
 )
 
@@ -68,4 +72,32 @@ func (c *Client) SystemOf(ctx context.Context, d *definition.Files, file string,
 	}
 	sys, err := ParseSystem(path.Dir(d.Top.Name)+"/"+definition.SystemCopy, d.System)
 	return sys, as(Definition, err)
+}
+
+// gpusLine is where a system file says how many GPUs its nodes have.
+var gpusLine = regexp.MustCompile(`(?m)^[ \t]*gpus_per_node[ \t]*=.*$`)
+
+// shaped is the system with other nodes, as the options say. Its source says so too: it
+// is kept with the results.
+func (f Options) shaped(sys *config.System) (*config.System, error) {
+	if f.GPUsPerNode == 0 {
+		return sys, nil
+	}
+	line := fmt.Sprintf("gpus_per_node = %d # --gpus-per-node", f.GPUsPerNode)
+	text := gpusLine.ReplaceAll(sys.Source, []byte(line))
+	if bytes.Equal(text, sys.Source) {
+		text = append([]byte(line+"\n"), text...)
+	}
+	sys, err := ParseSystem(cmp.Or(f.System, "conf/local.toml"), text)
+	return sys, as(Definition, err)
+}
+
+// fits refuses tests that need more nodes than there are to be.
+func (c *Client) fits(plans []*plan.Plan, f Options) error {
+	for _, p := range plans {
+		if f.Nodes > 0 && p.Job.Nodes > f.Nodes {
+			return as(Definition, fmt.Errorf("test %s needs %s, and --nodes says %d", p.Test, quantity.Count(p.Job.Nodes, "node"), f.Nodes))
+		}
+	}
+	return nil
 }

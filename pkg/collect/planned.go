@@ -16,7 +16,7 @@ func addPlanned(e *evidence, d *draft) {
 	d.facts.Planned = validity.Planned{
 		NumPrompts: x.NumPrompts, InputTokens: x.InputTokens, OutputTokens: x.OutputTokens,
 		IgnoreEOS: x.IgnoreEOS, Accuracy: x.Accuracy, Disaggregated: x.Disaggregated, NoBenchmark: e.load.Client == "",
-		Concurrency: x.Concurrency, RequestRate: x.RequestRate, Warmups: x.Warmups, SharedInput: x.SharedInput,
+		Concurrency: x.Concurrency, RequestRate: x.RequestRate * float64(e.plan.Speed()), Warmups: x.Warmups, SharedInput: x.SharedInput,
 		Model: e.plan.Config.Model, GPUs: e.plan.GPUs(),
 	}
 	if l := e.plan.Locked; l != nil {

@@ -22,6 +22,9 @@ func addIdentity(version string) step {
 			return
 		}
 		r.RunID, r.Suite, r.Timestamp, r.Simulated = e.load.RunID, p.Scenario+"/"+p.Test, p.Created, p.Simulated
+		if n := p.Speed(); n > 1 {
+			r.SimulatedSpeed = n
+		}
 		r.Provenance = &result.Provenance{
 			Profllm: p.Version, Engine: p.Workload, Simulated: p.Simulated,
 			Image: p.Image, ImageDigest: p.ImageDigest, ImageSource: p.ImageSource,
@@ -142,7 +145,7 @@ func addConfig(e *evidence, d *draft) {
 	}
 	b.NumPrompts, b.MaxConcurrency = positive(x.NumPrompts), positive(x.Concurrency)
 	b.InputTokens, b.OutputTokens = positive(x.InputTokens), positive(x.OutputTokens)
-	b.Goodput = x.Goodput
+	b.Goodput = faster(x.Goodput, e.plan.Speed())
 	if x.IgnoreEOS {
 		b.IgnoreEOS = &x.IgnoreEOS
 	}
@@ -195,6 +198,18 @@ func slurmRecord(p *plan.Plan, s *run.State) *result.Slurm {
 	out.Start, out.End = stamp(s.Start), stamp(s.End)
 	if s.Elapsed > 0 {
 		out.Elapsed = &s.Elapsed
+	}
+	return out
+}
+
+// faster are limits in ms for servers whose time runs n times faster.
+func faster(limits map[string]float64, n int) map[string]float64 {
+	if n == 1 || limits == nil {
+		return limits
+	}
+	out := map[string]float64{}
+	for name, ms := range limits {
+		out[name] = ms / float64(n)
 	}
 	return out
 }

@@ -327,9 +327,16 @@ func environment(p *plan.Plan, place *run.Placement, hardware []string) string {
 	if p.Simulated {
 		lines = append(lines, "export "+SimulatedVar+"=1")
 	}
+	if n := p.Speed(); n > 1 {
+		lines = append(lines, "export "+SimulatedSpeedVar+"="+strconv.Itoa(n))
+	}
 	return strings.Join(lines, "\n") + "\n"
 }
 
 // SimulatedVar tells profllm's own load client in a job that the engine is simulated: it
 // marks its result, which may leave the run.
 const SimulatedVar = "PROFLLM_SIMULATED"
+
+// SimulatedSpeedVar tells the stand-ins in a job how many times faster simulated time
+// passes.
+const SimulatedSpeedVar = "PROFLLM_SIM_SPEED"

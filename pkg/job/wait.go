@@ -59,7 +59,7 @@ func (j *Job) Wait(ctx context.Context, procs []Process) error {
 		if err != nil {
 			return err
 		}
-		waiting[role.Name] = target{url, time.Duration(role.Timeout)}
+		waiting[role.Name] = target{url, p.ReadyLimit(role)}
 		go probe(probing, role.Name, url, answered)
 	}
 	roles, lastSay := len(waiting), start

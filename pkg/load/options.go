@@ -3,10 +3,12 @@ package load
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -340,4 +342,25 @@ func (o *Options) url() string {
 		return o.base() + "/v1/chat/completions"
 	}
 	return o.base() + o.Endpoint
+}
+
+// Faster makes the load fit servers whose time runs n times faster: rates are n times
+// higher, and the limits of a good request n times lower.
+func (o *Options) Faster(n int) error {
+	limits, err := Goodput(o.Goodput)
+	if err != nil {
+		return err
+	}
+	o.Goodput = nil
+	for _, key := range slices.Sorted(maps.Keys(limits)) {
+		o.Goodput = append(o.Goodput, fmt.Sprintf("%s:%g", key, limits[key]/float64(n)))
+	}
+	o.RequestRate *= float64(n)
+	for _, rps := range []**int{&o.RampUpStartRPS, &o.RampUpEndRPS} {
+		if *rps != nil {
+			faster := **rps * n
+			*rps = &faster
+		}
+	}
+	return nil
 }

@@ -30,7 +30,7 @@ func (p Planned) Printed() (planDigest, scriptDigest string, err error) {
 	plans, scripts := sha256.New(), sha256.New()
 	for _, x := range append([]Planned{p}, p.Hooks...) {
 		own := *x.Plan
-		own.Version, own.Created, own.Source, own.Locked, own.Notes = "", time.Time{}, plan.Source{}, nil, nil
+		own.Version, own.Created, own.Source, own.Locked, own.Notes, own.Rehearsal = "", time.Time{}, plan.Source{}, nil, nil, nil
 		data, err := own.Encode()
 		if err != nil {
 			return "", "", err

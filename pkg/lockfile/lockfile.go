@@ -31,6 +31,7 @@ type File struct {
 	Scenario  string       `toml:"scenario"`  // name
 	Git       string       `toml:"git"`       // commit of the definitions, "" if there was none
 	Simulated bool         `toml:"simulated"` // the engine was a simulator
+	Speed     int          `toml:"speed"`     // of a rehearsal; 0: no rehearsal
 	Launcher  string       `toml:"launcher"`  // that replaced every other, "" for none
 	Single    bool         `toml:"single_sbatch"`
 	WorkDir   string       `toml:"work_dir"` // what relative paths of the system file mean
@@ -112,6 +113,9 @@ func (f *File) Encode() ([]byte, error) {
 	w.text("scenario", f.Scenario)
 	w.text("git", f.Git)
 	w.flag("simulated", f.Simulated)
+	if f.Speed > 0 {
+		fmt.Fprintf(&b, "speed = %d\n", f.Speed)
+	}
 	w.text("launcher", f.Launcher)
 	w.flag("single_sbatch", f.Single)
 	w.text("work_dir", f.WorkDir)

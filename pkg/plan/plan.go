@@ -65,11 +65,35 @@ type Plan struct {
 	Source Source  `json:"source,omitzero"`  // where the definitions and the model come from
 	Locked *Locked `json:"locked,omitempty"` // what must not differ from an earlier run; nil: nothing
 
+	Rehearsal *Rehearsal `json:"rehearsal,omitempty"` // nil: no rehearsal
+
 	Preflight  *config.Preflight `json:"preflight,omitempty"`  // nil: the defaults
 	Telemetry  *Telemetry        `json:"telemetry,omitempty"`  // nil: nothing is sampled of the nodes
 	Signatures []Signature       `json:"signatures,omitempty"` // of the site's own failures
 
 	Accept map[string]float64 `json:"accept,omitempty"` // thresholds of checks that the test sets
+}
+
+// Rehearsal is what a rehearsal changes without planning anything else.
+type Rehearsal struct {
+	Speed int     `json:"speed"`         // simulated time passes so many times faster; at least 1
+	Ready Seconds `json:"ready_limit_s"` // most that a role may take to become ready
+}
+
+// Speed is how many times faster simulated time passes; 1 if the engine is real.
+func (p *Plan) Speed() int {
+	if p.Rehearsal == nil {
+		return 1
+	}
+	return p.Rehearsal.Speed
+}
+
+// ReadyLimit is how long a role may take to become ready.
+func (p *Plan) ReadyLimit(r *Role) time.Duration {
+	if p.Rehearsal == nil {
+		return time.Duration(r.Timeout)
+	}
+	return time.Duration(min(r.Timeout, p.Rehearsal.Ready))
 }
 
 // Telemetry is what is sampled of every node of the job while it runs.

@@ -279,7 +279,7 @@ func (r *Report) pair(a, b set, q question) error {
 		}
 	}
 	for _, e := range entries {
-		if e.Kind == Simulated {
+		if e.Kind.Simulated() {
 			r.Simulated++
 		}
 		if one && !e.best() {

@@ -190,6 +190,9 @@ func (r *Run) fields() map[string]map[string]string {
 	}
 	if res.Simulated {
 		set(groupEngine, "simulated", "yes")
+		if res.SimulatedSpeed > 1 {
+			set(groupEngine, "simulated speed", fmt.Sprintf("%dx", res.SimulatedSpeed))
+		}
 	}
 	if p := res.Profiling; p != nil && p.Enabled {
 		set(groupEngine, "profiled", "yes")

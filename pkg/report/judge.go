@@ -302,7 +302,7 @@ func redefined(m Metric, runs []*Run) string {
 func kindOf(runs []*Run) Kind {
 	for _, r := range runs {
 		if r.Result != nil {
-			return kind(r.Result)
+			return KindOf(r.Result)
 		}
 	}
 	return Measured

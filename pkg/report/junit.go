@@ -53,7 +53,7 @@ func outcomeCase(class, name string, o Outcome, marks []Mark, why string) junit.
 
 // suiteProperties say of what runs a suite is.
 func suiteProperties(k Kind, mixed []string) [][2]string {
-	list := [][2]string{{"simulated", fmt.Sprint(k == Simulated)}}
+	list := [][2]string{{"simulated", fmt.Sprint(k.Simulated())}}
 	for _, m := range mixed {
 		list = append(list, [2]string{string(MixedHardware), m})
 	}

@@ -99,8 +99,8 @@ func (r *Run) Unfit(k Kind) string {
 	switch res := r.Result; {
 	case res == nil:
 		return "no record"
-	case kind(res) != k:
-		return kindWord(kind(res))
+	case !KindOf(res).alike(k):
+		return kindWord(KindOf(res))
 	case res.Status != result.Completed:
 		return string(res.Status)
 	case res.Validity == nil:

@@ -51,7 +51,7 @@ func (r *Report) Otava(w io.Writer) (gaps []string, err error) {
 	}
 	for i, t := range series {
 		for _, run := range t.runs(0, len(t.starts)) {
-			row := []string{when(run).UTC().Format(time.RFC3339), t.branch(), t.Test, run.Dir, strconv.FormatBool(t.Kind == Simulated)}
+			row := []string{when(run).UTC().Format(time.RFC3339), t.branch(), t.Test, run.Dir, strconv.FormatBool(t.Kind.Simulated())}
 			for _, s := range run.Surroundings() {
 				row = append(row, s.Value)
 			}

@@ -63,14 +63,14 @@ func (r *Report) Prometheus(w io.Writer) error {
 	}
 	verdicts := map[[2]string]int{}
 	for _, e := range r.Runs {
-		verdicts[[2]string{string(e.Verdict), strconv.FormatBool(e.Kind == Simulated)}]++
+		verdicts[[2]string{string(e.Verdict), strconv.FormatBool(e.Kind.Simulated())}]++
 	}
 	for _, v := range slices.SortedFunc(maps.Keys(verdicts), func(a, b [2]string) int { return strings.Compare(a[0]+a[1], b[0]+b[1]) }) {
 		add("runs", "Runs that were read, by their verdict.", float64(verdicts[v]), Setting{"simulated", v[1]}, Setting{"verdict", v[0]})
 	}
 	for _, e := range r.newest() {
 		labels := []Setting{
-			{"scenario", e.Case.Scenario}, {"test", e.Case.Test}, {"phase", e.Case.Phase}, {"series", e.run.Key()}, {"simulated", strconv.FormatBool(e.Kind == Simulated)},
+			{"scenario", e.Case.Scenario}, {"test", e.Case.Test}, {"phase", e.Case.Phase}, {"series", e.run.Key()}, {"simulated", strconv.FormatBool(e.Kind.Simulated())},
 		}
 		valid := 0.0
 		if e.best() {

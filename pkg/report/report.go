@@ -85,12 +85,28 @@ type Verdict string
 // Kind tells numbers that are no measurements.
 type Kind string
 
-// The kinds.
+// The kinds. A rehearsal whose simulated time passed 20 times faster is of the kind
+// "simulated 20x".
 const (
 	Measured  Kind = ""
 	Simulated Kind = "simulated"
 	Profiled  Kind = "profiled"
 )
+
+// Simulated reports whether the engine was simulated, at whatever speed.
+func (k Kind) Simulated() bool {
+	return k == Simulated || strings.HasPrefix(string(k), string(Simulated)+" ")
+}
+
+// Speed is how many times faster simulated time passed.
+func (k Kind) Speed() int {
+	n := 1
+	fmt.Sscanf(string(k), string(Simulated)+" %dx", &n) // 1 stays where none is named
+	return n
+}
+
+// alike reports whether both are simulated, or of one kind.
+func (k Kind) alike(other Kind) bool { return k == other || k.Simulated() && other.Simulated() }
 
 // Build arranges runs. It does not keep the order of groups the caller gave, but
 // that of their first runs.
@@ -129,7 +145,7 @@ func (r *Report) addEntries(runs []Run, groupBy []string) {
 		if run.Result != nil {
 			e.Group = groupName(groupOf(run, groupBy), e.Kind)
 		}
-		if e.Kind == Simulated {
+		if e.Kind.Simulated() {
 			r.Simulated++
 		}
 		if run.remark != "" {
@@ -146,7 +162,7 @@ func newEntry(run *Run) Entry {
 		e.Verdict, e.Reason = "no record", run.Problem
 		return e
 	}
-	e.RunID, e.Kind, e.Reason = r.RunID, kind(r), reason(r)
+	e.RunID, e.Kind, e.Reason = r.RunID, KindOf(r), reason(r)
 	e.Imported = r.Provenance.From()
 	e.Verdict, e.Usable = verdict(r)
 	if r.Provenance != nil {
@@ -161,8 +177,11 @@ func newEntry(run *Run) Entry {
 	return e
 }
 
-func kind(r *result.Result) Kind {
+// KindOf is the kind of a record's numbers.
+func KindOf(r *result.Result) Kind {
 	switch {
+	case r.Simulated && r.SimulatedSpeed > 1:
+		return Simulated + Kind(fmt.Sprintf(" %dx", r.SimulatedSpeed))
 	case r.Simulated:
 		return Simulated
 	case r.Profiling != nil && r.Profiling.Enabled:

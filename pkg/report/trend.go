@@ -121,7 +121,7 @@ func Trace(runs []Run, metrics []Metric, by []string) (*Report, error) {
 func (r *Report) series(runs []Run, by []string) []*Trend {
 	order, among := pointers(runs), Simulated
 	for _, run := range order {
-		if run.Result != nil && kind(run.Result) == Measured {
+		if run.Result != nil && KindOf(run.Result) == Measured {
 			among = Measured
 		}
 	}
@@ -172,12 +172,12 @@ type sorter struct {
 
 func (s *sorter) add(run *Run) {
 	c, key := Case{Test: run.Case.Test, Phase: run.Case.Phase}, run.Key()
-	x := &Trend{Test: c.String(), Key: key, Kind: kind(run.Result)}
+	x := &Trend{Test: c.String(), Key: key, Kind: KindOf(run.Result)}
 	if len(s.by) > 0 {
 		x.By = groupOf(run, s.by)
 		x.Key = joined(x.By)
 	}
-	id := fmt.Sprintf("%q %q %q", run.Case.Scenario, x.Test, x.Key)
+	id := fmt.Sprintf("%q %q %q %s", run.Case.Scenario, x.Test, x.Key, x.Kind)
 	if have := s.trends[id]; have != nil {
 		x = have
 	} else {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -33,6 +34,7 @@ type Identity struct {
 	Profiled      bool              `json:"profiled"`
 	Settings      map[string]string `json:"settings"` // flags, load and environment, by key
 	Simulated     bool              `json:"simulated"`
+	Speed         int               `json:"simulated_speed,omitempty"` // of a rehearsal; 0: 1
 	Topology      string            `json:"topology"`
 }
 
@@ -40,7 +42,7 @@ type Identity struct {
 // does not know are "".
 func (r *Result) Identity() Identity {
 	id := Identity{
-		Client: r.Config.Benchmark.Kind, Simulated: r.Simulated, Profiled: r.Profiling != nil && r.Profiling.Enabled,
+		Client: r.Config.Benchmark.Kind, Simulated: r.Simulated, Speed: r.SimulatedSpeed, Profiled: r.Profiling != nil && r.Profiling.Enabled,
 		Model: ModelName(r.Config.Settings[ModelSetting]), GPU: r.GPU(), Topology: r.Placement.Topology(), Settings: portable(r.Config.Settings),
 	}
 	if p := r.Provenance; p != nil {
@@ -88,6 +90,9 @@ func SeriesKey(settings map[string]string, r *Result) string {
 	s[" gpu"], s[" engine"] = r.GPU(), ""
 	if r != nil {
 		s[" topology"] = r.Placement.Topology()
+		if r.SimulatedSpeed > 1 {
+			s[" speed"] = strconv.Itoa(r.SimulatedSpeed)
+		}
 		if r.Provenance != nil {
 			s[" engine"] = r.Provenance.Engine
 		}

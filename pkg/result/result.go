@@ -31,6 +31,9 @@ type Result struct {
 	Status   Status   `json:"status"`
 	// Simulated is set if an engine was a simulator: never compared, never a baseline.
 	Simulated bool `json:"simulated,omitempty" jsonschema:"the engine was simulated: these are not measurements"`
+	// SimulatedSpeed is how many times faster simulated time passed. All times of the
+	// record are real ones.
+	SimulatedSpeed int `json:"simulated_speed,omitempty" jsonschema:"how many times faster the simulated engine went than its settings say; absent: 1"`
 
 	Config  Config  `json:"config"`
 	Results Metrics `json:"results"`

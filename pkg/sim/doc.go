@@ -10,21 +10,12 @@
 //
 // # Knobs
 //
-// All by environment, all optional:
+// All are variables of the environment, and all are optional: [knobs.Knobs] lists them, and docs/reference/planted-faults.md
+// is that list as a page. Three more are set by profllm:
 //
-//	PROFLLM_SIM_TTFT      50ms   admission to first token
-//	PROFLLM_SIM_ITL       20ms   between two tokens of one request
-//	PROFLLM_SIM_JITTER    0      0-1, share of TTFT and ITL by which a token may be early or late
-//	PROFLLM_SIM_SEED      1      changes answers, jitter and which requests fail
-//	PROFLLM_SIM_STARTUP   500ms  from start to the port being open
-//	PROFLLM_SIM_ACCURACY  0.75   0-1, share of arithmetic questions answered right
-//	PROFLLM_SIM_TOKENS    words  "words": a piece is up to three letters; "bytes": one token per byte
-//	PROFLLM_SIM_FLAGS            "any": take every flag of vllm serve, also one that vLLM 0.32.0 refuses
-//	PROFLLM_SIM_RAY             path of a real ray to run instead of the simulated one
-//	PROFLLM_SIM_GPUS            how many GPUs each node has; without it no GPU is looked at
-//	PROFLLM_SIM_FAULTS           see below
-//	PROFLLM_NODE_ADDR            the address of this simulated node; replaces 0.0.0.0, so that several nodes fit on one machine
-//	PROFLLM_ROLE                 which role this process plays; set by the job
+//	PROFLLM_SIM_SPEED  all times of the simulation are divided by it, see [knobs.Speed]
+//	PROFLLM_NODE_ADDR  the address of this simulated node; replaces 0.0.0.0, so that several nodes fit on one machine
+//	PROFLLM_ROLE       which role this process plays; set by the job
 //
 // Token i of a request admitted at t is due at t + TTFT + i*ITL, whatever happened to the tokens before it. At most
 // --max-num-seqs requests are admitted at once; the others wait in order of arrival. A decode server that took over a
@@ -69,48 +60,7 @@
 //	group              = ( role | "*" ) ":" fault { "," fault }
 //	fault              = name [ "=" value ]
 //
-//	die-at-start        exit before the port opens, after a traceback whose root cause is a lack of cache memory
-//	die-after=2s        exit this long after becoming ready (client: after starting)
-//	die-on-request=N    exit on the Nth generation request, unanswered
-//	exit=3              exit code of the three above; 1 unless given
-//	never-ready         stay alive, never open the port
-//	hang                become ready, accept generation requests, never answer
-//	fail=0.1            share of generation requests answered with status 500
-//	bundle=4            tokens per streamed chunk
-//	zero-tokens         answer at once with status 200 and no token
-//	miscount=1.1        factor by which the engine counts other output tokens than it sends
-//	abort=0.2           share of requests that the engine counts as aborted, although it answers them
-//	preempt=0.05        share of requests for which a preemption is counted
-//	corrupt=0.05        share of requests that are counted as corrupted; without it the counter is not there, as in vLLM
-//	warm=0.2            share of every prompt that is found in the prefix cache, whatever was asked before
-//	cold=8              the first so many requests wait ten times as long for their first token
-//	slowing=2ms         each request waits that much longer for its first token than the one before
-//	stall=10s@5s        from 5 s after the first request on no token goes out for 10 s
-//	burst=8             tokens go out eight chunks at a time, each in a chunk of its own
-//	freeze=5s@2s        the client stands still for 5 s, from 2 s after its first look at the clock on
-//	step=-200ms@2s      the clock that the client reads is set by -200 ms, 2 s after its first look at it
-//	pace=0.9            the client keeps this share of the rate it is asked for
-//	restart-on-request=N  count from 0 again at the Nth generation request, as a server that somebody restarts does
-//	root=MODEL          say that the model served is this one, under the same name
-//	version=1.2         say that the engine is of this version
-//	drop=0.1            share of generation requests that are read, held for TTFT and left unanswered, the connection closed
-//	cut=0.1             share of streams whose connection is closed in the middle
-//	error-event=0.1     share of streams that end with an error event, inside their status 200
-//	error-usage=0.1     the same, the error beside choices and usage
-//	garbage=0.1         share of streams of which one event is plain text
-//	html=0.1            share of generation requests answered with status 200 and a web page
-//	short=0.1           share of answers that end after a quarter of their tokens
-//	usage=0.5           factor by which the client is told other completion tokens than it gets
-//	finish=abort        the finish reason that the client is told
-//	no-usage            no answer has a usage
-//	no-done             streams end without [DONE]
-//	no-params           prefill's answers carry no kv_transfer_params
-//	recompute=0.1       share of KV transfers that fail and whose prompt is computed by decode, as kv_load_failure_policy=recompute does
-//	use=3/0.5           GPU 3 is at work in 0.5 % of the time
-//	clock=3/1700        the SM clock of GPU 3 is 1700 MHz
-//	heat=3/0.1          in a tenth of the looks at it GPU 3 is slowed down by heat
-//	skip=0.1            a tenth of the looks at the GPUs is left out
-//	driver=HOST/1.2     the driver of that node is of this version
+// [knobs.Faults] lists the names.
 //
 // A group applies where its role equals PROFLLM_ROLE; "*" is every server. The load client (`vllm bench serve`) obeys
 // only groups whose role is "client", and of those die-at-start, die-after, hang, exit, freeze, step and pace; the simulated GPUs obey only groups
@@ -118,7 +68,7 @@
 //
 // # Flags
 //
-// `vllm serve MODEL [flags]` takes the model first or as --model, as profllm renders it. A token after a flag that does
+// `vllm serve MODEL [flags]` takes the model first or as --model, as profllm renders it.
 // What the parser of vLLM 0.32.0 refuses is refused in its words, with exit code 2: names it does not know (the beginning
 // of one is enough, as with argparse), too few or too many values, a word where a number is due, an unknown choice.
 // PROFLLM_SIM_FLAGS=any takes every name and value, for engines of another release. Flags whose effect is not simulated are

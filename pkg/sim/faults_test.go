@@ -9,100 +9,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/sim/knobs"
+	"github.com/profllm/profllm/pkg/sim/program"
 )
-
-func TestParseFaults(t *testing.T) {
-	healthy := faults{exit: 1, bundle: 1, miscount: 1}
-	with := func(change func(*faults)) faults {
-		f := healthy
-		change(&f)
-		return f
-	}
-	tests := map[string]struct {
-		text, role string
-		star       bool
-		want       faults
-	}{
-		"none":            {"", "serve", true, healthy},
-		"everyone":        {"*:hang", "serve", true, with(func(f *faults) { f.hang = true })},
-		"no role":         {"*:hang", "", true, with(func(f *faults) { f.hang = true })},
-		"mine":            {"decode:die-after=2s,exit=3", "decode", true, with(func(f *faults) { f.dieAfter, f.exit = 2*time.Second, 3 })},
-		"another's":       {"decode:die-after=2s", "prefill", true, healthy},
-		"two groups":      {"decode:hang; *:fail=0.5 , bundle=4", "decode", true, with(func(f *faults) { f.hang, f.fail, f.bundle = true, 0.5, 4 })},
-		"star not client": {"*:die-at-start", "client", false, healthy},
-		"what it says":    {"decode:root=org/m,version=1.2,restart-on-request=7", "decode", true, with(func(f *faults) { f.root, f.version, f.restart = "org/m", "1.2", 7 })},
-		"client":          {"client:die-at-start", "client", false, with(func(f *faults) { f.dieAtStart = true })},
-		"books": {"*:miscount=1.1,abort=0.6,preempt=0.2,corrupt=0.3,warm=0.4,cold=8,slowing=2ms", "x", true, with(func(f *faults) {
-			f.miscount, f.abort, f.preempt, f.corrupt, f.warm, f.cold, f.slowing = 1.1, 0.6, 0.2, 0.3, 0.4, 8, 2*time.Millisecond
-		})},
-		"time": {"client:stall=10s@5s,burst=8,freeze=1s@0s,step=-9s@1m,pace=0.9", "client", false, with(func(f *faults) {
-			f.stall, f.burst, f.freeze, f.step, f.pace = moment{10 * time.Second, 5 * time.Second}, 8, moment{by: time.Second}, moment{-9 * time.Second, time.Minute}, 0.9
-		})},
-		"the rest": {"*:never-ready,zero-tokens,die-on-request=3,die-at-start", "x", true, with(func(f *faults) {
-			f.neverReady, f.zeroTokens, f.dieOnRequest, f.dieAtStart = true, true, 3, true
-		})},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, err := parseFaults(tt.text, tt.role, tt.star)
-			require.NoError(t, err)
-			require.Equal(t, tt.want, got)
-		})
-	}
-}
-
-func TestParseFaultsMistakes(t *testing.T) {
-	for text, want := range map[string]string{
-		"hang":                 "want ROLE:FAULT",
-		":hang":                "want ROLE:FAULT",
-		"*:hnag":               `unknown fault "hnag"`,
-		"*:":                   `unknown fault ""`,
-		"*:die-after":          "want a duration",
-		"*:die-after=-1s":      "want a duration",
-		"*:fail=2":             "from 0 to 1",
-		"*:fail=NaN":           "from 0 to 1",
-		"*:bundle=0":           "from 1",
-		"*:exit=256":           "to 255",
-		"*:hang=1":             "takes no value",
-		"*:root":               "root wants a value",
-		"*:restart-on-request": "from 1",
-		"somebody-else:exit=0": "from 1",
-		"*:slowing=0s":         "want a duration",
-		"*:warm=1.1":           "from 0 to 1",
-		"*:miscount=-1":        "want a factor",
-		"*:cold=0":             "from 1",
-		"*:stall=10s":          "when it begins",
-		"*:stall=0s@1s":        "when it begins",
-		"*:step=1s@-1s":        "when it begins",
-		"*:freeze=-1s@1s":      "when it begins",
-		"*:freeze=x@1s":        "when it begins",
-		"*:burst=0":            "from 1",
-		"*:pace=1.1":           "from 0 to 1",
-	} {
-		_, err := parseFaults(text, "serve", true)
-		require.ErrorContains(t, err, want, text)
-	}
-}
-
-func FuzzParseFaults(f *testing.F) {
-	f.Add("decode:die-after=2s,exit=3;*:fail=0.1", "decode")
-	f.Fuzz(func(t *testing.T, text, role string) {
-		got, err := parseFaults(text, role, true)
-		if err == nil {
-			require.True(t, got.bundle >= 1 && got.exit >= 1 && got.exit <= 255 && got.fail >= 0 && got.fail <= 1 && got.dieAfter >= 0)
-		}
-	})
-}
-
-func TestReadKnobsMistakes(t *testing.T) {
-	_, err := readKnobs(env(map[string]string{
-		"PROFLLM_SIM_TTFT": "-1s", "PROFLLM_SIM_ITL": "20", "PROFLLM_SIM_JITTER": "2", "PROFLLM_SIM_SEED": "x",
-		"PROFLLM_SIM_STARTUP": "?", "PROFLLM_SIM_ACCURACY": "-0.1", "PROFLLM_SIM_TOKENS": "bpe", "PROFLLM_SIM_FAULTS": "x",
-	}))
-	for _, name := range []string{"TTFT", "ITL", "JITTER", "SEED", "STARTUP", "ACCURACY", "TOKENS", "FAULTS"} {
-		require.ErrorContains(t, err, "PROFLLM_SIM_"+name)
-	}
-}
 
 func faulty(text string) map[string]string {
 	return map[string]string{"PROFLLM_SIM_FAULTS": text, "PROFLLM_ROLE": "serve"}
@@ -170,7 +80,7 @@ func TestFaultFail(t *testing.T) {
 	}
 	want := 0 // the share is drawn, but always the same
 	for n := range uint64(100) {
-		if unit(1, n+1) < 0.5 {
+		if knobs.Unit(1, n+1) < 0.5 {
 			want++
 		}
 	}
@@ -242,7 +152,7 @@ func TestFaultsOfTheClient(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			ran := false
-			code := Main(t.Context(), Process{
+			code := Main(t.Context(), program.Process{
 				Args: []string{"vllm", "bench", "serve"}, Env: env(faulty(tt.faults)), Stdout: io.Discard, Stderr: io.Discard,
 				Bench: func(ctx context.Context, _ []string, _ func() time.Time, _, _ io.Writer) int {
 					ran = true
@@ -259,16 +169,6 @@ func TestFaultsOfTheClient(t *testing.T) {
 	}
 }
 
-// The condition that the check PL-V10 must find: chunks of one token, several at a time.
-func TestFaultBurst(t *testing.T) {
-	e := engine{faults: faults{burst: 4}}
-	var last []int
-	for i := range 6 {
-		last = append(last, e.last(i, 6))
-	}
-	require.Equal(t, []int{3, 3, 3, 3, 5, 5}, last)
-}
-
 // The condition that the check PL-V22 must find: nobody gets a token while it lasts.
 func TestFaultStall(t *testing.T) {
 	_, url := serveCommand(t, faulty("*:stall=300ms@0s"))
@@ -277,10 +177,6 @@ func TestFaultStall(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, body, `"completion_tokens":6`)
 	require.GreaterOrEqual(t, time.Since(begin), 300*time.Millisecond)
-	m := moment{by: 10 * time.Second, after: 5 * time.Second}
-	for since, left := range map[time.Duration]time.Duration{0: 0, 5 * time.Second: 10 * time.Second, 14 * time.Second: time.Second, 15 * time.Second: 0, time.Minute: 0} {
-		require.Equal(t, left, m.within(since), since)
-	}
 }
 
 // The conditions of a client that the checks PL-V8, PL-V13 and PL-V14 must find.
@@ -296,27 +192,14 @@ func TestFaultsOfTheClientsClock(t *testing.T) {
 		},
 	} {
 		called := false
-		p := Process{Env: env(map[string]string{"PROFLLM_SIM_FAULTS": text}), Stdout: io.Discard, Stderr: io.Discard,
+		p := program.Process{Env: env(map[string]string{"PROFLLM_SIM_FAULTS": text}), Stdout: io.Discard, Stderr: io.Discard,
 			Bench: func(_ context.Context, args []string, now func() time.Time, _, _ io.Writer) int {
 				called = true
 				check(args, now)
 				return 0
 			}}
-		require.Zero(t, p.bench(t.Context(), []string{"--request-rate", "10"}), text)
+		p.Args = []string{"vllm", "bench", "serve", "--request-rate", "10"}
+		require.Zero(t, Main(t.Context(), p), text)
 		require.True(t, called, text)
 	}
-	f := faults{pace: 0.5}
-	_, err := f.paced([]string{"--num-prompts", "3"})
-	require.ErrorContains(t, err, "needs a --request-rate")
-}
-
-// A client that takes a while to start meets the fault while it measures.
-func TestClockBeginsWithTheFirstLook(t *testing.T) {
-	f := faults{step: moment{by: -time.Hour, after: 500 * time.Millisecond}}
-	now := f.clock()
-	time.Sleep(600 * time.Millisecond)
-	began := time.Now()
-	require.False(t, now().Before(began))
-	time.Sleep(600 * time.Millisecond)
-	require.True(t, now().Before(began))
 }

@@ -11,21 +11,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/await"
+	"github.com/profllm/profllm/pkg/sim/program"
 )
 
 func TestNsys(t *testing.T) {
 	dir := t.TempDir()
 	profile := func(ctx context.Context, args ...string) (int, string) {
 		var out, errs bytes.Buffer
-		code := Main(ctx, Process{Args: append([]string{"nsys"}, args...), Env: env(map[string]string{"RANK": "1"}), Environ: os.Environ(), Stdout: &out, Stderr: &errs})
+		code := Main(ctx, program.Process{Args: append([]string{"nsys"}, args...), Env: env(map[string]string{"RANK": "1"}), Environ: os.Environ(), Stdout: &out, Stderr: &errs})
 		return code, out.String() + errs.String()
 	}
-	report := func(name string) (r nsysReport) {
+	report := func(name string) (r nsysWritten) {
 		data, err := os.ReadFile(filepath.Join(dir, name+".nsys-rep"))
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(data, &r))
 		require.True(t, r.Simulated)
-		require.Equal(t, Version, r.By)
+		require.Equal(t, program.Version, r.By)
 		return r
 	}
 	code, out := profile(t.Context(), "profile", "-s", "none", "-o", filepath.Join(dir, "a-%q{RANK}"), "-t", "cuda", "--force-overwrite=true", "--flag", "sh", "-c", "echo said; exit 4", "-x")
@@ -54,4 +55,12 @@ func TestNsys(t *testing.T) {
 		require.NotZero(t, code)
 		require.Contains(t, out, want)
 	}
+}
+
+// nsysWritten is what of a report is looked at.
+type nsysWritten struct {
+	Simulated bool
+	By        string
+	Command   []string
+	Exit      int
 }

@@ -2,16 +2,16 @@ package sim
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/await"
+	"github.com/profllm/profllm/pkg/sim/program"
+	"github.com/profllm/profllm/pkg/sim/ray"
 )
 
 // rayEnv is a node of its own: its address, its state file.
@@ -25,7 +25,7 @@ func rayHead(t testing.TB, settings map[string]string) (*command, string) {
 	t.Helper()
 	c := start(t, settings, "ray", "start", "--head", "--port=0", "--num-cpus=2", "--num-gpus=4", "--block")
 	c.await(t, "block forever")
-	s, err := Process{Env: env(settings)}.readRayState(settings["PROFLLM_NODE_ADDR"])
+	s, err := ray.ReadState(program.Process{Env: env(settings)}, settings["PROFLLM_NODE_ADDR"])
 	require.NoError(t, err)
 	return c, s.GCS
 }
@@ -136,7 +136,7 @@ func TestRayDaemon(t *testing.T) {
 	for name, value := range settings {
 		environ = append(environ, name+"="+value)
 	}
-	p := Process{
+	p := program.Process{
 		Args: []string{"ray", "start", "--head", "--port=0", "--num-cpus=1"},
 		Env:  env(settings), Environ: environ, Stdout: &output{}, Stderr: &output{}, Executable: self,
 	}
@@ -145,7 +145,7 @@ func TestRayDaemon(t *testing.T) {
 	code, out, errs := run(t, settings, "ray", "status")
 	require.Equal(t, 0, code, errs)
 	require.Equal(t, 1, strings.Count(out, " 1 node_"))
-	state, err := p.readRayState("127.0.0.1")
+	state, err := ray.ReadState(p, "127.0.0.1")
 	require.NoError(t, err)
 	require.NotEqual(t, os.Getpid(), state.PID)
 
@@ -167,54 +167,10 @@ func TestRayDaemonThatCannotStart(t *testing.T) {
 		environ = append(environ, name+"="+value)
 	}
 	errs := &output{}
-	code := Main(context.Background(), Process{
+	code := Main(context.Background(), program.Process{
 		Args: []string{"ray", "start", "--address", closedPort(t)},
 		Env:  env(settings), Environ: environ, Stdout: &output{}, Stderr: errs, Executable: self,
 	})
 	require.Equal(t, 1, code)
 	require.Contains(t, errs.String(), "--block")
-}
-
-func TestStatusText(t *testing.T) {
-	at := time.Date(2026, 11, 21, 3, 44, 13, 903268000, time.UTC)
-	id := strings.Repeat("ab", 28)
-	got := statusText([]rayNode{{ID: id, CPUs: 1, GPUs: 2}}, at)
-	// As Ray 2.56 printed it, but for the label and the memory.
-	want := fmt.Sprintf(`======== Autoscaler status: 2026-11-21 03:44:13.903268 ======== (profllm sim)
-Node status
----------------------------------------------------------------
-Active:
- 1 node_%s
-Pending:
- (no pending nodes)
-Recent failures:
- (no failures)
-
-Resources
----------------------------------------------------------------
-Total Usage:
- 0.0/1.0 CPU
- 0.0/2.0 GPU
- 0B/0B memory
- 0B/0B object_store_memory
-
-From request_resources:
- (none)
-Pending Demands:
- (no resource demands)
-`, id)
-	require.Equal(t, want, got)
-}
-
-func FuzzRayMessage(f *testing.F) {
-	f.Add([]byte("{\"do\":\"join\",\"node\":{\"id\":\"a\"}}\n"))
-	f.Add([]byte("{\"do\":\"status\"}\n"))
-	f.Add([]byte("GET / HTTP/1.1\r\n"))
-	f.Add([]byte("{}"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		_, err := readMessage(strings.NewReader(string(text)))
-		if err == nil {
-			require.Contains(t, string(text), "\n")
-		}
-	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/await"
+	"github.com/profllm/profllm/pkg/sim/engine"
+	"github.com/profllm/profllm/pkg/sim/knobs"
 )
 
 func post(ctx context.Context, url, body string) (int, string, error) {
@@ -119,8 +122,8 @@ func TestServeBindsItsNode(t *testing.T) {
 		c := start(t, map[string]string{"PROFLLM_NODE_ADDR": "127.0.1.2"}, "vllm", "serve", "m", "--port", "0", "--host", host)
 		require.Contains(t, c.await(t, `on http://(\S+)`), "127.0.1.2:")
 	}
-	require.Equal(t, "127.0.0.1", nodeHost("127.0.0.1", "127.0.1.2"), "an explicit address stays")
-	require.Equal(t, "0.0.0.0", nodeHost("0.0.0.0", ""))
+	require.Equal(t, "127.0.0.1", engine.NodeHost("127.0.0.1", "127.0.1.2"), "an explicit address stays")
+	require.Equal(t, "0.0.0.0", engine.NodeHost("0.0.0.0", ""))
 }
 
 func TestServeLogsWhereItRuns(t *testing.T) {
@@ -161,12 +164,12 @@ func TestTransferNeedsTheAnnouncedEngine(t *testing.T) {
 		`{"prompt":"Hello","max_tokens":1,"ignore_eos":true,"kv_transfer_params":{"do_remote_decode":true}}`)
 	require.NoError(t, err)
 	var a struct {
-		KV kvParams `json:"kv_transfer_params"`
+		KV map[string]any `json:"kv_transfer_params"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(body), &a))
-	require.True(t, a.KV.DoRemotePrefill)
+	require.Equal(t, true, a.KV["do_remote_prefill"])
 
-	ask := func(kv kvParams) int {
+	ask := func(kv map[string]any) int {
 		text, err := json.Marshal(map[string]any{"prompt": "Hello", "max_tokens": 2, "kv_transfer_params": kv})
 		require.NoError(t, err)
 		status, _, err := post(t.Context(), decode+"/v1/completions", string(text))
@@ -176,8 +179,8 @@ func TestTransferNeedsTheAnnouncedEngine(t *testing.T) {
 	require.Equal(t, 200, ask(a.KV))
 	require.Equal(t, "1.0", gaugeOf(t, decode, "vllm:nixl_xfer_time_seconds_count"))
 
-	wrong := a.KV
-	wrong.EngineID = uuid()
+	wrong := maps.Clone(a.KV)
+	wrong["remote_engine_id"] = "01234567-89ab-4cde-8f01-23456789abcd"
 	require.Equal(t, 500, ask(wrong), "another engine lives at this address")
 	require.Equal(t, "1.0", gaugeOf(t, decode, "vllm:nixl_xfer_time_seconds_count"))
 	require.Equal(t, "1.0", gaugeOf(t, decode, "vllm:nixl_bytes_transferred_count"))
@@ -215,11 +218,12 @@ func FuzzRequestBody(f *testing.F) {
 	}
 	f.Add("/v1/completions", `{"prompt":[[]],"n":99999999,"stop":[""],"logprobs":-1}`)
 	f.Add("/v1/chat/completions", `{"messages":[{"content":[null]}],"max_tokens":9223372036854775807}`)
-	c, _, err := parseServe([]string{"m", "--served-model-name", "tiny", "--max-model-len", "256"})
+	c := engine.Config{
+		Model: "m", Names: []string{"tiny"}, MaxLen: 256, MaxSeqs: engine.DefaultMaxSeqs, BlockSize: engine.DefaultBlockSize, TP: 1, PP: 1, Prefix: true,
+	}
+	k, err := knobs.Read(env(map[string]string{"PROFLLM_SIM_TTFT": "0s", "PROFLLM_SIM_ITL": "0s"}))
 	require.NoError(f, err)
-	k, err := readKnobs(env(map[string]string{"PROFLLM_SIM_TTFT": "0s", "PROFLLM_SIM_ITL": "0s"}))
-	require.NoError(f, err)
-	h := newServer(c, k, time.Now()).handler()
+	h := engine.NewServer(c, k, time.Now()).Handler()
 	f.Fuzz(func(t *testing.T, path, body string) {
 		switch path {
 		case "/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize":

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/sim/program"
 )
 
 const launchServer = "sglang.launch_server"
@@ -139,7 +141,7 @@ func TestSGLangClient(t *testing.T) {
 	}
 	for i := range 2 {
 		var out, errs output
-		code := Main(t.Context(), Process{
+		code := Main(t.Context(), program.Process{
 			Args: strings.Fields("python3 -m sglang.bench_serving --backend sglang --base-url http://h:1 --model m --dataset-name random --num-prompts 2 " +
 				"--max-concurrency 4 --random-input-len 16 --random-output-len 8 --warmup-requests 1 --random-range-ratio 0.5 --output-file " + file + " --output-details --pd-separated"),
 			Env: env(nil), Stdout: &out, Stderr: &errs, Bench: bench,
@@ -180,7 +182,7 @@ func after(args []string, name string) string {
 func TestSGLangClientFails(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "out.jsonl")
 	var out, errs output
-	code := Main(t.Context(), Process{
+	code := Main(t.Context(), program.Process{
 		Args: strings.Fields("python3 -m sglang.bench_serving --dataset-name random --output-file " + file),
 		Env:  env(nil), Stdout: &out, Stderr: &errs, Bench: func(context.Context, []string, func() time.Time, io.Writer, io.Writer) int { return 7 },
 	})
@@ -201,7 +203,7 @@ func TestSGLangEvaluation(t *testing.T) {
 func TestSGLangRouter(t *testing.T) {
 	var given []string
 	var out output
-	p := Process{Env: env(map[string]string{"PROFLLM_NODE_ADDR": "127.0.1.1"}), Stdout: &out, Stderr: &out,
+	p := program.Process{Env: env(map[string]string{"PROFLLM_NODE_ADDR": "127.0.1.1"}), Stdout: &out, Stderr: &out,
 		Proxy: func(_ context.Context, args []string, _, _ io.Writer) int { given = args; return 0 }}
 	p.Args = strings.Fields("python3 -m sglang_router.launch_router --pd-disaggregation --prefill http://a:1 8998 --prefill http://c:1 9098 --decode http://b:2 --host 0.0.0.0 --port 8300")
 	require.Equal(t, 0, Main(t.Context(), p))

@@ -16,12 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/await"
+	"github.com/profllm/profllm/pkg/sim/program"
 )
 
 // TestMain plays `ray` when started under that name, as cmd/profllm does: `ray start` starts itself again.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "ray" {
-		os.Exit(Main(context.Background(), Process{
+		os.Exit(Main(context.Background(), program.Process{
 			Args: os.Args, Env: os.Getenv, Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr,
 		}))
 	}
@@ -68,7 +69,7 @@ func start(t testing.TB, settings map[string]string, args ...string) *command {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &command{code: make(chan int, 1), cancel: cancel}
-	p := Process{Args: args, Env: env(settings), Stdout: &c.out, Stderr: &c.err}
+	p := program.Process{Args: args, Env: env(settings), Stdout: &c.out, Stderr: &c.err}
 	go func() { c.code <- Main(ctx, p) }()
 	t.Cleanup(cancel)
 	return c
@@ -122,7 +123,7 @@ func run(t testing.TB, settings map[string]string, args ...string) (code int, st
 }
 
 func TestMainDispatch(t *testing.T) {
-	echo := func(name string, code int) Program {
+	echo := func(name string, code int) program.Program {
 		return func(_ context.Context, args []string, stdout, _ io.Writer) int {
 			io.WriteString(stdout, name+":"+strings.Join(args, ","))
 			return code
@@ -157,7 +158,7 @@ func TestMainDispatch(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			code := Main(t.Context(), Process{
+			code := Main(t.Context(), program.Process{
 				Args: tt.args, Env: env(nil), Stdout: &out, Stderr: &errs, Bench: client, Proxy: echo("proxy", 8),
 			})
 			require.Equal(t, tt.code, code)

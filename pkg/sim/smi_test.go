@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/sim/program"
 )
 
 func runSMI(t *testing.T, ctx context.Context, vars map[string]string, args ...string) (code int, out string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = Main(ctx, Process{Args: append([]string{"nvidia-smi"}, args...), Env: env(vars), Stdout: &stdout, Stderr: &stderr})
+	code = Main(ctx, program.Process{Args: append([]string{"nvidia-smi"}, args...), Env: env(vars), Stdout: &stdout, Stderr: &stderr})
 	return code, stdout.String() + stderr.String()
 }
 
@@ -55,7 +57,7 @@ func (l *lines) Write(p []byte) (int, error) {
 func TestSMIAgainAndAgain(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	enough := &lines{n: 6, full: cancel}
-	Main(ctx, Process{
+	Main(ctx, program.Process{
 		Args: []string{"nvidia-smi", "--query-gpu=clocks_event_reasons.active", csvOnly, "-lms", "10"}, Stdout: enough, Stderr: enough,
 		Env: env(map[string]string{"PROFLLM_SIM_GPUS": "1", "PROFLLM_SIM_FAULTS": "gpu:skip=0.25,heat=0/0.5"}),
 	})

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/sim/knobs"
 )
 
 // Each fault of the wire spoils the answers of its share of the requests in its own way, and leaves the rest alone.
@@ -15,9 +17,9 @@ func TestAnswerFaults(t *testing.T) {
 	}{
 		"drop=1":        {broken: true, hasNot: "data: "},
 		"cut=1":         {broken: true, has: "data: ", hasNot: whole},
-		"error-event=1": {has: errorEvent, hasNot: `"finish_reason":"length"`},
-		"error-usage=1": {has: errorUsage, hasNot: `"finish_reason":"length"`},
-		"garbage=1":     {has: garbage + "data: {"},
+		"error-event=1": {has: `"type":"InternalServerError","param":null,"code":500}}`, hasNot: `"finish_reason":"length"`},
+		"error-usage=1": {has: `"code":500},"choices":[],"usage":{"prompt_tokens":8,`, hasNot: `"finish_reason":"length"`},
+		"garbage=1":     {has: "data: upstream connect error or disconnect/reset before headers\n\ndata: {"},
 		"html=1":        {has: "<html>", hasNot: "data: "},
 		"short=1":       {has: `"completion_tokens":1}`},
 		"usage=0.5":     {has: `"completion_tokens":3}`},
@@ -47,7 +49,7 @@ func TestAnswerFaultMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"*:drop=2": "from 0 to 1", "*:usage=0": "want a factor", "*:usage=x": "want a factor", "*:finish": "finish wants a value", "*:no-done=1": "takes no value",
 	} {
-		_, err := parseFaults(text, "serve", true)
+		_, err := knobs.ParseFaults(text, "serve", true)
 		require.ErrorContains(t, err, want, text)
 	}
 }

@@ -9,12 +9,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/sim/program"
 )
 
 func runTool(t *testing.T, env map[string]string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = Main(t.Context(), Process{Args: args, Env: func(name string) string { return env[name] }, Stdout: &out, Stderr: &errs})
+	code = Main(t.Context(), program.Process{Args: args, Env: func(name string) string { return env[name] }, Stdout: &out, Stderr: &errs})
 	return code, out.String(), errs.String()
 }
 
@@ -47,7 +49,7 @@ func TestToolsSayThatTheyAreSimulated(t *testing.T) {
 		require.Empty(t, out, "the first rank speaks")
 	}
 	code, _, stderr := runTool(t, nil, "nccl")
-	require.Equal(t, exitMissing, code)
+	require.Equal(t, program.Missing, code)
 	require.Contains(t, stderr, `"nccl" is not simulated`)
 }
 
@@ -61,12 +63,12 @@ func TestShellTextIsNotRun(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 
 	code, _, stderr := runTool(t, nil, "bash", "-c", "if true; then echo")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, program.Usage, code)
 	require.Contains(t, stderr, "syntax error")
 
 	for _, args := range [][]string{{"bash"}, {"bash", "-c"}, {"bash", "script.sh"}} {
 		code, _, stderr = runTool(t, nil, args...)
-		require.Equal(t, exitUsage, code)
+		require.Equal(t, program.Usage, code)
 		require.Contains(t, stderr, "bash -c TEXT only")
 	}
 }

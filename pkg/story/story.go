@@ -184,6 +184,9 @@ func (e *Evidence) asked() string {
 	}
 	if p.Simulated {
 		b.WriteString(", SIMULATED engine")
+		if n := p.Speed(); n > 1 {
+			fmt.Fprintf(&b, " at speed %d", n)
+		}
 	}
 	var roles []string
 	for _, r := range p.Roles {

@@ -1,0 +1,200 @@
+package engine
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/profllm/profllm/pkg/sim/program"
+)
+
+// KVParams is vLLM's kv_transfer_params: what a prefill server hands to the decode server, through the proxy.
+type KVParams struct {
+	DoRemotePrefill bool    `json:"do_remote_prefill"`
+	DoRemoteDecode  bool    `json:"do_remote_decode"`
+	BlockIDs        [][]int `json:"remote_block_ids"`
+	EngineID        string  `json:"remote_engine_id"`
+	RequestID       string  `json:"remote_request_id"`
+	Host            string  `json:"remote_host"`
+	Port            int     `json:"remote_port"`
+	TP              int     `json:"tp_size"`
+	DCP             int     `json:"dcp_size"`
+	PP              int     `json:"pp_size"`
+	NumTokens       int     `json:"remote_num_tokens"`
+	Expiry          any     `json:"remote_blocks_expiry_time"`
+	Mode            string  `json:"transfer_mode"`
+	Cached          int     `json:"remote_prefill_cached_tokens"`
+}
+
+// A connector plays NIXL: it announces this server's engine id on the side channel and fetches from other servers that
+// announce theirs. No KV cache moves; what is checked is that the two servers reach each other.
+type connector struct {
+	id        string
+	host      string // as announced, VLLM_NIXL_SIDE_CHANNEL_HOST
+	port      int
+	tp        int
+	blockSize int
+
+	mu        sync.Mutex
+	nextBlock int
+	transfers transferStats
+}
+
+// transferStats are what the periodic log line tells of the transfers since the last one.
+type transferStats struct {
+	ok, failed int
+	time       time.Duration
+	bytes      int
+}
+
+// Side channel defaults of vLLM 0.32.0.
+const (
+	sideChannelHost = "localhost"
+	sideChannelPort = 5600
+)
+
+// Shape of the model of the recorded answers: 2 layers of keys and values, 2 heads of 64 float32 numbers.
+const (
+	bytesPerToken          = 2 * 2 * 2 * 64 * 4
+	descriptorsPerTransfer = 2
+)
+
+const HandshakeTimeout = 5 * time.Second
+
+// announcement is what the side channel answers.
+type announcement struct {
+	EngineID string `json:"engine_id"`
+	Engine   string `json:"engine"` // "profllm-sim"
+}
+
+func newConnector(c Config, env func(string) string, id string) (*connector, error) {
+	k := &connector{id: id, host: sideChannelHost, port: sideChannelPort, tp: c.TP, blockSize: c.BlockSize, nextBlock: 1}
+	if h := env("VLLM_NIXL_SIDE_CHANNEL_HOST"); h != "" {
+		k.host = h
+	}
+	if s := env("VLLM_NIXL_SIDE_CHANNEL_PORT"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 0 || n > 65535 {
+			return nil, fmt.Errorf("VLLM_NIXL_SIDE_CHANNEL_PORT=%q: want a port", s)
+		}
+		k.port = n
+	}
+	return k, nil
+}
+
+// announce answers handshakes on l until it is closed.
+func (k *connector) announce(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			c.SetDeadline(time.Now().Add(HandshakeTimeout))
+			json.NewEncoder(c).Encode(announcement{EngineID: k.id, Engine: program.Version})
+		}()
+	}
+}
+
+// offer returns the parameters under which a decode server may fetch the KV cache of a finished prompt.
+func (k *connector) offer(requestID string, prompt, cached int) *KVParams {
+	blocks := make([]int, (prompt+k.blockSize-1)/k.blockSize)
+	k.mu.Lock()
+	for i := range blocks {
+		blocks[i] = k.nextBlock
+		k.nextBlock++
+	}
+	k.mu.Unlock()
+	return &KVParams{
+		DoRemotePrefill: true,
+		BlockIDs:        [][]int{blocks},
+		EngineID:        k.id,
+		RequestID:       requestID,
+		Host:            k.host,
+		Port:            k.port,
+		TP:              k.tp, DCP: 1, PP: 1,
+		NumTokens: prompt,
+		Mode:      "pull",
+		Cached:    cached,
+	}
+}
+
+// A transferError says that a KV cache could not be fetched; the request is answered with status 500.
+type transferError struct{ err error }
+
+func (e *transferError) Error() string { return "fetch kv cache: " + e.err.Error() }
+func (e *transferError) Unwrap() error { return e.err }
+
+func isTransfer(err error) bool {
+	var t *transferError
+	return errors.As(err, &t)
+}
+
+// fetch takes over the KV cache of tokens tokens. Transfer metrics move only when the server at the given address announces
+// the given engine id.
+func (k *connector) fetch(ctx context.Context, from *KVParams, tokens int, m *registry) error {
+	start := time.Now()
+	if err := handshake(ctx, from); err != nil {
+		m.add("vllm:nixl_num_failed_transfers", 1)
+		k.note(transferStats{failed: 1})
+		return &transferError{err}
+	}
+	took := time.Since(start)
+	moved := (tokens + k.blockSize - 1) / k.blockSize * k.blockSize * bytesPerToken
+	m.observe("vllm:nixl_xfer_time_seconds", took.Seconds())
+	m.observe("vllm:nixl_post_time_seconds", 0)
+	m.observe("vllm:nixl_bytes_transferred", float64(moved))
+	m.observe("vllm:nixl_num_descriptors", descriptorsPerTransfer)
+	k.note(transferStats{ok: 1, time: took, bytes: moved})
+	return nil
+}
+
+func handshake(ctx context.Context, from *KVParams) error {
+	ctx, cancel := context.WithTimeout(ctx, HandshakeTimeout)
+	defer cancel()
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(from.Host, strconv.Itoa(from.Port)))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(HandshakeTimeout))
+	line, err := bufio.NewReader(io.LimitReader(c, 4096)).ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("handshake with %s: %w", c.RemoteAddr(), err)
+	}
+	var a announcement
+	if err := json.Unmarshal(line, &a); err != nil {
+		return fmt.Errorf("handshake with %s: %w", c.RemoteAddr(), err)
+	}
+	if a.EngineID != from.EngineID {
+		return fmt.Errorf("engine at %s is %s, not %s", c.RemoteAddr(), a.EngineID, from.EngineID)
+	}
+	return nil
+}
+
+func (k *connector) note(s transferStats) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.transfers.ok += s.ok
+	k.transfers.failed += s.failed
+	k.transfers.time += s.time
+	k.transfers.bytes += s.bytes
+}
+
+// take returns the transfers since the last call.
+func (k *connector) take() transferStats {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.transfers
+	k.transfers = transferStats{}
+	return s
+}

@@ -1,0 +1,76 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/profllm/profllm/pkg/sim/program"
+)
+
+// nsysValues are the options of `nsys profile` whose value is the next word;
+// long ones carry theirs behind an equal sign.
+const nsysValues = "-s -o -t -f -c -w -x -y -d -e -b -p"
+
+// nsysVariable is a part of a report's name that the environment says.
+var nsysVariable = regexp.MustCompile(`%q\{\w+\}`)
+
+// nsysReport is the whole of a simulated report.
+type nsysReport struct {
+	Simulated bool     `json:"simulated"`
+	By        string   `json:"by"`
+	Command   []string `json:"command"`
+	Options   []string `json:"options"`
+	Exit      int      `json:"exit"`
+}
+
+// Nsys is `nsys profile`: it runs a command and leaves a report that says so.
+func Nsys(ctx context.Context, p program.Process, args []string) int {
+	if len(args) == 0 || args[0] != "profile" {
+		return p.Fail(program.Usage, fmt.Errorf("nsys %s is not simulated: want profile", strings.Join(args, " ")))
+	}
+	output, args := "report1", args[1:]
+	var options []string
+	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		n := 1
+		if strings.Contains(" "+nsysValues+" ", " "+args[0]+" ") && len(args) > 1 {
+			n = 2
+		}
+		if args[0] == "-o" && n == 2 {
+			output = args[1]
+		} else if v, ok := strings.CutPrefix(args[0], "--output="); ok {
+			output = v
+		}
+		options, args = append(options, args[:n]...), args[n:]
+	}
+	if len(args) == 0 {
+		return p.Fail(program.Usage, errors.New("nsys profile: no command"))
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = p.Environ, p.Stdout, p.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	if err := cmd.Start(); err != nil {
+		return p.Fail(program.Missing, fmt.Errorf("nsys profile: %w", err))
+	}
+	_ = cmd.Wait() // the exit code below says it
+	code := cmd.ProcessState.ExitCode()
+	if code < 0 {
+		code = program.Failed
+	}
+	output = nsysVariable.ReplaceAllStringFunc(output, func(s string) string { return p.Env(s[3 : len(s)-1]) })
+	text, err := json.Marshal(nsysReport{Simulated: true, By: program.Version, Command: args, Options: options, Exit: code})
+	if err == nil {
+		err = os.WriteFile(output+".nsys-rep", append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		return p.Fail(program.Failed, fmt.Errorf("nsys profile: %w", err))
+	}
+	fmt.Fprintf(p.Stdout, "Generated (profllm sim, no trace):\n    %s.nsys-rep\n", output)
+	return code
+}

@@ -1,0 +1,86 @@
+// Package vllm stands in for `vllm serve`: the flags of vLLM 0.32.0 in front of the simulated engine.
+package vllm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/profllm/profllm/pkg/sim/engine"
+	"github.com/profllm/profllm/pkg/sim/knobs"
+	"github.com/profllm/profllm/pkg/sim/program"
+	"github.com/profllm/profllm/pkg/sim/ray"
+)
+
+// Serve is `vllm serve`.
+func Serve(ctx context.Context, p program.Process, args []string) int {
+	start := time.Now()
+	switch s := p.Env("PROFLLM_SIM_FLAGS"); s {
+	case "":
+		known, err := checkServe(args)
+		if err != nil {
+			return refuse(p, err)
+		}
+		args = known
+	case "any":
+	default:
+		return p.Fail(program.Usage, knobs.Named("PROFLLM_SIM_FLAGS", s, "any, or nothing", errors.New("unknown")))
+	}
+	c, flags, err := parseServe(args)
+	if err != nil {
+		return p.Fail(program.Usage, fmt.Errorf("vllm serve: %w", err))
+	}
+	k, err := knobs.Read(p.Env)
+	if err != nil {
+		return p.Fail(program.Usage, err)
+	}
+	if key := p.Env("VLLM_API_KEY"); key != "" && len(c.APIKeys) == 0 {
+		c.APIKeys = []string{key}
+	}
+	log := &engine.Logger{Writer: p.Stdout, Now: time.Now, PID: os.Getpid()}
+	logStart(p, log, c, k, flags)
+
+	if c.Ray && p.Env(ray.Real) == "" { // a real cluster was counted by whoever started us
+		nodes, err := ray.Nodes(ctx, p)
+		if err != nil {
+			return engine.Die(p, log, program.Failed, "ConnectionError: "+err.Error())
+		}
+		log.Info("Connected to Ray cluster with %d nodes.", len(nodes))
+	}
+	if k.Planted.DieAtStart {
+		return engine.Die(p, log, k.Planted.Exit, "ValueError: No available memory for the cache blocks. "+
+			"Try increasing `gpu_memory_utilization` when initializing the engine.")
+	}
+	s := engine.NewServer(c, k, start)
+	s.Dev = p.Env("VLLM_SERVER_DEV_MODE") == "1"
+	listeners, err := engine.Bind(ctx, p, s)
+	if err != nil {
+		return engine.Die(p, log, program.Failed, "OSError: "+err.Error())
+	}
+	defer listeners.Close()
+	if k.Planted.NeverReady || c.Headless || !program.Wait(ctx, k.Startup) {
+		<-ctx.Done()
+		log.Info("Shutting down before the server was ready.")
+		return program.OK
+	}
+	l, err := net.Listen("tcp", listeners.HTTP)
+	if err != nil {
+		return engine.Die(p, log, program.Failed, "OSError: "+err.Error())
+	}
+	return engine.Answer(ctx, p, s, l, log)
+}
+
+// refuse ends the process as argparse does.
+func refuse(p program.Process, err error) int {
+	fmt.Fprintf(p.Stderr, "profllm sim: the flags are those of vllm 0.32.0; PROFLLM_SIM_FLAGS=any takes those of every release\n"+
+		"usage: vllm serve [model_tag] [options]\n%v\n", err)
+	return program.Usage
+}
+
+func logStart(p program.Process, log *engine.Logger, c engine.Config, k knobs.Settings, flags program.Flags) {
+	log.Info("vLLM API server version %s (simulated by profllm, no model is loaded), model %s", program.Version, c.Model)
+	engine.LogConfig(p, log, c, k, flags)
+}
