@@ -141,12 +141,12 @@ func TestVerifyOtherWorkloads(t *testing.T) {
 	o := profllm(t, dir, nil, "verify", read, test)
 	require.Equal(t, exitOK, o.code)
 	require.Contains(t, o.stdout, "ok   scenario "+read)
-	require.Contains(t, o.stderr, `test "train": the workload NeMoRun can be read and is not run yet`)
-	require.Contains(t, o.stderr, "the workload MegatronBridge can be read and is not run yet")
+	require.Contains(t, o.stderr, `test "train": the workload NeMoRun is not supported yet`)
+	require.Contains(t, o.stderr, "the workload MegatronBridge is not supported yet")
 
 	o = profllm(t, dir, nil, "slurm", "dry-run", "--system", filepath.Join(format(t), "system/foundry.toml"), read)
 	require.Equal(t, exitDefinition, o.code)
-	require.Contains(t, o.stderr, "only-read.toml:4:3: test \"guess\": the workload Aiconfigurator is not run yet\n\thint: ")
+	require.Contains(t, o.stderr, "only-read.toml:4:3: test \"guess\": the workload Aiconfigurator is not supported yet\n\thint: ")
 	require.Empty(t, o.stdout)
 
 	bad := filepath.Join(dir, "bad.toml")

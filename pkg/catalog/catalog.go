@@ -86,16 +86,16 @@ func find[New any](list []Entry[New], name string) (New, []string, bool) {
 }
 
 // Template checks a test's workload: it returns a note for one of CloudAI's that
-// is not run yet, and an error for one that nobody knows.
+// is not supported yet, and an error for one that nobody knows.
 func Template(t *scenario.Test) (note string, err error) {
 	names := runnable()
 	switch {
 	case slices.Contains(names, t.Template):
 		return "", nil
 	case slices.Contains(Known, t.Template):
-		return fmt.Sprintf("%s: test %q: the workload %s can be read and is not run yet", t.Pos, t.ID, t.Template), nil
+		return fmt.Sprintf("%s: test %q: the workload %s is not supported yet, so the test cannot run", t.PosOf("test_template_name"), t.ID, t.Template), nil
 	default:
-		return "", source.Errorf(t.Pos, "test %q: unknown workload %q", t.ID, t.Template).Hintf("%s", source.Suggest(t.Template, names))
+		return "", source.Errorf(t.PosOf("test_template_name"), "test %q: unknown workload %q", t.ID, t.Template).Hintf("%s", source.Suggest(t.Template, names))
 	}
 }
 
@@ -125,7 +125,7 @@ func newClient(t scenario.Test) (loadClient, error) {
 	if err := clientOptions(t); err != nil {
 		return nil, err
 	}
-	return vllmserve.New(t.Client, t.Pos, t.BenchArgs)
+	return vllmserve.New(t.Client, t.PosOf("client"), t.BenchArgs)
 }
 
 // launcherName is the chosen launcher, else pyxis for a test that names an image.

@@ -28,8 +28,8 @@ func TestInapplicableKeys(t *testing.T) {
 		"vLLM's argument of SGLang's client":     {sglang + "[Tests.bench_cmd_args]\nnum_warmups = 5", `s.toml:9:1: bench_cmd_args.num_warmups is an argument of client "vllm"` + "\n\thint: write warmup_requests", sglang + "[Tests.bench_cmd_args]\nwarmup_requests = 5"},
 		"without a counterpart":                  {sglang + "[Tests.bench_cmd_args]\ngoodput = \"ttft:100\"", `s.toml:9:1: bench_cmd_args.goodput is an argument of client "vllm"` + "\n\thint: remove it", sglang + "[Tests.bench_cmd_args]\nflush_cache = true"},
 		"no argument of profllm's client":        {own + "[Tests.bench_cmd_args]\nnum_warmup = 5", `s.toml:9:1: bench_cmd_args.num_warmup is no argument of client "profllm"` + "\n\thint: did you mean \"num_warmups\"?", own + "[Tests.bench_cmd_args]\nnum-warmups = 5"},
-		"SGLang's option of a vLLM server":       {strings.ReplaceAll(vllm, "tensor_parallel_size", "tp_size"), "s.toml:7:8: decode.tp_size is an option of another engine, and `vllm serve` has none of that name\n\thint: write tensor_parallel_size", vllm},
-		"vLLM's option of an SGLang server":      {sglang + "decode.max-model-len = 4096", "s.toml:8:8: decode.max-model-len is an option of another engine, and", sglang + "decode.context_length = 4096"},
+		"SGLang's option of a vLLM server":       {strings.ReplaceAll(vllm, "tensor_parallel_size", "tp_size"), "s.toml:7:8: decode.tp_size is an option of another engine; `vllm serve` has no such option\n\thint: write tensor_parallel_size", vllm},
+		"vLLM's option of an SGLang server":      {sglang + "decode.max-model-len = 4096", "s.toml:8:8: decode.max-model-len is an option of another engine;", sglang + "decode.context_length = 4096"},
 		"an evaluation's phase without one":      {vllm + "[[Tests.phases]]\nname = \"a\"\neval = true", "s.toml:8:9: test \"a\": phase \"a\" has eval = true, and the test has no evaluation\n\thint: add [Tests.semantic_eval_cmd_args]", vllm + eval + "[[Tests.phases]]\nname = \"a\"\neval = true"},
 		"an evaluation's threshold without one":  {vllm + "[Tests.accept]\nquestions = 100", "s.toml:9:1: test \"a\": accept.questions is about an evaluation, and the test has none", vllm + eval + "[Tests.accept]\nquestions = 100"},
 		"an evaluation's arguments elsewhere":    {vllm + "[Tests.bench_cmd_args]\nentrypoint = \"x\"\n[Tests.semantic_eval_cmd_args]\nnum_prompts = 5", "s.toml:11:1: unknown key \"num_prompts\"", vllm + "[Tests.semantic_eval_cmd_args]\ncli = \"--x\""},
@@ -38,7 +38,7 @@ func TestInapplicableKeys(t *testing.T) {
 		"a load of a test without a service":     {bash + "[Tests.bench_cmd_args]\nnum_prompts = 5", "a BashCmd test serves nothing, so bench_cmd_args has no effect", bash},
 		"prefill of a test without a service":    {bash + "prefill.tensor_parallel_size = 1", "s.toml:7:1: unknown key \"prefill\"", bash},
 		"a sweep's settings without a sweep":     {vllm + "[Tests.sweep]\nmode = \"jobs\"", "s.toml:8:8: test \"a\" has [Tests.sweep], and no list that makes it a sweep", vllm + "[Tests.bench_cmd_args]\nnum_prompts = [5, 6]\n[Tests.sweep]\nmode = \"jobs\""},
-		"replicas without prefill":               {vllm + "decode.replicas = 2", "decode.replicas is 2 without [cmd_args.prefill]", vllm + "decode.replicas = 1"},
+		"replicas without prefill":               {vllm + "decode.replicas = 2", "decode.replicas is 2, but there is no [cmd_args.prefill]", vllm + "decode.replicas = 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			check := func(test string) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/profllm/profllm/pkg/bench/gsm8k"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/sweep"
@@ -330,7 +331,7 @@ func (b *builder) run(t scenario.Test, in plan.Input, loads []load) (*plan.Plan,
 		}
 		for _, h := range slices.Concat(p.PreTest, p.PostTest) {
 			if h.Plan.Job.Nodes > p.Job.Nodes {
-				c.Addf(t.Pos, "test %q has %d nodes, its hook %q needs %d", t.ID, p.Job.Nodes, h.Name, h.Plan.Job.Nodes)
+				c.Addf(t.PosOf("num_nodes"), "test %q has %s, but its hook %q needs %d", t.ID, quantity.Count(p.Job.Nodes, "node"), h.Name, h.Plan.Job.Nodes)
 			}
 			p.Job.NTasksPerNode = max(p.Job.NTasksPerNode, h.Plan.Job.NTasksPerNode) // its steps take processors of this job
 		}
@@ -421,7 +422,7 @@ func nothingToMeasure(t scenario.Test) error {
 		}
 	}
 	if t.Client != "" {
-		c.Add(source.Errorf(t.Pos, "test %q: a %s test serves nothing, so client = %q has no effect", t.ID, t.Template, t.Client).Hintf("remove it"))
+		c.Add(source.Errorf(t.PosOf("client"), "test %q: a %s test serves nothing, so client = %q has no effect", t.ID, t.Template, t.Client).Hintf("remove it"))
 	}
 	return c.Err()
 }
@@ -432,8 +433,8 @@ func notRun(t scenario.Test) error {
 	if note == "" {
 		return err
 	}
-	return source.Errorf(t.Pos, "test %q: the workload %s is not run yet", t.ID, t.Template).
-		Hintf("remove the test, or run its command as a SlurmContainer or BashCmd test; profllm runs %s", strings.Join(runnable(), ", "))
+	return source.Errorf(t.PosOf("test_template_name"), "test %q: the workload %s is not supported yet", t.ID, t.Template).
+		Hintf("remove the test, or run its command as a SlurmContainer or BashCmd test; profllm supports %s", strings.Join(runnable(), ", "))
 }
 
 // workload makes the workload of a test.
@@ -477,7 +478,7 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 	in.NoImage = in.LauncherName == config.Bare && chosenLauncher(t, b.system, b.o) == ""
 	newLauncher, names, ok := find(Launchers, in.LauncherName)
 	if !ok {
-		c.Add(source.Errorf(t.Pos, "test %q: unknown launcher %q", t.ID, in.LauncherName).Hintf("%s", source.Suggest(in.LauncherName, names)))
+		c.Add(source.Errorf(t.PosOf("launcher"), "test %q: unknown launcher %q", t.ID, in.LauncherName).Hintf("%s", source.Suggest(in.LauncherName, names)))
 	} else {
 		in.Launcher = newLauncher()
 	}
@@ -527,7 +528,7 @@ func Check(t scenario.Test) error {
 	var c source.Complaints
 	for _, v := range variants {
 		if note, err := Template(&v); note != "" || err != nil {
-			c.Add(err) // one that is not run yet can be read, and that is all
+			c.Add(err) // one that is not supported yet can be read, and that is all
 			continue
 		}
 		_, err := workload(v, false)

@@ -31,7 +31,7 @@ func schemaOrder(table string) []string {
 }
 
 // Sweep reads what a test says about its sweep; it is not Active if there is none. The
-// metrics of a workload that is not run are its own, and so are their rewards.
+// metrics of a workload that is not supported are its own, and so are their rewards.
 func Sweep(t scenario.Test) (*sweep.Sweep, error) {
 	table := t.Table
 	if !slices.Contains(runnable(), t.Template) {

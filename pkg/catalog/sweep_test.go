@@ -217,7 +217,7 @@ func TestHooks(t *testing.T) {
 
 	hooks.Scenarios[1].Data = []byte(strings.Replace(hook, "time_limit", "num_nodes = 2\ntime_limit", 1))
 	_, err = set(t, text, hooks, options)
-	require.ErrorContains(t, err, `test "a" has 1 nodes, its hook "h" needs 2`)
+	require.ErrorContains(t, err, `test "a" has 1 node, but its hook "h" needs 2`)
 }
 
 const chain = `[[Tests]]

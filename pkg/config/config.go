@@ -100,7 +100,7 @@ func (p *Partition) UnmarshalSource(v *source.Value) error {
 	seen := map[string]bool{}
 	for i, g := range p.Groups {
 		if seen[g.Name] && g.Name != "" {
-			c.Addf(elementPos(t, "groups", i), "partition %q has two groups named %q", p.Name, g.Name)
+			c.Addf(t.ElementPos("groups", i), "partition %q has two groups named %q", p.Name, g.Name)
 		}
 		seen[g.Name] = true
 	}
@@ -121,15 +121,10 @@ func (g *Group) UnmarshalSource(v *source.Value) error {
 	}
 	for i, list := range g.Nodes {
 		if _, err := hostlist.Expand(list); err != nil {
-			c.Addf(elementPos(t, "nodes", i), "group %q: %v", g.Name, err)
+			c.Addf(t.ElementPos("nodes", i), "group %q: %v", g.Name, err)
 		}
 	}
 	return c.Err()
-}
-
-// elementPos is where element i of a list that was decoded stands.
-func elementPos(t *source.Table, key string, i int) source.Pos {
-	return t.Get(key).Any.([]*source.Value)[i].Pos
 }
 
 // Words is a command-line fragment: a string split as a POSIX shell splits it,
@@ -185,7 +180,7 @@ func (s *System) check(t *source.Table) error {
 	seen := map[string]bool{}
 	for i, p := range s.Partitions {
 		if seen[p.Name] && p.Name != "" {
-			c.Addf(elementPos(t, "partitions", i), "two partitions are named %q", p.Name)
+			c.Addf(t.ElementPos("partitions", i), "two partitions are named %q", p.Name)
 		}
 		seen[p.Name] = true
 	}

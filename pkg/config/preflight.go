@@ -47,7 +47,7 @@ func (p *Preflight) UnmarshalSource(v *source.Value) error {
 		names []string
 	}{{"off", p.Off}, {"warn", p.Warn}, {"fail", p.Fail}} {
 		for i, name := range l.names {
-			pos := elementPos(t, l.key, i)
+			pos := t.ElementPos(l.key, i)
 			switch {
 			case name == "": // not a string, which has been said
 			case !slices.Contains(Checks, name):

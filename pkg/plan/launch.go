@@ -73,7 +73,7 @@ func (p *Plan) launch(in Input) error {
 		if err != nil {
 			if said := err.Error(); !refused[said] { // of one mount, every step complains
 				refused[said] = true
-				errs = append(errs, source.Errorf(in.Test.Pos, "launcher %s: %v", in.LauncherName, err))
+				errs = append(errs, source.Errorf(in.Test.PosOf("launcher"), "launcher %s: %v", in.LauncherName, err))
 			}
 			continue
 		}

@@ -296,7 +296,7 @@ func (p *Plan) allocate(in Input) error {
 	t, sys := &in.Test, in.System
 	nodes, err := t.Nodes()
 	c.Add(err)
-	chosen, err := ResolveNodes(t.Pos, t.NodeLists, t.ExcludeNodes, sys, in.Inventory, in.Taken)
+	chosen, err := ResolveNodes(written(t), t.NodeLists, t.ExcludeNodes, sys, in.Inventory, in.Taken)
 	c.Add(err)
 	if len(t.NodeLists) > 0 {
 		nodes = len(chosen.Hosts)
@@ -321,6 +321,14 @@ func (p *Plan) allocate(in Input) error {
 	}
 	p.Notes = append(append(p.Notes, sys.Warnings...), chosen.Notes...)
 	return c.Err()
+}
+
+// written is the table of a test, for positions.
+func written(t *scenario.Test) *source.Table {
+	if t.Table == nil {
+		return source.NewTable(t.Pos)
+	}
+	return t.Table
 }
 
 // jobName replaces by a dash what a job's name should not hold. The job is found
@@ -447,39 +455,4 @@ func validName(s string) bool {
 		}
 	}
 	return s != ""
-}
-
-// check refuses a plan that cannot work, with the numbers.
-func (p *Plan) check(in Input) error {
-	var c source.Complaints
-	pos, perNode := in.Test.Pos, in.System.GPUsPerNode
-	type use struct{ node, gpu int }
-	taken := map[use]string{}
-	for _, r := range p.Roles {
-		if r.Nodes.Count < 1 || r.Nodes.Offset < 0 || r.Nodes.End() > p.Job.Nodes {
-			c.Addf(pos, "role %q needs nodes %s, the job has %d", r.Name, r.Nodes, p.Job.Nodes)
-			continue
-		}
-		if world := r.World(); r.Engine && world > len(r.GPUs)*r.Nodes.Count {
-			c.Add(source.Errorf(pos, "role %q needs %d GPUs (TP %d x PP %d x DP %d), but has %d (%d nodes x %d)", r.Name,
-				world, max(r.TP, 1), max(r.PP, 1), max(r.DP, 1), len(r.GPUs)*r.Nodes.Count, r.Nodes.Count, len(r.GPUs)).
-				Hintf("lower tensor_parallel_size, or give the role more GPUs or nodes"))
-		}
-		for _, gpu := range r.GPUs {
-			if perNode > 0 && gpu >= perNode {
-				c.Addf(pos, "role %q uses GPU %d, but a node has %d (0-%d)", r.Name, gpu, perNode, perNode-1)
-			}
-			for node := r.Nodes.Offset; node < r.Nodes.End(); node++ {
-				if other := taken[use{node, gpu}]; other != "" {
-					c.Add(source.Errorf(pos, "roles %q and %q both use GPU %d of node %d", other, r.Name, gpu, node).
-						Hintf("give them different gpu_ids, or more nodes"))
-				}
-				taken[use{node, gpu}] = r.Name
-			}
-		}
-	}
-	if err := p.checkPorts(); err != nil {
-		c.Add(source.Errorf(pos, "%v", err).Hintf("set another cmd_args.port"))
-	}
-	return c.Err()
 }

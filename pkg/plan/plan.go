@@ -297,6 +297,9 @@ type Role struct {
 	Ray     bool     `json:"ray,omitempty"`    // Ray runs on its nodes
 	Report  string   `json:"report,omitempty"` // what a profiler around its first rank writes, below the run directory or absolute; "" for none
 	Step    Step     `json:"step"`
+
+	Sizes []Sized `json:"-"` // the keys that TP, PP and DP come from; while planning
+	IDs   Sized   `json:"-"` // the key that GPUs come from, "" if they are all of a node; while planning
 }
 
 // Endpoint is where a role answers HTTP, on its first node.

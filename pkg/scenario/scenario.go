@@ -382,6 +382,17 @@ func (t Test) Variant(table *source.Table) (Test, error) {
 	return v, err
 }
 
+// PosOf is where a key of the test stands, else where the test does.
+func (t *Test) PosOf(key string) source.Pos {
+	if t.Table.Has(key) {
+		return t.Table.PosOf(key)
+	}
+	return t.Pos
+}
+
+// maxNodes is above what any cluster has.
+const maxNodes = 1 << 16
+
 // Nodes returns num_nodes, 1 when it is absent, as CloudAI reads it.
 func (t *Test) Nodes() (int, error) {
 	v := t.NumNodes
@@ -389,11 +400,11 @@ func (t *Test) Nodes() (int, error) {
 		return 1, nil
 	}
 	if _, ok := v.Any.([]*source.Value); ok {
-		return 0, source.Errorf(v.Pos, "num_nodes is a list, where one number is needed")
+		return 0, source.Errorf(v.Pos, "num_nodes is a list, but one number is needed")
 	}
 	n, ok := v.Int()
-	if !ok || n < 1 || n > 1<<16 {
-		return 0, source.Errorf(v.Pos, "num_nodes must be a number of nodes, not %v", v.Plain())
+	if !ok || n < 1 || n > maxNodes {
+		return 0, source.Errorf(v.Pos, "num_nodes must be a number of nodes, 1 to %d, not %s", maxNodes, v.Shown())
 	}
 	return int(n), nil
 }

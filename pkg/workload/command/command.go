@@ -96,7 +96,7 @@ func NewUCC(t scenario.Test, needImage bool) (plan.Workload, error) {
 	case cfg.Gen != "":
 		w.notes = append(w.notes, pos.String()+": use_deepep_matrix has no effect: the counts are those of gen")
 	default:
-		w.refusal = source.Errorf(pos, "test %q: use_deepep_matrix takes the file ucc_matrix.txt of an earlier MoEBenchmark, which is not run yet", t.ID).
+		w.refusal = source.Errorf(pos, "test %q: use_deepep_matrix takes the file ucc_matrix.txt of an earlier MoEBenchmark, which is not supported yet", t.ID).
 			Hintf("set gen; for a file that exists, mount it with extra_container_mounts and write gen = \"file:name=PATH\"")
 	}
 	return w, c.Err()

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -200,7 +201,7 @@ func extra(t *source.Table, c *source.Complaints) []plan.Word {
 // as its GPUs are enough for.
 func (w Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	if w.matrix {
-		return plan.Service{}, source.Errorf(w.args.PosOf("use_deepep_matrix"), "test %q: use_deepep_matrix takes the file nccl_matrix.txt of an earlier MoEBenchmark, which is not run yet", w.testID).
+		return plan.Service{}, source.Errorf(w.args.PosOf("use_deepep_matrix"), "test %q: use_deepep_matrix takes the file nccl_matrix.txt of an earlier MoEBenchmark, which is not supported yet", w.testID).
 			Hintf("set use_deepep_matrix = false; for a file that exists, mount it with extra_container_mounts and name it in extra_env_vars.ALLTOALLV_MATRIX_FILE")
 	}
 	gpus := cl.GPUsPerNode
@@ -212,8 +213,13 @@ func (w Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 		tasks = max(gpus/w.gpus, 1)
 	}
 	if gpus > 0 && tasks*w.gpus > gpus {
-		return plan.Service{}, source.Errorf(w.args.PosOf("ngpus"), "test %q: %d tasks on each node x %d GPUs (nthreads x ngpus) need %d, but a node has %d",
-			w.testID, tasks, w.gpus, tasks*w.gpus, gpus).Hintf("lower ngpus or nthreads, or the site's ntasks_per_node")
+		key := "ngpus"
+		if !w.args.Has(key) {
+			key = "nthreads"
+		}
+		return plan.Service{}, source.Errorf(w.args.PosOf(key), "test %q: %s per node with %s each (nthreads x ngpus) need %s, but a node has %d", w.testID,
+			quantity.Count(tasks, "task"), quantity.Count(w.gpus, "GPU"), quantity.Count(tasks*w.gpus, "GPU"), gpus).
+			Hintf("lower ngpus or nthreads, or ntasks_per_node in the system file")
 	}
 	fallback := ""
 	if tasks*cl.Nodes > 1 {

@@ -76,7 +76,7 @@ func TestTrafficMatrix(t *testing.T) {
 	w, err := load(t, args+"use_deepep_matrix = true", "", false)
 	require.NoError(t, err)
 	_, err = w.Serve(plan.Cluster{Nodes: 2})
-	require.ErrorContains(t, err, `t.toml:2:1: test "a": use_deepep_matrix takes the file nccl_matrix.txt of an earlier MoEBenchmark, which is not run yet`)
+	require.ErrorContains(t, err, `t.toml:2:1: test "a": use_deepep_matrix takes the file nccl_matrix.txt of an earlier MoEBenchmark, which is not supported yet`)
 }
 
 // One task for each GPU; --mpi where ranks must find each other, the site's
@@ -151,5 +151,5 @@ func TestRefused(t *testing.T) {
 	w, err := load(t, "ngpus = 2", "", false)
 	require.NoError(t, err)
 	_, err = w.Serve(plan.Cluster{Nodes: 1, GPUsPerNode: 8, TasksPerNode: 8})
-	require.ErrorContains(t, err, `t.toml:1:1: test "a": 8 tasks on each node x 2 GPUs (nthreads x ngpus) need 16, but a node has 8`)
+	require.ErrorContains(t, err, `t.toml:1:1: test "a": 8 tasks per node with 2 GPUs each (nthreads x ngpus) need 16 GPUs, but a node has 8`)
 }
