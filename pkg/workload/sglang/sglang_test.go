@@ -286,7 +286,7 @@ func TestRefusals(t *testing.T) {
 		"decode={replicas=2}":                             "decode.replicas is 2, but there is no [cmd_args.prefill]",
 		"decode={tp-size='many'}":                         "decode.tp-size must be an integer, 1 or more, not \"many\"",
 		"decode={node-rank=1}":                            "decode.node-rank: profllm sets the node-rank of every server itself",
-		"prefill={disaggregation_mode='decode'}":          "prefill.disaggregation_mode: the plan sets the disaggregation_mode",
+		"prefill={disaggregation_mode='decode'}":          "prefill.disaggregation_mode: profllm sets the disaggregation_mode",
 		"prefill={disaggregation_bootstrap_port=80}":      "prefill.disaggregation_bootstrap_port is 80, must be 1024-65435",
 		"prefill={disaggregation_transfer_backend=['a']}": "a list makes a sweep",
 		"serve_wait_seconds=0":                            "serve_wait_seconds is 0",
