@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +27,7 @@ import (
 
 // Exit codes, see docs/reference/exit-codes.md.
 const (
-	exitOK          = 0   // done
+	exitOK          = 0   // done; also if only help or the version was printed
 	exitInternal    = 1   // an error of profllm or of the system under it
 	exitUsage       = 2   // a wrong command line, or a file that is not there
 	exitDefinition  = 3   // a definition file is wrong, or no plan can work
@@ -72,6 +71,7 @@ type app struct {
 	archives       map[string]string // by the folder in which each is unpacked
 	acts           *campaign.Client  // see client
 	answer         *answer           // shared by all copies; nil prints text
+	helped         bool              // the help, or the version, was printed
 }
 
 func (a *app) env(name string) string {
@@ -140,14 +140,15 @@ type cli struct {
 	Schema     schemaCmd     `cmd:"" help:"Print the JSON Schema of a file."`
 	Sim        simCmd        `cmd:"" help:"Act as vllm, ray, the GSM8K script or a benchmark, simulated."`
 	Job        jobCmd        `cmd:"" hidden:"" help:"Used by job scripts inside an allocation."`
-	Version    versionCmd    `cmd:"" help:"Print the version and who reads the GPUs here."`
+	Version    versionCmd    `cmd:"" help:"Print the version and the program that reads the GPUs."`
+	Help       helpCmd       `cmd:"" help:"Print the help of a command."`
 
-	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`
+	VersionFlag kong.VersionFlag `name:"version" help:"Print version, commit and date."`
 }
 
 func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) {
 	return kong.New(c, kong.Name("profllm"),
-		kong.Vars{"version": version(), "launchers": "," + strings.Join(config.Launchers, ","), "launcher_list": strings.Join(config.Launchers, ", ")},
+		kong.Vars{"version": build(), "launchers": "," + strings.Join(config.Launchers, ","), "launcher_list": strings.Join(config.Launchers, ", ")},
 		kong.Description("Plans, runs, collects and judges LLM serving benchmarks on Slurm."),
 		kong.Writers(a.stdout, a.stderr), kong.Exit(exit), kong.UsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
@@ -168,19 +169,20 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 	a.stdout, a.stderr = printable.NewWriter(printed), printable.NewWriter(stderr)
 	a.answer = &answer{printed: printed}
 	var c cli
-	helped := -1
-	parser, err := newParser(a, &c, func(code int) { helped = code })
+	parser, err := newParser(a, &c, func(int) { a.helped = true })
 	if err != nil {
 		fmt.Fprintln(a.stderr, "profllm:", err)
 		return exitInternal
 	}
-	kctx, err := parser.Parse(argv[1:])
-	if helped >= 0 {
+	args := helpInstead(parser, argv[1:])
+	kctx, err := parser.Parse(args)
+	if a.helped {
 		return exitOK
 	}
 	if err != nil {
-		fmt.Fprintf(a.stderr, "profllm: %v\n\thint: profllm --help\n", err)
-		a.answer.wanted = looksLikeJSON(argv[1:])
+		err = usageError(parser, args, err)
+		fmt.Fprintln(a.stderr, err)
+		a.answer.wanted = looksLikeJSON(args)
 		return a.finish(ctx, exitUsage, err)
 	}
 	a.answer.wanted = asksJSON(kctx)
@@ -202,32 +204,6 @@ func (a *app) code(ctx context.Context, err error) int {
 		fmt.Fprintln(a.stderr, msg+campaign.Hint(err))
 	}
 	return code
-}
-
-// version comes from the build: a tag, or the revision.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "unknown"
-	}
-	return info.Main.Version
-}
-
-type versionCmd struct{}
-
-// Run also says who would read the GPUs of this machine.
-func (versionCmd) Run(ctx context.Context, a *app) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second) // a driver may hang
-	defer cancel()
-	reader, note := gpuReader().Which(ctx)
-	if reader == "" {
-		reader = "none"
-	}
-	if note != "" {
-		note = " (" + note + ")"
-	}
-	_, err := fmt.Fprintf(a.stdout, "%s\nGPU reader: %s%s\n", version(), reader, note)
-	return err
 }
 
 type simCmd struct {
