@@ -83,7 +83,7 @@ func (a *app) complain(err error) {
 	if a.json() {
 		a.answer.problems = append(a.answer.problems, problems(err)...)
 	}
-	a.logf("%s%s", err, campaign.Hint(err))
+	a.logf("%s", campaign.Explain(err))
 }
 
 // finish prints the document of a command that has ended with err, and returns the
@@ -146,7 +146,7 @@ func problems(err error) []problem {
 		}
 	}
 	var p problem
-	text := err.Error() + campaign.Hint(err)
+	text := campaign.Explain(err)
 	p.What, p.Hint, _ = strings.Cut(text, "\n\thint: ")
 	p.Hint = strings.ReplaceAll(p.Hint, "\n\t", "\n")
 	var at *source.Error

@@ -201,7 +201,7 @@ func (a *app) code(ctx context.Context, err error) int {
 		code = exitInterrupted
 	}
 	if msg := err.Error(); msg != "" {
-		fmt.Fprintln(a.stderr, msg+campaign.Hint(err))
+		fmt.Fprintln(a.stderr, campaign.Explain(err))
 	}
 	return code
 }

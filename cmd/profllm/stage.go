@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -128,6 +129,9 @@ type stageCmd struct {
 
 func (c stageCmd) Run(ctx context.Context, a *app) error {
 	s, defs, err := definition.Load(c.Scenario, definition.Folders(c.definitionFlags))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fail(exitUsage, err)
+	}
 	if err != nil {
 		return fail(exitDefinition, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -80,6 +81,9 @@ func usageError(parser *kong.Kong, args []string, err error) error {
 	if what, ok := strings.CutPrefix(text, "expected "); ok && len(node.Children) == 0 {
 		text = "missing argument " + strings.ReplaceAll(what, `"`, "")
 	}
+	if near := campaign.Missing(err); near != "" {
+		return fmt.Errorf("%s: %s%s", node.FullPath(), strings.Replace(text, "stat ", "", 1), near)
+	}
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && len(node.Children) == 0 {
 		return fmt.Errorf("%s: %s\n\thint: %s", node.FullPath(), text, help)
@@ -110,11 +114,11 @@ func meantCommand(root, group *kong.Node, word string) string {
 			here = append(here, c.Name)
 		}
 	}
-	if near := source.Nearest(word, here); near != "" {
-		return child(group, near).FullPath()
-	}
 	if path := paths[word]; path != "" {
 		return path
+	}
+	if near := source.Nearest(word, here); near != "" {
+		return child(group, near).FullPath()
 	}
 	return paths[source.Nearest(word, names)]
 }

@@ -93,10 +93,27 @@ func Template(t *scenario.Test) (note string, err error) {
 	case slices.Contains(names, t.Template):
 		return "", nil
 	case slices.Contains(Known, t.Template):
-		return fmt.Sprintf("%s: test %q: the workload %s is not supported yet, so the test cannot run", t.PosOf("test_template_name"), t.ID, t.Template), nil
+		return fmt.Sprintf("%s: test %q: the workload %s is not supported yet, so the test cannot run", t.PosOf("test_template_name"), cmp.Or(t.ID, t.Name), t.Template), nil
 	default:
-		return "", source.Errorf(t.PosOf("test_template_name"), "test %q: unknown workload %q", t.ID, t.Template).Hintf("%s", source.Suggest(t.Template, names))
+		return "", source.Errorf(t.PosOf("test_template_name"), "test %q: unknown workload %q", cmp.Or(t.ID, t.Name), t.Template).Hintf("%s", source.Suggest(t.Template, names))
 	}
+}
+
+// Unsupported says why tests cannot run although they can be read, "" if they can.
+func Unsupported(tests ...scenario.Test) string {
+	var names []string
+	for _, t := range tests {
+		if !slices.Contains(runnable(), t.Template) && slices.Contains(Known, t.Template) && !slices.Contains(names, t.Template) {
+			names = append(names, t.Template)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return "the workload " + names[0] + " is not supported yet"
+	}
+	return "the workloads " + strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1] + " are not supported yet"
 }
 
 // runnable are the templates that can be planned.

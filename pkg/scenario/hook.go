@@ -32,7 +32,7 @@ func (h HookFiles) load(asked *source.Value, name string, c *source.Complaints) 
 		}
 		return loadHook(t, definitions(h.Tests, c), c)
 	}
-	c.Add(source.Errorf(asked.Pos, "no hook is named %q", name).Hintf("check --hook-dir; %s", source.Suggest(name, names)))
+	c.Add(source.Errorf(asked.Pos, "no hook has the name %q", name).Hintf("%s; --hook-dir names another folder of hooks", source.Suggest(name, names)))
 	c.Add(unread.Err())
 	return nil
 }

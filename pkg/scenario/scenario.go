@@ -8,6 +8,7 @@
 package scenario
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"path/filepath"
@@ -241,8 +242,7 @@ func (d *testFiles) find(v *source.Value, c *source.Complaints) *source.Table {
 	}
 	switch list := d.below[name]; len(list) {
 	case 0:
-		names := slices.AppendSeq(slices.Collect(maps.Keys(d.own)), maps.Keys(d.below))
-		c.Add(source.Errorf(v.Pos, "no test file is named %q", name).Hintf("check --tests-dir; %s", source.Suggest(name, names)))
+		c.Add(source.Errorf(v.Pos, "no test file has the name %q", name).Hintf("%s", d.near(name)))
 		c.Add(d.unread.Err())
 		return nil
 	case 1:
@@ -256,6 +256,36 @@ func (d *testFiles) find(v *source.Value, c *source.Complaints) *source.Table {
 			Hintf("name the folder of the one that is meant: --tests-dir %s", path.Dir(filepath.ToSlash(list[0].Pos.File))))
 		return nil
 	}
+}
+
+// near says which test file may have been meant, and where test files were looked for.
+func (d *testFiles) near(name string) string {
+	var names []string
+	dir := ""
+	for own, list := range d.all() {
+		for _, t := range list {
+			if strings.TrimSuffix(filepath.Base(t.Pos.File), ".toml") == strings.TrimSuffix(name, ".toml") && own != "" {
+				return fmt.Sprintf("the file %s has name = %q; write test_name = %q", t.Pos.File, own, own)
+			}
+			if at := filepath.Dir(t.Pos.File); dir == "" || len(at) < len(dir) || len(at) == len(dir) && at < dir {
+				dir = at
+			}
+		}
+		names = append(names, own)
+	}
+	if len(names) == 0 {
+		return "no test files were found: put them into the folder tests beside the scenario, or name their folder with --tests-dir"
+	}
+	return source.Suggest(name, names) + "; test files are read from " + dir + " (--tests-dir names another folder)"
+}
+
+// all are the test files of the folder and of its subfolders by name.
+func (d *testFiles) all() map[string][]*source.Table {
+	all := maps.Clone(d.below)
+	for name, t := range d.own {
+		all[name] = append([]*source.Table{t}, all[name]...)
+	}
+	return all
 }
 
 // Load reads a scenario, the test files it may refer to, and its hooks.

@@ -67,7 +67,7 @@ func TestTestsInSubfolders(t *testing.T) {
 	hint: name the folder of the one that is meant: --tests-dir tests/h100`)
 
 	_, err = Load(named("othre"), below, HookFiles{})
-	require.ErrorContains(t, err, `no test file is named "othre"`)
+	require.ErrorContains(t, err, `no test file has the name "othre"`)
 	require.ErrorContains(t, err, `did you mean "other"?`)
 	require.ErrorContains(t, err, "tests/old/broken.toml:1:")
 }
@@ -96,12 +96,12 @@ time_limit = "60"
   type = "start_post_comp"
   id = "nope"
 `, testFile, testFile)
-	require.EqualError(t, err, `s.toml:2:1: no hook is named "nccl"
-	hint: check --hook-dir; none is known
+	require.EqualError(t, err, `s.toml:2:1: no hook has the name "nccl"
+	hint: none is known; --hook-dir names another folder of hooks
 s.toml:4:1: test id "a/../../b" cannot name a directory
 	hint: use letters, digits and _ . - + = @, not starting with a dot or dash
-s.toml:5:1: no test file is named "bsae"
-	hint: check --tests-dir; did you mean "base"? known: base
+s.toml:5:1: no test file has the name "bsae"
+	hint: did you mean "base"? known: base; test files are read from . (--tests-dir names another folder)
 s.toml:9:1: unknown key "num_node"
 	hint: did you mean "num_nodes"?
 s.toml:10:3: test "x" has neither test_name nor test_template_name
