@@ -17,7 +17,7 @@ import (
 
 // outputFlag chooses the form of what a command answers.
 type outputFlag struct {
-	Output string `enum:"text,json" default:"text" help:"text, or json: one document at the end, also if the command fails; see docs/reference/output.md."`
+	Output string `enum:"text,json" default:"text" help:"text, or json (one document at the end, also if the command fails; see docs/reference/output.md)."`
 }
 
 // head stands in every document.

@@ -17,10 +17,10 @@ type archiveCmd struct {
 	outputFlag
 	Paths   []string `arg:"" help:"Scenario or run directories; with --restore or --list, archives. There is no default, because --remove deletes."`
 	Restore bool     `xor:"act" help:"Unpack archives beside themselves."`
-	List    bool     `xor:"act" help:"Show what archives hold, with SHA-256; this reads them whole."`
-	Remove  bool     `xor:"act" help:"Remove each directory after its archive was read back and compared with it."`
-	Force   bool     `help:"Also archive what may still run; with --restore, also make links that lead out of the directory."`
-	MaxGiB  int64    `name:"max-gib" default:"64" help:"The most that an archive may unpack to, in GiB."`
+	List    bool     `xor:"act" help:"List the contents of archives with SHA-256; this reads the whole archives."`
+	Remove  bool     `xor:"act" help:"Remove each directory once its archive was read back and compared."`
+	Force   bool     `help:"Also archive runs that may still be running; with --restore, also create links that lead out of the directory."`
+	MaxGiB  int64    `name:"max-gib" default:"64" help:"Largest unpacked size of an archive, in GiB."`
 }
 
 // Run goes on with the other paths behind one that is refused.

@@ -20,7 +20,7 @@ import (
 type collectCmd struct {
 	placeFlags
 	outputFlag
-	Paths   []string `arg:"" optional:"" help:"Run or scenario directories, folders of them, or archives; default: where submit puts them."`
+	Paths   []string `arg:"" optional:"" help:"Run or scenario directories, folders of them, or archives; default: the results folder."`
 	Offline bool     `help:"Do not ask Slurm; use what is on disk."`
 }
 

@@ -22,16 +22,16 @@ type confirmCmd struct {
 	submitFlags
 	reportFlags
 	First        string   `arg:"" help:"Baseline: FILE, FILE#TEST, or a directory of runs, whose stored definitions are used. Alone: the directory of a confirmation to resume and judge."`
-	Second       string   `arg:"" optional:"" help:"Likewise."`
-	Pairs        int      `help:"Runs of each, an even number; default: the fewest with which one metric alone can be found to differ."`
+	Second       string   `arg:"" optional:"" help:"The run or record to compare it with, in the same forms."`
+	Pairs        int      `help:"Runs of each test, an even number; default: the fewest that can show a difference of one metric."`
 	Metric       []string `placeholder:"KEY" help:"Judge these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer pairs."`
-	Jobs         bool     `help:"Each run is a job of its own, one after the other, instead of one allocation."`
-	Simulate     bool     `help:"Run the simulated engine on Slurm; the verdict is of simulated numbers."`
-	Rehearse     bool     `help:"Run the simulated engine on this machine, and wait."`
+	Jobs         bool     `help:"Run each run as its own job, one after the other, instead of all in one allocation."`
+	Simulate     bool     `help:"Run the simulated engine on Slurm; the verdict is about simulated numbers."`
+	Rehearse     bool     `help:"Run the simulated engine on this machine and wait."`
 	DryRun       bool     `help:"Print the plan and every script; submit nothing."`
-	New          bool     `help:"Start a new submission although an earlier one of this confirmation was interrupted."`
+	New          bool     `help:"Submit again although an earlier submission of this confirmation was interrupted."`
 	Yes          bool     `short:"y" help:"Skip the cost confirmation."`
-	MaxNodeHours float64  `default:"100" help:"Refuse to submit more node-hours than this, by the time limits."`
+	MaxNodeHours float64  `default:"100" help:"Refuse to submit more node-hours than this (nodes times time limits)."`
 }
 
 // Validate implements kong's interface.

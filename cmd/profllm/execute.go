@@ -115,30 +115,30 @@ func gpuReader() gpu.Reader {
 type cli struct {
 	Slurm      slurmCmd      `cmd:"" help:"Plan, submit and follow jobs on a Slurm cluster."`
 	Collect    collectCmd    `cmd:"" help:"Read finished runs, judge them and write result.json."`
-	Why        whyCmd        `cmd:"" help:"Explain a run or any logs: the first cause, what to do."`
+	Why        whyCmd        `cmd:"" help:"Find the first cause of a failure in a run or in any logs."`
 	Report     reportCmd     `cmd:"" help:"Show records as tables, comparisons or one HTML page."`
 	Compare    compareCmd    `cmd:"" help:"Test whether the second set of runs is slower."`
-	Diff       diffCmd       `cmd:"" help:"List the fields in which two runs differ; exit 6 if their configurations differ."`
+	Diff       diffCmd       `cmd:"" help:"List the differences of two runs; exit with 6 if their configurations differ."`
 	Lock       lockCmd       `cmd:"" help:"Write a lock file that reproduces a run."`
 	Trend      trendCmd      `cmd:"" help:"Show where each metric of a series of runs changed."`
-	Confirm    confirmCmd    `cmd:"" help:"Run two tests in turns and test whether the second is slower."`
+	Confirm    confirmCmd    `cmd:"" help:"Run two tests in turn and test whether the second is slower."`
 	Import     importCmd     `cmd:"" help:"Import results of other benchmark programs."`
 	Export     exportCmd     `cmd:"" help:"Export records to formats of other programs."`
 	Archive    archiveCmd    `cmd:"" help:"Pack, list and unpack finished scenarios or runs."`
 	Rehearse   rehearseCmd   `cmd:"" help:"Run the real plan and script with a simulated engine."`
-	Stage      stageCmd      `cmd:"" help:"Fetch a scenario's images, repositories and models before its jobs run."`
+	Stage      stageCmd      `cmd:"" help:"Fetch a scenario's images, repositories and models."`
 	Image      imageCmd      `cmd:"" help:"Manage staged container images."`
 	Verify     verifyCmd     `cmd:"" help:"Check definition files."`
 	Init       initCmd       `cmd:"" help:"Write a system file from Slurm's configuration."`
 	Bench      benchCmd      `cmd:"" help:"Measure a running server."`
-	Proxy      proxyCmd      `cmd:"" passthrough:"" help:"Serve prefill and decode instances as one endpoint."`
+	Proxy      proxyCmd      `cmd:"" passthrough:"" help:"Serve prefill and decode instances behind one endpoint."`
 	Nightly    nightlyCmd    `cmd:"" help:"Run one night of a scenario from cron."`
 	Doctor     doctorCmd     `cmd:"" help:"Check which cluster features work."`
 	Probe      probeNodeCmd  `cmd:"" hidden:"" name:"probe-node" help:"Used by doctor: print what this machine looks like."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 	Complete   completeCmd   `cmd:"" hidden:"" help:"Used by completion scripts."`
 	Schema     schemaCmd     `cmd:"" help:"Print the JSON Schema of a file."`
-	Sim        simCmd        `cmd:"" help:"Act as vllm, ray, the GSM8K script or a benchmark, simulated."`
+	Sim        simCmd        `cmd:"" help:"Simulate vllm, ray, the GSM8K script or a benchmark."`
 	Job        jobCmd        `cmd:"" hidden:"" help:"Used by job scripts inside an allocation."`
 	Version    versionCmd    `cmd:"" help:"Print the version and the program that reads the GPUs."`
 	Help       helpCmd       `cmd:"" help:"Print the help of a command."`
@@ -207,7 +207,7 @@ func (a *app) code(ctx context.Context, err error) int {
 }
 
 type simCmd struct {
-	Args []string `arg:"" passthrough:"" help:"The name of a program, and its arguments."`
+	Args []string `arg:"" passthrough:"" help:"Name of the program to simulate, and its arguments."`
 }
 
 func (c simCmd) Run(ctx context.Context, a *app) error {
@@ -246,7 +246,7 @@ func (a *app) simulate(ctx context.Context, args []string) int {
 }
 
 type benchCmd struct {
-	Serve benchServeCmd `cmd:"" help:"Load an OpenAI-compatible server; flags and result keys of vllm bench serve."`
+	Serve benchServeCmd `cmd:"" help:"Run the load client, with the flags and results of vllm bench serve."`
 }
 
 type benchServeCmd struct {

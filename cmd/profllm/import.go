@@ -15,8 +15,8 @@ import (
 
 type importCmd struct {
 	Paths     []string `arg:"" help:"Result files of other programs, or folders of them."`
-	OutputDir string   `placeholder:"DIR" help:"Folder for the run directories; what is there already stays as it is. Required."`
-	Output    string   `default:"text" placeholder:"FORM" help:"text, or json: one document at the end, also if the command fails; see docs/reference/output.md. Any other value is taken as --output-dir."`
+	OutputDir string   `placeholder:"DIR" help:"Folder for the run directories (required); existing ones are kept."`
+	Output    string   `default:"text" placeholder:"FORM" help:"text, or json (one document at the end, also if the command fails; see docs/reference/output.md). Any other value is taken as --output-dir."`
 }
 
 // folder is where the run directories go: --output was its only name once.

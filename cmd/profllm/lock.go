@@ -21,7 +21,7 @@ import (
 type lockCmd struct {
 	placeFlags
 	outputFlag
-	Run_ string `arg:"" optional:"" name:"run" help:"A run directory, or the directory of a scenario for all of its runs; default: the only one where submit puts them."`
+	Run_ string `arg:"" optional:"" name:"run" help:"A run directory, or the directory of a scenario for all of its runs; default: the only one in the results folder."`
 	Save string `placeholder:"FILE" help:"Write to this file; default: standard output."`
 }
 

@@ -23,10 +23,10 @@ import (
 type logsCmd struct {
 	placeFlags
 	outputFlag
-	Dir    string `arg:"" optional:"" name:"run" help:"Run directory; default: the only one where submit puts them."`
-	Role   string `placeholder:"NAME" help:"Only this role or client: decode, decode_1, decode-0 for one rank; job for the script. Default: all; of a run that failed, where its cause shows."`
+	Dir    string `arg:"" optional:"" name:"run" help:"Run directory; default: the only one in the results folder."`
+	Role   string `placeholder:"NAME" help:"Role or client to show: decode, decode_1, decode-0 for one rank, or job for the script; default: all, or for a failed run the log that shows the cause."`
 	Follow bool   `short:"f" help:"Follow the logs until the run ends."`
-	Lines  int    `short:"n" default:"20" help:"Lines from the end of each log, or around the cause."`
+	Lines  int    `short:"n" default:"20" help:"Lines to show from the end of each log, or around the cause."`
 }
 
 // Run prints what matters of a run's logs.

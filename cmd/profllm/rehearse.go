@@ -9,7 +9,7 @@ import (
 type rehearseCmd struct {
 	planFlags
 	outputFlag
-	Scenario string `arg:"" optional:"" default:"demo" help:"Scenario file or lock; default: the built-in demonstration."`
+	Scenario string `arg:"" optional:"" default:"demo" help:"Scenario file or lock file; default: the built-in demonstration."`
 }
 
 // Run plans a scenario with the simulated engine and runs each job on this machine.

@@ -29,11 +29,11 @@ type slurmCmd struct {
 
 type dryRunCmd struct {
 	planFlags
-	Scenario string `arg:"" help:"Scenario file, a lock, or demo."`
+	Scenario string `arg:"" help:"Scenario file, lock file, or demo (the built-in scenario)."`
 	Simulate bool   `help:"Plan with the simulated engine."`
-	Output   string `enum:"text,json,script" default:"text" help:"text: a table and the script of each run; json: the plans, then the batches, told apart by their schema; script: the scripts alone."`
-	Save     string `placeholder:"DIR" help:"Also write plan.json and job.sh of each run below DIR."`
-	TestOnly bool   `help:"Ask Slurm whether it would take each script; uses up a job id each."`
+	Output   string `enum:"text,json,script" default:"text" help:"text (a table and the script of each run), json (the plans, then the batches; their schema tells which), or script (only the scripts)."`
+	Save     string `placeholder:"DIR" help:"Also write plan.json and job.sh of each run to DIR."`
+	TestOnly bool   `help:"Ask Slurm whether it accepts each script; this uses one job id per script."`
 }
 
 func (c dryRunCmd) Run(ctx context.Context, a *app) error {
@@ -114,19 +114,19 @@ func prefixed(prefix, s string) string {
 type submitFlags struct {
 	notifyFlags
 	Wait   bool          `help:"Wait for the jobs, collect, and exit with the jobs' result."`
-	Watch  bool          `help:"Like --wait, and print each change of a job state."`
-	Settle time.Duration `default:"30s" help:"Pause between two looks for the job of an interrupted submission."`
+	Watch  bool          `help:"Like --wait, but also print each change of a job state."`
+	Settle time.Duration `default:"30s" help:"Time between two searches for the job of an interrupted submission."`
 }
 
 type submitCmd struct {
 	planFlags
 	submitFlags
 	outputFlag
-	Scenario     string  `arg:"" help:"Scenario file, a lock, or demo."`
+	Scenario     string  `arg:"" help:"Scenario file, lock file, or demo (the built-in scenario)."`
 	Simulate     bool    `help:"Run the simulated engine on Slurm."`
-	New          bool    `help:"Start a new submission although an earlier one of this scenario was interrupted."`
+	New          bool    `help:"Submit again although an earlier submission of this scenario was interrupted."`
 	Yes          bool    `short:"y" help:"Skip the cost confirmation."`
-	MaxNodeHours float64 `default:"100" help:"Ask before submitting more node-hours than this, by the time limits."`
+	MaxNodeHours float64 `default:"100" help:"Ask before submitting more node-hours than this (nodes times time limits)."`
 }
 
 func (c submitCmd) Run(ctx context.Context, a *app) error {
@@ -161,8 +161,8 @@ func (a *app) begin(p *campaign.Planned, anew bool, allow func(campaign.Cost) er
 // placeFlags say where runs are looked for by a command that is given no path: where
 // submit puts them.
 type placeFlags struct {
-	System    string `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without paths, its output_path is looked in."`
-	OutputDir string `placeholder:"DIR" help:"Folder to look in, without paths; default: output_path of the system file, else results."`
+	System    string `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without paths, its output_path is searched."`
+	OutputDir string `placeholder:"DIR" help:"Results folder to search if no paths are given; default: output_path of the system file, else results."`
 }
 
 // paths are the given ones, or the folder of results.
@@ -243,7 +243,7 @@ func (a *app) runDirs(paths []string) (dirs []string, err error) {
 type statusCmd struct {
 	placeFlags
 	outputFlag
-	Paths    []string `arg:"" optional:"" help:"Run or scenario directories; default: where submit puts them."`
+	Paths    []string `arg:"" optional:"" help:"Run or scenario directories; default: the results folder."`
 	ExitCode bool     `help:"Exit with the jobs' result: 8 while a job is not over; then 5 if a job failed, 6 if a result is invalid, 4 if a run has no job; else 0."`
 }
 
@@ -293,7 +293,7 @@ type cancelCmd struct {
 	placeFlags
 	outputFlag
 	Paths []string `arg:"" optional:"" help:"Run or scenario directories."`
-	All   bool     `help:"Cancel the jobs of all runs where submit puts them; without paths, this is required."`
+	All   bool     `help:"Cancel the jobs of all runs in the results folder; required if no paths are given."`
 }
 
 // Run never takes a missing path for all runs.

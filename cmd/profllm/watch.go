@@ -25,7 +25,7 @@ import (
 
 type watchCmd struct {
 	placeFlags
-	Paths []string `arg:"" optional:"" help:"Run or scenario directories; default: what is not over where submit puts them."`
+	Paths []string `arg:"" optional:"" help:"Run or scenario directories; default: unfinished runs in the results folder."`
 	Once  bool     `help:"Print the current states and exit."`
 }
 

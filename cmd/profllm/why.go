@@ -19,7 +19,7 @@ import (
 type whyCmd struct {
 	placeFlags
 	outputFlag
-	Paths []string `arg:"" optional:"" help:"Run directories, folders of them, or logs of any origin: files, folders, pipes; - is stdin; default: where submit puts runs."`
+	Paths []string `arg:"" optional:"" help:"Run directories, folders of them, or logs of any origin: files, folders, pipes; - is stdin; default: the results folder."`
 }
 
 // Run tells the story of each run, and of logs without one, from what is on disk;
