@@ -155,7 +155,7 @@ func TestWhyOfLogs(t *testing.T) {
   cause     port-in-use, network in server: server.txt:2
   line      OSError: [Errno 98] Address already in use
   followed  client-not-found in client: c.log:2
-  do        find the holder on that node: a server that an earlier job left; ports 32768 to 60999 may be taken by outgoing connections, so plan a lower one in place of these
+  do        find the process that holds the port on that node, such as a server left by an earlier job; if the port is in 32768-60999, plan a lower one, because outgoing connections take ports of that range
   logs      c.log (client), server.txt (server)
 `, o.stdout)
 

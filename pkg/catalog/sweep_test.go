@@ -150,8 +150,8 @@ func TestPromptsAreNotSentAgainUnawares(t *testing.T) {
 	}
 	const faster = "bench_cmd_args = { max_concurrency = 64, num_prompts = 640, random_output_len = 7 }"
 	for name, c := range map[string]struct{ engine, server, first, second, err string }{
-		"the same":              {"vllm", "", "", "", `s.toml:10:9: load "two" sends the prompts of "one" once more to the same server`},
-		"another pace":          {"vllm", "", "", faster, "write cache = \"reset\" in the phase"},
+		"the same":              {"vllm", "", "", "", `s.toml:10:9: load "two" sends the prompts of "one" again to the same server`},
+		"another pace":          {"vllm", "", "", faster, "in the phase, write cache = \"reset\""},
 		"reset before":          {"vllm", "", "cache = \"reset\"", "", `load "two" sends the prompts of "one"`},
 		"sglang":                {"sglang", "", "", "", "sends the prompts"},
 		"reset":                 {"vllm", "", "", "cache = \"reset\"", ""},
@@ -311,9 +311,9 @@ func TestSingleJoins(t *testing.T) {
 	require.Equal(t, 4, job.NTasksPerNode, "a task for each GPU")
 
 	for text, want := range map[string]string{
-		test("a", "nodes = [\"n3\"]") + test("b", "nodes = [\"n1\"]"):         `test "a" names the nodes n3, and the runs of the same allocation together n3,n1`,
+		test("a", "nodes = [\"n3\"]") + test("b", "nodes = [\"n1\"]"):         `test "a" names the nodes n3, but the runs of the same allocation together name n3,n1`,
 		test("a", "nodes = [\"n3\"]") + test("b", "num_nodes = 2"):            "a run needs 2 nodes, and another of the same allocation names n3",
-		test("a", "nodes = [\"n3\"]") + test("b", "exclude_nodes = [\"n3\"]"): `test "a" names the node n3, which another run of the same allocation excludes`,
+		test("a", "nodes = [\"n3\"]") + test("b", "exclude_nodes = [\"n3\"]"): `test "a" names the node n3, but another run of the same allocation excludes it`,
 		test("a", "") + test("b", "slurm = { sbatch_args = [\"--mem=1G\"] }"): `test "b" asks for sbatch_args "--mem=1G"`,
 	} {
 		_, err := set(t, text, scenario.HookFiles{}, o)

@@ -393,11 +393,11 @@ func (p *Plan) environment(in Input) (visible []int, secrets []asked, err error)
 			secrets = append(secrets, asked{Secret{Name: name, Env: ref.Env, File: absolute(ref.File, in.WorkDir)}, ref.For, v.Pos})
 			continue
 		case literal && shellText.MatchString(s):
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: %s is passed as it stands; CloudAI would let the shell expand it (write { shell = %q } for that)", v.Pos, name, s))
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: %s is passed unchanged; in CloudAI, the shell would expand it (to expand it, write { shell = %q })", v.Pos, name, s))
 		case literal && (redact.Setting(name, s) != s):
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: the value of %s looks like a secret, and stands in the plan, the script and the kept definitions; write { env = %q } or { file = … }", v.Pos, name, name))
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: the value of %s looks like a secret, but the plan, the script and the kept definitions contain it; write { env = %q } or { file = … }", v.Pos, name, name))
 		case secretName.MatchString(ref.Shell):
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: shell text puts its value into the whole job's environment; a secret is { env = … } or { file = … }", v.Pos))
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: shell text puts the value into the environment of the whole job; for a secret, write { env = … } or { file = … }", v.Pos))
 		}
 		p.Env = append(p.Env, Var{Name: name, Value: word})
 	}
@@ -443,9 +443,9 @@ func envWord(name string, v *source.Value) (Word, reference, error) {
 		}
 		return Word{{Shell: ref.Shell}}, ref, nil
 	case []*source.Value:
-		return nil, reference{}, source.Errorf(v.Pos, "%s is a list, where one value is needed", name)
+		return nil, reference{}, source.Errorf(v.Pos, "%s is a list, but one value is needed", name)
 	}
-	return nil, reference{}, source.Errorf(v.Pos, "%s must be a string, not the %s %v", name, v.Kind(), v.Plain()).Hintf("write %s = \"%v\"", name, v.Plain())
+	return nil, reference{}, source.Errorf(v.Pos, "%s must be a string, not %s", name, v.Describe()).Hintf("write %s = \"%v\"", name, v.Plain())
 }
 
 func validName(s string) bool {

@@ -152,9 +152,9 @@ func TestMakeRefuses(t *testing.T) {
 		{"empty slice", 1, nil, []plan.Role{role("serve", plan.Slice{}, 0)}, `the job has 1`},
 		{"negative slice", 1, nil, []plan.Role{role("serve", plan.Slice{Offset: -1, Count: 1}, 0)}, `role "serve" needs nodes -1, but the job has 1 node`},
 		{"one port, two names", 1, []plan.Port{port("http", 8300), port("ray", 8300)}, []plan.Role{role("serve", one, 0)},
-			`none of the 100 port slots can be used: ports "http" and "ray" are both 8300`},
+			`none of the 100 port slots is usable: ports "http" and "ray" are both 8300`},
 		{"every slot in Ray's range", 1, []plan.Port{port("http", 12000)}, []plan.Role{onRay(role("serve", one, 0))},
-			`none of the 100 port slots can be used: port "http" is 12000, inside the range 10002-19999 of Ray's workers, which run on the nodes of "serve"`},
+			`none of the 100 port slots is usable: port "http" is 12000, in the range 10002-19999 of Ray's workers, which run on the nodes of "serve"`},
 		{"some slots in Ray's range", 1, []plan.Port{port("http", 9990)}, []plan.Role{onRay(role("serve", one, 0))}, ""},
 		{"Ray's range without Ray", 1, []plan.Port{port("http", 12000)}, []plan.Role{role("serve", one, 0)}, ""},
 		{"privileged", 1, []plan.Port{port("http", 80)}, []plan.Role{role("serve", one, 0)}, `port "http" is 80, outside 1024-65535`},
@@ -244,7 +244,7 @@ func TestNodes(t *testing.T) {
 		{name: "order kept, duplicates not", test: `nodes = ["n10,n2", "n2", "n1"]`, nodes: 3, list: []string{"n10", "n2", "n1"}},
 		{name: "list less excluded", test: "nodes = [\"n[1-4]\"]\nexclude_nodes = [\"n[2-3],n9\"]", nodes: 2, list: []string{"n1", "n4"}},
 		{name: "exclude without a list", test: "num_nodes = 2\nexclude_nodes = [\"n[2-3]\", \"n9\"]", nodes: 2, exclude: []string{"n[2-3]", "n9"}},
-		{name: "nothing left", test: "nodes = [\"n[1-2]\"]\nexclude_nodes = [\"n1\", \"n2\"]", err: `nodes ["n[1-2]"] leaves no node after exclude_nodes ["n1" "n2"]`},
+		{name: "nothing left", test: "nodes = [\"n[1-2]\"]\nexclude_nodes = [\"n1\", \"n2\"]", err: `nodes ["n[1-2]"] has no node left after exclude_nodes ["n1" "n2"]`},
 		{name: "sweep", test: `num_nodes = [1, 2]`, err: "num_nodes is a list, but one number is needed"},
 		{name: "none", test: `num_nodes = 0`, err: "num_nodes must be a number of nodes, 1 to 65536, not 0"},
 		{name: "text", test: `num_nodes = "two"`, err: "num_nodes must be a number of nodes, 1 to 65536, not \"two\""},
@@ -328,7 +328,7 @@ proxy_script_repo = { url = "https://h/p.git", commit = "2" }
 		require.Equal(t, plan.Texts("--image=/home/u/image.sqsh", "--mounts="+strings.Join(want, ",")), s.Srun)
 	}
 	require.Len(t, p.Notes, 1)
-	require.Contains(t, p.Notes[0], `the mount "$X:/g" is passed as it stands`)
+	require.Contains(t, p.Notes[0], `the mount "$X:/g" is passed unchanged`)
 
 	p, err = plan.Make(input(t, "", ""))
 	require.NoError(t, err)
@@ -481,5 +481,5 @@ func TestNoImageIsNoted(t *testing.T) {
 	in.NoImage = true
 	p, err := plan.Make(in)
 	require.NoError(t, err)
-	require.Equal(t, 1, strings.Count(strings.Join(p.Notes, "\n"), "no docker_image_url: the steps run without a container"))
+	require.Equal(t, 1, strings.Count(strings.Join(p.Notes, "\n"), "there is no docker_image_url, so the steps run without a container"))
 }

@@ -75,8 +75,8 @@ func ResolveNodes(t *source.Table, items, exclude []string, sys *config.System, 
 		hosts = append(hosts, list...)
 	}
 	if len(items) > 0 && len(hosts) == 0 && r.c.Err() == nil {
-		r.c.Add(source.Errorf(t.PosOf("nodes"), "nodes %q leaves no node after exclude_nodes %q", items, exclude).
-			Hintf("name other nodes, or leave nodes out and write num_nodes"))
+		r.c.Add(source.Errorf(t.PosOf("nodes"), "nodes %q has no node left after exclude_nodes %q", items, exclude).
+			Hintf("name other nodes, or write num_nodes instead of nodes"))
 	}
 	if err := r.c.Err(); err != nil {
 		return Chosen{}, err
@@ -121,9 +121,9 @@ func (r *resolver) explicit(list string) []string {
 		switch state, known := r.inv[h]; {
 		case r.inv == nil:
 		case !known:
-			r.notef("node %s: Slurm does not list it", h)
+			r.notef("Slurm does not list node %s", h)
 		case !slices.Contains(waitStates, state):
-			r.notef("node %s is %s; the job waits until that ends", h, state)
+			r.notef("node %s is %s; the job waits until the node is available", h, state)
 		}
 	}
 	return hosts
@@ -324,7 +324,7 @@ func (r *resolver) explain(item string, p *pool, picked []string) {
 		}
 	}
 	if len(busy) > 0 {
-		r.notef("nodes %q: the job waits for %s: allocated or reserved", item, hostlist.Format(busy))
+		r.notef("nodes %q: the job waits for %s, which are allocated or reserved", item, hostlist.Format(busy))
 	}
 }
 

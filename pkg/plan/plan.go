@@ -451,7 +451,7 @@ func Decode(data []byte) (*Plan, error) {
 	case "profllm.plan/1":
 		return &p, p.fromFirst(data)
 	}
-	return nil, fmt.Errorf("decode plan: schema %q, this program reads %q", p.Schema, Schema)
+	return nil, fmt.Errorf("decode plan: the schema is %q, but this program reads %q", p.Schema, Schema)
 }
 
 func (p *Plan) fromFirst(data []byte) error {

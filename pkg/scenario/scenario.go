@@ -253,7 +253,7 @@ func (d *testFiles) find(v *source.Value, c *source.Complaints) *source.Table {
 			places[i] = t.PosOf("name").String()
 		}
 		c.Add(source.Errorf(v.Pos, "%d test files are named %q: %s", len(list), name, strings.Join(places, ", ")).
-			Hintf("name the folder of the one that is meant: --tests-dir %s", path.Dir(filepath.ToSlash(list[0].Pos.File))))
+			Hintf("choose one by its folder, such as --tests-dir %s", path.Dir(filepath.ToSlash(list[0].Pos.File))))
 		return nil
 	}
 }
@@ -350,7 +350,7 @@ func loadTest(over *source.Table, pos source.Pos, defs *testFiles, c *source.Com
 			checkDefinition(base, c)
 		}
 		if over.Has("test_template_name") {
-			c.Addf(over.PosOf("test_template_name"), "test_template_name cannot stand beside test_name: the test file has it")
+			c.Addf(over.PosOf("test_template_name"), "test_template_name is not allowed with test_name: the test file sets it")
 		}
 		merged = source.Merge(base, over)
 		merged.Pos = over.Pos
@@ -363,7 +363,7 @@ func loadTest(over *source.Table, pos source.Pos, defs *testFiles, c *source.Com
 	case !pathElement.MatchString(t.ID):
 		c.Add(source.Errorf(over.PosOf("id"), "test id %q cannot name a directory", t.ID).Hintf("use letters, digits and _ . - + = @, not starting with a dot or dash"))
 	case slices.Contains(scenarioNames, t.ID) || fileName.MatchString(t.ID):
-		c.Addf(over.PosOf("id"), "test id %q is kept for what every scenario directory holds", t.ID)
+		c.Addf(over.PosOf("id"), "test id %q is reserved: every scenario directory has a file or folder of this name", t.ID)
 	}
 	if !over.Has("test_name") && t.Template == "" {
 		c.Add(source.Errorf(pos, "test %q has neither test_name nor test_template_name", t.ID).
@@ -392,7 +392,7 @@ func checkDefinition(t *source.Table, c *source.Complaints) {
 	}
 	for _, key := range source.Fields(entry{}) {
 		if t.Has(key) {
-			c.Addf(t.PosOf(key), "%s belongs to a scenario's [[Tests]], not to a test file", key)
+			c.Addf(t.PosOf(key), "%s is allowed in [[Tests]] of a scenario only, not in a test file", key)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func sweep(v *source.Value, c *source.Complaints) bool {
 	if _, list := v.Any.([]*source.Value); !list {
 		return false
 	}
-	c.Add(source.Errorf(v.Pos, "a list makes a sweep, but this key takes one value only").Hintf("write one value, or take the key out of dse_excluded_args"))
+	c.Add(source.Errorf(v.Pos, "a list makes a sweep, but this key takes one value only").Hintf("write one value, or remove the key from dse_excluded_args"))
 	return true
 }
 

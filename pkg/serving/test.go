@@ -114,7 +114,7 @@ func (s *Test) extra(t scenario.Test, c *source.Complaints) {
 	for _, key := range extra.Keys() {
 		v := extra.Get(key)
 		if _, ok := v.Text(); !ok {
-			c.Add(source.Errorf(v.Pos, "extra_cmd_args.%s must be a string, not the %s %v", key, v.Kind(), v.Plain()).Hintf("write %s = \"%v\"", key, v.Plain()))
+			c.Add(source.Errorf(v.Pos, "extra_cmd_args.%s must be a string, not %s", key, v.Describe()).Hintf("write %s = \"%v\"", key, v.Plain()))
 			continue
 		}
 		name := underscores(strings.TrimLeft(key, "-"))

@@ -54,7 +54,7 @@ func New(pos source.Pos, t *source.Table, module string) (*Load, error) {
 			continue
 		}
 		if _, list := v.Any.([]*source.Value); list {
-			c.Addf(v.Pos, "%s is a list, where one value is needed", n)
+			c.Addf(v.Pos, "%s is a list, but one value is needed", n)
 			continue
 		}
 		known.Set(n, v)

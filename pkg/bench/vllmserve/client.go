@@ -54,7 +54,7 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 	for _, n := range names {
 		if v := t.Get(n); v != nil {
 			if _, list := v.Any.([]*source.Value); list {
-				c.Addf(v.Pos, "%s is a list, where one value is needed", n)
+				c.Addf(v.Pos, "%s is a list, but one value is needed", n)
 				continue
 			}
 			known.Set(n, v)

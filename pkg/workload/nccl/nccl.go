@@ -135,7 +135,7 @@ func options(args *source.Table, c *source.Complaints) []plan.Word {
 	rest := args.Without(own...)
 	for _, key := range rest.Keys() {
 		if !optionName.MatchString(key) {
-			c.Addf(rest.PosOf(key), "cmd_args.%q is no option of nccl-tests", key)
+			c.Addf(rest.PosOf(key), "cmd_args.%q is not an option of nccl-tests", key)
 			continue
 		}
 		argv = append(argv, option(key, rest.Get(key), c)...)
@@ -169,13 +169,13 @@ func word(key string, v *source.Value, c *source.Complaints) string {
 	_, isList := v.Any.([]*source.Value)
 	switch {
 	case isList:
-		c.Add(source.Errorf(v.Pos, "cmd_args.%s is a list, where one value is needed", key).Hintf("write one value"))
+		c.Add(source.Errorf(v.Pos, "cmd_args.%s is a list, but one value is needed", key).Hintf("write one value"))
 	case !ok:
 		c.Addf(v.Pos, "cmd_args.%s must be one value, not a %s", key, v.Kind())
 	case v.Kind() == "boolean" && slices.Contains(numbers, key):
 		return map[string]string{"true": "1", "false": "0"}[s]
 	case s == "" || v.Kind() == "boolean":
-		c.Add(source.Errorf(v.Pos, "cmd_args.%s is %q: this option of nccl-tests has a value", key, s).Hintf("write the value, or remove the key"))
+		c.Add(source.Errorf(v.Pos, "cmd_args.%s is %q, but this option of nccl-tests needs a value", key, s).Hintf("write the value, or remove the key"))
 	}
 	return s
 }
@@ -186,7 +186,7 @@ func extra(t *source.Table, c *source.Complaints) []plan.Word {
 	for _, key := range t.Keys() {
 		value, ok := t.Get(key).Text()
 		if !ok {
-			c.Add(source.Errorf(t.PosOf(key), "extra_cmd_args.%s must be a string, not the %s %v", key, t.Get(key).Kind(), t.Get(key).Plain()).
+			c.Add(source.Errorf(t.PosOf(key), "extra_cmd_args.%s must be a string, not %s", key, t.Get(key).Describe()).
 				Hintf("write %q = \"%v\"", key, t.Get(key).Plain()))
 		}
 		argv = append(argv, plan.Text(key))

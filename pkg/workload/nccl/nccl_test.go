@@ -134,12 +134,12 @@ func TestRefused(t *testing.T) {
 		"ngpus = 0":                           "t.toml:1:1: cmd_args.ngpus is 0, must be 1 or more",
 		"nthreads = -2":                       "t.toml:1:1: cmd_args.nthreads is -2, must be 1 or more",
 		"ngpus = 'x'":                         "t.toml:1:1: ngpus must be an integer",
-		"warmup_iters = ['5', '50']":          "t.toml:1:1: cmd_args.warmup_iters is a list, where one value is needed",
-		"op = true":                           "t.toml:1:1: cmd_args.op is \"true\": this option of nccl-tests has a value",
+		"warmup_iters = ['5', '50']":          "t.toml:1:1: cmd_args.warmup_iters is a list, but one value is needed",
+		"op = true":                           "t.toml:1:1: cmd_args.op is \"true\", but this option of nccl-tests needs a value",
 		"stepfactor = ''":                     "t.toml:1:1: cmd_args.stepfactor is \"\"",
 		"use_deepep_matrix = 'maybe'":         "t.toml:1:1: use_deepep_matrix must be",
-		"'a b' = 1":                           "t.toml:1:1: cmd_args.\"a b\" is no option of nccl-tests",
-		"'--iters' = 1":                       "is no option of nccl-tests",
+		"'a b' = 1":                           "t.toml:1:1: cmd_args.\"a b\" is not an option of nccl-tests",
+		"'--iters' = 1":                       "is not an option of nccl-tests",
 		"[x]\ny = 1":                          "cmd_args.x must be one value, not a table",
 	} {
 		_, err := load(t, args, "", true)

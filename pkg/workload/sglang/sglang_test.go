@@ -307,8 +307,8 @@ func TestTransferBackends(t *testing.T) {
 	for _, c := range []struct{ prefill, decode, err string }{
 		{"mooncake", "mooncake", ""},
 		{"", "nixl", ""},
-		{"mooncake", "nixl", `t.toml:2:1: prefill moves KV blocks with "mooncake", decode with "nixl": they cannot hand them over`},
-		{"", "mooncake", `t.toml:3:1: prefill moves KV blocks with "nixl", decode with "mooncake"`},
+		{"mooncake", "nixl", `t.toml:2:1: prefill transfers KV blocks with "mooncake", but decode with "nixl"`},
+		{"", "mooncake", `t.toml:3:1: prefill transfers KV blocks with "nixl", but decode with "mooncake"`},
 	} {
 		args := "[prefill]\n"
 		if c.prefill != "" {

@@ -162,8 +162,8 @@ func TestExtraCmdArgs(t *testing.T) {
 func TestConstraints(t *testing.T) {
 	const base = "[decode]\nall2all_backend = 'flashinfer_all2allv'\n"
 	for more, want := range map[string]string{
-		"data_parallel_size = 2\nenable_expert_parallel = true":  "does not go with data_parallel_size 2 and enable_expert_parallel",
-		"data-parallel-size = 2\nenable_expert_parallel = ''":    "does not go with data_parallel_size 2",
+		"data_parallel_size = 2\nenable_expert_parallel = true":  "does not work with data_parallel_size 2 and enable_expert_parallel",
+		"data-parallel-size = 2\nenable_expert_parallel = ''":    "does not work with data_parallel_size 2",
 		"data_parallel_size = 1\nenable_expert_parallel = true":  "",
 		"data_parallel_size = 2\nenable_expert_parallel = false": "",
 		"data_parallel_size = 2":                                 "",
