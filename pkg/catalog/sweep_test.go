@@ -312,7 +312,7 @@ func TestSingleJoins(t *testing.T) {
 
 	for text, want := range map[string]string{
 		test("a", "nodes = [\"n3\"]") + test("b", "nodes = [\"n1\"]"):         `test "a" names the nodes n3, but the runs of the same allocation together name n3,n1`,
-		test("a", "nodes = [\"n3\"]") + test("b", "num_nodes = 2"):            "a run needs 2 nodes, and another of the same allocation names n3",
+		test("a", "nodes = [\"n3\"]") + test("b", "num_nodes = 2"):            "a run needs 2 nodes, but another run of the same allocation names n3",
 		test("a", "nodes = [\"n3\"]") + test("b", "exclude_nodes = [\"n3\"]"): `test "a" names the node n3, but another run of the same allocation excludes it`,
 		test("a", "") + test("b", "slurm = { sbatch_args = [\"--mem=1G\"] }"): `test "b" asks for sbatch_args "--mem=1G"`,
 	} {

@@ -28,7 +28,7 @@ func TestRepeat(t *testing.T) {
 		"0":                               "s.toml:5:1: repeat is 0, must be 1-100",
 		"101":                             "s.toml:5:1: repeat is 101, must be 1-100",
 		"2.5":                             "s.toml:5:1: repeat must be a number or a table, not the float 2.5\n\thint: write repeat = 6",
-		`"2%"`:                            "s.toml:5:1: repeat must be a number or a table, not the string 2%",
+		`"2%"`:                            "s.toml:5:1: repeat must be a number or a table, not the string \"2%\"",
 		"{ max = 9 }":                     "precision is required",
 		`{ precision = 2 }`:               "s.toml:5:12: 2 is not a share above 0% and up to 100%\n\thint: write it as \"2%\"",
 		`{ precision = "2" }`:             "2 is not a share",
