@@ -17,10 +17,10 @@ import (
 
 	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/campaign"
-	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -48,10 +48,10 @@ func newStudy(t *testing.T, dir string, prompts ...int) *study {
 	require.NoError(t, err)
 	sys, err := config.Parse("site.toml", site)
 	require.NoError(t, err)
-	o := catalog.Options{Version: "v0", Created: time.Now(), Simulated: true, Output: filepath.Join(dir, "results"), Binary: binary, WorkDir: dir}
-	st := &study{dir: dir, root: catalog.Root(s, o)}
+	o := planner.Options{Version: "v0", Created: time.Now(), Simulated: true, Output: filepath.Join(dir, "results"), Binary: binary, WorkDir: dir}
+	st := &study{dir: dir, root: planner.Root(s, o)}
 	st.Name, st.Root = s.Name, st.root
-	set, err := catalog.Plans(s, sys, o)
+	set, err := planner.Plans(s, sys, o)
 	require.NoError(t, err)
 	for _, p := range set.Plans {
 		st.Runs = append(st.Runs, run.Printed{Plan: p})

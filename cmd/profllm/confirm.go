@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/campaign"
-	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
@@ -203,7 +203,7 @@ func (a *app) judgeConfirmation(ctx context.Context, root string, k *run.Confirm
 		return nil, err
 	}
 	var sides [2][]report.Run
-	for i, name := range catalog.Sides {
+	for i, name := range planner.Sides {
 		var done func()
 		sides[i], done, err = a.loadRuns(ctx, filepath.Join(root, name))
 		defer done()
@@ -223,7 +223,7 @@ func (a *app) judgeConfirmation(ctx context.Context, root string, k *run.Confirm
 
 // moreCommand is the command that confirms the same with more pairs.
 func moreCommand(s run.Scenario, root string, pairs int) string {
-	words := []string{"profllm confirm", path.Join(root, catalog.Sides[0]), path.Join(root, catalog.Sides[1]), fmt.Sprintf("--pairs %d", pairs)}
+	words := []string{"profllm confirm", path.Join(root, planner.Sides[0]), path.Join(root, planner.Sides[1]), fmt.Sprintf("--pairs %d", pairs)}
 	for _, m := range s.Confirm.Metrics {
 		words = append(words, "--metric "+m)
 	}

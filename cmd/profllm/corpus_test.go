@@ -20,7 +20,7 @@ import (
 // format holds definitions of our own in CloudAI's format.
 func format(t *testing.T) string {
 	t.Helper()
-	dir, err := filepath.Abs("../../pkg/catalog/testdata/format/conf")
+	dir, err := filepath.Abs("../../pkg/planner/testdata/format/conf")
 	require.NoError(t, err)
 	return dir
 }

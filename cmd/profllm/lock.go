@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/lockfile"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
@@ -69,7 +69,7 @@ func (a *app) lock(dir string) (*lockfile.File, error) {
 	}
 	if sc.Confirm != nil {
 		return nil, fail(exitUsage, fmt.Errorf("%s is of a confirmation, whose runs are of two scenarios, and a lock is of one\n\thint: profllm confirm %s %s makes the same pairs of the definitions that are kept there",
-			dir, filepath.Join(root, catalog.Sides[0]), filepath.Join(root, catalog.Sides[1])))
+			dir, filepath.Join(root, planner.Sides[0]), filepath.Join(root, planner.Sides[1])))
 	}
 	f := &lockfile.File{Scenario: sc.Name, Simulated: sc.Simulated, Launcher: sc.Launcher, Single: sc.Single, WorkDir: sc.WorkDir}
 	var load run.LoadMark // of a point that shares another's service

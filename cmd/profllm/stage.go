@@ -14,9 +14,9 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/stage"
 )
@@ -33,8 +33,8 @@ type stageFlags struct {
 }
 
 // site reads the system file and what its relative paths mean.
-func (a *app) site(ctx context.Context, file string) (*config.System, catalog.Options, error) {
-	var o catalog.Options
+func (a *app) site(ctx context.Context, file string) (*config.System, planner.Options, error) {
+	var o planner.Options
 	sys, err := a.client().System(ctx, file, false)
 	if err != nil {
 		return nil, o, err
@@ -139,14 +139,14 @@ func (c stageCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	o := catalog.Options{Launcher: c.Launcher}
+	o := planner.Options{Launcher: c.Launcher}
 	if o.WorkDir, err = os.Getwd(); err != nil {
 		return err
 	}
 	if l := defs.Lock; l != nil {
 		o.Launcher, o.WorkDir = cmp.Or(c.Launcher, l.Launcher), cmp.Or(l.WorkDir, o.WorkDir)
 	}
-	site := catalog.Site(sys, o)
+	site := planner.Site(sys, o)
 	items, err := stage.Items(s.All(), site)
 	if err != nil {
 		return fail(exitDefinition, err)
@@ -171,7 +171,7 @@ func (c imageStageCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	launcher := cmp.Or(c.Launcher, sys.Launcher, "pyxis")
-	site := catalog.Site(sys, o)
+	site := planner.Site(sys, o)
 	var items []stage.Item
 	for _, image := range c.Images {
 		item, ok, err := site.ImageItem(image, launcher)
@@ -240,7 +240,7 @@ func (a *app) cache(ctx context.Context, system string) (entries []stage.Entry, 
 	if err != nil {
 		return nil, "", err
 	}
-	dir = catalog.Site(sys, o).Install()
+	dir = planner.Site(sys, o).Install()
 	entries, err = stage.List(dir, host)
 	return entries, dir, err
 }

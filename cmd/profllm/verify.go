@@ -10,6 +10,7 @@ import (
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -130,7 +131,7 @@ func (c verifyCmd) check(ctx context.Context, a *app, name string) verified {
 	}
 	var complaints source.Complaints
 	for _, t := range tests {
-		complaints.Add(catalog.Check(t))
+		complaints.Add(planner.Check(t))
 	}
 	v.err = complaints.Err()
 	return v

@@ -13,9 +13,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -33,7 +33,7 @@ type Pairs struct {
 
 // PlanPairs plans pairs of runs of two tests.
 func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, error) {
-	k := catalog.Confirmation{Pairs: of.Pairs, Jobs: of.Jobs}
+	k := planner.Confirmation{Pairs: of.Pairs, Jobs: of.Jobs}
 	if k.Pairs == 0 {
 		k.Pairs = defaultPairs(len(of.Metrics))
 	}
@@ -41,7 +41,7 @@ func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, 
 	digest := sha256.New()
 	fmt.Fprintf(digest, "%d %v %q\n", k.Pairs, k.Jobs, of.Metrics)
 	var err error
-	var o catalog.Options
+	var o planner.Options
 	for i, arg := range []string{of.First, of.Second} {
 		d, err := c.definedBy(ctx, arg, f)
 		if err != nil {
@@ -52,7 +52,7 @@ func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, 
 				return nil, err
 			}
 		}
-		k.Sides[i] = catalog.Side{Scenario: d.scenario, System: d.system, Test: d.test}
+		k.Sides[i] = planner.Side{Scenario: d.scenario, System: d.system, Test: d.test}
 		var absent []stage.Item
 		if k.Sides[i].Images, absent, err = stagedImages(append(slices.Concat(d.scenario.PreTest, d.scenario.PostTest), d.test), d.system, o); err != nil {
 			return nil, err
@@ -69,7 +69,7 @@ func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, 
 		}
 		fmt.Fprintf(digest, "%s %q\n", d.files.Digest(), d.test.ID)
 		for name, data := range d.files.Copies(d.system.Source) {
-			p.Definitions[path.Join(catalog.Sides[i], name)] = data
+			p.Definitions[path.Join(planner.Sides[i], name)] = data
 		}
 	}
 	k.Name = "confirm-" + k.Sides[0].Scenario.Name
@@ -80,8 +80,8 @@ func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, 
 		return nil, err
 	}
 	p.Name, p.Created, p.Digest = k.Name, o.Created, fmt.Sprintf("sha256:%x", digest.Sum(nil))
-	p.Root = catalog.Execution(k.Name, o)
-	set, err := catalog.Confirm(k, o)
+	p.Root = planner.Execution(k.Name, o)
+	set, err := planner.Confirm(k, o)
 	if err != nil {
 		return nil, as(Definition, err)
 	}
@@ -166,8 +166,8 @@ func keptDefinitions(dir string) (folder, test string, err error) {
 	}
 	words := strings.Split(filepath.ToSlash(below), "/")
 	if s.Confirm != nil {
-		if !slices.Contains(catalog.Sides[:], words[0]) {
-			return "", "", fmt.Errorf("%s is a confirmation of two tests\n\thint: give %s or %s", dir, filepath.Join(dir, catalog.Sides[0]), filepath.Join(dir, catalog.Sides[1]))
+		if !slices.Contains(planner.Sides[:], words[0]) {
+			return "", "", fmt.Errorf("%s is a confirmation of two tests\n\thint: give %s or %s", dir, filepath.Join(dir, planner.Sides[0]), filepath.Join(dir, planner.Sides[1]))
 		}
 		folder = filepath.Join(folder, words[0])
 		for _, rel := range s.Runs { // one test on each side

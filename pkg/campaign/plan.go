@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/run"
@@ -91,7 +91,7 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 		return nil, err
 	}
 	p := &Planned{
-		Scenario: file, Name: s.Name, Digest: defs.Digest(), Definitions: defs.Copies(sys.Source), Root: catalog.Root(s, o), Created: o.Created, Simulated: f.Simulate,
+		Scenario: file, Name: s.Name, Digest: defs.Digest(), Definitions: defs.Copies(sys.Source), Root: planner.Root(s, o), Created: o.Created, Simulated: f.Simulate,
 		Launcher: o.Launcher, Single: o.Single, WorkDir: o.WorkDir,
 	}
 	switch {
@@ -113,7 +113,7 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 			return nil, as(Usage, err)
 		}
 	}
-	set, err := catalog.Plans(s, sys, o)
+	set, err := planner.Plans(s, sys, o)
 	if err != nil {
 		return nil, as(Definition, err)
 	}
@@ -137,8 +137,8 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 }
 
 // options are what every plan needs beside its definitions and the site's images.
-func (c *Client) options(f Options, sys *config.System) (o catalog.Options, err error) {
-	o = catalog.Options{Version: c.Version, Created: f.Time, Simulated: f.Simulate, Launcher: f.Launcher, WorkDir: c.WorkDir}
+func (c *Client) options(f Options, sys *config.System) (o planner.Options, err error) {
+	o = planner.Options{Version: c.Version, Created: f.Time, Simulated: f.Simulate, Launcher: f.Launcher, WorkDir: c.WorkDir}
 	if f.Time.IsZero() {
 		o.Created = c.Now()
 	}
@@ -156,9 +156,9 @@ func (c *Client) options(f Options, sys *config.System) (o catalog.Options, err 
 
 // newName sees to it that no directory has the name that a submission gets, unless the user gave its time: one that
 // follows another within a second waits for the next.
-func (c *Client) newName(ctx context.Context, name string, f Options, o *catalog.Options) error {
+func (c *Client) newName(ctx context.Context, name string, f Options, o *planner.Options) error {
 	for f.Time.IsZero() {
-		if _, err := os.Lstat(catalog.Execution(name, *o)); err != nil {
+		if _, err := os.Lstat(planner.Execution(name, *o)); err != nil {
 			return nil // what is wrong with it is said where it is made
 		}
 		o.Created = o.Created.Truncate(time.Second).Add(time.Second)
@@ -172,7 +172,7 @@ func (c *Client) newName(ctx context.Context, name string, f Options, o *catalog
 }
 
 // printed adds the scripts of what was planned, and says the notes of the plans.
-func (c *Client) printed(p *Planned, set *catalog.Set, templates string) error {
+func (c *Client) printed(p *Planned, set *planner.Set, templates string) error {
 	printed := layers(templates)
 	if err := render.CheckLayer(printed[0]); err != nil {
 		return as(Definition, err)

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/hub"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/stage"
@@ -19,9 +19,9 @@ import (
 
 // noteSources keeps in plans what is seen from here of the files that they come from. What
 // cannot be seen is left out: a model or a clone may be on the nodes only.
-func (c *Client) noteSources(ctx context.Context, plans []*plan.Plan, s *scenario.Scenario, d *definition.Files, sys *config.System, o catalog.Options) {
+func (c *Client) noteSources(ctx context.Context, plans []*plan.Plan, s *scenario.Scenario, d *definition.Files, sys *config.System, o planner.Options) {
 	git := c.git(ctx, d)
-	site := catalog.Site(sys, o)
+	site := planner.Site(sys, o)
 	tests := map[string]plan.Source{} // by id
 	heads := map[string]string{}      // by folder
 	revisions := map[hub.Model]string{}

@@ -1,5 +1,5 @@
-// Package catalog lists every adapter and turns a test into plans. It is the one
-// place that sees all of them; nothing registers itself.
+// Package catalog lists every adapter: workloads, launchers, load clients, parsers. It
+// is the one place that sees all of them; nothing registers itself.
 package catalog
 
 import (
@@ -44,13 +44,13 @@ type Entry[New any] struct {
 
 // The engines that a client measures, by the name of their workload.
 const (
-	vllmName   = "vllm"
-	sglangName = "sglang"
+	VLLM   = "vllm"
+	SGLang = "sglang"
 )
 
 // Workloads are the values of test_template_name that serve a model.
 var Workloads = []Entry[func(scenario.Test, bool) (plan.Workload, error)]{
-	{vllmName, vllm.New}, {sglangName, sglang.New},
+	{VLLM, vllm.New}, {SGLang, sglang.New},
 }
 
 // Tools are the values of test_template_name that run a command and serve
@@ -73,7 +73,8 @@ var Launchers = []Entry[func() plan.Launcher]{
 	{"pyxis", pyxis.New}, {"enroot", enroot.New}, {"apptainer", apptainer.New}, {"docker", docker.New}, {"podman", podman.New}, {config.Bare, bare.New},
 }
 
-func find[New any](list []Entry[New], name string) (New, []string, bool) {
+// Find returns the adapter of that name, or the names that the list has.
+func Find[New any](list []Entry[New], name string) (New, []string, bool) {
 	var none New
 	names := make([]string, len(list))
 	for i, e := range list {
@@ -88,7 +89,7 @@ func find[New any](list []Entry[New], name string) (New, []string, bool) {
 // Template checks a test's workload: it returns a note for one of CloudAI's that
 // is not supported yet, and an error for one that nobody knows.
 func Template(t *scenario.Test) (note string, err error) {
-	names := runnable()
+	names := Runnable()
 	switch {
 	case slices.Contains(names, t.Template):
 		return "", nil
@@ -103,7 +104,7 @@ func Template(t *scenario.Test) (note string, err error) {
 func Unsupported(tests ...scenario.Test) string {
 	var names []string
 	for _, t := range tests {
-		if !slices.Contains(runnable(), t.Template) && slices.Contains(Known, t.Template) && !slices.Contains(names, t.Template) {
+		if !slices.Contains(Runnable(), t.Template) && slices.Contains(Known, t.Template) && !slices.Contains(names, t.Template) {
 			names = append(names, t.Template)
 		}
 	}
@@ -116,8 +117,8 @@ func Unsupported(tests ...scenario.Test) string {
 	return "the workloads " + strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1] + " are not supported yet"
 }
 
-// runnable are the templates that can be planned.
-func runnable() []string {
+// Runnable are the templates that can be planned.
+func Runnable() []string {
 	var names []string
 	for _, e := range slices.Concat(Workloads, Tools) {
 		names = append(names, e.Name)
@@ -125,42 +126,39 @@ func runnable() []string {
 	return names
 }
 
-// loadClient is a client and what a plan says of it.
-type loadClient interface {
+// LoadClient is a client and what a plan says of it.
+type LoadClient interface {
 	plan.Client
 	Name() string
 	Options() map[string]any
 	Expect() plan.Expect
 }
 
-// newClient makes the client that the test names, or the one of its engine.
-func newClient(t scenario.Test) (loadClient, error) {
-	if t.Client == sglangName || t.Client == "" && t.Template == sglangName {
+// BySGLang reports whether SGLang's own client measures the test.
+func BySGLang(t scenario.Test) bool {
+	return t.Client == SGLang || t.Client == "" && t.Template == SGLang
+}
+
+// NewClient makes the client that the test names, or the one of its engine.
+func NewClient(t scenario.Test) (LoadClient, error) {
+	if BySGLang(t) {
 		module, _ := t.CmdArgs.Get("bench_module").Text()
 		return benchsglang.New(t.Pos, t.BenchArgs, module)
-	}
-	if err := clientOptions(t); err != nil {
-		return nil, err
 	}
 	return vllmserve.New(t.Client, t.PosOf("client"), t.BenchArgs)
 }
 
-// launcherName is the chosen launcher, else pyxis for a test that names an image.
-func launcherName(t scenario.Test, sys *config.System, o Options) string {
-	byImage := config.Bare
-	if t.CmdArgs.Has("docker_image_url") {
-		byImage = "pyxis"
+// NewEval makes the client that measures accuracy.
+func NewEval(t scenario.Test) (plan.Client, error) {
+	if t.Template == SGLang {
+		return gsm8k.NewSGLang(t.EvalArgs)
 	}
-	return cmp.Or(chosenLauncher(t, sys, o), byImage)
+	return gsm8k.New(t.EvalArgs)
 }
 
-// chosenLauncher is what the rehearsal, the command line, the test or the site says,
-// in this order; "" if none does.
-func chosenLauncher(t scenario.Test, sys *config.System, o Options) string {
-	if o.Simulated {
-		return config.Bare
-	}
-	return cmp.Or(o.Launcher, t.Launcher, sys.Launcher)
+// DefaultModel is what an engine serves if the test names no model; "" if it has none.
+func DefaultModel(template string) string {
+	return map[string]string{VLLM: vllm.DefaultModel, SGLang: sglang.DefaultModel}[template]
 }
 
 // Benches read what load clients left in a run directory: ours in raw/ and

@@ -14,9 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/templates"
@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "rewrite the golden scripts")
 const goldens = "testdata/golden"
 
 // options are those of a user on some cluster on some day.
-var options = catalog.Options{
+var options = planner.Options{
 	Version: "v0.0.0-golden", Created: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
 	Output: "/shared/results", Binary: "/shared/profllm/bin/profllm", WorkDir: "/home/user",
 }
@@ -53,7 +53,7 @@ func planned(t testing.TB, site, file, testsDir string) []*plan.Plan {
 	}
 	s, err := scenario.Load(scenario.File{Name: file, Data: read(t, file)}, tests, scenario.HookFiles{})
 	require.NoError(t, err)
-	set, err := catalog.Plans(s, sys, options)
+	set, err := planner.Plans(s, sys, options)
 	require.NoError(t, err)
 	return set.Plans
 }

@@ -18,9 +18,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -294,15 +294,15 @@ extra_srun_args = ["--hostile=$(touch x) 'a' ; touch x\n"]
 	s, err := scenario.Load(scenario.File{Name: "hostile.toml", Data: []byte("name = \"hostile\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n" +
 		"name = " + toml(t, "a'b\"$(touch x)\n;touch x") + "\n" + test)}, nil, scenario.HookFiles{})
 	require.NoError(t, err)
-	o := catalog.Options{Version: "v0", Created: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Output: filepath.Join(dir, "results"), Binary: binary, WorkDir: dir}
-	set, err := catalog.Plans(s, sys, o)
+	o := planner.Options{Version: "v0", Created: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Output: filepath.Join(dir, "results"), Binary: binary, WorkDir: dir}
+	set, err := planner.Plans(s, sys, o)
 	require.NoError(t, err)
 	plans := set.Plans
 	require.Len(t, plans, 1)
 	w.plan = plans[0]
 	script, err := render.Script(w.plan, templates.FS)
 	require.NoError(t, err)
-	require.NoError(t, run.Create(catalog.Root(s, o), run.Scenario{Name: s.Name, PID: os.Getpid()}, []run.Printed{{Plan: w.plan, Script: script}}, nil))
+	require.NoError(t, run.Create(planner.Root(s, o), run.Scenario{Name: s.Name, PID: os.Getpid()}, []run.Printed{{Plan: w.plan, Script: script}}, nil))
 	return w
 }
 

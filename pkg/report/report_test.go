@@ -17,9 +17,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/result"
@@ -125,7 +125,7 @@ num_nodes = 4
 gpu_ids = "0,1,2,3"
 `)}, nil, scenario.HookFiles{})
 	require.NoError(t, err)
-	set, err := catalog.Plans(s, sys, catalog.Options{Created: time.Unix(0, 0), Output: "/o", WorkDir: "/", Binary: "/b"})
+	set, err := planner.Plans(s, sys, planner.Options{Created: time.Unix(0, 0), Output: "/o", WorkDir: "/", Binary: "/b"})
 	require.NoError(t, err)
 	for i, want := range map[int]int{0: 8, 1: 32} {
 		p := set.Plans[i]
@@ -360,7 +360,7 @@ num_prompts = 400
 	require.NoError(t, err)
 	sys, err := config.Parse("sys.toml", []byte("name = \"x\"\nscheduler = \"slurm\"\ninstall_path = \"/i\"\noutput_path = \"/o\"\ndefault_partition = \"p\"\ngpus_per_node = 4\n"))
 	require.NoError(t, err)
-	set, err := catalog.Plans(s, sys, catalog.Options{Created: time.Unix(0, 0).UTC(), Output: "/o", WorkDir: "/", Binary: "/b"})
+	set, err := planner.Plans(s, sys, planner.Options{Created: time.Unix(0, 0).UTC(), Output: "/o", WorkDir: "/", Binary: "/b"})
 	require.NoError(t, err)
 	require.Len(t, set.Plans, 1)
 	here := func(dir string) string { return strings.Replace(dir, "/o/night_1970-01-01_00-00-00", root, 1) }
@@ -631,7 +631,7 @@ num_nodes = 2
 enable_expert_parallel = true
 `)}, nil, scenario.HookFiles{})
 	require.NoError(t, err)
-	set, err := catalog.Plans(s, sys, catalog.Options{Created: time.Unix(0, 0), Output: "/o", WorkDir: "/", Binary: "/b"})
+	set, err := planner.Plans(s, sys, planner.Options{Created: time.Unix(0, 0), Output: "/o", WorkDir: "/", Binary: "/b"})
 	require.NoError(t, err)
 	writePlan(t, root+"/apart/0", set.Plans[0])
 	writeRecord(t, root+"/apart/0", recordOf(numbers{throughput: 100, ttft: 10}))

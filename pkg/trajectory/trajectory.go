@@ -14,9 +14,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
@@ -114,7 +114,7 @@ func sweepOf(root, id string) (scenario.Test, *sweep.Sweep, error) {
 	}
 	for _, t := range sc.Tests {
 		if t.ID == id {
-			s, err := catalog.Sweep(t)
+			s, err := planner.Sweep(t)
 			return t, s, err
 		}
 	}
@@ -273,7 +273,7 @@ func trajectory(root, id string) ([]sweep.Observed, error) {
 func History(s *scenario.Scenario, root string) (map[string][]sweep.Observed, error) {
 	past := map[string][]sweep.Observed{}
 	for _, t := range s.Tests {
-		sw, err := catalog.Sweep(t)
+		sw, err := planner.Sweep(t)
 		if err != nil || !sw.Active() {
 			return nil, errors.Join(err, fmt.Errorf("test %q is no sweep, and --continue goes on with sweeps", t.ID))
 		}

@@ -1,4 +1,4 @@
-package catalog_test
+package planner_test
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/scenario"
 )
 
@@ -46,7 +46,7 @@ func TestInapplicableKeys(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				return catalog.Check(s.Tests[0])
+				return planner.Check(s.Tests[0])
 			}
 			require.ErrorContains(t, check(tt.test), tt.want)
 			require.NoError(t, check(tt.near))

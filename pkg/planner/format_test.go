@@ -1,4 +1,4 @@
-package catalog_test
+package planner_test
 
 import (
 	"path/filepath"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/scenario"
 )
 
@@ -32,9 +33,9 @@ func formatPlans(t *testing.T, name string) (*scenario.Scenario, []*plan.Plan, e
 		return s, nil, err
 	}
 	for _, test := range s.All() {
-		require.NoError(t, catalog.Check(test))
+		require.NoError(t, planner.Check(test))
 	}
-	set, err := catalog.Plans(s, system(t, format+"system/foundry.toml"), options)
+	set, err := planner.Plans(s, system(t, format+"system/foundry.toml"), options)
 	if set == nil {
 		return s, nil, err
 	}
@@ -174,7 +175,7 @@ func TestFormatOnlyRead(t *testing.T) {
 	for _, test := range s.Tests {
 		require.ErrorContains(t, err, test.PosOf("test_template_name").String()+": test \""+test.ID+"\": the workload "+test.Template+" is not supported yet\n\thint: remove the test")
 	}
-	sw, err := catalog.Sweep(s.Tests[1])
+	sw, err := planner.Sweep(s.Tests[1])
 	require.NoError(t, err)
 	require.Len(t, sw.Dimensions, 2)
 	_, _, err = formatPlans(t, "ambiguous")
@@ -191,7 +192,7 @@ func TestFormatTestFiles(t *testing.T) {
 		for _, f := range list {
 			test, err := scenario.LoadTest(f)
 			require.NoError(t, err, f.Name)
-			require.NoError(t, catalog.Check(*test), f.Name)
+			require.NoError(t, planner.Check(*test), f.Name)
 			note, err := catalog.Template(test)
 			require.NoError(t, err, f.Name)
 			require.Equal(t, strings.HasPrefix(dir, "test/rack"), note != "", f.Name)

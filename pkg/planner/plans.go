@@ -1,4 +1,8 @@
-package catalog
+// Package planner turns a scenario and a site into plans: each test, iteration, point of
+// a sweep and hook, the order of runs, and the batches in which they are submitted.
+//
+// It is pure: the same definitions and Options give the same plans.
+package planner
 
 import (
 	"crypto/sha256"
@@ -9,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/profllm/profllm/pkg/bench/gsm8k"
+	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
@@ -392,11 +396,7 @@ func (b *builder) load(t scenario.Test, l load) (plan.LoadInput, error) {
 		c.Add(err)
 	}
 	if l.eval {
-		newEval := gsm8k.New
-		if t.Template == sglangName {
-			newEval = gsm8k.NewSGLang
-		}
-		eval, err := newEval(t.EvalArgs)
+		eval, err := catalog.NewEval(t)
 		c.Add(err)
 		in.Clients = append(in.Clients, eval)
 		in.Expect.Accuracy = true
@@ -406,7 +406,7 @@ func (b *builder) load(t scenario.Test, l load) (plan.LoadInput, error) {
 
 // serves reports whether a workload is a service that a client measures.
 func serves(template string) bool {
-	_, _, ok := find(Workloads, template)
+	_, _, ok := catalog.Find(catalog.Workloads, template)
 	return ok
 }
 
@@ -429,12 +429,12 @@ func nothingToMeasure(t scenario.Test) error {
 
 // notRun says why a test has no plan.
 func notRun(t scenario.Test) error {
-	note, err := Template(&t)
+	note, err := catalog.Template(&t)
 	if note == "" {
 		return err
 	}
 	return source.Errorf(t.PosOf("test_template_name"), "test %q: the workload %s is not supported yet", t.ID, t.Template).
-		Hintf("remove the test, or run its command as a SlurmContainer or BashCmd test; profllm supports %s", strings.Join(runnable(), ", "))
+		Hintf("remove the test, or run its command as a SlurmContainer or BashCmd test; profllm supports %s", strings.Join(catalog.Runnable(), ", "))
 }
 
 // workload makes the workload of a test.
@@ -442,9 +442,9 @@ func workload(t scenario.Test, needImage bool) (plan.Workload, error) {
 	if err := inapplicable(t); err != nil {
 		return nil, err
 	}
-	newWorkload, _, ok := find(Workloads, t.Template)
+	newWorkload, _, ok := catalog.Find(catalog.Workloads, t.Template)
 	if !ok {
-		if newWorkload, _, ok = find(Tools, t.Template); !ok {
+		if newWorkload, _, ok = catalog.Find(catalog.Tools, t.Template); !ok {
 			return nil, notRun(t)
 		}
 	}
@@ -476,7 +476,7 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 	var c source.Complaints
 	in.LauncherName = launcherName(t, b.system, b.o)
 	in.NoImage = in.LauncherName == config.Bare && chosenLauncher(t, b.system, b.o) == ""
-	newLauncher, names, ok := find(Launchers, in.LauncherName)
+	newLauncher, names, ok := catalog.Find(catalog.Launchers, in.LauncherName)
 	if !ok {
 		c.Add(source.Errorf(t.PosOf("launcher"), "test %q: unknown launcher %q", t.ID, in.LauncherName).Hintf("%s", source.Suggest(in.LauncherName, names)))
 	} else {
@@ -527,7 +527,7 @@ func Check(t scenario.Test) error {
 	}
 	var c source.Complaints
 	for _, v := range variants {
-		if note, err := Template(&v); note != "" || err != nil {
+		if note, err := catalog.Template(&v); note != "" || err != nil {
 			c.Add(err) // one that is not supported yet can be read, and that is all
 			continue
 		}

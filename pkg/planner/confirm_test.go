@@ -1,4 +1,4 @@
-package catalog_test
+package planner_test
 
 import (
 	"strings"
@@ -6,16 +6,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/scenario"
 )
 
 const oldTest = "[[Tests]]\nid = \"old\"\ntest_template_name = \"vllm\"\ntime_limit = \"10m\"\nbench_cmd_args = { num_prompts = 80 }\n"
 
 // confirmed plans two pairs of the test in each of two scenarios.
-func confirmed(t *testing.T, c catalog.Confirmation, first, second string) (*catalog.Set, error) {
+func confirmed(t *testing.T, c planner.Confirmation, first, second string) (*planner.Set, error) {
 	t.Helper()
 	sys, err := config.Parse("site.toml", []byte(site))
 	require.NoError(t, err)
@@ -23,9 +23,9 @@ func confirmed(t *testing.T, c catalog.Confirmation, first, second string) (*cat
 	for i, text := range []string{first, second} {
 		s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte("name = \"s\"\n" + text)}, nil, scenario.HookFiles{})
 		require.NoError(t, err)
-		c.Sides[i] = catalog.Side{Scenario: s, System: sys, Test: s.Tests[0]}
+		c.Sides[i] = planner.Side{Scenario: s, System: sys, Test: s.Tests[0]}
 	}
-	return catalog.Confirm(c, options)
+	return planner.Confirm(c, options)
 }
 
 func short(dirs ...string) string {
@@ -37,7 +37,7 @@ func short(dirs ...string) string {
 // covers: PL-Q13
 func TestConfirm(t *testing.T) {
 	newTest := strings.Replace(oldTest, `"old"`, `"new"`, 1) + "iterations = 3\nrepeat = 6\n"
-	got, err := confirmed(t, catalog.Confirmation{}, oldTest, newTest)
+	got, err := confirmed(t, planner.Confirmation{}, oldTest, newTest)
 	require.NoError(t, err)
 	require.Len(t, got.Batches, 1)
 	b := got.Batches[0]
@@ -61,7 +61,7 @@ func TestConfirm(t *testing.T) {
 		`asks for partition "q"`:                newTest + "[Tests.slurm]\npartition = \"q\"\n",
 		"one after the other, on whatever":      "",
 	} {
-		c := catalog.Confirmation{Jobs: second == ""}
+		c := planner.Confirmation{Jobs: second == ""}
 		if c.Jobs {
 			second = newTest
 		}
@@ -77,12 +77,12 @@ func TestConfirm(t *testing.T) {
 	}
 
 	// Where a scenario goes on after failures, so does this.
-	got, err = confirmed(t, catalog.Confirmation{Jobs: true}, "job_status_check = false\n"+oldTest, newTest)
+	got, err = confirmed(t, planner.Confirmation{Jobs: true}, "job_status_check = false\n"+oldTest, newTest)
 	require.NoError(t, err)
 	require.Equal(t, "afterany:first/old/0", got.Plans[1].Job.After[0].Type+":"+short(got.Plans[1].Job.After[0].Dir))
 	require.Len(t, got.Plans[5].Job.After, 1)
 
-	_, err = confirmed(t, catalog.Confirmation{}, oldTest, grid)
+	_, err = confirmed(t, planner.Confirmation{}, oldTest, grid)
 	require.ErrorContains(t, err, "s.toml:2:3: test \"a\" is a sweep, and two points are confirmed, not two sweeps\n\thint: ")
 }
 

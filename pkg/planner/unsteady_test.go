@@ -1,4 +1,4 @@
-package catalog_test
+package planner_test
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package catalog_test
+package planner_test
 
 import (
 	"fmt"
@@ -20,11 +20,12 @@ import (
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/scenario"
 )
 
-var options = catalog.Options{
+var options = planner.Options{
 	Version: "v0", Created: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Output: "/out", Binary: "/bin/profllm", WorkDir: "/home/u",
 }
 
@@ -62,11 +63,11 @@ func system(t *testing.T, name string) *config.System {
 }
 
 // inline plans [[Tests]] written in the test, on a site of four GPUs a node.
-func inline(t *testing.T, siteMore, tests string, o catalog.Options) ([]*plan.Plan, error) {
+func inline(t *testing.T, siteMore, tests string, o planner.Options) ([]*plan.Plan, error) {
 	t.Helper()
 	sys, err := config.Parse("site.toml", []byte("name = \"s\"\nscheduler = \"slurm\"\noutput_path = \"o\"\ninstall_path = \"i\"\ndefault_partition = \"p\"\ngpus_per_node = 4\n"+siteMore))
 	require.NoError(t, err)
-	set, err := catalog.Plans(load(t, "s.toml", []byte("name = \"s\"\n"+tests), ""), sys, o)
+	set, err := planner.Plans(load(t, "s.toml", []byte("name = \"s\"\n"+tests), ""), sys, o)
 	if set == nil {
 		return nil, err
 	}
@@ -170,7 +171,7 @@ func TestShippedScenariosPlanEverywhere(t *testing.T) {
 				name := fmt.Sprintf("%s on %s, simulated %v", filepath.Base(file), filepath.Base(site), simulated)
 				s, o := load(t, file, read(t, file), "../../scenarios/tests"), options
 				o.Simulated = simulated
-				set, err := catalog.Plans(s, system(t, site), o)
+				set, err := planner.Plans(s, system(t, site), o)
 				require.NoError(t, err, name)
 				plans := set.Plans
 				require.GreaterOrEqual(t, len(plans), len(s.Tests), name)
@@ -198,7 +199,7 @@ func TestSameInputSameBytes(t *testing.T) {
 	const file = "../../scenarios/topologies.toml"
 	var first string
 	for i := range 5 {
-		set, err := catalog.Plans(load(t, file, read(t, file), "../../scenarios/tests"), system(t, "../../conf/slurm-pyxis.toml"), options)
+		set, err := planner.Plans(load(t, file, read(t, file), "../../scenarios/tests"), system(t, "../../conf/slurm-pyxis.toml"), options)
 		require.NoError(t, err)
 		plans := set.Plans
 		var all strings.Builder
@@ -385,7 +386,7 @@ func TestClientsAskTheNodeOfTheServer(t *testing.T) {
 	require.NoError(t, err)
 	seen := map[string]bool{}
 	for _, file := range files {
-		set, err := catalog.Plans(load(t, file, read(t, file), "../../scenarios/tests"), system(t, "../../conf/slurm-bare.toml"), options)
+		set, err := planner.Plans(load(t, file, read(t, file), "../../scenarios/tests"), system(t, "../../conf/slurm-bare.toml"), options)
 		require.NoError(t, err)
 		for _, p := range set.Plans {
 			if len(p.Roles) == 0 {

@@ -1,4 +1,4 @@
-package catalog_test
+package planner_test
 
 import (
 	"fmt"
@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/stage"
 )
@@ -62,14 +62,14 @@ func TestStagedImage(t *testing.T) {
 func TestSite(t *testing.T) {
 	sys := &config.System{InstallPath: "i"}
 	s := load(t, "s.toml", []byte("name = \"s\"\n"+imageTest+fmt.Sprintf(minimal, "b", "launcher = \"bare\"\n")), "")
-	items, err := stage.Items(s.Tests, catalog.Site(sys, options))
+	items, err := stage.Items(s.Tests, planner.Site(sys, options))
 	require.NoError(t, err)
 	require.Len(t, items, 2)
 	require.Equal(t, []string{"a"}, items[0].Tests, "the image of the test that has one")
 	require.Equal(t, stage.Model, items[1].Kind)
 	require.Equal(t, "Qwen/Qwen3-0.6B", items[1].Name, "CloudAI's default")
 	var none scenario.Test
-	require.Empty(t, catalog.Site(sys, options).Image(none))
+	require.Empty(t, planner.Site(sys, options).Image(none))
 	none.Template = "sglang"
-	require.Equal(t, "Qwen/Qwen3-8B", catalog.Site(sys, options).Model(none), "CloudAI's other default")
+	require.Equal(t, "Qwen/Qwen3-8B", planner.Site(sys, options).Model(none), "CloudAI's other default")
 }

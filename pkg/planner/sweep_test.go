@@ -1,4 +1,4 @@
-package catalog_test
+package planner_test
 
 import (
 	"fmt"
@@ -8,22 +8,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/scenario"
 )
 
 const site = "name = \"s\"\nscheduler = \"slurm\"\noutput_path = \"o\"\ninstall_path = \"i\"\ndefault_partition = \"p\"\ngpus_per_node = 4\nlauncher = \"bare\"\n"
 
 // set plans a scenario written in the test.
-func set(t *testing.T, text string, hooks scenario.HookFiles, o catalog.Options) (*catalog.Set, error) {
+func set(t *testing.T, text string, hooks scenario.HookFiles, o planner.Options) (*planner.Set, error) {
 	t.Helper()
 	sys, err := config.Parse("site.toml", []byte(site))
 	require.NoError(t, err)
 	s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte("name = \"s\"\n" + text)}, nil, hooks)
 	require.NoError(t, err)
-	return catalog.Plans(s, sys, o)
+	return planner.Plans(s, sys, o)
 }
 
 const grid = `[[Tests]]
@@ -371,7 +371,7 @@ test_template_name = "vllm"
 	for b.Loop() {
 		s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte(text)}, nil, scenario.HookFiles{})
 		require.NoError(b, err)
-		set, err := catalog.Plans(s, sys, options)
+		set, err := planner.Plans(s, sys, options)
 		require.NoError(b, err)
 		require.Len(b, set.Plans, 1000)
 	}

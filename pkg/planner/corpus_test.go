@@ -1,4 +1,4 @@
-package catalog_test
+package planner_test
 
 import (
 	"io/fs"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/cloudaitest"
+	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/sweep"
 )
@@ -55,7 +56,7 @@ func TestCorpusLoads(t *testing.T) {
 				limit = scenario.FormatLimit(d)
 			}
 			require.Equal(t, want.limit, limit)
-			sw, err := catalog.Sweep(s.Tests[0])
+			sw, err := planner.Sweep(s.Tests[0])
 			require.NoError(t, err)
 			points := 0
 			if sw.Active() {
@@ -64,7 +65,7 @@ func TestCorpusLoads(t *testing.T) {
 			}
 			require.Equal(t, want.points, points)
 			for _, test := range s.All() {
-				require.NoError(t, catalog.Check(test))
+				require.NoError(t, planner.Check(test))
 			}
 		})
 	}
@@ -84,7 +85,7 @@ func TestCorpusTestFiles(t *testing.T) {
 		}
 		test, err := scenario.LoadTest(f)
 		require.NoError(t, err)
-		require.NoError(t, catalog.Check(*test))
+		require.NoError(t, planner.Check(*test))
 		_, err = catalog.Template(test)
 		require.NoError(t, err)
 		checked++

@@ -1,4 +1,4 @@
-package catalog
+package planner
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
@@ -34,7 +35,7 @@ func schemaOrder(table string) []string {
 // metrics of a workload that is not supported are its own, and so are their rewards.
 func Sweep(t scenario.Test) (*sweep.Sweep, error) {
 	table := t.Table
-	if !slices.Contains(runnable(), t.Template) {
+	if !slices.Contains(catalog.Runnable(), t.Template) {
 		table = table.Without("agent_metrics", "agent_reward_function")
 	}
 	return sweep.Load(table, schemaOrder)

@@ -1,15 +1,14 @@
-package catalog
+package planner
 
 import (
 	"cmp"
 	"fmt"
 
+	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/stage"
-	"github.com/profllm/profllm/pkg/workload/sglang"
-	"github.com/profllm/profllm/pkg/workload/vllm"
 )
 
 // Site is what staging needs to know of the site and of how tests will be planned.
@@ -19,10 +18,27 @@ func Site(sys *config.System, o Options) stage.Site {
 		Launcher: func(t scenario.Test) string { return launcherName(t, sys, o) },
 		Image:    func(t scenario.Test) string { return text(t, "docker_image_url") },
 		Model: func(t scenario.Test) string {
-			defaults := map[string]string{vllmName: vllm.DefaultModel, sglangName: sglang.DefaultModel}
-			return cmp.Or(text(t, "model"), defaults[t.Template])
+			return cmp.Or(text(t, "model"), catalog.DefaultModel(t.Template))
 		},
 	}
+}
+
+// launcherName is the chosen launcher, else pyxis for a test that names an image.
+func launcherName(t scenario.Test, sys *config.System, o Options) string {
+	byImage := config.Bare
+	if t.CmdArgs.Has("docker_image_url") {
+		byImage = "pyxis"
+	}
+	return cmp.Or(chosenLauncher(t, sys, o), byImage)
+}
+
+// chosenLauncher is what the rehearsal, the command line, the test or the site says,
+// in this order; "" if none does.
+func chosenLauncher(t scenario.Test, sys *config.System, o Options) string {
+	if o.Simulated {
+		return config.Bare
+	}
+	return cmp.Or(o.Launcher, t.Launcher, sys.Launcher)
 }
 
 func text(t scenario.Test, key string) string {

@@ -1,10 +1,11 @@
-package catalog
+package planner
 
 import (
 	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
+	"github.com/profllm/profllm/pkg/catalog"
 	ownclient "github.com/profllm/profllm/pkg/load"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
@@ -51,12 +52,20 @@ func notSwept(t scenario.Test) error {
 	return source.Errorf(t.Table.PosOf("sweep"), "test %q has [Tests.sweep], and no list that makes it a sweep", t.ID).Hintf("write a list in place of a value, or remove the table")
 }
 
+// newClient makes the test's load client, if its arguments can work.
+func newClient(t scenario.Test) (catalog.LoadClient, error) {
+	if err := clientOptions(t); err != nil {
+		return nil, err
+	}
+	return catalog.NewClient(t)
+}
+
 // clientOptions refuses arguments that the client's own parser would refuse on the GPUs:
 // those of profllm's client, and those of vLLM's in the release that profllm knows, or
 // where the test names no release.
 func clientOptions(t scenario.Test) error {
 	switch {
-	case t.BenchArgs == nil:
+	case t.BenchArgs == nil, catalog.BySGLang(t):
 		return nil
 	case t.Client == "profllm":
 		return ownOptions(t)

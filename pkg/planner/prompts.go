@@ -1,4 +1,4 @@
-package catalog
+package planner
 
 import (
 	"encoding/json"
