@@ -11,7 +11,7 @@ import (
 )
 
 // sample is a system file of our own with every key that CloudAI knows.
-const sample = "../catalog/testdata/format/conf/system/foundry.toml"
+const sample = "../planner/testdata/format/conf/system/foundry.toml"
 
 func TestParseSample(t *testing.T) {
 	data, err := os.ReadFile(sample)

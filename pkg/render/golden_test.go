@@ -72,7 +72,7 @@ var suites = []suite{
 }
 
 // format holds definitions of our own in CloudAI's format.
-const format = "../catalog/testdata/format/conf/"
+const format = "../planner/testdata/format/conf/"
 
 // script is one rendered job and the golden file that holds it.
 type script struct {

@@ -133,7 +133,7 @@ func TestTestsThatWaitForEachOther(t *testing.T) {
 // The folder of definitions in CloudAI's format has every key of a test and of a
 // scenario that CloudAI knows.
 func TestFormatHasEveryKey(t *testing.T) {
-	const format = "../catalog/testdata/format/conf/"
+	const format = "../planner/testdata/format/conf/"
 	seen := map[string]map[string]bool{"scenario": {}, "entry": {}, "dependency": {}, "repository": {}}
 	note := func(kind string, table *source.Table) {
 		for _, k := range table.Keys() {

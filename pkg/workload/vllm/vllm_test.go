@@ -287,7 +287,7 @@ func TestHealthRules(t *testing.T) {
 
 // covers: C.8
 func TestShapes(t *testing.T) {
-	const dir = "../../catalog/testdata/format/conf/"
+	const dir = "../../planner/testdata/format/conf/"
 	read := func(name string) scenario.File {
 		data, err := os.ReadFile(dir + name)
 		require.NoError(t, err)
