@@ -484,7 +484,7 @@ D = { file = "/not/here" }
 	o := profllm(t, dir, []string{"SHORT=pw"}, "rehearse", "s.toml")
 	require.Equal(t, exitJobFailed, o.code)
 	require.Equal(t, 1, strings.Count(o.stderr, "note: "+file+" can be read by everybody here: chmod 600 "+file+"\n"))
-	require.Contains(t, o.stderr, "note: SHORT has less than 8 bytes: it is not looked for in logs\n")
+	require.Contains(t, o.stderr, "note: SHORT has less than 8 bytes, so it is not removed from logs\n")
 	r := readResult(t, only(t, dir))
 	require.Equal(t, "secret-missing", r.Failure.Cause)
 	require.Contains(t, r.Failure.Line, "the secret D: open /not/here: no such file or directory")

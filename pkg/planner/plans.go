@@ -373,7 +373,7 @@ func unsteady(t scenario.Test, loads []load, made []plan.LoadInput) string {
 	if n := len(said) - most; n > 0 {
 		said = append(said[:most], fmt.Sprintf("%d more", n))
 	}
-	return fmt.Sprintf("%s: the results will be called no-steady-state: %s", pos, strings.Join(said, ", "))
+	return fmt.Sprintf("%s: the results will be no-steady-state: %s", pos, strings.Join(said, ", "))
 }
 
 // load makes the clients of one load.
@@ -459,7 +459,7 @@ func (b *builder) hooks(tests []scenario.Test, below string) ([]plan.Hook, error
 		if s, err := Sweep(t); err != nil || s.Active() {
 			c.Add(err)
 			if err == nil {
-				c.Add(source.Errorf(t.Pos, "hook %q is a sweep, and a hook is one run", t.ID).Hintf("write one value in place of each list"))
+				c.Add(source.Errorf(t.Pos, "hook %q is a sweep, but a hook is one run", t.ID).Hintf("write one value in place of each list"))
 			}
 			continue
 		}
@@ -501,7 +501,7 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 		p.Notes = append(p.Notes, t.BenchArgs.UnquotedNotes("bench_cmd_args")...)
 	}
 	if len(b.system.ContainerArgs) > 0 && in.LauncherName == "pyxis" {
-		p.Notes = append(p.Notes, fmt.Sprintf("%s: container_args has no effect with launcher pyxis; extra_srun_args has", b.system.Pos))
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: container_args has no effect with launcher pyxis; use extra_srun_args", b.system.Pos))
 	}
 	return p, nil
 }

@@ -136,7 +136,7 @@ test_template_name = "vllm"
 	_, err = set(t, text+"[Tests.cmd_args.decode]\nmax_num_seqs = [1, 2]\n", scenario.HookFiles{}, options)
 	require.NoError(t, err, "each server has the phases")
 	_, err = set(t, strings.Replace(text, "num_prompts = 7", "num_prompts = [7, 8]", 1), scenario.HookFiles{}, options)
-	require.ErrorContains(t, err, "write the loads as phases, or as a sweep")
+	require.ErrorContains(t, err, "write the loads either as phases or as a sweep")
 }
 
 // Prompts that a server has seen are refused unless the test says what becomes of its
@@ -322,10 +322,10 @@ func TestSingleJoins(t *testing.T) {
 	both := "dependencies = [{ type = \"end_post_comp\", id = \"b\" }]"
 	got, err = set(t, test("a", both)+test("b", ""), scenario.HookFiles{}, o)
 	require.NoError(t, err)
-	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"), `test "a" is to end with test "b", which does not run beside it`)
+	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"), `test "a" should end with test "b", but in one allocation the two do not run`)
 	got, err = set(t, test("a", "")+test("b", "dependencies = [{ type = \"start_post_comp\", id = \"a\" }]"), scenario.HookFiles{}, o)
 	require.NoError(t, err)
-	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"), `test "b" waits for test "a": in one allocation it has its turn even if that fails`)
+	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"), `test "b" waits for test "a"; in one allocation, it runs even if that test fails`)
 }
 
 // A hook's steps take the processors that its run asked for; a hook is one run.
@@ -351,7 +351,7 @@ func TestHookTakesWhatItsRunHas(t *testing.T) {
 func TestMaxParallelOfSeveralArrays(t *testing.T) {
 	got, err := set(t, "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nnum_nodes = [1, 2]\nsweep.max_parallel = 1\n", scenario.HookFiles{}, options)
 	require.NoError(t, err)
-	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"), "max_parallel = 1 holds within each job array")
+	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"), "max_parallel = 1 applies within each job array")
 }
 
 // A thousand points, planned; the design page asks for less than a second with

@@ -123,9 +123,9 @@ func TestDimensionsInOrder(t *testing.T) {
 func TestDimensionComplaints(t *testing.T) {
 	for _, c := range []struct{ toml, want string }{
 		{"[cmd_args]\na = []", `t.toml:2:1: cmd_args.a is an empty list: a sweep over it has no points
-	hint: write one value or several, or add "cmd_args.a" to dse_excluded_args`},
+	hint: write one or more values, or add "cmd_args.a" to dse_excluded_args`},
 		{"num_nodes = []", "t.toml:1:1: num_nodes is an empty list"},
-		{"extra_env_vars.A = []", "extra_env_vars.A is an empty list: a sweep over it has no points\n\thint: write one value or several, or leave it out"},
+		{"extra_env_vars.A = []", "extra_env_vars.A is an empty list: a sweep over it has no points\n\thint: write one or more values, or leave it out"},
 		{"cmd_args.a = [1, 2, 1]", "t.toml:1:21: cmd_args.a lists 1 twice (t.toml:1:15)"},
 		{"cmd_args.a = [1, {b = 2}]", "cmd_args.a mixes tables and values in a list"},
 		{"cmd_args.a = [1.0, nan]", "cmd_args.a: a number that is not finite cannot be swept"},

@@ -67,7 +67,7 @@ func TestEvalRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		`cli = "'"`:                    "t.toml:1:1: semantic_eval_cmd_args.cli: a quote is not closed",
 		`entrypoint = "a\\"`:           "t.toml:1:1: semantic_eval_cmd_args.entrypoint: a quote is not closed",
-		"entrypoint = ' '\ncli = '\t'": "semantic_eval_cmd_args names no program",
+		"entrypoint = ' '\ncli = '\t'": "semantic_eval_cmd_args has no program",
 		"threshold = 1":                `t.toml:1:1: unknown key "threshold"`,
 		"cli = 1":                      "cli must be a string, not the integer 1",
 	} {

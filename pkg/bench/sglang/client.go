@@ -115,7 +115,7 @@ func (l *Load) check(known *source.Table, names []string, c *source.Complaints) 
 		case slices.Contains(names, plain):
 			c.Add(source.Errorf(pos, "bench_cmd_args.%s is spelt with dashes", key).Hintf("write %s", plain))
 		case slices.Contains(planned, plain):
-			c.Addf(pos, "bench_cmd_args.%s: the plan sets it", key)
+			c.Addf(pos, "bench_cmd_args.%s: profllm sets this argument itself", key)
 		}
 	}
 	for _, n := range []struct {

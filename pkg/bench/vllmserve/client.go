@@ -73,7 +73,7 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 		case slices.Contains(names, plain):
 			c.Add(source.Errorf(l.extra.PosOf(key), "bench_cmd_args.%s is spelt with dashes", key).Hintf("write %s", plain))
 		case slices.Contains(planned, plain):
-			c.Addf(l.extra.PosOf(key), "bench_cmd_args.%s: the plan sets it", key)
+			c.Addf(l.extra.PosOf(key), "bench_cmd_args.%s: profllm sets this argument itself", key)
 		}
 	}
 	for _, f := range []struct {
