@@ -38,7 +38,7 @@ type confirmCmd struct {
 func (c confirmCmd) Validate() error {
 	switch least := stats.LeastPairs(1); {
 	case c.Second == "" && (c.Pairs != 0 || len(c.Metric) > 0 || c.Jobs || c.Simulate || c.Rehearse || c.DryRun || c.New):
-		return errors.New("a confirmation that was begun keeps its pairs and metrics: give two tests, or only its directory")
+		return errors.New("a started confirmation keeps its pairs and metrics: name two tests, or only the directory")
 	case c.Pairs != 0 && (c.Pairs < least || c.Pairs > stats.MaxPairs || c.Pairs%2 != 0):
 		return fmt.Errorf("--pairs must be an even number from %d to %d: fewer pairs cannot prove a difference, and an odd number does not cancel drift", least, stats.MaxPairs)
 	}
@@ -83,7 +83,7 @@ func (c confirmCmd) goOn(ctx context.Context, a *app) error {
 	}
 	s, err := run.ReadScenario(root)
 	if err != nil || s.Confirm == nil {
-		return fail(exitUsage, fmt.Errorf("%s is no confirmation\n\thint: profllm confirm FIRST SECOND begins one", c.First))
+		return fail(exitUsage, fmt.Errorf("%s is not a confirmation\n\thint: start one with profllm confirm FIRST SECOND", c.First))
 	}
 	q := a.quieted(a.stderr)
 	open := slices.ContainsFunc(s.InOrder(), func(rel string) bool {

@@ -69,7 +69,7 @@ func (c exportCmd) write(a *app, format interchange.Format, runs []report.Run, o
 		return c.each(a, format, runs, o)
 	}
 	if format == interchange.LLMD && len(runs) > 1 {
-		return fail(exitUsage, fmt.Errorf("a benchmark report is of one run, not of %d\n\thint: --output DIR/ writes a file for each", len(runs)))
+		return fail(exitUsage, fmt.Errorf("a benchmark report describes one run, but %d were named\n\thint: --output DIR/ writes one file per run", len(runs)))
 	}
 	records := make([]*result.Result, len(runs))
 	for i, r := range runs {

@@ -23,7 +23,7 @@ type importCmd struct {
 func (c *importCmd) folder() error {
 	if c.Output == "text" || c.Output == "json" {
 		if c.OutputDir == "" {
-			return fail(exitUsage, errors.New("no folder for the run directories is given\n\thint: profllm import FILE --output-dir DIR"))
+			return fail(exitUsage, errors.New("the folder for the run directories is missing\n\thint: profllm import FILE --output-dir DIR"))
 		}
 		return nil
 	}
@@ -121,7 +121,7 @@ func (k *importing) keep(files []interchange.File, unknown int) error {
 	}
 	d := k.doc
 	d.Imported, d.Present, d.Unreadable, d.Other = made, there, k.bad, unknown
-	k.logf("imported %d, there before %d, cannot be read %d, other files %d: %s", made, there, k.bad, unknown, relative(k.output))
+	k.logf("imported %d, already present %d, unreadable %d, other files %d: %s", made, there, k.bad, unknown, relative(k.output))
 	switch {
 	case failed > 0:
 		return exit(exitJobFailed)
@@ -164,5 +164,5 @@ func (k *importing) keepOne(col *collect.Collector, f interchange.File, it inter
 			return dir, false, nil
 		}
 	}
-	return dir, false, fmt.Errorf("%s: something else is there\n\thint: name another folder with --output", relative(dir))
+	return dir, false, fmt.Errorf("%s exists and has other content\n\thint: name another folder with --output", relative(dir))
 }

@@ -31,7 +31,7 @@ type nightlyCmd struct {
 // Validate implements kong's interface.
 func (c nightlyCmd) Validate() error {
 	if c.Tolerance != nil && *c.Tolerance < 0 || c.Baselines < stats.LeastBaseline {
-		return fmt.Errorf("--tolerance is 0 or more, --baselines %d or more", stats.LeastBaseline)
+		return fmt.Errorf("--tolerance must be 0 or more, and --baselines %d or more", stats.LeastBaseline)
 	}
 	return nil
 }

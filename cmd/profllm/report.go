@@ -89,7 +89,7 @@ func (c reportCmd) Run(ctx context.Context, a *app) error {
 	if c.Output == "otava" {
 		gaps, err := r.Otava(a.stdout)
 		for _, g := range gaps {
-			a.logf("note: left out, because Otava finds nothing where a number is missing: %s", g)
+			a.logf("note: left out, because Otava ignores series with missing numbers: %s", g)
 		}
 		return errors.Join(err, c.pageFlag.write(r))
 	}
@@ -173,7 +173,7 @@ func (c compareCmd) Run(ctx context.Context, a *app) error {
 	r, err := report.Pair(first, second, metrics)
 	switch {
 	case errors.Is(err, report.ErrNoPair):
-		return fail(exitUsage, fmt.Errorf("%w: %s and %s\n\t%s\n\thint: name the directories of two tests to hold one against the other", err, c.First, c.Second, strings.Join(r.Notes, "\n\t")))
+		return fail(exitUsage, fmt.Errorf("%w: %s and %s\n\t%s\n\thint: name the directories of two tests to compare them", err, c.First, c.Second, strings.Join(r.Notes, "\n\t")))
 	case err != nil:
 		return fail(exitInvalid, err)
 	}
@@ -215,7 +215,7 @@ func (a *app) loadRuns(ctx context.Context, paths ...string) (runs []report.Run,
 		return nil, done, fail(exitUsage, err)
 	}
 	if len(runs) == 0 {
-		return nil, done, fail(exitUsage, fmt.Errorf("no records below %[1]s\n\thint: of a directory with runs profllm collect %[1]s writes them", strings.Join(paths, " ")))
+		return nil, done, fail(exitUsage, fmt.Errorf("no records below %[1]s\n\thint: if there are runs, write their records with profllm collect %[1]s", strings.Join(paths, " ")))
 	}
 	for i := range runs {
 		runs[i].Dir, runs[i].Problem = a.called(runs[i].Dir), a.called(runs[i].Problem)

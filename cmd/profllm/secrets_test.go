@@ -483,11 +483,11 @@ D = { file = "/not/here" }
 `), 0o644))
 	o := profllm(t, dir, []string{"SHORT=pw"}, "rehearse", "s.toml")
 	require.Equal(t, exitJobFailed, o.code)
-	require.Equal(t, 1, strings.Count(o.stderr, "note: "+file+" can be read by everybody here: chmod 600 "+file+"\n"))
+	require.Equal(t, 1, strings.Count(o.stderr, "note: all users can read "+file+": chmod 600 "+file+"\n"))
 	require.Contains(t, o.stderr, "note: SHORT has less than 8 bytes, so it is not removed from logs\n")
 	r := readResult(t, only(t, dir))
 	require.Equal(t, "secret-missing", r.Failure.Cause)
-	require.Contains(t, r.Failure.Line, "the secret D: open /not/here: no such file or directory")
+	require.Contains(t, r.Failure.Line, "the secret D: /not/here: no such file or directory")
 }
 
 // Runtimes are given the name of a secret, and its value in their environment alone.

@@ -100,7 +100,7 @@ func (a *app) testOnly(ctx context.Context, what string, script []byte) error {
 	if err != nil {
 		return fail(exitNotSubmit, fmt.Errorf("%s: %w", what, err))
 	}
-	a.logf("%s: Slurm would take it%s", what, prefixed(": ", answer))
+	a.logf("%s: Slurm accepts it%s", what, prefixed(": ", answer))
 	return nil
 }
 
@@ -153,7 +153,7 @@ func (a *app) begin(p *campaign.Planned, anew bool, allow func(campaign.Cost) er
 	}
 	root, resumed, err := a.client().Begin(p, allow)
 	if err == nil && resumed {
-		a.logf("an earlier submission of this %s was interrupted; going on with %s (--new submits anew)", what, relative(root))
+		a.logf("an earlier submission of this %s was interrupted; continuing it in %s (--new starts another)", what, relative(root))
 	}
 	return root, err
 }
@@ -180,9 +180,9 @@ func (f placeFlags) paths(ctx context.Context, a *app, given []string) ([]string
 	}
 	dir = cmp.Or(dir, "results")
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		where := "name the one that submit printed, or the system file: --system FILE, or $PROFLLM_SYSTEM"
+		where := "name the folder that submit printed, or the system file (--system FILE or $PROFLLM_SYSTEM)"
 		if f.System != "" || f.OutputDir != "" {
-			where = "nothing was submitted to it yet; name the folder that submit printed if it is another"
+			where = "nothing was submitted to this folder yet; if submit printed another folder, name that one"
 		}
 		return nil, fail(exitUsage, fmt.Errorf("there is no folder %s here\n\thint: %s", dir, where))
 	}
@@ -214,18 +214,18 @@ func (f placeFlags) scenario(ctx context.Context, a *app, given string) (string,
 	}
 	switch len(roots) {
 	case 0:
-		return "", fail(exitUsage, fmt.Errorf("no scenario's directory below %s\n\thint: make one with profllm rehearse SCENARIO or profllm slurm submit SCENARIO", paths[0]))
+		return "", fail(exitUsage, fmt.Errorf("no scenario directory below %s\n\thint: make one with profllm rehearse SCENARIO or profllm slurm submit SCENARIO", paths[0]))
 	case 1:
 		return roots[0], nil
 	}
-	return "", fail(exitUsage, fmt.Errorf("%d scenarios' directories below %s\n\thint: name one of them, such as %s", len(roots), paths[0], roots[len(roots)-1]))
+	return "", fail(exitUsage, fmt.Errorf("%d scenario directories below %s\n\thint: name one of them, such as %s", len(roots), paths[0], roots[len(roots)-1]))
 }
 
 // runDirs finds the run directories below paths; beside an error, those that it found.
 func (a *app) runDirs(paths []string) (dirs []string, err error) {
 	for _, path := range paths {
 		if name, ok := inArchive(path); ok {
-			return nil, fail(exitUsage, fmt.Errorf("%s is an archive, which collect and report can read\n\thint: profllm archive --restore %s makes its directory again", name, path))
+			return nil, fail(exitUsage, fmt.Errorf("%s is an archive; only collect, report and commands for records read archives\n\thint: profllm archive --restore %s unpacks it", name, path))
 		}
 	}
 	dirs, unread := run.Find(paths...)
@@ -317,5 +317,5 @@ func (c cancelCmd) Run(ctx context.Context, a *app) error {
 	if err := a.printStates("cancel", dirs, out.Jobs, out.States); err != nil || out.Open == 0 {
 		return errors.Join(err, client.BeingSubmitted(dirs, out.Jobs))
 	}
-	return fail(exitJobFailed, fmt.Errorf("%d jobs are not gone after %s", out.Open, campaign.CancelLimit))
+	return fail(exitJobFailed, fmt.Errorf("%d jobs have not ended after %s", out.Open, campaign.CancelLimit))
 }

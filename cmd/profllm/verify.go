@@ -89,7 +89,7 @@ func definitionFiles(paths []string) ([]string, error) {
 		case err != nil:
 			return nil, err
 		case found == 0:
-			return nil, fmt.Errorf("%s: no TOML file in it", path)
+			return nil, fmt.Errorf("%s: there is no TOML file in this folder", path)
 		}
 	}
 	return names, nil

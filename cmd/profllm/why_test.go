@@ -75,7 +75,7 @@ random_output_len = 4
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "site.toml"), []byte(strings.ReplaceAll(site, "site-simulated-death", "cuda-oom")), 0o644))
 	o = profllm(t, dir, nil, "verify", "site.toml")
 	require.Equal(t, exitDefinition, o.code)
-	require.Contains(t, o.stdout+o.stderr, `signature "cuda-oom": the id is taken`)
+	require.Contains(t, o.stdout+o.stderr, `signature "cuda-oom": another signature, built in or of the site, has this id`)
 }
 
 func TestWhyOfAValidRun(t *testing.T) {
@@ -175,6 +175,6 @@ func TestWhyOfLogs(t *testing.T) {
 
 	o = profllm(t, dir, nil, "collect", "mine")
 	require.Equal(t, exitUsage, o.code, "nothing was collected")
-	require.Contains(t, o.stderr, "mine holds logs (client: 1, server: 1), and neither a run nor a result to collect\n\thint: profllm why mine\n")
+	require.Contains(t, o.stderr, "mine has logs (client: 1, server: 1), but neither a run nor a result to collect\n\thint: profllm why mine\n")
 	require.Equal(t, exitUsage, profllm(t, dir, nil, "collect", "none").code)
 }

@@ -165,7 +165,7 @@ func compile(signatures []Signature) (*Table, error) {
 		}
 		words = append(words, lits)
 	}
-	if err := bad.ErrorOrNil(); err != nil {
+	if err := lines(bad); err != nil {
 		return nil, err
 	}
 	t.filter = newAutomaton(append(words, markerWords...))
@@ -185,6 +185,20 @@ func (t *Table) check(n int, benign []Benign) error {
 			if e.re.MatchString(b.Line) {
 				bad = multierror.Append(bad, fmt.Errorf("%s matches a line that is not a failure (%s): %.80q", e.name(), b.Why, b.Line))
 			}
+		}
+	}
+	return lines(bad)
+}
+
+// lines is every complaint on a line of its own, nil if there is none.
+func lines(bad *multierror.Error) error {
+	if bad != nil {
+		bad.ErrorFormat = func(errs []error) string {
+			text := make([]string, len(errs))
+			for i, err := range errs {
+				text[i] = err.Error()
+			}
+			return strings.Join(text, "\n")
 		}
 	}
 	return bad.ErrorOrNil()
