@@ -333,7 +333,7 @@ func TestSlurmSecretsOfKilledJobs(t *testing.T) {
 			require.FileExists(t, filepath.Join(d, run.SecretDir, "PLANTED"))
 			o := profllm(t, dir, nil, "archive", "--force", filepath.Dir(filepath.Dir(d)))
 			require.Equal(t, exitUsage, o.code)
-			require.Contains(t, o.stderr, "holds secrets of a job that nobody has seen the end of")
+			require.Contains(t, o.stderr, "has secrets of a job whose end is not known")
 			kill(t, jobID(t, d))
 			await.True(t, func() bool {
 				out, err := exec.Command("squeue", "-h", "-j", jobID(t, d)).Output()

@@ -250,7 +250,7 @@ func TestStale(t *testing.T) {
 	require.Contains(t, string(out), "60")
 }
 
-// From a file that cannot be read nothing is concluded: not that there is no
+// An unreadable file is never treated as absent: it does not show that there is no
 // intent, no record, or no job that began.
 func TestUnreadableIsNotAbsent(t *testing.T) {
 	for _, name := range []string{run.IntentFile, run.SubmitFile, run.ClaimFile, run.ScenarioFile} {
