@@ -5,11 +5,14 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -87,7 +90,12 @@ func (p *printer) end() error {
 
 // resultTable shows one line for each result, and the cause below each that failed.
 func resultTable(rows []row) []byte {
-	t := newTable("run", "verdict", "done", "req/s", "out tok/s", "per GPU", "TTFT ms p50 / p99", "TPOT ms p50 / p99", "accuracy")
+	settings := differences(rows)
+	header := []any{"run"}
+	if len(settings) > 0 {
+		header = append(header, "settings")
+	}
+	t := newTable(append(header, "verdict", "done", "req/s", "out tok/s", "per GPU", "TTFT ms p50 / p99", "TPOT ms p50 / p99", "accuracy")...)
 	dirs := make([]string, len(rows))
 	for i, r := range rows {
 		dirs[i] = r.Dir
@@ -104,8 +112,12 @@ func resultTable(rows []row) []byte {
 		if r.Result.Accuracy != nil {
 			accuracy = fmt.Sprintf("%.3f", r.Result.Accuracy.Value)
 		}
-		t.AppendRow(table.Row{name(r.Dir), verdict(r.Result), done, number(m.RequestThroughput, "%.2f"), number(m.OutputThroughput, "%.1f"),
-			number(m.OutputPerGPU, "%.1f"), latency(r.Result, result.TTFT), latency(r.Result, result.TPOT), accuracy})
+		cells := table.Row{name(r.Dir)}
+		if len(settings) > 0 {
+			cells = append(cells, settings[r.Dir])
+		}
+		t.AppendRow(append(cells, verdict(r.Result), done, number(m.RequestThroughput, "%.2f"), number(m.OutputThroughput, "%.1f"),
+			number(m.OutputPerGPU, "%.1f"), latency(r.Result, result.TTFT), latency(r.Result, result.TPOT), accuracy))
 		below = append(below, notes(name(r.Dir), r)...)
 	}
 	var b bytes.Buffer
@@ -114,6 +126,39 @@ func resultTable(rows []row) []byte {
 		fmt.Fprintln(&b, line)
 	}
 	return b.Bytes()
+}
+
+// differences are the settings in which the results of one test differ, by directory: the
+// points of a sweep, or its phases.
+func differences(rows []row) map[string]string {
+	tests := map[string][]row{}
+	for _, r := range rows {
+		if r.Result.Config.Settings != nil {
+			tests[testDir(r.Dir)] = append(tests[testDir(r.Dir)], r)
+		}
+	}
+	of := map[string]string{}
+	for _, list := range tests {
+		settings := make([]map[string]string, len(list))
+		for i, r := range list {
+			settings[i] = r.Result.Config.Settings
+		}
+		for i, text := range plan.Differences(settings) {
+			of[list[i].Dir] = text
+		}
+	}
+	return of
+}
+
+// testDir is the directory of the test that a run or a load belongs to, or the parent of
+// one that belongs to none.
+func testDir(dir string) string {
+	name := runName(dir)
+	if root, ok := strings.CutSuffix(dir, name); ok {
+		test, _, _ := strings.Cut(name, "/")
+		return root + test
+	}
+	return filepath.Dir(dir)
 }
 
 // count adds a result to the summary.

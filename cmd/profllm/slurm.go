@@ -31,7 +31,7 @@ type dryRunCmd struct {
 	planFlags
 	Scenario string `arg:"" help:"Scenario file, lock file, or demo (the built-in scenario)."`
 	Simulate bool   `help:"Plan with the simulated engine."`
-	Output   string `enum:"text,json,script" default:"text" help:"text (a table and the script of each run), json (the plans, then the batches; their schema tells which), or script (only the scripts)."`
+	Output   string `enum:"text,json,script" default:"text" help:"text (points, cost, and a table and the script of each run), json (the plans, then the batches; their schema tells which), or script (only the scripts)."`
 	Save     string `placeholder:"DIR" help:"Also write plan.json and job.sh of each run to DIR."`
 	TestOnly bool   `help:"Ask Slurm whether it accepts each script; this uses one job id per script."`
 }

@@ -134,7 +134,12 @@ func (a *app) printStates(name string, dirs []string, subs map[string]run.Submis
 	}
 	const widest = 60 // of a reason in the table; what a program complained of stands below, once
 	var long []string
-	t := newTable("job", "state", "reason", "nodes", "source", "run")
+	points := pointTexts(dirs)
+	header := []any{"job", "state", "reason", "nodes", "source", "run"}
+	if len(points) > 0 {
+		header = append(header, "settings")
+	}
+	t := newTable(header...)
 	for _, l := range lines {
 		state := l.State.State
 		switch {
@@ -150,13 +155,44 @@ func (a *app) printStates(name string, dirs []string, subs map[string]run.Submis
 			}
 			reason = text.Snip(reason, widest, "…")
 		}
-		t.AppendRow(table.Row{l.Submission.JobID, strings.TrimSpace(state + " " + l.State.Note), reason, l.State.NodeList, l.State.Source, campaign.Relative(wd, l.Dir)})
+		t.AppendRow(table.Row{l.Submission.JobID, strings.TrimSpace(state + " " + l.State.Note), reason, l.State.NodeList, l.State.Source, campaign.Relative(wd, l.Dir), points[l.Dir]}[:len(header)])
 	}
 	_, err = fmt.Fprintln(a.stdout, trimRight(t.Render()))
 	for _, reason := range long {
 		fmt.Fprintln(a.stdout, reason)
 	}
 	return err
+}
+
+// mostPoints is how many runs of sweeps are shown with their settings, which are read from
+// a plan each.
+const mostPoints = 200
+
+// pointTexts are the settings of runs that measure points of a sweep, by directory.
+func pointTexts(dirs []string) map[string]string {
+	swept := slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return !point(dir) })
+	if len(swept) > mostPoints {
+		return nil
+	}
+	texts := make([]string, len(swept))
+	run.AtOnce(len(swept), run.SmallFiles, func(i int) {
+		if p, err := run.ReadPlan(swept[i]); err == nil { // what cannot be read is told by who needs it
+			texts[i] = p.PointText()
+		}
+	})
+	of := map[string]string{}
+	for i, dir := range swept {
+		if texts[i] != "" {
+			of[dir] = texts[i]
+		}
+	}
+	return of
+}
+
+// point reports whether a directory has the place of a point: <test>/<iteration>/<step>.
+func point(dir string) bool {
+	number := func(path string) bool { _, err := strconv.Atoi(filepath.Base(path)); return err == nil }
+	return number(dir) && number(filepath.Dir(dir))
 }
 
 // waited says what a job that never began was waiting for.

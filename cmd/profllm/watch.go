@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -249,6 +250,11 @@ func (v *view) picture(dir string, st run.State) picture {
 	if began && !p.final {
 		v.inside(&p)
 	}
+	if point(dir) {
+		if pl := v.plan(dir); pl != nil {
+			p.name = strings.TrimSpace(p.name + " " + pl.PointText())
+		}
+	}
 	return p
 }
 
@@ -279,6 +285,7 @@ func (v *view) inside(p *picture) {
 	p.ready = len(ready)
 	if client != "" {
 		p.done, p.total = progress(p.dir, pl, client)
+		p.doing += loadText(pl, client)
 	}
 	for i := range pl.Roles {
 		if r := &pl.Roles[i]; !ready[r.Name] && !stopping {
@@ -289,6 +296,19 @@ func (v *view) inside(p *picture) {
 			return
 		}
 	}
+}
+
+// loadText is what a sweep chose for the load of a client, in brackets; "" for nothing.
+func loadText(pl *plan.Plan, phase string) string {
+	for i := range pl.Loads {
+		l := &pl.Loads[i]
+		if slices.ContainsFunc(l.Clients, func(c plan.Step) bool { return l.Phase(c.Name) == phase }) {
+			if text := pl.LoadText(l); text != "" {
+				return " (" + text + ")"
+			}
+		}
+	}
+	return ""
 }
 
 // plan reads a plan once: it does not change.

@@ -2,14 +2,15 @@ package campaign
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
+	"github.com/profllm/profllm/pkg/run"
 )
 
 // Overview is what a person wants to know of a scenario before he submits it.
@@ -34,6 +35,9 @@ type TestOverview struct {
 	Header []string
 	Rows   [][]string
 	Idle   []string // what nothing uses, and what to change
+
+	keys  []string // the settings in the table
+	first int      // the column of the first
 }
 
 // Overview tells what p consists of, and how long it may take.
@@ -47,13 +51,13 @@ func (p *Planned) Overview() Overview {
 			t.Each = append(t.Each, before.estimate(p.Root, pl))
 			t.NodeHours += float64(pl.Job.Nodes) * time.Duration(pl.Job.TimeLimit).Hours()
 		}
-		for _, s := range p.Skipped {
-			if s.Test == t.Test {
-				t.LeftOut++
-			}
-		}
 		t.Time = total(t.Each)
 		t.table(p.Root, plans)
+		for _, s := range p.Skipped {
+			if s.Test == t.Test {
+				t.leaveOut(s)
+			}
+		}
 		t.Idle = idle(plans)
 		all = append(all, t.Each...)
 		o.Tests = append(o.Tests, t)
@@ -183,6 +187,7 @@ func (t *TestOverview) table(root string, plans []*plan.Plan) {
 		t.Header = append(t.Header, "phase")
 	}
 	keys := columns(list)
+	t.keys, t.first = keys, len(t.Header)
 	t.Header = append(t.Header, plan.ShortKeys(keys)...)
 	if repeated {
 		t.Header = append(t.Header, "repeats")
@@ -193,6 +198,32 @@ func (t *TestOverview) table(root string, plans []*plan.Plan) {
 	for _, m := range list {
 		t.Rows = append(t.Rows, m.cells(root, keys, swept, phased, repeated))
 	}
+}
+
+// leaveOut adds a point that cannot work.
+func (t *TestOverview) leaveOut(s run.Skipped) {
+	t.LeftOut++
+	cells := make([]string, len(t.Header))
+	cells[0], cells[len(cells)-1] = strconv.Itoa(s.Step), "left out"
+	for _, v := range s.Values {
+		if i := slices.Index(t.keys, plan.SettingKey(v.Path)); i >= 0 {
+			cells[t.first+i] = plan.SettingText(v.Value)
+		}
+	}
+	at := 0
+	for at < len(t.Rows) && step(t.Rows[at]) < s.Step {
+		at++
+	}
+	t.Rows = slices.Insert(t.Rows, at, cells)
+}
+
+// step is the point of a row.
+func step(cells []string) int {
+	n, err := strconv.Atoi(cells[0])
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 func (m measured) cells(root string, keys []string, swept, phased, repeated bool) []string {
@@ -225,24 +256,17 @@ func (m measured) cells(root string, keys []string, swept, phased, repeated bool
 // concurrency.
 func columns(list []measured) []string {
 	var keys []string
-	differ := map[string]bool{}
-	first := list[0].plan.Settings(list[0].load)
+	var settings []map[string]string
 	for _, m := range list {
 		for _, v := range m.load.Values {
 			if k := plan.SettingKey(v.Path); !slices.Contains(keys, k) {
 				keys = append(keys, k)
 			}
 		}
-		have := m.plan.Settings(m.load)
-		for k := range have {
-			differ[k] = differ[k] || have[k] != first[k]
-		}
-		for k := range first {
-			differ[k] = differ[k] || have[k] != first[k]
-		}
+		settings = append(settings, m.plan.Settings(m.load))
 	}
-	for _, k := range slices.Sorted(maps.Keys(differ)) {
-		if differ[k] && !slices.Contains(keys, k) && strings.HasPrefix(k, "bench_cmd_args.") {
+	for _, k := range plan.DifferingKeys(settings) {
+		if !slices.Contains(keys, k) && strings.HasPrefix(k, "bench_cmd_args.") {
 			keys = append(keys, k)
 		}
 	}

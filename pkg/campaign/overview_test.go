@@ -52,6 +52,7 @@ func TestOverviewOfSweep(t *testing.T) {
 	require.Equal(t, []string{"point", "tensor_parallel_size", "max_concurrency", "num_prompts", "run"}, c.Header)
 	require.Equal(t, [][]string{
 		{"1", "2", "1", "5", "curve/0/1"}, {"2", "2", "4", "20", "curve/0/1"}, {"3", "4", "1", "5", "curve/0/3"}, {"4", "4", "4", "20", "curve/0/3"},
+		{"5", "8", "1", "", "left out"}, {"6", "8", "4", "", "left out"},
 	}, c.Rows)
 	require.Equal(t, []int{4, 2, 2}, []int{c.Points, c.LeftOut, c.Runs})
 	require.Equal(t, Estimate{Most: 40 * time.Minute}, o.Time)

@@ -1,6 +1,7 @@
 // Package chart draws bars and points as SVG for a page that has no network:
 // plain markup without script, fonts or styles of its own. Colours come from the
-// page, by the classes s0, s1, s2 (series), axis, grid, mark, dim and hollow.
+// page, by the classes s0, s1, s2 (series), l0, l1, l2 (their lines), axis, grid, mark, dim
+// and hollow.
 //
 // It knows nothing of results. Every label is escaped; a number that is not
 // finite, or beyond 1e100, is left out.

@@ -174,3 +174,31 @@ func TestHollow(t *testing.T) {
 	require.Equal(t, 1, strings.Count(svg, `class="s0 hollow"`))
 	require.Equal(t, 1, strings.Count(svg, `class="s1 hollow"`))
 }
+
+// Each series has a line and a name at its end, and no name covers another.
+func TestLinesOfSeries(t *testing.T) {
+	var points []chart.Point
+	for i, name := range []string{"tp=1", "tp=2", "tp=4", "tp=8"} {
+		for x := range 3 {
+			points = append(points, chart.Point{Label: name, X: float64(x), Y: 100 + float64(x) + float64(i)/100, Series: name})
+		}
+	}
+	all := parse(t, chart.Points{Title: "t", FromZero: true, Line: true, Points: points}.SVG())
+	lines := named(all, "polyline")
+	require.Len(t, lines, 4)
+	require.Equal(t, "line l1", lines[1].attr["class"])
+	require.Equal(t, "line l0", lines[3].attr["class"])
+	var at []float64
+	for _, e := range named(all, "text") {
+		if strings.HasPrefix(e.text, "tp=") {
+			at = append(at, number(t, e.attr["y"]))
+		}
+	}
+	require.Len(t, at, 4)
+	for i := range at[1:] {
+		require.GreaterOrEqual(t, at[i+1]-at[i], 12.0)
+	}
+	one := chart.Points{Title: "t", Line: true, Points: points[:3]}.SVG()
+	require.Equal(t, 1, strings.Count(one, "<polyline"))
+	require.NotContains(t, one, ">tp=1</text>", "one line needs no name")
+}

@@ -2,6 +2,8 @@ package chart
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -59,36 +61,56 @@ func (p Points) SVG() string {
 	if p.Line {
 		p.lines(&d, drawn, x, y)
 	}
+	names := series(drawn)
 	for _, q := range drawn {
-		q.draw(&d, x(q.X), y(q.Y))
+		q.draw(&d, x(q.X), y(q.Y), slices.Index(names, q.Series)%colours)
 	}
 	d.addf("</svg>")
 	return d.String()
 }
 
-// lines draws a line for each series of two points or more.
+// lines draws a line for each series of two points or more, with its name at its end.
 func (p Points) lines(d *drawing, drawn []Point, x, y func(float64) float64) {
-	var names []string
+	names := series(drawn)
 	paths, last := map[string][]string{}, map[string]Point{}
 	for _, q := range drawn {
-		if paths[q.Series] == nil {
-			names = append(names, q.Series)
-		}
 		paths[q.Series] = append(paths[q.Series], f(x(q.X))+","+f(y(q.Y)))
 		last[q.Series] = q
 	}
-	for _, name := range names {
+	for i, name := range names {
 		if len(paths[name]) > 1 {
-			d.addf(`<polyline class="line" points="%s"/>`, strings.Join(paths[name], " "))
+			d.addf(`<polyline class="line l%d" points="%s"/>`, i%colours, strings.Join(paths[name], " "))
 		}
-		if len(names) > 1 {
-			d.text(x(last[name].X)-4, y(last[name].Y)-9, "end", "dim", cut(name))
-		}
+	}
+	if len(names) < 2 {
+		return
+	}
+	byHeight := slices.Clone(names)
+	slices.SortStableFunc(byHeight, func(a, b string) int { return cmp.Compare(y(last[a].Y), y(last[b].Y)) })
+	above := plotTop
+	for _, name := range byHeight { // no name covers another
+		at := max(y(last[name].Y)-9, above)
+		above = at + textSize + 1
+		d.text(x(last[name].X)-9, at, "end", fmt.Sprintf("s%d", slices.Index(names, name)%colours), cut(name))
 	}
 }
 
-func (q Point) draw(d *drawing, x, y float64) {
-	class, radius := "s0", 4.0
+// colours is how many the page tells apart.
+const colours = 3
+
+// series are the names of the lines, in the order of their first points.
+func series(points []Point) []string {
+	var names []string
+	for _, q := range points {
+		if !slices.Contains(names, q.Series) {
+			names = append(names, q.Series)
+		}
+	}
+	return names
+}
+
+func (q Point) draw(d *drawing, x, y float64, colour int) {
+	class, radius := fmt.Sprintf("s%d", colour), 4.0
 	if q.Mark {
 		class, radius = "s1", 6
 	}

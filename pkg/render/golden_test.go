@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -74,6 +75,14 @@ var suites = []suite{
 // format holds definitions of our own in CloudAI's format.
 const format = "../planner/testdata/format/conf/"
 
+// scriptName is the test, with the first point of each run of a sweep.
+func scriptName(p *plan.Plan) string {
+	if p.Step == 0 {
+		return p.Test
+	}
+	return fmt.Sprintf("%s.%d", p.Test, p.Step)
+}
+
 // script is one rendered job and the golden file that holds it.
 type script struct {
 	plan   *plan.Plan
@@ -94,7 +103,7 @@ func scripts(t testing.TB) []script {
 					text, err := render.Script(p, templates.FS)
 					require.NoError(t, err, "%s %s %s", site, file, p.Test)
 					base := strings.TrimSuffix(filepath.Base(site), ".toml")
-					list = append(list, script{p, text, filepath.Join(goldens, base, p.Scenario, p.Test+".sh")})
+					list = append(list, script{p, text, filepath.Join(goldens, base, p.Scenario, scriptName(p)+".sh")})
 				}
 			}
 		}

@@ -309,11 +309,12 @@ func TestSteps(t *testing.T) {
 			require.Regexp(t, regexp.MustCompile(`(?m)^step --job-name=`+s.plan.Roles[i].Name+` --relative=\d+ --nodes=\d+ --ntasks=\d+ --ntasks-per-node=1 `), text)
 		}
 		require.Equal(t, len(s.plan.Roles) > 0, strings.Contains(text, `"$PROFLLM" job wait `), "%s: there is something to wait for", s.golden)
-		for _, c := range s.plan.Loads[0].Clients {
+		load := &s.plan.Loads[0]
+		for _, c := range load.Clients {
 			per := max(c.TasksPerNode, 1)
 			require.Contains(t, text, fmt.Sprintf("\nphase %s step --job-name=%s --relative=%d --nodes=%d --ntasks=%d --ntasks-per-node=%d ",
-				c.Name, c.Name, c.Nodes.Offset, c.Nodes.Count, c.Nodes.Count*per, per), s.golden)
-			require.Equal(t, c.Success != "", strings.Contains(text, "\ncheck "+c.Name+" "), s.golden)
+				load.Phase(c.Name), c.Name, c.Nodes.Offset, c.Nodes.Count, c.Nodes.Count*per, per), s.golden)
+			require.Equal(t, c.Success != "", strings.Contains(text, "\ncheck "+load.Phase(c.Name)+" "), s.golden)
 			require.Equal(t, c.Ends && c.Tasks() > 1, strings.Contains(text, " --wait=0 "), "%s: ranks that end in their own time", s.golden)
 		}
 	}

@@ -39,6 +39,7 @@ type Run struct {
 	job     string // the runs of one job have the same
 	series  string // the points of one sweep have the same
 	gpus    int    // that the job held, used or not; 0: not known
+	place   int    // among the loads of its run
 	ordinal []string
 	zips    map[string]int // the zip group of a setting that a sweep chose together with others
 	remark  string         // what could not be read beside the record
@@ -132,9 +133,6 @@ func Load(paths ...string) ([]Run, error) {
 	return l.runs, nil
 }
 
-// mostDiffering is how many settings name a point of which no plan says what was chosen.
-const mostDiffering = 4
-
 // namePoints names points of which no plan says what was chosen by the settings in which
 // their sweep's points differ.
 func namePoints(runs []Run) {
@@ -145,18 +143,12 @@ func namePoints(runs []Run) {
 		}
 	}
 	for _, list := range series {
-		keys := differing(list)
-		if len(keys) > mostDiffering {
-			continue
+		settings := make([]map[string]string, len(list))
+		for i, r := range list {
+			settings[i] = r.Settings
 		}
-		for _, r := range list {
-			var chosen []Setting
-			for _, k := range keys {
-				if v, ok := r.Settings[k]; ok {
-					chosen = append(chosen, Setting{k, v})
-				}
-			}
-			r.Case.Point = joinedShort(chosen)
+		for i, text := range plan.Differences(settings) {
+			list[i].Case.Point = text
 		}
 	}
 }
@@ -420,6 +412,7 @@ func side(p *plan.Plan) string {
 // asPlanned takes from the plan what the record does not say.
 func (r *Run) asPlanned(o owner) {
 	p, load := o.plan.Plan, o.load
+	r.place = slices.IndexFunc(p.Loads, func(l plan.Load) bool { return l.Dir == load.Dir })
 	r.Case = Case{Scenario: p.Scenario + side(p), Test: p.Test, Iteration: p.Iteration}
 	r.job, r.gpus = o.dir, p.Job.Nodes*p.Job.GPUsPerNode
 	name := load.Name // [<step>][.<phase>][.r<repeat>]

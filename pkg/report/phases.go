@@ -1,6 +1,9 @@
 package report
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // addPhases makes a table of the phases of each run that differ in a setting, as of the
 // points of a sweep.
@@ -33,6 +36,7 @@ func (r *Report) addPhases(objective Metric) {
 		groups[k] = append(groups[k], e)
 	}
 	for _, k := range order {
+		slices.SortStableFunc(groups[k], func(a, b *Entry) int { return a.run.place - b.run.place })
 		if keys := phaseSettings(groups[k]); len(keys) > 0 {
 			r.Phases = append(r.Phases, newPhases(groups[k], keys, objective))
 		}

@@ -136,21 +136,11 @@ func lookup(settings map[string]string, key string) (string, bool) {
 // differing lists the keys whose values are not the same in all runs, sorted.
 // A run without a key differs from one that has it.
 func differing(runs []*Run) []string {
-	keys := map[string]bool{}
-	for _, r := range runs {
-		for k, v := range r.Settings {
-			first, ok := runs[0].Settings[k]
-			if !ok || v != first {
-				keys[k] = true
-			}
-		}
-		for k := range runs[0].Settings {
-			if _, ok := r.Settings[k]; !ok {
-				keys[k] = true
-			}
-		}
+	list := make([]map[string]string, len(runs))
+	for i, r := range runs {
+		list[i] = r.Settings
 	}
-	return slices.Sorted(maps.Keys(keys))
+	return plan.DifferingKeys(list)
 }
 
 // UnknownKeys complains about keys that no run has, so that a typing error does

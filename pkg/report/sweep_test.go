@@ -123,6 +123,7 @@ func TestPhasesThatDiffer(t *testing.T) {
 	require.Contains(t, out, "== Phases: s\n\n phase  verdict    max_concurrency  Throughput (tok/s)")
 	require.Contains(t, out, "\n busy   valid      16                        1600.00 *")
 	require.Contains(t, out, "\nbest by output_throughput (higher is better): phase busy, max_concurrency=16; * marks the best of each metric, valid results only\n")
+	require.Less(t, strings.Index(out, "\n quiet  "), strings.Index(out, "\n busy   "), "in the order of the run")
 	require.Contains(t, out, "\nphase lost, no record: no result.json yet")
 	require.NotContains(t, out, "points tried")
 	var page bytes.Buffer

@@ -81,7 +81,11 @@ func (s *Sweep) nameOf(p Point) string {
 // verdict names the best point.
 func (s *Sweep) verdict(column string) string {
 	if s.Best == nil {
-		return fmt.Sprintf("no best %s: none is valid and has %s", map[bool]string{true: "phase", false: "point"}[s.phases], s.Objective.Key)
+		of := "point"
+		if s.phases {
+			of = "phase"
+		}
+		return fmt.Sprintf("no best %s: no valid %s has %s", of, of, s.Objective.Key)
 	}
 	p := s.Points[*s.Best]
 	once := ""

@@ -59,8 +59,10 @@ func dimensions(t *source.Table, order func(string) []string, env map[string]boo
 	for _, d := range f.dims {
 		f.writable(d)
 	}
-	dims := zipped(t, f.dims, env, c)
-	f.distinct(dims)
+	dims, err := zipped(t, f.dims, env)
+	if c.Add(err); err == nil { // else a list may be in a group that could not be read
+		f.distinct(dims)
+	}
 	return dims
 }
 

@@ -25,16 +25,21 @@ func axes(dims []Dimension) [][]int {
 }
 
 // zipped reads sweep.zip, lists of keys whose values go together, and marks the
-// dimensions that it names. Those of a group follow its first one. Complaints go into c:
+// dimensions that it names. Those of a group follow its first one. Errors are
 // a key that is not swept, or is in two groups, lists of unequal length, points that are
 // there twice.
-func zipped(t *source.Table, dims []Dimension, env map[string]bool, c *source.Complaints) []Dimension {
+func zipped(t *source.Table, dims []Dimension, env map[string]bool) ([]Dimension, error) {
 	v := t.Table("sweep").Get("zip")
 	if v == nil {
-		return dims
+		return dims, nil
 	}
+	groups, err := zipGroups(v)
+	if err != nil {
+		return dims, err
+	}
+	var c source.Complaints
 	z := zipper{test: t, dims: dims, env: env}
-	for i, group := range zipGroups(v, c) {
+	for i, group := range groups {
 		c.Add(z.group(i+1, group))
 	}
 	var out []Dimension
@@ -43,11 +48,11 @@ func zipped(t *source.Table, dims []Dimension, env map[string]bool, c *source.Co
 			out = append(out, z.dims[i])
 		}
 	}
-	return out
+	return out, c.Err()
 }
 
 // zipGroups are the lists of keys of sweep.zip. A list of keys is one group.
-func zipGroups(v *source.Value, c *source.Complaints) [][]*source.Value {
+func zipGroups(v *source.Value) ([][]*source.Value, error) {
 	list, ok := listOf(v)
 	if len(list) > 0 {
 		if _, isText := list[0].Text(); isText {
@@ -61,10 +66,9 @@ func zipGroups(v *source.Value, c *source.Complaints) [][]*source.Value {
 		out = append(out, keys)
 	}
 	if !ok || len(list) == 0 {
-		c.Add(source.Errorf(v.Pos, "sweep.zip must be a list of lists of keys").Hintf(`write zip = [["max_concurrency", "num_prompts"]]`))
-		return nil
+		return nil, source.Errorf(v.Pos, "sweep.zip must be a list of lists of keys").Hintf(`write zip = [["max_concurrency", "num_prompts"]]`)
 	}
-	return out
+	return out, nil
 }
 
 type zipper struct {

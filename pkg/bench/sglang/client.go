@@ -15,7 +15,7 @@ import (
 type Config struct {
 	Backend          *string  `toml:"backend"`            // Protocol; default sglang, the server's own /generate.
 	DatasetName      *string  `toml:"dataset_name"`       // Where prompts come from; default random.
-	NumPrompts       *int     `toml:"num_prompts"`        // Requests in all; default 30.
+	NumPrompts       *int     `toml:"num_prompts"`        // Requests in all, or "5x": five times max_concurrency; default 30.
 	MaxConcurrency   *int     `toml:"max_concurrency"`    // Requests in flight; default 16.
 	RandomInput      *int     `toml:"random_input"`       // Tokens of each prompt; default 16.
 	RandomOutput     *int     `toml:"random_output"`      // Tokens of each answer; default 128.

@@ -20,7 +20,7 @@ type Config struct {
 	RandomInputLen  *int `toml:"random_input_len"`  // Tokens of each prompt; default 16.
 	RandomOutputLen *int `toml:"random_output_len"` // Tokens of each answer; default 128.
 	MaxConcurrency  *int `toml:"max_concurrency"`   // Requests in flight; default 16.
-	NumPrompts      *int `toml:"num_prompts"`       // Requests in all; default 30.
+	NumPrompts      *int `toml:"num_prompts"`       // Requests in all, or "5x": five times max_concurrency; default 30.
 }
 
 // Load is a decoded benchmark: a plan.Client, and what its result is judged

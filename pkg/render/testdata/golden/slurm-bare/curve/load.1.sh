@@ -1,0 +1,163 @@
+#!/bin/bash
+#SBATCH --job-name=load.exp_20260304_050607_0ed3da
+#SBATCH --comment=profllm:exp_20260304_050607_0ed3da
+#SBATCH --output=/shared/results/curve_2026-03-04_05-06-07/load/0/1/stdout.txt
+#SBATCH --error=/shared/results/curve_2026-03-04_05-06-07/load/0/1/stderr.txt
+#SBATCH --open-mode=append
+#SBATCH --partition=gpu
+#SBATCH --nodes=1
+#SBATCH --gres=gpu:4
+#SBATCH --time=01:10:00
+#SBATCH --signal=B:TERM@90
+#
+# profllm v0.0.0-golden: scenario curve, test load, iteration 0, run exp_20260304_050607_0ed3da.
+# Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
+#   serve: nodes 0, GPUs 0,1,2,3, ready at :serve/health
+
+RUN=/shared/results/curve_2026-03-04_05-06-07/load/0/1
+PROFLLM=/shared/profllm/bin/profllm
+cd "$RUN" || exit 70
+"$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+
+module load cuda vllm
+
+# Steps see this environment, whatever the submitting shell said about exporting.
+export SLURM_EXPORT_ENV=ALL
+unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+
+GUARD=0   # pid of the srun that watches over the nodes
+ROLES=()  # name=pid of each role's srun
+CLIENT=() # the same of the client that runs now
+PHASES=() # name=exit code of what ran
+
+step() { # step ARGUMENTS &: one srun, whose pid is $!; steps share nodes, no step reads our stdin, one dead task ends its step
+  exec srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append --cpus-per-gpu=8 "$@"
+}
+
+phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job
+  local name=$1 pid; shift
+  "$@" &
+  pid=$!
+  CLIENT=("$name=$pid")
+  "$PROFLLM" job watch --run "$RUN" --client "$name" --until "$pid" "${ROLES[@]}" &
+  wait $! || { PHASES+=("$name=lost"); exit 1; }
+  wait "$pid"; PHASES+=("$name=$?")
+  CLIENT=()
+}
+
+finish() { # finish [CODE]: stop the roles by step id, write the sentinel, judge; the job's exit code says it
+  local code=${1:-$?} role ends=()
+  [ -z "$FINISHING" ] || return 0 # a second signal, before those are ignored
+  FINISHING=1; trap '' TERM INT XCPU; trap - EXIT
+  "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}"
+  for role in "${ROLES[@]}"; do
+    wait "${role#*=}"
+    ends+=("--role=${role%%=*}=$?")
+  done
+  "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
+  exit $?
+}
+FINISHING=""; trap finish EXIT
+trap 'finish 143' TERM INT; trap 'finish 124' XCPU # XCPU: its own time limit, in an allocation that it shares with others
+
+# Every node: what it looks like, which ports are free. The step stays, and leaves the nodes clean whatever ends the job.
+step --job-name=nodes --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+  "$PROFLLM" job node --run "$RUN" --stay >nodes.txt &
+GUARD=$!
+"$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
+# shellcheck source=/dev/null
+. ./job.env
+
+# serve: nodes 0, GPUs 0,1,2,3, ready at :serve/health
+step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
+  env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_HOST_IP="$SERVE_ADDR" VLLM_SERVER_DEV_MODE=1 \
+  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --tensor-parallel-size 4 --port "$SERVE_PORT" &
+ROLES+=("serve=$!")
+
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
+wait $! || { PHASES+=("ready=1"); exit 1; }
+PHASES+=("ready=0")
+
+phase 1/load "$PROFLLM" job load --run "$RUN" --name 1
+if [ "${PHASES[-1]}" = 1/load=0 ]; then
+
+phase 1/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
+  env PROFLLM_ROLE=client \
+  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 512 \
+  --random-output-len 64 --max-concurrency 1 --num-prompts 5 \
+  --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/1/raw --result-filename vllm-bench.json \
+  --save-result --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0
+
+fi
+
+phase 2/load "$PROFLLM" job load --run "$RUN" --name 2
+if [ "${PHASES[-1]}" = 2/load=0 ]; then
+
+phase 2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../2/logs/bench-%t.log \
+  env PROFLLM_ROLE=client \
+  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 512 \
+  --random-output-len 64 --max-concurrency 2 --num-prompts 10 \
+  --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/2/raw --result-filename vllm-bench.json \
+  --save-result --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0
+
+fi
+
+phase 3/load "$PROFLLM" job load --run "$RUN" --name 3
+if [ "${PHASES[-1]}" = 3/load=0 ]; then
+
+phase 3/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../3/logs/bench-%t.log \
+  env PROFLLM_ROLE=client \
+  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 512 \
+  --random-output-len 64 --max-concurrency 4 --num-prompts 20 \
+  --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/3/raw --result-filename vllm-bench.json \
+  --save-result --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0
+
+fi
+
+phase 4/load "$PROFLLM" job load --run "$RUN" --name 4
+if [ "${PHASES[-1]}" = 4/load=0 ]; then
+
+phase 4/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../4/logs/bench-%t.log \
+  env PROFLLM_ROLE=client \
+  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 512 \
+  --random-output-len 64 --max-concurrency 8 --num-prompts 40 \
+  --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/4/raw --result-filename vllm-bench.json \
+  --save-result --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0
+
+fi
+
+phase 5/load "$PROFLLM" job load --run "$RUN" --name 5
+if [ "${PHASES[-1]}" = 5/load=0 ]; then
+
+phase 5/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../5/logs/bench-%t.log \
+  env PROFLLM_ROLE=client \
+  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 512 \
+  --random-output-len 64 --max-concurrency 16 --num-prompts 80 \
+  --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/5/raw --result-filename vllm-bench.json \
+  --save-result --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0
+
+fi
+
+phase 6/load "$PROFLLM" job load --run "$RUN" --name 6
+if [ "${PHASES[-1]}" = 6/load=0 ]; then
+
+phase 6/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../6/logs/bench-%t.log \
+  env PROFLLM_ROLE=client \
+  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 512 \
+  --random-output-len 64 --max-concurrency 32 --num-prompts 160 \
+  --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/6/raw --result-filename vllm-bench.json \
+  --save-result --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0
+
+fi
+
+phase 7/load "$PROFLLM" job load --run "$RUN" --name 7
+if [ "${PHASES[-1]}" = 7/load=0 ]; then
+
+phase 7/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../7/logs/bench-%t.log \
+  env PROFLLM_ROLE=client \
+  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 512 \
+  --random-output-len 64 --max-concurrency 64 --num-prompts 320 \
+  --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/7/raw --result-filename vllm-bench.json \
+  --save-result --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0
+
+fi
