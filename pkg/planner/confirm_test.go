@@ -58,8 +58,8 @@ func TestConfirm(t *testing.T) {
 	// What does not fit into one allocation is a chain of jobs.
 	for name, second := range map[string]string{
 		"the first test needs 1 nodes, the second 2": strings.Replace(newTest, "time_limit", "num_nodes = 2\ntime_limit", 1),
-		`asks for partition "q"`:                newTest + "[Tests.slurm]\npartition = \"q\"\n",
-		"one after the other, on the nodes":      "",
+		`asks for partition "q"`:                     newTest + "[Tests.slurm]\npartition = \"q\"\n",
+		"one after the other, on the nodes":          "",
 	} {
 		c := planner.Confirmation{Jobs: second == ""}
 		if c.Jobs {
