@@ -452,7 +452,7 @@ extra_env_vars.A = { env = "TOKEN" }
 		require.Contains(t, o.stderr, "note: the secret A: ")
 		o = profllm(t, dir, nil, "archive", root)
 		require.Equal(t, exitUsage, o.code)
-		require.Contains(t, o.stderr, "if it says that the run is not submitted: rm -r "+strings.TrimPrefix(filepath.Dir(kept), dir+"/")+"\n")
+		require.Contains(t, o.stderr, "if the run is not submitted: rm -r "+strings.TrimPrefix(filepath.Dir(kept), dir+"/")+"\n")
 	}
 	require.NoError(t, os.Remove(kept))
 	require.NoError(t, os.WriteFile(kept, []byte("canary-of-shell"), 0o600))

@@ -225,7 +225,7 @@ func (f placeFlags) scenario(ctx context.Context, a *app, given string) (string,
 func (a *app) runDirs(paths []string) (dirs []string, err error) {
 	for _, path := range paths {
 		if name, ok := inArchive(path); ok {
-			return nil, fail(exitUsage, fmt.Errorf("%s is an archive; only collect, report and commands for records read archives\n\thint: profllm archive --restore %s unpacks it", name, path))
+			return nil, fail(exitUsage, fmt.Errorf("%s is an archive, which this command cannot read (collect and report can)\n\thint: profllm archive --restore %s unpacks it", name, path))
 		}
 	}
 	dirs, unread := run.Find(paths...)
