@@ -18,7 +18,7 @@ import (
 
 // outputFlag chooses the form of what a command answers.
 type outputFlag struct {
-	Output string `enum:"text,json" default:"text" help:"text, or json: one document at the end, also if the command fails; see docs/reference/output.md."`
+	Output string `enum:"text,json" default:"text" help:"text, or json (one document at the end, also if the command fails; see docs/reference/output.md)."`
 }
 
 // head stands in every document.
@@ -84,7 +84,7 @@ func (a *app) complain(err error) {
 	if a.json() {
 		a.answer.problems = append(a.answer.problems, problems(err)...)
 	}
-	a.say(terminal.Bad, err.Error()+campaign.Hint(err))
+	a.say(terminal.Bad, campaign.Explain(err))
 }
 
 // finish prints the document of a command that has ended with err, and returns the
@@ -152,7 +152,7 @@ func problems(err error) []problem {
 		}
 	}
 	var p problem
-	text := err.Error() + campaign.Hint(err)
+	text := campaign.Explain(err)
 	p.What, p.Hint, _ = strings.Cut(text, "\n\thint: ")
 	p.Hint = strings.ReplaceAll(p.Hint, "\n\t", "\n")
 	var at *source.Error

@@ -17,10 +17,10 @@ type archiveCmd struct {
 	outputFlag
 	Paths   []string `arg:"" help:"Scenario or run directories; with --restore or --list, archives. There is no default, because --remove deletes."`
 	Restore bool     `xor:"act" help:"Unpack archives beside themselves."`
-	List    bool     `xor:"act" help:"Show what archives hold, with SHA-256; this reads them whole."`
-	Remove  bool     `xor:"act" help:"Remove each directory after its archive was read back and compared with it."`
-	Force   bool     `help:"Also archive what may still run; with --restore, also make links that lead out of the directory."`
-	MaxGiB  int64    `name:"max-gib" default:"64" help:"The most that an archive may unpack to, in GiB."`
+	List    bool     `xor:"act" help:"List the contents of archives with SHA-256; this reads the whole archives."`
+	Remove  bool     `xor:"act" help:"Remove each directory once its archive was read back and compared."`
+	Force   bool     `help:"Also archive runs that may still be running; with --restore, also create links that lead out of the directory."`
+	MaxGiB  int64    `name:"max-gib" default:"64" help:"Largest unpacked size of an archive, in GiB."`
 }
 
 // Run goes on with the other paths behind one that is refused.
@@ -68,12 +68,12 @@ func (c archiveCmd) write(ctx context.Context, a *app, path string) error {
 	if open, err := stillOpen(dir); err != nil {
 		return fail(exitUsage, err)
 	} else if len(open) > 0 && !c.Force {
-		return fail(exitUsage, fmt.Errorf("%s is not archived:\n\t%s\n\thint: profllm slurm status %s asks Slurm; --force archives it as it is", relative(dir), strings.Join(open, "\n\t"), relative(dir)))
+		return fail(exitUsage, fmt.Errorf("%s was not archived:\n\t%s\n\thint: ask Slurm with profllm slurm status %s; --force archives it anyway", relative(dir), strings.Join(open, "\n\t"), relative(dir)))
 	}
 	if kept, err := keepSecrets(dir); err != nil {
 		return fail(exitUsage, err)
 	} else if kept != "" { // --force or not
-		return fail(exitUsage, fmt.Errorf("%s is not archived: %s holds secrets of a job that nobody has seen the end of\n\thint: profllm slurm status %s\n\tif it says that the run is not submitted: rm -r %s", relative(dir), relative(kept), relative(dir), relative(kept)))
+		return fail(exitUsage, fmt.Errorf("%s was not archived: %s has secrets of a job whose end is not known\n\thint: profllm slurm status %s\n\tif the run is not submitted: rm -r %s", relative(dir), relative(kept), relative(dir), relative(kept)))
 	}
 	file := dir + archive.Suffix
 	entries, err := archive.Write(ctx, dir, file)
@@ -95,7 +95,7 @@ func (c archiveCmd) write(ctx context.Context, a *app, path string) error {
 		}
 	}
 	if out > 0 {
-		a.logf("note: %d links lead out of %s; what they lead to is not in the archive, and --restore wants --force for them", out, relative(dir))
+		a.logf("note: %d links lead out of %s; the archive does not contain their targets, and --restore creates them only with --force", out, relative(dir))
 	}
 	st, err := os.Stat(file)
 	if err != nil {
@@ -196,7 +196,7 @@ func whyOpen(book *run.Book, dir string) string {
 	if run.ReadJSON(filepath.Join(dir, run.SentinelFile), &end) == nil && end.JobID == sub.JobID {
 		return ""
 	}
-	return fmt.Sprintf("job %s is not known to be over", sub.JobID)
+	return fmt.Sprintf("it is not known whether job %s is over", sub.JobID)
 }
 
 func (c archiveCmd) restore(ctx context.Context, a *app, file string) error {
@@ -207,7 +207,7 @@ func (c archiveCmd) restore(ctx context.Context, a *app, file string) error {
 	dir, err := archive.Restore(ctx, file, filepath.Dir(file), o)
 	switch {
 	case errors.Is(err, archive.ErrLeadsOut):
-		return fail(exitUsage, fmt.Errorf("%w\n\thint: --force makes them all the same", err))
+		return fail(exitUsage, fmt.Errorf("%w\n\thint: --force creates them anyway", err))
 	case err != nil:
 		return fail(exitUsage, hinted(err))
 	}

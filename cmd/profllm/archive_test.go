@@ -93,10 +93,10 @@ func TestArchiveOpen(t *testing.T) {
 	}
 	refused("s/a/0: it was not submitted, or nobody knows")
 	put(run.SubmitFile, run.Submission{JobID: "60"})
-	refused("job 60 is not known to be over")
+	refused("it is not known whether job 60 is over")
 	put(run.StateFile, run.State{JobID: "60", State: run.Running})
 	put(run.SentinelFile, run.Sentinel{JobID: "59"})
-	refused("job 60 is not known to be over")
+	refused("it is not known whether job 60 is over")
 
 	over := func(o outcome) {
 		t.Helper()

@@ -20,7 +20,7 @@ import (
 type collectCmd struct {
 	placeFlags
 	outputFlag
-	Paths   []string `arg:"" optional:"" help:"Run or scenario directories, folders of them, or archives; default: where submit puts them."`
+	Paths   []string `arg:"" optional:"" help:"Run or scenario directories, folders of them, or archives; default: the results folder."`
 	Offline bool     `help:"Do not ask Slurm; use what is on disk."`
 }
 
@@ -51,7 +51,7 @@ func (c collectCmd) Run(ctx context.Context, a *app) error {
 		return exit(exitUsage)
 	}
 	if len(dirs) == 0 {
-		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: give a directory of a run, a scenario, or what a load client wrote; single files of other programs are taken over by: profllm import FILE --output-dir DIR", strings.Join(given, " ")))
+		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: name the directory of a run, of a scenario, or of a load client's output; import single files of other programs with profllm import FILE --output-dir DIR", strings.Join(given, " ")))
 	}
 	states, known := map[string]run.State{}, a.remember(dirs)
 	live := slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return a.called(dir) != dir || known.settled[dir] != nil })
@@ -139,7 +139,7 @@ func (a *app) report(ctx context.Context, known memory, dirs []string, states ma
 	}
 	known.save()
 	if err := swept.Tabulate(); err != nil {
-		a.logf("note: no table of the sweep: %s", a.called(err.Error()))
+		a.logf("note: no table of the sweep was written: %s", a.called(err.Error()))
 	}
 	if err := out.end(); err != nil {
 		return err

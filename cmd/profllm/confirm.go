@@ -22,23 +22,23 @@ type confirmCmd struct {
 	submitFlags
 	reportFlags
 	First        string   `arg:"" help:"Baseline: FILE, FILE#TEST, or a directory of runs, whose stored definitions are used. Alone: the directory of a confirmation to resume and judge."`
-	Second       string   `arg:"" optional:"" help:"Likewise."`
-	Pairs        int      `help:"Runs of each, an even number; default: the fewest with which one metric alone can be found to differ."`
+	Second       string   `arg:"" optional:"" help:"The run or record to compare it with, in the same forms."`
+	Pairs        int      `help:"Runs of each test, an even number; default: the fewest that can show a difference of one metric."`
 	Metric       []string `placeholder:"KEY" help:"Judge these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer pairs."`
-	Jobs         bool     `help:"Each run is a job of its own, one after the other, instead of one allocation."`
-	Simulate     bool     `help:"Run the simulated engine on Slurm; the verdict is of simulated numbers."`
-	Rehearse     bool     `help:"Run the simulated engine on this machine, and wait."`
+	Jobs         bool     `help:"Run each run as its own job, one after the other, instead of all in one allocation."`
+	Simulate     bool     `help:"Run the simulated engine on Slurm; the verdict is about simulated numbers."`
+	Rehearse     bool     `help:"Run the simulated engine on this machine and wait."`
 	DryRun       bool     `help:"Print the plan and every script; submit nothing."`
-	New          bool     `help:"Start a new submission although an earlier one of this confirmation was interrupted."`
+	New          bool     `help:"Submit again although an earlier submission of this confirmation was interrupted."`
 	Yes          bool     `short:"y" help:"Skip the cost confirmation."`
-	MaxNodeHours float64  `default:"100" help:"Refuse to submit more node-hours than this, by the time limits."`
+	MaxNodeHours float64  `default:"100" help:"Refuse to submit more node-hours than this (nodes times time limits)."`
 }
 
 // Validate implements kong's interface.
 func (c confirmCmd) Validate() error {
 	switch least := stats.LeastPairs(1); {
 	case c.Second == "" && (c.Pairs != 0 || len(c.Metric) > 0 || c.Jobs || c.Simulate || c.Rehearse || c.DryRun || c.New):
-		return errors.New("a confirmation that was begun keeps its pairs and metrics: give two tests, or only its directory")
+		return errors.New("a started confirmation keeps its pairs and metrics: name two tests, or only the directory")
 	case c.Pairs != 0 && (c.Pairs < least || c.Pairs > stats.MaxPairs || c.Pairs%2 != 0):
 		return fmt.Errorf("--pairs must be an even number from %d to %d: fewer pairs cannot prove a difference, and an odd number does not cancel drift", least, stats.MaxPairs)
 	}
@@ -83,7 +83,7 @@ func (c confirmCmd) goOn(ctx context.Context, a *app) error {
 	}
 	s, err := run.ReadScenario(root)
 	if err != nil || s.Confirm == nil {
-		return fail(exitUsage, fmt.Errorf("%s is no confirmation\n\thint: profllm confirm FIRST SECOND begins one", c.First))
+		return fail(exitUsage, fmt.Errorf("%s is not a confirmation\n\thint: start one with profllm confirm FIRST SECOND", c.First))
 	}
 	q := a.quieted(a.stderr)
 	open := slices.ContainsFunc(s.InOrder(), func(rel string) bool {

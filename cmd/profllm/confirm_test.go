@@ -96,7 +96,7 @@ func TestConfirmRehearsed(t *testing.T) {
 	require.Equal(t, 6, m.Paired.N)
 
 	for args, want := range map[string]string{
-		"build.toml build.toml#old":                 "build.toml has 3 tests, and one is confirmed",
+		"build.toml build.toml#old":                 "build.toml has 3 tests, but only one can be confirmed",
 		"build.toml#old build.toml#new --rehearse":  `build.toml#new has no test "new"`,
 		root + " build.toml#old":                    "is a confirmation of two tests",
 		root + "/first":                             "is no confirmation",

@@ -29,10 +29,12 @@ func format(t *testing.T) string {
 func TestVerifyFormat(t *testing.T) {
 	o := profllm(t, t.TempDir(), nil, "verify", format(t))
 	require.Equal(t, exitDefinition, o.code)
-	require.Equal(t, 23, strings.Count(o.stdout, "ok   "))
+	require.Equal(t, 19, strings.Count(o.stdout, "ok   "))
+	require.Equal(t, 4, strings.Count(o.stdout, "ok, not runnable: "))
 	require.Equal(t, 1, strings.Count(o.stdout, "bad  "))
 	require.Contains(t, o.stdout, "bad  scenario "+filepath.Join(format(t), "test_scenario/ambiguous.toml"))
 	require.Contains(t, o.stderr, "1 of 24 files bad")
+	require.Contains(t, o.stderr, "note: sizes were not checked (nodes, GPUs, ports): they depend on the cluster; add --system FILE\n")
 }
 
 // outcome is what the page says of a file.

@@ -12,7 +12,7 @@ import (
 
 type diffCmd struct {
 	First  string `arg:"" help:"A run directory, a record, or an archive of one run."`
-	Second string `arg:"" help:"Likewise."`
+	Second string `arg:"" help:"The run or record to compare it with, in the same forms."`
 	Output string `enum:"text,json,markdown" default:"text" help:"${enum}."`
 }
 
@@ -66,5 +66,5 @@ func (a *app) record(ctx context.Context, path string) (r *report.Run, done func
 	for _, r := range runs[:min(len(runs), 8)] {
 		dirs = append(dirs, relative(r.Dir))
 	}
-	return nil, done, fail(exitUsage, fmt.Errorf("%s holds %d records, and two are compared field by field\n\thint: name one, such as %s", path, len(runs), strings.Join(dirs, ", ")))
+	return nil, done, fail(exitUsage, fmt.Errorf("%s has %d records, but diff compares two single records\n\thint: name one, such as %s", path, len(runs), strings.Join(dirs, ", ")))
 }

@@ -15,8 +15,8 @@ import (
 
 type doctorCmd struct {
 	siteFlags
-	Partition string `help:"Partition to look at; default: the system file's, else Slurm's."`
-	Job       bool   `help:"Also check a node in a job of a few seconds, cancelled if it does not start within a minute."`
+	Partition string `help:"Partition to check; default: the partition of the system file, else Slurm's default."`
+	Job       bool   `help:"Also check a node in a job of a few seconds; the job is cancelled if it does not start within a minute."`
 	Output    string `enum:"text,json" default:"text" help:"text or json."`
 }
 

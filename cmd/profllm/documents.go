@@ -126,14 +126,18 @@ func (d *collectDocument) end(w io.Writer) error {
 // verifyDocument is the answer of verify.
 type verifyDocument struct {
 	head
-	Files []fileEntry `json:"files"`
+	Files        []fileEntry `json:"files"`
+	SizesChecked bool        `json:"sizes_checked"` // scenarios were planned for a cluster (--system), so that nodes, GPUs and ports were checked
 }
 
 // fileEntry is what verify found in a file.
 type fileEntry struct {
-	File   string    `json:"file"`
-	Kind   string    `json:"kind"` // system, scenario, test; file if that is not known
-	OK     bool      `json:"ok"`
+	File string `json:"file"`
+	Kind string `json:"kind"` // system, scenario, test; file if that is not known
+	OK   bool   `json:"ok"`
+
+	NotRunnable string `json:"not_runnable,omitempty"` // why the file is in order, but cannot run
+
 	Errors []problem `json:"errors"`
 }
 
@@ -247,10 +251,10 @@ type imagesDocument struct {
 	Images []stage.Entry `json:"images"` // staged images; those that prune removed
 }
 
-func (d *verifyDocument) add(file, kind string, err error) {
-	e := fileEntry{File: file, Kind: kind, OK: err == nil, Errors: []problem{}}
-	if err != nil {
-		e.Errors = problems(err)
+func (d *verifyDocument) add(file string, v verified) {
+	e := fileEntry{File: file, Kind: v.kind, OK: v.err == nil, NotRunnable: v.unsupported, Errors: []problem{}}
+	if v.err != nil {
+		e.Errors, e.NotRunnable = problems(v.err), ""
 	}
 	d.Files = append(d.Files, e)
 }

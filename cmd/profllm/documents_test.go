@@ -412,7 +412,7 @@ func TestPathsByDefault(t *testing.T) {
 	for _, verb := range [][]string{{"slurm", "resume"}, {"lock"}} {
 		o = profllm(t, dir, slurm, verb...)
 		require.Equal(t, exitUsage, o.code)
-		require.Contains(t, o.stderr, "2 scenarios' directories below results\n\thint: name one of them, such as results/s_")
+		require.Contains(t, o.stderr, "2 scenario directories below results\n\thint: name one of them, such as results/s_")
 	}
 	require.Contains(t, profllm(t, dir, slurm, "slurm", "logs").stderr, "2 runs below results")
 	require.Contains(t, profllm(t, t.TempDir(), slurm, "report").stderr, "there is no folder results here")

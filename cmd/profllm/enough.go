@@ -53,7 +53,7 @@ func (c jobEnoughCmd) Run(a *app) error {
 		Group: l.Repeat.Group, Done: l.Repeat.Index, Why: stopped, Nodes: p.Job.Nodes,
 		Saved: s.Each().Seconds() * float64(l.Repeat.Of-l.Repeat.Index),
 	}
-	a.logf("profllm: %d repeats are made, and no more: %s, %s", over.Done, stopped, why)
+	a.logf("profllm: no more than %d repeats are made: %s, %s", over.Done, stopped, why)
 	return said("enough", c.job(a).EndRepeats(c.Name, why, over))
 }
 

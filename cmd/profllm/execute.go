@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -31,16 +30,16 @@ import (
 
 // Exit codes, see docs/reference/exit-codes.md.
 const (
-	exitOK          = 0   // done
-	exitInternal    = 1   // an error of profllm or of the system under it
-	exitUsage       = 2   // a wrong command line, or a file that is not there
-	exitDefinition  = 3   // a definition file is wrong, or no plan can work
+	exitOK          = 0   // done; also if only help or the version was printed
+	exitInternal    = 1   // an error in profllm or in the system below it
+	exitUsage       = 2   // the command line is wrong, or a file is missing
+	exitDefinition  = 3   // a definition file is wrong, or its plan cannot work
 	exitNotSubmit   = 4   // a job was not submitted
 	exitJobFailed   = 5   // a job failed
-	exitInvalid     = 6   // a result is invalid, a comparison says that it got worse, or two runs are not of one configuration
-	exitNoMatch     = 7   // a phase of a job ended with 0 without the line that means success
-	exitNotOver     = 8   // runs are not over, so that there is no verdict yet
-	exitInterrupted = 130 // by a signal
+	exitInvalid     = 6   // a result is invalid, a comparison finds a regression, or two runs have different configurations
+	exitNoMatch     = 7   // a phase of a job ended with 0, but without the line that means success
+	exitNotOver     = 8   // runs are not over, so there is no verdict yet
+	exitInterrupted = 130 // interrupted by a signal
 )
 
 // exitError carries the exit code of an error that was or will be printed once.
@@ -76,6 +75,7 @@ type app struct {
 	acts           *campaign.Client  // see client
 	wide           bool              // lines are longer than the terminal
 	answer         *answer           // shared by all copies; nil prints text
+	helped         bool              // the help, or the version, was printed
 }
 
 func (a *app) env(name string) string {
@@ -117,40 +117,41 @@ func gpuReader() gpu.Reader {
 type cli struct {
 	Slurm      slurmCmd      `cmd:"" help:"Plan, submit and follow jobs on a Slurm cluster."`
 	Collect    collectCmd    `cmd:"" help:"Read finished runs, judge them and write result.json."`
-	Why        whyCmd        `cmd:"" help:"Explain a run or any logs: the first cause, what to do."`
+	Why        whyCmd        `cmd:"" help:"Find the first cause of a failure in a run or in any logs."`
 	Report     reportCmd     `cmd:"" help:"Show records as tables, comparisons or one HTML page."`
 	Compare    compareCmd    `cmd:"" help:"Test whether the second set of runs is slower."`
-	Diff       diffCmd       `cmd:"" help:"List the fields in which two runs differ; exit 6 if their configurations differ."`
+	Diff       diffCmd       `cmd:"" help:"List the differences of two runs; exit with 6 if their configurations differ."`
 	Lock       lockCmd       `cmd:"" help:"Write a lock file that reproduces a run."`
 	Trend      trendCmd      `cmd:"" help:"Show where each metric of a series of runs changed."`
-	Confirm    confirmCmd    `cmd:"" help:"Run two tests in turns and test whether the second is slower."`
+	Confirm    confirmCmd    `cmd:"" help:"Run two tests in turn and test whether the second is slower."`
 	Import     importCmd     `cmd:"" help:"Import results of other benchmark programs."`
 	Export     exportCmd     `cmd:"" help:"Export records to formats of other programs."`
 	Archive    archiveCmd    `cmd:"" help:"Pack, list and unpack finished scenarios or runs."`
 	Rehearse   rehearseCmd   `cmd:"" help:"Run the real plan and script with a simulated engine."`
-	Stage      stageCmd      `cmd:"" help:"Fetch a scenario's images, repositories and models before its jobs run."`
+	Stage      stageCmd      `cmd:"" help:"Fetch a scenario's images, repositories and models."`
 	Image      imageCmd      `cmd:"" help:"Manage staged container images."`
 	Verify     verifyCmd     `cmd:"" help:"Check definition files."`
 	Init       initCmd       `cmd:"" help:"Write a system file from Slurm's configuration."`
 	Bench      benchCmd      `cmd:"" help:"Measure a running server."`
-	Proxy      proxyCmd      `cmd:"" passthrough:"" help:"Serve prefill and decode instances as one endpoint."`
+	Proxy      proxyCmd      `cmd:"" passthrough:"" help:"Serve prefill and decode instances behind one endpoint."`
 	Nightly    nightlyCmd    `cmd:"" help:"Run one night of a scenario from cron."`
 	Doctor     doctorCmd     `cmd:"" help:"Check which cluster features work."`
 	Probe      probeNodeCmd  `cmd:"" hidden:"" name:"probe-node" help:"Used by doctor: print what this machine looks like."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 	Complete   completeCmd   `cmd:"" hidden:"" help:"Used by completion scripts."`
 	Schema     schemaCmd     `cmd:"" help:"Print the JSON Schema of a file."`
-	Sim        simCmd        `cmd:"" help:"Act as vllm, ray, the GSM8K script or a benchmark, simulated."`
+	Sim        simCmd        `cmd:"" help:"Simulate vllm, ray, the GSM8K script or a benchmark."`
 	Job        jobCmd        `cmd:"" hidden:"" help:"Used by job scripts inside an allocation."`
-	Version    versionCmd    `cmd:"" help:"Print the version and who reads the GPUs here."`
+	Version    versionCmd    `cmd:"" help:"Print the version and the program that reads the GPUs."`
+	Help       helpCmd       `cmd:"" help:"Print the help of a command."`
 
 	Wide        bool             `help:"Show tables whole, even if they are wider than the terminal."`
-	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`
+	VersionFlag kong.VersionFlag `name:"version" help:"Print version, commit and date."`
 }
 
 func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) {
 	return kong.New(c, kong.Name("profllm"),
-		kong.Vars{"version": version(), "launchers": "," + strings.Join(config.Launchers, ","), "launcher_list": strings.Join(config.Launchers, ", ")},
+		kong.Vars{"version": build(), "launchers": "," + strings.Join(config.Launchers, ","), "launcher_list": strings.Join(config.Launchers, ", ")},
 		kong.Description("Plans, runs, collects and judges LLM serving benchmarks on Slurm."),
 		kong.Writers(a.stdout, a.stderr), kong.Exit(exit), kong.UsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
@@ -171,19 +172,20 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 	a.stdout, a.stderr = printable.NewWriter(printed), printable.NewWriter(stderr)
 	a.answer = &answer{printed: printed}
 	var c cli
-	helped := -1
-	parser, err := newParser(a, &c, func(code int) { helped = code })
+	parser, err := newParser(a, &c, func(int) { a.helped = true })
 	if err != nil {
 		fmt.Fprintln(a.stderr, "profllm:", err)
 		return exitInternal
 	}
-	kctx, err := parser.Parse(argv[1:])
-	if helped >= 0 {
+	args := helpInstead(parser, argv[1:])
+	kctx, err := parser.Parse(args)
+	if a.helped {
 		return exitOK
 	}
 	if err != nil {
-		a.say(terminal.Bad, fmt.Sprintf("profllm: %v\n\thint: profllm --help", err))
-		a.answer.wanted = looksLikeJSON(argv[1:])
+		err = usageError(parser, args, err)
+		a.say(terminal.Bad, err.Error())
+		a.answer.wanted = looksLikeJSON(args)
 		return a.finish(ctx, exitUsage, err)
 	}
 	a.answer.wanted, a.wide = asksJSON(kctx), c.Wide
@@ -201,40 +203,14 @@ func (a *app) code(ctx context.Context, err error) int {
 	if ctx.Err() != nil {
 		code = exitInterrupted
 	}
-	if msg := err.Error(); msg != "" {
-		a.say(terminal.Bad, msg+campaign.Hint(err))
+	if err.Error() != "" {
+		a.say(terminal.Bad, campaign.Explain(err))
 	}
 	return code
 }
 
-// version comes from the build: a tag, or the revision.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "unknown"
-	}
-	return info.Main.Version
-}
-
-type versionCmd struct{}
-
-// Run also says who would read the GPUs of this machine.
-func (versionCmd) Run(ctx context.Context, a *app) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second) // a driver may hang
-	defer cancel()
-	reader, note := gpuReader().Which(ctx)
-	if reader == "" {
-		reader = "none"
-	}
-	if note != "" {
-		note = " (" + note + ")"
-	}
-	_, err := fmt.Fprintf(a.stdout, "%s\nGPU reader: %s%s\n", version(), reader, note)
-	return err
-}
-
 type simCmd struct {
-	Args []string `arg:"" passthrough:"" help:"The name of a program, and its arguments."`
+	Args []string `arg:"" passthrough:"" help:"Name of the program to simulate, and its arguments."`
 }
 
 func (c simCmd) Run(ctx context.Context, a *app) error {
@@ -275,7 +251,7 @@ func (a *app) simulate(ctx context.Context, args []string) int {
 }
 
 type benchCmd struct {
-	Serve benchServeCmd `cmd:"" help:"Load an OpenAI-compatible server; flags and result keys of vllm bench serve."`
+	Serve benchServeCmd `cmd:"" help:"Run the load client, with the flags and results of vllm bench serve."`
 }
 
 type benchServeCmd struct {

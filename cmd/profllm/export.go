@@ -16,11 +16,11 @@ import (
 
 type exportCmd struct {
 	Format         string            `arg:"" enum:"llm-d,inferencex,pytorch" help:"llm-d (benchmark report 0.2.1), inferencex (rows) or pytorch (benchmark records)."`
-	Paths          []string          `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: where submit puts runs."`
-	System         string            `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without paths, its output_path is looked in."`
-	Output         string            `placeholder:"FILE" help:"Write there and not to stdout; into a folder, existing or ending in /, one file for each run."`
+	Paths          []string          `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: the results folder."`
+	System         string            `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without paths, its output_path is searched."`
+	Output         string            `placeholder:"FILE" help:"Write to this file instead of standard output; for a folder (existing, or ending in /), write one file per run."`
 	IncludeInvalid bool              `help:"Include invalid runs."`
-	Set            map[string]string `placeholder:"KEY=VALUE" help:"What the record does not say and an InferenceX row needs, such as hw=h200 or precision=fp8; never a number that was measured."`
+	Set            map[string]string `placeholder:"KEY=VALUE" help:"Value that an InferenceX row needs and the record lacks, such as hw=h200 or precision=fp8; never a measured number."`
 }
 
 // Run writes the runs that may leave, names those that may not, and answers for them.
@@ -69,7 +69,7 @@ func (c exportCmd) write(a *app, format interchange.Format, runs []report.Run, o
 		return c.each(a, format, runs, o)
 	}
 	if format == interchange.LLMD && len(runs) > 1 {
-		return fail(exitUsage, fmt.Errorf("a benchmark report is of one run, not of %d\n\thint: --output DIR/ writes a file for each", len(runs)))
+		return fail(exitUsage, fmt.Errorf("a benchmark report describes one run, but %d were named\n\thint: --output DIR/ writes one file per run", len(runs)))
 	}
 	records := make([]*result.Result, len(runs))
 	for i, r := range runs {

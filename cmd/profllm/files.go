@@ -17,36 +17,36 @@ import (
 
 // siteFlags say where the cluster is described.
 type siteFlags struct {
-	System    string `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without one, Slurm is asked."`
+	System    string `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; default: ask Slurm."`
 	OutputDir string `placeholder:"DIR" help:"Parent of the result directories; default: the system's output_path."`
 }
 
 // planFlags are what makes a plan of a scenario.
 type planFlags struct {
 	makeFlags
-	Single   bool   `name:"single-sbatch" help:"Everything in one allocation, one run after the other."`
-	Continue string `placeholder:"DIR" type:"existingdir" help:"Go on with the sweeps of an earlier execution: its points are not tried again, and its results guide random and tpe."`
+	Single   bool   `name:"single-sbatch" help:"Run everything in one allocation, one run after the other."`
+	Continue string `placeholder:"DIR" type:"existingdir" help:"Continue the sweeps of an earlier execution: skip its points; random and tpe learn from its results."`
 }
 
 // makeFlags are what every plan is made by.
 type makeFlags struct {
 	siteFlags
 	definitionFlags
-	Launcher  string `enum:"${launchers}" default:"" help:"Replaces every launcher: ${launcher_list}."`
-	Templates string `placeholder:"DIR" type:"existingdir" help:"Folder of templates that replace or extend the built-in ones."`
-	Time      string `placeholder:"RFC3339" help:"Use this time instead of now: it names the directory and the run ids."`
+	Launcher  string `enum:"${launchers}" default:"" placeholder:"NAME" help:"Use this launcher for all tests: ${launcher_list}."`
+	Templates string `placeholder:"DIR" type:"existingdir" help:"Folder of templates that replace or extend the built-in templates."`
+	Time      string `placeholder:"RFC3339" help:"Time that names the result directory and the run ids; default: now."`
 
 	live bool // ask Slurm which nodes of a group are free
 }
 
 // definitionFlags say where the files are that a scenario refers to.
 type definitionFlags struct {
-	TestsDir string `placeholder:"DIR" type:"existingdir" help:"Folder of test files, subfolders included; default: tests, test or ../test beside the scenario."`
-	HookDir  string `placeholder:"DIR" type:"existingdir" help:"Folder of hooks, their tests in test; default: conf/hook here, or hook, ../hook or ../../hook beside the scenario."`
+	TestsDir string `placeholder:"DIR" type:"existingdir" help:"Folder of test files, including its subfolders; default: tests, test or ../test beside the scenario."`
+	HookDir  string `placeholder:"DIR" type:"existingdir" help:"Folder of hooks, with their tests in its subfolder test; default: conf/hook here, or hook, ../hook or ../../hook beside the scenario."`
 }
 
 type initCmd struct {
-	File string `arg:"" optional:"" help:"Where to write; default: standard output."`
+	File string `arg:"" optional:"" help:"File to write; default: standard output."`
 }
 
 func (c initCmd) Run(ctx context.Context, a *app) error {

@@ -15,15 +15,15 @@ import (
 
 type importCmd struct {
 	Paths     []string `arg:"" help:"Result files of other programs, or folders of them."`
-	OutputDir string   `placeholder:"DIR" help:"Folder for the run directories; what is there already stays as it is. Required."`
-	Output    string   `default:"text" placeholder:"FORM" help:"text, or json: one document at the end, also if the command fails; see docs/reference/output.md. Any other value is taken as --output-dir."`
+	OutputDir string   `placeholder:"DIR" help:"Folder for the run directories (required); existing ones are kept."`
+	Output    string   `default:"text" placeholder:"FORM" help:"text, or json (one document at the end, also if the command fails; see docs/reference/output.md). Any other value is taken as --output-dir."`
 }
 
 // folder is where the run directories go: --output was its only name once.
 func (c *importCmd) folder() error {
 	if c.Output == "text" || c.Output == "json" {
 		if c.OutputDir == "" {
-			return fail(exitUsage, errors.New("no folder for the run directories is given\n\thint: profllm import FILE --output-dir DIR"))
+			return fail(exitUsage, errors.New("the folder for the run directories is missing\n\thint: profllm import FILE --output-dir DIR"))
 		}
 		return nil
 	}
@@ -121,7 +121,7 @@ func (k *importing) keep(files []interchange.File, unknown int) error {
 	}
 	d := k.doc
 	d.Imported, d.Present, d.Unreadable, d.Other = made, there, k.bad, unknown
-	k.logf("imported %d, there before %d, cannot be read %d, other files %d: %s", made, there, k.bad, unknown, relative(k.output))
+	k.logf("imported %d, already present %d, unreadable %d, other files %d: %s", made, there, k.bad, unknown, relative(k.output))
 	switch {
 	case failed > 0:
 		return exit(exitJobFailed)
@@ -164,5 +164,5 @@ func (k *importing) keepOne(col *collect.Collector, f interchange.File, it inter
 			return dir, false, nil
 		}
 	}
-	return dir, false, fmt.Errorf("%s: something else is there\n\thint: name another folder with --output", relative(dir))
+	return dir, false, fmt.Errorf("%s exists and has other content\n\thint: name another folder with --output", relative(dir))
 }

@@ -28,7 +28,7 @@ var interrupted = map[string]string{
 	"confirm": "s.toml s.toml", "import": "runs --output in", "export": "llm-d runs/run", "archive": "--list x.tar.xz", "rehearse": "s.toml", "stage": "s.toml",
 	"image list": "--system site.toml", "image stage": "--system site.toml x", "image prune": "--system site.toml", "verify": "s.toml", "init": "",
 	"bench serve": "--base-url HOLE --model m --num-prompts 3 --dataset-name random", "proxy": "--prefill HOLE --decode HOLE --port 0", "nightly": "s.toml",
-	"doctor": "", "completion": "bash", "schema": "result", "sim": "vllm serve m", "version": "",
+	"doctor": "", "completion": "bash", "schema": "result", "sim": "vllm serve m", "version": "", "help": "slurm",
 }
 
 // leaves are the verbs of the program, as a user types them.

@@ -21,7 +21,7 @@ import (
 type lockCmd struct {
 	placeFlags
 	outputFlag
-	Run_ string `arg:"" optional:"" name:"run" help:"A run directory, or the directory of a scenario for all of its runs; default: the only one where submit puts them."`
+	Run_ string `arg:"" optional:"" name:"run" help:"A run directory, or the directory of a scenario for all of its runs; default: the only one in the results folder."`
 	Save string `placeholder:"FILE" help:"Write to this file; default: standard output."`
 }
 
@@ -58,17 +58,17 @@ func (c lockCmd) Run(ctx context.Context, a *app) error {
 func (a *app) lock(dir string) (*lockfile.File, error) {
 	root := run.Root(dir)
 	if root == "" {
-		return nil, fail(exitUsage, fmt.Errorf("%s is neither a run of profllm nor the directory of a scenario\n\thint: give what a submission or a rehearsal made, as results/NAME_TIME", dir))
+		return nil, fail(exitUsage, fmt.Errorf("%s is neither a run of profllm nor the directory of a scenario\n\thint: name the directory of a submission or a rehearsal, such as results/NAME_TIME", dir))
 	}
 	sc, err := run.ReadScenario(root)
 	if err != nil {
 		return nil, fail(exitUsage, err)
 	}
 	if sc.Continues != "" {
-		return nil, fail(exitUsage, fmt.Errorf("%s goes on with the sweeps of %s: its points follow from results, which no lock holds\n\thint: profllm lock %s", dir, sc.Continues, sc.Continues))
+		return nil, fail(exitUsage, fmt.Errorf("%s continues the sweeps of %s: its points depend on results, which a lock file does not contain\n\thint: profllm lock %s", dir, sc.Continues, sc.Continues))
 	}
 	if sc.Confirm != nil {
-		return nil, fail(exitUsage, fmt.Errorf("%s is of a confirmation, whose runs are of two scenarios, and a lock is of one\n\thint: profllm confirm %s %s makes the same pairs of the definitions that are kept there",
+		return nil, fail(exitUsage, fmt.Errorf("%s belongs to a confirmation, whose runs are of two scenarios, but a lock file is of one\n\thint: profllm confirm %s %s repeats the pairs from the definitions kept there",
 			dir, filepath.Join(root, planner.Sides[0]), filepath.Join(root, planner.Sides[1])))
 	}
 	f := &lockfile.File{Scenario: sc.Name, Simulated: sc.Simulated, Launcher: sc.Launcher, Single: sc.Single, WorkDir: sc.WorkDir}
@@ -98,7 +98,7 @@ func (a *app) lock(dir string) (*lockfile.File, error) {
 		f.Runs, f.Profllm, f.Git = append(f.Runs, r), p.Version, p.Source.Git
 	}
 	if len(f.Runs) == 0 {
-		return nil, fail(exitUsage, fmt.Errorf("%s is no run of the scenario in %s\n\thint: profllm lock %s", dir, root, filepath.Join(root, cmp.Or(sc.Runs...))))
+		return nil, fail(exitUsage, fmt.Errorf("%s is not a run of the scenario in %s\n\thint: profllm lock %s", dir, root, filepath.Join(root, cmp.Or(sc.Runs...))))
 	}
 	f.Whole = len(f.Runs) == len(sc.Runs)
 	f.Files, err = a.lockedFiles(filepath.Join(root, run.DefinitionDir))
@@ -130,7 +130,7 @@ func (a *app) lockedRun(dir, rel string, p *plan.Plan) (lockfile.Run, error) {
 	data, err := regular.ReadFile(filepath.Join(dir, below, run.ResultFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		a.logf("note: %s has no record, so that the engine's version is not locked: profllm collect %s", relative(dir), relative(dir))
+		a.logf("note: %s has no record, so the engine's version is not locked: run profllm collect %s", relative(dir), relative(dir))
 	case err != nil:
 		return r, err
 	default:
@@ -144,7 +144,7 @@ func (a *app) lockedRun(dir, rel string, p *plan.Plan) (lockfile.Run, error) {
 		}
 	}
 	if r.Image != "" && r.ImageDigest == "" && !p.Simulated {
-		a.logf("note: no digest of image %s is known: the name may come to mean another image (profllm stage, or a name with @sha256:…)", r.Image)
+		a.logf("note: the digest of image %s is not known, so the name may point to another image later (use profllm stage, or a name with @sha256:…)", r.Image)
 	}
 	return r, nil
 }
@@ -190,13 +190,13 @@ func (a *app) lockedFiles(dir string) ([]lockfile.Definition, error) {
 			return err
 		}
 		if redact.Shaped(string(data)) {
-			a.logf("warning: %s holds what looks like a secret, and so does the lock: write { env = … } or { file = … } before you give it to anybody", relative(name))
+			a.logf("warning: %s seems to contain a secret, and so does the lock file: write { env = … } or { file = … } before you share it", relative(name))
 		}
 		files = append(files, lockfile.Definition{Name: filepath.ToSlash(rel), Text: string(data)})
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fail(exitUsage, fmt.Errorf("%w\n\thint: the definitions are not kept with runs of CloudAI, or of the first versions of profllm", err))
+		err = fail(exitUsage, fmt.Errorf("%w\n\thint: runs of CloudAI and of the first versions of profllm have no stored definitions", err))
 	}
 	return files, err
 }

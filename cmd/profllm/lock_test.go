@@ -206,7 +206,7 @@ func TestLockRefuses(t *testing.T) {
 	root := refusedSubmission(t, dir)
 	o = profllm(t, dir, nil, "lock", root, "--save", "run.lock.toml")
 	require.Zero(t, o.code, o.stderr)
-	require.Contains(t, o.stderr, "has no record, so that the engine's version is not locked")
+	require.Contains(t, o.stderr, "has no record, so the engine's version is not locked")
 	require.Zero(t, profllm(t, dir, nil, "slurm", "dry-run", "run.lock.toml").code)
 	image("sha256:bb", items[0].Path)
 	model(2)

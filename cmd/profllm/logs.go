@@ -23,10 +23,10 @@ import (
 type logsCmd struct {
 	placeFlags
 	outputFlag
-	Dir    string `arg:"" optional:"" name:"run" help:"Run directory; default: the only one where submit puts them."`
-	Role   string `placeholder:"NAME" help:"Only this role or client: decode, decode_1, decode-0 for one rank; job for the script. Default: all; of a run that failed, where its cause shows."`
+	Dir    string `arg:"" optional:"" name:"run" help:"Run directory; default: the only one in the results folder."`
+	Role   string `placeholder:"NAME" help:"Role or client to show: decode, decode_1, decode-0 for one rank, or job for the script; default: all, or for a failed run the log that shows the cause."`
 	Follow bool   `short:"f" help:"Follow the logs until the run ends."`
-	Lines  int    `short:"n" default:"20" help:"Lines from the end of each log, or around the cause."`
+	Lines  int    `short:"n" default:"20" help:"Lines to show from the end of each log, or around the cause."`
 }
 
 // Run prints what matters of a run's logs.
@@ -35,7 +35,7 @@ func (c logsCmd) Run(ctx context.Context, a *app) error {
 		return fail(exitUsage, fmt.Errorf("--lines=%d: want 0 or more", c.Lines))
 	}
 	if c.Follow && a.json() {
-		return fail(exitUsage, errors.New("--follow prints lines as they come, and --output json one document at the end\n\thint: leave out one of them"))
+		return fail(exitUsage, errors.New("--follow prints lines as they come, but --output json prints one document at the end\n\thint: use only one of them"))
 	}
 	paths, err := c.paths(ctx, a, slices.DeleteFunc([]string{c.Dir}, func(dir string) bool { return dir == "" }))
 	if err != nil {
@@ -84,9 +84,9 @@ func (a *app) oneRun(path string) (string, error) {
 	case err != nil:
 		return "", err
 	case len(dirs) == 0:
-		return "", fail(exitUsage, fmt.Errorf("no run below %s\n\thint: give a run directory, one that holds plan.json", path))
+		return "", fail(exitUsage, fmt.Errorf("no run below %s\n\thint: name a run directory, which contains plan.json", path))
 	case len(dirs) > 1:
-		return "", fail(exitUsage, fmt.Errorf("%d runs below %s\n\thint: give one of them, e.g. %s", len(dirs), path, relative(dirs[0])))
+		return "", fail(exitUsage, fmt.Errorf("%d runs below %s\n\thint: name one of them, such as %s", len(dirs), path, relative(dirs[0])))
 	}
 	return dirs[0], nil
 }
@@ -229,7 +229,7 @@ func chosen(logs []runLog, role string) ([]runLog, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("no log of %q\n\thint: there are logs of %s", role, strings.Join(names, ", "))
+		return nil, fmt.Errorf("no log of %q\n\thint: logs exist of %s", role, strings.Join(names, ", "))
 	}
 	return list, nil
 }
@@ -380,7 +380,7 @@ func (a *app) followLogs(ctx context.Context, dir string, c logsCmd) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fail(exitInterrupted, errors.New("interrupted; the run goes on"))
+			return fail(exitInterrupted, errors.New("interrupted; the run continues"))
 		case <-time.After(logPause):
 		}
 	}

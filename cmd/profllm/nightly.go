@@ -16,22 +16,22 @@ type nightlyCmd struct {
 	planFlags
 	notifyFlags
 	Scenario     string        `arg:"" help:"Scenario file, or demo."`
-	Simulate     bool          `help:"Run the simulated engine on Slurm; such nights are never compared."`
-	Wait         bool          `help:"Wait for tonight's jobs and judge them, instead of at the next call."`
+	Simulate     bool          `help:"Run the simulated engine on Slurm; simulated nights are never compared with others."`
+	Wait         bool          `help:"Wait for tonight's jobs and judge them now instead of at the next call."`
 	Quiet        bool          `short:"q" help:"Print nothing unless something changed."`
-	Tolerance    *float64      `help:"Percent of the baseline within which a number has not changed; default: 2 for throughput, 5 for medians."`
-	Baselines    int           `default:"7" help:"Valid nights behind a baseline, at most; 4 at least."`
+	Tolerance    *float64      `help:"Largest change that counts as none, in percent of the baseline; default: 2 for throughput, 5 for medians."`
+	Baselines    int           `default:"7" help:"Number of valid nights that form the baseline, 4 or more."`
 	Yes          bool          `short:"y" help:"Skip the cost confirmation."`
-	MaxNodeHours float64       `default:"100" help:"Refuse to submit more node-hours than this, by the time limits."`
-	Settle       time.Duration `default:"30s" help:"Pause between two looks for the job of an interrupted submission."`
+	MaxNodeHours float64       `default:"100" help:"Refuse to submit more node-hours than this (nodes times time limits)."`
+	Settle       time.Duration `default:"30s" help:"Time between two searches for the job of an interrupted submission."`
 	Output       string        `enum:"text,json" default:"text" help:"text or json."`
-	JUnit        string        `placeholder:"FILE" name:"junit" help:"Also write JUnit XML, a case for each run and number of the night that is judged."`
+	JUnit        string        `placeholder:"FILE" name:"junit" help:"Also write JUnit XML with a case for each run and each judged number of the night."`
 }
 
 // Validate implements kong's interface.
 func (c nightlyCmd) Validate() error {
 	if c.Tolerance != nil && *c.Tolerance < 0 || c.Baselines < stats.LeastBaseline {
-		return fmt.Errorf("--tolerance is 0 or more, --baselines %d or more", stats.LeastBaseline)
+		return fmt.Errorf("--tolerance must be 0 or more, and --baselines %d or more", stats.LeastBaseline)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ export = ["UCX_TLS"]
 	shell := []string{"NCCL_IB_HCA=mlx5", "NCCL_DEBUG=INFO", "UCX_TLS=rc"}
 	plain := profllm(t, dir, nil, "slurm", "dry-run", "s.toml", "--system", "site.toml", "--time", "2026-01-01T00:00:00Z")
 	require.Equal(t, exitOK, plain.code)
-	require.Equal(t, "note: s.toml:2:3: the results will be called no-steady-state: 30 requests, 16 at a time (num_prompts = 80 or more is accepted)\n", plain.stderr)
+	require.Equal(t, "note: s.toml:2:3: the results will be no-steady-state: 30 requests, 16 at a time (num_prompts = 80 or more is accepted)\n", plain.stderr)
 
 	noted := profllm(t, dir, shell, "slurm", "dry-run", "s.toml", "--system", "site.toml", "--time", "2026-01-01T00:00:00Z")
 	require.Equal(t, plain.stdout, noted.stdout, "the script does not depend on the shell")

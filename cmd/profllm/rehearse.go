@@ -17,7 +17,7 @@ import (
 type rehearseCmd struct {
 	planFlags
 	outputFlag
-	Scenario    string `arg:"" optional:"" default:"demo" help:"Scenario file or lock; default: the built-in demonstration."`
+	Scenario    string `arg:"" optional:"" default:"demo" help:"Scenario file or lock file; default: the built-in demonstration."`
 	Speed       *int   `placeholder:"N" help:"Let simulated time pass N times faster; default: such that the rehearsal takes about a minute, at least 1."`
 	GPUsPerNode *int   `name:"gpus-per-node" placeholder:"N" help:"Give each simulated node N GPUs; default: gpus_per_node of the system, 4 without one."`
 	Nodes       *int   `placeholder:"N" help:"Refuse tests that need more than N nodes; default: no limit."`
@@ -68,7 +68,7 @@ func given(n *int) int {
 // rehearse runs what was planned here, and shows what came of it.
 func (a *app) rehearse(ctx context.Context, p *campaign.Planned, speed int) error {
 	line := &progressLine{text: a.stderr, screen: below(a.stderr)}
-	line.cols, _, line.terminal = a.screenOf(a.stderr)
+	line.cols, _, line.terminal = a.cursorOf(a.stderr)
 	shown := *a
 	shown.stderr, shown.acts = line, nil
 	dirs, states, err := shown.client().Rehearse(ctx, p, campaign.Rehearsal{Speed: speed, Progress: line.show})

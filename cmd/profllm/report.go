@@ -24,13 +24,13 @@ import (
 
 // reportFlags say in which form a verdict is wanted.
 type reportFlags struct {
-	Output string `enum:"text,json,csv,markdown" default:"text" help:"${enum}; csv has one line for each run."`
-	JUnit  string `placeholder:"FILE" name:"junit" help:"Also write JUnit XML, a case for each metric: a regression is a failure."`
+	Output string `enum:"text,json,csv,markdown" default:"text" help:"One of ${enum}; csv has one line per run."`
+	JUnit  string `placeholder:"FILE" name:"junit" help:"Also write JUnit XML with a case per metric; a regression is a failure."`
 	pageFlag
 }
 
 type pageFlag struct {
-	HTML string `placeholder:"FILE" name:"html" help:"Also write one page that needs no network."`
+	HTML string `placeholder:"FILE" name:"html" help:"Also write an HTML page that needs no network."`
 }
 
 // write writes the page, if one is wanted.
@@ -68,13 +68,13 @@ func (a *app) showReport(r *report.Report, format string) error {
 }
 
 type reportCmd struct {
-	Output string `enum:"text,json,csv,markdown,prometheus,otava" default:"text" help:"${enum}; csv has one line for each run, prometheus the newest run of each series for a textfile collector, otava a CSV for Apache Otava."`
+	Output string `enum:"text,json,csv,markdown,prometheus,otava" default:"text" help:"One of ${enum}; csv has one line per run; prometheus has the newest run of each series, for a textfile collector; otava is a CSV for Apache Otava."`
 	pageFlag
-	Paths    []string `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: where submit puts runs, by --system or in results."`
-	GroupBy  []string `placeholder:"KEY" help:"Compare only runs with the same values of these keys, such as bench_cmd_args.max_concurrency; wins over the files."`
-	Metric   string   `default:"throughput" help:"What makes a point of a sweep the best: a key of results, or CloudAI's name of a metric."`
-	Scenario string   `placeholder:"FILE" type:"existingfile" help:"Take [reports] from this scenario file."`
-	System   string   `aliases:"system-config" placeholder:"FILE" type:"existingfile" help:"Take [reports] that the scenario does not have from this system file."`
+	Paths    []string `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: the results folder."`
+	GroupBy  []string `placeholder:"KEY" help:"Compare only runs with equal values of these keys, such as bench_cmd_args.max_concurrency; replaces group_by of the files."`
+	Metric   string   `default:"throughput" help:"Metric that ranks the points of a sweep: a key of results, or CloudAI's name of a metric."`
+	Scenario string   `placeholder:"FILE" type:"existingfile" help:"Read [reports] from this scenario file."`
+	System   string   `aliases:"system-config" placeholder:"FILE" type:"existingfile" help:"Read [reports] from this system file where the scenario has none."`
 }
 
 func (c reportCmd) Run(ctx context.Context, a *app) error {
@@ -98,7 +98,7 @@ func (c reportCmd) Run(ctx context.Context, a *app) error {
 	if c.Output == "otava" {
 		gaps, err := r.Otava(a.stdout)
 		for _, g := range gaps {
-			a.logf("note: left out, because Otava finds nothing where a number is missing: %s", g)
+			a.logf("note: left out, because Otava ignores series with missing numbers: %s", g)
 		}
 		return errors.Join(err, c.pageFlag.write(r))
 	}
@@ -154,7 +154,7 @@ func readReports(file string) (config.Reports, error) {
 type compareCmd struct {
 	reportFlags
 	First            string   `arg:"" help:"Baseline: a folder of runs, a run directory, a record, or an archive."`
-	Second           string   `arg:"" help:"Likewise. The iterations and repeats of a test are compared with those of the same test."`
+	Second           string   `arg:"" help:"The runs to compare with it, in the same forms. Iterations and repeats of a test are compared with those of the same test."`
 	Metric           []string `placeholder:"KEY" help:"Judge these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer runs."`
 	ImportedBaseline bool     `help:"Accept imported runs and files of other clients as the baseline; they were not monitored."`
 }
@@ -182,7 +182,7 @@ func (c compareCmd) Run(ctx context.Context, a *app) error {
 	r, err := report.Pair(first, second, metrics)
 	switch {
 	case errors.Is(err, report.ErrNoPair):
-		return fail(exitUsage, fmt.Errorf("%w: %s and %s\n\t%s\n\thint: name the directories of two tests to hold one against the other", err, c.First, c.Second, strings.Join(r.Notes, "\n\t")))
+		return fail(exitUsage, fmt.Errorf("%w: %s and %s\n\t%s\n\thint: name the directories of two tests to compare them", err, c.First, c.Second, strings.Join(r.Notes, "\n\t")))
 	case err != nil:
 		return fail(exitInvalid, err)
 	}
@@ -224,7 +224,7 @@ func (a *app) loadRuns(ctx context.Context, paths ...string) (runs []report.Run,
 		return nil, done, fail(exitUsage, err)
 	}
 	if len(runs) == 0 {
-		return nil, done, fail(exitUsage, fmt.Errorf("no records below %[1]s\n\thint: of a directory with runs profllm collect %[1]s writes them", strings.Join(paths, " ")))
+		return nil, done, fail(exitUsage, fmt.Errorf("no records below %[1]s\n\thint: if there are runs, write their records with profllm collect %[1]s", strings.Join(paths, " ")))
 	}
 	for i := range runs {
 		runs[i].Dir, runs[i].Problem = a.called(runs[i].Dir), a.called(runs[i].Problem)

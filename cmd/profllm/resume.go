@@ -13,9 +13,9 @@ type resumeCmd struct {
 	submitFlags
 	placeFlags
 	outputFlag
-	Failed    bool   `help:"Also submit runs again that failed, ran out of memory or reached their time limit."`
-	Templates string `placeholder:"DIR" type:"existingdir" help:"Folder of templates that replace or extend the built-in ones."`
-	Root      string `arg:"" optional:"" help:"Directory of a scenario execution, or of one of its runs: then only that, and what it waits for; default: the only one where submit puts them."`
+	Failed    bool   `help:"Also resubmit runs that failed, ran out of memory or reached their time limit."`
+	Templates string `placeholder:"DIR" type:"existingdir" help:"Folder of templates that replace or extend the built-in templates."`
+	Root      string `arg:"" optional:"" help:"Directory of a scenario execution, or of one run (then only that run and those that it waits for); default: the only execution in the results folder."`
 }
 
 // Run submits exactly what is missing.

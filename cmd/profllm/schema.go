@@ -5,7 +5,7 @@ import (
 )
 
 type schemaCmd struct {
-	File string `arg:"" enum:"result" default:"result" help:"result: result.json."`
+	File string `arg:"" enum:"result" default:"result" help:"File: result, for result.json."`
 }
 
 func (c schemaCmd) Run(a *app) error {

@@ -333,7 +333,7 @@ func TestSlurmSecretsOfKilledJobs(t *testing.T) {
 			require.FileExists(t, filepath.Join(d, run.SecretDir, "PLANTED"))
 			o := profllm(t, dir, nil, "archive", "--force", filepath.Dir(filepath.Dir(d)))
 			require.Equal(t, exitUsage, o.code)
-			require.Contains(t, o.stderr, "holds secrets of a job that nobody has seen the end of")
+			require.Contains(t, o.stderr, "has secrets of a job whose end is not known")
 			kill(t, jobID(t, d))
 			await.True(t, func() bool {
 				out, err := exec.Command("squeue", "-h", "-j", jobID(t, d)).Output()
@@ -452,7 +452,7 @@ extra_env_vars.A = { env = "TOKEN" }
 		require.Contains(t, o.stderr, "note: the secret A: ")
 		o = profllm(t, dir, nil, "archive", root)
 		require.Equal(t, exitUsage, o.code)
-		require.Contains(t, o.stderr, "if it says that the run is not submitted: rm -r "+strings.TrimPrefix(filepath.Dir(kept), dir+"/")+"\n")
+		require.Contains(t, o.stderr, "if the run is not submitted: rm -r "+strings.TrimPrefix(filepath.Dir(kept), dir+"/")+"\n")
 	}
 	require.NoError(t, os.Remove(kept))
 	require.NoError(t, os.WriteFile(kept, []byte("canary-of-shell"), 0o600))
@@ -483,11 +483,11 @@ D = { file = "/not/here" }
 `), 0o644))
 	o := profllm(t, dir, []string{"SHORT=pw"}, "rehearse", "s.toml")
 	require.Equal(t, exitJobFailed, o.code)
-	require.Equal(t, 1, strings.Count(o.stderr, "note: "+file+" can be read by everybody here: chmod 600 "+file+"\n"))
-	require.Contains(t, o.stderr, "note: SHORT has less than 8 bytes: it is not looked for in logs\n")
+	require.Equal(t, 1, strings.Count(o.stderr, "note: all users can read "+file+": chmod 600 "+file+"\n"))
+	require.Contains(t, o.stderr, "note: SHORT has less than 8 bytes, so it is not removed from logs\n")
 	r := readResult(t, only(t, dir))
 	require.Equal(t, "secret-missing", r.Failure.Cause)
-	require.Contains(t, r.Failure.Line, "the secret D: open /not/here: no such file or directory")
+	require.Contains(t, r.Failure.Line, "the secret D: /not/here: no such file or directory")
 }
 
 // Runtimes are given the name of a secret, and its value in their environment alone.

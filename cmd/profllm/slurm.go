@@ -30,11 +30,11 @@ type slurmCmd struct {
 
 type dryRunCmd struct {
 	planFlags
-	Scenario string `arg:"" help:"Scenario file, a lock, or demo."`
+	Scenario string `arg:"" help:"Scenario file, lock file, or demo (the built-in scenario)."`
 	Simulate bool   `help:"Plan with the simulated engine."`
-	Output   string `enum:"text,json,script" default:"text" help:"text: points, cost, and a table and the script of each run; json: the plans, then the batches, told apart by their schema; script: the scripts alone."`
-	Save     string `placeholder:"DIR" help:"Also write plan.json and job.sh of each run below DIR."`
-	TestOnly bool   `help:"Ask Slurm whether it would take each script; uses up a job id each."`
+	Output   string `enum:"text,json,script" default:"text" help:"text (points, cost, and a table and the script of each run), json (the plans, then the batches; their schema tells which), or script (only the scripts)."`
+	Save     string `placeholder:"DIR" help:"Also write plan.json and job.sh of each run to DIR."`
+	TestOnly bool   `help:"Ask Slurm whether it accepts each script; this uses one job id per script."`
 }
 
 func (c dryRunCmd) Run(ctx context.Context, a *app) error {
@@ -101,7 +101,7 @@ func (a *app) testOnly(ctx context.Context, what string, script []byte) error {
 	if err != nil {
 		return fail(exitNotSubmit, fmt.Errorf("%s: %w", what, err))
 	}
-	a.logf("%s: Slurm would take it%s", what, prefixed(": ", answer))
+	a.logf("%s: Slurm accepts it%s", what, prefixed(": ", answer))
 	return nil
 }
 
@@ -115,19 +115,19 @@ func prefixed(prefix, s string) string {
 type submitFlags struct {
 	notifyFlags
 	Wait   bool          `help:"Wait for the jobs, collect, and exit with the jobs' result."`
-	Watch  bool          `help:"Like --wait, and print each change of a job state."`
-	Settle time.Duration `default:"30s" help:"Pause between two looks for the job of an interrupted submission."`
+	Watch  bool          `help:"Like --wait, but also print each change of a job state."`
+	Settle time.Duration `default:"30s" help:"Time between two searches for the job of an interrupted submission."`
 }
 
 type submitCmd struct {
 	planFlags
 	submitFlags
 	outputFlag
-	Scenario     string  `arg:"" help:"Scenario file, a lock, or demo."`
+	Scenario     string  `arg:"" help:"Scenario file, lock file, or demo (the built-in scenario)."`
 	Simulate     bool    `help:"Run the simulated engine on Slurm."`
-	New          bool    `help:"Start a new submission although an earlier one of this scenario was interrupted."`
+	New          bool    `help:"Submit again although an earlier submission of this scenario was interrupted."`
 	Yes          bool    `short:"y" help:"Skip the cost confirmation."`
-	MaxNodeHours float64 `default:"100" help:"Ask before submitting more node-hours than this, by the time limits."`
+	MaxNodeHours float64 `default:"100" help:"Ask before submitting more node-hours than this (nodes times time limits)."`
 }
 
 func (c submitCmd) Run(ctx context.Context, a *app) error {
@@ -154,7 +154,7 @@ func (a *app) begin(p *campaign.Planned, anew bool, allow func(campaign.Cost) er
 	}
 	root, resumed, err := a.client().Begin(p, allow)
 	if err == nil && resumed {
-		a.logf("an earlier submission of this %s was interrupted; going on with %s (--new submits anew)", what, relative(root))
+		a.logf("an earlier submission of this %s was interrupted; continuing it in %s (--new starts another)", what, relative(root))
 	}
 	return root, err
 }
@@ -162,8 +162,8 @@ func (a *app) begin(p *campaign.Planned, anew bool, allow func(campaign.Cost) er
 // placeFlags say where runs are looked for by a command that is given no path: where
 // submit puts them.
 type placeFlags struct {
-	System    string `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without paths, its output_path is looked in."`
-	OutputDir string `placeholder:"DIR" help:"Folder to look in, without paths; default: output_path of the system file, else results."`
+	System    string `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without paths, its output_path is searched."`
+	OutputDir string `placeholder:"DIR" help:"Results folder to search if no paths are given; default: output_path of the system file, else results."`
 }
 
 // paths are the given ones, or the folder of results.
@@ -181,9 +181,9 @@ func (f placeFlags) paths(ctx context.Context, a *app, given []string) ([]string
 	}
 	dir = cmp.Or(dir, "results")
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		where := "name the one that submit printed, or the system file: --system FILE, or $PROFLLM_SYSTEM"
+		where := "name the folder that submit printed, or the system file (--system FILE or $PROFLLM_SYSTEM)"
 		if f.System != "" || f.OutputDir != "" {
-			where = "nothing was submitted to it yet; name the folder that submit printed if it is another"
+			where = "nothing was submitted to this folder yet; if submit printed another folder, name that one"
 		}
 		return nil, fail(exitUsage, fmt.Errorf("there is no folder %s here\n\thint: %s", dir, where))
 	}
@@ -215,18 +215,18 @@ func (f placeFlags) scenario(ctx context.Context, a *app, given string) (string,
 	}
 	switch len(roots) {
 	case 0:
-		return "", fail(exitUsage, fmt.Errorf("no scenario's directory below %s\n\thint: make one with profllm rehearse SCENARIO or profllm slurm submit SCENARIO", paths[0]))
+		return "", fail(exitUsage, fmt.Errorf("no scenario directory below %s\n\thint: make one with profllm rehearse SCENARIO or profllm slurm submit SCENARIO", paths[0]))
 	case 1:
 		return roots[0], nil
 	}
-	return "", fail(exitUsage, fmt.Errorf("%d scenarios' directories below %s\n\thint: name one of them, such as %s", len(roots), paths[0], roots[len(roots)-1]))
+	return "", fail(exitUsage, fmt.Errorf("%d scenario directories below %s\n\thint: name one of them, such as %s", len(roots), paths[0], roots[len(roots)-1]))
 }
 
 // runDirs finds the run directories below paths; beside an error, those that it found.
 func (a *app) runDirs(paths []string) (dirs []string, err error) {
 	for _, path := range paths {
 		if name, ok := inArchive(path); ok {
-			return nil, fail(exitUsage, fmt.Errorf("%s is an archive, which collect and report can read\n\thint: profllm archive --restore %s makes its directory again", name, path))
+			return nil, fail(exitUsage, fmt.Errorf("%s is an archive, which this command cannot read (collect and report can)\n\thint: profllm archive --restore %s unpacks it", name, path))
 		}
 	}
 	dirs, unread := run.Find(paths...)
@@ -244,7 +244,7 @@ func (a *app) runDirs(paths []string) (dirs []string, err error) {
 type statusCmd struct {
 	placeFlags
 	outputFlag
-	Paths    []string `arg:"" optional:"" help:"Run or scenario directories; default: where submit puts them."`
+	Paths    []string `arg:"" optional:"" help:"Run or scenario directories; default: the results folder."`
 	ExitCode bool     `help:"Exit with the jobs' result: 8 while a job is not over; then 5 if a job failed, 6 if a result is invalid, 4 if a run has no job; else 0."`
 }
 
@@ -294,7 +294,7 @@ type cancelCmd struct {
 	placeFlags
 	outputFlag
 	Paths []string `arg:"" optional:"" help:"Run or scenario directories."`
-	All   bool     `help:"Cancel the jobs of all runs where submit puts them; without paths, this is required."`
+	All   bool     `help:"Cancel the jobs of all runs in the results folder; required if no paths are given."`
 }
 
 // Run never takes a missing path for all runs.
@@ -318,5 +318,5 @@ func (c cancelCmd) Run(ctx context.Context, a *app) error {
 	if err := a.printStates("cancel", dirs, out.Jobs, out.States); err != nil || out.Open == 0 {
 		return errors.Join(err, client.BeingSubmitted(dirs, out.Jobs))
 	}
-	return fail(exitJobFailed, fmt.Errorf("%d jobs are not gone after %s", out.Open, campaign.CancelLimit))
+	return fail(exitJobFailed, fmt.Errorf("%d jobs have not ended after %s", out.Open, campaign.CancelLimit))
 }

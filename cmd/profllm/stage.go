@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,11 +22,11 @@ import (
 
 // stageFlags are how items are fetched.
 type stageFlags struct {
-	System    string        `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without one, Slurm is asked."`
-	Launcher  string        `enum:"${launchers}" default:"" help:"Replaces every launcher: ${launcher_list}."`
-	On        string        `enum:"auto,here,slurm" default:"auto" help:"Where images are imported: here, in a CPU step on Slurm, or here if the program is installed."`
-	Timeout   time.Duration `default:"1h" help:"Limit of one import, clone or download."`
-	ImageSize float64       `default:"12" placeholder:"GB" help:"Compressed size to expect of an image; 2.5 times as much must be free. 0: not checked."`
+	System    string        `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; default: ask Slurm."`
+	Launcher  string        `enum:"${launchers}" default:"" placeholder:"NAME" help:"Use this launcher for all tests: ${launcher_list}."`
+	On        string        `enum:"auto,here,slurm" default:"auto" help:"Where to import images: here (this machine), slurm (a CPU step), or auto (here if the program is installed, else slurm)."`
+	Timeout   time.Duration `default:"1h" help:"Time limit of each import, clone or download."`
+	ImageSize float64       `default:"12" placeholder:"GB" help:"Expected compressed size of an image; 2.5 times as much must be free. 0 disables the check."`
 	DryRun    bool          `help:"Print what would be fetched; fetch nothing."`
 	outputFlag
 }
@@ -123,11 +124,14 @@ func short(digest string) string {
 type stageCmd struct {
 	stageFlags
 	definitionFlags
-	Scenario string `arg:"" help:"Scenario file, a lock, or demo."`
+	Scenario string `arg:"" help:"Scenario file, lock file, or demo (the built-in scenario)."`
 }
 
 func (c stageCmd) Run(ctx context.Context, a *app) error {
 	s, defs, err := definition.Load(c.Scenario, definition.Folders(c.definitionFlags))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fail(exitUsage, err)
+	}
 	if err != nil {
 		return fail(exitDefinition, err)
 	}
@@ -153,7 +157,7 @@ func (c stageCmd) Run(ctx context.Context, a *app) error {
 type imageCmd struct {
 	List  imageListCmd  `cmd:"" help:"List staged images."`
 	Stage imageStageCmd `cmd:"" help:"Import images into files."`
-	Prune imagePruneCmd `cmd:"" help:"Remove leftovers of interrupted staging, and old images."`
+	Prune imagePruneCmd `cmd:"" help:"Remove leftovers of interrupted staging and old images."`
 }
 
 type imageStageCmd struct {
@@ -183,7 +187,7 @@ func (c imageStageCmd) Run(ctx context.Context, a *app) error {
 }
 
 type imageListCmd struct {
-	System string `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without one, Slurm is asked."`
+	System string `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; default: ask Slurm."`
 	Verify bool   `help:"Read every image and compare it with its digest."`
 	outputFlag
 }
@@ -207,8 +211,8 @@ func (c imageListCmd) Run(ctx context.Context, a *app) error {
 }
 
 type imagePruneCmd struct {
-	System    string        `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without one, Slurm is asked."`
-	OlderThan time.Duration `placeholder:"DURATION" help:"Also remove images that were staged longer ago, such as 720h."`
+	System    string        `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; default: ask Slurm."`
+	OlderThan time.Duration `placeholder:"DURATION" help:"Also remove images staged longer ago than this, such as 720h."`
 	DryRun    bool          `help:"Print what would be removed; remove nothing."`
 	outputFlag
 }

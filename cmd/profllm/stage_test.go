@@ -70,7 +70,7 @@ func TestStage(t *testing.T) {
 
 	code, _, stderr := profllm("slurm", "submit", scenario, site)
 	require.Equal(t, exitNotSubmit, code, stderr)
-	require.Contains(t, stderr, "these are not staged: nvcr.io#nvidia/vllm:26.01 ("+sqsh+")\n\thint: profllm stage "+scenario)
+	require.Contains(t, stderr, "these images are not staged: nvcr.io#nvidia/vllm:26.01 ("+sqsh+")\n\thint: profllm stage "+scenario)
 	require.NoDirExists(t, dir+"/out")
 
 	code, stdout, _ := profllm("stage", scenario, site, "--dry-run", "--output=json")

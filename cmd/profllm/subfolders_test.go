@@ -46,7 +46,7 @@ func TestTestsInSubfolders(t *testing.T) {
 	write("s.toml", "name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_name = \"twice\"\n")
 	o = profllm(t, dir, nil, "verify", "s.toml")
 	require.Equal(t, exitDefinition, o.code)
-	require.Contains(t, o.stderr, "s.toml:4:1: 2 test files are named \"twice\": tests/x/other.toml:1:1, tests/y/other.toml:1:1\n\thint: name the folder of the one that is meant: --tests-dir tests/x")
+	require.Contains(t, o.stderr, "s.toml:4:1: 2 test files are named \"twice\": tests/x/other.toml:1:1, tests/y/other.toml:1:1\n\thint: choose one by its folder, such as --tests-dir tests/x")
 	require.Equal(t, exitOK, profllm(t, dir, nil, "verify", "s.toml", "--tests-dir", "tests/y").code)
 }
 

@@ -164,7 +164,7 @@ agent_metrics = ["median_ttft_ms"]
 	}
 	o = profllm(t, dir, nil, "rehearse", "few.toml", "--output-dir", "three", "--continue", second[0])
 	require.Equal(t, exitUsage, o.code)
-	require.Contains(t, o.stderr, "nothing is left to try")
+	require.Contains(t, o.stderr, "every point of its sweeps was tried")
 }
 
 // requireMeasured requires that the number in a row of a sweep's table is that of the

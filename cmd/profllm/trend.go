@@ -9,9 +9,9 @@ import (
 type trendCmd struct {
 	reportFlags
 	placeFlags
-	Paths  []string `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: where submit puts runs."`
+	Paths  []string `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: the results folder."`
 	Metric []string `placeholder:"KEY" help:"Look at these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer runs."`
-	By     []string `placeholder:"KEY" help:"Runs of a test with the same values of these keys are one series, whatever else differs; without it, runs that measure the same."`
+	By     []string `placeholder:"KEY" help:"Runs of a test with equal values of these keys form a series, whatever else differs; default: runs with the same configuration."`
 
 	ImportedBaseline bool `help:"Include imported runs and files of other clients; they were not monitored."`
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/planner"
-	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -34,28 +33,45 @@ func (c verifyCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	doc := &verifyDocument{head: head{Schema: "profllm.output.verify/1"}, Files: []fileEntry{}}
+	doc := &verifyDocument{head: head{Schema: "profllm.output.verify/1"}, Files: []fileEntry{}, SizesChecked: c.System != ""}
 	a.answers(doc)
-	bad := 0
+	bad, unsized := 0, false
 	for _, name := range names {
-		kind, err := c.check(ctx, a, name)
-		doc.add(name, kind, err)
-		word := "ok"
-		if err != nil {
-			bad++
-			word = "bad"
-		}
+		v := c.check(ctx, a, name)
+		doc.add(name, v)
+		unsized = unsized || v.kind == "scenario" && v.err == nil && v.unsupported == "" && c.System == ""
 		if !a.json() {
-			a.printVerified(word, kind, name)
+			a.printVerified(v, name)
 		}
-		if err != nil {
-			a.logf("%v", err)
+		if v.err != nil {
+			bad++
+			a.logf("%s", campaign.Explain(v.err))
 		}
+	}
+	if unsized && !a.json() {
+		a.logf("note: sizes were not checked (nodes, GPUs, ports): they depend on the cluster; add --system FILE")
 	}
 	if bad > 0 {
 		return fail(exitDefinition, fmt.Errorf("%d of %s bad", bad, quantity.Count(len(names), "file")))
 	}
 	return nil
+}
+
+// verified is what verify found in a file.
+type verified struct {
+	kind        string // system, scenario, test; file if that is not known
+	unsupported string // why it cannot run, "" if it can
+	err         error
+}
+
+func (v verified) line(name string) string {
+	switch {
+	case v.err != nil:
+		return fmt.Sprintf("bad  %-8s %s", v.kind, name)
+	case v.unsupported != "":
+		return fmt.Sprintf("ok, not runnable: %s %s: %s", v.kind, name, v.unsupported)
+	}
+	return fmt.Sprintf("ok   %-8s %s", v.kind, name)
 }
 
 // definitionFiles are the files named, and every TOML file below the folders named.
@@ -74,58 +90,60 @@ func definitionFiles(paths []string) ([]string, error) {
 		case err != nil:
 			return nil, err
 		case found == 0:
-			return nil, fmt.Errorf("%s: no TOML file in it", path)
+			return nil, fmt.Errorf("%s: there is no TOML file in this folder", path)
 		}
 	}
 	return names, nil
 }
 
-func (c verifyCmd) check(ctx context.Context, a *app, name string) (kind string, err error) {
+func (c verifyCmd) check(ctx context.Context, a *app, name string) verified {
 	data, err := regular.ReadFile(name)
 	if err != nil {
-		return "file", err
+		return verified{kind: "file", err: err}
 	}
 	file := scenario.File{Name: name, Data: data}
-	switch kind, err = scenario.Kind(file); {
-	case err != nil:
-		return "file", err
-	case kind == "system":
-		_, err = campaign.ParseSystem(name, data)
-	case kind == "test":
+	kind, err := scenario.Kind(file)
+	if err != nil {
+		return verified{kind: "file", err: err}
+	}
+	v := verified{kind: kind}
+	var tests []scenario.Test
+	switch kind {
+	case "system":
+		_, v.err = campaign.ParseSystem(name, data)
+	case "test":
 		var t *scenario.Test
-		if t, err = scenario.LoadTest(file); err == nil {
-			err = a.workloads(*t)
+		if t, v.err = scenario.LoadTest(file); v.err == nil {
+			tests = []scenario.Test{*t}
 		}
-	case c.System != "":
-		_, err = a.plan(ctx, name, planFlags{makeFlags: makeFlags{siteFlags: c.siteFlags, definitionFlags: c.definitionFlags}}, false)
 	default:
 		var s *scenario.Scenario
-		if s, _, err = definition.Load(name, definition.Folders(c.definitionFlags)); err == nil {
-			err = a.workloads(s.All()...)
+		if s, _, v.err = definition.Load(name, definition.Folders(c.definitionFlags)); v.err == nil {
+			tests = s.All()
 		}
 	}
-	return kind, err
-}
-
-// workloads checks what can be checked of tests without a cluster, and notes each
-// whose workload is not run yet.
-func (a *app) workloads(tests ...scenario.Test) error {
-	var c source.Complaints
+	if v.err != nil {
+		return v
+	}
+	v.unsupported = catalog.Unsupported(tests...)
+	if kind == "scenario" && c.System != "" && v.unsupported == "" {
+		_, v.err = a.plan(ctx, name, planFlags{makeFlags: makeFlags{siteFlags: c.siteFlags, definitionFlags: c.definitionFlags}}, false)
+		return v
+	}
+	var complaints source.Complaints
 	for _, t := range tests {
-		c.Add(planner.Check(t))
-		if note, _ := catalog.Template(&t); note != "" {
-			a.logf("note: %s", note)
-		}
+		complaints.Add(planner.Check(t))
 	}
-	return c.Err()
+	v.err = complaints.Err()
+	return v
 }
 
 // printVerified prints a line for a file.
-func (a *app) printVerified(word, kind, name string) {
+func (a *app) printVerified(v verified, name string) {
 	tone := terminal.Good
-	if word != "ok" {
+	if v.err != nil {
 		tone = terminal.Bad
 	}
 	s := a.screenOf(a.stdout)
-	fmt.Fprintf(onScreen(a.stdout, s), "%s %-8s %s\n", s.Paint(tone, fmt.Sprintf("%-4s", word)), kind, printable.Line(name))
+	fmt.Fprintln(onScreen(a.stdout, s), s.Paint(tone, v.line(name)))
 }

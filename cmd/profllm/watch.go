@@ -26,7 +26,7 @@ import (
 
 type watchCmd struct {
 	placeFlags
-	Paths []string `arg:"" optional:"" help:"Run or scenario directories; default: what is not over where submit puts them."`
+	Paths []string `arg:"" optional:"" help:"Run or scenario directories; default: unfinished runs in the results folder."`
 	Once  bool     `help:"Print the current states and exit."`
 }
 
@@ -41,7 +41,7 @@ func (c watchCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if len(dirs) == 0 {
-		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: give a run or scenario directory, one that a submission or a rehearsal made", strings.Join(paths, " ")))
+		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: name the run or scenario directory of a submission or a rehearsal", strings.Join(paths, " ")))
 	}
 	client := a.client()
 	subs := client.Jobs(ctx, dirs)
@@ -78,10 +78,11 @@ func (c watchCmd) Run(ctx context.Context, a *app) error {
 
 // screen is the size of the terminal that shows stdout; ok is false if it is none
 // that can move its cursor.
-func (a *app) screen() (cols, rows int, ok bool) { return a.screenOf(a.stdout) }
+func (a *app) screen() (cols, rows int, ok bool) { return a.cursorOf(a.stdout) }
 
-// screenOf is the size of the terminal that a writer writes to.
-func (a *app) screenOf(w io.Writer) (cols, rows int, ok bool) {
+// cursorOf is the size of the terminal that a writer writes to; ok is false if it is none
+// that can move its cursor.
+func (a *app) cursorOf(w io.Writer) (cols, rows int, ok bool) {
 	f, isFile := below(w).(*os.File)
 	if term := a.env("TERM"); !isFile || term == "" || term == "dumb" {
 		return 0, 0, false

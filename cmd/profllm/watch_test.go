@@ -145,13 +145,13 @@ func TestWatchOnce(t *testing.T) {
 	empty := t.TempDir()
 	o = profllm(t, empty, l.env(), "slurm", "status")
 	require.Equal(t, exitUsage, o.code)
-	require.Contains(t, o.stderr, "there is no folder results here\n\thint: name the one that submit printed")
+	require.Contains(t, o.stderr, "there is no folder results here\n\thint: name the folder that submit printed")
 	o = profllm(t, empty, l.env(), "slurm", "dry-run", "nowhere.toml")
 	require.Equal(t, exitUsage, o.code, "a file that is not there")
 	require.NoError(t, os.WriteFile(filepath.Join(empty, "x.tar.xz"), nil, 0o644))
 	o = profllm(t, empty, l.env(), "why", "x.tar.xz")
 	require.Equal(t, exitUsage, o.code)
-	require.Contains(t, o.stderr, "hint: profllm archive --restore x.tar.xz makes")
+	require.Contains(t, o.stderr, "hint: profllm archive --restore x.tar.xz unpacks it")
 }
 
 // Without a path runs are looked for where submit put them: below --output-dir, or
@@ -183,7 +183,7 @@ func TestStatusLooksWhereSubmitWrites(t *testing.T) {
 	write("later")
 	o := profllm(t, elsewhere, append(l.env(), "PROFLLM_SYSTEM="+site), "slurm", "watch")
 	require.Equal(t, exitUsage, o.code)
-	require.Contains(t, o.stderr, "there is no folder later here\n\thint: nothing was submitted to it yet")
+	require.Contains(t, o.stderr, "there is no folder later here\n\thint: nothing was submitted to this folder yet")
 	o = profllm(t, elsewhere, append(l.env(), "PROFLLM_SYSTEM=gone.toml"), "slurm", "status")
 	require.Equal(t, exitUsage, o.code)
 	require.Contains(t, o.stderr, "gone.toml")

@@ -19,7 +19,7 @@ import (
 type whyCmd struct {
 	placeFlags
 	outputFlag
-	Paths []string `arg:"" optional:"" help:"Run directories, folders of them, or logs of any origin: files, folders, pipes; - is stdin; default: where submit puts runs."`
+	Paths []string `arg:"" optional:"" help:"Run directories, folders of them, or logs of any origin: files, folders, pipes; - is stdin; default: the results folder."`
 }
 
 // Run tells the story of each run, and of logs without one, from what is on disk;
@@ -101,7 +101,7 @@ func (a *app) tellLogs(paths ...string) ([]story.Story, error) {
 		e.Notes = append(e.Notes, notes...)
 	}
 	if len(logs) == 0 {
-		return nil, fail(exitUsage, fmt.Errorf("neither runs nor logs below %s\n\thint: give a run directory, which holds plan.json, a folder of logs, a log, or - for stdin", e.Path))
+		return nil, fail(exitUsage, fmt.Errorf("neither runs nor logs below %s\n\thint: name a run directory (it contains plan.json), a folder of logs, a log, or - for stdin", e.Path))
 	}
 	table, err := failure.Builtin()
 	if err != nil {
@@ -195,7 +195,7 @@ func (a *app) sayLogs(paths []string) bool {
 			parts = append(parts, fmt.Sprintf("%s: %d", role, roles[role]))
 		}
 		if len(parts) > 0 {
-			a.logf("%s holds logs (%s), and neither a run nor a result to collect\n\thint: profllm why %s", path, strings.Join(parts, ", "), path)
+			a.logf("%s has logs (%s), but neither a run nor a result to collect\n\thint: profllm why %s", path, strings.Join(parts, ", "), path)
 			said = true
 		}
 	}

@@ -75,7 +75,7 @@ random_output_len = 4
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "site.toml"), []byte(strings.ReplaceAll(site, "site-simulated-death", "cuda-oom")), 0o644))
 	o = profllm(t, dir, nil, "verify", "site.toml")
 	require.Equal(t, exitDefinition, o.code)
-	require.Contains(t, o.stdout+o.stderr, `signature "cuda-oom": the id is taken`)
+	require.Contains(t, o.stdout+o.stderr, `signature "cuda-oom": another signature, built in or of the site, has this id`)
 }
 
 func TestWhyOfAValidRun(t *testing.T) {
@@ -155,7 +155,7 @@ func TestWhyOfLogs(t *testing.T) {
   cause     port-in-use, network in server: server.txt:2
   line      OSError: [Errno 98] Address already in use
   followed  client-not-found in client: c.log:2
-  do        find the holder on that node: a server that an earlier job left; ports 32768 to 60999 may be taken by outgoing connections, so plan a lower one in place of these
+  do        find the process that holds the port on that node, such as a server left by an earlier job; if the port is in 32768-60999, plan a lower one, because outgoing connections take ports of that range
   logs      c.log (client), server.txt (server)
 `, o.stdout)
 
@@ -175,6 +175,6 @@ func TestWhyOfLogs(t *testing.T) {
 
 	o = profllm(t, dir, nil, "collect", "mine")
 	require.Equal(t, exitUsage, o.code, "nothing was collected")
-	require.Contains(t, o.stderr, "mine holds logs (client: 1, server: 1), and neither a run nor a result to collect\n\thint: profllm why mine\n")
+	require.Contains(t, o.stderr, "mine has logs (client: 1, server: 1), but neither a run nor a result to collect\n\thint: profllm why mine\n")
 	require.Equal(t, exitUsage, profllm(t, dir, nil, "collect", "none").code)
 }

@@ -125,21 +125,21 @@ func Relative(dir, path string) string {
 // Slurm is the cluster that this machine belongs to.
 func (c *Client) Slurm() *slurm.Slurm { return slurm.New(c.Environ, c.Now) }
 
-// Hint says what to do about a file system that refuses, "" for other errors.
-func Hint(err error) string {
+// hint says what to do about a file system that refuses, "" for other errors.
+func hint(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return "\n\thint: make room there (df -h, df -i, quota -s), then repeat the command: what is on disk is whole"
+		return "\n\thint: the disk or the quota is full (df -h, df -i, quota -s): free space, then repeat the command; files on disk are complete"
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
-		return "\n\thint: this user may not do that there (ls -ld); use a folder of your own: --output-dir, or a copy"
+		return "\n\thint: this user has no permission there (ls -ld); use a folder of your own: --output-dir, or a copy"
 	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.ESTALE):
-		return "\n\thint: the file system there reported an I/O error; retry once it recovers"
+		return "\n\thint: the file system reported an I/O error; retry once it recovers"
 	case errors.Is(err, syscall.ELOOP):
-		return "\n\thint: symbolic links lead in a circle there (ls -l); remove the link"
+		return "\n\thint: the symbolic links form a circle (ls -l); remove the link"
 	case errors.Is(err, regular.ErrKind):
-		return "\n\thint: profllm reads regular files only; remove it, or put a copy of the text in its place"
+		return "\n\thint: profllm reads regular files only; remove it, or replace it by a regular file"
 	case errors.Is(err, regular.ErrLarge):
-		return "\n\thint: nothing that profllm reads there is so large (ls -l); move the file away, or leave out the details of single requests"
+		return "\n\thint: the file is larger than profllm reads (ls -l); move it away, or leave out the details of single requests"
 	}
 	return ""
 }

@@ -72,7 +72,7 @@ func (c *Client) BeingSubmitted(dirs []string, subs map[string]run.Submission) e
 	if len(errs) == 0 {
 		return nil
 	}
-	return as(JobOpen, fmt.Errorf("%w\n\thint: end that command, or wait for it, then cancel once more", errors.Join(errs...)))
+	return as(JobOpen, fmt.Errorf("%w\n\thint: end that command or wait for it, then run cancel again", errors.Join(errs...)))
 }
 
 // toCancel lists the ids that end the jobs of runs: an array of which nothing is

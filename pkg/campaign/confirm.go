@@ -138,7 +138,7 @@ func (c *Client) definedBy(ctx context.Context, arg string, f Options) (d define
 	}
 	what := fmt.Sprintf("%s has no test %q", arg, id)
 	if id == "" {
-		what = fmt.Sprintf("%s has %d tests, and one is confirmed", arg, len(ids))
+		what = fmt.Sprintf("%s has %d tests, but only one can be confirmed", arg, len(ids))
 	}
 	hint := fmt.Sprintf("%s#%s", file, ids[0])
 	if info != nil && info.IsDir() {
@@ -157,7 +157,7 @@ func keptDefinitions(dir string) (folder, test string, err error) {
 	root := run.Root(abs)
 	s, err := run.ReadScenario(root)
 	if root == "" || err != nil {
-		return "", "", fmt.Errorf("%s holds no runs whose definitions are kept\n\thint: give the scenario file", dir)
+		return "", "", fmt.Errorf("%s has no runs with stored definitions\n\thint: name the scenario file", dir)
 	}
 	folder = filepath.Join(root, run.DefinitionDir)
 	below, err := filepath.Rel(root, abs)
@@ -167,7 +167,7 @@ func keptDefinitions(dir string) (folder, test string, err error) {
 	words := strings.Split(filepath.ToSlash(below), "/")
 	if s.Confirm != nil {
 		if !slices.Contains(planner.Sides[:], words[0]) {
-			return "", "", fmt.Errorf("%s is a confirmation of two tests\n\thint: give %s or %s", dir, filepath.Join(dir, planner.Sides[0]), filepath.Join(dir, planner.Sides[1]))
+			return "", "", fmt.Errorf("%s is a confirmation of two tests\n\thint: name %s or %s", dir, filepath.Join(dir, planner.Sides[0]), filepath.Join(dir, planner.Sides[1]))
 		}
 		folder = filepath.Join(folder, words[0])
 		for _, rel := range s.Runs { // one test on each side

@@ -95,7 +95,7 @@ func (c *Client) create(p *Planned) error {
 		Launcher: p.Launcher, Single: p.Single, WorkDir: p.WorkDir,
 	}, p.Runs, p.Batches)
 	if errors.Is(err, fs.ErrExist) {
-		err = fmt.Errorf("%w\n\thint: another submission took this second's name; try again", err)
+		err = fmt.Errorf("%w\n\thint: another submission in the same second uses this name; try again", err)
 	}
 	return err
 }
@@ -147,12 +147,12 @@ func (c *Client) plannedSecrets(p *Planned) error {
 func (c *Client) doubt(s plan.Secret) string {
 	if s.File == "" {
 		if value, _ := c.lookup(s.Env); len(strings.TrimSpace(value)) < redact.Least {
-			return fmt.Sprintf("%s has less than %d bytes: it is not looked for in logs", s.Env, redact.Least)
+			return fmt.Sprintf("%s has less than %d bytes, so it is not removed from logs", s.Env, redact.Least)
 		}
 		return ""
 	}
 	if st, err := os.Stat(s.File); err == nil && st.Mode().Perm()&0o007 != 0 {
-		return fmt.Sprintf("%s can be read by everybody here: chmod 600 %s", s.File, s.File)
+		return fmt.Sprintf("all users can read %s: chmod 600 %s", s.File, s.File)
 	}
 	return ""
 }

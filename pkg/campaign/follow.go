@@ -51,7 +51,7 @@ func (c *Client) Follow(ctx context.Context, dirs []string, subs map[string]run.
 		}
 		before := len(over)
 		if !c.idle(ctx, jitter(pause), dirs, states, over, show) {
-			return nil, as(Interrupted, fmt.Errorf("interrupted; the jobs go on\n\thint: profllm slurm status %s", c.relative(cmp.Or(run.Root(dirs[0]), dirs[0]))))
+			return nil, as(Interrupted, fmt.Errorf("interrupted; the jobs continue\n\thint: profllm slurm status %s", c.relative(cmp.Or(run.Root(dirs[0]), dirs[0]))))
 		}
 		if len(over) > before {
 			pause = soon(len(dirs)) / 2 // its job is about to end

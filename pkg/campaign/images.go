@@ -63,5 +63,5 @@ func (p *Planned) staged() error {
 	for i, item := range p.Missing {
 		names[i] = item.Name + " (" + item.Path + ")"
 	}
-	return as(NotSubmitted, fmt.Errorf("not submitted: the site caches images, and these are not staged: %s\n\thint: profllm stage %s", strings.Join(names, ", "), p.Scenario))
+	return as(NotSubmitted, fmt.Errorf("not submitted: cache_docker_images_locally is set, but these images are not staged: %s\n\thint: profllm stage %s", strings.Join(names, ", "), p.Scenario))
 }

@@ -129,7 +129,7 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 		c.note("test %s, point %d (%s) is left out: %v", skipped.Test, skipped.Step, skipped.Label, skipped.Err)
 	}
 	if len(set.Plans) == 0 {
-		return nil, as(Usage, fmt.Errorf("%s: nothing is left to try", c.relative(f.Continue)))
+		return nil, as(Usage, fmt.Errorf("%s: every point of its sweeps was tried", c.relative(f.Continue)))
 	}
 	c.noteSources(ctx, set.Plans, s, defs, sys, o)
 	if err := c.fits(set.Plans, f); err != nil {
@@ -154,13 +154,13 @@ func (c *Client) options(f Options, sys *config.System) (o planner.Options, err 
 		o.Created = c.Now()
 	}
 	if c.WorkDir == "" {
-		return o, errors.New("the working directory is not known: it was removed, or cannot be read")
+		return o, errors.New("the working directory was removed or cannot be read")
 	}
 	if o.Output, err = filepath.Abs(cmp.Or(f.OutputDir, sys.OutputPath)); err != nil {
 		return o, err
 	}
 	if o.Binary = cmp.Or(sys.Binary, c.Executable); o.Binary == "" {
-		return o, errors.New("the path of this program is not known, which the jobs need")
+		return o, errors.New("the path of this program is unknown, but jobs need it")
 	}
 	return o, nil
 }

@@ -135,14 +135,14 @@ func (c *Client) Rest(ctx context.Context, path string, o ResumeOptions) (*Rest,
 	}
 	root := run.Root(path)
 	if root == "" {
-		return nil, as(Usage, fmt.Errorf("%s is no scenario execution, nor in one\n\thint: give a directory that holds %s", path, run.ScenarioFile))
+		return nil, as(Usage, fmt.Errorf("%s is neither a scenario execution nor inside one\n\thint: name a directory that contains %s", path, run.ScenarioFile))
 	}
 	s, err := run.ReadScenario(root)
 	if err != nil {
 		return nil, as(Usage, err)
 	}
 	if s.Local {
-		return nil, as(Usage, fmt.Errorf("%s is a rehearsal, which cannot be resumed\n\thint: profllm rehearse SCENARIO runs it again", root))
+		return nil, as(Usage, fmt.Errorf("%s is a rehearsal and cannot be resumed\n\thint: run it again: profllm rehearse SCENARIO", root))
 	}
 	dirs := runsFor(root, path, s.Runs)
 	// The number of the next batch comes before everything that decides what goes
@@ -293,7 +293,7 @@ func (r *Rest) batch(unit string, runs []string, now time.Time) (string, error) 
 		return "", err
 	}
 	if err := run.AddBatch(b, script); errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("another command resumes this scenario at this moment: %w", err)
+		return "", fmt.Errorf("another command is resuming this scenario: %w", err)
 	} else if err != nil {
 		return "", err
 	}

@@ -23,7 +23,7 @@ func (c *Client) System(ctx context.Context, file string, simulate bool) (*confi
 	if file != "" {
 		data, err := regular.ReadFile(file)
 		if err != nil {
-			return nil, as(Usage, err)
+			return nil, as(Usage, fmt.Errorf("system file (--system or $PROFLLM_SYSTEM): %w", err))
 		}
 		sys, err := ParseSystem(file, data)
 		return sys, as(Definition, err)
@@ -37,7 +37,7 @@ func (c *Client) System(ctx context.Context, file string, simulate bool) (*confi
 		sys.Source = []byte(sys.TOML())
 	}
 	if err != nil {
-		return nil, as(Usage, fmt.Errorf("no system file, and Slurm does not answer: %w\n\thint: give --system FILE; on a login node, profllm init writes one", err))
+		return nil, as(Usage, fmt.Errorf("there is no system file, and Slurm does not answer: %w\n\thint: name a system file with --system FILE; on a login node, profllm init writes one", err))
 	}
 	return sys, nil
 }

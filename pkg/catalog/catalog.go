@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -86,17 +87,34 @@ func Find[New any](list []Entry[New], name string) (New, []string, bool) {
 }
 
 // Template checks a test's workload: it returns a note for one of CloudAI's that
-// is not run yet, and an error for one that nobody knows.
+// is not supported yet, and an error for one that nobody knows.
 func Template(t *scenario.Test) (note string, err error) {
 	names := Runnable()
 	switch {
 	case slices.Contains(names, t.Template):
 		return "", nil
 	case slices.Contains(Known, t.Template):
-		return fmt.Sprintf("%s: test %q: the workload %s can be read and is not run yet", t.Pos, t.ID, t.Template), nil
+		return fmt.Sprintf("%s: test %q: the workload %s is not supported yet, so the test cannot run", t.PosOf("test_template_name"), cmp.Or(t.ID, t.Name), t.Template), nil
 	default:
-		return "", source.Errorf(t.Pos, "test %q: unknown workload %q", t.ID, t.Template).Hintf("%s", source.Suggest(t.Template, names))
+		return "", source.Errorf(t.PosOf("test_template_name"), "test %q: unknown workload %q", cmp.Or(t.ID, t.Name), t.Template).Hintf("%s", source.Suggest(t.Template, names))
 	}
+}
+
+// Unsupported says why tests cannot run although they can be read, "" if they can.
+func Unsupported(tests ...scenario.Test) string {
+	var names []string
+	for _, t := range tests {
+		if !slices.Contains(Runnable(), t.Template) && slices.Contains(Known, t.Template) && !slices.Contains(names, t.Template) {
+			names = append(names, t.Template)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return "the workload " + names[0] + " is not supported yet"
+	}
+	return "the workloads " + strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1] + " are not supported yet"
 }
 
 // Runnable are the templates that can be planned.
@@ -127,7 +145,7 @@ func NewClient(t scenario.Test) (LoadClient, error) {
 		module, _ := t.CmdArgs.Get("bench_module").Text()
 		return benchsglang.New(t.Pos, t.BenchArgs, module)
 	}
-	return vllmserve.New(t.Client, t.Pos, t.BenchArgs)
+	return vllmserve.New(t.Client, t.PosOf("client"), t.BenchArgs)
 }
 
 // NewEval makes the client that measures accuracy.

@@ -157,6 +157,6 @@ func TestSiteCauses(t *testing.T) {
 	twice := ours
 	twice.ID, twice.Where = "cuda-oom", "site.toml:15:3"
 	_, err = collect.Causes([]plan.Signature{ours, twice})
-	require.ErrorContains(t, err, `site.toml:15:3: signature "cuda-oom": the id is taken`)
+	require.ErrorContains(t, err, `site.toml:15:3: signature "cuda-oom": another signature, built in or of the site, has this id`)
 	require.False(t, strings.Contains(err.Error(), "site-lustre"))
 }

@@ -87,12 +87,12 @@ type Group struct {
 func (p *Partition) UnmarshalSource(v *source.Value) error {
 	t, ok := v.Any.(*source.Table)
 	if !ok {
-		return source.Errorf(v.Pos, "a partition must be a table, not the %s %v", v.Kind(), v.Plain()).Hintf("write [[partitions]]")
+		return source.Errorf(v.Pos, "a partition must be a table, not %s", v.Describe()).Hintf("write [[partitions]]")
 	}
 	var c source.Complaints
 	if t.Has("nodes") {
-		c.Add(source.Errorf(t.PosOf("nodes"), "a partition has no nodes of its own").
-			Hintf("put them into a group: below [[partitions.groups]] write name = \"all\" and nodes = [\"node[01-16]\"]"))
+		c.Add(source.Errorf(t.PosOf("nodes"), "nodes are not allowed directly in a partition").
+			Hintf("put them into a group: below [[partitions.groups]], write name = \"all\" and nodes = [\"node[01-16]\"]"))
 		t = t.Without("nodes")
 	}
 	type plain Partition
@@ -100,7 +100,7 @@ func (p *Partition) UnmarshalSource(v *source.Value) error {
 	seen := map[string]bool{}
 	for i, g := range p.Groups {
 		if seen[g.Name] && g.Name != "" {
-			c.Addf(elementPos(t, "groups", i), "partition %q has two groups named %q", p.Name, g.Name)
+			c.Addf(t.ElementPos("groups", i), "partition %q has two groups named %q", p.Name, g.Name)
 		}
 		seen[g.Name] = true
 	}
@@ -111,25 +111,20 @@ func (p *Partition) UnmarshalSource(v *source.Value) error {
 func (g *Group) UnmarshalSource(v *source.Value) error {
 	t, ok := v.Any.(*source.Table)
 	if !ok {
-		return source.Errorf(v.Pos, "a group must be a table, not the %s %v", v.Kind(), v.Plain()).Hintf("write [[partitions.groups]]")
+		return source.Errorf(v.Pos, "a group must be a table, not %s", v.Describe()).Hintf("write [[partitions.groups]]")
 	}
 	var c source.Complaints
 	type plain Group
 	c.Add(source.Decode(t, (*plain)(g)))
 	if strings.ContainsAny(g.Name, ": \t\n") {
-		c.Addf(t.PosOf("name"), "group name %q cannot stand in PARTITION:GROUP:COUNT", g.Name)
+		c.Addf(t.PosOf("name"), "group name %q cannot be used in PARTITION:GROUP:COUNT", g.Name)
 	}
 	for i, list := range g.Nodes {
 		if _, err := hostlist.Expand(list); err != nil {
-			c.Addf(elementPos(t, "nodes", i), "group %q: %v", g.Name, err)
+			c.Addf(t.ElementPos("nodes", i), "group %q: %v", g.Name, err)
 		}
 	}
 	return c.Err()
-}
-
-// elementPos is where element i of a list that was decoded stands.
-func elementPos(t *source.Table, key string, i int) source.Pos {
-	return t.Get(key).Any.([]*source.Value)[i].Pos
 }
 
 // Words is a command-line fragment: a string split as a POSIX shell splits it,
@@ -167,7 +162,7 @@ func Parse(file string, data []byte) (*System, error) {
 	}
 	s := &System{Pos: t.Pos, Source: data}
 	if v := t.Get("scheduler"); v != nil && v.Any != "slurm" {
-		return nil, source.Errorf(v.Pos, "scheduler %q is not supported", v.Any).Hintf("profllm runs on %q", "slurm")
+		return nil, source.Errorf(v.Pos, "scheduler %q is not supported", v.Any).Hintf("write scheduler = %q", "slurm")
 	}
 	var c source.Complaints
 	c.Add(source.Decode(t, s))
@@ -185,14 +180,16 @@ func (s *System) check(t *source.Table) error {
 	seen := map[string]bool{}
 	for i, p := range s.Partitions {
 		if seen[p.Name] && p.Name != "" {
-			c.Addf(elementPos(t, "partitions", i), "two partitions are named %q", p.Name)
+			c.Addf(t.ElementPos("partitions", i), "two partitions are named %q", p.Name)
 		}
 		seen[p.Name] = true
 	}
 	if len(s.Partitions) > 0 && s.DefaultPartition != "" && s.partition(s.DefaultPartition) == nil {
-		names := make([]string, len(s.Partitions))
-		for i, p := range s.Partitions {
-			names[i] = p.Name
+		var names []string
+		for _, p := range s.Partitions {
+			if p.Name != "" {
+				names = append(names, p.Name)
+			}
 		}
 		c.Add(source.Errorf(t.PosOf("default_partition"), "default_partition %q is not among the partitions", s.DefaultPartition).
 			Hintf("%s", source.Suggest(s.DefaultPartition, names)))
@@ -204,7 +201,7 @@ func (s *System) check(t *source.Table) error {
 	}
 	for _, key := range []string{"monitor_interval", "status_retry_pause_seconds", "extra_transient_status_errors", "data_repository"} {
 		if t.Has(key) {
-			s.Warnings = append(s.Warnings, t.PosOf(key).String()+": "+key+" has no effect here: nothing polls, every job is on its own")
+			s.Warnings = append(s.Warnings, t.PosOf(key).String()+": "+key+" has no effect: profllm does not poll")
 		}
 	}
 	return c.Err()

@@ -11,7 +11,7 @@ import (
 )
 
 // sample is a system file of our own with every key that CloudAI knows.
-const sample = "../catalog/testdata/format/conf/system/foundry.toml"
+const sample = "../planner/testdata/format/conf/system/foundry.toml"
 
 func TestParseSample(t *testing.T) {
 	data, err := os.ReadFile(sample)
@@ -77,11 +77,11 @@ groups = [{ name = "x" }, { name = "x" }, 7]
 [[partitions]]
 name = "p"
 `))
-	require.EqualError(t, err, `site.toml:8:1: a partition has no nodes of its own
-	hint: put them into a group: below [[partitions.groups]] write name = "all" and nodes = ["node[01-16]"]
+	require.EqualError(t, err, `site.toml:8:1: nodes are not allowed directly in a partition
+	hint: put them into a group: below [[partitions.groups]], write name = "all" and nodes = ["node[01-16]"]
 site.toml:9:1: unknown key "grops"
 	hint: did you mean "groups"? known: groups, name
-site.toml:11:1: group name "g:1" cannot stand in PARTITION:GROUP:COUNT
+site.toml:11:1: group name "g:1" cannot be used in PARTITION:GROUP:COUNT
 site.toml:12:10: group "g:1": host list "a[1-2": "[1-2" has no closing bracket
 site.toml:13:3: group "g:1": host list "c[3-1]": range "3-1" runs backwards
 site.toml:14:1: unknown key "node"
@@ -94,7 +94,7 @@ site.toml:19:43: a group must be a table, not the integer 7
 	hint: write [[partitions.groups]]
 site.toml:20:3: two partitions are named "p"`)
 	_, err = Parse("site.toml", []byte(head+"partitions = ['main']\n"))
-	require.ErrorContains(t, err, `site.toml:6:15: a partition must be a table, not the string main`)
+	require.ErrorContains(t, err, `site.toml:6:15: a partition must be a table, not the string "main"`)
 }
 
 func TestFromSlurm(t *testing.T) {

@@ -34,7 +34,7 @@ func (e *Export) UnmarshalSource(v *source.Value) error {
 		}
 		return c.Err()
 	default:
-		return source.Errorf(v.Pos, "export must be %q or a list of names, not the %s %v", ExportAll, v.Kind(), v.Plain())
+		return source.Errorf(v.Pos, "export must be %q or a list of names, not %s", ExportAll, v.Describe())
 	}
 	return nil
 }

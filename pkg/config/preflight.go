@@ -31,7 +31,7 @@ type Preflight struct {
 func (p *Preflight) UnmarshalSource(v *source.Value) error {
 	t, ok := v.Any.(*source.Table)
 	if !ok {
-		return source.Errorf(v.Pos, "preflight must be a table, not the %s %v", v.Kind(), v.Plain()).Hintf("write [preflight] in the system file, [Tests.preflight] in a scenario")
+		return source.Errorf(v.Pos, "preflight must be a table, not %s", v.Describe()).Hintf("write [preflight] in the system file, [Tests.preflight] in a scenario")
 	}
 	var c source.Complaints
 	type plain Preflight
@@ -47,13 +47,13 @@ func (p *Preflight) UnmarshalSource(v *source.Value) error {
 		names []string
 	}{{"off", p.Off}, {"warn", p.Warn}, {"fail", p.Fail}} {
 		for i, name := range l.names {
-			pos := elementPos(t, l.key, i)
+			pos := t.ElementPos(l.key, i)
 			switch {
 			case name == "": // not a string, which has been said
 			case !slices.Contains(Checks, name):
 				c.Add(source.Errorf(pos, "preflight has no check %q", name).Hintf("%s", source.Suggest(name, Checks)))
 			case first[name] != "":
-				c.Addf(pos, "check %q stands in %s already", name, first[name])
+				c.Addf(pos, "check %q is already in %s", name, first[name])
 			}
 			first[name] = l.key
 		}

@@ -33,7 +33,7 @@ func TestPreflightComplaints(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"unknown key":   {"gpu_memory_gb = 4", "s.toml:8:1: unknown key \"gpu_memory_gb\"\n\thint: did you mean \"gpu_memory_gib\"?"},
 		"unknown check": {"off = [\"gpu-memroy\"]", "s.toml:8:8: preflight has no check \"gpu-memroy\"\n\thint: did you mean \"gpu-memory\"?"},
-		"twice":         {"off = [\"shm\"]\nfail = [\"tmp\", \"shm\"]", "s.toml:9:16: check \"shm\" stands in off already"},
+		"twice":         {"off = [\"shm\"]\nfail = [\"tmp\", \"shm\"]", "s.toml:9:16: check \"shm\" is already in off"},
 		"below zero":    {"disk_gib = -1", "s.toml:8:1: preflight.disk_gib is -1, must be 0 or more"},
 		"no number":     {"disk_gib = \"much\"", "s.toml:8:1: disk_gib must be a number"},
 		"no name":       {"off = [1]", "off[0] must be a string"},

@@ -40,7 +40,7 @@ func ParseReports(t *source.Table) (Reports, error) {
 		}
 		sub, ok := v.Any.(*source.Table)
 		if !ok {
-			c.Add(source.Errorf(v.Pos, "reports.%s must be a table, not the %s %v", name, v.Kind(), v.Plain()).
+			c.Add(source.Errorf(v.Pos, "reports.%s must be a table, not %s", name, v.Describe()).
 				Hintf("write [reports.%s] and enable = true below it", name))
 			continue
 		}
@@ -63,7 +63,7 @@ func parseReport(name string, t *source.Table) (Report, error) {
 	var c source.Complaints
 	c.Add(source.Decode(t, &keys))
 	if !comparison && t.Has("group_by") {
-		c.Add(source.Errorf(t.PosOf("group_by"), "reports.%s has no groups", name).Hintf("group_by belongs to comparisons, such as [reports.vllm_comparison]"))
+		c.Add(source.Errorf(t.PosOf("group_by"), "reports.%s does not support group_by", name).Hintf("only comparisons such as [reports.vllm_comparison] have group_by"))
 	}
 	r := Report{Enable: comparison, GroupBy: keys.GroupBy}
 	if keys.Enable != nil {

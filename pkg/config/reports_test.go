@@ -46,8 +46,8 @@ func TestReportsMistakes(t *testing.T) {
 	hint: did you mean "vllm_comparison"?
 s.toml:3:1: unknown key "enabel"
 	hint: did you mean "enable"? known: enable, group_by
-s.toml:4:1: reports.status has no groups
-	hint: group_by belongs to comparisons, such as [reports.vllm_comparison]
+s.toml:4:1: reports.status does not support group_by
+	hint: only comparisons such as [reports.vllm_comparison] have group_by
 s.toml:6:1: enable must be a boolean, not the integer 3
 	hint: write enable = true or enable = false
 s.toml:8:1: reports.tarball must be a table, not the integer 1

@@ -24,7 +24,7 @@ type Signature struct {
 func (s *Signature) UnmarshalSource(v *source.Value) error {
 	t, ok := v.Any.(*source.Table)
 	if !ok {
-		return source.Errorf(v.Pos, "a signature must be a table, not the %s %v", v.Kind(), v.Plain()).Hintf("write [[signatures]]")
+		return source.Errorf(v.Pos, "a signature must be a table, not %s", v.Describe()).Hintf("write [[signatures]]")
 	}
 	var c source.Complaints
 	type plain Signature
@@ -36,7 +36,7 @@ func (s *Signature) UnmarshalSource(v *source.Value) error {
 		c.Addf(t.PosOf("regex"), "signature %q: %v", s.ID, err)
 	case s.Sample != "" && !re.MatchString(s.Sample):
 		c.Add(source.Errorf(t.PosOf("sample"), "signature %q does not match its sample %.80q", s.ID, s.Sample).
-			Hintf("put a line into sample that the regex %q finds", s.Regex))
+			Hintf("set sample to a line that the regex %q matches", s.Regex))
 	}
 	return c.Err()
 }

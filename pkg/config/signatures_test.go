@@ -39,7 +39,7 @@ nxt = "m"
 `))
 	require.EqualError(t, err, "site.toml:6:3: next is required\n"+
 		"site.toml:8:1: signature \"a\": error parsing regexp: missing closing ): `x(`\n"+
-		"site.toml:13:1: signature \"b\" does not match its sample \"zzz\"\n\thint: put a line into sample that the regex \"y+\" finds\n"+
+		"site.toml:13:1: signature \"b\" does not match its sample \"zzz\"\n\thint: set sample to a line that the regex \"y+\" matches\n"+
 		"site.toml:15:1: unknown key \"nxt\"\n\thint: did you mean \"next\"? known: area, id, kind, next, regex, role, sample")
 }
 

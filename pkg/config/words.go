@@ -35,7 +35,7 @@ func SplitWords(s string) ([]string, error) {
 		}
 	}
 	if quote != 0 || escaped {
-		return nil, fmt.Errorf("unfinished quote in %q", s)
+		return nil, fmt.Errorf("a quote is not closed in %q", s)
 	}
 	if inWord {
 		words = append(words, string(word))

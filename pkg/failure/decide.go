@@ -56,13 +56,13 @@ type Ending struct{ ID, Next string }
 func Endings() map[int]Ending { return maps.Clone(endings) }
 
 var endings = map[int]Ending{
-	126: {"permission-denied", "make the program executable, and readable on every node"},
-	127: {"program-missing", "the program is not on the step's PATH: look at the image, the prologue and the env of the test"},
-	134: {"process-aborted", "read the log's last lines: an assertion of the program, or of a library, failed"},
-	135: {"bus-error", "give the step a bigger /dev/shm (container option, or shm size of the image's runtime)"},
-	137: {"process-killed", "nobody signed for the KILL: look for the kernel's out-of-memory killer (dmesg, sacct MaxRSS), raise mem, or ask who runs a clean-up on that node"},
-	139: {"segfault", "try the same on another node and with another image; keep the core file"},
-	143: {"process-terminated", "something outside this job sent TERM: ask the admin, or look for a clean-up script of another job"},
+	126: {"permission-denied", "make the program executable and readable on every node"},
+	127: {"program-missing", "the program is not on the step's PATH: check the image, the prologue and the env of the test"},
+	134: {"process-aborted", "an assertion of the program or of a library failed: read the last lines of the log"},
+	135: {"bus-error", "enlarge /dev/shm (a container option, or the shm size of the container's runtime)"},
+	137: {"process-killed", "no log says who sent KILL: look for the kernel's out-of-memory killer (dmesg, sacct MaxRSS), raise mem, or ask for a clean-up script on that node"},
+	139: {"segfault", "keep the core file, and try another node and another image"},
+	143: {"process-terminated", "a process outside this job sent TERM: ask the admin, or look for a clean-up script of another job"},
 }
 
 // Explain scans the logs, several at once, and decides. Of logs that cannot be
@@ -476,7 +476,7 @@ func best(reports []Report) *Report {
 func unknown(r *Report, rest []clue) *result.Failure {
 	f := &result.Failure{
 		Cause: "unknown", Confidence: result.NoCause, Others: others(clue{}, rest),
-		Next: "read the end of that log; once you know the cause, put its line into [[signatures]] of the system file",
+		Next: "read the end of that log; once you know the cause, add its line to [[signatures]] of the system file",
 	}
 	if r == nil {
 		return f

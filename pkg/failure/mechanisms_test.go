@@ -61,7 +61,7 @@ func TestWhoseLog(t *testing.T) {
 			[]string{"proxy-5xx", "connection-refused"}},
 		"a proxy's 502 hides what its backend answered": {failure.Job{}, []failure.Log{
 			log("proxy", bad502), log("serve", notFound), log("client", "Error 0: Bad Gateway")}, []string{"backend-not-found", "proxy-5xx", "client-server-error"}},
-		"an answer alone is no failure": {failure.Job{}, []failure.Log{log("serve", notFound), log("client", "all is well")}, []string{"unknown"}},
+		"an answer alone is not a failure": {failure.Job{}, []failure.Log{log("serve", notFound), log("client", "all is well")}, []string{"unknown"}},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, causes(explain(t, tt.job, tt.logs...))) })
 	}

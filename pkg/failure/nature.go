@@ -325,12 +325,12 @@ func (s speech) place() string {
 // nextOf is what to do about a kind of failure that has no entry of its own; the thing
 // follows.
 var nextOf = map[string]string{
-	configuration: "correct the setting that the line speaks of",
-	file:          "make sure that the file is there, whole and readable on the node that wrote the log",
-	model:         "check the files of the model, and that this version of the engine supports it",
+	configuration: "correct the setting that the line names",
+	file:          "check that the file exists, is complete, and is readable on the node that wrote the log",
+	model:         "check the files of the model, and that this engine version supports it",
 	environment:   "check the image, the installed packages and the variables of the step",
-	resource:      "give the step more of what ran out, or ask for less",
-	network:       "check the address, and that what should answer there runs and can be reached from that node",
+	resource:      "give the step more of the resource that ran out, or lower the demand",
+	network:       "check the address, and that the server there runs and can be reached from that node",
 	defect:        "the program failed in its own code: look the line up for this version, or report it with the traceback",
 }
 

@@ -72,7 +72,7 @@ func TestKilledAtTheEnd(t *testing.T) {
 	}
 }
 
-// What a program went on after is no failure.
+// What a program went on after is not a failure.
 //
 // covers: PL-F1, PL-F6
 func TestWentOn(t *testing.T) {

@@ -142,19 +142,19 @@ func compile(signatures []Signature) (*Table, error) {
 		case s.ID == "":
 			bad = multierror.Append(bad, fmt.Errorf("signature %d has no id", i+1))
 		case twice && signatures[first].Where != "":
-			bad = multierror.Append(bad, fmt.Errorf("%s: the id is taken, by a built-in one or another of the site", signatures[first].name()))
+			bad = multierror.Append(bad, fmt.Errorf("%s: another signature, built in or of the site, has this id", signatures[first].name()))
 		case twice:
-			bad = multierror.Append(bad, fmt.Errorf("%s is there twice", s.name()))
+			bad = multierror.Append(bad, fmt.Errorf("%s is defined twice", s.name()))
 		}
 		if err != nil {
 			bad = multierror.Append(bad, fmt.Errorf("%s: %w", s.name(), err))
 		}
 		if !slices.Contains([]Kind{Root, Symptom, Tail, Answer}, s.Kind) {
-			bad = multierror.Append(bad, fmt.Errorf("%s: unknown kind %q: want root, symptom, answer or tail", s.name(), s.Kind))
+			bad = multierror.Append(bad, fmt.Errorf("%s: unknown kind %q; known: root, symptom, answer, tail", s.name(), s.Kind))
 		}
 		for _, r := range strings.Split(s.Role, "/") {
 			if !slices.Contains(roles, r) {
-				bad = multierror.Append(bad, fmt.Errorf("%s: unknown role %q: want %s, several with slashes", s.name(), r, strings.Join(roles, ", ")))
+				bad = multierror.Append(bad, fmt.Errorf("%s: unknown role %q; known: %s; separate several with slashes", s.name(), r, strings.Join(roles, ", ")))
 			}
 		}
 		t.byID[s.ID] = i
@@ -165,7 +165,7 @@ func compile(signatures []Signature) (*Table, error) {
 		}
 		words = append(words, lits)
 	}
-	if err := bad.ErrorOrNil(); err != nil {
+	if err := lines(bad); err != nil {
 		return nil, err
 	}
 	t.filter = newAutomaton(append(words, markerWords...))
@@ -179,12 +179,26 @@ func (t *Table) check(n int, benign []Benign) error {
 		if !e.re.MatchString(e.Sample) {
 			bad = multierror.Append(bad, fmt.Errorf("%s does not match its sample %.80q", e.name(), e.Sample))
 		} else if first := t.first(e.Sample); first != i {
-			bad = multierror.Append(bad, fmt.Errorf("%s: its sample is matched by %q before it", e.name(), t.entries[first].ID))
+			bad = multierror.Append(bad, fmt.Errorf("%s: %q comes before it and matches its sample", e.name(), t.entries[first].ID))
 		}
 		for _, b := range benign {
 			if e.re.MatchString(b.Line) {
-				bad = multierror.Append(bad, fmt.Errorf("%s matches a line that is no failure (%s): %.80q", e.name(), b.Why, b.Line))
+				bad = multierror.Append(bad, fmt.Errorf("%s matches a line that is not a failure (%s): %.80q", e.name(), b.Why, b.Line))
 			}
+		}
+	}
+	return lines(bad)
+}
+
+// lines is every complaint on a line of its own, nil if there is none.
+func lines(bad *multierror.Error) error {
+	if bad != nil {
+		bad.ErrorFormat = func(errs []error) string {
+			text := make([]string, len(errs))
+			for i, err := range errs {
+				text[i] = err.Error()
+			}
+			return strings.Join(text, "\n")
 		}
 	}
 	return bad.ErrorOrNil()

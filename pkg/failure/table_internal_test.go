@@ -92,10 +92,10 @@ func TestSiteSignatures(t *testing.T) {
 		"pattern": {func(s *Signature) { s.Regex = "(" }, "missing closing"},
 		"kind":    {func(s *Signature) { s.Kind = "cause" }, `unknown kind "cause"`},
 		"id":      {func(s *Signature) { s.ID = "cuda-oom" }, "twice"},
-		"place":   {func(s *Signature) { s.ID, s.Where = "cuda-oom", "site.toml:3:1" }, `site.toml:3:1: signature "cuda-oom": the id is taken`},
-		"role":    {func(s *Signature) { s.Role = "server/gpu" }, `unknown role "gpu": want any, client`},
+		"place":   {func(s *Signature) { s.ID, s.Where = "cuda-oom", "site.toml:3:1" }, `site.toml:3:1: signature "cuda-oom": another signature, built in or of the site, has this id`},
+		"role":    {func(s *Signature) { s.Role = "server/gpu" }, `unknown role "gpu"; known: any, client`},
 		"no id":   {func(s *Signature) { s.ID = "" }, "no id"},
-		"benign":  {func(s *Signature) { s.Regex, s.Sample = "Failed requests:", "Failed requests: 3" }, "is no failure"},
+		"benign":  {func(s *Signature) { s.Regex, s.Sample = "Failed requests:", "Failed requests: 3" }, "is not a failure"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := ours
@@ -107,7 +107,7 @@ func TestSiteSignatures(t *testing.T) {
 	second := ours
 	second.ID = "site-lustre-2"
 	_, err = With([]Signature{ours, second})
-	require.ErrorContains(t, err, `matched by "site-lustre" before it`)
+	require.ErrorContains(t, err, `"site-lustre" comes before it and matches its sample`)
 }
 
 // BenchmarkEveryPattern is what the filter saves: every pattern on every

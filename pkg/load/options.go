@@ -22,39 +22,39 @@ import (
 // The fields below the line are no flags: a command fills them in.
 type Options struct {
 	Backend         string `name:"backend" default:"openai" enum:"vllm,openai,openai-chat" help:"Request protocol: ${enum}."`
-	BaseURL         string `name:"base-url" placeholder:"URL" help:"Server base, such as http://host:8000; wins over --host and --port."`
+	BaseURL         string `name:"base-url" placeholder:"URL" help:"Base URL of the server, such as http://host:8000; replaces --host and --port."`
 	Host            string `name:"host" default:"127.0.0.1" help:"Server host."`
 	Port            int    `name:"port" default:"8000" help:"Server port."`
-	Endpoint        string `name:"endpoint" default:"/v1/completions" help:"Path of the API; with openai-chat the default is /v1/chat/completions."`
+	Endpoint        string `name:"endpoint" default:"/v1/completions" help:"Path of the API; default with openai-chat: /v1/chat/completions."`
 	Header          List   `name:"header" placeholder:"KEY=VALUE" help:"Request headers."`
 	Insecure        bool   `name:"insecure" help:"Do not verify the server's certificate."`
-	Model           string `name:"model" help:"Model; the first one the server lists if absent."`
+	Model           string `name:"model" help:"Model; default: the first that the server lists."`
 	ServedModelName string `name:"served-model-name" help:"Model name in requests, if it differs from --model."`
-	Label           string `name:"label" help:"Start of the automatic result file name, recorded in the result."`
-	RequestIDPrefix string `name:"request-id-prefix" help:"Prefix of the x-request-id header; random by default."`
+	Label           string `name:"label" help:"Beginning of the automatic name of the result file; recorded in the result."`
+	RequestIDPrefix string `name:"request-id-prefix" help:"Prefix of the x-request-id header; default: random."`
 
-	Tokenizer         string `name:"tokenizer" help:"Recorded; if a local folder, the vocabulary size is read from its config.json."`
-	TokenizerMode     string `name:"tokenizer-mode" default:"auto" help:"Accepted, no effect."`
-	TrustRemoteCode   bool   `name:"trust-remote-code" help:"Accepted, no effect."`
-	SkipTokenizerInit bool   `name:"skip-tokenizer-init" help:"Records a null tokenizer, no other effect."`
+	Tokenizer         string `name:"tokenizer" help:"Recorded. If it is a local folder, the vocabulary size is read from its config.json."`
+	TokenizerMode     string `name:"tokenizer-mode" default:"auto" help:"Accepted, but has no effect."`
+	TrustRemoteCode   bool   `name:"trust-remote-code" help:"Accepted, but has no effect."`
+	SkipTokenizerInit bool   `name:"skip-tokenizer-init" help:"Record a null tokenizer; no other effect."`
 
-	DatasetName       string     `name:"dataset-name" default:"random" help:"Only random is known."`
-	DatasetPath       string     `name:"dataset-path" help:"Refused: random reads no file."`
-	DisableShuffle    bool       `name:"disable-shuffle" help:"Accepted, no effect on random."`
-	NoOversample      bool       `name:"no-oversample" help:"Accepted, no effect on random."`
+	DatasetName       string     `name:"dataset-name" default:"random" help:"Only random is supported."`
+	DatasetPath       string     `name:"dataset-path" help:"Not supported: random reads no file."`
+	DisableShuffle    bool       `name:"disable-shuffle" help:"Accepted, but has no effect on random."`
+	NoOversample      bool       `name:"no-oversample" help:"Accepted, but has no effect on random."`
 	NumPrompts        int        `name:"num-prompts" default:"1000" help:"Number of requests."`
 	Seed              int64      `name:"seed" default:"0" help:"Seed of prompts, lengths and arrivals: the same seed sends the same requests."`
 	RandomInputLen    int        `name:"random-input-len" default:"1024" help:"Prompt tokens, without the prefix."`
-	RandomOutputLen   int        `name:"random-output-len" default:"128" help:"Tokens asked for."`
+	RandomOutputLen   int        `name:"random-output-len" default:"128" help:"Tokens to ask for."`
 	RandomRangeRatio  RangeRatio `name:"random-range-ratio" default:"0.0" placeholder:"R" help:"Spread of lengths: a number in [0,1) or {\"input\":R,\"output\":R}."`
-	RandomPrefixLen   int        `name:"random-prefix-len" default:"0" help:"Tokens that all prompts share at the start, on top of the prompt's own."`
+	RandomPrefixLen   int        `name:"random-prefix-len" default:"0" help:"Tokens at the start that all prompts share, in addition to the prompt's own."`
 	InputLen          *int       `name:"input-len" help:"Same as --random-input-len."`
 	OutputLen         *int       `name:"output-len" help:"Same as --random-output-len."`
 	IgnoreEOS         bool       `name:"ignore-eos" help:"Ask for full-length answers; always on for random."`
-	ExtraBody         Object     `name:"extra-body" placeholder:"JSON" help:"Object merged into every request; wins over sampling flags."`
+	ExtraBody         Object     `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request; replaces sampling flags."`
 	Logprobs          *int       `name:"logprobs" help:"Log probabilities per token."`
-	UseBeamSearch     bool       `name:"use-beam-search" help:"Accepted, no effect with these protocols."`
-	Temperature       *float64   `name:"temperature" help:"Sampling temperature; not sent if absent, so the server decides."`
+	UseBeamSearch     bool       `name:"use-beam-search" help:"Accepted, but has no effect with these protocols."`
+	Temperature       *float64   `name:"temperature" help:"Sampling temperature; default: the server's."`
 	TopP              *float64   `name:"top-p" help:"Sampling: nucleus."`
 	TopK              *int       `name:"top-k" help:"Sampling: best K."`
 	MinP              *float64   `name:"min-p" help:"Sampling: minimum probability."`
@@ -64,22 +64,22 @@ type Options struct {
 
 	RequestRate          float64 `name:"request-rate" default:"inf" help:"Requests per second; inf sends all at once."`
 	Burstiness           float64 `name:"burstiness" default:"1.0" help:"Shape of the Gamma law of intervals: 1 is Poisson, below 1 bursty, above 1 regular, inf constant."`
-	MaxConcurrency       *int    `name:"max-concurrency" help:"Most requests in flight."`
-	RampUpStrategy       string  `name:"ramp-up-strategy" default:"" enum:",linear,exponential" help:"Let the rate grow over the run: linear or exponential."`
+	MaxConcurrency       *int    `name:"max-concurrency" help:"Largest number of requests in flight."`
+	RampUpStrategy       string  `name:"ramp-up-strategy" default:"" enum:",linear,exponential" help:"Raise the rate during the run: linear or exponential."`
 	RampUpStartRPS       *int    `name:"ramp-up-start-rps" help:"Rate at the first request."`
 	RampUpEndRPS         *int    `name:"ramp-up-end-rps" help:"Rate at the last request."`
-	NumWarmups           int     `name:"num-warmups" default:"0" help:"Requests before the run that are not measured."`
-	ReadyCheckTimeoutSec int     `name:"ready-check-timeout-sec" default:"0" help:"Wait this long, in seconds, for the first sample to succeed; 0 does not check."`
+	NumWarmups           int     `name:"num-warmups" default:"0" help:"Requests sent before the run; they are not measured."`
+	ReadyCheckTimeoutSec int     `name:"ready-check-timeout-sec" default:"0" help:"Seconds to wait until a first request succeeds; 0 disables the check."`
 	Profile              bool    `name:"profile" help:"Start and stop the server's profiler around the run."`
-	DisableTqdm          bool    `name:"disable-tqdm" help:"No lines of progress."`
+	DisableTqdm          bool    `name:"disable-tqdm" help:"Print no progress."`
 
 	PercentileMetrics string `name:"percentile-metrics" placeholder:"LIST" help:"Metric families to report: ttft, tpot, itl, e2el, client_queue_time, e2el_including_client_queue. Default: ttft,tpot,itl."`
-	MetricPercentiles string `name:"metric-percentiles" default:"99" help:"Percentiles to report, by comma."`
-	Goodput           List   `name:"goodput" placeholder:"KEY:MS" help:"Limits in ms a good request meets: ttft, tpot, e2el."`
+	MetricPercentiles string `name:"metric-percentiles" default:"99" help:"Percentiles to report, separated by commas."`
+	Goodput           List   `name:"goodput" placeholder:"KEY:MS" help:"Limits in ms that a good request meets: ttft, tpot, e2el."`
 	SaveResult        bool   `name:"save-result" help:"Write the result as JSON."`
 	AppendResult      bool   `name:"append-result" help:"Append the result to the file, after a newline."`
 	SaveDetailed      bool   `name:"save-detailed" help:"Keep per-request arrays in the result."`
-	ResultDir         string `name:"result-dir" help:"Folder of the result, created if missing."`
+	ResultDir         string `name:"result-dir" help:"Folder of the result; created if missing."`
 	ResultFilename    string `name:"result-filename" help:"Name of the result file instead of the automatic one."`
 	Metadata          List   `name:"metadata" placeholder:"KEY=VALUE" help:"Extra top-level keys of the result."`
 

@@ -71,9 +71,9 @@ func (b *Batch) join(plans []*Plan) error {
 	}
 	switch {
 	case limited != 0 && limited != len(plans):
-		return fmt.Errorf("%d of %d runs have a time limit: in one allocation all need one, or none", limited, len(plans))
+		return fmt.Errorf("%d of %d runs have a time limit, but in one allocation all runs need one, or none may have one", limited, len(plans))
 	case len(j.NodeList) > 0 && j.Nodes > len(j.NodeList):
-		return fmt.Errorf("a run needs %d nodes, and another of the same allocation names %s\n\thint: name the nodes of every test, or of none", j.Nodes, strings.Join(j.NodeList, ","))
+		return fmt.Errorf("a run needs %d nodes, but another run of the same allocation names %s\n\thint: name the nodes of every test, or of none", j.Nodes, strings.Join(j.NodeList, ","))
 	}
 	j.Grace = Seconds(grace(time.Duration(j.TimeLimit)))
 	return nil
@@ -93,7 +93,7 @@ func union(list, more []string) []string {
 // sequence uses the first nodes of the allocation, whichever these are.
 func (b *Batch) sameNodes(p *Plan) error {
 	if n := len(p.Job.NodeList); n > 0 && n < len(b.Job.NodeList) {
-		return fmt.Errorf("test %q names the nodes %s, and the runs of the same allocation together %s\n\thint: name the same nodes for all, or leave them out: a run uses the first nodes of its allocation",
+		return fmt.Errorf("test %q names the nodes %s, but the runs of the same allocation together name %s\n\thint: name the same nodes for all tests, or for none; a run uses the first nodes of its allocation",
 			p.Test, strings.Join(p.Job.NodeList, ","), strings.Join(b.Job.NodeList, ","))
 	}
 	for _, list := range b.Job.Exclude {
@@ -103,7 +103,7 @@ func (b *Batch) sameNodes(p *Plan) error {
 		}
 		for _, host := range hosts {
 			if slices.Contains(p.Job.NodeList, host) {
-				return fmt.Errorf("test %q names the node %s, which another run of the same allocation excludes", p.Test, host)
+				return fmt.Errorf("test %q names the node %s, but another run of the same allocation excludes it", p.Test, host)
 			}
 		}
 	}
@@ -118,7 +118,7 @@ func (b *Batch) sameQueue(p *Plan) error {
 		{"sbatch_args", strings.Join(b.Job.SbatchArgs, " "), strings.Join(p.Job.SbatchArgs, " ")},
 	} {
 		if x.a != x.b {
-			return fmt.Errorf("test %q asks for %s %q, another run of the same allocation for %q", p.Test, x.what, x.b, x.a)
+			return fmt.Errorf("test %q asks for %s %q, but another run of the same allocation asks for %q", p.Test, x.what, x.b, x.a)
 		}
 	}
 	return nil
@@ -131,7 +131,7 @@ func DecodeBatch(data []byte) (*Batch, error) {
 		return nil, fmt.Errorf("decode batch: %w", err)
 	}
 	if b.Schema != BatchSchema {
-		return nil, fmt.Errorf("decode batch: schema %q, this program reads %q", b.Schema, BatchSchema)
+		return nil, fmt.Errorf("decode batch: the schema is %q, but this program reads %q", b.Schema, BatchSchema)
 	}
 	return &b, nil
 }

@@ -57,12 +57,12 @@ func parseSnippets(v *source.Value) ([]snippet, error) {
 			entry := x.Get(key)
 			pattern, err := regexp.Compile(key)
 			if err != nil {
-				c.Add(source.Errorf(entry.Pos, "custom_bash: %q is no regular expression: %v", key, err).
-					Hintf("the syntax is RE2's, without look-around and back-references"))
+				c.Add(source.Errorf(entry.Pos, "custom_bash: %q is not a regular expression: %v", key, err).
+					Hintf("use RE2 syntax, which has no look-around and no back-references"))
 			}
 			text, ok := entry.Text()
 			if !ok {
-				c.Addf(entry.Pos, "custom_bash: the text for %q must be a string, not the %s %v", key, entry.Kind(), entry.Plain())
+				c.Addf(entry.Pos, "custom_bash: the text for %q must be a string, not %s", key, entry.Describe())
 			}
 			list = append(list, snippet{pattern, text})
 		}

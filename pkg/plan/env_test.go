@@ -91,17 +91,17 @@ func TestEnvironmentRefuses(t *testing.T) {
 		`A = 1`:                             "s.toml:6:1: A must be a string, not the integer 1\n\thint: write A = \"1\"",
 		`A = 1.5`:                           "A must be a string, not the float 1.5",
 		`A = true`:                          "A must be a string, not the boolean true",
-		`A = ["x"]`:                         "A is a list, where one value is needed",
+		`A = ["x"]`:                         "A is a list, but one value is needed",
 		`A = { env = "X", file = "/y" }`:    "A: write exactly one of env, file, shell",
 		`A = {}`:                            "A: write exactly one of env, file, shell",
 		`A = { env = "" }`:                  "A: write exactly one of env, file, shell",
 		`A = { enf = "X" }`:                 `unknown key "enf"`,
 		`A = { env = "X Y" }`:               `A: "X Y" cannot name an environment variable`,
 		`A = { for = ["serve"] }`:           "A: write exactly one of env, file, shell",
-		`A = { env = "X", for = [] }`:       "A: for names no role\n\thint: leave it out",
-		`A = { shell = "x", for = ["a"] }`:  "A: for goes with env and file",
-		`A = { env = "X", for = ["serv"] }`: "A: for: \"serv\" is no role or client of this test, which has serve, bench\n\thint: did you mean \"serve\"?",
-		`A = { file = "~/token" }`:          "A: \"~/token\" is not expanded\n\thint: write the whole path",
+		`A = { env = "X", for = [] }`:       "A: for names no role\n\thint: remove for",
+		`A = { shell = "x", for = ["a"] }`:  "A: for is allowed with env and file only",
+		`A = { env = "X", for = ["serv"] }`: "A: for: \"serv\" is not a role or client of this test; known: serve, bench\n\thint: did you mean \"serve\"?",
+		`A = { file = "~/token" }`:          "A: \"~/token\" is not expanded\n\thint: write the absolute path",
 		`A = { env = "X}$(touch x)" }`:      "cannot name an environment variable",
 		`A = { default = 1 }`:               "A must be a string, not the integer 1",
 		`"A B" = "x"`:                       `"A B" cannot name an environment variable`,
@@ -134,7 +134,7 @@ func TestShellTextIsNoted(t *testing.T) {
 			continue
 		}
 		require.Len(t, p.Notes, 1, value)
-		require.Contains(t, p.Notes[0], "s.toml:6:1: A is passed as it stands")
+		require.Contains(t, p.Notes[0], "s.toml:6:1: A is passed unchanged")
 		require.Contains(t, p.Notes[0], "{ shell = ")
 	}
 }

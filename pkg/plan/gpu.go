@@ -23,7 +23,7 @@ func ParseGPUs(s string) ([]int, error) {
 		}
 		for id := int(a); id <= int(b); id++ {
 			if seen[id] {
-				return nil, fmt.Errorf("GPU %d stands twice in %q", id, s)
+				return nil, fmt.Errorf("GPU %d is named twice in %q", id, s)
 			}
 			seen[id] = true
 			ids = append(ids, id)

@@ -34,8 +34,8 @@ func TestParseGPUs(t *testing.T) {
 		{in: "all", err: `"all" is not`},
 		{in: "1024", err: `"1024" is not`},
 		{in: "0-999999999999", err: `is not`},
-		{in: "0,0", err: `GPU 0 stands twice in "0,0"`},
-		{in: "2,0-3", err: `GPU 2 stands twice in "2,0-3"`},
+		{in: "0,0", err: `GPU 0 is named twice in "0,0"`},
+		{in: "2,0-3", err: `GPU 2 is named twice in "2,0-3"`},
 	} {
 		got, err := plan.ParseGPUs(c.in)
 		if c.err != "" {

@@ -73,14 +73,14 @@ func (p *Plan) launch(in Input) error {
 		if err != nil {
 			if said := err.Error(); !refused[said] { // of one mount, every step complains
 				refused[said] = true
-				errs = append(errs, source.Errorf(in.Test.Pos, "launcher %s: %v", in.LauncherName, err))
+				errs = append(errs, source.Errorf(in.Test.PosOf("launcher"), "launcher %s: %v", in.LauncherName, err))
 			}
 			continue
 		}
 		*s = wrapped
 		if in.NoImage {
 			in.NoImage = false // said once
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: no docker_image_url: the steps run without a container, with the programs of the nodes", in.Test.Pos))
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: there is no docker_image_url, so the steps run without a container, with the nodes' own programs", in.Test.Pos))
 		}
 	}
 	return errors.Join(errs...)
@@ -93,7 +93,7 @@ func (p *Plan) mount(in Input, install, hf string) error {
 	for _, m := range in.Test.Mounts {
 		text := in.workDir(m)
 		if shellText.MatchString(text) {
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: the mount %q is passed as it stands; CloudAI would let the shell expand it", in.Test.Pos, m))
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: the mount %q is passed unchanged; in CloudAI, the shell would expand it", in.Test.Pos, m))
 		}
 		p.Mounts = append(p.Mounts, text)
 	}
@@ -118,8 +118,8 @@ func (p *Plan) mount(in Input, install, hf string) error {
 	}
 	for _, dir := range []struct{ key, path string }{{"output_path", p.Dir}, {"install_path", install}, {"hf_home_path", hf}} {
 		if strings.ContainsAny(dir.path, ":,") {
-			return source.Errorf(in.System.Pos, "%s: %q is mounted into containers, where a colon or a comma would split the mount", dir.key, dir.path).
-				Hintf("choose a path without them, or launcher = \"bare\"")
+			return source.Errorf(in.System.Pos, "%s: %q is mounted into containers, but a colon or a comma would split the mount", dir.key, dir.path).
+				Hintf("use a path without colons and commas, or launcher = \"bare\"")
 		}
 	}
 	return nil
@@ -178,7 +178,7 @@ func (p *Plan) expose(box *Container) (inside []Var) {
 		p.Unset = slices.DeleteFunc(slices.Clone(hostPaths), func(name string) bool { return slices.Contains(box.Env, name) })
 	}
 	if i := slices.IndexFunc(p.Mounts, func(m string) bool { return strings.ContainsAny(m, " \t\\") }); i >= 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("the mount %q has a space or a backslash, which enroot takes from pyxis only after version 4.1.2; a path without them, such as a symbolic link, always works", p.Mounts[i]))
+		p.Notes = append(p.Notes, fmt.Sprintf("the mount %q has a space or a backslash, which works with pyxis only if enroot is newer than 4.1.2; a path without them, such as a symbolic link, always works", p.Mounts[i]))
 	}
 	p.OneLine = slices.Clone(p.Job.Export)
 	for _, v := range p.Env {

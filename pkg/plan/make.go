@@ -296,7 +296,7 @@ func (p *Plan) allocate(in Input) error {
 	t, sys := &in.Test, in.System
 	nodes, err := t.Nodes()
 	c.Add(err)
-	chosen, err := ResolveNodes(t.Pos, t.NodeLists, t.ExcludeNodes, sys, in.Inventory, in.Taken)
+	chosen, err := ResolveNodes(written(t), t.NodeLists, t.ExcludeNodes, sys, in.Inventory, in.Taken)
 	c.Add(err)
 	if len(t.NodeLists) > 0 {
 		nodes = len(chosen.Hosts)
@@ -321,6 +321,14 @@ func (p *Plan) allocate(in Input) error {
 	}
 	p.Notes = append(append(p.Notes, sys.Warnings...), chosen.Notes...)
 	return c.Err()
+}
+
+// written is the table of a test, for positions.
+func written(t *scenario.Test) *source.Table {
+	if t.Table == nil {
+		return source.NewTable(t.Pos)
+	}
+	return t.Table
 }
 
 // jobName replaces by a dash what a job's name should not hold. The job is found
@@ -385,11 +393,11 @@ func (p *Plan) environment(in Input) (visible []int, secrets []asked, err error)
 			secrets = append(secrets, asked{Secret{Name: name, Env: ref.Env, File: absolute(ref.File, in.WorkDir)}, ref.For, v.Pos})
 			continue
 		case literal && shellText.MatchString(s):
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: %s is passed as it stands; CloudAI would let the shell expand it (write { shell = %q } for that)", v.Pos, name, s))
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: %s is passed unchanged; in CloudAI, the shell would expand it (to expand it, write { shell = %q })", v.Pos, name, s))
 		case literal && (redact.Setting(name, s) != s):
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: the value of %s looks like a secret, and stands in the plan, the script and the kept definitions; write { env = %q } or { file = … }", v.Pos, name, name))
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: the value of %s looks like a secret, but the plan, the script and the kept definitions contain it; write { env = %q } or { file = … }", v.Pos, name, name))
 		case secretName.MatchString(ref.Shell):
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: shell text puts its value into the whole job's environment; a secret is { env = … } or { file = … }", v.Pos))
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: shell text puts the value into the environment of the whole job; for a secret, write { env = … } or { file = … }", v.Pos))
 		}
 		p.Env = append(p.Env, Var{Name: name, Value: word})
 	}
@@ -435,9 +443,9 @@ func envWord(name string, v *source.Value) (Word, reference, error) {
 		}
 		return Word{{Shell: ref.Shell}}, ref, nil
 	case []*source.Value:
-		return nil, reference{}, source.Errorf(v.Pos, "%s is a list, where one value is needed", name)
+		return nil, reference{}, source.Errorf(v.Pos, "%s is a list, but one value is needed", name)
 	}
-	return nil, reference{}, source.Errorf(v.Pos, "%s must be a string, not the %s %v", name, v.Kind(), v.Plain()).Hintf("write %s = \"%v\"", name, v.Plain())
+	return nil, reference{}, source.Errorf(v.Pos, "%s must be a string, not %s", name, v.Describe()).Hintf("write %s = \"%v\"", name, v.Plain())
 }
 
 func validName(s string) bool {
@@ -447,39 +455,4 @@ func validName(s string) bool {
 		}
 	}
 	return s != ""
-}
-
-// check refuses a plan that cannot work, with the numbers.
-func (p *Plan) check(in Input) error {
-	var c source.Complaints
-	pos, perNode := in.Test.Pos, in.System.GPUsPerNode
-	type use struct{ node, gpu int }
-	taken := map[use]string{}
-	for _, r := range p.Roles {
-		if r.Nodes.Count < 1 || r.Nodes.Offset < 0 || r.Nodes.End() > p.Job.Nodes {
-			c.Addf(pos, "role %q needs nodes %s, the job has %d", r.Name, r.Nodes, p.Job.Nodes)
-			continue
-		}
-		if world := r.World(); r.Engine && world > len(r.GPUs)*r.Nodes.Count {
-			c.Add(source.Errorf(pos, "role %q needs %d GPUs (TP %d x PP %d x DP %d), but has %d (%d nodes x %d)", r.Name,
-				world, max(r.TP, 1), max(r.PP, 1), max(r.DP, 1), len(r.GPUs)*r.Nodes.Count, r.Nodes.Count, len(r.GPUs)).
-				Hintf("lower tensor_parallel_size, or give the role more GPUs or nodes"))
-		}
-		for _, gpu := range r.GPUs {
-			if perNode > 0 && gpu >= perNode {
-				c.Addf(pos, "role %q uses GPU %d, but a node has %d (0-%d)", r.Name, gpu, perNode, perNode-1)
-			}
-			for node := r.Nodes.Offset; node < r.Nodes.End(); node++ {
-				if other := taken[use{node, gpu}]; other != "" {
-					c.Add(source.Errorf(pos, "roles %q and %q both use GPU %d of node %d", other, r.Name, gpu, node).
-						Hintf("give them different gpu_ids, or more nodes"))
-				}
-				taken[use{node, gpu}] = r.Name
-			}
-		}
-	}
-	if err := p.checkPorts(); err != nil {
-		c.Add(source.Errorf(pos, "%v", err).Hintf("set another cmd_args.port"))
-	}
-	return c.Err()
 }

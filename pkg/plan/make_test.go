@@ -13,6 +13,7 @@ import (
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/source"
 )
 
 const site = `name = "s"
@@ -137,23 +138,23 @@ func TestMakeRefuses(t *testing.T) {
 		want  string // "": planned
 	}{
 		{"fits", 1, nil, []plan.Role{sized(role("serve", one, 0, 1, 2, 3), 2, 2, 1)}, ""},
-		{"GPU out of range", 1, nil, []plan.Role{role("serve", one, 3, 4)}, `role "serve" uses GPU 4, but a node has 4 (0-3)`},
+		{"GPU out of range", 1, nil, []plan.Role{role("serve", one, 3, 4)}, `CUDA_VISIBLE_DEVICES names GPU 4, but a node has 4 GPUs (0-3)`},
 		{"TP above the GPUs", 1, nil, []plan.Role{sized(role("serve", one, 0, 1), 4, 1, 1)},
-			`role "serve" needs 4 GPUs (TP 4 x PP 1 x DP 1), but has 2 (1 nodes x 2)`},
+			`role "serve" needs 4 GPUs (TP 4 x PP 1 x DP 1), but has 2 (1 node with 2 GPUs)`},
 		{"TP x PP x DP above the GPUs", 2, nil, []plan.Role{sized(role("serve", both, 0, 1, 2, 3), 3, 2, 2)},
-			`role "serve" needs 12 GPUs (TP 3 x PP 2 x DP 2), but has 8 (2 nodes x 4)`},
+			`role "serve" needs 12 GPUs (TP 3 x PP 2 x DP 2), but has 8 (2 nodes with 4 GPUs each)`},
 		{"as many GPUs as needed, over nodes", 2, nil, []plan.Role{sized(role("serve", both, 0, 1, 2, 3), 4, 2, 1)}, ""},
-		{"no GPU", 1, nil, []plan.Role{role("serve", one)}, `role "serve" needs 1 GPUs (TP 1 x PP 1 x DP 1), but has 0 (1 nodes x 0)`},
+		{"no GPU", 1, nil, []plan.Role{role("serve", one)}, `role "serve" needs 1 GPU, but has 0 (1 node with 0 GPUs)`},
 		{"one GPU, two roles", 1, nil, []plan.Role{role("prefill", one, 0, 1), role("decode", one, 1, 2)}, `roles "prefill" and "decode" both use GPU 1 of node 0`},
 		{"the same GPU of other nodes", 2, nil, []plan.Role{role("prefill", one, 0), role("decode", plan.Slice{Offset: 1, Count: 1}, 0)}, ""},
 		{"overlap on the second node", 2, nil, []plan.Role{role("prefill", both, 0), role("decode", plan.Slice{Offset: 1, Count: 1}, 0)}, `both use GPU 0 of node 1`},
-		{"slice beyond the job", 1, nil, []plan.Role{role("serve", plan.Slice{Offset: 1, Count: 2}, 0)}, `role "serve" needs nodes 1-2, the job has 1`},
+		{"slice beyond the job", 1, nil, []plan.Role{role("serve", plan.Slice{Offset: 1, Count: 2}, 0)}, `role "serve" needs nodes 1-2, but the job has 1 node`},
 		{"empty slice", 1, nil, []plan.Role{role("serve", plan.Slice{}, 0)}, `the job has 1`},
-		{"negative slice", 1, nil, []plan.Role{role("serve", plan.Slice{Offset: -1, Count: 1}, 0)}, `role "serve" needs nodes -1, the job has 1`},
+		{"negative slice", 1, nil, []plan.Role{role("serve", plan.Slice{Offset: -1, Count: 1}, 0)}, `role "serve" needs nodes -1, but the job has 1 node`},
 		{"one port, two names", 1, []plan.Port{port("http", 8300), port("ray", 8300)}, []plan.Role{role("serve", one, 0)},
-			`none of the 100 port slots can be used: ports "http" and "ray" are both 8300`},
+			`none of the 100 port slots is usable: ports "http" and "ray" are both 8300`},
 		{"every slot in Ray's range", 1, []plan.Port{port("http", 12000)}, []plan.Role{onRay(role("serve", one, 0))},
-			`none of the 100 port slots can be used: port "http" is 12000, inside the range 10002-19999 of Ray's workers, which run on the nodes of "serve"`},
+			`none of the 100 port slots is usable: port "http" is 12000, in the range 10002-19999 of Ray's workers, which run on the nodes of "serve"`},
 		{"some slots in Ray's range", 1, []plan.Port{port("http", 9990)}, []plan.Role{onRay(role("serve", one, 0))}, ""},
 		{"Ray's range without Ray", 1, []plan.Port{port("http", 12000)}, []plan.Role{role("serve", one, 0)}, ""},
 		{"privileged", 1, []plan.Port{port("http", 80)}, []plan.Role{role("serve", one, 0)}, `port "http" is 80, outside 1024-65535`},
@@ -168,8 +169,40 @@ func TestMakeRefuses(t *testing.T) {
 			}
 			require.Nil(t, p)
 			require.ErrorContains(t, err, c.want)
-			require.ErrorContains(t, err, "s.toml:2:3: ")
+			at := "s.toml:2:3: " // of the test, for what no key of it says
+			if strings.Contains(c.want, "the job has") {
+				at = "s.toml:5:1: " // of num_nodes
+			}
+			require.ErrorContains(t, err, at)
 		})
+	}
+}
+
+func TestSizesPointAtTheirKeys(t *testing.T) {
+	one := plan.Slice{Offset: 0, Count: 1}
+	big := role("serve", one, 0, 1)
+	big.TP, big.PP = 4, 2
+	big.Sizes = []plan.Sized{{Key: "decode.tp", Value: 4, Pos: source.Pos{File: "s.toml", Line: 8, Col: 3}},
+		{Key: "decode.pp", Value: 2, Pos: source.Pos{File: "s.toml", Line: 9, Col: 3}}}
+	named := role("serve", one, 0, 9)
+	named.IDs = plan.Sized{Key: "decode.gpu_ids", Pos: source.Pos{File: "s.toml", Line: 7, Col: 3}}
+	for want, c := range map[string]struct {
+		role       plan.Role
+		site, test string
+	}{
+		"s.toml:8:3: role \"serve\" needs 8 GPUs (tp 4 x pp 2), but has 2 (1 node with 2 GPUs)\n\thint: write tp = 1 or less, or give the role more GPUs or nodes": {
+			big, "gpus_per_node = 4\n", ""},
+		"s.toml:8:3: role \"serve\" needs 8 GPUs (tp 4 x pp 2), but has 2 (1 node with 2 GPUs)\n\thint: set gpus_per_node in the system file (site.toml)": {
+			big, "", ""},
+		"s.toml:7:3: decode.gpu_ids names GPU 9, but a node has 4 GPUs (0-3)\n\thint: name GPUs from 0 to 3, or correct gpus_per_node in the system file (site.toml)": {
+			named, "gpus_per_node = 4\n", ""},
+		"s.toml:6:1: CUDA_VISIBLE_DEVICES names GPU 9, but a node has 4 GPUs (0-3)\n\thint: name GPUs from 0 to 3, or correct gpus_per_node in the system file (site.toml)": {
+			role("serve", one, 9), "gpus_per_node = 4\n", "[Tests.extra_env_vars]\nCUDA_VISIBLE_DEVICES = \"9\"\n"},
+	} {
+		in := serving(input(t, c.site, c.test), []plan.Port{{Name: "http", Base: 9000, Step: 1, Count: 1, Role: "serve"}}, c.role)
+		in.Loads = nil
+		_, err := plan.Make(in)
+		require.EqualError(t, err, want)
 	}
 }
 
@@ -188,7 +221,7 @@ func TestEveryComplaintAtOnce(t *testing.T) {
 	}
 	require.Len(t, lines, 7, "%v", err)
 	for i, want := range []string{
-		`s.toml:2:3: exclude_nodes: host list "n[1-"`, `s.toml:2:3: nodes: host list "b["`, `s.toml:2:3: nodes: "main:g:2": the site has no partition "main"`,
+		`s.toml:5:18: exclude_nodes: host list "n[1-"`, `s.toml:6:10: nodes: "main:g:2": the system file has no partition "main"`, `s.toml:6:22: nodes: host list "b["`,
 		`s.toml:8:1: "A B" cannot name an environment variable`, `s.toml:9:1: L is a list`,
 		`site.toml:8:1: CUDA_VISIBLE_DEVICES: "x" is not a GPU id`, `site.toml:9:1: N must be a string, not the date 1979-05-27`,
 	} {
@@ -211,10 +244,10 @@ func TestNodes(t *testing.T) {
 		{name: "order kept, duplicates not", test: `nodes = ["n10,n2", "n2", "n1"]`, nodes: 3, list: []string{"n10", "n2", "n1"}},
 		{name: "list less excluded", test: "nodes = [\"n[1-4]\"]\nexclude_nodes = [\"n[2-3],n9\"]", nodes: 2, list: []string{"n1", "n4"}},
 		{name: "exclude without a list", test: "num_nodes = 2\nexclude_nodes = [\"n[2-3]\", \"n9\"]", nodes: 2, exclude: []string{"n[2-3]", "n9"}},
-		{name: "nothing left", test: "nodes = [\"n[1-2]\"]\nexclude_nodes = [\"n1\", \"n2\"]", err: `nodes ["n[1-2]"] leaves no node after exclude_nodes ["n1" "n2"]`},
-		{name: "sweep", test: `num_nodes = [1, 2]`, err: "num_nodes is a list, where one number is needed"},
-		{name: "none", test: `num_nodes = 0`, err: "num_nodes must be a number of nodes, not 0"},
-		{name: "text", test: `num_nodes = "two"`, err: "num_nodes must be a number of nodes, not two"},
+		{name: "nothing left", test: "nodes = [\"n[1-2]\"]\nexclude_nodes = [\"n1\", \"n2\"]", err: `nodes ["n[1-2]"] has no node left after exclude_nodes ["n1" "n2"]`},
+		{name: "sweep", test: `num_nodes = [1, 2]`, err: "num_nodes is a list, but one number is needed"},
+		{name: "none", test: `num_nodes = 0`, err: "num_nodes must be a number of nodes, 1 to 65536, not 0"},
+		{name: "text", test: `num_nodes = "two"`, err: "num_nodes must be a number of nodes, 1 to 65536, not \"two\""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := plan.Make(input(t, "", c.test))
@@ -295,7 +328,7 @@ proxy_script_repo = { url = "https://h/p.git", commit = "2" }
 		require.Equal(t, plan.Texts("--image=/home/u/image.sqsh", "--mounts="+strings.Join(want, ",")), s.Srun)
 	}
 	require.Len(t, p.Notes, 1)
-	require.Contains(t, p.Notes[0], `the mount "$X:/g" is passed as it stands`)
+	require.Contains(t, p.Notes[0], `the mount "$X:/g" is passed unchanged`)
 
 	p, err = plan.Make(input(t, "", ""))
 	require.NoError(t, err)
@@ -448,5 +481,5 @@ func TestNoImageIsNoted(t *testing.T) {
 	in.NoImage = true
 	p, err := plan.Make(in)
 	require.NoError(t, err)
-	require.Equal(t, 1, strings.Count(strings.Join(p.Notes, "\n"), "no docker_image_url: the steps run without a container"))
+	require.Equal(t, 1, strings.Count(strings.Join(p.Notes, "\n"), "there is no docker_image_url, so the steps run without a container"))
 }

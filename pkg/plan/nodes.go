@@ -43,26 +43,29 @@ var waitStates = append([]string{"MIXED", "PLANNED"}, countStates...)
 //
 // taken are the hosts that earlier runs of the scenario have: they count as
 // RESERVED, the last that a COUNT uses. A group never gives a host that another
-// item of the same test names. Notes and complaints stand at pos; with an error
-// the Hosts are nil.
+// item of the same test names. Notes and complaints stand where the item stands in
+// t, the test as it was written; with an error the Hosts are nil.
 //
 // The hosts keep the order in which the scenario and the site declare them.
 // CloudAI sorts them as strings, n10 before n2; nothing is gained by that, since
 // Slurm gives an allocation the order of its own node table.
-func ResolveNodes(pos source.Pos, items, exclude []string, sys *config.System, inv Inventory, taken map[string]bool) (Chosen, error) {
-	r := resolver{pos: pos, sys: sys, inv: inv, taken: taken, used: map[string]bool{}, excluded: map[string]bool{}}
-	for _, item := range exclude {
+func ResolveNodes(t *source.Table, items, exclude []string, sys *config.System, inv Inventory, taken map[string]bool) (Chosen, error) {
+	r := resolver{pos: t.PosOf("nodes"), sys: sys, inv: inv, taken: taken, used: map[string]bool{}, excluded: map[string]bool{}}
+	for i, item := range exclude {
+		r.pos = t.ElementPos("exclude_nodes", i)
 		for _, h := range r.expand("exclude_nodes", item) {
 			r.excluded[h] = true
 		}
 	}
 	lists := make([][]string, len(items)) // explicit hosts first: a group must not take them
 	for i, item := range items {
+		r.pos = t.ElementPos("nodes", i)
 		if !strings.Contains(item, ":") {
 			lists[i] = r.explicit(item)
 		}
 	}
 	for i, item := range items {
+		r.pos = t.ElementPos("nodes", i)
 		if strings.Contains(item, ":") {
 			lists[i] = r.group(item)
 		}
@@ -72,8 +75,8 @@ func ResolveNodes(pos source.Pos, items, exclude []string, sys *config.System, i
 		hosts = append(hosts, list...)
 	}
 	if len(items) > 0 && len(hosts) == 0 && r.c.Err() == nil {
-		r.c.Add(source.Errorf(pos, "nodes %q leaves no node after exclude_nodes %q", items, exclude).
-			Hintf("name other nodes, or leave nodes out and write num_nodes"))
+		r.c.Add(source.Errorf(t.PosOf("nodes"), "nodes %q has no node left after exclude_nodes %q", items, exclude).
+			Hintf("name other nodes, or write num_nodes instead of nodes"))
 	}
 	if err := r.c.Err(); err != nil {
 		return Chosen{}, err
@@ -118,9 +121,9 @@ func (r *resolver) explicit(list string) []string {
 		switch state, known := r.inv[h]; {
 		case r.inv == nil:
 		case !known:
-			r.notef("node %s: Slurm does not list it", h)
+			r.notef("Slurm does not list node %s", h)
 		case !slices.Contains(waitStates, state):
-			r.notef("node %s is %s; the job waits until that ends", h, state)
+			r.notef("node %s is %s; the job waits until the node is available", h, state)
 		}
 	}
 	return hosts
@@ -130,7 +133,7 @@ func (r *resolver) explicit(list string) []string {
 func (r *resolver) group(item string) []string {
 	parts := strings.Split(item, ":")
 	if len(parts) != 3 {
-		r.c.Add(source.Errorf(r.pos, "nodes: %q has %d parts, a node group has 3", item, len(parts)).
+		r.c.Add(source.Errorf(r.pos, "nodes: %q has %d parts, but a node group has 3", item, len(parts)).
 			Hintf("write PARTITION:GROUP:COUNT, such as \"main:group1:2\" or \"main:group1:max_avail\""))
 		return nil
 	}
@@ -138,8 +141,8 @@ func (r *resolver) group(item string) []string {
 	if parts[2] != maxAvail {
 		var err error
 		if count, err = strconv.Atoi(parts[2]); err != nil || count < 1 {
-			r.c.Add(source.Errorf(r.pos, "nodes: %q: %q is no number of nodes", item, parts[2]).
-				Hintf("write a number from 1, or %s for every node that is free", maxAvail))
+			r.c.Add(source.Errorf(r.pos, "nodes: %q: %q is not a number of nodes", item, parts[2]).
+				Hintf("write a number from 1, or %s for all free nodes", maxAvail))
 			return nil
 		}
 	}
@@ -179,7 +182,7 @@ func (r *resolver) find(item, partition, group string) *config.Group {
 		r.c.Add(unknown(r.pos, fmt.Sprintf("nodes: %q: partition %q has no group %q", item, partition, group), group, groups))
 		return nil
 	}
-	r.c.Add(unknown(r.pos, fmt.Sprintf("nodes: %q: the site has no partition %q", item, partition), partition, names))
+	r.c.Add(unknown(r.pos, fmt.Sprintf("nodes: %q: the system file has no partition %q", item, partition), partition, names))
 	return nil
 }
 
@@ -187,7 +190,7 @@ func (r *resolver) find(item, partition, group string) *config.Group {
 func unknown(pos source.Pos, msg, name string, known []string) error {
 	err := source.Errorf(pos, "%s", msg)
 	if len(known) == 0 {
-		return err.Hintf("add it to the site file, below [[partitions]]")
+		return err.Hintf("add it to the system file, below [[partitions]]")
 	}
 	return err.Hintf("%s", source.Suggest(name, known))
 }
@@ -295,17 +298,17 @@ func (p *pool) short(pos source.Pos, item string, count, can int) error {
 		what = append(what, fmt.Sprintf("%d excluded", p.excluded))
 	}
 	if p.used > 0 {
-		what = append(what, fmt.Sprintf("%d named elsewhere in the same nodes", p.used))
+		what = append(what, fmt.Sprintf("%d named by another item of nodes", p.used))
 	}
-	text := fmt.Sprintf("nodes: %q needs %s, but the group gives %d of its %d", item, needs, can, p.size)
+	text := fmt.Sprintf("nodes: %q needs %s, but %d of the group's %d can be used", item, needs, can, p.size)
 	if len(what) > 0 {
 		text += " (" + strings.Join(what, ", ") + ")"
 	}
 	err := source.Errorf(pos, "%s", text)
 	if p.state == nil {
-		return err.Hintf("lower the count, or give the group more nodes in the site file")
+		return err.Hintf("lower the count, or give the group more nodes in the system file")
 	}
-	return err.Hintf("lower the count, or wait: sinfo -N -p %s says how the nodes are", strings.Split(item, ":")[0])
+	return err.Hintf("lower the count, or wait; sinfo -N -p %s shows the states of the nodes", strings.Split(item, ":")[0])
 }
 
 // explain notes what a reader of the plan could not see.
@@ -321,7 +324,7 @@ func (r *resolver) explain(item string, p *pool, picked []string) {
 		}
 	}
 	if len(busy) > 0 {
-		r.notef("nodes %q: the job waits for %s: allocated or reserved", item, hostlist.Format(busy))
+		r.notef("nodes %q: the job waits for %s, which are allocated or reserved", item, hostlist.Format(busy))
 	}
 }
 

@@ -80,7 +80,7 @@ func (p *Plan) profile(in Input) error {
 	if p.Job.Grace > 0 {
 		p.Job.Grace += Seconds(ReportWait)
 	}
-	p.Notes = append(p.Notes, in.Test.Nsys.Pos.String()+": nsys profiles the servers, so the numbers are no baseline")
+	p.Notes = append(p.Notes, in.Test.Nsys.Pos.String()+": nsys profiles the servers, so the results cannot be a baseline")
 	p.noteCaptureRange(in, n)
 	return nil
 }

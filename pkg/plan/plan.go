@@ -321,6 +321,9 @@ type Role struct {
 	Ray     bool     `json:"ray,omitempty"`    // Ray runs on its nodes
 	Report  string   `json:"report,omitempty"` // what a profiler around its first rank writes, below the run directory or absolute; "" for none
 	Step    Step     `json:"step"`
+
+	Sizes []Sized `json:"-"` // the keys that TP, PP and DP come from; while planning
+	IDs   Sized   `json:"-"` // the key that GPUs come from, "" if they are all of a node; while planning
 }
 
 // Endpoint is where a role answers HTTP, on its first node.
@@ -472,7 +475,7 @@ func Decode(data []byte) (*Plan, error) {
 	case "profllm.plan/1":
 		return &p, p.fromFirst(data)
 	}
-	return nil, fmt.Errorf("decode plan: schema %q, this program reads %q", p.Schema, Schema)
+	return nil, fmt.Errorf("decode plan: the schema is %q, but this program reads %q", p.Schema, Schema)
 }
 
 func (p *Plan) fromFirst(data []byte) error {

@@ -54,7 +54,7 @@ func (p *Plan) UsableSlot(slot int) error {
 			case n < 1024 || n > 65535:
 				return fmt.Errorf("port %q is %d, outside 1024-65535", port.Name, n)
 			case ray != "" && rayWorkers.Has(n):
-				return fmt.Errorf("port %q is %d, inside the range %s of Ray's workers, which run on the nodes of %q", port.Name, n, rayWorkers, ray)
+				return fmt.Errorf("port %q is %d, in the range %s of Ray's workers, which run on the nodes of %q", port.Name, n, rayWorkers, ray)
 			}
 			for _, other := range owners[n] {
 				if p.meet(other.Role, port.Role) {
@@ -127,9 +127,9 @@ func (p *Plan) checkPorts() error {
 		}
 	}
 	if risky == nil {
-		return fmt.Errorf("none of the %d port slots can be used: %w", Slots, p.UsableSlot(0))
+		return fmt.Errorf("none of the %d port slots is usable: %w", Slots, p.UsableSlot(0))
 	}
-	p.Notes = append(p.Notes, fmt.Sprintf("port %q is %d plus the job's slot (0-%d): Linux takes ports %s for outgoing connections by default, and one of them may take the port before the server starts",
+	p.Notes = append(p.Notes, fmt.Sprintf("port %q is %d plus the job's slot (0-%d), but Linux uses ports %s for outgoing connections by default, so one of these may take the port before the server starts",
 		risky.Name, risky.Base, Slots-1, Ephemeral))
 	return nil
 }

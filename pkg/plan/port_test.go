@@ -45,7 +45,7 @@ func TestUsableSlot(t *testing.T) {
 		{"above", []plan.Port{{Name: "a", Base: 65535, Step: 1, Count: 1}}, 1, `port "a" is 65536, outside 1024-65535`},
 		{"count runs above", []plan.Port{{Name: "a", Base: 65534, Step: 1, Count: 3}}, 0, `port "a" is 65536`},
 		{"before Ray", []plan.Port{{Name: "a", Base: 10001, Step: 1, Count: 1}}, 0, ""},
-		{"Ray's first", []plan.Port{{Name: "a", Base: 10001, Step: 1, Count: 1}}, 1, `port "a" is 10002, inside the range 10002-19999 of Ray's workers`},
+		{"Ray's first", []plan.Port{{Name: "a", Base: 10001, Step: 1, Count: 1}}, 1, `port "a" is 10002, in the range 10002-19999 of Ray's workers`},
 		{"Ray's last", []plan.Port{{Name: "a", Base: 19999, Step: 1, Count: 1}}, 0, `of Ray's workers, which run on the nodes of "ray"`},
 		{"behind Ray", []plan.Port{{Name: "a", Base: 20000, Step: 1, Count: 1}}, 0, ""},
 		{"count runs into Ray", []plan.Port{{Name: "a", Base: 10000, Step: 1, Count: 3}}, 0, `port "a" is 10002`},

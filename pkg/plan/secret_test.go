@@ -49,8 +49,8 @@ func TestWrittenSecretsAreNoted(t *testing.T) {
 	require.Len(t, p.Notes, 4, "%v", p.Notes)
 	require.Contains(t, p.Notes[0], "the value of HF_TOKEN looks like a secret")
 	require.Contains(t, p.Notes[1], "the value of MY_PASSWORD looks like a secret")
-	require.Contains(t, p.Notes[2], "shell text puts its value into the whole job's environment")
-	require.Contains(t, p.Notes[3], "the command of serve holds what looks like a secret")
+	require.Contains(t, p.Notes[2], "shell text puts the value into the environment of the whole job")
+	require.Contains(t, p.Notes[3], "the command of serve seems to contain a secret")
 	for _, note := range p.Notes {
 		require.NotRegexp(t, "hf_Ab|horse|hunter", note)
 	}

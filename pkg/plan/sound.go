@@ -26,19 +26,19 @@ func (p *Plan) Sound() error {
 			return fmt.Errorf("roles[%d].nodes, of %q: %w", i, r.Name, err)
 		}
 		if !pathElement(r.Name) {
-			return fmt.Errorf("roles[%d].name is no file name: %q", i, r.Name)
+			return fmt.Errorf("roles[%d].name is not a file name: %q", i, r.Name)
 		}
 		if r.Report != "" && !filepath.IsAbs(r.Report) && !filepath.IsLocal(r.Report) {
-			return fmt.Errorf("roles[%d].report leaves the run's directory: %q", i, r.Report)
+			return fmt.Errorf("roles[%d].report is outside the run's directory: %q", i, r.Report)
 		}
 		if !p.inside(r.Step.Log) {
-			return fmt.Errorf("roles[%d].step.log leaves the run's directory: %q", i, r.Step.Log)
+			return fmt.Errorf("roles[%d].step.log is outside the run's directory: %q", i, r.Step.Log)
 		}
 	}
 	for _, hooks := range [][]Hook{p.PreTest, p.PostTest} {
 		for _, h := range hooks {
 			if !pathElement(h.Name) {
-				return fmt.Errorf("the name of a hook is no file name: %q", h.Name)
+				return fmt.Errorf("the name of a hook is not a file name: %q", h.Name)
 			}
 		}
 	}
@@ -54,11 +54,11 @@ func (p *Plan) soundLoad(l *Load) error {
 	if l.Dir != "" {
 		at, err := filepath.Rel(p.Dir, l.Dir)
 		if err != nil || !beside(at) {
-			return fmt.Errorf("dir lies neither in the run nor beside it: %q, of the run %q", l.Dir, p.Dir)
+			return fmt.Errorf("dir is neither inside nor beside the run: %q, run %q", l.Dir, p.Dir)
 		}
 	}
 	if l.Client != "" && len(l.Clients) == 0 {
-		return fmt.Errorf("clients is empty, and %s was to measure", l.Client)
+		return fmt.Errorf("clients is empty, but %s should measure", l.Client)
 	}
 	for k := range l.Clients {
 		c := &l.Clients[k]
@@ -66,9 +66,9 @@ func (p *Plan) soundLoad(l *Load) error {
 		case err != nil:
 			return fmt.Errorf("clients[%d].nodes, of %q: %w", k, c.Name, err)
 		case !pathElement(c.Name):
-			return fmt.Errorf("clients[%d].name is no file name: %q", k, c.Name)
+			return fmt.Errorf("clients[%d].name is not a file name: %q", k, c.Name)
 		case !p.inside(c.Log):
-			return fmt.Errorf("clients[%d].log leaves the run's directory: %q", k, c.Log)
+			return fmt.Errorf("clients[%d].log is outside the run's directory: %q", k, c.Log)
 		}
 	}
 	return nil
@@ -78,7 +78,7 @@ func (p *Plan) soundLoad(l *Load) error {
 // sizes are compared so that no sum can overflow.
 func (p *Plan) holds(s Slice) error {
 	if s.Offset < 0 || s.Count < 0 || s.Count > maxNodes || s.Offset > maxNodes || p.Job.Nodes > 0 && s.End() > p.Job.Nodes {
-		return fmt.Errorf("offset %d and count %d, the job has %d nodes", s.Offset, s.Count, p.Job.Nodes)
+		return fmt.Errorf("offset %d and count %d do not fit the job's %d nodes", s.Offset, s.Count, p.Job.Nodes)
 	}
 	return nil
 }

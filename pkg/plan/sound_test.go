@@ -25,21 +25,21 @@ func TestSound(t *testing.T) {
 	}
 	require.NoError(t, sound().Sound())
 	for want, change := range map[string]func(*plan.Plan){
-		"loads is empty":                               func(p *plan.Plan) { p.Loads = nil },
-		"job.nodes is -1":                              func(p *plan.Plan) { p.Job.Nodes = -1 },
-		"job.nodes is 2000000000":                      func(p *plan.Plan) { p.Job.Nodes = 2e9 },
-		`roles[0].nodes, of "serve": offset 5`:         func(p *plan.Plan) { p.Roles[0].Nodes = plan.Slice{Offset: 5, Count: 3} },
-		`roles[0].nodes, of "serve": offset 0 and cou`: func(p *plan.Plan) { p.Roles[0].Nodes.Count, p.Roles[0].Nodes.Offset = 2e9, 0 },
-		`roles[0].nodes, of "serve": offset -1`:        func(p *plan.Plan) { p.Roles[0].Nodes.Offset = -1 },
-		`roles[0].name is no file name: "../serve"`:    func(p *plan.Plan) { p.Roles[0].Name = "../serve" },
-		"roles[0].report leaves the run's directory":   func(p *plan.Plan) { p.Roles[0].Report = "../report" },
-		"roles[0].step.log leaves the run's directory": func(p *plan.Plan) { p.Roles[0].Step.Log = "/etc/passwd" },
-		"loads[0].dir lies neither in the run nor":     func(p *plan.Plan) { p.Loads[0].Dir = "/tmp/escape" },
-		"loads[1].clients[0].log leaves the run's":     func(p *plan.Plan) { p.Loads[1].Clients[0].Log = "../../x/logs/bench.log" },
-		"loads[0].clients[0].name is no file name":     func(p *plan.Plan) { p.Loads[0].Clients[0].Name = "a/b" },
-		"loads[2].clients is empty, and bench was to":  func(p *plan.Plan) { p.Loads[2].Client = "bench" },
-		"loads[0].clients[0].nodes":                    func(p *plan.Plan) { p.Loads[0].Clients[0].Nodes.Offset = 9 },
-		"the name of a hook is no file name":           func(p *plan.Plan) { p.PreTest[0].Name = "../x" },
+		"loads is empty":                                   func(p *plan.Plan) { p.Loads = nil },
+		"job.nodes is -1":                                  func(p *plan.Plan) { p.Job.Nodes = -1 },
+		"job.nodes is 2000000000":                          func(p *plan.Plan) { p.Job.Nodes = 2e9 },
+		`roles[0].nodes, of "serve": offset 5`:             func(p *plan.Plan) { p.Roles[0].Nodes = plan.Slice{Offset: 5, Count: 3} },
+		`roles[0].nodes, of "serve": offset 0 and cou`:     func(p *plan.Plan) { p.Roles[0].Nodes.Count, p.Roles[0].Nodes.Offset = 2e9, 0 },
+		`roles[0].nodes, of "serve": offset -1`:            func(p *plan.Plan) { p.Roles[0].Nodes.Offset = -1 },
+		`roles[0].name is not a file name: "../serve"`:     func(p *plan.Plan) { p.Roles[0].Name = "../serve" },
+		"roles[0].report is outside the run's directory":   func(p *plan.Plan) { p.Roles[0].Report = "../report" },
+		"roles[0].step.log is outside the run's directory": func(p *plan.Plan) { p.Roles[0].Step.Log = "/etc/passwd" },
+		"loads[0].dir is neither inside nor":               func(p *plan.Plan) { p.Loads[0].Dir = "/tmp/escape" },
+		"loads[1].clients[0].log is outside the run's":     func(p *plan.Plan) { p.Loads[1].Clients[0].Log = "../../x/logs/bench.log" },
+		"loads[0].clients[0].name is not a file name":      func(p *plan.Plan) { p.Loads[0].Clients[0].Name = "a/b" },
+		"loads[2].clients is empty, but bench should":      func(p *plan.Plan) { p.Loads[2].Client = "bench" },
+		"loads[0].clients[0].nodes":                        func(p *plan.Plan) { p.Loads[0].Clients[0].Nodes.Offset = 9 },
+		"the name of a hook is not a file name":            func(p *plan.Plan) { p.PreTest[0].Name = "../x" },
 	} {
 		p := sound()
 		change(p)

@@ -125,7 +125,7 @@ func (w *Word) UnmarshalJSON(data []byte) error {
 	}
 	for _, p := range parts {
 		if n := p.fields(); n != 1 {
-			return fmt.Errorf("a part of a word has %d fields set, must be 1", n)
+			return fmt.Errorf("a part of a word has %d fields set; it must have 1", n)
 		}
 	}
 	*w = parts

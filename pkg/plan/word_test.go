@@ -107,7 +107,7 @@ func FuzzDecode(f *testing.F) {
 
 func TestDecodeRefuses(t *testing.T) {
 	_, err := plan.Decode([]byte(`{"schema":"profllm.plan/99"}`))
-	require.EqualError(t, err, `decode plan: schema "profllm.plan/99", this program reads "profllm.plan/2"`)
+	require.EqualError(t, err, `decode plan: the schema is "profllm.plan/99", but this program reads "profllm.plan/2"`)
 	_, err = plan.Decode([]byte(`{"schema":`))
 	require.ErrorContains(t, err, "decode plan: unexpected end of JSON input")
 	_, err = plan.Decode([]byte(`{"schema":"profllm.plan/1","job":{"time_limit_s":"1h"}}`))

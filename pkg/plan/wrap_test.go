@@ -56,7 +56,7 @@ extra_args = ["--x", "y z"]
 	require.True(t, strings.HasPrefix(joined(p.Loads[0].Clients[0].Argv), "measure "), "nor is the client")
 	require.Equal(t, plan.Seconds(150*time.Second), p.Job.Grace, "time for the reports")
 	require.Len(t, p.Notes, 2)
-	require.Contains(t, p.Notes[0], "no baseline")
+	require.Contains(t, p.Notes[0], "cannot be a baseline")
 	require.Contains(t, p.Notes[1], "records nothing unless")
 
 	p, err = wrapped(t, "[Tests.nsys]\nnsys_binary = \"/opt/nsys\"\noutput = \"/elsewhere/x\"", true)
@@ -111,7 +111,7 @@ func TestCustomBash(t *testing.T) {
 		})
 	}
 	_, err := wrapped(t, "[Tests.custom_bash]\n\"a(\" = \"x\"\n\"b\" = 1\n", false)
-	require.ErrorContains(t, err, `s.toml:7:1: custom_bash: "a(" is no regular expression`)
+	require.ErrorContains(t, err, `s.toml:7:1: custom_bash: "a(" is not a regular expression`)
 	require.ErrorContains(t, err, `s.toml:8:1: custom_bash: the text for "b" must be a string`)
 	_, err = wrapped(t, "custom_bash = [\"x\"]\n", false)
 	require.ErrorContains(t, err, "custom_bash must be a string or a table, not a list")

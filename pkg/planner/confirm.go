@@ -64,7 +64,7 @@ func Confirm(c Confirmation, o Options) (*Set, error) {
 	goOn := c.Sides[0].Scenario.GoOn || c.Sides[1].Scenario.GoOn
 	why := ""
 	if c.Jobs {
-		why = "as was asked"
+		why = "--jobs asks for a job per run"
 	} else {
 		why = unlikeJobs(sides[0][0], sides[1][0])
 	}
@@ -78,7 +78,7 @@ func Confirm(c Confirmation, o Options) (*Set, error) {
 		b.set.Batches = nil
 		chain(b.set.Plans, goOn, true)
 		first, _, _ := strings.Cut(why, "\n")
-		notes = append(notes, fmt.Sprintf("not in one allocation, %s: a job for each run, one after the other, on whatever nodes each gets", first))
+		notes = append(notes, fmt.Sprintf("not in one allocation, because %s: each run is a job of its own, one after the other, on the nodes that Slurm assigns", first))
 	}
 	for _, p := range b.set.Plans {
 		p.Notes = slices.Concat(notes, p.Notes)
@@ -91,7 +91,7 @@ func (s Side) plan(name, root string, runs int, o Options) (plans []*plan.Plan, 
 	t := s.Test
 	if sw, err := Sweep(t); err != nil || sw.Active() {
 		if err == nil {
-			err = source.Errorf(t.Pos, "test %q is a sweep, and two points are confirmed, not two sweeps", t.ID).Hintf("write one value in place of each list")
+			err = source.Errorf(t.Pos, "test %q is a sweep, but confirm compares single points", t.ID).Hintf("write one value in place of each list")
 		}
 		return nil, nil, err
 	}
@@ -122,7 +122,7 @@ func unlikeJobs(a, b *plan.Plan) string {
 		{"GPUs of each node", a.Job.GPUsPerNode, b.Job.GPUsPerNode},
 	} {
 		if x.a != x.b {
-			return fmt.Sprintf("the first needs %v %s, the second %v", x.a, x.what, x.b)
+			return fmt.Sprintf("the first test needs %v %s, the second %v", x.a, x.what, x.b)
 		}
 	}
 	return ""

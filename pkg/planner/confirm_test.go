@@ -57,9 +57,9 @@ func TestConfirm(t *testing.T) {
 
 	// What does not fit into one allocation is a chain of jobs.
 	for name, second := range map[string]string{
-		"the first needs 1 nodes, the second 2": strings.Replace(newTest, "time_limit", "num_nodes = 2\ntime_limit", 1),
-		`asks for partition "q"`:                newTest + "[Tests.slurm]\npartition = \"q\"\n",
-		"one after the other, on whatever":      "",
+		"the first test needs 1 nodes, the second 2": strings.Replace(newTest, "time_limit", "num_nodes = 2\ntime_limit", 1),
+		`asks for partition "q"`:                     newTest + "[Tests.slurm]\npartition = \"q\"\n",
+		"one after the other, on the nodes":          "",
 	} {
 		c := planner.Confirmation{Jobs: second == ""}
 		if c.Jobs {
@@ -83,7 +83,7 @@ func TestConfirm(t *testing.T) {
 	require.Len(t, got.Plans[5].Job.After, 1)
 
 	_, err = confirmed(t, planner.Confirmation{}, oldTest, grid)
-	require.ErrorContains(t, err, "s.toml:2:3: test \"a\" is a sweep, and two points are confirmed, not two sweeps\n\thint: ")
+	require.ErrorContains(t, err, "s.toml:2:3: test \"a\" is a sweep, but confirm compares single points\n\thint: ")
 }
 
 // Of a series that may end early every repeat is planned.

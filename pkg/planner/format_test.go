@@ -173,7 +173,7 @@ func TestFormatOnlyRead(t *testing.T) {
 	require.Error(t, err)
 	require.Len(t, s.Tests, 2)
 	for _, test := range s.Tests {
-		require.ErrorContains(t, err, test.Pos.String()+": test \""+test.ID+"\": the workload "+test.Template+" is not run yet\n\thint: remove the test")
+		require.ErrorContains(t, err, test.PosOf("test_template_name").String()+": test \""+test.ID+"\": the workload "+test.Template+" is not supported yet\n\thint: remove the test")
 	}
 	sw, err := planner.Sweep(s.Tests[1])
 	require.NoError(t, err)

@@ -309,12 +309,12 @@ tensor_parallel_size = 16
 	require.Error(t, err)
 	text := err.Error()
 	for _, want := range []string{
-		"s.toml:2:3: test \"a\": unknown workload \"vlm\"\n\thint: did you mean \"vllm\"",
+		"s.toml:4:1: test \"a\": unknown workload \"vlm\"\n\thint: did you mean \"vllm\"",
 		"test \"b\": unknown launcher \"pixis\"\n\thint: did you mean \"pyxis\"", "unknown client \"vlm\"\n\thint: did you mean \"vllm\"",
 		"s.toml:11:1: bench_cmd_args.num_prompts is 0, must be 1 or more",
-		"s.toml:14:1: semantic_eval_cmd_args.cli: unfinished quote", "s.toml:16:1: cmd_args.port is 80", `s.toml:17:1: unknown key "modle"`,
-		"cmd_args.docker_image_url is required", `role "serve" uses GPU 4, but a node has 4 (0-3)`,
-		`role "serve" needs 16 GPUs (TP 16 x PP 1 x DP 1), but has 8 (1 nodes x 8)`,
+		"s.toml:14:1: semantic_eval_cmd_args.cli: a quote is not closed", "s.toml:16:1: cmd_args.port is 80", `s.toml:17:1: unknown key "modle"`,
+		"cmd_args.docker_image_url is required", `decode.gpu_ids names GPU 4, but a node has 4 GPUs (0-3)`,
+		`role "serve" needs 16 GPUs (tensor_parallel_size 16), but has 8 (1 node with 8 GPUs)`,
 	} {
 		require.Contains(t, text, want)
 	}

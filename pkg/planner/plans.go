@@ -16,6 +16,7 @@ import (
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/sweep"
@@ -334,7 +335,7 @@ func (b *builder) run(t scenario.Test, in plan.Input, loads []load) (*plan.Plan,
 		}
 		for _, h := range slices.Concat(p.PreTest, p.PostTest) {
 			if h.Plan.Job.Nodes > p.Job.Nodes {
-				c.Addf(t.Pos, "test %q has %d nodes, its hook %q needs %d", t.ID, p.Job.Nodes, h.Name, h.Plan.Job.Nodes)
+				c.Addf(t.PosOf("num_nodes"), "test %q has %s, but its hook %q needs %d", t.ID, quantity.Count(p.Job.Nodes, "node"), h.Name, h.Plan.Job.Nodes)
 			}
 			p.Job.NTasksPerNode = max(p.Job.NTasksPerNode, h.Plan.Job.NTasksPerNode) // its steps take processors of this job
 		}
@@ -372,7 +373,7 @@ func unsteady(t scenario.Test, loads []load, made []plan.LoadInput) string {
 	if n := len(said) - most; n > 0 {
 		said = append(said[:most], fmt.Sprintf("%d more", n))
 	}
-	return fmt.Sprintf("%s: the results will be called no-steady-state: %s", pos, strings.Join(said, ", "))
+	return fmt.Sprintf("%s: the results will be no-steady-state: %s", pos, strings.Join(said, ", "))
 }
 
 // load makes the clients of one load.
@@ -421,7 +422,7 @@ func nothingToMeasure(t scenario.Test) error {
 		}
 	}
 	if t.Client != "" {
-		c.Add(source.Errorf(t.Pos, "test %q: a %s test serves nothing, so client = %q has no effect", t.ID, t.Template, t.Client).Hintf("remove it"))
+		c.Add(source.Errorf(t.PosOf("client"), "test %q: a %s test serves nothing, so client = %q has no effect", t.ID, t.Template, t.Client).Hintf("remove it"))
 	}
 	return c.Err()
 }
@@ -432,8 +433,8 @@ func notRun(t scenario.Test) error {
 	if note == "" {
 		return err
 	}
-	return source.Errorf(t.Pos, "test %q: the workload %s is not run yet", t.ID, t.Template).
-		Hintf("remove the test, or run its command as a SlurmContainer or BashCmd test; profllm runs %s", strings.Join(catalog.Runnable(), ", "))
+	return source.Errorf(t.PosOf("test_template_name"), "test %q: the workload %s is not supported yet", t.ID, t.Template).
+		Hintf("remove the test, or run its command as a SlurmContainer or BashCmd test; profllm supports %s", strings.Join(catalog.Runnable(), ", "))
 }
 
 // workload makes the workload of a test.
@@ -458,7 +459,7 @@ func (b *builder) hooks(tests []scenario.Test, below string) ([]plan.Hook, error
 		if s, err := Sweep(t); err != nil || s.Active() {
 			c.Add(err)
 			if err == nil {
-				c.Add(source.Errorf(t.Pos, "hook %q is a sweep, and a hook is one run", t.ID).Hintf("write one value in place of each list"))
+				c.Add(source.Errorf(t.Pos, "hook %q is a sweep, but a hook is one run", t.ID).Hintf("write one value in place of each list"))
 			}
 			continue
 		}
@@ -477,7 +478,7 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 	in.NoImage = in.LauncherName == config.Bare && chosenLauncher(t, b.system, b.o) == ""
 	newLauncher, names, ok := catalog.Find(catalog.Launchers, in.LauncherName)
 	if !ok {
-		c.Add(source.Errorf(t.Pos, "test %q: unknown launcher %q", t.ID, in.LauncherName).Hintf("%s", source.Suggest(in.LauncherName, names)))
+		c.Add(source.Errorf(t.PosOf("launcher"), "test %q: unknown launcher %q", t.ID, in.LauncherName).Hintf("%s", source.Suggest(in.LauncherName, names)))
 	} else {
 		in.Launcher = newLauncher()
 	}
@@ -500,7 +501,7 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 		p.Notes = append(p.Notes, t.BenchArgs.UnquotedNotes("bench_cmd_args")...)
 	}
 	if len(b.system.ContainerArgs) > 0 && in.LauncherName == "pyxis" {
-		p.Notes = append(p.Notes, fmt.Sprintf("%s: container_args has no effect with launcher pyxis; extra_srun_args has", b.system.Pos))
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: container_args has no effect with launcher pyxis; use extra_srun_args", b.system.Pos))
 	}
 	return p, nil
 }
@@ -527,7 +528,7 @@ func Check(t scenario.Test) error {
 	var c source.Complaints
 	for _, v := range variants {
 		if note, err := catalog.Template(&v); note != "" || err != nil {
-			c.Add(err) // one that is not run yet can be read, and that is all
+			c.Add(err) // one that is not supported yet can be read, and that is all
 			continue
 		}
 		_, err := workload(v, false)

@@ -32,7 +32,7 @@ func schemaOrder(table string) []string {
 }
 
 // Sweep reads what a test says about its sweep; it is not Active if there is none. The
-// metrics of a workload that is not run are its own, and so are their rewards.
+// metrics of a workload that is not supported are its own, and so are their rewards.
 func Sweep(t scenario.Test) (*sweep.Sweep, error) {
 	table := t.Table
 	if !slices.Contains(catalog.Runnable(), t.Template) {
@@ -62,7 +62,7 @@ func (b *builder) points(t scenario.Test) ([]sweep.Point, dimensions, error) {
 	dims := dimensions{}
 	for _, d := range s.Dimensions {
 		if d.Client && len(t.Phases) > 0 {
-			return nil, nil, source.Errorf(d.Pos, "test %q has phases, and sweeps %s", t.ID, d.Path).Hintf("write the loads as phases, or as a sweep")
+			return nil, nil, source.Errorf(d.Pos, "test %q has phases, but also sweeps %s", t.ID, d.Path).Hintf("write the loads either as phases or as a sweep")
 		}
 		dims[d.Path] = d
 	}
@@ -97,7 +97,7 @@ type group struct {
 // does share a server, each with a directory of its own.
 func (b *builder) sweep(t scenario.Test, points []sweep.Point, dims dimensions, after []plan.After) ([]*plan.Plan, error) {
 	if t.Iterations > 1 {
-		return nil, source.Errorf(t.Table.PosOf("iterations"), "test %q is a sweep, and has %d iterations", t.ID, t.Iterations).Hintf("write one of them")
+		return nil, source.Errorf(t.Table.PosOf("iterations"), "test %q is a sweep, but has %d iterations", t.ID, t.Iterations).Hintf("remove the lists or the iterations")
 	}
 	groups, err := b.groups(t, points, dims)
 	if err != nil {

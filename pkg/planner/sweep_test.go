@@ -136,7 +136,7 @@ test_template_name = "vllm"
 	_, err = set(t, text+"[Tests.cmd_args.decode]\nmax_num_seqs = [1, 2]\n", scenario.HookFiles{}, options)
 	require.NoError(t, err, "each server has the phases")
 	_, err = set(t, strings.Replace(text, "num_prompts = 7", "num_prompts = [7, 8]", 1), scenario.HookFiles{}, options)
-	require.ErrorContains(t, err, "write the loads as phases, or as a sweep")
+	require.ErrorContains(t, err, "write the loads either as phases or as a sweep")
 }
 
 // Prompts that a server has seen are refused unless the test says what becomes of its
@@ -150,8 +150,8 @@ func TestPromptsAreNotSentAgainUnawares(t *testing.T) {
 	}
 	const faster = "bench_cmd_args = { max_concurrency = 64, num_prompts = 640, random_output_len = 7 }"
 	for name, c := range map[string]struct{ engine, server, first, second, err string }{
-		"the same":              {"vllm", "", "", "", `s.toml:10:9: load "two" sends the prompts of "one" once more to the same server`},
-		"another pace":          {"vllm", "", "", faster, "write cache = \"reset\" in the phase"},
+		"the same":              {"vllm", "", "", "", `s.toml:10:9: load "two" sends the prompts of "one" again to the same server`},
+		"another pace":          {"vllm", "", "", faster, "in the phase, write cache = \"reset\""},
 		"reset before":          {"vllm", "", "cache = \"reset\"", "", `load "two" sends the prompts of "one"`},
 		"sglang":                {"sglang", "", "", "", "sends the prompts"},
 		"reset":                 {"vllm", "", "", "cache = \"reset\"", ""},
@@ -217,7 +217,7 @@ func TestHooks(t *testing.T) {
 
 	hooks.Scenarios[1].Data = []byte(strings.Replace(hook, "time_limit", "num_nodes = 2\ntime_limit", 1))
 	_, err = set(t, text, hooks, options)
-	require.ErrorContains(t, err, `test "a" has 1 nodes, its hook "h" needs 2`)
+	require.ErrorContains(t, err, `test "a" has 1 node, but its hook "h" needs 2`)
 }
 
 const chain = `[[Tests]]
@@ -311,9 +311,9 @@ func TestSingleJoins(t *testing.T) {
 	require.Equal(t, 4, job.NTasksPerNode, "a task for each GPU")
 
 	for text, want := range map[string]string{
-		test("a", "nodes = [\"n3\"]") + test("b", "nodes = [\"n1\"]"):         `test "a" names the nodes n3, and the runs of the same allocation together n3,n1`,
-		test("a", "nodes = [\"n3\"]") + test("b", "num_nodes = 2"):            "a run needs 2 nodes, and another of the same allocation names n3",
-		test("a", "nodes = [\"n3\"]") + test("b", "exclude_nodes = [\"n3\"]"): `test "a" names the node n3, which another run of the same allocation excludes`,
+		test("a", "nodes = [\"n3\"]") + test("b", "nodes = [\"n1\"]"):         `test "a" names the nodes n3, but the runs of the same allocation together name n3,n1`,
+		test("a", "nodes = [\"n3\"]") + test("b", "num_nodes = 2"):            "a run needs 2 nodes, but another run of the same allocation names n3",
+		test("a", "nodes = [\"n3\"]") + test("b", "exclude_nodes = [\"n3\"]"): `test "a" names the node n3, but another run of the same allocation excludes it`,
 		test("a", "") + test("b", "slurm = { sbatch_args = [\"--mem=1G\"] }"): `test "b" asks for sbatch_args "--mem=1G"`,
 	} {
 		_, err := set(t, text, scenario.HookFiles{}, o)
@@ -322,10 +322,10 @@ func TestSingleJoins(t *testing.T) {
 	both := "dependencies = [{ type = \"end_post_comp\", id = \"b\" }]"
 	got, err = set(t, test("a", both)+test("b", ""), scenario.HookFiles{}, o)
 	require.NoError(t, err)
-	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"), `test "a" is to end with test "b", which does not run beside it`)
+	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"), `test "a" should end with test "b", but in one allocation the two do not run`)
 	got, err = set(t, test("a", "")+test("b", "dependencies = [{ type = \"start_post_comp\", id = \"a\" }]"), scenario.HookFiles{}, o)
 	require.NoError(t, err)
-	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"), `test "b" waits for test "a": in one allocation it has its turn even if that fails`)
+	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"), `test "b" waits for test "a"; in one allocation, it runs even if that test fails`)
 }
 
 // A hook's steps take the processors that its run asked for; a hook is one run.
@@ -351,7 +351,7 @@ func TestHookTakesWhatItsRunHas(t *testing.T) {
 func TestMaxParallelOfSeveralArrays(t *testing.T) {
 	got, err := set(t, "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nnum_nodes = [1, 2]\nsweep.max_parallel = 1\n", scenario.HookFiles{}, options)
 	require.NoError(t, err)
-	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"), "max_parallel = 1 holds within each job array")
+	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"), "max_parallel = 1 applies within each job array")
 }
 
 // A thousand points, planned; the design page asks for less than a second with

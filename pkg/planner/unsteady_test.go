@@ -13,7 +13,7 @@ import (
 // covers: PL-V15
 func TestShortLoadsAreNoted(t *testing.T) {
 	const vllm = "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\ncmd_args = { model = \"m\", docker_image_url = \"x\" }\n"
-	const start, told = "the results will be called no-steady-state: ", " (num_prompts = 80 or more is accepted)"
+	const start, told = "the results will be no-steady-state: ", " (num_prompts = 80 or more is accepted)"
 	for more, want := range map[string]string{
 		"": "s.toml:2:3: " + start + "30 requests, 16 at a time" + told,
 		"bench_cmd_args = { num_prompts = 79 }\n":                                              "s.toml:6:20: " + start + "79 requests, 16 at a time" + told,

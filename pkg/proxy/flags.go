@@ -22,19 +22,19 @@ type Flags struct {
 	Prefill []string `placeholder:"URL" help:"Base URL of a prefill instance; may be repeated."`
 	Decode  []string `placeholder:"URL" help:"Base URL of a decode instance; may be repeated."`
 
-	PrefillerHosts []string `aliases:"prefiller-host" placeholder:"HOST" help:"Hosts of the prefill instances, as toy_proxy_server.py takes them."`
+	PrefillerHosts []string `aliases:"prefiller-host" placeholder:"HOST" help:"Hosts of the prefill instances, as in toy_proxy_server.py."`
 	PrefillerPorts []uint16 `aliases:"prefiller-port" placeholder:"PORT" help:"Ports of the prefill instances, one per host."`
 	DecoderHosts   []string `aliases:"decoder-host" placeholder:"HOST" help:"Hosts of the decode instances."`
 	DecoderPorts   []uint16 `aliases:"decoder-port" placeholder:"PORT" help:"Ports of the decode instances, one per host."`
 
-	Timeout     time.Duration `default:"0s" help:"Limit of a whole request; 0s is none."`
-	DialTimeout time.Duration `default:"5s" help:"Limit of connecting to an instance."`
-	Grace       time.Duration `default:"10s" help:"How long streams may run on when the proxy is stopped."`
+	Timeout     time.Duration `default:"0s" help:"Time limit of a whole request; 0s: no limit."`
+	DialTimeout time.Duration `default:"5s" help:"Time limit of connecting to an instance."`
+	Grace       time.Duration `default:"10s" help:"Time that streams have to end when the proxy is stopped."`
 
-	MaxBody   Bytes `default:"256MiB" help:"Limit of a request's body."`
-	MaxBodies Bytes `default:"2GiB" help:"Limit of all bodies in memory; beyond it requests are answered with 503."`
-	MaxAnswer Bytes `default:"64MiB" help:"Limit of prefill's answer."`
-	MaxHead   Bytes `default:"16KiB" help:"Limit of the head of a request, and of an answer."`
+	MaxBody   Bytes `default:"256MiB" help:"Largest body of a request."`
+	MaxBodies Bytes `default:"2GiB" help:"Largest sum of all bodies in memory; further requests are answered with 503."`
+	MaxAnswer Bytes `default:"64MiB" help:"Largest answer of prefill."`
+	MaxHead   Bytes `default:"16KiB" help:"Largest head of a request or of an answer."`
 }
 
 // Bytes is a number of bytes. Its text is 512, 16KiB, 64MiB or 2GiB.

@@ -73,7 +73,7 @@ var suites = []suite{
 }
 
 // format holds definitions of our own in CloudAI's format.
-const format = "../catalog/testdata/format/conf/"
+const format = "../planner/testdata/format/conf/"
 
 // scriptName is the test, with the first point of each run of a sweep.
 func scriptName(p *plan.Plan) string {

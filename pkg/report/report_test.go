@@ -80,7 +80,7 @@ func TestWhatIsBrokenSpoilsNothingElse(t *testing.T) {
 	require.Len(t, reasons, 4)
 	require.Contains(t, reasons["b"], "decode result")
 	require.Contains(t, reasons["c"], `unknown schema "profllm.result/99"`)
-	require.Contains(t, reasons["e"], `schema "profllm.plan/7"`)
+	require.Contains(t, reasons["e"], `schema is "profllm.plan/7"`)
 	require.Contains(t, reasons["g"], "profllm collect")
 
 	_, err := report.Load("nowhere")

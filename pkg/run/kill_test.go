@@ -407,7 +407,7 @@ func TestCancelWhileSubmitting(t *testing.T) {
 	code, _, stderr := s.profllm("slurm", "cancel", s.root())
 	require.Equal(t, 5, code)
 	require.Contains(t, stderr, fmt.Sprintf("b/0: another command (process %d on", cmd.Process.Pid))
-	require.Contains(t, stderr, "hint: end that command, or wait for it, then cancel once more")
+	require.Contains(t, stderr, "hint: end that command or wait for it, then run cancel again")
 	require.Equal(t, "CANCELLED", s.Jobs()[0].Queue, "what is there is cancelled")
 	s.Open()
 	require.NoError(t, cmd.Wait())

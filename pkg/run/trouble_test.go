@@ -64,7 +64,7 @@ func TestDiskFullAtSubmit(t *testing.T) {
 		require.Equal(t, 4, code)
 		require.Contains(t, stderr, "no space left on device\n")
 		require.Contains(t, stderr, filepath.Join(s.dir, "results"), "it names the file")
-		require.Contains(t, stderr, "hint: make room there")
+		require.Contains(t, stderr, "hint: the disk or the quota is full")
 		s.requireWhole()
 		s.requireTidy()
 	}
@@ -118,7 +118,7 @@ func TestDiskFullAtCollect(t *testing.T) {
 	_, stdout, stderr := s.profllm("collect", s.root())
 	require.Contains(t, stdout, "result-missing", "the result is shown")
 	require.Contains(t, stderr, record+": no space left on device")
-	require.Contains(t, stderr, "hint: make room there")
+	require.Contains(t, stderr, "hint: the disk or the quota is full")
 	require.NoFileExists(t, record)
 	code, stdout, stderr := s.profllm("slurm", "status", s.root())
 	require.Zero(t, code)
@@ -145,7 +145,7 @@ func TestReadOnly(t *testing.T) {
 	calls := len(s.Calls("sbatch"))
 	code, _, stderr := s.profllm(submit...)
 	require.Equal(t, 4, code)
-	require.Contains(t, stderr, "read-only file system\n\thint: this user may not")
+	require.Contains(t, stderr, "read-only file system\n\thint: this user has no permission")
 	code, _, stderr = s.profllm("slurm", "resume", "--failed", s.root())
 	require.Equal(t, 0, code, "nothing is missing")
 	require.NotContains(t, stderr, "error")
@@ -180,10 +180,10 @@ func TestNoPermission(t *testing.T) {
 	}
 	code, out := nobody(submit...)
 	require.Equal(t, 4, code, out)
-	require.Contains(t, out, "permission denied\n\thint: this user may not")
+	require.Contains(t, out, "permission denied\n\thint: this user has no permission")
 	code, out = nobody("collect", "--offline", s.root())
 	require.NotZero(t, code)
-	require.Contains(t, out, "a/0/result.json: permission denied\n\thint: this user may not")
+	require.Contains(t, out, "a/0/result.json: permission denied\n\thint: this user has no permission")
 	require.Contains(t, out, "result-missing", "it is shown all the same")
 }
 
@@ -250,7 +250,7 @@ func TestStale(t *testing.T) {
 	require.Contains(t, string(out), "60")
 }
 
-// From a file that cannot be read nothing is concluded: not that there is no
+// An unreadable file is never treated as absent: it does not show that there is no
 // intent, no record, or no job that began.
 func TestUnreadableIsNotAbsent(t *testing.T) {
 	for _, name := range []string{run.IntentFile, run.SubmitFile, run.ClaimFile, run.ScenarioFile} {

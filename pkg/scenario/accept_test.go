@@ -33,13 +33,13 @@ func TestAcceptEveryThreshold(t *testing.T) {
 
 func TestAcceptRefused(t *testing.T) {
 	for body, want := range map[string]string{
-		"[Tests.accept]\ntoken_book = 0.1":        "s.toml:6:1: accept: no check has a threshold \"token_book\"\n\thint: did you mean \"token_books\"?",
+		"[Tests.accept]\ntoken_book = 0.1":        "s.toml:6:1: accept: there is no threshold \"token_book\"\n\thint: did you mean \"token_books\"?",
 		"[Tests.accept]\nfailed_share = 5":        "s.toml:6:1: accept.failed_share is 5, must be 0 to 1 (share)\n\thint: largest accepted share of failed requests; default 0",
 		"[Tests.accept]\nfailed_share = -0.1":     "s.toml:6:1: accept.failed_share is -0.1, must be 0 to 1 (share)",
 		"[Tests.accept]\nfailed_share = nan":      "s.toml:6:1: accept.failed_share is NaN, must be 0 to 1",
 		"[Tests.accept]\nquestions = 1.5":         "s.toml:6:1: accept.questions is 1.5, must be a whole number (questions)",
-		"[Tests.accept]\nlag_ms = [1, 2]":         "s.toml:6:1: accept.lag_ms must be a number (ms), not the list",
-		"[Tests.accept]\nlag_ms = \"much\"":       "s.toml:6:1: accept.lag_ms must be a number (ms), not the string much",
+		"[Tests.accept]\nlag_ms = [1, 2]":         "s.toml:6:1: accept.lag_ms must be a number (ms), not a list",
+		"[Tests.accept]\nlag_ms = \"much\"":       "s.toml:6:1: accept.lag_ms must be a number (ms), not the string \"much\"",
 		"accept = 3":                              "s.toml:5:1: accept must be a table, not the integer 3",
 		"[Tests.accept]\npercentile_risk = 0":     "s.toml:6:1: accept.percentile_risk is 0, must be 0.000001 to 0.5 (share)",
 		"[Tests.accept]\nlag = 1\nrounds = 1e9\n": "s.toml:7:1: accept.rounds is 1e+09",

@@ -32,7 +32,7 @@ func (h HookFiles) load(asked *source.Value, name string, c *source.Complaints) 
 		}
 		return loadHook(t, definitions(h.Tests, c), c)
 	}
-	c.Add(source.Errorf(asked.Pos, "no hook is named %q", name).Hintf("check --hook-dir; %s", source.Suggest(name, names)))
+	c.Add(source.Errorf(asked.Pos, "no hook has the name %q", name).Hintf("%s; --hook-dir names another folder of hooks", source.Suggest(name, names)))
 	c.Add(unread.Err())
 	return nil
 }
@@ -42,7 +42,7 @@ func loadHook(top *source.Table, defs *testFiles, c *source.Complaints) []Test {
 	c.Add(source.Decode(top, &h))
 	for _, key := range []string{"pre_test", "post_test"} {
 		if top.Has(key) {
-			c.Addf(top.PosOf(key), "%s: a hook has no hooks of its own", key)
+			c.Addf(top.PosOf(key), "%s: a hook cannot have hooks", key)
 		}
 	}
 	var s Scenario
@@ -52,10 +52,10 @@ func loadHook(top *source.Table, defs *testFiles, c *source.Complaints) []Test {
 			c.Add(source.Errorf(t.Table.PosOf("id"), "hook id %q cannot be used", t.ID).Hintf("use letters, digits and _ . -"))
 		}
 		if t.Iterations > 1 {
-			c.Add(source.Errorf(t.Table.PosOf("iterations"), "hook %q has %d iterations, and a hook is one run", t.ID, t.Iterations).Hintf("write repeat, or the test several times"))
+			c.Add(source.Errorf(t.Table.PosOf("iterations"), "hook %q has %d iterations, but a hook is one run", t.ID, t.Iterations).Hintf("write repeat, or the test several times"))
 		}
 		if len(t.Dependencies) > 0 {
-			c.Addf(t.Table.PosOf("dependencies"), "the tests of a hook run one after the other and take no dependencies")
+			c.Addf(t.Table.PosOf("dependencies"), "tests of a hook run one after the other and cannot have dependencies")
 		}
 	}
 	return s.Tests

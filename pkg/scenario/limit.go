@@ -29,7 +29,7 @@ func (l *Limit) UnmarshalSource(v *source.Value) error {
 		case v.Kind() == "date":
 			err = err.Hintf("strings need quotes: time_limit = %q", word)
 		case ok && n > 0:
-			err = err.Hintf("for %d minutes, as Slurm would read it, write time_limit = \"%dm\"", n, n)
+			err = err.Hintf("for %d minutes (as in Slurm), write time_limit = \"%dm\"", n, n)
 		}
 		return err
 	}
@@ -76,7 +76,7 @@ func parseLimit(s string) (time.Duration, *limitError) {
 	}
 	switch {
 	case d == 0:
-		return 0, &limitError{fmt.Sprintf("%q is zero, which Slurm takes for no limit", s), "leave time_limit out for the partition's default"}
+		return 0, &limitError{fmt.Sprintf("%q is zero, which means no limit to Slurm", s), "remove time_limit to use the partition's default"}
 	case d > MaxLimit:
 		return 0, &limitError{fmt.Sprintf("%q is above ten years", s), "\"20:00\" means 20 hours, \"20m\" 20 minutes"}
 	}
@@ -96,7 +96,7 @@ func limitHint(s string) string {
 	case m == nil:
 		return `write "30m", "HH:MM:SS" or "D-HH:MM:SS"; "20:00" means 20 hours`
 	case m[1] != "":
-		return fmt.Sprintf("give it a unit: \"%sm\" is minutes, as Slurm would read it, \"%sh\" hours", m[1], m[1])
+		return fmt.Sprintf("add a unit: \"%sm\" is minutes (as in Slurm), \"%sh\" is hours", m[1], m[1])
 	case m[2] != "":
 		return fmt.Sprintf("write minutes and seconds as well: \"%s:00:00\"", s)
 	}
@@ -113,7 +113,7 @@ func limitNote(v *source.Value) string {
 	if err != nil || !hourMinute.MatchString(s) {
 		return ""
 	}
-	return fmt.Sprintf("%s: time_limit %q is hours and minutes, %s, as in CloudAI; Slurm would read minutes and seconds", v.Pos, s, FormatLimit(d))
+	return fmt.Sprintf("%s: time_limit %q means hours and minutes (%s), as in CloudAI; Slurm would read minutes and seconds", v.Pos, s, FormatLimit(d))
 }
 
 // FormatLimit writes d as Slurm's [D-]HH:MM:SS, rounded up to a second. Slurm

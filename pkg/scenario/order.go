@@ -46,7 +46,7 @@ func (s *Scenario) checkOrder(c *source.Complaints) {
 		if cycle := waits(byID, id, nil, done); cycle != nil {
 			t := byID[cycle[0]]
 			c.Add(source.Errorf(t.Table.PosOf("dependencies"), "tests wait for each other: %s", strings.Join(append(cycle, cycle[0]), " -> ")).
-				Hintf("none of them would ever start; remove one of these dependencies"))
+				Hintf("none of these tests would start; remove one of the dependencies"))
 		}
 	}
 }
@@ -91,7 +91,7 @@ func (t *Test) checkPhases(c *source.Complaints) {
 		case !partName.MatchString(p.Name):
 			c.Add(source.Errorf(p.Pos, "phase name %q cannot be used", p.Name).Hintf("use letters, digits and _ . -"))
 		case slices.Contains(runNames, p.Name) || fileName.MatchString(p.Name):
-			c.Addf(p.Pos, "phase name %q is kept for what every run directory holds", p.Name)
+			c.Addf(p.Pos, "phase name %q is reserved: every run directory has a file or folder of this name", p.Name)
 		case seen[p.Name]:
 			c.Addf(p.Pos, "phase name %q is taken", p.Name)
 		}

@@ -43,7 +43,7 @@ func (r *Repeat) UnmarshalSource(v *source.Value) error {
 	}
 	t, ok := v.Any.(*source.Table)
 	if !ok {
-		return source.Errorf(v.Pos, "repeat must be a number or a table, not the %s %v", v.Kind(), v.Plain()).Hintf(`write repeat = 6, or repeat = { precision = "2%%" }`)
+		return source.Errorf(v.Pos, "repeat must be a number or a table, not %s", v.Describe()).Hintf(`write repeat = 6, or repeat = { precision = "2%%" }`)
 	}
 	var c source.Complaints
 	u := &Until{Metrics: []string{"output_throughput"}, Max: mostSeries}
@@ -53,7 +53,7 @@ func (r *Repeat) UnmarshalSource(v *source.Value) error {
 	c.Add(source.Decode(t, u))
 	if u.Max < leastSeries || u.Max > mostSeries {
 		c.Add(source.Errorf(t.PosOf("max"), "repeat.max is %d, must be %d-%d", u.Max, leastSeries, mostSeries).
-			Hintf("the median of fewer than %d has no interval; repeat = %d makes so many, whatever comes", leastSeries, u.Max))
+			Hintf("the median of fewer than %d repeats has no interval; for a fixed number, write repeat = %d", leastSeries, u.Max))
 	}
 	if len(u.Metrics) == 0 && c.Err() == nil {
 		c.Addf(t.PosOf("metrics"), "repeat.metrics is empty")
@@ -71,7 +71,7 @@ func (p *Percent) UnmarshalSource(v *source.Value) error {
 	number, marked := strings.CutSuffix(strings.TrimSpace(s), "%")
 	f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if !isText || !marked || err != nil || !(f > 0 && f <= 100) {
-		return source.Errorf(v.Pos, "%v is no share above 0%% and up to 100%%", v.Plain()).Hintf(`write it as "2%%"`)
+		return source.Errorf(v.Pos, "%v is not a share above 0%% and up to 100%%", v.Plain()).Hintf(`write it as "2%%"`)
 	}
 	*p = Percent(f)
 	return nil

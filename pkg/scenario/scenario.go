@@ -8,6 +8,7 @@
 package scenario
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"path/filepath"
@@ -241,8 +242,7 @@ func (d *testFiles) find(v *source.Value, c *source.Complaints) *source.Table {
 	}
 	switch list := d.below[name]; len(list) {
 	case 0:
-		names := slices.AppendSeq(slices.Collect(maps.Keys(d.own)), maps.Keys(d.below))
-		c.Add(source.Errorf(v.Pos, "no test file is named %q", name).Hintf("check --tests-dir; %s", source.Suggest(name, names)))
+		c.Add(source.Errorf(v.Pos, "no test file has the name %q", name).Hintf("%s", d.near(name)))
 		c.Add(d.unread.Err())
 		return nil
 	case 1:
@@ -253,9 +253,39 @@ func (d *testFiles) find(v *source.Value, c *source.Complaints) *source.Table {
 			places[i] = t.PosOf("name").String()
 		}
 		c.Add(source.Errorf(v.Pos, "%d test files are named %q: %s", len(list), name, strings.Join(places, ", ")).
-			Hintf("name the folder of the one that is meant: --tests-dir %s", path.Dir(filepath.ToSlash(list[0].Pos.File))))
+			Hintf("choose one by its folder, such as --tests-dir %s", path.Dir(filepath.ToSlash(list[0].Pos.File))))
 		return nil
 	}
+}
+
+// near says which test file may have been meant, and where test files were looked for.
+func (d *testFiles) near(name string) string {
+	var names []string
+	dir := ""
+	for own, list := range d.all() {
+		for _, t := range list {
+			if strings.TrimSuffix(filepath.Base(t.Pos.File), ".toml") == strings.TrimSuffix(name, ".toml") && own != "" {
+				return fmt.Sprintf("the file %s has name = %q; write test_name = %q", t.Pos.File, own, own)
+			}
+			if at := filepath.Dir(t.Pos.File); dir == "" || len(at) < len(dir) || len(at) == len(dir) && at < dir {
+				dir = at
+			}
+		}
+		names = append(names, own)
+	}
+	if len(names) == 0 {
+		return "no test files were found: put them into the folder tests beside the scenario, or name their folder with --tests-dir"
+	}
+	return source.Suggest(name, names) + "; test files are read from " + dir + " (--tests-dir names another folder)"
+}
+
+// all are the test files of the folder and of its subfolders by name.
+func (d *testFiles) all() map[string][]*source.Table {
+	all := maps.Clone(d.below)
+	for name, t := range d.own {
+		all[name] = append([]*source.Table{t}, all[name]...)
+	}
+	return all
 }
 
 // Load reads a scenario, the test files it may refer to, and its hooks.
@@ -320,7 +350,7 @@ func loadTest(over *source.Table, pos source.Pos, defs *testFiles, c *source.Com
 			checkDefinition(base, c)
 		}
 		if over.Has("test_template_name") {
-			c.Addf(over.PosOf("test_template_name"), "test_template_name cannot stand beside test_name: the test file has it")
+			c.Addf(over.PosOf("test_template_name"), "test_template_name is not allowed with test_name: the test file sets it")
 		}
 		merged = source.Merge(base, over)
 		merged.Pos = over.Pos
@@ -333,7 +363,7 @@ func loadTest(over *source.Table, pos source.Pos, defs *testFiles, c *source.Com
 	case !pathElement.MatchString(t.ID):
 		c.Add(source.Errorf(over.PosOf("id"), "test id %q cannot name a directory", t.ID).Hintf("use letters, digits and _ . - + = @, not starting with a dot or dash"))
 	case slices.Contains(scenarioNames, t.ID) || fileName.MatchString(t.ID):
-		c.Addf(over.PosOf("id"), "test id %q is kept for what every scenario directory holds", t.ID)
+		c.Addf(over.PosOf("id"), "test id %q is reserved: every scenario directory has a file or folder of this name", t.ID)
 	}
 	if !over.Has("test_name") && t.Template == "" {
 		c.Add(source.Errorf(pos, "test %q has neither test_name nor test_template_name", t.ID).
@@ -362,7 +392,7 @@ func checkDefinition(t *source.Table, c *source.Complaints) {
 	}
 	for _, key := range source.Fields(entry{}) {
 		if t.Has(key) {
-			c.Addf(t.PosOf(key), "%s belongs to a scenario's [[Tests]], not to a test file", key)
+			c.Addf(t.PosOf(key), "%s is allowed in [[Tests]] of a scenario only, not in a test file", key)
 		}
 	}
 }
@@ -382,6 +412,17 @@ func (t Test) Variant(table *source.Table) (Test, error) {
 	return v, err
 }
 
+// PosOf is where a key of the test stands, else where the test does.
+func (t *Test) PosOf(key string) source.Pos {
+	if t.Table.Has(key) {
+		return t.Table.PosOf(key)
+	}
+	return t.Pos
+}
+
+// maxNodes is above what any cluster has.
+const maxNodes = 1 << 16
+
 // Nodes returns num_nodes, 1 when it is absent, as CloudAI reads it.
 func (t *Test) Nodes() (int, error) {
 	v := t.NumNodes
@@ -389,11 +430,11 @@ func (t *Test) Nodes() (int, error) {
 		return 1, nil
 	}
 	if _, ok := v.Any.([]*source.Value); ok {
-		return 0, source.Errorf(v.Pos, "num_nodes is a list, where one number is needed")
+		return 0, source.Errorf(v.Pos, "num_nodes is a list, but one number is needed")
 	}
 	n, ok := v.Int()
-	if !ok || n < 1 || n > 1<<16 {
-		return 0, source.Errorf(v.Pos, "num_nodes must be a number of nodes, not %v", v.Plain())
+	if !ok || n < 1 || n > maxNodes {
+		return 0, source.Errorf(v.Pos, "num_nodes must be a number of nodes, 1 to %d, not %s", maxNodes, v.Shown())
 	}
 	return int(n), nil
 }

@@ -64,10 +64,10 @@ func TestTestsInSubfolders(t *testing.T) {
 
 	_, err = Load(named("other"), below, HookFiles{})
 	require.EqualError(t, err, `s.toml:4:1: 2 test files are named "other": tests/h100/other.toml:1:1, tests/b200/twice.toml:1:1
-	hint: name the folder of the one that is meant: --tests-dir tests/h100`)
+	hint: choose one by its folder, such as --tests-dir tests/h100`)
 
 	_, err = Load(named("othre"), below, HookFiles{})
-	require.ErrorContains(t, err, `no test file is named "othre"`)
+	require.ErrorContains(t, err, `no test file has the name "othre"`)
 	require.ErrorContains(t, err, `did you mean "other"?`)
 	require.ErrorContains(t, err, "tests/old/broken.toml:1:")
 }
@@ -96,19 +96,19 @@ time_limit = "60"
   type = "start_post_comp"
   id = "nope"
 `, testFile, testFile)
-	require.EqualError(t, err, `s.toml:2:1: no hook is named "nccl"
-	hint: check --hook-dir; none is known
+	require.EqualError(t, err, `s.toml:2:1: no hook has the name "nccl"
+	hint: none is known; --hook-dir names another folder of hooks
 s.toml:4:1: test id "a/../../b" cannot name a directory
 	hint: use letters, digits and _ . - + = @, not starting with a dot or dash
-s.toml:5:1: no test file is named "bsae"
-	hint: check --tests-dir; did you mean "base"? known: base
+s.toml:5:1: no test file has the name "bsae"
+	hint: did you mean "base"? known: base; test files are read from . (--tests-dir names another folder)
 s.toml:9:1: unknown key "num_node"
 	hint: did you mean "num_nodes"?
 s.toml:10:3: test "x" has neither test_name nor test_template_name
 	hint: name a test file with test_name, or write test_template_name = "vllm" here
 s.toml:11:1: test id "x" is taken (s.toml:7:1)
 s.toml:12:1: time_limit "60" is not understood
-	hint: give it a unit: "60m" is minutes, as Slurm would read it, "60h" hours
+	hint: add a unit: "60m" is minutes (as in Slurm), "60h" is hours
 s.toml:13:11: test "x" depends on unknown test "nope"
 	hint: known: a/../../b, x
 test2.toml:1:1: test name "base" is taken (test1.toml:1:1)`)
@@ -123,7 +123,7 @@ func TestTestsThatWaitForEachOther(t *testing.T) {
 		return "[[Tests]]\nid = '" + id + "'\ntest_template_name = 'vllm'\ndependencies = [{ type = '" + typ + "', id = '" + on + "' }]\n"
 	}
 	_, err := load(t, "name = 's'\n"+test("a", "start_post_comp", "b")+test("b", "start_post_init", "c")+test("c", "start_post_comp", "a"))
-	require.EqualError(t, err, "s.toml:5:1: tests wait for each other: a -> b -> c -> a\n\thint: none of them would ever start; remove one of these dependencies")
+	require.EqualError(t, err, "s.toml:5:1: tests wait for each other: a -> b -> c -> a\n\thint: none of these tests would start; remove one of the dependencies")
 	_, err = load(t, "name = 's'\n"+test("a", "start_post_comp", "b")+test("b", "end_post_comp", "a"))
 	require.NoError(t, err)
 	_, err = load(t, "name = 's'\n"+test("a", "end_post_comp", "a"))
@@ -133,7 +133,7 @@ func TestTestsThatWaitForEachOther(t *testing.T) {
 // The folder of definitions in CloudAI's format has every key of a test and of a
 // scenario that CloudAI knows.
 func TestFormatHasEveryKey(t *testing.T) {
-	const format = "../catalog/testdata/format/conf/"
+	const format = "../planner/testdata/format/conf/"
 	seen := map[string]map[string]bool{"scenario": {}, "entry": {}, "dependency": {}, "repository": {}}
 	note := func(kind string, table *source.Table) {
 		for _, k := range table.Keys() {
@@ -202,8 +202,8 @@ func TestNamesOfDirectoriesAndFilesAreKept(t *testing.T) {
 	for id, phase := range map[string]string{"batches": "raw", "definitions": "submit.json", "scenario.json": "intent-2.json", "x.csv": "job.env"} {
 		_, err := Load(File{Name: "s.toml", Data: []byte("name = \"s\"\n[[Tests]]\nid = \"" + id + "\"\ntest_template_name = \"vllm\"\n" +
 			"[[Tests.phases]]\nname = \"" + phase + "\"\n")}, nil, HookFiles{})
-		require.ErrorContains(t, err, "s.toml:3:1: test id \""+id+"\" is kept")
-		require.ErrorContains(t, err, "phase name \""+phase+"\" is kept")
+		require.ErrorContains(t, err, "s.toml:3:1: test id \""+id+"\" is reserved")
+		require.ErrorContains(t, err, "phase name \""+phase+"\" is reserved")
 	}
 }
 
@@ -213,7 +213,7 @@ func TestNamesInTheScript(t *testing.T) {
 	_, err := Load(File{Name: "s.toml", Data: []byte("name = \"s\"\npre_test = \"h\"\n[[Tests]]\nid = \"t=1\"\ntest_template_name = \"vllm\"\n[[Tests.phases]]\nname = \"a=b\"\n")}, nil, hook)
 	require.EqualError(t, err, `h.toml:3:1: hook id "h=1" cannot be used
 	hint: use letters, digits and _ . -
-h.toml:4:1: hook "h=1" has 2 iterations, and a hook is one run
+h.toml:4:1: hook "h=1" has 2 iterations, but a hook is one run
 	hint: write repeat, or the test several times
 s.toml:6:9: phase name "a=b" cannot be used
 	hint: use letters, digits and _ . -`)

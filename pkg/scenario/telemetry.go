@@ -35,14 +35,14 @@ func (t Telemetry) Interval() time.Duration {
 func (t *Telemetry) UnmarshalSource(v *source.Value) error {
 	table, ok := v.Any.(*source.Table)
 	if !ok {
-		return source.Errorf(v.Pos, "telemetry must be a table, not the %s %v", v.Kind(), v.Plain()).Hintf("write [Tests.telemetry]")
+		return source.Errorf(v.Pos, "telemetry must be a table, not %s", v.Describe()).Hintf("write [Tests.telemetry]")
 	}
 	var c source.Complaints
 	type plain Telemetry
 	c.Add(source.Decode(table, (*plain)(t)))
 	if s := t.IntervalS; s != nil && !(*s >= leastInterval && *s <= mostInterval) {
 		c.Add(source.Errorf(table.PosOf("interval_s"), "telemetry.interval_s is %g, must be %g to %d", *s, leastInterval, mostInterval).
-			Hintf("write enabled = false for no samples at all"))
+			Hintf("to disable sampling, write enabled = false"))
 	}
 	return c.Err()
 }

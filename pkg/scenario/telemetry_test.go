@@ -29,7 +29,7 @@ func TestTelemetry(t *testing.T) {
 func TestTelemetryComplaints(t *testing.T) {
 	for text, want := range map[string]string{
 		"telemetry = 3\n":                          "s.toml:5:1: telemetry must be a table, not the integer 3",
-		"[Tests.telemetry]\ninterval_s = 3\n":      "s.toml:6:1: telemetry.interval_s is 3, must be 0.1 to 2\n\thint: write enabled = false",
+		"[Tests.telemetry]\ninterval_s = 3\n":      "s.toml:6:1: telemetry.interval_s is 3, must be 0.1 to 2\n\thint: to disable sampling, write enabled = false",
 		"[Tests.telemetry]\ninterval_s = 0.01\n":   "telemetry.interval_s is 0.01",
 		"[Tests.telemetry]\ninterval_s = nan\n":    "telemetry.interval_s is NaN",
 		"[Tests.telemetry]\ninterval = 1\n":        "did you mean \"interval_s\"?",

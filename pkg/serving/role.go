@@ -48,7 +48,7 @@ func (e *Engine) role(kind string, t *source.Table, c *source.Complaints) Role {
 	if v := cfg.GPUIDs; v != nil {
 		s, ok := v.Any.(string)
 		if !ok {
-			c.Addf(v.Pos, "%s.gpu_ids must be a string such as \"0,1\", not the %s %v", kind, v.Kind(), v.Plain())
+			c.Addf(v.Pos, "%s.gpu_ids must be a string such as \"0,1\", not %s", kind, v.Describe())
 		} else if s != "" {
 			ids, err := plan.ParseGPUs(s)
 			if err != nil {
@@ -60,14 +60,14 @@ func (e *Engine) role(kind string, t *source.Table, c *source.Complaints) Role {
 	if v := cfg.NumNodes; v != nil {
 		n, ok := v.Int()
 		if !ok || n < 1 {
-			c.Addf(v.Pos, "%s.num_nodes must be a number of nodes, not %v", kind, v.Plain())
+			c.Addf(v.Pos, "%s.num_nodes must be a number of nodes, 1 or more, not %s", kind, v.Shown())
 		}
 		r.nodes = int(max(n, 0))
 	}
 	if v := cfg.Replicas; v != nil {
 		n, ok := v.Int()
 		if !ok || n < 1 || n > maxReplicas {
-			c.Addf(v.Pos, "%s.replicas must be a number of instances from 1 to %d, not %v", kind, maxReplicas, v.Plain())
+			c.Addf(v.Pos, "%s.replicas must be a number of instances, 1 to %d, not %s", kind, maxReplicas, v.Shown())
 			n = 1
 		}
 		r.replicas = int(n)
@@ -100,7 +100,7 @@ func sweep(v *source.Value, c *source.Complaints) bool {
 	if _, list := v.Any.([]*source.Value); !list {
 		return false
 	}
-	c.Add(source.Errorf(v.Pos, "a list makes a sweep, but here one value must stand").Hintf("write one value, or take the key out of dse_excluded_args"))
+	c.Add(source.Errorf(v.Pos, "a list makes a sweep, but this key takes one value only").Hintf("write one value, or remove the key from dse_excluded_args"))
 	return true
 }
 
@@ -148,6 +148,39 @@ func (r *Role) Parallel() (tp, pp, dp int) {
 	return tp, pp, dp
 }
 
+// sizes are the keys that Parallel reads, where they are set.
+func (r *Role) sizes() []plan.Sized {
+	tp, pp, dp := r.Parallel()
+	var list []plan.Sized
+	for _, x := range []struct {
+		names []string
+		value int
+	}{{r.engine.TP, tp}, {r.engine.PP, pp}, {r.engine.DP, dp}} {
+		if v := r.Option(x.names...); v != nil {
+			list = append(list, plan.Sized{Key: r.Kind + "." + r.nameOf(v), Value: x.value, Pos: v.Pos})
+		}
+	}
+	return list
+}
+
+// nameOf is the key of one of the role's options, as it is written.
+func (r *Role) nameOf(v *source.Value) string {
+	for _, k := range r.Options.Keys() {
+		if r.Options.Get(k) == v {
+			return k
+		}
+	}
+	return ""
+}
+
+// idsKey is the key of the role's GPUs, none if it is not set.
+func (r *Role) idsKey() plan.Sized {
+	if r.IDs == nil {
+		return plan.Sized{}
+	}
+	return plan.Sized{Key: r.Kind + ".gpu_ids", Pos: r.table.PosOf("gpu_ids")}
+}
+
 // world is how many GPUs one instance needs.
 func (r *Role) world() int {
 	tp, pp, dp := r.Parallel()
@@ -163,7 +196,7 @@ func (r *Role) misspelt() []string {
 	var notes []string
 	for _, k := range r.Options.Keys() {
 		if near := source.Nearest(k, words); near != "" && !slices.Contains(sizes, underscores(k)) {
-			notes = append(notes, fmt.Sprintf("%s: %s.%s is passed to the engine, and sizes nothing; did you mean %s?", r.Options.PosOf(k), r.Kind, k, near))
+			notes = append(notes, fmt.Sprintf("%s: %s.%s goes to the engine as it is and does not size the role; did you mean %s?", r.Options.PosOf(k), r.Kind, k, near))
 		}
 	}
 	return notes
@@ -172,7 +205,7 @@ func (r *Role) misspelt() []string {
 func (r *Role) check(c *source.Complaints) {
 	for _, k := range r.Options.Keys() {
 		if mend := r.engine.Planned[underscores(k)]; mend != "" {
-			c.Add(source.Errorf(r.Options.PosOf(k), "%s.%s: the plan sets the %s of every server", r.Kind, k, k).Hintf("%s", mend))
+			c.Add(source.Errorf(r.Options.PosOf(k), "%s.%s: profllm sets the %s of every server itself", r.Kind, k, k).Hintf("%s", mend))
 		}
 		name := underscores(k)
 		if here, foreign := r.engine.Foreign[name]; foreign {
@@ -180,14 +213,14 @@ func (r *Role) check(c *source.Complaints) {
 			if here != "" {
 				hint = "write " + here
 			}
-			c.Add(source.Errorf(r.Options.PosOf(k), "%s.%s is an option of another engine, and `%s` has none of that name", r.Kind, k, r.engine.Server).Hintf("%s", hint))
+			c.Add(source.Errorf(r.Options.PosOf(k), "%s.%s is an option of another engine; `%s` has no such option", r.Kind, k, r.engine.Server).Hintf("%s", hint))
 		}
 		if !slices.Contains(slices.Concat(r.engine.TP, r.engine.PP, r.engine.DP), name) {
 			continue
 		}
 		v := r.Options.Get(k)
 		if n, ok := v.Int(); !sweep(v, c) && (!ok || n < 1) {
-			c.Addf(v.Pos, "%s.%s must be a number of 1 or more, not %v", r.Kind, name, v.Plain())
+			c.Addf(v.Pos, "%s.%s must be an integer, 1 or more, not %s", r.Kind, k, v.Shown())
 		}
 	}
 }

@@ -39,6 +39,7 @@ func (s *Test) AddServer(to *plan.Service, one Instance, argv []plan.Word, inner
 		Step: plan.Step{Name: one.Name, Nodes: one.Nodes, Container: true, Env: env, Argv: argv, Inner: inner, Log: path.Join("logs", one.Name+"-%t.log")},
 	}
 	r.TP, r.PP, r.DP = one.Parallel()
+	r.Sizes, r.IDs = one.sizes(), one.idsKey()
 	if s.Disaggregated() && one.Kind != one.Name {
 		r.Kind = one.Kind
 	}

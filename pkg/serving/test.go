@@ -57,13 +57,14 @@ type Test struct {
 	Notes           []string
 	engine          *Engine
 	args            *source.Table
+	written         *source.Table // the whole test
 }
 
 // Read fills in the defaults of cfg, decodes the roles, and complains of what no
 // engine could serve. needImage is false where steps run without a container.
 func Read(t scenario.Test, cfg *Config, e *Engine, needImage bool, c *source.Complaints) Test {
 	cfg.Port, cfg.Host = cmp.Or(cfg.Port, defaultPort), cmp.Or(cfg.Host, defaultHost)
-	s := Test{Config: cfg, Wait: defaultWait, engine: e, args: t.CmdArgs}
+	s := Test{Config: cfg, Wait: defaultWait, engine: e, args: t.CmdArgs, written: t.Table}
 	if cfg.ServeWaitSeconds != nil {
 		s.Wait = time.Duration(*cfg.ServeWaitSeconds) * time.Second
 	}
@@ -113,7 +114,7 @@ func (s *Test) extra(t scenario.Test, c *source.Complaints) {
 	for _, key := range extra.Keys() {
 		v := extra.Get(key)
 		if _, ok := v.Text(); !ok {
-			c.Add(source.Errorf(v.Pos, "extra_cmd_args.%s must be a string, not the %s %v", key, v.Kind(), v.Plain()).Hintf("write %s = \"%v\"", key, v.Plain()))
+			c.Add(source.Errorf(v.Pos, "extra_cmd_args.%s must be a string, not %s", key, v.Describe()).Hintf("write %s = \"%v\"", key, v.Plain()))
 			continue
 		}
 		name := underscores(strings.TrimLeft(key, "-"))
@@ -134,10 +135,10 @@ func (s *Test) check(needImage bool, c *source.Complaints) {
 			Hintf("name the image, or set launcher = \"bare\" to run without a container"))
 	}
 	if most := 65535 - 2*stride - plan.Slots; s.Port < 1024 || s.Port > most {
-		c.Addf(s.args.PosOf("port"), "cmd_args.port is %d, must be 1024-%d: the job's slot and %d for the roles are added", s.Port, most, 2*stride)
+		c.Addf(s.args.PosOf("port"), "cmd_args.port is %d, must be 1024 to %d: profllm adds the slot of the job, and %d for the roles", s.Port, most, 2*stride)
 	}
 	if strings.ContainsAny(s.BenchHost, "/ ") {
-		c.Add(source.Errorf(s.args.PosOf("bench_host"), "bench_host %q must be a host, without scheme or path", s.BenchHost).
+		c.Add(source.Errorf(s.args.PosOf("bench_host"), "cmd_args.bench_host %q must be a host name, without scheme or path", s.BenchHost).
 			Hintf("write bench_host = \"node1\""))
 	}
 	CheckPath(s.args, "healthcheck", s.Healthcheck, c)
@@ -151,11 +152,11 @@ func (s *Test) check(needImage bool, c *source.Complaints) {
 		if has.IDs == nil {
 			has, lacks = lacks, has
 		}
-		c.Add(source.Errorf(has.table.PosOf("gpu_ids"), "%s.gpu_ids is set and %s.gpu_ids is not", has.Kind, lacks.Kind).Hintf("set both or neither"))
+		c.Add(source.Errorf(has.table.PosOf("gpu_ids"), "%s.gpu_ids is set, but %s.gpu_ids is not", has.Kind, lacks.Kind).Hintf("set both or neither"))
 	}
 	if !s.Disaggregated() && d.replicas > 1 {
-		c.Add(source.Errorf(d.table.PosOf("replicas"), "decode.replicas is %d without [cmd_args.prefill]: the proxy pairs prefill with decode, and spreads requests over nothing else", d.replicas).
-			Hintf("add [cmd_args.prefill], or take data_parallel_size for several engines behind one server"))
+		c.Add(source.Errorf(d.table.PosOf("replicas"), "decode.replicas is %d, but there is no [cmd_args.prefill]: the proxy spreads requests over pairs of prefill and decode only", d.replicas).
+			Hintf("add [cmd_args.prefill], or set data_parallel_size for several engines behind one server"))
 	}
 	p.check(c)
 	d.check(c)

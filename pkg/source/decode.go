@@ -218,6 +218,18 @@ func (v *Value) Describe() string {
 	return "the " + v.Kind() + " " + word
 }
 
+// Shown is the value of v, for messages that say what it must be: 0, "two", a list.
+func (v *Value) Shown() string {
+	switch x := v.Any.(type) {
+	case string:
+		return strconv.Quote(x)
+	case []*Value, *Table:
+		return "a " + v.Kind()
+	}
+	word, _ := v.Word()
+	return word
+}
+
 // retyped is how a value of the wrong type is written as one of the right type, "" if
 // that is not known.
 func retyped(v *Value, expected, path string) string {

@@ -82,7 +82,13 @@ func (s *slip) openString() *mend {
 		}
 		at := max(0, strings.LastIndex(s.text, q))
 		return &mend{at, "this text of several lines is not closed", "end the text with " + q}
-	case s.has("unexpected EOF"):
+	}
+	return nil
+}
+
+// openEnd is a file that ends too early.
+func (s *slip) openEnd() *mend {
+	if s.has("unexpected EOF") {
 		return &mend{s.at, "the file ends inside a value or a header", "complete its last line"}
 	}
 	return nil

@@ -151,6 +151,17 @@ func (t *Table) PosOf(key string) Pos {
 	return t.Pos
 }
 
+// ElementPos returns the position of element i of a list, or of the key where the list
+// has no such element.
+func (t *Table) ElementPos(key string, i int) Pos {
+	if v := t.Get(key); v != nil {
+		if list, ok := v.Any.([]*Value); ok && i < len(list) {
+			return list[i].Pos
+		}
+	}
+	return t.PosOf(key)
+}
+
 // Merge returns base overridden by over: tables merge recursively, everything
 // else is replaced whole. Neither argument changes; either may be nil.
 func Merge(base, over *Table) *Table {

@@ -26,7 +26,7 @@ type mend struct {
 // slipRules recognise the usual mistakes; the first that knows one counts.
 var slipRules = []func(*slip) *mend{
 	(*slip).notText, (*slip).twice, (*slip).openString, (*slip).openList, (*slip).escape, (*slip).header, (*slip).keyLine,
-	(*slip).noValue, (*slip).otherWord, (*slip).otherComment, (*slip).quoteInside, (*slip).number, (*slip).bare,
+	(*slip).noValue, (*slip).openEnd, (*slip).otherWord, (*slip).otherComment, (*slip).quoteInside, (*slip).number, (*slip).bare,
 }
 
 // syntaxError shows the line, points at the mistake and says how to mend it. What no

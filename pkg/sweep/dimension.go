@@ -118,7 +118,7 @@ func (f *finder) list(v *source.Value, keys []string) {
 		return
 	case len(list) == 0:
 		f.c.Add(source.Errorf(v.Pos, "%s is an empty list: a sweep over it has no points", joinPath(keys)).
-			Hintf("write one value or several, or %s", leaveOut(keys)))
+			Hintf("write one or more values, or %s", leaveOut(keys)))
 		return
 	}
 	tables := 0
@@ -134,7 +134,7 @@ func (f *finder) list(v *source.Value, keys []string) {
 		f.c.Add(source.Errorf(v.Pos, "%s mixes tables and values in a list", joinPath(keys)).Hintf("a list of tables is one value, a list of values is a sweep"))
 		return
 	case keys[0] == cmdArgs && slices.Contains(reserved, keys[1]):
-		f.c.Add(source.Errorf(v.Pos, "%s cannot be swept: %q means something else in a trajectory", joinPath(keys), keys[1]).
+		f.c.Add(source.Errorf(v.Pos, "%s cannot be swept: %q has another meaning in a trajectory", joinPath(keys), keys[1]).
 			Hintf("write one value, or %s", leaveOut(keys)))
 		return
 	}
@@ -164,7 +164,7 @@ func (f *finder) distinct(dims []Dimension) {
 			}
 			k := string(appendJSON(nil, e))
 			if at, ok := seen[k]; ok {
-				f.c.Add(source.Errorf(e.Pos, "%s lists %s twice (%s)", fullPath(first.Path), k, at).Hintf("the point would run once all the same; leave one out"))
+				f.c.Add(source.Errorf(e.Pos, "%s lists %s twice (%s)", fullPath(first.Path), k, at).Hintf("remove one: the point would run once anyway"))
 				continue
 			}
 			seen[k] = e.Pos

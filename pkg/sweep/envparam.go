@@ -89,7 +89,7 @@ func (r *envReader) read(keys []string, v *source.Value) {
 	switch {
 	case !isList:
 		r.c.Add(source.Errorf(v.Pos, "env_params: %s is one %s (%s), not a list of values to draw from", path, field.Kind(), field.Pos).
-			Hintf("write a list of two values or more, or leave the annotation out"))
+			Hintf("write a list of two or more values, or remove the annotation"))
 		return
 	case len(list) < 2:
 		r.c.Addf(v.Pos, "env_params: %s has too few values to draw from (%d at %s)", path, len(list), field.Pos)

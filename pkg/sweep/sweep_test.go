@@ -123,14 +123,14 @@ func TestDimensionsInOrder(t *testing.T) {
 func TestDimensionComplaints(t *testing.T) {
 	for _, c := range []struct{ toml, want string }{
 		{"[cmd_args]\na = []", `t.toml:2:1: cmd_args.a is an empty list: a sweep over it has no points
-	hint: write one value or several, or add "cmd_args.a" to dse_excluded_args`},
+	hint: write one or more values, or add "cmd_args.a" to dse_excluded_args`},
 		{"num_nodes = []", "t.toml:1:1: num_nodes is an empty list"},
-		{"extra_env_vars.A = []", "extra_env_vars.A is an empty list: a sweep over it has no points\n\thint: write one value or several, or leave it out"},
+		{"extra_env_vars.A = []", "extra_env_vars.A is an empty list: a sweep over it has no points\n\thint: write one or more values, or leave it out"},
 		{"cmd_args.a = [1, 2, 1]", "t.toml:1:21: cmd_args.a lists 1 twice (t.toml:1:15)"},
 		{"cmd_args.a = [1, {b = 2}]", "cmd_args.a mixes tables and values in a list"},
 		{"cmd_args.a = [1.0, nan]", "cmd_args.a: a number that is not finite cannot be swept"},
 		{"cmd_args.a = [[2020-01-01]]", "cmd_args.a: a date cannot be swept\n\thint: write it as a string"},
-		{"cmd_args.NUM_NODES = [1, 2]", `cmd_args.NUM_NODES cannot be swept: "NUM_NODES" means something else`},
+		{"cmd_args.NUM_NODES = [1, 2]", `cmd_args.NUM_NODES cannot be swept: "NUM_NODES" has another meaning`},
 		{"dse_excluded_args = [\"cmd_args.decod\"]\n[cmd_args.decode]\na = 1", `t.toml:1:22: dse_excluded_args: "cmd_args.decod" is not in this test, so it excludes nothing
 	hint: did you mean "cmd_args.decode"?`},
 		{"dse_excluded_args = \"decode.a\"", "does not name a key below cmd_args or bench_cmd_args\n\thint: write cmd_args.decode.a"},

@@ -65,7 +65,7 @@ func decode(t *source.Table, entrypoint, cli, scheme string) (*Eval, error) {
 		e.words = append(e.words, words...)
 	}
 	if len(e.words) == 0 && c.Err() == nil {
-		c.Addf(t.Pos, "semantic_eval_cmd_args names no program")
+		c.Addf(t.Pos, "semantic_eval_cmd_args has no program")
 	}
 	return e, c.Err()
 }

@@ -65,9 +65,9 @@ func TestSGLang(t *testing.T) {
 
 func TestEvalRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		`cli = "'"`:                    "t.toml:1:1: semantic_eval_cmd_args.cli: unfinished quote",
-		`entrypoint = "a\\"`:           "t.toml:1:1: semantic_eval_cmd_args.entrypoint: unfinished quote",
-		"entrypoint = ' '\ncli = '\t'": "semantic_eval_cmd_args names no program",
+		`cli = "'"`:                    "t.toml:1:1: semantic_eval_cmd_args.cli: a quote is not closed",
+		`entrypoint = "a\\"`:           "t.toml:1:1: semantic_eval_cmd_args.entrypoint: a quote is not closed",
+		"entrypoint = ' '\ncli = '\t'": "semantic_eval_cmd_args has no program",
 		"threshold = 1":                `t.toml:1:1: unknown key "threshold"`,
 		"cli = 1":                      "cli must be a string, not the integer 1",
 	} {

@@ -54,7 +54,7 @@ func New(pos source.Pos, t *source.Table, module string) (*Load, error) {
 			continue
 		}
 		if _, list := v.Any.([]*source.Value); list {
-			c.Addf(v.Pos, "%s is a list, where one value is needed", n)
+			c.Addf(v.Pos, "%s is a list, but one value is needed", n)
 			continue
 		}
 		known.Set(n, v)
@@ -115,7 +115,7 @@ func (l *Load) check(known *source.Table, names []string, c *source.Complaints) 
 		case slices.Contains(names, plain):
 			c.Add(source.Errorf(pos, "bench_cmd_args.%s is spelt with dashes", key).Hintf("write %s", plain))
 		case slices.Contains(planned, plain):
-			c.Addf(pos, "bench_cmd_args.%s: the plan sets it", key)
+			c.Addf(pos, "bench_cmd_args.%s: profllm sets this argument itself", key)
 		}
 	}
 	for _, n := range []struct {

@@ -73,8 +73,8 @@ func TestRefusals(t *testing.T) {
 		"random_range_ratio = 1.5": "bench_cmd_args.random_range_ratio is 1.5, must be 0-1",
 		"random_input_len = 5":     "bench_cmd_args.random_input_len is called random_input here",
 		"num-prompts = 5":          "bench_cmd_args.num-prompts is spelt with dashes",
-		"output_file = 'x'":        "bench_cmd_args.output_file: the plan sets it",
-		"max_concurrency = [1]":    "max_concurrency is a list, where one value is needed",
+		"output_file = 'x'":        "bench_cmd_args.output_file: profllm sets this argument itself",
+		"max_concurrency = [1]":    "max_concurrency is a list, but one value is needed",
 		"backend = 1":              "backend must be a string",
 	} {
 		_, err := newLoad(t, text)

@@ -54,7 +54,7 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 	for _, n := range names {
 		if v := t.Get(n); v != nil {
 			if _, list := v.Any.([]*source.Value); list {
-				c.Addf(v.Pos, "%s is a list, where one value is needed", n)
+				c.Addf(v.Pos, "%s is a list, but one value is needed", n)
 				continue
 			}
 			known.Set(n, v)
@@ -73,7 +73,7 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 		case slices.Contains(names, plain):
 			c.Add(source.Errorf(l.extra.PosOf(key), "bench_cmd_args.%s is spelt with dashes", key).Hintf("write %s", plain))
 		case slices.Contains(planned, plain):
-			c.Addf(l.extra.PosOf(key), "bench_cmd_args.%s: the plan sets it", key)
+			c.Addf(l.extra.PosOf(key), "bench_cmd_args.%s: profllm sets this argument itself", key)
 		}
 	}
 	for _, f := range []struct {

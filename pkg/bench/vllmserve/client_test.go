@@ -122,11 +122,11 @@ base-url = "http://elsewhere"
 t.toml:1:1: unknown client "locust"
 	hint: known: profllm, sglang, vllm
 t.toml:1:1: bench_cmd_args.num_prompts is 0, must be 1 or more
-t.toml:2:1: max_concurrency is a list, where one value is needed
+t.toml:2:1: max_concurrency is a list, but one value is needed
 t.toml:3:1: random_input_len must be an integer, not the string "many"
 t.toml:4:1: bench_cmd_args.random-output-len is spelt with dashes
 	hint: write random_output_len
-t.toml:5:1: bench_cmd_args.result_filename: the plan sets it
-t.toml:6:1: bench_cmd_args.base-url: the plan sets it
+t.toml:5:1: bench_cmd_args.result_filename: profllm sets this argument itself
+t.toml:6:1: bench_cmd_args.base-url: profllm sets this argument itself
 `), err.Error())
 }

@@ -41,7 +41,7 @@ func (w Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 		Name: "bash", Nodes: cl.All(), Argv: plan.Texts("bash", "-c", text), Env: cl.Visible(), Log: "logs/bash-%t.log",
 	}}}
 	if cl.Simulated {
-		s.Notes = []string{w.cmd.Pos.String() + ": cmd is the test's own text: it is run as it stands, in a simulated run too"}
+		s.Notes = []string{w.cmd.Pos.String() + ": cmd runs unchanged, also in a simulated run"}
 	}
 	return s, nil
 }

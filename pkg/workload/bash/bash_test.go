@@ -44,7 +44,7 @@ func TestSimulated(t *testing.T) {
 	s, err := w.Serve(plan.Cluster{Nodes: 1, Simulated: true})
 	require.NoError(t, err)
 	require.Equal(t, plan.Texts("bash", "-c", "true"), s.Steps[0].Argv)
-	require.Equal(t, []string{"t.toml:1:1: cmd is the test's own text: it is run as it stands, in a simulated run too"}, s.Notes)
+	require.Equal(t, []string{"t.toml:1:1: cmd runs unchanged, also in a simulated run"}, s.Notes)
 }
 
 func TestRefused(t *testing.T) {

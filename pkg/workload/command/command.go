@@ -94,9 +94,9 @@ func NewUCC(t scenario.Test, needImage bool) (plan.Workload, error) {
 	switch pos := t.CmdArgs.PosOf("use_deepep_matrix"); {
 	case !cfg.UseMatrix:
 	case cfg.Gen != "":
-		w.notes = append(w.notes, pos.String()+": use_deepep_matrix has no effect: the counts are those of gen")
+		w.notes = append(w.notes, pos.String()+": use_deepep_matrix has no effect, because gen sets the counts")
 	default:
-		w.refusal = source.Errorf(pos, "test %q: use_deepep_matrix takes the file ucc_matrix.txt of an earlier MoEBenchmark, which is not run yet", t.ID).
+		w.refusal = source.Errorf(pos, "test %q: use_deepep_matrix takes the file ucc_matrix.txt of an earlier MoEBenchmark, which is not supported yet", t.ID).
 			Hintf("set gen; for a file that exists, mount it with extra_container_mounts and write gen = \"file:name=PATH\"")
 	}
 	return w, c.Err()
@@ -152,7 +152,7 @@ func NewFio(t scenario.Test, _ bool) (plan.Workload, error) {
 	}
 	for _, key := range []string{"metric_operation", "metric_name", "metric_aggregate"} {
 		if t.CmdArgs.Has(key) {
-			w.notes = append(w.notes, t.CmdArgs.PosOf(key).String()+": "+key+" has no effect: no metric is read from fio's report")
+			w.notes = append(w.notes, t.CmdArgs.PosOf(key).String()+": "+key+" has no effect: profllm reads no metric from fio's report")
 		}
 	}
 	w.argv = plan.Texts(cfg.FioBinary)
@@ -171,7 +171,7 @@ var fioName = regexp.MustCompile(`^-{0,2}[A-Za-z][A-Za-z0-9_-]*$`)
 // of a list stand behind commas, and each value of a table is an option of its own.
 func fioOption(key string, v *source.Value, c *source.Complaints) []plan.Word {
 	if !fioName.MatchString(key) {
-		c.Addf(v.Pos, "cmd_args.args: %q is no option of fio", key)
+		c.Addf(v.Pos, "cmd_args.args: %q is not an option of fio", key)
 		return nil
 	}
 	name := key
@@ -195,7 +195,7 @@ func fioOption(key string, v *source.Value, c *source.Complaints) []plan.Word {
 		for _, e := range x {
 			s, ok := e.Word()
 			if !ok {
-				c.Addf(e.Pos, "cmd_args.args.%s: an element must be one value, not a %s", key, e.Kind())
+				c.Addf(e.Pos, "cmd_args.args.%s: each element must be one value, not a %s", key, e.Kind())
 			}
 			items = append(items, s)
 		}

@@ -87,7 +87,7 @@ func TestFio(t *testing.T) {
 	require.Equal(t, 4, s.Steps[0].Tasks())
 	require.True(t, s.Steps[0].Container)
 	require.Equal(t, "i", s.Image)
-	require.Equal(t, []string{"t.toml:4:1: metric_name has no effect: no metric is read from fio's report"}, s.Notes)
+	require.Equal(t, []string{"t.toml:4:1: metric_name has no effect: profllm reads no metric from fio's report"}, s.Notes)
 
 	success := regexp.MustCompile(s.Steps[0].Success)
 	require.True(t, success.MatchString("  write: IOPS=274, BW=34.3MiB/s (35.9MB/s)(80.0MiB/2334msec)")) // as fio 3 prints it
@@ -97,8 +97,8 @@ func TestFio(t *testing.T) {
 		"":                                       "fio has nothing to do",
 		"job_file = 'j'\nnum_tasks_per_node = 0": "t.toml:2:1: cmd_args.num_tasks_per_node is 0, must be 1 or more",
 		"job_file = 'j'\nfio_binary = ''":        "t.toml:2:1: cmd_args.fio_binary is empty",
-		"[args]\n'a b' = 1":                      "t.toml:2:1: cmd_args.args: \"a b\" is no option of fio",
-		"[args]\na = [[1]]":                      "cmd_args.args.a: an element must be one value, not a list",
+		"[args]\n'a b' = 1":                      "t.toml:2:1: cmd_args.args: \"a b\" is not an option of fio",
+		"[args]\na = [[1]]":                      "cmd_args.args.a: each element must be one value, not a list",
 		"bs = '4k'":                              `t.toml:1:1: unknown key "bs"`,
 	} {
 		_, err := load(t, NewFio, args, "", true)
@@ -113,7 +113,7 @@ func TestFio(t *testing.T) {
 func TestUCCTrafficMatrix(t *testing.T) {
 	s := serve(t, NewUCC, "gen = 'file:name=/m'\nuse_deepep_matrix = true", "", plan.Cluster{Nodes: 1})
 	require.Contains(t, argv(s), "--gen file:name=/m")
-	require.Equal(t, []string{"t.toml:2:1: use_deepep_matrix has no effect: the counts are those of gen"}, s.Notes)
+	require.Equal(t, []string{"t.toml:2:1: use_deepep_matrix has no effect, because gen sets the counts"}, s.Notes)
 	require.Empty(t, serve(t, NewUCC, "use_deepep_matrix = false", "", plan.Cluster{Nodes: 1}).Notes)
 	w, err := load(t, NewUCC, "use_deepep_matrix = true", "", false)
 	require.NoError(t, err)

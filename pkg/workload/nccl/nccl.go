@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -134,7 +135,7 @@ func options(args *source.Table, c *source.Complaints) []plan.Word {
 	rest := args.Without(own...)
 	for _, key := range rest.Keys() {
 		if !optionName.MatchString(key) {
-			c.Addf(rest.PosOf(key), "cmd_args.%q is no option of nccl-tests", key)
+			c.Addf(rest.PosOf(key), "cmd_args.%q is not an option of nccl-tests", key)
 			continue
 		}
 		argv = append(argv, option(key, rest.Get(key), c)...)
@@ -168,13 +169,13 @@ func word(key string, v *source.Value, c *source.Complaints) string {
 	_, isList := v.Any.([]*source.Value)
 	switch {
 	case isList:
-		c.Add(source.Errorf(v.Pos, "cmd_args.%s is a list, where one value is needed", key).Hintf("write one value"))
+		c.Add(source.Errorf(v.Pos, "cmd_args.%s is a list, but one value is needed", key).Hintf("write one value"))
 	case !ok:
 		c.Addf(v.Pos, "cmd_args.%s must be one value, not a %s", key, v.Kind())
 	case v.Kind() == "boolean" && slices.Contains(numbers, key):
 		return map[string]string{"true": "1", "false": "0"}[s]
 	case s == "" || v.Kind() == "boolean":
-		c.Add(source.Errorf(v.Pos, "cmd_args.%s is %q: this option of nccl-tests has a value", key, s).Hintf("write the value, or remove the key"))
+		c.Add(source.Errorf(v.Pos, "cmd_args.%s is %q, but this option of nccl-tests needs a value", key, s).Hintf("write the value, or remove the key"))
 	}
 	return s
 }
@@ -185,7 +186,7 @@ func extra(t *source.Table, c *source.Complaints) []plan.Word {
 	for _, key := range t.Keys() {
 		value, ok := t.Get(key).Text()
 		if !ok {
-			c.Add(source.Errorf(t.PosOf(key), "extra_cmd_args.%s must be a string, not the %s %v", key, t.Get(key).Kind(), t.Get(key).Plain()).
+			c.Add(source.Errorf(t.PosOf(key), "extra_cmd_args.%s must be a string, not %s", key, t.Get(key).Describe()).
 				Hintf("write %q = \"%v\"", key, t.Get(key).Plain()))
 		}
 		argv = append(argv, plan.Text(key))
@@ -200,7 +201,7 @@ func extra(t *source.Table, c *source.Complaints) []plan.Word {
 // as its GPUs are enough for.
 func (w Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	if w.matrix {
-		return plan.Service{}, source.Errorf(w.args.PosOf("use_deepep_matrix"), "test %q: use_deepep_matrix takes the file nccl_matrix.txt of an earlier MoEBenchmark, which is not run yet", w.testID).
+		return plan.Service{}, source.Errorf(w.args.PosOf("use_deepep_matrix"), "test %q: use_deepep_matrix takes the file nccl_matrix.txt of an earlier MoEBenchmark, which is not supported yet", w.testID).
 			Hintf("set use_deepep_matrix = false; for a file that exists, mount it with extra_container_mounts and name it in extra_env_vars.ALLTOALLV_MATRIX_FILE")
 	}
 	gpus := cl.GPUsPerNode
@@ -212,8 +213,13 @@ func (w Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 		tasks = max(gpus/w.gpus, 1)
 	}
 	if gpus > 0 && tasks*w.gpus > gpus {
-		return plan.Service{}, source.Errorf(w.args.PosOf("ngpus"), "test %q: %d tasks on each node x %d GPUs (nthreads x ngpus) need %d, but a node has %d",
-			w.testID, tasks, w.gpus, tasks*w.gpus, gpus).Hintf("lower ngpus or nthreads, or the site's ntasks_per_node")
+		key := "ngpus"
+		if !w.args.Has(key) {
+			key = "nthreads"
+		}
+		return plan.Service{}, source.Errorf(w.args.PosOf(key), "test %q: %s per node with %s each (nthreads x ngpus) need %s, but a node has %d", w.testID,
+			quantity.Count(tasks, "task"), quantity.Count(w.gpus, "GPU"), quantity.Count(tasks*w.gpus, "GPU"), gpus).
+			Hintf("lower ngpus or nthreads, or ntasks_per_node in the system file")
 	}
 	fallback := ""
 	if tasks*cl.Nodes > 1 {

@@ -76,7 +76,7 @@ func TestTrafficMatrix(t *testing.T) {
 	w, err := load(t, args+"use_deepep_matrix = true", "", false)
 	require.NoError(t, err)
 	_, err = w.Serve(plan.Cluster{Nodes: 2})
-	require.ErrorContains(t, err, `t.toml:2:1: test "a": use_deepep_matrix takes the file nccl_matrix.txt of an earlier MoEBenchmark, which is not run yet`)
+	require.ErrorContains(t, err, `t.toml:2:1: test "a": use_deepep_matrix takes the file nccl_matrix.txt of an earlier MoEBenchmark, which is not supported yet`)
 }
 
 // One task for each GPU; --mpi where ranks must find each other, the site's
@@ -134,12 +134,12 @@ func TestRefused(t *testing.T) {
 		"ngpus = 0":                           "t.toml:1:1: cmd_args.ngpus is 0, must be 1 or more",
 		"nthreads = -2":                       "t.toml:1:1: cmd_args.nthreads is -2, must be 1 or more",
 		"ngpus = 'x'":                         "t.toml:1:1: ngpus must be an integer",
-		"warmup_iters = ['5', '50']":          "t.toml:1:1: cmd_args.warmup_iters is a list, where one value is needed",
-		"op = true":                           "t.toml:1:1: cmd_args.op is \"true\": this option of nccl-tests has a value",
+		"warmup_iters = ['5', '50']":          "t.toml:1:1: cmd_args.warmup_iters is a list, but one value is needed",
+		"op = true":                           "t.toml:1:1: cmd_args.op is \"true\", but this option of nccl-tests needs a value",
 		"stepfactor = ''":                     "t.toml:1:1: cmd_args.stepfactor is \"\"",
 		"use_deepep_matrix = 'maybe'":         "t.toml:1:1: use_deepep_matrix must be",
-		"'a b' = 1":                           "t.toml:1:1: cmd_args.\"a b\" is no option of nccl-tests",
-		"'--iters' = 1":                       "is no option of nccl-tests",
+		"'a b' = 1":                           "t.toml:1:1: cmd_args.\"a b\" is not an option of nccl-tests",
+		"'--iters' = 1":                       "is not an option of nccl-tests",
 		"[x]\ny = 1":                          "cmd_args.x must be one value, not a table",
 	} {
 		_, err := load(t, args, "", true)
@@ -151,5 +151,5 @@ func TestRefused(t *testing.T) {
 	w, err := load(t, "ngpus = 2", "", false)
 	require.NoError(t, err)
 	_, err = w.Serve(plan.Cluster{Nodes: 1, GPUsPerNode: 8, TasksPerNode: 8})
-	require.ErrorContains(t, err, `t.toml:1:1: test "a": 8 tasks on each node x 2 GPUs (nthreads x ngpus) need 16, but a node has 8`)
+	require.ErrorContains(t, err, `t.toml:1:1: test "a": 8 tasks per node with 2 GPUs each (nthreads x ngpus) need 16 GPUs, but a node has 8`)
 }

@@ -116,8 +116,8 @@ func (w *Workload) checkBackends(c *source.Complaints) {
 	if w.own[serving.Prefill].TransferBackend == nil {
 		at = w.Decode.PosOf(key)
 	}
-	c.Add(source.Errorf(at, "prefill moves KV blocks with %q, decode with %q: they cannot hand them over", prefill, decode).
-		Hintf("set %s alike for both (default nixl)", key))
+	c.Add(source.Errorf(at, "prefill transfers KV blocks with %q, but decode with %q", prefill, decode).
+		Hintf("set the same %s for both roles (default nixl)", key))
 }
 
 // Serve implements plan.Workload.

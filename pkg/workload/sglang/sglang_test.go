@@ -188,7 +188,7 @@ func TestGPUSplit(t *testing.T) {
 		prefill, decode string
 		err             string
 	}{
-		{[]int{0}, "[prefill]", "", "", "one node with 1 GPU cannot serve prefill and decode"},
+		{[]int{0}, "[prefill]", "", "", "1 node with 1 GPU cannot serve prefill and decode"},
 		{[]int{0, 1, 2}, "[prefill]", "0", "1,2", ""},
 		{nil, "[prefill]", "0,1", "2,3", ""},
 		{[]int{0, 1}, "prefill={gpu_ids='0-1'}\ndecode={gpu_ids='2, 3'}", "0,1", "2,3", ""},
@@ -216,11 +216,11 @@ func TestRoleSizes(t *testing.T) {
 		{"prefill={num_nodes=1}\ndecode={num_nodes=1}", 1, "0", "0", ""},
 		{"[prefill]", 2, "0", "1", ""},
 		{"prefill={num_nodes=1}\ndecode={num_nodes='3'}", 4, "0", "1-3", ""},
-		{"[prefill]", 3, "", "", "3 nodes, and neither prefill.num_nodes nor decode.num_nodes is set"},
-		{"[prefill]\nnum_nodes=2", 4, "", "", "t.toml:2:1: prefill.num_nodes is set and decode.num_nodes is not"},
-		{"[prefill]\n[decode]\nnum_nodes=2", 4, "", "", "t.toml:3:1: decode.num_nodes is set and prefill.num_nodes is not"},
-		{"[prefill]\nnum_nodes=2\n[decode]\nnum_nodes=3", 4, "", "", "prefill has 2 nodes and decode 3, together 5, but the test has 4"},
-		{"prefill={num_nodes=0}\ndecode={num_nodes=1}", 1, "", "", "prefill.num_nodes must be a number of nodes, not 0"},
+		{"[prefill]", 3, "", "", "the test has 3 nodes, but neither prefill.num_nodes nor decode.num_nodes is set"},
+		{"[prefill]\nnum_nodes=2", 4, "", "", "t.toml:2:1: prefill.num_nodes is set, but decode.num_nodes is not"},
+		{"[prefill]\n[decode]\nnum_nodes=2", 4, "", "", "t.toml:3:1: decode.num_nodes is set, but prefill.num_nodes is not"},
+		{"[prefill]\nnum_nodes=2\n[decode]\nnum_nodes=3", 4, "", "", "prefill has 2 nodes and decode 3 nodes, together 5, but the test has 4"},
+		{"prefill={num_nodes=0}\ndecode={num_nodes=1}", 1, "", "", "prefill.num_nodes must be a number of nodes, 1 or more, not 0"},
 		{"prefill={num_nodes=[1,2]}", 2, "", "", "a list makes a sweep"},
 	} {
 		s, err := serve(t, c.args, plan.Cluster{Nodes: c.nodes, GPUsPerNode: 4})
@@ -275,18 +275,18 @@ func TestModulesAndPorts(t *testing.T) {
 // covers: CD-39, CD-45
 func TestRefusals(t *testing.T) {
 	for args, want := range map[string]string{
-		"bench_host='http://x'":                           "bench_host \"http://x\" must be a host, without scheme or path",
+		"bench_host='http://x'":                           "cmd_args.bench_host \"http://x\" must be a host name, without scheme or path",
 		"serve_healthcheck='health'":                      "serve_healthcheck \"health\" must begin with a slash",
-		"prefill={gpu_ids='0'}":                           "prefill.gpu_ids is set and decode.gpu_ids is not",
-		"prefill={}\ndecode={gpu_ids='0'}":                "decode.gpu_ids is set and prefill.gpu_ids is not",
+		"prefill={gpu_ids='0'}":                           "prefill.gpu_ids is set, but decode.gpu_ids is not",
+		"prefill={}\ndecode={gpu_ids='0'}":                "decode.gpu_ids is set, but prefill.gpu_ids is not",
 		"decode={gpu_ids='GPU-1'}":                        "is not a GPU id or a range",
 		"decode={gpu_ids=0}":                              "decode.gpu_ids must be a string",
 		"port=80":                                         "cmd_args.port is 80",
-		"decode={port=1}":                                 "decode.port: the plan sets the port of every server\n\thint: set cmd_args.port",
-		"decode={replicas=2}":                             "decode.replicas is 2 without [cmd_args.prefill]",
-		"decode={tp-size='many'}":                         "decode.tp_size must be a number of 1 or more, not many",
-		"decode={node-rank=1}":                            "decode.node-rank: the plan sets the node-rank of every server",
-		"prefill={disaggregation_mode='decode'}":          "prefill.disaggregation_mode: the plan sets the disaggregation_mode",
+		"decode={port=1}":                                 "decode.port: profllm sets the port of every server itself\n\thint: set cmd_args.port",
+		"decode={replicas=2}":                             "decode.replicas is 2, but there is no [cmd_args.prefill]",
+		"decode={tp-size='many'}":                         "decode.tp-size must be an integer, 1 or more, not \"many\"",
+		"decode={node-rank=1}":                            "decode.node-rank: profllm sets the node-rank of every server itself",
+		"prefill={disaggregation_mode='decode'}":          "prefill.disaggregation_mode: profllm sets the disaggregation_mode",
 		"prefill={disaggregation_bootstrap_port=80}":      "prefill.disaggregation_bootstrap_port is 80, must be 1024-65435",
 		"prefill={disaggregation_transfer_backend=['a']}": "a list makes a sweep",
 		"serve_wait_seconds=0":                            "serve_wait_seconds is 0",
@@ -307,8 +307,8 @@ func TestTransferBackends(t *testing.T) {
 	for _, c := range []struct{ prefill, decode, err string }{
 		{"mooncake", "mooncake", ""},
 		{"", "nixl", ""},
-		{"mooncake", "nixl", `t.toml:2:1: prefill moves KV blocks with "mooncake", decode with "nixl": they cannot hand them over`},
-		{"", "mooncake", `t.toml:3:1: prefill moves KV blocks with "nixl", decode with "mooncake"`},
+		{"mooncake", "nixl", `t.toml:2:1: prefill transfers KV blocks with "mooncake", but decode with "nixl"`},
+		{"", "mooncake", `t.toml:3:1: prefill transfers KV blocks with "nixl", but decode with "mooncake"`},
 	} {
 		args := "[prefill]\n"
 		if c.prefill != "" {

@@ -44,15 +44,15 @@ func TestReplicasArePlaced(t *testing.T) {
 			"prefill_0 0:0,1, prefill_1 0:2,3, prefill_2 1:0,1, prefill_3 1:2,3, decode_0 2:0,1,2,3, decode_1 3:0,1,2,3, decode_2 4:0,1,2,3", ""},
 
 		{"too few nodes", "prefill={replicas=2,tensor_parallel_size=4}\ndecode={replicas=3,tensor_parallel_size=4}", 4, 4, "",
-			"t.toml:1:10: 2 x prefill on 1 node each and 3 x decode on 1 node each need 5 nodes, but the test has 4\n\thint: set num_nodes = 5"},
+			"t.toml:1:10: 2 x prefill on 1 node each and 3 x decode on 1 node each need 5 nodes, but the test has 4 nodes\n\thint: set num_nodes = 5"},
 		{"too few, could share", "prefill={replicas=4,tensor_parallel_size=2}\ndecode={replicas=4,tensor_parallel_size=2}", 3, 4, "", "set num_nodes = 8, or 4 with several instances on a node"},
 		{"two ways", "prefill={replicas=4,tensor_parallel_size=2}\ndecode={replicas=4,tensor_parallel_size=2}", 6, 4, "", "fit on 6 nodes in two ways: 2 + 4 or 4 + 2 nodes"},
-		{"an uneven node", "prefill={replicas=2}\ndecode={replicas=3}", 1, 4, "", "the node's 4 GPUs cannot be split evenly among 2 x prefill and 3 x decode"},
-		{"uneven ids", "prefill={replicas=2,gpu_ids='0-2'}\ndecode={gpu_ids='3'}", 1, 4, "", "prefill.gpu_ids has 3 GPUs, which 2 instances cannot share evenly"},
+		{"an uneven node", "prefill={replicas=2}\ndecode={replicas=3}", 1, 4, "", "the 4 GPUs of the node cannot be split evenly among 2 x prefill and 3 x decode"},
+		{"uneven ids", "prefill={replicas=2,gpu_ids='0-2'}\ndecode={gpu_ids='3'}", 1, 4, "", "prefill.gpu_ids names 3 GPUs, which cannot be split evenly among 2 instances"},
 		{"large instances on one node", "prefill={replicas=2,num_nodes=2}\ndecode={}", 1, 4, "", "an instance of prefill needs 2 nodes each and one of decode 1 node each, but the test has 1 node"},
-		{"none", "prefill={replicas=0}", 2, 4, "", "prefill.replicas must be a number of instances from 1 to 64, not 0"},
+		{"none", "prefill={replicas=0}", 2, 4, "", "prefill.replicas must be a number of instances, 1 to 64, not 0"},
 		{"a list", "prefill={replicas=[1,2]}", 2, 4, "", "t.toml:1:10: a list makes a sweep"},
-		{"aggregated", "decode={replicas=2}", 2, 4, "", "decode.replicas is 2 without [cmd_args.prefill]"},
+		{"aggregated", "decode={replicas=2}", 2, 4, "", "decode.replicas is 2, but there is no [cmd_args.prefill]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := serve(t, c.args, plan.Cluster{Nodes: c.nodes, GPUsPerNode: c.gpus})
@@ -141,10 +141,10 @@ func TestExtraCmdArgs(t *testing.T) {
 	require.Contains(t, s.Notes[0], "extra_cmd_args are passed to every `vllm serve`; CloudAI ignores them")
 	s, err = extra("[prefill]\ntensor-paralel-size=4\ndata_parallel_rank=0\n[decode]\ntensor-parallel-size=4", "")
 	require.NoError(t, err)
-	require.Equal(t, []string{"t.toml:2:1: prefill.tensor-paralel-size is passed to the engine, and sizes nothing; did you mean tensor_parallel_size?"}, s.Notes)
+	require.Equal(t, []string{"t.toml:2:1: prefill.tensor-paralel-size goes to the engine as it is and does not size the role; did you mean tensor_parallel_size?"}, s.Notes)
 	for more, want := range map[string]string{
 		"max-model-len = '8'": "e.toml:1:1: extra_cmd_args.max-model-len: decode has that key too",
-		"port = '8'":          "decode.port: the plan sets the port",
+		"port = '8'":          "decode.port: profllm sets the port",
 		"replicas = '2'":      "decode has that key too",
 		"x = 1":               "extra_cmd_args.x must be a string, not the integer 1",
 	} {
@@ -162,14 +162,14 @@ func TestExtraCmdArgs(t *testing.T) {
 func TestConstraints(t *testing.T) {
 	const base = "[decode]\nall2all_backend = 'flashinfer_all2allv'\n"
 	for more, want := range map[string]string{
-		"data_parallel_size = 2\nenable_expert_parallel = true":  "does not go with data_parallel_size 2 and enable_expert_parallel",
-		"data-parallel-size = 2\nenable_expert_parallel = ''":    "does not go with data_parallel_size 2",
+		"data_parallel_size = 2\nenable_expert_parallel = true":  "does not work with data_parallel_size 2 and enable_expert_parallel",
+		"data-parallel-size = 2\nenable_expert_parallel = ''":    "does not work with data_parallel_size 2",
 		"data_parallel_size = 1\nenable_expert_parallel = true":  "",
 		"data_parallel_size = 2\nenable_expert_parallel = false": "",
 		"data_parallel_size = 2":                                 "",
 		"tensor_parallel_size = [1, 2]":                          "a list makes a sweep",
-		"tensor_parallel_size = 0":                               "decode.tensor_parallel_size must be a number of 1 or more, not 0",
-		"tensor_parallel_size = 'all'":                           "must be a number of 1 or more, not all",
+		"tensor_parallel_size = 0":                               "decode.tensor_parallel_size must be an integer, 1 or more, not 0",
+		"tensor_parallel_size = 'all'":                           "must be an integer, 1 or more, not \"all\"",
 		"nixl_threads = 'x'":                                     "decode.nixl_threads must be a number of threads, not x",
 		"gpu_ids = ['0', '0,1']":                                 "a list makes a sweep",
 		"gpu_ids = '0,'":                                         "is not a GPU id or a range",

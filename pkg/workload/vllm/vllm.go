@@ -90,8 +90,8 @@ func (w *Workload) check(r *serving.Role, c *source.Complaints) {
 	backend := r.Option("all2all_backend")
 	name, _ := backend.Text()
 	if _, _, dp := r.Parallel(); name == "flashinfer_all2allv" && dp > 1 && r.Flag("enable_expert_parallel") {
-		c.Add(source.Errorf(backend.Pos, "%s: all2all_backend %q does not go with data_parallel_size %d and enable_expert_parallel together", r.Kind, name, dp).
-			Hintf("choose another all2all_backend, or set data_parallel_size = 1"))
+		c.Add(source.Errorf(backend.Pos, "%s: all2all_backend %q does not work with data_parallel_size %d and enable_expert_parallel", r.Kind, name, dp).
+			Hintf("set another all2all_backend, or data_parallel_size = 1"))
 	}
 }
 

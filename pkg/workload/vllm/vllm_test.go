@@ -54,12 +54,12 @@ func TestGPUSplit(t *testing.T) {
 		prefill, decode string
 		err             string
 	}{
-		{name: "one visible", visible: []int{0}, args: "[prefill]", err: "one node with 1 GPU cannot serve prefill and decode"},
+		{name: "one visible", visible: []int{0}, args: "[prefill]", err: "1 node with 1 GPU cannot serve prefill and decode"},
 		{name: "two", visible: []int{0, 1}, args: "[prefill]", prefill: "0", decode: "1"},
 		{name: "three", visible: []int{0, 1, 2}, args: "[prefill]", prefill: "0", decode: "1,2"},
 		{name: "five", visible: []int{0, 1, 2, 3, 4}, args: "[prefill]", prefill: "0,1", decode: "2,3,4"},
 		{name: "seven per node", perNode: 7, args: "[prefill]", prefill: "0,1,2", decode: "3,4,5,6"},
-		{name: "nothing known", args: "[prefill]", err: "one node with 1 GPU cannot serve"},
+		{name: "nothing known", args: "[prefill]", err: "1 node with 1 GPU cannot serve"},
 		{name: "explicit beats visible", visible: []int{0, 1}, args: "prefill={gpu_ids='0-1'}\ndecode={gpu_ids='2, 3'}", prefill: "0,1", decode: "2,3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -107,10 +107,10 @@ func TestRoleSizes(t *testing.T) {
 		{"prefill={num_nodes=1}\ndecode={num_nodes=1}", 1, "0", "0", ""},
 		{"[prefill]", 2, "0", "1", ""},
 		{"prefill={num_nodes=1}\ndecode={num_nodes='3'}", 4, "0", "1-3", ""},
-		{"[prefill]", 3, "", "", "3 nodes, and neither prefill.num_nodes nor decode.num_nodes is set"},
-		{"[prefill]\nnum_nodes=2", 4, "", "", "t.toml:2:1: prefill.num_nodes is set and decode.num_nodes is not"},
-		{"[prefill]\nnum_nodes=2\n[decode]\nnum_nodes=3", 4, "", "", "prefill has 2 nodes and decode 3, together 5, but the test has 4"},
-		{"prefill={num_nodes=0}\ndecode={num_nodes=1}", 1, "", "", "prefill.num_nodes must be a number of nodes, not 0"},
+		{"[prefill]", 3, "", "", "the test has 3 nodes, but neither prefill.num_nodes nor decode.num_nodes is set"},
+		{"[prefill]\nnum_nodes=2", 4, "", "", "t.toml:2:1: prefill.num_nodes is set, but decode.num_nodes is not"},
+		{"[prefill]\nnum_nodes=2\n[decode]\nnum_nodes=3", 4, "", "", "prefill has 2 nodes and decode 3 nodes, together 5, but the test has 4"},
+		{"prefill={num_nodes=0}\ndecode={num_nodes=1}", 1, "", "", "prefill.num_nodes must be a number of nodes, 1 or more, not 0"},
 		{"prefill={num_nodes=[1,2]}", 2, "", "", "a list makes a sweep"},
 	} {
 		s, err := serve(t, c.args, plan.Cluster{Nodes: c.nodes, GPUsPerNode: 4})
@@ -178,17 +178,17 @@ func TestTransfer(t *testing.T) {
 	for _, c := range []struct{ prefill, decode, proxy, err, note string }{
 		{"", "", "", "", ""},
 		{nixl, "", "", "", ""},
-		{multi, multi, "", "t.toml:4:1: decode.kv_transfer_config: kv_role is \"kv_producer\", so no KV blocks would move", ""},
+		{multi, multi, "", "t.toml:4:1: decode.kv_transfer_config: kv_role is \"kv_producer\", so no KV blocks would be transferred", ""},
 		{multi, nixl, "", "", ""},
 		{multi, lmcache, "", "", "t.toml:4:1: LMCacheConnectorV1 on both roles"},
 		{lmcache, lmcache, "", "", "t.toml:4:1: LMCacheConnectorV1 on both roles does not use what the proxy hands over"},
 		{lmcache, lmcache, "proxy.py", "", ""},
-		{nixl, lmcache, "", "prefill moves KV blocks with NixlConnector, decode with LMCacheConnectorV1: they have no connector in common", ""},
-		{lmcache, "", "", "prefill moves KV blocks with LMCacheConnectorV1, decode with NixlConnector", ""},
+		{nixl, lmcache, "", "prefill transfers KV blocks with NixlConnector, but decode with LMCacheConnectorV1: they have no connector in common", ""},
+		{lmcache, "", "", "prefill transfers KV blocks with LMCacheConnectorV1, but decode with NixlConnector", ""},
 		{lmcache, "", "proxy.py", "they have no connector in common", ""},
 		{`{ kv_connector = "P2pNcclConnector" }`, `{ kv_connector = "P2pNcclConnector" }`, "", "P2pNcclConnector needs vLLM's own proxy", ""},
 		{`{ kv_connector = "P2pNcclConnector" }`, `{ kv_connector = "P2pNcclConnector" }`, "proxy.py", "", ""},
-		{`{ kv_role = "kv_both" }`, "", "", "t.toml:2:1: prefill.kv_transfer_config: it names no kv_connector", ""},
+		{`{ kv_role = "kv_both" }`, "", "", "t.toml:2:1: prefill.kv_transfer_config: kv_connector is missing", ""},
 		{`"NixlConnector"`, "", "", "must be a table or a JSON object with kv_connector, not NixlConnector", ""},
 		{`{ kv_connector = "Ours" }`, `{ kv_connector = "Ours" }`, "", "", ""},
 	} {
@@ -224,11 +224,11 @@ func TestServersOverNodes(t *testing.T) {
 		{"data_parallel_size=8\ndata_parallel_backend='ray'", "--distributed-executor-backend ray --data-parallel-size-local 4", ""},
 		{"data_parallel_size=3\ndata_parallel_size_local=2", "--distributed-executor-backend ray --data-parallel-backend ray", ""},
 		{"distributed_executor_backend='ray'\ndata_parallel_size=2", "--data-parallel-backend ray --data-parallel-size-local 1", ""},
-		{"distributed_executor_backend='mp'", "", `t.toml:2:1: decode: distributed_executor_backend is "mp", with which vLLM stays on one node, but the role has 2 nodes`},
+		{"distributed_executor_backend='mp'", "", `t.toml:2:1: decode.distributed_executor_backend is "mp", with which vLLM uses one node only, but the role has 2 nodes`},
 		{"distributed-executor-backend='uni'", "", `distributed_executor_backend is "uni"`},
 		{"data_parallel_size=2\ndata_parallel_backend='mp'", "", `data_parallel_backend is "mp"`},
 		{"data_parallel_size=3", "", "data_parallel_size 3 cannot be spread evenly over 2 nodes"},
-		{"data_parallel_size=2\ntensor_parallel_size=8", "", "1 data-parallel ranks of 8 GPUs (TP 8 x PP 1) do not fit on a node with 4 GPUs"},
+		{"data_parallel_size=2\ntensor_parallel_size=8", "", "1 rank of 8 GPUs each (TP 8 x PP 1) on every node, but a node has 4 GPUs"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			s, err := serve(t, "[decode]\n"+c.args, plan.Cluster{Nodes: 2, GPUsPerNode: 4})
@@ -249,15 +249,15 @@ func TestServersOverNodes(t *testing.T) {
 // covers: CD-39, CD-45
 func TestRefusals(t *testing.T) {
 	for args, want := range map[string]string{
-		"bench_host='http://x'":                                  "bench_host \"http://x\" must be a host, without scheme or path",
+		"bench_host='http://x'":                                  "cmd_args.bench_host \"http://x\" must be a host name, without scheme or path",
 		"serve_healthcheck='health'":                             "serve_healthcheck \"health\" must begin with a slash",
-		"prefill={gpu_ids='0'}":                                  "prefill.gpu_ids is set and decode.gpu_ids is not",
-		"prefill={gpu_ids='0',num_nodes=1}\ndecode={gpu_ids=''}": "prefill.gpu_ids is set and decode.gpu_ids is not",
+		"prefill={gpu_ids='0'}":                                  "prefill.gpu_ids is set, but decode.gpu_ids is not",
+		"prefill={gpu_ids='0',num_nodes=1}\ndecode={gpu_ids=''}": "prefill.gpu_ids is set, but decode.gpu_ids is not",
 		"decode={gpu_ids='GPU-1'}":                               "is not a GPU id or a range",
-		"decode={gpu_ids='0,0'}":                                 "GPU 0 stands twice",
+		"decode={gpu_ids='0,0'}":                                 "GPU 0 is named twice",
 		"decode={gpu_ids=0}":                                     "decode.gpu_ids must be a string",
 		"port=80":                                                "cmd_args.port is 80",
-		"decode={port=1}":                                        "the plan sets the port of every server",
+		"decode={port=1}":                                        "profllm sets the port of every server itself",
 		"serve_wait_seconds=0":                                   "serve_wait_seconds is 0",
 		"modle='x'":                                              `unknown key "modle"`,
 	} {
@@ -287,7 +287,7 @@ func TestHealthRules(t *testing.T) {
 
 // covers: C.8
 func TestShapes(t *testing.T) {
-	const dir = "../../catalog/testdata/format/conf/"
+	const dir = "../../planner/testdata/format/conf/"
 	read := func(name string) scenario.File {
 		data, err := os.ReadFile(dir + name)
 		require.NoError(t, err)
