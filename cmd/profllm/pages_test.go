@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
@@ -209,60 +208,6 @@ func (b pageFolder) play(t *testing.T, block string, rehearsed []string) string 
 		}
 	}
 	return out + "```"
-}
-
-var (
-	codeText = regexp.MustCompile("(?ms)^```\\w*\n(.*?)^```|`([^`\n]+)`")
-	called   = regexp.MustCompile(`(?:^\s*|[$;|&"'] |[/;|&]|\bdo )profllm ([a-z]+(?: [^#;|&>]*)?)(?:$|[#;|&>\n])`)
-	flagName = regexp.MustCompile(`(?:^|\s)--([a-z][a-z-]*)`)
-)
-
-// Every verb and flag that a page names exists.
-func TestPagesNameFlags(t *testing.T) {
-	var c cli
-	k, err := newParser(&app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}, &c, func(int) {})
-	require.NoError(t, err)
-	flags := map[string][]string{} // by verb
-	for _, leaf := range k.Model.Leaves(false) {
-		_, path, _ := strings.Cut(leaf.FullPath(), " ")
-		flags[path] = []string{"help", "version"}
-		for _, f := range leaf.Flags {
-			flags[path] = append(flags[path], f.Name)
-		}
-		if parent, _, nested := strings.Cut(path, " "); nested {
-			flags[parent] = nil // "profllm slurm" by itself
-		}
-	}
-	found := 0
-	for name, text := range pagesByName(t) {
-		for _, block := range codeText.FindAllStringSubmatch(text, -1) {
-			for line := range strings.Lines(block[1] + block[2]) {
-				for _, m := range called.FindAllStringSubmatch(line, -1) {
-					found += checkCall(t, name, m[1], flags)
-				}
-			}
-		}
-	}
-	require.Greater(t, found, 50)
-}
-
-// checkCall checks the words behind "profllm" and returns how many flags they have.
-func checkCall(t *testing.T, page, call string, flags map[string][]string) int {
-	words := strings.Fields(call)
-	verb := strings.Join(words[:min(2, len(words))], " ")
-	if flags[verb] == nil {
-		verb = words[0]
-	}
-	known, ok := flags[verb]
-	require.True(t, ok, "%s: profllm %s: no verb %s", page, call, verb)
-	if verb == "proxy" { // which reads its flags itself
-		return 0
-	}
-	list := flagName.FindAllStringSubmatch(call, -1)
-	for _, f := range list {
-		require.True(t, slices.Contains(known, f[1]), "%s: profllm %s: %s has no flag --%s", page, call, verb, f[1])
-	}
-	return len(list)
 }
 
 func TestPageComparison(t *testing.T) {
