@@ -252,7 +252,7 @@ func TestGallery(t *testing.T) {
 		require.Equal(t, m[4], span(slices.Min(nodes), slices.Max(nodes)), "%s: nodes", m[1])
 	}
 	var shipped []string
-	for _, pattern := range []string{"scenarios/*.toml", "examples/curve/*.toml"} {
+	for _, pattern := range []string{"scenarios/*.toml", "examples/pd-curve/*.toml"} {
 		files, err := filepath.Glob(filepath.Join("../..", pattern))
 		require.NoError(t, err)
 		for _, file := range files {
