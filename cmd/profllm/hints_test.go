@@ -114,6 +114,7 @@ func words(text string, prose bool) []string {
 	text, _, _ = strings.Cut(text, "\n")
 	text, _, _ = strings.Cut(text, "  #")
 	text = strings.NewReplacer("[--", "--", "]", "").Replace(text)
+	text = regexp.MustCompile(` \d>\S+`).ReplaceAllString(text, "")
 	text = regexp.MustCompile(`%[a-z]|'[^']*'|"[^"]*"|\$\([^)]*\)`).ReplaceAllString(text, "DIR")
 	var list []string
 	for i, w := range strings.Fields(text)[1:] {

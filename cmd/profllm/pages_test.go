@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -239,16 +241,20 @@ func TestGallery(t *testing.T) {
 		require.Equal(t, m[1], filepath.Base(m[2]))
 		file := filepath.Join("scenarios", m[2])
 		listed = append(listed, file)
-		o := profllm(t, "../..", nil, "slurm", "dry-run", file, "--system", "conf/slurm-pyxis.toml")
+		o := profllm(t, "../..", nil, "slurm", "dry-run", file, "--system", "conf/slurm-pyxis.toml", "--output", "json")
 		require.Equal(t, exitOK, o.code)
-		var nodes []int
-		for _, n := range regexp.MustCompile(`(?m)^#SBATCH --nodes=(\d+)$`).FindAllStringSubmatch(o.stdout, -1) {
-			var count int
-			_, err := fmt.Sscan(n[1], &count)
-			require.NoError(t, err)
-			nodes = append(nodes, count)
+		var plans []struct {
+			Schema string
+			Job    struct{ Nodes int }
 		}
-		require.Equal(t, m[3], fmt.Sprint(strings.Count(o.stdout, "#SBATCH --nodes=")), "%s: jobs", m[1])
+		require.NoError(t, json.Unmarshal([]byte(o.stdout), &plans))
+		var nodes []int
+		for _, p := range plans {
+			if strings.HasPrefix(p.Schema, "profllm.plan/") {
+				nodes = append(nodes, p.Job.Nodes)
+			}
+		}
+		require.Equal(t, m[3], strconv.Itoa(len(nodes)), "%s: runs", m[1])
 		require.Equal(t, m[4], span(slices.Min(nodes), slices.Max(nodes)), "%s: nodes", m[1])
 	}
 	var shipped []string
