@@ -60,6 +60,7 @@ var varying = []struct {
 	instead string
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[_ T]\d\d[-:]\d\d[-:]\d\d`), "TIME"},
+	{regexp.MustCompile(`\d\d-\d\d \d\d:\d\d:\d\d`), "TIME"},
 	{regexp.MustCompile(`\d{8}_\d{6}_[0-9a-f]{6}`), "RUN"},
 	{regexp.MustCompile(`\b[0-9a-f]{12,64}\b`), "HASH"},
 	{regexp.MustCompile(`local-\S+`), "JOB"},
