@@ -3,7 +3,7 @@ SHELL := /bin/bash
 LAB   := examples/slurm-lab
 FUZZTIME ?= 10s
 
-.PHONY: help build release demo test test-short test-vllm test-gpu chaos lab-up lab-down fuzz bench lint golden docs clean
+.PHONY: help build release demo test test-short test-vllm test-gpu chaos lab-up lab-down fuzz bench lint golden docs pictures clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,8 +52,11 @@ lint: ## gofmt, vet, staticcheck, shellcheck, go.mod
 golden: ## rewrite golden files, to be read before they are committed
 	go test ./pkg/render ./pkg/report -update
 
-docs: ## rewrite the generated reference pages
-	go test ./cmd/profllm -run TestReference -update
+docs: ## rewrite the generated reference pages, and the output that pages show
+	go test ./cmd/profllm -run 'TestReference|TestPagesRun' -update
+
+pictures: build ## the pictures of the documentation, with Chromium
+	@.ci/pictures
 
 clean: ## remove what was built
 	rm -rf bin dist results

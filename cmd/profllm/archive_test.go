@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -13,68 +12,6 @@ import (
 	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/run"
 )
-
-// A rehearsal goes into an archive and comes back, and is read in between.
-func TestArchive(t *testing.T) {
-	dir, temps := t.TempDir(), t.TempDir()
-	env := []string{"TMPDIR=" + temps}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "pair.toml"), []byte(reportScenario), 0o644))
-	require.Zero(t, profllm(t, dir, nil, "rehearse", "pair.toml", "--output-dir", "results").code)
-	roots, err := filepath.Glob(filepath.Join(dir, "results", "*"))
-	require.NoError(t, err)
-	require.Len(t, roots, 1)
-	name := filepath.Join("results", filepath.Base(roots[0]))
-	file := name + ".tar.xz"
-	collected := profllm(t, dir, env, "collect", "--offline", name)
-	require.Zero(t, collected.code)
-	reported := profllm(t, dir, env, "report", name, "--output", "csv")
-
-	o := profllm(t, dir, env, "archive", "--remove", name)
-	require.Zero(t, o.code)
-	require.Contains(t, o.stdout, "read back and compared\n"+name+": removed\n")
-	require.Contains(t, o.stderr, "links lead out of")
-	require.NoDirExists(t, roots[0])
-	before, err := os.ReadFile(filepath.Join(dir, file))
-	require.NoError(t, err)
-
-	o = profllm(t, dir, env, "collect", file, "--output", "json")
-	require.Zero(t, o.code)
-	require.Contains(t, o.stderr, "nothing is written back")
-	rows := readDocument[collectDocument](t, o).Results
-	require.Equal(t, filepath.Join(file, "tp1", "0"), rows[0].Dir)
-	o = profllm(t, dir, env, "collect", file)
-	require.Contains(t, o.stdout, filepath.Base(file)+"/tp1/0")
-	o = profllm(t, dir, env, "report", file, "--output", "csv")
-	require.Zero(t, o.code)
-	require.Equal(t, strings.ReplaceAll(reported.stdout, name+"/", file+"/"), o.stdout, "the same records, elsewhere")
-	require.NotContains(t, o.stdout, temps)
-	o = profllm(t, dir, env, "compare", file, file)
-	require.NotContains(t, o.stdout, temps)
-	require.Contains(t, o.stdout, "one v one: no test")
-	require.Contains(t, o.stdout, "profllm archive --restore --force "+file+"\n  profllm rehearse "+name+"/definitions/scenario.toml")
-	left, err := os.ReadDir(temps)
-	require.NoError(t, err)
-	require.Empty(t, left)
-	after, err := os.ReadFile(filepath.Join(dir, file))
-	require.NoError(t, err)
-	require.Equal(t, before, after)
-
-	o = profllm(t, dir, env, "archive", "--list", file)
-	require.Zero(t, o.code)
-	require.Regexp(t, `-rw-r--r-- +\d+  [0-9a-f]{64}  \S+/tp1/0/plan.json`, o.stdout)
-	o = profllm(t, dir, env, "archive", "--restore", file)
-	require.Equal(t, exitUsage, o.code)
-	require.Contains(t, o.stderr, "bin/vllm -> ")
-	require.Contains(t, o.stderr, "hint: --force")
-	o = profllm(t, dir, env, "archive", "--restore", "--force", file)
-	require.Zero(t, o.code)
-	require.Equal(t, name+": restored\n", o.stdout)
-	require.Equal(t, collected.stdout, profllm(t, dir, env, "collect", "--offline", name).stdout)
-	o = profllm(t, dir, env, "archive", name, "nowhere")
-	require.Equal(t, exitUsage, o.code)
-	require.Contains(t, o.stderr, "file already exists")
-	require.Contains(t, o.stderr, "nowhere: no such file")
-}
 
 // What may still run is archived only by force.
 func TestArchiveOpen(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/cloudaitest"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -127,6 +129,34 @@ func checkCloudAIFile(t *testing.T, conf, name string, want expected) {
 		require.Contains(t, last.stderr, words)
 	}
 	require.Equal(t, want.outcome != "runs", want.why != "", "a reason, where it does not run")
+}
+
+// The page for users of CloudAI lists every workload with its outcome, as the program
+// has it.
+func TestCloudAIWorkloads(t *testing.T) {
+	data, err := os.ReadFile("../../docs/how-to/coming-from-cloudai.md")
+	require.NoError(t, err)
+	_, section, _ := strings.Cut(string(data), "\n## Workloads\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	listed := map[string]string{"NoSuchWorkload": "refused"}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`.*) \\| (runs|read only) \\|$").FindAllStringSubmatch(section, -1) {
+		for _, m := range code.FindAllStringSubmatch(row[1], -1) {
+			if m[1] == "test_template_name" {
+				continue
+			}
+			require.NotContains(t, listed, m[1], "listed twice")
+			listed[m[1]] = row[2]
+		}
+	}
+	require.Equal(t, slices.Sorted(slices.Values(append(slices.Clone(catalog.Known), "NoSuchWorkload"))), slices.Sorted(maps.Keys(listed)))
+	dir := t.TempDir()
+	for name, outcome := range listed {
+		test := fmt.Sprintf("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = %q\n[Tests.cmd_args]\n", name)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(test), 0o644))
+		planned := profllm(t, dir, nil, "slurm", "dry-run", "s.toml", "--simulate").stderr
+		require.Equal(t, outcome == "refused", strings.Contains(planned, "unknown workload"), name)
+		require.Equal(t, outcome == "read only", strings.Contains(planned, "is not run yet"), name)
+	}
 }
 
 // CloudAI's scenarios for vLLM, SGLang and containers run unchanged on the lab,

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
@@ -352,19 +353,49 @@ func TestDocsLoad(t *testing.T) {
 	require.Greater(t, blocks, 2)
 }
 
-var link = regexp.MustCompile(`\]\(([^)#:]+)\)`)
+var (
+	link    = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^):]+))?\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+)
 
-// Every relative link of the documentation leads somewhere.
+// anchors are the headings of a page as links name them.
+func anchors(page string) []string {
+	var list []string
+	for _, m := range heading.FindAllStringSubmatch(page, -1) {
+		words := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, m[1])
+		list = append(list, words)
+	}
+	return list
+}
+
+// Every relative link of the documentation leads to a file, and to a heading in it.
 func TestDocsLinks(t *testing.T) {
-	for _, pattern := range []string{"../../*.md", docs + "/*.md", docs + "/*/*.md", docs + "/*/*/*.md"} {
+	for _, pattern := range []string{"../../*.md", "../../scenarios/*.md", docs + "/*.md", docs + "/*/*.md", docs + "/*/*/*.md"} {
 		pages, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, page := range pages {
 			data, err := os.ReadFile(page)
 			require.NoError(t, err)
 			for _, m := range link.FindAllStringSubmatch(string(data), -1) {
-				_, err := os.Stat(filepath.Join(filepath.Dir(page), m[1]))
+				target := filepath.Join(filepath.Dir(page), m[1])
+				if m[1] == "" {
+					target = page
+				}
+				_, err := os.Stat(target)
 				require.NoError(t, err, "%s: %s", page, m[1])
+				if m[2] != "" {
+					linked, err := os.ReadFile(target)
+					require.NoError(t, err)
+					require.Contains(t, anchors(string(linked)), m[2], "%s: %s", page, m[1])
+				}
 			}
 		}
 	}

@@ -81,7 +81,7 @@ func documented(t *testing.T, verbs map[string]bool) []advice {
 	require.NoError(t, err)
 	require.NotEmpty(t, pages)
 	var list []advice
-	for _, page := range append(append(pages, deeper...), "../../README.md", "../../docs/README.md") {
+	for _, page := range append(append(pages, deeper...), "../../README.md", "../../docs/README.md", "../../scenarios/README.md", "../../CONTRIBUTING.md") {
 		data, err := os.ReadFile(page)
 		require.NoError(t, err)
 		parts := strings.Split(string(data), "```")
@@ -93,7 +93,7 @@ func documented(t *testing.T, verbs map[string]bool) []advice {
 				continue
 			}
 			part = strings.ReplaceAll(part, "\\\n", " ")
-			for _, m := range regexp.MustCompile(`(?m)^(?:\$ )?(profllm .*)$`).FindAllStringSubmatch(part, -1) {
+			for _, m := range regexp.MustCompile(`(?m)^(?:\$ )?(?:\S+=\S+ )*(?:bin/)?(profllm .*)$`).FindAllStringSubmatch(part, -1) {
 				list = append(list, advice{page, m[1], false})
 			}
 		}
@@ -114,6 +114,7 @@ func words(text string, prose bool) []string {
 	text, _, _ = strings.Cut(text, "\n")
 	text, _, _ = strings.Cut(text, "  #")
 	text = strings.NewReplacer("[--", "--", "]", "").Replace(text)
+	text = regexp.MustCompile(` \d>\S+`).ReplaceAllString(text, "")
 	text = regexp.MustCompile(`%[a-z]|'[^']*'|"[^"]*"|\$\([^)]*\)`).ReplaceAllString(text, "DIR")
 	var list []string
 	for i, w := range strings.Fields(text)[1:] {

@@ -106,19 +106,3 @@ func TestReportAndCompare(t *testing.T) {
 	require.Contains(t, o.stderr, "else: only in the second")
 	require.Contains(t, o.stderr, "hint: name the directories of two tests")
 }
-
-// A run that cannot be believed is shown, and the exit code says so.
-func TestCompareInvalid(t *testing.T) {
-	dir := t.TempDir()
-	text := reportScenario[:strings.LastIndex(reportScenario, "[[Tests]]")]
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "one.toml"), []byte(text), 0o644))
-	faults := []string{"PROFLLM_SIM_FAULTS=serve:fail=0.5"}
-	require.NotZero(t, profllm(t, dir, faults, "rehearse", "one.toml", "--output-dir", "lossy").code)
-	o := profllm(t, dir, nil, "compare", "lossy", "lossy")
-	require.Equal(t, exitInvalid, o.code)
-	require.Contains(t, o.stdout, "request-errors")
-	require.Contains(t, o.stdout, "Mean TTFT (ms)")
-	o = profllm(t, dir, nil, "report", "lossy")
-	require.Zero(t, o.code)
-	require.Contains(t, o.stdout, "== Apart: not to be compared")
-}

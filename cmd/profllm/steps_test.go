@@ -132,30 +132,6 @@ func TestSlurmStepOutcomes(t *testing.T) {
 	}
 }
 
-// Files are read and checked also where their workload is not run; it is refused when
-// a plan is asked for.
-func TestVerifyOtherWorkloads(t *testing.T) {
-	dir := t.TempDir()
-	read := filepath.Join(format(t), "test_scenario/only-read.toml")
-	test := filepath.Join(format(t), "test/rack-a/cast.toml")
-	o := profllm(t, dir, nil, "verify", read, test)
-	require.Equal(t, exitOK, o.code)
-	require.Contains(t, o.stdout, "ok, not runnable: scenario "+read+": the workloads Aiconfigurator and NeMoRun are not supported yet\n")
-	require.Contains(t, o.stdout, "ok, not runnable: test "+test+": the workload MegatronBridge is not supported yet\n")
-	require.Empty(t, o.stderr)
-
-	o = profllm(t, dir, nil, "slurm", "dry-run", "--system", filepath.Join(format(t), "system/foundry.toml"), read)
-	require.Equal(t, exitDefinition, o.code)
-	require.Contains(t, o.stderr, "guess.toml:2:1: test \"guess\": the workload Aiconfigurator is not supported yet\n\thint: ")
-	require.Empty(t, o.stdout)
-
-	bad := filepath.Join(dir, "bad.toml")
-	require.NoError(t, os.WriteFile(bad, []byte("name = \"x\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"NeMo\"\n"), 0o644))
-	o = profllm(t, dir, nil, "verify", bad)
-	require.Equal(t, exitDefinition, o.code)
-	require.Contains(t, o.stderr, "bad.toml:4:1: test \"a\": unknown workload \"NeMo\"")
-}
-
 // A rehearsal needs neither image, nor MPI, nor GPUs.
 func TestRehearseSteps(t *testing.T) {
 	dir := t.TempDir()
