@@ -155,7 +155,7 @@ func TestCloudAIWorkloads(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(test), 0o644))
 		planned := profllm(t, dir, nil, "slurm", "dry-run", "s.toml", "--simulate").stderr
 		require.Equal(t, outcome == "refused", strings.Contains(planned, "unknown workload"), name)
-		require.Equal(t, outcome == "read only", strings.Contains(planned, "is not run yet"), name)
+		require.Equal(t, outcome == "read only", strings.Contains(planned, "is not supported yet"), name)
 	}
 }
 

@@ -60,7 +60,7 @@ func TestOutputFitsTheTerminal(t *testing.T) {
 		{"", []string{"diff", one, two}},
 		{"", []string{"why"}},
 		{"ok  ", []string{"verify", "pair.toml"}},
-		{"profllm: unknown flag --bogus", []string{"slurm", "status", "--bogus"}},
+		{"profllm slurm status: unknown flag --bogus", []string{"slurm", "status", "--bogus"}},
 	} {
 		seen := onTerminal(t, dir, 80, nil, x.args...)
 		for line := range strings.SplitSeq(seen, "\n") {
