@@ -266,6 +266,12 @@ func inJob(t *testing.T, job, step, script string) *exec.Cmd {
 	cmd.Env = append(os.Environ(), "SLURM_JOB_ID="+job, "SLURM_STEP_ID="+step, "SLURMD_NODENAME=n1")
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if strings.HasPrefix(script, "sleep ") { // bash becomes sleep; between the two it has no environment
+		await.True(t, func() bool {
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
+			return strings.HasPrefix(string(line), "sleep\x00")
+		}, "bash has become sleep")
+	}
 	return cmd
 }
 

@@ -34,7 +34,6 @@ func TestStart(t *testing.T) {
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	child := process.Start(cmd.Process.Pid)
 	require.NotEmpty(t, child)
-	require.NotEqual(t, self, child)
 	require.Equal(t, strings.Split(self, "/")[0], strings.Split(child, "/")[0], "the same boot")
 	require.NoError(t, cmd.Process.Kill())
 	await.True(t, func() bool { return process.Start(cmd.Process.Pid) == "" }, "a zombie does not run")
