@@ -164,5 +164,5 @@ func (k *importing) keepOne(col *collect.Collector, f interchange.File, it inter
 			return dir, false, nil
 		}
 	}
-	return dir, false, fmt.Errorf("%s exists and has other content\n\thint: name another folder with --output", relative(dir))
+	return dir, false, fmt.Errorf("%s exists and has other content\n\thint: name another folder with --output-dir", relative(dir))
 }

@@ -156,7 +156,7 @@ func TestImportAtOnce(t *testing.T) {
 	all.Wait()
 	for _, o := range outcomes {
 		require.Equal(t, alone.code, o.code)
-		require.NotContains(t, o.stderr, "something else is there")
+		require.NotContains(t, o.stderr, "has other content")
 	}
 	require.Equal(t, tree(t, filepath.Join(dir, "alone")), tree(t, filepath.Join(dir, "together")))
 }

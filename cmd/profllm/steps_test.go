@@ -24,7 +24,7 @@ func TestSlurmSteps(t *testing.T) {
 	require.NoError(t, err)
 	o := profllm(t, dir, nil, "slurm", "submit", "--simulate", "--system", "site.toml", scenario, "--wait")
 	require.Equal(t, exitOK, o.code)
-	require.Contains(t, o.stderr, "cmd is the test's own text: it is run as it stands")
+	require.Contains(t, o.stderr, "cmd runs unchanged, also in a simulated run")
 	all := runs(t, dir)
 	require.Len(t, all, 4)
 	for d, p := range all {
