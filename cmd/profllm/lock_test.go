@@ -147,7 +147,7 @@ func TestLock(t *testing.T) {
 	require.Contains(t, o.stdout, "one setting differs: bench_cmd_args.max_concurrency: 2 against 1")
 	o = profllm(t, dir, nil, "diff", root, repeated)
 	require.Equal(t, exitUsage, o.code)
-	require.Contains(t, o.stderr, "holds 2 records")
+	require.Contains(t, o.stderr, "has 2 records")
 
 	text, err := os.ReadFile(whole)
 	require.NoError(t, err)
