@@ -3,42 +3,18 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // addPhases makes a table of the phases of each run that differ in a setting, as of the
 // points of a sweep.
 func (r *Report) addPhases(objective Metric) {
-	type id struct {
-		job  string
-		step int
-		kind Kind
-	}
-	kinds := map[string]Kind{} // of a phase that has a record, for those that have none
-	for _, e := range r.Runs {
-		if e.run.Result != nil {
-			kinds[e.run.job] = e.Kind
-		}
-	}
-	var order []id
-	groups := map[id][]*Entry{}
-	for i := range r.Runs {
-		e := &r.Runs[i]
-		if e.Case.Phase == "" {
-			continue
-		}
-		k := id{e.run.job, e.Case.Step, e.Kind}
-		if e.run.Result == nil {
-			k.kind = kinds[k.job]
-		}
-		if groups[k] == nil {
-			order = append(order, k)
-		}
-		groups[k] = append(groups[k], e)
-	}
-	for _, k := range order {
-		slices.SortStableFunc(groups[k], func(a, b *Entry) int { return a.run.place - b.run.place })
-		if keys := phaseSettings(groups[k]); len(keys) > 0 {
-			r.Phases = append(r.Phases, newPhases(groups[k], keys, objective))
+	scope := func(e *Entry) string { return e.run.job }
+	within := func(e *Entry) string { return strconv.Itoa(e.Case.Step) }
+	for _, phases := range r.inGroups(func(e *Entry) bool { return e.Case.Phase != "" }, scope, within) {
+		slices.SortStableFunc(phases, func(a, b *Entry) int { return a.run.place - b.run.place })
+		if keys := phaseSettings(phases); len(keys) > 0 {
+			r.Phases = append(r.Phases, newPhases(phases, keys, objective))
 		}
 	}
 }

@@ -62,37 +62,48 @@ type Cost struct {
 
 var sweepMetrics = []Metric{throughput, perGPU, perUser, medianTTFT, p99TTFT, medianTPOT, p99TPOT, successShare, accuracy}
 
+// addSweeps makes a table of the points of each sweep, and of each phase of it.
 func (r *Report) addSweeps(objective Metric) {
-	type id struct {
-		series string
-		phase  string
-		kind   Kind
+	scope := func(e *Entry) string { return e.run.series }
+	within := func(e *Entry) string { return e.Case.Phase }
+	for _, points := range r.inGroups(func(e *Entry) bool { return e.Case.Step > 0 }, scope, within) {
+		r.Sweeps = append(r.Sweeps, newSweep(points, objective))
 	}
-	kinds := map[string]Kind{} // of a point that has a record, for those that have none
-	for _, e := range r.Runs {
-		if e.run.Result != nil {
-			kinds[e.run.series] = e.Kind
+}
+
+// inGroups returns the entries that belong to a table, in groups of one scope, of one
+// part within it, and of one kind. An entry without a record has no kind of its own and
+// takes that of its scope.
+func (r *Report) inGroups(belongs func(*Entry) bool, scope, within func(*Entry) string) [][]*Entry {
+	type id struct {
+		scope, within string
+		kind          Kind
+	}
+	kinds := map[string]Kind{}
+	for i := range r.Runs {
+		if e := &r.Runs[i]; e.run.Result != nil {
+			kinds[scope(e)] = e.Kind
 		}
 	}
-	var order []id
-	groups := map[id][]*Entry{}
+	var list [][]*Entry
+	index := map[id]int{}
 	for i := range r.Runs {
 		e := &r.Runs[i]
-		if e.Case.Step == 0 {
+		if !belongs(e) {
 			continue
 		}
-		k := id{e.run.series, e.Case.Phase, e.Kind}
+		k := id{scope(e), within(e), e.Kind}
 		if e.run.Result == nil {
-			k.kind = kinds[k.series]
+			k.kind = kinds[k.scope]
 		}
-		if groups[k] == nil {
-			order = append(order, k)
+		at, ok := index[k]
+		if !ok {
+			at = len(list)
+			index[k], list = at, append(list, nil)
 		}
-		groups[k] = append(groups[k], e)
+		list[at] = append(list[at], e)
 	}
-	for _, k := range order {
-		r.Sweeps = append(r.Sweeps, newSweep(groups[k], objective))
-	}
+	return list
 }
 
 func newSweep(entries []*Entry, objective Metric) Sweep {
