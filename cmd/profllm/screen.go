@@ -35,6 +35,19 @@ func (a *app) screenOf(w io.Writer) terminal.Screen {
 	return s
 }
 
+// cursorOf is the size of the terminal that w writes to; ok is false if it is none, or
+// none that can move its cursor.
+func (a *app) cursorOf(w io.Writer) (cols, rows int, ok bool) {
+	f, isFile := below(w).(*os.File)
+	if term := a.env("TERM"); !isFile || term == "" || term == "dumb" {
+		return 0, 0, false
+	}
+	if cols, rows, ok = windowSize(f); ok && (cols == 0 || rows == 0) { // the terminal does not know
+		return 80, 24, true
+	}
+	return cols, rows, ok
+}
+
 // colour reports whether a terminal may be sent colours, see no-color.org.
 func (a *app) colour() bool {
 	kind := a.env("TERM")

@@ -190,6 +190,15 @@ func (f placeFlags) paths(ctx context.Context, a *app, given []string) ([]string
 	return []string{dir}, nil
 }
 
+// runDirs are the runs below the given paths, or below the folder of results, with the
+// paths that were searched.
+func (f placeFlags) runDirs(ctx context.Context, a *app, given []string) (paths, dirs []string, err error) {
+	if paths, err = f.paths(ctx, a, given); err == nil {
+		dirs, err = a.runDirs(paths)
+	}
+	return paths, dirs, err
+}
+
 // scenario is the given directory of a scenario or run, or the only one where submit
 // puts them.
 func (f placeFlags) scenario(ctx context.Context, a *app, given string) (string, error) {
@@ -254,11 +263,7 @@ const shortLived = 400
 
 func (c statusCmd) Run(ctx context.Context, a *app) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(shortLived))
-	paths, err := c.paths(ctx, a, c.Paths)
-	if err != nil {
-		return err
-	}
-	dirs, err := a.runDirs(paths)
+	_, dirs, err := c.runDirs(ctx, a, c.Paths)
 	if err != nil {
 		return err
 	}
@@ -302,11 +307,7 @@ func (c cancelCmd) Run(ctx context.Context, a *app) error {
 	if c.All == (len(c.Paths) > 0) {
 		return fail(exitUsage, errors.New("name what to cancel: run or scenario directories, or --all\n\thint: profllm slurm status lists the runs"))
 	}
-	paths, err := c.paths(ctx, a, c.Paths)
-	if err != nil {
-		return err
-	}
-	dirs, err := a.runDirs(paths)
+	_, dirs, err := c.runDirs(ctx, a, c.Paths)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -32,11 +31,7 @@ type watchCmd struct {
 
 // Run shows runs until all are over, and answers for them as submit --wait does.
 func (c watchCmd) Run(ctx context.Context, a *app) error {
-	paths, err := c.paths(ctx, a, c.Paths)
-	if err != nil {
-		return err
-	}
-	dirs, err := a.runDirs(paths)
+	paths, dirs, err := c.runDirs(ctx, a, c.Paths)
 	if err != nil {
 		return err
 	}
@@ -70,27 +65,10 @@ func (c watchCmd) Run(ctx context.Context, a *app) error {
 		a.logf("nothing to wait for: no run has a job that is not over")
 		return v.print(states)
 	}
-	if cols, rows, ok := a.screen(); ok {
+	if cols, rows, ok := a.cursorOf(a.stdout); ok {
 		v.cols, v.rows, v.colours = cols, rows, a.colour()
 	}
 	return a.collectAtEnd(ctx, client, jobs, subs, v.show)
-}
-
-// screen is the size of the terminal that shows stdout; ok is false if it is none
-// that can move its cursor.
-func (a *app) screen() (cols, rows int, ok bool) { return a.cursorOf(a.stdout) }
-
-// cursorOf is the size of the terminal that a writer writes to; ok is false if it is none
-// that can move its cursor.
-func (a *app) cursorOf(w io.Writer) (cols, rows int, ok bool) {
-	f, isFile := below(w).(*os.File)
-	if term := a.env("TERM"); !isFile || term == "" || term == "dumb" {
-		return 0, 0, false
-	}
-	if cols, rows, ok = windowSize(f); ok && (cols == 0 || rows == 0) { // a terminal that does not know
-		return 80, 24, true
-	}
-	return cols, rows, ok
 }
 
 // view shows runs: on a terminal one line for each, which changes in place,
@@ -145,7 +123,7 @@ const (
 // draw replaces what was drawn before. What does not fit the screen is counted:
 // runs that are over first, then the last ones.
 func (v *view) draw(pictures []picture) {
-	if cols, rows, ok := v.screen(); ok { // it may have changed
+	if cols, rows, ok := v.cursorOf(v.stdout); ok { // it may have changed
 		v.cols, v.rows = cols, rows
 	}
 	room, hidden := max(v.rows-2, 1), 0

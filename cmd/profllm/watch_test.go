@@ -284,7 +284,7 @@ func TestViewInPlace(t *testing.T) {
 	for environ, isTerminal := range map[string]bool{"TERM=dumb": false, "TERM=xterm": false} {
 		null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 		require.NoError(t, err)
-		_, _, ok := (&app{stdout: null, environ: []string{environ}}).screen()
+		_, _, ok := (&app{environ: []string{environ}}).cursorOf(null)
 		require.Equal(t, isTerminal, ok, "/dev/null is a device, and no terminal")
 		require.NoError(t, null.Close())
 	}
