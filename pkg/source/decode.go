@@ -59,7 +59,7 @@ func decodeTable(t *Table, dst reflect.Value, path string, c *Complaints) {
 		for n := range known {
 			names = append(names, n)
 		}
-		c.Add(Errorf(t.PosOf(k), "unknown key %q%s", k, within(path)).Hintf("%s", Suggest(k, names)))
+		c.Add(Errorf(t.KeyPos(k), "unknown key %q%s", k, within(path)).Hintf("%s", Suggest(k, names)))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/serving"
 	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
 )
 
 // Config is [cmd_args] of a vLLM test.
@@ -42,6 +43,7 @@ const (
 
 var engine = &serving.Engine{
 	Server: "vllm serve", HostIP: "VLLM_HOST_IP", Keys: source.Fields(role{}),
+	Known:   arguments.Names(),
 	Planned: map[string]string{"host": "set cmd_args.host", "port": "set cmd_args.port"},
 	// SGLang's (python/sglang/srt/server_args.py).
 	Foreign: map[string]string{
