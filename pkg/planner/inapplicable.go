@@ -18,6 +18,9 @@ import (
 func inapplicable(t scenario.Test) error {
 	var c source.Complaints
 	if !serves(t.Template) {
+		if !isTool(t.Template) {
+			return nil // workload refuses it
+		}
 		for _, key := range []string{"phases", "repeat", "accept"} {
 			if t.Table.Has(key) {
 				c.Add(source.Errorf(t.Table.KeyPos(key), "test %q: a %s test serves nothing, so %s has no effect", t.ID, t.Template, key).Hintf("remove it"))

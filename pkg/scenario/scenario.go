@@ -434,7 +434,7 @@ func (t *Test) Nodes() (int, error) {
 	}
 	n, ok := v.Int()
 	if !ok || n < 1 || n > maxNodes {
-		return 0, source.Errorf(v.Pos, "num_nodes must be a number of nodes, 1 to %d, not %s", maxNodes, v.Shown())
+		return 0, source.Errorf(v.Pos, "num_nodes must be a number of nodes, 1 to %d, not %s", maxNodes, v.Shown()).Hintf("%s", v.Integer("num_nodes = "))
 	}
 	return int(n), nil
 }

@@ -60,14 +60,14 @@ func (e *Engine) role(kind string, t *source.Table, c *source.Complaints) Role {
 	if v := cfg.NumNodes; v != nil {
 		n, ok := v.Int()
 		if !ok || n < 1 {
-			c.Addf(v.Pos, "%s.num_nodes must be a number of nodes, 1 or more, not %s", kind, v.Shown())
+			c.Add(source.Errorf(v.Pos, "%s.num_nodes must be a number of nodes, 1 or more, not %s", kind, v.Shown()).Hintf("%s", v.Integer("num_nodes = ")))
 		}
 		r.nodes = int(max(n, 0))
 	}
 	if v := cfg.Replicas; v != nil {
 		n, ok := v.Int()
 		if !ok || n < 1 || n > maxReplicas {
-			c.Addf(v.Pos, "%s.replicas must be a number of instances, 1 to %d, not %s", kind, maxReplicas, v.Shown())
+			c.Add(source.Errorf(v.Pos, "%s.replicas must be a number of instances, 1 to %d, not %s", kind, maxReplicas, v.Shown()).Hintf("%s", v.Integer("replicas = ")))
 			n = 1
 		}
 		r.replicas = int(n)
@@ -281,7 +281,7 @@ func (r *Role) check(c *source.Complaints) {
 		}
 		v := r.Options.Get(k)
 		if n, ok := v.Int(); !sweep(v, c) && (!ok || n < 1) {
-			c.Addf(v.Pos, "%s.%s must be an integer, 1 or more, not %s", r.Kind, k, v.Shown())
+			c.Add(source.Errorf(v.Pos, "%s.%s must be an integer, 1 or more, not %s", r.Kind, k, v.Shown()).Hintf("%s", v.Integer(k+" = ")))
 		}
 	}
 }

@@ -169,8 +169,10 @@ func TestConstraints(t *testing.T) {
 		"data_parallel_size = 2":                                 "",
 		"tensor_parallel_size = [1, 2]":                          "a list makes a sweep",
 		"tensor_parallel_size = 0":                               "decode.tensor_parallel_size must be an integer, 1 or more, not 0",
+		"tensor_parallel_size = 8.0":                             "decode.tensor_parallel_size must be an integer, 1 or more, not the float 8.0\n\thint: write tensor_parallel_size = 8, without a point",
+		"num_nodes = 2.0":                                        "decode.num_nodes must be a number of nodes, 1 or more, not the float 2.0\n\thint: write num_nodes = 2, without a point",
 		"tensor_parallel_size = 'all'":                           "must be an integer, 1 or more, not \"all\"",
-		"nixl_threads = 'x'":                                     "decode.nixl_threads must be a number of threads, not x",
+		"nixl_threads = 'x'":                                     "decode.nixl_threads must be a number of threads, not \"x\"",
 		"gpu_ids = ['0', '0,1']":                                 "a list makes a sweep",
 		"gpu_ids = '0,'":                                         "is not a GPU id or a range",
 	} {

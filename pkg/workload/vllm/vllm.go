@@ -85,7 +85,7 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 func (w *Workload) check(r *serving.Role, c *source.Complaints) {
 	if v := w.own[r.Kind].NIXLThreads; v != nil {
 		if n, ok := v.Int(); !ok || n < 1 {
-			c.Addf(v.Pos, "%s.nixl_threads must be a number of threads, not %v", r.Kind, v.Plain())
+			c.Add(source.Errorf(v.Pos, "%s.nixl_threads must be a number of threads, not %s", r.Kind, v.Shown()).Hintf("%s", v.Integer("nixl_threads = ")))
 		}
 	}
 	// CloudAI's constraint: this backend does not go with data and expert parallelism together.
