@@ -1,16 +1,18 @@
-package load
+package engine
 
 import (
 	"bufio"
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +20,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/load/answer"
 )
 
 // A visit is one connection to a scripted server.
@@ -142,7 +146,7 @@ func TestEnginesAgreeOnServers(t *testing.T) {
 	body := tokenEvent + lastEvent + usageEvent + doneEvent
 	rows := map[string]struct {
 		script    func(v *visit)
-		line      string // of options
+		prompt    int // tokens; 0 is 8
 		completed int
 		retried   int
 		requests  int // that the server read; 0 is 4
@@ -172,7 +176,7 @@ func TestEnginesAgreeOnServers(t *testing.T) {
 		"sends more than its length":            {script: always(sized(len(tokenEvent), body)), err: "without [DONE]"},
 		"sends no chunk sizes":                  {script: always("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body), err: "chunk size"},
 		"sends a chunk longer than its size":    {script: always("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n" + body), err: "longer than its size"},
-		"sends a huge head":                     {script: always("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*headLimit) + "\r\n\r\n"), err: "longer than 64 KiB"},
+		"sends a huge head":                     {script: always("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*answer.HeadLimit) + "\r\n\r\n"), err: "longer than 64 KiB"},
 		"sends a head without an end":           {script: endless("HTTP/1.1 200 OK\r\n", "X: y\r\n"), err: "longer than 64 KiB"},
 		"sends interim answers without an end":  {script: endless("", "HTTP/1.1 100 Continue\r\n\r\n"), err: "longer than 64 KiB"},
 		"sends tokens without an end":           {script: endless("HTTP/1.1 200 OK\r\n\r\n", tokenEvent), err: "more than 68 token events"},
@@ -188,27 +192,30 @@ func TestEnginesAgreeOnServers(t *testing.T) {
 		"aborts":                                {script: always(chunked(tokenEvent, finishing(`"abort"`), usageEvent, doneEvent)), err: `finish_reason "abort"`},
 		"reports an error and breaks off":       {script: once(strings.TrimSuffix(chunked(tokenEvent, errorEvent), "0\r\n\r\n")), err: "engine is dead"},
 		"counts no tokens":                      {script: always(chunked(tokenEvent, lastEvent, counting("7", "0"), doneEvent)), err: "counts 0 completion tokens"},
-		"answers before it reads":               {script: early(wholeAnswer), line: "--random-input-len 1500000", requests: -1, err: errTooEarly.Error()},
-		"refuses before it reads":               {script: early("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"), line: "--random-input-len 1500000", requests: -1, err: "413 Too Large"},
-		"refuses before it reads, and hangs up": {script: func(v *visit) { v.reader.ReadByte(); v.say("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n") }, line: "--random-input-len 1500000", requests: -1, err: "413 Too Large"},
+		"answers before it reads":               {script: early(wholeAnswer), prompt: 1500000, requests: -1, err: answer.ErrTooEarly.Error()},
+		"refuses before it reads":               {script: early("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"), prompt: 1500000, requests: -1, err: "413 Too Large"},
+		"refuses before it reads, and hangs up": {script: func(v *visit) { v.reader.ReadByte(); v.say("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n") }, prompt: 1500000, requests: -1, err: "413 Too Large"},
 	}
 	for name, row := range rows {
 		for way, secure := range map[string]bool{"loop": false, "pool": false, "pool over TLS": true} {
 			t.Run(name+"/"+way, func(t *testing.T) {
 				s := startScripted(t, secure, row.script)
-				o := parse(t, "--model m --num-prompts 4 --max-concurrency 1 --random-input-len 8 --random-output-len 2 --insecure "+row.line+" --base-url "+s.url)
-				r := driveOn(t, strings.TrimSuffix(way, " over TLS"), o)
+				eng := openWay(t, way, s.url, "")
+				j := requestsOf(cmp.Or(row.prompt, 8), 4)
+				eng.Connect(t.Context(), 1, j.Clock)
+				eng.Run(t.Context(), j)
+				r := sumUp(j)
 				if row.completed >= 0 {
-					require.Equal(t, row.completed, r.Completed, r.firstError())
+					require.Equal(t, row.completed, r.completed, r.firstError)
 				}
-				require.Equal(t, 4, r.Completed+r.Failed)
-				require.Equal(t, 7*r.Completed, r.InputTokens, "an answer of another request was taken")
-				require.Equal(t, 2*r.Completed, r.OutputTokens)
-				if r.Failed > 0 {
-					require.Contains(t, r.firstError(), row.err)
+				require.Equal(t, 4, r.completed+r.failed)
+				require.Equal(t, 7*r.completed, r.input, "an answer of another request was taken")
+				require.Equal(t, 2*r.completed, r.output)
+				if r.failed > 0 {
+					require.Contains(t, r.firstError, row.err)
 				}
 				if row.retried >= 0 {
-					require.Equal(t, row.retried, r.Client.Retried)
+					require.Equal(t, row.retried, r.resent)
 				}
 				if row.requests >= 0 {
 					require.EqualValues(t, max(row.requests, 4), s.requests.Load(), "no request is sent twice unseen")
@@ -218,18 +225,61 @@ func TestEnginesAgreeOnServers(t *testing.T) {
 	}
 }
 
-// driveOn runs a load over the engine of that name.
-func driveOn(t *testing.T, name string, o Options) *Report {
-	t.Helper()
-	require.NoError(t, o.Validate())
-	eng, err := engines[name](t.Context(), &o)
-	require.NoError(t, err)
-	defer eng.close()
-	r, err := drive(t.Context(), &o, eng, time.Now, io.Discard, io.Discard)
-	if err != nil {
-		require.ErrorIs(t, err, ErrNoneCompleted)
+// asking are requests for two tokens each.
+type asking struct{ prompt int }
+
+func (a asking) Body(dst []byte, _ int) []byte {
+	return fmt.Appendf(dst, `{"prompt":%q}`, strings.Repeat("word ", a.prompt))
+}
+
+func (asking) ID(int) string { return "" }
+
+func (a asking) Tokens(int) (prompt, answer int, bounded bool) { return a.prompt, 2, true }
+
+// requestsOf returns a job of n requests for two tokens, one after the other.
+func requestsOf(prompt, n int) *Job {
+	origin := time.Now()
+	return &Job{
+		Requests: asking{prompt}, Outcomes: make([]answer.Outcome, n), Limit: 1,
+		Clock: func() int64 { return int64(time.Since(origin)) },
 	}
-	return r
+}
+
+// openWay opens an engine of that kind for a server or through a proxy.
+func openWay(t *testing.T, way, server, via string) Engine {
+	t.Helper()
+	to := &Target{Insecure: true, Streams: 1, Goroutines: strings.HasPrefix(way, "pool")}
+	var err error
+	to.URL, err = url.Parse(server + "/v1/completions")
+	require.NoError(t, err)
+	if via != "" {
+		to.Via, err = url.Parse(via)
+		require.NoError(t, err)
+	}
+	eng, err := Open(t.Context(), to)
+	require.NoError(t, err)
+	t.Cleanup(eng.Close)
+	return eng
+}
+
+// A sum is what the outcomes of a job add up to.
+type sum struct {
+	completed, failed, input, output, resent int
+	firstError                               string
+}
+
+func sumUp(j *Job) (s sum) {
+	for i := range j.Outcomes {
+		switch o := &j.Outcomes[i]; o.State {
+		case answer.Completed:
+			s.completed, s.input, s.output = s.completed+1, s.input+o.Input, s.output+o.Output
+		case answer.Failed:
+			s.failed++
+			s.firstError = cmp.Or(s.firstError, o.Err)
+		}
+		s.resent += int(min(j.Outcomes[i].Resends, 1))
+	}
+	return s
 }
 
 // endless answers a request with a start and then the same again and again.
@@ -280,21 +330,8 @@ func TestBreach(t *testing.T) {
 	}
 }
 
-// requestsOf returns a job of n requests, one after the other.
-func requestsOf(t *testing.T, o *Options, n int) *job {
-	t.Helper()
-	body, err := newBodies(t.Context(), o, model{name: "m"}, nil, io.Discard)
-	require.NoError(t, err)
-	origin := time.Now()
-	return &job{
-		body: body, outcomes: make([]outcome, n), limit: 1, ended: new(ends),
-		slack: int64(time.Hour), // however late this machine sees a close
-		clock: func() int64 { return int64(time.Since(origin)) },
-	}
-}
-
 // disturbed reports whether something has arrived on the connection that an engine keeps.
-func disturbed(eng engine) bool {
+func disturbed(eng Engine) bool {
 	switch e := eng.(type) {
 	case *pool:
 		return !e.idle[0].silent()
@@ -322,17 +359,15 @@ func TestDisturbedConnectionIsNotUsed(t *testing.T) {
 						v.request() // never comes
 					}
 				})
-				o := parse(t, "--model m --num-prompts 2 --random-input-len 8 --random-output-len 2 --insecure --base-url "+s.url)
-				eng, err := engines[strings.TrimSuffix(way, " over TLS")](t.Context(), &o)
-				require.NoError(t, err)
-				defer eng.close()
+				eng := openWay(t, way, s.url, "")
 				for range 2 {
-					j := requestsOf(t, &o, 1)
-					eng.run(t.Context(), j)
-					answer := j.outcomes[0]
-					require.Equal(t, completed, answer.state, answer.err)
-					require.Equal(t, 7, answer.input)
-					require.Zero(t, answer.resends)
+					j := requestsOf(8, 1)
+					j.slack = int64(time.Hour) // however late this machine sees a close
+					eng.Run(t.Context(), j)
+					o := j.Outcomes[0]
+					require.Equal(t, answer.Completed, o.State, o.Err)
+					require.Equal(t, 7, o.Input)
+					require.Zero(t, o.Resends)
 					answered <- struct{}{}
 					for !disturbed(eng) {
 						time.Sleep(time.Millisecond)
@@ -363,57 +398,22 @@ func TestResendKeepsTheFirstStart(t *testing.T) {
 					v.say(wholeAnswer)
 				}
 			})
-			o := parse(t, "--model m --num-prompts 4 --max-concurrency 1 --random-input-len 8 --random-output-len 2 --base-url "+s.url)
-			eng, err := engines[way](t.Context(), &o)
-			require.NoError(t, err)
-			defer eng.close()
-			j := requestsOf(t, &o, 4)
-			m := &measurement{options: &o, outcomes: j.outcomes, arrivals: make([]time.Duration, 4), rates: make([]float64, 4), started: time.Now()}
-			m.client = eng.run(t.Context(), j)
-			m.end = j.ended.last.Load()
-			require.EqualValues(t, 4, j.ended.n.Load())
-			require.Less(t, m.end, j.clock())
+			eng := openWay(t, way, s.url, "")
+			j := requestsOf(8, 4)
+			j.slack = int64(time.Hour) // however late this machine sees a close
+			eng.Run(t.Context(), j)
+			require.EqualValues(t, 4, j.Ended.N.Load())
+			require.Less(t, j.Ended.Last.Load(), j.Clock())
 
-			r := newReport(m)
-			require.LessOrEqual(t, r.Client.LastEnd, r.Duration, "the window ends with the last request")
-			require.Equal(t, 4, r.Completed, r.firstError())
-			require.Equal(t, 3, r.Client.Retried)
-			require.Equal(t, []int{1, 2, 3}, r.Client.RetriedRequests)
+			r := sumUp(j)
+			require.Equal(t, 4, r.completed, r.firstError)
+			require.Equal(t, 3, r.resent)
 			require.EqualValues(t, 7, s.requests.Load())
-			for i := range r.ended[1:] {
-				require.GreaterOrEqual(t, r.ended[1+i].ttft(), late.Seconds(), "the first send is the start")
+			for i := range j.Outcomes[1:] {
+				o := &j.Outcomes[1+i]
+				require.EqualValues(t, 1, o.Resends)
+				require.GreaterOrEqual(t, o.Tokens[0]-o.Start, int64(late), "the first send is the start")
 			}
-			raw, err := r.MarshalJSON()
-			require.NoError(t, err)
-			require.Contains(t, string(raw), `"retried":3,"retried_requests":[1,2,3]`)
-		})
-	}
-}
-
-func TestFailedWarmUpsAreCounted(t *testing.T) {
-	for way := range engines {
-		t.Run(way, func(t *testing.T) {
-			var asked atomic.Int64
-			s := startScripted(t, false, func(v *visit) {
-				for v.request() {
-					if asked.Add(1) <= 2 {
-						v.say("HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n")
-						continue
-					}
-					v.say(wholeAnswer)
-				}
-			})
-			o := parse(t, "--model m --num-prompts 2 --num-warmups 3 --max-concurrency 1 --random-input-len 8 --random-output-len 2 --base-url "+s.url)
-			eng, err := engines[way](t.Context(), &o)
-			require.NoError(t, err)
-			defer eng.close()
-			var log bytes.Buffer
-			r, err := drive(t.Context(), &o, eng, time.Now, io.Discard, &log)
-			require.NoError(t, err)
-			require.Equal(t, 2, r.Completed)
-			require.Zero(t, r.Failed)
-			require.Equal(t, 2, r.Client.WarmUpsFailed)
-			require.Contains(t, log.String(), "2 of 3 warm-up requests failed, the first with: 500 Oh")
 		})
 	}
 }
@@ -442,24 +442,64 @@ func TestPoolThroughProxies(t *testing.T) {
 			go func() { io.Copy(far, v.reader); far.(*net.TCPConn).CloseWrite() }()
 			io.Copy(v, far)
 		})
-		o := parse(t, "--model m --num-prompts 3 --max-concurrency 1 --random-input-len 8 --random-output-len 2 --insecure --base-url "+s.url)
-		o.Proxy = func(*http.Request) (*url.URL, error) {
-			return url.Parse(strings.Replace(proxy.url, "http://", "http://user:word@", 1))
-		}
-		r, err := Run(t.Context(), o, time.Now, io.Discard, io.Discard)
-		require.NoError(t, err)
-		require.Equal(t, 3, r.Completed, r.firstError())
+		eng := openWay(t, "pool", s.url, strings.Replace(proxy.url, "http://", "http://user:word@", 1))
+		j := requestsOf(8, 3)
+		eng.Run(t.Context(), j)
+		r := sumUp(j)
+		require.Equal(t, 3, r.completed, r.firstError)
 		require.EqualValues(t, 3, s.requests.Load())
 		require.Equal(t, "Basic dXNlcjp3b3Jk", asked.Load().Header.Get("Proxy-Authorization"))
 	}
 }
 
-func TestProxyThatRefuses(t *testing.T) {
-	proxy := startScripted(t, false, always("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"))
-	o := parse(t, "--model m --num-prompts 2 --base-url https://far.invalid")
-	for via, want := range map[string]string{proxy.url: "403 Forbidden", "socks5://127.0.0.1:1": "only http and https proxies"} {
-		o.Proxy = func(*http.Request) (*url.URL, error) { return url.Parse(via) }
-		_, err := Run(t.Context(), o, time.Now, io.Discard, io.Discard)
-		require.ErrorContains(t, err, want)
+func TestFeederHandsOutEveryRequestOnce(t *testing.T) {
+	j := &Job{Outcomes: make([]answer.Outcome, 1000)}
+	for i := range j.Outcomes {
+		j.Outcomes[i].Due = int64(i)
 	}
+	f := feeder{job: j}
+	taken := make(chan int, 1000)
+	done := make(chan struct{})
+	for range 4 {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for {
+				i, _ := f.take(499)
+				if i < 0 {
+					return
+				}
+				taken <- i
+			}
+		}()
+	}
+	for range 4 {
+		<-done
+	}
+	close(taken)
+	var all []int
+	for i := range taken {
+		all = append(all, i)
+	}
+	slices.Sort(all)
+	require.Len(t, all, 500)
+	require.Len(t, slices.Compact(all), 500)
+	_, wait := f.take(499)
+	require.EqualValues(t, 500, wait)
+}
+
+func TestSpreadBoundsItsQuantiles(t *testing.T) {
+	var s Spread
+	require.Zero(t, s.Quantile(0.99))
+	for i := range int64(100_000) {
+		s.Add(i)
+	}
+	for _, q := range []float64{0, 0.001, 0.5, 0.99, 1} {
+		exact := q * 99_999
+		got := float64(s.Quantile(q))
+		require.GreaterOrEqual(t, got+1, exact)
+		require.LessOrEqual(t, got, exact*1.125+1, "q %v", q)
+	}
+	s.Add(math.MaxInt64)
+	s.Add(-5)
+	require.Equal(t, int64(math.MaxInt64), s.Quantile(1))
 }

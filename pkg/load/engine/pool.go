@@ -1,4 +1,4 @@
-package load
+package engine
 
 import (
 	"context"
@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/profllm/profllm/pkg/load/answer"
 )
 
 // A pool sends each request in flight from a goroutine of its own: for https, proxies, and systems without an event
@@ -23,26 +24,26 @@ type pool struct {
 	idle []*conn // the last one was used last
 }
 
-func newPool(o *Options, target, via *url.URL) *pool {
-	p := &pool{dialer: dialer{target: target, via: via, tls: &tls.Config{InsecureSkipVerify: o.Insecure}}}
-	form := target.RequestURI()
-	if via != nil && target.Scheme == "http" { // a proxy is told the whole URL
-		plain := *target
+func newPool(t *Target) *pool {
+	p := &pool{dialer: dialer{target: t.URL, via: t.Via, tls: &tls.Config{InsecureSkipVerify: t.Insecure}}}
+	form := t.URL.RequestURI()
+	if t.Via != nil && t.URL.Scheme == "http" { // a proxy is told the whole URL
+		plain := *t.URL
 		plain.User, plain.Fragment = nil, ""
 		form = plain.String()
-		p.head = requestHead(o, target, form)
+		p.head = requestHead(t, form)
 		p.head = append(p.head, p.credentials()...)
 		return p
 	}
-	p.head = requestHead(o, target, form)
+	p.head = requestHead(t, form)
 	return p
 }
 
 // dialsAtOnce is how many connections are opened at a time.
 const dialsAtOnce = 64
 
-// connect opens connections until n are idle, and gives up on those that cannot be opened.
-func (p *pool) connect(ctx context.Context, n int, clock func() int64) {
+// Connect opens connections until n are idle, and gives up on those that cannot be opened.
+func (p *pool) Connect(ctx context.Context, n int, clock func() int64) {
 	var wg sync.WaitGroup
 	var left atomic.Int64
 	left.Store(int64(n - len(p.idle)))
@@ -60,7 +61,7 @@ func (p *pool) connect(ctx context.Context, n int, clock func() int64) {
 	wg.Wait()
 }
 
-func (p *pool) close() {
+func (p *pool) Close() {
 	for _, c := range p.idle {
 		c.Close()
 	}
@@ -90,7 +91,7 @@ func (p *pool) take() *conn {
 // open returns an idle connection that may carry a request, or a new one.
 func (p *pool) open(ctx context.Context, now int64) (*conn, error) {
 	for c := p.take(); c != nil; c = p.take() {
-		if now-c.since <= int64(idleLimit) && c.silent() {
+		if now-c.since <= int64(IdleLimit) && c.silent() {
 			return c, nil
 		}
 		c.Close()
@@ -101,25 +102,25 @@ func (p *pool) open(ctx context.Context, now int64) (*conn, error) {
 // lagProbe is how long the goroutine that measures lag sleeps.
 const lagProbe = 5 * time.Millisecond
 
-func (p *pool) run(ctx context.Context, j *job) clientStats {
-	stats := clientStats{engine: "goroutines", loops: 1}
+func (p *pool) Run(ctx context.Context, j *Job) Stats {
+	stats := Stats{Engine: "goroutines", Loops: 1}
 	probing, stop := context.WithCancel(ctx)
 	var probe, workers sync.WaitGroup
 	probe.Go(func() { // how late a sleeper wakes is how late a reader may be
 		for probing.Err() == nil {
-			before := j.clock()
+			before := j.Clock()
 			time.Sleep(lagProbe)
-			stats.lag.add(j.clock() - before - int64(lagProbe))
+			stats.Lag.Add(j.Clock() - before - int64(lagProbe))
 		}
 	})
-	queue := make(chan int, len(j.outcomes))
+	queue := make(chan int, len(j.Outcomes))
 	var pending atomic.Int64 // requests in the queue or in work
 	active := 0
-	for i := range j.outcomes {
-		if !sleepUntil(ctx, j.clock, j.outcomes[i].due) {
+	for i := range j.Outcomes {
+		if !sleepUntil(ctx, j.Clock, j.Outcomes[i].Due) {
 			break
 		}
-		if pending.Add(1) > int64(active) && active < j.limit {
+		if pending.Add(1) > int64(active) && active < j.Limit {
 			active++
 			workers.Go(func() { p.work(ctx, j, queue, &pending) })
 		}
@@ -148,8 +149,8 @@ func sleepUntil(ctx context.Context, clock func() int64, due int64) bool {
 // A worker sends one request after the other.
 type worker struct {
 	*pool
-	job       *job
-	answer    answer
+	job       *Job
+	answer    answer.Reader
 	body, out []byte
 	buf       []byte
 }
@@ -158,7 +159,7 @@ type worker struct {
 const readSize = 16 << 10
 
 // work sends requests one after another until the queue is closed and empty.
-func (p *pool) work(ctx context.Context, j *job, queue <-chan int, pending *atomic.Int64) {
+func (p *pool) work(ctx context.Context, j *Job, queue <-chan int, pending *atomic.Int64) {
 	w := worker{pool: p, job: j, buf: make([]byte, readSize)}
 	var free int64
 	for i := range queue {
@@ -166,39 +167,39 @@ func (p *pool) work(ctx context.Context, j *job, queue <-chan int, pending *atom
 			return
 		}
 		o := j.prepare(i)
-		o.ready = max(o.due, free)
-		w.body = j.render(w.body[:0], i)
+		o.Ready = max(o.Due, free)
+		w.body = j.Requests.Body(w.body[:0], i)
 		w.out = j.request(w.out[:0], p.head, w.body, i)
 		w.exchange(ctx, i, o)
-		if ctx.Err() != nil && o.state == inFlight {
-			o.state = interrupted
+		if ctx.Err() != nil && o.State == answer.InFlight {
+			o.State = answer.Interrupted
 		}
-		free = j.clock()
-		j.ended.add(free)
+		free = j.Clock()
+		j.Ended.add(free)
 		pending.Add(-1)
 	}
 }
 
 // exchange sends request i and reads its answer. A request that cannot have reached the server is sent again, on a
 // connection that was opened after it broke. It keeps its first start.
-func (w *worker) exchange(ctx context.Context, i int, o *outcome) {
-	c, err := w.open(ctx, w.job.clock())
+func (w *worker) exchange(ctx context.Context, i int, o *answer.Outcome) {
+	c, err := w.open(ctx, w.job.Clock())
 	for {
-		if o.resends == 0 {
-			o.start = w.job.clock()
+		if o.Resends == 0 {
+			o.Start = w.job.Clock()
 		}
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return
 		case err != nil:
-			o.refuse(err)
+			o.Refuse(err)
 			return
 		}
-		w.answer.reset(o, w.job.asked(i), w.job.keepText)
-		if !w.attempt(ctx, c, o.resends > 0) {
+		w.answer.Reset(o, w.job.asked(i), w.job.KeepText)
+		if !w.attempt(ctx, c, o.Resends > 0) {
 			return
 		}
-		o.resends++
+		o.Resends++
 		c, err = w.dial(ctx)
 	}
 }
@@ -208,13 +209,13 @@ func (w *worker) exchange(ctx context.Context, i int, o *outcome) {
 func (w *worker) attempt(ctx context.Context, c *conn, resent bool) (again bool) {
 	c.SetReadDeadline(time.Now().Add(requestLimit))
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(past) })
-	s := sendAll(c, w.out, w.job.clock)
+	s := sendAll(c, w.out, w.job.Clock)
 	over, err := w.read(c)
-	at := w.job.clock()
+	at := w.job.Clock()
 	whole := s.end()
 	broke := breach{
-		used: c.used, resent: resent, whole: whole, answered: w.answer.bytes > 0,
-		after: at - s.at, roundTrip: c.roundTrip, slack: w.job.slack,
+		used: c.used, resent: resent, whole: whole, answered: w.answer.Bytes > 0,
+		after: at - s.at, roundTrip: c.roundTrip, slack: w.job.closeSlack(),
 	}
 	switch {
 	case !stop(): // interrupted
@@ -224,10 +225,10 @@ func (w *worker) attempt(ctx context.Context, c *conn, resent bool) (again bool)
 		c.Close()
 		return true
 	case over:
-		err = w.answer.ended(whole, err)
+		err = w.answer.Ended(whole, err)
 	}
-	w.answer.close(at, err)
-	if err != nil || !w.answer.keepAlive {
+	w.answer.Close(at, err)
+	if err != nil || !w.answer.KeepAlive {
 		c.Close()
 		return false
 	}
@@ -242,16 +243,16 @@ func (w *worker) attempt(ctx context.Context, c *conn, resent bool) (again bool)
 func (w *worker) read(c *conn) (over bool, err error) {
 	for {
 		n, err := c.Read(w.buf)
-		at := w.job.clock()
+		at := w.job.Clock()
 		if n > 0 {
-			if over, err := w.answer.feed(w.buf[:n], at); over || err != nil {
+			if over, err := w.answer.Feed(w.buf[:n], at); over || err != nil {
 				return true, err
 			}
 		}
 		switch {
 		case err == nil:
 		case errors.Is(err, io.EOF):
-			err = w.answer.eof()
+			err = w.answer.EOF()
 			return err == nil, err
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return true, errLasted

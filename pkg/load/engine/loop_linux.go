@@ -1,31 +1,34 @@
-package load
+package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"net"
 	"net/netip"
-	"net/url"
 	"runtime"
 	"slices"
 	"strconv"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/profllm/profllm/pkg/load/answer"
 )
 
-// haveLoop says whether this system has an event loop of ours.
-const haveLoop = true
+// HaveLoop says whether this system has an event loop of ours.
+const HaveLoop = true
 
 // loops shares the requests of a job between event loops.
 type loops struct {
 	loops []*loop
 }
 
-// newLoops resolves the server's address once and makes a loop for so many streams each, as far as there are
+// newLoops resolves the server's address once and makes as many loops as the streams need, as far as there are
 // processors.
-func newLoops(ctx context.Context, o *Options, u *url.URL, perLoop int) (engine, error) {
+func newLoops(ctx context.Context, t *Target) (Engine, error) {
+	u := t.URL
 	port := u.Port()
 	if port == "" {
 		port = "80"
@@ -39,13 +42,13 @@ func newLoops(ctx context.Context, o *Options, u *url.URL, perLoop int) (engine,
 		return nil, fmt.Errorf("resolve the server: %w", err)
 	}
 	addr := reachable(ctx, addrs, uint16(number))
-	most := min(o.NumPrompts, o.concurrency())
-	n := max(1, min(runtime.GOMAXPROCS(0), (most+perLoop-1)/perLoop))
+	perLoop := cmp.Or(t.PerLoop, streamsPerLoop)
+	n := max(1, min(runtime.GOMAXPROCS(0), (t.Streams+perLoop-1)/perLoop))
 	ls := &loops{}
 	for range n {
-		l, err := newLoop(addr, requestHead(o, u, u.RequestURI()))
+		l, err := newLoop(addr, requestHead(t, u.RequestURI()))
 		if err != nil {
-			ls.close()
+			ls.Close()
 			return nil, err
 		}
 		ls.loops = append(ls.loops, l)
@@ -79,7 +82,7 @@ func reachable(ctx context.Context, addrs []netip.Addr, port uint16) netip.AddrP
 // share returns part k of n of a total.
 func share(total, k, n int) int { return total/n + min(max(total%n-k, 0), 1) }
 
-func (ls *loops) connect(ctx context.Context, n int, clock func() int64) {
+func (ls *loops) Connect(ctx context.Context, n int, clock func() int64) {
 	var wg sync.WaitGroup
 	for k, l := range ls.loops {
 		wg.Go(func() { l.connect(ctx, share(n, k, len(ls.loops)), clock) })
@@ -87,30 +90,30 @@ func (ls *loops) connect(ctx context.Context, n int, clock func() int64) {
 	wg.Wait()
 }
 
-func (ls *loops) run(ctx context.Context, j *job) clientStats {
+func (ls *loops) Run(ctx context.Context, j *Job) Stats {
 	feed := &feeder{job: j}
-	used := ls.loops[:min(len(ls.loops), j.limit)] // every loop needs a slot
-	stats := make([]clientStats, len(used))
+	used := ls.loops[:min(len(ls.loops), j.Limit)] // every loop needs a slot
+	stats := make([]Stats, len(used))
 	var wg sync.WaitGroup
 	for k, l := range used {
-		wg.Go(func() { stats[k] = l.run(ctx, feed, share(j.limit, k, len(used))) })
+		wg.Go(func() { stats[k] = l.run(ctx, feed, share(j.Limit, k, len(used))) })
 	}
 	wg.Wait()
-	var all clientStats
+	var all Stats
 	for i := range stats {
 		all.add(&stats[i])
 	}
 	return all
 }
 
-func (ls *loops) close() {
+func (ls *loops) Close() {
 	for _, l := range ls.loops {
 		l.close()
 	}
 }
 
-// cpuTime returns the processor time this process has used.
-func cpuTime() time.Duration {
+// CPUTime returns the processor time this process has used.
+func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0
@@ -134,13 +137,13 @@ type loop struct {
 	out     []byte
 	body    []byte
 
-	job      *job
+	job      *Job
 	feed     *feeder
 	slots    int
 	inFlight int
 	full     bool  // no slot was free at the last look
 	freed    int64 // when a slot became free after that
-	stats    clientStats
+	stats    Stats
 	swept    int64
 }
 
@@ -176,8 +179,8 @@ func (l *loop) close() {
 // connect opens connections until n are idle, and gives up on those that cannot be opened.
 func (l *loop) connect(ctx context.Context, n int, clock func() int64) {
 	defer l.interruptible(ctx)()
-	l.job = &job{clock: clock}
-	limit := clock() + int64(connectLimit)
+	l.job = &Job{Clock: clock}
+	limit := clock() + int64(ConnectLimit)
 	for range n - len(l.idle) {
 		if l.dial() != nil {
 			break
@@ -194,12 +197,12 @@ func (l *loop) connect(ctx context.Context, n int, clock func() int64) {
 }
 
 // run sends requests from feed, at most slots at a time, until none is left and all answers have ended.
-func (l *loop) run(ctx context.Context, feed *feeder, slots int) clientStats {
+func (l *loop) run(ctx context.Context, feed *feeder, slots int) Stats {
 	defer l.interruptible(ctx)()
 	l.job, l.feed, l.slots, l.inFlight, l.full, l.waiting = feed.job, feed, slots, 0, false, l.waiting[:0]
-	l.stats, l.got = clientStats{engine: "epoll", loops: 1}, 0
+	l.stats, l.got = Stats{Engine: "epoll", Loops: 1}, 0
 	for ctx.Err() == nil {
-		woken := l.job.clock()
+		woken := l.job.Clock()
 		for _, e := range l.ready() {
 			l.handle(e)
 		}
@@ -207,8 +210,8 @@ func (l *loop) run(ctx context.Context, feed *feeder, slots int) clientStats {
 		if !left && l.inFlight == 0 {
 			break
 		}
-		now := l.job.clock()
-		l.stats.lag.add(now - woken) // what arrived since then has waited for at most so long
+		now := l.job.Clock()
+		l.stats.Lag.Add(now - woken) // what arrived since then has waited for at most so long
 		l.sweep(now)
 		l.wait(!more)
 	}
@@ -222,7 +225,7 @@ const sendBurst = 16
 // send sends the requests that are due and fit. more says that others are due already, left that some remain.
 func (l *loop) send() (more, left bool) {
 	for range sendBurst {
-		now := l.job.clock()
+		now := l.job.Clock()
 		if l.inFlight >= l.slots {
 			l.full = true
 			l.arm(math.MaxInt64, now)
@@ -235,10 +238,10 @@ func (l *loop) send() (more, left bool) {
 			return false, wait != math.MaxInt64
 		}
 		l.inFlight++
-		o := &l.job.outcomes[i]
-		o.ready = o.due
+		o := &l.job.Outcomes[i]
+		o.Ready = o.Due
 		if l.full {
-			o.ready = max(o.due, l.freed)
+			o.Ready = max(o.Due, l.freed)
 		}
 		l.start(i)
 	}
@@ -254,11 +257,11 @@ func (l *loop) sweep(now int64) {
 	for _, c := range l.links {
 		switch {
 		case c == nil:
-		case c.phase == linkBusy && now-l.job.outcomes[c.request].start > int64(requestLimit):
+		case c.phase == linkBusy && now-l.job.Outcomes[c.request].Start > int64(requestLimit):
 			l.end(c, now, errLasted)
-		case c.phase == linkOpening && now-c.since > int64(connectLimit):
+		case c.phase == linkOpening && now-c.since > int64(ConnectLimit):
 			l.opening--
-			l.unopened(c, fmt.Errorf("connect: no answer after %s", connectLimit))
+			l.unopened(c, fmt.Errorf("connect: no answer after %s", ConnectLimit))
 		}
 	}
 }
@@ -266,7 +269,7 @@ func (l *loop) sweep(now int64) {
 // abandon interrupts what is in flight and closes its connections.
 func (l *loop) abandon() {
 	for _, i := range l.waiting {
-		l.job.outcomes[i].state = interrupted
+		l.job.Outcomes[i].State = answer.Interrupted
 	}
 	l.waiting = l.waiting[:0]
 	for _, c := range l.links {
@@ -274,7 +277,7 @@ func (l *loop) abandon() {
 			continue
 		}
 		if c.phase == linkBusy {
-			l.job.outcomes[c.request].state = interrupted
+			l.job.Outcomes[c.request].State = answer.Interrupted
 		} else {
 			l.opening--
 		}

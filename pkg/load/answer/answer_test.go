@@ -1,4 +1,4 @@
-package load
+package answer
 
 import (
 	"bufio"
@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -39,8 +40,8 @@ func counting(prompt, completion string) string {
 const asked = 2
 
 // readAll feeds body to a stream in pieces of that size; the time is the number of bytes fed.
-func readAll(body string, size int) outcome {
-	var o outcome
+func readAll(body string, size int) Outcome {
+	var o Outcome
 	var s stream
 	s.reset(&o, asked, true)
 	for i := 0; i < len(body); i += size {
@@ -108,11 +109,11 @@ func TestStreamThatIsWhole(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, size := range []int{1 << 20, 1, 3, 64} {
 				o := readAll(tt.body, size)
-				require.Equal(t, completed, o.state, "%s", o.err)
-				require.Len(t, o.tokens, tt.events)
-				require.Equal(t, tt.input, o.input)
-				require.Equal(t, tt.output, o.output)
-				require.Equal(t, tt.text, o.text)
+				require.Equal(t, Completed, o.State, "%s", o.Err)
+				require.Len(t, o.Tokens, tt.events)
+				require.Equal(t, tt.input, o.Input)
+				require.Equal(t, tt.output, o.Output)
+				require.Equal(t, tt.text, o.Text)
 			}
 		})
 	}
@@ -189,9 +190,9 @@ func TestStreamThatFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, size := range []int{1 << 20, 1, 3, 64} {
 				o := readAll(tt.body, size)
-				require.Equal(t, failed, o.state)
-				require.Contains(t, o.err, tt.err)
-				require.Empty(t, o.tokens)
+				require.Equal(t, Failed, o.State)
+				require.Contains(t, o.Err, tt.err)
+				require.Empty(t, o.Tokens)
 			}
 		})
 	}
@@ -200,9 +201,9 @@ func TestStreamThatFails(t *testing.T) {
 func TestStreamTimesAreThoseOfTheReadThatEndsAnEvent(t *testing.T) {
 	body := tokenEvent + tokenEvent + lastEvent + doneEvent
 	n, last := int64(len(tokenEvent)), int64(len(lastEvent))
-	require.Equal(t, []int64{n, 2 * n, 2*n + last}, readAll(body, 1).tokens)
+	require.Equal(t, []int64{n, 2 * n, 2*n + last}, readAll(body, 1).Tokens)
 	all := int64(len(body))
-	require.Equal(t, []int64{all, all, all}, readAll(body, len(body)).tokens, "a bundle arrives at once")
+	require.Equal(t, []int64{all, all, all}, readAll(body, len(body)).Tokens, "a bundle arrives at once")
 }
 
 func TestStreamRefusesEndlessEvents(t *testing.T) {
@@ -210,7 +211,7 @@ func TestStreamRefusesEndlessEvents(t *testing.T) {
 		"a line":            strings.Repeat("x", 1<<20),
 		"lines of an event": "data: " + strings.Repeat("x", 1<<20) + "\n",
 	} {
-		var o outcome
+		var o Outcome
 		var s stream
 		s.reset(&o, asked, false)
 		for range lineLimit>>20 + 2 {
@@ -218,7 +219,7 @@ func TestStreamRefusesEndlessEvents(t *testing.T) {
 		}
 		require.True(t, s.fatal, name)
 		s.settle("")
-		require.Contains(t, o.err, "longer than 16 MiB")
+		require.Contains(t, o.Err, "longer than 16 MiB")
 	}
 }
 
@@ -237,7 +238,7 @@ func FuzzStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string, seed uint64) {
 		whole := readAll(body, len(body)+1)
 		rng := rand.New(rand.NewPCG(seed, 0))
-		var o outcome
+		var o Outcome
 		var s stream
 		s.reset(&o, asked, true)
 		for rest := []byte(body); len(rest) > 0; {
@@ -249,11 +250,11 @@ func FuzzStream(f *testing.F) {
 		}
 		s.close(1)
 		s.settle("")
-		require.Equal(t, whole.state, o.state)
-		require.Equal(t, whole.err, o.err)
-		require.Equal(t, whole.text, o.text)
-		require.Equal(t, len(whole.tokens), len(o.tokens))
-		require.Equal(t, [2]int{whole.input, whole.output}, [2]int{o.input, o.output})
+		require.Equal(t, whole.State, o.State)
+		require.Equal(t, whole.Err, o.Err)
+		require.Equal(t, whole.Text, o.Text)
+		require.Equal(t, len(whole.Tokens), len(o.Tokens))
+		require.Equal(t, [2]int{whole.Input, whole.Output}, [2]int{o.Input, o.Output})
 	})
 }
 
@@ -268,20 +269,20 @@ func chunked(parts ...string) string {
 }
 
 // readAnswer feeds a whole HTTP answer in pieces of that size, then the end of the connection.
-func readAnswer(raw string, size int) (o outcome, over, keepAlive bool) {
-	var a answer
-	a.reset(&o, asked, true)
+func readAnswer(raw string, size int) (o Outcome, over, keepAlive bool) {
+	var a Reader
+	a.Reset(&o, asked, true)
 	for i := 0; i < len(raw); i += size {
 		end := min(i+size, len(raw))
-		done, err := a.feed([]byte(raw[i:end]), int64(end))
+		done, err := a.Feed([]byte(raw[i:end]), int64(end))
 		if err != nil && a.phase != phaseOver {
-			a.close(int64(end), err)
+			a.Close(int64(end), err)
 			return o, false, false
 		}
 		over = over || done
 	}
-	a.close(int64(len(raw)), a.eof())
-	return o, over, a.keepAlive
+	a.Close(int64(len(raw)), a.EOF())
+	return o, over, a.KeepAlive
 }
 
 func TestAnswer(t *testing.T) {
@@ -295,7 +296,7 @@ func TestAnswer(t *testing.T) {
 		"chunked":                   {chunked(tokenEvent, lastEvent, usageEvent, doneEvent), true, true, ""},
 		"one chunk":                 {chunked(body), true, true, ""},
 		"chunks cut events":         {chunked(body[:30], body[30:170], body[170:]), true, true, ""},
-		"chunk extension":           {"HTTP/1.1 200 OK\r\ntransfer-encoding: Chunked\r\n\r\n" + fmt.Sprintf("%X;a=b\r\n%s\r\n0\r\nX: y\r\n\r\n", len(body), body), true, true, ""},
+		"chunk extension":           {"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + fmt.Sprintf("%X;a=b\r\n%s\r\n0\r\nX: y\r\n\r\n", len(body), body), true, true, ""},
 		"sized":                     {fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body), true, true, ""},
 		"interim answer":            {"HTTP/1.1 100 Continue\r\n\r\n" + chunked(body), true, true, ""},
 		"many interim answers":      {strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", 50) + chunked(body), true, true, ""},
@@ -338,11 +339,11 @@ func TestAnswer(t *testing.T) {
 			for _, size := range []int{1 << 20, 1, 2, 7} {
 				o, over, keepAlive := readAnswer(tt.raw, size)
 				if tt.err != "" {
-					require.Equal(t, failed, o.state)
-					require.Contains(t, o.err, tt.err)
+					require.Equal(t, Failed, o.State)
+					require.Contains(t, o.Err, tt.err)
 				} else {
-					require.Equal(t, completed, o.state, o.err)
-					require.Len(t, o.tokens, 2)
+					require.Equal(t, Completed, o.State, o.Err)
+					require.Len(t, o.Tokens, 2)
 				}
 				require.Equal(t, tt.over, over)
 				require.Equal(t, tt.keepAlive, keepAlive && over)
@@ -352,32 +353,32 @@ func TestAnswer(t *testing.T) {
 }
 
 func TestAnswerIsLimited(t *testing.T) {
-	long := strings.Repeat("x", 2*headLimit)
+	long := strings.Repeat("x", 2*HeadLimit)
 	for name, raw := range map[string]string{
 		"a header":        "HTTP/1.1 200 OK\r\nX: " + long,
 		"a first line":    "HTTP/1.1 200 " + long,
-		"many headers":    "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", headLimit/4),
-		"interim answers": strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", headLimit/20),
+		"many headers":    "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", HeadLimit/4),
+		"interim answers": strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", HeadLimit/20),
 		"a chunk's line":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + long,
-		"a trailer":       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("X: y\r\n", headLimit/4),
+		"a trailer":       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("X: y\r\n", HeadLimit/4),
 	} {
 		for _, size := range []int{1, 4096, 1 << 20} {
 			o, _, _ := readAnswer(raw, size)
-			require.Contains(t, o.err, "longer than 64 KiB", name)
+			require.Contains(t, o.Err, "longer than 64 KiB", name)
 		}
 	}
 }
 
 func TestAnswerLimitsItsBody(t *testing.T) {
 	for _, status := range []string{"200 OK", "500 Oh"} {
-		var o outcome
-		var a answer
-		a.reset(&o, asked, false)
-		_, err := a.feed([]byte("HTTP/1.1 "+status+"\r\n\r\n"), 1)
+		var o Outcome
+		var a Reader
+		a.Reset(&o, asked, false)
+		_, err := a.Feed([]byte("HTTP/1.1 "+status+"\r\n\r\n"), 1)
 		piece := []byte(":" + strings.Repeat(" ", 8<<20) + "\n")
 		for range bodyLimit/len(piece) + 1 {
 			require.NoError(t, err)
-			_, err = a.feed(piece, 1)
+			_, err = a.Feed(piece, 1)
 		}
 		require.ErrorContains(t, err, "longer than 1024 MiB")
 	}
@@ -459,15 +460,15 @@ func FuzzAnswer(f *testing.F) {
 		size = max(size%64, 1)
 		whole, over, keep := readAnswer(raw, len(raw)+1)
 		cut, cutOver, cutKeep := readAnswer(raw, size)
-		require.Equal(t, whole.state, cut.state)
-		require.Equal(t, whole.err, cut.err)
-		require.Equal(t, whole.text, cut.text)
+		require.Equal(t, whole.State, cut.State)
+		require.Equal(t, whole.Err, cut.Err)
+		require.Equal(t, whole.Text, cut.Text)
 		require.Equal(t, over, cutOver)
 		require.Equal(t, keep, cutKeep)
 		if over && !strings.HasPrefix(raw, "HTTP/1.1 1") {
 			resp, body := netHTTP(raw)
 			if resp != nil && resp.StatusCode == http.StatusOK {
-				require.Equal(t, readAll(body, len(body)+1).text, whole.text)
+				require.Equal(t, readAll(body, len(body)+1).Text, whole.Text)
 			}
 		}
 	})
@@ -485,4 +486,36 @@ func netHTTP(raw string) (resp *http.Response, body string) {
 		return nil, ""
 	}
 	return resp, string(b)
+}
+
+// BenchmarkEvent compares the reading of one event's JSON with encoding/json, into a struct of the same keys.
+func BenchmarkEvent(b *testing.B) {
+	payload := []byte(strings.TrimSuffix(strings.TrimPrefix(tokenEvent, "data: "), "\n\n"))
+	var ours, theirs time.Duration
+	for b.Loop() {
+		began := time.Now()
+		for range 1000 {
+			if c, err := readChunk(payload); err != nil || c.texts != 1 {
+				b.Fatal(err)
+			}
+		}
+		between := time.Now()
+		for range 1000 {
+			var c struct {
+				Choices []struct {
+					Text   json.RawMessage
+					Finish json.RawMessage `json:"finish_reason"`
+					Delta  struct{ Content, Role json.RawMessage }
+				}
+				Usage, Error json.RawMessage
+				Object       string
+			}
+			if err := json.Unmarshal(payload, &c); err != nil || len(c.Choices) != 1 {
+				b.Fatal(err)
+			}
+		}
+		ours, theirs = ours+between.Sub(began), theirs+time.Since(between)
+	}
+	b.ReportMetric(float64(ours.Nanoseconds())/float64(b.N)/1000, "ns/event")
+	b.ReportMetric(float64(theirs)/float64(ours), "x-encoding/json")
 }

@@ -1,4 +1,4 @@
-package load
+package engine
 
 import (
 	"bufio"
@@ -14,6 +14,8 @@ import (
 	"net/url"
 	"os"
 	"time"
+
+	"github.com/profllm/profllm/pkg/load/answer"
 )
 
 // A dialer opens connections to a server, through a proxy if there is one.
@@ -34,7 +36,7 @@ type conn struct {
 
 // dial opens a connection over which the server can be asked.
 func (d *dialer) dial(ctx context.Context) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectLimit)
+	ctx, cancel := context.WithTimeout(ctx, ConnectLimit)
 	defer cancel()
 	first := cmp.Or(d.via, d.target)
 	began := time.Now()
@@ -87,7 +89,8 @@ func (d *dialer) tunnel(ctx context.Context, c *conn) error {
 		return err
 	}
 	// Behind the answer nothing comes before this side speaks, so that the reader takes no byte of TLS.
-	resp, err := http.ReadResponse(bufio.NewReader(io.LimitReader(c, headLimit)), &http.Request{Method: http.MethodConnect})
+	in := bufio.NewReader(io.LimitReader(c, answer.HeadLimit))
+	resp, err := http.ReadResponse(in, &http.Request{Method: http.MethodConnect})
 	if err != nil {
 		return err
 	}

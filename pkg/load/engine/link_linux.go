@@ -1,4 +1,4 @@
-package load
+package engine
 
 import (
 	"math"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/profllm/profllm/pkg/load/answer"
 )
 
 // A link is one connection.
@@ -14,7 +16,7 @@ type link struct {
 	fd      int
 	phase   linkPhase
 	request int // index in the job while busy
-	answer  answer
+	answer  answer.Reader
 	out     []byte // rest of a request the kernel had no room for
 	sent    int64  // when the end of the request was handed to the kernel
 	used    bool   // has carried a request before
@@ -55,7 +57,7 @@ func (l *loop) await(i int) {
 // usable reports whether an open connection may carry a request: it has not been idle for so long that the server may
 // be closing it, and nothing has arrived on it, neither its end nor bytes that would be read as the next answer.
 func (l *loop) usable(c *link) bool {
-	return l.job.clock()-c.since <= int64(idleLimit) && silent(c.fd)
+	return l.job.Clock()-c.since <= int64(IdleLimit) && silent(c.fd)
 }
 
 // dial begins to open a connection.
@@ -80,7 +82,7 @@ func (l *loop) dial() error {
 	for fd >= len(l.links) {
 		l.links = append(l.links, nil)
 	}
-	l.links[fd] = &link{fd: fd, since: l.job.clock()}
+	l.links[fd] = &link{fd: fd, since: l.job.Clock()}
 	l.opening++
 	return nil
 }
@@ -94,16 +96,16 @@ func (l *loop) drop(c *link) {
 // request sends request i on c. A request that is sent again keeps its first start.
 func (l *loop) request(c *link, i int) {
 	j := l.job
-	l.body = j.render(l.body[:0], i)
+	l.body = j.Requests.Body(l.body[:0], i)
 	l.out = j.request(l.out[:0], l.head, l.body, i)
 	o := j.prepare(i)
-	c.answer.reset(o, j.asked(i), j.keepText)
+	c.answer.Reset(o, j.asked(i), j.KeepText)
 	c.phase, c.request, c.out = linkBusy, i, c.out[:0]
-	if o.resends == 0 {
-		o.start = j.clock()
+	if o.Resends == 0 {
+		o.Start = j.Clock()
 	}
 	rest, err := write(c.fd, l.out)
-	c.out, c.sent = append(c.out, rest...), j.clock()
+	c.out, c.sent = append(c.out, rest...), j.Clock()
 	if err != nil {
 		l.unsent(c, err)
 	}
@@ -127,7 +129,7 @@ func write(fd int, p []byte) (rest []byte, err error) {
 // flush sends what the kernel had no room for.
 func (l *loop) flush(c *link) (err error) {
 	c.out, err = write(c.fd, c.out)
-	c.sent = l.job.clock()
+	c.sent = l.job.Clock()
 	return err
 }
 
@@ -210,8 +212,8 @@ func (l *loop) unopened(c *link, err error) {
 // free gives a connection without a request the next one that waits for a connection. A request that is sent again
 // gets one that was opened after it broke: the server may be about to close the others too.
 func (l *loop) free(c *link) {
-	c.phase, c.since = linkIdle, l.job.clock()
-	if len(l.waiting) == 0 || c.used && l.job.outcomes[l.waiting[0]].resends > 0 {
+	c.phase, c.since = linkIdle, l.job.Clock()
+	if len(l.waiting) == 0 || c.used && l.job.Outcomes[l.waiting[0]].Resends > 0 {
 		l.idle = append(l.idle, c)
 		return
 	}
@@ -236,20 +238,20 @@ func (l *loop) read(c *link, ended bool) (over bool) {
 		if err == syscall.EINTR {
 			continue
 		}
-		at := l.job.clock()
+		at := l.job.Clock()
 		if err != nil {
 			l.broken(c, os.NewSyscallError("receive", err))
 			return true
 		}
 		if n == 0 {
-			if err := c.answer.eof(); err != nil {
+			if err := c.answer.EOF(); err != nil {
 				l.broken(c, err)
 			} else {
 				l.done(c, at, nil)
 			}
 			return true
 		}
-		over, err := c.answer.feed(l.buf[:n], at)
+		over, err := c.answer.Feed(l.buf[:n], at)
 		if over || err != nil {
 			l.done(c, at, err)
 			return true
@@ -262,11 +264,11 @@ func (l *loop) read(c *link, ended bool) (over bool) {
 
 // done ends the answer on c, whole or malformed.
 func (l *loop) done(c *link, at int64, malformed error) {
-	if malformed = c.answer.ended(len(c.out) == 0, malformed); malformed != nil || !c.answer.keepAlive {
+	if malformed = c.answer.Ended(len(c.out) == 0, malformed); malformed != nil || !c.answer.KeepAlive {
 		l.end(c, at, malformed)
 		return
 	}
-	c.answer.close(at, nil)
+	c.answer.Close(at, nil)
 	l.release(at)
 	c.used = true
 	l.free(c)
@@ -274,25 +276,25 @@ func (l *loop) done(c *link, at int64, malformed error) {
 
 // end ends the request on c, and the connection; broken is why the answer ended early, or nil.
 func (l *loop) end(c *link, at int64, broken error) {
-	c.answer.close(at, broken)
+	c.answer.Close(at, broken)
 	l.drop(c)
 	l.release(at)
 }
 
 // broken ends a connection that failed under a request. A request that cannot have reached the server is sent again.
 func (l *loop) broken(c *link, err error) {
-	now := l.job.clock()
-	o := &l.job.outcomes[c.request]
+	now := l.job.Clock()
+	o := &l.job.Outcomes[c.request]
 	b := breach{
-		used: c.used, resent: o.resends > 0, whole: len(c.out) == 0, answered: c.answer.bytes > 0,
-		after: now - c.sent, roundTrip: roundTrip(c.fd), slack: l.job.slack,
+		used: c.used, resent: o.Resends > 0, whole: len(c.out) == 0, answered: c.answer.Bytes > 0,
+		after: now - c.sent, roundTrip: roundTrip(c.fd), slack: l.job.closeSlack(),
 	}
 	if !b.neverArrived() {
 		l.end(c, now, err)
 		return
 	}
 	l.drop(c)
-	o.resends++
+	o.Resends++
 	l.await(c.request)
 }
 
@@ -307,17 +309,17 @@ func roundTrip(fd int) int64 {
 
 // fail ends a request that got no connection.
 func (l *loop) fail(i int, err error) {
-	o := &l.job.outcomes[i]
-	if o.resends == 0 {
-		o.start = l.job.clock()
+	o := &l.job.Outcomes[i]
+	if o.Resends == 0 {
+		o.Start = l.job.Clock()
 	}
-	o.refuse(err)
-	l.release(l.job.clock())
+	o.Refuse(err)
+	l.release(l.job.Clock())
 }
 
 // release gives back the slot of a request that ended at that time.
 func (l *loop) release(at int64) {
 	l.inFlight--
-	l.freed = l.job.clock()
-	l.job.ended.add(at)
+	l.freed = l.job.Clock()
+	l.job.Ended.add(at)
 }

@@ -1,47 +1,11 @@
-package load
+package answer
 
 import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"syscall"
 )
-
-// The life of a request.
-type state byte
-
-const (
-	unsent state = iota
-	inFlight
-	completed
-	failed
-	interrupted
-)
-
-// An outcome is what one request did. Times are readings of the run's clock in ns. It is written by one goroutine.
-type outcome struct {
-	state   state
-	resends byte    // how often it was sent again, see [breach]
-	due     int64   // when the schedule wanted it sent
-	ready   int64   // when it could be sent: due, or later if the cap on concurrency held it back
-	start   int64   // when its first byte was first handed to an open connection
-	tokens  []int64 // arrival of every token event
-	input   int     // prompt tokens by the server's usage; else by the client
-	output  int     // answer tokens by the server's usage; else the number of token events
-	usage   bool    // the server counted output
-	text    string  // the answer, if kept
-	err     string  // why it failed, for people
-}
-
-// refuse settles the outcome of a request that got no connection.
-func (o *outcome) refuse(err error) {
-	o.state, o.err, o.tokens = failed, err.Error(), nil
-	if errors.Is(err, syscall.EMFILE) {
-		o.err += " (raise the limit on open files: ulimit -n)"
-	}
-}
 
 // What a server may send for one request. Whatever exceeds these ends the exchange.
 const (
@@ -59,7 +23,7 @@ const (
 // A stream is a whole answer only if the server says that it is: a finish_reason that means success, the token usage
 // that was asked for, [DONE]. See [stream.shortcoming] for what may be missing.
 type stream struct {
-	out   *outcome
+	out   *Outcome
 	asked int  // tokens that the request asked for; 0 is unknown
 	keep  bool // keep payloads for the text
 
@@ -82,7 +46,7 @@ type stream struct {
 }
 
 // reset prepares s to read the answer of another request, keeping its buffers.
-func (s *stream) reset(out *outcome, asked int, keep bool) {
+func (s *stream) reset(out *Outcome, asked int, keep bool) {
 	*s = stream{
 		out: out, asked: asked, keep: keep,
 		line: s.line[:0], held: s.held[:0], comment: s.comment[:0], usage: s.usage[:0], kept: s.kept[:0],
@@ -152,7 +116,7 @@ func (s *stream) endLine(line []byte, at int64) {
 	case "event":
 		s.failing = string(value) == "error"
 	case "":
-		s.comment = append(s.comment[:0], value[:min(len(value), errorBytes)]...)
+		s.comment = append(s.comment[:0], value[:min(len(value), ErrorBytes)]...)
 	case "id", "retry":
 	default:
 		s.stray(line)
@@ -226,8 +190,8 @@ func (s *stream) take(c *chunk, at int64) {
 	if c.choices == 0 {
 		return
 	}
-	s.out.tokens = append(s.out.tokens, at)
-	if len(s.out.tokens) > s.mostEvents() {
+	s.out.Tokens = append(s.out.Tokens, at)
+	if len(s.out.Tokens) > s.mostEvents() {
 		s.abort("the server sent more than %d token events", s.mostEvents())
 	}
 	s.texts += c.texts
@@ -288,22 +252,22 @@ func (s *stream) settle(why string) {
 		}
 	}
 	if why != "" {
-		o.state, o.err = failed, why
-		if n := len(o.tokens); n > 0 {
-			o.err = fmt.Sprintf("%s (after %d token events)", why, n)
+		o.State, o.Err = Failed, why
+		if n := len(o.Tokens); n > 0 {
+			o.Err = fmt.Sprintf("%s (after %d token events)", why, n)
 		}
-		o.tokens = nil
+		o.Tokens = nil
 		return
 	}
-	o.state, o.output, o.usage = completed, len(o.tokens)-s.idle, u.completion != nil
-	if o.usage {
-		o.output = *u.completion
+	o.State, o.Output, o.Usage = Completed, len(o.Tokens)-s.idle, u.completion != nil
+	if o.Usage {
+		o.Output = *u.completion
 	}
 	if u.prompt != nil {
-		o.input = *u.prompt
+		o.Input = *u.prompt
 	}
 	if s.keep {
-		o.text = answerText(s.kept)
+		o.Text = answerText(s.kept)
 	}
 }
 
@@ -313,13 +277,13 @@ func (s *stream) settle(why string) {
 // exactly the tokens that were asked for. Without usage, tokens are counted by events.
 func (s *stream) shortcoming(u usage) string {
 	switch n := u.completion; {
-	case len(s.out.tokens) == 0:
+	case len(s.out.Tokens) == 0:
 		return "the answer carried no token event"
 	case !s.done && (!s.finish || n == nil):
 		return "the stream ended without [DONE]"
 	case !s.finish && n == nil:
 		return "the stream ended without a finish_reason"
-	case n == nil && len(s.out.tokens) == s.idle:
+	case n == nil && len(s.out.Tokens) == s.idle:
 		return "the answer carried no token event"
 	case n == nil:
 	case !s.finish && *n != s.asked:

@@ -1,40 +1,32 @@
-package load
+// Package answer reads the streamed answer of an OpenAI-compatible server to one request, and settles what came of the
+// request: an [Outcome].
+//
+// It is given the bytes of a connection as they arrive, cut anywhere, with the time of their arrival, and looks at no
+// clock and no connection itself. It reads HTTP/1.1, server-sent events, and of each event's JSON only what a load
+// client needs, in place: tens of thousands of events a second pass through it. BenchmarkEvent: 7 times as fast as
+// encoding/json.
+//
+// Example:
+//
+//	var r answer.Reader
+//	r.Reset(&outcome, 128, false)
+//	over, err := r.Feed(p, now) // for each read, until it is over
+//	r.Close(now, err)
+package answer
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 )
 
-// requestHead returns the head of a request to target, up to the headers that differ between requests.
-func requestHead(o *Options, target *url.URL, form string) []byte {
-	head := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n", form, target.Host)
-	for name, values := range o.headers() {
-		for _, v := range values {
-			head = fmt.Appendf(head, "%s: %s\r\n", name, v)
-		}
-	}
-	return head
-}
-
-// request appends request i to dst: the head that all share, its own headers, its body.
-func (j *job) request(dst, head, body []byte, i int) []byte {
-	dst = append(dst, head...)
-	if id := j.id(i); id != "" {
-		dst = append(append(append(dst, "X-Request-Id: "...), id...), "\r\n"...)
-	}
-	dst = strconv.AppendInt(append(dst, "Content-Length: "...), int64(len(body)), 10)
-	return append(append(dst, "\r\n\r\n"...), body...)
-}
-
 const (
-	// headLimit bounds the head of an answer with the interim ones before it, its trailer, and a line around a chunk, in
+	// HeadLimit bounds the head of an answer with the interim ones before it, its trailer, and a line around a chunk, in
 	// bytes.
-	headLimit = 64 << 10
+	HeadLimit = 64 << 10
 	// bodyLimit bounds the body of an answer, in bytes: a million tokens with log probabilities.
 	bodyLimit = 1 << 30
 )
@@ -54,8 +46,8 @@ const (
 	phaseOver
 )
 
-// An answer reads one HTTP/1.1 response whose bytes may be cut anywhere. It hands the body of a 200 to its stream.
-type answer struct {
+// A Reader reads one HTTP/1.1 response whose bytes may be cut anywhere. It hands the body of a 200 to its stream.
+type Reader struct {
 	stream    stream
 	phase     phase
 	line      []byte // start of a line that has not ended yet
@@ -66,28 +58,28 @@ type answer struct {
 	code      int
 	status    string // "404 Not Found"
 	chunked   bool
-	keepAlive bool
+	KeepAlive bool
 	excuse    []byte // start of the body of an answer that is not 200
-	bytes     int64  // bytes fed
+	Bytes     int64  // bytes fed
 }
 
-// reset prepares a to read the answer to another request, keeping its buffers.
-func (a *answer) reset(out *outcome, asked int, keep bool) {
+// Reset prepares a to read the answer to another request, keeping its buffers.
+func (a *Reader) Reset(out *Outcome, asked int, keep bool) {
 	s := a.stream
 	s.reset(out, asked, keep)
-	*a = answer{stream: s, line: a.line[:0], excuse: a.excuse[:0]}
+	*a = Reader{stream: s, line: a.line[:0], excuse: a.excuse[:0]}
 }
 
 var (
 	errMalformed = errors.New("malformed HTTP answer")
-	errTooEarly  = errors.New("the server answered before the request was sent whole")
-	errStream    = errors.New("the answer is read no further")
-	errLasted    = fmt.Errorf("no end of the answer after %s", requestLimit)
+	// ErrTooEarly is an answer that came whole before its request had left whole.
+	ErrTooEarly = errors.New("the server answered before the request was sent whole")
+	errStream   = errors.New("the answer is read no further")
 )
 
-// feed reads p, which arrived at that time. over says that the answer has ended; bytes after it are an error.
-func (a *answer) feed(p []byte, at int64) (over bool, err error) {
-	a.bytes += int64(len(p))
+// Feed reads p, which arrived at that time. over says that the answer has ended; bytes after it are an error.
+func (a *Reader) Feed(p []byte, at int64) (over bool, err error) {
+	a.Bytes += int64(len(p))
 	for len(p) > 0 && err == nil {
 		switch a.phase {
 		case phaseSized, phaseChunk, phaseToEOF:
@@ -101,44 +93,44 @@ func (a *answer) feed(p []byte, at int64) (over bool, err error) {
 	return a.phase == phaseOver, err
 }
 
-// eof says that the connection ended. It returns an error if the answer had not.
-func (a *answer) eof() error {
+// EOF says that the connection ended. It returns an error if the answer had not.
+func (a *Reader) EOF() error {
 	switch {
 	case a.phase == phaseOver:
 		return nil
 	case a.phase == phaseToEOF && (a.code != http.StatusOK || a.stream.done):
 		a.phase = phaseOver
 		return nil
-	case a.bytes == 0:
+	case a.Bytes == 0:
 		return errors.New("the server closed the connection without an answer")
 	}
 	return errors.New("the server closed the connection in the middle of its answer")
 }
 
-// ended returns what is wrong with an answer that has ended, or malformed; sent says that the request left whole.
+// Ended returns what is wrong with an answer that has ended, or malformed; sent says that the request left whole.
 // Bytes behind a whole answer only cost the connection.
-func (a *answer) ended(sent bool, malformed error) error {
+func (a *Reader) Ended(sent bool, malformed error) error {
 	if malformed != nil && a.phase == phaseOver {
-		a.keepAlive, malformed = false, nil
+		a.KeepAlive, malformed = false, nil
 	}
 	if !sent {
-		a.keepAlive = false
+		a.KeepAlive = false
 		if malformed == nil && a.code == http.StatusOK {
-			return errTooEarly
+			return ErrTooEarly
 		}
 	}
 	return malformed
 }
 
-// close settles the outcome of an answer that has ended, at that time; broken is why it ended early, or nil.
-func (a *answer) close(at int64, broken error) {
+// Close settles the outcome of an answer that has ended, at that time; broken is why it ended early, or nil.
+func (a *Reader) Close(at int64, broken error) {
 	switch {
 	case broken != nil && a.code != http.StatusOK && a.code != 0 && len(a.excuse) > 0:
-		a.stream.settle(statusText(a.status, a.excuse)) // what the server said before it hung up
+		a.stream.settle(StatusText(a.status, a.excuse)) // what the server said before it hung up
 	case broken != nil:
 		a.stream.settle(broken.Error())
 	case a.code != http.StatusOK:
-		a.stream.settle(statusText(a.status, a.excuse))
+		a.stream.settle(StatusText(a.status, a.excuse))
 	default:
 		a.stream.close(at)
 		a.stream.settle("")
@@ -146,7 +138,7 @@ func (a *answer) close(at int64, broken error) {
 }
 
 // feedBody reads bytes of the body, up to the end of the chunk or of p.
-func (a *answer) feedBody(p []byte, at int64) ([]byte, error) {
+func (a *Reader) feedBody(p []byte, at int64) ([]byte, error) {
 	n := int64(len(p))
 	if a.phase != phaseToEOF {
 		n = min(n, a.left)
@@ -156,7 +148,7 @@ func (a *answer) feedBody(p []byte, at int64) ([]byte, error) {
 		return nil, fmt.Errorf("the answer is longer than %d MiB", bodyLimit>>20)
 	}
 	if a.code != http.StatusOK {
-		a.excuse = append(a.excuse, p[:min(int64(max(errorBytes-len(a.excuse), 0)), n)]...)
+		a.excuse = append(a.excuse, p[:min(int64(max(ErrorBytes-len(a.excuse), 0)), n)]...)
 	} else if a.stream.feed(p[:n], at); a.stream.fatal {
 		return nil, errStream
 	}
@@ -171,13 +163,13 @@ func (a *answer) feedBody(p []byte, at int64) ([]byte, error) {
 }
 
 // feedLine reads the lines of the head and around chunks. They end in CRLF or, as RFC 9112 allows, in LF.
-func (a *answer) feedLine(p []byte) ([]byte, error) {
+func (a *Reader) feedLine(p []byte) ([]byte, error) {
 	end := bytes.IndexByte(p, '\n')
 	if a.framing += len(p[:end+1]); end < 0 {
 		a.framing += len(p)
 	}
-	if a.framing > headLimit {
-		return nil, fmt.Errorf("%w: its head, its trailer or a line is longer than %d KiB", errMalformed, headLimit>>10)
+	if a.framing > HeadLimit {
+		return nil, fmt.Errorf("%w: its head, its trailer or a line is longer than %d KiB", errMalformed, HeadLimit>>10)
 	}
 	if end < 0 {
 		a.line = append(a.line, p...)
@@ -192,7 +184,7 @@ func (a *answer) feedLine(p []byte) ([]byte, error) {
 }
 
 // takeLine takes one line without its end.
-func (a *answer) takeLine(line []byte) error {
+func (a *Reader) takeLine(line []byte) error {
 	switch a.phase {
 	case phaseStatus:
 		return a.readStatus(string(line))
@@ -251,7 +243,7 @@ func hexDigit(c byte) (d byte, ok bool) {
 }
 
 // readStatus reads the first line of a head.
-func (a *answer) readStatus(line string) error {
+func (a *Reader) readStatus(line string) error {
 	proto, status, _ := strings.Cut(line, " ")
 	status = strings.TrimSpace(status)
 	number, _, _ := strings.Cut(status, " ")
@@ -259,12 +251,12 @@ func (a *answer) readStatus(line string) error {
 	if err != nil || len(number) != 3 || code < 100 || proto != "HTTP/1.1" && proto != "HTTP/1.0" {
 		return fmt.Errorf("%w: first line %.60q", errMalformed, line)
 	}
-	a.phase, a.code, a.status, a.length, a.chunked, a.keepAlive = phaseHead, code, status, -1, false, proto == "HTTP/1.1"
+	a.phase, a.code, a.status, a.length, a.chunked, a.KeepAlive = phaseHead, code, status, -1, false, proto == "HTTP/1.1"
 	return nil
 }
 
 // readHeader reads one header. Only those that delimit the answer matter.
-func (a *answer) readHeader(line string) error {
+func (a *Reader) readHeader(line string) error {
 	name, value, ok := strings.Cut(line, ":")
 	if !ok || name == "" || strings.ContainsAny(name, " \t") {
 		return fmt.Errorf("%w: header %.60q", errMalformed, line)
@@ -284,14 +276,14 @@ func (a *answer) readHeader(line string) error {
 		a.length = int64(length)
 	case "connection":
 		for option := range strings.SplitSeq(value, ",") {
-			a.keepAlive = a.keepAlive && !strings.EqualFold(strings.TrimSpace(option), "close")
+			a.KeepAlive = a.KeepAlive && !strings.EqualFold(strings.TrimSpace(option), "close")
 		}
 	}
 	return nil
 }
 
 // endHead decides how the body is delimited.
-func (a *answer) endHead() {
+func (a *Reader) endHead() {
 	switch {
 	case a.code < 200 && a.code != http.StatusSwitchingProtocols:
 		a.phase = phaseStatus // an interim answer: the real one follows
@@ -299,16 +291,16 @@ func (a *answer) endHead() {
 	case a.code == http.StatusNoContent || a.code == http.StatusNotModified || a.code == http.StatusSwitchingProtocols:
 		a.phase = phaseOver
 	case a.chunked:
-		a.phase, a.keepAlive = phaseChunkSize, a.keepAlive && a.length < 0 // who sends both may mean the other
+		a.phase, a.KeepAlive = phaseChunkSize, a.KeepAlive && a.length < 0 // who sends both may mean the other
 	case a.length == 0:
 		a.phase = phaseOver
 	case a.length > 0:
 		a.phase, a.left = phaseSized, a.length
 	default:
-		a.phase, a.keepAlive = phaseToEOF, false
+		a.phase, a.KeepAlive = phaseToEOF, false
 	}
 	if a.code == http.StatusSwitchingProtocols {
-		a.keepAlive = false
+		a.KeepAlive = false
 	}
 	a.framing = 0
 }

@@ -1,15 +1,15 @@
-package load
+package engine
 
 import "math/bits"
 
-// A spread counts durations in buckets of at most 1/8 of their value. The zero value is empty.
-type spread struct {
+// A Spread counts durations in buckets of at most 1/8 of their value. The zero value is empty.
+type Spread struct {
 	counts [62 * 8]uint64
 	n      uint64
 }
 
-// add counts one duration in ns; a negative one counts as 0.
-func (s *spread) add(ns int64) {
+// Add counts one duration in ns; a negative one counts as 0.
+func (s *Spread) Add(ns int64) {
 	s.counts[bucket(uint64(max(ns, 0)))]++
 	s.n++
 }
@@ -23,15 +23,15 @@ func bucket(v uint64) int {
 	return (shift+1)*8 + int(v>>shift&7)
 }
 
-func (s *spread) merge(other *spread) {
+func (s *Spread) merge(other *Spread) {
 	for i, c := range other.counts {
 		s.counts[i] += c
 	}
 	s.n += other.n
 }
 
-// quantile returns an upper bound, in ns, of the q-th quantile, q in [0, 1]; 0 if the spread is empty.
-func (s *spread) quantile(q float64) int64 {
+// Quantile returns an upper bound, in ns, of the q-th quantile, q in [0, 1]; 0 if the spread is empty.
+func (s *Spread) Quantile(q float64) int64 {
 	if s.n == 0 {
 		return 0
 	}
