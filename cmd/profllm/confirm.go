@@ -11,6 +11,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/planner"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
@@ -202,7 +203,7 @@ func (a *app) judgeConfirmation(ctx context.Context, root string, k *run.Confirm
 	if err != nil {
 		return nil, err
 	}
-	var sides [2][]report.Run
+	var sides [2][]records.Run
 	for i, name := range planner.Sides {
 		var done func()
 		sides[i], done, err = a.loadRuns(ctx, filepath.Join(root, name))

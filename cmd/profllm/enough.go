@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
-	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/stats"
 )
@@ -69,7 +69,7 @@ func (a *app) seriesValues(dir string, p *plan.Plan, next *plan.Repeat) (map[str
 	}
 	values := map[string][]float64{}
 	for _, name := range next.Until.Metrics {
-		m, err := report.FindMetric(name)
+		m, err := metric.Find(name)
 		if err != nil {
 			return nil, err
 		}

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/report/format"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/terminal"
 )
@@ -129,7 +129,7 @@ func cells(values ...any) []terminal.Cell {
 			continue
 		}
 		text := fmt.Sprint(v)
-		row[i] = terminal.Cell{Text: text, Tone: report.Tone(text)}
+		row[i] = terminal.Cell{Text: text, Tone: format.Tone(text)}
 	}
 	return row
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
-	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/terminal"
@@ -221,7 +221,7 @@ func verdict(r *result.Result) string {
 		s = string(r.Status) + ", " + s
 	}
 	if r.Simulated {
-		s += fmt.Sprintf(" (%s)", report.KindOf(r))
+		s += fmt.Sprintf(" (%s)", records.KindOf(r))
 	}
 	switch p := r.Provenance; {
 	case p.From() == "":
