@@ -232,7 +232,7 @@ func (a *app) loadRuns(ctx context.Context, paths ...string) (runs []records.Run
 		return nil, done, fail(exitUsage, fmt.Errorf("no records below %[1]s\n\thint: if there are runs, write their records with profllm collect %[1]s", strings.Join(paths, " ")))
 	}
 	for i := range runs {
-		runs[i].Dir, runs[i].Problem = a.called(runs[i].Dir), a.called(runs[i].Problem)
+		runs[i].Dir, runs[i].Problem = a.archives.Named(runs[i].Dir), a.archives.Named(runs[i].Problem)
 	}
 	return runs, done, nil
 }
@@ -243,13 +243,13 @@ func (a *app) moreRuns(s report.Side, missing int, kind records.Kind) []string {
 	if missing == 0 || len(s.Runs) == 0 {
 		return nil
 	}
-	root, ok := scenarioRoot(a.onDisk(s.Runs[len(s.Runs)-1]))
+	root, ok := scenarioRoot(a.archives.OnDisk(s.Runs[len(s.Runs)-1]))
 	if !ok {
 		return nil
 	}
 	each := 0
 	for _, dir := range s.Runs {
-		if r, ok := scenarioRoot(a.onDisk(dir)); ok && r == root {
+		if r, ok := scenarioRoot(a.archives.OnDisk(dir)); ok && r == root {
 			each++
 		}
 	}
@@ -262,7 +262,7 @@ func (a *app) moreRuns(s report.Side, missing int, kind records.Kind) []string {
 		simulate = " --simulate"
 	}
 	var commands []string
-	if file := a.archives[root]; file != "" {
+	if file := a.archives.File(root); file != "" {
 		quoted, err := render.Quote(file)
 		if err != nil {
 			return nil

@@ -1,4 +1,4 @@
-package main
+package dryrun
 
 import (
 	"fmt"
@@ -52,7 +52,8 @@ func scenarioLine(o *campaign.Overview) string {
 	for _, t := range o.Tests {
 		all = append(all, t.Each...)
 	}
-	return fmt.Sprintf("# scenario %s: %s in %s%s", o.Scenario, quantity.Count(o.Cost.Runs, "run"), quantity.Count(o.Cost.Jobs, "job"), expectedTime(o.Time, all, o.Cost.NodeHours))
+	return fmt.Sprintf("# scenario %s: %s in %s%s", o.Scenario,
+		quantity.Count(o.Cost.Runs, "run"), quantity.Count(o.Cost.Jobs, "job"), expectedTime(o.Time, all, o.Cost.NodeHours))
 }
 
 func testLine(t *campaign.TestOverview, nodeHours float64) string {
@@ -86,7 +87,8 @@ func expectedTime(sum campaign.Estimate, each []campaign.Estimate, nodeHours flo
 	case sum.About > 0 && len(each) > 1:
 		text = fmt.Sprintf(", about %s in all (medians of earlier runs with the same settings)", quantity.Duration(sum.About))
 	case sum.About > 0:
-		text = fmt.Sprintf(", about %s (median of %s with the same settings)", quantity.Duration(sum.About), quantity.Count(each[0].Earlier, "earlier run"))
+		text = fmt.Sprintf(", about %s (median of %s with the same settings)",
+			quantity.Duration(sum.About), quantity.Count(each[0].Earlier, "earlier run"))
 	case sum.Least > 0:
 		text = fmt.Sprintf(", at least %s%s by the request rate", quantity.Duration(sum.Least), all)
 	}
@@ -94,7 +96,8 @@ func expectedTime(sum campaign.Estimate, each []campaign.Estimate, nodeHours flo
 	case sum.Most == 0:
 		return text + ", without a time limit"
 	case len(each) > 1:
-		return text + fmt.Sprintf(", at most %s per run (time limit), %s and %.1f node-hours in all", quantity.Duration(longest(each)), quantity.Duration(sum.Most), nodeHours)
+		return text + fmt.Sprintf(", at most %s per run (time limit), %s and %.1f node-hours in all",
+			quantity.Duration(longest(each)), quantity.Duration(sum.Most), nodeHours)
 	}
 	return text + fmt.Sprintf(", at most %s and %.1f node-hours (time limit)", quantity.Duration(sum.Most), nodeHours)
 }

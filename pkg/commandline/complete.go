@@ -1,8 +1,7 @@
-package main
+package commandline
 
 import (
 	_ "embed"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -19,50 +18,20 @@ var (
 	fishCompletion string
 )
 
-type completionCmd struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+// Script is the completion script of a shell: bash, zsh or fish.
+func Script(shell string) string {
+	return map[string]string{"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}[shell]
 }
 
-// Run prints a script for the shell to read.
-func (c completionCmd) Run(a *app) error {
-	script := map[string]string{"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}[c.Shell]
-	_, err := fmt.Fprint(a.stdout, script)
-	return err
-}
+// Candidate is a word that may stand at the cursor, and its help.
+type Candidate struct{ Word, Help string }
 
-// completeCmd is what the scripts call: the words up to the cursor, without the
-// program's name; the last one may be empty.
-type completeCmd struct {
-	Words []string `arg:"" optional:"" passthrough:"" help:"-- and the words."`
-}
-
-// files as the only line asks the shell for the names of files.
-const filesWanted = ":files"
-
-// Run prints a candidate and its help, with a tab between, on each line.
-func (c completeCmd) Run(a *app, k *kong.Kong) error {
-	words := behindDashes(c.Words)
+// Candidates lists what the last of the words up to the cursor may become, or says that it is a file.
+// Words are without the program's name; the last one may be empty.
+func Candidates(root *kong.Node, words []string) (list []Candidate, files bool) {
 	if len(words) == 0 {
 		words = []string{""}
 	}
-	list, files := candidates(k.Model.Node, words)
-	if files {
-		_, err := fmt.Fprintln(a.stdout, filesWanted)
-		return err
-	}
-	for _, x := range list {
-		help, _, _ := strings.Cut(x.help, "\n")
-		if _, err := fmt.Fprintf(a.stdout, "%s\t%s\n", x.word, help); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-type candidate struct{ word, help string }
-
-// candidates lists what the last word may become, or says that it is a file.
-func candidates(root *kong.Node, words []string) (list []candidate, files bool) {
 	words = joinEquals(words)
 	done, current := words[:len(words)-1], words[len(words)-1]
 	at, positionals, waiting, onlyArgs := walk(root, done)
@@ -81,7 +50,7 @@ func candidates(root *kong.Node, words []string) (list []candidate, files bool) 
 	case len(at.Children) > 0:
 		for _, child := range at.Children {
 			if !child.Hidden && strings.HasPrefix(child.Name, current) {
-				list = append(list, candidate{child.Name, child.Help})
+				list = append(list, Candidate{child.Name, child.Help})
 			}
 		}
 		return list, false
@@ -151,16 +120,17 @@ func findFlag(at *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-func flags(at *kong.Node, prefix string) []candidate {
-	var list []candidate
+func flags(at *kong.Node, prefix string) []Candidate {
+	var list []Candidate
 	for _, group := range at.AllFlags(true) {
 		for _, f := range group {
 			if word := "--" + f.Name; strings.HasPrefix(word, prefix) {
-				list = append(list, candidate{word, strings.ReplaceAll(f.Help, "${enum}", strings.ReplaceAll(f.Enum, ",", ", "))})
+				enum := strings.ReplaceAll(f.Enum, ",", ", ")
+				list = append(list, Candidate{word, strings.ReplaceAll(f.Help, "${enum}", enum)})
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b candidate) int { return strings.Compare(a.word, b.word) })
+	slices.SortFunc(list, func(a, b Candidate) int { return strings.Compare(a.Word, b.Word) })
 	return list
 }
 
@@ -169,11 +139,11 @@ var pathWords = []string{"FILE", "DIR", "FOLDER", "PATH"}
 
 // values lists what a flag or an argument may be. A value without an enumeration
 // is a file, unless it is a flag that says otherwise.
-func values(v *kong.Value, head, prefix string) (list []candidate, files bool) {
+func values(v *kong.Value, head, prefix string) (list []Candidate, files bool) {
 	if v.Enum != "" {
 		for _, e := range v.EnumSlice() {
 			if e != "" && strings.HasPrefix(e, prefix) {
-				list = append(list, candidate{head + e, ""})
+				list = append(list, Candidate{head + e, ""})
 			}
 		}
 		return list, false
