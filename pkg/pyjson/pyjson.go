@@ -2,6 +2,9 @@
 // words NaN, Infinity and -Infinity, and of any length, because lists of requests
 // are passed one element at a time or skipped.
 //
+// BenchmarkReader, on a result of 9 MB: 1.7 times as fast as encoding/json, and 0.7 times as fast as the experimental
+// second version of that, which take neither these words nor say where a value is.
+//
 // It knows no client. Whoever walks a file decides what of it is kept:
 //
 //	r := pyjson.NewReader(f)
@@ -15,7 +18,6 @@
 package pyjson
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -93,6 +95,9 @@ func (v Value) At(keys ...string) Value {
 
 // A Reader walks one document. It is not safe for concurrent use.
 type Reader struct {
+	// Loose lets words pass that are no values: whoever decodes them says so.
+	Loose bool
+
 	in         io.Reader
 	buf        []byte
 	at, end    int
@@ -115,7 +120,7 @@ const TwiceMessage = "the key is there twice"
 
 // Twice are the keys of an object that are there a second time.
 func Twice(data []byte) []Value {
-	r := NewReader(bytes.NewReader(data))
+	r := NewBytes(data)
 	_ = r.Skip() // whoever decodes the text says what is wrong with it
 	return r.Twice()
 }
@@ -130,6 +135,17 @@ const (
 func NewReader(in io.Reader) *Reader {
 	return &Reader{in: in, buf: make([]byte, 64<<10), line: 1}
 }
+
+// NewBytes reads a text that is in memory, which must not change meanwhile.
+func NewBytes(text []byte) *Reader { return NewPart(text, 1, 1) }
+
+// NewPart is NewBytes for a part of a document, with the place where it begins.
+func NewPart(text []byte, line, col int) *Reader {
+	return &Reader{buf: text, end: len(text), line: line, lineStart: 1 - int64(col), err: io.EOF}
+}
+
+// Rest returns what has not been read, of a Reader that [NewBytes] made.
+func (r *Reader) Rest() []byte { return r.buf[r.at:r.end] }
 
 // Object calls visit for each key of the object that comes next. visit has to read
 // or skip the value. An error of visit ends the walk and is returned.
@@ -250,8 +266,16 @@ func (r *Reader) Skip() error {
 	case Text:
 		return r.skipString()
 	}
-	_, err := r.Word()
+	_, err := r.scalar()
 	return err
+}
+
+// Raw passes the value that comes next and returns its bytes, of a Reader that [NewBytes] made.
+func (r *Reader) Raw() ([]byte, error) {
+	r.space()
+	start := r.at
+	err := r.Skip()
+	return r.buf[start:r.at], err
 }
 
 // Value reads the value that comes next, with all that is in it.
@@ -285,41 +309,68 @@ func (r *Reader) value() (v Value, err error) {
 	case Text:
 		v.Str, err = r.str(maxText - r.text)
 		r.text += len(v.Str)
-	case Bool:
-		v.Str, _, err = r.scalar()
 	default:
-		_, v.Num, err = r.scalar()
+		var word []byte
+		switch word, err = r.scalar(); v.Kind {
+		case Bool:
+			v.Str = string(word)
+		case Number:
+			v.Num, _ = ParseNumber(word)
+		}
 	}
 	return v, err
 }
 
 // Word reads the number, true, false or null that comes next, as it is written.
 func (r *Reader) Word() (string, error) {
-	word, _, err := r.scalar()
-	return word, err
+	word, err := r.scalar()
+	return string(word), err
 }
 
-// scalar reads a number, true, false or null.
-func (r *Reader) scalar() (word string, x float64, err error) {
+// scalar reads a number, true, false or null. The word is valid until the next read.
+func (r *Reader) scalar() ([]byte, error) {
 	kind := r.Kind()
 	line, col := r.Place()
-	if word, err = r.word(); err != nil {
-		return "", 0, err
+	word, err := r.word()
+	if err != nil {
+		return nil, err
 	}
-	ok := word == "null" || word == "true" || word == "false"
-	if kind == Number {
-		x, ok = number(word)
+	switch string(word) {
+	case "null", "true", "false", "NaN", "Infinity", "-Infinity":
+		return word, nil
 	}
-	if !ok {
-		return "", 0, &Error{Line: line, Col: col, Text: fmt.Sprintf("no value: %.40q", word)}
+	if !r.Loose && (kind != Number || !plain(word) && !json.Valid(word)) {
+		return nil, &Error{Line: line, Col: col, Text: fmt.Sprintf("no value: %.40q", word)}
 	}
-	return word, x, nil
+	return word, nil
 }
 
-// number reads a JSON number or one of Python's words. What is too large for a
-// float64 is infinite.
-func number(word string) (float64, bool) {
-	switch word {
+// plain reports whether a word is a JSON number of the form that most have, digits with a fraction, which needs no
+// further look.
+func plain(word []byte) bool {
+	whole := digits(word)
+	switch {
+	case whole == 0 || whole > 1 && word[0] == '0':
+		return false
+	case whole == len(word):
+		return true
+	}
+	rest := word[whole:]
+	return rest[0] == '.' && len(rest) > 1 && digits(rest[1:]) == len(rest)-1
+}
+
+// digits returns how many digits a word begins with.
+func digits(word []byte) int {
+	n := 0
+	for n < len(word) && word[n] >= '0' && word[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+// ParseNumber reads a JSON number or one of Python's words. What is too large for a float64 is infinite.
+func ParseNumber(word []byte) (x float64, ok bool) {
+	switch string(word) {
 	case "NaN":
 		return math.NaN(), true
 	case "Infinity":
@@ -327,27 +378,51 @@ func number(word string) (float64, bool) {
 	case "-Infinity":
 		return math.Inf(-1), true
 	}
-	x, err := strconv.ParseFloat(word, 64)
-	return x, json.Valid([]byte(word)) && (err == nil || errors.Is(err, strconv.ErrRange))
+	x, err := strconv.ParseFloat(string(word), 64)
+	return x, (plain(word) || json.Valid(word)) && (err == nil || errors.Is(err, strconv.ErrRange))
 }
 
 const longestWord = 1 << 10
 
-// word reads what ends at a blank, a comma or a bracket.
-func (r *Reader) word() (string, error) {
+// ending are the bytes behind a word, and special those of a string that more than its text hangs on.
+var ending, special = table(" \t\r\n,]}:{[\""), table("\"\\\n")
+
+func table(chars string) (t [256]bool) {
+	for _, c := range []byte(chars) {
+		t[c] = true
+	}
+	return t
+}
+
+// until returns where in the buffer the first byte of a table is, from the next one on, or the buffer ends.
+func (r *Reader) until(t *[256]bool) int {
+	n := r.at
+	for n < r.end && !t[r.buf[n]] {
+		n++
+	}
+	return n
+}
+
+// word reads what ends at a blank, a comma or a bracket. It is valid until the next read.
+func (r *Reader) word() ([]byte, error) {
 	r.space()
+	if n := r.until(&ending); n < r.end && n > r.at && n-r.at <= longestWord {
+		word := r.buf[r.at:n]
+		r.at = n
+		return word, nil
+	}
 	line, col := r.Place()
 	var b []byte
 	for {
 		c, ok := r.peek()
 		if !ok && r.depth > 0 {
-			return "", r.fail("the file ends inside a value")
+			return nil, r.fail("the file ends inside a value")
 		}
-		if !ok || strings.IndexByte(" \t\r\n,]}:{[\"", c) >= 0 {
+		if !ok || ending[c] {
 			break
 		}
 		if len(b) == longestWord {
-			return "", r.fail("no value: %.40q", b)
+			return nil, r.fail("no value: %.40q", b)
 		}
 		b = append(b, c)
 		r.at++
@@ -355,11 +430,11 @@ func (r *Reader) word() (string, error) {
 	if len(b) == 0 {
 		c, ok := r.peek()
 		if !ok {
-			return "", r.fail("want a value")
+			return nil, r.fail("want a value")
 		}
-		return "", &Error{Line: line, Col: col, Text: fmt.Sprintf("want a value, got %q", c)}
+		return nil, &Error{Line: line, Col: col, Text: fmt.Sprintf("want a value, got %q", c)}
 	}
-	return string(b), nil
+	return b, nil
 }
 
 // str reads a string of at most limit bytes; bytes that are no text become U+FFFD, as
@@ -369,9 +444,15 @@ func (r *Reader) str(limit int) (string, error) {
 		return "", r.fail("want a string")
 	}
 	line, col := r.Place()
+	r.at++
+	if n := r.until(&special); n < r.end && r.buf[n] == '"' && n-r.at < limit { // most are whole, and as they are written
+		text := r.buf[r.at:n]
+		r.at = n + 1
+		return strings.ToValidUTF8(string(text), "\uFFFD"), nil
+	}
 	b := []byte{'"'}
 	escaped := false
-	for r.at++; ; r.at++ {
+	for ; ; r.at++ {
 		c, ok := r.peek()
 		if !ok {
 			return "", r.fail("the file ends inside a string")
@@ -407,6 +488,7 @@ func (r *Reader) str(limit int) (string, error) {
 // skipString passes a string without keeping it.
 func (r *Reader) skipString() error {
 	for r.at++; ; r.at++ {
+		r.at = r.until(&special)
 		c, ok := r.peek()
 		if !ok {
 			return r.fail("the file ends inside a string")
@@ -427,6 +509,9 @@ func (r *Reader) skipString() error {
 }
 
 func (r *Reader) space() {
+	if r.at < r.end && r.buf[r.at] > ' ' {
+		return
+	}
 	for {
 		c, ok := r.peek()
 		if !ok || c != ' ' && c != '\n' && c != '\t' && c != '\r' {

@@ -15,9 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fmt"
+	"testing/fstest"
+
 	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
-	"testing/fstest"
 )
 
 func whole(text string) (pyjson.Value, error) {
