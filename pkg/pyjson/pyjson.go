@@ -18,22 +18,11 @@
 package pyjson
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
-	"strings"
 
 	"github.com/profllm/profllm/pkg/limit"
-)
-
-// Bounds of what is read. A file is only walked, so that its bound is one of time;
-// the others are of memory.
-const (
-	maxText   = 16 << 20 // of the strings of one Value
-	maxValues = 1 << 18  // in one Value
 )
 
 // An Error is a place where the text is no JSON.
@@ -45,52 +34,13 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Col, e.Text) }
 
-// A Kind is what a value is.
-type Kind byte
-
-// The kinds. The zero Value is Absent.
-const (
-	Absent Kind = iota
-	Null
-	Bool
-	Number
-	Text
-	List
-	Object
-)
-
-// A Value is one value with its place, and what is in it.
-type Value struct {
-	Kind      Kind
-	Line, Col int // from 1; Col in bytes
-	Num       float64
-	Str       string // of a text; "true" or "false"
-	Items     []Value
-	Fields    []Field
-}
-
-// Finite is the number, if it is one that is neither NaN nor infinite.
-func (v Value) Finite() (float64, bool) { return v.Num, v.Kind == Number && v.Num-v.Num == 0 }
-
-// A Field is one key of an object. A key may be there twice.
-type Field struct {
-	Key   string
-	Value Value
-}
-
-// At goes into objects; the Value is Absent where a key is missing. Of a key that
-// is there twice it takes the last, as Python does.
-func (v Value) At(keys ...string) Value {
-	for _, key := range keys {
-		next := Value{}
-		for _, f := range v.Fields {
-			if f.Key == key {
-				next = f.Value
-			}
-		}
-		v = next
+// PlaceOf returns the Error that err is; another one has no place, which is 0:0.
+func PlaceOf(err error) *Error {
+	var e *Error
+	if !errors.As(err, &e) {
+		e = &Error{Text: err.Error()}
 	}
-	return v
+	return e
 }
 
 // A Reader walks one document. It is not safe for concurrent use.
@@ -169,7 +119,7 @@ func (r *Reader) Object(visit func(key string) error) error {
 		}
 		r.space()
 		if c, ok := r.peek(); !ok || c != ':' {
-			return r.fail("want a colon after key %.40q", key)
+			return r.Errorf("want a colon after key %.40q", key)
 		}
 		r.at++
 		return visit(key)
@@ -183,10 +133,10 @@ func (r *Reader) List(visit func() error) error { return r.inside('[', ']', visi
 func (r *Reader) inside(first, last byte, visit func() error) error {
 	r.space()
 	if c, ok := r.peek(); !ok || c != first {
-		return r.fail("want %q", first)
+		return r.Errorf("want %q", first)
 	}
 	if r.depth++; r.depth > limit.Depth {
-		return r.fail("more than %d values within each other", limit.Depth)
+		return r.Errorf("more than %d values within each other", limit.Depth)
 	}
 	r.at++
 	r.space()
@@ -209,7 +159,7 @@ func (r *Reader) inside(first, last byte, visit func() error) error {
 			r.depth--
 			return nil
 		default:
-			return r.fail("want a comma or %q", last)
+			return r.Errorf("want a comma or %q", last)
 		}
 	}
 }
@@ -218,10 +168,10 @@ func (r *Reader) inside(first, last byte, visit func() error) error {
 func (r *Reader) End() error {
 	r.space()
 	if c, ok := r.peek(); ok {
-		return r.fail("text behind the end of the document: %q", c)
+		return r.Errorf("text behind the end of the document: %q", c)
 	}
 	if r.err != io.EOF {
-		return r.fail("%v", r.err)
+		return r.Errorf("%v", r.err)
 	}
 	return nil
 }
@@ -278,236 +228,6 @@ func (r *Reader) Raw() ([]byte, error) {
 	return r.buf[start:r.at], err
 }
 
-// Value reads the value that comes next, with all that is in it.
-func (r *Reader) Value() (Value, error) {
-	r.text, r.kept = 0, 0
-	return r.value()
-}
-
-func (r *Reader) value() (v Value, err error) {
-	v.Kind = r.Kind()
-	v.Line, v.Col = r.Place()
-	if r.kept++; r.kept > maxValues {
-		return v, r.fail("more than %d values in one", maxValues)
-	}
-	switch v.Kind {
-	case Object:
-		err = r.Object(func(key string) error {
-			x, err := r.value()
-			if r.text += len(key); r.text > maxText {
-				return r.fail("more than %d MiB of text in one value", maxText>>20)
-			}
-			v.Fields = append(v.Fields, Field{key, x})
-			return err
-		})
-	case List:
-		err = r.List(func() error {
-			x, err := r.value()
-			v.Items = append(v.Items, x)
-			return err
-		})
-	case Text:
-		v.Str, err = r.str(maxText - r.text)
-		r.text += len(v.Str)
-	default:
-		var word []byte
-		switch word, err = r.scalar(); v.Kind {
-		case Bool:
-			v.Str = string(word)
-		case Number:
-			v.Num, _ = ParseNumber(word)
-		}
-	}
-	return v, err
-}
-
-// Word reads the number, true, false or null that comes next, as it is written.
-func (r *Reader) Word() (string, error) {
-	word, err := r.scalar()
-	return string(word), err
-}
-
-// scalar reads a number, true, false or null. The word is valid until the next read.
-func (r *Reader) scalar() ([]byte, error) {
-	kind := r.Kind()
-	line, col := r.Place()
-	word, err := r.word()
-	if err != nil {
-		return nil, err
-	}
-	switch string(word) {
-	case "null", "true", "false", "NaN", "Infinity", "-Infinity":
-		return word, nil
-	}
-	if !r.Loose && (kind != Number || !plain(word) && !json.Valid(word)) {
-		return nil, &Error{Line: line, Col: col, Text: fmt.Sprintf("no value: %.40q", word)}
-	}
-	return word, nil
-}
-
-// plain reports whether a word is a JSON number of the form that most have, digits with a fraction, which needs no
-// further look.
-func plain(word []byte) bool {
-	whole := digits(word)
-	switch {
-	case whole == 0 || whole > 1 && word[0] == '0':
-		return false
-	case whole == len(word):
-		return true
-	}
-	rest := word[whole:]
-	return rest[0] == '.' && len(rest) > 1 && digits(rest[1:]) == len(rest)-1
-}
-
-// digits returns how many digits a word begins with.
-func digits(word []byte) int {
-	n := 0
-	for n < len(word) && word[n] >= '0' && word[n] <= '9' {
-		n++
-	}
-	return n
-}
-
-// ParseNumber reads a JSON number or one of Python's words. What is too large for a float64 is infinite.
-func ParseNumber(word []byte) (x float64, ok bool) {
-	switch string(word) {
-	case "NaN":
-		return math.NaN(), true
-	case "Infinity":
-		return math.Inf(1), true
-	case "-Infinity":
-		return math.Inf(-1), true
-	}
-	x, err := strconv.ParseFloat(string(word), 64)
-	return x, (plain(word) || json.Valid(word)) && (err == nil || errors.Is(err, strconv.ErrRange))
-}
-
-const longestWord = 1 << 10
-
-// ending are the bytes behind a word, and special those of a string that more than its text hangs on.
-var ending, special = table(" \t\r\n,]}:{[\""), table("\"\\\n")
-
-func table(chars string) (t [256]bool) {
-	for _, c := range []byte(chars) {
-		t[c] = true
-	}
-	return t
-}
-
-// until returns where in the buffer the first byte of a table is, from the next one on, or the buffer ends.
-func (r *Reader) until(t *[256]bool) int {
-	n := r.at
-	for n < r.end && !t[r.buf[n]] {
-		n++
-	}
-	return n
-}
-
-// word reads what ends at a blank, a comma or a bracket. It is valid until the next read.
-func (r *Reader) word() ([]byte, error) {
-	r.space()
-	if n := r.until(&ending); n < r.end && n > r.at && n-r.at <= longestWord {
-		word := r.buf[r.at:n]
-		r.at = n
-		return word, nil
-	}
-	line, col := r.Place()
-	var b []byte
-	for {
-		c, ok := r.peek()
-		if !ok && r.depth > 0 {
-			return nil, r.fail("the file ends inside a value")
-		}
-		if !ok || ending[c] {
-			break
-		}
-		if len(b) == longestWord {
-			return nil, r.fail("no value: %.40q", b)
-		}
-		b = append(b, c)
-		r.at++
-	}
-	if len(b) == 0 {
-		c, ok := r.peek()
-		if !ok {
-			return nil, r.fail("want a value")
-		}
-		return nil, &Error{Line: line, Col: col, Text: fmt.Sprintf("want a value, got %q", c)}
-	}
-	return b, nil
-}
-
-// str reads a string of at most limit bytes; bytes that are no text become U+FFFD, as
-// where encoding/json reads it.
-func (r *Reader) str(limit int) (string, error) {
-	if c, ok := r.peek(); !ok || c != '"' {
-		return "", r.fail("want a string")
-	}
-	line, col := r.Place()
-	r.at++
-	if n := r.until(&special); n < r.end && r.buf[n] == '"' && n-r.at < limit { // most are whole, and as they are written
-		text := r.buf[r.at:n]
-		r.at = n + 1
-		return strings.ToValidUTF8(string(text), "\uFFFD"), nil
-	}
-	b := []byte{'"'}
-	escaped := false
-	for ; ; r.at++ {
-		c, ok := r.peek()
-		if !ok {
-			return "", r.fail("the file ends inside a string")
-		}
-		if len(b) > limit {
-			return "", r.fail("a string of more than %d MiB", maxText>>20)
-		}
-		b = append(b, c)
-		switch {
-		case c == '"':
-			r.at++
-			if !escaped {
-				return strings.ToValidUTF8(string(b[1:len(b)-1]), "\uFFFD"), nil
-			}
-			var s string
-			if err := json.Unmarshal(b, &s); err != nil {
-				return "", &Error{Line: line, Col: col, Text: "bad string: " + err.Error()}
-			}
-			return s, nil
-		case c == '\n':
-			r.newline()
-		case c == '\\':
-			escaped = true
-			r.at++
-			if c, ok = r.peek(); !ok {
-				return "", r.fail("the file ends inside a string")
-			}
-			b = append(b, c)
-		}
-	}
-}
-
-// skipString passes a string without keeping it.
-func (r *Reader) skipString() error {
-	for r.at++; ; r.at++ {
-		r.at = r.until(&special)
-		c, ok := r.peek()
-		if !ok {
-			return r.fail("the file ends inside a string")
-		}
-		switch c {
-		case '"':
-			r.at++
-			return nil
-		case '\n':
-			r.newline()
-		case '\\':
-			r.at++
-			if _, ok := r.peek(); !ok {
-				return r.fail("the file ends inside a string")
-			}
-		}
-	}
-}
-
 func (r *Reader) space() {
 	if r.at < r.end && r.buf[r.at] > ' ' {
 		return
@@ -544,8 +264,8 @@ func (r *Reader) peek() (byte, bool) {
 	return r.buf[r.at], true
 }
 
-// fail is an Error at this place. At the end of the file it is that.
-func (r *Reader) fail(format string, args ...any) error {
+// Errorf is an Error at this place. At the end of the file it is that.
+func (r *Reader) Errorf(format string, args ...any) error {
 	e := &Error{Text: fmt.Sprintf(format, args...)}
 	e.Line, e.Col = r.Place()
 	if _, ok := r.peek(); !ok {

@@ -248,7 +248,7 @@ func (r *reader) rate(f field) *result.Rate {
 func (r *reader) client(f field) {
 	fields, err := document(f.open())
 	if err != nil {
-		r.warn(result.BadValue, f, placeOf(err).Text)
+		r.warn(result.BadValue, f, pyjson.PlaceOf(err).Text)
 		return
 	}
 	c := &result.Client{}
@@ -296,7 +296,7 @@ func (r *reader) steadyState(f field) {
 	}
 	fields, err := document(f.open())
 	if err != nil {
-		r.warn(result.BadValue, f, placeOf(err).Text)
+		r.warn(result.BadValue, f, pyjson.PlaceOf(err).Text)
 		return
 	}
 	s := &result.SteadyState{}
@@ -305,7 +305,7 @@ func (r *reader) steadyState(f field) {
 		case "window":
 			window, err := document(g.open())
 			if err != nil {
-				r.warn(result.BadValue, g, placeOf(err).Text)
+				r.warn(result.BadValue, g, pyjson.PlaceOf(err).Text)
 			}
 			for _, w := range window {
 				r.window(s, w)

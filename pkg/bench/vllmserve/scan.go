@@ -2,7 +2,6 @@ package vllmserve
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 
@@ -62,12 +61,4 @@ func number(raw []byte) (float64, error) {
 		return math.Inf(-1), nil
 	}
 	return 0, fmt.Errorf("no number: %.40s", raw)
-}
-
-// placeOf returns where a document is damaged, and what is wrong there.
-func placeOf(err error) (at *pyjson.Error) {
-	if !errors.As(err, &at) {
-		at = &pyjson.Error{Text: err.Error()}
-	}
-	return at
 }

@@ -21,6 +21,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/packed"
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -148,7 +149,7 @@ func lastDocument(data []byte, name string, part *result.Part) ([]field, error) 
 	for n == 0 || in.End() != nil {
 		fields, err := document(in)
 		if err != nil {
-			at := placeOf(err)
+			at := pyjson.PlaceOf(err)
 			w := result.Warning{Kind: result.BadValue, File: name, Line: at.Line, Col: at.Col, Text: at.Text}
 			if at.Cut || len(data) == 0 {
 				w.Kind = result.Truncated
