@@ -86,7 +86,7 @@ func parseLine(line []byte, file string, number int) (*record, error) {
 		return nil, fail(err)
 	}
 	if rest := bytes.TrimSpace(text[dec.InputOffset():]); len(rest) > 0 {
-		return nil, &positionError{column(int(dec.InputOffset())), false, fmt.Errorf("text behind the object: %.20q", rest)}
+		return nil, &positionError{column(int(dec.InputOffset())), false, fmt.Errorf("text after the object: %.20q", rest)}
 	}
 	m := r.part.Metrics
 	if m.CompletedRequests == nil || m.Duration == nil {
