@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
@@ -192,7 +193,7 @@ func TestLockRefuses(t *testing.T) {
 	}
 	o := profllm(t, dir, nil, "stage", "night.toml", "--system", "system.toml", "--dry-run", "--output", "json")
 	require.Zero(t, o.code, o.stderr)
-	items := readDocument[stageDocument](t, o).Items
+	items := readDocument[document.Stage](t, o).Items
 	require.Equal(t, "image", items[0].Kind)
 	image("sha256:aa", items[0].Path)
 	model(1)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/notify"
 	"github.com/profllm/profllm/pkg/run"
@@ -298,7 +299,7 @@ func TestNightlyTolerance(t *testing.T) {
 	c.night(1, 80, false)
 	o := c.nightly("--tolerance", "25", "--output", "json")
 	require.Equal(t, exitOK, o.code)
-	out := readDocument[nightlyDocument](t, o)
+	out := readDocument[document.Nightly](t, o)
 	require.Equal(t, "profllm.output.nightly/1", out.Schema)
 	require.Empty(t, out.Errors)
 	require.Empty(t, out.Verdict.Changes)

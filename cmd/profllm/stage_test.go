@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/stage"
 )
@@ -75,7 +76,7 @@ func TestStage(t *testing.T) {
 
 	code, stdout, _ := profllm("stage", scenario, site, "--dry-run", "--output=json")
 	require.Zero(t, code)
-	outcomes := readDocument[stageDocument](t, outcome{stdout: stdout}).Items
+	outcomes := readDocument[document.Stage](t, outcome{stdout: stdout}).Items
 	require.Len(t, outcomes, 2)
 	require.Equal(t, "would stage", outcomes[0].State)
 	require.NoFileExists(t, sqsh)
@@ -89,7 +90,7 @@ func TestStage(t *testing.T) {
 
 	code, stdout, stderr = profllm("stage", scenario, site, "--image-size=0", "--output=json")
 	require.Zero(t, code, stderr)
-	outcomes = readDocument[stageDocument](t, outcome{stdout: stdout}).Items
+	outcomes = readDocument[document.Stage](t, outcome{stdout: stdout}).Items
 	require.Equal(t, stage.Staged, outcomes[0].State)
 	require.Equal(t, stage.Skipped, outcomes[1].State)
 	require.Contains(t, outcomes[1].Detail, "/not/here/hf is not reachable here")
@@ -164,7 +165,7 @@ git_repos = [{ url = "https://h/x/repo.git", commit = "v1" }]
 	require.NoError(t, os.WriteFile(dir+"/s.toml", append([]byte("pre_test = \"h\"\n"), text...), 0o644))
 	code, stdout, stderr := profllm("stage", dir+"/s.toml", "--system="+dir+"/site.toml", "--hook-dir="+dir+"/hook", "--dry-run", "--output=json")
 	require.Zero(t, code, stderr)
-	outcomes := readDocument[stageDocument](t, outcome{stdout: stdout}).Items
+	outcomes := readDocument[document.Stage](t, outcome{stdout: stdout}).Items
 	tests := map[string][]string{}
 	for _, o := range outcomes {
 		tests[o.Name] = o.Tests

@@ -10,7 +10,7 @@ import (
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/failure"
-	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -52,7 +52,7 @@ func Settled(dir string) bool {
 	if run.ReadJSON(filepath.Join(dir, run.StateFile), &st) != nil || !st.Final() {
 		return false
 	}
-	runs, err := report.Load(dir)
+	runs, err := records.Load(dir)
 	if err != nil || len(runs) == 0 {
 		return false
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/planner"
-	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/stage"
@@ -92,7 +92,7 @@ func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, 
 // pass; of 0 metrics the usual ones are judged.
 func defaultPairs(metrics int) int {
 	if metrics == 0 {
-		metrics = report.UsualMetrics
+		metrics = len(metric.Usual)
 	}
 	n := stats.LeastPairs(metrics)
 	return n + n%2

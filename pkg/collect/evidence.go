@@ -63,8 +63,8 @@ func (e *evidence) read() error {
 		{run.SentinelFile, &sentinel, func() { e.sentinel = &sentinel }},
 		{run.ClaimFile, &e.claim, func() {}},
 	} {
-		// A file that a crash or a full disk left unreadable is as good as absent:
-		// every writer replaces files whole, so only the claim can be empty.
+		// An unreadable file is an error, except an empty claim: every other file is
+		// replaced whole, but a crash or a full disk can leave the claim without content.
 		switch err := run.ReadJSON(filepath.Join(e.dir, f.name), f.into); {
 		case err == nil:
 			f.have()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/gpu"
+	"github.com/profllm/profllm/pkg/node"
 )
 
 // TestMain lets the test binary be the command that prints a probe.
@@ -407,7 +408,7 @@ func TestRecordedTexts(t *testing.T) {
 	p, err := parseProbe("prolog of the site\n" + read("probe.json"))
 	require.NoError(t, err)
 	require.NotEmpty(t, p.Host)
-	require.Equal(t, "8388608", parseLimit(read("limits.txt"), "Max locked memory"))
+	require.Equal(t, "8388608", node.SoftLimit(read("limits.txt"), "Max locked memory"))
 }
 
 func FuzzTexts(f *testing.F) {
@@ -445,7 +446,7 @@ func FuzzTexts(f *testing.F) {
 		if low, high := parseRange(text); low > high {
 			t.Error("an empty range")
 		}
-		parseLimit(text, "Max locked memory")
+		node.SoftLimit(text, "Max locked memory")
 		oneLine(text)
 	})
 }

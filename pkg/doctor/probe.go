@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/gpu"
+	"github.com/profllm/profllm/pkg/node"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/regular"
 )
@@ -82,7 +83,7 @@ func Look(ctx context.Context, dir string, env func(string) string, gpus gpu.Rea
 	p.Shm = space("/dev/shm")
 	p.Temp = space(cmp.Or(env("TMPDIR"), "/tmp"))
 	if data, err := os.ReadFile("/proc/self/limits"); err == nil {
-		p.Memlock = parseLimit(string(data), "Max locked memory")
+		p.Memlock = node.SoftLimit(string(data), "Max locked memory")
 	}
 	if data, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
 		p.PortLow, p.PortHigh = parseRange(string(data))
@@ -117,18 +118,6 @@ func (p *Probe) lookGPUs(ctx context.Context, r gpu.Reader) {
 		p.Reader = d.Reader
 		p.GPUs = append(p.GPUs, fmt.Sprintf("%s, %s, %s", d.Name, d.Driver, quantity.Bytes(d.Total)))
 	}
-}
-
-// parseLimit reads the soft limit of one line of /proc/PID/limits.
-func parseLimit(text, name string) string {
-	for line := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(line, name); ok {
-			if f := strings.Fields(rest); len(f) > 0 {
-				return f[0]
-			}
-		}
-	}
-	return ""
 }
 
 // parseRange reads "low high".

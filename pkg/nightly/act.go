@@ -14,7 +14,7 @@ import (
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/junit"
 	"github.com/profllm/profllm/pkg/lease"
-	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -209,7 +209,7 @@ func (a Act) nights(ctx context.Context, output, name string, simulated bool) (n
 			open = why
 			continue
 		}
-		runs, err := report.Load(root)
+		runs, err := records.Load(root)
 		if err != nil {
 			return nil, "", err
 		}

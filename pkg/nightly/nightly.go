@@ -13,7 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/quantity"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/stats"
@@ -29,7 +31,7 @@ var metrics = []string{"output_throughput", "median_ttft_ms", "median_tpot_ms"}
 type Night struct {
 	Root    string
 	Created time.Time
-	Runs    []report.Run
+	Runs    []records.Run
 }
 
 // Options are how a night is judged.
@@ -150,7 +152,7 @@ func Judge(night Night, before []Night, o Options) (Verdict, error) {
 	v := Verdict{
 		Schema: Schema, Root: night.Root, Created: night.Created, Runs: len(night.Runs), Changes: []Change{}, Watch: []Change{}, Checked: []Change{}, Apart: []string{}, Tolerance: o.Tolerance,
 	}
-	var among []*report.Run
+	var among []*records.Run
 	for _, n := range append([]Night{night}, before...) {
 		for i := range n.Runs {
 			among = append(among, &n.Runs[i])
@@ -196,14 +198,14 @@ func (v *Verdict) check(c Change) {
 }
 
 // apart keeps why a run, or a number of it, has no comparison.
-func (v *Verdict) apart(r *report.Run, why string) {
+func (v *Verdict) apart(r *records.Run, why string) {
 	v.Apart = append(v.Apart, why)
 	v.check(Change{Kind: NotCompared, Test: r.Case.String(), Dir: r.Dir, Metric: "numbers", Why: why})
 }
 
 // sameCase lists the runs of the same case in other nights, in their order.
-func sameCase(r *report.Run, nights []Night) []*report.Run {
-	var list []*report.Run
+func sameCase(r *records.Run, nights []Night) []*records.Run {
+	var list []*records.Run
 	for _, n := range nights {
 		for i := range n.Runs {
 			if n.Runs[i].Case == r.Case {
@@ -215,7 +217,7 @@ func sameCase(r *report.Run, nights []Night) []*report.Run {
 }
 
 // state is what a run is by itself: failed, invalid, suspect, or "".
-func state(r *report.Run) (Kind, string) {
+func state(r *records.Run) (Kind, string) {
 	res := r.Result
 	switch {
 	case res == nil:
@@ -250,7 +252,7 @@ type past struct {
 	why  string
 }
 
-func lastState(earlier []*report.Run) past {
+func lastState(earlier []*records.Run) past {
 	if len(earlier) == 0 {
 		return past{}
 	}
@@ -260,8 +262,8 @@ func lastState(earlier []*report.Run) past {
 
 // compare adds the numbers of a run that left the range: the one place that says
 // what a change of a number is.
-func (v *Verdict) compare(r *report.Run, earlier []*report.Run, proof report.Proven, o Options) error {
-	if why := r.Unfit(report.Measured); why != "" && why != string(result.VerdictSuspect) {
+func (v *Verdict) compare(r *records.Run, earlier []*records.Run, proof report.Proven, o Options) error {
+	if why := r.Unfit(records.Measured); why != "" && why != string(result.VerdictSuspect) {
 		v.apart(r, why)
 		return nil
 	}
@@ -273,7 +275,7 @@ func (v *Verdict) compare(r *report.Run, earlier []*report.Run, proof report.Pro
 	var few *stats.TooFewError
 	redefined := "" // why nights are no baseline of a number
 	for _, key := range metrics {
-		m, err := report.FindMetric(key)
+		m, err := metric.Find(key)
 		if err != nil {
 			return err
 		}
@@ -311,7 +313,7 @@ func (v *Verdict) compare(r *report.Run, earlier []*report.Run, proof report.Pro
 			continue
 		}
 		c.Why = differences(r, base[0])
-		if c.Kind == Improved && !proof.Covers(base, []*report.Run{r}) {
+		if c.Kind == Improved && !proof.Covers(base, []*records.Run{r}) {
 			c.Marks = []report.Mark{report.AccuracyUnchecked}
 		}
 		v.check(c)
@@ -343,7 +345,7 @@ func lacking(now *float64, before []float64, redefined string) string {
 }
 
 // changed says what a distance from the baseline is, "" if it is nothing.
-func changed(m report.Metric, d stats.Distance, tolerance *float64) Kind {
+func changed(m metric.Metric, d stats.Distance, tolerance *float64) Kind {
 	floor := m.Floor()
 	if tolerance != nil {
 		floor = *tolerance
@@ -353,17 +355,17 @@ func changed(m report.Metric, d stats.Distance, tolerance *float64) Kind {
 		return Watch
 	case far == stats.Ok, max(d.Percent, -d.Percent) <= floor:
 		return ""
-	case d.Percent > 0 != (m.Better == report.Higher):
+	case d.Percent > 0 != (m.Better == metric.Higher):
 		return Regressed
 	}
 	return Improved
 }
 
 // baselines are the first n that may be compared with r.
-func baselines(r *report.Run, earlier []*report.Run, n int) []*report.Run {
-	var list []*report.Run
+func baselines(r *records.Run, earlier []*records.Run, n int) []*records.Run {
+	var list []*records.Run
 	for _, e := range earlier {
-		if len(list) < n && e.Unfit(report.Measured) == "" && r.Key() == e.Key() {
+		if len(list) < n && e.Unfit(records.Measured) == "" && r.Key() == e.Key() {
 			list = append(list, e)
 		}
 	}
@@ -371,7 +373,7 @@ func baselines(r *report.Run, earlier []*report.Run, n int) []*report.Run {
 }
 
 // differences says where a run ran, and what was not the same as the last time.
-func differences(r, last *report.Run) string {
+func differences(r, last *records.Run) string {
 	var parts []string
 	now, was := r.Surroundings(), last.Surroundings()
 	for i, x := range now {

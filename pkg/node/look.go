@@ -296,7 +296,7 @@ func (l *Look) limits(ctx context.Context, add adder) {
 		row, name string
 		want      int64
 	}{{"Max open files", "nofile", files}, {"Max processes", "nproc", wantThreads}, {"Max locked memory", "memlock", wantMemlock}} {
-		text := softLimit(string(out), x.row)
+		text := SoftLimit(string(out), x.row)
 		seen = append(seen, x.name+" "+text)
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err == nil && n < x.want && (x.name != "memlock" || l.Several) {
@@ -310,8 +310,9 @@ func (l *Look) limits(ctx context.Context, add adder) {
 	add("limits", OK, "%s", strings.Join(seen, ", "))
 }
 
-// softLimit reads one row of /proc/PID/limits.
-func softLimit(text, row string) string {
+// SoftLimit is the soft limit in one row of /proc/PID/limits, such as "Max open files";
+// "" if the text has no such row.
+func SoftLimit(text, row string) string {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, row); ok {
 			if f := strings.Fields(rest); len(f) > 0 {

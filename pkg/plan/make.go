@@ -396,7 +396,7 @@ func (p *Plan) environment(in Input) (visible []int, secrets []asked, err error)
 			p.Notes = append(p.Notes, fmt.Sprintf("%s: %s is passed unchanged; in CloudAI, the shell would expand it (to expand it, write { shell = %q })", v.Pos, name, s))
 		case literal && (redact.Setting(name, s) != s):
 			p.Notes = append(p.Notes, fmt.Sprintf("%s: the value of %s looks like a secret, but the plan, the script and the kept definitions contain it; write { env = %q } or { file = … }", v.Pos, name, name))
-		case secretName.MatchString(ref.Shell):
+		case namesSecret(ref.Shell):
 			p.Notes = append(p.Notes, fmt.Sprintf("%s: shell text puts the value into the environment of the whole job; for a secret, write { env = … } or { file = … }", v.Pos))
 		}
 		p.Env = append(p.Env, Var{Name: name, Value: word})

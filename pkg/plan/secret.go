@@ -174,5 +174,8 @@ func absolute(file, workDir string) string {
 	return path.Join(workDir, file)
 }
 
-// secretName finds names of variables that hold secrets.
-var secretName = regexp.MustCompile(`(?i)(?:token|secret|passw|api_?key|credential|private_?key)`)
+// shellWord finds what may be the name of a variable, a file or an option in shell text.
+var shellWord = regexp.MustCompile(`[A-Za-z_]\w*`)
+
+// namesSecret reports whether shell text names what holds a secret.
+func namesSecret(shell string) bool { return slices.ContainsFunc(shellWord.FindAllString(shell, -1), redact.Key) }

@@ -278,7 +278,7 @@ func (o object) appendDecode(dst, params []byte) []byte {
 }
 
 // failed reports whether the object, an answer, says that it is an error: vLLM and SGLang have {"error": {...}}, older
-// releases {"object": "error", ...}. The load client decides alike (load/testdata/errors.txt).
+// releases {"object": "error", ...}. The load client decides alike (load/answer/testdata/errors.txt).
 func (o object) failed() bool {
 	return slices.ContainsFunc(o.members, func(m member) bool {
 		switch value := string(o.text[m.value:m.end]); m.field {

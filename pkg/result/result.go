@@ -213,7 +213,6 @@ type Slice struct {
 // Slurm is what the scheduler said about the job.
 type Slurm struct {
 	JobID     string     `json:"job_id"`
-	Cluster   string     `json:"cluster,omitempty"`
 	Partition string     `json:"partition,omitempty"`
 	Account   string     `json:"account,omitempty"`
 	State     string     `json:"state" jsonschema:"Slurm's word, such as COMPLETED"`
@@ -222,17 +221,6 @@ type Slurm struct {
 	Start     *time.Time `json:"start,omitempty"`
 	End       *time.Time `json:"end,omitempty"`
 	Elapsed   *float64   `json:"elapsed_s,omitempty"`
-	EnergyJ   *float64   `json:"energy_j,omitempty"`
-	Steps     []Step     `json:"steps,omitempty"`
-}
-
-// Step is one step of the job.
-type Step struct {
-	ID       string   `json:"id" jsonschema:"such as 4711.3"`
-	Name     string   `json:"name,omitempty"`
-	State    string   `json:"state,omitempty"`
-	ExitCode string   `json:"exit_code,omitempty"`
-	Elapsed  *float64 `json:"elapsed_s,omitempty"`
 }
 
 // Provenance says what exactly ran. What nobody could see is absent.
@@ -313,11 +301,10 @@ type RoleArgv struct {
 
 // Repeats places the run among its repeats. Every repeat keeps its own record.
 type Repeats struct {
-	Group  string   `json:"group" jsonschema:"id that all repeats share"`
-	Index  int      `json:"index" jsonschema:"0 for the first"`
-	Of     int      `json:"of" jsonschema:"number of repeats; the largest possible number, if the series may end early"`
-	RunIDs []string `json:"run_ids,omitempty" jsonschema:"all runs of the group that were known when this file was written"`
-	Series *Series  `json:"series,omitempty" jsonschema:"present if the number of repeats was not fixed"`
+	Group  string  `json:"group" jsonschema:"id that all repeats share"`
+	Index  int     `json:"index" jsonschema:"0 for the first"`
+	Of     int     `json:"of" jsonschema:"number of repeats; the largest possible number, if the series may end early"`
+	Series *Series `json:"series,omitempty" jsonschema:"present if the number of repeats was not fixed"`
 }
 
 // Series is what became of repeats that go on until their numbers are precise.

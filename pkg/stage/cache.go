@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/container"
 	"github.com/profllm/profllm/pkg/regular"
 )
 
@@ -81,7 +82,7 @@ func (e *Entry) inspect(host string, dir bool) string {
 			return "" // its image is about to be renamed
 		}
 		return Orphaned
-	case !slices.Contains([]string{".sqsh", ".sif", ".tar"}, filepath.Ext(name)):
+	case !container.HasExtension(filepath.Ext(name)):
 		return ""
 	case !readRecord(e.Path+".json", &e.Record):
 		return Foreign

@@ -124,7 +124,7 @@ func (s *Stager) importImage(ctx context.Context, item Item) (rec Record, err er
 	}
 	temp := s.temp(item.Path)
 	defer os.Remove(temp)
-	argv, err := s.ImportCommand(item, temp)
+	argv, err := item.importer.Command(item.image, temp)
 	if err != nil {
 		return rec, err
 	}
@@ -166,11 +166,10 @@ func (s *Stager) importImage(ctx context.Context, item Item) (rec Record, err er
 // manifest asks enroot for the digest of an image's manifest at its registry; "" where
 // another program imports it, or enroot cannot say it (it can from 4.0 on).
 func (s *Stager) manifest(ctx context.Context, item Item) string {
-	ref, err := container.ParseReference(item.Name)
-	if err != nil || item.Importer != "enroot" {
+	if item.Importer != "enroot" {
 		return ""
 	}
-	name, err := ref.Enroot()
+	name, err := item.image.Enroot()
 	if err != nil {
 		return ""
 	}
@@ -225,24 +224,4 @@ func (s *Stager) watch(item Item, temp string) (stop func()) {
 		}
 	}()
 	return func() { close(done); <-ended }
-}
-
-// ImportCommand is the command that makes file from an image.
-func (s *Stager) ImportCommand(item Item, file string) ([]string, error) {
-	ref, err := container.ParseReference(item.Name)
-	if err != nil {
-		return nil, err
-	}
-	switch item.Importer {
-	case "enroot":
-		name, err := ref.Enroot()
-		return []string{"enroot", "import", "-o", file, "docker://" + name}, err
-	case "apptainer":
-		return []string{"apptainer", "pull", file, "docker://" + ref.Plain()}, nil
-	case "docker":
-		return []string{"bash", "-c", `docker pull "$1" && docker save --output "$2" "$1"`, "stage", ref.Plain(), file}, nil
-	case "podman":
-		return []string{"bash", "-c", `podman pull "$1" && podman save --format docker-archive --output "$2" "$1" && podman image inspect --format '{{.Digest}}' "$1"`, "stage", ref.Plain(), file}, nil
-	}
-	return nil, fmt.Errorf("no program is known that imports images for %q", item.Importer)
 }

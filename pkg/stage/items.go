@@ -35,6 +35,9 @@ type Item struct {
 	Repo     *scenario.GitRepo `json:"-"`
 	Skip     string            `json:"skip,omitempty"` // why nothing is to be done
 	Tests    []string          `json:"tests"`          // ids of the tests that need it
+
+	importer container.Importer // of an image
+	image    container.Reference
 }
 
 // Site is where items go, and the settings that this depends on.
@@ -123,31 +126,23 @@ func checkRepo(r scenario.GitRepo) error {
 	return nil
 }
 
-// extensions are the files that a launcher's importer makes.
-var extensions = map[string]string{"pyxis": ".sqsh", "enroot": ".sqsh", "apptainer": ".sif", "docker": ".tar", "podman": ".tar"}
-
-// importers are the programs that make them.
-var importers = map[string]string{"pyxis": "enroot", "enroot": "enroot", "apptainer": "apptainer", "docker": "docker", "podman": "podman"}
-
 // ImageItem is the staging of one image for a launcher. A file, and an image for the
 // launcher "bare", need no staging: ok is false.
 func (s Site) ImageItem(image, launcher string) (item Item, ok bool, err error) {
-	ext := extensions[launcher]
-	if ext == "" || image == "" {
+	importer, ok := container.ImporterOf(launcher)
+	if !ok || image == "" {
 		return item, false, nil
 	}
 	ref, err := container.ParseReference(image)
 	if err != nil || ref.File != "" {
 		return item, false, err
 	}
-	if importers[launcher] == "enroot" {
-		if _, err := ref.Enroot(); err != nil {
-			return item, false, err
-		}
+	if _, err := importer.Command(ref, ""); err != nil {
+		return item, false, err
 	}
 	return Item{
-		Kind: Image, Name: image, Importer: importers[launcher],
-		Path: filepath.Join(s.Install(), container.CacheName(image, ext)),
+		Kind: Image, Name: image, Importer: importer.Program, importer: importer, image: ref,
+		Path: filepath.Join(s.Install(), container.CacheName(image, importer.Extension)),
 	}, true, nil
 }
 
