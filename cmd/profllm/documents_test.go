@@ -56,7 +56,7 @@ var outputForms = []outputForm{
 	},
 	{
 		commands: []string{"collect"}, schemas: []string{"profllm.output.collect/1"}, dir: documentDir, typ: "Collect",
-		about: "The results are printed as they come; `exit_code` and `errors` stand at the end.",
+		about: "The results are printed as they are made; `exit_code` and `errors` come at the end.",
 	},
 	{commands: []string{"why"}, schemas: []string{"profllm.output.why/1"}, dir: documentDir, typ: "Why"},
 	{commands: []string{"verify"}, schemas: []string{"profllm.output.verify/1"}, dir: documentDir, typ: "Verify"},
@@ -103,8 +103,8 @@ const outputIntro = `# Output for programs
 
 With ´--output json´, a command prints one JSON document to standard output, at its end, also if it fails. Messages go
 to standard error. Keys may be added to a form; a key that changes its meaning or goes away makes a new version of the
-schema. ´dir´, ´file´, ´root´ and ´runs´ are absolute paths in the forms ´profllm.output.…´, but for stories, errors,
-´verify´ and runs in archives, which are named as you did.
+schema. ´dir´, ´file´, ´root´ and ´runs´ are absolute paths in the forms ´profllm.output.…´. Stories, errors, ´verify´
+and runs in archives have paths as you gave them.
 
 ´´´sh
 profllm slurm submit s.toml --output json >jobs.json || jq .errors jobs.json
@@ -114,8 +114,8 @@ while profllm slurm status --exit-code "$root" >/dev/null; [ $? = 8 ]; do sleep 
 profllm collect "$root" --output json | jq -r '.results[] | "\(.dir) \(.result.validity.verdict)"'
 ´´´
 
-There is no form here for ´export´, which writes the formats of other programs, for ´slurm watch´, which is for people,
-and for ´bench serve´, whose result file is that of vLLM.
+Three commands have no form here: ´export´ writes the formats of other programs, ´slurm watch´ is for people, and
+´bench serve´ writes vLLM's result file.
 
 Every document of the schemas ´profllm.output.…´ has these keys:
 

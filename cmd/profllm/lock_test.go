@@ -155,7 +155,7 @@ func TestLock(t *testing.T) {
 	require.NoError(t, os.WriteFile(whole, []byte(strings.Replace(string(text), "num_prompts = 10", "num_prompts = 11", 1)), 0o644))
 	o = profllm(t, dir, nil, "slurm", "dry-run", whole)
 	require.Equal(t, exitDefinition, o.code)
-	require.Contains(t, o.stderr, "the lock was changed, or cut, since it was written")
+	require.Contains(t, o.stderr, "the lock file was changed or truncated after it was written")
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "night.toml"), []byte(lockScenario+"# changed\n"), 0o644))
 	o = profllm(t, dir, nil, "slurm", "dry-run", "night.toml", "--simulate", "--output", "json")

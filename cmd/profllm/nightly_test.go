@@ -286,7 +286,7 @@ func TestNightlyLostJob(t *testing.T) {
 	time.Sleep(time.Second) // a directory is named by the second
 	o = c.nightly()
 	require.Equal(t, exitJobFailed, o.code)
-	requireLines(t, o.stdout, `failed aggregated: nobody knows what became of it .*`, `failed disaggregated: nobody knows what became of it .*`)
+	requireLines(t, o.stdout, `failed aggregated: what became of the job is unknown .*`, `failed disaggregated: what became of the job is unknown .*`)
 	require.Len(t, c.jobs(), 4)
 }
 
@@ -360,7 +360,7 @@ func TestNightlyAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	o := c.nightly()
 	require.Equal(t, exitOK, o.code)
-	requireLines(t, o.stdout, fmt.Sprintf(`nightly demo: process %d on \S+ holds this lease since .*; nothing was done`, os.Getpid()))
+	requireLines(t, o.stdout, fmt.Sprintf(`nightly demo: process %d on \S+ has held this lease since .*; nothing was done`, os.Getpid()))
 	require.Empty(t, c.jobs())
 	require.NoError(t, l.Release())
 

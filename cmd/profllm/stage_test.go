@@ -43,7 +43,7 @@ func stageSite(t *testing.T, more string) (dir string, profllm func(args ...stri
 func TestNotStagedIsNoted(t *testing.T) {
 	dir, profllm := stageSite(t, "")
 	site, scenario := "--system="+dir+"/site.toml", dir+"/s.toml"
-	const note = "note: image nvcr.io#nvidia/vllm:26.01 is not staged: a node that does not have it fetches it inside the job"
+	const note = "note: image nvcr.io#nvidia/vllm:26.01 is not staged: a node without the image fetches it inside the job"
 	data, err := os.ReadFile(scenario)
 	require.NoError(t, err)
 	twice := strings.Replace(string(data), "name = \"s\"\n", "", 1)
@@ -52,7 +52,7 @@ func TestNotStagedIsNoted(t *testing.T) {
 	code, _, stderr := profllm("slurm", "dry-run", scenario, site)
 	require.Zero(t, code, stderr)
 	require.Equal(t, 1, strings.Count(stderr, note), stderr)
-	require.Contains(t, stderr, "15 to 20 min\n\thint: profllm stage "+relative(scenario)+"\n")
+	require.Contains(t, stderr, "(15 to 20 min for 30 to 65 GB)\n\thint: profllm stage "+relative(scenario)+"\n")
 
 	_, _, stderr = profllm("slurm", "dry-run", scenario, site, "--launcher=bare")
 	require.NotContains(t, stderr, note)

@@ -223,7 +223,7 @@ func (c *Client) noteUnexported(p *Planned) {
 	}
 	slices.Sort(names)
 	if names = slices.Compact(names); len(names) > 0 {
-		c.note("set in this shell, and not given to the jobs: %s\n\thint: export = [\"%s\"] in the system file or in [Tests.slurm] passes on what is set here; extra_env_vars sets it in the test",
+		c.note("set in this shell, but not passed to the jobs:  %s\n\thint: export = [\"%s\"] in the system file or in [Tests.slurm] passes the value of this shell; extra_env_vars sets a value in the test",
 			strings.Join(names, ", "), strings.Join(names, `", "`))
 	}
 }

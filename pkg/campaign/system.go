@@ -75,7 +75,7 @@ func (c *Client) SystemOf(ctx context.Context, d *definition.Files, file string,
 		return c.System(ctx, file, simulate)
 	}
 	if file != "" {
-		c.note("the lock's own system file is used, not %s", c.relative(file))
+		c.note("the lock file's own system file is used, not %s", c.relative(file))
 	}
 	sys, err := ParseSystem(path.Dir(d.Top.Name)+"/"+definition.SystemCopy, d.System)
 	return sys, as(Definition, err)

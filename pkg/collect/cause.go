@@ -68,7 +68,7 @@ func causeOf(e *evidence, table *failure.Table) (*result.Failure, error) {
 	if e.state != nil && e.state.Note == run.Lost && (f == nil || f.Cause == "unknown") {
 		f = &result.Failure{
 			Cause: "lost", Confidence: result.FromState,
-			Next: "nobody knows what became of the job: ask the admin, then profllm slurm resume --failed DIR",
+			Next: "what became of the job is unknown: ask the admin, then profllm slurm resume --failed DIR",
 		}
 	}
 	return f, err

@@ -29,8 +29,8 @@ const (
 	toldFile = "nightly.json"
 )
 
-// Act is one call of a scenario's nights: it goes on with an interrupted night or submits a
-// new one, and judges the newest that is over. It is safe to call while the last night
+// Act is one call for a scenario's nights: it continues an interrupted night or submits a
+// new one, and judges the newest finished night. It is safe to call while the last night
 // still runs, and on several hosts.
 type Act struct {
 	Client *campaign.Client
@@ -51,11 +51,12 @@ type Outcome struct {
 	failed bool   // tonight's jobs were not submitted, or one of them is stuck
 }
 
-// News reports whether there is something to tell somebody who asked for silence.
+// News reports whether there is something to print with --quiet.
 func (o Outcome) News() bool { return o.Verdict != nil && len(o.Verdict.Changes) > 0 }
 
-// Told keeps that the verdict was told, so that the next call does not tell it again. It
-// comes last: news of a command that is killed before are told by the next.
+// Told records that the verdict was delivered, so that the next call does not deliver it
+// again. It is called last: if a command is killed before, the next call delivers the
+// news.
 func (o Outcome) Told() error {
 	if o.told == "" {
 		return nil
@@ -76,8 +77,8 @@ func (o Outcome) JUnit(w io.Writer) error {
 	return junit.Write(w, []junit.Suite{{Name: name, Cases: []junit.Case{{Class: name, Name: "night", Outcome: outcome, Type: "not judged", Message: o.Act}}}})
 }
 
-// Night takes the scenario's lease, and does what is to be done. Beside an error, Outcome is
-// what was done until then.
+// Night takes the scenario's lease and does the work of one call. Beside an error, Outcome
+// is what was done until then.
 func (a Act) Night(ctx context.Context, p *campaign.Planned) (o Outcome, err error) {
 	o.Scenario = p.Name
 	l, err := lease.Acquire(filepath.Join(filepath.Dir(p.Root), leaseDir, p.Name), lease.Options{Now: a.Client.Now})
@@ -227,7 +228,7 @@ func (a Act) nights(ctx context.Context, output, name string, simulated bool) (n
 		for i := range runs {
 			for _, dir := range unsent {
 				if runs[i].Dir == dir || strings.HasPrefix(runs[i].Dir, dir+"/") {
-					runs[i].Result, runs[i].Problem = nil, "it was never submitted"
+					runs[i].Result, runs[i].Problem = nil, "the run was never submitted"
 				}
 			}
 		}

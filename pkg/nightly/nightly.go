@@ -1,9 +1,9 @@
-// Package nightly says what is new in the newest night of a scenario: which runs
-// failed, are invalid, or left the range of the nights before.
+// Package nightly finds what is new in the newest night of a scenario: which runs
+// failed, are invalid, or left the range of the earlier nights.
 //
-// Its rule for numbers is one place, compare: a number changed if it is far from the
-// median of the last valid nights by their own spread, and by more than matters. The
-// package reads no file and submits nothing.
+// One function, compare, has the rule for numbers: a number has changed if its distance
+// from the median of the last valid nights is large for their spread and larger than
+// what matters. The package reads no file and submits nothing.
 package nightly
 
 import (
@@ -53,7 +53,7 @@ const (
 	Improved  Kind = "improved"
 )
 
-// Kinds of what is no change: of Verdict.Watch and Verdict.Checked.
+// Kinds that are not a change, of Verdict.Watch and Verdict.Checked.
 const (
 	Watch       Kind = "watch" // a number at the edge of what the nights before varied by
 	Same        Kind = "same"
@@ -95,17 +95,17 @@ func (c Change) String() string {
 	return strings.Join(strings.Fields(s+"  "+c.Dir), " ")
 }
 
-// Verdict is what is to be said of a night.
+// Verdict is the judgement on a night.
 type Verdict struct {
 	Schema   string    `json:"schema"` // profllm.nightly/1
 	Scenario string    `json:"scenario"`
 	Root     string    `json:"root"`
 	Created  time.Time `json:"created"`
 	Changes  []Change  `json:"changes"` // worst first
-	// Watch are numbers at the edge of what the nights before varied by: no news, since
-	// one in twenty is there by chance.
+	// Watch are numbers at the edge of the range of the earlier nights. They are not
+	// reported as changes, because one number in twenty gets that far by chance.
 	Watch []Change `json:"watch"`
-	// Checked is every run and every number that was looked at, in their order.
+	// Checked is every run and every number that was checked, in order.
 	Checked  []Change `json:"checked"`
 	Runs     int      `json:"runs"`
 	Compared int      `json:"compared"` // numbers that had a baseline
@@ -223,14 +223,14 @@ func state(r *records.Run) (Kind, string) {
 	case res == nil:
 		return Failed, r.Problem
 	case res.Status == result.Unknown:
-		return Failed, "nobody knows what became of it"
+		return Failed, "what became of the job is unknown"
 	case res.JobFailed():
 		if f := res.Failure; f != nil {
 			return Failed, fmt.Sprintf("%s, cause %s (%s); %s", res.Status, f.Cause, f.Confidence, f.Next)
 		}
 		return Failed, strings.TrimSuffix(fmt.Sprintf("%s: %s", res.Status, strings.Join(failedWords(res), ", ")), ": ")
 	case res.Validity == nil:
-		return Invalid, "nobody judged it"
+		return Invalid, "the run was not judged"
 	case !res.Validity.Valid:
 		return Invalid, strings.Join(res.Validity.Words, ", ")
 	case res.Validity.Verdict == result.VerdictSuspect:
@@ -269,7 +269,7 @@ func (v *Verdict) compare(r *records.Run, earlier []*records.Run, proof report.P
 	}
 	base := baselines(r, earlier, o.Baselines)
 	if len(base) == 0 {
-		v.apart(r, "no valid night before with the same settings")
+		v.apart(r, "no earlier valid night with the same settings")
 		return nil
 	}
 	var few *stats.TooFewError
@@ -337,9 +337,9 @@ func (v *Verdict) compare(r *records.Run, earlier []*records.Run, proof report.P
 func lacking(now *float64, before []float64, redefined string) string {
 	switch {
 	case now == nil && len(before) > 0:
-		return "this night has none, or it is withheld"
+		return "this night has no value, or the value is withheld"
 	case now != nil && len(before) == 0 && redefined == "":
-		return "no night before has it"
+		return "no earlier night has a value"
 	}
 	return ""
 }
@@ -380,7 +380,7 @@ func differences(r, last *records.Run) string {
 		switch {
 		case x.Value == "":
 		case x.Value != was[i].Value && was[i].Value != "":
-			parts = append(parts, fmt.Sprintf("%s %s (the last time %s)", x.Key, x.Value, was[i].Value))
+			parts = append(parts, fmt.Sprintf("%s %s (previously %s)", x.Key, x.Value, was[i].Value))
 		case x.Key == "nodes":
 			parts = append(parts, "nodes "+x.Value)
 		}

@@ -129,7 +129,7 @@ func TestNumbers(t *testing.T) {
 				r.Result.Placement.Nodes = []string{"n7"}
 				r.Result.Provenance.Image, r.Settings["cmd_args.docker_image_url"] = "vllm:2", "vllm:2"
 			}), quiet(),
-			"regressed a: output_throughput 50 tok/s, -50.0 % against 100 (median of 4 nights, z -100.0): nodes n7 (the last time n[1-2]), image vllm:2 (the last time vllm:1) results/qwen_21/a/0\n"},
+			"regressed a: output_throughput 50 tok/s, -50.0 % against 100 (median of 4 nights, z -100.0): nodes n7 (previously n[1-2]), image vllm:2 (previously vllm:1) results/qwen_21/a/0\n"},
 	} {
 		require.Equal(t, c.want, lines(judge(t, c.night, c.earlier)), name)
 	}
@@ -262,7 +262,7 @@ func TestNoBaseline(t *testing.T) {
 	} {
 		v := judge(t, night(21, 100), []nightly.Night{night(20, 1000, e)})
 		require.Zero(t, v.Compared, name)
-		require.Equal(t, []string{"no valid night before with the same settings"}, v.Apart, name)
+		require.Equal(t, []string{"no earlier valid night with the same settings"}, v.Apart, name)
 		require.False(t, v.Has(nightly.Regressed), name)
 		v = judge(t, night(21, 100), append([]nightly.Night{night(20, 1000, e)}, quiet()...))
 		require.Equal(t, 3, v.Compared, "%s: the nights before that count", name)
@@ -291,7 +291,7 @@ func TestStates(t *testing.T) {
 		want    string
 	}{
 		"still invalid":      {night(21, 1, invalid), night(20, 1, invalid), "invalid a: zero-tokens results/qwen_21/a/0\n"},
-		"lost":               {night(21, 1, status(result.Unknown)), night(20, 1), "failed a: nobody knows what became of it results/qwen_21/a/0\n"},
+		"lost":               {night(21, 1, status(result.Unknown)), night(20, 1), "failed a: what became of the job is unknown results/qwen_21/a/0\n"},
 		"no record":          {night(21, 1, func(r *records.Run) { r.Result, r.Problem = nil, "no result.json" }), night(20, 1), "failed a: no result.json results/qwen_21/a/0\n"},
 		"works again":        {night(21, 100), night(20, 1, invalid), "recovered a: was invalid the night before results/qwen_21/a/0\n"},
 		"newly suspect":      {night(21, 100, suspect("cold")), night(20, 100), "suspect a: cold results/qwen_21/a/0\n"},

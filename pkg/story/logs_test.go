@@ -35,7 +35,7 @@ func TestOfLogs(t *testing.T) {
 // covers: PL-S14
 func TestWhatToDoOfAPendingJob(t *testing.T) {
 	for note, want := range map[string]string{
-		"": "wait; ", run.Held: "somebody has to release it: scontrol release 17", run.NeverStarts: "it cannot start as it is: profllm slurm cancel d, ",
+		"": "wait; ", run.Held: "release the job: scontrol release 17", run.NeverStarts: "it cannot start as it is: profllm slurm cancel d, ",
 	} {
 		e := died()
 		e.Dir, e.Sentinel, e.Result = "d", nil, &result.Result{Status: result.Unknown}
