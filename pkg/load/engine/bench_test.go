@@ -77,7 +77,8 @@ const (
 type completion struct{}
 
 func (completion) Body(dst []byte, _ int) []byte {
-	return fmt.Appendf(dst, `{"model":"m","prompt":[1000%s],"max_tokens":%d,"stream":true,"stream_options":{"include_usage":true}}`,
+	return fmt.Appendf(dst, `{"model":"m","prompt":[1000%s],"max_tokens":%d,"stream":true,`+
+		`"stream_options":{"include_usage":true}}`,
 		strings.Repeat(",1000", 63), benchTokens)
 }
 
@@ -86,8 +87,8 @@ func (completion) ID(int) string { return "" }
 func (completion) Tokens(int) (prompt, answer int, bounded bool) { return 64, benchTokens, true }
 
 // BenchmarkEngine measures how many requests the client completes for each second of processor time, and how regular
-// the tokens of 50 Hz look to it: with the event loop, with the pool of goroutines, and with a plain client of net/http.
-// All send the same requests, as many at a time, to the same server. The plain client reads events once with the reader
+// the tokens of 50 Hz look to it: with the event loop, with the pool of goroutines, and with a plain client of
+// net/http. All send the same requests, as many at a time, to the same server. The plain client reads events once with the reader
 // of the event loop, so that only the way of sending and receiving differs, and once with bufio and encoding/json, as
 // one would write it without ours.
 func BenchmarkEngine(b *testing.B) {

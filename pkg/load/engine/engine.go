@@ -6,8 +6,8 @@
 // outcomes with either.
 //
 // BenchmarkEngine on two busy cores, against a server in another process: the event loop completes 1.4 times the
-// requests per CPU second of net/http with a goroutine for each stream and the same reader of answers, as much more than
-// the pool, and 1.6 times those of net/http with bufio and encoding/json.
+// requests per CPU second of net/http with a goroutine for each stream and the same reader of answers, or of the pool,
+// and 1.6 times those of net/http with bufio and encoding/json.
 //
 // Example:
 //
