@@ -19,26 +19,26 @@ type jobEnoughCmd struct {
 func (c jobEnoughCmd) Run(a *app) error {
 	p, err := run.ReadPlan(c.Dir)
 	if err != nil {
-		return said("enough", err)
+		return jobError("enough", err)
 	}
 	l := p.Load(c.Name)
 	if l == nil || l.Repeat == nil || l.Repeat.Until == nil {
-		return said("enough", fmt.Errorf("the plan has no load %q in a series", c.Name))
+		return jobError("enough", fmt.Errorf("the plan has no load %q in a series", c.Name))
 	}
 	events, err := job.ReadEvents(c.Dir)
 	if err != nil {
-		return said("enough", err)
+		return jobError("enough", err)
 	}
 	if job.SeriesEnd(events, l.Repeat.Group) != nil {
 		return nil
 	}
 	s := job.Series{Repeat: l.Repeat, Spent: job.SpentOn(p, events, l.Repeat.Group, a.now())}
 	if s.Values, err = a.seriesValues(c.Dir, p, l.Repeat); err != nil {
-		return said("enough", err)
+		return jobError("enough", err)
 	}
 	stopped, why, err := s.Over()
 	if err != nil {
-		return said("enough", err)
+		return jobError("enough", err)
 	}
 	if stopped == "" {
 		return exit(exitNotOver)
@@ -48,7 +48,7 @@ func (c jobEnoughCmd) Run(a *app) error {
 		Saved: s.Each().Seconds() * float64(l.Repeat.Of-l.Repeat.Index),
 	}
 	a.logf("profllm: no more than %d repeats are made: %s, %s", over.Done, stopped, why)
-	return said("enough", c.job(a).EndRepeats(c.Name, why, over))
+	return jobError("enough", c.job(a).EndRepeats(c.Name, why, over))
 }
 
 // seriesValues reads the metrics of the valid repeats before one, in their order.
