@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/profllm/profllm/pkg/document"
-	"github.com/profllm/profllm/pkg/lockfile"
+	"github.com/profllm/profllm/pkg/lockfile/locker"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -22,8 +22,8 @@ func (c lockCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	f, err := lockfile.Locker{Relative: relative, Log: a.logf}.Lock(dir)
-	var refused *lockfile.NotLockableError
+	f, err := locker.Lock(dir, locker.Options{Relative: relative, Log: a.logf})
+	var refused *locker.NotLockableError
 	switch {
 	case errors.As(err, &refused):
 		return fail(exitUsage, err)

@@ -1,8 +1,7 @@
 // Package lockfile reads and writes lock files, which reproduce a run: such a file has
 // the definitions that the run was planned from, and what must be found as it was.
 //
-// It compares plans with the file, and neither plans nor submits anything. A Locker makes the file from what
-// lies in a run's directory; everything else is pure.
+// It compares plans with the file. It is pure, and neither plans nor submits anything.
 //
 //	f, err := lockfile.Parse("run.lock.toml", data)
 //	for _, d := range f.Compare(plans) { … } // what would not be as it was

@@ -1,4 +1,6 @@
-package lockfile
+// Package locker makes the lock file of what was submitted or rehearsed, from what lies in its directory: the
+// plans and scripts, the definitions that are kept with them, and the records.
+package locker
 
 import (
 	"cmp"
@@ -8,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/profllm/profllm/pkg/lockfile"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/redact"
@@ -27,15 +30,15 @@ func notLockable(format string, args ...any) error {
 	return &NotLockableError{fmt.Errorf(format, args...)}
 }
 
-// Locker makes lock files of what was submitted or rehearsed.
-type Locker struct {
+// Options say how messages are given.
+type Options struct {
 	Relative func(path string) string         // shortens paths in messages
 	Log      func(format string, args ...any) // hears what the lock file lacks, and that it holds secrets
 }
 
 // Lock makes the lock file of a run's directory, or of a scenario's for all of its runs: what was planned
 // and, as far as records say it, found.
-func (l Locker) Lock(dir string) (*File, error) {
+func Lock(dir string, o Options) (*lockfile.File, error) {
 	root := run.Root(dir)
 	if root == "" {
 		return nil, notLockable("%s is neither a run of profllm nor the directory of a scenario\n\thint: "+
@@ -45,7 +48,9 @@ func (l Locker) Lock(dir string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{Scenario: sc.Name, Simulated: sc.Simulated, Launcher: sc.Launcher, Single: sc.Single, WorkDir: sc.WorkDir}
+	f := &lockfile.File{
+		Scenario: sc.Name, Simulated: sc.Simulated, Launcher: sc.Launcher, Single: sc.Single, WorkDir: sc.WorkDir,
+	}
 	var load run.LoadMark // of a point that shares another's service
 	if run.ReadJSON(filepath.Join(dir, run.LoadFile), &load) == nil {
 		dir = filepath.Join(dir, load.Run)
@@ -62,7 +67,7 @@ func (l Locker) Lock(dir string) (*File, error) {
 		if err != nil {
 			return nil, &NotLockableError{err}
 		}
-		r, err := l.run(filepath.Join(root, rel), rel, p)
+		r, err := o.run(filepath.Join(root, rel), rel, p)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +81,7 @@ func (l Locker) Lock(dir string) (*File, error) {
 			dir, root, filepath.Join(root, cmp.Or(sc.Runs...)))
 	}
 	f.Whole = len(f.Runs) == len(sc.Runs)
-	f.Files, err = l.definitions(filepath.Join(root, run.DefinitionDir))
+	f.Files, err = o.definitions(filepath.Join(root, run.DefinitionDir))
 	return f, err
 }
 
@@ -98,29 +103,29 @@ func lockable(dir, root string) (run.Scenario, error) {
 }
 
 // run is one run: its plan, and what its record says was found.
-func (l Locker) run(dir, rel string, p *plan.Plan) (Run, error) {
-	r := Run{
+func (o Options) run(dir, rel string, p *plan.Plan) (lockfile.Run, error) {
+	r := lockfile.Run{
 		RunID: p.RunID, Test: p.Test, Iteration: p.Iteration, Step: p.Step, Engine: p.Workload,
 		Model: p.Config.Model, ModelRevision: p.Source.ModelRevision,
-		Image: p.Image, ImageDigest: p.ImageDigest, Settings: Table(p.Settings(&p.Loads[0])),
+		Image: p.Image, ImageDigest: p.ImageDigest, Settings: lockfile.Table(p.Settings(&p.Loads[0])),
 	}
 	heads := map[string]string{}
 	for _, c := range p.Source.Repositories {
 		heads[c.URL] = c.Commit
 	}
-	r.Repositories = Table(heads)
-	planned, err := readPlanned(dir, RootOf(p, rel), p)
+	r.Repositories = lockfile.Table(heads)
+	planned, err := readPlanned(dir, lockfile.RootOf(p, rel), p)
 	if err != nil {
 		return r, err
 	}
 	if r.Plan, r.Script, err = planned.Printed(); err != nil {
 		return r, err
 	}
-	if err := l.addFound(&r, dir, p); err != nil {
+	if err := o.addFound(&r, dir, p); err != nil {
 		return r, err
 	}
 	if r.Image != "" && r.ImageDigest == "" && !p.Simulated {
-		l.Log("note: the digest of image %s is not known, so the name may point to another image later "+
+		o.Log("note: the digest of image %s is not known, so the name may point to another image later "+
 			"(use profllm stage, or a name with @sha256:…)", r.Image)
 	}
 	return r, nil
@@ -128,14 +133,14 @@ func (l Locker) run(dir, rel string, p *plan.Plan) (Run, error) {
 
 // addFound adds what the record of a run says was found: the engine's version, the model's revision and the
 // image's digest.
-func (l Locker) addFound(r *Run, dir string, p *plan.Plan) error {
+func (o Options) addFound(r *lockfile.Run, dir string, p *plan.Plan) error {
 	below, err := filepath.Rel(p.Dir, p.Loads[0].Dir)
 	if err != nil {
 		return err
 	}
 	data, err := regular.ReadFile(filepath.Join(dir, below, run.ResultFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		l.Log("note: %[1]s has no record, so the engine's version is not locked: run profllm collect %[1]s", l.Relative(dir))
+		o.Log("note: %[1]s has no record, so the engine's version is not locked: run profllm collect %[1]s", o.Relative(dir))
 		return nil
 	}
 	if err != nil {
@@ -153,8 +158,8 @@ func (l Locker) addFound(r *Run, dir string, p *plan.Plan) error {
 }
 
 // readPlanned reads a run and its hooks as they were printed.
-func readPlanned(dir, root string, p *plan.Plan) (Planned, error) {
-	out := Planned{Plan: p, Root: root}
+func readPlanned(dir, root string, p *plan.Plan) (lockfile.Planned, error) {
+	out := lockfile.Planned{Plan: p, Root: root}
 	var err error
 	if out.Script, err = regular.ReadFile(filepath.Join(dir, run.ScriptFile)); err != nil {
 		return out, err
@@ -178,8 +183,8 @@ func readPlanned(dir, root string, p *plan.Plan) (Planned, error) {
 }
 
 // definitions reads the definitions that are kept with the results.
-func (l Locker) definitions(dir string) ([]Definition, error) {
-	var files []Definition
+func (o Options) definitions(dir string) ([]lockfile.Definition, error) {
+	var files []lockfile.Definition
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -193,10 +198,10 @@ func (l Locker) definitions(dir string) ([]Definition, error) {
 			return err
 		}
 		if redact.Shaped(string(data)) {
-			l.Log("warning: %s seems to contain a secret, and so does the lock file: "+
-				"write { env = … } or { file = … } before you share it", l.Relative(name))
+			o.Log("warning: %s seems to contain a secret, and so does the lock file: "+
+				"write { env = … } or { file = … } before you share it", o.Relative(name))
 		}
-		files = append(files, Definition{Name: filepath.ToSlash(rel), Text: string(data)})
+		files = append(files, lockfile.Definition{Name: filepath.ToSlash(rel), Text: string(data)})
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {
