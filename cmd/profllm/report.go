@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -17,7 +15,6 @@ import (
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/regular"
-	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/report/format"
 	"github.com/profllm/profllm/pkg/run"
@@ -67,7 +64,7 @@ func (a *app) writeReport(r *report.Report, f reportFlags) error {
 // showReport prints a report.
 func (a *app) showReport(r *report.Report, form string) error {
 	if s := a.screenOf(a.stdout); form == "text" && s != (terminal.Screen{}) {
-		return format.Show(onScreen(a.stdout, s), r, s)
+		return format.Show(s.Writer(a.stdout), r, s)
 	}
 	return format.Write(a.stdout, r, form)
 }
@@ -194,7 +191,7 @@ func (c compareCmd) Run(ctx context.Context, a *app) error {
 	for i := range r.Judgements {
 		j := &r.Judgements[i]
 		one, two := j.Missing()
-		j.Commands = slices.Concat(a.moreRuns(j.First, one, j.Kind), a.moreRuns(j.Second, two, j.Kind))
+		j.Commands = slices.Concat(definition.MoreRuns(j.First.Runs, one, j.Kind, &a.archives), definition.MoreRuns(j.Second.Runs, two, j.Kind, &a.archives))
 	}
 	if err := a.writeReport(r, c.reportFlags); err != nil {
 		return err
@@ -235,65 +232,4 @@ func (a *app) loadRuns(ctx context.Context, paths ...string) (runs []records.Run
 		runs[i].Dir, runs[i].Problem = a.archives.Named(runs[i].Dir), a.archives.Named(runs[i].Problem)
 	}
 	return runs, done, nil
-}
-
-// moreRuns is the command that makes runs like those of a side, from the definitions
-// that are kept with them; nothing if they are not there.
-func (a *app) moreRuns(s report.Side, missing int, kind records.Kind) []string {
-	if missing == 0 || len(s.Runs) == 0 {
-		return nil
-	}
-	root, ok := scenarioRoot(a.archives.OnDisk(s.Runs[len(s.Runs)-1]))
-	if !ok {
-		return nil
-	}
-	each := 0
-	for _, dir := range s.Runs {
-		if r, ok := scenarioRoot(a.archives.OnDisk(dir)); ok && r == root {
-			each++
-		}
-	}
-	verb, simulate := "slurm submit", ""
-	var sc run.Scenario
-	switch local := run.ReadJSON(filepath.Join(root, run.ScenarioFile), &sc) == nil && sc.Local; {
-	case kind.Simulated() && local:
-		verb, simulate = "rehearse", fmt.Sprintf(" --speed %d", kind.Speed())
-	case kind.Simulated():
-		simulate = " --simulate"
-	}
-	var commands []string
-	if file := a.archives.File(root); file != "" {
-		quoted, err := render.Quote(file)
-		if err != nil {
-			return nil
-		}
-		force := ""
-		if verb == "rehearse" { // its links lead to the program
-			force = "--force "
-		}
-		commands = append(commands, fmt.Sprintf("profllm archive --restore %s%s", force, quoted))
-		root = filepath.Join(filepath.Dir(file), filepath.Base(root))
-	}
-	definitions := filepath.Join(root, run.DefinitionDir)
-	var words []string
-	for _, path := range []string{filepath.Join(definitions, definition.ScenarioCopy), filepath.Join(definitions, definition.SystemCopy), filepath.Dir(root)} {
-		q, err := render.Quote(path)
-		if err != nil {
-			return nil // no shell takes such a name
-		}
-		words = append(words, q)
-	}
-	times := (missing + each - 1) / each
-	return append(commands, fmt.Sprintf("profllm %s %s --system %s --output-dir %s%s  # times %d", verb, words[0], words[1], words[2], simulate, times))
-}
-
-// scenarioRoot finds the scenario's directory that a run lies in.
-func scenarioRoot(dir string) (string, bool) {
-	for range 5 { // <scenario>/<test>/<iteration>/<step>/<repeat>
-		if _, err := os.Stat(filepath.Join(dir, run.DefinitionDir, definition.ScenarioCopy)); err == nil {
-			return dir, true
-		}
-		dir = filepath.Dir(dir)
-	}
-	return "", false
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 const speedScenario = `name = "curve"
@@ -162,7 +163,7 @@ func TestNeverReadyEnds(t *testing.T) {
 // On a terminal one line says how far the rehearsal is; what is said meanwhile goes above.
 func TestProgressLine(t *testing.T) {
 	var b bytes.Buffer
-	l := &progressLine{text: &b, screen: &b, terminal: true, cols: 40}
+	l := progressLine{&terminal.StatusLine{Text: &b, Device: &b, Columns: 40}, true}
 	l.show(campaign.RehearsalProgress{Over: 1, Of: 3, Left: 41 * time.Second})
 	const line = "rehearsal: 1 of 3 runs over, about 41s l" // cut to fit
 	require.Equal(t, line[:39], b.String())
@@ -170,14 +171,14 @@ func TestProgressLine(t *testing.T) {
 	_, err := l.Write([]byte("a note\n"))
 	require.NoError(t, err)
 	require.Equal(t, "\r\x1b[Ka note\n"+line[:39], b.String())
-	l.clear()
+	l.Set("")
 	b.Reset()
 	ended := []campaign.Ended{{Dir: "x/a/0", State: run.State{State: run.Succeeded}}, {Dir: "x/b/0", State: run.State{State: run.Failed}}}
 	l.show(campaign.RehearsalProgress{Over: 3, Of: 3, Ended: ended})
 	require.Equal(t, "x/b/0: failed (3 of 3 runs over)\nrehearsal: 3 of 3 runs over", b.String(), "only the failed run keeps a line")
 
 	b.Reset()
-	l = &progressLine{text: &b, screen: &b}
+	l = progressLine{&terminal.StatusLine{Text: &b, Device: &b}, false}
 	l.show(campaign.RehearsalProgress{Over: 1, Of: 3, Left: 41 * time.Second})
 	require.Empty(t, b.String(), "a file gets no line that moves")
 	l.show(campaign.RehearsalProgress{Over: 3, Of: 3, Ended: ended})

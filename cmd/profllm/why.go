@@ -96,7 +96,7 @@ func (a *app) tellLogs(paths ...string) ([]story.Story, error) {
 // printStories shows one story whole; of several, those without a failure in a line.
 func (a *app) printStories(stories []story.Story) error {
 	screen := a.screenOf(a.stdout)
-	out := onScreen(a.stdout, screen)
+	out := screen.Writer(a.stdout)
 	for i, s := range stories {
 		if i > 0 {
 			fmt.Fprintln(out)

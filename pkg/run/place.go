@@ -57,3 +57,18 @@ func found(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
+
+// Scenarios are the directories of scenarios in a folder of results, by name.
+func Scenarios(folder string) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var roots []string
+	for _, e := range entries {
+		if root := filepath.Join(folder, e.Name()); found(filepath.Join(root, ScenarioFile)) {
+			roots = append(roots, root)
+		}
+	}
+	return roots, nil
+}

@@ -30,9 +30,9 @@ const leastRuns = 32
 
 // Options say what else than the files of a run decides what its record says.
 type Options struct {
-	Version    string // of this program
-	Executable string // the file of this program, "" if it is not known
-	Now        time.Time
+	Version    string                // of this program
+	Executable string                // the file of this program, "" if it is not known
+	Now        time.Time             // in the zone of the times of Slurm
 	Skip       func(dir string) bool // runs that are not remembered, such as those of an unpacked archive; nil: none
 }
 
@@ -106,7 +106,7 @@ func (o Options) program() string {
 		words = append(words, st.Size(), st.ModTime().UnixNano())
 	}
 	for _, month := range []time.Month{time.January, time.July} {
-		name, offset := time.Date(o.Now.Year(), month, 1, 0, 0, 0, 0, time.Local).Zone()
+		name, offset := time.Date(o.Now.Year(), month, 1, 0, 0, 0, 0, o.Now.Location()).Zone()
 		words = append(words, name, offset)
 	}
 	return fmt.Sprint(words...)
