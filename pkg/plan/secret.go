@@ -178,4 +178,6 @@ func absolute(file, workDir string) string {
 var shellWord = regexp.MustCompile(`[A-Za-z_]\w*`)
 
 // namesSecret reports whether shell text names what holds a secret.
-func namesSecret(shell string) bool { return slices.ContainsFunc(shellWord.FindAllString(shell, -1), redact.Key) }
+func namesSecret(shell string) bool {
+	return slices.ContainsFunc(shellWord.FindAllString(shell, -1), redact.Key)
+}
