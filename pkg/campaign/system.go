@@ -84,9 +84,9 @@ func (c *Client) SystemOf(ctx context.Context, d *definition.Files, file string,
 // gpusLine is where a system file says how many GPUs its nodes have.
 var gpusLine = regexp.MustCompile(`(?m)^[ \t]*gpus_per_node[ \t]*=.*$`)
 
-// shaped is the system with other nodes, as the options say. Its source says so too: it
+// withGPUsPerNode is the system with other nodes, as the options say. Its source says so too: it
 // is kept with the results.
-func (f Options) shaped(sys *config.System) (*config.System, error) {
+func (f Options) withGPUsPerNode(sys *config.System) (*config.System, error) {
 	if f.GPUsPerNode == 0 {
 		return sys, nil
 	}
