@@ -145,8 +145,12 @@ func (c confirmCmd) answer(ctx context.Context, a *app, root string, err error) 
 	for i, rel := range s.Runs {
 		dirs[i] = filepath.Join(root, rel)
 	}
-	if now.Open, err = a.client().CatchUp(ctx, dirs); err != nil {
+	open, err := a.client().CatchUp(ctx, dirs)
+	if err != nil {
 		return err
+	}
+	if now.Open = open.Text; open.Stuck != nil {
+		a.logf("%s", open.Stuck)
 	}
 	if now.Open != "" {
 		now.Over = len(dirs) - len(slices.DeleteFunc(slices.Clone(dirs), campaign.Settled))

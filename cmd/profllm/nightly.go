@@ -76,8 +76,10 @@ func (c nightlyCmd) night(ctx context.Context, a *app) (nightly.Outcome, error) 
 	if err != nil {
 		return nightly.Outcome{}, err
 	}
+	client := a.client()
+	client.EndStuck = true // nobody watches
 	act := nightly.Act{
-		Client: a.client(), Wait: c.Wait, Allow: a.allow(c.MaxNodeHours, c.Yes), Judge: nightly.Options{Tolerance: c.Tolerance, Baselines: c.Baselines},
+		Client: client, Wait: c.Wait, Allow: a.allow(c.MaxNodeHours, c.Yes), Judge: nightly.Options{Tolerance: c.Tolerance, Baselines: c.Baselines},
 		Submit: func(root string) error {
 			err := a.submit(ctx, root, submitFlags{Wait: c.Wait, Settle: c.Settle})
 			if code := codeOf(err); code == exitJobFailed || code == exitInvalid {

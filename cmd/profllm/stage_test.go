@@ -57,6 +57,12 @@ func TestNotStagedIsNoted(t *testing.T) {
 	_, _, stderr = profllm("slurm", "dry-run", scenario, site, "--launcher=bare")
 	require.NotContains(t, stderr, note)
 
+	wrong := dir + "/wrong.toml"
+	require.NoError(t, os.WriteFile(wrong, []byte(strings.ReplaceAll(string(data), " }\n", ", decode = { tensor_parallel_size = 64 } }\n")), 0o644))
+	code, _, stderr = profllm("slurm", "dry-run", wrong, site)
+	require.Equal(t, exitDefinition, code, stderr)
+	require.NotContains(t, stderr, note, "nothing fetches an image of a plan that is refused")
+
 	code, _, stderr = profllm("stage", scenario, site, "--image-size=0")
 	require.Zero(t, code, stderr)
 	_, _, stderr = profllm("slurm", "dry-run", scenario, site)

@@ -27,6 +27,9 @@ type Client struct {
 	Now        func() time.Time
 	Uptime     func() string // of this machine, see run.Uptime
 	Events     Events
+	// EndStuck lets Follow end with a StuckError once no job goes on without somebody's doing,
+	// because nobody reads its warnings.
+	EndStuck bool
 
 	unkept bool // it was said that states cannot be written
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/regular"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/source"
 )
 
 // System reads the system file, or asks Slurm. A simulation falls back to the built-in
@@ -45,6 +47,11 @@ func (c *Client) System(ctx context.Context, file string, simulate bool) (*confi
 // ParseSystem reads a system file, and puts its signatures to the checks of the
 // built-in ones.
 func ParseSystem(file string, data []byte) (*config.System, error) {
+	if t, err := source.Parse(file, data); err == nil {
+		if err := scenario.Mistaken(t, "system"); err != nil {
+			return nil, err
+		}
+	}
 	sys, err := config.Parse(file, data)
 	if err != nil {
 		return nil, err

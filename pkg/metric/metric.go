@@ -69,7 +69,8 @@ func (m Metric) Of(r *result.Result) Value {
 		return Value{}
 	}
 	v := m.of(r)
-	if v != nil && r.Validity != nil && (slices.Contains(r.Validity.Withheld, m.Key) || slices.Contains(r.Validity.Withheld, m.Key+".value")) {
+	withheld := func(key string) bool { return key == m.Key || key == m.Key+".value" }
+	if v != nil && r.Validity != nil && slices.ContainsFunc(r.Validity.Withheld, withheld) {
 		return Value{Withheld: true}
 	}
 	return Value{Number: v}
@@ -177,16 +178,21 @@ var (
 	}}
 )
 
+// TTFT and TPOT are the mean, the median and the P99 of each.
+var (
+	TTFT = []Metric{MeanTTFT, MedianTTFT, P99TTFT}
+	TPOT = []Metric{MeanTPOT, MedianTPOT, P99TPOT}
+)
+
 // Usual are those that are judged where nothing else is asked: few, because each
 // further one makes the others harder to believe.
 var Usual = []Metric{Throughput, MedianTTFT, P99TTFT, MedianTPOT, P99TPOT, Accuracy}
 
 // All are those that a table may show beside further latencies.
-var All = slices.Concat(served, GPU, offline())
+var All = slices.Concat(TTFT, TPOT, served, GPU, offline())
 
-// served are those of a server under load, and of an evaluation.
+// served are the others of a server under load, and those of an evaluation.
 var served = []Metric{
-	MeanTTFT, MedianTTFT, P99TTFT, MeanTPOT, MedianTPOT, P99TPOT,
 	Successful, SuccessShare, Throughput, PerUser, PerGPU, Accuracy,
 	rate("request_throughput", "Requests", "1/s", func(m *result.Metrics) *float64 { return m.RequestThroughput }),
 	rate("request_goodput", "Goodput", "1/s", func(m *result.Metrics) *float64 { return m.RequestGoodput }),
@@ -198,12 +204,13 @@ var served = []Metric{
 
 // GPU is what the GPUs that served did in the client's window.
 var GPU = []Metric{
-	{Key: "avg_gpu_utilization", Name: "GPU use", Unit: "%", Better: Higher, Digits: 1, of: func(r *result.Result) *float64 {
-		if r.System == nil {
-			return nil
-		}
-		return r.System.AvgGPUUtilization
-	}},
+	{Key: "avg_gpu_utilization", Name: "GPU use", Unit: "%", Better: Higher, Digits: 1,
+		of: func(r *result.Result) *float64 {
+			if r.System == nil {
+				return nil
+			}
+			return r.System.AvgGPUUtilization
+		}},
 	drawn("gpu_power_w", "GPU power", "W", 0, func(m *result.Metrics) *float64 { return m.GPUPower }),
 	drawn("gpu_energy_j", "GPU energy", "J", 0, func(m *result.Metrics) *float64 { return m.GPUEnergy }),
 	drawn("joules_per_output_token", "Energy/output token", "J", 3,

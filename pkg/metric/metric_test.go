@@ -3,10 +3,11 @@ package metric_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/report/reporttest"
 	"github.com/profllm/profllm/pkg/result"
-	"github.com/stretchr/testify/require"
 )
 
 func TestFindMetric(t *testing.T) {

@@ -17,7 +17,7 @@ type Case struct {
 	Test      string `json:"test"`
 	Iteration int    `json:"iteration"`
 	Step      int    `json:"step,omitempty"`   // from 1; 0: no point of a sweep
-	Point     string `json:"point,omitempty"`  // what the sweep chose there, such as "tensor_parallel_size=2 max_concurrency=4"
+	Point     string `json:"point,omitempty"`  // what the sweep chose there, such as "max_concurrency=4"
 	Phase     string `json:"phase,omitempty"`  // of a test with several loads
 	Repeat    int    `json:"repeat,omitempty"` // from 1; 0: measured once
 }

@@ -3,9 +3,10 @@ package records_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report/reporttest"
-	"github.com/stretchr/testify/require"
 )
 
 // covers: PL-Q16

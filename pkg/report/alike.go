@@ -25,15 +25,20 @@ var required = []struct {
 }{
 	{"endpoint", []string{"bench_cmd_args.endpoint"}, func(b *result.Benchmark) string { return b.Endpoint }},
 	{tokenizerField, tokenizerKeys, none},
-	{"data", []string{"bench_cmd_args.dataset_path", "bench_cmd_args.dataset_name"}, func(b *result.Benchmark) string { return b.DatasetName }},
-	{"input tokens", []string{"bench_cmd_args.random_input_len", "bench_cmd_args.input_tokens"}, func(b *result.Benchmark) string { return whole(b.InputTokens) }},
-	{"output tokens", []string{"bench_cmd_args.random_output_len", "bench_cmd_args.output_tokens"}, func(b *result.Benchmark) string { return whole(b.OutputTokens) }},
+	{"data", []string{"bench_cmd_args.dataset_path", "bench_cmd_args.dataset_name"},
+		func(b *result.Benchmark) string { return b.DatasetName }},
+	{"input tokens", []string{"bench_cmd_args.random_input_len", "bench_cmd_args.input_tokens"},
+		func(b *result.Benchmark) string { return whole(b.InputTokens) }},
+	{"output tokens", []string{"bench_cmd_args.random_output_len", "bench_cmd_args.output_tokens"},
+		func(b *result.Benchmark) string { return whole(b.OutputTokens) }},
 }
 
 const tokenizerField = "tokenizer"
 
 // tokenizerKeys name the tokenizer; without one of the first it is the model's.
-var tokenizerKeys = []string{"bench_cmd_args.tokenizer", "cmd_args.tokenizer", "cmd_args.decode.tokenizer", result.ModelSetting}
+var tokenizerKeys = []string{
+	"bench_cmd_args.tokenizer", "cmd_args.tokenizer", "cmd_args.decode.tokenizer", result.ModelSetting,
+}
 
 func none(*result.Benchmark) string { return "" }
 
@@ -183,7 +188,8 @@ func sameTokenizer(a, b []*records.Run) bool {
 // weights are stored.
 func weightless(model string) string {
 	name := strings.ToLower(result.ModelName(model))
-	name = strings.TrimPrefix(name[strings.LastIndexByte(name, '/')+1:], "meta-") // as in Meta-Llama-3.1, which others call Llama-3.1
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	name = strings.TrimPrefix(name, "meta-") // as in Meta-Llama-3.1, which others call Llama-3.1
 	words := strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' })
 	kept := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return slices.Contains(precisions, w) })
 	if len(kept) == 0 {
@@ -193,8 +199,8 @@ func weightless(model string) string {
 }
 
 // precisions are the words by which names tell how weights are stored.
-var precisions = strings.Fields(`bf16 fp32 fp16 f16 fp8 fp4 nvfp4 mxfp4 mxfp8 int8 int4 w8a8 w8a16 w4a16 w4a8 w4a4 4bit 8bit
-	awq gptq bnb gguf marlin quantized dynamic block`)
+var precisions = strings.Fields(`bf16 fp32 fp16 f16 fp8 fp4 nvfp4 mxfp4 mxfp8 int8 int4 w8a8 w8a16 w4a16 w4a8 w4a4
+	4bit 8bit awq gptq bnb gguf marlin quantized dynamic block`)
 
 // recorded is what no setting says; the first two are part of a run's key.
 var recorded = []struct {

@@ -55,7 +55,7 @@ var sections = []struct {
 	name, axis string
 	metrics    []metric.Metric
 }{
-	{"Latency", "Latency (ms)", []metric.Metric{metric.MeanTTFT, metric.MedianTTFT, metric.P99TTFT, metric.MeanTPOT, metric.MedianTPOT, metric.P99TPOT}},
+	{"Latency", "Latency (ms)", slices.Concat(metric.TTFT, metric.TPOT)},
 	{"Successful Prompts", "Prompts / %", []metric.Metric{metric.Successful, metric.SuccessShare}},
 	{"Throughput", "Throughput", []metric.Metric{metric.Throughput, metric.PerUser, metric.PerGPU}},
 	{"Quality", "Score", []metric.Metric{metric.Accuracy}},
@@ -212,8 +212,8 @@ func pointers(runs []records.Run) []*records.Run {
 
 // oneBesideOne cites NVIDIA/aicr#1197 and tenstorrent/tt-metal#55047.
 const oneBesideOne = "no significance is claimed: one run beside one says nothing about how much either varies; " +
-	"runs of one configuration were seen to differ by a CV of 0.1 to 0.33 % on a fixed machine and of 20 % on a shared one, " +
-	"and at a CV of 2 % one pair in 13 differs by more than 5 %"
+	"runs of one configuration were seen to differ by a CV of 0.1 to 0.33 % on a fixed machine " +
+	"and of 20 % on a shared one, and at a CV of 2 % one pair in 13 differs by more than 5 %"
 
 // set is the runs of a test: its iterations and repeats.
 type set struct {
@@ -322,13 +322,11 @@ func oneKind(entries []*Entry) (records.Kind, error) {
 // worse, they cannot be compared, or a side has no run that can be believed; or
 // whether a series got worse at its end, or none has a run that can be believed.
 func (r *Report) Bad() bool {
-	if len(r.LeftOut) > 0 && len(r.Trends) == 0 || slices.ContainsFunc(r.Trends, func(t Trend) bool { return t.Verdict == Regressed }) {
-		return true
-	}
-	for _, j := range r.Judgements {
-		if j.Verdict == Regressed || j.Verdict == NotComparable || len(j.First.Runs) == 0 || len(j.Second.Runs) == 0 {
-			return true
-		}
-	}
-	return false
+	return len(r.LeftOut) > 0 && len(r.Trends) == 0 ||
+		slices.ContainsFunc(r.Trends, func(t Trend) bool { return t.Verdict == Regressed }) ||
+		slices.ContainsFunc(r.Judgements, Judgement.bad)
+}
+
+func (j Judgement) bad() bool {
+	return j.Verdict == Regressed || j.Verdict == NotComparable || len(j.First.Runs) == 0 || len(j.Second.Runs) == 0
 }

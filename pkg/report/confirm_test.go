@@ -145,9 +145,8 @@ func TestSeriesOfRepeats(t *testing.T) {
 	require.Len(t, r.Runs, 6)
 	require.Len(t, r.Repeats, 1)
 	require.Len(t, r.Repeats[0].Series, 1, "one line for one start of the server")
-	var out bytes.Buffer
-	require.NoError(t, format.Text(&out, r))
-	require.Contains(t, out.String(), "agg: 6 repeats, to know the median of output_throughput to ±2 %; stopped: precise, known to ±0.3 %; saved 3 repeats, 4.5 node-minutes")
+	out := text(t, r)
+	require.Contains(t, out, "agg: 6 repeats, to know the median of output_throughput to ±2 %; stopped: precise, known to ±0.3 %; saved 3 repeats, 4.5 node-minutes")
 }
 
 // The two tests of a confirmation may have one name and differ in the image alone: they

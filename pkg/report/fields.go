@@ -34,9 +34,14 @@ func groupsOf(a, b fields) []string {
 			have[k] = len(fields) > 0 || have[k]
 		}
 	}
-	order := []string{groupLoad, groupEngine, groupFlags, groupEnv, groupPlacement, groupHardware, groupSoftware, groupValidity}
+	order := []string{
+		groupLoad, groupEngine, groupFlags, groupEnv, groupPlacement, groupHardware, groupSoftware, groupValidity,
+	}
 	rank := func(name string) int {
-		return slices.IndexFunc(order, func(g string) bool { return g == name || strings.HasSuffix(g, " ") && strings.HasPrefix(name, g) })
+		if strings.HasPrefix(name, groupFlags) {
+			name = groupFlags // of any role
+		}
+		return slices.Index(order, name)
 	}
 	return slices.SortedFunc(func(yield func(string) bool) {
 		for k, ok := range have {

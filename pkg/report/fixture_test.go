@@ -1,6 +1,15 @@
 package report_test
 
-import "github.com/profllm/profllm/pkg/report/reporttest"
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/report/format"
+	"github.com/profllm/profllm/pkg/report/reporttest"
+)
 
 // numbers is what a record measured; the other fixtures have short names as well.
 type numbers = reporttest.Numbers
@@ -31,3 +40,11 @@ var (
 	writePlan   = reporttest.WritePlan
 	writeRecord = reporttest.WriteRecord
 )
+
+// text is the report as text.
+func text(t *testing.T, rep *report.Report) string {
+	t.Helper()
+	var out bytes.Buffer
+	require.NoError(t, format.Text(&out, rep))
+	return out.String()
+}

@@ -289,39 +289,26 @@ func TestSidesMirror(t *testing.T) {
 		d, err := report.Diff(&first[0], &second[0])
 		require.NoError(t, err)
 		for _, section := range ab.Comparisons[0].Sections {
-			for _, row := range section.Rows {
-				if row.Difference == nil {
+			for _, x := range section.Rows {
+				if x.Difference == nil {
 					continue
 				}
-				require.Equal(t, *row.Values[1].Number-*row.Values[0].Number, row.Difference.Absolute, row.Key)
-				other := find(t, ba.Comparisons[0], row.Key).Difference
-				require.Equal(t, -row.Difference.Absolute, other.Absolute)
+				require.Equal(t, *x.Values[1].Number-*x.Values[0].Number, x.Difference.Absolute, x.Key)
+				other := row(t, ba.Comparisons[0], x.Key).Difference
+				require.Equal(t, -x.Difference.Absolute, other.Absolute)
 				for _, number := range d.Numbers {
-					if number.Key == row.Key {
-						require.Equal(t, row.Difference, number.Difference, "compare and diff say the same")
+					if number.Key == x.Key {
+						require.Equal(t, x.Difference, number.Difference, "compare and diff say the same")
 					}
 				}
 				for _, m := range ab.Judgements[0].Metrics {
-					if m.Key == row.Key && m.Percent != nil {
-						require.InDelta(t, *m.Percent, *row.Difference.Percent, 1e-9, "and so do the sets")
+					if m.Key == x.Key && m.Percent != nil {
+						require.InDelta(t, *m.Percent, *x.Difference.Percent, 1e-9, "and so do the sets")
 					}
 				}
 			}
 		}
 	}
-}
-
-func find(t *testing.T, c report.Comparison, key string) report.Row {
-	t.Helper()
-	for _, s := range c.Sections {
-		for _, row := range s.Rows {
-			if row.Key == key {
-				return row
-			}
-		}
-	}
-	t.Fatalf("no %s", key)
-	return report.Row{}
 }
 
 // opposite requires two percentages of either side's median to be of opposite signs.
@@ -406,10 +393,9 @@ func TestRunsThatAreAlike(t *testing.T) {
 	require.InDelta(t, 990, *rate.Low, 1e-9)
 	require.InDelta(t, 1011, *rate.High, 1e-9)
 	require.Nil(t, r.Repeats[1].Metrics["output_throughput"].Low)
-	var out bytes.Buffer
-	require.NoError(t, format.Text(&out, r))
-	require.Regexp(t, `a +Throughput \(tok/s\) +6 +1000.5000 +\[990.0000, 1011.0000\] +0.8\d +one/a/3`, out.String())
-	require.Contains(t, out.String(), "none below 6 runs")
+	out := text(t, r)
+	require.Regexp(t, `a +Throughput \(tok/s\) +6 +1000.5000 +\[990.0000, 1011.0000\] +0.8\d +one/a/3`, out)
+	require.Contains(t, out, "none below 6 runs")
 	require.Empty(t, report.Build(load(t, "six"), report.Options{}).Repeats)
 }
 
@@ -447,10 +433,9 @@ func TestThresholdsOfASide(t *testing.T) {
 	runsOf(t, "two", 6, 1000, 50, 1)
 	r := pair(t)
 	require.Equal(t, []string{"rounds = 1, looser than the default 5"}, r.Judgements[0].First.Accepts)
-	var out bytes.Buffer
-	require.NoError(t, format.Text(&out, r))
-	require.Equal(t, 1, strings.Count(out.String(), "accepted by thresholds of its own"))
-	require.Contains(t, out.String(), "first: accepted by thresholds of its own: rounds = 1, looser than the default 5")
+	out := text(t, r)
+	require.Equal(t, 1, strings.Count(out, "accepted by thresholds of its own"))
+	require.Contains(t, out, "first: accepted by thresholds of its own: rounds = 1, looser than the default 5")
 }
 
 // One evaluation beside another of the same questions is tested question by

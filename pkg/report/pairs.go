@@ -12,7 +12,8 @@ import (
 // Confirm is Pair of two tests whose runs alternated: the runs of one iteration are a
 // pair, and the pairs decide. Phases of the same name belong together.
 func Confirm(a, b []records.Run, metrics []metric.Metric) (*Report, error) {
-	return hold(sets(a), sets(b), question{metrics: metrics, pairs: true}, func(x, y set) bool { return x.phase == y.phase })
+	together := func(x, y set) bool { return x.phase == y.phase }
+	return hold(sets(a), sets(b), question{metrics: metrics, pairs: true}, together)
 }
 
 // Paired is what pairs of runs say of a metric. Percent are of the first's median.

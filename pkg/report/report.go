@@ -72,7 +72,7 @@ type Entry struct {
 	// are compared with their like only.
 	Kind     records.Kind            `json:"kind,omitempty"`
 	Imported string                  `json:"imported,omitempty"` // the program that measured, if it was another
-	Usable   bool                    `json:"usable"`             // valid or suspect: its numbers may be shown beside others
+	Usable   bool                    `json:"usable"`             // valid or suspect: may stand beside others
 	Reason   string                  `json:"reason,omitempty"`
 	Foreign  string                  `json:"foreign,omitempty"` // client whose files were found alone
 	Metrics  map[string]metric.Value `json:"metrics,omitempty"`

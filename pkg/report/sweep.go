@@ -64,7 +64,10 @@ type Cost struct {
 	SavedUSD      *float64 `json:"saved_usd,omitempty"`
 }
 
-var sweepMetrics = []metric.Metric{metric.Throughput, metric.PerGPU, metric.PerUser, metric.MedianTTFT, metric.P99TTFT, metric.MedianTPOT, metric.P99TPOT, metric.SuccessShare, metric.Accuracy}
+var sweepMetrics = []metric.Metric{
+	metric.Throughput, metric.PerGPU, metric.PerUser, metric.MedianTTFT, metric.P99TTFT, metric.MedianTPOT, metric.P99TPOT,
+	metric.SuccessShare, metric.Accuracy,
+}
 
 // addSweeps makes a table of the points of each sweep, and of each phase of it.
 func (r *Report) addSweeps(objective metric.Metric) {
@@ -137,7 +140,8 @@ func (s *Sweep) fill(entries []*Entry, keys []string) {
 	}
 	for _, m := range append([]metric.Metric{s.Objective}, sweepMetrics...) {
 		has := func(e *Entry) bool { return m.Of(e.Run.Result) != metric.Value{} }
-		if slices.ContainsFunc(entries, has) && !slices.ContainsFunc(s.Metrics, func(x metric.Metric) bool { return x.Key == m.Key }) {
+		same := func(x metric.Metric) bool { return x.Key == m.Key }
+		if slices.ContainsFunc(entries, has) && !slices.ContainsFunc(s.Metrics, same) {
 			s.Metrics = append(s.Metrics, m)
 		}
 	}
@@ -202,7 +206,8 @@ func dimensions(entries []*Entry) []string {
 		return all
 	}
 	for _, k := range all {
-		if strings.HasPrefix(k, "bench_cmd_args.") && !slices.ContainsFunc(keys, func(have string) bool { return have == k || strings.HasPrefix(k, have+".") }) {
+		within := func(have string) bool { return have == k || strings.HasPrefix(k, have+".") }
+		if strings.HasPrefix(k, "bench_cmd_args.") && !slices.ContainsFunc(keys, within) {
 			keys = append(keys, k)
 		}
 	}

@@ -15,13 +15,6 @@ import (
 	"github.com/profllm/profllm/pkg/report/format"
 )
 
-func text(t *testing.T, rep *report.Report) string {
-	t.Helper()
-	var out bytes.Buffer
-	require.NoError(t, format.Text(&out, rep))
-	return out.String()
-}
-
 // Settings that sweep.zip pairs are one dimension: the space is no product of both.
 func TestSweepOfPairs(t *testing.T) {
 	inTemp(t)

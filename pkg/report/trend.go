@@ -425,7 +425,8 @@ func (x *MetricTrend) conclude(tests int) error {
 	}
 	if need := stats.LeastSeries(tests); x.Verdict == NoChange && len(x.Points) < need {
 		x.Verdict, x.StartsNeeded = TooLittle, need
-		x.Why = fmt.Sprintf("%s of the %d in which one of so many series can show a change", quantity.Count(len(x.Points), "point"), need)
+		x.Why = fmt.Sprintf("%s of the %d in which one of so many series can show a change",
+			quantity.Count(len(x.Points), "point"), need)
 	}
 	if x.behind > 0 && x.Verdict != Regressed {
 		x.Verdict, x.Why, x.Marks = TooLittle, "the newest "+quantity.Count(x.behind, "start")+" of the server have none", nil
@@ -447,6 +448,6 @@ func (r *Report) trendSummary() string {
 			count[x.Verdict]++
 		}
 	}
-	return fmt.Sprintf("%s in series, %d left out; metrics of %d series: %s", quantity.Count(len(r.Runs)-len(r.LeftOut), "run"), len(r.LeftOut),
-		len(r.Trends), cmp.Or(tally(count), "none"))
+	return fmt.Sprintf("%s in series, %d left out; metrics of %d series: %s",
+		quantity.Count(len(r.Runs)-len(r.LeftOut), "run"), len(r.LeftOut), len(r.Trends), cmp.Or(tally(count), "none"))
 }

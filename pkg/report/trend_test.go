@@ -110,11 +110,10 @@ func TestTrendCause(t *testing.T) {
 	cut = trendOf(t, r.Trends[0], "output_throughput").Cuts[0]
 	require.Equal(t, []string{"cmd_args.docker_image_url: image:1 against image:2", "driver: 550 against 570"}, texts(cut.Differs))
 	require.True(t, cut.NotCausal)
-	var out bytes.Buffer
-	require.NoError(t, format.Text(&out, r))
-	require.Contains(t, out.String(), "regressed (first one/a/12, last before it one/a/11)")
-	require.Contains(t, out.String(), "changed there: driver: 550 against 570")
-	require.Contains(t, out.String(), "not causal")
+	out := text(t, r)
+	require.Contains(t, out, "regressed (first one/a/12, last before it one/a/11)")
+	require.Contains(t, out, "changed there: driver: 550 against 570")
+	require.Contains(t, out, "not causal")
 }
 
 // Another load is another series, unless the series are asked for otherwise; then what
@@ -208,19 +207,17 @@ func TestTrendLeftOut(t *testing.T) {
 		"one/a/3 invalid: no-tokens: 0 tokens", "one/a/4 suspect: throttled: 6 % of the samples", "one/a/5 simulated", "one/a/6 profiled",
 		"one/a/7 a copy: its run id was seen before", "one/a/8 partial",
 	}, why)
-	var out bytes.Buffer
-	require.NoError(t, format.Text(&out, r))
-	require.Contains(t, out.String(), "14 runs in series, 6 left out; metrics of 1 series: 5 no change found")
-	require.Contains(t, out.String(), "== Left out of every series")
+	out := text(t, r)
+	require.Contains(t, out, "14 runs in series, 6 left out; metrics of 1 series: 5 no change found")
+	require.Contains(t, out, "== Left out of every series")
 
 	nightsOf(t, "one", stepAt(20, 20, 0), func(_ int, r *result.Result) { r.Simulated = true })
 	r = trace(t, nil, nil, "one")
 	require.Equal(t, records.Simulated, r.Trends[0].Kind)
 	require.Empty(t, r.LeftOut)
-	out.Reset()
-	require.NoError(t, format.Text(&out, r))
-	require.Contains(t, out.String(), "SIMULATED: 20 of 20 runs")
-	require.Contains(t, out.String(), "== Trend: a (simulated): no change found")
+	out = text(t, r)
+	require.Contains(t, out, "SIMULATED: 20 of 20 runs")
+	require.Contains(t, out, "== Trend: a (simulated): no change found")
 
 	nightsOf(t, "one", stepAt(20, 20, 0), func(_ int, r *result.Result) { r.Validity = nil })
 	r = trace(t, nil, nil, "one")
@@ -261,9 +258,8 @@ func TestTrendStarts(t *testing.T) {
 	require.Len(t, p, 10)
 	require.Len(t, p[0].Runs, 3)
 	require.InDelta(t, 1000*(1+noise[0]/100)+1, p[0].Value, 1e-9, "the median")
-	var out bytes.Buffer
-	require.NoError(t, format.Text(&out, r))
-	require.Contains(t, out.String(), "30 runs of 10 starts of the server, each start a point")
+	out := text(t, r)
+	require.Contains(t, out, "30 runs of 10 starts of the server, each start a point")
 }
 
 // covers: PL-V28
@@ -290,9 +286,8 @@ func TestMixedHardware(t *testing.T) {
 	require.Equal(t, report.Same, j.Verdict, "the word does not hide the numbers")
 	b := report.Build(load(t, "one"), report.Options{})
 	require.Equal(t, []string{"driver: 550 (12 runs), 570 (8 runs)"}, b.Repeats[0].Mixed)
-	var out bytes.Buffer
-	require.NoError(t, format.Text(&out, b))
-	require.Contains(t, out.String(), "mixed-hardware: suspect, the runs of a are not alike: driver: 550 (12 runs), 570 (8 runs)")
+	out := text(t, b)
+	require.Contains(t, out, "mixed-hardware: suspect, the runs of a are not alike: driver: 550 (12 runs), 570 (8 runs)")
 	require.Empty(t, report.Build(load(t, "two"), report.Options{}).Repeats[0].Mixed)
 }
 
@@ -386,9 +381,8 @@ func TestTrendRedefined(t *testing.T) {
 	x := trendOf(t, r.Trends[0], "output_throughput")
 	require.Len(t, x.Points, 28)
 	require.Equal(t, []string{"one/a/12"}, x.Points[0].Runs)
-	var out bytes.Buffer
-	require.NoError(t, format.Text(&out, r))
-	require.Contains(t, out.String(), "Throughput: older runs are no points: version 2 of the metrics' definitions is unknown to this profllm")
+	out := text(t, r)
+	require.Contains(t, out, "Throughput: older runs are no points: version 2 of the metrics' definitions is unknown to this profllm")
 }
 
 // A metric that the newest starts lack has not stayed as it was: nobody knows. One that

@@ -202,7 +202,8 @@ func (v *MetricVerdict) conclude(tests int) error {
 		return nil
 	case v.Answers != nil:
 		v.Verdict, v.RunsNeeded = TooLittle, usualRuns
-		v.Why = fmt.Sprintf("of %d questions, %d only the first got right, %d only the second", v.Answers.Questions, v.Answers.OnlyFirst, v.Answers.OnlySecond)
+		v.Why = fmt.Sprintf("of %d questions, %d only the first got right, %d only the second",
+			v.Answers.Questions, v.Answers.OnlyFirst, v.Answers.OnlySecond)
 		return nil
 	case low != nil && max(-*low, *high) <= v.Floor:
 		if v.Verdict = Same; *v.AdjustedP <= stats.Alpha {

@@ -297,6 +297,9 @@ func Load(file File, tests []File, hooks HookFiles) (*Scenario, error) {
 	if top == nil {
 		return nil, c.Err()
 	}
+	if err := Mistaken(top, "scenario"); err != nil {
+		return nil, err
+	}
 	s := &Scenario{File: file.Name}
 	var head head
 	c.Add(source.Decode(top, &head))
@@ -434,7 +437,7 @@ func (t *Test) Nodes() (int, error) {
 	}
 	n, ok := v.Int()
 	if !ok || n < 1 || n > maxNodes {
-		return 0, source.Errorf(v.Pos, "num_nodes must be a number of nodes, 1 to %d, not %s", maxNodes, v.Shown())
+		return 0, source.Errorf(v.Pos, "num_nodes must be a number of nodes, 1 to %d, not %s", maxNodes, v.Shown()).Hintf("%s", v.Integer("num_nodes = "))
 	}
 	return int(n), nil
 }
@@ -454,26 +457,6 @@ func (r GitRepo) MountPoint() string {
 		return r.MountAs
 	}
 	return "/git/" + r.Directory()
-}
-
-// Kind says what a definition file is: "system" if it has the key scheduler,
-// "scenario" if it has Tests, else "test".
-func Kind(f File) (string, error) {
-	t, err := source.Parse(f.Name, f.Data)
-	if err != nil {
-		return "", err
-	}
-	return kind(t), nil
-}
-
-func kind(t *source.Table) string {
-	switch {
-	case t.Has("scheduler"):
-		return "system"
-	case t.Has("Tests"):
-		return "scenario"
-	}
-	return "test"
 }
 
 // LoadTest checks a test file on its own.

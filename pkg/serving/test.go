@@ -42,6 +42,8 @@ type Engine struct {
 	HostIP  string            // the variable that tells a server its own address
 	Keys    []string          // of a role: no options of the engine, besides those that every role has
 	Planned map[string]string // options that the plan sets, with underscores → what to do instead
+	// Known are options of its servers, with underscores: one near to them is misspelt.
+	Known   []string
 	Foreign map[string]string // options of other engines, with underscores → the name here, "" if there is none
 	// Names of the options that say how many GPUs an instance needs, with
 	// underscores; a role counts with the first that it has.
@@ -72,7 +74,8 @@ func Read(t scenario.Test, cfg *Config, e *Engine, needImage bool, c *source.Com
 	s.Decode = e.role(Decode, cfg.DecodeArgs, c)
 	s.extra(t, c)
 	for _, r := range s.Roles() {
-		s.Notes = append(append(s.Notes, r.misspelt()...), r.Options.UnquotedNotes(r.Kind)...)
+		s.misspelt(r, c)
+		s.Notes = append(s.Notes, r.Options.UnquotedNotes(r.Kind)...)
 	}
 	s.check(needImage, c)
 	return s

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+
+	"github.com/profllm/profllm/pkg/limit"
 )
 
 // A chunk is what the client takes from the payload of one event. Byte slices are JSON values that lie in the payload.
@@ -132,9 +134,6 @@ type scanner struct {
 	err   error
 }
 
-// deepest bounds the nesting of a payload.
-const deepest = 200
-
 func (s *scanner) fail(err error) {
 	if s.err == nil {
 		s.err = err
@@ -178,7 +177,7 @@ func (s *scanner) enter(open byte) bool {
 		return false
 	}
 	s.i++
-	if s.depth++; s.depth > deepest {
+	if s.depth++; s.depth > limit.Depth {
 		s.fail(errTooDeep)
 	}
 	return s.err == nil

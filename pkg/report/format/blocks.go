@@ -101,9 +101,7 @@ func shown(e *report.Entry) string {
 }
 
 // perTest are the columns of the table of tests, behind the successful prompts.
-var perTest = []metric.Metric{
-	metric.MeanTTFT, metric.MedianTTFT, metric.P99TTFT, metric.MeanTPOT, metric.MedianTPOT, metric.P99TPOT, metric.Accuracy,
-}
+var perTest = slices.Concat(metric.TTFT, metric.TPOT, []metric.Metric{metric.Accuracy})
 
 func perTestBlock(r *report.Report) block {
 	t := table{header: []string{
@@ -152,8 +150,8 @@ func apartBlock(r *report.Report) (block, bool) {
 func remarks(r *report.Report) []string {
 	var lines []string
 	if r.Simulated > 0 {
-		lines = append(lines, fmt.Sprintf("SIMULATED: %d of %d runs had a simulated engine; their numbers are not measurements",
-			r.Simulated, len(r.Runs)))
+		lines = append(lines, fmt.Sprintf("SIMULATED: %d of %d runs had a simulated engine; "+
+			"their numbers are not measurements", r.Simulated, len(r.Runs)))
 	}
 	for _, n := range r.Notes {
 		lines = append(lines, printable.Line(n))

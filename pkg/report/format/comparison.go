@@ -20,7 +20,8 @@ func comparisonBlock(c *report.Comparison) block {
 	}
 	runs := table{header: []string{"run", "label", "verdict", "directory"}}
 	for _, col := range c.Columns {
-		runs.row(c.Group, cell{text: col.Name}, cell{text: cut(col.Label)}, cell{text: string(col.Verdict)}, cell{text: col.Dir})
+		runs.row(c.Group,
+			cell{text: col.Name}, cell{text: cut(col.Label)}, cell{text: string(col.Verdict)}, cell{text: col.Dir})
 	}
 	b.tables = append(b.tables, runs)
 	for _, s := range c.Sections {
@@ -92,8 +93,8 @@ var panels = []struct {
 	metrics     []metric.Metric
 	series      []string
 }{
-	{"TTFT", "ms", []metric.Metric{metric.MeanTTFT, metric.MedianTTFT, metric.P99TTFT}, []string{"mean", "median", "P99"}},
-	{"TPOT", "ms", []metric.Metric{metric.MeanTPOT, metric.MedianTPOT, metric.P99TPOT}, []string{"mean", "median", "P99"}},
+	{"TTFT", "ms", metric.TTFT, []string{"mean", "median", "P99"}},
+	{"TPOT", "ms", metric.TPOT, []string{"mean", "median", "P99"}},
 	{"Successful prompts", "%", []metric.Metric{metric.SuccessShare}, []string{""}},
 	{"Throughput", "tok/s", []metric.Metric{metric.Throughput}, []string{""}},
 	{"TPS/User", "tok/s", []metric.Metric{metric.PerUser}, []string{""}},

@@ -46,7 +46,8 @@ func runRows(r *report.Report) [][]string {
 		}
 	}
 	header := []string{
-		"label", "scenario", "test", "phase", "iteration", "step", "group", "verdict", "kind", "usable", "reason", "run_id", "dir",
+		"label", "scenario", "test", "phase", "iteration", "step", "group",
+		"verdict", "kind", "usable", "reason", "run_id", "dir",
 	}
 	var metrics []metric.Metric
 	for _, m := range metric.All {
@@ -59,7 +60,8 @@ func runRows(r *report.Report) [][]string {
 	rows := [][]string{append(header, settings...)}
 	for _, e := range r.Runs {
 		row := []string{
-			e.Label, e.Case.Scenario, e.Case.Test, e.Case.Phase, strconv.Itoa(e.Case.Iteration), strconv.Itoa(e.Case.Step), e.Group,
+			e.Label, e.Case.Scenario, e.Case.Test, e.Case.Phase,
+			strconv.Itoa(e.Case.Iteration), strconv.Itoa(e.Case.Step), e.Group,
 			string(e.Verdict), string(e.Kind), strconv.FormatBool(e.Usable), e.Reason, e.RunID, e.Dir,
 		}
 		for _, m := range metrics {
@@ -76,25 +78,36 @@ func runRows(r *report.Report) [][]string {
 // trendRows are one for each point of each metric.
 func trendRows(r *report.Report) [][]string {
 	rows := [][]string{{
-		"test", "key", "kind", "metric", "unit", "time", "value", "part", "cut", "shift_percent", "p_adjusted", "marks", "verdict", "runs",
+		"test", "key", "kind", "metric", "unit", "time", "value",
+		"part", "cut", "shift_percent", "p_adjusted", "marks", "verdict", "runs",
 	}}
-	for _, t := range r.Trends {
-		for _, x := range t.Metrics {
-			part := 0 // counts the cuts before the point, whatever is believed of them
-			for i, p := range x.Points {
-				cut := make([]string, 4)
-				for _, c := range x.Cuts {
-					if c.Index == i {
-						part++
-						cut = []string{string(c.Verdict), csvNumber(c.Percent), csvNumber(&c.AdjustedP), strings.Join(marks(c.Marks), " ")}
-					}
+	for i := range r.Trends {
+		for k := range r.Trends[i].Metrics {
+			rows = append(rows, pointRows(&r.Trends[i], &r.Trends[i].Metrics[k])...)
+		}
+	}
+	return rows
+}
+
+// pointRows are the points of a metric. Their part counts the cuts before the point,
+// whatever is believed of them.
+func pointRows(t *report.Trend, x *report.MetricTrend) (rows [][]string) {
+	part := 0
+	for i, p := range x.Points {
+		row := []string{
+			t.Test, t.Key, string(t.Kind), x.Key, x.Unit, p.Time.UTC().Format(time.RFC3339), csvNumber(&p.Value),
+		}
+		cut := make([]string, 4)
+		for _, c := range x.Cuts {
+			if c.Index == i {
+				part++
+				cut = []string{
+					string(c.Verdict), csvNumber(c.Percent), csvNumber(&c.AdjustedP), strings.Join(marks(c.Marks), " "),
 				}
-				row := []string{
-					t.Test, t.Key, string(t.Kind), x.Key, x.Unit, p.Time.UTC().Format(time.RFC3339), csvNumber(&p.Value), strconv.Itoa(part),
-				}
-				rows = append(rows, append(append(row, cut...), string(x.Verdict), strings.Join(p.Runs, " ")))
 			}
 		}
+		row = append(append(row, strconv.Itoa(part)), cut...)
+		rows = append(rows, append(row, string(x.Verdict), strings.Join(p.Runs, " ")))
 	}
 	return rows
 }

@@ -111,7 +111,9 @@ func curve(s *report.Sweep, x, column int, name string) []chart.Point {
 		}
 		values[k] = append(values[k], *v)
 	}
-	slices.SortStableFunc(order, func(a, b at) int { return cmp.Or(strings.Compare(a.line, b.line), cmp.Compare(a.x, b.x)) })
+	slices.SortStableFunc(order, func(a, b at) int {
+		return cmp.Or(strings.Compare(a.line, b.line), cmp.Compare(a.x, b.x))
+	})
 	var points []chart.Point
 	for _, k := range order {
 		y, err := stats.Median(values[k])

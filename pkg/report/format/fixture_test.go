@@ -18,7 +18,6 @@ var (
 	noise       = reporttest.Noise
 	pair        = reporttest.Pair
 	planOf      = reporttest.Plan
-	point       = reporttest.Point
 	recordOf    = reporttest.Record
 	runsOf      = reporttest.Runs
 	slowed      = reporttest.Slow
@@ -27,7 +26,6 @@ var (
 	toJSON      = reporttest.JSON
 	trace       = reporttest.Trace
 	turns       = reporttest.Turns
-	write       = reporttest.Write
 	writePlan   = reporttest.WritePlan
 	writeRecord = reporttest.WriteRecord
 )

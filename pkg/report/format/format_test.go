@@ -11,12 +11,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/report/format"
 	"github.com/profllm/profllm/pkg/result"
-	"github.com/stretchr/testify/require"
 )
 
 // The forms of a judgement, and the run that stands for a set.

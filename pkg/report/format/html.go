@@ -64,7 +64,8 @@ func HTML(w io.Writer, r *report.Report) error {
 // policy lets the page's own script run, by its digest, and nothing else.
 func policy() string {
 	sum := sha256.Sum256([]byte(pageJS))
-	return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	digest := base64.StdEncoding.EncodeToString(sum[:])
+	return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + digest + "'"
 }
 
 // pageTitle names the scenarios.

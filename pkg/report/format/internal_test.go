@@ -3,9 +3,10 @@ package format
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/result"
-	"github.com/stretchr/testify/require"
 )
 
 // Every metric that a table may show has a name in Prometheus' form.

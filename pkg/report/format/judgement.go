@@ -10,8 +10,9 @@ import (
 )
 
 // uncheckedLine says what a hollow gain lacks.
-const uncheckedLine = string(report.AccuracyUnchecked) + ": a gain of speed counts when the accuracy before and after it " +
-	"is known, with the same image and flags of the server"
+const uncheckedLine = string(report.AccuracyUnchecked) +
+	": a gain of speed counts when the accuracy before and after it is known, " +
+	"with the same image and flags of the server"
 
 // judgementBlock shows a judgement: the verdict, one line for each metric, what else is
 // to be known before it is believed.
@@ -115,15 +116,17 @@ func starts(s report.Side) string {
 
 func judgementTable(j *report.Judgement) table {
 	t := table{header: []string{
-		"metric", "n", "first median", "CV %", "second median", "CV %", "shift %", "interval", "p", "p adjusted", "matters from %", "verdict",
+		"metric", "n", "first median", "CV %", "second median", "CV %",
+		"shift %", "interval", "p", "p adjusted", "matters from %", "verdict",
 	}}
 	pairs := slices.ContainsFunc(j.Metrics, func(v report.MetricVerdict) bool { return v.Paired != nil })
 	if pairs {
 		t.header[1] = "pairs"
-		t.header = slices.Insert(t.header, len(t.header)-1, "finds from %", "unpaired shift %", "unpaired interval", "unpaired p")
+		t.header = slices.Insert(t.header, len(t.header)-1,
+			"finds from %", "unpaired shift %", "unpaired interval", "unpaired p")
 	}
-	t.droppable("CV %", "unpaired p", "unpaired interval", "unpaired shift %", "finds from %", "p", "matters from %", "n", "pairs",
-		"p adjusted", "interval")
+	t.droppable("CV %", "unpaired p", "unpaired interval", "unpaired shift %", "finds from %",
+		"p", "matters from %", "n", "pairs", "p adjusted", "interval")
 	for i := range j.Metrics {
 		v := &j.Metrics[i]
 		cells := verdictCells(v)

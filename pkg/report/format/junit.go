@@ -95,15 +95,16 @@ func unjudged(j *report.Judgement) (c junit.Case, ok bool) {
 	broken := func(kind, message string) (junit.Case, bool) {
 		return junit.Case{Outcome: junit.Broken, Type: kind, Message: message}, true
 	}
+	const notComparable, tooLittle = string(report.NotComparable), string(report.TooLittle)
 	switch {
 	case len(j.First.Runs) == 0 || len(j.Second.Runs) == 0:
 		return broken("no valid run", "a side has no run that can be believed")
 	case len(j.NotComparable) > 0:
-		return broken(string(report.NotComparable), j.NotComparable[0].String())
+		return broken(notComparable, j.NotComparable[0].String())
 	case j.Verdict == report.NotComparable:
-		return broken(string(report.NotComparable), "every metric means something else in one of the records")
+		return broken(notComparable, "every metric means something else in one of the records")
 	case len(j.Metrics) == 0:
-		return junit.Case{Outcome: junit.Skipped, Type: string(report.TooLittle), Message: "no metric that both sides have"}, true
+		return junit.Case{Outcome: junit.Skipped, Type: tooLittle, Message: "no metric that both sides have"}, true
 	}
 	return junit.Case{}, false
 }
@@ -120,7 +121,8 @@ func trendSuite(t *report.Trend, name string, newest time.Time) junit.Suite {
 		c.Text = strings.Join(lines, "\n")
 		if n := len(x.Cuts); n > 0 {
 			last := x.Cuts[n-1]
-			c.Message += fmt.Sprintf("; last change %s %% at %s", decimals("%+.2f", last.Percent), day(x.Points[last.Index].Time))
+			c.Message += fmt.Sprintf("; last change %s %% at %s",
+				decimals("%+.2f", last.Percent), day(x.Points[last.Index].Time))
 		}
 		s.Cases = append(s.Cases, c)
 	}

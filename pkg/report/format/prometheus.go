@@ -45,28 +45,46 @@ func (x *exposition) String() string {
 	return b.String()
 }
 
-// gauges are the names of the records' metrics, with what makes base units of them.
+// gauges are the names of the records' metrics, in base units.
 var gauges = map[string]struct {
-	name, help string
-	scale      float64
+	name  string
+	scale float64 // makes base units
+	help  string
 }{
-	"output_throughput":                         {"output_tokens_per_second", "Output tokens per second.", 1},
-	"output_throughput_per_user":                {"output_tokens_per_second_per_user", "Output tokens per second and concurrent request.", 1},
-	"output_throughput_per_gpu":                 {"output_tokens_per_second_per_gpu", "Output tokens per second and GPU.", 1},
-	"total_token_throughput":                    {"tokens_per_second", "Input and output tokens per second.", 1},
-	"total_token_throughput_per_gpu":            {"tokens_per_second_per_gpu", "Input and output tokens per second and GPU.", 1},
-	"request_throughput":                        {"requests_per_second", "Completed requests per second.", 1},
-	"request_goodput":                           {"good_requests_per_second", "Completed requests per second that met their limits.", 1},
-	"completed_requests":                        {"completed_requests", "Completed requests.", 1},
-	"successful_percent":                        {"completed_requests_ratio", "Completed requests of those that were sent.", 0.01},
-	"accuracy":                                  {"accuracy_ratio", "Right answers of the evaluation's questions.", 1},
-	"avg_gpu_utilization":                       {"gpu_utilization_ratio", "Use of the GPUs that served, in the client's window.", 0.01},
-	"gpu_power_w":                               {"gpu_power_watts", "Power of the GPUs that served, in the client's window.", 1},
-	"gpu_energy_j":                              {"gpu_energy_joules", "Energy of the GPUs that served, in the client's window.", 1},
-	"joules_per_output_token":                   {"joules_per_output_token", "Energy of the GPUs that served by output token.", 1},
-	"offline.throughput.request_throughput":     {"offline_requests_per_second", "Requests per second without a server.", 1},
-	"offline.throughput.total_token_throughput": {"offline_tokens_per_second", "Input and output tokens per second without a server.", 1},
-	"offline.throughput.output_throughput":      {"offline_output_tokens_per_second", "Output tokens per second without a server.", 1},
+	"output_throughput": {"output_tokens_per_second", 1,
+		"Output tokens per second."},
+	"output_throughput_per_user": {"output_tokens_per_second_per_user", 1,
+		"Output tokens per second and concurrent request."},
+	"output_throughput_per_gpu": {"output_tokens_per_second_per_gpu", 1,
+		"Output tokens per second and GPU."},
+	"total_token_throughput": {"tokens_per_second", 1,
+		"Input and output tokens per second."},
+	"total_token_throughput_per_gpu": {"tokens_per_second_per_gpu", 1,
+		"Input and output tokens per second and GPU."},
+	"request_throughput": {"requests_per_second", 1,
+		"Completed requests per second."},
+	"request_goodput": {"good_requests_per_second", 1,
+		"Completed requests per second that met their limits."},
+	"completed_requests": {"completed_requests", 1,
+		"Completed requests."},
+	"successful_percent": {"completed_requests_ratio", 0.01,
+		"Completed requests of those that were sent."},
+	"accuracy": {"accuracy_ratio", 1,
+		"Right answers of the evaluation's questions."},
+	"avg_gpu_utilization": {"gpu_utilization_ratio", 0.01,
+		"Use of the GPUs that served, in the client's window."},
+	"gpu_power_w": {"gpu_power_watts", 1,
+		"Power of the GPUs that served, in the client's window."},
+	"gpu_energy_j": {"gpu_energy_joules", 1,
+		"Energy of the GPUs that served, in the client's window."},
+	"joules_per_output_token": {"joules_per_output_token", 1,
+		"Energy of the GPUs that served by output token."},
+	"offline.throughput.request_throughput": {"offline_requests_per_second", 1,
+		"Requests per second without a server."},
+	"offline.throughput.total_token_throughput": {"offline_tokens_per_second", 1,
+		"Input and output tokens per second without a server."},
+	"offline.throughput.output_throughput": {"offline_output_tokens_per_second", 1,
+		"Output tokens per second without a server."},
 }
 
 var latencyGauges = map[result.Family]struct{ name, help string }{

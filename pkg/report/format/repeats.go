@@ -11,7 +11,9 @@ import (
 
 func repeatsBlock(r *report.Report) block {
 	b := block{heading: "Repeats"}
-	t := table{header: []string{"test", "metric", "n", "median", "interval of the median", "CV %", "median-throughput run"}}
+	t := table{header: []string{
+		"test", "metric", "n", "median", "interval of the median", "CV %", "median-throughput run",
+	}}
 	for _, x := range r.Repeats {
 		for _, line := range x.Mixed {
 			b.say("%s: suspect, the runs of %s are not alike: %s", report.MixedHardware, x.Test, line)
@@ -41,7 +43,8 @@ func repeatsBlock(r *report.Report) block {
 
 // seriesLine says how many repeats ran, why no more, and what that saved.
 func seriesLine(test string, s result.Series) string {
-	text := fmt.Sprintf("%s: %d repeats, to know the median of %s to ±%g %%", test, s.Done, strings.Join(s.Metrics, ", "), s.Percent)
+	text := fmt.Sprintf("%s: %d repeats, to know the median of %s to ±%g %%",
+		test, s.Done, strings.Join(s.Metrics, ", "), s.Percent)
 	if s.Stopped == "" {
 		return text + "; not ended by themselves"
 	}

@@ -26,9 +26,12 @@ func (b *block) say(format string, args ...any) {
 
 type table struct {
 	header []string
-	full   map[int]string // names of columns that need the header of another, where that is left out
-	drop   []int          // columns that a narrow screen leaves out, the first first; nil: from the right, but the first two
-	rows   []tableRow
+	// full are names of columns that need the header of another, where that is left out.
+	full map[int]string
+	// drop are the columns that a narrow screen leaves out, the first first; nil: from the
+	// right, but the first two.
+	drop []int
+	rows []tableRow
 }
 
 // droppable lists the columns of those names, in their order.

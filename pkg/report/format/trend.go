@@ -121,16 +121,19 @@ func day(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") }
 
 func trendTable(t *report.Trend) table {
 	out := table{header: []string{
-		"metric", "n", "median now", "CV %", "last change %", "interval", "p", "p adjusted", "matters from %", "verdict", "over time",
+		"metric", "n", "median now", "CV %", "last change %", "interval",
+		"p", "p adjusted", "matters from %", "verdict", "over time",
 	}}
 	out.droppable("CV %", "p", "matters from %", "n", "over time", "p adjusted", "interval")
 	for i := range t.Metrics {
 		x := &t.Metrics[i]
 		cells := []cell{
-			{text: title(x.Metric)}, count(len(x.Points)), number(x.Level.Median, precision(x.Metric)), formatted("%.2f", x.Level.CV),
+			{text: title(x.Metric)}, count(len(x.Points)),
+			number(x.Level.Median, precision(x.Metric)), formatted("%.2f", x.Level.CV),
 		}
 		cells = append(cells, changeCells(x.Cuts)...)
-		out.row("", append(cells, formatted("%g", &x.Floor), verdictCell(x.Verdict, x.Marks, x.Why), cell{text: spark(x)})...)
+		verdict := verdictCell(x.Verdict, x.Marks, x.Why)
+		out.row("", append(cells, formatted("%g", &x.Floor), verdict, cell{text: spark(x)})...)
 	}
 	return out
 }
@@ -142,7 +145,8 @@ func changeCells(cuts []report.TrendCut) []cell {
 	}
 	c := cuts[len(cuts)-1]
 	return []cell{
-		formatted("%+.2f", c.Percent), {interval(c.Low, c.High), num}, formatted("%.3g", &c.P), formatted("%.3g", &c.AdjustedP),
+		formatted("%+.2f", c.Percent), {interval(c.Low, c.High), num},
+		formatted("%.3g", &c.P), formatted("%.3g", &c.AdjustedP),
 	}
 }
 

@@ -88,7 +88,8 @@ func Record(n Numbers) *result.Result {
 	}
 	m := &result.Metrics{}
 	m.NumPrompts, m.CompletedRequests, m.FailedRequests = &n.Of, &n.Done, new(n.Of-n.Done)
-	m.TotalOutputTokens, m.TotalInputTokens, m.Duration = new(int64(n.Done*64)), new(int64(n.Done*512)), new(float64(n.Done)*64/n.Throughput)
+	m.TotalOutputTokens, m.TotalInputTokens = new(int64(n.Done*64)), new(int64(n.Done*512))
+	m.Duration = new(float64(n.Done) * 64 / n.Throughput)
 	m.OutputThroughput, m.RequestThroughput = &n.Throughput, new(n.Throughput/64)
 	m.MaxConcurrency = new(16)
 	for stat, v := range map[string]float64{"mean": n.TTFT, "median": n.TTFT - 1, "p99": n.TTFT + 10} {
@@ -97,7 +98,9 @@ func Record(n Numbers) *result.Result {
 	}
 	part := result.Part{Metrics: m}
 	if n.Accuracy > 0 {
-		part.Accuracy = &result.Accuracy{Task: "gsm8k", Value: n.Accuracy, Questions: new(1319), Source: "raw/vllm-gsm8k.json"}
+		part.Accuracy = &result.Accuracy{
+			Task: "gsm8k", Value: n.Accuracy, Questions: new(1319), Source: "raw/vllm-gsm8k.json",
+		}
 	}
 	r.Merge(part)
 	r.Validity = validity.Judge(r, validity.Evidence{})
@@ -108,7 +111,9 @@ func Record(n Numbers) *result.Result {
 func Suspect(r *result.Result) {
 	v := r.Validity
 	v.Verdict, v.Words = result.VerdictSuspect, append([]string{"throttled"}, v.Words...)
-	v.Checks = append(v.Checks, result.Check{Word: "throttled", Outcome: result.Fail, Severity: result.Suspect, Detail: "6 % of the samples"})
+	v.Checks = append(v.Checks, result.Check{
+		Word: "throttled", Outcome: result.Fail, Severity: result.Suspect, Detail: "6 % of the samples",
+	})
 }
 
 // Slow gives a record some of its output in the same time.
@@ -180,10 +185,15 @@ func Night(t testing.TB) {
 	WritePlan(t, filepath.Join(Root, "waiting", "0"), Plan(filepath.Join(Root, "waiting", "0"), "waiting"))
 	Point(t, "sweep", 1, 16, Numbers{Throughput: 100, TTFT: 20, Seconds: 360, GPU: "NVIDIA GB200"})
 	Point(t, "sweep", 2, 64, Numbers{Throughput: 300, TTFT: 30, Seconds: 360, GPU: "NVIDIA GB200"})
-	Point(t, "sweep", 3, 256, Numbers{Throughput: 900, TTFT: 35, Done: 399, Of: 400, Status: result.Partial, Seconds: 360, GPU: "NVIDIA GB200"})
+	Point(t, "sweep", 3, 256, Numbers{
+		Throughput: 900, TTFT: 35, Done: 399, Of: 400, Status: result.Partial, Seconds: 360, GPU: "NVIDIA GB200",
+	})
 	Point(t, "sweep", 4, 128, Numbers{Throughput: 250, TTFT: 90, Seconds: 360, GPU: "NVIDIA GB200"})
 	Write(t, filepath.Join(Root, "sweep", "0", "trajectory.csv"),
-		"step,action,reward,observation\n1,\"{'decode.max_num_seqs': 16}\",100.0,[100.0]\n2,\"{'decode.max_num_seqs': 64}\",300.0,[300.0]\n4,\"{'decode.max_num_seqs': 128}\",250.0,[250.0]\n")
+		"step,action,reward,observation\n"+
+			"1,\"{'decode.max_num_seqs': 16}\",100.0,[100.0]\n"+
+			"2,\"{'decode.max_num_seqs': 64}\",300.0,[300.0]\n"+
+			"4,\"{'decode.max_num_seqs': 128}\",250.0,[250.0]\n")
 }
 
 // Load reads the records below paths.
@@ -323,7 +333,8 @@ func Curve(t *testing.T, sizes []int, zip int, pairs ...[2]int) {
 			p.Loads[0].Benchmark = map[string]any{"num_prompts": x[1], "max_concurrency": x[0]}
 			p.Loads[0].Values = []plan.Assignment{
 				{Path: "decode.tensor_parallel_size", Value: tp},
-				{Path: "bench_cmd_args.max_concurrency", Value: x[0], Zip: zip}, {Path: "bench_cmd_args.num_prompts", Value: x[1], Zip: zip},
+				{Path: "bench_cmd_args.max_concurrency", Value: x[0], Zip: zip},
+				{Path: "bench_cmd_args.num_prompts", Value: x[1], Zip: zip},
 			}
 			WritePlan(t, dir, p)
 			WriteRecord(t, dir, Record(Numbers{Throughput: float64(100 * x[0] * tp), TTFT: float64(10 + x[0]), Seconds: 60}))
@@ -335,11 +346,16 @@ func Curve(t *testing.T, sizes []int, zip int, pairs ...[2]int) {
 func Configured(t *testing.T, dir string, edit func(*result.Result)) *records.Run {
 	t.Helper()
 	r := Record(Numbers{Throughput: 1000, TTFT: 50, GPU: "H100"})
-	r.Provenance = &result.Provenance{Profllm: "1", Engine: "vllm", EngineVersion: "0.11.0", Image: "image:1", ImageDigest: "sha256:1", Launcher: "pyxis",
-		Packages:    []result.Package{{Name: "torch", Version: "2.8.0"}},
-		Environment: []result.RoleEnv{{Role: "serve", Vars: map[string]string{"NCCL_DEBUG": "INFO", "VLLM_HOST_IP": "10.0.0.1"}}}}
+	r.Provenance = &result.Provenance{
+		Profllm: "1", Engine: "vllm", EngineVersion: "0.11.0", Image: "image:1", ImageDigest: "sha256:1", Launcher: "pyxis",
+		Packages: []result.Package{{Name: "torch", Version: "2.8.0"}},
+		Environment: []result.RoleEnv{
+			{Role: "serve", Vars: map[string]string{"NCCL_DEBUG": "INFO", "VLLM_HOST_IP": "10.0.0.1"}},
+		},
+	}
 	r.Config.Settings = map[string]string{
-		"NUM_NODES": "1", "cmd_args.model": "m", "cmd_args.decode.max_num_seqs": "64", "bench_cmd_args.max_concurrency": "16", "extra_env_vars.A": "1", "cmd_args.docker_image_url": "image:1",
+		"NUM_NODES": "1", "cmd_args.model": "m", "cmd_args.decode.max_num_seqs": "64",
+		"bench_cmd_args.max_concurrency": "16", "extra_env_vars.A": "1", "cmd_args.docker_image_url": "image:1",
 	}
 	edit(r)
 	WriteRecord(t, dir, r)

@@ -135,7 +135,7 @@ func options(args *source.Table, c *source.Complaints) []plan.Word {
 	rest := args.Without(own...)
 	for _, key := range rest.Keys() {
 		if !optionName.MatchString(key) {
-			c.Addf(rest.PosOf(key), "cmd_args.%q is not an option of nccl-tests", key)
+			c.Addf(rest.KeyPos(key), "cmd_args.%q is not an option of nccl-tests", key)
 			continue
 		}
 		argv = append(argv, option(key, rest.Get(key), c)...)
