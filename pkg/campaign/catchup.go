@@ -21,9 +21,9 @@ type Open struct {
 	Stuck *StuckError // it does not start without somebody's doing
 }
 
-// CatchUp collects the runs of a night that were not, and says which of its jobs is not
-// over: one that is stuck, if there is one. A job that nobody knows counts as running
-// until unknownLimit.
+// CatchUp collects the runs of a night that were not collected, and returns one of its
+// jobs that is not over, preferably a stuck one. A job that Slurm does not know counts as
+// running until unknownLimit.
 func (c *Client) CatchUp(ctx context.Context, dirs []string) (open Open, err error) {
 	dirs = slices.DeleteFunc(slices.Clone(dirs), HasFinalRecord)
 	if len(dirs) == 0 {

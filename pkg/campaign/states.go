@@ -11,9 +11,9 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// States asks the schedulers about the jobs of run directories, with one query, and keeps
-// the answers in state.json. An end that is known for long is not asked about, unless the
-// job has begun again since.
+// States asks the schedulers for the jobs of run directories, with one query, and keeps
+// the answers in state.json. A job whose end has been known for long is not queried,
+// unless it has begun again since.
 func (c *Client) States(ctx context.Context, dirs []string, jobs map[string]run.Submission) (map[string]run.State, error) {
 	return c.states(ctx, c.Schedulers(), dirs, jobs)
 }

@@ -41,11 +41,11 @@ type Options struct {
 
 	Inventory plan.Inventory // states of the nodes, for node groups; nil: nobody asked Slurm
 
-	// History is what the sweeps of tests gave so far, by test id.
+	// History is the results so far of the tests' sweeps, by test id.
 	History map[string][]sweep.Observed
 }
 
-// Set is what one submission of a scenario consists of.
+// Set is the content of one submission of a scenario.
 type Set struct {
 	Plans   []*plan.Plan
 	Batches []*plan.Batch // of plans that are not submitted by themselves
