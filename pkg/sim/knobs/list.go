@@ -181,8 +181,13 @@ func eachFault(text string, call func(role string, f Fault) error) error {
 		role, list, _ := strings.Cut(strings.TrimSpace(group), ":")
 		for item := range strings.SplitSeq(list, ",") {
 			name, _, _ := strings.Cut(strings.TrimSpace(item), "=")
-			if i := slices.Index(faultNames, name); i >= 0 {
-				errs = append(errs, call(role, Faults[i]))
+			i := slices.Index(faultNames, name)
+			if i < 0 {
+				continue
+			}
+			err := call(role, Faults[i])
+			if err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
+				errs = append(errs, err) // of a role that nobody plays: once for all of its faults
 			}
 		}
 	}

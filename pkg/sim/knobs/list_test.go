@@ -65,6 +65,12 @@ func TestFaultsWithoutEffect(t *testing.T) {
 	}
 }
 
+func TestRoleThatNobodyPlaysIsSaidOnce(t *testing.T) {
+	env := func(name string) string { return map[string]string{FaultsVar: "decod:hang,fail=0.1"}[name] }
+	require.EqualError(t, CheckKnobs([]string{FaultsVar}, env, []string{"decode"}),
+		"PROFLLM_SIM_FAULTS: no engine plays the role \"decod\"\n\thint: did you mean \"decode\"? known: *, client, decode, gpu")
+}
+
 // The speed divides each time of the simulation, and no limit, share or number.
 func TestSpeedDividesTimes(t *testing.T) {
 	set := map[string]string{
