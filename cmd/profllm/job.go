@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/profllm/profllm/pkg/collect/cache"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/summary"
@@ -235,8 +236,9 @@ func (c jobFinishCmd) Run(a *app) error {
 		return err
 	}
 	records, err := col.Write(c.Dir, nil)
-	valid := true
+	valid, rows := true, []cache.Row(nil)
 	for _, rec := range records {
+		rows = append(rows, cache.Row{Dir: rec.Dir, Result: rec.Result})
 		valid = valid && rec.Result.Validity.Valid
 	}
 	switch {
@@ -249,10 +251,8 @@ func (c jobFinishCmd) Run(a *app) error {
 	case code == 0 && !valid:
 		code, why = exitInvalid, "a result is invalid"
 	}
-	for _, rec := range records {
-		for _, line := range summary.Notes(summary.Name(rec.Dir), rec.Result) {
-			a.logf("%s", line)
-		}
+	for _, line := range summary.Notes(rows, summary.Name) {
+		a.logf("%s", line)
 	}
 	if code == c.Code {
 		return exit(code)
