@@ -21,6 +21,13 @@ func Read(dir string) (Evidence, error) {
 	if e.Plan, err = run.ReadPlan(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return e, err
 	}
+	if root := run.Root(dir); root != "" {
+		sc, err := run.ReadScenario(root)
+		if err != nil {
+			e.Notes = append(e.Notes, err.Error())
+		}
+		e.Local = sc.Local
+	}
 	e.Submission = read[run.Submission](&e, run.SubmitFile)
 	e.State = read[run.State](&e, run.StateFile)
 	e.Claim = read[run.Claim](&e, run.ClaimFile)

@@ -26,6 +26,7 @@ import (
 // missing.
 type Evidence struct {
 	Dir        string // of the run, as it is to be shown
+	Local      bool   // a rehearsal: its job was this machine's
 	Plan       *plan.Plan
 	Load       *plan.Load
 	Submission *run.Submission
@@ -81,7 +82,7 @@ func Of(e Evidence) Story {
 	}
 	s.add("verdict", e.apart(s))
 	s.add("do", e.next(s))
-	if !s.Valid() {
+	if !s.Valid() && !e.neverRan() {
 		s.add("logs", e.logs())
 	}
 	s.add("note", noted(e.Notes))
@@ -101,7 +102,14 @@ func (s *Story) why(e Evidence) {
 		s.blame(f)
 	}
 	s.add("followed", e.followed(f))
-	s.add("checks", e.checks(f == nil))
+	if !e.neverRan() { // else every check says that nothing is there
+		s.add("checks", e.checks(f == nil))
+	}
+}
+
+// neverRan reports whether the job was cancelled before it started: there is nothing to read.
+func (e *Evidence) neverRan() bool {
+	return e.State != nil && e.State.State == run.Cancelled && e.State.Note == run.NeverRan && len(e.Logs) == 0
 }
 
 // blame adds the cause and what shows it.
@@ -387,25 +395,31 @@ func (e *Evidence) next(s Story) string {
 		}
 		return "nothing: the run is valid"
 	case notSubmitted:
-		return "nothing was submitted: profllm slurm resume " + e.Dir
+		return "nothing was submitted: " + e.again("")
 	case refused:
 		if e.Submission.ParentFailed {
-			return "mend what it waits for, then profllm slurm resume --failed " + e.Dir + " runs that and this"
+			return "mend what it waits for, then " + e.again("--failed ") + " runs that and this"
 		}
-		return "correct what Slurm refuses, then profllm slurm resume " + e.Dir
+		return "correct what Slurm refuses, then " + e.again("")
 	case notOver:
 		if st := e.State; st != nil && st.Note == run.Held {
 			return "somebody has to release it: scontrol release " + st.JobID
 		} else if st != nil && st.Note == run.NeverStarts {
 			return "it cannot start as it is: profllm slurm cancel " + e.Dir + ", correct what the reason names, submit it again"
 		}
+		if e.Local {
+			return "wait; profllm slurm status " + e.Dir + " shows its state"
+		}
 		return "wait; profllm slurm status " + e.Dir + " asks Slurm anew"
+	}
+	if e.neverRan() {
+		return "nothing to read: it was cancelled before it started; " + e.again("") + " runs it again"
 	}
 	if s.Failure != nil {
 		return s.Failure.Next
 	}
 	if s.Verdict == cancelled { // its checks say no more than that it was cut short
-		return "somebody cancelled it: profllm slurm resume " + e.Dir + " runs it again"
+		return "somebody cancelled it: " + e.again("") + " runs it again"
 	}
 	if e.Result != nil && e.Result.Validity != nil {
 		for _, word := range e.Result.Validity.Words {
@@ -415,6 +429,14 @@ func (e *Evidence) next(s Story) string {
 		}
 	}
 	return ""
+}
+
+// again is the command that runs it again. A rehearsal cannot be resumed.
+func (e *Evidence) again(flag string) string {
+	if e.Local {
+		return "profllm rehearse SCENARIO"
+	}
+	return "profllm slurm resume " + flag + e.Dir
 }
 
 func (e *Evidence) logs() string {
