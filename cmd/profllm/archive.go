@@ -55,6 +55,9 @@ func (c archiveCmd) limits() archive.Limits { return archive.Limits{Bytes: c.Max
 
 // write makes one archive beside a directory.
 func (c archiveCmd) write(ctx context.Context, a *app, path string) error {
+	if err := noDefinitions(path); err != nil {
+		return err
+	}
 	dir, err := filepath.Abs(path)
 	if err == nil {
 		err = archive.Recover(dir)

@@ -169,7 +169,7 @@ type placeFlags struct {
 // paths are the given ones, or the folder of results.
 func (f placeFlags) paths(ctx context.Context, a *app, given []string) ([]string, error) {
 	if len(given) > 0 {
-		return given, nil
+		return given, noDefinitions(given...)
 	}
 	dir := f.OutputDir
 	if dir == "" && f.System != "" {
@@ -203,6 +203,9 @@ func (f placeFlags) runDirs(ctx context.Context, a *app, given []string) (paths,
 // puts them.
 func (f placeFlags) scenario(ctx context.Context, a *app, given string) (string, error) {
 	if given != "" {
+		if err := noDefinitions(given); err != nil {
+			return "", err
+		}
 		if info, err := os.Stat(given); err != nil || !info.IsDir() {
 			return "", fail(exitUsage, cmp.Or(err, fmt.Errorf("%s is not a directory", given)))
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/failure"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/story"
 )
 
@@ -140,7 +141,7 @@ func tellRun(col *collect.Collector, dir string) ([]story.Story, error) {
 	}
 	var stories []story.Story
 	for _, rec := range records {
-		e.Result, e.Load = rec.Result, nil
+		e.Result, e.Load, e.At = rec.Result, nil, relative(rec.Dir)
 		if e.Plan != nil {
 			for i := range e.Plan.Loads {
 				below, err := filepath.Rel(e.Plan.Dir, e.Plan.Loads[i].Dir) // the whole may have been moved
@@ -154,22 +155,34 @@ func tellRun(col *collect.Collector, dir string) ([]story.Story, error) {
 	return stories, nil
 }
 
-// printStories shows one story whole; of several, those without a failure in a line.
+// printStories shows one story whole; of several, logs without a failure in a line, and
+// of the valid runs only their number.
 func (a *app) printStories(stories []story.Story) error {
 	screen := a.screenOf(a.stdout)
 	out := onScreen(a.stdout, screen)
-	for i, s := range stories {
-		if i > 0 {
-			fmt.Fprintln(out)
-		}
+	shown, valid := 0, 0
+	for _, s := range stories {
 		if s.Well() && len(stories) > 1 {
-			s.Lines = nil
+			if s.Lines = nil; s.Valid() {
+				valid++
+				continue
+			}
+		}
+		if shown++; shown > 1 {
+			fmt.Fprintln(out)
 		}
 		if err := s.Show(out, screen); err != nil {
 			return err
 		}
 	}
-	return nil
+	if valid == 0 {
+		return nil
+	}
+	if shown > 0 {
+		fmt.Fprintln(out)
+	}
+	_, err := fmt.Fprintln(out, quantity.Count(valid, "valid run"))
+	return err
 }
 
 // sayLogs says of paths that hold logs, and no runs, what they are and which verb

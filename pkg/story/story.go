@@ -26,6 +26,7 @@ import (
 // missing.
 type Evidence struct {
 	Dir        string // of the run, as it is to be shown
+	At         string // of the load's record, as it is to be shown; "": Dir
 	Local      bool   // a rehearsal: its job was this machine's
 	Plan       *plan.Plan
 	Load       *plan.Load
@@ -47,6 +48,8 @@ type Story struct {
 	Verdict string          `json:"verdict"` // valid, suspect, invalid, failed, cancelled, not over, refused, not submitted; of logs: failed, unclear, no failure found
 	Lines   []Line          `json:"lines"`
 	Failure *result.Failure `json:"failure,omitempty"`
+
+	at string // heads the story: the directory of its record
 }
 
 // Line is one part of the story; Part says which.
@@ -67,12 +70,16 @@ const (
 // Valid reports whether there is nothing to explain.
 func (s Story) Valid() bool { return s.Verdict == string(result.VerdictValid) }
 
-// Well reports whether the story has no failure in it.
-func (s Story) Well() bool { return s.Valid() || s.Verdict == noFailure }
+// Well reports whether the story has no failure in it, neither of the numbers nor of the
+// job, and nothing that could not be read.
+func (s Story) Well() bool {
+	untold := func(l Line) bool { return l.Part == "verdict" || l.Part == "note" }
+	return s.Valid() && !slices.ContainsFunc(s.Lines, untold) || s.Verdict == noFailure
+}
 
 // Of tells the story.
 func Of(e Evidence) Story {
-	s := Story{Run: e.name(), Dir: e.Dir, Verdict: e.verdict()}
+	s := Story{Run: e.name(), Dir: e.Dir, at: cmp.Or(e.At, e.Dir), Verdict: e.verdict()}
 	s.add("asked", e.asked())
 	s.add("happened", e.happened())
 	s.add("nodes", e.nodes())
@@ -465,7 +472,7 @@ var copied = []string{"line", "tail", "do"}
 // Show prints the story on a screen.
 func (s Story) Show(w io.Writer, screen terminal.Screen) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", screen.Harmless(s.Run), screen.Paint(tone(s.Verdict), s.Verdict))
+	fmt.Fprintf(&b, "%s: %s\n", screen.Harmless(s.at), screen.Paint(tone(s.Verdict), s.Verdict))
 	for _, l := range s.Lines {
 		for i, text := range strings.Split(l.Text, "\n") {
 			part := l.Part
