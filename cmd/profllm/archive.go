@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/archive"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -98,7 +99,8 @@ func (c archiveCmd) write(ctx context.Context, a *app, path string) error {
 		}
 	}
 	if out > 0 {
-		a.logf("note: %d links lead out of %s; the archive does not contain their targets, and --restore creates them only with --force", out, relative(dir))
+		a.logf("note: %s out of %s; the archive does not contain their targets, and --restore creates them only with --force",
+			quantity.Clause(out, "link", "lead"), relative(dir))
 	}
 	st, err := os.Stat(file)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/campaign"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/terminal"
 )
@@ -322,5 +323,5 @@ func (c cancelCmd) Run(ctx context.Context, a *app) error {
 	if err := a.printStates("cancel", dirs, out.Jobs, out.States); err != nil || out.Open == 0 {
 		return errors.Join(err, client.BeingSubmitted(dirs, out.Jobs))
 	}
-	return fail(exitJobFailed, fmt.Errorf("%d jobs have not ended after %s", out.Open, campaign.CancelLimit))
+	return fail(exitJobFailed, fmt.Errorf("not ended after %s: %s", campaign.CancelLimit, quantity.Count(out.Open, "job")))
 }

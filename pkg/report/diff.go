@@ -13,6 +13,7 @@ import (
 	"github.com/profllm/profllm/pkg/hostlist"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/printable"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/terminal"
 )
@@ -354,7 +355,7 @@ func (d *Delta) summary() []string {
 	if d.Simulated {
 		lines = append(lines, "SIMULATED: at least one of the two had a simulated engine; its numbers are not measurements")
 	}
-	lines = append(lines, "first: "+d.First, "second: "+d.Second, fmt.Sprintf("%s; %d fields differ", head, differ))
+	lines = append(lines, "first: "+d.First, "second: "+d.Second, head+"; "+quantity.Clause(differ, "field", "differ"))
 	if d.Causal != "" {
 		lines = append(lines, d.Causal)
 	}
