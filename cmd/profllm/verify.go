@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/campaign"
-	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/quantity"
@@ -35,7 +35,8 @@ func (c verifyCmd) Run(ctx context.Context, a *app) error {
 	}
 	doc := &verifyDocument{head: head{Schema: "profllm.output.verify/1"}, Files: []fileEntry{}, SizesChecked: c.System != ""}
 	a.answers(doc)
-	bad, unsized := 0, false
+	a.client().Events = &saidOnce{Events: a.client().Events, notes: map[string]bool{}}
+	bad, idle, unsized := 0, 0, false
 	for _, name := range names {
 		v := c.check(ctx, a, name)
 		doc.add(name, v)
@@ -43,18 +44,52 @@ func (c verifyCmd) Run(ctx context.Context, a *app) error {
 		if !a.json() {
 			a.printVerified(v, name)
 		}
-		if v.err != nil {
+		switch {
+		case v.err != nil:
 			bad++
 			a.logf("%s", campaign.Explain(v.err))
+		case v.unsupported != "":
+			idle++
 		}
 	}
 	if unsized && !a.json() {
 		a.logf("note: sizes were not checked (nodes, GPUs, ports): they depend on the cluster; add --system FILE")
 	}
 	if bad > 0 {
-		return fail(exitDefinition, fmt.Errorf("%d of %s bad", bad, quantity.Count(len(names), "file")))
+		return fail(exitDefinition, errors.New(verifiedText(len(names), bad, idle)))
+	}
+	if idle > 0 && !a.json() {
+		a.logf("%s", verifiedText(len(names), bad, idle))
 	}
 	return nil
+}
+
+// verifiedText counts the files that are bad and those that are in order and cannot run.
+func verifiedText(files, bad, idle int) string {
+	of := fmt.Sprintf(" of %s ", quantity.Count(files, "file"))
+	switch {
+	case bad == 0:
+		return fmt.Sprintf("%d%snot runnable", idle, of)
+	case idle > 0:
+		return fmt.Sprintf("%d%sbad, %d not runnable", bad, of, idle)
+	}
+	return fmt.Sprintf("%d%sbad", bad, of)
+}
+
+// saidOnce leaves out notes that were said before: those on the system file come with
+// every scenario that is planned on it.
+type saidOnce struct {
+	campaign.Events
+	notes map[string]bool
+}
+
+// Say implements campaign.Events.
+func (o *saidOnce) Say(l campaign.Level, text string) {
+	if l == campaign.Note && o.notes[text] {
+		return
+	}
+	o.notes[text] = true
+	o.Events.Say(l, text)
 }
 
 // verified is what verify found in a file.
@@ -69,7 +104,7 @@ func (v verified) line(name string) string {
 	case v.err != nil:
 		return fmt.Sprintf("bad  %-8s %s", v.kind, name)
 	case v.unsupported != "":
-		return fmt.Sprintf("ok, not runnable: %s %s: %s", v.kind, name, v.unsupported)
+		return fmt.Sprintf("ok   %-8s %s: not runnable: %s", v.kind, name, v.unsupported)
 	}
 	return fmt.Sprintf("ok   %-8s %s", v.kind, name)
 }
@@ -125,7 +160,7 @@ func (c verifyCmd) check(ctx context.Context, a *app, name string) verified {
 	if v.err != nil {
 		return v
 	}
-	v.unsupported = catalog.Unsupported(tests...)
+	v.unsupported = planner.NotRunnable(tests...)
 	if kind == "scenario" && c.System != "" && v.unsupported == "" {
 		_, v.err = a.plan(ctx, name, planFlags{makeFlags: makeFlags{siteFlags: c.siteFlags, definitionFlags: c.definitionFlags}}, false)
 		return v
