@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -105,7 +106,8 @@ func (a *app) report(ctx context.Context, known memory, dirs []string, states ma
 	}
 	out := a.newPrinter()
 	swept := trajectory.Places{}
-	failed, invalid, unkept := 0, 0, 0
+	var book run.Book
+	var sum tally
 	for some := range slices.Chunk(dirs, ahead) {
 		if err := ctx.Err(); err != nil {
 			known.save() // what was collected until now need not be read again
@@ -116,23 +118,16 @@ func (a *app) report(ctx context.Context, known memory, dirs []string, states ma
 		for _, c := range all {
 			if c.err != nil {
 				a.complain(&runError{relative(a.called(c.dir)), a.called(c.err.Error()), c.err})
-				if len(c.rows) == 0 {
-					failed++
-				}
-				unkept++
+				sum.failed += count(len(c.rows) == 0)
+				sum.unkept++
 			}
+			noJob := c.noJob(&book)
 			for _, row := range c.rows {
-				row.Dir = a.called(row.Dir)
+				row.Dir, row.NoJob = a.called(row.Dir), noJob
 				if err := out.add(row); err != nil {
 					return err
 				}
-				switch r := row.Result; {
-				case r.Status == result.Unknown:
-				case r.JobFailed():
-					failed += count(!c.endedAsPlanned())
-				case !r.Validity.Valid:
-					invalid += count(!c.endedAsPlanned())
-				}
+				sum.add(&c, row)
 			}
 			swept.Add(c.dir, c.sweep)
 		}
@@ -144,12 +139,37 @@ func (a *app) report(ctx context.Context, known memory, dirs []string, states ma
 	if err := out.end(); err != nil {
 		return err
 	}
+	return sum.exit()
+}
+
+// tally counts what decides the exit code.
+type tally struct{ failed, invalid, open, idle, unkept int }
+
+func (n *tally) add(c *collected, row row) {
+	switch r := row.Result; {
+	case row.NoJob != "":
+		n.idle++
+	case r.Status == result.Unknown:
+		n.open++
+	case r.JobFailed():
+		n.failed += count(!c.endedAsPlanned())
+	case !r.Validity.Valid:
+		n.invalid += count(!c.endedAsPlanned())
+	}
+}
+
+// exit is the worst: docs/reference/exit-codes.md has the order.
+func (n *tally) exit() error {
 	switch {
-	case failed > 0:
+	case n.failed > 0:
 		return exit(exitJobFailed)
-	case invalid > 0:
+	case n.invalid > 0:
 		return exit(exitInvalid)
-	case unkept > 0:
+	case n.open > 0:
+		return exit(exitNotOver)
+	case n.idle > 0:
+		return exit(exitNotSubmit)
+	case n.unkept > 0:
 		return exit(exitInternal)
 	}
 	return nil
@@ -184,6 +204,26 @@ func collectRun(col *collect.Collector, known *memory, dir string, states map[st
 	}
 	known.keep(c, look, asked, records)
 	return c
+}
+
+// noJob says why nothing will come of a run that has no verdict: Slurm refused its job, or
+// nobody submitted one. "" for every other run.
+func (c *collected) noJob(book *run.Book) string {
+	open := func(r row) bool { return r.Result.Status == result.Unknown }
+	if !slices.ContainsFunc(c.rows, open) {
+		return ""
+	}
+	sub, err := book.ReadSubmission(c.dir)
+	switch {
+	case sub.Refused != "":
+		return "refused"
+	case sub.JobID != "", err != nil && !errors.Is(err, fs.ErrNotExist):
+		return ""
+	}
+	if ok, err := run.ReadRecord(filepath.Join(c.dir, run.ClaimFile), new(run.Claim)); ok || err != nil {
+		return ""
+	}
+	return "not submitted"
 }
 
 func count(yes bool) int {

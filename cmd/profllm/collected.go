@@ -19,6 +19,7 @@ import (
 type row struct {
 	Dir    string         `json:"dir"`
 	Result *result.Result `json:"result"`
+	NoJob  string         `json:"no_job,omitempty"` // refused by Slurm, or not submitted: the result has no verdict, and nothing runs
 
 	brief bool // Result is what the index keeps, see whole
 }
@@ -116,7 +117,7 @@ func (a *app) printResults(rows []row) error {
 		if r.Result.Accuracy != nil {
 			accuracy = fmt.Sprintf("%.3f", r.Result.Accuracy.Value)
 		}
-		line := cells(name(r.Dir), settings[r.Dir], verdict(r.Result), done, number(m.RequestThroughput, "%.2f"),
+		line := cells(name(r.Dir), settings[r.Dir], r.verdict(), done, number(m.RequestThroughput, "%.2f"),
 			number(m.OutputThroughput, "%.1f"), number(m.OutputPerGPU, "%.1f"), latency(r.Result, result.TTFT),
 			latency(r.Result, result.TPOT), accuracy)
 		if len(settings) == 0 {
@@ -167,7 +168,7 @@ func testDir(dir string) string {
 
 // count adds a result to the summary.
 func (p *printer) count(r row) {
-	p.counts[verdict(r.Result)]++
+	p.counts[r.verdict()]++
 	if r.Result.Status == result.Unknown {
 		return
 	}

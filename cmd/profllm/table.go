@@ -212,9 +212,10 @@ func runName(dir string) string {
 	return filepath.Join(filepath.Base(filepath.Dir(dir)), filepath.Base(dir))
 }
 
-func verdict(r *result.Result) string {
+func (row row) verdict() string {
+	r := row.Result
 	if r.Status == result.Unknown {
-		return "not over" // no verdict before the end
+		return cmp.Or(row.NoJob, "not over") // no verdict before the end
 	}
 	s := string(r.Validity.Verdict)
 	if r.Status != result.Completed {
