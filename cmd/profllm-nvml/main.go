@@ -63,7 +63,7 @@ func run(ctx context.Context, lib library.Interface, args []string, stdout, stde
 	case len(args) == 2 && args[0] == "watch":
 		ms, err := strconv.Atoi(args[1])
 		if err != nil || ms < 10 || ms > 60_000 {
-			fmt.Fprintf(stderr, "profllm-nvml: %q is no number of milliseconds from 10 to 60000\n%s", args[1], usage)
+			fmt.Fprintf(stderr, "profllm-nvml: %q is not a number of milliseconds from 10 to 60000\n%s", args[1], usage)
 			return exitUsage
 		}
 		interval = time.Duration(ms) * time.Millisecond

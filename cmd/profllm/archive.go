@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/archive"
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -36,7 +37,7 @@ func (c archiveCmd) Run(ctx context.Context, a *app) error {
 	case c.List:
 		act = c.list
 	}
-	a.answers(&archiveDocument{head: head{Schema: "profllm.output.archive/1"}, Archives: []archiveEntry{}})
+	a.answers(&document.Archive{Head: document.NewHead("archive"), Archives: []document.ArchiveEntry{}})
 	var errs []error
 	for _, path := range c.Paths {
 		if ctx.Err() != nil {
@@ -69,15 +70,8 @@ func (c archiveCmd) write(ctx context.Context, a *app, path string) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	if open, err := stillOpen(dir); err != nil {
+	if err := c.allow(dir); err != nil {
 		return fail(exitUsage, err)
-	} else if len(open) > 0 && !c.Force {
-		return fail(exitUsage, fmt.Errorf("%s was not archived:\n\t%s\n\thint: ask Slurm with profllm slurm status %s; --force archives it anyway", relative(dir), strings.Join(open, "\n\t"), relative(dir)))
-	}
-	if kept, err := keepSecrets(dir); err != nil {
-		return fail(exitUsage, err)
-	} else if kept != "" { // --force or not
-		return fail(exitUsage, fmt.Errorf("%s was not archived: %s has secrets of a job whose end is not known\n\thint: profllm slurm status %s\n\tif the run is not submitted: rm -r %s", relative(dir), relative(kept), relative(dir), relative(kept)))
 	}
 	file := dir + archive.Suffix
 	entries, err := archive.Write(ctx, dir, file)
@@ -90,33 +84,51 @@ func (c archiveCmd) write(ctx context.Context, a *app, path string) error {
 	if err != nil {
 		return err
 	}
-	var bytes int64
-	out := 0
-	for _, e := range entries {
-		bytes += e.Size
-		if e.LeadsOut() {
-			out++
-		}
-	}
-	if out > 0 {
+	e := document.Summed(file, entries)
+	if e.LeadsOut > 0 {
 		a.logf("note: %s out of %s; the archive does not contain their targets, and --restore creates them only with --force",
-			quantity.Clause(out, "link", "lead"), relative(dir))
+			quantity.Clause(e.LeadsOut, "link", "lead"), relative(dir))
 	}
 	st, err := os.Stat(file)
 	if err != nil {
 		return err
 	}
-	e := a.archived(archiveEntry{File: file, Dir: dir, Entries: len(entries), Bytes: bytes, Packed: st.Size(), LeadsOut: out})
-	a.sayArchived("%s: %d entries, %d bytes in %d, read back and compared\n", relative(file), len(entries), bytes, st.Size())
+	e.Dir, e.Packed = dir, st.Size()
+	a.sayArchived("%s: %d entries, %d bytes in %d, read back and compared\n", relative(file), e.Entries, e.Bytes, e.Packed)
+	added := a.archived(e)
 	if !c.Remove {
 		return nil
 	}
 	if err := archive.Remove(dir, entries); err != nil {
 		return err
 	}
-	e.Removed = true
+	added.Removed = true
 	a.sayArchived("%s: removed\n", relative(dir))
 	return nil
+}
+
+// allow refuses a directory whose runs may not be over, or that has secrets.
+func (c archiveCmd) allow(dir string) error {
+	open, err := run.OpenRuns(dir)
+	if err != nil {
+		return err
+	}
+	if len(open) > 0 && !c.Force {
+		var lines []string
+		for _, o := range open {
+			line := o.Why
+			if o.Dir != "" {
+				line = relative(o.Dir) + ": " + o.Why
+			}
+			lines = append(lines, line)
+		}
+		return fmt.Errorf("%s was not archived:\n\t%s\n\thint: ask Slurm with profllm slurm status %s; --force archives it anyway", relative(dir), strings.Join(lines, "\n\t"), relative(dir))
+	}
+	kept, err := run.SecretsBelow(dir)
+	if err == nil && kept != "" { // --force or not
+		err = fmt.Errorf("%s was not archived: %s has secrets of a job whose end is not known\n\thint: profllm slurm status %s\n\tif the run is not submitted: rm -r %s", relative(dir), relative(kept), relative(dir), relative(kept))
+	}
+	return err
 }
 
 // absolute is a path for a program, which may run in another folder.
@@ -128,8 +140,8 @@ func absolute(path string) string {
 }
 
 // archived adds an archive to the document, if there is one.
-func (a *app) archived(e archiveEntry) *archiveEntry {
-	d, ok := a.documentOf().(*archiveDocument)
+func (a *app) archived(e document.ArchiveEntry) *document.ArchiveEntry {
+	d, ok := a.documentOf().(*document.Archive)
 	if !ok {
 		return &e
 	}
@@ -144,66 +156,6 @@ func (a *app) sayArchived(format string, args ...any) {
 	}
 }
 
-// keepSecrets returns a directory of secrets below dir, "" for none.
-func keepSecrets(dir string) (string, error) {
-	dirs, err := run.Find(dir)
-	for _, d := range dirs {
-		if run.KeepsSecrets(d) {
-			return filepath.Join(d, run.SecretDir), err
-		}
-	}
-	return "", err
-}
-
-// stillOpen lists the runs of a directory that are not known to be over, and why.
-func stillOpen(dir string) ([]string, error) {
-	dirs, err := run.Find(dir)
-	if err != nil {
-		return nil, err
-	}
-	_, err = os.Stat(filepath.Join(dir, run.ScenarioFile))
-	if err != nil && (len(dirs) == 0 || dirs[0] != dir) {
-		return []string{"it is neither the directory of a scenario nor that of a run"}, nil
-	}
-	var open []string
-	var book run.Book
-	for _, d := range dirs {
-		if why := whyOpen(&book, d); why != "" {
-			open = append(open, fmt.Sprintf("%s: %s", relative(d), why))
-		}
-	}
-	return open, nil
-}
-
-// whyOpen says why a run is not known to be over, "" if it is: from what is on
-// disk, of the job that was submitted last.
-func whyOpen(book *run.Book, dir string) string {
-	if _, err := os.Stat(filepath.Join(dir, run.ImportFile)); err == nil {
-		return "" // another program's, and over before it was imported
-	}
-	if !isRunDir(dir) {
-		return "it has no plan, and nothing says whether it is over"
-	}
-	sub, err := book.ReadSubmission(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "it was not submitted, or nobody knows"
-	case err != nil:
-		return err.Error()
-	case sub.Refused != "":
-		return ""
-	}
-	var st run.State
-	if run.ReadJSON(filepath.Join(dir, run.StateFile), &st) == nil && st.JobID == sub.JobID && st.Final() {
-		return ""
-	}
-	var end run.Sentinel
-	if run.ReadJSON(filepath.Join(dir, run.SentinelFile), &end) == nil && end.JobID == sub.JobID {
-		return ""
-	}
-	return fmt.Sprintf("it is not known whether job %s is over", sub.JobID)
-}
-
 func (c archiveCmd) restore(ctx context.Context, a *app, file string) error {
 	o := archive.Options{Limits: c.limits()}
 	if c.Force {
@@ -216,7 +168,7 @@ func (c archiveCmd) restore(ctx context.Context, a *app, file string) error {
 	case err != nil:
 		return fail(exitUsage, hinted(err))
 	}
-	a.archived(archiveEntry{File: absolute(file), Dir: dir})
+	a.archived(document.ArchiveEntry{File: absolute(file), Dir: dir})
 	a.sayArchived("%s: restored\n", relative(dir))
 	return nil
 }
@@ -236,7 +188,7 @@ func (c archiveCmd) list(ctx context.Context, a *app, file string) error {
 		return fail(exitUsage, hinted(err))
 	}
 	if a.json() {
-		a.archived(listed(absolute(file), entries))
+		a.archived(document.Listed(absolute(file), entries))
 		return nil
 	}
 	for _, e := range entries {
@@ -267,86 +219,31 @@ func plainName(name string) string {
 }
 
 // unpacked puts, in the place of each archive among paths, a folder with what it
-// holds, which done removes. a.archives knows what they are called.
+// holds, which done removes.
 func (a *app) unpacked(ctx context.Context, paths []string) (list []string, done func(), err error) {
-	var temps []string
 	done = func() {
-		for _, t := range temps {
-			if err := os.RemoveAll(t); err != nil {
-				a.logf("note: %v", err)
-			}
+		for _, err := range a.archives.Remove() {
+			a.logf("note: %v", err)
 		}
 	}
 	for _, path := range paths {
-		if st, err := os.Stat(path); !strings.HasSuffix(path, archive.Suffix) || err != nil || !st.Mode().IsRegular() {
+		if !archive.Is(path) {
 			list = append(list, path)
 			continue
 		}
-		if dir := a.unpackedTo(path); dir != "" { // both sides of a comparison may be the same
-			list = append(list, dir)
-			continue
-		}
-		temp, err := archive.TempDir()
-		if err != nil {
+		dir, isNew, err := a.archives.Unpack(ctx, path)
+		var temp *archive.TempError
+		switch {
+		case errors.As(err, &temp):
 			return nil, done, err
-		}
-		temps = append(temps, temp)
-		if temp, err = filepath.Abs(temp); err != nil {
-			return nil, done, err
-		}
-		dir, err := archive.Restore(ctx, path, temp, archive.Options{Links: archive.SkipLinks})
-		if err != nil {
-			if errors.Is(err, archive.ErrLimit) {
-				err = fmt.Errorf("%w\n\thint: profllm archive --restore --max-gib 256 %s", err, relative(path))
-			}
+		case errors.Is(err, archive.ErrLimit):
+			return nil, done, fail(exitUsage, fmt.Errorf("%w\n\thint: profllm archive --restore --max-gib 256 %s", err, relative(path)))
+		case err != nil:
 			return nil, done, fail(exitUsage, err)
+		case isNew:
+			a.logf("note: %s is read in a temporary folder; nothing is written back to it", path)
 		}
-		if a.archives == nil {
-			a.archives = map[string]string{}
-		}
-		a.archives[dir] = path
-		a.logf("note: %s is read in a temporary folder; nothing is written back to it", path)
 		list = append(list, dir)
 	}
 	return list, done, nil
-}
-
-// unpackedTo is where an archive has been unpacked to, "" if it has not.
-func (a *app) unpackedTo(file string) string {
-	for dir, from := range a.archives {
-		if _, err := os.Stat(dir); from == file && err == nil {
-			return dir
-		}
-	}
-	return ""
-}
-
-// called is a path, or a text with paths, as it is to be printed: with the name of
-// the archive in the place of the folder that it was unpacked to.
-func (a *app) called(text string) string {
-	for dir, file := range a.archives {
-		text = strings.ReplaceAll(text, dir, file)
-	}
-	return text
-}
-
-// onDisk is where a path lies that called has named.
-func (a *app) onDisk(path string) string {
-	for dir, file := range a.archives {
-		if below, ok := strings.CutPrefix(path, file+"/"); ok {
-			return filepath.Join(dir, below)
-		}
-	}
-	return path
-}
-
-// inArchive is the place of a run that called has named, below its archive.
-func inArchive(dir string) (string, bool) {
-	for root := dir; root != filepath.Dir(root); root = filepath.Dir(root) {
-		if st, err := os.Stat(root); err == nil && strings.HasSuffix(root, archive.Suffix) && st.Mode().IsRegular() {
-			name, err := filepath.Rel(filepath.Dir(root), dir)
-			return name, err == nil
-		}
-	}
-	return "", false
 }

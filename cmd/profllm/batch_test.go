@@ -19,6 +19,8 @@ import (
 	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/document"
+	"github.com/profllm/profllm/pkg/dryrun"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/planner"
@@ -114,7 +116,7 @@ func (s *study) until(t *testing.T, what string, holds func(states []string) boo
 	await.True(t, func() bool {
 		cmd := command(s.dir, nil, "slurm", "status", s.root, "--output", "json")
 		out, err := cmd.Output()
-		var answer statesDocument
+		var answer document.States
 		if err != nil || json.Unmarshal(out, &answer) != nil {
 			return false
 		}
@@ -385,8 +387,8 @@ func TestSlurmUntil(t *testing.T) {
 func TestSymbolicDependency(t *testing.T) {
 	s := newStudy(t, t.TempDir(), 20, 20)
 	s.Runs[1].Plan.Job.After = []plan.After{{Type: "afterok", Dir: s.dirOf(0)}, {Type: "after", Dir: s.dirOf(0)}, {Type: "afterok", Dir: s.dirOf(0)}}
-	require.Equal(t, "# sbatch --dependency=afterok:<job of test t0>,after:<job of test t0> --kill-on-invalid-dep=yes\n", symbolic(&s.Planned, &s.Runs[1].Plan.Job))
-	require.Empty(t, symbolic(&s.Planned, &s.Runs[0].Plan.Job))
+	require.Equal(t, "# sbatch --dependency=afterok:<job of test t0>,after:<job of test t0> --kill-on-invalid-dep=yes\n", dryrun.Dependency(&s.Planned, &s.Runs[1].Plan.Job))
+	require.Empty(t, dryrun.Dependency(&s.Planned, &s.Runs[0].Plan.Job))
 }
 
 // An array costs what its runs cost, a sequence what its allocation does.
@@ -683,7 +685,7 @@ cmd_args.seconds = 200
 	require.Len(t, roots, 1)
 	await.Text(t, filepath.Join(roots[0], "a/0", run.ClaimFile), "job_id")
 	require.Equal(t, exitOK, profllm(t, dir, nil, "slurm", "cancel", roots[0]).code)
-	lines := readDocument[statesDocument](t, profllm(t, dir, nil, "slurm", "status", "--output", "json", roots[0])).Runs
+	lines := readDocument[document.States](t, profllm(t, dir, nil, "slurm", "status", "--output", "json", roots[0])).Runs
 	require.Len(t, lines, 3)
 	for i, l := range lines {
 		require.Equal(t, run.Cancelled, l.State.State)

@@ -357,7 +357,7 @@ func (u *user) settle() error {
 			if err != nil {
 				return err
 			}
-			if o.code == exitOK && o.stdout == "" || o.code == exitNotSubmit && regexp.MustCompile(`it waits for|this waits for, is unknown`).MatchString(o.stderr) && o.stdout == "" {
+			if o.code == exitOK && o.stdout == "" || o.code == exitNotSubmit && regexp.MustCompile(`it waits for|this run waits for, is unknown`).MatchString(o.stderr) && o.stdout == "" {
 				return nil
 			}
 		}

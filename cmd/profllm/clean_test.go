@@ -109,7 +109,7 @@ func TestSlurmCleanNodes(t *testing.T) {
 				require.Positive(t, *r.Results.CompletedRequests, "what was measured is there")
 			}
 			require.Contains(t, fmt.Sprint(r.Warnings), "outlived its step and was ended by KILL: sleep 7200")
-			require.NotContains(t, fmt.Sprint(r.Warnings), "nobody looked")
+			require.NotContains(t, fmt.Sprint(r.Warnings), "was not checked for leftovers")
 			if name == "normal" {
 				require.True(t, r.Validity.Valid)
 				var left []result.Warning
@@ -253,7 +253,7 @@ func TestSlurmPreflight(t *testing.T) {
 				require.Equal(t, 4, *r.System.HardwareInfo.GPUs)
 				require.Equal(t, result.VerdictSuspect, r.Validity.Verdict)
 				require.Contains(t, r.Validity.Words, "gpu-shared")
-				require.Contains(t, fmt.Sprint(r.Warnings), "memory of a GPU is still in use: GPU 1 holds 72 GiB")
+				require.Contains(t, fmt.Sprint(r.Warnings), "GPU memory is still in use: GPU 1 holds 72 GiB")
 				return
 			}
 			require.Equal(t, exitJobFailed, o.code)

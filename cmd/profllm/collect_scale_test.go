@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -47,7 +48,7 @@ func TestCollectManyRuns(t *testing.T) {
 	}
 
 	// The JSON has all of them, in the same order.
-	rows := readDocument[collectDocument](t, profllm(t, f.root, nil, "collect", f.root, "--output", "json")).Results
+	rows := readDocument[document.Collect](t, profllm(t, f.root, nil, "collect", f.root, "--output", "json")).Results
 	require.Len(t, rows, 200)
 	require.True(t, strings.HasSuffix(rows[0].Dir, "/detailed/0"), rows[0].Dir)
 }

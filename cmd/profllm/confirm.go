@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/campaign"
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/planner"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
@@ -117,15 +119,6 @@ func (c confirmCmd) submit(ctx context.Context, a *app, p *campaign.Planned) (ro
 	return root, a.submit(ctx, root, c.submitFlags)
 }
 
-// confirming is what is known while runs are not over.
-type confirming struct {
-	Root string `json:"root"`
-	Runs int    `json:"runs"`
-	Over int    `json:"over"`
-	Open string `json:"open"` // what they wait for
-	Next string `json:"next"` // the command that answers
-}
-
 // answer judges a confirmation whose runs are over. err is what became of the
 // submission and the jobs; a job that failed is part of the verdict.
 func (c confirmCmd) answer(ctx context.Context, a *app, root string, err error) error {
@@ -143,7 +136,7 @@ func (c confirmCmd) answer(ctx context.Context, a *app, root string, err error) 
 	if err != nil {
 		return err
 	}
-	now := confirming{Root: root, Runs: len(s.Runs), Next: "profllm confirm " + at}
+	now := &document.Confirm{Head: document.NewHead("confirm"), Root: root, Runs: len(s.Runs), Next: "profllm confirm " + at}
 	if c.Second != "" && !c.Rehearse && !c.Wait && !c.Watch {
 		now.Open = "they were submitted just now"
 		return c.notYet(a, now)
@@ -152,8 +145,12 @@ func (c confirmCmd) answer(ctx context.Context, a *app, root string, err error) 
 	for i, rel := range s.Runs {
 		dirs[i] = filepath.Join(root, rel)
 	}
-	if now.Open, err = a.client().CatchUp(ctx, dirs); err != nil {
+	open, err := a.client().CatchUp(ctx, dirs)
+	if err != nil {
 		return err
+	}
+	if now.Open = open.Text; open.Stuck != nil {
+		a.logf("%s", open.Stuck)
 	}
 	if now.Open != "" {
 		now.Over = len(dirs) - len(slices.DeleteFunc(slices.Clone(dirs), campaign.Settled))
@@ -184,10 +181,10 @@ func (c confirmCmd) answer(ctx context.Context, a *app, root string, err error) 
 }
 
 // notYet says what is waited for. Only who waits or asks for the verdict fails.
-func (c confirmCmd) notYet(a *app, now confirming) error {
+func (c confirmCmd) notYet(a *app, now *document.Confirm) error {
 	var err error
 	if a.json() {
-		a.answers(&confirmDocument{head{Schema: "profllm.output.confirm/1"}, now})
+		a.answers(now)
 	} else {
 		_, err = fmt.Fprintf(a.stdout, "no verdict yet: %d of %d runs are over; %s\n%s\n", now.Over, now.Runs, now.Open, now.Next)
 	}
@@ -202,7 +199,7 @@ func (a *app) judgeConfirmation(ctx context.Context, root string, k *run.Confirm
 	if err != nil {
 		return nil, err
 	}
-	var sides [2][]report.Run
+	var sides [2][]records.Run
 	for i, name := range planner.Sides {
 		var done func()
 		sides[i], done, err = a.loadRuns(ctx, filepath.Join(root, name))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -150,7 +151,7 @@ func TestConfirmSlurm(t *testing.T) {
 			require.Contains(t, o.stdout, "no verdict yet: 0 of 12 runs are over; they were submitted just now\nprofllm confirm "+rel+"\n")
 			o = profllm(t, dir, nil, "confirm", rel, "--output", "json")
 			require.Equal(t, exitNotOver, o.code)
-			now := readDocument[confirmDocument](t, o)
+			now := readDocument[document.Confirm](t, o)
 			require.Equal(t, "profllm confirm "+rel, now.Next)
 			require.Equal(t, exitNotOver, now.ExitCode)
 

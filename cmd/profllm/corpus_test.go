@@ -19,8 +19,8 @@ import (
 	"github.com/profllm/profllm/pkg/scenario"
 )
 
-// format holds definitions of our own in CloudAI's format.
-func format(t *testing.T) string {
+// ourFormat holds definitions of our own in CloudAI's format.
+func ourFormat(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs("../../pkg/planner/testdata/format/conf")
 	require.NoError(t, err)
@@ -29,12 +29,12 @@ func format(t *testing.T) string {
 
 // A whole folder is verified, each file by its kind.
 func TestVerifyFormat(t *testing.T) {
-	o := profllm(t, t.TempDir(), nil, "verify", format(t))
+	o := profllm(t, t.TempDir(), nil, "verify", ourFormat(t))
 	require.Equal(t, exitDefinition, o.code)
 	require.Equal(t, 19, strings.Count(o.stdout, "ok   ")-strings.Count(o.stdout, ": not runnable: "))
 	require.Equal(t, 4, strings.Count(o.stdout, ".toml: not runnable: "))
 	require.Equal(t, 1, strings.Count(o.stdout, "bad  "))
-	require.Contains(t, o.stdout, "bad  scenario "+filepath.Join(format(t), "test_scenario/ambiguous.toml"))
+	require.Contains(t, o.stdout, "bad  scenario "+filepath.Join(ourFormat(t), "test_scenario/ambiguous.toml"))
 	require.Contains(t, o.stderr, "1 of 24 files bad, 4 not runnable\n")
 	require.Contains(t, o.stderr, "note: sizes were not checked (nodes, GPUs, ports): they depend on the cluster; add --system FILE\n")
 }

@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/report/format"
 	"github.com/profllm/profllm/pkg/terminal"
 )
 
@@ -34,9 +36,9 @@ func (c diffCmd) Run(ctx context.Context, a *app) error {
 		return fail(exitUsage, err)
 	}
 	if s := a.screenOf(a.stdout); c.Output == "text" && s != (terminal.Screen{}) {
-		err = d.Show(onScreen(a.stdout, s), s)
+		err = format.ShowDiff(onScreen(a.stdout, s), d, s)
 	} else {
-		err = d.Write(a.stdout, c.Output)
+		err = format.Diff(a.stdout, d, c.Output)
 	}
 	if err != nil {
 		return err
@@ -49,7 +51,7 @@ func (c diffCmd) Run(ctx context.Context, a *app) error {
 
 // record reads the record of one load, also of an archive, which is unpacked until
 // done.
-func (a *app) record(ctx context.Context, path string) (r *report.Run, done func(), err error) {
+func (a *app) record(ctx context.Context, path string) (r *records.Run, done func(), err error) {
 	runs, done, err := a.loadRuns(ctx, path)
 	if err != nil {
 		return nil, done, err

@@ -82,11 +82,11 @@ func keysPage(t *testing.T) string {
 		{"`[[git_repos]]`, `[proxy_script_repo]`", "scenario", "GitRepo"},
 		{"`[nsys]`", "plan", "nsys"},
 		{"`[cmd_args]` of workloads vllm and sglang", "serving", "Config"},
-		{"`[cmd_args]` of workload vllm, besides", "workload/vllm", "Config"},
-		{"`[cmd_args]` of workload sglang, besides", "workload/sglang", "Config"},
+		{"`[cmd_args]` of workload vllm, further keys", "workload/vllm", "Config"},
+		{"`[cmd_args]` of workload sglang, further keys", "workload/sglang", "Config"},
 		{"`[cmd_args.prefill]`, `[cmd_args.decode]`; every other key is an option of the server", "serving", "RoleConfig"},
-		{"`[cmd_args.prefill]`, `[cmd_args.decode]` of workload vllm, besides", "workload/vllm", "role"},
-		{"`[cmd_args.prefill]`, `[cmd_args.decode]` of workload sglang, besides", "workload/sglang", "role"},
+		{"`[cmd_args.prefill]`, `[cmd_args.decode]` of workload vllm, further keys", "workload/vllm", "role"},
+		{"`[cmd_args.prefill]`, `[cmd_args.decode]` of workload sglang, further keys", "workload/sglang", "role"},
 		{"`[cmd_args]` of workload Sleep", "workload/sleep", "Config"}, {"`[cmd_args]` of workload BashCmd", "workload/bash", "Config"},
 		{"`[cmd_args]` of workload SlurmContainer", "workload/container", "Config"},
 		{"`[cmd_args]` of workload NcclTest; every other key is an option of the program", "workload/nccl", "Config"},
@@ -249,7 +249,7 @@ func exitCodesPage(t *testing.T) string {
 	return page + `
 A job's own exit code follows the same table: 5 for a failed phase, 6 for an invalid result.
 
-` + "`profllm slurm status`" + ` exits with 0 if it could show the states. With ` + "`--exit-code`" + `, it exits with what the jobs did:
+` + "`profllm slurm status`" + ` exits with 0 if it could show the states. With ` + "`--exit-code`" + `, it exits with the jobs' result:
 
 | code | jobs |
 |---|---|
@@ -291,8 +291,8 @@ func failuresPage(t *testing.T) string {
 	require.NoError(t, err)
 	page := generated + `# Failures
 
-The causes that ` + "`profllm why`, `collect` and `result.json`" + ` name. A **root** is a cause; a **symptom** is one only if no root is found; an **answer** is a server's refusal of a
-request, and a cause only of what a proxy or a client met; a **tail** says that something ended and is never a cause. [How a cause is found](../how-to/failed-run.md).
+The causes that ` + "`profllm why`, `collect` and `result.json`" + ` name. A **root** is a cause. A **symptom** is a cause only if no root is found. An **answer** is a
+server's refusal of a request; it is a cause only for errors of a proxy or a client. A **tail** says that something ended and is never a cause. [How a cause is found](../how-to/failed-run.md).
 `
 	areas := map[string][]failure.Signature{}
 	var order []string

@@ -10,6 +10,7 @@ import (
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/doctor"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/summary"
 	"github.com/profllm/profllm/pkg/terminal"
 )
 
@@ -64,7 +65,7 @@ func (a *app) printReport(r doctor.Report, format string) error {
 	t := terminal.Table{Columns: []terminal.Column{{Name: "check"}, {Name: ""}, {Name: "seen"}}}
 	var todo []string
 	for _, c := range r.Checks {
-		t.Row(cells(c.Name, terminal.Cell{Text: string(c.Status), Tone: checkTones[c.Status]}, c.Seen)...)
+		t.Row(summary.Cells(c.Name, terminal.Cell{Text: string(c.Status), Tone: checkTones[c.Status]}, c.Seen)...)
 		if c.Do != "" {
 			todo = append(todo, fmt.Sprintf("%s: %s", c.Name, c.Do))
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -29,6 +30,8 @@ func readDocument[T any](t *testing.T, o outcome) T {
 	require.NoError(t, json.Unmarshal([]byte(o.stdout), &d), o.stderr)
 	return d
 }
+
+const documentDir = "../../pkg/document"
 
 // outputForm is a documented form: the commands that answer in it, and the type that
 // makes it, in a folder.
@@ -41,32 +44,32 @@ type outputForm struct {
 
 var outputForms = []outputForm{
 	{
-		commands: []string{"slurm submit", "slurm resume", "rehearse"}, dir: ".", typ: "jobsDocument",
+		commands: []string{"slurm submit", "slurm resume", "rehearse"}, dir: documentDir, typ: "Jobs",
 		schemas: []string{"profllm.output.submit/1", "profllm.output.resume/1", "profllm.output.rehearse/1"},
 	},
 	{
-		commands: []string{"slurm status", "slurm cancel"}, dir: ".", typ: "statesDocument",
+		commands: []string{"slurm status", "slurm cancel"}, dir: documentDir, typ: "States",
 		schemas: []string{"profllm.output.status/1", "profllm.output.cancel/1"},
 	},
 	{
-		commands: []string{"slurm logs"}, schemas: []string{"profllm.output.logs/1"}, dir: ".", typ: "logsDocument",
+		commands: []string{"slurm logs"}, schemas: []string{"profllm.output.logs/1"}, dir: documentDir, typ: "Logs",
 		about: "`--follow` prints text only.",
 	},
 	{
-		commands: []string{"collect"}, schemas: []string{"profllm.output.collect/1"}, dir: ".", typ: "collectDocument",
-		about: "The results are printed as they come; `exit_code` and `errors` stand at the end.",
+		commands: []string{"collect"}, schemas: []string{"profllm.output.collect/1"}, dir: documentDir, typ: "Collect",
+		about: "The results are printed as they are made; `exit_code` and `errors` come at the end.",
 	},
-	{commands: []string{"why"}, schemas: []string{"profllm.output.why/1"}, dir: ".", typ: "whyDocument"},
-	{commands: []string{"verify"}, schemas: []string{"profllm.output.verify/1"}, dir: ".", typ: "verifyDocument"},
-	{commands: []string{"import"}, schemas: []string{"profllm.output.import/1"}, dir: ".", typ: "importDocument"},
-	{commands: []string{"lock"}, schemas: []string{"profllm.output.lock/1"}, dir: ".", typ: "lockDocument"},
-	{commands: []string{"archive"}, schemas: []string{"profllm.output.archive/1"}, dir: ".", typ: "archiveDocument"},
+	{commands: []string{"why"}, schemas: []string{"profllm.output.why/1"}, dir: documentDir, typ: "Why"},
+	{commands: []string{"verify"}, schemas: []string{"profllm.output.verify/1"}, dir: documentDir, typ: "Verify"},
+	{commands: []string{"import"}, schemas: []string{"profllm.output.import/1"}, dir: documentDir, typ: "Import"},
+	{commands: []string{"lock"}, schemas: []string{"profllm.output.lock/1"}, dir: documentDir, typ: "Lock"},
+	{commands: []string{"archive"}, schemas: []string{"profllm.output.archive/1"}, dir: documentDir, typ: "Archive"},
 	{
 		commands: []string{"stage", "image stage"}, schemas: []string{"profllm.output.stage/1"},
-		dir: ".", typ: "stageDocument",
+		dir: documentDir, typ: "Stage",
 	},
 	{
-		commands: []string{"image list", "image prune"}, dir: ".", typ: "imagesDocument",
+		commands: []string{"image list", "image prune"}, dir: documentDir, typ: "Images",
 		schemas: []string{"profllm.output.image-list/1", "profllm.output.image-prune/1"},
 	},
 	{
@@ -74,7 +77,7 @@ var outputForms = []outputForm{
 		dir: "../../pkg/report", typ: "Report",
 		about: "While the runs of `confirm` are not over, it answers in the next form.",
 	},
-	{schemas: []string{"profllm.output.confirm/1"}, dir: ".", typ: "confirming", commands: []string{"confirm"}},
+	{schemas: []string{"profllm.output.confirm/1"}, dir: documentDir, typ: "Confirm", commands: []string{"confirm"}},
 	{commands: []string{"diff"}, schemas: []string{"profllm.diff/1"}, dir: "../../pkg/report", typ: "Delta"},
 	{commands: []string{"doctor"}, schemas: []string{"profllm.doctor/1"}, dir: "../../pkg/doctor", typ: "Report"},
 	{
@@ -90,16 +93,19 @@ var outputForms = []outputForm{
 
 // outputParts are the types inside those forms.
 var outputParts = []string{
-	"problem", "row", "jobEntry", "leftEntry", "stateEntry", "logEntry", "logLine", "fileEntry", "lockedRun",
-	"archiveEntry", "archivedFile",
+	"Problem", "Row", "JobEntry", "LeftEntry", "StateEntry", "LogEntry", "LogLine", "FileEntry", "LockedRun",
+	"ArchiveEntry", "ArchivedFile",
 }
+
+// partName is the name of such a type on the page.
+func partName(typ string) string { return strings.ToLower(typ[:1]) + typ[1:] }
 
 const outputIntro = `# Output for programs
 
 With ´--output json´, a command prints one JSON document to standard output, at its end, also if it fails. Messages go
 to standard error. Keys may be added to a form; a key that changes its meaning or goes away makes a new version of the
-schema. ´dir´, ´file´, ´root´ and ´runs´ are absolute paths in the forms ´profllm.output.…´, but for stories, errors,
-´verify´ and runs in archives, which are named as you did.
+schema. ´dir´, ´file´, ´root´ and ´runs´ are absolute paths in the forms ´profllm.output.…´. Stories, errors, ´verify´
+and runs in archives have paths as you gave them.
 
 ´´´sh
 profllm slurm submit s.toml --output json >jobs.json || jq .errors jobs.json
@@ -109,8 +115,8 @@ while profllm slurm status --exit-code "$root" >/dev/null; [ $? = 8 ]; do sleep 
 profllm collect "$root" --output json | jq -r '.results[] | "\(.dir) \(.result.validity.verdict)"'
 ´´´
 
-There is no form here for ´export´, which writes the formats of other programs, for ´slurm watch´, which is for people,
-and for ´bench serve´, whose result file is that of vLLM.
+Three commands have no form here: ´export´ writes the formats of other programs, ´slurm watch´ is for people, and
+´bench serve´ writes vLLM's result file.
 
 Every document of the schemas ´profllm.output.…´ has these keys:
 
@@ -120,7 +126,7 @@ Every document of the schemas ´profllm.output.…´ has these keys:
 func outputPage(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString(generated + strings.ReplaceAll(outputIntro, "´", "`"))
-	writeJSONKeys(t, &b, ".", "head")
+	writeJSONKeys(t, &b, documentDir, "Head")
 	b.WriteString("\nA command that fails before it has an answer prints a document with these keys only\n" +
 		"(`profllm.output.error/1`), in place of any form below.\n")
 	for _, f := range outputForms {
@@ -138,8 +144,8 @@ func outputPage(t *testing.T) string {
 	}
 	b.WriteString("\n## Parts\n")
 	for _, name := range outputParts {
-		fmt.Fprintf(&b, "\n### `%s`\n\n", name)
-		writeJSONKeys(t, &b, ".", name)
+		fmt.Fprintf(&b, "\n### `%s`\n\n", partName(name))
+		writeJSONKeys(t, &b, documentDir, name)
 	}
 	return b.String()
 }
@@ -167,7 +173,7 @@ func jsonKeys(t *testing.T, dir, name string) []jsonKey {
 				return true
 			}
 			if s, ok := spec.Type.(*ast.StructType); ok {
-				keys = append(keys, fieldKeys(s)...)
+				keys = append(keys, fieldKeys(s, dir == documentDir)...)
 			}
 			return false
 		})
@@ -176,7 +182,8 @@ func jsonKeys(t *testing.T, dir, name string) []jsonKey {
 	return keys
 }
 
-func fieldKeys(s *ast.StructType) (keys []jsonKey) {
+// fieldKeys are the keys of a struct; parts says whether its types may be outputParts.
+func fieldKeys(s *ast.StructType, parts bool) (keys []jsonKey) {
 	for _, f := range s.Fields.List {
 		if f.Tag == nil {
 			continue
@@ -192,21 +199,21 @@ func fieldKeys(s *ast.StructType) (keys []jsonKey) {
 		if strings.Contains(options, "omit") {
 			meaning = strings.TrimSpace(meaning + " (may be missing)")
 		}
-		keys = append(keys, jsonKey{tag, jsonKind(f.Type), meaning})
+		keys = append(keys, jsonKey{tag, jsonKind(f.Type, parts), meaning})
 	}
 	return keys
 }
 
 // jsonKind says a Go type in the words of JSON. Types of other packages that have a page
 // or a file of their own are named by it.
-func jsonKind(e ast.Expr) string {
+func jsonKind(e ast.Expr, parts bool) string {
 	switch x := e.(type) {
 	case *ast.StarExpr:
-		return jsonKind(x.X)
+		return jsonKind(x.X, parts)
 	case *ast.ArrayType:
-		return "list of " + jsonKind(x.Elt)
+		return "list of " + jsonKind(x.Elt, parts)
 	case *ast.MapType:
-		return "object of " + jsonKind(x.Value)
+		return "object of " + jsonKind(x.Value, parts)
 	case *ast.SelectorExpr:
 		switch x.X.(*ast.Ident).Name + "." + x.Sel.Name {
 		case "result.Result":
@@ -228,8 +235,8 @@ func jsonKind(e ast.Expr) string {
 		case "string":
 			return "string"
 		}
-		if slices.Contains(outputParts, x.Name) {
-			return fmt.Sprintf("[`%[1]s`](#%[2]s)", x.Name, strings.ToLower(x.Name))
+		if parts && slices.Contains(outputParts, x.Name) {
+			return fmt.Sprintf("[`%s`](#%s)", partName(x.Name), strings.ToLower(x.Name))
 		}
 		if ast.IsExported(x.Name) {
 			return "object or word"
@@ -275,8 +282,8 @@ func TestOutputIsAsDocumented(t *testing.T) {
 	slurm := withSlurm(fakeSlurm(t))
 	rehearsal := profllm(t, dir, nil, "rehearse", "pair.toml", "--output-dir", "results", "--output", "json")
 	require.Zero(t, rehearsal.code)
-	requireDocumented(t, "jobsDocument", rehearsal)
-	done := readDocument[jobsDocument](t, rehearsal)
+	requireDocumented(t, "Jobs", rehearsal)
+	done := readDocument[document.Jobs](t, rehearsal)
 	require.Len(t, done.Jobs, 2)
 	require.Len(t, done.Results, 2)
 	require.Equal(t, []string{done.Results[0].Dir}, done.Jobs[0].Runs)
@@ -287,25 +294,25 @@ func TestOutputIsAsDocumented(t *testing.T) {
 		code int
 		args []string
 	}{
-		{"statesDocument", exitOK, []string{"slurm", "status", "--exit-code"}},
-		{"statesDocument", exitOK, []string{"slurm", "cancel", root}},
-		{"errorDocument", exitUsage, []string{"slurm", "resume", root}}, // a rehearsal
-		{"collectDocument", exitOK, []string{"collect"}},
-		{"whyDocument", exitOK, []string{"why"}},
-		{"logsDocument", exitOK, []string{"slurm", "logs", one}},
-		{"verifyDocument", exitOK, []string{"verify", "pair.toml"}},
-		{"verifyDocument", exitDefinition, []string{"verify", "pair.toml", "bad.toml"}},
-		{"lockDocument", exitOK, []string{"lock"}},
-		{"importDocument", exitInvalid, []string{"import", "theirs", "--output-dir", "ours"}},
-		{"archiveDocument", exitOK, []string{"archive", root}},
-		{"archiveDocument", exitOK, []string{"archive", "--list", root + ".tar.xz"}},
-		{"archiveDocument", exitUsage, []string{"archive", root, "gone"}},
-		{"errorDocument", exitUsage, []string{"slurm", "logs", root}},
-		{"errorDocument", exitUsage, []string{"slurm", "logs", "--follow", one}},
-		{"errorDocument", exitUsage, []string{"slurm", "cancel"}},
-		{"errorDocument", exitUsage, []string{"report", "gone"}},
-		{"errorDocument", exitUsage, []string{"slurm", "status", "--nonsense"}},
-		{"errorDocument", exitDefinition, []string{"slurm", "dry-run", "bad.toml"}},
+		{"States", exitOK, []string{"slurm", "status", "--exit-code"}},
+		{"States", exitOK, []string{"slurm", "cancel", root}},
+		{"Error", exitUsage, []string{"slurm", "resume", root}}, // a rehearsal
+		{"Collect", exitOK, []string{"collect"}},
+		{"Why", exitOK, []string{"why"}},
+		{"Logs", exitOK, []string{"slurm", "logs", one}},
+		{"Verify", exitOK, []string{"verify", "pair.toml"}},
+		{"Verify", exitDefinition, []string{"verify", "pair.toml", "bad.toml"}},
+		{"Lock", exitOK, []string{"lock"}},
+		{"Import", exitInvalid, []string{"import", "theirs", "--output-dir", "ours"}},
+		{"Archive", exitOK, []string{"archive", root}},
+		{"Archive", exitOK, []string{"archive", "--list", root + ".tar.xz"}},
+		{"Archive", exitUsage, []string{"archive", root, "gone"}},
+		{"Error", exitUsage, []string{"slurm", "logs", root}},
+		{"Error", exitUsage, []string{"slurm", "logs", "--follow", one}},
+		{"Error", exitUsage, []string{"slurm", "cancel"}},
+		{"Error", exitUsage, []string{"report", "gone"}},
+		{"Error", exitUsage, []string{"slurm", "status", "--nonsense"}},
+		{"Error", exitDefinition, []string{"slurm", "dry-run", "bad.toml"}},
 	} {
 		o := profllm(t, dir, slurm, append(x.args, "--output", "json")...)
 		require.Equal(t, x.code, o.code, o.stderr)
@@ -317,13 +324,13 @@ func TestOutputIsAsDocumented(t *testing.T) {
 func requireDocumented(t *testing.T, typ string, o outcome) {
 	t.Helper()
 	keys := readDocument[map[string]json.RawMessage](t, o)
-	h := readDocument[head](t, o)
+	h := readDocument[document.Head](t, o)
 	require.Equal(t, o.code, h.ExitCode)
 	require.Regexp(t, `^profllm\.output\.[a-z-]+/\d+$`, h.Schema)
 	require.NotContains(t, string(keys["errors"]), "null")
-	documented := jsonKeys(t, ".", "head")
-	if typ != "errorDocument" {
-		documented = append(documented, jsonKeys(t, ".", typ)...)
+	documented := jsonKeys(t, documentDir, "Head")
+	if typ != "Error" {
+		documented = append(documented, jsonKeys(t, documentDir, typ)...)
 	} else {
 		require.NotEmpty(t, h.Errors, "why it failed")
 	}
@@ -344,7 +351,7 @@ func TestDocuments(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad.toml"), []byte(badScenario), 0o644))
 	o := profllm(t, dir, nil, "verify", "bad.toml", "--output", "json")
-	v := readDocument[verifyDocument](t, o)
+	v := readDocument[document.Verify](t, o)
 	require.Len(t, v.Files, 1)
 	require.False(t, v.Files[0].OK)
 	p := v.Files[0].Errors[0]
@@ -354,23 +361,23 @@ func TestDocuments(t *testing.T) {
 	require.Contains(t, o.stderr, "bad.toml:5", "people read it as before")
 
 	o = profllm(t, dir, nil, "slurm", "dry-run", "bad.toml", "--output", "json")
-	require.Contains(t, readDocument[head](t, o).Errors, p)
+	require.Contains(t, readDocument[document.Head](t, o).Errors, p)
 
 	o = submitSleep(t, dir)
 	require.Zero(t, o.code, o.stderr)
-	d := readDocument[jobsDocument](t, o)
+	d := readDocument[document.Jobs](t, o)
 	require.Equal(t, filepath.Join(d.Root, "a", "0"), d.Jobs[0].Dir)
-	require.Equal(t, []jobEntry{{JobID: "77", Dir: d.Jobs[0].Dir, Runs: []string{d.Jobs[0].Dir}}}, d.Jobs)
-	requireDocumented(t, "jobsDocument", o)
+	require.Equal(t, []document.JobEntry{{JobID: "77", Dir: d.Jobs[0].Dir, Runs: []string{d.Jobs[0].Dir}}}, d.Jobs)
+	requireDocumented(t, "Jobs", o)
 
 	l := newLive(t)
 	o = profllm(t, l.dir, l.env(), "slurm", "status", ".", "--exit-code", "--output", "json")
 	require.Equal(t, exitNotOver, o.code)
-	require.Equal(t, run.Running, readDocument[statesDocument](t, o).Runs[0].State.State)
+	require.Equal(t, run.Running, readDocument[document.States](t, o).Runs[0].State.State)
 	root := filepath.Dir(filepath.Dir(l.dir))
 	o = profllm(t, filepath.Dir(root), l.env(), "archive", root, "--output", "json")
 	require.Equal(t, exitUsage, o.code)
-	require.Contains(t, readDocument[archiveDocument](t, o).Errors[0].Hint, "profllm slurm status ")
+	require.Contains(t, readDocument[document.Archive](t, o).Errors[0].Hint, "profllm slurm status ")
 }
 
 const sleepScenario = `name = "s"
@@ -399,7 +406,7 @@ func TestCollectWithoutAVerdict(t *testing.T) {
 	o := submitSleep(t, dir)
 	fake := fakeSlurm(t)
 	require.Equal(t, exitOK, o.code, o.stderr)
-	root := readDocument[jobsDocument](t, o).Root
+	root := readDocument[document.Jobs](t, o).Root
 	submitted, err := filepath.Glob(filepath.Join(root, "*", "0", run.SubmitFile))
 	require.NoError(t, err)
 	require.Len(t, submitted, 1)
@@ -412,7 +419,7 @@ func TestCollectWithoutAVerdict(t *testing.T) {
 		}
 		o := profllm(t, dir, withSlurm(fake), "collect", "--output", "json")
 		require.Equal(t, code, o.code)
-		d := readDocument[collectDocument](t, o)
+		d := readDocument[document.Collect](t, o)
 		require.Equal(t, verdict, cmp.Or(d.Results[0].NoJob, "not over"))
 	}
 	collect("not over", exitNotOver)
@@ -429,7 +436,7 @@ func TestCollectWithoutAVerdict(t *testing.T) {
 func TestPathsByDefault(t *testing.T) {
 	dir := t.TempDir()
 	o := submitSleep(t, dir)
-	root := readDocument[jobsDocument](t, o).Root
+	root := readDocument[document.Jobs](t, o).Root
 	slurm := withSlurm(fakeSlurm(t))
 	o = profllm(t, dir, slurm, "slurm", "cancel")
 	require.Equal(t, exitUsage, o.code)
@@ -437,7 +444,7 @@ func TestPathsByDefault(t *testing.T) {
 	require.Equal(t, exitUsage, profllm(t, dir, slurm, "slurm", "cancel", "--all", root).code)
 	require.Contains(t, profllm(t, dir, slurm, "slurm", "cancel", "--all").stdout, "results/s_")
 	o = profllm(t, dir, slurm, "slurm", "resume", "--output", "json")
-	require.Equal(t, root, readDocument[jobsDocument](t, o).Root)
+	require.Equal(t, root, readDocument[document.Jobs](t, o).Root)
 	require.Zero(t, profllm(t, dir, slurm, "lock").code)
 	require.Equal(t, exitNotOver, profllm(t, dir, slurm, "collect").code)
 

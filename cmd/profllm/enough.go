@@ -1,18 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/plan"
-	"github.com/profllm/profllm/pkg/quantity"
-	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
-	"github.com/profllm/profllm/pkg/stats"
 )
 
 type jobEnoughCmd struct {
@@ -69,7 +63,7 @@ func (a *app) seriesValues(dir string, p *plan.Plan, next *plan.Repeat) (map[str
 	}
 	values := map[string][]float64{}
 	for _, name := range next.Until.Metrics {
-		m, err := report.FindMetric(name)
+		m, err := metric.Find(name)
 		if err != nil {
 			return nil, err
 		}
@@ -84,33 +78,4 @@ func (a *app) seriesValues(dir string, p *plan.Plan, next *plan.Repeat) (map[str
 		}
 	}
 	return values, nil
-}
-
-// seriesLines say, for a person, what the series of a plan may come to.
-func seriesLines(p *plan.Plan) string {
-	var b strings.Builder
-	var seen []string
-	for _, l := range p.Loads {
-		if l.Repeat == nil || l.Repeat.Until == nil || slices.Contains(seen, l.Repeat.Group) {
-			continue
-		}
-		seen = append(seen, l.Repeat.Group)
-		u := l.Repeat.Until
-		fmt.Fprintf(&b, "# %s: repeats until the median of %s is known to ±%g %%: %d at least, %d at most", cmp.Or(strings.TrimSuffix(strings.TrimSuffix(l.Name, "r1"), "."), p.Test),
-			strings.Join(u.Metrics, ", "), u.Percent, stats.LeastRepeats, l.Repeat.Of)
-		if u.Time > 0 {
-			fmt.Fprintf(&b, ", none that would end after %s", time.Duration(u.Time))
-		}
-		b.WriteString("\n")
-	}
-	if len(seen) == 0 {
-		return ""
-	}
-	if limit := time.Duration(p.Job.TimeLimit); limit > 0 {
-		fmt.Fprintf(&b, "# the job may take %s on %s, %s, in which all repeats have to fit\n", limit, quantity.Count(p.Job.Nodes, "node"),
-			quantity.NodeHours(limit.Hours()*float64(p.Job.Nodes)))
-	} else {
-		b.WriteString("# the job has no time limit\n")
-	}
-	return b.String()
 }

@@ -14,7 +14,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/profllm/profllm/pkg/archive"
 	"github.com/profllm/profllm/pkg/campaign"
+	"github.com/profllm/profllm/pkg/commandline"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/job"
@@ -70,12 +72,12 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	now            func() time.Time
-	uptime         func() string     // of this machine, see run.Uptime
-	archives       map[string]string // by the folder in which each is unpacked
-	acts           *campaign.Client  // see client
-	wide           bool              // lines are longer than the terminal
-	answer         *answer           // shared by all copies; nil prints text
-	helped         bool              // the help, or the version, was printed
+	uptime         func() string    // of this machine, see run.Uptime
+	archives       archive.Folders  // that this command reads
+	acts           *campaign.Client // see client
+	wide           bool             // lines are longer than the terminal
+	answer         *answer          // shared by all copies; nil prints text
+	helped         bool             // the help, or the version, was printed
 }
 
 func (a *app) env(name string) string {
@@ -177,7 +179,7 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 		fmt.Fprintln(a.stderr, "profllm:", err)
 		return exitInternal
 	}
-	args := helpInstead(parser, argv[1:])
+	args := commandline.WithHelp(parser.Model.Node, argv[1:])
 	kctx, err := parser.Parse(args)
 	if a.helped {
 		return exitOK
@@ -185,10 +187,10 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 	if err != nil {
 		err = usageError(parser, args, err)
 		a.say(terminal.Bad, err.Error())
-		a.answer.wanted = looksLikeJSON(args)
+		a.answer.wanted = commandline.LooksLikeJSON(args)
 		return a.finish(ctx, exitUsage, err)
 	}
-	a.answer.wanted, a.wide = asksJSON(kctx), c.Wide
+	a.answer.wanted, a.wide = commandline.AsksJSON(kctx), c.Wide
 	kctx.BindTo(ctx, (*context.Context)(nil))
 	err = kctx.Run(a, parser)
 	return a.finish(ctx, a.code(ctx, err), err)

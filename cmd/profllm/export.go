@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/interchange"
-	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -37,7 +37,7 @@ func (c exportCmd) Run(ctx context.Context, a *app) error {
 	format := interchange.Format(c.Format)
 	o := interchange.Options{Invalid: c.IncludeInvalid, Set: c.Set}
 	worst := exitOK
-	var fit []report.Run
+	var fit []records.Run
 	for _, r := range runs {
 		err := errors.New(r.Problem)
 		if r.Result != nil {
@@ -64,7 +64,7 @@ func (c exportCmd) Run(ctx context.Context, a *app) error {
 	return exit(worst)
 }
 
-func (c exportCmd) write(a *app, format interchange.Format, runs []report.Run, o interchange.Options) error {
+func (c exportCmd) write(a *app, format interchange.Format, runs []records.Run, o interchange.Options) error {
 	if info, err := os.Stat(c.Output); c.Output != "" && (err == nil && info.IsDir() || strings.HasSuffix(c.Output, "/")) {
 		return c.each(a, format, runs, o)
 	}
@@ -87,7 +87,7 @@ func (c exportCmd) write(a *app, format interchange.Format, runs []report.Run, o
 }
 
 // each writes a file for each run, named after its case.
-func (c exportCmd) each(a *app, format interchange.Format, runs []report.Run, o interchange.Options) error {
+func (c exportCmd) each(a *app, format interchange.Format, runs []records.Run, o interchange.Options) error {
 	if err := os.MkdirAll(c.Output, 0o755); err != nil {
 		return err
 	}

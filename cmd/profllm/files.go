@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -70,12 +70,6 @@ func (c initCmd) Run(ctx context.Context, a *app) error {
 	return errors.Join(err, f.Close())
 }
 
-// isRunDir reports whether a path holds a plan.
-func isRunDir(path string) bool {
-	_, err := os.Stat(filepath.Join(path, "plan.json"))
-	return err == nil
-}
-
 func relative(path string) string {
 	wd, err := os.Getwd()
 	if err != nil {
@@ -119,8 +113,8 @@ func (e events) Say(l campaign.Level, text string) {
 
 // Submitted implements campaign.Events.
 func (e events) Submitted(o run.Outcome) {
-	if d, ok := e.documentOf().(*jobsDocument); ok {
-		d.submitted(o)
+	if d, ok := e.documentOf().(*document.Jobs); ok {
+		d.Submitted(o)
 		if !strings.HasPrefix(o.Submission.JobID, run.LocalPrefix) {
 			return
 		}

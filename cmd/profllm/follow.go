@@ -31,5 +31,5 @@ func (a *app) collectAtEnd(ctx context.Context, client *campaign.Client, dirs []
 	if err != nil {
 		return err
 	}
-	return a.report(ctx, a.remember(dirs), dirs, states)
+	return a.report(ctx, a.openCache(dirs), dirs, states)
 }

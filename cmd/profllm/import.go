@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/collect"
+	"github.com/profllm/profllm/pkg/collect/cache"
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/interchange"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
@@ -45,7 +47,7 @@ func (c importCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	k := importing{app: a, output: output, doc: &importDocument{head: head{Schema: "profllm.output.import/1"}, Dir: output, Results: []row{}}}
+	k := importing{app: a, output: output, doc: &document.Import{Head: document.NewHead("import"), Dir: output, Results: []document.Row{}}}
 	a.answers(k.doc)
 	s := interchange.Scan{Skip: output, Name: relative, Spoilt: k.spoilt}
 	var files []interchange.File
@@ -70,7 +72,7 @@ func (c importCmd) Run(a *app) error {
 type importing struct {
 	*app
 	output string
-	doc    *importDocument
+	doc    *document.Import
 	bad    int // files and results that cannot be read
 }
 
@@ -97,7 +99,7 @@ func (k *importing) keep(files []interchange.File, unknown int) error {
 			if err == nil {
 				var records []collect.Record
 				if records, err = col.Run(dir, nil); err == nil {
-					err = out.add(row{Dir: dir, Result: records[0].Result})
+					err = out.add(cache.Row{Dir: dir, Result: records[0].Result})
 					switch r := records[0].Result; {
 					case r.Status == result.Failed:
 						failed++

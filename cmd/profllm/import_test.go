@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/interchange"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -129,7 +130,7 @@ func TestImportedIsNoBaseline(t *testing.T) {
 	require.Equal(t, "1", rep.Runs[0].Settings["cmd_args.decode.tensor_parallel_size"])
 	require.Contains(t, profllm(t, dir, nil, "report", "ours").stdout, "valid (imported)")
 
-	records, err := report.Load(filepath.Join(dir, "ours"))
+	records, err := records.Load(filepath.Join(dir, "ours"))
 	require.NoError(t, err)
 	require.Equal(t, result.MetricsVersion, records[0].Result.MetricsVersion)
 

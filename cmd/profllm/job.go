@@ -13,6 +13,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/summary"
 )
 
 type jobCmd struct {
@@ -249,7 +250,7 @@ func (c jobFinishCmd) Run(a *app) error {
 		code, why = exitInvalid, "a result is invalid"
 	}
 	for _, rec := range records {
-		for _, line := range notes(runName(rec.Dir), row{Dir: rec.Dir, Result: rec.Result}) {
+		for _, line := range summary.Notes(summary.Name(rec.Dir), rec.Result) {
 			a.logf("%s", line)
 		}
 	}
@@ -378,7 +379,7 @@ type jobContainCmd struct {
 func (c jobContainCmd) Run(ctx context.Context, a *app) error {
 	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
 	dir, err := os.Getwd() // where the job's script is: the run directory
-	if err != nil || !isRunDir(dir) {
+	if err != nil || !run.HasPlan(dir) {
 		dir = ""
 	}
 	self, err := os.Executable()

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/lockfile"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/planner"
@@ -45,7 +46,13 @@ func (c lockCmd) Run(ctx context.Context, a *app) error {
 		}
 	}
 	if a.json() {
-		a.answers(newLockDocument(f, c.Save, data))
+		d := document.NewLock(f)
+		if c.Save == "" {
+			d.Text = string(data)
+		} else {
+			d.File = absolute(c.Save)
+		}
+		a.answers(d)
 		return nil
 	}
 	if c.Save == "" {

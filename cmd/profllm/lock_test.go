@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
@@ -154,7 +155,7 @@ func TestLock(t *testing.T) {
 	require.NoError(t, os.WriteFile(whole, []byte(strings.Replace(string(text), "num_prompts = 10", "num_prompts = 11", 1)), 0o644))
 	o = profllm(t, dir, nil, "slurm", "dry-run", whole)
 	require.Equal(t, exitDefinition, o.code)
-	require.Contains(t, o.stderr, "the lock was changed, or cut, since it was written")
+	require.Contains(t, o.stderr, "the lock file was changed or truncated after it was written")
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "night.toml"), []byte(lockScenario+"# changed\n"), 0o644))
 	o = profllm(t, dir, nil, "slurm", "dry-run", "night.toml", "--simulate", "--output", "json")
@@ -192,7 +193,7 @@ func TestLockRefuses(t *testing.T) {
 	}
 	o := profllm(t, dir, nil, "stage", "night.toml", "--system", "system.toml", "--dry-run", "--output", "json")
 	require.Zero(t, o.code, o.stderr)
-	items := readDocument[stageDocument](t, o).Items
+	items := readDocument[document.Stage](t, o).Items
 	require.Equal(t, "image", items[0].Kind)
 	image("sha256:aa", items[0].Path)
 	model(1)

@@ -79,21 +79,6 @@ func (l *live) fails(f *result.Failure) {
 	require.NoError(l.t, run.WriteJSON(filepath.Join(l.dir, run.ResultFile), result.Result{Failure: f}))
 }
 
-func TestLogsOfReplicasAndLoads(t *testing.T) {
-	for _, c := range []struct {
-		log   runLog
-		name  string
-		means bool
-	}{
-		{runLog{step: "decode"}, "decode", true}, {runLog{step: "decode_1"}, "decode", true}, {runLog{step: "decode_1"}, "decode_1", true},
-		{runLog{step: "decode_1"}, "decode_2", false}, {runLog{step: "decode", rank: 3}, "decode-3", true}, {runLog{step: "decode"}, "decode-3", false},
-		{runLog{step: "decoder"}, "decode", false}, {runLog{step: "bench", below: "warm/"}, "bench", true}, {runLog{step: "bench", below: "warm/"}, "warm/bench", true},
-		{runLog{step: "bench", below: "warm/"}, "hot/bench", false}, {runLog{step: jobLog}, "job", true},
-	} {
-		require.Equal(t, c.means, c.log.means(c.name), "%+v %s", c.log, c.name)
-	}
-}
-
 // What is added shows, of new logs too, until the job is over; however it ended.
 func TestLogsFollow(t *testing.T) {
 	for name, end := range map[string]func(l *live){

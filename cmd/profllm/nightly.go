@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/nightly"
 	"github.com/profllm/profllm/pkg/notify"
 	"github.com/profllm/profllm/pkg/stats"
@@ -75,8 +76,10 @@ func (c nightlyCmd) night(ctx context.Context, a *app) (nightly.Outcome, error) 
 	if err != nil {
 		return nightly.Outcome{}, err
 	}
+	client := a.client()
+	client.EndStuck = true // nobody watches
 	act := nightly.Act{
-		Client: a.client(), Wait: c.Wait, Allow: a.allow(c.MaxNodeHours, c.Yes), Judge: nightly.Options{Tolerance: c.Tolerance, Baselines: c.Baselines},
+		Client: client, Wait: c.Wait, Allow: a.allow(c.MaxNodeHours, c.Yes), Judge: nightly.Options{Tolerance: c.Tolerance, Baselines: c.Baselines},
 		Submit: func(root string) error {
 			err := a.submit(ctx, root, submitFlags{Wait: c.Wait, Settle: c.Settle})
 			if code := codeOf(err); code == exitJobFailed || code == exitInvalid {
@@ -105,12 +108,12 @@ func nightEvent(o nightly.Outcome, code int, err error) notify.Event {
 // say prints one line when nothing changed, else one line for each change.
 func (c nightlyCmd) say(a *app, o nightly.Outcome, ended error) error {
 	if c.Output == "json" { // now, and not at the end: a verdict counts as told only after it was printed
-		d := nightlyDocument{head{Schema: "profllm.output.nightly/1"}, o}
+		d := document.Nightly{Head: document.NewHead("nightly"), Outcome: o}
 		code := codeOf(ended)
 		if ended == nil && o.Verdict != nil {
 			code = verdictCode(*o.Verdict)
 		}
-		d.set(code, a.problems(ended))
+		d.End(code, a.problems(ended))
 		return a.printJSON(d)
 	}
 	var err error

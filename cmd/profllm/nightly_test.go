@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/notify"
 	"github.com/profllm/profllm/pkg/run"
@@ -30,7 +31,7 @@ type cronJob struct {
 // fakes are the programs. One that finds a file fail prints it and fails.
 var fakes = map[string]string{
 	"sbatch": `id=60; until mkdir "$root/ids/$id" 2>/dev/null; do id=$((id+1)); done; echo "$name" > "$root/ids/$id/name"; echo PENDING > "$root/jobs/$id"; echo $id`,
-	"squeue": `for id in $list; do grep -q PENDING "$root/jobs/$id" && echo "$id|PENDING|Priority||$(cat "$root/ids/$id/name")|"; done; true`,
+	"squeue": `for id in $list; do grep -q PENDING "$root/jobs/$id" && echo "$id|PENDING|$(cat "$root/reason" 2>/dev/null || echo Priority)||$(cat "$root/ids/$id/name")|"; done; true`,
 	"sacct":  `for id in $list; do echo "$id|$(cat "$root/jobs/$id")|0:0|2026-11-21T03:00:00|2026-11-21T03:10:00|600|node1|$(cat "$root/ids/$id/name")"; done`,
 }
 
@@ -285,7 +286,47 @@ func TestNightlyLostJob(t *testing.T) {
 	time.Sleep(time.Second) // a directory is named by the second
 	o = c.nightly()
 	require.Equal(t, exitJobFailed, o.code)
-	requireLines(t, o.stdout, `failed aggregated: nobody knows what became of it .*`, `failed disaggregated: nobody knows what became of it .*`)
+	requireLines(t, o.stdout, `failed aggregated: what became of the job is unknown .*`, `failed disaggregated: what became of the job is unknown .*`)
+	require.Len(t, c.jobs(), 4)
+}
+
+// A job that never starts would block every later night, so each call reports it until
+// somebody acts: with the reason, what to do, and an exit code.
+//
+// covers: PL-S14
+func TestNightlyStuckJob(t *testing.T) {
+	t.Parallel()
+	c := newCronJob(t)
+	require.Equal(t, exitOK, c.nightly().code)
+	for reason, want := range map[string]string{
+		"PartitionTimeLimit": `never starts \(PartitionTimeLimit\)\n\thint: scancel 6\d, then correct the request .*`,
+		"JobHeldAdmin":       `is held \(JobHeldAdmin\)\n\thint: scontrol release 6\d, or .*`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(c.slurm, "reason"), []byte(reason), 0o644))
+		event, hook, junit := filepath.Join(c.dir, "event.json"), filepath.Join(c.dir, "hook"), filepath.Join(c.dir, "junit.xml")
+		require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\ncat > \"$1\"\n"), 0o755))
+		o := c.nightly("--quiet", "--junit", junit, "--notify", fmt.Sprintf("%s '%s'", hook, event))
+		require.Equal(t, exitNotSubmit, o.code)
+		require.Empty(t, o.stdout)
+		require.Regexp(t, `job 6\d of results/demo_\S+/0 `+want, o.stderr)
+		var e notify.Event
+		require.NoError(t, run.ReadJSON(event, &e))
+		require.Equal(t, exitNotSubmit, e.Code)
+		require.Regexp(t, want, strings.Join(e.Lines, "\n"))
+		data, err := os.ReadFile(junit)
+		require.NoError(t, err)
+		require.Contains(t, string(data), `errors="1"`)
+		o = c.nightly()
+		require.Equal(t, exitNotSubmit, o.code)
+		requireLines(t, o.stdout, `nightly demo: tonight's jobs were not submitted; no night is over yet`)
+	}
+	require.Len(t, c.jobs(), 2)
+
+	c.end("CANCELLED by 0")
+	time.Sleep(time.Second) // a directory is named by the second
+	o := c.nightly("--wait", "--quiet")
+	require.Equal(t, exitNotSubmit, o.code, "tonight's jobs are held too, and nobody reads a warning")
+	require.Regexp(t, `job 6\d of \S+ is held \(JobHeldAdmin\)\n\thint: scontrol release 6\d`, o.stderr)
 	require.Len(t, c.jobs(), 4)
 }
 
@@ -298,7 +339,7 @@ func TestNightlyTolerance(t *testing.T) {
 	c.night(1, 80, false)
 	o := c.nightly("--tolerance", "25", "--output", "json")
 	require.Equal(t, exitOK, o.code)
-	out := readDocument[nightlyDocument](t, o)
+	out := readDocument[document.Nightly](t, o)
 	require.Equal(t, "profllm.output.nightly/1", out.Schema)
 	require.Empty(t, out.Errors)
 	require.Empty(t, out.Verdict.Changes)
@@ -319,7 +360,7 @@ func TestNightlyAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	o := c.nightly()
 	require.Equal(t, exitOK, o.code)
-	requireLines(t, o.stdout, fmt.Sprintf(`nightly demo: process %d on \S+ holds this lease since .*; nothing was done`, os.Getpid()))
+	requireLines(t, o.stdout, fmt.Sprintf(`nightly demo: process %d on \S+ has held this lease since .*; nothing was done`, os.Getpid()))
 	require.Empty(t, c.jobs())
 	require.NoError(t, l.Release())
 

@@ -33,8 +33,8 @@ export = ["UCX_TLS"]
 
 	noted := profllm(t, dir, shell, "slurm", "dry-run", "s.toml", "--system", "site.toml", "--time", "2026-01-01T00:00:00Z")
 	require.Equal(t, plain.stdout, noted.stdout, "the script does not depend on the shell")
-	require.Equal(t, plain.stderr+"note: set in this shell, and not given to the jobs: NCCL_DEBUG, NCCL_IB_HCA\n"+
-		"\thint: export = [\"NCCL_DEBUG\", \"NCCL_IB_HCA\"] in the system file or in [Tests.slurm] passes on what is set here; extra_env_vars sets it in the test\n", noted.stderr)
+	require.Equal(t, plain.stderr+"note: set in this shell, but not passed to the jobs:  NCCL_DEBUG, NCCL_IB_HCA\n"+
+		"\thint: export = [\"NCCL_DEBUG\", \"NCCL_IB_HCA\"] in the system file or in [Tests.slurm] passes the value of this shell; extra_env_vars sets a value in the test\n", noted.stderr)
 	rehearsed := profllm(t, dir, shell, "slurm", "dry-run", "--simulate", "s.toml", "--system", "site.toml")
 	require.Equal(t, plain.stderr, rehearsed.stderr, "a simulated engine has no network")
 }

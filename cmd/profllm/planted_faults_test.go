@@ -82,7 +82,7 @@ var plantedFaults = []planted{
 	{part: "evaluation", what: "The evaluation is planned and leaves no result", shape: "eval", after: remove("raw/vllm-gsm8k.json"), words: []string{"from-log"}},
 	{part: "evaluation", what: "The evaluation runs against a server that fails", shape: "eval", faults: "serve:fail=0.3", words: []string{"accuracy-invalid"}},
 	{part: "evaluation", what: "The evaluation asks another server", shape: "eval", after: copied("raw/metrics-serve-bench.prom", "raw/metrics-serve-eval.prom"), words: []string{"accuracy-invalid"}},
-	{part: "evaluation", what: "The accuracy is no number", shape: "eval", after: replaced("raw/vllm-gsm8k.json", `"accuracy": `, `"accuracy": NaN, "was": `), words: []string{"inconsistent", "from-log"}},
+	{part: "evaluation", what: "The accuracy is not a number", shape: "eval", after: replaced("raw/vllm-gsm8k.json", `"accuracy": `, `"accuracy": NaN, "was": `), words: []string{"inconsistent", "from-log"}},
 	{part: "evaluation", what: "The accuracy is 1.7", shape: "eval", after: replaced("raw/vllm-gsm8k.json", `"accuracy": `, `"accuracy": 1.7, "was": `), words: []string{"accuracy-invalid"}},
 
 	{part: "node", what: "A planned GPU is idle", shape: "gpus", faults: "gpu:use=4/0,use=0/0", words: []string{"gpu-idle"}},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/campaign"
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/sim/knobs"
@@ -51,7 +52,7 @@ func (c rehearseCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	doc := newJobs("rehearse")
+	doc := document.NewJobs("rehearse")
 	doc.Root = p.Root
 	a.answers(doc)
 	return a.rehearse(ctx, p, given(c.Speed))
@@ -76,7 +77,7 @@ func (a *app) rehearse(ctx context.Context, p *campaign.Planned, speed int) erro
 	if err != nil {
 		return err
 	}
-	err = a.report(ctx, a.remember(dirs), dirs, states)
+	err = a.report(ctx, a.openCache(dirs), dirs, states)
 	a.next(p.Root, dirs, states)
 	return err
 }

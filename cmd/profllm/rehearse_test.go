@@ -45,8 +45,9 @@ seconds = 300
 		require.NoError(t, cmd.Start())
 		await.True(t, func() bool {
 			claims, _ := filepath.Glob(filepath.Join(dir, "results", "*", "long", "0", run.ClaimFile))
-			return len(claims) == 1
-		}, "the rehearsal has claimed its run")
+			answers, _ := filepath.Glob(filepath.Join(dir, "results", "*", "long", "0", run.SubmitFile))
+			return len(claims) == 1 && len(answers) == 1
+		}, "the job has claimed its run, and the command has noted the submission")
 		return cmd
 	}
 

@@ -38,7 +38,7 @@ func TestReleasedRuns(t *testing.T) {
 			t.Parallel()
 			root := filepath.Join(t.TempDir(), filepath.Base(from))
 			require.NoError(t, os.CopyFS(root, os.DirFS(from)))
-			before := records(t, root)
+			before := resultsBelow(t, root)
 			require.NotEmpty(t, before)
 
 			var r report.Report
@@ -56,7 +56,7 @@ func TestReleasedRuns(t *testing.T) {
 			o = profllm(t, root, nil, "collect", root, "--offline")
 			require.Contains(t, []int{exitOK, exitJobFailed, exitInvalid}, o.code)
 			require.Empty(t, o.stderr)
-			after := records(t, root)
+			after := resultsBelow(t, root)
 			require.Len(t, after, len(before))
 			for name, old := range before {
 				now := after[name]
@@ -71,8 +71,8 @@ func TestReleasedRuns(t *testing.T) {
 	}
 }
 
-// records are those below a directory, by their place.
-func records(t *testing.T, root string) map[string]*result.Result {
+// resultsBelow are those below a directory, by their place.
+func resultsBelow(t *testing.T, root string) map[string]*result.Result {
 	t.Helper()
 	list := map[string]*result.Result{}
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

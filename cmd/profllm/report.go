@@ -14,9 +14,12 @@ import (
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/report/format"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/terminal"
@@ -34,7 +37,9 @@ type pageFlag struct {
 }
 
 // write writes the page, if one is wanted.
-func (f pageFlag) write(r *report.Report) error { return writeFile(f.HTML, r.HTML) }
+func (f pageFlag) write(r *report.Report) error {
+	return writeFile(f.HTML, func(w io.Writer) error { return format.HTML(w, r) })
+}
 
 // writeFile writes a file at once; nothing without a name.
 func writeFile(name string, write func(io.Writer) error) error {
@@ -56,15 +61,15 @@ func (a *app) writeReport(r *report.Report, f reportFlags) error {
 	if err := f.pageFlag.write(r); err != nil {
 		return err
 	}
-	return writeFile(f.JUnit, r.JUnit)
+	return writeFile(f.JUnit, func(w io.Writer) error { return format.JUnit(w, r) })
 }
 
 // showReport prints a report.
-func (a *app) showReport(r *report.Report, format string) error {
-	if s := a.screenOf(a.stdout); format == "text" && s != (terminal.Screen{}) {
-		return r.Show(onScreen(a.stdout, s), s)
+func (a *app) showReport(r *report.Report, form string) error {
+	if s := a.screenOf(a.stdout); form == "text" && s != (terminal.Screen{}) {
+		return format.Show(onScreen(a.stdout, s), r, s)
 	}
-	return r.Write(a.stdout, format)
+	return format.Write(a.stdout, r, form)
 }
 
 type reportCmd struct {
@@ -91,12 +96,12 @@ func (c reportCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := report.UnknownKeys(runs, o.GroupBy); err != nil {
+	if err := records.UnknownKeys(runs, o.GroupBy); err != nil {
 		return fail(exitUsage, err)
 	}
 	r := report.Build(runs, o)
 	if c.Output == "otava" {
-		gaps, err := r.Otava(a.stdout)
+		gaps, err := format.Otava(a.stdout, r)
 		for _, g := range gaps {
 			a.logf("note: left out, because Otava ignores series with missing numbers: %s", g)
 		}
@@ -108,7 +113,7 @@ func (c reportCmd) Run(ctx context.Context, a *app) error {
 func (c reportCmd) options() (report.Options, error) {
 	var o report.Options
 	var err error
-	if o.Objective, err = report.FindMetric(c.Metric); err != nil {
+	if o.Objective, err = metric.Find(c.Metric); err != nil {
 		return o, fail(exitUsage, err)
 	}
 	var files []config.Reports
@@ -201,10 +206,10 @@ func (c compareCmd) Run(ctx context.Context, a *app) error {
 }
 
 // findMetrics finds metrics by their names; nil for none.
-func findMetrics(names []string) ([]report.Metric, error) {
-	var metrics []report.Metric
+func findMetrics(names []string) ([]metric.Metric, error) {
+	var metrics []metric.Metric
 	for _, name := range names {
-		m, err := report.FindMetric(name)
+		m, err := metric.Find(name)
 		if err != nil {
 			return nil, fail(exitUsage, err)
 		}
@@ -215,36 +220,36 @@ func findMetrics(names []string) ([]report.Metric, error) {
 
 // loadRuns reads the records below paths, also of archives, which are unpacked until
 // done; finding none is an error.
-func (a *app) loadRuns(ctx context.Context, paths ...string) (runs []report.Run, done func(), err error) {
+func (a *app) loadRuns(ctx context.Context, paths ...string) (runs []records.Run, done func(), err error) {
 	places, done, err := a.unpacked(ctx, paths)
 	if err = cmp.Or(err, noDefinitions(paths...)); err != nil {
 		return nil, done, err
 	}
-	if runs, err = report.Load(places...); err != nil {
+	if runs, err = records.Load(places...); err != nil {
 		return nil, done, fail(exitUsage, err)
 	}
 	if len(runs) == 0 {
 		return nil, done, fail(exitUsage, fmt.Errorf("no records below %[1]s\n\thint: if there are runs, write their records with profllm collect %[1]s", strings.Join(paths, " ")))
 	}
 	for i := range runs {
-		runs[i].Dir, runs[i].Problem = a.called(runs[i].Dir), a.called(runs[i].Problem)
+		runs[i].Dir, runs[i].Problem = a.archives.Named(runs[i].Dir), a.archives.Named(runs[i].Problem)
 	}
 	return runs, done, nil
 }
 
 // moreRuns is the command that makes runs like those of a side, from the definitions
 // that are kept with them; nothing if they are not there.
-func (a *app) moreRuns(s report.Side, missing int, kind report.Kind) []string {
+func (a *app) moreRuns(s report.Side, missing int, kind records.Kind) []string {
 	if missing == 0 || len(s.Runs) == 0 {
 		return nil
 	}
-	root, ok := scenarioRoot(a.onDisk(s.Runs[len(s.Runs)-1]))
+	root, ok := scenarioRoot(a.archives.OnDisk(s.Runs[len(s.Runs)-1]))
 	if !ok {
 		return nil
 	}
 	each := 0
 	for _, dir := range s.Runs {
-		if r, ok := scenarioRoot(a.onDisk(dir)); ok && r == root {
+		if r, ok := scenarioRoot(a.archives.OnDisk(dir)); ok && r == root {
 			each++
 		}
 	}
@@ -257,7 +262,7 @@ func (a *app) moreRuns(s report.Side, missing int, kind report.Kind) []string {
 		simulate = " --simulate"
 	}
 	var commands []string
-	if file := a.archives[root]; file != "" {
+	if file := a.archives.File(root); file != "" {
 		quoted, err := render.Quote(file)
 		if err != nil {
 			return nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/profllm/profllm/pkg/campaign"
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/quantity"
 )
 
@@ -29,11 +30,11 @@ func (c resumeCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	doc := newJobs("resume")
+	doc := document.NewJobs("resume")
 	doc.Root = rest.Root
 	a.answers(doc)
 	for _, why := range slices.Sorted(maps.Keys(rest.Reasons)) {
-		doc.Left = append(doc.Left, leftEntry{rest.Reasons[why], why})
+		doc.Left = append(doc.Left, document.LeftEntry{Runs: rest.Reasons[why], Why: why})
 		a.logf("%s %s", quantity.Count(rest.Reasons[why], "run"), why)
 	}
 	dirs, err := client.SubmitRest(ctx, rest, c.Settle)

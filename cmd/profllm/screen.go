@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/terminal"
 )
@@ -118,18 +117,4 @@ func stateTone(st run.State) terminal.Tone {
 		return tone
 	}
 	return terminal.Bad
-}
-
-// cells makes the cells of a row of texts and numbers; verdicts have their tones.
-func cells(values ...any) []terminal.Cell {
-	row := make([]terminal.Cell, len(values))
-	for i, v := range values {
-		if c, ok := v.(terminal.Cell); ok {
-			row[i] = c
-			continue
-		}
-		text := fmt.Sprint(v)
-		row[i] = terminal.Cell{Text: text, Tone: report.Tone(text)}
-	}
-	return row
 }

@@ -457,7 +457,7 @@ extra_env_vars.A = { env = "TOKEN" }
 	require.NoError(t, os.Remove(kept))
 	require.NoError(t, os.WriteFile(kept, []byte("canary-of-shell"), 0o600))
 	o = profllm(t, dir, nil, "slurm", "status", d)
-	require.Contains(t, o.stderr, "logs/late:1: a secret stood here")
+	require.Contains(t, o.stderr, "logs/late:1: a secret was found here")
 	text, err := os.ReadFile(log)
 	require.NoError(t, err)
 	require.Equal(t, strings.Repeat("x", len("canary-of-shell")), string(text))

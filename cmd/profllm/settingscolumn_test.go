@@ -9,29 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/plan"
-	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
-
-// Results of one test are told apart by their settings; those of different tests are not.
-func TestResultsOfOneTestShowSettings(t *testing.T) {
-	root := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(root, run.ScenarioFile), []byte("{}"), 0o644))
-	of := func(place, concurrency string) row {
-		r := &result.Result{Status: result.Completed, Validity: &result.Validity{Verdict: result.VerdictValid}}
-		r.Config.Settings = map[string]string{"bench_cmd_args.max_concurrency": concurrency, "cmd_args.model": "m"}
-		return row{Dir: filepath.Join(root, place), Result: r}
-	}
-	printed := func(rows ...row) string {
-		var out bytes.Buffer
-		require.NoError(t, (&app{stdout: &out}).printResults(rows))
-		return out.String()
-	}
-	out := printed(of("a/0/1", "4"), of("a/0/2", "16"), of("b/0", "8"))
-	require.Regexp(t, `^ run    settings            verdict  done`, out)
-	require.Contains(t, out, "\n a/0/1  max_concurrency=4   valid\n a/0/2  max_concurrency=16  valid\n b/0                        valid\n")
-	require.Regexp(t, `^ run  verdict  done`, printed(of("a/0", "4"), of("b/0", "8")))
-}
 
 // The states of runs that measure points of a sweep have their settings; a run that is none
 // has no such column.

@@ -13,7 +13,10 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/profllm/profllm/pkg/archive"
 	"github.com/profllm/profllm/pkg/campaign"
+	"github.com/profllm/profllm/pkg/document"
+	"github.com/profllm/profllm/pkg/dryrun"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/terminal"
@@ -47,7 +50,7 @@ func (c dryRunCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if c.Save != "" {
-		if err := save(p, c.Save); err != nil {
+		if err := dryrun.Save(p, c.Save); err != nil {
 			return err
 		}
 	}
@@ -77,11 +80,11 @@ func (a *app) printPlans(p *campaign.Planned, format string) error {
 	if format == "json" {
 		enc := json.NewEncoder(out)
 		enc.SetIndent("", "  ")
-		if err := enc.Encode(documents(p)); err != nil {
+		if err := enc.Encode(dryrun.Documents(p)); err != nil {
 			return err
 		}
 	} else {
-		writePlans(p, out, format == "text", terminal.Screen{Width: a.screenOf(a.stdout).Width}) // scripts have no colours
+		dryrun.Write(out, p, format == "text", terminal.Screen{Width: a.screenOf(a.stdout).Width}) // scripts have no colours
 	}
 	return out.Flush()
 }
@@ -137,7 +140,7 @@ func (c submitCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	doc := newJobs("submit")
+	doc := document.NewJobs("submit")
 	a.answers(doc)
 	root, err := a.begin(p, c.New, a.allow(c.MaxNodeHours, c.Yes), "scenario")
 	if err != nil {
@@ -238,7 +241,7 @@ func (f placeFlags) scenario(ctx context.Context, a *app, given string) (string,
 // runDirs finds the run directories below paths; beside an error, those that it found.
 func (a *app) runDirs(paths []string) (dirs []string, err error) {
 	for _, path := range paths {
-		if name, ok := inArchive(path); ok {
+		if name, ok := archive.Inside(path); ok {
 			return nil, fail(exitUsage, fmt.Errorf("%s is an archive, which this command cannot read (collect and report can)\n\thint: profllm archive --restore %s unpacks it", name, path))
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/await"
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/hostlist"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/process"
@@ -486,7 +487,7 @@ func TestSlurmRefusal(t *testing.T) {
 	require.Equal(t, exitNotSubmit, o.code)
 	require.Contains(t, o.stderr, "invalid partition specified: nosuch")
 	status := profllm(t, dir, nil, "slurm", "status", "results", "--output", "json")
-	lines := readDocument[statesDocument](t, status).Runs
+	lines := readDocument[document.States](t, status).Runs
 	require.Len(t, lines, 2)
 	require.NotEmpty(t, lines[0].Submission.Refused)
 	require.NotEmpty(t, lines[1].Submission.JobID)

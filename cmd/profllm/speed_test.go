@@ -156,7 +156,7 @@ func TestNeverReadyEnds(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begun), campaign.ReadyLimit)
 	require.Contains(t, o.stderr, "rehearsal of 1 run: about 62 s")
 	o = profllm(t, dir, nil, "why", only(t, dir))
-	require.Regexp(t, `serve was not ready at 6\d\.\d s, when its time was over`, o.stdout)
+	require.Regexp(t, `serve was not ready at 6\d\.\d s, when its time limit ended`, o.stdout)
 }
 
 // On a terminal one line says how far the rehearsal is; what is said meanwhile goes above.

@@ -14,9 +14,11 @@ import (
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/stage"
+	"github.com/profllm/profllm/pkg/summary"
 	"github.com/profllm/profllm/pkg/terminal"
 )
 
@@ -104,14 +106,14 @@ func (f stageFlags) stage(ctx context.Context, a *app, site stage.Site, items []
 
 func (a *app) printOutcomes(outcomes []stage.Outcome) error {
 	if a.json() {
-		a.answers(&stageDocument{head{Schema: "profllm.output.stage/1"}, outcomes})
+		a.answers(&document.Stage{Head: document.NewHead("stage"), Items: outcomes})
 		return nil
 	}
 	t := terminal.Table{Columns: []terminal.Column{
 		{Name: "state"}, {Name: "kind", Drop: 2}, {Name: "name"}, {Name: "where", Drop: 4}, {Name: "digest", Drop: 1}, {Name: "note", Drop: 3},
 	}}
 	for _, o := range outcomes {
-		t.Row(cells(o.State, o.Kind, o.Name, relative(o.Path), short(o.Digest), o.Detail)...)
+		t.Row(summary.Cells(o.State, o.Kind, o.Name, relative(o.Path), short(o.Digest), o.Detail)...)
 	}
 	return a.printTable(&t)
 }
@@ -247,14 +249,14 @@ func (a *app) cache(ctx context.Context, system string) (entries []stage.Entry, 
 
 func (a *app) printEntries(name string, entries []stage.Entry) error {
 	if a.json() {
-		a.answers(&imagesDocument{head{Schema: "profllm.output." + name + "/1"}, append([]stage.Entry{}, entries...)})
+		a.answers(&document.Images{Head: document.NewHead(name), Images: append([]stage.Entry{}, entries...)})
 		return nil
 	}
 	t := terminal.Table{Columns: []terminal.Column{
 		{Name: "state"}, {Name: "GB", Drop: 3}, {Name: "image"}, {Name: "digest", Drop: 1}, {Name: "staged", Drop: 2}, {Name: "file", Drop: 4},
 	}}
 	for _, e := range entries {
-		t.Row(cells(e.State, fmt.Sprintf("%.2f", float64(e.Size)/1e9), e.Reference, short(e.Digest), e.Modified.Format("2006-01-02 15:04"),
+		t.Row(summary.Cells(e.State, fmt.Sprintf("%.2f", float64(e.Size)/1e9), e.Reference, short(e.Digest), e.Modified.Format("2006-01-02 15:04"),
 			filepath.Base(e.Path))...)
 	}
 	return a.printTable(&t)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/stage"
 )
@@ -42,7 +43,7 @@ func stageSite(t *testing.T, more string) (dir string, profllm func(args ...stri
 func TestNotStagedIsNoted(t *testing.T) {
 	dir, profllm := stageSite(t, "")
 	site, scenario := "--system="+dir+"/site.toml", dir+"/s.toml"
-	const note = "note: image nvcr.io#nvidia/vllm:26.01 is not staged: a node that does not have it fetches it inside the job"
+	const note = "note: image nvcr.io#nvidia/vllm:26.01 is not staged: a node without the image fetches it inside the job"
 	data, err := os.ReadFile(scenario)
 	require.NoError(t, err)
 	twice := strings.Replace(string(data), "name = \"s\"\n", "", 1)
@@ -51,10 +52,16 @@ func TestNotStagedIsNoted(t *testing.T) {
 	code, _, stderr := profllm("slurm", "dry-run", scenario, site)
 	require.Zero(t, code, stderr)
 	require.Equal(t, 1, strings.Count(stderr, note), stderr)
-	require.Contains(t, stderr, "15 to 20 min\n\thint: profllm stage "+relative(scenario)+"\n")
+	require.Contains(t, stderr, "(15 to 20 min for 30 to 65 GB)\n\thint: profllm stage "+relative(scenario)+"\n")
 
 	_, _, stderr = profllm("slurm", "dry-run", scenario, site, "--launcher=bare")
 	require.NotContains(t, stderr, note)
+
+	wrong := dir + "/wrong.toml"
+	require.NoError(t, os.WriteFile(wrong, []byte(strings.ReplaceAll(string(data), " }\n", ", decode = { tensor_parallel_size = 64 } }\n")), 0o644))
+	code, _, stderr = profllm("slurm", "dry-run", wrong, site)
+	require.Equal(t, exitDefinition, code, stderr)
+	require.NotContains(t, stderr, note, "nothing fetches an image of a plan that is refused")
 
 	code, _, stderr = profllm("stage", scenario, site, "--image-size=0")
 	require.Zero(t, code, stderr)
@@ -75,7 +82,7 @@ func TestStage(t *testing.T) {
 
 	code, stdout, _ := profllm("stage", scenario, site, "--dry-run", "--output=json")
 	require.Zero(t, code)
-	outcomes := readDocument[stageDocument](t, outcome{stdout: stdout}).Items
+	outcomes := readDocument[document.Stage](t, outcome{stdout: stdout}).Items
 	require.Len(t, outcomes, 2)
 	require.Equal(t, "would stage", outcomes[0].State)
 	require.NoFileExists(t, sqsh)
@@ -89,7 +96,7 @@ func TestStage(t *testing.T) {
 
 	code, stdout, stderr = profllm("stage", scenario, site, "--image-size=0", "--output=json")
 	require.Zero(t, code, stderr)
-	outcomes = readDocument[stageDocument](t, outcome{stdout: stdout}).Items
+	outcomes = readDocument[document.Stage](t, outcome{stdout: stdout}).Items
 	require.Equal(t, stage.Staged, outcomes[0].State)
 	require.Equal(t, stage.Skipped, outcomes[1].State)
 	require.Contains(t, outcomes[1].Detail, "/not/here/hf is not reachable here")
@@ -164,7 +171,7 @@ git_repos = [{ url = "https://h/x/repo.git", commit = "v1" }]
 	require.NoError(t, os.WriteFile(dir+"/s.toml", append([]byte("pre_test = \"h\"\n"), text...), 0o644))
 	code, stdout, stderr := profllm("stage", dir+"/s.toml", "--system="+dir+"/site.toml", "--hook-dir="+dir+"/hook", "--dry-run", "--output=json")
 	require.Zero(t, code, stderr)
-	outcomes := readDocument[stageDocument](t, outcome{stdout: stdout}).Items
+	outcomes := readDocument[document.Stage](t, outcome{stdout: stdout}).Items
 	tests := map[string][]string{}
 	for _, o := range outcomes {
 		tests[o.Name] = o.Tests

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/await"
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
@@ -208,9 +209,9 @@ func waitOver(t *testing.T, dir, root string) {
 	await.True(t, func() bool {
 		out, err := command(dir, nil, "slurm", "status", "--output", "json", root).Output()
 		require.NoError(t, err)
-		var answer statesDocument
+		var answer document.States
 		require.NoError(t, json.Unmarshal(out, &answer))
-		open := slices.IndexFunc(answer.Runs, func(l stateEntry) bool { return !l.State.Final() })
+		open := slices.IndexFunc(answer.Runs, func(l document.StateEntry) bool { return !l.State.Final() })
 		if open >= 0 {
 			last = fmt.Sprintf("%+v", answer.Runs[open])
 		}
@@ -252,18 +253,10 @@ func checkTable(t *testing.T, root string, itl func(int) time.Duration) {
 	require.Less(t, off, 100, "points whose latency is far from their server's")
 }
 
-// Points have names of their own in what is printed, and a dry-run prints the
-// batches that carry them, as plans and as JSON.
+// A dry-run prints the batches that carry the points of a sweep, as plans and as JSON.
 //
 // covers: CD-29
 func TestPointsAreTold(t *testing.T) {
-	root := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(root, run.ScenarioFile), []byte("{}"), 0o644))
-	require.Equal(t, "a/0/2/p1/r1", runName(filepath.Join(root, "a/0/2/p1/r1")))
-	require.Equal(t, "a/0", runName("/nowhere/s/a/0"))
-	require.Equal(t, "a/0", runNames([]string{"/nowhere/s/a/0", "/nowhere/s/b/0"})("/nowhere/s/a/0"))
-	require.Equal(t, "/nowhere/s/a/0", runNames([]string{"/nowhere/s/a/0", "/nowhere/t/a/0"})("/nowhere/s/a/0"), "two of the same name")
-
 	dir := t.TempDir()
 	text := "name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n[Tests.cmd_args.decode]\nmax_num_seqs = [1, 2]\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))

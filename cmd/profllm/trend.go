@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
 )
 
@@ -35,7 +36,7 @@ func (c trendCmd) Run(ctx context.Context, a *app) error {
 	for i := range runs {
 		runs[i].Baseline = c.ImportedBaseline
 	}
-	if err := report.UnknownKeys(runs, c.By); err != nil {
+	if err := records.UnknownKeys(runs, c.By); err != nil {
 		return fail(exitUsage, err)
 	}
 	r, err := report.Trace(runs, metrics, c.By)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/promtext"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
 )
 
@@ -88,7 +89,7 @@ func TestTrend(t *testing.T) {
 	var r report.Report
 	require.NoError(t, json.Unmarshal([]byte(o.stdout), &r))
 	require.Equal(t, 40, r.Simulated)
-	require.Equal(t, report.Simulated, r.Trends[0].Kind)
+	require.Equal(t, records.Simulated, r.Trends[0].Kind)
 	o = trend("quiet", "simulated", "--by", "model")
 	require.Equal(t, exitOK, o.code)
 	require.Contains(t, o.stdout, "40 runs in series, 40 left out")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/regular"
@@ -33,13 +34,13 @@ func (c verifyCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	doc := &verifyDocument{head: head{Schema: "profllm.output.verify/1"}, Files: []fileEntry{}, SizesChecked: c.System != ""}
+	doc := &document.Verify{Head: document.NewHead("verify"), Files: []document.FileEntry{}, SizesChecked: c.System != ""}
 	a.answers(doc)
 	a.client().Events = &saidOnce{Events: a.client().Events, notes: map[string]bool{}}
 	bad, idle, unsized := 0, 0, false
 	for _, name := range names {
 		v := c.check(ctx, a, name)
-		doc.add(name, v)
+		doc.Files = append(doc.Files, v.entry(name))
 		unsized = unsized || v.kind == "scenario" && v.err == nil && v.unsupported == "" && c.System == ""
 		if !a.json() {
 			a.printVerified(v, name)
@@ -107,6 +108,15 @@ func (v verified) line(name string) string {
 		return fmt.Sprintf("ok   %-8s %s: not runnable: %s", v.kind, name, v.unsupported)
 	}
 	return fmt.Sprintf("ok   %-8s %s", v.kind, name)
+}
+
+// entry is the file in the document.
+func (v verified) entry(name string) document.FileEntry {
+	e := document.FileEntry{File: name, Kind: v.kind, OK: v.err == nil, NotRunnable: v.unsupported, Errors: []document.Problem{}}
+	if v.err != nil {
+		e.Errors, e.NotRunnable = document.Problems(v.err), ""
+	}
+	return e
 }
 
 // definitionFiles are the files named, and every TOML file below the folders named.

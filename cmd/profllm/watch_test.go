@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/await"
+	"github.com/profllm/profllm/pkg/progress"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -271,12 +272,15 @@ func TestViewInPlace(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{stdout: &out, now: time.Now}
 	v := &view{app: a, cols: 30, rows: 5, colours: true}
-	two := []picture{{name: "a/0", phase: run.Running, state: "running"}, {name: "b/0", phase: run.Failed, state: "failed " + strings.Repeat("x", 40), final: true}}
+	two := []progress.Progress{
+		{Name: "a/0", Phase: run.Running, State: "running"},
+		{Name: "b/0", Phase: run.Failed, State: "failed " + strings.Repeat("x", 40), Final: true},
+	}
 	v.draw(two)
 	require.Equal(t, "\x1b[36ma/0  running\x1b[0m\x1b[K\n\x1b[31mb/0  failed xxxxxxxxxxxxxxxx…\x1b[0m\x1b[K\n\x1b[J", out.String())
 	out.Reset()
 	v.colours = false
-	v.draw(append([]picture{two[1], two[1], two[1]}, two...))
+	v.draw(append([]progress.Progress{two[1], two[1], two[1]}, two...))
 	require.Equal(t, "\x1b[2Aa/0  running\x1b[K\nand 4 more\x1b[K\n\x1b[J", out.String(), "what is over gives way")
 	out.Reset()
 	v.draw(two[:1])

@@ -1,19 +1,15 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/profllm/profllm/pkg/collect"
-	"github.com/profllm/profllm/pkg/failure"
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/quantity"
+	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/story"
 )
 
@@ -54,13 +50,13 @@ func (c whyCmd) Run(ctx context.Context, a *app) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			tell(tellRun(col, dir))
+			tell(story.OfRun(col, dir, relative(dir)))
 		}
 	}
 	if len(files) > 0 {
 		tell(a.tellLogs(files...))
 	}
-	if a.answers(&whyDocument{head{Schema: "profllm.output.why/1"}, stories}); !a.json() {
+	if a.answers(&document.Why{Head: document.NewHead("why"), Stories: stories}); !a.json() {
 		if err := a.printStories(stories); err != nil {
 			return err
 		}
@@ -74,7 +70,7 @@ func (a *app) runsAt(path string) ([]string, error) {
 	if path == "-" {
 		return nil, nil
 	}
-	above := runAbove(path)
+	above := run.Above(path)
 	if info, err := os.Stat(above); err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeDevice|os.ModeSocket) != 0 {
 		return nil, nil
 	}
@@ -88,71 +84,14 @@ func isDir(path string) bool {
 
 // tellLogs tells what logs say that belong to no run: one folder, or some files.
 func (a *app) tellLogs(paths ...string) ([]story.Story, error) {
-	e := story.Logs{Path: strings.Join(paths, " ")}
-	var logs []failure.Log
-	for _, path := range paths {
-		found, notes, err := collect.FindLogs(path, a.stdin)
-		if err != nil {
-			return nil, fail(exitUsage, err)
-		}
-		for _, l := range found {
-			e.Files = append(e.Files, story.LogFile{Name: l.File, Role: l.Role})
-			logs = append(logs, l)
-		}
-		e.Notes = append(e.Notes, notes...)
+	logs, err := story.FindLogs(paths, a.stdin, time.Local)
+	switch {
+	case errors.Is(err, story.ErrNoLogs):
+		return nil, fail(exitUsage, fmt.Errorf("neither runs nor logs below %s\n\thint: name a run directory (it contains plan.json), a folder of logs, a log, or - for stdin", logs.Path))
+	case err != nil:
+		return nil, fail(exitUsage, err)
 	}
-	if len(logs) == 0 {
-		return nil, fail(exitUsage, fmt.Errorf("neither runs nor logs below %s\n\thint: name a run directory (it contains plan.json), a folder of logs, a log, or - for stdin", e.Path))
-	}
-	table, err := failure.Builtin()
-	if err != nil {
-		return nil, err
-	}
-	var unread error
-	e.Failure, unread = table.ExplainLogs(logs, time.Local)
-	if unread != nil {
-		e.Notes = append(e.Notes, unread.Error())
-	}
-	return []story.Story{story.OfLogs(e)}, nil
-}
-
-// runAbove is the run directory that a path lies in, as its logs or one of its
-// loads do; else the path itself.
-func runAbove(path string) string {
-	const levels = 2
-	for dir, i := path, 0; i <= levels; dir, i = filepath.Dir(dir), i+1 {
-		if isRunDir(dir) {
-			return dir
-		}
-	}
-	return path
-}
-
-// tellRun gathers the evidence of a run and returns one story for each of its loads.
-func tellRun(col *collect.Collector, dir string) ([]story.Story, error) {
-	e, err := story.Read(dir)
-	e.Dir = relative(dir)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", e.Dir, err)
-	}
-	records, err := col.Run(dir, e.State)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", e.Dir, err)
-	}
-	var stories []story.Story
-	for _, rec := range records {
-		e.Result, e.Load, e.At = rec.Result, nil, relative(rec.Dir)
-		if e.Plan != nil {
-			for i := range e.Plan.Loads {
-				below, err := filepath.Rel(e.Plan.Dir, e.Plan.Loads[i].Dir) // the whole may have been moved
-				if err == nil && filepath.Join(dir, below) == filepath.Clean(rec.Dir) || len(records) == 1 {
-					e.Load = &e.Plan.Loads[i]
-				}
-			}
-		}
-		stories = append(stories, story.Of(e))
-	}
-	return stories, nil
+	return []story.Story{story.OfLogs(logs)}, nil
 }
 
 // printStories shows one story whole; of several, logs without a failure in a line, and
@@ -188,32 +127,12 @@ func (a *app) printStories(stories []story.Story) error {
 // sayLogs says of paths that hold logs, and no runs, what they are and which verb
 // explains them; false if there are none.
 func (a *app) sayLogs(paths []string) bool {
-	said := false
+	some := false
 	for _, path := range paths {
-		if info, err := os.Stat(path); err != nil || !info.IsDir() && !info.Mode().IsRegular() {
-			continue // a pipe is read by why only
-		}
-		logs, _, err := collect.FindLogs(path, a.stdin)
-		if err != nil {
-			continue
-		}
-		roles := map[string]int{}
-		for _, l := range logs {
-			if l.Role != "" || logNames[filepath.Ext(strings.TrimSuffix(l.File, ".xz"))] {
-				roles[cmp.Or(l.Role, "unknown role")]++
-			}
-		}
-		var parts []string
-		for _, role := range slices.Sorted(maps.Keys(roles)) {
-			parts = append(parts, fmt.Sprintf("%s: %d", role, roles[role]))
-		}
-		if len(parts) > 0 {
-			a.logf("%s has logs (%s), but neither a run nor a result to collect\n\thint: profllm why %s", path, strings.Join(parts, ", "), path)
-			said = true
+		if logs := story.CountLogs(path); logs != "" {
+			a.logf("%s has logs (%s), but neither a run nor a result to collect\n\thint: profllm why %s", path, logs, path)
+			some = true
 		}
 	}
-	return said
+	return some
 }
-
-// logNames are the extensions of logs.
-var logNames = map[string]bool{".log": true, ".out": true, ".err": true}

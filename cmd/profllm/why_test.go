@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/conf"
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -62,7 +63,7 @@ random_output_len = 4
 	require.Equal(t, o.stdout, profllm(t, dir, nil, "why", filepath.Join(d, "logs")).stdout, "from below the run as well")
 	o = profllm(t, dir, nil, "why", "--output", "json", "results")
 	require.Equal(t, exitOK, o.code)
-	told := readDocument[whyDocument](t, o).Stories
+	told := readDocument[document.Why](t, o).Stories
 	require.Len(t, told, 1)
 	require.Equal(t, "site-simulated-death", told[0].Failure.Cause)
 	require.Equal(t, result.Exact, told[0].Failure.Confidence)
@@ -176,7 +177,7 @@ PROFLLM_SIM_STARTUP = "0s"
 	o = profllm(t, dir, nil, "why", "results", "--output", "json")
 	require.Equal(t, exitOK, o.code)
 	seen := map[string]bool{}
-	for _, s := range readDocument[whyDocument](t, o).Stories {
+	for _, s := range readDocument[document.Why](t, o).Stories {
 		seen[s.Run] = true
 	}
 	require.Len(t, seen, 4)
@@ -218,7 +219,7 @@ func TestWhyOfLogs(t *testing.T) {
 
 	o = profllm(t, dir, nil, "why", "--output", "json", "mine/server.txt", "mine/c.log")
 	require.Equal(t, exitOK, o.code, o.stderr)
-	told := readDocument[whyDocument](t, o).Stories
+	told := readDocument[document.Why](t, o).Stories
 	require.Len(t, told, 1, "files of one command are of one failure")
 	require.Equal(t, "port-in-use", told[0].Failure.Cause)
 	require.Equal(t, "network", told[0].Failure.Kind)

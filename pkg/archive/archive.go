@@ -1,6 +1,6 @@
-// Package archive packs a directory into one .tar.xz beside it, proves that the
-// file holds what the directory holds, and unpacks such files again without
-// trusting them. It knows nothing of runs.
+// Package archive packs a directory into one .tar.xz beside it, proves that the file
+// contains what the directory contains, and unpacks such files again without trusting
+// them. It knows nothing about runs.
 //
 //	entries, err := archive.Write(ctx, "results/qwen", "results/qwen.tar.xz")
 //	err = archive.Remove("results/qwen", entries)
@@ -46,9 +46,8 @@ type Entry struct {
 	SHA256 [sha256.Size]byte
 }
 
-// LeadsOut reports whether a link names a place outside of the archive's
-// directory. One that goes up behind a name counts as well, because that name may
-// be a link.
+// LeadsOut reports whether a link points outside the archive's directory. A link that goes
+// up behind a name counts as well, because that name may be a link.
 func (e Entry) LeadsOut() bool {
 	if e.Mode.Type() != fs.ModeSymlink {
 		return false
@@ -69,9 +68,9 @@ func (e Entry) LeadsOut() bool {
 	return e.Link == "" || path.IsAbs(e.Link) || up >= strings.Count(e.Name, "/")
 }
 
-// Write packs a directory into a file that must not exist yet (fs.ErrExist), and
-// returns what it holds. The file appears whole, on disk, and after it was read
-// back and compared with the directory. The same tree gives the same bytes.
+// Write packs a directory into a file that must not exist yet (fs.ErrExist), and returns
+// the entries. The file appears whole and on disk, after it was read back and compared
+// with the directory. The same tree gives the same bytes.
 func Write(ctx context.Context, dir, file string) ([]Entry, error) {
 	pattern, err := tempName(filepath.Dir(file), file)
 	if err != nil {
@@ -97,13 +96,13 @@ func Write(ctx context.Context, dir, file string) ([]Entry, error) {
 		return nil, fmt.Errorf("write %s: %w", file, err)
 	}
 	if err := verify(ctx, temp, dir, entries); err != nil {
-		return nil, fmt.Errorf("%s is not written, since the archive does not hold what the directory does: %w", file, err)
+		return nil, fmt.Errorf("%s was not written: the archive differs from the directory: %w", file, err)
 	}
 	return entries, durable.Publish(temp.Name(), file)
 }
 
-// TempDir makes a folder in the place for temporary files, to read an archive from. What
-// commands of this host left there that were killed is removed.
+// TempDir makes a temporary folder from which an archive can be read. It removes the
+// folders that killed commands of this host left there.
 func TempDir() (string, error) {
 	pattern, err := alone(os.TempDir(), "profllm-archive-")
 	if err != nil {
@@ -184,7 +183,7 @@ func survey(dir string) ([]Entry, error) {
 		return nil, err
 	}
 	if !entries[0].Mode.IsDir() {
-		return nil, fmt.Errorf("%s is no directory", dir)
+		return nil, fmt.Errorf("%s is not a directory", dir)
 	}
 	return entries, nil
 }
@@ -267,7 +266,7 @@ func copyFile(ctx context.Context, w io.Writer, name string, size int64) (sum [s
 		return sum, fmt.Errorf("%s: %w", name, err)
 	}
 	if more, err := f.Read(make([]byte, 1)); n < size || more > 0 || err != io.EOF {
-		return sum, fmt.Errorf("%s: it changed while it was read: it was %d bytes\n\thint: wait until nothing writes there any more", name, size)
+		return sum, fmt.Errorf("%s: the file changed while it was read (%d bytes at first)\n\thint: wait until nothing writes there any more", name, size)
 	}
 	return [sha256.Size]byte(h.Sum(nil)), nil
 }
@@ -318,8 +317,8 @@ func digest(ctx context.Context, dir string) ([]Entry, error) {
 	return now, nil
 }
 
-// Compare makes sure that a file that Write made earlier holds what a directory
-// holds, byte for byte, and returns what that is.
+// Compare checks that a file that Write made earlier has the same content as a directory,
+// byte for byte, and returns the entries.
 func Compare(ctx context.Context, dir, file string, l Limits) ([]Entry, error) {
 	held, err := List(ctx, file, l)
 	if err != nil {
@@ -330,7 +329,7 @@ func Compare(ctx context.Context, dir, file string, l Limits) ([]Entry, error) {
 		return nil, err
 	}
 	if err := same(held, now, dir); err != nil {
-		return nil, fmt.Errorf("%s is of another state of the directory: %w", file, err)
+		return nil, fmt.Errorf("%s does not match the directory: %w", file, err)
 	}
 	return held, nil
 }
@@ -343,7 +342,7 @@ func same(want, have []Entry, where string) error {
 		}
 	}
 	if len(want) != len(have) {
-		return fmt.Errorf("%d entries were written, and %d are in %s", len(want), len(have), where)
+		return fmt.Errorf("%d entries were written, but %d are in %s", len(want), len(have), where)
 	}
 	return nil
 }

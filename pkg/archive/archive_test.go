@@ -205,21 +205,21 @@ var (
 // evils are archives that would do harm, and what is said of them.
 func evils(t testing.TB) map[string][]byte {
 	return map[string][]byte{
-		"no name below a directory":  hostile(t, top, file("/etc/evil")),
-		"no name below a directory ": hostile(t, top, file("d/../../evil")),
-		"\"../evil\" is no name":     hostile(t, top, file("../evil")),
-		"lies in no directory":       hostile(t, top, file("e/evil")),
-		"lies in no directory ":      hostile(t, top, link("d/l", "x"), file("d/l/evil")),
-		"lies in no directory  ":     hostile(t, top, file("second")),
-		"not the directory of all":   hostile(t, file("evil")),
-		"is there twice":             hostile(t, top, link("d/l", "x"), file("d/l")),
-		"neither a file":             hostile(t, top, &tar.Header{Name: "d/h", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}),
-		"neither a file ":            hostile(t, top, &tar.Header{Name: "d/dev", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 3}),
-		"links lead out":             hostile(t, top, link("d/l", "/etc")),
-		"links lead out ":            hostile(t, top, link("d/l", "../x")),
-		"links lead out  ":           hostile(t, top, link("d/s", "."), link("d/l", "s/../x")),
-		"is empty":                   hostile(t),
-		"not an xz file":             []byte("PK\x03\x04, something else"),
+		"not a name below a directory":  hostile(t, top, file("/etc/evil")),
+		"not a name below a directory ": hostile(t, top, file("d/../../evil")),
+		"\"../evil\" is not a name":     hostile(t, top, file("../evil")),
+		"has no directory for":          hostile(t, top, file("e/evil")),
+		"has no directory for ":         hostile(t, top, link("d/l", "x"), file("d/l/evil")),
+		"has no directory for  ":        hostile(t, top, file("second")),
+		"not the archive's directory":   hostile(t, file("evil")),
+		"occurs twice":                  hostile(t, top, link("d/l", "x"), file("d/l")),
+		"neither a file":                hostile(t, top, &tar.Header{Name: "d/h", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}),
+		"neither a file ":               hostile(t, top, &tar.Header{Name: "d/dev", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 3}),
+		"links lead out":                hostile(t, top, link("d/l", "/etc")),
+		"links lead out ":               hostile(t, top, link("d/l", "../x")),
+		"links lead out  ":              hostile(t, top, link("d/s", "."), link("d/l", "s/../x")),
+		"is empty":                      hostile(t),
+		"not an xz file":                []byte("PK\x03\x04, something else"),
 	}
 }
 
@@ -290,7 +290,7 @@ func TestBombs(t *testing.T) {
 		"bytes":      {bomb, archive.Limits{Bytes: 4 << 20}, "more than 4194304 bytes"},
 		"entries":    {hostile(t, top, file("d/a"), file("d/b")), archive.Limits{Entries: 2}, "more than 2 entries"},
 		"dictionary": {greedy, archive.Limits{}, "dictionary is larger than 64 MiB"},
-		"sparse":     {b.Bytes(), archive.Limits{Bytes: 1 << 50}, "claims more than the archive holds"},
+		"sparse":     {b.Bytes(), archive.Limits{Bytes: 1 << 50}, "claims more bytes than may be unpacked"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parent := t.TempDir()
@@ -504,7 +504,7 @@ func TestRefused(t *testing.T) {
 	require.ErrorContains(t, err, "/pipe: a named pipe cannot be archived")
 	require.ErrorContains(t, err, "raw/pipe: a named pipe cannot be archived")
 	_, err = archive.Write(t.Context(), filepath.Join(dir, "plan.json"), dir+archive.Suffix)
-	require.ErrorContains(t, err, "is no directory")
+	require.ErrorContains(t, err, "is not a directory")
 
 	dir = tree(t)
 	ctx, cancel := context.WithCancel(t.Context())

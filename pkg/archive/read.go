@@ -26,12 +26,12 @@ type Limits struct {
 	Entries int   // 0: a million
 }
 
-// DefaultBytes is how much an archive may unpack to unless said otherwise.
+// DefaultBytes is how many bytes an archive may unpack to by default.
 const DefaultBytes = 64 << 30
 
 const defaultEntries = 1_000_000
 
-// ErrLimit is of an archive that unpacks to more than was allowed.
+// ErrLimit is the error for an archive that unpacks to more than is allowed.
 var ErrLimit = errors.New("the archive is larger than allowed")
 
 func (l Limits) orDefault() Limits {
@@ -115,7 +115,7 @@ func read(ctx context.Context, f io.ReadSeeker, l Limits, visit func(Entry, io.R
 			return fmt.Errorf("%w: more than %d entries", ErrLimit, l.Entries)
 		}
 		if room -= e.Size; room < 0 {
-			return fmt.Errorf("%s: %w: it claims more than the archive holds", e.Name, ErrLimit)
+			return fmt.Errorf("%s: %w: the header claims more bytes than may be unpacked", e.Name, ErrLimit)
 		}
 		if err := visit(e, t); err != nil {
 			return err
@@ -158,10 +158,10 @@ func entry(h *tar.Header) (Entry, error) {
 		return e, fmt.Errorf("%q is neither a file nor a directory nor a symbolic link (type %q)", h.Name, h.Typeflag)
 	}
 	if !filepath.IsLocal(e.Name) || path.Clean(e.Name) != e.Name || e.Name == "." || strings.ContainsRune(e.Name, 0) {
-		return e, fmt.Errorf("%q is no name below a directory", h.Name)
+		return e, fmt.Errorf("%q is not a name below a directory", h.Name)
 	}
 	if strings.ContainsRune(e.Link, 0) {
-		return e, fmt.Errorf("%q leads to %q", h.Name, e.Link)
+		return e, fmt.Errorf("the link %q has an invalid target %q", h.Name, e.Link)
 	}
 	return e, nil
 }
@@ -172,13 +172,13 @@ type tree map[string]bool
 // add refuses an entry that is there already, or not in a directory that is.
 func (t tree) add(e Entry) error {
 	if _, twice := t[e.Name]; twice {
-		return fmt.Errorf("%q is there twice", e.Name)
+		return fmt.Errorf("%q occurs twice", e.Name)
 	}
 	switch up := path.Dir(e.Name); {
 	case len(t) == 0 && (up != "." || !e.Mode.IsDir()):
-		return fmt.Errorf("the first entry is %q and not the directory of all", e.Name)
+		return fmt.Errorf("the first entry is %q, not the archive's directory", e.Name)
 	case len(t) > 0 && !t[up]:
-		return fmt.Errorf("%q lies in no directory of the archive", e.Name)
+		return fmt.Errorf("the archive has no directory for %q", e.Name)
 	}
 	t[e.Name] = e.Mode.IsDir()
 	return nil

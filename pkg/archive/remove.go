@@ -17,10 +17,10 @@ const (
 	gone  = "gone"
 )
 
-// Remove removes a directory that holds exactly what Write returned, by name,
-// size, time, mode and link. It is moved aside first, so that what comes later
-// by its name is not lost. If anything differs it stays, with an error. What a
-// Remove that was killed left is up to Recover.
+// Remove removes a directory whose content is exactly what Write returned, by name, size,
+// time, mode and link. It first moves the directory aside, so that files created later
+// under its name are not lost. If anything differs, the directory stays, with an error.
+// Recover finishes a Remove that was killed.
 func Remove(dir string, entries []Entry) error {
 	prefix, err := movedPrefix(dir)
 	if err != nil {
@@ -40,7 +40,7 @@ func Remove(dir string, entries []Entry) error {
 		err = same(untitled(entries), untitled(now), "the directory")
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("%s is kept: it changed: %w", dir, err), os.Rename(name(aside), dir))
+		return errors.Join(fmt.Errorf("%s is kept, because it changed: %w", dir, err), os.Rename(name(aside), dir))
 	}
 	if err := os.Rename(name(aside), name(gone)); err != nil {
 		return err
@@ -53,8 +53,8 @@ func movedPrefix(dir string) (string, error) {
 	return "." + filepath.Base(dir) + partial + host + ",", err
 }
 
-// Recover finishes what a Remove of the directory was killed over, on this host:
-// a directory that was not compared gets its name back, and what was is removed.
+// Recover finishes a Remove of the directory that was killed on this host: a directory
+// that was not compared yet gets its name back, and a compared one is removed.
 func Recover(dir string) error {
 	prefix, err := movedPrefix(dir)
 	if err != nil {
@@ -77,7 +77,7 @@ func Recover(dir string) error {
 		case !strings.HasSuffix(rest, "-"+aside):
 		default:
 			if err := free(dir); err != nil {
-				errs = append(errs, fmt.Errorf("%s was moved aside, and its name is taken: %w", left, err))
+				errs = append(errs, fmt.Errorf("%s was moved aside, and its old name is taken: %w", left, err))
 				continue
 			}
 			errs = append(errs, os.Rename(left, dir))

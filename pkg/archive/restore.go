@@ -15,7 +15,7 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 )
 
-// Links says what becomes of links that lead out of the archive's directory.
+// Links says what happens to links that lead out of the archive's directory.
 type Links int
 
 const (
@@ -24,18 +24,18 @@ const (
 	SkipLinks                // not made
 )
 
-// Options of Restore; the zero value refuses whatever is not certain.
+// Options of Restore; the zero value refuses everything doubtful.
 type Options struct {
 	Limits Limits
 	Links  Links
 }
 
-// ErrLeadsOut is of an archive with links that lead out of its directory.
+// ErrLeadsOut is the error for an archive with links that lead out of its directory.
 var ErrLeadsOut = errors.New("links lead out of the archive's directory")
 
-// Restore unpacks an archive below an existing folder and returns the directory,
-// which must not exist yet (fs.ErrExist). It appears whole, after every checksum
-// was right.
+// Restore unpacks an archive below an existing folder and returns the directory, which
+// must not exist yet (fs.ErrExist). The directory appears whole, after every checksum was
+// verified.
 func Restore(ctx context.Context, file, parent string, o Options) (string, error) {
 	f, err := regular.OpenLarge(file)
 	if err != nil {

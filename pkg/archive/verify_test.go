@@ -54,7 +54,7 @@ func TestPackChanging(t *testing.T) {
 	for _, size := range []int64{-1, 1} {
 		dir, entries := small(t)
 		entries[1].Size += size
-		require.ErrorContains(t, pack(t.Context(), io.Discard, dir, entries), "it changed while it was read")
+		require.ErrorContains(t, pack(t.Context(), io.Discard, dir, entries), "the file changed while it was read")
 	}
 }
 

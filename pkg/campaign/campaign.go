@@ -28,6 +28,9 @@ type Client struct {
 	Now        func() time.Time
 	Uptime     func() string // of this machine, see run.Uptime
 	Events     Events
+	// EndStuck lets Follow end with a StuckError once no job goes on without somebody's doing,
+	// because nobody reads its warnings.
+	EndStuck bool
 
 	unkept bool // it was said that states cannot be written
 }
@@ -136,7 +139,7 @@ func hint(err error) string {
 	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.ESTALE):
 		return "\n\thint: the file system reported an I/O error; retry once it recovers"
 	case errors.Is(err, syscall.ELOOP):
-		return "\n\thint: the symbolic links form a circle (ls -l); remove the link"
+		return "\n\thint: the symbolic links form a loop (ls -l); remove the link"
 	case errors.Is(err, regular.ErrKind):
 		return "\n\thint: profllm reads regular files only; remove it, or replace it by a regular file"
 	case errors.Is(err, regular.ErrLarge):

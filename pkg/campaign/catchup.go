@@ -10,33 +10,42 @@ import (
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/failure"
-	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// CatchUp collects the runs of a night that were not, and says which of its jobs
-// is not over. One that nobody knows counts as running until unknownLimit.
-func (c *Client) CatchUp(ctx context.Context, dirs []string) (open string, err error) {
+// Open is a job that is not over; the zero value is none.
+type Open struct {
+	Text  string      // job 60 of results/qwen/a/0 is queued, Priority
+	Stuck *StuckError // it does not start without somebody's doing
+}
+
+// CatchUp collects the runs of a night that were not, and says which of its jobs is not
+// over: one that is stuck, if there is one. A job that nobody knows counts as running
+// until unknownLimit.
+func (c *Client) CatchUp(ctx context.Context, dirs []string) (open Open, err error) {
 	dirs = slices.DeleteFunc(slices.Clone(dirs), Settled)
 	if len(dirs) == 0 {
-		return "", nil
+		return Open{}, nil
 	}
 	subs := c.Jobs(ctx, dirs)
 	states, err := c.States(ctx, dirs, subs)
 	if err != nil {
-		return "", err
+		return Open{}, err
 	}
 	col, err := c.Collector()
 	if err != nil {
-		return "", err
+		return Open{}, err
 	}
 	for _, dir := range dirs {
 		st, asked := states[dir]
 		switch {
 		case !asked: // never submitted
 		case !st.Final() && (st.State != run.Unknown || c.Now().Sub(subs[dir].Time) < unknownLimit):
-			open = fmt.Sprintf("job %s of %s is %s%s", st.JobID, c.relative(dir), st.State, prefixed(", ", st.Reason))
+			if stuck := c.stuck(dir, st); open.Stuck == nil {
+				open = Open{fmt.Sprintf("job %s of %s is %s%s", st.JobID, c.relative(dir), st.State, prefixed(", ", st.Reason)), stuck}
+			}
 		default:
 			if _, err := col.Write(dir, &st); err != nil {
 				c.progress("%s: %v", c.relative(dir), err)
@@ -52,7 +61,7 @@ func Settled(dir string) bool {
 	if run.ReadJSON(filepath.Join(dir, run.StateFile), &st) != nil || !st.Final() {
 		return false
 	}
-	runs, err := report.Load(dir)
+	runs, err := records.Load(dir)
 	if err != nil || len(runs) == 0 {
 		return false
 	}

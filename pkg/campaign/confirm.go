@@ -15,8 +15,8 @@ import (
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/planner"
-	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/stage"
@@ -42,7 +42,8 @@ func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, 
 	fmt.Fprintf(digest, "%d %v %q\n", k.Pairs, k.Jobs, of.Metrics)
 	var err error
 	var o planner.Options
-	for i, arg := range []string{of.First, of.Second} {
+	absent, args := [2][]stage.Item{}, [2]string{of.First, of.Second}
+	for i, arg := range args {
 		d, err := c.definedBy(ctx, arg, f)
 		if err != nil {
 			return nil, err
@@ -53,14 +54,12 @@ func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, 
 			}
 		}
 		k.Sides[i] = planner.Side{Scenario: d.scenario, System: d.system, Test: d.test}
-		var absent []stage.Item
-		if k.Sides[i].Images, absent, err = stagedImages(append(slices.Concat(d.scenario.PreTest, d.scenario.PostTest), d.test), d.system, o); err != nil {
+		if k.Sides[i].Images, absent[i], err = stagedImages(append(slices.Concat(d.scenario.PreTest, d.scenario.PostTest), d.test), d.system, o); err != nil {
 			return nil, err
 		}
 		if d.system.CacheDockerImagesLocally {
-			p.Missing = append(p.Missing, absent...)
-		} else if !f.Simulate {
-			c.noteFetched(absent, arg)
+			p.Missing = append(p.Missing, absent[i]...)
+			absent[i] = nil
 		}
 		if f.Live && d.scenario.NodeGroups() && o.Inventory == nil {
 			if o.Inventory, err = c.Slurm().Inventory(ctx); err != nil {
@@ -85,14 +84,22 @@ func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, 
 	if err != nil {
 		return nil, as(Definition, err)
 	}
-	return p, c.printed(p, set, f.Templates)
+	if err := c.printed(p, set, f.Templates); err != nil {
+		return nil, err
+	}
+	for i, arg := range args {
+		if !f.Simulate {
+			c.noteFetched(absent[i], arg)
+		}
+	}
+	return p, nil
 }
 
 // defaultPairs is the fewest pairs, an even number, of which one metric alone can
 // pass; of 0 metrics the usual ones are judged.
 func defaultPairs(metrics int) int {
 	if metrics == 0 {
-		metrics = report.UsualMetrics
+		metrics = len(metric.Usual)
 	}
 	n := stats.LeastPairs(metrics)
 	return n + n%2

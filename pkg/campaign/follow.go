@@ -26,7 +26,7 @@ func (c *Client) Follow(ctx context.Context, dirs []string, subs map[string]run.
 		if err != nil {
 			return nil, err
 		}
-		open := 0
+		open, stuck := 0, []*StuckError(nil)
 		for _, dir := range dirs {
 			st := states[dir]
 			if st.State != run.Unknown {
@@ -34,6 +34,9 @@ func (c *Client) Follow(ctx context.Context, dirs []string, subs map[string]run.
 			}
 			if !st.Final() {
 				open++
+			}
+			if s := c.stuck(dir, st); s != nil {
+				stuck = append(stuck, s)
 			}
 			if warning := trouble(st); warning != "" && !warned[dir+warning] {
 				warned[dir+warning] = true
@@ -48,6 +51,9 @@ func (c *Client) Follow(ctx context.Context, dirs []string, subs map[string]run.
 		}
 		if open == 0 || c.Now().Sub(known) > unknownLimit {
 			return states, nil
+		}
+		if c.EndStuck && open == len(stuck) {
+			return nil, as(NotSubmitted, stuck[0])
 		}
 		before := len(over)
 		if !c.idle(ctx, jitter(pause), dirs, states, over, show) {
@@ -70,13 +76,26 @@ func jitter(d time.Duration) time.Duration {
 	return d - d/8 + rand.N(d/4)
 }
 
+// StuckError is a queued job that is held or never starts, so that waiting for it is in vain.
+type StuckError struct{ text string }
+
+func (e *StuckError) Error() string { return e.text }
+
+// stuck is why the job of a run does not start without somebody's doing, nil if it does.
+func (c *Client) stuck(dir string, st run.State) *StuckError {
+	if st.State != run.Queued || st.Note != run.Held && st.Note != run.NeverStarts {
+		return nil
+	}
+	return &StuckError{fmt.Sprintf("job %s of %s %s", st.JobID, c.relative(dir), trouble(st))}
+}
+
 // trouble is what somebody should know of a job before it is over, "" for nothing.
 func trouble(st run.State) string {
 	switch {
 	case st.State == run.Queued && st.Note == run.Held:
 		return fmt.Sprintf("is held (%s)\n\thint: scontrol release %s, or ask why it was held", cmp.Or(st.Reason, st.Raw), st.JobID)
 	case st.State == run.Queued && st.Note == run.NeverStarts:
-		return fmt.Sprintf("never starts (%s)\n\thint: scancel %s, and correct the request that the reason names", st.Reason, st.JobID)
+		return fmt.Sprintf("never starts (%s)\n\thint: scancel %s, then correct the request that the reason names, in the scenario or the system file", st.Reason, st.JobID)
 	case st.State == run.Running && st.Note == run.Ending && st.At.Sub(st.Since) > run.EndingLimit:
 		return "is " + st.Reason
 	case st.Note == run.Lost:

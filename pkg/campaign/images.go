@@ -49,7 +49,7 @@ func stagedImages(tests []scenario.Test, sys *config.System, o planner.Options) 
 // GPUs. The times are SemiAnalysisAI/InferenceX#2785's.
 func (c *Client) noteFetched(absent []stage.Item, scenario string) {
 	for _, item := range absent {
-		c.note("image %s is not staged: a node that does not have it fetches it inside the job, while its GPUs wait, an image of 30 to 65 GB for 15 to 20 min\n\thint: profllm stage %s",
+		c.note("image %s is not staged: a node without the image fetches it inside the job while its GPUs wait (15 to 20 min for 30 to 65 GB)\n\thint: profllm stage %s",
 			item.Name, c.relative(scenario))
 	}
 }

@@ -15,7 +15,7 @@ import (
 // obey leaves of a plan what is locked, and refuses it if anything is not as it was.
 func (c *Client) obey(f *lockfile.File, p *Planned, layers []fs.FS) error {
 	if p.Simulated != f.Simulated {
-		c.note("the lock is of measured runs: a simulation of them is not compared with it")
+		c.note("the lock file has measured runs, which cannot be compared with a simulation")
 	} else {
 		var list []lockfile.Planned
 		for _, r := range p.Runs {

@@ -101,11 +101,8 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 		Scenario: file, Name: s.Name, Digest: defs.Digest(), Definitions: defs.Copies(sys.Source), Root: planner.Root(s, o), Created: o.Created, Simulated: f.Simulate,
 		Launcher: o.Launcher, Single: o.Single, WorkDir: o.WorkDir,
 	}
-	switch {
-	case sys.CacheDockerImagesLocally:
-		p.Missing = absent
-	case !f.Simulate:
-		c.noteFetched(absent, file)
+	if sys.CacheDockerImagesLocally {
+		p.Missing, absent = absent, nil
 	}
 	if f.Live && s.NodeGroups() {
 		if o.Inventory, err = c.Slurm().Inventory(ctx); err != nil {
@@ -143,6 +140,9 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 		if err := c.obey(defs.Lock, p, layers(f.Templates)); err != nil {
 			return nil, err
 		}
+	}
+	if !f.Simulate {
+		c.noteFetched(absent, file) // last: a plan that is refused fetches nothing
 	}
 	return p, nil
 }
@@ -223,7 +223,7 @@ func (c *Client) noteUnexported(p *Planned) {
 	}
 	slices.Sort(names)
 	if names = slices.Compact(names); len(names) > 0 {
-		c.note("set in this shell, and not given to the jobs: %s\n\thint: export = [\"%s\"] in the system file or in [Tests.slurm] passes on what is set here; extra_env_vars sets it in the test",
+		c.note("set in this shell, but not passed to the jobs:  %s\n\thint: export = [\"%s\"] in the system file or in [Tests.slurm] passes the value of this shell; extra_env_vars sets a value in the test",
 			strings.Join(names, ", "), strings.Join(names, `", "`))
 	}
 }

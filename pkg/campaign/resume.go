@@ -59,7 +59,7 @@ func RepeatedLoads(dir string) string {
 	if len(well) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("measures %s again, %d of its %d loads, because one start of the service serves all of them, and each is judged by it; the records so far go to attempts/",
+	return fmt.Sprintf("measures %s again, %d of its %d loads, because all of them share one server start; the earlier records move to attempts/",
 		strings.Join(well, ", "), len(well), len(p.Loads))
 }
 
@@ -163,7 +163,7 @@ func (c *Client) Rest(ctx context.Context, path string, o ResumeOptions) (*Rest,
 	for _, dir := range dirs {
 		why := Again(r.jobs[dir], states[dir], o.Failed)
 		if why == "" && states[dir].Vanished(dir) {
-			why = "forgotten by Slurm, and never begun"
+			why = "forgotten by Slurm, and never started"
 		}
 		if !o.Failed && FinishedWell(dir, r.jobs[dir]) {
 			why = ""

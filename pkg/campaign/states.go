@@ -70,7 +70,7 @@ func (c *Client) states(ctx context.Context, s run.Scheduler, dirs []string, sub
 	// looked at, and a full disk does not end a wait.
 	if bad := slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(bad) > 0 && !c.unkept {
 		c.unkept = true
-		c.note("what Slurm says of %d runs is not kept: %v%s", len(bad), bad[0], hint(bad[0]))
+		c.note("the states of %d runs could not be saved: %v%s", len(bad), bad[0], hint(bad[0]))
 	}
 	return states, nil
 }

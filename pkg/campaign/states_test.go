@@ -136,7 +136,7 @@ func TestStatesOverTime(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"61"}, o.asked)
 	require.Equal(t, run.Running, states[over].State)
-	require.Contains(t, trouble(st), "is lost: nobody has known the job since")
+	require.Contains(t, trouble(st), "is lost: the scheduler has not known the job since")
 }
 
 // What Slurm says is the answer, although nothing can be kept of it.
@@ -151,7 +151,7 @@ func TestStatesOnAFullDisk(t *testing.T) {
 		[]string{gone}, map[string]run.Submission{gone: {JobID: "60"}})
 	require.NoError(t, err)
 	require.Equal(t, run.Running, states[gone].State)
-	require.Contains(t, stderr.String(), "note: what Slurm says of 1 runs is not kept: write "+gone)
+	require.Contains(t, stderr.String(), "note: the states of 1 runs could not be saved: write "+gone)
 	require.Equal(t, 1, bytes.Count(stderr.Bytes(), []byte("\n")))
 }
 
@@ -163,7 +163,7 @@ func TestTrouble(t *testing.T) {
 	require.Contains(t, trouble(run.State{JobID: "7", State: run.Queued, Note: run.Held, Reason: "JobHeldUser"}), "is held (JobHeldUser)\n\thint: scontrol release 7")
 	require.Contains(t, trouble(run.State{JobID: "7", State: run.Queued, Note: run.NeverStarts, Reason: "PartitionNodeLimit"}), "never starts (PartitionNodeLimit)\n\thint: scancel 7")
 	now := time.Now()
-	require.Contains(t, trouble(run.State{State: run.Running, Note: run.Ending, At: now, Since: now.Add(-3 * time.Minute), Reason: "ending for more than 2m30s"}), "ending for more")
+	require.Contains(t, trouble(run.State{State: run.Running, Note: run.Ending, At: now, Since: now.Add(-3 * time.Minute), Reason: "still ending after 2m30s"}), "still ending after")
 	for _, quiet := range []run.State{
 		{}, {State: run.Queued, Reason: "Priority"}, {State: run.Running, Note: run.Ending}, {State: run.Failed},
 		{State: run.Running, Note: run.Ending, At: now, Since: now, Reason: "NonZeroExitCode"},
@@ -204,7 +204,7 @@ func TestStatesOfAReusedID(t *testing.T) {
 	for _, dir := range dirs {
 		require.Equal(t, [2]string{run.Unknown, run.Forgotten}, [2]string{states[dir].State, states[dir].Note})
 	}
-	require.Contains(t, states[waiting].Reason, `60 is "other.R2" by now`)
+	require.Contains(t, states[waiting].Reason, `its id 60 now belongs to job "other.R2"`)
 	require.False(t, states[waiting].Vanished(waiting), "not at once")
 	require.Empty(t, c.toCancel(dirs, subs, states))
 

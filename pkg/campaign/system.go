@@ -15,6 +15,8 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/regular"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/source"
 )
 
 // System reads the system file, or asks Slurm. A simulation falls back to the built-in
@@ -45,6 +47,11 @@ func (c *Client) System(ctx context.Context, file string, simulate bool) (*confi
 // ParseSystem reads a system file, and puts its signatures to the checks of the
 // built-in ones.
 func ParseSystem(file string, data []byte) (*config.System, error) {
+	if t, err := source.Parse(file, data); err == nil {
+		if err := scenario.Mistaken(t, "system"); err != nil {
+			return nil, err
+		}
+	}
 	sys, err := config.Parse(file, data)
 	if err != nil {
 		return nil, err
@@ -68,7 +75,7 @@ func (c *Client) SystemOf(ctx context.Context, d *definition.Files, file string,
 		return c.System(ctx, file, simulate)
 	}
 	if file != "" {
-		c.note("the lock's own system file is used, not %s", c.relative(file))
+		c.note("the lock file's own system file is used, not %s", c.relative(file))
 	}
 	sys, err := ParseSystem(path.Dir(d.Top.Name)+"/"+definition.SystemCopy, d.System)
 	return sys, as(Definition, err)

@@ -215,7 +215,7 @@ func places(e *evidence, r *result.Result) validity.Agreement {
 		}
 	}
 	if r.Results.Measured() { // a job whose preflight failed starts nothing
-		compare(e.looked.Verdict == node.Fail, "the verdict of %s is %s, and the client measured", run.PreflightFile, e.looked.Verdict)
+		compare(e.looked.Verdict == node.Fail, "the verdict of %s is %s, but the client measured", run.PreflightFile, e.looked.Verdict)
 	}
 	return a
 }

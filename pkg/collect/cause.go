@@ -79,7 +79,7 @@ func causeOfState(st *run.State) *result.Failure {
 	case st.Note == run.Lost:
 		return &result.Failure{
 			Cause: "lost", Confidence: result.FromState,
-			Next: "nobody knows what became of the job: ask the admin, then profllm slurm resume --failed DIR",
+			Next: "what became of the job is unknown: ask the admin, then profllm slurm resume --failed DIR",
 		}
 	case st.State == run.Cancelled && st.Note == run.NeverRan:
 		return &result.Failure{

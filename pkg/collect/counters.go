@@ -115,7 +115,7 @@ func difference(e *evidence, w *warnings, role, from, to string) *change {
 	for _, name := range slices.Sorted(maps.Keys(c.wrong)) {
 		w.add(result.Warning{
 			Kind: result.BadValue, File: run.RawDir + "/" + job.MetricsFile(role, to), Key: name,
-			Text: fmt.Sprintf("the counter is no finite number there or in %s, and was left out", job.MetricsFile(role, from)),
+			Text: fmt.Sprintf("the counter is not a finite number there or in %s, and was left out", job.MetricsFile(role, from)),
 		})
 	}
 	return c

@@ -128,7 +128,7 @@ func TestFileOfAnotherClient(t *testing.T) {
 	require.True(t, r.Validity.Valid)
 	require.Equal(t, []result.Warning{{
 		Kind: result.OtherFile, File: "raw/sglang-bench.jsonl",
-		Text: "a result of sglang-bench, which the plan does not have; it was not used: vllm bench serve measured",
+		Text: "a result of sglang-bench, which is not in the plan, was not used: vllm bench serve measured",
 	}}, slices.DeleteFunc(r.Warnings, func(w result.Warning) bool { return w.Kind != result.OtherFile }))
 
 	remove(t, dir, "raw/vllm-bench.json", "logs/bench-0.log")
@@ -193,7 +193,7 @@ func TestPlacedOtherwise(t *testing.T) {
 		"preflight.json has 5 GPUs of 127.0.1.1, prefill was given GPU 0 of it": func(t *testing.T, dir string) {
 			edit(t, dir, run.PreflightFile, `"index": 0`, `"index": 7`)
 		},
-		"the verdict of preflight.json is fail, and the client measured": func(t *testing.T, dir string) {
+		"the verdict of preflight.json is fail, but the client measured": func(t *testing.T, dir string) {
 			edit(t, dir, run.PreflightFile, `"verdict": "ok"`, `"verdict": "fail"`)
 		},
 	} {

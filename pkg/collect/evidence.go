@@ -77,7 +77,7 @@ func (e *evidence) read() error {
 	if n := nodesNeeded(e.plan); e.place != nil && len(e.place.Nodes) < n {
 		w.add(result.Warning{
 			Kind: result.Unreadable, File: run.PlacementFile,
-			Text: fmt.Sprintf("nodes: %d, the plan needs %d; where the run was placed is not known", len(e.place.Nodes), n),
+			Text: fmt.Sprintf("nodes: %d, but the plan needs %d; the placement of the run is not known", len(e.place.Nodes), n),
 		})
 		e.unplaced, e.place = e.place, nil
 	}
@@ -85,7 +85,7 @@ func (e *evidence) read() error {
 	if e.events, bad, err = job.ReadAllEvents(e.dir); len(bad) > 0 && e.sentinel != nil {
 		w.add(result.Warning{
 			Kind: result.Unreadable, File: run.EventFile, Line: bad[0],
-			Text: fmt.Sprintf("%d lines are no events, the first of them line %d; what they said is not known", len(bad), bad[0]),
+			Text: fmt.Sprintf("%d lines are not events, the first of them line %d; their content is not known", len(bad), bad[0]),
 		})
 	}
 	return err

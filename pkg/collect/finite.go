@@ -69,7 +69,7 @@ func dropNotFinite(r *result.Result) {
 	}
 	slices.Sort(dropped)
 	for _, key := range dropped {
-		r.Warnings = append(r.Warnings, result.Warning{Kind: result.BadValue, File: r.Results.Source, Key: key, Text: "is no finite number, and was left out"})
+		r.Warnings = append(r.Warnings, result.Warning{Kind: result.BadValue, File: r.Results.Source, Key: key, Text: "is not a finite number, and was left out"})
 	}
 }
 

@@ -71,7 +71,7 @@ func addGPUs(e *evidence, d *draft) {
 	}
 	s := &result.GPUSamples{Interval: time.Duration(e.plan.Telemetry.Interval).Seconds()}
 	if s.Begin, s.End, s.From = windowOf(e, w, r); s.From == "" {
-		ev.NoGPUSamples = "when the client measured is not known"
+		ev.NoGPUSamples = "the client's window is not known"
 		return
 	}
 	givenGPUs, tracks := givenGPUs(e), map[place]*track{}

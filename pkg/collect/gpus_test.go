@@ -83,7 +83,7 @@ func TestGPUNotes(t *testing.T) {
 	r := only(t, collector(t), dir, completed())
 	require.Equal(t, "nvml 12.570", r.System.HardwareInfo.GPUReader)
 	require.Empty(t, r.System.GPUSamples.Notes)
-	const why = "nvidia-smi is used, which has no energy counter: /x/profllm-nvml: it was to go on"
+	const why = "nvidia-smi is used, which has no energy counter: /x/profllm-nvml: it should have continued"
 	for _, host := range []string{"127.0.1.1", "127.0.1.2"} {
 		write(t, dir, "telemetry/"+job.GPUNote(host), "2026-11-21T04:55:58Z: "+why+"\n")
 	}
@@ -149,7 +149,7 @@ func TestWindowOfTheClient(t *testing.T) {
 		s := only(t, collector(t), dir, completed()).System.GPUSamples
 		return s.From + " " + s.Begin.Format("04:05.0") + " " + s.End.Format("04:05.0")
 	}
-	require.Equal(t, "when the client measured is not known", only(t, collector(t), dir, completed()).Validity.Check("gpu-idle").Detail)
+	require.Equal(t, "the client's window is not known", only(t, collector(t), dir, completed()).Validity.Check("gpu-idle").Detail)
 	addEvents(t, dir, `{"time":"2026-11-21T04:56:06.5Z","event":"client-ended","text":"bench"}`)
 	require.Equal(t, "job 56:01.1 56:06.5", window())
 	at := time.Date(2026, 11, 21, 4, 56, 6, 0, time.UTC).Unix()

@@ -63,7 +63,7 @@ func addEvents(e *evidence, d *draft) {
 		case job.CheckFailed:
 			r.Warnings = append(r.Warnings, result.Warning{Kind: result.CheckFailed, Key: x.Phase, Text: x.Text})
 		case job.SecretMasked:
-			r.Warnings = append(r.Warnings, result.Warning{Kind: result.SecretInLog, File: x.File, Line: x.Line, Text: x.Text + "; overwritten by xxx"})
+			r.Warnings = append(r.Warnings, result.Warning{Kind: result.SecretInLog, File: x.File, Line: x.Line, Text: x.Text + "; overwritten with xxx"})
 		}
 	}
 	for _, ph := range failedPostTests(e.sentinel) {

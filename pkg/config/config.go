@@ -38,7 +38,7 @@ type System struct {
 	GPUsPerNode           int   `toml:"gpus_per_node"`                 // GPUs of one node.
 	NTasksPerNode         int   `toml:"ntasks_per_node"`               // --ntasks-per-node of the job.
 	SupportsGPUDirectives *bool `toml:"supports_gpu_directives"`       // Write --gres (profllm); default: true when gpus_per_node is set.
-	SupportsGPUCache      *bool `toml:"supports_gpu_directives_cache"` // CloudAI's internal spelling of the same.
+	SupportsGPUCache      *bool `toml:"supports_gpu_directives_cache"` // CloudAI's internal name of supports_gpu_directives.
 
 	GlobalEnvVars *source.Table `toml:"global_env_vars"` // Environment of every job.
 	Export        Export        `toml:"export"`          // Variables of the submitting shell that jobs get besides the usual ones: a list of names, or "ALL" (profllm).
@@ -51,20 +51,20 @@ type System struct {
 
 	CompileCache string `toml:"compile_cache"` // Folder on each node's own disk for what engines compile, by user, image and GPU (profllm); default: where each engine keeps it.
 
-	ContainerArgs Words `toml:"container_args"` // Options of docker run, podman run, apptainer exec or enroot start, behind ours (profllm).
+	ContainerArgs Words `toml:"container_args"` // Options of docker run, podman run, apptainer exec or enroot start, after profllm's own (profllm).
 
 	Launcher string `toml:"launcher"` // "pyxis", "enroot", "apptainer", "docker", "podman" or "bare" (profllm); default pyxis when a test names an image, else bare.
 	Binary   string `toml:"binary"`   // Path of profllm on the nodes (profllm); default: the running program.
 	Prologue string `toml:"prologue"` // Shell text run at the start of each job (profllm), e.g. "module load cuda".
 
-	MonitorInterval  int           `toml:"monitor_interval"`              // CloudAI's polling interval, seconds; nothing polls here.
-	StatusRetryPause int           `toml:"status_retry_pause_seconds"`    // As above.
-	ExtraTransient   []string      `toml:"extra_transient_status_errors"` // As above.
+	MonitorInterval  int           `toml:"monitor_interval"`              // CloudAI's polling interval, seconds; read, without effect.
+	StatusRetryPause int           `toml:"status_retry_pause_seconds"`    // As monitor_interval.
+	ExtraTransient   []string      `toml:"extra_transient_status_errors"` // As monitor_interval.
 	DataRepository   *source.Table `toml:"data_repository"`               // Used by CloudAI's NeMo report only.
 	Reports          *source.Table `toml:"reports"`                       // Per-report settings.
 
-	Preflight  *Preflight  `toml:"preflight"`  // What nodes must look like before servers start (profllm).
-	Signatures []Signature `toml:"signatures"` // Lines that this site's own failures print (profllm).
+	Preflight  *Preflight  `toml:"preflight"`  // Limits of the node checks before servers start (profllm).
+	Signatures []Signature `toml:"signatures"` // Patterns of log lines for failures of this site (profllm).
 
 	Pos      source.Pos `toml:"-"`
 	Source   []byte     `toml:"-"` // the file itself
@@ -322,7 +322,7 @@ func CountGPUs(gres string) int {
 func (s *System) TOML() string {
 	var b strings.Builder
 	q := strconv.Quote
-	b.WriteString("# Written from what Slurm says. Check paths, account and launcher.\n")
+	b.WriteString("# Written from Slurm's answers. Check paths, account and launcher.\n")
 	b.WriteString("name = " + q(s.Name) + "\nscheduler = \"slurm\"\n\n")
 	b.WriteString("output_path = " + q(s.OutputPath) + "   # result directories; must be visible on every node\n")
 	b.WriteString("install_path = " + q(s.InstallPath) + "   # images, repositories, models\n\n")

@@ -20,7 +20,7 @@ type Preflight struct {
 	Disk      *float64 `toml:"disk_gib" json:"disk_gib,omitempty"`             // Free where the run directory lies, GiB; default 1. Less is a warning, less than 16 MiB a failure.
 	Tmp       *float64 `toml:"tmp_gib" json:"tmp_gib,omitempty"`               // Free in TMPDIR or /tmp, GiB; default 1. Less is a warning, less than 16 MiB a failure.
 	Memory    *float64 `toml:"memory_gib" json:"memory_gib,omitempty"`         // Memory of the host that is available to the job, GiB; default 4.
-	Clock     *float64 `toml:"clock_s" json:"clock_s,omitempty"`               // How far a node's clock may be from that of the job's first node, s; default 1.
+	Clock     *float64 `toml:"clock_s" json:"clock_s,omitempty"`               // Largest accepted difference between a node's clock and that of the job's first node, s; default 1.
 	Off       []string `toml:"off" json:"off,omitempty"`                       // Checks that are not made.
 	Warn      []string `toml:"warn" json:"warn,omitempty"`                     // Checks that never end the job.
 	Fail      []string `toml:"fail" json:"fail,omitempty"`                     // Checks whose warning ends the job.

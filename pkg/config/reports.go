@@ -53,8 +53,8 @@ func ParseReports(t *source.Table) (Reports, error) {
 
 // reportKeys are the keys of [reports.NAME].
 type reportKeys struct {
-	Enable  *bool    `toml:"enable"`   // Default where the table stands without it: true for a comparison, else false.
-	GroupBy []string `toml:"group_by"` // Comparisons only: keys whose values part the runs, such as bench_cmd_args.max_concurrency.
+	Enable  *bool    `toml:"enable"`   // Default if the table lacks this key: true for a comparison, else false.
+	GroupBy []string `toml:"group_by"` // Comparisons only: keys by whose values runs are grouped, such as bench_cmd_args.max_concurrency.
 }
 
 func parseReport(name string, t *source.Table) (Report, error) {

@@ -10,12 +10,12 @@ import (
 // built-in ones.
 type Signature struct {
 	ID     string `toml:"id,required"`     // Names the cause; not one of the built-in ones.
-	Area   string `toml:"area"`            // What it is about, e.g. filesystem; default "site".
-	Kind   string `toml:"kind"`            // root (default): a cause; symptom: a cause if there is no root; tail: never one.
+	Area   string `toml:"area"`            // What the failure is about, e.g. filesystem; default "site".
+	Kind   string `toml:"kind"`            // root (default): a cause; symptom: a cause if there is no root; tail: never a cause.
 	Regex  string `toml:"regex,required"`  // Go regular expression, searched for in each line.
-	Sample string `toml:"sample,required"` // A line it matches.
-	Role   string `toml:"role"`            // Logs it is tried on: any (default), job, client, proxy, server, prefill, decode, ray, node; several with slashes.
-	Next   string `toml:"next,required"`   // What to do about it.
+	Sample string `toml:"sample,required"` // A line that the expression matches.
+	Role   string `toml:"role"`            // Logs that are searched: any (default), job, client, proxy, server, prefill, decode, ray, node; several with slashes.
+	Next   string `toml:"next,required"`   // What to do about the failure.
 
 	Pos source.Pos `toml:"-"`
 }

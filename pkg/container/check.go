@@ -39,14 +39,14 @@ func Check(name string, r io.Reader) (digest string, err error) {
 	want, err := declared(head)
 	if err != nil { // neither of the two: an archive, or nothing
 		if err := checkArchive(io.MultiReader(bytes.NewReader(head), all)); err != nil {
-			return "", fmt.Errorf("%s is no squashfs, SIF or docker archive: %w", name, err)
+			return "", fmt.Errorf("%s is not a squashfs, SIF or docker archive: %w", name, err)
 		}
 	}
 	if _, err := io.Copy(io.Discard, all); err != nil {
 		return "", err
 	}
 	if size < want {
-		return "", fmt.Errorf("%s is cut short: %d of %d bytes", name, size, want)
+		return "", fmt.Errorf("%s is truncated: %d of %d bytes", name, size, want)
 	}
 	return fmt.Sprintf("sha256:%x", sum.Sum(nil)), nil
 }

@@ -119,12 +119,12 @@ func TestCheck(t *testing.T) {
 	}
 	for kind, data := range map[string][]byte{"text": []byte(strings.Repeat("error page ", 50)), "other archive": archive(t, "x")} {
 		_, err := Check(kind, bytes.NewReader(data))
-		require.ErrorContains(t, err, "is no squashfs, SIF or docker archive", kind)
+		require.ErrorContains(t, err, "is not a squashfs, SIF or docker archive", kind)
 	}
 	huge := squash(0)
 	binary.LittleEndian.PutUint64(huge[40:], 1<<63)
 	_, err := Check("huge", bytes.NewReader(huge))
-	require.ErrorContains(t, err, "cut short")
+	require.ErrorContains(t, err, "is truncated")
 }
 
 func TestCheckFile(t *testing.T) {

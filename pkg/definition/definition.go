@@ -15,8 +15,8 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/lockfile"
+	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/regular"
-	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/scenarios"
@@ -104,7 +104,7 @@ func checkMetrics(s *scenario.Scenario) error {
 			continue
 		}
 		for _, name := range t.Repeat.Until.Metrics {
-			if _, err := report.FindMetric(name); err != nil {
+			if _, err := metric.Find(name); err != nil {
 				c.Addf(t.Repeat.Pos, "repeat of test %q: %v", t.ID, err)
 			}
 		}

@@ -1,10 +1,10 @@
-// Package doctor looks at what of a cluster works, before a benchmark finds out:
-// Slurm's programs and settings, the shared folder, the limits, and, in one short
-// job, a node.
+// Package doctor checks which features of a cluster work before a benchmark needs them:
+// Slurm's programs and settings, the shared folder, the limits, and, in one short job,
+// a node.
 //
-// It changes nothing but a folder of its own, which it removes. Every command has
-// a time limit, and whatever touches a file system runs in a process of its own,
-// so that a dead mount is a finding and not a hang.
+// It changes nothing except a folder of its own, which it removes. Every command has a
+// time limit, and code that touches a file system runs in a process of its own, so that
+// a dead mount is a finding and not a hang.
 //
 //	checks := (&doctor.Doctor{System: sys, Dir: dir, …}).Run(ctx)
 package doctor
@@ -60,7 +60,7 @@ type Report struct {
 	Checks []Check `json:"checks"`
 }
 
-// Bad reports whether something does not work.
+// Bad reports whether a check is bad.
 func (r Report) Bad() bool {
 	for _, c := range r.Checks {
 		if c.Status == Bad {
@@ -70,7 +70,7 @@ func (r Report) Bad() bool {
 	return false
 }
 
-// Doctor is what to look at, and with what.
+// Doctor says what to check, and with which programs.
 type Doctor struct {
 	Environ   []string       // of every command; inherited SLURM_ and SBATCH_ variables are taken out
 	Export    []string       // of sbatch, which its job is given: a part of Environ, and likewise; nil: Environ
@@ -93,8 +93,8 @@ type Doctor struct {
 // limits replaces constants in tests.
 type limits struct{ command, start, job, file time.Duration }
 
-// Run looks at everything. A cancelled ctx ends it early; what was not looked at
-// is then "not checked" or fails.
+// Run makes all checks. If ctx is cancelled, Run ends early; the remaining checks are then
+// "not checked" or fail.
 func (d *Doctor) Run(ctx context.Context) Report {
 	if d.limits == (limits{}) {
 		d.limits = limits{commandLimit, startLimit, jobLimit, fileLimit}

@@ -166,7 +166,7 @@ func TestHealthyCluster(t *testing.T) {
 	require.Equal(t, "2 x NVIDIA H100, 580.95.05, 79 GiB", checks["node: GPUs"].Seen)
 	require.Equal(t, "nvml 13.580.95.05", checks["node: GPU reader"].Seen)
 	require.Equal(t, "nvml 13.580.95.05", checks["GPU reader"].Seen)
-	require.Equal(t, []string{"job 77 looks at a node"}, c.log)
+	require.Equal(t, []string{"job 77 checks a node"}, c.log)
 	args := c.read("sbatch-args")
 	for _, want := range []string{"--partition=gpu\n", "--account=lab\n", "--gres=gpu:1\n", "--time=2\n", "--comment=a b\n", "--propagate=NONE\n"} {
 		require.Contains(t, args, want)
@@ -234,16 +234,16 @@ func TestFindings(t *testing.T) {
 		"no library": {func(c *cluster) {
 			c.program("profllm-nvml", `echo '{"profllm_nvml":1,"error":"no library","no_driver":true}'; exit 1`)
 			c.remove("nvidia-smi")
-		}, "node: GPU reader", OK, "profllm-nvml is there"},
+		}, "node: GPU reader", OK, "profllm-nvml is installed"},
 		"GPU broken": {func(c *cluster) {
 			c.program("profllm-nvml", `echo '{"profllm_nvml":1,"error":"nvml: GPU is lost"}'; exit 1`)
 			c.program("nvidia-smi", "echo Unable to determine the device handle; exit 15")
 		}, "node: GPUs", Bad, "exit status 15: Unable to determine"},
-		"no driver":          {func(c *cluster) { c.remove("profllm-nvml"); c.remove("nvidia-smi") }, "node: GPUs", Warn, "Slurm promises gpu:h100:8"},
+		"no driver":          {func(c *cluster) { c.remove("profllm-nvml"); c.remove("nvidia-smi") }, "node: GPUs", Warn, "Slurm lists gpu:h100:8"},
 		"refused":            {func(c *cluster) { c.program("sbatch", "echo 'sbatch: error: Invalid account' >&2; exit 1") }, "a job", Bad, "Invalid account"},
 		"no answer":          {func(c *cluster) { c.program("sbatch", "echo hello") }, "a job", Bad, "hello"},
 		"not shared":         {func(c *cluster) { c.program("sbatch", "echo 77") }, "node: output folder", Bad, "left nothing"},
-		"another folder":     {func(c *cluster) { c.otherFolder() }, "node: output folder", Bad, "other content"},
+		"another folder":     {func(c *cluster) { c.otherFolder() }, "node: output folder", Bad, "different content"},
 		"other architecture": {func(c *cluster) { c.foreignBinary() }, "node: profllm runs", Bad, "exit code 126"},
 		"never starts":       {func(c *cluster) { c.queue("PENDING|Priority") }, "a job", Warn, "Priority"},
 		"never ends":         {func(c *cluster) { c.queue("RUNNING|None") }, "a job", Bad, "job 77 was cancelled in state RUNNING"},

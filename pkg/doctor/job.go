@@ -29,7 +29,7 @@ echo $? > code
 func (d *Doctor) node(ctx context.Context) {
 	switch {
 	case !d.Job:
-		d.add("a node", NotChecked, "no job was submitted", "--job submits one of a few seconds")
+		d.add("a node", NotChecked, "no job was submitted", "--job submits a job of a few seconds")
 		return
 	case d.local == nil || !d.local.Folder.Writable || len(d.config) == 0:
 		d.add("a node", NotChecked, "no job can be submitted now", "")
@@ -73,7 +73,7 @@ func (d *Doctor) submit(ctx context.Context, dir string) bool {
 		return false
 	}
 	id := m[1]
-	d.Log("job %s looks at a node", id)
+	d.Log("job %s checks a node", id)
 	begin := time.Now()
 	started := time.Duration(0)
 	for {
@@ -105,9 +105,9 @@ func (d *Doctor) cancel(id, state, reason string, pending bool) bool {
 		seen = fmt.Sprintf("job %s is %s, and could not be cancelled: %s", id, state, a.why())
 	}
 	if pending {
-		d.add("a job", Warn, fmt.Sprintf("%s: not started in %s, reason %s", seen, d.limits.start, reason), "the partition may be busy: try again, or name another with --partition")
+		d.add("a job", Warn, fmt.Sprintf("%s: not started in %s, reason %s", seen, d.limits.start, reason), "the partition may be busy: try again, or name another partition with --partition")
 	} else {
-		d.add("a job", Bad, fmt.Sprintf("%s: it should take seconds", seen), "look at the prolog and at the shared folder on the node")
+		d.add("a job", Bad, fmt.Sprintf("%s: it should take seconds", seen), "check the prolog and the shared folder on the node")
 	}
 	d.add("a node", NotChecked, "no job ran to its end", "")
 	return false
@@ -169,7 +169,7 @@ func (d *Doctor) judge(dir, token string, begin time.Time) {
 	}
 	seen := d.Now()
 	if read("arch") == "" {
-		d.add("node: output folder", Bad, "the job left nothing in "+filepath.Dir(dir), "the nodes do not see this folder: set output_path to one that they do")
+		d.add("node: output folder", Bad, "the job left nothing in "+filepath.Dir(dir), "the nodes do not see this folder: set output_path to a shared folder")
 		return
 	}
 	p, err := parseProbe(read("probe"))
@@ -182,10 +182,10 @@ func (d *Doctor) judge(dir, token string, begin time.Time) {
 	if p.Folder.Token == token {
 		d.folder("node: output folder", p.Folder)
 	} else {
-		d.add("node: output folder", Bad, fmt.Sprintf("%s has other content than here", p.Folder.Path), "the nodes have another folder of that name: set output_path to a shared one")
+		d.add("node: output folder", Bad, fmt.Sprintf("on the node, %s has different content", p.Folder.Path), "the nodes have their own folder of that name: set output_path to a shared folder")
 	}
 	d.clock(p.Time, begin, seen)
-	d.free("node: /dev/shm", p.Shm, wantShm, "NCCL and engines keep queues there: mount it larger, or lower their sizes")
+	d.free("node: /dev/shm", p.Shm, wantShm, "NCCL and engines keep queues there: enlarge the mount, or shrink the queues")
 	d.memlock("node: locked memory", p, "extra_srun_args = \"--propagate=NONE\", or LimitMEMLOCK=infinity for slurmd")
 	d.ports("node: ports", p)
 	d.temp("node: temporary folder", p)
@@ -211,8 +211,8 @@ func (d *Doctor) clock(node, before, after time.Time) {
 	within := after.Sub(before)
 	switch {
 	case apart > 2*time.Second:
-		d.add("node: clock", Warn, "at least "+strconv.FormatFloat(apart.Seconds(), 'f', 1, 64)+" s apart from here", "times of a run come from several machines: synchronize their clocks")
+		d.add("node: clock", Warn, "differs from this machine by at least "+strconv.FormatFloat(apart.Seconds(), 'f', 1, 64)+" s", "times of a run come from several machines: synchronize their clocks")
 	default:
-		d.add("node: clock", OK, "no difference that shows within "+seconds(within), "")
+		d.add("node: clock", OK, "no difference detected within "+seconds(within), "")
 	}
 }

@@ -47,13 +47,13 @@ func (d *Doctor) probe(ctx context.Context, dir string) (*Probe, error) {
 func (d *Doctor) machine(ctx context.Context) {
 	p, err := d.probe(ctx, d.Dir)
 	if err != nil {
-		d.add("output folder", Bad, err.Error(), "a mount that does not answer: ask the administrators, or set output_path to another")
+		d.add("output folder", Bad, err.Error(), "the mount does not answer: ask the administrators, or set another output_path")
 		return
 	}
 	d.local = p
 	d.folder("output folder", p.Folder)
 	if slices.Contains(localKinds, p.Folder.Kind) && !d.Job {
-		d.add("output folder, shared", NotChecked, fmt.Sprintf("%s is %s, which other machines may not see", p.Folder.Path, p.Folder.Kind), "--job looks from a node")
+		d.add("output folder, shared", NotChecked, fmt.Sprintf("%s is %s, which other machines may not see", p.Folder.Path, p.Folder.Kind), "--job checks from a node")
 	}
 	d.free("space for results", p.Folder.Space, wantFree, "clean up, or set output_path to another file system")
 	if s := d.System; s != nil && s.Launcher != config.Bare {
@@ -75,7 +75,7 @@ func (d *Doctor) folder(name string, f Folder) {
 	seen := f.Path + " (" + f.Kind + ")"
 	switch {
 	case !f.Writable:
-		d.add(name, Bad, cmp.Or(f.Explanation, f.Error), "set output_path to a folder that you may write")
+		d.add(name, Bad, cmp.Or(f.Explanation, f.Error), "set output_path to a writable folder")
 	case !f.Exclusive || !f.Renames:
 		d.add(name, Bad, seen+": "+cmp.Or(f.Explanation, "a file can be created twice"), "use another file system: two commands could submit the same run")
 	case !f.HardLinks:
@@ -103,7 +103,7 @@ func (d *Doctor) proxy(name string, p *Probe) {
 		d.add(name, OK, "none", "")
 		return
 	}
-	d.add(name, Warn, strings.Join(p.Proxy, " "), "what Ray and engines say to each other may go to the proxy: unset them in prologue, or list the nodes in no_proxy")
+	d.add(name, Warn, strings.Join(p.Proxy, " "), "traffic inside Ray and between engines may go to the proxy: unset these variables in prologue, or list the nodes in no_proxy")
 }
 
 func (d *Doctor) memlock(name string, p *Probe, do string) {
@@ -124,12 +124,12 @@ func (d *Doctor) memlock(name string, p *Probe, do string) {
 
 // ports judges the range from which the kernel takes ports.
 func (d *Doctor) ports(name string, p *Probe) {
-	seen := fmt.Sprintf("outgoing connections take %d-%d", p.PortLow, p.PortHigh)
+	seen := fmt.Sprintf("outgoing connections use ports %d-%d", p.PortLow, p.PortHigh)
 	switch {
 	case p.PortHigh == 0:
 		d.add(name, NotChecked, "the range cannot be read", "")
 	case p.PortLow < portTop:
-		d.add(name, Warn, seen, fmt.Sprintf("servers listen below %d: net.ipv4.ip_local_port_range should begin above; slots inside it are left out", portTop))
+		d.add(name, Warn, seen, fmt.Sprintf("servers listen below %d: let net.ipv4.ip_local_port_range begin above; port slots inside the range are skipped", portTop))
 	default:
 		d.add(name, OK, seen, "")
 	}
@@ -139,10 +139,10 @@ func (d *Doctor) ports(name string, p *Probe) {
 func (d *Doctor) temp(name string, p *Probe) {
 	length := len(p.Temp.Path)
 	seen := fmt.Sprintf("%s (%s, %s free)", p.Temp.Path, p.Temp.Kind, quantity.Bytes(p.Temp.Free))
-	do := "set TMPDIR to a short folder on the node in global_env_vars: a socket's path holds 107 bytes"
+	do := "set TMPDIR in global_env_vars to a node-local folder with a short path: a socket's path holds 107 bytes"
 	switch {
 	case p.Temp.Error != "":
-		d.add(name, Bad, p.Temp.Path+": "+p.Temp.Error, "set TMPDIR to a folder that is there, in global_env_vars")
+		d.add(name, Bad, p.Temp.Path+": "+p.Temp.Error, "set TMPDIR in global_env_vars to an existing folder")
 	case length+engineSocket > socketPath:
 		d.add(name, Bad, fmt.Sprintf("%s, %d bytes long", seen, length), do)
 	case length+raySocket > socketPath:
@@ -159,7 +159,7 @@ func (d *Doctor) reader(name string, p *Probe) {
 	do := "put " + gpu.Program + " of the same release beside profllm: the energy of a run is then taken from the GPUs' own counters"
 	switch {
 	case p.NoNVML == gpu.ErrNoDriver.Error():
-		d.add(name, OK, gpu.Program+" is there, and no NVIDIA driver for it here", "")
+		d.add(name, OK, gpu.Program+" is installed, but this machine has no NVIDIA driver", "")
 	case p.NoNVML != "" && (p.Reader != "" || config.CountGPUs(d.gpus) > 0):
 		d.add(name, Warn, p.NoNVML, do)
 	case p.NoNVML != "":
@@ -175,9 +175,9 @@ func (d *Doctor) nvidia(name string, p *Probe) {
 	promised := config.CountGPUs(d.gpus)
 	switch {
 	case p.GPUError == gpu.ErrNoDriver.Error() && promised == 0:
-		d.add(name, OK, "no NVIDIA driver, and Slurm promises no GPU", "")
+		d.add(name, OK, "no NVIDIA driver, and Slurm lists no GPU", "")
 	case p.GPUError == gpu.ErrNoDriver.Error():
-		d.add(name, Warn, fmt.Sprintf("no NVIDIA driver, although Slurm promises %s", d.gpus), "GPUs of another maker, or a driver that is missing: engines will say")
+		d.add(name, Warn, fmt.Sprintf("no NVIDIA driver, although Slurm lists %s", d.gpus), "the GPUs are of another vendor, or the driver is missing: the engine's log will tell")
 	case p.GPUError != "":
 		d.add(name, Bad, p.GPUError, "the driver or a GPU is broken: drain the node")
 	case len(p.GPUs) == 0:

@@ -24,7 +24,7 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 )
 
-// TokenFile is what a node is expected to see in the shared folder.
+// TokenFile is a file in the shared folder that a node must see.
 const TokenFile = "token"
 
 // containerPrograms start containers.
@@ -33,7 +33,7 @@ var containerPrograms = []string{"apptainer", "singularity", "enroot", "docker",
 // proxyVars divert HTTP, and with it what engines say to each other.
 var proxyVars = []string{"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "grpc_proxy"}
 
-// Probe is what one machine looks like from inside.
+// Probe is what profllm sees on one machine.
 type Probe struct {
 	Schema   string    `json:"schema"` // profllm.probe/1
 	Version  string    `json:"version"`
@@ -74,8 +74,8 @@ type Folder struct {
 	Explanation string `json:"explanation,omitempty"`
 }
 
-// Look makes the probe of this machine. It may hang where a file system does, so
-// it runs in a process of its own. env reads the environment.
+// Look makes the probe of this machine. It may hang if a file system does, so it runs in a
+// process of its own. env reads the environment.
 func Look(ctx context.Context, dir string, env func(string) string, gpus gpu.Reader, version string, now time.Time) Probe {
 	p := Probe{Schema: "profllm.probe/1", Version: version, Arch: runtime.GOARCH, Time: now, Proxy: []string{}, Programs: []string{}, GPUs: []string{}}
 	p.Host, _ = os.Hostname()

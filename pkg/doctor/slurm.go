@@ -53,19 +53,19 @@ func (d *Doctor) programs(ctx context.Context) bool {
 	case len(missing) == 0:
 	case len(missing) == 1 && missing[0] == "sacct":
 	default:
-		d.add("Slurm programs", Bad, "not on PATH: "+strings.Join(missing, " "), "call profllm on a login node, or load Slurm's module")
+		d.add("Slurm programs", Bad, "not on PATH: "+strings.Join(missing, " "), "run profllm on a login node, or load Slurm's module")
 		return false
 	}
 	a := d.command(ctx, "sinfo", "--version")
 	m := version.FindStringSubmatch(a.out)
 	if a.err != nil || m == nil {
-		d.add("Slurm programs", Bad, "sinfo --version: "+cmp.Or(oneLine(a.out), a.why()), "call profllm on a login node, or set SLURM_CONF")
+		d.add("Slurm programs", Bad, "sinfo --version: "+cmp.Or(oneLine(a.out), a.why()), "run profllm on a login node, or set SLURM_CONF")
 		return false
 	}
 	release, _ := strconv.ParseFloat(m[1], 64)
 	switch {
 	case release < oldest:
-		d.add("Slurm programs", Warn, oneLine(a.out), fmt.Sprintf("profllm knows Slurm from %.2f on", oldest))
+		d.add("Slurm programs", Warn, oneLine(a.out), fmt.Sprintf("profllm supports Slurm %.2f and later", oldest))
 	case len(missing) > 0:
 		d.add("Slurm programs", Warn, oneLine(a.out)+", no sacct", "collect while squeue lists the jobs: see accounting")
 	default:
@@ -88,7 +88,7 @@ func (d *Doctor) controller(ctx context.Context) {
 	case queue.err != nil:
 		d.add("controller", Bad, strings.Join(all, ", ")+"; "+queue.why(), "ask the administrators; profllm calls a job unknown while squeue fails")
 	case max(ping.took, queue.took) > slow:
-		d.add("controller", Warn, seen, "it is slow: do not poll in short intervals")
+		d.add("controller", Warn, seen, "the controller is slow: do not poll in short intervals")
 	case up < len(all):
 		d.add("controller", Warn, seen, "tell the administrators that one controller is down")
 	default:
@@ -136,16 +136,16 @@ func (d *Doctor) settings(ctx context.Context) {
 		d.add("Slurm settings", Bad, "scontrol show config: "+a.why(), "ask the administrators")
 		return
 	}
-	d.atLeast("MinJobAge", 60, "s", "squeue forgets a job that soon after its end: collect more often, or with accounting")
+	d.atLeast("MinJobAge", 60, "s", "squeue forgets a job this long after its end: collect more often, or enable accounting")
 	d.atLeast("MaxArraySize", 2, "", "job arrays are switched off: a sweep is one job for each point")
-	d.atLeast("KillWait", 20, "s", "that long after TERM comes KILL: set time limits that are not reached")
+	d.atLeast("KillWait", 20, "s", "KILL follows TERM after this time: set time limits that jobs do not reach")
 	switch t := d.config["ProctrackType"]; t {
 	case "proctrack/cgroup":
 		d.add("ProctrackType", OK, t, "")
 	case "":
-		d.add("ProctrackType", NotChecked, "Slurm does not say", "")
+		d.add("ProctrackType", NotChecked, "Slurm does not report it", "")
 	default:
-		d.add("ProctrackType", Warn, t, "it loses daemons, which may hold GPUs after a job: proctrack/cgroup does not")
+		d.add("ProctrackType", Warn, t, "it loses track of daemons, which may then hold GPUs after a job: use proctrack/cgroup")
 	}
 	if t := d.config["SelectType"]; t != "" {
 		d.add("SelectType", OK, strings.TrimSpace(t+" "+d.config["SelectTypeParameters"]), "")
@@ -262,7 +262,7 @@ func (d *Doctor) partition(p *partition) {
 	case p.usable == 0:
 		status, do = Bad, "no job starts there"
 	case len(p.other) > 0:
-		status, do = Warn, "sinfo -R says why nodes are away"
+		status, do = Warn, "sinfo -R shows why nodes are unavailable"
 	}
 	if p.name == d.Partition {
 		d.gpus = p.gres
@@ -282,7 +282,7 @@ func (d *Doctor) sharing(ctx context.Context) {
 	case a.err != nil:
 		d.add("sharing of nodes", NotChecked, a.why(), "")
 	case m == nil:
-		d.add("sharing of nodes", NotChecked, "Slurm does not say", "")
+		d.add("sharing of nodes", NotChecked, "Slurm does not report it", "")
 	case strings.HasPrefix(m[1], "YES"), strings.HasPrefix(m[1], "FORCE"):
 		d.add("sharing of nodes", Warn, "OverSubscribe="+m[1], "other jobs may disturb the numbers: extra_sbatch_args = [\"--exclusive\"]")
 	default:
@@ -310,7 +310,7 @@ func (d *Doctor) gres() {
 	case known && want > 0 && want < have:
 		d.add("GPUs in Slurm", Warn, seen, fmt.Sprintf("the system file says gpus_per_node = %d", want))
 	case !known || have == 0:
-		d.add("GPUs in Slurm", Warn, seen, "Slurm does not keep jobs from each other's GPUs: use whole nodes")
+		d.add("GPUs in Slurm", Warn, seen, "Slurm does not separate jobs by GPU: use whole nodes")
 	default:
 		d.add("GPUs in Slurm", OK, seen, "")
 	}
@@ -325,9 +325,9 @@ func (d *Doctor) accounting(ctx context.Context) {
 	case a.err == nil && !a.hung:
 		d.add("accounting", OK, fmt.Sprintf("%s, sacct answers in %s", cmp.Or(kind, "on"), seconds(a.took)), "")
 	case strings.Contains(a.errors, "accounting storage is disabled"):
-		d.add("accounting", Warn, "off", fmt.Sprintf("collect within MinJobAge (%s) of a job's end; after that only its sentinel knows", cmp.Or(d.config["MinJobAge"], "300 sec")))
+		d.add("accounting", Warn, "off", fmt.Sprintf("collect within MinJobAge (%s) of a job's end; after that only the run's sentinel tells the result", cmp.Or(d.config["MinJobAge"], "300 sec")))
 	default:
-		d.add("accounting", Warn, a.why(), "squeue and the runs' sentinels are all there is while sacct fails")
+		d.add("accounting", Warn, a.why(), "while sacct fails, job states come from squeue and the runs' sentinels only")
 	}
 }
 

@@ -45,10 +45,10 @@ func TestSMI(t *testing.T) {
 
 func TestSMIComplaints(t *testing.T) {
 	for name, c := range map[string]struct{ devices, processes, want string }{
-		"no number":     {"zero, GPU-a, A, 1, 2, 3\n", "", `line 1: index "zero" is no number`},
+		"no number":     {"zero, GPU-a, A, 1, 2, 3\n", "", `line 1: index "zero" is not a number`},
 		"few fields":    {"0, GPU-a\n", "", "line 1: 2 fields instead of 6"},
-		"memory":        {"0, GPU-a, A, 1, lots, 3\n", "", `memory.total: "lots" is no number of MiB`},
-		"pid":           {twoDevices, "GPU-aaaa, -, x, 1\n", `pid "-" is no number`},
+		"memory":        {"0, GPU-a, A, 1, lots, 3\n", "", `memory.total: "lots" is not a number of MiB`},
+		"pid":           {twoDevices, "GPU-aaaa, -, x, 1\n", `pid "-" is not a number`},
 		"short process": {twoDevices, "GPU-aaaa, 4711, 1\n", "line 1: 3 fields instead of 4"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -57,23 +57,23 @@ func TestReaderFallsBack(t *testing.T) {
 	fakeSMI(t, twoDevices, oneProcess)
 	cases := map[string]struct{ script, why string }{
 		"another format":  {says(strings.Replace(hello, `:1,`, `:2,`, 1)), "it speaks format 2, this profllm reads format 1: install both from one release"},
-		"no greeting":     {"echo Segmentation fault\n", `the first line is no greeting of profllm-nvml: "Segmentation fault"`},
-		"another JSON":    {"echo '{\"gpus\":2}'\n", "the first line is no greeting"},
+		"no greeting":     {"echo Segmentation fault\n", `the first line is not a greeting of profllm-nvml: "Segmentation fault"`},
+		"another JSON":    {"echo '{\"gpus\":2}'\n", "the first line is not a greeting"},
 		"nothing":         {"echo 'libc.so.6: version GLIBC_2.99 not found' >&2; exit 1\n", "no first line: EOF: libc.so.6: version GLIBC_2.99 not found (exit status 1)"},
 		"half a greeting": {"printf '{\"profllm_nvml\":1'", "no first line: unexpected EOF"},
-		"no number":       {says(strings.Replace(hello, `"gpus":2`, `"gpus":-1`, 1)), "-1 GPUs is no number of GPUs"},
-		"odd version":     {says(strings.Replace(hello, `"570.86.15"`, `"5\u001b7"`, 1)), "is none"},
+		"no number":       {says(strings.Replace(hello, `"gpus":2`, `"gpus":-1`, 1)), "-1 is not a possible number of GPUs"},
+		"odd version":     {says(strings.Replace(hello, `"570.86.15"`, `"5\u001b7"`, 1)), "is invalid"},
 		"no library":      {says(`{"profllm_nvml":1,"error":"libnvidia-ml.so.1 is not here","no_driver":true}` + "\n"), "profllm-nvml: libnvidia-ml.so.1 is not here"},
 		"mismatch":        {says(`{"profllm_nvml":1,"error":"nvml: init: version mismatch"}` + "\n"), "nvml: init: version mismatch"},
 		"a GPU is lost":   {says(hello+gpuZero+`{"error":"nvml: device 1: GPU is lost"}`+"\n") + "exit 1\n", "nvml: device 1: GPU is lost"},
-		"garbage":         {says(hello + gpuZero + "garbage\n"), `GPU 1: "garbage" is no device`},
+		"garbage":         {says(hello + gpuZero + "garbage\n"), `GPU 1: "garbage" is not a device`},
 		"one is missing":  {says(hello + gpuZero), "GPU 1 of 2: EOF"},
 		"one too many":    {says(hello + gpuZero + gpuOne + strings.Replace(gpuOne, `"index":1`, `"index":2`, 1)), "more than 2 GPUs"},
-		"order":           {says(hello + gpuOne + gpuZero), "GPU 1 where GPU 0 was to follow"},
+		"order":           {says(hello + gpuOne + gpuZero), "GPU 1, but GPU 0 was expected"},
 		"dies":            {says(hello+gpuZero) + "kill -SEGV $$\n", "GPU 1 of 2: EOF (signal: segmentation fault"},
 		"fails at last":   {says(hello+gpuZero+gpuOne) + "exit 3\n", "exit status 3"},
 		"long line":       {"head -c 200000 /dev/zero | tr '\\0' x\n", "a line is longer than 65536 bytes"},
-		"no end":          {says(hello) + "exec yes\n", `GPU 0: "y" is no device`},
+		"no end":          {says(hello) + "exec yes\n", `GPU 0: "y" is not a device`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -185,11 +185,11 @@ func TestWatchFallsBack(t *testing.T) {
 		script, why string
 		before      int
 	}{
-		"dies":           {says(hello+firstLook) + "exit 7\n", "it was to go on (exit status 7)", 2},
+		"dies":           {says(hello+firstLook) + "exit 7\n", "it should have continued (exit status 7)", 2},
 		"half a look":    {says(hello+firstLook) + "printf '1795000000000,0,GPU'; exit 7\n", "unexpected EOF", 2},
-		"garbage":        {says(hello+firstLook+"garbage\n") + "exec sleep 7200\n", `"garbage" is no sample: 1 fields instead of 11`, 2},
+		"garbage":        {says(hello+firstLook+"garbage\n") + "exec sleep 7200\n", `"garbage" is not a sample: 1 fields instead of 11`, 2},
 		"GPU lost":       {says(hello + firstLook + `{"error":"nvml: GPU is lost"}` + "\n"), "nvml: GPU is lost", 2},
-		"order":          {says(hello+firstLook[strings.Index(firstLook, "\n")+1:]) + "exec sleep 7200\n", "a sample of GPU 1 where GPU 0 was to follow", 0},
+		"order":          {says(hello+firstLook[strings.Index(firstLook, "\n")+1:]) + "exec sleep 7200\n", "a sample of GPU 1, but GPU 0 was expected", 0},
 		"another format": {says(strings.Replace(hello, `:1,`, `:9,`, 1)) + "exec sleep 7200\n", "it speaks format 9", 0},
 		"no GPU":         {says(strings.Replace(hello, `"gpus":2`, `"gpus":0`, 1)), "NVML sees no GPU", 0},
 		"long line":      {says(hello) + "head -c 2000 /dev/zero | tr '\\0' x; echo; exec sleep 7200\n", "a line is longer than", 0},

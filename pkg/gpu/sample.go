@@ -158,14 +158,14 @@ func parseLine(line string) (Sample, error) {
 	}
 	ms, err := strconv.ParseInt(f[0], 10, 64)
 	if err != nil || ms < 0 || ms > mostNumber {
-		return Sample{}, fmt.Errorf("time_ms %q is no time", f[0])
+		return Sample{}, fmt.Errorf("time_ms %q is not a time", f[0])
 	}
 	if len(f[2]) > longestUUID || strings.ContainsFunc(f[2], func(r rune) bool { return r < ' ' || r > '~' }) {
-		return Sample{}, fmt.Errorf("uuid %.40q is none", f[2])
+		return Sample{}, fmt.Errorf("uuid %.40q is invalid", f[2])
 	}
 	s := Sample{Time: time.UnixMilli(ms).UTC(), UUID: f[2]}
 	if s.Index, err = strconv.Atoi(f[1]); err != nil || s.Index < 0 || s.Index >= mostGPUs {
-		return Sample{}, fmt.Errorf("index %q is no GPU", f[1])
+		return Sample{}, fmt.Errorf("index %q is not a GPU", f[1])
 	}
 	for i, into := range s.numbers() {
 		if *into, err = parseNumber(f[3+i]); err != nil {
@@ -187,7 +187,7 @@ func parseNumber(text string) (*float64, error) {
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(v >= 0 && v <= mostNumber) {
-		return nil, fmt.Errorf("%q is no number from 0 to %g", text, float64(mostNumber))
+		return nil, fmt.Errorf("%q is not a number from 0 to %g", text, float64(mostNumber))
 	}
 	return new(math.Abs(v)), nil // no -0
 }
@@ -196,7 +196,7 @@ func parseReasons(text string) (*Reasons, error) {
 	hex, ok := strings.CutPrefix(text, "0x")
 	v, err := strconv.ParseUint(hex, 16, 64)
 	if !ok || err != nil {
-		return nil, fmt.Errorf("reasons %q are no bits, such as 0x4", text)
+		return nil, fmt.Errorf("reasons %q are not bits, such as 0x4", text)
 	}
 	return new(Reasons(v)), nil
 }

@@ -51,15 +51,15 @@ func TestSampleComplaints(t *testing.T) {
 	line := string(full.Append(nil))
 	for text, want := range map[string]string{
 		"what\n":                                      "line 2: 1 fields instead of 11",
-		strings.Replace(line, "17", "x", 1):           `time_ms "x95000000123" is no time`,
-		strings.Replace(line, ",3,", ",-3,", 1):       `index "-3" is no GPU`,
-		strings.Replace(line, ",97,", ",NaN,", 1):     `use_percent: "NaN" is no number`,
-		strings.Replace(line, "689.25", "-1", 1):      `power_w: "-1" is no number`,
-		strings.Replace(line, "61,", "1e300,", 1):     `temp_c: "1e300" is no number`,
-		strings.Replace(line, "0x4", "4", 1):          `reasons "4" are no bits`,
+		strings.Replace(line, "17", "x", 1):           `time_ms "x95000000123" is not a time`,
+		strings.Replace(line, ",3,", ",-3,", 1):       `index "-3" is not a GPU`,
+		strings.Replace(line, ",97,", ",NaN,", 1):     `use_percent: "NaN" is not a number`,
+		strings.Replace(line, "689.25", "-1", 1):      `power_w: "-1" is not a number`,
+		strings.Replace(line, "61,", "1e300,", 1):     `temp_c: "1e300" is not a number`,
+		strings.Replace(line, "0x4", "4", 1):          `reasons "4" are not bits`,
 		strings.Repeat("x", 3*longestLine) + "\n":     "longer than 1024 bytes",
 		strings.Repeat("x,", 100) + "\n" + "again\n":  "fields instead of 11; 2 lines in all were left out",
-		strings.Replace(line, ",3,", ",70000000,", 1): "is no GPU",
+		strings.Replace(line, ",3,", ",70000000,", 1): "is not a GPU",
 	} {
 		list, err := read(Header + text + line)
 		require.ErrorContains(t, err, want)

@@ -89,7 +89,7 @@ func parseDevices(out []byte) ([]Device, error) {
 	for i, f := range list {
 		d := Device{UUID: f[1], Name: f[2], Driver: f[3], Reader: SMI}
 		if d.Index, err = strconv.Atoi(f[0]); err != nil || d.Index < 0 {
-			return nil, fmt.Errorf("line %d: index %q is no number", i+1, f[0])
+			return nil, fmt.Errorf("line %d: index %q is not a number", i+1, f[0])
 		}
 		if d.Total, err = mebibytes(f[4]); err != nil {
 			return nil, fmt.Errorf("line %d: memory.total: %w", i+1, err)
@@ -112,7 +112,7 @@ func parseProcesses(out []byte, devices []Device) error {
 	for i, f := range list {
 		pid, err := strconv.Atoi(f[1])
 		if err != nil || pid <= 0 {
-			return fmt.Errorf("line %d: pid %q is no number", i+1, f[1])
+			return fmt.Errorf("line %d: pid %q is not a number", i+1, f[1])
 		}
 		last := len(f) - 1
 		used, err := mebibytes(f[last])
@@ -136,7 +136,7 @@ func mebibytes(text string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > 1<<40 {
-		return 0, fmt.Errorf("%q is no number of MiB", text)
+		return 0, fmt.Errorf("%q is not a number of MiB", text)
 	}
 	return n * mib, nil
 }

@@ -110,7 +110,7 @@ func watchSMI(ctx context.Context, w Watching, fields string) error {
 }
 
 // errEnded stands beside the exit status of a program that was to go on.
-var errEnded = errors.New("it was to go on")
+var errEnded = errors.New("it should have continued")
 
 // headBuffer keeps the first kilobyte of what a program complains.
 type headBuffer struct{ bytes.Buffer }
@@ -169,7 +169,7 @@ func parseSMISample(line string, fields int, arrived time.Time) (Sample, error) 
 	}
 	s := Sample{Time: at, UUID: f[2]}
 	if s.Index, err = strconv.Atoi(f[1]); err != nil || s.Index < 0 || s.Index >= mostGPUs {
-		return Sample{}, fmt.Errorf("index %q is no GPU", f[1])
+		return Sample{}, fmt.Errorf("index %q is not a GPU", f[1])
 	}
 	for i, into := range []**float64{&s.Use, &s.Memory, &s.Power, &s.SM, &s.Mem, &s.Temp} {
 		if strings.HasPrefix(f[3+i], "[") { // [N/A], [Not Supported], [Unknown Error]
@@ -199,7 +199,7 @@ const (
 func smiTime(text string, arrived time.Time) (time.Time, error) {
 	at, err := time.Parse("2006/01/02 15:04:05.000", text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%q is no time of nvidia-smi", text)
+		return time.Time{}, fmt.Errorf("%q is not a time of nvidia-smi", text)
 	}
 	zone := arrived.Sub(at).Round(zoneStep)
 	if zone.Abs() > farZone {

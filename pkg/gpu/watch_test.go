@@ -82,7 +82,7 @@ func TestWatchOldDriver(t *testing.T) {
 `)
 	var list []Sample
 	err := watchProgram(t.Context(), Watching{Interval: time.Second, Now: then, Take: func(look []Sample) error { list = append(list, look...); return nil }})
-	require.ErrorContains(t, err, "nvidia-smi ended: it was to go on")
+	require.ErrorContains(t, err, "nvidia-smi ended: it should have continued")
 	require.Len(t, list, 1)
 	require.Equal(t, new(HWThermal), list[0].Reasons)
 }
@@ -123,7 +123,7 @@ func TestSMITime(t *testing.T) {
 		require.Equal(t, want, got.Format("15:04:05.000"))
 	}
 	_, err := smiTime("Sun Nov 22", arrived)
-	require.ErrorContains(t, err, "is no time of nvidia-smi")
+	require.ErrorContains(t, err, "is not a time of nvidia-smi")
 	_, err = smiTime("0001/11/22 16:15:02.000", arrived)
 	require.ErrorContains(t, err, "is not the time of any zone")
 }

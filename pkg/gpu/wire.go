@@ -80,7 +80,7 @@ func readHello(in *bufio.Reader) (Hello, error) {
 	}
 	switch err := json.Unmarshal(line, &of); {
 	case err != nil || of.Format == 0:
-		return h, fmt.Errorf("the first line is no greeting of %s: %.60q", Program, line)
+		return h, fmt.Errorf("the first line is not a greeting of %s: %.60q", Program, line)
 	case of.Format != Format:
 		return h, fmt.Errorf("it speaks format %d, this profllm reads format %d: install both from one release", of.Format, Format)
 	}
@@ -93,11 +93,11 @@ func readHello(in *bufio.Reader) (Hello, error) {
 	case h.Error != "":
 		return h, &driverError{clean(h.Error)}
 	case h.GPUs < 0 || h.GPUs > mostGPUs:
-		return h, fmt.Errorf("%d GPUs is no number of GPUs", h.GPUs)
+		return h, fmt.Errorf("%d is not a possible number of GPUs", h.GPUs)
 	}
 	for _, word := range []string{h.NVML, h.Driver, h.CUDA} {
 		if !plainWord(word) {
-			return h, fmt.Errorf("version %.60q is none", word)
+			return h, fmt.Errorf("version %.60q is invalid", word)
 		}
 	}
 	return h, nil
@@ -139,26 +139,26 @@ func parseDevice(line []byte, index int) (Device, error) {
 		Error string `json:"error"`
 	}
 	if err := json.Unmarshal(line, &x); err != nil {
-		return Device{}, fmt.Errorf("GPU %d: %.60q is no device: %w", index, line, err)
+		return Device{}, fmt.Errorf("GPU %d: %.60q is not a device: %w", index, line, err)
 	}
 	d := x.Device
 	switch {
 	case x.Error != "":
 		return d, &driverError{clean(x.Error)}
 	case d.Index != index:
-		return d, fmt.Errorf("GPU %d where GPU %d was to follow", d.Index, index)
+		return d, fmt.Errorf("GPU %d, but GPU %d was expected", d.Index, index)
 	case d.UUID == "" || len(d.UUID) > longestUUID || !plainWord(d.UUID):
-		return d, fmt.Errorf("GPU %d: uuid %.60q is none", index, d.UUID)
+		return d, fmt.Errorf("GPU %d: uuid %.60q is invalid", index, d.UUID)
 	case d.Name == "" || !plainWord(d.Name):
-		return d, fmt.Errorf("GPU %d: name %.60q is none", index, d.Name)
+		return d, fmt.Errorf("GPU %d: name %.60q is invalid", index, d.Name)
 	case !bytesOfMemory(d.Total) || !bytesOfMemory(d.Used):
-		return d, fmt.Errorf("GPU %d: %d of %d bytes in use is no memory", index, d.Used, d.Total)
+		return d, fmt.Errorf("GPU %d: %d of %d bytes in use is impossible", index, d.Used, d.Total)
 	case len(d.Processes) > mostProcesses:
 		return d, fmt.Errorf("GPU %d: %d processes", index, len(d.Processes))
 	}
 	for _, p := range d.Processes {
 		if p.PID <= 0 || !bytesOfMemory(p.Used) || !plainWord(p.Name) {
-			return d, fmt.Errorf("GPU %d: process %d with %d bytes is none", index, p.PID, p.Used)
+			return d, fmt.Errorf("GPU %d: process %d with %d bytes is invalid", index, p.PID, p.Used)
 		}
 	}
 	if s := d.Setup; s != nil {
@@ -220,10 +220,10 @@ func parseLook(line []byte, index int) (Sample, error) {
 	}
 	s, err := parseLine(string(line))
 	if err != nil {
-		return s, fmt.Errorf("%.60q is no sample: %w", line, err)
+		return s, fmt.Errorf("%.60q is not a sample: %w", line, err)
 	}
 	if s.Index != index {
-		return s, fmt.Errorf("a sample of GPU %d where GPU %d was to follow", s.Index, index)
+		return s, fmt.Errorf("a sample of GPU %d, but GPU %d was expected", s.Index, index)
 	}
 	return s, nil
 }

@@ -111,39 +111,35 @@ type jsonReader struct {
 }
 
 func parseJSON(file string, data []byte) (docs []*node, err error) {
-	r := jsonReader{Reader: pyjson.NewReader(bytes.NewReader(data))}
+	r := jsonReader{Reader: pyjson.NewBytes(data)}
 	for err == nil {
 		if k := r.Kind(); k != pyjson.Object && k != pyjson.List {
 			err = r.End()
 			break
 		}
 		var n *node
-		n, err = r.value(0)
+		n, err = r.value()
 		docs = append(docs, n)
 	}
 	if err == nil {
 		return docs, nil
 	}
-	e := &PlaceError{File: file, Text: err.Error(), Hint: "copy the file again from where it was made; one that was cut off cannot be read"}
-	var at *pyjson.Error
-	if errors.As(err, &at) {
-		e.Line, e.Col, e.Text = at.Line, at.Col, at.Text
+	at := pyjson.PlaceOf(err)
+	return nil, &PlaceError{
+		File: file, Line: at.Line, Col: at.Col, Text: at.Text,
+		Hint: "copy the file again from where it was made; one that was cut off cannot be read",
 	}
-	return nil, e
 }
 
-func (r *jsonReader) value(depth int) (n *node, err error) {
+func (r *jsonReader) value() (n *node, err error) {
 	kind := r.Kind()
 	n = &node{from: int(r.Offset())}
 	n.line, n.col = r.Place()
 	if r.nodes++; r.nodes > maxNodes {
-		return nil, &pyjson.Error{Line: n.line, Col: n.col, Text: fmt.Sprintf("more than %d values", maxNodes)}
-	}
-	if depth > limit.Depth {
-		return nil, &pyjson.Error{Line: n.line, Col: n.col, Text: fmt.Sprintf("more than %d levels deep", limit.Depth)}
+		return nil, r.Errorf("more than %d values", maxNodes)
 	}
 	item := func() error {
-		v, err := r.value(depth + 1)
+		v, err := r.value()
 		n.items = append(n.items, v)
 		return err
 	}

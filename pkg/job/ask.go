@@ -17,8 +17,8 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// AnswerFile is the name below raw/ of what the service answered to a request
-// like those of its clients, all of which it had refused.
+// AnswerFile is the name below raw/ of the service's answer to a request like those of its
+// clients, written if the service refused all of theirs.
 const AnswerFile = "refused-request.txt"
 
 const (
@@ -42,7 +42,7 @@ func (j *Job) ask(ctx context.Context) {
 		}
 		url, err := endpoint(p, place, r.role, r.path)
 		if err != nil {
-			j.logf("ask as a client: %v", err)
+			j.logf("send a request as the client would: %v", err)
 			return
 		}
 		ctx, cancel := context.WithTimeout(ctx, askLimit)
@@ -53,7 +53,7 @@ func (j *Job) ask(ctx context.Context) {
 		}
 		text = fmt.Sprintf("POST %s\n%s\n", url, text)
 		if err := run.WriteFile(j.path(run.RawDir, AnswerFile), []byte(text), 0o644); err != nil {
-			j.logf("keep the answer to a refused request: %v", err)
+			j.logf("store the answer to a refused request: %v", err)
 		}
 		return
 	}

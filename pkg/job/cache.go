@@ -55,7 +55,7 @@ func makeCache(root string) error {
 
 func notShared(root string, kind int64) error {
 	if name := sharedTypes[kind&0xffffffff]; name != "" {
-		return fmt.Errorf("compile_cache: %s is on %s, where the caches of several nodes would get in each other's way\n\thint: name a folder on the nodes' own disks", root, name)
+		return fmt.Errorf("compile_cache: %s is on %s, where the caches of several nodes would conflict\n\thint: set a folder on the nodes' local disks", root, name)
 	}
 	return nil
 }

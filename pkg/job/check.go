@@ -17,17 +17,17 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// ErrNoMatch says that no line of a log is what it should be.
+// ErrNoMatch says that no line of a log matches the pattern for success.
 var ErrNoMatch = errors.New("no line of the log matches")
 
 // lateFiles is how long a shared file system may hide from this node what another
 // one wrote: NFS believes a listing for up to 60 s (acdirmax, nfs(5)).
 const lateFiles = 60 * time.Second
 
-// Check looks for a line of a phase's log that matches pattern. log is below the
-// run directory or absolute; %t in it is any rank, and a line of one rank is
-// enough. Logs of other nodes that are not there yet are waited for. Without such a
-// line it records why and returns ErrNoMatch.
+// Check searches a phase's log for a line that matches pattern. log is absolute or
+// relative to the run directory; %t stands for any rank, and a match in one rank's log is
+// enough. Check waits for logs of other nodes that are not visible yet. Without a match,
+// it records why and returns ErrNoMatch.
 func (j *Job) Check(ctx context.Context, phase, log, pattern string) error {
 	re, err := regexp.Compile(pattern)
 	if err != nil {

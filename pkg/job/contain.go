@@ -29,10 +29,10 @@ type Contain struct {
 	Grace     time.Duration // from TERM to the end by force; 0 means less than Stop gives
 }
 
-// RunContain runs the container's client and answers with the command's exit code.
-// TERM is passed on, and what outlives it for Grace is killed while this process
-// still can: a daemon's container does not end with the step. Whatever the end,
-// nothing of the container is left. Its name carries the job's id.
+// RunContain runs the container's client and returns the command's exit code. It passes
+// TERM on, and kills what is still running after Grace while this process can still do so:
+// a daemon's container does not end with the step. However the step ends, nothing of the
+// container is left. The container's name contains the job's id.
 func (j *Job) RunContain(ctx context.Context, c Contain, environ []string) (int, error) {
 	b := box{Job: j, Contain: c, environ: environ}
 	b.name = boxName(cmp.Or(j.Env("SLURM_JOB_ID"), fmt.Sprintf("pid%d", os.Getpid())), j.Env("SLURM_STEP_ID"), c.Step, cmp.Or(j.Env("SLURM_PROCID"), "0"))
@@ -93,7 +93,7 @@ func (b *box) oci(ctx context.Context) ([]string, error) {
 		}
 		i := slices.Index(rest, b.Load)
 		if i < 0 {
-			return nil, fmt.Errorf("the arguments do not hold the image %q", b.Load)
+			return nil, fmt.Errorf("the arguments do not contain the image %q", b.Load)
 		}
 		rest[i] = image
 	}
@@ -118,7 +118,7 @@ func (b *box) loadArchive(ctx context.Context) (string, error) {
 			return name, nil
 		}
 	}
-	return "", fmt.Errorf("%s load --input %s: no image's name in %q", b.Runtime, b.Load, out)
+	return "", fmt.Errorf("%s load --input %s: no image name in %q", b.Runtime, b.Load, out)
 }
 
 // apptainer adds a scratch folder on this node for /tmp and for a home that is

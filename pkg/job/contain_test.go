@@ -64,7 +64,7 @@ func TestContainDocker(t *testing.T) {
 		"kill profllm-4711-3-serve-1", "rm --force --volumes profllm-4711-3-serve-1",
 	}, lines(t, calls))
 	_, _, err = contain(t.Context(), job.Contain{Args: []string{"y"}, Load: "/cache/x.tar"})
-	require.ErrorContains(t, err, "do not hold the image")
+	require.ErrorContains(t, err, "do not contain the image")
 }
 
 func TestContainLoadFails(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// Event is a line of events.jsonl: what happened inside the allocation, in
-// order. Status is read from here, never guessed from log text.
+// Event is a line of events.jsonl: what happened inside the allocation, in order. Commands
+// read the job's progress from these events, never from log text.
 type Event struct {
 	Time  time.Time `json:"time"`
 	Event string    `json:"event"`

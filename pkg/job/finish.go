@@ -32,9 +32,9 @@ func ParsePhases(args []string) ([]run.Phase, error) {
 	return list, nil
 }
 
-// ToldToEnd reports whether somebody ends the job, which may be queued again: the script
-// got TERM, or a step got a TERM that Stop did not send, since Slurm signals the steps
-// before the script. A server may exit with 0 after TERM.
+// ToldToEnd reports whether the job was told to end from outside, and so may be queued
+// again: the script got TERM, or a step got a TERM that Stop did not send, since Slurm
+// signals the steps before the script. A server may exit with 0 after TERM.
 func ToldToEnd(code int, phases, roles []run.Phase, events []Event) bool {
 	terminated := func(p run.Phase) bool { return p.Code == run.Terminated }
 	died := func(p run.Phase) bool {
@@ -43,8 +43,8 @@ func ToldToEnd(code int, phases, roles []run.Phase, events []Event) bool {
 	return code == run.Terminated || code != 0 && (slices.ContainsFunc(phases, terminated) || slices.ContainsFunc(roles, died))
 }
 
-// Finish writes the sentinel: the script came to its end, with this exit code,
-// these phases, and these exit codes of the roles' steps. Judged may follow.
+// Finish writes the sentinel: the script has ended, with this exit code, these phases, and
+// these exit codes of the roles' steps. Judged may follow.
 func (j *Job) Finish(code int, phases, roles []run.Phase) error {
 	if err := j.owns(); err != nil {
 		return err
@@ -53,8 +53,7 @@ func (j *Job) Finish(code int, phases, roles []run.Phase) error {
 	return errors.Join(run.WriteJSON(j.path(run.SentinelFile), s), j.linkForCloudAI())
 }
 
-// Judged replaces the job's exit code in the sentinel by the one that its judgement
-// asks for.
+// Judged replaces the job's exit code in the sentinel by the exit code of the judgement.
 func (j *Job) Judged(code int) error {
 	if err := j.owns(); err != nil {
 		return err

@@ -20,8 +20,8 @@ import (
 // guardStep is the name of the step that Guard is.
 const guardStep = "nodes"
 
-// GuardEnds is how Stop ends it: of a step that gets TERM, slurmstepd says in the
-// job's output that it was cancelled, and that would be said of every job.
+// GuardEnds is the signal with which Stop ends the guard. It is not TERM, because
+// slurmstepd would then write into every job's output that the step was cancelled.
 const GuardEnds = syscall.SIGUSR1
 
 // Limits of what Guard does once it is told to end.
@@ -31,11 +31,11 @@ const (
 	guardWait  = strayGrace + gpuRelease + 12*time.Second // a busy node needs seconds to begin
 )
 
-// Guard is Node, and then stays on the node until end closes or ctx ends, which every
-// end of a job brings about: GuardEnds from Stop; TERM from scancel, at the time
-// limit, and when the script itself is killed. It leaves the node clean, and says what
-// it found. Nothing could be started there then: Slurm starts no step in a job that
-// ends.
+// Guard does what Node does, and then stays on the node until end closes or ctx ends, as
+// at every end of a job: GuardEnds from Stop; TERM from scancel, at the time limit, or
+// when the script itself is killed. It then cleans the node and reports what it found. A
+// clean-up step could not be started at that time, because Slurm starts no step in a job
+// that is ending.
 func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	p, err := run.ReadPlan(j.Dir) // once: at the end even the run directory may be gone
 	if err != nil {
@@ -87,11 +87,11 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	}
 	if j.Env("PROFLLM_LOCAL_JOB") == "" { // in a rehearsal it may be anybody's
 		if removed := before.Clean(sweep.Job, host); removed != "" {
-			found = append(found, "shared memory that nobody used was removed: "+removed)
+			found = append(found, "removed unused shared memory: "+removed)
 		}
 	}
 	for _, text := range j.gpusInUse(p, host) {
-		found = append(found, "memory of a GPU is still in use: "+text)
+		found = append(found, "GPU memory is still in use: "+text)
 	}
 	if forced || ctx.Err() != nil { // the srun that would carry it is gone
 		return j.writeLeft(host, found, true)
@@ -196,8 +196,8 @@ func readLeft(dir, host string) *leftFile {
 	return &f
 }
 
-// Leftovers is what was found on the nodes of a run after its end: what the job's
-// script has noted, and what nodes wrote when it no longer could.
+// Leftovers is what was found on the nodes of a run after its end: what the job's script
+// noted, and what nodes wrote when the script no longer could.
 func Leftovers(dir string, events []Event) []node.Left {
 	var list []node.Left
 	wrote := map[string]bool{}
@@ -236,9 +236,9 @@ func (j *Job) gpusInUse(p *plan.Plan, host string) []string {
 	}
 }
 
-// EndGuard waits for the nodes to be clean once Stop has ended the steps, and notes
-// what was left on them. guard is the srun of Guard, which passes a signal on also
-// when Slurm's controller does not answer.
+// EndGuard waits until the nodes are clean, after Stop has ended the steps, and notes what
+// was left on them. guard is the srun of Guard, which passes signals on even if Slurm's
+// controller does not answer.
 func (j *Job) EndGuard(ctx context.Context, guard int) {
 	srun, wait := []Process{{guardStep, guard}}, cmp.Or(j.grace, guardWait)
 	if !j.waitUntilGone(ctx, srun, wait) && syscall.Kill(guard, GuardEnds) == nil && !j.waitUntilGone(ctx, srun, wait) {
@@ -281,7 +281,7 @@ func (j *Job) leftovers(ctx context.Context, wait time.Duration) []node.Left {
 			f = readLeft(j.Dir, h)
 		}
 		if f == nil {
-			f = &leftFile{Found: []string{"nobody looked at what is left on the node"}}
+			f = &leftFile{Found: []string{"the node was not checked for leftovers"}}
 		}
 		for _, text := range f.Found {
 			lines.Left = append(lines.Left, node.Left{Host: h, Text: text})

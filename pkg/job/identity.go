@@ -11,8 +11,8 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// Identity is what an engine said of itself when every role was ready. Only this is
-// kept of its answers: SGLang's hold the API key.
+// Identity is what an engine reported about itself when every role was ready. Nothing else
+// of its answers is kept, because SGLang's contain the API key.
 type Identity struct {
 	Models    []ServedModel `json:"models"`               // of /v1/models
 	ModelPath string        `json:"model_path,omitempty"` // SGLang's; vLLM says it of each model
@@ -48,7 +48,7 @@ func (j *Job) identify(ctx context.Context, p *plan.Plan, place *run.Placement) 
 			err = run.WriteJSON(j.path(run.RawDir, IdentityFile(role.Name)), id)
 		}
 		if err != nil {
-			j.logf("what %s serves is not known: %v", role.Name, err)
+			j.logf("cannot tell what %s serves: %v", role.Name, err)
 		}
 	}
 }

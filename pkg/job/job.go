@@ -1,10 +1,10 @@
-// Package job is the part of profllm that runs inside an allocation, called from
-// the job's script for what bash does badly: claiming the run, choosing ports,
-// forming a Ray cluster, waiting for readiness, watching roles, stopping them by
-// step id, and writing the sentinel.
+// Package job is the part of profllm that runs inside an allocation. The job's script
+// calls it for what bash does badly: claiming the run, choosing ports, forming a Ray
+// cluster, waiting for readiness, watching roles, stopping them by step id, and writing
+// the sentinel.
 //
-// It starts no role itself; the script does, so that a person can read and rerun
-// it.
+// The package starts no role itself; the script does, so that a person can read and
+// rerun it.
 package job
 
 import (
@@ -56,8 +56,8 @@ func (j *Job) id() string {
 	return j.Env("SLURM_JOB_ID")
 }
 
-// Start claims the run for this job, so that two jobs can never both execute it,
-// and after a requeue puts what the last attempt left aside.
+// Start claims the run for this job, so that two jobs can never both execute it. After a
+// requeue, it moves the files of the last attempt aside.
 func (j *Job) Start() error {
 	p, err := run.ReadPlan(j.Dir)
 	if err != nil {
@@ -80,7 +80,7 @@ func (j *Job) Start() error {
 	case made:
 		err = j.hasSecrets(p)
 	case claim.JobID != id:
-		return fmt.Errorf("job %s already executes or executed this run (%s); nothing is run twice", claim.JobID, j.path(run.ClaimFile))
+		return fmt.Errorf("job %s already executes or executed this run (%s); a run is executed only once", claim.JobID, j.path(run.ClaimFile))
 	default:
 		// First: a run of a sequence that is over has none left, and keeps its result.
 		if err := j.hasSecrets(p); err != nil {

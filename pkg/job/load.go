@@ -17,9 +17,9 @@ import (
 // which waits for requests that still run.
 const resetLimit = 60 * time.Second
 
-// BeginLoad prepares one of several loads: the engines' counters end the load
-// before it, a prefix cache is emptied if the plan says so, and the counters
-// begin this one.
+// BeginLoad prepares one of several loads: it reads the engines' counters for the end of
+// the previous load, empties the prefix cache if the plan says so, and reads the counters
+// again for the start of this load.
 func (j *Job) BeginLoad(ctx context.Context, name string) error {
 	p, _, err := j.load()
 	if err != nil {
@@ -37,7 +37,7 @@ func (j *Job) BeginLoad(ctx context.Context, name string) error {
 			return err
 		}
 	} else if l.Cache != "" {
-		return fmt.Errorf("load %q: nobody knows what cache = %q is", name, l.Cache)
+		return fmt.Errorf("load %q: unknown value: cache = %q", name, l.Cache)
 	}
 	j.scrape(ctx, j.loadDir(l), Before, nil)
 	return j.event(Event{Event: LoadBegins, Load: name})
@@ -48,7 +48,7 @@ func (j *Job) EndRepeats(load, why string, over RepeatsOver) error {
 	return j.event(Event{Event: RepeatsEnd, Load: load, Text: why, Repeats: &over})
 }
 
-// SeriesEnd finds the end of a series of repeats, nil if it has none yet.
+// SeriesEnd finds the end of a series of repeats, nil if the series has not ended.
 func SeriesEnd(events []Event, group string) *Event {
 	for i := range events {
 		if e := &events[i]; e.Event == RepeatsEnd && e.Repeats != nil && e.Repeats.Group == group {

@@ -164,14 +164,14 @@ func TestLostRun(t *testing.T) {
 	first.Stop(t.Context(), []Process{own})
 	require.False(t, alive(own.PID))
 	require.Empty(t, slurm.Calls("scancel"))
-	require.ErrorContains(t, first.event(Event{Event: RoleDied}), "job 60 began this run anew on n2; this script, on n1, has lost it")
-	require.ErrorContains(t, first.Finish(143, nil, nil), "has lost it")
+	require.ErrorContains(t, first.event(Event{Event: RoleDied}), "job 60 restarted this run on n2; this script, on n1, no longer owns the run")
+	require.ErrorContains(t, first.Finish(143, nil, nil), "no longer owns the run")
 	require.NoFileExists(t, first.path(run.SentinelFile))
 	require.Equal(t, []string{AllReady}, first.events(t))
 	require.NoError(t, second.Finish(0, nil, nil))
 
 	require.NoError(t, first.Start(), "the newest has it")
-	require.ErrorContains(t, second.owns(), "has lost it")
+	require.ErrorContains(t, second.owns(), "no longer owns the run")
 }
 
 // A task's steps are signalled by the number that scancel takes without a word.

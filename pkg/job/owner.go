@@ -22,7 +22,7 @@ func (j *Job) owns() error {
 	if run.ReadJSON(j.path(run.ClaimFile), &claim) != nil || claim.Node == "" || node == "" || claim.JobID != j.id() || claim.Node == node {
 		return nil
 	}
-	return fmt.Errorf("job %s began this run anew on %s; this script, on %s, has lost it", claim.JobID, claim.Node, node)
+	return fmt.Errorf("job %s restarted this run on %s; this script, on %s, no longer owns the run", claim.JobID, claim.Node, node)
 }
 
 // endOwn ends the steps of a script that has lost its run, through their own srun

@@ -29,11 +29,10 @@ const slotsTried = 16
 // hardwareWord begins the word of a node's line that names its hardware.
 const hardwareWord = "hardware="
 
-// Node runs once on each node: it prints what the node looks like, and then one
-// line "node HOST ADDR SLOT…" with the port slots that are not good here, see
-// [slotWord], and the node's hardware where engines compile for it to a folder of
-// the plan. The lines travel through srun, because another node may see a shared file
-// late.
+// Node runs once on each node. It prints the checks of the node, and then one line "node
+// HOST ADDR SLOT…" with the port slots that cannot be used here, see [slotWord], and the
+// node's hardware if engines compile into a folder of the plan. The lines travel through
+// srun, because another node may see a shared file late.
 func (j *Job) Node(ctx context.Context) error {
 	p, err := run.ReadPlan(j.Dir)
 	if err != nil {
@@ -207,10 +206,10 @@ func ownAddress(name string, hosts []string) string {
 	return "127.0.0.1"
 }
 
-// Place reads the lines of Node from every node, until each has answered, and
-// refuses nodes on which servers should not start. It takes the first slot of ports
-// that is free on all, and writes preflight.json, placement.json and job.env. began
-// is when the nodes were asked, zero if that is not known.
+// Place reads the lines of Node until every node has answered, and refuses nodes on which
+// servers should not start. It takes the first port slot that is free on all nodes, and
+// writes preflight.json, placement.json and job.env. began is when the nodes were asked,
+// zero if that is not known.
 func (j *Job) Place(ctx context.Context, lines io.Reader, began time.Time) error {
 	p, err := run.ReadPlan(j.Dir)
 	if err != nil {
@@ -218,7 +217,7 @@ func (j *Job) Place(ctx context.Context, lines io.Reader, began time.Time) error
 	}
 	for _, name := range p.OneLine {
 		if strings.Contains(j.Env(name), "\n") {
-			return fmt.Errorf("%s has a line break, and pyxis would make a variable of each line\n\thint: write the value as text in extra_env_vars", name)
+			return fmt.Errorf("%s has a line break, and pyxis would turn each line into a variable\n\thint: write the value as text in extra_env_vars", name)
 		}
 	}
 	hosts, err := j.hosts(p)
@@ -252,7 +251,7 @@ func (j *Job) Place(ctx context.Context, lines io.Reader, began time.Time) error
 		return err
 	}
 	if place.Slot < 0 {
-		return errors.New("no slot of ports could be used: the plan's ports are out of range")
+		return errors.New("no port slot is usable: the plan's ports are out of range")
 	}
 	for _, port := range p.Ports {
 		place.Ports[port.Name] = port.At(place.Slot)

@@ -141,7 +141,7 @@ func ports(a answers, host string, slot int, tried []int) node.Check {
 	if slot >= 0 {
 		seen := fmt.Sprintf("slot %d is free", slot)
 		if port, ok := a.risky[slot][host]; ok {
-			seen += fmt.Sprintf("; port %d is in the node's range for outgoing connections, as in every free slot", port)
+			seen += fmt.Sprintf("; port %d is in the node's range for outgoing connections, and every free slot has such a port", port)
 		}
 		return node.Check{Name: "ports", Verdict: node.OK, Seen: seen}
 	}
@@ -163,7 +163,7 @@ func ports(a answers, host string, slot int, tried []int) node.Check {
 // took is no difference.
 func clock(s *config.Preflight, r node.Report, began, at time.Time) []node.Check {
 	if r.Ended.IsZero() {
-		return node.Judged(s, "clock", node.NotPossible, "the node did not say its time")
+		return node.Judged(s, "clock", node.NotPossible, "the node did not report its time")
 	}
 	limit := time.Second
 	if s != nil && s.Clock != nil {
@@ -179,7 +179,7 @@ func clock(s *config.Preflight, r node.Report, began, at time.Time) []node.Check
 	case behind > limit:
 		return node.Judged(s, "clock", node.Warn, fmt.Sprintf("at least %.1f s behind the job's first node", behind.Seconds()))
 	}
-	return node.Judged(s, "clock", node.OK, fmt.Sprintf("no difference above %s that shows", limit))
+	return node.Judged(s, "clock", node.OK, fmt.Sprintf("no difference above %s detected", limit))
 }
 
 // compareGPUs compares the GPUs and drivers of the nodes with those of the first.
@@ -236,11 +236,11 @@ func (j *Job) strays(ctx context.Context, s *config.Preflight, nodes []node.Repo
 		}
 		switch {
 		case len(left) == 0:
-			r.Checks = append(r.Checks, node.Judged(s, "processes", node.OK, "no job that is over left any")...)
+			r.Checks = append(r.Checks, node.Judged(s, "processes", node.OK, "none left by finished jobs")...)
 		case err != nil:
-			r.Checks = append(r.Checks, node.Judged(s, "processes", node.NotPossible, fmt.Sprintf("whose job is over is not known: %v", err))...)
+			r.Checks = append(r.Checks, node.Judged(s, "processes", node.NotPossible, fmt.Sprintf("cannot tell which jobs are finished: %v", err))...)
 		default:
-			r.Checks = append(r.Checks, node.Judged(s, "processes", node.Warn, "left by jobs that are over: "+strings.Join(left, ", "))...)
+			r.Checks = append(r.Checks, node.Judged(s, "processes", node.Warn, "left by finished jobs: "+strings.Join(left, ", "))...)
 		}
 	}
 }
@@ -261,7 +261,7 @@ func (j *Job) running(ctx context.Context, ids []string) (map[string]bool, error
 	return known, err
 }
 
-// Follow reads what the nodes' step writes, until it has ended.
+// Follow reads what the nodes' step writes until the step has ended.
 func (j *Job) Follow(ctx context.Context, pid int) io.ReadCloser {
 	return &follower{ctx: ctx, path: j.path(run.NodesFile), pid: pid, end: time.Now().Add(nodesLimit)}
 }

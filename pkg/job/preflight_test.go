@@ -112,7 +112,7 @@ func TestPreflightClock(t *testing.T) {
 		verdict        node.Verdict
 		seen           string
 	}{
-		"alike":           {seen: "no difference above 1s that shows", verdict: node.OK},
+		"alike":           {seen: "no difference above 1s detected", verdict: node.OK},
 		"a slow network":  {latency: time.Minute, verdict: node.OK, seen: "no difference"},
 		"ahead":           {ahead: 5 * time.Second, verdict: node.Warn, seen: "s ahead of the job's first node"},
 		"behind":          {ahead: -time.Minute, latency: 10 * time.Second, verdict: node.Warn, seen: "s behind the job's first node"},
@@ -172,9 +172,9 @@ func TestPreflightStrays(t *testing.T) {
 		verdict node.Verdict
 		seen    string
 	}{
-		"the job is over":         {job: "59", verdict: node.Warn, seen: "left by jobs that are over: process 7 of job 59 (sleep 9)"},
-		"the job runs":            {job: "58", verdict: node.OK, seen: "no job that is over left any"},
-		"Slurm does not answer":   {job: "59", knobs: slurmtest.Knobs{Fail: "Unable to contact slurm controller"}, verdict: node.NotPossible, seen: "whose job is over is not known"},
+		"the job is over":         {job: "59", verdict: node.Warn, seen: "left by finished jobs: process 7 of job 59 (sleep 9)"},
+		"the job runs":            {job: "58", verdict: node.OK, seen: "none left by finished jobs"},
+		"Slurm does not answer":   {job: "59", knobs: slurmtest.Knobs{Fail: "Unable to contact slurm controller"}, verdict: node.NotPossible, seen: "cannot tell which jobs are finished"},
 		"Slurm has forgotten all": {job: "59", knobs: slurmtest.Knobs{Fail: "slurm_load_jobs error: Invalid job id specified"}, verdict: node.Warn, seen: "process 7 of job 59"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -319,7 +319,7 @@ func TestLeftovers(t *testing.T) {
 	j.EndGuard(t.Context(), p.PID)
 	events, err := ReadEvents(j.Dir)
 	require.NoError(t, err)
-	want := []node.Left{{Host: "n1", Text: "process 7"}, {Host: "n2", Text: "nobody looked at what is left on the node"}}
+	want := []node.Left{{Host: "n1", Text: "process 7"}, {Host: "n2", Text: "the node was not checked for leftovers"}}
 	require.Equal(t, want, Leftovers(j.Dir, events))
 
 	require.NoError(t, j.writeLeft("n2", []string{"process 8"}, true)) // seen late, on a shared file system

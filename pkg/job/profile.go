@@ -10,10 +10,10 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// RunProfiled runs a profiler with a server behind it and returns the profiler's
-// exit code. When ctx ends, the server alone gets TERM, and the profiler has
-// plan.ReportWait to write its report: a profiler that is itself ended may leave
-// none. mark is the server's plan.ProfiledVar.
+// RunProfiled runs a profiler with a server behind it and returns the profiler's exit
+// code. When ctx ends, only the server gets TERM, and the profiler has plan.ReportWait to
+// write its report: a profiler that is ended itself may leave no report. mark is the
+// server's plan.ProfiledVar.
 func (j *Job) RunProfiled(ctx context.Context, mark string, command, environ []string) (int, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = environ, j.Stdout, j.Stderr
@@ -32,7 +32,7 @@ func (j *Job) RunProfiled(ctx context.Context, mark string, command, environ []s
 		if len(servers) == 0 { // it never began, or has ended
 			cmd.Process.Signal(syscall.SIGTERM)
 		}
-		j.logf("told %d processes under the profiler to end; it has %s for its report", len(servers), plan.ReportWait)
+		j.logf("sent TERM to %d processes under the profiler; the profiler has %s to write its report", len(servers), plan.ReportWait)
 		wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), plan.ReportWait)
 		defer cancel()
 		select {

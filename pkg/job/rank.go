@@ -8,7 +8,7 @@ import (
 	"github.com/profllm/profllm/pkg/hostlist"
 )
 
-// Rank is a command that wants to be told which task of its step it is.
+// Rank is a command that needs to know its rank in the step.
 type Rank struct {
 	Option  string   // gets the task's rank as its value, behind the command
 	Address string   // variable that gets the node's own address, "" for none

@@ -34,10 +34,10 @@ type Ray struct {
 // rayAuth says whether Ray demands a token; since 2.59 it does if it finds one.
 const rayAuth = "RAY_AUTH_MODE"
 
-// RunRay forms the cluster. Rank 0 becomes the head and, when Nodes nodes are
-// alive, starts the server; the other ranks join and stay until Ray ends. Whatever
-// Ray leaves behind is ended here: its daemons detach themselves, and only some
-// of Slurm's process trackers find them again.
+// RunRay forms the cluster. Rank 0 becomes the head and starts the server once Nodes nodes
+// are alive; the other ranks join and stay until Ray ends. Each rank ends what Ray leaves
+// behind: Ray's daemons detach themselves, and only some of Slurm's process trackers find
+// them again.
 func (j *Job) RunRay(ctx context.Context, r Ray, environ []string) (int, error) {
 	rank, err := strconv.Atoi(j.Env("SLURM_PROCID"))
 	if err != nil {

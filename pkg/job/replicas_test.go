@@ -113,8 +113,8 @@ func TestRunProfiled(t *testing.T) {
 	code, err = j.RunProfiled(ended, "R/never", []string{"sleep", "7200"}, os.Environ())
 	require.NoError(t, err)
 	require.Equal(t, 128+int(syscall.SIGTERM), code, "without a server the profiler itself is ended")
-	require.Contains(t, readFile(t, log.Name()), "told 1 processes")
-	require.Contains(t, readFile(t, log.Name()), "told 0 processes")
+	require.Contains(t, readFile(t, log.Name()), "sent TERM to 1 processes")
+	require.Contains(t, readFile(t, log.Name()), "sent TERM to 0 processes")
 }
 
 func TestTermWait(t *testing.T) {

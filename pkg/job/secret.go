@@ -47,18 +47,18 @@ func (j *Job) Give(x Exec, environ []string) ([]string, error) {
 	return environ, errors.Join(errs...)
 }
 
-// Forget overwrites the run's secrets in what its processes wrote, notes where they
-// stood, and removes their files unless the job may be queued again.
+// Forget overwrites the run's secrets in the output of its processes, notes where they
+// were found, and removes their files unless the job may be queued again.
 func (j *Job) Forget(stays bool) error {
 	found, err := run.Forget(j.Dir, stays)
 	errs := []error{err}
 	for _, m := range found {
-		text := "a secret stood here"
+		text := "a secret was found here"
 		if m.Count > 1 {
-			text = fmt.Sprintf("secrets stood in %d places", m.Count)
+			text = fmt.Sprintf("secrets were found in %d places", m.Count)
 		}
 		errs = append(errs, j.event(Event{Event: SecretMasked, File: m.File, Line: m.Line, Text: text}))
-		j.logf("%s:%d: %s; overwritten by xxx", m.File, m.Line, text)
+		j.logf("%s:%d: %s; overwritten with xxx", m.File, m.Line, text)
 	}
 	return errors.Join(errs...)
 }

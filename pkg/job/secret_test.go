@@ -39,7 +39,7 @@ func TestGive(t *testing.T) {
 	_, err = j.Give(Exec{Secrets: secrets}, nil)
 	require.EqualError(t, err, "no command")
 	_, err = j.Give(Exec{Secrets: []plan.Secret{{Name: "A", Env: "GONE"}, {Name: "F", File: "/not/here"}}, Command: []string{"x"}}, nil)
-	require.ErrorContains(t, err, "the secret A is not there")
+	require.ErrorContains(t, err, "the secret A is missing")
 	require.ErrorContains(t, err, "the secret F: open /not/here")
 }
 
@@ -50,8 +50,8 @@ func TestStartWantsSecrets(t *testing.T) {
 	require.NoError(t, j.Start())
 	require.NoError(t, os.Remove(filepath.Join(j.Dir, run.SecretDir, "TOKEN")))
 	err := j.Start() // queued again
-	require.ErrorContains(t, err, "the secret A is not there")
-	require.ErrorContains(t, err, "profllm slurm resume --failed "+j.Dir+", in a shell that has TOKEN")
+	require.ErrorContains(t, err, "the secret A is missing")
+	require.ErrorContains(t, err, "profllm slurm resume --failed "+j.Dir+", in a shell that sets TOKEN")
 }
 
 // A sequence that is queued again begins with runs that were over, whose secrets are
@@ -64,7 +64,7 @@ func TestStartWithoutSecretsKeepsTheResult(t *testing.T) {
 	require.NoError(t, j.Start())
 	require.NoError(t, j.Finish(0, nil, nil))
 	require.NoError(t, j.Forget(false))
-	require.ErrorContains(t, j.Start(), "the secret A is not there")
+	require.ErrorContains(t, j.Start(), "the secret A is missing")
 	require.FileExists(t, j.path(run.SentinelFile))
 	require.NoDirExists(t, j.path(run.AttemptDir, "1"))
 }
@@ -105,7 +105,7 @@ func TestForgetIsAnEvent(t *testing.T) {
 	events, err := ReadEvents(j.Dir)
 	require.NoError(t, err)
 	require.Len(t, events, 1)
-	require.Equal(t, Event{Time: events[0].Time, Event: SecretMasked, File: "logs/serve-0.log", Line: 2, Text: "a secret stood here"}, events[0])
-	require.Contains(t, j.stdout.String(), "logs/serve-0.log:2: a secret stood here; overwritten by xxx")
+	require.Equal(t, Event{Time: events[0].Time, Event: SecretMasked, File: "logs/serve-0.log", Line: 2, Text: "a secret was found here"}, events[0])
+	require.Contains(t, j.stdout.String(), "logs/serve-0.log:2: a secret was found here; overwritten with xxx")
 	require.NotContains(t, j.stdout.String(), "canary")
 }

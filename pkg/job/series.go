@@ -11,7 +11,7 @@ import (
 	"github.com/profllm/profllm/pkg/stats"
 )
 
-// Series is what is known of repeats before one of them begins.
+// Series is what is known about a series of repeats before the next one begins.
 type Series struct {
 	*plan.Repeat                      // of the one that would be next
 	Values       map[string][]float64 // of the valid ones, by metric
@@ -26,8 +26,8 @@ func (s Series) Each() time.Duration { return s.Spent / time.Duration(s.Index) }
 // need three quarters of the budget one in five would be given up at once if it were 1.
 const hope = 2
 
-// Over says why the series ends here, "" if it goes on: it is precise, out of time, or
-// without hope. It never asks for a p.
+// Over returns why the series ends here, "" if it continues: the result is precise, the
+// time is over, or the precision is out of reach. It never uses a p-value.
 func (s Series) Over() (stopped, why string, err error) {
 	precise := true
 	var widths, lost []string
@@ -36,7 +36,7 @@ func (s Series) Over() (stopped, why string, err error) {
 		if len(values) == 0 {
 			precise = false
 			if s.Index >= stats.LeastRepeats {
-				lost = append(lost, fmt.Sprintf("none of %d repeats has a %s that can be believed", s.Index, m))
+				lost = append(lost, fmt.Sprintf("none of %d repeats has a valid %s", s.Index, m))
 			}
 			continue
 		}
@@ -56,11 +56,11 @@ func (s Series) Over() (stopped, why string, err error) {
 			return "", "", fmt.Errorf("%s: %w", m, err)
 		}
 		if need > hope*s.Of {
-			some := fmt.Sprintf("some %d", need)
+			some := fmt.Sprintf("about %d", need)
 			if need == stats.MaxProjected {
 				some = fmt.Sprintf("%d or more", need)
 			}
-			lost = append(lost, fmt.Sprintf("the median of %s is known to ±%.2g %% after %d, and %s would be needed", m, look.HalfWidth, len(values), some))
+			lost = append(lost, fmt.Sprintf("the median of %s is known to ±%.2g %% after %d repeats, and %s would be needed", m, look.HalfWidth, len(values), some))
 		}
 	}
 	switch {
@@ -69,7 +69,7 @@ func (s Series) Over() (stopped, why string, err error) {
 	case len(lost) > 0:
 		return result.Hopeless, strings.Join(lost, ", "), nil
 	case s.Until.Time > 0 && s.Spent+s.Each() > time.Duration(s.Until.Time):
-		return result.OutOfTime, fmt.Sprintf("%s of %s are spent, and a repeat takes %s",
+		return result.OutOfTime, fmt.Sprintf("%s of %s are spent, and one more repeat takes %s",
 			s.Spent.Round(time.Second/10), time.Duration(s.Until.Time), s.Each().Round(time.Second/10)), nil
 	}
 	return "", "", nil

@@ -23,9 +23,9 @@ const (
 	commandLimit = 10 * time.Second
 )
 
-// Stop ends every step of this job, by step id: TERM first, so that engines
-// flush, then KILL. Killing the local srun instead would end the tasks with KILL
-// at once. It keeps the engines' counters before.
+// Stop ends every step of this job, by step id: first with TERM, so that engines can
+// flush, then with KILL. If the local srun were killed instead, the tasks would get KILL
+// at once. Before that, Stop reads the engines' counters.
 func (j *Job) Stop(ctx context.Context, procs []Process) {
 	if err := j.owns(); err != nil {
 		j.logf("%v", err)
@@ -50,7 +50,7 @@ func (j *Job) Stop(ctx context.Context, procs []Process) {
 	j.signalSteps(ctx, "TERM", steps.roles)
 	j.signalSteps(ctx, "USR1", steps.guards)
 	if grace := cmp.Or(j.grace, j.termWait()); !j.waitUntilGone(ctx, procs, grace) {
-		j.logf("some steps outlived TERM for %s; sending KILL", grace)
+		j.logf("some steps are still running %s after TERM; sending KILL", grace)
 		j.signalSteps(ctx, "KILL", j.steps(ctx).roles)
 		if !j.waitUntilGone(ctx, procs, cmp.Or(j.grace, killWait)) {
 			for _, p := range procs { // so that the script's wait for them ends; Slurm deals with the tasks
@@ -86,7 +86,7 @@ func (j *Job) endHooks(ctx context.Context, procs []Process) {
 		}
 	}
 	if len(hooks) > 0 && !j.waitUntilGone(ctx, hooks, 2*cmp.Or(j.grace, termWait+killWait)) {
-		j.logf("%s does not end", hooks[0].Name)
+		j.logf("%s has not ended", hooks[0].Name)
 	}
 }
 

@@ -13,16 +13,16 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// GPUFile is the name, below telemetry/ of the run directory, of what was sampled of
-// the GPUs of a node.
+// GPUFile is the name, below telemetry/ of the run directory, of the GPU samples of a
+// node.
 func GPUFile(host string) string { return "gpu-" + host + ".csv" }
 
-// GPUNote is the name of the file beside it that says why there are no samples of a
-// node, or no more, or why NVML did not take them.
+// GPUNote is the name of the file beside it that says why a node has no samples, why they
+// stopped, or why NVML did not take them.
 func GPUNote(host string) string { return "gpu-" + host + ".txt" }
 
-// SimGPUs is the variable by which a simulated run has GPUs: so many on each node. It
-// never looks at those of the machine, which are not its own.
+// SimGPUs is the variable that gives a simulated run this many GPUs on each node. Such a
+// run never looks at the GPUs of the machine, which are not its own.
 const SimGPUs = "PROFLLM_SIM_GPUS"
 
 // Bounds of what samples may cost.
@@ -34,7 +34,7 @@ const (
 // mostSamples bounds a node's file: four days of eight GPUs, once a second. A variable for tests.
 var mostSamples = int64(256 << 20)
 
-var errSamplesFull = errors.New("the file has grown too long")
+var errSamplesFull = errors.New("the file has reached its size limit")
 
 // sampleGPUs writes what the GPUs of this node do until ctx ends or the function it
 // returns is called, which waits no longer than samplesEnd. Whatever goes wrong is a
@@ -84,7 +84,7 @@ func (j *Job) noteGPUs(host, why string) {
 		err = run.WriteFile(path, fmt.Appendf(nil, "%s: %s\n", j.Now().UTC().Format(time.RFC3339), why), 0o644)
 	}
 	if err != nil {
-		fmt.Fprintf(j.Stderr, "profllm: node %s: samples of the GPUs: %s; and no note of it: %v\n", host, why, err)
+		fmt.Fprintf(j.Stderr, "profllm: node %s: GPU samples: %s; the note about this was not written: %v\n", host, why, err)
 	}
 }
 

@@ -89,7 +89,7 @@ func TestSampleByReader(t *testing.T) {
 	want += "1795364100000,0,GPU-a,97,70123,689.25,,1980,2619,61,0x4\n"
 	await.True(t, func() bool { return j.file(GPUFile("n1")) == want }, "nvidia-smi goes on")
 	stop()
-	require.Equal(t, "2026-11-22T16:15:01Z: nvidia-smi is used, which has no energy counter: "+file+": it was to go on (exit status 7)\n", j.file(GPUNote("n1")))
+	require.Equal(t, "2026-11-22T16:15:01Z: nvidia-smi is used, which has no energy counter: "+file+": it should have continued (exit status 7)\n", j.file(GPUNote("n1")))
 }
 
 // Nothing is started, and no file is made, where nothing is to be sampled.
@@ -121,7 +121,7 @@ func TestSampleTroubles(t *testing.T) {
 	}{
 		"no GPU": {"echo 'No devices were found'; exit 6\n", "no NVIDIA driver", nil},
 		"broken": {"echo 'GPU is lost'; exit 15\n", "exit status 15", nil},
-		"too long": {"echo '" + line + "'; echo '" + line + "'\nexec sleep 7200\n", "the file has grown too long", func(t *testing.T, _ *testJob) {
+		"too long": {"echo '" + line + "'; echo '" + line + "'\nexec sleep 7200\n", "the file has reached its size limit", func(t *testing.T, _ *testJob) {
 			old := mostSamples
 			mostSamples = 100
 			t.Cleanup(func() { mostSamples = old })
@@ -151,7 +151,7 @@ func TestSampleTroubles(t *testing.T) {
 	stop := j.sampleGPUs(t.Context(), j.plan, "n1")
 	await.True(t, func() bool {
 		text, err := os.ReadFile(said.Name())
-		return err == nil && strings.HasPrefix(string(text), "profllm: node n1: samples of the GPUs: no NVIDIA driver; and no note of it: ")
+		return err == nil && strings.HasPrefix(string(text), "profllm: node n1: GPU samples: no NVIDIA driver; the note about this was not written: ")
 	}, "the job says that there can be no note")
 	stop()
 }

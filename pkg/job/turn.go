@@ -7,8 +7,8 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// Turn reports, as an error, why a run of a sequence must not begin: one that it
-// waits for has failed in this job.
+// Turn returns an error if a run of a sequence must not begin, because a run that it waits
+// for has failed in this job.
 func (j *Job) Turn(batch string) error {
 	u, err := run.ReadUnit(batch)
 	if err != nil {

@@ -21,10 +21,10 @@ const (
 	askEach   = time.Minute
 )
 
-// Until waits until all of the given runs are over, then notes it and sends TERM
-// to the script, which ends as after any TERM: what was measured is kept. A run
-// is over when its job has written the sentinel, or when over says so, which is
-// called with the others at most once a minute. Without the script there is
+// Until waits until all of the given runs are over, notes that, and sends TERM to the
+// script, which ends as after any TERM: what was measured is kept. A run is over when its
+// job has written the sentinel, or when the function over says so. Until calls that
+// function with the unfinished runs at most once a minute. Without the script, there is
 // nothing to wait for.
 func (j *Job) Until(ctx context.Context, script int, dirs []string, over func(dirs []string) []string) error {
 	age := process.Start(script)
@@ -46,8 +46,8 @@ func (j *Job) Until(ctx context.Context, script int, dirs []string, over func(di
 			return nil
 		}
 	}
-	why := "all over: " + strings.Join(dirs, ", ")
-	j.logf("this job ends, %s", why)
+	why := "every run is over: " + strings.Join(dirs, ", ")
+	j.logf("this job ends: %s", why)
 	err := j.event(Event{Event: UntilOver, Text: why}) // the job ends even if its disk is full
 	return errors.Join(err, syscall.Kill(script, syscall.SIGTERM))
 }

@@ -37,9 +37,9 @@ func (j *Job) load() (*plan.Plan, *run.Placement, error) {
 	return p, &place, run.ReadJSON(j.path(run.PlacementFile), &place)
 }
 
-// Wait returns when every role answers its health check. It fails within one
-// poll of a role's process ending, and when a role's time is over. It then keeps
-// what the engines' counters say, for the difference.
+// Wait returns when every role answers its health check. It fails within one poll after a
+// role's process has ended, and when a role's time limit is over. On success, it keeps the
+// engines' counters, as the start of the difference.
 func (j *Job) Wait(ctx context.Context, procs []Process) error {
 	p, place, err := j.load()
 	if err != nil {
@@ -117,9 +117,9 @@ func probe(ctx context.Context, role, url string, answered chan<- string) {
 	answered <- role
 }
 
-// Watch returns nil when the client, the process until, has ended, and an error
-// as soon as a role ends before. One of several instances may end: what is left
-// of its kind serves on, the client goes on, and the run's result says so.
+// Watch returns nil when the client, the process until, has ended, and an error as soon as
+// a role ends before that. One of several instances may end: the other instances and the
+// client continue, and the run's result says so.
 func (j *Job) Watch(ctx context.Context, client string, until int, procs []Process) error {
 	p, err := run.ReadPlan(j.Dir)
 	if err != nil {
@@ -224,8 +224,8 @@ func (w *watch) spared(name string) bool {
 func (w *watch) recordLoss(ctx context.Context, name, client string) error {
 	first := len(w.lost) == 0
 	w.lost[name] = true
-	err := w.job.event(Event{Event: RoleDied, Role: name, Text: "while " + client + " ran; the other instances serve on"})
-	w.job.logf("%s ended while %s ran; the other instances serve on", name, client)
+	err := w.job.event(Event{Event: RoleDied, Role: name, Text: "while " + client + " ran; the other instances continue to serve"})
+	w.job.logf("%s ended while %s ran; the other instances continue to serve", name, client)
 	w.job.showTail(name)
 	if first {
 		w.scrape(ctx, Died)
@@ -284,7 +284,7 @@ func (j *Job) scrape(ctx context.Context, dir, when string, want func(role strin
 			continue
 		}
 		if err := run.WriteFile(filepath.Join(dir, run.RawDir, MetricsFile(role.Name, when)), body.Bytes(), 0o644); err != nil {
-			j.logf("keep metrics of %s: %v", role.Name, err)
+			j.logf("store metrics of %s: %v", role.Name, err)
 		}
 	}
 }

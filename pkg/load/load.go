@@ -39,6 +39,9 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
+
+	"github.com/profllm/profllm/pkg/load/answer"
+	"github.com/profllm/profllm/pkg/load/engine"
 )
 
 // ErrNoneCompleted reports that no request succeeded. The report and the result file are complete nevertheless.
@@ -57,16 +60,22 @@ func Run(ctx context.Context, o Options, now func() time.Time, stdout, stderr io
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	eng, err := newEngine(ctx, &o)
+	to, err := o.target()
 	if err != nil {
 		return nil, err
 	}
-	defer eng.close()
+	eng, err := engine.Open(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	defer eng.Close()
 	return drive(ctx, &o, eng, now, stdout, stderr)
 }
 
 // drive is Run with valid options and an engine.
-func drive(ctx context.Context, o *Options, eng engine, now func() time.Time, stdout, stderr io.Writer) (*Report, error) {
+func drive(
+	ctx context.Context, o *Options, eng engine.Engine, now func() time.Time, stdout, stderr io.Writer,
+) (*Report, error) {
 	api := newServer(o)
 	model, err := api.model(ctx, o)
 	if err != nil {
@@ -77,10 +86,10 @@ func drive(ctx context.Context, o *Options, eng engine, now func() time.Time, st
 		return nil, err
 	}
 	origin := now()
-	r := runner{o: o, model: model, api: api, eng: eng, now: now, stdout: stdout, stderr: stderr, load: job{
-		body: body, prefix: o.requestPrefix(), keepText: o.SaveDetailed, limit: o.concurrency(), slack: closeSlack,
-		clock: func() int64 { return int64(now().Sub(origin)) },
-	}}
+	r := runner{o: o, model: model, api: api, eng: eng, now: now, stdout: stdout, stderr: stderr,
+		traffic: traffic{body, o.requestPrefix()},
+		clock:   func() int64 { return int64(now().Sub(origin)) },
+	}
 	if err := r.waitReady(ctx); err != nil {
 		return nil, err
 	}
@@ -96,11 +105,28 @@ type runner struct {
 	o              *Options
 	model          model
 	api            *server
-	eng            engine
-	load           job // without outcomes: the pattern of the ready check, the warm-up and the run
-	coldWarmUps    int // warm-up requests that failed
+	eng            engine.Engine
+	traffic        traffic
+	coldWarmUps    int          // warm-up requests that failed
+	clock          func() int64 // now, in ns since the run began
 	now            func() time.Time
 	stdout, stderr io.Writer
+}
+
+// job returns the job of sending n requests.
+func (r *runner) job(requests engine.Requests, n int) *engine.Job {
+	return &engine.Job{
+		Requests: requests, Outcomes: make([]answer.Outcome, n), Limit: r.o.concurrency(), Clock: r.clock,
+	}
+}
+
+// again returns the job of sending the first request n times at once.
+func (r *runner) again(n int) *engine.Job {
+	j := r.job(opener{r.traffic}, n)
+	for i := range j.Outcomes {
+		j.Outcomes[i].Due = r.clock()
+	}
+	return j
 }
 
 // readyPause is the time between two readiness checks; vLLM waits 5 s.
@@ -118,15 +144,15 @@ func (r *runner) waitReady(ctx context.Context) error {
 	defer cancel()
 	last := "no answer"
 	for {
-		probe := r.load.copies(1)
-		r.eng.run(limited, &probe)
-		first := &probe.outcomes[0]
-		if first.state == completed {
+		probe := r.again(1)
+		r.eng.Run(limited, probe)
+		first := &probe.Outcomes[0]
+		if first.State == answer.Completed {
 			fmt.Fprintln(r.stdout, "Initial test run completed.")
 			return nil
 		}
-		if first.err != "" && first.err != last {
-			last = first.err
+		if first.Err != "" && first.Err != last {
+			last = first.Err
 			fmt.Fprintf(r.stderr, "endpoint is not ready: %s\n", last)
 		}
 		select {
@@ -146,16 +172,16 @@ func (r *runner) warmUp(ctx context.Context) error {
 		return nil
 	}
 	fmt.Fprintf(r.stdout, "Warming up with %d requests...\n", r.o.NumWarmups)
-	warm := r.load.copies(r.o.NumWarmups)
-	r.eng.run(ctx, &warm)
+	warm := r.again(r.o.NumWarmups)
+	r.eng.Run(ctx, warm)
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w during the warm-up: %w", ErrInterrupted, context.Cause(ctx))
 	}
 	first := ""
-	for i := range warm.outcomes {
-		if o := &warm.outcomes[i]; o.state == failed {
+	for i := range warm.Outcomes {
+		if o := &warm.Outcomes[i]; o.State == answer.Failed {
 			r.coldWarmUps++
-			first = cmp.Or(first, o.err)
+			first = cmp.Or(first, o.Err)
 		}
 	}
 	if first != "" {
@@ -168,31 +194,30 @@ func (r *runner) warmUp(ctx context.Context) error {
 // measure runs the load proper.
 func (r *runner) measure(ctx context.Context) *measurement {
 	arrivals, rates := schedule(r.o)
-	r.eng.connect(ctx, r.o.streams(), r.load.clock)
+	r.eng.Connect(ctx, r.o.streams(), r.clock)
 	fmt.Fprintln(r.stdout, "Starting main benchmark run...")
 	r.profile(ctx, "start")
 	r.announce()
 
-	load := r.load
-	load.outcomes = make([]outcome, r.o.NumPrompts)
-	load.ended = new(ends)
-	stop := r.watch(&load.ended.n, progressPause)
+	load := r.job(r.traffic, r.o.NumPrompts)
+	load.KeepText = r.o.SaveDetailed
+	stop := r.watch(&load.Ended.N, progressPause)
 	m := &measurement{
-		options: r.o, model: r.model, outcomes: load.outcomes, arrivals: arrivals, rates: rates,
-		started: r.now(), begin: load.clock(), coldWarmUps: r.coldWarmUps,
+		options: r.o, model: r.model, outcomes: load.Outcomes, arrivals: arrivals, rates: rates,
+		started: r.now(), begin: r.clock(), coldWarmUps: r.coldWarmUps,
 	}
-	cpu := cpuTime()
+	cpu := engine.CPUTime()
 	for i, a := range arrivals {
-		load.outcomes[i].due = m.begin + int64(a)
+		load.Outcomes[i].Due = m.begin + int64(a)
 	}
-	m.client = r.eng.run(ctx, &load)
-	if m.end = load.ended.last.Load(); ctx.Err() != nil {
-		m.end = load.clock()
+	m.client = r.eng.Run(ctx, load)
+	if m.end = load.Ended.Last.Load(); ctx.Err() != nil {
+		m.end = r.clock()
 	}
 	if len(arrivals) > 0 && arrivals[0] == 0 {
 		m.beginWithFirstSend()
 	}
-	m.cpu = cpuTime() - cpu
+	m.cpu = engine.CPUTime() - cpu
 	stop()
 	r.profile(context.WithoutCancel(ctx), "stop")
 	return m

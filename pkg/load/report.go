@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/profllm/profllm/pkg/load/answer"
+	"github.com/profllm/profllm/pkg/load/engine"
 )
 
 // A Report is the result of a run. Its JSON has vLLM's keys in vLLM's order, then ours under "profllm".
@@ -42,7 +45,7 @@ type Report struct {
 	Client Client
 
 	detailed bool
-	ended    []outcome // completed and failed requests in the order of the schedule
+	ended    []answer.Outcome // completed and failed requests in the order of the schedule
 	changes  []rateChange
 }
 
@@ -139,46 +142,46 @@ func (r *Report) reports(family string) bool {
 func (r *Report) count(m *measurement) {
 	c := &r.Client
 	*c = Client{
-		Program: "profllm bench serve", Version: m.options.Version, Engine: m.client.engine, Loops: m.client.loops,
+		Program: "profllm bench serve", Version: m.options.Version, Engine: m.client.Engine, Loops: m.client.Loops,
 		Started: m.started.UTC().Format(time.RFC3339Nano), CPUSeconds: m.cpu.Seconds(),
-		LagP99: float64(m.client.lag.quantile(0.99)) / 1e6, WarmUpsFailed: m.coldWarmUps,
+		LagP99: float64(m.client.Lag.Quantile(0.99)) / 1e6, WarmUpsFailed: m.coldWarmUps,
 	}
-	var delays spread
+	var delays engine.Spread
 	first, last, end := int64(math.MaxInt64), m.begin, m.begin
 	for i := range m.outcomes {
 		o := &m.outcomes[i]
-		if o.resends > 0 {
+		if o.Resends > 0 {
 			c.Retried++
-			if o.state == completed || o.state == failed {
+			if o.State == answer.Completed || o.State == answer.Failed {
 				c.RetriedRequests = append(c.RetriedRequests, len(r.ended))
 			}
 		}
-		if o.start != 0 {
-			delays.add(o.start - o.ready)
-			first, last = min(first, o.start), max(last, o.start)
+		if o.Start != 0 {
+			delays.Add(o.Start - o.Ready)
+			first, last = min(first, o.Start), max(last, o.Start)
 		}
-		switch o.state {
-		case completed:
+		switch o.State {
+		case answer.Completed:
 			r.Completed++
-			r.InputTokens += o.input
-			r.OutputTokens += o.output
-			end = max(end, o.tokens[len(o.tokens)-1])
-			if !o.usage {
+			r.InputTokens += o.Input
+			r.OutputTokens += o.Output
+			end = max(end, o.Tokens[len(o.Tokens)-1])
+			if !o.Usage {
 				c.UsageMissing++
 			}
-		case failed:
+		case answer.Failed:
 			r.Failed++
-		case interrupted, inFlight:
+		case answer.Interrupted, answer.InFlight:
 			c.Interrupted++
 			continue
-		case unsent:
+		case answer.Unsent:
 			c.NotSent++
 			continue
 		}
 		r.ended = append(r.ended, *o)
 	}
 	c.Partial = c.Interrupted+c.NotSent > 0
-	c.SendDelayP99 = float64(delays.quantile(0.99)) / 1e6
+	c.SendDelayP99 = float64(delays.Quantile(0.99)) / 1e6
 	if first != math.MaxInt64 {
 		c.FirstSend = float64(first-m.begin) / second
 	}
@@ -188,8 +191,8 @@ func (r *Report) count(m *measurement) {
 // firstError returns why the first failed request failed.
 func (r *Report) firstError() string {
 	for i := range r.ended {
-		if r.ended[i].err != "" {
-			return r.ended[i].err
+		if r.ended[i].Err != "" {
+			return r.ended[i].Err
 		}
 	}
 	return "nothing was sent"
@@ -252,14 +255,14 @@ func (r *Report) putRequests(w *keyWriter) {
 	itls, texts, errs := make([][]number, n), make([]string, n), make([]string, n)
 	for i := range r.ended {
 		o := &r.ended[i]
-		inputs[i], starts[i], queues[i] = o.input, number(float64(o.start)/second), number(o.queued())
-		texts[i], errs[i], itls[i] = o.text, o.err, []number{}
-		if o.state != completed {
+		inputs[i], starts[i], queues[i] = o.Input, number(float64(o.Start)/second), number(o.Queued())
+		texts[i], errs[i], itls[i] = o.Text, o.Err, []number{}
+		if o.State != answer.Completed {
 			continue
 		}
-		outputs[i], ttfts[i], latencies[i] = o.output, number(o.ttft()), number(o.latency())
+		outputs[i], ttfts[i], latencies[i] = o.Output, number(o.TTFT()), number(o.Latency())
 		if r.detailed {
-			for _, g := range o.gaps(nil) {
+			for _, g := range o.Gaps(nil) {
 				itls[i] = append(itls[i], number(g))
 			}
 		}

@@ -2,17 +2,18 @@ package load
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"slices"
 	"strconv"
+
+	"github.com/profllm/profllm/pkg/load/answer"
+	"github.com/profllm/profllm/pkg/load/engine"
 )
 
 // A bodies renders the JSON body of every request. It is safe for concurrent use once made.
@@ -167,10 +168,10 @@ type server struct {
 func newServer(o *Options) *server {
 	return &server{o.base(), o.headers(), &http.Client{Transport: &http.Transport{
 		Proxy:               o.Proxy,
-		DialContext:         (&net.Dialer{Timeout: connectLimit}).DialContext,
+		DialContext:         (&net.Dialer{Timeout: engine.ConnectLimit}).DialContext,
 		TLSClientConfig:     &tls.Config{InsecureSkipVerify: o.Insecure},
 		MaxIdleConnsPerHost: askers,
-		IdleConnTimeout:     idleLimit,
+		IdleConnTimeout:     engine.IdleLimit,
 	}}}
 }
 
@@ -190,9 +191,6 @@ func (o *Options) headers() http.Header {
 	}
 	return h
 }
-
-// errorBytes is how much of an error's body is read and quoted.
-const errorBytes = 4 << 10
 
 // A statusError is an answer that is not 200.
 type statusError struct {
@@ -223,8 +221,8 @@ func (s *server) call(ctx context.Context, method, path string, in, out any) err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, errorBytes)) // what arrived is enough
-		return &statusError{resp.StatusCode, fmt.Sprintf("%s %s: %s", method, path, statusText(resp.Status, text))}
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, answer.ErrorBytes)) // what arrived is enough
+		return &statusError{resp.StatusCode, fmt.Sprintf("%s %s: %s", method, path, answer.StatusText(resp.Status, text))}
 	}
 	limited := io.LimitReader(resp.Body, answerLimit)
 	if out == nil {
@@ -235,47 +233,4 @@ func (s *server) call(ctx context.Context, method, path string, in, out any) err
 		return fmt.Errorf("decode the answer of %s: %w", path, err)
 	}
 	return nil
-}
-
-// statusText joins a status line and what the error's body says.
-func statusText(status string, body []byte) string {
-	if msg := errorMessage(body); msg != "" {
-		return status + ": " + msg
-	}
-	if body = bytes.TrimSpace(body); len(body) > 0 {
-		return fmt.Sprintf("%s: %.200s", status, body)
-	}
-	return status
-}
-
-// errorText returns the message of an error that the server reports inside an answer, else what it sent.
-func errorText(body []byte) string {
-	return cmp.Or(errorMessage(body), fmt.Sprintf("the server reports an error: %.200q", body))
-}
-
-// errorMessage returns the message of an OpenAI error object, in either of its two shapes, or "".
-func errorMessage(body []byte) string {
-	var e struct {
-		Error   json.RawMessage `json:"error"`
-		Object  string          `json:"object"`
-		Message string          `json:"message"`
-	}
-	var mistyped *json.UnmarshalTypeError // of one key; the others are there
-	if err := json.Unmarshal(body, &e); err != nil && !errors.As(err, &mistyped) {
-		return ""
-	}
-	if len(e.Error) == 0 || empty(e.Error) {
-		return e.Message
-	}
-	var text string
-	var inner struct {
-		Message string `json:"message"`
-	}
-	if json.Unmarshal(e.Error, &text) == nil {
-		return text
-	}
-	if json.Unmarshal(e.Error, &inner); inner.Message != "" {
-		return inner.Message
-	}
-	return string(e.Error)
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,36 +19,49 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/load/answer"
+	"github.com/profllm/profllm/pkg/load/engine"
 	"github.com/profllm/profllm/pkg/load/loadtest"
 )
 
+// wholeStream is the shortest answer of two tokens.
+const wholeStream = `data: {"choices":[{"text":"a"}]}
+
+data: {"choices":[{"text":"b","finish_reason":"length"}]}
+
+data: {"choices":[],"usage":{"prompt_tokens":7,"total_tokens":9,"completion_tokens":2}}
+
+data: [DONE]
+
+`
+
 // engines are the ways to send requests; every behaviour has to hold for all.
-var engines = map[string]func(context.Context, *Options) (engine, error){
-	"loop": func(ctx context.Context, o *Options) (engine, error) { return newEngine(ctx, o) },
-	"many loops": func(ctx context.Context, o *Options) (engine, error) {
-		u, err := url.Parse(o.url())
-		if err != nil || !haveLoop {
-			return newEngine(ctx, o)
-		}
-		return newLoops(ctx, o, u, 1)
-	},
-	"pool": func(_ context.Context, o *Options) (engine, error) {
-		u, err := url.Parse(o.url())
-		return newPool(o, u, nil), err
-	},
+var engines = map[string]func(t *engine.Target){
+	"loop":       func(*engine.Target) {},
+	"many loops": func(t *engine.Target) { t.PerLoop = 1 },
+	"pool":       func(t *engine.Target) { t.Goroutines = true },
+}
+
+// driveOn runs a load with the engine of that name.
+func driveOn(ctx context.Context, t *testing.T, name string, o Options, stdout, stderr io.Writer) (*Report, error) {
+	t.Helper()
+	require.NoError(t, o.Validate())
+	to, err := o.target()
+	require.NoError(t, err)
+	engines[name](to)
+	eng, err := engine.Open(ctx, to)
+	require.NoError(t, err)
+	defer eng.Close()
+	return drive(ctx, &o, eng, time.Now, stdout, stderr)
 }
 
 // onAll runs a test with each engine.
 func onAll(t *testing.T, f func(t *testing.T, run func(ctx context.Context, o Options) (*Report, string, error))) {
-	for name, make := range engines {
+	for name := range engines {
 		t.Run(name, func(t *testing.T) {
 			f(t, func(ctx context.Context, o Options) (*Report, string, error) {
-				require.NoError(t, o.Validate())
-				eng, err := make(ctx, &o)
-				require.NoError(t, err)
-				defer eng.close()
 				var out bytes.Buffer
-				r, err := drive(ctx, &o, eng, time.Now, &out, io.Discard)
+				r, err := driveOn(ctx, t, name, o, &out, io.Discard)
 				return r, out.String(), err
 			})
 		})
@@ -164,10 +176,10 @@ func TestRunMeasures(t *testing.T) {
 		require.Equal(t, 23, s.Requests(), "warm-ups are sent and not measured")
 		for i := range r.ended {
 			o := &r.ended[i]
-			require.GreaterOrEqual(t, o.start, o.due)
-			require.GreaterOrEqual(t, o.ttft(), 0.020, "no token arrives before the server sends it")
-			require.GreaterOrEqual(t, o.latency(), 0.035)
-			require.Len(t, o.tokens, 4)
+			require.GreaterOrEqual(t, o.Start, o.Due)
+			require.GreaterOrEqual(t, o.TTFT(), 0.020, "no token arrives before the server sends it")
+			require.GreaterOrEqual(t, o.Latency(), 0.035)
+			require.Len(t, o.Tokens, 4)
 		}
 		require.Equal(t, Samples{TTFT: 20, TPOT: 20, ITL: 60, E2EL: 20}, r.Client.Samples)
 		require.Equal(t, "ttft", r.Families[0].Name, "families keep the order of the table")
@@ -450,7 +462,7 @@ func TestServerThatClosesIdleConnections(t *testing.T) {
 	var opened atomic.Int64
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
-		io.WriteString(w, tokenEvent+lastEvent+usageEvent+doneEvent)
+		io.WriteString(w, wholeStream)
 	}))
 	server.Config.IdleTimeout = time.Microsecond
 	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
@@ -465,8 +477,8 @@ func TestServerThatClosesIdleConnections(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 30, r.Completed+r.Failed)
 	for i := range r.ended {
-		if o := &r.ended[i]; o.state == failed { // a busy machine sees a close too late to tell it from a lost request
-			require.Regexp(t, "without an answer|receive: ", o.err)
+		if o := &r.ended[i]; o.State == answer.Failed { // a busy machine sees a close too late to tell it from a lost request
+			require.Regexp(t, "without an answer|receive: ", o.Err)
 		}
 	}
 	require.Greater(t, opened.Load(), int64(10), "the server did close connections")
@@ -478,7 +490,7 @@ func TestHTTPSAndHeaders(t *testing.T) {
 		io.Copy(io.Discard, r.Body)
 		h := r.Header.Clone()
 		seen.Store(&h)
-		io.WriteString(w, tokenEvent+lastEvent+usageEvent+doneEvent)
+		io.WriteString(w, wholeStream)
 	}))
 	defer server.Close()
 	o := parse(t, "--model m --num-prompts 1 --header X-A=b=c --request-id-prefix id- --insecure --base-url "+server.URL)
@@ -504,7 +516,7 @@ func TestProxyIsUsed(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		if r.URL.Host == "far.invalid" {
-			io.WriteString(w, tokenEvent+lastEvent+usageEvent+doneEvent)
+			io.WriteString(w, wholeStream)
 		}
 	}))
 	defer proxy.Close()
@@ -566,43 +578,58 @@ func TestClientTellsHowItFared(t *testing.T) {
 	require.Greater(t, c.LastSend, c.FirstSend)
 	require.Greater(t, c.LastEnd, c.LastSend)
 	require.LessOrEqual(t, c.LastEnd, r.Duration)
-	if haveLoop {
+	if engine.HaveLoop {
 		require.Positive(t, c.CPUSeconds)
 		require.Equal(t, "epoll", c.Engine)
 	}
 }
 
-func TestFeederHandsOutEveryRequestOnce(t *testing.T) {
-	j := job{outcomes: make([]outcome, 1000)}
-	for i := range j.outcomes {
-		j.outcomes[i].due = int64(i)
-	}
-	f := feeder{job: &j}
-	taken := make(chan int, 1000)
-	done := make(chan struct{})
-	for range 4 {
-		go func() {
-			defer func() { done <- struct{}{} }()
-			for {
-				i, _ := f.take(499)
-				if i < 0 {
-					return
+func TestFailedWarmUpsAreCounted(t *testing.T) {
+	for way := range engines {
+		t.Run(way, func(t *testing.T) {
+			s := start(t, loadtest.Options{Fault: func(n int) loadtest.Fault {
+				if n < 2 {
+					return loadtest.Fault{Status: http.StatusInternalServerError}
 				}
-				taken <- i
-			}
-		}()
+				return loadtest.Fault{}
+			}})
+			var log bytes.Buffer
+			o := against(t, s, "--num-warmups 3 --max-concurrency 1")
+			r, err := driveOn(t.Context(), t, way, o, io.Discard, &log)
+			require.NoError(t, err)
+			require.Equal(t, 20, r.Completed)
+			require.Zero(t, r.Failed)
+			require.Equal(t, 2, r.Client.WarmUpsFailed)
+			require.Contains(t, log.String(), "2 of 3 warm-up requests failed, the first with: 500 ")
+		})
 	}
-	for range 4 {
-		<-done
+}
+
+func TestProxyThatRefuses(t *testing.T) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer proxy.Close()
+	o := parse(t, "--model m --num-prompts 2 --base-url https://far.invalid")
+	for via, want := range map[string]string{proxy.URL: "403 Forbidden", "socks5://127.0.0.1:1": "only http and https proxies"} {
+		o.Proxy = func(*http.Request) (*url.URL, error) { return url.Parse(via) }
+		_, err := Run(t.Context(), o, time.Now, io.Discard, io.Discard)
+		require.ErrorContains(t, err, want)
 	}
-	close(taken)
-	var all []int
-	for i := range taken {
-		all = append(all, i)
+}
+
+func TestResentRequestsAreNamed(t *testing.T) {
+	o := parse(t, "--model m --num-prompts 4")
+	m := &measurement{options: &o, arrivals: make([]time.Duration, 4), rates: make([]float64, 4), started: time.Now()}
+	for i := range 4 {
+		sent := answered(1, 2, 2, 3)
+		sent.Resends = byte(min(i, 1))
+		m.outcomes = append(m.outcomes, sent)
 	}
-	slices.Sort(all)
-	require.Len(t, all, 500)
-	require.Len(t, slices.Compact(all), 500)
-	_, wait := f.take(499)
-	require.EqualValues(t, 500, wait)
+	r := newReport(m)
+	require.Equal(t, 3, r.Client.Retried)
+	require.Equal(t, []int{1, 2, 3}, r.Client.RetriedRequests)
+	raw, err := r.MarshalJSON()
+	require.NoError(t, err)
+	require.Contains(t, string(raw), `"retried":3,"retried_requests":[1,2,3]`)
 }

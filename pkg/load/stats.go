@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/profllm/profllm/pkg/load/answer"
+	"github.com/profllm/profllm/pkg/load/engine"
 	"github.com/profllm/profllm/pkg/stats"
 )
 
@@ -14,13 +16,13 @@ import (
 type measurement struct {
 	options    *Options
 	model      model
-	outcomes   []outcome
+	outcomes   []answer.Outcome
 	arrivals   []time.Duration // when each request was due, from the start of the run
 	rates      []float64       // requests per second at each arrival
 	started    time.Time       // wall clock at begin
 	begin, end int64
 	cpu        time.Duration
-	client     clientStats
+	client     engine.Stats
 
 	coldWarmUps int // warm-up requests that failed
 }
@@ -30,8 +32,8 @@ type measurement struct {
 func (m *measurement) beginWithFirstSend() {
 	first := int64(math.MaxInt64)
 	for i := range m.outcomes {
-		if o := &m.outcomes[i]; o.start != 0 {
-			first = min(first, o.start)
+		if o := &m.outcomes[i]; o.Start != 0 {
+			first = min(first, o.Start)
 		}
 	}
 	if late := first - m.begin; late > 0 && first != math.MaxInt64 {
@@ -84,53 +86,29 @@ func meanStd(values []float64) (mean, std float64) {
 
 const second = 1e9 // ns
 
-// ttft, latency and tpot are in seconds and defined for completed requests.
-func (o *outcome) ttft() float64 { return float64(o.tokens[0]-o.start) / second }
-
-func (o *outcome) latency() float64 { return float64(o.tokens[len(o.tokens)-1]-o.start) / second }
-
-// tpot is 0 for an answer of one token, as vLLM counts it for goodput.
-func (o *outcome) tpot() float64 {
-	if o.output < 2 {
-		return 0
-	}
-	return (o.latency() - o.ttft()) / float64(o.output-1)
-}
-
-// gaps appends the times between token events, in seconds.
-func (o *outcome) gaps(dst []float64) []float64 {
-	for i := 1; i < len(o.tokens); i++ {
-		dst = append(dst, float64(o.tokens[i]-o.tokens[i-1])/second)
-	}
-	return dst
-}
-
-// queued is how long the request waited in the client after it was due, in seconds.
-func (o *outcome) queued() float64 { return float64(max(o.start-o.due, 0)) / second }
-
 // series collects the values of every metric family over the completed requests, in seconds.
-func series(outcomes []outcome) map[string][]float64 {
+func series(outcomes []answer.Outcome) map[string][]float64 {
 	all := make(map[string][]float64)
 	add := func(name string, v float64) { all[name] = append(all[name], v) }
 	for i := range outcomes {
 		o := &outcomes[i]
-		if o.state != completed {
+		if o.State != answer.Completed {
 			continue
 		}
-		add("ttft", o.ttft())
-		add("e2el", o.latency())
-		if o.output > 1 {
-			add("tpot", o.tpot())
+		add("ttft", o.TTFT())
+		add("e2el", o.Latency())
+		if o.Output > 1 {
+			add("tpot", o.TPOT())
 		}
-		add("client_queue_time", o.queued())
-		add("e2el_including_client_queue", o.latency()+o.queued())
-		all["itl"] = o.gaps(all["itl"])
+		add("client_queue_time", o.Queued())
+		add("e2el_including_client_queue", o.Latency()+o.Queued())
+		all["itl"] = o.Gaps(all["itl"])
 	}
 	return all
 }
 
 // countGood returns how many completed requests meet every limit, which are in ms and inclusive.
-func countGood(outcomes []outcome, limits map[string]float64) int {
+func countGood(outcomes []answer.Outcome, limits map[string]float64) int {
 	within := func(metric string, v float64) bool {
 		limit, ok := limits[metric]
 		return !ok || v <= limit/1000
@@ -138,7 +116,7 @@ func countGood(outcomes []outcome, limits map[string]float64) int {
 	good := 0
 	for i := range outcomes {
 		o := &outcomes[i]
-		if o.state == completed && within("ttft", o.ttft()) && within("tpot", o.tpot()) && within("e2el", o.latency()) {
+		if o.State == answer.Completed && within("ttft", o.TTFT()) && within("tpot", o.TPOT()) && within("e2el", o.Latency()) {
 			good++
 		}
 	}
@@ -146,20 +124,20 @@ func countGood(outcomes []outcome, limits map[string]float64) int {
 }
 
 // peakTokens returns the most token events in one second, seconds starting at the earliest completed request.
-func peakTokens(outcomes []outcome) int {
+func peakTokens(outcomes []answer.Outcome) int {
 	first := int64(math.MaxInt64)
 	for i := range outcomes {
-		if outcomes[i].state == completed {
-			first = min(first, outcomes[i].start)
+		if outcomes[i].State == answer.Completed {
+			first = min(first, outcomes[i].Start)
 		}
 	}
 	counts := make(map[int64]int)
 	peak := 0
 	for i := range outcomes {
-		if outcomes[i].state != completed {
+		if outcomes[i].State != answer.Completed {
 			continue
 		}
-		for _, at := range outcomes[i].tokens {
+		for _, at := range outcomes[i].Tokens {
 			s := (at - first) / second
 			counts[s]++
 			peak = max(peak, counts[s])
@@ -169,15 +147,15 @@ func peakTokens(outcomes []outcome) int {
 }
 
 // peakOverlap returns the most completed requests in flight at once, each from its start up to its last token.
-func peakOverlap(outcomes []outcome) int {
+func peakOverlap(outcomes []answer.Outcome) int {
 	type edge struct {
 		at   int64
 		step int
 	}
 	var edges []edge
 	for i := range outcomes {
-		if o := &outcomes[i]; o.state == completed {
-			edges = append(edges, edge{o.start, 1}, edge{o.tokens[len(o.tokens)-1], -1})
+		if o := &outcomes[i]; o.State == answer.Completed {
+			edges = append(edges, edge{o.Start, 1}, edge{o.Tokens[len(o.Tokens)-1], -1})
 		}
 	}
 	slices.SortFunc(edges, func(a, b edge) int {

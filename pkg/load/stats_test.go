@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/load/answer"
 )
 
 // detailed is the part of a real vLLM result that the statistics can be recomputed from.
@@ -20,18 +22,18 @@ type detailed struct {
 }
 
 // outcomes rebuilds outcomes from vLLM's arrays.
-func (d *detailed) outcomes() []outcome {
+func (d *detailed) outcomes() []answer.Outcome {
 	ns := func(s float64) int64 { return int64(math.Round(s * second)) }
-	all := make([]outcome, len(d.TTFTs))
+	all := make([]answer.Outcome, len(d.TTFTs))
 	for i := range all {
-		o := outcome{state: completed, start: ns(d.Starts[i]), input: d.InputLens[i], output: d.OutputLens[i], usage: true}
+		o := answer.Outcome{State: answer.Completed, Start: ns(d.Starts[i]), Input: d.InputLens[i], Output: d.OutputLens[i], Usage: true}
 		at := d.Starts[i] + d.TTFTs[i]
-		o.tokens = append(o.tokens, ns(at))
+		o.Tokens = append(o.Tokens, ns(at))
 		for _, g := range d.ITLs[i] {
 			at += g
-			o.tokens = append(o.tokens, ns(at))
+			o.Tokens = append(o.Tokens, ns(at))
 		}
-		o.due, o.ready = o.start, o.start
+		o.Due, o.Ready = o.Start, o.Start
 		all[i] = o
 	}
 	return all
@@ -84,21 +86,21 @@ func TestMeanStdIsThePopulationForm(t *testing.T) {
 }
 
 // answered makes a completed outcome from times in ms.
-func answered(start int64, output int, tokens ...int64) outcome {
-	o := outcome{state: completed, start: start * 1e6, output: output}
+func answered(start int64, output int, tokens ...int64) answer.Outcome {
+	o := answer.Outcome{State: answer.Completed, Start: start * 1e6, Output: output}
 	for _, at := range tokens {
-		o.tokens = append(o.tokens, at*1e6)
+		o.Tokens = append(o.Tokens, at*1e6)
 	}
 	return o
 }
 
 func TestGoodput(t *testing.T) {
-	outcomes := []outcome{
-		answered(0, 3, 50, 70, 90),      // ttft 50, tpot 20, e2el 90
-		answered(0, 3, 51, 71, 91),      // one ms later
-		answered(0, 1, 50),              // one token: tpot counts as 0
-		{state: failed, err: "no"},      // never good
-		answered(100, 3, 150, 190, 230), // tpot 40
+	outcomes := []answer.Outcome{
+		answered(0, 3, 50, 70, 90),        // ttft 50, tpot 20, e2el 90
+		answered(0, 3, 51, 71, 91),        // one ms later
+		answered(0, 1, 50),                // one token: tpot counts as 0
+		{State: answer.Failed, Err: "no"}, // never good
+		answered(100, 3, 150, 190, 230),   // tpot 40
 	}
 	tests := map[string]struct {
 		flags List
@@ -119,43 +121,26 @@ func TestGoodput(t *testing.T) {
 }
 
 func TestPeaks(t *testing.T) {
-	outcomes := []outcome{
+	outcomes := []answer.Outcome{
 		answered(0, 3, 100, 900, 1100),
 		answered(1100, 2, 1200, 1300), // begins the moment the first ends: no overlap
-		{state: failed, start: 0},
+		{State: answer.Failed, Start: 0},
 	}
 	require.Equal(t, 3, peakTokens(outcomes), "1.1, 1.2 and 1.3 s lie in the second second")
 	require.Equal(t, 1, peakOverlap(outcomes))
-	outcomes[1].start--
+	outcomes[1].Start--
 	require.Equal(t, 2, peakOverlap(outcomes))
-}
-
-func TestSpreadBoundsItsQuantiles(t *testing.T) {
-	var s spread
-	require.Zero(t, s.quantile(0.99))
-	for i := range int64(100_000) {
-		s.add(i)
-	}
-	for _, q := range []float64{0, 0.001, 0.5, 0.99, 1} {
-		exact := q * 99_999
-		got := float64(s.quantile(q))
-		require.GreaterOrEqual(t, got+1, exact)
-		require.LessOrEqual(t, got, exact*1.125+1, "q %v", q)
-	}
-	s.add(math.MaxInt64)
-	s.add(-5)
-	require.Equal(t, int64(math.MaxInt64), s.quantile(1))
 }
 
 // A client that a busy machine holds up before its first send measures from there.
 func TestBeginWithFirstSend(t *testing.T) {
 	started := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	m := measurement{begin: 100, end: 5000, started: started, outcomes: []outcome{{}, {start: 700}, {start: 400}}}
+	m := measurement{begin: 100, end: 5000, started: started, outcomes: []answer.Outcome{{}, {Start: 700}, {Start: 400}}}
 	m.beginWithFirstSend()
 	require.EqualValues(t, 400, m.begin)
 	require.Equal(t, started.Add(300), m.started)
 
-	m = measurement{begin: 100, started: started, outcomes: []outcome{{}}} // interrupted before
+	m = measurement{begin: 100, started: started, outcomes: []answer.Outcome{{}}} // interrupted before
 	m.beginWithFirstSend()
 	require.EqualValues(t, 100, m.begin)
 	require.Equal(t, started, m.started)

@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/load/answer"
 )
 
 // familyTitles are the metric families in the order and with the words of vLLM's table.
@@ -88,8 +90,8 @@ func (r *Report) writeErrors(w io.Writer) {
 	fmt.Fprintf(w, "Failed requests during benchmark run detected (capping to %d):\n", errorsShown)
 	shown := 0
 	for i := range r.ended {
-		if o := &r.ended[i]; o.state == failed && shown < errorsShown {
-			fmt.Fprintf(w, "Error %d: %s\n", shown, o.err)
+		if o := &r.ended[i]; o.State == answer.Failed && shown < errorsShown {
+			fmt.Fprintf(w, "Error %d: %s\n", shown, o.Err)
 			shown++
 		}
 	}

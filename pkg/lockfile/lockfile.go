@@ -78,11 +78,11 @@ const digestKey = "# sha256:"
 // the change is.
 func Parse(name string, data []byte) (*File, error) {
 	if !Is(data) {
-		return nil, source.Errorf(source.Pos{File: name, Line: 1, Col: 1}, "this is no lock: it does not begin with %q", head).Hintf("profllm lock RUN > run.lock.toml")
+		return nil, source.Errorf(source.Pos{File: name, Line: 1, Col: 1}, "this is not a lock file: it does not begin with %q", head).Hintf("profllm lock RUN > run.lock.toml")
 	}
 	at := bytes.LastIndex(data, []byte("\n"+digestKey)) + 1
 	if at == 0 || string(data[at:]) != digestLine(data[:at]) {
-		return nil, source.Errorf(source.Pos{File: name}, "the lock was changed, or cut, since it was written: its digest is another").Hintf("write it again: profllm lock RUN > %s", path.Base(name))
+		return nil, source.Errorf(source.Pos{File: name}, "the lock file was changed or truncated after it was written: its digest does not match").Hintf("write it again: profllm lock RUN > %s", path.Base(name))
 	}
 	t, err := source.Parse(name, data)
 	if err != nil {
@@ -187,7 +187,7 @@ func (w *writer) table(name string, t *source.Table) {
 // lines.
 func (w *writer) quoted(s string, lines bool) string {
 	if !utf8.ValidString(s) {
-		w.err = fmt.Errorf("lock: %q is no UTF-8", s[:min(len(s), 40)])
+		w.err = fmt.Errorf("lock: %q is not UTF-8", s[:min(len(s), 40)])
 	}
 	var b strings.Builder
 	for _, r := range s {

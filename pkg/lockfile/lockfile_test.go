@@ -59,8 +59,8 @@ func TestChanged(t *testing.T) {
 		require.Error(t, err, "byte %d", i)
 	}
 	for _, c := range []struct{ data, want string }{
-		{"", "run.lock.toml:1:1: this is no lock"},
-		{string(data[:len(data)-5]), "was changed, or cut"},
+		{"", "run.lock.toml:1:1: this is not a lock file"},
+		{string(data[:len(data)-5]), "was changed or truncated"},
 		{string(data) + "\n", "hint: write it again: profllm lock RUN > run.lock.toml"},
 	} {
 		_, err := lockfile.Parse("run.lock.toml", []byte(c.data))
@@ -82,7 +82,7 @@ func TestRefused(t *testing.T) {
 	f := file()
 	f.Files[0].Text = "\xff"
 	_, err := f.Encode()
-	require.ErrorContains(t, err, "no UTF-8")
+	require.ErrorContains(t, err, "not UTF-8")
 }
 
 // planned is a run below a scenario's directory.

@@ -14,7 +14,7 @@ import (
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/junit"
 	"github.com/profllm/profllm/pkg/lease"
-	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -29,8 +29,8 @@ const (
 	toldFile = "nightly.json"
 )
 
-// Act is one call of a scenario's nights: it goes on with an interrupted night or submits a
-// new one, and judges the newest that is over. It is safe to call while the last night
+// Act is one call for a scenario's nights: it continues an interrupted night or submits a
+// new one, and judges the newest finished night. It is safe to call while the last night
 // still runs, and on several hosts.
 type Act struct {
 	Client *campaign.Client
@@ -47,14 +47,16 @@ type Outcome struct {
 	Act      string   `json:"act"`
 	Verdict  *Verdict `json:"verdict,omitempty"` // of the newest night, if it is over and was not told yet
 
-	told string // the file that says that it was
+	told   string // the file that says that it was
+	failed bool   // tonight's jobs were not submitted, or one of them is stuck
 }
 
-// News reports whether there is something to tell somebody who asked for silence.
+// News reports whether there is something to print with --quiet.
 func (o Outcome) News() bool { return o.Verdict != nil && len(o.Verdict.Changes) > 0 }
 
-// Told keeps that the verdict was told, so that the next call does not tell it again. It
-// comes last: news of a command that is killed before are told by the next.
+// Told records that the verdict was delivered, so that the next call does not deliver it
+// again. It is called last: if a command is killed before, the next call delivers the
+// news.
 func (o Outcome) Told() error {
 	if o.told == "" {
 		return nil
@@ -62,17 +64,21 @@ func (o Outcome) Told() error {
 	return run.WriteJSON(o.told, o.Verdict)
 }
 
-// JUnit writes the verdict, or a skipped case that says why there is none.
+// JUnit writes the verdict, or a case that says why there is none: an error if tonight's jobs
+// need somebody, else skipped.
 func (o Outcome) JUnit(w io.Writer) error {
 	if o.Verdict != nil {
 		return o.Verdict.JUnit(w)
 	}
-	name := "nightly " + o.Scenario
-	return junit.Write(w, []junit.Suite{{Name: name, Cases: []junit.Case{{Class: name, Name: "night", Outcome: junit.Skipped, Type: "not judged", Message: o.Act}}}})
+	name, outcome := "nightly "+o.Scenario, junit.Skipped
+	if o.failed {
+		outcome = junit.Broken
+	}
+	return junit.Write(w, []junit.Suite{{Name: name, Cases: []junit.Case{{Class: name, Name: "night", Outcome: outcome, Type: "not judged", Message: o.Act}}}})
 }
 
-// Night takes the scenario's lease, and does what is to be done. Beside an error, Outcome is
-// what was done until then.
+// Night takes the scenario's lease and does the work of one call. Beside an error, Outcome
+// is what was done until then.
 func (a Act) Night(ctx context.Context, p *campaign.Planned) (o Outcome, err error) {
 	o.Scenario = p.Name
 	l, err := lease.Acquire(filepath.Join(filepath.Dir(p.Root), leaseDir, p.Name), lease.Options{Now: a.Client.Now})
@@ -123,8 +129,10 @@ func (a Act) act(ctx context.Context, p *campaign.Planned, o *Outcome) error {
 		return err
 	}
 	submitErr := error(nil)
-	if open != "" {
-		o.Act = open + "; nothing was submitted"
+	if open.Stuck != nil { // no later night would be submitted either
+		submitErr = &campaign.Error{Kind: campaign.NotSubmitted, Err: open.Stuck}
+	} else if open.Text != "" {
+		o.Act = open.Text + "; nothing was submitted"
 	} else if submitErr = a.submit(p, o); submitErr != nil && ctx.Err() != nil {
 		return submitErr
 	} else if a.Wait && o.Root != "" {
@@ -134,7 +142,10 @@ func (a Act) act(ctx context.Context, p *campaign.Planned, o *Outcome) error {
 	}
 	over := a.Wait
 	if submitErr != nil {
-		o.Act, over = "tonight's jobs were not submitted", false
+		o.failed, over = true, false
+		if stuck := (*campaign.StuckError)(nil); o.Root == "" || !errors.As(submitErr, &stuck) {
+			o.Act = "tonight's jobs were not submitted"
+		}
 	}
 	if !over { // an interrupted night that goes on looks like one that left nothing
 		nights = slices.DeleteFunc(nights, func(n Night) bool { return n.Root == o.Root })
@@ -182,15 +193,15 @@ func (a Act) judge(nights []Night, o *Outcome) error {
 
 // nights collects what earlier calls left, and returns the nights of a scenario
 // that are over, newest first. open says which job is not, if there is one.
-func (a Act) nights(ctx context.Context, output, name string, simulated bool) (nights []Night, open string, err error) {
+func (a Act) nights(ctx context.Context, output, name string, simulated bool) (nights []Night, open campaign.Open, err error) {
 	roots, err := nightRoots(output, name, simulated)
 	if err != nil {
-		return nil, "", err
+		return nil, open, err
 	}
 	for _, root := range roots {
 		s, err := run.ReadScenario(root)
 		if err != nil {
-			return nil, "", err
+			return nil, open, err
 		}
 		dirs := make([]string, len(s.Runs))
 		for i, rel := range s.Runs {
@@ -202,20 +213,22 @@ func (a Act) nights(ctx context.Context, output, name string, simulated bool) (n
 		}
 		why, err := a.Client.CatchUp(ctx, dirs)
 		if err != nil {
-			return nil, "", err
+			return nil, open, err
 		}
-		if why != "" {
-			open = why
+		if why.Text != "" {
+			if open.Stuck == nil {
+				open = why
+			}
 			continue
 		}
-		runs, err := report.Load(root)
+		runs, err := records.Load(root)
 		if err != nil {
-			return nil, "", err
+			return nil, open, err
 		}
 		for i := range runs {
 			for _, dir := range unsent {
 				if runs[i].Dir == dir || strings.HasPrefix(runs[i].Dir, dir+"/") {
-					runs[i].Result, runs[i].Problem = nil, "it was never submitted"
+					runs[i].Result, runs[i].Problem = nil, "the run was never submitted"
 				}
 			}
 		}

@@ -6,9 +6,9 @@ import (
 	"github.com/profllm/profllm/pkg/junit"
 )
 
-// JUnit writes a case for each run and each number of the night: failed and invalid
-// runs are errors, a regression is a failure, what was not compared, is suspect or to
-// be watched is skipped.
+// JUnit writes a case for each run and each number of the night. Failed and invalid runs
+// are errors, and a regression is a failure. Runs and numbers that are suspect, to watch,
+// or were not compared are skipped.
 func (v Verdict) JUnit(w io.Writer) error {
 	s := junit.Suite{Name: "nightly " + v.Scenario, Time: v.Created, Properties: [][2]string{{"root", v.Root}}}
 	for _, c := range v.Checked {

@@ -1,9 +1,9 @@
-// Package nightly says what is new in the newest night of a scenario: which runs
-// failed, are invalid, or left the range of the nights before.
+// Package nightly finds what is new in the newest night of a scenario: which runs
+// failed, are invalid, or left the range of the earlier nights.
 //
-// Its rule for numbers is one place, compare: a number changed if it is far from the
-// median of the last valid nights by their own spread, and by more than matters. The
-// package reads no file and submits nothing.
+// One function, compare, has the rule for numbers: a number has changed if its distance
+// from the median of the last valid nights is large for their spread and larger than
+// what matters. The package reads no file and submits nothing.
 package nightly
 
 import (
@@ -13,7 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/quantity"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/stats"
@@ -29,7 +31,7 @@ var metrics = []string{"output_throughput", "median_ttft_ms", "median_tpot_ms"}
 type Night struct {
 	Root    string
 	Created time.Time
-	Runs    []report.Run
+	Runs    []records.Run
 }
 
 // Options are how a night is judged.
@@ -51,7 +53,7 @@ const (
 	Improved  Kind = "improved"
 )
 
-// Kinds of what is no change: of Verdict.Watch and Verdict.Checked.
+// Kinds that are not a change, of Verdict.Watch and Verdict.Checked.
 const (
 	Watch       Kind = "watch" // a number at the edge of what the nights before varied by
 	Same        Kind = "same"
@@ -96,17 +98,17 @@ func (c Change) String() string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// Verdict is what is to be said of a night.
+// Verdict is the judgement on a night.
 type Verdict struct {
 	Schema   string    `json:"schema"` // profllm.nightly/1
 	Scenario string    `json:"scenario"`
 	Root     string    `json:"root"`
 	Created  time.Time `json:"created"`
 	Changes  []Change  `json:"changes"` // worst first
-	// Watch are numbers at the edge of what the nights before varied by: no news, since
-	// one in twenty is there by chance.
+	// Watch are numbers at the edge of the range of the earlier nights. They are not
+	// reported as changes, because one number in twenty gets that far by chance.
 	Watch []Change `json:"watch"`
-	// Checked is every run and every number that was looked at, in their order.
+	// Checked is every run and every number that was checked, in order.
 	Checked  []Change `json:"checked"`
 	Runs     int      `json:"runs"`
 	Compared int      `json:"compared"` // numbers that had a baseline
@@ -150,7 +152,7 @@ func Judge(night Night, before []Night, o Options) (Verdict, error) {
 	v := Verdict{
 		Schema: Schema, Root: night.Root, Created: night.Created, Runs: len(night.Runs), Changes: []Change{}, Watch: []Change{}, Checked: []Change{}, Apart: []string{}, Tolerance: o.Tolerance,
 	}
-	var among []*report.Run
+	var among []*records.Run
 	for _, n := range append([]Night{night}, before...) {
 		for i := range n.Runs {
 			among = append(among, &n.Runs[i])
@@ -196,14 +198,14 @@ func (v *Verdict) check(c Change) {
 }
 
 // apart keeps why a run, or a number of it, has no comparison.
-func (v *Verdict) apart(r *report.Run, why string) {
+func (v *Verdict) apart(r *records.Run, why string) {
 	v.Apart = append(v.Apart, why)
 	v.check(Change{Kind: NotCompared, Test: r.Case.String(), Dir: r.Dir, Metric: "numbers", Why: why})
 }
 
 // sameCase lists the runs of the same case in other nights, in their order.
-func sameCase(r *report.Run, nights []Night) []*report.Run {
-	var list []*report.Run
+func sameCase(r *records.Run, nights []Night) []*records.Run {
+	var list []*records.Run
 	for _, n := range nights {
 		for i := range n.Runs {
 			if n.Runs[i].Case == r.Case {
@@ -215,20 +217,20 @@ func sameCase(r *report.Run, nights []Night) []*report.Run {
 }
 
 // state is what a run is by itself: failed, invalid, suspect, or "".
-func state(r *report.Run) (Kind, string) {
+func state(r *records.Run) (Kind, string) {
 	res := r.Result
 	switch {
 	case res == nil:
 		return Failed, r.Problem
 	case res.Status == result.Unknown:
-		return Failed, "nobody knows what became of it"
+		return Failed, "what became of the job is unknown"
 	case res.JobFailed():
 		if f := res.Failure; f != nil {
 			return Failed, fmt.Sprintf("%s, %s; %s", res.Status, causeOf(f), f.Next)
 		}
 		return Failed, strings.TrimSuffix(fmt.Sprintf("%s: %s", res.Status, reasons(res.Validity, result.Invalid, result.Suspect)), ": ")
 	case res.Validity == nil:
-		return Invalid, "nobody judged it"
+		return Invalid, "the run was not judged"
 	case !res.Validity.Valid:
 		return Invalid, reasons(res.Validity, result.Invalid)
 	case res.Validity.Verdict == result.VerdictSuspect:
@@ -268,7 +270,7 @@ type past struct {
 	why  string
 }
 
-func lastState(earlier []*report.Run) past {
+func lastState(earlier []*records.Run) past {
 	if len(earlier) == 0 {
 		return past{}
 	}
@@ -278,20 +280,20 @@ func lastState(earlier []*report.Run) past {
 
 // compare adds the numbers of a run that left the range: the one place that says
 // what a change of a number is.
-func (v *Verdict) compare(r *report.Run, earlier []*report.Run, proof report.Proven, o Options) error {
-	if why := r.Unfit(report.Measured); why != "" && why != string(result.VerdictSuspect) {
+func (v *Verdict) compare(r *records.Run, earlier []*records.Run, proof report.Proven, o Options) error {
+	if why := r.Unfit(records.Measured); why != "" && why != string(result.VerdictSuspect) {
 		v.apart(r, why)
 		return nil
 	}
 	base := baselines(r, earlier, o.Baselines)
 	if len(base) == 0 {
-		v.apart(r, "no valid night before with the same settings")
+		v.apart(r, "no earlier valid night with the same settings")
 		return nil
 	}
 	var few *stats.TooFewError
 	redefined := "" // why nights are no baseline of a number
 	for _, key := range metrics {
-		m, err := report.FindMetric(key)
+		m, err := metric.Find(key)
 		if err != nil {
 			return err
 		}
@@ -329,7 +331,7 @@ func (v *Verdict) compare(r *report.Run, earlier []*report.Run, proof report.Pro
 			continue
 		}
 		c.Why = differences(r, base[0])
-		if c.Kind == Improved && !proof.Covers(base, []*report.Run{r}) {
+		if c.Kind == Improved && !proof.Covers(base, []*records.Run{r}) {
 			c.Marks = []report.Mark{report.AccuracyUnchecked}
 		}
 		v.check(c)
@@ -353,15 +355,15 @@ func (v *Verdict) compare(r *report.Run, earlier []*report.Run, proof report.Pro
 func lacking(now *float64, before []float64, redefined string) string {
 	switch {
 	case now == nil && len(before) > 0:
-		return "this night has none, or it is withheld"
+		return "this night has no value, or the value is withheld"
 	case now != nil && len(before) == 0 && redefined == "":
-		return "no night before has it"
+		return "no earlier night has a value"
 	}
 	return ""
 }
 
 // changed says what a distance from the baseline is, "" if it is nothing.
-func changed(m report.Metric, d stats.Distance, tolerance *float64) Kind {
+func changed(m metric.Metric, d stats.Distance, tolerance *float64) Kind {
 	floor := m.Floor()
 	if tolerance != nil {
 		floor = *tolerance
@@ -371,17 +373,17 @@ func changed(m report.Metric, d stats.Distance, tolerance *float64) Kind {
 		return Watch
 	case far == stats.Ok, max(d.Percent, -d.Percent) <= floor:
 		return ""
-	case d.Percent > 0 != (m.Better == report.Higher):
+	case d.Percent > 0 != (m.Better == metric.Higher):
 		return Regressed
 	}
 	return Improved
 }
 
 // baselines are the first n that may be compared with r.
-func baselines(r *report.Run, earlier []*report.Run, n int) []*report.Run {
-	var list []*report.Run
+func baselines(r *records.Run, earlier []*records.Run, n int) []*records.Run {
+	var list []*records.Run
 	for _, e := range earlier {
-		if len(list) < n && e.Unfit(report.Measured) == "" && r.Key() == e.Key() {
+		if len(list) < n && e.Unfit(records.Measured) == "" && r.Key() == e.Key() {
 			list = append(list, e)
 		}
 	}
@@ -389,14 +391,14 @@ func baselines(r *report.Run, earlier []*report.Run, n int) []*report.Run {
 }
 
 // differences says where a run ran, and what was not the same as the last time.
-func differences(r, last *report.Run) string {
+func differences(r, last *records.Run) string {
 	var parts []string
 	now, was := r.Surroundings(), last.Surroundings()
 	for i, x := range now {
 		switch {
 		case x.Value == "":
 		case x.Value != was[i].Value && was[i].Value != "":
-			parts = append(parts, fmt.Sprintf("%s %s (the last time %s)", x.Key, x.Value, was[i].Value))
+			parts = append(parts, fmt.Sprintf("%s %s (previously %s)", x.Key, x.Value, was[i].Value))
 		case x.Key == "nodes":
 			parts = append(parts, "nodes "+x.Value)
 		}

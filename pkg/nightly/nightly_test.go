@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/nightly"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/result"
 )
 
 // edit changes one run of a night.
-type edit func(*report.Run)
+type edit func(*records.Run)
 
 // night is one run of throughput tok/s, TTFT of 100 ms and TPOT of 10 ms.
 func night(day int, throughput float64, edits ...edit) nightly.Night {
@@ -33,14 +34,14 @@ func night(day int, throughput float64, edits ...edit) nightly.Night {
 			panic(err)
 		}
 	}
-	r := report.Run{
-		Dir: fmt.Sprintf("results/qwen_%d/a/0", day), Case: report.Case{Scenario: "qwen", Test: "a"}, Result: res,
+	r := records.Run{
+		Dir: fmt.Sprintf("results/qwen_%d/a/0", day), Case: records.Case{Scenario: "qwen", Test: "a"}, Result: res,
 		Settings: map[string]string{"cmd_args.model": "q", "cmd_args.docker_image_url": "vllm:1"},
 	}
 	for _, e := range edits {
 		e(&r)
 	}
-	return nightly.Night{Root: fmt.Sprintf("results/qwen_%d", day), Created: time.Date(2026, 11, day, 3, 0, 0, 0, time.Local), Runs: []report.Run{r}}
+	return nightly.Night{Root: fmt.Sprintf("results/qwen_%d", day), Created: time.Date(2026, 11, day, 3, 0, 0, 0, time.Local), Runs: []records.Run{r}}
 }
 
 // before lists nights, newest first, from day 20 down.
@@ -70,28 +71,28 @@ func lines(v nightly.Verdict) string {
 }
 
 func latency(f result.Family, ms float64) edit {
-	return func(r *report.Run) {
+	return func(r *records.Run) {
 		if err := r.Result.Results.SetLatency(f, "median", ms); err != nil {
 			panic(err)
 		}
 	}
 }
 
-func status(s result.Status) edit { return func(r *report.Run) { r.Result.Status = s } }
+func status(s result.Status) edit { return func(r *records.Run) { r.Result.Status = s } }
 
-func invalid(r *report.Run) {
+func invalid(r *records.Run) {
 	r.Result.Validity = &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"zero-tokens"}}
 }
 
 func suspect(words ...string) edit {
-	return func(r *report.Run) {
+	return func(r *records.Run) {
 		r.Result.Validity = &result.Validity{Valid: true, Verdict: result.VerdictSuspect, Words: words}
 	}
 }
 
-func simulated(r *report.Run) { r.Result.Simulated = true }
+func simulated(r *records.Run) { r.Result.Simulated = true }
 
-func profiled(r *report.Run) { r.Result.Profiling = &result.Profiling{Enabled: true} }
+func profiled(r *records.Run) { r.Result.Profiling = &result.Profiling{Enabled: true} }
 
 // quiet is four nights without any spread.
 func quiet() []nightly.Night { return before(100, 100, 100, 100) }
@@ -124,11 +125,11 @@ func TestNumbers(t *testing.T) {
 		"only the last seven": {night(21, 100), before(100, 100, 100, 100, 100, 100, 100, 1, 1, 1, 1, 1, 1, 1, 1),
 			""},
 		"another node, another image": {
-			night(21, 50, func(r *report.Run) {
+			night(21, 50, func(r *records.Run) {
 				r.Result.Placement.Nodes = []string{"n7"}
 				r.Result.Provenance.Image, r.Settings["cmd_args.docker_image_url"] = "vllm:2", "vllm:2"
 			}), quiet(),
-			"regressed a: output_throughput 50 tok/s, -50.0 % against 100 (median of 4 nights, z -100.0): nodes n7 (the last time n[1-2]), image vllm:2 (the last time vllm:1) (results/qwen_21/a/0)\n"},
+			"regressed a: output_throughput 50 tok/s, -50.0 % against 100 (median of 4 nights, z -100.0): nodes n7 (previously n[1-2]), image vllm:2 (previously vllm:1) (results/qwen_21/a/0)\n"},
 	} {
 		require.Equal(t, c.want, lines(judge(t, c.night, c.earlier)), name)
 	}
@@ -139,8 +140,8 @@ func TestNumbers(t *testing.T) {
 //
 // covers: PL-V32
 func TestAccuracyUnchecked(t *testing.T) {
-	eval := func(r *report.Run) { r.Result.Accuracy = &result.Accuracy{Task: "gsm8k", Value: 0.9} }
-	other := func(r *report.Run) {
+	eval := func(r *records.Run) { r.Result.Accuracy = &result.Accuracy{Task: "gsm8k", Value: 0.9} }
+	other := func(r *records.Run) {
 		r.Case.Test, r.Settings["bench_cmd_args.max_concurrency"] = "eval", "2"
 		r.Result.Results = result.Metrics{}
 		eval(r)
@@ -157,9 +158,9 @@ func TestAccuracyUnchecked(t *testing.T) {
 		"none":          {night(21, 106), quiet(), []report.Mark{report.AccuracyUnchecked}},
 		"tonight":       {night(21, 106, eval), quiet(), nil}, // the image is the same
 		"before":        {night(21, 106), checked, nil},
-		"tonight only":  {night(21, 106, eval, func(r *report.Run) { r.Result.Provenance.Image = "vllm:2" }), quiet(), []report.Mark{report.AccuracyUnchecked}},
-		"another image": {night(21, 106, func(r *report.Run) { r.Result.Provenance.Image = "vllm:2" }), checked, []report.Mark{report.AccuracyUnchecked}},
-		"both":          {night(21, 106, eval, func(r *report.Run) { r.Result.Provenance.Image = "vllm:2" }), checked, nil},
+		"tonight only":  {night(21, 106, eval, func(r *records.Run) { r.Result.Provenance.Image = "vllm:2" }), quiet(), []report.Mark{report.AccuracyUnchecked}},
+		"another image": {night(21, 106, func(r *records.Run) { r.Result.Provenance.Image = "vllm:2" }), checked, []report.Mark{report.AccuracyUnchecked}},
+		"both":          {night(21, 106, eval, func(r *records.Run) { r.Result.Provenance.Image = "vllm:2" }), checked, nil},
 		"another test":  {beside, quiet(), nil},
 	} {
 		v := judge(t, c.night, c.earlier)
@@ -175,7 +176,7 @@ func TestAccuracyUnchecked(t *testing.T) {
 func TestJUnit(t *testing.T) {
 	n := night(21, 94, latency(result.TTFT, 50))
 	for i, e := range []edit{invalid, status(result.Cancelled), simulated, suspect("cold")} {
-		n.Runs = append(n.Runs, night(21, 1, e, func(r *report.Run) { r.Case.Test = fmt.Sprint("b", i) }).Runs...)
+		n.Runs = append(n.Runs, night(21, 1, e, func(r *records.Run) { r.Case.Test = fmt.Sprint("b", i) }).Runs...)
 	}
 	v := judge(t, n, quiet())
 	var out bytes.Buffer
@@ -248,26 +249,26 @@ func TestNoBaseline(t *testing.T) {
 	for name, e := range map[string]edit{
 		"simulated": simulated, "invalid": invalid, "suspect": suspect("cold"), "profiled": profiled,
 		"failed": status(result.Failed), "partial": status(result.Partial), "unknown": status(result.Unknown),
-		"not judged": func(r *report.Run) { r.Result.Validity = nil },
-		"imported": func(r *report.Run) {
+		"not judged": func(r *records.Run) { r.Result.Validity = nil },
+		"imported": func(r *records.Run) {
 			p := *r.Result.Provenance
 			p.Imported = &result.Imported{From: "llm-d-benchmark"}
 			r.Result.Provenance = &p
 		},
-		"other settings": func(r *report.Run) { r.Settings["cmd_args.model"] = "p" },
-		"other test":     func(r *report.Run) { r.Case.Test = "b" },
-		"other step":     func(r *report.Run) { r.Case.Step = 2 },
-		"no record":      func(r *report.Run) { r.Result, r.Problem = nil, "gone" },
+		"other settings": func(r *records.Run) { r.Settings["cmd_args.model"] = "p" },
+		"other test":     func(r *records.Run) { r.Case.Test = "b" },
+		"other step":     func(r *records.Run) { r.Case.Step = 2 },
+		"no record":      func(r *records.Run) { r.Result, r.Problem = nil, "gone" },
 	} {
 		v := judge(t, night(21, 100), []nightly.Night{night(20, 1000, e)})
 		require.Zero(t, v.Compared, name)
-		require.Equal(t, []string{"no valid night before with the same settings"}, v.Apart, name)
+		require.Equal(t, []string{"no earlier valid night with the same settings"}, v.Apart, name)
 		require.False(t, v.Has(nightly.Regressed), name)
 		v = judge(t, night(21, 100), append([]nightly.Night{night(20, 1000, e)}, quiet()...))
 		require.Equal(t, 3, v.Compared, "%s: the nights before that count", name)
 		require.False(t, v.Has(nightly.Regressed), name)
 	}
-	withheld := night(20, 1000, func(r *report.Run) { r.Result.Validity.Withheld = []string{"output_throughput"} })
+	withheld := night(20, 1000, func(r *records.Run) { r.Result.Validity.Withheld = []string{"output_throughput"} })
 	require.Equal(t, 2, judge(t, night(21, 100), append(before(100, 100, 100), withheld)).Compared)
 	v := judge(t, night(21, 1, simulated), quiet())
 	require.Empty(t, v.Changes)
@@ -276,7 +277,7 @@ func TestNoBaseline(t *testing.T) {
 }
 
 func TestStates(t *testing.T) {
-	failed := night(21, 100, status(result.Failed), func(r *report.Run) {
+	failed := night(21, 100, status(result.Failed), func(r *records.Run) {
 		r.Result.Failure = &result.Failure{Cause: "oom-gpu", Confidence: result.Exact, Next: "use less\nmemory"}
 	})
 	v := judge(t, failed, before(100))
@@ -285,7 +286,7 @@ func TestStates(t *testing.T) {
 	v = judge(t, night(21, 1, invalid), before(100))
 	require.Equal(t, "invalid a: zero-tokens (results/qwen_21/a/0)\n", lines(v), "its numbers are not compared")
 	judged := func(verdict result.Verdict) edit { // with notes and withheld numbers beside
-		return func(r *report.Run) {
+		return func(r *records.Run) {
 			r.Result.Validity = &result.Validity{Valid: verdict != result.VerdictInvalid, Verdict: verdict}
 			for word, severity := range map[string]result.Severity{"errors": result.Invalid, "cold": result.Suspect, "few": result.Withheld, "simulated": result.Note} {
 				r.Result.Validity.Words = append(r.Result.Validity.Words, word)
@@ -296,7 +297,7 @@ func TestStates(t *testing.T) {
 	require.Equal(t, "invalid a: errors (results/qwen_21/a/0)\n", lines(judge(t, night(21, 1, judged(result.VerdictInvalid)), before(100))))
 	require.Equal(t, "suspect a: cold (results/qwen_21/a/0)\n", lines(judge(t, night(21, 100, judged(result.VerdictSuspect)), before(100))))
 	unread := func(file string) edit {
-		return func(r *report.Run) {
+		return func(r *records.Run) {
 			r.Result.Status, r.Result.Failure = result.Failed, &result.Failure{Cause: "unknown", Confidence: result.NoCause, File: file, Next: "read it"}
 		}
 	}
@@ -308,8 +309,8 @@ func TestStates(t *testing.T) {
 		want    string
 	}{
 		"still invalid":      {night(21, 1, invalid), night(20, 1, invalid), "invalid a: zero-tokens (results/qwen_21/a/0)\n"},
-		"lost":               {night(21, 1, status(result.Unknown)), night(20, 1), "failed a: nobody knows what became of it (results/qwen_21/a/0)\n"},
-		"no record":          {night(21, 1, func(r *report.Run) { r.Result, r.Problem = nil, "no result.json" }), night(20, 1), "failed a: no result.json (results/qwen_21/a/0)\n"},
+		"lost":               {night(21, 1, status(result.Unknown)), night(20, 1), "failed a: what became of the job is unknown (results/qwen_21/a/0)\n"},
+		"no record":          {night(21, 1, func(r *records.Run) { r.Result, r.Problem = nil, "no result.json" }), night(20, 1), "failed a: no result.json (results/qwen_21/a/0)\n"},
 		"works again":        {night(21, 100), night(20, 1, invalid), "recovered a: was invalid the night before (results/qwen_21/a/0)\n"},
 		"newly suspect":      {night(21, 100, suspect("cold")), night(20, 100), "suspect a: cold (results/qwen_21/a/0)\n"},
 		"suspect as before":  {night(21, 100, suspect("cold")), night(20, 100, suspect("cold")), ""},
@@ -325,7 +326,7 @@ func TestStates(t *testing.T) {
 func TestWorstFirst(t *testing.T) {
 	n := night(21, 200)
 	for _, e := range []edit{invalid, status(result.Cancelled)} {
-		n.Runs = append(n.Runs, night(21, 1, e, func(r *report.Run) { r.Case.Test = "b" }).Runs...)
+		n.Runs = append(n.Runs, night(21, 1, e, func(r *records.Run) { r.Case.Test = "b" }).Runs...)
 	}
 	v := judge(t, n, quiet())
 	var got []nightly.Kind
@@ -342,7 +343,7 @@ func TestWorstFirst(t *testing.T) {
 //
 // covers: PL-Q16
 func TestRedefinedNumbers(t *testing.T) {
-	v := judge(t, night(21, 50, func(r *report.Run) { r.Result.MetricsVersion = result.MetricsVersion + 1 }), quiet())
+	v := judge(t, night(21, 50, func(r *records.Run) { r.Result.MetricsVersion = result.MetricsVersion + 1 }), quiet())
 	require.Empty(t, v.Changes)
 	require.Zero(t, v.Compared)
 	require.Contains(t, v.String(), "1 without comparison (median_tpot_ms: version 2 of the metrics' definitions is unknown to this profllm")

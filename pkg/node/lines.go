@@ -89,7 +89,7 @@ type Lines struct {
 	Swept   []string // hosts that were looked at after the end
 }
 
-// Add reads one line; what is none of ours, or was cut short, is passed over.
+// Add reads one line; it ignores foreign and truncated lines.
 func (l *Lines) Add(text []byte) {
 	data, ok := bytes.CutPrefix(bytes.TrimSpace(text), []byte(mark))
 	var x line

@@ -33,7 +33,7 @@ const (
 	wantMemlock = quantity.GiB      // for the buffers that RDMA registers
 )
 
-// Look is what is to be looked at on this node.
+// Look says what to check on this node.
 type Look struct {
 	Settings  *config.Preflight // nil: the defaults
 	GPUs      []int             // planned on this node, by their index; none: GPUs are not looked at
@@ -67,16 +67,16 @@ func (l *Look) Report(ctx context.Context) Report {
 	}
 	l.gpus(ctx, &r, add)
 	if l.Simulated {
-		add("shm", NotPossible, "a simulated engine needs none")
-		add("memory", NotPossible, "a simulated engine needs none")
-		add("limits", NotPossible, "a simulated engine needs none")
+		add("shm", NotPossible, "not needed by a simulated engine")
+		add("memory", NotPossible, "not needed by a simulated engine")
+		add("limits", NotPossible, "not needed by a simulated engine")
 	} else {
 		space("shm", l.Shm, gibibytes(settings.Shm, 8), add)
 		l.memory(gibibytes(settings.Memory, 4), add)
 		l.limits(ctx, add)
 	}
 	if old := segments(l.Shm, l.Proc, os.Getuid()); len(old) > 0 {
-		add("shm-leftovers", Warn, "segments that nobody uses: %s", describe(old))
+		add("shm-leftovers", Warn, "unused segments: %s", describe(old))
 	} else {
 		add("shm-leftovers", OK, "none")
 	}
@@ -102,9 +102,9 @@ func (l *Look) mounts(add adder) {
 	case len(l.Mounts) == 0:
 		add("mounts", NotPossible, "no container")
 	case len(missing) > 0:
-		add("mounts", Fail, "not on this node, and given to containers: %s", strings.Join(missing, ", "))
+		add("mounts", Fail, "mount sources missing on this node: %s", strings.Join(missing, ", "))
 	default:
-		add("mounts", OK, "%d sources are there", len(l.Mounts))
+		add("mounts", OK, "%d mount sources exist", len(l.Mounts))
 	}
 }
 
@@ -120,10 +120,10 @@ func (l *Look) gpus(ctx context.Context, r *Report, add adder) {
 	}
 	switch {
 	case l.ListGPUs == nil:
-		all(NotPossible, "a simulated engine needs none")
+		all(NotPossible, "not needed by a simulated engine")
 		return
 	case len(l.GPUs) == 0:
-		all(NotPossible, "none is planned here")
+		all(NotPossible, "no GPU is planned on this node")
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, gpuLimit)
@@ -132,7 +132,7 @@ func (l *Look) gpus(ctx context.Context, r *Report, add adder) {
 	devices := list.Devices
 	switch {
 	case errors.Is(err, gpu.ErrNoDriver):
-		all(NotPossible, "no NVIDIA driver: whether GPUs of another kind are free is not known")
+		all(NotPossible, "no NVIDIA driver: cannot tell whether GPUs of another kind are free")
 		return
 	case err != nil:
 		add("gpus", Fail, "%v", err)
@@ -178,13 +178,12 @@ func (l *Look) busy(devices []gpu.Device, limit int64) []string {
 			continue
 		}
 		d := devices[i]
-		list = append(list, fmt.Sprintf("GPU %d holds %s of %s: %s", i, quantity.Bytes(d.Used), quantity.Bytes(d.Total), cmp.Or(l.holders(d), "by nobody that the driver names")))
+		list = append(list, fmt.Sprintf("GPU %d holds %s of %s: %s", i, quantity.Bytes(d.Used), quantity.Bytes(d.Total), cmp.Or(l.holders(d), "the driver names no process")))
 	}
 	return list
 }
 
-// Held lists the planned GPUs whose memory is still in use; none where that is not
-// known.
+// Held lists the planned GPUs whose memory is still in use; none if that is not known.
 func (l *Look) Held(ctx context.Context) []string {
 	if l.ListGPUs == nil || len(l.GPUs) == 0 {
 		return nil
@@ -264,12 +263,12 @@ func (l *Look) memory(want int64, add adder) {
 		}
 	}
 	if err != nil || free < 0 {
-		add("memory", NotPossible, "%s/meminfo does not say", l.Proc)
+		add("memory", NotPossible, "%s/meminfo does not report it", l.Proc)
 		return
 	}
 	text := quantity.Bytes(free) + " available"
 	if n, err := strconv.ParseInt(l.Memory, 10, 64); err == nil && n > 0 {
-		text += ", " + quantity.Bytes(n*quantity.MiB) + " given to the job"
+		text += ", " + quantity.Bytes(n*quantity.MiB) + " allocated to the job"
 		if free < n*quantity.MiB {
 			add("memory", Warn, "%s", text)
 			return

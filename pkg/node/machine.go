@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Machine is what a node is, beside its GPUs. What cannot be read is "" or 0.
+// Machine describes a node, without its GPUs. A value that cannot be read is "" or 0.
 type Machine struct {
 	Kernel string `json:"kernel,omitempty"`
 	OS     string `json:"os,omitempty"`

@@ -1,8 +1,8 @@
-// Package node looks at one node of a job before its servers start, and leaves
-// the node clean once they have ended.
+// Package node checks one node of a job before its servers start, and cleans the node
+// once they have ended.
 //
-// What it finds travels as lines of text, which srun carries to the job's script
-// (see Lines): another node may see a file of this one late. The package starts no
+// Its findings travel as lines of text, which srun carries to the job's script (see
+// Lines), because another node may see a file of this one late. The package starts no
 // server, and ends no process that does not carry the job's id.
 //
 //	checks := look.Checks(ctx)                     // before
@@ -75,8 +75,8 @@ func judge(p *config.Preflight, c Check) (Check, bool) {
 	return c, true
 }
 
-// Judged is the check with the verdict that the settings leave it, in a list that
-// is empty where it is not to be made.
+// Judged returns the check with the verdict that the settings give it, as a list, which is
+// empty if the check is switched off.
 func Judged(p *config.Preflight, name string, v Verdict, seen string) []Check {
 	if c, ok := judge(p, Check{name, v, shortened(seen)}); ok {
 		return []Check{c}

@@ -94,10 +94,10 @@ func TestLookBad(t *testing.T) {
 			l.ListGPUs = func(context.Context) (gpu.Listing, error) {
 				return gpu.Listing{Devices: []gpu.Device{h100(0, 3), h100(1, 0)}}, nil
 			}
-		}, "gpu-memory", Fail, "GPU 0 holds 3.0 GiB of 80 GiB: by nobody that the driver names"},
+		}, "gpu-memory", Fail, "GPU 0 holds 3.0 GiB of 80 GiB: the driver names no process"},
 		"another limit": {func(l *Look) {
 			l.Settings.GPUMemory = new(0.05)
-		}, "gpu-memory", Fail, "GPU 0 holds 102 MiB of 80 GiB: by nobody that the driver names"},
+		}, "gpu-memory", Fail, "GPU 0 holds 102 MiB of 80 GiB: the driver names no process"},
 		"a process without memory": {func(l *Look) {
 			l.ListGPUs = func(context.Context) (gpu.Listing, error) {
 				return gpu.Listing{Devices: []gpu.Device{h100(0, 0), h100(1, 0, gpu.Process{PID: 7}, gpu.Process{PID: 8, Name: "[Not Found]"}, gpu.Process{PID: 9})}}, nil
@@ -112,19 +112,19 @@ func TestLookBad(t *testing.T) {
 		"no driver": {func(l *Look) {
 			l.ListGPUs = func(context.Context) (gpu.Listing, error) { return gpu.Listing{}, gpu.ErrNoDriver }
 		}, "gpu-memory", NotPossible, "no NVIDIA driver"},
-		"no GPU is planned": {func(l *Look) { l.GPUs = nil }, "gpu-memory", NotPossible, "none is planned here"},
-		"simulated":         {func(l *Look) { l.Simulated = true; l.Settings.Shm = &huge }, "shm", NotPossible, "a simulated engine needs none"},
+		"no GPU is planned": {func(l *Look) { l.GPUs = nil }, "gpu-memory", NotPossible, "no GPU is planned on this node"},
+		"simulated":         {func(l *Look) { l.Simulated = true; l.Settings.Shm = &huge }, "shm", NotPossible, "not needed by a simulated engine"},
 		"disk":              {func(l *Look) { l.Settings.Disk = &huge }, "disk", Warn, "less than 1000000000 GiB"},
 		"no folder":         {func(l *Look) { l.Tmp += "/x" }, "tmp", Fail, "no such file or directory"},
 		"memory":            {func(l *Look) { l.Settings.Memory = &huge }, "memory", Warn, "100 GiB available, less than"},
-		"memory of the job": {func(l *Look) { l.Memory = "2048" }, "memory", Warn, "100 GiB available, 2.0 GiB given to the job, less than 4.0 GiB"},
-		"memory is taken":   {func(l *Look) { l.Memory = "204800" }, "memory", Warn, "100 GiB available, 200 GiB given to the job"},
+		"memory of the job": {func(l *Look) { l.Memory = "2048" }, "memory", Warn, "100 GiB available, 2.0 GiB allocated to the job, less than 4.0 GiB"},
+		"memory is taken":   {func(l *Look) { l.Memory = "204800" }, "memory", Warn, "100 GiB available, 200 GiB allocated to the job"},
 		"open files":        {func(l *Look) { l.Clients = 1 << 40 }, "limits", Warn, fmt.Sprintf("less than %d", int64(4)<<40)},
 		"segments": {func(l *Look) {
 			for _, name := range []string{"psm_1a2b", "sem.mp-x", "torch_1_2", "nccl-a", "vllm_q", "mine.txt"} {
 				os.WriteFile(filepath.Join(l.Shm, name), make([]byte, 1024), 0o644)
 			}
-		}, "shm-leftovers", Warn, "segments that nobody uses: nccl-a psm_1a2b sem.mp-x torch_1_2 and 1 more, 5 KiB"},
+		}, "shm-leftovers", Warn, "unused segments: nccl-a psm_1a2b sem.mp-x torch_1_2 and 1 more, 5 KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := look(t)
@@ -463,8 +463,8 @@ func TestLookForMounts(t *testing.T) {
 		seen   string
 	}{
 		"none":    {nil, NotPossible, "no container"},
-		"there":   {[]string{there, "/"}, OK, "2 sources are there"},
-		"missing": {[]string{there, there + "/a", there + "/b"}, Fail, "not on this node, and given to containers: " + there + "/a, " + there + "/b"},
+		"there":   {[]string{there, "/"}, OK, "2 mount sources exist"},
+		"missing": {[]string{there, there + "/a", there + "/b"}, Fail, "mount sources missing on this node: " + there + "/a, " + there + "/b"},
 	} {
 		l.Mounts = c.mounts
 		check := found(l.Report(t.Context()), "mounts")

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Process is one that carries the id of a job.
+// Process is a process that carries the id of a job.
 type Process struct {
 	PID     int    `json:"pid"`
 	Job     string `json:"job"`

@@ -16,7 +16,7 @@ import (
 	"github.com/profllm/profllm/pkg/redact"
 )
 
-// Ran is one fact of the processes of a step on this node.
+// Ran is one fact about the processes of a step on this node.
 type Ran struct {
 	Step  string `json:"step"` // its name: the role's
 	Kind  string `json:"kind"` // one of those below
@@ -44,9 +44,9 @@ type Served struct {
 // mostFacts of one kind are told of a step: beyond, something else is wrong.
 const mostFacts = 200
 
-// LookAtSteps reads what the processes of a job's steps run with on this node, as far
-// as /proc shows it, also into containers: of another user's, such as Docker's, it
-// shows nothing. No secret is among it.
+// LookAtSteps reads what the processes of a job's steps run with on this node, as far as
+// /proc shows it. It also sees into containers, except those of another user, such as
+// Docker's. The result contains no secret.
 func LookAtSteps(proc, job, host string, steps []Served) []Ran {
 	best := map[string]ran{}
 	for _, pid := range readProcesses(proc).of(job, host) {

@@ -95,7 +95,7 @@ func describe(list []segment) string {
 	return fmt.Sprintf("%s%s, %s", strings.Join(names, " "), more, quantity.Bytes(bytes))
 }
 
-// A Snapshot is what lay in /dev/shm before a job.
+// A Snapshot is the content of /dev/shm before a job.
 type Snapshot struct {
 	shm, proc string
 	uid       int
@@ -112,8 +112,9 @@ func NewSnapshot(shm, proc string) Snapshot {
 	return s
 }
 
-// Clean removes what has come since and nobody uses. Where another job of this
-// user runs on the node, whose is whose cannot be told, and all is left.
+// Clean removes the files that were created since the snapshot and that no process uses.
+// If another job of this user runs on the node, the owner of a file cannot be told, and
+// Clean removes nothing.
 func (s Snapshot) Clean(job, host string) (removed string) {
 	for _, p := range readProcesses(s.proc) {
 		if p.job != "" && p.job != job && p.here(host) {

@@ -7,31 +7,32 @@ import (
 	"time"
 )
 
-// Sweep ends what a job's steps left on this node: processes that carry the job's
-// id and belong to no step any more, because they made themselves daemons and
-// Slurm's process tracker does not find them again.
+// Sweep ends the processes that a job's steps left on this node: processes that carry the
+// job's id and belong to no step any more, because they made themselves daemons and
+// Slurm's process tracker does not find them.
 type Sweep struct {
 	Proc string // "/proc"
 	Job  string // SLURM_JOB_ID; nothing else is ever touched
 	Host string // SLURMD_NODENAME
 	Self int    // this process, a task of the same job
 
-	// Grace is from TERM to KILL. Where a job ends by force, Slurm's KillWait is over
-	// soon, for this process as well: so it is short.
+	// Grace is the time from TERM to KILL. It is short, because Slurm's KillWait soon ends
+	// this process too if the job ends by force.
 	Grace time.Duration
-	// Limit is for the steps to end; what they leave later is not ended here.
+	// Limit is the time that the steps have to end; what they leave later is not ended
+	// here.
 	Limit time.Duration
-	// Tasks is when those of the steps get KILL that were there at the begin: a controller
-	// that died right after it had started a step does not know it, and ends it never. 0 is
+	// Tasks is when tasks of steps that ran at the beginning get KILL: a controller that
+	// died right after it had started a step does not know the step and never ends it. 0:
 	// never.
 	Tasks time.Duration
-	// Steps spares what the job's script itself has started: that of a hook is not
-	// the last of its job.
+	// Steps spares the processes that the job's script itself has started: a hook's script
+	// is not the last of its job.
 	Steps bool
-	// Patient leaves daemons alone as long as a step runs: a profiler's write its
-	// report.
+	// Patient leaves daemons alone as long as a step runs, because a profiler's daemons
+	// write its report.
 	Patient bool
-	// Changed is told of every process that was ended, as soon as it was; may be nil.
+	// Changed is called for every process that was ended, at once; may be nil.
 	Changed func(ended []Ended)
 }
 
@@ -46,8 +47,8 @@ type Ended struct {
 // look again this often.
 const sweepPoll = 50 * time.Millisecond
 
-// Run waits for the steps to end, and ends what is left. What even KILL does not
-// end is in left.
+// Run waits for the steps to end, and ends what is left. Processes that even KILL does not
+// end are returned in left.
 func (s Sweep) Run() (ended []Ended, left []Process) {
 	begin, clean := time.Now(), 0
 	var first map[step]bool

@@ -1,6 +1,6 @@
-// Package notify tells a command of the user's what happened: a line in a chat,
-// a mail, a ticket. It knows no such service and decides nothing; a hook that
-// fails changes no exit code.
+// Package notify runs a command of the user when something happened, which can send a chat
+// message, a mail or a ticket. The package knows no such service and decides nothing; a
+// hook that fails changes no exit code.
 //
 //	hook, err := notify.Parse("/usr/local/bin/tell 'bench bot'")
 //	hook.Environ, hook.Log = environ, logf
@@ -31,7 +31,7 @@ const pause = time.Second
 // shown is how much of what a failed hook printed is shown, bytes.
 const shown = 2000
 
-// Event is what happened. It is JSON on the hook's standard input.
+// Event is what happened. The hook gets it as JSON on standard input.
 type Event struct {
 	Schema   string    `json:"schema"` // profllm.event/1, set by Send
 	Kind     string    `json:"event"`  // "submission": its jobs are over; "night": there is news
@@ -42,7 +42,7 @@ type Event struct {
 	Lines    []string  `json:"lines"`     // what the command says, without an end of line
 }
 
-// Hook is a command to tell.
+// Hook is the command to run.
 type Hook struct {
 	Argv    []string
 	Environ []string      // its environment, before PROFLLM_EVENT and its like
@@ -65,13 +65,13 @@ func Parse(command string) (*Hook, error) {
 	return &Hook{Argv: argv}, nil
 }
 
-// Send runs the hook, and once more if it fails. Each failure is logged with what
-// the hook printed. It reports whether the hook was told.
+// Send runs the hook, and once more if it fails. It logs each failure with what the hook
+// printed, and reports whether the hook succeeded.
 func (h *Hook) Send(ctx context.Context, e Event) bool {
 	e.Schema = "profllm.event/1"
 	data, err := json.Marshal(e)
 	if err != nil { // a time beyond the year 9999
-		h.Log("note: nobody was told: %v", err)
+		h.Log("note: no notification was sent: %v", err)
 		return false
 	}
 	wait := h.pause
@@ -83,10 +83,10 @@ func (h *Hook) Send(ctx context.Context, e Event) bool {
 			return true
 		}
 		if try == 2 || ctx.Err() != nil {
-			h.Log("note: the hook failed, nobody was told: %v", err)
+			h.Log("note: the hook failed; no notification was sent: %v", err)
 			return false
 		}
-		h.Log("note: the hook failed, trying once more: %v", err)
+		h.Log("note: the hook failed; retrying once: %v", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
@@ -115,7 +115,7 @@ func (h *Hook) run(ctx context.Context, e Event, data []byte) error {
 	var exit *exec.ExitError
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil:
-		err = fmt.Errorf("not over after %s", limit)
+		err = fmt.Errorf("timed out after %s", limit)
 	case errors.Is(err, exec.ErrWaitDelay), errors.Is(err, syscall.EPIPE) && !errors.As(err, &exit):
 		err = nil // it is over and succeeded; it left a child, or did not read the event
 	}

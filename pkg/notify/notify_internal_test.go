@@ -67,7 +67,7 @@ func TestShownAndRetriedOnce(t *testing.T) {
 	require.Equal(t, 2, tries())
 	require.Len(t, *lines, 2)
 	require.Contains(t, (*lines)[0], "exit status 3: 502 from the chat")
-	require.Contains(t, (*lines)[1], "nobody was told")
+	require.Contains(t, (*lines)[1], "no notification was sent")
 
 	require.NoError(t, os.Remove(count))
 	h, lines = hook(t, fmt.Sprintf("%q %q", script(t, `printf x >> "$1"; [ "$(cat "$1")" = xx ]`), count))
@@ -81,7 +81,7 @@ func TestHookThatHangs(t *testing.T) {
 	h.Limit = 50 * time.Millisecond
 	require.False(t, h.Send(t.Context(), event))
 	require.Len(t, *lines, 2)
-	require.Contains(t, (*lines)[1], "not over after 50ms")
+	require.Contains(t, (*lines)[1], "timed out after 50ms")
 }
 
 // A hook may leave a process behind, and need not read the event.

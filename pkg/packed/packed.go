@@ -17,7 +17,7 @@ import (
 
 var (
 	// ErrNoXZ is a file whose name ends with .xz and that xz did not write.
-	ErrNoXZ = errors.New("no xz file")
+	ErrNoXZ = errors.New("not an xz file")
 	// ErrDamaged is a packed file that is cut short, or was changed since.
 	ErrDamaged = errors.New("the packed file is damaged")
 )

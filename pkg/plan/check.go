@@ -76,7 +76,7 @@ func (p *Plan) large(in Input, r *Role) error {
 	if r.Nodes.Count > 1 {
 		place += " each"
 	}
-	err := source.Errorf(largest.Pos, "role %q needs %s%s, but has %d (%s)", r.Name, quantity.Count(world, "GPU"), what, has, place)
+	err := source.Errorf(largest.Pos, "role %s needs %s%s, but has %d (%s)", p.instances(r), quantity.Count(world, "GPU"), what, has, place)
 	switch rest := world / max(largest.Value, 1); {
 	case in.System.GPUsPerNode == 0 && r.IDs.Key == "":
 		return err.Hintf("set gpus_per_node in the system file (%s)", in.System.Pos.File)
@@ -84,6 +84,21 @@ func (p *Plan) large(in Input, r *Role) error {
 		return err.Hintf("write %s = %d or less, or give the role more GPUs or nodes", largest.name(), has/rest)
 	}
 	return err.Hintf("lower the parallel sizes, or give the role more GPUs or nodes")
+}
+
+// instances is a role for messages that hold for all of its instances, which complaints and
+// notes therefore say once: "prefill" (each of 4 instances).
+func (p *Plan) instances(r *Role) string {
+	n := 0
+	for i := range p.Roles {
+		if p.Roles[i].KindName() == r.KindName() {
+			n++
+		}
+	}
+	if n == 1 {
+		return fmt.Sprintf("%q", r.Name)
+	}
+	return fmt.Sprintf("%q (each of %d instances)", r.KindName(), n)
 }
 
 // noGPU is the complaint about a GPU that nodes do not have.

@@ -45,8 +45,15 @@ func (p *Plan) IdleNotes() []string {
 			if r.World() <= len(r.GPUs)*(r.Nodes.Count-1) {
 				mend = "or give the role fewer nodes"
 			}
-			notes = append(notes, fmt.Sprintf("%d of %s of %s idle: TP %d x PP %d x DP %d uses %d; raise TP, PP or DP, %s",
-				left, quantity.Count(held, "GPU"), r.Name, max(r.TP, 1), max(r.PP, 1), max(r.DP, 1), r.World(), mend))
+			name := r.Name
+			if r.Kind != "" {
+				name = "each " + r.Kind
+			}
+			note := fmt.Sprintf("%d of %s of %s idle: TP %d x PP %d x DP %d uses %d; raise TP, PP or DP, %s",
+				left, quantity.Count(held, "GPU"), name, max(r.TP, 1), max(r.PP, 1), max(r.DP, 1), r.World(), mend)
+			if !slices.Contains(notes, note) {
+				notes = append(notes, note)
+			}
 		}
 	}
 	if left := p.Allocated() - p.held() - len(idle)*p.Job.GPUsPerNode; p.Allocated() > 0 && left > 0 {

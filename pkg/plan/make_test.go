@@ -246,6 +246,7 @@ func TestNodes(t *testing.T) {
 		{name: "exclude without a list", test: "num_nodes = 2\nexclude_nodes = [\"n[2-3]\", \"n9\"]", nodes: 2, exclude: []string{"n[2-3]", "n9"}},
 		{name: "nothing left", test: "nodes = [\"n[1-2]\"]\nexclude_nodes = [\"n1\", \"n2\"]", err: `nodes ["n[1-2]"] has no node left after exclude_nodes ["n1" "n2"]`},
 		{name: "sweep", test: `num_nodes = [1, 2]`, err: "num_nodes is a list, but one number is needed"},
+		{name: "float", test: `num_nodes = 8.0`, err: "num_nodes must be a number of nodes, 1 to 65536, not the float 8.0\n\thint: write num_nodes = 8, without a point"},
 		{name: "none", test: `num_nodes = 0`, err: "num_nodes must be a number of nodes, 1 to 65536, not 0"},
 		{name: "text", test: `num_nodes = "two"`, err: "num_nodes must be a number of nodes, 1 to 65536, not \"two\""},
 	} {

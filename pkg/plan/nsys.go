@@ -12,7 +12,7 @@ import (
 // nsys is [nsys]: Nsight Systems around every server. The order of its options
 // on the command line is CloudAI's.
 type nsys struct {
-	Enable            *bool    `toml:"enable"`              // false leaves it out; default true.
+	Enable            *bool    `toml:"enable"`              // false: no profiler; default true.
 	Binary            string   `toml:"nsys_binary"`         // Program; default nsys.
 	Task              string   `toml:"task"`                // Its command; default profile.
 	Sample            string   `toml:"sample"`              // -s.
@@ -23,7 +23,7 @@ type nsys struct {
 	CaptureRangeEnd   string   `toml:"capture_range_end"`   // --capture-range-end.
 	CUDAGraphTrace    string   `toml:"cuda_graph_trace"`    // --cuda-graph-trace.
 	GPUMetricsDevices string   `toml:"gpu_metrics_devices"` // --gpu-metrics-devices.
-	ExtraArgs         []string `toml:"extra_args"`          // Further options, behind the others.
+	ExtraArgs         []string `toml:"extra_args"`          // Further options, after the others.
 }
 
 // ReportSuffix ends the name of a finished report.

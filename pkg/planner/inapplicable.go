@@ -18,9 +18,12 @@ import (
 func inapplicable(t scenario.Test) error {
 	var c source.Complaints
 	if !serves(t.Template) {
+		if !isTool(t.Template) {
+			return nil // workload refuses it
+		}
 		for _, key := range []string{"phases", "repeat", "accept"} {
 			if t.Table.Has(key) {
-				c.Add(source.Errorf(t.Table.PosOf(key), "test %q: a %s test serves nothing, so %s has no effect", t.ID, t.Template, key).Hintf("remove it"))
+				c.Add(source.Errorf(t.Table.KeyPos(key), "test %q: a %s test serves nothing, so %s has no effect", t.ID, t.Template, key).Hintf("remove it"))
 			}
 		}
 		return c.Err()
@@ -86,7 +89,7 @@ func ownOptions(t scenario.Test) error {
 	for _, key := range t.BenchArgs.Keys() {
 		name := strings.ReplaceAll(key, "-", "_")
 		if !slices.Contains(known, name) {
-			c.Add(source.Errorf(t.BenchArgs.PosOf(key), "bench_cmd_args.%s is not an argument of client %q", key, t.Client).Hintf("%s", source.Suggest(name, known)))
+			c.Add(source.Errorf(t.BenchArgs.KeyPos(key), "bench_cmd_args.%s is not an argument of client %q", key, t.Client).Hintf("%s", source.Suggest(name, known)))
 		}
 	}
 	if c.Err() == nil {

@@ -35,8 +35,7 @@ func perConcurrency(bench *source.Table) (*source.Table, error) {
 	}
 	at := bench.Get(maxConcurrency)
 	if at == nil {
-		return nil, source.Errorf(v.Pos, "bench_cmd_args.num_prompts is %q, times max_concurrency, which is not set", text).
-			Hintf("set bench_cmd_args.max_concurrency, or write num_prompts as a number")
+		return nil, notSet(bench, v.Pos, text)
 	}
 	n, ok := at.Int()
 	if !ok || n < 1 {
@@ -45,4 +44,16 @@ func perConcurrency(bench *source.Table) (*source.Table, error) {
 	out := bench.Without()
 	out.Set(numPrompts, &source.Value{Pos: v.Pos, Any: int64(times) * n})
 	return out, nil
+}
+
+// notSet is the error of a num_prompts that counts by max_concurrency, which is not set,
+// or under a misspelt name.
+func notSet(bench *source.Table, pos source.Pos, text string) error {
+	e := source.Errorf(pos, "bench_cmd_args.num_prompts is %q, times max_concurrency, which is not set", text)
+	for _, key := range bench.Keys() {
+		if key != maxConcurrency && source.Nearest(key, []string{maxConcurrency}) != "" {
+			return e.Hintf("%s has %s: did you mean max_concurrency?", bench.KeyPos(key), key)
+		}
+	}
+	return e.Hintf("set bench_cmd_args.max_concurrency, or write num_prompts as a number")
 }

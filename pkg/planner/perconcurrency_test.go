@@ -66,15 +66,54 @@ func TestPromptsPerConcurrency(t *testing.T) {
 
 func TestPromptsPerConcurrencyComplaints(t *testing.T) {
 	for bench, want := range map[string]string{
-		`num_prompts = "5x"`: "s.toml:9:3: bench_cmd_args.num_prompts is \"5x\", times max_concurrency, which is not set\n\thint: set bench_cmd_args.max_concurrency",
-		`num_prompts = "x5"`: `bench_cmd_args.num_prompts is "x5", and must be a number, or a number with x, such as "5x": 5 times max_concurrency`,
-		`num_prompts = "0x"`: `bench_cmd_args.num_prompts is "0x"`,
+		`num_prompts = "5x"`:                                 "s.toml:9:3: bench_cmd_args.num_prompts is \"5x\", times max_concurrency, which is not set\n\thint: set bench_cmd_args.max_concurrency",
+		"num_prompts = \"5x\"\n  max_concurency = 4":         "s.toml:9:3: bench_cmd_args.num_prompts is \"5x\", times max_concurrency, which is not set\n\thint: s.toml:10:3 has max_concurency: did you mean max_concurrency?",
+		`num_prompts = "x5"`:                                 `bench_cmd_args.num_prompts is "x5", and must be a number, or a number with x, such as "5x": 5 times max_concurrency`,
+		`num_prompts = "0x"`:                                 `bench_cmd_args.num_prompts is "0x"`,
 		"num_prompts = \"5x\"\n  max_concurrency = \"many\"": "max_concurrency",
 	} {
 		_, err := set(t, "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\ntime_limit = \"10m\"\n  [Tests.cmd_args.decode]\n  tensor_parallel_size = 2\n  [Tests.bench_cmd_args]\n  "+bench+"\n",
 			scenario.HookFiles{}, options)
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// A misspelt key of a sweep is said once, where the key is, and not for each value.
+func TestMisspeltKeyOfASweep(t *testing.T) {
+	for table, want := range map[string]string{
+		"[Tests.bench_cmd_args]\n  max_concurency = [1, 2, 4]\n  num_prompts = 4": "s.toml:9:3: bench_cmd_args.max_concurency: `vllm bench serve` of 0.32 has no such option",
+		"[Tests.cmd_args.decode]\n  max_num_seqz = [1, 2, 4]":                     "s.toml:9:3: decode.max_num_seqz is no known option of `vllm serve`",
+		"[Tests.cmd_args]\n  modle = [\"a\", \"b\"]":                              "s.toml:9:3: unknown key \"modle\"",
+	} {
+		_, err := set(t, "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nnum_nodes = 1\ntime_limit = \"10m\"\n\n  "+table+"\n", scenario.HookFiles{}, options)
+		require.ErrorContains(t, err, want)
+		require.Equal(t, 1, strings.Count(err.Error(), "s.toml:"), err)
+	}
+}
+
+// Of a workload with a misspelt name nobody knows whether it serves, so that is all that is said.
+func TestMisspeltWorkload(t *testing.T) {
+	for _, more := range []string{"  [Tests.bench_cmd_args]\n  num_prompts = 4\n", "  [[Tests.phases]]\n  name = \"a\"\n", "  [Tests.accept]\n  lag_ms = 5\n", "client = \"vllm\"\n"} {
+		_, err := set(t, "[[Tests]]\nid = \"a\"\ntest_template_name = \"VLLM\"\ntime_limit = \"10m\"\n"+more, scenario.HookFiles{}, options)
+		require.ErrorContains(t, err, "s.toml:4:1: test \"a\": unknown workload \"VLLM\"\n\thint: did you mean \"vllm\"?", more)
+		require.NotContains(t, err.Error(), "serves nothing", more)
+	}
+}
+
+// Instances of a role that are too small are too small for the same reason.
+func TestInstancesAreComplainedOfOnce(t *testing.T) {
+	test := "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nnum_nodes = 4\ntime_limit = \"10m\"\n" +
+		"  [Tests.cmd_args.prefill]\n  num_nodes = 1\n  tensor_parallel_size = 1\n" +
+		"  [Tests.cmd_args.decode]\n  num_nodes = 1\n  replicas = 3\n  tensor_parallel_size = 64\n"
+	_, err := set(t, test, scenario.HookFiles{}, options)
+	require.ErrorContains(t, err, "s.toml:13:3: role \"decode\" (each of 3 instances) needs 64 GPUs (tensor_parallel_size 64), but has ")
+	require.Equal(t, 1, strings.Count(err.Error(), "s.toml:"), err)
+	got, err := set(t, strings.ReplaceAll(test, "64", "1"), scenario.HookFiles{}, options)
+	require.NoError(t, err)
+	idle := got.Plans[0].IdleNotes()
+	require.Len(t, idle, 2)
+	require.Contains(t, idle[0], " GPUs of prefill idle: ")
+	require.Contains(t, idle[1], " GPUs of each decode idle: ")
 }
 
 // Points that are paired are as many as each list, and say so in the plan.

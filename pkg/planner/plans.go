@@ -410,9 +410,19 @@ func serves(template string) bool {
 	return ok
 }
 
-// nothingToMeasure refuses what asks for a service in a test that has none.
+// isTool reports whether a workload is known to serve nothing.
+func isTool(template string) bool {
+	_, _, ok := catalog.Find(catalog.Tools, template)
+	return ok
+}
+
+// nothingToMeasure refuses what asks for a service in a test that has none. It says nothing
+// of a workload that profllm does not know: workload refuses that.
 func nothingToMeasure(t scenario.Test) error {
 	var c source.Complaints
+	if !isTool(t.Template) {
+		return nil
+	}
 	for _, s := range []struct {
 		key   string
 		table *source.Table
@@ -550,7 +560,9 @@ func Check(t scenario.Test) error {
 			c.Add(err) // one that is not supported yet can be read, and that is all
 			continue
 		}
-		_, err := workload(v, false)
+		_, err := v.Nodes()
+		c.Add(err)
+		_, err = workload(v, false)
 		c.Add(err)
 		for _, l := range phases(v) {
 			_, err := b.load(v, l)

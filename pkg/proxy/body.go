@@ -107,7 +107,7 @@ func scan(text []byte, members []member) (object, error) {
 // ended complains about anything but white space from byte i on.
 func (o object) ended(i int) error {
 	if i = skipSpace(o.text, i); i < len(o.text) {
-		return fmt.Errorf("invalid JSON at byte %d: text behind the object", i)
+		return fmt.Errorf("invalid JSON at byte %d: text after the object", i)
 	}
 	return nil
 }
@@ -278,7 +278,7 @@ func (o object) appendDecode(dst, params []byte) []byte {
 }
 
 // failed reports whether the object, an answer, says that it is an error: vLLM and SGLang have {"error": {...}}, older
-// releases {"object": "error", ...}. The load client decides alike (load/testdata/errors.txt).
+// releases {"object": "error", ...}. The load client decides alike (load/answer/testdata/errors.txt).
 func (o object) failed() bool {
 	return slices.ContainsFunc(o.members, func(m member) bool {
 		switch value := string(o.text[m.value:m.end]); m.field {
@@ -310,9 +310,9 @@ func transferParams(answer []byte) ([]byte, error) {
 	case raw == nil || string(raw) == "null":
 		return nil, nil
 	case raw[0] != '{':
-		return nil, faultf(badBody, "kv_transfer_params is no object: %.40s", raw)
+		return nil, faultf(badBody, "kv_transfer_params is not an object: %.40s", raw)
 	case len(raw) > maxParams:
-		return nil, faultf(tooLarge, "kv_transfer_params has %d bytes, at most %d are taken", len(raw), maxParams)
+		return nil, faultf(tooLarge, "kv_transfer_params has %d bytes; the limit is %d", len(raw), maxParams)
 	case skipSpace(raw, 1) == len(raw)-1: // {}
 		return nil, nil
 	default:

@@ -75,7 +75,7 @@ func TestScanBoundsMembers(t *testing.T) {
 
 // The proxy and the load client call the same answers errors.
 func TestAnswersThatAreErrors(t *testing.T) {
-	table, err := os.ReadFile("../load/testdata/errors.txt")
+	table, err := os.ReadFile("../load/answer/testdata/errors.txt")
 	require.NoError(t, err)
 	for line := range strings.Lines(string(table)) {
 		want, answer, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")

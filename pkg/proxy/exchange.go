@@ -38,7 +38,7 @@ type failure struct {
 var (
 	errTimeout = errors.New("request took longer than the proxy's timeout")
 	errTooBig  = errors.New("body is larger than the proxy's limit")
-	errNoRoom  = errors.New("the bodies of other requests take all the room that the proxy has for them")
+	errNoRoom  = errors.New("the bodies of other requests fill the proxy's memory limit for bodies")
 	errGone    = errors.New("client left")
 )
 
@@ -98,9 +98,9 @@ func (x *exchange) unfit() *failure {
 	}
 	switch {
 	case x.p.sent(x.r):
-		return &failure{status: http.StatusLoopDetected, err: errors.New("the proxy sent this request itself: one of its instances is a proxy that leads back to it")}
+		return &failure{status: http.StatusLoopDetected, err: errors.New("request loop: an instance of this proxy is a proxy that leads back to this one")}
 	case lines > maxHeaders:
-		return &failure{status: http.StatusRequestHeaderFieldsTooLarge, err: fmt.Errorf("request has %d headers, at most %d are taken", lines, maxHeaders)}
+		return &failure{status: http.StatusRequestHeaderFieldsTooLarge, err: fmt.Errorf("request has %d headers; the limit is %d", lines, maxHeaders)}
 	case x.r.Method == http.MethodConnect:
 		return &failure{status: http.StatusMethodNotAllowed, err: errors.New("CONNECT is not supported: the proxy opens no tunnels")}
 	}
@@ -225,7 +225,7 @@ func (x *exchange) send(b *backend, body []byte, plain bool) (*answer, error) {
 	}
 	if err == nil && x.paired() && a.StatusCode < 400 && !bounded(a.Response) {
 		a.finish()
-		err = faultf(badAnswer, "read answer: it has neither a length nor chunks, so that its end cannot be told from a break")
+		err = faultf(badAnswer, "read answer: it has neither a length nor chunks, so its end cannot be told from a broken connection")
 	}
 	if err != nil {
 		x.lost(b, err)
@@ -237,7 +237,7 @@ func (x *exchange) send(b *backend, body []byte, plain bool) (*answer, error) {
 // resent records that a request is sent to b a second time.
 func (x *exchange) resent(b *backend, f *fault) {
 	b.counts.resends[f.reason].Add(1)
-	x.p.log.Warn("request sent again, the connection had been closed before it arrived", "id", x.id, "path", x.r.URL.Path,
+	x.p.log.Warn("request sent again: the backend had closed the connection before the request arrived", "id", x.id, "path", x.r.URL.Path,
 		"backend", b.String(), "reason", f.reason.String(), "err", f.err)
 }
 

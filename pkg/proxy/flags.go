@@ -29,12 +29,12 @@ type Flags struct {
 
 	Timeout     time.Duration `default:"0s" help:"Time limit of a whole request; 0s: no limit."`
 	DialTimeout time.Duration `default:"5s" help:"Time limit of connecting to an instance."`
-	Grace       time.Duration `default:"10s" help:"Time that streams have to end when the proxy is stopped."`
+	Grace       time.Duration `default:"10s" help:"Time that streams get to end when the proxy stops."`
 
 	MaxBody   Bytes `default:"256MiB" help:"Largest body of a request."`
 	MaxBodies Bytes `default:"2GiB" help:"Largest sum of all bodies in memory; further requests are answered with 503."`
-	MaxAnswer Bytes `default:"64MiB" help:"Largest answer of prefill."`
-	MaxHead   Bytes `default:"16KiB" help:"Largest head of a request or of an answer."`
+	MaxAnswer Bytes `default:"64MiB" help:"Largest answer of a prefill instance."`
+	MaxHead   Bytes `default:"16KiB" help:"Largest header section of a request or an answer."`
 }
 
 // Bytes is a number of bytes. Its text is 512, 16KiB, 64MiB or 2GiB.

@@ -111,7 +111,7 @@ func (h *headLines) framing() error {
 	case h.chunked && h.old:
 		return faultf(badAnswer, "Transfer-Encoding in HTTP/1.0")
 	case h.interim && (h.length || h.chunked):
-		return faultf(badAnswer, "a body behind an interim answer")
+		return faultf(badAnswer, "a body after an interim answer")
 	}
 	return nil
 }

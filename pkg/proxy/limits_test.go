@@ -42,7 +42,7 @@ func TestRoomForBodies(t *testing.T) {
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, name)
 		require.Equal(t, "1", resp.Header.Get("Retry-After"))
-		requireError(t, string(text), 503, "room")
+		requireError(t, string(text), 503, "memory limit")
 	}
 	resp, _ := post(t, url+"/v1/completions", `{}`)
 	require.Equal(t, http.StatusOK, resp.StatusCode, "a small one has room")

@@ -73,7 +73,7 @@ const (
 	closedEarly         // the connection ended before any byte of an answer, or within its head
 	badAnswer           // not HTTP/1.1, or ambiguous
 	tooLarge            // a head, or an answer that the proxy reads itself
-	brokeOff            // the body did not come to its end
+	brokeOff            // the body did not finish
 	timedOut            // by the proxy's own limit
 	badBody             // status 200 with an error inside, or without what it must hold
 	unfinished          // an event stream without its last event
@@ -188,14 +188,14 @@ func (p *Proxy) serveMetrics(w http.ResponseWriter) {
 	e.histogram("profllm_proxy_prefill_seconds", "Seconds from sending a request to prefill to the end of its answer.", &c.prefill)
 	e.histogram("profllm_proxy_overhead_seconds", "Seconds from a request's head to the first byte of its answer that were not spent waiting for a backend.", &c.overhead)
 	e.one("profllm_proxy_cpu_seconds_total", "counter", "CPU seconds of the process, user and system.", cpuSeconds())
-	e.one("profllm_proxy_start_time_seconds", "gauge", "Unix time at which the proxy was made.", float64(p.started.UnixMilli())/1e3)
+	e.one("profllm_proxy_start_time_seconds", "gauge", "Unix time at which the proxy started.", float64(p.started.UnixMilli())/1e3)
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(e.Len()))
 	io.Copy(w, e)
 }
 
 func (p *Proxy) writeBackends(e *exposition) {
-	e.head("profllm_proxy_backend_requests_total", "counter", `Requests sent to a backend, by its status; status="error": no whole answer, or one of no use.`)
+	e.head("profllm_proxy_backend_requests_total", "counter", `Requests sent to a backend, by its status; status="error": no whole answer, or an unusable one.`)
 	p.eachBackend(func(b *backend) {
 		labels := b.labels()
 		for status := range b.counts.answers {

@@ -2,6 +2,9 @@
 // words NaN, Infinity and -Infinity, and of any length, because lists of requests
 // are passed one element at a time or skipped.
 //
+// BenchmarkReader, on a result of 9 MB: 1.7 times as fast as encoding/json, and 0.7 times as fast as the experimental
+// second version of that, which take neither these words nor say where a value is.
+//
 // It knows no client. Whoever walks a file decides what of it is kept:
 //
 //	r := pyjson.NewReader(f)
@@ -15,23 +18,11 @@
 package pyjson
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
-	"strings"
 
 	"github.com/profllm/profllm/pkg/limit"
-)
-
-// Bounds of what is read. A file is only walked, so that its bound is one of time;
-// the others are of memory.
-const (
-	maxText   = 16 << 20 // of the strings of one Value
-	maxValues = 1 << 18  // in one Value
 )
 
 // An Error is a place where the text is no JSON.
@@ -43,56 +34,20 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Col, e.Text) }
 
-// A Kind is what a value is.
-type Kind byte
-
-// The kinds. The zero Value is Absent.
-const (
-	Absent Kind = iota
-	Null
-	Bool
-	Number
-	Text
-	List
-	Object
-)
-
-// A Value is one value with its place, and what is in it.
-type Value struct {
-	Kind      Kind
-	Line, Col int // from 1; Col in bytes
-	Num       float64
-	Str       string // of a text; "true" or "false"
-	Items     []Value
-	Fields    []Field
-}
-
-// Finite is the number, if it is one that is neither NaN nor infinite.
-func (v Value) Finite() (float64, bool) { return v.Num, v.Kind == Number && v.Num-v.Num == 0 }
-
-// A Field is one key of an object. A key may be there twice.
-type Field struct {
-	Key   string
-	Value Value
-}
-
-// At goes into objects; the Value is Absent where a key is missing. Of a key that
-// is there twice it takes the last, as Python does.
-func (v Value) At(keys ...string) Value {
-	for _, key := range keys {
-		next := Value{}
-		for _, f := range v.Fields {
-			if f.Key == key {
-				next = f.Value
-			}
-		}
-		v = next
+// PlaceOf returns the Error that err is; another one has no place, which is 0:0.
+func PlaceOf(err error) *Error {
+	var e *Error
+	if !errors.As(err, &e) {
+		e = &Error{Text: err.Error()}
 	}
-	return v
+	return e
 }
 
 // A Reader walks one document. It is not safe for concurrent use.
 type Reader struct {
+	// Loose lets words pass that are no values: whoever decodes them says so.
+	Loose bool
+
 	in         io.Reader
 	buf        []byte
 	at, end    int
@@ -115,7 +70,7 @@ const TwiceMessage = "the key is there twice"
 
 // Twice are the keys of an object that are there a second time.
 func Twice(data []byte) []Value {
-	r := NewReader(bytes.NewReader(data))
+	r := NewBytes(data)
 	_ = r.Skip() // whoever decodes the text says what is wrong with it
 	return r.Twice()
 }
@@ -130,6 +85,17 @@ const (
 func NewReader(in io.Reader) *Reader {
 	return &Reader{in: in, buf: make([]byte, 64<<10), line: 1}
 }
+
+// NewBytes reads a text that is in memory, which must not change meanwhile.
+func NewBytes(text []byte) *Reader { return NewPart(text, 1, 1) }
+
+// NewPart is NewBytes for a part of a document, with the place where it begins.
+func NewPart(text []byte, line, col int) *Reader {
+	return &Reader{buf: text, end: len(text), line: line, lineStart: 1 - int64(col), err: io.EOF}
+}
+
+// Rest returns what has not been read, of a Reader that [NewBytes] made.
+func (r *Reader) Rest() []byte { return r.buf[r.at:r.end] }
 
 // Object calls visit for each key of the object that comes next. visit has to read
 // or skip the value. An error of visit ends the walk and is returned.
@@ -153,7 +119,7 @@ func (r *Reader) Object(visit func(key string) error) error {
 		}
 		r.space()
 		if c, ok := r.peek(); !ok || c != ':' {
-			return r.fail("want a colon after key %.40q", key)
+			return r.Errorf("want a colon after key %.40q", key)
 		}
 		r.at++
 		return visit(key)
@@ -167,10 +133,10 @@ func (r *Reader) List(visit func() error) error { return r.inside('[', ']', visi
 func (r *Reader) inside(first, last byte, visit func() error) error {
 	r.space()
 	if c, ok := r.peek(); !ok || c != first {
-		return r.fail("want %q", first)
+		return r.Errorf("want %q", first)
 	}
 	if r.depth++; r.depth > limit.Depth {
-		return r.fail("more than %d values within each other", limit.Depth)
+		return r.Errorf("more than %d values within each other", limit.Depth)
 	}
 	r.at++
 	r.space()
@@ -193,7 +159,7 @@ func (r *Reader) inside(first, last byte, visit func() error) error {
 			r.depth--
 			return nil
 		default:
-			return r.fail("want a comma or %q", last)
+			return r.Errorf("want a comma or %q", last)
 		}
 	}
 }
@@ -202,10 +168,10 @@ func (r *Reader) inside(first, last byte, visit func() error) error {
 func (r *Reader) End() error {
 	r.space()
 	if c, ok := r.peek(); ok {
-		return r.fail("text behind the end of the document: %q", c)
+		return r.Errorf("text behind the end of the document: %q", c)
 	}
 	if r.err != io.EOF {
-		return r.fail("%v", r.err)
+		return r.Errorf("%v", r.err)
 	}
 	return nil
 }
@@ -250,183 +216,22 @@ func (r *Reader) Skip() error {
 	case Text:
 		return r.skipString()
 	}
-	_, err := r.Word()
+	_, err := r.scalar()
 	return err
 }
 
-// Value reads the value that comes next, with all that is in it.
-func (r *Reader) Value() (Value, error) {
-	r.text, r.kept = 0, 0
-	return r.value()
-}
-
-func (r *Reader) value() (v Value, err error) {
-	v.Kind = r.Kind()
-	v.Line, v.Col = r.Place()
-	if r.kept++; r.kept > maxValues {
-		return v, r.fail("more than %d values in one", maxValues)
-	}
-	switch v.Kind {
-	case Object:
-		err = r.Object(func(key string) error {
-			x, err := r.value()
-			if r.text += len(key); r.text > maxText {
-				return r.fail("more than %d MiB of text in one value", maxText>>20)
-			}
-			v.Fields = append(v.Fields, Field{key, x})
-			return err
-		})
-	case List:
-		err = r.List(func() error {
-			x, err := r.value()
-			v.Items = append(v.Items, x)
-			return err
-		})
-	case Text:
-		v.Str, err = r.str(maxText - r.text)
-		r.text += len(v.Str)
-	case Bool:
-		v.Str, _, err = r.scalar()
-	default:
-		_, v.Num, err = r.scalar()
-	}
-	return v, err
-}
-
-// Word reads the number, true, false or null that comes next, as it is written.
-func (r *Reader) Word() (string, error) {
-	word, _, err := r.scalar()
-	return word, err
-}
-
-// scalar reads a number, true, false or null.
-func (r *Reader) scalar() (word string, x float64, err error) {
-	kind := r.Kind()
-	line, col := r.Place()
-	if word, err = r.word(); err != nil {
-		return "", 0, err
-	}
-	ok := word == "null" || word == "true" || word == "false"
-	if kind == Number {
-		x, ok = number(word)
-	}
-	if !ok {
-		return "", 0, &Error{Line: line, Col: col, Text: fmt.Sprintf("no value: %.40q", word)}
-	}
-	return word, x, nil
-}
-
-// number reads a JSON number or one of Python's words. What is too large for a
-// float64 is infinite.
-func number(word string) (float64, bool) {
-	switch word {
-	case "NaN":
-		return math.NaN(), true
-	case "Infinity":
-		return math.Inf(1), true
-	case "-Infinity":
-		return math.Inf(-1), true
-	}
-	x, err := strconv.ParseFloat(word, 64)
-	return x, json.Valid([]byte(word)) && (err == nil || errors.Is(err, strconv.ErrRange))
-}
-
-const longestWord = 1 << 10
-
-// word reads what ends at a blank, a comma or a bracket.
-func (r *Reader) word() (string, error) {
+// Raw passes the value that comes next and returns its bytes, of a Reader that [NewBytes] made.
+func (r *Reader) Raw() ([]byte, error) {
 	r.space()
-	line, col := r.Place()
-	var b []byte
-	for {
-		c, ok := r.peek()
-		if !ok && r.depth > 0 {
-			return "", r.fail("the file ends inside a value")
-		}
-		if !ok || strings.IndexByte(" \t\r\n,]}:{[\"", c) >= 0 {
-			break
-		}
-		if len(b) == longestWord {
-			return "", r.fail("no value: %.40q", b)
-		}
-		b = append(b, c)
-		r.at++
-	}
-	if len(b) == 0 {
-		c, ok := r.peek()
-		if !ok {
-			return "", r.fail("want a value")
-		}
-		return "", &Error{Line: line, Col: col, Text: fmt.Sprintf("want a value, got %q", c)}
-	}
-	return string(b), nil
-}
-
-// str reads a string of at most limit bytes; bytes that are no text become U+FFFD, as
-// where encoding/json reads it.
-func (r *Reader) str(limit int) (string, error) {
-	if c, ok := r.peek(); !ok || c != '"' {
-		return "", r.fail("want a string")
-	}
-	line, col := r.Place()
-	b := []byte{'"'}
-	escaped := false
-	for r.at++; ; r.at++ {
-		c, ok := r.peek()
-		if !ok {
-			return "", r.fail("the file ends inside a string")
-		}
-		if len(b) > limit {
-			return "", r.fail("a string of more than %d MiB", maxText>>20)
-		}
-		b = append(b, c)
-		switch {
-		case c == '"':
-			r.at++
-			if !escaped {
-				return strings.ToValidUTF8(string(b[1:len(b)-1]), "\uFFFD"), nil
-			}
-			var s string
-			if err := json.Unmarshal(b, &s); err != nil {
-				return "", &Error{Line: line, Col: col, Text: "bad string: " + err.Error()}
-			}
-			return s, nil
-		case c == '\n':
-			r.newline()
-		case c == '\\':
-			escaped = true
-			r.at++
-			if c, ok = r.peek(); !ok {
-				return "", r.fail("the file ends inside a string")
-			}
-			b = append(b, c)
-		}
-	}
-}
-
-// skipString passes a string without keeping it.
-func (r *Reader) skipString() error {
-	for r.at++; ; r.at++ {
-		c, ok := r.peek()
-		if !ok {
-			return r.fail("the file ends inside a string")
-		}
-		switch c {
-		case '"':
-			r.at++
-			return nil
-		case '\n':
-			r.newline()
-		case '\\':
-			r.at++
-			if _, ok := r.peek(); !ok {
-				return r.fail("the file ends inside a string")
-			}
-		}
-	}
+	start := r.at
+	err := r.Skip()
+	return r.buf[start:r.at], err
 }
 
 func (r *Reader) space() {
+	if r.at < r.end && r.buf[r.at] > ' ' {
+		return
+	}
 	for {
 		c, ok := r.peek()
 		if !ok || c != ' ' && c != '\n' && c != '\t' && c != '\r' {
@@ -459,8 +264,8 @@ func (r *Reader) peek() (byte, bool) {
 	return r.buf[r.at], true
 }
 
-// fail is an Error at this place. At the end of the file it is that.
-func (r *Reader) fail(format string, args ...any) error {
+// Errorf is an Error at this place. At the end of the file it is that.
+func (r *Reader) Errorf(format string, args ...any) error {
 	e := &Error{Text: fmt.Sprintf(format, args...)}
 	e.Line, e.Col = r.Place()
 	if _, ok := r.peek(); !ok {

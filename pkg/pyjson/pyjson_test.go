@@ -15,13 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fmt"
+
 	"github.com/profllm/profllm/pkg/pyjson"
-	"github.com/profllm/profllm/pkg/result"
-	"testing/fstest"
 )
 
-func whole(text string) (pyjson.Value, error) {
-	r := pyjson.NewReader(strings.NewReader(text))
+func whole(text string) (pyjson.Value, error) { return read(pyjson.NewReader(strings.NewReader(text))) }
+
+func read(r *pyjson.Reader) (pyjson.Value, error) {
 	v, err := r.Value()
 	if err == nil {
 		err = r.End()
@@ -46,6 +46,23 @@ func TestValue(t *testing.T) {
 	require.Equal(t, pyjson.Absent, v.At("a", "b", "c").Kind)
 	_, ok := v.At("a").Items[2].Finite()
 	require.False(t, ok)
+}
+
+// A word that is no value spoils only itself where the reader is loose.
+func TestLoose(t *testing.T) {
+	r := pyjson.NewPart([]byte(`{"a": 0x10, "b": [fast, 1], "c": 2}`), 7, 3)
+	r.Loose = true
+	var got []string
+	require.NoError(t, r.Object(func(key string) error {
+		r.Kind()
+		line, col := r.Place()
+		raw, err := r.Raw()
+		got = append(got, fmt.Sprintf("%d:%d %s", line, col, raw))
+		return err
+	}))
+	require.Equal(t, []string{"7:9 0x10", "7:20 [fast, 1]", "7:36 2"}, got)
+	require.NoError(t, r.End())
+	require.Empty(t, r.Rest())
 }
 
 func TestBadText(t *testing.T) {
@@ -154,6 +171,12 @@ func FuzzValue(f *testing.F) {
 		if err == nil {
 			require.NoError(t, skipped)
 		}
+		bitwise, bitwiseErr := read(pyjson.NewReader(iotest.OneByteReader(bytes.NewReader(data))))
+		inMemory, inMemoryErr := read(pyjson.NewBytes(data))
+		require.Equal(t, err, bitwiseErr)
+		require.Equal(t, err, inMemoryErr)
+		require.Equal(t, fmt.Sprint(v), fmt.Sprint(bitwise), "wherever the buffer ends")
+		require.Equal(t, fmt.Sprint(v), fmt.Sprint(inMemory))
 		var at *pyjson.Error
 		if errors.As(err, &at) {
 			require.Positive(t, at.Line)
@@ -200,12 +223,9 @@ func TestTwice(t *testing.T) {
 		`{"a": [{"b": 1, "b": 2}]}`:                                           {"1:17 b"},
 		`{"a": 1, "a": 1, "a": 1, "a": 1, "a": 1, "a": 1, "a": 1}`:            {"1:10 a", "1:18 a", "1:26 a", "1:34 a", "1:42 a"},
 	} {
-		f := &pyjson.File{Name: "x.json"}
-		require.NoError(t, f.Read(fstest.MapFS{"x.json": {Data: []byte(text)}}, (*pyjson.Reader).Skip))
 		var got []string
-		for _, w := range f.Warnings {
-			require.Equal(t, result.Contradicts, w.Kind)
-			got = append(got, fmt.Sprintf("%d:%d %s", w.Line, w.Col, w.Key))
+		for _, key := range pyjson.Twice([]byte(text)) {
+			got = append(got, fmt.Sprintf("%d:%d %s", key.Line, key.Col, key.Str))
 		}
 		require.Equal(t, want, got, text)
 	}

@@ -8,46 +8,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/profllm/profllm/pkg/hostlist"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/result"
 )
 
 // imageKey is the one setting that may differ between runs that are alike: an image
 // that got slower is what a comparison looks for.
 const imageKey = result.ImageSetting
-
-// Key is the same for runs that measure the same, see result.SeriesKey. Image, driver
-// and nodes are not in it; they are named where a number changed.
-func (r *Run) Key() string { return result.SeriesKey(r.Settings, r.Result) }
-
-func (r *Run) engine() string {
-	if r.Result == nil || r.Result.Provenance == nil {
-		return ""
-	}
-	return r.Result.Provenance.Engine
-}
-
-func (r *Run) gpu() string { return r.Result.GPU() }
-
-// Surroundings lists what may make the number of a run another although it was
-// asked for the same, always the same names; values are "" where they are not known.
-func (r *Run) Surroundings() []Setting {
-	var nodes, image, digest, version, revision, driver, power string
-	if res := r.Result; res != nil {
-		if p := res.Placement; p != nil {
-			nodes = hostlist.Format(p.Nodes)
-		}
-		if p := res.Provenance; p != nil {
-			image, digest, version, revision = p.Image, p.ImageDigest, p.EngineVersion, p.ModelRevision
-		}
-		if s := res.System; s != nil && s.HardwareInfo != nil {
-			if driver = s.HardwareInfo.Driver; s.HardwareInfo.GPUPowerLimitW != nil {
-				power = fmt.Sprintf("%g W", *s.HardwareInfo.GPUPowerLimitW)
-			}
-		}
-	}
-	return []Setting{{"nodes", nodes}, {"image", image}, {"digest", digest}, {"engine", version}, {"GPU", r.gpu()}, {"driver", driver}, {"revision", revision}, {"power limit", power}}
-}
 
 // required is what must be the same in two runs that are compared at all: a client
 // that asks for something else, or another machine, makes other numbers.
@@ -58,15 +25,20 @@ var required = []struct {
 }{
 	{"endpoint", []string{"bench_cmd_args.endpoint"}, func(b *result.Benchmark) string { return b.Endpoint }},
 	{tokenizerField, tokenizerKeys, none},
-	{"data", []string{"bench_cmd_args.dataset_path", "bench_cmd_args.dataset_name"}, func(b *result.Benchmark) string { return b.DatasetName }},
-	{"input tokens", []string{"bench_cmd_args.random_input_len", "bench_cmd_args.input_tokens"}, func(b *result.Benchmark) string { return whole(b.InputTokens) }},
-	{"output tokens", []string{"bench_cmd_args.random_output_len", "bench_cmd_args.output_tokens"}, func(b *result.Benchmark) string { return whole(b.OutputTokens) }},
+	{"data", []string{"bench_cmd_args.dataset_path", "bench_cmd_args.dataset_name"},
+		func(b *result.Benchmark) string { return b.DatasetName }},
+	{"input tokens", []string{"bench_cmd_args.random_input_len", "bench_cmd_args.input_tokens"},
+		func(b *result.Benchmark) string { return whole(b.InputTokens) }},
+	{"output tokens", []string{"bench_cmd_args.random_output_len", "bench_cmd_args.output_tokens"},
+		func(b *result.Benchmark) string { return whole(b.OutputTokens) }},
 }
 
 const tokenizerField = "tokenizer"
 
 // tokenizerKeys name the tokenizer; without one of the first it is the model's.
-var tokenizerKeys = []string{"bench_cmd_args.tokenizer", "cmd_args.tokenizer", "cmd_args.decode.tokenizer", result.ModelSetting}
+var tokenizerKeys = []string{
+	"bench_cmd_args.tokenizer", "cmd_args.tokenizer", "cmd_args.decode.tokenizer", result.ModelSetting,
+}
 
 func none(*result.Benchmark) string { return "" }
 
@@ -91,8 +63,8 @@ func (u Unlike) String() string {
 }
 
 // requirements are a run's values of what must be the same.
-func (r *Run) requirements() []Setting {
-	var list []Setting
+func requirements(r *records.Run) []records.Setting {
+	var list []records.Setting
 	for _, f := range required {
 		value := ""
 		for _, k := range f.keys {
@@ -101,37 +73,69 @@ func (r *Run) requirements() []Setting {
 		if value == "" && r.Result != nil {
 			value = f.of(&r.Result.Config.Benchmark)
 		}
-		list = append(list, Setting{f.name, value})
+		list = append(list, records.Setting{Key: f.name, Value: value})
 	}
-	return append(list, Setting{"GPU", r.gpu()})
+	return append(list, records.Setting{Key: "GPU", Value: r.GPU()})
 }
 
 // unlike says what forbids to compare two sets of runs, and in what else they
 // differ. What must be the same and is known of one side only differs, and forbids
 // nothing.
-func unlike(a, b []*Run) (refused, differs []Unlike) {
-	within := func(field string, of func(*Run) string) {
-		if !slices.ContainsFunc(refused, func(u Unlike) bool { return u.Field == field }) {
-			refused = append(refused, Unlike{field, mixture(a, of), mixture(b, of)})
+func unlike(a, b []*records.Run) (refused, differs []Unlike) {
+	if refused = mixtures(a, b); len(refused) > 0 {
+		return refused, nil // a side is no set of runs that are alike
+	}
+	refused, differs, covered := unmet(a, b)
+	for _, k := range records.Differing([]*records.Run{a[0], b[0]}) {
+		if !covered[k] {
+			differs = append(differs, Unlike{k, settingOf(a, k), settingOf(b, k)})
 		}
 	}
-	for _, side := range [][]*Run{a, b} {
-		for _, k := range differing(side) {
-			within(k, func(r *Run) string { return r.Settings[k] })
+	known := func(field string, of func(*records.Run) string) {
+		if x, y := valuesOf(a, of), valuesOf(b, of); x != y && x != "" && y != "" {
+			differs = append(differs, Unlike{field, x, y})
+		}
+	}
+	for _, f := range recorded[1:] {
+		known(f.name, f.of)
+	}
+	for i, s := range a[0].Surroundings() {
+		if s.Key != "GPU" { // required
+			known(surroundingField[s.Key], func(r *records.Run) string { return r.Surroundings()[i].Value })
+		}
+	}
+	slices.SortStableFunc(differs, func(a, b Unlike) int { return strings.Compare(a.Field, b.Field) })
+	return refused, slices.CompactFunc(differs, func(a, b Unlike) bool { return a.Field == b.Field })
+}
+
+// mixtures are the settings, and what the key of a run has, that are not the same
+// within one of two sets.
+func mixtures(a, b []*records.Run) (list []Unlike) {
+	within := func(field string, of func(*records.Run) string) {
+		if !slices.ContainsFunc(list, func(u Unlike) bool { return u.Field == field }) {
+			list = append(list, Unlike{field, mixture(a, of), mixture(b, of)})
+		}
+	}
+	for _, side := range [][]*records.Run{a, b} {
+		for _, k := range records.Differing(side) {
+			within(k, func(r *records.Run) string { return r.Settings[k] })
 		}
 		for _, f := range recorded[:2] {
-			if slices.ContainsFunc(side, func(r *Run) bool { return f.of(r) != f.of(side[0]) }) {
+			if slices.ContainsFunc(side, func(r *records.Run) bool { return f.of(r) != f.of(side[0]) }) {
 				within(f.name, f.of)
 			}
 		}
 	}
-	if len(refused) > 0 {
-		return refused, nil // a side is no set of runs that are alike
-	}
-	covered := map[string]bool{}
-	for i, name := range a[0].requirements() {
-		x := valuesOf(a, func(r *Run) string { return r.requirements()[i].Value })
-		y := valuesOf(b, func(r *Run) string { return r.requirements()[i].Value })
+	return list
+}
+
+// unmet are the requirements that two sets of runs do not share, and those of which it
+// is not known whether they do. covered are the settings that they speak of.
+func unmet(a, b []*records.Run) (refused, differs []Unlike, covered map[string]bool) {
+	covered = map[string]bool{}
+	for i, name := range requirements(a[0]) {
+		x := valuesOf(a, func(r *records.Run) string { return requirements(r)[i].Value })
+		y := valuesOf(b, func(r *records.Run) string { return requirements(r)[i].Value })
 		u := Unlike{name.Key, x, y}
 		if name.Key == tokenizerField && sameTokenizer(a, b) {
 			continue // another model, if it is one, is told as what it is
@@ -150,42 +154,22 @@ func unlike(a, b []*Run) (refused, differs []Unlike) {
 			}
 		}
 	}
-	for _, k := range differing([]*Run{a[0], b[0]}) {
-		if !covered[k] {
-			differs = append(differs, Unlike{k, settingOf(a, k), settingOf(b, k)})
-		}
-	}
-	for _, f := range recorded[1:] {
-		if x, y := valuesOf(a, f.of), valuesOf(b, f.of); x != y && x != "" && y != "" {
-			differs = append(differs, Unlike{f.name, x, y})
-		}
-	}
-	for i, s := range a[0].Surroundings() {
-		if s.Key == "GPU" {
-			continue // required
-		}
-		of := func(r *Run) string { return r.Surroundings()[i].Value }
-		if x, y := valuesOf(a, of), valuesOf(b, of); x != y && x != "" && y != "" {
-			differs = append(differs, Unlike{surroundingField[s.Key], x, y})
-		}
-	}
-	slices.SortStableFunc(differs, func(a, b Unlike) int { return strings.Compare(a.Field, b.Field) })
-	return refused, slices.CompactFunc(differs, func(a, b Unlike) bool { return a.Field == b.Field })
+	return refused, differs, covered
 }
 
 // sameTokenizer reports whether two sets of runs cut text alike. The digest of the
 // tokenizer's file decides where all runs have it. Else the names do, and models whose
 // names differ in their precision and in who made them have one: quantizing changes
 // weights (FP8 of a BF16 model).
-func sameTokenizer(a, b []*Run) bool {
+func sameTokenizer(a, b []*records.Run) bool {
 	runs := slices.Concat(a, b)
-	digest := func(r *Run) string {
+	digest := func(r *records.Run) string {
 		if r.Result == nil || r.Result.Provenance == nil || r.Settings["bench_cmd_args.tokenizer"] != "" {
 			return "" // the client has one of its own
 		}
 		return r.Result.Provenance.TokenizerDigest
 	}
-	value := func(r *Run) string {
+	value := func(r *records.Run) string {
 		for _, k := range tokenizerKeys {
 			if v := r.Settings[k]; v != "" {
 				return weightless(v)
@@ -193,18 +177,19 @@ func sameTokenizer(a, b []*Run) bool {
 		}
 		return ""
 	}
-	if !slices.ContainsFunc(runs, func(r *Run) bool { return digest(r) == "" }) {
+	if !slices.ContainsFunc(runs, func(r *records.Run) bool { return digest(r) == "" }) {
 		value = digest
 	}
 	first := value(runs[0])
-	return first != "" && !slices.ContainsFunc(runs, func(r *Run) bool { return value(r) != first })
+	return first != "" && !slices.ContainsFunc(runs, func(r *records.Run) bool { return value(r) != first })
 }
 
 // weightless is a model's name without whose it is, and without what says how its
 // weights are stored.
 func weightless(model string) string {
 	name := strings.ToLower(result.ModelName(model))
-	name = strings.TrimPrefix(name[strings.LastIndexByte(name, '/')+1:], "meta-") // as in Meta-Llama-3.1, which others call Llama-3.1
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	name = strings.TrimPrefix(name, "meta-") // as in Meta-Llama-3.1, which others call Llama-3.1
 	words := strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' })
 	kept := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return slices.Contains(precisions, w) })
 	if len(kept) == 0 {
@@ -214,15 +199,17 @@ func weightless(model string) string {
 }
 
 // precisions are the words by which names tell how weights are stored.
-var precisions = strings.Fields(`bf16 fp32 fp16 f16 fp8 fp4 nvfp4 mxfp4 mxfp8 int8 int4 w8a8 w8a16 w4a16 w4a8 w4a4 4bit 8bit
-	awq gptq bnb gguf marlin quantized dynamic block`)
+var precisions = strings.Fields(`bf16 fp32 fp16 f16 fp8 fp4 nvfp4 mxfp4 mxfp8 int8 int4 w8a8 w8a16 w4a16 w4a8 w4a4
+	4bit 8bit awq gptq bnb gguf marlin quantized dynamic block`)
 
 // recorded is what no setting says; the first two are part of a run's key.
 var recorded = []struct {
 	name string
-	of   func(*Run) string
+	of   func(*records.Run) string
 }{
-	{"GPU", (*Run).gpu}, {"engine", (*Run).engine}, {"client", func(r *Run) string { return r.Result.Config.Benchmark.Kind }},
+	{"GPU", (*records.Run).GPU},
+	{"engine", (*records.Run).Engine},
+	{"client", func(r *records.Run) string { return r.Result.Config.Benchmark.Kind }},
 }
 
 // surroundingField names a surrounding among settings.
@@ -233,9 +220,13 @@ var surroundingField = map[string]string{
 
 const nodesField = "nodes"
 
-// causes counts the differences that may each be the reason of another number: the
-// digest and the version are of the image, and nodes are seldom the same twice.
-func causes(differs []Unlike) int {
+// OfNodes reports whether the nodes differ: they are seldom the same twice, and no
+// cause.
+func (u Unlike) OfNodes() bool { return u.Field == nodesField }
+
+// Causes counts the differences that may each be the reason of another number: the
+// digest and the version are of the image.
+func Causes(differs []Unlike) int {
 	n, image := 0, 0
 	for _, u := range differs {
 		switch u.Field {
@@ -249,16 +240,16 @@ func causes(differs []Unlike) int {
 	return n + image
 }
 
-// causal says in a line what differences mean for whoever looks for a reason; "" if
+// Causal says in a line what differences mean for whoever looks for a reason; "" if
 // nothing differs that could be one.
-func causal(differs []Unlike) string {
+func Causal(differs []Unlike) string {
 	var other []string
 	for _, u := range differs {
-		if u.Field != nodesField {
+		if !u.OfNodes() {
 			other = append(other, u.String())
 		}
 	}
-	switch n := causes(differs); n {
+	switch n := Causes(differs); n {
 	case 0:
 		return ""
 	case 1:
@@ -268,22 +259,22 @@ func causal(differs []Unlike) string {
 	}
 }
 
-func settingOf(runs []*Run, key string) string {
-	return valuesOf(runs, func(r *Run) string { return r.Settings[key] })
+func settingOf(runs []*records.Run, key string) string {
+	return valuesOf(runs, func(r *records.Run) string { return r.Settings[key] })
 }
 
 // mixture is valuesOf with a word for the runs of which it is not known, beside those of
 // which it is.
-func mixture(runs []*Run, of func(*Run) string) string {
+func mixture(runs []*records.Run, of func(*records.Run) string) string {
 	text := valuesOf(runs, of)
-	if text != "" && slices.ContainsFunc(runs, func(r *Run) bool { return of(r) == "" }) {
+	if text != "" && slices.ContainsFunc(runs, func(r *records.Run) bool { return of(r) == "" }) {
 		text += ", " + notKnown
 	}
 	return text
 }
 
 // valuesOf lists the values of runs, each once, sorted.
-func valuesOf(runs []*Run, of func(*Run) string) string {
+func valuesOf(runs []*records.Run, of func(*records.Run) string) string {
 	have := map[string]bool{}
 	for _, r := range runs {
 		have[of(r)] = true

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/report"
 )
 
@@ -20,6 +21,9 @@ import (
 //
 //	go test ./pkg/report -run TestNullCalibration -v -calibrate 10000
 var calibrate = flag.Int("calibrate", 0, "null reports of each kind; 0: 10000 of comparisons and 2000 of series, 500 of either where what matters is the limit")
+
+// update rewrites the table of TestPowerTable.
+var update = flag.Bool("update", false, "rewrite the table of the documentation")
 
 const claimed = 0.05 // of the reports on runs that are all alike, at most, find a change
 
@@ -64,11 +68,11 @@ func (m machine) runs(metrics, n int, shift float64) [][]float64 {
 	return out
 }
 
-func judged(t *testing.T) []report.Metric {
+func judged(t *testing.T) []metric.Metric {
 	t.Helper()
-	var list []report.Metric
+	var list []metric.Metric
 	for _, key := range []string{"output_throughput", "median_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "p99_tpot_ms"} {
-		m, err := report.FindMetric(key)
+		m, err := metric.Find(key)
 		require.NoError(t, err)
 		list = append(list, m)
 	}
@@ -83,7 +87,7 @@ type question struct {
 }
 
 // answer asks it of runs whose first metric is shifted, of a series in the middle.
-func (q question) answer(metrics []report.Metric, m machine, shift float64) (all, first report.Outcome, err error) {
+func (q question) answer(metrics []metric.Metric, m machine, shift float64) (all, first report.Outcome, err error) {
 	if !q.series {
 		j, err := report.Judge(metrics, m.runs(len(metrics), q.n, 0), m.runs(len(metrics), q.n, shift))
 		if err != nil {

@@ -5,26 +5,28 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
+
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/records"
 )
 
 // Comparison is the runs of one group beside each other.
 type Comparison struct {
-	Group    string    `json:"group"`
-	By       []Setting `json:"by,omitempty"`
-	Kind     Kind      `json:"kind,omitempty"`
-	Columns  []Column  `json:"columns"`
-	Sections []Section `json:"sections"`
-	Apart    []string  `json:"apart,omitempty"` // labels of the group's runs that are not usable
+	Group    string            `json:"group"`
+	By       []records.Setting `json:"by,omitempty"`
+	Kind     records.Kind      `json:"kind,omitempty"`
+	Columns  []Column          `json:"columns"`
+	Sections []Section         `json:"sections"`
+	Apart    []string          `json:"apart,omitempty"` // labels of the group's runs that are not usable
 }
 
 // Column is one run of a comparison.
 type Column struct {
-	Name       string    `json:"name"`                 // unique in the report
-	Label      string    `json:"label"`                // the difference as key=value …, or <group>.<index>
-	Difference []Setting `json:"difference,omitempty"` // settings in which the group's runs differ
-	Verdict    Verdict   `json:"verdict"`
-	Dir        string    `json:"dir"`
+	Name       string            `json:"name"`                 // unique in the report
+	Label      string            `json:"label"`                // the difference as key=value …, or <group>.<index>
+	Difference []records.Setting `json:"difference,omitempty"` // settings in which the group's runs differ
+	Verdict    Verdict           `json:"verdict"`
+	Dir        string            `json:"dir"`
 }
 
 // Section is one table of a comparison.
@@ -36,9 +38,9 @@ type Section struct {
 
 // Row is one metric; len(Values) == columns.
 type Row struct {
-	Metric
-	Values     []Value     `json:"values"`
-	Difference *Difference `json:"difference,omitempty"` // with exactly two columns
+	metric.Metric
+	Values     []metric.Value `json:"values"`
+	Difference *Difference    `json:"difference,omitempty"` // with exactly two columns
 }
 
 // Difference is the second value less the first, as every comparison has it. It says
@@ -51,12 +53,12 @@ type Difference struct {
 // sections of CloudAI's comparison.
 var sections = []struct {
 	name, axis string
-	metrics    []Metric
+	metrics    []metric.Metric
 }{
-	{"Latency", "Latency (ms)", []Metric{meanTTFT, medianTTFT, p99TTFT, meanTPOT, medianTPOT, p99TPOT}},
-	{"Successful Prompts", "Prompts / %", []Metric{successful, successShare}},
-	{"Throughput", "Throughput", []Metric{throughput, perUser, perGPU}},
-	{"Quality", "Score", []Metric{accuracy}},
+	{"Latency", "Latency (ms)", slices.Concat(metric.TTFT, metric.TPOT)},
+	{"Successful Prompts", "Prompts / %", []metric.Metric{metric.Successful, metric.SuccessShare}},
+	{"Throughput", "Throughput", []metric.Metric{metric.Throughput, metric.PerUser, metric.PerGPU}},
+	{"Quality", "Score", []metric.Metric{metric.Accuracy}},
 }
 
 func (r *Report) addComparisons(keys []string) {
@@ -64,7 +66,7 @@ func (r *Report) addComparisons(keys []string) {
 	groups := map[string][]*Entry{}
 	for i := range r.Runs {
 		e := &r.Runs[i]
-		if e.Group == "" || e.offlineOnly() {
+		if e.Group == "" || e.OfflineOnly() {
 			continue
 		}
 		if groups[e.Group] == nil {
@@ -73,12 +75,12 @@ func (r *Report) addComparisons(keys []string) {
 		groups[e.Group] = append(groups[e.Group], e)
 	}
 	for _, name := range order {
-		r.Comparisons = append(r.Comparisons, compare(name, groupOf(groups[name][0].run, keys), groups[name]))
+		r.Comparisons = append(r.Comparisons, compare(name, groupOf(groups[name][0].Run, keys), groups[name]))
 	}
 }
 
 // compare puts the usable runs of a group beside each other.
-func compare(name string, by []Setting, entries []*Entry) Comparison {
+func compare(name string, by []records.Setting, entries []*Entry) Comparison {
 	c := Comparison{Group: name, By: by, Kind: entries[0].Kind}
 	var shown []*Entry
 	for _, e := range entries {
@@ -91,19 +93,19 @@ func compare(name string, by []Setting, entries []*Entry) Comparison {
 	if len(shown) == 0 {
 		return c
 	}
-	runs := make([]*Run, len(shown))
+	runs := make([]*records.Run, len(shown))
 	for i, e := range shown {
-		runs[i] = e.run
+		runs[i] = e.Run
 	}
-	keys := differing(runs)
+	keys := records.Differing(runs)
 	for i, e := range shown {
 		col := Column{Name: e.Label, Verdict: e.Verdict, Dir: e.Dir}
 		for _, k := range keys {
-			if v, ok := e.run.Settings[k]; ok {
-				col.Difference = append(col.Difference, Setting{k, v})
+			if v, ok := e.Run.Settings[k]; ok {
+				col.Difference = append(col.Difference, records.Setting{Key: k, Value: v})
 			}
 		}
-		if col.Label = joined(col.Difference); col.Label == "" {
+		if col.Label = records.Join(col.Difference); col.Label == "" {
 			col.Label = fmt.Sprintf("%s.%d", name, i)
 		}
 		c.Columns = append(c.Columns, col)
@@ -118,15 +120,7 @@ func compare(name string, by []Setting, entries []*Entry) Comparison {
 	return c
 }
 
-func joined(settings []Setting) string {
-	parts := make([]string, len(settings))
-	for i, s := range settings {
-		parts[i] = s.String()
-	}
-	return strings.Join(parts, " ")
-}
-
-func newRow(m Metric, runs []*Run) Row {
+func newRow(m metric.Metric, runs []*records.Run) Row {
 	row := Row{Metric: m}
 	for _, r := range runs {
 		row.Values = append(row.Values, m.Of(r.Result))
@@ -138,7 +132,7 @@ func newRow(m Metric, runs []*Run) Row {
 }
 
 // difference is nil unless both values are numbers.
-func difference(a, b Value) *Difference {
+func difference(a, b metric.Value) *Difference {
 	if a.Number == nil || b.Number == nil {
 		return nil
 	}
@@ -156,7 +150,7 @@ var ErrNoPair = errors.New("no run of the first has a partner in the second")
 // sides have one run of a test the two are shown beside each other, else what their
 // numbers prove is judged; metrics are what is judged, nil for the usual ones. Tests
 // without a partner are notes. Simulated and measured runs are never compared.
-func Pair(a, b []Run, metrics []Metric) (*Report, error) {
+func Pair(a, b []records.Run, metrics []metric.Metric) (*Report, error) {
 	first, second := sets(a), sets(b)
 	only := len(first) == 1 && len(second) == 1
 	return hold(first, second, question{metrics: metrics}, func(x, y set) bool { return only || x.name == y.name })
@@ -164,9 +158,9 @@ func Pair(a, b []Run, metrics []Metric) (*Report, error) {
 
 // hold judges the sets that belong together.
 func hold(first, second []set, q question, together func(x, y set) bool) (*Report, error) {
-	r := &Report{Schema: Schema, without: []Part{PartStatus, PartPerTest, PartSweeps}}
+	r := &Report{Schema: Schema, Without: []Part{PartStatus, PartPerTest, PartSweeps}}
 	if q.asked = q.metrics != nil; !q.asked {
-		q.metrics = judgedMetrics
+		q.metrics = metric.Usual
 	}
 	taken := map[string]bool{}
 	for _, x := range first {
@@ -200,16 +194,16 @@ func hold(first, second []set, q question, together func(x, y set) bool) (*Repor
 }
 
 // all are the runs of sets.
-func all(sets []set) []*Run {
-	var runs []*Run
+func all(sets []set) []*records.Run {
+	var runs []*records.Run
 	for _, s := range sets {
 		runs = append(runs, s.runs...)
 	}
 	return runs
 }
 
-func pointers(runs []Run) []*Run {
-	list := make([]*Run, len(runs))
+func pointers(runs []records.Run) []*records.Run {
+	list := make([]*records.Run, len(runs))
 	for i := range runs {
 		list[i] = &runs[i]
 	}
@@ -218,19 +212,19 @@ func pointers(runs []Run) []*Run {
 
 // oneBesideOne cites NVIDIA/aicr#1197 and tenstorrent/tt-metal#55047.
 const oneBesideOne = "no significance is claimed: one run beside one says nothing about how much either varies; " +
-	"runs of one configuration were seen to differ by a CV of 0.1 to 0.33 % on a fixed machine and of 20 % on a shared one, " +
-	"and at a CV of 2 % one pair in 13 differs by more than 5 %"
+	"runs of one configuration were seen to differ by a CV of 0.1 to 0.33 % on a fixed machine " +
+	"and of 20 % on a shared one, and at a CV of 2 % one pair in 13 differs by more than 5 %"
 
 // set is the runs of a test: its iterations and repeats.
 type set struct {
 	name  string // as Case.String
 	title string // as Case.Title
 	phase string
-	runs  []*Run
+	runs  []*records.Run
 }
 
 // sets parts runs by test, phase and step, in their order.
-func sets(runs []Run) []set {
+func sets(runs []records.Run) []set {
 	var list []set
 	for i := range runs {
 		r := &runs[i]
@@ -247,17 +241,54 @@ func sets(runs []Run) []set {
 
 // pair judges two sets, and shows them beside each other if they are of one run.
 func (r *Report) pair(a, b set, q question) error {
-	name := a.title
-	if b.title != name {
-		name += " and " + b.title
+	title := a.title
+	if b.title != title {
+		title += " and " + b.title
 	}
-	one := len(a.runs) == 1 && len(b.runs) == 1 && !q.pairs
-	q.one = one
+	q.one = len(a.runs) == 1 && len(b.runs) == 1 && !q.pairs
+	entries, err := sideBySide(a, b, q.one)
+	if err != nil {
+		return err
+	}
+	kind, err := oneKind(entries)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Kind.Simulated() {
+			r.Simulated++
+		}
+		if q.one && !e.Best() {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s is %s: %s", e.Dir, e.Verdict, e.Reason))
+		}
+		r.Runs = append(r.Runs, *e)
+	}
+	j, err := judge(title, a.runs, b.runs, q)
+	if err != nil {
+		return err
+	}
+	r.Judgements = append(r.Judgements, *j)
+	if q.one {
+		for _, e := range entries {
+			e.Usable = true // asked for by name: shown with its verdict
+		}
+		title := a.runs[0].Case.Title()
+		if other := b.runs[0].Case.Title(); other != title {
+			title += " and " + other
+		}
+		r.Comparisons = append(r.Comparisons, compare(title+kind.Suffix(), nil, entries))
+	}
+	return nil
+}
+
+// sideBySide are the runs of two sets, A1, A2 and so on against B1 and so on, or A
+// against B.
+func sideBySide(a, b set, one bool) ([]*Entry, error) {
 	var entries []*Entry
 	for i, s := range []set{a, b} {
 		for k, run := range s.runs {
 			if one && run.Result == nil {
-				return fmt.Errorf("%s: %s", run.Dir, run.Problem)
+				return nil, fmt.Errorf("%s: %s", run.Dir, run.Problem)
 			}
 			e := newEntry(run)
 			if e.Label = string(rune('A' + i)); !one {
@@ -266,63 +297,36 @@ func (r *Report) pair(a, b set, q question) error {
 			entries = append(entries, &e)
 		}
 	}
-	kind := entries[0]
-	for _, e := range entries {
-		if e.run.Result == nil {
-			continue
-		}
-		if kind.run.Result == nil {
-			kind = e
-		}
-		if kind.Kind != e.Kind {
-			return fmt.Errorf("%s is %s and %s is %s: they are never compared", kind.Dir, kindWord(kind.Kind), e.Dir, kindWord(e.Kind))
-		}
-	}
-	for _, e := range entries {
-		if e.Kind.Simulated() {
-			r.Simulated++
-		}
-		if one && !e.best() {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s is %s: %s", e.Dir, e.Verdict, e.Reason))
-		}
-		r.Runs = append(r.Runs, *e)
-	}
-	j, err := judge(name, a.runs, b.runs, q)
-	if err != nil {
-		return err
-	}
-	r.Judgements = append(r.Judgements, *j)
-	if one {
-		for _, e := range entries {
-			e.Usable = true // asked for by name: shown with its verdict
-		}
-		title := a.runs[0].Case.Title()
-		if other := b.runs[0].Case.Title(); other != title {
-			title += " and " + other
-		}
-		r.Comparisons = append(r.Comparisons, compare(title+kindSuffix(kind.Kind), nil, entries))
-	}
-	return nil
+	return entries, nil
 }
 
-func kindWord(k Kind) string {
-	if k == Measured {
-		return "measured"
+// oneKind is the kind of the runs that have a record; several are an error.
+func oneKind(entries []*Entry) (records.Kind, error) {
+	first := entries[0]
+	for _, e := range entries {
+		if e.Run.Result == nil {
+			continue
+		}
+		if first.Run.Result == nil {
+			first = e
+		}
+		if first.Kind != e.Kind {
+			return "", fmt.Errorf("%s is %s and %s is %s: they are never compared",
+				first.Dir, first.Kind.Word(), e.Dir, e.Kind.Word())
+		}
 	}
-	return string(k)
+	return first.Kind, nil
 }
 
 // Bad reports whether two sets of runs must not be taken as they are: the second got
 // worse, they cannot be compared, or a side has no run that can be believed; or
 // whether a series got worse at its end, or none has a run that can be believed.
 func (r *Report) Bad() bool {
-	if len(r.LeftOut) > 0 && len(r.Trends) == 0 || slices.ContainsFunc(r.Trends, func(t Trend) bool { return t.Verdict == Regressed }) {
-		return true
-	}
-	for _, j := range r.Judgements {
-		if j.Verdict == Regressed || j.Verdict == NotComparable || len(j.First.Runs) == 0 || len(j.Second.Runs) == 0 {
-			return true
-		}
-	}
-	return false
+	return len(r.LeftOut) > 0 && len(r.Trends) == 0 ||
+		slices.ContainsFunc(r.Trends, func(t Trend) bool { return t.Verdict == Regressed }) ||
+		slices.ContainsFunc(r.Judgements, Judgement.bad)
+}
+
+func (j Judgement) bad() bool {
+	return j.Verdict == Regressed || j.Verdict == NotComparable || len(j.First.Runs) == 0 || len(j.Second.Runs) == 0
 }

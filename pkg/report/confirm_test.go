@@ -9,43 +9,9 @@ import (
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/report/format"
 	"github.com/profllm/profllm/pkg/result"
 )
-
-// turns writes pairs of runs in the order A B B A. Every run is slower than the one
-// before by drift, in percent of the first; those of the second side by slower.
-func turns(t *testing.T, pairs int, drift, slower float64, edits ...func(side string, i int, r *result.Result)) {
-	t.Helper()
-	for i := range pairs {
-		for k, side := range []string{"first", "second"} {
-			turn := 2*i + k
-			if i%2 == 1 {
-				turn = 2*i + 1 - k
-			}
-			x := 1 - (drift*float64(turn)+slower*float64(k))/100 + noise[turn%len(noise)]/400
-			r := recordOf(numbers{throughput: 1000 * x, ttft: 50, gpu: "H100"})
-			r.RunID = fmt.Sprintf("exp_20260102_030405_%06x", turn)
-			r.Provenance = &result.Provenance{Profllm: "1", Engine: "vllm", EngineVersion: "1", Image: "image:1"}
-			for _, e := range edits {
-				e(side, i, r)
-			}
-			writeRecord(t, fmt.Sprintf("%s/a/%d", side, i), r)
-		}
-	}
-}
-
-func confirm(t *testing.T, names ...string) *report.Report {
-	t.Helper()
-	var metrics []report.Metric
-	for _, name := range names {
-		m, err := report.FindMetric(name)
-		require.NoError(t, err)
-		metrics = append(metrics, m)
-	}
-	r, err := report.Confirm(load(t, "first"), load(t, "second"), metrics)
-	require.NoError(t, err)
-	return r
-}
 
 // What runs that alternate have in common is not in the verdict: of a machine that
 // gets slower all the time the pairs prove what the two sets alone do not.
@@ -76,7 +42,7 @@ func TestConfirm(t *testing.T) {
 			r := confirm(t, c.metrics...)
 			require.Len(t, r.Judgements, 1)
 			j := r.Judgements[0]
-			v := metric(t, j, "output_throughput")
+			v := verdictOf(t, j, "output_throughput")
 			require.Equal(t, c.want, v.Verdict, v.Why)
 			require.Equal(t, c.want == report.Regressed, r.Bad())
 			require.Equal(t, c.pairs, v.Paired.N)
@@ -88,7 +54,7 @@ func TestConfirm(t *testing.T) {
 				require.Greater(t, *v.P, 0.01)
 			}
 			var out bytes.Buffer
-			require.NoError(t, r.Text(&out))
+			require.NoError(t, format.Text(&out, r))
 			require.Contains(t, out.String(), "unpaired shift %")
 			require.Contains(t, out.String(), "finds from %")
 		})
@@ -136,7 +102,7 @@ func TestConfirmPhases(t *testing.T) {
 			p.Loads = append(p.Loads, busy)
 			writePlan(t, dir, p)
 			for k, phase := range []string{"quiet", "busy"} {
-				r := recordOf(numbers{throughput: 100*float64(k+1) + float64(i), ttft: 50})
+				r := recordOf(numbers{Throughput: 100*float64(k+1) + float64(i), TTFT: 50})
 				r.RunID = dir + phase
 				writeRecord(t, dir+"/"+phase, r)
 			}
@@ -169,7 +135,7 @@ func TestSeriesOfRepeats(t *testing.T) {
 		l.Repeat = &plan.Repeat{Group: "g", Index: i, Of: 9, Until: &plan.Until{Percent: 2, Metrics: []string{"output_throughput"}}}
 		p.Loads = append(p.Loads, l)
 		if i < 6 {
-			r := recordOf(numbers{throughput: 1000 + noise[i], ttft: 50})
+			r := recordOf(numbers{Throughput: 1000 + noise[i], TTFT: 50})
 			r.RunID, r.Repeats = l.Name, &result.Repeats{Group: "g", Index: i, Of: 9, Series: until}
 			writeRecord(t, dir+"/"+l.Name, r)
 		}
@@ -179,9 +145,8 @@ func TestSeriesOfRepeats(t *testing.T) {
 	require.Len(t, r.Runs, 6)
 	require.Len(t, r.Repeats, 1)
 	require.Len(t, r.Repeats[0].Series, 1, "one line for one start of the server")
-	var out bytes.Buffer
-	require.NoError(t, r.Text(&out))
-	require.Contains(t, out.String(), "agg: 6 repeats, to know the median of output_throughput to ±2 %; stopped: precise, known to ±0.3 %; saved 3 repeats, 4.5 node-minutes")
+	out := text(t, r)
+	require.Contains(t, out, "agg: 6 repeats, to know the median of output_throughput to ±2 %; stopped: precise, known to ±0.3 %; saved 3 repeats, 4.5 node-minutes")
 }
 
 // The two tests of a confirmation may have one name and differ in the image alone: they
@@ -196,7 +161,7 @@ func TestSidesAreNotOneTest(t *testing.T) {
 			p := planOf(dir, "a")
 			p.Iteration, p.Image = i, fmt.Sprintf("image:%d", k)
 			writePlan(t, dir, p)
-			r := recordOf(numbers{throughput: 1000, ttft: 50})
+			r := recordOf(numbers{Throughput: 1000, TTFT: 50})
 			r.RunID = fmt.Sprintf("exp_20260102_030405_%06x", 2*i+k)
 			writeRecord(t, dir, r)
 		}

@@ -2,38 +2,15 @@ package report_test
 
 import (
 	"bytes"
-	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/report/format"
 	"github.com/profllm/profllm/pkg/result"
 )
-
-// configuredRun writes a record that knows what was asked, and loads it.
-func configuredRun(t *testing.T, dir string, edit func(*result.Result)) *report.Run {
-	t.Helper()
-	r := recordOf(numbers{throughput: 1000, ttft: 50, gpu: "H100"})
-	r.Provenance = &result.Provenance{Profllm: "1", Engine: "vllm", EngineVersion: "0.11.0", Image: "image:1", ImageDigest: "sha256:1", Launcher: "pyxis",
-		Packages:    []result.Package{{Name: "torch", Version: "2.8.0"}},
-		Environment: []result.RoleEnv{{Role: "serve", Vars: map[string]string{"NCCL_DEBUG": "INFO", "VLLM_HOST_IP": "10.0.0.1"}}}}
-	r.Config.Settings = map[string]string{
-		"NUM_NODES": "1", "cmd_args.model": "m", "cmd_args.decode.max_num_seqs": "64", "bench_cmd_args.max_concurrency": "16", "extra_env_vars.A": "1", "cmd_args.docker_image_url": "image:1",
-	}
-	edit(r)
-	writeRecord(t, dir, r)
-	return &load(t, dir)[0]
-}
-
-func diff(t *testing.T, edit func(*result.Result)) *report.Delta {
-	t.Helper()
-	inTemp(t)
-	d, err := report.Diff(configuredRun(t, "one", func(*result.Result) {}), configuredRun(t, "two", edit))
-	require.NoError(t, err)
-	return d
-}
 
 // covers: PL-V30
 func TestDiff(t *testing.T) {
@@ -74,44 +51,14 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// Every form says the same, and the numbers come last.
-//
-// covers: PL-V30
-func TestDiffForms(t *testing.T) {
-	d := diff(t, func(r *result.Result) {
-		r.Config.Settings["cmd_args.decode.max_num_seqs"] = "32\x1b[31m|"
-		r.Provenance.ImageDigest, r.Simulated = "sha256:2", true
-		slowed(r, 0.5)
-	})
-	var text, page bytes.Buffer
-	require.NoError(t, d.Write(&text, "text"))
-	require.NoError(t, d.Write(&page, "markdown"))
-	for _, want := range []string{
-		"SIMULATED: at least one", "another configuration; 3 fields differ\n", "2 settings differ: not causal, a change has no one reason\n", "nothing differs in: load 1, environment 2,",
-		"== flags of decode: 1 differ, 0 the same\n", ` 32\u001b[31m|`, "-50.00",
-	} {
-		require.Contains(t, text.String(), want)
-	}
-	require.Less(t, strings.Index(text.String(), "== engine"), strings.Index(text.String(), "== numbers"))
-	require.Contains(t, page.String(), "## flags of decode: 1 differ, 0 the same\n")
-	require.Contains(t, page.String(), "| max\\_num\\_seqs | 64 | 32\\\\u001b\\[31m\\| |\n")
-	require.NotContains(t, text.String()+page.String(), "\x1b")
-	var out bytes.Buffer
-	require.NoError(t, d.Write(&out, "json"))
-	var read map[string]any
-	require.NoError(t, json.Unmarshal(out.Bytes(), &read))
-	require.Equal(t, false, read["same_configuration"])
-	require.Len(t, read["fingerprints"], 2)
-}
-
 // A record of an older version does not say what was asked: it is not taken for the
 // same.
 func TestDiffUnknown(t *testing.T) {
 	d := diff(t, func(r *result.Result) { r.Config = result.Config{Server: map[string]any{}} })
 	require.False(t, d.Same)
 	inTemp(t)
-	writeRecord(t, "old", recordOf(numbers{throughput: 1, ttft: 5}))
-	_, err := report.Diff(&load(t, "old")[0], &report.Run{Dir: "x", Problem: "no result.json yet"})
+	writeRecord(t, "old", recordOf(numbers{Throughput: 1, TTFT: 5}))
+	_, err := report.Diff(&load(t, "old")[0], &records.Run{Dir: "x", Problem: "no result.json yet"})
 	require.ErrorContains(t, err, "x: no result.json yet")
 }
 
@@ -149,7 +96,7 @@ func TestTokenizers(t *testing.T) {
 				require.False(t, j.NotCausal)
 				var text bytes.Buffer
 				r := pair(t)
-				require.NoError(t, r.Text(&text))
+				require.NoError(t, format.Text(&text, r))
 				require.Contains(t, text.String(), "one setting differs: cmd_args.model: "+c.model+" against "+c.other)
 			}
 		})
@@ -171,7 +118,7 @@ func TestRedefinedMetrics(t *testing.T) {
 	require.Empty(t, j.Metrics)
 	require.NotEmpty(t, j.Redefined)
 	var text bytes.Buffer
-	require.NoError(t, r.Text(&text))
+	require.NoError(t, format.Text(&text, r))
 	require.Contains(t, text.String(), "left out: Throughput (tok/s): version 2 of the metrics' definitions is unknown to this profllm (the other record has 1); use the newer profllm")
 	one, err := report.Pair(load(t, "one/a/0"), load(t, "two/a/0"), nil)
 	require.NoError(t, err)
@@ -192,11 +139,11 @@ func TestDiffOfImportedRuns(t *testing.T) {
 		r.Config.Settings = nil
 		r.Provenance = &result.Provenance{Imported: &result.Imported{From: "vllm bench serve"}}
 	}
-	d, err := report.Diff(configuredRun(t, "one", imported), configuredRun(t, "two", imported))
+	d, err := report.Diff(configured(t, "one", imported), configured(t, "two", imported))
 	require.NoError(t, err)
 	require.False(t, d.Same)
 	require.Equal(t, [2]string{}, d.Fingerprints)
 	var out bytes.Buffer
-	require.NoError(t, d.Write(&out, "text"))
+	require.NoError(t, format.Diff(&out, d, "text"))
 	require.Contains(t, out.String(), "whether it is one configuration is not known")
 }

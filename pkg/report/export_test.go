@@ -1,9 +1,13 @@
 package report
 
-import "github.com/profllm/profllm/pkg/result"
+import (
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/result"
+)
 
 // Judge is what Pair says of the numbers of a test: a and b hold each metric's.
-func Judge(metrics []Metric, a, b [][]float64) (Judgement, error) {
+func Judge(metrics []metric.Metric, a, b [][]float64) (Judgement, error) {
 	list := []Judgement{{}}
 	for i, m := range metrics {
 		v, err := newVerdict(m, a[i], b[i])
@@ -17,10 +21,10 @@ func Judge(metrics []Metric, a, b [][]float64) (Judgement, error) {
 }
 
 // Follow is what Trace says of the numbers of a series: xs holds each metric's.
-func Follow(metrics []Metric, xs [][]float64) (Trend, error) {
-	list := []Trend{{starts: make([]start, len(xs[0]))}}
-	for i := range list[0].starts {
-		list[0].starts[i].runs = []*Run{{Result: &result.Result{}}}
+func Follow(metrics []metric.Metric, xs [][]float64) (Trend, error) {
+	list := []Trend{{ByStart: make([]Start, len(xs[0]))}}
+	for i := range list[0].ByStart {
+		list[0].ByStart[i].Runs = []*records.Run{{Result: &result.Result{}}}
 	}
 	for i, m := range metrics {
 		x := MetricTrend{Metric: m, Floor: m.Floor()}

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/stats"
 )
@@ -12,11 +15,11 @@ import (
 // Judgement says what two sets of runs of the same test prove: by how much the
 // second differs from the first, and whether that is more than noise.
 type Judgement struct {
-	Test    string  `json:"test"` // with phase and step
-	Kind    Kind    `json:"kind,omitempty"`
-	Verdict Outcome `json:"verdict"` // the worst of the metrics'
-	First   Side    `json:"first"`   // the baseline
-	Second  Side    `json:"second"`
+	Test    string       `json:"test"` // with phase and step
+	Kind    records.Kind `json:"kind,omitempty"`
+	Verdict Outcome      `json:"verdict"` // the worst of the metrics'
+	First   Side         `json:"first"`   // the baseline
+	Second  Side         `json:"second"`
 	// NotComparable is why nothing is said of the numbers.
 	NotComparable []Unlike `json:"not_comparable,omitempty"`
 	Differs       []Unlike `json:"differs,omitempty"`
@@ -35,12 +38,12 @@ type Judgement struct {
 	// Commands make the runs that are missing.
 	Commands []string `json:"commands,omitempty"`
 
-	a, b []*Run
+	a, b []*records.Run
 }
 
 // Redefined is a metric that is not compared.
 type Redefined struct {
-	Metric
+	metric.Metric
 	Why string `json:"why"`
 }
 
@@ -59,6 +62,28 @@ const (
 )
 
 var outcomes = []Outcome{NotComparable, Regressed, Improved, Watch, TooLittle, Same, NoChange}
+
+// rank is the place of an outcome, the worst first.
+func (o Outcome) rank() int { return slices.Index(outcomes, o) }
+
+// worst is the worse of two outcomes.
+func worst(a, b Outcome) Outcome {
+	if b.rank() < a.rank() {
+		return b
+	}
+	return a
+}
+
+// tally lists outcomes with their number, worst first.
+func tally(count map[Outcome]int) string {
+	var parts []string
+	for _, o := range outcomes {
+		if count[o] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", count[o], o))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
 
 // Side is one set of runs.
 type Side struct {
@@ -85,8 +110,8 @@ type Share struct {
 }
 
 // shareOf is nil unless a run says how many questions its accuracy is of.
-func shareOf(r *Run) *Share {
-	v := accuracy.Of(r.Result).Number
+func shareOf(r *records.Run) *Share {
+	v := metric.Accuracy.Of(r.Result).Number
 	if v == nil || r.Result.Accuracy.Questions == nil {
 		return nil
 	}
@@ -110,74 +135,43 @@ func (s *Share) String() string {
 	return text
 }
 
-// judgedMetrics are those that are tested where nothing else is asked: few, because
-// each further one makes the others harder to believe.
-var judgedMetrics = []Metric{throughput, medianTTFT, p99TTFT, medianTPOT, p99TPOT, accuracy}
-
-// UsualMetrics is how many are tested where nothing else is asked.
-var UsualMetrics = len(judgedMetrics)
-
-// accuracyFloor is in percent of the score: runs of one model differ by up to a
-// point.
-const accuracyFloor = 1.0
-
-// Floor is the change, in percent, below which the metric's difference does not
-// matter.
-func (m Metric) Floor() float64 {
-	if m.Key == accuracy.Key {
-		return accuracyFloor
-	}
-	_, stat, ok := result.SplitKey(m.Key)
-	if !ok {
-		return stats.FloorThroughput
-	}
-	var rank float64
-	if stat == "max" || stat == "std" {
-		return stats.FloorTail
-	}
-	if _, err := fmt.Sscanf(stat, "p%g", &rank); err == nil && rank >= 90 {
-		return stats.FloorTail
-	}
-	return stats.FloorMedian
-}
-
 // split parts the runs of a set into those that can be compared and the others, with
 // the reason. Those of the other side, nil for none, are no news on this one.
-func split(runs []*Run, baseline bool, other []*Run) (good []*Run, apart []string) {
-	there, seen := copies{}, copies{}
+func split(runs []*records.Run, baseline bool, other []*records.Run) (good []*records.Run, apart []string) {
+	there, seen := records.Copies{}, records.Copies{}
 	for _, r := range other {
-		there.add(r)
+		there.Add(r)
 	}
 	for _, r := range runs {
 		why := ""
 		switch e := newEntry(r); {
 		case r.Result == nil, !e.Usable:
 			why = fmt.Sprintf("%s: %s", e.Verdict, e.Reason)
-		case baseline && !e.best():
+		case baseline && !e.Best():
 			why = fmt.Sprintf("%s, and so no baseline: %s", e.Verdict, e.Reason)
 		case baseline && e.Imported != "" && !r.Baseline:
 			why = fmt.Sprintf("imported from %s, and so no baseline unless that is asked for", e.Imported)
-		case there.has(r) != "":
+		case there.Has(r) != "":
 			why = "the same run as one of the first: nothing can differ"
 		default:
-			why = seen.has(r)
+			why = seen.Has(r)
 		}
 		if why != "" {
 			apart = append(apart, r.Dir+": "+why)
 			continue
 		}
-		seen.add(r)
+		seen.Add(r)
 		good = append(good, r)
 	}
 	return good, apart
 }
 
 // sideOf sums up the runs of one side.
-func sideOf(good []*Run, apart []string) Side {
+func sideOf(good []*records.Run, apart []string) Side {
 	s := Side{Runs: []string{}, Apart: apart}
 	jobs := map[string]bool{}
 	for _, r := range good {
-		jobs[r.job] = true
+		jobs[r.Job] = true
 		s.Runs = append(s.Runs, r.Dir)
 		s.Accepts = append(s.Accepts, r.Result.Validity.Set...)
 	}
@@ -197,11 +191,11 @@ func sideOf(good []*Run, apart []string) Side {
 
 // throughputMedian is the index of the run whose throughput is the median; -1 if no run has
 // one.
-func throughputMedian(runs []*Run) int {
+func throughputMedian(runs []*records.Run) int {
 	var values []float64
 	var of []int
 	for i, r := range runs {
-		if v := throughput.Of(r.Result).Number; v != nil {
+		if v := metric.Throughput.Of(r.Result).Number; v != nil {
 			values, of = append(values, *v), append(of, i)
 		}
 	}
@@ -213,7 +207,7 @@ func throughputMedian(runs []*Run) int {
 
 // question is how two sets of runs are compared.
 type question struct {
-	metrics []Metric
+	metrics []metric.Metric
 	asked   bool // by name: one that no run has is reported as well
 	one     bool // each set is one run, asked for by name
 	pairs   bool // the sets were made in pairs, told by the iteration
@@ -221,15 +215,41 @@ type question struct {
 
 // judge compares two sets of runs of one kind; conclude gives the verdicts. A suspect
 // run is never part of a baseline, but may be compared with one.
-func judge(test string, a, b []*Run, q question) (*Judgement, error) {
+func judge(test string, a, b []*records.Run, q question) (*Judgement, error) {
 	j := &Judgement{Test: test, Kind: kindOf(a)}
+	j.take(a, b, q)
+	if len(j.a) == 0 || len(j.b) == 0 {
+		return j, nil
+	}
+	for i, side := range [][]*records.Run{j.a, j.b} {
+		for _, line := range mixed(side) {
+			j.Mixed = append(j.Mixed, []string{"first: ", "second: "}[i]+line)
+		}
+	}
+	if j.NotComparable, j.Differs = unlike(j.a, j.b); len(j.NotComparable) > 0 {
+		return j, nil
+	}
+	j.NotCausal = Causes(j.Differs) > 1
+	if q.pairs {
+		j.ApartPairs = apartPairs(j.a, j.b)
+	}
+	for _, m := range q.metrics {
+		if err := j.test(m, q); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", test, m.Key, err)
+		}
+	}
+	return j, nil
+}
+
+// take chooses the runs of both sides that can be compared.
+func (j *Judgement) take(a, b []*records.Run, q question) {
 	var apartA, apartB []string
 	j.a, apartA = split(a, !q.one, nil)
-	if q.one {
-		j.b, apartB = split(b, false, nil) // nothing is claimed of one beside one
-	} else {
-		j.b, apartB = split(b, false, j.a)
+	var other []*records.Run
+	if !q.one { // nothing is claimed of one beside one
+		other = j.a
 	}
+	j.b, apartB = split(b, false, other)
 	if q.pairs {
 		first, alone := partners(j.a, j.b)
 		apartA = append(apartA, alone...)
@@ -238,58 +258,43 @@ func judge(test string, a, b []*Run, q question) (*Judgement, error) {
 		j.a, j.b = first, second
 	}
 	j.First, j.Second = sideOf(j.a, apartA), sideOf(j.b, apartB)
-	if len(j.a) == 0 || len(j.b) == 0 {
-		return j, nil
+}
+
+// test adds what the numbers of a metric say, without a verdict yet.
+func (j *Judgement) test(m metric.Metric, q question) error {
+	if why := redefined(m, slices.Concat(j.a, j.b)); why != "" {
+		j.Redefined = append(j.Redefined, Redefined{m, why})
+		return nil
 	}
-	for i, side := range [][]*Run{j.a, j.b} {
-		for _, line := range mixed(side) {
-			j.Mixed = append(j.Mixed, []string{"first: ", "second: "}[i]+line)
-		}
+	first, second := numbersOf(m, j.a), numbersOf(m, j.b)
+	if len(first) == 0 && len(second) == 0 && !q.asked {
+		return nil
 	}
-	if j.NotComparable, j.Differs = unlike(j.a, j.b); len(j.NotComparable) > 0 {
-		return j, nil
-	}
-	j.NotCausal = causes(j.Differs) > 1
-	if q.pairs {
-		j.ApartPairs = apartPairs(j.a, j.b)
-	}
-	for _, m := range q.metrics {
-		if why := redefined(m, slices.Concat(j.a, j.b)); why != "" {
-			j.Redefined = append(j.Redefined, Redefined{m, why})
-			continue
-		}
-		first, second := numbersOf(m, j.a), numbersOf(m, j.b)
-		if len(first) == 0 && len(second) == 0 && !q.asked {
-			continue
-		}
-		if len(first) == 0 || len(second) == 0 {
-			v, err := lacking(m, j.a, j.b)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %s: %w", test, m.Key, err)
-			}
-			j.Metrics = append(j.Metrics, *v)
-			continue
-		}
-		v, err := newVerdict(m, first, second)
+	if len(first) == 0 || len(second) == 0 {
+		v, err := lacking(m, j.a, j.b)
 		if err == nil {
-			err = v.permute(first, second)
+			j.Metrics = append(j.Metrics, *v)
 		}
-		if err == nil && m.Key == accuracy.Key && v.P == nil {
-			v.Answers, v.P, err = pairAnswers(j.a, j.b)
-		}
-		if err == nil && q.pairs {
-			v.Paired, err = paired(m, j.a, j.b)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", test, m.Key, err)
-		}
+		return err
+	}
+	v, err := newVerdict(m, first, second)
+	if err == nil {
+		err = v.permute(first, second)
+	}
+	if err == nil && m.Key == metric.Accuracy.Key && v.P == nil {
+		v.Answers, v.P, err = pairAnswers(j.a, j.b)
+	}
+	if err == nil && q.pairs {
+		v.Paired, err = paired(m, j.a, j.b)
+	}
+	if err == nil {
 		j.Metrics = append(j.Metrics, *v)
 	}
-	return j, nil
+	return err
 }
 
 // redefined says why the numbers of a metric must not be compared, "" if they may.
-func redefined(m Metric, runs []*Run) string {
+func redefined(m metric.Metric, runs []*records.Run) string {
 	for _, r := range runs[1:] {
 		if why := result.Redefined(m.Key, runs[0].Result.MetricsVersion, r.Result.MetricsVersion); why != "" {
 			return why
@@ -299,16 +304,16 @@ func redefined(m Metric, runs []*Run) string {
 }
 
 // kindOf is the kind of the first run with a record.
-func kindOf(runs []*Run) Kind {
+func kindOf(runs []*records.Run) records.Kind {
 	for _, r := range runs {
 		if r.Result != nil {
-			return KindOf(r.Result)
+			return records.KindOf(r.Result)
 		}
 	}
-	return Measured
+	return records.Measured
 }
 
-func numbersOf(m Metric, runs []*Run) []float64 {
+func numbersOf(m metric.Metric, runs []*records.Run) []float64 {
 	var list []float64
 	for _, r := range runs {
 		if v := m.Of(r.Result).Number; v != nil {
@@ -321,49 +326,49 @@ func numbersOf(m Metric, runs []*Run) []float64 {
 // conclude gives every metric its verdict. A metric is one of all tests that the
 // report asks, so this comes last. A gain of speed needs proof.
 func conclude(list []Judgement, proof Proven) error {
-	var ps []float64
-	var of []*MetricVerdict
+	var all pvalues
 	for i := range list {
 		for k := range list[i].Metrics {
 			v := &list[i].Metrics[k]
-			if _, _, _, p := v.deciding(); p != nil {
-				ps, of = append(ps, *p), append(of, v)
+			if _, _, _, p := v.Deciding(); p != nil {
+				all.add(*p, func(p float64) { v.AdjustedP = &p })
 			}
 		}
 	}
-	adjusted, err := stats.BenjaminiHochberg(ps)
-	if err != nil {
+	if err := all.adjust(); err != nil {
 		return err
 	}
-	for i, v := range of {
-		v.AdjustedP = &adjusted[i]
-	}
 	for i := range list {
-		j := &list[i]
-		if len(j.NotComparable) > 0 || len(j.Metrics) == 0 && len(j.Redefined) > 0 {
-			j.Verdict = NotComparable
-			continue
+		if err := list[i].conclude(len(all), proof); err != nil {
+			return err
 		}
-		j.Verdict = Same
-		if len(j.Metrics) == 0 {
-			j.Verdict, j.RunsNeeded = TooLittle, usualRuns
+	}
+	return nil
+}
+
+// conclude gives each metric its verdict as one of so many tests, and takes the worst.
+func (j *Judgement) conclude(tests int, proof Proven) error {
+	if len(j.NotComparable) > 0 || len(j.Metrics) == 0 && len(j.Redefined) > 0 {
+		j.Verdict = NotComparable
+		return nil
+	}
+	j.Verdict = Same
+	if len(j.Metrics) == 0 {
+		j.Verdict, j.RunsNeeded = TooLittle, usualRuns
+	}
+	for k := range j.Metrics {
+		v := &j.Metrics[k]
+		if err := v.conclude(tests); err != nil {
+			return err
 		}
-		for k := range j.Metrics {
-			v := &j.Metrics[k]
-			if err := v.conclude(len(ps)); err != nil {
-				return err
-			}
-			if v.Verdict == Improved && v.Key != accuracy.Key && !proof.Covers(j.a, j.b) {
-				v.Marks = append(v.Marks, AccuracyUnchecked)
-			}
-			if len(j.Mixed) > 0 {
-				v.Marks = append(v.Marks, MixedHardware)
-			}
-			j.RunsNeeded = max(j.RunsNeeded, v.RunsNeeded)
-			if slices.Index(outcomes, v.Verdict) < slices.Index(outcomes, j.Verdict) {
-				j.Verdict = v.Verdict
-			}
+		if v.Verdict == Improved && v.Key != metric.Accuracy.Key && !proof.Covers(j.a, j.b) {
+			v.Marks = append(v.Marks, AccuracyUnchecked)
 		}
+		if len(j.Mixed) > 0 {
+			v.Marks = append(v.Marks, MixedHardware)
+		}
+		j.RunsNeeded = max(j.RunsNeeded, v.RunsNeeded)
+		j.Verdict = worst(j.Verdict, v.Verdict)
 	}
 	return nil
 }
@@ -374,4 +379,18 @@ func (j *Judgement) Missing() (first, second int) {
 		return 0, 0
 	}
 	return max(0, j.RunsNeeded-len(j.First.Runs)), max(0, j.RunsNeeded-len(j.Second.Runs))
+}
+
+// summary is the verdicts of a report in a line.
+func (r *Report) summary() string {
+	count := map[Outcome]int{}
+	for _, j := range r.Judgements {
+		for _, v := range j.Metrics {
+			count[v.Verdict]++
+		}
+		if len(j.Metrics) == 0 {
+			count[j.Verdict]++
+		}
+	}
+	return "second against first: " + tally(count)
 }

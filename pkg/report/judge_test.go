@@ -2,7 +2,6 @@ package report_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -10,37 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/report/format"
 	"github.com/profllm/profllm/pkg/result"
 )
 
-// noise is a fixed wobble of about 1 %, in percent.
-var noise = []float64{0.3, -0.9, 0.8, -0.2, 1.1, -1.0, 0.1, -0.4, 0.6, -0.7, 0.9, -0.3}
-
-// runsOf writes runs of one test: throughput and TTFT around the given, by the noise
-// times wobble.
-func runsOf(t *testing.T, dir string, n int, throughput, ttft, wobble float64, edits ...func(i int, r *result.Result)) {
-	t.Helper()
-	for i := range n {
-		x := 1 + wobble*noise[i%len(noise)]/100
-		r := recordOf(numbers{throughput: throughput * x, ttft: ttft * (2 - x), gpu: "H100"})
-		r.RunID = fmt.Sprintf("exp_20260102_030405_%06x", len(dir)<<16+int(dir[0])<<8+i)
-		r.Provenance = &result.Provenance{Profllm: "1", Engine: "vllm", EngineVersion: "1", Image: "image:1"}
-		for _, e := range edits {
-			e(i, r)
-		}
-		writeRecord(t, fmt.Sprintf("%s/a/%d", dir, i), r)
-	}
-}
-
-func pair(t *testing.T) *report.Report {
-	t.Helper()
-	r, err := report.Pair(load(t, "one"), load(t, "two"), nil)
-	require.NoError(t, err)
-	return r
-}
-
-func metric(t *testing.T, j report.Judgement, key string) report.MetricVerdict {
+func verdictOf(t *testing.T, j report.Judgement, key string) report.MetricVerdict {
 	t.Helper()
 	for _, m := range j.Metrics {
 		if m.Key == key {
@@ -84,7 +60,7 @@ func TestVerdicts(t *testing.T) {
 			require.Len(t, r.Judgements, 1)
 			require.Empty(t, r.Comparisons, "sets are not shown run beside run")
 			j := r.Judgements[0]
-			rate, latency := metric(t, j, "output_throughput"), metric(t, j, "median_ttft_ms")
+			rate, latency := verdictOf(t, j, "output_throughput"), verdictOf(t, j, "median_ttft_ms")
 			require.Equal(t, []report.Outcome{c.verdict, c.rate, c.latency}, []report.Outcome{j.Verdict, rate.Verdict, latency.Verdict})
 			require.Equal(t, c.needed, j.RunsNeeded)
 			require.Equal(t, c.bad, r.Bad())
@@ -110,13 +86,13 @@ func TestManyMetrics(t *testing.T) {
 	inTemp(t)
 	runsOf(t, "one", 4, 1000, 50, 1)
 	runsOf(t, "two", 4, 900, 50, 1)
-	rate := metric(t, pair(t).Judgements[0], "output_throughput")
+	rate := verdictOf(t, pair(t).Judgements[0], "output_throughput")
 	require.InDelta(t, 2.0/70, *rate.P, 1e-12)
 	require.InDelta(t, 5*2.0/70, *rate.AdjustedP, 1e-12)
 	require.Equal(t, report.TooLittle, rate.Verdict)
-	m, err := report.FindMetric("throughput")
+	m, err := metric.Find("throughput")
 	require.NoError(t, err)
-	r, err := report.Pair(load(t, "one"), load(t, "two"), []report.Metric{m})
+	r, err := report.Pair(load(t, "one"), load(t, "two"), []metric.Metric{m})
 	require.NoError(t, err)
 	require.Equal(t, report.Regressed, r.Judgements[0].Verdict)
 	require.Len(t, r.Judgements[0].Metrics, 1)
@@ -216,9 +192,9 @@ func TestWithheldInSets(t *testing.T) {
 	})
 	runsOf(t, "two", 6, 1000, 50, 1, func(_ int, r *result.Result) { r.Validity.Withheld = []string{"p99_ttft_ms"} })
 	j := pair(t).Judgements[0]
-	require.Equal(t, 6, metric(t, j, "median_ttft_ms").First.N)
-	require.Equal(t, 7, metric(t, j, "output_throughput").First.N)
-	m := metric(t, j, "p99_ttft_ms")
+	require.Equal(t, 6, verdictOf(t, j, "median_ttft_ms").First.N)
+	require.Equal(t, 7, verdictOf(t, j, "output_throughput").First.N)
+	m := verdictOf(t, j, "p99_ttft_ms")
 	require.Equal(t, report.TooLittle, m.Verdict)
 	require.Equal(t, "the second has it withheld", m.Why)
 	require.Equal(t, 7, m.First.N)
@@ -250,15 +226,15 @@ func TestLackingMetric(t *testing.T) {
 			}
 			r := pair(t)
 			j := r.Judgements[0]
-			require.Equal(t, report.TooLittle, metric(t, j, "output_throughput").Verdict)
-			require.Equal(t, c.why, metric(t, j, "output_throughput").Why)
+			require.Equal(t, report.TooLittle, verdictOf(t, j, "output_throughput").Verdict)
+			require.Equal(t, c.why, verdictOf(t, j, "output_throughput").Why)
 			require.Equal(t, report.TooLittle, j.Verdict)
 			require.False(t, r.Bad())
 			var text, xml bytes.Buffer
-			require.NoError(t, r.Write(&text, "text"))
+			require.NoError(t, format.Write(&text, r, "text"))
 			require.Contains(t, text.String(), "not compared: Throughput (tok/s): "+c.why)
 			require.NotContains(t, text.String(), ": same within noise\n")
-			require.NoError(t, r.JUnit(&xml))
+			require.NoError(t, format.JUnit(&xml, r))
 			require.Contains(t, xml.String(), c.why)
 		})
 	}
@@ -269,11 +245,11 @@ func TestLackingEverywhere(t *testing.T) {
 	inTemp(t)
 	runsOf(t, "one", 3, 1000, 50, 1)
 	runsOf(t, "two", 3, 1000, 50, 1)
-	m, err := report.FindMetric("request_goodput")
+	m, err := metric.Find("request_goodput")
 	require.NoError(t, err)
-	r, err := report.Pair(load(t, "one"), load(t, "two"), []report.Metric{m})
+	r, err := report.Pair(load(t, "one"), load(t, "two"), []metric.Metric{m})
 	require.NoError(t, err)
-	require.Equal(t, "the first has none, the second has none", metric(t, r.Judgements[0], "request_goodput").Why)
+	require.Equal(t, "the first has none, the second has none", verdictOf(t, r.Judgements[0], "request_goodput").Why)
 }
 
 // Two sides that change places change the signs and the verdicts, whatever the numbers:
@@ -313,39 +289,26 @@ func TestSidesMirror(t *testing.T) {
 		d, err := report.Diff(&first[0], &second[0])
 		require.NoError(t, err)
 		for _, section := range ab.Comparisons[0].Sections {
-			for _, row := range section.Rows {
-				if row.Difference == nil {
+			for _, x := range section.Rows {
+				if x.Difference == nil {
 					continue
 				}
-				require.Equal(t, *row.Values[1].Number-*row.Values[0].Number, row.Difference.Absolute, row.Key)
-				other := find(t, ba.Comparisons[0], row.Key).Difference
-				require.Equal(t, -row.Difference.Absolute, other.Absolute)
+				require.Equal(t, *x.Values[1].Number-*x.Values[0].Number, x.Difference.Absolute, x.Key)
+				other := row(t, ba.Comparisons[0], x.Key).Difference
+				require.Equal(t, -x.Difference.Absolute, other.Absolute)
 				for _, number := range d.Numbers {
-					if number.Key == row.Key {
-						require.Equal(t, row.Difference, number.Difference, "compare and diff say the same")
+					if number.Key == x.Key {
+						require.Equal(t, x.Difference, number.Difference, "compare and diff say the same")
 					}
 				}
 				for _, m := range ab.Judgements[0].Metrics {
-					if m.Key == row.Key && m.Percent != nil {
-						require.InDelta(t, *m.Percent, *row.Difference.Percent, 1e-9, "and so do the sets")
+					if m.Key == x.Key && m.Percent != nil {
+						require.InDelta(t, *m.Percent, *x.Difference.Percent, 1e-9, "and so do the sets")
 					}
 				}
 			}
 		}
 	}
-}
-
-func find(t *testing.T, c report.Comparison, key string) report.Row {
-	t.Helper()
-	for _, s := range c.Sections {
-		for _, row := range s.Rows {
-			if row.Key == key {
-				return row
-			}
-		}
-	}
-	t.Fatalf("no %s", key)
-	return report.Row{}
 }
 
 // opposite requires two percentages of either side's median to be of opposite signs.
@@ -406,61 +369,6 @@ func texts(list []report.Unlike) []string {
 	return out
 }
 
-// covers: PL-Q16
-func TestKey(t *testing.T) {
-	inTemp(t)
-	runsOf(t, "one", 2, 1000, 50, 1)
-	base := load(t, "one")[0]
-	require.Equal(t, base.Key(), load(t, "one")[1].Key())
-	for name, c := range map[string]struct {
-		edit func(*report.Run)
-		same bool
-	}{
-		"image":  {func(r *report.Run) { r.Settings["cmd_args.docker_image_url"] = "image:9" }, true},
-		"digest": {func(r *report.Run) { r.Result.Provenance.ImageDigest = "sha256:1" }, true},
-		"nodes":  {func(r *report.Run) { r.Result.Placement.Nodes = []string{"n9"} }, true},
-		"driver": {func(r *report.Run) { r.Result.System.HardwareInfo.Driver = "570" }, true},
-		"gpu":    {func(r *report.Run) { r.Result.System.HardwareInfo.GPU = "H200" }, false},
-		"engine": {func(r *report.Run) { r.Result.Provenance.Engine = "sglang" }, false},
-		"model":  {func(r *report.Run) { r.Settings["cmd_args.model"] = "n" }, false},
-		"load":   {func(r *report.Run) { r.Settings["bench_cmd_args.max_concurrency"] = "1" }, false},
-	} {
-		run := load(t, "one")[0]
-		c.edit(&run)
-		require.Equal(t, c.same, run.Key() == base.Key(), name)
-	}
-	require.NotEmpty(t, (&report.Run{}).Key())
-}
-
-// The forms of a judgement, and the run that stands for a set.
-//
-// covers: PL-Q18, PL-D17
-func TestJudgementForms(t *testing.T) {
-	inTemp(t)
-	runsOf(t, "one", 7, 1000, 50, 1)
-	runsOf(t, "two", 6, 950, 50, 1)
-	r := pair(t)
-	require.Equal(t, "one/a/6", r.Judgements[0].First.MedianRun, "+0.1 % is the middle of seven")
-	require.Equal(t, "two/a/3", r.Judgements[0].Second.MedianRun, "-0.2 % is the lower of the middle two of six")
-	var text, page, markdown, csv bytes.Buffer
-	require.NoError(t, r.Text(&text))
-	require.NoError(t, r.HTML(&page))
-	require.NoError(t, r.Markdown(&markdown))
-	require.NoError(t, r.CSV(&csv))
-	for _, want := range []string{"Verdict: a: regressed", "7 v 6", "median-throughput run one/a/6", "second against first: 1 regressed, 4 same within noise"} {
-		require.Contains(t, text.String(), want)
-		require.Contains(t, page.String(), want)
-	}
-	require.Contains(t, markdown.String(), "| Throughput (tok/s) | 7 v 6 |")
-	require.Equal(t, 14, strings.Count(csv.String(), "\n"), "one line for each run")
-	data, err := json.Marshal(r)
-	require.NoError(t, err)
-	var back report.Report
-	require.NoError(t, json.Unmarshal(data, &back))
-	require.Equal(t, report.Regressed, back.Judgements[0].Metrics[0].Verdict)
-	require.Equal(t, 7, back.Judgements[0].First.Jobs)
-}
-
 // Runs that are alike stand together, with the one that has their median throughput;
 // never a row of medians as if a run had had them.
 //
@@ -485,10 +393,9 @@ func TestRunsThatAreAlike(t *testing.T) {
 	require.InDelta(t, 990, *rate.Low, 1e-9)
 	require.InDelta(t, 1011, *rate.High, 1e-9)
 	require.Nil(t, r.Repeats[1].Metrics["output_throughput"].Low)
-	var out bytes.Buffer
-	require.NoError(t, r.Text(&out))
-	require.Regexp(t, `a +Throughput \(tok/s\) +6 +1000.5000 +\[990.0000, 1011.0000\] +0.8\d +one/a/3`, out.String())
-	require.Contains(t, out.String(), "none below 6 runs")
+	out := text(t, r)
+	require.Regexp(t, `a +Throughput \(tok/s\) +6 +1000.5000 +\[990.0000, 1011.0000\] +0.8\d +one/a/3`, out)
+	require.Contains(t, out, "none below 6 runs")
 	require.Empty(t, report.Build(load(t, "six"), report.Options{}).Repeats)
 }
 
@@ -526,10 +433,9 @@ func TestThresholdsOfASide(t *testing.T) {
 	runsOf(t, "two", 6, 1000, 50, 1)
 	r := pair(t)
 	require.Equal(t, []string{"rounds = 1, looser than the default 5"}, r.Judgements[0].First.Accepts)
-	var out bytes.Buffer
-	require.NoError(t, r.Text(&out))
-	require.Equal(t, 1, strings.Count(out.String(), "accepted by thresholds of its own"))
-	require.Contains(t, out.String(), "first: accepted by thresholds of its own: rounds = 1, looser than the default 5")
+	out := text(t, r)
+	require.Equal(t, 1, strings.Count(out, "accepted by thresholds of its own"))
+	require.Contains(t, out, "first: accepted by thresholds of its own: rounds = 1, looser than the default 5")
 }
 
 // One evaluation beside another of the same questions is tested question by
@@ -573,7 +479,7 @@ func TestPairedAccuracy(t *testing.T) {
 			of++
 		}
 		runsOf(t, "two", 1, 1000, 50, 1, eval(c.from, c.to, of))
-		m := metric(t, pair(t).Judgements[0], "accuracy")
+		m := verdictOf(t, pair(t).Judgements[0], "accuracy")
 		require.Equal(t, c.verdict, m.Verdict, "%+v", c)
 		if c.of == 0 {
 			require.Nil(t, m.Answers)
@@ -582,7 +488,7 @@ func TestPairedAccuracy(t *testing.T) {
 		require.InDelta(t, c.p, *m.P, 1e-9, "%+v", c)
 		require.Equal(t, c.of, m.Answers.Questions)
 		var out bytes.Buffer
-		require.NoError(t, pair(t).Text(&out))
+		require.NoError(t, format.Text(&out, pair(t)))
 		require.Contains(t, out.String(), "one v one: no test but of the answers\nfirst: accuracy")
 		require.Contains(t, out.String(), fmt.Sprintf("the same %d questions: ", c.of))
 	}
@@ -595,18 +501,18 @@ func TestPairedAccuracy(t *testing.T) {
 func TestFalseAlarms(t *testing.T) {
 	d := rand.New(rand.NewPCG(1, 2))
 	ids := 0
-	side := func(throughput float64) []report.Run {
-		var runs []report.Run
+	side := func(throughput float64) []records.Run {
+		var runs []records.Run
 		for i := range 6 {
 			around := func(x float64) float64 { return x * (1 + 0.03*d.NormFloat64()) }
-			r := recordOf(numbers{throughput: around(throughput), ttft: around(50)})
+			r := recordOf(numbers{Throughput: around(throughput), TTFT: around(50)})
 			r.RunID = fmt.Sprintf("exp_20260102_030405_%06x", ids)
 			ids++
 			for _, f := range []result.Family{result.TTFT, result.TPOT} {
 				require.NoError(t, r.Results.SetLatency(f, "median", around(50)))
 				require.NoError(t, r.Results.SetLatency(f, "p99", around(90)))
 			}
-			runs = append(runs, report.Run{Dir: fmt.Sprint(i), Case: report.Case{Test: "a"}, Result: r})
+			runs = append(runs, records.Run{Dir: fmt.Sprint(i), Case: records.Case{Test: "a"}, Result: r})
 		}
 		return runs
 	}
@@ -618,7 +524,7 @@ func TestFalseAlarms(t *testing.T) {
 			if v := r.Judgements[0].Verdict; v == report.Regressed || v == report.Improved {
 				alarms++
 			}
-			if metric(t, r.Judgements[0], "output_throughput").Verdict == report.Regressed {
+			if verdictOf(t, r.Judgements[0], "output_throughput").Verdict == report.Regressed {
 				found++
 			}
 		}
@@ -628,16 +534,4 @@ func TestFalseAlarms(t *testing.T) {
 	require.LessOrEqual(t, alarms, times/20+13, "three standard deviations above 5 %")
 	_, found := count(900)
 	require.Greater(t, found, times*9/10)
-}
-
-// covers: PL-Q15
-func TestFloors(t *testing.T) {
-	for key, want := range map[string]float64{
-		"output_throughput": 2, "request_throughput": 2, "median_ttft_ms": 5, "mean_tpot_ms": 5, "p50_ttft_ms": 5, "p75_ttft_ms": 5,
-		"p90_ttft_ms": 15, "p99_ttft_ms": 15, "p99.9_itl_ms": 15, "max_ttft_ms": 15, "accuracy": 1,
-	} {
-		m, err := report.FindMetric(key)
-		require.NoError(t, err)
-		require.Equal(t, want, m.Floor(), key)
-	}
 }

@@ -9,8 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/quantity"
-	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/records"
 )
 
 // Mark is a word beside a verdict that says why it counts for less.
@@ -27,12 +28,12 @@ const (
 
 // mixed says which GPUs and drivers stand in one set of runs, a line for each of the
 // two that is not the same in all; what is not known is no other.
-func mixed(runs []*Run) []string {
+func mixed(runs []*records.Run) []string {
 	var lines []string
 	for _, name := range []string{"GPU", "driver"} {
 		count := map[string]int{}
 		for _, r := range runs {
-			if v := r.surrounding(name); v != "" {
+			if v := r.Surrounding(name); v != "" {
 				count[v]++
 			}
 		}
@@ -48,26 +49,17 @@ func mixed(runs []*Run) []string {
 	return lines
 }
 
-func (r *Run) surrounding(name string) string {
-	for _, s := range r.Surroundings() {
-		if s.Key == name {
-			return s.Value
-		}
-	}
-	return ""
-}
-
 // served is the same for runs that asked the same server: image and version, model,
 // flags, environment and nodes, whatever load they put on it.
-func (r *Run) served() string {
+func served(r *records.Run) string {
 	h := sha256.New()
 	for _, k := range slices.Sorted(maps.Keys(r.Settings)) {
 		if k != imageKey && !strings.HasPrefix(k, "bench_cmd_args.") {
 			fmt.Fprintf(h, "%q=%q\n", k, r.Settings[k])
 		}
 	}
-	image := cmp.Or(r.surrounding("digest"), r.surrounding("image"), r.Settings[imageKey])
-	fmt.Fprintf(h, "%q %q %q", r.engine(), image, r.surrounding("engine"))
+	image := cmp.Or(r.Surrounding("digest"), r.Surrounding("image"), r.Settings[imageKey])
+	fmt.Fprintf(h, "%q %q %q", r.Engine(), image, r.Surrounding("engine"))
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -75,11 +67,11 @@ func (r *Run) served() string {
 type Proven map[string]bool
 
 // ProvenBy lists the servers that valid runs looked at the answers of.
-func ProvenBy(runs []*Run) Proven {
+func ProvenBy(runs []*records.Run) Proven {
 	p := Proven{}
 	for _, r := range runs {
-		if e := newEntry(r); r.Result != nil && e.best() && accuracy.Of(r.Result).Number != nil {
-			p[r.served()] = true
+		if e := newEntry(r); r.Result != nil && e.Best() && metric.Accuracy.Of(r.Result).Number != nil {
+			p[served(r)] = true
 		}
 	}
 	return p
@@ -88,27 +80,7 @@ func ProvenBy(runs []*Run) Proven {
 // Covers reports whether a gain of speed of the second runs over the first counts:
 // there are accuracies of each server of the second, and of one of the first's at
 // least.
-func (p Proven) Covers(first, second []*Run) bool {
-	is := func(r *Run) bool { return p[r.served()] }
-	return slices.ContainsFunc(first, is) && !slices.ContainsFunc(second, func(r *Run) bool { return !is(r) })
-}
-
-// Unfit says in a word why a run is no baseline among runs of that kind and no part
-// of their series; "" if it is completed and valid.
-func (r *Run) Unfit(k Kind) string {
-	switch res := r.Result; {
-	case res == nil:
-		return "no record"
-	case !KindOf(res).alike(k):
-		return kindWord(KindOf(res))
-	case res.Status != result.Completed:
-		return string(res.Status)
-	case res.Validity == nil:
-		return "not judged"
-	case res.Validity.Verdict != result.VerdictValid:
-		return string(res.Validity.Verdict)
-	case res.Provenance.From() != "" && !r.Baseline:
-		return "imported"
-	}
-	return ""
+func (p Proven) Covers(first, second []*records.Run) bool {
+	is := func(r *records.Run) bool { return p[served(r)] }
+	return slices.ContainsFunc(first, is) && !slices.ContainsFunc(second, func(r *records.Run) bool { return !is(r) })
 }

@@ -8,7 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/report/format"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/validity"
 )
@@ -35,12 +38,12 @@ func save(t *testing.T, dir string, r *result.Result) {
 func TestOffline(t *testing.T) {
 	inTemp(t)
 	save(t, "offline", offlineRecord(1.25))
-	save(t, "served", recordOf(numbers{throughput: 1000, ttft: 50}))
-	runs, err := report.Load(".")
+	save(t, "served", recordOf(numbers{Throughput: 1000, TTFT: 50}))
+	runs, err := records.Load(".")
 	require.NoError(t, err)
 	rep := report.Build(runs, report.Options{})
 	var text bytes.Buffer
-	require.NoError(t, rep.Text(&text))
+	require.NoError(t, format.Text(&text, rep))
 	require.Contains(t, text.String(), "foreign, of vllm-offline · offline")
 	require.Contains(t, text.String(), "== Benchmarks without a server")
 	require.Regexp(t, `offline +valid \(foreign\) +batch latency +30 +1\.2500 +1\.2500 +withheld`, text.String(), "thirty iterations have no 99th percentile")
@@ -55,19 +58,19 @@ func TestOffline(t *testing.T) {
 	require.Equal(t, "vllm-offline", back.Runs[0].Foreign)
 	require.InDelta(t, 1.25, *back.Runs[0].Metrics["offline.batch.latency.mean_s"].Number, 0)
 	require.True(t, back.Runs[0].Metrics["offline.batch.latency.percentiles_s.99"].Withheld)
-	m, err := report.FindMetric("offline.throughput.output_throughput")
+	m, err := metric.Find("offline.throughput.output_throughput")
 	require.NoError(t, err)
-	require.Equal(t, report.Higher, m.Better)
+	require.Equal(t, metric.Higher, m.Better)
 }
 
 // A report of nothing else has no empty table of served tests.
 func TestOfflineAlone(t *testing.T) {
 	inTemp(t)
 	save(t, "offline", offlineRecord(1.25))
-	runs, err := report.Load(".")
+	runs, err := records.Load(".")
 	require.NoError(t, err)
 	var text bytes.Buffer
-	require.NoError(t, report.Build(runs, report.Options{}).Text(&text))
+	require.NoError(t, format.Text(&text, report.Build(runs, report.Options{})))
 	require.NotContains(t, text.String(), "Results of each test")
 	require.NotContains(t, text.String(), "Comparison")
 }

@@ -4,13 +4,16 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/stats"
 )
 
 // Confirm is Pair of two tests whose runs alternated: the runs of one iteration are a
 // pair, and the pairs decide. Phases of the same name belong together.
-func Confirm(a, b []Run, metrics []Metric) (*Report, error) {
-	return hold(sets(a), sets(b), question{metrics: metrics, pairs: true}, func(x, y set) bool { return x.phase == y.phase })
+func Confirm(a, b []records.Run, metrics []metric.Metric) (*Report, error) {
+	together := func(x, y set) bool { return x.phase == y.phase }
+	return hold(sets(a), sets(b), question{metrics: metrics, pairs: true}, together)
 }
 
 // Paired is what pairs of runs say of a metric. Percent are of the first's median.
@@ -27,9 +30,9 @@ type Paired struct {
 	estimate float64 // of the shift, in the metric's unit
 }
 
-// deciding are the shift in percent, the ends of its interval and the p by which the
+// Deciding are the shift in percent, the ends of its interval and the p by which the
 // verdict is given.
-func (v *MetricVerdict) deciding() (shift, low, high, p *float64) {
+func (v *MetricVerdict) Deciding() (shift, low, high, p *float64) {
 	if x := v.Paired; x != nil {
 		return x.Percent, x.Low, x.High, x.P
 	}
@@ -38,9 +41,9 @@ func (v *MetricVerdict) deciding() (shift, low, high, p *float64) {
 
 // partners keeps the runs that have one of the same iteration in the other set, and
 // says which have none.
-func partners(runs, others []*Run) (with []*Run, apart []string) {
+func partners(runs, others []*records.Run) (with []*records.Run, apart []string) {
 	for _, r := range runs {
-		if slices.ContainsFunc(others, func(o *Run) bool { return o.Case.Iteration == r.Case.Iteration }) {
+		if slices.ContainsFunc(others, func(o *records.Run) bool { return o.Case.Iteration == r.Case.Iteration }) {
 			with = append(with, r)
 		} else {
 			apart = append(apart, r.Dir+": its partner is left out")
@@ -50,11 +53,11 @@ func partners(runs, others []*Run) (with []*Run, apart []string) {
 }
 
 // apartPairs counts the pairs whose runs had other nodes.
-func apartPairs(a, b []*Run) int {
+func apartPairs(a, b []*records.Run) int {
 	n := 0
 	for _, x := range a {
 		for _, y := range b {
-			if x.Case.Iteration == y.Case.Iteration && !slices.Equal(nodesOf(x), nodesOf(y)) {
+			if x.Case.Iteration == y.Case.Iteration && !slices.Equal(x.Nodes(), y.Nodes()) {
 				n++
 			}
 		}
@@ -62,15 +65,8 @@ func apartPairs(a, b []*Run) int {
 	return n
 }
 
-func nodesOf(r *Run) []string {
-	if r.Result.Placement == nil {
-		return nil
-	}
-	return r.Result.Placement.Nodes
-}
-
 // paired is what the pairs say of a metric: those of which both runs have it.
-func paired(m Metric, a, b []*Run) (*Paired, error) {
+func paired(m metric.Metric, a, b []*records.Run) (*Paired, error) {
 	var first, second, differences []float64
 	for _, x := range a {
 		for _, y := range b {

@@ -4,15 +4,18 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/records"
 )
 
 // addPhases makes a table of the phases of each run that differ in a setting, as of the
 // points of a sweep.
-func (r *Report) addPhases(objective Metric) {
-	scope := func(e *Entry) string { return e.run.job }
+func (r *Report) addPhases(objective metric.Metric) {
+	scope := func(e *Entry) string { return e.Run.Job }
 	within := func(e *Entry) string { return strconv.Itoa(e.Case.Step) }
 	for _, phases := range r.inGroups(func(e *Entry) bool { return e.Case.Phase != "" }, scope, within) {
-		slices.SortStableFunc(phases, func(a, b *Entry) int { return a.run.place - b.run.place })
+		slices.SortStableFunc(phases, func(a, b *Entry) int { return a.Run.Place - b.Run.Place })
 		if keys := phaseSettings(phases); len(keys) > 0 {
 			r.Phases = append(r.Phases, newPhases(phases, keys, objective))
 		}
@@ -21,22 +24,22 @@ func (r *Report) addPhases(objective Metric) {
 
 // phaseSettings are the settings in which the phases of a run differ.
 func phaseSettings(entries []*Entry) []string {
-	var runs []*Run
+	var runs []*records.Run
 	for _, e := range entries {
-		if e.run.Settings != nil {
-			runs = append(runs, e.run)
+		if e.Run.Settings != nil {
+			runs = append(runs, e.Run)
 		}
 	}
 	if len(runs) == 0 {
 		return nil
 	}
-	return differing(runs)
+	return records.Differing(runs)
 }
 
 // newPhases is the table of one run.
-func newPhases(entries []*Entry, keys []string, objective Metric) Sweep {
+func newPhases(entries []*Entry, keys []string, objective metric.Metric) Sweep {
 	first := entries[0]
-	s := Sweep{Name: first.Case.Test, Objective: objective, phases: true}
+	s := Sweep{Name: first.Case.Test, Objective: objective, OfPhases: true}
 	if first.Case.Point != "" {
 		s.Name += " " + first.Case.Point
 	} else if first.Case.Step > 0 {
@@ -47,7 +50,7 @@ func newPhases(entries []*Entry, keys []string, objective Metric) Sweep {
 		all[i] = i
 	}
 	s.fill(entries, keys)
-	s.axes = [][]int{all}
+	s.Axes = [][]int{all}
 	s.markBest(entries)
 	return s
 }

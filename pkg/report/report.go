@@ -1,21 +1,24 @@
-// Package report shows records to a person: what every run did, runs beside each
-// other, the points of a sweep, as text, Markdown, CSV, JSON, and as one HTML
-// file that needs no network.
+// Package report concludes from records what their numbers say: what every run did,
+// runs beside each other, the points of a sweep, two sets of runs, series of runs. It
+// reads no file and writes none; package format writes what is concluded.
 //
 // Verdicts and withheld numbers are the record's. A difference of two runs is a
 // difference of two numbers; only Pair, given several runs of each side, says
 // whether it is more than noise.
 //
-//	runs, err := report.Load("results/demo_2026-11-22_01-18-52")
+//	runs, err := records.Load("results/demo_2026-11-22_01-18-52")
 //	rep := report.Build(runs, report.Options{})
-//	err = rep.Text(os.Stdout)
+//	err = format.Text(os.Stdout, rep)
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -24,8 +27,8 @@ const Schema = "profllm.report/1"
 
 // Options say what to show.
 type Options struct {
-	GroupBy   []string // configuration keys whose values part the runs
-	Objective Metric   // what makes a point of a sweep the best; default: output throughput
+	GroupBy   []string      // configuration keys whose values part the runs
+	Objective metric.Metric // what makes a point of a sweep the best; default: output throughput
 	Without   []Part
 }
 
@@ -54,82 +57,57 @@ type Report struct {
 	LeftOut     []LeftOut    `json:"left_out,omitempty"` // of Trace
 	Notes       []string     `json:"notes,omitempty"`
 
-	without []Part
+	Without []Part `json:"-"` // what was not asked for
 }
 
 // Entry is one run.
 type Entry struct {
-	Label   string  `json:"label"` // unique in the report
-	Case    Case    `json:"case"`
-	Dir     string  `json:"dir"`
-	RunID   string  `json:"run_id,omitempty"`
-	Group   string  `json:"group,omitempty"`
-	Verdict Verdict `json:"verdict"`
+	Label   string       `json:"label"` // unique in the report
+	Case    records.Case `json:"case"`
+	Dir     string       `json:"dir"`
+	RunID   string       `json:"run_id,omitempty"`
+	Group   string       `json:"group,omitempty"`
+	Verdict Verdict      `json:"verdict"`
 	// Kind is set for numbers that are no measurements of the engine: such runs
 	// are compared with their like only.
-	Kind     Kind              `json:"kind,omitempty"`
-	Imported string            `json:"imported,omitempty"` // the program that measured, if it was another
-	Usable   bool              `json:"usable"`             // valid or suspect: its numbers may be shown beside others
-	Reason   string            `json:"reason,omitempty"`
-	Foreign  string            `json:"foreign,omitempty"` // client whose files were found alone
-	Metrics  map[string]Value  `json:"metrics,omitempty"`
-	Settings map[string]string `json:"settings,omitempty"`
+	Kind     records.Kind            `json:"kind,omitempty"`
+	Imported string                  `json:"imported,omitempty"` // the program that measured, if it was another
+	Usable   bool                    `json:"usable"`             // valid or suspect: may stand beside others
+	Reason   string                  `json:"reason,omitempty"`
+	Foreign  string                  `json:"foreign,omitempty"` // client whose files were found alone
+	Metrics  map[string]metric.Value `json:"metrics,omitempty"`
+	Settings map[string]string       `json:"settings,omitempty"`
 
-	run *Run
+	Run *records.Run `json:"-"` // what is summed up
 }
 
 // Verdict is a run's state in words: valid, suspect, invalid; before it
 // "partial, ", "failed, " or "cancelled, "; or why there is no judgement.
 type Verdict string
 
-// Kind tells numbers that are no measurements.
-type Kind string
-
-// The kinds. A rehearsal whose simulated time passed 20 times faster is of the kind
-// "simulated 20x".
-const (
-	Measured  Kind = ""
-	Simulated Kind = "simulated"
-	Profiled  Kind = "profiled"
-)
-
-// Simulated reports whether the engine was simulated, at whatever speed.
-func (k Kind) Simulated() bool {
-	return k == Simulated || strings.HasPrefix(string(k), string(Simulated)+" ")
-}
-
-// Speed is how many times faster simulated time passed.
-func (k Kind) Speed() int {
-	n := 1
-	fmt.Sscanf(string(k), string(Simulated)+" %dx", &n) // 1 stays where none is named
-	return n
-}
-
-// alike reports whether both are simulated, or of one kind.
-func (k Kind) alike(other Kind) bool { return k == other || k.Simulated() && other.Simulated() }
-
 // Build arranges runs. It does not keep the order of groups the caller gave, but
 // that of their first runs.
-func Build(runs []Run, o Options) *Report {
-	if o.Objective.of == nil {
-		o.Objective = throughput
+func Build(runs []records.Run, o Options) *Report {
+	if o.Objective.Key == "" {
+		o.Objective = metric.Throughput
 	}
-	r := &Report{Schema: Schema, without: o.Without}
+	r := &Report{Schema: Schema, Without: o.Without}
 	r.addEntries(runs, o.GroupBy)
 	r.addRepeats()
-	if r.shows(PartComparison) {
+	if r.Shows(PartComparison) {
 		r.addComparisons(o.GroupBy)
 	}
-	if r.shows(PartSweeps) {
+	if r.Shows(PartSweeps) {
 		r.addSweeps(o.Objective)
 		r.addPhases(o.Objective)
 	}
 	return r
 }
 
-func (r *Report) shows(p Part) bool { return !slices.Contains(r.without, p) }
+// Shows reports whether a part was asked for.
+func (r *Report) Shows(p Part) bool { return !slices.Contains(r.Without, p) }
 
-func (r *Report) addEntries(runs []Run, groupBy []string) {
+func (r *Report) addEntries(runs []records.Run, groupBy []string) {
 	count := map[string]int{}
 	for i := range runs {
 		count[runs[i].Case.Title()]++
@@ -148,46 +126,33 @@ func (r *Report) addEntries(runs []Run, groupBy []string) {
 		if e.Kind.Simulated() {
 			r.Simulated++
 		}
-		if run.remark != "" {
-			r.Notes = append(r.Notes, run.remark)
+		if run.Remark != "" {
+			r.Notes = append(r.Notes, run.Remark)
 		}
 		r.Runs = append(r.Runs, e)
 	}
 }
 
-func newEntry(run *Run) Entry {
-	e := Entry{Case: run.Case, Dir: run.Dir, Settings: run.Settings, run: run}
+func newEntry(run *records.Run) Entry {
+	e := Entry{Case: run.Case, Dir: run.Dir, Settings: run.Settings, Run: run}
 	r := run.Result
 	if r == nil {
 		e.Verdict, e.Reason = "no record", run.Problem
 		return e
 	}
-	e.RunID, e.Kind, e.Reason = r.RunID, KindOf(r), reason(r)
+	e.RunID, e.Kind, e.Reason = r.RunID, records.KindOf(r), reason(r)
 	e.Imported = r.Provenance.From()
 	e.Verdict, e.Usable = verdict(r)
 	if r.Provenance != nil {
 		e.Foreign = r.Provenance.Foreign
 	}
-	e.Metrics = map[string]Value{}
-	for _, m := range metrics {
-		if v := m.Of(r); v != (Value{}) {
+	e.Metrics = map[string]metric.Value{}
+	for _, m := range metric.All {
+		if v := m.Of(r); v != (metric.Value{}) {
 			e.Metrics[m.Key] = v
 		}
 	}
 	return e
-}
-
-// KindOf is the kind of a record's numbers.
-func KindOf(r *result.Result) Kind {
-	switch {
-	case r.Simulated && r.SimulatedSpeed > 1:
-		return Simulated + Kind(fmt.Sprintf(" %dx", r.SimulatedSpeed))
-	case r.Simulated:
-		return Simulated
-	case r.Profiling != nil && r.Profiling.Enabled:
-		return Profiled
-	}
-	return Measured
 }
 
 // verdict sums up a record, and says whether its numbers may be shown beside
@@ -207,25 +172,14 @@ func verdict(r *result.Result) (Verdict, bool) {
 	return Verdict(word), usable
 }
 
-// best reports whether a run may be called the best: valid, not only suspect.
-func (e *Entry) best() bool { return e.Usable && e.run.Result.Validity.Verdict == result.VerdictValid }
+// Best reports whether a run may be called the best: valid, not only suspect.
+func (e *Entry) Best() bool { return e.Usable && e.Run.Result.Validity.Verdict == result.VerdictValid }
 
-// shown is the verdict with the kind, and whether another program measured.
-func (e *Entry) shown() string {
-	var words []string
-	if e.Kind != Measured {
-		words = append(words, string(e.Kind))
-	}
-	switch {
-	case e.Foreign != "":
-		words = append(words, "foreign")
-	case e.Imported != "":
-		words = append(words, "imported")
-	}
-	if words == nil {
-		return string(e.Verdict)
-	}
-	return fmt.Sprintf("%s (%s)", e.Verdict, strings.Join(words, ", "))
+// OfflineOnly reports whether a run has no numbers of a served load, so that it has
+// nothing to show beside runs that have.
+func (e *Entry) OfflineOnly() bool {
+	r := e.Run.Result
+	return r != nil && r.Results.Offline != nil && r.Results.CompletedRequests == nil
 }
 
 // reason says why a run is not simply valid: its cause of failure, and the
@@ -252,30 +206,19 @@ func reason(r *result.Result) string {
 const allInOne = "all-in-one"
 
 // groupOf is the values of a run for the keys; n/a where it has none.
-func groupOf(run *Run, keys []string) []Setting {
-	var by []Setting
+func groupOf(run *records.Run, keys []string) []records.Setting {
+	var by []records.Setting
 	for _, key := range keys {
-		v, ok := lookup(run.Settings, key)
+		v, ok := records.Lookup(run.Settings, key)
 		if !ok {
 			v = "n/a"
 		}
-		by = append(by, Setting{key, v})
+		by = append(by, records.Setting{Key: key, Value: v})
 	}
 	return by
 }
 
 // groupName names a group. Runs of different kinds are never in one.
-func groupName(by []Setting, k Kind) string {
-	name := allInOne
-	if len(by) > 0 {
-		parts := make([]string, len(by))
-		for i, s := range by {
-			parts[i] = s.String()
-		}
-		name = strings.Join(parts, " ")
-	}
-	if k != Measured {
-		name += fmt.Sprintf(" (%s)", k)
-	}
-	return name
+func groupName(by []records.Setting, k records.Kind) string {
+	return cmp.Or(records.Join(by), allInOne) + k.Suffix()
 }

@@ -2,14 +2,10 @@ package report_test
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,10 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/planner"
-	"github.com/profllm/profllm/pkg/printable"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/report/format"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/scenario"
 )
@@ -53,21 +51,21 @@ func row(t *testing.T, c report.Comparison, key string) report.Row {
 // covers: CD-31
 func TestWhatIsBrokenSpoilsNothingElse(t *testing.T) {
 	inTemp(t)
-	writeRecord(t, root+"/a/0", recordOf(numbers{throughput: 100, ttft: 10}))
-	writeRecord(t, root+"/a/final", recordOf(numbers{throughput: 100, ttft: 10}))
-	writeRecord(t, root+"/a/10", recordOf(numbers{throughput: 100, ttft: 10}))
-	writeRecord(t, root+"/a/9", recordOf(numbers{throughput: 100, ttft: 10}))
-	writeRecord(t, root+"/a/0/attempts/1", recordOf(numbers{throughput: 1, ttft: 1}))
-	writeRecord(t, root+"/a/0/pre_test/nccl", recordOf(numbers{throughput: 1, ttft: 1}))
+	writeRecord(t, root+"/a/0", recordOf(numbers{Throughput: 100, TTFT: 10}))
+	writeRecord(t, root+"/a/final", recordOf(numbers{Throughput: 100, TTFT: 10}))
+	writeRecord(t, root+"/a/10", recordOf(numbers{Throughput: 100, TTFT: 10}))
+	writeRecord(t, root+"/a/9", recordOf(numbers{Throughput: 100, TTFT: 10}))
+	writeRecord(t, root+"/a/0/attempts/1", recordOf(numbers{Throughput: 1, TTFT: 1}))
+	writeRecord(t, root+"/a/0/pre_test/nccl", recordOf(numbers{Throughput: 1, TTFT: 1}))
 	write(t, root+"/b/0/result.json", "\x00\xff")
 	write(t, root+"/c/0/result.json", `{"schema": "profllm.result/99"}`)
 	write(t, root+"/d/0/plan.json", `{"schema": "profllm.plan/2", "loads": [`)
-	writeRecord(t, root+"/d/0", recordOf(numbers{throughput: 100, ttft: 10}))
+	writeRecord(t, root+"/d/0", recordOf(numbers{Throughput: 100, TTFT: 10}))
 	write(t, root+"/e/0/plan.json", `{"schema": "profllm.plan/7"}`)
 	write(t, root+"/f/0/trajectory.csv", "\"")
-	writeRecord(t, root+"/f/0/1", recordOf(numbers{throughput: 100, ttft: 10}))
+	writeRecord(t, root+"/f/0/1", recordOf(numbers{Throughput: 100, TTFT: 10}))
 	write(t, root+"/g/0/test-run.toml", "name = ")
-	writeRecord(t, "results/next_2026-01-03_03-04-05.partial-host-1/a/0", recordOf(numbers{throughput: 1, ttft: 1}))
+	writeRecord(t, "results/next_2026-01-03_03-04-05.partial-host-1/a/0", recordOf(numbers{Throughput: 1, TTFT: 1}))
 
 	rep := report.Build(load(t, "results"), report.Options{})
 	require.Equal(t, []string{"a", "a iter=9", "a iter=10", "final", "b", "c", "d", "e", "f step=1", "g"}, labels(rep))
@@ -82,9 +80,6 @@ func TestWhatIsBrokenSpoilsNothingElse(t *testing.T) {
 	require.Contains(t, reasons["c"], `unknown schema "profllm.result/99"`)
 	require.Contains(t, reasons["e"], `schema is "profllm.plan/7"`)
 	require.Contains(t, reasons["g"], "profllm collect")
-
-	_, err := report.Load("nowhere")
-	require.ErrorContains(t, err, "nowhere")
 }
 
 // A test may have any name, a folder may be a link, and runs of the same name are
@@ -92,7 +87,7 @@ func TestWhatIsBrokenSpoilsNothingElse(t *testing.T) {
 func TestNamesOfFolders(t *testing.T) {
 	inTemp(t)
 	for _, dir := range []string{root + "/bin/0", root + "/raw/0", "again/bin/0"} {
-		writeRecord(t, dir, recordOf(numbers{throughput: 100, ttft: 10}))
+		writeRecord(t, dir, recordOf(numbers{Throughput: 100, TTFT: 10}))
 	}
 	write(t, root+"/bin/0/raw/vllm-bench.json", "{}")
 	require.NoError(t, os.Symlink("results", "latest"))
@@ -141,9 +136,9 @@ gpu_ids = "0,1,2,3"
 			m.OutputThroughput, m.MaxConcurrency = new(6400.0), new(64)
 			r.Merge(result.Part{Metrics: m})
 			for name, v := range map[string]float64{"tps-per-gpu": 6400 / float64(want), "tps-per-user": 100, "throughput": 6400} {
-				metric, err := report.FindMetric(name)
+				m, err := metric.Find(name)
 				require.NoError(t, err)
-				require.Equal(t, v, *metric.Of(r).Number, "%s of %s", name, p.Test)
+				require.Equal(t, v, *m.Of(r).Number, "%s of %s", name, p.Test)
 			}
 		}
 	}
@@ -152,37 +147,36 @@ gpu_ids = "0,1,2,3"
 // What a record does not have is n/a, never 0.
 func TestAbsentIsNotZero(t *testing.T) {
 	inTemp(t)
-	r := recordOf(numbers{throughput: 100, ttft: 10})
+	r := recordOf(numbers{Throughput: 100, TTFT: 10})
 	r.Results.Latency, r.Results.OutputPerGPU = nil, nil
 	writeRecord(t, root+"/a/0", r)
 	rep := report.Build(load(t, root), report.Options{})
-	var out bytes.Buffer
-	require.NoError(t, rep.Text(&out))
-	require.Regexp(t, `Mean TTFT \(ms\) +n/a`, out.String())
-	require.Regexp(t, `TPS/GPU \(tok/s\) +n/a`, out.String())
-	require.Regexp(t, `Accuracy +n/a`, out.String())
-	out.Reset()
-	require.NoError(t, rep.JSON(&out))
-	require.NotContains(t, out.String(), `"mean_ttft_ms": 0`)
+	out := text(t, rep)
+	require.Regexp(t, `Mean TTFT \(ms\) +n/a`, out)
+	require.Regexp(t, `TPS/GPU \(tok/s\) +n/a`, out)
+	require.Regexp(t, `Accuracy +n/a`, out)
+	var object bytes.Buffer
+	require.NoError(t, format.JSON(&object, rep))
+	require.NotContains(t, object.String(), `"mean_ttft_ms": 0`)
 }
 
 // A number that its record withholds is shown nowhere, is no difference and is
 // not the best.
 func TestWithheld(t *testing.T) {
 	inTemp(t)
-	point(t, "s", 1, 16, numbers{throughput: 100, ttft: 1234, done: 20, of: 20})
-	point(t, "s", 2, 32, numbers{throughput: 90, ttft: 2000})
-	m, err := report.FindMetric("p99_ttft_ms")
+	point(t, "s", 1, 16, numbers{Throughput: 100, TTFT: 1234, Done: 20, Of: 20})
+	point(t, "s", 2, 32, numbers{Throughput: 90, TTFT: 2000})
+	m, err := metric.Find("p99_ttft_ms")
 	require.NoError(t, err)
 	rep := report.Build(load(t, root), report.Options{Objective: m})
 	p99 := row(t, rep.Comparisons[0], "p99_ttft_ms")
-	require.Equal(t, report.Value{Withheld: true}, p99.Values[0])
+	require.Equal(t, metric.Value{Withheld: true}, p99.Values[0])
 	require.Equal(t, 2010.0, *p99.Values[1].Number)
 	require.Nil(t, p99.Difference)
 	require.Equal(t, 1, *rep.Sweeps[0].Best)
 	for _, form := range []string{"text", "markdown", "json", "csv"} {
 		var out bytes.Buffer
-		require.NoError(t, rep.Write(&out, form))
+		require.NoError(t, format.Write(&out, rep, form))
 		require.NotContains(t, out.String(), "1244", form)
 		require.Contains(t, out.String(), "1234", form)
 	}
@@ -200,7 +194,7 @@ func TestGrouping(t *testing.T) {
 		p.Loads[0].Benchmark["num_prompts"] = c.prompts
 		p.Env = []plan.Var{{Name: "MODE", Value: plan.Text(c.env)}, {Name: "TOKEN", Value: plan.Word{{Env: "HF_TOKEN"}}}}
 		writePlan(t, dir, p)
-		writeRecord(t, dir, recordOf(numbers{throughput: 100, ttft: 10}))
+		writeRecord(t, dir, recordOf(numbers{Throughput: 100, TTFT: 10}))
 	}
 	runs := load(t, root)
 	for _, c := range []struct {
@@ -223,7 +217,7 @@ func TestGrouping(t *testing.T) {
 		{[]string{"cmd_args.decode"}, []string{"cmd_args.decode=nested.deep=1 tensor_parallel_size=1", "cmd_args.decode=nested.deep=2 tensor_parallel_size=2"}, nil},
 		{[]string{"model", "extra_env_vars.TOKEN"}, []string{"model=m extra_env_vars.TOKEN=${env:HF_TOKEN}"}, nil},
 	} {
-		require.NoError(t, report.UnknownKeys(runs, c.by))
+		require.NoError(t, records.UnknownKeys(runs, c.by))
 		rep := report.Build(runs, report.Options{GroupBy: c.by})
 		var groups []string
 		for i, x := range rep.Comparisons {
@@ -238,15 +232,15 @@ func TestGrouping(t *testing.T) {
 		}
 		require.Equal(t, c.groups, groups)
 	}
-	require.EqualError(t, report.UnknownKeys(runs, []string{"bench_cmd_args.num_promts", "model"}),
+	require.EqualError(t, records.UnknownKeys(runs, []string{"bench_cmd_args.num_promts", "model"}),
 		"group_by: no run has the key \"bench_cmd_args.num_promts\"\n\thint: did you mean \"bench_cmd_args.num_prompts\"?")
 }
 
 // With exactly two runs there is a difference, second less first; its percent is of the first.
 func TestDifference(t *testing.T) {
 	inTemp(t)
-	writeRecord(t, root+"/a/0", recordOf(numbers{throughput: 120, ttft: 10}))
-	writeRecord(t, root+"/b/0", recordOf(numbers{throughput: 100, ttft: 11}))
+	writeRecord(t, root+"/a/0", recordOf(numbers{Throughput: 120, TTFT: 10}))
+	writeRecord(t, root+"/b/0", recordOf(numbers{Throughput: 100, TTFT: 11}))
 	c := report.Build(load(t, root), report.Options{}).Comparisons[0]
 	d := row(t, c, "output_throughput").Difference
 	require.Equal(t, -20.0, d.Absolute)
@@ -254,7 +248,7 @@ func TestDifference(t *testing.T) {
 	require.Nil(t, row(t, c, "accuracy").Difference)
 	require.Equal(t, "all-in-one.0", c.Columns[0].Label)
 
-	zero := recordOf(numbers{throughput: 120, ttft: 11})
+	zero := recordOf(numbers{Throughput: 120, TTFT: 11})
 	zero.Results.OutputPerUser = new(0.0)
 	writeRecord(t, root+"/a/0", zero)
 	c = report.Build(load(t, root), report.Options{}).Comparisons[0]
@@ -262,7 +256,7 @@ func TestDifference(t *testing.T) {
 	require.Positive(t, d.Absolute)
 	require.Nil(t, d.Percent, "of nothing there is no percentage")
 
-	writeRecord(t, root+"/c/0", recordOf(numbers{throughput: 100, ttft: 11}))
+	writeRecord(t, root+"/c/0", recordOf(numbers{Throughput: 100, TTFT: 11}))
 	c = report.Build(load(t, root), report.Options{}).Comparisons[0]
 	require.Nil(t, row(t, c, "output_throughput").Difference)
 }
@@ -270,9 +264,9 @@ func TestDifference(t *testing.T) {
 // Simulated and profiled runs stand beside their like only, and say what they are.
 func TestKindsAreNotMixed(t *testing.T) {
 	inTemp(t)
-	writeRecord(t, root+"/real/0", recordOf(numbers{throughput: 120, ttft: 10}))
-	writeRecord(t, root+"/sim/0", recordOf(numbers{throughput: 999, ttft: 1, simulated: true}))
-	profiled := recordOf(numbers{throughput: 90, ttft: 10})
+	writeRecord(t, root+"/real/0", recordOf(numbers{Throughput: 120, TTFT: 10}))
+	writeRecord(t, root+"/sim/0", recordOf(numbers{Throughput: 999, TTFT: 1, Simulated: true}))
+	profiled := recordOf(numbers{Throughput: 90, TTFT: 10})
 	profiled.Profiling = &result.Profiling{Enabled: true}
 	writeRecord(t, root+"/traced/0", profiled)
 	rep := report.Build(load(t, root), report.Options{})
@@ -283,7 +277,7 @@ func TestKindsAreNotMixed(t *testing.T) {
 	}
 	for _, form := range []string{"text", "markdown"} {
 		var out bytes.Buffer
-		require.NoError(t, rep.Write(&out, form))
+		require.NoError(t, format.Write(&out, rep, form))
 		require.Contains(t, out.String(), "SIMULATED: 1 of 3 runs")
 		require.Contains(t, out.String(), "valid (simulated)")
 	}
@@ -300,7 +294,7 @@ func TestSweep(t *testing.T) {
 	require.Len(t, s.Points, 4)
 	require.Equal(t, 2, s.Points[*s.Best].Step, "step 3 was faster, but lost a request")
 	require.False(t, s.Points[2].Usable)
-	require.Equal(t, []report.Setting{{Key: "cmd_args.decode.max_num_seqs", Value: "64"}}, s.Points[1].Values)
+	require.Equal(t, []records.Setting{{Key: "cmd_args.decode.max_num_seqs", Value: "64"}}, s.Points[1].Values)
 	require.Equal(t, 300.0, *s.Points[1].Reward)
 	require.Nil(t, s.Points[2].Reward)
 	c := s.Cost
@@ -310,7 +304,7 @@ func TestSweep(t *testing.T) {
 	require.Equal(t, 11.0, *c.GPUHourUSD, "GB200 is not a B200")
 	require.Equal(t, 1.0, c.Efficiency)
 
-	lower, err := report.FindMetric("mean_ttft_ms")
+	lower, err := metric.Find("mean_ttft_ms")
 	require.NoError(t, err)
 	s = report.Build(load(t, root), report.Options{Objective: lower}).Sweeps[0]
 	require.Equal(t, 1, s.Points[*s.Best].Step, "of a latency the least is the best")
@@ -328,9 +322,9 @@ func TestSweepSaves(t *testing.T) {
 		p.Job.GPUsPerNode = 0
 		p.Loads[0].Values = []plan.Assignment{{Path: "decode.a", Value: v[0]}, {Path: "extra_env_vars.B", Value: v[1]}}
 		writePlan(t, dir, p)
-		n := numbers{throughput: 10, ttft: 5, seconds: 3600}
+		n := numbers{Throughput: 10, TTFT: 5, Seconds: 3600}
 		if step == 2 {
-			n.seconds = 0
+			n.Seconds = 0
 		}
 		writeRecord(t, dir, recordOf(n))
 	}
@@ -367,7 +361,7 @@ num_prompts = 400
 	writePlan(t, here(set.Plans[0].Dir), set.Plans[0])
 	for i, load := range set.Plans[0].Loads {
 		if i < len(set.Plans[0].Loads)-1 { // the last has left nothing
-			writeRecord(t, here(load.Dir), recordOf(numbers{throughput: 100 * float64(i+1), ttft: 10, seconds: 600}))
+			writeRecord(t, here(load.Dir), recordOf(numbers{Throughput: 100 * float64(i+1), TTFT: 10, Seconds: 600}))
 		}
 	}
 }
@@ -379,7 +373,7 @@ func TestPointsOfOneServer(t *testing.T) {
 	rep := report.Build(load(t, "results"), report.Options{})
 	require.Equal(t, []string{"s max_concurrency=1", "s max_concurrency=2", "s max_concurrency=4"}, labels(rep))
 	s := rep.Sweeps[0]
-	require.Equal(t, []report.Setting{{Key: "bench_cmd_args.max_concurrency", Value: "2"}}, s.Points[1].Values)
+	require.Equal(t, []records.Setting{{Key: "bench_cmd_args.max_concurrency", Value: "2"}}, s.Points[1].Values)
 	require.Equal(t, 600.0, *s.Cost.Observed)
 	require.Equal(t, 300.0, *s.Cost.Average)
 	require.False(t, s.Points[2].Usable)
@@ -402,9 +396,8 @@ func TestRepeats(t *testing.T) {
 	require.Len(t, rep.Sweeps, 1)
 	require.Equal(t, 3, rep.Sweeps[0].Cost.Rows)
 	require.Equal(t, 200.0, *rep.Sweeps[0].Cost.Average)
-	var out bytes.Buffer
-	require.NoError(t, rep.Text(&out))
-	require.Contains(t, out.String(), "each repeat counts by itself here")
+	out := text(t, rep)
+	require.Contains(t, out, "each repeat counts by itself here")
 	require.Equal(t, "s max_concurrency=2 repeat=1", report.Build(load(t, root+"/s/0/2/r1"), report.Options{}).Runs[0].Label)
 }
 
@@ -426,7 +419,7 @@ func TestPhases(t *testing.T) {
 	p.Loads = nil
 	for _, name := range []string{"cold", "warm"} {
 		p.Loads = append(p.Loads, plan.Load{Name: name, Dir: filepath.Join(p.Dir, name)})
-		writeRecord(t, root+"/s/0/"+name, recordOf(numbers{throughput: 100, ttft: 10}))
+		writeRecord(t, root+"/s/0/"+name, recordOf(numbers{Throughput: 100, TTFT: 10}))
 	}
 	writePlan(t, root+"/s/0", p)
 	rep := report.Build(load(t, root), report.Options{})
@@ -451,7 +444,7 @@ tensor_parallel_size = %d
 [test_definition.extra_env_vars]
 A = "1"
 `, i+1, tp))
-		writeRecord(t, dir, recordOf(numbers{throughput: 100 * float64(tp), ttft: 10}))
+		writeRecord(t, dir, recordOf(numbers{Throughput: 100 * float64(tp), TTFT: 10}))
 	}
 	rep := report.Build(load(t, root), report.Options{GroupBy: []string{"extra_env_vars.A"}})
 	require.Equal(t, []string{"vllm.agg tensor_parallel_size=1", "vllm.agg tensor_parallel_size=2"}, labels(rep))
@@ -467,11 +460,11 @@ func TestPair(t *testing.T) {
 	inTemp(t)
 	for _, top := range []string{"one", "two"} {
 		for _, test := range []string{"a", "b"} {
-			writeRecord(t, fmt.Sprintf("%s/%s/1", top, test), recordOf(numbers{throughput: 100, ttft: 10}))
+			writeRecord(t, fmt.Sprintf("%s/%s/1", top, test), recordOf(numbers{Throughput: 100, TTFT: 10}))
 		}
 	}
-	writeRecord(t, "one/only/0", recordOf(numbers{throughput: 100, ttft: 10}))
-	writeRecord(t, "two/lossy/0", recordOf(numbers{throughput: 100, ttft: 10, done: 1, of: 2, status: result.Partial}))
+	writeRecord(t, "one/only/0", recordOf(numbers{Throughput: 100, TTFT: 10}))
+	writeRecord(t, "two/lossy/0", recordOf(numbers{Throughput: 100, TTFT: 10, Done: 1, Of: 2, Status: result.Partial}))
 
 	r, err := report.Pair(load(t, "one"), load(t, "two"), nil)
 	require.NoError(t, err)
@@ -487,10 +480,9 @@ func TestPair(t *testing.T) {
 		require.Equal(t, 6, j.RunsNeeded)
 		require.Equal(t, "one v one: no test", j.Metrics[0].Why)
 	}
-	var out bytes.Buffer
-	require.NoError(t, r.Text(&out))
-	require.Contains(t, out.String(), "== Verdict: a: too little data\n\none v one: no test\n")
-	require.NotContains(t, out.String(), "shift %")
+	out := text(t, r)
+	require.Contains(t, out, "== Verdict: a: too little data\n\none v one: no test\n")
+	require.NotContains(t, out, "shift %")
 
 	r, err = report.Pair(load(t, "one/only"), load(t, "two/lossy"), nil)
 	require.NoError(t, err)
@@ -500,115 +492,6 @@ func TestPair(t *testing.T) {
 
 	_, err = report.Pair(load(t, "one/only"), load(t, "two"), nil)
 	require.ErrorIs(t, err, report.ErrNoPair)
-}
-
-func TestParts(t *testing.T) {
-	inTemp(t)
-	night(t)
-	var out bytes.Buffer
-	all := []report.Part{report.PartStatus, report.PartPerTest, report.PartComparison, report.PartSweeps}
-	for i, heading := range []string{"== Status", "== Results of each test", "== Comparison: ", "== Sweep: "} {
-		out.Reset()
-		require.NoError(t, report.Build(load(t, root), report.Options{Without: all[i : i+1]}).Text(&out))
-		require.NotContains(t, out.String(), heading)
-		require.Equal(t, 3, strings.Count(out.String(), "== ")-strings.Count(out.String(), "== Apart"))
-	}
-}
-
-// Nothing that a definition or a log says becomes markup, script, or an action
-// of the terminal.
-func TestHostileNames(t *testing.T) {
-	inTemp(t)
-	evil := "</script></style></title><script src=//evil.example/x.js>alert(1)</script><img src=x onerror=alert(1)>\"'`{{.}}|\n\x1b[2J\u202e&amp;"
-	for i, name := range []string{"a", "b"} {
-		dir := fmt.Sprintf("%s/%s/0", root, name)
-		p := planOf(dir, evil+name)
-		p.Scenario = evil
-		p.Env = []plan.Var{{Name: "X", Value: plan.Text(evil + name)}}
-		p.Step = i + 1
-		p.Loads[0].Values = []plan.Assignment{{Path: "decode." + evil, Value: evil + name}}
-		writePlan(t, dir, p)
-		r := recordOf(numbers{throughput: 100, ttft: 10})
-		r.RunID, r.Suite = evil, evil+"/"+evil
-		r.Failure = &result.Failure{Cause: evil, Line: evil, Confidence: result.Exact}
-		writeRecord(t, dir, r)
-	}
-	runs := load(t, root)
-	rep := report.Build(runs, report.Options{GroupBy: []string{"extra_env_vars.X"}})
-	require.Len(t, rep.Comparisons, 2)
-	rep.Notes = []string{evil}
-
-	var page bytes.Buffer
-	require.NoError(t, rep.HTML(&page))
-	html := page.String()
-	require.Equal(t, 1, strings.Count(strings.ToLower(html), "<script"))
-	require.NotContains(t, html, "<img")
-	for _, tag := range regexp.MustCompile(`<[a-zA-Z][^>]*>`).FindAllString(html, -1) {
-		require.NotRegexp(t, `(?i)\son[a-z]+\s*=`, tag)
-		require.NotRegexp(t, `(?i)\s(src|href|action)\s*=`, tag)
-	}
-	for _, c := range []string{"\x1b", "\u202e"} {
-		require.NotContains(t, html, c)
-		for _, form := range []string{"text", "markdown"} {
-			var out bytes.Buffer
-			require.NoError(t, rep.Write(&out, form))
-			require.NotContains(t, out.String(), c)
-			require.NotContains(t, out.String(), "\n"+"alert", form)
-		}
-	}
-	var md bytes.Buffer
-	require.NoError(t, rep.Markdown(&md))
-	require.NotContains(t, md.String(), "<script")
-	for _, line := range strings.Split(md.String(), "\n") {
-		if strings.HasPrefix(line, "| ") {
-			require.True(t, strings.HasSuffix(line, " |"), "a row stays on its line: %s", line)
-		}
-	}
-
-	var out bytes.Buffer
-	require.NoError(t, rep.CSV(&out))
-	rows, err := csv.NewReader(&out).ReadAll()
-	require.NoError(t, err)
-	require.Len(t, rows, 3)
-	require.Equal(t, printable.Line(evil), rows[1][1])
-	out.Reset()
-	require.NoError(t, rep.JSON(&out))
-	var back report.Report
-	require.NoError(t, json.Unmarshal(out.Bytes(), &back))
-	require.Equal(t, toJSON(t, rep), toJSON(t, back))
-}
-
-// covers: CD-34
-func TestPageNeedsNoNetwork(t *testing.T) {
-	inTemp(t)
-	night(t)
-	var page bytes.Buffer
-	require.NoError(t, report.Build(load(t, root), report.Options{GroupBy: []string{"NUM_NODES"}}).HTML(&page))
-	html := page.String()
-	require.NotRegexp(t, `(?i)(src|href)\s*=|@import|url\(`, html)
-	require.NotRegexp(t, `https?://`, strings.ReplaceAll(html, "http://www.w3.org/2000/svg", ""))
-	require.Contains(t, html, "<svg")
-	script := regexp.MustCompile(`(?s)<script>(.*?)</script>`).FindStringSubmatch(html)[1]
-	sum := sha256.Sum256([]byte(script))
-	digest := "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
-	require.Contains(t, strings.ReplaceAll(html, "&#43;", "+"), digest, "the policy lets the page's own script run")
-	for i, group := range []string{"NUM_NODES=2", "NUM_NODES=8", "NUM_NODES=1"} {
-		require.Contains(t, html, fmt.Sprintf(`<option value="%d">%s</option>`, i, group))
-		require.Contains(t, html, fmt.Sprintf(`<section data-group="%d">`, i))
-		require.Contains(t, html, fmt.Sprintf(`<tr data-group="%d">`, i))
-	}
-}
-
-func TestFindMetric(t *testing.T) {
-	_, err := report.FindMetric("output_througput")
-	require.EqualError(t, err, "metric: unknown metric \"output_througput\"\n\thint: did you mean \"output_throughput\"?")
-	m, err := report.FindMetric("p95_e2el_ms")
-	require.NoError(t, err)
-	require.Equal(t, report.Lower, m.Better)
-	r := recordOf(numbers{throughput: 1, ttft: 1})
-	require.Equal(t, report.Value{}, m.Of(r))
-	require.NoError(t, r.Results.SetLatency(result.E2EL, "p95", 12))
-	require.Equal(t, 12.0, *m.Of(r).Number)
 }
 
 // What a run was is taken from its plan, and is absent where nobody knows it.
@@ -634,13 +517,13 @@ enable_expert_parallel = true
 	set, err := planner.Plans(s, sys, planner.Options{Created: time.Unix(0, 0), Output: "/o", WorkDir: "/", Binary: "/b"})
 	require.NoError(t, err)
 	writePlan(t, root+"/apart/0", set.Plans[0])
-	writeRecord(t, root+"/apart/0", recordOf(numbers{throughput: 100, ttft: 10}))
-	unknown := recordOf(numbers{throughput: 100, ttft: 10})
+	writeRecord(t, root+"/apart/0", recordOf(numbers{Throughput: 100, TTFT: 10}))
+	unknown := recordOf(numbers{Throughput: 100, TTFT: 10})
 	unknown.Placement, unknown.Config = nil, result.Config{Server: map[string]any{}}
 	writeRecord(t, root+"/unknown/0", unknown)
 
 	var out bytes.Buffer
-	require.NoError(t, report.Build(load(t, root), report.Options{}).CSV(&out))
+	require.NoError(t, format.CSV(&out, report.Build(load(t, root), report.Options{})))
 	rows, err := csv.NewReader(&out).ReadAll()
 	require.NoError(t, err)
 	require.Len(t, rows, 3)

@@ -1,43 +1,47 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/records"
 )
 
 // Sweep is the points of one sweep.
 type Sweep struct {
-	Name      string  `json:"name"` // the test's id; with its iteration if that is not the first
-	Group     string  `json:"group"`
-	Kind      Kind    `json:"kind,omitempty"`
-	Objective Metric  `json:"objective"`
-	Points    []Point `json:"points"`
+	Name      string        `json:"name"` // the test's id; with its iteration if that is not the first
+	Group     string        `json:"group"`
+	Kind      records.Kind  `json:"kind,omitempty"`
+	Objective metric.Metric `json:"objective"`
+	Points    []Point       `json:"points"`
 	// Best is the index of the valid point with the best value of the objective,
 	// nil if no point is valid.
-	Best    *int     `json:"best,omitempty"`
-	Metrics []Metric `json:"metrics"`
-	Cost    Cost     `json:"cost"`
+	Best    *int            `json:"best,omitempty"`
+	Metrics []metric.Metric `json:"metrics"`
+	Cost    Cost            `json:"cost"`
 
-	axes   [][]int // places in the values of a point: what varies independently
-	phases bool    // the points are the phases of one run
+	Axes     [][]int `json:"-"` // places in the values of a point: what varies independently
+	OfPhases bool    `json:"-"` // the points are the phases of one run
 }
 
 // Point is one point of a sweep, or one phase of a run.
 type Point struct {
-	Label   string    `json:"label"`
-	Step    int       `json:"step"`
-	Phase   string    `json:"phase,omitempty"`
-	Repeat  int       `json:"repeat,omitempty"` // from 1; 0: measured once
-	Values  []Setting `json:"values"`
-	Dir     string    `json:"dir"`
-	Verdict Verdict   `json:"verdict"`
-	Usable  bool      `json:"usable"`
-	Reason  string    `json:"reason,omitempty"`
-	Reward  *float64  `json:"reward,omitempty"`
-	Metrics []Value   `json:"metrics"` // len == the sweep's metrics
-	BestOf  []bool    `json:"best_of"` // of these it has the best value; len == the sweep's metrics
+	Label   string            `json:"label"`
+	Step    int               `json:"step"`
+	Phase   string            `json:"phase,omitempty"`
+	Repeat  int               `json:"repeat,omitempty"` // from 1; 0: measured once
+	Values  []records.Setting `json:"values"`
+	Dir     string            `json:"dir"`
+	Verdict Verdict           `json:"verdict"`
+	Usable  bool              `json:"usable"`
+	Reason  string            `json:"reason,omitempty"`
+	Reward  *float64          `json:"reward,omitempty"`
+	Metrics []metric.Value    `json:"metrics"` // len == the sweep's metrics
+	BestOf  []bool            `json:"best_of"` // of these it has the best value; len == the sweep's metrics
 }
 
 // Cost is what a sweep took, beside what all of its space would take. Times are
@@ -60,11 +64,14 @@ type Cost struct {
 	SavedUSD      *float64 `json:"saved_usd,omitempty"`
 }
 
-var sweepMetrics = []Metric{throughput, perGPU, perUser, medianTTFT, p99TTFT, medianTPOT, p99TPOT, successShare, accuracy}
+var sweepMetrics = []metric.Metric{
+	metric.Throughput, metric.PerGPU, metric.PerUser, metric.MedianTTFT, metric.P99TTFT, metric.MedianTPOT, metric.P99TPOT,
+	metric.SuccessShare, metric.Accuracy,
+}
 
 // addSweeps makes a table of the points of each sweep, and of each phase of it.
-func (r *Report) addSweeps(objective Metric) {
-	scope := func(e *Entry) string { return e.run.series }
+func (r *Report) addSweeps(objective metric.Metric) {
+	scope := func(e *Entry) string { return e.Run.Series }
 	within := func(e *Entry) string { return e.Case.Phase }
 	for _, points := range r.inGroups(func(e *Entry) bool { return e.Case.Step > 0 }, scope, within) {
 		r.Sweeps = append(r.Sweeps, newSweep(points, objective))
@@ -77,11 +84,11 @@ func (r *Report) addSweeps(objective Metric) {
 func (r *Report) inGroups(belongs func(*Entry) bool, scope, within func(*Entry) string) [][]*Entry {
 	type id struct {
 		scope, within string
-		kind          Kind
+		kind          records.Kind
 	}
-	kinds := map[string]Kind{}
+	kinds := map[string]records.Kind{}
 	for i := range r.Runs {
-		if e := &r.Runs[i]; e.run.Result != nil {
+		if e := &r.Runs[i]; e.Run.Result != nil {
 			kinds[scope(e)] = e.Kind
 		}
 	}
@@ -93,7 +100,7 @@ func (r *Report) inGroups(belongs func(*Entry) bool, scope, within func(*Entry) 
 			continue
 		}
 		k := id{scope(e), within(e), e.Kind}
-		if e.run.Result == nil {
+		if e.Run.Result == nil {
 			k.kind = kinds[k.scope]
 		}
 		at, ok := index[k]
@@ -106,7 +113,7 @@ func (r *Report) inGroups(belongs func(*Entry) bool, scope, within func(*Entry) 
 	return list
 }
 
-func newSweep(entries []*Entry, objective Metric) Sweep {
+func newSweep(entries []*Entry, objective metric.Metric) Sweep {
 	first := entries[0]
 	s := Sweep{Name: first.Case.Test, Objective: objective}
 	if first.Case.Phase != "" {
@@ -117,7 +124,7 @@ func newSweep(entries []*Entry, objective Metric) Sweep {
 	}
 	keys := dimensions(entries)
 	s.fill(entries, keys)
-	s.axes = axes(entries, keys)
+	s.Axes = axes(entries, keys)
 	s.markBest(entries)
 	s.Cost = cost(entries, &s)
 	return s
@@ -131,28 +138,23 @@ func (s *Sweep) fill(entries []*Entry, keys []string) {
 			break
 		}
 	}
-	for _, m := range append([]Metric{s.Objective}, sweepMetrics...) {
-		has := func(e *Entry) bool { return m.Of(e.run.Result) != Value{} }
-		if slices.ContainsFunc(entries, has) && !slices.ContainsFunc(s.Metrics, func(x Metric) bool { return x.Key == m.Key }) {
+	for _, m := range append([]metric.Metric{s.Objective}, sweepMetrics...) {
+		has := func(e *Entry) bool { return m.Of(e.Run.Result) != metric.Value{} }
+		same := func(x metric.Metric) bool { return x.Key == m.Key }
+		if slices.ContainsFunc(entries, has) && !slices.ContainsFunc(s.Metrics, same) {
 			s.Metrics = append(s.Metrics, m)
 		}
 	}
 	for _, e := range entries {
 		p := Point{
-			Label: e.Label, Step: e.Case.Step, Phase: e.Case.Phase, Repeat: e.Case.Repeat, Dir: e.Dir, Verdict: e.Verdict, Usable: e.Usable, Reason: e.Reason,
-			Reward: e.run.Reward,
-		}
-		for _, k := range keys {
-			v, ok := lookup(e.run.Settings, k)
-			if !ok {
-				v = "n/a"
-			}
-			p.Values = append(p.Values, Setting{k, v})
+			Label: e.Label, Step: e.Case.Step, Phase: e.Case.Phase, Repeat: e.Case.Repeat,
+			Values: groupOf(e.Run, keys), Dir: e.Dir,
+			Verdict: e.Verdict, Usable: e.Usable, Reason: e.Reason, Reward: e.Run.Reward,
+			BestOf: make([]bool, len(s.Metrics)),
 		}
 		for _, m := range s.Metrics {
-			p.Metrics = append(p.Metrics, m.Of(e.run.Result))
+			p.Metrics = append(p.Metrics, m.Of(e.Run.Result))
 		}
-		p.BestOf = make([]bool, len(s.Metrics))
 		s.Points = append(s.Points, p)
 	}
 }
@@ -163,10 +165,10 @@ func (s *Sweep) fill(entries []*Entry, keys []string) {
 func axes(entries []*Entry, keys []string) [][]int {
 	picked, zips := map[string]bool{}, map[string]int{}
 	for _, e := range entries {
-		for _, v := range e.run.Values {
+		for _, v := range e.Run.Values {
 			picked[v.Key] = true
 		}
-		maps.Copy(zips, e.run.zips)
+		maps.Copy(zips, e.Run.Zips)
 	}
 	var out [][]int
 	at := map[int]int{}
@@ -188,23 +190,24 @@ func axes(entries []*Entry, keys []string) [][]int {
 // follow from them; or else those in which its points differ.
 func dimensions(entries []*Entry) []string {
 	var keys []string
-	runs := make([]*Run, 0, len(entries))
+	runs := make([]*records.Run, 0, len(entries))
 	for _, e := range entries {
-		for _, v := range e.run.Values {
+		for _, v := range e.Run.Values {
 			if !slices.Contains(keys, v.Key) {
 				keys = append(keys, v.Key)
 			}
 		}
-		if e.run.Settings != nil {
-			runs = append(runs, e.run)
+		if e.Run.Settings != nil {
+			runs = append(runs, e.Run)
 		}
 	}
-	all := differing(runs)
+	all := records.Differing(runs)
 	if keys == nil {
 		return all
 	}
 	for _, k := range all {
-		if strings.HasPrefix(k, "bench_cmd_args.") && !slices.ContainsFunc(keys, func(have string) bool { return have == k || strings.HasPrefix(k, have+".") }) {
+		within := func(have string) bool { return have == k || strings.HasPrefix(k, have+".") }
+		if strings.HasPrefix(k, "bench_cmd_args.") && !slices.ContainsFunc(keys, within) {
 			keys = append(keys, k)
 		}
 	}
@@ -220,12 +223,12 @@ func (s *Sweep) markBest(entries []*Entry) {
 		at, equal, of := -1, []int{}, 0
 		for j, p := range s.Points {
 			v := p.Metrics[i].Number
-			if v == nil || !entries[j].best() {
+			if v == nil || !entries[j].Best() {
 				continue
 			}
 			of++
 			switch {
-			case best == nil || m.better(*v, *best):
+			case best == nil || m.Beats(*v, *best):
 				best, at, equal = v, j, []int{j}
 			case *v == *best:
 				equal = append(equal, j)
@@ -252,47 +255,52 @@ func cost(entries []*Entry, s *Sweep) Cost {
 	seconds, hours, gpusKnown := 0.0, 0.0, true
 	for _, e := range entries {
 		rows[e.Case.Step] = true
-		r := e.run.Result
+		r := e.Run.Result
 		if r == nil || r.Duration == nil {
 			continue
 		}
 		timed[e.Case.Step] = true
-		if c.GPU == "" && r.System != nil && r.System.HardwareInfo != nil {
-			c.GPU = r.System.HardwareInfo.GPU
-		}
-		if jobs[e.run.job] {
+		c.GPU = cmp.Or(c.GPU, e.Run.GPU())
+		if jobs[e.Run.Job] {
 			continue
 		}
-		jobs[e.run.job] = true
+		jobs[e.Run.Job] = true
 		seconds += *r.Duration
-		n := e.run.heldGPUs()
+		n := e.Run.HeldGPUs()
 		gpusKnown = gpusKnown && n > 0
 		hours += *r.Duration / 3600 * float64(n)
 	}
 	c.Rows, c.Timed, c.Space = len(rows), len(timed), s.space(len(rows))
 	c.Efficiency = float64(c.Space) / float64(c.Rows)
-	if c.Timed == 0 {
-		return c
+	if c.Timed > 0 {
+		c.project(seconds)
+		if gpusKnown {
+			c.projectGPUs(hours)
+		}
 	}
-	perPoint := func(total float64) float64 { return total / float64(c.Timed) }
-	all := float64(c.Space)
-	c.Observed, c.Average, c.Projected = &seconds, new(perPoint(seconds)), new(perPoint(seconds)*all)
+	return c
+}
+
+// forAll is what all of the space would take, when the timed points took so much.
+func (c *Cost) forAll(taken float64) float64 { return taken / float64(c.Timed) * float64(c.Space) }
+
+func (c *Cost) project(seconds float64) {
+	c.Observed, c.Average, c.Projected = &seconds, new(seconds/float64(c.Timed)), new(c.forAll(seconds))
 	c.Saved = new(max(*c.Projected-seconds, 0))
-	if !gpusKnown {
-		return c
-	}
-	c.GPUHours, c.SavedGPUHours = &hours, new(max(perPoint(hours)*all-hours, 0))
+}
+
+func (c *Cost) projectGPUs(hours float64) {
+	c.GPUHours, c.SavedGPUHours = &hours, new(max(c.forAll(hours)-hours, 0))
 	if usd, ok := price(c.GPU); ok {
 		c.GPUHourUSD, c.USD, c.SavedUSD = &usd, new(hours*usd), new(*c.SavedGPUHours*usd)
 	}
-	return c
 }
 
 // space is the number of combinations of the values that were tried; no less
 // than the points.
 func (s *Sweep) space(rows int) int {
 	n := 1
-	for _, axis := range s.axes {
+	for _, axis := range s.Axes {
 		seen := map[string]bool{}
 		for _, p := range s.Points {
 			var b strings.Builder
@@ -304,18 +312,6 @@ func (s *Sweep) space(rows int) int {
 		n *= len(seen)
 	}
 	return max(n, rows)
-}
-
-// heldGPUs is how many GPUs a run's job held: all of its nodes where that is
-// known, else those that served.
-func (r *Run) heldGPUs() int {
-	switch {
-	case r.gpus > 0:
-		return r.gpus
-	case r.Result.Results.GPUs != nil:
-		return *r.Result.Results.GPUs
-	}
-	return 0
 }
 
 // prices in USD for an hour of one GPU, as CloudAI has them; of the families in a

@@ -10,38 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/report/format"
 )
-
-// curve writes a sweep whose points are pairs of a concurrency and a number of prompts,
-// for each of some sizes.
-func curve(t *testing.T, sizes []int, zip int, pairs ...[2]int) {
-	t.Helper()
-	step := 0
-	for _, tp := range sizes {
-		for _, x := range pairs {
-			step++
-			dir := fmt.Sprintf("%s/s/0/%d", root, step)
-			p := planOf(dir, "s")
-			p.Step = step
-			p.Config.Server = map[string]any{"serve": map[string]any{"tensor_parallel_size": tp}}
-			p.Loads[0].Benchmark = map[string]any{"num_prompts": x[1], "max_concurrency": x[0]}
-			p.Loads[0].Values = []plan.Assignment{
-				{Path: "decode.tensor_parallel_size", Value: tp},
-				{Path: "bench_cmd_args.max_concurrency", Value: x[0], Zip: zip}, {Path: "bench_cmd_args.num_prompts", Value: x[1], Zip: zip},
-			}
-			writePlan(t, dir, p)
-			writeRecord(t, dir, recordOf(numbers{throughput: float64(100 * x[0] * tp), ttft: float64(10 + x[0]), seconds: 60}))
-		}
-	}
-}
-
-func text(t *testing.T, rep *report.Report) string {
-	t.Helper()
-	var out bytes.Buffer
-	require.NoError(t, rep.Text(&out))
-	return out.String()
-}
 
 // Settings that sweep.zip pairs are one dimension: the space is no product of both.
 func TestSweepOfPairs(t *testing.T) {
@@ -68,39 +40,11 @@ func TestSweepWithPromptsPerConcurrency(t *testing.T) {
 		p.Loads[0].Benchmark = map[string]any{"num_prompts": 5 * n, "max_concurrency": n}
 		p.Loads[0].Values = []plan.Assignment{{Path: "bench_cmd_args.max_concurrency", Value: n}}
 		writePlan(t, dir, p)
-		writeRecord(t, dir, recordOf(numbers{throughput: float64(100 * n), ttft: 10}))
+		writeRecord(t, dir, recordOf(numbers{Throughput: float64(100 * n), TTFT: 10}))
 	}
 	s := report.Build(load(t, root), report.Options{}).Sweeps[0]
-	require.Equal(t, []report.Setting{{Key: "bench_cmd_args.max_concurrency", Value: "4"}, {Key: "bench_cmd_args.num_prompts", Value: "20"}}, s.Points[1].Values)
+	require.Equal(t, []records.Setting{{Key: "bench_cmd_args.max_concurrency", Value: "4"}, {Key: "bench_cmd_args.num_prompts", Value: "20"}}, s.Points[1].Values)
 	require.Equal(t, 3, s.Cost.Space)
-}
-
-// The page draws throughput and latency over the load, a line for each size.
-func TestCurves(t *testing.T) {
-	inTemp(t)
-	curve(t, []int{1, 2}, 1, [2]int{16, 80}, [2]int{1, 40}, [2]int{4, 40})
-	var page bytes.Buffer
-	require.NoError(t, report.Build(load(t, root), report.Options{}).HTML(&page))
-	html := page.String()
-	from := strings.Index(html, ">Throughput by max_concurrency</text>")
-	require.Positive(t, from)
-	svg, _, _ := strings.Cut(html[from:], "</svg>")
-	require.Equal(t, 2, strings.Count(svg, "<polyline"))
-	require.Equal(t, 6, strings.Count(svg, "<circle"))
-	require.Contains(t, svg, "<title>tensor_parallel_size=2 max_concurrency=16</title>")
-	at := 0
-	for _, n := range []int{1, 4, 16} { // in the order of the load, not of the steps
-		next := strings.Index(svg, fmt.Sprintf("<title>tensor_parallel_size=1 max_concurrency=%d</title>", n))
-		require.Greater(t, next, at)
-		at = next
-	}
-	require.Contains(t, html, ">Median TTFT by max_concurrency</text>")
-
-	inTemp(t)
-	night(t)
-	page.Reset()
-	require.NoError(t, report.Build(load(t, root), report.Options{}).HTML(&page))
-	require.Contains(t, page.String(), ">Throughput by max_num_seqs</text>", "a sweep of one setting is drawn over it")
 }
 
 // Phases of one run that differ in a setting have the table and the curve of a sweep.
@@ -112,7 +56,7 @@ func TestPhasesThatDiffer(t *testing.T) {
 		n := []int{2, 16, 32}[i]
 		p.Loads = append(p.Loads, plan.Load{Name: name, Dir: filepath.Join(p.Dir, name), Benchmark: map[string]any{"num_prompts": 400, "max_concurrency": n}})
 		if name != "lost" {
-			writeRecord(t, root+"/s/0/"+name, recordOf(numbers{throughput: float64(100 * n), ttft: float64(n)}))
+			writeRecord(t, root+"/s/0/"+name, recordOf(numbers{Throughput: float64(100 * n), TTFT: float64(n)}))
 		}
 	}
 	writePlan(t, root+"/s/0", p)
@@ -127,7 +71,7 @@ func TestPhasesThatDiffer(t *testing.T) {
 	require.Contains(t, out, "\nphase lost, no record: no result.json yet")
 	require.NotContains(t, out, "points tried")
 	var page bytes.Buffer
-	require.NoError(t, rep.HTML(&page))
+	require.NoError(t, format.HTML(&page, rep))
 	require.Contains(t, page.String(), ">Throughput by max_concurrency</text>")
 
 	require.Empty(t, report.Build(load(t, root), report.Options{Without: []report.Part{report.PartSweeps}}).Phases)

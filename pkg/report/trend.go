@@ -7,20 +7,22 @@ import (
 	"slices"
 	"time"
 
+	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/quantity"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/stats"
 )
 
 // Trend is one series: the runs of a test that measure the same, in the order of
 // time, metric by metric.
 type Trend struct {
-	Test    string    `json:"test"` // with phase
-	Key     string    `json:"key"`  // of what the runs measure, or of the values asked for
-	By      []Setting `json:"by,omitempty"`
-	Kind    Kind      `json:"kind,omitempty"`
-	Verdict Outcome   `json:"verdict"` // the worst of the metrics'
-	Runs    int       `json:"runs"`
-	Starts  int       `json:"starts"` // of the server: the points; runs of one start are one
+	Test    string            `json:"test"` // with phase
+	Key     string            `json:"key"`  // of what the runs measure, or of the values asked for
+	By      []records.Setting `json:"by,omitempty"`
+	Kind    records.Kind      `json:"kind,omitempty"`
+	Verdict Outcome           `json:"verdict"` // the worst of the metrics'
+	Runs    int               `json:"runs"`
+	Starts  int               `json:"starts"` // of the server: the points; runs of one start are one
 	// Mixed are the GPUs or drivers, if the runs had several: mixed-hardware.
 	Mixed []string `json:"mixed_hardware,omitempty"`
 	// Before is what the series of the same test that ended last before this one began
@@ -28,12 +30,12 @@ type Trend struct {
 	Before  []Unlike      `json:"before,omitempty"`
 	Metrics []MetricTrend `json:"metrics"`
 
-	starts []start
+	ByStart []Start `json:"-"` // the runs, the oldest start first
 }
 
 // MetricTrend is one metric of a series. Percent are of the median before a cut.
 type MetricTrend struct {
-	Metric
+	metric.Metric
 	Verdict Outcome      `json:"verdict"` // of the last cut that is believed and matters
 	Why     string       `json:"why,omitempty"`
 	Marks   []Mark       `json:"marks,omitempty"`
@@ -86,21 +88,23 @@ type LeftOut struct {
 	Why string `json:"why"`
 }
 
-// start is the runs of one start of the server that measured the same.
-type start struct{ runs []*Run }
+// Start is the runs of one start of the server that measured the same.
+type Start struct{ Runs []*records.Run }
 
 // Trace puts runs into series and says where each changed. A series is the runs of a
 // test with the same Key or, if by names settings, with the same values of those.
 // Runs that are not valid are left out and listed; simulated ones too, unless no run
 // is measured. metrics are what is looked at, nil for the usual ones.
-func Trace(runs []Run, metrics []Metric, by []string) (*Report, error) {
-	r := &Report{Schema: Schema, without: []Part{PartStatus, PartPerTest, PartComparison, PartSweeps}}
+func Trace(runs []records.Run, metrics []metric.Metric, by []string) (*Report, error) {
+	r := &Report{Schema: Schema, Without: []Part{PartStatus, PartPerTest, PartComparison, PartSweeps}}
 	asked := metrics != nil
 	if !asked {
-		metrics = judgedMetrics
+		metrics = metric.Usual
 	}
 	r.addEntries(runs, nil)
-	for _, t := range r.series(runs, by) {
+	series, leftOut := Series(pointers(runs), by)
+	r.LeftOut = leftOut
+	for _, t := range series {
 		if err := t.measure(metrics, asked); err != nil {
 			return nil, err
 		}
@@ -109,36 +113,34 @@ func Trace(runs []Run, metrics []Metric, by []string) (*Report, error) {
 	if err := concludeTrends(r.Trends, ProvenBy(pointers(runs))); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(r.Trends, func(a, b Trend) int {
-		return slices.Index(outcomes, a.Verdict) - slices.Index(outcomes, b.Verdict)
-	})
+	slices.SortStableFunc(r.Trends, func(a, b Trend) int { return a.Verdict.rank() - b.Verdict.rank() })
 	r.Notes = append(r.Notes, r.trendSummary())
 	return r, nil
 }
 
-// series parts the runs, in the order of their first ones; what is unfit goes to
-// LeftOut.
-func (r *Report) series(runs []Run, by []string) []*Trend {
-	order, among := pointers(runs), Simulated
-	for _, run := range order {
-		if run.Result != nil && KindOf(run.Result) == Measured {
-			among = Measured
+// Series parts runs into series without numbers, in the order of their first runs, and
+// lists what stands in none. The runs of a series are in the order of time.
+func Series(runs []*records.Run, by []string) (series []*Trend, leftOut []LeftOut) {
+	among := records.Simulated
+	for _, run := range runs {
+		if run.Result != nil && records.KindOf(run.Result) == records.Measured {
+			among = records.Measured
 		}
 	}
-	slices.SortStableFunc(order, func(a, b *Run) int { return when(a).Compare(when(b)) })
+	runs = slices.SortedStableFunc(slices.Values(runs), byTime)
 	s := sorter{by: by, trends: map[string]*Trend{}, starts: map[string]int{}}
-	seen := copies{}
-	for _, run := range order {
+	seen := records.Copies{}
+	for _, run := range runs {
 		why := run.Unfit(among)
 		switch {
 		case why != "":
-		case when(run).IsZero():
+		case run.Began().IsZero():
 			why = "no time of its start"
 		default:
-			why = seen.has(run)
+			why = seen.Has(run)
 		}
 		if why == "" {
-			seen.add(run)
+			seen.Add(run)
 			s.add(run)
 			continue
 		}
@@ -147,20 +149,15 @@ func (r *Report) series(runs []Run, by []string) []*Trend {
 		} else if more := reason(run.Result); more != "" {
 			why += ": " + more
 		}
-		r.LeftOut = append(r.LeftOut, LeftOut{run.Dir, why})
+		leftOut = append(leftOut, LeftOut{run.Dir, why})
 	}
 	for i, t := range s.list {
 		t.Before = before(t, s.list[:i])
 	}
-	return s.list
+	return s.list, leftOut
 }
 
-func when(r *Run) time.Time {
-	if r.Result == nil {
-		return time.Time{}
-	}
-	return r.Result.Timestamp
-}
+func byTime(a, b *records.Run) int { return a.Began().Compare(b.Began()) }
 
 // sorter puts runs into series, and those of one start of the server together.
 type sorter struct {
@@ -170,12 +167,12 @@ type sorter struct {
 	starts map[string]int    // in its series
 }
 
-func (s *sorter) add(run *Run) {
-	c, key := Case{Test: run.Case.Test, Phase: run.Case.Phase}, run.Key()
-	x := &Trend{Test: c.String(), Key: key, Kind: KindOf(run.Result)}
+func (s *sorter) add(run *records.Run) {
+	c, key := records.Case{Test: run.Case.Test, Phase: run.Case.Phase}, run.Key()
+	x := &Trend{Test: c.String(), Key: key, Kind: records.KindOf(run.Result)}
 	if len(s.by) > 0 {
 		x.By = groupOf(run, s.by)
-		x.Key = joined(x.By)
+		x.Key = records.Join(x.By)
 	}
 	id := fmt.Sprintf("%q %q %q %s", run.Case.Scenario, x.Test, x.Key, x.Kind)
 	if have := s.trends[id]; have != nil {
@@ -183,72 +180,55 @@ func (s *sorter) add(run *Run) {
 	} else {
 		s.trends[id], s.list = x, append(s.list, x)
 	}
-	of := fmt.Sprintf("%s %q %s", id, cmp.Or(run.job, run.Dir), key)
+	of := fmt.Sprintf("%s %q %s", id, cmp.Or(run.Job, run.Dir), key)
 	i, ok := s.starts[of]
 	if !ok {
-		i = len(x.starts)
-		s.starts[of], x.starts = i, append(x.starts, start{})
+		i = len(x.ByStart)
+		s.starts[of], x.ByStart = i, append(x.ByStart, Start{})
 	}
-	x.starts[i].runs = append(x.starts[i].runs, run)
-	x.Runs, x.Starts = x.Runs+1, len(x.starts)
+	x.ByStart[i].Runs = append(x.ByStart[i].Runs, run)
+	x.Runs, x.Starts = x.Runs+1, len(x.ByStart)
 }
 
 // before compares the beginning of a series with the end of the series of the same
 // test that had the last run before it; nil if there is none.
 func before(t *Trend, earlier []*Trend) []Unlike {
-	first := t.starts[0].runs[0]
-	var last *Run
+	first := t.ByStart[0].Runs[0]
+	var last *records.Run
 	for _, e := range earlier {
-		for _, s := range e.starts {
-			for _, run := range s.runs {
-				if e.Test == t.Test && run.Case.Scenario == first.Case.Scenario && when(run).Before(when(first)) && (last == nil || when(last).Before(when(run))) {
-					last = run
-				}
+		if e.Test != t.Test {
+			continue
+		}
+		for _, run := range e.All() {
+			ended := run.Case.Scenario == first.Case.Scenario && run.Began().Before(first.Began())
+			if ended && (last == nil || last.Began().Before(run.Began())) {
+				last = run
 			}
 		}
 	}
 	if last == nil {
 		return nil
 	}
-	return differences([]*Run{last}, []*Run{first})
+	return differences([]*records.Run{last}, []*records.Run{first})
 }
 
 // differences is everything in which two sets of runs differ, also what forbids to
 // compare them.
-func differences(a, b []*Run) []Unlike {
+func differences(a, b []*records.Run) []Unlike {
 	refused, differs := unlike(a, b)
 	return slices.Concat(refused, differs)
 }
 
 // measure finds the cuts of every metric that some run has, of the runs in which it
 // means what it does in the newest. One that no run has is there if it was asked for.
-func (t *Trend) measure(metrics []Metric, asked bool) error {
-	all := t.runs(0, len(t.starts))
-	newest := slices.MaxFunc(all, func(a, b *Run) int { return when(a).Compare(when(b)) })
+func (t *Trend) measure(metrics []metric.Metric, asked bool) error {
+	all := t.All()
+	newest := slices.MaxFunc(all, byTime)
 	t.Mixed = mixed(all)
 	for _, m := range metrics {
-		x := MetricTrend{Metric: m, Floor: m.Floor()}
-		for i, s := range t.starts {
-			numbers := numbersOf(m, s.runs)
-			if len(numbers) == 0 {
-				x.Lacking++
-				x.behind++
-				continue
-			}
-			x.behind = 0
-			if why := redefined(m, slices.Concat([]*Run{newest}, s.runs)); why != "" {
-				x.Redefined = why
-				continue
-			}
-			value, err := stats.Median(numbers)
-			if err != nil {
-				return fmt.Errorf("%s: %s: %w", s.runs[0].Dir, m.Key, err)
-			}
-			p := TrendPoint{Time: when(s.runs[0]), Value: value, start: i}
-			for _, run := range s.runs {
-				p.Runs = append(p.Runs, run.Dir)
-			}
-			x.Points = append(x.Points, p)
+		x, err := t.points(m, newest)
+		if err != nil {
+			return err
 		}
 		if len(x.Points) == 0 && !(asked && x.Redefined == "") {
 			continue
@@ -256,16 +236,53 @@ func (t *Trend) measure(metrics []Metric, asked bool) error {
 		if err := x.cut(); err != nil {
 			return fmt.Errorf("%s: %s: %w", t.Test, m.Key, err)
 		}
-		t.Metrics = append(t.Metrics, x)
+		t.Metrics = append(t.Metrics, *x)
 	}
 	return nil
 }
 
+// points takes the numbers of a metric from the starts in which it means what it does
+// in the newest run.
+func (t *Trend) points(m metric.Metric, newest *records.Run) (*MetricTrend, error) {
+	x := &MetricTrend{Metric: m, Floor: m.Floor()}
+	for i, s := range t.ByStart {
+		numbers := numbersOf(m, s.Runs)
+		if len(numbers) == 0 {
+			x.Lacking++
+			x.behind++
+			continue
+		}
+		x.behind = 0
+		if why := redefined(m, slices.Concat([]*records.Run{newest}, s.Runs)); why != "" {
+			x.Redefined = why
+			continue
+		}
+		value, err := stats.Median(numbers)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", s.Runs[0].Dir, m.Key, err)
+		}
+		x.Points = append(x.Points, TrendPoint{Time: s.Runs[0].Began(), Runs: dirs(s.Runs), Value: value, start: i})
+	}
+	return x, nil
+}
+
+// All are the runs of the series.
+func (t *Trend) All() []*records.Run { return t.runs(0, len(t.ByStart)) }
+
 // runs are those of the starts of [from,to).
-func (t *Trend) runs(from, to int) []*Run {
-	var list []*Run
-	for _, s := range t.starts[from:to] {
-		list = append(list, s.runs...)
+func (t *Trend) runs(from, to int) []*records.Run {
+	var list []*records.Run
+	for _, s := range t.ByStart[from:to] {
+		list = append(list, s.Runs...)
+	}
+	return list
+}
+
+// dirs are the directories of runs.
+func dirs(runs []*records.Run) []string {
+	list := make([]string, len(runs))
+	for i, r := range runs {
+		list[i] = r.Dir
 	}
 	return list
 }
@@ -275,7 +292,7 @@ func (x *MetricTrend) cut() error {
 	if len(x.Points) == 0 {
 		return nil
 	}
-	c, err := stats.ChangePoints(x.values())
+	c, err := stats.ChangePoints(x.Values())
 	if err != nil {
 		return err
 	}
@@ -291,7 +308,8 @@ func (x *MetricTrend) cut() error {
 	return nil
 }
 
-func (x *MetricTrend) values() []float64 {
+// Values are the numbers of the points.
+func (x *MetricTrend) Values() []float64 {
 	list := make([]float64, len(x.Points))
 	for i, p := range x.Points {
 		list[i] = p.Value
@@ -302,8 +320,7 @@ func (x *MetricTrend) values() []float64 {
 // concludeTrends judges every cut as one of all questions that were asked: each cut
 // is one, and each metric of a series without a cut is one with a p of 1.
 func concludeTrends(list []Trend, proof Proven) error {
-	var ps []float64
-	var of []*TrendCut
+	var all pvalues
 	for i := range list {
 		for k := range list[i].Metrics {
 			x := &list[i].Metrics[k]
@@ -311,24 +328,19 @@ func concludeTrends(list []Trend, proof Proven) error {
 				continue // nothing is asked of it
 			}
 			for c := range x.Cuts {
-				ps, of = append(ps, x.Cuts[c].P), append(of, &x.Cuts[c])
+				cut := &x.Cuts[c]
+				all.add(cut.P, func(p float64) { cut.AdjustedP = p })
 			}
 			if len(x.Cuts) == 0 {
-				ps, of = append(ps, 1), append(of, nil)
+				all.add(1, func(float64) {})
 			}
 		}
 	}
-	adjusted, err := stats.BenjaminiHochberg(ps)
-	if err != nil {
+	if err := all.adjust(); err != nil {
 		return err
 	}
-	for i, c := range of {
-		if c != nil {
-			c.AdjustedP = adjusted[i]
-		}
-	}
 	for i := range list {
-		if err := list[i].conclude(len(ps), proof); err != nil {
+		if err := list[i].conclude(len(all), proof); err != nil {
 			return err
 		}
 	}
@@ -351,9 +363,7 @@ func (t *Trend) conclude(tests int, proof Proven) error {
 		if len(t.Mixed) > 0 {
 			x.Marks = append(x.Marks, MixedHardware)
 		}
-		if slices.Index(outcomes, x.Verdict) < slices.Index(outcomes, t.Verdict) {
-			t.Verdict = x.Verdict
-		}
+		t.Verdict = worst(t.Verdict, x.Verdict)
 	}
 	return nil
 }
@@ -363,9 +373,9 @@ func (t *Trend) explain(x *MetricTrend, c int, proof Proven) {
 	cut := &x.Cuts[c]
 	cut.conclude(x)
 	last, first := x.Points[cut.Index-1].start, x.Points[cut.Index].start
-	cut.Differs = differences(t.starts[last].runs, t.starts[first].runs)
-	cut.NotCausal = causes(cut.Differs) > 1
-	if cut.Verdict != Improved || x.Key == accuracy.Key {
+	cut.Differs = differences(t.ByStart[last].Runs, t.ByStart[first].Runs)
+	cut.NotCausal = Causes(cut.Differs) > 1
+	if cut.Verdict != Improved || x.Key == metric.Accuracy.Key {
 		return
 	}
 	from, to := 0, len(x.Points)
@@ -389,11 +399,11 @@ func (c *TrendCut) conclude(x *MetricTrend) {
 	case c.Percent == nil && c.estimate == 0:
 		c.Verdict, c.Why = Watch, "the medians on both sides are 0"
 	case c.Percent == nil:
-		c.Verdict, c.Why = x.direction(c.estimate), "the median before it is 0, of which no percentage can be given"
+		c.Verdict, c.Why = direction(x.Metric, c.estimate), "the median before it is 0, of which no percentage can be given"
 	case math.Abs(*c.Percent) <= x.Floor:
 		c.Verdict, c.Why = Same, fmt.Sprintf("by less than the %g %% that matter", x.Floor)
 	default:
-		c.Verdict = x.direction(*c.Percent)
+		c.Verdict = direction(x.Metric, *c.Percent)
 	}
 }
 
@@ -415,7 +425,8 @@ func (x *MetricTrend) conclude(tests int) error {
 	}
 	if need := stats.LeastSeries(tests); x.Verdict == NoChange && len(x.Points) < need {
 		x.Verdict, x.StartsNeeded = TooLittle, need
-		x.Why = fmt.Sprintf("%s of the %d in which one of so many series can show a change", quantity.Count(len(x.Points), "point"), need)
+		x.Why = fmt.Sprintf("%s of the %d in which one of so many series can show a change",
+			quantity.Count(len(x.Points), "point"), need)
 	}
 	if x.behind > 0 && x.Verdict != Regressed {
 		x.Verdict, x.Why, x.Marks = TooLittle, "the newest "+quantity.Count(x.behind, "start")+" of the server have none", nil
@@ -425,7 +436,7 @@ func (x *MetricTrend) conclude(tests int) error {
 		return nil
 	}
 	var err error
-	x.Level, err = spread(x.values()[from:])
+	x.Level, err = spread(x.Values()[from:])
 	return err
 }
 
@@ -437,6 +448,6 @@ func (r *Report) trendSummary() string {
 			count[x.Verdict]++
 		}
 	}
-	return fmt.Sprintf("%s in series, %d left out; metrics of %d series: %s", quantity.Count(len(r.Runs)-len(r.LeftOut), "run"), len(r.LeftOut),
-		len(r.Trends), cmp.Or(tally(count), "none"))
+	return fmt.Sprintf("%s in series, %d left out; metrics of %d series: %s",
+		quantity.Count(len(r.Runs)-len(r.LeftOut), "run"), len(r.LeftOut), len(r.Trends), cmp.Or(tally(count), "none"))
 }

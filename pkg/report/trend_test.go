@@ -2,8 +2,6 @@ package report_test
 
 import (
 	"bytes"
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"math"
 	"testing"
@@ -11,51 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/report/format"
 	"github.com/profllm/profllm/pkg/result"
 )
-
-// nightsOf writes a run a night with that throughput; the latencies vary by the noise
-// alone.
-func nightsOf(t *testing.T, dir string, throughput []float64, edits ...func(i int, r *result.Result)) {
-	t.Helper()
-	for i, x := range throughput {
-		r := recordOf(numbers{throughput: x, ttft: 50 * (1 + noise[i*5%len(noise)]/100), gpu: "H100"})
-		r.RunID = fmt.Sprintf("exp_20260102_030405_%06x", int(dir[0])<<16+i)
-		r.Timestamp = time.Date(2026, 1, 2+i, 3, 0, 0, 0, time.UTC)
-		r.Provenance = &result.Provenance{Profllm: "1", Engine: "vllm", EngineVersion: "1", Image: "image:1"}
-		for _, e := range edits {
-			e(i, r)
-		}
-		writeRecord(t, fmt.Sprintf("%s/a/%d", dir, i), r)
-	}
-}
-
-// stepAt are n throughputs of 1000 with 1 % of noise, by so much percent higher from
-// there on.
-func stepAt(n, at int, percent float64) []float64 {
-	list := make([]float64, n)
-	for i := range list {
-		list[i] = 1000 * (1 + noise[i%len(noise)]/100)
-		if i >= at {
-			list[i] *= 1 + percent/100
-		}
-	}
-	return list
-}
-
-func trace(t *testing.T, names []string, by []string, paths ...string) *report.Report {
-	t.Helper()
-	var metrics []report.Metric
-	for _, n := range names {
-		m, err := report.FindMetric(n)
-		require.NoError(t, err)
-		metrics = append(metrics, m)
-	}
-	r, err := report.Trace(load(t, paths...), metrics, by)
-	require.NoError(t, err)
-	return r
-}
 
 func trendOf(t *testing.T, x report.Trend, key string) report.MetricTrend {
 	t.Helper()
@@ -151,11 +110,10 @@ func TestTrendCause(t *testing.T) {
 	cut = trendOf(t, r.Trends[0], "output_throughput").Cuts[0]
 	require.Equal(t, []string{"cmd_args.docker_image_url: image:1 against image:2", "driver: 550 against 570"}, texts(cut.Differs))
 	require.True(t, cut.NotCausal)
-	var out bytes.Buffer
-	require.NoError(t, r.Text(&out))
-	require.Contains(t, out.String(), "regressed (first one/a/12, last before it one/a/11)")
-	require.Contains(t, out.String(), "changed there: driver: 550 against 570")
-	require.Contains(t, out.String(), "not causal")
+	out := text(t, r)
+	require.Contains(t, out, "regressed (first one/a/12, last before it one/a/11)")
+	require.Contains(t, out, "changed there: driver: 550 against 570")
+	require.Contains(t, out, "not causal")
 }
 
 // Another load is another series, unless the series are asked for otherwise; then what
@@ -189,27 +147,27 @@ func TestTrendSeries(t *testing.T) {
 // covers: PL-Q9
 func TestTrendManySeries(t *testing.T) {
 	inTemp(t)
-	runs := func(series int) []report.Run {
-		var list []report.Run
+	runs := func(series int) []records.Run {
+		var list []records.Run
 		for s := range series {
 			values := stepAt(14, 14, 0)
 			if s == 0 {
 				values = stepAt(14, 7, -10)
 			}
 			for i, x := range values {
-				r := recordOf(numbers{throughput: x, ttft: 50})
+				r := recordOf(numbers{Throughput: x, TTFT: 50})
 				r.RunID, r.Timestamp = fmt.Sprint(s, "-", i), time.Date(2026, 1, 2+i, 3, 0, 0, 0, time.UTC)
-				list = append(list, report.Run{Dir: fmt.Sprintf("t%d/%d", s, i), Case: report.Case{Test: fmt.Sprint("t", s)}, Result: r})
+				list = append(list, records.Run{Dir: fmt.Sprintf("t%d/%d", s, i), Case: records.Case{Test: fmt.Sprint("t", s)}, Result: r})
 			}
 		}
 		return list
 	}
-	m, err := report.FindMetric("throughput")
+	m, err := metric.Find("throughput")
 	require.NoError(t, err)
-	one, err := report.Trace(runs(1), []report.Metric{m}, nil)
+	one, err := report.Trace(runs(1), []metric.Metric{m}, nil)
 	require.NoError(t, err)
 	require.Equal(t, report.Regressed, one.Trends[0].Verdict)
-	many, err := report.Trace(runs(101), []report.Metric{m}, nil)
+	many, err := report.Trace(runs(101), []metric.Metric{m}, nil)
 	require.NoError(t, err)
 	require.Len(t, many.Trends, 101)
 	require.Equal(t, report.Watch, many.Trends[0].Verdict)
@@ -249,19 +207,17 @@ func TestTrendLeftOut(t *testing.T) {
 		"one/a/3 invalid: no-tokens: 0 tokens", "one/a/4 suspect: throttled: 6 % of the samples", "one/a/5 simulated", "one/a/6 profiled",
 		"one/a/7 a copy: its run id was seen before", "one/a/8 partial",
 	}, why)
-	var out bytes.Buffer
-	require.NoError(t, r.Text(&out))
-	require.Contains(t, out.String(), "14 runs in series, 6 left out; metrics of 1 series: 5 no change found")
-	require.Contains(t, out.String(), "== Left out of every series")
+	out := text(t, r)
+	require.Contains(t, out, "14 runs in series, 6 left out; metrics of 1 series: 5 no change found")
+	require.Contains(t, out, "== Left out of every series")
 
 	nightsOf(t, "one", stepAt(20, 20, 0), func(_ int, r *result.Result) { r.Simulated = true })
 	r = trace(t, nil, nil, "one")
-	require.Equal(t, report.Simulated, r.Trends[0].Kind)
+	require.Equal(t, records.Simulated, r.Trends[0].Kind)
 	require.Empty(t, r.LeftOut)
-	out.Reset()
-	require.NoError(t, r.Text(&out))
-	require.Contains(t, out.String(), "SIMULATED: 20 of 20 runs")
-	require.Contains(t, out.String(), "== Trend: a (simulated): no change found")
+	out = text(t, r)
+	require.Contains(t, out, "SIMULATED: 20 of 20 runs")
+	require.Contains(t, out, "== Trend: a (simulated): no change found")
 
 	nightsOf(t, "one", stepAt(20, 20, 0), func(_ int, r *result.Result) { r.Validity = nil })
 	r = trace(t, nil, nil, "one")
@@ -284,7 +240,7 @@ func TestTrendStarts(t *testing.T) {
 			l := load
 			l.Dir, l.Name = fmt.Sprintf("%s/r%d", p.Dir, repeat+1), fmt.Sprintf("r%d", repeat+1)
 			p.Loads = append(p.Loads, l)
-			r := recordOf(numbers{throughput: x + float64(repeat), ttft: 50})
+			r := recordOf(numbers{Throughput: x + float64(repeat), TTFT: 50})
 			r.RunID, r.Timestamp = fmt.Sprintf("exp_20260102_030405_%06x", 16*night+repeat), time.Date(2026, 1, 2+night, 3, repeat, 0, 0, time.UTC)
 			writeRecord(t, fmt.Sprintf("%s/r%d", dir, repeat+1), r)
 		}
@@ -302,9 +258,8 @@ func TestTrendStarts(t *testing.T) {
 	require.Len(t, p, 10)
 	require.Len(t, p[0].Runs, 3)
 	require.InDelta(t, 1000*(1+noise[0]/100)+1, p[0].Value, 1e-9, "the median")
-	var out bytes.Buffer
-	require.NoError(t, r.Text(&out))
-	require.Contains(t, out.String(), "30 runs of 10 starts of the server, each start a point")
+	out := text(t, r)
+	require.Contains(t, out, "30 runs of 10 starts of the server, each start a point")
 }
 
 // covers: PL-V28
@@ -331,9 +286,8 @@ func TestMixedHardware(t *testing.T) {
 	require.Equal(t, report.Same, j.Verdict, "the word does not hide the numbers")
 	b := report.Build(load(t, "one"), report.Options{})
 	require.Equal(t, []string{"driver: 550 (12 runs), 570 (8 runs)"}, b.Repeats[0].Mixed)
-	var out bytes.Buffer
-	require.NoError(t, b.Text(&out))
-	require.Contains(t, out.String(), "mixed-hardware: suspect, the runs of a are not alike: driver: 550 (12 runs), 570 (8 runs)")
+	out := text(t, b)
+	require.Contains(t, out, "mixed-hardware: suspect, the runs of a are not alike: driver: 550 (12 runs), 570 (8 runs)")
 	require.Empty(t, report.Build(load(t, "two"), report.Options{}).Repeats[0].Mixed)
 }
 
@@ -382,7 +336,7 @@ func TestAccuracyUnchecked(t *testing.T) {
 			require.Equal(t, c.marks, x.Cuts[0].Marks)
 			nightsOf(t, "one", values[:12], image, c.edit)
 			nightsOf(t, "two", values[12:], func(i int, r *result.Result) { image(i+12, r); c.edit(i+12, r) })
-			require.Equal(t, c.marks, metric(t, pair(t).Judgements[0], "output_throughput").Marks)
+			require.Equal(t, c.marks, verdictOf(t, pair(t).Judgements[0], "output_throughput").Marks)
 		})
 	}
 	t.Run("of another test on the same server", func(t *testing.T) {
@@ -411,33 +365,6 @@ func keep(yes bool, edit func(*result.Result), r *result.Result) {
 	}
 }
 
-// Every form of a trend.
-func TestTrendForms(t *testing.T) {
-	inTemp(t)
-	nightsOf(t, "one", stepAt(24, 12, 6))
-	r := trace(t, []string{"throughput", "median_ttft_ms"}, nil, "one")
-	var text, page, markdown, table bytes.Buffer
-	require.NoError(t, r.Text(&text))
-	require.NoError(t, r.HTML(&page))
-	require.NoError(t, r.Markdown(&markdown))
-	require.NoError(t, r.CSV(&table))
-	require.Regexp(t, `Throughput \(tok/s\) +24 +1059\.\d+ .*improved, accuracy-unchecked +[▁▂▃▄▅▆▇█]{12}\|[▁▂▃▄▅▆▇█]{12}`, text.String())
-	require.Contains(t, markdown.String(), "## Trend: a: improved")
-	require.Equal(t, 12, bytes.Count(page.Bytes(), []byte(` hollow"`)), "every point of the gain")
-	require.Contains(t, page.String(), `<circle class="s1 hollow"`)
-	rows, err := csv.NewReader(&table).ReadAll()
-	require.NoError(t, err)
-	require.Len(t, rows, 1+2*24)
-	require.Equal(t, []string{"1", "improved"}, rows[13][7:9])
-	require.Equal(t, "accuracy-unchecked", rows[13][11])
-	data, err := json.Marshal(r)
-	require.NoError(t, err)
-	var back report.Report
-	require.NoError(t, json.Unmarshal(data, &back))
-	require.JSONEq(t, toJSON(t, r), toJSON(t, &back))
-	require.Equal(t, toJSON(t, r), toJSON(t, trace(t, []string{"throughput", "median_ttft_ms"}, nil, "one")), "the same records give the same report")
-}
-
 // Runs in which a metric meant something else are no points of it: a new definition is
 // no change of the machine.
 //
@@ -454,9 +381,8 @@ func TestTrendRedefined(t *testing.T) {
 	x := trendOf(t, r.Trends[0], "output_throughput")
 	require.Len(t, x.Points, 28)
 	require.Equal(t, []string{"one/a/12"}, x.Points[0].Runs)
-	var out bytes.Buffer
-	require.NoError(t, r.Text(&out))
-	require.Contains(t, out.String(), "Throughput: older runs are no points: version 2 of the metrics' definitions is unknown to this profllm")
+	out := text(t, r)
+	require.Contains(t, out, "Throughput: older runs are no points: version 2 of the metrics' definitions is unknown to this profllm")
 }
 
 // A metric that the newest starts lack has not stayed as it was: nobody knows. One that
@@ -478,14 +404,14 @@ func TestTrendLackingMetric(t *testing.T) {
 	none := trendOf(t, r.Trends[0], "request_goodput")
 	require.Equal(t, report.TooLittle, none.Verdict)
 	require.Equal(t, "no run has it", none.Why)
-	for _, format := range []string{"text", "json", "csv", "markdown", "prometheus"} {
+	for _, name := range []string{"text", "json", "csv", "markdown", "prometheus"} {
 		var b bytes.Buffer
-		require.NoError(t, r.Write(&b, format), format)
+		require.NoError(t, format.Write(&b, r, name), name)
 	}
 	var page bytes.Buffer
-	require.NoError(t, r.HTML(&page))
-	require.NoError(t, r.JUnit(&page))
-	_, err := r.Otava(&page)
+	require.NoError(t, format.HTML(&page, r))
+	require.NoError(t, format.JUnit(&page, r))
+	_, err := format.Otava(&page, r)
 	require.NoError(t, err)
 	require.Equal(t, report.NoChange, trendOf(t, trace(t, nil, nil, "one").Trends[0], "median_ttft_ms").Verdict)
 }

@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/stats"
 )
 
 // MetricVerdict is one metric of two sets of runs. Percent are of the first's
 // median; above 0 the second is larger.
 type MetricVerdict struct {
-	Metric
+	metric.Metric
 	Verdict Outcome  `json:"verdict"`
 	Why     string   `json:"why,omitempty"`
 	Marks   []Mark   `json:"marks,omitempty"`
@@ -34,7 +36,7 @@ type MetricVerdict struct {
 	RunsNeeded int            `json:"runs_needed,omitempty"`
 	Paired     *Paired        `json:"paired,omitempty"` // of Confirm: decides in the place of the above
 
-	lacks    string  // which side has no number, "" if both have one
+	Lacks    string  `json:"-"` // which side has no number, "" if both have one
 	estimate float64 // of the shift, in the metric's unit
 }
 
@@ -47,7 +49,7 @@ type PairedAnswers struct {
 
 // pairAnswers tests one evaluation against another, question by question; nil if they
 // were not asked the same.
-func pairAnswers(a, b []*Run) (*PairedAnswers, *float64, error) {
+func pairAnswers(a, b []*records.Run) (*PairedAnswers, *float64, error) {
 	if len(a) != 1 || len(b) != 1 || a[0].Result.Accuracy == nil || b[0].Result.Accuracy == nil {
 		return nil, nil, nil
 	}
@@ -70,12 +72,12 @@ type Spread struct {
 }
 
 // lacking is the verdict on a metric that a side has no number of.
-func lacking(m Metric, a, b []*Run) (*MetricVerdict, error) {
+func lacking(m metric.Metric, a, b []*records.Run) (*MetricVerdict, error) {
 	v := &MetricVerdict{Metric: m, Floor: m.Floor()}
 	var without []string
 	for _, side := range []struct {
 		name string
-		runs []*Run
+		runs []*records.Run
 		to   *Spread
 	}{{"the first", a, &v.First}, {"the second", b, &v.Second}} {
 		numbers := numbersOf(m, side.runs)
@@ -87,17 +89,17 @@ func lacking(m Metric, a, b []*Run) (*MetricVerdict, error) {
 			continue
 		}
 		word := " has none"
-		if slices.ContainsFunc(side.runs, func(r *Run) bool { return m.Of(r.Result).Withheld }) {
+		if slices.ContainsFunc(side.runs, func(r *records.Run) bool { return m.Of(r.Result).Withheld }) {
 			word = " has it withheld"
 		}
 		without = append(without, side.name+word)
 	}
-	v.lacks = strings.Join(without, ", ")
+	v.Lacks = strings.Join(without, ", ")
 	return v, nil
 }
 
 // newVerdict has the numbers of a metric and no verdict yet.
-func newVerdict(m Metric, a, b []float64) (*MetricVerdict, error) {
+func newVerdict(m metric.Metric, a, b []float64) (*MetricVerdict, error) {
 	v := &MetricVerdict{Metric: m, Floor: m.Floor()}
 	var err error
 	if v.First, err = spread(a); err != nil {
@@ -167,21 +169,21 @@ func spread(xs []float64) (Spread, error) {
 const usualRuns = 6
 
 func (v *MetricVerdict) conclude(tests int) error {
-	shift, low, high, p := v.deciding()
+	shift, low, high, p := v.Deciding()
 	estimate := v.estimate
 	if v.Paired != nil {
 		estimate = v.Paired.estimate
 	}
 	beyond := shift != nil && math.Abs(*shift) > v.Floor
 	switch {
-	case v.lacks != "":
-		v.Verdict, v.Why = TooLittle, v.lacks
+	case v.Lacks != "":
+		v.Verdict, v.Why = TooLittle, v.Lacks
 		return nil
 	case shift == nil && v.Paired != nil && v.Paired.N == 0:
 		v.Verdict, v.Why, v.RunsNeeded = TooLittle, "no pair has it", usualRuns
 		return nil
 	case shift == nil && p != nil && *v.AdjustedP <= stats.Alpha && estimate != 0:
-		v.Verdict, v.Why = v.direction(estimate), "the first's median is 0, of which no percentage can be given"
+		v.Verdict, v.Why = direction(v.Metric, estimate), "the first's median is 0, of which no percentage can be given"
 		return nil
 	case shift == nil:
 		v.Verdict, v.Why = TooLittle, "the first's median is 0"
@@ -196,11 +198,12 @@ func (v *MetricVerdict) conclude(tests int) error {
 		v.Verdict, v.Why, v.RunsNeeded = TooLittle, fmt.Sprintf("%d v %d: no test", v.First.N, v.Second.N), usualRuns
 		return nil
 	case *v.AdjustedP <= stats.Alpha && beyond:
-		v.Verdict = v.direction(*shift)
+		v.Verdict = direction(v.Metric, *shift)
 		return nil
 	case v.Answers != nil:
 		v.Verdict, v.RunsNeeded = TooLittle, usualRuns
-		v.Why = fmt.Sprintf("of %d questions, %d only the first got right, %d only the second", v.Answers.Questions, v.Answers.OnlyFirst, v.Answers.OnlySecond)
+		v.Why = fmt.Sprintf("of %d questions, %d only the first got right, %d only the second",
+			v.Answers.Questions, v.Answers.OnlyFirst, v.Answers.OnlySecond)
 		return nil
 	case low != nil && max(-*low, *high) <= v.Floor:
 		if v.Verdict = Same; *v.AdjustedP <= stats.Alpha {
@@ -240,4 +243,40 @@ func (v *MetricVerdict) needed(tests int) (int, error) {
 	}
 	n, err := stats.RunsForShift(math.Sqrt(sum/sides), v.Floor)
 	return max(least, n), err
+}
+
+// pvalues are those of all tests of a report: each counts for less the more there are.
+type pvalues []struct {
+	p   float64
+	set func(adjusted float64)
+}
+
+func (t *pvalues) add(p float64, set func(adjusted float64)) {
+	*t = append(*t, struct {
+		p   float64
+		set func(float64)
+	}{p, set})
+}
+
+func (t pvalues) adjust() error {
+	ps := make([]float64, len(t))
+	for i, x := range t {
+		ps[i] = x.p
+	}
+	adjusted, err := stats.BenjaminiHochberg(ps)
+	if err != nil {
+		return err
+	}
+	for i, x := range t {
+		x.set(adjusted[i])
+	}
+	return nil
+}
+
+// direction says whether a change of a metric by that much is for the better.
+func direction(m metric.Metric, change float64) Outcome {
+	if m.Beats(change, 0) {
+		return Improved
+	}
+	return Regressed
 }

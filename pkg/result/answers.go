@@ -7,13 +7,12 @@ import (
 	"fmt"
 )
 
-// Answers says of each question of an evaluation whether its answer was right, so
-// that two evaluations of the same questions can be held against each other
-// question by question.
+// Answers says for each question of an evaluation whether its answer was right, so that
+// two evaluations of the same questions can be compared question by question.
 type Answers struct {
 	Questions int    `json:"questions"`
-	Digest    string `json:"digest" jsonschema:"of the questions, in their order: equal digests are equal questions"`
-	Right     string `json:"right" jsonschema:"base64 of one bit for each question, the first in the lowest bit of the first byte; 1 is right"`
+	Digest    string `json:"digest" jsonschema:"digest of the questions, in order: equal digests mean equal questions"`
+	Right     string `json:"right" jsonschema:"base64 of one bit per question, the first in the lowest bit of the first byte; 1: right"`
 }
 
 // NewAnswers packs the answers to questions, which are known by any text that is

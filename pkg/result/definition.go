@@ -10,7 +10,7 @@ import (
 // when to when. Records written before it was kept have 1.
 const MetricsVersion = 1
 
-// Redefinition says that keys of results mean something else from a version on.
+// Redefinition says that keys of results changed their meaning in a version.
 type Redefinition struct {
 	Version int      // the first with the new meaning
 	Keys    []string // of results; one that ends in _ stands for all keys that begin so
@@ -21,9 +21,9 @@ type Redefinition struct {
 // changes one adds a line here and raises MetricsVersion; a key that is new needs none.
 var redefinitions []Redefinition
 
-// Redefined says why numbers of a key must not be held against each other, of records
-// with these versions of the definitions; "" if they may. A version that this program
-// does not know may have changed any key.
+// Redefined says why numbers of a key, from records with these versions of the
+// definitions, must not be compared; "" if they may. A version that this program does not
+// know may have changed any key.
 func Redefined(key string, a, b int) string {
 	return redefined(redefinitions, MetricsVersion, key, a, b)
 }

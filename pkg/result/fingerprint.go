@@ -19,10 +19,10 @@ const ImageSetting = "cmd_args.docker_image_url"
 // ModelSetting is the key of settings that names the model.
 const ModelSetting = "cmd_args.model"
 
-// Identity is what makes a configuration the one it is: two runs with the same one
-// should give the same numbers on machines of one kind. Paths count by their last
-// element. Times, hosts, ports, ids, places, and what is only seen on some launchers
-// (the environment that a site adds, drivers, packages) are not in it.
+// Identity identifies a configuration: two runs with the same identity should give the
+// same numbers on machines of one kind. Paths count by their last element. Times, hosts,
+// ports, ids and places are not part of it, nor is what only some launchers show (the
+// environment that a site adds, drivers, packages).
 type Identity struct {
 	Client        string            `json:"client"`
 	Engine        string            `json:"engine"`
@@ -80,10 +80,10 @@ func (id Identity) canonical() ([]byte, error) {
 	return []byte(strings.TrimSuffix(b.String(), "\n")), nil
 }
 
-// SeriesKey is the same for runs whose numbers belong into one time series: the same
-// model, engine, topology, load, flags, precision and kind of GPU. The
-// image, the engine's version, drivers and nodes are not in it: an image that got
-// slower is what a series shall show. r may be nil.
+// SeriesKey is equal for runs whose numbers belong to one time series: the same model,
+// engine, topology, load, flags, precision and GPU model. The image, the engine's version,
+// drivers and nodes are not part of it, because a series should show an image that got
+// slower. r may be nil.
 func SeriesKey(settings map[string]string, r *Result) string {
 	s := portable(settings)
 	delete(s, ImageSetting)

@@ -1,6 +1,7 @@
 package result
 
-// JobEnd is what the files of a run say of its job's end. Slurm's word is in the record.
+// JobEnd is what the files of a run say about its job's end. Slurm's state is in the
+// record.
 type JobEnd struct {
 	// Script is the exit code of the job's script as it stands in the sentinel, before
 	// phases and results were judged; nil without a sentinel.
@@ -19,8 +20,8 @@ type JobEnd struct {
 // FromSentinel is the Source of a record that repeats the sentinel.
 const FromSentinel = "sentinel"
 
-// JobFailed tells a run that did not do what it should from one that did and whose numbers
-// cannot be believed.
+// JobFailed reports whether the run itself failed, in contrast to a run that ended as
+// planned but whose result is invalid.
 func (r *Result) JobFailed() bool {
 	if r.Status == Failed || r.Status == Cancelled {
 		return true

@@ -32,10 +32,10 @@ type Metrics struct {
 	// FromLog says that the numbers were read from console text and are
 	// rounded to two decimals.
 	FromLog bool   `json:"from_log,omitempty"`
-	Source  string `json:"source,omitempty" jsonschema:"file the numbers were read from"`
+	Source  string `json:"source,omitempty" jsonschema:"file from which the numbers were read"`
 
 	SteadyState *SteadyState  `json:"steady_state,omitempty"`
-	Offline     *Offline      `json:"offline,omitempty" jsonschema:"of a benchmark without a server"`
+	Offline     *Offline      `json:"offline,omitempty" jsonschema:"numbers of a benchmark without a server"`
 	Client      *Client       `json:"client,omitempty"`
 	Server      []ServerDelta `json:"server,omitempty"`
 	Load        *ServerLoad   `json:"server_load,omitempty"`
@@ -54,34 +54,34 @@ func (m *Metrics) Measured() bool {
 
 // Counts are totals of the measured window.
 type Counts struct {
-	NumPrompts          *int     `json:"num_prompts,omitempty" jsonschema:"requests asked for"`
+	NumPrompts          *int     `json:"num_prompts,omitempty" jsonschema:"number of requests that were planned"`
 	CompletedRequests   *int     `json:"completed_requests,omitempty"`
 	FailedRequests      *int     `json:"failed_requests,omitempty"`
-	Duration            *float64 `json:"duration_s,omitempty" jsonschema:"the client's window"`
-	TotalInputTokens    *int64   `json:"total_input_tokens,omitempty" jsonschema:"of completed requests"`
-	TotalOutputTokens   *int64   `json:"total_output_tokens,omitempty" jsonschema:"of completed requests"`
-	UsageOutputTokens   *int64   `json:"usage_output_tokens,omitempty" jsonschema:"by the server's usage, where total_output_tokens is by the client's tokenizer"`
+	Duration            *float64 `json:"duration_s,omitempty" jsonschema:"length of the client's window"`
+	TotalInputTokens    *int64   `json:"total_input_tokens,omitempty" jsonschema:"input tokens of completed requests"`
+	TotalOutputTokens   *int64   `json:"total_output_tokens,omitempty" jsonschema:"output tokens of completed requests"`
+	UsageOutputTokens   *int64   `json:"usage_output_tokens,omitempty" jsonschema:"output tokens by the server's usage, if total_output_tokens is by the client's tokenizer"`
 	TotalInputSequences *int64   `json:"total_input_sequences,omitempty" jsonschema:"pooling only"`
-	MaxConcurrency      *int     `json:"max_concurrency,omitempty" jsonschema:"cap the client was given"`
-	RequestRate         *Rate    `json:"request_rate,omitempty" jsonschema:"rate the client was given, 1/s"`
+	MaxConcurrency      *int     `json:"max_concurrency,omitempty" jsonschema:"cap that the client was given"`
+	RequestRate         *Rate    `json:"request_rate,omitempty" jsonschema:"rate that the client was given, 1/s"`
 	GPUs                *int     `json:"gpus,omitempty" jsonschema:"GPUs that served, over all nodes"`
 	// CutRequests are as many as the ends of the client's window may cut. Such a
 	// request is counted, and only a part of it is in the rates, so that totals and
 	// rates agree up to these.
-	CutRequests *float64 `json:"window_cut_requests,omitempty" jsonschema:"most requests that the ends of the window may cut"`
+	CutRequests *float64 `json:"window_cut_requests,omitempty" jsonschema:"largest number of requests that the ends of the window may cut"`
 }
 
 // Rates are per second of the client's window.
 type Rates struct {
 	RequestThroughput       *float64 `json:"request_throughput,omitempty" jsonschema:"completed requests per s"`
-	RequestGoodput          *float64 `json:"request_goodput,omitempty" jsonschema:"requests within every limit per s"`
+	RequestGoodput          *float64 `json:"request_goodput,omitempty" jsonschema:"requests per s that met every limit"`
 	InputThroughput         *float64 `json:"input_throughput,omitempty" jsonschema:"input tokens per s"`
 	InputSequenceThroughput *float64 `json:"input_sequence_throughput,omitempty" jsonschema:"pooling only, 1/s"`
 	OutputThroughput        *float64 `json:"output_throughput,omitempty" jsonschema:"output tokens per s"`
 	TotalTokenThroughput    *float64 `json:"total_token_throughput,omitempty" jsonschema:"input and output tokens per s"`
 	OutputPerGPU            *float64 `json:"output_throughput_per_gpu,omitempty" jsonschema:"output tokens per s and GPU"`
 	TotalPerGPU             *float64 `json:"total_token_throughput_per_gpu,omitempty"`
-	OutputPerUser           *float64 `json:"output_throughput_per_user,omitempty" jsonschema:"output tokens per s over max_concurrency"`
+	OutputPerUser           *float64 `json:"output_throughput_per_user,omitempty" jsonschema:"output tokens per s divided by max_concurrency"`
 }
 
 // Peaks are the client's one-second peaks.
@@ -89,7 +89,7 @@ type Peaks struct {
 	MaxOutputTokensPerS   *float64 `json:"max_output_tokens_per_s,omitempty" jsonschema:"chunks, not tokens, in the busiest second"`
 	MaxConcurrentRequests *float64 `json:"max_concurrent_requests,omitempty"`
 	// MeanConcurrentRequests is measured; MaxConcurrency is what was asked for.
-	MeanConcurrentRequests *float64 `json:"mean_concurrent_requests,omitempty" jsonschema:"in flight, mean over the window"`
+	MeanConcurrentRequests *float64 `json:"mean_concurrent_requests,omitempty" jsonschema:"requests in flight, mean over the window"`
 	RTFx                   *float64 `json:"rtfx,omitempty" jsonschema:"s of audio per s"`
 }
 
@@ -130,22 +130,22 @@ type SteadyState struct {
 	RequestThroughput    *float64 `json:"request_throughput,omitempty"`
 	OutputThroughput     *float64 `json:"output_throughput,omitempty"`
 	TotalTokenThroughput *float64 `json:"total_token_throughput,omitempty"`
-	Warning              string   `json:"warning,omitempty" jsonschema:"the client's own words"`
+	Warning              string   `json:"warning,omitempty" jsonschema:"warning that the client printed"`
 }
 
-// Client is how the load client itself fared, if it says so.
+// Client is how the load client itself performed, if it reports that.
 type Client struct {
 	Program      string   `json:"program" jsonschema:"the client's name"`
-	Threads      *int     `json:"threads,omitempty" jsonschema:"that send and read"`
-	CPUSeconds   *float64 `json:"cpu_s,omitempty" jsonschema:"of the process, during the window"`
-	SendDelayP99 *float64 `json:"send_delay_p99_ms,omitempty" jsonschema:"from when a request could be sent to its first byte"`
-	LagP99       *float64 `json:"lag_p99_ms,omitempty" jsonschema:"the longest an event may have waited for the client"`
-	FirstSend    *float64 `json:"first_send_s,omitempty" jsonschema:"from the start of the window"`
+	Threads      *int     `json:"threads,omitempty" jsonschema:"threads that send and read"`
+	CPUSeconds   *float64 `json:"cpu_s,omitempty" jsonschema:"CPU time of the client during the window"`
+	SendDelayP99 *float64 `json:"send_delay_p99_ms,omitempty" jsonschema:"p99 of the time from when a request could be sent until its first byte was sent"`
+	LagP99       *float64 `json:"lag_p99_ms,omitempty" jsonschema:"p99 of the longest time that an event may have waited for the client"`
+	FirstSend    *float64 `json:"first_send_s,omitempty" jsonschema:"first send, from the start of the window"`
 	LastSend     *float64 `json:"last_send_s,omitempty"`
-	LastEnd      *float64 `json:"last_end_s,omitempty" jsonschema:"last token of a completed request"`
+	LastEnd      *float64 `json:"last_end_s,omitempty" jsonschema:"last token of a completed request, from the start of the window"`
 
-	Resent        *int `json:"resent_requests,omitempty" jsonschema:"sent again because the connection closed as they were sent; their times count from the first send"`
-	UsageMissing  *int `json:"usage_missing,omitempty" jsonschema:"completed requests whose tokens were counted by events, because the server named no usage"`
+	Resent        *int `json:"resent_requests,omitempty" jsonschema:"requests sent again because their connection closed as they were sent; their times count from the first send"`
+	UsageMissing  *int `json:"usage_missing,omitempty" jsonschema:"completed requests whose tokens were counted by events, because the server reported no usage"`
 	WarmUpsFailed *int `json:"warmups_failed,omitempty" jsonschema:"warm-up requests that failed"`
 
 	Started *time.Time `json:"started,omitempty" jsonschema:"start of the window by the clock of the client's node, RFC 3339, UTC"`
@@ -157,22 +157,22 @@ type Client struct {
 type ServerLoad struct {
 	Samples     int     `json:"samples"`
 	Running     float64 `json:"running_mean" jsonschema:"requests in the engines, mean over the samples"`
-	Waiting     float64 `json:"waiting_mean" jsonschema:"requests that waited there"`
+	Waiting     float64 `json:"waiting_mean" jsonschema:"requests waiting in the engines, mean over the samples"`
 	RunningMax  float64 `json:"running_max"`
 	WaitingMax  float64 `json:"waiting_max"`
-	KVCacheMax  float64 `json:"kv_cache_max" jsonschema:"share of the fullest engine, 0 to 1"`
+	KVCacheMax  float64 `json:"kv_cache_max" jsonschema:"highest KV cache use of any engine, 0 to 1"`
 	IntervalSec float64 `json:"interval_s" jsonschema:"median time between two samples"`
 }
 
-// ServerDelta is what the counters of one instance of a role did between two
-// pages of /metrics, summed over its engines.
+// ServerDelta is the change of the counters of one instance of a role between two readings
+// of /metrics, summed over its engines.
 type ServerDelta struct {
 	Role      string             `json:"role"`
 	Replica   int                `json:"replica,omitempty" jsonschema:"0 for the first"`
-	Counters  map[string]float64 `json:"counters" jsonschema:"after minus before, by metric name"`
+	Counters  map[string]float64 `json:"counters" jsonschema:"difference of each counter over the load, by metric name"`
 	BrokenOff *float64           `json:"broken_off,omitempty" jsonschema:"requests that the engine ended as aborted or failed"`
 	Reset     bool               `json:"reset,omitempty" jsonschema:"a counter fell or the start time changed: the server restarted in between"`
-	Others    bool               `json:"others,omitempty" jsonschema:"other clients of the run asked between the two pages as well"`
+	Others    bool               `json:"others,omitempty" jsonschema:"other clients of the run sent requests between the two readings too"`
 }
 
 // KVTransfer sums up the transfer of KV blocks between roles.

@@ -41,7 +41,7 @@ type Startup struct {
 type Timing struct {
 	N           *int               `json:"n,omitempty" jsonschema:"size of the sample"`
 	Mean        *float64           `json:"mean_s,omitempty"`
-	Std         *float64           `json:"std_s,omitempty" jsonschema:"population form"`
+	Std         *float64           `json:"std_s,omitempty" jsonschema:"standard deviation of the population"`
 	Percentiles map[string]float64 `json:"percentiles_s,omitempty" jsonschema:"by rank in percent, such as 99; interpolated linearly"`
 	Values      []float64          `json:"values_s,omitempty" jsonschema:"every iteration, in order"`
 }

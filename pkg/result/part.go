@@ -100,7 +100,7 @@ const (
 	Unreadable  WarningKind = "unreadable"    // a file, or some of its lines, could not be read
 )
 
-// A Warning is something a parser met and went past.
+// A Warning is something unusual in a file, with which the parser continued.
 type Warning struct {
 	Kind WarningKind `json:"kind"`
 	File string      `json:"file"`

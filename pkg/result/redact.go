@@ -6,9 +6,9 @@ import (
 	"github.com/profllm/profllm/pkg/redact"
 )
 
-// Redact takes secrets out of all that was asked, was given to processes, or was
-// taken over from another program: by the names of keys, options and variables, and
-// by shape. A record is written, and read, without them.
+// Redact removes secrets from all settings, process arguments and environments, and data
+// of other programs: by the names of keys, options and variables, and by shape. It is
+// applied whenever a record is written or read.
 func (r *Result) Redact() {
 	c := &r.Config
 	c.Server = redact.Table(c.Server)

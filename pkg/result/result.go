@@ -24,21 +24,21 @@ const SchemaV1 = "profllm.result/1"
 type Result struct {
 	Schema    string    `json:"schema" jsonschema:"format and version of this file"`
 	RunID     string    `json:"run_id" jsonschema:"exp_YYYYMMDD_HHMMSS_ and six hex digits"`
-	Suite     string    `json:"suite" jsonschema:"name of the group of runs this one belongs to"`
+	Suite     string    `json:"suite" jsonschema:"name of the group of runs that this run belongs to"`
 	Timestamp time.Time `json:"timestamp" jsonschema:"start of the run, RFC 3339, UTC"`
 	// Duration is that of the whole run, not of the client's window.
-	Duration *float64 `json:"duration,omitempty" jsonschema:"whole run, s"`
+	Duration *float64 `json:"duration,omitempty" jsonschema:"duration of the whole run, s"`
 	Status   Status   `json:"status"`
 	// Simulated is set if an engine was a simulator: never compared, never a baseline.
-	Simulated bool `json:"simulated,omitempty" jsonschema:"the engine was simulated: these are not measurements"`
+	Simulated bool `json:"simulated,omitempty" jsonschema:"true if the engine was simulated: the numbers are not measurements"`
 	// SimulatedSpeed is how many times faster simulated time passed. All times of the
 	// record are real ones.
-	SimulatedSpeed int `json:"simulated_speed,omitempty" jsonschema:"how many times faster the simulated engine went than its settings say; absent: 1"`
+	SimulatedSpeed int `json:"simulated_speed,omitempty" jsonschema:"factor by which the simulated engine was faster than its settings; absent: 1"`
 
 	Config  Config  `json:"config"`
 	Results Metrics `json:"results"`
 	// MetricsVersion is that of the definitions behind Results, see MetricsVersion.
-	MetricsVersion int         `json:"metrics_version,omitempty" jsonschema:"version of the definitions of results; absent: 1"`
+	MetricsVersion int         `json:"metrics_version,omitempty" jsonschema:"version of the definitions behind results; absent: 1"`
 	Accuracy       *Accuracy   `json:"accuracy,omitempty"`
 	System         *System     `json:"system,omitempty"`
 	Profiling      *Profiling  `json:"profiling,omitempty"`
@@ -72,7 +72,7 @@ type Config struct {
 	Roles     []RoleConfig `json:"roles,omitempty"`
 	Benchmark Benchmark    `json:"benchmark"`
 	// Settings is all that was asked, also what Benchmark has no field for.
-	Settings map[string]string `json:"settings,omitempty" jsonschema:"what was asked, by key as definition files spell it: NUM_NODES, cmd_args.ROLE.OPTION, bench_cmd_args.OPTION, extra_env_vars.NAME"`
+	Settings map[string]string `json:"settings,omitempty" jsonschema:"settings of the run, by their key in definition files: NUM_NODES, cmd_args.ROLE.OPTION, bench_cmd_args.OPTION, extra_env_vars.NAME"`
 }
 
 // RoleConfig is the engine's parameters of one role, by its name in Placement.
@@ -89,13 +89,13 @@ type Benchmark struct {
 	RequestRate *Rate  `json:"request_rate,omitempty"`
 	// MaxConcurrency is nil for no cap, and then null in the file.
 	MaxConcurrency *int               `json:"max_concurrency"`
-	Burstiness     *Rate              `json:"burstiness,omitempty" jsonschema:"1 is a Poisson process, inf evenly spaced"`
-	Arrivals       Arrivals           `json:"arrivals,omitempty" jsonschema:"how the client times the sends of a rate: rescaled, so that the last is due at num_prompts over request_rate; drawn, each gap of its own; rising"`
-	InputTokens    *int               `json:"input_tokens,omitempty" jsonschema:"per request, if fixed"`
-	OutputTokens   *int               `json:"output_tokens,omitempty" jsonschema:"per request, if fixed"`
+	Burstiness     *Rate              `json:"burstiness,omitempty" jsonschema:"1: a Poisson process; inf: evenly spaced"`
+	Arrivals       Arrivals           `json:"arrivals,omitempty" jsonschema:"how the client schedules the sends of a rate: rescaled (the last is due at num_prompts / request_rate), drawn (each gap by itself), rising"`
+	InputTokens    *int               `json:"input_tokens,omitempty" jsonschema:"input tokens per request, if fixed"`
+	OutputTokens   *int               `json:"output_tokens,omitempty" jsonschema:"output tokens per request, if fixed"`
 	IgnoreEOS      *bool              `json:"ignore_eos,omitempty"`
 	Seed           *int               `json:"seed,omitempty"`
-	Goodput        map[string]float64 `json:"goodput,omitempty" jsonschema:"limits that a good request meets, ms by ttft, tpot and e2el"`
+	Goodput        map[string]float64 `json:"goodput,omitempty" jsonschema:"limits that a good request meets, in ms, for ttft, tpot and e2el"`
 	Warmups        *int               `json:"warmups,omitempty"`
 	Backend        string             `json:"backend,omitempty"`
 	Endpoint       string             `json:"endpoint,omitempty"`
@@ -104,7 +104,7 @@ type Benchmark struct {
 // Accuracy is the outcome of an evaluation.
 type Accuracy struct {
 	Task        string   `json:"task" jsonschema:"such as gsm8k"`
-	Program     string   `json:"program,omitempty" jsonschema:"that evaluated, such as lm-eval; absent for the GSM8K scripts of vLLM and SGLang"`
+	Program     string   `json:"program,omitempty" jsonschema:"program that evaluated, such as lm-eval; absent for the GSM8K scripts of vLLM and SGLang"`
 	Metric      string   `json:"metric,omitempty" jsonschema:"such as exact_match, if the evaluation has several"`
 	Filter      string   `json:"filter,omitempty" jsonschema:"how the answer was found in the text, such as strict-match"`
 	Value       float64  `json:"value" jsonschema:"share of right answers, 0 to 1"`
@@ -115,8 +115,8 @@ type Accuracy struct {
 	Duration    *float64 `json:"duration_s,omitempty"`
 	Tokens      *int64   `json:"output_tokens,omitempty"`
 	Answers     *Answers `json:"answers,omitempty" jsonschema:"which questions were answered right, if the evaluation says so"`
-	Source      string   `json:"source" jsonschema:"file the value was read from"`
-	FromLog     bool     `json:"from_log,omitempty" jsonschema:"recovered from console text, rounded"`
+	Source      string   `json:"source" jsonschema:"file from which the value was read"`
+	FromLog     bool     `json:"from_log,omitempty" jsonschema:"true if the value was read from console text, which is rounded"`
 	Others      []Score  `json:"others,omitempty" jsonschema:"further metrics, filters and tasks of the same file"`
 
 	// Time is when the evaluation wrote its result, nil if it does not say so.
@@ -136,12 +136,12 @@ type Score struct {
 // System is what the nodes are, what they looked like before the start, and what was
 // sampled on them during the window.
 type System struct {
-	PeakGPUMemoryGB   *float64    `json:"peak_gpu_memory_gb,omitempty" jsonschema:"highest of all GPUs that served"`
-	AvgGPUUtilization *float64    `json:"avg_gpu_utilization,omitempty" jsonschema:"percent, mean over the GPUs that served and time"`
+	PeakGPUMemoryGB   *float64    `json:"peak_gpu_memory_gb,omitempty" jsonschema:"highest memory use of any GPU that served"`
+	AvgGPUUtilization *float64    `json:"avg_gpu_utilization,omitempty" jsonschema:"percent, mean over the time and the GPUs that served"`
 	GPUSamples        *GPUSamples `json:"gpu_samples,omitempty"`
 	HardwareInfo      *Hardware   `json:"hardware_info,omitempty"`
 	// Nodes is there only if the nodes are not alike.
-	Nodes     []NodeHardware `json:"nodes,omitempty" jsonschema:"each node, if they are not alike"`
+	Nodes     []NodeHardware `json:"nodes,omitempty" jsonschema:"each node, if the nodes differ"`
 	Preflight string         `json:"preflight,omitempty" jsonschema:"worst verdict on the nodes before servers started: ok, not possible, warn or fail; preflight.json has all of them"`
 }
 
@@ -157,8 +157,8 @@ type Hardware struct {
 	GPUs           *int     `json:"gpus,omitempty" jsonschema:"per node"`
 	GPUMemoryGB    *float64 `json:"gpu_memory_gb,omitempty"`
 	Driver         string   `json:"driver,omitempty"`
-	GPUReader      string   `json:"gpu_reader,omitempty" jsonschema:"who read the GPUs: nvml and its version, which has the energy counter; or nvidia-smi, which has none"`
-	CUDA           string   `json:"cuda,omitempty" jsonschema:"newest that the driver supports"`
+	GPUReader      string   `json:"gpu_reader,omitempty" jsonschema:"program that read the GPUs: nvml and its version, which has the energy counter, or nvidia-smi, which has none"`
+	CUDA           string   `json:"cuda,omitempty" jsonschema:"newest CUDA version that the driver supports"`
 	GPUPowerLimitW *float64 `json:"gpu_power_limit_w,omitempty"`
 	GPUMaxClockMHz *float64 `json:"gpu_max_clock_mhz,omitempty" jsonschema:"highest clock of the SMs"`
 	GPUPersistence string   `json:"gpu_persistence,omitempty" jsonschema:"the driver's word, such as Enabled"`
@@ -174,7 +174,7 @@ type Hardware struct {
 // Profiling says whether a profiler ran; a profiled run is never compared.
 type Profiling struct {
 	Enabled         bool     `json:"enabled"`
-	By              string   `json:"by,omitempty" jsonschema:"what showed it, such as nsys profile, --profile or profiler_config"`
+	By              string   `json:"by,omitempty" jsonschema:"what shows that the run was profiled, such as nsys profile, --profile or profiler_config"`
 	TraceFilePath   string   `json:"trace_file_path,omitempty"`
 	TraceFileSizeMB *float64 `json:"trace_file_size_mb,omitempty"`
 }
@@ -225,9 +225,9 @@ type Slurm struct {
 
 // Provenance says what exactly ran. What nobody could see is absent.
 type Provenance struct {
-	Profllm         string     `json:"profllm" jsonschema:"version of this program"`
+	Profllm         string     `json:"profllm" jsonschema:"version of profllm"`
 	Engine          string     `json:"engine,omitempty"`
-	EngineVersion   string     `json:"engine_version,omitempty" jsonschema:"as the servers say"`
+	EngineVersion   string     `json:"engine_version,omitempty" jsonschema:"version that the servers report"`
 	EngineInstalled string     `json:"engine_installed,omitempty" jsonschema:"version of the package that the servers run"`
 	Launcher        string     `json:"launcher,omitempty"`
 	Image           string     `json:"image,omitempty"`
@@ -240,10 +240,10 @@ type Provenance struct {
 	Simulated       bool       `json:"simulated,omitempty"`
 	Foreign         string     `json:"foreign,omitempty" jsonschema:"client whose files were found alone, without a run of profllm or CloudAI around them"`
 	Imported        *Imported  `json:"imported,omitempty"`
-	Fingerprint     string     `json:"fingerprint,omitempty" jsonschema:"hash of everything that should make two runs alike"`
-	Series          string     `json:"series,omitempty" jsonschema:"hash that runs of one time series share: of model, engine, topology, load, precision and GPU kind"`
+	Fingerprint     string     `json:"fingerprint,omitempty" jsonschema:"hash of everything that should make two runs give the same numbers"`
+	Series          string     `json:"series,omitempty" jsonschema:"hash of model, engine, topology, load, precision and GPU model, equal for all runs of a time series"`
 	Commands        []RoleArgv `json:"commands,omitempty"`
-	Packages        []Package  `json:"packages,omitempty" jsonschema:"Python packages of note that the servers run with"`
+	Packages        []Package  `json:"packages,omitempty" jsonschema:"versions of relevant Python packages that the servers run with"`
 	Environment     []RoleEnv  `json:"environment,omitempty" jsonschema:"variables that matter to engines, as the processes had them"`
 }
 
@@ -263,12 +263,12 @@ func (p *Provenance) From() string {
 // is no baseline by default.
 type Imported struct {
 	From    string         `json:"from" jsonschema:"the program that measured, or wrote the file"`
-	Format  string         `json:"format" jsonschema:"as the reference calls it"`
-	Version string         `json:"version,omitempty" jsonschema:"of the format, as the file has it"`
-	File    string         `json:"file" jsonschema:"below raw, copied unchanged"`
+	Format  string         `json:"format" jsonschema:"name of the format in the reference"`
+	Version string         `json:"version,omitempty" jsonschema:"version of the format, as in the file"`
+	File    string         `json:"file" jsonschema:"unchanged copy of the file, below raw"`
 	Digest  string         `json:"digest" jsonschema:"sha256 of the file"`
-	Index   int            `json:"index,omitempty" jsonschema:"which of the file's results, 0 for the first"`
-	Fields  map[string]any `json:"fields,omitempty" jsonschema:"everything in the file that the record has no place for, by its own keys"`
+	Index   int            `json:"index,omitempty" jsonschema:"position of the result in the file, 0 for the first"`
+	Fields  map[string]any `json:"fields,omitempty" jsonschema:"everything in the file that has no place in the record, by its own keys"`
 }
 
 // Checkout is a repository at a commit.
@@ -301,21 +301,21 @@ type RoleArgv struct {
 
 // Repeats places the run among its repeats. Every repeat keeps its own record.
 type Repeats struct {
-	Group  string  `json:"group" jsonschema:"shared by all repeats"`
+	Group  string  `json:"group" jsonschema:"id that all repeats share"`
 	Index  int     `json:"index" jsonschema:"0 for the first"`
-	Of     int     `json:"of" jsonschema:"the most, of a series that may end early"`
-	Series *Series `json:"series,omitempty" jsonschema:"of repeats whose number was not fixed"`
+	Of     int     `json:"of" jsonschema:"number of repeats; the largest possible number, if the series may end early"`
+	Series *Series `json:"series,omitempty" jsonschema:"present if the number of repeats was not fixed"`
 }
 
 // Series is what became of repeats that go on until their numbers are precise.
 type Series struct {
-	Percent          float64  `json:"precision_percent" jsonschema:"half the width that the interval of each median may have, of the median"`
+	Percent          float64  `json:"precision_percent" jsonschema:"largest half-width of each median's 95 % interval, in percent of the median"`
 	Metrics          []string `json:"metrics" jsonschema:"keys of results"`
 	Done             int      `json:"done" jsonschema:"repeats that ran"`
 	Stopped          string   `json:"stopped,omitempty" jsonschema:"precise, max, time or hopeless; absent if the job ended first"`
 	Why              string   `json:"why,omitempty"`
 	SavedRepeats     int      `json:"saved_repeats"`
-	SavedNodeMinutes float64  `json:"saved_node_minutes" jsonschema:"by how long those that ran took"`
+	SavedNodeMinutes float64  `json:"saved_node_minutes" jsonschema:"node-minutes saved by stopping early, estimated from the repeats that ran"`
 }
 
 // Why a series ended.
@@ -329,18 +329,18 @@ const (
 // Failure names why a run failed.
 type Failure struct {
 	Cause      string       `json:"cause" jsonschema:"id of a signature, or unknown"`
-	Kind       string       `json:"kind,omitempty" jsonschema:"what kind of thing is wrong: configuration, file, model, environment, resource, network or defect"`
-	About      string       `json:"about,omitempty" jsonschema:"option, file, address, module or place in the program that the line speaks of"`
-	Line       string       `json:"line,omitempty" jsonschema:"log line that shows it, redacted, at most 500 characters"`
+	Kind       string       `json:"kind,omitempty" jsonschema:"kind of the cause: configuration, file, model, environment, resource, network or defect"`
+	About      string       `json:"about,omitempty" jsonschema:"option, file, address, module or place in the program that the line names"`
+	Line       string       `json:"line,omitempty" jsonschema:"log line that shows the cause, redacted, at most 500 characters"`
 	File       string       `json:"file,omitempty"`
 	LineNumber int          `json:"line_number,omitempty" jsonschema:"1 for the first"`
 	Role       string       `json:"role,omitempty"`
 	Node       string       `json:"node,omitempty"`
 	Rank       string       `json:"rank,omitempty"`
-	Next       string       `json:"next" jsonschema:"what to do about it"`
+	Next       string       `json:"next" jsonschema:"what to do about the failure"`
 	Confidence Confidence   `json:"confidence"`
 	Tail       []string     `json:"tail,omitempty" jsonschema:"last lines of the log, if the cause is unknown"`
-	Others     []OtherCause `json:"others,omitempty" jsonschema:"further causes seen, in order of time"`
+	Others     []OtherCause `json:"others,omitempty" jsonschema:"further causes that were found, in order of time"`
 }
 
 // OtherCause is a further cause, without details.

@@ -156,7 +156,7 @@ func Decode(data []byte) (*Result, error) {
 		return nil, undecodable(data, err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("decode result: text behind the record")
+		return nil, fmt.Errorf("decode result: text after the record")
 	}
 	return r, nil
 }

@@ -7,7 +7,7 @@ import (
 // Validity is the judgement on a record's numbers. Every check is listed,
 // also those that passed and those that could not be made.
 type Validity struct {
-	Valid    bool     `json:"valid" jsonschema:"no check of severity invalid failed"`
+	Valid    bool     `json:"valid" jsonschema:"true if no check of severity invalid failed"`
 	Verdict  Verdict  `json:"verdict"`
 	Words    []string `json:"words,omitempty" jsonschema:"words of the failed checks, worst first"`
 	Withheld []string `json:"withheld,omitempty" jsonschema:"keys of results that must not be shown as numbers, sorted"`
@@ -28,11 +28,11 @@ const (
 // Check is one question put to a record, and its answer.
 type Check struct {
 	OldID    string   `json:"id,omitempty" jsonschema:"only in records of releases before 2026-11-25; the word identifies the check"`
-	Word     string   `json:"word" jsonschema:"what is wrong if it failed, in a word"`
+	Word     string   `json:"word" jsonschema:"name of the check; says what is wrong if the check failed"`
 	Outcome  Outcome  `json:"outcome"`
-	Severity Severity `json:"severity" jsonschema:"what a failure means"`
+	Severity Severity `json:"severity" jsonschema:"effect of a failure on the result"`
 	Detail   string   `json:"detail" jsonschema:"the numbers compared, or why the check was not possible"`
-	Why      string   `json:"why" jsonschema:"what the check protects against"`
+	Why      string   `json:"why" jsonschema:"reason for the check"`
 }
 
 // Outcome is a check's answer.

@@ -18,21 +18,22 @@ const (
 	// EndingLimit is how long a job may hold its nodes after its end: Slurm's
 	// KillWait (30 s), UnkillableStepTimeout (60 s), by default, and a minute.
 	EndingLimit = 150 * time.Second
-	// AskAfter is how long a job is unknown before the controller itself is asked
-	// about it, and the pause until it is asked again.
+	// AskAfter is how long a job is unknown before profllm asks the controller itself
+	// about the job, and the pause before profllm asks again.
 	AskAfter = 10 * time.Minute
-	// LostAfter ends the wait for a job that nobody knows any more.
+	// LostAfter is how long profllm waits for a job that Slurm no longer knows.
 	LostAfter = 24 * time.Hour
-	// KeptAfter is when an end is not asked about any more: by then accounting has
-	// caught up, and Slurm has forgotten what it could queue again, unless the site
-	// makes it remember (MinJobAge, 300 s by default). There see Outdated.
+	// KeptAfter is how long after its end a job is still queried. By then, accounting has
+	// caught up, and Slurm has forgotten the jobs that it could queue again, unless the
+	// site sets a longer MinJobAge (300 s by default); see Outdated.
 	KeptAfter = time.Hour
 	// refresh bounds the age of a state on disk that did not change.
 	refresh = 10 * time.Minute
 )
 
-// Follows completes a state by what was known before: since when it lasts, and
-// what that means. Silence between two answers does not end what they say.
+// Follows completes a state with what was known before: since when the state lasts, and
+// what its duration means. A missing answer between two equal answers does not reset the
+// time.
 func (st State) Follows(old State) State {
 	silent := st.State == Unknown && st.Note == ""
 	same := old.JobID == st.JobID && old.State == st.State
@@ -51,16 +52,16 @@ func (st State) Follows(old State) State {
 	}
 	switch lasts := st.At.Sub(st.Since); {
 	case st.State == Running && st.Note == Ending && lasts > EndingLimit:
-		st.Reason = fmt.Sprintf("ending for more than %s: a process or an epilog hangs on one of its nodes, which stay taken", EndingLimit)
+		st.Reason = fmt.Sprintf("still ending after %s: a process or an epilog hangs on one of its nodes, which stay allocated", EndingLimit)
 	case st.State == Unknown && st.Note == Forgotten && !silent && lasts >= LostAfter:
-		st.Reason = fmt.Sprintf("nobody has known the job since %s", st.Since.Format(time.RFC3339))
+		st.Reason = fmt.Sprintf("the scheduler has not known the job since %s", st.Since.Format(time.RFC3339))
 		st.State, st.Note, st.Since = Failed, Lost, st.At
 	}
 	return st
 }
 
-// Uptime is how long this machine runs, as BOOT/NANOSECONDS: nobody sets that
-// clock. It is "" where there is none.
+// Uptime is the time since boot of this machine, as BOOT/NANOSECONDS. Nobody can set that
+// clock. Uptime is "" on systems without it.
 func Uptime() string {
 	var now unix.Timespec
 	boot := process.Boot()
@@ -86,9 +87,9 @@ func (st State) clockJump(old State) time.Duration {
 	return 0 // as clocks are kept right
 }
 
-// Ask reports whether it is time to ask the controller itself, old being the state at
-// the last look: about a job that is unknown for long, and for the exit code of one that
-// failed. squeue prints none, and the accounting may be late, or not there.
+// Ask reports whether to ask the controller itself; old is the state at the last look. It
+// is asked about a job that has been unknown for long, and for the exit code of a failed
+// job: squeue prints no exit code, and accounting may be late or missing.
 func (st State) Ask(old State) bool {
 	if st.State == Failed && st.Source == "squeue" && st.Note == "" && st.ExitCode == "" {
 		return true
@@ -96,14 +97,14 @@ func (st State) Ask(old State) bool {
 	return st.State == Unknown && st.At.Sub(st.Since)/AskAfter > max(0, old.At.Sub(st.Since))/AskAfter
 }
 
-// Kept reports whether a state is an end that stays, so that nobody need be asked.
+// Kept reports whether a state is final and old enough that no scheduler need be asked.
 func (st State) Kept(now time.Time) bool {
 	from, ok := st.KeptFrom()
 	return ok && !now.Before(from)
 }
 
-// KeptFrom is from when on an end stays. That of a rehearsal does at once; before its
-// ids had a prefix, its source told it.
+// KeptFrom is the time from which a final state is kept. A rehearsal's state is kept at
+// once; before ids had a prefix, the source told a rehearsal apart.
 func (st State) KeptFrom() (from time.Time, ok bool) {
 	if st.Source == "local" || strings.HasPrefix(st.JobID, LocalPrefix) {
 		return time.Time{}, st.Final()
@@ -111,15 +112,15 @@ func (st State) KeptFrom() (from time.Time, ok bool) {
 	return st.At.Add(KeptAfter), st.Final()
 }
 
-// Outdated reports whether the job of a run has begun since its end was seen: it
-// was queued again, by hand or because its node had failed.
+// Outdated reports whether the job of a run has begun after its end was seen: Slurm has
+// queued the job again, on request or because its node had failed.
 func (st State) Outdated(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, ClaimFile))
 	return err == nil && info.ModTime().After(st.At)
 }
 
-// News reports whether a state says more than the older one on disk: something
-// else, or that it still holds after a while.
+// News reports whether a state says more than the older one on disk: something else, or
+// that the same state still holds after a while.
 func (st State) News(old State) bool {
 	if st.State == Unknown || st.At.Sub(old.At) >= refresh && !st.Final() {
 		return st != old

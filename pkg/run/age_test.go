@@ -41,14 +41,14 @@ func TestFollows(t *testing.T) {
 	}{
 		"first":                         {[]run.State{forgotten(5)}, run.Unknown, run.Forgotten, 5, ""},
 		"almost a day":                  {[]run.State{forgotten(0), forgotten(day - 1)}, run.Unknown, run.Forgotten, 0, ""},
-		"a day":                         {[]run.State{forgotten(0), forgotten(5), forgotten(day)}, run.Failed, run.Lost, day, "nobody has known the job since 2026-03-04T12:00:00Z"},
+		"a day":                         {[]run.State{forgotten(0), forgotten(5), forgotten(day)}, run.Failed, run.Lost, day, "the scheduler has not known the job since 2026-03-04T12:00:00Z"},
 		"known in between":              {[]run.State{forgotten(0), at(5, run.Running, ""), forgotten(day)}, run.Unknown, run.Forgotten, day, ""},
-		"silence in between":            {[]run.State{forgotten(0), silent(5), forgotten(day)}, run.Failed, run.Lost, day, "nobody"},
+		"silence in between":            {[]run.State{forgotten(0), silent(5), forgotten(day)}, run.Failed, run.Lost, day, "the scheduler"},
 		"silence at the end":            {[]run.State{forgotten(0), silent(2 * day)}, run.Unknown, run.Forgotten, 0, ""},
 		"only silence":                  {[]run.State{silent(0), silent(2 * day)}, run.Unknown, "", 0, ""},
 		"an answer after long silence":  {[]run.State{silent(0), forgotten(2 * day)}, run.Unknown, run.Forgotten, 2 * day, ""},
 		"ending":                        {[]run.State{at(0, run.Running, run.Ending), at(2.5, run.Running, run.Ending)}, run.Running, run.Ending, 0, ""},
-		"ending too long":               {[]run.State{at(0, run.Running, run.Ending), at(2.6, run.Running, run.Ending)}, run.Running, run.Ending, 0, "ending for more than 2m30s"},
+		"ending too long":               {[]run.State{at(0, run.Running, run.Ending), at(2.6, run.Running, run.Ending)}, run.Running, run.Ending, 0, "still ending after 2m30s"},
 		"running before, ends just now": {[]run.State{at(0, run.Running, ""), at(60, run.Running, run.Ending)}, run.Running, run.Ending, 60, ""},
 	} {
 		got := follow(c.looks...)

@@ -19,9 +19,9 @@ var (
 	jobFiles     = []string{"stdout.txt", "stderr.txt", "job.env", ClaimFile, SubmitFile, StateFile}
 )
 
-// SetAside moves what an attempt left in a run directory to attempts/N, the
-// first that is free from n on, which it returns; likewise in the directories of
-// the run's loads and hooks. The job that goes on keeps its claim and its record.
+// SetAside moves the files of an earlier attempt from a run directory to attempts/N, where
+// N is the first free number from n on, and returns N. It does the same in the directories
+// of the run's loads and hooks. A job that continues keeps its claim and its record.
 func SetAside(dir string, n int) (int, error) { return setAside(dir, n, attemptFiles) }
 
 // setAsideJob moves everything that an earlier job left, if there is anything.

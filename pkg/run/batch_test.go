@@ -153,7 +153,7 @@ func TestSettledSequence(t *testing.T) {
 		"done, another failed":       {job: run.Failed, claim: true, over: true, want: run.Succeeded},
 		"done, then cancelled":       {job: run.Cancelled, claim: true, over: true, want: run.Succeeded},
 		"cut short":                  {job: run.Cancelled, claim: true, over: true, code: 143, want: run.Cancelled},
-		"cut, the job is over soon":  {job: run.Running, claim: true, over: true, code: 143, want: run.Running, note: "cut short, and its job goes on"},
+		"cut, the job is over soon":  {job: run.Running, claim: true, over: true, code: 143, want: run.Running, note: "cut short; its job continues"},
 		"cut, the job waits again":   {job: run.Queued, claim: true, over: true, code: 143, want: run.Queued},
 		"cut, nobody knows":          {job: run.Unknown, claim: true, over: true, code: 143, want: run.Failed},
 		"killed by another":          {job: run.Failed, claim: true, over: true, code: 143, want: run.Failed},

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Blocked says why a run never begins in the job of its sequence, "" if it may:
-// between jobs Slurm would remove it, because a run that it waits for failed.
-// before are the runs that had their turn; nil if nobody knows.
+// Blocked returns why a run can never begin in the job of its sequence, "" if it can: a
+// run that it waits for has failed. Between jobs, Slurm would remove such a run. before
+// are the runs that had their turn; nil if that is not known.
 func Blocked(dir, job string, before []string) string {
 	return blocked(dir, job, before, map[string]bool{})
 }
@@ -30,10 +30,10 @@ func blocked(dir, job string, before []string, seen map[string]bool) string {
 		why := ""
 		switch {
 		case over && end.Code != 0:
-			why = fmt.Sprintf("ended with %d", end.Code)
+			why = fmt.Sprintf("ended with exit code %d", end.Code)
 		case over:
 		case claimedBy(parent, job) && slices.Contains(before, parent):
-			why = "did not come to its end"
+			why = "did not finish"
 		case claimedBy(parent, job): // it goes on
 		case slices.Contains(before, parent), blocked(parent, job, before, seen) != "":
 			why = "never ran"

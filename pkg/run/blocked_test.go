@@ -49,9 +49,9 @@ func TestBlocked(t *testing.T) {
 	before := []string{at("bad"), at("good"), at("gone"), at("child")}
 	for name, want := range map[string]string{
 		"bad": "", "hardy": "", "begun": "", "lucky": "", "late": "",
-		"child":      "it waits for /was/bad (afterok), which ended with 5",
+		"child":      "it waits for /was/bad (afterok), which ended with exit code 5",
 		"grandchild": "it waits for /was/child (afterok), which never ran",
-		"orphan":     "it waits for /was/gone (afterok), which did not come to its end",
+		"orphan":     "it waits for /was/gone (afterok), which did not finish",
 	} {
 		require.Equal(t, want, run.Blocked(at(name), "60", before), name)
 		if name == "orphan" {

@@ -15,8 +15,8 @@ import (
 	"github.com/profllm/profllm/pkg/process"
 )
 
-// Printed is a run with its script, and the scripts of its hooks: of those
-// before it, then of those after it.
+// Printed is a run with its script and the scripts of its hooks: first those before the
+// run, then those after it.
 type Printed struct {
 	Plan   *plan.Plan
 	Script []byte
@@ -29,9 +29,9 @@ type PrintedBatch struct {
 	Script []byte
 }
 
-// Create makes the directory of a scenario with everything that can be known
-// before submission, all or nothing: it is built under another name and renamed.
-// An existing directory is fs.ErrExist.
+// Create makes the directory of a scenario with everything that is known before
+// submission. The directory is built under another name and renamed, so it appears whole
+// or not at all. If it exists already, the error is fs.ErrExist.
 func Create(root string, s Scenario, runs []Printed, batches []PrintedBatch) (err error) {
 	if exists(root) {
 		return fmt.Errorf("create %s: %w", root, fs.ErrExist)
@@ -94,8 +94,8 @@ func Create(root string, s Scenario, runs []Printed, batches []PrintedBatch) (er
 	return nil
 }
 
-// Whole makes a directory that appears with all its files or not at all: fill gets
-// it under another name. If there is one already, it is fs.ErrExist.
+// Whole makes a directory that appears with all its files or not at all: fill writes the
+// files under another name. If the directory exists already, the error is fs.ErrExist.
 func Whole(dir string, fill func(temp string) error) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
@@ -187,8 +187,7 @@ func order(root string, runs []Printed, batches []PrintedBatch) ([]string, error
 	return units, nil
 }
 
-// Fill makes one run directory, with those of its hooks and of its loads; dir
-// takes the place of p.Dir.
+// Fill makes one run directory, with those of its hooks and loads; dir replaces p.Dir.
 func Fill(dir string, p *plan.Plan, script []byte, hooks ...[]byte) error {
 	if err := folders(dir); err != nil {
 		return err
@@ -216,7 +215,7 @@ func Fill(dir string, p *plan.Plan, script []byte, hooks ...[]byte) error {
 	return WriteFile(filepath.Join(dir, ScriptFile), script, 0o755)
 }
 
-// LoadMark is load.json: whose load writes here.
+// LoadMark is load.json: it names the run to which a load's directory belongs.
 type LoadMark struct {
 	Schema string `json:"schema"` // profllm.load/1
 	RunID  string `json:"run_id"`
@@ -257,7 +256,7 @@ func movedPath(dir string, p *plan.Plan, path string) string {
 	return filepath.Join(dir, rel)
 }
 
-// FillBatch makes the directory of a batch; dir takes the place of b.Dir.
+// FillBatch makes the directory of a batch; dir replaces b.Dir.
 func FillBatch(dir string, b *plan.Batch, script []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -267,7 +266,7 @@ func FillBatch(dir string, b *plan.Batch, script []byte) error {
 	}
 	list := strings.Join(b.Runs, "\n") + "\n"
 	if strings.Count(list, "\n") != len(b.Runs) {
-		return fmt.Errorf("%s: the name of a run directory holds a newline", dir)
+		return fmt.Errorf("%s: the name of a run directory contains a newline", dir)
 	}
 	if err := WriteFile(filepath.Join(dir, RunsFile), []byte(list), 0o644); err != nil {
 		return err
@@ -275,8 +274,8 @@ func FillBatch(dir string, b *plan.Batch, script []byte) error {
 	return WriteFile(filepath.Join(dir, ScriptFile), script, 0o755)
 }
 
-// AddBatch makes the directory of one more batch of a scenario, whole or not at
-// all. If another command was first with this number, it is fs.ErrExist.
+// AddBatch makes the directory of one more batch of a scenario, whole or not at all. If
+// another command has already used this number, the error is fs.ErrExist.
 func AddBatch(b *plan.Batch, script []byte) error {
 	temp, err := unfinishedDir(b.Dir)
 	if err != nil {

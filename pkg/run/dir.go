@@ -1,9 +1,9 @@
-// Package run is the life of a run between its plan and its result: the run
-// directory, crash-safe submission, and what is known of the job's state.
+// Package run is the life of a run between its plan and its result: the run directory,
+// crash-safe submission, and the state of the job.
 //
-// Whatever happens is a file in the run directory, written whole or not at all,
-// so a command that is killed at any instruction loses nothing and the next one
-// goes on. The package starts no process itself; a Scheduler does.
+// Every event is a file in the run directory, written whole or not at all. So a command
+// that is killed at any instruction loses nothing, and the next command continues. The
+// package starts no process itself; a Scheduler does.
 package run
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 )
 
-// Files of a run directory. The names of CloudAI are kept where it has one.
+// Files of a run directory. Where CloudAI has a name for a file, profllm uses it.
 const (
 	PlanFile      = "plan.json"
 	ScriptFile    = "job.sh"
@@ -50,9 +50,9 @@ const (
 	partial = ".partial-"
 )
 
-// Intent says that a submission may have happened. It is on disk before sbatch
-// starts: intent.json for the first attempt, intent-2.json for the second. Each
-// is made by exactly one command, which alone may submit that attempt.
+// Intent says that a submission may have happened. It is on disk before sbatch starts:
+// intent.json for the first attempt, intent-2.json for the second. Exactly one command
+// creates each intent, and only that command may submit the attempt.
 type Intent struct {
 	Schema       string    `json:"schema"` // profllm.intent/1
 	RunID        string    `json:"run_id"`
@@ -72,7 +72,7 @@ type Submission struct {
 	Time    time.Time `json:"time"`
 	Adopted bool      `json:"adopted,omitempty"` // found by its name after a lost answer
 	Refused string    `json:"refused,omitempty"` // the reason why no job exists
-	// ParentFailed says that it was refused because a run that failed has to succeed first.
+	// ParentFailed says that the submission was refused because a parent run has failed.
 	ParentFailed bool     `json:"parent_failed,omitempty"`
 	Attempt      int      `json:"attempt,omitempty"` // the last intent that this answers; 0: all
 	Cleared      []string `json:"cleared,omitempty"` // inherited variables that sbatch would have obeyed
@@ -83,7 +83,7 @@ type Submission struct {
 	Kind  string `json:"kind,omitempty"`  // plan.Array or plan.Sequence
 }
 
-// Claim names the one job that executes a run, and where its script runs.
+// Claim names the one job that executes a run, and the node on which its script runs.
 type Claim struct {
 	Schema   string    `json:"schema"` // profllm.claim/1
 	JobID    string    `json:"job_id"`
@@ -92,7 +92,7 @@ type Claim struct {
 	Time     time.Time `json:"time"`
 }
 
-// Placement is what became of the plan inside the allocation.
+// Placement is where the plan's roles run inside the allocation.
 type Placement struct {
 	Schema string         `json:"schema"` // profllm.placement/1
 	JobID  string         `json:"job_id"`
@@ -107,14 +107,14 @@ type Node struct {
 	Addr string `json:"addr"`
 }
 
-// Sentinel is the last thing a job writes.
+// Sentinel is the last file that a job writes.
 type Sentinel struct {
 	Schema string    `json:"schema"` // profllm.finish/1
 	JobID  string    `json:"job_id"`
 	Time   time.Time `json:"time"`
 	Code   int       `json:"code"` // of the job
-	// Script is the exit code of the script before its phases and results were judged;
-	// nil in files of older versions.
+	// Script is the exit code of the script before its phases and results were judged; nil
+	// in files of older versions.
 	Script *int    `json:"script,omitempty"`
 	Phases []Phase `json:"phases"`
 	Roles  []Phase `json:"roles,omitempty"` // exit codes of the roles' steps, most of them after we stopped them
@@ -127,8 +127,8 @@ const (
 	JudgedInvalid = 6 // a result is invalid
 )
 
-// ScriptCode is the script's own exit code. Older versions kept the job's alone, in
-// which a failed phase and an invalid result stand for a script that ended with 0.
+// ScriptCode is the script's own exit code. Older versions kept only the job's exit code,
+// in which a failed phase and an invalid result mean that the script ended with 0.
 func (s *Sentinel) ScriptCode() int {
 	switch {
 	case s.Script != nil:
@@ -143,8 +143,8 @@ func (s *Sentinel) failed() bool {
 	return slices.ContainsFunc(s.Phases, func(p Phase) bool { return p.Code != 0 })
 }
 
-// Phase is one thing the script did. Code is its exit code, or -1 when it was
-// ended because a role had died.
+// Phase is one phase of the script. Code is its exit code, or -1 if the phase was ended
+// because a role had died.
 type Phase struct {
 	Name string `json:"name"`
 	Code int    `json:"code"`
@@ -188,8 +188,8 @@ type Skipped struct {
 	Why    string            `json:"why"`
 }
 
-// Import is import.json: a run that another program measured. Its record is made of
-// the copy of that program's file, which lies below RawDir.
+// Import is import.json: a run that another program measured. Its record is computed from
+// the copy of that program's file below RawDir.
 type Import struct {
 	Schema string `json:"schema"` // profllm.import/1
 	RunID  string `json:"run_id"`

@@ -26,10 +26,9 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	return durable.WriteFile(path, data, mode)
 }
 
-// CreateJSON writes a file that must not exist yet, so that of several commands
-// exactly one succeeds; the others get fs.ErrExist. It is on disk, name and all,
-// when this returns. The file appears with its content, except on a file system
-// without hard links.
+// CreateJSON writes a file that must not exist yet. If several commands try, exactly one
+// succeeds, and the others get fs.ErrExist. Content and name are on disk when CreateJSON
+// returns. The file appears with its content, except on a file system without hard links.
 func CreateJSON(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -38,8 +37,8 @@ func CreateJSON(path string, v any) error {
 	return durable.Create(path, append(data, '\n'))
 }
 
-// ReadFile reads a file that others replace. Over NFS such a file may go away
-// under its reader, who then has to open it again.
+// ReadFile reads a file that other commands replace. Over NFS, such a file may go stale
+// under its reader; ReadFile then opens it again.
 func ReadFile(path string) (data []byte, err error) {
 	for range 3 {
 		if data, err = regular.ReadFile(path); !errors.Is(err, syscall.ESTALE) {
@@ -61,9 +60,9 @@ func ReadJSON(path string, v any) error {
 	return nil
 }
 
-// ReadRecord reads a file from which it is concluded whether something happened.
-// It is not ok if it is not there, or is no record, as a full disk may leave it;
-// one that cannot be read says nothing, and is an error.
+// ReadRecord reads a file whose presence decides whether something happened. ok is false
+// if the file is missing or is not a record, as a full disk may leave it. A file that
+// cannot be read decides nothing and is an error.
 func ReadRecord(path string, v any) (ok bool, err error) {
 	err = ReadJSON(path, v)
 	var unread *fs.PathError

@@ -22,15 +22,15 @@ var usual = strings.Fields(`
 	MODULEPATH MODULESHOME LOADEDMODULES _LMFILES_ LMOD_CMD LMOD_DIR LMOD_PKG BASH_ENV
 	BASH_FUNC_module%% BASH_FUNC_ml%% BASH_FUNC__module_raw%%`)
 
-// Export says what of the submitting shell a job is given. The zero value is the
-// usual.
+// Export says which variables of the submitting shell a job gets. The zero value means the
+// usual ones.
 type Export struct {
 	Names    []string // besides the usual variables; config.ExportAll: all of them
 	Withheld []string // whatever Names says: the job's secrets, which its steps read
 }
 
-// From returns what of an environment the job is given. The rest of a shell holds
-// what no benchmark needs, and would be kept by Slurm's controller in files.
+// From returns the part of an environment that the job gets. A benchmark does not need the
+// rest, and Slurm's controller would keep it in files.
 func (e Export) From(environ []string) []string {
 	all := slices.Contains(e.Names, config.ExportAll)
 	var kept []string
@@ -104,9 +104,9 @@ func (u *Unit) export() (Export, error) {
 // each other, and so the numbers.
 var tuning = []string{"NCCL_", "UCX_"}
 
-// Unexported lists the variables of a shell that tune communication, and that the
-// run would not be given by job, which is its own or its batch's; sorted. A
-// variable that the definitions set is not among them.
+// Unexported lists the shell's variables that tune communication and that the run would
+// not get, sorted. job is the run's own job or that of its batch. A variable that the
+// definitions set is not listed.
 func (r *Printed) Unexported(job *plan.Job, environ []string) []string {
 	var names []string
 	for _, kv := range environ {

@@ -13,13 +13,11 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 )
 
-// Find lists the run directories at or below the given paths, sorted: those
-// that hold a plan or were imported, CloudAI's, which hold test-run.toml or
-// vllm-bench.json, and those in which a client or an evaluation left its files by
-// itself.
-// What lies below a run, its attempts, hooks and logs, is not looked into, and
-// the directory of a load is not a run of its own. A path may be a link. A folder
-// below that cannot be read is an error beside what was found elsewhere.
+// Find lists the run directories at or below the given paths, sorted: directories with a
+// plan or an import, runs of CloudAI (test-run.toml or vllm-bench.json), and folders in
+// which a client or an evaluation left its files. Find does not look below a run
+// (attempts, hooks, logs), and a load's directory is not a run. A path may be a link. If a
+// folder below cannot be read, Find returns an error beside what it found elsewhere.
 func Find(paths ...string) ([]string, error) {
 	var found []string
 	var open []folder

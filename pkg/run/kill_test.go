@@ -318,7 +318,7 @@ func TestEightAtOnce(t *testing.T) {
 			done++
 			continue
 		}
-		require.Regexp(t, `(?s)^4 .*(another submission in the same second uses this name|another command .*submits this run)`, said)
+		require.Regexp(t, `(?s)^4 .*(another submission in the same second uses this name|another command .*is submitting this run)`, said)
 	}
 	require.Positive(t, done)
 	require.Len(t, s.Jobs(), 1)

@@ -22,9 +22,9 @@ func (u *Unit) prepareMounts(log func(format string, args ...any)) error {
 				continue // one that cannot be looked at from here may be whole on the nodes
 			}
 			if err := os.MkdirAll(dir, 0o755); err != nil {
-				return fmt.Errorf("make the folder that containers are given: %w\n\thint: set install_path and hf_home_path to folders that you may write to, or have them made", err)
+				return fmt.Errorf("create a folder to mount into containers: %w\n\thint: set install_path and hf_home_path to writable folders, or have the folders created", err)
 			}
-			log("made %s, which containers are given", dir)
+			log("created %s, which is mounted into containers", dir)
 		}
 		for _, dir := range p.MountSources() {
 			if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && !slices.Contains(missing, dir) {
@@ -34,7 +34,7 @@ func (u *Unit) prepareMounts(log func(format string, args ...any)) error {
 		return nil
 	})
 	if len(missing) > 0 {
-		log("note: given to containers and not on this machine: %s (each node looks for it before servers start)", strings.Join(missing, ", "))
+		log("note: mount sources missing on this machine: %s (each node checks them before servers start)", strings.Join(missing, ", "))
 	}
 	return err
 }

@@ -27,8 +27,8 @@ func TestMountedFoldersAreMade(t *testing.T) {
 
 	require.NoError(t, s.Submit(t.Context(), s.dir).Err)
 	require.DirExists(t, p.Folders[1])
-	require.Equal(t, 2, strings.Count(said.String(), "which containers are given"), said.String())
-	require.Contains(t, said.String(), "given to containers and not on this machine: "+filepath.Join(site, "data")+" (")
+	require.Equal(t, 2, strings.Count(said.String(), "which is mounted into containers"), said.String())
+	require.Contains(t, said.String(), "mount sources missing on this machine: "+filepath.Join(site, "data")+" (")
 	require.NoDirExists(t, filepath.Join(site, "data"), "the user's folders are the user's")
 }
 
@@ -39,7 +39,7 @@ func TestMountedFolderCannotBeMade(t *testing.T) {
 	p.Folders = []string{"/proc/no/folder"}
 	require.NoError(t, run.WriteJSON(filepath.Join(s.dir, run.PlanFile), p))
 	err = s.Submit(t.Context(), s.dir).Err
-	require.ErrorContains(t, err, "make the folder that containers are given: mkdir /proc/no")
+	require.ErrorContains(t, err, "create a folder to mount into containers: mkdir /proc/no")
 	require.ErrorContains(t, err, "hint: set install_path and hf_home_path")
 	require.Empty(t, s.fake.Jobs(), "nothing was submitted")
 }

@@ -14,20 +14,20 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 )
 
-// SecretDir holds, while a job needs them, the values of the submitting shell that
-// are secrets: one file each, by the name of the variable, for its user alone.
+// SecretDir holds the values of the submitting shell's secrets while a job needs them: one
+// file for each variable, named after it and readable by its user only.
 const SecretDir = "secrets"
 
-// MissingSecretError says which variables a submission needs and lacks.
+// MissingSecretError names the variables that a submission needs and lacks.
 type MissingSecretError struct{ Names []string }
 
 func (e *MissingSecretError) Error() string {
-	return fmt.Sprintf("a secret is not set in this shell: %s\n\thint: export %s=…, or give it as { file = … }, which the node reads",
+	return fmt.Sprintf("a secret is not set in this shell: %s\n\thint: export %s=…, or use { file = … }, which the node reads",
 		strings.Join(e.Names, ", "), e.Names[0])
 }
 
-// CheckSecrets looks for what runs need of the submitting shell. What is missing is
-// a *MissingSecretError.
+// CheckSecrets checks the variables of the submitting shell that runs need. If some are
+// missing, the error is a *MissingSecretError.
 func CheckSecrets(plans []*plan.Plan, lookup func(string) (string, bool)) error {
 	var names, missing []string
 	for _, p := range plans {
@@ -78,9 +78,9 @@ func (u *Unit) writeSecrets(lookup func(string) (string, bool)) error {
 	})
 }
 
-// ExpectSecrets makes the folder of secrets of a run that has any, and of the run
-// whose hook it is, also where they are files: it says that they have not been looked
-// for yet in what the run wrote. A job does so again when it is queued again.
+// ExpectSecrets makes the folder of secrets of a run that has any, and of the run whose
+// hook it is, also if the secrets are files: the folder says that the run's output has not
+// been searched for secrets yet. A job makes it again when it is queued again.
 func ExpectSecrets(dir string, p *plan.Plan) error {
 	if len(p.Secrets()) == 0 {
 		return nil
@@ -140,9 +140,8 @@ func (u *Unit) eachPlan(f func(dir string, p *plan.Plan) error) error {
 	return nil
 }
 
-// Secrets are the values that the run in dir, or one of its hooks, was given, as
-// far as they can still be known: those kept for its job, and files. Nothing is
-// known of a run of CloudAI.
+// Secrets returns the secret values of the run in dir and of its hooks, as far as they are
+// still known: those kept for the job, and files. For a run of CloudAI, nothing is known.
 func Secrets(dir string) redact.Values {
 	p, err := ReadPlan(dir)
 	if err != nil {
@@ -152,8 +151,8 @@ func Secrets(dir string) redact.Values {
 	return values
 }
 
-// SecretFiles lists the files outside of its directory that the run in dir, or one of
-// its hooks, was given as secrets.
+// SecretFiles lists the files outside the run directory that hold secrets of the run in
+// dir or of its hooks.
 func SecretFiles(dir string) (files []string, err error) {
 	p, err := ReadPlan(dir)
 	if err != nil {
@@ -195,8 +194,8 @@ func secretsOf(dir string, p *plan.Plan) (redact.Values, error) {
 // takes up to 128 KiB.
 const secretLimit = 128<<10 - 256
 
-// ReadSecret reads the value of a secret of the run in dir, on the node that needs
-// it. Line ends at the end of a file are no part of its secret.
+// ReadSecret reads the value of a secret of the run in dir, on the node that needs it.
+// Line ends at the end of a file are not part of the secret.
 func ReadSecret(dir string, s plan.Secret) (string, error) {
 	file := s.File
 	if s.Env != "" {
@@ -205,7 +204,7 @@ func ReadSecret(dir string, s plan.Secret) (string, error) {
 	data, err := regular.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && s.Env != "":
-		return "", fmt.Errorf("the secret %s is not there (%s): it is kept until the job ends\n\thint: profllm slurm resume --failed %s, in a shell that has %s", s.Name, file, dir, s.Env)
+		return "", fmt.Errorf("the secret %s is missing (%s): its file is deleted when the job ends\n\thint: profllm slurm resume --failed %s, in a shell that sets %s", s.Name, file, dir, s.Env)
 	case err != nil:
 		return "", fmt.Errorf("the secret %s: %w", s.Name, err)
 	}
@@ -217,14 +216,14 @@ func ReadSecret(dir string, s plan.Secret) (string, error) {
 	case value == "":
 		return "", fmt.Errorf("the secret %s: %s is empty", s.Name, file)
 	case strings.ContainsRune(value, 0):
-		return "", fmt.Errorf("the secret %s: %s holds a NUL byte, which no variable can", s.Name, file)
+		return "", fmt.Errorf("the secret %s: %s contains a NUL byte, which an environment variable cannot hold", s.Name, file)
 	case len(value) > secretLimit:
-		return "", fmt.Errorf("the secret %s: %s has %d bytes, and a variable takes %d", s.Name, file, len(value), secretLimit)
+		return "", fmt.Errorf("the secret %s: %s has %d bytes; an environment variable holds at most %d", s.Name, file, len(value), secretLimit)
 	}
 	return value, nil
 }
 
-// Masked is a place where a secret stood that was overwritten.
+// Masked is a place where a secret was found and overwritten.
 type Masked struct {
 	File  string // below the run directory
 	Line  int
@@ -279,15 +278,15 @@ func mask(dir string, p *plan.Plan) ([]Masked, error) {
 	return found, errors.Join(errs...)
 }
 
-// KeepsSecrets reports whether secrets of a run, or of one of its hooks, are still
-// kept, or may still stand in what it wrote.
+// KeepsSecrets reports whether secrets of a run or of its hooks are still stored, or may
+// still stand in its output.
 func KeepsSecrets(dir string) bool { return exists(filepath.Join(dir, SecretDir)) }
 
-// Forget ends what a run whose processes are over keeps of its secrets: they are
-// overwritten in what these wrote, and their own files are removed, those of its
-// hooks too. A second call finds nothing to do. A run that could not be looked
-// through keeps them, and so does one that may go on (stays), since Slurm queues a
-// job again that it had to end; and a hook, which its run forgets.
+// Forget overwrites the secrets in the output of a run whose processes are over, and
+// removes their files, also for its hooks. A second call finds nothing to do. The files
+// stay if the output could not be searched, or if the run may continue (stays), because
+// Slurm queues a job again that it had to end. A hook keeps its files; its run removes
+// them.
 func Forget(dir string, stays bool) ([]Masked, error) {
 	if !KeepsSecrets(dir) {
 		return nil, nil

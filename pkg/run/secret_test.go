@@ -96,8 +96,8 @@ func TestMissingSecrets(t *testing.T) {
 		return run.Submission{}, nil
 	}}
 	for want, lookup := range map[string]func(string) (string, bool){
-		"a secret is not set in this shell: OTHER, TOKEN\n\thint: export OTHER=…, or give it as { file = … }": nil,
-		"a secret is not set in this shell: TOKEN\n\thint: export TOKEN=…":                                    func(name string) (string, bool) { return "x", name == "OTHER" },
+		"a secret is not set in this shell: OTHER, TOKEN\n\thint: export OTHER=…, or use { file = … }": nil,
+		"a secret is not set in this shell: TOKEN\n\thint: export TOKEN=…":                             func(name string) (string, bool) { return "x", name == "OTHER" },
 		"a secret is not set in this shell: OTHER\n": func(name string) (string, bool) {
 			return map[string]string{"TOKEN": "x"}[name], true // empty is not set
 		},
@@ -130,12 +130,12 @@ func TestReadSecret(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	for want, s := range map[string]plan.Secret{
-		"the secret A is not there":                                        {Name: "A", Env: "GONE"},
+		"the secret A is missing": {Name: "A", Env: "GONE"},
 		"hint: profllm slurm resume --failed " + dir + ", in a shell that": {Name: "A", Env: "GONE"},
-		"the secret A: open ":                                              {Name: "A", File: "/not/here"},
-		"is empty":                                                         {Name: "A", File: file("empty", "\n")},
-		"holds a NUL byte":                                                 {Name: "A", File: file("nul", "canary\x00")},
-		"has 200000 bytes":                                                 {Name: "A", File: file("long", strings.Repeat("c", 200000))},
+		"the secret A: open ": {Name: "A", File: "/not/here"},
+		"is empty":            {Name: "A", File: file("empty", "\n")},
+		"contains a NUL byte": {Name: "A", File: file("nul", "canary\x00")},
+		"has 200000 bytes":    {Name: "A", File: file("long", strings.Repeat("c", 200000))},
 	} {
 		_, err := run.ReadSecret(dir, s)
 		require.ErrorContains(t, err, want)

@@ -55,26 +55,27 @@ func (s State) Final() bool {
 
 // A Scheduler runs scripts as jobs.
 type Scheduler interface {
-	// Submit hands over a script. A *RefusedError means that no job exists; any
-	// other error leaves it open whether one does.
+	// Submit submits a script. A *RefusedError means that no job exists; after any other
+	// error, a job may exist.
 	Submit(ctx context.Context, r Request) (Submission, error)
-	// States answers for all jobs with few queries. A job nobody knows is Unknown.
+	// States returns the states of all jobs with few queries. A job that the scheduler
+	// does not know is Unknown.
 	States(ctx context.Context, ids []string) (map[string]State, error)
 	// Cancel ends a job.
 	Cancel(ctx context.Context, id string) error
 }
 
-// A Shower can ask about jobs that no list of the scheduler has.
+// A Shower can ask about jobs that are in no list of the scheduler.
 type Shower interface {
 	// Show leaves out jobs that are not known.
 	Show(ctx context.Context, ids []string) (map[string]State, error)
 }
 
-// A Finder can look a job up by its name, which holds the run ID. Without it a
-// lost answer cannot be recovered.
+// A Finder can look up a job by its name, which contains the run ID. Without a Finder, a
+// lost reply cannot be recovered.
 type Finder interface {
-	// besides are the ids of jobs that are not meant. The id of an array is that
-	// of the whole.
+	// besides are the ids of jobs to ignore. The id of an array is that of the whole
+	// array.
 	FindJob(ctx context.Context, name string, since time.Time, besides ...string) (id string, found bool, err error)
 }
 
@@ -88,7 +89,7 @@ type Request struct {
 	Export  Export   // what the job is given of the submitting shell
 }
 
-// RefusedError is a submission that certainly made no job.
+// RefusedError is a submission that certainly created no job.
 type RefusedError struct {
 	Reason string
 	Failed bool // because a run that failed has to succeed first
@@ -96,7 +97,7 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return "not submitted: " + e.Reason }
 
-// Notes that somebody acts upon.
+// Notes on which commands act.
 const (
 	NeverRan    = "never ran" // ended without having started
 	Ending      = "ending"    // still holds its nodes
@@ -107,30 +108,31 @@ const (
 	Killed      = "killed"    // of a local job: the process that watched over it is gone, and said nothing
 )
 
-// Settled is what the scheduler's answer about a submission's job means for the run
-// in dir. A controller that lost its last seconds gives the ids that it forgot to
-// other jobs: a name without the run id is another's, and the run's own job is gone.
+// Settled is what the scheduler's answer about a submission's job means for the run in
+// dir. A controller that lost its last seconds gives the forgotten ids to other jobs. So
+// if the job's name does not contain the run id, the id now belongs to another job, and
+// the run's own job is gone.
 func (s Submission) Settled(st State, dir string) State {
 	if st.Name != "" && !strings.Contains(st.Name, s.RunID) {
 		st = State{
 			Schema: st.Schema, JobID: st.JobID, State: Unknown, Note: Forgotten, Source: st.Source, At: st.At,
-			Reason: fmt.Sprintf("Slurm has forgotten the job; %s is %q by now", st.JobID, st.Name),
+			Reason: fmt.Sprintf("Slurm has forgotten the job; its id %s now belongs to job %q", st.JobID, st.Name),
 		}
 	}
 	st.Name = ""
 	return st.Settled(dir, s.Kind)
 }
 
-// LocalPrefix begins the id of every job that no scheduler has, but that runs on
-// one machine for itself: a rehearsal's.
+// LocalPrefix begins the id of a job without a scheduler: a rehearsal's job on one
+// machine.
 const LocalPrefix = "local-"
 
-// LocalNumber is the variable that tells such a job its number among those that run.
+// LocalNumber is the variable that gives such a job its number among the running ones.
 const LocalNumber = "PROFLLM_LOCAL_NUMBER"
 
-// Settled lets the run directory speak about a job's state: a COMPLETED job
-// without a sentinel has failed, and one that Slurm has forgotten ended as the
-// sentinel says. In a sequence each run has a state of its own.
+// Settled corrects a job's state by the run directory: a COMPLETED job without a sentinel
+// has failed, and a job that Slurm has forgotten ended as the sentinel says. In a
+// sequence, each run has a state of its own.
 func (st State) Settled(dir, kind string) State {
 	var sentinel Sentinel
 	have := ReadJSON(filepath.Join(dir, SentinelFile), &sentinel) == nil && sentinel.JobID == st.JobID
@@ -145,7 +147,7 @@ func (st State) Settled(dir, kind string) State {
 	case have && (st.State == Unknown || st.State == Failed && st.Note == Killed):
 		st = st.bySentinel(sentinel.Code)
 	case st.State == Cancelled && st.Note == NeverRan && claimedBy(dir, st.JobID):
-		st.State, st.Note, st.Reason = Unknown, Forgotten, "the job began, and Slurm has no record of it"
+		st.State, st.Note, st.Reason = Unknown, Forgotten, "the job started, but Slurm has no record of it"
 	case st.State == Cancelled && st.Note == "" && !claimedBy(dir, st.JobID):
 		st.Note = NeverRan
 	}
@@ -159,7 +161,7 @@ func (st State) inTurn(dir string, have bool, code int) State {
 	case have && code == Terminated && st.Final() && st.State != Succeeded && st.State != Failed: // cut short with its job
 	case have && code == Terminated && st.State == Running:
 		if st.Note == "" { // the job is about to end, or was queued again and begins this run anew
-			st.Note = "cut short, and its job goes on"
+			st.Note = "cut short; its job continues"
 		}
 	case have:
 		st = st.bySentinel(code)
@@ -182,7 +184,7 @@ func (st State) inTurn(dir string, have bool, code int) State {
 			st.State, st.Note = Queued, "waits for its turn"
 			return st
 		default:
-			why = fmt.Sprintf("the job of the sequence was over (%s) before its turn", st.State)
+			why = fmt.Sprintf("the job of the sequence ended (%s) before this run's turn", st.State)
 		}
 		st.State, st.Note, st.Reason = Cancelled, NeverRan, why
 	}
@@ -196,8 +198,8 @@ const (
 	timedOut   = 124
 )
 
-// EndedFromOutside reports whether the exit code of a script says that it was told to
-// end, by TERM or at its own time limit.
+// EndedFromOutside reports whether the exit code of a script says that the script was
+// ended by TERM or at its own time limit.
 func EndedFromOutside(code int) bool { return code == Terminated || code == timedOut }
 
 func (st State) bySentinel(code int) State {
@@ -209,10 +211,10 @@ func (st State) bySentinel(code int) State {
 	return st
 }
 
-// Vanished reports whether a job that Slurm has forgotten for a while left no trace
-// in its run directory, as when a controller dies within seconds of a submission.
-// The run may be submitted again: should the job begin after all, the claim keeps
-// the two from executing it both.
+// Vanished reports whether a job that Slurm has forgotten for a while left no trace in its
+// run directory, as when a controller dies within seconds of a submission. The run may be
+// submitted again: if the first job begins after all, the claim keeps the two jobs from
+// executing the run twice.
 func (st State) Vanished(dir string) bool {
 	return st.State == Unknown && st.Note == Forgotten && st.At.Sub(st.Since) >= AskAfter && !claimedBy(dir, st.JobID)
 }

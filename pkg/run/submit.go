@@ -36,15 +36,15 @@ type Outcome struct {
 	Err        error
 }
 
-// Submit brings a run, or a batch, to the state "submitted": it submits one that
-// has no intent, adopts the job of an interrupted submission, and leaves a
-// submitted one alone. While another command submits it, it is an error.
+// Submit brings a run or a batch to the state "submitted": it submits a unit without an
+// intent, adopts the job of an interrupted submission, and leaves a submitted unit alone.
+// If another command is submitting the unit, Submit returns an error.
 func (s *Submitter) Submit(ctx context.Context, dir string) Outcome {
 	return s.submitUnit(ctx, dir, "")
 }
 
-// Again submits a run once more, whose job over has ended; the caller has made
-// sure of that. If another command was first, its submission is returned.
+// Again submits a run once more after its job, over, has ended; the caller has checked
+// that. If another command was first, Again returns that command's submission.
 func (s *Submitter) Again(ctx context.Context, dir, over string) Outcome {
 	return s.submitUnit(ctx, dir, over)
 }
@@ -163,7 +163,7 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 		sub.Refused, sub.ParentFailed = refused.Reason, refused.Failed
 		return sub, errors.Join(err, u.dropSecrets(), record(u.Dir, sub))
 	default:
-		s.Log("the answer to the submission is lost (%v); looking for the job", err)
+		s.Log("no reply to the submission (%v); looking for the job", err)
 		old, oldErr := u.earlier()
 		if oldErr != nil {
 			return sub, errors.Join(fmt.Errorf("submit %s: %w", u.Dir, err), oldErr)
@@ -179,7 +179,7 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 	}
 	s.fresh[sub.JobID] = true
 	if err := record(u.Dir, sub); err != nil {
-		return sub, fmt.Errorf("job %s is submitted, but not recorded; the next command finds it by its name: %w", sub.JobID, err)
+		return sub, fmt.Errorf("job %s was submitted but not recorded; the next command finds the job by its name: %w", sub.JobID, err)
 	}
 	return sub, nil
 }
@@ -200,7 +200,7 @@ func record(dir string, sub Submission) error {
 func overtaken(dir string, attempt int) error {
 	var other Intent
 	if ReadJSON(intentFile(dir, attempt), &other) != nil || other.Host == "" {
-		return fmt.Errorf("another command submits this run at this moment: %w", fs.ErrExist)
+		return fmt.Errorf("another command is submitting this run: %w", fs.ErrExist)
 	}
 	return fmt.Errorf("%w: %w", busy(other), fs.ErrExist)
 }
@@ -269,9 +269,9 @@ func (u *Unit) claimed(old []string) (string, error) {
 	return "", nil
 }
 
-// Adopt completes an interrupted submission, with one look: by the job that
-// claimed a run of the unit, or by the one that carries its name. It returns what
-// is known then, the zero Submission if no job is.
+// Adopt completes an interrupted submission with one look: for the job that claimed a run
+// of the unit, or for the job that carries its name. It returns what is then known, the
+// zero Submission if there is no job.
 func Adopt(ctx context.Context, f Finder, dir string, now time.Time) (sub Submission, adopted bool, err error) {
 	if sub, ok := Answered(dir); ok {
 		return sub, false, nil
@@ -307,8 +307,8 @@ func Adopt(ctx context.Context, f Finder, dir string, now time.Time) (sub Submis
 	return sub, true, record(dir, sub)
 }
 
-// Answered returns the submission of a unit if it answers the unit's last intent:
-// then there is nothing to adopt.
+// Answered returns the submission of a unit if it answers the unit's last intent, so that
+// nothing has to be adopted.
 func Answered(dir string) (sub Submission, ok bool) {
 	if ReadJSON(filepath.Join(dir, SubmitFile), &sub) != nil {
 		return Submission{}, false
@@ -363,7 +363,7 @@ func (i Intent) own() bool {
 	return err == nil && i.Host == host && i.PID == os.Getpid() && i.ProcessStart == process.Start(i.PID)
 }
 
-// Submitting says which command may submit a unit at this moment, "" for none.
+// Submitting returns which command may be submitting a unit at this moment, "" for none.
 func Submitting(dir string, now time.Time) string {
 	intents, err := intentsOf(dir)
 	if err != nil {
@@ -388,7 +388,7 @@ func Submitting(dir string, now time.Time) string {
 }
 
 func busy(i Intent) error {
-	return fmt.Errorf("another command (process %d on %q, since %s) submits this run; try again when it is done",
+	return fmt.Errorf("another command (process %d on %q, since %s) is submitting this run; retry when that command is done",
 		i.PID, i.Host, i.Time.Local().Format(time.TimeOnly))
 }
 
@@ -431,15 +431,15 @@ func ReadScenario(root string) (Scenario, error) {
 	return s, err
 }
 
-// Root is the directory of the scenario that a run, a batch or anything else in
-// it belongs to, or the scenario's itself; "" if there is none.
+// Root is the directory of the scenario that contains a run, a batch or anything else, or
+// the scenario's own directory; "" if there is none.
 func Root(path string) string {
 	var book Book
 	return book.root(filepath.Clean(path))
 }
 
-// InOrder lists the directories of what is submitted, below the scenario's,
-// parents first.
+// InOrder lists the directories to submit, relative to the scenario's directory, parents
+// first.
 func (s Scenario) InOrder() []string {
 	if len(s.Units) > 0 {
 		return s.Units

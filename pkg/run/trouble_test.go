@@ -123,7 +123,7 @@ func TestDiskFullAtCollect(t *testing.T) {
 	code, stdout, stderr := s.profllm("slurm", "status", s.root())
 	require.Zero(t, code)
 	require.Contains(t, stdout, "succeeded")
-	require.Contains(t, stderr, "what Slurm says of 1 runs is not kept")
+	require.Contains(t, stderr, "the states of 1 runs could not be saved")
 	undo()
 	s.profllm("collect", s.root())
 	whole := read(t, record)

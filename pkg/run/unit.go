@@ -68,8 +68,8 @@ func (u *Unit) Kind() string {
 	return ""
 }
 
-// Runs lists the run directories that the job carries, in the order of tasks,
-// where they lie now: a scenario's directory may have been moved.
+// Runs lists the run directories that the job carries, in the order of tasks. The paths
+// are current, since a scenario's directory may have been moved.
 func (u *Unit) Runs() []string {
 	if u.Batch == nil {
 		return []string{u.Dir}
@@ -93,15 +93,15 @@ func (u *Unit) JobID(id string, i int) string {
 	return id
 }
 
-// BaseID is the id of the whole array that a task belongs to; other ids stay.
+// BaseID is the id of the array that a task belongs to; other ids are returned unchanged.
 func BaseID(id string) string {
 	base, _, _ := strings.Cut(id, "_")
 	return base
 }
 
-// Book says which unit carries each run: the newest batch that lists it, or the
-// run itself. It reads a scenario's batches once; what was submitted is read
-// when it is asked for. The zero value is ready to use.
+// Book finds the unit that carries each run: the newest batch that lists the run, or the
+// run itself. It reads a scenario's batches once, and a submission when it is asked for.
+// The zero value is ready to use.
 type Book struct {
 	roots map[string]string  // of the folder of a run; "" for none
 	known map[string]bool    // roots whose batches are read

@@ -67,7 +67,7 @@ func (s *Submitter) parent(ctx context.Context, a plan.After) (string, error) {
 	sub, err := s.book.ReadSubmission(a.Dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("%s, which this waits for, has no job yet", a.Dir)
+		return "", fmt.Errorf("%s, which this run waits for, has no job yet", a.Dir)
 	case err != nil:
 		return "", err
 	case sub.Refused != "":
@@ -83,16 +83,16 @@ func (s *Submitter) parent(ctx context.Context, a plan.After) (string, error) {
 	if !st.Final() {
 		states, err := s.Scheduler.States(ctx, []string{sub.JobID})
 		if err != nil {
-			return "", fmt.Errorf("ask for job %s of %s: %w", sub.JobID, a.Dir, err)
+			return "", fmt.Errorf("query job %s of %s: %w", sub.JobID, a.Dir, err)
 		}
 		st = sub.Settled(states[sub.JobID], a.Dir)
 	}
 	switch {
 	case st.State == Unknown && st.Note == Forgotten:
-		return "", fmt.Errorf("job %s of %s, which this waits for, is unknown: %s\n\thint: when it has been unknown for %s, resume submits both again",
+		return "", fmt.Errorf("job %s of %s, which this run waits for, is unknown: %s\n\thint: once the job has been unknown for %s, resume submits both runs again",
 			sub.JobID, a.Dir, st.Reason, AskAfter)
 	case st.State == Unknown || st.State == "":
-		return "", fmt.Errorf("job %s of %s, which this waits for, is unknown: %s", sub.JobID, a.Dir, st.Reason)
+		return "", fmt.Errorf("job %s of %s, which this run waits for, is unknown: %s", sub.JobID, a.Dir, st.Reason)
 	case !st.Final():
 		return sub.JobID, nil
 	case a.Type == afterOK && st.State != Succeeded:

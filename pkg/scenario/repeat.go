@@ -18,10 +18,10 @@ type Repeat struct {
 // Until is repeat = { … }: measure a load again until the interval of each median is
 // narrow enough, whatever p may come of it.
 type Until struct {
-	Precision Percent  `toml:"precision,required"` // Half the width that the 95 % interval of each median may have, of the median: "2%". It is looked at after 6, 9, 12, 15 and 20 repeats.
-	Metrics   []string `toml:"metrics"`            // Keys of results, each to be so precise; default: output_throughput.
-	Max       int      `toml:"max"`                // The most repeats, 6-20; default 20.
-	Time      Limit    `toml:"time"`               // No repeat begins that would end later than this after the first began; default: none.
+	Precision Percent  `toml:"precision,required"` // Largest half-width of the 95 % interval of each median, as a share of the median: "2%". Checked after 6, 9, 12, 15 and 20 repeats.
+	Metrics   []string `toml:"metrics"`            // Keys of results that must reach the precision; default: output_throughput.
+	Max       int      `toml:"max"`                // Largest number of repeats, 6-20; default 20.
+	Time      Limit    `toml:"time"`               // Time limit of all repeats together: no repeat begins that would end later; default: none.
 }
 
 // What repeats may be asked for.

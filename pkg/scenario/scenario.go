@@ -90,7 +90,7 @@ type entry struct {
 	NodeLists     []string      `toml:"nodes"`           // Host lists, or PARTITION:GROUP:COUNT (a number or max_avail); replaces num_nodes.
 	ExcludeNodes  []string      `toml:"exclude_nodes"`   // Host lists never to use.
 	Iterations    int           `toml:"iterations"`      // Repetitions, each a job of its own; default 1.
-	Repeat        Repeat        `toml:"repeat"`          // Times each load is measured on one server start, or a table that says until when (profllm); default 1.
+	Repeat        Repeat        `toml:"repeat"`          // Times each load is measured on one server start, or a table that sets when to stop (profllm); default 1.
 	TimeLimit     Limit         `toml:"time_limit"`      // Limit of the job: "30m", "HH:MM:SS", "D-HH:MM:SS".
 	Weight        int           `toml:"weight"`          // CloudAI's weight; read, without effect.
 	Sol           *float64      `toml:"sol"`             // CloudAI's reference value; read, without effect.
@@ -103,8 +103,8 @@ type entry struct {
 	Phases        []Phase       `toml:"phases"`          // Several loads on one server start, in order (profllm).
 	Sweep         Sweep         `toml:"sweep"`           // How the points of a sweep are run (profllm).
 
-	Preflight *config.Preflight `toml:"preflight"` // What nodes must look like before servers start, over the site's (profllm).
-	Telemetry Telemetry         `toml:"telemetry"` // What is sampled of the nodes' GPUs (profllm).
+	Preflight *config.Preflight `toml:"preflight"` // Limits of the node checks before servers start, over the site's (profllm).
+	Telemetry Telemetry         `toml:"telemetry"` // How the nodes' GPUs are sampled (profllm).
 	Accept    Accept            `toml:"accept"`    // Thresholds of the checks that judge the results (profllm); [all of them](thresholds.md).
 }
 
@@ -113,7 +113,7 @@ type entry struct {
 type Phase struct {
 	Name      string        `toml:"name,required"`  // Unique in the test; the name of its result directory.
 	BenchArgs *source.Table `toml:"bench_cmd_args"` // The benchmark's arguments, over the test's.
-	Cache     string        `toml:"cache"`          // "keep" or "reset": the prefix cache before this load; to be said if an earlier phase sends the same prompts, else keep.
+	Cache     string        `toml:"cache"`          // "keep" or "reset": the prefix cache before this load; required if an earlier phase sends the same prompts, else default keep.
 	Eval      *bool         `toml:"eval"`           // Run the semantic evaluation in this phase; default: in the last one.
 
 	Pos source.Pos `toml:"-"`
@@ -136,24 +136,24 @@ type definition struct {
 	Template     string        `toml:"test_template_name"`     // The workload: vllm, sglang, or one that serves nothing, such as NcclTest.
 	CmdArgs      *source.Table `toml:"cmd_args"`               // The workload's arguments.
 	BenchArgs    *source.Table `toml:"bench_cmd_args"`         // The benchmark's arguments.
-	EvalArgs     *source.Table `toml:"semantic_eval_cmd_args"` // Present: run the semantic evaluation.
+	EvalArgs     *source.Table `toml:"semantic_eval_cmd_args"` // If present, run the semantic evaluation.
 	Env          *source.Table `toml:"extra_env_vars"`         // Environment of the job, over global_env_vars.
 	Mounts       []string      `toml:"extra_container_mounts"` // SRC:DST mounts of the containers.
 	GitRepos     []GitRepo     `toml:"git_repos"`              // Repositories mounted into the containers.
 	ProxyRepo    *GitRepo      `toml:"proxy_script_repo"`      // The repository that holds the proxy script.
-	ExtraCmdArgs *source.Table `toml:"extra_cmd_args"`         // Options of every server, over its own table; CloudAI's vLLM workload ignores them.
-	CustomBash   *source.Value `toml:"custom_bash"`            // Shell text before every command: one, or a table of regular expression to text; the first that a command matches counts.
+	ExtraCmdArgs *source.Table `toml:"extra_cmd_args"`         // Options of every server, over the role's own table; CloudAI's vLLM workload ignores them.
+	CustomBash   *source.Value `toml:"custom_bash"`            // Shell text before every command: one text, or a table from regular expression to text, whose first match counts.
 	Nsys         *source.Table `toml:"nsys"`                   // Nsight Systems around every server.
 
 	DSEExcluded    *source.Value `toml:"dse_excluded_args"`     // Paths below cmd_args whose lists are values, not dimensions of a sweep.
 	Agent          string        `toml:"agent"`                 // Who chooses the points: grid_search, random or tpe; default grid_search.
 	AgentSteps     int           `toml:"agent_steps"`           // Points that random and tpe may try.
 	AgentMetrics   []string      `toml:"agent_metrics"`         // Metrics of the observation, in order; default: the throughput.
-	AgentReward    string        `toml:"agent_reward_function"` // Turns the observation into a reward; default: by the metric, more is better or less is.
+	AgentReward    string        `toml:"agent_reward_function"` // Turns the observation into a reward; default: the metric decides whether more or less is better.
 	AgentConfig    *source.Table `toml:"agent_config"`          // Settings of the agent: random_seed, start_action, rewards.
 	EnvParams      *source.Table `toml:"env_params"`            // Arguments drawn at random for each point, with weights.
-	Predictor      *source.Table `toml:"predictor"`             // Read for CloudAI's sake.
-	TrainingReport *source.Table `toml:"training_report"`       // Read for CloudAI's sake.
+	Predictor      *source.Table `toml:"predictor"`             // For CloudAI; read, without effect.
+	TrainingReport *source.Table `toml:"training_report"`       // For CloudAI; read, without effect.
 }
 
 // Slurm is [Tests.slurm]: what CloudAI can only say for the whole site.
@@ -190,12 +190,12 @@ var pathElement = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=@-]*$`)
 // head holds the keys of a scenario itself.
 type head struct {
 	Name    string        `toml:"name,required"`    // Names the result directory and the reports.
-	Check   *bool         `toml:"job_status_check"` // false: what follows a failed run is run nevertheless; default true.
+	Check   *bool         `toml:"job_status_check"` // false: run what follows a failed run; default true.
 	Tests   *source.Value `toml:"Tests,required"`   // One or more tables, written [[Tests]].
 	Pre     string        `toml:"pre_test"`         // Hook scenario run before each test, inside its job.
 	Post    string        `toml:"post_test"`        // Hook scenario run after each test.
 	Reports *source.Table `toml:"reports"`          // Per-report settings, over the site's.
-	Sol     string        `toml:"sol_path"`         // Read for CloudAI's sake.
+	Sol     string        `toml:"sol_path"`         // For CloudAI; read, without effect.
 }
 
 // testFiles are the test files that a scenario may refer to, by the name they give
@@ -296,6 +296,9 @@ func Load(file File, tests []File, hooks HookFiles) (*Scenario, error) {
 	defs := definitions(tests, &c)
 	if top == nil {
 		return nil, c.Err()
+	}
+	if err := Mistaken(top, "scenario"); err != nil {
+		return nil, err
 	}
 	s := &Scenario{File: file.Name}
 	var head head
@@ -434,7 +437,7 @@ func (t *Test) Nodes() (int, error) {
 	}
 	n, ok := v.Int()
 	if !ok || n < 1 || n > maxNodes {
-		return 0, source.Errorf(v.Pos, "num_nodes must be a number of nodes, 1 to %d, not %s", maxNodes, v.Shown())
+		return 0, source.Errorf(v.Pos, "num_nodes must be a number of nodes, 1 to %d, not %s", maxNodes, v.Shown()).Hintf("%s", v.Integer("num_nodes = "))
 	}
 	return int(n), nil
 }
@@ -454,26 +457,6 @@ func (r GitRepo) MountPoint() string {
 		return r.MountAs
 	}
 	return "/git/" + r.Directory()
-}
-
-// Kind says what a definition file is: "system" if it has the key scheduler,
-// "scenario" if it has Tests, else "test".
-func Kind(f File) (string, error) {
-	t, err := source.Parse(f.Name, f.Data)
-	if err != nil {
-		return "", err
-	}
-	return kind(t), nil
-}
-
-func kind(t *source.Table) string {
-	switch {
-	case t.Has("scheduler"):
-		return "system"
-	case t.Has("Tests"):
-		return "scenario"
-	}
-	return "test"
 }
 
 // LoadTest checks a test file on its own.

@@ -60,14 +60,14 @@ func (e *Engine) role(kind string, t *source.Table, c *source.Complaints) Role {
 	if v := cfg.NumNodes; v != nil {
 		n, ok := v.Int()
 		if !ok || n < 1 {
-			c.Addf(v.Pos, "%s.num_nodes must be a number of nodes, 1 or more, not %s", kind, v.Shown())
+			c.Add(source.Errorf(v.Pos, "%s.num_nodes must be a number of nodes, 1 or more, not %s", kind, v.Shown()).Hintf("%s", v.Integer("num_nodes = ")))
 		}
 		r.nodes = int(max(n, 0))
 	}
 	if v := cfg.Replicas; v != nil {
 		n, ok := v.Int()
 		if !ok || n < 1 || n > maxReplicas {
-			c.Addf(v.Pos, "%s.replicas must be a number of instances, 1 to %d, not %s", kind, maxReplicas, v.Shown())
+			c.Add(source.Errorf(v.Pos, "%s.replicas must be a number of instances, 1 to %d, not %s", kind, maxReplicas, v.Shown()).Hintf("%s", v.Integer("replicas = ")))
 			n = 1
 		}
 		r.replicas = int(n)
@@ -187,25 +187,86 @@ func (r *Role) world() int {
 	return tp * pp * dp
 }
 
-// misspelt names options that are nearly one of the sizes, which decide over the
-// role's GPUs: the engine would refuse them, but only in the job.
-func (r *Role) misspelt() []string {
-	const long = 10 // short names are near to too much: ep_size to tp_size
-	sizes := slices.Concat(r.engine.TP, r.engine.PP, r.engine.DP)
-	words := slices.DeleteFunc(slices.Clone(sizes), func(name string) bool { return len(name) < long })
-	var notes []string
-	for _, k := range r.Options.Keys() {
-		if near := source.Nearest(k, words); near != "" && !slices.Contains(sizes, underscores(k)) {
-			notes = append(notes, fmt.Sprintf("%s: %s.%s goes to the engine as it is and does not size the role; did you mean %s?", r.Options.PosOf(k), r.Kind, k, near))
+// near is the option of the engine that an option of the role nearly is, "" for none.
+func (r *Role) near(key string) string {
+	const long = 8 // short names are near to too much: ep_size to tp_size
+	sizes := r.engine.sizes()
+	if slices.Contains(sizes, underscores(key)) {
+		return ""
+	}
+	for _, name := range sizes {
+		if len(key) >= long && strings.HasPrefix(name, underscores(key)) {
+			return name // argparse takes the beginning of a name
 		}
 	}
-	return notes
+	if r.engine.has(key) {
+		return ""
+	}
+	words := slices.DeleteFunc(slices.Concat(sizes, r.engine.Known), func(name string) bool { return len(name) < long })
+	return source.Nearest(key, words)
+}
+
+// misspelt refuses options that are nearly one that the engine has: the engine would
+// refuse them, but only in the job, or the role would have another size. With a version of
+// the engine, which may have them, they are noted.
+func (s *Test) misspelt(r *Role, c *source.Complaints) {
+	for _, k := range r.Options.Keys() {
+		near, pos := r.near(k), r.Options.KeyPos(k)
+		switch {
+		case near == "":
+		case s.EngineVersion == "":
+			c.Add(source.Errorf(pos, "%s is no known option of `%s`", r.path(k), r.engine.Server).
+				Hintf("did you mean %s? If your release has it, set cmd_args.engine_version", near))
+		default:
+			does := "goes to the engine as it is"
+			if slices.Contains(r.engine.sizes(), near) {
+				does += " and does not size the role"
+			}
+			note := fmt.Sprintf("%s: %s %s; did you mean %s?", pos, r.path(k), does, near)
+			if !slices.Contains(s.Notes, note) { // extra_cmd_args are of every role
+				s.Notes = append(s.Notes, note)
+			}
+		}
+	}
+}
+
+// sizes are the options that say how many GPUs an instance needs.
+func (e *Engine) sizes() []string { return slices.Concat(e.TP, e.PP, e.DP) }
+
+// has reports whether the engine is known to have an option, perhaps by the beginning of
+// its name or with a part of a JSON value behind a dot.
+func (e *Engine) has(key string) bool {
+	name, _, _ := strings.Cut(underscores(key), ".")
+	if slices.Contains(e.sizes(), name) || e.Planned[name] != "" {
+		return true
+	}
+	return slices.ContainsFunc(e.Known, func(known string) bool { return strings.HasPrefix(known, name) })
+}
+
+// path is the key of an option in the test.
+func (r *Role) path(key string) string {
+	if r.table == nil || r.table.Get(key) == nil {
+		return "extra_cmd_args." + key
+	}
+	return r.Kind + "." + key
+}
+
+// checkNear refuses options that are nearly a key of profllm's: the role would be planned
+// without it. An option of that name goes into extra_cmd_args.
+func (r *Role) checkNear(c *source.Complaints) {
+	for _, k := range r.Options.Keys() {
+		if near := source.Nearest(k, r.own()); near != "" && !r.engine.has(k) && r.table.Get(k) != nil {
+			c.Add(source.Errorf(r.table.KeyPos(k), "%s.%s is neither a key of profllm nor a known option of `%s`", r.Kind, k, r.engine.Server).
+				Hintf("did you mean %s? If the engine has an option %s, write it in [extra_cmd_args]", near, k))
+		}
+	}
 }
 
 func (r *Role) check(c *source.Complaints) {
+	r.checkNear(c)
 	for _, k := range r.Options.Keys() {
 		if mend := r.engine.Planned[underscores(k)]; mend != "" {
-			c.Add(source.Errorf(r.Options.PosOf(k), "%s.%s: profllm sets the %s of every server itself", r.Kind, k, k).Hintf("%s", mend))
+			c.Add(source.Errorf(r.Options.KeyPos(k), "%s.%s: profllm sets the %s of every server itself", r.Kind, k, k).Hintf("%s", mend))
 		}
 		name := underscores(k)
 		if here, foreign := r.engine.Foreign[name]; foreign {
@@ -213,14 +274,14 @@ func (r *Role) check(c *source.Complaints) {
 			if here != "" {
 				hint = "write " + here
 			}
-			c.Add(source.Errorf(r.Options.PosOf(k), "%s.%s is an option of another engine; `%s` has no such option", r.Kind, k, r.engine.Server).Hintf("%s", hint))
+			c.Add(source.Errorf(r.Options.KeyPos(k), "%s.%s is an option of another engine; `%s` has no such option", r.Kind, k, r.engine.Server).Hintf("%s", hint))
 		}
-		if !slices.Contains(slices.Concat(r.engine.TP, r.engine.PP, r.engine.DP), name) {
+		if !slices.Contains(r.engine.sizes(), name) {
 			continue
 		}
 		v := r.Options.Get(k)
 		if n, ok := v.Int(); !sweep(v, c) && (!ok || n < 1) {
-			c.Addf(v.Pos, "%s.%s must be an integer, 1 or more, not %s", r.Kind, k, v.Shown())
+			c.Add(source.Errorf(v.Pos, "%s.%s must be an integer, 1 or more, not %s", r.Kind, k, v.Shown()).Hintf("%s", v.Integer(k+" = ")))
 		}
 	}
 }

@@ -18,9 +18,9 @@ type Config struct {
 	Port             int           `toml:"port"`               // Base of the client-facing port; default 8300. Prefill is 100 above, decode 200.
 	Host             string        `toml:"host"`               // Address the servers bind; default 0.0.0.0.
 	BenchHost        string        `toml:"bench_host"`         // Address the clients use; default the serving head node.
-	Healthcheck      *string       `toml:"healthcheck"`        // Readiness path of the server, or of what stands before prefill and decode (CloudAI's legacy rule).
+	Healthcheck      *string       `toml:"healthcheck"`        // Readiness path of the server, or of the proxy before prefill and decode (CloudAI's legacy rule).
 	ServeHealthcheck *string       `toml:"serve_healthcheck"`  // Readiness path of the servers; default /health.
-	EngineVersion    string        `toml:"engine_version"`     // Version that every server must say, or its beginning: 0.11 (profllm); another makes the result invalid.
+	EngineVersion    string        `toml:"engine_version"`     // Version, or its beginning, that every server must report: 0.11 (profllm); another version makes the result invalid.
 	ServeWaitSeconds *int          `toml:"serve_wait_seconds"` // Time to become ready, each role; default 300.
 	PrefillArgs      *source.Table `toml:"prefill"`            // Present: disaggregated serving; the prefill role.
 	DecodeArgs       *source.Table `toml:"decode"`             // The decode role, or the arguments of the single server.
@@ -42,6 +42,8 @@ type Engine struct {
 	HostIP  string            // the variable that tells a server its own address
 	Keys    []string          // of a role: no options of the engine, besides those that every role has
 	Planned map[string]string // options that the plan sets, with underscores → what to do instead
+	// Known are options of its servers, with underscores: one near to them is misspelt.
+	Known   []string
 	Foreign map[string]string // options of other engines, with underscores → the name here, "" if there is none
 	// Names of the options that say how many GPUs an instance needs, with
 	// underscores; a role counts with the first that it has.
@@ -72,7 +74,8 @@ func Read(t scenario.Test, cfg *Config, e *Engine, needImage bool, c *source.Com
 	s.Decode = e.role(Decode, cfg.DecodeArgs, c)
 	s.extra(t, c)
 	for _, r := range s.Roles() {
-		s.Notes = append(append(s.Notes, r.misspelt()...), r.Options.UnquotedNotes(r.Kind)...)
+		s.misspelt(r, c)
+		s.Notes = append(s.Notes, r.Options.UnquotedNotes(r.Kind)...)
 	}
 	s.check(needImage, c)
 	return s

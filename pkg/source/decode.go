@@ -2,6 +2,7 @@ package source
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -59,7 +60,7 @@ func decodeTable(t *Table, dst reflect.Value, path string, c *Complaints) {
 		for n := range known {
 			names = append(names, n)
 		}
-		c.Add(Errorf(t.PosOf(k), "unknown key %q%s", k, within(path)).Hintf("%s", Suggest(k, names)))
+		c.Add(Errorf(t.KeyPos(k), "unknown key %q%s", k, within(path)).Hintf("%s", Suggest(k, names)))
 	}
 }
 
@@ -213,21 +214,42 @@ func (v *Value) Describe() string {
 		return fmt.Sprintf("the string %q", x)
 	case []*Value, *Table:
 		return "a " + v.Kind()
+	case float64:
+		return "the float " + floatText(x)
 	}
 	word, _ := v.Word()
 	return "the " + v.Kind() + " " + word
 }
 
-// Shown is the value of v, for messages that say what it must be: 0, "two", a list.
+// Shown is the value of v, for messages that say what it must be: 0, the float 2.0, "two",
+// a list.
 func (v *Value) Shown() string {
 	switch x := v.Any.(type) {
 	case string:
 		return strconv.Quote(x)
-	case []*Value, *Table:
-		return "a " + v.Kind()
+	case []*Value, *Table, float64:
+		return v.Describe()
 	}
 	word, _ := v.Word()
 	return word
+}
+
+// floatText writes a float so that it cannot be read as an integer.
+func floatText(x float64) string {
+	s := strconv.FormatFloat(x, 'g', -1, 64)
+	if strings.ContainsAny(s, ".einE") {
+		return s
+	}
+	return s + ".0"
+}
+
+// Integer is the hint for a value that must be an integer: how a whole float is written as
+// one, "" for anything else.
+func (v *Value) Integer(key string) string {
+	if x, ok := v.Any.(float64); ok && x == math.Trunc(x) && math.Abs(x) < 1<<53 {
+		return fmt.Sprintf("write %s%d, without a point", key, int64(x))
+	}
+	return ""
 }
 
 // retyped is how a value of the wrong type is written as one of the right type, "" if
@@ -245,6 +267,8 @@ func retyped(v *Value, expected, path string) string {
 		return "write " + key + "[" + quoted(word) + "]"
 	case expected == "a list" && scalar:
 		return "write " + key + "[" + word + "]"
+	case expected == "an integer":
+		return v.Integer(key)
 	case expected == "a boolean":
 		return "write " + key + "true or " + key + "false"
 	case expected == "a table" && key != "":

@@ -13,6 +13,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -84,6 +86,7 @@ type Table struct {
 	Pos    Pos
 	keys   []string
 	values map[string]*Value
+	at     map[string]Pos // of keys whose value is an element of a list
 }
 
 // NewTable returns an empty table that stands at pos.
@@ -137,6 +140,7 @@ func (t *Table) Without(names ...string) *Table {
 			c.Set(k, t.values[k])
 		}
 	}
+	c.at = maps.Clone(t.at)
 	return c
 }
 
@@ -149,6 +153,28 @@ func (t *Table) PosOf(key string) Pos {
 		return Pos{}
 	}
 	return t.Pos
+}
+
+// KeyPos returns the position of key itself, also where an element of a list stands in
+// its place. What is wrong with the key of a sweep is so said once.
+func (t *Table) KeyPos(key string) Pos {
+	if t != nil && t.at[key] != (Pos{}) {
+		return t.at[key]
+	}
+	return t.PosOf(key)
+}
+
+// SetElement puts an element of a list in the place of the list.
+func (t *Table) SetElement(key string, element *Value) {
+	t.setAt(key, t.KeyPos(key))
+	t.Set(key, element)
+}
+
+func (t *Table) setAt(key string, pos Pos) {
+	if t.at == nil {
+		t.at = map[string]Pos{}
+	}
+	t.at[key] = pos
 }
 
 // ElementPos returns the position of element i of a list, or of the key where the list
@@ -168,15 +194,16 @@ func Merge(base, over *Table) *Table {
 	if base == nil {
 		return over
 	}
-	out := NewTable(base.Pos)
-	for _, k := range base.keys {
-		out.Set(k, base.values[k])
-	}
+	out := base.Without()
 	if over == nil {
 		return out
 	}
 	for _, k := range over.keys {
 		v := over.values[k]
+		delete(out.at, k)
+		if pos, ok := over.at[k]; ok {
+			out.setAt(k, pos)
+		}
 		if sub, ok := v.Any.(*Table); ok && base.Table(k) != nil {
 			out.Set(k, &Value{Pos: v.Pos, Any: Merge(base.Table(k), sub)})
 			continue
@@ -374,14 +401,16 @@ func (c *Complaints) Err() error {
 		}
 		return a.Col < b.Col
 	})
+	seen := map[string]bool{}
+	c.list.Errors = slices.DeleteFunc(c.list.Errors, func(err error) bool {
+		s := err.Error()
+		defer func() { seen[s] = true }()
+		return seen[s]
+	})
 	c.list.ErrorFormat = func(errs []error) string {
-		lines := make([]string, 0, len(errs))
-		seen := map[string]bool{}
-		for _, e := range errs {
-			if s := e.Error(); !seen[s] {
-				seen[s] = true
-				lines = append(lines, s)
-			}
+		lines := make([]string, len(errs))
+		for i, e := range errs {
+			lines[i] = e.Error()
 		}
 		return strings.Join(lines, "\n")
 	}

@@ -32,8 +32,7 @@ const (
 	Orphaned = "record only"  // a record whose image is gone
 )
 
-// List says what the cache holds, in order of names. A cache that is not there holds
-// nothing.
+// List returns the content of the cache, sorted by name. A missing cache is empty.
 func List(dir, host string) ([]Entry, error) {
 	files, err := os.ReadDir(dir)
 	if os.IsNotExist(err) {
@@ -98,9 +97,9 @@ func readRecord(file string, r *Record) bool {
 	return err == nil && json.Unmarshal(data, r) == nil && r.Schema == recordSchema
 }
 
-// Prune removes what interrupted stagings left, records whose images are gone, and,
-// if olderThan is not 0, images with a record that are older. What other tools left
-// stays. It returns what it removed, or, dry, would remove.
+// Prune removes leftovers of interrupted stagings, records whose images are gone, and, if
+// olderThan is not 0, older images with a record. Files of other tools stay. It returns
+// what it removed or, with dry, would remove.
 func Prune(dir, host string, olderThan time.Duration, now time.Time, dry bool) ([]Entry, error) {
 	all, err := List(dir, host)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// Record is what stands beside a staged image, in <file>.json.
+// Record is the file <file>.json beside a staged image.
 type Record struct {
 	Schema    string `json:"schema"` // profllm.image/1
 	Reference string `json:"reference"`
@@ -25,15 +25,15 @@ type Record struct {
 	Size      int64  `json:"size_bytes"`
 	Digest    string `json:"digest"` // SHA-256 of the file
 	// Manifest is the digest of the image's manifest at its registry, "sha256:…"; "" if
-	// the importer cannot say it, or the tag moved meanwhile.
+	// the importer does not report it, or if the tag moved meanwhile.
 	Manifest string    `json:"manifest,omitempty"`
 	Importer string    `json:"importer"`
 	Host     string    `json:"host"`
 	Time     time.Time `json:"time"`
 }
 
-// Source is the reference that the image was imported from, with the digest of its
-// manifest where that is known; "" of a file without a record.
+// Source is the reference from which the image was imported, with the digest of its
+// manifest if that is known; "" for a file without a record.
 func (r Record) Source() string {
 	if r.Schema == "" {
 		return ""
@@ -46,13 +46,13 @@ func (r Record) Source() string {
 
 const recordSchema = "profllm.image/1"
 
-// ErrConflict says that the file of an image holds something else.
-var ErrConflict = errors.New("is something else")
+// ErrConflict says that the file of an image has unexpected content.
+var ErrConflict = errors.New("has unexpected content")
 
-// Read looks for a staged image. A file without a record, such as CloudAI leaves, is
-// taken as it is, with no digest. The error is fs.ErrNotExist if there is no file,
-// and ErrConflict if the record is of another image or the file's size is not the
-// recorded one.
+// Read looks for a staged image. A file without a record, as CloudAI leaves it, is
+// accepted without a digest. The error is fs.ErrNotExist if there is no file, and
+// ErrConflict if the record is of another image or the file does not have the recorded
+// size.
 func Read(item Item) (Record, error) {
 	st, err := os.Stat(item.Path)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Stager) stageImage(ctx context.Context, item Item) (Outcome, error) {
 	})
 	o.Digest, o.Size = rec.Digest, rec.Size
 	if o.State == Present && rec.Digest == "" {
-		o.Detail = "no record beside it, so its digest is not known"
+		o.Detail = "no record beside the file, so the digest is unknown"
 	}
 	return o, err
 }
@@ -142,7 +142,7 @@ func (s *Stager) importImage(ctx context.Context, item Item) (rec Record, err er
 	manifest := manifestIn(said)
 	if before != "" {
 		if manifest = s.manifest(ctx, item); manifest != before {
-			s.Log("note: %s was pushed again while it was imported: the digest at its registry is not recorded", item.Name)
+			s.Log("note: %s was pushed again during the import: its registry digest is not recorded", item.Name)
 			manifest = ""
 		}
 	}
@@ -179,7 +179,7 @@ func (s *Stager) manifest(ctx context.Context, item Item) string {
 	}
 	said, err := s.execute(ctx, "", argv...)
 	if err != nil {
-		s.Log("note: the digest of %s at its registry is not recorded: %s", item.Name, strings.TrimSuffix(strings.SplitN(err.Error(), "\n", 2)[0], ":"))
+		s.Log("note: the registry digest of %s is not recorded: %s", item.Name, strings.TrimSuffix(strings.SplitN(err.Error(), "\n", 2)[0], ":"))
 		return ""
 	}
 	return manifestIn(said)

@@ -1,11 +1,11 @@
 // Package stage fetches what a job needs before it gets its GPUs: images into files,
 // repositories at a commit, models. An image of 30 to 65 GB costs minutes that an
 // allocation would spend waiting (SemiAnalysisAI/InferenceX#2785), and compute nodes
-// may have no route out.
+// may have no internet access.
 //
-// Items is pure: what a scenario needs on a site. A Stager fetches one item, under a
-// lock, into a temporary name beside the final one, and renames what was checked; so
-// whoever finds the final name finds it whole.
+// Items is pure: it lists what a scenario needs on a site. A Stager fetches one item,
+// under a lock, into a temporary name beside the final one, and renames the file after
+// it was checked. So a file with the final name is always complete.
 package stage
 
 import (
@@ -40,7 +40,7 @@ type Item struct {
 	image    container.Reference
 }
 
-// Site is where items go, and what else they follow from.
+// Site is where items go, and the settings that this depends on.
 type Site struct {
 	System   *config.System
 	WorkDir  string                     // what relative paths of the system file mean, absolute
@@ -67,8 +67,8 @@ func (s Site) HFHome() string {
 	return s.abs(s.System.HFHomePath)
 }
 
-// Items lists what tests need, hooks' tests as well if they are among them, without
-// repeats and in order of first use.
+// Items lists what tests need, including tests of hooks if they are among the tests,
+// without duplicates and in order of first use.
 func Items(tests []scenario.Test, s Site) ([]Item, error) {
 	var c source.Complaints
 	var items []Item
@@ -77,7 +77,7 @@ func Items(tests []scenario.Test, s Site) ([]Item, error) {
 		key := item.Kind + "\x00" + item.Path
 		if i, ok := known[key]; ok {
 			if items[i].Name != item.Name {
-				c.Addf(t.Pos, "%s %q and %q would both be %s", item.Kind, items[i].Name, item.Name, item.Path)
+				c.Addf(t.Pos, "%s %q and %q would both be stored as %s", item.Kind, items[i].Name, item.Name, item.Path)
 			} else if last := items[i].Tests; last[len(last)-1] != t.ID {
 				items[i].Tests = append(last, t.ID)
 			}
@@ -117,17 +117,17 @@ func checkRepo(r scenario.GitRepo) error {
 	dir := r.Directory()
 	switch {
 	case r.URL == "" || strings.HasPrefix(r.URL, "-") || strings.Contains(r.URL, "::"):
-		return fmt.Errorf("repository %q is no URL", r.URL)
+		return fmt.Errorf("repository %q is not a URL", r.URL)
 	case r.Commit == "" || strings.HasPrefix(r.Commit, "-") || strings.ContainsAny(r.Commit, " \t\r\n~^:?*[\\") || strings.Contains(r.Commit, ".."):
-		return fmt.Errorf("repository %s: %q is no commit, tag or branch", r.URL, r.Commit)
+		return fmt.Errorf("repository %s: %q is not a commit, tag or branch", r.URL, r.Commit)
 	case filepath.Base(dir) != dir || strings.HasPrefix(dir, "."), strings.HasPrefix(dir, "__"):
 		return fmt.Errorf("repository %q has no name for a directory", r.URL)
 	}
 	return nil
 }
 
-// ImageItem is the staging of one image for a launcher. A file, and an image for
-// the launcher "bare", needs none: ok is false.
+// ImageItem is the staging of one image for a launcher. A file, and an image for the
+// launcher "bare", need no staging: ok is false.
 func (s Site) ImageItem(image, launcher string) (item Item, ok bool, err error) {
 	importer, ok := container.ImporterOf(launcher)
 	if !ok || image == "" {

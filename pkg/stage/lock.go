@@ -119,7 +119,7 @@ func breakLock(file string, data []byte, o Owner) error {
 	defer os.Remove(aside)
 	if got, err := regular.ReadFile(aside); err == nil && !bytes.Equal(got, data) {
 		if err := os.Link(aside, file); err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("give back lock %s: %w", file, err)
+			return fmt.Errorf("release lock %s: %w", file, err)
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ func (s *Stager) stageModel(ctx context.Context, item Item) (Outcome, error) {
 	o := Outcome{Item: item, State: Present}
 	home := s.HFHome()
 	if st, err := os.Stat(filepath.Dir(home)); err != nil || !st.IsDir() {
-		o.State, o.Detail = Skipped, home+" is not reachable here; it is assumed to be on the nodes"
+		o.State, o.Detail = Skipped, home+" is not reachable here; the model is assumed to be on the nodes"
 		return o, nil
 	}
 	program := ""
@@ -27,10 +27,10 @@ func (s *Stager) stageModel(ctx context.Context, item Item) (Outcome, error) {
 	there := snapshot(item.Path)
 	switch {
 	case program == "" && there:
-		o.Detail = "neither hf nor huggingface-cli is here to check that it is complete"
+		o.Detail = "neither hf nor huggingface-cli is on the PATH; whether the model is complete was not checked"
 		return o, nil
 	case program == "":
-		o.State, o.Detail = Skipped, "neither hf nor huggingface-cli is on the PATH; the servers will download it"
+		o.State, o.Detail = Skipped, "neither hf nor huggingface-cli is on the PATH; the servers will download the model"
 		return o, nil
 	}
 	if !there {

@@ -80,7 +80,7 @@ func (s *Stager) checkClone(ctx context.Context, item Item) (head string, err er
 	mend := "\n\thint: rm -r " + paste([]string{item.Path}) + ", then stage again"
 	top, err := s.execute(ctx, item.Path, "git", "rev-parse", "--show-cdup")
 	if err != nil || top != "" {
-		return "", errors.Join(fmt.Errorf("%s is there and is no git clone%s", item.Path, mend), err)
+		return "", errors.Join(fmt.Errorf("%s exists and is not a git clone%s", item.Path, mend), err)
 	}
 	if head, err = s.execute(ctx, item.Path, "git", "rev-parse", "HEAD"); err != nil {
 		return "", err
@@ -94,14 +94,15 @@ func (s *Stager) checkClone(ctx context.Context, item Item) (head string, err er
 	}
 	changed, err := s.execute(ctx, item.Path, "git", "status", "--porcelain", "--untracked-files=no")
 	if err == nil && changed != "" {
-		err = fmt.Errorf("%s has changes that are in no commit%s%s", item.Path, indented(changed), mend)
+		err = fmt.Errorf("%s has uncommitted changes%s%s", item.Path, indented(changed), mend)
 	}
 	return head, err
 }
 
-// Head is the commit that is checked out in a folder, with -dirty behind it if files
-// differ from it: those of the list, also if git does not know them, or without a list
-// every file that it knows. It is "" if the folder is in no clone or git does not answer.
+// Head is the commit that is checked out in a folder, with the suffix -dirty if files
+// differ from the commit: the files of the list, also if git does not know them, or
+// without a list all files that git knows. Head is "" if the folder is not in a clone or
+// git does not answer.
 func Head(ctx context.Context, environ []string, dir string, files ...string) string {
 	git := Stager{LookPath: exec.LookPath, Environ: append(ofGit(environ), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C"), Timeout: headLimit}
 	head, err := git.execute(ctx, dir, "git", "rev-parse", "--verify", "HEAD")

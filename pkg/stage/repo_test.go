@@ -92,13 +92,13 @@ func TestRepository(t *testing.T) {
 		item := repository(w, scenario.GitRepo{URL: url, Commit: "main"})
 		require.NoError(t, os.WriteFile(filepath.Join(item.Path, "file"), []byte("edited"), 0o644))
 		_, err := w.stager.Stage(t.Context(), item)
-		require.ErrorContains(t, err, "has changes that are in no commit\n\t| M file")
+		require.ErrorContains(t, err, "has uncommitted changes\n\t| M file")
 	})
 	t.Run("no clone", func(t *testing.T) {
 		item := repository(w, scenario.GitRepo{URL: url, Commit: "other"})
 		require.NoError(t, os.Mkdir(item.Path, 0o755))
 		_, err := w.stager.Stage(t.Context(), item)
-		require.ErrorContains(t, err, "is there and is no git clone")
+		require.ErrorContains(t, err, "exists and is not a git clone")
 	})
 	t.Run("no such commit", func(t *testing.T) {
 		item := repository(w, scenario.GitRepo{URL: url, Commit: "nowhere"})

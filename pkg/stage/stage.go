@@ -29,8 +29,8 @@ type Outcome struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Stager fetches items. It is safe for concurrent use, and several processes on
-// several hosts may stage the same things: one works, the others wait for it.
+// Stager fetches items. It is safe for concurrent use. Several processes on several hosts
+// may stage the same items: one works, the others wait for it.
 type Stager struct {
 	Site
 	Environ   []string                     // of the programs it runs
@@ -125,7 +125,7 @@ func (s *Stager) removePartial(path string) {
 	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), globQuote("."+filepath.Base(path)+partial)+"*"))
 	for _, file := range left {
 		if err := os.RemoveAll(file); err == nil {
-			s.Log("removed %s, which an interrupted staging left", file)
+			s.Log("removed %s, a leftover of interrupted staging", file)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func (s *Stager) checkSpace(dir string) error {
 		return err
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < need {
-		return fmt.Errorf("%s has %s free, an image of %s compressed needs %s\n\thint: profllm image prune --older-than 720h, or say the size with --image-size", dir, bytesText(free), bytesText(s.ImageSize), bytesText(need))
+		return fmt.Errorf("%s has %s free, an image of %s compressed needs %s\n\thint: profllm image prune --older-than 720h, or set the size with --image-size", dir, bytesText(free), bytesText(s.ImageSize), bytesText(need))
 	}
 	return nil
 }

@@ -257,8 +257,8 @@ func TestImportFails(t *testing.T) {
 	for mode, want := range map[string]string{
 		"fail":      "exit status 1\n\t| 401 Unauthorized",
 		"quota":     "exit status 0, but \"Write error\"",
-		"truncated": "is cut short: 2000 of 5000 bytes",
-		"page":      "is no squashfs, SIF or docker archive",
+		"truncated": "is truncated: 2000 of 5000 bytes",
+		"page":      "is not a squashfs, SIF or docker archive",
 		"nothing":   "no such file",
 	} {
 		t.Run(mode, func(t *testing.T) {
@@ -660,7 +660,7 @@ git_repos = [{ url = "https://h/x/repo.git", commit = "feature/x" }]
 	test := s.Tests[0]
 	test.GitRepos = append(test.GitRepos, scenario.GitRepo{URL: "https://other/repo", Commit: "feature_x"})
 	_, err = stage.Items([]scenario.Test{test}, site)
-	require.ErrorContains(t, err, "would both be /w/install/repo__feature_x")
+	require.ErrorContains(t, err, "would both be stored as /w/install/repo__feature_x")
 	var e *source.Error
 	require.ErrorAs(t, err, &e)
 }

@@ -90,7 +90,7 @@ func differences(what string, a, b []float64) ([]float64, error) {
 		return nil, err
 	}
 	if len(a) != len(b) {
-		return nil, fmt.Errorf("%w: %d and %d values are no pairs", ErrRange, len(a), len(b))
+		return nil, fmt.Errorf("%w: %d and %d values are not pairs", ErrRange, len(a), len(b))
 	}
 	d := make([]float64, len(a))
 	for i := range a {

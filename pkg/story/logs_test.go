@@ -35,7 +35,7 @@ func TestOfLogs(t *testing.T) {
 // covers: PL-S14
 func TestWhatToDoOfAPendingJob(t *testing.T) {
 	for note, want := range map[string]string{
-		"": "wait; ", run.Held: "somebody has to release it: scontrol release 17", run.NeverStarts: "it cannot start as it is: profllm slurm cancel d, ",
+		"": "wait; ", run.Held: "release the job: scontrol release 17", run.NeverStarts: "it cannot start as it is: profllm slurm cancel d, ",
 	} {
 		e := died()
 		e.Dir, e.Sentinel, e.Result = "d", nil, &result.Result{Status: result.Unknown}
@@ -61,9 +61,9 @@ func TestWhatToDoOfACancelledJob(t *testing.T) {
 `, text(t, story.Of(e)))
 
 	e.State.Note, e.Result.Failure = "", nil
-	require.Contains(t, text(t, story.Of(e)), "  do        somebody cancelled it: profllm slurm resume d runs it again\n  logs      d\n")
+	require.Contains(t, text(t, story.Of(e)), "  do        the job was cancelled: profllm slurm resume d runs it again\n  logs      d\n")
 	e.Local = true
-	require.Contains(t, text(t, story.Of(e)), "  do        somebody cancelled it: profllm rehearse SCENARIO runs it again\n")
+	require.Contains(t, text(t, story.Of(e)), "  do        the job was cancelled: profllm rehearse SCENARIO runs it again\n")
 	e.Result = &result.Result{Status: result.Unknown}
 	require.Contains(t, text(t, story.Of(e)), "  do        wait; profllm slurm status d shows its state\n")
 }

@@ -260,7 +260,7 @@ func (e *Evidence) happened() string {
 		case job.RoleDied:
 			parts = append(parts, fmt.Sprintf("%s died at %s%s, %s", x.Role, since(x.Time), ending(e.exitOf(x.Role)), cmp.Or(x.Text, "by itself")))
 		case job.NotReady:
-			parts = append(parts, fmt.Sprintf("%s was not ready at %s, when its time was over", x.Role, since(x.Time)))
+			parts = append(parts, fmt.Sprintf("%s was not ready at %s, when its time limit ended", x.Role, since(x.Time)))
 		}
 	}
 	if e.Sentinel != nil {
@@ -350,7 +350,7 @@ func (e *Evidence) job() string {
 		}
 		parts = append(parts, text)
 	} else if e.Submission != nil && e.Submission.JobID != "" {
-		parts = append(parts, "job "+e.Submission.JobID+"; its state was never asked for")
+		parts = append(parts, "job "+e.Submission.JobID+"; its state was never queried")
 	}
 	return strings.Join(parts, "; ")
 }
@@ -405,19 +405,19 @@ func (e *Evidence) next(s Story) string {
 		return "nothing was submitted: " + e.again("")
 	case refused:
 		if e.Submission.ParentFailed {
-			return "mend what it waits for, then " + e.again("--failed ") + " runs that and this"
+			return "fix what it waits for, then " + e.again("--failed ") + " runs both"
 		}
 		return "correct what Slurm refuses, then " + e.again("")
 	case notOver:
 		if st := e.State; st != nil && st.Note == run.Held {
-			return "somebody has to release it: scontrol release " + st.JobID
+			return "release the job: scontrol release " + st.JobID
 		} else if st != nil && st.Note == run.NeverStarts {
 			return "it cannot start as it is: profllm slurm cancel " + e.Dir + ", correct what the reason names, submit it again"
 		}
 		if e.Local {
 			return "wait; profllm slurm status " + e.Dir + " shows its state"
 		}
-		return "wait; profllm slurm status " + e.Dir + " asks Slurm anew"
+		return "wait; profllm slurm status " + e.Dir + " asks Slurm again"
 	}
 	if e.neverRan() {
 		return "nothing to read: it was cancelled before it started; " + e.again("") + " runs it again"
@@ -426,7 +426,7 @@ func (e *Evidence) next(s Story) string {
 		return s.Failure.Next
 	}
 	if s.Verdict == cancelled { // its checks say no more than that it was cut short
-		return "somebody cancelled it: " + e.again("") + " runs it again"
+		return "the job was cancelled: " + e.again("") + " runs it again"
 	}
 	if e.Result != nil && e.Result.Validity != nil {
 		for _, word := range e.Result.Validity.Words {

@@ -115,7 +115,7 @@ func TestOtherEnds(t *testing.T) {
 		}, "failed", []string{"process-killed (from how it ended) in decode", "decode died at 70.0 s (signal 9)"}, nil},
 		"not ready in time": {func(e *story.Evidence) {
 			e.Events = []job.Event{{Time: at(1800), Event: job.NotReady, Role: "decode"}}
-		}, "failed", []string{"decode was not ready at 1800.0 s, when its time was over"}, nil},
+		}, "failed", []string{"decode was not ready at 1800.0 s, when its time limit ended"}, nil},
 		"running": {func(e *story.Evidence) {
 			e.Sentinel, e.Result = nil, &result.Result{Status: result.Unknown}
 			e.State = &run.State{JobID: "17", State: run.Running, Source: "squeue", At: at(50)}
@@ -129,14 +129,14 @@ func TestOtherEnds(t *testing.T) {
 		}, "refused", []string{"refused: Invalid partition", "profllm slurm resume d"}, nil},
 		"refused for its parent": {func(e *story.Evidence) {
 			*e = story.Evidence{Dir: "d", Plan: e.Plan, Submission: &run.Submission{Refused: "it waits", ParentFailed: true}, Result: &result.Result{Status: result.Unknown}}
-		}, "refused", []string{"profllm slurm resume --failed d runs that and this"}, nil},
+		}, "refused", []string{"profllm slurm resume --failed d runs both"}, nil},
 		"never submitted": {func(e *story.Evidence) {
 			*e = story.Evidence{Dir: "d", Plan: e.Plan, Result: &result.Result{Status: result.Unknown}}
 		}, "not submitted", []string{"profllm slurm resume d"}, nil},
 		"cancelled": {func(e *story.Evidence) {
 			e.Result.Status, e.Result.Failure = result.Cancelled, &result.Failure{Cause: "unknown", Confidence: result.NoCause, Next: "read"}
 			e.Result.Validity.Checks = []result.Check{{Word: "no-success", Severity: result.Invalid, Outcome: result.Fail, Detail: "0 requests completed", Why: "nothing was measured"}}
-		}, "cancelled", []string{"no-success: 0 requests completed", "somebody cancelled it: profllm slurm resume d"}, []string{"unknown", "do not use"}},
+		}, "cancelled", []string{"no-success: 0 requests completed", "the job was cancelled: profllm slurm resume d"}, []string{"unknown", "do not use"}},
 		"nothing at all": {func(e *story.Evidence) { *e = story.Evidence{Dir: "d"} }, "not over", []string{"d: not over"}, nil},
 		"many of everything": {func(e *story.Evidence) {
 			e.Events = nil

@@ -150,7 +150,7 @@ func Apply(t *source.Table, p Point) (*source.Table, error) {
 			}
 			at = sub
 		}
-		at.Set(keys[len(keys)-1], a.Value)
+		at.SetElement(keys[len(keys)-1], a.Value)
 	}
 	if err := c.Err(); err != nil {
 		return nil, err

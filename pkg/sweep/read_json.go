@@ -15,9 +15,9 @@ func (t *Trajectory) readJSON(data []byte) error {
 			continue
 		}
 		pos := source.Pos{File: t.Name, Line: n, Col: 1}
-		v, err := parseJSON(text)
-		if err != nil {
-			return source.Errorf(pos, "%v", err)
+		v, wrong := parseJSON(text, n)
+		if wrong != nil {
+			return source.Errorf(source.Pos{File: t.Name, Line: n, Col: wrong.Col}, "%s", wrong.Text)
 		}
 		o, err := t.object(v, pos)
 		if err != nil {

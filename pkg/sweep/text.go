@@ -3,15 +3,15 @@ package sweep
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
-	"github.com/profllm/profllm/pkg/limit"
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -124,9 +124,9 @@ func parseCell(s string) (any, error) {
 	case s == "true", s == "false":
 		return s == "true", nil
 	case s[0] == '"', s[0] == '[', s[0] == '{':
-		v, err := parseJSON([]byte(s))
+		v, err := parseJSON([]byte(s), 1)
 		if err != nil {
-			return nil, err
+			return nil, errors.New(err.Text)
 		}
 		return v.Any, nil
 	}
@@ -139,95 +139,73 @@ func parseCell(s string) (any, error) {
 	return s, nil
 }
 
-// parseJSON reads one JSON value; null is a Value that holds nil. An integer
-// stays one, and objects keep their order.
-func parseJSON(data []byte) (*source.Value, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	v, err := jsonValue(d, 0)
-	if err != nil {
-		return nil, err
+// parseJSON reads the one JSON value of a line; null is a Value that holds nil. An integer stays one, and objects keep
+// their order.
+func parseJSON(text []byte, line int) (*source.Value, *pyjson.Error) {
+	in := pyjson.NewPart(text, line, 1)
+	v, err := jsonValue(in)
+	if err == nil && in.End() != nil {
+		err = in.Errorf("there is more after the value")
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("there is more after the value")
+	if err != nil {
+		at := pyjson.PlaceOf(err)
+		if at.Cut {
+			at.Text = "the value has no end"
+		}
+		return nil, at
 	}
 	return v, nil
 }
 
-func jsonValue(d *json.Decoder, depth int) (*source.Value, error) {
-	if depth > limit.Depth {
-		return nil, fmt.Errorf("nested more than %d deep", limit.Depth)
+func jsonValue(in *pyjson.Reader) (*source.Value, error) {
+	switch in.Kind() {
+	case pyjson.Object:
+		t := source.NewTable(source.Pos{})
+		err := in.Object(func(key string) error {
+			if t.Has(key) {
+				return in.Errorf("the key %q stands there twice", key)
+			}
+			v, err := jsonValue(in)
+			t.Set(key, v)
+			return err
+		})
+		return &source.Value{Any: t}, err
+	case pyjson.List:
+		list := []*source.Value{}
+		err := in.List(func() error {
+			v, err := jsonValue(in)
+			list = append(list, v)
+			return err
+		})
+		return &source.Value{Any: list}, err
+	case pyjson.Text:
+		v, err := in.Value()
+		return &source.Value{Any: v.Str}, err
 	}
-	tok, err := token(d)
-	if err != nil {
+	return jsonWord(in)
+}
+
+// jsonWord reads a number, true, false or null. NaN and infinities are refused: none of them is a value to try.
+func jsonWord(in *pyjson.Reader) (*source.Value, error) {
+	line, col := in.Place()
+	word, err := in.Word()
+	var v any
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	switch x := tok.(type) {
-	case json.Number:
-		return jsonNumber(x.String())
-	case json.Delim:
-		if x == '[' {
-			return jsonList(d, depth)
+	case word == "null":
+	case word == "true", word == "false":
+		v = word == "true"
+	case strings.ContainsAny(word, "NI"):
+		return nil, &pyjson.Error{Line: line, Col: col, Text: word + " is no JSON number"}
+	case strings.ContainsAny(word, ".eE"):
+		if v, err = strconv.ParseFloat(word, 64); err != nil {
+			return nil, &pyjson.Error{Line: line, Col: col, Text: fmt.Sprintf("the number %s is out of range", word)}
 		}
-		return jsonTable(d, depth)
-	}
-	return &source.Value{Any: tok}, nil // string, bool or nil
-}
-
-// token is the next token; the end of the text inside a value is an error.
-func token(d *json.Decoder) (json.Token, error) {
-	tok, err := d.Token()
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return tok, err
-}
-
-func jsonNumber(s string) (*source.Value, error) {
-	if !strings.ContainsAny(s, ".eE") {
-		n, err := strconv.ParseInt(s, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("the integer %s is out of range", s)
+	default:
+		if v, err = strconv.ParseInt(word, 10, 64); err != nil {
+			return nil, &pyjson.Error{Line: line, Col: col, Text: fmt.Sprintf("the integer %s is out of range", word)}
 		}
-		return &source.Value{Any: n}, nil
 	}
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil {
-		return nil, fmt.Errorf("the number %s is out of range", s)
-	}
-	return &source.Value{Any: f}, nil
-}
-
-func jsonList(d *json.Decoder, depth int) (*source.Value, error) {
-	list := []*source.Value{}
-	for d.More() {
-		e, err := jsonValue(d, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, e)
-	}
-	_, err := token(d)
-	return &source.Value{Any: list}, err
-}
-
-func jsonTable(d *json.Decoder, depth int) (*source.Value, error) {
-	t := source.NewTable(source.Pos{})
-	for d.More() {
-		tok, err := token(d)
-		if err != nil {
-			return nil, err
-		}
-		k, _ := tok.(string) // the decoder takes no other key
-		if t.Has(k) {
-			return nil, fmt.Errorf("the key %q stands there twice", k)
-		}
-		v, err := jsonValue(d, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		t.Set(k, v)
-	}
-	_, err := token(d)
-	return &source.Value{Any: t}, err
+	return &source.Value{Any: v}, nil
 }

@@ -275,7 +275,7 @@ func History(s *scenario.Scenario, root string) (map[string][]sweep.Observed, er
 	for _, t := range s.Tests {
 		sw, err := planner.Sweep(t)
 		if err != nil || !sw.Active() {
-			return nil, errors.Join(err, fmt.Errorf("test %q is no sweep, and --continue goes on with sweeps", t.ID))
+			return nil, errors.Join(err, fmt.Errorf("test %q is not a sweep, but --continue works with sweeps only", t.ID))
 		}
 		if past[t.ID], err = trajectory(root, t.ID); err != nil {
 			return nil, err

@@ -1,6 +1,6 @@
 package validity
 
-// Agreement is what the files of one run say of the same things.
+// Agreement is what the files of one run say about the same facts.
 type Agreement struct {
 	Compared int      // facts that two files have
 	Bad      []string // those that differ, with both values

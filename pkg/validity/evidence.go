@@ -2,8 +2,8 @@ package validity
 
 import "github.com/profllm/profllm/pkg/result"
 
-// Evidence is what a judgement needs beside the record itself. The Slurm
-// state, the server's counters and the accuracy are read from the record.
+// Evidence is what a judgement needs besides the record. The Slurm state, the server's
+// counters and the accuracy are read from the record.
 type Evidence struct {
 	Planned    Planned
 	Servers    []Server        // every engine that was planned
@@ -73,7 +73,7 @@ type Phase struct {
 	Exit *int // nil if it never ended
 }
 
-// RoleEnd is a role's end before its time.
+// RoleEnd is an early end of a role.
 type RoleEnd struct {
 	Role   string // of one instance: prefill_1
 	Rank   int
@@ -82,7 +82,7 @@ type RoleEnd struct {
 	Spared *Spared // the other instances served on; nil if there were none
 }
 
-// Spared says how a run went on without one of several instances.
+// Spared says how a run continued without one of several instances.
 type Spared struct {
 	Kind string // prefill, decode
 	Of   int    // instances of the kind, with the one that ended
@@ -94,7 +94,7 @@ type Spared struct {
 	Before, After *Pace
 }
 
-// Pace is what instances of a kind did together in some time.
+// Pace is what instances of a kind did together in a period.
 type Pace struct {
 	Seconds  float64
 	Requests float64

@@ -88,7 +88,7 @@ func (c *facts) leastPace(n int) (least float64, how string) {
 	case result.Drawn:
 		return least - 3*spread/math.Sqrt(float64(n-1)), "the client draws every gap"
 	case result.Rising:
-		return least - 3*spread/math.Sqrt(float64(n-1)), "the rate rises, this is its least"
+		return least - 3*spread/math.Sqrt(float64(n-1)), "the rate rises, this is its minimum"
 	}
 	return least - 3*spread/math.Sqrt(float64(n-1)), "how the client draws its schedule is not known"
 }

@@ -34,7 +34,7 @@ func unevenSpread(c *facts) answer {
 	}
 	switch {
 	case len(c.e.Died) > 0:
-		return notPossible("an instance ended before its time, see instance-died and role-died")
+		return notPossible("an instance ended early, see instance-died and role-died")
 	case len(order) == 0:
 		return notPossible("no counters were read from the engines")
 	}

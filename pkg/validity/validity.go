@@ -21,8 +21,8 @@ import (
 	"github.com/profllm/profllm/pkg/result"
 )
 
-// Judge puts every check to the record. It changes neither argument; the
-// record's warnings are part of what it looks at.
+// Judge applies every check to the record. It changes neither argument; the checks also
+// read the record's warnings.
 func Judge(r *result.Result, e Evidence) *result.Validity {
 	c := &facts{r: r, m: &r.Results, e: e}
 	v := &result.Validity{Verdict: result.VerdictValid, Set: e.Limits.set()}

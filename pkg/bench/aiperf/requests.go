@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math"
 
+	"github.com/profllm/profllm/pkg/clientfile"
 	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -18,7 +19,7 @@ const RequestsFile = "profile_export.jsonl"
 func (s *summary) requests(dir fs.FS, p *result.Part) {
 	all := &result.Samples{}
 	usable, streamed := true, true
-	f := pyjson.File{Name: RequestsFile}
+	f := clientfile.File{Name: RequestsFile}
 	err := f.Read(dir, func(in *pyjson.Reader) error {
 		for in.Kind() != pyjson.Absent {
 			v, err := in.Value()

@@ -21,6 +21,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/clientfile"
 	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -47,7 +48,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	if err != nil {
 		return result.Part{}, err
 	}
-	r := &report{File: pyjson.File{Name: DefaultFile}}
+	r := &report{File: clientfile.File{Name: DefaultFile}}
 	err = r.Read(sub, r.walk)
 	if other := otherReport(sub); errors.Is(err, fs.ErrNotExist) && other != "" {
 		r.Name = other
@@ -83,7 +84,7 @@ func otherReport(dir fs.FS) string {
 
 // A report is one file.
 type report struct {
-	pyjson.File
+	clientfile.File
 	model  string // of the arguments
 	found  int
 	taken  *benchmark

@@ -21,6 +21,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/clientfile"
 	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -59,7 +60,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	}
 	var taken *report
 	for _, name := range names {
-		r := &report{File: pyjson.File{Name: name}}
+		r := &report{File: clientfile.File{Name: name}}
 		if err := r.Read(sub, r.read); err != nil {
 			return result.Part{Warnings: r.Warnings}, err
 		}
@@ -108,7 +109,7 @@ func stages(dir fs.FS) []string {
 
 // A report is one file.
 type report struct {
-	pyjson.File
+	clientfile.File
 	doc pyjson.Value
 }
 

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"math"
 
+	"github.com/profllm/profllm/pkg/clientfile"
 	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -15,7 +16,7 @@ import (
 func (r *report) requests(dir fs.FS, p *result.Part) {
 	s := &result.Samples{}
 	usable, streamed := true, true
-	f := pyjson.File{Name: PerRequestFile}
+	f := clientfile.File{Name: PerRequestFile}
 	err := f.Read(dir, func(in *pyjson.Reader) error {
 		if in.Kind() != pyjson.List {
 			usable = false

@@ -22,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/clientfile"
 	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -52,7 +53,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	if len(names) == 0 {
 		return result.Part{}, fmt.Errorf("no results_*.json of lm-eval: %w", fs.ErrNotExist)
 	}
-	f := &pyjson.File{Name: names[len(names)-1]} // the names hold the time
+	f := &clientfile.File{Name: names[len(names)-1]} // the names hold the time
 	part := result.Part{}
 	err = f.Read(sub, func(in *pyjson.Reader) error {
 		doc, err := in.Value()
@@ -92,7 +93,7 @@ func candidates(dir fs.FS) []string {
 }
 
 // read takes the scores and chooses one of them.
-func read(f *pyjson.File, doc pyjson.Value, part *result.Part) error {
+func read(f *clientfile.File, doc pyjson.Value, part *result.Part) error {
 	results := doc.At("results")
 	if results.Kind != pyjson.Object || doc.At("n-shot").Kind != pyjson.Object && doc.At("versions").Kind != pyjson.Object {
 		return fmt.Errorf("%w: neither results with n-shot nor with versions: %w", errNoResult, fs.ErrNotExist)
@@ -135,7 +136,7 @@ func read(f *pyjson.File, doc pyjson.Value, part *result.Part) error {
 
 // scores lists the metrics of one task. Their keys are "metric,filter", those of their
 // errors "metric_stderr,filter"; before 0.4 there was no filter.
-func scores(f *pyjson.File, doc pyjson.Value, task pyjson.Field) []result.Score {
+func scores(f *clientfile.File, doc pyjson.Value, task pyjson.Field) []result.Score {
 	var list []result.Score
 	questions := f.Int(doc.At("n-samples", task.Key, "effective"), "n-samples."+task.Key)
 	for _, x := range task.Value.Fields {
@@ -196,7 +197,7 @@ func preferred(a, b result.Score) bool {
 }
 
 // duration is a number that is written as a text.
-func duration(f *pyjson.File, v pyjson.Value) *float64 {
+func duration(f *clientfile.File, v pyjson.Value) *float64 {
 	if v.Kind != pyjson.Text {
 		return f.Number(v, "total_evaluation_time_seconds")
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/clientfile"
 	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
@@ -34,7 +35,7 @@ type sample struct {
 // results_<time>.json: which questions were answered right, by the metric and the
 // filter of the score. Without the file it is nil; nil with a warning if the file says
 // something else than the score.
-func answers(dir fs.FS, f *pyjson.File, s result.Score) *result.Answers {
+func answers(dir fs.FS, f *clientfile.File, s result.Score) *result.Answers {
 	stem := strings.TrimSuffix(strings.TrimSuffix(f.Name, ".xz"), ".json")
 	at, isTime := strings.CutPrefix(stem, "results_")
 	if !isTime {

@@ -103,7 +103,7 @@ var longNames = map[string]string{"random_input_len": "random_input", "random_ou
 
 func (l *Load) check(known *source.Table, names []string, c *source.Complaints) {
 	for _, key := range l.extra.Keys() {
-		plain, pos := strings.ReplaceAll(key, "-", "_"), l.extra.PosOf(key)
+		plain, pos := strings.ReplaceAll(key, "-", "_"), l.extra.KeyPos(key)
 		here, others := vllms[plain]
 		switch {
 		case others && here != "":

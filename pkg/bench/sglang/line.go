@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strings"
 
@@ -24,69 +23,35 @@ type record struct {
 // lengths are what the client was told to make; nil where it does not say so.
 type lengths struct{ input, output, ratio *float64 }
 
-// positionError is a line that is no JSON object.
-type positionError struct {
-	col int // from 1, in bytes
-	cut bool
-	err error
-}
-
-func (e *positionError) Error() string { return e.err.Error() }
-func (e *positionError) Unwrap() error { return e.err }
-
 var errNoResult = errors.New("no number of completed requests or no duration")
 
 // parseLine reads one object. A key of the wrong type costs only itself.
 func parseLine(line []byte, file string, number int) (*record, error) {
-	text, quoted := quoteNumbers(line)
-	column := func(offset int) int {
-		for _, at := range quoted {
-			if at < offset {
-				offset -= 2
-			}
-		}
-		return max(offset, 0) + 1
-	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	fail := func(err error) error {
-		cut := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) { // the decoder's way of saying that the text ends too soon
-			cut = cut || syntax.Offset >= int64(len(text)) && strings.Contains(syntax.Error(), "unexpected end")
-		}
-		if cut {
-			return &positionError{len(line) + 1, true, err}
-		}
-		return &positionError{column(int(dec.InputOffset())), false, err}
-	}
-	if t, err := dec.Token(); err != nil {
-		return nil, fail(err)
-	} else if t != json.Delim('{') {
-		return nil, &positionError{1, false, fmt.Errorf("want an object, got %.20q", line)}
+	in := pyjson.NewPart(line, number, 1)
+	if in.Kind() != pyjson.Object {
+		return nil, &pyjson.Error{Line: number, Col: 1, Text: fmt.Sprintf("want an object, got %.20q", line)}
 	}
 	r := &record{file: file, line: number}
 	r.part.Metrics = &result.Metrics{Source: file}
 	seen := map[string]int{}
-	for dec.More() {
-		key, err := dec.Token()
+	err := in.Object(func(name string) error {
+		in.Kind() // to the place of the value
+		_, col := in.Place()
+		raw, err := in.Raw()
 		if err != nil {
-			return nil, fail(err)
+			return err
 		}
-		var raw json.RawMessage
-		if err := dec.Decode(&raw); err != nil {
-			return nil, fail(err)
-		}
-		name, _ := key.(string) // the decoder lets nothing else stand there
 		if seen[name]++; seen[name] == 2 {
-			r.warn(result.Contradicts, name, column(int(dec.InputOffset())-len(raw)), pyjson.TwiceMessage)
+			r.warn(result.Contradicts, name, col, pyjson.TwiceMessage)
 		}
-		r.key(name, raw, column(int(dec.InputOffset())-len(raw)))
+		r.key(name, raw, col)
+		return nil
+	})
+	if err == nil {
+		err = in.End()
 	}
-	if _, err := dec.Token(); err != nil {
-		return nil, fail(err)
-	}
-	if rest := bytes.TrimSpace(text[dec.InputOffset():]); len(rest) > 0 {
-		return nil, &positionError{column(int(dec.InputOffset())), false, fmt.Errorf("text behind the object: %.20q", rest)}
+	if err != nil {
+		return nil, err
 	}
 	m := r.part.Metrics
 	if m.CompletedRequests == nil || m.Duration == nil {
@@ -116,44 +81,6 @@ func (r *record) countRequests() {
 		}
 		m.FailedRequests = &failed
 	}
-}
-
-// quoteNumbers puts Python's bare NaN, Infinity and -Infinity in quotes, outside
-// of strings, and returns the offsets of what it quoted in the new text.
-func quoteNumbers(line []byte) (text []byte, quoted []int) {
-	if !bytes.Contains(line, []byte("NaN")) && !bytes.Contains(line, []byte("Infinity")) {
-		return line, nil
-	}
-	inString := false
-	for i := 0; i < len(line); i++ {
-		c := line[i]
-		switch {
-		case inString && c == '\\' && i+1 < len(line):
-			text = append(text, c)
-			i++
-			c = line[i]
-		case c == '"':
-			inString = !inString
-		case !inString:
-			if word := bareWord(line[i:]); word != "" {
-				quoted = append(quoted, len(text))
-				text = append(append(append(text, '"'), word...), '"')
-				i += len(word) - 1
-				continue
-			}
-		}
-		text = append(text, c)
-	}
-	return text, quoted
-}
-
-func bareWord(at []byte) string {
-	for _, w := range []string{"NaN", "Infinity", "-Infinity"} {
-		if bytes.HasPrefix(at, []byte(w)) {
-			return w
-		}
-	}
-	return ""
 }
 
 func (r *record) warn(kind result.WarningKind, key string, col int, text string) {
@@ -243,21 +170,20 @@ func (r *record) finite(name string, raw []byte, col int) (float64, bool) {
 	return v, true
 }
 
-// number reads a JSON number, or one of Python's words in quotes.
+// number reads a JSON number, or one of Python's words, also in quotes.
 func number(raw []byte) (float64, error) {
-	switch string(raw) {
-	case `"NaN"`:
+	switch string(bytes.Trim(raw, `"`)) {
+	case "NaN":
 		return math.NaN(), nil
-	case `"Infinity"`, `"inf"`:
+	case "Infinity", "inf":
 		return math.Inf(1), nil
-	case `"-Infinity"`:
+	case "-Infinity":
 		return math.Inf(-1), nil
 	}
-	var v float64
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return 0, fmt.Errorf("no number: %.40s", raw)
+	if v, ok := pyjson.ParseNumber(raw); ok && !math.IsInf(v, 0) {
+		return v, nil
 	}
-	return v, nil
+	return 0, fmt.Errorf("no number: %.40s", raw)
 }
 
 // list reads the lists of --output-details.
@@ -282,11 +208,11 @@ func (r *record) list(name string, raw []byte, col int) bool {
 		return false
 	}
 	if err != nil { // requests are matched by index, so the whole list is of no use
-		kind := result.NoNumber
-		if bytes.Contains(raw, []byte(`"NaN"`)) || bytes.Contains(raw, []byte(`Infinity"`)) {
-			kind = result.NotFinite
+		kind, text := result.NoNumber, err.Error()
+		if bytes.Contains(raw, []byte("NaN")) || bytes.Contains(raw, []byte("Infinity")) {
+			kind, text = result.NotFinite, "an element is no finite number"
 		}
-		r.warn(kind, name, col, err.Error())
+		r.warn(kind, name, col, text)
 		drop(s, name)
 	}
 	r.part.Samples = s
@@ -318,10 +244,12 @@ func (r *record) identity(name string, raw []byte, col int) bool {
 	case "dataset_name":
 		to = &b.DatasetName
 	case "server_info": // of the engine, whatever it says; a simulated one says so
-		var info struct {
-			Simulated json.RawMessage `json:"simulated"`
-		}
-		r.part.Simulated = r.part.Simulated || json.Unmarshal(raw, &info) == nil && result.Labelled(info.Simulated)
+		in := pyjson.NewBytes(raw)
+		_ = in.Object(func(key string) error { // of another type it says nothing
+			value, err := in.Raw()
+			r.part.Simulated = r.part.Simulated || key == "simulated" && result.Labelled(value)
+			return err
+		})
 		return true
 	case "simulated":
 		r.part.Simulated = r.part.Simulated || result.Labelled(raw)

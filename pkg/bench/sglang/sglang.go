@@ -15,6 +15,7 @@ import (
 	"io/fs"
 
 	"github.com/profllm/profllm/pkg/packed"
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -82,10 +83,10 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 // end can be cut off.
 func unreadable(err error, name string, number int, raw []byte) result.Warning {
 	w := result.Warning{Kind: result.BadValue, File: name, Line: number, Text: err.Error()}
-	var at *positionError
+	var at *pyjson.Error
 	if errors.As(err, &at) {
-		w.Col = at.col
-		if at.cut && !bytes.HasSuffix(raw, []byte("\n")) {
+		w.Col, w.Text = at.Col, at.Text
+		if at.Cut && !bytes.HasSuffix(raw, []byte("\n")) {
 			w.Kind = result.Truncated
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/clientfile"
 	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -56,7 +57,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	var found, sources []string
 	var errs []error
 	for _, b := range benches {
-		r := &reader{&pyjson.File{Name: b.name + ".json"}, &part}
+		r := &reader{&clientfile.File{Name: b.name + ".json"}, &part}
 		before := *m.Offline
 		err := r.Read(sub, func(in *pyjson.Reader) error {
 			v, err := in.Value()
@@ -105,7 +106,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 
 // A reader reads one file.
 type reader struct {
-	*pyjson.File
+	*clientfile.File
 	part *result.Part
 }
 

@@ -51,6 +51,7 @@ func CheckArguments(t *source.Table) error {
 		if err := check(name, v); err != "" {
 			e := source.Errorf(t.PosOf(key), "bench_cmd_args.%s: %s", key, err)
 			if _, known := find(name); !known {
+				e.Pos = t.KeyPos(key)
 				hint := "if your release has it, set cmd_args.engine_version"
 				if near := source.Nearest(name, slices.Sorted(maps.Keys(arguments()))); near != "" {
 					hint = fmt.Sprintf("did you mean %q? %s", near, hint)

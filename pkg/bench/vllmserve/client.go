@@ -67,13 +67,13 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 		here, others := sglangs[plain]
 		switch {
 		case others && here != "":
-			c.Add(source.Errorf(l.extra.PosOf(key), "bench_cmd_args.%s is an argument of client \"sglang\"", key).Hintf("write %s", here))
+			c.Add(source.Errorf(l.extra.KeyPos(key), "bench_cmd_args.%s is an argument of client \"sglang\"", key).Hintf("write %s", here))
 		case others:
-			c.Add(source.Errorf(l.extra.PosOf(key), "bench_cmd_args.%s is an argument of client \"sglang\"", key).Hintf("remove it, or set client = \"sglang\""))
+			c.Add(source.Errorf(l.extra.KeyPos(key), "bench_cmd_args.%s is an argument of client \"sglang\"", key).Hintf("remove it, or set client = \"sglang\""))
 		case slices.Contains(names, plain):
-			c.Add(source.Errorf(l.extra.PosOf(key), "bench_cmd_args.%s is spelt with dashes", key).Hintf("write %s", plain))
+			c.Add(source.Errorf(l.extra.KeyPos(key), "bench_cmd_args.%s is spelt with dashes", key).Hintf("write %s", plain))
 		case slices.Contains(planned, plain):
-			c.Addf(l.extra.PosOf(key), "bench_cmd_args.%s: profllm sets this argument itself", key)
+			c.Addf(l.extra.KeyPos(key), "bench_cmd_args.%s: profllm sets this argument itself", key)
 		}
 	}
 	for _, f := range []struct {

@@ -70,21 +70,20 @@ func parseLog(out fs.FS, name string, part *result.Part) error {
 	}
 	var last *reader
 	inside, simulated := false, false
-	offset := 0
+	number := 0
 	for line := range strings.Lines(string(data)) {
-		at := offset
-		offset += len(line)
+		number++
 		line = visible(line)
 		switch {
 		case title.MatchString(line):
-			last = &reader{file: name, data: data, part: &result.Part{}, m: &result.Metrics{Source: name, FromLog: true}}
+			last = &reader{file: name, part: &result.Part{}, m: &result.Metrics{Source: name, FromLog: true}}
 			inside = true
 		case !inside:
 			simulated = simulated || strings.HasPrefix(line, "profllm sim:")
 		case rule.MatchString(line):
 			inside = false
 		default:
-			last.consoleLine(line, at)
+			last.consoleLine(line, number)
 		}
 	}
 	if last == nil || last.m.CompletedRequests == nil {
@@ -113,13 +112,13 @@ func visible(line string) string {
 	return escapes.ReplaceAllString(line, "")
 }
 
-func (r *reader) consoleLine(line string, offset int) {
+func (r *reader) consoleLine(line string, number int) {
 	match := valueLine.FindStringSubmatch(line)
 	if match == nil {
 		return
 	}
 	label := strings.ToLower(match[1])
-	f := field{key: labels[label], raw: []byte(match[2]), offset: offset}
+	f := field{key: labels[label], raw: []byte(match[2]), line: number, col: 1}
 	if f.key != "" {
 		_ = r.float(f) || r.integer(f) || r.identity(f)
 		return

@@ -1,12 +1,12 @@
 package vllmserve
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -19,13 +19,13 @@ func (r *reader) list(f field) bool {
 	var err error
 	switch f.key {
 	case "ttfts":
-		s.TTFT, err = floats(f.raw)
+		s.TTFT, err = floats(f.open())
 	case "latencies":
-		s.Latency, err = floats(f.raw)
+		s.Latency, err = floats(f.open())
 	case "start_times":
-		s.Start, err = floats(f.raw)
+		s.Start, err = floats(f.open())
 	case "itls":
-		s.ITL, err = nested(f.raw)
+		s.ITL, err = nested(f.open())
 	case "input_lens":
 		s.InputLen, err = integers(f.raw)
 	case "output_lens":
@@ -33,7 +33,7 @@ func (r *reader) list(f field) bool {
 	case "errors":
 		s.Errors, err = messages(f.raw)
 	case "spec_decode_per_position_acceptance_rates":
-		r.m.PerPosition, err = floats(f.raw)
+		r.m.PerPosition, err = floats(f.open())
 		if err != nil {
 			r.warn(result.NoNumber, f, err.Error())
 		}
@@ -56,12 +56,13 @@ var errNotFinite = errors.New("not a finite number")
 
 // floats reads a list of numbers. A bad element makes the whole list
 // unusable, since requests are matched by index.
-func floats(raw []byte) ([]float64, error) {
-	if isNull(raw) {
-		return nil, nil
-	}
-	out := make([]float64, 0, bytes.Count(raw, []byte(","))+1)
-	err := elements(raw, func(item []byte) error {
+func floats(in *pyjson.Reader) ([]float64, error) {
+	out := []float64{}
+	is, err := elements(in, func() error {
+		item, err := in.Raw()
+		if err != nil {
+			return err
+		}
 		v, err := number(item)
 		if err != nil {
 			return fmt.Errorf("element %d: %w", len(out), err)
@@ -72,29 +73,38 @@ func floats(raw []byte) ([]float64, error) {
 		out = append(out, v)
 		return nil
 	})
-	if err != nil {
+	if !is || err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-func nested(raw []byte) ([][]float64, error) {
-	if isNull(raw) {
-		return nil, nil
-	}
+func nested(in *pyjson.Reader) ([][]float64, error) {
 	out := [][]float64{}
-	err := elements(raw, func(item []byte) error {
-		list, err := floats(item)
+	is, err := elements(in, func() error {
+		list, err := floats(in)
 		if err != nil {
 			return fmt.Errorf("element %d: %w", len(out), err)
 		}
 		out = append(out, list)
 		return nil
 	})
-	if err != nil {
+	if !is || err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// elements visits what a list holds. is is false for null.
+func elements(in *pyjson.Reader, visit func() error) (is bool, err error) {
+	if in.Kind() == pyjson.List {
+		return true, in.List(visit)
+	}
+	raw, err := in.Raw()
+	if err == nil && !isNull(raw) {
+		err = fmt.Errorf("no list: %.40s", raw)
+	}
+	return false, err
 }
 
 func integers(raw []byte) ([]int, error) {

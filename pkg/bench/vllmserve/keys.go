@@ -14,13 +14,14 @@ import (
 // A reader turns one document's fields into metrics.
 type reader struct {
 	file string
-	data []byte
 	part *result.Part
 	m    *result.Metrics
 }
 
 func (r *reader) warn(kind result.WarningKind, f field, text string) {
-	r.part.Warnings = append(r.part.Warnings, warning(kind, r.file, r.data, f.offset, f.key, text))
+	r.part.Warnings = append(r.part.Warnings, result.Warning{
+		Kind: kind, File: r.file, Line: f.line, Col: f.col, Key: f.key, Text: text,
+	})
 }
 
 func (r *reader) document(fields []field) {
@@ -245,14 +246,13 @@ func (r *reader) rate(f field) *result.Rate {
 
 // client reads what profllm's own client says of itself.
 func (r *reader) client(f field) {
-	fields, _, err := document(f.raw, 0)
+	fields, err := document(f.open())
 	if err != nil {
-		r.warn(result.BadValue, f, err.Error())
+		r.warn(result.BadValue, f, pyjson.PlaceOf(err).Text)
 		return
 	}
 	c := &result.Client{}
 	for _, g := range fields {
-		g.offset += f.offset
 		switch g.key {
 		case "client":
 			c.Program = r.text(g)
@@ -289,28 +289,25 @@ func (r *reader) client(f field) {
 	r.m.Client = c
 }
 
-// steadyState reads the block that vllm-rs adds. Its offsets count from the
-// start of the block.
+// steadyState reads the block that vllm-rs adds.
 func (r *reader) steadyState(f field) {
 	if isNull(f.raw) {
 		return
 	}
-	fields, _, err := document(f.raw, 0)
+	fields, err := document(f.open())
 	if err != nil {
-		r.warn(result.BadValue, f, err.Error())
+		r.warn(result.BadValue, f, pyjson.PlaceOf(err).Text)
 		return
 	}
 	s := &result.SteadyState{}
 	for _, g := range fields {
-		g.offset += f.offset
 		switch g.key {
 		case "window":
-			window, _, err := document(g.raw, 0)
+			window, err := document(g.open())
 			if err != nil {
-				r.warn(result.BadValue, g, err.Error())
+				r.warn(result.BadValue, g, pyjson.PlaceOf(err).Text)
 			}
 			for _, w := range window {
-				w.offset += g.offset
 				r.window(s, w)
 			}
 		case "request_throughput":

@@ -6,7 +6,8 @@
 // with .xz, any other JSON file beside it that looks like a result, the
 // summary table in the client's log. The package does not run the client and
 // does not judge its numbers; statistics over nothing are left out, since the
-// client writes zeros for them.
+// client writes zeros for them. JSON is read with package pyjson, which has the
+// benchmark.
 //
 //	part, err := vllmserve.Parser{}.Parse(os.DirFS("run/raw"))
 package vllmserve
@@ -20,6 +21,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/packed"
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -104,7 +106,7 @@ func Keys(name string, data []byte) (result.Part, error) {
 	if err != nil {
 		return part, err
 	}
-	r := reader{file: name, data: data, part: &part, m: &result.Metrics{Source: name}}
+	r := reader{file: name, part: &part, m: &result.Metrics{Source: name}}
 	r.document(fields)
 	part.Metrics = r.m
 	part.Benchmark.NumPrompts, part.Benchmark.MaxConcurrency = r.m.NumPrompts, r.m.MaxConcurrency
@@ -116,7 +118,7 @@ func parseResult(name string, data []byte, part *result.Part) error {
 	if err != nil {
 		return err
 	}
-	r := reader{file: name, data: data, part: part, m: &result.Metrics{Source: name}}
+	r := reader{file: name, part: part, m: &result.Metrics{Source: name}}
 	r.document(fields)
 	if r.m.CompletedRequests == nil || r.m.Duration == nil {
 		part.Warnings = append(part.Warnings, result.Warning{Kind: result.BadValue, File: name, Text: "no number of completed requests or no duration"})
@@ -143,22 +145,19 @@ func (r *reader) rescales() bool {
 // which belongs to another benchmark.
 func lastDocument(data []byte, name string, part *result.Part) ([]field, error) {
 	var last []field
-	at, n := 0, 0
-	for {
-		at = space(data, at)
-		if at == len(data) && n > 0 {
-			break
-		}
-		fields, end, err := document(data, at)
+	in, n := open(data, 1, 1), 0
+	for n == 0 || in.End() != nil {
+		fields, err := document(in)
 		if err != nil {
-			w := warning(result.BadValue, name, data, end, "", err.Error())
-			if errors.Is(err, errTruncated) || len(data) == 0 {
+			at := pyjson.PlaceOf(err)
+			w := result.Warning{Kind: result.BadValue, File: name, Line: at.Line, Col: at.Col, Text: at.Text}
+			if at.Cut || len(data) == 0 {
 				w.Kind = result.Truncated
 			}
 			part.Warnings = append(part.Warnings, w)
-			return nil, fmt.Errorf("parse %s:%d:%d: %w: %w", name, w.Line, w.Col, err, errNoResult)
+			return nil, fmt.Errorf("parse %s:%w: %w", name, err, errNoResult)
 		}
-		last, at = fields, end
+		last = fields
 		n++
 	}
 	if n > 1 {
@@ -167,11 +166,6 @@ func lastDocument(data []byte, name string, part *result.Part) ([]field, error) 
 		})
 	}
 	return last, nil
-}
-
-func warning(kind result.WarningKind, file string, data []byte, offset int, key, text string) result.Warning {
-	line, col := position(data, offset)
-	return result.Warning{Kind: kind, File: file, Line: line, Col: col, Key: key, Text: text}
 }
 
 // otherResult returns the first file beside name that has a result's keys.
@@ -191,7 +185,7 @@ func otherResult(out fs.FS, name string) string {
 		if err != nil {
 			continue
 		}
-		fields, _, err := document(data, 0)
+		fields, err := document(open(data, 1, 1))
 		has := func(key string) bool {
 			return slices.ContainsFunc(fields, func(f field) bool { return f.key == key })
 		}

@@ -17,11 +17,10 @@ type Launcher struct{}
 func New() plan.Launcher { return Launcher{} }
 
 // Wrap runs the step with `enroot start` on an image file; writes go to memory and are
-// gone at the end. Enroot shares the host's network, /dev and /dev/shm. GPUs come
-// with its hook, which NVIDIA_VISIBLE_DEVICES wakes; a step without GPUs is given
-// "void", which keeps it asleep. `profllm job contain` gives the command script that
-// replaces the image's entrypoint, and finds ways around what enroot's files of
-// variables and mounts cannot hold.
+// gone at the end. Enroot shares the host's network, /dev and /dev/shm. Its hook adds GPUs
+// if NVIDIA_VISIBLE_DEVICES is set; a step without GPUs gets "void", which switches the
+// hook off. `profllm job contain` writes the command script that replaces the image's
+// entrypoint, and works around the limits of enroot's files of variables and mounts.
 func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	r, err := container.ParseReference(c.Image)
 	if err != nil {

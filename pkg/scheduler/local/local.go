@@ -118,7 +118,7 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 			if run.ReadJSON(filepath.Join(temp, startedFile), &rec) == nil {
 				return run.Submission{JobID: rec.ID}, nil
 			}
-			return run.Submission{}, &run.RefusedError{Reason: "the process that watches over the job ended at once: " + cmd.ProcessState.String()}
+			return run.Submission{}, &run.RefusedError{Reason: "the process that supervises the job ended at once: " + cmd.ProcessState.String()}
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -195,7 +195,7 @@ func (l *Local) state(id string, at time.Time) run.State {
 		st.State, st.ExitCode, st.Elapsed = ended.State, fmt.Sprintf("%d:0", ended.Code), max(0, ended.End.Sub(ended.Start).Seconds())
 		st.Start, st.End = ended.Start.Format(time.RFC3339), ended.End.Format(time.RFC3339)
 	case !ours:
-		st.Reason = "no job of this machine"
+		st.Reason = "not a job of this machine"
 	case base != id && !begun(filepath.Join(l.base, base), id) && runs && !l.ended(base):
 		st.State = run.Queued
 	case base != id && !begun(filepath.Join(l.base, base), id) && err == nil:
@@ -250,7 +250,7 @@ func (l *Local) Cancel(_ context.Context, id string) error {
 	pid, ours, runs := watcher(run.BaseID(id))
 	switch {
 	case !ours:
-		return fmt.Errorf("cancel %q: no job of this machine", id)
+		return fmt.Errorf("cancel %q: not a job of this machine", id)
 	case !runs:
 		return nil
 	}

@@ -160,7 +160,7 @@ func (e *CommandError) refusal() string {
 // line, because sacct keeps that and not the #SBATCH lines. A cancelled ctx does
 // not end sbatch, whose answer would be lost.
 //
-// sbatch itself is given no more than the job shall have. Its --export could name
+// sbatch itself gets only what the job should have. Its --export could name
 // variables too, but then it has the user's login shell asked on the node for all
 // the others (sbatch(1), --get-user-env), and leaves SLURM_EXPORT_ENV.
 func (s *Slurm) Submit(ctx context.Context, r run.Request) (run.Submission, error) {
@@ -181,7 +181,7 @@ func (s *Slurm) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	m := parsable.FindStringSubmatch(strings.TrimSpace(lines[len(lines)-1]))
 	if m == nil {
-		return sub, fmt.Errorf("sbatch answered %q, which holds no job id", strings.TrimSpace(out))
+		return sub, fmt.Errorf("sbatch answered %q, which contains no job id", strings.TrimSpace(out))
 	}
 	sub.JobID = m[1]
 	return sub, nil
@@ -214,7 +214,7 @@ func (s *Slurm) FindJob(ctx context.Context, name string, since time.Time, besid
 	case !noAccounting(acctErr):
 		return "", false, acctErr
 	case age < -minJobAge || age > minJobAge:
-		return "", false, fmt.Errorf("no job named %s is listed, and without accounting nobody knows of one that ended in the last %s", name, age.Abs().Round(time.Second))
+		return "", false, fmt.Errorf("no job named %s is listed; without accounting, a job that ended in the last %s cannot be found", name, age.Abs().Round(time.Second))
 	}
 	return "", false, nil
 }
@@ -279,7 +279,7 @@ func (v view) state(id string) run.State {
 	case !ok && sure && run.BaseID(id) != id && known:
 		// Of a task that was cancelled before it began Slurm keeps nothing,
 		// neither in the queue nor in its records (seen with 22.05).
-		return run.State{JobID: id, Name: array, State: run.Cancelled, Note: run.NeverRan, Source: "squeue", At: v.at, Reason: "Slurm knows the array, and no longer this task"}
+		return run.State{JobID: id, Name: array, State: run.Cancelled, Note: run.NeverRan, Source: "squeue", At: v.at, Reason: "Slurm knows the array, but no longer this task"}
 	case !ok:
 		st = run.State{JobID: id, State: run.Unknown, Source: "squeue", At: v.at, Reason: "neither squeue nor sacct knows the job"}
 		if silent != nil {

@@ -68,7 +68,7 @@ func TestSubmit(t *testing.T) {
 		f, s := fake(t)
 		f.Set(slurmtest.Knobs{Banner: "60 bottles "})
 		sub, err := s.Submit(t.Context(), request)
-		require.ErrorContains(t, err, `sbatch answered "60 bottles 60", which holds no job id`)
+		require.ErrorContains(t, err, `sbatch answered "60 bottles 60", which contains no job id`)
 		require.NotErrorAs(t, err, new(*run.RefusedError), "a job may exist")
 		require.Empty(t, sub.JobID)
 	})
@@ -396,9 +396,9 @@ func TestFindJob(t *testing.T) {
 		"a refused request":       {job: slurmtest.Job{Acct: "FAILED", Reason: "BadConstraints", NodeList: "None assigned"}},
 		"none":                    {},
 		"none, no accounting":     {knobs: slurmtest.Knobs{NoAccounting: true}, age: time.Minute},
-		"none, and nobody knows":  {knobs: slurmtest.Knobs{NoAccounting: true}, age: time.Hour, err: "without accounting nobody knows"},
+		"none, and nobody knows":  {knobs: slurmtest.Knobs{NoAccounting: true}, age: time.Hour, err: "without accounting, a job that ended"},
 		"a clock was set back":    {job: slurmtest.Job{Acct: "COMPLETED", NodeList: "n1", Elapsed: 5}, age: -48 * time.Hour, found: true},
-		"back, and nobody knows":  {knobs: slurmtest.Knobs{NoAccounting: true}, age: -time.Hour, err: "without accounting nobody knows"},
+		"back, and nobody knows":  {knobs: slurmtest.Knobs{NoAccounting: true}, age: -time.Hour, err: "without accounting, a job that ended"},
 		"queue silent":            {knobs: slurmtest.Knobs{Hang: []string{"squeue"}}, err: "no answer in"},
 		"queue silent, in sacct":  {knobs: slurmtest.Knobs{Hang: []string{"squeue"}}, job: slurmtest.Job{Acct: "PENDING"}, found: true},
 		"accounting silent":       {knobs: slurmtest.Knobs{Hang: []string{"sacct"}}, err: "no answer in"},

@@ -138,7 +138,7 @@ func ParseFaults(text, role string, star bool) (Planted, error) {
 	for group := range strings.SplitSeq(text, ";") {
 		who, list, ok := strings.Cut(strings.TrimSpace(group), ":")
 		if !ok || who == "" {
-			return mine, fmt.Errorf("PROFLLM_SIM_FAULTS: %q: want ROLE:FAULT or *:FAULT, several faults behind commas", group)
+			return mine, fmt.Errorf("PROFLLM_SIM_FAULTS: %q: want ROLE:FAULT or *:FAULT, separate several faults by commas", group)
 		}
 		target := new(Planted)
 		if who == role || who == "*" && star {

@@ -1,7 +1,6 @@
 package vllm
 
 import (
-	_ "embed"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,10 +9,8 @@ import (
 	"sync"
 
 	"github.com/profllm/profllm/pkg/sim/program"
+	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
 )
-
-//go:embed vllm-serve-0.32.0.txt
-var serveOptionsText string
 
 // An option is one of vLLM's, as its parser knows it.
 type option struct {
@@ -26,7 +23,7 @@ type option struct {
 // serveOptions are those of `vllm serve` 0.32.0, in the order of its messages.
 var serveOptions = sync.OnceValue(func() []option {
 	var list []option
-	for line := range strings.Lines(serveOptionsText) {
+	for line := range strings.Lines(arguments.Serve) {
 		f := strings.Fields(line)
 		if f[0] == "#" {
 			continue

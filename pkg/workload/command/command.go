@@ -56,7 +56,7 @@ type UCCConfig struct {
 	End            *source.Value `toml:"e"`                // -e, greatest count; default 8M.
 	Gen            string        `toml:"gen"`              // --gen, pattern of the counts; default none.
 
-	UseMatrix bool `toml:"use_deepep_matrix"` // Counts as an earlier MoEBenchmark wrote them; read, without effect beside gen, else refused when it is planned.
+	UseMatrix bool `toml:"use_deepep_matrix"` // Use the counts that an earlier MoEBenchmark wrote; read, without effect beside gen, else refused when the test is planned.
 }
 
 // uccPerftest is where HPC-X puts it in NVIDIA's images.
@@ -122,12 +122,12 @@ func scalar(key string, v *source.Value, fallback string, c *source.Complaints) 
 type FioConfig struct {
 	DockerImageURL  string        `toml:"docker_image_url"`   // Image with fio; default: fio of the node.
 	FioBinary       string        `toml:"fio_binary"`         // The program; default fio.
-	JobFile         string        `toml:"job_file"`           // A job file of fio, given behind the options.
+	JobFile         string        `toml:"job_file"`           // A job file of fio, passed after the options.
 	Args            *source.Table `toml:"args"`               // Options of fio, without dashes.
 	NumTasksPerNode *int          `toml:"num_tasks_per_node"` // Runs of fio on each node at once; default 1.
 	MetricOperation string        `toml:"metric_operation"`   // Of CloudAI's report; read, without effect.
-	MetricName      string        `toml:"metric_name"`        // As above.
-	MetricAggregate string        `toml:"metric_aggregate"`   // As above.
+	MetricName      string        `toml:"metric_name"`        // As metric_operation.
+	MetricAggregate string        `toml:"metric_aggregate"`   // As metric_operation.
 }
 
 // fioSuccess is what fio says of each group of jobs.

@@ -21,7 +21,7 @@ type Config struct {
 	NThreads       *int   `toml:"nthreads"`         // Threads of each task; default 1.
 	NGPUs          *int   `toml:"ngpus"`            // GPUs of each thread; default 1.
 
-	UseMatrix  bool     `toml:"use_deepep_matrix"`               // Traffic of alltoallv as an earlier MoEBenchmark wrote it; read, and refused when it is planned.
+	UseMatrix  bool     `toml:"use_deepep_matrix"`               // Use the alltoallv traffic that an earlier MoEBenchmark wrote; read, but refused when the test is planned.
 	MatrixPath string   `toml:"alltoallv_matrix_container_path"` // Where the container sees that file; read, without effect.
 	MinBusBW   *float64 `toml:"min_busbw"`                       // CloudAI's threshold for other workloads; read, without effect.
 }
@@ -135,7 +135,7 @@ func options(args *source.Table, c *source.Complaints) []plan.Word {
 	rest := args.Without(own...)
 	for _, key := range rest.Keys() {
 		if !optionName.MatchString(key) {
-			c.Addf(rest.PosOf(key), "cmd_args.%q is not an option of nccl-tests", key)
+			c.Addf(rest.KeyPos(key), "cmd_args.%q is not an option of nccl-tests", key)
 			continue
 		}
 		argv = append(argv, option(key, rest.Get(key), c)...)

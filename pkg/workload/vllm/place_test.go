@@ -139,9 +139,9 @@ func TestExtraCmdArgs(t *testing.T) {
 	}
 	require.Len(t, s.Notes, 1)
 	require.Contains(t, s.Notes[0], "extra_cmd_args are passed to every `vllm serve`; CloudAI ignores them")
-	s, err = extra("[prefill]\ntensor-paralel-size=4\ndata_parallel_rank=0\n[decode]\ntensor-parallel-size=4", "")
+	s, err = extra("engine_version = '0.33'\n[prefill]\ntensor-paralel-size=4\ndata_parallel_rank=0\n[decode]\ntensor-parallel-size=4", "")
 	require.NoError(t, err)
-	require.Equal(t, []string{"t.toml:2:1: prefill.tensor-paralel-size goes to the engine as it is and does not size the role; did you mean tensor_parallel_size?"}, s.Notes)
+	require.Equal(t, []string{"t.toml:3:1: prefill.tensor-paralel-size goes to the engine as it is and does not size the role; did you mean tensor_parallel_size?"}, s.Notes)
 	for more, want := range map[string]string{
 		"max-model-len = '8'": "e.toml:1:1: extra_cmd_args.max-model-len: decode has that key too",
 		"port = '8'":          "decode.port: profllm sets the port",
@@ -169,8 +169,10 @@ func TestConstraints(t *testing.T) {
 		"data_parallel_size = 2":                                 "",
 		"tensor_parallel_size = [1, 2]":                          "a list makes a sweep",
 		"tensor_parallel_size = 0":                               "decode.tensor_parallel_size must be an integer, 1 or more, not 0",
+		"tensor_parallel_size = 8.0":                             "decode.tensor_parallel_size must be an integer, 1 or more, not the float 8.0\n\thint: write tensor_parallel_size = 8, without a point",
+		"num_nodes = 2.0":                                        "decode.num_nodes must be a number of nodes, 1 or more, not the float 2.0\n\thint: write num_nodes = 2, without a point",
 		"tensor_parallel_size = 'all'":                           "must be an integer, 1 or more, not \"all\"",
-		"nixl_threads = 'x'":                                     "decode.nixl_threads must be a number of threads, not x",
+		"nixl_threads = 'x'":                                     "decode.nixl_threads must be a number of threads, not \"x\"",
 		"gpu_ids = ['0', '0,1']":                                 "a list makes a sweep",
 		"gpu_ids = '0,'":                                         "is not a GPU id or a range",
 	} {
@@ -206,4 +208,45 @@ func TestDefaultsAreNotSetByTheUser(t *testing.T) {
 	words := argv(roleOf(plan1("[cmd_args.decode.ray_head]\nnum_gpus=4\n[cmd_args.decode.ray_worker]\nnum_gpus=4\n", "[Tests.cmd_args.decode.ray_head]\ndisable_usage_stats=true\n"), "serve"))
 	require.Contains(t, words, "--head-arg=--num-gpus=4 --head-arg=--disable-usage-stats --worker-arg=--num-gpus=4 --")
 	require.Equal(t, 3, strings.Count(words, "-arg="))
+}
+
+// A misspelt key of a role is no option of the engine: the job would fail, or be planned
+// without the key.
+func TestMisspeltKeysOfARole(t *testing.T) {
+	t.Parallel()
+	read := func(role, args string) (plan.Workload, error) {
+		table, err := source.Parse("t.toml", []byte(args+"[prefill]\n[decode]\n"+role))
+		require.NoError(t, err)
+		test := scenario.Test{}
+		test.CmdArgs = table
+		return New(test, false)
+	}
+	for role, near := range map[string]string{
+		"replica = 4": "replicas", "num-node = 2": "num_nodes", "gpu_id = '0'": "gpu_ids", "nixl_thread = 2": "nixl_threads",
+	} {
+		_, err := read(role, "")
+		require.ErrorContains(t, err, "t.toml:3:1: decode."+strings.Fields(role)[0]+" is neither a key of profllm nor a known option of `vllm serve`", role)
+		require.ErrorContains(t, err, "hint: did you mean "+near+"?", role)
+	}
+	for role, near := range map[string]string{
+		"max_num_seqz = 4": "max_num_seqs", "gpu-memory-utilisation = 0.9": "gpu_memory_utilization", "no_enable_prefix_cachin = true": "", // argparse takes the beginning of a name
+
+		"max_num_batched = 8": "", "enforce_eager = true": "", "compilation_config.mode = 3": "", "an_option_of_a_fork = 1": "", "tensor_parallel = 2": "tensor_parallel_size",
+	} {
+		w, err := read(role, "")
+		if near != "" {
+			require.ErrorContains(t, err, " is no known option of `vllm serve`\n\thint: did you mean "+near+"? If your release has it, set cmd_args.engine_version", role)
+			w, err = read(role, "engine_version = '0.33'\n")
+		}
+		require.NoError(t, err, role)
+		s, err := w.Serve(plan.Cluster{Nodes: 2, GPUsPerNode: 4})
+		require.NoError(t, err, role)
+		if near == "" {
+			require.Empty(t, s.Notes, role)
+			continue
+		}
+		require.Len(t, s.Notes, 1, role)
+		require.Contains(t, s.Notes[0], "goes to the engine as it is", role)
+		require.Contains(t, s.Notes[0], "did you mean "+near+"?", role)
+	}
 }

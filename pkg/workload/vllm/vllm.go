@@ -14,6 +14,7 @@ import (
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/serving"
 	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
 )
 
 // Config is [cmd_args] of a vLLM test.
@@ -42,6 +43,7 @@ const (
 
 var engine = &serving.Engine{
 	Server: "vllm serve", HostIP: "VLLM_HOST_IP", Keys: source.Fields(role{}),
+	Known:   arguments.Names(),
 	Planned: map[string]string{"host": "set cmd_args.host", "port": "set cmd_args.port"},
 	// SGLang's (python/sglang/srt/server_args.py).
 	Foreign: map[string]string{
@@ -83,7 +85,7 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 func (w *Workload) check(r *serving.Role, c *source.Complaints) {
 	if v := w.own[r.Kind].NIXLThreads; v != nil {
 		if n, ok := v.Int(); !ok || n < 1 {
-			c.Addf(v.Pos, "%s.nixl_threads must be a number of threads, not %v", r.Kind, v.Plain())
+			c.Add(source.Errorf(v.Pos, "%s.nixl_threads must be a number of threads, not %s", r.Kind, v.Shown()).Hintf("%s", v.Integer("nixl_threads = ")))
 		}
 	}
 	// CloudAI's constraint: this backend does not go with data and expert parallelism together.

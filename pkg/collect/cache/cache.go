@@ -1,0 +1,205 @@
+// Package cache collects runs, and reads none again that has not changed since it was
+// collected: pkg/collect/index says which those are, and keeps what is printed of each.
+//
+//	c := cache.Open(dirs, cache.Options{Version: version, Now: time.Now()})
+//	for _, dir := range dirs {
+//		got := c.Collect(collector, dir, states) // got.Rows
+//	}
+//	c.Save()
+package cache
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/profllm/profllm/pkg/collect"
+	"github.com/profllm/profllm/pkg/collect/index"
+	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/trajectory"
+)
+
+// leastRuns is how many runs are worth an index: to read fewer again takes no longer than to
+// read an index.
+const leastRuns = 32
+
+// Options say what else than the files of a run decides what its record says.
+type Options struct {
+	Version    string // of this program
+	Executable string // the file of this program, "" if it is not known
+	Now        time.Time
+	Skip       func(dir string) bool // runs that are not remembered, such as those of an unpacked archive; nil: none
+}
+
+// Cache is what is known of runs that were collected before, in an index for each scenario's
+// directory. The zero value remembers nothing. It is safe for concurrent use.
+type Cache struct {
+	roots   map[string]string       // by the directory above a run
+	indexes map[string]*index.Index // by the directory they lie in
+	settled map[string]*index.Entry // the runs that have not changed, whose jobs ended long ago
+}
+
+// Collected is what became of the collection of one run.
+type Collected struct {
+	Dir   string
+	State string // of its job
+	Rows  []Row
+	Sweep *trajectory.Sweep // nil for no point of one
+	Err   error
+}
+
+// Open opens the indexes of runs.
+func Open(dirs []string, o Options) *Cache {
+	if len(dirs) < leastRuns {
+		return &Cache{}
+	}
+	c := &Cache{roots: map[string]string{}, indexes: map[string]*index.Index{}}
+	program := o.program()
+	for _, dir := range dirs {
+		above := filepath.Dir(dir)
+		if _, known := c.roots[above]; known || o.Skip != nil && o.Skip(dir) {
+			continue
+		}
+		root := cmp.Or(run.Root(above), above)
+		c.roots[above] = root
+		if c.indexes[root] == nil {
+			c.indexes[root] = index.Open(root, program)
+		}
+	}
+	c.settle(dirs, o.Now)
+	return c
+}
+
+// settle finds the runs about whose jobs the scheduler need not be asked. Which job carries a
+// run of a batch is written outside of the run's directory, where its index does not look.
+func (c *Cache) settle(dirs []string, now time.Time) {
+	var book run.Book
+	apart := make([]bool, len(dirs))
+	for i, dir := range dirs {
+		unit, err := book.Unit(dir)
+		apart[i] = err == nil && unit == dir
+	}
+	entries := make([]*index.Entry, len(dirs))
+	run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
+		if x := c.index(dirs[i]); x != nil && apart[i] {
+			entries[i] = x.Settled(dirs[i], now)
+		}
+	})
+	c.settled = map[string]*index.Entry{}
+	for i, e := range entries {
+		if e != nil {
+			c.settled[dirs[i]] = e
+		}
+	}
+}
+
+// program names all that decides what a record says beside the files of its run: this program,
+// the definitions of its metrics, and the zone of Slurm's times.
+func (o Options) program() string {
+	words := []any{o.Version, result.MetricsVersion}
+	if st, err := os.Stat(o.Executable); err == nil {
+		words = append(words, st.Size(), st.ModTime().UnixNano())
+	}
+	for _, month := range []time.Month{time.January, time.July} {
+		name, offset := time.Date(o.Now.Year(), month, 1, 0, 0, 0, 0, time.Local).Zone()
+		words = append(words, name, offset)
+	}
+	return fmt.Sprint(words...)
+}
+
+// index is the index of a run, nil if it has none.
+func (c *Cache) index(dir string) *index.Index { return c.indexes[c.roots[filepath.Dir(dir)]] }
+
+// Settled reports whether a run has not changed and its job ended long ago, so that the
+// scheduler need not be asked about it.
+func (c *Cache) Settled(dir string) bool { return c.settled[dir] != nil }
+
+// Save writes the indexes. The only loss of one that cannot be written is the time of the next
+// command, so no error is returned.
+func (c *Cache) Save() {
+	for _, x := range c.indexes {
+		_ = x.Save()
+	}
+}
+
+// Collect collects one run, with what the scheduler said of its job, unless it is known that
+// this comes to the same again. Runs without a state have that of their state.json.
+func (c *Cache) Collect(col *collect.Collector, dir string, states map[string]run.State) Collected {
+	if got, ok := recalled(dir, c.settled[dir]); ok {
+		return got
+	}
+	var known *run.State
+	st, ok := states[dir]
+	var unread error
+	if !ok {
+		ok, unread = run.ReadRecord(filepath.Join(dir, run.StateFile), &st)
+	}
+	if ok {
+		known = &st
+	}
+	x := c.index(dir)
+	if x == nil {
+		got, _ := collected(col, dir, known, unread)
+		return got
+	}
+	if got, ok := recalled(dir, x.Unchanged(dir, digest(known))); ok && unread == nil {
+		return got
+	}
+	look := x.Look(dir) // before it is read
+	got, records := collected(col, dir, known, unread)
+	keep(x, look, got, known, records)
+	return got
+}
+
+// collected reads a run and writes its records. unread is what was wrong with its state.
+func collected(col *collect.Collector, dir string, st *run.State, unread error) (Collected, []collect.Record) {
+	got := Collected{Dir: dir}
+	if st != nil {
+		got.State = st.State
+	}
+	records, err := col.Write(dir, st)
+	for _, rec := range records {
+		got.Rows = append(got.Rows, Row{Dir: rec.Dir, Result: rec.Result})
+	}
+	if got.Err = errors.Join(err, unread); len(records) > 0 {
+		got.Sweep = trajectory.Of(records[0].Plan)
+	}
+	return got, records
+}
+
+// EndedAsPlanned reports whether a job was ended, without an error, because the runs that it
+// accompanied were over: what it had measured by then is what was asked for.
+func (c *Collected) EndedAsPlanned() bool {
+	if c.State != run.Succeeded {
+		return false
+	}
+	events, err := job.ReadEvents(c.Dir)
+	return err == nil && job.WasEnded(events)
+}
+
+// NoJob says why no verdict will come of a run that has none: Slurm refused its job, or none
+// was submitted. "" for every other run.
+func (c *Collected) NoJob(book *run.Book) string {
+	open := func(r Row) bool { return r.Result.Status == result.Unknown }
+	if !slices.ContainsFunc(c.Rows, open) {
+		return ""
+	}
+	sub, err := book.ReadSubmission(c.Dir)
+	switch {
+	case sub.Refused != "":
+		return "refused"
+	case sub.JobID != "", err != nil && !errors.Is(err, fs.ErrNotExist):
+		return ""
+	}
+	if ok, err := run.ReadRecord(filepath.Join(c.Dir, run.ClaimFile), new(run.Claim)); ok || err != nil {
+		return ""
+	}
+	return "not submitted"
+}

@@ -1,0 +1,35 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+)
+
+const (
+	tokenEvent = `data: {"id":"cmpl-1","object":"text_completion","created":1,"model":"m","choices":[{"index":0,"text":"a","finish_reason":null}],"usage":null}` + "\n\n"
+	usageEvent = `data: {"id":"cmpl-1","choices":[],"usage":{"prompt_tokens":7,"total_tokens":9,"completion_tokens":2}}` + "\n\n"
+	doneEvent  = "data: [DONE]\n\n"
+	errorEvent = `data: {"error":{"message":"engine is dead","type":"InternalServerError","code":500}}` + "\n\n"
+)
+
+// finishing returns a token event with that finish_reason.
+func finishing(reason string) string {
+	return `data: {"id":"cmpl-1","choices":[{"index":0,"text":"b","finish_reason":` + reason + `,"stop_reason":null}],"usage":null}` + "\n\n"
+}
+
+var lastEvent = finishing(`"length"`)
+
+// counting returns a usage event with that many prompt and completion tokens, as JSON.
+func counting(prompt, completion string) string {
+	return fmt.Sprintf(`data: {"id":"cmpl-1","choices":[],"usage":{"prompt_tokens":%s,"total_tokens":9,"completion_tokens":%s}}`+"\n\n", prompt, completion)
+}
+
+func chunked(parts ...string) string {
+	var b strings.Builder
+	b.WriteString("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+	for _, p := range parts {
+		fmt.Fprintf(&b, "%x\r\n%s\r\n", len(p), p)
+	}
+	b.WriteString("0\r\n\r\n")
+	return b.String()
+}

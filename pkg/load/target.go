@@ -1,0 +1,65 @@
+package load
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/profllm/profllm/pkg/load/engine"
+)
+
+// target returns where the requests of a run go, and how.
+func (o *Options) target() (*engine.Target, error) {
+	u, err := url.Parse(o.url())
+	if err != nil {
+		return nil, err
+	}
+	via, err := o.via(u)
+	if err != nil {
+		return nil, err
+	}
+	return &engine.Target{
+		URL: u, Via: via, Header: o.headers(), Insecure: o.Insecure, Streams: min(o.NumPrompts, o.concurrency()),
+	}, nil
+}
+
+// via returns the proxy of requests to u, or nil.
+func (o *Options) via(u *url.URL) (*url.URL, error) {
+	if o.Proxy == nil {
+		return nil, nil
+	}
+	via, err := o.Proxy(&http.Request{URL: u})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("choose a proxy: %w", err)
+	case via != nil && via.Scheme != "http" && via.Scheme != "https":
+		return nil, fmt.Errorf("proxy %s: only http and https proxies are supported; "+
+			"unset HTTP_PROXY and HTTPS_PROXY or name the server in NO_PROXY", via.Redacted())
+	}
+	return via, nil
+}
+
+// A traffic is the requests of a run, as an engine sends them.
+type traffic struct {
+	*bodies
+	prefix string // of x-request-id
+}
+
+func (t traffic) Body(dst []byte, i int) []byte { return t.render(dst, i) }
+
+func (t traffic) ID(i int) string { return t.prefix + strconv.Itoa(i) }
+
+func (t traffic) Tokens(i int) (prompt, answer int, bounded bool) {
+	return t.samples[i].input, t.samples[i].output, t.counted
+}
+
+// An opener repeats the first request of a run, for the ready check and the warm-up. These requests are not measured
+// and carry no ID, as in vLLM.
+type opener struct{ traffic }
+
+func (o opener) Body(dst []byte, _ int) []byte { return o.traffic.Body(dst, 0) }
+
+func (o opener) ID(int) string { return "" }
+
+func (o opener) Tokens(int) (prompt, answer int, bounded bool) { return o.traffic.Tokens(0) }

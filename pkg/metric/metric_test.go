@@ -1,0 +1,35 @@
+package metric_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/report/reporttest"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+func TestFindMetric(t *testing.T) {
+	_, err := metric.Find("output_througput")
+	require.EqualError(t, err, "metric: unknown metric \"output_througput\"\n\thint: did you mean \"output_throughput\"?")
+	m, err := metric.Find("p95_e2el_ms")
+	require.NoError(t, err)
+	require.Equal(t, metric.Lower, m.Better)
+	r := reporttest.Record(reporttest.Numbers{Throughput: 1, TTFT: 1})
+	require.Equal(t, metric.Value{}, m.Of(r))
+	require.NoError(t, r.Results.SetLatency(result.E2EL, "p95", 12))
+	require.Equal(t, 12.0, *m.Of(r).Number)
+}
+
+// covers: PL-Q15
+func TestFloors(t *testing.T) {
+	for key, want := range map[string]float64{
+		"output_throughput": 2, "request_throughput": 2, "median_ttft_ms": 5, "mean_tpot_ms": 5, "p50_ttft_ms": 5, "p75_ttft_ms": 5,
+		"p90_ttft_ms": 15, "p99_ttft_ms": 15, "p99.9_itl_ms": 15, "max_ttft_ms": 15, "accuracy": 1,
+	} {
+		m, err := metric.Find(key)
+		require.NoError(t, err)
+		require.Equal(t, want, m.Floor(), key)
+	}
+}

@@ -1,0 +1,131 @@
+// Package records finds the records below some paths, and says of each where it was
+// found, which test it is of and what was asked for. It concludes nothing from their
+// numbers; package report does.
+//
+//	runs, err := records.Load("results/demo_2026-11-22_01-18-52")
+//	for _, r := range runs {
+//		fmt.Println(r.Case, r.Settings["cmd_args.model"], r.Problem)
+//	}
+package records
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/profllm/profllm/pkg/hostlist"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// Run is one record, where it was found, and what was asked for.
+type Run struct {
+	Dir      string // as the path was given
+	Case     Case
+	Result   *result.Result    // nil if there is none that can be read
+	Problem  string            // why there is none
+	Remark   string            // what could not be read beside the record
+	Settings map[string]string // by key, as CloudAI spells it: NUM_NODES, cmd_args.…, bench_cmd_args.…, extra_env_vars.…
+	Pieced   bool              // Settings are what a record has of its own, and not all that was asked
+	Values   []Setting         // what a sweep chose, in its order
+	Zips     map[string]int    // the zip group of a setting that a sweep chose together with others
+	Reward   *float64          // of the sweep's trajectory
+	Baseline bool              // it may be a baseline although another program measured
+	Job      string            // the runs of one job have the same
+	Series   string            // the points of one sweep have the same
+	Place    int               // among the loads of its run
+
+	gpus    int // that the job held, used or not; 0: not known
+	ordinal []string
+}
+
+// Key is the same for runs that measure the same, see result.SeriesKey. Image, driver
+// and nodes are not in it; they are named where a number changed.
+func (r *Run) Key() string { return result.SeriesKey(r.Settings, r.Result) }
+
+// Engine is the engine's name, "" if it is not known.
+func (r *Run) Engine() string {
+	if r.Result == nil || r.Result.Provenance == nil {
+		return ""
+	}
+	return r.Result.Provenance.Engine
+}
+
+// GPU is the model of the GPUs, "" if it is not known.
+func (r *Run) GPU() string { return r.Result.GPU() }
+
+// Nodes are the hosts of the run; none if they are not known.
+func (r *Run) Nodes() []string {
+	if r.Result == nil || r.Result.Placement == nil {
+		return nil
+	}
+	return r.Result.Placement.Nodes
+}
+
+// Began is the start of the run; zero without a record.
+func (r *Run) Began() time.Time {
+	if r.Result == nil {
+		return time.Time{}
+	}
+	return r.Result.Timestamp
+}
+
+// HeldGPUs is how many GPUs the job of a run with a record held: all of its nodes
+// where that is known, else those that served. It is 0 if neither is known.
+func (r *Run) HeldGPUs() int {
+	switch {
+	case r.gpus > 0:
+		return r.gpus
+	case r.Result.Results.GPUs != nil:
+		return *r.Result.Results.GPUs
+	}
+	return 0
+}
+
+// Surroundings lists what may make the number of a run another although it was
+// asked for the same, always the same names; values are "" where they are not known.
+func (r *Run) Surroundings() []Setting {
+	var image, digest, version, revision, driver, power string
+	if res := r.Result; res != nil {
+		if p := res.Provenance; p != nil {
+			image, digest, version, revision = p.Image, p.ImageDigest, p.EngineVersion, p.ModelRevision
+		}
+		if s := res.System; s != nil && s.HardwareInfo != nil {
+			if driver = s.HardwareInfo.Driver; s.HardwareInfo.GPUPowerLimitW != nil {
+				power = fmt.Sprintf("%g W", *s.HardwareInfo.GPUPowerLimitW)
+			}
+		}
+	}
+	return []Setting{
+		{"nodes", hostlist.Format(r.Nodes())}, {"image", image}, {"digest", digest}, {"engine", version}, {"GPU", r.GPU()},
+		{"driver", driver}, {"revision", revision}, {"power limit", power},
+	}
+}
+
+// Surrounding is the value of one of the surroundings.
+func (r *Run) Surrounding(name string) string {
+	for _, s := range r.Surroundings() {
+		if s.Key == name {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// Unfit says in a word why a run is no baseline among runs of that kind and no part
+// of their series; "" if it is completed and valid.
+func (r *Run) Unfit(k Kind) string {
+	switch res := r.Result; {
+	case res == nil:
+		return "no record"
+	case !KindOf(res).Alike(k):
+		return KindOf(res).Word()
+	case res.Status != result.Completed:
+		return string(res.Status)
+	case res.Validity == nil:
+		return "not judged"
+	case res.Validity.Verdict != result.VerdictValid:
+		return string(res.Validity.Verdict)
+	case res.Provenance.From() != "" && !r.Baseline:
+		return "imported"
+	}
+	return ""
+}

@@ -1,0 +1,173 @@
+package format
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/printable"
+	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/report"
+)
+
+// blocks are what a report shows, in order.
+func blocks(r *report.Report) []block {
+	if len(r.Runs) == 0 {
+		return []block{{heading: "No runs"}}
+	}
+	var out []block
+	if r.Shows(report.PartStatus) {
+		out = append(out, statusBlock(r))
+	}
+	if r.Shows(report.PartPerTest) {
+		out = append(out, runBlocks(r)...)
+	}
+	for i := range r.Judgements {
+		out = append(out, judgementBlock(&r.Judgements[i]))
+	}
+	out = append(out, trendBlocks(r)...)
+	if r.Shows(report.PartComparison) {
+		for i := range r.Comparisons {
+			out = append(out, comparisonBlock(&r.Comparisons[i]))
+		}
+	}
+	if r.Shows(report.PartSweeps) {
+		for _, s := range slices.Concat(r.Sweeps, r.Phases) {
+			out = append(out, sweepBlock(&s))
+		}
+	}
+	return out
+}
+
+// runBlocks hold the numbers of each run by itself.
+func runBlocks(r *report.Report) []block {
+	var out []block
+	offline, some := offlineBlock(r)
+	if b := perTestBlock(r); len(b.tables) > 0 || !some {
+		out = append(out, b)
+	}
+	if some {
+		out = append(out, offline)
+	}
+	if b, ok := gpusBlock(r); ok {
+		out = append(out, b)
+	}
+	if len(r.Repeats) > 0 {
+		out = append(out, repeatsBlock(r))
+	}
+	if b, ok := apartBlock(r); ok {
+		out = append(out, b)
+	}
+	return out
+}
+
+func statusBlock(r *report.Report) block {
+	t := table{header: []string{"case", "verdict", "details"}}
+	for i := range r.Runs {
+		e := &r.Runs[i]
+		how := word
+		if !e.Best() {
+			how = reject
+		}
+		details := e.Dir
+		if e.Foreign != "" {
+			details = "foreign, of " + e.Foreign + " · " + details
+		}
+		if e.Reason != "" {
+			details = cut(e.Reason) + " · " + details
+		}
+		t.row(e.Group, cell{text: e.Label}, cell{shown(e), how}, cell{text: details})
+	}
+	return block{heading: "Status", tables: []table{t}}
+}
+
+// shown is the verdict with the kind, and whether another program measured.
+func shown(e *report.Entry) string {
+	var words []string
+	if e.Kind != records.Measured {
+		words = append(words, string(e.Kind))
+	}
+	switch {
+	case e.Foreign != "":
+		words = append(words, "foreign")
+	case e.Imported != "":
+		words = append(words, "imported")
+	}
+	if words == nil {
+		return string(e.Verdict)
+	}
+	return fmt.Sprintf("%s (%s)", e.Verdict, strings.Join(words, ", "))
+}
+
+// perTest are the columns of the table of tests, behind the successful prompts.
+var perTest = slices.Concat(metric.TTFT, metric.TPOT, []metric.Metric{metric.Accuracy})
+
+func perTestBlock(r *report.Report) block {
+	t := table{header: []string{
+		"case", "verdict", "successful prompts", "TTFT ms mean", "median", "P99", "TPOT ms mean", "median", "P99", "accuracy",
+	}, full: map[int]string{
+		4: "TTFT ms median", 5: "TTFT ms P99", 7: "TPOT ms median", 8: "TPOT ms P99",
+	}, drop: []int{3, 6, 2, 8, 5, 9}}
+	for i := range r.Runs {
+		e := &r.Runs[i]
+		if !e.Usable || e.OfflineOnly() {
+			continue
+		}
+		cells := []cell{{text: e.Label}, {text: shown(e)}, {successful(e), num}}
+		t.row(e.Group, append(cells, values(e, perTest, 4)...)...)
+	}
+	b := block{heading: "Results of each test"}
+	if len(t.rows) == 0 {
+		b.lines = []string{"no run is valid"}
+		return b
+	}
+	b.tables = []table{t}
+	return b
+}
+
+// successful says how many prompts were answered; n/a without a record.
+func successful(e *report.Entry) string {
+	share, done := metric.SuccessShare.Of(e.Run.Result), metric.Successful.Of(e.Run.Result)
+	if share.Number == nil || done.Number == nil {
+		return "n/a"
+	}
+	return fmt.Sprintf("%.2f%% (%.0f of %d)", *share.Number, *done.Number, *e.Run.Result.Results.NumPrompts)
+}
+
+// apartBlock holds the runs whose numbers stand beside no others.
+func apartBlock(r *report.Report) (block, bool) {
+	t := table{header: []string{"case", "verdict", "successful prompts", "reason"}}
+	for i := range r.Runs {
+		if e := &r.Runs[i]; !e.Usable {
+			t.row(e.Group, cell{text: e.Label}, cell{shown(e), reject}, cell{successful(e), num}, cell{text: e.Reason})
+		}
+	}
+	return block{heading: "Apart: not to be compared", tables: []table{t}}, len(t.rows) > 0
+}
+
+// remarks stand above everything else.
+func remarks(r *report.Report) []string {
+	var lines []string
+	if r.Simulated > 0 {
+		lines = append(lines, fmt.Sprintf("SIMULATED: %d of %d runs had a simulated engine; "+
+			"their numbers are not measurements", r.Simulated, len(r.Runs)))
+	}
+	for _, n := range r.Notes {
+		lines = append(lines, printable.Line(n))
+	}
+	if slices.ContainsFunc(r.Runs, withholds) {
+		lines = append(lines, "withheld: the record's checks say the number would mislead, such as a P99 of few requests")
+	}
+	return lines
+}
+
+// withholds reports whether a number of a run must not be shown.
+func withholds(e report.Entry) bool {
+	for _, v := range e.Metrics {
+		if v.Withheld {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,140 @@
+// Package summary describes collected records to a person: each of a few in a line, with its verdict, its
+// numbers and what is wrong with it, and many by what they have in common.
+//
+//	var s summary.Results
+//	s.Add(row) // in any number
+//	blocks, err := s.Blocks()
+package summary
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/profllm/profllm/pkg/collect/cache"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/terminal"
+)
+
+// MostRows is how many results are shown line by line; of more, what they have in common.
+const MostRows = 500
+
+// Results takes results in the order in which they come, and keeps no more than MostRows of them in memory.
+// The zero value has none.
+type Results struct {
+	Relative func(path string) string // shortens the paths of runs that have the same name; nil: they are whole
+
+	n      int
+	rows   []cache.Row // none of them if there are more than MostRows
+	counts map[string]int
+	wrong  map[string]*complaint
+}
+
+// Block is a table and the lines below it.
+type Block struct {
+	Table terminal.Table
+	Lines []string
+}
+
+// complaint is one thing that is wrong with several results.
+type complaint struct {
+	what  string
+	cause bool
+	n     int
+	first string // the run, and what it says
+}
+
+// Add adds a result.
+func (s *Results) Add(r cache.Row) {
+	if s.n++; s.n <= MostRows {
+		s.rows = append(s.rows, r)
+	} else {
+		s.rows = nil
+	}
+	s.count(r)
+}
+
+// Blocks is the description of all results.
+func (s *Results) Blocks() ([]Block, error) {
+	if s.n > MostRows {
+		return s.common(), nil
+	}
+	for i := range s.rows {
+		if err := s.rows[i].Read(); err != nil {
+			return nil, err
+		}
+	}
+	return []Block{Table(s.rows, s.Relative)}, nil
+}
+
+// count adds a result to what many have in common.
+func (s *Results) count(r cache.Row) {
+	if s.counts == nil {
+		s.counts, s.wrong = map[string]int{}, map[string]*complaint{}
+	}
+	s.counts[Verdict(r)]++
+	if r.Result.Status == result.Unknown {
+		return
+	}
+	complain := func(what string, cause bool, says string) {
+		c := s.wrong[what]
+		if c == nil {
+			c = &complaint{what: what, cause: cause, first: Name(r.Dir) + ": " + says}
+			s.wrong[what] = c
+		}
+		c.n++
+	}
+	for _, c := range r.Result.Validity.Checks {
+		if failed(c) {
+			complain(fmt.Sprintf("%s %s", c.Severity, c.Word), false, c.Detail)
+		}
+	}
+	for _, w := range r.Result.Warnings {
+		if ofJob(w.Kind) || ofFile(w.Kind) {
+			complain(string(w.Kind), false, cmp.Or(w.Key, placeIn(w.File, w.Line))+": "+w.Text)
+		}
+	}
+	if f := r.Result.Failure; hasCause(r.Result) {
+		complain(fmt.Sprintf("cause %s (%s)", f.Cause, f.Confidence), true, placeIn(f.File, f.LineNumber)+": "+f.Line)
+	}
+}
+
+// widestComplaint is how much of what a run says stands in the description of many.
+const widestComplaint = 100
+
+// common counts verdicts and what is wrong, causes before the rest and most first.
+func (s *Results) common() []Block {
+	t := terminal.Table{Columns: []terminal.Column{{Name: "verdict"}, {Name: "results", Right: true}}}
+	verdicts := slices.SortedFunc(maps.Keys(s.counts), func(a, b string) int {
+		return cmp.Or(s.counts[b]-s.counts[a], cmp.Compare(a, b))
+	})
+	for _, v := range verdicts {
+		t.Row(Cells(v, s.counts[v])...)
+	}
+	blocks := []Block{{t, []string{""}}}
+	list := slices.SortedFunc(maps.Values(s.wrong), func(a, b *complaint) int {
+		if a.cause != b.cause {
+			if a.cause {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(b.n-a.n, cmp.Compare(a.what, b.what))
+	})
+	if len(list) > 0 {
+		t = terminal.Table{Columns: []terminal.Column{
+			{Name: "what is wrong"}, {Name: "results", Right: true}, {Name: "the first of them"},
+		}}
+		for _, c := range list {
+			t.Row(Cells(c.what, c.n, text.Snip(c.first, widestComplaint, "…"))...)
+		}
+		blocks = append(blocks, Block{t, []string{""}})
+	}
+	last := &blocks[len(blocks)-1]
+	last.Lines = append(last.Lines, fmt.Sprintf("%d results: name fewer runs, at most %d, to see each; "+
+		"each has a line in: profllm report --output csv DIR", s.n, MostRows))
+	return blocks
+}
