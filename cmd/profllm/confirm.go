@@ -150,7 +150,7 @@ func (c confirmCmd) answer(ctx context.Context, a *app, root string, err error) 
 		a.logf("%s", open.Stuck)
 	}
 	if now.Open != "" {
-		now.Over = len(dirs) - len(slices.DeleteFunc(slices.Clone(dirs), campaign.Settled))
+		now.Over = len(dirs) - len(slices.DeleteFunc(slices.Clone(dirs), campaign.HasFinalRecord))
 		return c.notYet(a, now)
 	}
 	r, err := a.judgeConfirmation(ctx, relative(root), s.Confirm)

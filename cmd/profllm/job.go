@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/profllm/profllm/pkg/collect/cache"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/summary"
@@ -169,7 +170,7 @@ func (a *app) over(ctx context.Context, dirs []string) []string {
 		a.logf("profllm job until: %v", err)
 	}
 	for _, dir := range dirs {
-		if sub := subs[dir]; sub.Refused != "" || sub.JobID != "" && sub.Settled(states[sub.JobID], dir).Final() {
+		if sub := subs[dir]; sub.Refused != "" || sub.JobID != "" && sub.RunState(states[sub.JobID], dir).Final() {
 			gone = append(gone, dir)
 		}
 	}
@@ -218,12 +219,12 @@ func (c jobFinishCmd) Run(a *app) error {
 	if err != nil {
 		return jobError("finish", err)
 	}
-	ended := job.WasEnded(events)
+	ended := job.EndedWithOthers(events)
 	if ended && c.Code == run.Terminated {
 		c.Code = exitOK // as planned: what it has is in its result
 	}
 	// Before the sentinel: after it, nothing that the run wrote is changed.
-	if err := j.Forget(job.ToldToEnd(c.Code, phases, roles, events)); err != nil {
+	if err := j.ForgetSecrets(job.EndedFromOutside(c.Code, phases, roles, events)); err != nil {
 		a.logf("profllm job finish: %v", err)
 	}
 	if err := j.Finish(c.Code, phases, roles); err != nil {
@@ -235,8 +236,9 @@ func (c jobFinishCmd) Run(a *app) error {
 		return err
 	}
 	records, err := col.Write(c.Dir, nil)
-	valid := true
+	valid, rows := true, []cache.Row(nil)
 	for _, rec := range records {
+		rows = append(rows, cache.Row{Dir: rec.Dir, Result: rec.Result})
 		valid = valid && rec.Result.Validity.Valid
 	}
 	switch {
@@ -249,10 +251,8 @@ func (c jobFinishCmd) Run(a *app) error {
 	case code == 0 && !valid:
 		code, why = exitInvalid, "a result is invalid"
 	}
-	for _, rec := range records {
-		for _, line := range summary.Notes(summary.Name(rec.Dir), rec.Result) {
-			a.logf("%s", line)
-		}
+	for _, line := range summary.Notes(rows, summary.Name) {
+		a.logf("%s", line)
 	}
 	if code == c.Code {
 		return exit(code)
@@ -355,7 +355,7 @@ func (c jobExecCmd) Run(a *app) error {
 		return fail(exitUsage, jobError("exec", err))
 	}
 	x := job.Exec{Secrets: secrets, Command: behindDashes(c.Command)}
-	env, err := c.job(a).Give(x, a.environ)
+	env, err := c.job(a).EnvironWithSecrets(x, a.environ)
 	if err != nil {
 		return jobError("exec", err)
 	}

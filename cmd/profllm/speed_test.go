@@ -127,6 +127,8 @@ func TestRehearsalRefusesWhatItCannotPlant(t *testing.T) {
 		{"PROFLLM_SIM_FAULTS=serve:die-at-strat", nil, exitUsage, "unknown fault \"die-at-strat\"\n\thint: did you mean \"die-at-start\"?"},
 		{"PROFLLM_SIM_FAULTS=client:die-at-strat", nil, exitUsage, `unknown fault "die-at-strat"`},
 		{"PROFLLM_SIM_FAULTS=*:freeze=1s@1s", nil, exitUsage, "*: the fault freeze acts on a client only"},
+		{"PROFLLM_SIM_FAULTS=serve:exit=3", nil, exitUsage, "serve: exit alone plants nothing"},
+		{"PROFLLM_SIM_FAULTS=serve=die-after:2s", nil, exitUsage, "did you mean serve:die-after=2s?"},
 		{"PROFLLM_SIM_FAULTS=serve:fail=7", nil, exitUsage, `fail="7": want a number from 0 to 1`},
 		{"PROFLLM_SIM_TTTF=1s", nil, exitUsage, "PROFLLM_SIM_TTTF is not a setting of the simulated engine\n\thint: did you mean \"PROFLLM_SIM_TTFT\"?"},
 		{"PROFLLM_SIM_SPEED=2", nil, exitUsage, "hint: profllm rehearse --speed N"},
@@ -137,8 +139,14 @@ func TestRehearsalRefusesWhatItCannotPlant(t *testing.T) {
 		o := profllm(t, dir, []string{c.env}, append([]string{"rehearse", "s.toml", "--output-dir", "results"}, c.args...)...)
 		require.Equal(t, c.code, o.code, c.env)
 		require.Contains(t, o.stderr, c.says)
+		require.NotContains(t, o.stderr, "test agg: ", "the shell has it, and no test")
 	}
-	o := profllm(t, dir, nil, "rehearse", "--nodes", "1", "--output-dir", "results")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "own.toml"),
+		[]byte(speedScenario+"  [Tests.extra_env_vars]\n  PROFLLM_SIM_FAULTS = \"serve:exit=3\"\n"), 0o644))
+	o := profllm(t, dir, nil, "rehearse", "own.toml", "--output-dir", "results")
+	require.Equal(t, exitUsage, o.code)
+	require.Contains(t, o.stderr, "test agg: PROFLLM_SIM_FAULTS: serve: exit alone plants nothing")
+	o = profllm(t, dir, nil, "rehearse", "--nodes", "1", "--output-dir", "results")
 	require.Equal(t, exitDefinition, o.code)
 	require.Contains(t, o.stderr, "test disaggregated needs 2 nodes, and --nodes says 1")
 	require.NoDirExists(t, filepath.Join(dir, "results"))

@@ -56,7 +56,7 @@ func (c whyCmd) Run(ctx context.Context, a *app) error {
 		tell(a.tellLogs(files...))
 	}
 	if a.answers(&document.Why{Head: document.NewHead("why"), Stories: stories}); !a.json() {
-		if err := a.printStories(stories); err != nil {
+		if err := a.printStories(story.Fold(stories)); err != nil {
 			return err
 		}
 	}

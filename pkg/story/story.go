@@ -46,6 +46,8 @@ type Story struct {
 	Verdict string          `json:"verdict"` // valid, suspect, invalid, failed, cancelled, not over, refused, not submitted; of logs: failed, unclear, no failure found
 	Lines   []Line          `json:"lines"`
 	Failure *result.Failure `json:"failure,omitempty"`
+
+	load string // that it is of, "" if its run has one without a name
 }
 
 // Line is one part of the story; Part says which.
@@ -180,7 +182,7 @@ func (e *Evidence) asked() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "test %s of scenario %s", p.Test, p.Scenario)
 	if e.Load != nil && e.Load.Name != "" {
-		fmt.Fprintf(&b, ", load %s", e.Load.Name)
+		b.WriteString(ofLoad(e.Load.Name))
 	}
 	if p.Simulated {
 		b.WriteString(", SIMULATED engine")

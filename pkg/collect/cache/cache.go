@@ -87,7 +87,7 @@ func (c *Cache) settle(dirs []string, now time.Time) {
 	entries := make([]*index.Entry, len(dirs))
 	run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
 		if x := c.index(dirs[i]); x != nil && apart[i] {
-			entries[i] = x.Settled(dirs[i], now)
+			entries[i] = x.UnchangedForGood(dirs[i], now)
 		}
 	})
 	c.settled = map[string]*index.Entry{}
@@ -115,9 +115,9 @@ func (o Options) program() string {
 // index is the index of a run, nil if it has none.
 func (c *Cache) index(dir string) *index.Index { return c.indexes[c.roots[filepath.Dir(dir)]] }
 
-// Settled reports whether a run has not changed and its job ended long ago, so that the
+// IsUnchanged reports whether a run has not changed and its job ended long ago, so that the
 // scheduler need not be asked about it.
-func (c *Cache) Settled(dir string) bool { return c.settled[dir] != nil }
+func (c *Cache) IsUnchanged(dir string) bool { return c.settled[dir] != nil }
 
 // Save writes the indexes. The only loss of one that cannot be written is the time of the next
 // command, so no error is returned.
@@ -179,5 +179,5 @@ func (c *Collected) EndedAsPlanned() bool {
 		return false
 	}
 	events, err := job.ReadEvents(c.Dir)
-	return err == nil && job.WasEnded(events)
+	return err == nil && job.EndedWithOthers(events)
 }
