@@ -46,6 +46,11 @@ func (c dryRunCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	if c.Save != "" {
+		if err := dryrun.CheckFolder(p, c.Save); err != nil {
+			return fail(exitUsage, err)
+		}
+	}
 	if err := a.printPlans(p, c.Output); err != nil {
 		return err
 	}
