@@ -86,7 +86,7 @@ func TestCollectWithBrokenFiles(t *testing.T) {
 		{"plain/1", benchFile, half, "truncated: raw/vllm-bench.json:1: the file ends inside a document"},
 		{"plain/2", benchFile, func([]byte) []byte { return []byte("\x00\x01 no JSON") }, "bad-value: raw/vllm-bench.json:1: want an object"},
 		{"plain/3", run.PlanFile, half, "plan.json: decode plan: unexpected end of JSON input"},
-		{"plain/4", run.EventFile, func(b []byte) []byte { return append([]byte("{\"time\":\n\x00\x00\x00\n"), b...) }, "unreadable: events.jsonl:1: 2 lines are no events"},
+		{"plain/4", run.EventFile, func(b []byte) []byte { return append([]byte("{\"time\":\n\x00\x00\x00\n"), b...) }, "unreadable: events.jsonl:1: 2 lines are not events"},
 		{"plain/5", "raw/metrics-serve-bench.prom", half, "unreadable: raw/metrics-serve-bench.prom: "},
 		{"plain/6", "raw/metrics-serve-before.prom", func([]byte) []byte { return bytes.Repeat([]byte("<html>\n"), 5000) }, "unreadable: raw/metrics-serve-before.prom: "},
 		{"packed/0", benchFile + ".xz", half, "truncated: raw/vllm-bench.json.xz:1"},
