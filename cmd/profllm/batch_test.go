@@ -450,7 +450,7 @@ func TestRehearseCompany(t *testing.T) {
 	require.Len(t, roots, 1)
 	events, err := job.ReadEvents(filepath.Join(roots[0], "beside/0"))
 	require.NoError(t, err)
-	require.True(t, job.WasEnded(events))
+	require.True(t, job.EndedWithOthers(events))
 	require.FileExists(t, filepath.Join(roots[0], "later/0", run.SentinelFile))
 }
 

@@ -53,7 +53,7 @@ func (c collectCmd) Run(ctx context.Context, a *app) error {
 		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: name the directory of a run, of a scenario, or of a load client's output; import single files of other programs with profllm import FILE --output-dir DIR", strings.Join(given, " ")))
 	}
 	states, known := map[string]run.State{}, a.openCache(dirs)
-	live := slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return a.archives.Named(dir) != dir || known.Settled(dir) })
+	live := slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return a.archives.Named(dir) != dir || known.IsUnchanged(dir) })
 	if !c.Offline && len(live) > 0 {
 		if states, err = a.client().States(ctx, live, a.client().Jobs(ctx, live)); err != nil {
 			a.logf("note: Slurm was not asked: %v", err)

@@ -39,11 +39,5 @@ func (p *printer) end() error {
 		return nil
 	}
 	blocks, err := p.text.Blocks()
-	for _, b := range blocks {
-		err = errors.Join(err, p.app.printTable(&b.Table))
-		for _, line := range b.Lines {
-			err = errors.Join(err, p.app.printLine(line))
-		}
-	}
-	return err
+	return errors.Join(err, p.app.printBlocks(blocks...))
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/document"
@@ -49,6 +47,9 @@ func (c confirmCmd) Validate() error {
 
 // Run submits what is not submitted, waits if it shall, and answers as compare does.
 func (c confirmCmd) Run(ctx context.Context, a *app) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	if c.Second == "" {
 		return c.goOn(ctx, a)
 	}
@@ -88,13 +89,9 @@ func (c confirmCmd) goOn(ctx context.Context, a *app) error {
 		return fail(exitUsage, fmt.Errorf("%s is not a confirmation\n\thint: start one with profllm confirm FIRST SECOND", c.First))
 	}
 	q := a.quieted(a.stderr)
-	open := slices.ContainsFunc(s.InOrder(), func(rel string) bool {
-		_, answered := run.Answered(filepath.Join(root, rel))
-		return !answered
-	})
 	switch {
 	case s.Local:
-	case open:
+	case campaign.HasUnanswered(root, s):
 		err = q.submit(ctx, root, c.submitFlags)
 	case c.Wait || c.Watch:
 		var dirs []string // but what was refused
@@ -153,7 +150,7 @@ func (c confirmCmd) answer(ctx context.Context, a *app, root string, err error) 
 		a.logf("%s", open.Stuck)
 	}
 	if now.Open != "" {
-		now.Over = len(dirs) - len(slices.DeleteFunc(slices.Clone(dirs), campaign.Settled))
+		now.Over = len(dirs) - len(slices.DeleteFunc(slices.Clone(dirs), campaign.HasFinalRecord))
 		return c.notYet(a, now)
 	}
 	r, err := a.judgeConfirmation(ctx, relative(root), s.Confirm)
@@ -168,7 +165,7 @@ func (c confirmCmd) answer(ctx context.Context, a *app, root string, err error) 
 		case unmade:
 			j.Commands = []string{"profllm slurm resume " + at}
 		case pairs <= stats.MaxPairs:
-			j.Commands = []string{moreCommand(s, at, pairs)}
+			j.Commands = []string{campaign.MorePairs(s, at, pairs)}
 		}
 	}
 	if err := a.writeReport(r, c.reportFlags); err != nil {
@@ -216,19 +213,4 @@ func (a *app) judgeConfirmation(ctx context.Context, root string, k *run.Confirm
 		return nil, fail(exitInvalid, err)
 	}
 	return r, nil
-}
-
-// moreCommand is the command that confirms the same with more pairs.
-func moreCommand(s run.Scenario, root string, pairs int) string {
-	words := []string{"profllm confirm", path.Join(root, planner.Sides[0]), path.Join(root, planner.Sides[1]), fmt.Sprintf("--pairs %d", pairs)}
-	for _, m := range s.Confirm.Metrics {
-		words = append(words, "--metric "+m)
-	}
-	switch {
-	case s.Local:
-		words = append(words, "--rehearse")
-	case s.Simulated:
-		words = append(words, "--simulate")
-	}
-	return strings.Join(words, " ")
 }

@@ -36,7 +36,7 @@ func (c diffCmd) Run(ctx context.Context, a *app) error {
 		return fail(exitUsage, err)
 	}
 	if s := a.screenOf(a.stdout); c.Output == "text" && s != (terminal.Screen{}) {
-		err = format.ShowDiff(onScreen(a.stdout, s), d, s)
+		err = format.ShowDiff(s.Writer(a.stdout), d, s)
 	} else {
 		err = format.Diff(a.stdout, d, c.Output)
 	}

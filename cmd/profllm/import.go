@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -11,8 +10,8 @@ import (
 	"github.com/profllm/profllm/pkg/collect/cache"
 	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/interchange"
+	"github.com/profllm/profllm/pkg/interchange/importer"
 	"github.com/profllm/profllm/pkg/result"
-	"github.com/profllm/profllm/pkg/run"
 )
 
 type importCmd struct {
@@ -91,11 +90,12 @@ func (k *importing) keep(files []interchange.File, unknown int) error {
 	if err != nil {
 		return err
 	}
+	dirs := importer.Importer{Collector: col, Dir: k.output, Relative: relative}
 	out := k.newPrinter()
 	made, there, failed, invalid := 0, 0, 0, 0
 	for _, f := range files {
 		for _, it := range f.Items {
-			dir, isNew, err := k.keepOne(col, f, it)
+			dir, isNew, err := dirs.Import(f, it)
 			if err == nil {
 				var records []collect.Record
 				if records, err = col.Run(dir, nil); err == nil {
@@ -131,40 +131,4 @@ func (k *importing) keep(files []interchange.File, unknown int) error {
 		return exit(exitInvalid)
 	}
 	return nil
-}
-
-// keepOne makes the run directory of a result unless it is there. Another result of
-// that name gets the digest of its file as well.
-func (k *importing) keepOne(col *collect.Collector, f interchange.File, it interchange.Item) (dir string, isNew bool, err error) {
-	data, err := run.ReadFile(f.Source)
-	if err != nil {
-		return f.Source, false, err
-	}
-	mark := run.Import{
-		Schema: "profllm.import/1", Format: string(f.Format), Path: f.Path, File: filepath.Base(f.Path), Digest: collect.Digest(data), Index: it.Index,
-	}
-	mark.RunID = it.RunID(mark.Digest)
-	at := f.Place(it)
-	mark.Suite = strings.Join(at[:max(1, len(at)-1)], "/")
-	dir = filepath.Join(append([]string{k.output}, at...)...)
-	for _, dir := range []string{dir, fmt.Sprintf("%s-%.8s", dir, strings.TrimPrefix(mark.Digest, "sha256:"))} {
-		err := run.Whole(dir, func(temp string) error {
-			if err := run.WriteFile(filepath.Join(temp, run.RawDir, mark.File), data, 0o644); err != nil {
-				return err
-			}
-			if err := run.WriteJSON(filepath.Join(temp, run.ImportFile), mark); err != nil {
-				return err
-			}
-			_, err := col.Write(temp, nil)
-			return err
-		})
-		if !errors.Is(err, fs.ErrExist) {
-			return dir, err == nil, err
-		}
-		var have run.Import
-		if run.ReadJSON(filepath.Join(dir, run.ImportFile), &have) == nil && have.Digest == mark.Digest && have.Index == mark.Index && have.Format == mark.Format {
-			return dir, false, nil
-		}
-	}
-	return dir, false, fmt.Errorf("%s exists and has other content\n\thint: name another folder with --output-dir", relative(dir))
 }

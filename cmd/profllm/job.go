@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/profllm/profllm/pkg/collect/cache"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/summary"
@@ -44,8 +45,8 @@ func (f runFlag) job(a *app) *job.Job {
 	return &job.Job{Dir: f.Dir, Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now, GPUs: gpuReader()}
 }
 
-// said labels an error of a job part, whose reader looks at stderr.txt.
-func said(what string, err error) error {
+// jobError labels an error of a job part, whose reader looks at stderr.txt.
+func jobError(what string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -54,7 +55,7 @@ func said(what string, err error) error {
 
 type jobStartCmd struct{ runFlag }
 
-func (c jobStartCmd) Run(a *app) error { return said("start", c.job(a).Start()) }
+func (c jobStartCmd) Run(a *app) error { return jobError("start", c.job(a).Start()) }
 
 type jobNodeCmd struct {
 	runFlag
@@ -65,9 +66,9 @@ func (c jobNodeCmd) Run(ctx context.Context, a *app) error {
 	if c.Stay {
 		end, stop := signal.NotifyContext(ctx, job.GuardEnds)
 		defer stop()
-		return said("node", c.job(a).Guard(ctx, end.Done()))
+		return jobError("node", c.job(a).Guard(ctx, end.Done()))
 	}
-	return said("node", c.job(a).Node(ctx))
+	return jobError("node", c.job(a).Node(ctx))
 }
 
 type jobEnvCmd struct {
@@ -78,10 +79,10 @@ type jobEnvCmd struct {
 func (c jobEnvCmd) Run(ctx context.Context, a *app) error {
 	j := c.job(a)
 	if c.Guard == 0 {
-		return said("env", j.Place(ctx, a.stdin, time.Time{}))
+		return jobError("env", j.Place(ctx, a.stdin, time.Time{}))
 	}
 	lines := j.Follow(ctx, c.Guard)
-	return said("env", errors.Join(j.Place(ctx, lines, job.Began(c.Guard, a.now())), lines.Close()))
+	return jobError("env", errors.Join(j.Place(ctx, lines, job.Began(c.Guard, a.now())), lines.Close()))
 }
 
 type jobWaitCmd struct {
@@ -94,7 +95,7 @@ func (c jobWaitCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	return said("wait", c.job(a).Wait(ctx, procs))
+	return jobError("wait", c.job(a).Wait(ctx, procs))
 }
 
 type jobWatchCmd struct {
@@ -109,7 +110,7 @@ func (c jobWatchCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	return said("watch", c.job(a).Watch(ctx, c.Client, c.Until, procs))
+	return jobError("watch", c.job(a).Watch(ctx, c.Client, c.Until, procs))
 }
 
 type jobCheckCmd struct {
@@ -122,9 +123,9 @@ type jobCheckCmd struct {
 func (c jobCheckCmd) Run(ctx context.Context, a *app) error {
 	err := c.job(a).Check(ctx, c.Phase, c.Log, c.Match)
 	if errors.Is(err, job.ErrNoMatch) {
-		return fail(exitNoMatch, said("check", err))
+		return fail(exitNoMatch, jobError("check", err))
 	}
-	return said("check", err)
+	return jobError("check", err)
 }
 
 type jobLoadCmd struct {
@@ -133,7 +134,7 @@ type jobLoadCmd struct {
 }
 
 func (c jobLoadCmd) Run(ctx context.Context, a *app) error {
-	return said("load", c.job(a).BeginLoad(ctx, c.Name))
+	return jobError("load", c.job(a).BeginLoad(ctx, c.Name))
 }
 
 type jobTurnCmd struct {
@@ -150,7 +151,7 @@ type jobUntilCmd struct {
 }
 
 func (c jobUntilCmd) Run(ctx context.Context, a *app) error {
-	return said("until", c.job(a).Until(ctx, c.PID, c.Runs, func(dirs []string) []string { return a.over(ctx, dirs) }))
+	return jobError("until", c.job(a).Until(ctx, c.PID, c.Runs, func(dirs []string) []string { return a.over(ctx, dirs) }))
 }
 
 // over lists the runs whose jobs ended without a word, or never were. Inside a
@@ -169,7 +170,7 @@ func (a *app) over(ctx context.Context, dirs []string) []string {
 		a.logf("profllm job until: %v", err)
 	}
 	for _, dir := range dirs {
-		if sub := subs[dir]; sub.Refused != "" || sub.JobID != "" && sub.Settled(states[sub.JobID], dir).Final() {
+		if sub := subs[dir]; sub.Refused != "" || sub.JobID != "" && sub.RunState(states[sub.JobID], dir).Final() {
 			gone = append(gone, dir)
 		}
 	}
@@ -216,18 +217,18 @@ func (c jobFinishCmd) Run(a *app) error {
 	j := c.job(a)
 	events, err := job.ReadEvents(c.Dir)
 	if err != nil {
-		return said("finish", err)
+		return jobError("finish", err)
 	}
-	ended := job.WasEnded(events)
+	ended := job.EndedWithOthers(events)
 	if ended && c.Code == run.Terminated {
 		c.Code = exitOK // as planned: what it has is in its result
 	}
 	// Before the sentinel: after it, nothing that the run wrote is changed.
-	if err := j.Forget(job.ToldToEnd(c.Code, phases, roles, events)); err != nil {
+	if err := j.ForgetSecrets(job.EndedFromOutside(c.Code, phases, roles, events)); err != nil {
 		a.logf("profllm job finish: %v", err)
 	}
 	if err := j.Finish(c.Code, phases, roles); err != nil {
-		return said("finish", err)
+		return jobError("finish", err)
 	}
 	code, why := c.Code, ""
 	col, err := a.client().Collector()
@@ -235,8 +236,9 @@ func (c jobFinishCmd) Run(a *app) error {
 		return err
 	}
 	records, err := col.Write(c.Dir, nil)
-	valid := true
+	valid, rows := true, []cache.Row(nil)
 	for _, rec := range records {
+		rows = append(rows, cache.Row{Dir: rec.Dir, Result: rec.Result})
 		valid = valid && rec.Result.Validity.Valid
 	}
 	switch {
@@ -249,10 +251,8 @@ func (c jobFinishCmd) Run(a *app) error {
 	case code == 0 && !valid:
 		code, why = exitInvalid, "a result is invalid"
 	}
-	for _, rec := range records {
-		for _, line := range summary.Notes(summary.Name(rec.Dir), rec.Result) {
-			a.logf("%s", line)
-		}
+	for _, line := range summary.Notes(rows, summary.Name) {
+		a.logf("%s", line)
 	}
 	if code == c.Code {
 		return exit(code)
@@ -290,7 +290,7 @@ func (c jobRayCmd) Run(ctx context.Context, a *app) error {
 		Nodes: c.Nodes, Head: c.Head, Port: c.Port, Timeout: c.Timeout, HeadArgs: c.HeadArg, WorkerArgs: c.WorkerArg, Command: command,
 	}, a.environ)
 	if err != nil {
-		return fail(code, said("ray", err))
+		return fail(code, jobError("ray", err))
 	}
 	return exit(code)
 }
@@ -315,7 +315,7 @@ func (c jobProfileCmd) Run(ctx context.Context, a *app) error {
 	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
 	code, err := j.RunProfiled(ctx, c.Mark, command, a.environ)
 	if err != nil {
-		return fail(code, said("profile", err))
+		return fail(code, jobError("profile", err))
 	}
 	return exit(code)
 }
@@ -331,13 +331,13 @@ func (c jobRankCmd) Run(a *app) error {
 	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
 	argv, env, err := j.Resolve(job.Rank{Option: c.Option, Address: c.Address, Command: behindDashes(c.Command)}, a.environ)
 	if err != nil {
-		return fail(exitUsage, said("rank", err))
+		return fail(exitUsage, jobError("rank", err))
 	}
 	program, err := exec.LookPath(argv[0])
 	if err != nil {
-		return fail(127, said("rank", err))
+		return fail(127, jobError("rank", err))
 	}
-	return said("rank", syscall.Exec(program, argv, env))
+	return jobError("rank", syscall.Exec(program, argv, env))
 }
 
 type jobExecCmd struct {
@@ -352,18 +352,18 @@ type jobExecCmd struct {
 func (c jobExecCmd) Run(a *app) error {
 	secrets, err := job.ParseSecrets(c.Env, c.File)
 	if err != nil {
-		return fail(exitUsage, said("exec", err))
+		return fail(exitUsage, jobError("exec", err))
 	}
 	x := job.Exec{Secrets: secrets, Command: behindDashes(c.Command)}
-	env, err := c.job(a).Give(x, a.environ)
+	env, err := c.job(a).EnvironWithSecrets(x, a.environ)
 	if err != nil {
-		return said("exec", err)
+		return jobError("exec", err)
 	}
 	program, err := exec.LookPath(x.Command[0])
 	if err != nil {
-		return fail(127, said("exec", err))
+		return fail(127, jobError("exec", err))
 	}
-	return said("exec", syscall.Exec(program, x.Command, env))
+	return jobError("exec", syscall.Exec(program, x.Command, env))
 }
 
 type jobContainCmd struct {
@@ -390,7 +390,7 @@ func (c jobContainCmd) Run(ctx context.Context, a *app) error {
 		Self: self, Dir: dir, Runtime: c.Runtime, Step: c.Step, Args: behindDashes(c.Args), Names: c.Env, Load: c.Load, WorkDir: c.Workdir, MountHome: c.MountHome,
 	}, a.environ)
 	if err != nil {
-		return fail(code, said("contain", err))
+		return fail(code, jobError("contain", err))
 	}
 	return exit(code)
 }

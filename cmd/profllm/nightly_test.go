@@ -298,10 +298,11 @@ func TestNightlyStuckJob(t *testing.T) {
 	t.Parallel()
 	c := newCronJob(t)
 	require.Equal(t, exitOK, c.nightly().code)
-	for reason, want := range map[string]string{
-		"PartitionTimeLimit": `never starts \(PartitionTimeLimit\)\n\thint: scancel 6\d, then correct the request .*`,
-		"JobHeldAdmin":       `is held \(JobHeldAdmin\)\n\thint: scontrol release 6\d, or .*`,
+	for _, x := range [][2]string{
+		{"PartitionTimeLimit", `never starts \(PartitionTimeLimit\)\n\thint: scancel 6\d, then correct the request .*`},
+		{"JobHeldAdmin", `is held \(JobHeldAdmin\)\n\thint: scontrol release 6\d, or .*`},
 	} {
+		reason, want := x[0], x[1]
 		require.NoError(t, os.WriteFile(filepath.Join(c.slurm, "reason"), []byte(reason), 0o644))
 		event, hook, junit := filepath.Join(c.dir, "event.json"), filepath.Join(c.dir, "hook"), filepath.Join(c.dir, "junit.xml")
 		require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\ncat > \"$1\"\n"), 0o755))

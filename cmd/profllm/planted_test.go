@@ -318,7 +318,8 @@ group              = role ":" fault { "," fault }
 fault              = name [ "=" value ]
 ` + "```" + "\n\nA role is the name of a role of the test (`serve`, `prefill`, `decode`, `prefill_0`), `*` for every server, `client` for the load client, or\n" +
 	"`gpu` for the simulated GPUs. A role that no test of the scenario has is refused, as is an unknown fault, and a fault that does not act on\n" +
-	"the role. For example, `PROFLLM_SIM_FAULTS='decode:die-after=2s;client:pace=0.9'`.\n\n"
+	"the role. So is a fault without effect: `exit` in a role where nothing dies, a fault of GPUs without `PROFLLM_SIM_GPUS`, a fault of KV\n" +
+	"transfers without prefill and decode. For example, `PROFLLM_SIM_FAULTS='decode:die-after=2s;client:pace=0.9'`.\n\n"
 
 func foundBy(p planted) string {
 	if p.says != "" {

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"path/filepath"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/profllm/profllm/pkg/campaign"
@@ -13,6 +11,7 @@ import (
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/sim/knobs"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 type rehearseCmd struct {
@@ -68,12 +67,12 @@ func given(n *int) int {
 
 // rehearse runs what was planned here, and shows what came of it.
 func (a *app) rehearse(ctx context.Context, p *campaign.Planned, speed int) error {
-	line := &progressLine{text: a.stderr, screen: below(a.stderr)}
-	line.cols, _, line.terminal = a.cursorOf(a.stderr)
+	line := progressLine{StatusLine: &terminal.StatusLine{Text: a.stderr, Device: terminal.Below(a.stderr)}}
+	line.Columns, _, line.terminal = a.cursorOf(a.stderr)
 	shown := *a
 	shown.stderr, shown.acts = line, nil
 	dirs, states, err := shown.client().Rehearse(ctx, p, campaign.Rehearsal{Speed: speed, Progress: line.show})
-	line.clear()
+	line.Set("")
 	if err != nil {
 		return err
 	}
@@ -87,44 +86,21 @@ func (a *app) next(root string, dirs []string, states map[string]run.State) {
 	if len(dirs) == 0 {
 		return
 	}
-	failed := "RUN"
-	for _, dir := range dirs {
-		if states[dir].State != run.Succeeded {
-			rel, err := filepath.Rel(root, dir)
-			if err == nil {
-				failed = rel
-				break
-			}
-		}
+	a.logf("report: profllm report %s", relative(root))
+	failed := slices.IndexFunc(dirs, func(dir string) bool { return states[dir].State != run.Succeeded })
+	if failed >= 0 {
+		a.logf("failed run: profllm why %s", relative(dirs[failed]))
 	}
-	a.logf("report: profllm report %s\nfailed run: profllm why %s", relative(root), filepath.Join(relative(root), failed))
 }
 
-// progressLine keeps one line at the bottom of a terminal that says how far a rehearsal
-// is. What is written to it goes above that line. Elsewhere it has lines of text only.
-// It is safe for concurrent use.
+// progressLine says how far a rehearsal is: on a terminal in a line at its bottom, elsewhere in a line for
+// each run that is over.
 type progressLine struct {
-	text     io.Writer // for what is said
-	screen   io.Writer // for the line, which moves the cursor
+	*terminal.StatusLine
 	terminal bool
-	cols     int
-
-	mu    sync.Mutex
-	drawn string // "" for no line
 }
 
-// Write implements io.Writer.
-func (l *progressLine) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	line := l.drawn
-	l.draw("")
-	n, err := l.text.Write(p)
-	l.draw(line)
-	return n, err
-}
-
-func (l *progressLine) show(p campaign.RehearsalProgress) {
+func (l progressLine) show(p campaign.RehearsalProgress) {
 	far := fmt.Sprintf("%d of %s over", p.Over, quantity.Count(p.Of, "run"))
 	if p.Over < p.Of {
 		far += ", " + remaining(p.Left)
@@ -135,29 +111,8 @@ func (l *progressLine) show(p campaign.RehearsalProgress) {
 		}
 	}
 	if l.terminal {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.draw("rehearsal: " + far)
+		l.Set("rehearsal: " + far)
 	}
-}
-
-// clear removes the line.
-func (l *progressLine) clear() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.draw("")
-}
-
-// draw replaces the line. Write errors are those of a terminal that is gone.
-func (l *progressLine) draw(line string) {
-	if l.drawn != "" {
-		io.WriteString(l.screen, "\r\x1b[K")
-	}
-	if l.cols > 1 && len(line) >= l.cols {
-		line = line[:l.cols-1]
-	}
-	io.WriteString(l.screen, line)
-	l.drawn = line
 }
 
 // remaining is an estimate of what is left.

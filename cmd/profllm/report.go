@@ -7,20 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/durable"
+	"github.com/profllm/profllm/pkg/junit"
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/regular"
-	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/report/format"
-	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/terminal"
 )
@@ -28,29 +26,44 @@ import (
 // reportFlags say in which form a verdict is wanted.
 type reportFlags struct {
 	Output string `enum:"text,json,csv,markdown" default:"text" help:"One of ${enum}; csv has one line per run."`
-	JUnit  string `placeholder:"FILE" name:"junit" help:"Also write JUnit XML with a case per metric; a regression is a failure."`
+	JUnit  string `placeholder:"FILE" name:"junit" help:"Also write JUnit XML with a case per metric; a regression is a failure. Only an older JUnit report of profllm is overwritten."`
 	pageFlag
 }
 
 type pageFlag struct {
-	HTML string `placeholder:"FILE" name:"html" help:"Also write an HTML page that needs no network."`
+	HTML string `placeholder:"FILE" name:"html" help:"Also write an HTML page that needs no network. Only an older page of profllm is overwritten."`
+}
+
+// output is the file of the page.
+func (f pageFlag) output() durable.Output {
+	return durable.Output{Option: "--html", Path: f.HTML, Kind: "an HTML page of profllm", Ours: format.IsPage}
 }
 
 // write writes the page, if one is wanted.
 func (f pageFlag) write(r *report.Report) error {
-	return writeFile(f.HTML, func(w io.Writer) error { return format.HTML(w, r) })
+	return writeFile(f.output(), func(w io.Writer) error { return format.HTML(w, r) })
+}
+
+// junitFile is the file of a JUnit report.
+func junitFile(path string) durable.Output {
+	return durable.Output{Option: "--junit", Path: path, Kind: "a JUnit report of profllm", Ours: junit.Is}
 }
 
 // writeFile writes a file at once; nothing without a name.
-func writeFile(name string, write func(io.Writer) error) error {
-	if name == "" {
+func writeFile(o durable.Output, write func(io.Writer) error) error {
+	if o.Path == "" {
 		return nil
 	}
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
 		return err
 	}
-	return run.WriteFile(name, b.Bytes(), 0o644)
+	return o.Write(b.Bytes())
+}
+
+// check refuses files that must not be written, before anything is printed.
+func (f reportFlags) check() error {
+	return fail(exitUsage, durable.CheckOutputs(f.output(), junitFile(f.JUnit)))
 }
 
 // writeReport prints a verdict and writes its files.
@@ -61,13 +74,13 @@ func (a *app) writeReport(r *report.Report, f reportFlags) error {
 	if err := f.pageFlag.write(r); err != nil {
 		return err
 	}
-	return writeFile(f.JUnit, func(w io.Writer) error { return format.JUnit(w, r) })
+	return writeFile(junitFile(f.JUnit), func(w io.Writer) error { return format.JUnit(w, r) })
 }
 
 // showReport prints a report.
 func (a *app) showReport(r *report.Report, form string) error {
 	if s := a.screenOf(a.stdout); form == "text" && s != (terminal.Screen{}) {
-		return format.Show(onScreen(a.stdout, s), r, s)
+		return format.Show(s.Writer(a.stdout), r, s)
 	}
 	return format.Write(a.stdout, r, form)
 }
@@ -83,6 +96,9 @@ type reportCmd struct {
 }
 
 func (c reportCmd) Run(ctx context.Context, a *app) error {
+	if err := durable.CheckOutputs(c.output()); err != nil {
+		return fail(exitUsage, err)
+	}
 	o, err := c.options()
 	if err != nil {
 		return err
@@ -167,6 +183,9 @@ type compareCmd struct {
 // Run judges the second set of runs against the first, and fails if it is worse or if
 // they must not be compared.
 func (c compareCmd) Run(ctx context.Context, a *app) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	metrics, err := findMetrics(c.Metric)
 	if err != nil {
 		return err
@@ -194,7 +213,7 @@ func (c compareCmd) Run(ctx context.Context, a *app) error {
 	for i := range r.Judgements {
 		j := &r.Judgements[i]
 		one, two := j.Missing()
-		j.Commands = slices.Concat(a.moreRuns(j.First, one, j.Kind), a.moreRuns(j.Second, two, j.Kind))
+		j.Commands = slices.Concat(definition.MoreRuns(j.First.Runs, one, j.Kind, &a.archives), definition.MoreRuns(j.Second.Runs, two, j.Kind, &a.archives))
 	}
 	if err := a.writeReport(r, c.reportFlags); err != nil {
 		return err
@@ -235,65 +254,4 @@ func (a *app) loadRuns(ctx context.Context, paths ...string) (runs []records.Run
 		runs[i].Dir, runs[i].Problem = a.archives.Named(runs[i].Dir), a.archives.Named(runs[i].Problem)
 	}
 	return runs, done, nil
-}
-
-// moreRuns is the command that makes runs like those of a side, from the definitions
-// that are kept with them; nothing if they are not there.
-func (a *app) moreRuns(s report.Side, missing int, kind records.Kind) []string {
-	if missing == 0 || len(s.Runs) == 0 {
-		return nil
-	}
-	root, ok := scenarioRoot(a.archives.OnDisk(s.Runs[len(s.Runs)-1]))
-	if !ok {
-		return nil
-	}
-	each := 0
-	for _, dir := range s.Runs {
-		if r, ok := scenarioRoot(a.archives.OnDisk(dir)); ok && r == root {
-			each++
-		}
-	}
-	verb, simulate := "slurm submit", ""
-	var sc run.Scenario
-	switch local := run.ReadJSON(filepath.Join(root, run.ScenarioFile), &sc) == nil && sc.Local; {
-	case kind.Simulated() && local:
-		verb, simulate = "rehearse", fmt.Sprintf(" --speed %d", kind.Speed())
-	case kind.Simulated():
-		simulate = " --simulate"
-	}
-	var commands []string
-	if file := a.archives.File(root); file != "" {
-		quoted, err := render.Quote(file)
-		if err != nil {
-			return nil
-		}
-		force := ""
-		if verb == "rehearse" { // its links lead to the program
-			force = "--force "
-		}
-		commands = append(commands, fmt.Sprintf("profllm archive --restore %s%s", force, quoted))
-		root = filepath.Join(filepath.Dir(file), filepath.Base(root))
-	}
-	definitions := filepath.Join(root, run.DefinitionDir)
-	var words []string
-	for _, path := range []string{filepath.Join(definitions, definition.ScenarioCopy), filepath.Join(definitions, definition.SystemCopy), filepath.Dir(root)} {
-		q, err := render.Quote(path)
-		if err != nil {
-			return nil // no shell takes such a name
-		}
-		words = append(words, q)
-	}
-	times := (missing + each - 1) / each
-	return append(commands, fmt.Sprintf("profllm %s %s --system %s --output-dir %s%s  # times %d", verb, words[0], words[1], words[2], simulate, times))
-}
-
-// scenarioRoot finds the scenario's directory that a run lies in.
-func scenarioRoot(dir string) (string, bool) {
-	for range 5 { // <scenario>/<test>/<iteration>/<step>/<repeat>
-		if _, err := os.Stat(filepath.Join(dir, run.DefinitionDir, definition.ScenarioCopy)); err == nil {
-			return dir, true
-		}
-		dir = filepath.Dir(dir)
-	}
-	return "", false
 }

@@ -46,6 +46,11 @@ func (c dryRunCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	if c.Save != "" {
+		if err := dryrun.CheckFolder(p, c.Save); err != nil {
+			return fail(exitUsage, err)
+		}
+	}
 	if err := a.printPlans(p, c.Output); err != nil {
 		return err
 	}
@@ -219,15 +224,9 @@ func (f placeFlags) scenario(ctx context.Context, a *app, given string) (string,
 	if err != nil {
 		return "", err
 	}
-	entries, err := os.ReadDir(paths[0])
+	roots, err := run.Scenarios(paths[0])
 	if err != nil {
 		return "", fail(exitUsage, err)
-	}
-	var roots []string
-	for _, e := range entries {
-		if _, err := os.Stat(filepath.Join(paths[0], e.Name(), run.ScenarioFile)); err == nil {
-			roots = append(roots, filepath.Join(paths[0], e.Name()))
-		}
 	}
 	switch len(roots) {
 	case 0:

@@ -12,6 +12,7 @@ import (
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/terminal"
 )
 
 const speedScenario = `name = "curve"
@@ -93,7 +94,7 @@ func TestRehearsalSaysWhatIsNext(t *testing.T) {
 	require.NotContains(t, o.stderr, "at speed")
 	scenario := filepath.Dir(filepath.Dir(relativeTo(t, dir, only(t, dir))))
 	require.Contains(t, o.stderr, scenario+"/agg/0: succeeded (1 of 1 run over)\n")
-	require.Regexp(t, "report: profllm report "+scenario+"\nfailed run: profllm why "+scenario+"/RUN\n$", o.stderr)
+	require.Regexp(t, "report: profllm report "+scenario+"\n$", o.stderr)
 	require.Equal(t, exitOK, profllm(t, dir, nil, "report", scenario).code)
 	system, err := os.ReadFile(filepath.Join(dir, scenario, "definitions", "system.toml"))
 	require.NoError(t, err)
@@ -126,6 +127,8 @@ func TestRehearsalRefusesWhatItCannotPlant(t *testing.T) {
 		{"PROFLLM_SIM_FAULTS=serve:die-at-strat", nil, exitUsage, "unknown fault \"die-at-strat\"\n\thint: did you mean \"die-at-start\"?"},
 		{"PROFLLM_SIM_FAULTS=client:die-at-strat", nil, exitUsage, `unknown fault "die-at-strat"`},
 		{"PROFLLM_SIM_FAULTS=*:freeze=1s@1s", nil, exitUsage, "*: the fault freeze acts on a client only"},
+		{"PROFLLM_SIM_FAULTS=serve:exit=3", nil, exitUsage, "serve: exit alone plants nothing"},
+		{"PROFLLM_SIM_FAULTS=serve=die-after:2s", nil, exitUsage, "did you mean serve:die-after=2s?"},
 		{"PROFLLM_SIM_FAULTS=serve:fail=7", nil, exitUsage, `fail="7": want a number from 0 to 1`},
 		{"PROFLLM_SIM_TTTF=1s", nil, exitUsage, "PROFLLM_SIM_TTTF is not a setting of the simulated engine\n\thint: did you mean \"PROFLLM_SIM_TTFT\"?"},
 		{"PROFLLM_SIM_SPEED=2", nil, exitUsage, "hint: profllm rehearse --speed N"},
@@ -136,8 +139,14 @@ func TestRehearsalRefusesWhatItCannotPlant(t *testing.T) {
 		o := profllm(t, dir, []string{c.env}, append([]string{"rehearse", "s.toml", "--output-dir", "results"}, c.args...)...)
 		require.Equal(t, c.code, o.code, c.env)
 		require.Contains(t, o.stderr, c.says)
+		require.NotContains(t, o.stderr, "test agg: ", "the shell has it, and no test")
 	}
-	o := profllm(t, dir, nil, "rehearse", "--nodes", "1", "--output-dir", "results")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "own.toml"),
+		[]byte(speedScenario+"  [Tests.extra_env_vars]\n  PROFLLM_SIM_FAULTS = \"serve:exit=3\"\n"), 0o644))
+	o := profllm(t, dir, nil, "rehearse", "own.toml", "--output-dir", "results")
+	require.Equal(t, exitUsage, o.code)
+	require.Contains(t, o.stderr, "test agg: PROFLLM_SIM_FAULTS: serve: exit alone plants nothing")
+	o = profllm(t, dir, nil, "rehearse", "--nodes", "1", "--output-dir", "results")
 	require.Equal(t, exitDefinition, o.code)
 	require.Contains(t, o.stderr, "test disaggregated needs 2 nodes, and --nodes says 1")
 	require.NoDirExists(t, filepath.Join(dir, "results"))
@@ -162,7 +171,7 @@ func TestNeverReadyEnds(t *testing.T) {
 // On a terminal one line says how far the rehearsal is; what is said meanwhile goes above.
 func TestProgressLine(t *testing.T) {
 	var b bytes.Buffer
-	l := &progressLine{text: &b, screen: &b, terminal: true, cols: 40}
+	l := progressLine{&terminal.StatusLine{Text: &b, Device: &b, Columns: 40}, true}
 	l.show(campaign.RehearsalProgress{Over: 1, Of: 3, Left: 41 * time.Second})
 	const line = "rehearsal: 1 of 3 runs over, about 41s l" // cut to fit
 	require.Equal(t, line[:39], b.String())
@@ -170,14 +179,14 @@ func TestProgressLine(t *testing.T) {
 	_, err := l.Write([]byte("a note\n"))
 	require.NoError(t, err)
 	require.Equal(t, "\r\x1b[Ka note\n"+line[:39], b.String())
-	l.clear()
+	l.Set("")
 	b.Reset()
 	ended := []campaign.Ended{{Dir: "x/a/0", State: run.State{State: run.Succeeded}}, {Dir: "x/b/0", State: run.State{State: run.Failed}}}
 	l.show(campaign.RehearsalProgress{Over: 3, Of: 3, Ended: ended})
 	require.Equal(t, "x/b/0: failed (3 of 3 runs over)\nrehearsal: 3 of 3 runs over", b.String(), "only the failed run keeps a line")
 
 	b.Reset()
-	l = &progressLine{text: &b, screen: &b}
+	l = progressLine{&terminal.StatusLine{Text: &b, Device: &b}, false}
 	l.show(campaign.RehearsalProgress{Over: 1, Of: 3, Left: 41 * time.Second})
 	require.Empty(t, b.String(), "a file gets no line that moves")
 	l.show(campaign.RehearsalProgress{Over: 3, Of: 3, Ended: ended})

@@ -57,7 +57,7 @@ func (f stageFlags) stager(a *app, site stage.Site) (*stage.Stager, error) {
 		Site: site, Environ: a.environ, LookPath: exec.LookPath, Now: a.now, Log: a.logf, Where: where, Timeout: f.Timeout,
 		ImageSize: int64(f.ImageSize * 1e9), Host: host, Job: a.env("SLURM_JOB_ID"),
 	}
-	if screen := below(a.stderr); isTerminal(screen) {
+	if screen := terminal.Below(a.stderr); isTerminal(screen) {
 		s.Progress = func(item stage.Item, bytes int64) {
 			fmt.Fprintf(screen, "\r%s: %.2f GB ", printable.Line(item.Name), float64(bytes)/1e9)
 		}
@@ -81,27 +81,8 @@ func (f stageFlags) stage(ctx context.Context, a *app, site stage.Site, items []
 	if err != nil {
 		return err
 	}
-	outcomes := []stage.Outcome{}
-	var errs []error
-	for _, item := range items {
-		o, err := stage.Outcome{Item: item, State: "would stage", Detail: item.Skip}, error(nil)
-		if !f.DryRun {
-			o, err = s.Stage(ctx, item)
-		} else if item.Skip != "" {
-			o.State = stage.Skipped
-		} else if _, err := os.Stat(item.Path); err == nil {
-			o.State = stage.Present
-		}
-		if err != nil {
-			o.State = "failed"
-			errs = append(errs, err)
-		}
-		outcomes = append(outcomes, o)
-		if errors.Is(err, context.Canceled) {
-			break
-		}
-	}
-	return errors.Join(a.printOutcomes(outcomes), fail(exitInternal, errors.Join(errs...)))
+	outcomes, err := s.StageAll(ctx, items, f.DryRun)
+	return errors.Join(a.printOutcomes(outcomes), fail(exitInternal, err))
 }
 
 func (a *app) printOutcomes(outcomes []stage.Outcome) error {
@@ -199,17 +180,10 @@ func (c imageListCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for i, e := range entries {
-		if !c.Verify || e.State != stage.Good {
-			continue
-		}
-		if _, err := stage.Verify(stage.Item{Kind: stage.Image, Path: e.Path}); err != nil {
-			entries[i].State = stage.Differs
-			errs = append(errs, err)
-		}
+	if c.Verify {
+		err = stage.VerifyAll(entries)
 	}
-	return errors.Join(a.printEntries("image-list", entries), fail(exitInvalid, errors.Join(errs...)))
+	return errors.Join(a.printEntries("image-list", entries), fail(exitInvalid, err))
 }
 
 type imagePruneCmd struct {

@@ -130,10 +130,10 @@ func (v *view) draw(all []progress.Progress) {
 		v.drawn++
 	}
 	b.WriteString(wipeBelow)
-	_, _ = io.WriteString(below(v.stdout), b.String()) // it moves the cursor
+	_, _ = io.WriteString(terminal.Below(v.stdout), b.String()) // it moves the cursor
 }
 
 // paint colours a line by its run's state.
 func (v *view) paint(p progress.Progress, line string) string {
-	return terminal.Screen{Colour: v.colours}.Paint(stateTone(run.State{State: p.Phase}), line)
+	return terminal.Screen{Colour: v.colours}.Paint(summary.StateTone(run.State{State: p.Phase}), line)
 }

@@ -57,7 +57,7 @@ func (c whyCmd) Run(ctx context.Context, a *app) error {
 		tell(a.tellLogs(files...))
 	}
 	if a.answers(&document.Why{Head: document.NewHead("why"), Stories: stories}); !a.json() {
-		if err := a.printStories(stories); err != nil {
+		if err := a.printStories(story.Fold(stories)); err != nil {
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ func (a *app) tellLogs(paths ...string) ([]story.Story, error) {
 // of the valid runs only their number.
 func (a *app) printStories(stories []story.Story) error {
 	screen := a.screenOf(a.stdout)
-	out := onScreen(a.stdout, screen)
+	out := screen.Writer(a.stdout)
 	shown, valid := 0, 0
 	for _, s := range stories {
 		if s.Well() && len(stories) > 1 {

@@ -28,14 +28,14 @@ type Client struct {
 	Now        func() time.Time
 	Uptime     func() string // of this machine, see run.Uptime
 	Events     Events
-	// EndStuck lets Follow end with a StuckError once no job goes on without somebody's doing,
-	// because nobody reads its warnings.
+	// EndStuck lets Follow return a StuckError once every open job is stuck, for callers
+	// whose warnings nobody reads.
 	EndStuck bool
 
 	unkept bool // it was said that states cannot be written
 }
 
-// Events hears what a caller may want to tell the user while something goes on.
+// Events receives what happens during a call, so that the caller can tell the user.
 type Events interface {
 	Say(l Level, text string)
 	Submitted(o run.Outcome) // a unit has its job
@@ -118,7 +118,7 @@ func (c *Client) lookup(name string) (string, bool) {
 // relative is a path as messages have it.
 func (c *Client) relative(path string) string { return Relative(c.WorkDir, path) }
 
-// Relative is a path relative to a folder, unless it lies far from it.
+// Relative is a path relative to a folder, unless the path lies far from the folder.
 func Relative(dir, path string) string {
 	if rel, err := filepath.Rel(dir, path); err == nil && !strings.HasPrefix(rel, "../../..") {
 		return rel

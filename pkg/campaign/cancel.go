@@ -12,17 +12,17 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// Cancelled is what became of jobs that were cancelled.
+// Cancelled is the outcome of a cancellation.
 type Cancelled struct {
 	Jobs   map[string]run.Submission // by run
 	States map[string]run.State
 	Open   int // jobs that are not gone
 }
 
-// CancelLimit is how long a cancelled job may need to be gone.
+// CancelLimit is how long a cancelled job may take to end.
 const CancelLimit = 90 * time.Second
 
-// Cancel ends the jobs of runs, and waits until they are gone, at most CancelLimit.
+// Cancel ends the jobs of runs, and waits until they have ended, at most CancelLimit.
 func (c *Client) Cancel(ctx context.Context, dirs []string) (out Cancelled, err error) {
 	s := c.Schedulers()
 	out.Jobs = c.Jobs(ctx, dirs)
@@ -53,8 +53,8 @@ func (c *Client) Cancel(ctx context.Context, dirs []string) (out Cancelled, err 
 	}
 }
 
-// BeingSubmitted is an error if another command submits some of the runs at this moment:
-// their jobs could not be cancelled yet.
+// BeingSubmitted returns an error if another command is submitting some of the runs: their
+// jobs cannot be cancelled yet.
 func (c *Client) BeingSubmitted(dirs []string, subs map[string]run.Submission) error {
 	var errs []error
 	now := c.JobsOnRecord(dirs)

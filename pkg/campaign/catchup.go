@@ -21,11 +21,11 @@ type Open struct {
 	Stuck *StuckError // it does not start without somebody's doing
 }
 
-// CatchUp collects the runs of a night that were not, and says which of its jobs is not
-// over: one that is stuck, if there is one. A job that nobody knows counts as running
-// until unknownLimit.
+// CatchUp collects the runs of a night that were not collected, and returns one of its
+// jobs that is not over, preferably a stuck one. A job that Slurm does not know counts as
+// running until unknownLimit.
 func (c *Client) CatchUp(ctx context.Context, dirs []string) (open Open, err error) {
-	dirs = slices.DeleteFunc(slices.Clone(dirs), Settled)
+	dirs = slices.DeleteFunc(slices.Clone(dirs), HasFinalRecord)
 	if len(dirs) == 0 {
 		return Open{}, nil
 	}
@@ -55,8 +55,8 @@ func (c *Client) CatchUp(ctx context.Context, dirs []string) (open Open, err err
 	return open, nil
 }
 
-// Settled reports whether a run is over and its record says what became of it.
-func Settled(dir string) bool {
+// HasFinalRecord reports whether a run is over and its record says what became of it.
+func HasFinalRecord(dir string) bool {
 	var st run.State
 	if run.ReadJSON(filepath.Join(dir, run.StateFile), &st) != nil || !st.Final() {
 		return false

@@ -16,8 +16,8 @@ import (
 const unknownLimit = run.LostAfter
 
 // Follow waits until the jobs of runs are over, or unknown for long, and returns their
-// states. show, unless nil, sees the states meanwhile. Slurm gets one question each time,
-// and the pause between two grows while nothing changes.
+// states. show, unless nil, gets the states meanwhile. Each round is one query, and the
+// pause between two rounds grows while nothing changes.
 func (c *Client) Follow(ctx context.Context, dirs []string, subs map[string]run.Submission, show func(map[string]run.State)) (map[string]run.State, error) {
 	over, said, warned := map[string]bool{}, map[string]string{}, map[string]bool{}
 	known := c.Now() // when Slurm last knew one of the jobs
@@ -76,7 +76,8 @@ func jitter(d time.Duration) time.Duration {
 	return d - d/8 + rand.N(d/4)
 }
 
-// StuckError is a queued job that is held or never starts, so that waiting for it is in vain.
+// StuckError is a queued job that is held or can never start, so that waiting is
+// pointless.
 type StuckError struct{ text string }
 
 func (e *StuckError) Error() string { return e.text }

@@ -12,8 +12,8 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// obey leaves of a plan what is locked, and refuses it if anything is not as it was.
-func (c *Client) obey(f *lockfile.File, p *Planned, layers []fs.FS) error {
+// checkAgainstLock leaves of a plan what is locked, and refuses it if anything is not as it was.
+func (c *Client) checkAgainstLock(f *lockfile.File, p *Planned, layers []fs.FS) error {
 	if p.Simulated != f.Simulated {
 		c.note("the lock file has measured runs, which cannot be compared with a simulation")
 	} else {

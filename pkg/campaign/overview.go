@@ -13,7 +13,7 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// Overview is what a person wants to know of a scenario before he submits it.
+// Overview is what a person needs to know about a scenario before submitting it.
 type Overview struct {
 	Scenario string
 	Cost     Cost
@@ -40,7 +40,7 @@ type TestOverview struct {
 	first int      // the column of the first
 }
 
-// Overview tells what p consists of, and how long it may take.
+// Overview describes the parts of p and how long they may take.
 func (p *Planned) Overview() Overview {
 	o := Overview{Scenario: p.Name, Cost: p.Cost()}
 	before := earlierOf(p)

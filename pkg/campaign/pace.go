@@ -79,16 +79,41 @@ func (c *Client) checkKnobs(p *Planned) error {
 	for i := range p.Runs {
 		pl := p.Runs[i].Plan
 		roles := all
-		if slices.ContainsFunc(pl.Env, func(v plan.Var) bool { return v.Name == knobs.FaultsVar }) {
+		own := slices.ContainsFunc(pl.Env, func(v plan.Var) bool { return v.Name == knobs.FaultsVar })
+		if own {
 			roles = engines(pl)
 		}
 		slices.Sort(roles)
-		names, env := c.knobs(pl)
-		if err := knobs.CheckKnobs(names, env, slices.Compact(roles)); err != nil {
-			return as(Usage, fmt.Errorf("test %s: %w", pl.Test, err))
+		roles = slices.Compact(roles)
+		check := func(of *plan.Plan) error {
+			names, env := c.knobs(of)
+			return knobs.CheckKnobs(names, func(name string) string {
+				if value := env(name); value != "" || own || name != knobs.GPUsVar {
+					return value
+				}
+				return c.gpus(p)
+			}, roles)
 		}
+		err := check(pl)
+		if err == nil {
+			continue
+		}
+		if shell := check(&plan.Plan{}); shell == nil || shell.Error() != err.Error() {
+			err = fmt.Errorf("test %s: %w", pl.Test, err)
+		}
+		return as(Usage, err)
 	}
 	return nil
+}
+
+// gpus is how many GPUs some run of the scenario simulates, "" if none does.
+func (c *Client) gpus(p *Planned) string {
+	for i := range p.Runs {
+		if _, env := c.knobs(p.Runs[i].Plan); env(knobs.GPUsVar) != "" {
+			return env(knobs.GPUsVar)
+		}
+	}
+	return ""
 }
 
 // engines are the roles of a plan that are inference engines.

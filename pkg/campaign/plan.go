@@ -79,7 +79,7 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 	if err != nil {
 		return nil, err
 	}
-	if sys, err = f.shaped(sys); err != nil {
+	if sys, err = f.withGPUsPerNode(sys); err != nil {
 		return nil, err
 	}
 	o, err := c.options(f, sys)
@@ -137,7 +137,7 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 	}
 	if defs.Lock != nil {
 		p.Speed = defs.Lock.Speed
-		if err := c.obey(defs.Lock, p, layers(f.Templates)); err != nil {
+		if err := c.checkAgainstLock(defs.Lock, p, layers(f.Templates)); err != nil {
 			return nil, err
 		}
 	}

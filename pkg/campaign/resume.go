@@ -17,8 +17,8 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// Again says why a run is to be submitted again, "" if it is not. A failure is
-// the test's own answer, and asked for once more only if failed.
+// Again returns why a run is to be submitted again, "" if it is not. A failed run has its
+// result, so it is submitted again only if failed is set.
 func Again(sub run.Submission, st run.State, failed bool) (why string) {
 	switch {
 	case sub.Refused != "":
@@ -35,8 +35,8 @@ func Again(sub run.Submission, st run.State, failed bool) (why string) {
 	return ""
 }
 
-// RepeatedLoads says which loads of a run were measured well and are measured once more
-// with it, "" for none. Their records move to attempts/ with the rest of the run.
+// RepeatedLoads says which loads of a run have a good measurement and are measured again
+// with the run, "" for none. Their records move to attempts/ with the rest of the run.
 func RepeatedLoads(dir string) string {
 	p, err := run.ReadPlan(dir)
 	if err != nil || len(p.Loads) < 2 {
@@ -197,8 +197,7 @@ func (c *Client) SubmitRest(ctx context.Context, r *Rest, settle time.Duration) 
 	return slices.Concat(r.Alone, dirs), err
 }
 
-// FinishedWell reports whether the job of a run came to its good end, whatever
-// became of it afterwards.
+// FinishedWell reports whether the job of a run ended well, whatever happened afterwards.
 func FinishedWell(dir string, sub run.Submission) bool {
 	var end run.Sentinel
 	return run.ReadJSON(filepath.Join(dir, run.SentinelFile), &end) == nil && end.JobID == sub.JobID && end.Code == 0

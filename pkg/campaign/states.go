@@ -11,9 +11,9 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// States asks the schedulers about the jobs of run directories, with one query, and keeps
-// the answers in state.json. An end that is known for long is not asked about, unless the
-// job has begun again since.
+// States asks the schedulers for the jobs of run directories, with one query, and keeps
+// the answers in state.json. A job whose end has been known for long is not queried,
+// unless it has begun again since.
 func (c *Client) States(ctx context.Context, dirs []string, jobs map[string]run.Submission) (map[string]run.State, error) {
 	return c.states(ctx, c.Schedulers(), dirs, jobs)
 }
@@ -48,7 +48,7 @@ func (c *Client) states(ctx context.Context, s run.Scheduler, dirs []string, sub
 	errs := make([]error, len(dirs))
 	run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
 		if now[i].Final() && !goesOn[i] { // a job that was killed could not do it, nor the last look if a file was in the way
-			errs[i] = (&job.Job{Dir: dirs[i], Stdout: saying{c}, Now: c.Now}).Forget(false)
+			errs[i] = (&job.Job{Dir: dirs[i], Stdout: saying{c}, Now: c.Now}).ForgetSecrets(false)
 		}
 	})
 	if err := errors.Join(errs...); err != nil {
@@ -92,7 +92,7 @@ func (c *Client) kept(dirs []string, subs map[string]run.Submission) ([]run.Stat
 // was known before.
 func judged(st, old run.State, dir string, sub run.Submission) run.State {
 	st.Schema = "profllm.state/1"
-	st = sub.Settled(st, dir)
+	st = sub.RunState(st, dir)
 	switch {
 	case old.Final() && st.State == run.Unknown:
 		return old // a job that Slurm has forgotten stays what it was
@@ -108,7 +108,7 @@ func judged(st, old run.State, dir string, sub run.Submission) run.State {
 func (c *Client) show(ctx context.Context, s run.Shower, now, old []run.State) map[string]run.State {
 	var ids []string
 	for i, st := range now {
-		if st.Ask(old[i]) {
+		if st.NeedsController(old[i]) {
 			ids = append(ids, st.JobID)
 		}
 	}

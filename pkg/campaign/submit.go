@@ -70,8 +70,9 @@ func (c *Client) submitAll(ctx context.Context, root string, list []submission, 
 	return dirs, nil
 }
 
-// Jobs says which job carries each run, adopting those of interrupted
-// submissions. What cannot be found out is said, and the other runs go on.
+// Jobs returns which job carries each run, and adopts the jobs of interrupted submissions.
+// If the job of a run cannot be found out, Jobs notes that and continues with the other
+// runs.
 func (c *Client) Jobs(ctx context.Context, dirs []string) map[string]run.Submission {
 	var book run.Book
 	carriers, units := map[string]string{}, map[string]run.Submission{}
@@ -110,7 +111,7 @@ func (c *Client) Jobs(ctx context.Context, dirs []string) map[string]run.Submiss
 	return subs
 }
 
-// JobsOnRecord says which job carries each run, as it stands on disk.
+// JobsOnRecord returns which job carries each run, according to the files on disk.
 func (c *Client) JobsOnRecord(dirs []string) map[string]run.Submission {
 	var book run.Book
 	subs := map[string]run.Submission{}

@@ -44,8 +44,7 @@ func (c *Client) System(ctx context.Context, file string, simulate bool) (*confi
 	return sys, nil
 }
 
-// ParseSystem reads a system file, and puts its signatures to the checks of the
-// built-in ones.
+// ParseSystem reads a system file, and checks its signatures like the built-in ones.
 func ParseSystem(file string, data []byte) (*config.System, error) {
 	if t, err := source.Parse(file, data); err == nil {
 		if err := scenario.Mistaken(t, "system"); err != nil {
@@ -60,7 +59,7 @@ func ParseSystem(file string, data []byte) (*config.System, error) {
 	return sys, err
 }
 
-// AskSlurm makes a system of what Slurm says of itself.
+// AskSlurm makes a system from Slurm's configuration.
 func (c *Client) AskSlurm(ctx context.Context) (*config.System, error) {
 	sinfo, scontrol, err := c.Slurm().Describe(ctx)
 	if err != nil {
@@ -84,9 +83,9 @@ func (c *Client) SystemOf(ctx context.Context, d *definition.Files, file string,
 // gpusLine is where a system file says how many GPUs its nodes have.
 var gpusLine = regexp.MustCompile(`(?m)^[ \t]*gpus_per_node[ \t]*=.*$`)
 
-// shaped is the system with other nodes, as the options say. Its source says so too: it
+// withGPUsPerNode is the system with other nodes, as the options say. Its source says so too: it
 // is kept with the results.
-func (f Options) shaped(sys *config.System) (*config.System, error) {
+func (f Options) withGPUsPerNode(sys *config.System) (*config.System, error) {
 	if f.GPUsPerNode == 0 {
 		return sys, nil
 	}

@@ -27,7 +27,7 @@ func apart(e *evidence, phases []validity.Phase) bool {
 
 // addJobEnd adds how the job ended, and whether this load was over before.
 func addJobEnd(e *evidence, d *draft) {
-	d.facts.Apart, d.facts.Job = apart(e, d.facts.Phases), jobEnd(e.sentinel, e.state)
+	d.facts.OverBefore, d.facts.Job = apart(e, d.facts.Phases), jobEnd(e.sentinel, e.state)
 }
 
 // jobEnd is what the sentinel and a scheduler of this machine say of the job's end.

@@ -22,10 +22,8 @@ func planTable(p *plan.Plan, s terminal.Screen) string {
 		{Name: "ready at", Drop: 2}, {Name: "within", Drop: 1},
 	}}
 	port := func(name string) string {
-		for _, x := range p.Ports {
-			if x.Name == name {
-				return fmt.Sprintf("%d + %d x slot", x.Base, x.Step)
-			}
+		if x, ok := p.PortNamed(name); ok {
+			return x.String()
 		}
 		return ""
 	}
@@ -44,8 +42,12 @@ func planTable(p *plan.Plan, s terminal.Screen) string {
 	if p.Simulated {
 		simulated = ", SIMULATED engine"
 	}
-	return fmt.Sprintf("# %s: %s%s, launcher %s%s, run %s\n%s\n%s", runTitle(p), quantity.Count(p.Job.Nodes, "node"),
-		allocation(p), p.Launcher, simulated, p.RunID, t.Text(s), seriesLines(p))
+	slot := ""
+	if len(p.Ports) > 0 {
+		slot = fmt.Sprintf("slot: a number from 0 to %d that the job takes when it starts, so that its ports are free\n", plan.Slots-1)
+	}
+	return fmt.Sprintf("# %s: %s%s, launcher %s%s, run %s\n%s\n%s%s", runTitle(p), quantity.Count(p.Job.Nodes, "node"),
+		allocation(p), p.Launcher, simulated, p.RunID, t.Text(s), slot, seriesLines(p))
 }
 
 // runTitle is the test of a run, with its iteration or the points of its sweep.

@@ -32,10 +32,10 @@ func ParsePhases(args []string) ([]run.Phase, error) {
 	return list, nil
 }
 
-// ToldToEnd reports whether the job was told to end from outside, and so may be queued
+// EndedFromOutside reports whether the job was told to end from outside, and so may be queued
 // again: the script got TERM, or a step got a TERM that Stop did not send, since Slurm
 // signals the steps before the script. A server may exit with 0 after TERM.
-func ToldToEnd(code int, phases, roles []run.Phase, events []Event) bool {
+func EndedFromOutside(code int, phases, roles []run.Phase, events []Event) bool {
 	terminated := func(p run.Phase) bool { return p.Code == run.Terminated }
 	died := func(p run.Phase) bool {
 		return (p.Code == 0 || terminated(p)) && slices.ContainsFunc(events, func(e Event) bool { return e.Event == RoleDied && e.Role == p.Name })

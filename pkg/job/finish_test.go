@@ -33,7 +33,7 @@ func TestToldToEnd(t *testing.T) {
 		"a client failed":            {1, []run.Phase{{Name: "bench", Code: 1}}, []run.Phase{{Name: "serve", Code: 143}}, stopped, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.want, ToldToEnd(c.code, c.phases, c.roles, c.events))
+			require.Equal(t, c.want, EndedFromOutside(c.code, c.phases, c.roles, c.events))
 		})
 	}
 }

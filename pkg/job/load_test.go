@@ -209,7 +209,7 @@ func TestUntil(t *testing.T) {
 		require.EqualError(t, script.Wait(), "signal: terminated")
 		events, err := ReadEvents(j.Dir)
 		require.NoError(t, err)
-		require.True(t, WasEnded(events))
+		require.True(t, EndedWithOthers(events))
 		require.Contains(t, events[0].Text, dirs[1])
 	})
 	t.Run("a job has ended without a word", func(t *testing.T) {

@@ -33,8 +33,8 @@ func ParseSecrets(env, files []string) ([]plan.Secret, error) {
 	return list, nil
 }
 
-// Give returns the environment of a command, with its secrets.
-func (j *Job) Give(x Exec, environ []string) ([]string, error) {
+// EnvironWithSecrets returns the environment of a command, with its secrets.
+func (j *Job) EnvironWithSecrets(x Exec, environ []string) ([]string, error) {
 	if len(x.Command) == 0 {
 		return nil, errors.New("no command")
 	}
@@ -47,10 +47,10 @@ func (j *Job) Give(x Exec, environ []string) ([]string, error) {
 	return environ, errors.Join(errs...)
 }
 
-// Forget overwrites the run's secrets in the output of its processes, notes where they
+// ForgetSecrets overwrites the run's secrets in the output of its processes, notes where they
 // were found, and removes their files unless the job may be queued again.
-func (j *Job) Forget(stays bool) error {
-	found, err := run.Forget(j.Dir, stays)
+func (j *Job) ForgetSecrets(stays bool) error {
+	found, err := run.ForgetSecrets(j.Dir, stays)
 	errs := []error{err}
 	for _, m := range found {
 		text := "a secret was found here"

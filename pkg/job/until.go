@@ -68,9 +68,9 @@ func withoutSentinel(dirs []string) []string {
 	return left
 }
 
-// WasEnded reports whether the job ended because the runs that it accompanied
+// EndedWithOthers reports whether the job ended because the runs that it accompanied
 // were over.
-func WasEnded(events []Event) bool {
+func EndedWithOthers(events []Event) bool {
 	for _, e := range events {
 		if e.Event == UntilOver {
 			return true

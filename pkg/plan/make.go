@@ -225,7 +225,7 @@ func Make(in Input) (*Plan, error) {
 	c.Add(p.profile(in))
 	c.Add(p.customBash(in.Test.CustomBash))
 	c.Add(p.give(secrets))
-	p.written(in.Test.Pos)
+	p.noteSecretsInCommands(in.Test.Pos)
 	c.Add(p.check(in))
 	if c.Err() == nil {
 		c.Add(p.launch(in))
@@ -296,7 +296,7 @@ func (p *Plan) allocate(in Input) error {
 	t, sys := &in.Test, in.System
 	nodes, err := t.Nodes()
 	c.Add(err)
-	chosen, err := ResolveNodes(written(t), t.NodeLists, t.ExcludeNodes, sys, in.Inventory, in.Taken)
+	chosen, err := ResolveNodes(tableOf(t), t.NodeLists, t.ExcludeNodes, sys, in.Inventory, in.Taken)
 	c.Add(err)
 	if len(t.NodeLists) > 0 {
 		nodes = len(chosen.Hosts)
@@ -323,8 +323,8 @@ func (p *Plan) allocate(in Input) error {
 	return c.Err()
 }
 
-// written is the table of a test, for positions.
-func written(t *scenario.Test) *source.Table {
+// tableOf is the table of a test, for positions.
+func tableOf(t *scenario.Test) *source.Table {
 	if t.Table == nil {
 		return source.NewTable(t.Pos)
 	}

@@ -1,6 +1,9 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Slots is the number of port slots. A job takes one; every port of the job
 // moves with it, so that jobs on one node do not meet.
@@ -32,6 +35,23 @@ type Port struct {
 	Step  int    `json:"step"`
 	Count int    `json:"count"`
 	Role  string `json:"role"` // on whose nodes it must be free
+}
+
+// String is the first port number before the slot is known: 8300 + slot.
+func (p Port) String() string {
+	if p.Step == 1 {
+		return fmt.Sprintf("%d + slot", p.Base)
+	}
+	return fmt.Sprintf("%d + %d x slot", p.Base, p.Step)
+}
+
+// PortNamed returns the port of a name.
+func (p *Plan) PortNamed(name string) (Port, bool) {
+	i := slices.IndexFunc(p.Ports, func(x Port) bool { return x.Name == name })
+	if i < 0 {
+		return Port{}, false
+	}
+	return p.Ports[i], true
 }
 
 // At returns the first port number in a slot.

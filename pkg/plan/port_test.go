@@ -136,3 +136,8 @@ func TestUsableSlotsAreSafe(t *testing.T) {
 	require.Positive(t, usable)
 	require.Positive(t, refused)
 }
+
+func TestPortBeforeTheSlotIsKnown(t *testing.T) {
+	require.Equal(t, "8300 + slot", plan.Port{Base: 8300, Step: 1}.String())
+	require.Equal(t, "8400 + 4 x slot", plan.Port{Base: 8400, Step: 4}.String())
+}

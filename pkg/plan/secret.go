@@ -147,9 +147,9 @@ func (p *Plan) give(secrets []asked) error {
 	return c.Err()
 }
 
-// written notes the commands that hold what looks like a secret, and a prologue that
+// noteSecretsInCommands notes the commands that hold what looks like a secret, and a prologue that
 // names one.
-func (p *Plan) written(pos source.Pos) {
+func (p *Plan) noteSecretsInCommands(pos source.Pos) {
 	for _, x := range p.Secrets() {
 		if regexp.MustCompile(`\$\{?` + x.Name + `\b`).MatchString(p.Prologue) {
 			p.Notes = append(p.Notes, fmt.Sprintf("%s: the prologue uses $%s, which is not set there: only roles and clients get secrets; custom_bash runs where the secret is set", pos, x.Name))
@@ -178,4 +178,6 @@ func absolute(file, workDir string) string {
 var shellWord = regexp.MustCompile(`[A-Za-z_]\w*`)
 
 // namesSecret reports whether shell text names what holds a secret.
-func namesSecret(shell string) bool { return slices.ContainsFunc(shellWord.FindAllString(shell, -1), redact.Key) }
+func namesSecret(shell string) bool {
+	return slices.ContainsFunc(shellWord.FindAllString(shell, -1), redact.Key)
+}

@@ -12,11 +12,11 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// Sides are the folders of the two tests of a confirmation: what the second is held
-// against, and the second.
+// Sides are the folders of the two tests of a confirmation: the baseline, and the test
+// that is compared with it.
 var Sides = [2]string{"first", "second"}
 
-// Side is one of two tests that are held against each other.
+// Side is one of the two tests of a confirmation.
 type Side struct {
 	Scenario *scenario.Scenario // its hooks are the test's
 	System   *config.System
@@ -32,12 +32,11 @@ type Confirmation struct {
 	Jobs  bool // each run is a job of its own, instead of one allocation
 }
 
-// Confirm plans pairs of runs of two tests in the order ABBA: a pair is the
-// runs of one iteration, and each run starts its servers anew. They share one
-// allocation if they ask for the same nodes; else each is a job that waits for the one
-// before. Unless a scenario goes on after failures, nothing runs once one of the first
-// pair has failed. What a test says of repeats and of other tests is left out, with a
-// note.
+// Confirm plans pairs of runs of two tests in the order ABBA. A pair is the runs of one
+// iteration, and each run starts its own servers. The runs share one allocation if they
+// ask for the same nodes; otherwise, each run is a job that waits for the one before.
+// Unless the scenario continues after failures, nothing runs once a run of the first pair
+// has failed. Repeats and dependencies of the tests are left out, with a note.
 func Confirm(c Confirmation, o Options) (*Set, error) {
 	root := Execution(c.Name, o)
 	var complaints source.Complaints

@@ -41,11 +41,11 @@ type Options struct {
 
 	Inventory plan.Inventory // states of the nodes, for node groups; nil: nobody asked Slurm
 
-	// History is what the sweeps of tests gave so far, by test id.
+	// History is the results so far of the tests' sweeps, by test id.
 	History map[string][]sweep.Observed
 }
 
-// Set is what one submission of a scenario consists of.
+// Set is the content of one submission of a scenario.
 type Set struct {
 	Plans   []*plan.Plan
 	Batches []*plan.Batch // of plans that are not submitted by themselves
@@ -84,7 +84,7 @@ func Plans(s *scenario.Scenario, sys *config.System, o Options) (*Set, error) {
 		b.set.Plans = append(b.set.Plans, plans...)
 	}
 	if c.Err() == nil {
-		b.until()
+		b.setEndsWith()
 		c.Add(b.batches())
 	}
 	if c.Err() != nil {
@@ -156,7 +156,7 @@ func (b *builder) test(t scenario.Test) ([]*plan.Plan, error) {
 		in := b.input(t, path.Join(b.root, t.ID, fmt.Sprint(i)))
 		in.Iteration, in.After, in.Taken = i, after, before
 		if i > 0 {
-			in.After = []plan.After{{Type: b.over(), Dir: plans[i-1].Dir}}
+			in.After = []plan.After{{Type: b.dependencyType(), Dir: plans[i-1].Dir}}
 		}
 		p, err := b.run(t, in, phases(t))
 		if err != nil {
@@ -176,9 +176,9 @@ func dirs(plans []*plan.Plan) []string {
 	return list
 }
 
-// over is Slurm's word for "when that job is over": a failed run ends what waits
+// dependencyType is Slurm's word for "when that job is over": a failed run ends what waits
 // for it, unless the scenario says otherwise.
-func (b *builder) over() string {
+func (b *builder) dependencyType() string {
 	if b.scenario.GoOn {
 		return "afterany"
 	}
@@ -192,7 +192,7 @@ func (b *builder) waits(t scenario.Test) []plan.After {
 		switch d.Type {
 		case scenario.StartPostComp:
 			for _, dir := range b.last[d.ID] {
-				after = append(after, plan.After{Type: b.over(), Dir: dir})
+				after = append(after, plan.After{Type: b.dependencyType(), Dir: dir})
 			}
 		case scenario.StartPostInit:
 			for _, dir := range b.first[d.ID] {
@@ -203,9 +203,9 @@ func (b *builder) waits(t scenario.Test) []plan.After {
 	return after
 }
 
-// until says which runs end with others. That is no order, so it is known only
+// setEndsWith says which runs end with others. That is no order, so it is known only
 // when every test is planned: the runs of a sweep are those of its points.
-func (b *builder) until() {
+func (b *builder) setEndsWith() {
 	dirs := map[string][]string{}
 	for _, t := range b.scenario.Tests {
 		for _, d := range t.Dependencies {
@@ -266,8 +266,8 @@ func phases(t scenario.Test) []load {
 	return loads
 }
 
-// in is the directory of a load of the run in dir.
-func (l load) in(dir string) string {
+// dirBelow is the directory of a load of the run in dir.
+func (l load) dirBelow(dir string) string {
 	if l.dir != "" {
 		return l.dir
 	}
@@ -287,7 +287,7 @@ func repeated(t scenario.Test, in plan.Input, loads []load) []load {
 	}
 	var list []load
 	for _, l := range loads {
-		dir := l.in(in.Dir)
+		dir := l.dirBelow(in.Dir)
 		for i := range t.Repeat.Times {
 			again := l
 			again.dir = path.Join(dir, fmt.Sprintf("r%d", i+1))
@@ -307,7 +307,7 @@ func (b *builder) run(t scenario.Test, in plan.Input, loads []load) (*plan.Plan,
 	var c source.Complaints
 	loads = repeated(t, in, loads)
 	for _, l := range loads {
-		dir := l.in(in.Dir)
+		dir := l.dirBelow(in.Dir)
 		id := in.RunID
 		if dir != in.Dir {
 			id = runID(in.Created, dir)

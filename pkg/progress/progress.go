@@ -160,7 +160,7 @@ func (p Progress) Line(now time.Time) string {
 	case p.Since.IsZero() || p.Job == "":
 		parts = append(parts, p.State)
 	case p.Final:
-		parts = append(parts, p.State+" at "+p.Since.Local().Format("15:04:05"))
+		parts = append(parts, p.State+" at "+p.Since.In(now.Location()).Format("15:04:05"))
 	default:
 		parts = append(parts, p.State+" for "+max(0, now.Sub(p.Since)).Truncate(time.Second).String())
 	}

@@ -51,7 +51,8 @@ func Script(p *plan.Plan, layers ...fs.FS) ([]byte, error) {
 	}
 	v := view{Plan: p, Directives: directives, Digest: digest, Nodes: p.Job.Nodes, Env: slices.Concat(p.ModelCacheEnv(), p.Env), SrunArgs: p.Job.SrunArgs, Until: p.Job.Until}
 	for i := range p.Roles {
-		v.Roles = append(v.Roles, roleView{Role: &p.Roles[i], Step: &p.Roles[i].Step})
+		port, _ := p.PortNamed(p.Roles[i].Health.Port)
+		v.Roles = append(v.Roles, roleView{Role: &p.Roles[i], Step: &p.Roles[i].Step, port: port})
 	}
 	for i := range p.Loads {
 		v.Loads = append(v.Loads, loadOf(p, &p.Loads[i]))
@@ -100,6 +101,7 @@ type view struct {
 type roleView struct {
 	*plan.Role
 	Step *plan.Step
+	port plan.Port // of its readiness path
 }
 
 // Checked reports whether a client's log must hold a certain line.
@@ -144,7 +146,7 @@ func (r roleView) Summary() string {
 	if len(r.GPUs) > 0 {
 		s += ", GPUs " + plan.FormatGPUs(r.GPUs)
 	}
-	return s + fmt.Sprintf(", ready at :%s%s", r.Health.Port, oneLine(r.Health.Path))
+	return s + fmt.Sprintf(", ready when %s answers on port %s of the job", oneLine(r.Health.Path), r.port)
 }
 
 // funcs are the functions of a template.

@@ -18,7 +18,7 @@ type GPUSamples struct {
 // GPUUse is one GPU in that window. What its driver does not say is absent.
 type GPUUse struct {
 	Node    string `json:"node"`
-	Index   int    `json:"index" jsonschema:"in the order of the PCI bus"`
+	Index   int    `json:"index" jsonschema:"index in the order of the PCI bus"`
 	UUID    string `json:"uuid,omitempty"`
 	Role    string `json:"role,omitempty" jsonschema:"role that was given this GPU; absent if none"`
 	Replica int    `json:"replica,omitempty" jsonschema:"0 for the first"`

@@ -61,7 +61,7 @@ type Counts struct {
 	TotalInputTokens    *int64   `json:"total_input_tokens,omitempty" jsonschema:"input tokens of completed requests"`
 	TotalOutputTokens   *int64   `json:"total_output_tokens,omitempty" jsonschema:"output tokens of completed requests"`
 	UsageOutputTokens   *int64   `json:"usage_output_tokens,omitempty" jsonschema:"output tokens by the server's usage, if total_output_tokens is by the client's tokenizer"`
-	TotalInputSequences *int64   `json:"total_input_sequences,omitempty" jsonschema:"pooling only"`
+	TotalInputSequences *int64   `json:"total_input_sequences,omitempty" jsonschema:"for pooling models only"`
 	MaxConcurrency      *int     `json:"max_concurrency,omitempty" jsonschema:"cap that the client was given"`
 	RequestRate         *Rate    `json:"request_rate,omitempty" jsonschema:"rate that the client was given, 1/s"`
 	GPUs                *int     `json:"gpus,omitempty" jsonschema:"GPUs that served, over all nodes"`
@@ -86,7 +86,7 @@ type Rates struct {
 
 // Peaks are the client's one-second peaks.
 type Peaks struct {
-	MaxOutputTokensPerS   *float64 `json:"max_output_tokens_per_s,omitempty" jsonschema:"chunks, not tokens, in the busiest second"`
+	MaxOutputTokensPerS   *float64 `json:"max_output_tokens_per_s,omitempty" jsonschema:"chunks (not tokens) in the busiest second"`
 	MaxConcurrentRequests *float64 `json:"max_concurrent_requests,omitempty"`
 	// MeanConcurrentRequests is measured; MaxConcurrency is what was asked for.
 	MeanConcurrentRequests *float64 `json:"mean_concurrent_requests,omitempty" jsonschema:"requests in flight, mean over the window"`

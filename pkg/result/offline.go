@@ -4,9 +4,9 @@ package result
 // `throughput` and `startup`. It is never mixed with the numbers of a load client:
 // a batch is no request, and nothing of it was streamed.
 type Offline struct {
-	Batch      *BatchLatency      `json:"batch,omitempty" jsonschema:"vllm bench latency"`
-	Throughput *OfflineThroughput `json:"throughput,omitempty" jsonschema:"vllm bench throughput"`
-	Startup    *Startup           `json:"startup,omitempty" jsonschema:"vllm bench startup"`
+	Batch      *BatchLatency      `json:"batch,omitempty" jsonschema:"numbers of vllm bench latency"`
+	Throughput *OfflineThroughput `json:"throughput,omitempty" jsonschema:"numbers of vllm bench throughput"`
+	Startup    *Startup           `json:"startup,omitempty" jsonschema:"numbers of vllm bench startup"`
 }
 
 // BatchLatency is the time from a batch of prompts to its last token.
@@ -18,7 +18,7 @@ type BatchLatency struct {
 type OfflineThroughput struct {
 	Duration             *float64 `json:"duration_s,omitempty"`
 	Requests             *int64   `json:"requests,omitempty"`
-	TotalTokens          *int64   `json:"total_tokens,omitempty" jsonschema:"input and output"`
+	TotalTokens          *int64   `json:"total_tokens,omitempty" jsonschema:"input and output tokens"`
 	InputTokens          *int64   `json:"total_input_tokens,omitempty"`
 	OutputTokens         *int64   `json:"total_output_tokens,omitempty"`
 	RequestThroughput    *float64 `json:"request_throughput,omitempty" jsonschema:"1/s"`
@@ -43,7 +43,7 @@ type Timing struct {
 	Mean        *float64           `json:"mean_s,omitempty"`
 	Std         *float64           `json:"std_s,omitempty" jsonschema:"standard deviation of the population"`
 	Percentiles map[string]float64 `json:"percentiles_s,omitempty" jsonschema:"by rank in percent, such as 99; interpolated linearly"`
-	Values      []float64          `json:"values_s,omitempty" jsonschema:"every iteration, in order"`
+	Values      []float64          `json:"values_s,omitempty" jsonschema:"value of every iteration, in order"`
 }
 
 // Timings lists what was timed, by key of the record, in a fixed order.

@@ -103,9 +103,9 @@ type Benchmark struct {
 
 // Accuracy is the outcome of an evaluation.
 type Accuracy struct {
-	Task        string   `json:"task" jsonschema:"such as gsm8k"`
+	Task        string   `json:"task" jsonschema:"task, such as gsm8k"`
 	Program     string   `json:"program,omitempty" jsonschema:"program that evaluated, such as lm-eval; absent for the GSM8K scripts of vLLM and SGLang"`
-	Metric      string   `json:"metric,omitempty" jsonschema:"such as exact_match, if the evaluation has several"`
+	Metric      string   `json:"metric,omitempty" jsonschema:"metric, such as exact_match, if the evaluation has several"`
 	Filter      string   `json:"filter,omitempty" jsonschema:"how the answer was found in the text, such as strict-match"`
 	Value       float64  `json:"value" jsonschema:"share of right answers, 0 to 1"`
 	Stderr      *float64 `json:"stderr,omitempty" jsonschema:"standard error of the value"`
@@ -154,19 +154,19 @@ type NodeHardware struct {
 // Hardware describes the nodes of a run; one value where all are alike.
 type Hardware struct {
 	GPU            string   `json:"gpu,omitempty"`
-	GPUs           *int     `json:"gpus,omitempty" jsonschema:"per node"`
+	GPUs           *int     `json:"gpus,omitempty" jsonschema:"number of GPUs per node"`
 	GPUMemoryGB    *float64 `json:"gpu_memory_gb,omitempty"`
 	Driver         string   `json:"driver,omitempty"`
 	GPUReader      string   `json:"gpu_reader,omitempty" jsonschema:"program that read the GPUs: nvml and its version, which has the energy counter, or nvidia-smi, which has none"`
 	CUDA           string   `json:"cuda,omitempty" jsonschema:"newest CUDA version that the driver supports"`
 	GPUPowerLimitW *float64 `json:"gpu_power_limit_w,omitempty"`
 	GPUMaxClockMHz *float64 `json:"gpu_max_clock_mhz,omitempty" jsonschema:"highest clock of the SMs"`
-	GPUPersistence string   `json:"gpu_persistence,omitempty" jsonschema:"the driver's word, such as Enabled"`
-	GPUMIG         string   `json:"gpu_mig,omitempty" jsonschema:"the driver's word, such as Disabled"`
+	GPUPersistence string   `json:"gpu_persistence,omitempty" jsonschema:"the driver's value, such as Enabled"`
+	GPUMIG         string   `json:"gpu_mig,omitempty" jsonschema:"the driver's value, such as Disabled"`
 	CPU            string   `json:"cpu,omitempty"`
-	CPUs           *int     `json:"cpus,omitempty" jsonschema:"per node"`
-	NUMANodes      *int     `json:"numa_nodes,omitempty" jsonschema:"per node"`
-	MemoryGB       *float64 `json:"memory_gb,omitempty" jsonschema:"per node"`
+	CPUs           *int     `json:"cpus,omitempty" jsonschema:"number of logical CPUs per node"`
+	NUMANodes      *int     `json:"numa_nodes,omitempty" jsonschema:"number of NUMA nodes per node"`
+	MemoryGB       *float64 `json:"memory_gb,omitempty" jsonschema:"memory per node"`
 	Kernel         string   `json:"kernel,omitempty"`
 	OS             string   `json:"os,omitempty"`
 }
@@ -181,7 +181,7 @@ type Profiling struct {
 
 // Placement says what ran where.
 type Placement struct {
-	Nodes []string     `json:"nodes" jsonschema:"in allocation order"`
+	Nodes []string     `json:"nodes" jsonschema:"nodes in allocation order"`
 	Roles []PlacedRole `json:"roles"`
 }
 
@@ -201,7 +201,7 @@ type PlacedRole struct {
 	Slice       Slice          `json:"slice"`
 	Hosts       []string       `json:"hosts" jsonschema:"one per node of the slice"`
 	GPUsPerNode int            `json:"gpus_per_node"`
-	Ports       map[string]int `json:"ports,omitempty" jsonschema:"by purpose, such as http"`
+	Ports       map[string]int `json:"ports,omitempty" jsonschema:"ports by purpose, such as http"`
 }
 
 // Slice is a run of neighbouring nodes of the allocation.
@@ -215,8 +215,8 @@ type Slurm struct {
 	JobID     string     `json:"job_id"`
 	Partition string     `json:"partition,omitempty"`
 	Account   string     `json:"account,omitempty"`
-	State     string     `json:"state" jsonschema:"Slurm's word, such as COMPLETED"`
-	ExitCode  string     `json:"exit_code,omitempty" jsonschema:"code:signal"`
+	State     string     `json:"state" jsonschema:"Slurm's state, such as COMPLETED"`
+	ExitCode  string     `json:"exit_code,omitempty" jsonschema:"exit code and signal, as CODE:SIGNAL"`
 	NodeList  string     `json:"nodelist,omitempty"`
 	Start     *time.Time `json:"start,omitempty"`
 	End       *time.Time `json:"end,omitempty"`
@@ -310,9 +310,9 @@ type Repeats struct {
 // Series is what became of repeats that go on until their numbers are precise.
 type Series struct {
 	Percent          float64  `json:"precision_percent" jsonschema:"largest half-width of each median's 95 % interval, in percent of the median"`
-	Metrics          []string `json:"metrics" jsonschema:"keys of results"`
-	Done             int      `json:"done" jsonschema:"repeats that ran"`
-	Stopped          string   `json:"stopped,omitempty" jsonschema:"precise, max, time or hopeless; absent if the job ended first"`
+	Metrics          []string `json:"metrics" jsonschema:"metrics, by their keys in results"`
+	Done             int      `json:"done" jsonschema:"number of repeats that ran"`
+	Stopped          string   `json:"stopped,omitempty" jsonschema:"why the series stopped: precise, max, time or hopeless; absent if the job ended first"`
 	Why              string   `json:"why,omitempty"`
 	SavedRepeats     int      `json:"saved_repeats"`
 	SavedNodeMinutes float64  `json:"saved_node_minutes" jsonschema:"node-minutes saved by stopping early, estimated from the repeats that ran"`

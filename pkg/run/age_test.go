@@ -108,7 +108,7 @@ func TestAskAndKeep(t *testing.T) {
 	ask := func(now, before float64) bool {
 		st := at(now, run.Unknown, run.Forgotten)
 		st.Since = since
-		return st.Ask(at(before, run.Unknown, run.Forgotten))
+		return st.NeedsController(at(before, run.Unknown, run.Forgotten))
 	}
 	require.False(t, ask(9, 8))
 	require.True(t, ask(10, 9))
@@ -116,7 +116,7 @@ func TestAskAndKeep(t *testing.T) {
 	require.True(t, ask(21, 11), "and again")
 	running := at(60, run.Running, "")
 	running.Since = since
-	require.False(t, running.Ask(at(1, run.Running, "")))
+	require.False(t, running.NeedsController(at(1, run.Running, "")))
 
 	ended := at(0, run.Succeeded, "")
 	require.False(t, ended.Kept(at(59, "", "").At))

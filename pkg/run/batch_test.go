@@ -174,7 +174,7 @@ func TestSettledSequence(t *testing.T) {
 		if c.over {
 			require.NoError(t, run.WriteJSON(filepath.Join(dir, run.SentinelFile), run.Sentinel{JobID: "60", Code: c.code}))
 		}
-		st := run.State{JobID: "60", State: c.job}.Settled(dir, plan.Sequence)
+		st := run.State{JobID: "60", State: c.job}.WithSentinel(dir, plan.Sequence)
 		require.Equal(t, c.want, st.State, name)
 		require.Equal(t, c.note, st.Note, name)
 	}

@@ -59,7 +59,7 @@ func TestBlocked(t *testing.T) {
 		}
 		require.Equal(t, want, run.Blocked(at(name), "60", nil), name)
 		for _, job := range []string{run.Running, run.Failed} {
-			st := run.State{JobID: "60", State: job}.Settled(at(name), plan.Sequence)
+			st := run.State{JobID: "60", State: job}.WithSentinel(at(name), plan.Sequence)
 			require.Equal(t, want != "", st.Reason == want && st.State == run.Cancelled && st.Note == run.NeverRan, fmt.Sprint(name, job, st))
 		}
 	}

@@ -41,10 +41,10 @@ func FuzzRunDirectory(f *testing.F) {
 		now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 		for _, kind := range []string{"", plan.Array, plan.Sequence} {
 			for _, word := range []string{run.Queued, run.Running, run.Succeeded, run.Failed, run.Cancelled, run.Unknown, run.Timeout} {
-				st := run.State{JobID: sub.JobID, State: word, Note: old.Note, At: now}.Settled(dir, kind).Follows(old)
+				st := run.State{JobID: sub.JobID, State: word, Note: old.Note, At: now}.WithSentinel(dir, kind).Follows(old)
 				require.False(t, st.State == run.Succeeded && !good, "%s %s: %+v", kind, word, st)
 				st.News(old)
-				st.Ask(old)
+				st.NeedsController(old)
 				st.Kept(now)
 				st.Outdated(dir)
 			}

@@ -331,7 +331,7 @@ func TestEightAtOnce(t *testing.T) {
 	s.Put(j)
 	for _, said := range s.watched(times(8, []string{"slurm", "resume", "--settle", "50ms", s.root()})...) {
 		if !strings.HasPrefix(said, "0 ") {
-			require.Regexp(t, `(?s)^4 .*another command .*submits this run`, said)
+			require.Regexp(t, `(?s)^4 .*another command .*is submitting this run`, said)
 		}
 	}
 	twice(s)

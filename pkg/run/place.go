@@ -10,6 +10,9 @@ import (
 // HasPlan reports whether a directory holds a plan.
 func HasPlan(dir string) bool { return found(filepath.Join(dir, PlanFile)) }
 
+// HasIntent reports whether a directory was submitted or is about to be.
+func HasIntent(dir string) bool { return found(filepath.Join(dir, IntentFile)) }
+
 // Above is the run directory that a path lies in, as its logs or one of its loads do; else the path itself.
 func Above(path string) string {
 	const levels = 2
@@ -56,4 +59,19 @@ func PointTexts(dirs []string) map[string]string {
 func found(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+// Scenarios are the directories of scenarios in a folder of results, by name.
+func Scenarios(folder string) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var roots []string
+	for _, e := range entries {
+		if root := filepath.Join(folder, e.Name()); found(filepath.Join(root, ScenarioFile)) {
+			roots = append(roots, root)
+		}
+	}
+	return roots, nil
 }

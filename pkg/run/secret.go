@@ -282,12 +282,12 @@ func mask(dir string, p *plan.Plan) ([]Masked, error) {
 // still stand in its output.
 func KeepsSecrets(dir string) bool { return exists(filepath.Join(dir, SecretDir)) }
 
-// Forget overwrites the secrets in the output of a run whose processes are over, and
+// ForgetSecrets overwrites the secrets in the output of a run whose processes are over, and
 // removes their files, also for its hooks. A second call finds nothing to do. The files
 // stay if the output could not be searched, or if the run may continue (stays), because
 // Slurm queues a job again that it had to end. A hook keeps its files; its run removes
 // them.
-func Forget(dir string, stays bool) ([]Masked, error) {
+func ForgetSecrets(dir string, stays bool) ([]Masked, error) {
 	if !KeepsSecrets(dir) {
 		return nil, nil
 	}

@@ -177,13 +177,13 @@ func TestForget(t *testing.T) {
 		for name, text := range written {
 			write(name, text)
 		}
-		hook, err := run.Forget(filepath.Join(s.dir, "pre_test/h"), false)
+		hook, err := run.ForgetSecrets(filepath.Join(s.dir, "pre_test/h"), false)
 		require.NoError(t, err)
 		if kept {
 			require.Equal(t, []run.Masked{{File: "logs/h.log", Line: 1, Count: 2}}, hook)
 			require.FileExists(t, filepath.Join(s.dir, "pre_test/h/secrets/OTHER"), "its run forgets it")
 		}
-		found, err := run.Forget(s.dir, stays)
+		found, err := run.ForgetSecrets(s.dir, stays)
 		require.NoError(t, err)
 		if !kept {
 			require.Empty(t, found)
@@ -218,11 +218,11 @@ func TestForgetIsNotHalfDone(t *testing.T) {
 	log := filepath.Join(s.dir, "logs/a.log")
 	require.NoError(t, os.WriteFile(log, append(make([]byte, 2<<20), "canary-of-a-token"...), 0o644))
 	withLimitedFiles(t, func() { // of 1 MiB
-		_, err := run.Forget(s.dir, false)
+		_, err := run.ForgetSecrets(s.dir, false)
 		require.ErrorIs(t, err, syscall.EFBIG)
 		require.FileExists(t, filepath.Join(s.dir, "secrets/TOKEN"))
 	})
-	_, err := run.Forget(s.dir, false)
+	_, err := run.ForgetSecrets(s.dir, false)
 	if os.Getenv(limitedVar) == "" {
 		require.NoError(t, err)
 		require.False(t, run.KeepsSecrets(s.dir))
@@ -237,11 +237,11 @@ func TestForgetReadsEverySecret(t *testing.T) {
 	kept := filepath.Join(s.dir, "secrets/TOKEN")
 	require.NoError(t, os.Remove(kept))
 	require.NoError(t, os.Mkdir(kept, 0o700))
-	_, err := run.Forget(s.dir, false)
+	_, err := run.ForgetSecrets(s.dir, false)
 	require.ErrorIs(t, err, regular.ErrKind)
 	require.DirExists(t, kept)
 	require.NoError(t, os.Remove(kept)) // as a command that was overtaken may leave it
-	_, err = run.Forget(s.dir, false)
+	_, err = run.ForgetSecrets(s.dir, false)
 	require.NoError(t, err)
 	require.False(t, run.KeepsSecrets(s.dir))
 }
@@ -252,7 +252,7 @@ func TestForgetOfATestNamedLikeHooks(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, run.SecretDir), 0o700))
 	_, hook := run.HookOf(dir)
 	require.False(t, hook)
-	_, err := run.Forget(dir, false)
+	_, err := run.ForgetSecrets(dir, false)
 	require.NoError(t, err)
 	require.False(t, run.KeepsSecrets(dir))
 	parent, hook := run.HookOf(filepath.Join(dir, run.PreTestDir, "h"))

@@ -108,11 +108,11 @@ const (
 	Killed      = "killed"    // of a local job: the process that watched over it is gone, and said nothing
 )
 
-// Settled is what the scheduler's answer about a submission's job means for the run in
+// RunState is what the scheduler's answer about a submission's job means for the run in
 // dir. A controller that lost its last seconds gives the forgotten ids to other jobs. So
 // if the job's name does not contain the run id, the id now belongs to another job, and
 // the run's own job is gone.
-func (s Submission) Settled(st State, dir string) State {
+func (s Submission) RunState(st State, dir string) State {
 	if st.Name != "" && !strings.Contains(st.Name, s.RunID) {
 		st = State{
 			Schema: st.Schema, JobID: st.JobID, State: Unknown, Note: Forgotten, Source: st.Source, At: st.At,
@@ -120,7 +120,7 @@ func (s Submission) Settled(st State, dir string) State {
 		}
 	}
 	st.Name = ""
-	return st.Settled(dir, s.Kind)
+	return st.WithSentinel(dir, s.Kind)
 }
 
 // LocalPrefix begins the id of a job without a scheduler: a rehearsal's job on one
@@ -130,10 +130,10 @@ const LocalPrefix = "local-"
 // LocalNumber is the variable that gives such a job its number among the running ones.
 const LocalNumber = "PROFLLM_LOCAL_NUMBER"
 
-// Settled corrects a job's state by the run directory: a COMPLETED job without a sentinel
+// WithSentinel corrects a job's state by the run directory: a COMPLETED job without a sentinel
 // has failed, and a job that Slurm has forgotten ended as the sentinel says. In a
 // sequence, each run has a state of its own.
-func (st State) Settled(dir, kind string) State {
+func (st State) WithSentinel(dir, kind string) State {
 	var sentinel Sentinel
 	have := ReadJSON(filepath.Join(dir, SentinelFile), &sentinel) == nil && sentinel.JobID == st.JobID
 	if kind == plan.Sequence && st.State != Queued && st.State != "" {

@@ -53,12 +53,12 @@ func (s *Submitter) Again(ctx context.Context, dir, over string) Outcome {
 func (s *Submitter) submitUnit(ctx context.Context, dir, over string) Outcome {
 	o := Outcome{Dir: dir}
 	if o.Unit, o.Err = ReadUnit(dir); o.Err == nil {
-		o.Submission, o.Err = s.complete(ctx, o.Unit, over)
+		o.Submission, o.Err = s.adoptOrSubmit(ctx, o.Unit, over)
 	}
 	return o
 }
 
-func (s *Submitter) complete(ctx context.Context, u *Unit, over string) (done Submission, err error) {
+func (s *Submitter) adoptOrSubmit(ctx context.Context, u *Unit, over string) (done Submission, err error) {
 	// The intents come first: whoever replaces submit.json below has made another.
 	intents, err := intentsOf(u.Dir)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Submitter) complete(ctx context.Context, u *Unit, over string) (done Su
 		if known && done.JobID != "" {
 			old = append(old, done.JobID)
 		}
-		id, found, err := s.look(ctx, u, intents[0].Time, old)
+		id, found, err := s.findJobOf(ctx, u, intents[0].Time, old)
 		if err != nil {
 			return Submission{}, fmt.Errorf("look for the job of %s: %w", u.Dir, err)
 		}
@@ -168,7 +168,7 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 		if oldErr != nil {
 			return sub, errors.Join(fmt.Errorf("submit %s: %w", u.Dir, err), oldErr)
 		}
-		id, found, lookErr := s.look(ctx, u, intent.Time, old)
+		id, found, lookErr := s.findJobOf(ctx, u, intent.Time, old)
 		if lookErr != nil || !found {
 			return sub, errors.Join(fmt.Errorf("submit %s: %w", u.Dir, err), lookErr)
 		}
@@ -227,11 +227,11 @@ func (u *Unit) clear() error {
 	return nil
 }
 
-// look searches for the job of an interrupted submission: first in the run
+// findJobOf searches for the job of an interrupted submission: first in the run
 // directories, where a job that started says so, then at the scheduler, twice
 // with a pause, since a request on its way becomes visible only later. Jobs that
 // are known to be older are none of it.
-func (s *Submitter) look(ctx context.Context, u *Unit, since time.Time, old []string) (id string, found bool, err error) {
+func (s *Submitter) findJobOf(ctx context.Context, u *Unit, since time.Time, old []string) (id string, found bool, err error) {
 	if id, err := u.claimed(old); err != nil || id != "" {
 		return id, err == nil, err
 	}

@@ -76,7 +76,7 @@ func (s *Submitter) parent(ctx context.Context, a plan.After) (string, error) {
 			Failed: sub.ParentFailed,
 		}
 	}
-	st := sub.Settled(State{JobID: sub.JobID, State: Unknown}, a.Dir)
+	st := sub.RunState(State{JobID: sub.JobID, State: Unknown}, a.Dir)
 	if !st.Final() && s.fresh[BaseID(sub.JobID)] {
 		return sub.JobID, nil
 	}
@@ -85,7 +85,7 @@ func (s *Submitter) parent(ctx context.Context, a plan.After) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("query job %s of %s: %w", sub.JobID, a.Dir, err)
 		}
-		st = sub.Settled(states[sub.JobID], a.Dir)
+		st = sub.RunState(states[sub.JobID], a.Dir)
 	}
 	switch {
 	case st.State == Unknown && st.Note == Forgotten:

@@ -35,17 +35,22 @@ const Job = "job"
 // Label is what its lines are shown with.
 func (l Log) Label() string {
 	if l.Step == Job {
-		return l.Below + l.Step
+		return l.place() + l.Step
 	}
-	return fmt.Sprintf("%s%s-%d", l.Below, l.Step, l.Rank)
+	return fmt.Sprintf("%s%s-%d", l.place(), l.Step, l.Rank)
 }
+
+// place is Below as it is shown: 5/ of a point of a sweep, which lies beside its run.
+func (l Log) place() string { return strings.TrimPrefix(l.Below, "../") }
 
 // Means reports whether a name given by the user means the log.
 func (l Log) Means(name string) bool {
 	if i, err := strconv.Atoi(strings.TrimPrefix(l.Step, name+"_")); err == nil && i >= 0 && l.Step != name {
 		return true // a replica
 	}
-	names := []string{l.Step, l.Below + l.Step, l.Label(), strings.TrimPrefix(l.Label(), l.Below)}
+	names := []string{
+		l.Step, l.Below + l.Step, l.place() + l.Step, l.Label(), strings.TrimPrefix(l.Label(), l.place()),
+	}
 	return slices.Contains(names, name)
 }
 

@@ -18,6 +18,8 @@ func TestMeans(t *testing.T) {
 		{Log{Step: "decode"}, "decode", true}, {Log{Step: "decode_1"}, "decode", true}, {Log{Step: "decode_1"}, "decode_1", true},
 		{Log{Step: "decode_1"}, "decode_2", false}, {Log{Step: "decode", Rank: 3}, "decode-3", true}, {Log{Step: "decode"}, "decode-3", false},
 		{Log{Step: "decoder"}, "decode", false}, {Log{Step: "bench", Below: "warm/"}, "bench", true}, {Log{Step: "bench", Below: "warm/"}, "warm/bench", true},
+		{Log{Step: "bench", Below: "../5/"}, "5/bench", true}, {Log{Step: "bench", Below: "../5/"}, "5/bench-0", true},
+		{Log{Step: "bench", Below: "../5/"}, "../5/bench", true}, {Log{Step: "bench", Below: "../5/"}, "4/bench", false},
 		{Log{Step: "bench", Below: "warm/"}, "hot/bench", false}, {Log{Step: Job}, "job", true},
 	} {
 		require.Equal(t, c.means, c.log.Means(c.name), "%+v %s", c.log, c.name)

@@ -91,7 +91,7 @@ type entry struct {
 	ExcludeNodes  []string      `toml:"exclude_nodes"`   // Host lists never to use.
 	Iterations    int           `toml:"iterations"`      // Repetitions, each a job of its own; default 1.
 	Repeat        Repeat        `toml:"repeat"`          // Times each load is measured on one server start, or a table that sets when to stop (profllm); default 1.
-	TimeLimit     Limit         `toml:"time_limit"`      // Limit of the job: "30m", "HH:MM:SS", "D-HH:MM:SS".
+	TimeLimit     Limit         `toml:"time_limit"`      // Limit of the job, in a sweep for each of its points: "30m", "HH:MM:SS", "D-HH:MM:SS".
 	Weight        int           `toml:"weight"`          // CloudAI's weight; read, without effect.
 	Sol           *float64      `toml:"sol"`             // CloudAI's reference value; read, without effect.
 	IdealPerf     *float64      `toml:"ideal_perf"`      // For CloudAI's graders; read, without effect.

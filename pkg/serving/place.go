@@ -193,7 +193,7 @@ func (r *Role) perNode(all []int) int {
 	if r.IDs != nil {
 		gpus = len(r.IDs)
 	}
-	for n := min(r.replicas, gpus/r.world()); n > 1; n-- {
+	for n := min(r.replicas, gpus/r.gpusOfInstance()); n > 1; n-- {
 		if gpus%n == 0 && r.replicas%n == 0 {
 			return n
 		}

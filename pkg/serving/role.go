@@ -85,7 +85,7 @@ func (r *Role) Take(into any, c *source.Complaints) {
 	}
 	known := source.NewTable(r.table.Pos)
 	for _, k := range source.Fields(into) {
-		if v := r.table.Get(k); v != nil && !sweep(v, c) {
+		if v := r.table.Get(k); v != nil && !refuseList(v, c) {
 			known.Set(k, v)
 		}
 	}
@@ -95,8 +95,8 @@ func (r *Role) Take(into any, c *source.Complaints) {
 // PosOf is where a key of the role stands.
 func (r *Role) PosOf(key string) source.Pos { return r.table.PosOf(key) }
 
-// sweep complains of a list where one value is wanted.
-func sweep(v *source.Value, c *source.Complaints) bool {
+// refuseList complains of a list where one value is wanted.
+func refuseList(v *source.Value, c *source.Complaints) bool {
 	if _, list := v.Any.([]*source.Value); !list {
 		return false
 	}
@@ -181,8 +181,8 @@ func (r *Role) idsKey() plan.Sized {
 	return plan.Sized{Key: r.Kind + ".gpu_ids", Pos: r.table.PosOf("gpu_ids")}
 }
 
-// world is how many GPUs one instance needs.
-func (r *Role) world() int {
+// gpusOfInstance is how many GPUs one instance needs.
+func (r *Role) gpusOfInstance() int {
 	tp, pp, dp := r.Parallel()
 	return tp * pp * dp
 }
@@ -280,7 +280,7 @@ func (r *Role) check(c *source.Complaints) {
 			continue
 		}
 		v := r.Options.Get(k)
-		if n, ok := v.Int(); !sweep(v, c) && (!ok || n < 1) {
+		if n, ok := v.Int(); !refuseList(v, c) && (!ok || n < 1) {
 			c.Add(source.Errorf(v.Pos, "%s.%s must be an integer, 1 or more, not %s", r.Kind, k, v.Shown()).Hintf("%s", v.Integer(k+" = ")))
 		}
 	}

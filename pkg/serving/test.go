@@ -20,7 +20,7 @@ type Config struct {
 	BenchHost        string        `toml:"bench_host"`         // Address the clients use; default the serving head node.
 	Healthcheck      *string       `toml:"healthcheck"`        // Readiness path of the server, or of the proxy before prefill and decode (CloudAI's legacy rule).
 	ServeHealthcheck *string       `toml:"serve_healthcheck"`  // Readiness path of the servers; default /health.
-	EngineVersion    string        `toml:"engine_version"`     // Version, or its beginning, that every server must report: 0.11 (profllm); another version makes the result invalid.
+	EngineVersion    string        `toml:"engine_version"`     // Version, or its beginning, that every server must report: 0.11 (profllm); another version makes the result invalid. Options that look misspelt are then accepted, since a release may have them.
 	ServeWaitSeconds *int          `toml:"serve_wait_seconds"` // Time to become ready, each role; default 300.
 	PrefillArgs      *source.Table `toml:"prefill"`            // Present: disaggregated serving; the prefill role.
 	DecodeArgs       *source.Table `toml:"decode"`             // The decode role, or the arguments of the single server.

@@ -70,7 +70,7 @@ func ChangePoints(xs []float64) (Changes, error) {
 		}
 		c.Cuts = append(c.Cuts, cut)
 	}
-	searched(xs, c.Cuts)
+	setSearchedP(xs, c.Cuts)
 	if lost := float64(len(cuts)+1) / float64(max(len(xs), 1)); lost <= 1.0/leastSide {
 		c.Autocorrelation = max(-1, min(1, (lag1(residuals(xs, cuts))+lost)/(1-3*lost)))
 	}
@@ -123,11 +123,11 @@ func judged(xs []float64, from, at, to int) Cut {
 	return c
 }
 
-// searched sets every SearchedP. A cut lies between neighbours that were searched for
+// setSearchedP sets every SearchedP. A cut lies between neighbours that were searched for
 // too, so its p counts for all places of the three, except that a neighbour which is
 // more certain stays where it is: then the cut's p is that one's at least. A neighbour
 // that is less certain may also be taken away, if the cut is more certain without.
-func searched(xs []float64, cuts []Cut) {
+func setSearchedP(xs []float64, cuts []Cut) {
 	settled := map[int]bool{}
 	gate := 0.0
 	for range cuts {

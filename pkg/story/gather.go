@@ -42,7 +42,11 @@ func OfRun(col *collect.Collector, dir, shown string) ([]Story, error) {
 				}
 			}
 		}
-		stories = append(stories, Of(e))
+		s := Of(e)
+		if e.Load != nil {
+			s.load = e.Load.Name
+		}
+		stories = append(stories, s)
 	}
 	return stories, nil
 }

@@ -49,7 +49,8 @@ type Story struct {
 	Lines   []Line          `json:"lines"`
 	Failure *result.Failure `json:"failure,omitempty"`
 
-	at string // heads the story: the directory of its record
+	load string // that it is of, "" if its run has one without a name
+	at   string // heads the story: the directory of its record
 }
 
 // Line is one part of the story; Part says which.
@@ -195,7 +196,7 @@ func (e *Evidence) asked() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "test %s of scenario %s", p.Test, p.Scenario)
 	if e.Load != nil && e.Load.Name != "" {
-		fmt.Fprintf(&b, ", load %s", e.Load.Name)
+		b.WriteString(ofLoad(e.Load.Name))
 	}
 	if p.Simulated {
 		b.WriteString(", SIMULATED engine")

@@ -36,7 +36,6 @@ func Table(rows []cache.Row, relative func(string) string) Block {
 		dirs[i] = r.Dir
 	}
 	name := Names(dirs, relative)
-	var below []string
 	for _, r := range rows {
 		m := r.Result.Results
 		done := ""
@@ -54,9 +53,8 @@ func Table(rows []cache.Row, relative func(string) string) Block {
 			line = slices.Delete(line, at, at+1)
 		}
 		t.Row(line...)
-		below = append(below, Notes(name(r.Dir), r.Result)...)
 	}
-	return Block{t, below}
+	return Block{t, Notes(rows, name)}
 }
 
 // Cells makes the cells of a row of texts and numbers; verdicts have their tones.
@@ -191,33 +189,6 @@ func latency(r *result.Result, f result.Family) string {
 		return ""
 	}
 	return p50 + " / " + p99
-}
-
-// Notes explain a verdict that is not simply valid.
-func Notes(name string, r *result.Result) []string {
-	var lines []string
-	if r.Status == result.Unknown {
-		return nil
-	}
-	for _, c := range r.Validity.Checks {
-		if failed(c) {
-			lines = append(lines, fmt.Sprintf("%s: %s %s: %s", name, c.Severity, c.Word, c.Detail))
-		}
-	}
-	for _, w := range r.Warnings {
-		switch {
-		case ofJob(w.Kind):
-			lines = append(lines, fmt.Sprintf("%s: %s: %s", name, w.Key, w.Text))
-		case ofFile(w.Kind):
-			lines = append(lines, fmt.Sprintf("%s: %s: %s: %s", name, w.Kind, placeIn(w.File, w.Line), w.Text))
-		}
-	}
-	if f := r.Failure; hasCause(r) {
-		place := placeIn(f.File, f.LineNumber)
-		lines = append(lines, fmt.Sprintf("%s: cause %s (%s): %s: %s", name, f.Cause, f.Confidence, place, f.Line))
-		lines = append(lines, fmt.Sprintf("%s: next: %s", name, f.Next))
-	}
-	return lines
 }
 
 // failed reports whether a check makes a record invalid or suspect.

@@ -102,3 +102,33 @@ func TestNames(t *testing.T) {
 	require.Equal(t, "a/0", Names([]string{"/nowhere/s/a/0", "/nowhere/s/b/0"}, nil)("/nowhere/s/a/0"))
 	require.Equal(t, "/nowhere/s/a/0", Names([]string{"/nowhere/s/a/0", "/nowhere/t/a/0"}, nil)("/nowhere/s/a/0"), "two of the same name")
 }
+
+// What holds for several points of a sweep is said once, and a note on one point alone is as
+// it was.
+func TestNotesOnPointsTogether(t *testing.T) {
+	point := func(step int, done string) cache.Row {
+		checks := []result.Check{
+			{Word: "phase-failed", Outcome: result.Fail, Severity: result.Invalid, Detail: fmt.Sprintf("%d/bench never ended", step)},
+			{Word: "no-success", Outcome: result.Fail, Severity: result.Invalid, Detail: done},
+		}
+		return cache.Row{Dir: fmt.Sprintf("/r/load/0/%d", step), Result: &result.Result{
+			Status: result.Failed, Validity: &result.Validity{Verdict: result.VerdictInvalid, Checks: checks},
+			Failure: &result.Failure{Cause: "oom", Confidence: result.Exact, File: "logs/serve-0.log", LineNumber: 7, Line: "out of memory", Next: "less"},
+		}}
+	}
+	name := func(dir string) string { return strings.TrimPrefix(dir, "/r/") }
+	well := cache.Row{Dir: "/r/load/0/1", Result: &result.Result{Status: result.Completed, Validity: &result.Validity{Valid: true}}}
+	require.Equal(t, []string{
+		"load/0/2-4: invalid phase-failed: bench never ended",
+		"load/0/2: invalid no-success: 3 requests completed",
+		"load/0/3, 4: invalid no-success: 0 requests completed",
+		"load/0/2-4: cause oom (exact): logs/serve-0.log:7: out of memory",
+		"load/0/2-4: next: less",
+	}, Notes([]cache.Row{well, point(2, "3 requests completed"), point(3, "0 requests completed"), point(4, "0 requests completed")}, name))
+
+	other := point(2, "0 requests completed")
+	other.Dir = "/r/other/0/2"
+	lines := Notes([]cache.Row{point(2, "0 requests completed"), other}, name)
+	require.Len(t, lines, 8, "tests are told apart")
+	require.Equal(t, "load/0/2: invalid phase-failed: 2/bench never ended", lines[0])
+}

@@ -13,7 +13,7 @@ type Evidence struct {
 	Died       []RoleEnd       // roles that ended while they were needed
 	Missing    []string        // planned files that are not there
 	Evaluated  *float64        // requests that the engines ended while the evaluation ran; nil: not known
-	Apart      bool            // every phase of it was over before the job went on with something else: how the job ended is not its own end
+	OverBefore bool            // every phase of it was over before the job went on with something else: how the job ended is not its own end
 	Job        *result.JobEnd  // what the run's own files say of the job's end; nil: nothing
 	Profiled   bool
 	Nodes      []NodeCheck // of the preflight; nil if there was none

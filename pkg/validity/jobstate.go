@@ -38,7 +38,7 @@ func jobState(c *facts) answer {
 		return notPossible("%s", unknown)
 	case len(parts) == 0:
 		return notPossible("not run under Slurm, or its state is not known")
-	case bad && c.e.Apart:
+	case bad && c.e.OverBefore:
 		return pass("this load was over before its job ended: %s", text)
 	case bad:
 		return fail("%s", text)

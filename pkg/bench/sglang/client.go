@@ -116,6 +116,10 @@ func (l *Load) check(known *source.Table, names []string, c *source.Complaints) 
 			c.Add(source.Errorf(pos, "bench_cmd_args.%s is spelt with dashes", key).Hintf("write %s", plain))
 		case slices.Contains(planned, plain):
 			c.Addf(pos, "bench_cmd_args.%s: profllm sets this argument itself", key)
+		default:
+			if near := source.Nearest(plain, names); near != "" {
+				c.Add(source.Errorf(pos, "bench_cmd_args.%s is no known argument of client \"sglang\"", key).Hintf("did you mean %s?", near))
+			}
 		}
 	}
 	for _, n := range []struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/ulikunitz/xz"
 
 	"fmt"
+
 	"github.com/profllm/profllm/pkg/bench/sglang"
 	"github.com/profllm/profllm/pkg/result"
 )

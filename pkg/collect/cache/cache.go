@@ -32,9 +32,9 @@ const leastRuns = 32
 
 // Options say what else than the files of a run decides what its record says.
 type Options struct {
-	Version    string // of this program
-	Executable string // the file of this program, "" if it is not known
-	Now        time.Time
+	Version    string                // of this program
+	Executable string                // the file of this program, "" if it is not known
+	Now        time.Time             // in the zone of the times of Slurm
 	Skip       func(dir string) bool // runs that are not remembered, such as those of an unpacked archive; nil: none
 }
 
@@ -89,7 +89,7 @@ func (c *Cache) settle(dirs []string, now time.Time) {
 	entries := make([]*index.Entry, len(dirs))
 	run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
 		if x := c.index(dirs[i]); x != nil && apart[i] {
-			entries[i] = x.Settled(dirs[i], now)
+			entries[i] = x.UnchangedForGood(dirs[i], now)
 		}
 	})
 	c.settled = map[string]*index.Entry{}
@@ -108,7 +108,7 @@ func (o Options) program() string {
 		words = append(words, st.Size(), st.ModTime().UnixNano())
 	}
 	for _, month := range []time.Month{time.January, time.July} {
-		name, offset := time.Date(o.Now.Year(), month, 1, 0, 0, 0, 0, time.Local).Zone()
+		name, offset := time.Date(o.Now.Year(), month, 1, 0, 0, 0, 0, o.Now.Location()).Zone()
 		words = append(words, name, offset)
 	}
 	return fmt.Sprint(words...)
@@ -117,9 +117,9 @@ func (o Options) program() string {
 // index is the index of a run, nil if it has none.
 func (c *Cache) index(dir string) *index.Index { return c.indexes[c.roots[filepath.Dir(dir)]] }
 
-// Settled reports whether a run has not changed and its job ended long ago, so that the
+// IsUnchanged reports whether a run has not changed and its job ended long ago, so that the
 // scheduler need not be asked about it.
-func (c *Cache) Settled(dir string) bool { return c.settled[dir] != nil }
+func (c *Cache) IsUnchanged(dir string) bool { return c.settled[dir] != nil }
 
 // Save writes the indexes. The only loss of one that cannot be written is the time of the next
 // command, so no error is returned.
@@ -181,7 +181,7 @@ func (c *Collected) EndedAsPlanned() bool {
 		return false
 	}
 	events, err := job.ReadEvents(c.Dir)
-	return err == nil && job.WasEnded(events)
+	return err == nil && job.EndedWithOthers(events)
 }
 
 // NoJob says why no verdict will come of a run that has none: Slurm refused its job, or none

@@ -18,7 +18,7 @@ import (
 func TestFewRuns(t *testing.T) {
 	c := Open([]string{"a"}, Options{Now: time.Now()})
 	require.Equal(t, &Cache{}, c)
-	require.False(t, c.Settled("a"))
+	require.False(t, c.IsUnchanged("a"))
 	require.Nil(t, c.index("a"))
 	c.Save()
 }

@@ -9,7 +9,7 @@
 // a record written so shortly before is compared by content.
 //
 //	x := index.Open(root, program)
-//	if e := x.Settled(dir, now); e != nil { … }     // e.Shown
+//	if e := x.UnchangedForGood(dir, now); e != nil { … }     // e.Shown
 //	if e := x.Unchanged(dir, asked); e != nil { … } // when somebody was asked
 //	l := x.Look(dir)                                 // before anything is read
 //	x.Keep(l, index.Entry{…})
@@ -155,8 +155,8 @@ func (x *Index) Unchanged(dir, asked string) *Entry {
 	return x.unchanged(dir, func(e *Entry) bool { return e.Asked == asked })
 }
 
-// Settled is Unchanged of a run whose Asked stays as it is: nobody need be asked.
-func (x *Index) Settled(dir string, now time.Time) *Entry {
+// UnchangedForGood is Unchanged of a run whose Asked stays as it is: nobody need be asked.
+func (x *Index) UnchangedForGood(dir string, now time.Time) *Entry {
 	return x.unchanged(dir, func(e *Entry) bool { return e.Stays != 0 && now.UnixNano() >= e.Stays })
 }
 

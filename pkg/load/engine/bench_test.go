@@ -77,7 +77,8 @@ const (
 type completion struct{}
 
 func (completion) Body(dst []byte, _ int) []byte {
-	return fmt.Appendf(dst, `{"model":"m","prompt":[1000%s],"max_tokens":%d,"stream":true,"stream_options":{"include_usage":true}}`,
+	return fmt.Appendf(dst, `{"model":"m","prompt":[1000%s],"max_tokens":%d,"stream":true,`+
+		`"stream_options":{"include_usage":true}}`,
 		strings.Repeat(",1000", 63), benchTokens)
 }
 
@@ -85,24 +86,27 @@ func (completion) ID(int) string { return "" }
 
 func (completion) Tokens(int) (prompt, answer int, bounded bool) { return 64, benchTokens, true }
 
-// BenchmarkEngine measures how many requests the client completes for each second of processor time, with the event
-// loop and with a plain client of net/http, and how regular the tokens of 50 Hz look to each: the same requests, as many at a time, to the same server, from one
-// goroutine for each stream. The plain client reads events once with the reader of the event loop, so that only the
-// way of sending and receiving differs, and once with bufio and encoding/json, as one would write it without ours.
+// BenchmarkEngine measures how many requests the client completes for each second of processor time, and how regular
+// the tokens of 50 Hz look to it: with the event loop, with the pool of goroutines, and with a plain client of
+// net/http. All send the same requests, as many at a time, to the same server. The plain client reads events once with the reader
+// of the event loop, so that only the way of sending and receiving differs, and once with bufio and encoding/json, as
+// one would write it without ours.
 func BenchmarkEngine(b *testing.B) {
 	if !HaveLoop {
 		b.Skip("no event loop on this system")
 	}
 	to := startServer(b)
-	var loop, plain, decoding cost
+	var loop, pool, plain, decoding cost
 	for b.Loop() {
-		loop.measure(b, func(j *Job) { viaEngine(b, to, j) })
+		loop.measure(b, func(j *Job) { viaEngine(b, &Target{URL: to, Streams: benchStreams}, j) })
+		pool.measure(b, func(j *Job) { viaEngine(b, &Target{URL: to, Streams: benchStreams, Goroutines: true}, j) })
 		plain.measure(b, func(j *Job) { viaNetHTTP(b, to, j, readWithOurs) })
 		decoding.measure(b, func(j *Job) { viaNetHTTP(b, to, j, readWithJSON) })
 	}
 	b.ReportMetric(benchRequests*float64(b.N)/loop.cpu.Seconds(), "requests/cpu-s")
 	b.ReportMetric(benchRequests*float64(b.N)/plain.cpu.Seconds(), "net/http-requests/cpu-s")
 	b.ReportMetric(plain.cpu.Seconds()/loop.cpu.Seconds(), "x-net/http")
+	b.ReportMetric(pool.cpu.Seconds()/loop.cpu.Seconds(), "x-goroutines")
 	b.ReportMetric(decoding.cpu.Seconds()/loop.cpu.Seconds(), "x-net/http-and-json")
 	b.ReportMetric(loop.p99Gap(), "p99-gap-ms")
 	b.ReportMetric(plain.p99Gap(), "net/http-p99-gap-ms")
@@ -137,11 +141,12 @@ func (c *cost) measure(b *testing.B, send func(j *Job)) {
 	}
 }
 
-func viaEngine(b *testing.B, to *url.URL, j *Job) {
-	eng, err := Open(b.Context(), &Target{URL: to, Streams: benchStreams})
+func viaEngine(b *testing.B, to *Target, j *Job) {
+	eng, err := Open(b.Context(), to)
 	require.NoError(b, err)
 	defer eng.Close()
-	require.Equal(b, "epoll", eng.Run(b.Context(), j).Engine)
+	stats := eng.Run(b.Context(), j)
+	require.Equal(b, to.Goroutines, stats.Engine == "goroutines")
 }
 
 // viaNetHTTP sends a job as a plain client of net/http does.

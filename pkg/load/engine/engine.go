@@ -5,9 +5,9 @@
 // request in flight. Both send the same bytes and read answers with package answer, so that a job has the same
 // outcomes with either.
 //
-// BenchmarkEngine on two cores, against a server in another process: the event loop completes 1.4 times the requests
-// per CPU second of net/http with a goroutine for each stream and the same reader of answers, and 1.7 times those of
-// net/http with bufio and encoding/json.
+// BenchmarkEngine on two busy cores, against a server in another process: the event loop completes 1.4 times the
+// requests per CPU second of net/http with a goroutine for each stream and the same reader of answers, or of the pool,
+// and 1.6 times those of net/http with bufio and encoding/json.
 //
 // Example:
 //

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/chart"
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/printable"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
 )
@@ -29,15 +31,58 @@ func sweepBlock(s *report.Sweep) block {
 	if !s.OfPhases {
 		b.lines = append(b.lines, costLines(s.Cost)...)
 	}
+	b.lines = append(b.lines, unusable(s)...)
 	for _, p := range s.Points {
-		if !p.Usable {
-			b.say("%s, %s: %s", pointName(s, p), p.Verdict, p.Reason)
-		}
 		t.row(s.Group, pointCells(s, p)...)
 	}
 	b.tables = []table{t}
 	b.charts = sweepCharts(s)
 	return b
+}
+
+// unusable says why points are not usable: once for those of which the same is to be said.
+func unusable(s *report.Sweep) []string {
+	type why struct {
+		verdict report.Verdict
+		reason  string
+	}
+	var list []why
+	points := map[why][]report.Point{}
+	for _, p := range s.Points {
+		if p.Usable {
+			continue
+		}
+		w := why{p.Verdict, records.WithoutStep(p.Reason, strconv.Itoa(p.Step))}
+		if points[w] == nil {
+			list = append(list, w)
+		}
+		points[w] = append(points[w], p)
+	}
+	lines := make([]string, len(list))
+	for i, w := range list {
+		name, reason := pointName(s, points[w][0]), points[w][0].Reason
+		if len(points[w]) > 1 {
+			name, reason = pointNames(s, points[w]), w.reason
+		}
+		lines[i] = printable.Line(fmt.Sprintf("%s, %s: %s", name, w.verdict, reason))
+	}
+	return lines
+}
+
+// pointNames are what points are called together: steps 3-7, or phases cold, hot.
+func pointNames(s *report.Sweep, points []report.Point) string {
+	var steps []int
+	var places []string
+	for _, p := range points {
+		steps, places = append(steps, p.Step), append(places, place(s, p))
+		if s.OfPhases || p.Repeat > 0 {
+			steps = nil
+		}
+	}
+	if len(steps) == len(points) {
+		return pointWord(s) + "s " + quantity.Ranges(steps)
+	}
+	return pointWord(s) + "s " + strings.Join(places, ", ")
 }
 
 // pointCells show a point; the numbers of one that is not usable are not shown.

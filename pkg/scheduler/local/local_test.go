@@ -240,9 +240,9 @@ func TestStatesOfKilled(t *testing.T) {
 	await.True(t, func() bool { return len(j.processes(t)) == 0 }, "no process of the job is left")
 
 	// The sentinel knows better, if the script had come to its end.
-	require.Equal(t, run.Failed, states[j.id].Settled(j.dir, "").State)
+	require.Equal(t, run.Failed, states[j.id].WithSentinel(j.dir, "").State)
 	require.NoError(t, run.WriteJSON(filepath.Join(j.dir, run.SentinelFile), run.Sentinel{JobID: j.id}))
-	require.Equal(t, run.Succeeded, states[j.id].Settled(j.dir, "").State)
+	require.Equal(t, run.Succeeded, states[j.id].WithSentinel(j.dir, "").State)
 }
 
 // After a reboot /tmp may be empty, and the PID another process'.

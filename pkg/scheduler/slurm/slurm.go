@@ -382,7 +382,7 @@ func byID(jobs []job) map[string]*job {
 				m[id] = &one
 			}
 		}
-		if base, _, het := strings.Cut(j.JobID, "+"); het && m[base] == nil && (whole[base] == nil || j.heavier(*whole[base])) {
+		if base, _, het := strings.Cut(j.JobID, "+"); het && m[base] == nil && (whole[base] == nil || j.decidesBefore(*whole[base])) {
 			one := j
 			one.JobID = base
 			whole[base] = &one
@@ -392,9 +392,9 @@ func byID(jobs []job) map[string]*job {
 	return m
 }
 
-// heavier reports whether a component decides about its job, and not the other:
+// decidesBefore reports whether a component decides about its job, and not the other:
 // one that goes on before one that ended, a bad end before a good one.
-func (j job) heavier(than job) bool {
+func (j job) decidesBefore(than job) bool {
 	if j.Final() != than.Final() {
 		return !j.Final()
 	}

@@ -137,8 +137,8 @@ func ParseFaults(text, role string, star bool) (Planted, error) {
 	}
 	for group := range strings.SplitSeq(text, ";") {
 		who, list, ok := strings.Cut(strings.TrimSpace(group), ":")
-		if !ok || who == "" {
-			return mine, fmt.Errorf("PROFLLM_SIM_FAULTS: %q: want ROLE:FAULT or *:FAULT, separate several faults by commas", group)
+		if !ok || who == "" || strings.Contains(who, "=") {
+			return mine, fmt.Errorf("PROFLLM_SIM_FAULTS: %q: want ROLE:FAULT or *:FAULT, separate several faults by commas%s", group, turned(group))
 		}
 		target := new(Planted)
 		if who == role || who == "*" && star {
@@ -151,7 +151,45 @@ func ParseFaults(text, role string, star bool) (Planted, error) {
 			}
 		}
 	}
-	return mine, nil
+	return mine, checkModifiers(text)
+}
+
+// turned is a hint for a group whose signs stand in each other's place, decode=die-after:2s, or
+// that has no role; "" if it would not help.
+func turned(group string) string {
+	who, list, ok := strings.Cut(strings.TrimSpace(group), "=")
+	if ok && !slices.Contains(faultNames, who) {
+		list = strings.Replace(list, ":", "=", 1)
+	} else {
+		who, list = "*", strings.TrimPrefix(strings.TrimSpace(group), ":")
+	}
+	if name, _, _ := strings.Cut(list, "="); !slices.Contains(faultNames, name) {
+		return ""
+	}
+	return fmt.Sprintf("\n\thint: did you mean %s:%s?", who, list)
+}
+
+// deaths are the faults whose exit code another fault sets.
+var deaths = []string{"die-at-start", "die-after", "die-on-request"}
+
+// checkModifiers refuses an exit code of a role in which nothing dies: it plants nothing.
+func checkModifiers(text string) error {
+	dies := map[string]bool{}                              // by role
+	_ = eachFault(text, func(role string, f Fault) error { // returns no error
+		dies[role] = dies[role] || slices.Contains(deaths, f.Name)
+		return nil
+	})
+	anyServer := false
+	for role, is := range dies {
+		anyServer = anyServer || is && role != OnClient
+	}
+	return eachFault(text, func(role string, f Fault) error {
+		if f.Name != "exit" || dies[role] || role != OnClient && dies["*"] || role == "*" && anyServer {
+			return nil
+		}
+		return fmt.Errorf("PROFLLM_SIM_FAULTS: %s: exit alone plants nothing: it is the exit code of %s\n\thint: add one of them, such as %s:die-after=2s,exit=3",
+			role, strings.Join(deaths, ", "), role)
+	})
 }
 
 func (f *Planted) set(name, value string) error {

@@ -15,6 +15,9 @@ const KnobPrefix = "PROFLLM_SIM_"
 // FaultsVar is the knob that plants faults.
 const FaultsVar = "PROFLLM_SIM_FAULTS"
 
+// GPUsVar is the knob without which no GPU is sampled.
+const GPUsVar = "PROFLLM_SIM_GPUS"
+
 // A Knob is a variable that changes the simulation.
 type Knob struct{ Name, Default, Meaning string }
 
@@ -29,7 +32,7 @@ var Knobs = []Knob{
 	{"PROFLLM_SIM_TOKENS", "words", "`words`: a token is up to three letters; `bytes`: a token is a byte"},
 	{"PROFLLM_SIM_FLAGS", "", "`any`: accept every flag of `vllm serve`, also those that vLLM 0.32.0 refuses"},
 	{"PROFLLM_SIM_RAY", "", "path of a real `ray` to run instead of the simulated one"},
-	{"PROFLLM_SIM_GPUS", "", "number of simulated GPUs of each node; without it, no GPU is sampled"},
+	{GPUsVar, "", "number of simulated GPUs of each node; without it, no GPU is sampled"},
 	{FaultsVar, "", "faults to plant, see below"},
 }
 
@@ -61,7 +64,7 @@ var Faults = []Fault{
 	{"die-at-start", "", "exit before the port opens, after a traceback whose root cause is a lack of cache memory", onBoth, false},
 	{"die-after", "2s", "exit this long after becoming ready (client: after starting)", onBoth, true},
 	{"die-on-request", "20", "exit on the 20th generation request, without an answer", onServer, false},
-	{"exit", "3", "exit code of the three above; default 1", onBoth, false},
+	{"exit", "3", "exit code of the three above, of which the role needs one; default 1", onBoth, false},
 	{"never-ready", "", "stay alive and never open the port", onServer, false},
 	{"hang", "", "become ready, accept generation requests and never answer (client: send nothing)", onBoth, false},
 	{"fail", "0.1", "share of generation requests that get status 500", onServer, false},
@@ -128,10 +131,31 @@ func CheckKnobs(names []string, env func(string) string, roles []string) error {
 		}
 	}
 	_, err := Read(env)
-	if err == nil {
-		err = eachFault(env(FaultsVar), func(role string, f Fault) error { return checkRole(role, f, roles) })
+	if err != nil {
+		return err
 	}
-	return err
+	return eachFault(env(FaultsVar), func(role string, f Fault) error {
+		if err := checkRole(role, f, roles); err != nil {
+			return err
+		}
+		return checkObject(role, f, env, roles)
+	})
+}
+
+// transferFaults act on KV transfers, from prefill to decode.
+var transferFaults = []string{"no-params", "recompute"}
+
+// checkObject refuses a fault of something that no run has: GPUs that are not simulated, KV
+// transfers without prefill.
+func checkObject(role string, f Fault, env func(string) string, roles []string) error {
+	isPrefill := func(role string) bool { return role == "prefill" || strings.HasPrefix(role, "prefill_") }
+	switch {
+	case role == OnGPU && env(GPUsVar) == "":
+		return fmt.Errorf("%s: %s: no GPU is simulated, so the fault %s has no effect\n\thint: set %s too, such as %s=8", FaultsVar, role, f.Name, GPUsVar, GPUsVar)
+	case slices.Contains(transferFaults, f.Name) && !slices.ContainsFunc(roles, isPrefill):
+		return fmt.Errorf("%s: %s: the fault %s acts on KV transfers, and no test has prefill and decode", FaultsVar, role, f.Name)
+	}
+	return nil
 }
 
 // checkRole refuses a fault that nobody in a run would obey.
@@ -157,8 +181,13 @@ func eachFault(text string, call func(role string, f Fault) error) error {
 		role, list, _ := strings.Cut(strings.TrimSpace(group), ":")
 		for item := range strings.SplitSeq(list, ",") {
 			name, _, _ := strings.Cut(strings.TrimSpace(item), "=")
-			if i := slices.Index(faultNames, name); i >= 0 {
-				errs = append(errs, call(role, Faults[i]))
+			i := slices.Index(faultNames, name)
+			if i < 0 {
+				continue
+			}
+			err := call(role, Faults[i])
+			if err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
+				errs = append(errs, err) // of a role that nobody plays: once for all of its faults
 			}
 		}
 	}

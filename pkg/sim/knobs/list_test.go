@@ -22,11 +22,53 @@ func TestListedFaults(t *testing.T) {
 			if on == OnServer {
 				role = "decode"
 			}
-			env := func(name string) string { return map[string]string{FaultsVar: role + ":" + text}[name] }
-			require.NoError(t, CheckKnobs([]string{FaultsVar}, env, []string{"decode"}), text)
+			if f.Name == "exit" {
+				text = "die-after=2s," + text
+			}
+			env := func(name string) string {
+				return map[string]string{FaultsVar: role + ":" + text, "PROFLLM_SIM_GPUS": "8"}[name]
+			}
+			require.NoError(t, CheckKnobs([]string{FaultsVar}, env, []string{"decode", "prefill"}), text)
 		}
 	}
 	require.Len(t, Faults, 42)
+}
+
+// A fault that would plant nothing is refused.
+func TestFaultsWithoutEffect(t *testing.T) {
+	for faults, want := range map[string]string{
+		"decode:exit=3":                       "decode: exit alone plants nothing: it is the exit code of die-at-start, die-after, die-on-request\n\thint: add one of them, such as decode:die-after=2s,exit=3",
+		"*:exit=3":                            "*: exit alone plants nothing",
+		"serve:die-after=2s;decode:exit=3":    "decode: exit alone plants nothing",
+		"*:die-after=2s;client:exit=3":        "client: exit alone plants nothing",
+		"client:die-after=2s;*:exit=3":        "*: exit alone plants nothing",
+		"gpu:heat=1/0.2":                      "gpu: no GPU is simulated, so the fault heat has no effect\n\thint: set PROFLLM_SIM_GPUS too",
+		"serve:recompute=0.5":                 "the fault recompute acts on KV transfers, and no test has prefill and decode",
+		"*:no-params":                         "the fault no-params acts on KV transfers",
+		"decode=die-after:2s":                 "want ROLE:FAULT or *:FAULT, several faults behind commas\n\thint: did you mean decode:die-after=2s?",
+		"decode=hang":                         "hint: did you mean decode:hang?",
+		"die-after=2s":                        "hint: did you mean *:die-after=2s?",
+		"hang":                                "hint: did you mean *:hang?",
+		":hang":                               "hint: did you mean *:hang?",
+		"*:die-after=2s;serve:exit=3":         "",
+		"*:exit=3;decode:die-at-start":        "",
+		"decode:fail=0.1,exit=2,die-after=1s": "",
+		"client:exit=2;client:die-at-start":   "",
+	} {
+		env := func(name string) string { return map[string]string{FaultsVar: faults}[name] }
+		err := CheckKnobs([]string{FaultsVar}, env, []string{"decode", "serve"})
+		if want == "" {
+			require.NoError(t, err, faults)
+		} else {
+			require.ErrorContains(t, err, want, faults)
+		}
+	}
+}
+
+func TestRoleThatNobodyPlaysIsSaidOnce(t *testing.T) {
+	env := func(name string) string { return map[string]string{FaultsVar: "decod:hang,fail=0.1"}[name] }
+	require.EqualError(t, CheckKnobs([]string{FaultsVar}, env, []string{"decode"}),
+		"PROFLLM_SIM_FAULTS: no engine plays the role \"decod\"\n\thint: did you mean \"decode\"? known: *, client, decode, gpu")
 }
 
 // The speed divides each time of the simulation, and no limit, share or number.

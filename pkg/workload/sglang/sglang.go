@@ -136,15 +136,15 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	case err != nil:
 		return s, err
 	case w.Disaggregated():
-		w.split(&s, list)
+		w.addPrefillDecode(&s, list)
 	default:
 		w.addServer(&s, list[0])
 	}
 	return s, nil
 }
 
-// split adds prefill, decode and the router before them.
-func (w *Workload) split(s *plan.Service, list []serving.Instance) {
+// addPrefillDecode adds prefill, decode and the router before them.
+func (w *Workload) addPrefillDecode(s *plan.Service, list []serving.Instance) {
 	s.Ports = append(s.Ports, w.ProxyPort(list[0]))
 	for _, one := range list {
 		own := w.own[one.Kind]

@@ -28,9 +28,9 @@ func rayOptions(t *source.Table) []string {
 	return options
 }
 
-// spans refuses options with which a server over many nodes would use the first node
+// checkMultiNode refuses options with which a server over many nodes would use the first node
 // only, or would not start.
-func spans(list []serving.Instance) error {
+func checkMultiNode(list []serving.Instance) error {
 	var c source.Complaints
 	for _, one := range list {
 		if one.Nodes.Count == 1 || one.Replica > 0 {

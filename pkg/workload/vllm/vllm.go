@@ -104,13 +104,13 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	s.Cache = plan.Cache{Path: "/reset_prefix_cache", Env: []plan.Var{{Name: "VLLM_SERVER_DEV_MODE", Value: plan.Text("1")}}, Off: w.Every(cacheOff)}
 	list, all, err := w.Place(cl)
 	if err == nil {
-		err = spans(list)
+		err = checkMultiNode(list)
 	}
 	switch {
 	case err != nil:
 		return s, err
 	case w.Disaggregated():
-		w.split(&s, list, len(all))
+		w.addPrefillDecode(&s, list, len(all))
 		return s, nil
 	}
 	one := list[0]
@@ -130,8 +130,8 @@ func cacheOff(r *serving.Role) bool {
 	return isBool && !on
 }
 
-// split adds prefill, decode and the proxy before them.
-func (w *Workload) split(s *plan.Service, list []serving.Instance, total int) {
+// addPrefillDecode adds prefill, decode and the proxy before them.
+func (w *Workload) addPrefillDecode(s *plan.Service, list []serving.Instance, total int) {
 	// The side channels lie behind each other, one port for each GPU id, as
 	// CloudAI counts them; a slot moves all of them.
 	if w.Prefill.IDs != nil {

@@ -8,7 +8,7 @@
 #
 # profllm v1: scenario s, test a, iteration 0, run exp_1.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   serve: nodes 0, GPUs 0, ready at :serve/health
+#   serve: nodes 0, GPUs 0, ready when /health answers on port 8300 + slot of the job
 
 RUN=/out/s/a/0
 PROFLLM=/bin/profllm
@@ -78,7 +78,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# serve: nodes 0, GPUs 0, ready at :serve/health
+# serve: nodes 0, GPUs 0, ready when /health answers on port 8300 + slot of the job
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
   vllm serve m &
 ROLES+=("serve=$!")

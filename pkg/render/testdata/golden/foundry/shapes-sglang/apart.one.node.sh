@@ -17,9 +17,9 @@
 #
 # profllm v0.0.0-golden: scenario shapes-sglang, test apart.one.node, iteration 0, run exp_20260304_050607_3007ed.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   prefill: nodes 0, GPUs 4, ready at :prefill/health
-#   decode: nodes 0, GPUs 5, ready at :decode/health
-#   proxy: nodes 0, ready at :proxy/v1/models
+#   prefill: nodes 0, GPUs 4, ready when /health answers on port 8400 + slot of the job
+#   decode: nodes 0, GPUs 5, ready when /health answers on port 8500 + slot of the job
+#   proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
 
 RUN=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -82,7 +82,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# prefill: nodes 0, GPUs 4, ready at :prefill/health
+# prefill: nodes 0, GPUs 4, ready when /health answers on port 8400 + slot of the job
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
   '--container-image=registry.example#forge/sglang:0.9' \
   --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
@@ -94,7 +94,7 @@ step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --
   --disaggregation-bootstrap-port "$PREFILL_BOOTSTRAP_PORT" &
 ROLES+=("prefill=$!")
 
-# decode: nodes 0, GPUs 5, ready at :decode/health
+# decode: nodes 0, GPUs 5, ready when /health answers on port 8500 + slot of the job
 step --job-name=decode --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
   '--container-image=registry.example#forge/sglang:0.9' \
   --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
@@ -105,7 +105,7 @@ step --job-name=decode --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --o
   --disaggregation-mode decode --disaggregation-transfer-backend nixl &
 ROLES+=("decode=$!")
 
-# proxy: nodes 0, ready at :proxy/v1/models
+# proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   '--container-image=registry.example#forge/sglang:0.9' \
   --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \

@@ -17,9 +17,9 @@
 #
 # profllm v0.0.0-golden: scenario shapes-sglang, test apart, iteration 0, run exp_20260304_050607_384190.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   prefill: nodes 0, GPUs 0,1,2,3,4,5, ready at :prefill/health
-#   decode: nodes 1-2, GPUs 0,1,2,3,4,5, ready at :decode/health
-#   proxy: nodes 0, ready at :proxy/v1/models
+#   prefill: nodes 0, GPUs 0,1,2,3,4,5, ready when /health answers on port 8400 + slot of the job
+#   decode: nodes 1-2, GPUs 0,1,2,3,4,5, ready when /health answers on port 8500 + slot of the job
+#   proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
 
 RUN=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -82,7 +82,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# prefill: nodes 0, GPUs 0,1,2,3,4,5, ready at :prefill/health
+# prefill: nodes 0, GPUs 0,1,2,3,4,5, ready when /health answers on port 8400 + slot of the job
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
   '--container-image=registry.example#forge/sglang:0.9' \
   --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
@@ -94,7 +94,7 @@ step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --
   --disaggregation-bootstrap-port "$PREFILL_BOOTSTRAP_PORT" --tp 6 &
 ROLES+=("prefill=$!")
 
-# decode: nodes 1-2, GPUs 0,1,2,3,4,5, ready at :decode/health
+# decode: nodes 1-2, GPUs 0,1,2,3,4,5, ready when /health answers on port 8500 + slot of the job
 step --job-name=decode --relative=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/decode-%t.log \
   '--container-image=registry.example#forge/sglang:0.9' \
   --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro \
@@ -107,7 +107,7 @@ step --job-name=decode --relative=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 --w
   --nnodes 2 &
 ROLES+=("decode=$!")
 
-# proxy: nodes 0, ready at :proxy/v1/models
+# proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   '--container-image=registry.example#forge/sglang:0.9' \
   --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \

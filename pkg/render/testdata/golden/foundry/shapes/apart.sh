@@ -17,9 +17,9 @@
 #
 # profllm v0.0.0-golden: scenario shapes, test apart, iteration 0, run exp_20260304_050607_6eb747.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   prefill: nodes 0, GPUs 0,1,2,3,4,5, ready at :prefill/health
-#   decode: nodes 1, GPUs 0,1,2,3,4,5, ready at :decode/health
-#   proxy: nodes 0, ready at :proxy/healthcheck
+#   prefill: nodes 0, GPUs 0,1,2,3,4,5, ready when /health answers on port 8800 + slot of the job
+#   decode: nodes 1, GPUs 0,1,2,3,4,5, ready when /health answers on port 8900 + slot of the job
+#   proxy: nodes 0, ready when /healthcheck answers on port 8700 + slot of the job
 
 RUN=/shared/results/shapes_2026-03-04_05-06-07/apart/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -83,7 +83,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# prefill: nodes 0, GPUs 0,1,2,3,4,5, ready at :prefill/health
+# prefill: nodes 0, GPUs 0,1,2,3,4,5, ready when /health answers on port 8800 + slot of the job
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart/0:/shared/results/shapes_2026-03-04_05-06-07/apart/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
@@ -95,7 +95,7 @@ step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --seed 17 &
 ROLES+=("prefill=$!")
 
-# decode: nodes 1, GPUs 0,1,2,3,4,5, ready at :decode/health
+# decode: nodes 1, GPUs 0,1,2,3,4,5, ready when /health answers on port 8900 + slot of the job
 step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart/0:/shared/results/shapes_2026-03-04_05-06-07/apart/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
@@ -109,7 +109,7 @@ step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --o
   --no-enable-prefix-caching --seed 17 &
 ROLES+=("decode=$!")
 
-# proxy: nodes 0, ready at :proxy/healthcheck
+# proxy: nodes 0, ready when /healthcheck answers on port 8700 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   env PROFLLM_ROLE=proxy \
   "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" \

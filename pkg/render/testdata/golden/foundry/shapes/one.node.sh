@@ -17,7 +17,7 @@
 #
 # profllm v0.0.0-golden: scenario shapes, test one.node, iteration 0, run exp_20260304_050607_a28841.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   serve: nodes 0, GPUs 2,3,4,5, ready at :serve/health
+#   serve: nodes 0, GPUs 2,3,4,5, ready when /health answers on port 8700 + slot of the job
 
 RUN=/shared/results/shapes_2026-03-04_05-06-07/one.node/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -81,7 +81,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# serve: nodes 0, GPUs 2,3,4,5, ready at :serve/health
+# serve: nodes 0, GPUs 2,3,4,5, ready when /health answers on port 8700 + slot of the job
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/one.node/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/one.node/0:/shared/results/shapes_2026-03-04_05-06-07/one.node/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \

@@ -12,7 +12,7 @@
 #
 # profllm v0.0.0-golden: scenario curve, test shape, iteration 0, run exp_20260304_050607_4d4464.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   serve: nodes 0, GPUs 0,1,2,3, ready at :serve/health
+#   serve: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/curve_2026-03-04_05-06-07/shape/0/1
 PROFLLM=/shared/profllm/bin/profllm
@@ -68,7 +68,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# serve: nodes 0, GPUs 0,1,2,3, ready at :serve/health
+# serve: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_HOST_IP="$SERVE_ADDR" VLLM_SERVER_DEV_MODE=1 \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --tensor-parallel-size 4 --data-parallel-size 1 --port "$SERVE_PORT" &

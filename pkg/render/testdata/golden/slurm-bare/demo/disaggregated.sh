@@ -12,9 +12,9 @@
 #
 # profllm v0.0.0-golden: scenario demo, test disaggregated, iteration 0, run exp_20260304_050607_d038c3.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   prefill: nodes 0, GPUs 0,1,2,3, ready at :prefill/health
-#   decode: nodes 1, GPUs 0,1,2,3, ready at :decode/health
-#   proxy: nodes 0, ready at :proxy/healthcheck
+#   prefill: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8400 + slot of the job
+#   decode: nodes 1, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
+#   proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
 
 RUN=/shared/results/demo_2026-03-04_05-06-07/disaggregated/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -70,7 +70,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# prefill: nodes 0, GPUs 0,1,2,3, ready at :prefill/health
+# prefill: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8400 + slot of the job
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" VLLM_HOST_IP="$PREFILL_ADDR" \
@@ -79,7 +79,7 @@ step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --
   --max-num-seqs 64 &
 ROLES+=("prefill=$!")
 
-# decode: nodes 1, GPUs 0,1,2,3, ready at :decode/health
+# decode: nodes 1, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
 step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" VLLM_HOST_IP="$DECODE_ADDR" \
@@ -88,7 +88,7 @@ step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --o
   --max-num-seqs 64 &
 ROLES+=("decode=$!")
 
-# proxy: nodes 0, ready at :proxy/healthcheck
+# proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   env PROFLLM_ROLE=proxy \
   "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" \

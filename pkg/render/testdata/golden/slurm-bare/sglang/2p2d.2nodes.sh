@@ -12,11 +12,11 @@
 #
 # profllm v0.0.0-golden: scenario sglang, test 2p2d.2nodes, iteration 0, run exp_20260304_050607_f62819.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   prefill_0: nodes 0, GPUs 0,1, ready at :prefill_0/health
-#   prefill_1: nodes 0, GPUs 2,3, ready at :prefill_1/health
-#   decode_0: nodes 1, GPUs 0,1, ready at :decode_0/health
-#   decode_1: nodes 1, GPUs 2,3, ready at :decode_1/health
-#   proxy: nodes 0, ready at :proxy/v1/models
+#   prefill_0: nodes 0, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
+#   prefill_1: nodes 0, GPUs 2,3, ready when /health answers on port 8600 + slot of the job
+#   decode_0: nodes 1, GPUs 0,1, ready when /health answers on port 8500 + slot of the job
+#   decode_1: nodes 1, GPUs 2,3, ready when /health answers on port 8700 + slot of the job
+#   proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
 
 RUN=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -72,7 +72,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# prefill_0: nodes 0, GPUs 0,1, ready at :prefill_0/health
+# prefill_0: nodes 0, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
 step --job-name=prefill_0 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_0-%t.log \
   env PROFLLM_ROLE=prefill_0 CUDA_VISIBLE_DEVICES=0,1 SGLANG_HOST_IP="$PREFILL_0_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_0_PORT" \
@@ -80,7 +80,7 @@ step --job-name=prefill_0 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 
   --disaggregation-bootstrap-port "$PREFILL_0_BOOTSTRAP_PORT" --tp 2 --mem-fraction-static 0.75 &
 ROLES+=("prefill_0=$!")
 
-# prefill_1: nodes 0, GPUs 2,3, ready at :prefill_1/health
+# prefill_1: nodes 0, GPUs 2,3, ready when /health answers on port 8600 + slot of the job
 step --job-name=prefill_1 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_1-%t.log \
   env PROFLLM_ROLE=prefill_1 CUDA_VISIBLE_DEVICES=2,3 SGLANG_HOST_IP="$PREFILL_1_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_1_PORT" \
@@ -88,21 +88,21 @@ step --job-name=prefill_1 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 
   --disaggregation-bootstrap-port "$PREFILL_1_BOOTSTRAP_PORT" --tp 2 --mem-fraction-static 0.75 &
 ROLES+=("prefill_1=$!")
 
-# decode_0: nodes 1, GPUs 0,1, ready at :decode_0/health
+# decode_0: nodes 1, GPUs 0,1, ready when /health answers on port 8500 + slot of the job
 step --job-name=decode_0 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_0-%t.log \
   env PROFLLM_ROLE=decode_0 CUDA_VISIBLE_DEVICES=0,1 SGLANG_HOST_IP="$DECODE_0_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_0_PORT" \
   --disaggregation-mode decode --disaggregation-transfer-backend nixl --tp 2 --mem-fraction-static 0.75 &
 ROLES+=("decode_0=$!")
 
-# decode_1: nodes 1, GPUs 2,3, ready at :decode_1/health
+# decode_1: nodes 1, GPUs 2,3, ready when /health answers on port 8700 + slot of the job
 step --job-name=decode_1 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_1-%t.log \
   env PROFLLM_ROLE=decode_1 CUDA_VISIBLE_DEVICES=2,3 SGLANG_HOST_IP="$DECODE_1_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_1_PORT" \
   --disaggregation-mode decode --disaggregation-transfer-backend nixl --tp 2 --mem-fraction-static 0.75 &
 ROLES+=("decode_1=$!")
 
-# proxy: nodes 0, ready at :proxy/v1/models
+# proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   env PROFLLM_ROLE=proxy \
   python3 -m sglang_router.launch_router --pd-disaggregation \

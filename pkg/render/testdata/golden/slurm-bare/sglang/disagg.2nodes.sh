@@ -12,9 +12,9 @@
 #
 # profllm v0.0.0-golden: scenario sglang, test disagg.2nodes, iteration 0, run exp_20260304_050607_c92cd8.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   prefill: nodes 0, GPUs 0,1,2,3, ready at :prefill/health
-#   decode: nodes 1, GPUs 0,1,2,3, ready at :decode/health
-#   proxy: nodes 0, ready at :proxy/v1/models
+#   prefill: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8400 + slot of the job
+#   decode: nodes 1, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
+#   proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
 
 RUN=/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -70,7 +70,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# prefill: nodes 0, GPUs 0,1,2,3, ready at :prefill/health
+# prefill: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8400 + slot of the job
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3 SGLANG_HOST_IP="$PREFILL_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_PORT" \
@@ -78,14 +78,14 @@ step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --
   --disaggregation-bootstrap-port "$PREFILL_BOOTSTRAP_PORT" --tp 4 --mem-fraction-static 0.75 &
 ROLES+=("prefill=$!")
 
-# decode: nodes 1, GPUs 0,1,2,3, ready at :decode/health
+# decode: nodes 1, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
 step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3 SGLANG_HOST_IP="$DECODE_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_PORT" \
   --disaggregation-mode decode --disaggregation-transfer-backend nixl --tp 4 --mem-fraction-static 0.75 &
 ROLES+=("decode=$!")
 
-# proxy: nodes 0, ready at :proxy/v1/models
+# proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   env PROFLLM_ROLE=proxy \
   python3 -m sglang_router.launch_router --pd-disaggregation \

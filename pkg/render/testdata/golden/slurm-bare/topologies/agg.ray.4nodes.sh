@@ -12,7 +12,7 @@
 #
 # profllm v0.0.0-golden: scenario topologies, test agg.ray.4nodes, iteration 0, run exp_20260304_050607_cdb07a.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   serve: nodes 0-3, GPUs 0,1,2,3, ready at :serve/health
+#   serve: nodes 0-3, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/topologies_2026-03-04_05-06-07/agg.ray.4nodes/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -68,7 +68,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# serve: nodes 0-3, GPUs 0,1,2,3, ready at :serve/health
+# serve: nodes 0-3, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 step --job-name=serve --relative=0 --nodes=4 --ntasks=4 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/serve-%t.log \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3 \
   "$PROFLLM" job ray --nodes 4 --head "$SERVE_ADDR" --port "$SERVE_RAY_PORT" --timeout 15m0s \

@@ -12,13 +12,13 @@
 #
 # profllm v0.0.0-golden: scenario xpyd, test 4p2d.3nodes, iteration 0, run exp_20260304_050607_09cf52.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   prefill_0: nodes 0, GPUs 0,1, ready at :prefill_0/health
-#   prefill_1: nodes 0, GPUs 2,3, ready at :prefill_1/health
-#   prefill_2: nodes 1, GPUs 0,1, ready at :prefill_2/health
-#   prefill_3: nodes 1, GPUs 2,3, ready at :prefill_3/health
-#   decode_0: nodes 2, GPUs 0,1, ready at :decode_0/health
-#   decode_1: nodes 2, GPUs 2,3, ready at :decode_1/health
-#   proxy: nodes 0, ready at :proxy/healthcheck
+#   prefill_0: nodes 0, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
+#   prefill_1: nodes 0, GPUs 2,3, ready when /health answers on port 8600 + slot of the job
+#   prefill_2: nodes 1, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
+#   prefill_3: nodes 1, GPUs 2,3, ready when /health answers on port 8600 + slot of the job
+#   decode_0: nodes 2, GPUs 0,1, ready when /health answers on port 8500 + slot of the job
+#   decode_1: nodes 2, GPUs 2,3, ready when /health answers on port 8700 + slot of the job
+#   proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
 
 RUN=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -74,7 +74,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# prefill_0: nodes 0, GPUs 0,1, ready at :prefill_0/health
+# prefill_0: nodes 0, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
 step --job-name=prefill_0 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_0-%t.log \
   env PROFLLM_ROLE=prefill_0 CUDA_VISIBLE_DEVICES=0,1 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_0_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_0_NIXL_PORT" VLLM_HOST_IP="$PREFILL_0_ADDR" \
@@ -82,7 +82,7 @@ step --job-name=prefill_0 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 2 &
 ROLES+=("prefill_0=$!")
 
-# prefill_1: nodes 0, GPUs 2,3, ready at :prefill_1/health
+# prefill_1: nodes 0, GPUs 2,3, ready when /health answers on port 8600 + slot of the job
 step --job-name=prefill_1 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_1-%t.log \
   env PROFLLM_ROLE=prefill_1 CUDA_VISIBLE_DEVICES=2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_1_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_1_NIXL_PORT" VLLM_HOST_IP="$PREFILL_1_ADDR" \
@@ -90,7 +90,7 @@ step --job-name=prefill_1 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 2 &
 ROLES+=("prefill_1=$!")
 
-# prefill_2: nodes 1, GPUs 0,1, ready at :prefill_2/health
+# prefill_2: nodes 1, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
 step --job-name=prefill_2 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_2-%t.log \
   env PROFLLM_ROLE=prefill_2 CUDA_VISIBLE_DEVICES=0,1 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_2_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_2_NIXL_PORT" VLLM_HOST_IP="$PREFILL_2_ADDR" \
@@ -98,7 +98,7 @@ step --job-name=prefill_2 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 2 &
 ROLES+=("prefill_2=$!")
 
-# prefill_3: nodes 1, GPUs 2,3, ready at :prefill_3/health
+# prefill_3: nodes 1, GPUs 2,3, ready when /health answers on port 8600 + slot of the job
 step --job-name=prefill_3 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_3-%t.log \
   env PROFLLM_ROLE=prefill_3 CUDA_VISIBLE_DEVICES=2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_3_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_3_NIXL_PORT" VLLM_HOST_IP="$PREFILL_3_ADDR" \
@@ -106,7 +106,7 @@ step --job-name=prefill_3 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 2 &
 ROLES+=("prefill_3=$!")
 
-# decode_0: nodes 2, GPUs 0,1, ready at :decode_0/health
+# decode_0: nodes 2, GPUs 0,1, ready when /health answers on port 8500 + slot of the job
 step --job-name=decode_0 --relative=2 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_0-%t.log \
   env PROFLLM_ROLE=decode_0 CUDA_VISIBLE_DEVICES=0,1 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_0_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_0_NIXL_PORT" VLLM_HOST_IP="$DECODE_0_ADDR" \
@@ -114,7 +114,7 @@ step --job-name=decode_0 --relative=2 --nodes=1 --ntasks=1 --ntasks-per-node=1 -
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --tensor-parallel-size 2 &
 ROLES+=("decode_0=$!")
 
-# decode_1: nodes 2, GPUs 2,3, ready at :decode_1/health
+# decode_1: nodes 2, GPUs 2,3, ready when /health answers on port 8700 + slot of the job
 step --job-name=decode_1 --relative=2 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_1-%t.log \
   env PROFLLM_ROLE=decode_1 CUDA_VISIBLE_DEVICES=2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_1_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_1_NIXL_PORT" VLLM_HOST_IP="$DECODE_1_ADDR" \
@@ -122,7 +122,7 @@ step --job-name=decode_1 --relative=2 --nodes=1 --ntasks=1 --ntasks-per-node=1 -
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --tensor-parallel-size 2 &
 ROLES+=("decode_1=$!")
 
-# proxy: nodes 0, ready at :proxy/healthcheck
+# proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   env PROFLLM_ROLE=proxy \
   "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" --prefill http://"$PREFILL_0_ADDR":"$PREFILL_0_PORT" \

@@ -13,7 +13,7 @@
 #
 # profllm v0.0.0-golden: scenario demo, test aggregated, iteration 0, run exp_20260304_050607_36e8ab.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready at :serve/health
+#   serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/demo_2026-03-04_05-06-07/aggregated/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -71,7 +71,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready at :serve/health
+# serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
   --container-mounts=/shared/results/demo_2026-03-04_05-06-07/aggregated/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/demo_2026-03-04_05-06-07/aggregated/0:/shared/results/demo_2026-03-04_05-06-07/aggregated/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \

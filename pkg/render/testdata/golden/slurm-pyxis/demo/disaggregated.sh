@@ -13,9 +13,9 @@
 #
 # profllm v0.0.0-golden: scenario demo, test disaggregated, iteration 0, run exp_20260304_050607_d038c3.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   prefill: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready at :prefill/health
-#   decode: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready at :decode/health
-#   proxy: nodes 0, ready at :proxy/healthcheck
+#   prefill: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8400 + slot of the job
+#   decode: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8500 + slot of the job
+#   proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
 
 RUN=/shared/results/demo_2026-03-04_05-06-07/disaggregated/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -73,7 +73,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# prefill: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready at :prefill/health
+# prefill: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8400 + slot of the job
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
   --container-mounts=/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/shared/results/demo_2026-03-04_05-06-07/disaggregated/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -86,7 +86,7 @@ step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --
   --max-num-seqs 64 &
 ROLES+=("prefill=$!")
 
-# decode: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready at :decode/health
+# decode: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8500 + slot of the job
 step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
   --container-mounts=/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/demo_2026-03-04_05-06-07/disaggregated/0:/shared/results/demo_2026-03-04_05-06-07/disaggregated/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -99,7 +99,7 @@ step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --o
   --max-num-seqs 64 &
 ROLES+=("decode=$!")
 
-# proxy: nodes 0, ready at :proxy/healthcheck
+# proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=proxy \

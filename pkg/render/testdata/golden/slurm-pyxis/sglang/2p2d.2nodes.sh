@@ -13,11 +13,11 @@
 #
 # profllm v0.0.0-golden: scenario sglang, test 2p2d.2nodes, iteration 0, run exp_20260304_050607_f62819.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   prefill_0: nodes 0, GPUs 0,1,2,3, ready at :prefill_0/health
-#   prefill_1: nodes 0, GPUs 4,5,6,7, ready at :prefill_1/health
-#   decode_0: nodes 1, GPUs 0,1,2,3, ready at :decode_0/health
-#   decode_1: nodes 1, GPUs 4,5,6,7, ready at :decode_1/health
-#   proxy: nodes 0, ready at :proxy/v1/models
+#   prefill_0: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8400 + slot of the job
+#   prefill_1: nodes 0, GPUs 4,5,6,7, ready when /health answers on port 8600 + slot of the job
+#   decode_0: nodes 1, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
+#   decode_1: nodes 1, GPUs 4,5,6,7, ready when /health answers on port 8700 + slot of the job
+#   proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
 
 RUN=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -75,7 +75,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# prefill_0: nodes 0, GPUs 0,1,2,3, ready at :prefill_0/health
+# prefill_0: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8400 + slot of the job
 step --job-name=prefill_0 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_0-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
   --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -87,7 +87,7 @@ step --job-name=prefill_0 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 
   --disaggregation-bootstrap-port "$PREFILL_0_BOOTSTRAP_PORT" --tp 2 --mem-fraction-static 0.75 &
 ROLES+=("prefill_0=$!")
 
-# prefill_1: nodes 0, GPUs 4,5,6,7, ready at :prefill_1/health
+# prefill_1: nodes 0, GPUs 4,5,6,7, ready when /health answers on port 8600 + slot of the job
 step --job-name=prefill_1 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_1-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
   --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -99,7 +99,7 @@ step --job-name=prefill_1 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 
   --disaggregation-bootstrap-port "$PREFILL_1_BOOTSTRAP_PORT" --tp 2 --mem-fraction-static 0.75 &
 ROLES+=("prefill_1=$!")
 
-# decode_0: nodes 1, GPUs 0,1,2,3, ready at :decode_0/health
+# decode_0: nodes 1, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
 step --job-name=decode_0 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_0-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
   --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -110,7 +110,7 @@ step --job-name=decode_0 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 -
   --disaggregation-mode decode --disaggregation-transfer-backend nixl --tp 2 --mem-fraction-static 0.75 &
 ROLES+=("decode_0=$!")
 
-# decode_1: nodes 1, GPUs 4,5,6,7, ready at :decode_1/health
+# decode_1: nodes 1, GPUs 4,5,6,7, ready when /health answers on port 8700 + slot of the job
 step --job-name=decode_1 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_1-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
   --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -121,7 +121,7 @@ step --job-name=decode_1 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 -
   --disaggregation-mode decode --disaggregation-transfer-backend nixl --tp 2 --mem-fraction-static 0.75 &
 ROLES+=("decode_1=$!")
 
-# proxy: nodes 0, ready at :proxy/v1/models
+# proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
   --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \

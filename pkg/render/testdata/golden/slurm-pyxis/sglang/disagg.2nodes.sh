@@ -13,9 +13,9 @@
 #
 # profllm v0.0.0-golden: scenario sglang, test disagg.2nodes, iteration 0, run exp_20260304_050607_c92cd8.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   prefill: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready at :prefill/health
-#   decode: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready at :decode/health
-#   proxy: nodes 0, ready at :proxy/v1/models
+#   prefill: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8400 + slot of the job
+#   decode: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8500 + slot of the job
+#   proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
 
 RUN=/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -73,7 +73,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# prefill: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready at :prefill/health
+# prefill: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8400 + slot of the job
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
   --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -85,7 +85,7 @@ step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --
   --disaggregation-bootstrap-port "$PREFILL_BOOTSTRAP_PORT" --tp 4 --mem-fraction-static 0.75 &
 ROLES+=("prefill=$!")
 
-# decode: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready at :decode/health
+# decode: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8500 + slot of the job
 step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
   --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -96,7 +96,7 @@ step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --o
   --disaggregation-mode decode --disaggregation-transfer-backend nixl --tp 4 --mem-fraction-static 0.75 &
 ROLES+=("decode=$!")
 
-# proxy: nodes 0, ready at :proxy/v1/models
+# proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
   --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \

@@ -13,7 +13,7 @@
 #
 # profllm v0.0.0-golden: scenario shapes-sglang, test one.node, iteration 0, run exp_20260304_050607_66f804.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready at :serve/health
+#   serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/shapes-sglang_2026-03-04_05-06-07/one.node/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -72,7 +72,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready at :serve/health
+# serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
   '--container-image=registry.example#forge/sglang:0.9' \
   --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/one.node/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/one.node/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/one.node/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \

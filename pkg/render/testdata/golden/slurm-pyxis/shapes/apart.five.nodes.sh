@@ -14,9 +14,9 @@
 #
 # profllm v0.0.0-golden: scenario shapes, test apart.five.nodes, iteration 0, run exp_20260304_050607_b7924a.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   prefill: nodes 0-2, GPUs 0,1,2,3,4,5,6,7, ready at :prefill/health
-#   decode: nodes 3-4, GPUs 0,1,2,3,4,5,6,7, ready at :decode/health
-#   proxy: nodes 0, ready at :proxy/healthcheck
+#   prefill: nodes 0-2, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8900 + slot of the job
+#   decode: nodes 3-4, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 9000 + slot of the job
+#   proxy: nodes 0, ready when /healthcheck answers on port 8800 + slot of the job
 
 RUN=/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -76,7 +76,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# prefill: nodes 0-2, GPUs 0,1,2,3,4,5,6,7, ready at :prefill/health
+# prefill: nodes 0-2, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8900 + slot of the job
 step --job-name=prefill --relative=0 --nodes=3 --ntasks=3 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/prefill-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/shared/profllm/evals__release_7:/evals,/shared/profllm/tools__0123abc:/git/tools__0123abc,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -96,7 +96,7 @@ step --job-name=prefill --relative=0 --nodes=3 --ntasks=3 --ntasks-per-node=1 --
   --pipeline-parallel-size 3 --seed 17 --distributed-executor-backend ray &
 ROLES+=("prefill=$!")
 
-# decode: nodes 3-4, GPUs 0,1,2,3,4,5,6,7, ready at :decode/health
+# decode: nodes 3-4, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 9000 + slot of the job
 step --job-name=decode --relative=3 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/decode-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/shared/profllm/evals__release_7:/evals,/shared/profllm/tools__0123abc:/git/tools__0123abc,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -116,7 +116,7 @@ step --job-name=decode --relative=3 --nodes=2 --ntasks=2 --ntasks-per-node=1 --w
   --seed 17 --distributed-executor-backend ray &
 ROLES+=("decode=$!")
 
-# proxy: nodes 0, ready at :proxy/healthcheck
+# proxy: nodes 0, ready when /healthcheck answers on port 8800 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=proxy \

@@ -13,9 +13,9 @@
 #
 # profllm v0.0.0-golden: scenario shapes, test apart.one.node, iteration 0, run exp_20260304_050607_198156.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   prefill: nodes 0, GPUs 0, ready at :prefill/health
-#   decode: nodes 0, GPUs 1,2, ready at :decode/health
-#   proxy: nodes 0, ready at :proxy/alive
+#   prefill: nodes 0, GPUs 0, ready when /health answers on port 8800 + slot of the job
+#   decode: nodes 0, GPUs 1,2, ready when /health answers on port 8900 + slot of the job
+#   proxy: nodes 0, ready when /alive answers on port 8700 + slot of the job
 
 RUN=/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -75,7 +75,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# prefill: nodes 0, GPUs 0, ready at :prefill/health
+# prefill: nodes 0, GPUs 0, ready when /health answers on port 8800 + slot of the job
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/shared/profllm/evals__release_7:/evals,/shared/profllm/tools__0123abc:/git/tools__0123abc,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -89,7 +89,7 @@ step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --
   --seed 17 &
 ROLES+=("prefill=$!")
 
-# decode: nodes 0, GPUs 1,2, ready at :decode/health
+# decode: nodes 0, GPUs 1,2, ready when /health answers on port 8900 + slot of the job
 step --job-name=decode --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/shared/profllm/evals__release_7:/evals,/shared/profllm/tools__0123abc:/git/tools__0123abc,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -103,7 +103,7 @@ step --job-name=decode --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --o
   --max-num-seqs 96 --hf-overrides '{"rope_scaling":{"factor":2}}' --tensor-parallel-size 2 --seed 17 &
 ROLES+=("decode=$!")
 
-# proxy: nodes 0, ready at :proxy/alive
+# proxy: nodes 0, ready when /alive answers on port 8700 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=proxy \

@@ -13,7 +13,7 @@
 #
 # profllm v0.0.0-golden: scenario shapes, test one.server.two.nodes, iteration 0, run exp_20260304_050607_cd67b8.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   serve: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready at :serve/health
+#   serve: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8700 + slot of the job
 
 RUN=/shared/results/shapes_2026-03-04_05-06-07/one.server.two.nodes/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -73,7 +73,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# serve: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready at :serve/health
+# serve: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8700 + slot of the job
 step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/serve-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/one.server.two.nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/one.server.two.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/one.server.two.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/shared/profllm/evals__release_7:/evals,/shared/profllm/tools__0123abc:/git/tools__0123abc,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \

@@ -13,13 +13,13 @@
 #
 # profllm v0.0.0-golden: scenario xpyd, test 4p2d.3nodes, iteration 0, run exp_20260304_050607_09cf52.
 # Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
-#   prefill_0: nodes 0, GPUs 0,1, ready at :prefill_0/health
-#   prefill_1: nodes 0, GPUs 2,3, ready at :prefill_1/health
-#   prefill_2: nodes 0, GPUs 4,5, ready at :prefill_2/health
-#   prefill_3: nodes 0, GPUs 6,7, ready at :prefill_3/health
-#   decode_0: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready at :decode_0/health
-#   decode_1: nodes 2, GPUs 0,1,2,3,4,5,6,7, ready at :decode_1/health
-#   proxy: nodes 0, ready at :proxy/healthcheck
+#   prefill_0: nodes 0, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
+#   prefill_1: nodes 0, GPUs 2,3, ready when /health answers on port 8600 + slot of the job
+#   prefill_2: nodes 0, GPUs 4,5, ready when /health answers on port 8800 + slot of the job
+#   prefill_3: nodes 0, GPUs 6,7, ready when /health answers on port 9000 + slot of the job
+#   decode_0: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8500 + slot of the job
+#   decode_1: nodes 2, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8500 + slot of the job
+#   proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
 
 RUN=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -77,7 +77,7 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 
-# prefill_0: nodes 0, GPUs 0,1, ready at :prefill_0/health
+# prefill_0: nodes 0, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
 step --job-name=prefill_0 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_0-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
   --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -89,7 +89,7 @@ step --job-name=prefill_0 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 2 &
 ROLES+=("prefill_0=$!")
 
-# prefill_1: nodes 0, GPUs 2,3, ready at :prefill_1/health
+# prefill_1: nodes 0, GPUs 2,3, ready when /health answers on port 8600 + slot of the job
 step --job-name=prefill_1 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_1-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
   --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -101,7 +101,7 @@ step --job-name=prefill_1 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 2 &
 ROLES+=("prefill_1=$!")
 
-# prefill_2: nodes 0, GPUs 4,5, ready at :prefill_2/health
+# prefill_2: nodes 0, GPUs 4,5, ready when /health answers on port 8800 + slot of the job
 step --job-name=prefill_2 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_2-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
   --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -113,7 +113,7 @@ step --job-name=prefill_2 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 2 &
 ROLES+=("prefill_2=$!")
 
-# prefill_3: nodes 0, GPUs 6,7, ready at :prefill_3/health
+# prefill_3: nodes 0, GPUs 6,7, ready when /health answers on port 9000 + slot of the job
 step --job-name=prefill_3 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_3-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
   --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -125,7 +125,7 @@ step --job-name=prefill_3 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 2 &
 ROLES+=("prefill_3=$!")
 
-# decode_0: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready at :decode_0/health
+# decode_0: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8500 + slot of the job
 step --job-name=decode_0 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_0-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
   --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -137,7 +137,7 @@ step --job-name=decode_0 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 -
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --tensor-parallel-size 2 &
 ROLES+=("decode_0=$!")
 
-# decode_1: nodes 2, GPUs 0,1,2,3,4,5,6,7, ready at :decode_1/health
+# decode_1: nodes 2, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8500 + slot of the job
 step --job-name=decode_1 --relative=2 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_1-%t.log \
   --container-image=vllm/vllm-openai:v0.32.0 \
   --container-mounts=/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0:/shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -149,7 +149,7 @@ step --job-name=decode_1 --relative=2 --nodes=1 --ntasks=1 --ntasks-per-node=1 -
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --tensor-parallel-size 2 &
 ROLES+=("decode_1=$!")
 
-# proxy: nodes 0, ready at :proxy/healthcheck
+# proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=proxy \

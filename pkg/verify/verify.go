@@ -1,0 +1,105 @@
+// Package verify checks definition files, each by its kind: system files, tests, and scenarios with all
+// files that they refer to.
+//
+//	files, err := verify.Files([]string{"conf"})
+//	found := verify.Verifier{}.File(files[0]) // found.Err
+package verify
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/campaign"
+	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/planner"
+	"github.com/profllm/profllm/pkg/regular"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// Found is what was found in a file.
+type Found struct {
+	Kind        string // system, scenario, test; file if that is not known
+	NotRunnable string // why it cannot run, "" if it can
+	Err         error
+}
+
+// Files are the files named, and every TOML file below the folders named.
+func Files(paths []string) ([]string, error) {
+	var names []string
+	for _, path := range paths {
+		found := 0
+		err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && (name == path || strings.HasSuffix(name, ".toml")) {
+				names = append(names, name)
+				found++
+			}
+			return err
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case found == 0:
+			return nil, fmt.Errorf("%s: there is no TOML file in this folder", path)
+		}
+	}
+	return names, nil
+}
+
+// Verifier checks files.
+type Verifier struct {
+	Folders definition.Folders
+	Plan    func(file string) error // plans a scenario for a cluster; nil: sizes are not checked
+}
+
+// File checks a file by its kind: a system file has the key scheduler, a scenario [[Tests]], and everything
+// else is a test.
+func (v Verifier) File(name string) Found {
+	data, err := regular.ReadFile(name)
+	if err != nil {
+		return Found{Kind: "file", Err: err}
+	}
+	file := scenario.File{Name: name, Data: data}
+	kind, err := scenario.Kind(file)
+	if err != nil {
+		return Found{Kind: "file", Err: err}
+	}
+	found := Found{Kind: kind}
+	var tests []scenario.Test
+	if tests, found.Err = v.tests(kind, file); found.Err != nil {
+		return found
+	}
+	found.NotRunnable = planner.NotRunnable(tests...)
+	if kind == "scenario" && v.Plan != nil && found.NotRunnable == "" {
+		found.Err = v.Plan(name)
+		return found
+	}
+	var complaints source.Complaints
+	for _, t := range tests {
+		complaints.Add(planner.Check(t))
+	}
+	found.Err = complaints.Err()
+	return found
+}
+
+// tests reads a file and returns its tests; a system file has none.
+func (v Verifier) tests(kind string, file scenario.File) ([]scenario.Test, error) {
+	switch kind {
+	case "system":
+		_, err := campaign.ParseSystem(file.Name, file.Data)
+		return nil, err
+	case "test":
+		t, err := scenario.LoadTest(file)
+		if err != nil {
+			return nil, err
+		}
+		return []scenario.Test{*t}, nil
+	}
+	s, _, err := definition.Load(file.Name, v.Folders)
+	if err != nil {
+		return nil, err
+	}
+	return s.All(), nil
+}
