@@ -140,9 +140,9 @@ func TestImportedIsNoBaseline(t *testing.T) {
 	one, two := combinations[0], combinations[1]
 	o = profllm(t, dir, nil, "compare", one, two)
 	require.Equal(t, exitInvalid, o.code)
-	require.Contains(t, o.stdout, "imported from vllm bench sweep serve, and so no baseline")
+	require.Contains(t, o.stdout, "imported from vllm bench sweep serve, so not a baseline")
 	o = profllm(t, dir, nil, "compare", one, two, "--imported-baseline")
-	require.NotContains(t, o.stdout, "and so no baseline unless")
+	require.NotContains(t, o.stdout, "so not a baseline without")
 }
 
 // Several commands at once make one directory of each result.
