@@ -21,7 +21,7 @@ type nightlyCmd struct {
 	Simulate     bool          `help:"Run the simulated engine on Slurm; simulated nights are never compared with others."`
 	Wait         bool          `help:"Wait for tonight's jobs and judge them now instead of at the next call."`
 	Quiet        bool          `short:"q" help:"Print nothing unless something changed."`
-	Tolerance    *float64      `help:"Largest change that counts as none, in percent of the baseline; default: 2 for throughput, 5 for medians."`
+	Tolerance    *float64      `help:"Largest change that counts as no change, in percent of the baseline; default: 2 for throughput, 5 for medians."`
 	Baselines    int           `default:"7" help:"Number of valid nights that form the baseline, 4 or more."`
 	Yes          bool          `short:"y" help:"Skip the cost confirmation."`
 	MaxNodeHours float64       `default:"100" help:"Refuse to submit more node-hours than this (nodes times time limits)."`
