@@ -73,7 +73,7 @@ func (c nightlyCmd) Run(ctx context.Context, a *app) error {
 	return err
 }
 
-// night plans the scenario, and does what is to be done.
+// night plans the scenario, then submits or judges.
 func (c nightlyCmd) night(ctx context.Context, a *app) (nightly.Outcome, error) {
 	c.live = true
 	p, err := a.plan(ctx, c.Scenario, c.planFlags, c.Simulate)

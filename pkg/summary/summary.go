@@ -102,10 +102,10 @@ func (s *Results) count(r cache.Row) {
 	}
 }
 
-// widestComplaint is how much of what a run says stands in the description of many.
+// widestComplaint is how many characters of a run's problem the summary of many runs shows.
 const widestComplaint = 100
 
-// common counts verdicts and what is wrong, causes before the rest and most first.
+// common counts verdicts and problems: causes first, then by frequency.
 func (s *Results) common() []Block {
 	t := terminal.Table{Columns: []terminal.Column{{Name: "verdict"}, {Name: "results", Right: true}}}
 	verdicts := slices.SortedFunc(maps.Keys(s.counts), func(a, b string) int {
