@@ -47,6 +47,9 @@ func (c confirmCmd) Validate() error {
 
 // Run submits what is not submitted, waits if it shall, and answers as compare does.
 func (c confirmCmd) Run(ctx context.Context, a *app) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	if c.Second == "" {
 		return c.goOn(ctx, a)
 	}

@@ -287,6 +287,9 @@ func (c benchServeCmd) Run(ctx context.Context, a *app) error {
 }
 
 func (a *app) measure(ctx context.Context, o load.Options, now func() time.Time, stdout, stderr io.Writer) error {
+	if err := o.CheckOutput(); err != nil {
+		return fail(exitUsage, err)
+	}
 	o.APIKey, o.Proxy, o.Version = a.env("OPENAI_API_KEY"), http.ProxyFromEnvironment, version()
 	_, err := load.Run(ctx, o, now, stdout, stderr)
 	switch {

@@ -8,23 +8,28 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/interchange"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/result"
-	"github.com/profllm/profllm/pkg/run"
 )
 
 type exportCmd struct {
 	Format         string            `arg:"" enum:"llm-d,inferencex,pytorch" help:"llm-d (benchmark report 0.2.1), inferencex (rows) or pytorch (benchmark records)."`
 	Paths          []string          `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: the results folder."`
 	System         string            `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without paths, its output_path is searched."`
-	Output         string            `placeholder:"FILE" help:"Write to this file instead of standard output; for a folder (existing, or ending in /), write one file per run."`
+	Output         string            `placeholder:"FILE" help:"Write to this file instead of standard output; for a folder (existing, or ending in /), write one file per run. Only older exports to the same format are overwritten."`
 	IncludeInvalid bool              `help:"Include invalid runs."`
 	Set            map[string]string `placeholder:"KEY=VALUE" help:"Value that an InferenceX row needs and the record lacks, such as hw=h200 or precision=fp8; never a measured number."`
 }
 
 // Run writes the runs that may leave, names those that may not, and answers for them.
 func (c exportCmd) Run(ctx context.Context, a *app) error {
+	if !c.folder() {
+		if err := durable.CheckOutputs(c.file(c.Output)); err != nil {
+			return fail(exitUsage, err)
+		}
+	}
 	paths, err := placeFlags{System: c.System}.paths(ctx, a, c.Paths)
 	if err != nil {
 		return err
@@ -64,8 +69,22 @@ func (c exportCmd) Run(ctx context.Context, a *app) error {
 	return exit(worst)
 }
 
+// folder reports whether each run gets a file of its own.
+func (c exportCmd) folder() bool {
+	info, err := os.Stat(c.Output)
+	return c.Output != "" && (err == nil && info.IsDir() || strings.HasSuffix(c.Output, "/"))
+}
+
+func (c exportCmd) file(path string) durable.Output {
+	f := interchange.Format(c.Format)
+	return durable.Output{
+		Option: "--output", Path: path, Kind: "an export to " + c.Format,
+		Ours: func(head []byte) bool { return interchange.Wrote(f, head) },
+	}
+}
+
 func (c exportCmd) write(a *app, format interchange.Format, runs []records.Run, o interchange.Options) error {
-	if info, err := os.Stat(c.Output); c.Output != "" && (err == nil && info.IsDir() || strings.HasSuffix(c.Output, "/")) {
+	if c.folder() {
 		return c.each(a, format, runs, o)
 	}
 	if format == interchange.LLMD && len(runs) > 1 {
@@ -83,7 +102,7 @@ func (c exportCmd) write(a *app, format interchange.Format, runs []records.Run, 
 		_, err = a.stdout.Write(data)
 		return err
 	}
-	return run.WriteFile(c.Output, data, 0o644)
+	return c.file(c.Output).Write(data)
 }
 
 // each writes a file for each run, named after its case.
@@ -102,7 +121,7 @@ func (c exportCmd) each(a *app, format interchange.Format, runs []records.Run, o
 			name += fmt.Sprintf("-%d", seen[name])
 		}
 		file := filepath.Join(c.Output, name+".json")
-		if err := run.WriteFile(file, data, 0o644); err != nil {
+		if err := c.file(file).Write(data); err != nil {
 			return err
 		}
 		fmt.Fprintln(a.stdout, relative(file))

@@ -214,6 +214,10 @@ func TestExport(t *testing.T) {
 		o := profllm(t, dir, nil, "export", string(format), "ours", "--output", string(format)+".json")
 		require.Zero(t, o.code, o.stderr)
 		require.Equal(t, profllm(t, dir, nil, "export", string(format), "ours").stdout, tree(t, dir)["/"+string(format)+".json"])
+		require.Zero(t, profllm(t, dir, nil, "export", string(format), "ours", "--output", string(format)+".json").code, "an older export is replaced")
+		for _, other := range interchange.Writable() {
+			require.Equal(t, other == format, interchange.Wrote(other, []byte(tree(t, dir)["/"+string(format)+".json"])))
+		}
 		require.Zero(t, profllm(t, dir, nil, "import", string(format)+".json", "--output", "back").code)
 		one, two := readRecord(t, filepath.Join(dir, "ours", "agg_row")), readRecord(t, filepath.Join(dir, "back", string(format)))
 		for _, f := range []result.Family{result.TTFT, result.TPOT, result.ITL, result.E2EL} {

@@ -5,19 +5,24 @@ import (
 	"errors"
 
 	"github.com/profllm/profllm/pkg/document"
+	"github.com/profllm/profllm/pkg/durable"
+	"github.com/profllm/profllm/pkg/lockfile"
 	"github.com/profllm/profllm/pkg/lockfile/locker"
-	"github.com/profllm/profllm/pkg/run"
 )
 
 type lockCmd struct {
 	placeFlags
 	outputFlag
 	Run_ string `arg:"" optional:"" name:"run" help:"A run directory, or the directory of a scenario for all of its runs; default: the only one in the results folder."`
-	Save string `placeholder:"FILE" help:"Write to this file; default: standard output."`
+	Save string `placeholder:"FILE" help:"Write to this file; default: standard output. Only an older lock file is overwritten."`
 }
 
 // Run writes the lock of what was planned and, as far as records say it, found.
 func (c lockCmd) Run(ctx context.Context, a *app) error {
+	saved := durable.Output{Option: "--save", Path: c.Save, Kind: "a lock file", Ours: lockfile.Is}
+	if err := durable.CheckOutputs(saved); err != nil {
+		return fail(exitUsage, err)
+	}
 	dir, err := c.scenario(ctx, a, c.Run_)
 	if err != nil {
 		return err
@@ -34,10 +39,8 @@ func (c lockCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if c.Save != "" {
-		if err := run.WriteFile(c.Save, data, 0o644); err != nil {
-			return err
-		}
+	if err := saved.Write(data); err != nil {
+		return err
 	}
 	if a.json() {
 		d := document.NewLock(f)

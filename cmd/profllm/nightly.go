@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/document"
+	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/nightly"
 	"github.com/profllm/profllm/pkg/notify"
 	"github.com/profllm/profllm/pkg/stats"
@@ -26,7 +27,7 @@ type nightlyCmd struct {
 	MaxNodeHours float64       `default:"100" help:"Refuse to submit more node-hours than this (nodes times time limits)."`
 	Settle       time.Duration `default:"30s" help:"Time between two searches for the job of an interrupted submission."`
 	Output       string        `enum:"text,json" default:"text" help:"text or json."`
-	JUnit        string        `placeholder:"FILE" name:"junit" help:"Also write JUnit XML with a case for each run and each judged number of the night."`
+	JUnit        string        `placeholder:"FILE" name:"junit" help:"Also write JUnit XML with a case for each run and each judged number of the night. Only an older JUnit report of profllm is overwritten."`
 }
 
 // Validate implements kong's interface.
@@ -40,6 +41,9 @@ func (c nightlyCmd) Validate() error {
 // Run is safe to call from cron, on several login nodes, while the last night
 // still runs.
 func (c nightlyCmd) Run(ctx context.Context, a *app) error {
+	if err := durable.CheckOutputs(junitFile(c.JUnit)); err != nil {
+		return fail(exitUsage, err)
+	}
 	var log bytes.Buffer
 	q := a.quieted(&log) // what the steps say is no answer
 	if c.Quiet {
@@ -53,7 +57,7 @@ func (c nightlyCmd) Run(ctx context.Context, a *app) error {
 		if err := c.say(a, o, err); err != nil {
 			return err
 		}
-		if err := writeFile(c.JUnit, o.JUnit); err != nil {
+		if err := writeFile(junitFile(c.JUnit), o.JUnit); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/profllm/profllm/pkg/campaign"
@@ -86,17 +86,11 @@ func (a *app) next(root string, dirs []string, states map[string]run.State) {
 	if len(dirs) == 0 {
 		return
 	}
-	failed := "RUN"
-	for _, dir := range dirs {
-		if states[dir].State != run.Succeeded {
-			rel, err := filepath.Rel(root, dir)
-			if err == nil {
-				failed = rel
-				break
-			}
-		}
+	a.logf("report: profllm report %s", relative(root))
+	failed := slices.IndexFunc(dirs, func(dir string) bool { return states[dir].State != run.Succeeded })
+	if failed >= 0 {
+		a.logf("failed run: profllm why %s", relative(dirs[failed]))
 	}
-	a.logf("report: profllm report %s\nfailed run: profllm why %s", relative(root), filepath.Join(relative(root), failed))
 }
 
 // progressLine says how far a rehearsal is: on a terminal in a line at its bottom, elsewhere in a line for

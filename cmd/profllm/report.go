@@ -12,12 +12,13 @@ import (
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/durable"
+	"github.com/profllm/profllm/pkg/junit"
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/report/format"
-	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/terminal"
 )
@@ -25,29 +26,44 @@ import (
 // reportFlags say in which form a verdict is wanted.
 type reportFlags struct {
 	Output string `enum:"text,json,csv,markdown" default:"text" help:"One of ${enum}; csv has one line per run."`
-	JUnit  string `placeholder:"FILE" name:"junit" help:"Also write JUnit XML with a case per metric; a regression is a failure."`
+	JUnit  string `placeholder:"FILE" name:"junit" help:"Also write JUnit XML with a case per metric; a regression is a failure. Only an older JUnit report of profllm is overwritten."`
 	pageFlag
 }
 
 type pageFlag struct {
-	HTML string `placeholder:"FILE" name:"html" help:"Also write an HTML page that needs no network."`
+	HTML string `placeholder:"FILE" name:"html" help:"Also write an HTML page that needs no network. Only an older page of profllm is overwritten."`
+}
+
+// output is the file of the page.
+func (f pageFlag) output() durable.Output {
+	return durable.Output{Option: "--html", Path: f.HTML, Kind: "an HTML page of profllm", Ours: format.IsPage}
 }
 
 // write writes the page, if one is wanted.
 func (f pageFlag) write(r *report.Report) error {
-	return writeFile(f.HTML, func(w io.Writer) error { return format.HTML(w, r) })
+	return writeFile(f.output(), func(w io.Writer) error { return format.HTML(w, r) })
+}
+
+// junitFile is the file of a JUnit report.
+func junitFile(path string) durable.Output {
+	return durable.Output{Option: "--junit", Path: path, Kind: "a JUnit report of profllm", Ours: junit.Is}
 }
 
 // writeFile writes a file at once; nothing without a name.
-func writeFile(name string, write func(io.Writer) error) error {
-	if name == "" {
+func writeFile(o durable.Output, write func(io.Writer) error) error {
+	if o.Path == "" {
 		return nil
 	}
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
 		return err
 	}
-	return run.WriteFile(name, b.Bytes(), 0o644)
+	return o.Write(b.Bytes())
+}
+
+// check refuses files that must not be written, before anything is printed.
+func (f reportFlags) check() error {
+	return fail(exitUsage, durable.CheckOutputs(f.output(), junitFile(f.JUnit)))
 }
 
 // writeReport prints a verdict and writes its files.
@@ -58,7 +74,7 @@ func (a *app) writeReport(r *report.Report, f reportFlags) error {
 	if err := f.pageFlag.write(r); err != nil {
 		return err
 	}
-	return writeFile(f.JUnit, func(w io.Writer) error { return format.JUnit(w, r) })
+	return writeFile(junitFile(f.JUnit), func(w io.Writer) error { return format.JUnit(w, r) })
 }
 
 // showReport prints a report.
@@ -80,6 +96,9 @@ type reportCmd struct {
 }
 
 func (c reportCmd) Run(ctx context.Context, a *app) error {
+	if err := durable.CheckOutputs(c.output()); err != nil {
+		return fail(exitUsage, err)
+	}
 	o, err := c.options()
 	if err != nil {
 		return err
@@ -164,6 +183,9 @@ type compareCmd struct {
 // Run judges the second set of runs against the first, and fails if it is worse or if
 // they must not be compared.
 func (c compareCmd) Run(ctx context.Context, a *app) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	metrics, err := findMetrics(c.Metric)
 	if err != nil {
 		return err
@@ -219,7 +241,7 @@ func findMetrics(names []string) ([]metric.Metric, error) {
 // done; finding none is an error.
 func (a *app) loadRuns(ctx context.Context, paths ...string) (runs []records.Run, done func(), err error) {
 	places, done, err := a.unpacked(ctx, paths)
-	if err != nil {
+	if err = cmp.Or(err, noDefinitions(paths...)); err != nil {
 		return nil, done, err
 	}
 	if runs, err = records.Load(places...); err != nil {

@@ -94,7 +94,7 @@ func TestRehearsalSaysWhatIsNext(t *testing.T) {
 	require.NotContains(t, o.stderr, "at speed")
 	scenario := filepath.Dir(filepath.Dir(relativeTo(t, dir, only(t, dir))))
 	require.Contains(t, o.stderr, scenario+"/agg/0: succeeded (1 of 1 run over)\n")
-	require.Regexp(t, "report: profllm report "+scenario+"\nfailed run: profllm why "+scenario+"/RUN\n$", o.stderr)
+	require.Regexp(t, "report: profllm report "+scenario+"\n$", o.stderr)
 	require.Equal(t, exitOK, profllm(t, dir, nil, "report", scenario).code)
 	system, err := os.ReadFile(filepath.Join(dir, scenario, "definitions", "system.toml"))
 	require.NoError(t, err)

@@ -20,6 +20,9 @@ type trendCmd struct {
 // Run says where series of runs changed, and fails if one got worse at its end or if
 // no run can be believed.
 func (c trendCmd) Run(ctx context.Context, a *app) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	metrics, err := findMetrics(c.Metric)
 	if err != nil {
 		return err

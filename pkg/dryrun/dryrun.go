@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"cmp"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -85,6 +86,27 @@ func Dependency(p *campaign.Planned, j *plan.Job) string {
 		}
 	}
 	return fmt.Sprintf("# sbatch --dependency=%s --kill-on-invalid-dep=yes\n", strings.Join(words, ","))
+}
+
+// CheckFolder refuses a folder to save to that is none, or that has runs: Save would replace their plans and scripts.
+func CheckFolder(p *campaign.Planned, to string) error {
+	if st, err := os.Stat(to); err == nil && !st.IsDir() {
+		return fmt.Errorf("--save %s: this is a file\n\thint: name a folder, such as saved", to)
+	}
+	runs := run.Root(to)
+	for _, r := range p.Runs {
+		rel, err := filepath.Rel(p.Root, r.Plan.Dir)
+		if err != nil {
+			return err
+		}
+		if dir := filepath.Join(to, rel); runs == "" && run.HasIntent(dir) {
+			runs = dir
+		}
+	}
+	if runs != "" {
+		return fmt.Errorf("--save %s: %s has runs, and their plans and scripts would be overwritten\n\thint: name another folder, such as saved", to, runs)
+	}
+	return nil
 }
 
 // Save writes what submission would write, below another folder.

@@ -65,7 +65,7 @@ type (
 // out; what kind of run it was stands in the keywords and the description.
 func writeLLMD(r *result.Result) (*llmdReport, error) {
 	d := &llmdReport{Version: "0.2.1"}
-	d.Run = llmdRun{UID: r.RunID, EID: r.Suite, Keywords: append([]string{"profllm"}, labels(r)...)}
+	d.Run = llmdRun{UID: r.RunID, EID: r.Suite, Keywords: append([]string{writer}, labels(r)...)}
 	if len(d.Run.Keywords) > 1 {
 		d.Run.Description = "profllm: " + strings.Join(d.Run.Keywords[1:], ", ")
 	}

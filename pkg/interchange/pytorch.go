@@ -229,7 +229,7 @@ var (
 // writePyTorch makes the records of one run.
 func writePyTorch(r *result.Result) ([]pytorchRecord, error) {
 	var base pytorchRecord
-	base.Benchmark.Name = "profllm benchmark"
+	base.Benchmark.Name = writer + " benchmark"
 	info := map[string]any{"args": pytorchArgs(r)}
 	if words := labels(r); len(words) > 0 {
 		info["profllm_verdict"] = words

@@ -174,6 +174,27 @@ func Write(f Format, records []*result.Result, o Options) ([]byte, error) {
 	return []byte(printable.Text(b.String())), nil
 }
 
+// Wrote reports whether a file begins as one that Write made in the format. A row of InferenceX has no place for the
+// name of its writer: such a file is known by the order and the indentation of its keys.
+func Wrote(f Format, head []byte) bool {
+	text := string(head)
+	begins := func(list ...string) bool {
+		return slices.ContainsFunc(list, func(s string) bool { return strings.HasPrefix(text, s) })
+	}
+	switch f {
+	case LLMD:
+		return begins("{\n  \"version\": \"") && strings.Contains(text, "\"keywords\": [\n      \""+writer+"\"")
+	case PyTorch:
+		return begins("[\n  {\n    \"benchmark\": {\n      \"name\": \"" + writer + " benchmark")
+	case InferenceX:
+		return begins("{\n  \"conc\": ", "[\n  {\n    \"conc\": ")
+	}
+	return false
+}
+
+// writer is who wrote a file, where a format has a place for the name.
+const writer = "profllm"
+
 // latencies are the statistics of a record that may be shown, in ms by their keys.
 func latencies(r *result.Result) map[string]float64 {
 	all := map[string]float64{}

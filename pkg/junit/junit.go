@@ -6,6 +6,7 @@
 package junit
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/xml"
 	"io"
@@ -89,6 +90,15 @@ type detail struct {
 	Text    string `xml:",chardata"`
 }
 
+// Is reports whether a file begins as one of Write does.
+func Is(head []byte) bool {
+	rest, ok := bytes.CutPrefix(head, []byte(xml.Header+"<testsuites>"))
+	return ok && (bytes.Contains(rest, []byte(` package="`+program+`"`)) || bytes.HasPrefix(rest, []byte("</testsuites>")))
+}
+
+// program is the package of every suite.
+const program = "profllm"
+
 // Write writes suites as one document. Characters that XML cannot hold become the
 // replacement character. The host is localhost, as where it is not known: a verdict
 // is of no host.
@@ -96,7 +106,7 @@ func Write(w io.Writer, list []Suite) error {
 	doc := suites{Suites: make([]suite, len(list))}
 	for i, s := range list {
 		out := suite{
-			Name: cmp.Or(s.Name, "profllm"), Package: "profllm", ID: i, Timestamp: s.Time.UTC().Format("2006-01-02T15:04:05"), Hostname: "localhost",
+			Name: cmp.Or(s.Name, "profllm"), Package: program, ID: i, Timestamp: s.Time.UTC().Format("2006-01-02T15:04:05"), Hostname: "localhost",
 			Tests: len(s.Cases), Time: "0",
 		}
 		for _, p := range s.Properties {

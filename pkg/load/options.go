@@ -1,6 +1,7 @@
 package load
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,7 +15,6 @@ import (
 	"sync"
 
 	"github.com/alecthomas/kong"
-	"github.com/hashicorp/go-multierror"
 )
 
 // Options are the flags of "vllm bench serve" (vLLM 0.32) that this client honours, by their names and with their
@@ -159,10 +159,10 @@ func plainArgs(args []string) []string {
 
 // Validate returns every complaint about o at once.
 func (o *Options) Validate() error {
-	var bad *multierror.Error
+	var bad []error
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
-			bad = multierror.Append(bad, fmt.Errorf(format, args...))
+			bad = append(bad, fmt.Errorf(format, args...))
 		}
 	}
 	check(o.DatasetName == "random", "--dataset-name %q is not supported: this client makes random prompts only", o.DatasetName)
@@ -178,10 +178,10 @@ func (o *Options) Validate() error {
 	check(o.SaveResult || o.AppendResult || o.ResultFilename == "", "--result-filename %q has no effect without --save-result", o.ResultFilename)
 	for _, err := range []error{o.checkRampUp(), o.checkURL(), o.checkLists()} {
 		if err != nil {
-			bad = multierror.Append(bad, err)
+			bad = append(bad, err)
 		}
 	}
-	return bad.ErrorOrNil()
+	return errors.Join(bad...)
 }
 
 func (o *Options) checkRampUp() error {
@@ -222,34 +222,34 @@ func (o *Options) checkURL() error {
 }
 
 func (o *Options) checkLists() error {
-	var bad *multierror.Error
+	var bad []error
 	for _, l := range []struct {
 		flag string
 		list List
 	}{{"--header", o.Header}, {"--metadata", o.Metadata}} {
 		if _, err := l.list.pairs("="); err != nil {
-			bad = multierror.Append(bad, fmt.Errorf("%s: %w", l.flag, err))
+			bad = append(bad, fmt.Errorf("%s: %w", l.flag, err))
 		}
 	}
 	headers, _ := o.Header.pairs("=")
 	for _, h := range headers {
 		if strings.ContainsAny(h.Key+h.Value, "\r\n\x00") || strings.ContainsAny(h.Key, ": \t") {
-			bad = multierror.Append(bad, fmt.Errorf("--header %q is no header name, or its value has a line break", h.Key))
+			bad = append(bad, fmt.Errorf("--header %q is no header name, or its value has a line break", h.Key))
 		}
 	}
 	if strings.ContainsAny(o.RequestIDPrefix+o.APIKey, "\r\n\x00") {
-		bad = multierror.Append(bad, fmt.Errorf("--request-id-prefix or the API key has a line break"))
+		bad = append(bad, fmt.Errorf("--request-id-prefix or the API key has a line break"))
 	}
 	if _, err := Goodput(o.Goodput); err != nil {
-		bad = multierror.Append(bad, err)
+		bad = append(bad, err)
 	}
 	if _, err := o.families(); err != nil {
-		bad = multierror.Append(bad, err)
+		bad = append(bad, err)
 	}
 	if _, err := o.percentiles(); err != nil {
-		bad = multierror.Append(bad, err)
+		bad = append(bad, err)
 	}
-	return bad.ErrorOrNil()
+	return errors.Join(bad...)
 }
 
 // Goodput reads limits such as ttft:200: ms by metric.

@@ -10,6 +10,9 @@ import (
 // HasPlan reports whether a directory holds a plan.
 func HasPlan(dir string) bool { return found(filepath.Join(dir, PlanFile)) }
 
+// HasIntent reports whether a directory was submitted or is about to be.
+func HasIntent(dir string) bool { return found(filepath.Join(dir, IntentFile)) }
+
 // Above is the run directory that a path lies in, as its logs or one of its loads do; else the path itself.
 func Above(path string) string {
 	const levels = 2

@@ -25,6 +25,12 @@ var (
 	page = template.Must(template.New("page").Parse(pageText))
 )
 
+// IsPage reports whether a file begins as a page of HTML does.
+func IsPage(head []byte) bool {
+	begin, _, _ := strings.Cut(pageText, "{{")
+	return strings.HasPrefix(string(head), begin)
+}
+
 // HTML writes one page that needs nothing else: style, script and charts are in
 // it, and its policy forbids any other script and every request.
 func HTML(w io.Writer, r *report.Report) error {
