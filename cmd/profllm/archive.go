@@ -11,6 +11,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/archive"
 	"github.com/profllm/profllm/pkg/document"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -56,6 +57,9 @@ func (c archiveCmd) limits() archive.Limits { return archive.Limits{Bytes: c.Max
 
 // write makes one archive beside a directory.
 func (c archiveCmd) write(ctx context.Context, a *app, path string) error {
+	if err := noDefinitions(path); err != nil {
+		return err
+	}
 	dir, err := filepath.Abs(path)
 	if err == nil {
 		err = archive.Recover(dir)
@@ -82,7 +86,8 @@ func (c archiveCmd) write(ctx context.Context, a *app, path string) error {
 	}
 	e := document.Summed(file, entries)
 	if e.LeadsOut > 0 {
-		a.logf("note: %d links lead out of %s; the archive does not contain their targets, and --restore creates them only with --force", e.LeadsOut, relative(dir))
+		a.logf("note: %s out of %s; the archive does not contain their targets, and --restore creates them only with --force",
+			quantity.Clause(e.LeadsOut, "link", "lead"), relative(dir))
 	}
 	st, err := os.Stat(file)
 	if err != nil {

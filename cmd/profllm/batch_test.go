@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -392,7 +393,7 @@ func TestSymbolicDependency(t *testing.T) {
 
 // An array costs what its runs cost, a sequence what its allocation does.
 func TestCost(t *testing.T) {
-	for kind, want := range map[string]string{"": "3 jobs, at most 0.2 node-hours\n", plan.Array: "3 runs in 1 jobs, at most 0.2 node-hours\n", plan.Sequence: "3 runs in 1 jobs, at most 2.0 node-hours\n"} {
+	for kind, want := range map[string]string{"": "3 jobs, at most 0.2 node-hours\n", plan.Array: "3 runs in 1 job, at most 0.2 node-hours\n", plan.Sequence: "3 runs in 1 job, at most 2.0 node-hours\n"} {
 		s := newStudy(t, t.TempDir(), 1, 2, 3)
 		if kind != "" {
 			s.batch(kind, 0)
@@ -407,6 +408,20 @@ func TestCost(t *testing.T) {
 		require.Error(t, a.allow(0, false)(s.Cost()))
 		require.NoError(t, a.allow(0, true)(s.Cost()))
 	}
+}
+
+func TestCostText(t *testing.T) {
+	for want, cost := range map[string]campaign.Cost{
+		"1 job, at most 0.2 node-hours":                             {Runs: 1, Jobs: 1, NodeHours: 0.2},
+		"3 runs in 1 job, at most 0.1 node-hours":                   {Runs: 3, Jobs: 1, NodeHours: 0.04},
+		"1 job, without a time limit":                               {Runs: 1, Jobs: 1, Unlimited: 1},
+		"3 jobs, at most 8.0 node-hours and 1 without a time limit": {Runs: 3, Jobs: 3, NodeHours: 8, Unlimited: 1},
+	} {
+		require.Equal(t, want, costText(cost))
+	}
+	a := &app{stderr: io.Discard}
+	err := a.allow(0.1, false)(campaign.Cost{Runs: 1, Jobs: 1, NodeHours: 0.25})
+	require.ErrorContains(t, err, "above 0.1 node-hours\n\thint: --yes, or --max-node-hours 0.3")
 }
 
 // In a rehearsal too, a test that ends with another runs beside it, and what

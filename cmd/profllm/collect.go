@@ -95,7 +95,8 @@ func (a *app) report(ctx context.Context, known *cache.Cache, dirs []string, sta
 	}
 	out := a.newPrinter()
 	swept := trajectory.Places{}
-	failed, invalid, unkept := 0, 0, 0
+	var book run.Book
+	var sum tally
 	for some := range slices.Chunk(dirs, ahead) {
 		if err := ctx.Err(); err != nil {
 			known.Save() // what was collected until now need not be read again
@@ -106,23 +107,16 @@ func (a *app) report(ctx context.Context, known *cache.Cache, dirs []string, sta
 		for _, c := range all {
 			if c.Err != nil {
 				a.complain(&runError{relative(a.archives.Named(c.Dir)), a.archives.Named(c.Err.Error()), c.Err})
-				if len(c.Rows) == 0 {
-					failed++
-				}
-				unkept++
+				sum.failed += count(len(c.Rows) == 0)
+				sum.unkept++
 			}
+			noJob := c.NoJob(&book)
 			for _, row := range c.Rows {
-				row.Dir = a.archives.Named(row.Dir)
+				row.Dir, row.NoJob = a.archives.Named(row.Dir), noJob
 				if err := out.add(row); err != nil {
 					return err
 				}
-				switch r := row.Result; {
-				case r.Status == result.Unknown:
-				case r.JobFailed():
-					failed += count(!c.EndedAsPlanned())
-				case !r.Validity.Valid:
-					invalid += count(!c.EndedAsPlanned())
-				}
+				sum.add(&c, row)
 			}
 			swept.Add(c.Dir, c.Sweep)
 		}
@@ -134,12 +128,37 @@ func (a *app) report(ctx context.Context, known *cache.Cache, dirs []string, sta
 	if err := out.end(); err != nil {
 		return err
 	}
+	return sum.exit()
+}
+
+// tally counts what decides the exit code.
+type tally struct{ failed, invalid, open, idle, unkept int }
+
+func (n *tally) add(c *cache.Collected, row cache.Row) {
+	switch r := row.Result; {
+	case row.NoJob != "":
+		n.idle++
+	case r.Status == result.Unknown:
+		n.open++
+	case r.JobFailed():
+		n.failed += count(!c.EndedAsPlanned())
+	case !r.Validity.Valid:
+		n.invalid += count(!c.EndedAsPlanned())
+	}
+}
+
+// exit is the worst: docs/reference/exit-codes.md has the order.
+func (n *tally) exit() error {
 	switch {
-	case failed > 0:
+	case n.failed > 0:
 		return exit(exitJobFailed)
-	case invalid > 0:
+	case n.invalid > 0:
 		return exit(exitInvalid)
-	case unkept > 0:
+	case n.open > 0:
+		return exit(exitNotOver)
+	case n.idle > 0:
+		return exit(exitNotSubmit)
+	case n.unkept > 0:
 		return exit(exitInternal)
 	}
 	return nil

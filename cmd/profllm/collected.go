@@ -31,7 +31,7 @@ func (p *printer) add(r cache.Row) error {
 	if err := r.Read(); err != nil {
 		return err
 	}
-	return p.document.Add(document.Row{Dir: r.Dir, Result: r.Result})
+	return p.document.Add(document.Row{Dir: r.Dir, Result: r.Result, NoJob: r.NoJob})
 }
 
 func (p *printer) end() error {

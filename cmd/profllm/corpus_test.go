@@ -31,11 +31,11 @@ func ourFormat(t *testing.T) string {
 func TestVerifyFormat(t *testing.T) {
 	o := profllm(t, t.TempDir(), nil, "verify", ourFormat(t))
 	require.Equal(t, exitDefinition, o.code)
-	require.Equal(t, 19, strings.Count(o.stdout, "ok   "))
-	require.Equal(t, 4, strings.Count(o.stdout, "ok, not runnable: "))
+	require.Equal(t, 19, strings.Count(o.stdout, "ok   ")-strings.Count(o.stdout, ": not runnable: "))
+	require.Equal(t, 4, strings.Count(o.stdout, ".toml: not runnable: "))
 	require.Equal(t, 1, strings.Count(o.stdout, "bad  "))
 	require.Contains(t, o.stdout, "bad  scenario "+filepath.Join(ourFormat(t), "test_scenario/ambiguous.toml"))
-	require.Contains(t, o.stderr, "1 of 24 files bad")
+	require.Contains(t, o.stderr, "1 of 24 files bad, 4 not runnable\n")
 	require.Contains(t, o.stderr, "note: sizes were not checked (nodes, GPUs, ports): they depend on the cluster; add --system FILE\n")
 }
 
@@ -70,9 +70,34 @@ func TestCloudAIFiles(t *testing.T) {
 		return err
 	}))
 	require.Equal(t, slices.Sorted(slices.Values(names)), slices.Sorted(maps.Keys(page)), "files in the folder, and on the page")
+	checkCloudAICounts(t, conf, page)
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) { checkCloudAIFile(t, conf, name, page[name]) })
 	}
+}
+
+// checkCloudAICounts compares the numbers on the pages with the rows, and with what verify
+// says of the whole folder. Notes on the system file are said once.
+func checkCloudAICounts(t *testing.T, conf string, page map[string]expected) {
+	t.Helper()
+	of := map[string]int{}
+	for _, row := range page {
+		of[row.outcome]++
+	}
+	o := profllm(t, t.TempDir(), nil, "verify", conf)
+	last := strings.TrimSpace(o.stderr[strings.LastIndex(strings.TrimSpace(o.stderr), "\n")+1:])
+	for name, counts := range map[string]string{
+		"reference/cloudai-files.md": fmt.Sprintf("In all: %d run, %d is only planned, %d are not runnable, %d are refused.",
+			of["runs"], of["plans only"], of["not runnable"], of["refused"]),
+		"how-to/coming-from-cloudai.md": "",
+	} {
+		data, err := os.ReadFile(filepath.Join("../../docs", name))
+		require.NoError(t, err)
+		require.Contains(t, string(data), counts)
+		require.Contains(t, string(data), "`"+last+"`", name)
+	}
+	o = profllm(t, t.TempDir(), nil, "verify", conf, "--system", filepath.Join(conf, "common/system/example_slurm_cluster.toml"))
+	require.Equal(t, 1, strings.Count(o.stderr, "data_repository has no effect: only CloudAI's NeMo report uses it\n"))
 }
 
 // code are words that profllm says, or a flag that it needs.
@@ -103,6 +128,7 @@ func checkCloudAIFile(t *testing.T, conf, name string, want expected) {
 		require.Equal(t, exitDefinition, verified.code)
 	} else {
 		require.Equal(t, exitOK, verified.code)
+		require.Equal(t, want.outcome == "not runnable", strings.Contains(verified.stdout, ".toml: not runnable: "))
 		switch kind {
 		case "test":
 			test, err := scenario.LoadTest(scenario.File{Name: name, Data: data})
@@ -118,7 +144,7 @@ func checkCloudAIFile(t *testing.T, conf, name string, want expected) {
 		case "runs", "plans only":
 			require.Equal(t, exitOK, last.code)
 			require.Contains(t, last.stdout, "#SBATCH --nodes=")
-		case "read only":
+		case "not runnable":
 			require.Equal(t, exitDefinition, last.code)
 			require.NotEmpty(t, says, "why it is not planned")
 		default:
@@ -139,7 +165,7 @@ func TestCloudAIWorkloads(t *testing.T) {
 	_, section, _ := strings.Cut(string(data), "\n## Workloads\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	listed := map[string]string{"NoSuchWorkload": "refused"}
-	for _, row := range regexp.MustCompile("(?m)^\\| (`.*) \\| (runs|read only) \\|$").FindAllStringSubmatch(section, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| (`.*) \\| (runs|not runnable) \\|$").FindAllStringSubmatch(section, -1) {
 		for _, m := range code.FindAllStringSubmatch(row[1], -1) {
 			if m[1] == "test_template_name" {
 				continue
@@ -155,7 +181,7 @@ func TestCloudAIWorkloads(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(test), 0o644))
 		planned := profllm(t, dir, nil, "slurm", "dry-run", "s.toml", "--simulate").stderr
 		require.Equal(t, outcome == "refused", strings.Contains(planned, "unknown workload"), name)
-		require.Equal(t, outcome == "read only", strings.Contains(planned, "is not supported yet"), name)
+		require.Equal(t, outcome == "not runnable", strings.Contains(planned, "is not supported yet"), name)
 	}
 }
 

@@ -258,6 +258,9 @@ A job's own exit code follows the same table: 5 for a failed phase, 6 for an inv
 | 6 | every job is over, none failed, and at least one judged its own result invalid |
 | 4 | every job is over and succeeded, and at least one run has no job |
 | 0 | every run has a job that succeeded |
+
+` + "`profllm collect`" + `, ` + "`rehearse`" + ` and every verb with ` + "`--wait`" + ` exit with the first of these that is so: 5 if a run failed,
+6 if a result is invalid, 8 if a run is not over, 4 if a run has no job (Slurm refused it, or nothing was submitted).
 `
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"go/ast"
@@ -399,6 +400,38 @@ func submitSleep(t *testing.T, dir string) outcome {
 	return profllm(t, dir, withSlurm(fake), "slurm", "submit", "--system", "site.toml", "sleep.toml", "--output", "json")
 }
 
+// What has no verdict waits for one, or nothing will come of it, and collect tells which.
+func TestCollectWithoutAVerdict(t *testing.T) {
+	dir := t.TempDir()
+	o := submitSleep(t, dir)
+	fake := fakeSlurm(t)
+	require.Equal(t, exitOK, o.code, o.stderr)
+	root := readDocument[document.Jobs](t, o).Root
+	submitted, err := filepath.Glob(filepath.Join(root, "*", "0", run.SubmitFile))
+	require.NoError(t, err)
+	require.Len(t, submitted, 1)
+	collect := func(verdict string, code int) {
+		t.Helper()
+		for _, args := range [][]string{{"collect"}, {"collect", "--offline"}} {
+			o := profllm(t, dir, withSlurm(fake), args...)
+			require.Equal(t, code, o.code)
+			require.Regexp(t, `(?m)/0 +`+verdict+`$`, o.stdout)
+		}
+		o := profllm(t, dir, withSlurm(fake), "collect", "--output", "json")
+		require.Equal(t, code, o.code)
+		d := readDocument[document.Collect](t, o)
+		require.Equal(t, verdict, cmp.Or(d.Results[0].NoJob, "not over"))
+	}
+	collect("not over", exitNotOver)
+	require.NoError(t, os.WriteFile(submitted[0], []byte(`{"refused": "sbatch: error: Invalid account"}`), 0o644))
+	collect("refused", exitNotSubmit)
+	require.Contains(t, profllm(t, dir, nil, "why", "results").stdout, "/0: refused\n")
+	require.NoError(t, os.Remove(submitted[0]))
+	require.NoError(t, os.Remove(filepath.Join(filepath.Dir(submitted[0]), run.IntentFile)))
+	collect("not submitted", exitNotSubmit)
+	require.Contains(t, profllm(t, dir, nil, "why", "results").stdout, "/0: not submitted\n")
+}
+
 // Nothing is cancelled that was not named, and resume and lock take the only scenario.
 func TestPathsByDefault(t *testing.T) {
 	dir := t.TempDir()
@@ -413,7 +446,7 @@ func TestPathsByDefault(t *testing.T) {
 	o = profllm(t, dir, slurm, "slurm", "resume", "--output", "json")
 	require.Equal(t, root, readDocument[document.Jobs](t, o).Root)
 	require.Zero(t, profllm(t, dir, slurm, "lock").code)
-	require.Zero(t, profllm(t, dir, slurm, "collect").code)
+	require.Equal(t, exitNotOver, profllm(t, dir, slurm, "collect").code)
 
 	require.NoError(t, os.CopyFS(root+"-2", os.DirFS(root)))
 	for _, verb := range [][]string{{"slurm", "resume"}, {"lock"}} {

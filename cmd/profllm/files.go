@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -59,6 +60,9 @@ func (c initCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	f, err := os.OpenFile(c.File, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fail(exitUsage, fmt.Errorf("%s is there already, and init overwrites no file\n\thint: name another file, or none to print it", c.File))
+	}
 	if err != nil {
 		return fail(exitUsage, err)
 	}

@@ -210,7 +210,7 @@ func TestNightly(t *testing.T) {
 	time.Sleep(time.Second) // a directory is named by the second
 	o = c.nightly("--quiet")
 	require.Equal(t, exitJobFailed, o.code)
-	requireLines(t, o.stdout, `failed aggregated: failed, cause \S+ .* results/demo_\S+/aggregated/0`, `failed disaggregated: failed, .*`)
+	requireLines(t, o.stdout, `failed aggregated: failed, cause \S+ .* \(results/demo_\S+/aggregated/0\)`, `failed disaggregated: failed, .*`)
 	require.Empty(t, o.stderr)
 	require.Len(t, c.jobs(), 4, "the next night begins nevertheless")
 
@@ -245,14 +245,14 @@ func TestNightlyRegression(t *testing.T) {
 	require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\ncat > \"$1\"\necho $PROFLLM_EVENT $PROFLLM_EXIT_CODE >&2\nexit 7\n"), 0o755))
 	o := c.nightly("--quiet", "--notify", fmt.Sprintf("%s '%s'", hook, event))
 	require.Equal(t, exitInvalid, o.code, "a hook that fails changes no exit code")
-	requireLines(t, o.stdout, `regressed aggregated: output_throughput 80 tok/s, -20.0 % against 100 \(median of 4 nights, z -40.0\): nodes \S+ results/demo_\S+/aggregated/0`,
+	requireLines(t, o.stdout, `regressed aggregated: output_throughput 80 tok/s, -20.0 % against 100 \(median of 4 nights, z -40.0\): nodes \S+ \(results/demo_\S+/aggregated/0\)`,
 		`regressed disaggregated: output_throughput 80 .*`)
 	require.Equal(t, 2, strings.Count(o.stderr, "exit status 7: night 6"), "shown, tried once more")
 	var e notify.Event
 	require.NoError(t, run.ReadJSON(event, &e))
 	require.Equal(t, "demo", e.Scenario)
 	require.Len(t, e.Lines, 2)
-	require.Regexp(t, regexp.MustCompile(`^regressed aggregated: .* /\S+/aggregated/0$`), e.Lines[0])
+	require.Regexp(t, regexp.MustCompile(`^regressed aggregated: .* \(/\S+/aggregated/0\)$`), e.Lines[0])
 
 	o = c.nightly("--quiet")
 	require.Equal(t, exitOK, o.code)
@@ -350,7 +350,7 @@ func TestNightlyTolerance(t *testing.T) {
 	}
 	o = c.nightly("--max-node-hours", "0.1", "--simulate")
 	require.Equal(t, exitNotSubmit, o.code)
-	require.Contains(t, o.stderr, "above 0 node-hours")
+	require.Contains(t, o.stderr, "above 0.1 node-hours\n\thint: --yes, or --max-node-hours 1.5\n")
 }
 
 // Several calls at once: one does the work, the others say who does.

@@ -17,6 +17,7 @@ import (
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/dryrun"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/terminal"
 )
@@ -177,7 +178,7 @@ type placeFlags struct {
 // paths are the given ones, or the folder of results.
 func (f placeFlags) paths(ctx context.Context, a *app, given []string) ([]string, error) {
 	if len(given) > 0 {
-		return given, nil
+		return given, noDefinitions(given...)
 	}
 	dir := f.OutputDir
 	if dir == "" && f.System != "" {
@@ -211,6 +212,9 @@ func (f placeFlags) runDirs(ctx context.Context, a *app, given []string) (paths,
 // puts them.
 func (f placeFlags) scenario(ctx context.Context, a *app, given string) (string, error) {
 	if given != "" {
+		if err := noDefinitions(given); err != nil {
+			return "", err
+		}
 		if info, err := os.Stat(given); err != nil || !info.IsDir() {
 			return "", fail(exitUsage, cmp.Or(err, fmt.Errorf("%s is not a directory", given)))
 		}
@@ -321,5 +325,5 @@ func (c cancelCmd) Run(ctx context.Context, a *app) error {
 	if err := a.printStates("cancel", dirs, out.Jobs, out.States); err != nil || out.Open == 0 {
 		return errors.Join(err, client.BeingSubmitted(dirs, out.Jobs))
 	}
-	return fail(exitJobFailed, fmt.Errorf("%d jobs have not ended after %s", out.Open, campaign.CancelLimit))
+	return fail(exitJobFailed, fmt.Errorf("not ended after %s: %s", campaign.CancelLimit, quantity.Count(out.Open, "job")))
 }

@@ -83,7 +83,7 @@ func TestTrend(t *testing.T) {
 	require.Equal(t, exitOK, trend("quiet").code)
 	o = trend("few")
 	require.Equal(t, exitOK, o.code, "nothing is claimed")
-	require.Contains(t, o.stdout, "too little data: 5 points of the")
+	require.Contains(t, o.stdout, "too little data: 5 points, but at least 14 are needed")
 	o = trend("simulated", "--metric", "throughput", "--output", "json")
 	require.Equal(t, exitInvalid, o.code)
 	var r report.Report

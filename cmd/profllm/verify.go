@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/profllm/profllm/pkg/campaign"
@@ -27,6 +28,7 @@ func (c verifyCmd) Run(ctx context.Context, a *app) error {
 	}
 	doc := &document.Verify{Head: document.NewHead("verify"), Files: []document.FileEntry{}, SizesChecked: c.System != ""}
 	a.answers(doc)
+	a.client().Events = &saidOnce{Events: a.client().Events, notes: map[string]bool{}}
 	check := verify.Verifier{Folders: definition.Folders(c.definitionFlags)}
 	if c.System != "" {
 		flags := planFlags{makeFlags: makeFlags{siteFlags: c.siteFlags, definitionFlags: c.definitionFlags}}
@@ -35,7 +37,7 @@ func (c verifyCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	bad, unsized := 0, false
+	bad, idle, unsized := 0, 0, false
 	for _, name := range names {
 		v := check.File(name)
 		doc.Files = append(doc.Files, fileEntry(name, v))
@@ -43,18 +45,52 @@ func (c verifyCmd) Run(ctx context.Context, a *app) error {
 		if !a.json() {
 			a.printVerified(v, name)
 		}
-		if v.Err != nil {
+		switch {
+		case v.Err != nil:
 			bad++
 			a.logf("%s", campaign.Explain(v.Err))
+		case v.NotRunnable != "":
+			idle++
 		}
 	}
 	if unsized && !a.json() {
 		a.logf("note: sizes were not checked (nodes, GPUs, ports): they depend on the cluster; add --system FILE")
 	}
 	if bad > 0 {
-		return fail(exitDefinition, fmt.Errorf("%d of %s bad", bad, quantity.Count(len(names), "file")))
+		return fail(exitDefinition, errors.New(verifiedText(len(names), bad, idle)))
+	}
+	if idle > 0 && !a.json() {
+		a.logf("%s", verifiedText(len(names), bad, idle))
 	}
 	return nil
+}
+
+// verifiedText counts the files that are bad and those that are in order and cannot run.
+func verifiedText(files, bad, idle int) string {
+	of := fmt.Sprintf(" of %s ", quantity.Count(files, "file"))
+	switch {
+	case bad == 0:
+		return fmt.Sprintf("%d%snot runnable", idle, of)
+	case idle > 0:
+		return fmt.Sprintf("%d%sbad, %d not runnable", bad, of, idle)
+	}
+	return fmt.Sprintf("%d%sbad", bad, of)
+}
+
+// saidOnce leaves out notes that were said before: those on the system file come with
+// every scenario that is planned on it.
+type saidOnce struct {
+	campaign.Events
+	notes map[string]bool
+}
+
+// Say implements campaign.Events.
+func (o *saidOnce) Say(l campaign.Level, text string) {
+	if l == campaign.Note && o.notes[text] {
+		return
+	}
+	o.notes[text] = true
+	o.Events.Say(l, text)
 }
 
 // verifiedLine is the line of a file.
@@ -63,7 +99,7 @@ func verifiedLine(name string, v verify.Found) string {
 	case v.Err != nil:
 		return fmt.Sprintf("bad  %-8s %s", v.Kind, name)
 	case v.NotRunnable != "":
-		return fmt.Sprintf("ok, not runnable: %s %s: %s", v.Kind, name, v.NotRunnable)
+		return fmt.Sprintf("ok   %-8s %s: not runnable: %s", v.Kind, name, v.NotRunnable)
 	}
 	return fmt.Sprintf("ok   %-8s %s", v.Kind, name)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/document"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/story"
 )
@@ -93,22 +94,34 @@ func (a *app) tellLogs(paths ...string) ([]story.Story, error) {
 	return []story.Story{story.OfLogs(logs)}, nil
 }
 
-// printStories shows one story whole; of several, those without a failure in a line.
+// printStories shows one story whole; of several, logs without a failure in a line, and
+// of the valid runs only their number.
 func (a *app) printStories(stories []story.Story) error {
 	screen := a.screenOf(a.stdout)
 	out := screen.Writer(a.stdout)
-	for i, s := range stories {
-		if i > 0 {
-			fmt.Fprintln(out)
-		}
+	shown, valid := 0, 0
+	for _, s := range stories {
 		if s.Well() && len(stories) > 1 {
-			s.Lines = nil
+			if s.Lines = nil; s.Valid() {
+				valid++
+				continue
+			}
+		}
+		if shown++; shown > 1 {
+			fmt.Fprintln(out)
 		}
 		if err := s.Show(out, screen); err != nil {
 			return err
 		}
 	}
-	return nil
+	if valid == 0 {
+		return nil
+	}
+	if shown > 0 {
+		fmt.Fprintln(out)
+	}
+	_, err := fmt.Fprintln(out, quantity.Count(valid, "valid run"))
+	return err
 }
 
 // sayLogs says of paths that hold logs, and no runs, what they are and which verb

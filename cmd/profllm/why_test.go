@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,8 +87,64 @@ func TestWhyOfAValidRun(t *testing.T) {
 	require.Zero(t, profllm(t, dir, nil, "rehearse", "s.toml").code)
 	o := profllm(t, dir, nil, "why", only(t, dir))
 	require.Equal(t, exitOK, o.code)
-	require.Contains(t, o.stdout, ": valid\n")
+	require.Regexp(t, `^results/s_\S+/a/0: valid\n`, o.stdout)
 	require.Contains(t, o.stdout, "nothing: the run is valid")
+
+	// Of several runs, the valid ones are only counted, and each other one has its path.
+	require.Zero(t, profllm(t, dir, nil, "rehearse", "--time", "2026-01-02T03:04:05Z", "s.toml").code)
+	require.Equal(t, "2 valid runs\n", profllm(t, dir, nil, "why", "results").stdout)
+	bad := filepath.Join("results", "s_2026-01-02_03-04-05", "a", "0")
+	require.NoError(t, os.Remove(filepath.Join(dir, bad, "raw", "vllm-bench.json")))
+	o = profllm(t, dir, nil, "why", "results")
+	require.Regexp(t, "^"+bad+": suspect\n(  .*\n)+\n1 valid run\n$", o.stdout)
+}
+
+// A scenario's file is neither a run nor a log, whatever is to be known of its runs.
+func TestDefinitionInThePlaceOfRuns(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{
+		"s.toml": "name = 'small'\n[[Tests]]\nid = 'a'\n", "site.toml": string(conf.Local), "cut.toml": "name = ",
+		"run.lock.toml": "schema = 'profllm.lock/1'\n",
+	}
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	const scenario = "s.toml is a scenario file and holds neither runs nor logs\n" +
+		"\thint: name the directory of its runs, such as results/small_TIME; profllm verify s.toml checks the file\n"
+	for _, verb := range []string{"why", "collect", "report", "trend", "lock", "archive", "compare", "diff", "export llm-d",
+		"slurm status", "slurm watch", "slurm logs", "slurm cancel", "slurm resume"} {
+		args := append(strings.Fields(verb), "s.toml")
+		if verb == "compare" || verb == "diff" {
+			args = append(args, "s.toml")
+		}
+		o := profllm(t, dir, nil, args...)
+		require.Equal(t, exitUsage, o.code, verb)
+		require.Equal(t, scenario, o.stderr, verb)
+	}
+	for name, want := range map[string]string{
+		"site.toml": "site.toml is a system file and holds neither runs nor logs\n\thint: profllm verify site.toml checks the file\n",
+		"cut.toml":  "cut.toml is a TOML file and holds neither runs nor logs\n\thint: profllm verify cut.toml checks the file\n",
+		"run.lock.toml": "run.lock.toml is a lock file and holds neither runs nor logs\n" +
+			"\thint: name the directory of its runs\n",
+	} {
+		require.Equal(t, want, profllm(t, dir, nil, "why", name).stderr)
+	}
+}
+
+// What to do of a cancelled rehearsal is no command that refuses rehearsals.
+func TestWhyOfACancelledRehearsal(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte("name = 's'\n[[Tests]]\nid = 'a'\ntest_template_name = 'vllm'\n"+
+		"[Tests.bench_cmd_args]\nnum_prompts = 4\nrandom_output_len = 5\n"), 0o644))
+	profllm(t, dir, nil, "rehearse", "s.toml")
+	run := only(t, dir)
+	data, err := os.ReadFile(filepath.Join(run, "state.json"))
+	require.NoError(t, err)
+	data = bytes.Replace(data, []byte(`"succeeded"`), []byte(`"cancelled"`), 1)
+	require.NoError(t, os.WriteFile(filepath.Join(run, "state.json"), data, 0o644))
+	require.NoError(t, os.Remove(filepath.Join(run, "raw", "vllm-bench.json")))
+	require.NoError(t, os.Remove(filepath.Join(run, "logs", "bench-0.log")))
+	require.Contains(t, profllm(t, dir, nil, "why", run).stdout, "profllm rehearse SCENARIO runs it again\n")
 }
 
 // Each repeat of each point of a sweep has the story of its own load, and what looks

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -143,8 +144,18 @@ func hint(err error) string {
 		return "\n\thint: profllm reads regular files only; remove it, or replace it by a regular file"
 	case errors.Is(err, regular.ErrLarge):
 		return "\n\thint: the file is larger than profllm reads (ls -l); move it away, or leave out the details of single requests"
+	case noSlurm(err):
+		return "\n\thint: call profllm on a login node, load Slurm's module, or set SLURM_CONF"
 	}
 	return ""
+}
+
+// noSlurm reports whether Slurm's programs or their configuration are not found here, and
+// nothing says yet what to do.
+func noSlurm(err error) bool {
+	var c *slurm.CommandError
+	return errors.As(err, &c) && !strings.Contains(err.Error(), "\thint: ") &&
+		(errors.Is(err, exec.ErrNotFound) || strings.Contains(c.Stderr, "Could not establish a configuration source"))
 }
 
 // prefixed is a text behind a prefix, and nothing of nothing.

@@ -1,12 +1,15 @@
 package campaign
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/profllm/profllm/pkg/scheduler/slurm"
 	"github.com/stretchr/testify/require"
 )
 
@@ -32,4 +35,18 @@ func TestMissingFilesAreNamedWithNearOnes(t *testing.T) {
 	_, err := os.Open(filepath.Join(dir, "x.toml"))
 	require.NotContains(t, Explain(fmt.Errorf("%w\n\thint: another", err)), "files in", "a hint of its own is kept")
 	require.Equal(t, "other", Explain(fmt.Errorf("other")))
+}
+
+// Where Slurm is not found, the reader is told where to look for it, once.
+func TestExplainNoSlurm(t *testing.T) {
+	const hint = "\n\thint: call profllm on a login node, load Slurm's module, or set SLURM_CONF"
+	for name, err := range map[string]*slurm.CommandError{
+		"no program":       {Argv: []string{"sinfo"}, Err: &exec.Error{Name: "sinfo", Err: exec.ErrNotFound}},
+		"no configuration": {Argv: []string{"sinfo"}, Err: errors.New("exit status 1"), Stderr: "sinfo: fatal: Could not establish a configuration source\n"},
+	} {
+		require.Equal(t, "ask Slurm: "+err.Error()+hint, Explain(fmt.Errorf("ask Slurm: %w", err)), name)
+		require.NotContains(t, Explain(fmt.Errorf("%w\n\thint: another", err)), "SLURM_CONF", name)
+	}
+	other := &slurm.CommandError{Argv: []string{"sinfo"}, Err: errors.New("exit status 1"), Stderr: "sinfo: error: Invalid user id\n"}
+	require.NotContains(t, Explain(other), "hint")
 }

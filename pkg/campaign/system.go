@@ -39,7 +39,7 @@ func (c *Client) System(ctx context.Context, file string, simulate bool) (*confi
 		sys.Source = []byte(sys.TOML())
 	}
 	if err != nil {
-		return nil, as(Usage, fmt.Errorf("there is no system file, and Slurm does not answer: %w\n\thint: name a system file with --system FILE; on a login node, profllm init writes one", err))
+		return nil, as(Usage, fmt.Errorf("there is no system file, and Slurm does not answer: %w\n\thint: name a system file with --system FILE; on a login node, or with SLURM_CONF set, profllm init writes one", err))
 	}
 	return sys, nil
 }

@@ -65,13 +65,29 @@ func causeOf(e *evidence, table *failure.Table) (*result.Failure, error) {
 		return nil, nil
 	}
 	f, err := table.Explain(logsOf(e), jobFacts(e))
-	if e.state != nil && e.state.Note == run.Lost && (f == nil || f.Cause == "unknown") {
-		f = &result.Failure{
+	if known := causeOfState(e.state); known != nil && (f == nil || f.Cause == "unknown") {
+		f = known
+	}
+	return f, err
+}
+
+// causeOfState is the cause of a run whose state alone says it, nil for others.
+func causeOfState(st *run.State) *result.Failure {
+	switch {
+	case st == nil:
+		return nil
+	case st.Note == run.Lost:
+		return &result.Failure{
 			Cause: "lost", Confidence: result.FromState,
 			Next: "what became of the job is unknown: ask the admin, then profllm slurm resume --failed DIR",
 		}
+	case st.State == run.Cancelled && st.Note == run.NeverRan:
+		return &result.Failure{
+			Cause: "never-started", Confidence: result.FromState,
+			Next: "the job was cancelled before it started, so there is nothing to read; profllm slurm resume DIR submits it again",
+		}
 	}
-	return f, err
+	return nil
 }
 
 // redactRecord takes out of a record what the run was given as secrets, and what has the

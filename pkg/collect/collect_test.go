@@ -480,6 +480,23 @@ func TestLostJob(t *testing.T) {
 	require.NotEqual(t, "lost", only(t, collector(t), dir, st).Failure.Cause)
 }
 
+// A job that was cancelled before it started has no log that somebody could read.
+func TestJobThatNeverStarted(t *testing.T) {
+	dir := recorded(t)
+	for _, name := range []string{run.SentinelFile, run.LogDir, run.RawDir, "events.jsonl"} {
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	st := state("CANCELLED by 0", run.Cancelled)
+	r := only(t, collector(t), dir, st)
+	require.Equal(t, result.NoCause, r.Failure.Confidence)
+	require.Contains(t, r.Failure.Next, "there is no log with a line to read")
+	st.Note = run.NeverRan
+	r = only(t, collector(t), dir, st)
+	require.Equal(t, result.Cancelled, r.Status)
+	require.Equal(t, "never-started", r.Failure.Cause)
+	require.Contains(t, r.Failure.Next, "cancelled before it started, so there is nothing to read")
+}
+
 // covers: PL-V16
 func TestKVTransfer(t *testing.T) {
 	r := only(t, collector(t), recorded(t), completed())

@@ -6,6 +6,7 @@
 package config
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -161,8 +162,8 @@ func Parse(file string, data []byte) (*System, error) {
 		return nil, err
 	}
 	s := &System{Pos: t.Pos, Source: data}
-	if v := t.Get("scheduler"); v != nil && v.Any != "slurm" {
-		return nil, source.Errorf(v.Pos, "scheduler %q is not supported", v.Any).Hintf("write scheduler = %q", "slurm")
+	if v := t.Get("scheduler"); v != nil && v.Any != slurm {
+		return nil, refuseScheduler(v)
 	}
 	var c source.Complaints
 	c.Add(source.Decode(t, s))
@@ -170,6 +171,26 @@ func Parse(file string, data []byte) (*System, error) {
 	_, err = ParseReports(s.Reports)
 	c.Add(err)
 	return s, c.Err()
+}
+
+const slurm = "slurm"
+
+// refuseScheduler says what else a system file of another scheduler is good for. Its other keys describe that
+// scheduler, so a word within two edits of slurm alone gets the advice to write slurm.
+func refuseScheduler(v *source.Value) error {
+	err := source.Errorf(v.Pos, "scheduler %s is not supported", v.Shown())
+	word, ok := v.Text()
+	if !ok || word == "" || source.Nearest(word, []string{slurm}) != "" {
+		return err.Hintf("write scheduler = %q", slurm)
+	}
+	return err.Hintf("profllm submits to Slurm only: name the system file of a Slurm cluster; " +
+		"profllm rehearse SCENARIO tries a scenario without a cluster")
+}
+
+// idle are the keys without effect, and what uses them in CloudAI.
+var idle = [...]struct{ key, user string }{
+	{"monitor_interval", "CloudAI's polling"}, {"status_retry_pause_seconds", "CloudAI's polling"},
+	{"extra_transient_status_errors", "CloudAI's polling"}, {"data_repository", "CloudAI's NeMo report"},
 }
 
 func (s *System) check(t *source.Table) error {
@@ -199,9 +220,9 @@ func (s *System) check(t *source.Table) error {
 		c.Add(source.Errorf(t.PosOf("compile_cache"), "compile_cache %q must be an absolute path of letters, digits and . _ - below /", s.CompileCache).
 			Hintf("write compile_cache = \"/tmp/profllm-cache\""))
 	}
-	for _, key := range []string{"monitor_interval", "status_retry_pause_seconds", "extra_transient_status_errors", "data_repository"} {
-		if t.Has(key) {
-			s.Warnings = append(s.Warnings, t.PosOf(key).String()+": "+key+" has no effect: profllm does not poll")
+	for _, k := range idle {
+		if t.Has(k.key) {
+			s.Warnings = append(s.Warnings, fmt.Sprintf("%s: %s has no effect: only %s uses it", t.PosOf(k.key), k.key, k.user))
 		}
 	}
 	return c.Err()

@@ -26,7 +26,12 @@ func TestParseSample(t *testing.T) {
 	require.Equal(t, 6, s.GPUsPerNode)
 	require.True(t, s.GPUDirectives())
 	require.Equal(t, Words{"--kill-on-bad-exit=1", "--label"}, s.ExtraSrunArgs)
-	require.Len(t, s.Warnings, 4, "keys without effect are named")
+	require.Equal(t, []string{
+		"foundry.toml:24:1: monitor_interval has no effect: only CloudAI's polling uses it",
+		"foundry.toml:25:1: status_retry_pause_seconds has no effect: only CloudAI's polling uses it",
+		"foundry.toml:26:1: extra_transient_status_errors has no effect: only CloudAI's polling uses it",
+		"foundry.toml:46:2: data_repository has no effect: only CloudAI's NeMo report uses it",
+	}, s.Warnings)
 	top, err := source.Parse(sample, data)
 	require.NoError(t, err)
 	for _, key := range source.Fields(System{}) {
@@ -49,8 +54,20 @@ site.toml:6:1: unknown launcher "pixis"
 	hint: did you mean "pyxis"? known: apptainer, bare, docker, enroot, podman, pyxis
 site.toml:7:1: compile_cache "tmp/$USER" must be an absolute path of letters, digits and . _ - below /
 	hint: write compile_cache = "/tmp/profllm-cache"`)
-	_, err = Parse("k.toml", []byte("scheduler='kubernetes'\n"))
-	require.ErrorContains(t, err, `k.toml:1:1: scheduler "kubernetes" is not supported`)
+}
+
+// A system file of another scheduler is not made one of Slurm by its key alone.
+func TestParseOtherScheduler(t *testing.T) {
+	const other = "\n\thint: profllm submits to Slurm only: name the system file of a Slurm cluster; " +
+		"profllm rehearse SCENARIO tries a scenario without a cluster"
+	const typo = "\n\thint: write scheduler = \"slurm\""
+	for value, want := range map[string]string{
+		`"kubernetes"`: other, `"runai"`: other, `"standalone"`: other, `"lsf"`: other,
+		`"Slurm"`: typo, `"slrum"`: typo, `""`: typo, `3`: typo,
+	} {
+		_, err := Parse("k.toml", []byte("scheduler = "+value+"\n"))
+		require.EqualError(t, err, "k.toml:1:1: scheduler "+value+" is not supported"+want)
+	}
 }
 
 // covers: CD-1, CD-45

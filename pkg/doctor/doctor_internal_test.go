@@ -217,7 +217,7 @@ func TestFindings(t *testing.T) {
 		"database down": {func(c *cluster) {
 			c.program("sacct", "echo 'sacct: error: Problem talking to the database' >&2; exit 1")
 		}, "accounting", Warn, "talking to the database"},
-		"no pyxis":            {func(c *cluster) { c.program("srun", `[ "$1" = --help ] && exit;`+healthy["srun"]) }, "containers", Bad, "enroot"},
+		"no pyxis":            {func(c *cluster) { c.program("srun", `[ "$1" = --help ] && exit;`+healthy["srun"]) }, "containers", Bad, "no pyxis; found: enroot"},
 		"not writable":        {func(c *cluster) { c.d.Dir = "/proc/results"; c.recorded() }, "output folder", Bad, "/proc"},
 		"no probe":            {func(c *cluster) { c.d.Self = []string{"/bin/echo", "hello"} }, "output folder", Bad, "no probe"},
 		"proxy":               {func(c *cluster) { c.d.Environ = append(c.d.Environ, "https_proxy=http://secret@proxy") }, "node: proxy variables", Warn, "https_proxy"},
@@ -227,6 +227,10 @@ func TestFindings(t *testing.T) {
 		"no reader":           {func(c *cluster) { c.remove("profllm-nvml") }, "node: GPU reader", Warn, "nvidia-smi is used, which has no energy counter: no profllm-nvml in /nowhere"},
 		"old reader":          {func(c *cluster) { c.program("profllm-nvml", `echo '{"profllm_nvml":7}'`) }, "node: GPU reader", Warn, "it speaks format 7"},
 		"reader missing here": {func(c *cluster) {}, "GPU reader", Warn, "no profllm-nvml in /nowhere, and no nvidia-smi"},
+		"no GPU anywhere": {func(c *cluster) {
+			c.d.System.GPUsPerNode = 0
+			c.sinfo("gpu*|up|8|idle|(null)")
+		}, "GPU reader", NotChecked, "no GPU is known here; no profllm-nvml in /nowhere, and no nvidia-smi"},
 		"no library": {func(c *cluster) {
 			c.program("profllm-nvml", `echo '{"profllm_nvml":1,"error":"no library","no_driver":true}'; exit 1`)
 			c.remove("nvidia-smi")

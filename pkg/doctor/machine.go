@@ -163,7 +163,7 @@ func (d *Doctor) reader(name string, p *Probe) {
 	case p.NoNVML != "" && (p.Reader != "" || config.CountGPUs(d.gpus) > 0):
 		d.add(name, Warn, p.NoNVML, do)
 	case p.NoNVML != "":
-		d.add(name, OK, p.NoNVML, "")
+		d.add(name, NotChecked, "no GPU is known here; "+p.NoNVML, "")
 	case p.Reader != "":
 		d.add(name, OK, p.Reader, "")
 	default:

@@ -345,15 +345,16 @@ func (d *Doctor) runtimes(ctx context.Context) {
 		}
 	}
 	seen := cmp.Or(strings.Join(have, ", "), "none")
+	without := "no pyxis; found: " + seen
 	launcher := ""
 	if d.System != nil {
 		launcher = d.System.Launcher
 	}
 	switch {
 	case launcher == "pyxis" && !pyxis:
-		d.add("containers", Bad, seen, "the system file says launcher = \"pyxis\", but srun has no --container-image")
+		d.add("containers", Bad, without, "the system file says launcher = \"pyxis\", but srun has no --container-image")
 	case launcher == "" && !pyxis:
-		d.add("containers", Warn, seen, "without pyxis, tests that name an image need launcher = \"bare\" and an engine on the nodes")
+		d.add("containers", Warn, without, "without pyxis, tests that name an image need launcher = \"bare\" and an engine on the nodes")
 	default:
 		d.add("containers", OK, seen, "")
 	}

@@ -13,6 +13,7 @@ import (
 type Row struct {
 	Dir    string         `json:"dir"`
 	Result *result.Result `json:"result"`
+	NoJob  string         `json:"no_job,omitempty"` // refused by Slurm, or not submitted: the result has no verdict, and nothing runs
 }
 
 // Collect is the answer of collect.

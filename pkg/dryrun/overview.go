@@ -96,8 +96,8 @@ func expectedTime(sum campaign.Estimate, each []campaign.Estimate, nodeHours flo
 	case sum.Most == 0:
 		return text + ", without a time limit"
 	case len(each) > 1:
-		return text + fmt.Sprintf(", at most %s per run (time limit), %s and %.1f node-hours in all",
-			quantity.Duration(longest(each)), quantity.Duration(sum.Most), nodeHours)
+		return text + fmt.Sprintf(", at most %s per run (time limit), %s and %s in all",
+			quantity.Duration(longest(each)), quantity.Duration(sum.Most), quantity.NodeHours(nodeHours))
 	}
-	return text + fmt.Sprintf(", at most %s and %.1f node-hours (time limit)", quantity.Duration(sum.Most), nodeHours)
+	return text + fmt.Sprintf(", at most %s and %s (time limit)", quantity.Duration(sum.Most), quantity.NodeHours(nodeHours))
 }

@@ -123,8 +123,8 @@ func seriesLines(p *plan.Plan) string {
 		return ""
 	}
 	if limit := time.Duration(p.Job.TimeLimit); limit > 0 {
-		fmt.Fprintf(&b, "# the job may take %s on %s, %.1f node-hours, in which all repeats have to fit\n",
-			limit, quantity.Count(p.Job.Nodes, "node"), limit.Hours()*float64(p.Job.Nodes))
+		fmt.Fprintf(&b, "# the job may take %s on %s, %s, in which all repeats have to fit\n",
+			limit, quantity.Count(p.Job.Nodes, "node"), quantity.NodeHours(limit.Hours()*float64(p.Job.Nodes)))
 	} else {
 		b.WriteString("# the job has no time limit\n")
 	}

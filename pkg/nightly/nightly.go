@@ -92,7 +92,10 @@ func (c Change) String() string {
 	if c.Why != "" {
 		s += ": " + c.Why
 	}
-	return strings.Join(strings.Fields(s+"  "+c.Dir), " ")
+	if c.Dir != "" {
+		s += " (" + c.Dir + ")"
+	}
+	return strings.Join(strings.Fields(s), " ")
 }
 
 // Verdict is the judgement on a night.
@@ -123,13 +126,10 @@ func (v Verdict) Has(k Kind) bool {
 // String is the verdict in one line.
 func (v Verdict) String() string {
 	s := fmt.Sprintf("%s of %s: ", v.Scenario, v.Created.Local().Format("2006-01-02 15:04"))
-	switch n := len(v.Changes); n {
-	case 0:
+	if n := len(v.Changes); n > 0 {
+		s += quantity.Count(n, "change")
+	} else {
 		s += "nothing changed"
-	case 1:
-		s += "1 change"
-	default:
-		s += fmt.Sprintf("%d changes", n)
 	}
 	s += fmt.Sprintf("; %s", quantity.Count(v.Runs, "run"))
 	if v.Compared > 0 {
@@ -226,25 +226,43 @@ func state(r *records.Run) (Kind, string) {
 		return Failed, "what became of the job is unknown"
 	case res.JobFailed():
 		if f := res.Failure; f != nil {
-			return Failed, fmt.Sprintf("%s, cause %s (%s); %s", res.Status, f.Cause, f.Confidence, f.Next)
+			return Failed, fmt.Sprintf("%s, %s; %s", res.Status, causeOf(f), f.Next)
 		}
-		return Failed, strings.TrimSuffix(fmt.Sprintf("%s: %s", res.Status, strings.Join(failedWords(res), ", ")), ": ")
+		return Failed, strings.TrimSuffix(fmt.Sprintf("%s: %s", res.Status, reasons(res.Validity, result.Invalid, result.Suspect)), ": ")
 	case res.Validity == nil:
 		return Invalid, "the run was not judged"
 	case !res.Validity.Valid:
-		return Invalid, strings.Join(res.Validity.Words, ", ")
+		return Invalid, reasons(res.Validity, result.Invalid)
 	case res.Validity.Verdict == result.VerdictSuspect:
-		return Suspect, strings.Join(res.Validity.Words, ", ")
+		return Suspect, reasons(res.Validity, result.Suspect)
 	}
 	return "", ""
 }
 
-// failedWords are the words of the failed checks; none of a result that nobody judged.
-func failedWords(r *result.Result) []string {
-	if r.Validity == nil {
-		return nil
+// causeOf is the cause of a failure, or the log whose end nobody knows.
+func causeOf(f *result.Failure) string {
+	switch {
+	case f.Confidence != result.NoCause:
+		return fmt.Sprintf("cause %s (%s)", f.Cause, f.Confidence)
+	case f.File != "":
+		return "cause unknown: " + f.File
 	}
-	return r.Validity.Words
+	return "cause unknown"
+}
+
+// reasons are the words of the checks that failed with one of these severities; none of a
+// result that nobody judged.
+func reasons(v *result.Validity, of ...result.Severity) string {
+	if v == nil {
+		return ""
+	}
+	words := slices.DeleteFunc(slices.Clone(v.Words), func(word string) bool {
+		severe := func(c result.Check) bool {
+			return c.Word == word && c.Outcome == result.Fail && slices.Contains(of, c.Severity)
+		}
+		return v.Check(word) != nil && !slices.ContainsFunc(v.Checks, severe)
+	})
+	return strings.Join(words, ", ")
 }
 
 type past struct {

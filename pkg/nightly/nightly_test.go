@@ -113,12 +113,12 @@ func TestNumbers(t *testing.T) {
 		earlier []nightly.Night
 		want    string
 	}{
-		"slower":                {night(21, 94), quiet(), "regressed a: output_throughput 94 tok/s, -6.0 % against 100 (median of 4 nights, z -12.0): nodes n[1-2] results/qwen_21/a/0\n"},
-		"faster":                {night(21, 106), quiet(), "improved a: output_throughput 106 tok/s, +6.0 % against 100 (median of 4 nights, z +12.0), accuracy-unchecked: nodes n[1-2] results/qwen_21/a/0\n"},
+		"slower":                {night(21, 94), quiet(), "regressed a: output_throughput 94 tok/s, -6.0 % against 100 (median of 4 nights, z -12.0): nodes n[1-2] (results/qwen_21/a/0)\n"},
+		"faster":                {night(21, 106), quiet(), "improved a: output_throughput 106 tok/s, +6.0 % against 100 (median of 4 nights, z +12.0), accuracy-unchecked: nodes n[1-2] (results/qwen_21/a/0)\n"},
 		"slower, as nights are": {night(21, 94), before(100, 95, 105, 98, 102, 96, 104), ""},
 		"later tokens": {night(21, 100, latency(result.TTFT, 150), latency(result.TPOT, 8)), quiet(),
-			"regressed a: median_ttft_ms 150 ms, +50.0 % against 100 (median of 4 nights, z +100.0): nodes n[1-2] results/qwen_21/a/0\n" +
-				"improved a: median_tpot_ms 8 ms, -20.0 % against 10 (median of 4 nights, z -40.0), accuracy-unchecked: nodes n[1-2] results/qwen_21/a/0\n"},
+			"regressed a: median_ttft_ms 150 ms, +50.0 % against 100 (median of 4 nights, z +100.0): nodes n[1-2] (results/qwen_21/a/0)\n" +
+				"improved a: median_tpot_ms 8 ms, -20.0 % against 10 (median of 4 nights, z -40.0), accuracy-unchecked: nodes n[1-2] (results/qwen_21/a/0)\n"},
 		"later by 4 %":                      {night(21, 100, latency(result.TTFT, 104)), quiet(), ""},
 		"median, even":                      {night(21, 100), before(80, 120, 90, 110), ""},
 		"the newest row alone says nothing": {night(21, 100), before(50, 100, 101, 99, 100, 102, 98), ""},
@@ -129,7 +129,7 @@ func TestNumbers(t *testing.T) {
 				r.Result.Placement.Nodes = []string{"n7"}
 				r.Result.Provenance.Image, r.Settings["cmd_args.docker_image_url"] = "vllm:2", "vllm:2"
 			}), quiet(),
-			"regressed a: output_throughput 50 tok/s, -50.0 % against 100 (median of 4 nights, z -100.0): nodes n7 (previously n[1-2]), image vllm:2 (previously vllm:1) results/qwen_21/a/0\n"},
+			"regressed a: output_throughput 50 tok/s, -50.0 % against 100 (median of 4 nights, z -100.0): nodes n7 (previously n[1-2]), image vllm:2 (previously vllm:1) (results/qwen_21/a/0)\n"},
 	} {
 		require.Equal(t, c.want, lines(judge(t, c.night, c.earlier)), name)
 	}
@@ -281,22 +281,40 @@ func TestStates(t *testing.T) {
 		r.Result.Failure = &result.Failure{Cause: "oom-gpu", Confidence: result.Exact, Next: "use less\nmemory"}
 	})
 	v := judge(t, failed, before(100))
-	require.Equal(t, "failed a: failed, cause oom-gpu (exact); use less memory results/qwen_21/a/0\n", lines(v))
+	require.Equal(t, "failed a: failed, cause oom-gpu (exact); use less memory (results/qwen_21/a/0)\n", lines(v))
 	require.Zero(t, v.Compared)
 	v = judge(t, night(21, 1, invalid), before(100))
-	require.Equal(t, "invalid a: zero-tokens results/qwen_21/a/0\n", lines(v), "its numbers are not compared")
+	require.Equal(t, "invalid a: zero-tokens (results/qwen_21/a/0)\n", lines(v), "its numbers are not compared")
+	judged := func(verdict result.Verdict) edit { // with notes and withheld numbers beside
+		return func(r *records.Run) {
+			r.Result.Validity = &result.Validity{Valid: verdict != result.VerdictInvalid, Verdict: verdict}
+			for word, severity := range map[string]result.Severity{"errors": result.Invalid, "cold": result.Suspect, "few": result.Withheld, "simulated": result.Note} {
+				r.Result.Validity.Words = append(r.Result.Validity.Words, word)
+				r.Result.Validity.Checks = append(r.Result.Validity.Checks, result.Check{Word: word, Outcome: result.Fail, Severity: severity})
+			}
+		}
+	}
+	require.Equal(t, "invalid a: errors (results/qwen_21/a/0)\n", lines(judge(t, night(21, 1, judged(result.VerdictInvalid)), before(100))))
+	require.Equal(t, "suspect a: cold (results/qwen_21/a/0)\n", lines(judge(t, night(21, 100, judged(result.VerdictSuspect)), before(100))))
+	unread := func(file string) edit {
+		return func(r *records.Run) {
+			r.Result.Status, r.Result.Failure = result.Failed, &result.Failure{Cause: "unknown", Confidence: result.NoCause, File: file, Next: "read it"}
+		}
+	}
+	require.Equal(t, "failed a: failed, cause unknown: logs/a.log; read it (results/qwen_21/a/0)\n", lines(judge(t, night(21, 1, unread("logs/a.log")), before(100))))
+	require.Equal(t, "failed a: failed, cause unknown; read it (results/qwen_21/a/0)\n", lines(judge(t, night(21, 1, unread("")), before(100))))
 	for name, c := range map[string]struct {
 		night   nightly.Night
 		earlier nightly.Night
 		want    string
 	}{
-		"still invalid":      {night(21, 1, invalid), night(20, 1, invalid), "invalid a: zero-tokens results/qwen_21/a/0\n"},
-		"lost":               {night(21, 1, status(result.Unknown)), night(20, 1), "failed a: what became of the job is unknown results/qwen_21/a/0\n"},
-		"no record":          {night(21, 1, func(r *records.Run) { r.Result, r.Problem = nil, "no result.json" }), night(20, 1), "failed a: no result.json results/qwen_21/a/0\n"},
-		"works again":        {night(21, 100), night(20, 1, invalid), "recovered a: was invalid the night before results/qwen_21/a/0\n"},
-		"newly suspect":      {night(21, 100, suspect("cold")), night(20, 100), "suspect a: cold results/qwen_21/a/0\n"},
+		"still invalid":      {night(21, 1, invalid), night(20, 1, invalid), "invalid a: zero-tokens (results/qwen_21/a/0)\n"},
+		"lost":               {night(21, 1, status(result.Unknown)), night(20, 1), "failed a: what became of the job is unknown (results/qwen_21/a/0)\n"},
+		"no record":          {night(21, 1, func(r *records.Run) { r.Result, r.Problem = nil, "no result.json" }), night(20, 1), "failed a: no result.json (results/qwen_21/a/0)\n"},
+		"works again":        {night(21, 100), night(20, 1, invalid), "recovered a: was invalid the night before (results/qwen_21/a/0)\n"},
+		"newly suspect":      {night(21, 100, suspect("cold")), night(20, 100), "suspect a: cold (results/qwen_21/a/0)\n"},
 		"suspect as before":  {night(21, 100, suspect("cold")), night(20, 100, suspect("cold")), ""},
-		"suspect, otherwise": {night(21, 100, suspect("cold")), night(20, 100, suspect("busy")), "suspect a: cold results/qwen_21/a/0\n"},
+		"suspect, otherwise": {night(21, 100, suspect("cold")), night(20, 100, suspect("busy")), "suspect a: cold (results/qwen_21/a/0)\n"},
 		"no longer suspect":  {night(21, 100), night(20, 100, suspect("busy")), ""},
 	} {
 		require.Equal(t, c.want, lines(judge(t, c.night, []nightly.Night{c.earlier})), name)

@@ -516,6 +516,25 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 	return p, nil
 }
 
+// NotRunnable says why tests cannot run although they can be read, "" if they can: their
+// workload is not supported, or something that the workload is asked for.
+func NotRunnable(tests ...scenario.Test) string {
+	var why []string
+	if text := catalog.Unsupported(tests...); text != "" {
+		why = append(why, text)
+	}
+	for _, t := range tests {
+		w, err := workload(t, false)
+		if err != nil {
+			continue // Check says it
+		}
+		if r, ok := w.(interface{ NotRunnable() string }); ok && r.NotRunnable() != "" && !slices.Contains(why, r.NotRunnable()) {
+			why = append(why, r.NotRunnable())
+		}
+	}
+	return strings.Join(why, "; ")
+}
+
 // Check looks at one test without a cluster: its workload, its arguments, and
 // those of every dimension of its sweep.
 func Check(t scenario.Test) error {

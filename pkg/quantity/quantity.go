@@ -42,6 +42,14 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// Clause is a number of things and what they do: 1 field differs, 2 fields differ.
+func Clause(n int, noun, verb string) string {
+	if n == 1 {
+		verb += "s"
+	}
+	return Count(n, noun) + " " + verb
+}
+
 // Duration is a time in hours and minutes, below an hour in minutes and below two minutes
 // in seconds, rounded: 1 h 30 min, 14 min, 45 s.
 func Duration(d time.Duration) string {
@@ -56,6 +64,15 @@ func Duration(d time.Duration) string {
 		return fmt.Sprintf("%d h", m/60)
 	}
 	return fmt.Sprintf("%d h %d min", m/60, m%60)
+}
+
+// NodeHours is a limit of nodes times hours: 8.0 node-hours. A limit is not rounded to 0.
+func NodeHours(h float64) string {
+	const least = 0.1
+	if h > 0 {
+		h = max(h, least)
+	}
+	return fmt.Sprintf("%.1f node-hours", h)
 }
 
 // Ranges is a list of increasing numbers, neighbours joined: 1-3, 5.

@@ -24,12 +24,24 @@ func TestCount(t *testing.T) {
 	}
 }
 
+func TestClause(t *testing.T) {
+	for n, want := range map[int]string{0: "0 fields differ", 1: "1 field differs", 2: "2 fields differ"} {
+		require.Equal(t, want, quantity.Clause(n, "field", "differ"))
+	}
+}
+
 func TestDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0 s", 45*time.Second + 499*time.Millisecond: "45 s", 119 * time.Second: "119 s", 2 * time.Minute: "2 min", 14*time.Minute + 29*time.Second: "14 min",
 		time.Hour - time.Second: "1 h", 90 * time.Minute: "1 h 30 min", 14 * time.Hour: "14 h", 49*time.Hour + time.Minute: "49 h 1 min",
 	} {
 		require.Equal(t, want, quantity.Duration(d))
+	}
+}
+
+func TestNodeHours(t *testing.T) {
+	for h, want := range map[float64]string{0: "0.0 node-hours", 0.049: "0.1 node-hours", 0.05: "0.1 node-hours", 8: "8.0 node-hours"} {
+		require.Equal(t, want, quantity.NodeHours(h))
 	}
 }
 

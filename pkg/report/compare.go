@@ -263,6 +263,9 @@ func (r *Report) pair(a, b set, q question) error {
 		}
 		r.Runs = append(r.Runs, *e)
 	}
+	if q.one && sameRun(a.runs[0], b.runs[0]) {
+		r.Notes = append(r.Notes, b.runs[0].Dir+" "+theSame)
+	}
 	j, err := judge(title, a.runs, b.runs, q)
 	if err != nil {
 		return err
@@ -279,6 +282,19 @@ func (r *Report) pair(a, b set, q question) error {
 		r.Comparisons = append(r.Comparisons, compare(title+kind.Suffix(), nil, entries))
 	}
 	return nil
+}
+
+// theSame is said of a run of the second side that is on the first side too.
+const theSame = "is the same run as one of the first: nothing can differ"
+
+// sameRun reports whether two runs are one, or one a copy of the other.
+func sameRun(a, b *records.Run) bool {
+	seen := records.Copies{}
+	if a.Result == nil || b.Result == nil {
+		return false
+	}
+	seen.Add(a)
+	return seen.Has(b) != ""
 }
 
 // sideBySide are the runs of two sets, A1, A2 and so on against B1 and so on, or A

@@ -152,7 +152,7 @@ func split(runs []*records.Run, baseline bool, other []*records.Run) (good []*re
 		case baseline && e.Imported != "" && !r.Baseline:
 			why = fmt.Sprintf("imported from %s, and so no baseline unless that is asked for", e.Imported)
 		case there.Has(r) != "":
-			why = "the same run as one of the first: nothing can differ"
+			why = theSame
 		default:
 			why = seen.Has(r)
 		}

@@ -126,11 +126,12 @@ func TestARunIsNotComparedWithItself(t *testing.T) {
 	j := r.Judgements[0]
 	require.Len(t, j.First.Runs, 8)
 	require.Empty(t, j.Second.Runs)
-	require.Equal(t, "one/a/0: the same run as one of the first: nothing can differ", j.Second.Apart[0])
+	require.Equal(t, "one/a/0: is the same run as one of the first: nothing can differ", j.Second.Apart[0])
 	require.True(t, r.Bad())
 
 	r, err = report.Pair(load(t, "one/a/0"), load(t, "one/a/0"), nil)
 	require.NoError(t, err)
+	require.Contains(t, r.Notes, "one/a/0 is the same run as one of the first: nothing can differ")
 	require.Equal(t, report.TooLittle, r.Judgements[0].Verdict, "nothing is claimed of one beside one")
 
 	runsOf(t, "two", 8, 1000, 50, 1)

@@ -458,9 +458,11 @@ A = "1"
 // covers: PL-Q3, PL-V30
 func TestPair(t *testing.T) {
 	inTemp(t)
-	for _, top := range []string{"one", "two"} {
+	for i, top := range []string{"one", "two"} {
 		for _, test := range []string{"a", "b"} {
-			writeRecord(t, fmt.Sprintf("%s/%s/1", top, test), recordOf(numbers{Throughput: 100, TTFT: 10}))
+			r := recordOf(numbers{Throughput: 100, TTFT: 10 + float64(i)})
+			r.RunID = top + test
+			writeRecord(t, fmt.Sprintf("%s/%s/1", top, test), r)
 		}
 	}
 	writeRecord(t, "one/only/0", recordOf(numbers{Throughput: 100, TTFT: 10}))

@@ -401,7 +401,7 @@ func (c *TrendCut) conclude(x *MetricTrend) {
 	case c.Percent == nil:
 		c.Verdict, c.Why = direction(x.Metric, c.estimate), "the median before it is 0, of which no percentage can be given"
 	case math.Abs(*c.Percent) <= x.Floor:
-		c.Verdict, c.Why = Same, fmt.Sprintf("by less than the %g %% that matter", x.Floor)
+		c.Verdict, c.Why = Same, fmt.Sprintf("changed by less than %g %%, which does not matter", x.Floor)
 	default:
 		c.Verdict = direction(x.Metric, *c.Percent)
 	}
@@ -425,8 +425,8 @@ func (x *MetricTrend) conclude(tests int) error {
 	}
 	if need := stats.LeastSeries(tests); x.Verdict == NoChange && len(x.Points) < need {
 		x.Verdict, x.StartsNeeded = TooLittle, need
-		x.Why = fmt.Sprintf("%s of the %d in which one of so many series can show a change",
-			quantity.Count(len(x.Points), "point"), need)
+		x.Why = fmt.Sprintf("%s, but at least %d are needed to show a change (%d series tested)",
+			quantity.Count(len(x.Points), "point"), need, tests)
 	}
 	if x.behind > 0 && x.Verdict != Regressed {
 		x.Verdict, x.Why, x.Marks = TooLittle, "the newest "+quantity.Count(x.behind, "start")+" of the server have none", nil

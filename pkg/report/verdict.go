@@ -207,7 +207,7 @@ func (v *MetricVerdict) conclude(tests int) error {
 		return nil
 	case low != nil && max(-*low, *high) <= v.Floor:
 		if v.Verdict = Same; *v.AdjustedP <= stats.Alpha {
-			v.Why = fmt.Sprintf("differs, by less than the %g %% that matter", v.Floor)
+			v.Why = fmt.Sprintf("differs, but by less than %g %%, which does not matter", v.Floor)
 		}
 		return nil
 	}
@@ -216,7 +216,7 @@ func (v *MetricVerdict) conclude(tests int) error {
 		return err
 	}
 	v.Verdict, v.RunsNeeded = TooLittle, need
-	v.Why = fmt.Sprintf("may differ by more than the %g %% that matter, or not", v.Floor)
+	v.Why = fmt.Sprintf("the difference may be above or below %g %%", v.Floor)
 	return nil
 }
 

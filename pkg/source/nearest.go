@@ -1,7 +1,9 @@
 package source
 
 import (
+	"slices"
 	"sort"
+	"strconv"
 	"strings"
 )
 
@@ -36,7 +38,42 @@ func Suggest(word string, known []string) string {
 	case n != "":
 		return "did you mean \"" + n + "\"? " + hint
 	}
-	return hint
+	parts := withPart(word, sorted)
+	switch {
+	case len(parts) == 0 || len(parts) > mostParts:
+		return hint
+	case len(known) > 10:
+		return anyOf(parts)
+	}
+	return anyOf(parts) + " " + hint
+}
+
+// anyOf asks which of some words was meant.
+func anyOf(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = strconv.Quote(w)
+	}
+	last := len(quoted) - 1
+	if last == 0 {
+		return "did you mean " + quoted[0] + "?"
+	}
+	return "did you mean " + strings.Join(quoted[:last], ", ") + " or " + quoted[last] + "?"
+}
+
+// mostParts is how many words with one part are still a help.
+const mostParts = 4
+
+// withPart are the known words of which word is one part, as tpot of median_tpot_ms.
+func withPart(word string, known []string) []string {
+	apart := func(r rune) bool { return strings.ContainsRune("_-. ", r) }
+	var list []string
+	for _, k := range known {
+		if slices.ContainsFunc(strings.FieldsFunc(k, apart), func(part string) bool { return strings.EqualFold(part, word) }) {
+			list = append(list, k)
+		}
+	}
+	return list
 }
 
 // distance is the number of single-byte insertions, deletions, replacements and

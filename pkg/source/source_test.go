@@ -1,6 +1,7 @@
 package source
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -109,6 +110,19 @@ func TestNearest(t *testing.T) {
 	require.Equal(t, "vllm", Nearest("lvlm", known))
 	require.Equal(t, "tensor_parallel_size", Nearest("tensor-paralel-size", known))
 	require.Equal(t, "", Nearest("kubernetes", known))
+}
+
+func TestSuggestByPart(t *testing.T) {
+	known := []string{"mean_ttft_ms", "median_tpot_ms", "mean_tpot_ms"}
+	const list = "known: mean_tpot_ms, mean_ttft_ms, median_tpot_ms"
+	require.Equal(t, `did you mean "mean_tpot_ms" or "median_tpot_ms"? `+list, Suggest("tpot", known))
+	require.Equal(t, `did you mean "mean_ttft_ms"? `+list, Suggest("TTFT", known))
+	require.Equal(t, list, Suggest("accuracy", known))
+	for i := range 9 {
+		known = append(known, fmt.Sprintf("other%d_ms", i))
+	}
+	require.Equal(t, `did you mean "mean_tpot_ms" or "median_tpot_ms"?`, Suggest("tpot", known))
+	require.NotContains(t, Suggest("ms", known), "did you mean", "too many have it")
 }
 
 func FuzzParse(f *testing.F) {

@@ -30,7 +30,10 @@ func OfRun(col *collect.Collector, dir, shown string) ([]Story, error) {
 	}
 	var stories []Story
 	for _, rec := range records {
-		e.Result, e.Load = rec.Result, nil
+		e.Result, e.Load, e.At = rec.Result, nil, shown
+		if below, err := filepath.Rel(dir, rec.Dir); err == nil {
+			e.At = filepath.Join(shown, below)
+		}
 		if e.Plan != nil {
 			for i := range e.Plan.Loads {
 				below, err := filepath.Rel(e.Plan.Dir, e.Plan.Loads[i].Dir) // the whole may have been moved

@@ -27,7 +27,7 @@ const (
 
 // OfLogs tells what logs say, in the form of a run's story.
 func OfLogs(e Logs) Story {
-	s := Story{Run: e.Path, Dir: e.Path, Verdict: noFailure}
+	s := Story{Run: e.Path, Dir: e.Path, at: e.Path, Verdict: noFailure}
 	if f := e.Failure; f != nil {
 		s.Verdict = failed
 		if f.Confidence == result.NoCause {

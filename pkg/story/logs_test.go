@@ -44,6 +44,30 @@ func TestWhatToDoOfAPendingJob(t *testing.T) {
 	}
 }
 
+// A job that was cancelled before it started left nothing to read, and a rehearsal cannot
+// be resumed.
+func TestWhatToDoOfACancelledJob(t *testing.T) {
+	e := story.Evidence{
+		Dir: "d", State: &run.State{JobID: "17", State: run.Cancelled, Note: run.NeverRan, Raw: "CANCELLED by 0", Source: "sacct"},
+		Result: &result.Result{
+			Status: result.Cancelled, Validity: &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"phase-failed"}},
+			Failure: &result.Failure{Cause: "never-started", Confidence: result.FromState, Next: "see DIR"},
+		},
+	}
+	require.Equal(t, `d: cancelled
+  job       job 17 cancelled (CANCELLED by 0), never ran
+  cause     never-started (from how it ended)
+  do        nothing to read: it was cancelled before it started; profllm slurm resume d runs it again
+`, text(t, story.Of(e)))
+
+	e.State.Note, e.Result.Failure = "", nil
+	require.Contains(t, text(t, story.Of(e)), "  do        the job was cancelled: profllm slurm resume d runs it again\n  logs      d\n")
+	e.Local = true
+	require.Contains(t, text(t, story.Of(e)), "  do        the job was cancelled: profllm rehearse SCENARIO runs it again\n")
+	e.Result = &result.Result{Status: result.Unknown}
+	require.Contains(t, text(t, story.Of(e)), "  do        wait; profllm slurm status d shows its state\n")
+}
+
 // "failed" and "valid" of one run never stand side by side without the reason.
 func TestJobAndNumbersJudgedApart(t *testing.T) {
 	valid := &result.Validity{Valid: true, Verdict: result.VerdictValid}

@@ -21,7 +21,16 @@ func Read(dir string) (Evidence, error) {
 	if e.Plan, err = run.ReadPlan(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return e, err
 	}
-	e.Submission = read[run.Submission](&e, run.SubmitFile)
+	if root := run.Root(dir); root != "" {
+		sc, err := run.ReadScenario(root)
+		if err != nil {
+			e.Notes = append(e.Notes, err.Error())
+		}
+		e.Local = sc.Local
+	}
+	if e.Submission = read[run.Submission](&e, run.SubmitFile); e.Submission == nil {
+		e.Submission = e.carried()
+	}
 	e.State = read[run.State](&e, run.StateFile)
 	e.Claim = read[run.Claim](&e, run.ClaimFile)
 	e.Placement = read[run.Placement](&e, run.PlacementFile)
@@ -38,6 +47,20 @@ func Read(dir string) (Evidence, error) {
 		}
 	}
 	return e, nil
+}
+
+// carried is the submission of the batch that carries the run, nil without one.
+func (e *Evidence) carried() *run.Submission {
+	var book run.Book
+	var unread *fs.PathError
+	sub, err := book.ReadSubmission(e.Dir)
+	if errors.As(err, &unread) && !errors.Is(err, fs.ErrNotExist) {
+		e.Notes = append(e.Notes, err.Error())
+	}
+	if err != nil {
+		return nil
+	}
+	return &sub
 }
 
 func read[T any](e *Evidence, name string) *T {

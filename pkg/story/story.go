@@ -26,6 +26,8 @@ import (
 // missing.
 type Evidence struct {
 	Dir        string // of the run, as it is to be shown
+	At         string // of the load's record, as it is to be shown; "": Dir
+	Local      bool   // a rehearsal: its job was this machine's
 	Plan       *plan.Plan
 	Load       *plan.Load
 	Submission *run.Submission
@@ -48,6 +50,7 @@ type Story struct {
 	Failure *result.Failure `json:"failure,omitempty"`
 
 	load string // that it is of, "" if its run has one without a name
+	at   string // heads the story: the directory of its record
 }
 
 // Line is one part of the story; Part says which.
@@ -68,12 +71,16 @@ const (
 // Valid reports whether there is nothing to explain.
 func (s Story) Valid() bool { return s.Verdict == string(result.VerdictValid) }
 
-// Well reports whether the story has no failure in it.
-func (s Story) Well() bool { return s.Valid() || s.Verdict == noFailure }
+// Well reports whether the story has no failure in it, neither of the numbers nor of the
+// job, and nothing that could not be read.
+func (s Story) Well() bool {
+	untold := func(l Line) bool { return l.Part == "verdict" || l.Part == "note" }
+	return s.Valid() && !slices.ContainsFunc(s.Lines, untold) || s.Verdict == noFailure
+}
 
 // Of tells the story.
 func Of(e Evidence) Story {
-	s := Story{Run: e.name(), Dir: e.Dir, Verdict: e.verdict()}
+	s := Story{Run: e.name(), Dir: e.Dir, at: cmp.Or(e.At, e.Dir), Verdict: e.verdict()}
 	s.add("asked", e.asked())
 	s.add("happened", e.happened())
 	s.add("nodes", e.nodes())
@@ -83,7 +90,7 @@ func Of(e Evidence) Story {
 	}
 	s.add("verdict", e.apart(s))
 	s.add("do", e.next(s))
-	if !s.Valid() {
+	if !s.Valid() && !e.neverRan() {
 		s.add("logs", e.logs())
 	}
 	s.add("note", noted(e.Notes))
@@ -103,7 +110,14 @@ func (s *Story) why(e Evidence) {
 		s.blame(f)
 	}
 	s.add("followed", e.followed(f))
-	s.add("checks", e.checks(f == nil))
+	if !e.neverRan() { // else every check says that nothing is there
+		s.add("checks", e.checks(f == nil))
+	}
+}
+
+// neverRan reports whether the job was cancelled before it started: there is nothing to read.
+func (e *Evidence) neverRan() bool {
+	return e.State != nil && e.State.State == run.Cancelled && e.State.Note == run.NeverRan && len(e.Logs) == 0
 }
 
 // blame adds the cause and what shows it.
@@ -389,25 +403,31 @@ func (e *Evidence) next(s Story) string {
 		}
 		return "nothing: the run is valid"
 	case notSubmitted:
-		return "nothing was submitted: profllm slurm resume " + e.Dir
+		return "nothing was submitted: " + e.again("")
 	case refused:
 		if e.Submission.ParentFailed {
-			return "fix what it waits for, then profllm slurm resume --failed " + e.Dir + " runs both"
+			return "fix what it waits for, then " + e.again("--failed ") + " runs both"
 		}
-		return "correct what Slurm refuses, then profllm slurm resume " + e.Dir
+		return "correct what Slurm refuses, then " + e.again("")
 	case notOver:
 		if st := e.State; st != nil && st.Note == run.Held {
 			return "release the job: scontrol release " + st.JobID
 		} else if st != nil && st.Note == run.NeverStarts {
 			return "it cannot start as it is: profllm slurm cancel " + e.Dir + ", correct what the reason names, submit it again"
 		}
+		if e.Local {
+			return "wait; profllm slurm status " + e.Dir + " shows its state"
+		}
 		return "wait; profllm slurm status " + e.Dir + " asks Slurm again"
+	}
+	if e.neverRan() {
+		return "nothing to read: it was cancelled before it started; " + e.again("") + " runs it again"
 	}
 	if s.Failure != nil {
 		return s.Failure.Next
 	}
 	if s.Verdict == cancelled { // its checks say no more than that it was cut short
-		return "the job was cancelled: profllm slurm resume " + e.Dir + " runs it again"
+		return "the job was cancelled: " + e.again("") + " runs it again"
 	}
 	if e.Result != nil && e.Result.Validity != nil {
 		for _, word := range e.Result.Validity.Words {
@@ -417,6 +437,14 @@ func (e *Evidence) next(s Story) string {
 		}
 	}
 	return ""
+}
+
+// again is the command that runs it again. A rehearsal cannot be resumed.
+func (e *Evidence) again(flag string) string {
+	if e.Local {
+		return "profllm rehearse SCENARIO"
+	}
+	return "profllm slurm resume " + flag + e.Dir
 }
 
 func (e *Evidence) logs() string {
@@ -445,7 +473,7 @@ var copied = []string{"line", "tail", "do"}
 // Show prints the story on a screen.
 func (s Story) Show(w io.Writer, screen terminal.Screen) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", screen.Harmless(s.Run), screen.Paint(tone(s.Verdict), s.Verdict))
+	fmt.Fprintf(&b, "%s: %s\n", screen.Harmless(s.at), screen.Paint(tone(s.Verdict), s.Verdict))
 	for _, l := range s.Lines {
 		for i, text := range strings.Split(l.Text, "\n") {
 			part := l.Part

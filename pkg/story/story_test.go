@@ -66,7 +66,7 @@ func text(t *testing.T, s story.Story) string {
 
 // covers: PL-F7
 func TestARoleThatDied(t *testing.T) {
-	require.Equal(t, `exp_1: failed
+	require.Equal(t, `disagg/0: failed
   asked     test disagg of scenario nightly: prefill on 2 GPUs, decode on 2 GPUs, bench; 2 nodes (n1, n2)
   happened  started 2026-11-21 10:00:00 UTC; prefill ready after 31.0 s; decode ready after 42.5 s; decode died at 70.0 s (exit code 1), while a client ran; ended at 80.0 s with code 1
   job       job 17 failed, exit code 5:0; sacct said so at 2026-11-21 10:10:00 UTC

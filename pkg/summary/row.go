@@ -1,6 +1,7 @@
 package summary
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,7 +46,7 @@ func Table(rows []cache.Row, relative func(string) string) Block {
 		if r.Result.Accuracy != nil {
 			accuracy = fmt.Sprintf("%.3f", r.Result.Accuracy.Value)
 		}
-		line := Cells(name(r.Dir), settings[r.Dir], Verdict(r.Result), done, number(m.RequestThroughput, "%.2f"),
+		line := Cells(name(r.Dir), settings[r.Dir], Verdict(r), done, number(m.RequestThroughput, "%.2f"),
 			number(m.OutputThroughput, "%.1f"), number(m.OutputPerGPU, "%.1f"), latency(r.Result, result.TTFT),
 			latency(r.Result, result.TPOT), accuracy)
 		if len(settings) == 0 {
@@ -138,9 +139,10 @@ func Names(dirs []string, relative func(path string) string) func(dir string) st
 }
 
 // Verdict is the verdict on a record, with how its run ended and whose it is.
-func Verdict(r *result.Result) string {
+func Verdict(row cache.Row) string {
+	r := row.Result
 	if r.Status == result.Unknown {
-		return "not over" // no verdict before the end
+		return cmp.Or(row.NoJob, "not over") // no verdict before the end
 	}
 	s := string(r.Validity.Verdict)
 	if r.Status != result.Completed {

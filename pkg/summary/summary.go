@@ -75,7 +75,7 @@ func (s *Results) count(r cache.Row) {
 	if s.counts == nil {
 		s.counts, s.wrong = map[string]int{}, map[string]*complaint{}
 	}
-	s.counts[Verdict(r.Result)]++
+	s.counts[Verdict(r)]++
 	if r.Result.Status == result.Unknown {
 		return
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/campaign"
-	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/regular"
@@ -72,7 +71,7 @@ func (v Verifier) File(name string) Found {
 	if tests, found.Err = v.tests(kind, file); found.Err != nil {
 		return found
 	}
-	found.NotRunnable = catalog.Unsupported(tests...)
+	found.NotRunnable = planner.NotRunnable(tests...)
 	if kind == "scenario" && v.Plan != nil && found.NotRunnable == "" {
 		found.Err = v.Plan(name)
 		return found

@@ -12,8 +12,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/profllm/profllm/pkg/collect"
@@ -180,4 +182,24 @@ func (c *Collected) EndedAsPlanned() bool {
 	}
 	events, err := job.ReadEvents(c.Dir)
 	return err == nil && job.EndedWithOthers(events)
+}
+
+// NoJob says why no verdict will come of a run that has none: Slurm refused its job, or none
+// was submitted. "" for every other run.
+func (c *Collected) NoJob(book *run.Book) string {
+	open := func(r Row) bool { return r.Result.Status == result.Unknown }
+	if !slices.ContainsFunc(c.Rows, open) {
+		return ""
+	}
+	sub, err := book.ReadSubmission(c.Dir)
+	switch {
+	case sub.Refused != "":
+		return "refused"
+	case sub.JobID != "", err != nil && !errors.Is(err, fs.ErrNotExist):
+		return ""
+	}
+	if ok, err := run.ReadRecord(filepath.Join(c.Dir, run.ClaimFile), new(run.Claim)); ok || err != nil {
+		return ""
+	}
+	return "not submitted"
 }

@@ -20,6 +20,7 @@ import (
 type Row struct {
 	Dir    string
 	Result *result.Result
+	NoJob  string // why no verdict will come: see Collected.NoJob
 
 	brief bool // Result is what the index keeps, see Read
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/printable"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/terminal"
 )
@@ -101,7 +102,7 @@ func deltaLines(d *report.Delta) []string {
 	if d.Simulated {
 		lines = append(lines, "SIMULATED: at least one of the two had a simulated engine; its numbers are not measurements")
 	}
-	lines = append(lines, "first: "+d.First, "second: "+d.Second, fmt.Sprintf("%s; %d fields differ", head, differ))
+	lines = append(lines, "first: "+d.First, "second: "+d.Second, head+"; "+quantity.Clause(differ, "field", "differ"))
 	if d.Causal != "" {
 		lines = append(lines, d.Causal)
 	}

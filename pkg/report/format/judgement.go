@@ -27,7 +27,7 @@ func judgementBlock(j *report.Judgement) block {
 	b.sayCauses(j)
 	if j.RunsNeeded > 0 {
 		first, second := j.Missing()
-		b.say("to settle it: %d runs of each that can be believed; missing: %d of the first, %d of the second",
+		b.say("to settle it: %d valid runs per side; missing: %d of the first, %d of the second",
 			j.RunsNeeded, first, second)
 	}
 	for _, c := range j.Commands {

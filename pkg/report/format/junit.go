@@ -13,7 +13,7 @@ import (
 
 // JUnit writes a case for each metric that was judged. A regression is a failure, too
 // little data and a cut to watch are skipped, what must not be compared is an error; a
-// side or a report without a run that can be believed is one too.
+// side or a report without a valid run is one too.
 func JUnit(w io.Writer, r *report.Report) error {
 	var list []junit.Suite
 	newest := time.Time{}
@@ -35,7 +35,7 @@ func JUnit(w io.Writer, r *report.Report) error {
 		}
 		list = []junit.Suite{{Name: "trend", Time: newest, Cases: []junit.Case{{
 			Class: "trend", Name: "runs", Outcome: junit.Broken, Type: "no valid run",
-			Message: "no run can be believed", Text: strings.Join(why, "\n"),
+			Message: "there is no valid run", Text: strings.Join(why, "\n"),
 		}}}}
 	}
 	return junit.Write(w, list)
@@ -98,7 +98,7 @@ func unjudged(j *report.Judgement) (c junit.Case, ok bool) {
 	const notComparable, tooLittle = string(report.NotComparable), string(report.TooLittle)
 	switch {
 	case len(j.First.Runs) == 0 || len(j.Second.Runs) == 0:
-		return broken("no valid run", "a side has no run that can be believed")
+		return broken("no valid run", "a side has no valid run")
 	case len(j.NotComparable) > 0:
 		return broken(notComparable, j.NotComparable[0].String())
 	case j.Verdict == report.NotComparable:

@@ -65,7 +65,7 @@ func TestReportJUnit(t *testing.T) {
 	nightsOf(t, "six", stepAt(2, 0, -6))
 	r, err := report.Pair(load(t, "one"), load(t, "six"), nil)
 	require.NoError(t, err)
-	require.Regexp(t, `^output_throughput skipped: too little data: may differ by more than the 2 % that matter, or not; 12 v 2`, cases(t, r)["compare a"][0])
+	require.Regexp(t, `^output_throughput skipped: too little data: the difference may be above or below 2 %; 12 v 2`, cases(t, r)["compare a"][0])
 
 	nightsOf(t, "six", stepAt(6, 6, 0), func(_ int, r *result.Result) { r.System.HardwareInfo.GPU = "H200" })
 	r, err = report.Pair(load(t, "one"), load(t, "six"), nil)
@@ -75,13 +75,13 @@ func TestReportJUnit(t *testing.T) {
 	nightsOf(t, "six", stepAt(6, 6, 0), func(_ int, r *result.Result) { r.Validity = nil })
 	r, err = report.Pair(load(t, "one"), load(t, "six"), nil)
 	require.NoError(t, err)
-	require.Equal(t, []string{"verdict error: a side has no run that can be believed"}, cases(t, r)["compare a"])
-	require.Equal(t, []string{"runs error: no run can be believed"}, cases(t, trace(t, nil, nil, "six"))["trend"])
+	require.Equal(t, []string{"verdict error: a side has no valid run"}, cases(t, r)["compare a"])
+	require.Equal(t, []string{"runs error: there is no valid run"}, cases(t, trace(t, nil, nil, "six"))["trend"])
 
 	nightsOf(t, "two", stepAt(24, 12, -6))
 	got = cases(t, trace(t, nil, nil, "two"))["trend a"]
 	require.Equal(t, []string{"output_throughput failure: regressed; last change -6.00 % at 2026-01-14 03:00", "median_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "p99_tpot_ms"}, got)
-	require.Contains(t, cases(t, trace(t, nil, nil, "one"))["trend a"][0], "skipped: too little data: 12 points of the 13")
+	require.Contains(t, cases(t, trace(t, nil, nil, "one"))["trend a"][0], "skipped: too little data: 12 points, but at least 13 are needed to show a change")
 }
 
 // lintNames are promtool's rules on names that a gauge can break, as far as they do

@@ -45,7 +45,7 @@ func TestFaultsWithoutEffect(t *testing.T) {
 		"gpu:heat=1/0.2":                      "gpu: no GPU is simulated, so the fault heat has no effect\n\thint: set PROFLLM_SIM_GPUS too",
 		"serve:recompute=0.5":                 "the fault recompute acts on KV transfers, and no test has prefill and decode",
 		"*:no-params":                         "the fault no-params acts on KV transfers",
-		"decode=die-after:2s":                 "want ROLE:FAULT or *:FAULT, several faults behind commas\n\thint: did you mean decode:die-after=2s?",
+		"decode=die-after:2s":                 "want ROLE:FAULT or *:FAULT, separate several faults by commas\n\thint: did you mean decode:die-after=2s?",
 		"decode=hang":                         "hint: did you mean decode:hang?",
 		"die-after=2s":                        "hint: did you mean *:die-after=2s?",
 		"hang":                                "hint: did you mean *:hang?",

@@ -23,8 +23,12 @@ type Workload struct {
 	success string
 	args    *source.Table
 	notes   []string
-	refusal error // of a plan, for a test that can be read
+	lacks   string // why it cannot be planned, for a test that can be read
+	refusal error  // of a plan, which says so
 }
+
+// NotRunnable says why the test cannot be planned, "" if it can.
+func (w Workload) NotRunnable() string { return w.lacks }
 
 // Serve implements plan.Workload.
 func (w Workload) Serve(cl plan.Cluster) (plan.Service, error) {
@@ -96,7 +100,8 @@ func NewUCC(t scenario.Test, needImage bool) (plan.Workload, error) {
 	case cfg.Gen != "":
 		w.notes = append(w.notes, pos.String()+": use_deepep_matrix has no effect, because gen sets the counts")
 	default:
-		w.refusal = source.Errorf(pos, "test %q: use_deepep_matrix takes the file ucc_matrix.txt of an earlier MoEBenchmark, which is not supported yet", t.ID).
+		w.lacks = "use_deepep_matrix takes the file ucc_matrix.txt of an earlier MoEBenchmark, which is not supported yet"
+		w.refusal = source.Errorf(pos, "test %q: %s", t.ID, w.lacks).
 			Hintf("set gen; for a file that exists, mount it with extra_container_mounts and write gen = \"file:name=PATH\"")
 	}
 	return w, c.Err()

@@ -197,11 +197,19 @@ func extra(t *source.Table, c *source.Complaints) []plan.Word {
 	return argv
 }
 
+// NotRunnable says why the test cannot be planned, "" if it can.
+func (w Workload) NotRunnable() string {
+	if w.matrix {
+		return "use_deepep_matrix takes the file nccl_matrix.txt of an earlier MoEBenchmark, which is not supported yet"
+	}
+	return ""
+}
+
 // Serve implements plan.Workload: ntasks_per_node tasks on each node, or as many
 // as its GPUs are enough for.
 func (w Workload) Serve(cl plan.Cluster) (plan.Service, error) {
-	if w.matrix {
-		return plan.Service{}, source.Errorf(w.args.PosOf("use_deepep_matrix"), "test %q: use_deepep_matrix takes the file nccl_matrix.txt of an earlier MoEBenchmark, which is not supported yet", w.testID).
+	if why := w.NotRunnable(); why != "" {
+		return plan.Service{}, source.Errorf(w.args.PosOf("use_deepep_matrix"), "test %q: %s", w.testID, why).
 			Hintf("set use_deepep_matrix = false; for a file that exists, mount it with extra_container_mounts and name it in extra_env_vars.ALLTOALLV_MATRIX_FILE")
 	}
 	gpus := cl.GPUsPerNode
