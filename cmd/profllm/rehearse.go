@@ -87,7 +87,8 @@ func (a *app) next(root string, dirs []string, states map[string]run.State) {
 		return
 	}
 	a.logf("report: profllm report %s", relative(root))
-	failed := slices.IndexFunc(dirs, func(dir string) bool { return states[dir].State != run.Succeeded })
+	fine := []string{run.Succeeded, run.Cancelled}
+	failed := slices.IndexFunc(dirs, func(dir string) bool { return !slices.Contains(fine, states[dir].State) })
 	if failed >= 0 {
 		a.logf("failed run: profllm why %s", relative(dirs[failed]))
 	}
