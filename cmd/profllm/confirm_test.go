@@ -147,7 +147,7 @@ func TestConfirmSlurm(t *testing.T) {
 			require.Zero(t, o.code)
 			root := confirmRoot(t, dir)
 			rel := strings.TrimPrefix(root, dir+"/")
-			require.Contains(t, o.stderr, "12 runs in 1 jobs")
+			require.Contains(t, o.stderr, "12 runs in 1 job,")
 			require.Contains(t, o.stdout, "no verdict yet: 0 of 12 runs are over; they were submitted just now\nprofllm confirm "+rel+"\n")
 			o = profllm(t, dir, nil, "confirm", rel, "--output", "json")
 			require.Equal(t, exitNotOver, o.code)
