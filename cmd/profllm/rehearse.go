@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -25,14 +26,13 @@ type rehearseCmd struct {
 
 // Validate refuses numbers that mean nothing.
 func (c rehearseCmd) Validate() error {
-	for _, n := range []struct {
-		name  string
-		value *int
-		most  int
-	}{{"speed", c.Speed, knobs.MaxSpeed}, {"gpus-per-node", c.GPUsPerNode, knobs.MaxGPUs}, {"nodes", c.Nodes, maxNodes}} {
-		if n.value != nil && (*n.value < 1 || *n.value > n.most) {
-			return fmt.Errorf("--%s is %d, must be from 1 to %d", n.name, *n.value, n.most)
-		}
+	return cmp.Or(atMost("speed", c.Speed, knobs.MaxSpeed), atMost("gpus-per-node", c.GPUsPerNode, knobs.MaxGPUs), atMost("nodes", c.Nodes, maxNodes))
+}
+
+// atMost refuses a number of a flag that is not from 1 to most.
+func atMost(name string, n *int, most int) error {
+	if n != nil && (*n < 1 || *n > most) {
+		return fmt.Errorf("--%s is %d, must be from 1 to %d", name, *n, most)
 	}
 	return nil
 }

@@ -22,9 +22,9 @@ type verifyCmd struct {
 
 // Run checks each file by its kind. With --system, scenarios are planned as well.
 func (c verifyCmd) Run(ctx context.Context, a *app) error {
-	names, err := verify.Files(c.Paths)
-	if err != nil {
-		return fail(exitUsage, err)
+	names, missing := verify.Files(c.Paths)
+	if len(names) == 0 {
+		return fail(exitUsage, errors.Join(missing...))
 	}
 	doc := &document.Verify{Head: document.NewHead("verify"), Files: []document.FileEntry{}, SizesChecked: c.System != ""}
 	a.answers(doc)
@@ -56,11 +56,17 @@ func (c verifyCmd) Run(ctx context.Context, a *app) error {
 	if unsized && !a.json() {
 		a.logf("note: sizes were not checked (nodes, GPUs, ports): they depend on the cluster; add --system FILE")
 	}
+	for _, err := range missing { // behind the files, which decide the exit code
+		a.complain(err)
+	}
 	if bad > 0 {
 		return fail(exitDefinition, errors.New(verifiedText(len(names), bad, idle)))
 	}
 	if idle > 0 && !a.json() {
 		a.logf("%s", verifiedText(len(names), bad, idle))
+	}
+	if len(missing) > 0 {
+		return exit(exitUsage)
 	}
 	return nil
 }
