@@ -5,11 +5,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/document"
-	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/sim/knobs"
 	"github.com/profllm/profllm/pkg/terminal"
@@ -102,24 +100,12 @@ type progressLine struct {
 }
 
 func (l progressLine) show(p campaign.RehearsalProgress) {
-	far := fmt.Sprintf("%d of %s over", p.Over, quantity.Count(p.Of, "run"))
-	if p.Over < p.Of {
-		far += ", " + remaining(p.Left)
-	}
 	for _, e := range p.Ended {
 		if !l.terminal || e.State.State != run.Succeeded {
-			fmt.Fprintf(l, "%s: %s (%s)\n", relative(e.Dir), e.State.State, far)
+			fmt.Fprintf(l, "%s: %s (%s)\n", relative(e.Dir), e.State.State, p)
 		}
 	}
 	if l.terminal {
-		l.Set("rehearsal: " + far)
+		l.Set("rehearsal: " + p.String())
 	}
-}
-
-// remaining is an estimate of what is left.
-func remaining(d time.Duration) string {
-	if d < time.Second {
-		return "almost done"
-	}
-	return fmt.Sprintf("about %s left", d.Round(time.Second))
 }
