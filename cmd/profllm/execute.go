@@ -19,6 +19,7 @@ import (
 	"github.com/profllm/profllm/pkg/commandline"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/gpu"
+	"github.com/profllm/profllm/pkg/interchange"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/load"
 	"github.com/profllm/profllm/pkg/printable"
@@ -154,10 +155,22 @@ type cli struct {
 
 func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) {
 	return kong.New(c, kong.Name("profllm"),
-		kong.Vars{"version": build(), "launchers": "," + strings.Join(config.Launchers, ","), "launcher_list": strings.Join(config.Launchers, ", ")},
+		kong.Vars{
+			"version": build(), "writable": list(interchange.Writable(), ","),
+			"launchers": "," + list(config.Launchers, ","), "launcher_list": list(config.Launchers, ", "),
+		},
 		kong.Description("Plans, runs, collects and judges LLM serving benchmarks on Slurm."),
 		kong.Writers(a.stdout, a.stderr), kong.Exit(exit), kong.UsageOnError(), commandline.Values(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+}
+
+// list is the text of a list in flags and their help.
+func list[T ~string](values []T, separator string) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = string(v)
+	}
+	return strings.Join(texts, separator)
 }
 
 // execute is the program: argv[0] may be the name of a stand-in.

@@ -15,7 +15,7 @@ import (
 )
 
 type exportCmd struct {
-	Format         string            `arg:"" enum:"llm-d,inferencex,pytorch" help:"llm-d (benchmark report 0.2.1), inferencex (rows) or pytorch (benchmark records)."`
+	Format         string            `arg:"" enum:"${writable}" help:"llm-d (benchmark report 0.2.1), inferencex (rows) or pytorch (benchmark records)."`
 	Paths          []string          `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: the results folder."`
 	System         string            `aliases:"system-config" meant:"site,cluster,config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without paths, its output_path is searched."`
 	Output         string            `placeholder:"FILE" help:"Write to this file instead of standard output; for a folder (existing, or ending in /), write one file per run. Only older exports to the same format are overwritten."`

@@ -200,7 +200,7 @@ V_SECRET = { env = "THE_SECRET" }
 	submit := command(work, []string{"V_SHELL_ONLY=shell", "THE_SECRET=s3cret\nof two lines"}, filepath.Join(l.bin, "profllm"), "slurm", "submit", "scenario.toml", "--system", "site.toml")
 	out, err := submit.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "made "+work+"/install,")
+	require.Contains(t, string(out), "created "+work+"/install,")
 	runs, err := filepath.Glob(work + "/results/*/t/0/job.sh")
 	require.NoError(t, err)
 	require.Len(t, runs, 1, "%s", out)
