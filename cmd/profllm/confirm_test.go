@@ -98,6 +98,7 @@ func TestConfirmRehearsed(t *testing.T) {
 
 	for args, want := range map[string]string{
 		"build.toml build.toml#old":                 "build.toml has 3 tests, but only one can be confirmed",
+		"build.toml#old build.toml#slow --speed 2":  "--speed has no effect without --rehearse",
 		"build.toml#old build.toml#new --rehearse":  `build.toml#new has no test "new"`,
 		root + " build.toml#old":                    "is a confirmation of two tests",
 		root + "/first":                             "is not a confirmation",

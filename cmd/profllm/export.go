@@ -102,21 +102,26 @@ func (c exportCmd) each(a *app, format interchange.Format, runs []records.Run, o
 	if err := os.MkdirAll(c.Output, 0o755); err != nil {
 		return err
 	}
-	seen := map[string]int{}
-	for _, r := range runs {
-		data, err := interchange.Write(format, []*result.Result{r.Result}, o)
-		if err != nil {
-			return err
-		}
+	seen, files := map[string]int{}, make([]durable.Output, len(runs))
+	for i, r := range runs {
 		name := interchange.FileName(r.Case.String())
 		if seen[name]++; seen[name] > 1 {
 			name += fmt.Sprintf("-%d", seen[name])
 		}
-		file := filepath.Join(c.Output, name+".json")
-		if err := interchange.Output(format, file).Write(data); err != nil {
+		files[i] = interchange.Output(format, filepath.Join(c.Output, name+".json"))
+	}
+	if err := durable.CheckOutputs(files...); err != nil {
+		return fail(exitUsage, err)
+	}
+	for i, r := range runs {
+		data, err := interchange.Write(format, []*result.Result{r.Result}, o)
+		if err == nil {
+			err = files[i].Write(data)
+		}
+		if err != nil {
 			return err
 		}
-		fmt.Fprintln(a.stdout, relative(file))
+		fmt.Fprintln(a.stdout, relative(files[i].Path))
 	}
 	return nil
 }

@@ -218,7 +218,7 @@ func findMetrics(names []string) ([]metric.Metric, error) {
 // done; finding none is an error.
 func (a *app) loadRuns(ctx context.Context, paths ...string) (runs []records.Run, done func(), err error) {
 	places, done, err := a.unpacked(ctx, paths)
-	if err = cmp.Or(err, noDefinitions(paths...)); err != nil {
+	if err = cmp.Or(err, fail(exitUsage, definition.RefuseFiles(paths...))); err != nil {
 		return nil, done, err
 	}
 	if runs, err = records.Load(places...); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/archive"
 	"github.com/profllm/profllm/pkg/campaign"
+	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/dryrun"
 	"github.com/profllm/profllm/pkg/quantity"
@@ -178,7 +179,7 @@ type placeFlags struct {
 // paths are the given ones, or the folder of results.
 func (f placeFlags) paths(ctx context.Context, a *app, given []string) ([]string, error) {
 	if len(given) > 0 {
-		return given, noDefinitions(given...)
+		return given, fail(exitUsage, definition.RefuseFiles(given...))
 	}
 	dir := f.OutputDir
 	if dir == "" && f.System != "" {
@@ -212,7 +213,7 @@ func (f placeFlags) runDirs(ctx context.Context, a *app, given []string) (paths,
 // puts them.
 func (f placeFlags) scenario(ctx context.Context, a *app, given string) (string, error) {
 	if given != "" {
-		if err := noDefinitions(given); err != nil {
+		if err := fail(exitUsage, definition.RefuseFiles(given)); err != nil {
 			return "", err
 		}
 		if info, err := os.Stat(given); err != nil || !info.IsDir() {
