@@ -129,7 +129,7 @@ func TestConfirmRehearsed(t *testing.T) {
 	o = profllm(t, dir, nil, "confirm", root)
 	require.Zero(t, o.code, "nothing is claimed")
 	require.Contains(t, o.stdout, "too little data: 4 pairs: no test")
-	require.Contains(t, o.stdout, "its partner is left out")
+	require.Contains(t, o.stdout, "the other run of its pair is left out")
 	require.Contains(t, o.stdout, fmt.Sprintf("profllm confirm %[1]s/first %[1]s/second --pairs 6 --metric median_tpot_ms --rehearse", strings.TrimPrefix(root, dir+"/")))
 }
 
