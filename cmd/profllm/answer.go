@@ -12,7 +12,7 @@ import (
 
 // outputFlag chooses the form of what a command answers.
 type outputFlag struct {
-	Output string `enum:"text,json" default:"text" help:"text, or json (one document at the end, also if the command fails; see docs/reference/output.md)."`
+	Output string `meant:"format" enum:"text,json" default:"text" help:"text, or json (one document at the end, also if the command fails; see docs/reference/output.md)."`
 }
 
 // answerDocument is what a command answers with --output json. One that is an io.Closer prints its

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/archive"
+	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
@@ -57,7 +58,7 @@ func (c archiveCmd) limits() archive.Limits { return archive.Limits{Bytes: c.Max
 
 // write makes one archive beside a directory.
 func (c archiveCmd) write(ctx context.Context, a *app, path string) error {
-	if err := noDefinitions(path); err != nil {
+	if err := fail(exitUsage, definition.RefuseFiles(path)); err != nil {
 		return err
 	}
 	dir, err := filepath.Abs(path)
@@ -199,23 +200,11 @@ func (c archiveCmd) list(ctx context.Context, a *app, file string) error {
 		case e.LeadsOut():
 			what = "leads out"
 		}
-		name := plainName(e.Name)
-		if e.Link != "" {
-			name += " -> " + plainName(e.Link)
-		}
-		if _, err := fmt.Fprintf(a.stdout, "%s %12d  %-64s  %s\n", e.Mode, e.Size, what, name); err != nil {
+		if _, err := fmt.Fprintf(a.stdout, "%s %12d  %-64s  %s\n", e.Mode, e.Size, what, e.Shown()); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// plainName is a name as it stands, or quoted if it could be taken for more.
-func plainName(name string) string {
-	if q := fmt.Sprintf("%q", name); q != `"`+name+`"` {
-		return q
-	}
-	return name
 }
 
 // unpacked puts, in the place of each archive among paths, a folder with what it

@@ -417,7 +417,7 @@ func TestCostText(t *testing.T) {
 		"1 job, without a time limit":                               {Runs: 1, Jobs: 1, Unlimited: 1},
 		"3 jobs, at most 8.0 node-hours and 1 without a time limit": {Runs: 3, Jobs: 3, NodeHours: 8, Unlimited: 1},
 	} {
-		require.Equal(t, want, costText(cost))
+		require.Equal(t, want, cost.String())
 	}
 	a := &app{stderr: io.Discard}
 	err := a.allow(0.1, false)(campaign.Cost{Runs: 1, Jobs: 1, NodeHours: 0.25})

@@ -82,19 +82,20 @@ func TestCollectWithBrokenFiles(t *testing.T) {
 		run, file string
 		breakIt   func([]byte) []byte
 		says      string // on either output, in a line with the run
+		together  string // the runs of which the line may tell at once
 	}{
-		{"plain/1", benchFile, half, "truncated: raw/vllm-bench.json:1: the file ends inside a document"},
-		{"plain/2", benchFile, func([]byte) []byte { return []byte("\x00\x01 no JSON") }, "bad-value: raw/vllm-bench.json:1: want an object"},
-		{"plain/3", run.PlanFile, half, "plan.json: decode plan: unexpected end of JSON input"},
-		{"plain/4", run.EventFile, func(b []byte) []byte { return append([]byte("{\"time\":\n\x00\x00\x00\n"), b...) }, "unreadable: events.jsonl:1: 2 lines are not events"},
-		{"plain/5", "raw/metrics-serve-bench.prom", half, "unreadable: raw/metrics-serve-bench.prom: "},
-		{"plain/6", "raw/metrics-serve-before.prom", func([]byte) []byte { return bytes.Repeat([]byte("<html>\n"), 5000) }, "unreadable: raw/metrics-serve-before.prom: "},
-		{"packed/0", benchFile + ".xz", half, "truncated: raw/vllm-bench.json.xz:1"},
-		{"packed/1", benchFile + ".xz", func([]byte) []byte { return []byte("\xfd7zXZ\x00 and no more") }, "unreadable: raw/vllm-bench.json.xz: "},
-		{"plain/7", run.SentinelFile, half, "finish.json: unexpected end of JSON input"},
-		{"plain/8", run.PlacementFile, func([]byte) []byte { return nil }, "placement.json: unexpected end of JSON input"},
-		{"failed/1", "logs/serve-0.log", func(b []byte) []byte { return append(make([]byte, 16<<20), b...) }, "cause cuda-oom (exact): logs/serve-0.log"},
-		{"failed/2", "logs/serve-0.log", func(b []byte) []byte { return append(bytes.Repeat([]byte("x"), 16<<20), b...) }, "cause cuda-oom (exact): logs/serve-0.log"},
+		{"plain/1", benchFile, half, "truncated: raw/vllm-bench.json:1: the file ends inside a document", ""},
+		{"plain/2", benchFile, func([]byte) []byte { return []byte("\x00\x01 no JSON") }, "bad-value: raw/vllm-bench.json:1: want an object", ""},
+		{"plain/3", run.PlanFile, half, "plan.json: decode plan: unexpected end of JSON input", ""},
+		{"plain/4", run.EventFile, func(b []byte) []byte { return append([]byte("{\"time\":\n\x00\x00\x00\n"), b...) }, "unreadable: events.jsonl:1: 2 lines are not events", ""},
+		{"plain/5", "raw/metrics-serve-bench.prom", half, "unreadable: raw/metrics-serve-bench.prom: ", ""},
+		{"plain/6", "raw/metrics-serve-before.prom", func([]byte) []byte { return bytes.Repeat([]byte("<html>\n"), 5000) }, "unreadable: raw/metrics-serve-before.prom: ", ""},
+		{"packed/0", benchFile + ".xz", half, "truncated: raw/vllm-bench.json.xz:1", ""},
+		{"packed/1", benchFile + ".xz", func([]byte) []byte { return []byte("\xfd7zXZ\x00 and no more") }, "unreadable: raw/vllm-bench.json.xz: ", ""},
+		{"plain/7", run.SentinelFile, half, "finish.json: unexpected end of JSON input", ""},
+		{"plain/8", run.PlacementFile, func([]byte) []byte { return nil }, "placement.json: unexpected end of JSON input", ""},
+		{"failed/1", "logs/serve-0.log", func(b []byte) []byte { return append(make([]byte, 16<<20), b...) }, "cause cuda-oom (exact): logs/serve-0.log", "failed/0-7"},
+		{"failed/2", "logs/serve-0.log", func(b []byte) []byte { return append(bytes.Repeat([]byte("x"), 16<<20), b...) }, "cause cuda-oom (exact): logs/serve-0.log", "failed/0-7"},
 	}
 	hit := map[string]bool{}
 	for _, b := range broken {
@@ -109,7 +110,8 @@ func TestCollectWithBrokenFiles(t *testing.T) {
 	for _, b := range broken {
 		named := false
 		for line := range strings.Lines(o.stdout + o.stderr) {
-			named = named || strings.HasPrefix(line, b.run+":") && strings.Contains(line, b.says)
+			runs := strings.HasPrefix(line, b.run+":") || strings.HasPrefix(line, b.together+":")
+			named = named || runs && strings.Contains(line, b.says)
 		}
 		require.True(t, named, "%s: %s", b.run, b.says)
 	}

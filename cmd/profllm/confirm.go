@@ -14,6 +14,7 @@ import (
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/sim/knobs"
 	"github.com/profllm/profllm/pkg/stats"
 )
 
@@ -28,6 +29,7 @@ type confirmCmd struct {
 	Jobs         bool     `help:"Run each run as its own job, one after the other, instead of all in one allocation."`
 	Simulate     bool     `help:"Run the simulated engine on Slurm; the verdict is about simulated numbers."`
 	Rehearse     bool     `help:"Run the simulated engine on this machine and wait."`
+	Speed        *int     `placeholder:"N" help:"With --rehearse, let simulated time pass N times faster; default: 1, because this machine's own delays are N times larger in the results and hide small differences."`
 	DryRun       bool     `help:"Print the plan and every script; submit nothing."`
 	New          bool     `help:"Submit again although an earlier submission of this confirmation was interrupted."`
 	Yes          bool     `short:"y" help:"Skip the cost confirmation."`
@@ -41,8 +43,10 @@ func (c confirmCmd) Validate() error {
 		return errors.New("a started confirmation keeps its pairs and metrics: name two tests, or only the directory")
 	case c.Pairs != 0 && (c.Pairs < least || c.Pairs > stats.MaxPairs || c.Pairs%2 != 0):
 		return fmt.Errorf("--pairs must be an even number from %d to %d: fewer pairs cannot prove a difference, and an odd number does not cancel drift", least, stats.MaxPairs)
+	case c.Speed != nil && !c.Rehearse:
+		return errors.New("--speed has no effect without --rehearse")
 	}
-	return nil
+	return atMost("speed", c.Speed, knobs.MaxSpeed)
 }
 
 // Run submits what is not submitted, waits if it shall, and answers as compare does.
@@ -71,7 +75,7 @@ func (c confirmCmd) Run(ctx context.Context, a *app) error {
 	q := a.quieted(a.stderr) // what the steps say is no answer
 	root := p.Root
 	if c.Rehearse {
-		err = q.rehearse(ctx, p, 1) // faster, the difference would drown in the machine's own times
+		err = q.rehearse(ctx, p, max(given(c.Speed), 1))
 	} else {
 		root, err = c.submit(ctx, q, p)
 	}
@@ -165,7 +169,7 @@ func (c confirmCmd) answer(ctx context.Context, a *app, root string, err error) 
 		case unmade:
 			j.Commands = []string{"profllm slurm resume " + at}
 		case pairs <= stats.MaxPairs:
-			j.Commands = []string{campaign.MorePairs(s, at, pairs)}
+			j.Commands = []string{campaign.MorePairs(s, root, at, pairs)}
 		}
 	}
 	if err := a.writeReport(r, c.reportFlags); err != nil {

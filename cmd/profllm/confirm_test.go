@@ -98,6 +98,7 @@ func TestConfirmRehearsed(t *testing.T) {
 
 	for args, want := range map[string]string{
 		"build.toml build.toml#old":                 "build.toml has 3 tests, but only one can be confirmed",
+		"build.toml#old build.toml#slow --speed 2":  "--speed has no effect without --rehearse",
 		"build.toml#old build.toml#new --rehearse":  `build.toml#new has no test "new"`,
 		root + " build.toml#old":                    "is a confirmation of two tests",
 		root + "/first":                             "is not a confirmation",
@@ -147,7 +148,7 @@ func TestConfirmSlurm(t *testing.T) {
 			require.Zero(t, o.code)
 			root := confirmRoot(t, dir)
 			rel := strings.TrimPrefix(root, dir+"/")
-			require.Contains(t, o.stderr, "12 runs in 1 jobs")
+			require.Contains(t, o.stderr, "12 runs in 1 job,")
 			require.Contains(t, o.stdout, "no verdict yet: 0 of 12 runs are over; they were submitted just now\nprofllm confirm "+rel+"\n")
 			o = profllm(t, dir, nil, "confirm", rel, "--output", "json")
 			require.Equal(t, exitNotOver, o.code)

@@ -15,7 +15,7 @@ import (
 type diffCmd struct {
 	First  string `arg:"" help:"A run directory, a record, or an archive of one run."`
 	Second string `arg:"" help:"Run or record to compare with the first, in the same forms."`
-	Output string `enum:"text,json,markdown" default:"text" help:"${enum}."`
+	Output string `meant:"format" enum:"text,json,markdown" default:"text" help:"${enum}."`
 }
 
 // Run says what two runs differ in. It exits with 0 for two runs of one configuration,

@@ -18,7 +18,7 @@ type doctorCmd struct {
 	siteFlags
 	Partition string `help:"Partition to check; default: the partition of the system file, else Slurm's default."`
 	Job       bool   `help:"Also check a node in a job of a few seconds; the job is cancelled if it does not start within a minute."`
-	Output    string `enum:"text,json" default:"text" help:"text or json."`
+	Output    string `meant:"format" enum:"text,json" default:"text" help:"text or json."`
 }
 
 // Run looks at what of the cluster works; it fails if something is bad.

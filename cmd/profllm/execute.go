@@ -19,6 +19,7 @@ import (
 	"github.com/profllm/profllm/pkg/commandline"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/gpu"
+	"github.com/profllm/profllm/pkg/interchange"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/load"
 	"github.com/profllm/profllm/pkg/printable"
@@ -77,6 +78,7 @@ type app struct {
 	acts           *campaign.Client // see client
 	wide           bool             // lines are longer than the terminal
 	answer         *answer          // shared by all copies; nil prints text
+	command        string           // profllm slurm submit
 	helped         bool             // the help, or the version, was printed
 }
 
@@ -118,25 +120,25 @@ func gpuReader() gpu.Reader {
 
 type cli struct {
 	Slurm      slurmCmd      `cmd:"" help:"Plan, submit and follow jobs on a Slurm cluster."`
-	Collect    collectCmd    `cmd:"" help:"Read finished runs, judge them and write result.json."`
-	Why        whyCmd        `cmd:"" help:"Find the first cause of a failure in a run or in any logs."`
-	Report     reportCmd     `cmd:"" help:"Show records as tables, comparisons or one HTML page."`
-	Compare    compareCmd    `cmd:"" help:"Test whether the second set of runs is slower."`
+	Collect    collectCmd    `cmd:"" meant:"judge" help:"Read finished runs, judge them and write result.json."`
+	Why        whyCmd        `cmd:"" meant:"explain,debug,analyze" help:"Find the first cause of a failure in a run or in any logs."`
+	Report     reportCmd     `cmd:"" meant:"html,show,table,plot,generate-report" help:"Show records as tables, comparisons or one HTML page."`
+	Compare    compareCmd    `cmd:"" meant:"cmp" help:"Test whether the second set of runs is slower."`
 	Diff       diffCmd       `cmd:"" help:"List the differences of two runs; exit with 6 if their configurations differ."`
 	Lock       lockCmd       `cmd:"" help:"Write a lock file that reproduces a run."`
 	Trend      trendCmd      `cmd:"" help:"Show where each metric of a series of runs changed."`
 	Confirm    confirmCmd    `cmd:"" help:"Run two tests in turn and test whether the second is slower."`
 	Import     importCmd     `cmd:"" help:"Import results of other benchmark programs."`
 	Export     exportCmd     `cmd:"" help:"Export records to formats of other programs."`
-	Archive    archiveCmd    `cmd:"" help:"Pack, list and unpack finished scenarios or runs."`
-	Rehearse   rehearseCmd   `cmd:"" help:"Run the real plan and script with a simulated engine."`
-	Stage      stageCmd      `cmd:"" help:"Fetch a scenario's images, repositories and models."`
+	Archive    archiveCmd    `cmd:"" meant:"pack,tar" help:"Pack, list and unpack finished scenarios or runs."`
+	Rehearse   rehearseCmd   `cmd:"" meant:"run,simulate" help:"Run the real plan and script with a simulated engine."`
+	Stage      stageCmd      `cmd:"" meant:"install,pull,download" help:"Fetch a scenario's images, repositories and models."`
 	Image      imageCmd      `cmd:"" help:"Manage staged container images."`
-	Verify     verifyCmd     `cmd:"" help:"Check definition files."`
-	Init       initCmd       `cmd:"" help:"Write a system file from Slurm's configuration."`
+	Verify     verifyCmd     `cmd:"" meant:"check,validate,lint,verify-configs" help:"Check definition files."`
+	Init       initCmd       `cmd:"" meant:"setup" help:"Write a system file from Slurm's configuration."`
 	Bench      benchCmd      `cmd:"" help:"Measure a running server."`
 	Proxy      proxyCmd      `cmd:"" passthrough:"" help:"Serve prefill and decode instances behind one endpoint."`
-	Nightly    nightlyCmd    `cmd:"" help:"Run one night of a scenario from cron."`
+	Nightly    nightlyCmd    `cmd:"" meant:"cron" help:"Run one night of a scenario from cron."`
 	Doctor     doctorCmd     `cmd:"" help:"Check which cluster features work."`
 	Probe      probeNodeCmd  `cmd:"" hidden:"" name:"probe-node" help:"Used by doctor: print the state of this machine."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
@@ -153,10 +155,22 @@ type cli struct {
 
 func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) {
 	return kong.New(c, kong.Name("profllm"),
-		kong.Vars{"version": build(), "launchers": "," + strings.Join(config.Launchers, ","), "launcher_list": strings.Join(config.Launchers, ", ")},
+		kong.Vars{
+			"version": build(), "writable": list(interchange.Writable(), ","),
+			"launchers": "," + list(config.Launchers, ","), "launcher_list": list(config.Launchers, ", "),
+		},
 		kong.Description("Plans, runs, collects and judges LLM serving benchmarks on Slurm."),
-		kong.Writers(a.stdout, a.stderr), kong.Exit(exit), kong.UsageOnError(),
+		kong.Writers(a.stdout, a.stderr), kong.Exit(exit), kong.UsageOnError(), commandline.Values(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+}
+
+// list is the text of a list in flags and their help.
+func list[T ~string](values []T, separator string) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = string(v)
+	}
+	return strings.Join(texts, separator)
 }
 
 // execute is the program: argv[0] may be the name of a stand-in.
@@ -192,7 +206,8 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 	}
 	a.answer.wanted, a.wide = commandline.AsksJSON(kctx), c.Wide
 	kctx.BindTo(ctx, (*context.Context)(nil))
-	err = kctx.Run(a, parser)
+	a.command = kctx.Selected().FullPath()
+	err = campaign.Interruption(ctx, kctx.Run(a, parser))
 	return a.finish(ctx, a.code(ctx, err), err)
 }
 
@@ -205,8 +220,12 @@ func (a *app) code(ctx context.Context, err error) int {
 	if ctx.Err() != nil {
 		code = exitInterrupted
 	}
+	text := campaign.Explain(err)
+	if code == exitUsage && campaign.Missing(err) != "" && a.command != "" {
+		text = a.command + ": " + text // as if the command line were refused
+	}
 	if err.Error() != "" {
-		a.say(terminal.Bad, campaign.Explain(err))
+		a.say(terminal.Bad, text)
 	}
 	return code
 }

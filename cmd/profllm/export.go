@@ -15,9 +15,9 @@ import (
 )
 
 type exportCmd struct {
-	Format         string            `arg:"" enum:"llm-d,inferencex,pytorch" help:"llm-d (benchmark report 0.2.1), inferencex (rows) or pytorch (benchmark records)."`
+	Format         string            `arg:"" enum:"${writable}" help:"llm-d (benchmark report 0.2.1), inferencex (rows) or pytorch (benchmark records)."`
 	Paths          []string          `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: the results folder."`
-	System         string            `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without paths, its output_path is searched."`
+	System         string            `aliases:"system-config" meant:"site,cluster,config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without paths, its output_path is searched."`
 	Output         string            `placeholder:"FILE" help:"Write to this file instead of standard output; for a folder (existing, or ending in /), write one file per run. Only older exports to the same format are overwritten."`
 	IncludeInvalid bool              `help:"Include invalid runs."`
 	Set            map[string]string `placeholder:"KEY=VALUE" help:"Value that an InferenceX row needs and the record lacks, such as hw=h200 or precision=fp8; never a measured number."`
@@ -26,7 +26,7 @@ type exportCmd struct {
 // Run writes the runs that may leave, names those that may not, and answers for them.
 func (c exportCmd) Run(ctx context.Context, a *app) error {
 	if !c.folder() {
-		if err := durable.CheckOutputs(c.file(c.Output)); err != nil {
+		if err := durable.CheckOutputs(interchange.Output(interchange.Format(c.Format), c.Output)); err != nil {
 			return fail(exitUsage, err)
 		}
 	}
@@ -75,14 +75,6 @@ func (c exportCmd) folder() bool {
 	return c.Output != "" && (err == nil && info.IsDir() || strings.HasSuffix(c.Output, "/"))
 }
 
-func (c exportCmd) file(path string) durable.Output {
-	f := interchange.Format(c.Format)
-	return durable.Output{
-		Option: "--output", Path: path, Kind: "an export to " + c.Format,
-		Ours: func(head []byte) bool { return interchange.Wrote(f, head) },
-	}
-}
-
 func (c exportCmd) write(a *app, format interchange.Format, runs []records.Run, o interchange.Options) error {
 	if c.folder() {
 		return c.each(a, format, runs, o)
@@ -102,7 +94,7 @@ func (c exportCmd) write(a *app, format interchange.Format, runs []records.Run, 
 		_, err = a.stdout.Write(data)
 		return err
 	}
-	return c.file(c.Output).Write(data)
+	return interchange.Output(format, c.Output).Write(data)
 }
 
 // each writes a file for each run, named after its case.
@@ -110,21 +102,26 @@ func (c exportCmd) each(a *app, format interchange.Format, runs []records.Run, o
 	if err := os.MkdirAll(c.Output, 0o755); err != nil {
 		return err
 	}
-	seen := map[string]int{}
-	for _, r := range runs {
-		data, err := interchange.Write(format, []*result.Result{r.Result}, o)
-		if err != nil {
-			return err
-		}
+	seen, files := map[string]int{}, make([]durable.Output, len(runs))
+	for i, r := range runs {
 		name := interchange.FileName(r.Case.String())
 		if seen[name]++; seen[name] > 1 {
 			name += fmt.Sprintf("-%d", seen[name])
 		}
-		file := filepath.Join(c.Output, name+".json")
-		if err := c.file(file).Write(data); err != nil {
+		files[i] = interchange.Output(format, filepath.Join(c.Output, name+".json"))
+	}
+	if err := durable.CheckOutputs(files...); err != nil {
+		return fail(exitUsage, err)
+	}
+	for i, r := range runs {
+		data, err := interchange.Write(format, []*result.Result{r.Result}, o)
+		if err == nil {
+			err = files[i].Write(data)
+		}
+		if err != nil {
 			return err
 		}
-		fmt.Fprintln(a.stdout, relative(file))
+		fmt.Fprintln(a.stdout, relative(files[i].Path))
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 
 // siteFlags say where the cluster is described.
 type siteFlags struct {
-	System    string `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; default: ask Slurm."`
+	System    string `aliases:"system-config" meant:"site,cluster,config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; default: ask Slurm."`
 	OutputDir string `placeholder:"DIR" help:"Parent of the result directories; default: the system's output_path."`
 }
 
@@ -89,7 +89,7 @@ func (f planFlags) options(simulate bool) (campaign.Options, error) {
 	}
 	var err error
 	if o.Time, err = time.Parse(time.RFC3339, f.Time); err != nil {
-		return o, fail(exitUsage, fmt.Errorf("--time: %w", err))
+		return o, fail(exitUsage, fmt.Errorf("--time: must be a time, such as 2026-11-25T22:00:00Z, not %q", f.Time))
 	}
 	return o, nil
 }

@@ -19,7 +19,7 @@ type lockCmd struct {
 
 // Run writes the lock of what was planned and, as far as records say it, found.
 func (c lockCmd) Run(ctx context.Context, a *app) error {
-	saved := durable.Output{Option: "--save", Path: c.Save, Kind: "a lock file", Ours: lockfile.Is}
+	saved := lockfile.Output(c.Save)
 	if err := durable.CheckOutputs(saved); err != nil {
 		return fail(exitUsage, err)
 	}

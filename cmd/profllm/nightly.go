@@ -9,6 +9,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/durable"
+	"github.com/profllm/profllm/pkg/junit"
 	"github.com/profllm/profllm/pkg/nightly"
 	"github.com/profllm/profllm/pkg/notify"
 	"github.com/profllm/profllm/pkg/stats"
@@ -21,12 +22,12 @@ type nightlyCmd struct {
 	Simulate     bool          `help:"Run the simulated engine on Slurm; simulated nights are never compared with others."`
 	Wait         bool          `help:"Wait for tonight's jobs and judge them now instead of at the next call."`
 	Quiet        bool          `short:"q" help:"Print nothing unless something changed."`
-	Tolerance    *float64      `help:"Largest change that counts as no change, in percent of the baseline; default: 2 for throughput, 5 for medians."`
+	Tolerance    *float64      `type:"percent" help:"Largest change that counts as no change, in percent of the baseline; default: 2 for throughput, 5 for medians."`
 	Baselines    int           `default:"7" help:"Number of valid nights that form the baseline, 4 or more."`
 	Yes          bool          `short:"y" help:"Skip the cost confirmation."`
 	MaxNodeHours float64       `default:"100" help:"Refuse to submit more node-hours than this (nodes times time limits)."`
 	Settle       time.Duration `default:"30s" help:"Time between two searches for the job of an interrupted submission."`
-	Output       string        `enum:"text,json" default:"text" help:"text or json."`
+	Output       string        `meant:"format" enum:"text,json" default:"text" help:"text or json."`
 	JUnit        string        `placeholder:"FILE" name:"junit" help:"Also write JUnit XML with a case for each run and each judged number of the night. Only an older JUnit report of profllm is overwritten."`
 }
 
@@ -41,7 +42,7 @@ func (c nightlyCmd) Validate() error {
 // Run is safe to call from cron, on several login nodes, while the last night
 // still runs.
 func (c nightlyCmd) Run(ctx context.Context, a *app) error {
-	if err := durable.CheckOutputs(junitFile(c.JUnit)); err != nil {
+	if err := durable.CheckOutputs(junit.File(c.JUnit)); err != nil {
 		return fail(exitUsage, err)
 	}
 	var log bytes.Buffer
@@ -57,7 +58,7 @@ func (c nightlyCmd) Run(ctx context.Context, a *app) error {
 		if err := c.say(a, o, err); err != nil {
 			return err
 		}
-		if err := writeFile(junitFile(c.JUnit), o.JUnit); err != nil {
+		if err := junit.File(c.JUnit).WriteBy(o.JUnit); err != nil {
 			return err
 		}
 	}

@@ -304,7 +304,7 @@ plan, script, proxy, load client, parsers and judgement with a simulated engine,
 	"and the times of faults. Request rates are multiplied by N, and goodput limits are divided by N, so that the load keeps its shape. Without\n" +
 	"`--speed`, a rehearsal that takes less than a minute runs at speed 1, and a longer one at the speed at which it takes about a minute.\n" +
 	"If a planted fault is timed (see below), the default is 1, because checks such as `stalled` have limits in seconds.\n" +
-	"A confirmation with `--rehearse` always runs at speed 1.\n\n" +
+	"A confirmation with `--rehearse` runs at speed 1 unless `--speed` says otherwise: this machine's own delays would hide small differences.\n\n" +
 	"The client measures real time, so **every latency in the record is about N times smaller than the setting**, and every rate N times\n" +
 	"larger. The speed is in `plan.json` (`rehearsal`), in the record (`simulated_speed`) and in every table (`simulated 20x`). Runs of different\n" +
 	"speeds are never compared or put into one series. Not divided: the text of `Sleep` tests and hooks, the interval of GPU samples, and what\n" +

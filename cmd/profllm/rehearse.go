@@ -1,14 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/document"
-	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/sim/knobs"
 	"github.com/profllm/profllm/pkg/terminal"
@@ -25,14 +24,13 @@ type rehearseCmd struct {
 
 // Validate refuses numbers that mean nothing.
 func (c rehearseCmd) Validate() error {
-	for _, n := range []struct {
-		name  string
-		value *int
-		most  int
-	}{{"speed", c.Speed, knobs.MaxSpeed}, {"gpus-per-node", c.GPUsPerNode, knobs.MaxGPUs}, {"nodes", c.Nodes, maxNodes}} {
-		if n.value != nil && (*n.value < 1 || *n.value > n.most) {
-			return fmt.Errorf("--%s is %d, must be from 1 to %d", n.name, *n.value, n.most)
-		}
+	return cmp.Or(atMost("speed", c.Speed, knobs.MaxSpeed), atMost("gpus-per-node", c.GPUsPerNode, knobs.MaxGPUs), atMost("nodes", c.Nodes, maxNodes))
+}
+
+// atMost refuses a number of a flag that is not from 1 to most.
+func atMost(name string, n *int, most int) error {
+	if n != nil && (*n < 1 || *n > most) {
+		return fmt.Errorf("--%s is %d, must be from 1 to %d", name, *n, most)
 	}
 	return nil
 }
@@ -87,7 +85,8 @@ func (a *app) next(root string, dirs []string, states map[string]run.State) {
 		return
 	}
 	a.logf("report: profllm report %s", relative(root))
-	failed := slices.IndexFunc(dirs, func(dir string) bool { return states[dir].State != run.Succeeded })
+	fine := []string{run.Succeeded, run.Cancelled}
+	failed := slices.IndexFunc(dirs, func(dir string) bool { return !slices.Contains(fine, states[dir].State) })
 	if failed >= 0 {
 		a.logf("failed run: profllm why %s", relative(dirs[failed]))
 	}
@@ -101,24 +100,12 @@ type progressLine struct {
 }
 
 func (l progressLine) show(p campaign.RehearsalProgress) {
-	far := fmt.Sprintf("%d of %s over", p.Over, quantity.Count(p.Of, "run"))
-	if p.Over < p.Of {
-		far += ", " + remaining(p.Left)
-	}
 	for _, e := range p.Ended {
 		if !l.terminal || e.State.State != run.Succeeded {
-			fmt.Fprintf(l, "%s: %s (%s)\n", relative(e.Dir), e.State.State, far)
+			fmt.Fprintf(l, "%s: %s (%s)\n", relative(e.Dir), e.State.State, p)
 		}
 	}
 	if l.terminal {
-		l.Set("rehearsal: " + far)
+		l.Set("rehearsal: " + p.String())
 	}
-}
-
-// remaining is an estimate of what is left.
-func remaining(d time.Duration) string {
-	if d < time.Second {
-		return "almost done"
-	}
-	return fmt.Sprintf("about %s left", d.Round(time.Second))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -25,7 +24,7 @@ import (
 
 // reportFlags say in which form a verdict is wanted.
 type reportFlags struct {
-	Output string `enum:"text,json,csv,markdown" default:"text" help:"One of ${enum}; csv has one line per run."`
+	Output string `meant:"format" enum:"text,json,csv,markdown" default:"text" help:"One of ${enum}; csv has one line per run."`
 	JUnit  string `placeholder:"FILE" name:"junit" help:"Also write JUnit XML with a case per metric; a regression is a failure. Only an older JUnit report of profllm is overwritten."`
 	pageFlag
 }
@@ -34,36 +33,14 @@ type pageFlag struct {
 	HTML string `placeholder:"FILE" name:"html" help:"Also write an HTML page that needs no network. Only an older page of profllm is overwritten."`
 }
 
-// output is the file of the page.
-func (f pageFlag) output() durable.Output {
-	return durable.Output{Option: "--html", Path: f.HTML, Kind: "an HTML page of profllm", Ours: format.IsPage}
-}
-
 // write writes the page, if one is wanted.
 func (f pageFlag) write(r *report.Report) error {
-	return writeFile(f.output(), func(w io.Writer) error { return format.HTML(w, r) })
-}
-
-// junitFile is the file of a JUnit report.
-func junitFile(path string) durable.Output {
-	return durable.Output{Option: "--junit", Path: path, Kind: "a JUnit report of profllm", Ours: junit.Is}
-}
-
-// writeFile writes a file at once; nothing without a name.
-func writeFile(o durable.Output, write func(io.Writer) error) error {
-	if o.Path == "" {
-		return nil
-	}
-	var b bytes.Buffer
-	if err := write(&b); err != nil {
-		return err
-	}
-	return o.Write(b.Bytes())
+	return format.PageFile(f.HTML).WriteBy(func(w io.Writer) error { return format.HTML(w, r) })
 }
 
 // check refuses files that must not be written, before anything is printed.
 func (f reportFlags) check() error {
-	return fail(exitUsage, durable.CheckOutputs(f.output(), junitFile(f.JUnit)))
+	return fail(exitUsage, durable.CheckOutputs(format.PageFile(f.HTML), junit.File(f.JUnit)))
 }
 
 // writeReport prints a verdict and writes its files.
@@ -74,7 +51,7 @@ func (a *app) writeReport(r *report.Report, f reportFlags) error {
 	if err := f.pageFlag.write(r); err != nil {
 		return err
 	}
-	return writeFile(junitFile(f.JUnit), func(w io.Writer) error { return format.JUnit(w, r) })
+	return junit.File(f.JUnit).WriteBy(func(w io.Writer) error { return format.JUnit(w, r) })
 }
 
 // showReport prints a report.
@@ -86,17 +63,17 @@ func (a *app) showReport(r *report.Report, form string) error {
 }
 
 type reportCmd struct {
-	Output string `enum:"text,json,csv,markdown,prometheus,otava" default:"text" help:"One of ${enum}; csv has one line per run; prometheus has the newest run of each series, for a textfile collector; otava is a CSV for Apache Otava."`
+	Output string `meant:"format" enum:"text,json,csv,markdown,prometheus,otava" default:"text" help:"One of ${enum}; csv has one line per run; prometheus has the newest run of each series, for a textfile collector; otava is a CSV for Apache Otava."`
 	pageFlag
 	Paths    []string `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: the results folder."`
 	GroupBy  []string `placeholder:"KEY" help:"Compare only runs with equal values of these keys, such as bench_cmd_args.max_concurrency; replaces group_by of the files."`
 	Metric   string   `default:"throughput" help:"Metric that ranks the points of a sweep: a key of results, or CloudAI's name of a metric."`
 	Scenario string   `placeholder:"FILE" type:"existingfile" help:"Read [reports] from this scenario file."`
-	System   string   `aliases:"system-config" placeholder:"FILE" type:"existingfile" help:"Read [reports] from this system file where the scenario has none."`
+	System   string   `aliases:"system-config" meant:"site,cluster,config" placeholder:"FILE" type:"existingfile" help:"Read [reports] from this system file where the scenario has none."`
 }
 
 func (c reportCmd) Run(ctx context.Context, a *app) error {
-	if err := durable.CheckOutputs(c.output()); err != nil {
+	if err := durable.CheckOutputs(format.PageFile(c.HTML)); err != nil {
 		return fail(exitUsage, err)
 	}
 	o, err := c.options()
@@ -241,7 +218,7 @@ func findMetrics(names []string) ([]metric.Metric, error) {
 // done; finding none is an error.
 func (a *app) loadRuns(ctx context.Context, paths ...string) (runs []records.Run, done func(), err error) {
 	places, done, err := a.unpacked(ctx, paths)
-	if err = cmp.Or(err, noDefinitions(paths...)); err != nil {
+	if err = cmp.Or(err, fail(exitUsage, definition.RefuseFiles(paths...))); err != nil {
 		return nil, done, err
 	}
 	if runs, err = records.Load(places...); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/archive"
 	"github.com/profllm/profllm/pkg/campaign"
+	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/dryrun"
 	"github.com/profllm/profllm/pkg/quantity"
@@ -23,20 +24,20 @@ import (
 )
 
 type slurmCmd struct {
-	DryRun dryRunCmd `cmd:"" name:"dry-run" help:"Print the plan and the script of each run; submit nothing."`
-	Submit submitCmd `cmd:"" help:"Submit every run of a scenario."`
+	DryRun dryRunCmd `cmd:"" meant:"plan" name:"dry-run" help:"Print the plan and the script of each run; submit nothing."`
+	Submit submitCmd `cmd:"" meant:"run,start,launch" help:"Submit every run of a scenario."`
 	Resume resumeCmd `cmd:"" help:"Submit the unfinished runs of a scenario."`
-	Status statusCmd `cmd:"" help:"Show job states."`
-	Watch  watchCmd  `cmd:"" help:"Follow runs live, then collect and exit with the jobs' result."`
-	Logs   logsCmd   `cmd:"" help:"Show the relevant lines of a run's logs."`
-	Cancel cancelCmd `cmd:"" help:"Cancel the jobs of runs."`
+	Status statusCmd `cmd:"" meant:"ps,queue" help:"Show job states."`
+	Watch  watchCmd  `cmd:"" meant:"follow,wait" help:"Follow runs live, then collect and exit with the jobs' result."`
+	Logs   logsCmd   `cmd:"" meant:"log,tail" help:"Show the relevant lines of a run's logs."`
+	Cancel cancelCmd `cmd:"" meant:"kill,stop" help:"Cancel the jobs of runs."`
 }
 
 type dryRunCmd struct {
 	planFlags
 	Scenario string `arg:"" help:"Scenario file, lock file, or demo (the built-in scenario)."`
 	Simulate bool   `help:"Plan with the simulated engine."`
-	Output   string `enum:"text,json,script" default:"text" help:"text (points, cost, and a table and the script of each run), json (the plans, then the batches; their schema tells which), or script (only the scripts)."`
+	Output   string `meant:"format" enum:"text,json,script" default:"text" help:"text (points, cost, and a table and the script of each run), json (the plans, then the batches; their schema tells which), or script (only the scripts)."`
 	Save     string `placeholder:"DIR" help:"Also write plan.json and job.sh of each run to DIR."`
 	TestOnly bool   `help:"Ask Slurm whether it accepts each script; this uses one job id per script."`
 }
@@ -171,14 +172,14 @@ func (a *app) begin(p *campaign.Planned, anew bool, allow func(campaign.Cost) er
 // placeFlags say where runs are looked for by a command that is given no path: where
 // submit puts them.
 type placeFlags struct {
-	System    string `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without paths, its output_path is searched."`
+	System    string `aliases:"system-config" meant:"site,cluster,config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; without paths, its output_path is searched."`
 	OutputDir string `placeholder:"DIR" help:"Results folder to search if no paths are given; default: output_path of the system file, else results."`
 }
 
 // paths are the given ones, or the folder of results.
 func (f placeFlags) paths(ctx context.Context, a *app, given []string) ([]string, error) {
 	if len(given) > 0 {
-		return given, noDefinitions(given...)
+		return given, fail(exitUsage, definition.RefuseFiles(given...))
 	}
 	dir := f.OutputDir
 	if dir == "" && f.System != "" {
@@ -212,7 +213,7 @@ func (f placeFlags) runDirs(ctx context.Context, a *app, given []string) (paths,
 // puts them.
 func (f placeFlags) scenario(ctx context.Context, a *app, given string) (string, error) {
 	if given != "" {
-		if err := noDefinitions(given); err != nil {
+		if err := fail(exitUsage, definition.RefuseFiles(given)); err != nil {
 			return "", err
 		}
 		if info, err := os.Stat(given); err != nil || !info.IsDir() {

@@ -24,7 +24,7 @@ import (
 
 // stageFlags are how items are fetched.
 type stageFlags struct {
-	System    string        `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; default: ask Slurm."`
+	System    string        `aliases:"system-config" meant:"site,cluster,config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; default: ask Slurm."`
 	Launcher  string        `enum:"${launchers}" default:"" placeholder:"NAME" help:"Use this launcher for all tests: ${launcher_list}."`
 	On        string        `enum:"auto,here,slurm" default:"auto" help:"Where to import images: here (this machine), slurm (a CPU step), or auto (here if the program is installed, else slurm)."`
 	Timeout   time.Duration `default:"1h" help:"Time limit of each import, clone or download."`
@@ -170,7 +170,7 @@ func (c imageStageCmd) Run(ctx context.Context, a *app) error {
 }
 
 type imageListCmd struct {
-	System string `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; default: ask Slurm."`
+	System string `aliases:"system-config" meant:"site,cluster,config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; default: ask Slurm."`
 	Verify bool   `help:"Read every image and compare it with its digest."`
 	outputFlag
 }
@@ -187,7 +187,7 @@ func (c imageListCmd) Run(ctx context.Context, a *app) error {
 }
 
 type imagePruneCmd struct {
-	System    string        `aliases:"system-config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; default: ask Slurm."`
+	System    string        `aliases:"system-config" meant:"site,cluster,config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; default: ask Slurm."`
 	OlderThan time.Duration `placeholder:"DURATION" help:"Also remove images staged longer ago than this, such as 720h."`
 	DryRun    bool          `help:"Print what would be removed; remove nothing."`
 	outputFlag

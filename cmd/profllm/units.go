@@ -6,39 +6,18 @@ import (
 	"math"
 
 	"github.com/profllm/profllm/pkg/campaign"
-	"github.com/profllm/profllm/pkg/quantity"
 )
 
 // allow says what the runs may use, and refuses what is above the limit.
 func (a *app) allow(limit float64, yes bool) func(campaign.Cost) error {
 	return func(cost campaign.Cost) error {
-		a.logf("%s", costText(cost))
+		a.logf("%s", cost)
 		if cost.NodeHours <= limit || yes {
 			return nil
 		}
 		enough := math.Ceil(cost.NodeHours*10) / 10
 		return fail(exitNotSubmit, fmt.Errorf("not submitted: above %g node-hours\n\thint: --yes, or --max-node-hours %g", limit, enough))
 	}
-}
-
-// costText says what the jobs may use by their time limits. Jobs without one are counted
-// as often as they run.
-func costText(cost campaign.Cost) string {
-	text := quantity.Count(cost.Jobs, "job")
-	if cost.Jobs != cost.Runs {
-		text = quantity.Count(cost.Runs, "run") + " in " + text
-	}
-	if cost.NodeHours > 0 {
-		text += ", at most " + quantity.NodeHours(cost.NodeHours)
-	}
-	switch {
-	case cost.Unlimited == 0:
-	case cost.NodeHours == 0:
-		text += ", without a time limit"
-	default:
-		text += fmt.Sprintf(" and %d without a time limit", cost.Unlimited)
-	}
-	return text
 }
 
 // submit submits a scenario's directory, and waits for its jobs if it shall.

@@ -19,13 +19,19 @@ func TestMistypedCommands(t *testing.T) {
 		"cancel results":       "profllm slurm cancel",
 		"slurm compare a b":    "profllm compare",
 		"verfy --system x.tml": "profllm verify",
+		"check x.toml":         "profllm verify",
+		"cmp a b":              "profllm compare",
+		"html results":         "profllm report",
+		"slurm kill results":   "profllm slurm cancel",
 	} {
 		o := profllm(t, t.TempDir(), nil, strings.Fields(args)...)
 		require.Equal(t, exitUsage, o.code, args)
 		require.Contains(t, o.stderr, "there is no command", args)
 		require.Contains(t, o.stderr, "\n\thint: did you mean \""+meant+"\"?\n", args)
 	}
-	o := profllm(t, t.TempDir(), nil, "frobnicate")
+	o := profllm(t, t.TempDir(), nil, "run", "s.toml")
+	require.Contains(t, o.stderr, "\n\thint: did you mean \"profllm slurm submit\" or \"profllm rehearse\"?\n")
+	o = profllm(t, t.TempDir(), nil, "frobnicate")
 	require.Equal(t, "profllm: there is no command \"frobnicate\"\n\thint: list the commands: profllm --help\n", o.stderr)
 	o = profllm(t, t.TempDir(), nil, "slurm", "submit")
 	require.Equal(t, "profllm slurm submit: missing argument <scenario>\n\thint: profllm slurm submit --help\n", o.stderr)

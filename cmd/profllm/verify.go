@@ -8,7 +8,6 @@ import (
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/document"
-	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/terminal"
 	"github.com/profllm/profllm/pkg/verify"
 )
@@ -22,13 +21,13 @@ type verifyCmd struct {
 
 // Run checks each file by its kind. With --system, scenarios are planned as well.
 func (c verifyCmd) Run(ctx context.Context, a *app) error {
-	names, err := verify.Files(c.Paths)
-	if err != nil {
-		return fail(exitUsage, err)
+	names, missing := verify.Files(c.Paths)
+	if len(names) == 0 {
+		return fail(exitUsage, errors.Join(missing...))
 	}
 	doc := &document.Verify{Head: document.NewHead("verify"), Files: []document.FileEntry{}, SizesChecked: c.System != ""}
 	a.answers(doc)
-	a.client().Events = &saidOnce{Events: a.client().Events, notes: map[string]bool{}}
+	a.client().Events = campaign.NotesOnce(a.client().Events)
 	check := verify.Verifier{Folders: definition.Folders(c.definitionFlags)}
 	if c.System != "" {
 		flags := planFlags{makeFlags: makeFlags{siteFlags: c.siteFlags, definitionFlags: c.definitionFlags}}
@@ -56,52 +55,19 @@ func (c verifyCmd) Run(ctx context.Context, a *app) error {
 	if unsized && !a.json() {
 		a.logf("note: sizes were not checked (nodes, GPUs, ports): they depend on the cluster; add --system FILE")
 	}
+	for _, err := range missing { // behind the files, which decide the exit code
+		a.complain(err)
+	}
 	if bad > 0 {
-		return fail(exitDefinition, errors.New(verifiedText(len(names), bad, idle)))
+		return fail(exitDefinition, errors.New(verify.Count(len(names), bad, idle)))
 	}
 	if idle > 0 && !a.json() {
-		a.logf("%s", verifiedText(len(names), bad, idle))
+		a.logf("%s", verify.Count(len(names), bad, idle))
+	}
+	if len(missing) > 0 {
+		return exit(exitUsage)
 	}
 	return nil
-}
-
-// verifiedText counts the files that are bad and those that are in order and cannot run.
-func verifiedText(files, bad, idle int) string {
-	of := fmt.Sprintf(" of %s ", quantity.Count(files, "file"))
-	switch {
-	case bad == 0:
-		return fmt.Sprintf("%d%snot runnable", idle, of)
-	case idle > 0:
-		return fmt.Sprintf("%d%sbad, %d not runnable", bad, of, idle)
-	}
-	return fmt.Sprintf("%d%sbad", bad, of)
-}
-
-// saidOnce leaves out notes that were said before: those on the system file come with
-// every scenario that is planned on it.
-type saidOnce struct {
-	campaign.Events
-	notes map[string]bool
-}
-
-// Say implements campaign.Events.
-func (o *saidOnce) Say(l campaign.Level, text string) {
-	if l == campaign.Note && o.notes[text] {
-		return
-	}
-	o.notes[text] = true
-	o.Events.Say(l, text)
-}
-
-// verifiedLine is the line of a file.
-func verifiedLine(name string, v verify.Found) string {
-	switch {
-	case v.Err != nil:
-		return fmt.Sprintf("bad  %-8s %s", v.Kind, name)
-	case v.NotRunnable != "":
-		return fmt.Sprintf("ok   %-8s %s: not runnable: %s", v.Kind, name, v.NotRunnable)
-	}
-	return fmt.Sprintf("ok   %-8s %s", v.Kind, name)
 }
 
 // fileEntry is the file in the document.
@@ -120,5 +86,5 @@ func (a *app) printVerified(v verify.Found, name string) {
 		tone = terminal.Bad
 	}
 	s := a.screenOf(a.stdout)
-	fmt.Fprintln(s.Writer(a.stdout), s.Paint(tone, verifiedLine(name, v)))
+	fmt.Fprintln(s.Writer(a.stdout), s.Paint(tone, v.Line(name)))
 }

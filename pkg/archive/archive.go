@@ -46,6 +46,22 @@ type Entry struct {
 	SHA256 [sha256.Size]byte
 }
 
+// Shown is the name for a person, and where a link points.
+func (e Entry) Shown() string {
+	if e.Link == "" {
+		return plainName(e.Name)
+	}
+	return plainName(e.Name) + " -> " + plainName(e.Link)
+}
+
+// plainName is a name as it stands, or quoted if it could be taken for more.
+func plainName(name string) string {
+	if q := fmt.Sprintf("%q", name); q != `"`+name+`"` {
+		return q
+	}
+	return name
+}
+
 // LeadsOut reports whether a link points outside the archive's directory. A link that goes
 // up behind a name counts as well, because that name may be a link.
 func (e Entry) LeadsOut() bool {

@@ -20,11 +20,11 @@ func HasUnanswered(root string, s run.Scenario) bool {
 	})
 }
 
-// MorePairs is the command that confirms the same with more pairs. root is the confirmation's directory,
-// quoted for a shell.
-func MorePairs(s run.Scenario, root string, pairs int) string {
+// MorePairs is the command that confirms the same with more pairs. root is the confirmation's directory, and shown
+// the same, quoted for a shell.
+func MorePairs(s run.Scenario, root, shown string, pairs int) string {
 	words := []string{
-		"profllm confirm", path.Join(root, planner.Sides[0]), path.Join(root, planner.Sides[1]),
+		"profllm confirm", path.Join(shown, planner.Sides[0]), path.Join(shown, planner.Sides[1]),
 		fmt.Sprintf("--pairs %d", pairs),
 	}
 	for _, m := range s.Confirm.Metrics {
@@ -33,6 +33,9 @@ func MorePairs(s run.Scenario, root string, pairs int) string {
 	switch {
 	case s.Local:
 		words = append(words, "--rehearse")
+		if p, err := run.ReadPlan(filepath.Join(root, s.Runs[0])); err == nil && p.Speed() > 1 {
+			words = append(words, fmt.Sprintf("--speed %d", p.Speed()))
+		}
 	case s.Simulated:
 		words = append(words, "--simulate")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/process"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -22,6 +23,26 @@ type Cost struct {
 	Runs, Jobs int
 	NodeHours  float64 // by the time limits
 	Unlimited  int     // jobs without a time limit, which are not in NodeHours
+}
+
+// String says what the jobs may use by their time limits. Jobs without one are counted
+// as often as they run.
+func (cost Cost) String() string {
+	text := quantity.Count(cost.Jobs, "job")
+	if cost.Jobs != cost.Runs {
+		text = quantity.Count(cost.Runs, "run") + " in " + text
+	}
+	if cost.NodeHours > 0 {
+		text += ", at most " + quantity.NodeHours(cost.NodeHours)
+	}
+	switch {
+	case cost.Unlimited == 0:
+	case cost.NodeHours == 0:
+		text += ", without a time limit"
+	default:
+		text += fmt.Sprintf(" and %d without a time limit", cost.Unlimited)
+	}
+	return text
 }
 
 // Cost adds up the jobs.

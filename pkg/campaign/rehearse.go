@@ -32,6 +32,23 @@ type RehearsalProgress struct {
 	Ended    []Ended       // runs that ended since the last call
 }
 
+// String says how far it is, and how long the rest takes.
+func (p RehearsalProgress) String() string {
+	far := fmt.Sprintf("%d of %s over", p.Over, quantity.Count(p.Of, "run"))
+	if p.Over < p.Of {
+		far += ", " + remaining(p.Left)
+	}
+	return far
+}
+
+// remaining is an estimate of what is left.
+func remaining(d time.Duration) string {
+	if d < time.Second {
+		return "almost done"
+	}
+	return fmt.Sprintf("about %s left", d.Round(time.Second))
+}
+
 // Ended is a run of a rehearsal that is over.
 type Ended struct {
 	Dir   string

@@ -16,6 +16,7 @@ import (
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/result/resulttest"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -94,7 +95,7 @@ func TestRun(t *testing.T) {
 	require.Equal(t, 9.0, *r.Slurm.Elapsed)
 	require.Equal(t, "local", r.Slurm.Partition)
 	require.Len(t, r.Provenance.Commands, 5)
-	data, err := result.Marshal(r)
+	data, err := resulttest.Marshal(r)
 	require.NoError(t, err)
 	require.NoError(t, result.Validate(data))
 }

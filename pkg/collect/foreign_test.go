@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/result/resulttest"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -62,7 +63,7 @@ func TestForeignFiles(t *testing.T) {
 		require.NotNil(t, r, name)
 		require.Equal(t, want.foreign, r.Provenance.Foreign, name)
 		require.Equal(t, want.status, r.Status, "%s: %v", name, r.Validity.Words)
-		_, err := result.Marshal(r)
+		_, err := resulttest.Marshal(r)
 		require.NoError(t, err)
 	}
 	require.Equal(t, 5, *got["both"].Results.CompletedRequests, "a served load has the word")

@@ -14,6 +14,7 @@ import (
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/node"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/result/resulttest"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -69,7 +70,7 @@ func TestGPUs(t *testing.T) {
 	for _, word := range []string{"gpu-idle", "throttled", "mixed-hardware", "power-gaps"} {
 		require.Equal(t, "pass", outcome(t, r, word), word)
 	}
-	data, err := result.Marshal(r)
+	data, err := resulttest.Marshal(r)
 	require.NoError(t, err)
 	require.NoError(t, result.Validate(data))
 	again, err := result.Decode(data)

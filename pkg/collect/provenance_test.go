@@ -13,6 +13,7 @@ import (
 	"github.com/profllm/profllm/pkg/node"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/result/resulttest"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -69,11 +70,11 @@ func TestProvenance(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, p.Fingerprint)
 	require.Equal(t, result.SeriesKey(r.Config.Settings, r), p.Series)
-	data, err := result.Marshal(r)
+	data, err := resulttest.Marshal(r)
 	require.NoError(t, err)
 	require.NotContains(t, string(data), "hunter22")
 	require.NotContains(t, string(data), "0123456789abcdef")
-	again, err := result.Marshal(only(t, collector(t), dir, completed()))
+	again, err := resulttest.Marshal(only(t, collector(t), dir, completed()))
 	require.NoError(t, err)
 	require.Equal(t, string(data), string(again))
 }
@@ -151,6 +152,6 @@ func TestHardware(t *testing.T) {
 	require.Len(t, r.System.Nodes, 2)
 	require.Equal(t, "580", r.System.Nodes[1].Driver)
 	require.Equal(t, "fail", outcome(t, r, "mixed-hardware"))
-	_, err := result.Marshal(r)
+	_, err := resulttest.Marshal(r)
 	require.NoError(t, err)
 }

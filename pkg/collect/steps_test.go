@@ -9,6 +9,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/result/resulttest"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -52,7 +53,7 @@ func TestWithoutService(t *testing.T) {
 	for _, word := range []string{"result-missing", "no-success", "accuracy-missing", "from-log"} {
 		require.Equal(t, "not-possible", outcome(t, r, word), word)
 	}
-	data, err := result.Marshal(r)
+	data, err := resulttest.Marshal(r)
 	require.NoError(t, err)
 	require.NoError(t, result.Validate(data))
 }

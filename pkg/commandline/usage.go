@@ -3,9 +3,12 @@
 package commandline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -43,6 +46,9 @@ func child(node *kong.Node, word string) *kong.Node {
 	return nil
 }
 
+// noValue is what kong says of a missing value of a type that reads itself.
+var noValue = regexp.MustCompile(`: expected \S+ value but got ".*" \(.*\)(; perhaps try .*)?$`)
+
 // UsageError says what is wrong with a command line, and what to type. err is the parser's own, nil if
 // the only mistake is the name of a command; near is a hint about a file that is not there, "" for none.
 func UsageError(root *kong.Node, args []string, err error, near string) error {
@@ -50,15 +56,24 @@ func UsageError(root *kong.Node, args []string, err error, near string) error {
 	help := node.FullPath() + " --help"
 	if len(node.Children) > 0 && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
 		hint := "list the commands: " + help
-		if near := nearestCommand(root, node, rest[0]); near != "" {
-			hint = fmt.Sprintf("did you mean %q?", near)
+		if near := meantCommands(root, node, rest[0]); len(near) > 0 {
+			hint = "did you mean " + strings.Join(near, " or ") + "?"
 		}
 		return fmt.Errorf("%s: there is no command %q\n\thint: %s", root.Name,
 			strings.TrimPrefix(node.FullPath()+" "+rest[0], root.Name+" "), hint)
 	}
-	text := err.Error()
+	// kong names the command in front of what its Validate says
+	text := strings.TrimPrefix(err.Error(), node.Path()+": ")
 	if what, ok := strings.CutPrefix(text, "expected "); ok && len(node.Children) == 0 {
 		text = "missing argument " + strings.ReplaceAll(what, `"`, "")
+	}
+	text = noValue.ReplaceAllString(text, ": the value is missing")
+	var choice *choiceError
+	if word, ok := strings.CutPrefix(text, "unknown flag "); ok {
+		word, _, _ = strings.Cut(word, ",")
+		text, help = "unknown flag "+word, cmp.Or(meantFlag(node, word, rest), help)
+	} else if errors.As(err, &choice) {
+		help = cmp.Or(choice.hint(node), help)
 	}
 	if near != "" {
 		return fmt.Errorf("%s: %s%s", node.FullPath(), strings.Replace(text, "stat ", "", 1), near)
@@ -70,11 +85,20 @@ func UsageError(root *kong.Node, args []string, err error, near string) error {
 	return fmt.Errorf("%s: %s\n\thint: %s", root.Name, text, help)
 }
 
-// nearestCommand is the command that a word was probably meant to name: one of the same
-// group, one of that name in another group, or one of nearly that name anywhere.
-func nearestCommand(root, group *kong.Node, word string) string {
+// meantTag is the tag of a command or a flag that lists other words for its name, which people type who know other
+// programs.
+const meantTag = "meant"
+
+// meant reports whether a word is another one for what the tag is of.
+func meant(tag *kong.Tag, word string) bool {
+	return tag != nil && tag.Has(meantTag) && slices.Contains(strings.Split(tag.Get(meantTag), ","), word)
+}
+
+// meantCommands are the commands, quoted, that a word was probably meant to name: those of that name in another group,
+// those that list the word, or the one of nearly that name, in the same group if there is one.
+func meantCommands(root, group *kong.Node, word string) []string {
 	paths := map[string]string{}
-	var names []string
+	var names, listed []string
 	_ = kong.Visit(root, func(v kong.Visitable, next kong.Next) error {
 		n, ok := v.(*kong.Node)
 		if ok && n.Hidden {
@@ -83,6 +107,9 @@ func nearestCommand(root, group *kong.Node, word string) string {
 		if ok && n != root {
 			if _, known := paths[n.Name]; !known {
 				paths[n.Name], names = n.FullPath(), append(names, n.Name)
+			}
+			if meant(n.Tag, word) {
+				listed = append(listed, strconv.Quote(n.FullPath()))
 			}
 		}
 		return next(nil)
@@ -93,13 +120,51 @@ func nearestCommand(root, group *kong.Node, word string) string {
 			here = append(here, c.Name)
 		}
 	}
-	if path := paths[word]; path != "" {
-		return path
+	near := paths[word]
+	if near == "" && len(listed) > 0 {
+		return listed
 	}
-	if near := source.Nearest(word, here); near != "" {
-		return child(group, near).FullPath()
+	if name := source.Nearest(word, here); near == "" && name != "" {
+		near = child(group, name).FullPath()
 	}
-	return paths[source.Nearest(word, names)]
+	if near = cmp.Or(near, paths[source.Nearest(word, names)]); near == "" {
+		return nil
+	}
+	return []string{strconv.Quote(near)}
+}
+
+// meantFlag is a hint at the flag that a word was probably meant to name, "" if there is none near. A word like
+// "--format html" may mean the flag --html.
+func meantFlag(node *kong.Node, word string, rest []string) string {
+	name, value, assigned := strings.Cut(strings.TrimPrefix(word, "--"), "=")
+	if i := slices.Index(rest, word); !assigned && i >= 0 && i+1 < len(rest) {
+		value = rest[i+1]
+	}
+	var names []string
+	for _, group := range node.AllFlags(true) {
+		for _, f := range group {
+			names = append(names, f.Name)
+			if !meant(f.Tag, name) {
+				continue
+			}
+			if other := findFlag(node, "--"+value); value != "" && other != nil {
+				f = other
+			}
+			return fmt.Sprintf("did you mean %s?", usage(f))
+		}
+	}
+	if near := source.Nearest(name, names); near != "" && len(name) > 2 {
+		return fmt.Sprintf("did you mean --%s?", near)
+	}
+	return ""
+}
+
+// usage is a flag with what follows it.
+func usage(f *kong.Flag) string {
+	if f.IsBool() || f.PlaceHolder == "" {
+		return "--" + f.Name
+	}
+	return "--" + f.Name + " " + f.PlaceHolder
 }
 
 // AsksJSON reports whether a command is to answer in JSON.

@@ -40,7 +40,7 @@ func Load(file string, in Folders) (*scenario.Scenario, *Files, error) {
 		file = "scenarios/" + scenarios.Demo + ".toml"
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("scenario: %w", err)
+		return nil, nil, err
 	}
 	if lockfile.Is(data) {
 		return loadLock(file, data)

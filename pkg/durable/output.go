@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -54,6 +55,18 @@ func (o Output) Write(data []byte) error {
 		return err
 	}
 	return WriteFile(o.Path, data, 0o644)
+}
+
+// WriteBy writes what write writes, at once.
+func (o Output) WriteBy(write func(io.Writer) error) error {
+	if o.Path == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	return o.Write(b.Bytes())
 }
 
 func (o Output) check() error {

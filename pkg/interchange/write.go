@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -172,6 +173,14 @@ func Write(f Format, records []*result.Result, o Options) ([]byte, error) {
 		return nil, err
 	}
 	return []byte(printable.Text(b.String())), nil
+}
+
+// Output is a file for what Write makes.
+func Output(f Format, path string) durable.Output {
+	return durable.Output{
+		Option: "--output", Path: path, Kind: "an export to " + string(f),
+		Ours: func(head []byte) bool { return Wrote(f, head) },
+	}
 }
 
 // Wrote reports whether a file begins as one that Write made in the format. A row of InferenceX has no place for the

@@ -12,6 +12,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/printable"
 )
 
@@ -90,8 +91,13 @@ type detail struct {
 	Text    string `xml:",chardata"`
 }
 
-// Is reports whether a file begins as one of Write does.
-func Is(head []byte) bool {
+// File is a file for Write.
+func File(path string) durable.Output {
+	return durable.Output{Option: "--junit", Path: path, Kind: "a JUnit report of profllm", Ours: is}
+}
+
+// is reports whether a file begins as one of Write does.
+func is(head []byte) bool {
 	rest, ok := bytes.CutPrefix(head, []byte(xml.Header+"<testsuites>"))
 	return ok && (bytes.Contains(rest, []byte(` package="`+program+`"`)) || bytes.HasPrefix(rest, []byte("</testsuites>")))
 }

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -67,6 +68,11 @@ type Definition struct {
 
 // head is how a lock begins, and how it is told from a scenario.
 const head = "# A lock of profllm"
+
+// Output is a lock file to write.
+func Output(path string) durable.Output {
+	return durable.Output{Option: "--save", Path: path, Kind: "a lock file", Ours: Is}
+}
 
 // Is reports whether a file is a lock.
 func Is(data []byte) bool { return bytes.HasPrefix(data, []byte(head)) }

@@ -13,6 +13,7 @@ import (
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/report/format"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/result/resulttest"
 	"github.com/profllm/profllm/pkg/validity"
 )
 
@@ -30,7 +31,7 @@ func offlineRecord(mean float64) *result.Result {
 
 func save(t *testing.T, dir string, r *result.Result) {
 	t.Helper()
-	data, err := result.Marshal(r)
+	data, err := resulttest.Marshal(r)
 	require.NoError(t, err)
 	write(t, filepath.Join(dir, "result.json"), string(data))
 }

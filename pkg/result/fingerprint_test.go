@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/result/resulttest"
 )
 
 // configured is a run whose configuration is known.
@@ -135,7 +136,7 @@ func TestOlderRecord(t *testing.T) {
 		"config":{"server":{},"benchmark":{"max_concurrency":null}},"results":{"completed_requests":3},"provenance":{"profllm":"v0","engine":"vllm"},"system":{"hardware_info":{"gpu":"H100"}}}`))
 	require.NoError(t, err)
 	require.Zero(t, r.MetricsVersion)
-	data, err := result.Marshal(r)
+	data, err := resulttest.Marshal(r)
 	require.NoError(t, err)
 	require.NotContains(t, string(data), "metrics_version")
 }

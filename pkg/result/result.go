@@ -12,7 +12,8 @@
 //	part, err := parser.Parse(raw)
 //	r.Merge(part)
 //	r.Validity = validity.Judge(r, evidence)
-//	data, err := result.Marshal(r) // checked against the schema
+//	data, err := result.Encode(r)
+//	err = result.Validate(data) // against the schema
 package result
 
 import "time"

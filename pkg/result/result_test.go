@@ -15,7 +15,7 @@ import (
 
 func marshal(t *testing.T, r *result.Result) string {
 	t.Helper()
-	data, err := result.Marshal(r)
+	data, err := resulttest.Marshal(r)
 	require.NoError(t, err)
 	return string(data)
 }
@@ -138,7 +138,7 @@ func TestValidateRefuses(t *testing.T) {
 func TestMarshalRefusesAnIncompleteRecord(t *testing.T) {
 	r := resulttest.Good()
 	r.Status = "fine"
-	_, err := result.Marshal(r)
+	_, err := resulttest.Marshal(r)
 	require.ErrorContains(t, err, "status")
 }
 
@@ -228,7 +228,7 @@ func TestPlanWinsOverWhatTheClientSays(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	r := resulttest.Good()
-	data, err := result.Marshal(r)
+	data, err := resulttest.Marshal(r)
 	require.NoError(f, err)
 	f.Add(data)
 	f.Add([]byte(`{"schema": "profllm.result/1", "results": {"p50_ttft_ms": 1e400, "n_ttft": -1}}`))
@@ -238,7 +238,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		validity.Judge(r, validity.Evidence{})
-		if text, err := result.Marshal(r); err == nil {
+		if text, err := resulttest.Marshal(r); err == nil {
 			_, err = result.Decode(text)
 			require.NoError(t, err)
 		}
@@ -249,7 +249,7 @@ func BenchmarkMarshal(b *testing.B) {
 	r := resulttest.Good()
 	r.Validity = validity.Judge(r, validity.Evidence{})
 	for b.Loop() {
-		if _, err := result.Marshal(r); err != nil {
+		if _, err := resulttest.Marshal(r); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -258,7 +258,7 @@ func BenchmarkMarshal(b *testing.B) {
 func BenchmarkDecode(b *testing.B) {
 	r := resulttest.Good()
 	r.Validity = validity.Judge(r, validity.Evidence{})
-	data, err := result.Marshal(r)
+	data, err := resulttest.Marshal(r)
 	require.NoError(b, err)
 	for b.Loop() {
 		if _, err := result.Decode(data); err != nil {

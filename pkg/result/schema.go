@@ -91,18 +91,6 @@ func Validate(data []byte) error {
 	return nil
 }
 
-// Marshal returns the record as Encode does, checked against the schema.
-func Marshal(r *Result) ([]byte, error) {
-	data, err := Encode(r)
-	if err != nil {
-		return nil, err
-	}
-	if err := Validate(data); err != nil {
-		return nil, fmt.Errorf("run %s: %w", r.RunID, err)
-	}
-	return data, nil
-}
-
 // asBefore is how encoding/json writes, which records have always been written by: a
 // program that replaces one that says the same would change it for nothing.
 var asBefore = jsonv2.JoinOptions(json.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.WithIndent("  "))

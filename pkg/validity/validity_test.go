@@ -762,10 +762,10 @@ func TestLeastSampleSizes(t *testing.T) {
 
 func TestJudgeChangesNothing(t *testing.T) {
 	g := good()
-	before, err := result.Marshal(&g.r)
+	before, err := resulttest.Marshal(&g.r)
 	require.NoError(t, err)
 	validity.Judge(&g.r, g.e)
-	after, err := result.Marshal(&g.r)
+	after, err := resulttest.Marshal(&g.r)
 	require.NoError(t, err)
 	require.Equal(t, string(before), string(after))
 }
@@ -774,7 +774,7 @@ func TestInfiniteLatencyCannotBeWritten(t *testing.T) {
 	g := good()
 	g.latency(result.TTFT, func(d *result.Distribution) { d.Mean = new(math.Inf(1)) })
 	require.Contains(t, failedWords(validity.Judge(&g.r, g.e)), "inconsistent")
-	_, err := result.Marshal(&g.r)
+	_, err := resulttest.Marshal(&g.r)
 	require.ErrorContains(t, err, "mean_ttft_ms")
 }
 

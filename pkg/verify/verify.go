@@ -26,9 +26,10 @@ type Found struct {
 	Err         error
 }
 
-// Files are the files named, and every TOML file below the folders named.
-func Files(paths []string) ([]string, error) {
+// Files are the files named, and every TOML file below the folders named. The errors are of paths that have none.
+func Files(paths []string) ([]string, []error) {
 	var names []string
+	var errs []error
 	for _, path := range paths {
 		found := 0
 		err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
@@ -40,12 +41,12 @@ func Files(paths []string) ([]string, error) {
 		})
 		switch {
 		case err != nil:
-			return nil, err
+			errs = append(errs, err)
 		case found == 0:
-			return nil, fmt.Errorf("%s: there is no TOML file in this folder", path)
+			errs = append(errs, fmt.Errorf("%s: there is no TOML file in this folder", path))
 		}
 	}
-	return names, nil
+	return names, errs
 }
 
 // Verifier checks files.

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -20,8 +21,8 @@ func TestFile(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	files, err := Files([]string{dir})
-	require.NoError(t, err)
+	files, missing := Files([]string{dir})
+	require.Empty(t, missing)
 	require.Len(t, files, 4)
 	kinds := map[string]string{"site.toml": "system", "good.toml": "scenario", "bad.toml": "scenario", "none.toml": "file"}
 	for _, file := range files {
@@ -33,6 +34,9 @@ func TestFile(t *testing.T) {
 	tooLarge := errors.New("too large")
 	v := Verifier{Plan: func(string) error { return tooLarge }}
 	require.Equal(t, tooLarge, v.File(filepath.Join(dir, "good.toml")).Err)
-	_, err = Files([]string{t.TempDir()})
-	require.ErrorContains(t, err, "there is no TOML file in this folder")
+	files, missing = Files([]string{t.TempDir(), filepath.Join(dir, "nowhere"), filepath.Join(dir, "good.toml")})
+	require.Len(t, files, 1, "the others stop nothing")
+	require.Len(t, missing, 2)
+	require.ErrorIs(t, missing[1], fs.ErrNotExist)
+	require.ErrorContains(t, missing[0], "there is no TOML file in this folder")
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/report"
 )
@@ -25,8 +26,13 @@ var (
 	page = template.Must(template.New("page").Parse(pageText))
 )
 
-// IsPage reports whether a file begins as a page of HTML does.
-func IsPage(head []byte) bool {
+// PageFile is the file of a page.
+func PageFile(path string) durable.Output {
+	return durable.Output{Option: "--html", Path: path, Kind: "an HTML page of profllm", Ours: isPage}
+}
+
+// isPage reports whether a file begins as a page of HTML does.
+func isPage(head []byte) bool {
 	begin, _, _ := strings.Cut(pageText, "{{")
 	return strings.HasPrefix(string(head), begin)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/result/resulttest"
 	"github.com/profllm/profllm/pkg/validity"
 )
 
@@ -128,7 +129,7 @@ func Slow(r *result.Result, share float64) {
 // WriteRecord writes a record into a directory.
 func WriteRecord(t testing.TB, dir string, r *result.Result) {
 	t.Helper()
-	data, err := result.Marshal(r)
+	data, err := resulttest.Marshal(r)
 	require.NoError(t, err)
 	Write(t, filepath.Join(dir, "result.json"), string(data))
 }

@@ -72,3 +72,13 @@ func Good() *result.Result {
 	r.SetGPUs(s)
 	return r
 }
+
+// Marshal returns a record as result.Encode does; the error says which part of the
+// schema it breaks.
+func Marshal(r *result.Result) ([]byte, error) {
+	data, err := result.Encode(r)
+	if err != nil {
+		return nil, err
+	}
+	return data, result.Validate(data)
+}

@@ -1,4 +1,4 @@
-package main
+package definition
 
 import (
 	"cmp"
@@ -11,23 +11,23 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// noDefinitions refuses a definition file where runs or logs are expected, such as the
+// RefuseFiles refuses a definition file where runs or logs are expected, such as the
 // scenario that the runs are of.
-func noDefinitions(paths ...string) error {
+func RefuseFiles(paths ...string) error {
 	for _, path := range paths {
 		if filepath.Ext(path) != ".toml" {
 			continue
 		}
 		if data, err := regular.ReadFile(path); err == nil { // else its reader says what is wrong with it
-			what, hint := describeDefinition(path, data)
-			return fail(exitUsage, fmt.Errorf("%s is a %s file and holds neither runs nor logs\n\thint: %s", path, what, hint))
+			what, hint := describe(path, data)
+			return fmt.Errorf("%s is a %s file and holds neither runs nor logs\n\thint: %s", path, what, hint)
 		}
 	}
 	return nil
 }
 
-// describeDefinition says what a TOML file is, and what to type instead of its name.
-func describeDefinition(path string, data []byte) (what, hint string) {
+// describe says what a TOML file is, and what to type instead of its name.
+func describe(path string, data []byte) (what, hint string) {
 	check := "profllm verify " + path + " checks the file"
 	t, err := source.Parse(path, data)
 	if err != nil {
