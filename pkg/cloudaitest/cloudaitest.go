@@ -42,7 +42,7 @@ func Conf(t testing.TB, environ []string) string {
 		return dir
 	}
 	if named {
-		t.Fatalf("%s: %s is no folder", Variable, dir)
+		t.Fatalf("%s: %s is not a folder", Variable, dir)
 	}
 	const why = "CloudAI's own files are not here: " + Variable + " names the folder conf of a clone of github.com/NVIDIA/cloudai"
 	if slices.Contains(environ, Required+"=1") {

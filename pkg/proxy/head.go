@@ -85,7 +85,7 @@ func (h *headLines) status(line []byte) error {
 func (h *headLines) header(line []byte) error {
 	name, value, found := bytes.Cut(line, []byte(":"))
 	if !found || !isToken(name) || !printable(value) {
-		return faultf(badAnswer, "line %d of its head is no header: %.40q", h.count, line)
+		return faultf(badAnswer, "line %d of its head is not a header: %.40q", h.count, line)
 	}
 	switch {
 	case is(name, "Content-Length"):

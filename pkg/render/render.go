@@ -231,7 +231,7 @@ func redefine(t *template.Template, file, text string) error {
 		case name == file:
 			return fmt.Errorf("parse %s: text stands outside of {{define}}", file)
 		case !known[name] || name == Name:
-			return fmt.Errorf("parse %s: %q is no block of %s, which has %s", file, name, Name, strings.Join(names, ", "))
+			return fmt.Errorf("parse %s: %q is not a block of %s, which has %s", file, name, Name, strings.Join(names, ", "))
 		}
 		if _, err := t.AddParseTree(b.Name(), b.Tree); err != nil {
 			return fmt.Errorf("parse %s: %w", file, err)

@@ -400,8 +400,8 @@ func TestLayers(t *testing.T) {
 		require.ErrorContains(t, err, "slurm/job.sh.tmpl", text)
 	}
 	for text, want := range map[string]string{
-		`{{define "epilog"}}echo{{end}}`:            `"epilog" is no block of slurm/job.sh.tmpl, which has before_client, before_roles, env, epilogue, prologue`,
-		`{{define "slurm/job.sh.tmpl"}}echo{{end}}`: "is no block",
+		`{{define "epilog"}}echo{{end}}`:            `"epilog" is not a block of slurm/job.sh.tmpl, which has before_client, before_roles, env, epilogue, prologue`,
+		`{{define "slurm/job.sh.tmpl"}}echo{{end}}`: "is not a block",
 		"echo lost\n":                                "text stands outside of {{define}}",
 		`{{define "env"}}{{.NoSuch}}{{end}}`:         "can't evaluate field NoSuch",
 		`{{define "env"}}`:                           "unexpected EOF",

@@ -215,7 +215,7 @@ func (s *Test) misspelt(r *Role, c *source.Complaints) {
 		switch {
 		case near == "":
 		case s.EngineVersion == "":
-			c.Add(source.Errorf(pos, "%s is no known option of `%s`", r.path(k), r.engine.Server).
+			c.Add(source.Errorf(pos, "%s is not a known option of `%s`", r.path(k), r.engine.Server).
 				Hintf("did you mean %s? If your release has it, set cmd_args.engine_version", near))
 		default:
 			does := "goes to the engine as it is"

@@ -235,7 +235,7 @@ func TestMisspeltKeysOfARole(t *testing.T) {
 	} {
 		w, err := read(role, "")
 		if near != "" {
-			require.ErrorContains(t, err, " is no known option of `vllm serve`\n\thint: did you mean "+near+"? If your release has it, set cmd_args.engine_version", role)
+			require.ErrorContains(t, err, " is not a known option of `vllm serve`\n\thint: did you mean "+near+"? If your release has it, set cmd_args.engine_version", role)
 			w, err = read(role, "engine_version = '0.33'\n")
 		}
 		require.NoError(t, err, role)
