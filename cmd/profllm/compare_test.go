@@ -86,12 +86,12 @@ func TestCompareBuilds(t *testing.T) {
 	o = compare("slow", "old", "--metric", "median_tpot_ms")
 	require.Equal(t, exitOK, o.code)
 	require.Contains(t, o.stdout, "== Verdict: agg (simulated): improved")
-	require.Contains(t, o.stdout, "6 runs of one start of the server")
+	require.Contains(t, o.stdout, "6 runs from one server start")
 
 	o = compare("old", "few")
 	require.Equal(t, exitOK, o.code, "nothing is claimed")
 	require.Contains(t, o.stdout, "6 v 2: no test")
-	require.Contains(t, o.stdout, "to settle it: 6 valid runs per side; missing: 0 of the first, 4 of the second")
+	require.Contains(t, o.stdout, "needed for a verdict: 6 valid runs per side; missing: 0 in the first, 4 in the second")
 	root, err := filepath.Glob(filepath.Join(dir, "few", "build_*"))
 	require.NoError(t, err)
 	command := fmt.Sprintf("profllm rehearse few/%[1]s/definitions/scenario.toml --system few/%[1]s/definitions/system.toml --output-dir few --speed 1  # times 2", filepath.Base(root[0]))
@@ -103,7 +103,7 @@ func TestCompareBuilds(t *testing.T) {
 	o = compare("old", "few", "--metric", "median_tpot_ms")
 	require.Equal(t, exitInvalid, o.code, "with four the test has something to say")
 	require.Contains(t, o.stdout, "== Verdict: agg (simulated): regressed")
-	require.Contains(t, o.stdout, "4 runs of 2 starts of the server")
+	require.Contains(t, o.stdout, "4 runs from 2 server starts")
 
 	o = compare("old", "other")
 	require.Equal(t, exitInvalid, o.code)

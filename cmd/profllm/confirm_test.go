@@ -129,7 +129,7 @@ func TestConfirmRehearsed(t *testing.T) {
 	o = profllm(t, dir, nil, "confirm", root)
 	require.Zero(t, o.code, "nothing is claimed")
 	require.Contains(t, o.stdout, "too little data: 4 pairs: no test")
-	require.Contains(t, o.stdout, "its partner is left out")
+	require.Contains(t, o.stdout, "the other run of its pair is left out")
 	require.Contains(t, o.stdout, fmt.Sprintf("profllm confirm %[1]s/first %[1]s/second --pairs 6 --metric median_tpot_ms --rehearse", strings.TrimPrefix(root, dir+"/")))
 }
 
@@ -148,7 +148,7 @@ func TestConfirmSlurm(t *testing.T) {
 			require.Zero(t, o.code)
 			root := confirmRoot(t, dir)
 			rel := strings.TrimPrefix(root, dir+"/")
-			require.Contains(t, o.stderr, "12 runs in 1 jobs")
+			require.Contains(t, o.stderr, "12 runs in 1 job,")
 			require.Contains(t, o.stdout, "no verdict yet: 0 of 12 runs are over; they were submitted just now\nprofllm confirm "+rel+"\n")
 			o = profllm(t, dir, nil, "confirm", rel, "--output", "json")
 			require.Equal(t, exitNotOver, o.code)

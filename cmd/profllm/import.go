@@ -62,7 +62,7 @@ func (c importCmd) Run(a *app) error {
 		}
 	}
 	if len(files) == 0 && s.Unreadable == 0 {
-		return fail(exitUsage, fmt.Errorf("no result of a known format in %s\n\thint: profllm collect reads what load clients wrote in a folder of their own", strings.Join(c.Paths, " ")))
+		return fail(exitUsage, fmt.Errorf("no result of a known format in %s\n\thint: profllm collect reads the output folders of load clients", strings.Join(c.Paths, " ")))
 	}
 	return k.keep(files, s.Unknown)
 }

@@ -140,9 +140,9 @@ func TestImportedIsNoBaseline(t *testing.T) {
 	one, two := combinations[0], combinations[1]
 	o = profllm(t, dir, nil, "compare", one, two)
 	require.Equal(t, exitInvalid, o.code)
-	require.Contains(t, o.stdout, "imported from vllm bench sweep serve, and so no baseline")
+	require.Contains(t, o.stdout, "imported from vllm bench sweep serve, so not a baseline")
 	o = profllm(t, dir, nil, "compare", one, two, "--imported-baseline")
-	require.NotContains(t, o.stdout, "and so no baseline unless")
+	require.NotContains(t, o.stdout, "so not a baseline without")
 }
 
 // Several commands at once make one directory of each result.
@@ -194,7 +194,7 @@ func TestImportNames(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "other.json"), []byte(`{"a": 1}`), 0o644))
 	o := profllm(t, dir, nil, "import", "other.json", "--output", "ours")
 	require.Equal(t, exitUsage, o.code)
-	require.Contains(t, o.stderr, "other.json: of no known format; known are llm-d, inferencex, pytorch, srt-slurm, vllm-serve")
+	require.Contains(t, o.stderr, "other.json: unknown format; known are llm-d, inferencex, pytorch, srt-slurm, vllm-serve")
 	o = profllm(t, dir, nil, "import", "ours/agg/raw/agg.json", "--output", "more")
 	require.Equal(t, exitUsage, o.code)
 	require.Contains(t, o.stderr, "belongs to the run ours/agg\n\thint: profllm collect ours/agg")
@@ -245,7 +245,7 @@ func TestExport(t *testing.T) {
 	require.Zero(t, profllm(t, dir, nil, "rehearse", "one.toml", "--output-dir", "results").code)
 	o = profllm(t, dir, nil, "export", "inferencex", "results", "--set", "hw=h200", "--include-invalid")
 	require.Equal(t, exitInvalid, o.code)
-	require.Contains(t, o.stderr, "simulated, and a row of InferenceX has no place to say so")
+	require.Contains(t, o.stderr, "simulated, but a row of InferenceX cannot say so")
 	require.Empty(t, o.stdout)
 	for _, format := range []string{"llm-d", "pytorch"} {
 		o = profllm(t, dir, nil, "export", format, "results", "--output", "sim-"+format+".json")

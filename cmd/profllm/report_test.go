@@ -90,7 +90,7 @@ func TestReportAndCompare(t *testing.T) {
 	require.NoError(t, err)
 	o = profllm(t, dir, nil, "compare", one[0], two[0])
 	require.Zero(t, o.code)
-	require.Contains(t, o.stdout, "no significance is claimed")
+	require.Contains(t, o.stdout, "significance is not tested")
 	require.Contains(t, o.stdout, "difference %")
 
 	both := filepath.Dir(two[0])

@@ -16,7 +16,7 @@ func TestReadNotesPlaces(t *testing.T) {
 	for text, want := range map[string]result.Warning{
 		"{\"a\": 1,\n \"a\": 2}": {Kind: result.Contradicts, Line: 2, Col: 2, Key: "a", Text: pyjson.TwiceMessage},
 		"{\"a\": [1,":            {Kind: result.Truncated, Line: 1, Col: 10, Text: "the file ends inside a document"},
-		"{\"a\": no}":            {Kind: result.BadValue, Line: 1, Col: 7, Text: `no value: "no"`},
+		"{\"a\": no}":            {Kind: result.BadValue, Line: 1, Col: 7, Text: `not a value: "no"`},
 	} {
 		f := &clientfile.File{Name: "x.json"}
 		err := f.Read(fstest.MapFS{"x.json": {Data: []byte(text)}}, (*pyjson.Reader).Skip)

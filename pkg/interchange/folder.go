@@ -56,7 +56,7 @@ func Once(files []File) (kept []File, left []string) {
 			left = append(left, f.Path+": a sweep's warm-up, which measured nothing")
 			continue
 		case f.Format == VLLMServe && strings.HasPrefix(base, "SLA--"):
-			left = append(left, f.Path+": the runs of a search, which have files of their own")
+			left = append(left, f.Path+": the runs of a search, which have their own files")
 			continue
 		case f.Format == VLLMServe && path.Ext(base) == ".csv" && below[dir]:
 			continue // the same runs, without what a CSV cannot hold
@@ -69,7 +69,7 @@ func Once(files []File) (kept []File, left []string) {
 				continue
 			}
 		case f.Format == VLLMServe && (rollups[dir] || rollups[path.Dir(dir)]):
-			left = append(left, f.Path+": it is in the roll-up above it; name it to have more of its numbers")
+			left = append(left, f.Path+": included in the roll-up above it; name this file to import more of its numbers")
 			continue
 		case f.Format == PyTorch && results[strings.TrimSuffix(f.Path, ".pytorch.json")]:
 			left = append(left, f.Path+": the same benchmark as the result beside it")

@@ -51,7 +51,7 @@ func TestOnce(t *testing.T) {
 	detail := file(t, "job/logs/sa-bench_isl_1024_osl_128/results_concurrency_4.json", c+"run=0.json")
 	list, left = paths(rollup, detail)
 	require.Len(t, list, 2)
-	require.Equal(t, []string{detail.Path + ": it is in the roll-up above it; name it to have more of its numbers"}, left)
+	require.Equal(t, []string{detail.Path + ": included in the roll-up above it; name this file to import more of its numbers"}, left)
 
 	records := file(t, "x/a.pytorch.json", "serve-latest.pytorch.json")
 	list, left = paths(file(t, "x/a.json", c+"run=0.json"), records)

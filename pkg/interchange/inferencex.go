@@ -122,7 +122,7 @@ func (s *source) rowLatencies(it *Item, n *node, m *result.Metrics) {
 		}
 		want, _ := tpot.number()
 		if v, ok := n.items[i].number(); ok && want > 0 && math.Abs(v*want-1) > 1e-3 {
-			it.warn(s, n.items[i], result.Contradicts, key, "%g tokens per s, the TPOT of %g s makes %g", v, want, 1/want)
+			it.warn(s, n.items[i], result.Contradicts, key, "%g tokens per s, but the TPOT of %g s gives %g", v, want, 1/want)
 			n.items[i].taken = false
 		}
 	}
@@ -244,7 +244,7 @@ func writeInferenceX(r *result.Result, o Options) (map[string]any, error) {
 	}
 	rate("input_tput_per_gpu", "input_throughput", in, input)
 	if _, ok := row["tput_per_gpu"]; !ok {
-		return nil, errors.New("the record has no total token throughput, without which there is no row")
+		return nil, errors.New("the record lacks the total token throughput, which an InferenceX row needs")
 	}
 	for key, ms := range latencies(r) {
 		row[strings.TrimSuffix(key, "_ms")] = ms / 1000

@@ -67,7 +67,7 @@ type Item struct {
 }
 
 // ErrUnknown is a file that can be read and is of no format known here.
-var ErrUnknown = errors.New("of no known format")
+var ErrUnknown = errors.New("unknown format")
 
 // Read returns the results of a file, whatever its format. With an error of some
 // results it returns the others. A file of no known format is ErrUnknown; one that
@@ -191,10 +191,10 @@ func (it *Item) noNumber(s *source, n *node, key string) {
 		return
 	}
 	if v, err := strconv.ParseFloat(strings.TrimPrefix(n.text, "."), 64); err == nil && v-v != 0 { // YAML has .nan
-		it.warn(s, n, result.NotFinite, key, "no finite number: %.40s", n.text)
+		it.warn(s, n, result.NotFinite, key, "not a finite number: %.40s", n.text)
 		return
 	}
-	it.warn(s, n, result.NoNumber, key, "no number of its kind: %.40s", n.text)
+	it.warn(s, n, result.NoNumber, key, "not a number of the expected kind: %.40s", n.text)
 }
 
 // rate takes a measured number, times by.
@@ -250,7 +250,7 @@ func (it *Item) stamp(s *source, n *node) {
 		if t, err := time.Parse(layout, n.text); err == nil {
 			it.Record.Timestamp = t.UTC()
 			if layout != time.RFC3339 {
-				it.warn(s, n, "no-zone", "date", "%s names no time zone; it was taken for UTC", n.text)
+				it.warn(s, n, "no-zone", "date", "%s has no time zone; UTC was assumed", n.text)
 			}
 			return
 		}
@@ -271,7 +271,7 @@ func headerOf(file string, data []byte) (*csv.Reader, []string, error) {
 }
 
 func csvError(file string, err error) *PlaceError {
-	e := &PlaceError{File: file, Text: err.Error(), Hint: "copy the file again from where it was made"}
+	e := &PlaceError{File: file, Text: err.Error(), Hint: "copy the file again from its origin"}
 	var p *csv.ParseError
 	if errors.As(err, &p) {
 		e.Line, e.Col, e.Text = p.Line, p.Column, p.Err.Error()

@@ -103,7 +103,7 @@ func readLLMD(s *source) error {
 	}
 	if !m.Measured() {
 		s.items = nil
-		return aggregate.errorf(s.file, "no number of requests, latency or throughput that the record has a place for")
+		return aggregate.errorf(s.file, "no request count, latency or throughput that a record can hold")
 	}
 	p.Benchmark = llmdLoad(doc.get("scenario").get("load").get("standardized"))
 	m.MaxConcurrency, m.RequestRate = p.Benchmark.MaxConcurrency, p.Benchmark.RequestRate
@@ -135,7 +135,7 @@ func (s *source) llmdRun(it *Item, run *node) {
 			it.Record.Timestamp = t.UTC()
 			start.take()
 		} else {
-			it.warn(s, start, result.BadValue, "run.time.start", "no time: %.40q", start.text)
+			it.warn(s, start, result.BadValue, "run.time.start", "not a time: %.40q", start.text)
 		}
 	}
 	if d := at.get("duration"); d != nil && d.kind == text {
@@ -143,7 +143,7 @@ func (s *source) llmdRun(it *Item, run *node) {
 			it.Record.Duration = &sec
 			d.take()
 		} else {
-			it.warn(s, d, result.BadValue, "run.time.duration", "no ISO 8601 duration: %.40q", d.text)
+			it.warn(s, d, result.BadValue, "run.time.duration", "not an ISO 8601 duration: %.40q", d.text)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func writeLLMD(r *result.Result) (*llmdReport, error) {
 		d.Run.Description = "profllm: " + strings.Join(d.Run.Keywords[1:], ", ")
 	}
 	if r.Simulated {
-		d.Run.Description = "SIMULATED, no measurement of an engine; " + d.Run.Description
+		d.Run.Description = "SIMULATED, not a measurement of an engine; " + d.Run.Description
 	}
 	if t := (llmdTime{}); !r.Timestamp.IsZero() {
 		t.Start = new(r.Timestamp.UTC())
@@ -83,7 +83,7 @@ func writeLLMD(r *result.Result) (*llmdReport, error) {
 	a := &d.Results.RequestPerformance.Aggregate
 	a.Requests, a.Latency, a.Throughput = llmdRequests(&r.Results), llmdLatency(r), llmdThroughput(r)
 	if a.Requests == nil && a.Latency == nil && a.Throughput == nil {
-		return nil, errors.New("no number that a benchmark report has a place for")
+		return nil, errors.New("no number that a benchmark report can hold")
 	}
 	s := llmdScenario{Stack: llmdStack(r), Load: llmdLoadOf(r)}
 	if s.Stack != nil || s.Load != nil {

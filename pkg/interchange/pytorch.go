@@ -91,7 +91,7 @@ func (s *source) records(index int, group []*node) error {
 		m.Duration, m.NumPrompts = cmp.Or(m.Duration, extra.get("elapsed_time").float()), cmp.Or(m.NumPrompts, extra.get("num_requests").whole())
 	}
 	if err == nil && !part.Metrics.Measured() {
-		err = fmt.Errorf("no metric that a record has a place for: %s", strings.Join(apart, ", "))
+		err = fmt.Errorf("no metric that a record can hold: %s", strings.Join(apart, ", "))
 	}
 	if err != nil {
 		s.items = s.items[:len(s.items)-1]
@@ -255,7 +255,7 @@ func writePyTorch(r *result.Result) ([]pytorchRecord, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, errors.New("no TTFT, TPOT or ITL, of which PyTorch records are")
+		return nil, errors.New("no TTFT, TPOT or ITL, which PyTorch records need")
 	}
 	for key, v := range all {
 		extra[key] = v

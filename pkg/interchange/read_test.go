@@ -205,7 +205,7 @@ func TestPyTorchRecords(t *testing.T) {
 
 	format, list, err := interchange.Read("offline.pytorch.json", sample(t, "offline.pytorch.json"))
 	require.Equal(t, interchange.PyTorch, format)
-	require.ErrorContains(t, err, "no metric that a record has a place for: latency")
+	require.ErrorContains(t, err, "no metric that a record can hold: latency")
 	require.Len(t, list, 1, "the records of one benchmark are one result")
 	m = list[0].Record.Results
 	require.InDelta(t, 4, *m.RequestThroughput, 0)
@@ -396,11 +396,11 @@ func TestPlaces(t *testing.T) {
 	deep := strings.Repeat("[", 300)
 	for name, c := range map[string]struct{ file, text, want string }{
 		"cut off":        {"a.json", "{\n \"hw\": 1,\n \"conc\": [1,", "a.json:3:13: the file ends inside a document"},
-		"no value":       {"a.json", "{\"a\": nope}", "a.json:1:7: no value: \"nope\""},
+		"no value":       {"a.json", "{\"a\": nope}", "a.json:1:7: not a value: \"nope\""},
 		"bare text":      {"a.json", "{\"a\": \"\\x\"}", "a.json:1:7: bad string"},
 		"empty":          {"a.json", " \n", "a.json: the file is empty"},
-		"deep":           {"a.json", deep, "a.json:1:201: more than 200 values within each other"},
-		"behind":         {"a.json", "{} x", "a.json:1:4: text behind the end of the document"},
+		"deep":           {"a.json", deep, "a.json:1:201: nested more than 200 deep"},
+		"behind":         {"a.json", "{} x", "a.json:1:4: text after the end of the document"},
 		"bad YAML":       {"a.yaml", "version: 1\nrun: [a\n", "did not find expected"},
 		"two documents":  {"a.yaml", "version: 1\n---\nrun: 2\n", "a.yaml:2:1: more than one document"},
 		"old report":     {"a.yaml", "run: {}\nresults: {}\nversion: '0.1'\n", "a.yaml:3:10: benchmark report of version \"0.1\"; 0.2 and 0.2.1 are read"},
@@ -408,8 +408,8 @@ func TestPlaces(t *testing.T) {
 		"no version":     {"a.yaml", "run: {}\nresults: {}\nversion:\n", "a.yaml: benchmark report of version \"\"; 0.2 and 0.2.1 are read"},
 		"empty report":   {"a.yaml", "run: {}\nresults: {observability: {}}\nversion: 0.2\n", "a.yaml:2:10: no results.request_performance.aggregate"},
 		"short row":      {"a.csv", "duration,completed,run_number\n1,2,3\n1\n", "a.csv:3:1: wrong number of fields"},
-		"no run number":  {"a.json", `{"duration": 1, "completed": 1, "run_number": "x"}`, "a.json:1:47: run_number is no number from 0 on"},
-		"rollup of text": {"a.json", `{"benchmark_type": "x", "runs": "y"}`, "a.json:1:1: runs is no list"},
+		"no run number":  {"a.json", `{"duration": 1, "completed": 1, "run_number": "x"}`, "a.json:1:47: run_number is not a number, 0 or more"},
+		"rollup of text": {"a.json", `{"benchmark_type": "x", "runs": "y"}`, "a.json:1:1: runs is not a list"},
 	} {
 		_, _, err := interchange.Read(c.file, []byte(c.text))
 		require.ErrorContains(t, err, c.want, name)

@@ -115,7 +115,7 @@ func (s *Scan) file(name, above string, alone bool) error {
 	format, items, err := Read(key, data)
 	switch {
 	case errors.Is(err, ErrUnknown) && alone:
-		return fmt.Errorf("%s: %w; known are %s\n\thint: profllm collect reads what load clients wrote in a folder of their own", s.Name(name), ErrUnknown, Names())
+		return fmt.Errorf("%s: %w; known are %s\n\thint: profllm collect reads the output folders of load clients", s.Name(name), ErrUnknown, Names())
 	case errors.Is(err, ErrUnknown), err != nil && format == "" && !alone && !Suspected(name, data):
 		s.Unknown++
 		return nil

@@ -67,7 +67,7 @@ func (s *source) serve(index int, n *node, raw []byte, below int) error {
 		it.Record.Provenance.Imported.From = sweepProgram
 		number := n.items[at].whole()
 		if number == nil {
-			return n.items[at].errorf(s.file, "run_number is no number from 0 on")
+			return n.items[at].errorf(s.file, "run_number is not a number, 0 or more")
 		}
 		it.Name = []string{combination(n, at), strconv.Itoa(*number)}
 		s.parameters(it, n, at)

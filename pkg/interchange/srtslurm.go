@@ -17,7 +17,7 @@ func readSRTSlurm(s *source) error {
 	doc := s.docs[0]
 	runs := doc.get("runs")
 	if runs == nil || runs.kind != list {
-		return doc.errorf(s.file, "runs is no list")
+		return doc.errorf(s.file, "runs is not a list")
 	}
 	tool := doc.get("benchmark_type").str()
 	var errs []error

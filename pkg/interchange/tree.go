@@ -69,7 +69,7 @@ func (e *PlaceError) Error() string {
 
 // errorf is an error at the node; where there is none, of the file as a whole.
 func (n *node) errorf(file, format string, args ...any) *PlaceError {
-	e := &PlaceError{File: file, Text: fmt.Sprintf(format, args...), Hint: "copy the file again from where it was made; what else it holds is imported"}
+	e := &PlaceError{File: file, Text: fmt.Sprintf(format, args...), Hint: "copy the file again from its origin; its other results are imported"}
 	if n != nil {
 		e.Line, e.Col = n.line, n.col
 	}
@@ -82,7 +82,7 @@ func documents(file string, data []byte) ([]*node, error) {
 	trimmed := bytes.TrimLeft(data, " \t\r\n")
 	switch {
 	case len(trimmed) == 0:
-		return nil, &PlaceError{File: file, Text: "the file is empty", Hint: "copy it again from where it was made"}
+		return nil, &PlaceError{File: file, Text: "the file is empty", Hint: "copy it again from its origin"}
 	case len(data) > MaxSize:
 		return nil, tooLarge(file, len(data), MaxSize)
 	case trimmed[0] == '{' || trimmed[0] == '[':
@@ -100,7 +100,7 @@ func documents(file string, data []byte) ([]*node, error) {
 func tooLarge(file string, size, limit int) *PlaceError {
 	return &PlaceError{
 		File: file, Text: fmt.Sprintf("%d MiB, at most %d MiB are read", size>>20, limit>>20),
-		Hint: "take lists of single requests out of a copy, or let profllm collect read a client's own result",
+		Hint: "remove the lists of single requests from a copy, or let profllm collect read a client's own result",
 	}
 }
 
@@ -127,7 +127,7 @@ func parseJSON(file string, data []byte) (docs []*node, err error) {
 	at := pyjson.PlaceOf(err)
 	return nil, &PlaceError{
 		File: file, Line: at.Line, Col: at.Col, Text: at.Text,
-		Hint: "copy the file again from where it was made; one that was cut off cannot be read",
+		Hint: "copy the file again from its origin; a truncated file cannot be read",
 	}
 }
 
@@ -175,18 +175,18 @@ func parseYAML(file string, data []byte) (*node, error) {
 		return nil, yamlError(file, err)
 	}
 	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, &PlaceError{File: file, Line: max(more.Line, 1), Col: max(more.Column, 1), Text: "more than one document", Hint: "part it into files of one document each"}
+		return nil, &PlaceError{File: file, Line: max(more.Line, 1), Col: max(more.Column, 1), Text: "more than one document", Hint: "split it into one file per document"}
 	}
 	c := yamlConverter{file: file}
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
-		return nil, &PlaceError{File: file, Text: "no document in it"}
+		return nil, &PlaceError{File: file, Text: "the file has no document"}
 	}
 	return c.convert(doc.Content[0], 0)
 }
 
 // yamlError takes the line out of an error of the library, which has it in its text.
 func yamlError(file string, err error) *PlaceError {
-	e := &PlaceError{File: file, Text: strings.TrimPrefix(err.Error(), "yaml: "), Hint: "copy the file again from where it was made"}
+	e := &PlaceError{File: file, Text: strings.TrimPrefix(err.Error(), "yaml: "), Hint: "copy the file again from its origin"}
 	var line int
 	if _, scanErr := fmt.Sscanf(e.Text, "line %d:", &line); scanErr == nil {
 		_, rest, _ := strings.Cut(e.Text, ": ")

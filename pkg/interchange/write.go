@@ -31,13 +31,13 @@ type Options struct {
 func (o Options) into(row map[string]any) error {
 	for _, key := range slices.Sorted(maps.Keys(o.Set)) {
 		if !slices.Contains(inferenceXNames, key) {
-			return fmt.Errorf("%q says nothing of what ran, and cannot be set: %s", key, strings.Join(inferenceXNames, ", "))
+			return fmt.Errorf("%q does not describe the run and cannot be set; known are %s", key, strings.Join(inferenceXNames, ", "))
 		}
 		var v any = o.Set[key]
 		if slices.Contains(numericNames, key) {
 			n, err := strconv.Atoi(o.Set[key])
 			if err != nil || n < 0 {
-				return fmt.Errorf("%s=%s is no whole number", key, o.Set[key])
+				return fmt.Errorf("%s=%s is not a whole number, 0 or more", key, o.Set[key])
 			}
 			v = n
 		}
@@ -74,7 +74,7 @@ func (e *RefusedError) Error() string {
 	if e.Never {
 		return e.Why
 	}
-	return e.Why + "\n\thint: --include-invalid exports it all the same"
+	return e.Why + "\n\thint: --include-invalid exports it anyway"
 }
 
 // Refuse says why a run is not written, nil if it is. As in a report, an invalid run
@@ -86,9 +86,9 @@ func Refuse(f Format, r *result.Result, invalid bool) error {
 	v := r.Validity
 	switch {
 	case !labelled && (r.Simulated || r.Provenance != nil && r.Provenance.Simulated):
-		return &RefusedError{Why: "simulated, and a row of " + from[f] + " has no place to say so", Never: true}
+		return &RefusedError{Why: "simulated, but a row of " + from[f] + " cannot say so", Never: true}
 	case !labelled && r.Profiling != nil && r.Profiling.Enabled:
-		return &RefusedError{Why: "profiled, and a row of " + from[f] + " has no place to say so", Never: true}
+		return &RefusedError{Why: "profiled, but a row of " + from[f] + " cannot say so", Never: true}
 	case r.Status == result.Unknown:
 		return &RefusedError{Why: "not over", Never: true}
 	case invalid:
@@ -99,7 +99,7 @@ func Refuse(f Format, r *result.Result, invalid bool) error {
 	case r.Status != result.Completed && r.Status != result.Partial:
 		return &RefusedError{Why: string(r.Status)}
 	case v.Verdict == result.VerdictSuspect && !labelled:
-		return &RefusedError{Why: "suspect: " + strings.Join(v.Words, ", ") + "; a row of " + from[f] + " has no place to say so"}
+		return &RefusedError{Why: "suspect: " + strings.Join(v.Words, ", ") + "; a row of " + from[f] + " cannot say so"}
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func Write(f Format, records []*result.Result, o Options) ([]byte, error) {
 				rows = append(rows, x)
 			}
 		default:
-			err = fmt.Errorf("%s is read, not written", f)
+			err = fmt.Errorf("%s can be imported, but not exported", f)
 		}
 		if err != nil {
 			return nil, err

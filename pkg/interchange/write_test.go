@@ -314,8 +314,8 @@ func TestRefused(t *testing.T) {
 	}{
 		{"invalid", invalid, "invalid: request-errors", "invalid: request-errors", "", "request-errors"},
 		{"suspect", suspect, "", "suspect: from-log", "", "from-log"},
-		{"simulated", simulated, "", "simulated, and a row", "simulated, and a row", "simulated"},
-		{"profiled", profiled, "", "profiled, and a row", "profiled, and a row", "profiled"},
+		{"simulated", simulated, "", "simulated, but a row", "simulated, but a row", "simulated"},
+		{"profiled", profiled, "", "profiled, but a row", "profiled, but a row", "profiled"},
 		{"not judged", unjudged, "not judged", "not judged", "", "not judged"},
 		{"open", open, "not over", "not over", "not over", ""},
 	} {
@@ -350,7 +350,7 @@ func TestRefused(t *testing.T) {
 
 func TestSet(t *testing.T) {
 	for set, want := range map[string]string{
-		"hw=b200": "contradicts the record, which says NVIDIA H200", "tput_per_gpu=1e9": "says nothing of what ran", "isl=many": "no whole number", "tp=8": "contradicts the record",
+		"hw=b200": "contradicts the record, which says NVIDIA H200", "tput_per_gpu=1e9": "does not describe the run", "isl=many": "not a whole number", "tp=8": "contradicts the record",
 	} {
 		key, value, _ := strings.Cut(set, "=")
 		_, err := interchange.Write(interchange.InferenceX, []*result.Result{measured()}, interchange.Options{Set: map[string]string{key: value}})
@@ -359,5 +359,5 @@ func TestSet(t *testing.T) {
 	_, err := interchange.Write(interchange.LLMD, []*result.Result{measured(), measured()}, interchange.Options{})
 	require.ErrorContains(t, err, "2 records in one file of llm-d")
 	_, err = interchange.Write(interchange.SRTSlurm, []*result.Result{measured()}, interchange.Options{})
-	require.ErrorContains(t, err, "read, not written")
+	require.ErrorContains(t, err, "not exported")
 }

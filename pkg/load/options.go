@@ -167,14 +167,14 @@ func (o *Options) Validate() error {
 	}
 	check(o.DatasetName == "random", "--dataset-name %q is not supported: this client makes random prompts only", o.DatasetName)
 	check(o.DatasetPath == "", "--dataset-path %q: the random dataset reads no file", o.DatasetPath)
-	check(o.NumPrompts > 0, "--num-prompts is %d, not above 0", o.NumPrompts)
+	check(o.NumPrompts > 0, "--num-prompts is %d, must be 1 or more", o.NumPrompts)
 	check(o.inputLen() >= 0 && o.RandomPrefixLen >= 0 && o.inputLen()+o.RandomPrefixLen > 0,
-		"--random-input-len %d with --random-prefix-len %d makes no prompt", o.inputLen(), o.RandomPrefixLen)
-	check(o.outputLen() > 0, "--random-output-len is %d, not above 0", o.outputLen())
-	check(o.RequestRate > 0, "--request-rate is %v, not above 0", o.RequestRate)
-	check(o.Burstiness > 0, "--burstiness is %v, not above 0", o.Burstiness)
-	check(o.MaxConcurrency == nil || *o.MaxConcurrency > 0, "--max-concurrency is not above 0")
-	check(o.NumWarmups >= 0, "--num-warmups is %d, below 0", o.NumWarmups)
+		"--random-input-len %d with --random-prefix-len %d makes an empty prompt", o.inputLen(), o.RandomPrefixLen)
+	check(o.outputLen() > 0, "--random-output-len is %d, must be 1 or more", o.outputLen())
+	check(o.RequestRate > 0, "--request-rate is %v, must be above 0", o.RequestRate)
+	check(o.Burstiness > 0, "--burstiness is %v, must be above 0", o.Burstiness)
+	check(o.MaxConcurrency == nil || *o.MaxConcurrency > 0, "--max-concurrency must be 1 or more")
+	check(o.NumWarmups >= 0, "--num-warmups is %d, must be 0 or more", o.NumWarmups)
 	check(o.SaveResult || o.AppendResult || o.ResultFilename == "", "--result-filename %q has no effect without --save-result", o.ResultFilename)
 	for _, err := range []error{o.checkRampUp(), o.checkURL(), o.checkLists()} {
 		if err != nil {
@@ -194,7 +194,7 @@ func (o *Options) checkRampUp() error {
 	case start == nil || end == nil:
 		return fmt.Errorf("--ramp-up-strategy needs --ramp-up-start-rps and --ramp-up-end-rps")
 	case *start <= 0:
-		return fmt.Errorf("--ramp-up-start-rps is %d, not above 0", *start)
+		return fmt.Errorf("--ramp-up-start-rps is %d, must be 1 or more", *start)
 	case *start > *end:
 		return fmt.Errorf("--ramp-up-start-rps %d is above --ramp-up-end-rps %d", *start, *end)
 	case !math.IsInf(o.RequestRate, 1):
@@ -234,7 +234,7 @@ func (o *Options) checkLists() error {
 	headers, _ := o.Header.pairs("=")
 	for _, h := range headers {
 		if strings.ContainsAny(h.Key+h.Value, "\r\n\x00") || strings.ContainsAny(h.Key, ": \t") {
-			bad = append(bad, fmt.Errorf("--header %q is no header name, or its value has a line break", h.Key))
+			bad = append(bad, fmt.Errorf("--header %q is not a header name, or its value has a line break", h.Key))
 		}
 	}
 	if strings.ContainsAny(o.RequestIDPrefix+o.APIKey, "\r\n\x00") {
@@ -265,7 +265,7 @@ func Goodput(limits List) (map[string]float64, error) {
 		case p.Key != "ttft" && p.Key != "tpot" && p.Key != "e2el":
 			return nil, fmt.Errorf("--goodput: unknown metric %q: known are ttft, tpot, e2el", p.Key)
 		case err != nil || !(ms >= 0):
-			return nil, fmt.Errorf("--goodput: %s limit %q is not a number of ms from 0", p.Key, p.Value)
+			return nil, fmt.Errorf("--goodput: %s limit %q is not a number of ms, 0 or more", p.Key, p.Value)
 		}
 		byMetric[p.Key] = ms
 	}

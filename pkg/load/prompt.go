@@ -115,10 +115,10 @@ func (s *server) model(ctx context.Context, o *Options) (model, error) {
 			Data []struct{ ID, Root string }
 		}
 		if err := s.call(ctx, "GET", "/v1/models", nil, &list); err != nil {
-			return model{}, fmt.Errorf("ask for the model, as --model is absent: %w", err)
+			return model{}, fmt.Errorf("ask the server for its model, because --model is absent: %w", err)
 		}
 		if len(list.Data) == 0 {
-			return model{}, errors.New("ask for the model, as --model is absent: the server lists none")
+			return model{}, errors.New("ask the server for its model, because --model is absent: the server lists none")
 		}
 		m.id = list.Data[0].Root
 		if m.id == "" {
@@ -171,7 +171,7 @@ func chatTexts(ctx context.Context, b *bodies, m model, api *server, stderr io.W
 	first, exact, err := chatText(ctx, b, 0, m, api)
 	var refused *statusError
 	if errors.As(err, &refused) || ctx.Err() == nil && err != nil {
-		fmt.Fprintf(stderr, "prompts are plain words, as the server turns no tokens into text: %v\n", err)
+		fmt.Fprintf(stderr, "prompts are plain words, because the server cannot turn tokens into text: %v\n", err)
 		for i := range texts {
 			texts[i] = userMessage(wordText(b, i))
 		}
@@ -211,7 +211,7 @@ func chatTexts(ctx context.Context, b *bodies, m model, api *server, stderr io.W
 		return nil, fmt.Errorf("turn tokens into text: %w", err)
 	}
 	if inexact > 0 {
-		fmt.Fprintf(stderr, "%d of %d prompts miss their length in tokens by the server's count\n", inexact, len(texts))
+		fmt.Fprintf(stderr, "%d of %d prompts do not have their planned length by the server's token count\n", inexact, len(texts))
 	}
 	return texts, nil
 }

@@ -118,7 +118,7 @@ func (r *RangeRatio) UnmarshalText(text []byte) error {
 		}
 	}
 	if !(r.Input >= 0 && r.Input < 1 && r.Output >= 0 && r.Output < 1) {
-		return errors.New("a range ratio lies in [0, 1)")
+		return errors.New("a range ratio must be in [0, 1)")
 	}
 	return nil
 }

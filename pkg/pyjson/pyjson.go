@@ -66,7 +66,7 @@ func (r *Reader) Twice() []Value { return r.twice }
 
 // TwiceMessage is what is said of such a key: Python writes none, and readers do not
 // agree on which of the two counts.
-const TwiceMessage = "the key is there twice"
+const TwiceMessage = "the key occurs twice"
 
 // Twice are the keys of an object that are there a second time.
 func Twice(data []byte) []Value {
@@ -119,7 +119,7 @@ func (r *Reader) Object(visit func(key string) error) error {
 		}
 		r.space()
 		if c, ok := r.peek(); !ok || c != ':' {
-			return r.Errorf("want a colon after key %.40q", key)
+			return r.Errorf("expected a colon after key %.40q", key)
 		}
 		r.at++
 		return visit(key)
@@ -133,10 +133,10 @@ func (r *Reader) List(visit func() error) error { return r.inside('[', ']', visi
 func (r *Reader) inside(first, last byte, visit func() error) error {
 	r.space()
 	if c, ok := r.peek(); !ok || c != first {
-		return r.Errorf("want %q", first)
+		return r.Errorf("expected %q", first)
 	}
 	if r.depth++; r.depth > limit.Depth {
-		return r.Errorf("more than %d values within each other", limit.Depth)
+		return r.Errorf("nested more than %d deep", limit.Depth)
 	}
 	r.at++
 	r.space()
@@ -159,7 +159,7 @@ func (r *Reader) inside(first, last byte, visit func() error) error {
 			r.depth--
 			return nil
 		default:
-			return r.Errorf("want a comma or %q", last)
+			return r.Errorf("expected a comma or %q", last)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func (r *Reader) inside(first, last byte, visit func() error) error {
 func (r *Reader) End() error {
 	r.space()
 	if c, ok := r.peek(); ok {
-		return r.Errorf("text behind the end of the document: %q", c)
+		return r.Errorf("text after the end of the document: %q", c)
 	}
 	if r.err != io.EOF {
 		return r.Errorf("%v", r.err)

@@ -28,7 +28,7 @@ func (r *Reader) scalar() ([]byte, error) {
 		return word, nil
 	}
 	if !r.Loose && (kind != Number || !plain(word) && !json.Valid(word)) {
-		return nil, &Error{Line: line, Col: col, Text: fmt.Sprintf("no value: %.40q", word)}
+		return nil, &Error{Line: line, Col: col, Text: fmt.Sprintf("not a value: %.40q", word)}
 	}
 	return word, nil
 }
@@ -110,7 +110,7 @@ func (r *Reader) word() ([]byte, error) {
 			break
 		}
 		if len(b) == longestWord {
-			return nil, r.Errorf("no value: %.40q", b)
+			return nil, r.Errorf("not a value: %.40q", b)
 		}
 		b = append(b, c)
 		r.at++
@@ -118,9 +118,9 @@ func (r *Reader) word() ([]byte, error) {
 	if len(b) == 0 {
 		c, ok := r.peek()
 		if !ok {
-			return nil, r.Errorf("want a value")
+			return nil, r.Errorf("expected a value")
 		}
-		return nil, &Error{Line: line, Col: col, Text: fmt.Sprintf("want a value, got %q", c)}
+		return nil, &Error{Line: line, Col: col, Text: fmt.Sprintf("expected a value, got %q", c)}
 	}
 	return b, nil
 }
@@ -129,7 +129,7 @@ func (r *Reader) word() ([]byte, error) {
 // where encoding/json reads it.
 func (r *Reader) str(limit int) (string, error) {
 	if c, ok := r.peek(); !ok || c != '"' {
-		return "", r.Errorf("want a string")
+		return "", r.Errorf("expected a string")
 	}
 	line, col := r.Place()
 	r.at++

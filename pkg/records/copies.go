@@ -41,9 +41,9 @@ type Copies map[string]bool
 func (c Copies) Has(r *Run) string {
 	switch {
 	case r.Result.RunID != "" && c["id "+r.Result.RunID]:
-		return "a copy: its run id was seen before"
+		return "a copy: another run has the same run id"
 	case measurement(r) != "" && c["of "+measurement(r)]:
-		return "a copy: another run has the same start of the client and the same numbers to the last digit"
+		return "a copy: another run has the same client start time and exactly the same numbers"
 	}
 	return ""
 }

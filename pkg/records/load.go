@@ -203,7 +203,7 @@ func (l *loader) plan(dir string) *planned {
 		load := &p.Loads[i]
 		rel, err := filepath.Rel(p.Dir, load.Dir) // the whole may have been moved
 		if err != nil || !filepath.IsLocal(strings.TrimPrefix(rel, "../")) {
-			p.err = fmt.Errorf("load %q lies neither in its run nor beside it: %s", load.Name, load.Dir)
+			p.err = fmt.Errorf("load %q is neither inside its run directory nor beside it: %s", load.Name, load.Dir)
 			return p
 		}
 		at := filepath.Join(dir, rel)
@@ -293,7 +293,7 @@ func record(dir string) (*result.Result, string) {
 		return nil, err.Error()
 	}
 	if why := validity.Contradiction(r); why != "" {
-		return nil, "result.json was changed after it was judged, profllm collect writes it anew: " + why
+		return nil, "result.json was changed after it was judged; profllm collect writes the record again: " + why
 	}
 	r.Redact() // it may be older than the rules
 	return r, ""

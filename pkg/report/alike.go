@@ -255,7 +255,7 @@ func Causal(differs []Unlike) string {
 	case 1:
 		return "one setting differs: " + strings.Join(other, "; ")
 	default:
-		return fmt.Sprintf("%d settings differ: not causal, a change has no one reason", n)
+		return fmt.Sprintf("%d settings differ; not causal: a change has no single reason", n)
 	}
 }
 

@@ -211,8 +211,8 @@ func pointers(runs []records.Run) []*records.Run {
 }
 
 // oneBesideOne cites NVIDIA/aicr#1197 and tenstorrent/tt-metal#55047.
-const oneBesideOne = "no significance is claimed: one run beside one says nothing about how much either varies; " +
-	"runs of one configuration were seen to differ by a CV of 0.1 to 0.33 % on a fixed machine " +
+const oneBesideOne = "significance is not tested: one run per side does not show how much either varies; " +
+	"runs of one configuration differed by a CV of 0.1 to 0.33 % on a fixed machine " +
 	"and of 20 % on a shared one, and at a CV of 2 % one pair in 13 differs by more than 5 %"
 
 // set is the runs of a test: its iterations and repeats.
@@ -285,7 +285,7 @@ func (r *Report) pair(a, b set, q question) error {
 }
 
 // theSame is said of a run of the second side that is on the first side too.
-const theSame = "is the same run as one of the first: nothing can differ"
+const theSame = "is also a run of the first side, so nothing can differ"
 
 // sameRun reports whether two runs are one, or one a copy of the other.
 func sameRun(a, b *records.Run) bool {

@@ -83,8 +83,8 @@ func TestConfirmLeavesOutPairs(t *testing.T) {
 	require.Len(t, j.Second.Runs, 6)
 	require.Len(t, j.First.Apart, 2)
 	require.Len(t, j.Second.Apart, 2)
-	require.Contains(t, j.First.Apart, "first/a/3: its partner is left out")
-	require.Contains(t, j.Second.Apart, "second/a/5: its partner is left out")
+	require.Contains(t, j.First.Apart, "first/a/3: the other run of its pair is left out")
+	require.Contains(t, j.Second.Apart, "second/a/5: the other run of its pair is left out")
 	require.Equal(t, report.Regressed, j.Verdict)
 }
 

@@ -68,7 +68,7 @@ func TestOneMeasurementCountsOnce(t *testing.T) {
 			j := pair(t).Judgements[0]
 			require.Len(t, j.Second.Runs, c.want)
 			for _, why := range j.Second.Apart {
-				require.Contains(t, why, "a copy: another run has the same start of the client")
+				require.Contains(t, why, "a copy: another run has the same client start time")
 			}
 		})
 	}

@@ -145,5 +145,5 @@ func TestDiffOfImportedRuns(t *testing.T) {
 	require.Equal(t, [2]string{}, d.Fingerprints)
 	var out bytes.Buffer
 	require.NoError(t, format.Diff(&out, d, "text"))
-	require.Contains(t, out.String(), "whether it is one configuration is not known")
+	require.Contains(t, out.String(), "cannot tell whether the configurations are equal")
 }

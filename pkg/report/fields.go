@@ -96,7 +96,7 @@ func (f fields) addValidity(r *result.Result) {
 	f.set(groupValidity, "status", string(r.Status))
 	if v := r.Validity; v != nil {
 		f.set(groupValidity, "verdict", string(v.Verdict))
-		f.set(groupValidity, "thresholds of its own", strings.Join(v.Set, "; "))
+		f.set(groupValidity, "own thresholds", strings.Join(v.Set, "; "))
 		for _, c := range v.Checks {
 			f.set(groupValidity, c.Word, string(c.Outcome))
 		}

@@ -130,7 +130,7 @@ func shareOf(r *records.Run) *Share {
 func (s *Share) String() string {
 	text := fmt.Sprintf("%.4f of %d questions, 95 %% interval [%.4f, %.4f]", s.Value, s.Questions, s.Low, s.High)
 	if s.LeastDrop != nil {
-		text += fmt.Sprintf("; a drop below %.1f points is not seen with so many", 100**s.LeastDrop)
+		text += fmt.Sprintf("; so many questions show no drop below %.1f points", 100**s.LeastDrop)
 	}
 	return text
 }
@@ -148,9 +148,9 @@ func split(runs []*records.Run, baseline bool, other []*records.Run) (good []*re
 		case r.Result == nil, !e.Usable:
 			why = fmt.Sprintf("%s: %s", e.Verdict, e.Reason)
 		case baseline && !e.Best():
-			why = fmt.Sprintf("%s, and so no baseline: %s", e.Verdict, e.Reason)
+			why = fmt.Sprintf("%s, so not a baseline: %s", e.Verdict, e.Reason)
 		case baseline && e.Imported != "" && !r.Baseline:
-			why = fmt.Sprintf("imported from %s, and so no baseline unless that is asked for", e.Imported)
+			why = fmt.Sprintf("imported from %s, so not a baseline without --imported-baseline", e.Imported)
 		case there.Has(r) != "":
 			why = theSame
 		default:

@@ -126,12 +126,12 @@ func TestARunIsNotComparedWithItself(t *testing.T) {
 	j := r.Judgements[0]
 	require.Len(t, j.First.Runs, 8)
 	require.Empty(t, j.Second.Runs)
-	require.Equal(t, "one/a/0: is the same run as one of the first: nothing can differ", j.Second.Apart[0])
+	require.Equal(t, "one/a/0: is also a run of the first side, so nothing can differ", j.Second.Apart[0])
 	require.True(t, r.Bad())
 
 	r, err = report.Pair(load(t, "one/a/0"), load(t, "one/a/0"), nil)
 	require.NoError(t, err)
-	require.Contains(t, r.Notes, "one/a/0 is the same run as one of the first: nothing can differ")
+	require.Contains(t, r.Notes, "one/a/0 is also a run of the first side, so nothing can differ")
 	require.Equal(t, report.TooLittle, r.Judgements[0].Verdict, "nothing is claimed of one beside one")
 
 	runsOf(t, "two", 8, 1000, 50, 1)
@@ -164,7 +164,7 @@ func TestOnlyBelievedRuns(t *testing.T) {
 	require.Len(t, j.First.Runs, 6)
 	require.Len(t, j.First.Apart, 2)
 	require.Contains(t, j.First.Apart[0], "one/a/0: invalid")
-	require.Contains(t, j.First.Apart[1], "one/a/1: suspect, and so no baseline")
+	require.Contains(t, j.First.Apart[1], "one/a/1: suspect, so not a baseline")
 	require.Len(t, j.Second.Runs, 7, "a suspect run may be held against a baseline")
 	require.Contains(t, j.Second.Apart[0], "two/a/7: a copy")
 	require.Equal(t, report.Same, j.Verdict)
@@ -415,7 +415,7 @@ func TestAccuracyOfOne(t *testing.T) {
 	j := pair(t).Judgements[0]
 	require.InDelta(t, 0.89806831, j.First.Accuracy.Low, 1e-8)
 	require.InDelta(t, 0.96534781, j.First.Accuracy.High, 1e-8)
-	require.Equal(t, "0.9401 of 1319 questions, 95 % interval [0.9260, 0.9517]; a drop below 2.9 points is not seen with so many", j.Second.Accuracy.String())
+	require.Equal(t, "0.9401 of 1319 questions, 95 % interval [0.9260, 0.9517]; so many questions show no drop below 2.9 points", j.Second.Accuracy.String())
 	for name, e := range map[string]func(int, *result.Result){
 		"no number of questions": eval(0.9, nil), "no questions": eval(0.9, new(0)),
 	} {
@@ -435,8 +435,8 @@ func TestThresholdsOfASide(t *testing.T) {
 	r := pair(t)
 	require.Equal(t, []string{"rounds = 1, looser than the default 5"}, r.Judgements[0].First.Accepts)
 	out := text(t, r)
-	require.Equal(t, 1, strings.Count(out, "accepted by thresholds of its own"))
-	require.Contains(t, out, "first: accepted by thresholds of its own: rounds = 1, looser than the default 5")
+	require.Equal(t, 1, strings.Count(out, "accepted by its own thresholds"))
+	require.Contains(t, out, "first: accepted by its own thresholds: rounds = 1, looser than the default 5")
 }
 
 // One evaluation beside another of the same questions is tested question by
@@ -490,7 +490,7 @@ func TestPairedAccuracy(t *testing.T) {
 		require.Equal(t, c.of, m.Answers.Questions)
 		var out bytes.Buffer
 		require.NoError(t, format.Text(&out, pair(t)))
-		require.Contains(t, out.String(), "one v one: no test but of the answers\nfirst: accuracy")
+		require.Contains(t, out.String(), "one run per side: only the answers are tested\nfirst: accuracy")
 		require.Contains(t, out.String(), fmt.Sprintf("the same %d questions: ", c.of))
 	}
 }

@@ -45,7 +45,7 @@ func TestOffline(t *testing.T) {
 	rep := report.Build(runs, report.Options{})
 	var text bytes.Buffer
 	require.NoError(t, format.Text(&text, rep))
-	require.Contains(t, text.String(), "foreign, of vllm-offline · offline")
+	require.Contains(t, text.String(), "foreign, from vllm-offline · offline")
 	require.Contains(t, text.String(), "== Benchmarks without a server")
 	require.Regexp(t, `offline +valid \(foreign\) +batch latency +30 +1\.2500 +1\.2500 +withheld`, text.String(), "thirty iterations have no 99th percentile")
 	require.Regexp(t, `offline +valid \(foreign\) +23\.90 +10078\.16 +4829\.06`, text.String())

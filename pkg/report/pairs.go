@@ -46,7 +46,7 @@ func partners(runs, others []*records.Run) (with []*records.Run, apart []string)
 		if slices.ContainsFunc(others, func(o *records.Run) bool { return o.Case.Iteration == r.Case.Iteration }) {
 			with = append(with, r)
 		} else {
-			apart = append(apart, r.Dir+": its partner is left out")
+			apart = append(apart, r.Dir+": the other run of its pair is left out")
 		}
 	}
 	return with, apart

@@ -397,7 +397,7 @@ func TestRepeats(t *testing.T) {
 	require.Equal(t, 3, rep.Sweeps[0].Cost.Rows)
 	require.Equal(t, 200.0, *rep.Sweeps[0].Cost.Average)
 	out := text(t, rep)
-	require.Contains(t, out, "each repeat counts by itself here")
+	require.Contains(t, out, "each repeat counts separately here")
 	require.Equal(t, "s max_concurrency=2 repeat=1", report.Build(load(t, root+"/s/0/2/r1"), report.Options{}).Runs[0].Label)
 }
 
@@ -475,15 +475,15 @@ func TestPair(t *testing.T) {
 	require.Equal(t, []string{"one/b/1", "two/b/1"}, []string{r.Comparisons[1].Columns[0].Dir, r.Comparisons[1].Columns[1].Dir})
 	require.False(t, r.Bad())
 	require.Equal(t, []string{"only: only in the first (one/only/0)", "lossy: only in the second (two/lossy/0)"}, r.Notes[:2])
-	require.Contains(t, r.Notes[2], "no significance is claimed: one run beside one says nothing about how much either varies; ")
+	require.Contains(t, r.Notes[2], "significance is not tested: one run per side does not show how much either varies; ")
 	require.Equal(t, "second against first: 10 too little data", r.Notes[3])
 	for _, j := range r.Judgements {
 		require.Equal(t, report.TooLittle, j.Verdict)
 		require.Equal(t, 6, j.RunsNeeded)
-		require.Equal(t, "one v one: no test", j.Metrics[0].Why)
+		require.Equal(t, "one run per side: no test", j.Metrics[0].Why)
 	}
 	out := text(t, r)
-	require.Contains(t, out, "== Verdict: a: too little data\n\none v one: no test\n")
+	require.Contains(t, out, "== Verdict: a: too little data\n\none run per side: no test\n")
 	require.NotContains(t, out, "shift %")
 
 	r, err = report.Pair(load(t, "one/only"), load(t, "two/lossy"), nil)

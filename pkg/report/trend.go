@@ -135,7 +135,7 @@ func Series(runs []*records.Run, by []string) (series []*Trend, leftOut []LeftOu
 		switch {
 		case why != "":
 		case run.Began().IsZero():
-			why = "no time of its start"
+			why = "no start time"
 		default:
 			why = seen.Has(run)
 		}
@@ -301,7 +301,7 @@ func (x *MetricTrend) cut() error {
 		cut := TrendCut{Index: found.Index, P: found.SearchedP, estimate: found.Shift.Estimate}
 		cut.Percent, cut.Low, cut.High, _ = percents(found.Shift)
 		if found.Watch {
-			cut.Verdict, cut.Why = Watch, fmt.Sprintf("runs depend on their neighbours, autocorrelation %.2f", c.Autocorrelation)
+			cut.Verdict, cut.Why = Watch, fmt.Sprintf("neighbouring runs are correlated, autocorrelation %.2f", c.Autocorrelation)
 		}
 		x.Cuts = append(x.Cuts, cut)
 	}
@@ -395,11 +395,11 @@ func (c *TrendCut) conclude(x *MetricTrend) {
 	switch {
 	case c.Verdict == Watch:
 	case c.AdjustedP > stats.Alpha:
-		c.Verdict, c.Why = Watch, "one of this many series may have it by chance"
+		c.Verdict, c.Why = Watch, "among this many series, one such change may be chance"
 	case c.Percent == nil && c.estimate == 0:
 		c.Verdict, c.Why = Watch, "the medians on both sides are 0"
 	case c.Percent == nil:
-		c.Verdict, c.Why = direction(x.Metric, c.estimate), "the median before it is 0, of which no percentage can be given"
+		c.Verdict, c.Why = direction(x.Metric, c.estimate), "the median before it is 0, so no percentage can be given"
 	case math.Abs(*c.Percent) <= x.Floor:
 		c.Verdict, c.Why = Same, fmt.Sprintf("changed by less than %g %%, which does not matter", x.Floor)
 	default:
@@ -429,7 +429,7 @@ func (x *MetricTrend) conclude(tests int) error {
 			quantity.Count(len(x.Points), "point"), need, tests)
 	}
 	if x.behind > 0 && x.Verdict != Regressed {
-		x.Verdict, x.Why, x.Marks = TooLittle, "the newest "+quantity.Count(x.behind, "start")+" of the server have none", nil
+		x.Verdict, x.Why, x.Marks = TooLittle, "the newest "+quantity.Count(x.behind, "server start")+" lack it", nil
 	}
 	if len(x.Points) == 0 {
 		x.Verdict, x.Why, x.StartsNeeded = TooLittle, "no run has it", 0

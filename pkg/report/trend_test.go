@@ -205,7 +205,7 @@ func TestTrendLeftOut(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"one/a/3 invalid: no-tokens: 0 tokens", "one/a/4 suspect: throttled: 6 % of the samples", "one/a/5 simulated", "one/a/6 profiled",
-		"one/a/7 a copy: its run id was seen before", "one/a/8 partial",
+		"one/a/7 a copy: another run has the same run id", "one/a/8 partial",
 	}, why)
 	out := text(t, r)
 	require.Contains(t, out, "14 runs in series, 6 left out; metrics of 1 series: 5 no change found")
@@ -259,7 +259,7 @@ func TestTrendStarts(t *testing.T) {
 	require.Len(t, p[0].Runs, 3)
 	require.InDelta(t, 1000*(1+noise[0]/100)+1, p[0].Value, 1e-9, "the median")
 	out := text(t, r)
-	require.Contains(t, out, "30 runs of 10 starts of the server, each start a point")
+	require.Contains(t, out, "30 runs from 10 server starts, one point per start")
 }
 
 // covers: PL-V28
@@ -382,7 +382,7 @@ func TestTrendRedefined(t *testing.T) {
 	require.Len(t, x.Points, 28)
 	require.Equal(t, []string{"one/a/12"}, x.Points[0].Runs)
 	out := text(t, r)
-	require.Contains(t, out, "Throughput: older runs are no points: version 2 of the metrics' definitions is unknown to this profllm")
+	require.Contains(t, out, "Throughput: older runs are left out: version 2 of the metrics' definitions is unknown to this profllm")
 }
 
 // A metric that the newest starts lack has not stayed as it was: nobody knows. One that
@@ -399,7 +399,7 @@ func TestTrendLackingMetric(t *testing.T) {
 	r := trace(t, []string{"throughput", "request_goodput"}, nil, "one")
 	x := trendOf(t, r.Trends[0], "output_throughput")
 	require.Equal(t, report.TooLittle, x.Verdict)
-	require.Equal(t, "the newest 2 starts of the server have none", x.Why)
+	require.Equal(t, "the newest 2 server starts lack it", x.Why)
 	require.Equal(t, 3, x.Lacking)
 	none := trendOf(t, r.Trends[0], "request_goodput")
 	require.Equal(t, report.TooLittle, none.Verdict)

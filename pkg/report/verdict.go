@@ -183,7 +183,7 @@ func (v *MetricVerdict) conclude(tests int) error {
 		v.Verdict, v.Why, v.RunsNeeded = TooLittle, "no pair has it", usualRuns
 		return nil
 	case shift == nil && p != nil && *v.AdjustedP <= stats.Alpha && estimate != 0:
-		v.Verdict, v.Why = direction(v.Metric, estimate), "the first's median is 0, of which no percentage can be given"
+		v.Verdict, v.Why = direction(v.Metric, estimate), "the first's median is 0, so no percentage can be given"
 		return nil
 	case shift == nil:
 		v.Verdict, v.Why = TooLittle, "the first's median is 0"
@@ -192,7 +192,7 @@ func (v *MetricVerdict) conclude(tests int) error {
 		v.Verdict, v.Why, v.RunsNeeded = TooLittle, fmt.Sprintf("%d pairs: no test", v.Paired.N), stats.LeastPairs(tests+1)
 		return nil
 	case p == nil && v.First.N == 1 && v.Second.N == 1:
-		v.Verdict, v.Why, v.RunsNeeded = TooLittle, "one v one: no test", usualRuns
+		v.Verdict, v.Why, v.RunsNeeded = TooLittle, "one run per side: no test", usualRuns
 		return nil
 	case p == nil:
 		v.Verdict, v.Why, v.RunsNeeded = TooLittle, fmt.Sprintf("%d v %d: no test", v.First.N, v.Second.N), usualRuns
@@ -202,7 +202,7 @@ func (v *MetricVerdict) conclude(tests int) error {
 		return nil
 	case v.Answers != nil:
 		v.Verdict, v.RunsNeeded = TooLittle, usualRuns
-		v.Why = fmt.Sprintf("of %d questions, %d only the first got right, %d only the second",
+		v.Why = fmt.Sprintf("%d questions: %d right only in the first, %d only in the second",
 			v.Answers.Questions, v.Answers.OnlyFirst, v.Answers.OnlySecond)
 		return nil
 	case low != nil && max(-*low, *high) <= v.Floor:
@@ -216,7 +216,7 @@ func (v *MetricVerdict) conclude(tests int) error {
 		return err
 	}
 	v.Verdict, v.RunsNeeded = TooLittle, need
-	v.Why = fmt.Sprintf("the difference may be above or below %g %%", v.Floor)
+	v.Why = fmt.Sprintf("the data neither show nor exclude a difference above %g %%", v.Floor)
 	return nil
 }
 

@@ -309,7 +309,7 @@ func (m Metrics) MarshalJSON() ([]byte, error) {
 	b := bytes.NewBuffer(flat[:len(flat)-1])
 	put := func(key string, v float64) error {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("marshal %s: %v is no JSON number", key, v)
+			return fmt.Errorf("marshal %s: %v is not a JSON number", key, v)
 		}
 		if b.Len() > 1 {
 			b.WriteByte(',')

@@ -40,7 +40,7 @@ type Dimension struct {
 // No dimension is: a list below dse_excluded_args, a list that env_params
 // annotates, a list of tables and what is in it. A list of lists is a dimension
 // whose values are lists. Complaints go into c: an empty list, a
-// value that stands there twice, an excluded path that is not in the test and
+// value that occurs twice, an excluded path that is not in the test and
 // looks like a slip of one that is.
 func dimensions(t *source.Table, order func(string) []string, env map[string]bool, c *source.Complaints) []Dimension {
 	f := finder{order: order, excluded: excluded(t, c), env: env, c: c}

@@ -129,7 +129,7 @@ func TestEnvParamComplaints(t *testing.T) {
 		require.NotContains(t, err.Error(), "\nt.toml", "one complaint")
 	}
 	_, err := Load(table(t, "cmd_args = { x = [1, 2], y = [1, 2] }\nenv_params.x = {}"), nil)
-	require.ErrorContains(t, err, "t.toml:2:1: env_params need an agent that heeds a changing environment, and grid_search does not")
+	require.ErrorContains(t, err, "t.toml:2:1: env_params need an agent that supports a changing environment; grid_search does not")
 }
 
 func TestRewards(t *testing.T) {

@@ -22,7 +22,7 @@ func parseLiteral(text string) (*source.Value, error) {
 	if err == nil {
 		p.space()
 		if p.at < len(text) {
-			err = fmt.Errorf("there is more after the value")
+			err = fmt.Errorf("text after the end of the value")
 		}
 	}
 	if err != nil {
@@ -113,7 +113,7 @@ func (p *literal) dict(depth int) (*source.Value, error) {
 			return nil, err
 		}
 		if t.Has(k) {
-			return nil, fmt.Errorf("the key %q stands there twice", k)
+			return nil, fmt.Errorf("the key %q occurs twice", k)
 		}
 		if p.peek() != ':' {
 			return nil, fmt.Errorf("expected a colon after the key %q", k)
@@ -204,12 +204,12 @@ func (p *literal) string() (string, error) {
 			p.at++
 		}
 	}
-	return "", fmt.Errorf("a string does not end")
+	return "", fmt.Errorf("a string is not closed")
 }
 
 func (p *literal) escape() (string, error) {
 	if p.at+1 == len(p.text) {
-		return "", fmt.Errorf("a string does not end")
+		return "", fmt.Errorf("a string is not closed")
 	}
 	c := p.text[p.at+1]
 	if s, ok := escapes[c]; ok {

@@ -46,7 +46,7 @@ func splitPath(path string) ([]string, error) {
 		if strings.HasPrefix(rest, `"`) {
 			quoted, err := strconv.QuotedPrefix(rest)
 			if err != nil {
-				return nil, fmt.Errorf("path %q has a quote that does not end", path)
+				return nil, fmt.Errorf("path %q has a quote that is not closed", path)
 			}
 			seg, _ = strconv.Unquote(quoted)
 			rest = rest[len(quoted):]

@@ -59,7 +59,7 @@ func Read(name string, r io.Reader) (*Trajectory, error) {
 	t.Keep = int64(mark + cut)
 	if cut < len(data) {
 		pos := source.Pos{File: name, Line: bytes.Count(data, []byte("\n")) + 1, Col: 1}
-		t.Torn = source.Errorf(pos, "the last line has no end: it was cut short, and is left out").Error()
+		t.Torn = source.Errorf(pos, "the last line is incomplete and was left out").Error()
 	}
 	return t, nil
 }
@@ -99,7 +99,7 @@ func (t *Trajectory) same(what string, names *[]string, list []Assignment, pos s
 		return nil
 	}
 	if _, err := arrange(0, *names, list); err != nil {
-		return source.Errorf(pos, "the %s of this row names other keys than that of the first row", what)
+		return source.Errorf(pos, "the keys of this row's %s differ from those of the first row", what)
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func (t *Trajectory) header(cells []string) (func(record) (Observed, error), err
 	pos := source.Pos{File: t.Name, Line: 1, Col: 1}
 	for i, c := range cells {
 		if slices.Contains(cells[:i], c) {
-			return nil, source.Errorf(pos, "column %q stands there twice", c)
+			return nil, source.Errorf(pos, "column %q occurs twice", c)
 		}
 	}
 	switch joined := strings.Join(cells, ","); joined {

@@ -92,10 +92,10 @@ func (t *Trajectory) rest(row *source.Table, pos source.Pos, o *Observed) error 
 			return source.Errorf(pos, "%d values for %d metrics", len(o.Observation), len(names))
 		}
 		if !slices.Equal(t.Metrics, names) {
-			return source.Errorf(pos, "this row has other metrics than the first one: %q, not %q", names, t.Metrics)
+			return source.Errorf(pos, "this row has other metrics than the first row: %q, not %q", names, t.Metrics)
 		}
 	} else if len(t.Metrics) > 0 {
-		return source.Errorf(pos, "this row names no metrics, and the first one does")
+		return source.Errorf(pos, "this row names no metrics, but the first row does")
 	}
 	if v := row.Get(colDirectory); v != nil {
 		s, ok := v.Text()

@@ -108,7 +108,7 @@ func checkReward(name string, metrics []string) error {
 		slices.Contains(tps, metrics[2]) {
 		return nil
 	}
-	return fmt.Errorf("agent_reward_function %q wants agent_metrics to be a TTFT, an ITL or TPOT and a token throughput, not %q", name, metrics)
+	return fmt.Errorf("agent_reward_function %q needs a TTFT, an ITL or TPOT and a token throughput as agent_metrics, not %q", name, metrics)
 }
 
 // CloudAI's names of metrics, by the key that a result has for them.

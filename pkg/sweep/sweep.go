@@ -174,7 +174,7 @@ func (s *Sweep) metrics(t *source.Table, set settings, c *source.Complaints) {
 		case !known:
 			c.Add(source.Errorf(pos, "unknown metric %q", m).Hintf("%s", source.Suggest(m, Metrics())))
 		case slices.Contains(s.Metrics[:i], m):
-			c.Addf(pos, "metric %q stands there twice", m)
+			c.Addf(pos, "metric %q occurs twice", m)
 		case m == "accuracy" && !t.Has("semantic_eval_cmd_args"):
 			c.Add(source.Errorf(pos, "metric %q needs an evaluation, and this test has none", m).Hintf("add [semantic_eval_cmd_args]"))
 		}
@@ -220,7 +220,7 @@ func (s *Sweep) agent(t *source.Table, set settings, c *source.Complaints) {
 		s.Agent = GridSearch
 	case "bo", "bayesian_optimization":
 		s.Agent = TPE
-		s.warn(pos, "agent %q is the tree-structured Parzen estimator here (%s)", set.Agent, TPE)
+		s.warn(pos, "agent %q means the tree-structured Parzen estimator (%s) in profllm", set.Agent, TPE)
 	case GridSearch, Random, TPE:
 	default:
 		c.Add(source.Errorf(pos, "unknown agent %q", set.Agent).Hintf("%s", source.Suggest(set.Agent, Agents())))
@@ -249,7 +249,7 @@ func (s *Sweep) agent(t *source.Table, set settings, c *source.Complaints) {
 // gridOnly says what a grid search does not heed.
 func (s *Sweep) gridOnly(t *source.Table, set settings, c *source.Complaints) {
 	if len(s.Env) > 0 {
-		c.Add(source.Errorf(t.PosOf("env_params"), "env_params need an agent that heeds a changing environment, and %s does not", GridSearch).
+		c.Add(source.Errorf(t.PosOf("env_params"), "env_params need an agent that supports a changing environment; %s does not", GridSearch).
 			Hintf("set agent = %q or %q and agent_steps", Random, TPE))
 	}
 	if n, err := Size(s.Dimensions); set.Steps != nil && err == nil && *set.Steps != n && s.Active() {

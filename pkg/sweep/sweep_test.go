@@ -346,7 +346,7 @@ rewards = { constraint_failure = -5, metric_failure = 0.5 }
 	require.Equal(t, RewardInverse, s.Reward, "a latency: the lowest is the best")
 	require.Equal(t, []any{7, int64(7), int64(7), true, -5.0, 0.5}, []any{s.Steps, s.Seed, s.EnvSeed, s.StartFirst, s.ConstraintFailure, s.MetricFailure})
 	require.Len(t, s.Warnings, 1)
-	require.Contains(t, s.Warnings[0], `t.toml:2:1: agent "bo" is the tree-structured Parzen estimator`)
+	require.Contains(t, s.Warnings[0], `t.toml:2:1: agent "bo" means the tree-structured Parzen estimator`)
 }
 
 func TestLoadComplaints(t *testing.T) {
@@ -358,10 +358,10 @@ func TestLoadComplaints(t *testing.T) {
 		{`agent_metrics = ["p99_ttft"]`, `unknown metric "p99_ttft"`},
 		{`agent_metrics = []`, "agent_metrics names no metric"},
 		{`agent_metrics = "throughput"`, "agent_metrics must be a list, not the string"},
-		{`agent_metrics = ["throughput", "throughput"]`, `metric "throughput" stands there twice`},
+		{`agent_metrics = ["throughput", "throughput"]`, `metric "throughput" occurs twice`},
 		{`agent_metrics = ["accuracy"]`, "add [semantic_eval_cmd_args]"},
 		{`agent_reward_function = "inverted"`, `unknown agent_reward_function "inverted"`},
-		{`agent_reward_function = "ai_dynamo_log_scale"`, `wants agent_metrics to be a TTFT, an ITL or TPOT and a token throughput, not ["default"]`},
+		{`agent_reward_function = "ai_dynamo_log_scale"`, `needs a TTFT, an ITL or TPOT and a token throughput as agent_metrics, not ["default"]`},
 		{`agent_config = { random_sead = 1 }`, `unknown key "random_sead"`},
 		{`agent_config.rewards = { failure = 1 }`, `unknown key "failure" in [agent_config.rewards]`},
 		{`agent_config = { start_action = "frist" }`, "did you mean \"first\"?"},

@@ -145,12 +145,12 @@ func parseJSON(text []byte, line int) (*source.Value, *pyjson.Error) {
 	in := pyjson.NewPart(text, line, 1)
 	v, err := jsonValue(in)
 	if err == nil && in.End() != nil {
-		err = in.Errorf("there is more after the value")
+		err = in.Errorf("text after the end of the value")
 	}
 	if err != nil {
 		at := pyjson.PlaceOf(err)
 		if at.Cut {
-			at.Text = "the value has no end"
+			at.Text = "the value is incomplete"
 		}
 		return nil, at
 	}
@@ -163,7 +163,7 @@ func jsonValue(in *pyjson.Reader) (*source.Value, error) {
 		t := source.NewTable(source.Pos{})
 		err := in.Object(func(key string) error {
 			if t.Has(key) {
-				return in.Errorf("the key %q stands there twice", key)
+				return in.Errorf("the key %q occurs twice", key)
 			}
 			v, err := jsonValue(in)
 			t.Set(key, v)
@@ -197,7 +197,7 @@ func jsonWord(in *pyjson.Reader) (*source.Value, error) {
 	case word == "true", word == "false":
 		v = word == "true"
 	case strings.ContainsAny(word, "NI"):
-		return nil, &pyjson.Error{Line: line, Col: col, Text: word + " is no JSON number"}
+		return nil, &pyjson.Error{Line: line, Col: col, Text: word + " is not a JSON number"}
 	case strings.ContainsAny(word, ".eE"):
 		if v, err = strconv.ParseFloat(word, 64); err != nil {
 			return nil, &pyjson.Error{Line: line, Col: col, Text: fmt.Sprintf("the number %s is out of range", word)}

@@ -163,7 +163,7 @@ func TestTornLastLine(t *testing.T) {
 		last := write(t, f, l, rows[3:])[len(l.Header(f)):]
 		for cut := 1; cut < len(last); cut++ {
 			tr := read(t, "f", whole+last[:cut])
-			require.Contains(t, tr.Torn, "the last line has no end: it was cut short, and is left out")
+			require.Contains(t, tr.Torn, "the last line is incomplete and was left out")
 			require.Equal(t, int64(len(whole)), tr.Keep)
 			require.Equal(t, plain(read(t, "f", whole).Rows), plain(tr.Rows))
 		}
@@ -175,7 +175,7 @@ func TestReadComplaints(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"a,b\n1,2\n", `f:1:1: this is not a trajectory: its columns are ["a" "b"]`},
 		{"hello", "this is not a trajectory"},
-		{"step,a,a,reward,run_directory,verdict\n", `column "a" stands there twice`},
+		{"step,a,a,reward,run_directory,verdict\n", `column "a" occurs twice`},
 		{"step,metrics.x,a,reward,run_directory,verdict\n", `column "a" is out of order`},
 		{"\xff\n", "the trajectory is not UTF-8"},
 		{cloud + "1,{},0.5\n", "f:2:1: the row has 3 columns, the header 4"},
@@ -187,19 +187,19 @@ func TestReadComplaints(t *testing.T) {
 		{cloud + "1,{'a': None},0,[1]\n", `"a" has no value that a definition can hold`},
 		{cloud + "1,{'a': [None]},0,[1]\n", `"a" has no value that a definition can hold`},
 		{cloud + "1,{'a': 1},0,['x']\n", "observation must be a list of numbers"},
-		{cloud + "1,{'a': 1},0,[1]\n2,{'b': 1},0,[1]\n", "f:3:3: the action of this row names other keys than that of the first row"},
+		{cloud + "1,{'a': 1},0,[1]\n2,{'b': 1},0,[1]\n", "f:3:3: the keys of this row's action differ from those of the first row"},
 		{cloud + "1,\"{'a': 1\",0,[1]\n", "not a Python literal: byte 8: expected a comma or '}'"},
 		{cloud + "1,\"{'a\": 1\",0,[1]\n", "f:2:7: extraneous or missing"},
 		{csv + "1,,5,5,d,passed\n", "f:2:3: a: the value is missing"},
-		{csv + "1,[1,5,5,d,passed\n", `f:2:3: a: the value has no end`},
+		{csv + "1,[1,5,5,d,passed\n", `f:2:3: a: the value is incomplete`},
 		{csv + "1,1,x,5,d,passed\n", `f:2:5: "x" is not a number`},
 		{csv + "1,1,5,5,d,done\n", "f:2:11: unknown verdict \"done\""},
-		{"{]\n", "f:1:2: want a string"},
-		{"{\"step\": NaN}\n", "f:1:10: NaN is no JSON number"},
-		{"{\"step\": [1,", "f:1:13: the value has no end"},
+		{"{]\n", "f:1:2: expected a string"},
+		{"{\"step\": NaN}\n", "f:1:10: NaN is not a JSON number"},
+		{"{\"step\": [1,", "f:1:13: the value is incomplete"},
 		{"{}\n", `the key "step" is missing`},
 		{`{"step":1,"action":{},"reward":1,"observation":[],"stop":1}` + "\n", `unknown key "stop"` + "\n\thint: did you mean \"step\"?"},
-		{`{"step":1,"action":{"a":1,"a":2},"reward":1,"observation":[]}` + "\n", `the key "a" stands there twice`},
+		{`{"step":1,"action":{"a":1,"a":2},"reward":1,"observation":[]}` + "\n", `the key "a" occurs twice`},
 		{`{"step":1.5,"action":{},"reward":1,"observation":[]}` + "\n", "step must be a whole number"},
 		{`{"step":1,"action":{},"reward":null,"observation":[]}` + "\n", "reward must be a number"},
 		{`{"step":1,"action":{},"reward":1,"observation":[1],"metrics":["a","b"]}` + "\n", "1 values for 2 metrics"},

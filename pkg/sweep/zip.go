@@ -129,7 +129,7 @@ func (z *zipper) distinct(at []int) error {
 		}
 		if p, ok := seen[key]; ok {
 			c.Add(source.Errorf(v.Pos, "sweep.zip has the point %s twice (%s)", strings.Join(words, ", "), p).
-				Hintf("remove one: the point would run once anyway of each list"))
+				Hintf("remove one of each list: the point would run once anyway"))
 			continue
 		}
 		seen[key] = v.Pos

@@ -149,7 +149,7 @@ func (s *summary) part() result.Part {
 	}
 	s.compareSums(m.CompletedRequests)
 	if s.asked.cancelled {
-		s.warn(result.CutShort, "was_cancelled", "the client was ended, its numbers are of a part of the load")
+		s.warn(result.CutShort, "was_cancelled", "the client was stopped; its numbers cover a part of the load")
 	}
 	p := result.Part{Model: s.model, Metrics: m, Warnings: s.warnings}
 	p.Benchmark = result.Benchmark{Kind: kind, NumPrompts: s.asked.requests, MaxConcurrency: s.asked.concurrency}
@@ -231,7 +231,7 @@ func (s *summary) compareSums(requests *int) {
 		avg, hasMean := r.stats["avg"]
 		count, hasCount := r.stats["count"]
 		if hasSum && hasMean && hasCount && s.has(tag) && math.Abs(avg*count-sum) > sumDeviation*math.Abs(sum)+sumRounding*count {
-			s.warn(result.Contradicts, tag, "mean %.6g of %g values makes %.6g, not the sum %.6g", avg, count, avg*count, sum)
+			s.warn(result.Contradicts, tag, "mean %.6g of %g values gives %.6g, not the sum %.6g", avg, count, avg*count, sum)
 		}
 		if tag == "request_latency" && hasCount && requests != nil && count != float64(*requests) {
 			s.warn(result.Contradicts, tag, "%g latencies of %d requests", count, *requests)
@@ -245,7 +245,7 @@ func (s *summary) total(tag string) *int64 {
 		return nil
 	}
 	if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
-		s.warn(result.NoNumber, tag, "no whole number: %v", v)
+		s.warn(result.NoNumber, tag, "not a whole number: %v", v)
 		return nil
 	}
 	return new(int64(v))

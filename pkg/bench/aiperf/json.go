@@ -13,7 +13,7 @@ import (
 )
 
 // errNoSummary is a JSON document without any metric.
-var errNoSummary = errors.New("no metric in it")
+var errNoSummary = errors.New("no metric in the file")
 
 // json reads the JSON summary: an object for each metric beside the configuration.
 func (s *summary) json(data []byte) error {
@@ -58,7 +58,7 @@ func (s *summary) metric(key string, raw json.RawMessage) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil {
 		if s.has(key) {
-			s.warn(result.NoNumber, key, "no metric: %.40s", raw)
+			s.warn(result.NoNumber, key, "not a metric: %.40s", raw)
 		}
 		return
 	}
@@ -71,7 +71,7 @@ func (s *summary) metric(key string, raw json.RawMessage) {
 		var x *float64
 		if err := json.Unmarshal(v, &x); err != nil {
 			if s.has(key) {
-				s.warn(result.NoNumber, key+"."+name, "no number: %.40s", v)
+				s.warn(result.NoNumber, key+"."+name, "not a number: %.40s", v)
 			}
 			continue
 		}
@@ -100,7 +100,7 @@ func (s *summary) errors(raw json.RawMessage) {
 	n := 0
 	for _, e := range list {
 		if !(e.Count >= 0 && e.Count < 1<<31) || e.Count != math.Trunc(e.Count) {
-			s.warn(result.BadValue, "error_summary", "no count: %v", e.Count)
+			s.warn(result.BadValue, "error_summary", "not a count: %v", e.Count)
 			return
 		}
 		n += int(e.Count)

@@ -59,7 +59,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 			compareLog(out, log, &part)
 			return part, nil
 		}
-		err = fmt.Errorf("no accuracy in it: %w", fs.ErrNotExist)
+		err = fmt.Errorf("no accuracy in the file: %w", fs.ErrNotExist)
 	}
 	err = fmt.Errorf("read %s: %w", name, err)
 	data, name, logErr := read(out, log)
@@ -111,7 +111,7 @@ func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
 			return
 		}
 		if err := json.Unmarshal(raw, to); err != nil {
-			warn(result.NoNumber, key, fmt.Sprintf("no number: %.40s", raw))
+			warn(result.NoNumber, key, fmt.Sprintf("not a number: %.40s", raw))
 			reflect.ValueOf(to).Elem().SetZero()
 		}
 	}

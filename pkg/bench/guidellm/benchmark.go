@@ -92,7 +92,7 @@ func (r *report) part() result.Part {
 	p := result.Part{Metrics: m}
 	totals := b.totals()
 	if m.CompletedRequests = r.Int(totals.At("successful"), "request_totals.successful"); m.CompletedRequests == nil {
-		r.Warn(result.BadValue, totals, "request_totals", "no number of successful requests")
+		r.Warn(result.BadValue, totals, "request_totals", "the number of successful requests is missing")
 		m.CompletedRequests = new(0)
 	}
 	m.FailedRequests = r.Int(totals.At("errored"), "request_totals.errored")
@@ -102,7 +102,7 @@ func (r *report) part() result.Part {
 	}
 	if n := r.Int(totals.At("incomplete"), "request_totals.incomplete"); n != nil && *n > 0 {
 		r.Warn(result.Incomplete, totals.At("incomplete"), "request_totals.incomplete",
-			"%d requests were given up at the end of the window: neither completed nor failed", *n)
+			"%d requests were abandoned at the end of the window: neither completed nor failed", *n)
 	}
 	r.compareTotals(totals)
 	if m.Duration = r.Number(b.fields["duration"], "duration"); m.Duration == nil {
@@ -189,7 +189,7 @@ func (r *report) sum(b *benchmark, metric string) *int64 {
 		return nil
 	}
 	if *x < 0 || *x > 1<<53 {
-		r.Warn(result.NoNumber, v.At("total_sum"), metric+".total_sum", "no count: %v", *x)
+		r.Warn(result.NoNumber, v.At("total_sum"), metric+".total_sum", "not a count: %v", *x)
 		return nil
 	}
 	return new(int64(math.Round(*x))) // a mean times a count, in floating point

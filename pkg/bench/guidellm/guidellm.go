@@ -38,7 +38,7 @@ type Parser struct {
 }
 
 // errNoReport is a file of that name that is of another program.
-var errNoReport = errors.New("no benchmark of GuideLLM in it")
+var errNoReport = errors.New("no GuideLLM benchmark in the file")
 
 // Parse returns what the client measured, and a warning for everything it had to go
 // past. It reads benchmarks.json, else the first *-benchmarks.json. The error is
@@ -63,7 +63,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 		return result.Part{Warnings: r.Warnings}, err
 	}
 	if r.found > 1 {
-		r.Warn(result.Appended, pyjson.Value{}, "", "%d benchmarks in one file, number %d was taken: %s", r.found, r.number, r.taken.strategy)
+		r.Warn(result.Appended, pyjson.Value{}, "", "%d benchmarks in one file, number %d was used: %s", r.found, r.number, r.taken.strategy)
 	}
 	return r.part(), nil
 }

@@ -99,7 +99,7 @@ func TestSweep(t *testing.T) {
 	require.Equal(t, []int{11, 21, 11, 6, 2, 0}, s.OutputLen)
 	require.InDelta(t, 0.09, s.TTFT[1], 1e-12)
 	require.Equal(t, []result.WarningKind{result.Appended, result.Incomplete}, kinds(p))
-	require.Contains(t, p.Warnings[0].Text, "2 benchmarks in one file, number 2 was taken: constant at 2.5/s")
+	require.Contains(t, p.Warnings[0].Text, "2 benchmarks in one file, number 2 was used: constant at 2.5/s")
 	require.Equal(t, 1, p.UnknownKeys, "time_to_first_output_token_ms")
 	require.Contains(t, judge(p).Words, "request-errors")
 }
@@ -148,7 +148,7 @@ func TestTakesTheLastThatServed(t *testing.T) {
 	p := good(t, text)
 	require.Equal(t, 4, *p.Metrics.CompletedRequests)
 	require.Equal(t, 1, *p.Metrics.MaxConcurrency, "synchronous")
-	require.Contains(t, p.Warnings[0].Text, "number 1 was taken: synchronous")
+	require.Contains(t, p.Warnings[0].Text, "number 1 was used: synchronous")
 
 	none := strings.Replace(sample(t, "v0.7.json"), `"request_totals": {"successful": 5, "errored": 0`, `"request_totals": {"successful": 0, "errored": 5`, 1)
 	p = good(t, none)

@@ -69,7 +69,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 		}
 	}
 	if several > 1 {
-		taken.Warn(result.Appended, pyjson.Value{}, "", "%d stages, this one was taken", several)
+		taken.Warn(result.Appended, pyjson.Value{}, "", "%d stages, this one was used", several)
 	}
 	part := taken.part()
 	if several < 2 {
@@ -182,7 +182,7 @@ func (r *report) part() result.Part {
 func (r *report) tokens(m *result.Metrics, key string, total, mean *float64) *int64 {
 	for _, x := range []*float64{total, mean} {
 		if x != nil && *x < 0 {
-			r.Warn(result.NoNumber, pyjson.Value{}, key, "no count: %v", *x)
+			r.Warn(result.NoNumber, pyjson.Value{}, key, "not a count: %v", *x)
 			return nil
 		}
 	}

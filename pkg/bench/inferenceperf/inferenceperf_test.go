@@ -62,7 +62,7 @@ func TestStages(t *testing.T) {
 	require.Equal(t, "inference-perf", p.Benchmark.Kind)
 	require.Equal(t, stage10, m.Source)
 	require.Equal(t, []result.WarningKind{result.Appended}, kinds(p))
-	require.Equal(t, "2 stages, this one was taken", p.Warnings[0].Text)
+	require.Equal(t, "2 stages, this one was used", p.Warnings[0].Text)
 	require.Equal(t, []int{8, 0, 8}, []int{*m.CompletedRequests, *m.FailedRequests, *m.NumPrompts})
 	require.InDelta(t, 7*0.25+0.06+0.003*7+9*0.012+0.02, *m.Duration, 1e-9, "requests over their rate")
 	require.Equal(t, []int64{8*130 + 28, 88}, []int64{*m.TotalInputTokens, *m.TotalOutputTokens}, "a mean times the requests")

@@ -66,7 +66,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 		return result.Part{Warnings: f.Warnings}, err
 	}
 	if len(names) > 1 {
-		f.Warn(result.Appended, pyjson.Value{}, "", "%d results, the last by name was taken", len(names))
+		f.Warn(result.Appended, pyjson.Value{}, "", "%d results, the last by name was used", len(names))
 	}
 	a := part.Accuracy
 	a.Answers = answers(sub, f, result.Score{Task: a.Task, Metric: a.Metric, Filter: a.Filter, Value: a.Value, Questions: a.Questions})
@@ -110,7 +110,7 @@ func read(f *clientfile.File, doc pyjson.Value, part *result.Part) error {
 	}
 	if best < 0 {
 		f.Warn(result.BadValue, results, "results", "no metric that is a share of right answers")
-		return fmt.Errorf("no accuracy in it: %w", fs.ErrNotExist)
+		return fmt.Errorf("no accuracy in the file: %w", fs.ErrNotExist)
 	}
 	s := all[best]
 	a := &result.Accuracy{
@@ -203,7 +203,7 @@ func duration(f *clientfile.File, v pyjson.Value) *float64 {
 	}
 	x, err := strconv.ParseFloat(v.Str, 64)
 	if err != nil || x < 0 || math.IsInf(x, 0) || math.IsNaN(x) {
-		f.Warn(result.NoNumber, v, "total_evaluation_time_seconds", "no number: %.40q", v.Str)
+		f.Warn(result.NoNumber, v, "total_evaluation_time_seconds", "not a number: %.40q", v.Str)
 		return nil
 	}
 	return &x

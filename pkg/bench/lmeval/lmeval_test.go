@@ -88,7 +88,7 @@ func TestOddFiles(t *testing.T) {
 		none       bool
 	}{
 		{"cut short", good[:400], []result.WarningKind{result.Truncated}, ".json:16:23: the file ends", false},
-		{"text behind it", good + "}", []result.WarningKind{result.BadValue}, "text behind the end", false},
+		{"text behind it", good + "}", []result.WarningKind{result.BadValue}, "text after the end", false},
 		{"no JSON", "boom", []result.WarningKind{result.BadValue}, ".json:1:1", false},
 		{"of another program", `{"results": {"a": {"acc": 1}}}`, nil, "", true},
 		{"nothing but a perplexity", `{"results": {"a": {"ppl,none": 9}}, "versions": {}}`, []result.WarningKind{result.BadValue}, "", true},

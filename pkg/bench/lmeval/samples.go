@@ -55,7 +55,7 @@ func answers(dir fs.FS, f *clientfile.File, s result.Score) *result.Answers {
 		a, err = pack(list, s)
 	}
 	if err != nil {
-		f.Warnings = append(f.Warnings, result.Warning{Kind: result.BadValue, File: name, Text: err.Error() + "; which questions were right is left out"})
+		f.Warnings = append(f.Warnings, result.Warning{Kind: result.BadValue, File: name, Text: err.Error() + "; the list of right questions was left out"})
 		return nil
 	}
 	return a
@@ -133,7 +133,7 @@ func parse(line []byte, metric string) (x sample, filter string, err error) {
 	case err != nil:
 		return x, filter, err
 	case math.IsNaN(x.id):
-		return x, filter, errors.New("no doc_id")
+		return x, filter, errors.New("doc_id is missing")
 	case right.Kind == pyjson.Bool:
 		x.right = right.Str == "true"
 	case right.Kind == pyjson.Number && (right.Num == 0 || right.Num == 1):
@@ -148,20 +148,20 @@ func parse(line []byte, metric string) (x sample, filter string, err error) {
 // score's.
 func pack(list []sample, s result.Score) (*result.Answers, error) {
 	if len(list) == 0 || s.Questions != nil && *s.Questions != len(list) {
-		return nil, fmt.Errorf("%d questions, not those of the result", len(list))
+		return nil, fmt.Errorf("%d questions, but the result has others", len(list))
 	}
 	slices.SortStableFunc(list, func(a, b sample) int { return cmp.Compare(a.id, b.id) })
 	ids, right, n := make([]string, len(list)), make([]bool, len(list)), 0
 	for i, x := range list {
 		if i > 0 && list[i-1].id == x.id {
-			return nil, fmt.Errorf("question %g is there twice", x.id)
+			return nil, fmt.Errorf("question %g occurs twice", x.id)
 		}
 		if ids[i], right[i] = cmp.Or(x.hash, fmt.Sprint(x.id)), x.right; x.right {
 			n++
 		}
 	}
 	if got := float64(n) / float64(len(list)); math.Abs(got-s.Value) > 1e-6 {
-		return nil, fmt.Errorf("%d of %d are right, and the result says %.6g", n, len(list), s.Value)
+		return nil, fmt.Errorf("%d of %d are right, but the result says %.6g", n, len(list), s.Value)
 	}
 	return result.NewAnswers(ids, right)
 }

@@ -40,13 +40,13 @@ func TestSamples(t *testing.T) {
 	require.Equal(t, want, p.Accuracy.Answers)
 
 	for name, c := range map[string]struct{ text, says string }{
-		"other numbers":    {line(0, f, "1") + line(1, f, "1") + line(2, f, "1") + line(3, f, "0"), "3 of 4 are right, and the result says 0.5"},
-		"a part":           {line(0, f, "1") + line(1, f, "0"), "2 questions, not those of the result"},
+		"other numbers":    {line(0, f, "1") + line(1, f, "1") + line(2, f, "1") + line(3, f, "0"), "3 of 4 are right, but the result says 0.5"},
+		"a part":           {line(0, f, "1") + line(1, f, "0"), "2 questions, but the result has others"},
 		"nothing":          {"", "0 questions"},
-		"a question twice": {line(0, f, "1") + line(0, f, "1") + line(2, f, "0") + line(3, f, "0"), "question 0 is there twice"},
+		"a question twice": {line(0, f, "1") + line(0, f, "1") + line(2, f, "0") + line(3, f, "0"), "question 0 occurs twice"},
 		"a share":          {line(0, f, "0.5"), "line 1: exact_match is neither right nor wrong"},
 		"cut":              {line(0, f, "1") + line(1, f, "1")[:40], "line 2: "},
-		"no id":            {`{"exact_match": 1}`, "no doc_id"},
+		"no id":            {`{"exact_match": 1}`, "doc_id is missing"},
 		"no JSON":          {"\x00\xff", "line 1: "},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -118,7 +118,7 @@ func (l *Load) check(known *source.Table, names []string, c *source.Complaints) 
 			c.Addf(pos, "bench_cmd_args.%s: profllm sets this argument itself", key)
 		default:
 			if near := source.Nearest(plain, names); near != "" {
-				c.Add(source.Errorf(pos, "bench_cmd_args.%s is no known argument of client \"sglang\"", key).Hintf("did you mean %s?", near))
+				c.Add(source.Errorf(pos, "bench_cmd_args.%s is not a known argument of client \"sglang\"", key).Hintf("did you mean %s?", near))
 			}
 		}
 	}

@@ -73,7 +73,7 @@ func TestRefusals(t *testing.T) {
 		"random_range_ratio = 1.5": "bench_cmd_args.random_range_ratio is 1.5, must be 0-1",
 		"random_input_len = 5":     "bench_cmd_args.random_input_len is called random_input here",
 		"num-prompts = 5":          "bench_cmd_args.num-prompts is spelt with dashes",
-		"max_concurency = 5":       "t.toml:1:1: bench_cmd_args.max_concurency is no known argument of client \"sglang\"\n\thint: did you mean max_concurrency?",
+		"max_concurency = 5":       "t.toml:1:1: bench_cmd_args.max_concurency is not a known argument of client \"sglang\"\n\thint: did you mean max_concurrency?",
 		"output_file = 'x'":        "bench_cmd_args.output_file: profllm sets this argument itself",
 		"max_concurrency = [1]":    "max_concurrency is a list, but one value is needed",
 		"backend = 1":              "backend must be a string",

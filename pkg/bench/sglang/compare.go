@@ -44,7 +44,7 @@ func (r *record) compare() {
 	}
 	if c, mean := m.MeanConcurrentRequests, m.Latency[result.E2EL].Mean; c != nil && mean != nil && *m.Duration > 0 {
 		if load := *mean / 1000 * n / *m.Duration; math.Abs(*c-load) > loadDeviation*load+0.01 {
-			note("concurrency", "%.4g requests in flight, the latencies make %.4g", *c, load)
+			note("concurrency", "%.4g requests in flight, but the latencies give %.4g", *c, load)
 		}
 	}
 	if r.part.Benchmark.DatasetName != "random" && r.part.Benchmark.DatasetName != "random-ids" {
@@ -52,7 +52,7 @@ func (r *record) compare() {
 	}
 	if least, most, ok := r.lens.span(r.lens.input, n); ok && m.TotalInputTokens != nil {
 		if got := float64(*m.TotalInputTokens) / n; got < least || got > most {
-			note("random_input_len", "prompts of %.6g tokens, from %.6g to %.6g follow from %g that were asked for", got, least, most, *r.lens.input)
+			note("random_input_len", "prompts have %.6g tokens, but the %g that were asked for give %.6g to %.6g", got, *r.lens.input, least, most)
 		}
 	}
 	least, most, ok := r.lens.span(r.lens.output, n)
@@ -61,9 +61,9 @@ func (r *record) compare() {
 	}
 	switch got := float64(*m.TotalOutputTokens) / n; {
 	case got > most:
-		note("random_output_len", "answers of %.6g tokens, %g were asked for", got, *r.lens.output)
+		note("random_output_len", "answers have %.6g tokens, but %g were asked for", got, *r.lens.output)
 	case got > 0 && got < least/2 && r.alike():
-		note("random_output_len", "all answers have %.6g tokens, %g were asked for: answers that end by themselves differ", got, *r.lens.output)
+		note("random_output_len", "all answers have %.6g tokens, but %g were asked for; answers that end by themselves would differ", got, *r.lens.output)
 	}
 }
 

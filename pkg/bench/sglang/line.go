@@ -23,7 +23,7 @@ type record struct {
 // lengths are what the client was told to make; nil where it does not say so.
 type lengths struct{ input, output, ratio *float64 }
 
-var errNoResult = errors.New("no number of completed requests or no duration")
+var errNoResult = errors.New("the number of completed requests or the duration is missing")
 
 // parseLine reads one object. A key of the wrong type costs only itself.
 func parseLine(line []byte, file string, number int) (*record, error) {
@@ -147,7 +147,7 @@ func (r *record) integer(name string, raw []byte, col int) bool {
 	switch {
 	case !finite:
 	case v != math.Trunc(v) || math.Abs(v) > 1<<53:
-		r.warn(result.NoNumber, name, col, fmt.Sprintf("no whole number: %.40s", raw))
+		r.warn(result.NoNumber, name, col, fmt.Sprintf("not a whole number: %.40s", raw))
 	case ok:
 		*small = new(int(v))
 	default:
@@ -183,7 +183,7 @@ func number(raw []byte) (float64, error) {
 	if v, ok := pyjson.ParseNumber(raw); ok && !math.IsInf(v, 0) {
 		return v, nil
 	}
-	return 0, fmt.Errorf("no number: %.40s", raw)
+	return 0, fmt.Errorf("not a number: %.40s", raw)
 }
 
 // list reads the lists of --output-details.
@@ -210,7 +210,7 @@ func (r *record) list(name string, raw []byte, col int) bool {
 	if err != nil { // requests are matched by index, so the whole list is of no use
 		kind, text := result.NoNumber, err.Error()
 		if bytes.Contains(raw, []byte("NaN")) || bytes.Contains(raw, []byte("Infinity")) {
-			kind, text = result.NotFinite, "an element is no finite number"
+			kind, text = result.NotFinite, "an element is not a finite number"
 		}
 		r.warn(kind, name, col, text)
 		drop(s, name)
@@ -259,7 +259,7 @@ func (r *record) identity(name string, raw []byte, col int) bool {
 		switch {
 		case string(raw) == `"trace"`: // the times of a trace: there is no rate
 		case err != nil || math.IsNaN(v) || math.IsInf(v, -1):
-			r.warn(result.BadValue, name, col, fmt.Sprintf("no rate: %.40s", raw))
+			r.warn(result.BadValue, name, col, fmt.Sprintf("not a rate: %.40s", raw))
 		default:
 			b.RequestRate = new(result.Rate(v))
 			b.Arrivals = result.Drawn // numpy's exponential gaps, as they come
@@ -270,7 +270,7 @@ func (r *record) identity(name string, raw []byte, col int) bool {
 		return false
 	}
 	if err := json.Unmarshal(raw, to); err != nil {
-		r.warn(result.BadValue, name, col, fmt.Sprintf("no text: %.40s", raw))
+		r.warn(result.BadValue, name, col, fmt.Sprintf("not a string: %.40s", raw))
 	}
 	return true
 }

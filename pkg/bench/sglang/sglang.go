@@ -71,7 +71,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	if n := len(list); n > 1 {
 		part.Warnings = append(part.Warnings, result.Warning{
 			Kind: result.Appended, File: name, Line: list[0].line,
-			Text: fmt.Sprintf("%d results in one file, the one of line %d was taken", n, list[0].line),
+			Text: fmt.Sprintf("%d results in one file, the one in line %d was used", n, list[0].line),
 		})
 	}
 	part.Benchmark.Kind = kind

@@ -84,7 +84,7 @@ func TestAppended(t *testing.T) {
 	require.Equal(t, 4, p.Warnings[0].Line)
 	require.Equal(t, 701, p.Warnings[0].Col, "where the text ends, which holds bare words")
 	require.Equal(t, 2, p.Warnings[1].Line)
-	require.Contains(t, p.Warnings[1].Text, "3 results in one file, the one of line 2 was taken")
+	require.Contains(t, p.Warnings[1].Text, "3 results in one file, the one in line 2 was used")
 	require.Equal(t, 3, *p.Metrics.CompletedRequests)
 }
 

@@ -120,7 +120,7 @@ func (r *reader) timing(doc pyjson.Value, mean, std, values, percentiles string)
 		for _, v := range list.Items {
 			x, finite := v.Finite()
 			if !finite {
-				r.Warn(result.NoNumber, v, values, "no number in the list, which was left out")
+				r.Warn(result.NoNumber, v, values, "the list has a value that is not a number, so it was left out")
 				t.Values = nil
 				break
 			}

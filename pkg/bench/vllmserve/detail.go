@@ -102,7 +102,7 @@ func elements(in *pyjson.Reader, visit func() error) (is bool, err error) {
 	}
 	raw, err := in.Raw()
 	if err == nil && !isNull(raw) {
-		err = fmt.Errorf("no list: %.40s", raw)
+		err = fmt.Errorf("not a list: %.40s", raw)
 	}
 	return false, err
 }
@@ -110,7 +110,7 @@ func elements(in *pyjson.Reader, visit func() error) (is bool, err error) {
 func integers(raw []byte) ([]int, error) {
 	var out []int
 	if err := json.Unmarshal(raw, &out); err != nil {
-		return nil, fmt.Errorf("no list of whole numbers: %w", err)
+		return nil, fmt.Errorf("not a list of whole numbers: %w", err)
 	}
 	return out, nil
 }
@@ -119,7 +119,7 @@ func integers(raw []byte) ([]int, error) {
 func messages(raw []byte) ([]string, error) {
 	var items []*string
 	if err := json.Unmarshal(raw, &items); err != nil {
-		return nil, fmt.Errorf("no list of texts: %w", err)
+		return nil, fmt.Errorf("not a list of strings: %w", err)
 	}
 	if items == nil {
 		return nil, nil

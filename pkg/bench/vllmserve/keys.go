@@ -112,7 +112,7 @@ func (r *reader) integer(f field) bool {
 		return true
 	}
 	if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
-		r.warn(result.NoNumber, f, fmt.Sprintf("no whole number: %.40s", f.raw))
+		r.warn(result.NoNumber, f, fmt.Sprintf("not a whole number: %.40s", f.raw))
 		return true
 	}
 	if small != nil {
@@ -223,7 +223,7 @@ func (r *reader) identity(f field) bool {
 func (r *reader) text(f field) string {
 	var s *string
 	if err := json.Unmarshal(f.raw, &s); err != nil {
-		r.warn(result.BadValue, f, fmt.Sprintf("no text: %.40s", f.raw))
+		r.warn(result.BadValue, f, fmt.Sprintf("not a string: %.40s", f.raw))
 	}
 	if s == nil {
 		return ""
@@ -238,7 +238,7 @@ func (r *reader) rate(f field) *result.Rate {
 	}
 	v, err := number(f.raw)
 	if err != nil || math.IsNaN(v) || math.IsInf(v, -1) {
-		r.warn(result.BadValue, f, fmt.Sprintf("no rate: %.40s", f.raw))
+		r.warn(result.BadValue, f, fmt.Sprintf("not a rate: %.40s", f.raw))
 		return nil
 	}
 	return new(result.Rate(v))
@@ -258,7 +258,7 @@ func (r *reader) client(f field) {
 			c.Program = r.text(g)
 		case "partial":
 			if string(g.raw) == "true" {
-				r.warn(result.CutShort, g, "the client was ended, its numbers are of a part of the load")
+				r.warn(result.CutShort, g, "the client was stopped; its numbers cover a part of the load")
 			}
 		case "loops":
 			c.Threads = r.count(g)
@@ -347,7 +347,7 @@ func (r *reader) count(f field) *int {
 	case !ok:
 		return nil
 	case v != math.Trunc(v) || math.Abs(v) > 1<<53:
-		r.warn(result.NoNumber, f, fmt.Sprintf("no whole number: %.40s", f.raw))
+		r.warn(result.NoNumber, f, fmt.Sprintf("not a whole number: %.40s", f.raw))
 		return nil
 	}
 	return new(int(v))

@@ -60,5 +60,5 @@ func number(raw []byte) (float64, error) {
 	case "-Infinity", "-inf":
 		return math.Inf(-1), nil
 	}
-	return 0, fmt.Errorf("no number: %.40s", raw)
+	return 0, fmt.Errorf("not a number: %.40s", raw)
 }

@@ -77,7 +77,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 }
 
 // errNoResult is a file that is there and holds no usable result.
-var errNoResult = errors.New("no result in it")
+var errNoResult = errors.New("no result in the file")
 
 func (p Parser) parseFile(out fs.FS, name string, part *result.Part) error {
 	data, name, err := read(out, name)
@@ -121,7 +121,7 @@ func parseResult(name string, data []byte, part *result.Part) error {
 	r := reader{file: name, part: part, m: &result.Metrics{Source: name}}
 	r.document(fields)
 	if r.m.CompletedRequests == nil || r.m.Duration == nil {
-		part.Warnings = append(part.Warnings, result.Warning{Kind: result.BadValue, File: name, Text: "no number of completed requests or no duration"})
+		part.Warnings = append(part.Warnings, result.Warning{Kind: result.BadValue, File: name, Text: "the number of completed requests or the duration is missing"})
 		return fmt.Errorf("parse %s: %w", name, errNoResult)
 	}
 	part.Metrics = r.m
@@ -162,7 +162,7 @@ func lastDocument(data []byte, name string, part *result.Part) ([]field, error) 
 	}
 	if n > 1 {
 		part.Warnings = append(part.Warnings, result.Warning{
-			Kind: result.Appended, File: name, Text: fmt.Sprintf("%d documents in one file, the last one was taken", n),
+			Kind: result.Appended, File: name, Text: fmt.Sprintf("%d documents in one file, the last one was used", n),
 		})
 	}
 	return last, nil

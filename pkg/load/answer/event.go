@@ -21,10 +21,10 @@ type chunk struct {
 }
 
 var (
-	errNoJSON   = errors.New("no JSON object")
-	errChoices  = errors.New("choices is no list of objects")
+	errNoJSON   = errors.New("not a JSON object")
+	errChoices  = errors.New("choices is not a list of objects")
 	errTooDeep  = errors.New("nested too deep")
-	errNoObject = errors.New("usage is no object")
+	errNoObject = errors.New("usage is not an object")
 )
 
 // readChunk reads a payload once, from its top level down: a text or a log probability may have any key inside. Like

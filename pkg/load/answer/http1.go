@@ -73,8 +73,8 @@ func (a *Reader) Reset(out *Outcome, asked int, keep bool) {
 var (
 	errMalformed = errors.New("malformed HTTP answer")
 	// ErrTooEarly is an answer that came whole before its request had left whole.
-	ErrTooEarly = errors.New("the server answered before the request was sent whole")
-	errStream   = errors.New("the answer is read no further")
+	ErrTooEarly = errors.New("the server answered before the whole request was sent")
+	errStream   = errors.New("the rest of the answer was not read")
 )
 
 // Feed reads p, which arrived at that time. over says that the answer has ended; bytes after it are an error.

@@ -137,7 +137,7 @@ func (s *stream) data(value []byte) {
 
 // stray takes what is no part of an answer: an error page, an answer that is not streamed, the words of a proxy.
 func (s *stream) stray(text []byte) {
-	s.fault("%s", cmp.Or(errorMessage(text), fmt.Sprintf("this is no part of a streamed answer: %.100q", text)))
+	s.fault("%s", cmp.Or(errorMessage(text), fmt.Sprintf("not part of a streamed answer: %.100q", text)))
 }
 
 // dispatch ends the event being read, if any.
@@ -291,9 +291,9 @@ func (s *stream) shortcoming(u usage) string {
 	case *n < 1:
 		return fmt.Sprintf("the server counts %d completion tokens", *n)
 	case s.asked > 0 && *n > s.asked+overshoot:
-		return fmt.Sprintf("the server counts %d completion tokens, where %d were asked for", *n, s.asked)
+		return fmt.Sprintf("the server counts %d completion tokens, but %d were asked for", *n, s.asked)
 	case s.asked > 0 && s.texts > *n:
-		return fmt.Sprintf("the server counts %d completion tokens, and sent text %d times", *n, s.texts)
+		return fmt.Sprintf("the server counts %d completion tokens, but sent text %d times", *n, s.texts)
 	}
 	return ""
 }
@@ -325,7 +325,7 @@ func readUsage(raw []byte) (u usage, err error) {
 		}
 		var n int
 		if json.Unmarshal(c.raw, &n) != nil || n < 0 || n > tokenLimit {
-			return u, fmt.Errorf("the server's usage holds no number of tokens: %.100q", raw)
+			return u, fmt.Errorf("the server's usage has no token count: %.100q", raw)
 		}
 		*c.to = &n
 	}

@@ -33,7 +33,7 @@ import (
 // requestLimit is how long one request may last, as in vLLM's client.
 const requestLimit = 6 * time.Hour
 
-var errLasted = fmt.Errorf("no end of the answer after %s", requestLimit)
+var errLasted = fmt.Errorf("the answer did not end within %s", requestLimit)
 
 // Requests are what a job sends. Their methods are safe for concurrent use.
 type Requests interface {

@@ -187,7 +187,7 @@ func TestEnginesAgreeOnServers(t *testing.T) {
 		"refuses":                               {script: always("HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nwait"), err: "503 Busy: wait"},
 		"refuses and hangs up":                  {script: once("HTTP/1.1 503 Busy\r\nContent-Length: 9\r\n\r\nwait"), err: "503 Busy: wait"},
 		"answers with an empty 200":             {script: always(sized(0, "")), err: "no token event"},
-		"answers with a page":                   {script: always(sized(6, "<html>")), err: "no part of a streamed answer"},
+		"answers with a page":                   {script: always(sized(6, "<html>")), err: "not part of a streamed answer"},
 		"reports an error inside its answer":    {script: always(chunked(tokenEvent, errorEvent, doneEvent)), err: "engine is dead (after 1 token events)"},
 		"aborts":                                {script: always(chunked(tokenEvent, finishing(`"abort"`), usageEvent, doneEvent)), err: `finish_reason "abort"`},
 		"reports an error and breaks off":       {script: once(strings.TrimSuffix(chunked(tokenEvent, errorEvent), "0\r\n\r\n")), err: "engine is dead"},

@@ -72,7 +72,7 @@ func statusBlock(r *report.Report) block {
 		}
 		details := e.Dir
 		if e.Foreign != "" {
-			details = "foreign, of " + e.Foreign + " · " + details
+			details = "foreign, from " + e.Foreign + " · " + details
 		}
 		if e.Reason != "" {
 			details = cut(e.Reason) + " · " + details
@@ -143,7 +143,7 @@ func apartBlock(r *report.Report) (block, bool) {
 			t.row(e.Group, cell{text: e.Label}, cell{shown(e), reject}, cell{successful(e), num}, cell{text: e.Reason})
 		}
 	}
-	return block{heading: "Apart: not to be compared", tables: []table{t}}, len(t.rows) > 0
+	return block{heading: "Left out of comparisons", tables: []table{t}}, len(t.rows) > 0
 }
 
 // remarks stand above everything else.

@@ -55,7 +55,7 @@ func (p *delta) write(w io.Writer, d *report.Delta) error {
 		}
 	}
 	if len(d.Numbers) > 0 {
-		p.head("numbers: one beside one, no significance is claimed")
+		p.head("numbers of one run per side; significance is not tested")
 		p.table(numbersTable(d.Numbers))
 	}
 	_, err := io.WriteString(w, p.b.String())
@@ -91,12 +91,12 @@ func deltaLines(d *report.Delta) []string {
 			same = append(same, fmt.Sprintf("%s %d", g.Name, g.Same))
 		}
 	}
-	head := "another configuration"
+	head := "different configurations"
 	switch {
 	case d.Same:
 		head = "the same configuration, fingerprint " + d.Fingerprints[0]
 	case d.Fingerprints[0] == "" || d.Fingerprints[1] == "":
-		head = "whether it is one configuration is not known: a record does not say what was asked"
+		head = "cannot tell whether the configurations are equal: a record lacks its settings"
 	}
 	var lines []string
 	if d.Simulated {

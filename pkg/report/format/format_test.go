@@ -89,7 +89,7 @@ func TestDiffForms(t *testing.T) {
 	require.NoError(t, format.Diff(&text, d, "text"))
 	require.NoError(t, format.Diff(&page, d, "markdown"))
 	for _, want := range []string{
-		"SIMULATED: at least one", "another configuration; 3 fields differ\n", "2 settings differ: not causal, a change has no one reason\n", "nothing differs in: load 1, environment 2,",
+		"SIMULATED: at least one", "different configurations; 3 fields differ\n", "2 settings differ; not causal: a change has no single reason\n", "nothing differs in: load 1, environment 2,",
 		"== flags of decode: 1 differ, 0 the same\n", ` 32\u001b[31m|`, "-50.00",
 	} {
 		require.Contains(t, text.String(), want)
@@ -199,7 +199,7 @@ func TestParts(t *testing.T) {
 		out.Reset()
 		require.NoError(t, format.Text(&out, report.Build(load(t, root), report.Options{Without: all[i : i+1]})))
 		require.NotContains(t, out.String(), heading)
-		require.Equal(t, 3, strings.Count(out.String(), "== ")-strings.Count(out.String(), "== Apart"))
+		require.Equal(t, 3, strings.Count(out.String(), "== ")-strings.Count(out.String(), "== Left out"))
 	}
 }
 

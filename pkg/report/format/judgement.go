@@ -11,8 +11,8 @@ import (
 
 // uncheckedLine says what a hollow gain lacks.
 const uncheckedLine = string(report.AccuracyUnchecked) +
-	": a gain of speed counts when the accuracy before and after it is known, " +
-	"with the same image and flags of the server"
+	": a speed-up counts only once accuracy is known before and after it, " +
+	"with the same image and server flags"
 
 // judgementBlock shows a judgement: the verdict, one line for each metric, what else is
 // to be known before it is believed.
@@ -27,7 +27,7 @@ func judgementBlock(j *report.Judgement) block {
 	b.sayCauses(j)
 	if j.RunsNeeded > 0 {
 		first, second := j.Missing()
-		b.say("to settle it: %d valid runs per side; missing: %d of the first, %d of the second",
+		b.say("needed for a verdict: %d valid runs per side; missing: %d in the first, %d in the second",
 			j.RunsNeeded, first, second)
 	}
 	for _, c := range j.Commands {
@@ -36,9 +36,9 @@ func judgementBlock(j *report.Judgement) block {
 	switch {
 	case len(j.Metrics) == 0:
 	case len(j.First.Runs) == 1 && len(j.Second.Runs) == 1:
-		said := "one v one: no test" // the numbers stand in the comparison
+		said := "one run per side: no test" // the numbers stand in the comparison
 		if slices.ContainsFunc(j.Metrics, func(v report.MetricVerdict) bool { return v.Answers != nil }) {
-			said = "one v one: no test but of the answers"
+			said = "one run per side: only the answers are tested"
 		}
 		b.lines = append([]string{said}, b.lines...)
 	default:
@@ -56,7 +56,7 @@ func (b *block) saySide(name string, s report.Side) {
 		b.say("%s: %s, median-throughput run %s", name, starts(s), s.MedianRun)
 	}
 	for _, line := range s.Accepts {
-		b.say("%s: accepted by thresholds of its own: %s", name, line)
+		b.say("%s: accepted by its own thresholds: %s", name, line)
 	}
 	if s.Accuracy != nil {
 		b.say("%s: accuracy %s", name, s.Accuracy)
@@ -70,7 +70,7 @@ func (b *block) sayMetrics(j *report.Judgement) {
 			b.say("not compared: %s: %s", title(v.Metric), v.Lacks)
 		}
 		if a := v.Answers; a != nil {
-			b.say("the same %d questions: %d only the first got right, %d only the second: p %.3g, %s",
+			b.say("the same %d questions: %d right only in the first, %d only in the second: p %.3g, %s",
 				a.Questions, a.OnlyFirst, a.OnlySecond, *v.P, v.Verdict)
 		}
 	}
@@ -96,7 +96,7 @@ func (b *block) sayCauses(j *report.Judgement) {
 		b.say("%s", uncheckedLine)
 	}
 	if j.ApartPairs > 0 {
-		b.say("%d pairs ran on different nodes: what differs between the nodes is in their differences", j.ApartPairs)
+		b.say("%d pairs ran on different nodes: their differences include differences between nodes", j.ApartPairs)
 	}
 }
 
@@ -109,9 +109,9 @@ func starts(s report.Side) string {
 	case len(s.Runs):
 		return fmt.Sprintf("%d runs", len(s.Runs))
 	case 1:
-		return fmt.Sprintf("%d runs of one start of the server: what differs from start to start is not in them", len(s.Runs))
+		return fmt.Sprintf("%d runs from one server start: start-to-start variation is not included", len(s.Runs))
 	}
-	return fmt.Sprintf("%d runs of %d starts of the server", len(s.Runs), s.Jobs)
+	return fmt.Sprintf("%d runs from %d server starts", len(s.Runs), s.Jobs)
 }
 
 func judgementTable(j *report.Judgement) table {

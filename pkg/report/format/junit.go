@@ -102,9 +102,9 @@ func unjudged(j *report.Judgement) (c junit.Case, ok bool) {
 	case len(j.NotComparable) > 0:
 		return broken(notComparable, j.NotComparable[0].String())
 	case j.Verdict == report.NotComparable:
-		return broken(notComparable, "every metric means something else in one of the records")
+		return broken(notComparable, "every metric is defined differently in one of the records")
 	case len(j.Metrics) == 0:
-		return junit.Case{Outcome: junit.Skipped, Type: tooLittle, Message: "no metric that both sides have"}, true
+		return junit.Case{Outcome: junit.Skipped, Type: tooLittle, Message: "the sides have no metric in common"}, true
 	}
 	return junit.Case{}, false
 }

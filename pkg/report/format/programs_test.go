@@ -65,7 +65,7 @@ func TestReportJUnit(t *testing.T) {
 	nightsOf(t, "six", stepAt(2, 0, -6))
 	r, err := report.Pair(load(t, "one"), load(t, "six"), nil)
 	require.NoError(t, err)
-	require.Regexp(t, `^output_throughput skipped: too little data: the difference may be above or below 2 %; 12 v 2`, cases(t, r)["compare a"][0])
+	require.Regexp(t, `^output_throughput skipped: too little data: the data neither show nor exclude a difference above 2 %; 12 v 2`, cases(t, r)["compare a"][0])
 
 	nightsOf(t, "six", stepAt(6, 6, 0), func(_ int, r *result.Result) { r.System.HardwareInfo.GPU = "H200" })
 	r, err = report.Pair(load(t, "one"), load(t, "six"), nil)
@@ -228,7 +228,7 @@ func TestJUnitRedefined(t *testing.T) {
 	r := pair(t)
 	require.Equal(t, report.NotComparable, r.Judgements[0].Verdict)
 	got := cases(t, r)["compare a"]
-	require.Equal(t, "verdict error: every metric means something else in one of the records", got[0])
+	require.Equal(t, "verdict error: every metric is defined differently in one of the records", got[0])
 	require.Contains(t, got[1], "output_throughput skipped: version 2 of the metrics' definitions is unknown to this profllm")
 }
 

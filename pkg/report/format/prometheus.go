@@ -64,21 +64,21 @@ var gauges = map[string]struct {
 	"request_throughput": {"requests_per_second", 1,
 		"Completed requests per second."},
 	"request_goodput": {"good_requests_per_second", 1,
-		"Completed requests per second that met their limits."},
+		"Requests per second that completed within their limits."},
 	"completed_requests": {"completed_requests", 1,
 		"Completed requests."},
 	"successful_percent": {"completed_requests_ratio", 0.01,
-		"Completed requests of those that were sent."},
+		"Share of sent requests that completed."},
 	"accuracy": {"accuracy_ratio", 1,
-		"Right answers of the evaluation's questions."},
+		"Share of the evaluation's questions that were answered right."},
 	"avg_gpu_utilization": {"gpu_utilization_ratio", 0.01,
-		"Use of the GPUs that served, in the client's window."},
+		"Use of the serving GPUs in the client's window."},
 	"gpu_power_w": {"gpu_power_watts", 1,
-		"Power of the GPUs that served, in the client's window."},
+		"Power of the serving GPUs in the client's window."},
 	"gpu_energy_j": {"gpu_energy_joules", 1,
-		"Energy of the GPUs that served, in the client's window."},
+		"Energy of the serving GPUs in the client's window."},
 	"joules_per_output_token": {"joules_per_output_token", 1,
-		"Energy of the GPUs that served by output token."},
+		"Energy of the serving GPUs per output token."},
 	"offline.throughput.request_throughput": {"offline_requests_per_second", 1,
 		"Requests per second without a server."},
 	"offline.throughput.total_token_throughput": {"offline_tokens_per_second", 1,
@@ -89,7 +89,7 @@ var gauges = map[string]struct {
 
 var latencyGauges = map[result.Family]struct{ name, help string }{
 	result.TTFT: {"time_to_first_token_seconds", "Time to the first token."},
-	result.TPOT: {"time_per_output_token_seconds", "Time per output token behind the first."},
+	result.TPOT: {"time_per_output_token_seconds", "Time per output token after the first."},
 }
 
 // Prometheus writes the newest run of each series in the text format, for the
@@ -113,7 +113,7 @@ func (x *exposition) addVerdicts(r *report.Report) {
 	}
 	order := slices.SortedFunc(maps.Keys(count), func(a, b [2]string) int { return strings.Compare(a[0]+a[1], b[0]+b[1]) })
 	for _, v := range order {
-		x.add("runs", "Runs that were read, by their verdict.", float64(count[v]),
+		x.add("runs", "Runs that were read, by verdict.", float64(count[v]),
 			records.Setting{Key: "simulated", Value: v[1]}, records.Setting{Key: "verdict", Value: v[0]})
 	}
 }
@@ -130,7 +130,7 @@ func (x *exposition) addRun(e *report.Entry) {
 	}
 	x.add("run_valid", "1 if the newest run is valid, 0 if it is suspect, invalid or failed.", valid, labels...)
 	if t := e.Run.Began(); !t.IsZero() {
-		x.add("run_start_timestamp_seconds", "Start of the newest run, since 1970.", float64(t.UnixMilli())/1000, labels...)
+		x.add("run_start_timestamp_seconds", "Start of the newest run, in seconds since 1970.", float64(t.UnixMilli())/1000, labels...)
 	}
 	info := with(labels, "run_id", e.RunID)
 	info = with(info, "verdict", string(e.Verdict))

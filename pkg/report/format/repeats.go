@@ -46,7 +46,7 @@ func seriesLine(test string, s result.Series) string {
 	text := fmt.Sprintf("%s: %d repeats, to know the median of %s to ±%g %%",
 		test, s.Done, strings.Join(s.Metrics, ", "), s.Percent)
 	if s.Stopped == "" {
-		return text + "; not ended by themselves"
+		return text + "; the job ended first"
 	}
 	text += "; stopped: " + s.Stopped
 	if s.Why != "" {

@@ -147,7 +147,7 @@ func bestLine(s *report.Sweep) string {
 	p := s.Points[*s.Best]
 	once := ""
 	if p.Repeat > 0 {
-		once = "; each repeat counts by itself here, so the best of many is partly luck"
+		once = "; each repeat counts separately here, so the best of many is partly luck"
 	}
 	return fmt.Sprintf("best by %s (%s is better)%s: %s, %s; * marks the best of each metric, valid results only%s",
 		s.Objective.Key, s.Objective.Better, s.Kind.Suffix(), pointName(s, p), records.JoinShort(p.Values), once)

@@ -57,18 +57,18 @@ func trendBlock(t *report.Trend, name string) block {
 	first, last := t.ByStart[0].Runs[0], t.ByStart[len(t.ByStart)-1].Runs[0]
 	runs := quantity.Count(t.Runs, "run")
 	if t.Starts < t.Runs {
-		runs += " of " + quantity.Count(t.Starts, "start") + " of the server, each start a point"
+		runs += " from " + quantity.Count(t.Starts, "server start") + ", one point per start"
 	}
 	b.say("%s, %s to %s", runs, day(first.Began()), day(last.Began()))
 	for _, u := range t.Before {
-		b.say("not in one series with the runs before it: %s", u)
+		b.say("not in the same series as the runs before: %s", u)
 	}
 	for _, line := range t.Mixed {
 		b.say("%s: suspect, the runs of this series are not alike: %s", report.MixedHardware, line)
 	}
 	b.sayTrends(t)
 	if len(t.Metrics) == 0 {
-		b.say("no run has one of the metrics")
+		b.say("no run has any of these metrics")
 		return b
 	}
 	b.tables = []table{trendTable(t)}
@@ -81,7 +81,7 @@ func (b *block) sayTrends(t *report.Trend) {
 	for i := range t.Metrics {
 		x := &t.Metrics[i]
 		if x.Redefined != "" {
-			b.say("%s: older runs are no points: %s", x.Name, x.Redefined)
+			b.say("%s: older runs are left out: %s", x.Name, x.Redefined)
 		}
 		for _, c := range x.Cuts {
 			for _, line := range cutLines(x, c) {
@@ -108,7 +108,7 @@ func cutLines(x *report.MetricTrend, c report.TrendCut) []string {
 		lines = append(lines, "  changed there: "+u.String())
 	}
 	if len(c.Differs) == 0 {
-		lines = append(lines, "  nothing else that is recorded changed there")
+		lines = append(lines, "  no other recorded setting changed there")
 	}
 	if c.NotCausal {
 		lines = append(lines, "  not causal: more than one thing changed there")
@@ -186,7 +186,7 @@ func spark(x *report.MetricTrend) string {
 // points behind a gain without accuracies are hollow.
 func trendChart(t *report.Trend, x *report.MetricTrend) string {
 	p := chart.Points{
-		Title: x.Name + t.Kind.Suffix(), XLabel: "start of the server, by time", YLabel: x.Unit, Line: true,
+		Title: x.Name + t.Kind.Suffix(), XLabel: "server start, by time", YLabel: x.Unit, Line: true,
 	}
 	hollow := false
 	for i, q := range x.Points {
