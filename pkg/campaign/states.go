@@ -8,6 +8,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -70,7 +71,7 @@ func (c *Client) states(ctx context.Context, s run.Scheduler, dirs []string, sub
 	// looked at, and a full disk does not end a wait.
 	if bad := slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(bad) > 0 && !c.unkept {
 		c.unkept = true
-		c.note("the states of %d runs could not be saved: %v%s", len(bad), bad[0], hint(bad[0]))
+		c.note("the state of %s could not be saved: %v%s", quantity.Count(len(bad), "run"), bad[0], hint(bad[0]))
 	}
 	return states, nil
 }

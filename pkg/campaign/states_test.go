@@ -151,7 +151,7 @@ func TestStatesOnAFullDisk(t *testing.T) {
 		[]string{gone}, map[string]run.Submission{gone: {JobID: "60"}})
 	require.NoError(t, err)
 	require.Equal(t, run.Running, states[gone].State)
-	require.Contains(t, stderr.String(), "note: the states of 1 runs could not be saved: write "+gone)
+	require.Contains(t, stderr.String(), "note: the state of 1 run could not be saved: write "+gone)
 	require.Equal(t, 1, bytes.Count(stderr.Bytes(), []byte("\n")))
 }
 

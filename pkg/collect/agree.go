@@ -12,6 +12,7 @@ import (
 	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/node"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/validity"
@@ -178,7 +179,7 @@ func places(e *evidence, r *result.Result) validity.Agreement {
 		place = e.unplaced
 	}
 	if n := e.plan.Job.Nodes; n > 0 && place != nil {
-		compare(len(place.Nodes) != n, "%s has %d nodes, the plan %d", run.PlacementFile, len(place.Nodes), n)
+		compare(len(place.Nodes) != n, "%s has %s, the plan %d", run.PlacementFile, quantity.Count(len(place.Nodes), "node"), n)
 	}
 	if len(e.plan.Roles) > 0 {
 		compare(e.load.Expect.GPUs != e.plan.GPUs(), "the plan expects %d GPUs of the load, its roles have %d", e.load.Expect.GPUs, e.plan.GPUs())

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -50,7 +51,7 @@ func (j *Job) Check(ctx context.Context, phase, log, pattern string) error {
 		}
 	}
 	name := filepath.Base(log)
-	text := fmt.Sprintf("no line of %s (%d files) matches %s", name, logs, pattern)
+	text := fmt.Sprintf("no line of %s (%s) matches %s", name, quantity.Count(logs, "file"), pattern)
 	return errors.Join(fmt.Errorf("%w: %s: %s", ErrNoMatch, phase, text), j.event(Event{Event: CheckFailed, Phase: phase, Text: text}))
 }
 

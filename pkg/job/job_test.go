@@ -233,7 +233,7 @@ func TestPlace(t *testing.T) {
 	t.Run("too few nodes", func(t *testing.T) {
 		j := newJob(t)
 		j.env["SLURM_JOB_NODELIST"] = "n1"
-		require.ErrorContains(t, j.Place(t.Context(), strings.NewReader("node n1 10.0.0.1\n"), time.Time{}), "the allocation has 1 nodes (n1), the plan 2")
+		require.ErrorContains(t, j.Place(t.Context(), strings.NewReader("node n1 10.0.0.1\n"), time.Time{}), "the allocation has 1 node (n1), the plan 2")
 	})
 	t.Run("the first of a larger allocation, in an array", func(t *testing.T) {
 		j := newJob(t)

@@ -18,6 +18,7 @@ import (
 	"github.com/profllm/profllm/pkg/hostlist"
 	"github.com/profllm/profllm/pkg/node"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -90,7 +91,7 @@ func (j *Job) hosts(p *plan.Plan) ([]string, error) {
 		return nil, err
 	}
 	if len(hosts) < p.Job.Nodes {
-		return nil, fmt.Errorf("the allocation has %d nodes (%s), the plan %d", len(hosts), j.Env("SLURM_JOB_NODELIST"), p.Job.Nodes)
+		return nil, fmt.Errorf("the allocation has %s (%s), the plan %d", quantity.Count(len(hosts), "node"), j.Env("SLURM_JOB_NODELIST"), p.Job.Nodes)
 	}
 	return hosts[:p.Job.Nodes], nil
 }

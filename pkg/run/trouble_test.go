@@ -123,7 +123,7 @@ func TestDiskFullAtCollect(t *testing.T) {
 	code, stdout, stderr := s.profllm("slurm", "status", s.root())
 	require.Zero(t, code)
 	require.Contains(t, stdout, "succeeded")
-	require.Contains(t, stderr, "the states of 1 runs could not be saved")
+	require.Contains(t, stderr, "the state of 1 run could not be saved")
 	undo()
 	s.profllm("collect", s.root())
 	whole := read(t, record)

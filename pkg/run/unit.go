@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/quantity"
 )
 
 // Unit is one submission: a run, or a batch of runs. Its directory holds
@@ -24,7 +25,7 @@ func (u *Unit) Carries() string {
 	if u.Batch == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s of %d runs", u.Kind(), len(u.Batch.Runs))
+	return fmt.Sprintf("%s of %s", u.Kind(), quantity.Count(len(u.Batch.Runs), "run"))
 }
 
 // ReadUnit reads a run directory or that of a batch.

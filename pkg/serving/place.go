@@ -76,7 +76,7 @@ func (s *Test) slices(nodes int) (p, d plan.Slice, err error) {
 	case pn == 0 && dn == 0 && nodes == 2:
 		return shared, plan.Slice{Offset: 1, Count: 1}, nil
 	case pn == 0 && dn == 0:
-		return p, d, source.Errorf(s.nodesPos(), "the test has %d nodes, but neither prefill.num_nodes nor decode.num_nodes is set", nodes).
+		return p, d, source.Errorf(s.nodesPos(), "the test has %s, but neither prefill.num_nodes nor decode.num_nodes is set", quantity.Count(nodes, "node")).
 			Hintf("set both; their sum must be %d", nodes)
 	case pn == 0 || dn == 0:
 		has, lacks := s.Prefill, s.Decode

@@ -296,7 +296,7 @@ func (e *Evidence) nodes() string {
 func readiness(ready []job.Event, since func(time.Time) string) []string {
 	const most = 4
 	if len(ready) > most {
-		return []string{fmt.Sprintf("%d roles ready after %s to %s", len(ready), since(ready[0].Time), since(ready[len(ready)-1].Time))}
+		return []string{fmt.Sprintf("%s ready after %s to %s", quantity.Count(len(ready), "role"), since(ready[0].Time), since(ready[len(ready)-1].Time))}
 	}
 	var parts []string
 	for _, x := range ready {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/printable"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/report"
 )
 
@@ -107,11 +108,11 @@ func unchecked(marks []report.Mark) bool { return slices.Contains(marks, report.
 func starts(s report.Side) string {
 	switch s.Jobs {
 	case len(s.Runs):
-		return fmt.Sprintf("%d runs", len(s.Runs))
+		return quantity.Count(len(s.Runs), "run")
 	case 1:
-		return fmt.Sprintf("%d runs from one server start: start-to-start variation is not included", len(s.Runs))
+		return quantity.Count(len(s.Runs), "run") + " from one server start: start-to-start variation is not included"
 	}
-	return fmt.Sprintf("%d runs from %d server starts", len(s.Runs), s.Jobs)
+	return fmt.Sprintf("%s from %d server starts", quantity.Count(len(s.Runs), "run"), s.Jobs)
 }
 
 func judgementTable(j *report.Judgement) table {
