@@ -26,7 +26,7 @@ type archiveCmd struct {
 	MaxGiB  int64    `name:"max-gib" default:"64" help:"Largest unpacked size of an archive, in GiB."`
 }
 
-// Run goes on with the other paths behind one that is refused.
+// Run continues with the other paths after a refused one.
 func (c archiveCmd) Run(ctx context.Context, a *app) error {
 	if c.MaxGiB < 1 || c.MaxGiB > 1<<30 {
 		return fail(exitUsage, fmt.Errorf("--max-gib %d: 1 to %d", c.MaxGiB, 1<<30))

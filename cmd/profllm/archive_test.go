@@ -28,7 +28,7 @@ func TestArchiveOpen(t *testing.T) {
 		require.Contains(t, o.stderr, why)
 		require.NoFileExists(t, filepath.Join(dir, "s.tar.xz"))
 	}
-	refused("s/a/0: it was not submitted, or nobody knows")
+	refused("s/a/0: the run was not submitted, or its state is unknown")
 	put(run.SubmitFile, run.Submission{JobID: "60"})
 	refused("it is not known whether job 60 is over")
 	put(run.StateFile, run.State{JobID: "60", State: run.Running})

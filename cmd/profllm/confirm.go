@@ -23,8 +23,8 @@ type confirmCmd struct {
 	submitFlags
 	reportFlags
 	First        string   `arg:"" help:"Baseline: FILE, FILE#TEST, or a directory of runs, whose stored definitions are used. Alone: the directory of a confirmation to resume and judge."`
-	Second       string   `arg:"" optional:"" help:"The run or record to compare it with, in the same forms."`
-	Pairs        int      `help:"Runs of each test, an even number; default: the fewest that can show a difference of one metric."`
+	Second       string   `arg:"" optional:"" help:"Test or runs to compare with the baseline, in the same forms."`
+	Pairs        int      `help:"Runs per test, an even number; default: the fewest that can show a difference in one metric."`
 	Metric       []string `placeholder:"KEY" help:"Judge these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer pairs."`
 	Jobs         bool     `help:"Run each run as its own job, one after the other, instead of all in one allocation."`
 	Simulate     bool     `help:"Run the simulated engine on Slurm; the verdict is about simulated numbers."`

@@ -14,7 +14,7 @@ import (
 
 type diffCmd struct {
 	First  string `arg:"" help:"A run directory, a record, or an archive of one run."`
-	Second string `arg:"" help:"The run or record to compare it with, in the same forms."`
+	Second string `arg:"" help:"Run or record to compare with the first, in the same forms."`
 	Output string `meant:"format" enum:"text,json,markdown" default:"text" help:"${enum}."`
 }
 

@@ -25,6 +25,6 @@ func (c jobEnoughCmd) Run(a *app) error {
 	case d.Known:
 		return nil
 	}
-	a.logf("profllm: no more than %d repeats are made: %s, %s", d.Over.Done, d.Over.Why, d.Why)
+	a.logf("profllm: stopped after %d repeats: %s, %s", d.Over.Done, d.Over.Why, d.Why)
 	return jobError("enough", c.job(a).EndRepeats(c.Name, d.Why, d.Over))
 }

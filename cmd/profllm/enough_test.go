@@ -119,8 +119,8 @@ func TestRepeatsArePlanned(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, seriesScenario, `precision = "2%", max = 12, time = "8m"`), 0o644))
 	o := profllm(t, dir, nil, "slurm", "dry-run", "--simulate", "s.toml")
 	require.Zero(t, o.code)
-	require.Contains(t, o.stdout, "# r: repeats until the median of output_throughput is known to ±2 %: 6 at least, 12 at most, none that would end after 8m0s\n"+
-		"# the job may take 10m0s on 1 node, 0.2 node-hours, in which all repeats have to fit\n")
+	require.Contains(t, o.stdout, "# r: repeats until the median of output_throughput is known to ±2 %: 6 at least, 12 at most, no repeat that would end after 8m0s\n"+
+		"# the job's time limit is 10m0s on 1 node, 0.2 node-hours; all repeats have to fit into it\n")
 	require.Equal(t, 11, strings.Count(o.stdout, `"$PROFLLM" job enough --run "$RUN"`))
 
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, seriesScenario, `precision = "2%", metrics = ["trouhgput"]`), 0o644))

@@ -140,7 +140,7 @@ type cli struct {
 	Proxy      proxyCmd      `cmd:"" passthrough:"" help:"Serve prefill and decode instances behind one endpoint."`
 	Nightly    nightlyCmd    `cmd:"" meant:"cron" help:"Run one night of a scenario from cron."`
 	Doctor     doctorCmd     `cmd:"" help:"Check which cluster features work."`
-	Probe      probeNodeCmd  `cmd:"" hidden:"" name:"probe-node" help:"Used by doctor: print what this machine looks like."`
+	Probe      probeNodeCmd  `cmd:"" hidden:"" name:"probe-node" help:"Used by doctor: print the state of this machine."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 	Complete   completeCmd   `cmd:"" hidden:"" help:"Used by completion scripts."`
 	Schema     schemaCmd     `cmd:"" help:"Print the JSON Schema of a file."`

@@ -52,7 +52,7 @@ func (c completionCmd) Run(a *app) error {
 // completeCmd is what the scripts call: the words up to the cursor, without the
 // program's name; the last one may be empty.
 type completeCmd struct {
-	Words []string `arg:"" optional:"" passthrough:"" help:"-- and the words."`
+	Words []string `arg:"" optional:"" passthrough:"" help:"-- and the words to complete."`
 }
 
 // Run prints a candidate and its help, with a tab between, on each line; :files alone asks the

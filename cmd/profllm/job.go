@@ -19,20 +19,20 @@ import (
 
 type jobCmd struct {
 	Start   jobStartCmd   `cmd:"" help:"Claim the run for this job."`
-	Node    jobNodeCmd    `cmd:"" help:"Print what this node looks like, its address and its busy port slots."`
-	Env     jobEnvCmd     `cmd:"" help:"Refuse nodes that are not fit, choose a port slot; write preflight.json, placement.json and job.env."`
+	Node    jobNodeCmd    `cmd:"" help:"Print the state, address and busy port slots of this node."`
+	Env     jobEnvCmd     `cmd:"" help:"Refuse unfit nodes, choose a port slot; write preflight.json, placement.json and job.env."`
 	Ray     jobRayCmd     `cmd:"" help:"Form a Ray cluster over the step's nodes, then become the server."`
-	Profile jobProfileCmd `cmd:"" help:"Run a server under a profiler, and end the server alone when told to."`
-	Rank    jobRankCmd    `cmd:"" help:"Run a command that is told its rank."`
-	Exec    jobExecCmd    `cmd:"" help:"Run a command that is given secrets."`
-	Contain jobContainCmd `cmd:"" help:"Run a step's task in a container; nothing of it is left."`
+	Profile jobProfileCmd `cmd:"" help:"Run a server under a profiler, and end only the server on a signal."`
+	Rank    jobRankCmd    `cmd:"" help:"Run a command with its rank as an option."`
+	Exec    jobExecCmd    `cmd:"" help:"Run a command with secrets in its environment."`
+	Contain jobContainCmd `cmd:"" help:"Run a step's task in a container and remove the container."`
 	Wait    jobWaitCmd    `cmd:"" help:"Wait until every role is ready."`
-	Turn    jobTurnCmd    `cmd:"" help:"Say, in a sequence, whether a run may begin: 5 if one that it waits for has failed."`
-	Load    jobLoadCmd    `cmd:"" help:"Prepare one of several loads, and note its begin."`
-	Enough  jobEnoughCmd  `cmd:"" help:"Say whether a load needs no further repeat: 0 if so."`
+	Turn    jobTurnCmd    `cmd:"" help:"Exit with 0 if a run of a sequence may begin, with 5 if a run before it failed."`
+	Load    jobLoadCmd    `cmd:"" help:"Prepare one of several loads and record its start."`
+	Enough  jobEnoughCmd  `cmd:"" help:"Exit with 0 if a load needs no further repeat."`
 	Until   jobUntilCmd   `cmd:"" help:"End the job when other runs are over."`
-	Watch   jobWatchCmd   `cmd:"" help:"Wait for a client, and fail as soon as a role ends that has no other instance."`
-	Check   jobCheckCmd   `cmd:"" help:"Look for the line of a log that means success."`
+	Watch   jobWatchCmd   `cmd:"" help:"Wait for a client; fail once a role has no instance left."`
+	Check   jobCheckCmd   `cmd:"" help:"Look for the success line in a log."`
 	Stop    jobStopCmd    `cmd:"" help:"Stop every step of this job."`
 	Finish  jobFinishCmd  `cmd:"" help:"Write the sentinel and judge the run."`
 }
@@ -59,7 +59,7 @@ func (c jobStartCmd) Run(a *app) error { return jobError("start", c.job(a).Start
 
 type jobNodeCmd struct {
 	runFlag
-	Stay bool `help:"Stay until TERM or USR1, and then leave the node clean."`
+	Stay bool `help:"Stay until TERM or USR1, then clean up the node."`
 }
 
 func (c jobNodeCmd) Run(ctx context.Context, a *app) error {
@@ -73,7 +73,7 @@ func (c jobNodeCmd) Run(ctx context.Context, a *app) error {
 
 type jobEnvCmd struct {
 	runFlag
-	Guard int `help:"PID of the srun of job node --stay, which writes nodes.txt; default: what it writes is on stdin."`
+	Guard int `help:"PID of the srun of job node --stay, which writes nodes.txt; default: read its output from stdin."`
 }
 
 func (c jobEnvCmd) Run(ctx context.Context, a *app) error {
@@ -115,9 +115,9 @@ func (c jobWatchCmd) Run(ctx context.Context, a *app) error {
 
 type jobCheckCmd struct {
 	runFlag
-	Phase string `required:"" help:"The phase that wrote the log."`
-	Log   string `required:"" help:"Its log below the run directory; %t is any rank."`
-	Match string `required:"" help:"Regular expression of a line."`
+	Phase string `required:"" help:"Phase that wrote the log."`
+	Log   string `required:"" help:"Path of the log below the run directory; %t is any rank."`
+	Match string `required:"" help:"Regular expression of the success line."`
 }
 
 func (c jobCheckCmd) Run(ctx context.Context, a *app) error {
@@ -274,7 +274,7 @@ type jobRayCmd struct {
 	Nodes     int           `required:"" help:"Nodes of the cluster."`
 	Head      string        `required:"" help:"Address of the first node."`
 	Port      int           `required:"" help:"Port of the head's GCS."`
-	Timeout   time.Duration `default:"5m" help:"For the cluster to form."`
+	Timeout   time.Duration `default:"5m" help:"Time limit for the cluster to form."`
 	HeadArg   []string      `sep:"none" help:"Option of ray start on the head."`
 	WorkerArg []string      `sep:"none" help:"Option of ray start on the workers."`
 	Command   []string      `arg:"" passthrough:"" help:"-- and the server's command."`
@@ -303,8 +303,8 @@ func behindDashes(words []string) []string {
 }
 
 type jobProfileCmd struct {
-	Mark    string   `required:"" help:"What marks the server's process in its environment."`
-	Command []string `arg:"" passthrough:"" help:"-- and the profiler's command, the server's behind it."`
+	Mark    string   `required:"" help:"Marker in the environment of the server's process."`
+	Command []string `arg:"" passthrough:"" help:"-- and the profiler's command, followed by the server's."`
 }
 
 func (c jobProfileCmd) Run(ctx context.Context, a *app) error {
@@ -342,8 +342,8 @@ func (c jobRankCmd) Run(a *app) error {
 
 type jobExecCmd struct {
 	runFlag
-	Env     []string `sep:"none" placeholder:"NAME=VARIABLE" help:"A secret of the submitting shell."`
-	File    []string `sep:"none" placeholder:"NAME=PATH" help:"A secret in a file of the node."`
+	Env     []string `sep:"none" placeholder:"NAME=VARIABLE" help:"Secret from the submitting shell."`
+	File    []string `sep:"none" placeholder:"NAME=PATH" help:"Secret from a file on the node."`
 	Command []string `arg:"" passthrough:"" help:"-- and the command."`
 }
 
@@ -369,9 +369,9 @@ func (c jobExecCmd) Run(a *app) error {
 type jobContainCmd struct {
 	Runtime   string   `required:"" enum:"docker,podman,apptainer,enroot" help:"Program that runs the container."`
 	Step      string   `required:"" help:"Name of the step."`
-	Env       []string `sep:"none" help:"Name of a variable that reaches the inside (apptainer)."`
-	Load      string   `help:"Archive to load before (docker)."`
-	Workdir   string   `help:"Where the command starts (enroot)."`
+	Env       []string `sep:"none" help:"Variable to pass into the container (apptainer)."`
+	Load      string   `help:"Archive to load first (docker)."`
+	Workdir   string   `help:"Working directory of the command (enroot)."`
 	MountHome bool     `help:"Mount the home folder."`
 	Args      []string `arg:"" passthrough:"" help:"-- and the runtime's arguments."`
 }

@@ -22,7 +22,7 @@ type nightlyCmd struct {
 	Simulate     bool          `help:"Run the simulated engine on Slurm; simulated nights are never compared with others."`
 	Wait         bool          `help:"Wait for tonight's jobs and judge them now instead of at the next call."`
 	Quiet        bool          `short:"q" help:"Print nothing unless something changed."`
-	Tolerance    *float64      `type:"percent" help:"Largest change that counts as none, in percent of the baseline; default: 2 for throughput, 5 for medians."`
+	Tolerance    *float64      `type:"percent" help:"Largest change that counts as no change, in percent of the baseline; default: 2 for throughput, 5 for medians."`
 	Baselines    int           `default:"7" help:"Number of valid nights that form the baseline, 4 or more."`
 	Yes          bool          `short:"y" help:"Skip the cost confirmation."`
 	MaxNodeHours float64       `default:"100" help:"Refuse to submit more node-hours than this (nodes times time limits)."`
@@ -74,7 +74,7 @@ func (c nightlyCmd) Run(ctx context.Context, a *app) error {
 	return err
 }
 
-// night plans the scenario, and does what is to be done.
+// night plans the scenario, then submits or judges.
 func (c nightlyCmd) night(ctx context.Context, a *app) (nightly.Outcome, error) {
 	c.live = true
 	p, err := a.plan(ctx, c.Scenario, c.planFlags, c.Simulate)

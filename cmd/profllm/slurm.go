@@ -157,7 +157,7 @@ func (c submitCmd) Run(ctx context.Context, a *app) error {
 }
 
 // begin makes the directory of what was planned, or finds that of an interrupted
-// submission, unless it shall be anew.
+// submission, unless --new is given.
 func (a *app) begin(p *campaign.Planned, anew bool, allow func(campaign.Cost) error, what string) (root string, err error) {
 	if anew {
 		return p.Root, a.client().BeginAnew(p, allow)

@@ -11,8 +11,8 @@ type trendCmd struct {
 	reportFlags
 	placeFlags
 	Paths  []string `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: the results folder."`
-	Metric []string `placeholder:"KEY" help:"Look at these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer runs."`
-	By     []string `placeholder:"KEY" help:"Runs of a test with equal values of these keys form a series, whatever else differs; default: runs with the same configuration."`
+	Metric []string `placeholder:"KEY" help:"Judge these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer runs."`
+	By     []string `placeholder:"KEY" help:"Runs of a test with equal values of these keys form a series, even if other settings differ; default: runs with the same configuration."`
 
 	ImportedBaseline bool `help:"Include imported runs and files of other clients; they were not monitored."`
 }

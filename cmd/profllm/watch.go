@@ -54,7 +54,7 @@ func (c watchCmd) Run(ctx context.Context, a *app) error {
 		return v.print(states)
 	}
 	if len(jobs) == 0 {
-		a.logf("nothing to wait for: no run has a job that is not over")
+		a.logf("nothing to wait for: no run has an unfinished job")
 		return v.print(states)
 	}
 	if cols, rows, ok := a.cursorOf(a.stdout); ok {

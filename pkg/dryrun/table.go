@@ -115,7 +115,7 @@ func seriesLines(p *plan.Plan) string {
 		fmt.Fprintf(&b, "# %s: repeats until the median of %s is known to ±%g %%: %d at least, %d at most",
 			cmp.Or(series, p.Test), strings.Join(u.Metrics, ", "), u.Percent, stats.LeastRepeats, l.Repeat.Of)
 		if u.Time > 0 {
-			fmt.Fprintf(&b, ", none that would end after %s", time.Duration(u.Time))
+			fmt.Fprintf(&b, ", no repeat that would end after %s", time.Duration(u.Time))
 		}
 		b.WriteString("\n")
 	}
@@ -123,7 +123,7 @@ func seriesLines(p *plan.Plan) string {
 		return ""
 	}
 	if limit := time.Duration(p.Job.TimeLimit); limit > 0 {
-		fmt.Fprintf(&b, "# the job may take %s on %s, %s, in which all repeats have to fit\n",
+		fmt.Fprintf(&b, "# the job's time limit is %s on %s, %s; all repeats have to fit into it\n",
 			limit, quantity.Count(p.Job.Nodes, "node"), quantity.NodeHours(limit.Hours()*float64(p.Job.Nodes)))
 	} else {
 		b.WriteString("# the job has no time limit\n")

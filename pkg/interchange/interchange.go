@@ -66,11 +66,11 @@ type Item struct {
 	Evidence validity.Evidence
 }
 
-// ErrUnknown is a file that can be read and is of no format known here.
+// ErrUnknown is a readable file of an unknown format.
 var ErrUnknown = errors.New("unknown format")
 
 // Read returns the results of a file, whatever its format. With an error of some
-// results it returns the others. A file of no known format is ErrUnknown; one that
+// results it returns the others. A file of an unknown format is ErrUnknown; one that
 // cannot be read at all is a *PlaceError.
 func Read(file string, data []byte) (Format, []Item, error) {
 	if path.Ext(file) == ".csv" {
@@ -185,7 +185,7 @@ func (it *Item) warn(s *source, n *node, k result.WarningKind, key, format strin
 	})
 }
 
-// noNumber notes a value that stands in the place of a measured number; null is none.
+// noNumber notes a value that is not a number where one was expected; null is ignored.
 func (it *Item) noNumber(s *source, n *node, key string) {
 	if n == nil || n.kind == nothing {
 		return

@@ -27,7 +27,7 @@ type measurement struct {
 	coldWarmUps int // warm-up requests that failed
 }
 
-// beginWithFirstSend lets a load of which the first request is due at once begin with
+// beginWithFirstSend lets a load whose first request is due at once begin with
 // that: what the machine does before, when it is busy, is no time of the load.
 func (m *measurement) beginWithFirstSend() {
 	first := int64(math.MaxInt64)

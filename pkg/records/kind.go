@@ -55,7 +55,7 @@ func (k Kind) Word() string {
 	return string(k)
 }
 
-// Suffix is the kind in brackets, to stand behind a name; "" for measurements.
+// Suffix is the kind in parentheses, to follow a name; "" for measurements.
 func (k Kind) Suffix() string {
 	if k == Measured {
 		return ""

@@ -71,8 +71,7 @@ func (l *loader) read(path string) error {
 	return nil
 }
 
-// namePoints names points of which no plan says what was chosen by the settings in which
-// their sweep's points differ.
+// namePoints names points without a plan by the settings in which their sweep's points differ.
 func namePoints(runs []Run) {
 	series := map[string][]*Run{}
 	for i := range runs {

@@ -52,7 +52,7 @@ func whole(n *int) string {
 // Unlike is something in which two sets of runs differ.
 type Unlike struct {
 	Field  string `json:"field"`
-	First  string `json:"first"` // several values behind commas; "" if it is not known
+	First  string `json:"first"` // several values are separated by commas; "" if not known
 	Second string `json:"second"`
 }
 
@@ -263,7 +263,7 @@ func settingOf(runs []*records.Run, key string) string {
 	return valuesOf(runs, func(r *records.Run) string { return r.Settings[key] })
 }
 
-// mixture is valuesOf with a word for the runs of which it is not known, beside those of
+// mixture is valuesOf with a word for the runs whose value is not known, beside those of
 // which it is.
 func mixture(runs []*records.Run, of func(*records.Run) string) string {
 	text := valuesOf(runs, of)

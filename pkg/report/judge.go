@@ -23,12 +23,12 @@ type Judgement struct {
 	// NotComparable is why nothing is said of the numbers.
 	NotComparable []Unlike `json:"not_comparable,omitempty"`
 	Differs       []Unlike `json:"differs,omitempty"`
-	// NotCausal is set if so much differs that a change has no one reason.
+	// NotCausal is set if several settings differ, so that a change has no single reason.
 	NotCausal bool `json:"not_causal,omitempty"`
 	// Mixed are the GPUs or drivers of a side whose runs had several: mixed-hardware.
 	Mixed []string `json:"mixed_hardware,omitempty"`
-	// ApartPairs is how many pairs ran on different nodes: what differs between those is
-	// in their differences.
+	// ApartPairs is how many pairs ran on different nodes: differences between nodes are
+	// part of their differences.
 	ApartPairs int             `json:"pairs_on_other_nodes,omitempty"`
 	Metrics    []MetricVerdict `json:"metrics,omitempty"`
 	// Redefined are metrics whose keys mean something else in one of the records.
@@ -55,7 +55,7 @@ const (
 	NotComparable Outcome = "not-comparable"
 	Regressed     Outcome = "regressed"
 	Improved      Outcome = "improved"
-	Watch         Outcome = "watch" // of a series: a cut that is not to be believed yet
+	Watch         Outcome = "watch" // of a series: a cut that may be chance
 	TooLittle     Outcome = "too little data"
 	Same          Outcome = "same within noise"
 	NoChange      Outcome = "no change found" // of a series
@@ -96,7 +96,7 @@ type Side struct {
 	Apart     []string `json:"apart,omitempty"`    // directories of runs that are not compared, and why
 	Accuracy  *Share   `json:"accuracy,omitempty"` // of a side of one run
 	// Accepts are the thresholds of checks that tests of this side set for themselves:
-	// by others its runs may not be valid.
+	// by the defaults its runs may not be valid.
 	Accepts []string `json:"accepts,omitempty"`
 }
 
@@ -106,10 +106,10 @@ type Share struct {
 	Questions int      `json:"questions"`
 	Low       float64  `json:"low"` // Wilson's interval
 	High      float64  `json:"high"`
-	LeastDrop *float64 `json:"least_drop,omitempty"` // that another such run shows four times of five
+	LeastDrop *float64 `json:"least_drop,omitempty"` // that another such run detects with 80 % power
 }
 
-// shareOf is nil unless a run says how many questions its accuracy is of.
+// shareOf is nil unless a run says how many questions its accuracy rests on.
 func shareOf(r *records.Run) *Share {
 	v := metric.Accuracy.Of(r.Result).Number
 	if v == nil || r.Result.Accuracy.Questions == nil {
@@ -136,7 +136,7 @@ func (s *Share) String() string {
 }
 
 // split parts the runs of a set into those that can be compared and the others, with
-// the reason. Those of the other side, nil for none, are no news on this one.
+// the reason. Runs that are also on the other side, nil for none, are left out.
 func split(runs []*records.Run, baseline bool, other []*records.Run) (good []*records.Run, apart []string) {
 	there, seen := records.Copies{}, records.Copies{}
 	for _, r := range other {
@@ -246,7 +246,7 @@ func (j *Judgement) take(a, b []*records.Run, q question) {
 	var apartA, apartB []string
 	j.a, apartA = split(a, !q.one, nil)
 	var other []*records.Run
-	if !q.one { // nothing is claimed of one beside one
+	if !q.one { // one run per side is not tested
 		other = j.a
 	}
 	j.b, apartB = split(b, false, other)

@@ -132,7 +132,7 @@ func TestARunIsNotComparedWithItself(t *testing.T) {
 	r, err = report.Pair(load(t, "one/a/0"), load(t, "one/a/0"), nil)
 	require.NoError(t, err)
 	require.Contains(t, r.Notes, "one/a/0 is also a run of the first side, so nothing can differ")
-	require.Equal(t, report.TooLittle, r.Judgements[0].Verdict, "nothing is claimed of one beside one")
+	require.Equal(t, report.TooLittle, r.Judgements[0].Verdict, "one run per side is not tested")
 
 	runsOf(t, "two", 8, 1000, 50, 1)
 	r, err = report.Pair(load(t, "one"), load(t, "two"), nil)

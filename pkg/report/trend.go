@@ -36,11 +36,11 @@ type Trend struct {
 // MetricTrend is one metric of a series. Percent are of the median before a cut.
 type MetricTrend struct {
 	metric.Metric
-	Verdict Outcome      `json:"verdict"` // of the last cut that is believed and matters
+	Verdict Outcome      `json:"verdict"` // of the last significant cut that matters
 	Why     string       `json:"why,omitempty"`
 	Marks   []Mark       `json:"marks,omitempty"`
 	Floor   float64      `json:"floor_percent"`
-	Level   Spread       `json:"level"` // since the last cut that is believed
+	Level   Spread       `json:"level"` // since the last significant cut
 	Points  []TrendPoint `json:"points"`
 	Cuts    []TrendCut   `json:"cuts,omitempty"`
 	// Autocorrelation is that of neighbours within the parts, -1 to 1.
@@ -55,7 +55,7 @@ type MetricTrend struct {
 	behind int // of those, how many are newer than every point
 }
 
-// TrendPoint is one start of the server.
+// TrendPoint is one server start.
 type TrendPoint struct {
 	Time  time.Time `json:"time"` // of its first run
 	Runs  []string  `json:"runs"` // directories
@@ -82,13 +82,13 @@ type TrendCut struct {
 	estimate float64 // of the shift, in the metric's unit
 }
 
-// LeftOut is a run that stands in no series.
+// LeftOut is a run that is in no series.
 type LeftOut struct {
 	Dir string `json:"dir"`
 	Why string `json:"why"`
 }
 
-// Start is the runs of one start of the server that measured the same.
+// Start is the runs of one server start that measured the same.
 type Start struct{ Runs []*records.Run }
 
 // Trace puts runs into series and says where each changed. A series is the runs of a
@@ -119,7 +119,7 @@ func Trace(runs []records.Run, metrics []metric.Metric, by []string) (*Report, e
 }
 
 // Series parts runs into series without numbers, in the order of their first runs, and
-// lists what stands in none. The runs of a series are in the order of time.
+// lists the runs that are in none. The runs of a series are in the order of time.
 func Series(runs []*records.Run, by []string) (series []*Trend, leftOut []LeftOut) {
 	among := records.Simulated
 	for _, run := range runs {
@@ -390,7 +390,7 @@ func (t *Trend) explain(x *MetricTrend, c int, proof Proven) {
 	}
 }
 
-// conclude says whether a cut is believed and whether it matters.
+// conclude says whether a cut is significant and whether it matters.
 func (c *TrendCut) conclude(x *MetricTrend) {
 	switch {
 	case c.Verdict == Watch:

@@ -164,8 +164,8 @@ func spread(xs []float64) (Spread, error) {
 	return s, nil
 }
 
-// usualRuns of each side are asked for where nothing is known of the noise: the
-// fewest of which a median has an interval.
+// usualRuns of each side are asked for where the noise is unknown: the
+// fewest for which a median has an interval.
 const usualRuns = 6
 
 func (v *MetricVerdict) conclude(tests int) error {
@@ -220,8 +220,8 @@ func (v *MetricVerdict) conclude(tests int) error {
 	return nil
 }
 
-// needed is how many runs of each side find a shift of the floor four times of five,
-// by the noise of those that there are.
+// needed is how many runs of each side detect a shift of the floor with 80 % power,
+// given the noise of the existing runs.
 func (v *MetricVerdict) needed(tests int) (int, error) {
 	if x := v.Paired; x != nil {
 		least := max(stats.LeastPairs(tests), x.N+1)

@@ -45,7 +45,7 @@ func (b *Book) whyOpen(dir string) string {
 	sub, err := b.ReadSubmission(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "it was not submitted, or nobody knows"
+		return "the run was not submitted, or its state is unknown"
 	case err != nil:
 		return err.Error()
 	case sub.Refused != "":

@@ -34,7 +34,7 @@ func TestOpenRuns(t *testing.T) {
 	}
 	require.Equal(t, []run.OpenRun{{Why: "it is neither the directory of a scenario nor that of a run"}}, open())
 	require.NoError(t, run.WriteJSON(filepath.Join(root, run.PlanFile), struct{}{}))
-	require.Equal(t, []run.OpenRun{{root, "it was not submitted, or nobody knows"}}, open())
+	require.Equal(t, []run.OpenRun{{root, "the run was not submitted, or its state is unknown"}}, open())
 	require.NoError(t, run.WriteJSON(filepath.Join(root, run.SubmitFile), run.Submission{JobID: "60"}))
 	require.Equal(t, []run.OpenRun{{root, "it is not known whether job 60 is over"}}, open())
 	require.NoError(t, run.WriteJSON(filepath.Join(root, run.SentinelFile), run.Sentinel{JobID: "60"}))

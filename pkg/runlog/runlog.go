@@ -166,7 +166,7 @@ func Choose(logs []Log, name string) ([]Log, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("no log of %q\n\thint: logs exist of %s", name, strings.Join(names, ", "))
+		return nil, fmt.Errorf("no log of %q\n\thint: there are logs of %s", name, strings.Join(names, ", "))
 	}
 	return list, nil
 }

@@ -43,7 +43,7 @@ func TestList(t *testing.T) {
 	}
 	require.Equal(t, []string{"serve-2", "serve-10", "job"}, labels)
 	_, err := Choose(List(dir), "decode")
-	require.EqualError(t, err, "no log of \"decode\"\n\thint: logs exist of serve, job")
+	require.EqualError(t, err, "no log of \"decode\"\n\thint: there are logs of serve, job")
 	require.True(t, MayCome(dir, "decode"), "nobody knows without a plan")
 
 	f := Follower{Dir: dir, Name: "serve-2", Lines: 1}

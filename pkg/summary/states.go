@@ -12,7 +12,7 @@ import (
 	"github.com/profllm/profllm/pkg/terminal"
 )
 
-// widestReason is how much of a reason stands in the table of states.
+// widestReason is how many characters of a reason the table of states shows.
 const widestReason = 60
 
 // States has one line for the job of each run, and below the table the reasons that are too long for it,

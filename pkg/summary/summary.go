@@ -102,10 +102,10 @@ func (s *Results) count(r cache.Row) {
 	}
 }
 
-// widestComplaint is how much of what a run says stands in the description of many.
+// widestComplaint is how many characters of a run's problem the summary of many runs shows.
 const widestComplaint = 100
 
-// common counts verdicts and what is wrong, causes before the rest and most first.
+// common counts verdicts and problems: causes first, then by frequency.
 func (s *Results) common() []Block {
 	t := terminal.Table{Columns: []terminal.Column{{Name: "verdict"}, {Name: "results", Right: true}}}
 	verdicts := slices.SortedFunc(maps.Keys(s.counts), func(a, b string) int {
@@ -126,7 +126,7 @@ func (s *Results) common() []Block {
 	})
 	if len(list) > 0 {
 		t = terminal.Table{Columns: []terminal.Column{
-			{Name: "what is wrong"}, {Name: "results", Right: true}, {Name: "the first of them"},
+			{Name: "problem"}, {Name: "results", Right: true}, {Name: "first occurrence"},
 		}}
 		for _, c := range list {
 			t.Row(Cells(c.what, c.n, text.Snip(c.first, widestComplaint, "…"))...)
@@ -134,7 +134,7 @@ func (s *Results) common() []Block {
 		blocks = append(blocks, Block{t, []string{""}})
 	}
 	last := &blocks[len(blocks)-1]
-	last.Lines = append(last.Lines, fmt.Sprintf("%d results: name fewer runs, at most %d, to see each; "+
-		"each has a line in: profllm report --output csv DIR", s.n, MostRows))
+	last.Lines = append(last.Lines, fmt.Sprintf("%d results: to see each, name at most %d runs; "+
+		"to list all of them: profllm report --output csv DIR", s.n, MostRows))
 	return blocks
 }

@@ -158,7 +158,7 @@ func value(list []Assignment, i int, path string) *source.Value {
 	return nil
 }
 
-// numbers counts how often each combination stands in history.
+// numbers counts how often each combination occurs in history.
 func (s space) numbers(history []Observed) (map[int]int, error) {
 	seen := make(map[int]int, len(history))
 	for _, o := range history {

@@ -105,7 +105,7 @@ func latencyLog(lines []line, o *result.Offline) bool {
 	return t != nil
 }
 
-// throughputLog takes the last line of results and the totals behind it.
+// throughputLog takes the last line of results and the totals after it.
 func throughputLog(lines []line, o *result.Offline) bool {
 	var t *result.OfflineThroughput
 	for _, l := range lines {

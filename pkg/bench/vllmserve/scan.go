@@ -18,7 +18,7 @@ type field struct {
 // open reads the value of a field.
 func (f field) open() *pyjson.Reader { return open(f.raw, f.line, f.col) }
 
-// open reads a document, of which a word that is no value spoils only its own key.
+// open reads a document; a word that is not a value spoils only its own key.
 func open(text []byte, line, col int) *pyjson.Reader {
 	in := pyjson.NewPart(text, line, col)
 	in.Loose = true

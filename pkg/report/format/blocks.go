@@ -100,7 +100,7 @@ func shown(e *report.Entry) string {
 	return fmt.Sprintf("%s (%s)", e.Verdict, strings.Join(words, ", "))
 }
 
-// perTest are the columns of the table of tests, behind the successful prompts.
+// perTest are the columns of the table of tests, after the successful prompts.
 var perTest = slices.Concat(metric.TTFT, metric.TPOT, []metric.Metric{metric.Accuracy})
 
 func perTestBlock(r *report.Report) block {
@@ -135,7 +135,7 @@ func successful(e *report.Entry) string {
 	return fmt.Sprintf("%.2f%% (%.0f of %d)", *share.Number, *done.Number, *e.Run.Result.Results.NumPrompts)
 }
 
-// apartBlock holds the runs whose numbers stand beside no others.
+// apartBlock holds the runs that are left out of comparisons.
 func apartBlock(r *report.Report) (block, bool) {
 	t := table{header: []string{"case", "verdict", "successful prompts", "reason"}}
 	for i := range r.Runs {
@@ -146,7 +146,7 @@ func apartBlock(r *report.Report) (block, bool) {
 	return block{heading: "Left out of comparisons", tables: []table{t}}, len(t.rows) > 0
 }
 
-// remarks stand above everything else.
+// remarks are the lines above all tables.
 func remarks(r *report.Report) []string {
 	var lines []string
 	if r.Simulated > 0 {

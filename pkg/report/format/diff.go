@@ -38,7 +38,7 @@ func ShowDiff(w io.Writer, d *report.Delta, screen terminal.Screen) error {
 // delta is the page of a report.Delta, for text and Markdown alike.
 type delta struct {
 	heading, item string // begin a heading and a line
-	gap           string // behind a heading
+	gap           string // after a heading
 	plain         func(string) string
 	table         func(*table)
 	b             strings.Builder
@@ -82,7 +82,7 @@ func numbersTable(rows []report.Row) *table {
 	return t
 }
 
-// deltaLines are the answer in some lines.
+// deltaLines are the lines above the tables.
 func deltaLines(d *report.Delta) []string {
 	differ, same := 0, []string{}
 	for _, g := range d.Groups {

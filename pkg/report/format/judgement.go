@@ -10,13 +10,13 @@ import (
 	"github.com/profllm/profllm/pkg/report"
 )
 
-// uncheckedLine says what a hollow gain lacks.
+// uncheckedLine says what a speed-up lacks to count.
 const uncheckedLine = string(report.AccuracyUnchecked) +
 	": a speed-up counts only once accuracy is known before and after it, " +
 	"with the same image and server flags"
 
-// judgementBlock shows a judgement: the verdict, one line for each metric, what else is
-// to be known before it is believed.
+// judgementBlock shows a judgement: the verdict, one line for each metric, and what to
+// know before relying on it.
 func judgementBlock(j *report.Judgement) block {
 	b := block{heading: "Verdict: " + printable.Line(j.Test) + j.Kind.Suffix() + ": " + string(j.Verdict)}
 	for _, u := range j.NotComparable {
@@ -101,7 +101,7 @@ func (b *block) sayCauses(j *report.Judgement) {
 	}
 }
 
-// unchecked reports whether a gain is hollow.
+// unchecked reports whether the accuracy of a speed-up is unknown.
 func unchecked(marks []report.Mark) bool { return slices.Contains(marks, report.AccuracyUnchecked) }
 
 // starts says how many runs there are, and of how many jobs if they share some.

@@ -54,7 +54,7 @@ func outcomeCase(class, name string, o report.Outcome, marks []report.Mark, why 
 	return c
 }
 
-// suiteProperties say of what runs a suite is.
+// suiteProperties describe the runs of a suite.
 func suiteProperties(k records.Kind, mixed []string) [][2]string {
 	list := [][2]string{{"simulated", fmt.Sprint(k.Simulated())}}
 	for _, m := range mixed {

@@ -38,7 +38,7 @@ func offlineBlock(r *report.Report) (b block, ok bool) {
 	return b, len(b.tables) > 0
 }
 
-// values are what a run has for metrics, with that many digits behind the point.
+// values are what a run has for metrics, with that many decimals.
 func values(e *report.Entry, metrics []metric.Metric, digits int) []cell {
 	var cells []cell
 	for _, m := range metrics {

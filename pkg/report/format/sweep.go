@@ -40,7 +40,7 @@ func sweepBlock(s *report.Sweep) block {
 	return b
 }
 
-// unusable says why points are not usable: once for those of which the same is to be said.
+// unusable says why points are not usable; points with the same reason share a line.
 func unusable(s *report.Sweep) []string {
 	type why struct {
 		verdict report.Verdict

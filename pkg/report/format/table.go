@@ -103,7 +103,7 @@ func title(m metric.Metric) string {
 	return fmt.Sprintf("%s (%s)", m.Name, m.Unit)
 }
 
-// precision is the digits behind the point in a comparison: none for counts.
+// precision is the number of decimals in a comparison: none for counts.
 func precision(m metric.Metric) int {
 	if m.Digits == 0 {
 		return 0
@@ -111,7 +111,7 @@ func precision(m metric.Metric) int {
 	return 4
 }
 
-// text writes a value with that many digits behind the point; n/a if absent.
+// text writes a value with that many decimals; n/a if absent.
 func text(v metric.Value, digits int) string {
 	switch {
 	case v.Withheld:
@@ -148,7 +148,7 @@ func interval(low, high *float64) string {
 	return fmt.Sprintf("[%+.2f, %+.2f]", *low, *high)
 }
 
-// span is an interval behind a number; "" if there is none.
+// span is an interval after a number; "" if there is none.
 func span(low, high *float64) string {
 	if low == nil {
 		return ""

@@ -14,7 +14,7 @@ import (
 	"github.com/profllm/profllm/pkg/report"
 )
 
-// trendBlocks shows every series, and last what stands in none.
+// trendBlocks shows every series, then the runs that are in none.
 func trendBlocks(r *report.Report) []block {
 	var out []block
 	for i := range r.Trends {
@@ -183,7 +183,7 @@ func spark(x *report.MetricTrend) string {
 }
 
 // trendChart has a point for each start; the first of a new part is marked, and the
-// points behind a gain without accuracies are hollow.
+// points after a speed-up without accuracies are hollow.
 func trendChart(t *report.Trend, x *report.MetricTrend) string {
 	p := chart.Points{
 		Title: x.Name + t.Kind.Suffix(), XLabel: "server start, by time", YLabel: x.Unit, Line: true,
