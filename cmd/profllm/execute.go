@@ -221,8 +221,8 @@ func (a *app) code(ctx context.Context, err error) int {
 		code = exitInterrupted
 	}
 	text := campaign.Explain(err)
-	if code == exitUsage && campaign.Missing(err) != "" && a.command != "" {
-		text = a.command + ": " + text // as if the command line were refused
+	if code == exitUsage && a.command != "" && (campaign.Missing(err) != "" || strings.HasPrefix(text, "--")) {
+		text = a.command + ": " + text // as if the parser had refused the file or the flag
 	}
 	if err.Error() != "" {
 		a.say(terminal.Bad, text)

@@ -1,7 +1,9 @@
 package commandline
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
@@ -74,5 +76,60 @@ func TestUsageError(t *testing.T) {
 	require.False(t, LooksLikeJSON([]string{"x", "--output"}))
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		require.NotEmpty(t, Script(shell))
+	}
+}
+
+// Values are refused in plain words, and names of other programs lead to ours.
+func TestValues(t *testing.T) {
+	type options struct {
+		Show struct {
+			N     *int              `help:"Number."`
+			Big   int64             `help:"Number."`
+			Share *float64          `type:"percent"`
+			Wait  time.Duration     `help:"Time."`
+			Form  string            `enum:"text,json" default:"text" meant:"format"`
+			HTML  string            `name:"html" placeholder:"FILE"`
+			Set   map[string]string `help:"Pairs."`
+			Keys  []string          `help:"Keys."`
+			Quiet bool              `help:"Nothing."`
+		} `cmd:"" meant:"print,list"`
+	}
+	parse := func(args string) (o options, err error) {
+		k, err := kong.New(&o, kong.Name("prog"), Values())
+		require.NoError(t, err)
+		words := strings.Fields(args)
+		if _, err = k.Parse(words); err != nil {
+			err = UsageError(k.Model.Node, words, err, "")
+		}
+		return o, err
+	}
+	o, err := parse("show --n -3 --big 7 --share -2.5% --wait 90s --form json --set a=b --keys x,y --quiet=false")
+	require.NoError(t, err)
+	require.Equal(t, -3, *o.Show.N)
+	require.InDelta(t, -2.5, *o.Show.Share, 0)
+	require.Equal(t, 90*time.Second, o.Show.Wait)
+	require.Equal(t, map[string]string{"a": "b"}, o.Show.Set)
+	require.Equal(t, []string{"x", "y"}, o.Show.Keys)
+	for args, want := range map[string]string{
+		"show --n 1.5":                  `--n: must be a whole number, not "1.5"`,
+		"show --n":                      "--n: the value is missing",
+		"show --n --quiet":              "--n: the value is missing before --quiet",
+		"show --big 1e3":                `--big: must be a whole number, not "1e3"`,
+		"show --share 2%%":              `--share: must be a number in percent, not "2%%"`,
+		"show --wait 5":                 `--wait: must be a duration, such as 30s, 5m or 1h30m, not "5"`,
+		"show --form jsn":               "--form: must be text or json, not \"jsn\"\n\thint: did you mean \"json\"?",
+		"show --form html":              "--form: must be text or json, not \"html\"\n\thint: use --html FILE",
+		"show --format json":            "unknown flag --format\n\thint: did you mean --form?",
+		"show --format html":            "unknown flag --format\n\thint: did you mean --html FILE?",
+		"show --format=html":            "unknown flag --format\n\thint: did you mean --html FILE?",
+		"show --htlm x":                 "unknown flag --htlm\n\thint: did you mean --html?",
+		"show --set a":                  `--set: must be KEY=VALUE, not "a"`,
+		"show --keys":                   "--keys: the value is missing",
+		"show --quiet=perhaps":          `--quiet: must be true or false, not "perhaps"`,
+		"show --n 99999999999999999999": "--n: 99999999999999999999 is out of range",
+		"print":                         `hint: did you mean "prog show"?`,
+	} {
+		_, err := parse(args)
+		require.ErrorContains(t, err, want, args)
 	}
 }

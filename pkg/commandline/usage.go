@@ -136,9 +136,13 @@ func meantCommands(root, group *kong.Node, word string) []string {
 // meantFlag is a hint at the flag that a word was probably meant to name, "" if there is none near. A word like
 // "--format html" may mean the flag --html.
 func meantFlag(node *kong.Node, word string, rest []string) string {
-	name, value, assigned := strings.Cut(strings.TrimPrefix(word, "--"), "=")
-	if i := slices.Index(rest, word); !assigned && i >= 0 && i+1 < len(rest) {
-		value = rest[i+1]
+	name, value := strings.TrimPrefix(word, "--"), ""
+	for i, r := range rest {
+		if assigned, ok := strings.CutPrefix(r, word+"="); ok {
+			value = assigned
+		} else if r == word && i+1 < len(rest) {
+			value = rest[i+1]
+		}
 	}
 	var names []string
 	for _, group := range node.AllFlags(true) {
