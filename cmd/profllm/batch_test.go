@@ -378,7 +378,7 @@ func TestSlurmUntil(t *testing.T) {
 	require.Equal(t, "COMPLETED", r.Slurm.State)
 	data, err := os.ReadFile(filepath.Join(s.dirOf(0), run.EventFile))
 	require.NoError(t, err)
-	require.Contains(t, string(data), `"event":"until-over","text":"all over: `+s.dirOf(1))
+	require.Contains(t, string(data), `"event":"until-over","text":"every run is over: `+s.dirOf(1))
 	require.Equal(t, result.Completed, readResult(t, s.dirOf(1)).Status)
 	requireNoLeftovers(t, s.task(t, 0))
 }

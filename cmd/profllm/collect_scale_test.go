@@ -25,7 +25,7 @@ func TestCollectManyRuns(t *testing.T) {
 	f := finishedRuns(t, 200)
 	o := profllm(t, f.root, nil, "collect", f.root)
 	require.Equal(t, exitJobFailed, o.code)
-	require.Contains(t, o.stdout, "failed/0: cause cuda-oom (exact): logs/serve-0.log:")
+	require.Contains(t, o.stdout, "failed/0-7: cause cuda-oom (exact): logs/serve-0.log:")
 	stamps := map[string]syscall.Stat_t{}
 	for dir, kind := range f.kinds {
 		r := readResult(t, dir)
