@@ -305,12 +305,15 @@ func readiness(ready []job.Event, since func(time.Time) string) []string {
 	return parts
 }
 
+// lastSignal is Linux's highest signal: srun's 255 is an exit code, not a signal.
+const lastSignal = 64
+
 // ending says an exit code where it tells something.
 func ending(code int) string {
 	switch {
 	case code < 0:
 		return ""
-	case code > 128:
+	case code > 128 && code <= 128+lastSignal:
 		return fmt.Sprintf(" (signal %d)", code-128)
 	}
 	return fmt.Sprintf(" (exit code %d)", code)
