@@ -113,6 +113,14 @@ func keysPage(t *testing.T) string {
 
 type field struct{ tag, kind, comment string }
 
+// meaning is the comment of a field or a constant: behind it, or above it if it is long.
+func meaning(behind, above *ast.CommentGroup) string {
+	if text := strings.TrimSpace(behind.Text()); text != "" {
+		return text
+	}
+	return strings.Join(strings.Fields(above.Text()), " ")
+}
+
 // fields reads a struct's fields from the source of its package.
 func fields(t *testing.T, dir, name string) []field {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -134,7 +142,7 @@ func fields(t *testing.T, dir, name string) []field {
 				if f.Tag == nil {
 					continue
 				}
-				out = append(out, field{strings.Trim(f.Tag.Value, "`"), kind(f.Type), strings.TrimSpace(f.Comment.Text())})
+				out = append(out, field{strings.Trim(f.Tag.Value, "`"), kind(f.Type), meaning(f.Comment, f.Doc)})
 			}
 			return false
 		})
@@ -233,8 +241,9 @@ func exitCodes(t *testing.T) (codes []exitCode) {
 			return true
 		}
 		if v, ok := spec.Values[0].(*ast.BasicLit); ok {
-			require.NotNil(t, spec.Comment, spec.Names[0].Name)
-			codes = append(codes, exitCode{v.Value, spec.Names[0].Name, strings.TrimSpace(spec.Comment.Text())})
+			text := meaning(spec.Comment, spec.Doc)
+			require.NotEmpty(t, text, spec.Names[0].Name)
+			codes = append(codes, exitCode{v.Value, spec.Names[0].Name, text})
 		}
 		return true
 	})

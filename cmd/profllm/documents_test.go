@@ -192,14 +192,11 @@ func fieldKeys(s *ast.StructType, parts bool) (keys []jsonKey) {
 		if tag == "" || tag == "-" {
 			continue
 		}
-		meaning := strings.TrimSpace(f.Comment.Text())
-		if meaning == "" {
-			meaning = strings.Join(strings.Fields(f.Doc.Text()), " ")
-		}
+		text := meaning(f.Comment, f.Doc)
 		if strings.Contains(options, "omit") {
-			meaning = strings.TrimSpace(meaning + " (may be missing)")
+			text = strings.TrimSpace(text + " (may be missing)")
 		}
-		keys = append(keys, jsonKey{tag, jsonKind(f.Type, parts), meaning})
+		keys = append(keys, jsonKey{tag, jsonKind(f.Type, parts), text})
 	}
 	return keys
 }
