@@ -25,7 +25,8 @@ func missing() *dgxa100.Server {
 }
 
 func TestArguments(t *testing.T) {
-	for args, want := range map[string]int{"": exitUsage, "help": exitUsage, "list all": exitUsage, "watch": exitUsage, "watch 9": exitUsage, "watch 60001": exitUsage,
+	for args, want := range map[string]int{"": exitUsage, "help": exitUsage, "list all": exitUsage, "watch": exitUsage,
+		"watch 9": exitUsage, "watch 60001": exitUsage,
 		"watch 1s": exitUsage, "--version": 0, "list": exitInternal, "watch 1000": exitInternal} {
 		var stdout, stderr bytes.Buffer
 		require.Equal(t, want, run(t.Context(), missing(), strings.Fields(args), &stdout, &stderr), args)
@@ -39,18 +40,23 @@ func TestWithoutLibrary(t *testing.T) {
 	require.Equal(t, exitInternal, run(t.Context(), missing(), []string{"list"}, &stdout, &stderr))
 	var h gpu.Hello
 	require.NoError(t, json.Unmarshal(stdout.Bytes(), &h), "one line")
-	require.Equal(t, gpu.Hello{Format: gpu.Format, Version: version(), Error: "libnvidia-ml.so.1 is not here, or cannot be opened", NoDriver: true}, h)
+	require.Equal(t, gpu.Hello{Format: gpu.Format, Version: version(),
+		Error: "libnvidia-ml.so.1 is not here, or cannot be opened", NoDriver: true}, h)
 	require.Equal(t, "profllm-nvml: libnvidia-ml.so.1 is not here, or cannot be opened\n", stderr.String())
 }
 
 // What fails behind the first line is a last line.
 func TestErrorBehindTheFirstLine(t *testing.T) {
 	s := dgxa100.New()
-	s.Devices[0].(*dgxa100.Device).GetUUIDFunc = func() (string, library.Return) { return "", library.ERROR_GPU_IS_LOST }
+	s.Devices[0].(*dgxa100.Device).GetUUIDFunc = func() (string, library.Return) {
+		return "",
+			library.ERROR_GPU_IS_LOST
+	}
 	for _, args := range [][]string{{"list"}, {"watch", "1000"}} {
 		var stdout, stderr bytes.Buffer
 		require.Equal(t, exitInternal, run(t.Context(), s, args, &stdout, &stderr))
-		require.Regexp(t, `^\{"profllm_nvml":1,.*"gpus":8\}\n\{"error":"nvml: device 0: uuid: .+"\}\n$`, stdout.String())
+		require.Regexp(t, `^\{"profllm_nvml":1,.*"gpus":8\}\n\{"error":"nvml: device 0: uuid: .+"\}\n$`,
+			stdout.String())
 	}
 }
 

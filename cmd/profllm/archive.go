@@ -95,7 +95,8 @@ func (c archiveCmd) write(ctx context.Context, a *app, path string) error {
 		return err
 	}
 	e.Dir, e.Packed = dir, st.Size()
-	a.sayArchived("%s: %d entries, %d bytes in %d, read back and compared\n", relative(file), e.Entries, e.Bytes, e.Packed)
+	a.sayArchived("%s: %d entries, %d bytes in %d, read back and compared\n", relative(file), e.Entries, e.Bytes,
+		e.Packed)
 	added := a.archived(e)
 	if !c.Remove {
 		return nil
@@ -226,7 +227,8 @@ func (a *app) unpacked(ctx context.Context, paths []string) (list []string, done
 		case errors.As(err, &temp):
 			return nil, done, err
 		case errors.Is(err, archive.ErrLimit):
-			return nil, done, fail(exitUsage, fmt.Errorf("%w\n\thint: profllm archive --restore --max-gib 256 %s", err, relative(path)))
+			return nil, done, fail(exitUsage,
+				fmt.Errorf("%w\n\thint: profllm archive --restore --max-gib 256 %s", err, relative(path)))
 		case err != nil:
 			return nil, done, fail(exitUsage, err)
 		case isNew:

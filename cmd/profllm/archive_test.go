@@ -18,7 +18,8 @@ func TestArchiveOpen(t *testing.T) {
 	dir := t.TempDir()
 	d := filepath.Join(dir, "s", "a", "0")
 	require.NoError(t, os.MkdirAll(d, 0o755))
-	require.NoError(t, run.WriteJSON(filepath.Join(dir, "s", run.ScenarioFile), run.Scenario{Schema: "profllm.scenario/1", Name: "s", Runs: []string{"a/0"}}))
+	require.NoError(t, run.WriteJSON(filepath.Join(dir, "s", run.ScenarioFile),
+		run.Scenario{Schema: "profllm.scenario/1", Name: "s", Runs: []string{"a/0"}}))
 	require.NoError(t, os.WriteFile(filepath.Join(d, run.PlanFile), []byte("{}"), 0o644))
 	put := func(name string, v any) { require.NoError(t, run.WriteJSON(filepath.Join(d, name), v)) }
 	refused := func(why string) {
@@ -53,7 +54,8 @@ func TestArchiveOpen(t *testing.T) {
 	require.Equal(t, exitUsage, o.code)
 	require.Contains(t, o.stderr, "neither the directory of a scenario nor that of a run")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.tar.xz"), []byte("no archive"), 0o644))
-	for _, args := range [][]string{{"archive", "--list", "x.tar.xz"}, {"archive", "--restore", "x.tar.xz"}, {"collect", "x.tar.xz"}, {"report", "x.tar.xz"}} {
+	for _, args := range [][]string{{"archive", "--list", "x.tar.xz"}, {"archive", "--restore", "x.tar.xz"},
+		{"collect", "x.tar.xz"}, {"report", "x.tar.xz"}} {
 		o := profllm(t, dir, nil, args...)
 		require.Equal(t, exitUsage, o.code)
 		require.Contains(t, o.stderr, "x.tar.xz: not an xz file")

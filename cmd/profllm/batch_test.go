@@ -51,7 +51,8 @@ func newStudy(t *testing.T, dir string, prompts ...int) *study {
 	require.NoError(t, err)
 	sys, err := config.Parse("site.toml", site)
 	require.NoError(t, err)
-	o := planner.Options{Version: "v0", Created: time.Now(), Simulated: true, Output: filepath.Join(dir, "results"), Binary: binary, WorkDir: dir}
+	o := planner.Options{Version: "v0", Created: time.Now(), Simulated: true, Output: filepath.Join(dir, "results"),
+		Binary: binary, WorkDir: dir}
 	st := &study{dir: dir, root: planner.Root(s, o)}
 	st.Name, st.Root = s.Name, st.root
 	set, err := planner.Plans(s, sys, o)
@@ -66,8 +67,10 @@ func newStudy(t *testing.T, dir string, prompts ...int) *study {
 func (s *study) batch(kind string, maxParallel int) {
 	first := s.Runs[0].Plan
 	b := &plan.Batch{
-		Schema: plan.BatchSchema, RunID: first.RunID + "_b", Version: "v0", Created: first.Created, Scenario: first.Scenario,
-		Dir: filepath.Join(s.root, run.BatchDir, "1"), Kind: kind, MaxParallel: maxParallel, Binary: first.Binary, Job: first.Job,
+		Schema: plan.BatchSchema, RunID: first.RunID + "_b", Version: "v0", Created: first.Created,
+		Scenario: first.Scenario,
+		Dir:      filepath.Join(s.root, run.BatchDir, "1"), Kind: kind, MaxParallel: maxParallel, Binary: first.Binary,
+		Job: first.Job,
 	}
 	b.Job.Name, b.Job.Comment = "batch."+b.RunID, "profllm:"+b.RunID
 	for _, r := range s.Runs {
@@ -131,7 +134,8 @@ func (s *study) until(t *testing.T, what string, holds func(states []string) boo
 }
 
 func over(states []string) bool {
-	return !slices.Contains(states, run.Queued) && !slices.Contains(states, run.Running) && !slices.Contains(states, run.Unknown)
+	return !slices.Contains(states, run.Queued) && !slices.Contains(states, run.Running) &&
+		!slices.Contains(states, run.Unknown)
 }
 
 // faulty makes the server of a run die at its start.
@@ -192,7 +196,8 @@ func TestSlurmChain(t *testing.T) {
 	s := newStudy(t, dir, 20, 20, 20)
 	faulty(s.Runs[2].Plan)
 	for i := range 2 { // t0 waits for t1, t1 for t2: parents come first all the same
-		s.Runs[i].Plan.Job.After = []plan.After{{Type: "afterok", Dir: s.dirOf(i + 1)}, {Type: "after", Dir: s.dirOf(2)}}
+		s.Runs[i].Plan.Job.After = []plan.After{{Type: "afterok", Dir: s.dirOf(i + 1)},
+			{Type: "after", Dir: s.dirOf(2)}}
 	}
 	s.create(t)
 	o := profllm(t, dir, nil, "slurm", "resume", s.root, "--wait")
@@ -265,9 +270,11 @@ func TestSlurmSequenceCancelledAfterALimit(t *testing.T) {
 	s.Batches[0].Batch.Limits[0] = plan.Seconds(8 * time.Second)
 	s.create(t)
 	require.Equal(t, exitOK, profllm(t, dir, nil, "slurm", "resume", s.root).code)
-	s.until(t, "the second run begins", func(states []string) bool { return slices.Equal(states, []string{run.Timeout, run.Running}) })
+	s.until(t, "the second run begins",
+		func(states []string) bool { return slices.Equal(states, []string{run.Timeout, run.Running}) })
 	require.Equal(t, exitOK, profllm(t, dir, nil, "slurm", "cancel", s.root).code)
-	s.until(t, "the second run alone is cancelled", func(states []string) bool { return slices.Equal(states, []string{run.Timeout, run.Cancelled}) })
+	s.until(t, "the second run alone is cancelled",
+		func(states []string) bool { return slices.Equal(states, []string{run.Timeout, run.Cancelled}) })
 	requireNoLeftovers(t, s.task(t, 0))
 }
 
@@ -311,7 +318,8 @@ func TestSlurmHooks(t *testing.T) {
 				return
 			}
 			require.Equal(t, exitOK, o.code)
-			require.Equal(t, []run.Phase{{Name: "pre_test/h"}, {Name: "ready"}, {Name: "bench"}, {Name: "post_test/h"}}, end.Phases)
+			require.Equal(t, []run.Phase{{Name: "pre_test/h"}, {Name: "ready"}, {Name: "bench"}, {Name: "post_test/h"}},
+				end.Phases)
 			for _, folder := range []string{"", "pre_test/h", "post_test/h"} {
 				r := readResult(t, filepath.Join(s.dirOf(0), folder))
 				require.Equal(t, result.Completed, r.Status)
@@ -349,7 +357,8 @@ func TestSlurmLoads(t *testing.T) {
 	}
 	var end run.Sentinel
 	require.NoError(t, run.ReadJSON(filepath.Join(p.Dir, run.SentinelFile), &end))
-	require.Equal(t, []run.Phase{{Name: "ready"}, {Name: "1/load"}, {Name: "1/bench"}, {Name: "9/load"}, {Name: "9/bench"}}, end.Phases)
+	require.Equal(t, []run.Phase{{Name: "ready"}, {Name: "1/load"}, {Name: "1/bench"}, {Name: "9/load"},
+		{Name: "9/bench"}}, end.Phases)
 }
 
 func retarget(words []plan.Word, from, to string) []plan.Word {
@@ -386,14 +395,17 @@ func TestSlurmUntil(t *testing.T) {
 // The dry run says what sbatch is told about other jobs, outside of the script.
 func TestSymbolicDependency(t *testing.T) {
 	s := newStudy(t, t.TempDir(), 20, 20)
-	s.Runs[1].Plan.Job.After = []plan.After{{Type: "afterok", Dir: s.dirOf(0)}, {Type: "after", Dir: s.dirOf(0)}, {Type: "afterok", Dir: s.dirOf(0)}}
+	s.Runs[1].Plan.Job.After = []plan.After{{Type: "afterok", Dir: s.dirOf(0)}, {Type: "after", Dir: s.dirOf(0)},
+		{Type: "afterok", Dir: s.dirOf(0)}}
 	require.Equal(t, "# sbatch --dependency=afterok:<job of test t0>,after:<job of test t0> --kill-on-invalid-dep=yes\n", dryrun.Dependency(&s.Planned, &s.Runs[1].Plan.Job))
 	require.Empty(t, dryrun.Dependency(&s.Planned, &s.Runs[0].Plan.Job))
 }
 
 // An array costs what its runs cost, a sequence what its allocation does.
 func TestCost(t *testing.T) {
-	for kind, want := range map[string]string{"": "3 jobs, at most 0.2 node-hours\n", plan.Array: "3 runs in 1 job, at most 0.2 node-hours\n", plan.Sequence: "3 runs in 1 job, at most 2.0 node-hours\n"} {
+	for kind, want := range map[string]string{"": "3 jobs, at most 0.2 node-hours\n",
+		plan.Array:    "3 runs in 1 job, at most 0.2 node-hours\n",
+		plan.Sequence: "3 runs in 1 job, at most 2.0 node-hours\n"} {
 		s := newStudy(t, t.TempDir(), 1, 2, 3)
 		if kind != "" {
 			s.batch(kind, 0)
@@ -595,7 +607,8 @@ func TestSlurmChainInOneAllocation(t *testing.T) {
 	dir := lab(t)
 	t.Parallel()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(chained), 0o644))
-	o := profllm(t, dir, nil, "slurm", "submit", "s.toml", "--system", "site.toml", "--single-sbatch", "--wait", "-y", "--output-dir", "results")
+	o := profllm(t, dir, nil, "slurm", "submit", "s.toml", "--system", "site.toml", "--single-sbatch", "--wait", "-y",
+		"--output-dir", "results")
 	require.Equal(t, exitJobFailed, o.code)
 	requireChained(t, dir, false)
 	o = profllm(t, dir, nil, "slurm", "status", "results")
@@ -685,7 +698,8 @@ cmd_args.seconds = 200
 	require.Len(t, roots, 1)
 	await.Text(t, filepath.Join(roots[0], "a/0", run.ClaimFile), "job_id")
 	require.Equal(t, exitOK, profllm(t, dir, nil, "slurm", "cancel", roots[0]).code)
-	lines := readDocument[document.States](t, profllm(t, dir, nil, "slurm", "status", "--output", "json", roots[0])).Runs
+	lines := readDocument[document.States](t, profllm(t, dir, nil, "slurm", "status", "--output", "json", roots[0])).
+		Runs
 	require.Len(t, lines, 3)
 	for i, l := range lines {
 		require.Equal(t, run.Cancelled, l.State.State)

@@ -71,7 +71,8 @@ func (c *chaos) account() {
 				c.Errorf("%s %s (%s, %s) ends %s, want %v; see %s", e.name, r.dir, e.kind, r.fate, says, want, dir)
 			}
 			c.agrees(e, r, dir, says, records)
-			if events, _ := os.ReadFile(filepath.Join(dir, run.EventFile)); says == endsValid && strings.Count(string(events), "all-ready") != 1 {
+			if events, _ := os.ReadFile(filepath.Join(dir, run.EventFile)); says == endsValid &&
+				strings.Count(string(events), "all-ready") != 1 {
 				c.Errorf("%s %s: two executions are mixed:\n%s", e.name, r.dir, events)
 			}
 		}
@@ -94,7 +95,8 @@ func (c *chaos) nothingLeft() {
 	}
 	var left string
 	free := func() bool {
-		left = ask("squeue", "-h", "-a", "-o", "%i %T %j") + ask("squeue", "-h", "-s") + ask("sinfo", "-h", "-N", "-p", "main", "-t", "alloc,mix,comp", "-o", "%N %T")
+		left = ask("squeue", "-h", "-a", "-o", "%i %T %j") + ask("squeue", "-h", "-s") + ask("sinfo", "-h", "-N", "-p",
+			"main", "-t", "alloc,mix,comp", "-o", "%N %T")
 		for _, p := range processes("") {
 			if strings.Contains(p.env, c.dir) || strings.Contains(p.cmdline, c.dir) {
 				left += fmt.Sprintf("process %d %s\n", p.pid, strings.ReplaceAll(p.cmdline, "\x00", " "))
@@ -115,8 +117,9 @@ func (c *chaos) nothingLeft() {
 	}
 }
 
-// endGhosts cancels the jobs that a controller has read from its last state before it was killed, and that had ended
-// since: it lists them as running, and no node has a process of them. It reports whether there are any.
+// endGhosts cancels the jobs that a controller has read from its last state before it was
+// killed, and that had ended since: it lists them as running, and no node has a process of
+// them. It reports whether there are any.
 func (c *chaos) endGhosts() bool {
 	out, err := exec.Command("squeue", "-h", "-a", "-t", "running,completing", "-o", "%A %i").Output()
 	require.NoError(c, err)
@@ -142,7 +145,9 @@ func (c *chaos) records() []record {
 	open := ""
 	for try := 0; try < 15; try++ {
 		// With -S alone sacct leaves out what never could start.
-		ids, err := exec.Command("bash", "-c", `cat $(find "$0" -name submit.json) | sed -n 's/.*"job_id": "\([0-9]*\).*/\1/p' | sort -un | paste -sd,`, c.dir).Output()
+		ids, err := exec.Command("bash", "-c",
+			`cat $(find "$0" -name submit.json) | sed -n 's/.*"job_id": "\([0-9]*\).*/\1/p' | sort -un | paste -sd,`,
+			c.dir).Output()
 		require.NoError(c, err)
 		since := c.began.Add(-time.Minute).Format("2006-01-02T15:04:05")
 		out, err := exec.Command("bash", "-c", `sacct -n -P -X -D -S "$0" -o "$2"; sacct -n -P -X -D -j "$1" -o "$2"`,
@@ -289,8 +294,8 @@ func decodeFile(file string) (*result.Result, error) {
 	return result.Decode(data)
 }
 
-// jobStateFails reports whether the job of a run ended badly, whatever its script says: a controller that was away may
-// time out a job that had ended.
+// jobStateFails reports whether the job of a run ended badly, whatever its script says: a
+// controller that was away may time out a job that had ended.
 func jobStateFails(e execution, dir string) bool {
 	return slices.ContainsFunc(resultsOf(e, dir), func(file string) bool {
 		r, err := decodeFile(file)
@@ -352,7 +357,8 @@ func (c *chaos) verdict(e execution, dir string) endsAs {
 // expected lists how run i may end: exactly one way, unless an outage touched the
 // run or one that it depends on, which may make a job fail. broken are the runs
 // before it that do not end valid.
-func (c *chaos) expected(e execution, i int, root string, records []record, broken map[int]bool) (want []endsAs, touched bool) {
+func (c *chaos) expected(e execution, i int, root string, records []record,
+	broken map[int]bool) (want []endsAs, touched bool) {
 	r := e.runs[i]
 	end := endings[r.fate]
 	deed := c.deeds[e.name+" "+r.dir]
@@ -363,11 +369,13 @@ func (c *chaos) expected(e execution, i int, root string, records []record, brok
 	for j := range i {
 		before := e.runs[j]
 		deed := c.deeds[e.name+" "+before.dir]
-		if !deed.done || !broken[j] && (len(c.witnesses(filepath.Join(root, before.dir))) > 1 || c.forgettable(deed.at)) {
+		if !deed.done || !broken[j] && (len(c.witnesses(filepath.Join(root, before.dir))) > 1 ||
+			c.forgettable(deed.at)) {
 			continue // nothing was done, or Slurm forgot it, or the execution that it was done to
 		}
 		switch {
-		case e.kind == "chain" && endings[before.fate] != endsValid, e.kind == "sequence" && endings[before.fate] == endsCancelled:
+		case e.kind == "chain" && endings[before.fate] != endsValid, e.kind == "sequence" &&
+			endings[before.fate] == endsCancelled:
 			end = endsCancelled
 			if e.resume && endings[before.fate] == endsFailed && !e.failed {
 				end = endsRefused // it waits for one that failed
@@ -376,20 +384,23 @@ func (c *chaos) expected(e execution, i int, root string, records []record, brok
 	}
 	sub, _ := new(run.Book).ReadSubmission(filepath.Join(root, r.dir))
 	switch {
-	case e.resume && !e.failed && end == endsCancelled && deed.job == sub.JobID && campaign.FinishedWell(filepath.Join(root, r.dir), sub):
+	case e.resume && !e.failed && end == endsCancelled && deed.job == sub.JobID &&
+		campaign.FinishedWell(filepath.Join(root, r.dir), sub):
 		// Its script was over, well, before the cancellation came, which resume does not repeat.
 	case e.resume && end == endsCancelled, e.failed && end == endsFailed:
 		end = endsValid
 	}
 	touched = c.touched(filepath.Join(root, r.dir), records)
 	for j := range i { // in a chain and in a sequence a run depends on all before it
-		touched = touched || (e.kind == "chain" || e.kind == "sequence") && c.touched(filepath.Join(root, e.runs[j].dir), records)
+		touched = touched || (e.kind == "chain" || e.kind == "sequence") &&
+			c.touched(filepath.Join(root, e.runs[j].dir), records)
 	}
 	want = []endsAs{end}
 	if !touched {
 		return want, false
 	}
-	if len(c.witnesses(filepath.Join(root, r.dir))) > 1 || endings[r.fate] == endsCancelled && deed.done && c.forgettable(deed.at) {
+	if len(c.witnesses(filepath.Join(root, r.dir))) > 1 ||
+		endings[r.fate] == endsCancelled && deed.done && c.forgettable(deed.at) {
 		want = append(want, endsValid) // Slurm forgot the cancellation, or the execution that something was done to
 	}
 	// A controller that forgot an end, or a scancel, waits for the time limit.
@@ -520,8 +531,8 @@ func (c *chaos) witnesses(dir string) []testimony {
 	return list
 }
 
-// overBefore reports whether a job that carries several runs had ended this one, badly, by then: it may go on with the
-// others while the run is executed again.
+// overBefore reports whether a job that carries several runs had ended this one, badly, by
+// then: it may go on with the others while the run is executed again.
 func overBefore(dir, job string, by time.Time) bool {
 	files, _ := filepath.Glob(filepath.Join(dir, run.AttemptDir, "*", run.SentinelFile))
 	return slices.ContainsFunc(files, func(file string) bool {
@@ -537,7 +548,8 @@ func (c *chaos) executedOnce(e execution, r chaosRun, dir string, records []reco
 	var before testimony
 	for i, x := range c.witnesses(dir) {
 		key := fmt.Sprintf("%s restart %d", x.job, x.restart)
-		forgotten := slices.ContainsFunc(c.gaps, func(g gap) bool { // a controller that forgot the start of a job starts it again
+		// a controller that forgot the start of a job starts it again
+		forgotten := slices.ContainsFunc(c.gaps, func(g gap) bool {
 			return g.daemon == "slurmctld" && g.to.After(before.at) && g.from.Before(x.at)
 		})
 		if seen[key] && !forgotten {
@@ -546,8 +558,10 @@ func (c *chaos) executedOnce(e execution, r chaosRun, dir string, records []reco
 		seen[key] = true
 		if i > 0 && before.job != x.job {
 			for _, rec := range records {
-				if rec.job == before.job && !overBefore(dir, before.job, x.at) && (rec.end.After(x.at.Add(time.Second)) || rec.state == "COMPLETED" && e.kind != "sequence") {
-					c.Errorf("%s %s: job %s executes what job %s (%s until %s) had", e.name, r.dir, x.job, before.job, rec.state, rec.end)
+				if rec.job == before.job && !overBefore(dir, before.job, x.at) &&
+					(rec.end.After(x.at.Add(time.Second)) || rec.state == "COMPLETED" && e.kind != "sequence") {
+					c.Errorf("%s %s: job %s executes what job %s (%s until %s) had", e.name, r.dir, x.job, before.job,
+						rec.state, rec.end)
 				}
 			}
 		}
@@ -581,27 +595,36 @@ func (c *chaos) agrees(e execution, r chaosRun, dir string, says endsAs, records
 	}
 	var last *record
 	for i, rec := range records {
-		if rec.job == sub.JobID && (names[rec.name] || rec.name == nameless) && (last == nil || !rec.known().Before(last.known())) {
+		if rec.job == sub.JobID && (names[rec.name] || rec.name == nameless) && (last == nil || !rec.known().
+			Before(last.known())) {
 			last = &records[i]
 		}
 	}
-	word := map[endsAs]string{endsValid: "COMPLETED", endsFailed: "FAILED", endsCancelled: "CANCELLED", endsTimeout: "TIMEOUT"}[says]
+	word := map[endsAs]string{endsValid: "COMPLETED", endsFailed: "FAILED", endsCancelled: "CANCELLED",
+		endsTimeout: "TIMEOUT"}[says]
 	switch {
 	case e.kind == "sequence": // one job, several ends
 	case last == nil && says == endsCancelled && e.kind == "array": // Slurm keeps nothing of it
 	case last == nil && c.state(dir).Source != "sacct" && c.diedSince(sub.Time): // before it had told the database
 	case last == nil:
-		alike := slices.DeleteFunc(slices.Clone(records), func(r record) bool { return run.BaseID(r.job) != run.BaseID(sub.JobID) })
+		alike := slices.DeleteFunc(slices.Clone(records),
+			func(r record) bool { return run.BaseID(r.job) != run.BaseID(sub.JobID) })
 		c.Errorf("%s %s: %s, but accounting knows no job %s among %v", e.name, r.dir, says, sub.JobID, alike)
-	case (last.state == "RUNNING" || c.state(dir).Raw == "RUNNING") && c.state(dir).Source == "sentinel": // the controller forgot an end
-	case c.state(dir).Source == "sentinel" && c.forgettable(sub.Time): // the controller forgot the job, and the database has what it guessed
-	case last.state == "REQUEUED" && c.state(dir).Source == "sentinel" && c.forgettable(last.end): // the controller forgot that it had queued the job again
+	// the controller forgot an end
+	case (last.state == "RUNNING" || c.state(dir).Raw == "RUNNING") && c.state(dir).Source == "sentinel":
+	// the controller forgot the job, and the database has what it guessed
+	case c.state(dir).Source == "sentinel" && c.forgettable(sub.Time):
+	// the controller forgot that it had queued the job again
+	case last.state == "REQUEUED" && c.state(dir).Source == "sentinel" && c.forgettable(last.end):
 	case !strings.HasPrefix(last.state, word):
-		c.Errorf("%s %s: %s, but Slurm's record of job %s is %s %s", e.name, r.dir, says, sub.JobID, last.state, last.exit)
+		c.Errorf("%s %s: %s, but Slurm's record of job %s is %s %s", e.name, r.dir, says, sub.JobID, last.state,
+			last.exit)
 	}
-	if deed := c.deeds[e.name+" "+r.dir]; r.fate == killRole && deed.done && says == endsFailed && deed.job == sub.JobID && e.kind != "loads" {
+	if deed := c.deeds[e.name+" "+r.dir]; r.fate == killRole && deed.done && says == endsFailed &&
+		deed.job == sub.JobID && e.kind != "loads" {
 		res := readResult(c.T, dir)
-		if check := res.Validity.Check("role-died"); check == nil || check.Outcome != result.Fail || !strings.Contains(check.Detail, r.role) {
+		if check := res.Validity.Check("role-died"); check == nil || check.Outcome != result.Fail ||
+			!strings.Contains(check.Detail, r.role) {
 			c.Errorf("%s %s: the verdict does not name the role %s: %+v", e.name, r.dir, r.role, check)
 		}
 	}

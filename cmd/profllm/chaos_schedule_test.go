@@ -100,7 +100,8 @@ func drawChaos(seed uint64, runs int) chaosPlan {
 		size := map[string]int{"tests": 5, "array": 7, "chain": 3, "apart": 2, "sequence": 3, "loads": 2}[e.kind]
 		victim := r.IntN(size)
 		for i := range size {
-			c := chaosRun{dir: fmt.Sprintf("t%d/0", i), fate: spared, role: "serve", after: between(0, 1500*time.Millisecond), outage: between(2*time.Second, 12*time.Second)}
+			c := chaosRun{dir: fmt.Sprintf("t%d/0", i), fate: spared, role: "serve",
+				after: between(0, 1500*time.Millisecond), outage: between(2*time.Second, 12*time.Second)}
 			if e.kind == "array" {
 				c.dir = fmt.Sprintf("a/0/%d", i+1)
 			}
@@ -134,7 +135,9 @@ func drawChaos(seed uint64, runs int) chaosPlan {
 		p.executions = append(p.executions, e)
 	}
 	for i := range 5 {
-		p.outages = append(p.outages, outage{[]string{"slurmctld", "slurmdbd"}[i%2], between(6*time.Second, 14*time.Second), between(time.Second, 12*time.Second)})
+		p.outages = append(p.outages,
+			outage{[]string{"slurmctld", "slurmdbd"}[i%2], between(6*time.Second, 14*time.Second),
+				between(time.Second, 12*time.Second)})
 	}
 	return p
 }
@@ -156,7 +159,8 @@ func (p chaosPlan) String() string {
 	runs := 0
 	for _, e := range p.executions {
 		runs += len(e.runs)
-		fmt.Fprintf(&b, "%s %s at %s, submissions killed after %v, resumed: %v, with --failed: %v\n", e.name, e.kind, e.start, e.submits, e.resume, e.failed)
+		fmt.Fprintf(&b, "%s %s at %s, submissions killed after %v, resumed: %v, with --failed: %v\n", e.name, e.kind,
+			e.start, e.submits, e.resume, e.failed)
 		for _, c := range e.runs {
 			fmt.Fprintf(&b, "  %-6s %s", c.dir, c.fate)
 			switch c.fate {
@@ -205,7 +209,8 @@ func (e execution) definition() string {
 		if e.kind == "apart" {
 			nodes = 2
 		}
-		fmt.Fprintf(&b, "[[Tests]]\nid = \"t%d\"\ntest_template_name = \"vllm\"\nnum_nodes = %d\ntime_limit = %q\n", i, nodes, limit)
+		fmt.Fprintf(&b, "[[Tests]]\nid = \"t%d\"\ntest_template_name = \"vllm\"\nnum_nodes = %d\ntime_limit = %q\n", i,
+			nodes, limit)
 		if e.kind == "chain" && i > 0 {
 			fmt.Fprintf(&b, "dependencies = [{ type = \"start_post_comp\", id = \"t%d\" }]\n", i-1)
 		}
@@ -222,7 +227,8 @@ func (e execution) definition() string {
 
 // benchArgs is a load of 4 x 16 requests a second.
 func benchArgs(prompts int) string {
-	return fmt.Sprintf("[Tests.bench_cmd_args]\nnum_prompts = %d\nrandom_output_len = 20\nmax_concurrency = 4\n", prompts)
+	return fmt.Sprintf("[Tests.bench_cmd_args]\nnum_prompts = %d\nrandom_output_len = 20\nmax_concurrency = 4\n",
+		prompts)
 }
 
 // The same seed draws the same, another something else, and every fate is drawn.

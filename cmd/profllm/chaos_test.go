@@ -25,8 +25,8 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// chaosLimit ends a test whose runs do not come to an end. What waits for a job that a controller has forgotten can be
-// submitted when the job has been unknown for [run.AskAfter].
+// chaosLimit ends a test whose runs do not come to an end. What waits for a job that a
+// controller has forgotten can be submitted when the job has been unknown for [run.AskAfter].
 const chaosLimit = run.AskAfter + 4*time.Minute
 
 // TestSlurmChaos submits at least 60 runs of every shape and breaks what it can
@@ -190,7 +190,8 @@ func (u *user) profllm(killed time.Duration, args ...string) (*outcome, error) {
 	if args[len(args)-2] != "json" { // settle asks all the time
 		u.say("%s: profllm %s: %d%s", u.name, words, o.code, prefixed(": ", firstLine(o.stderr)))
 	}
-	if !slices.Contains([]int{exitOK, exitNotSubmit, exitJobFailed, exitInvalid}, o.code) || strings.Contains(o.stderr, "panic") {
+	if !slices.Contains([]int{exitOK, exitNotSubmit, exitJobFailed, exitInvalid}, o.code) ||
+		strings.Contains(o.stderr, "panic") {
 		return nil, fmt.Errorf("profllm %s: exit code %d: %s", words, o.code, o.stderr)
 	}
 	return &o, nil
@@ -339,7 +340,9 @@ func (u *user) settle() error {
 			// What a killed controller has forgotten is said to be unknown for a day.
 			lost := l.State.Note == run.Forgotten && time.Since(l.State.Since) > 20*time.Second
 			if l.Submission.Refused == "" && !l.State.Final() && !lost {
-				open = append(open, fmt.Sprintf("%s: job %q %s %s %s", l.Dir, l.Submission.JobID, l.State.State, l.State.Note, l.State.Reason))
+				open = append(open,
+					fmt.Sprintf("%s: job %q %s %s %s", l.Dir, l.Submission.JobID, l.State.State, l.State.Note,
+						l.State.Reason))
 			}
 			if l.State.Note == run.Held { // as the warning of watch and --wait says
 				out, err := exec.Command("scontrol", "release", l.State.JobID).CombinedOutput()
@@ -357,7 +360,9 @@ func (u *user) settle() error {
 			if err != nil {
 				return err
 			}
-			if o.code == exitOK && o.stdout == "" || o.code == exitNotSubmit && regexp.MustCompile(`it waits for|this run waits for, is unknown`).MatchString(o.stderr) && o.stdout == "" {
+			if o.code == exitOK && o.stdout == "" ||
+				o.code == exitNotSubmit && regexp.MustCompile(`it waits for|this run waits for, is unknown`).
+					MatchString(o.stderr) && o.stdout == "" {
 				return nil
 			}
 		}
@@ -451,8 +456,8 @@ func (u *user) inflict(r chaosRun, dir, id string) error {
 		}
 		return err
 	case requeue:
-		// Of a job that the controller is just about to end, since it has forgotten that it ran and what it waits
-		// for has failed, it makes one that waits for ever.
+		// Of a job that the controller is just about to end, since it has forgotten that it ran
+		// and what it waits for has failed, it makes one that waits for ever.
 		if out, err := exec.Command("squeue", "-h", "-t", "running", "-j", id).Output(); err != nil || len(out) == 0 {
 			return fmt.Errorf("squeue does not list job %s as running: %w", id, cmp.Or(err, errors.New("nothing")))
 		}
@@ -477,7 +482,8 @@ func (u *user) inflict(r chaosRun, dir, id string) error {
 		return err
 	case killScript:
 		return u.kill(id, func(cmdline, _ string) bool {
-			return strings.HasPrefix(cmdline, "/bin/bash\x00") && strings.Contains(cmdline, "slurm_script") && u.kind != "sequence" ||
+			return strings.HasPrefix(cmdline, "/bin/bash\x00") && strings.Contains(cmdline, "slurm_script") &&
+				u.kind != "sequence" ||
 				strings.HasPrefix(cmdline, "bash\x00"+dir+"/job.sh\x00")
 		})
 	}
@@ -495,13 +501,15 @@ func (u *user) breakNode(r chaosRun, dir string, slurm func(...string) error) er
 	if r.fate != nodeDown {
 		u.daemon("kill", g.daemon)
 	}
-	for r.fate != slurmdDead && slurm("../../examples/slurm-lab/daemon.sh", "down", node) != nil && u.sleep(200*time.Millisecond) {
+	for r.fate != slurmdDead && slurm("../../examples/slurm-lab/daemon.sh", "down", node) != nil &&
+		u.sleep(200*time.Millisecond) {
 	}
 	u.sleep(r.outage)
 	if r.fate != nodeDown {
 		u.daemon("start", g.daemon)
 	}
-	for r.fate != slurmdDead && slurm("../../examples/slurm-lab/daemon.sh", "resume", node) != nil && u.sleep(200*time.Millisecond) {
+	for r.fate != slurmdDead && slurm("../../examples/slurm-lab/daemon.sh", "resume", node) != nil &&
+		u.sleep(200*time.Millisecond) {
 	}
 	g.to = time.Now()
 	u.lock.Lock()
@@ -558,7 +566,8 @@ func processes(job string) []jobProcess {
 		data, err := os.ReadFile(f)
 		env := "\x00" + string(data)
 		mine := strings.Contains(env, "\x00SLURM_JOB_ID="+base+"\x00") && task == "" ||
-			task != "" && strings.Contains(env, "\x00SLURM_ARRAY_JOB_ID="+base+"\x00") && strings.Contains(env, "\x00SLURM_ARRAY_TASK_ID="+task+"\x00") ||
+			task != "" && strings.Contains(env, "\x00SLURM_ARRAY_JOB_ID="+base+"\x00") && strings.Contains(env,
+				"\x00SLURM_ARRAY_TASK_ID="+task+"\x00") ||
 			job == "" && strings.Contains(env, "\x00SLURM_JOB_ID=")
 		if err != nil || !mine {
 			continue

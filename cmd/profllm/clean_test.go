@@ -87,9 +87,11 @@ func TestSlurmCleanNodes(t *testing.T) {
 			if c.limit != "" {
 				limit = c.limit
 			}
-			text := strings.NewReplacer("LIMIT", limit, "PIDS", pids, "SERVER", server, "PROMPTS", strconv.Itoa(c.prompts)).Replace(daemonScenario)
+			text := strings.NewReplacer("LIMIT", limit, "PIDS", pids, "SERVER", server, "PROMPTS",
+				strconv.Itoa(c.prompts)).Replace(daemonScenario)
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
-			o := profllm(t, dir, []string{"PROFLLM_SIM_FAULTS=" + c.faults}, "slurm", "submit", "--simulate", "--system", "site.toml", "s.toml")
+			o := profllm(t, dir, []string{"PROFLLM_SIM_FAULTS=" + c.faults}, "slurm", "submit", "--simulate",
+				"--system", "site.toml", "s.toml")
 			require.Equal(t, exitOK, o.code)
 			d := only(t, dir)
 			id := jobID(t, d)
@@ -100,7 +102,8 @@ func TestSlurmCleanNodes(t *testing.T) {
 				c.end(t, dir, d, id)
 			}
 			ended := waitGone(t, id)
-			require.GreaterOrEqual(t, len(strings.Fields(readText(t, pids))), 3, "each command of the run left a daemon")
+			require.GreaterOrEqual(t, len(strings.Fields(readText(t, pids))), 3,
+				"each command of the run left a daemon")
 			requireNoLeftovers(t, id)
 			t.Logf("clean %.1f s after the job was over", time.Since(ended).Seconds())
 			profllm(t, dir, nil, "collect", "results")
@@ -144,7 +147,8 @@ func TestRehearseCleanNodes(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, process.Start(pid), "process %d is left", pid)
 	}
-	require.Contains(t, fmt.Sprint(readResult(t, only(t, dir)).Warnings), "outlived its step and was ended by KILL: sleep 7200")
+	require.Contains(t, fmt.Sprint(readResult(t, only(t, dir)).Warnings),
+		"outlived its step and was ended by KILL: sleep 7200")
 }
 
 // waitGone waits until Slurm no longer lists the job, and says when that was.
@@ -191,7 +195,8 @@ func killTheWatch(t *testing.T, _, _, id string) {
 	for _, f := range files {
 		line, _ := os.ReadFile(f)
 		env, _ := os.ReadFile(filepath.Join(filepath.Dir(f), "environ"))
-		if bytes.Contains(line, []byte("\x00job\x00watch\x00")) && bytes.Contains(env, []byte("\x00SLURM_JOB_ID="+id+"\x00")) {
+		if bytes.Contains(line, []byte("\x00job\x00watch\x00")) &&
+			bytes.Contains(env, []byte("\x00SLURM_JOB_ID="+id+"\x00")) {
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
 			require.NoError(t, err)
 			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))

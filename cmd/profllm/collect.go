@@ -50,10 +50,12 @@ func (c collectCmd) Run(ctx context.Context, a *app) error {
 		return exit(exitUsage)
 	}
 	if len(dirs) == 0 {
-		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: name the directory of a run, of a scenario, or of a load client's output; import single files of other programs with profllm import FILE --output-dir DIR", strings.Join(given, " ")))
+		return fail(exitUsage,
+			fmt.Errorf("no runs below %s\n\thint: name the directory of a run, of a scenario, or of a load client's output; import single files of other programs with profllm import FILE --output-dir DIR", strings.Join(given, " ")))
 	}
 	states, known := map[string]run.State{}, a.openCache(dirs)
-	live := slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return a.archives.Named(dir) != dir || known.IsUnchanged(dir) })
+	live := slices.DeleteFunc(slices.Clone(dirs),
+		func(dir string) bool { return a.archives.Named(dir) != dir || known.IsUnchanged(dir) })
 	if !c.Offline && len(live) > 0 {
 		if states, err = a.client().States(ctx, live, a.client().Jobs(ctx, live)); err != nil {
 			a.logf("note: Slurm was not asked: %v", err)
@@ -103,7 +105,8 @@ func (a *app) report(ctx context.Context, known *cache.Cache, dirs []string, sta
 			return err
 		}
 		all := make([]cache.Collected, len(some))
-		run.AtOnce(len(some), max(atOnce, 2*runtime.GOMAXPROCS(0)), func(i int) { all[i] = known.Collect(col, some[i], states) })
+		run.AtOnce(len(some), max(atOnce, 2*runtime.GOMAXPROCS(0)),
+			func(i int) { all[i] = known.Collect(col, some[i], states) })
 		for _, c := range all {
 			if c.Err != nil {
 				a.complain(&runError{relative(a.archives.Named(c.Dir)), a.archives.Named(c.Err.Error()), c.Err})
@@ -171,8 +174,8 @@ func count(yes bool) int {
 	return 0
 }
 
-// openCache opens what is known of runs that were collected before. Those of archives are not remembered, because
-// they are unpacked to another place each time.
+// openCache opens what is known of runs that were collected before. Those of archives are not
+// remembered, because they are unpacked to another place each time.
 func (a *app) openCache(dirs []string) *cache.Cache {
 	file, _ := os.Executable()
 	return cache.Open(dirs, cache.Options{

@@ -100,7 +100,9 @@ func BenchmarkCollect(b *testing.B) {
 	}{{"1000", 1000}, {"10000", 10000}} {
 		b.Run(size.name, func(b *testing.B) {
 			f := finishedRuns(b, size.runs)
-			out, err := exec.Command("bash", "-c", `find "$1" -type f -print0 | xargs -0 cat | wc -c`, "-", f.root).Output() // what follows finds the files in memory
+			// what follows finds the files in memory
+			out, err := exec.Command("bash", "-c", `find "$1" -type f -print0 | xargs -0 cat | wc -c`, "-", f.root).
+				Output()
 			require.NoError(b, err)
 			b.Logf("%d runs, %s bytes", size.runs, bytes.TrimSpace(out))
 			for b.Loop() {

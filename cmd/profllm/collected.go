@@ -8,7 +8,8 @@ import (
 	"github.com/profllm/profllm/pkg/summary"
 )
 
-// printer shows results in the order in which they come: as parts of a document, or as text at the end.
+// printer shows results in the order in which they come: as parts of a document, or as text at
+// the end.
 type printer struct {
 	app      *app
 	document recordDocument // nil prints text

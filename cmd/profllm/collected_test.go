@@ -17,15 +17,18 @@ import (
 // sample is a result as collect hands it on: every fifth one is invalid, and half of
 // those have a cause.
 func sample(i int) cache.Row {
-	r := &result.Result{RunID: fmt.Sprint(i), Status: result.Completed, Simulated: true, Validity: &result.Validity{Valid: true, Verdict: result.VerdictValid}}
+	r := &result.Result{RunID: fmt.Sprint(i), Status: result.Completed, Simulated: true,
+		Validity: &result.Validity{Valid: true, Verdict: result.VerdictValid}}
 	if i%5 == 0 {
 		r.Status, r.Validity = result.Failed, &result.Validity{
 			Verdict: result.VerdictInvalid,
-			Checks:  []result.Check{{Word: "no-success", Outcome: result.Fail, Severity: result.Invalid, Detail: fmt.Sprintf("%d requests", i)}},
+			Checks: []result.Check{{Word: "no-success", Outcome: result.Fail, Severity: result.Invalid,
+				Detail: fmt.Sprintf("%d requests", i)}},
 		}
 	}
 	if i%10 == 0 {
-		r.Failure = &result.Failure{Cause: "cuda-oom", Line: "out of memory", File: "logs/serve-0.log", LineNumber: 7, Confidence: result.Exact}
+		r.Failure = &result.Failure{Cause: "cuda-oom", Line: "out of memory", File: "logs/serve-0.log", LineNumber: 7,
+			Confidence: result.Exact}
 	}
 	return cache.Row{Dir: fmt.Sprintf("/results/s/t/%d", i), Result: r}
 }

@@ -35,7 +35,8 @@ func rehearseBuild(t *testing.T, dir, output, itl string, repeats, input int) {
 	t.Helper()
 	file := output + ".toml"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, file), fmt.Appendf(nil, compareScenario, repeats, input), 0o644))
-	o := profllm(t, dir, []string{"PROFLLM_SIM_ITL=" + itl, "PROFLLM_SIM_TTFT=20ms", "PROFLLM_SIM_STARTUP=0s"}, "rehearse", file, "--output-dir", output)
+	o := profllm(t, dir, []string{"PROFLLM_SIM_ITL=" + itl, "PROFLLM_SIM_TTFT=20ms", "PROFLLM_SIM_STARTUP=0s"},
+		"rehearse", file, "--output-dir", output)
 	require.Zero(t, o.code, o.stderr)
 }
 
@@ -91,14 +92,17 @@ func TestCompareBuilds(t *testing.T) {
 	o = compare("old", "few")
 	require.Equal(t, exitOK, o.code, "nothing is claimed")
 	require.Contains(t, o.stdout, "6 v 2: no test")
-	require.Contains(t, o.stdout, "needed for a verdict: 6 valid runs per side; missing: 0 in the first, 4 in the second")
+	require.Contains(t, o.stdout,
+		"needed for a verdict: 6 valid runs per side; missing: 0 in the first, 4 in the second")
 	root, err := filepath.Glob(filepath.Join(dir, "few", "build_*"))
 	require.NoError(t, err)
 	command := fmt.Sprintf("profllm rehearse few/%[1]s/definitions/scenario.toml --system few/%[1]s/definitions/system.toml --output-dir few --speed 1  # times 2", filepath.Base(root[0]))
 	require.Contains(t, o.stdout, command)
 	asOnSlurm(t, root[0])
-	require.Contains(t, compare("old", "few").stdout, strings.NewReplacer("rehearse", "slurm submit", "--speed 1", "--simulate").Replace(command))
-	o = profllm(t, dir, []string{"PROFLLM_SIM_ITL=21600us"}, strings.Fields(strings.TrimPrefix(command, "profllm "))[:6]...)
+	require.Contains(t, compare("old", "few").stdout,
+		strings.NewReplacer("rehearse", "slurm submit", "--speed 1", "--simulate").Replace(command))
+	o = profllm(t, dir, []string{"PROFLLM_SIM_ITL=21600us"},
+		strings.Fields(strings.TrimPrefix(command, "profllm "))[:6]...)
 	require.Zero(t, o.code, o.stderr)
 	o = compare("old", "few", "--metric", "median_tpot_ms")
 	require.Equal(t, exitInvalid, o.code, "with four the test has something to say")

@@ -55,7 +55,8 @@ func TestCompletionBash(t *testing.T) {
 	s := startShell(t, "bash", "--norc", "--noprofile", "-i")
 	s.do(`bind 'set enable-bracketed-paste off'; source <(profllm completion bash)`)
 	testTyped(t, s)
-	require.Equal(t, []string{"profllm", "slurm", "submit", "--wait", "--watch"}, s.words("profllm slurm submit --wa\x1b*"), "M-* inserts all candidates")
+	require.Equal(t, []string{"profllm", "slurm", "submit", "--wait", "--watch"},
+		s.words("profllm slurm submit --wa\x1b*"), "M-* inserts all candidates")
 }
 
 func TestCompletionZsh(t *testing.T) {
@@ -80,7 +81,8 @@ func TestCompletionFish(t *testing.T) {
 	for _, c := range append(slices.Clone(typed),
 		struct{ line, want string }{"profllm slurm submit --wa", "profllm slurm submit --wait --watch"},
 		struct{ line, want string }{"profllm nightly --output ", "profllm nightly --output json text"}) {
-		cmd := exec.Command("fish", "--no-config", "-c", `profllm completion fish | source; complete -C $argv[1]`, c.line)
+		cmd := exec.Command("fish", "--no-config", "-c", `profllm completion fish | source; complete -C $argv[1]`,
+			c.line)
 		cmd.Dir, cmd.Env = dir, []string{"PATH=" + path, "HOME=" + t.TempDir()}
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(out))
@@ -112,7 +114,8 @@ func startShell(t *testing.T, argv ...string) *shell {
 	master, slave := openTerminal(t)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + path, "HOME=" + t.TempDir(), "TERM=dumb", "LC_ALL=C", "ZDOTDIR=" + t.TempDir(), "PS1=> "}
+	cmd.Env = []string{"PATH=" + path, "HOME=" + t.TempDir(), "TERM=dumb", "LC_ALL=C", "ZDOTDIR=" + t.TempDir(),
+		"PS1=> "}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(t, cmd.Start())

@@ -39,7 +39,8 @@ type confirmCmd struct {
 // Validate implements kong's interface.
 func (c confirmCmd) Validate() error {
 	switch least := stats.LeastPairs(1); {
-	case c.Second == "" && (c.Pairs != 0 || len(c.Metric) > 0 || c.Jobs || c.Simulate || c.Rehearse || c.DryRun || c.New):
+	case c.Second == "" && (c.Pairs != 0 || len(c.Metric) > 0 || c.Jobs || c.Simulate || c.Rehearse || c.DryRun ||
+		c.New):
 		return errors.New("a started confirmation keeps its pairs and metrics: name two tests, or only the directory")
 	case c.Pairs != 0 && (c.Pairs < least || c.Pairs > stats.MaxPairs || c.Pairs%2 != 0):
 		return fmt.Errorf("--pairs must be an even number from %d to %d: fewer pairs cannot prove a difference, and an odd number does not cancel drift", least, stats.MaxPairs)
@@ -65,7 +66,8 @@ func (c confirmCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	p, err := a.client().PlanPairs(ctx, campaign.Pairs{First: c.First, Second: c.Second, Pairs: c.Pairs, Metrics: c.Metric, Jobs: c.Jobs}, o)
+	p, err := a.client().PlanPairs(ctx,
+		campaign.Pairs{First: c.First, Second: c.Second, Pairs: c.Pairs, Metrics: c.Metric, Jobs: c.Jobs}, o)
 	if err != nil {
 		return err
 	}
@@ -90,7 +92,8 @@ func (c confirmCmd) goOn(ctx context.Context, a *app) error {
 	}
 	s, err := run.ReadScenario(root)
 	if err != nil || s.Confirm == nil {
-		return fail(exitUsage, fmt.Errorf("%s is not a confirmation\n\thint: start one with profllm confirm FIRST SECOND", c.First))
+		return fail(exitUsage,
+			fmt.Errorf("%s is not a confirmation\n\thint: start one with profllm confirm FIRST SECOND", c.First))
 	}
 	q := a.quieted(a.stderr)
 	switch {
@@ -137,7 +140,8 @@ func (c confirmCmd) answer(ctx context.Context, a *app, root string, err error) 
 	if err != nil {
 		return err
 	}
-	now := &document.Confirm{Head: document.NewHead("confirm"), Root: root, Runs: len(s.Runs), Next: "profllm confirm " + at}
+	now := &document.Confirm{Head: document.NewHead("confirm"), Root: root, Runs: len(s.Runs),
+		Next: "profllm confirm " + at}
 	if c.Second != "" && !c.Rehearse && !c.Wait && !c.Watch {
 		now.Open = "they were submitted just now"
 		return c.notYet(a, now)
@@ -187,7 +191,8 @@ func (c confirmCmd) notYet(a *app, now *document.Confirm) error {
 	if a.json() {
 		a.answers(now)
 	} else {
-		_, err = fmt.Fprintf(a.stdout, "no verdict yet: %d of %d runs are over; %s\n%s\n", now.Over, now.Runs, now.Open, now.Next)
+		_, err = fmt.Fprintf(a.stdout, "no verdict yet: %d of %d runs are over; %s\n%s\n", now.Over, now.Runs, now.Open,
+			now.Next)
 	}
 	if err == nil && (c.Second == "" || c.Wait || c.Watch) {
 		err = exit(exitNotOver)

@@ -63,7 +63,8 @@ func TestConfirmRehearsed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	confirmScenario(t, dir)
-	o := profllm(t, dir, nil, "confirm", "build.toml#old", "build.toml#slow", "--rehearse", "--metric", "median_tpot_ms")
+	o := profllm(t, dir, nil, "confirm", "build.toml#old", "build.toml#slow", "--rehearse", "--metric",
+		"median_tpot_ms")
 	require.Equal(t, exitInvalid, o.code)
 	require.Contains(t, o.stdout, "SIMULATED: 12 of 12 runs had a simulated engine")
 	require.Contains(t, o.stdout, "== Verdict: old and slow (simulated): regressed")
@@ -82,7 +83,8 @@ func TestConfirmRehearsed(t *testing.T) {
 		refused := profllm(t, dir, nil, "lock", locked)
 		require.Equal(t, exitUsage, refused.code)
 		require.Empty(t, refused.stdout)
-		require.Contains(t, refused.stderr, "hint: profllm confirm "+filepath.Join(root, "first")+" "+filepath.Join(root, "second"))
+		require.Contains(t, refused.stderr,
+			"hint: profllm confirm "+filepath.Join(root, "first")+" "+filepath.Join(root, "second"))
 	}
 
 	again := profllm(t, dir, nil, "confirm", root)
@@ -114,7 +116,8 @@ func TestConfirmRehearsed(t *testing.T) {
 		require.Equal(t, exitUsage, o.code, args)
 		require.Contains(t, o.stderr, want, args)
 	}
-	o = profllm(t, dir, nil, "confirm", root+"/first", root+"/second/slow/3", "--dry-run", "--simulate", "--pairs", "10")
+	o = profllm(t, dir, nil, "confirm", root+"/first", root+"/second/slow/3", "--dry-run", "--simulate", "--pairs",
+		"10")
 	require.Zero(t, o.code)
 	require.Contains(t, o.stdout, ": sequence of 20 runs")
 	require.Contains(t, o.stdout, "/second/slow/9")
@@ -130,7 +133,9 @@ func TestConfirmRehearsed(t *testing.T) {
 	require.Zero(t, o.code, "nothing is claimed")
 	require.Contains(t, o.stdout, "too little data: 4 pairs: no test")
 	require.Contains(t, o.stdout, "the other run of its pair is left out")
-	require.Contains(t, o.stdout, fmt.Sprintf("profllm confirm %[1]s/first %[1]s/second --pairs 6 --metric median_tpot_ms --rehearse", strings.TrimPrefix(root, dir+"/")))
+	require.Contains(t, o.stdout,
+		fmt.Sprintf("profllm confirm %[1]s/first %[1]s/second --pairs 6 --metric median_tpot_ms --rehearse",
+			strings.TrimPrefix(root, dir+"/")))
 }
 
 // On a real Slurm: one allocation, two answers. Who does not wait is told what to ask
@@ -139,17 +144,20 @@ func TestConfirmRehearsed(t *testing.T) {
 // covers: PL-Q13
 func TestConfirmSlurm(t *testing.T) {
 	// On a busy machine, pairs may vary too much to show that two builds are the same.
-	for second, want := range map[string][]report.Outcome{"slow": {report.Regressed}, "same": {report.Same, report.TooLittle}} {
+	for second, want := range map[string][]report.Outcome{"slow": {report.Regressed},
+		"same": {report.Same, report.TooLittle}} {
 		t.Run(second, func(t *testing.T) {
 			dir := lab(t)
 			t.Parallel()
 			confirmScenario(t, dir)
-			o := profllm(t, dir, nil, "confirm", "build.toml#old", "build.toml#"+second, "--simulate", "--system", "site.toml", "--metric", "median_tpot_ms")
+			o := profllm(t, dir, nil, "confirm", "build.toml#old", "build.toml#"+second, "--simulate", "--system",
+				"site.toml", "--metric", "median_tpot_ms")
 			require.Zero(t, o.code)
 			root := confirmRoot(t, dir)
 			rel := strings.TrimPrefix(root, dir+"/")
 			require.Contains(t, o.stderr, "12 runs in 1 job,")
-			require.Contains(t, o.stdout, "no verdict yet: 0 of 12 runs are over; they were submitted just now\nprofllm confirm "+rel+"\n")
+			require.Contains(t, o.stdout,
+				"no verdict yet: 0 of 12 runs are over; they were submitted just now\nprofllm confirm "+rel+"\n")
 			o = profllm(t, dir, nil, "confirm", rel, "--output", "json")
 			require.Equal(t, exitNotOver, o.code)
 			now := readDocument[document.Confirm](t, o)
@@ -181,7 +189,8 @@ func TestConfirmFails(t *testing.T) {
 	confirmScenario(t, dir)
 	text, err := os.ReadFile(filepath.Join(dir, "build.toml"))
 	require.NoError(t, err)
-	broken := strings.Replace(string(text), "PROFLLM_SIM_ITL = \"22ms\"", "PROFLLM_SIM_FAULTS = \"serve:die-at-start,exit=3\"", 1)
+	broken := strings.Replace(string(text), "PROFLLM_SIM_ITL = \"22ms\"",
+		"PROFLLM_SIM_FAULTS = \"serve:die-at-start,exit=3\"", 1)
 	require.NotEqual(t, string(text), broken)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "build.toml"), []byte(broken), 0o644))
 	o := profllm(t, dir, nil, "confirm", "build.toml#old", "build.toml#slow", "--rehearse", "--metric", "throughput")

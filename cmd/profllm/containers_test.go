@@ -53,9 +53,12 @@ func startPodman(t *testing.T) []string {
 	needRuntime(t, "podman", "runc", "catatonit")
 	dir := t.TempDir()
 	storage, conf := filepath.Join(dir, "storage.conf"), filepath.Join(dir, "containers.conf")
-	require.NoError(t, os.WriteFile(storage, []byte(fmt.Sprintf("[storage]\ndriver = \"vfs\"\ngraphroot = %q\nrunroot = %q\n", dir+"/graph", dir+"/run")), 0o644))
-	require.NoError(t, os.WriteFile(conf, []byte("[engine]\ncgroup_manager = \"cgroupfs\"\nruntime = \"runc\"\nevents_logger = \"file\"\n"+
-		"[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=1024:1024\"]\n"), 0o644))
+	require.NoError(t, os.WriteFile(storage,
+		[]byte(fmt.Sprintf("[storage]\ndriver = \"vfs\"\ngraphroot = %q\nrunroot = %q\n", dir+"/graph", dir+"/run")),
+		0o644))
+	require.NoError(t, os.WriteFile(conf,
+		[]byte("[engine]\ncgroup_manager = \"cgroupfs\"\nruntime = \"runc\"\nevents_logger = \"file\"\n"+
+			"[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=1024:1024\"]\n"), 0o644))
 	return []string{"CONTAINERS_STORAGE_CONF=" + storage, "CONTAINERS_CONF=" + conf}
 }
 
@@ -71,7 +74,8 @@ func startDockerBehind(t *testing.T, front ...string) []string {
 	log, err := os.Create(filepath.Join(dir, "log"))
 	require.NoError(t, err)
 	socket := filepath.Join(dir, "sock")
-	argv := append(front, "dockerd", "--data-root", dir+"/data", "--exec-root", dir+"/exec", "--pidfile", dir+"/pid", "--host", "unix://"+socket,
+	argv := append(front, "dockerd", "--data-root", dir+"/data", "--exec-root", dir+"/exec", "--pidfile", dir+"/pid",
+		"--host", "unix://"+socket,
 		"--storage-driver=vfs", "--iptables=false", "--ip6tables=false", "--bridge=none")
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -201,11 +205,13 @@ func (r *realRuntime) step(t *testing.T, image, how string) (*exec.Cmd, string) 
 	t.Helper()
 	run, input := t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(input, "file"), []byte("mounted"), 0o644))
-	s := plan.Step{Name: "serve", Container: true, Argv: plan.Texts("/bin/box", how, "/input/file", "/etc/hostname", r.profllm), Env: []plan.Var{
-		{Name: "PROFLLM_ROLE", Value: plan.Text("serve $(x) 'y'")}, {Name: "VLLM_HOST_IP", Value: plan.Text("10.0.0.1")},
-	}}
+	s := plan.Step{Name: "serve", Container: true,
+		Argv: plan.Texts("/bin/box", how, "/input/file", "/etc/hostname", r.profllm), Env: []plan.Var{
+			{Name: "PROFLLM_ROLE", Value: plan.Text("serve $(x) 'y'")}, {Name: "VLLM_HOST_IP", Value: plan.Text("10.0.0.1")},
+		}}
 	s, err := r.launcher.Wrap(s, plan.Container{
-		Image: image, Mounts: []string{run + ":" + run, input + ":/input:ro"}, Binary: r.profllm, Dir: run, Env: []string{"HF_TOKEN", "NOT_SET"}, Args: r.args,
+		Image: image, Mounts: []string{run + ":" + run, input + ":/input:ro"}, Binary: r.profllm, Dir: run,
+		Env: []string{"HF_TOKEN", "NOT_SET"}, Args: r.args,
 	})
 	require.NoError(t, err)
 	argv := []string{r.profllm}
@@ -215,7 +221,8 @@ func (r *realRuntime) step(t *testing.T, image, how string) (*exec.Cmd, string) 
 		argv = append(argv, text)
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = append(append([]string(nil), r.environ...), "HF_TOKEN=hf_secret", "LEAK=host", "PYTHONPATH=/host", "SLURM_JOB_ID=4711", "SLURM_STEP_ID=3", "SLURM_PROCID=2")
+	cmd.Env = append(append([]string(nil), r.environ...), "HF_TOKEN=hf_secret", "LEAK=host", "PYTHONPATH=/host",
+		"SLURM_JOB_ID=4711", "SLURM_STEP_ID=3", "SLURM_PROCID=2")
 	for _, v := range s.Env {
 		text, _ := v.Value.Literal()
 		cmd.Env = append(cmd.Env, v.Name+"="+text)
@@ -255,7 +262,9 @@ func (r *realRuntime) slurmStep(t *testing.T, image string) {
 	}
 	cmd, run := r.step(t, image, "term")
 	name := "containers-" + r.program + fmt.Sprint(os.Getpid())
-	srun := exec.Command("srun", append([]string{"--nodes=1", "--ntasks=1", "--time=2", "--export=ALL", "--mpi=none", "--job-name=" + name}, cmd.Args...)...)
+	srun := exec.Command("srun",
+		append([]string{"--nodes=1", "--ntasks=1", "--time=2", "--export=ALL", "--mpi=none", "--job-name=" + name},
+			cmd.Args...)...)
 	for _, kv := range cmd.Env {
 		if !strings.HasPrefix(kv, "SLURM_") || strings.HasPrefix(kv, "SLURM_CONF=") {
 			srun.Env = append(srun.Env, kv)
@@ -268,7 +277,8 @@ func (r *realRuntime) slurmStep(t *testing.T, image string) {
 	id, err := exec.Command("squeue", "-h", "-n", name, "-o", "%i").Output()
 	require.NoError(t, err)
 	step := strings.TrimSpace(string(id)) + ".0"
-	require.Equal(t, "profllm-"+strings.ReplaceAll(step, ".", "-")+"-serve-0\n", r.call(t, "ps", "--format", "{{.Names}}"))
+	require.Equal(t, "profllm-"+strings.ReplaceAll(step, ".", "-")+"-serve-0\n",
+		r.call(t, "ps", "--format", "{{.Names}}"))
 	require.NoError(t, exec.Command("scancel", "--signal=TERM", step).Run())
 	_ = srun.Wait()
 	require.Contains(t, out.String(), "got terminated <nil>")
@@ -283,7 +293,8 @@ func (r *realRuntime) exits(t *testing.T, image string) {
 	require.Error(t, err, out)
 	require.Equal(t, 7, cmd.ProcessState.ExitCode(), "the command's own exit code: %s", out)
 	require.Contains(t, out, "in "+run)
-	for _, kv := range []string{"HF_TOKEN=hf_secret", "PROFLLM_ROLE=serve $(x) 'y'", "VLLM_HOST_IP=10.0.0.1", "SLURM_JOB_ID=4711", "SLURM_PROCID=2"} {
+	for _, kv := range []string{"HF_TOKEN=hf_secret", "PROFLLM_ROLE=serve $(x) 'y'", "VLLM_HOST_IP=10.0.0.1",
+		"SLURM_JOB_ID=4711", "SLURM_PROCID=2"} {
 		require.Contains(t, out, "env "+kv+"\n")
 	}
 	for _, name := range []string{"LEAK", "PYTHONPATH", "NOT_SET"} {
@@ -301,7 +312,8 @@ func (r *realRuntime) interrupt(t *testing.T, cmd *exec.Cmd) (string, int) {
 	var out lockedBuffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	require.NoError(t, cmd.Start())
-	await.True(t, func() bool { return strings.Contains(out.String(), "waiting") }, "the command waits; it has said: %s", &out)
+	await.True(t, func() bool { return strings.Contains(out.String(), "waiting") },
+		"the command waits; it has said: %s", &out)
 	require.Equal(t, "profllm-4711-3-serve-2\n", r.call(t, "ps", "--format", "{{.Names}}"), "the name carries the job")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	_ = cmd.Wait()

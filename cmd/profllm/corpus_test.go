@@ -36,7 +36,8 @@ func TestVerifyFormat(t *testing.T) {
 	require.Equal(t, 1, strings.Count(o.stdout, "bad  "))
 	require.Contains(t, o.stdout, "bad  scenario "+filepath.Join(ourFormat(t), "test_scenario/ambiguous.toml"))
 	require.Contains(t, o.stderr, "1 of 24 files bad, 4 not runnable\n")
-	require.Contains(t, o.stderr, "note: sizes were not checked (nodes, GPUs, ports): they depend on the cluster; add --system FILE\n")
+	require.Contains(t, o.stderr,
+		"note: sizes were not checked (nodes, GPUs, ports): they depend on the cluster; add --system FILE\n")
 }
 
 // outcome is what the page says of a file.
@@ -48,7 +49,8 @@ func filesPage(t *testing.T) map[string]expected {
 	data, err := os.ReadFile("../../docs/reference/cloudai-files.md")
 	require.NoError(t, err)
 	rows := map[string]expected{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(\\S+\\.toml)` \\| (.*) \\| (.*) \\| (.*)\\|$").FindAllStringSubmatch(string(data), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\S+\\.toml)` \\| (.*) \\| (.*) \\| (.*)\\|$").
+		FindAllStringSubmatch(string(data), -1) {
 		require.NotContains(t, rows, m[1], "named twice")
 		rows[m[1]] = expected{m[2], m[3], strings.TrimSpace(m[4])}
 	}
@@ -69,7 +71,8 @@ func TestCloudAIFiles(t *testing.T) {
 		}
 		return err
 	}))
-	require.Equal(t, slices.Sorted(slices.Values(names)), slices.Sorted(maps.Keys(page)), "files in the folder, and on the page")
+	require.Equal(t, slices.Sorted(slices.Values(names)), slices.Sorted(maps.Keys(page)),
+		"files in the folder, and on the page")
 	checkCloudAICounts(t, conf, page)
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) { checkCloudAIFile(t, conf, name, page[name]) })
@@ -96,7 +99,8 @@ func checkCloudAICounts(t *testing.T, conf string, page map[string]expected) {
 		require.Contains(t, string(data), counts)
 		require.Contains(t, string(data), "`"+last+"`", name)
 	}
-	o = profllm(t, t.TempDir(), nil, "verify", conf, "--system", filepath.Join(conf, "common/system/example_slurm_cluster.toml"))
+	o = profllm(t, t.TempDir(), nil, "verify", conf, "--system",
+		filepath.Join(conf, "common/system/example_slurm_cluster.toml"))
 	require.Equal(t, 1, strings.Count(o.stderr, "data_repository has no effect: only CloudAI's NeMo report uses it\n"))
 }
 
@@ -134,12 +138,18 @@ func checkCloudAIFile(t *testing.T, conf, name string, want expected) {
 			test, err := scenario.LoadTest(scenario.File{Name: name, Data: data})
 			require.NoError(t, err)
 			file = filepath.Join(dir, "s.toml")
-			require.NoError(t, os.WriteFile(file, []byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_name = \""+test.Name+"\"\ntime_limit = \"1h\"\n"), 0o644))
+			require.NoError(t,
+				os.WriteFile(file,
+					[]byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_name = \""+test.Name+"\"\ntime_limit = \"1h\"\n"),
+					0o644))
 			flags = []string{"--tests-dir", filepath.Dir(filepath.Join(conf, name))}
 		case "system":
 			file = filepath.Join(conf, "common/test_scenario/sleep.toml")
 		}
-		last = profllm(t, dir, nil, append([]string{"slurm", "dry-run", file, "--system", filepath.Join(conf, "common/system/example_slurm_cluster.toml"), "--hook-dir", filepath.Join(conf, "hook")}, flags...)...)
+		last = profllm(t, dir, nil,
+			append([]string{"slurm", "dry-run", file, "--system",
+				filepath.Join(conf, "common/system/example_slurm_cluster.toml"), "--hook-dir",
+				filepath.Join(conf, "hook")}, flags...)...)
 		switch want.outcome {
 		case "runs", "plans only":
 			require.Equal(t, exitOK, last.code)
@@ -165,7 +175,8 @@ func TestCloudAIWorkloads(t *testing.T) {
 	_, section, _ := strings.Cut(string(data), "\n## Workloads\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	listed := map[string]string{"NoSuchWorkload": "refused"}
-	for _, row := range regexp.MustCompile("(?m)^\\| (`.*) \\| (runs|not runnable) \\|$").FindAllStringSubmatch(section, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| (`.*) \\| (runs|not runnable) \\|$").
+		FindAllStringSubmatch(section, -1) {
 		for _, m := range code.FindAllStringSubmatch(row[1], -1) {
 			if m[1] == "test_template_name" {
 				continue
@@ -174,7 +185,8 @@ func TestCloudAIWorkloads(t *testing.T) {
 			listed[m[1]] = row[2]
 		}
 	}
-	require.Equal(t, slices.Sorted(slices.Values(append(slices.Clone(catalog.Known), "NoSuchWorkload"))), slices.Sorted(maps.Keys(listed)))
+	require.Equal(t, slices.Sorted(slices.Values(append(slices.Clone(catalog.Known), "NoSuchWorkload"))),
+		slices.Sorted(maps.Keys(listed)))
 	dir := t.TempDir()
 	for name, outcome := range listed {
 		test := fmt.Sprintf("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = %q\n[Tests.cmd_args]\n", name)
@@ -198,7 +210,8 @@ func TestSlurmCloudAICorpus(t *testing.T) {
 	} {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".toml"), func(t *testing.T) {
 			dir := lab(t)
-			o := profllm(t, dir, nil, "slurm", "submit", "--simulate", "-y", "--system", "site.toml", filepath.Join(conf, file), "--wait")
+			o := profllm(t, dir, nil, "slurm", "submit", "--simulate", "-y", "--system", "site.toml",
+				filepath.Join(conf, file), "--wait")
 			require.Equal(t, exitOK, o.code)
 			all := runs(t, dir)
 			require.Len(t, all, tests)

@@ -44,7 +44,8 @@ func TestDefectsPage(t *testing.T) {
 			}
 			text, found := covers[dir][name]
 			require.True(t, found, "%s: %s has no %s", id, dir, name)
-			require.Regexp(t, regexp.MustCompile(`covers:.*\b`+id+`\b`), text, "%s of %s does not name %s", name, dir, id)
+			require.Regexp(t, regexp.MustCompile(`covers:.*\b`+id+`\b`), text, "%s of %s does not name %s", name,
+				dir, id)
 		}
 	}
 	var want []string

@@ -68,5 +68,7 @@ func (a *app) record(ctx context.Context, path string) (r *records.Run, done fun
 	for _, r := range runs[:min(len(runs), 8)] {
 		dirs = append(dirs, relative(r.Dir))
 	}
-	return nil, done, fail(exitUsage, fmt.Errorf("%s has %d records, but diff compares two single records\n\thint: name one, such as %s", path, len(runs), strings.Join(dirs, ", ")))
+	return nil, done, fail(exitUsage,
+		fmt.Errorf("%s has %d records, but diff compares two single records\n\thint: name one, such as %s", path,
+			len(runs), strings.Join(dirs, ", ")))
 }

@@ -258,7 +258,8 @@ func exitCodesPage(t *testing.T) string {
 	return page + `
 A job's own exit code follows the same table: 5 for a failed phase, 6 for an invalid result.
 
-` + "`profllm slurm status`" + ` exits with 0 if it could show the states. With ` + "`--exit-code`" + `, it exits with the jobs' result:
+` + "`profllm slurm status`" + ` exits with 0 if it could show the states. With ` + "`--exit-code`" +
+		`, it exits with the jobs' result:
 
 | code | jobs |
 |---|---|
@@ -268,7 +269,8 @@ A job's own exit code follows the same table: 5 for a failed phase, 6 for an inv
 | 4 | every job is over and succeeded, and at least one run has no job |
 | 0 | every run has a job that succeeded |
 
-` + "`profllm collect`" + `, ` + "`rehearse`" + ` and every verb with ` + "`--wait`" + ` exit with the first of these that is so: 5 if a run failed,
+` + "`profllm collect`" + `, ` + "`rehearse`" + ` and every verb with ` + "`--wait`" +
+		` exit with the first of these that is so: 5 if a run failed,
 6 if a result is invalid, 8 if a run is not over, 4 if a run has no job (Slurm refused it, or nothing was submitted).
 `
 }
@@ -278,7 +280,8 @@ func thresholdsPage() string {
 	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	page := generated + `# Thresholds
 
-What a scenario may set in ` + "`[Tests.accept]`" + ` (profllm), for the [checks](../explanation/validity.md) of a test's results. A share is from 0 to 1. A check whose
+What a scenario may set in ` + "`[Tests.accept]`" +
+		` (profllm), for the [checks](../explanation/validity.md) of a test's results. A share is from 0 to 1. A check whose
 threshold is set says so in its detail, with the default, and whether it is looser.
 
 | key | check | default | from | to | unit | meaning | accepts more if |
@@ -289,7 +292,8 @@ threshold is set says so in its detail, with the default, and whether it is loos
 		if x.Less {
 			more = "smaller"
 		}
-		page += fmt.Sprintf("| `%s` | `%s` | %s | %s | %s | %s | %s | %s |\n", x.Key, x.Check, plain(x.Default), plain(x.Min), plain(x.Max), x.Unit, x.Means, more)
+		page += fmt.Sprintf("| `%s` | `%s` | %s | %s | %s | %s | %s | %s |\n", x.Key, x.Check, plain(x.Default),
+			plain(x.Min), plain(x.Max), x.Unit, x.Means, more)
 	}
 	return page
 }
@@ -300,7 +304,8 @@ func failuresPage(t *testing.T) string {
 	require.NoError(t, err)
 	page := generated + `# Failures
 
-The causes that ` + "`profllm why`, `collect` and `result.json`" + ` name. A **root** is a cause. A **symptom** is a cause only if no root is found. An **answer** is a
+The causes that ` + "`profllm why`, `collect` and `result.json`" +
+		` name. A **root** is a cause. A **symptom** is a cause only if no root is found. An **answer** is a
 server's refusal of a request; it is a cause only for errors of a proxy or a client. A **tail** says that something ended and is never a cause. [How a cause is found](../how-to/failed-run.md).
 `
 	areas := map[string][]failure.Signature{}
@@ -390,7 +395,8 @@ func anchors(page string) []string {
 
 // Every relative link of the documentation leads to a file, and to a heading in it.
 func TestDocsLinks(t *testing.T) {
-	for _, pattern := range []string{"../../*.md", "../../scenarios/*.md", docs + "/*.md", docs + "/*/*.md", docs + "/*/*/*.md"} {
+	for _, pattern := range []string{"../../*.md", "../../scenarios/*.md", docs + "/*.md", docs + "/*/*.md",
+		docs + "/*/*/*.md"} {
 		pages, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, page := range pages {

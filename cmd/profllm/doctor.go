@@ -44,7 +44,8 @@ func (c doctorCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	r := (&doctor.Doctor{
-		Environ: a.environ, Export: run.Export{Names: asked}.From(a.environ), System: sys, Partition: c.Partition, Dir: dir,
+		Environ: a.environ, Export: run.Export{Names: asked}.From(a.environ), System: sys, Partition: c.Partition,
+		Dir:  dir,
 		Self: []string{self, "probe-node"}, Node: []string{node, "probe-node"}, Job: c.Job, Now: a.now, Log: a.logf,
 	}).Run(ctx)
 	if err := a.printReport(r, c.Output); err != nil {
@@ -56,7 +57,8 @@ func (c doctorCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-var checkTones = map[doctor.Status]terminal.Tone{doctor.OK: terminal.Good, doctor.Warn: terminal.Doubtful, doctor.Bad: terminal.Bad}
+var checkTones = map[doctor.Status]terminal.Tone{doctor.OK: terminal.Good, doctor.Warn: terminal.Doubtful,
+	doctor.Bad: terminal.Bad}
 
 func (a *app) printReport(r doctor.Report, format string) error {
 	if format == "json" {

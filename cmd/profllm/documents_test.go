@@ -81,7 +81,8 @@ var outputForms = []outputForm{
 	{commands: []string{"diff"}, schemas: []string{"profllm.diff/1"}, dir: "../../pkg/report", typ: "Delta"},
 	{commands: []string{"doctor"}, schemas: []string{"profllm.doctor/1"}, dir: "../../pkg/doctor", typ: "Report"},
 	{
-		commands: []string{"nightly"}, schemas: []string{"profllm.output.nightly/1"}, dir: "../../pkg/nightly", typ: "Outcome",
+		commands: []string{"nightly"}, schemas: []string{"profllm.output.nightly/1"}, dir: "../../pkg/nightly",
+		typ:   "Outcome",
 		about: "`verdict` is as in `nightly.json`.",
 	},
 	{
@@ -394,7 +395,8 @@ func submitSleep(t *testing.T, dir string) outcome {
 	}
 	copyFile(t, "../../examples/slurm-lab/site.toml", filepath.Join(dir, "site.toml"))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "sleep.toml"), []byte(sleepScenario), 0o644))
-	return profllm(t, dir, withSlurm(fake), "slurm", "submit", "--system", "site.toml", "sleep.toml", "--output", "json")
+	return profllm(t, dir, withSlurm(fake), "slurm", "submit", "--system", "site.toml", "sleep.toml", "--output",
+		"json")
 }
 
 // What has no verdict waits for one, or nothing will come of it, and collect tells which.
@@ -449,7 +451,8 @@ func TestPathsByDefault(t *testing.T) {
 	for _, verb := range [][]string{{"slurm", "resume"}, {"lock"}} {
 		o = profllm(t, dir, slurm, verb...)
 		require.Equal(t, exitUsage, o.code)
-		require.Contains(t, o.stderr, "2 scenario directories below results\n\thint: name one of them, such as results/s_")
+		require.Contains(t, o.stderr,
+			"2 scenario directories below results\n\thint: name one of them, such as results/s_")
 	}
 	require.Contains(t, profllm(t, dir, slurm, "slurm", "logs").stderr, "2 runs below results")
 	require.Contains(t, profllm(t, t.TempDir(), slurm, "report").stderr, "there is no folder results here")

@@ -116,21 +116,25 @@ func TestRepeatsArePlanned(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "s.toml")
-	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, seriesScenario, `precision = "2%", max = 12, time = "8m"`), 0o644))
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, seriesScenario, `precision = "2%", max = 12, time = "8m"`),
+		0o644))
 	o := profllm(t, dir, nil, "slurm", "dry-run", "--simulate", "s.toml")
 	require.Zero(t, o.code)
-	require.Contains(t, o.stdout, "# r: repeats until the median of output_throughput is known to ±2 %: 6 at least, 12 at most, no repeat that would end after 8m0s\n"+
-		"# the job's time limit is 10m0s on 1 node, 0.2 node-hours; all repeats have to fit into it\n")
+	require.Contains(t, o.stdout,
+		"# r: repeats until the median of output_throughput is known to ±2 %: 6 at least, 12 at most, no repeat that would end after 8m0s\n"+
+			"# the job's time limit is 10m0s on 1 node, 0.2 node-hours; all repeats have to fit into it\n")
 	require.Equal(t, 11, strings.Count(o.stdout, `"$PROFLLM" job enough --run "$RUN"`))
 
-	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, seriesScenario, `precision = "2%", metrics = ["trouhgput"]`), 0o644))
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, seriesScenario, `precision = "2%", metrics = ["trouhgput"]`),
+		0o644))
 	o = profllm(t, dir, nil, "slurm", "dry-run", "--simulate", "s.toml")
 	require.Equal(t, exitDefinition, o.code)
 	require.Contains(t, o.stderr, `s.toml:8:1: repeat of test "r": metric: unknown metric "trouhgput"`)
 
 	var stderr bytes.Buffer
 	a := &app{stdout: &stderr, stderr: &stderr, now: time.Now}
-	require.Error(t, jobEnoughCmd{runFlag{dir}, "r2"}.Run(a), "what cannot be found out is no reason to leave a repeat out")
+	require.Error(t, jobEnoughCmd{runFlag{dir}, "r2"}.Run(a),
+		"what cannot be found out is no reason to leave a repeat out")
 }
 
 // Each point of a sweep has a series of its own, and what did not run of it is no
@@ -143,7 +147,8 @@ func TestRepeatsOfPoints(t *testing.T) {
 	}
 	t.Parallel()
 	dir := t.TempDir()
-	text := strings.Replace(fmt.Sprintf(seriesScenario, `precision = "50%", max = 8`), "max_concurrency = 2", "max_concurrency = [1, 2]", 1)
+	text := strings.Replace(fmt.Sprintf(seriesScenario, `precision = "50%", max = 8`), "max_concurrency = 2",
+		"max_concurrency = [1, 2]", 1)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
 	o := profllm(t, dir, nil, "rehearse", "s.toml", "--output-dir", "results")
 	require.Zero(t, o.code, o.stderr)

@@ -33,13 +33,15 @@ import (
 
 // Exit codes, see docs/reference/exit-codes.md.
 const (
-	exitOK          = 0   // done; also if only help or the version was printed
-	exitInternal    = 1   // an error in profllm or in the system below it
-	exitUsage       = 2   // the command line is wrong, or a file is missing
-	exitDefinition  = 3   // a definition file is wrong, or its plan cannot work
-	exitNotSubmit   = 4   // a job was not submitted
-	exitJobFailed   = 5   // a job failed
-	exitInvalid     = 6   // a result is invalid, a comparison finds a regression, or two runs have different configurations
+	exitOK         = 0 // done; also if only help or the version was printed
+	exitInternal   = 1 // an error in profllm or in the system below it
+	exitUsage      = 2 // the command line is wrong, or a file is missing
+	exitDefinition = 3 // a definition file is wrong, or its plan cannot work
+	exitNotSubmit  = 4 // a job was not submitted
+	exitJobFailed  = 5 // a job failed
+	// a result is invalid, a comparison finds a regression, or two runs have different
+	// configurations
+	exitInvalid     = 6
 	exitNoMatch     = 7   // a phase of a job ended with 0, but without the line that means success
 	exitNotOver     = 8   // runs are not over, so there is no verdict yet
 	exitInterrupted = 130 // interrupted by a signal

@@ -80,7 +80,8 @@ func (c exportCmd) write(a *app, format interchange.Format, runs []records.Run, 
 		return c.each(a, format, runs, o)
 	}
 	if format == interchange.LLMD && len(runs) > 1 {
-		return fail(exitUsage, fmt.Errorf("a benchmark report describes one run, but %d were named\n\thint: --output DIR/ writes one file per run", len(runs)))
+		return fail(exitUsage,
+			fmt.Errorf("a benchmark report describes one run, but %d were named\n\thint: --output DIR/ writes one file per run", len(runs)))
 	}
 	records := make([]*result.Result, len(runs))
 	for i, r := range runs {

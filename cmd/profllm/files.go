@@ -61,7 +61,8 @@ func (c initCmd) Run(ctx context.Context, a *app) error {
 	}
 	f, err := os.OpenFile(c.File, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return fail(exitUsage, fmt.Errorf("%s is there already, and init overwrites no file\n\thint: name another file, or none to print it", c.File))
+		return fail(exitUsage,
+			fmt.Errorf("%s is there already, and init overwrites no file\n\thint: name another file, or none to print it", c.File))
 	}
 	if err != nil {
 		return fail(exitUsage, err)
@@ -120,21 +121,24 @@ func (e events) Submitted(o run.Outcome) {
 		}
 	}
 	if strings.HasPrefix(o.Submission.JobID, run.LocalPrefix) {
-		e.logf("%s: %s%s", relative(o.Dir), quantity.Count(o.Unit.Job().Nodes, "simulated node"), prefixed(", ", o.Unit.Carries()))
+		e.logf("%s: %s%s", relative(o.Dir), quantity.Count(o.Unit.Job().Nodes, "simulated node"),
+			prefixed(", ", o.Unit.Carries()))
 		return
 	}
 	how := "submitted"
 	if o.Submission.Adopted {
 		how = "adopted"
 	}
-	fmt.Fprintf(e.stdout, "%s job %s  %s%s%s\n", how, o.Submission.JobID, relative(o.Dir), prefixed(", ", o.Unit.Carries()),
+	fmt.Fprintf(e.stdout, "%s job %s  %s%s%s\n", how, o.Submission.JobID, relative(o.Dir),
+		prefixed(", ", o.Unit.Carries()),
 		prefixed(", after ", strings.Join(o.Submission.Waits, " and ")))
 }
 
 // client acts for the user who typed the command.
 func (a *app) client() *campaign.Client {
 	if a.acts == nil {
-		a.acts = &campaign.Client{Environ: a.environ, Version: version(), Now: a.now, Uptime: a.uptime, Events: events{a}}
+		a.acts = &campaign.Client{Environ: a.environ, Version: version(), Now: a.now, Uptime: a.uptime,
+			Events: events{a}}
 		a.acts.WorkDir, _ = os.Getwd() // paths stay absolute without one
 		a.acts.Executable, _ = executable()
 	}

@@ -137,7 +137,8 @@ func readSeed(t testing.TB, dir string) *seedRun {
 	require.NoError(t, err)
 	claim, err := os.Stat(filepath.Join(dir, run.ClaimFile))
 	require.NoError(t, err)
-	s := &seedRun{dir: dir, id: p.RunID, files: map[string][]byte{}, packed: map[string]bool{}, claimed: claim.ModTime()}
+	s := &seedRun{dir: dir, id: p.RunID, files: map[string][]byte{}, packed: map[string]bool{},
+		claimed: claim.ModTime()}
 	require.NoError(t, fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || path == run.ResultFile || strings.HasPrefix(path, "bin/") {
 			return err
@@ -168,7 +169,8 @@ func (s *seedRun) become(t testing.TB, kind string) {
 		s.replace(t, run.StateFile, `"state": "succeeded"`, `"state": "failed"`)
 	case "partial":
 		s.bench["completed"], s.bench["failed"] = 180, 20
-		for _, key := range []string{"total_input_tokens", "total_output_tokens", "request_throughput", "output_throughput", "total_token_throughput"} {
+		for _, key := range []string{"total_input_tokens", "total_output_tokens", "request_throughput",
+			"output_throughput", "total_token_throughput"} {
 			s.bench[key] = scaled(s.bench[key], 0.9)
 		}
 	case "packed":
@@ -253,7 +255,8 @@ func slower(bench map[string]any, f float64) map[string]any {
 		switch {
 		case strings.HasSuffix(key, "throughput"):
 			v = scaled(v, 1/f)
-		case strings.HasSuffix(key, "_ms") || key == "duration" || key == "ttfts" || key == "itls" || key == "latencies" || key == "start_times":
+		case strings.HasSuffix(key, "_ms") || key == "duration" || key == "ttfts" || key == "itls" ||
+			key == "latencies" || key == "start_times":
 			v = scaled(v, f)
 		case key == "profllm": // what the client says of itself
 			v = slowerClient(v.(map[string]any), f)

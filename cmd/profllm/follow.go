@@ -26,7 +26,8 @@ func (a *app) wait(ctx context.Context, client *campaign.Client, dirs []string, 
 }
 
 // collectAtEnd waits until the jobs of runs are over, collects, and answers for them.
-func (a *app) collectAtEnd(ctx context.Context, client *campaign.Client, dirs []string, jobs map[string]run.Submission, show func(map[string]run.State)) error {
+func (a *app) collectAtEnd(ctx context.Context, client *campaign.Client, dirs []string, jobs map[string]run.Submission,
+	show func(map[string]run.State)) error {
 	states, err := client.Follow(ctx, dirs, jobs, show)
 	if err != nil {
 		return err

@@ -77,7 +77,9 @@ func (s *freshSite) walk(t *testing.T, launcher, image, containerArgs string) {
 	for _, kv := range s.environ[4:] {
 		export = append(export, strconv.Quote(kv[:strings.IndexByte(kv, '=')]))
 	}
-	text := strings.Replace(string(site), `# launcher = "pyxis"`, fmt.Sprintf("container_args = %q\nexport = [%s]\nlauncher = %q", containerArgs, strings.Join(export, ", "), launcher), 1)
+	text := strings.Replace(string(site), `# launcher = "pyxis"`,
+		fmt.Sprintf("container_args = %q\nexport = [%s]\nlauncher = %q", containerArgs, strings.Join(export, ", "),
+			launcher), 1)
 	require.NotEqual(t, string(site), text)
 	require.NoError(t, os.WriteFile(s.dir+"/site.toml", []byte(text), 0o644))
 	tests := []string{"id = \"agg\"\nnum_nodes = 1", "[Tests.cmd_args.decode]\ngpu_ids = \"0\""}
@@ -134,7 +136,8 @@ func TestContainersFreshSite(t *testing.T) {
 	t.Setenv("PATH", hook+":"+os.Getenv("PATH"))
 	const cdi = "/var/run/cdi/profllm-test.yaml"
 	require.NoError(t, os.MkdirAll(filepath.Dir(cdi), 0o755))
-	require.NoError(t, os.WriteFile(cdi, []byte("cdiVersion: \"0.5.0\"\nkind: nvidia.com/gpu\ndevices:\n- name: all\n  containerEdits:\n    env: [\"PLAYED=gpu\"]\n"), 0o644))
+	require.NoError(t, os.WriteFile(cdi,
+		[]byte("cdiVersion: \"0.5.0\"\nkind: nvidia.com/gpu\ndevices:\n- name: all\n  containerEdits:\n    env: [\"PLAYED=gpu\"]\n"), 0o644))
 	t.Cleanup(func() { os.Remove(cdi) })
 	rootfs := imageTar(t, binary, "vllm")
 	for _, rt := range runtimes {

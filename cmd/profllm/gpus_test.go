@@ -38,7 +38,8 @@ func TestRehearsedGPUs(t *testing.T) {
 	text.WriteString("name = \"gpus\"\n")
 	for i, c := range cases {
 		fmt.Fprintf(&text, "[[Tests]]\nid = \"t%d\"\ntest_template_name = \"vllm\"\n%s[Tests.telemetry]\ninterval_s = 0.1\n", i, c.keys)
-		fmt.Fprintf(&text, "[Tests.extra_env_vars]\nPROFLLM_SIM_GPUS = \"5\"\nPROFLLM_SIM_FAULTS = %q\n", "gpu:"+c.faults)
+		fmt.Fprintf(&text, "[Tests.extra_env_vars]\nPROFLLM_SIM_GPUS = \"5\"\nPROFLLM_SIM_FAULTS = %q\n",
+			"gpu:"+c.faults)
 		text.WriteString("[Tests.bench_cmd_args]\nmax_concurrency = 8\nnum_prompts = 40\nrandom_output_len = 20\nsave_detailed = true\n")
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text.String()), 0o644))

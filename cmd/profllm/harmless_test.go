@@ -22,7 +22,8 @@ const nasty = "=1+1\x1b]0;owned\x07\x1b[2J\u009b31m\u202eabc\u2066\rx"
 func requirePlain(t *testing.T, what, text string) {
 	t.Helper()
 	for _, r := range text {
-		require.False(t, r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r), "%s: %U", what, r)
+		require.False(t, r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r),
+			"%s: %U", what, r)
 	}
 }
 

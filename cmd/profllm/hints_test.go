@@ -41,7 +41,8 @@ func hintedCommands(t *testing.T, verbs map[string]bool) []advice {
 	}
 	for _, root := range []string{"../../cmd/profllm", "../../pkg"} {
 		require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "../../pkg/sim/") {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+				strings.HasPrefix(path, "../../pkg/sim/") {
 				return err
 			}
 			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
@@ -81,7 +82,8 @@ func documented(t *testing.T, verbs map[string]bool) []advice {
 	require.NoError(t, err)
 	require.NotEmpty(t, pages)
 	var list []advice
-	for _, page := range append(append(pages, deeper...), "../../README.md", "../../docs/README.md", "../../scenarios/README.md", "../../CONTRIBUTING.md") {
+	for _, page := range append(append(pages, deeper...), "../../README.md", "../../docs/README.md",
+		"../../scenarios/README.md", "../../CONTRIBUTING.md") {
 		data, err := os.ReadFile(page)
 		require.NoError(t, err)
 		parts := strings.Split(string(data), "```")
@@ -93,7 +95,8 @@ func documented(t *testing.T, verbs map[string]bool) []advice {
 				continue
 			}
 			part = strings.ReplaceAll(part, "\\\n", " ")
-			for _, m := range regexp.MustCompile(`(?m)^(?:\$ )?(?:\S+=\S+ )*(?:bin/)?(profllm .*)$`).FindAllStringSubmatch(part, -1) {
+			for _, m := range regexp.MustCompile(`(?m)^(?:\$ )?(?:\S+=\S+ )*(?:bin/)?(profllm .*)$`).
+				FindAllStringSubmatch(part, -1) {
 				list = append(list, advice{page, m[1], false})
 			}
 		}
@@ -144,7 +147,8 @@ func words(text string, prose bool) []string {
 func parse(line []string) error {
 	args := append([]string{}, line...)
 	for i, w := range args {
-		if upper := regexp.MustCompile(`^\[?[A-Z][A-Z_]*(/.*)?\]?(\.\.\.)?$`).MatchString(w); upper || strings.Contains(w, "/") && !strings.Contains(w, "://") || strings.HasPrefix(w, "<") {
+		if upper := regexp.MustCompile(`^\[?[A-Z][A-Z_]*(/.*)?\]?(\.\.\.)?$`).MatchString(w); upper ||
+			strings.Contains(w, "/") && !strings.Contains(w, "://") || strings.HasPrefix(w, "<") {
 			args[i] = "."
 		}
 		if name, value, ok := strings.Cut(w, "="); ok && strings.HasPrefix(w, "--") && strings.Contains(value, "/") {
@@ -181,7 +185,8 @@ func TestHintedCommandsParse(t *testing.T) {
 	for _, a := range pages {
 		line := words(a.text, false)
 		err := parse(line)
-		if a.mention && err != nil && (strings.HasPrefix(err.Error(), "expected ") || strings.HasPrefix(err.Error(), "missing flags: ")) {
+		if a.mention && err != nil &&
+			(strings.HasPrefix(err.Error(), "expected ") || strings.HasPrefix(err.Error(), "missing flags: ")) {
 			continue
 		}
 		assert.NoError(t, err, "%s: %q: profllm %s", a.where, a.text, strings.Join(line, " "))

@@ -54,7 +54,8 @@ func spoilt(t *testing.T, dir string, args ...string) (string, int) {
 }
 
 // unasked are files that collect has no use for, or writes anew.
-var unasked = []string{"intent.json", "submit.json", "job.sh", "job.env", "stdout.txt", "stderr.txt", "left", "state.json", "bench-0.log", "serve-0.log"}
+var unasked = []string{"intent.json", "submit.json", "job.sh", "job.env", "stdout.txt", "stderr.txt", "left",
+	"state.json", "bench-0.log", "serve-0.log"}
 
 // Whatever stands in the place of whichever file of a run: no verb waits or takes
 // memory, the file is named, and the run beside it stays as it is.
@@ -105,7 +106,8 @@ func TestHostileFiles(t *testing.T) {
 		}
 		for at, name := range bad {
 			if !slices.Contains(unasked, filepath.Base(name)) && filepath.Dir(name) != "left" {
-				require.Regexp(t, regexp.QuoteMeta(filepath.Base(at))+"[^a-z0-9].*"+regexp.QuoteMeta(filepath.Base(name)), out)
+				require.Regexp(t,
+					regexp.QuoteMeta(filepath.Base(at))+"[^a-z0-9].*"+regexp.QuoteMeta(filepath.Base(name)), out)
 			}
 		}
 	}
@@ -113,7 +115,8 @@ func TestHostileFiles(t *testing.T) {
 	_, code = spoilt(t, top, "collect", "pipe") // which nobody writes
 	require.Equal(t, exitUsage, code)
 	for at, name := range bad {
-		if kind := filepath.Ext(strings.ReplaceAll(at, "-", ".")); kind == ".pipe" || kind == ".sparse" && strings.HasSuffix(name, ".log") {
+		if kind := filepath.Ext(strings.ReplaceAll(at, "-", ".")); kind == ".pipe" ||
+			kind == ".sparse" && strings.HasSuffix(name, ".log") {
 			spoilt(t, top, "why", at)
 			spoilt(t, top, "slurm", "logs", at)
 		}

@@ -24,7 +24,8 @@ type importCmd struct {
 func (c *importCmd) folder() error {
 	if c.Output == "text" || c.Output == "json" {
 		if c.OutputDir == "" {
-			return fail(exitUsage, errors.New("the folder for the run directories is missing\n\thint: profllm import FILE --output-dir DIR"))
+			return fail(exitUsage,
+				errors.New("the folder for the run directories is missing\n\thint: profllm import FILE --output-dir DIR"))
 		}
 		return nil
 	}
@@ -46,7 +47,8 @@ func (c importCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	k := importing{app: a, output: output, doc: &document.Import{Head: document.NewHead("import"), Dir: output, Results: []document.Row{}}}
+	k := importing{app: a, output: output,
+		doc: &document.Import{Head: document.NewHead("import"), Dir: output, Results: []document.Row{}}}
 	a.answers(k.doc)
 	s := interchange.Scan{Skip: output, Name: relative, Spoilt: k.spoilt}
 	var files []interchange.File
@@ -62,7 +64,8 @@ func (c importCmd) Run(a *app) error {
 		}
 	}
 	if len(files) == 0 && s.Unreadable == 0 {
-		return fail(exitUsage, fmt.Errorf("no result of a known format in %s\n\thint: profllm collect reads the output folders of load clients", strings.Join(c.Paths, " ")))
+		return fail(exitUsage,
+			fmt.Errorf("no result of a known format in %s\n\thint: profllm collect reads the output folders of load clients", strings.Join(c.Paths, " ")))
 	}
 	return k.keep(files, s.Unknown)
 }
@@ -123,7 +126,8 @@ func (k *importing) keep(files []interchange.File, unknown int) error {
 	}
 	d := k.doc
 	d.Imported, d.Present, d.Unreadable, d.Other = made, there, k.bad, unknown
-	k.logf("imported %d, already present %d, unreadable %d, other files %d: %s", made, there, k.bad, unknown, relative(k.output))
+	k.logf("imported %d, already present %d, unreadable %d, other files %d: %s", made, there, k.bad, unknown,
+		relative(k.output))
 	switch {
 	case failed > 0:
 		return exit(exitJobFailed)

@@ -64,7 +64,8 @@ func TestImport(t *testing.T) {
 	data, err := os.ReadFile(cut)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(cut, data[:len(data)/2], 0o644))
-	require.NoError(t, os.WriteFile(filepath.Join(theirs, "values.yaml"), []byte("image: {{ .Values.image }}\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(theirs, "values.yaml"), []byte("image: {{ .Values.image }}\n"),
+		0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(theirs, "other.json"), []byte(`{"a": 1}`), 0o644))
 
 	o := profllm(t, dir, nil, "import", "theirs", "--output", "ours")
@@ -73,7 +74,8 @@ func TestImport(t *testing.T) {
 	require.Contains(t, o.stderr, "theirs/rows.json:42:3: want a row of InferenceX")
 	require.Contains(t, o.stderr, "hint: copy the file again")
 	require.NotContains(t, o.stderr, "values.yaml", "a file that never was a result is passed over")
-	require.Contains(t, o.stderr, "unreadable 4, other files 2: ours", "with a row of a roll-up and PyTorch records of a latency benchmark")
+	require.Contains(t, o.stderr, "unreadable 4, other files 2: ours",
+		"with a row of a roll-up and PyTorch records of a latency benchmark")
 	require.Contains(t, o.stdout, "valid (imported)")
 
 	run := filepath.Join(dir, "ours", "theirs", "sweep", "SERVE--s8-BENCH--c4", "0")
@@ -86,14 +88,16 @@ func TestImport(t *testing.T) {
 	i := r.Provenance.Imported
 	require.Equal(t, []string{"vllm bench sweep serve", "vllm-serve", "run=0.json"}, []string{i.From, i.Format, i.File})
 	require.Regexp(t, "^sha256:[0-9a-f]{64}$", i.Digest)
-	require.Equal(t, "summary.json", readRecord(t, filepath.Join(filepath.Dir(run), "1")).Provenance.Imported.File, "the cut run is whole in the summary")
+	require.Equal(t, "summary.json", readRecord(t, filepath.Join(filepath.Dir(run), "1")).Provenance.Imported.File,
+		"the cut run is whole in the summary")
 
 	report := readRecord(t, filepath.Join(dir, "ours", "theirs", "report"))
 	require.Equal(t, "5f0c6d3e", report.RunID)
 	text, err := os.ReadFile(filepath.Join(dir, "ours", "theirs", "report", "result.json"))
 	require.NoError(t, err)
 	require.NotContains(t, string(text), "hf_0123456789abcdef")
-	require.NotContains(t, string(text), "plain-secret-value", "what is named like a secret is none of the record's business")
+	require.NotContains(t, string(text), "plain-secret-value",
+		"what is named like a secret is none of the record's business")
 	require.Contains(t, string(text), `"UCX_TLS": "rc"`)
 
 	before := tree(t, filepath.Join(dir, "ours"))
@@ -104,7 +108,8 @@ func TestImport(t *testing.T) {
 	require.Equal(t, before, tree(t, filepath.Join(dir, "ours")), "importing twice changes nothing")
 	profllm(t, dir, nil, "collect", "ours", "--offline")
 	require.Equal(t, before, tree(t, filepath.Join(dir, "ours")), "collect makes the same records")
-	require.Equal(t, exitUsage, profllm(t, dir, nil, "import", "ours", "--output", "more").code, "what was imported is not imported again")
+	require.Equal(t, exitUsage, profllm(t, dir, nil, "import", "ours", "--output", "more").code,
+		"what was imported is not imported again")
 
 	require.Zero(t, profllm(t, dir, nil, "archive", "ours/theirs/report").code, "it is over")
 	require.NoError(t, os.WriteFile(filepath.Join(run, "raw", "run=0.json"), append(raw, ' '), 0o644))
@@ -171,7 +176,8 @@ func TestImportNames(t *testing.T) {
 	row, err := os.ReadFile(filepath.Join(dir, "theirs", "agg_row.json"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a", "agg.json"), row, 0o644))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "b", "agg.json"), bytes.ReplaceAll(row, []byte(`"conc": 16`), []byte(`"conc": 32`)), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "b", "agg.json"),
+		bytes.ReplaceAll(row, []byte(`"conc": 16`), []byte(`"conc": 32`)), 0o644))
 	for range 2 {
 		require.Zero(t, profllm(t, dir, nil, "import", "a/agg.json", "b/agg.json", "--output", "ours").code)
 		names, err := filepath.Glob(filepath.Join(dir, "ours", "*"))
@@ -194,7 +200,8 @@ func TestImportNames(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "other.json"), []byte(`{"a": 1}`), 0o644))
 	o := profllm(t, dir, nil, "import", "other.json", "--output", "ours")
 	require.Equal(t, exitUsage, o.code)
-	require.Contains(t, o.stderr, "other.json: unknown format; known are llm-d, inferencex, pytorch, srt-slurm, vllm-serve")
+	require.Contains(t, o.stderr,
+		"other.json: unknown format; known are llm-d, inferencex, pytorch, srt-slurm, vllm-serve")
 	o = profllm(t, dir, nil, "import", "ours/agg/raw/agg.json", "--output", "more")
 	require.Equal(t, exitUsage, o.code)
 	require.Contains(t, o.stderr, "belongs to the run ours/agg\n\thint: profllm collect ours/agg")
@@ -213,13 +220,17 @@ func TestExport(t *testing.T) {
 	for _, format := range interchange.Writable() {
 		o := profllm(t, dir, nil, "export", string(format), "ours", "--output", string(format)+".json")
 		require.Zero(t, o.code, o.stderr)
-		require.Equal(t, profllm(t, dir, nil, "export", string(format), "ours").stdout, tree(t, dir)["/"+string(format)+".json"])
-		require.Zero(t, profllm(t, dir, nil, "export", string(format), "ours", "--output", string(format)+".json").code, "an older export is replaced")
+		require.Equal(t, profllm(t, dir, nil, "export", string(format), "ours").stdout,
+			tree(t, dir)["/"+string(format)+".json"])
+		require.Zero(t, profllm(t, dir, nil, "export", string(format), "ours", "--output", string(format)+".json").code,
+			"an older export is replaced")
 		for _, other := range interchange.Writable() {
-			require.Equal(t, other == format, interchange.Wrote(other, []byte(tree(t, dir)["/"+string(format)+".json"])))
+			require.Equal(t, other == format,
+				interchange.Wrote(other, []byte(tree(t, dir)["/"+string(format)+".json"])))
 		}
 		require.Zero(t, profllm(t, dir, nil, "import", string(format)+".json", "--output", "back").code)
-		one, two := readRecord(t, filepath.Join(dir, "ours", "agg_row")), readRecord(t, filepath.Join(dir, "back", string(format)))
+		one, two := readRecord(t, filepath.Join(dir, "ours", "agg_row")), readRecord(t,
+			filepath.Join(dir, "back", string(format)))
 		for _, f := range []result.Family{result.TTFT, result.TPOT, result.ITL, result.E2EL} {
 			require.InEpsilon(t, *one.Results.Latency[f].Mean, *two.Results.Latency[f].Mean, 1e-12, format)
 		}
@@ -241,7 +252,8 @@ func TestExport(t *testing.T) {
 	require.Len(t, strings.Fields(o.stdout), 8)
 	require.FileExists(t, filepath.Join(dir, "reports", "SERVE--s16-BENCH--c4.json"))
 
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "one.toml"), []byte(reportScenario[:strings.LastIndex(reportScenario, "[[Tests]]")]), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "one.toml"),
+		[]byte(reportScenario[:strings.LastIndex(reportScenario, "[[Tests]]")]), 0o644))
 	require.Zero(t, profllm(t, dir, nil, "rehearse", "one.toml", "--output-dir", "results").code)
 	o = profllm(t, dir, nil, "export", "inferencex", "results", "--set", "hw=h200", "--include-invalid")
 	require.Equal(t, exitInvalid, o.code)
@@ -258,8 +270,8 @@ func TestExport(t *testing.T) {
 	require.Equal(t, exitUsage, profllm(t, dir, nil, "export", "csv", "results").code)
 }
 
-// A file that is larger than any result is not read: if it was named itself, it is an error, below a folder a file
-// of no known format.
+// A file that is larger than any result is not read: if it was named itself, it is an error,
+// below a folder a file of no known format.
 func TestImportLarge(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

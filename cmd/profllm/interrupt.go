@@ -39,5 +39,6 @@ var simulated = []string{"vllm", "ray", "python3", "nsys", "nvidia-smi"}
 
 // isStandIn reports whether profllm acts as another program under a name.
 func isStandIn(name string) bool {
-	return slices.Contains(simulated, name) || slices.Contains(local.Programs, name) || strings.HasPrefix(name, local.ProgramPrefix)
+	return slices.Contains(simulated, name) || slices.Contains(local.Programs, name) ||
+		strings.HasPrefix(name, local.ProgramPrefix)
 }

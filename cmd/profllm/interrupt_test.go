@@ -98,7 +98,8 @@ func TestEveryVerbEndsAfterTERM(t *testing.T) {
 	for _, name := range names {
 		args, known := interrupted[name]
 		require.True(t, known, name)
-		argv := append(strings.Fields(name), strings.Fields(strings.ReplaceAll(args, "HOLE", "http://"+hole.Addr().String()))...)
+		argv := append(strings.Fields(name),
+			strings.Fields(strings.ReplaceAll(args, "HOLE", "http://"+hole.Addr().String()))...)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			job := "SLURM_JOB_ID=17"
@@ -146,7 +147,8 @@ func TestJobVerbs(t *testing.T) {
 	}
 	for _, name := range leaves(t) {
 		verb, _, _ := strings.Cut(name, " ")
-		require.Equal(t, slices.Contains([]string{"bench", "proxy", "sim"}, verb), inJob([]string{"profllm", verb}, "17"), name)
+		require.Equal(t, slices.Contains([]string{"bench", "proxy", "sim"}, verb),
+			inJob([]string{"profllm", verb}, "17"), name)
 		require.False(t, inJob([]string{"profllm", verb}, ""), name)
 	}
 	require.False(t, inJob([]string{"profllm"}, "17"))

@@ -151,7 +151,8 @@ type jobUntilCmd struct {
 }
 
 func (c jobUntilCmd) Run(ctx context.Context, a *app) error {
-	return jobError("until", c.job(a).Until(ctx, c.PID, c.Runs, func(dirs []string) []string { return a.over(ctx, dirs) }))
+	return jobError("until", c.job(a).
+		Until(ctx, c.PID, c.Runs, func(dirs []string) []string { return a.over(ctx, dirs) }))
 }
 
 // over lists the runs whose jobs ended without a word, or never were. Inside a
@@ -287,7 +288,8 @@ func (c jobRayCmd) Run(ctx context.Context, a *app) error {
 	}
 	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
 	code, err := j.RunRay(ctx, job.Ray{
-		Nodes: c.Nodes, Head: c.Head, Port: c.Port, Timeout: c.Timeout, HeadArgs: c.HeadArg, WorkerArgs: c.WorkerArg, Command: command,
+		Nodes: c.Nodes, Head: c.Head, Port: c.Port, Timeout: c.Timeout, HeadArgs: c.HeadArg, WorkerArgs: c.WorkerArg,
+		Command: command,
 	}, a.environ)
 	if err != nil {
 		return fail(code, jobError("ray", err))
@@ -329,7 +331,8 @@ type jobRankCmd struct {
 // Run becomes the command, so that signals reach it and its exit code counts.
 func (c jobRankCmd) Run(a *app) error {
 	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
-	argv, env, err := j.Resolve(job.Rank{Option: c.Option, Address: c.Address, Command: behindDashes(c.Command)}, a.environ)
+	argv, env, err := j.Resolve(job.Rank{Option: c.Option, Address: c.Address, Command: behindDashes(c.Command)},
+		a.environ)
 	if err != nil {
 		return fail(exitUsage, jobError("rank", err))
 	}
@@ -387,7 +390,8 @@ func (c jobContainCmd) Run(ctx context.Context, a *app) error {
 		self = ""
 	}
 	code, err := j.RunContain(ctx, job.Contain{
-		Self: self, Dir: dir, Runtime: c.Runtime, Step: c.Step, Args: behindDashes(c.Args), Names: c.Env, Load: c.Load, WorkDir: c.Workdir, MountHome: c.MountHome,
+		Self: self, Dir: dir, Runtime: c.Runtime, Step: c.Step, Args: behindDashes(c.Args), Names: c.Env, Load: c.Load,
+		WorkDir: c.Workdir, MountHome: c.MountHome,
 	}, a.environ)
 	if err != nil {
 		return fail(code, jobError("contain", err))

@@ -31,7 +31,8 @@ test_template_name = "vllm"
   num_prompts = 64
 `), 0o644))
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "templates", "slurm"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "templates", "slurm", "end.block.tmpl"), []byte(`{{define "epilogue"}}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "templates", "slurm", "end.block.tmpl"),
+		[]byte(`{{define "epilogue"}}
 exit 3
 {{end}}`), 0o644))
 	env := []string{"PROFLLM_SIM_TTFT=10ms", "PROFLLM_SIM_ITL=4ms", "PROFLLM_SIM_STARTUP=0s"}

@@ -98,7 +98,8 @@ func newLauncherLab(t *testing.T) *launcherLab {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o755))
 	l := &launcherLab{dir, filepath.Join(dir, "bin"), filepath.Join(dir, "rootfs")}
-	for _, d := range []string{l.bin, l.rootfs + "/bin", l.rootfs + "/etc", l.rootfs + "/root", l.rootfs + "/tmp", l.rootfs + "/proc", l.rootfs + "/dev"} {
+	for _, d := range []string{l.bin, l.rootfs + "/bin", l.rootfs + "/etc", l.rootfs + "/root", l.rootfs + "/tmp",
+		l.rootfs + "/proc", l.rootfs + "/dev"} {
 		require.NoError(t, os.MkdirAll(d, 0o755))
 	}
 	for name, pkg := range map[string]string{"profllm": ".", "srun": "../standin"} {
@@ -184,7 +185,8 @@ V_SECRET = { env = "THE_SECRET" }
 	write("ab/file", "yes", 0o644)
 	write("home/of-the-user", "", 0o644)
 	write("hf/hub/models--org--m/refs/main", strings.Repeat("a", 40), 0o644)
-	require.NoError(t, filepath.WalkDir(work, func(path string, _ os.DirEntry, _ error) error { return os.Chown(path, uid, uid) }))
+	require.NoError(t, filepath.WalkDir(work,
+		func(path string, _ os.DirEntry, _ error) error { return os.Chown(path, uid, uid) }))
 
 	// What a job is given of the shell that submits (run.Export), and the rest of it.
 	given := append([]string{
@@ -197,7 +199,8 @@ V_SECRET = { env = "THE_SECRET" }
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 		return cmd
 	}
-	submit := command(work, []string{"V_SHELL_ONLY=shell", "THE_SECRET=s3cret\nof two lines"}, filepath.Join(l.bin, "profllm"), "slurm", "submit", "scenario.toml", "--system", "site.toml")
+	submit := command(work, []string{"V_SHELL_ONLY=shell", "THE_SECRET=s3cret\nof two lines"},
+		filepath.Join(l.bin, "profllm"), "slurm", "submit", "scenario.toml", "--system", "site.toml")
 	out, err := submit.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "created "+work+"/install,")
@@ -209,14 +212,16 @@ V_SECRET = { env = "THE_SECRET" }
 	script, err := os.ReadFile(runs[0])
 	require.NoError(t, err)
 	// Programs of this machine have no GPUs to give.
-	text := strings.NewReplacer("PROFLLM="+l.bin+"/profllm\n", "PROFLLM="+run+"/profllm\n", " --gpus=all ", " ", " --device=nvidia.com/gpu=all ", " ").Replace(string(script))
+	text := strings.NewReplacer("PROFLLM="+l.bin+"/profllm\n", "PROFLLM="+run+"/profllm\n", " --gpus=all ", " ",
+		" --device=nvidia.com/gpu=all ", " ").Replace(string(script))
 	require.NotEqual(t, string(script), text)
 	require.NoError(t, os.WriteFile(runs[0], []byte(text), 0o755))
 	stub := "#!/bin/sh\ncase \"$1 $2\" in\n'job env') printf 'SERVE_ADDR=127.0.0.1\\nSERVE_PORT=1\\n' >job.env ;;\n" +
 		"'job exec' | 'job contain') exec " + l.bin + "/profllm \"$@\" ;;\nesac\n"
 	require.NoError(t, os.WriteFile(run+"/profllm", []byte(stub), 0o755))
 	require.NoError(t, os.Chown(run+"/profllm", uid, uid))
-	job := command(run, []string{"SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=n1", "SLURMD_NODENAME=n1", "TMPDIR=" + work}, "bash", runs[0])
+	job := command(run, []string{"SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=n1", "SLURMD_NODENAME=n1", "TMPDIR=" + work},
+		"bash", runs[0])
 	var said bytes.Buffer
 	job.Stdout, job.Stderr = &said, &said
 	err = job.Run()
@@ -313,7 +318,8 @@ func TestContainersSee(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	for _, rt := range runtimes {
 		t.Run(rt.name, func(t *testing.T) {
-			c := launcherCase{name: rt.name, image: "localhost/profllm/see:1", env: rt.start(t), args: strings.Join(rt.args, " "), real: true, spaces: true}
+			c := launcherCase{name: rt.name, image: "localhost/profllm/see:1", env: rt.start(t),
+				args: strings.Join(rt.args, " "), real: true, spaces: true}
 			r := &realRuntime{program: rt.name, environ: append(os.Environ(), c.env...)}
 			args := []string{"import"}
 			for line := range strings.Lines(imageVars) {
@@ -321,7 +327,8 @@ func TestContainersSee(t *testing.T) {
 			}
 			r.call(t, append(args, tarball, c.image)...)
 			for _, home := range []bool{false, true} {
-				t.Run(fmt.Sprintf("home %v", home), func(t *testing.T) { requireSeen(t, c, l.run(t, c, 0, home), 0, home) })
+				t.Run(fmt.Sprintf("home %v", home),
+					func(t *testing.T) { requireSeen(t, c, l.run(t, c, 0, home), 0, home) })
 			}
 			r.call(t, "rmi", "--force", c.image)
 		})

@@ -56,7 +56,8 @@ func repository(t *testing.T) string {
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "tests"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "night.toml"), []byte(lockScenario), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "tests", "agg.toml"), []byte(lockTest), 0o644))
-	for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}, {"-c", "user.name=n", "-c", "user.email=e", "commit", "--quiet", "-m", "m"}} {
+	for _, args := range [][]string{{"init", "--quiet"}, {"add", "."},
+		{"-c", "user.name=n", "-c", "user.email=e", "commit", "--quiet", "-m", "m"}} {
 		cmd := exec.Command("git", args...)
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
@@ -99,7 +100,8 @@ func TestLock(t *testing.T) {
 
 	r := recordAt(t, filepath.Join(root, "first", "0"))
 	require.Equal(t, gitHead(t, dir), r.Provenance.Git)
-	require.Equal(t, []result.RoleEnv{{Role: "serve", Vars: r.Provenance.Environment[0].Vars}}, r.Provenance.Environment)
+	require.Equal(t, []result.RoleEnv{{Role: "serve", Vars: r.Provenance.Environment[0].Vars}},
+		r.Provenance.Environment)
 	require.Equal(t, "INFO", r.Provenance.Environment[0].Vars["NCCL_DEBUG"], "as the server's own process had it")
 	require.NotEmpty(t, r.System.HardwareInfo.Kernel)
 	other := recordAt(t, filepath.Join(root, "second", "0"))
@@ -114,13 +116,16 @@ func TestLock(t *testing.T) {
 	}
 	whole, one := locked("."), locked("second/0")
 	for _, format := range []string{"script", "text"} {
-		again := profllm(t, dir, nil, "slurm", "dry-run", whole, "--output", format, "--time", "2026-05-05T05:05:05Z", "--output-dir", "results")
+		again := profllm(t, dir, nil, "slurm", "dry-run", whole, "--output", format, "--time", "2026-05-05T05:05:05Z",
+			"--output-dir", "results")
 		require.Zero(t, again.code, again.stderr)
-		direct := profllm(t, dir, nil, "slurm", "dry-run", "night.toml", "--simulate", "--output", format, "--time", "2026-05-05T05:05:05Z", "--output-dir", "results")
+		direct := profllm(t, dir, nil, "slurm", "dry-run", "night.toml", "--simulate", "--output", format, "--time",
+			"2026-05-05T05:05:05Z", "--output-dir", "results")
 		require.Equal(t, direct.stdout, again.stdout)
 	}
 	elsewhere := t.TempDir()
-	again := profllm(t, elsewhere, nil, "slurm", "dry-run", whole, "--output", "script", "--time", "2026-01-02T03:04:05Z", "--output-dir", "results")
+	again := profllm(t, elsewhere, nil, "slurm", "dry-run", whole, "--output", "script", "--time",
+		"2026-01-02T03:04:05Z", "--output-dir", "results")
 	require.Zero(t, again.code, again.stderr)
 	require.NotContains(t, again.stdout, root, "another place")
 
@@ -152,7 +157,8 @@ func TestLock(t *testing.T) {
 
 	text, err := os.ReadFile(whole)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(whole, []byte(strings.Replace(string(text), "num_prompts = 10", "num_prompts = 11", 1)), 0o644))
+	require.NoError(t, os.WriteFile(whole,
+		[]byte(strings.Replace(string(text), "num_prompts = 10", "num_prompts = 11", 1)), 0o644))
 	o = profllm(t, dir, nil, "slurm", "dry-run", whole)
 	require.Equal(t, exitDefinition, o.code)
 	require.Contains(t, o.stderr, "the lock file was changed or truncated after it was written")
@@ -175,7 +181,8 @@ func TestLockRefuses(t *testing.T) {
 	model := func(n int) {
 		id := fmt.Sprintf(revision, n)
 		require.NoError(t, os.MkdirAll(filepath.Dir(refs), 0o755))
-		require.NoError(t, os.MkdirAll(filepath.Join(dir, "hf", "hub", "models--Qwen--Qwen3-8B", "snapshots", id), 0o755))
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "hf", "hub", "models--Qwen--Qwen3-8B", "snapshots", id),
+			0o755))
 		require.NoError(t, os.WriteFile(refs, []byte(id), 0o644))
 	}
 	system := "name = \"s\"\nscheduler = \"slurm\"\ninstall_path = \"install\"\noutput_path = \"results\"\ndefault_partition = \"p\"\nhf_home_path = \"hf\"\ngpus_per_node = 4\n[[partitions]]\nname = \"p\"\n"
@@ -197,7 +204,8 @@ func TestLockRefuses(t *testing.T) {
 	require.Equal(t, "image", items[0].Kind)
 	image("sha256:aa", items[0].Path)
 	model(1)
-	o = profllm(t, dir, nil, "slurm", "dry-run", "night.toml", "--system", "system.toml", "--output", "json", "--save", "saved", "--time", "2026-01-02T03:04:05Z")
+	o = profllm(t, dir, nil, "slurm", "dry-run", "night.toml", "--system", "system.toml", "--output", "json", "--save",
+		"saved", "--time", "2026-01-02T03:04:05Z")
 	require.Zero(t, o.code, o.stderr)
 	var plans []plan.Plan
 	require.NoError(t, json.Unmarshal([]byte(o.stdout), &plans))
@@ -233,10 +241,12 @@ func TestLockRefuses(t *testing.T) {
 func refusedSubmission(t *testing.T, dir string) string {
 	t.Helper()
 	bin := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "sbatch"), []byte("#!/bin/sh\necho refused >&2\nexit 1\n"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "sbatch"), []byte("#!/bin/sh\necho refused >&2\nexit 1\n"),
+		0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "squeue"), []byte("#!/bin/sh\nexit 0\n"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "sacct"), []byte("#!/bin/sh\nexit 0\n"), 0o755))
-	o := profllm(t, dir, []string{"PATH=" + bin + ":" + os.Getenv("PATH")}, "slurm", "submit", "night.toml", "--system", "system.toml", "--yes", "--settle", "1ms")
+	o := profllm(t, dir, []string{"PATH=" + bin + ":" + os.Getenv("PATH")}, "slurm", "submit", "night.toml", "--system",
+		"system.toml", "--yes", "--settle", "1ms")
 	require.Equal(t, exitNotSubmit, o.code, o.stderr)
 	roots, err := filepath.Glob(filepath.Join(dir, "results", "night_*"))
 	require.NoError(t, err)
@@ -253,7 +263,8 @@ func TestLockSweep(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	text := strings.Replace(lockTest, "max_concurrency = 2", "max_concurrency = [1, 2]", 1)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte("name = \"sweep\"\n[[Tests]]\nid = \"a\"\ntest_name = \"agg\"\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"),
+		[]byte("name = \"sweep\"\n[[Tests]]\nid = \"a\"\ntest_name = \"agg\"\n"), 0o644))
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "tests"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "tests", "agg.toml"), []byte(text), 0o644))
 	o := profllm(t, dir, nil, "rehearse", "s.toml", "--output-dir", "results", "--time", "2026-01-02T03:04:05Z")
@@ -262,12 +273,15 @@ func TestLockSweep(t *testing.T) {
 	o = profllm(t, dir, nil, "diff", filepath.Join(points, "1"), filepath.Join(points, "2"))
 	require.Equal(t, exitInvalid, o.code, o.stderr)
 	require.Regexp(t, `max_concurrency +1 +2\n`, o.stdout)
-	first, second := profllm(t, dir, nil, "lock", filepath.Join(points, "1")), profllm(t, dir, nil, "lock", filepath.Join(points, "2"))
+	first, second := profllm(t, dir, nil, "lock", filepath.Join(points, "1")), profllm(t, dir, nil, "lock",
+		filepath.Join(points, "2"))
 	require.Zero(t, second.code, second.stderr)
 	require.Equal(t, first.stdout, second.stdout)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "l.toml"), []byte(first.stdout), 0o644))
-	again := profllm(t, dir, nil, "slurm", "dry-run", "l.toml", "--output", "script", "--time", "2026-05-05T05:05:05Z", "--output-dir", "results")
-	direct := profllm(t, dir, nil, "slurm", "dry-run", "s.toml", "--simulate", "--output", "script", "--time", "2026-05-05T05:05:05Z", "--output-dir", "results")
+	again := profllm(t, dir, nil, "slurm", "dry-run", "l.toml", "--output", "script", "--time", "2026-05-05T05:05:05Z",
+		"--output-dir", "results")
+	direct := profllm(t, dir, nil, "slurm", "dry-run", "s.toml", "--simulate", "--output", "script", "--time",
+		"2026-05-05T05:05:05Z", "--output-dir", "results")
 	require.Zero(t, again.code, again.stderr)
 	require.Equal(t, direct.stdout, again.stdout)
 }

@@ -34,7 +34,8 @@ func (c logsCmd) Run(ctx context.Context, a *app) error {
 		return fail(exitUsage, fmt.Errorf("--lines=%d: want 0 or more", c.Lines))
 	}
 	if c.Follow && a.json() {
-		return fail(exitUsage, errors.New("--follow prints lines as they come, but --output json prints one document at the end\n\thint: use only one of them"))
+		return fail(exitUsage,
+			errors.New("--follow prints lines as they come, but --output json prints one document at the end\n\thint: use only one of them"))
 	}
 	paths, err := c.paths(ctx, a, slices.DeleteFunc([]string{c.Dir}, func(dir string) bool { return dir == "" }))
 	if err != nil {
@@ -85,9 +86,11 @@ func (a *app) oneRun(path string) (string, error) {
 	case err != nil:
 		return "", err
 	case len(dirs) == 0:
-		return "", fail(exitUsage, fmt.Errorf("no run below %s\n\thint: name a run directory, which contains plan.json", path))
+		return "", fail(exitUsage,
+			fmt.Errorf("no run below %s\n\thint: name a run directory, which contains plan.json", path))
 	case len(dirs) > 1:
-		return "", fail(exitUsage, fmt.Errorf("%d runs below %s\n\thint: name one of them, such as %s", len(dirs), path, relative(dirs[0])))
+		return "", fail(exitUsage,
+			fmt.Errorf("%d runs below %s\n\thint: name one of them, such as %s", len(dirs), path, relative(dirs[0])))
 	}
 	return dirs[0], nil
 }
@@ -140,7 +143,8 @@ func (a *app) showCause(dir string, f *result.Failure, n int) error {
 	if d := a.logsDocument(); d != nil {
 		e := document.LogEntry{Name: strings.TrimSuffix(filepath.Base(f.File), ".log"), File: filepath.Join(dir, file)}
 		for _, l := range lines {
-			e.Lines = append(e.Lines, document.LogLine{Number: l.Number, Text: secrets.Text(l.Text), Cause: l.Number == f.LineNumber})
+			e.Lines = append(e.Lines,
+				document.LogLine{Number: l.Number, Text: secrets.Text(l.Text), Cause: l.Number == f.LineNumber})
 		}
 		d.Cause, d.Logs = f, append(d.Logs, e)
 		return nil

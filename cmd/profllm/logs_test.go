@@ -65,7 +65,8 @@ job: prefill is ready
 	o := logs(exitOK, "--lines", "4")
 	require.Equal(t, "     498  line 498\n     499  line 499\n>    500  line 500\n     501  line 501\n", o.stdout)
 	require.Contains(t, o.stderr, "cause cuda-oom, logs/prefill-0.log.xz:500")
-	require.Equal(t, "line 1000\n", logs(exitOK, "--lines", "1", "--role", "prefill").stdout, "a name asks for the log's end")
+	require.Equal(t, "line 1000\n", logs(exitOK, "--lines", "1", "--role", "prefill").stdout,
+		"a name asks for the log's end")
 
 	// One that ended well has its tails.
 	require.NoError(t, os.Remove(filepath.Join(l.dir, run.ResultFile)))

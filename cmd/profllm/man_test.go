@@ -203,7 +203,8 @@ func testManPages(t *testing.T) {
 		require.NoError(t, err)
 		have[filepath.Base(file)] = string(data)
 	}
-	require.ElementsMatch(t, slices.Collect(maps.Keys(pages)), slices.Collect(maps.Keys(have)), "pages of %s: make docs", manFolder)
+	require.ElementsMatch(t, slices.Collect(maps.Keys(pages)), slices.Collect(maps.Keys(have)),
+		"pages of %s: make docs", manFolder)
 	for name, text := range pages {
 		require.True(t, text == have[name], "%s/%s is not current: make docs", manFolder, name)
 	}

@@ -84,7 +84,8 @@ func (c nightlyCmd) night(ctx context.Context, a *app) (nightly.Outcome, error) 
 	client := a.client()
 	client.EndStuck = true // nobody watches
 	act := nightly.Act{
-		Client: client, Wait: c.Wait, Allow: a.allow(c.MaxNodeHours, c.Yes), Judge: nightly.Options{Tolerance: c.Tolerance, Baselines: c.Baselines},
+		Client: client, Wait: c.Wait, Allow: a.allow(c.MaxNodeHours, c.Yes),
+		Judge: nightly.Options{Tolerance: c.Tolerance, Baselines: c.Baselines},
 		Submit: func(root string) error {
 			err := a.submit(ctx, root, submitFlags{Wait: c.Wait, Settle: c.Settle})
 			if code := codeOf(err); code == exitJobFailed || code == exitInvalid {

@@ -73,7 +73,8 @@ func asOnSlurm(t *testing.T, root string) {
 	dirs, err := run.Find(root)
 	require.NoError(t, err)
 	for i, dir := range dirs {
-		for _, name := range []string{run.SubmitFile, run.ClaimFile, run.SentinelFile, run.StateFile, run.PlacementFile, run.PreflightFile} {
+		for _, name := range []string{run.SubmitFile, run.ClaimFile, run.SentinelFile, run.StateFile, run.PlacementFile,
+			run.PreflightFile} {
 			edit(t, filepath.Join(dir, name), func(m map[string]any) { m["job_id"] = strconv.Itoa(4711 + i) })
 		}
 	}
@@ -102,7 +103,8 @@ func (c *cronJob) night(daysAgo int, throughput float64, simulated bool) string 
 	asOnSlurm(c.t, root)
 	edit(c.t, filepath.Join(root, "scenario.json"), func(m map[string]any) { m["created"] = at.UTC() })
 	for _, test := range []string{"aggregated", "disaggregated"} {
-		require.NoError(c.t, run.WriteJSON(filepath.Join(root, test, "0", run.StateFile), run.State{State: run.Succeeded, Source: "local"}))
+		require.NoError(c.t, run.WriteJSON(filepath.Join(root, test, "0", run.StateFile),
+			run.State{State: run.Succeeded, Source: "local"}))
 		edit(c.t, filepath.Join(root, test, "0", run.PlanFile), func(m map[string]any) { m["simulated"] = simulated })
 		edit(c.t, filepath.Join(root, test, "0", run.ResultFile), func(m map[string]any) {
 			m["simulated"] = simulated
@@ -116,7 +118,8 @@ func (c *cronJob) night(daysAgo int, throughput float64, simulated bool) string 
 func measured(m map[string]any, throughput float64, at time.Time) {
 	r := m["results"].(map[string]any)
 	f := throughput / r["output_throughput"].(float64)
-	for _, key := range []string{"request_throughput", "output_throughput", "total_token_throughput", "output_throughput_per_gpu", "total_token_throughput_per_gpu"} {
+	for _, key := range []string{"request_throughput", "output_throughput", "total_token_throughput",
+		"output_throughput_per_gpu", "total_token_throughput_per_gpu"} {
 		r[key] = f * r[key].(float64)
 	}
 	r["duration_s"] = r["duration_s"].(float64) / f
@@ -210,7 +213,8 @@ func TestNightly(t *testing.T) {
 	time.Sleep(time.Second) // a directory is named by the second
 	o = c.nightly("--quiet")
 	require.Equal(t, exitJobFailed, o.code)
-	requireLines(t, o.stdout, `failed aggregated: failed, cause \S+ .* \(results/demo_\S+/aggregated/0\)`, `failed disaggregated: failed, .*`)
+	requireLines(t, o.stdout, `failed aggregated: failed, cause \S+ .* \(results/demo_\S+/aggregated/0\)`,
+		`failed disaggregated: failed, .*`)
 	require.Empty(t, o.stderr)
 	require.Len(t, c.jobs(), 4, "the next night begins nevertheless")
 
@@ -242,7 +246,8 @@ func TestNightlyRegression(t *testing.T) {
 	c.night(1, 1000, true)
 	event := filepath.Join(c.dir, "event.json")
 	hook := filepath.Join(c.dir, "hook")
-	require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\ncat > \"$1\"\necho $PROFLLM_EVENT $PROFLLM_EXIT_CODE >&2\nexit 7\n"), 0o755))
+	require.NoError(t, os.WriteFile(hook,
+		[]byte("#!/bin/sh\ncat > \"$1\"\necho $PROFLLM_EVENT $PROFLLM_EXIT_CODE >&2\nexit 7\n"), 0o755))
 	o := c.nightly("--quiet", "--notify", fmt.Sprintf("%s '%s'", hook, event))
 	require.Equal(t, exitInvalid, o.code, "a hook that fails changes no exit code")
 	requireLines(t, o.stdout, `regressed aggregated: output_throughput 80 tok/s, -20.0 % against 100 \(median of 4 nights, z -40.0\): nodes \S+ \(results/demo_\S+/aggregated/0\)`,
@@ -286,7 +291,8 @@ func TestNightlyLostJob(t *testing.T) {
 	time.Sleep(time.Second) // a directory is named by the second
 	o = c.nightly()
 	require.Equal(t, exitJobFailed, o.code)
-	requireLines(t, o.stdout, `failed aggregated: what became of the job is unknown .*`, `failed disaggregated: what became of the job is unknown .*`)
+	requireLines(t, o.stdout, `failed aggregated: what became of the job is unknown .*`,
+		`failed disaggregated: what became of the job is unknown .*`)
 	require.Len(t, c.jobs(), 4)
 }
 
@@ -304,7 +310,8 @@ func TestNightlyStuckJob(t *testing.T) {
 	} {
 		reason, want := x[0], x[1]
 		require.NoError(t, os.WriteFile(filepath.Join(c.slurm, "reason"), []byte(reason), 0o644))
-		event, hook, junit := filepath.Join(c.dir, "event.json"), filepath.Join(c.dir, "hook"), filepath.Join(c.dir, "junit.xml")
+		event, hook, junit := filepath.Join(c.dir, "event.json"), filepath.Join(c.dir, "hook"), filepath.Join(c.dir,
+			"junit.xml")
 		require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\ncat > \"$1\"\n"), 0o755))
 		o := c.nightly("--quiet", "--junit", junit, "--notify", fmt.Sprintf("%s '%s'", hook, event))
 		require.Equal(t, exitNotSubmit, o.code)
@@ -383,7 +390,9 @@ func TestNightlySlurm(t *testing.T) {
 	for range 2 {
 		o := profllm(t, dir, nil, "nightly", "demo", "--simulate", "--system", "site.toml", "--wait")
 		require.Equal(t, exitOK, o.code)
-		requireLines(t, o.stdout, `nightly demo: submitted \S+; demo of `+stampPattern+`: nothing changed; 2 runs, 2 without comparison \(simulated\)`)
+		requireLines(t, o.stdout,
+			`nightly demo: submitted \S+; demo of `+stampPattern+
+				`: nothing changed; 2 runs, 2 without comparison \(simulated\)`)
 	}
 	require.Len(t, runs(t, dir), 4)
 	for d := range runs(t, dir) {

@@ -40,7 +40,8 @@ func TestTellEnd(t *testing.T) {
 		var e notify.Event
 		require.NoError(t, run.ReadJSON(event, &e))
 		require.Equal(t, notify.Event{
-			Schema: "profllm.event/1", Kind: "submission", Time: e.Time, Scenario: "qwen", Run: dir, Code: c.code, Lines: []string{c.line},
+			Schema: "profllm.event/1", Kind: "submission", Time: e.Time, Scenario: "qwen", Run: dir, Code: c.code,
+			Lines: []string{c.line},
 		}, e)
 		require.NoError(t, os.Remove(event))
 	}

@@ -31,7 +31,8 @@ time_limit = "1h"
 	o := profllm(t, dir, nil, at...)
 	require.Zero(t, o.code, o.stderr)
 	const sum = "# scenario s, test curve: 4 points in 2 runs, at most 2 h per run (time limit), 4 h and 8.0 node-hours in all\n"
-	require.True(t, strings.HasPrefix(o.stdout, sum+`# curve: note: points 1, 2: 4 of 8 GPUs of serve idle: TP 4 x PP 1 x DP 1 uses 4; raise TP, PP or DP, or give the role fewer nodes
+	require.True(t, strings.HasPrefix(o.stdout,
+		sum+`# curve: note: points 1, 2: 4 of 8 GPUs of serve idle: TP 4 x PP 1 x DP 1 uses 4; raise TP, PP or DP, or give the role fewer nodes
  point  tensor_parallel_size  max_concurrency  num_prompts  run
 ──────────────────────────────────────────────────────────────────────
  1      4                     1                20           curve/0/1

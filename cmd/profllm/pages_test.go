@@ -92,7 +92,8 @@ func sameLines(shown, printed []string) bool {
 		}
 		return false
 	}
-	return len(printed) > 0 && withoutVarying(shown[0]) == withoutVarying(printed[0]) && sameLines(shown[1:], printed[1:])
+	return len(printed) > 0 && withoutVarying(shown[0]) == withoutVarying(printed[0]) &&
+		sameLines(shown[1:], printed[1:])
 }
 
 // pageFolder is the folder in which the commands of pages run.
@@ -120,7 +121,8 @@ func (b pageFolder) run(t *testing.T, command string) []string {
 	}
 	cmd := exec.Command("bash", "-c", command)
 	cmd.Dir = b.dir
-	cmd.Env = []string{"PATH=" + filepath.Join(b.dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + b.dir, "LANG=" + pageLocale, "TZ=UTC", "USER=user"}
+	cmd.Env = []string{"PATH=" + filepath.Join(b.dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + b.dir,
+		"LANG=" + pageLocale, "TZ=UTC", "USER=user"}
 	out, err := cmd.CombinedOutput()
 	if _, exited := err.(*exec.ExitError); err != nil && !exited {
 		t.Fatal(err)
@@ -169,12 +171,14 @@ func TestPagesRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newPageFolder(t)
 			if strings.Contains(text, wantsDemo) {
-				require.NoError(t, os.CopyFS(filepath.Join(b.dir, "results"), os.DirFS(filepath.Join(demo.dir, "results"))))
+				require.NoError(t,
+					os.CopyFS(filepath.Join(b.dir, "results"), os.DirFS(filepath.Join(demo.dir, "results"))))
 			}
 			for _, m := range pageFile.FindAllStringSubmatch(text, -1) {
 				require.NoError(t, os.WriteFile(filepath.Join(b.dir, m[1]), []byte(m[2]), 0o644))
 			}
-			require.Len(t, pageFile.FindAllString(text, -1), len(fileName.FindAllString(text, -1)), "a file is followed by a TOML block")
+			require.Len(t, pageFile.FindAllString(text, -1), len(fileName.FindAllString(text, -1)),
+				"a file is followed by a TOML block")
 			renewed := consoleBlock.ReplaceAllStringFunc(text, func(block string) string {
 				return b.play(t, consoleBlock.FindStringSubmatch(block)[1], rehearsed)
 			})
@@ -202,7 +206,8 @@ func (b pageFolder) play(t *testing.T, block string, rehearsed []string) string 
 			if *update && !slices.Contains(shown, leftOut) {
 				shown = printed
 			} else {
-				t.Errorf("$ %s\nthe page shows:\n%s\nit prints:\n%s", s.command, strings.Join(shown, "\n"), strings.Join(printed, "\n"))
+				t.Errorf("$ %s\nthe page shows:\n%s\nit prints:\n%s", s.command, strings.Join(shown, "\n"),
+					strings.Join(printed, "\n"))
 			}
 		}
 		out += "$ " + s.command + "\n"
@@ -228,7 +233,8 @@ func TestPageComparison(t *testing.T) {
 		{"a", "a\nb", false},
 		{"a\nb", "a", false},
 	} {
-		require.Equal(t, x.same, sameLines(strings.Split(x.shown, "\n"), strings.Split(x.printed, "\n")), "%q and %q", x.shown, x.printed)
+		require.Equal(t, x.same, sameLines(strings.Split(x.shown, "\n"), strings.Split(x.printed, "\n")), "%q and %q",
+			x.shown, x.printed)
 	}
 	require.Equal(t, []shownCommand{{"a", []string{"1", "2"}}, {"b", nil}}, readConsole("$ a\n1\n2\n$ b\n"))
 }
@@ -239,7 +245,8 @@ func TestGallery(t *testing.T) {
 	data, err := os.ReadFile("../../scenarios/README.md")
 	require.NoError(t, err)
 	var listed []string
-	for _, m := range regexp.MustCompile(`(?m)^\| \[(\S+\.toml)\]\((\S+)\) \| (\d+) \| (.+?) \|`).FindAllStringSubmatch(string(data), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\| \[(\S+\.toml)\]\((\S+)\) \| (\d+) \| (.+?) \|`).
+		FindAllStringSubmatch(string(data), -1) {
 		require.Equal(t, m[1], filepath.Base(m[2]))
 		file := filepath.Join("scenarios", m[2])
 		listed = append(listed, file)

@@ -138,7 +138,8 @@ var plantedFaults = []planted{
 	{part: "file", what: "The placement is empty", after: truncated(run.PlacementFile, 0), says: "placement.json: unexpected end of JSON input"},
 }
 
-// steady keeps eight requests in flight for some seconds, paced sends at a rate that the server can serve.
+// steady keeps eight requests in flight for some seconds, paced sends at a rate that the server
+// can serve.
 var (
 	lasting = keys{"num_prompts": "480"} // until somebody is killed
 	steady  = keys{"num_prompts": "80", "random_output_len": "40"}
@@ -237,7 +238,8 @@ func scale(key string, by float64) func(*testing.T, string) {
 func scaleAll(by float64, families ...string) func(*testing.T, string) {
 	return changed(func(m map[string]any) {
 		for key, v := range m {
-			if family, ok := strings.CutSuffix(key, "_ms"); ok && slices.Contains(families, family[strings.LastIndexByte(family, '_')+1:]) {
+			if family, ok := strings.CutSuffix(key, "_ms"); ok &&
+				slices.Contains(families, family[strings.LastIndexByte(family, '_')+1:]) {
 				m[key] = scaled(v, by)
 			}
 		}

@@ -64,7 +64,8 @@ var honestVariations = []planted{
 	{part: "file", what: "The logs are packed", after: packedInPlace("logs/serve-0.log")},
 	{part: "file", what: "The client's result was written twice", after: twice(benchFile)},
 	{part: "file", what: "A result of another program lies beside the client's", after: func(t *testing.T, dir string) {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "raw/sglang-bench.jsonl"), []byte(`{"request_throughput": 1024.0, "completed": 80}`+"\n"), 0o644))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "raw/sglang-bench.jsonl"),
+			[]byte(`{"request_throughput": 1024.0, "completed": 80}`+"\n"), 0o644))
 	}},
 	{part: "file", what: "A counter of the engine is not a number", after: appended("raw/metrics-serve-bench.prom", "vllm:inter_token_latency_seconds_sum{engine=\"0\",model_name=\"m\"} NaN\n")},
 }

@@ -47,8 +47,9 @@ var shapes = map[string]string{
 	"sglang":   "num_nodes = 1\n",
 }
 
-// besideBlock runs the text in PLANT beside the load. signal SIG ROLE waits for the client, lets it work for a moment and
-// sends a signal to the processes of a role of this job; load ARGUMENTS is another client of the same server.
+// besideBlock runs the text in PLANT beside the load. signal SIG ROLE waits for the client,
+// lets it work for a moment and sends a signal to the processes of a role of this job; load
+// ARGUMENTS is another client of the same server.
 const besideBlock = `{{define "before_client"}}
 pids() { grep -slzx "SLURM_JOB_ID=$SLURM_JOB_ID" /proc/[0-9]*/environ | xargs -r grep -slzx "PROFLLM_ROLE=$1" | tr -dc '0-9\n'; }
 signal() {
@@ -76,7 +77,8 @@ func (p planted) definition(id string) string {
 	}
 	fmt.Fprintf(&b, "[[Tests]]\nid = %q\ntest_template_name = %s\ntime_limit = \"5m\"\n%s", id, template, shape)
 	writeKeys(&b, "", keys{}, p.test)
-	load := keys{"max_concurrency": "8", "num_prompts": "48", "random_input_len": "64", "random_output_len": "20", "save_detailed": "true"}
+	load := keys{"max_concurrency": "8", "num_prompts": "48", "random_input_len": "64", "random_output_len": "20",
+		"save_detailed": "true"}
 	if p.shape == "sglang" {
 		load = keys{"max_concurrency": "8", "num_prompts": "48", "random_input": "64", "random_output": "20"}
 	}
@@ -90,7 +92,8 @@ func (p planted) definition(id string) string {
 	return b.String()
 }
 
-// writeKeys writes a table in one line each, the second map over the first; an empty value leaves a key out.
+// writeKeys writes a table in one line each, the second map over the first; an empty value
+// leaves a key out.
 func writeKeys(b *strings.Builder, table string, first, second keys) {
 	all := maps.Clone(first)
 	maps.Copy(all, second)
@@ -105,14 +108,16 @@ func writeKeys(b *strings.Builder, table string, first, second keys) {
 	}
 }
 
-// plantedSim is the pace of the simulated engine: fast, and slow enough for its own jitter not to show.
+// plantedSim is the pace of the simulated engine: fast, and slow enough for its own jitter not
+// to show.
 var plantedSim = []string{"PROFLLM_SIM_TTFT=20ms", "PROFLLM_SIM_ITL=5ms", "PROFLLM_SIM_STARTUP=50ms"}
 
-// sides is how many scenarios are rehearsed at once: the runs wait for their engines most of the time.
+// sides is how many scenarios are rehearsed at once: the runs wait for their engines most of
+// the time.
 const sides = 3
 
-// rehearsePlanted rehearses every run, damages what it left, collects, and returns the run directories by the index of the
-// run, and what collect said.
+// rehearsePlanted rehearses every run, damages what it left, collects, and returns the run
+// directories by the index of the run, and what collect said.
 func rehearsePlanted(t *testing.T, dir string, all []planted) (dirs []string, said string) {
 	t.Helper()
 	dirs = make([]string, len(all))
@@ -161,14 +166,16 @@ func rehearseSides(t *testing.T, dir, name string, all []planted, todo []int) {
 		file := fmt.Sprintf("%s_%d.toml", name, side)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text.String()), 0o644))
 		wg.Go(func() {
-			out, err := command(dir, plantedSim, "rehearse", file, "--speed", "1", "--templates", "templates", "--output-dir", "results").CombinedOutput()
+			out, err := command(dir, plantedSim, "rehearse", file, "--speed", "1", "--templates", "templates",
+				"--output-dir", "results").CombinedOutput()
 			t.Logf("rehearse %s: %v\n%s", file, err, out)
 		})
 	}
 	wg.Wait()
 }
 
-// portTaken reports whether a run failed because another process of this machine took its port meanwhile.
+// portTaken reports whether a run failed because another process of this machine took its port
+// meanwhile.
 func portTaken(t *testing.T, dir string) bool {
 	t.Helper()
 	if dir == "" {
@@ -178,11 +185,13 @@ func portTaken(t *testing.T, dir string) bool {
 	return r.Failure != nil && strings.HasPrefix(r.Failure.Cause, "port")
 }
 
-// chance are words that are true of every rehearsal, and those of times that a busy machine makes true of any.
-var chance = []string{"simulated", "n-too-small", "client-bound", "cold-start", "not-steady", "load-not-reached", "itl-bundled", "stalled", "sends-lumped"}
+// chance are words that are true of every rehearsal, and those of times that a busy machine
+// makes true of any.
+var chance = []string{"simulated", "n-too-small", "client-bound", "cold-start", "not-steady", "load-not-reached",
+	"itl-bundled", "stalled", "sends-lumped"}
 
-// Every planted fault is found by the checks that the page names; no run with one is valid. Where the fault spoils one
-// metric only, that metric is withheld.
+// Every planted fault is found by the checks that the page names; no run with one is valid.
+// Where the fault spoils one metric only, that metric is withheld.
 //
 // covers: PL-V36
 func TestPlantedFaults(t *testing.T) {
@@ -226,7 +235,8 @@ func TestHonestVariations(t *testing.T) {
 		var again []planted
 		for i, p := range left {
 			v := readResult(t, dirs[i]).Validity
-			words := slices.DeleteFunc(slices.Clone(v.Words), func(w string) bool { return slices.Contains(chance, w) || slices.Contains(p.words, w) })
+			words := slices.DeleteFunc(slices.Clone(v.Words),
+				func(w string) bool { return slices.Contains(chance, w) || slices.Contains(p.words, w) })
 			if try < 2 && slices.Contains(v.Words, "client-bound") { // the machine was busy: it says nothing of the run
 				again = append(again, p)
 				continue

@@ -63,7 +63,8 @@ bench_cmd_args = { num_prompts = 2, random_input_len = 8, random_output_len = 2 
 				const note = "Linux uses ports 32768-60999 for outgoing connections"
 				o := profllm(t, dir, nil, "rehearse", "s.toml", "--output-dir", "results")
 				for again := 0; c.want[i] == noted && o.code == exitJobFailed && again < 3; again++ {
-					require.Regexp(t, `cause port-in-use.*\b(?:3[2-9]|4\d)\d{3}\b`, o.stdout+o.stderr, "no other port may be taken")
+					require.Regexp(t, `cause port-in-use.*\b(?:3[2-9]|4\d)\d{3}\b`, o.stdout+o.stderr,
+						"no other port may be taken")
 					require.Contains(t, o.stdout+o.stderr, note)
 					o = profllm(t, dir, nil, "rehearse", "s.toml", "--output-dir", fmt.Sprintf("again-%d", again))
 				}

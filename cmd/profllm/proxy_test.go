@@ -53,7 +53,8 @@ func TestRehearsedProxyErrors(t *testing.T) {
 		require.Equal(t, result.Fail, check.Outcome, c.faults)
 		require.NotEqual(t, result.VerdictValid, r.Validity.Verdict)
 		require.Positive(t, counted.Statuses[c.status])
-		require.Contains(t, check.Detail, fmt.Sprintf("%d of %d requests were answered with an error", counted.Statuses[c.status], counted.Requests))
+		require.Contains(t, check.Detail,
+			fmt.Sprintf("%d of %d requests were answered with an error", counted.Statuses[c.status], counted.Requests))
 		require.Zero(t, counted.Resent, "what an engine read is not sent again")
 		if c.reason != "" {
 			require.Len(t, counted.Backends, 1)

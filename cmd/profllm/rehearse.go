@@ -24,7 +24,8 @@ type rehearseCmd struct {
 
 // Validate refuses numbers that mean nothing.
 func (c rehearseCmd) Validate() error {
-	return cmp.Or(atMost("speed", c.Speed, knobs.MaxSpeed), atMost("gpus-per-node", c.GPUsPerNode, knobs.MaxGPUs), atMost("nodes", c.Nodes, maxNodes))
+	return cmp.Or(atMost("speed", c.Speed, knobs.MaxSpeed), atMost("gpus-per-node", c.GPUsPerNode, knobs.MaxGPUs),
+		atMost("nodes", c.Nodes, maxNodes))
 }
 
 // atMost refuses a number of a flag that is not from 1 to most.
@@ -92,8 +93,8 @@ func (a *app) next(root string, dirs []string, states map[string]run.State) {
 	}
 }
 
-// progressLine says how far a rehearsal is: on a terminal in a line at its bottom, elsewhere in a line for
-// each run that is over.
+// progressLine says how far a rehearsal is: on a terminal in a line at its bottom, elsewhere in
+// a line for each run that is over.
 type progressLine struct {
 	*terminal.StatusLine
 	terminal bool

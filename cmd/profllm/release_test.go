@@ -115,7 +115,8 @@ func keepRelease(t *testing.T, from, to, program string) {
 	t.Helper()
 	workdir, err := os.Getwd()
 	require.NoError(t, err)
-	scrub := strings.NewReplacer(from, "/results/"+filepath.Base(to), filepath.Dir(from), "/results", filepath.Dir(filepath.Dir(from)), "/home/user",
+	scrub := strings.NewReplacer(from, "/results/"+filepath.Base(to), filepath.Dir(from), "/results",
+		filepath.Dir(filepath.Dir(from)), "/home/user",
 		filepath.Join(workdir, releases), "/scenarios", program, "/usr/local/bin/profllm")
 	require.NoError(t, filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {

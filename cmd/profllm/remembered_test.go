@@ -38,7 +38,8 @@ func remembered(t *testing.T, prepare func(root string)) finished {
 	return f
 }
 
-// indexed are the entries of an index by their runs. There is none where all runs are too new to be remembered.
+// indexed are the entries of an index by their runs. There is none where all runs are too new
+// to be remembered.
 func indexed(t *testing.T, root string) map[string]index.Entry {
 	t.Helper()
 	entries := map[string]index.Entry{}
@@ -207,7 +208,8 @@ func TestCollectWithoutRoomForAnIndex(t *testing.T) {
 	require.Greater(t, st.Size(), int64(64<<10), "more than there is room for")
 	require.NoError(t, os.Remove(file))
 	want, records := afresh(t, f.root)
-	cmd := exec.Command("bash", "-c", `ulimit -f 64; exec "$@"`, "-", binary, "collect", ".") // KiB; a record has some 20
+	// KiB; a record has some 20
+	cmd := exec.Command("bash", "-c", `ulimit -f 64; exec "$@"`, "-", binary, "collect", ".")
 	cmd.Dir = f.root
 	out, err := cmd.Output()
 	require.Error(t, err, "some runs failed")

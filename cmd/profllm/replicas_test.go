@@ -77,10 +77,12 @@ func TestSlurmReplicas(t *testing.T) {
 			died := r.Validity.Check("instance-died")
 			if !c.killed {
 				require.True(t, r.Validity.Valid)
-				require.Equal(t, result.Pass, r.Validity.Check("uneven-spread").Outcome, r.Validity.Check("uneven-spread").Detail)
+				require.Equal(t, result.Pass, r.Validity.Check("uneven-spread").Outcome,
+					r.Validity.Check("uneven-spread").Detail)
 				require.Len(t, r.Results.Server, 5)
 				for _, s := range r.Results.Server {
-					require.Greater(t, s.Counters["vllm:request_success_total"], 1500*0.9/3, "%s %d was reached", s.Role, s.Replica)
+					require.Greater(t, s.Counters["vllm:request_success_total"], 1500*0.9/3, "%s %d was reached",
+						s.Role, s.Replica)
 				}
 			} else {
 				require.False(t, r.Validity.Valid)
@@ -191,7 +193,8 @@ random_output_len = 20
 	require.True(t, r.Profiling.Enabled)
 	require.Equal(t, "raw/nsys-prefill-0.nsys-rep", r.Profiling.TraceFilePath)
 	require.Equal(t, result.Pass, r.Validity.Check("files-missing").Outcome)
-	for role, words := range map[string]string{"prefill": "", "decode_0": "", "decode_1": "", "proxy": "before proxy", "bench": "before bench", "eval": ""} {
+	for role, words := range map[string]string{"prefill": "", "decode_0": "", "decode_1": "", "proxy": "before proxy",
+		"bench": "before bench", "eval": ""} {
 		log, err := os.ReadFile(filepath.Join(d, "logs", role+"-0.log"))
 		require.NoError(t, err)
 		if words != "" || role == "eval" {

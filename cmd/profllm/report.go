@@ -80,7 +80,8 @@ func (c reportCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	paths, err := placeFlags{System: cmp.Or(c.System, a.env("PROFLLM_SYSTEM"), a.env("CLOUDAI_SYSTEM_CONFIG"))}.paths(ctx, a, c.Paths)
+	paths, err := placeFlags{System: cmp.Or(c.System, a.env("PROFLLM_SYSTEM"),
+		a.env("CLOUDAI_SYSTEM_CONFIG"))}.paths(ctx, a, c.Paths)
 	if err != nil {
 		return err
 	}
@@ -183,14 +184,17 @@ func (c compareCmd) Run(ctx context.Context, a *app) error {
 	r, err := report.Pair(first, second, metrics)
 	switch {
 	case errors.Is(err, report.ErrNoPair):
-		return fail(exitUsage, fmt.Errorf("%w: %s and %s\n\t%s\n\thint: name the directories of two tests to compare them", err, c.First, c.Second, strings.Join(r.Notes, "\n\t")))
+		return fail(exitUsage,
+			fmt.Errorf("%w: %s and %s\n\t%s\n\thint: name the directories of two tests to compare them", err, c.First,
+				c.Second, strings.Join(r.Notes, "\n\t")))
 	case err != nil:
 		return fail(exitInvalid, err)
 	}
 	for i := range r.Judgements {
 		j := &r.Judgements[i]
 		one, two := j.Missing()
-		j.Commands = slices.Concat(definition.MoreRuns(j.First.Runs, one, j.Kind, &a.archives), definition.MoreRuns(j.Second.Runs, two, j.Kind, &a.archives))
+		j.Commands = slices.Concat(definition.MoreRuns(j.First.Runs, one, j.Kind, &a.archives),
+			definition.MoreRuns(j.Second.Runs, two, j.Kind, &a.archives))
 	}
 	if err := a.writeReport(r, c.reportFlags); err != nil {
 		return err
@@ -225,7 +229,8 @@ func (a *app) loadRuns(ctx context.Context, paths ...string) (runs []records.Run
 		return nil, done, fail(exitUsage, err)
 	}
 	if len(runs) == 0 {
-		return nil, done, fail(exitUsage, fmt.Errorf("no records below %[1]s\n\thint: if there are runs, write their records with profllm collect %[1]s", strings.Join(paths, " ")))
+		return nil, done, fail(exitUsage,
+			fmt.Errorf("no records below %[1]s\n\thint: if there are runs, write their records with profllm collect %[1]s", strings.Join(paths, " ")))
 	}
 	for i := range runs {
 		runs[i].Dir, runs[i].Problem = a.archives.Named(runs[i].Dir), a.archives.Named(runs[i].Problem)

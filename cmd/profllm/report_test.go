@@ -56,11 +56,13 @@ func TestReportAndCompare(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(page), "<svg")
 
-	rows, err := csv.NewReader(strings.NewReader(profllm(t, dir, nil, "report", "results", "--output", "csv").stdout)).ReadAll()
+	rows, err := csv.NewReader(strings.NewReader(profllm(t, dir, nil, "report", "results", "--output", "csv").stdout)).
+		ReadAll()
 	require.NoError(t, err)
 	require.Len(t, rows, 3)
 	var rep report.Report
-	require.NoError(t, json.Unmarshal([]byte(profllm(t, dir, nil, "report", "results", "--output", "json", "--metric", "tps-per-gpu").stdout), &rep))
+	require.NoError(t, json.Unmarshal([]byte(profllm(t, dir, nil, "report", "results", "--output", "json", "--metric",
+		"tps-per-gpu").stdout), &rep))
 	require.Equal(t, []string{"tp1", "tp2"}, []string{rep.Runs[0].Label, rep.Runs[1].Label})
 	require.True(t, rep.Runs[0].Usable)
 

@@ -153,7 +153,8 @@ func coversOf(name string, data []byte) ([]covered, error) {
 func testOf(f *ast.File, group *ast.CommentGroup) string {
 	for _, d := range f.Decls {
 		fn, ok := d.(*ast.FuncDecl)
-		if ok && fn.Recv == nil && testName.MatchString(fn.Name.Name) && (fn.Doc == group || fn.Pos() < group.Pos() && group.End() <= fn.End()) {
+		if ok && fn.Recv == nil && testName.MatchString(fn.Name.Name) &&
+			(fn.Doc == group || fn.Pos() < group.Pos() && group.End() <= fn.End()) {
 			return fn.Name.Name
 		}
 	}
@@ -180,7 +181,8 @@ func eachFile(t *testing.T, f func(name string)) {
 			return nil
 		}
 		base := path.Base(name)
-		if base == "node_modules" || strings.HasSuffix(name, "testdata/golden") || slices.Contains([]string{".git", "bin", "dist", "results", "shared"}, name) {
+		if base == "node_modules" || strings.HasSuffix(name, "testdata/golden") ||
+			slices.Contains([]string{".git", "bin", "dist", "results", "shared"}, name) {
 			return fs.SkipDir
 		}
 		return nil
@@ -253,8 +255,10 @@ func requirementsPage(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString(generated + `# Requirements
 
-Every test that proves a requirement names it in a comment, such as ` + "`// covers: PL-V3`" + `. This page says what each of these ids means and lists the tests that name it.
-Tests called ` + "`TestSlurm…`" + ` run on a real Slurm (` + "`make lab-up`" + `), tests called ` + "`TestVLLM…`" + ` run the real vLLM. No test names a number that is missing here.
+Every test that proves a requirement names it in a comment, such as ` + "`// covers: PL-V3`" +
+		`. This page says what each of these ids means and lists the tests that name it.
+Tests called ` + "`TestSlurm…`" + ` run on a real Slurm (` + "`make lab-up`" + `), tests called ` + "`TestVLLM…`" +
+		` run the real vLLM. No test names a number that is missing here.
 `)
 	area := ""
 	for _, id := range slices.SortedFunc(maps.Keys(tests), compareIDs) {
@@ -280,7 +284,8 @@ func TestRequirements(t *testing.T) {
 	for _, c := range allCovers(t) {
 		named[c.id] = true
 		if means[c.id] == "" {
-			t.Errorf("%s: %s has no meaning: add a line to cmd/profllm/%s, then make docs", c.comment, c.id, meaningsFile)
+			t.Errorf("%s: %s has no meaning: add a line to cmd/profllm/%s, then make docs", c.comment, c.id,
+				meaningsFile)
 		}
 		if requirementAreas[c.id.prefix] == "" {
 			t.Errorf("%s: %s has no heading in requirementAreas", c.comment, c.id)
@@ -292,13 +297,15 @@ func TestRequirements(t *testing.T) {
 		}
 	}
 	for area := range requirementAreas {
-		require.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(named)), func(id requirementID) bool { return id.prefix == area }), "no id is under heading %s", area)
+		require.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(named)),
+			func(id requirementID) bool { return id.prefix == area }), "no id is under heading %s", area)
 	}
 
 	read := 0
 	eachFile(t, func(name string) {
 		source := strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
-		page := strings.HasSuffix(name, ".md") && !strings.Contains(name, "testdata/") && !slices.Contains(allowedPages, name)
+		page := strings.HasSuffix(name, ".md") && !strings.Contains(name, "testdata/") &&
+			!slices.Contains(allowedPages, name)
 		if !source && !page {
 			return
 		}

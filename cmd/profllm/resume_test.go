@@ -39,9 +39,11 @@ bench_cmd_args = { seed = 3 }
 	file := filepath.Join(d, "two", run.ResultFile)
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(file, bytes.Replace(text, []byte(`"status": "completed"`), []byte(`"status": "failed"`), 1), 0o644))
+	require.NoError(t, os.WriteFile(file,
+		bytes.Replace(text, []byte(`"status": "completed"`), []byte(`"status": "failed"`), 1), 0o644))
 	require.NoError(t, os.Remove(filepath.Join(d, "three", run.ResultFile)))
-	require.Contains(t, campaign.RepeatedLoads(d), "measures one again, 1 of its 3 loads, because all of them share one server start")
+	require.Contains(t, campaign.RepeatedLoads(d),
+		"measures one again, 1 of its 3 loads, because all of them share one server start")
 
 	asOnSlurm(t, run.Root(d))
 	l := &live{t: t, dir: d, slurm: fakeSlurm(t)}

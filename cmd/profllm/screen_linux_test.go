@@ -72,7 +72,8 @@ func TestOutputFitsTheTerminal(t *testing.T) {
 			require.Regexp(t, `\x1b\[3[123]m`+regexp.QuoteMeta(x.coloured), seen, "%v", x.args)
 		}
 		for _, plain := range []string{"NO_COLOR=1", "TERM=dumb"} {
-			require.Equal(t, colour.ReplaceAllString(seen, ""), onTerminal(t, dir, 80, []string{plain}, x.args...), "%v", x.args)
+			require.Equal(t, colour.ReplaceAllString(seen, ""), onTerminal(t, dir, 80, []string{plain}, x.args...),
+				"%v", x.args)
 		}
 		piped := profllm(t, dir, nil, x.args...)
 		require.NotContains(t, piped.stdout+piped.stderr, "\x1b")

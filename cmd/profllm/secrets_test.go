@@ -40,7 +40,8 @@ func newCanaries(t *testing.T) *canaries {
 	c.hard = c.mark + " 3'a\"b$(touch x)`c`\\d\n" + c.mark + "-second-line\n\n" + c.mark + "-third\tline' "
 	c.file = filepath.Join(t.TempDir(), "to ken'$(touch x)")
 	require.NoError(t, os.WriteFile(c.file, []byte(c.mark+"-of-a-file\n"), 0o600))
-	c.env = []string{"PLANTED=" + c.mark + "-of-env", "PLANTED_HARD=" + c.hard, "UNASKED=" + c.mark + "-unasked", "ASKED=plain, value=with 'commas'\n"}
+	c.env = []string{"PLANTED=" + c.mark + "-of-env", "PLANTED_HARD=" + c.hard, "UNASKED=" + c.mark + "-unasked",
+		"ASKED=plain, value=with 'commas'\n"}
 	return c
 }
 
@@ -173,7 +174,8 @@ func (w *watcher) ends(t *testing.T, needs func(process string) bool) {
 // ofDecode are the processes of decode, from the moment at which its own process
 // becomes the command; and the shell text of the hook.
 func ofDecode(process string) bool {
-	return strings.HasPrefix(process, "decode: ") || strings.HasPrefix(process, "env PROFLLM_ROLE=decode ") || strings.HasPrefix(process, "bash -c env; echo digest") ||
+	return strings.HasPrefix(process, "decode: ") || strings.HasPrefix(process, "env PROFLLM_ROLE=decode ") ||
+		strings.HasPrefix(process, "bash -c env; echo digest") ||
 		process == "env " || strings.HasPrefix(process, "sha256sum")
 }
 
@@ -215,8 +217,10 @@ func (c *canaries) check(t *testing.T, dir string) {
 			require.Positive(t, w.Line)
 		}
 	}
-	require.Equal(t, map[string]bool{"logs/decode-0.log": true, "raw/environ": true, "raw/hard": true, "raw/k.json": true}, masked)
-	require.Contains(t, fmt.Sprint(readResult(t, filepath.Join(d, "pre_test/look")).Warnings), "secret-in-log logs/bash-0.log")
+	require.Equal(t, map[string]bool{"logs/decode-0.log": true, "raw/environ": true, "raw/hard": true,
+		"raw/k.json": true}, masked)
+	require.Contains(t, fmt.Sprint(readResult(t, filepath.Join(d, "pre_test/look")).Warnings),
+		"secret-in-log logs/bash-0.log")
 	plan := read("plan.json")
 	require.Contains(t, plan, `"env": "PLANTED_HARD"`)
 	require.Equal(t, 1, strings.Count(read("job.sh"), "--env=HARD=PLANTED_HARD"), "one step")
@@ -247,7 +251,8 @@ func TestSlurmSecrets(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(d, run.SecretDir), "no job needs them")
 	o = profllm(t, dir, nil, "slurm", "resume", filepath.Dir(filepath.Dir(d)))
 	require.Equal(t, exitNotSubmit, o.code)
-	require.Contains(t, o.stderr, "a/0: a secret is not set in this shell: PLANTED, PLANTED_HARD\n\thint: export PLANTED=…")
+	require.Contains(t, o.stderr,
+		"a/0: a secret is not set in this shell: PLANTED, PLANTED_HARD\n\thint: export PLANTED=…")
 	require.NoFileExists(t, filepath.Join(d, "intent-2.json"))
 
 	w := c.watch()
@@ -259,7 +264,8 @@ func TestSlurmSecrets(t *testing.T) {
 	for _, f := range []struct {
 		name string
 		mode fs.FileMode
-	}{{"", fs.ModeDir | 0o700}, {"PLANTED", 0o600}, {"PLANTED_HARD", 0o600}, {"../pre_test/look/secrets/PLANTED", 0o600}} {
+	}{{"", fs.ModeDir | 0o700}, {"PLANTED", 0o600}, {"PLANTED_HARD", 0o600},
+		{"../pre_test/look/secrets/PLANTED", 0o600}} {
 		if st, err := os.Stat(filepath.Join(d, run.SecretDir, f.name)); err == nil { // else the job is over
 			require.Equal(t, f.mode, st.Mode(), f.name)
 		}
@@ -285,7 +291,8 @@ func TestSlurmSecrets(t *testing.T) {
 	asked()
 	require.Empty(t, c.below(t, slurmFiles))
 	c.check(t, dir)
-	for _, args := range [][]string{{"collect", "results"}, {"report", "results"}, {"why", d}, {"slurm", "logs", d}, {"slurm", "logs", d, "--role", "decode"}} {
+	for _, args := range [][]string{{"collect", "results"}, {"report", "results"}, {"why", d}, {"slurm", "logs", d},
+		{"slurm", "logs", d, "--role", "decode"}} {
 		o := profllm(t, dir, nil, args...)
 		require.NotContains(t, o.stdout+o.stderr, c.mark)
 	}
@@ -327,7 +334,8 @@ func TestSlurmSecretsOfKilledJobs(t *testing.T) {
 			t.Parallel()
 			c := newCanaries(t)
 			c.write(t, dir, 100000)
-			require.Equal(t, exitOK, profllm(t, dir, c.env, "slurm", "submit", "--simulate", "--system", "site.toml", "s.toml").code)
+			require.Equal(t, exitOK,
+				profllm(t, dir, c.env, "slurm", "submit", "--simulate", "--system", "site.toml", "s.toml").code)
 			d := only(t, dir)
 			await.Text(t, filepath.Join(d, "events.jsonl"), job.AllReady)
 			require.FileExists(t, filepath.Join(d, run.SecretDir, "PLANTED"))
@@ -362,7 +370,8 @@ test_template_name = "BashCmd"
 cmd_args.cmd = "sleep 60"
 extra_env_vars.A = { env = "TOKEN" }
 `), 0o644))
-	o := profllm(t, dir, []string{"TOKEN=canary-of-shell"}, "slurm", "submit", "--single-sbatch", "--system", "site.toml", "s.toml")
+	o := profllm(t, dir, []string{"TOKEN=canary-of-shell"}, "slurm", "submit", "--single-sbatch", "--system",
+		"site.toml", "s.toml")
 	require.Equal(t, exitOK, o.code, o.stderr)
 	d := only(t, dir)
 	await.Text(t, filepath.Join(d, "events.jsonl"), job.ClientBegins)
@@ -412,7 +421,8 @@ time_limit = "1m"
 cmd_args.cmd = "env; echo $NAMED, see"
 [Tests.slurm]
 `+c.slurm+"\n"), 0o644))
-			o := profllm(t, dir, append(newCanaries(t).env, "NAMED=by the script"), "slurm", "submit", "--system", "site.toml", "s.toml", "--wait")
+			o := profllm(t, dir, append(newCanaries(t).env, "NAMED=by the script"), "slurm", "submit", "--system",
+				"site.toml", "s.toml", "--wait")
 			require.Equal(t, exitOK, o.code)
 			log, err := os.ReadFile(filepath.Join(only(t, dir), "logs/bash-0.log"))
 			require.NoError(t, err)
@@ -452,7 +462,8 @@ extra_env_vars.A = { env = "TOKEN" }
 		require.Contains(t, o.stderr, "note: the secret A: ")
 		o = profllm(t, dir, nil, "archive", root)
 		require.Equal(t, exitUsage, o.code)
-		require.Contains(t, o.stderr, "if the run is not submitted: rm -r "+strings.TrimPrefix(filepath.Dir(kept), dir+"/")+"\n")
+		require.Contains(t, o.stderr,
+			"if the run is not submitted: rm -r "+strings.TrimPrefix(filepath.Dir(kept), dir+"/")+"\n")
 	}
 	require.NoError(t, os.Remove(kept))
 	require.NoError(t, os.WriteFile(kept, []byte("canary-of-shell"), 0o600))
@@ -501,20 +512,28 @@ func TestContainerSecrets(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, run.SecretDir, "PLANTED_HARD"), []byte(c.hard), 0o600))
 	for _, runtime := range []string{"docker", "podman", "apptainer", "enroot"} {
 		notes, bin := t.TempDir(), t.TempDir()
-		stand := "#!/bin/bash\ncat /proc/$$/cmdline >" + notes + "/argv-$1\ncat /proc/$$/environ >" + notes + "/environ-$1\nsleep 0.5\n"
+		stand := "#!/bin/bash\ncat /proc/$$/cmdline >" + notes + "/argv-$1\ncat /proc/$$/environ >" + notes +
+			"/environ-$1\nsleep 0.5\n"
 		if runtime == "enroot" { // its lines cannot hold the value, which its command script restores
-			stand = strings.Replace(stand, "cat /proc/$$/environ", "sed -i 's|/.profllm|"+binary+"|' \"$3\"\nsh \"$3\" cat /proc/self/environ", 1)
+			stand = strings.Replace(stand, "cat /proc/$$/environ",
+				"sed -i 's|/.profllm|"+binary+"|' \"$3\"\nsh \"$3\" cat /proc/self/environ", 1)
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(bin, runtime), []byte(stand), 0o755))
-		args := []string{"job", "exec", "--run", dir, "--env=TOKEN=PLANTED_HARD", "--file=KEY=" + c.file, "--", binary, "job", "contain", "--runtime=" + runtime, "--step=serve"}
+		args := []string{"job", "exec", "--run", dir, "--env=TOKEN=PLANTED_HARD", "--file=KEY=" + c.file, "--", binary,
+			"job", "contain", "--runtime=" + runtime, "--step=serve"}
 		if runtime == "apptainer" {
 			args = append(args, "--env=TOKEN", "--env=KEY")
 		}
 		w := c.watch()
-		o := profllm(t, dir, []string{"PATH=" + bin + ":" + os.Getenv("PATH")}, append(args, "--", "--env=TOKEN", "--env=KEY", "image", "command")...)
+		o := profllm(t, dir, []string{"PATH=" + bin + ":" + os.Getenv("PATH")},
+			append(args, "--", "--env=TOKEN", "--env=KEY", "image", "command")...)
 		require.Equal(t, exitOK, o.code)
 		w.ends(t, func(p string) bool {
-			return strings.Contains(p, " job contain ") || strings.HasPrefix(p, `/bin/sh -c trap "" TERM; exec "$@" sh `+bin) || strings.HasPrefix(p, "/bin/bash "+bin) || strings.HasPrefix(p, "sleep 0.5") || strings.HasPrefix(p, "cat /proc/") || strings.Contains(p, "/rc cat /proc/") || strings.Contains(p, " job exec --run . -- cat /proc/") || strings.HasPrefix(p, "sed -i ")
+			return strings.Contains(p, " job contain ") ||
+				strings.HasPrefix(p, `/bin/sh -c trap "" TERM; exec "$@" sh `+bin) ||
+				strings.HasPrefix(p, "/bin/bash "+bin) || strings.HasPrefix(p, "sleep 0.5") ||
+				strings.HasPrefix(p, "cat /proc/") || strings.Contains(p, "/rc cat /proc/") ||
+				strings.Contains(p, " job exec --run . -- cat /proc/") || strings.HasPrefix(p, "sed -i ")
 		})
 		verb := map[string]string{"docker": "run", "podman": "run", "apptainer": "exec", "enroot": "start"}[runtime]
 		prefix := map[string]string{"apptainer": "APPTAINERENV_"}[runtime]
@@ -557,14 +576,16 @@ TOKEN = { env = "FIRST" }
 	for name, x := range map[string]struct {
 		tests string
 		args  []string
-	}{"one allocation": {two(`export = "ALL"`), []string{"--single-sbatch"}}, "jobs": {two(""), nil}, "array": {points, nil}} {
+	}{"one allocation": {two(`export = "ALL"`), []string{"--single-sbatch"}}, "jobs": {two(""), nil},
+		"array": {points, nil}} {
 		t.Run(name, func(t *testing.T) {
 			dir := lab(t)
 			t.Parallel()
 			mark := newCanaries(t).mark
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte("name = \"s\"\n"+x.tests), 0o644))
 			env := []string{"FIRST=" + mark + "-one", "SECOND=" + mark + "-two"}
-			o := profllm(t, dir, env, append([]string{"slurm", "submit", "--system", "site.toml", "s.toml", "--wait"}, x.args...)...)
+			o := profllm(t, dir, env,
+				append([]string{"slurm", "submit", "--system", "site.toml", "s.toml", "--wait"}, x.args...)...)
 			require.Equal(t, exitOK, o.code)
 			require.Equal(t, name == "array", strings.Contains(o.stdout, "array of 2 runs"))
 			c := canaries{mark: mark}

@@ -37,7 +37,8 @@ func TestRehearseWrongServer(t *testing.T) {
 			if c.says != "" {
 				want = exitInvalid
 			}
-			out := profllm(t, dir, []string{"PROFLLM_SIM_STARTUP=50ms", "PROFLLM_SIM_FAULTS=" + c.faults}, "rehearse", "s.toml")
+			out := profllm(t, dir, []string{"PROFLLM_SIM_STARTUP=50ms", "PROFLLM_SIM_FAULTS=" + c.faults}, "rehearse",
+				"s.toml")
 			require.Equal(t, want, out.code, "%s", out.stderr)
 			r := readResult(t, only(t, dir))
 			check := r.Validity.Check("wrong-server")
@@ -65,7 +66,8 @@ func TestRehearseServerRestarted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs two rehearsals")
 	}
-	for faults, want := range map[string]result.Outcome{"decode:restart-on-request=5": result.Fail, "decode:restart-on-request=50": result.Pass} {
+	for faults, want := range map[string]result.Outcome{"decode:restart-on-request=5": result.Fail,
+		"decode:restart-on-request=50": result.Pass} {
 		t.Run(faults, func(t *testing.T) {
 			dir := t.TempDir()
 			text := "name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nnum_nodes = 1\ntime_limit = \"5m\"\n" +

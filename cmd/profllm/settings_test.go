@@ -51,7 +51,8 @@ func TestSecretsInSettings(t *testing.T) {
 	t.Parallel()
 	const canary = "c4n4ry77"
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(strings.ReplaceAll(openly, "CANARY", canary)), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(strings.ReplaceAll(openly, "CANARY", canary)),
+		0o644))
 	clean := func(args ...string) string {
 		o := profllm(t, dir, nil, args...)
 		require.NotContains(t, o.stdout+o.stderr, canary, "%v", args)
@@ -88,7 +89,8 @@ func TestSecretsInSettings(t *testing.T) {
 	for _, name := range filesOf(t, dir) {
 		top := strings.Split(name, string(filepath.Separator))
 		switch base := filepath.Base(name); {
-		case base == run.PlanFile, base == run.ScriptFile, base == "s.toml" && len(top) == 1, strings.Contains(name, run.DefinitionDir):
+		case base == run.PlanFile, base == run.ScriptFile, base == "s.toml" && len(top) == 1,
+			strings.Contains(name, run.DefinitionDir):
 		default:
 			require.NotContains(t, readText(t, filepath.Join(dir, name)), canary, name)
 		}
@@ -100,7 +102,8 @@ func TestSecretsInImports(t *testing.T) {
 	t.Parallel()
 	const canary = "c4n4ry78"
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "bench.json"), []byte(strings.ReplaceAll(`[{"benchmark":{"name":"vLLM benchmark","extra_info":{"args":{"model":"m","num_prompts":100,"api_key":"CANARY","hf_token":"CANARY","max_tokens":17,"tokenizer":"plaintok"},"argv":["--api-key","CANARY"]}},
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bench.json"),
+		[]byte(strings.ReplaceAll(`[{"benchmark":{"name":"vLLM benchmark","extra_info":{"args":{"model":"m","num_prompts":100,"api_key":"CANARY","hf_token":"CANARY","max_tokens":17,"tokenizer":"plaintok"},"argv":["--api-key","CANARY"]}},
 "model":{"name":"m","extra_info":{"token":"CANARY","url":"http://me:CANARY@h/"}},"metric":{"name":"requests_per_second","benchmark_values":[4.0],"extra_info":{"elapsed_time":25.0,"num_requests":100,"total_num_tokens":115200}}}]`, "CANARY", canary)), 0o644))
 	o := profllm(t, dir, nil, "import", "bench.json", "--output", "in")
 	require.NotContains(t, o.stdout+o.stderr, canary)

@@ -90,7 +90,8 @@ func (a *app) printPlans(p *campaign.Planned, format string) error {
 			return err
 		}
 	} else {
-		dryrun.Write(out, p, format == "text", terminal.Screen{Width: a.screenOf(a.stdout).Width}) // scripts have no colours
+		// scripts have no colours
+		dryrun.Write(out, p, format == "text", terminal.Screen{Width: a.screenOf(a.stdout).Width})
 	}
 	return out.Flush()
 }
@@ -158,13 +159,15 @@ func (c submitCmd) Run(ctx context.Context, a *app) error {
 
 // begin makes the directory of what was planned, or finds that of an interrupted
 // submission, unless --new is given.
-func (a *app) begin(p *campaign.Planned, anew bool, allow func(campaign.Cost) error, what string) (root string, err error) {
+func (a *app) begin(p *campaign.Planned, anew bool, allow func(campaign.Cost) error,
+	what string) (root string, err error) {
 	if anew {
 		return p.Root, a.client().BeginAnew(p, allow)
 	}
 	root, resumed, err := a.client().Begin(p, allow)
 	if err == nil && resumed {
-		a.logf("an earlier submission of this %s was interrupted; continuing it in %s (--new starts another)", what, relative(root))
+		a.logf("an earlier submission of this %s was interrupted; continuing it in %s (--new starts another)", what,
+			relative(root))
 	}
 	return root, err
 }
@@ -231,18 +234,22 @@ func (f placeFlags) scenario(ctx context.Context, a *app, given string) (string,
 	}
 	switch len(roots) {
 	case 0:
-		return "", fail(exitUsage, fmt.Errorf("no scenario directory below %s\n\thint: make one with profllm rehearse SCENARIO or profllm slurm submit SCENARIO", paths[0]))
+		return "", fail(exitUsage,
+			fmt.Errorf("no scenario directory below %s\n\thint: make one with profllm rehearse SCENARIO or profllm slurm submit SCENARIO", paths[0]))
 	case 1:
 		return roots[0], nil
 	}
-	return "", fail(exitUsage, fmt.Errorf("%d scenario directories below %s\n\thint: name one of them, such as %s", len(roots), paths[0], roots[len(roots)-1]))
+	return "", fail(exitUsage,
+		fmt.Errorf("%d scenario directories below %s\n\thint: name one of them, such as %s", len(roots), paths[0],
+			roots[len(roots)-1]))
 }
 
 // runDirs finds the run directories below paths; beside an error, those that it found.
 func (a *app) runDirs(paths []string) (dirs []string, err error) {
 	for _, path := range paths {
 		if name, ok := archive.Inside(path); ok {
-			return nil, fail(exitUsage, fmt.Errorf("%s is an archive, which this command cannot read (collect and report can)\n\thint: profllm archive --restore %s unpacks it", name, path))
+			return nil, fail(exitUsage,
+				fmt.Errorf("%s is an archive, which this command cannot read (collect and report can)\n\thint: profllm archive --restore %s unpacks it", name, path))
 		}
 	}
 	dirs, unread := run.Find(paths...)
@@ -312,7 +319,8 @@ type cancelCmd struct {
 // Run never takes a missing path for all runs.
 func (c cancelCmd) Run(ctx context.Context, a *app) error {
 	if c.All == (len(c.Paths) > 0) {
-		return fail(exitUsage, errors.New("name what to cancel: run or scenario directories, or --all\n\thint: profllm slurm status lists the runs"))
+		return fail(exitUsage,
+			errors.New("name what to cancel: run or scenario directories, or --all\n\thint: profllm slurm status lists the runs"))
 	}
 	_, dirs, err := c.runDirs(ctx, a, c.Paths)
 	if err != nil {
@@ -326,5 +334,6 @@ func (c cancelCmd) Run(ctx context.Context, a *app) error {
 	if err := a.printStates("cancel", dirs, out.Jobs, out.States); err != nil || out.Open == 0 {
 		return errors.Join(err, client.BeingSubmitted(dirs, out.Jobs))
 	}
-	return fail(exitJobFailed, fmt.Errorf("not ended after %s: %s", campaign.CancelLimit, quantity.Count(out.Open, "job")))
+	return fail(exitJobFailed,
+		fmt.Errorf("not ended after %s: %s", campaign.CancelLimit, quantity.Count(out.Open, "job")))
 }

@@ -86,14 +86,16 @@ func profllm(t *testing.T, dir string, env []string, args ...string) outcome {
 	if _, exited := err.(*exec.ExitError); err != nil && !exited {
 		t.Fatal(err)
 	}
-	t.Logf("profllm %s: exit %d\n%s%s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), stdout.String(), stderr.String())
+	t.Logf("profllm %s: exit %d\n%s%s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), stdout.String(),
+		stderr.String())
 	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
 func command(dir string, env []string, args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.Dir = dir
-	cmd.Env = append(append(os.Environ(), "PROFLLM_SIM_TTFT=20ms", "PROFLLM_SIM_ITL=2ms", "PROFLLM_SIM_STARTUP=300ms"), env...)
+	cmd.Env = append(append(os.Environ(), "PROFLLM_SIM_TTFT=20ms", "PROFLLM_SIM_ITL=2ms", "PROFLLM_SIM_STARTUP=300ms"),
+		env...)
 	return cmd
 }
 
@@ -158,7 +160,8 @@ func leftovers(t *testing.T, job string) []string {
 func requireNoLeftovers(t *testing.T, job string) {
 	t.Helper()
 	var left []string
-	await.True(t, func() bool { left = leftovers(t, job); return len(left) == 0 }, "no process of job %s is left; there are %q", job, &left)
+	await.True(t, func() bool { left = leftovers(t, job); return len(left) == 0 },
+		"no process of job %s is left; there are %q", job, &left)
 }
 
 // stepNodes asks Slurm which hosts each step of a job ran on.
@@ -187,7 +190,8 @@ func TestSlurmTopologies(t *testing.T) {
 	t.Parallel()
 	scenario, err := filepath.Abs("../../scenarios/topologies.toml")
 	require.NoError(t, err)
-	o := profllm(t, dir, []string{"SBATCH_PARTITION=small", "SLURM_NTASKS=7"}, "slurm", "submit", "--simulate", "--system", "site.toml", scenario, "--wait")
+	o := profllm(t, dir, []string{"SBATCH_PARTITION=small", "SLURM_NTASKS=7"}, "slurm", "submit", "--simulate",
+		"--system", "site.toml", scenario, "--wait")
 	require.Equal(t, exitOK, o.code)
 	require.Contains(t, o.stderr, "cleared for sbatch: SBATCH_PARTITION SLURM_NTASKS")
 	all := runs(t, dir)
@@ -249,7 +253,8 @@ func writeScenario(t *testing.T, dir, limit string, disaggregated bool, prompts 
 	if disaggregated {
 		nodes, prefill = "2", "[Tests.cmd_args.prefill]"
 	}
-	text := strings.NewReplacer("NODES", nodes, "LIMIT", limit, "PREFILL", prefill, "PROMPTS", strconv.Itoa(prompts)).Replace(faultScenario)
+	text := strings.NewReplacer("NODES", nodes, "LIMIT", limit, "PREFILL", prefill, "PROMPTS", strconv.Itoa(prompts)).
+		Replace(faultScenario)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
 }
 
@@ -390,7 +395,8 @@ func TestSlurmSubmitKilled(t *testing.T) {
 				bin := filepath.Join(dir, "bin")
 				require.NoError(t, os.Mkdir(bin, 0o755))
 				called, goOn := filepath.Join(dir, "called"), filepath.Join(dir, "go-on")
-				script := "#!/bin/bash\n" + strings.NewReplacer("REAL", real, "touch called", "echo $$ >"+called+".part; mv "+called+".part "+called,
+				script := "#!/bin/bash\n" + strings.NewReplacer("REAL", real, "touch called",
+					"echo $$ >"+called+".part; mv "+called+".part "+called,
 					"WAIT", "until [[ -e "+goOn+" ]]; do sleep 0.02; done").Replace(wrapper) + "\n"
 				require.NoError(t, os.WriteFile(filepath.Join(bin, "sbatch"), []byte(script), 0o755))
 				writeScenario(t, dir, "5m", false, 20)
@@ -409,7 +415,8 @@ func TestSlurmSubmitKilled(t *testing.T) {
 					args = []string{"slurm", "resume", filepath.Dir(filepath.Dir(d)), "--settle", "20s"}
 				}
 				o := settling(t, command(dir, nil, append(args, "--wait")...), goOn)
-				await.True(t, func() bool { return process.Start(sbatch) == "" }, "the interrupted sbatch, process %d, ends", sbatch)
+				await.True(t, func() bool { return process.Start(sbatch) == "" },
+					"the interrupted sbatch, process %d, ends", sbatch)
 				require.Equal(t, exitOK, o.code)
 				require.Equal(t, d, only(t, dir), "the interrupted run goes on; there is no second one")
 				require.Contains(t, o.stdout, "adopted job "+jobID(t, d))
@@ -457,7 +464,8 @@ func TestSlurmDryRunIsTheTruth(t *testing.T) {
 	t.Parallel()
 	writeScenario(t, dir, "5m", true, 20)
 	at := []string{"--simulate", "--system", "site.toml", "--time", "2026-01-02T03:04:05Z", "s.toml"}
-	dry := profllm(t, dir, []string{"PATH=/nowhere", "SLURM_CONF=/nowhere"}, append([]string{"slurm", "dry-run", "--output", "script"}, at...)...)
+	dry := profllm(t, dir, []string{"PATH=/nowhere", "SLURM_CONF=/nowhere"},
+		append([]string{"slurm", "dry-run", "--output", "script"}, at...)...)
 	require.Equal(t, exitOK, dry.code)
 	require.NoDirExists(t, filepath.Join(dir, "results"), "a dry run leaves nothing")
 	o := profllm(t, dir, nil, append([]string{"slurm", "submit"}, at...)...)

@@ -100,7 +100,8 @@ func TestRehearsalSaysWhatIsNext(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(system), "gpus_per_node = 2 # --gpus-per-node\n")
 
-	o = profllm(t, dir, []string{"PROFLLM_SIM_FAULTS=serve:die-at-start"}, "rehearse", "s.toml", "--output-dir", "failed")
+	o = profllm(t, dir, []string{"PROFLLM_SIM_FAULTS=serve:die-at-start"}, "rehearse", "s.toml", "--output-dir",
+		"failed")
 	require.Equal(t, exitJobFailed, o.code)
 	require.Regexp(t, "failed run: profllm why failed/curve_[^/]*/agg/0\n$", o.stderr)
 }
@@ -136,7 +137,8 @@ func TestRehearsalRefusesWhatItCannotPlant(t *testing.T) {
 		{"", []string{"--gpus-per-node", "1000"}, exitUsage, "--gpus-per-node is 1000, must be from 1 to 64"},
 		{"", []string{"--nodes=-1"}, exitUsage, "--nodes is -1, must be from 1 to"},
 	} {
-		o := profllm(t, dir, []string{c.env}, append([]string{"rehearse", "s.toml", "--output-dir", "results"}, c.args...)...)
+		o := profllm(t, dir, []string{c.env},
+			append([]string{"rehearse", "s.toml", "--output-dir", "results"}, c.args...)...)
 		require.Equal(t, c.code, o.code, c.env)
 		require.Contains(t, o.stderr, c.says)
 		require.NotContains(t, o.stderr, "test agg: ", "the shell has it, and no test")
@@ -160,7 +162,8 @@ func TestNeverReadyEnds(t *testing.T) {
 	t.Parallel()
 	dir := writeSpeed(t, speedScenario)
 	begun := time.Now()
-	o := profllm(t, dir, []string{"PROFLLM_SIM_FAULTS=serve:never-ready"}, "rehearse", "s.toml", "--output-dir", "results")
+	o := profllm(t, dir, []string{"PROFLLM_SIM_FAULTS=serve:never-ready"}, "rehearse", "s.toml", "--output-dir",
+		"results")
 	require.Equal(t, exitJobFailed, o.code)
 	require.GreaterOrEqual(t, time.Since(begun), campaign.ReadyLimit)
 	require.Contains(t, o.stderr, "rehearsal of 1 run: about 62 s")
@@ -181,9 +184,11 @@ func TestProgressLine(t *testing.T) {
 	require.Equal(t, "\r\x1b[Ka note\n"+line[:39], b.String())
 	l.Set("")
 	b.Reset()
-	ended := []campaign.Ended{{Dir: "x/a/0", State: run.State{State: run.Succeeded}}, {Dir: "x/b/0", State: run.State{State: run.Failed}}}
+	ended := []campaign.Ended{{Dir: "x/a/0", State: run.State{State: run.Succeeded}},
+		{Dir: "x/b/0", State: run.State{State: run.Failed}}}
 	l.show(campaign.RehearsalProgress{Over: 3, Of: 3, Ended: ended})
-	require.Equal(t, "x/b/0: failed (3 of 3 runs over)\nrehearsal: 3 of 3 runs over", b.String(), "only the failed run keeps a line")
+	require.Equal(t, "x/b/0: failed (3 of 3 runs over)\nrehearsal: 3 of 3 runs over", b.String(),
+		"only the failed run keeps a line")
 
 	b.Reset()
 	l = progressLine{&terminal.StatusLine{Text: &b, Device: &b}, false}

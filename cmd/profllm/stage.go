@@ -54,7 +54,8 @@ func (f stageFlags) stager(a *app, site stage.Site) (*stage.Stager, error) {
 		where = ""
 	}
 	s := &stage.Stager{
-		Site: site, Environ: a.environ, LookPath: exec.LookPath, Now: a.now, Log: a.logf, Where: where, Timeout: f.Timeout,
+		Site: site, Environ: a.environ, LookPath: exec.LookPath, Now: a.now, Log: a.logf, Where: where,
+		Timeout:   f.Timeout,
 		ImageSize: int64(f.ImageSize * 1e9), Host: host, Job: a.env("SLURM_JOB_ID"),
 	}
 	if screen := terminal.Below(a.stderr); isTerminal(screen) {
@@ -91,7 +92,8 @@ func (a *app) printOutcomes(outcomes []stage.Outcome) error {
 		return nil
 	}
 	t := terminal.Table{Columns: []terminal.Column{
-		{Name: "state"}, {Name: "kind", Drop: 2}, {Name: "name"}, {Name: "where", Drop: 4}, {Name: "digest", Drop: 1}, {Name: "note", Drop: 3},
+		{Name: "state"}, {Name: "kind", Drop: 2}, {Name: "name"}, {Name: "where", Drop: 4}, {Name: "digest", Drop: 1},
+		{Name: "note", Drop: 3},
 	}}
 	for _, o := range outcomes {
 		t.Row(summary.Cells(o.State, o.Kind, o.Name, relative(o.Path), short(o.Digest), o.Detail)...)
@@ -227,10 +229,12 @@ func (a *app) printEntries(name string, entries []stage.Entry) error {
 		return nil
 	}
 	t := terminal.Table{Columns: []terminal.Column{
-		{Name: "state"}, {Name: "GB", Drop: 3}, {Name: "image"}, {Name: "digest", Drop: 1}, {Name: "staged", Drop: 2}, {Name: "file", Drop: 4},
+		{Name: "state"}, {Name: "GB", Drop: 3}, {Name: "image"}, {Name: "digest", Drop: 1}, {Name: "staged", Drop: 2},
+		{Name: "file", Drop: 4},
 	}}
 	for _, e := range entries {
-		t.Row(summary.Cells(e.State, fmt.Sprintf("%.2f", float64(e.Size)/1e9), e.Reference, short(e.Digest), e.Modified.Format("2006-01-02 15:04"),
+		t.Row(summary.Cells(e.State, fmt.Sprintf("%.2f", float64(e.Size)/1e9), e.Reference, short(e.Digest),
+			e.Modified.Format("2006-01-02 15:04"),
 			filepath.Base(e.Path))...)
 	}
 	return a.printTable(&t)

@@ -23,7 +23,8 @@ func stageSite(t *testing.T, more string) (dir string, profllm func(args ...stri
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), mode))
 	}
-	write("site.toml", "name = \"s\"\nscheduler = \"slurm\"\noutput_path = \""+dir+"/out\"\ninstall_path = \""+dir+"/install\"\nhf_home_path = \"/not/here/hf\"\ndefault_partition = \"p\"\ngpus_per_node = 4\n"+more, 0o644)
+	write("site.toml", "name = \"s\"\nscheduler = \"slurm\"\noutput_path = \""+dir+"/out\"\ninstall_path = \""+dir+
+		"/install\"\nhf_home_path = \"/not/here/hf\"\ndefault_partition = \"p\"\ngpus_per_node = 4\n"+more, 0o644)
 	write("s.toml", "name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\ncmd_args = { docker_image_url = \"nvcr.io#nvidia/vllm:26.01\" }\n", 0o644)
 	// A squashfs header: 96 bytes, and bytes_used says so.
 	write("bin/enroot", "#!/bin/bash\n[[ -e "+dir+"/fail ]] && { echo 401 >&2; exit 1; }\n"+
@@ -31,7 +32,8 @@ func stageSite(t *testing.T, more string) (dir string, profllm func(args ...stri
 	t.Setenv("PATH", dir+"/bin:/usr/bin:/bin")
 	return dir, func(args ...string) (int, string, string) {
 		var stdout, stderr bytes.Buffer
-		code := execute(t.Context(), append([]string{"profllm"}, args...), os.Environ(), strings.NewReader(""), &stdout, &stderr)
+		code := execute(t.Context(), append([]string{"profllm"}, args...), os.Environ(), strings.NewReader(""), &stdout,
+			&stderr)
 		return code, stdout.String(), stderr.String()
 	}
 }
@@ -58,7 +60,8 @@ func TestNotStagedIsNoted(t *testing.T) {
 	require.NotContains(t, stderr, note)
 
 	wrong := dir + "/wrong.toml"
-	require.NoError(t, os.WriteFile(wrong, []byte(strings.ReplaceAll(string(data), " }\n", ", decode = { tensor_parallel_size = 64 } }\n")), 0o644))
+	require.NoError(t, os.WriteFile(wrong,
+		[]byte(strings.ReplaceAll(string(data), " }\n", ", decode = { tensor_parallel_size = 64 } }\n")), 0o644))
 	code, _, stderr = profllm("slurm", "dry-run", wrong, site)
 	require.Equal(t, exitDefinition, code, stderr)
 	require.NotContains(t, stderr, note, "nothing fetches an image of a plan that is refused")
@@ -77,7 +80,8 @@ func TestStage(t *testing.T) {
 
 	code, _, stderr := profllm("slurm", "submit", scenario, site)
 	require.Equal(t, exitNotSubmit, code, stderr)
-	require.Contains(t, stderr, "these images are not staged: nvcr.io#nvidia/vllm:26.01 ("+sqsh+")\n\thint: profllm stage "+scenario)
+	require.Contains(t, stderr,
+		"these images are not staged: nvcr.io#nvidia/vllm:26.01 ("+sqsh+")\n\thint: profllm stage "+scenario)
 	require.NoDirExists(t, dir+"/out")
 
 	code, stdout, _ := profllm("stage", scenario, site, "--dry-run", "--output=json")
@@ -169,7 +173,8 @@ git_repos = [{ url = "https://h/x/repo.git", commit = "v1" }]
 	text, err := os.ReadFile(dir + "/s.toml")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(dir+"/s.toml", append([]byte("pre_test = \"h\"\n"), text...), 0o644))
-	code, stdout, stderr := profllm("stage", dir+"/s.toml", "--system="+dir+"/site.toml", "--hook-dir="+dir+"/hook", "--dry-run", "--output=json")
+	code, stdout, stderr := profllm("stage", dir+"/s.toml", "--system="+dir+"/site.toml", "--hook-dir="+dir+"/hook",
+		"--dry-run", "--output=json")
 	require.Zero(t, code, stderr)
 	outcomes := readDocument[document.Stage](t, outcome{stdout: stdout}).Items
 	tests := map[string][]string{}

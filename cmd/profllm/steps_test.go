@@ -46,7 +46,8 @@ func TestSlurmSteps(t *testing.T) {
 		case "bash":
 			require.Contains(t, string(first), "has the kernel", "the text ran")
 		case "container":
-			require.Contains(t, string(first), "profllm sim: parsed by bash, not run: python3 -c", "there is no image here")
+			require.Contains(t, string(first), "profllm sim: parsed by bash, not run: python3 -c",
+				"there is no image here")
 		case "nccl":
 			require.Equal(t, 8, step.Tasks())
 			require.Contains(t, string(first), "profllm sim: no collective ran")
@@ -95,7 +96,9 @@ func TestSlurmStepOutcomes(t *testing.T) {
 				require.Contains(t, o.stdout, "nccl: no line of nccl-%t.log (8 files) matches ^# Avg bus bandwidth")
 				events, err := job.ReadEvents(dir)
 				require.NoError(t, err)
-				require.True(t, slices.ContainsFunc(events, func(e job.Event) bool { return e.Event == job.CheckFailed }), "%v", events)
+				require.True(t,
+					slices.ContainsFunc(events, func(e job.Event) bool { return e.Event == job.CheckFailed }), "%v",
+					events)
 			},
 		},
 		"the ranks find each other": {
@@ -116,12 +119,17 @@ func TestSlurmStepOutcomes(t *testing.T) {
 			bin := filepath.Join(dir, "bin")
 			require.NoError(t, os.Mkdir(bin, 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(bin, "all_reduce_perf_mpi"), []byte(allReduce), 0o755))
-			require.NoError(t, os.WriteFile(filepath.Join(bin, "all_gather_perf_mpi"), []byte(allReduce+"echo '# Avg bus bandwidth    : 1.5 '\n"), 0o755))
+			require.NoError(t,
+				os.WriteFile(filepath.Join(bin, "all_gather_perf_mpi"),
+					[]byte(allReduce+"echo '# Avg bus bandwidth    : 1.5 '\n"), 0o755))
 			site, err := os.ReadFile(filepath.Join(dir, "site.toml"))
 			require.NoError(t, err)
-			text := strings.Replace(string(site), "launcher = ", "mpi = \"pmi2\"\nlauncher = ", 1) + "\n[global_env_vars]\nPATH = { shell = \"" + bin + ":$PATH\" }\n"
+			text := strings.Replace(string(site), "launcher = ", "mpi = \"pmi2\"\nlauncher = ",
+				1) + "\n[global_env_vars]\nPATH = { shell = \"" + bin + ":$PATH\" }\n"
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "site.toml"), []byte(text), 0o644))
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntime_limit = \"5m\"\n"+c.test), 0o644))
+			require.NoError(t,
+				os.WriteFile(filepath.Join(dir, "s.toml"),
+					[]byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntime_limit = \"5m\"\n"+c.test), 0o644))
 			o := profllm(t, dir, nil, "slurm", "submit", "--system", "site.toml", "s.toml", "--wait")
 			require.Equal(t, c.code, o.code)
 			d := only(t, dir)
@@ -150,11 +158,13 @@ func TestRehearseSteps(t *testing.T) {
 func TestPIDsAreThoseOfSruns(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "templates", "slurm"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "templates", "slurm", "pids.block.tmpl"), []byte(`{{define "before_client"}}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "templates", "slurm", "pids.block.tmpl"),
+		[]byte(`{{define "before_client"}}
 for pid in "$GUARD" "${ROLES[@]#*=}"; do cat "/proc/$pid/comm"; done >"$RUN/pids.txt"
 {{end}}`), 0o644))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nnum_nodes = 2\n"+
-		"cmd_args.prefill = {}\ncmd_args.decode = {}\nbench_cmd_args.num_prompts = 4\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"),
+		[]byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nnum_nodes = 2\n"+
+			"cmd_args.prefill = {}\ncmd_args.decode = {}\nbench_cmd_args.num_prompts = 4\n"), 0o644))
 	profllm(t, dir, nil, "rehearse", "s.toml", "--templates", "templates")
 	text, err := os.ReadFile(filepath.Join(only(t, dir), "pids.txt"))
 	require.NoError(t, err)

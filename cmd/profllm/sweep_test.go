@@ -146,7 +146,8 @@ agent_metrics = ["median_ttft_ms"]
 	require.NoError(t, err)
 	require.Equal(t, string(first), string(again), "a table is written anew where one lies")
 	write(5)
-	require.Equal(t, exitOK, profllm(t, dir, nil, "rehearse", "few.toml", "--output-dir", "two", "--continue", roots[0]).code)
+	require.Equal(t, exitOK, profllm(t, dir, nil, "rehearse", "few.toml", "--output-dir", "two", "--continue",
+		roots[0]).code)
 	second, err := filepath.Glob(filepath.Join(dir, "two", "*"))
 	require.NoError(t, err)
 	rows := table(second[0])
@@ -288,8 +289,10 @@ launcher = "bare"
 A = %s
 [Tests.bench_cmd_args]
 num_prompts = %s
-`, quoted(100, func(i int) string { return strconv.Quote(strconv.Itoa(i)) }), quoted(10, func(i int) string { return strconv.Itoa(i + 1) }))), 0o644))
-	cmd := exec.CommandContext(t.Context(), binary, "slurm", "dry-run", "--system", "site.toml", "--output", "json", "s.toml")
+`, quoted(100, func(i int) string { return strconv.Quote(strconv.Itoa(i)) }),
+		quoted(10, func(i int) string { return strconv.Itoa(i + 1) }))), 0o644))
+	cmd := exec.CommandContext(t.Context(), binary, "slurm", "dry-run", "--system", "site.toml", "--output", "json",
+		"s.toml")
 	cmd.Dir, cmd.Env = dir, []string{"PATH=/nowhere"}
 	out, err := cmd.Output()
 	require.NoError(t, err)

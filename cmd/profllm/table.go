@@ -9,7 +9,8 @@ import (
 )
 
 // printStates shows how the jobs of runs are. name is the command's, in its document.
-func (a *app) printStates(name string, dirs []string, jobs map[string]run.Submission, states map[string]run.State) error {
+func (a *app) printStates(name string, dirs []string, jobs map[string]run.Submission,
+	states map[string]run.State) error {
 	if !a.json() {
 		return a.printBlocks(summary.States(dirs, jobs, states, relative))
 	}

@@ -63,7 +63,8 @@ func TestRehearsedTimes(t *testing.T) {
 			require.Contains(t, v.Words, c.word, "%+v: %+v", c, v.Check(c.word))
 			continue
 		}
-		for _, word := range []string{"stalled", "times-impossible", "sends-lumped", "itl-bundled", "load-not-reached", "summary-differs", "coarse-clock"} {
+		for _, word := range []string{"stalled", "times-impossible", "sends-lumped", "itl-bundled", "load-not-reached",
+			"summary-differs", "coarse-clock"} {
 			require.NotContains(t, v.Words, word, "%+v: %+v", c, v.Check(word))
 		}
 	}

@@ -94,15 +94,18 @@ func TestTrend(t *testing.T) {
 	require.Equal(t, exitOK, o.code)
 	require.Contains(t, o.stdout, "40 runs in series, 40 left out")
 	require.Regexp(t, `simulated/demo_2026-01-01_03-00-00/aggregated/0 +simulated`, o.stdout)
-	rows, err := csv.NewReader(strings.NewReader(trend("quiet", "--metric", "throughput", "--output", "csv").stdout)).ReadAll()
+	rows, err := csv.NewReader(strings.NewReader(trend("quiet", "--metric", "throughput", "--output", "csv").stdout)).
+		ReadAll()
 	require.NoError(t, err)
 	require.Len(t, rows, 41)
 
 	for _, d := range []string{"aggregated", "disaggregated"} {
-		edit(t, filepath.Join(dir, "few", "demo_2026-01-01_03-00-00", d, "0", "result.json"), func(m map[string]any) { delete(m, "validity") })
+		edit(t, filepath.Join(dir, "few", "demo_2026-01-01_03-00-00", d, "0", "result.json"),
+			func(m map[string]any) { delete(m, "validity") })
 	}
 	require.Equal(t, exitInvalid, trend("few/demo_2026-01-01_03-00-00").code, "no run that can be believed")
-	for _, bad := range [][]string{{"quiet", "--metric", "speed"}, {"quiet", "--by", "modle"}, {"nowhere"}, {}, {t.TempDir()}} {
+	for _, bad := range [][]string{{"quiet", "--metric", "speed"}, {"quiet", "--by", "modle"}, {"nowhere"}, {},
+		{t.TempDir()}} {
 		require.Equal(t, exitUsage, trend(bad...).code, bad)
 	}
 	require.Contains(t, trend("quiet", "--by", "modle").stderr, `did you mean "model"?`)

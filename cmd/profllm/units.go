@@ -16,7 +16,8 @@ func (a *app) allow(limit float64, yes bool) func(campaign.Cost) error {
 			return nil
 		}
 		enough := math.Ceil(cost.NodeHours*10) / 10
-		return fail(exitNotSubmit, fmt.Errorf("not submitted: above %g node-hours\n\thint: --yes, or --max-node-hours %g", limit, enough))
+		return fail(exitNotSubmit,
+			fmt.Errorf("not submitted: above %g node-hours\n\thint: --yes, or --max-node-hours %g", limit, enough))
 	}
 }
 

@@ -32,9 +32,11 @@ func TestMistypedCommands(t *testing.T) {
 	o := profllm(t, t.TempDir(), nil, "run", "s.toml")
 	require.Contains(t, o.stderr, "\n\thint: did you mean \"profllm slurm submit\" or \"profllm rehearse\"?\n")
 	o = profllm(t, t.TempDir(), nil, "frobnicate")
-	require.Equal(t, "profllm: there is no command \"frobnicate\"\n\thint: list the commands: profllm --help\n", o.stderr)
+	require.Equal(t, "profllm: there is no command \"frobnicate\"\n\thint: list the commands: profllm --help\n",
+		o.stderr)
 	o = profllm(t, t.TempDir(), nil, "slurm", "submit")
-	require.Equal(t, "profllm slurm submit: missing argument <scenario>\n\thint: profllm slurm submit --help\n", o.stderr)
+	require.Equal(t, "profllm slurm submit: missing argument <scenario>\n\thint: profllm slurm submit --help\n",
+		o.stderr)
 	o = profllm(t, t.TempDir(), nil, "nope")
 	require.NotContains(t, o.stderr, "did you mean", "commands for scripts are not offered")
 }
@@ -44,7 +46,8 @@ func TestHelpOfCommands(t *testing.T) {
 		{"", "--help"}, {"help", "--help"}, {"slurm", "slurm --help"}, {"help slurm", "slurm --help"},
 		{"help slurm submit", "slurm submit --help"}, {"help proxy", "proxy --help"}, {"bench", "bench --help"},
 	} {
-		got, want := profllm(t, t.TempDir(), nil, strings.Fields(pair[0])...), profllm(t, t.TempDir(), nil, strings.Fields(pair[1])...)
+		got, want := profllm(t, t.TempDir(), nil, strings.Fields(pair[0])...), profllm(t, t.TempDir(), nil,
+			strings.Fields(pair[1])...)
 		require.Zero(t, got.code, pair[0])
 		require.NotEmpty(t, want.stdout)
 		require.Equal(t, want.stdout, got.stdout, pair[0])

@@ -55,8 +55,10 @@ func TestRehearsedVerdicts(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text.String()), 0o644))
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "templates", "slurm"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "templates", "slurm", "foreign.block.tmpl"), []byte(strings.ReplaceAll(foreign, "$FOREIGN", `"$FOREIGN"`)), 0o644))
-	profllm(t, dir, []string{"PROFLLM_SIM_ITL=5ms"}, "rehearse", "s.toml", "--templates", "templates", "--output-dir", "results")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "templates", "slurm", "foreign.block.tmpl"),
+		[]byte(strings.ReplaceAll(foreign, "$FOREIGN", `"$FOREIGN"`)), 0o644))
+	profllm(t, dir, []string{"PROFLLM_SIM_ITL=5ms"}, "rehearse", "s.toml", "--templates", "templates", "--output-dir",
+		"results")
 	seen := 0
 	for d, p := range runs(t, dir) {
 		var i int

@@ -25,7 +25,8 @@ func (c verifyCmd) Run(ctx context.Context, a *app) error {
 	if len(names) == 0 {
 		return fail(exitUsage, errors.Join(missing...))
 	}
-	doc := &document.Verify{Head: document.NewHead("verify"), Files: []document.FileEntry{}, SizesChecked: c.System != ""}
+	doc := &document.Verify{Head: document.NewHead("verify"), Files: []document.FileEntry{},
+		SizesChecked: c.System != ""}
 	a.answers(doc)
 	a.client().Events = campaign.NotesOnce(a.client().Events)
 	check := verify.Verifier{Folders: definition.Folders(c.definitionFlags)}
@@ -72,7 +73,8 @@ func (c verifyCmd) Run(ctx context.Context, a *app) error {
 
 // fileEntry is the file in the document.
 func fileEntry(name string, v verify.Found) document.FileEntry {
-	e := document.FileEntry{File: name, Kind: v.Kind, OK: v.Err == nil, NotRunnable: v.NotRunnable, Errors: []document.Problem{}}
+	e := document.FileEntry{File: name, Kind: v.Kind, OK: v.Err == nil, NotRunnable: v.NotRunnable,
+		Errors: []document.Problem{}}
 	if v.Err != nil {
 		e.Errors, e.NotRunnable = document.Problems(v.Err), ""
 	}

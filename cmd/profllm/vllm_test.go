@@ -87,7 +87,8 @@ func TestVLLMClients(t *testing.T) {
 		}
 		same := max(math.Abs(value("vllm", 0)-value("vllm", 1)), math.Abs(value("profllm", 0)-value("profllm", 1)))
 		between := math.Abs(value("vllm", 0)+value("vllm", 1)-value("profllm", 0)-value("profllm", 1)) / 2
-		t.Logf("%s: clients differ by a factor of %.2f, runs of one client by up to %.2f", f, math.Exp(between), math.Exp(same))
+		t.Logf("%s: clients differ by a factor of %.2f, runs of one client by up to %.2f", f, math.Exp(between),
+			math.Exp(same))
 	}
 }
 
@@ -245,13 +246,17 @@ func vllmSweep(t *testing.T, home string) time.Duration {
 		return file
 	}
 	model := filepath.Join(home, "tiny")
-	serve := "vllm serve " + model + " --port 8399 --load-format dummy --dtype float32 --enforce-eager --max-model-len 2048 --distributed-executor-backend uni"
-	bench := "vllm bench serve --model " + model + " --port 8399 --dataset-name random --random-input-len 32 --random-output-len 16 --ignore-eos"
-	cmd := exec.Command("srun", "-N1", "-n1", "-w", "node1", "--exclusive", "--mpi=none", filepath.Join(home, "venv/bin/vllm"), "bench", "sweep", "serve",
+	serve := "vllm serve " + model +
+		" --port 8399 --load-format dummy --dtype float32 --enforce-eager --max-model-len 2048 --distributed-executor-backend uni"
+	bench := "vllm bench serve --model " + model +
+		" --port 8399 --dataset-name random --random-input-len 32 --random-output-len 16 --ignore-eos"
+	cmd := exec.Command("srun", "-N1", "-n1", "-w", "node1", "--exclusive", "--mpi=none",
+		filepath.Join(home, "venv/bin/vllm"), "bench", "sweep", "serve",
 		"--serve-cmd", serve, "--bench-cmd", bench, "--num-runs", "2", "-o", dir,
 		"--serve-params", write("serve.json", `[{"_benchmark_name":"s16","max_num_seqs":16},{"_benchmark_name":"s8","max_num_seqs":8}]`),
 		"--bench-params", write("bench.json", `[{"_benchmark_name":"c4","max_concurrency":4,"num_prompts":16},{"_benchmark_name":"c8","max_concurrency":8,"num_prompts":16}]`))
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(home, "venv/bin")+":"+os.Getenv("PATH"), "HF_HUB_OFFLINE=1", "VLLM_CPU_KVCACHE_SPACE=1",
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(home, "venv/bin")+":"+os.Getenv("PATH"), "HF_HUB_OFFLINE=1",
+		"VLLM_CPU_KVCACHE_SPACE=1",
 		"VLLM_CPU_OMP_THREADS_BIND=nobind", "VLLM_ENABLE_V1_MULTIPROCESSING=0", "OMP_NUM_THREADS=1", "VLLM_SERVER_DEV_MODE=1")
 	start := time.Now()
 	out, err := cmd.CombinedOutput()

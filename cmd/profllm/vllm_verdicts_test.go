@@ -39,13 +39,16 @@ esac
 	text.WriteString("name = \"verdicts\"\n")
 	for _, c := range cases {
 		fmt.Fprintf(&text, "[[Tests]]\nid = %q\ntest_name = \"vllm-cpu\"\nnodes = [\"node1\"]\ntime_limit = \"9m\"\nclient = \"profllm\"\nslurm = { exclusive = true }\n", c.name)
-		fmt.Fprintf(&text, "extra_env_vars = { CASE = %q, MODEL = %q }\n[Tests.bench_cmd_args]\n%s\n", c.name, os.Getenv("VLLM_LAB")+model, c.more)
+		fmt.Fprintf(&text, "extra_env_vars = { CASE = %q, MODEL = %q }\n[Tests.bench_cmd_args]\n%s\n", c.name,
+			os.Getenv("VLLM_LAB")+model, c.more)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "verdicts.toml"), []byte(text.String()), 0o644))
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "templates", "slurm"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "templates", "slurm", "verdicts.block.tmpl"), []byte(blocks), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "templates", "slurm", "verdicts.block.tmpl"), []byte(blocks),
+		0o644))
 
-	o := profllm(t, dir, nil, "slurm", "submit", "--system", "site.toml", "verdicts.toml", "--templates", "templates", "--wait")
+	o := profllm(t, dir, nil, "slurm", "submit", "--system", "site.toml", "verdicts.toml", "--templates", "templates",
+		"--wait")
 	require.Equal(t, exitJobFailed, o.code, "because of the server that is killed")
 	seen := map[string]*result.Result{}
 	for d, p := range runs(t, dir) {
@@ -109,7 +112,8 @@ num_prompts = 64
 	}
 	for range 5 {
 		for _, s := range sides {
-			o := profllm(t, dir, nil, "slurm", "submit", "--system", "site.toml", s.file, "--output-dir", filepath.Join(dir, s.name), "--wait")
+			o := profllm(t, dir, nil, "slurm", "submit", "--system", "site.toml", s.file, "--output-dir",
+				filepath.Join(dir, s.name), "--wait")
 			require.Equal(t, exitOK, o.code, o.stderr)
 		}
 	}
@@ -128,7 +132,8 @@ num_prompts = 64
 			if m.Percent != nil && m.AdjustedP != nil {
 				shift, p = *m.Percent, *m.AdjustedP
 			}
-			t.Logf("%s against %s: %-22s %d v %d: %+7.1f %%, p %.4f: %s", second, first, m.Key, m.First.N, m.Second.N, shift, p, m.Verdict)
+			t.Logf("%s against %s: %-22s %d v %d: %+7.1f %%, p %.4f: %s", second, first, m.Key, m.First.N, m.Second.N,
+				shift, p, m.Verdict)
 		}
 		return verdicts
 	}

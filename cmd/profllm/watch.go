@@ -28,7 +28,9 @@ func (c watchCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if len(dirs) == 0 {
-		return fail(exitUsage, fmt.Errorf("no runs below %s\n\thint: name the run or scenario directory of a submission or a rehearsal", strings.Join(paths, " ")))
+		return fail(exitUsage,
+			fmt.Errorf("no runs below %s\n\thint: name the run or scenario directory of a submission or a rehearsal",
+				strings.Join(paths, " ")))
 	}
 	client := a.client()
 	subs := client.Jobs(ctx, dirs)

@@ -24,7 +24,8 @@ func fakeSlurm(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for program, file := range map[string]string{"squeue": "queue", "sacct": "acct"} {
-		script := fmt.Sprintf("#!/bin/bash\necho asked >>%q\ncat %q\n", filepath.Join(dir, program+".calls"), filepath.Join(dir, file))
+		script := fmt.Sprintf("#!/bin/bash\necho asked >>%q\ncat %q\n", filepath.Join(dir, program+".calls"),
+			filepath.Join(dir, file))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, program), []byte(script), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, file), nil, 0o644))
 	}
@@ -53,14 +54,16 @@ func newLive(t *testing.T) *live {
 	asOnSlurm(t, root)
 	require.NoError(t, os.RemoveAll(filepath.Join(root, "aggregated")))
 	l := &live{t: t, dir: filepath.Join(root, "disaggregated", "0"), slurm: fakeSlurm(t)}
-	l.events = slices.DeleteFunc(strings.SplitAfter(strings.TrimSpace(l.read(run.EventFile)), "\n"), func(line string) bool {
-		return strings.Contains(line, `"preflight`) // before the roles begin
-	})
+	l.events = slices.DeleteFunc(strings.SplitAfter(strings.TrimSpace(l.read(run.EventFile)), "\n"),
+		func(line string) bool {
+			return strings.Contains(line, `"preflight`) // before the roles begin
+		})
 	slices.SortStableFunc(l.events[:3], func(x, y string) int { // they race
 		return strings.Index(y, `"prefill"`) - strings.Index(x, `"prefill"`)
 	})
 	l.finish = []byte(l.read(run.SentinelFile))
-	for _, name := range []string{run.SentinelFile, run.StateFile, run.ResultFile, run.EventFile, run.LogDir + "/bench-0.log"} {
+	for _, name := range []string{run.SentinelFile, run.StateFile, run.ResultFile, run.EventFile,
+		run.LogDir + "/bench-0.log"} {
 		require.NoError(t, os.Remove(filepath.Join(l.dir, name)))
 	}
 	l.job("RUNNING|None", "")
@@ -105,10 +108,12 @@ func (l *live) env() []string { return withSlurm(l.slurm) }
 func TestWatchOnce(t *testing.T) {
 	l := newLive(t)
 	l.add(run.EventFile, l.events[0]) // prefill is ready
-	l.add("logs/decode-0.log", "(EngineCore pid=7) INFO 11-22 03:06:11 [weights.py:7] Loading shards\x1b[0m:  10%|# | 1/10\r Loading shards:  50%|##| 5/10\n\n---\n")
+	l.add("logs/decode-0.log",
+		"(EngineCore pid=7) INFO 11-22 03:06:11 [weights.py:7] Loading shards\x1b[0m:  10%|# | 1/10\r Loading shards:  50%|##| 5/10\n\n---\n")
 	once := func(args ...string) string {
 		t.Helper()
-		o := profllm(t, filepath.Join(l.dir, "../../.."), l.env(), append([]string{"slurm", "watch", "--once"}, args...)...)
+		o := profllm(t, filepath.Join(l.dir, "../../.."), l.env(),
+			append([]string{"slurm", "watch", "--once"}, args...)...)
 		require.Equal(t, exitOK, o.code)
 		require.Equal(t, 1, strings.Count(o.stdout, "\n"))
 		return o.stdout
@@ -163,7 +168,8 @@ func TestStatusLooksWhereSubmitWrites(t *testing.T) {
 	elsewhere := t.TempDir()
 	site := filepath.Join(elsewhere, "site.toml")
 	write := func(output string) {
-		require.NoError(t, os.WriteFile(site, []byte("name = \"s\"\nscheduler = \"slurm\"\ninstall_path = \"i\"\ndefault_partition = \"p\"\noutput_path = \""+output+"\"\n"), 0o644))
+		require.NoError(t, os.WriteFile(site,
+			[]byte("name = \"s\"\nscheduler = \"slurm\"\ninstall_path = \"i\"\ndefault_partition = \"p\"\noutput_path = \""+output+"\"\n"), 0o644))
 	}
 	relative, err := filepath.Rel(elsewhere, results)
 	require.NoError(t, err)
@@ -277,7 +283,8 @@ func TestViewInPlace(t *testing.T) {
 		{Name: "b/0", Phase: run.Failed, State: "failed " + strings.Repeat("x", 40), Final: true},
 	}
 	v.draw(two)
-	require.Equal(t, "\x1b[36ma/0  running\x1b[0m\x1b[K\n\x1b[31mb/0  failed xxxxxxxxxxxxxxxx…\x1b[0m\x1b[K\n\x1b[J", out.String())
+	require.Equal(t, "\x1b[36ma/0  running\x1b[0m\x1b[K\n\x1b[31mb/0  failed xxxxxxxxxxxxxxxx…\x1b[0m\x1b[K\n\x1b[J",
+		out.String())
 	out.Reset()
 	v.colours = false
 	v.draw(append([]progress.Progress{two[1], two[1], two[1]}, two...))

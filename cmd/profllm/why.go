@@ -87,7 +87,8 @@ func (a *app) tellLogs(paths ...string) ([]story.Story, error) {
 	logs, err := story.FindLogs(paths, a.stdin, time.Local)
 	switch {
 	case errors.Is(err, story.ErrNoLogs):
-		return nil, fail(exitUsage, fmt.Errorf("neither runs nor logs below %s\n\thint: name a run directory (it contains plan.json), a folder of logs, a log, or - for stdin", logs.Path))
+		return nil, fail(exitUsage,
+			fmt.Errorf("neither runs nor logs below %s\n\thint: name a run directory (it contains plan.json), a folder of logs, a log, or - for stdin", logs.Path))
 	case err != nil:
 		return nil, fail(exitUsage, err)
 	}
@@ -130,7 +131,8 @@ func (a *app) sayLogs(paths []string) bool {
 	some := false
 	for _, path := range paths {
 		if logs := story.CountLogs(path); logs != "" {
-			a.logf("%s has logs (%s), but neither a run nor a result to collect\n\thint: profllm why %s", path, logs, path)
+			a.logf("%s has logs (%s), but neither a run nor a result to collect\n\thint: profllm why %s", path, logs,
+				path)
 			some = true
 		}
 	}

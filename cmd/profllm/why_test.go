@@ -42,7 +42,8 @@ num_prompts = 8
 random_input_len = 8
 random_output_len = 4
 `), 0o644))
-	o := profllm(t, dir, []string{"PROFLLM_SIM_FAULTS=serve:die-on-request=3,exit=3"}, "rehearse", "--system", "site.toml", "--output-dir", "results", "s.toml")
+	o := profllm(t, dir, []string{"PROFLLM_SIM_FAULTS=serve:die-on-request=3,exit=3"}, "rehearse", "--system",
+		"site.toml", "--output-dir", "results", "s.toml")
 	require.Equal(t, exitJobFailed, o.code)
 
 	d := only(t, dir)
@@ -50,7 +51,8 @@ random_output_len = 4
 	require.NoError(t, err)
 	o = profllm(t, dir, nil, "why", d)
 	require.Equal(t, exitOK, o.code)
-	for _, want := range []string{": failed\n", "test a of scenario s, SIMULATED engine: serve", "serve ready after ", "serve died at ", "(exit code 3), while a client ran",
+	for _, want := range []string{": failed\n", "test a of scenario s, SIMULATED engine: serve", "serve ready after ",
+		"serve died at ", "(exit code 3), while a client ran",
 		"cause     site-simulated-death in serve, on ", ": logs/serve-0.log:", "RuntimeError: simulated death of the engine",
 		"phase bench was ended, because a role had died", "do        take the fault out", "logs/serve-0.log, stderr.txt"} {
 		require.Contains(t, o.stdout, want)
@@ -60,7 +62,8 @@ random_output_len = 4
 	require.NoError(t, err)
 	require.Equal(t, before, after, "it writes nothing")
 
-	require.Equal(t, o.stdout, profllm(t, dir, nil, "why", filepath.Join(d, "logs")).stdout, "from below the run as well")
+	require.Equal(t, o.stdout, profllm(t, dir, nil, "why", filepath.Join(d, "logs")).stdout,
+		"from below the run as well")
 	o = profllm(t, dir, nil, "why", "--output", "json", "results")
 	require.Equal(t, exitOK, o.code)
 	told := readDocument[document.Why](t, o).Stories
@@ -74,16 +77,19 @@ random_output_len = 4
 		require.Equal(t, exitUsage, profllm(t, dir, nil, "why", nothing).code)
 	}
 
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "site.toml"), []byte(strings.ReplaceAll(site, "site-simulated-death", "cuda-oom")), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "site.toml"),
+		[]byte(strings.ReplaceAll(site, "site-simulated-death", "cuda-oom")), 0o644))
 	o = profllm(t, dir, nil, "verify", "site.toml")
 	require.Equal(t, exitDefinition, o.code)
-	require.Contains(t, o.stdout+o.stderr, `signature "cuda-oom": another signature, built in or of the site, has this id`)
+	require.Contains(t, o.stdout+o.stderr,
+		`signature "cuda-oom": another signature, built in or of the site, has this id`)
 }
 
 func TestWhyOfAValidRun(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte("name = 's'\n[[Tests]]\nid = 'a'\ntest_template_name = 'vllm'\n"+
-		"[Tests.bench_cmd_args]\nmax_concurrency = 4\nnum_prompts = 20\nrandom_output_len = 5\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"),
+		[]byte("name = 's'\n[[Tests]]\nid = 'a'\ntest_template_name = 'vllm'\n"+
+			"[Tests.bench_cmd_args]\nmax_concurrency = 4\nnum_prompts = 20\nrandom_output_len = 5\n"), 0o644))
 	require.Zero(t, profllm(t, dir, nil, "rehearse", "s.toml").code)
 	o := profllm(t, dir, nil, "why", only(t, dir))
 	require.Equal(t, exitOK, o.code)
@@ -111,7 +117,8 @@ func TestDefinitionInThePlaceOfRuns(t *testing.T) {
 	}
 	const scenario = "s.toml is a scenario file and holds neither runs nor logs\n" +
 		"\thint: name the directory of its runs, such as results/small_TIME; profllm verify s.toml checks the file\n"
-	for _, verb := range []string{"why", "collect", "report", "trend", "lock", "archive", "compare", "diff", "export llm-d",
+	for _, verb := range []string{"why", "collect", "report", "trend", "lock", "archive", "compare", "diff",
+		"export llm-d",
 		"slurm status", "slurm watch", "slurm logs", "slurm cancel", "slurm resume"} {
 		args := append(strings.Fields(verb), "s.toml")
 		if verb == "compare" || verb == "diff" {
@@ -134,8 +141,9 @@ func TestDefinitionInThePlaceOfRuns(t *testing.T) {
 // What to do of a cancelled rehearsal is no command that refuses rehearsals.
 func TestWhyOfACancelledRehearsal(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte("name = 's'\n[[Tests]]\nid = 'a'\ntest_template_name = 'vllm'\n"+
-		"[Tests.bench_cmd_args]\nnum_prompts = 4\nrandom_output_len = 5\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"),
+		[]byte("name = 's'\n[[Tests]]\nid = 'a'\ntest_template_name = 'vllm'\n"+
+			"[Tests.bench_cmd_args]\nnum_prompts = 4\nrandom_output_len = 5\n"), 0o644))
 	profllm(t, dir, nil, "rehearse", "s.toml")
 	run := only(t, dir)
 	data, err := os.ReadFile(filepath.Join(run, "state.json"))
@@ -233,6 +241,7 @@ func TestWhyOfLogs(t *testing.T) {
 
 	o = profllm(t, dir, nil, "collect", "mine")
 	require.Equal(t, exitUsage, o.code, "nothing was collected")
-	require.Contains(t, o.stderr, "mine has logs (client: 1, server: 1), but neither a run nor a result to collect\n\thint: profllm why mine\n")
+	require.Contains(t, o.stderr,
+		"mine has logs (client: 1, server: 1), but neither a run nor a result to collect\n\thint: profllm why mine\n")
 	require.Equal(t, exitUsage, profllm(t, dir, nil, "collect", "none").code)
 }

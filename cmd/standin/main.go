@@ -103,7 +103,8 @@ func srun(args []string) (*container, error) {
 	if len(o["--container-image"]) == 0 {
 		return &container{command: command, environ: list(job), logs: logs}, nil
 	}
-	c := &container{image: last(o, "--container-image"), command: command, logs: logs, writable: len(o["--container-writable"]) > 0}
+	c := &container{image: last(o, "--container-image"), command: command, logs: logs,
+		writable: len(o["--container-writable"]) > 0}
 	for _, text := range strings.Split(last(o, "--container-mounts"), ",") {
 		f := strings.SplitN(text, ":", 3)
 		if len(f) < 2 {
@@ -118,7 +119,8 @@ func srun(args []string) (*container, error) {
 		if err != nil || len(echoed) != 3 {
 			return nil, fmt.Errorf("slurmstepd: error: pyxis: container start failed with error code: 1: %s", out)
 		}
-		c.mounts = append(c.mounts, mount{echoed[0], echoed[1], len(f) == 3 && slices.Contains(strings.Split(f[2], "+"), "ro")})
+		c.mounts = append(c.mounts,
+			mount{echoed[0], echoed[1], len(f) == 3 && slices.Contains(strings.Split(f[2], "+"), "ro")})
 	}
 	asked := strings.Split(last(o, "--container-env"), ",")
 	text := image(c.image, job)
@@ -278,7 +280,8 @@ func lines(text string) map[string]string {
 		if !found || !assignment.MatchString(name) || strings.HasPrefix(name, "ENROOT_") {
 			continue
 		}
-		if t := strings.TrimRight(value, " \t"); len(t) > 1 && strings.ContainsAny(t[:1], `"'`) && strings.ContainsAny(t[len(t)-1:], `"'`) {
+		if t := strings.TrimRight(value, " \t"); len(t) > 1 && strings.ContainsAny(t[:1], `"'`) &&
+			strings.ContainsAny(t[len(t)-1:], `"'`) {
 			value = t[1 : len(t)-1]
 		}
 		set[name] = value
@@ -318,7 +321,8 @@ func (c *container) run() error {
 		cmd = exec.Command(self, append([]string{root}, c.command...)...)
 		cmd.Args[0] = "inside"
 		cmd.Env = []string{}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER, // its ids stay what they are
+		// its ids stay what they are
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,
 			UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
 			GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}},
 			AmbientCaps: []uintptr{capSysAdmin, capSysChroot},
@@ -434,7 +438,8 @@ func enter() error {
 			return fmt.Errorf("read-only root: %w", err)
 		}
 	}
-	if err := errors.Join(syscall.Chroot(root), os.Chdir(filepath.Join("/", c.dir, map[bool]string{true: home}[c.dir == ""]))); err != nil {
+	if err := errors.Join(syscall.Chroot(root),
+		os.Chdir(filepath.Join("/", c.dir, map[bool]string{true: home}[c.dir == ""]))); err != nil {
 		return err
 	}
 	command := c.command
@@ -479,5 +484,6 @@ func (m mount) bind(root string) error {
 		return err
 	}
 	flags := uintptr(syscall.MS_REMOUNT | syscall.MS_BIND | syscall.MS_RDONLY)
-	return syscall.Mount("", target, "", flags|uintptr(st2.Flags)&(syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC|syscall.MS_NOATIME|syscall.MS_RELATIME), "")
+	return syscall.Mount("", target, "",
+		flags|uintptr(st2.Flags)&(syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC|syscall.MS_NOATIME|syscall.MS_RELATIME), "")
 }

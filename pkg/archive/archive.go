@@ -180,7 +180,8 @@ func survey(dir string) ([]Entry, error) {
 		if err != nil {
 			return err
 		}
-		e := Entry{Name: path.Join(top, filepath.ToSlash(rel)), Mode: st.Mode() & (fs.ModeType | fs.ModePerm), Time: st.ModTime().UTC()}
+		e := Entry{Name: path.Join(top, filepath.ToSlash(rel)), Mode: st.Mode() & (fs.ModeType | fs.ModePerm),
+			Time: st.ModTime().UTC()}
 		switch e.Mode.Type() {
 		case fs.ModeDir:
 		case 0:
@@ -253,7 +254,8 @@ func (n *noting) Write(p []byte) (int, error) {
 
 // header says an entry to tar: with fractions of seconds, and without owners.
 func header(e *Entry) *tar.Header {
-	h := &tar.Header{Format: tar.FormatPAX, Name: e.Name, Mode: int64(e.Mode.Perm()), Size: e.Size, ModTime: e.Time, Linkname: e.Link, Typeflag: tar.TypeReg}
+	h := &tar.Header{Format: tar.FormatPAX, Name: e.Name, Mode: int64(e.Mode.Perm()), Size: e.Size, ModTime: e.Time,
+		Linkname: e.Link, Typeflag: tar.TypeReg}
 	switch e.Mode.Type() {
 	case fs.ModeDir:
 		h.Name, h.Typeflag = e.Name+"/", tar.TypeDir

@@ -105,7 +105,8 @@ func TestRoundTrip(t *testing.T) {
 	held, err := archive.List(t.Context(), dir+archive.Suffix, archive.Limits{})
 	require.NoError(t, err)
 	require.Equal(t, entries, held)
-	require.Equal(t, []string{"qwen_2026-11-22", "qwen_2026-11-22.tar.xz"}, names(t, filepath.Dir(dir)), "nothing else is left")
+	require.Equal(t, []string{"qwen_2026-11-22", "qwen_2026-11-22.tar.xz"}, names(t, filepath.Dir(dir)),
+		"nothing else is left")
 
 	_, err = archive.Write(t.Context(), dir, dir+archive.Suffix)
 	require.ErrorIs(t, err, fs.ErrExist)
@@ -368,7 +369,8 @@ func TestKilled(t *testing.T) {
 		await.True(t, func() bool {
 			list, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), ".d.tar.xz.partial-*"))
 			for _, name := range list {
-				if st, err := os.Stat(name); err == nil && st.Size() >= size && strings.Contains(name, fmt.Sprintf(",%d-", cmd.Process.Pid)) {
+				if st, err := os.Stat(name); err == nil && st.Size() >= size &&
+					strings.Contains(name, fmt.Sprintf(",%d-", cmd.Process.Pid)) {
 					return true
 				}
 			}
@@ -565,7 +567,8 @@ func FuzzTar(f *testing.F) {
 		require.NoError(t, os.Mkdir(parent, 0o755))
 		name := filepath.Join(parent, "a.tar.xz")
 		require.NoError(t, os.WriteFile(name, b.Bytes(), 0o644))
-		_, err = archive.Restore(t.Context(), name, parent, archive.Options{Limits: archive.Limits{Bytes: 1 << 20, Entries: 100}, Links: archive.KeepLinks})
+		_, err = archive.Restore(t.Context(), name, parent,
+			archive.Options{Limits: archive.Limits{Bytes: 1 << 20, Entries: 100}, Links: archive.KeepLinks})
 		require.Equal(t, []string{"parent"}, names(t, box))
 		if err != nil {
 			require.Equal(t, []string{"a.tar.xz"}, names(t, parent))

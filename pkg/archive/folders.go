@@ -26,8 +26,8 @@ func Is(path string) bool {
 	return err == nil && strings.HasSuffix(path, Suffix) && st.Mode().IsRegular()
 }
 
-// Unpack unpacks an archive and returns its directory; isNew is false if it was unpacked before. Links
-// are skipped.
+// Unpack unpacks an archive and returns its directory; isNew is false if it was unpacked
+// before. Links are skipped.
 func (f *Folders) Unpack(ctx context.Context, file string) (dir string, isNew bool, err error) {
 	for dir, from := range f.archives {
 		if _, err := os.Stat(dir); from == file && err == nil {
@@ -66,8 +66,8 @@ func (f *Folders) Remove() (errs []error) {
 // File is the archive that is unpacked in a directory, "" for none.
 func (f *Folders) File(dir string) string { return f.archives[dir] }
 
-// Named is a path, or a text with paths, as it is to be printed: the name of the archive replaces the
-// directory in which the archive is unpacked.
+// Named is a path, or a text with paths, as it is to be printed: the name of the archive
+// replaces the directory in which the archive is unpacked.
 func (f *Folders) Named(text string) string {
 	for dir, file := range f.archives {
 		text = strings.ReplaceAll(text, dir, file)

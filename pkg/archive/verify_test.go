@@ -43,7 +43,8 @@ func TestVerify(t *testing.T) {
 	b.Reset()
 	require.NoError(t, pack(t.Context(), &b, dir, entries))
 	entries[1].SHA256[0]++
-	require.ErrorContains(t, verify(t.Context(), bytes.NewReader(b.Bytes()), dir, entries), "d/a differs in the archive")
+	require.ErrorContains(t, verify(t.Context(), bytes.NewReader(b.Bytes()), dir, entries),
+		"d/a differs in the archive")
 	entries[1].SHA256[0]--
 	require.NoError(t, os.Remove(filepath.Join(dir, "b")))
 	require.Error(t, verify(t.Context(), bytes.NewReader(b.Bytes()), dir, entries))
@@ -77,6 +78,7 @@ func TestPackDiskFull(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, pack(t.Context(), &b, dir, entries))
 	for room := 0; room < b.Len(); room += 3 {
-		require.ErrorIs(t, pack(t.Context(), &full{room}, dir, entries), errFull, "room for %d of %d bytes", room, b.Len())
+		require.ErrorIs(t, pack(t.Context(), &full{room}, dir, entries), errFull, "room for %d of %d bytes", room,
+			b.Len())
 	}
 }

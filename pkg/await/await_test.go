@@ -56,7 +56,8 @@ func TestGivesUp(t *testing.T) {
 	}{
 		"true": {func(t testing.TB) {
 			n, last := 0, ""
-			True(t, func() bool { n++; last = fmt.Sprint("look ", min(n, 1)); return false }, "the queue is empty; last: %s", &last)
+			True(t, func() bool { n++; last = fmt.Sprint("look ", min(n, 1)); return false },
+				"the queue is empty; last: %s", &last)
 		}, ": the queue is empty; last: look 1"},
 		"file": {func(t testing.TB) { File(t, "testdata/none/f") }, `: testdata/none/f is not there; beside it: []`},
 		"text": {func(t testing.TB) { Text(t, "await.go", "no such "+"text") }, ": await.go does not hold \"no such text\"; it holds:\n// Package await"},

@@ -1,5 +1,6 @@
-// Package buildinfo says which version of a program runs: its version, its commit and the commit's date, as
-// Go notes them in a binary, or as they are set where the binary is built without a repository.
+// Package buildinfo says which version of a program runs: its version, its commit and the
+// commit's date, as Go notes them in a binary, or as they are set where the binary is built
+// without a repository.
 package buildinfo
 
 import (
@@ -21,7 +22,8 @@ func Version(info *debug.BuildInfo) string {
 	return info.Main.Version
 }
 
-// Line is name, version, commit and its date. commit and date come before those of the build; "" for none.
+// Line is name, version, commit and its date. commit and date come before those of the build;
+// "" for none.
 func Line(name string, info *debug.BuildInfo, commit, date string) string {
 	version := Version(info)
 	set := map[string]string{}

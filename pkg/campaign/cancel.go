@@ -72,7 +72,8 @@ func (c *Client) BeingSubmitted(dirs []string, subs map[string]run.Submission) e
 	if len(errs) == 0 {
 		return nil
 	}
-	return as(JobOpen, fmt.Errorf("%w\n\thint: end that command or wait for it, then run cancel again", errors.Join(errs...)))
+	return as(JobOpen, fmt.Errorf("%w\n\thint: end that command or wait for it, then run cancel again",
+		errors.Join(errs...)))
 }
 
 // toCancel lists the ids that end the jobs of runs: an array of which nothing is
@@ -95,7 +96,8 @@ func (c *Client) toCancel(dirs []string, subs map[string]run.Submission, states 
 			continue
 		}
 		id := sub.JobID
-		if u, err := run.ReadUnit(cmp.Or(sub.Batch, dir)); err == nil && u.Batch != nil && !slices.Contains(ids, run.BaseID(id)) {
+		if u, err := run.ReadUnit(cmp.Or(sub.Batch, dir)); err == nil && u.Batch != nil &&
+			!slices.Contains(ids, run.BaseID(id)) {
 			switch all := len(u.Batch.Runs); {
 			case open[sub.Batch] == all:
 				id = run.BaseID(id)

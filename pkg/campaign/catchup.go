@@ -44,7 +44,8 @@ func (c *Client) CatchUp(ctx context.Context, dirs []string) (open Open, err err
 		case !asked: // never submitted
 		case !st.Final() && (st.State != run.Unknown || c.Now().Sub(subs[dir].Time) < unknownLimit):
 			if stuck := c.stuck(dir, st); open.Stuck == nil {
-				open = Open{fmt.Sprintf("job %s of %s is %s%s", st.JobID, c.relative(dir), st.State, prefixed(", ", st.Reason)), stuck}
+				open = Open{fmt.Sprintf("job %s of %s is %s%s", st.JobID, c.relative(dir), st.State,
+					prefixed(", ", st.Reason)), stuck}
 			}
 		default:
 			if _, err := col.Write(dir, &st); err != nil {

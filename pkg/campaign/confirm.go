@@ -37,7 +37,8 @@ func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, 
 	if k.Pairs == 0 {
 		k.Pairs = defaultPairs(len(of.Metrics))
 	}
-	p := &Planned{Scenario: of.First, Simulated: f.Simulate, Definitions: map[string][]byte{}, Confirm: &run.Confirmation{Pairs: k.Pairs, Metrics: of.Metrics}}
+	p := &Planned{Scenario: of.First, Simulated: f.Simulate, Definitions: map[string][]byte{},
+		Confirm: &run.Confirmation{Pairs: k.Pairs, Metrics: of.Metrics}}
 	digest := sha256.New()
 	fmt.Fprintf(digest, "%d %v %q\n", k.Pairs, k.Jobs, of.Metrics)
 	var err error
@@ -54,7 +55,8 @@ func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, 
 			}
 		}
 		k.Sides[i] = planner.Side{Scenario: d.scenario, System: d.system, Test: d.test}
-		if k.Sides[i].Images, absent[i], err = stagedImages(append(slices.Concat(d.scenario.PreTest, d.scenario.PostTest), d.test), d.system, o); err != nil {
+		if k.Sides[i].Images, absent[i], err = stagedImages(append(slices.Concat(d.scenario.PreTest,
+			d.scenario.PostTest), d.test), d.system, o); err != nil {
 			return nil, err
 		}
 		if d.system.CacheDockerImagesLocally {
@@ -174,7 +176,8 @@ func keptDefinitions(dir string) (folder, test string, err error) {
 	words := strings.Split(filepath.ToSlash(below), "/")
 	if s.Confirm != nil {
 		if !slices.Contains(planner.Sides[:], words[0]) {
-			return "", "", fmt.Errorf("%s is a confirmation of two tests\n\thint: name %s or %s", dir, filepath.Join(dir, planner.Sides[0]), filepath.Join(dir, planner.Sides[1]))
+			return "", "", fmt.Errorf("%s is a confirmation of two tests\n\thint: name %s or %s", dir,
+				filepath.Join(dir, planner.Sides[0]), filepath.Join(dir, planner.Sides[1]))
 		}
 		folder = filepath.Join(folder, words[0])
 		for _, rel := range s.Runs { // one test on each side

@@ -11,8 +11,8 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// HasUnanswered reports whether an interrupted submission of a scenario left jobs that are not known to be
-// submitted or refused.
+// HasUnanswered reports whether an interrupted submission of a scenario left jobs that are not
+// known to be submitted or refused.
 func HasUnanswered(root string, s run.Scenario) bool {
 	return slices.ContainsFunc(s.InOrder(), func(rel string) bool {
 		_, answered := run.Answered(filepath.Join(root, rel))
@@ -20,8 +20,8 @@ func HasUnanswered(root string, s run.Scenario) bool {
 	})
 }
 
-// MorePairs is the command that confirms the same with more pairs. root is the confirmation's directory, and shown
-// the same, quoted for a shell.
+// MorePairs is the command that confirms the same with more pairs. root is the confirmation's
+// directory, and shown the same, quoted for a shell.
 func MorePairs(s run.Scenario, root, shown string, pairs int) string {
 	words := []string{
 		"profllm confirm", path.Join(shown, planner.Sides[0]), path.Join(shown, planner.Sides[1]),

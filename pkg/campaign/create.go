@@ -112,7 +112,8 @@ func (c *Client) create(p *Planned) error {
 	pid := os.Getpid()
 	err = run.Create(p.Root, run.Scenario{
 		Schema: "profllm.scenario/1", Name: p.Name, Digest: p.Digest, Created: p.Created.UTC(),
-		Host: host, PID: pid, ProcessStart: process.Start(pid), Skipped: p.Skipped, Simulated: p.Simulated, Local: p.Local, Continues: p.Continued, Confirm: p.Confirm, Definitions: p.Definitions,
+		Host: host, PID: pid, ProcessStart: process.Start(pid), Skipped: p.Skipped, Simulated: p.Simulated,
+		Local: p.Local, Continues: p.Continued, Confirm: p.Confirm, Definitions: p.Definitions,
 		Launcher: p.Launcher, Single: p.Single, WorkDir: p.WorkDir,
 	}, p.Runs, p.Batches)
 	if errors.Is(err, fs.ErrExist) {

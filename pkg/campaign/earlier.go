@@ -108,7 +108,8 @@ func duration(dir string, p *plan.Plan) (float64, bool) {
 		Status   result.Status `json:"status"`
 		Duration *float64      `json:"duration"`
 	}
-	if run.ReadJSON(filepath.Join(dir, below, run.ResultFile), &r) != nil || r.Status != result.Completed || r.Duration == nil {
+	if run.ReadJSON(filepath.Join(dir, below, run.ResultFile), &r) != nil || r.Status != result.Completed ||
+		r.Duration == nil {
 		return 0, false
 	}
 	return *r.Duration, true

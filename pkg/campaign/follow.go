@@ -18,7 +18,8 @@ const unknownLimit = run.LostAfter
 // Follow waits until the jobs of runs are over, or unknown for long, and returns their
 // states. show, unless nil, gets the states meanwhile. Each round is one query, and the
 // pause between two rounds grows while nothing changes.
-func (c *Client) Follow(ctx context.Context, dirs []string, subs map[string]run.Submission, show func(map[string]run.State)) (map[string]run.State, error) {
+func (c *Client) Follow(ctx context.Context, dirs []string, subs map[string]run.Submission,
+	show func(map[string]run.State)) (map[string]run.State, error) {
 	over, said, warned := map[string]bool{}, map[string]string{}, map[string]bool{}
 	known := c.Now() // when Slurm last knew one of the jobs
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
@@ -57,7 +58,9 @@ func (c *Client) Follow(ctx context.Context, dirs []string, subs map[string]run.
 		}
 		before := len(over)
 		if !c.idle(ctx, jitter(pause), dirs, states, over, show) {
-			return nil, as(Interrupted, fmt.Errorf("interrupted; the jobs continue\n\thint: profllm slurm status %s", c.relative(cmp.Or(run.Root(dirs[0]), dirs[0]))))
+			return nil, as(Interrupted,
+				fmt.Errorf("interrupted; the jobs continue\n\thint: profllm slurm status %s",
+					c.relative(cmp.Or(run.Root(dirs[0]), dirs[0]))))
 		}
 		if len(over) > before {
 			pause = soon(len(dirs)) / 2 // its job is about to end
@@ -94,7 +97,8 @@ func (c *Client) stuck(dir string, st run.State) *StuckError {
 func trouble(st run.State) string {
 	switch {
 	case st.State == run.Queued && st.Note == run.Held:
-		return fmt.Sprintf("is held (%s)\n\thint: scontrol release %s, or ask why it was held", cmp.Or(st.Reason, st.Raw), st.JobID)
+		return fmt.Sprintf("is held (%s)\n\thint: scontrol release %s, or ask why it was held",
+			cmp.Or(st.Reason, st.Raw), st.JobID)
 	case st.State == run.Queued && st.Note == run.NeverStarts:
 		return fmt.Sprintf("never starts (%s)\n\thint: scancel %s, then correct the request that the reason names, in the scenario or the system file", st.Reason, st.JobID)
 	case st.State == run.Running && st.Note == run.Ending && st.At.Sub(st.Since) > run.EndingLimit:
@@ -109,7 +113,8 @@ func trouble(st run.State) string {
 // says on disk that it is over, which over remembers: the files cost nothing, and
 // Slurm is asked soon. show, if there is one, is called now and then meanwhile.
 // It returns false when the command was interrupted.
-func (c *Client) idle(ctx context.Context, pause time.Duration, dirs []string, states map[string]run.State, over map[string]bool, show func(map[string]run.State)) bool {
+func (c *Client) idle(ctx context.Context, pause time.Duration, dirs []string, states map[string]run.State,
+	over map[string]bool, show func(map[string]run.State)) bool {
 	look := max(time.Second, time.Duration(len(dirs))*lookCost)
 	for end := c.Now().Add(pause); c.Now().Before(end); {
 		select {

@@ -17,7 +17,8 @@ import (
 // stagedImages looks for the staged files of tests' images: those with our record,
 // and, where the site caches images, those that CloudAI left. Absent are the images
 // that no plan can take from a file; such a site's plans will expect one.
-func stagedImages(tests []scenario.Test, sys *config.System, o planner.Options) (found map[string]plan.Staged, absent []stage.Item, err error) {
+func stagedImages(tests []scenario.Test, sys *config.System,
+	o planner.Options) (found map[string]plan.Staged, absent []stage.Item, err error) {
 	site := planner.Site(sys, o)
 	found = map[string]plan.Staged{}
 	lacks := func(item stage.Item) {

@@ -38,7 +38,8 @@ func (c *Client) checkAgainstLock(f *lockfile.File, p *Planned, layers []fs.FS) 
 			if f.Profllm != c.Version {
 				hint += fmt.Sprintf("; profllm %s planned it, this is %s", f.Profllm, c.Version)
 			}
-			return as(NotSubmitted, fmt.Errorf("not as it was locked:\n\t%s\n\thint: %s", strings.Join(text, "\n\t"), hint))
+			return as(NotSubmitted,
+				fmt.Errorf("not as it was locked:\n\t%s\n\thint: %s", strings.Join(text, "\n\t"), hint))
 		}
 	}
 	alone := p.only(f)
@@ -59,7 +60,8 @@ func (p *Planned) only(f *lockfile.File) (alone []*run.Printed) {
 	p.Runs = slices.DeleteFunc(p.Runs, func(r run.Printed) bool {
 		l := f.Of(r.Plan)
 		if l != nil {
-			r.Plan.Locked = &plan.Locked{RunID: l.RunID, EngineVersion: l.EngineVersion, ImageDigest: l.ImageDigest, ModelRevision: l.ModelRevision}
+			r.Plan.Locked = &plan.Locked{RunID: l.RunID, EngineVersion: l.EngineVersion, ImageDigest: l.ImageDigest,
+				ModelRevision: l.ModelRevision}
 			kept[r.Plan.Dir] = true
 		}
 		return l == nil

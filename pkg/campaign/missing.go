@@ -25,7 +25,8 @@ func Explain(err error) string {
 // missingPath is the error of a file or a folder that is not there, nil for others.
 func missingPath(err error) *fs.PathError {
 	var p *fs.PathError
-	if !errors.As(err, &p) || !errors.Is(p, fs.ErrNotExist) || !slices.Contains([]string{"open", "stat", "lstat"}, p.Op) {
+	if !errors.As(err, &p) || !errors.Is(p, fs.ErrNotExist) ||
+		!slices.Contains([]string{"open", "stat", "lstat"}, p.Op) {
 		return nil
 	}
 	return p
@@ -47,7 +48,8 @@ func nearHint(path string) string {
 		if dir == "." || dir == "/" || !errors.Is(err, fs.ErrNotExist) {
 			return ""
 		}
-		return fmt.Sprintf("\n\thint: the folder %s does not exist%s", dir, strings.Replace(nearHint(dir), "\n\thint: ", "; ", 1))
+		return fmt.Sprintf("\n\thint: the folder %s does not exist%s", dir,
+			strings.Replace(nearHint(dir), "\n\thint: ", "; ", 1))
 	}
 	var names, alike []string
 	for _, e := range entries {
@@ -55,7 +57,8 @@ func nearHint(path string) string {
 			continue
 		}
 		names = append(names, e.Name())
-		if filepath.Ext(base) != "" && filepath.Ext(e.Name()) == filepath.Ext(base) && !e.IsDir() || filepath.Ext(base) == "" && e.IsDir() {
+		if filepath.Ext(base) != "" && filepath.Ext(e.Name()) == filepath.Ext(base) && !e.IsDir() ||
+			filepath.Ext(base) == "" && e.IsDir() {
 			alike = append(alike, e.Name())
 		}
 	}

@@ -47,6 +47,7 @@ func TestExplainNoSlurm(t *testing.T) {
 		require.Equal(t, "ask Slurm: "+err.Error()+hint, Explain(fmt.Errorf("ask Slurm: %w", err)), name)
 		require.NotContains(t, Explain(fmt.Errorf("%w\n\thint: another", err)), "SLURM_CONF", name)
 	}
-	other := &slurm.CommandError{Argv: []string{"sinfo"}, Err: errors.New("exit status 1"), Stderr: "sinfo: error: Invalid user id\n"}
+	other := &slurm.CommandError{Argv: []string{"sinfo"}, Err: errors.New("exit status 1"),
+		Stderr: "sinfo: error: Invalid user id\n"}
 	require.NotContains(t, Explain(other), "hint")
 }

@@ -21,7 +21,8 @@ func planned(t *testing.T, dir, text string, at time.Time) *Planned {
 	file := filepath.Join(dir, "s.toml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 	c := Client{Version: "test", Now: time.Now, WorkDir: dir, Executable: "/bin/profllm", Events: heard{os.Stderr}}
-	p, err := c.Plan(context.Background(), file, Options{OutputDir: filepath.Join(dir, "results"), Simulate: true, Time: at})
+	p, err := c.Plan(context.Background(), file,
+		Options{OutputDir: filepath.Join(dir, "results"), Simulate: true, Time: at})
 	require.NoError(t, err)
 	return p
 }
@@ -82,7 +83,8 @@ func TestOverviewOfEarlierRuns(t *testing.T) {
 	ran(curve, first.Add(48*time.Hour), result.Completed, 9, 9)
 
 	o := planned(t, dir, curve, first.Add(24*time.Hour)).Overview()
-	require.Equal(t, []Estimate{{About: 70 * time.Second, Earlier: 3, Most: 20 * time.Minute}, {About: 100 * time.Second, Earlier: 3, Most: 20 * time.Minute}}, o.Tests[0].Each)
+	require.Equal(t, []Estimate{{About: 70 * time.Second, Earlier: 3, Most: 20 * time.Minute},
+		{About: 100 * time.Second, Earlier: 3, Most: 20 * time.Minute}}, o.Tests[0].Each)
 	require.Equal(t, Estimate{About: 170 * time.Second, Most: 40 * time.Minute}, o.Time)
 }
 

@@ -21,7 +21,8 @@ func rehearsed(t *testing.T, text string, speed int, environ ...string) (*Planne
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 	var said bytes.Buffer
 	c := &Client{
-		Environ: environ, WorkDir: dir, Executable: "/opt/profllm", Version: "v0", Now: time.Now, Uptime: run.Uptime, Events: heard{&said},
+		Environ: environ, WorkDir: dir, Executable: "/opt/profllm", Version: "v0", Now: time.Now, Uptime: run.Uptime,
+		Events: heard{&said},
 	}
 	p, err := c.Plan(context.Background(), file, Options{Simulate: true, OutputDir: dir})
 	require.NoError(t, err)
@@ -126,5 +127,6 @@ func TestTimeLeft(t *testing.T) {
 	now = now.Add(16 * time.Second)
 	require.Equal(t, 20*time.Second, c.progress([]string{"a"}).Left, "late, and b is still to come")
 	c.end([]string{"a"}, map[string]run.State{"a": {State: run.Failed}})
-	require.Equal(t, RehearsalProgress{Over: 1, Of: 2, Left: 40 * time.Second, Ended: []Ended{{"a", run.State{State: run.Failed}}}}, last)
+	require.Equal(t, RehearsalProgress{Over: 1, Of: 2, Left: 40 * time.Second,
+		Ended: []Ended{{"a", run.State{State: run.Failed}}}}, last)
 }

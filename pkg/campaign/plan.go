@@ -91,14 +91,16 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 	}
 	o.Single = f.Single
 	if l := defs.Lock; l != nil {
-		o.Launcher, o.Single, o.WorkDir = cmp.Or(f.Launcher, l.Launcher), f.Single || l.Single, cmp.Or(l.WorkDir, o.WorkDir)
+		o.Launcher, o.Single, o.WorkDir = cmp.Or(f.Launcher, l.Launcher), f.Single ||
+			l.Single, cmp.Or(l.WorkDir, o.WorkDir)
 	}
 	var absent []stage.Item
 	if o.Images, absent, err = stagedImages(s.All(), sys, o); err != nil {
 		return nil, err
 	}
 	p := &Planned{
-		Scenario: file, Name: s.Name, Digest: defs.Digest(), Definitions: defs.Copies(sys.Source), Root: planner.Root(s, o), Created: o.Created, Simulated: f.Simulate,
+		Scenario: file, Name: s.Name, Digest: defs.Digest(), Definitions: defs.Copies(sys.Source),
+		Root: planner.Root(s, o), Created: o.Created, Simulated: f.Simulate,
 		Launcher: o.Launcher, Single: o.Single, WorkDir: o.WorkDir,
 	}
 	if sys.CacheDockerImagesLocally {
@@ -122,7 +124,8 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 		return nil, as(Definition, err)
 	}
 	for _, skipped := range set.Skipped {
-		p.Skipped = append(p.Skipped, run.Skipped{Test: skipped.Test, Step: skipped.Step, Values: skipped.Values, Why: skipped.Err.Error()})
+		p.Skipped = append(p.Skipped,
+			run.Skipped{Test: skipped.Test, Step: skipped.Step, Values: skipped.Values, Why: skipped.Err.Error()})
 		c.note("test %s, point %d (%s) is left out: %v", skipped.Test, skipped.Step, skipped.Label, skipped.Err)
 	}
 	if len(set.Plans) == 0 {
@@ -149,7 +152,8 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 
 // options are what every plan needs beside its definitions and the site's images.
 func (c *Client) options(f Options, sys *config.System) (o planner.Options, err error) {
-	o = planner.Options{Version: c.Version, Created: f.Time, Simulated: f.Simulate, Launcher: f.Launcher, WorkDir: c.WorkDir}
+	o = planner.Options{Version: c.Version, Created: f.Time, Simulated: f.Simulate, Launcher: f.Launcher,
+		WorkDir: c.WorkDir}
 	if f.Time.IsZero() {
 		o.Created = c.Now()
 	}
@@ -165,8 +169,8 @@ func (c *Client) options(f Options, sys *config.System) (o planner.Options, err 
 	return o, nil
 }
 
-// newName sees to it that no directory has the name that a submission gets, unless the user gave its time: one that
-// follows another within a second waits for the next.
+// newName sees to it that no directory has the name that a submission gets, unless the user
+// gave its time: one that follows another within a second waits for the next.
 func (c *Client) newName(ctx context.Context, name string, f Options, o *planner.Options) error {
 	for f.Time.IsZero() {
 		if _, err := os.Lstat(planner.Execution(name, *o)); err != nil {

@@ -21,8 +21,10 @@ import (
 
 // Rehearsal is how a rehearsal is run.
 type Rehearsal struct {
-	Speed    int                     // simulated time passes so many times faster; 0: such that all takes about a minute
-	Progress func(RehearsalProgress) // is called at the start and the end of each unit, and now and then meanwhile; may be nil
+	// simulated time passes so many times faster; 0: such that all takes about a minute
+	Speed int
+	// is called at the start and the end of each unit, and now and then meanwhile; may be nil
+	Progress func(RehearsalProgress)
 }
 
 // RehearsalProgress is how far a rehearsal is.
@@ -58,7 +60,8 @@ type Ended struct {
 // Rehearse runs what was planned on this machine, one job after the other but for what ends
 // with another: the real script, and stand-ins for srun. It returns the runs and how their
 // jobs ended.
-func (c *Client) Rehearse(ctx context.Context, p *Planned, how Rehearsal) (dirs []string, states map[string]run.State, err error) {
+func (c *Client) Rehearse(ctx context.Context, p *Planned,
+	how Rehearsal) (dirs []string, states map[string]run.State, err error) {
 	p.Local = true
 	if err := c.plannedSecrets(p); err != nil {
 		return nil, nil, err
@@ -78,7 +81,8 @@ func (c *Client) Rehearse(ctx context.Context, p *Planned, how Rehearsal) (dirs 
 		return nil, nil, err
 	}
 	sched := local.New(localJobs(), c.Executable, c.Environ, c.Now)
-	r := rehearsal{Client: c, sched: sched, submitter: c.submitter(sched, 0), ended: map[string]run.State{}, clock: newClock(c.Now, how.Progress, costs)}
+	r := rehearsal{Client: c, sched: sched, submitter: c.submitter(sched, 0), ended: map[string]run.State{},
+		clock: newClock(c.Now, how.Progress, costs)}
 	var late []string // what waits for the company's end
 	for _, rel := range scenario.InOrder() {
 		unit, err := run.ReadUnit(filepath.Join(p.Root, rel))
@@ -142,7 +146,8 @@ func (c *Client) setSpeed(p *Planned, speed int) (map[string]time.Duration, erro
 	}
 	for i := range p.Runs {
 		pl := p.Runs[i].Plan
-		pl.Rehearsal = &plan.Rehearsal{Speed: speed, Ready: plan.Seconds(ReadyLimit + c.startup(pl)/time.Duration(speed))}
+		pl.Rehearsal = &plan.Rehearsal{Speed: speed,
+			Ready: plan.Seconds(ReadyLimit + c.startup(pl)/time.Duration(speed))}
 	}
 	c.progress("rehearsal of %s: %s%s", quantity.Count(len(p.Runs), "run"), about(all.at(speed)), spedUp(speed, all))
 	return took, nil
@@ -153,7 +158,8 @@ func spedUp(speed int, all cost) string {
 	if speed == 1 {
 		return ""
 	}
-	return fmt.Sprintf(" at speed %d: simulated times are %d times shorter (%s at --speed 1)", speed, speed, about(all.at(1)))
+	return fmt.Sprintf(" at speed %d: simulated times are %d times shorter (%s at --speed 1)", speed, speed,
+		about(all.at(1)))
 }
 
 // rehearsal runs units one after the other. The company are those that end when

@@ -151,7 +151,8 @@ func (c *Client) Rest(ctx context.Context, path string, o ResumeOptions) (*Rest,
 	if err != nil {
 		return nil, as(Usage, err)
 	}
-	r := &Rest{Root: root, Reasons: map[string]int{}, scenario: s, next: 1, missing: map[string][]string{}, layers: layers(o.Templates)}
+	r := &Rest{Root: root, Reasons: map[string]int{}, scenario: s, next: 1, missing: map[string][]string{},
+		layers: layers(o.Templates)}
 	if len(numbers) > 0 {
 		r.next = numbers[len(numbers)-1] + 1
 	}
@@ -284,9 +285,10 @@ func (r *Rest) batch(unit string, runs []string, now time.Time) (string, error) 
 	}
 	all, n := u.Runs(), r.next
 	r.next++
-	b := u.Batch.Part(filepath.Join(r.Root, run.BatchDir, fmt.Sprint(n)), fmt.Sprintf("%s-%d", u.Batch.RunID, n), now, func(i int) bool {
-		return slices.Contains(runs, all[i])
-	})
+	b := u.Batch.Part(filepath.Join(r.Root, run.BatchDir, fmt.Sprint(n)), fmt.Sprintf("%s-%d", u.Batch.RunID, n), now,
+		func(i int) bool {
+			return slices.Contains(runs, all[i])
+		})
 	script, err := render.BatchScript(b, r.layers...)
 	if err != nil {
 		return "", err

@@ -19,7 +19,8 @@ import (
 
 // noteSources keeps in plans what is seen from here of the files that they come from. What
 // cannot be seen is left out: a model or a clone may be on the nodes only.
-func (c *Client) noteSources(ctx context.Context, plans []*plan.Plan, s *scenario.Scenario, d *definition.Files, sys *config.System, o planner.Options) {
+func (c *Client) noteSources(ctx context.Context, plans []*plan.Plan, s *scenario.Scenario, d *definition.Files,
+	sys *config.System, o planner.Options) {
 	git := c.git(ctx, d)
 	site := planner.Site(sys, o)
 	tests := map[string]plan.Source{} // by id
@@ -46,7 +47,8 @@ func (c *Client) noteSources(ctx context.Context, plans []*plan.Plan, s *scenari
 		p.Source = tests[p.Test]
 		for i := range p.Roles {
 			if r := &p.Roles[i]; r.Engine && !p.Simulated {
-				model := hub.Model{Name: p.Config.Model, Ref: p.Config.Option(r, "revision"), Cache: p.Config.Option(r, "download_dir")}
+				model := hub.Model{Name: p.Config.Model, Ref: p.Config.Option(r, "revision"),
+					Cache: p.Config.Option(r, "download_dir")}
 				model.Cache = p.OnHost(cmp.Or(model.Cache, hub.Cache(p.StepEnv(c.env))))
 				if _, ok := revisions[model]; !ok {
 					revisions[model] = model.Revision()

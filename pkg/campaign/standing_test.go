@@ -27,5 +27,6 @@ func TestStandings(t *testing.T) {
 		dirs, subs[dir] = append(dirs, dir), run.Submission{JobID: "1"}
 	}
 	subs["asked"] = run.Submission{JobID: "1"} // nobody has answered yet
-	require.Equal(t, campaign.Standing{Open: 4, NotSubmitted: 2, Failed: 5, Invalid: 1, Succeeded: 1}, campaign.Standings(dirs, subs, states))
+	require.Equal(t, campaign.Standing{Open: 4, NotSubmitted: 2, Failed: 5, Invalid: 1, Succeeded: 1},
+		campaign.Standings(dirs, subs, states))
 }

@@ -15,11 +15,13 @@ import (
 // States asks the schedulers for the jobs of run directories, with one query, and keeps
 // the answers in state.json. A job whose end has been known for long is not queried,
 // unless it has begun again since.
-func (c *Client) States(ctx context.Context, dirs []string, jobs map[string]run.Submission) (map[string]run.State, error) {
+func (c *Client) States(ctx context.Context, dirs []string,
+	jobs map[string]run.Submission) (map[string]run.State, error) {
 	return c.states(ctx, c.Schedulers(), dirs, jobs)
 }
 
-func (c *Client) states(ctx context.Context, s run.Scheduler, dirs []string, subs map[string]run.Submission) (map[string]run.State, error) {
+func (c *Client) states(ctx context.Context, s run.Scheduler, dirs []string,
+	subs map[string]run.Submission) (map[string]run.State, error) {
 	old, kept := c.kept(dirs, subs)
 	var ids []string
 	for i, dir := range dirs {
@@ -48,7 +50,8 @@ func (c *Client) states(ctx context.Context, s run.Scheduler, dirs []string, sub
 	}
 	errs := make([]error, len(dirs))
 	run.AtOnce(len(dirs), run.SmallFiles, func(i int) {
-		if now[i].Final() && !goesOn[i] { // a job that was killed could not do it, nor the last look if a file was in the way
+		// a job that was killed could not do it, nor the last look if a file was in the way
+		if now[i].Final() && !goesOn[i] {
 			errs[i] = (&job.Job{Dir: dirs[i], Stdout: saying{c}, Now: c.Now}).ForgetSecrets(false)
 		}
 	})
@@ -99,7 +102,8 @@ func judged(st, old run.State, dir string, sub run.Submission) run.State {
 		return old // a job that Slurm has forgotten stays what it was
 	case st.Final() && old.State == st.State && old.ExitCode == st.ExitCode && old.Source == st.Source:
 		return old // keeps its time
-	case st.State == run.Failed && st.ExitCode == "" && old.State == run.Failed && old.ExitCode != "" && !old.Outdated(dir):
+	case st.State == run.Failed && st.ExitCode == "" && old.State == run.Failed && old.ExitCode != "" &&
+		!old.Outdated(dir):
 		return old // squeue does not print what the controller said before
 	}
 	return st.Follows(old)

@@ -147,7 +147,8 @@ func TestStatesOnAFullDisk(t *testing.T) {
 	var stderr bytes.Buffer
 	c := &Client{Now: time.Now, Uptime: run.Uptime, Events: heard{&stderr}}
 	gone := filepath.Join(t.TempDir(), "gone")
-	states, err := c.states(t.Context(), &oracle{now: c.Now, say: map[string]run.State{"60": {State: run.Running, Source: "squeue"}}},
+	states, err := c.states(t.Context(),
+		&oracle{now: c.Now, say: map[string]run.State{"60": {State: run.Running, Source: "squeue"}}},
 		[]string{gone}, map[string]run.Submission{gone: {JobID: "60"}})
 	require.NoError(t, err)
 	require.Equal(t, run.Running, states[gone].State)
@@ -160,10 +161,13 @@ func TestStatesOnAFullDisk(t *testing.T) {
 // covers: PL-S11, PL-S14, PL-S25
 func TestTrouble(t *testing.T) {
 	t.Parallel()
-	require.Contains(t, trouble(run.State{JobID: "7", State: run.Queued, Note: run.Held, Reason: "JobHeldUser"}), "is held (JobHeldUser)\n\thint: scontrol release 7")
-	require.Contains(t, trouble(run.State{JobID: "7", State: run.Queued, Note: run.NeverStarts, Reason: "PartitionNodeLimit"}), "never starts (PartitionNodeLimit)\n\thint: scancel 7")
+	require.Contains(t, trouble(run.State{JobID: "7", State: run.Queued, Note: run.Held, Reason: "JobHeldUser"}),
+		"is held (JobHeldUser)\n\thint: scontrol release 7")
+	require.Contains(t, trouble(run.State{JobID: "7", State: run.Queued, Note: run.NeverStarts,
+		Reason: "PartitionNodeLimit"}), "never starts (PartitionNodeLimit)\n\thint: scancel 7")
 	now := time.Now()
-	require.Contains(t, trouble(run.State{State: run.Running, Note: run.Ending, At: now, Since: now.Add(-3 * time.Minute), Reason: "still ending after 2m30s"}), "still ending after")
+	require.Contains(t, trouble(run.State{State: run.Running, Note: run.Ending, At: now,
+		Since: now.Add(-3 * time.Minute), Reason: "still ending after 2m30s"}), "still ending after")
 	for _, quiet := range []run.State{
 		{}, {State: run.Queued, Reason: "Priority"}, {State: run.Running, Note: run.Ending}, {State: run.Failed},
 		{State: run.Running, Note: run.Ending, At: now, Since: now, Reason: "NonZeroExitCode"},

@@ -33,7 +33,8 @@ func (c *Client) Submit(ctx context.Context, root string, settle time.Duration) 
 }
 
 // submitAll makes submissions.
-func (c *Client) submitAll(ctx context.Context, root string, list []submission, settle time.Duration) (dirs []string, err error) {
+func (c *Client) submitAll(ctx context.Context, root string, list []submission,
+	settle time.Duration) (dirs []string, err error) {
 	var open []string
 	for _, d := range list {
 		if _, answered := run.Answered(d.dir); !answered || d.over != "" {

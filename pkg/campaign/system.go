@@ -69,7 +69,8 @@ func (c *Client) AskSlurm(ctx context.Context) (*config.System, error) {
 }
 
 // SystemOf reads the system file of a lock file, or the one that is named.
-func (c *Client) SystemOf(ctx context.Context, d *definition.Files, file string, simulate bool) (*config.System, error) {
+func (c *Client) SystemOf(ctx context.Context, d *definition.Files, file string,
+	simulate bool) (*config.System, error) {
 	if d.Lock == nil || d.System == nil {
 		return c.System(ctx, file, simulate)
 	}
@@ -102,7 +103,9 @@ func (f Options) withGPUsPerNode(sys *config.System) (*config.System, error) {
 func (c *Client) fits(plans []*plan.Plan, f Options) error {
 	for _, p := range plans {
 		if f.Nodes > 0 && p.Job.Nodes > f.Nodes {
-			return as(Definition, fmt.Errorf("test %s needs %s, and --nodes says %d", p.Test, quantity.Count(p.Job.Nodes, "node"), f.Nodes))
+			return as(Definition,
+				fmt.Errorf("test %s needs %s, and --nodes says %d", p.Test, quantity.Count(p.Job.Nodes, "node"),
+					f.Nodes))
 		}
 	}
 	return nil

@@ -63,14 +63,17 @@ var Tools = []Entry[func(scenario.Test, bool) (plan.Workload, error)]{
 // Known are CloudAI's values of test_template_name. A test with one that is
 // neither a Workload nor a Tool can be read, and cannot be run.
 var Known = []string{
-	"AIDynamo", "Aiconfigurator", "BashCmd", "ChakraReplay", "DDLBTest", "DeepEP", "DynamoMocker", "Fio", "JaxToolboxGPT", "JaxToolboxGrok",
-	"JaxToolboxNemotron", "MegatronBridge", "MegatronRun", "MoEBenchmark", "NIXLBench", "NIXLKVBench", "NcclTest", "NeMoLauncher", "NeMoRun", "NixlEP",
+	"AIDynamo", "Aiconfigurator", "BashCmd", "ChakraReplay", "DDLBTest", "DeepEP", "DynamoMocker", "Fio",
+	"JaxToolboxGPT", "JaxToolboxGrok",
+	"JaxToolboxNemotron", "MegatronBridge", "MegatronRun", "MoEBenchmark", "NIXLBench", "NIXLKVBench", "NcclTest",
+	"NeMoLauncher", "NeMoRun", "NixlEP",
 	"NixlPerftest", "OSUBench", "Sleep", "SlurmContainer", "TritonInference", "UCCTest", "sglang", "vllm",
 }
 
 // Launchers are the values of launcher, those of config.Launchers.
 var Launchers = []Entry[func() plan.Launcher]{
-	{"pyxis", pyxis.New}, {"enroot", enroot.New}, {"apptainer", apptainer.New}, {"docker", docker.New}, {"podman", podman.New}, {config.Bare, bare.New},
+	{"pyxis", pyxis.New}, {"enroot", enroot.New}, {"apptainer", apptainer.New}, {"docker", docker.New},
+	{"podman", podman.New}, {config.Bare, bare.New},
 }
 
 // Find returns the adapter of that name, or the names that the list has.
@@ -94,9 +97,11 @@ func Template(t *scenario.Test) (note string, err error) {
 	case slices.Contains(names, t.Template):
 		return "", nil
 	case slices.Contains(Known, t.Template):
-		return fmt.Sprintf("%s: test %q: the workload %s is not supported yet, so the test cannot run", t.PosOf("test_template_name"), cmp.Or(t.ID, t.Name), t.Template), nil
+		return fmt.Sprintf("%s: test %q: the workload %s is not supported yet, so the test cannot run",
+			t.PosOf("test_template_name"), cmp.Or(t.ID, t.Name), t.Template), nil
 	default:
-		return "", source.Errorf(t.PosOf("test_template_name"), "test %q: unknown workload %q", cmp.Or(t.ID, t.Name), t.Template).Hintf("%s", source.Suggest(t.Template, names))
+		return "", source.Errorf(t.PosOf("test_template_name"), "test %q: unknown workload %q", cmp.Or(t.ID, t.Name),
+			t.Template).Hintf("%s", source.Suggest(t.Template, names))
 	}
 }
 
@@ -104,7 +109,8 @@ func Template(t *scenario.Test) (note string, err error) {
 func Unsupported(tests ...scenario.Test) string {
 	var names []string
 	for _, t := range tests {
-		if !slices.Contains(Runnable(), t.Template) && slices.Contains(Known, t.Template) && !slices.Contains(names, t.Template) {
+		if !slices.Contains(Runnable(), t.Template) && slices.Contains(Known, t.Template) &&
+			!slices.Contains(names, t.Template) {
 			names = append(names, t.Template)
 		}
 	}
@@ -114,7 +120,8 @@ func Unsupported(tests ...scenario.Test) string {
 	case 1:
 		return "the workload " + names[0] + " is not supported yet"
 	}
-	return "the workloads " + strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1] + " are not supported yet"
+	return "the workloads " + strings.Join(names[:len(names)-1],
+		", ") + " and " + names[len(names)-1] + " are not supported yet"
 }
 
 // Runnable are the templates that can be planned.
@@ -167,11 +174,13 @@ func DefaultModel(template string) string {
 // benchmarks without a server come last, a load that was served has the word. Of a
 // client that a plan names only its own parsers are asked.
 var Benches = []collect.Parser{
-	collect.Of{Parser: benchsglang.Parser{File: "raw/" + benchsglang.DefaultFile}, Client: ofSGLang}, collect.Of{Parser: benchsglang.Parser{}, Client: ofSGLang},
+	collect.Of{Parser: benchsglang.Parser{File: "raw/" + benchsglang.DefaultFile}, Client: ofSGLang},
+	collect.Of{Parser: benchsglang.Parser{}, Client: ofSGLang},
 	aiperf.Parser{Dir: "raw"}, aiperf.Parser{},
 	guidellm.Parser{Dir: "raw"}, guidellm.Parser{},
 	inferenceperf.Parser{Dir: "raw"}, inferenceperf.Parser{},
-	collect.Of{Parser: vllmserve.Parser{File: "raw/vllm-bench.json", Log: "logs/bench-0.log"}, Client: ofVLLM}, collect.Of{Parser: vllmserve.Parser{}, Client: ofVLLM},
+	collect.Of{Parser: vllmserve.Parser{File: "raw/vllm-bench.json", Log: "logs/bench-0.log"}, Client: ofVLLM},
+	collect.Of{Parser: vllmserve.Parser{}, Client: ofVLLM},
 	vllmoffline.Parser{Dir: "raw"}, vllmoffline.Parser{},
 }
 

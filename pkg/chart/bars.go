@@ -90,7 +90,8 @@ func (bar Bar) draw(d *drawing, x func(float64) float64, y float64, series int) 
 		}
 		v := *bar.Values[i]
 		left, right := min(x(0), x(v)), max(x(0), x(v))
-		d.addf(`<rect class="s%d" x="%s" y="%s" width="%s" height="%s"/>`, i, f(left), f(at+1), f(right-left), f(barHeight-2))
+		d.addf(`<rect class="s%d" x="%s" y="%s" width="%s" height="%s"/>`, i, f(left), f(at+1), f(right-left),
+			f(barHeight-2))
 		d.text(right+4, at+barHeight-3, "start", "", Number(v))
 	}
 	d.addf("</g>")

@@ -109,9 +109,10 @@ func TestBarsAreAsLongAsTheirValues(t *testing.T) {
 }
 
 func TestPointsLieWhereTheAxesSay(t *testing.T) {
-	all := parse(t, chart.Points{Title: "t", XLabel: "x", YLabel: "y", FromZero: true, Line: true, Points: []chart.Point{
-		{Label: "a", X: 0, Y: 0}, {Label: "b", X: 50, Y: 1000, Mark: true}, {Label: "c", X: 100, Y: 500}, {Label: "d", X: math.Inf(1), Y: 1},
-	}}.SVG())
+	all := parse(t, chart.Points{Title: "t", XLabel: "x", YLabel: "y", FromZero: true, Line: true,
+		Points: []chart.Point{
+			{Label: "a", X: 0, Y: 0}, {Label: "b", X: 50, Y: 1000, Mark: true}, {Label: "c", X: 100, Y: 500}, {Label: "d", X: math.Inf(1), Y: 1},
+		}}.SVG())
 	circles := named(all, "circle")
 	require.Len(t, circles, 3)
 	x := func(i int) float64 { return number(t, circles[i].attr["cx"]) }
@@ -125,8 +126,10 @@ func TestPointsLieWhereTheAxesSay(t *testing.T) {
 func TestLabelsAreEscaped(t *testing.T) {
 	evil := "</text><script>alert(1)</script>\"'&\x00\x1b[31m" + strings.Repeat("x", 100)
 	for _, svg := range []string{
-		chart.Bars{Title: evil, Unit: evil, Series: []string{evil, evil}, Bars: []chart.Bar{{Label: evil, Tip: evil, Values: []*float64{new(1.0), nil}}}}.SVG(),
-		chart.Points{Title: evil, XLabel: evil, YLabel: evil, Points: []chart.Point{{Label: evil, Tip: evil, X: 1, Y: 1, Mark: true}}}.SVG(),
+		chart.Bars{Title: evil, Unit: evil, Series: []string{evil, evil},
+			Bars: []chart.Bar{{Label: evil, Tip: evil, Values: []*float64{new(1.0), nil}}}}.SVG(),
+		chart.Points{Title: evil, XLabel: evil, YLabel: evil,
+			Points: []chart.Point{{Label: evil, Tip: evil, X: 1, Y: 1, Mark: true}}}.SVG(),
 	} {
 		all := parse(t, svg)
 		require.Empty(t, named(all, "script"))
@@ -145,7 +148,8 @@ func TestEmptyCharts(t *testing.T) {
 }
 
 func TestNumber(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 12: "12", 12.3456: "12.35", 1234.5: "1234", 0.7951: "0.7951", 123456789: "1.235e+08", -3.5: "-3.5"} {
+	for v, want := range map[float64]string{0: "0", 12: "12", 12.3456: "12.35", 1234.5: "1234", 0.7951: "0.7951",
+		123456789: "1.235e+08", -3.5: "-3.5"} {
 		require.Equal(t, want, chart.Number(v))
 	}
 }
@@ -157,7 +161,8 @@ func TestExtremes(t *testing.T) {
 		for _, b := range values {
 			for _, svg := range []string{
 				chart.Points{Points: []chart.Point{{X: a, Y: b}, {X: b, Y: a}}}.SVG(),
-				chart.Bars{Series: []string{""}, Bars: []chart.Bar{{Values: []*float64{&a}}, {Values: []*float64{&b}}}}.SVG(),
+				chart.Bars{Series: []string{""},
+					Bars: []chart.Bar{{Values: []*float64{&a}}, {Values: []*float64{&b}}}}.SVG(),
 			} {
 				parse(t, svg)
 				require.NotContains(t, svg, "NaN")
@@ -169,7 +174,8 @@ func TestExtremes(t *testing.T) {
 
 // A hollow point is an outline, marked or not; the others are as they were.
 func TestHollow(t *testing.T) {
-	svg := chart.Points{Points: []chart.Point{{X: 1, Y: 1}, {X: 2, Y: 2, Hollow: true}, {X: 3, Y: 3, Hollow: true, Mark: true}}}.SVG()
+	svg := chart.Points{Points: []chart.Point{{X: 1, Y: 1}, {X: 2, Y: 2, Hollow: true},
+		{X: 3, Y: 3, Hollow: true, Mark: true}}}.SVG()
 	require.Equal(t, 1, strings.Count(svg, `class="s0"`))
 	require.Equal(t, 1, strings.Count(svg, `class="s0 hollow"`))
 	require.Equal(t, 1, strings.Count(svg, `class="s1 hollow"`))
@@ -180,7 +186,8 @@ func TestLinesOfSeries(t *testing.T) {
 	var points []chart.Point
 	for i, name := range []string{"tp=1", "tp=2", "tp=4", "tp=8"} {
 		for x := range 3 {
-			points = append(points, chart.Point{Label: name, X: float64(x), Y: 100 + float64(x) + float64(i)/100, Series: name})
+			points = append(points,
+				chart.Point{Label: name, X: float64(x), Y: 100 + float64(x) + float64(i)/100, Series: name})
 		}
 	}
 	all := parse(t, chart.Points{Title: "t", FromZero: true, Line: true, Points: points}.SVG())

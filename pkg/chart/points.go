@@ -117,7 +117,8 @@ func (q Point) draw(d *drawing, x, y float64, colour int) {
 	if q.Hollow {
 		class += " hollow"
 	}
-	d.addf(`<circle class="%s" cx="%s" cy="%s" r="%s"><title>%s</title></circle>`, class, f(x), f(y), f(radius), escape(cmp.Or(q.Tip, q.Label)))
+	d.addf(`<circle class="%s" cx="%s" cy="%s" r="%s"><title>%s</title></circle>`, class, f(x), f(y), f(radius),
+		escape(cmp.Or(q.Tip, q.Label)))
 	if q.Mark {
 		anchor, at := "start", x+9
 		if x > (plotLeft+plotRight)/2 {
@@ -128,7 +129,8 @@ func (q Point) draw(d *drawing, x, y float64, colour int) {
 }
 
 // axis draws the ticks of one dimension and returns its scale.
-func (p Points) axis(points []Point, of func(Point) float64, from, to float64, draw func(at float64, label string)) func(float64) float64 {
+func (p Points) axis(points []Point, of func(Point) float64, from, to float64,
+	draw func(at float64, label string)) func(float64) float64 {
 	lo, hi := 0.0, 1.0
 	for i, q := range points {
 		if i == 0 {

@@ -44,7 +44,8 @@ func Conf(t testing.TB, environ []string) string {
 	if named {
 		t.Fatalf("%s: %s is not a folder", Variable, dir)
 	}
-	const why = "CloudAI's own files are not here: " + Variable + " names the folder conf of a clone of github.com/NVIDIA/cloudai"
+	const why = "CloudAI's own files are not here: " + Variable +
+		" names the folder conf of a clone of github.com/NVIDIA/cloudai"
 	if slices.Contains(environ, Required+"=1") {
 		t.Fatal(why)
 	}

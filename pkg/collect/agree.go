@@ -51,14 +51,21 @@ func executions(e *evidence, r *result.Result) validity.Agreement {
 	if sameNode(e) {
 		slack = oneClock
 	}
-	at, phase := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }, e.load.Phase(e.load.Clients[0].Name)
+	at, phase := func(t time.Time) string {
+		return t.UTC().
+			Format("2006-01-02T15:04:05.000Z")
+	}, e.load.Phase(e.load.Clients[0].Name)
 	within := func(what string, from, to time.Time, slack time.Duration) {
 		a.Compared++
 		switch {
 		case !begin.IsZero() && from.Before(begin.Add(-slack)):
-			a.Bad = append(a.Bad, fmt.Sprintf("%s says that its window began at %s, the job began %s at %s", what, at(from), phase, at(begin)))
+			a.Bad = append(a.Bad,
+				fmt.Sprintf("%s says that its window began at %s, the job began %s at %s", what, at(from), phase,
+					at(begin)))
 		case !end.IsZero() && to.After(end.Add(slack)):
-			a.Bad = append(a.Bad, fmt.Sprintf("%s says that its window lasted from %s to %s, %s of the job ended at %s", what, at(from), at(to), phase, at(end)))
+			a.Bad = append(a.Bad,
+				fmt.Sprintf("%s says that its window lasted from %s to %s, %s of the job ended at %s", what, at(from),
+					at(to), phase, at(end)))
 		}
 	}
 	took := time.Duration(0)
@@ -140,7 +147,8 @@ func clientTimes(e *evidence) (begin, end time.Time) {
 func sameNode(e *evidence) bool {
 	c := e.load.Clients[0]
 	return strings.HasPrefix(e.claim.JobID, run.LocalPrefix) ||
-		e.place != nil && c.Nodes.Offset < len(e.place.Nodes) && e.claim.Node != "" && e.claim.Node == e.place.Nodes[c.Nodes.Offset].Host
+		e.place != nil && c.Nodes.Offset < len(e.place.Nodes) && e.claim.Node != "" &&
+			e.claim.Node == e.place.Nodes[c.Nodes.Offset].Host
 }
 
 // vllmDate is among the first keys of a result of vLLM's client, by its local time.
@@ -179,10 +187,12 @@ func places(e *evidence, r *result.Result) validity.Agreement {
 		place = e.unplaced
 	}
 	if n := e.plan.Job.Nodes; n > 0 && place != nil {
-		compare(len(place.Nodes) != n, "%s has %s, the plan %d", run.PlacementFile, quantity.Count(len(place.Nodes), "node"), n)
+		compare(len(place.Nodes) != n, "%s has %s, the plan %d", run.PlacementFile,
+			quantity.Count(len(place.Nodes), "node"), n)
 	}
 	if len(e.plan.Roles) > 0 {
-		compare(e.load.Expect.GPUs != e.plan.GPUs(), "the plan expects %d GPUs of the load, its roles have %d", e.load.Expect.GPUs, e.plan.GPUs())
+		compare(e.load.Expect.GPUs != e.plan.GPUs(), "the plan expects %d GPUs of the load, its roles have %d",
+			e.load.Expect.GPUs, e.plan.GPUs())
 	}
 	if e.looked == nil {
 		return a
@@ -197,7 +207,8 @@ func places(e *evidence, r *result.Result) validity.Agreement {
 		}
 		slices.Sort(placed)
 		slices.Sort(seen)
-		compare(!slices.Equal(placed, seen), "%s has the nodes %s, %s %s", run.PlacementFile, strings.Join(placed, " "), run.PreflightFile, strings.Join(seen, " "))
+		compare(!slices.Equal(placed, seen), "%s has the nodes %s, %s %s", run.PlacementFile, strings.Join(placed, " "),
+			run.PreflightFile, strings.Join(seen, " "))
 	}
 	for i := range e.plan.Roles {
 		role := &e.plan.Roles[i]
@@ -212,11 +223,13 @@ func places(e *evidence, r *result.Result) validity.Agreement {
 					missing = append(missing, fmt.Sprint(index))
 				}
 			}
-			compare(len(missing) > 0, "%s has %d GPUs of %s, %s was given GPU %s of it", run.PreflightFile, len(n.GPUs), n.Host, role.Name, strings.Join(missing, ", "))
+			compare(len(missing) > 0, "%s has %d GPUs of %s, %s was given GPU %s of it", run.PreflightFile, len(n.GPUs),
+				n.Host, role.Name, strings.Join(missing, ", "))
 		}
 	}
 	if r.Results.Measured() { // a job whose preflight failed starts nothing
-		compare(e.looked.Verdict == node.Fail, "the verdict of %s is %s, but the client measured", run.PreflightFile, e.looked.Verdict)
+		compare(e.looked.Verdict == node.Fail, "the verdict of %s is %s, but the client measured", run.PreflightFile,
+			e.looked.Verdict)
 	}
 	return a
 }

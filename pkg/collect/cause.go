@@ -180,7 +180,8 @@ func logsOf(e *evidence) []failure.Log {
 		}
 	}
 	if path := filepath.Join(e.dir, run.RawDir, job.AnswerFile); readable(path) {
-		logs = append(logs, failure.Log{Role: "client", File: run.RawDir + "/" + job.AnswerFile, Data: &lazyFile{path: path}})
+		logs = append(logs, failure.Log{Role: "client", File: run.RawDir + "/" + job.AnswerFile,
+			Data: &lazyFile{path: path}})
 	}
 	return logs
 }
@@ -189,7 +190,8 @@ func logsOf(e *evidence) []failure.Log {
 func logOf(e *evidence, path string) failure.Log {
 	rel, _ := filepath.Rel(e.dir, path)
 	role, rank := roleOf(rel)
-	l := failure.Log{Role: role, Rank: rank, Node: hostOf(e, role, rank), File: rel, Argv: argvOf(e, role), Data: &lazyFile{path: path}}
+	l := failure.Log{Role: role, Rank: rank, Node: hostOf(e, role, rank), File: rel, Argv: argvOf(e, role),
+		Data: &lazyFile{path: path}}
 	for _, x := range e.events {
 		if x.Event == job.RoleDied && x.Role == role {
 			l.Ended, l.Exit = x.Time, max(0, e.exitOf(role))

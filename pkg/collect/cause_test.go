@@ -26,7 +26,8 @@ const (
 // with the given code, and an event that says so.
 func lost(t *testing.T, dir string, code int) {
 	t.Helper()
-	write(t, dir, run.SentinelFile, fmt.Sprintf(`{"schema":"profllm.finish/1","job_id":"20537","time":"2026-11-21T04:56:07Z","code":1,
+	write(t, dir, run.SentinelFile,
+		fmt.Sprintf(`{"schema":"profllm.finish/1","job_id":"20537","time":"2026-11-21T04:56:07Z","code":1,
 		"phases":[{"name":"ready","code":0},{"name":"bench","code":-1}],"roles":[{"name":"prefill","code":143},{"name":"decode","code":%d}]}`, code))
 	f, err := os.OpenFile(filepath.Join(dir, "events.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
@@ -54,12 +55,14 @@ func TestCauseOfDeath(t *testing.T) {
 			write(t, dir, "logs/decode-0.log", "serve: error: gave up\n")
 		}, nil, "error-message", "decode", "127.0.1.2", result.FromSymptom},
 		"a client by its own code": {func(t *testing.T, dir string) {
-			write(t, dir, run.SentinelFile, `{"schema":"profllm.finish/1","time":"2026-11-21T04:56:07Z","code":5,"phases":[{"name":"ready","code":0},{"name":"bench","code":137}]}`)
+			write(t, dir, run.SentinelFile,
+				`{"schema":"profllm.finish/1","time":"2026-11-21T04:56:07Z","code":5,"phases":[{"name":"ready","code":0},{"name":"bench","code":137}]}`)
 			remove(t, dir, "raw/vllm-bench.json", "raw/vllm-gsm8k.json")
 			write(t, dir, "logs/bench-0.log", "Starting main benchmark run...\n")
 		}, nil, "process-killed", "bench", "127.0.1.1", result.FromState},
 		"a time that was over": {func(t *testing.T, dir string) {
-			write(t, dir, run.SentinelFile, `{"schema":"profllm.finish/1","time":"2026-11-21T04:56:07Z","code":1,"phases":[{"name":"ready","code":1}]}`)
+			write(t, dir, run.SentinelFile,
+				`{"schema":"profllm.finish/1","time":"2026-11-21T04:56:07Z","code":1,"phases":[{"name":"ready","code":1}]}`)
 			remove(t, dir, "raw/vllm-bench.json", "raw/vllm-gsm8k.json")
 			write(t, dir, "events.jsonl", `{"time":"2026-11-21T04:56:05Z","event":"not-ready","role":"decode"}`+"\n")
 		}, nil, "health-deadline", "decode", "127.0.1.2", result.FromSymptom},
@@ -77,7 +80,8 @@ func TestCauseOfDeath(t *testing.T) {
 			pack(t, dir, "logs/decode-0.log.xz", fmt.Sprintf(noMemory, "04:56:02"))
 		}, nil, "cuda-oom", "decode", "127.0.1.2", result.Exact},
 		"in a hook": {func(t *testing.T, dir string) {
-			write(t, dir, run.SentinelFile, `{"schema":"profllm.finish/1","time":"2026-11-21T04:56:07Z","code":5,"phases":[{"name":"pre_test/nccl","code":1}]}`)
+			write(t, dir, run.SentinelFile,
+				`{"schema":"profllm.finish/1","time":"2026-11-21T04:56:07Z","code":5,"phases":[{"name":"pre_test/nccl","code":1}]}`)
 			remove(t, dir, "raw/vllm-bench.json", "raw/vllm-gsm8k.json")
 			write(t, dir, "pre_test/nccl/logs/nccl-0.log", "bash: line 1: all_reduce_perf: command not found\n")
 		}, nil, "program-missing", "nccl", "", result.Exact},
@@ -139,14 +143,16 @@ func TestUnreadableLog(t *testing.T) {
 //
 // covers: PL-F9
 func TestSiteCauses(t *testing.T) {
-	ours := plan.Signature{ID: "site-lustre", Area: "site", Kind: "root", Role: "any", Regex: `LustreError: \d+`, Sample: "LustreError: 11", Next: "call us", Where: "site.toml:9:3"}
+	ours := plan.Signature{ID: "site-lustre", Area: "site", Kind: "root", Role: "any", Regex: `LustreError: \d+`,
+		Sample: "LustreError: 11", Next: "call us", Where: "site.toml:9:3"}
 	dir := recorded(t)
 	lost(t, dir, 1)
 	write(t, dir, "logs/decode-0.log", "LustreError: 11-0: gone\n")
 	p, err := run.ReadPlan(dir)
 	require.NoError(t, err)
 	c := collector(t)
-	for want, signatures := range map[string][]plan.Signature{"site-lustre": {ours}, "unhandled-exception": {{ID: "broken", Regex: "("}}} {
+	for want, signatures := range map[string][]plan.Signature{"site-lustre": {ours},
+		"unhandled-exception": {{ID: "broken", Regex: "("}}} {
 		p.Signatures = signatures
 		data, err := p.Encode()
 		require.NoError(t, err)
@@ -157,6 +163,7 @@ func TestSiteCauses(t *testing.T) {
 	twice := ours
 	twice.ID, twice.Where = "cuda-oom", "site.toml:15:3"
 	_, err = collect.Causes([]plan.Signature{ours, twice})
-	require.ErrorContains(t, err, `site.toml:15:3: signature "cuda-oom": another signature, built in or of the site, has this id`)
+	require.ErrorContains(t, err,
+		`site.toml:15:3: signature "cuda-oom": another signature, built in or of the site, has this id`)
 	require.False(t, strings.Contains(err.Error(), "site-lustre"))
 }

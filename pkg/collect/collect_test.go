@@ -50,7 +50,8 @@ func remove(t *testing.T, dir string, names ...string) {
 
 // state is what sacct says of the recorded job.
 func state(raw, mapped string) *run.State {
-	return &run.State{JobID: "20537", State: mapped, Raw: raw, ExitCode: "0:0", Start: "2026-11-21T04:55:59", End: "2026-11-21T04:56:08", Elapsed: 9,
+	return &run.State{JobID: "20537", State: mapped, Raw: raw, ExitCode: "0:0", Start: "2026-11-21T04:55:59",
+		End: "2026-11-21T04:56:08", Elapsed: 9,
 		NodeList: "n[1-2]", Source: "sacct", At: time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)}
 }
 
@@ -296,13 +297,15 @@ func TestPartial(t *testing.T) {
 		},
 		"the client failed": {
 			damage: func(t *testing.T, dir string) {
-				write(t, dir, run.SentinelFile, `{"job_id":"20537","time":"2026-11-21T04:56:07Z","code":5,"phases":[{"name":"ready"},{"name":"bench","code":4}]}`)
+				write(t, dir, run.SentinelFile,
+					`{"job_id":"20537","time":"2026-11-21T04:56:07Z","code":5,"phases":[{"name":"ready"},{"name":"bench","code":4}]}`)
 			},
 			state: state("FAILED", run.Failed), status: result.Partial, check: "phase-failed",
 		},
 		"a role died": {
 			damage: func(t *testing.T, dir string) {
-				write(t, dir, "events.jsonl", `{"time":"2026-11-21T04:56:01Z","event":"role-died","role":"decode"}`+"\n")
+				write(t, dir, "events.jsonl",
+					`{"time":"2026-11-21T04:56:01Z","event":"role-died","role":"decode"}`+"\n")
 			},
 			state: state("FAILED", run.Failed), status: result.Partial, check: "role-died",
 			then: func(t *testing.T, r *result.Result) {
@@ -407,7 +410,8 @@ func TestJobEnd(t *testing.T) {
 		"this machine does not know it":     {state: local(run.Unknown, ""), says: []string{"ended with 0"}},
 		"ended by TERM, no hook behind it":  {code: 143, state: slurm("CANCELLED by 1000", run.Cancelled, "0:15"), bad: true},
 		"ended by TERM during a hook behind it": {code: 143, phases: append(bench(0), run.Phase{Name: "post_test/check", Code: 143}),
-			state: slurm("CANCELLED by 1000", run.Cancelled, "0:15"), says: []string{"this load was over before its job ended"}},
+			state: slurm("CANCELLED by 1000", run.Cancelled, "0:15"),
+			says:  []string{"this load was over before its job ended"}},
 		"a script that failed before hooks that failed": {code: 3, phases: append(bench(0), run.Phase{Name: "post_test/check", Code: 1}), bad: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -536,7 +540,8 @@ func TestCause(t *testing.T) {
 	dir := recorded(t)
 	remove(t, dir, "raw/vllm-bench.json", "logs/bench-0.log")
 	write(t, dir, "events.jsonl", `{"time":"2026-11-21T04:56:01Z","event":"role-died","role":"decode"}`+"\n")
-	write(t, dir, "logs/decode-0.log", fmt.Sprintf("INFO starting\n(EngineCore_0 pid=3) ERROR 11-21 04:56:00 [core.py:1] %s\nbye\n", line))
+	write(t, dir, "logs/decode-0.log",
+		fmt.Sprintf("INFO starting\n(EngineCore_0 pid=3) ERROR 11-21 04:56:00 [core.py:1] %s\nbye\n", line))
 	write(t, dir, "stderr.txt", "srun: error: n2: task 0: Exited with exit code 1\n")
 	r := only(t, collector(t), dir, state("FAILED", run.Failed))
 	require.Equal(t, result.Failed, r.Status)
@@ -566,7 +571,8 @@ func TestCloudAI(t *testing.T) {
 	require.False(t, r.Simulated)
 
 	remove(t, dir, "vllm-bench.json")
-	write(t, dir, "vllm-serve.log", "ERROR ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`\n")
+	write(t, dir, "vllm-serve.log",
+		"ERROR ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`\n")
 	r = only(t, collector(t), dir, nil)
 	require.Equal(t, result.Failed, r.Status)
 	require.Nil(t, r.Results.CompletedRequests)

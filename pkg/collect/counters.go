@@ -44,7 +44,8 @@ func addCounters(e *evidence, d *draft) {
 			Role: role.KindName(), Replica: role.Replica, Reset: c.Reset(), Others: others,
 			BrokenOff: brokenOff(c),
 			Counters: c.Totals(func(name string) bool {
-				return strings.HasPrefix(name, "vllm:") && !strings.HasSuffix(name, "_bucket") && !strings.HasSuffix(name, "_created")
+				return strings.HasPrefix(name, "vllm:") && !strings.HasSuffix(name, "_bucket") &&
+					!strings.HasSuffix(name, "_created")
 			}),
 		})
 	}
@@ -115,7 +116,8 @@ func difference(e *evidence, w *warnings, role, from, to string) *change {
 	for _, name := range slices.Sorted(maps.Keys(c.wrong)) {
 		w.add(result.Warning{
 			Kind: result.BadValue, File: run.RawDir + "/" + job.MetricsFile(role, to), Key: name,
-			Text: fmt.Sprintf("the counter is not a finite number there or in %s, and was left out", job.MetricsFile(role, from)),
+			Text: fmt.Sprintf("the counter is not a finite number there or in %s, and was left out",
+				job.MetricsFile(role, from)),
 		})
 	}
 	return c
@@ -134,9 +136,11 @@ func pageOf(e *evidence, w *warnings, role, when string) (*promtext.Snapshot, er
 	var lines *multierror.Error
 	switch {
 	case errors.As(err, &lines):
-		w.add(result.Warning{Kind: result.Unreadable, File: name, Text: fmt.Sprintf("lines are left out, the first of %d: %v", len(lines.Errors), lines.Errors[0])})
+		w.add(result.Warning{Kind: result.Unreadable, File: name,
+			Text: fmt.Sprintf("lines are left out, the first of %d: %v", len(lines.Errors), lines.Errors[0])})
 	case len(whole) < len(data):
-		w.add(result.Warning{Kind: result.Unreadable, File: name, Text: "the file ends within a line, which is left out"})
+		w.add(result.Warning{Kind: result.Unreadable, File: name,
+			Text: "the file ends within a line, which is left out"})
 	}
 	return page, nil
 }

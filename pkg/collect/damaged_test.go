@@ -44,7 +44,8 @@ func TestPlanOutOfBounds(t *testing.T) {
 // A placement of fewer nodes than the plan needs is no panic: the run has a record, and
 // the record says so.
 func TestPlacementOfFewerNodes(t *testing.T) {
-	for _, text := range []string{"null", `{"job_id": "20537"}`, `{"job_id": "20537", "nodes": [{"host": "127.0.1.1", "addr": "127.0.1.1"}]}`} {
+	for _, text := range []string{"null", `{"job_id": "20537"}`,
+		`{"job_id": "20537", "nodes": [{"host": "127.0.1.1", "addr": "127.0.1.1"}]}`} {
 		dir := sampled(t)
 		write(t, dir, run.PlacementFile, text)
 		r := only(t, collector(t), dir, completed())
@@ -96,7 +97,8 @@ func TestCounterThatIsNoNumber(t *testing.T) {
 		require.Len(t, pages, 1)
 		data, err := os.ReadFile(pages[0])
 		require.NoError(t, err)
-		changed := regexp.MustCompile(`(?m)^(vllm:generation_tokens_total\S*) \S+$`).ReplaceAll(data, []byte("$1 "+value))
+		changed := regexp.MustCompile(`(?m)^(vllm:generation_tokens_total\S*) \S+$`).
+			ReplaceAll(data, []byte("$1 "+value))
 		require.NotEqual(t, data, changed)
 		write(t, dir, "raw/metrics-decode-after.prom", string(changed))
 		records, err := collector(t).Write(dir, completed())
@@ -111,7 +113,8 @@ func TestCounterThatIsNoNumber(t *testing.T) {
 			}
 		}
 		require.True(t, slices.ContainsFunc(r.Warnings, func(w result.Warning) bool {
-			return w.Kind == result.BadValue && w.Key == "vllm:generation_tokens_total" && w.File == "raw/metrics-decode-after.prom"
+			return w.Kind == result.BadValue && w.Key == "vllm:generation_tokens_total" &&
+				w.File == "raw/metrics-decode-after.prom"
 		}), "%v", r.Warnings)
 		require.True(t, r.Validity.Valid)
 	}

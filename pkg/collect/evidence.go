@@ -77,7 +77,8 @@ func (e *evidence) read() error {
 	if n := nodesNeeded(e.plan); e.place != nil && len(e.place.Nodes) < n {
 		w.add(result.Warning{
 			Kind: result.Unreadable, File: run.PlacementFile,
-			Text: fmt.Sprintf("nodes: %d, but the plan needs %d; the placement of the run is not known", len(e.place.Nodes), n),
+			Text: fmt.Sprintf("nodes: %d, but the plan needs %d; the placement of the run is not known",
+				len(e.place.Nodes), n),
 		})
 		e.unplaced, e.place = e.place, nil
 	}
@@ -85,7 +86,8 @@ func (e *evidence) read() error {
 	if e.events, bad, err = job.ReadAllEvents(e.dir); len(bad) > 0 && e.sentinel != nil {
 		w.add(result.Warning{
 			Kind: result.Unreadable, File: run.EventFile, Line: bad[0],
-			Text: fmt.Sprintf("%d lines are not events, the first of them line %d; their content is not known", len(bad), bad[0]),
+			Text: fmt.Sprintf("%d lines are not events, the first of them line %d; their content is not known",
+				len(bad), bad[0]),
 		})
 	}
 	return err
@@ -120,7 +122,8 @@ func (e *evidence) loads() ([]*evidence, error) {
 			return nil, err
 		}
 		if _, err := os.Lstat(filepath.Join(at, run.PlanFile)); err == nil && at != filepath.Clean(e.dir) {
-			return nil, fmt.Errorf("%s: loads[%d].dir is a run of its own, which keeps its record: %s", filepath.Join(e.dir, run.PlanFile), i, at)
+			return nil, fmt.Errorf("%s: loads[%d].dir is a run of its own, which keeps its record: %s",
+				filepath.Join(e.dir, run.PlanFile), i, at)
 		}
 		each = append(each, e.ofLoad(l, at))
 	}

@@ -40,7 +40,8 @@ func (c *change) Samples() []promtext.Sample {
 	if len(c.wrong) == 0 {
 		return c.Difference.Samples()
 	}
-	return slices.DeleteFunc(slices.Clone(c.Difference.Samples()), func(s promtext.Sample) bool { return c.wrong[s.Name] })
+	return slices.DeleteFunc(slices.Clone(c.Difference.Samples()),
+		func(s promtext.Sample) bool { return c.wrong[s.Name] })
 }
 
 // Sum is that of a counter, false if it is not there or no number.
@@ -64,12 +65,15 @@ func dropNotFinite(r *result.Result) {
 	for _, part := range []struct {
 		key string
 		of  any
-	}{{"results", &r.Results}, {"accuracy", &r.Accuracy}, {"system", &r.System}, {"duration", &r.Duration}, {"profiling", &r.Profiling}, {"slurm", &r.Slurm}} {
+	}{{"results", &r.Results}, {"accuracy", &r.Accuracy}, {"system", &r.System}, {"duration", &r.Duration},
+		{"profiling", &r.Profiling}, {"slurm", &r.Slurm}} {
 		drop(reflect.ValueOf(part.of).Elem(), part.key, &dropped)
 	}
 	slices.Sort(dropped)
 	for _, key := range dropped {
-		r.Warnings = append(r.Warnings, result.Warning{Kind: result.BadValue, File: r.Results.Source, Key: key, Text: "is not a finite number, and was left out"})
+		r.Warnings = append(r.Warnings,
+			result.Warning{Kind: result.BadValue, File: r.Results.Source, Key: key,
+				Text: "is not a finite number, and was left out"})
 	}
 }
 

@@ -16,7 +16,8 @@ func TestDropNotFinite(t *testing.T) {
 	m := &r.Results
 	m.OutputThroughput, m.RequestThroughput = new(math.Inf(1)), new(2.0)
 	m.Latency = map[result.Family]result.Distribution{
-		result.TTFT: {Mean: new(math.NaN()), Median: new(3.0), Percentiles: map[float64]float64{50: 3, 99: math.Inf(-1)}},
+		result.TTFT: {Mean: new(math.NaN()), Median: new(3.0),
+			Percentiles: map[float64]float64{50: 3, 99: math.Inf(-1)}},
 	}
 	m.Server = []result.ServerDelta{
 		{Role: "serve", Counters: map[string]float64{"a": 1, "b": math.NaN()}},

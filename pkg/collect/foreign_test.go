@@ -69,7 +69,8 @@ func TestForeignFiles(t *testing.T) {
 	require.Equal(t, 5, *got["both"].Results.CompletedRequests, "a served load has the word")
 	require.Nil(t, got["both"].Results.Offline)
 	require.InDelta(t, 0.7604, got["both"].Accuracy.Value, 1e-4)
-	require.Equal(t, result.NotPossible, got["eval/m__1"].Validity.Check("result-missing").Outcome, "an evaluation measures no speed")
+	require.Equal(t, result.NotPossible, got["eval/m__1"].Validity.Check("result-missing").Outcome,
+		"an evaluation measures no speed")
 	require.InDelta(t, 2484.68, *got["offline"].Results.Offline.Throughput.TotalTokenThroughput, 0.01)
 }
 

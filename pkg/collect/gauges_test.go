@@ -12,7 +12,8 @@ import (
 
 func TestServerLoad(t *testing.T) {
 	require.Nil(t, serverLoad(busyPoints(nil), 0))
-	require.Nil(t, serverLoad(busyPoints([]byte("time_s,role,running,waiting,kv_cache\n1.0,serve,0,0,0\n")), 0), "nothing ran")
+	require.Nil(t, serverLoad(busyPoints([]byte("time_s,role,running,waiting,kv_cache\n1.0,serve,0,0,0\n")), 0),
+		"nothing ran")
 
 	var text strings.Builder
 	text.WriteString("time_s,role,running,waiting,kv_cache\n")
@@ -26,7 +27,8 @@ func TestServerLoad(t *testing.T) {
 	}
 	sampled := strings.ReplaceAll(text.String(), "decode_0,0,1", "decode_0,0,0")
 	got := serverLoad(busyPoints([]byte(sampled+"1010.0,decode_0,9")), 0)
-	require.Equal(t, &result.ServerLoad{Samples: 7, Running: 8, Waiting: 1, RunningMax: 8, WaitingMax: 1, KVCacheMax: 0.5, IntervalSec: 1}, got)
+	require.Equal(t, &result.ServerLoad{Samples: 7, Running: 8, Waiting: 1, RunningMax: 8, WaitingMax: 1,
+		KVCacheMax: 0.5, IntervalSec: 1}, got)
 
 	// A look at which one engine did not answer is no sum.
 	missing := strings.Replace(sampled, "1005.010,decode_1,4,0,0.25\n", "", 1)

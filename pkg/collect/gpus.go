@@ -76,7 +76,9 @@ func addGPUs(e *evidence, d *draft) {
 	}
 	givenGPUs, tracks := givenGPUs(e), map[place]*track{}
 	for at, role := range givenGPUs {
-		tracks[at] = newTrack(s, result.GPUUse{Node: e.place.Nodes[at.node].Host, Index: at.index, Role: role.KindName(), Replica: role.Replica})
+		tracks[at] = newTrack(s,
+			result.GPUUse{Node: e.place.Nodes[at.node].Host, Index: at.index, Role: role.KindName(),
+				Replica: role.Replica})
 	}
 	seen := 0
 	var missing []string
@@ -90,7 +92,9 @@ func addGPUs(e *evidence, d *draft) {
 			tracks[at].add(x)
 		})
 		if err != nil {
-			r.Warnings = append(r.Warnings, result.Warning{Kind: result.Unreadable, File: run.TelemetryDir + "/" + job.GPUFile(n.Host), Text: err.Error()})
+			r.Warnings = append(r.Warnings,
+				result.Warning{Kind: result.Unreadable, File: run.TelemetryDir + "/" + job.GPUFile(n.Host),
+					Text: err.Error()})
 		}
 		note := noted(e, n.Host)
 		if note != "" {

@@ -39,8 +39,10 @@ func sampled(t *testing.T) string {
 		all = append(all, n)
 		for look := range 24 {
 			for index := range 5 {
-				s := gpu.Sample{Time: begin.Add(time.Duration(look) * 500 * time.Millisecond), Index: index, UUID: fmt.Sprint("GPU-", index),
-					Use: new(90.0), Power: new(400.0), SM: new(1900.0), Reasons: new(gpu.Reasons(0)), Memory: new(70000.0)}
+				s := gpu.Sample{Time: begin.Add(time.Duration(look) * 500 * time.Millisecond), Index: index,
+					UUID: fmt.Sprint("GPU-", index),
+					Use:  new(90.0), Power: new(400.0), SM: new(1900.0), Reasons: new(gpu.Reasons(0)),
+					Memory: new(70000.0)}
 				if index == 4 {
 					s.Use, s.Power = new(0.0), new(70.0)
 				}
@@ -104,16 +106,19 @@ func TestGPUsThatNobodySaw(t *testing.T) {
 	}{
 		"one node has no driver": {func(t *testing.T, dir string) {
 			remove(t, dir, second)
-		}, "the client's window has no sample of the use of 4 of 8 planned GPUs", "127.0.1.2 GPU 0: longest gap 5.3 s", "fail", ""},
+		}, "the client's window has no sample of the use of 4 of 8 planned GPUs", "127.0.1.2 GPU 0: longest gap 5.3 s",
+			"fail", ""},
 		"none": {func(t *testing.T, dir string) {
 			remove(t, dir, first, second)
 			write(t, dir, "telemetry/"+job.GPUNote("127.0.1.1"), "2026-11-21T04:55:58Z: no NVIDIA driver\n")
-		}, "127.0.1.1: no NVIDIA driver; 127.0.1.2: the simulated engine needs no GPU", "127.0.1.1: no NVIDIA driver", "not-possible", ""},
+		}, "127.0.1.1: no NVIDIA driver; 127.0.1.2: the simulated engine needs no GPU", "127.0.1.1: no NVIDIA driver",
+			"not-possible", ""},
 		"a line nobody understands": {func(t *testing.T, dir string) {
 			data, err := os.ReadFile(filepath.Join(dir, first))
 			require.NoError(t, err)
 			write(t, dir, first, "what is this\n"+string(data)+"1795")
-		}, "each of 8 planned GPUs was in use at least 90.0 %", "longest gap 0.5 s", "pass", "line 1: 1 fields instead of 11"},
+		}, "each of 8 planned GPUs was in use at least 90.0 %", "longest gap 0.5 s", "pass",
+			"line 1: 1 fields instead of 11"},
 		"off": {func(t *testing.T, dir string) {
 			data, err := os.ReadFile(filepath.Join(dir, run.PlanFile))
 			require.NoError(t, err)
@@ -145,15 +150,18 @@ func TestWindowOfTheClient(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(dir, "raw/vllm-bench.json"))
 	require.NoError(t, err)
 	_, own, _ := strings.Cut(string(data), `,"profllm":{`)
-	write(t, dir, "raw/vllm-bench.json", strings.TrimSuffix(strings.TrimSpace(strings.Replace(string(data), `,"profllm":{`+own, "", 1)), "}")+"}")
+	write(t, dir, "raw/vllm-bench.json",
+		strings.TrimSuffix(strings.TrimSpace(strings.Replace(string(data), `,"profllm":{`+own, "", 1)), "}")+"}")
 	window := func() string {
 		s := only(t, collector(t), dir, completed()).System.GPUSamples
 		return s.From + " " + s.Begin.Format("04:05.0") + " " + s.End.Format("04:05.0")
 	}
-	require.Equal(t, "the client's window is not known", only(t, collector(t), dir, completed()).Validity.Check("gpu-idle").Detail)
+	require.Equal(t, "the client's window is not known", only(t, collector(t), dir, completed()).
+		Validity.Check("gpu-idle").Detail)
 	addEvents(t, dir, `{"time":"2026-11-21T04:56:06.5Z","event":"client-ended","text":"bench"}`)
 	require.Equal(t, "job 56:01.1 56:06.5", window())
 	at := time.Date(2026, 11, 21, 4, 56, 6, 0, time.UTC).Unix()
-	write(t, dir, "telemetry/engines-bench.csv", fmt.Sprintf("time_s,role,running,waiting,kv_cache\n%d.000,decode,4,0,0.1\n%d.000,decode,4,0,0.1\n%d.000,decode,0,0,0.1\n", at-1, at, at+1))
+	write(t, dir, "telemetry/engines-bench.csv",
+		fmt.Sprintf("time_s,role,running,waiting,kv_cache\n%d.000,decode,4,0,0.1\n%d.000,decode,4,0,0.1\n%d.000,decode,0,0,0.1\n", at-1, at, at+1))
 	require.Equal(t, "engines 56:00.6 56:06.0", window())
 }

@@ -55,7 +55,8 @@ func (c *Collector) importedResult(it interchange.Item, mark run.Import) *result
 	r.Derive()
 	r.MetricsVersion = result.MetricsVersion
 	r.Validity = validity.Judge(r, it.Evidence)
-	switch numbers := r.Results.Measured() && (r.Results.CompletedRequests == nil || *r.Results.CompletedRequests > 0); {
+	switch numbers := r.Results.Measured() &&
+		(r.Results.CompletedRequests == nil || *r.Results.CompletedRequests > 0); {
 	case numbers && r.Validity.Valid:
 		r.Status = result.Completed
 	case numbers:

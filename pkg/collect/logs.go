@@ -24,8 +24,10 @@ const (
 )
 
 // noLog are the extensions of files that lie beside logs and are none.
-var noLog = []string{".json", ".jsonl", ".csv", ".tsv", ".toml", ".yaml", ".yml", ".py", ".sh", ".js", ".css", ".html", ".htm", ".md", ".xml", ".svg",
-	".png", ".jpg", ".gif", ".pdf", ".gz", ".zip", ".tar", ".zst", ".parquet", ".safetensors", ".pt", ".bin", ".db", ".sqlite", ".nsys-rep", ".pyc", ".so", ".lock"}
+var noLog = []string{".json", ".jsonl", ".csv", ".tsv", ".toml", ".yaml", ".yml", ".py", ".sh", ".js", ".css", ".html",
+	".htm", ".md", ".xml", ".svg",
+	".png", ".jpg", ".gif", ".pdf", ".gz", ".zip", ".tar", ".zst", ".parquet", ".safetensors", ".pt", ".bin", ".db",
+	".sqlite", ".nsys-rep", ".pyc", ".so", ".lock"}
 
 // FindLogs returns the logs at and below a path, a folder, a file or a pipe, "-" for
 // stdin, with the role that each was probably written by. Notes say what was left out.
@@ -63,7 +65,8 @@ func logsBelow(dir string) (logs []failure.Log, notes []string, err error) {
 			notes = append(notes, err.Error())
 			return nil
 		case d.IsDir():
-			if strings.Count(rel, string(filepath.Separator)) >= deepest || strings.HasPrefix(d.Name(), ".") && path != dir {
+			if strings.Count(rel, string(filepath.Separator)) >= deepest ||
+				strings.HasPrefix(d.Name(), ".") && path != dir {
 				return filepath.SkipDir
 			}
 			return nil

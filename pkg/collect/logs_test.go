@@ -43,7 +43,8 @@ func TestFindLogs(t *testing.T) {
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe.log"), 0o600))
 	require.NoError(t, os.Symlink("/dev/zero", filepath.Join(dir, "zero.log")))
 	roles, _, notes := found(t, dir)
-	require.Equal(t, map[string]string{"a.log": "server", "sub/bench.out": "client", "noext": "job", "old.log.xz": "server", "empty.log": ""}, roles)
+	require.Equal(t, map[string]string{"a.log": "server", "sub/bench.out": "client", "noext": "job",
+		"old.log.xz": "server", "empty.log": ""}, roles)
 	require.Empty(t, notes)
 
 	_, _, err := collect.FindLogs(filepath.Join(dir, "core"), nil)
@@ -85,7 +86,9 @@ func TestOptionOfThePlan(t *testing.T) {
 	data, err := p.Encode()
 	require.NoError(t, err)
 	write(t, dir, run.PlanFile, string(data))
-	write(t, dir, "logs/decode-0.log", "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\nValueError: 'lotus' is nothing that we have\n")
+	write(t, dir, "logs/decode-0.log",
+		"Traceback (most recent call last):\n  File \"a.py\", line 1, in f\nValueError: 'lotus' is nothing that we have\n")
 	f := only(t, collector(t), dir, nil).Failure
-	require.Equal(t, []string{"flag-bad-value", "configuration", "--attention-backend"}, []string{f.Cause, f.Kind, f.About})
+	require.Equal(t, []string{"flag-bad-value", "configuration", "--attention-backend"},
+		[]string{f.Cause, f.Kind, f.About})
 }

@@ -17,7 +17,8 @@ func addNodes(e *evidence, d *draft) {
 	r, ev := d.record, &d.facts
 	for _, x := range e.events {
 		if x.Event == job.PreflightFailed || x.Event == job.PreflightWarned {
-			r.Warnings = append(r.Warnings, result.Warning{Kind: result.NodeUnfit, Key: x.Node + "/" + x.Check, Text: x.Text})
+			r.Warnings = append(r.Warnings,
+				result.Warning{Kind: result.NodeUnfit, Key: x.Node + "/" + x.Check, Text: x.Text})
 		}
 	}
 	for _, l := range job.Leftovers(e.dir, e.events) {
@@ -32,7 +33,8 @@ func addNodes(e *evidence, d *draft) {
 	for _, n := range e.looked.Nodes {
 		for _, c := range n.Checks {
 			ev.Nodes = append(ev.Nodes, validity.NodeCheck{
-				Node: n.Host, Check: c.Name, Seen: c.Seen, Made: c.Verdict != node.NotPossible, Bad: c.Verdict == node.Warn || c.Verdict == node.Fail,
+				Node: n.Host, Check: c.Name, Seen: c.Seen, Made: c.Verdict != node.NotPossible,
+				Bad: c.Verdict == node.Warn || c.Verdict == node.Fail,
 			})
 		}
 	}
@@ -50,11 +52,13 @@ func unfit(events []job.Event) *result.Failure {
 		if f == nil {
 			f = &result.Failure{
 				Cause: cause.ID, Line: x.Check + ": " + x.Text, File: run.PreflightFile, Node: x.Node,
-				Next: fmt.Sprintf("%s; to run without it: exclude_nodes = [%q]", cause.Next, x.Node), Confidence: result.Exact,
+				Next:       fmt.Sprintf("%s; to run without it: exclude_nodes = [%q]", cause.Next, x.Node),
+				Confidence: result.Exact,
 			}
 			continue
 		}
-		f.Others = append(f.Others, result.OtherCause{Cause: cause.ID, Line: x.Check + ": " + x.Text, File: run.PreflightFile, Node: x.Node})
+		f.Others = append(f.Others,
+			result.OtherCause{Cause: cause.ID, Line: x.Check + ": " + x.Text, File: run.PreflightFile, Node: x.Node})
 	}
 	return f
 }

@@ -53,7 +53,8 @@ func addStrays(e *evidence, d *draft, others []Parser) {
 		}
 		d.late.add(result.Warning{
 			Kind: result.OtherFile, File: part.Metrics.Source,
-			Text: fmt.Sprintf("a result of %s, which is not in the plan, was not used: %s measured", part.Benchmark.Kind, e.load.Client),
+			Text: fmt.Sprintf("a result of %s, which is not in the plan, was not used: %s measured",
+				part.Benchmark.Kind, e.load.Client),
 		})
 	}
 }

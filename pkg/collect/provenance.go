@@ -41,7 +41,8 @@ func imageDigest(e *evidence) string {
 	digest := ""
 	for _, role := range e.plan.Roles {
 		var used job.ImageUsed
-		if !role.Step.Container || run.ReadJSON(filepath.Join(e.dir, run.RawDir, job.ImageFile(role.Step.Name)), &used) != nil {
+		if !role.Step.Container ||
+			run.ReadJSON(filepath.Join(e.dir, run.RawDir, job.ImageFile(role.Step.Name)), &used) != nil {
 			continue
 		}
 		if digest != "" && used.Digest != digest {
@@ -113,13 +114,15 @@ func addProcesses(e *evidence, w *warnings, pr *result.Provenance) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		if len(versions[name]) == 1 {
-			pr.Packages = append(pr.Packages, result.Package{Name: name, Version: slices.Collect(maps.Keys(versions[name]))[0]})
+			pr.Packages = append(pr.Packages,
+				result.Package{Name: name, Version: slices.Collect(maps.Keys(versions[name]))[0]})
 			continue
 		}
 		for _, role := range e.plan.Roles {
 			for _, n := range e.place.Nodes {
 				if v := packages[at{role.Name, n.Host}][name]; v != "" {
-					pr.Packages = append(pr.Packages, result.Package{Name: name, Version: v, Role: role.Name, Node: n.Host})
+					pr.Packages = append(pr.Packages,
+						result.Package{Name: name, Version: v, Role: role.Name, Node: n.Host})
 				}
 			}
 		}

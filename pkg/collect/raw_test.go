@@ -61,11 +61,14 @@ func TestAcceptedThresholds(t *testing.T) {
 	dir := recorded(t)
 	data, err := os.ReadFile(filepath.Join(dir, run.PlanFile))
 	require.NoError(t, err)
-	write(t, dir, run.PlanFile, strings.Replace(string(data), "{", `{"accept": {"failed_share": 0.5, "questions": 1000},`, 1))
+	write(t, dir, run.PlanFile,
+		strings.Replace(string(data), "{", `{"accept": {"failed_share": 0.5, "questions": 1000},`, 1))
 	v := only(t, collector(t), dir, completed()).Validity
-	require.Contains(t, v.Check("request-errors").Detail, "; failed_share = 0.5 is set by the test, looser than the default 0")
+	require.Contains(t, v.Check("request-errors").Detail,
+		"; failed_share = 0.5 is set by the test, looser than the default 0")
 	require.Equal(t, result.Fail, v.Check("accuracy-subset").Outcome)
-	require.Contains(t, v.Check("accuracy-subset").Detail, "(accepted from 1000); questions = 1000 is set by the test, stricter than the default 200")
+	require.Contains(t, v.Check("accuracy-subset").Detail,
+		"(accepted from 1000); questions = 1000 is set by the test, stricter than the default 200")
 }
 
 func FuzzPage(f *testing.F) {

@@ -63,11 +63,14 @@ func addEvents(e *evidence, d *draft) {
 		case job.CheckFailed:
 			r.Warnings = append(r.Warnings, result.Warning{Kind: result.CheckFailed, Key: x.Phase, Text: x.Text})
 		case job.SecretMasked:
-			r.Warnings = append(r.Warnings, result.Warning{Kind: result.SecretInLog, File: x.File, Line: x.Line, Text: x.Text + "; overwritten with xxx"})
+			r.Warnings = append(r.Warnings,
+				result.Warning{Kind: result.SecretInLog, File: x.File, Line: x.Line,
+					Text: x.Text + "; overwritten with xxx"})
 		}
 	}
 	for _, ph := range failedPostTests(e.sentinel) {
-		r.Warnings = append(r.Warnings, result.Warning{Kind: result.HookFailed, Key: ph.Name, Text: fmt.Sprintf("ended with %d", ph.Code)})
+		r.Warnings = append(r.Warnings,
+			result.Warning{Kind: result.HookFailed, Key: ph.Name, Text: fmt.Sprintf("ended with %d", ph.Code)})
 	}
 }
 
@@ -163,7 +166,8 @@ func addPlacement(e *evidence, d *draft) {
 	}
 	for _, role := range e.plan.Roles {
 		placed := result.PlacedRole{
-			Role: role.KindName(), Replica: role.Replica, Slice: result.Slice{Offset: role.Nodes.Offset, Count: role.Nodes.Count},
+			Role: role.KindName(), Replica: role.Replica,
+			Slice:       result.Slice{Offset: role.Nodes.Offset, Count: role.Nodes.Count},
 			GPUsPerNode: len(role.GPUs), Ports: map[string]int{},
 		}
 		for i := role.Nodes.Offset; i < role.Nodes.End() && i < len(e.place.Nodes); i++ {

@@ -47,7 +47,8 @@ func replicated(t *testing.T, change func(p *plan.Plan)) string {
 	write(t, dir, run.PlanFile, string(data))
 	place, err := os.ReadFile(filepath.Join(dir, run.PlacementFile))
 	require.NoError(t, err)
-	write(t, dir, run.PlacementFile, strings.NewReplacer(`"decode"`, `"decode_1"`, `"decode_nixl"`, `"decode_1_nixl"`).Replace(string(place)))
+	write(t, dir, run.PlacementFile, strings.NewReplacer(`"decode"`, `"decode_1"`, `"decode_nixl"`, `"decode_1_nixl"`).
+		Replace(string(place)))
 	return dir
 }
 

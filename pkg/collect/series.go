@@ -30,7 +30,8 @@ func seriesOf(e *evidence) *result.Series {
 		return s
 	}
 	for _, ev := range e.events {
-		if l := e.plan.Load(ev.Load); ev.Event == job.LoadBegins && l != nil && l.Repeat != nil && l.Repeat.Group == x.Group {
+		if l := e.plan.Load(ev.Load); ev.Event == job.LoadBegins && l != nil && l.Repeat != nil &&
+			l.Repeat.Group == x.Group {
 			s.Done++
 		}
 	}

@@ -46,8 +46,10 @@ func TestSeries(t *testing.T) {
 		p.Loads = nil
 		for i := range 3 {
 			l := first
-			l.Name, l.RunID, l.Dir = fmt.Sprintf("r%d", i+1), fmt.Sprintf("exp_%d", i), filepath.Join(p.Dir, fmt.Sprintf("r%d", i+1))
-			l.Repeat = &plan.Repeat{Group: "g", Index: i, Of: 3, Until: &plan.Until{Percent: 2, Metrics: []string{"output_throughput"}}}
+			l.Name, l.RunID, l.Dir = fmt.Sprintf("r%d", i+1), fmt.Sprintf("exp_%d", i), filepath.Join(p.Dir,
+				fmt.Sprintf("r%d", i+1))
+			l.Repeat = &plan.Repeat{Group: "g", Index: i, Of: 3,
+				Until: &plan.Until{Percent: 2, Metrics: []string{"output_throughput"}}}
 			p.Loads = append(p.Loads, l)
 		}
 		data, err := p.Encode()

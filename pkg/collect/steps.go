@@ -70,7 +70,8 @@ func (c *Collector) explain(e *evidence, d *draft) {
 	if r.Failure, unread = causeOf(e, c.table(e.plan)); unread != nil {
 		r.Warnings = append(r.Warnings, result.Warning{Kind: result.Unreadable, File: run.LogDir, Text: unread.Error()})
 	}
-	if (d.facts.OverBefore || d.facts.Job.Judged == run.JudgedInvalid) && r.Failure != nil && r.Failure.Cause == "unknown" {
+	if (d.facts.OverBefore || d.facts.Job.Judged == run.JudgedInvalid) && r.Failure != nil &&
+		r.Failure.Cause == "unknown" {
 		r.Failure = nil // nothing broke: the checks say what is wrong with the numbers
 	}
 }

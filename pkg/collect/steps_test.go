@@ -20,7 +20,8 @@ func nccl(t *testing.T, phases ...run.Phase) string {
 	dir := filepath.Join(t.TempDir(), "nccl", "0")
 	two := plan.Slice{Count: 2}
 	p := &plan.Plan{
-		Schema: plan.Schema, RunID: "R", Scenario: "s", Test: "nccl", Workload: "NcclTest", Dir: dir, Job: plan.Job{Nodes: 2},
+		Schema: plan.Schema, RunID: "R", Scenario: "s", Test: "nccl", Workload: "NcclTest", Dir: dir,
+		Job: plan.Job{Nodes: 2},
 		Loads: []plan.Load{{RunID: "R", Dir: dir, Clients: []plan.Step{
 			{Name: "nccl", Nodes: two, TasksPerNode: 4, Ends: true, Argv: plan.Texts("all_reduce_perf_mpi"), Log: "logs/nccl-%t.log", Success: "x"}}}},
 		Config: plan.Config{Server: map[string]any{"nccl": map[string]any{"iters": 100}}},
@@ -32,7 +33,8 @@ func nccl(t *testing.T, phases ...run.Phase) string {
 			code = 5
 		}
 	}
-	sentinel := run.Sentinel{Schema: "profllm.finish/1", JobID: "20537", Time: time.Date(2026, 11, 21, 4, 56, 8, 0, time.UTC), Code: code, Phases: phases}
+	sentinel := run.Sentinel{Schema: "profllm.finish/1", JobID: "20537",
+		Time: time.Date(2026, 11, 21, 4, 56, 8, 0, time.UTC), Code: code, Phases: phases}
 	require.NoError(t, run.WriteJSON(filepath.Join(dir, run.SentinelFile), sentinel))
 	return dir
 }
@@ -83,9 +85,11 @@ func TestWithoutServiceFailed(t *testing.T) {
 // covers: CD-40
 func TestSuccessLineMissing(t *testing.T) {
 	dir := nccl(t, run.Phase{Name: "nccl", Code: 7})
-	write(t, dir, "events.jsonl", `{"time":"2026-11-21T04:56:07Z","event":"check-failed","phase":"nccl","text":"no line of nccl-%t.log (8 files) matches x"}`+"\n")
+	write(t, dir, "events.jsonl",
+		`{"time":"2026-11-21T04:56:07Z","event":"check-failed","phase":"nccl","text":"no line of nccl-%t.log (8 files) matches x"}`+"\n")
 	r := only(t, collector(t), dir, state("FAILED", run.Failed))
 	require.Equal(t, result.Failed, r.Status)
 	require.Equal(t, "nccl ended with 7", r.Validity.Check("phase-failed").Detail)
-	require.Equal(t, []result.Warning{{Kind: result.CheckFailed, Key: "nccl", Text: "no line of nccl-%t.log (8 files) matches x"}}, r.Warnings)
+	require.Equal(t, []result.Warning{{Kind: result.CheckFailed, Key: "nccl",
+		Text: "no line of nccl-%t.log (8 files) matches x"}}, r.Warnings)
 }

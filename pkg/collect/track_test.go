@@ -108,7 +108,8 @@ func TestUseOfSamples(t *testing.T) {
 	list := every(-5, 20, steady)
 	for i := range list {
 		s := &list[i]
-		s.UUID, s.Use, s.SM, s.Memory, s.Temp, s.Reasons = "GPU-a", new(80.0), new(1900.0), new(1000.0+float64(i)), new(50.0), new(gpu.SWPowerCap)
+		s.UUID, s.Use, s.SM, s.Memory, s.Temp, s.Reasons = "GPU-a", new(80.0), new(1900.0), new(1000.0+
+			float64(i)), new(50.0), new(gpu.SWPowerCap)
 		if i%2 == 0 { // six of the eleven in the window
 			s.Use, s.SM, s.Reasons = new(0.0), new(345.0), new(gpu.HWThermal|gpu.HWSlowdown|gpu.Idle)
 		}

@@ -19,13 +19,17 @@ var headlineKeys = []struct {
 	keys             []string
 }{
 	{"vllm", "vllmserve/testdata/real/serve.json", "vllm-bench.json",
-		[]string{`"request_throughput": `, `"output_throughput": `, `"mean_ttft_ms": `, `"p99_ttft_ms": `, `"mean_tpot_ms": `, `"total_output_tokens": `}},
+		[]string{`"request_throughput": `, `"output_throughput": `, `"mean_ttft_ms": `, `"p99_ttft_ms": `,
+			`"mean_tpot_ms": `, `"total_output_tokens": `}},
 	{"sglang", "sglang/testdata/2025.jsonl", "sglang-bench.jsonl",
-		[]string{`"request_throughput": `, `"output_throughput": `, `"mean_ttft_ms": `, `"p99_itl_ms": `, `"mean_e2e_latency_ms": `}},
+		[]string{`"request_throughput": `, `"output_throughput": `, `"mean_ttft_ms": `, `"p99_itl_ms": `,
+			`"mean_e2e_latency_ms": `}},
 	{"aiperf", "aiperf/testdata/profile_export_aiperf.json", "profile_export_aiperf.json",
-		[]string{`"request_throughput": (?s:[^}]*?)"avg": `, `"output_token_throughput": (?s:[^}]*?)"avg": `, `"time_to_first_token": (?s:[^}]*?)"avg": `, `"time_to_first_token": (?s:[^}]*?)"p99": `}},
+		[]string{`"request_throughput": (?s:[^}]*?)"avg": `, `"output_token_throughput": (?s:[^}]*?)"avg": `,
+			`"time_to_first_token": (?s:[^}]*?)"avg": `, `"time_to_first_token": (?s:[^}]*?)"p99": `}},
 	{"inference-perf", "inferenceperf/testdata/stages/stage_0_lifecycle_metrics.json", "stage_0_lifecycle_metrics.json",
-		[]string{`"requests_per_sec": `, `"output_tokens_per_sec": `, `"time_to_first_token": (?s:[^}]*?)"mean": `, `"request_latency": (?s:[^}]*?)"p99": `}},
+		[]string{`"requests_per_sec": `, `"output_tokens_per_sec": `, `"time_to_first_token": (?s:[^}]*?)"mean": `,
+			`"request_latency": (?s:[^}]*?)"p99": `}},
 	{"vllm latency", "vllmoffline/testdata/real/latency.json", "latency.json", []string{`"avg_latency": `, `"99": `}},
 	{"vllm throughput", "vllmoffline/testdata/real/throughput.json", "throughput.json",
 		[]string{`"requests_per_second": `, `"tokens_per_second": `, `"elapsed_time": `}},
@@ -45,7 +49,8 @@ func TestUnreadableNumbers(t *testing.T) {
 		honest := filepath.Join(t.TempDir(), c.client)
 		write(t, honest, c.to, string(data))
 		r := only(t, collector(t), honest, nil)
-		require.NotEqual(t, result.Fail, r.Validity.Check("metrics-missing").Outcome, "%s: %s", c.client, r.Validity.Check("metrics-missing").Detail)
+		require.NotEqual(t, result.Fail, r.Validity.Check("metrics-missing").Outcome, "%s: %s", c.client,
+			r.Validity.Check("metrics-missing").Detail)
 		require.NotEqual(t, result.Fail, r.Validity.Check("files-missing").Outcome, c.client)
 		for _, key := range c.keys {
 			at := regexp.MustCompile(`(` + key + `)(-?[0-9][^,}\s]*)`)

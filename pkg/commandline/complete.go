@@ -26,8 +26,8 @@ func Script(shell string) string {
 // Candidate is a word that may stand at the cursor, and its help.
 type Candidate struct{ Word, Help string }
 
-// Candidates lists what the last of the words up to the cursor may become, or says that it is a file.
-// Words are without the program's name; the last one may be empty.
+// Candidates lists what the last of the words up to the cursor may become, or says that it is a
+// file. Words are without the program's name; the last one may be empty.
 func Candidates(root *kong.Node, words []string) (list []Candidate, files bool) {
 	if len(words) == 0 {
 		words = []string{""}
@@ -97,7 +97,8 @@ func walk(root *kong.Node, words []string) (at *kong.Node, positionals int, wait
 				waiting = flag
 			}
 		default:
-			i := slices.IndexFunc(at.Children, func(n *kong.Node) bool { return n.Name == w || slices.Contains(n.Aliases, w) })
+			i := slices.IndexFunc(at.Children,
+				func(n *kong.Node) bool { return n.Name == w || slices.Contains(n.Aliases, w) })
 			if i >= 0 {
 				at = at.Children[i]
 			} else {
@@ -112,7 +113,8 @@ func walk(root *kong.Node, words []string) (at *kong.Node, positionals int, wait
 func findFlag(at *kong.Node, word string) *kong.Flag {
 	for _, group := range at.AllFlags(false) {
 		for _, f := range group {
-			if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) || slices.Contains(f.Aliases, strings.TrimPrefix(word, "--")) {
+			if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) ||
+				slices.Contains(f.Aliases, strings.TrimPrefix(word, "--")) {
 				return f
 			}
 		}

@@ -1,5 +1,6 @@
-// Package commandline answers questions about a command line from its kong model: which command it names,
-// whether it asks for help or for JSON, what is wrong with it, and how its last word can be completed.
+// Package commandline answers questions about a command line from its kong model: which command
+// it names, whether it asks for help or for JSON, what is wrong with it, and how its last word
+// can be completed.
 package commandline
 
 import (
@@ -49,8 +50,9 @@ func child(node *kong.Node, word string) *kong.Node {
 // noValue is what kong says of a missing value of a type that reads itself.
 var noValue = regexp.MustCompile(`: expected \S+ value but got ".*" \(.*\)(; perhaps try .*)?$`)
 
-// UsageError says what is wrong with a command line, and what to type. err is the parser's own, nil if
-// the only mistake is the name of a command; near is a hint about a file that is not there, "" for none.
+// UsageError says what is wrong with a command line, and what to type. err is the parser's own,
+// nil if the only mistake is the name of a command; near is a hint about a file that is not
+// there, "" for none.
 func UsageError(root *kong.Node, args []string, err error, near string) error {
 	node, rest := Command(root, args)
 	help := node.FullPath() + " --help"
@@ -85,8 +87,8 @@ func UsageError(root *kong.Node, args []string, err error, near string) error {
 	return fmt.Errorf("%s: %s\n\thint: %s", root.Name, text, help)
 }
 
-// meantTag is the tag of a command or a flag that lists other words for its name, which people type who know other
-// programs.
+// meantTag is the tag of a command or a flag that lists other words for its name, which people
+// type who know other programs.
 const meantTag = "meant"
 
 // meant reports whether a word is another one for what the tag is of.
@@ -94,8 +96,9 @@ func meant(tag *kong.Tag, word string) bool {
 	return tag != nil && tag.Has(meantTag) && slices.Contains(strings.Split(tag.Get(meantTag), ","), word)
 }
 
-// meantCommands are the commands, quoted, that a word was probably meant to name: those of that name in another group,
-// those that list the word, or the one of nearly that name, in the same group if there is one.
+// meantCommands are the commands, quoted, that a word was probably meant to name: those of that
+// name in another group, those that list the word, or the one of nearly that name, in the same
+// group if there is one.
 func meantCommands(root, group *kong.Node, word string) []string {
 	paths := map[string]string{}
 	var names, listed []string
@@ -133,8 +136,8 @@ func meantCommands(root, group *kong.Node, word string) []string {
 	return []string{strconv.Quote(near)}
 }
 
-// meantFlag is a hint at the flag that a word was probably meant to name, "" if there is none near. A word like
-// "--format html" may mean the flag --html.
+// meantFlag is a hint at the flag that a word was probably meant to name, "" if there is none
+// near. A word like "--format html" may mean the flag --html.
 func meantFlag(node *kong.Node, word string, rest []string) string {
 	name, value := strings.TrimPrefix(word, "--"), ""
 	for i, r := range rest {

@@ -15,8 +15,8 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// Values lets flags and arguments refuse a value in plain words, instead of kong's. Negative numbers need no "=", and a
-// number of the type percent may end in %.
+// Values lets flags and arguments refuse a value in plain words, instead of kong's. Negative
+// numbers need no "=", and a number of the type percent may end in %.
 func Values() kong.Option {
 	r := kong.NewRegistry().RegisterDefaults()
 	number := func(kind reflect.Kind, what string, set func(target reflect.Value, text string) error) {
@@ -32,7 +32,8 @@ func Values() kong.Option {
 	r.RegisterKind(reflect.Map, pairMapper{presentMapper{of(map[string]string{})}})
 	return kong.OptionFunc(func(k *kong.Kong) error {
 		list := []kong.Option{
-			kong.TypeMapper(reflect.TypeOf(time.Duration(0)), numberMapper("a duration, such as 30s, 5m or 1h30m", setDuration)),
+			kong.TypeMapper(reflect.TypeOf(time.Duration(0)),
+				numberMapper("a duration, such as 30s, 5m or 1h30m", setDuration)),
 			kong.NamedMapper("percent", numberMapper("a number in percent", setPercent)),
 		}
 		for _, v := range []any{0, int64(0), 0.0, "", false, []string{}, map[string]string{}} {
@@ -140,7 +141,8 @@ func (m choiceMapper) Decode(ctx *kong.DecodeContext, target reflect.Value) erro
 	if slices.Contains(choices, target.String()) {
 		return nil
 	}
-	return &choiceError{choices: slices.DeleteFunc(choices, func(s string) bool { return s == "" }), have: target.String()}
+	return &choiceError{choices: slices.DeleteFunc(choices, func(s string) bool { return s == "" }),
+		have: target.String()}
 }
 
 // choiceError is a word that is none of the choices.

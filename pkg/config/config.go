@@ -24,7 +24,8 @@ type System struct {
 
 	InstallPath string `toml:"install_path,required"` // Root of caches: images, git clones, models.
 	OutputPath  string `toml:"output_path,required"`  // Parent of the result directories.
-	HFHomePath  string `toml:"hf_home_path"`          // Hugging Face home on the nodes; default <install_path>/huggingface.
+	// Hugging Face home on the nodes; default <install_path>/huggingface.
+	HFHomePath string `toml:"hf_home_path"`
 
 	DefaultPartition string      `toml:"default_partition,required"` // --partition of every job that names none.
 	Partitions       []Partition `toml:"partitions"`                 // Partitions and their node groups.
@@ -33,31 +34,44 @@ type System struct {
 	Reservation      string      `toml:"reservation"`                // --reservation (profllm).
 	Constraint       string      `toml:"constraint"`                 // --constraint (profllm).
 	Distribution     string      `toml:"distribution"`               // --distribution.
-	MPI              string      `toml:"mpi"`                        // srun --mpi of benchmarks whose ranks find each other; serving steps use none.
+	// srun --mpi of benchmarks whose ranks find each other; serving steps use none.
+	MPI string `toml:"mpi"`
 
-	GPUsPerNode           int   `toml:"gpus_per_node"`                 // GPUs of one node.
-	NTasksPerNode         int   `toml:"ntasks_per_node"`               // --ntasks-per-node of the job.
-	SupportsGPUDirectives *bool `toml:"supports_gpu_directives"`       // Write --gres (profllm); default: true when gpus_per_node is set.
-	SupportsGPUCache      *bool `toml:"supports_gpu_directives_cache"` // CloudAI's internal name of supports_gpu_directives.
+	GPUsPerNode   int `toml:"gpus_per_node"`   // GPUs of one node.
+	NTasksPerNode int `toml:"ntasks_per_node"` // --ntasks-per-node of the job.
+	// Write --gres (profllm); default: true when gpus_per_node is set.
+	SupportsGPUDirectives *bool `toml:"supports_gpu_directives"`
+	// CloudAI's internal name of supports_gpu_directives.
+	SupportsGPUCache *bool `toml:"supports_gpu_directives_cache"`
 
 	GlobalEnvVars *source.Table `toml:"global_env_vars"` // Environment of every job.
-	Export        Export        `toml:"export"`          // Variables of the submitting shell that jobs get besides the usual ones: a list of names, or "ALL" (profllm).
+	// Variables of the submitting shell that jobs get besides the usual ones: a list of names,
+	// or "ALL" (profllm).
+	Export Export `toml:"export"`
 
 	ExtraSrunArgs   Words    `toml:"extra_srun_args"`   // Options of every srun: one string, split as a shell would.
 	ExtraSbatchArgs []string `toml:"extra_sbatch_args"` // One #SBATCH line each.
 
-	CacheDockerImagesLocally bool `toml:"cache_docker_images_locally"` // Import images to .sqsh files below install_path.
-	ContainerMountHome       bool `toml:"container_mount_home"`        // false: --no-container-mount-home.
+	// Import images to .sqsh files below install_path.
+	CacheDockerImagesLocally bool `toml:"cache_docker_images_locally"`
+	ContainerMountHome       bool `toml:"container_mount_home"` // false: --no-container-mount-home.
 
-	CompileCache string `toml:"compile_cache"` // Folder on each node's own disk for what engines compile, by user, image and GPU (profllm); default: where each engine keeps it.
+	// Folder on each node's own disk for what engines compile, by user, image and GPU
+	// (profllm); default: where each engine keeps it.
+	CompileCache string `toml:"compile_cache"`
 
-	ContainerArgs Words `toml:"container_args"` // Options of docker run, podman run, apptainer exec or enroot start, after profllm's own (profllm).
+	// Options of docker run, podman run, apptainer exec or enroot start, after profllm's own
+	// (profllm).
+	ContainerArgs Words `toml:"container_args"`
 
-	Launcher string `toml:"launcher"` // "pyxis", "enroot", "apptainer", "docker", "podman" or "bare" (profllm); default pyxis when a test names an image, else bare.
+	// "pyxis", "enroot", "apptainer", "docker", "podman" or "bare" (profllm); default pyxis
+	// when a test names an image, else bare.
+	Launcher string `toml:"launcher"`
 	Binary   string `toml:"binary"`   // Path of profllm on the nodes (profllm); default: the running program.
 	Prologue string `toml:"prologue"` // Shell text run at the start of each job (profllm), e.g. "module load cuda".
 
-	MonitorInterval  int           `toml:"monitor_interval"`              // CloudAI's polling interval, seconds; read, without effect.
+	// CloudAI's polling interval, seconds; read, without effect.
+	MonitorInterval  int           `toml:"monitor_interval"`
 	StatusRetryPause int           `toml:"status_retry_pause_seconds"`    // As monitor_interval.
 	ExtraTransient   []string      `toml:"extra_transient_status_errors"` // As monitor_interval.
 	DataRepository   *source.Table `toml:"data_repository"`               // Used by CloudAI's NeMo report only.
@@ -112,7 +126,8 @@ func (p *Partition) UnmarshalSource(v *source.Value) error {
 func (g *Group) UnmarshalSource(v *source.Value) error {
 	t, ok := v.Any.(*source.Table)
 	if !ok {
-		return source.Errorf(v.Pos, "a group must be a table, not %s", v.Describe()).Hintf("write [[partitions.groups]]")
+		return source.Errorf(v.Pos, "a group must be a table, not %s", v.Describe()).
+			Hintf("write [[partitions.groups]]")
 	}
 	var c source.Complaints
 	type plain Group
@@ -175,8 +190,9 @@ func Parse(file string, data []byte) (*System, error) {
 
 const slurm = "slurm"
 
-// refuseScheduler says what else a system file of another scheduler is good for. Its other keys describe that
-// scheduler, so a word within two edits of slurm alone gets the advice to write slurm.
+// refuseScheduler says what else a system file of another scheduler is good for. Its other keys
+// describe that scheduler, so a word within two edits of slurm alone gets the advice to write
+// slurm.
 func refuseScheduler(v *source.Value) error {
 	err := source.Errorf(v.Pos, "scheduler %s is not supported", v.Shown())
 	word, ok := v.Text()
@@ -212,17 +228,20 @@ func (s *System) check(t *source.Table) error {
 				names = append(names, p.Name)
 			}
 		}
-		c.Add(source.Errorf(t.PosOf("default_partition"), "default_partition %q is not among the partitions", s.DefaultPartition).
+		c.Add(source.Errorf(t.PosOf("default_partition"), "default_partition %q is not among the partitions",
+			s.DefaultPartition).
 			Hintf("%s", source.Suggest(s.DefaultPartition, names)))
 	}
 	c.Add(CheckLauncher(s.Launcher, t.PosOf("launcher")))
 	if s.CompileCache != "" && !cachePath.MatchString(s.CompileCache) {
-		c.Add(source.Errorf(t.PosOf("compile_cache"), "compile_cache %q must be an absolute path of letters, digits and . _ - below /", s.CompileCache).
+		c.Add(source.Errorf(t.PosOf("compile_cache"),
+			"compile_cache %q must be an absolute path of letters, digits and . _ - below /", s.CompileCache).
 			Hintf("write compile_cache = \"/tmp/profllm-cache\""))
 	}
 	for _, k := range idle {
 		if t.Has(k.key) {
-			s.Warnings = append(s.Warnings, fmt.Sprintf("%s: %s has no effect: only %s uses it", t.PosOf(k.key), k.key, k.user))
+			s.Warnings = append(s.Warnings,
+				fmt.Sprintf("%s: %s has no effect: only %s uses it", t.PosOf(k.key), k.key, k.user))
 		}
 	}
 	return c.Err()
@@ -328,12 +347,14 @@ func (s *System) TOML() string {
 	b.WriteString("install_path = " + q(s.InstallPath) + "   # images, repositories, models\n\n")
 	b.WriteString("default_partition = " + q(s.DefaultPartition) + "\n")
 	b.WriteString("gpus_per_node = " + strconv.Itoa(s.GPUsPerNode) + "\n")
-	b.WriteString("supports_gpu_directives = " + strconv.FormatBool(s.GPUDirectives()) + "   # Slurm knows the GRES \"gpu\"\n")
+	b.WriteString("supports_gpu_directives = " + strconv.FormatBool(s.GPUDirectives()) +
+		"   # Slurm knows the GRES \"gpu\"\n")
 	b.WriteString("# account = \"...\"\n# launcher = \"pyxis\"   # or " + strings.Join(Launchers[1:], ", ") + "\n")
 	for _, p := range s.Partitions {
 		b.WriteString("\n[[partitions]]\nname = " + q(p.Name) + "\n")
 		for _, g := range p.Groups {
-			b.WriteString("\n  [[partitions.groups]]\n  name = " + q(g.Name) + "\n  nodes = [" + q(strings.Join(g.Nodes, ",")) + "]\n")
+			b.WriteString("\n  [[partitions.groups]]\n  name = " + q(g.Name) + "\n  nodes = [" + q(strings.Join(g.Nodes,
+				",")) + "]\n")
 		}
 	}
 	return b.String()

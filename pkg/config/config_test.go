@@ -44,7 +44,8 @@ func TestParseSample(t *testing.T) {
 
 // covers: CD-45, PL-D3
 func TestParseReportsEveryMistake(t *testing.T) {
-	_, err := Parse("site.toml", []byte("name='n'\nscheduler='slurm'\noutput_path='o'\ndefault_partition='mian'\ngpus_per_nod=4\nlauncher='pixis'\ncompile_cache='tmp/$USER'\n[[partitions]]\nname='main'\n"))
+	_, err := Parse("site.toml",
+		[]byte("name='n'\nscheduler='slurm'\noutput_path='o'\ndefault_partition='mian'\ngpus_per_nod=4\nlauncher='pixis'\ncompile_cache='tmp/$USER'\n[[partitions]]\nname='main'\n"))
 	require.EqualError(t, err, `site.toml:1:1: install_path is required
 site.toml:4:1: default_partition "mian" is not among the partitions
 	hint: did you mean "main"? known: main
@@ -73,9 +74,12 @@ func TestParseOtherScheduler(t *testing.T) {
 // covers: CD-1, CD-45
 func TestPartitionsAndGroups(t *testing.T) {
 	const head = "name='n'\nscheduler='slurm'\noutput_path='o'\ninstall_path='i'\ndefault_partition='main'\n"
-	s, err := Parse("site.toml", []byte(head+"[[partitions]]\nname='main'\n[[partitions.groups]]\nname='g'\nnodes=['r[1-2]n[01-02]-ib','x']\n[[partitions.groups]]\nname='h'\n[[partitions]]\nname='other'\n"))
+	s, err := Parse("site.toml",
+		[]byte(head+"[[partitions]]\nname='main'\n[[partitions.groups]]\nname='g'\nnodes=['r[1-2]n[01-02]-ib','x']\n[[partitions.groups]]\nname='h'\n[[partitions]]\nname='other'\n"))
 	require.NoError(t, err)
-	require.Equal(t, []Partition{{Name: "main", Groups: []Group{{Name: "g", Nodes: []string{"r[1-2]n[01-02]-ib", "x"}}, {Name: "h"}}}, {Name: "other"}}, s.Partitions)
+	require.Equal(t, []Partition{{Name: "main",
+		Groups: []Group{{Name: "g", Nodes: []string{"r[1-2]n[01-02]-ib", "x"}}, {Name: "h"}}}, {Name: "other"}},
+		s.Partitions)
 
 	_, err = Parse("site.toml", []byte(head+`[[partitions]]
 name = "main"
@@ -115,7 +119,8 @@ site.toml:20:3: two partitions are named "p"`)
 }
 
 func TestFromSlurm(t *testing.T) {
-	s, err := FromSlurm("small|gpu:2|2|node[1-2]\nmain*|gpu:4(S:0)|8|node[1-8]\n", "ClusterName             = lab\nGresTypes               = gpu\n")
+	s, err := FromSlurm("small|gpu:2|2|node[1-2]\nmain*|gpu:4(S:0)|8|node[1-8]\n",
+		"ClusterName             = lab\nGresTypes               = gpu\n")
 	require.NoError(t, err)
 	require.Equal(t, "main", s.DefaultPartition)
 	require.Equal(t, 4, s.GPUsPerNode)

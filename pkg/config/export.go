@@ -19,7 +19,8 @@ func (e *Export) UnmarshalSource(v *source.Value) error {
 	switch x := v.Any.(type) {
 	case string:
 		if x != ExportAll {
-			return source.Errorf(v.Pos, "export must be %q or a list of names, not %q", ExportAll, x).Hintf("write export = [%q]", x)
+			return source.Errorf(v.Pos, "export must be %q or a list of names, not %q", ExportAll, x).
+				Hintf("write export = [%q]", x)
 		}
 		*e = Export{ExportAll}
 	case []*source.Value:
@@ -27,7 +28,8 @@ func (e *Export) UnmarshalSource(v *source.Value) error {
 		for _, item := range x {
 			s, ok := item.Any.(string)
 			if !ok || !variable.MatchString(s) {
-				c.Add(source.Errorf(item.Pos, "export: %v cannot name an environment variable", item.Plain()).Hintf("write names only; a value goes to extra_env_vars"))
+				c.Add(source.Errorf(item.Pos, "export: %v cannot name an environment variable", item.Plain()).
+					Hintf("write names only; a value goes to extra_env_vars"))
 				continue
 			}
 			*e = append(*e, s)

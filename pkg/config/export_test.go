@@ -10,7 +10,8 @@ import (
 
 func TestExport(t *testing.T) {
 	const site = "name = \"s\"\nscheduler = \"slurm\"\noutput_path = \"o\"\ninstall_path = \"i\"\ndefault_partition = \"p\"\n"
-	for line, want := range map[string]config.Export{`export = "ALL"`: {"ALL"}, `export = ["A", "_b1"]`: {"A", "_b1"}, `export = []`: nil, "": nil} {
+	for line, want := range map[string]config.Export{`export = "ALL"`: {"ALL"}, `export = ["A", "_b1"]`: {"A", "_b1"},
+		`export = []`: nil, "": nil} {
 		sys, err := config.Parse("site.toml", []byte(site+line))
 		require.NoError(t, err)
 		require.Equal(t, want, sys.Export, line)

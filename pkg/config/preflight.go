@@ -9,21 +9,30 @@ import (
 // Checks are those of a preflight that a file may name, in the order in which
 // they are made. That ports are free is always looked at.
 var Checks = []string{
-	"gpus", "gpu-memory", "gpu-processes", "gpus-alike", "shm", "shm-leftovers", "disk", "tmp", "mounts", "memory", "clock", "limits", "processes",
+	"gpus", "gpu-memory", "gpu-processes", "gpus-alike", "shm", "shm-leftovers", "disk", "tmp", "mounts", "memory",
+	"clock", "limits", "processes",
 }
 
 // Preflight is [preflight] of a system file and [Tests.preflight]: what each node
 // must look like before servers start. nil is the default.
 type Preflight struct {
-	GPUMemory *float64 `toml:"gpu_memory_gib" json:"gpu_memory_gib,omitempty"` // Memory of a planned GPU that may be in use, GiB; default 2.
-	Shm       *float64 `toml:"shm_gib" json:"shm_gib,omitempty"`               // Free in /dev/shm, GiB; default 8. Less is a warning, less than 16 MiB a failure.
-	Disk      *float64 `toml:"disk_gib" json:"disk_gib,omitempty"`             // Free where the run directory lies, GiB; default 1. Less is a warning, less than 16 MiB a failure.
-	Tmp       *float64 `toml:"tmp_gib" json:"tmp_gib,omitempty"`               // Free in TMPDIR or /tmp, GiB; default 1. Less is a warning, less than 16 MiB a failure.
-	Memory    *float64 `toml:"memory_gib" json:"memory_gib,omitempty"`         // Memory of the host that is available to the job, GiB; default 4.
-	Clock     *float64 `toml:"clock_s" json:"clock_s,omitempty"`               // Largest accepted difference between a node's clock and that of the job's first node, s; default 1.
-	Off       []string `toml:"off" json:"off,omitempty"`                       // Checks that are not made.
-	Warn      []string `toml:"warn" json:"warn,omitempty"`                     // Checks that never end the job.
-	Fail      []string `toml:"fail" json:"fail,omitempty"`                     // Checks whose warning ends the job.
+	// Memory of a planned GPU that may be in use, GiB; default 2.
+	GPUMemory *float64 `toml:"gpu_memory_gib" json:"gpu_memory_gib,omitempty"`
+	// Free in /dev/shm, GiB; default 8. Less is a warning, less than 16 MiB a failure.
+	Shm *float64 `toml:"shm_gib" json:"shm_gib,omitempty"`
+	// Free where the run directory lies, GiB; default 1. Less is a warning, less than 16 MiB a
+	// failure.
+	Disk *float64 `toml:"disk_gib" json:"disk_gib,omitempty"`
+	// Free in TMPDIR or /tmp, GiB; default 1. Less is a warning, less than 16 MiB a failure.
+	Tmp *float64 `toml:"tmp_gib" json:"tmp_gib,omitempty"`
+	// Memory of the host that is available to the job, GiB; default 4.
+	Memory *float64 `toml:"memory_gib" json:"memory_gib,omitempty"`
+	// Largest accepted difference between a node's clock and that of the job's first node, s;
+	// default 1.
+	Clock *float64 `toml:"clock_s" json:"clock_s,omitempty"`
+	Off   []string `toml:"off" json:"off,omitempty"`   // Checks that are not made.
+	Warn  []string `toml:"warn" json:"warn,omitempty"` // Checks that never end the job.
+	Fail  []string `toml:"fail" json:"fail,omitempty"` // Checks whose warning ends the job.
 }
 
 // UnmarshalSource reads a preflight, and refuses limits below zero and checks
@@ -31,7 +40,8 @@ type Preflight struct {
 func (p *Preflight) UnmarshalSource(v *source.Value) error {
 	t, ok := v.Any.(*source.Table)
 	if !ok {
-		return source.Errorf(v.Pos, "preflight must be a table, not %s", v.Describe()).Hintf("write [preflight] in the system file, [Tests.preflight] in a scenario")
+		return source.Errorf(v.Pos, "preflight must be a table, not %s", v.Describe()).
+			Hintf("write [preflight] in the system file, [Tests.preflight] in a scenario")
 	}
 	var c source.Complaints
 	type plain Preflight

@@ -16,14 +16,16 @@ default_partition = "p"
 `
 
 func TestPreflight(t *testing.T) {
-	s, err := Parse("s.toml", []byte(preflightSite+"gpu_memory_gib = 4\nclock_s = 0.5\noff = [\"shm\"]\nfail = [\"clock\", \"limits\"]\n"))
+	s, err := Parse("s.toml", []byte(preflightSite+
+		"gpu_memory_gib = 4\nclock_s = 0.5\noff = [\"shm\"]\nfail = [\"clock\", \"limits\"]\n"))
 	require.NoError(t, err)
 	require.Equal(t, 4.0, *s.Preflight.GPUMemory)
 	require.Nil(t, s.Preflight.Shm)
 
 	n := func(x float64) *float64 { return &x }
 	test := &Preflight{Clock: n(2), Warn: []string{"clock"}, Fail: []string{"shm"}}
-	require.Equal(t, &Preflight{GPUMemory: n(4), Clock: n(2), Off: []string{}, Warn: []string{"clock"}, Fail: []string{"limits", "shm"}}, test.Over(s.Preflight))
+	require.Equal(t, &Preflight{GPUMemory: n(4), Clock: n(2), Off: []string{}, Warn: []string{"clock"},
+		Fail: []string{"limits", "shm"}}, test.Over(s.Preflight))
 	require.Equal(t, s.Preflight, (*Preflight)(nil).Over(s.Preflight))
 	require.Equal(t, test, test.Over(nil))
 	require.Equal(t, []string{"clock", "limits"}, s.Preflight.Fail, "the site's own stays")

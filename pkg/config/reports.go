@@ -19,9 +19,11 @@ type Report struct {
 // plainReports and comparisonReports are the names that CloudAI registers. A
 // table without the key enable switches the first kind off and the second on.
 var (
-	plainReports      = []string{"per_test", "status", "dse", "tarball", "nixl_bench_summary", "moe_benchmark_throughput"}
+	plainReports = []string{"per_test", "status", "dse", "tarball", "nixl_bench_summary",
+		"moe_benchmark_throughput"}
 	comparisonReports = []string{
-		"vllm_comparison", "sglang_comparison", "ai_dynamo_comparison", "nccl_comparison", "nixl_ep_comparison", "osu_bench_comparison",
+		"vllm_comparison", "sglang_comparison", "ai_dynamo_comparison", "nccl_comparison", "nixl_ep_comparison",
+		"osu_bench_comparison",
 	}
 )
 
@@ -53,8 +55,10 @@ func ParseReports(t *source.Table) (Reports, error) {
 
 // reportKeys are the keys of [reports.NAME].
 type reportKeys struct {
-	Enable  *bool    `toml:"enable"`   // Default if the table lacks this key: true for a comparison, else false.
-	GroupBy []string `toml:"group_by"` // Comparisons only: keys by whose values runs are grouped, such as bench_cmd_args.max_concurrency.
+	Enable *bool `toml:"enable"` // Default if the table lacks this key: true for a comparison, else false.
+	// Comparisons only: keys by whose values runs are grouped, such as
+	// bench_cmd_args.max_concurrency.
+	GroupBy []string `toml:"group_by"`
 }
 
 func parseReport(name string, t *source.Table) (Report, error) {
@@ -63,7 +67,8 @@ func parseReport(name string, t *source.Table) (Report, error) {
 	var c source.Complaints
 	c.Add(source.Decode(t, &keys))
 	if !comparison && t.Has("group_by") {
-		c.Add(source.Errorf(t.PosOf("group_by"), "reports.%s does not support group_by", name).Hintf("only comparisons such as [reports.vllm_comparison] have group_by"))
+		c.Add(source.Errorf(t.PosOf("group_by"), "reports.%s does not support group_by", name).
+			Hintf("only comparisons such as [reports.vllm_comparison] have group_by"))
 	}
 	r := Report{Enable: comparison, GroupBy: keys.GroupBy}
 	if keys.Enable != nil {

@@ -55,6 +55,7 @@ s.toml:8:1: reports.tarball must be a table, not the integer 1
 }
 
 func TestUnknownReportIsRefusedWithTheSystem(t *testing.T) {
-	_, err := config.Parse("sys.toml", []byte("name = \"x\"\nscheduler = \"slurm\"\ninstall_path = \"i\"\noutput_path = \"o\"\ndefault_partition = \"p\"\n[reports.tarbal]\n"))
+	_, err := config.Parse("sys.toml",
+		[]byte("name = \"x\"\nscheduler = \"slurm\"\ninstall_path = \"i\"\noutput_path = \"o\"\ndefault_partition = \"p\"\n[reports.tarbal]\n"))
 	require.EqualError(t, err, "sys.toml:6:10: unknown report \"tarbal\"\n\thint: did you mean \"tarball\"?")
 }

@@ -9,13 +9,16 @@ import (
 // Signature is a line that a failure of this site prints. It is tried before the
 // built-in ones.
 type Signature struct {
-	ID     string `toml:"id,required"`     // Names the cause; not one of the built-in ones.
-	Area   string `toml:"area"`            // What the failure is about, e.g. filesystem; default "site".
-	Kind   string `toml:"kind"`            // root (default): a cause; symptom: a cause if there is no root; tail: never a cause.
+	ID   string `toml:"id,required"` // Names the cause; not one of the built-in ones.
+	Area string `toml:"area"`        // What the failure is about, e.g. filesystem; default "site".
+	// root (default): a cause; symptom: a cause if there is no root; tail: never a cause.
+	Kind   string `toml:"kind"`
 	Regex  string `toml:"regex,required"`  // Go regular expression, searched for in each line.
 	Sample string `toml:"sample,required"` // A line that the expression matches.
-	Role   string `toml:"role"`            // Logs that are searched: any (default), job, client, proxy, server, prefill, decode, ray, node; several with slashes.
-	Next   string `toml:"next,required"`   // What to do about the failure.
+	// Logs that are searched: any (default), job, client, proxy, server, prefill, decode, ray,
+	// node; several with slashes.
+	Role string `toml:"role"`
+	Next string `toml:"next,required"` // What to do about the failure.
 
 	Pos source.Pos `toml:"-"`
 }

@@ -107,7 +107,8 @@ func archive(t testing.TB, names ...string) []byte {
 
 // covers: PL-G3
 func TestCheck(t *testing.T) {
-	whole := map[string][]byte{"squashfs": squash(5000), "sif": sif(4096, 900), "archive": archive(t, "layer/layer.tar", "manifest.json")}
+	whole := map[string][]byte{"squashfs": squash(5000), "sif": sif(4096, 900),
+		"archive": archive(t, "layer/layer.tar", "manifest.json")}
 	for kind, data := range whole {
 		digest, err := Check(kind, bytes.NewReader(data))
 		require.NoError(t, err, kind)
@@ -117,7 +118,8 @@ func TestCheck(t *testing.T) {
 			require.Error(t, err, "%s cut to %d bytes", kind, n)
 		}
 	}
-	for kind, data := range map[string][]byte{"text": []byte(strings.Repeat("error page ", 50)), "other archive": archive(t, "x")} {
+	for kind, data := range map[string][]byte{"text": []byte(strings.Repeat("error page ", 50)),
+		"other archive": archive(t, "x")} {
 		_, err := Check(kind, bytes.NewReader(data))
 		require.ErrorContains(t, err, "is not a squashfs, SIF or docker archive", kind)
 	}

@@ -39,14 +39,16 @@ func ParseReference(image string) (Reference, error) {
 	}
 	name, _ := strings.CutPrefix(image, "docker://")
 	if scheme, _, ok := strings.Cut(name, "://"); ok {
-		return r, fmt.Errorf("image %q: %s:// is not a registry (write REGISTRY/NAME:TAG, or the path of a file)", image, scheme)
+		return r, fmt.Errorf("image %q: %s:// is not a registry (write REGISTRY/NAME:TAG, or the path of a file)",
+			image, scheme)
 	}
 	if registry, rest, ok := strings.Cut(name, "#"); ok {
 		r.Registry, name = registry, rest
 		if i := strings.LastIndexByte(registry, '@'); i >= 0 {
 			r.User, r.Registry = registry[:i], registry[i+1:]
 		}
-	} else if first, rest, ok := strings.Cut(name, "/"); ok && (first == "localhost" || strings.ContainsAny(first, ".:")) {
+	} else if first, rest, ok := strings.Cut(name, "/"); ok &&
+		(first == "localhost" || strings.ContainsAny(first, ".:")) {
 		r.Registry, name = first, rest
 	}
 	name, digest, hasDigest := strings.Cut(name, "@")
@@ -137,7 +139,8 @@ func CacheName(image, ext string) string {
 		name = name[:i] + "__" + name[i+1:]
 	}
 	file := strings.Map(func(r rune) rune {
-		if r < 0x80 && (r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || strings.ContainsRune("._:@+=-", r)) {
+		if r < 0x80 && (r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' ||
+			strings.ContainsRune("._:@+=-", r)) {
 			return r
 		}
 		return '_'

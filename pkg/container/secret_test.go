@@ -15,7 +15,8 @@ import (
 // covers: CTR-8
 func TestSecretsGoInsideByName(t *testing.T) {
 	box := plan.Container{Image: "i", Env: []string{"A"}}
-	s := plan.Step{Name: "serve", Argv: plan.Texts("vllm"), Secrets: []plan.Secret{{Name: "HF_TOKEN", Env: "MINE"}, {Name: "KEY", File: "/shared/key"}}}
+	s := plan.Step{Name: "serve", Argv: plan.Texts("vllm"),
+		Secrets: []plan.Secret{{Name: "HF_TOKEN", Env: "MINE"}, {Name: "KEY", File: "/shared/key"}}}
 	names := container.Names(s, box)
 	require.Subset(t, names, []string{"A", "HF_TOKEN", "KEY"})
 	require.NotContains(t, names, "MINE")

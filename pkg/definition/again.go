@@ -11,8 +11,9 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// MoreRuns are the commands that make the missing runs like the given ones, from the definitions that are kept
-// with them; none if the definitions are not there. Paths are named as archives names them.
+// MoreRuns are the commands that make the missing runs like the given ones, from the
+// definitions that are kept with them; none if the definitions are not there. Paths are named
+// as archives names them.
 func MoreRuns(runs []string, missing int, kind records.Kind, archives *archive.Folders) []string {
 	if missing == 0 || len(runs) == 0 {
 		return nil
@@ -50,7 +51,8 @@ func MoreRuns(runs []string, missing int, kind records.Kind, archives *archive.F
 	}
 	kept := filepath.Join(root, run.DefinitionDir)
 	var words []string
-	for _, path := range []string{filepath.Join(kept, ScenarioCopy), filepath.Join(kept, SystemCopy), filepath.Dir(root)} {
+	for _, path := range []string{filepath.Join(kept, ScenarioCopy), filepath.Join(kept, SystemCopy),
+		filepath.Dir(root)} {
 		q, err := render.Quote(path)
 		if err != nil {
 			return nil // no shell takes such a name

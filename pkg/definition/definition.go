@@ -140,7 +140,8 @@ const (
 // Copies are the files as they are kept with the results, by path below the folder.
 func (d *Files) Copies(system []byte) map[string][]byte {
 	files := map[string][]byte{ScenarioCopy: d.Top.Data, SystemCopy: system}
-	for dir, list := range map[string][]scenario.File{"tests": d.Tests, "hook": d.Hooks.Scenarios, "hook/test": d.Hooks.Tests} {
+	for dir, list := range map[string][]scenario.File{"tests": d.Tests, "hook": d.Hooks.Scenarios,
+		"hook/test": d.Hooks.Tests} {
 		for _, f := range list {
 			files[path.Join(dir, f.Below, filepath.Base(f.Name))] = f.Data
 		}

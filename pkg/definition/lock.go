@@ -36,7 +36,8 @@ func loadLock(file string, data []byte) (*scenario.Scenario, *Files, error) {
 		}
 	}
 	if d.Top.Name == "" {
-		return nil, nil, fmt.Errorf("%s: the lock file has no %s\n\thint: write the lock file again: profllm lock RUN", file, ScenarioCopy)
+		return nil, nil, fmt.Errorf("%s: the lock file has no %s\n\thint: write the lock file again: profllm lock RUN",
+			file, ScenarioCopy)
 	}
 	s, err := scenario.Load(d.Top, d.Tests, d.Hooks)
 	return s, d, err

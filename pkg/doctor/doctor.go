@@ -130,7 +130,8 @@ func without(environ []string) []string {
 	for _, kv := range environ {
 		name, _, _ := strings.Cut(kv, "=")
 		foreign := false
-		for _, prefix := range []string{"SBATCH_", "SLURM_", "SLURMD_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_"} {
+		for _, prefix := range []string{"SBATCH_", "SLURM_", "SLURMD_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_",
+			"SCANCEL_"} {
 			foreign = foreign || strings.HasPrefix(name, prefix)
 		}
 		if !foreign || name == "SLURM_CONF" {

@@ -23,7 +23,8 @@ import (
 // TestMain lets the test binary be the command that prints a probe.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "probe-node" {
-		if err := Look(context.Background(), os.Args[3], os.Getenv, reader(), "test", time.Now()).Write(os.Stdout); err != nil {
+		if err := Look(context.Background(), os.Args[3], os.Getenv, reader(), "test", time.Now()).
+			Write(os.Stdout); err != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -86,10 +87,12 @@ func newCluster(t *testing.T) *cluster {
 	c.d = &Doctor{
 		Environ: []string{"PATH=" + c.bin + ":/usr/bin:/bin", "SBATCH_PARTITION=cpu", "TMPDIR=/tmp"},
 		System: &config.System{
-			DefaultPartition: "gpu", GPUsPerNode: 8, SupportsGPUDirectives: &gpus, Launcher: "pyxis", Account: "lab", InstallPath: t.TempDir(),
+			DefaultPartition: "gpu", GPUsPerNode: 8, SupportsGPUDirectives: &gpus, Launcher: "pyxis", Account: "lab",
+			InstallPath:   t.TempDir(),
 			ExtraSrunArgs: config.Words{"--propagate=NONE"}, ExtraSbatchArgs: []string{"--comment='a b'"},
 		},
-		Dir: filepath.Join(t.TempDir(), "results", "not yet"), Self: []string{self, "probe-node"}, Node: []string{self, "probe-node"}, Job: true, Now: time.Now,
+		Dir: filepath.Join(t.TempDir(), "results", "not yet"), Self: []string{self, "probe-node"},
+		Node: []string{self, "probe-node"}, Job: true, Now: time.Now,
 		Log:    func(format string, args ...any) { c.log = append(c.log, fmt.Sprintf(format, args...)) },
 		limits: limits{10 * time.Second, 300 * time.Millisecond, 300 * time.Millisecond, 300 * time.Millisecond},
 	}
@@ -159,7 +162,8 @@ func TestHealthyCluster(t *testing.T) {
 			require.Equal(t, OK, x.Status, "%s: %s", name, x.Seen)
 		}
 	}
-	for _, name := range append(ofThisMachine, "a job", "node: profllm runs", "node: output folder", "node: clock", "node: GPUs", "accounting", "controller", "containers") {
+	for _, name := range append(ofThisMachine, "a job", "node: profllm runs", "node: output folder", "node: clock",
+		"node: GPUs", "accounting", "controller", "containers") {
 		require.Contains(t, checks, name)
 	}
 	require.Equal(t, "8 of 8 nodes usable", checks["partition gpu"].Seen)
@@ -168,7 +172,8 @@ func TestHealthyCluster(t *testing.T) {
 	require.Equal(t, "nvml 13.580.95.05", checks["GPU reader"].Seen)
 	require.Equal(t, []string{"job 77 checks a node"}, c.log)
 	args := c.read("sbatch-args")
-	for _, want := range []string{"--partition=gpu\n", "--account=lab\n", "--gres=gpu:1\n", "--time=2\n", "--comment=a b\n", "--propagate=NONE\n"} {
+	for _, want := range []string{"--partition=gpu\n", "--account=lab\n", "--gres=gpu:1\n", "--time=2\n",
+		"--comment=a b\n", "--propagate=NONE\n"} {
 		require.Contains(t, args, want)
 	}
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(c.d.Dir)), "*"))
@@ -285,7 +290,8 @@ func (c *cluster) tools() string {
 }
 
 func (c *cluster) ping(lines ...string) {
-	c.program("scontrol", `[ "$1" = ping ] && { printf '%s\n' '`+strings.Join(lines, "' '")+`'; exit; };`+healthy["scontrol"])
+	c.program("scontrol", `[ "$1" = ping ] && { printf '%s\n' '`+strings.Join(lines,
+		"' '")+`'; exit; };`+healthy["scontrol"])
 }
 
 func (c *cluster) sinfo(lines ...string) {
@@ -370,7 +376,8 @@ func TestInterrupted(t *testing.T) {
 func TestClock(t *testing.T) {
 	at := time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
 	for shift, want := range map[time.Duration]Status{
-		0: OK, 3 * time.Second: OK, -time.Second: OK, -3 * time.Second: Warn, 10 * time.Second: Warn, -24 * time.Hour: Warn,
+		0: OK, 3 * time.Second: OK, -time.Second: OK, -3 * time.Second: Warn, 10 * time.Second: Warn,
+		-24 * time.Hour: Warn,
 	} {
 		var d Doctor
 		d.clock(at.Add(shift), at, at.Add(5*time.Second))
@@ -383,7 +390,8 @@ func TestProbeLeavesNothing(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, TokenFile), []byte("x\n"), 0o644))
 	p := Look(t.Context(), dir, func(string) string { return "" }, gpu.Reader{}, "v", time.Now())
 	require.Equal(t, "x", p.Folder.Token)
-	require.True(t, p.Folder.Writable && p.Folder.Exclusive && p.Folder.HardLinks && p.Folder.Renames, p.Folder.Explanation)
+	require.True(t, p.Folder.Writable && p.Folder.Exclusive && p.Folder.HardLinks && p.Folder.Renames,
+		p.Folder.Explanation)
 	require.Positive(t, p.Folder.Free)
 	require.NotEmpty(t, p.Memlock)
 	require.Positive(t, p.PortLow)

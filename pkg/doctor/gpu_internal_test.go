@@ -13,7 +13,8 @@ import (
 
 func TestRealGPUProbe(t *testing.T) {
 	gputest.Need(t, os.Environ())
-	p := Look(t.Context(), t.TempDir(), os.Getenv, gpu.Reader{NVML: gputest.Reader(t, os.Environ())}, "test", time.Now())
+	p := Look(t.Context(), t.TempDir(), os.Getenv, gpu.Reader{NVML: gputest.Reader(t, os.Environ())}, "test",
+		time.Now())
 	require.Empty(t, p.GPUError)
 	require.NotEmpty(t, p.GPUs)
 	require.Regexp(t, `^[^,]+, [0-9.]+, [0-9]+ GiB$`, p.GPUs[0])

@@ -69,7 +69,8 @@ func (d *Doctor) submit(ctx context.Context, dir string) bool {
 	lines := strings.Split(strings.TrimSpace(a.out), "\n")
 	m := jobNumber.FindStringSubmatch(strings.TrimSpace(lines[len(lines)-1]))
 	if a.err != nil || m == nil {
-		d.add("a job", Bad, cmp.Or(a.why(), "sbatch: "+oneLine(a.out)), "account, partition, QOS or reservation may be wrong: "+strings.Join(argv, " "))
+		d.add("a job", Bad, cmp.Or(a.why(), "sbatch: "+oneLine(a.out)),
+			"account, partition, QOS or reservation may be wrong: "+strings.Join(argv, " "))
 		return false
 	}
 	id := m[1]
@@ -81,7 +82,8 @@ func (d *Doctor) submit(ctx context.Context, dir string) bool {
 		waited := time.Since(begin)
 		switch {
 		case state == "":
-			d.add("a job", OK, fmt.Sprintf("job %s in partition %s was over after %s", id, d.Partition, seconds(waited)), "")
+			d.add("a job", OK,
+				fmt.Sprintf("job %s in partition %s was over after %s", id, d.Partition, seconds(waited)), "")
 			return true
 		case state != "PENDING" && state != "CONFIGURING" && started == 0:
 			started = waited
@@ -105,9 +107,11 @@ func (d *Doctor) cancel(id, state, reason string, pending bool) bool {
 		seen = fmt.Sprintf("job %s is %s, and could not be cancelled: %s", id, state, a.why())
 	}
 	if pending {
-		d.add("a job", Warn, fmt.Sprintf("%s: not started in %s, reason %s", seen, d.limits.start, reason), "the partition may be busy: try again, or name another partition with --partition")
+		d.add("a job", Warn, fmt.Sprintf("%s: not started in %s, reason %s", seen, d.limits.start, reason),
+			"the partition may be busy: try again, or name another partition with --partition")
 	} else {
-		d.add("a job", Bad, fmt.Sprintf("%s: it should take seconds", seen), "check the prolog and the shared folder on the node")
+		d.add("a job", Bad, fmt.Sprintf("%s: it should take seconds", seen),
+			"check the prolog and the shared folder on the node")
 	}
 	d.add("a node", NotChecked, "no job ran to its end", "")
 	return false
@@ -169,12 +173,15 @@ func (d *Doctor) judge(dir, token string, begin time.Time) {
 	}
 	seen := d.Now()
 	if read("arch") == "" {
-		d.add("node: output folder", Bad, "the job left nothing in "+filepath.Dir(dir), "the nodes do not see this folder: set output_path to a shared folder")
+		d.add("node: output folder", Bad, "the job left nothing in "+filepath.Dir(dir),
+			"the nodes do not see this folder: set output_path to a shared folder")
 		return
 	}
 	p, err := parseProbe(read("probe"))
 	if err != nil {
-		d.add("node: profllm runs", Bad, fmt.Sprintf("on %s: exit code %s: %s", read("arch"), cmp.Or(read("code"), "unknown"), notStarted(read("errors"))),
+		d.add("node: profllm runs", Bad,
+			fmt.Sprintf("on %s: exit code %s: %s", read("arch"), cmp.Or(read("code"), "unknown"),
+				notStarted(read("errors"))),
 			"set binary in the system file to a profllm that nodes see, built for their architecture")
 		return
 	}
@@ -182,10 +189,12 @@ func (d *Doctor) judge(dir, token string, begin time.Time) {
 	if p.Folder.Token == token {
 		d.folder("node: output folder", p.Folder)
 	} else {
-		d.add("node: output folder", Bad, fmt.Sprintf("on the node, %s has different content", p.Folder.Path), "the nodes have their own folder of that name: set output_path to a shared folder")
+		d.add("node: output folder", Bad, fmt.Sprintf("on the node, %s has different content", p.Folder.Path),
+			"the nodes have their own folder of that name: set output_path to a shared folder")
 	}
 	d.clock(p.Time, begin, seen)
-	d.free("node: /dev/shm", p.Shm, wantShm, "NCCL and engines keep queues there: enlarge the mount, or shrink the queues")
+	d.free("node: /dev/shm", p.Shm, wantShm,
+		"NCCL and engines keep queues there: enlarge the mount, or shrink the queues")
 	d.memlock("node: locked memory", p, "extra_srun_args = \"--propagate=NONE\", or LimitMEMLOCK=infinity for slurmd")
 	d.ports("node: ports", p)
 	d.temp("node: temporary folder", p)
@@ -200,7 +209,8 @@ func (d *Doctor) judge(dir, token string, begin time.Time) {
 // notStarted is the line of srun that says why a step did not run.
 func notStarted(text string) string {
 	lines := strings.Split(text, "\n")
-	i := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "execve") || strings.Contains(l, "error") })
+	i := slices.IndexFunc(lines,
+		func(l string) bool { return strings.Contains(l, "execve") || strings.Contains(l, "error") })
 	return oneLine(lines[max(i, 0)])
 }
 
@@ -211,7 +221,9 @@ func (d *Doctor) clock(node, before, after time.Time) {
 	within := after.Sub(before)
 	switch {
 	case apart > 2*time.Second:
-		d.add("node: clock", Warn, "differs from this machine by at least "+strconv.FormatFloat(apart.Seconds(), 'f', 1, 64)+" s", "times of a run come from several machines: synchronize their clocks")
+		d.add("node: clock", Warn,
+			"differs from this machine by at least "+strconv.FormatFloat(apart.Seconds(), 'f', 1, 64)+" s",
+			"times of a run come from several machines: synchronize their clocks")
 	default:
 		d.add("node: clock", OK, "no difference detected within "+seconds(within), "")
 	}

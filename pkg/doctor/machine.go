@@ -47,26 +47,32 @@ func (d *Doctor) probe(ctx context.Context, dir string) (*Probe, error) {
 func (d *Doctor) machine(ctx context.Context) {
 	p, err := d.probe(ctx, d.Dir)
 	if err != nil {
-		d.add("output folder", Bad, err.Error(), "the mount does not answer: ask the administrators, or set another output_path")
+		d.add("output folder", Bad, err.Error(),
+			"the mount does not answer: ask the administrators, or set another output_path")
 		return
 	}
 	d.local = p
 	d.folder("output folder", p.Folder)
 	if slices.Contains(localKinds, p.Folder.Kind) && !d.Job {
-		d.add("output folder, shared", NotChecked, fmt.Sprintf("%s is %s, which other machines may not see", p.Folder.Path, p.Folder.Kind), "--job checks from a node")
+		d.add("output folder, shared", NotChecked,
+			fmt.Sprintf("%s is %s, which other machines may not see", p.Folder.Path, p.Folder.Kind),
+			"--job checks from a node")
 	}
 	d.free("space for results", p.Folder.Space, wantFree, "clean up, or set output_path to another file system")
 	if s := d.System; s != nil && s.Launcher != config.Bare {
 		if p, err := d.probe(ctx, s.InstallPath); err != nil {
 			d.add("space for images", Bad, err.Error(), "set install_path to a folder that answers")
 		} else {
-			d.free("space for images", p.Folder.Space, imageFree, "an image of 65 GB needs 2.5 times its size while it is imported: clean up, or set install_path elsewhere")
+			d.free("space for images", p.Folder.Space, imageFree,
+				"an image of 65 GB needs 2.5 times its size while it is imported: clean up, or set install_path elsewhere")
 		}
 	}
 	d.proxy("proxy variables", p)
 	d.reader("GPU reader", p)
-	if strings.HasPrefix(d.config["PropagateResourceLimits"], "ALL") && !strings.Contains(d.config["PropagateResourceLimitsExcept"], "MEMLOCK") {
-		d.memlock("locked memory, given to jobs", p, "ulimit -l unlimited here, or extra_srun_args = \"--propagate=NONE\"")
+	if strings.HasPrefix(d.config["PropagateResourceLimits"], "ALL") &&
+		!strings.Contains(d.config["PropagateResourceLimitsExcept"], "MEMLOCK") {
+		d.memlock("locked memory, given to jobs", p,
+			"ulimit -l unlimited here, or extra_srun_args = \"--propagate=NONE\"")
 	}
 }
 
@@ -77,9 +83,11 @@ func (d *Doctor) folder(name string, f Folder) {
 	case !f.Writable:
 		d.add(name, Bad, cmp.Or(f.Explanation, f.Error), "set output_path to a writable folder")
 	case !f.Exclusive || !f.Renames:
-		d.add(name, Bad, seen+": "+cmp.Or(f.Explanation, "a file can be created twice"), "use another file system: two commands could submit the same run")
+		d.add(name, Bad, seen+": "+cmp.Or(f.Explanation, "a file can be created twice"),
+			"use another file system: two commands could submit the same run")
 	case !f.HardLinks:
-		d.add(name, Warn, seen+": no hard links", "exclusive creation is used instead, and a killed command may leave an empty file")
+		d.add(name, Warn, seen+": no hard links",
+			"exclusive creation is used instead, and a killed command may leave an empty file")
 	default:
 		d.add(name, OK, seen+": writable, exclusive creation, hard links, renames", "")
 	}
@@ -103,7 +111,8 @@ func (d *Doctor) proxy(name string, p *Probe) {
 		d.add(name, OK, "none", "")
 		return
 	}
-	d.add(name, Warn, strings.Join(p.Proxy, " "), "traffic inside Ray and between engines may go to the proxy: unset these variables in prologue, or list the nodes in no_proxy")
+	d.add(name, Warn, strings.Join(p.Proxy, " "),
+		"traffic inside Ray and between engines may go to the proxy: unset these variables in prologue, or list the nodes in no_proxy")
 }
 
 func (d *Doctor) memlock(name string, p *Probe, do string) {
@@ -129,7 +138,8 @@ func (d *Doctor) ports(name string, p *Probe) {
 	case p.PortHigh == 0:
 		d.add(name, NotChecked, "the range cannot be read", "")
 	case p.PortLow < portTop:
-		d.add(name, Warn, seen, fmt.Sprintf("servers listen below %d: let net.ipv4.ip_local_port_range begin above; port slots inside the range are skipped", portTop))
+		d.add(name, Warn, seen,
+			fmt.Sprintf("servers listen below %d: let net.ipv4.ip_local_port_range begin above; port slots inside the range are skipped", portTop))
 	default:
 		d.add(name, OK, seen, "")
 	}
@@ -156,7 +166,8 @@ func (d *Doctor) temp(name string, p *Probe) {
 
 // reader judges who reads the GPUs: nvidia-smi has no counter of energy.
 func (d *Doctor) reader(name string, p *Probe) {
-	do := "put " + gpu.Program + " of the same release beside profllm: the energy of a run is then taken from the GPUs' own counters"
+	do := "put " + gpu.Program +
+		" of the same release beside profllm: the energy of a run is then taken from the GPUs' own counters"
 	switch {
 	case p.NoNVML == gpu.ErrNoDriver.Error():
 		d.add(name, OK, gpu.Program+" is installed, but this machine has no NVIDIA driver", "")
@@ -177,7 +188,8 @@ func (d *Doctor) nvidia(name string, p *Probe) {
 	case p.GPUError == gpu.ErrNoDriver.Error() && promised == 0:
 		d.add(name, OK, "no NVIDIA driver, and Slurm lists no GPU", "")
 	case p.GPUError == gpu.ErrNoDriver.Error():
-		d.add(name, Warn, fmt.Sprintf("no NVIDIA driver, although Slurm lists %s", d.gpus), "the GPUs are of another vendor, or the driver is missing: the engine's log will tell")
+		d.add(name, Warn, fmt.Sprintf("no NVIDIA driver, although Slurm lists %s", d.gpus),
+			"the GPUs are of another vendor, or the driver is missing: the engine's log will tell")
 	case p.GPUError != "":
 		d.add(name, Bad, p.GPUError, "the driver or a GPU is broken: drain the node")
 	case len(p.GPUs) == 0:

@@ -31,7 +31,8 @@ const TokenFile = "token"
 var containerPrograms = []string{"apptainer", "singularity", "enroot", "docker", "podman"}
 
 // proxyVars divert HTTP, and with it what engines say to each other.
-var proxyVars = []string{"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "grpc_proxy"}
+var proxyVars = []string{"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY",
+	"grpc_proxy"}
 
 // Probe is what profllm sees on one machine.
 type Probe struct {
@@ -50,8 +51,9 @@ type Probe struct {
 	Programs []string  `json:"programs"`  // of containerPrograms
 	GPUs     []string  `json:"gpus"`      // "name, driver, memory", one for each
 	GPUError string    `json:"gpu_error,omitempty"`
-	Reader   string    `json:"gpu_reader,omitempty"` // who reads GPUs here: "nvml 12.570.86.15", "nvidia-smi", or nobody can
-	NoNVML   string    `json:"no_nvml,omitempty"`    // why that is not NVML
+	// who reads GPUs here: "nvml 12.570.86.15", "nvidia-smi", or nobody can
+	Reader string `json:"gpu_reader,omitempty"`
+	NoNVML string `json:"no_nvml,omitempty"` // why that is not NVML
 }
 
 // Space is a file system at a path.
@@ -76,8 +78,10 @@ type Folder struct {
 
 // Look makes the probe of this machine. It may hang if a file system does, so it runs in a
 // process of its own. env reads the environment.
-func Look(ctx context.Context, dir string, env func(string) string, gpus gpu.Reader, version string, now time.Time) Probe {
-	p := Probe{Schema: "profllm.probe/1", Version: version, Arch: runtime.GOARCH, Time: now, Proxy: []string{}, Programs: []string{}, GPUs: []string{}}
+func Look(ctx context.Context, dir string, env func(string) string, gpus gpu.Reader, version string,
+	now time.Time) Probe {
+	p := Probe{Schema: "profllm.probe/1", Version: version, Arch: runtime.GOARCH, Time: now, Proxy: []string{},
+		Programs: []string{}, GPUs: []string{}}
 	p.Host, _ = os.Hostname()
 	p.Folder = lookFolder(dir)
 	p.Shm = space("/dev/shm")
@@ -136,9 +140,11 @@ func parseRange(text string) (low, high int) {
 
 // kindNames are file systems by their magic number (statfs(2)).
 var kindNames = map[uint32]string{
-	0x6969: "nfs", 0x0BD00BD0: "lustre", 0x47504653: "gpfs", 0x19830326: "beegfs", 0x00C36400: "ceph", 0xFF534D42: "cifs", 0xFE534D42: "smb2",
+	0x6969: "nfs", 0x0BD00BD0: "lustre", 0x47504653: "gpfs", 0x19830326: "beegfs", 0x00C36400: "ceph",
+	0xFF534D42: "cifs", 0xFE534D42: "smb2",
 	0x7461636F: "ocfs2", 0x01161970: "gfs2", 0x65735546: "fuse", 0x6B414653: "afs",
-	0x01021994: "tmpfs", 0xEF53: "ext", 0x58465342: "xfs", 0x9123683E: "btrfs", 0x794C7630: "overlay", 0x2FC12FC1: "zfs", 0x858458F6: "ramfs",
+	0x01021994: "tmpfs", 0xEF53: "ext", 0x58465342: "xfs", 0x9123683E: "btrfs", 0x794C7630: "overlay",
+	0x2FC12FC1: "zfs", 0x858458F6: "ramfs",
 }
 
 // localKinds are seen by one machine, unless it exports them.
@@ -154,7 +160,8 @@ func space(path string) Space {
 	if name == "" {
 		name = fmt.Sprintf("0x%X", kind)
 	}
-	return Space{Path: path, Total: int64(st.Blocks) * int64(st.Bsize), Free: int64(st.Bavail) * int64(st.Bsize), Kind: name}
+	return Space{Path: path, Total: int64(st.Blocks) * int64(st.Bsize), Free: int64(st.Bavail) * int64(st.Bsize),
+		Kind: name}
 }
 
 // existing is the folder itself, or the nearest one above that exists.

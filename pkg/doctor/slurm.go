@@ -53,13 +53,15 @@ func (d *Doctor) programs(ctx context.Context) bool {
 	case len(missing) == 0:
 	case len(missing) == 1 && missing[0] == "sacct":
 	default:
-		d.add("Slurm programs", Bad, "not on PATH: "+strings.Join(missing, " "), "run profllm on a login node, or load Slurm's module")
+		d.add("Slurm programs", Bad, "not on PATH: "+strings.Join(missing, " "),
+			"run profllm on a login node, or load Slurm's module")
 		return false
 	}
 	a := d.command(ctx, "sinfo", "--version")
 	m := version.FindStringSubmatch(a.out)
 	if a.err != nil || m == nil {
-		d.add("Slurm programs", Bad, "sinfo --version: "+cmp.Or(oneLine(a.out), a.why()), "run profllm on a login node, or set SLURM_CONF")
+		d.add("Slurm programs", Bad, "sinfo --version: "+cmp.Or(oneLine(a.out), a.why()),
+			"run profllm on a login node, or set SLURM_CONF")
 		return false
 	}
 	release, _ := strconv.ParseFloat(m[1], 64)
@@ -67,7 +69,8 @@ func (d *Doctor) programs(ctx context.Context) bool {
 	case release < oldest:
 		d.add("Slurm programs", Warn, oneLine(a.out), fmt.Sprintf("profllm supports Slurm %.2f and later", oldest))
 	case len(missing) > 0:
-		d.add("Slurm programs", Warn, oneLine(a.out)+", no sacct", "collect while squeue lists the jobs: see accounting")
+		d.add("Slurm programs", Warn, oneLine(a.out)+", no sacct",
+			"collect while squeue lists the jobs: see accounting")
 	default:
 		d.add("Slurm programs", OK, oneLine(a.out), "")
 	}
@@ -79,14 +82,17 @@ func (d *Doctor) controller(ctx context.Context) {
 	ping := d.command(ctx, "scontrol", "ping")
 	up, all := parsePing(ping.out)
 	if up == 0 {
-		d.add("controller", Bad, cmp.Or(strings.Join(all, ", "), ping.why()), "ask the administrators: no job can be submitted now")
+		d.add("controller", Bad, cmp.Or(strings.Join(all, ", "), ping.why()),
+			"ask the administrators: no job can be submitted now")
 		return
 	}
 	queue := d.command(ctx, "squeue", "-h", "-a", "-o", "%i|%T")
-	seen := fmt.Sprintf("%s; squeue lists %s in %s", strings.Join(all, ", "), quantity.Count(len(strings.Fields(queue.out)), "job"), seconds(queue.took))
+	seen := fmt.Sprintf("%s; squeue lists %s in %s", strings.Join(all, ", "),
+		quantity.Count(len(strings.Fields(queue.out)), "job"), seconds(queue.took))
 	switch {
 	case queue.err != nil:
-		d.add("controller", Bad, strings.Join(all, ", ")+"; "+queue.why(), "ask the administrators; profllm calls a job unknown while squeue fails")
+		d.add("controller", Bad, strings.Join(all, ", ")+"; "+queue.why(),
+			"ask the administrators; profllm calls a job unknown while squeue fails")
 	case max(ping.took, queue.took) > slow:
 		d.add("controller", Warn, seen, "the controller is slow: do not poll in short intervals")
 	case up < len(all):
@@ -136,7 +142,8 @@ func (d *Doctor) settings(ctx context.Context) {
 		d.add("Slurm settings", Bad, "scontrol show config: "+a.why(), "ask the administrators")
 		return
 	}
-	d.atLeast("MinJobAge", 60, "s", "squeue forgets a job this long after its end: collect more often, or enable accounting")
+	d.atLeast("MinJobAge", 60, "s",
+		"squeue forgets a job this long after its end: collect more often, or enable accounting")
 	d.atLeast("MaxArraySize", 2, "", "job arrays are switched off: a sweep is one job for each point")
 	d.atLeast("KillWait", 20, "s", "KILL follows TERM after this time: set time limits that jobs do not reach")
 	switch t := d.config["ProctrackType"]; t {
@@ -145,7 +152,8 @@ func (d *Doctor) settings(ctx context.Context) {
 	case "":
 		d.add("ProctrackType", NotChecked, "Slurm does not report it", "")
 	default:
-		d.add("ProctrackType", Warn, t, "it loses track of daemons, which may then hold GPUs after a job: use proctrack/cgroup")
+		d.add("ProctrackType", Warn, t,
+			"it loses track of daemons, which may then hold GPUs after a job: use proctrack/cgroup")
 	}
 	if t := d.config["SelectType"]; t != "" {
 		d.add("SelectType", OK, strings.TrimSpace(t+" "+d.config["SelectTypeParameters"]), "")
@@ -243,7 +251,8 @@ func (d *Doctor) partitions(ctx context.Context) {
 		for i, p := range list {
 			names[i] = p.name
 		}
-		d.add("partition "+d.Partition, Bad, "Slurm knows only "+strings.Join(names, " "), "name another one with --partition, or default_partition in the system file")
+		d.add("partition "+d.Partition, Bad, "Slurm knows only "+strings.Join(names, " "),
+			"name another one with --partition, or default_partition in the system file")
 		return
 	}
 	d.sharing(ctx)
@@ -284,7 +293,8 @@ func (d *Doctor) sharing(ctx context.Context) {
 	case m == nil:
 		d.add("sharing of nodes", NotChecked, "Slurm does not report it", "")
 	case strings.HasPrefix(m[1], "YES"), strings.HasPrefix(m[1], "FORCE"):
-		d.add("sharing of nodes", Warn, "OverSubscribe="+m[1], "other jobs may disturb the numbers: extra_sbatch_args = [\"--exclusive\"]")
+		d.add("sharing of nodes", Warn, "OverSubscribe="+m[1],
+			"other jobs may disturb the numbers: extra_sbatch_args = [\"--exclusive\"]")
 	default:
 		d.add("sharing of nodes", OK, "OverSubscribe="+m[1], "")
 	}
@@ -297,14 +307,16 @@ func (d *Doctor) gres() {
 	}
 	known := strings.Contains(d.config["GresTypes"], "gpu")
 	have := config.CountGPUs(d.gpus)
-	seen := fmt.Sprintf("GresTypes=%s, partition %s has %s", cmp.Or(d.config["GresTypes"], "(none)"), d.Partition, cmp.Or(d.gpus, "none"))
+	seen := fmt.Sprintf("GresTypes=%s, partition %s has %s", cmp.Or(d.config["GresTypes"], "(none)"), d.Partition,
+		cmp.Or(d.gpus, "none"))
 	want, asks := 0, false
 	if d.System != nil {
 		want, asks = d.System.GPUsPerNode, d.System.GPUDirectives()
 	}
 	switch {
 	case asks && !known:
-		d.add("GPUs in Slurm", Bad, seen, "jobs ask for --gres=gpu, which Slurm does not know: supports_gpu_directives = false")
+		d.add("GPUs in Slurm", Bad, seen,
+			"jobs ask for --gres=gpu, which Slurm does not know: supports_gpu_directives = false")
 	case asks && want > have:
 		d.add("GPUs in Slurm", Bad, seen, fmt.Sprintf("the system file says gpus_per_node = %d", want))
 	case known && want > 0 && want < have:
@@ -325,9 +337,11 @@ func (d *Doctor) accounting(ctx context.Context) {
 	case a.err == nil && !a.hung:
 		d.add("accounting", OK, fmt.Sprintf("%s, sacct answers in %s", cmp.Or(kind, "on"), seconds(a.took)), "")
 	case strings.Contains(a.errors, "accounting storage is disabled"):
-		d.add("accounting", Warn, "off", fmt.Sprintf("collect within MinJobAge (%s) of a job's end; after that only the run's sentinel tells the result", cmp.Or(d.config["MinJobAge"], "300 sec")))
+		d.add("accounting", Warn, "off",
+			fmt.Sprintf("collect within MinJobAge (%s) of a job's end; after that only the run's sentinel tells the result", cmp.Or(d.config["MinJobAge"], "300 sec")))
 	default:
-		d.add("accounting", Warn, a.why(), "while sacct fails, job states come from squeue and the runs' sentinels only")
+		d.add("accounting", Warn, a.why(),
+			"while sacct fails, job states come from squeue and the runs' sentinels only")
 	}
 }
 
@@ -352,9 +366,11 @@ func (d *Doctor) runtimes(ctx context.Context) {
 	}
 	switch {
 	case launcher == "pyxis" && !pyxis:
-		d.add("containers", Bad, without, "the system file says launcher = \"pyxis\", but srun has no --container-image")
+		d.add("containers", Bad, without,
+			"the system file says launcher = \"pyxis\", but srun has no --container-image")
 	case launcher == "" && !pyxis:
-		d.add("containers", Warn, without, "without pyxis, tests that name an image need launcher = \"bare\" and an engine on the nodes")
+		d.add("containers", Warn, without,
+			"without pyxis, tests that name an image need launcher = \"bare\" and an engine on the nodes")
 	default:
 		d.add("containers", OK, seen, "")
 	}

@@ -20,9 +20,10 @@ import (
 
 // Head stands in every document.
 type Head struct {
-	Schema   string    `json:"schema"`    // name and version of the form
-	ExitCode int       `json:"exit_code"` // of the command, see [exit codes](exit-codes.md)
-	Errors   []Problem `json:"errors"`    // what failed; empty if nothing did, also if a job failed or a result is invalid
+	Schema   string `json:"schema"`    // name and version of the form
+	ExitCode int    `json:"exit_code"` // of the command, see [exit codes](exit-codes.md)
+	// what failed; empty if nothing did, also if a job failed or a result is invalid
+	Errors []Problem `json:"errors"`
 }
 
 // NewHead is the head of a form of version 1.

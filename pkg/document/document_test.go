@@ -27,7 +27,8 @@ func TestProblems(t *testing.T) {
 			{What: "no disk", Hint: "buy one\nor two"},
 		}, Problems(err), name)
 	}
-	require.Equal(t, []Problem{{What: "read: no disk", Hint: "buy one\nor two"}}, Problems(fmt.Errorf("read: %w", plain)))
+	require.Equal(t, []Problem{{What: "read: no disk", Hint: "buy one\nor two"}},
+		Problems(fmt.Errorf("read: %w", plain)))
 }
 
 // What is printed as it comes is the document.

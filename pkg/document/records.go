@@ -13,7 +13,8 @@ import (
 type Row struct {
 	Dir    string         `json:"dir"`
 	Result *result.Result `json:"result"`
-	NoJob  string         `json:"no_job,omitempty"` // refused by Slurm, or not submitted: the result has no verdict, and nothing runs
+	// refused by Slurm, or not submitted: the result has no verdict, and nothing runs
+	NoJob string `json:"no_job,omitempty"`
 }
 
 // Collect is the answer of collect.

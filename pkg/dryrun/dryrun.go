@@ -1,5 +1,6 @@
-// Package dryrun prints what the submission of a scenario would submit: what the scenario consists of, how
-// long its runs may take and what its jobs hold without use, and a table and the script of each run.
+// Package dryrun prints what the submission of a scenario would submit: what the scenario
+// consists of, how long its runs may take and what its jobs hold without use, and a table and
+// the script of each run.
 package dryrun
 
 import (
@@ -29,8 +30,8 @@ func Documents(p *campaign.Planned) []any {
 	return list
 }
 
-// Write prints every script, and with text what the scenario consists of and a table before each script,
-// which fits the screen.
+// Write prints every script, and with text what the scenario consists of and a table before
+// each script, which fits the screen.
 func Write(out *bufio.Writer, p *campaign.Planned, text bool, s terminal.Screen) {
 	carried := p.Carried()
 	var o campaign.Overview
@@ -88,7 +89,8 @@ func Dependency(p *campaign.Planned, j *plan.Job) string {
 	return fmt.Sprintf("# sbatch --dependency=%s --kill-on-invalid-dep=yes\n", strings.Join(words, ","))
 }
 
-// CheckFolder refuses a folder to save to that is none, or that has runs: Save would replace their plans and scripts.
+// CheckFolder refuses a folder to save to that is none, or that has runs: Save would replace
+// their plans and scripts.
 func CheckFolder(p *campaign.Planned, to string) error {
 	if st, err := os.Stat(to); err == nil && !st.IsDir() {
 		return fmt.Errorf("--save %s: this is a file\n\thint: name a folder, such as saved", to)

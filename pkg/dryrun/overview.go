@@ -46,14 +46,16 @@ func settingsTable(header []string, rows [][]string, s terminal.Screen) string {
 // scenarioLine sums up a scenario; one with a single test is that test.
 func scenarioLine(o *campaign.Overview) string {
 	if len(o.Tests) == 1 {
-		return fmt.Sprintf("# scenario %s, test %s: %s", o.Scenario, o.Tests[0].Test, testLine(&o.Tests[0], o.Cost.NodeHours))
+		return fmt.Sprintf("# scenario %s, test %s: %s", o.Scenario, o.Tests[0].Test,
+			testLine(&o.Tests[0], o.Cost.NodeHours))
 	}
 	var all []campaign.Estimate
 	for _, t := range o.Tests {
 		all = append(all, t.Each...)
 	}
 	return fmt.Sprintf("# scenario %s: %s in %s%s", o.Scenario,
-		quantity.Count(o.Cost.Runs, "run"), quantity.Count(o.Cost.Jobs, "job"), expectedTime(o.Time, all, o.Cost.NodeHours))
+		quantity.Count(o.Cost.Runs, "run"), quantity.Count(o.Cost.Jobs, "job"),
+		expectedTime(o.Time, all, o.Cost.NodeHours))
 }
 
 func testLine(t *campaign.TestOverview, nodeHours float64) string {
@@ -85,7 +87,8 @@ func expectedTime(sum campaign.Estimate, each []campaign.Estimate, nodeHours flo
 	text := ""
 	switch {
 	case sum.About > 0 && len(each) > 1:
-		text = fmt.Sprintf(", about %s in all (medians of earlier runs with the same settings)", quantity.Duration(sum.About))
+		text = fmt.Sprintf(", about %s in all (medians of earlier runs with the same settings)",
+			quantity.Duration(sum.About))
 	case sum.About > 0:
 		text = fmt.Sprintf(", about %s (median of %s with the same settings)",
 			quantity.Duration(sum.About), quantity.Count(each[0].Earlier, "earlier run"))
@@ -99,5 +102,6 @@ func expectedTime(sum campaign.Estimate, each []campaign.Estimate, nodeHours flo
 		return text + fmt.Sprintf(", at most %s per run (time limit), %s and %s in all",
 			quantity.Duration(longest(each)), quantity.Duration(sum.Most), quantity.NodeHours(nodeHours))
 	}
-	return text + fmt.Sprintf(", at most %s and %s (time limit)", quantity.Duration(sum.Most), quantity.NodeHours(nodeHours))
+	return text + fmt.Sprintf(", at most %s and %s (time limit)", quantity.Duration(sum.Most),
+		quantity.NodeHours(nodeHours))
 }

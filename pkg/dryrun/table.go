@@ -18,7 +18,8 @@ import (
 // planTable is what a person checks before the run is submitted.
 func planTable(p *plan.Plan, s terminal.Screen) string {
 	t := terminal.Table{Columns: []terminal.Column{
-		{Name: "role"}, {Name: "nodes"}, {Name: "GPUs on each"}, {Name: "TP x PP x DP", Drop: 4}, {Name: "port", Drop: 3},
+		{Name: "role"}, {Name: "nodes"}, {Name: "GPUs on each"}, {Name: "TP x PP x DP", Drop: 4},
+		{Name: "port", Drop: 3},
 		{Name: "ready at", Drop: 2}, {Name: "within", Drop: 1},
 	}}
 	port := func(name string) string {

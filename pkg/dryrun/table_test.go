@@ -15,7 +15,8 @@ import (
 // covers: PAR-6
 func TestIdleGPUsAreTold(t *testing.T) {
 	role := plan.Role{Name: "serve", Nodes: plan.Slice{Count: 2}, GPUs: []int{0, 1, 2, 3}, TP: 4, PP: 2, Engine: true}
-	p := &plan.Plan{Test: "a", Job: plan.Job{Nodes: 2}, Roles: []plan.Role{role, {Name: "proxy", Nodes: plan.Slice{Count: 1}}}}
+	p := &plan.Plan{Test: "a", Job: plan.Job{Nodes: 2},
+		Roles: []plan.Role{role, {Name: "proxy", Nodes: plan.Slice{Count: 1}}}}
 	require.Equal(t, 8, p.GPUs())
 	require.Contains(t, planTable(p, terminal.Screen{}), "# a: 2 nodes, 8 GPUs used, launcher")
 	p.Job.GPUsPerNode = 4
@@ -25,6 +26,7 @@ func TestIdleGPUsAreTold(t *testing.T) {
 	require.Contains(t, planTable(p, terminal.Screen{}), "# a: 2 nodes, 8 GPUs allocated, 4 used, launcher")
 	p.Roles[0].GPUs = []int{0, 1}
 	require.Contains(t, planTable(p, terminal.Screen{}), "# a: 2 nodes, 8 GPUs allocated, 4 used, launcher")
-	p.Job, p.Roles = plan.Job{Nodes: 1}, []plan.Role{{Name: "serve", Nodes: plan.Slice{Count: 1}, GPUs: []int{0}, TP: 1, PP: 1, Engine: true}}
+	p.Job, p.Roles = plan.Job{Nodes: 1}, []plan.Role{{Name: "serve", Nodes: plan.Slice{Count: 1}, GPUs: []int{0}, TP: 1,
+		PP: 1, Engine: true}}
 	require.Contains(t, planTable(p, terminal.Screen{}), "# a: 1 node, 1 GPU used, launcher")
 }

@@ -197,7 +197,8 @@ func writeTemp(path string, data []byte, mode fs.FileMode, d durability) (temp s
 	dir := filepath.Dir(path)
 	var f *os.File
 	for {
-		temp = filepath.Join(dir, fmt.Sprintf(".%s%s%s,%d-%d", filepath.Base(path), temporary, host, os.Getpid(), rand.Int64()))
+		temp = filepath.Join(dir,
+			fmt.Sprintf(".%s%s%s,%d-%d", filepath.Base(path), temporary, host, os.Getpid(), rand.Int64()))
 		if f, err = os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode); !errors.Is(err, fs.ErrExist) {
 			break
 		}

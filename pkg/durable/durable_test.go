@@ -62,7 +62,8 @@ const writerVar = "DURABLE_TEST_WRITES"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(writerVar); dir != "" {
-		if err := errors.Join(WriteFile(filepath.Join(dir, "replaced"), []byte("x"), 0o644), Create(filepath.Join(dir, "created"), []byte("x"))); err != nil {
+		if err := errors.Join(WriteFile(filepath.Join(dir, "replaced"), []byte("x"), 0o644),
+			Create(filepath.Join(dir, "created"), []byte("x"))); err != nil {
 			panic(err)
 		}
 		return
@@ -84,7 +85,8 @@ func TestOrderOnDisk(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	var calls []string // of which strace breaks a line when another thread says something meanwhile
-	for _, m := range regexp.MustCompile(`(?m)(fsync|rename|link)(?:at2?)?\(([^\n]*?)(?:\) = 0| <unfinished)`).FindAllStringSubmatch(string(out), -1) {
+	for _, m := range regexp.MustCompile(`(?m)(fsync|rename|link)(?:at2?)?\(([^\n]*?)(?:\) = 0| <unfinished)`).
+		FindAllStringSubmatch(string(out), -1) {
 		what := m[1]
 		switch {
 		case what == "fsync" && strings.HasSuffix(m[2], "<"+dir+">"):
@@ -94,7 +96,8 @@ func TestOrderOnDisk(t *testing.T) {
 		}
 		calls = append(calls, what)
 	}
-	require.Equal(t, []string{"fsync file", "rename", "fsync directory", "fsync file", "link", "fsync directory"}, calls, "%s", out)
+	require.Equal(t, []string{"fsync file", "rename", "fsync directory", "fsync file", "link", "fsync directory"},
+		calls, "%s", out)
 }
 
 // A finished file or directory gets a name that is free, and a directory's place is

@@ -13,13 +13,14 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 )
 
-// Output is a file that a user named for what a command writes. It may replace an older one of its kind, and nothing
-// else: a mistyped name must not destroy a file.
+// Output is a file that a user named for what a command writes. It may replace an older one of
+// its kind, and nothing else: a mistyped name must not destroy a file.
 type Output struct {
 	Option string // by which the file was named, "" for none
 	Path   string // "" writes nothing
 	Kind   string // what is written: "an HTML page of profllm"
-	// Ours reports whether a file that begins with head is of the kind; head has at most headSize bytes.
+	// Ours reports whether a file that begins with head is of the kind; head has at most
+	// headSize bytes.
 	Ours func(head []byte) bool
 	// MakesFolder says that the writer makes the folder of the file.
 	MakesFolder bool
@@ -28,7 +29,8 @@ type Output struct {
 // headSize is how much of an old file says what it is.
 const headSize = 4096
 
-// CheckOutputs refuses files that cannot or must not be written. A command calls it before it prints anything.
+// CheckOutputs refuses files that cannot or must not be written. A command calls it before it
+// prints anything.
 func CheckOutputs(list ...Output) error {
 	var errs []error
 	var seen []string
@@ -37,7 +39,8 @@ func CheckOutputs(list ...Output) error {
 			continue
 		}
 		if path := filepath.Clean(o.Path); slices.Contains(seen, path) {
-			errs = append(errs, o.refused("another option names the same file\n\thint: give each file a name of its own"))
+			errs = append(errs,
+				o.refused("another option names the same file\n\thint: give each file a name of its own"))
 		} else {
 			seen = append(seen, path)
 		}

@@ -9,11 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A file is replaced only by one of its kind, and what cannot be written is refused before it is tried.
+// A file is replaced only by one of its kind, and what cannot be written is refused before it
+// is tried.
 func TestOutput(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) Output {
-		return Output{Option: "--html", Path: filepath.Join(dir, name), Kind: "a page", Ours: func(head []byte) bool { return bytes.HasPrefix(head, []byte("<page>")) }}
+		return Output{Option: "--html", Path: filepath.Join(dir, name), Kind: "a page",
+			Ours: func(head []byte) bool { return bytes.HasPrefix(head, []byte("<page>")) }}
 	}
 	require.NoError(t, os.WriteFile(at("theirs").Path, []byte("x"), 0o644))
 	require.NoError(t, os.WriteFile(at("empty").Path, nil, 0o644))

@@ -47,7 +47,8 @@ func toldOptions(line string) []option {
 }
 
 // ordinary are values that a message may quote without meaning the option.
-var ordinary = []string{"auto", "true", "false", "none", "vllm", "sglang", "random", "generate", "localhost", "0.0.0.0", "127.0.0.1"}
+var ordinary = []string{"auto", "true", "false", "none", "vllm", "sglang", "random", "generate", "localhost", "0.0.0.0",
+	"127.0.0.1"}
 
 // blamed returns the option that a message speaks of: it quotes the option's value, or
 // names the option itself.
@@ -67,12 +68,14 @@ func blamed(message string, options []option) (option, bool) {
 func (o option) in(message string, quotes bool) bool {
 	if quotes {
 		return len(o.value) > 1 && !slices.Contains(ordinary, strings.ToLower(o.value)) &&
-			slices.ContainsFunc([]string{"'", `"`, "`"}, func(q string) bool { return strings.Contains(message, q+o.value+q) })
+			slices.ContainsFunc([]string{"'", `"`, "`"},
+				func(q string) bool { return strings.Contains(message, q+o.value+q) })
 	}
 	name := strings.TrimLeft(o.name, "-")
 	snake := strings.ReplaceAll(name, "-", "_")
 	return hasWord(message, o.name) || strings.Contains(snake, "_") && hasWord(message, snake) ||
-		len(o.value) > 3 && isName.MatchString(o.value) && !slices.Contains(ordinary, strings.ToLower(o.value)) && hasWord(message, o.value)
+		len(o.value) > 3 && isName.MatchString(o.value) && !slices.Contains(ordinary, strings.ToLower(o.value)) &&
+			hasWord(message, o.value)
 }
 
 // isName tells a value that is worth looking for in plain text from a number.
@@ -99,4 +102,5 @@ func isWordByte(b byte) bool {
 }
 
 // ofModel are the options whose values are models, not settings.
-var ofModel = []string{"--model", "--model-tag", "--tokenizer", "--served-model-name", "--model-path", "--tokenizer-path", "--hf-config-path", "--lora-modules"}
+var ofModel = []string{"--model", "--model-tag", "--tokenizer", "--served-model-name", "--model-path",
+	"--tokenizer-path", "--hf-config-path", "--lora-modules"}

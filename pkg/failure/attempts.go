@@ -15,7 +15,8 @@ var (
 )
 
 // successWords are in the lines that succeeded looks at, in lower case.
-var successWords = []string{"initial test run completed", "application startup complete", "ray runtime started", "failed requests:", "step created for",
+var successWords = []string{"initial test run completed", "application startup complete", "ray runtime started",
+	"failed requests:", "step created for",
 	"connected to", "reconnected", "connection established", "server is ready", "fired up and ready"}
 
 // succeeded is how a program says that what it tried worked at last.
@@ -26,7 +27,8 @@ var succeeded = regexp.MustCompile(`(?i)initial test run completed|application s
 var answered = regexp.MustCompile(`(?i)failed requests:\s+0\b`)
 
 // attempted are the areas in which programs try again.
-var attempted = []string{"client", "proxy", "network", "ray", "services", "slurm-step", "slurm-submit", "nccl", "hub", "port"}
+var attempted = []string{"client", "proxy", "network", "ray", "services", "slurm-step", "slurm-submit", "nccl", "hub",
+	"port"}
 
 // settleAttempts marks what was overcome: a symptom before a line of success, and an
 // attempt of a log that does not end with a complaint. A refused value is a cause only
@@ -51,7 +53,8 @@ func (s *scanner) settleAttempts(r *Report) {
 		repeated := retrying.MatchString(f.Line)
 		attempt := repeated || ok && f.Kind == Symptom && slices.Contains(attempted, s.t.entries[index].Area)
 		f.Overcome = attempt && (f.No < s.success || repeated && !ended) || f.Passing && f.No < s.success ||
-			!ended && (s.beside[f.No] && f.No < s.success || s.startedAgain(f) || s.refusedOnly[f.No] && s.answersAfter(f.No))
+			!ended && (s.beside[f.No] && f.No < s.success || s.startedAgain(f) ||
+				s.refusedOnly[f.No] && s.answersAfter(f.No))
 	}
 }
 
@@ -104,5 +107,6 @@ func (s *scanner) notesAround(f *Finding, x span, before []string) {
 
 // retriesBelow reports whether the line below says that the attempt will be made again.
 func (s *scanner) retriesBelow(x span) bool {
-	return slices.ContainsFunc(s.linesAfter(x, 1), func(next string) bool { return strings.HasPrefix(next, "Retrying in ") })
+	return slices.ContainsFunc(s.linesAfter(x, 1),
+		func(next string) bool { return strings.HasPrefix(next, "Retrying in ") })
 }

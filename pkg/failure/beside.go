@@ -105,7 +105,8 @@ func (s *scanner) causedBy(x span) string {
 // of a text that cannot be parsed.
 func (s *scanner) indented(x span, proc string) string {
 	for _, next := range s.linesAfter(x, 1) {
-		if p, text := split(next); p == proc && strings.HasPrefix(text, "  ") && !isHeader(next) && !pythonFrame.MatchString(text) {
+		if p, text := split(next); p == proc && strings.HasPrefix(text, "  ") && !isHeader(next) &&
+			!pythonFrame.MatchString(text) {
 			return " " + strings.TrimSpace(text)
 		}
 	}

@@ -62,7 +62,8 @@ var endings = map[int]Ending{
 	135: {"bus-error", "enlarge /dev/shm (a container option, or the shm size of the container's runtime)"},
 	137: {"process-killed", "no log says who sent KILL: look for the kernel's out-of-memory killer (dmesg, sacct MaxRSS), raise mem, or ask for a clean-up script on that node"},
 	139: {"segfault", "keep the core file, and try another node and another image"},
-	143: {"process-terminated", "a process outside this job sent TERM: ask the admin, or look for a clean-up script of another job"},
+	143: {"process-terminated",
+		"a process outside this job sent TERM: ask the admin, or look for a clean-up script of another job"},
 }
 
 // Explain scans the logs, several at once, and decides. Of logs that cannot be
@@ -133,7 +134,8 @@ func (t *Table) Decide(reports []Report, job Job) *result.Failure {
 	symptoms := ranked(append(only(clues, Symptom), hidden(clues)...))
 	rest := append(slices.Clone(roots), symptoms...)
 	if id, ok := byState[job.State]; ok {
-		if old := slices.IndexFunc(roots, func(c clue) bool { return older(c, job.Ended) && c.entry.ID != id }); old >= 0 {
+		if old := slices.IndexFunc(roots,
+			func(c clue) bool { return older(c, job.Ended) && c.entry.ID != id }); old >= 0 {
 			return t.failure(roots[old], result.Exact, rest)
 		}
 		return t.fromState(id, rest)
@@ -217,7 +219,8 @@ func (t *Table) clues(reports []Report, job Job) []clue {
 		}
 	}
 	promote(out)
-	if anyDone(reports) && !slices.ContainsFunc(out, func(c clue) bool { return c.ID != killed && (c.kind == Root || c.kind == Symptom) }) {
+	if anyDone(reports) && !slices.ContainsFunc(out,
+		func(c clue) bool { return c.ID != killed && (c.kind == Root || c.kind == Symptom) }) {
 		return slices.DeleteFunc(out, func(c clue) bool { return c.ID == killed })
 	}
 	return out
@@ -241,10 +244,12 @@ func promote(clues []clue) {
 	for i := range clues {
 		c := &clues[i]
 		ended := c.report.Ended
-		if c.entry.ID != generic || c.Quoted || ended.IsZero() || c.at.Before(ended.Add(-lastMinute)) || c.at.After(ended.Add(skew)) {
+		if c.entry.ID != generic || c.Quoted || ended.IsZero() || c.at.Before(ended.Add(-lastMinute)) ||
+			c.at.After(ended.Add(skew)) {
 			continue
 		}
-		if !slices.ContainsFunc(clues, func(d clue) bool { return d.order == c.order && d.entry.Kind == Root && d.kind == Root }) {
+		if !slices.ContainsFunc(clues,
+			func(d clue) bool { return d.order == c.order && d.entry.Kind == Root && d.kind == Root }) {
 			c.kind = Root
 		}
 	}
@@ -390,11 +395,13 @@ func others(chosen clue, all []clue) []result.OtherCause {
 		if chosen.entry != nil && c.entry.ID == chosen.entry.ID && c.report == chosen.report {
 			continue
 		}
-		if slices.ContainsFunc(out, func(o result.OtherCause) bool { return o.Cause == c.entry.ID && o.File == c.report.File }) {
+		if slices.ContainsFunc(out,
+			func(o result.OtherCause) bool { return o.Cause == c.entry.ID && o.File == c.report.File }) {
 			continue
 		}
 		if out = append(out, result.OtherCause{
-			Cause: c.entry.ID, Line: c.Line, File: c.report.File, LineNumber: c.No, Role: c.report.Role, Node: c.report.Node,
+			Cause: c.entry.ID, Line: c.Line, File: c.report.File, LineNumber: c.No, Role: c.report.Role,
+			Node: c.report.Node,
 		}); len(out) == mostOthers {
 			break
 		}
@@ -502,7 +509,8 @@ func (t *Table) serviceWords(reports []Report, seen clue, rest []clue) *result.F
 		}
 		c := clue{Finding: *r.LastWords, entry: &entry{}, report: r}
 		c.at = inYear(c.Time, seen.at)
-		if !c.behind(seen) || knownAfter(c.at, seen) || first != nil && cmp.Or(cmp.Compare(c.place(), first.place()), compareTimes(c.at, first.at)) >= 0 {
+		if !c.behind(seen) || knownAfter(c.at, seen) ||
+			first != nil && cmp.Or(cmp.Compare(c.place(), first.place()), compareTimes(c.at, first.at)) >= 0 {
 			continue
 		}
 		if f := t.spoken(r, unknown(r, rest)); f.Confidence != result.NoCause {

@@ -44,7 +44,9 @@ func TestRealLogs(t *testing.T) {
 			data, err := os.ReadFile(filepath.Join("testdata", "logs", tt.file+".log"))
 			require.NoError(t, err)
 			for _, role := range []string{tt.role, "some-role-nobody-knows"} {
-				got, err := table(t).Explain([]failure.Log{{Role: role, Node: "node7", File: tt.file, Data: bytes.NewReader(data)}}, failure.Job{})
+				got, err := table(t).
+					Explain([]failure.Log{{Role: role, Node: "node7", File: tt.file, Data: bytes.NewReader(data)}},
+						failure.Job{})
 				require.NoError(t, err)
 				require.Equal(t, tt.want, got.Cause)
 				require.Equal(t, tt.confidence, got.Confidence)

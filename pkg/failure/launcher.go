@@ -22,7 +22,8 @@ var launchers = []*regexp.Regexp{
 var (
 	dockerLine = regexp.MustCompile(`^\{"log": ?"`)
 	dockerEnd  = regexp.MustCompile(`(?:\\r)?(?:\\n)?", ?"stream": ?"std(?:out|err)".*$`)
-	unescaped  = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\t`, "\t", `\r`, "\r", `\u003c`, "<", `\u003e`, ">", `\u0026`, "&", `\u001b`, "\x1b")
+	unescaped  = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\t`, "\t", `\r`, "\r", `\u003c`, "<", `\u003e`, ">",
+		`\u0026`, "&", `\u001b`, "\x1b")
 )
 
 // mostSampled is how many lines tell whether a log has such a prefix.

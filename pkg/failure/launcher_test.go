@@ -14,7 +14,8 @@ import (
 //
 // covers: PL-F7
 func TestLaunchers(t *testing.T) {
-	lines := []string{"INFO loading", header, `  File "/app/a.py", line 1, in f`, "    run(x)", `RuntimeError: no "path"`}
+	lines := []string{"INFO loading", header, `  File "/app/a.py", line 1, in f`, "    run(x)",
+		`RuntimeError: no "path"`}
 	for name, wrap := range map[string]func(string) string{
 		"none":     func(l string) string { return l },
 		"mpirun":   func(l string) string { return "[1,0]<stderr>:" + l },
@@ -24,7 +25,8 @@ func TestLaunchers(t *testing.T) {
 		"journal":  func(l string) string { return "Nov 21 10:00:01 node1 vllm[4390]: " + l },
 		"a mail":   func(l string) string { return "> " + l },
 		"docker": func(l string) string {
-			return `{"log":"` + strings.ReplaceAll(l, `"`, `\"`) + `\n","stream":"stderr","time":"2026-11-21T10:00:01.123Z"}`
+			return `{"log":"` + strings.ReplaceAll(l, `"`,
+				`\"`) + `\n","stream":"stderr","time":"2026-11-21T10:00:01.123Z"}`
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

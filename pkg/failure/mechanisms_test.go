@@ -38,7 +38,8 @@ func TestWhoseLog(t *testing.T) {
 		want []string
 	}{
 		"an exception of a client is no cause of what the service says": {failure.Job{}, []failure.Log{
-			log("client", "2026-11-21 10:00:10,000 x", plainBug), log("serve", at(20, watchdog))}, []string{"nccl-watchdog-timeout", "unhandled-exception"}},
+			log("client", "2026-11-21 10:00:10,000 x", plainBug), log("serve", at(20, watchdog))},
+			[]string{"nccl-watchdog-timeout", "unhandled-exception"}},
 		"a recorded death comes before any complaint of a client": {failure.Job{}, []failure.Log{
 			log("client", "2026-11-21 10:00:10,000 x", noDataset),
 			{Role: "serve", File: "s", Ended: clock(40), Exit: 137, Data: strings.NewReader("INFO all is well\n")}}, []string{"process-killed", "file-missing"}},
@@ -51,16 +52,21 @@ func TestWhoseLog(t *testing.T) {
 		"a dead client is no dead service": {failure.Job{}, []failure.Log{
 			{Role: "client", File: "c", Ended: clock(40), Exit: 1, Data: strings.NewReader(noDataset + "\n")}, log("serve", "INFO all is well")}, []string{"file-missing"}},
 		"a client that loads the model": {failure.Job{}, []failure.Log{
-			log("client", "OSError: /models/llama does not appear to have a file named tokenizer.json.")}, []string{"model-file-missing"}},
+			log("client", "OSError: /models/llama does not appear to have a file named tokenizer.json.")},
+			[]string{"model-file-missing"}},
 		"a line without a stamp may be later than the one before it": {failure.Job{}, []failure.Log{
-			log("proxy", "2026-11-21 10:00:10,000 started", bad502), log("decode", at(50, plainBug))}, []string{"unhandled-exception", "proxy-5xx"}},
+			log("proxy", "2026-11-21 10:00:10,000 started", bad502), log("decode", at(50, plainBug))},
+			[]string{"unhandled-exception", "proxy-5xx"}},
 		"the proxy explains its client": {failure.Job{}, []failure.Log{
-			log("client", "2026-11-21 10:00:10,000 started", refused), log("proxy", "2026-11-21 10:00:30,000 upstream", bad502)}, []string{"proxy-5xx", "connection-refused"}},
+			log("client", "2026-11-21 10:00:10,000 started", refused),
+			log("proxy", "2026-11-21 10:00:30,000 upstream", bad502)}, []string{"proxy-5xx", "connection-refused"}},
 		"but not what is known to be later": {failure.Job{}, []failure.Log{
-			log("proxy", "2026-11-21 10:00:10,000 "+bad502), log("client", "2026-11-21 10:00:10,000 x", refused), log("job", "2026-11-21 10:05:00,000 x")},
+			log("proxy", "2026-11-21 10:00:10,000 "+bad502), log("client", "2026-11-21 10:00:10,000 x", refused),
+			log("job", "2026-11-21 10:05:00,000 x")},
 			[]string{"proxy-5xx", "connection-refused"}},
 		"a proxy's 502 hides what its backend answered": {failure.Job{}, []failure.Log{
-			log("proxy", bad502), log("serve", notFound), log("client", "Error 0: Bad Gateway")}, []string{"backend-not-found", "proxy-5xx", "client-server-error"}},
+			log("proxy", bad502), log("serve", notFound), log("client", "Error 0: Bad Gateway")},
+			[]string{"backend-not-found", "proxy-5xx", "client-server-error"}},
 		"an answer alone is not a failure": {failure.Job{}, []failure.Log{log("serve", notFound), log("client", "all is well")}, []string{"unknown"}},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, causes(explain(t, tt.job, tt.logs...))) })
@@ -92,7 +98,8 @@ func TestAttempts(t *testing.T) {
 //
 // covers: PL-F3, PL-F7, PL-F13
 func TestWhatIsSaidAround(t *testing.T) {
-	box := []string{"╭─ Error ─────────────────────────────╮", "│ Invalid value for '--dtype': 'f17'  │", "│ is not one of these.                │", "╰─────────────────────────────────────╯"}
+	box := []string{"╭─ Error ─────────────────────────────╮", "│ Invalid value for '--dtype': 'f17'  │",
+		"│ is not one of these.                │", "╰─────────────────────────────────────╯"}
 	for name, tt := range map[string]struct {
 		lines       []string
 		cause, line string
@@ -117,9 +124,11 @@ func TestWhatIsSaidAround(t *testing.T) {
 		"nothing completed, with exit 0": {[]string{"============ Serving Benchmark Result ============", "Successful requests:                     0"},
 			"client-none-completed", "Successful requests:                     0"},
 		"root of a chain": {append(append(traceback("/lib/transformers/x.py", "load()", "ValueError: head 3 of 2"), "", "The above exception was the direct cause of the following exception:", ""),
-			traceback("/app/y.py", "serve()", "RuntimeError: engine gave up")...), "unhandled-exception", "ValueError: head 3 of 2"},
+			traceback("/app/y.py", "serve()", "RuntimeError: engine gave up")...), "unhandled-exception",
+			"ValueError: head 3 of 2"},
 		"of a chain the one that says what": {append(append(traceback("/app/x.py", "table[name]", "KeyError: 'zzq'"), "", "During handling of the above exception, another exception occurred:", ""),
-			traceback("/app/y.py", "raise", "ValueError: Unknown method 'zzq', choose from 'awq'")...), "unhandled-exception", "ValueError: Unknown method 'zzq', choose from 'awq'"},
+			traceback("/app/y.py", "raise", "ValueError: Unknown method 'zzq', choose from 'awq'")...),
+			"unhandled-exception", "ValueError: Unknown method 'zzq', choose from 'awq'"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := explain(t, failure.Job{}, log("client", tt.lines...))
@@ -221,7 +230,8 @@ func TestOrigin(t *testing.T) {
 
 // A step that failed in silence is shown, and no cause is claimed.
 func TestStepThatSaysNothing(t *testing.T) {
-	f, err := table(t).ExplainLogs([]failure.Log{log("job", "hello", "srun: error: node1: task 0: Exited with exit code 9")}, time.UTC)
+	f, err := table(t).ExplainLogs([]failure.Log{log("job", "hello",
+		"srun: error: node1: task 0: Exited with exit code 9")}, time.UTC)
 	require.NoError(t, err)
 	require.Equal(t, result.NoCause, f.Confidence)
 	require.Equal(t, 2, f.LineNumber)

@@ -28,22 +28,33 @@ type nature struct{ kind, about string }
 // kindOfArea is the kind of the failures of an area of the table.
 var kindOfArea = map[string]string{
 	"gpu-memory": resource, "host-memory": resource, "shm": resource, "limits": resource,
-	"nccl": network, "rdma": network, "port": network, "network": network, "client": network, "proxy": network, "services": network, "ray": network,
-	"model": model, "hub": model, "tokenizer": model, "config": configuration, "slurm-submit": configuration, "slurm-queue": configuration,
-	"env": environment, "container": environment, "gpu": environment, "slurm-step": environment, "slurm-job": environment,
+	"nccl": network, "rdma": network, "port": network, "network": network, "client": network, "proxy": network,
+	"services": network, "ray": network,
+	"model": model, "hub": model, "tokenizer": model, "config": configuration, "slurm-submit": configuration,
+	"slurm-queue": configuration,
+	"env":         environment, "container": environment, "gpu": environment, "slurm-step": environment,
+	"slurm-job":  environment,
 	"filesystem": file, "engine": defect,
 }
 
 // kindOfID is the kind of those that differ from their area.
 var kindOfID = map[string]string{
-	"no-space": resource, "disk-quota": resource, "slurm-time-limit": resource, "process-killed": resource, "process-terminated": environment,
-	"client-model-name": configuration, "client-context-overflow": configuration, "client-not-found": configuration, "client-bad-request": configuration,
-	"client-unauthorized": configuration, "backend-not-found": configuration, "backend-bad-request": configuration, "backend-unauthorized": configuration,
-	"ray-resources-missing": resource, "ray-node-oom": resource, "ray-object-store": resource, "ray-version-mismatch": environment, "ray-auth": configuration,
-	"connector-unknown": configuration, "nixl-missing": environment, "nixl-mismatch": environment, "chat-template-missing": file, "permission-denied": file,
-	"container-mount": file, "container-image-broken": file, "container-workdir": file, "container-option": configuration,
-	"program-missing": environment, "exec-format": environment, "model-path-missing": model, "engine-killed": environment, "lost": environment, "json-invalid": file,
-	"slurm-step-nodes": configuration, "slurm-relative-beyond": configuration, "slurm-step-gres": configuration, "submit-maybe-accepted": network, "slurm-unreachable": network,
+	"no-space": resource, "disk-quota": resource, "slurm-time-limit": resource, "process-killed": resource,
+	"process-terminated": environment,
+	"client-model-name":  configuration, "client-context-overflow": configuration, "client-not-found": configuration,
+	"client-bad-request":  configuration,
+	"client-unauthorized": configuration, "backend-not-found": configuration, "backend-bad-request": configuration,
+	"backend-unauthorized":  configuration,
+	"ray-resources-missing": resource, "ray-node-oom": resource, "ray-object-store": resource,
+	"ray-version-mismatch": environment, "ray-auth": configuration,
+	"connector-unknown": configuration, "nixl-missing": environment, "nixl-mismatch": environment,
+	"chat-template-missing": file, "permission-denied": file,
+	"container-mount": file, "container-image-broken": file, "container-workdir": file,
+	"container-option": configuration,
+	"program-missing":  environment, "exec-format": environment, "model-path-missing": model,
+	"engine-killed": environment, "lost": environment, "json-invalid": file,
+	"slurm-step-nodes": configuration, "slurm-relative-beyond": configuration, "slurm-step-gres": configuration,
+	"submit-maybe-accepted": network, "slurm-unreachable": network,
 }
 
 // silent are the ids that do not say what kind of thing is wrong.
@@ -63,7 +74,8 @@ type clause struct {
 
 // byType are kinds of exceptions by the names of their classes.
 var byType = []clause{
-	{regexp.MustCompile(`^(?:ModuleNotFound|Import|PackageNotFound|VersionConflict|DistributionNotFound)(?:Error)?$`), environment},
+	{regexp.MustCompile(`^(?:ModuleNotFound|Import|PackageNotFound|VersionConflict|DistributionNotFound)(?:Error)?$`),
+		environment},
 	{regexp.MustCompile(`Memory|OutOf[A-Z]|ResourceExhausted|^BlockingIOError$`), resource},
 	{regexp.MustCompile(`^(?:ZeroDivision|Name|UnboundLocal|Recursion|Syntax|Indentation|System)Error$`), defect},
 	{regexp.MustCompile(`^(?:Safetensor|Repository|Repo|Revision|HFValidation|EntryNotFound|LocalEntryNotFound|Gated|Template|Tokenizer)|^UndefinedError$`), model},
@@ -75,11 +87,15 @@ var byType = []clause{
 
 // byErrno are kinds of the system's errors.
 var byErrno = map[syscall.Errno]string{
-	syscall.ENOENT: file, syscall.EACCES: file, syscall.EPERM: file, syscall.EISDIR: file, syscall.ENOTDIR: file, syscall.EEXIST: file, syscall.EROFS: file,
+	syscall.ENOENT: file, syscall.EACCES: file, syscall.EPERM: file, syscall.EISDIR: file, syscall.ENOTDIR: file,
+	syscall.EEXIST: file, syscall.EROFS: file,
 	syscall.ENAMETOOLONG: file, syscall.EIO: file, syscall.ESTALE: file, syscall.ENOEXEC: environment,
-	syscall.ENOSPC: resource, syscall.EDQUOT: resource, syscall.ENOMEM: resource, syscall.EMFILE: resource, syscall.ENFILE: resource, syscall.EAGAIN: resource, syscall.EFBIG: resource,
-	syscall.EADDRINUSE: network, syscall.EADDRNOTAVAIL: network, syscall.ECONNREFUSED: network, syscall.ECONNRESET: network, syscall.ECONNABORTED: network,
-	syscall.EHOSTUNREACH: network, syscall.ENETUNREACH: network, syscall.ETIMEDOUT: network, syscall.EPIPE: network, syscall.ENOTCONN: network,
+	syscall.ENOSPC: resource, syscall.EDQUOT: resource, syscall.ENOMEM: resource, syscall.EMFILE: resource,
+	syscall.ENFILE: resource, syscall.EAGAIN: resource, syscall.EFBIG: resource,
+	syscall.EADDRINUSE: network, syscall.EADDRNOTAVAIL: network, syscall.ECONNREFUSED: network,
+	syscall.ECONNRESET: network, syscall.ECONNABORTED: network,
+	syscall.EHOSTUNREACH: network, syscall.ENETUNREACH: network, syscall.ETIMEDOUT: network, syscall.EPIPE: network,
+	syscall.ENOTCONN: network,
 }
 
 var errno = regexp.MustCompile(`\[Errno (\d+)\]|\(os error (\d+)\)|\berrno[:= ]+(\d+)`)
@@ -120,7 +136,8 @@ type speech struct {
 // system calls it, what it says, where it was raised.
 func (s speech) nature() nature {
 	class, message := s.parts()
-	kind := cmp.Or(ofErrno(message), s.ofClass(class), ofOption(class, message, s.options), ofWords(message, byFacts), s.ofFrame(), ofWords(message, byTone), defect)
+	kind := cmp.Or(ofErrno(message), s.ofClass(class), ofOption(class, message, s.options), ofWords(message, byFacts),
+		s.ofFrame(), ofWords(message, byTone), defect)
 	return nature{kind, s.about(kind, message)}
 }
 
@@ -250,18 +267,23 @@ func (s speech) about(kind, message string) string {
 	var list []string
 	switch kind {
 	case configuration:
-		list = []string{named, firstOf(longOption, message), option, firstOf(variable, message), firstOf(snakeWord, message), firstOf(quotedWord, message), firstOf(lastWord, message), s.target()}
+		list = []string{named, firstOf(longOption, message), option, firstOf(variable, message),
+			firstOf(snakeWord, message), firstOf(quotedWord, message), firstOf(lastWord, message), s.target()}
 	case file:
 		list = []string{firstOf(quotedPath, message), firstOf(barePath, message), firstOf(quotedWord, message), option}
 	case model:
 		if quoted && slices.Contains(ofModel, o.name) {
 			return o.value
 		}
-		list = []string{firstOf(quotedPath, message), firstOf(barePath, message), firstOf(quotedWord, message), s.model()}
+		list = []string{firstOf(quotedPath, message), firstOf(barePath, message), firstOf(quotedWord, message),
+			s.model()}
 	case network:
-		list = []string{addressIn(message), firstOf(portOnly, message), option, firstOf(variable, message), s.ownPort(message)}
+		list = []string{addressIn(message), firstOf(portOnly, message), option, firstOf(variable, message),
+			s.ownPort(message)}
 	case environment:
-		list = []string{firstOf(pciDevice, message), firstOf(unbound, message), firstOf(variable, message), firstOf(moduleName, message), firstOf(barePath, message), firstOf(quotedWord, message), firstOf(lastWord, message)}
+		list = []string{firstOf(pciDevice, message), firstOf(unbound, message), firstOf(variable, message),
+			firstOf(moduleName, message), firstOf(barePath, message), firstOf(quotedWord, message),
+			firstOf(lastWord, message)}
 	case resource:
 		list = []string{firstOf(quotedPath, message), firstOf(barePath, message), option, firstOf(snakeWord, message)}
 	}
@@ -352,5 +374,6 @@ func firstOf(re *regexp.Regexp, text string) string {
 	if m == nil {
 		return ""
 	}
-	return strings.TrimRight(strings.Join(slices.DeleteFunc(m[1:], func(s string) bool { return s == "" }), ":"), ".,:;")
+	return strings.TrimRight(strings.Join(slices.DeleteFunc(m[1:], func(s string) bool { return s == "" }), ":"),
+		".,:;")
 }

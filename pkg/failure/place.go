@@ -39,7 +39,8 @@ func (c clue) insideService() bool { return c.place() == inService && c.entry.ID
 // hidden returns what servers answered, if a proxy or a client tells of a failure
 // without saying which: a proxy's 502 hides its backend's 404.
 func hidden(clues []clue) []clue {
-	if !slices.ContainsFunc(clues, func(c clue) bool { return c.kind == Symptom && slices.Contains(hiding, c.entry.ID) }) {
+	if !slices.ContainsFunc(clues,
+		func(c clue) bool { return c.kind == Symptom && slices.Contains(hiding, c.entry.ID) }) {
 		return nil
 	}
 	return only(clues, Answer)
@@ -49,7 +50,8 @@ func hidden(clues []clue) []clue {
 // less than any other of the same log.
 var (
 	hiding = []string{"proxy-5xx", "proxy-upstream", "client-server-error"}
-	vague  = append([]string{deadline, ownMessage, "client-all-failed", "client-none-completed", "client-server-never-ready", "guidellm-backend", "aiperf-not-ready", "aiperf-no-records"}, hiding...)
+	vague  = append([]string{deadline, ownMessage, "client-all-failed", "client-none-completed",
+		"client-server-never-ready", "guidellm-backend", "aiperf-not-ready", "aiperf-no-records"}, hiding...)
 )
 
 // mayPrecede reports whether clocks, missing stamps, or stamps that are only a lower

@@ -48,12 +48,15 @@ func TestRealFailures(t *testing.T) {
 			data, err := os.ReadFile(filepath.Join("testdata/real", x.File))
 			require.NoError(t, err)
 			require.NotEmpty(t, x.How)
-			f := explain(t, failure.Job{}, failure.Log{Role: x.Role, File: x.File, Exit: x.Exit, Data: bytes.NewReader(data)})
+			f := explain(t, failure.Job{},
+				failure.Log{Role: x.Role, File: x.File, Exit: x.Exit, Data: bytes.NewReader(data)})
 			if x.Cause == "" {
 				require.Equal(t, "unknown", f.Cause, "%d: %s", f.LineNumber, f.Line)
 				require.Equal(t, result.NoCause, f.Confidence)
-				f = explain(t, failure.Job{}, failure.Log{Role: x.Role, File: x.File, Exit: 1, Data: bytes.NewReader(data)})
-				require.Equal(t, "unknown", f.Cause, "nor does it say why a process failed in silence: %d: %s", f.LineNumber, f.Line)
+				f = explain(t, failure.Job{},
+					failure.Log{Role: x.Role, File: x.File, Exit: 1, Data: bytes.NewReader(data)})
+				require.Equal(t, "unknown", f.Cause, "nor does it say why a process failed in silence: %d: %s",
+					f.LineNumber, f.Line)
 				return
 			}
 			require.Equal(t, x.Cause, f.Cause, "%d: %s", f.LineNumber, f.Line)
@@ -62,7 +65,8 @@ func TestRealFailures(t *testing.T) {
 			require.Contains(t, f.Line, x.Line, "%d is not the line to quote", f.LineNumber)
 			if f.LineNumber > 0 {
 				line := strings.Split(string(data), "\n")[f.LineNumber-1]
-				require.Contains(t, strings.ReplaceAll(redact.Line(line), "\x1b", ""), strings.TrimSuffix(f.Line, "…")[:min(len(f.Line), 20)])
+				require.Contains(t, strings.ReplaceAll(redact.Line(line), "\x1b", ""),
+					strings.TrimSuffix(f.Line, "…")[:min(len(f.Line), 20)])
 			}
 			checkPacked(t, x, data, f)
 		})
@@ -85,5 +89,6 @@ func checkPacked(t *testing.T, x realLog, data []byte, want *result.Failure) {
 	_, err = w.Write(data)
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
-	require.Equal(t, want, explain(t, failure.Job{}, failure.Log{Role: x.Role, File: x.File, Exit: x.Exit, Data: &packed}))
+	require.Equal(t, want, explain(t, failure.Job{},
+		failure.Log{Role: x.Role, File: x.File, Exit: x.Exit, Data: &packed}))
 }

@@ -19,7 +19,8 @@ import (
 )
 
 func log(role string, lines ...string) failure.Log {
-	return failure.Log{Role: role, Node: "node-" + role, File: role + ".log", Data: strings.NewReader(strings.Join(lines, "\n") + "\n")}
+	return failure.Log{Role: role, Node: "node-" + role, File: role + ".log",
+		Data: strings.NewReader(strings.Join(lines, "\n") + "\n")}
 }
 
 func explain(t *testing.T, job failure.Job, logs ...failure.Log) *result.Failure {
@@ -68,15 +69,20 @@ func TestRules(t *testing.T) {
 		confidence result.Confidence
 	}{
 		{"F1 a symptom before a root is no cause", failure.Job{},
-			[]failure.Log{log("serve", at(1, watchdog), at(9, oom))}, []string{"cuda-oom", "nccl-watchdog-timeout"}, result.Exact},
+			[]failure.Log{log("serve", at(1, watchdog), at(9, oom))}, []string{"cuda-oom", "nccl-watchdog-timeout"},
+			result.Exact},
 		{"F1 only a symptom", failure.Job{},
-			[]failure.Log{log("serve", at(1, dead), at(2, watchdog))}, []string{"nccl-watchdog-timeout"}, result.FromSymptom},
+			[]failure.Log{log("serve", at(1, dead), at(2, watchdog))}, []string{"nccl-watchdog-timeout"},
+			result.FromSymptom},
 		{"F1 only tails", failure.Job{},
-			[]failure.Log{log("serve", at(1, dead), "srun: error: node1: task 0: Exited with exit code 1")}, []string{"unknown"}, result.NoCause},
+			[]failure.Log{log("serve", at(1, dead), "srun: error: node1: task 0: Exited with exit code 1")},
+			[]string{"unknown"}, result.NoCause},
 		{"F2 the earliest of several logs", failure.Job{},
-			[]failure.Log{log("prefill", at(20, noFile)), log("decode", at(10, oom))}, []string{"cuda-oom", "file-missing"}, result.Exact},
+			[]failure.Log{log("prefill", at(20, noFile)), log("decode", at(10, oom))},
+			[]string{"cuda-oom", "file-missing"}, result.Exact},
 		{"F2 the earliest of one log", failure.Job{},
-			[]failure.Log{log("serve", at(10, noFile), at(11, oom))}, []string{"file-missing", "cuda-oom"}, result.Exact},
+			[]failure.Log{log("serve", at(10, noFile), at(11, oom))}, []string{"file-missing", "cuda-oom"},
+			result.Exact},
 		{"F2 without a stamp the exit decides", failure.Job{}, []failure.Log{
 			{Role: "prefill", File: "p", Ended: clock(30), Data: strings.NewReader(noFile + "\n")},
 			{Role: "decode", File: "d", Ended: clock(20), Data: strings.NewReader(oom + "\n")},
@@ -87,20 +93,26 @@ func TestRules(t *testing.T) {
 			log("serve", "[E1121 10:00:05.426415540 x.cpp:1] "+ibError),
 		}, []string{"nccl-ib-completion", "rdma-register", "file-missing"}, result.Exact},
 		{"F4 the state decides", failure.Job{State: "TIMEOUT", Ended: clock(1800)},
-			[]failure.Log{log("job", timeLimit), log("serve", at(1799, oom))}, []string{"slurm-time-limit", "cuda-oom"}, result.FromState},
+			[]failure.Log{log("job", timeLimit), log("serve", at(1799, oom))}, []string{"slurm-time-limit", "cuda-oom"},
+			result.FromState},
 		{"F4 unless a root is older", failure.Job{State: "TIMEOUT", Ended: clock(1800)},
-			[]failure.Log{log("job", timeLimit), log("serve", at(1794, oom))}, []string{"cuda-oom", "slurm-time-limit"}, result.Exact},
+			[]failure.Log{log("job", timeLimit), log("serve", at(1794, oom))}, []string{"cuda-oom", "slurm-time-limit"},
+			result.Exact},
 		{"F4 an older symptom is not enough", failure.Job{State: "NODE_FAIL", Ended: clock(1800)},
-			[]failure.Log{log("serve", at(100, watchdog))}, []string{"slurm-node-failure", "nccl-watchdog-timeout"}, result.FromState},
+			[]failure.Log{log("serve", at(100, watchdog))}, []string{"slurm-node-failure", "nccl-watchdog-timeout"},
+			result.FromState},
 		{"F4 no line at all", failure.Job{State: "OUT_OF_MEMORY"}, nil, []string{"host-oom-kill"}, result.FromState},
 		{"F4 FAILED explains nothing", failure.Job{State: "FAILED", Ended: clock(1800)},
 			[]failure.Log{log("serve", at(1799, oom))}, []string{"cuda-oom"}, result.Exact},
 		{"F5 memory explains the network within the skew", failure.Job{},
-			[]failure.Log{log("prefill", at(10, ibError)), log("decode", at(12, oom))}, []string{"cuda-oom", "nccl-ib-completion"}, result.Exact},
+			[]failure.Log{log("prefill", at(10, ibError)), log("decode", at(12, oom))},
+			[]string{"cuda-oom", "nccl-ib-completion"}, result.Exact},
 		{"F5 not beyond it", failure.Job{},
-			[]failure.Log{log("prefill", at(10, ibError)), log("decode", at(13, oom))}, []string{"nccl-ib-completion", "cuda-oom"}, result.Exact},
+			[]failure.Log{log("prefill", at(10, ibError)), log("decode", at(13, oom))},
+			[]string{"nccl-ib-completion", "cuda-oom"}, result.Exact},
 		{"F5 a backend explains its proxy and client", failure.Job{},
-			[]failure.Log{log("proxy", at(10, "x"), bad502), log("client", at(10, refused)), log("decode", at(11, plainBug))},
+			[]failure.Log{log("proxy", at(10, "x"), bad502), log("client", at(10, refused)),
+				log("decode", at(11, plainBug))},
 			[]string{"unhandled-exception", "proxy-5xx", "connection-refused"}, result.FromSymptom},
 		{"F5 registration explains NIXL", failure.Job{}, []failure.Log{
 			log("decode", at(10, "nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND")),
@@ -121,7 +133,8 @@ func TestRules(t *testing.T) {
 		{"F12 refused after ready", failure.Job{Ready: clock(30)},
 			[]failure.Log{log("client", at(40, refused))}, []string{"connection-refused"}, result.FromSymptom},
 		{"F12 a transfer fails on decode only", failure.Job{},
-			[]failure.Log{log("prefill", at(1, "NIXL transfer failure: transfer_failed"))}, []string{"unknown"}, result.NoCause},
+			[]failure.Log{log("prefill", at(1, "NIXL transfer failure: transfer_failed"))}, []string{"unknown"},
+			result.NoCause},
 		{"F13 a traceback is one unit", failure.Job{}, []failure.Log{log("serve",
 			"Traceback (most recent call last):", `  File "a.py", line 1, in f`, noFile, "",
 			"During handling of the above exception, another exception occurred:", "",
@@ -155,15 +168,20 @@ func TestRules(t *testing.T) {
 				"slurmstepd: error: pyxis: couldn't start container\nslurmstepd: error: Failed to invoke spank plugin stack\n")}},
 			[]string{"permission-denied"}, result.FromSymptom},
 		{"the system's words are no cause of a process that goes on", failure.Job{},
-			[]failure.Log{log("serve", "mkdir: cannot create directory '/run/x': Permission denied")}, []string{"unknown"}, result.NoCause},
+			[]failure.Log{log("serve", "mkdir: cannot create directory '/run/x': Permission denied")},
+			[]string{"unknown"}, result.NoCause},
 		{"they are when it failed of them", failure.Job{},
-			[]failure.Log{{Role: "serve", File: "s", Exit: 1, Data: strings.NewReader("mkdir: cannot create directory '/run/x': Permission denied\n")}},
+			[]failure.Log{{Role: "serve", File: "s", Exit: 1,
+				Data: strings.NewReader("mkdir: cannot create directory '/run/x': Permission denied\n")}},
 			[]string{"permission-denied"}, result.FromSymptom},
 		{"nor are they when it went on", failure.Job{},
-			[]failure.Log{{Role: "serve", File: "s", Exit: 1, Data: strings.NewReader("cat: /run/x: No such file or directory\n" + strings.Repeat("step done\n", 2) + strings.Repeat("INFO: step done\n", 2))}},
+			[]failure.Log{{Role: "serve", File: "s", Exit: 1,
+				Data: strings.NewReader("cat: /run/x: No such file or directory\n" + strings.Repeat("step done\n",
+					2) + strings.Repeat("INFO: step done\n", 2))}},
 			[]string{"unknown"}, result.NoCause},
 		{"a code that says more is asked first", failure.Job{},
-			[]failure.Log{{Role: "serve", File: "s", Exit: 139, Data: strings.NewReader("cat: /run/x: No such file or directory\n")}},
+			[]failure.Log{{Role: "serve", File: "s", Exit: 139,
+				Data: strings.NewReader("cat: /run/x: No such file or directory\n")}},
 			[]string{"segfault"}, result.FromState},
 		{"what NCCL looked for and did not need", failure.Job{}, []failure.Log{log("serve",
 			"node1:9:9 [0] NCCL INFO NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: cannot open shared object file: No such file or directory")},
@@ -198,7 +216,8 @@ func TestRules(t *testing.T) {
 			{Role: "serve", File: "s", Ended: clock(10), Exit: 3, Data: strings.NewReader("serve: error: gave up\n")},
 			log("bench", at(12, refused))}, []string{"error-message", "connection-refused"}, result.FromSymptom},
 		{"F15 a time that was over, without a word", failure.Job{NotReady: []string{"decode"}}, []failure.Log{
-			log("decode", "INFO loading weights"), log("bench", at(12, refused))}, []string{"health-deadline", "connection-refused"}, result.FromSymptom},
+			log("decode", "INFO loading weights"), log("bench", at(12, refused))},
+			[]string{"health-deadline", "connection-refused"}, result.FromSymptom},
 		{"F15 and with one", failure.Job{NotReady: []string{"decode"}}, []failure.Log{log("decode", at(2, plainBug))},
 			[]string{"unhandled-exception"}, result.FromSymptom},
 	}
@@ -214,8 +233,10 @@ func TestRules(t *testing.T) {
 
 // covers: PL-F7, PL-F8
 func TestWhatIsReported(t *testing.T) {
-	f := explain(t, failure.Job{}, log("decode[1]", "a\r\x1b[33mb\x1b[0m", "\x1b[1m(Worker_TP3 pid=41822)\x1b[0m \x1b[31mERROR\x1b[0m 11-21 10:00:00 [x.py:1] "+
-		"torch.OutOfMemoryError: CUDA \x1b[1mout\x1b[0m of memory. Tried to allocate; token hf_abcdefghijklmnop "+strings.Repeat("é", 600)))
+	f := explain(t, failure.Job{},
+		log("decode[1]", "a\r\x1b[33mb\x1b[0m",
+			"\x1b[1m(Worker_TP3 pid=41822)\x1b[0m \x1b[31mERROR\x1b[0m 11-21 10:00:00 [x.py:1] "+
+				"torch.OutOfMemoryError: CUDA \x1b[1mout\x1b[0m of memory. Tried to allocate; token hf_abcdefghijklmnop "+strings.Repeat("é", 600)))
 	require.Equal(t, "cuda-oom", f.Cause)
 	require.Equal(t, 2, f.LineNumber)
 	require.Equal(t, "TP3", f.Rank)
@@ -237,10 +258,12 @@ func TestWhatStandsBesideIt(t *testing.T) {
 	require.Equal(t, thrown+" what():  cudaSetDevice: bad device", f.Line)
 	require.Equal(t, thrown, explain(t, failure.Job{}, log("serve", thrown, "abort")).Line)
 
-	f = explain(t, failure.Job{}, log("serve", "vllm serve: error: argument --kv-transfer-config: 1 validation error", "kv_buffer_sz",
-		"  Unexpected keyword argument [type=unexpected_keyword_argument, input_value=3]"))
+	f = explain(t, failure.Job{},
+		log("serve", "vllm serve: error: argument --kv-transfer-config: 1 validation error", "kv_buffer_sz",
+			"  Unexpected keyword argument [type=unexpected_keyword_argument, input_value=3]"))
 	require.Equal(t, "config-rejected", f.Cause)
-	require.Equal(t, "Unexpected keyword argument [type=unexpected_keyword_argument, input_value=3] (kv_buffer_sz)", f.Line)
+	require.Equal(t, "Unexpected keyword argument [type=unexpected_keyword_argument, input_value=3] (kv_buffer_sz)",
+		f.Line)
 }
 
 const thrown = "terminate called after throwing an instance of 'std::runtime_error'"
@@ -272,7 +295,8 @@ func TestLinesAreRedacted(t *testing.T) {
 func TestYears(t *testing.T) {
 	december := "(EngineCore pid=7) ERROR 12-31 23:59:58 [core.py:1] " + oom
 	january := "2027-01-01T00:00:05.000Z " + noFile
-	f := explain(t, failure.Job{Ended: time.Date(2027, 1, 1, 0, 1, 0, 0, time.UTC)}, log("prefill", january), log("decode", december))
+	f := explain(t, failure.Job{Ended: time.Date(2027, 1, 1, 0, 1, 0, 0, time.UTC)}, log("prefill", january),
+		log("decode", december))
 	require.Equal(t, []string{"cuda-oom", "file-missing"}, causes(f))
 }
 
@@ -424,12 +448,14 @@ func TestCutOffXZ(t *testing.T) {
 	_, err = w.Write([]byte(oom + "\n" + strings.Repeat("INFO nothing to see here\n", 400)))
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
-	f := explain(t, failure.Job{}, failure.Log{Role: "serve", File: "x", Data: bytes.NewReader(packed.Bytes()[:packed.Len()/2])})
+	f := explain(t, failure.Job{},
+		failure.Log{Role: "serve", File: "x", Data: bytes.NewReader(packed.Bytes()[:packed.Len()/2])})
 	require.Equal(t, "cuda-oom", f.Cause)
 }
 
 func FuzzScan(f *testing.F) {
-	for _, s := range []string{oom, at(3, dead), "\x1b[3mx\r\r\n" + refused, "[1795255210.705652] x", "Error 0: Traceback (most recent call last):\n " + noFile} {
+	for _, s := range []string{oom, at(3, dead), "\x1b[3mx\r\r\n" + refused, "[1795255210.705652] x",
+		"Error 0: Traceback (most recent call last):\n " + noFile} {
 		f.Add([]byte(s), "serve")
 		f.Add([]byte(s), "client")
 	}
@@ -464,7 +490,8 @@ func bigLog() []byte {
 		case 0:
 			b.WriteString("(APIServer pid=1) WARNING 11-21 10:00:01 [system_utils.py:279] This can cause fd limit errors like `OSError: [Errno 24] Too many open files`\n")
 		default:
-			fmt.Fprintf(&b, "INFO:     127.0.0.1:%d - \"POST /v1/completions HTTP/1.1\" 200 OK\n", 30000+random.IntN(30000))
+			fmt.Fprintf(&b, "INFO:     127.0.0.1:%d - \"POST /v1/completions HTTP/1.1\" 200 OK\n",
+				30000+random.IntN(30000))
 		}
 	}
 	return b.Bytes()

@@ -122,7 +122,8 @@ func (t *Table) Scan(l Log, loc *time.Location) (Report, error) {
 	}
 	r := Report{Role: l.Role, Node: l.Node, File: l.File, Ended: l.Ended, Exit: l.Exit}
 	s := scanner{t: t, log: l, loc: loc, conditions: Conditions(l.Role), line1: 1,
-		kept: map[int]int{}, beside: map[int]bool{}, refusedOnly: map[int]bool{}, last: map[int][]Finding{}, recent: map[int][]span{}, options: optionsOf(l.Argv)}
+		kept: map[int]int{}, beside: map[int]bool{}, refusedOnly: map[int]bool{}, last: map[int][]Finding{},
+		recent: map[int][]span{}, options: optionsOf(l.Argv)}
 	s.candidates = make([]bool, len(t.entries)+markers)
 	if err := s.read(l.Data); err != nil {
 		return r, fmt.Errorf("scan %s: %w", l.File, err)
@@ -347,7 +348,8 @@ const (
 	markers
 )
 
-var markerWords = [][]string{{shutdownMarker, drainingMarker, sigtermMarker}, {closingMarker}, {requeueMarker}, {quoteBegins}, {quoteEnds}, lower(told), successWords}
+var markerWords = [][]string{{shutdownMarker, drainingMarker, sigtermMarker}, {closingMarker}, {requeueMarker},
+	{quoteBegins}, {quoteEnds}, lower(told), successWords}
 
 func lower(words []string) []string {
 	var list []string
@@ -421,7 +423,8 @@ func (s *scanner) finding(e *entry, x span) Finding {
 	line := string(s.text[x.start:x.end])
 	before := linesBefore(s.text, x.start, backLines)
 	said := cmp.Or(x.text, inJSON(line, e.re), s.whole(x, before))
-	f := Finding{ID: e.ID, Kind: e.Kind, Line: redact.Line(clip(said)), No: x.no, Stopping: s.stopping, Passing: warning.MatchString(line) || retrying.MatchString(line) || s.retriesBelow(x)}
+	f := Finding{ID: e.ID, Kind: e.Kind, Line: redact.Line(clip(said)), No: x.no, Stopping: s.stopping,
+		Passing: warning.MatchString(line) || retrying.MatchString(line) || s.retriesBelow(x)}
 	f.Rank = rankOf(line)
 	if f.Rank == "" && s.log.Rank > 0 {
 		f.Rank = strconv.Itoa(s.log.Rank)

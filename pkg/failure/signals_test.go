@@ -85,7 +85,8 @@ func TestWentOn(t *testing.T) {
 		handler = "(APIServer pid=7) ERROR 11-21 10:00:01 [serving_chat.py:257] "
 	)
 	quiet := []string{"INFO a", "INFO b", "INFO c", "INFO d"}
-	refusal := []string{handler + header, handler + `  File "/app/serving_chat.py", line 2, in f`, handler + "    f()", handler + "ValueError: no such image"}
+	refusal := []string{handler + header, handler + `  File "/app/serving_chat.py", line 2, in f`, handler + "    f()",
+		handler + "ValueError: no such image"}
 	join := func(parts ...[]string) (all []string) {
 		for _, p := range parts {
 			all = append(all, p...)

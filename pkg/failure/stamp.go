@@ -60,7 +60,8 @@ func mayHaveStamp(line string) bool {
 		return true
 	}
 	for i := 2; i+3 < len(line); i++ {
-		if line[i] == ':' && line[i+3] == ':' && digit(line[i-2]) && digit(line[i-1]) && digit(line[i+1]) && digit(line[i+2]) {
+		if line[i] == ':' && line[i+3] == ':' && digit(line[i-2]) && digit(line[i-1]) && digit(line[i+1]) &&
+			digit(line[i+2]) {
 			return true
 		}
 	}

@@ -57,7 +57,8 @@ func (s Signature) name() string {
 }
 
 // roles are the words that Role is made of.
-var roles = []string{"any", "client", "decode", "dynamo", "job", "node", "prefill", "proxy", "queue", "ray", "server", "submit"}
+var roles = []string{"any", "client", "decode", "dynamo", "job", "node", "prefill", "proxy", "queue", "ray", "server",
+	"submit"}
 
 // A Benign line looks like a failure and is none: no signature may match it.
 type Benign struct {
@@ -142,7 +143,8 @@ func compile(signatures []Signature) (*Table, error) {
 		case s.ID == "":
 			bad = multierror.Append(bad, fmt.Errorf("signature %d has no id", i+1))
 		case twice && signatures[first].Where != "":
-			bad = multierror.Append(bad, fmt.Errorf("%s: another signature, built in or of the site, has this id", signatures[first].name()))
+			bad = multierror.Append(bad,
+				fmt.Errorf("%s: another signature, built in or of the site, has this id", signatures[first].name()))
 		case twice:
 			bad = multierror.Append(bad, fmt.Errorf("%s is defined twice", s.name()))
 		}
@@ -150,11 +152,14 @@ func compile(signatures []Signature) (*Table, error) {
 			bad = multierror.Append(bad, fmt.Errorf("%s: %w", s.name(), err))
 		}
 		if !slices.Contains([]Kind{Root, Symptom, Tail, Answer}, s.Kind) {
-			bad = multierror.Append(bad, fmt.Errorf("%s: unknown kind %q; known: root, symptom, answer, tail", s.name(), s.Kind))
+			bad = multierror.Append(bad,
+				fmt.Errorf("%s: unknown kind %q; known: root, symptom, answer, tail", s.name(), s.Kind))
 		}
 		for _, r := range strings.Split(s.Role, "/") {
 			if !slices.Contains(roles, r) {
-				bad = multierror.Append(bad, fmt.Errorf("%s: unknown role %q; known: %s; separate several with slashes", s.name(), r, strings.Join(roles, ", ")))
+				bad = multierror.Append(bad,
+					fmt.Errorf("%s: unknown role %q; known: %s; separate several with slashes", s.name(), r,
+						strings.Join(roles, ", ")))
 			}
 		}
 		t.byID[s.ID] = i
@@ -179,11 +184,13 @@ func (t *Table) check(n int, benign []Benign) error {
 		if !e.re.MatchString(e.Sample) {
 			bad = multierror.Append(bad, fmt.Errorf("%s does not match its sample %.80q", e.name(), e.Sample))
 		} else if first := t.first(e.Sample); first != i {
-			bad = multierror.Append(bad, fmt.Errorf("%s: %q comes before it and matches its sample", e.name(), t.entries[first].ID))
+			bad = multierror.Append(bad,
+				fmt.Errorf("%s: %q comes before it and matches its sample", e.name(), t.entries[first].ID))
 		}
 		for _, b := range benign {
 			if e.re.MatchString(b.Line) {
-				bad = multierror.Append(bad, fmt.Errorf("%s matches a line that is not a failure (%s): %.80q", e.name(), b.Why, b.Line))
+				bad = multierror.Append(bad,
+					fmt.Errorf("%s matches a line that is not a failure (%s): %.80q", e.name(), b.Why, b.Line))
 			}
 		}
 	}

@@ -81,7 +81,8 @@ func FuzzFilter(f *testing.F) {
 
 // covers: PL-F9
 func TestSiteSignatures(t *testing.T) {
-	ours := Signature{ID: "site-lustre", Area: "filesystem", Kind: Root, Regex: `LustreError: \d+`, Sample: "LustreError: 11-0", Role: "any", Next: "call us"}
+	ours := Signature{ID: "site-lustre", Area: "filesystem", Kind: Root, Regex: `LustreError: \d+`,
+		Sample: "LustreError: 11-0", Role: "any", Next: "call us"}
 	_, err := With([]Signature{ours})
 	require.NoError(t, err)
 	for name, tt := range map[string]struct {
@@ -131,7 +132,8 @@ func FuzzWith(f *testing.F) {
 	f.Add("", "x", "(", "", "gpu/")
 	f.Add("a", "tail", ".*", "x", "job/client")
 	f.Fuzz(func(t *testing.T, id, kind, regex, sample, role string) {
-		tab, err := With([]Signature{{ID: id, Area: "site", Kind: Kind(kind), Regex: regex, Sample: sample, Role: role, Next: "n"}})
+		tab, err := With([]Signature{{ID: id, Area: "site", Kind: Kind(kind), Regex: regex, Sample: sample, Role: role,
+			Next: "n"}})
 		if err == nil {
 			require.Zero(t, tab.first(sample))
 		}
@@ -163,6 +165,7 @@ func TestNoSignatureNeedsAWholeLine(t *testing.T) {
 	signatures, _, err := builtin()
 	require.NoError(t, err)
 	for _, s := range signatures {
-		require.False(t, strings.HasPrefix(s.Regex, "^") || strings.HasSuffix(s.Regex, "$"), "%s: writers can share a line", s.ID)
+		require.False(t, strings.HasPrefix(s.Regex, "^") || strings.HasSuffix(s.Regex, "$"),
+			"%s: writers can share a line", s.ID)
 	}
 }

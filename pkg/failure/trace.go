@@ -88,7 +88,8 @@ func tracebackHead(line string, before []string, lineNo int) int {
 		}
 		switch {
 		case text == "":
-		case strings.HasPrefix(text, "During handling of the above"), strings.HasPrefix(text, "The above exception was"):
+		case strings.HasPrefix(text, "During handling of the above"),
+			strings.HasPrefix(text, "The above exception was"):
 			inside = true // of the traceback in front of this one
 		case !inside:
 			return head

@@ -54,7 +54,8 @@ func (t *Table) weigh(line string) int {
 		text = after
 	}
 	plain := text[len(prefixes.FindString(text)):]
-	if continues(line) || nothing.MatchString(plain) || strings.IndexFunc(plain, unicode.IsLetter) < 0 || inTraceback.MatchString(plain) || isHeader(line) || ours.MatchString(line) {
+	if continues(line) || nothing.MatchString(plain) || strings.IndexFunc(plain, unicode.IsLetter) < 0 ||
+		inTraceback.MatchString(plain) || isHeader(line) || ours.MatchString(line) {
 		return saysNothing
 	}
 	switch tail := t.tail(line); {
@@ -156,7 +157,8 @@ func (s *scanner) lastWords() (words *Finding, final bool) {
 	}
 	f := s.finding(&entry{}, best)
 	f.ID, f.Kind = "unknown", Tail
-	if f.Line = redact.Line(clip(shown(strings.ReplaceAll(string(s.text[best.start:best.end]), "\r\n", "\n")))); strings.Contains(f.Line, "\n") {
+	if f.Line = redact.Line(clip(shown(strings.ReplaceAll(string(s.text[best.start:best.end]), "\r\n",
+		"\n")))); strings.Contains(f.Line, "\n") {
 		f.Line = strings.Join(strings.Fields(f.Line), " ")
 	}
 	return &f, after <= epilogue || panicked.MatchString(f.Line)
@@ -210,7 +212,8 @@ var hints = []struct {
 	{bareKill, killed},
 	{regexp.MustCompile(`(?i)(?:cuda|gpu|hip|nvml).*(?:out of memory|insufficient memory)`), "cuda-oom"},
 	{regexp.MustCompile(`(?i)permission denied|operation not permitted|\bEACCES\b`), "permission-denied"},
-	{regexp.MustCompile(`(?i)executable file .{0,60}not found|command not found|required file not found`), "program-missing"},
+	{regexp.MustCompile(`(?i)executable file .{0,60}not found|command not found|required file not found`),
+		"program-missing"},
 	{regexp.MustCompile(`(?i)no such file or directory|\bENOENT\b`), "file-missing"},
 	{regexp.MustCompile(`(?i)address already in use`), "port-in-use"},
 	{regexp.MustCompile(`(?i)cannot assign requested address`), "address-not-local"},

@@ -171,6 +171,7 @@ func TestAboutIsTheThing(t *testing.T) {
 			require.Equal(t, want, explain(t, failure.Job{}, l).About)
 		})
 	}
-	f := explain(t, failure.Job{}, log("node", "[8841.1] NVRM: Xid (PCI:0000:9a:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."))
+	f := explain(t, failure.Job{},
+		log("node", "[8841.1] NVRM: Xid (PCI:0000:9a:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."))
 	require.Equal(t, "0000:9a:00", f.About)
 }

@@ -104,7 +104,8 @@ func sampleDifferences(program, library []Sample) (list []string) {
 	if first.Energy == nil || last.Energy == nil {
 		list = append(list, "NVML has no counter of energy")
 	} else {
-		compare("power by the counter of energy, W", watts, (*last.Energy-*first.Energy)/1000/last.Time.Sub(first.Time).Seconds(), 0.35*watts)
+		compare("power by the counter of energy, W", watts, (*last.Energy-*first.Energy)/1000/last.Time.Sub(first.Time).
+			Seconds(), 0.35*watts)
 	}
 	slices.Sort(list)
 	return list
@@ -118,17 +119,18 @@ func watchBoth(t *testing.T, program, library Reader, looks int, enough func(Sam
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		note := ""
-		err = r.Watch(ctx, Watching{Interval: 200 * time.Millisecond, Now: time.Now, Note: func(text string) { note = text }, Take: func(look []Sample) error {
-			for _, s := range look {
-				if s.Index == 0 && len(list) < looks && (len(list) > 0 || enough(s)) {
-					list = append(list, s)
+		err = r.Watch(ctx, Watching{Interval: 200 * time.Millisecond, Now: time.Now,
+			Note: func(text string) { note = text }, Take: func(look []Sample) error {
+				for _, s := range look {
+					if s.Index == 0 && len(list) < looks && (len(list) > 0 || enough(s)) {
+						list = append(list, s)
+					}
 				}
-			}
-			if len(list) == looks {
-				cancel()
-			}
-			return nil
-		}})
+				if len(list) == looks {
+					cancel()
+				}
+				return nil
+			}})
 		if err == nil && (note != "" || len(list) < looks) {
 			err = fmt.Errorf("%d samples of %d: %s", len(list), looks, note)
 		}
@@ -167,7 +169,8 @@ func TestSimulatedComparison(t *testing.T) {
 		return append(differences(listed(t, Reader{}), listed(t, library)), sampleDifferences(one, other)...)
 	}
 	list := compared()
-	for try := 0; len(list) > 0 && try < 5; try++ { // the simulated counter follows the clock, which a busy machine may read late
+	// the simulated counter follows the clock, which a busy machine may read late
+	for try := 0; len(list) > 0 && try < 5; try++ {
 		list = compared()
 	}
 	require.Empty(t, list)

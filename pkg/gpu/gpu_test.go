@@ -24,7 +24,8 @@ func fakeSMI(t *testing.T, devices, processes string) {
 	for name, text := range map[string]string{"gpu": devices, "apps": processes} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	script := "#!/bin/sh\ncase $1 in --query-gpu=*) exec cat '" + dir + "/gpu';; --query-compute-apps=*) exec cat '" + dir + "/apps';; esac\nexit 6\n"
+	script := "#!/bin/sh\ncase $1 in --query-gpu=*) exec cat '" + dir + "/gpu';; --query-compute-apps=*) exec cat '" +
+		dir + "/apps';; esac\nexit 6\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte(script), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
@@ -35,11 +36,13 @@ func TestSMI(t *testing.T) {
 	got, err := smi(t.Context())
 	require.NoError(t, err)
 	h100 := func(index int, uuid string, used int64, procs ...Process) Device {
-		return Device{Index: index, UUID: uuid, Name: "NVIDIA H100 80GB HBM3", Driver: "570.86.15", Reader: SMI, Total: 81559 * mib, Used: used * mib, Processes: procs}
+		return Device{Index: index, UUID: uuid, Name: "NVIDIA H100 80GB HBM3", Driver: "570.86.15", Reader: SMI,
+			Total: 81559 * mib, Used: used * mib, Processes: procs}
 	}
 	require.Equal(t, []Device{
 		h100(0, "GPU-aaaa", 7),
-		h100(1, "GPU-bbbb", 74102, Process{PID: 4711, Name: "/usr/bin/python3", Used: 74090 * mib}, Process{PID: 4712, Name: "[Not Found]"}),
+		h100(1, "GPU-bbbb", 74102, Process{PID: 4711, Name: "/usr/bin/python3", Used: 74090 * mib},
+			Process{PID: 4712, Name: "[Not Found]"}),
 	}, got)
 }
 
@@ -73,12 +76,14 @@ func TestSMICommas(t *testing.T) {
 	fakeSMI(t, twoDevices, oneProcess)
 	got, err := smi(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []Process{{PID: 4711, Name: "/usr/bin/python3 -m vllm, with, comma", Used: 74090 * mib}}, got[1].Processes)
+	require.Equal(t, []Process{{PID: 4711, Name: "/usr/bin/python3 -m vllm, with, comma", Used: 74090 * mib}},
+		got[1].Processes)
 }
 
 func TestNoDevices(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte("#!/bin/sh\necho 'No devices were found'\nexit 6\n"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "nvidia-smi"),
+		[]byte("#!/bin/sh\necho 'No devices were found'\nexit 6\n"), 0o755))
 	t.Setenv("PATH", dir)
 	got, err := smi(t.Context())
 	require.NoError(t, err)

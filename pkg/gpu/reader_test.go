@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	hello   = `{"profllm_nvml":1,"version":"v1","nvml":"12.570.86.15","driver":"570.86.15","cuda":"12.8","gpus":2}` + "\n"
+	hello = `{"profllm_nvml":1,"version":"v1","nvml":"12.570.86.15","driver":"570.86.15","cuda":"12.8","gpus":2}` +
+		"\n"
 	gpuZero = `{"index":0,"uuid":"GPU-aaaa","name":"NVIDIA H100","memory":85520809984,"memory_used":7340032,` +
 		`"setup":{"power_limit_w":700,"max_sm_clock_mhz":1980,"persistence":"Enabled","mig":"Disabled"}}` + "\n"
 	gpuOne    = `{"index":1,"uuid":"GPU-bbbb","name":"NVIDIA H100","memory":85520809984,"memory_used":0,"processes":[{"pid":4711,"memory_used":1048576}]}` + "\n"
@@ -168,13 +169,16 @@ func taken(t *testing.T, r Reader, looks int) (list []Sample, notes []string) {
 
 // covers: PL-V26, PL-V33
 func TestReaderWatches(t *testing.T) {
-	list, notes := taken(t, readerOf(t, "[ \"$*\" = 'watch 100' ] || exit 2\n"+says(hello+firstLook+firstLook)+"exec sleep 7200\n"), 2)
+	list, notes := taken(t, readerOf(t,
+		"[ \"$*\" = 'watch 100' ] || exit 2\n"+says(hello+firstLook+firstLook)+"exec sleep 7200\n"), 2)
 	require.Empty(t, notes)
 	require.Len(t, list, 4)
-	require.Equal(t, Sample{Time: time.UnixMilli(1795000000000).UTC(), UUID: "GPU-aaaa", Use: new(97.0), Memory: new(70123.0), Power: new(689.25),
+	require.Equal(t, Sample{Time: time.UnixMilli(1795000000000).UTC(), UUID: "GPU-aaaa", Use: new(97.0),
+		Memory: new(70123.0), Power: new(689.25),
 		Energy: new(1234567.0), SM: new(1980.0), Mem: new(2619.0), Temp: new(61.0), Reasons: new(SWPowerCap)}, list[0])
 	full := errors.New("disk full")
-	err := readerOf(t, says(hello+firstLook)+"exec sleep 7200\n").Watch(t.Context(), Watching{Interval: time.Second, Now: then, Take: func([]Sample) error { return full }})
+	err := readerOf(t, says(hello+firstLook)+"exec sleep 7200\n").
+		Watch(t.Context(), Watching{Interval: time.Second, Now: then, Take: func([]Sample) error { return full }})
 	require.Equal(t, full, err, "nvidia-smi could not write it either")
 }
 
@@ -229,9 +233,11 @@ func TestReaderProgram(t *testing.T) {
 		got, err := r.List(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, got.Note)
-		require.Equal(t, Device{Index: 1, UUID: "GPU-00000000-0000-0000-0000-000000000001", Name: "Simulated GPU", Driver: "0.0.1", Reader: "nvml 0.0.1-simulated",
+		require.Equal(t, Device{Index: 1, UUID: "GPU-00000000-0000-0000-0000-000000000001", Name: "Simulated GPU",
+			Driver: "0.0.1", Reader: "nvml 0.0.1-simulated",
 			Total: 81559 * mib, Used: 4001 * mib, Processes: []Process{{PID: 4712, Used: 3900 * mib}},
-			Setup: &Setup{CUDA: "12.8", PowerLimit: 700, MaxClock: 1980, Persistence: "Enabled", MIG: "Disabled"}}, got.Devices[1])
+			Setup: &Setup{CUDA: "12.8", PowerLimit: 700, MaxClock: 1980, Persistence: "Enabled", MIG: "Disabled"}},
+			got.Devices[1])
 	})
 	t.Run("watches", func(t *testing.T) {
 		list, notes := taken(t, r, 5)
@@ -240,7 +246,8 @@ func TestReaderProgram(t *testing.T) {
 		first, last := list[0], list[8]
 		require.WithinDuration(t, time.Now(), last.Time, time.Minute)
 		require.Greater(t, *last.Energy, *first.Energy)
-		require.Equal(t, Sample{Time: first.Time, UUID: "GPU-00000000-0000-0000-0000-000000000000", Use: new(97.0), Memory: new(4000.0), Power: new(350.0),
+		require.Equal(t, Sample{Time: first.Time, UUID: "GPU-00000000-0000-0000-0000-000000000000", Use: new(97.0),
+			Memory: new(4000.0), Power: new(350.0),
 			Energy: first.Energy, SM: new(1980.0), Mem: new(2619.0), Temp: new(61.0), Reasons: new(SWPowerCap)}, first)
 	})
 	t.Run("outlives TERM, and ends with its pipe", func(t *testing.T) {
@@ -288,7 +295,8 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte(hello + gpuZero + `{"error":"nvml: GPU is lost"}` + "\n"))
 	f.Add([]byte(strings.Replace(hello, `:1,`, `:2,`, 1)))
 	f.Add([]byte(`{"profllm_nvml":1,"no_driver":true,"error":"` + "\x1b[31m" + `"}` + "\n"))
-	f.Add([]byte(strings.Replace(hello, `"gpus":2`, `"gpus":1`, 1) + `{"index":0,"uuid":"G","name":"x","memory":1e30,"processes":[{"pid":-1}]}` + "\n"))
+	f.Add([]byte(strings.Replace(hello, `"gpus":2`, `"gpus":1`,
+		1) + `{"index":0,"uuid":"G","name":"x","memory":1e30,"processes":[{"pid":-1}]}` + "\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		in := func() *bufio.Reader { return bufio.NewReaderSize(strings.NewReader(string(data)), longestJSON) }
 		h, err := readHello(in())

@@ -52,7 +52,8 @@ func (r Reasons) Names() []string {
 	for _, x := range []struct {
 		bit  Reasons
 		name string
-	}{{HWSlowdown, "hw-slowdown"}, {SWThermal, "sw-thermal"}, {HWThermal, "hw-thermal"}, {HWPowerBrake, "hw-power-brake"}} {
+	}{{HWSlowdown, "hw-slowdown"}, {SWThermal, "sw-thermal"}, {HWThermal, "hw-thermal"},
+		{HWPowerBrake, "hw-power-brake"}} {
 		if r&x.bit != 0 {
 			names = append(names, x.name)
 		}

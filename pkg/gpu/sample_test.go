@@ -22,7 +22,8 @@ var full = Sample{
 
 // covers: PL-V26, PL-V27, PL-V33
 func TestSampleLines(t *testing.T) {
-	require.Equal(t, "1795000000123,3,GPU-aaaa,97,70123,689.25,123456789012,1980,2619,61,0x4\n", string(full.Append(nil)))
+	require.Equal(t, "1795000000123,3,GPU-aaaa,97,70123,689.25,123456789012,1980,2619,61,0x4\n",
+		string(full.Append(nil)))
 	little := Sample{Time: full.Time, Index: 0, UUID: "GPU-bbbb"}
 	require.Equal(t, "1795000000123,0,GPU-bbbb,,,,,,,,\n", string(little.Append(nil)))
 	list, err := read(Header + string(little.Append(full.Append(nil))))
@@ -73,7 +74,8 @@ func TestSampleComplaints(t *testing.T) {
 func TestSlowed(t *testing.T) {
 	for bits, want := range map[Reasons]string{
 		0: "", Idle: "", 0x2: "", SWPowerCap: "", 0x10: "", 0x100: "", Idle | SWPowerCap: "",
-		HWSlowdown: "hw-slowdown", SWThermal: "sw-thermal", HWThermal | HWSlowdown: "hw-slowdown hw-thermal", HWPowerBrake | SWPowerCap: "hw-power-brake",
+		HWSlowdown: "hw-slowdown", SWThermal: "sw-thermal", HWThermal | HWSlowdown: "hw-slowdown hw-thermal",
+		HWPowerBrake | SWPowerCap: "hw-power-brake",
 	} {
 		require.Equal(t, want, strings.Join(bits.Names(), " "))
 		require.Equal(t, want != "", bits.Slowed(), fmt.Sprintf("%#x", uint64(bits)))

@@ -48,7 +48,8 @@ func parseSetups(out []byte, cuda string, devices []Device) error {
 		return err
 	}
 	for _, f := range list {
-		s := &Setup{CUDA: cuda, PowerLimit: number(f[1]), MaxClock: number(f[2]), Persistence: said(f[3]), MIG: said(f[4])}
+		s := &Setup{CUDA: cuda, PowerLimit: number(f[1]), MaxClock: number(f[2]), Persistence: said(f[3]),
+			MIG: said(f[4])}
 		for i := range devices {
 			if devices[i].UUID == f[0] {
 				devices[i].Setup = s

@@ -17,12 +17,14 @@ const (
 func TestAddSetup(t *testing.T) {
 	dir := t.TempDir()
 	// A real nvidia-smi (580.159 on an H100) refuses --version beside any other argument.
-	script := "#!/bin/sh\ncase $* in --version) printf '" + version + "';; *--version*) exit 2;; *) printf '" + setups + "';; esac\n"
+	script := "#!/bin/sh\ncase $* in --version) printf '" + version + "';; *--version*) exit 2;; *) printf '" + setups +
+		"';; esac\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte(script), 0o755))
 	t.Setenv("PATH", dir)
 	devices := []Device{{UUID: "GPU-bbbb"}, {UUID: "GPU-aaaa"}, {UUID: "GPU-cccc"}}
 	require.NoError(t, AddSetup(t.Context(), devices))
-	require.Equal(t, &Setup{CUDA: "12.4", PowerLimit: 700, MaxClock: 1980, Persistence: "Enabled", MIG: "Disabled"}, devices[1].Setup)
+	require.Equal(t, &Setup{CUDA: "12.4", PowerLimit: 700, MaxClock: 1980, Persistence: "Enabled", MIG: "Disabled"},
+		devices[1].Setup)
 	require.Equal(t, &Setup{CUDA: "12.4", MaxClock: 1980, Persistence: "Disabled"}, devices[0].Setup)
 	require.Nil(t, devices[2].Setup)
 }

@@ -121,7 +121,8 @@ func parseProcesses(out []byte, devices []Device) error {
 		}
 		for j := range devices {
 			if devices[j].UUID == f[0] {
-				devices[j].Processes = append(devices[j].Processes, Process{PID: pid, Name: strings.Join(f[2:last], ", "), Used: used})
+				devices[j].Processes = append(devices[j].Processes,
+					Process{PID: pid, Name: strings.Join(f[2:last], ", "), Used: used})
 			}
 		}
 	}

@@ -74,7 +74,8 @@ func watchProgram(ctx context.Context, w Watching) error {
 func watchSMI(ctx context.Context, w Watching, fields string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	cmd := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu="+fields, noUnits, "-lms", strconv.FormatInt(w.Interval.Milliseconds(), 10))
+	cmd := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu="+fields, noUnits, "-lms",
+		strconv.FormatInt(w.Interval.Milliseconds(), 10))
 	cmd.WaitDelay = time.Second
 	var stderr headBuffer
 	cmd.Stderr = &stderr

@@ -55,7 +55,8 @@ exec sleep 60
 	require.Len(t, list, 4)
 	require.Equal(t, Sample{
 		Time: time.Date(2026, 11, 22, 16, 15, 0, 120e6, time.UTC), Index: 0, UUID: "GPU-aaaa",
-		Use: new(97.0), Memory: new(70123.0), Power: new(689.25), SM: new(1980.0), Mem: new(2619.0), Temp: new(61.0), Reasons: new(SWPowerCap),
+		Use: new(97.0), Memory: new(70123.0), Power: new(689.25), SM: new(1980.0), Mem: new(2619.0), Temp: new(61.0),
+		Reasons: new(SWPowerCap),
 	}, list[0])
 	require.Equal(t, Sample{
 		Time: time.Date(2026, 11, 22, 16, 15, 1, 121e6, time.UTC), Index: 1, UUID: "GPU-bbbb",
@@ -81,7 +82,9 @@ func TestWatchOldDriver(t *testing.T) {
 *clocks_throttle_reasons.active) echo '2026/11/22 17:15:00.120, 0, GPU-aaaa, 97, 70123, 689.25, 1980, 2619, 61, 0x0000000000000040';; esac
 `)
 	var list []Sample
-	err := watchProgram(t.Context(), Watching{Interval: time.Second, Now: then, Take: func(look []Sample) error { list = append(list, look...); return nil }})
+	err := watchProgram(t.Context(),
+		Watching{Interval: time.Second, Now: then,
+			Take: func(look []Sample) error { list = append(list, look...); return nil }})
 	require.ErrorContains(t, err, "nvidia-smi ended: it should have continued")
 	require.Len(t, list, 1)
 	require.Equal(t, new(HWThermal), list[0].Reasons)
@@ -89,7 +92,8 @@ func TestWatchOldDriver(t *testing.T) {
 
 func TestWatchProgramComplaints(t *testing.T) {
 	watch := func(take error) error {
-		return watchProgram(t.Context(), Watching{Interval: time.Second, Now: then, Take: func([]Sample) error { return take }})
+		return watchProgram(t.Context(),
+			Watching{Interval: time.Second, Now: then, Take: func([]Sample) error { return take }})
 	}
 	program(t, "echo 'Unable to determine the device handle for GPU 0000:18:00.0: GPU is lost.'; exit 15\n")
 	err := watch(nil)

@@ -82,7 +82,8 @@ func readHello(in *bufio.Reader) (Hello, error) {
 	case err != nil || of.Format == 0:
 		return h, fmt.Errorf("the first line is not a greeting of %s: %.60q", Program, line)
 	case of.Format != Format:
-		return h, fmt.Errorf("it speaks format %d, this profllm reads format %d: install both from one release", of.Format, Format)
+		return h, fmt.Errorf("it speaks format %d, this profllm reads format %d: install both from one release",
+			of.Format, Format)
 	}
 	if err := json.Unmarshal(line, &h); err != nil {
 		return h, fmt.Errorf("the first line: %w", err)
@@ -162,7 +163,8 @@ func parseDevice(line []byte, index int) (Device, error) {
 		}
 	}
 	if s := d.Setup; s != nil {
-		*s = Setup{PowerLimit: sane(s.PowerLimit), MaxClock: sane(s.MaxClock), Persistence: said(s.Persistence), MIG: said(s.MIG)}
+		*s = Setup{PowerLimit: sane(s.PowerLimit), MaxClock: sane(s.MaxClock), Persistence: said(s.Persistence),
+			MIG: said(s.MIG)}
 	}
 	return d, nil
 }
@@ -171,7 +173,8 @@ func bytesOfMemory(n int64) bool { return n >= 0 && n <= 1<<60 }
 
 // plainWord reports whether text is short and has no control characters.
 func plainWord(text string) bool {
-	return len(text) <= longestWord && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == '�' })
+	return len(text) <= longestWord &&
+		!strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == '�' })
 }
 
 // clean is one line of foreign text.

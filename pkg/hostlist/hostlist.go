@@ -163,7 +163,8 @@ func checkName(host string) error {
 	}
 	if _, digits := cut(host); digits != "" {
 		if n, err := strconv.ParseUint(digits, 10, 64); err != nil || n > maxNumber {
-			return fmt.Errorf("the number at the end of %q is above %d, the largest that Slurm can count", host, uint64(maxNumber))
+			return fmt.Errorf("the number at the end of %q is above %d, the largest that Slurm can count", host,
+				uint64(maxNumber))
 		}
 	}
 	return nil

@@ -98,7 +98,8 @@ func TestFormat(t *testing.T) {
 }
 
 func FuzzRoundTrip(f *testing.F) {
-	for _, s := range []string{"n[1-3],n5", "a[01-03]b[1-2]-ib", "x", "n[9-10,011]", "n0000000000", "a[1-2]b[3]c[5-6] d", "[1-2],n18446744073709551614"} {
+	for _, s := range []string{"n[1-3],n5", "a[01-03]b[1-2]-ib", "x", "n[9-10,011]", "n0000000000",
+		"a[1-2]b[3]c[5-6] d", "[1-2],n18446744073709551614"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, list string) {

@@ -45,8 +45,10 @@ func TestRevision(t *testing.T) {
 	require.Equal(t, two, in("org/name", two).Revision())
 	path := filepath.Join(hub, "models--org--name", "snapshots", two)
 	require.Equal(t, two, in(path, "").Revision())
-	require.Equal(t, one, Model{Name: "org/name", Root: filepath.Dir(hub), Cache: "/" + filepath.Base(hub)}.Revision(), "below a container's root")
-	for _, m := range []Model{in("org/other", ""), in("org/name", "v3"), in("org/name", "../../x"), in("../name", ""), in("a/b/c", ""), in(hub, ""), in("org/name", strings.Repeat("f", 40)), {}} {
+	require.Equal(t, one, Model{Name: "org/name", Root: filepath.Dir(hub), Cache: "/" + filepath.Base(hub)}.Revision(),
+		"below a container's root")
+	for _, m := range []Model{in("org/other", ""), in("org/name", "v3"), in("org/name", "../../x"), in("../name", ""),
+		in("a/b/c", ""), in(hub, ""), in("org/name", strings.Repeat("f", 40)), {}} {
 		require.Empty(t, m.Revision(), m.Name)
 	}
 }

@@ -69,7 +69,8 @@ func Once(files []File) (kept []File, left []string) {
 				continue
 			}
 		case f.Format == VLLMServe && (rollups[dir] || rollups[path.Dir(dir)]):
-			left = append(left, f.Path+": included in the roll-up above it; name this file to import more of its numbers")
+			left = append(left,
+				f.Path+": included in the roll-up above it; name this file to import more of its numbers")
 			continue
 		case f.Format == PyTorch && results[strings.TrimSuffix(f.Path, ".pytorch.json")]:
 			left = append(left, f.Path+": the same benchmark as the result beside it")
@@ -123,7 +124,8 @@ func (f File) Place(it Item) []string {
 }
 
 // taken are names that mean something else in a run directory or above it.
-var taken = []string{"raw", "logs", "attempts", "pre_test", "post_test", "telemetry", "bin", "left", "definitions", "batches"}
+var taken = []string{"raw", "logs", "attempts", "pre_test", "post_test", "telemetry", "bin", "left", "definitions",
+	"batches"}
 
 // longestName bounds a name; file systems take 255 bytes.
 const longestName = 120

@@ -25,7 +25,8 @@ func file(t testing.TB, path, name string) interchange.File {
 // covers: PL-I3
 func TestOnce(t *testing.T) {
 	const c = "sweep/SERVE--s8-BENCH--c4/"
-	one, both, table := file(t, c+"run=1.json", c+"run=1.json"), file(t, c+"summary.json", c+"summary.json"), file(t, "sweep/summary.csv", "sweep/summary.csv")
+	one, both, table := file(t, c+"run=1.json", c+"run=1.json"), file(t, c+"summary.json", c+"summary.json"), file(t,
+		"sweep/summary.csv", "sweep/summary.csv")
 	paths := func(files ...interchange.File) (list []string, left []string) {
 		kept, left := interchange.Once(files)
 		for _, f := range kept {
@@ -36,7 +37,8 @@ func TestOnce(t *testing.T) {
 		return list, left
 	}
 	list, left := paths(one, both, table)
-	require.Equal(t, []string{c + "run=1.json c4-max_num_seqs=8/1", c + "summary.json c4-max_num_seqs=8/0"}, list, "run 0 has no file of its own")
+	require.Equal(t, []string{c + "run=1.json c4-max_num_seqs=8/1", c + "summary.json c4-max_num_seqs=8/0"}, list,
+		"run 0 has no file of its own")
 	require.Empty(t, left)
 	list, _ = paths(file(t, c+"run=0.json", c+"run=0.json"), one, both, table)
 	require.Len(t, list, 2)
@@ -51,7 +53,8 @@ func TestOnce(t *testing.T) {
 	detail := file(t, "job/logs/sa-bench_isl_1024_osl_128/results_concurrency_4.json", c+"run=0.json")
 	list, left = paths(rollup, detail)
 	require.Len(t, list, 2)
-	require.Equal(t, []string{detail.Path + ": included in the roll-up above it; name this file to import more of its numbers"}, left)
+	require.Equal(t, []string{detail.Path +
+		": included in the roll-up above it; name this file to import more of its numbers"}, left)
 
 	records := file(t, "x/a.pytorch.json", "serve-latest.pytorch.json")
 	list, left = paths(file(t, "x/a.json", c+"run=0.json"), records)
@@ -75,14 +78,19 @@ func TestPlace(t *testing.T) {
 	alone := file(t, "SERVE--s8-BENCH--c4/run=1.json", c+"run=1.json")
 	alone.Alone = true
 	require.Equal(t, "SERVE--s8-BENCH--c4/1", place(alone))
-	require.Equal(t, "serve-latest", place(interchange.File{Path: "x/serve-latest.pytorch.json", Alone: true, Items: file(t, "a.json", "serve-latest.pytorch.json").Items}))
+	require.Equal(t, "serve-latest",
+		place(interchange.File{Path: "x/serve-latest.pytorch.json", Alone: true,
+			Items: file(t, "a.json", "serve-latest.pytorch.json").Items}))
 	require.Equal(t, "x/r/conc-4", place(file(t, "x/r.json", "benchmark-rollup.json")))
 	for name, want := range map[string]string{
 		"raw": "raw_", ".hidden": "_hidden", "a.partial-b": "a_partial-b", "a\nb\x00": "a_b_", "..": "_.", " ": "_",
 	} {
-		require.Equal(t, want, place(interchange.File{Path: name + ".json", Alone: true, Items: file(t, "a.json", "agg_row.json").Items}), "%q", name)
+		require.Equal(t, want,
+			place(interchange.File{Path: name + ".json", Alone: true, Items: file(t, "a.json", "agg_row.json").Items}),
+			"%q", name)
 	}
-	long := place(interchange.File{Path: strings.Repeat("é", 200) + ".json", Alone: true, Items: file(t, "a.json", "agg_row.json").Items})
+	long := place(interchange.File{Path: strings.Repeat("é", 200) + ".json", Alone: true,
+		Items: file(t, "a.json", "agg_row.json").Items})
 	require.LessOrEqual(t, len(long), 120)
 	require.NotContains(t, long, "\ufffd")
 
@@ -121,7 +129,8 @@ func fuzz(f *testing.F, name string, seeds ...string) {
 			require.NoError(t, err)
 			require.NoError(t, result.Validate(data), "whatever was read can be written")
 			for _, w := range interchange.Writable() {
-				if data, err := interchange.Write(w, []*result.Result{r}, interchange.Options{Invalid: true}); err == nil {
+				if data, err := interchange.Write(w, []*result.Result{r},
+					interchange.Options{Invalid: true}); err == nil {
 					require.True(t, json.Valid(data))
 				}
 			}
@@ -144,7 +153,8 @@ func FuzzSRTSlurm(f *testing.F) {
 }
 
 func FuzzServe(f *testing.F) {
-	fuzz(f, "SERVE--a=1-BENCH--b=2/run=0.json", "sweep/SERVE--s8-BENCH--c4/run=0.json", "sweep/SERVE--s8-BENCH--c4/summary.json")
+	fuzz(f, "SERVE--a=1-BENCH--b=2/run=0.json", "sweep/SERVE--s8-BENCH--c4/run=0.json",
+		"sweep/SERVE--s8-BENCH--c4/summary.json")
 }
 
 func FuzzServeCSV(f *testing.F) {

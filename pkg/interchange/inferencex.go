@@ -122,7 +122,8 @@ func (s *source) rowLatencies(it *Item, n *node, m *result.Metrics) {
 		}
 		want, _ := tpot.number()
 		if v, ok := n.items[i].number(); ok && want > 0 && math.Abs(v*want-1) > 1e-3 {
-			it.warn(s, n.items[i], result.Contradicts, key, "%g tokens per s, but the TPOT of %g s gives %g", v, want, 1/want)
+			it.warn(s, n.items[i], result.Contradicts, key, "%g tokens per s, but the TPOT of %g s gives %g", v, want,
+				1/want)
 			n.items[i].taken = false
 		}
 	}
@@ -168,12 +169,15 @@ func (s *source) rowRates(it *Item, n *node, m *result.Metrics, tp *int) {
 // inferenceXNames are the keys of a row that say what ran; a record may lack them,
 // and Options.Set has them then.
 var inferenceXNames = []string{
-	"hw", "framework", "model", "infmax_model_prefix", "precision", "image", "spec_decoding", "isl", "osl", "conc", "tp", "ep", "dp_attention",
-	"prefill_tp", "prefill_ep", "prefill_dp_attention", "prefill_num_workers", "decode_tp", "decode_ep", "decode_dp_attention", "decode_num_workers",
+	"hw", "framework", "model", "infmax_model_prefix", "precision", "image", "spec_decoding", "isl", "osl", "conc",
+	"tp", "ep", "dp_attention",
+	"prefill_tp", "prefill_ep", "prefill_dp_attention", "prefill_num_workers", "decode_tp", "decode_ep",
+	"decode_dp_attention", "decode_num_workers",
 }
 
 // numericNames are those of them that are numbers.
-var numericNames = []string{"isl", "osl", "conc", "tp", "ep", "prefill_tp", "prefill_ep", "prefill_num_workers", "decode_tp", "decode_ep", "decode_num_workers"}
+var numericNames = []string{"isl", "osl", "conc", "tp", "ep", "prefill_tp", "prefill_ep", "prefill_num_workers",
+	"decode_tp", "decode_ep", "decode_num_workers"}
 
 // writeInferenceX makes the row of a record: ready to be marshalled.
 func writeInferenceX(r *result.Result, o Options) (map[string]any, error) {

@@ -42,12 +42,14 @@ const (
 
 // from names the program that writes a format.
 var from = map[Format]string{
-	LLMD: "llm-d-benchmark", InferenceX: "InferenceX", PyTorch: "vLLM", SRTSlurm: "srt-slurm", VLLMServe: "vllm bench serve",
+	LLMD: "llm-d-benchmark", InferenceX: "InferenceX", PyTorch: "vLLM", SRTSlurm: "srt-slurm",
+	VLLMServe: "vllm bench serve",
 }
 
 // Names lists the formats that are read.
 func Names() string {
-	return strings.Join([]string{string(LLMD), string(InferenceX), string(PyTorch), string(SRTSlurm), string(VLLMServe)}, ", ")
+	return strings.Join([]string{string(LLMD), string(InferenceX), string(PyTorch), string(SRTSlurm),
+		string(VLLMServe)}, ", ")
 }
 
 // An Item is one result of a file.
@@ -98,7 +100,8 @@ func Read(file string, data []byte) (Format, []Item, error) {
 		s := &source{file: file, data: data, docs: docs}
 		err := f.read(s)
 		for i := range s.items {
-			s.items[i].Record.Provenance.Imported.From = cmp.Or(s.items[i].Record.Provenance.Imported.From, from[f.format])
+			s.items[i].Record.Provenance.Imported.From = cmp.Or(s.items[i].Record.Provenance.Imported.From,
+				from[f.format])
 			s.items[i].Record.Provenance.Imported.Format = string(f.format)
 		}
 		return f.format, distinct(s.items), err
@@ -110,14 +113,16 @@ func Read(file string, data []byte) (Format, []Item, error) {
 // format known here, so that it is missed and not passed over.
 func Suspected(file string, data []byte) bool {
 	name := path.Base(file)
-	for _, pattern := range []string{"run=*.json", "summary.csv", "benchmark-rollup.json", "agg_*.json", "*.pytorch.json", "benchmark_report*.json", "benchmark_report*.y*ml"} {
+	for _, pattern := range []string{"run=*.json", "summary.csv", "benchmark-rollup.json", "agg_*.json",
+		"*.pytorch.json", "benchmark_report*.json", "benchmark_report*.y*ml"} {
 		if ok, _ := path.Match(pattern, name); ok { // the patterns are good
 			return true
 		}
 	}
 	head := string(data[:min(len(data), 64<<10)])
 	for _, marks := range [][]string{
-		{"request_performance"}, {`"tput_per_gpu"`}, {`"benchmark_values"`}, {`"benchmark_type"`, `"throughput_toks"`}, {`"request_throughput"`, `"completed"`},
+		{"request_performance"}, {`"tput_per_gpu"`}, {`"benchmark_values"`}, {`"benchmark_type"`, `"throughput_toks"`},
+		{`"request_throughput"`, `"completed"`},
 	} {
 		if !slices.ContainsFunc(marks, func(m string) bool { return !strings.Contains(head, m) }) {
 			return true
@@ -152,7 +157,8 @@ func (it *Item) finish(n *node, p result.Part) {
 	r.Merge(p)
 	it.Evidence.Samples = p.Samples
 	b := &r.Config.Benchmark
-	b.InputTokens, b.OutputTokens = cmp.Or(b.InputTokens, p.Benchmark.InputTokens), cmp.Or(b.OutputTokens, p.Benchmark.OutputTokens)
+	b.InputTokens, b.OutputTokens = cmp.Or(b.InputTokens, p.Benchmark.InputTokens), cmp.Or(b.OutputTokens,
+		p.Benchmark.OutputTokens)
 	e := &it.Evidence.Planned
 	e.NumPrompts = cmp.Or(e.NumPrompts, value(b.NumPrompts))
 	e.InputTokens, e.OutputTokens = value(b.InputTokens), value(b.OutputTokens)

@@ -37,8 +37,10 @@ var llmdLatencies = []struct {
 // llmdStats maps keys of a statistic to ours; in the order in which they are
 // written. p50 is the median.
 var llmdStats = []struct{ key, stat string }{
-	{"mean", "mean"}, {"stddev", "std"}, {"min", "min"}, {"p0p1", "p0.1"}, {"p1", "p1"}, {"p5", "p5"}, {"p10", "p10"}, {"p25", "p25"},
-	{"p50", "median"}, {"p75", "p75"}, {"p90", "p90"}, {"p95", "p95"}, {"p99", "p99"}, {"p99p9", "p99.9"}, {"max", "max"},
+	{"mean", "mean"}, {"stddev", "std"}, {"min", "min"}, {"p0p1", "p0.1"}, {"p1", "p1"}, {"p5", "p5"}, {"p10", "p10"},
+	{"p25", "p25"},
+	{"p50", "median"}, {"p75", "p75"}, {"p90", "p90"}, {"p95", "p95"}, {"p99", "p99"}, {"p99p9", "p99.9"},
+	{"max", "max"},
 }
 
 // toMS is what a unit has of ms.
@@ -110,7 +112,9 @@ func readLLMD(s *source) error {
 	s.llmdStack(it, doc.get("scenario").get("stack"), m)
 	s.llmdForbidden(it, aggregate)
 	if r.Simulated = slices.Contains(llmdKeywords(doc.get("run")), "simulated"); r.Simulated {
-		p.Warnings = append(p.Warnings, result.Warning{Kind: "labelled", File: s.file, Key: "run.keywords", Text: "the report is labelled simulated"})
+		p.Warnings = append(p.Warnings,
+			result.Warning{Kind: "labelled", File: s.file, Key: "run.keywords",
+				Text: "the report is labelled simulated"})
 	}
 	it.finish(doc, p)
 	return nil
@@ -152,13 +156,15 @@ func (s *source) llmdRun(it *Item, run *node) {
 // products, where these are whole.
 func (s *source) llmdRequests(it *Item, n *node, m *result.Metrics) {
 	m.NumPrompts = it.count(s, n.get("total"), "requests.total")
-	failures, incomplete := it.count(s, n.get("failures"), "requests.failures"), it.count(s, n.get("incomplete"), "requests.incomplete")
+	failures, incomplete := it.count(s, n.get("failures"), "requests.failures"), it.count(s, n.get("incomplete"),
+		"requests.incomplete")
 	if m.NumPrompts == nil || failures == nil {
 		return
 	}
 	lost := *failures + value(incomplete)
 	if lost > *m.NumPrompts {
-		it.warn(s, n, result.Contradicts, "requests", "%d of %d requests failed or were not completed", lost, *m.NumPrompts)
+		it.warn(s, n, result.Contradicts, "requests", "%d of %d requests failed or were not completed", lost,
+			*m.NumPrompts)
 		return
 	}
 	m.FailedRequests, m.CompletedRequests = &lost, new(*m.NumPrompts-lost)
@@ -166,7 +172,8 @@ func (s *source) llmdRequests(it *Item, n *node, m *result.Metrics) {
 	for _, x := range []struct {
 		key, ours string
 		to        **int64
-	}{{"input_length", "total_input_tokens", &m.TotalInputTokens}, {"output_length", "total_output_tokens", &m.TotalOutputTokens}} {
+	}{{"input_length", "total_input_tokens", &m.TotalInputTokens},
+		{"output_length", "total_output_tokens", &m.TotalOutputTokens}} {
 		mean := s.llmdMean(it, n.get(x.key), x.key, "count")
 		if mean == nil {
 			continue
@@ -238,10 +245,12 @@ func (s *source) llmdLatency(it *Item, n *node, key string, f result.Family, tok
 
 // llmdKeys are the keys that the schema has below aggregate.
 var llmdKeys = map[string][]string{
-	"":           {"requests", "latency", "throughput"},
-	"requests":   {"total", "failures", "incomplete", "input_length", "output_length", "request_size", "multimodal"},
-	"latency":    {"time_to_first_token", "normalized_time_per_output_token", "time_per_output_token", "inter_token_latency", "request_latency"},
-	"throughput": {"input_token_rate", "output_token_rate", "total_token_rate", "request_rate", "image_rate", "video_rate", "audio_rate"},
+	"":         {"requests", "latency", "throughput"},
+	"requests": {"total", "failures", "incomplete", "input_length", "output_length", "request_size", "multimodal"},
+	"latency": {"time_to_first_token", "normalized_time_per_output_token", "time_per_output_token",
+		"inter_token_latency", "request_latency"},
+	"throughput": {"input_token_rate", "output_token_rate", "total_token_rate", "request_rate", "image_rate",
+		"video_rate", "audio_rate"},
 }
 
 // llmdForbidden notes keys that the schema forbids: a typing error there loses a
@@ -257,7 +266,8 @@ func (s *source) llmdForbidden(it *Item, aggregate *node) {
 		}
 		for i, key := range n.keys {
 			if !slices.Contains(llmdKeys[section], key) {
-				it.warn(s, n.items[i], "unknown-key", strings.TrimPrefix(section+"."+key, "."), "the schema forbids this key; its value is kept in provenance.imported.fields")
+				it.warn(s, n.items[i], "unknown-key", strings.TrimPrefix(section+"."+key, "."),
+					"the schema forbids this key; its value is kept in provenance.imported.fields")
 			}
 		}
 	}
@@ -344,7 +354,8 @@ func (it *Item) llmdEngine(role string, c, accelerator *node) {
 		}
 		args.take()
 	}
-	for key, option := range map[string]string{"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"} {
+	for key, option := range map[string]string{"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size",
+		"dp": "data_parallel_size"} {
 		if n := accelerator.get("parallelism").get(key).whole(); n != nil && options[option] == nil {
 			options[option] = *n
 		}

@@ -110,7 +110,8 @@ func llmdRequests(m *result.Metrics) map[string]any {
 		if failures >= 0 {
 			out["failures"], out["incomplete"] = failures, incomplete
 		}
-		for key, n := range map[string]*int64{"input_length": m.TotalInputTokens, "output_length": m.TotalOutputTokens} {
+		for key, n := range map[string]*int64{"input_length": m.TotalInputTokens,
+			"output_length": m.TotalOutputTokens} {
 			if n != nil && *done > 0 {
 				out[key] = statistic("count", float64(*n)/float64(*done))
 			}
@@ -160,8 +161,10 @@ func llmdThroughput(r *result.Result) map[string]map[string]any {
 		key, ours, unit string
 		v               *float64
 	}{
-		{"input_token_rate", "input_throughput", "tokens/s", m.InputThroughput}, {"output_token_rate", "output_throughput", "tokens/s", m.OutputThroughput},
-		{"total_token_rate", "total_token_throughput", "tokens/s", m.TotalTokenThroughput}, {"request_rate", "request_throughput", "queries/s", m.RequestThroughput},
+		{"input_token_rate", "input_throughput", "tokens/s", m.InputThroughput},
+		{"output_token_rate", "output_throughput", "tokens/s", m.OutputThroughput},
+		{"total_token_rate", "total_token_throughput", "tokens/s", m.TotalTokenThroughput},
+		{"request_rate", "request_throughput", "queries/s", m.RequestThroughput},
 	} {
 		if x.v == nil || r.Validity.Withholds(x.ours) {
 			continue
@@ -191,9 +194,10 @@ func llmdStack(r *result.Result) []llmdComponent {
 		options := maps.Clone(role.Server)
 		delete(options, "model")
 		c := llmdComponent{
-			Metadata:     map[string]any{"label": cmp.Or(role.Role, "replica"), "cfg_id": digestOf(options)},
-			Standardized: map[string]any{"tool": p.Engine, "tool_version": cmp.Or(p.EngineVersion, p.Image, unknown), "model": map[string]any{"name": model}},
-			Native:       map[string]any{},
+			Metadata: map[string]any{"label": cmp.Or(role.Role, "replica"), "cfg_id": digestOf(options)},
+			Standardized: map[string]any{"tool": p.Engine, "tool_version": cmp.Or(p.EngineVersion, p.Image, unknown),
+				"model": map[string]any{"name": model}},
+			Native: map[string]any{},
 		}
 		if len(options) > 0 {
 			args := map[string]any{}
@@ -211,7 +215,8 @@ func llmdStack(r *result.Result) []llmdComponent {
 // accelerate adds what the schema's engine wants, if all of it is known.
 func (c *llmdComponent) accelerate(r *result.Result, role string) {
 	c.Standardized["kind"] = "generic"
-	if r.System == nil || r.System.HardwareInfo == nil || r.System.HardwareInfo.GPU == "" || !slices.Contains([]string{"replica", "prefill", "decode"}, role) {
+	if r.System == nil || r.System.HardwareInfo == nil || r.System.HardwareInfo.GPU == "" ||
+		!slices.Contains([]string{"replica", "prefill", "decode"}, role) {
 		return
 	}
 	gpus, replicas := value(r.Results.GPUs), 1
@@ -230,13 +235,15 @@ func (c *llmdComponent) accelerate(r *result.Result, role string) {
 	}
 	parallel := map[string]any{}
 	args, _ := c.Native["args"].(map[string]any)
-	for key, option := range map[string]string{"tp": "--tensor-parallel-size", "pp": "--pipeline-parallel-size", "dp": "--data-parallel-size"} {
+	for key, option := range map[string]string{"tp": "--tensor-parallel-size", "pp": "--pipeline-parallel-size",
+		"dp": "--data-parallel-size"} {
 		if n, ok := wholeOf(args[option]); ok {
 			parallel[key] = n
 		}
 	}
 	c.Standardized["kind"], c.Standardized["role"], c.Standardized["replicas"] = "inference_engine", role, replicas
-	c.Standardized["accelerator"] = map[string]any{"model": r.System.HardwareInfo.GPU, "count": gpus, "parallelism": parallel}
+	c.Standardized["accelerator"] = map[string]any{"model": r.System.HardwareInfo.GPU, "count": gpus,
+		"parallelism": parallel}
 }
 
 // llmdLoadOf is the workload; the schema has none without the length of prompts.
@@ -250,7 +257,8 @@ func llmdLoadOf(r *result.Result) *llmdComponent {
 	case b.InputTokens != nil:
 		std["input_seq_len"] = map[string]any{"distribution": "fixed", "value": *b.InputTokens}
 	case m.TotalInputTokens != nil && value(m.CompletedRequests) > 0:
-		std["input_seq_len"] = map[string]any{"distribution": "other", "value": float64(*m.TotalInputTokens) / float64(*m.CompletedRequests)}
+		std["input_seq_len"] = map[string]any{"distribution": "other",
+			"value": float64(*m.TotalInputTokens) / float64(*m.CompletedRequests)}
 	default:
 		return nil
 	}

@@ -37,7 +37,8 @@ func readPyTorch(s *source) error {
 		}
 		key := s.raw(n.get("benchmark")) + s.raw(n.get("model")) + s.raw(metric.get("extra_info"))
 		i, ok := newest[key]
-		if !ok || slices.ContainsFunc(groups[i], func(o *node) bool { return o.get("metric").get("name").text == name.text }) {
+		if !ok || slices.ContainsFunc(groups[i],
+			func(o *node) bool { return o.get("metric").get("name").text == name.text }) {
 			i = len(groups)
 			newest[key], groups = i, append(groups, nil)
 		}
@@ -87,8 +88,10 @@ func (s *source) records(index int, group []*node) error {
 	}
 	part, err := s.served(first, doc)
 	if m := part.Metrics; err == nil {
-		m.RequestThroughput, m.TotalTokenThroughput = cmp.Or(m.RequestThroughput, ours.RequestThroughput), cmp.Or(m.TotalTokenThroughput, ours.TotalTokenThroughput)
-		m.Duration, m.NumPrompts = cmp.Or(m.Duration, extra.get("elapsed_time").float()), cmp.Or(m.NumPrompts, extra.get("num_requests").whole())
+		m.RequestThroughput, m.TotalTokenThroughput = cmp.Or(m.RequestThroughput,
+			ours.RequestThroughput), cmp.Or(m.TotalTokenThroughput, ours.TotalTokenThroughput)
+		m.Duration, m.NumPrompts = cmp.Or(m.Duration, extra.get("elapsed_time").float()), cmp.Or(m.NumPrompts,
+			extra.get("num_requests").whole())
 	}
 	if err == nil && !part.Metrics.Measured() {
 		err = fmt.Errorf("no metric that a record can hold: %s", strings.Join(apart, ", "))

@@ -107,11 +107,15 @@ func TestUnknownFieldsAreKept(t *testing.T) {
 	require.Equal(t, "someone", field(t, i.Fields, "run", "user"))
 	require.Equal(t, json.Number("0.5"), field(t, i.Fields, "results", "observability", "drop_rate", "mean"))
 	aggregate := []string{"results", "request_performance", "aggregate"}
-	require.Equal(t, json.Number("3"), field(t, i.Fields, append(aggregate, "throughput", "tokens_per_joule", "mean")...))
-	require.Equal(t, json.Number("1250"), field(t, i.Fields, append(aggregate, "latency", "request_latency", "mean")...), "also what has a wrong unit")
+	require.Equal(t, json.Number("3"),
+		field(t, i.Fields, append(aggregate, "throughput", "tokens_per_joule", "mean")...))
+	require.Equal(t, json.Number("1250"),
+		field(t, i.Fields, append(aggregate, "latency", "request_latency", "mean")...), "also what has a wrong unit")
 	require.Equal(t, json.Number("1030"), field(t, i.Fields, append(aggregate, "requests", "input_length", "p99")...))
-	require.Equal(t, json.Number("128"), field(t, i.Fields, "scenario", "load", "standardized", "output_seq_len", "value"))
-	require.NotContains(t, field(t, i.Fields, append(aggregate, "latency")...), "time_to_first_token", "what was read is not kept twice")
+	require.Equal(t, json.Number("128"),
+		field(t, i.Fields, "scenario", "load", "standardized", "output_seq_len", "value"))
+	require.NotContains(t, field(t, i.Fields, append(aggregate, "latency")...), "time_to_first_token",
+		"what was read is not kept twice")
 
 	i = items(t, "agg_row.json", interchange.InferenceX)[0].Record.Provenance.Imported
 	require.Equal(t, "none", i.Fields["spec_decoding"])
@@ -123,7 +127,8 @@ func TestUnknownFieldsAreKept(t *testing.T) {
 // covers: PL-I4
 func TestOnlyPossibleChecks(t *testing.T) {
 	row := judged(items(t, "agg_row.json", interchange.InferenceX)[0])
-	for _, word := range []string{"result-missing", "no-success", "requests-missing", "request-errors", "output-length", "window-wrong", "token-books", "n-too-small", "wrong-server", "job-state"} {
+	for _, word := range []string{"result-missing", "no-success", "requests-missing", "request-errors", "output-length",
+		"window-wrong", "token-books", "n-too-small", "wrong-server", "job-state"} {
 		require.Equal(t, result.NotPossible, row[word], word)
 	}
 	require.Equal(t, result.Pass, row["inconsistent"])
@@ -148,13 +153,15 @@ func TestInferenceXRow(t *testing.T) {
 	require.InDelta(t, 1300, *m.Latency[result.E2EL].Median, 1e-9)
 	require.InDelta(t, 3600, *m.TotalTokenThroughput, 1e-9, "450 a GPU, divided by TP 8 alone")
 	require.InDelta(t, 400, *m.OutputThroughput, 1e-9)
-	require.Equal(t, []string{"input_throughput", "output_throughput", "total_token_throughput"}, slices.DeleteFunc(slices.Clone(m.Derived), func(k string) bool { return strings.Contains(k, "per_user") }))
+	require.Equal(t, []string{"input_throughput", "output_throughput", "total_token_throughput"},
+		slices.DeleteFunc(slices.Clone(m.Derived), func(k string) bool { return strings.Contains(k, "per_user") }))
 	require.Nil(t, m.GPUs, "TP is not said to be all GPUs")
 	require.Nil(t, m.CompletedRequests)
 	require.Equal(t, "h200", r.System.HardwareInfo.GPU)
 	require.Equal(t, "fp8", r.Config.Server["quantization"])
 	require.Equal(t, json.Number("8"), r.Config.Server["tensor_parallel_size"])
-	require.Equal(t, []int{1024, 128, 16}, []int{*r.Config.Benchmark.InputTokens, *r.Config.Benchmark.OutputTokens, *r.Config.Benchmark.MaxConcurrency})
+	require.Equal(t, []int{1024, 128, 16},
+		[]int{*r.Config.Benchmark.InputTokens, *r.Config.Benchmark.OutputTokens, *r.Config.Benchmark.MaxConcurrency})
 	require.NotContains(t, r.Provenance.Imported.Fields, "p99_intvty", "it says no more than p99_tpot")
 	require.Empty(t, r.Warnings)
 	require.Empty(t, it.Name)
@@ -264,12 +271,15 @@ func TestSweepParameters(t *testing.T) {
 	require.Equal(t, json.Number("32"), r.Config.Server["max_num_seqs"])
 	require.Equal(t, 256, *r.Config.Benchmark.InputTokens)
 	require.Equal(t, 64, *r.Config.Benchmark.OutputTokens)
-	require.Equal(t, "tensor_parallel_size=1-max_num_seqs=32-random_input_len=256-random_output_len=64", rows[0].Name[0])
+	require.Equal(t, "tensor_parallel_size=1-max_num_seqs=32-random_input_len=256-random_output_len=64",
+		rows[0].Name[0])
 
-	text := strings.Replace(string(sample(t, "sweep/SERVE--s8-BENCH--c4/run=0.json")), `"max_num_seqs": 8`, `"max_num_seqs": 8, "random_range_ratio": 0.5, "temperature": 0.5, "enforce-eager": true`, 1)
+	text := strings.Replace(string(sample(t, "sweep/SERVE--s8-BENCH--c4/run=0.json")), `"max_num_seqs": 8`,
+		`"max_num_seqs": 8, "random_range_ratio": 0.5, "temperature": 0.5, "enforce-eager": true`, 1)
 	_, list, err := interchange.Read("x/SERVE--temperature=0.5-BENCH--random_range_ratio=0.5/run=0.json", []byte(text))
 	require.NoError(t, err)
-	require.Equal(t, map[string]any{"model": "tiny", "max_num_seqs": json.Number("8"), "temperature": json.Number("0.5"), "enforce_eager": true}, list[0].Record.Config.Server,
+	require.Equal(t, map[string]any{"model": "tiny", "max_num_seqs": json.Number("8"),
+		"temperature": json.Number("0.5"), "enforce_eager": true}, list[0].Record.Config.Server,
 		"the folder's name says whose they are")
 	require.Equal(t, json.Number("0.5"), list[0].Record.Provenance.Imported.Fields["random_range_ratio"])
 }
@@ -283,7 +293,8 @@ func TestAppended(t *testing.T) {
 	_, list, err := interchange.Read("marked.json", []byte("\ufeff"+one))
 	require.NoError(t, err)
 	require.Len(t, list, 1, "an editor's byte order mark is no part of the document")
-	_, list, err = interchange.Read("results.json", []byte(one+"\n"+strings.Replace(one, `"completed": 16`, `"completed": 15`, 1)))
+	_, list, err = interchange.Read("results.json",
+		[]byte(one+"\n"+strings.Replace(one, `"completed": 16`, `"completed": 15`, 1)))
 	require.NoError(t, err)
 	require.Len(t, list, 2)
 	require.Equal(t, 15, *list[1].Record.Results.CompletedRequests)
@@ -313,7 +324,8 @@ func TestRollups(t *testing.T) {
 	it := items(t, "rollup-mlperf.json", interchange.SRTSlurm)[0]
 	require.InDelta(t, 5000, *it.Record.Results.OutputThroughput, 0)
 	require.Equal(t, "INVALID", it.Record.Provenance.Imported.Fields["result"])
-	require.Equal(t, result.Fail, judged(it)["inconsistent"], "what says of itself that it is invalid is not valid here")
+	require.Equal(t, result.Fail, judged(it)["inconsistent"],
+		"what says of itself that it is invalid is not valid here")
 }
 
 // A file that cannot be read is named with its place and what to do.
@@ -415,13 +427,15 @@ func TestPlaces(t *testing.T) {
 		require.ErrorContains(t, err, c.want, name)
 		require.ErrorContains(t, err, "hint:", name)
 	}
-	for file, text := range map[string]string{"a.json": `{"schema": "x"}`, "a.csv": "a,b\n1,2\n", "a.yaml": "just text", "b.json": "[]"} {
+	for file, text := range map[string]string{"a.json": `{"schema": "x"}`, "a.csv": "a,b\n1,2\n", "a.yaml": "just text",
+		"b.json": "[]"} {
 		_, _, err := interchange.Read(file, []byte(text))
 		require.ErrorIs(t, err, interchange.ErrUnknown, file)
 	}
 	bomb := "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
 	for c := 'b'; c < 'k'; c++ {
-		bomb += string(c) + ": &" + string(c) + " [" + strings.TrimSuffix(strings.Repeat("*"+string(c-1)+", ", 10), ", ") + "]\n"
+		bomb += string(c) + ": &" + string(c) + " [" + strings.TrimSuffix(strings.Repeat("*"+string(c-1)+", ", 10),
+			", ") + "]\n"
 	}
 	_, _, err := interchange.Read("bomb.yaml", []byte(bomb))
 	require.ErrorContains(t, err, "more than")
@@ -441,7 +455,8 @@ func TestSuspected(t *testing.T) {
 // Python writes NaN; a number that is none is left out and makes the record
 // inconsistent.
 func TestNotFinite(t *testing.T) {
-	text := strings.Replace(string(sample(t, "sweep/SERVE--s8-BENCH--c4/run=0.json")), `"mean_ttft_ms": 105.76770406251512`, `"mean_ttft_ms": NaN`, 1)
+	text := strings.Replace(string(sample(t, "sweep/SERVE--s8-BENCH--c4/run=0.json")),
+		`"mean_ttft_ms": 105.76770406251512`, `"mean_ttft_ms": NaN`, 1)
 	_, list, err := interchange.Read("run=0.json", []byte(text))
 	require.NoError(t, err)
 	require.Nil(t, list[0].Record.Results.Latency[result.TTFT].Mean)
@@ -450,9 +465,11 @@ func TestNotFinite(t *testing.T) {
 	_, list, err = interchange.Read("r.yaml", []byte(text))
 	require.NoError(t, err)
 	require.Equal(t, result.Fail, judged(list[0])["inconsistent"])
-	text = strings.NewReplacer(`"conc": 16`, `"conc": 1e99999`, `"mean_ttft": 0.12`, `"mean_ttft": 1e308`).Replace(string(sample(t, "agg_row.json")))
+	text = strings.NewReplacer(`"conc": 16`, `"conc": 1e99999`, `"mean_ttft": 0.12`, `"mean_ttft": 1e308`).
+		Replace(string(sample(t, "agg_row.json")))
 	_, list, err = interchange.Read("agg.json", []byte(text))
 	require.NoError(t, err)
-	require.Equal(t, "1e99999", list[0].Record.Provenance.Imported.Fields["conc"], "as text, which every reader of JSON takes")
+	require.Equal(t, "1e99999", list[0].Record.Provenance.Imported.Fields["conc"],
+		"as text, which every reader of JSON takes")
 	require.Nil(t, list[0].Record.Results.Latency[result.TTFT].Mean, "more than a number holds, in ms")
 }

@@ -115,12 +115,14 @@ func (s *Scan) file(name, above string, alone bool) error {
 	format, items, err := Read(key, data)
 	switch {
 	case errors.Is(err, ErrUnknown) && alone:
-		return fmt.Errorf("%s: %w; known are %s\n\thint: profllm collect reads the output folders of load clients", s.Name(name), ErrUnknown, Names())
+		return fmt.Errorf("%s: %w; known are %s\n\thint: profllm collect reads the output folders of load clients",
+			s.Name(name), ErrUnknown, Names())
 	case errors.Is(err, ErrUnknown), err != nil && format == "" && !alone && !Suspected(name, data):
 		s.Unknown++
 		return nil
 	case err != nil:
-		s.spoilt(name, errors.New(strings.ReplaceAll(err.Error(), key, s.Name(name)))) // by the path that the user knows
+		// by the path that the user knows
+		s.spoilt(name, errors.New(strings.ReplaceAll(err.Error(), key, s.Name(name))))
 	}
 	if len(items) > 0 {
 		for i := range items {

@@ -149,14 +149,17 @@ func clientLoad(b *result.Benchmark, key string, v *node) bool {
 // clientKey reports whether an option is one of vllm bench serve that the server
 // does not have (vllm 0.32.0).
 func clientKey(key string) bool {
-	for _, prefix := range []string{"random_", "sharegpt_", "sonnet_", "hf_", "custom_", "prefix_repetition_", "burst", "ramp_up_", "blazedit_", "spec_bench_", "asr_", "goodput", "percentile_", "metric_"} {
+	for _, prefix := range []string{"random_", "sharegpt_", "sonnet_", "hf_", "custom_", "prefix_repetition_", "burst",
+		"ramp_up_", "blazedit_", "spec_bench_", "asr_", "goodput", "percentile_", "metric_"} {
 		if strings.HasPrefix(key, prefix) {
 			return true
 		}
 	}
 	return slices.Contains([]string{
-		"dataset_path", "disable_tqdm", "extra_body", "header", "label", "logprobs", "lora_modules", "metadata", "no_oversample", "no_stream",
-		"plot_timeline", "profile", "ready_check_timeout_sec", "request_id_prefix", "save_detailed", "skip_test_prompt", "temperature", "top_p", "top_k", "min_p",
+		"dataset_path", "disable_tqdm", "extra_body", "header", "label", "logprobs", "lora_modules", "metadata",
+		"no_oversample", "no_stream",
+		"plot_timeline", "profile", "ready_check_timeout_sec", "request_id_prefix", "save_detailed", "skip_test_prompt",
+		"temperature", "top_p", "top_k", "min_p",
 		"frequency_penalty", "presence_penalty", "repetition_penalty", "use_beam_search",
 	}, key)
 }

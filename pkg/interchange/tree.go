@@ -17,8 +17,8 @@ import (
 	"github.com/profllm/profllm/pkg/pyjson"
 )
 
-// Limits on what is read of one file, in bytes, levels and values. A YAML node takes several times the memory
-// of a JSON one.
+// Limits on what is read of one file, in bytes, levels and values. A YAML node takes several
+// times the memory of a JSON one.
 const (
 	MaxSize  = 32 << 20
 	maxYAML  = 8 << 20
@@ -69,7 +69,8 @@ func (e *PlaceError) Error() string {
 
 // errorf is an error at the node; where there is none, of the file as a whole.
 func (n *node) errorf(file, format string, args ...any) *PlaceError {
-	e := &PlaceError{File: file, Text: fmt.Sprintf(format, args...), Hint: "copy the file again from its origin; its other results are imported"}
+	e := &PlaceError{File: file, Text: fmt.Sprintf(format, args...),
+		Hint: "copy the file again from its origin; its other results are imported"}
 	if n != nil {
 		e.Line, e.Col = n.line, n.col
 	}
@@ -175,7 +176,8 @@ func parseYAML(file string, data []byte) (*node, error) {
 		return nil, yamlError(file, err)
 	}
 	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, &PlaceError{File: file, Line: max(more.Line, 1), Col: max(more.Column, 1), Text: "more than one document", Hint: "split it into one file per document"}
+		return nil, &PlaceError{File: file, Line: max(more.Line, 1), Col: max(more.Column, 1),
+			Text: "more than one document", Hint: "split it into one file per document"}
 	}
 	c := yamlConverter{file: file}
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
@@ -186,7 +188,8 @@ func parseYAML(file string, data []byte) (*node, error) {
 
 // yamlError takes the line out of an error of the library, which has it in its text.
 func yamlError(file string, err error) *PlaceError {
-	e := &PlaceError{File: file, Text: strings.TrimPrefix(err.Error(), "yaml: "), Hint: "copy the file again from its origin"}
+	e := &PlaceError{File: file, Text: strings.TrimPrefix(err.Error(), "yaml: "),
+		Hint: "copy the file again from its origin"}
 	var line int
 	if _, scanErr := fmt.Sscanf(e.Text, "line %d:", &line); scanErr == nil {
 		_, rest, _ := strings.Cut(e.Text, ": ")
@@ -258,7 +261,8 @@ func (n *node) get(key string) *node {
 
 // has reports whether a table has all of the keys.
 func (n *node) has(keys ...string) bool {
-	return n != nil && n.kind == table && !slices.ContainsFunc(keys, func(k string) bool { return !slices.Contains(n.keys, k) })
+	return n != nil && n.kind == table &&
+		!slices.ContainsFunc(keys, func(k string) bool { return !slices.Contains(n.keys, k) })
 }
 
 // str takes a text; "" if it is none.

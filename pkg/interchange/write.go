@@ -31,7 +31,8 @@ type Options struct {
 func (o Options) into(row map[string]any) error {
 	for _, key := range slices.Sorted(maps.Keys(o.Set)) {
 		if !slices.Contains(inferenceXNames, key) {
-			return fmt.Errorf("%q does not describe the run and cannot be set; known are %s", key, strings.Join(inferenceXNames, ", "))
+			return fmt.Errorf("%q does not describe the run and cannot be set; known are %s", key,
+				strings.Join(inferenceXNames, ", "))
 		}
 		var v any = o.Set[key]
 		if slices.Contains(numericNames, key) {
@@ -99,7 +100,8 @@ func Refuse(f Format, r *result.Result, invalid bool) error {
 	case r.Status != result.Completed && r.Status != result.Partial:
 		return &RefusedError{Why: string(r.Status)}
 	case v.Verdict == result.VerdictSuspect && !labelled:
-		return &RefusedError{Why: "suspect: " + strings.Join(v.Words, ", ") + "; a row of " + from[f] + " cannot say so"}
+		return &RefusedError{Why: "suspect: " + strings.Join(v.Words,
+			", ") + "; a row of " + from[f] + " cannot say so"}
 	}
 	return nil
 }
@@ -183,8 +185,9 @@ func Output(f Format, path string) durable.Output {
 	}
 }
 
-// Wrote reports whether a file begins as one that Write made in the format. A row of InferenceX has no place for the
-// name of its writer: such a file is known by the order and the indentation of its keys.
+// Wrote reports whether a file begins as one that Write made in the format. A row of InferenceX
+// has no place for the name of its writer: such a file is known by the order and the
+// indentation of its keys.
 func Wrote(f Format, head []byte) bool {
 	text := string(head)
 	begins := func(list ...string) bool {
@@ -237,10 +240,14 @@ func serveKeys(r *result.Result) map[string]any {
 		v         *float64
 	}{
 		{"duration", "duration_s", m.Duration}, {"request_throughput", "request_throughput", m.RequestThroughput},
-		{"request_goodput", "request_goodput", m.RequestGoodput}, {"input_throughput", "input_throughput", m.InputThroughput},
-		{"output_throughput", "output_throughput", m.OutputThroughput}, {"total_token_throughput", "total_token_throughput", m.TotalTokenThroughput},
-		{"max_output_tokens_per_s", "max_output_tokens_per_s", m.MaxOutputTokensPerS}, {"max_concurrent_requests", "max_concurrent_requests", m.MaxConcurrentRequests},
-		{"spec_decode_acceptance_rate", "spec_decode_acceptance_rate", m.AcceptanceRate}, {"spec_decode_acceptance_length", "spec_decode_acceptance_length", m.AcceptanceLength},
+		{"request_goodput", "request_goodput", m.RequestGoodput},
+		{"input_throughput", "input_throughput", m.InputThroughput},
+		{"output_throughput", "output_throughput", m.OutputThroughput},
+		{"total_token_throughput", "total_token_throughput", m.TotalTokenThroughput},
+		{"max_output_tokens_per_s", "max_output_tokens_per_s", m.MaxOutputTokensPerS},
+		{"max_concurrent_requests", "max_concurrent_requests", m.MaxConcurrentRequests},
+		{"spec_decode_acceptance_rate", "spec_decode_acceptance_rate", m.AcceptanceRate},
+		{"spec_decode_acceptance_length", "spec_decode_acceptance_length", m.AcceptanceLength},
 	} {
 		put(x.key, x.ours, x.v, x.v != nil)
 	}
@@ -248,11 +255,13 @@ func serveKeys(r *result.Result) map[string]any {
 		key, ours string
 		v         *int
 	}{
-		{"completed", "completed_requests", m.CompletedRequests}, {"num_prompts", "num_prompts", m.NumPrompts}, {"max_concurrency", "max_concurrency", m.MaxConcurrency},
+		{"completed", "completed_requests", m.CompletedRequests}, {"num_prompts", "num_prompts", m.NumPrompts},
+		{"max_concurrency", "max_concurrency", m.MaxConcurrency},
 	} {
 		put(x.key, x.ours, x.v, x.v != nil)
 	}
-	put("failed", "failed_requests", m.FailedRequests, m.FailedRequests != nil && !slices.Contains(m.Derived, "failed_requests"))
+	put("failed", "failed_requests", m.FailedRequests, m.FailedRequests != nil &&
+		!slices.Contains(m.Derived, "failed_requests"))
 	put("total_input_tokens", "total_input_tokens", m.TotalInputTokens, m.TotalInputTokens != nil)
 	put("total_output_tokens", "total_output_tokens", m.TotalOutputTokens, m.TotalOutputTokens != nil)
 	put("request_rate", "request_rate", m.RequestRate, m.RequestRate != nil)

@@ -18,28 +18,34 @@ import (
 func measured() *result.Result {
 	latency := func(mean float64) result.Distribution {
 		return result.Distribution{
-			N: new(400), Mean: &mean, Median: new(mean * 0.97), Std: new(mean / 7), Min: new(mean / 3), Max: new(mean * 3.3),
+			N: new(400), Mean: &mean, Median: new(mean * 0.97), Std: new(mean / 7), Min: new(mean / 3),
+			Max:         new(mean * 3.3),
 			Percentiles: map[float64]float64{90: mean * 1.23, 99: mean * 1.71},
 		}
 	}
 	m := result.Metrics{
 		Counts: result.Counts{
 			NumPrompts: new(400), CompletedRequests: new(400), FailedRequests: new(0), Duration: new(101.3),
-			TotalInputTokens: new(int64(400 * 1024)), TotalOutputTokens: new(int64(400*128 - 7)), MaxConcurrency: new(5), GPUs: new(4),
+			TotalInputTokens: new(int64(400 * 1024)), TotalOutputTokens: new(int64(400*128 - 7)),
+			MaxConcurrency: new(5), GPUs: new(4),
 		},
-		Latency: map[result.Family]result.Distribution{result.TTFT: latency(53.1), result.TPOT: latency(9.7), result.ITL: latency(9.9), result.E2EL: latency(1284.7)},
+		Latency: map[result.Family]result.Distribution{result.TTFT: latency(53.1), result.TPOT: latency(9.7),
+			result.ITL: latency(9.9), result.E2EL: latency(1284.7)},
 	}
 	m.RequestThroughput, m.OutputThroughput = new(400/101.3), new(float64(400*128-7)/101.3)
 	m.TotalTokenThroughput = new((400*1024 + float64(400*128-7)) / 101.3)
 	r := &result.Result{
-		RunID: "exp_20260102_030405_abcdef", Suite: "night/a", Timestamp: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Duration: new(240.5), Status: result.Completed,
+		RunID: "exp_20260102_030405_abcdef", Suite: "night/a", Timestamp: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Duration: new(240.5), Status: result.Completed,
 		Config: result.Config{
-			Server:    map[string]any{"model": "example/model-8b", "tensor_parallel_size": 4.0, "quantization": "fp8"},
-			Benchmark: result.Benchmark{Kind: "vllm-serve", DatasetName: "random", InputTokens: new(1024), OutputTokens: new(128), MaxConcurrency: new(5), NumPrompts: new(400)},
+			Server: map[string]any{"model": "example/model-8b", "tensor_parallel_size": 4.0, "quantization": "fp8"},
+			Benchmark: result.Benchmark{Kind: "vllm-serve", DatasetName: "random", InputTokens: new(1024),
+				OutputTokens: new(128), MaxConcurrency: new(5), NumPrompts: new(400)},
 		},
 		Results: m, System: &result.System{HardwareInfo: &result.Hardware{GPU: "NVIDIA H200"}},
 		Provenance: &result.Provenance{Profllm: "v1", Engine: "vllm", EngineVersion: "0.32.0"},
-		Placement:  &result.Placement{Nodes: []string{"n1"}, Roles: []result.PlacedRole{{Role: "serve", GPUsPerNode: 4, Slice: result.Slice{Count: 1}}}},
+		Placement: &result.Placement{Nodes: []string{"n1"},
+			Roles: []result.PlacedRole{{Role: "serve", GPUsPerNode: 4, Slice: result.Slice{Count: 1}}}},
 	}
 	r.Validity = validity.Judge(r, validity.Evidence{})
 	return r
@@ -83,15 +89,19 @@ func TestRoundTripLLMD(t *testing.T) {
 	got := back(t, interchange.LLMD, r, interchange.Options{})
 	same(t, r, got, all)
 	m, n := r.Results, got.Results
-	require.Equal(t, []any{m.NumPrompts, m.CompletedRequests, m.FailedRequests, m.TotalInputTokens, m.TotalOutputTokens, m.MaxConcurrency, m.GPUs},
-		[]any{n.NumPrompts, n.CompletedRequests, n.FailedRequests, n.TotalInputTokens, n.TotalOutputTokens, n.MaxConcurrency, n.GPUs})
-	require.Equal(t, []*float64{m.RequestThroughput, m.OutputThroughput, m.TotalTokenThroughput}, []*float64{n.RequestThroughput, n.OutputThroughput, n.TotalTokenThroughput})
+	require.Equal(t, []any{m.NumPrompts, m.CompletedRequests, m.FailedRequests, m.TotalInputTokens, m.TotalOutputTokens,
+		m.MaxConcurrency, m.GPUs},
+		[]any{n.NumPrompts, n.CompletedRequests, n.FailedRequests, n.TotalInputTokens, n.TotalOutputTokens,
+			n.MaxConcurrency, n.GPUs})
+	require.Equal(t, []*float64{m.RequestThroughput, m.OutputThroughput, m.TotalTokenThroughput},
+		[]*float64{n.RequestThroughput, n.OutputThroughput, n.TotalTokenThroughput})
 	require.Nil(t, n.Duration, "a report has no place for the window")
 	require.Equal(t, r.Timestamp, got.Timestamp)
 	require.Equal(t, r.Duration, got.Duration)
 	require.Equal(t, r.Config.Benchmark.InputTokens, got.Config.Benchmark.InputTokens)
 	require.Equal(t, "vllm-serve", got.Config.Benchmark.Kind)
-	require.Equal(t, []any{"example/model-8b", "fp8"}, []any{got.Config.Server["model"], got.Config.Server["quantization"]})
+	require.Equal(t, []any{"example/model-8b", "fp8"},
+		[]any{got.Config.Server["model"], got.Config.Server["quantization"]})
 	require.Equal(t, json.Number("4"), got.Config.Server["tensor_parallel_size"])
 	require.Equal(t, "NVIDIA H200", got.System.HardwareInfo.GPU)
 	require.Equal(t, []string{"vllm", "0.32.0"}, []string{got.Provenance.Engine, got.Provenance.EngineVersion})
@@ -127,7 +137,8 @@ func TestRoundTripInferenceX(t *testing.T) {
 func TestDisaggregatedRow(t *testing.T) {
 	r := measured()
 	r.Config.Server = map[string]any{"model": "m"}
-	r.Config.Roles = []result.RoleConfig{{Role: "prefill", Server: map[string]any{"tensor_parallel_size": 2.0}}, {Role: "decode", Server: map[string]any{"tensor_parallel_size": 4.0}}}
+	r.Config.Roles = []result.RoleConfig{{Role: "prefill", Server: map[string]any{"tensor_parallel_size": 2.0}},
+		{Role: "decode", Server: map[string]any{"tensor_parallel_size": 4.0}}}
 	r.Placement = &result.Placement{Nodes: []string{"n1", "n2"}, Roles: []result.PlacedRole{
 		{Role: "prefill", GPUsPerNode: 2, Slice: result.Slice{Count: 1}}, {Role: "prefill", Replica: 1, GPUsPerNode: 2, Slice: result.Slice{Count: 1}},
 		{Role: "decode", GPUsPerNode: 4, Slice: result.Slice{Count: 1}}, {Role: "proxy", Slice: result.Slice{Count: 1}},
@@ -144,7 +155,8 @@ func TestDisaggregatedRow(t *testing.T) {
 
 	r.Placement.Roles = []result.PlacedRole{{Role: "serve", GPUsPerNode: 4, Slice: result.Slice{Count: 2}}}
 	r.Config.Server["tensor_parallel_size"] = 8.0
-	_, err = interchange.Write(interchange.InferenceX, []*result.Result{r}, interchange.Options{Set: map[string]string{"precision": "bf16"}})
+	_, err = interchange.Write(interchange.InferenceX, []*result.Result{r},
+		interchange.Options{Set: map[string]string{"precision": "bf16"}})
 	require.ErrorContains(t, err, "over several nodes")
 }
 
@@ -155,8 +167,10 @@ func TestRoundTripPyTorch(t *testing.T) {
 	same(t, r, got, all)
 	m, n := r.Results, got.Results
 	require.Equal(t, m.Counts.Duration, n.Duration)
-	require.Equal(t, []any{m.NumPrompts, m.CompletedRequests, m.FailedRequests, m.TotalInputTokens, m.TotalOutputTokens, m.MaxConcurrency},
-		[]any{n.NumPrompts, n.CompletedRequests, n.FailedRequests, n.TotalInputTokens, n.TotalOutputTokens, n.MaxConcurrency})
+	require.Equal(t, []any{m.NumPrompts, m.CompletedRequests, m.FailedRequests, m.TotalInputTokens, m.TotalOutputTokens,
+		m.MaxConcurrency},
+		[]any{n.NumPrompts, n.CompletedRequests, n.FailedRequests, n.TotalInputTokens, n.TotalOutputTokens,
+			n.MaxConcurrency})
 	require.Equal(t, m.OutputThroughput, n.OutputThroughput)
 	require.Equal(t, 4, got.Config.Server["tensor_parallel_size"])
 	require.Equal(t, 1024, *got.Config.Benchmark.InputTokens)
@@ -226,7 +240,8 @@ var units = map[string][]string{
 	"throughput.input_token_rate": {"tokens/s"}, "throughput.output_token_rate": {"tokens/s"}, "throughput.total_token_rate": {"tokens/s"}, "throughput.request_rate": {"queries/s"},
 }
 
-var statistics = []string{"units", "mean", "mode", "stddev", "min", "p0p1", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "p99p9", "max"}
+var statistics = []string{"units", "mean", "mode", "stddev", "min", "p0p1", "p1", "p5", "p10", "p25", "p50", "p75",
+	"p90", "p95", "p99", "p99p9", "max"}
 
 // The schema forbids keys that it does not know, and statistics without a unit and a
 // mean.
@@ -237,8 +252,10 @@ func TestLLMDIsValid(t *testing.T) {
 	generic.System, generic.Placement, generic.Config.Benchmark.Kind, generic.Config.Benchmark.InputTokens = nil, nil, "", nil
 	suspect := measured()
 	suspect.Config.Benchmark.NumPrompts, suspect.Results.FailedRequests, suspect.Results.CompletedRequests = nil, new(3), new(390)
-	rowOnly := &result.Result{RunID: "x", Status: result.Completed, Results: result.Metrics{Rates: result.Rates{OutputThroughput: new(1.5)}}}
-	for name, r := range map[string]*result.Result{"whole": measured(), "without GPU": generic, "lost requests": suspect, "little": rowOnly} {
+	rowOnly := &result.Result{RunID: "x", Status: result.Completed,
+		Results: result.Metrics{Rates: result.Rates{OutputThroughput: new(1.5)}}}
+	for name, r := range map[string]*result.Result{"whole": measured(), "without GPU": generic,
+		"lost requests": suspect, "little": rowOnly} {
 		data, err := interchange.Write(interchange.LLMD, []*result.Result{r}, interchange.Options{Invalid: true})
 		require.NoError(t, err, name)
 		var doc map[string]any
@@ -280,7 +297,8 @@ func check(t *testing.T, name, path string, v any) {
 				}
 			}
 			free := path + ".*"
-			require.True(t, slices.Contains(schema, at) || slices.Contains(schema, free), "%s: the schema has no %s", name, at)
+			require.True(t, slices.Contains(schema, at) || slices.Contains(schema, free), "%s: the schema has no %s",
+				name, at)
 		}
 	}
 }
@@ -353,7 +371,8 @@ func TestSet(t *testing.T) {
 		"hw=b200": "contradicts the record, which says NVIDIA H200", "tput_per_gpu=1e9": "does not describe the run", "isl=many": "not a whole number", "tp=8": "contradicts the record",
 	} {
 		key, value, _ := strings.Cut(set, "=")
-		_, err := interchange.Write(interchange.InferenceX, []*result.Result{measured()}, interchange.Options{Set: map[string]string{key: value}})
+		_, err := interchange.Write(interchange.InferenceX, []*result.Result{measured()},
+			interchange.Options{Set: map[string]string{key: value}})
 		require.ErrorContains(t, err, want, set)
 	}
 	_, err := interchange.Write(interchange.LLMD, []*result.Result{measured(), measured()}, interchange.Options{})

@@ -46,8 +46,10 @@ func TestAsk(t *testing.T) {
 				w.WriteHeader(http.StatusBadRequest)
 				io.WriteString(w, refusal)
 			}})
-			argv := append(plan.Texts("vllm", "bench", "serve", "--model", "m", "--base-url"), plan.Concat("http://", plan.Addr("proxy"), ":", plan.PortNumber("proxy")))
-			j.plan.Loads = []plan.Load{{Clients: []plan.Step{{Name: "bench", Argv: append(argv, plan.Texts(tt.options...)...)}},
+			argv := append(plan.Texts("vllm", "bench", "serve", "--model", "m", "--base-url"),
+				plan.Concat("http://", plan.Addr("proxy"), ":", plan.PortNumber("proxy")))
+			j.plan.Loads = []plan.Load{{Clients: []plan.Step{{Name: "bench",
+				Argv: append(argv, plan.Texts(tt.options...)...)}},
 				Expect: plan.Expect{InputTokens: 4, OutputTokens: 7}}}
 			j.save(t)
 			for when, page := range map[string]string{"before": tt.before, "after": tt.after} {
@@ -63,7 +65,8 @@ func TestAsk(t *testing.T) {
 			}
 			answer := readFile(t, j.path("raw", AnswerFile))
 			require.True(t, strings.HasPrefix(answer, "POST http://127.0.0.1:"))
-			require.True(t, strings.HasSuffix(answer, fmt.Sprintf("%s\n400 Bad Request\n%s\n", tt.path, refusal)), answer)
+			require.True(t, strings.HasSuffix(answer, fmt.Sprintf("%s\n400 Bad Request\n%s\n", tt.path, refusal)),
+				answer)
 			require.Equal(t, 7, got.MaxTokens)
 			if len(got.Messages) > 0 {
 				require.Equal(t, "other", got.Model)

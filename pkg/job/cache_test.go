@@ -72,7 +72,8 @@ func TestHardware(t *testing.T) {
 	proc := fstest.MapFS{}
 	require.Equal(t, runtime.GOARCH, hardware(proc), "no driver")
 	for i, model := range []string{"NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB", "NVIDIA H100 80GB HBM3"} {
-		proc[fmt.Sprintf("driver/nvidia/gpus/0000:%02d:00.0/information", i)] = &fstest.MapFile{Data: []byte("Model: \t\t " + model + "\nIRQ:   \t\t 1\n")}
+		proc[fmt.Sprintf("driver/nvidia/gpus/0000:%02d:00.0/information",
+			i)] = &fstest.MapFile{Data: []byte("Model: \t\t " + model + "\nIRQ:   \t\t 1\n")}
 	}
 	name := hardware(proc)
 	require.Equal(t, runtime.GOARCH+"-NVIDIA_A100_SXM4_40GB-NVIDIA_H100_80GB_HBM3", name)

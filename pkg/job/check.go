@@ -52,7 +52,8 @@ func (j *Job) Check(ctx context.Context, phase, log, pattern string) error {
 	}
 	name := filepath.Base(log)
 	text := fmt.Sprintf("no line of %s (%s) matches %s", name, quantity.Count(logs, "file"), pattern)
-	return errors.Join(fmt.Errorf("%w: %s: %s", ErrNoMatch, phase, text), j.event(Event{Event: CheckFailed, Phase: phase, Text: text}))
+	return errors.Join(fmt.Errorf("%w: %s: %s", ErrNoMatch, phase, text),
+		j.event(Event{Event: CheckFailed, Phase: phase, Text: text}))
 }
 
 // logsElsewhere is how many logs a phase leaves if nodes other than this, the first,

@@ -98,7 +98,8 @@ func TestCheckWaitsForLogsOfOtherNodes(t *testing.T) {
 	took, err := check(j, func() {
 		time.Sleep(2 * poll)
 		late := j.path("late") // renamed, so that no look finds it empty
-		if err := errors.Join(os.WriteFile(late, []byte(good), 0o644), os.Rename(late, j.path("logs/nccl-1.log"))); err != nil {
+		if err := errors.Join(os.WriteFile(late, []byte(good), 0o644),
+			os.Rename(late, j.path("logs/nccl-1.log"))); err != nil {
 			t.Error(err)
 		}
 	})
@@ -145,5 +146,6 @@ func TestCheckOfALongLog(t *testing.T) {
 	j.log(t, "logs/nccl-0.log", one+"\n# Avg bus bandwidth    : 1\n")
 	require.NoError(t, j.Check(t.Context(), "nccl", "logs/nccl-%t.log", bandwidth))
 	j.log(t, "logs/nccl-0.log", strings.Repeat("x", longLine)+"# Avg bus bandwidth    : 1\n")
-	require.ErrorIs(t, j.Check(t.Context(), "nccl", "logs/nccl-%t.log", bandwidth), ErrNoMatch, "the middle of a line is not its beginning")
+	require.ErrorIs(t, j.Check(t.Context(), "nccl", "logs/nccl-%t.log", bandwidth), ErrNoMatch,
+		"the middle of a line is not its beginning")
 }

@@ -35,9 +35,11 @@ type Contain struct {
 // container is left. The container's name contains the job's id.
 func (j *Job) RunContain(ctx context.Context, c Contain, environ []string) (int, error) {
 	b := box{Job: j, Contain: c, environ: environ}
-	b.name = boxName(cmp.Or(j.Env("SLURM_JOB_ID"), fmt.Sprintf("pid%d", os.Getpid())), j.Env("SLURM_STEP_ID"), c.Step, cmp.Or(j.Env("SLURM_PROCID"), "0"))
+	b.name = boxName(cmp.Or(j.Env("SLURM_JOB_ID"), fmt.Sprintf("pid%d", os.Getpid())), j.Env("SLURM_STEP_ID"), c.Step,
+		cmp.Or(j.Env("SLURM_PROCID"), "0"))
 	if path, err := exec.LookPath(c.Runtime); err != nil {
-		return 127, fmt.Errorf("%s is not on this node's PATH: %w\n\thint: install it, or choose another launcher", c.Runtime, err)
+		return 127, fmt.Errorf("%s is not on this node's PATH: %w\n\thint: install it, or choose another launcher",
+			c.Runtime, err)
 	} else {
 		b.program = path
 	}
@@ -56,7 +58,8 @@ func (j *Job) RunContain(ctx context.Context, c Contain, environ []string) (int,
 // role and rank, in the letters that every runtime takes.
 func boxName(job, step, role, rank string) string {
 	return strings.Map(func(r rune) rune {
-		if r < 0x80 && (r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || strings.ContainsRune("_.-", r)) {
+		if r < 0x80 && (r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' ||
+			strings.ContainsRune("_.-", r)) {
 			return r
 		}
 		return '-'
@@ -114,7 +117,8 @@ func (b *box) loadArchive(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%s load --input %s: %w", b.Runtime, b.Load, err)
 	}
 	for _, line := range strings.Split(string(out), "\n") {
-		if label, name, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && strings.HasPrefix(label, "Loaded image") {
+		if label, name, ok := strings.Cut(strings.TrimSpace(line), ": "); ok &&
+			strings.HasPrefix(label, "Loaded image") {
 			return name, nil
 		}
 	}
@@ -162,7 +166,8 @@ func (b *box) mountPoints() error {
 		}
 		point := filepath.Join(home, filepath.Clean("/"+strings.TrimPrefix(f[1], "/root/")))
 		if st, err := os.Stat(f[0]); err == nil && !st.IsDir() {
-			if err := errors.Join(os.MkdirAll(filepath.Dir(point), 0o755), os.WriteFile(point, nil, 0o644)); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(point), 0o755),
+				os.WriteFile(point, nil, 0o644)); err != nil {
 				return err
 			}
 			continue

@@ -16,7 +16,8 @@ import (
 
 // standIn is a runtime that notes its arguments, one line for each call, and then
 // does as body says. The real docker and podman are run by cmd/profllm's tests.
-func standIn(t *testing.T, name, body string) (calls string, contain func(ctx context.Context, c job.Contain, environ ...string) (int, string, error)) {
+func standIn(t *testing.T, name, body string) (calls string, contain func(ctx context.Context, c job.Contain,
+	environ ...string) (int, string, error)) {
 	t.Helper()
 	dir := t.TempDir()
 	calls = filepath.Join(dir, "calls")
@@ -25,13 +26,15 @@ func standIn(t *testing.T, name, body string) (calls string, contain func(ctx co
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	tmp := t.TempDir()
 	return calls, func(ctx context.Context, c job.Contain, environ ...string) (int, string, error) {
-		env := map[string]string{"SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "3", "SLURM_PROCID": "1", "HOME": "/home/u", "TMPDIR": tmp}
+		env := map[string]string{"SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "3", "SLURM_PROCID": "1", "HOME": "/home/u",
+			"TMPDIR": tmp}
 		out, err := os.CreateTemp(dir, "out-") // a file, as in a job: a pipe would be waited for
 		require.NoError(t, err)
 		defer out.Close()
 		j := &job.Job{Env: func(name string) string { return env[name] }, Stdout: out, Stderr: out, Now: time.Now}
 		c.Runtime, c.Step = name, "serve"
-		code, err := j.RunContain(ctx, c, append([]string{"PATH=" + os.Getenv("PATH"), "RUNS=" + os.Getenv("RUNS")}, environ...))
+		code, err := j.RunContain(ctx, c,
+			append([]string{"PATH=" + os.Getenv("PATH"), "RUNS=" + os.Getenv("RUNS")}, environ...))
 		left, globErr := filepath.Glob(tmp + "/*")
 		require.NoError(t, globErr)
 		require.Empty(t, left, "no scratch folder is left")
@@ -55,7 +58,8 @@ func lines(t *testing.T, file string) []string {
 // covers: PL-G14
 func TestContainDocker(t *testing.T) {
 	calls, contain := standIn(t, "docker", `case $1 in load) echo "Loaded image: host/x:1";; run) exit 7;; esac`)
-	code, _, err := contain(t.Context(), job.Contain{Args: []string{"--rm", "/cache/x.tar", "vllm", "a b"}, Load: "/cache/x.tar", MountHome: true})
+	code, _, err := contain(t.Context(),
+		job.Contain{Args: []string{"--rm", "/cache/x.tar", "vllm", "a b"}, Load: "/cache/x.tar", MountHome: true})
 	require.NoError(t, err)
 	require.Equal(t, 7, code)
 	require.Equal(t, []string{
@@ -102,7 +106,8 @@ for ((i = 0; i < 600; i++)); do sleep 0.1; done`)
 	require.NoError(t, err)
 	require.Equal(t, 137, code)
 	require.Contains(t, out, "container profllm-4711-3-serve-1 outlived TERM; killing it")
-	require.Equal(t, []string{"kill profllm-4711-3-serve-1", "rm --force --volumes profllm-4711-3-serve-1"}, lines(t, calls)[1:3])
+	require.Equal(t, []string{"kill profllm-4711-3-serve-1", "rm --force --volumes profllm-4711-3-serve-1"},
+		lines(t, calls)[1:3])
 }
 
 func TestContainPassesTermOn(t *testing.T) {
@@ -124,13 +129,15 @@ scratch=$(printf '%s\n' "$@" | sed -n 's/^--workdir=//p')
 	file := filepath.Join(t.TempDir(), "netrc")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	code, out, err := contain(t.Context(), job.Contain{Names: []string{"HF_TOKEN", "UNSET"},
-		Args: []string{"--contain", "--bind=/hf:/root/.cache/huggingface", "--bind=" + file + ":/root/.netrc:ro", "--bind=/dev/shm", "x.sif", "vllm"}},
+		Args: []string{"--contain", "--bind=/hf:/root/.cache/huggingface", "--bind=" + file + ":/root/.netrc:ro",
+			"--bind=/dev/shm", "x.sif", "vllm"}},
 		"HF_TOKEN=hf_secret=1", "LEAK=1")
 	require.NoError(t, err)
 	require.Zero(t, code)
 	require.Equal(t, "APPTAINERENV_HF_TOKEN=hf_secret=1\nmount points\n", out)
 	require.Len(t, lines(t, calls), 1)
-	require.Regexp(t, `^exec --workdir=\S+/profllm-4711-3-serve-1-\d+ --home=\S+/home:/root .*--contain .* x.sif vllm$`, lines(t, calls)[0])
+	require.Regexp(t, `^exec --workdir=\S+/profllm-4711-3-serve-1-\d+ --home=\S+/home:/root .*--contain .* x.sif vllm$`,
+		lines(t, calls)[0])
 	require.NotContains(t, lines(t, calls)[0], "hf_secret")
 
 	_, _, err = contain(t.Context(), job.Contain{Args: []string{"x.sif"}, MountHome: true})
@@ -142,7 +149,8 @@ func TestContainEnroot(t *testing.T) {
 	calls, contain := standIn(t, "enroot", `cat "$3"; sh "$3" echo "a  b"; echo "home=$ENROOT_MOUNT_HOME"`)
 	dir := filepath.Join(t.TempDir(), "it's here")
 	require.NoError(t, os.Mkdir(dir, 0o755))
-	code, out, err := contain(t.Context(), job.Contain{Args: []string{"--root", "x.sqsh", "vllm"}, WorkDir: dir}, "ENROOT_MOUNT_HOME=y")
+	code, out, err := contain(t.Context(), job.Contain{Args: []string{"--root", "x.sqsh", "vllm"}, WorkDir: dir},
+		"ENROOT_MOUNT_HOME=y")
 	require.NoError(t, err)
 	require.Zero(t, code)
 	require.Contains(t, out, "\na  b\nhome=n\n", "the script changes the folder and becomes the command")
@@ -151,7 +159,8 @@ func TestContainEnroot(t *testing.T) {
 
 func TestContainNoRuntime(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	j := &job.Job{Env: func(string) string { return "" }, Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}, Now: time.Now}
+	j := &job.Job{Env: func(string) string { return "" }, Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{},
+		Now: time.Now}
 	code, err := j.RunContain(t.Context(), job.Contain{Runtime: "podman", Step: "serve"}, nil)
 	require.Equal(t, 127, code)
 	require.ErrorContains(t, err, "podman is not on this node's PATH")
@@ -184,7 +193,8 @@ sh "$3" printenv -0 KEY LINES EDGE END PLAIN BACK | tr '\0' '|'`)
 	dir := filepath.Join(t.TempDir(), "a b")
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	want := []string{"-----BEGIN KEY-----\nabc\n-----END KEY-----\n", "a\n\nb", `"quoted"`, " space ", "plain", `a\nb`}
-	environ := []string{"KEY=" + want[0], "LINES=" + want[1], "EDGE=" + want[2], "END=" + want[3], "PLAIN=" + want[4], "BACK=" + want[5]}
+	environ := []string{"KEY=" + want[0], "LINES=" + want[1], "EDGE=" + want[2], "END=" + want[3], "PLAIN=" + want[4],
+		"BACK=" + want[5]}
 	args := []string{"--mount=" + dir + ":/in side:none:x-create=auto,rbind,ro", "--mount=/dev/null:/n:none:rbind"}
 	for _, kv := range environ {
 		args = append(args, "--env="+kv[:strings.IndexByte(kv, '=')])

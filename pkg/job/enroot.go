@@ -99,7 +99,8 @@ func (b *box) plainMount(mount string, n int) (plain, line string, err error) {
 	}
 	if strings.ContainsAny(target, " \t\r\n\\") {
 		target = fmt.Sprint("/.profllm-mount-", n)
-		line = fmt.Sprintf("mkdir -p %s && ln -sn %s %s || exit 126\n", shellQuote(filepath.Dir(f[1])), target, shellQuote(filepath.Clean(f[1])))
+		line = fmt.Sprintf("mkdir -p %s && ln -sn %s %s || exit 126\n", shellQuote(filepath.Dir(f[1])), target,
+			shellQuote(filepath.Clean(f[1])))
 	}
 	return strings.Join([]string{source, target, f[2]}, ":"), line, nil
 }

@@ -38,9 +38,11 @@ func ParsePhases(args []string) ([]run.Phase, error) {
 func EndedFromOutside(code int, phases, roles []run.Phase, events []Event) bool {
 	terminated := func(p run.Phase) bool { return p.Code == run.Terminated }
 	died := func(p run.Phase) bool {
-		return (p.Code == 0 || terminated(p)) && slices.ContainsFunc(events, func(e Event) bool { return e.Event == RoleDied && e.Role == p.Name })
+		return (p.Code == 0 || terminated(p)) &&
+			slices.ContainsFunc(events, func(e Event) bool { return e.Event == RoleDied && e.Role == p.Name })
 	}
-	return code == run.Terminated || code != 0 && (slices.ContainsFunc(phases, terminated) || slices.ContainsFunc(roles, died))
+	return code == run.Terminated ||
+		code != 0 && (slices.ContainsFunc(phases, terminated) || slices.ContainsFunc(roles, died))
 }
 
 // Finish writes the sentinel: the script has ended, with this exit code, these phases, and
@@ -49,7 +51,8 @@ func (j *Job) Finish(code int, phases, roles []run.Phase) error {
 	if err := j.owns(); err != nil {
 		return err
 	}
-	s := run.Sentinel{Schema: "profllm.finish/1", JobID: j.id(), Time: j.Now().UTC(), Code: code, Script: &code, Phases: phases, Roles: roles}
+	s := run.Sentinel{Schema: "profllm.finish/1", JobID: j.id(), Time: j.Now().UTC(), Code: code, Script: &code,
+		Phases: phases, Roles: roles}
 	return errors.Join(run.WriteJSON(j.path(run.SentinelFile), s), j.linkForCloudAI())
 }
 

@@ -26,7 +26,8 @@ const GuardEnds = syscall.SIGUSR1
 
 // Limits of what Guard does once it is told to end.
 const (
-	strayGrace = 2 * time.Second                          // from TERM to KILL of a daemon; the lowest KillWait of sites is 5 s
+	// from TERM to KILL of a daemon; the lowest KillWait of sites is 5 s
+	strayGrace = 2 * time.Second
 	gpuRelease = 2 * time.Second                          // for the driver to free the memory of a killed process
 	guardWait  = strayGrace + gpuRelease + 12*time.Second // a busy node needs seconds to begin
 )
@@ -44,8 +45,10 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	host := j.Env("SLURMD_NODENAME")
 	_, hook := run.HookOf(j.Dir)
 	sweep := node.Sweep{
-		Proc: proc, Job: j.Env("SLURM_JOB_ID"), Host: host, Self: os.Getpid(), Grace: strayGrace, Limit: j.termWait() + killWait + strayGrace + time.Second,
-		Tasks: tasksEnd(j.termWait(), hook), Steps: hook, Patient: slices.ContainsFunc(p.Roles, func(r plan.Role) bool { return r.Report != "" }),
+		Proc: proc, Job: j.Env("SLURM_JOB_ID"), Host: host, Self: os.Getpid(), Grace: strayGrace,
+		Limit: j.termWait() + killWait + strayGrace + time.Second,
+		Tasks: tasksEnd(j.termWait(), hook), Steps: hook,
+		Patient: slices.ContainsFunc(p.Roles, func(r plan.Role) bool { return r.Report != "" }),
 	}
 	before := node.NewSnapshot(shm, proc)
 	if err := j.Node(ctx); err != nil {
@@ -137,7 +140,8 @@ func (j *Job) printSteps(ctx context.Context, p *plan.Plan, host string) {
 			}
 			steps = append(steps, s)
 		}
-		if err := node.WriteRan(j.Stdout, host, node.LookAtSteps(proc, j.Env("SLURM_JOB_ID"), host, steps)); err != nil {
+		if err := node.WriteRan(j.Stdout, host,
+			node.LookAtSteps(proc, j.Env("SLURM_JOB_ID"), host, steps)); err != nil {
 			j.logf("%v", err)
 		}
 		return
@@ -167,7 +171,8 @@ func (j *Job) scriptOver(ctx context.Context, patience time.Duration) <-chan str
 func outlived(ended []node.Ended) []string {
 	found := []string{}
 	for _, e := range ended {
-		found = append(found, fmt.Sprintf("process %d outlived its step and was ended by %s: %s", e.PID, e.Signal, e.Command))
+		found = append(found, fmt.Sprintf("process %d outlived its step and was ended by %s: %s", e.PID, e.Signal,
+			e.Command))
 	}
 	return found
 }
@@ -184,7 +189,8 @@ func (j *Job) writeLeft(host string, found []string, swept bool) error {
 	if err := os.MkdirAll(j.path(run.LeftDir), 0o755); err != nil {
 		return err
 	}
-	return run.WriteJSON(j.path(run.LeftDir, host+".json"), leftFile{Schema: "profllm.left/1", Host: host, Found: found, Swept: swept})
+	return run.WriteJSON(j.path(run.LeftDir, host+".json"),
+		leftFile{Schema: "profllm.left/1", Host: host, Found: found, Swept: swept})
 }
 
 // readLeft reads what one node wrote, nil if that was nothing.

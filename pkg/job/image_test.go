@@ -37,7 +37,8 @@ func TestImageUsed(t *testing.T) {
 			defer out.Close()
 			j := &job.Job{Env: func(name string) string { return env[name] }, Stdout: out, Stderr: out, Now: time.Now}
 			t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-			code, err := j.RunContain(t.Context(), job.Contain{Runtime: "docker", Step: "serve", Dir: dir, Args: []string{"x"}}, os.Environ())
+			code, err := j.RunContain(t.Context(),
+				job.Contain{Runtime: "docker", Step: "serve", Dir: dir, Args: []string{"x"}}, os.Environ())
 			require.NoError(t, err)
 			require.Zero(t, code)
 			var got job.ImageUsed

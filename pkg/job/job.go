@@ -80,7 +80,8 @@ func (j *Job) Start() error {
 	case made:
 		err = j.hasSecrets(p)
 	case claim.JobID != id:
-		return fmt.Errorf("job %s already executes or executed this run (%s); a run is executed only once", claim.JobID, j.path(run.ClaimFile))
+		return fmt.Errorf("job %s already executes or executed this run (%s); a run is executed only once", claim.JobID,
+			j.path(run.ClaimFile))
 	default:
 		// First: a run of a sequence that is over has none left, and keeps its result.
 		if err := j.hasSecrets(p); err != nil {

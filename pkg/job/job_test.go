@@ -43,8 +43,10 @@ type testJob struct {
 func newJob(t *testing.T) *testJob {
 	t.Helper()
 	dir := t.TempDir()
-	j := &testJob{env: map[string]string{"SLURM_JOB_ID": "60", "SLURM_JOB_NODELIST": "n[1-2]", "SLURMD_NODENAME": "n1", "PROFLLM_NODE_ADDR": "127.0.0.1"}}
-	j.Job = &Job{Dir: dir, Env: func(name string) string { return j.env[name] }, Stdout: &j.stdout, Stderr: &j.stderr, Now: time.Now}
+	j := &testJob{env: map[string]string{"SLURM_JOB_ID": "60", "SLURM_JOB_NODELIST": "n[1-2]", "SLURMD_NODENAME": "n1",
+		"PROFLLM_NODE_ADDR": "127.0.0.1"}}
+	j.Job = &Job{Dir: dir, Env: func(name string) string { return j.env[name] }, Stdout: &j.stdout, Stderr: &j.stderr,
+		Now: time.Now}
 	j.plan = &plan.Plan{
 		Schema: plan.Schema, RunID: "R", Dir: dir, Job: plan.Job{Nodes: 2},
 		Ports: []plan.Port{
@@ -109,7 +111,8 @@ func TestStart(t *testing.T) {
 		errs := make(chan error)
 		for id := range 8 {
 			go func() {
-				other := &Job{Dir: j.Dir, Stdout: io.Discard, Stderr: io.Discard, Now: time.Now, Env: func(string) string { return strconv.Itoa(60 + id) }}
+				other := &Job{Dir: j.Dir, Stdout: io.Discard, Stderr: io.Discard, Now: time.Now,
+					Env: func(string) string { return strconv.Itoa(60 + id) }}
 				errs <- other.Start()
 			}()
 		}
@@ -125,13 +128,15 @@ func TestStart(t *testing.T) {
 		j := newJob(t)
 		for attempt := 1; attempt <= 3; attempt++ {
 			require.NoError(t, j.Start())
-			for _, name := range []string{"raw/vllm-bench.json", "logs/serve-0.log", run.SentinelFile, run.PlacementFile, run.ResultFile, run.EventFile} {
+			for _, name := range []string{"raw/vllm-bench.json", "logs/serve-0.log", run.SentinelFile,
+				run.PlacementFile, run.ResultFile, run.EventFile} {
 				require.NoFileExists(t, j.path(name))
 				require.NoError(t, os.WriteFile(j.path(name), []byte(strconv.Itoa(attempt)), 0o644))
 			}
 		}
 		for attempt := 1; attempt <= 2; attempt++ {
-			for _, name := range []string{"raw/vllm-bench.json", "logs/serve-0.log", run.SentinelFile, run.PlacementFile, run.ResultFile, run.EventFile} {
+			for _, name := range []string{"raw/vllm-bench.json", "logs/serve-0.log", run.SentinelFile,
+				run.PlacementFile, run.ResultFile, run.EventFile} {
 				data, err := os.ReadFile(j.path("attempts", strconv.Itoa(attempt), name))
 				require.NoError(t, err)
 				require.Equal(t, strconv.Itoa(attempt), string(data))
@@ -222,7 +227,8 @@ func TestPlace(t *testing.T) {
 			}
 			at := c.slot * 10
 			require.Equal(t, run.Placement{
-				Schema: "profllm.placement/1", JobID: "60", Slot: c.slot, Nodes: []run.Node{{Host: "n1", Addr: addr}, {Host: "n2", Addr: "10.0.0.2"}},
+				Schema: "profllm.placement/1", JobID: "60", Slot: c.slot,
+				Nodes: []run.Node{{Host: "n1", Addr: addr}, {Host: "n2", Addr: "10.0.0.2"}},
 				Ports: map[string]int{"serve": 20000 + at, "serve_ray": 20001 + at, "proxy": 20003 + at},
 			}, place)
 			env, err := os.ReadFile(j.path("job.env"))
@@ -233,7 +239,8 @@ func TestPlace(t *testing.T) {
 	t.Run("too few nodes", func(t *testing.T) {
 		j := newJob(t)
 		j.env["SLURM_JOB_NODELIST"] = "n1"
-		require.ErrorContains(t, j.Place(t.Context(), strings.NewReader("node n1 10.0.0.1\n"), time.Time{}), "the allocation has 1 node (n1), the plan 2")
+		require.ErrorContains(t, j.Place(t.Context(), strings.NewReader("node n1 10.0.0.1\n"), time.Time{}),
+			"the allocation has 1 node (n1), the plan 2")
 	})
 	t.Run("the first of a larger allocation, in an array", func(t *testing.T) {
 		j := newJob(t)
@@ -291,7 +298,8 @@ func TestNode(t *testing.T) {
 	require.Equal(t, "node n2 127.0.0.1", lastLine(j.stdout.String()))
 
 	// What the nodes say is what Place reads: the next slot is taken.
-	require.NoError(t, j.Place(t.Context(), strings.NewReader(strings.Join(f, " ")+"\n"+j.stdout.String()), time.Time{}))
+	require.NoError(t, j.Place(t.Context(), strings.NewReader(strings.Join(f, " ")+"\n"+j.stdout.String()),
+		time.Time{}))
 	var place run.Placement
 	require.NoError(t, run.ReadJSON(j.path(run.PlacementFile), &place))
 	require.NotEqual(t, taken, place.Ports["serve"])

@@ -61,7 +61,8 @@ func TestLoads(t *testing.T) {
 	page := func(rel, when string) string { return readFile(t, j.path(rel, "raw", MetricsFile("serve", when))) }
 	require.Equal(t, []string{"n 1 resets 0", "n 2 resets 0"}, []string{page(".", "before"), page(".", "after")})
 	require.Equal(t, []string{"n 3 resets 0", "n 4 resets 0"}, []string{page("at/2", "before"), page("at/2", "after")})
-	require.Equal(t, []string{"n 5 resets 1", "n 6 resets 1"}, []string{page("at/3", "before"), page("at/3", "after")}, "reset between the two")
+	require.Equal(t, []string{"n 5 resets 1", "n 6 resets 1"}, []string{page("at/3", "before"), page("at/3", "after")},
+		"reset between the two")
 	events, err := ReadEvents(j.Dir)
 	require.NoError(t, err)
 	var loads []string
@@ -82,9 +83,13 @@ func TestCacheIsNotReset(t *testing.T) {
 
 // An engine that answers 200 may not have done it.
 func TestCacheResetRefused(t *testing.T) {
-	for answer, reset := range map[string]bool{`{"success": false}`: false, `{"success": true}`: true, ``: true, "Cache flushed.\n": true} {
+	for answer, reset := range map[string]bool{`{"success": false}`: false, `{"success": true}`: true, ``: true,
+		"Cache flushed.\n": true} {
 		j := threeLoads(t, http.StatusOK)
-		j.serve(t, map[string]http.HandlerFunc{"serve": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) }})
+		j.serve(t, map[string]http.HandlerFunc{"serve": func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w,
+				answer)
+		}})
 		err := j.BeginLoad(t.Context(), "3")
 		if reset {
 			require.NoError(t, err, answer)
@@ -130,7 +135,8 @@ func TestStopEndsHooks(t *testing.T) {
 	slurm.Use(t, os.Environ())
 	j := newJob(t)
 	j.grace = 10 * time.Second
-	p, _ := startProcess(t, "pre_test/h", "bash", "-c", "trap 'echo told >"+j.path("told")+"; exit 143' TERM; echo up >"+j.path("up")+"; while :; do sleep 0.02; done")
+	p, _ := startProcess(t, "pre_test/h", "bash", "-c",
+		"trap 'echo told >"+j.path("told")+"; exit 143' TERM; echo up >"+j.path("up")+"; while :; do sleep 0.02; done")
 	await.File(t, j.path("up"))
 	j.Stop(t.Context(), []Process{p})
 	require.FileExists(t, j.path("told"))
@@ -164,7 +170,8 @@ func TestLostRun(t *testing.T) {
 	first.Stop(t.Context(), []Process{own})
 	require.False(t, alive(own.PID))
 	require.Empty(t, slurm.Calls("scancel"))
-	require.ErrorContains(t, first.event(Event{Event: RoleDied}), "job 60 restarted this run on n2; this script, on n1, no longer owns the run")
+	require.ErrorContains(t, first.event(Event{Event: RoleDied}),
+		"job 60 restarted this run on n2; this script, on n1, no longer owns the run")
 	require.ErrorContains(t, first.Finish(143, nil, nil), "no longer owns the run")
 	require.NoFileExists(t, first.path(run.SentinelFile))
 	require.Equal(t, []string{AllReady}, first.events(t))
@@ -180,7 +187,8 @@ func TestStopTask(t *testing.T) {
 	slurm.Use(t, os.Environ())
 	slurm.PutStep(slurmtest.Step{ID: "60.0", Name: "serve", Shown: "55_3.0"})
 	slurm.PutStep(slurmtest.Step{ID: "60.batch", Name: "batch", Shown: "55_3.batch"})
-	slurm.PutStep(slurmtest.Step{ID: "60.1", Name: "serve", Shown: "55_3.1", Nodes: "n[2-3]"}) // of another job, which has the id by now
+	// of another job, which has the id by now
+	slurm.PutStep(slurmtest.Step{ID: "60.1", Name: "serve", Shown: "55_3.1", Nodes: "n[2-3]"})
 	j := newJob(t)
 	j.env["SLURM_ARRAY_JOB_ID"], j.env["SLURM_ARRAY_TASK_ID"] = "55", "3"
 	j.grace = 10 * time.Millisecond

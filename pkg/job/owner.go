@@ -19,10 +19,12 @@ func (j *Job) owns() error {
 	}
 	var claim run.Claim
 	node := j.Env("SLURMD_NODENAME")
-	if run.ReadJSON(j.path(run.ClaimFile), &claim) != nil || claim.Node == "" || node == "" || claim.JobID != j.id() || claim.Node == node {
+	if run.ReadJSON(j.path(run.ClaimFile), &claim) != nil || claim.Node == "" || node == "" || claim.JobID != j.id() ||
+		claim.Node == node {
 		return nil
 	}
-	return fmt.Errorf("job %s restarted this run on %s; this script, on %s, no longer owns the run", claim.JobID, claim.Node, node)
+	return fmt.Errorf("job %s restarted this run on %s; this script, on %s, no longer owns the run", claim.JobID,
+		claim.Node, node)
 }
 
 // endOwn ends the steps of a script that has lost its run, through their own srun

@@ -51,7 +51,8 @@ func (j *Job) Node(ctx context.Context) error {
 		}
 	}
 	if index < 0 {
-		return fmt.Errorf("node %q is not among the first %d of the allocation %q", name, p.Job.Nodes, j.Env("SLURM_JOB_NODELIST"))
+		return fmt.Errorf("node %q is not among the first %d of the allocation %q", name, p.Job.Nodes,
+			j.Env("SLURM_JOB_NODELIST"))
 	}
 	addr := j.Env("PROFLLM_NODE_ADDR")
 	if addr == "" {
@@ -91,7 +92,8 @@ func (j *Job) hosts(p *plan.Plan) ([]string, error) {
 		return nil, err
 	}
 	if len(hosts) < p.Job.Nodes {
-		return nil, fmt.Errorf("the allocation has %s (%s), the plan %d", quantity.Count(len(hosts), "node"), j.Env("SLURM_JOB_NODELIST"), p.Job.Nodes)
+		return nil, fmt.Errorf("the allocation has %s (%s), the plan %d", quantity.Count(len(hosts), "node"),
+			j.Env("SLURM_JOB_NODELIST"), p.Job.Nodes)
 	}
 	return hosts[:p.Job.Nodes], nil
 }
@@ -274,7 +276,8 @@ type answers struct {
 }
 
 func (j *Job) answers(lines io.Reader, hosts []string) (answers, error) {
-	a := answers{addr: map[string]string{}, taken: map[int]map[string]int{}, risky: map[int]map[string]int{}, at: map[string]time.Time{}}
+	a := answers{addr: map[string]string{}, taken: map[int]map[string]int{}, risky: map[int]map[string]int{},
+		at: map[string]time.Time{}}
 	scan := bufio.NewScanner(lines)
 	missing := len(hosts)
 	for missing > 0 && scan.Scan() {

@@ -46,8 +46,10 @@ type Preflight struct {
 func (j *Job) look(p *plan.Plan, index int) *node.Look {
 	l := &node.Look{
 		Settings: p.Preflight, GPUs: plannedGPUs(p, index), Simulated: p.Simulated, Several: p.Job.Nodes > 1,
-		Job: j.Env("SLURM_JOB_ID"), Host: j.Env("SLURMD_NODENAME"), Self: os.Getpid(), Memory: j.Env("SLURM_MEM_PER_NODE"),
-		Dir: j.Dir, Tmp: cmp.Or(j.Env("TMPDIR"), "/tmp"), Mounts: p.MountSources(), Shm: shm, Proc: proc, ListGPUs: j.gpus, Now: j.Now,
+		Job: j.Env("SLURM_JOB_ID"), Host: j.Env("SLURMD_NODENAME"), Self: os.Getpid(),
+		Memory: j.Env("SLURM_MEM_PER_NODE"),
+		Dir:    j.Dir, Tmp: cmp.Or(j.Env("TMPDIR"), "/tmp"), Mounts: p.MountSources(), Shm: shm, Proc: proc,
+		ListGPUs: j.gpus, Now: j.Now,
 	}
 	switch {
 	case p.Simulated && j.Env(SimGPUs) == "":
@@ -93,7 +95,8 @@ func plannedGPUs(p *plan.Plan, index int) []int {
 
 // preflight adds to what the nodes saw what only shows from here, keeps all of it,
 // and refuses nodes on which servers should not start.
-func (j *Job) preflight(ctx context.Context, p *plan.Plan, hosts []string, a answers, began time.Time, slot int, tried []int) error {
+func (j *Job) preflight(ctx context.Context, p *plan.Plan, hosts []string, a answers, began time.Time, slot int,
+	tried []int) error {
 	f := Preflight{Schema: "profllm.preflight/1", JobID: j.id()}
 	for _, h := range hosts {
 		r := a.lines.Reports[h]
@@ -155,7 +158,8 @@ func ports(a answers, host string, slot int, tried []int) node.Check {
 		return node.Check{Name: "ports", Verdict: node.OK, Seen: "every slot is free here"}
 	}
 	return node.Check{Name: "ports", Verdict: node.Fail, Seen: fmt.Sprintf(
-		"none of the %d port slots from %d on is free on every node; in use here: %s", len(tried), tried[0], strings.Join(taken, " "))}
+		"none of the %d port slots from %d on is free on every node; in use here: %s", len(tried), tried[0],
+		strings.Join(taken, " "))}
 }
 
 // clock compares a node's clock with this one's. The node looked at its own
@@ -175,9 +179,11 @@ func clock(s *config.Preflight, r node.Report, began, at time.Time) []node.Check
 	}
 	switch {
 	case ahead > limit:
-		return node.Judged(s, "clock", node.Warn, fmt.Sprintf("at least %.1f s ahead of %s", ahead.Seconds(), "the job's first node"))
+		return node.Judged(s, "clock", node.Warn,
+			fmt.Sprintf("at least %.1f s ahead of %s", ahead.Seconds(), "the job's first node"))
 	case behind > limit:
-		return node.Judged(s, "clock", node.Warn, fmt.Sprintf("at least %.1f s behind the job's first node", behind.Seconds()))
+		return node.Judged(s, "clock", node.Warn,
+			fmt.Sprintf("at least %.1f s behind the job's first node", behind.Seconds()))
 	}
 	return node.Judged(s, "clock", node.OK, fmt.Sprintf("no difference above %s detected", limit))
 }
@@ -203,7 +209,8 @@ func compareGPUs(s *config.Preflight, nodes []node.Report) {
 		case strings.Contains(own, " and "):
 			r.Checks = append(r.Checks, node.Judged(s, "gpus-alike", node.Warn, "on one node: "+own)...)
 		case own != other:
-			r.Checks = append(r.Checks, node.Judged(s, "gpus-alike", node.Warn, own+"; "+nodes[first].Host+" has "+other)...)
+			r.Checks = append(r.Checks,
+				node.Judged(s, "gpus-alike", node.Warn, own+"; "+nodes[first].Host+" has "+other)...)
 		default:
 			r.Checks = append(r.Checks, node.Judged(s, "gpus-alike", node.OK, own)...)
 		}
@@ -238,9 +245,12 @@ func (j *Job) strays(ctx context.Context, s *config.Preflight, nodes []node.Repo
 		case len(left) == 0:
 			r.Checks = append(r.Checks, node.Judged(s, "processes", node.OK, "none left by finished jobs")...)
 		case err != nil:
-			r.Checks = append(r.Checks, node.Judged(s, "processes", node.NotPossible, fmt.Sprintf("cannot tell which jobs are finished: %v", err))...)
+			r.Checks = append(r.Checks,
+				node.Judged(s, "processes", node.NotPossible,
+					fmt.Sprintf("cannot tell which jobs are finished: %v", err))...)
 		default:
-			r.Checks = append(r.Checks, node.Judged(s, "processes", node.Warn, "left by finished jobs: "+strings.Join(left, ", "))...)
+			r.Checks = append(r.Checks,
+				node.Judged(s, "processes", node.Warn, "left by finished jobs: "+strings.Join(left, ", "))...)
 		}
 	}
 }
@@ -251,7 +261,8 @@ func (j *Job) running(ctx context.Context, ids []string) (map[string]bool, error
 		return nil, errors.New("a rehearsal has no queue")
 	}
 	out, err := command(ctx, "squeue", "-h", "-a", "-j", strings.Join(ids, ","), "-o", "%A")
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && strings.Contains(string(exit.Stderr), "Invalid job id") {
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) &&
+		strings.Contains(string(exit.Stderr), "Invalid job id") {
 		err = nil
 	}
 	known := map[string]bool{}

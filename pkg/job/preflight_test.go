@@ -230,7 +230,8 @@ func TestFollow(t *testing.T) {
 func TestBegan(t *testing.T) {
 	before := time.Now()
 	p, _ := startProcess(t, "x", "sleep", "7200")
-	require.WithinRange(t, Began(p.PID, time.Now()), before.Add(-100*time.Millisecond), time.Now().Add(100*time.Millisecond))
+	require.WithinRange(t, Began(p.PID, time.Now()), before.Add(-100*time.Millisecond), time.Now().
+		Add(100*time.Millisecond))
 	require.Zero(t, Began(1<<22+1, time.Now()))
 }
 
@@ -335,7 +336,8 @@ func TestEndGuard(t *testing.T) {
 	slurm.Use(t, os.Environ())
 	j := newJob(t)
 	j.grace = 100 * time.Millisecond
-	p, _ := startProcess(t, guardStep, "bash", "-c", "trap 'echo told >"+j.path("told")+"; ' USR1; while :; do sleep 0.01; done")
+	p, _ := startProcess(t, guardStep, "bash", "-c",
+		"trap 'echo told >"+j.path("told")+"; ' USR1; while :; do sleep 0.01; done")
 	slurm.PutStep(slurmtest.Step{ID: "60.0", Name: guardStep, PID: p.PID})
 	time.Sleep(100 * time.Millisecond)
 	j.EndGuard(t.Context(), p.PID)
@@ -354,6 +356,7 @@ func TestStopTellsTheGuard(t *testing.T) {
 	slurm.PutStep(slurmtest.Step{ID: "60.0", Name: guardStep, PID: guard.PID})
 	slurm.PutStep(slurmtest.Step{ID: "60.1", Name: "serve", PID: p.PID})
 	j.Stop(t.Context(), []Process{p})
-	require.Equal(t, [][]string{{"--signal=TERM", "60.1"}, {"--signal=USR1", "60.0"}, {"--signal=KILL", "60.1"}}, slurm.Calls("scancel"),
+	require.Equal(t, [][]string{{"--signal=TERM", "60.1"}, {"--signal=USR1", "60.0"}, {"--signal=KILL", "60.1"}},
+		slurm.Calls("scancel"),
 		"the guard outlives the roles")
 }

@@ -32,7 +32,8 @@ func (j *Job) RunProfiled(ctx context.Context, mark string, command, environ []s
 		if len(servers) == 0 { // it never began, or has ended
 			cmd.Process.Signal(syscall.SIGTERM)
 		}
-		j.logf("sent TERM to %d processes under the profiler; the profiler has %s to write its report", len(servers), plan.ReportWait)
+		j.logf("sent TERM to %d processes under the profiler; the profiler has %s to write its report", len(servers),
+			plan.ReportWait)
 		wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), plan.ReportWait)
 		defer cancel()
 		select {

@@ -10,7 +10,8 @@ func TestRank(t *testing.T) {
 	env := map[string]string{"SLURM_PROCID": "3", "PROFLLM_NODE_ADDR": "127.0.0.9"}
 	j := &Job{Env: func(name string) string { return env[name] }}
 	command := []string{"python3", "-m", "x", "--json", "{rank}"}
-	argv, environ, err := j.Resolve(Rank{Option: "--node-rank", Address: "HOST_IP", Command: command}, []string{"A=1", "HOST_IP=old", "HOST_IPS=b"})
+	argv, environ, err := j.Resolve(Rank{Option: "--node-rank", Address: "HOST_IP", Command: command},
+		[]string{"A=1", "HOST_IP=old", "HOST_IPS=b"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"python3", "-m", "x", "--json", "{rank}", "--node-rank", "3"}, argv)
 	require.Equal(t, []string{"A=1", "HOST_IPS=b", "HOST_IP=127.0.0.9"}, environ)

@@ -54,7 +54,8 @@ func (j *Job) RunRay(ctx context.Context, r Ray, environ []string) (int, error) 
 			own = ownAddress(j.Env("SLURMD_NODENAME"), hosts)
 		}
 	}
-	j.logf("Ray rank %d of %d on %s (%s), CUDA_VISIBLE_DEVICES=%s", rank, r.Nodes, j.Env("SLURMD_NODENAME"), own, j.Env("CUDA_VISIBLE_DEVICES"))
+	j.logf("Ray rank %d of %d on %s (%s), CUDA_VISIBLE_DEVICES=%s", rank, r.Nodes, j.Env("SLURMD_NODENAME"), own,
+		j.Env("CUDA_VISIBLE_DEVICES"))
 	if err := adoptOrphans(); err != nil {
 		return 1, err
 	}
@@ -124,7 +125,8 @@ func (j *Job) rayHead(ctx context.Context, r Ray, own, address string, environ [
 }
 
 func (j *Job) rayWorker(ctx context.Context, r Ray, own, address string, environ []string) (int, error) {
-	args := append([]string{"start"}, options(r.WorkerArgs, "--address="+address, "--node-ip-address="+own, "--block")...)
+	args := append([]string{"start"},
+		options(r.WorkerArgs, "--address="+address, "--node-ip-address="+own, "--block")...)
 	end := j.Now().Add(r.Timeout)
 	for {
 		// `ray start` waits long for a head that is not there, so look first.

@@ -57,7 +57,8 @@ func newRank(t *testing.T, number, cases string, r Ray) *rank {
 	k := &rank{Ray: r, number: number, dir: t.TempDir()}
 	bin := filepath.Join(k.dir, "bin")
 	require.NoError(t, os.Mkdir(bin, 0o755))
-	script := "#!/bin/bash\ncd '" + k.dir + "' || exit 1\necho \"$*\" >>calls\nenv >\"env-$1\"\ncase $1 in\n" + cases + "\nesac\n"
+	script := "#!/bin/bash\ncd '" + k.dir + "' || exit 1\necho \"$*\" >>calls\nenv >\"env-$1\"\ncase $1 in\n" + cases +
+		"\nesac\n"
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "ray"), []byte(script), 0o755))
 	arg, err := json.Marshal(r)
 	require.NoError(t, err)
@@ -103,8 +104,10 @@ const (
 // covers: PL-G8, PL-G10, PL-D8
 func TestRayHead(t *testing.T) {
 	r := Ray{
-		Nodes: 2, Head: "10.0.0.1", Port: 6400, Timeout: time.Minute, HeadArgs: []string{"--num-cpus=4", "--include-dashboard=true"},
-		Command: []string{"sh", "-c", `echo "server $RAY_ADDRESS $VLLM_HOST_IP proxy=$http_proxy$HTTPS_PROXY usage=$RAY_USAGE_STATS_ENABLED $1"; exit 7`, "sh", "a b"},
+		Nodes: 2, Head: "10.0.0.1", Port: 6400, Timeout: time.Minute,
+		HeadArgs: []string{"--num-cpus=4", "--include-dashboard=true"},
+		Command: []string{"sh", "-c",
+			`echo "server $RAY_ADDRESS $VLLM_HOST_IP proxy=$http_proxy$HTTPS_PROXY usage=$RAY_USAGE_STATS_ENABLED $1"; exit 7`, "sh", "a b"},
 	}
 	k := newRank(t, "0", growing, r)
 	code, out := k.run(t)
@@ -125,7 +128,8 @@ func TestRayHead(t *testing.T) {
 
 // Who wants Ray's tokens sets them for every rank.
 func TestRayKeepsTheModeItIsGiven(t *testing.T) {
-	k := newRank(t, "0", growing, Ray{Nodes: 2, Head: "10.0.0.1", Port: 6400, Timeout: time.Minute, Command: []string{"true"}})
+	k := newRank(t, "0", growing,
+		Ray{Nodes: 2, Head: "10.0.0.1", Port: 6400, Timeout: time.Minute, Command: []string{"true"}})
 	k.cmd.Env = append(k.cmd.Env, "RAY_AUTH_MODE=token")
 	code, out := k.run(t)
 	require.Zero(t, code, out)
@@ -152,7 +156,8 @@ func TestRayHeadFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := Ray{Nodes: 2, Head: "127.0.0.1", Port: 6400, Timeout: c.timeout, Command: []string{c.command}}
 			if c.command == "SERVE" {
-				r.Command = []string{"sh", "-c", `touch "$(dirname "$(dirname "$(command -v ray)")")/serving"; exec sleep 7200`}
+				r.Command = []string{"sh", "-c",
+					`touch "$(dirname "$(dirname "$(command -v ray)")")/serving"; exec sleep 7200`}
 			}
 			code, out := newRank(t, "0", c.ray, r).run(t)
 			require.Contains(t, out, c.want)
@@ -179,7 +184,8 @@ func TestRayWorker(t *testing.T) {
 	require.NoError(t, err)
 	defer head.Close()
 	port := head.Addr().(*net.TCPAddr).Port
-	r := Ray{Nodes: 2, Head: "127.0.0.1", Port: port, Timeout: time.Minute, WorkerArgs: []string{"--num-cpus=4"}, Command: []string{"false"}}
+	r := Ray{Nodes: 2, Head: "127.0.0.1", Port: port, Timeout: time.Minute, WorkerArgs: []string{"--num-cpus=4"},
+		Command: []string{"false"}}
 	joined := fmt.Sprintf("start --address=127.0.0.1:%d --node-ip-address=127.0.0.9 --block --num-cpus=4", port)
 	t.Run("stays until Ray ends", func(t *testing.T) {
 		k := newRank(t, "1", "start) ;;", r)
@@ -253,7 +259,9 @@ func TestRayDashboard(t *testing.T) {
 	for option, want := range map[string]bool{
 		"--dashboard-host=0.0.0.0": true, "--dashboard-port=8265": true, "--dashboard-agent-listen-port=52365": false, "--num-cpus=4": false,
 	} {
-		k := newRank(t, "0", growing, Ray{Nodes: 2, Head: "10.0.0.1", Port: 6400, Timeout: time.Minute, HeadArgs: []string{option}, Command: []string{"true"}})
+		k := newRank(t, "0", growing,
+			Ray{Nodes: 2, Head: "10.0.0.1", Port: 6400, Timeout: time.Minute, HeadArgs: []string{option},
+				Command: []string{"true"}})
 		code, out := k.run(t)
 		require.Zero(t, code, out)
 		start := strings.Join(k.lines(t, "calls"), "\n")

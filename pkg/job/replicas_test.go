@@ -58,7 +58,8 @@ func TestWatchReplicas(t *testing.T) {
 
 	require.NoError(t, other.Process.Kill())
 	client, _ = startProcess(t, "again", "sleep", "7200")
-	require.ErrorContains(t, j.Watch(t.Context(), "again", client.PID, procs), "serve_1 ended while a client ran", "the last of its kind")
+	require.ErrorContains(t, j.Watch(t.Context(), "again", client.PID, procs), "serve_1 ended while a client ran",
+		"the last of its kind")
 }
 
 // covers: PL-D8
@@ -69,7 +70,8 @@ func TestWatchTheOnlyProxy(t *testing.T) {
 	proxy, cmd := startProcess(t, "proxy", "sleep", "7200")
 	require.NoError(t, cmd.Process.Kill())
 	client, _ := startProcess(t, "bench", "sleep", "0.3")
-	require.ErrorContains(t, j.Watch(t.Context(), "bench", client.PID, []Process{one, two, proxy}), "proxy ended while a client ran")
+	require.ErrorContains(t, j.Watch(t.Context(), "bench", client.PID, []Process{one, two, proxy}),
+		"proxy ended while a client ran")
 }
 
 // A stand-in profiler that is ended by TERM leaves no report; told through
@@ -81,7 +83,8 @@ func TestRunProfiled(t *testing.T) {
 	defer log.Close()
 	j.Stdout, j.Stderr = log, log
 	report := j.path("report")
-	profiler := `trap 'exit 9' TERM; env ` + plan.ProfiledVar + `=R/serve sh -c 'trap "exit 0" TERM; sleep 0.01 & echo up >"$0.up"; while :; do sleep 0.02; done' "$0"; echo whole >"$0"; exit 3`
+	profiler := `trap 'exit 9' TERM; env ` + plan.ProfiledVar +
+		`=R/serve sh -c 'trap "exit 0" TERM; sleep 0.01 & echo up >"$0.up"; while :; do sleep 0.02; done' "$0"; echo whole >"$0"; exit 3`
 	ctx, cancel := context.WithCancel(t.Context())
 	type end struct {
 		code int
@@ -138,6 +141,7 @@ func TestWatchFindsWhatNobodyServes(t *testing.T) {
 	serve, _ := startProcess(t, "serve", "sleep", "7200")
 	proxy, _ := startProcess(t, "proxy", "sleep", "7200")
 	client, _ := startProcess(t, "bench", "true")
-	require.ErrorContains(t, j.Watch(t.Context(), "bench", client.PID, []Process{serve, proxy}), "serve ended while a client ran")
+	require.ErrorContains(t, j.Watch(t.Context(), "bench", client.PID, []Process{serve, proxy}),
+		"serve ended while a client ran")
 	require.Equal(t, []string{"client-begins", "role-died serve"}, j.events(t))
 }

@@ -27,8 +27,10 @@ func TestGive(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("of a file\n"), 0o600))
 	secrets, err := ParseSecrets([]string{"A=TOKEN", "B=TOKEN"}, []string{"F=" + file})
 	require.NoError(t, err)
-	require.Equal(t, []plan.Secret{{Name: "A", Env: "TOKEN"}, {Name: "B", Env: "TOKEN"}, {Name: "F", File: file}}, secrets)
-	env, err := j.EnvironWithSecrets(Exec{Secrets: secrets, Command: []string{"x"}}, []string{"A=old", "AB=kept", "PATH=/bin"})
+	require.Equal(t, []plan.Secret{{Name: "A", Env: "TOKEN"}, {Name: "B", Env: "TOKEN"}, {Name: "F", File: file}},
+		secrets)
+	env, err := j.EnvironWithSecrets(Exec{Secrets: secrets, Command: []string{"x"}},
+		[]string{"A=old", "AB=kept", "PATH=/bin"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"AB=kept", "PATH=/bin", "A=canary\nof $(x)\n", "B=canary\nof $(x)\n", "F=of a file"}, env)
 
@@ -38,7 +40,8 @@ func TestGive(t *testing.T) {
 	}
 	_, err = j.EnvironWithSecrets(Exec{Secrets: secrets}, nil)
 	require.EqualError(t, err, "no command")
-	_, err = j.EnvironWithSecrets(Exec{Secrets: []plan.Secret{{Name: "A", Env: "GONE"}, {Name: "F", File: "/not/here"}}, Command: []string{"x"}}, nil)
+	_, err = j.EnvironWithSecrets(Exec{Secrets: []plan.Secret{{Name: "A", Env: "GONE"}, {Name: "F", File: "/not/here"}},
+		Command: []string{"x"}}, nil)
 	require.ErrorContains(t, err, "the secret A is missing")
 	require.ErrorContains(t, err, "the secret F: open /not/here")
 }
@@ -105,7 +108,8 @@ func TestForgetIsAnEvent(t *testing.T) {
 	events, err := ReadEvents(j.Dir)
 	require.NoError(t, err)
 	require.Len(t, events, 1)
-	require.Equal(t, Event{Time: events[0].Time, Event: SecretMasked, File: "logs/serve-0.log", Line: 2, Text: "a secret was found here"}, events[0])
+	require.Equal(t, Event{Time: events[0].Time, Event: SecretMasked, File: "logs/serve-0.log", Line: 2,
+		Text: "a secret was found here"}, events[0])
 	require.Contains(t, j.stdout.String(), "logs/serve-0.log:2: a secret was found here; overwritten with xxx")
 	require.NotContains(t, j.stdout.String(), "canary")
 }

@@ -60,7 +60,9 @@ func (s Series) Over() (stopped, why string, err error) {
 			if need == stats.MaxProjected {
 				some = fmt.Sprintf("%d or more", need)
 			}
-			lost = append(lost, fmt.Sprintf("the median of %s is known to ±%.2g %% after %d repeats, and %s would be needed", m, look.HalfWidth, len(values), some))
+			lost = append(lost,
+				fmt.Sprintf("the median of %s is known to ±%.2g %% after %d repeats, and %s would be needed", m,
+					look.HalfWidth, len(values), some))
 		}
 	}
 	switch {

@@ -44,7 +44,8 @@ func TestSeriesOver(t *testing.T) {
 		"an invalid one does not count": {7, 20, steady(6, 0.5), steady(6, 0.5), time.Minute, result.Precise, "±0.5 %"},
 	} {
 		s := job.Series{
-			Repeat: &plan.Repeat{Index: c.index, Of: c.of, Until: &plan.Until{Percent: 2, Metrics: []string{"a", "b"}, Time: plan.Seconds(time.Hour)}},
+			Repeat: &plan.Repeat{Index: c.index, Of: c.of,
+				Until: &plan.Until{Percent: 2, Metrics: []string{"a", "b"}, Time: plan.Seconds(time.Hour)}},
 			Values: map[string][]float64{"a": c.a, "b": c.b}, Spent: c.spent,
 		}
 		stopped, why, err := s.Over()

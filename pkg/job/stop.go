@@ -156,7 +156,8 @@ func (j *Job) signalSteps(ctx context.Context, signal string, ids []string) {
 		return
 	}
 	_, err := command(ctx, "scancel", append([]string{"--signal=" + signal}, ids...)...)
-	if exit := new(exec.ExitError); errors.As(err, &exit) && (exit.ExitCode() == stepUnknown || exit.ExitCode() == stepDone) {
+	if exit := new(exec.ExitError); errors.As(err, &exit) &&
+		(exit.ExitCode() == stepUnknown || exit.ExitCode() == stepDone) {
 		return // the step ended between the list and the signal
 	}
 	if err != nil {

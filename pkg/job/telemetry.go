@@ -55,7 +55,8 @@ func (j *Job) sampleGPUs(ctx context.Context, p *plan.Plan, host string) (stop f
 		defer f.close()
 		for {
 			err := reader.Watch(ctx, gpu.Watching{
-				Interval: time.Duration(p.Telemetry.Interval), Now: j.Now, Take: f.take, Note: func(text string) { j.noteGPUs(host, text) },
+				Interval: time.Duration(p.Telemetry.Interval), Now: j.Now, Take: f.take,
+				Note: func(text string) { j.noteGPUs(host, text) },
 			})
 			if ctx.Err() != nil {
 				return
@@ -84,7 +85,8 @@ func (j *Job) noteGPUs(host, why string) {
 		err = run.WriteFile(path, fmt.Appendf(nil, "%s: %s\n", j.Now().UTC().Format(time.RFC3339), why), 0o644)
 	}
 	if err != nil {
-		fmt.Fprintf(j.Stderr, "profllm: node %s: GPU samples: %s; the note about this was not written: %v\n", host, why, err)
+		fmt.Fprintf(j.Stderr, "profllm: node %s: GPU samples: %s; the note about this was not written: %v\n", host, why,
+			err)
 	}
 }
 

@@ -89,7 +89,8 @@ func TestSampleByReader(t *testing.T) {
 	want += "1795364100000,0,GPU-a,97,70123,689.25,,1980,2619,61,0x4\n"
 	await.True(t, func() bool { return j.file(GPUFile("n1")) == want }, "nvidia-smi goes on")
 	stop()
-	require.Equal(t, "2026-11-22T16:15:01Z: nvidia-smi is used, which has no energy counter: "+file+": it should have continued (exit status 7)\n", j.file(GPUNote("n1")))
+	require.Equal(t, "2026-11-22T16:15:01Z: nvidia-smi is used, which has no energy counter: "+file+
+		": it should have continued (exit status 7)\n", j.file(GPUNote("n1")))
 }
 
 // Nothing is started, and no file is made, where nothing is to be sampled.
@@ -151,7 +152,8 @@ func TestSampleTroubles(t *testing.T) {
 	stop := j.sampleGPUs(t.Context(), j.plan, "n1")
 	await.True(t, func() bool {
 		text, err := os.ReadFile(said.Name())
-		return err == nil && strings.HasPrefix(string(text), "profllm: node n1: GPU samples: no NVIDIA driver; the note about this was not written: ")
+		return err == nil && strings.HasPrefix(string(text),
+			"profllm: node n1: GPU samples: no NVIDIA driver; the note about this was not written: ")
 	}, "the job says that there can be no note")
 	stop()
 }
@@ -173,13 +175,15 @@ func TestSampleHangs(t *testing.T) {
 
 // covers: PL-V26
 func TestGuardSamples(t *testing.T) {
-	j := sampling(t, `case $* in *lms*) echo '`+line+"'; exec sleep 7200;; *--query-gpu*) echo '0, GPU-a, A, 1, 80000, 7';; esac\n")
+	j := sampling(t, `case $* in *lms*) echo '`+line+
+		"'; exec sleep 7200;; *--query-gpu*) echo '0, GPU-a, A, 1, 80000, 7';; esac\n")
 	j.arrive()
 	j.env["SLURMD_NODENAME"], j.env["PROFLLM_LOCAL_JOB"] = "n1", "x"
 	j.save(t)
 	end, done := make(chan struct{}), make(chan error, 1)
 	go func() { done <- j.Guard(t.Context(), end) }()
-	await.True(t, func() bool { return strings.Contains(j.file(GPUFile("n1")), ",GPU-a,97,") }, "the guard takes samples")
+	await.True(t, func() bool { return strings.Contains(j.file(GPUFile("n1")), ",GPU-a,97,") },
+		"the guard takes samples")
 	close(end)
 	require.NoError(t, <-done)
 }

@@ -72,7 +72,8 @@ func (j *Job) Wait(ctx context.Context, procs []Process) error {
 			}
 			if t, open := waiting[proc.Name]; open && j.Now().Sub(start) > t.limit {
 				j.showTail(proc.Name)
-				return errors.Join(j.event(Event{Event: NotReady, Role: proc.Name}), fmt.Errorf("%s did not answer %s within %s", proc.Name, t.url, t.limit))
+				return errors.Join(j.event(Event{Event: NotReady, Role: proc.Name}),
+					fmt.Errorf("%s did not answer %s within %s", proc.Name, t.url, t.limit))
 			}
 		}
 		if len(waiting) == 0 {
@@ -224,7 +225,8 @@ func (w *watch) spared(name string) bool {
 func (w *watch) recordLoss(ctx context.Context, name, client string) error {
 	first := len(w.lost) == 0
 	w.lost[name] = true
-	err := w.job.event(Event{Event: RoleDied, Role: name, Text: "while " + client + " ran; the other instances continue to serve"})
+	err := w.job.event(Event{Event: RoleDied, Role: name,
+		Text: "while " + client + " ran; the other instances continue to serve"})
 	w.job.logf("%s ended while %s ran; the other instances continue to serve", name, client)
 	w.job.showTail(name)
 	if first {
@@ -242,7 +244,8 @@ func (w *watch) scrape(ctx context.Context, when string) {
 // died records that a role ended by itself, and shows the end of its logs. While
 // the job stops its roles, none of them does.
 func (j *Job) died(role, when string) error {
-	if events, err := ReadEvents(j.Dir); err == nil && slices.ContainsFunc(events, func(e Event) bool { return e.Event == Stopping }) {
+	if events, err := ReadEvents(j.Dir); err == nil &&
+		slices.ContainsFunc(events, func(e Event) bool { return e.Event == Stopping }) {
 		return fmt.Errorf("%s was stopped %s", role, when)
 	}
 	err := j.event(Event{Event: RoleDied, Role: role, Text: when})
@@ -283,7 +286,8 @@ func (j *Job) scrape(ctx context.Context, dir, when string, want func(role strin
 			j.logf("no metrics of %s: %v", role.Name, err)
 			continue
 		}
-		if err := run.WriteFile(filepath.Join(dir, run.RawDir, MetricsFile(role.Name, when)), body.Bytes(), 0o644); err != nil {
+		if err := run.WriteFile(filepath.Join(dir, run.RawDir, MetricsFile(role.Name, when)), body.Bytes(),
+			0o644); err != nil {
 			j.logf("store metrics of %s: %v", role.Name, err)
 		}
 	}

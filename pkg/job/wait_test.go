@@ -26,7 +26,9 @@ import (
 // serve makes the placement: each role's port is that of a server.
 func (j *testJob) serve(t *testing.T, handlers map[string]http.HandlerFunc) {
 	t.Helper()
-	place := run.Placement{JobID: "60", Nodes: []run.Node{{Host: "n1", Addr: "127.0.0.1"}, {Host: "n2", Addr: "127.0.0.1"}}, Ports: map[string]int{"serve": 1, "proxy": 1}}
+	place := run.Placement{JobID: "60",
+		Nodes: []run.Node{{Host: "n1", Addr: "127.0.0.1"}, {Host: "n2", Addr: "127.0.0.1"}},
+		Ports: map[string]int{"serve": 1, "proxy": 1}}
 	for role, h := range handlers {
 		s := httptest.NewServer(h)
 		t.Cleanup(s.Close)
@@ -145,7 +147,8 @@ func TestWatch(t *testing.T) {
 		serve, cmd := startProcess(t, "serve", "sleep", "7200")
 		client, _ := startProcess(t, "bench", "sleep", "7200")
 		require.NoError(t, cmd.Process.Kill())
-		require.ErrorContains(t, j.Watch(t.Context(), "bench", client.PID, []Process{serve}), "serve ended while a client ran")
+		require.ErrorContains(t, j.Watch(t.Context(), "bench", client.PID, []Process{serve}),
+			"serve ended while a client ran")
 		require.Equal(t, []string{"client-begins", "role-died serve"}, j.events(t))
 	})
 	t.Run("a role ends, with 0, and the client after it", func(t *testing.T) {
@@ -171,7 +174,9 @@ func engine(t *testing.T, name, file string, ends bool) Process {
 	if ends {
 		last = "; exit 0"
 	}
-	p, _ := startProcess(t, name, "sh", "-c", fmt.Sprintf("trap 'echo %s >>%s%s' TERM; echo up >%s.up; while :; do sleep 0.1; done", name, file, last, file+name))
+	p, _ := startProcess(t, name, "sh", "-c",
+		fmt.Sprintf("trap 'echo %s >>%s%s' TERM; echo up >%s.up; while :; do sleep 0.1; done", name, file, last,
+			file+name))
 	await.File(t, file+name+".up")
 	return p
 }
@@ -211,7 +216,8 @@ func TestStop(t *testing.T) {
 	require.Equal(t, "--signal=TERM", calls[0][0])
 	require.ElementsMatch(t, ids, calls[0][1:])
 	require.Equal(t, []string{"stopping"}, j.events(t))
-	require.Equal(t, "up 1\n", readFile(t, j.path("raw", MetricsFile("serve", "after"))), "the counters were kept before")
+	require.Equal(t, "up 1\n", readFile(t, j.path("raw", MetricsFile("serve", "after"))),
+		"the counters were kept before")
 
 	j.Stop(t.Context(), procs)
 	require.Equal(t, []string{"stopping", "stopping"}, j.events(t), "a second time does no harm")
@@ -285,10 +291,12 @@ func TestStoppedIsNotDead(t *testing.T) {
 func TestStepsThatEndedAreNoComplaint(t *testing.T) {
 	for code, complains := range map[int]bool{225: false, 229: false, 1: true, 0: false} {
 		bin := t.TempDir()
-		require.NoError(t, os.WriteFile(filepath.Join(bin, "scancel"), fmt.Appendf(nil, "#!/bin/sh\nexit %d\n", code), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(bin, "scancel"), fmt.Appendf(nil, "#!/bin/sh\nexit %d\n", code),
+			0o755))
 		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 		j := newJob(t)
 		j.signalSteps(t.Context(), "TERM", []string{"60.0"})
-		require.Equal(t, complains, strings.Contains(j.stdout.String()+j.stderr.String(), "signal steps"), "exit status %d", code)
+		require.Equal(t, complains, strings.Contains(j.stdout.String()+j.stderr.String(), "signal steps"),
+			"exit status %d", code)
 	}
 }

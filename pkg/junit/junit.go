@@ -99,7 +99,8 @@ func File(path string) durable.Output {
 // is reports whether a file begins as one of Write does.
 func is(head []byte) bool {
 	rest, ok := bytes.CutPrefix(head, []byte(xml.Header+"<testsuites>"))
-	return ok && (bytes.Contains(rest, []byte(` package="`+program+`"`)) || bytes.HasPrefix(rest, []byte("</testsuites>")))
+	return ok && (bytes.Contains(rest, []byte(` package="`+program+`"`)) ||
+		bytes.HasPrefix(rest, []byte("</testsuites>")))
 }
 
 // program is the package of every suite.
@@ -112,7 +113,8 @@ func Write(w io.Writer, list []Suite) error {
 	doc := suites{Suites: make([]suite, len(list))}
 	for i, s := range list {
 		out := suite{
-			Name: cmp.Or(s.Name, "profllm"), Package: program, ID: i, Timestamp: s.Time.UTC().Format("2006-01-02T15:04:05"), Hostname: "localhost",
+			Name: cmp.Or(s.Name, "profllm"), Package: program, ID: i, Timestamp: s.Time.UTC().
+				Format("2006-01-02T15:04:05"), Hostname: "localhost",
 			Tests: len(s.Cases), Time: "0",
 		}
 		for _, p := range s.Properties {

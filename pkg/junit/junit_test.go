@@ -101,7 +101,8 @@ func check(t *testing.T, n node) {
 				count[d.XMLName.Local]++
 			}
 		}
-		for attr, of := range map[string]string{"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"} {
+		for attr, of := range map[string]string{"tests": "testcase", "failures": "failure", "errors": "error",
+			"skipped": "skipped"} {
 			require.Equal(t, strconv.Itoa(count[of]), n.attr(attr), attr)
 		}
 	}

@@ -68,7 +68,8 @@ func (e *HeldError) Error() string {
 	if e.Owner.Host == "" {
 		return "another command is taking this lease"
 	}
-	return fmt.Sprintf("process %d on %s has held this lease since %s", e.Owner.PID, e.Owner.Host, e.Owner.Since.Local().Format(time.DateTime))
+	return fmt.Sprintf("process %d on %s has held this lease since %s", e.Owner.PID, e.Owner.Host,
+		e.Owner.Since.Local().Format(time.DateTime))
 }
 
 // ErrLost is returned by Renew when another command has taken over.

@@ -68,11 +68,12 @@ func client(args []string) int {
 	return 0
 }
 
-// BenchmarkServe measures the client on one core against a server of known latencies on another: how close its
-// figures come to the truth, and what they cost. Each size takes 15.5 s: three waves of 256 tokens.
+// BenchmarkServe measures the client on one core against a server of known latencies on
+// another: how close its figures come to the truth, and what they cost. Each size takes 15.5 s:
+// three waves of 256 tokens.
 //
-// With PROFLLM_BENCH_PEER=/path/to/vllm, "vllm bench serve" drives the same load once per size (with its tokenizer
-// from PROFLLM_BENCH_TOKENIZER) and the ratios are reported.
+// With PROFLLM_BENCH_PEER=/path/to/vllm, "vllm bench serve" drives the same load once per size
+// (with its tokenizer from PROFLLM_BENCH_TOKENIZER) and the ratios are reported.
 func BenchmarkServe(b *testing.B) {
 	for _, streams := range []int{512, 1024} {
 		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {
@@ -98,7 +99,8 @@ func BenchmarkServe(b *testing.B) {
 func comparePeer(b *testing.B, peer string, streams int, ours figures) {
 	url, _, stop := startServer(b)
 	defer stop()
-	theirs := drive(b, []string{peer, "bench", "serve", "--tokenizer", os.Getenv("PROFLLM_BENCH_TOKENIZER")}, "", url, streams)
+	theirs := drive(b, []string{peer, "bench", "serve", "--tokenizer", os.Getenv("PROFLLM_BENCH_TOKENIZER")}, "", url,
+		streams)
 	b.ReportMetric(theirs.CPU, "peer_cpu_s")
 	b.ReportMetric(theirs.MeanTTFT/50, "peer_ttft_ratio")
 	b.ReportMetric(theirs.P99ITL/20, "peer_itl_p99_ratio")

@@ -1,13 +1,16 @@
-// Package load drives an OpenAI-compatible server with requests on a schedule and measures what comes back.
+// Package load drives an OpenAI-compatible server with requests on a schedule and measures what
+// comes back.
 //
-// It is the client behind "profllm bench serve": it takes the flags of "vllm bench serve", sends the same traffic
-// (Poisson or Gamma arrivals, ramp-up, a cap on concurrency) and writes the same result keys, so that whoever reads
-// vLLM's files reads these. It starts no server, knows no tokenizer and judges nothing: whether a result is valid is
-// decided where results are collected.
+// It is the client behind "profllm bench serve": it takes the flags of "vllm bench serve",
+// sends the same traffic (Poisson or Gamma arrivals, ramp-up, a cap on concurrency) and writes
+// the same result keys, so that whoever reads vLLM's files reads these. It starts no server,
+// knows no tokenizer and judges nothing: whether a result is valid is decided where results are
+// collected.
 //
-// What is timed. The clock of a request starts when its first byte is handed to a connection that is already open.
-// vLLM starts it before it looks for a connection, so that opening many of them at once counts as time to first
-// token; here that time is reported as send delay. A token's time is taken after the read that completes its event.
+// What is timed. The clock of a request starts when its first byte is handed to a connection
+// that is already open. vLLM starts it before it looks for a connection, so that opening many
+// of them at once counts as time to first token; here that time is reported as send delay. A
+// token's time is taken after the read that completes its event.
 //
 // Where results differ from vLLM's, on purpose:
 //   - a stream counts as completed only if the server says that it is whole: a stream that carries an error event or
@@ -44,18 +47,21 @@ import (
 	"github.com/profllm/profllm/pkg/load/engine"
 )
 
-// ErrNoneCompleted reports that no request succeeded. The report and the result file are complete nevertheless.
+// ErrNoneCompleted reports that no request succeeded. The report and the result file are
+// complete nevertheless.
 var ErrNoneCompleted = errors.New("no request completed")
 
-// ErrInterrupted reports that the context ended before the run did. The report holds what had been measured.
+// ErrInterrupted reports that the context ended before the run did. The report holds what had
+// been measured.
 var ErrInterrupted = errors.New("interrupted")
 
-// Run drives the server that o names until every request has ended or ctx is done, prints vLLM's summary on stdout
-// and progress on stderr, and writes the result file if o asks for one. now is the clock; time.Now in production.
+// Run drives the server that o names until every request has ended or ctx is done, prints
+// vLLM's summary on stdout and progress on stderr, and writes the result file if o asks for
+// one. now is the clock; time.Now in production.
 //
-// The report is nil only if nothing was measured: the options are wrong, the model cannot be asked for, or the
-// readiness check fails. Otherwise it is complete even beside an error, which wraps [ErrNoneCompleted],
-// [ErrInterrupted] or a failure to write the file.
+// The report is nil only if nothing was measured: the options are wrong, the model cannot be
+// asked for, or the readiness check fails. Otherwise it is complete even beside an error, which
+// wraps [ErrNoneCompleted], [ErrInterrupted] or a failure to write the file.
 func Run(ctx context.Context, o Options, now func() time.Time, stdout, stderr io.Writer) (*Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -185,7 +191,8 @@ func (r *runner) warmUp(ctx context.Context) error {
 		}
 	}
 	if first != "" {
-		fmt.Fprintf(r.stderr, "%d of %d warm-up requests failed, the first with: %s\n", r.coldWarmUps, r.o.NumWarmups, first)
+		fmt.Fprintf(r.stderr, "%d of %d warm-up requests failed, the first with: %s\n", r.coldWarmUps, r.o.NumWarmups,
+			first)
 	}
 	fmt.Fprintln(r.stdout, "Warmup run completed.")
 	return nil
@@ -267,7 +274,8 @@ func (r *runner) announce() {
 	fmt.Fprintf(w, "Maximum request concurrency: %s\n", limit)
 }
 
-// profile asks the server to start or stop its profiler if a profile is wanted. A refusal is printed; it stops nothing.
+// profile asks the server to start or stop its profiler if a profile is wanted. A refusal is
+// printed; it stops nothing.
 func (r *runner) profile(ctx context.Context, verb string) {
 	if !r.o.Profile {
 		return
@@ -282,8 +290,9 @@ func (r *runner) profile(ctx context.Context, verb string) {
 // progressPause is the time between two lines of progress.
 const progressPause = 5 * time.Second
 
-// watch prints how many requests have ended on a line of its own, every pause, until the function it returns is called.
-// Whoever follows the log reads these lines; a run shorter than that has none.
+// watch prints how many requests have ended on a line of its own, every pause, until the
+// function it returns is called. Whoever follows the log reads these lines; a run shorter than
+// that has none.
 func (r *runner) watch(done *atomic.Int64, pause time.Duration) (stop func()) {
 	if r.o.DisableTqdm {
 		return func() {}
@@ -321,7 +330,8 @@ func (o *Options) concurrency() int {
 	return *o.MaxConcurrency
 }
 
-// spareConnections are opened before a run at a finite rate, whose concurrency is not known in advance.
+// spareConnections are opened before a run at a finite rate, whose concurrency is not known in
+// advance.
 const spareConnections = 32
 
 // streams returns how many connections to open before the run.

@@ -17,9 +17,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Options are the flags of "vllm bench serve" (vLLM 0.32) that this client honours, by their names and with their
-// defaults. Flags that only matter to a tokenizer in the client are accepted and change nothing.
-// The fields below the line are no flags: a command fills them in.
+// Options are the flags of "vllm bench serve" (vLLM 0.32) that this client honours, by their
+// names and with their defaults. Flags that only matter to a tokenizer in the client are
+// accepted and change nothing. The fields below the line are no flags: a command fills them in.
 type Options struct {
 	Backend         string `name:"backend" default:"openai" enum:"vllm,openai,openai-chat" help:"Request protocol: ${enum}."`
 	BaseURL         string `name:"base-url" placeholder:"URL" help:"Base URL of the server, such as http://host:8000; replaces --host and --port."`
@@ -135,7 +135,8 @@ func ParseArgs(args []string) (Options, error) {
 	return p.options, nil
 }
 
-// plainArgs rewrites what argparse takes and kong does not: --num_prompts, and a negative number after a flag.
+// plainArgs rewrites what argparse takes and kong does not: --num_prompts, and a negative
+// number after a flag.
 func plainArgs(args []string) []string {
 	out := make([]string, 0, len(args))
 	for _, a := range args {
@@ -148,7 +149,8 @@ func plainArgs(args []string) []string {
 				a += "=" + value
 			}
 			out = append(out, a)
-		case err == nil && strings.HasPrefix(a, "-") && last >= 0 && strings.HasPrefix(out[last], "--") && !strings.Contains(out[last], "="):
+		case err == nil && strings.HasPrefix(a, "-") && last >= 0 && strings.HasPrefix(out[last], "--") &&
+			!strings.Contains(out[last], "="):
 			out[last] += "=" + a
 		default:
 			out = append(out, a)
@@ -165,7 +167,8 @@ func (o *Options) Validate() error {
 			bad = append(bad, fmt.Errorf(format, args...))
 		}
 	}
-	check(o.DatasetName == "random", "--dataset-name %q is not supported: this client makes random prompts only", o.DatasetName)
+	check(o.DatasetName == "random", "--dataset-name %q is not supported: this client makes random prompts only",
+		o.DatasetName)
 	check(o.DatasetPath == "", "--dataset-path %q: the random dataset reads no file", o.DatasetPath)
 	check(o.NumPrompts > 0, "--num-prompts is %d, must be 1 or more", o.NumPrompts)
 	check(o.inputLen() >= 0 && o.RandomPrefixLen >= 0 && o.inputLen()+o.RandomPrefixLen > 0,
@@ -175,7 +178,8 @@ func (o *Options) Validate() error {
 	check(o.Burstiness > 0, "--burstiness is %v, must be above 0", o.Burstiness)
 	check(o.MaxConcurrency == nil || *o.MaxConcurrency > 0, "--max-concurrency must be 1 or more")
 	check(o.NumWarmups >= 0, "--num-warmups is %d, must be 0 or more", o.NumWarmups)
-	check(o.SaveResult || o.AppendResult || o.ResultFilename == "", "--result-filename %q has no effect without --save-result", o.ResultFilename)
+	check(o.SaveResult || o.AppendResult || o.ResultFilename == "",
+		"--result-filename %q has no effect without --save-result", o.ResultFilename)
 	for _, err := range []error{o.checkRampUp(), o.checkURL(), o.checkLists()} {
 		if err != nil {
 			bad = append(bad, err)
@@ -336,7 +340,8 @@ func (o *Options) base() string {
 	return fmt.Sprintf("http://%s:%d", host, o.Port)
 }
 
-// url returns the URL requests go to. vLLM's default endpoint fits completions only and fails with chat.
+// url returns the URL requests go to. vLLM's default endpoint fits completions only and fails
+// with chat.
 func (o *Options) url() string {
 	if o.chat() && o.Endpoint == "/v1/completions" {
 		return o.base() + "/v1/chat/completions"

@@ -134,7 +134,8 @@ func TestOptionsThatAreRefused(t *testing.T) {
 	require.ErrorContains(t, o.Validate(), "line break")
 }
 
-// FuzzParseArgs checks that no command line makes the reader panic, and that what it accepts can be used.
+// FuzzParseArgs checks that no command line makes the reader panic, and that what it accepts
+// can be used.
 func FuzzParseArgs(f *testing.F) {
 	f.Add("--goodput ttft:1 tpot:2 --metadata a=b")
 	f.Add("--extra-body {\"a\":[1,{}]} --top-k -1")
@@ -159,7 +160,8 @@ func FuzzParseArgs(f *testing.F) {
 func TestParseArgsAnew(t *testing.T) {
 	want, err := ParseArgs(nil)
 	require.NoError(t, err)
-	full := []string{"--num-prompts=5", "--temperature=0.5", "--extra-body={\"a\":1}", "--goodput", "ttft:1", "--header", "a=b", "--ignore-eos", "--random-range-ratio=0.5", "--top-k=3"}
+	full := []string{"--num-prompts=5", "--temperature=0.5", "--extra-body={\"a\":1}", "--goodput", "ttft:1",
+		"--header", "a=b", "--ignore-eos", "--random-range-ratio=0.5", "--top-k=3"}
 	first, err := ParseArgs(full)
 	require.NoError(t, err)
 	again, err := ParseArgs(full)

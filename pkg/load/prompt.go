@@ -35,16 +35,17 @@ func drawSamples(o *Options) []sample {
 	return samples
 }
 
-// Token ids are drawn from [lowestID, highestID): text in every vocabulary of the field. Below lie the special
-// tokens of SentencePiece (0-2), byte fallbacks (3-258) and Mistral's control tokens (0-999); the special tokens
-// of GPT-2, Llama 3 and Qwen lie above 50,000.
+// Token ids are drawn from [lowestID, highestID): text in every vocabulary of the field. Below
+// lie the special tokens of SentencePiece (0-2), byte fallbacks (3-258) and Mistral's control
+// tokens (0-999); the special tokens of GPT-2, Llama 3 and Qwen lie above 50,000.
 const (
 	lowestID  = 1000
 	highestID = 10000
 )
 
-// An idSource yields the token ids of random prompts: the same ones for the same seed, and prompts that share no
-// token at their start beyond the prefix (with more prompts than ids, at most one).
+// An idSource yields the token ids of random prompts: the same ones for the same seed, and
+// prompts that share no token at their start beyond the prefix (with more prompts than ids, at
+// most one).
 type idSource struct {
 	seed   uint64
 	prefix int // tokens
@@ -160,12 +161,14 @@ func vocabulary(folder string) int {
 // askers is how many prompts are turned into text at a time.
 const askers = 8
 
-// tokenizeRounds is how often a text is re-cut until the server counts the tokens that were asked for.
+// tokenizeRounds is how often a text is re-cut until the server counts the tokens that were
+// asked for.
 const tokenizeRounds = 5
 
-// chatTexts returns the messages of every sample. The text is what the server's /detokenize makes of random ids,
-// re-cut until its /tokenize counts the wanted number; a server without the two gets as many plain words.
-// What the chat template adds is on top, as in vLLM; the result counts what the server's usage says.
+// chatTexts returns the messages of every sample. The text is what the server's /detokenize
+// makes of random ids, re-cut until its /tokenize counts the wanted number; a server without
+// the two gets as many plain words. What the chat template adds is on top, as in vLLM; the
+// result counts what the server's usage says.
 func chatTexts(ctx context.Context, b *bodies, m model, api *server, stderr io.Writer) ([]json.RawMessage, error) {
 	texts := make([]json.RawMessage, len(b.samples))
 	first, exact, err := chatText(ctx, b, 0, m, api)
@@ -211,12 +214,14 @@ func chatTexts(ctx context.Context, b *bodies, m model, api *server, stderr io.W
 		return nil, fmt.Errorf("turn tokens into text: %w", err)
 	}
 	if inexact > 0 {
-		fmt.Fprintf(stderr, "%d of %d prompts do not have their planned length by the server's token count\n", inexact, len(texts))
+		fmt.Fprintf(stderr, "%d of %d prompts do not have their planned length by the server's token count\n", inexact,
+			len(texts))
 	}
 	return texts, nil
 }
 
-// chatText returns the text of sample i and whether the server counts as many tokens as were wanted.
+// chatText returns the text of sample i and whether the server counts as many tokens as were
+// wanted.
 func chatText(ctx context.Context, b *bodies, i int, m model, api *server) (text string, exact bool, err error) {
 	want := b.samples[i].input
 	ids := b.ids.list(i, want)

@@ -12,7 +12,8 @@ import (
 	"github.com/profllm/profllm/pkg/load/engine"
 )
 
-// A Report is the result of a run. Its JSON has vLLM's keys in vLLM's order, then ours under "profllm".
+// A Report is the result of a run. Its JSON has vLLM's keys in vLLM's order, then ours under
+// "profllm".
 type Report struct {
 	Date      string // local time, YYYYMMDD-HHMMSS
 	Backend   string
@@ -29,7 +30,9 @@ type Report struct {
 	RampUpStartRPS *int
 	RampUpEndRPS   *int
 
-	Duration          float64 // s, from the first send, or from before it if it was not due at once, to the end of the last request
+	// s, from the first send, or from before it if it was not due at once, to the end of the
+	// last request
+	Duration          float64
 	Completed         int
 	Failed            int
 	InputTokens       int // of completed requests, as all sums
@@ -65,13 +68,14 @@ type Client struct {
 	Partial      bool    `json:"partial"`    // the run was interrupted
 	Interrupted  int     `json:"interrupted"`
 	NotSent      int     `json:"not_sent"`
-	// Retried counts requests that were sent again: the server had closed their connection before it can have read
-	// them. Their times count from the first send.
-	Retried         int     `json:"retried"`
-	RetriedRequests []int   `json:"retried_requests,omitempty"` // their places in the arrays over requests
-	UsageMissing    int     `json:"usage_missing"`              // output tokens counted by events, as the server named no usage
-	WarmUpsFailed   int     `json:"warmups_failed"`
-	Samples         Samples `json:"samples"`
+	// Retried counts requests that were sent again: the server had closed their connection
+	// before it can have read them. Their times count from the first send.
+	Retried         int   `json:"retried"`
+	RetriedRequests []int `json:"retried_requests,omitempty"` // their places in the arrays over requests
+	// output tokens counted by events, as the server named no usage
+	UsageMissing  int     `json:"usage_missing"`
+	WarmUpsFailed int     `json:"warmups_failed"`
+	Samples       Samples `json:"samples"`
 }
 
 // Samples says over how many values each family was computed.
@@ -86,7 +90,8 @@ func newReport(m *measurement) *Report {
 	o := m.options
 	r := &Report{
 		Date: m.started.Local().Format("20060102-150405"), Backend: o.Backend, Label: o.Label, ModelID: m.model.id,
-		NumPrompts: o.NumPrompts, RequestRate: o.RequestRate, Burstiness: o.Burstiness, MaxConcurrency: o.MaxConcurrency,
+		NumPrompts: o.NumPrompts, RequestRate: o.RequestRate, Burstiness: o.Burstiness,
+		MaxConcurrency: o.MaxConcurrency,
 		RampUpStrategy: o.RampUpStrategy, RampUpStartRPS: o.RampUpStartRPS, RampUpEndRPS: o.RampUpEndRPS,
 		Duration: float64(m.end-m.begin) / second, detailed: o.SaveDetailed,
 	}
@@ -127,7 +132,8 @@ func perSecond(n int, seconds float64) float64 {
 	return float64(n) / seconds
 }
 
-// reports says whether a family exists in this run: queue times need a cap, and the sum also a finite rate.
+// reports says whether a family exists in this run: queue times need a cap, and the sum also a
+// finite rate.
 func (r *Report) reports(family string) bool {
 	switch family {
 	case "client_queue_time":
@@ -284,7 +290,8 @@ func (r *Report) putRequests(w *keyWriter) {
 	}
 }
 
-// A number is a float that JSON shows as Python does: with a point or an exponent; "inf" if infinite.
+// A number is a float that JSON shows as Python does: with a point or an exponent; "inf" if
+// infinite.
 type number float64
 
 // MarshalJSON implements [json.Marshaler].
@@ -319,7 +326,8 @@ func orNull(s string) *string {
 	return &s
 }
 
-// A keyWriter builds a JSON object whose keys keep the place of their first writing and the value of the last.
+// A keyWriter builds a JSON object whose keys keep the place of their first writing and the
+// value of the last.
 type keyWriter struct {
 	members Object
 	err     error

@@ -40,7 +40,8 @@ const (
 	slotOutput
 )
 
-// newBodies builds the bodies of all requests. With chat it asks the server to turn tokens into text.
+// newBodies builds the bodies of all requests. With chat it asks the server to turn tokens into
+// text.
 func newBodies(ctx context.Context, o *Options, m model, api *server, stderr io.Writer) (*bodies, error) {
 	b := &bodies{samples: drawSamples(o), ids: newIDSource(o, m.vocabulary), counted: !o.ExtraBody.changesLength()}
 	if o.chat() {
@@ -60,7 +61,8 @@ const (
 	outputMark = "\x00o"
 )
 
-// requestMembers returns the body as vLLM's client composes it, in its order. Extra members win over all others.
+// requestMembers returns the body as vLLM's client composes it, in its order. Extra members win
+// over all others.
 func requestMembers(o *Options, name string) Object {
 	var body Object
 	put := func(key string, v any) {
@@ -175,7 +177,8 @@ func newServer(o *Options) *server {
 	}}}
 }
 
-// answerLimit bounds an answer that is not part of the load, in bytes: the ids of ten million tokens.
+// answerLimit bounds an answer that is not part of the load, in bytes: the ids of ten million
+// tokens.
 const answerLimit = 128 << 20
 
 // headers returns the headers that every request carries.
@@ -222,7 +225,8 @@ func (s *server) call(ctx context.Context, method, path string, in, out any) err
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, answer.ErrorBytes)) // what arrived is enough
-		return &statusError{resp.StatusCode, fmt.Sprintf("%s %s: %s", method, path, answer.StatusText(resp.Status, text))}
+		return &statusError{resp.StatusCode,
+			fmt.Sprintf("%s %s: %s", method, path, answer.StatusText(resp.Status, text))}
 	}
 	limited := io.LimitReader(resp.Body, answerLimit)
 	if out == nil {

@@ -79,7 +79,8 @@ func start(t *testing.T, o loadtest.Options) *loadtest.Server {
 // against returns options for a small run against s.
 func against(t *testing.T, s *loadtest.Server, line string) Options {
 	t.Helper()
-	return parse(t, "--model tiny --base-url "+s.URL()+" --num-prompts 20 --random-input-len 8 --random-output-len 4 "+line)
+	return parse(t, "--model tiny --base-url "+s.URL()+" --num-prompts 20 --random-input-len 8 --random-output-len 4 "+
+		line)
 }
 
 // keys returns the keys of a JSON object in order.
@@ -167,7 +168,8 @@ func TestTableIsVLLMs(t *testing.T) {
 func TestRunMeasures(t *testing.T) {
 	onAll(t, func(t *testing.T, run func(context.Context, Options) (*Report, string, error)) {
 		s := start(t, loadtest.Options{TTFT: 20 * time.Millisecond, ITL: 5 * time.Millisecond, Keep: true})
-		r, _, err := run(t.Context(), against(t, s, "--request-rate 500 --num-warmups 3 --percentile-metrics e2el,itl,ttft"))
+		r, _, err := run(t.Context(),
+			against(t, s, "--request-rate 500 --num-warmups 3 --percentile-metrics e2el,itl,ttft"))
 		require.NoError(t, err)
 		require.Equal(t, 20, r.Completed)
 		require.Zero(t, r.Failed)
@@ -214,7 +216,8 @@ func TestSamplingAndExtraBody(t *testing.T) {
 func TestRepeatedRunsSendTheSamePrompts(t *testing.T) {
 	s := start(t, loadtest.Options{Keep: true})
 	for range 2 {
-		_, err := Run(t.Context(), against(t, s, "--request-rate 2000 --max-concurrency 1"), time.Now, io.Discard, io.Discard)
+		_, err := Run(t.Context(), against(t, s, "--request-rate 2000 --max-concurrency 1"), time.Now, io.Discard,
+			io.Discard)
 		require.NoError(t, err)
 	}
 	require.Equal(t, s.Bodies()[:20], s.Bodies()[20:])
@@ -223,7 +226,8 @@ func TestRepeatedRunsSendTheSamePrompts(t *testing.T) {
 func TestConcurrencyNeverExceedsTheCap(t *testing.T) {
 	onAll(t, func(t *testing.T, run func(context.Context, Options) (*Report, string, error)) {
 		s := start(t, loadtest.Options{TTFT: 2 * time.Millisecond, ITL: time.Millisecond})
-		r, _, err := run(t.Context(), against(t, s, "--num-prompts 60 --max-concurrency 7 --percentile-metrics client_queue_time,e2el_including_client_queue"))
+		r, _, err := run(t.Context(),
+			against(t, s, "--num-prompts 60 --max-concurrency 7 --percentile-metrics client_queue_time,e2el_including_client_queue"))
 		require.NoError(t, err)
 		require.Equal(t, 60, r.Completed)
 		require.Equal(t, 7, s.Truth().MaxInFlight, "the cap is reached and kept")
@@ -298,7 +302,8 @@ func TestResultIsWrittenWhenAllFail(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, l.Close()) // nobody listens there now
 		dir := t.TempDir()
-		o := parse(t, "--model m --base-url http://"+l.Addr().String()+" --num-prompts 4 --save-result --result-filename r.json --result-dir "+dir)
+		o := parse(t, "--model m --base-url http://"+l.Addr().
+			String()+" --num-prompts 4 --save-result --result-filename r.json --result-dir "+dir)
 		_, _, err = run(t.Context(), o)
 		require.ErrorIs(t, err, ErrNoneCompleted)
 		require.ErrorContains(t, err, "refused")
@@ -449,11 +454,13 @@ func TestMetadataAndFileNames(t *testing.T) {
 
 func TestRampUpIsRecorded(t *testing.T) {
 	s := start(t, loadtest.Options{})
-	r, err := Run(t.Context(), against(t, s, "--ramp-up-strategy linear --ramp-up-start-rps 100 --ramp-up-end-rps 103"), time.Now, io.Discard, io.Discard)
+	r, err := Run(t.Context(), against(t, s, "--ramp-up-strategy linear --ramp-up-start-rps 100 --ramp-up-end-rps 103"),
+		time.Now, io.Discard, io.Discard)
 	require.NoError(t, err)
 	raw, err := json.Marshal(r)
 	require.NoError(t, err)
-	require.Subset(t, keys(t, raw), []string{"ramp_up_strategy", "ramp_up_start_rps", "ramp_up_end_rps", "rps_change_events"})
+	require.Subset(t, keys(t, raw),
+		[]string{"ramp_up_strategy", "ramp_up_start_rps", "ramp_up_end_rps", "rps_change_events"})
 	require.Len(t, r.changes, 4)
 }
 
@@ -472,12 +479,14 @@ func TestServerThatClosesIdleConnections(t *testing.T) {
 	}
 	server.Start()
 	defer server.Close()
-	o := parse(t, "--model m --num-prompts 30 --random-input-len 4 --max-concurrency 2 --request-rate 400 --base-url "+server.URL)
+	o := parse(t, "--model m --num-prompts 30 --random-input-len 4 --max-concurrency 2 --request-rate 400 --base-url "+
+		server.URL)
 	r, err := Run(t.Context(), o, time.Now, io.Discard, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, 30, r.Completed+r.Failed)
 	for i := range r.ended {
-		if o := &r.ended[i]; o.State == answer.Failed { // a busy machine sees a close too late to tell it from a lost request
+		// a busy machine sees a close too late to tell it from a lost request
+		if o := &r.ended[i]; o.State == answer.Failed {
 			require.Regexp(t, "without an answer|receive: ", o.Err)
 		}
 	}
@@ -493,7 +502,8 @@ func TestHTTPSAndHeaders(t *testing.T) {
 		io.WriteString(w, wholeStream)
 	}))
 	defer server.Close()
-	o := parse(t, "--model m --num-prompts 1 --header X-A=b=c --request-id-prefix id- --insecure --base-url "+server.URL)
+	o := parse(t, "--model m --num-prompts 1 --header X-A=b=c --request-id-prefix id- --insecure --base-url "+
+		server.URL)
 	o.APIKey = "secret"
 	r, err := Run(t.Context(), o, time.Now, io.Discard, io.Discard)
 	require.NoError(t, err)
@@ -541,7 +551,8 @@ func TestLocalhostWithOneFamily(t *testing.T) {
 		}
 		_, port, err := net.SplitHostPort(strings.TrimPrefix(s.URL(), "http://"))
 		require.NoError(t, err)
-		r, err := Run(t.Context(), parse(t, "--model m --num-prompts 2 --host localhost --port "+port), time.Now, io.Discard, io.Discard)
+		r, err := Run(t.Context(), parse(t, "--model m --num-prompts 2 --host localhost --port "+port), time.Now,
+			io.Discard, io.Discard)
 		s.Close()
 		if addr[0] == '[' && err != nil { // localhost need not have an IPv6 address
 			require.ErrorContains(t, err, "refused")
@@ -611,7 +622,8 @@ func TestProxyThatRefuses(t *testing.T) {
 	}))
 	defer proxy.Close()
 	o := parse(t, "--model m --num-prompts 2 --base-url https://far.invalid")
-	for via, want := range map[string]string{proxy.URL: "403 Forbidden", "socks5://127.0.0.1:1": "only http and https proxies"} {
+	for via, want := range map[string]string{proxy.URL: "403 Forbidden",
+		"socks5://127.0.0.1:1": "only http and https proxies"} {
 		o.Proxy = func(*http.Request) (*url.URL, error) { return url.Parse(via) }
 		_, err := Run(t.Context(), o, time.Now, io.Discard, io.Discard)
 		require.ErrorContains(t, err, want)

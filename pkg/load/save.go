@@ -36,9 +36,10 @@ func (r *Report) fileName(o *Options) string {
 
 // output is the result file that the user named, none if its name is composed.
 func (o *Options) output() durable.Output {
-	out := durable.Output{Option: "--result-filename", Kind: "a result of a load client", MakesFolder: true, Ours: func(head []byte) bool {
-		return bytes.HasPrefix(bytes.TrimLeft(head, " \n"), []byte(`{"date":`))
-	}}
+	out := durable.Output{Option: "--result-filename", Kind: "a result of a load client", MakesFolder: true,
+		Ours: func(head []byte) bool {
+			return bytes.HasPrefix(bytes.TrimLeft(head, " \n"), []byte(`{"date":`))
+		}}
 	if o.ResultFilename != "" && (o.SaveResult || o.AppendResult) {
 		out.Path = filepath.Join(o.ResultDir, o.ResultFilename)
 	}
@@ -48,8 +49,8 @@ func (o *Options) output() durable.Output {
 // CheckOutput refuses a named result file that is something else.
 func (o *Options) CheckOutput() error { return durable.CheckOutputs(o.output()) }
 
-// save writes the result file and returns its name. The file appears whole or not at all; with appending, what it
-// held stays in front.
+// save writes the result file and returns its name. The file appears whole or not at all; with
+// appending, what it held stays in front.
 func (r *Report) save(o *Options) (string, error) {
 	if err := o.CheckOutput(); err != nil {
 		return "", err

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Streams of random numbers drawn from one seed; each use has its own, so that changing one leaves the others.
+// Streams of random numbers drawn from one seed; each use has its own, so that changing one
+// leaves the others.
 const (
 	arrivalStream = 1 + iota
 	lengthStream
@@ -14,10 +15,12 @@ const (
 	promptStream
 )
 
-// schedule returns when each request is due, counted from the start of the run, and at which rate it was drawn.
+// schedule returns when each request is due, counted from the start of the run, and at which
+// rate it was drawn.
 //
-// Intervals follow a Gamma law of mean 1/rate and coefficient of variation 1/sqrt(burstiness). Without ramp-up all
-// times are stretched by one factor so that the last request leaves exactly NumPrompts/RequestRate after the start.
+// Intervals follow a Gamma law of mean 1/rate and coefficient of variation 1/sqrt(burstiness).
+// Without ramp-up all times are stretched by one factor so that the last request leaves exactly
+// NumPrompts/RequestRate after the start.
 func schedule(o *Options) (due []time.Duration, rates []float64) {
 	rng := rand.New(rand.NewPCG(uint64(o.Seed), arrivalStream))
 	at := make([]float64, o.NumPrompts) // seconds
@@ -58,8 +61,9 @@ func (o *Options) rate(i int) float64 {
 	return start * math.Pow(end/start, progress)
 }
 
-// gamma draws from the Gamma law of that shape and scale 1: Marsaglia and Tsang, "A simple method for generating
-// gamma variables", ACM TOMS 26 (2000); below shape 1 by their note on boosting with a power of a uniform number.
+// gamma draws from the Gamma law of that shape and scale 1: Marsaglia and Tsang, "A simple
+// method for generating gamma variables", ACM TOMS 26 (2000); below shape 1 by their note on
+// boosting with a power of a uniform number.
 func gamma(rng *rand.Rand, shape float64) float64 {
 	if shape < 1 {
 		u := 1 - rng.Float64() // in (0, 1]
@@ -86,7 +90,8 @@ type rateChange struct {
 	At  string `json:"timestamp"` // local time as Python's isoformat prints it
 }
 
-// rateChanges lists the whole rates a ramp-up reached. sent is how many requests of the schedule were reached.
+// rateChanges lists the whole rates a ramp-up reached. sent is how many requests of the
+// schedule were reached.
 func rateChanges(o *Options, started time.Time, due []time.Duration, rates []float64, sent int) []rateChange {
 	if o.RampUpStrategy == "" {
 		return nil

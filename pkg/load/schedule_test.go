@@ -38,7 +38,8 @@ func TestScheduleCorners(t *testing.T) {
 	require.Equal(t, make([]time.Duration, 5), due, "an infinite rate sends all at once")
 
 	due, _ = schedule(&Options{NumPrompts: 4, RequestRate: 2, Burstiness: inf()})
-	require.Equal(t, []time.Duration{5e8, 10e8, 15e8, 20e8}, due, "infinite burstiness is a constant interval, the first included")
+	require.Equal(t, []time.Duration{5e8, 10e8, 15e8, 20e8}, due,
+		"infinite burstiness is a constant interval, the first included")
 
 	a, _ := schedule(&Options{NumPrompts: 50, RequestRate: 2, Burstiness: 1, Seed: 1})
 	b, _ := schedule(&Options{NumPrompts: 50, RequestRate: 2, Burstiness: 1, Seed: 1})

@@ -116,14 +116,16 @@ func countGood(outcomes []answer.Outcome, limits map[string]float64) int {
 	good := 0
 	for i := range outcomes {
 		o := &outcomes[i]
-		if o.State == answer.Completed && within("ttft", o.TTFT()) && within("tpot", o.TPOT()) && within("e2el", o.Latency()) {
+		if o.State == answer.Completed && within("ttft", o.TTFT()) && within("tpot", o.TPOT()) &&
+			within("e2el", o.Latency()) {
 			good++
 		}
 	}
 	return good
 }
 
-// peakTokens returns the most token events in one second, seconds starting at the earliest completed request.
+// peakTokens returns the most token events in one second, seconds starting at the earliest
+// completed request.
 func peakTokens(outcomes []answer.Outcome) int {
 	first := int64(math.MaxInt64)
 	for i := range outcomes {
@@ -146,7 +148,8 @@ func peakTokens(outcomes []answer.Outcome) int {
 	return peak
 }
 
-// peakOverlap returns the most completed requests in flight at once, each from its start up to its last token.
+// peakOverlap returns the most completed requests in flight at once, each from its start up to
+// its last token.
 func peakOverlap(outcomes []answer.Outcome) int {
 	type edge struct {
 		at   int64

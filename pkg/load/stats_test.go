@@ -26,7 +26,8 @@ func (d *detailed) outcomes() []answer.Outcome {
 	ns := func(s float64) int64 { return int64(math.Round(s * second)) }
 	all := make([]answer.Outcome, len(d.TTFTs))
 	for i := range all {
-		o := answer.Outcome{State: answer.Completed, Start: ns(d.Starts[i]), Input: d.InputLens[i], Output: d.OutputLens[i], Usage: true}
+		o := answer.Outcome{State: answer.Completed, Start: ns(d.Starts[i]), Input: d.InputLens[i],
+			Output: d.OutputLens[i], Usage: true}
 		at := d.Starts[i] + d.TTFTs[i]
 		o.Tokens = append(o.Tokens, ns(at))
 		for _, g := range d.ITLs[i] {
@@ -73,7 +74,8 @@ func TestStatisticsAgreeWithVLLM(t *testing.T) {
 	require.EqualValues(t, theirs["max_output_tokens_per_s"], peakTokens(outcomes))
 	overlap := peakOverlap(outcomes)
 	require.Greater(t, overlap, 1)
-	require.LessOrEqual(t, float64(overlap), theirs["max_concurrent_requests"], "vLLM counts whole seconds, we count instants")
+	require.LessOrEqual(t, float64(overlap), theirs["max_concurrent_requests"],
+		"vLLM counts whole seconds, we count instants")
 }
 
 func TestMeanStdIsThePopulationForm(t *testing.T) {
@@ -135,7 +137,8 @@ func TestPeaks(t *testing.T) {
 // A client that a busy machine holds up before its first send measures from there.
 func TestBeginWithFirstSend(t *testing.T) {
 	started := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	m := measurement{begin: 100, end: 5000, started: started, outcomes: []answer.Outcome{{}, {Start: 700}, {Start: 400}}}
+	m := measurement{begin: 100, end: 5000, started: started,
+		outcomes: []answer.Outcome{{}, {Start: 700}, {Start: 400}}}
 	m.beginWithFirstSend()
 	require.EqualValues(t, 400, m.begin)
 	require.Equal(t, started.Add(300), m.started)

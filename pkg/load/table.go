@@ -30,7 +30,8 @@ func familyTitle(key string) (t struct{ short, long string }, ok bool) {
 	return t, false
 }
 
-// WriteTable prints the summary exactly as vLLM lays it out, so that what reads its logs reads ours.
+// WriteTable prints the summary exactly as vLLM lays it out, so that what reads its logs reads
+// ours.
 func (r *Report) WriteTable(w io.Writer) error {
 	var b bytes.Buffer
 	count := func(label string, n int) { fmt.Fprintf(&b, "%-40s %-10d\n", label, n) }

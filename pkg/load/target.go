@@ -54,8 +54,8 @@ func (t traffic) Tokens(i int) (prompt, answer int, bounded bool) {
 	return t.samples[i].input, t.samples[i].output, t.counted
 }
 
-// An opener repeats the first request of a run, for the ready check and the warm-up. These requests are not measured
-// and carry no ID, as in vLLM.
+// An opener repeats the first request of a run, for the ready check and the warm-up. These
+// requests are not measured and carry no ID, as in vLLM.
 type opener struct{ traffic }
 
 func (o opener) Body(dst []byte, _ int) []byte { return o.traffic.Body(dst, 0) }

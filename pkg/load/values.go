@@ -11,8 +11,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// A List is a flag that takes several values in a row, as argparse's nargs="*" does: --goodput ttft:100 tpot:20.
-// Given twice, it keeps both; argparse would drop the first.
+// A List is a flag that takes several values in a row, as argparse's nargs="*" does: --goodput
+// ttft:100 tpot:20. Given twice, it keeps both; argparse would drop the first.
 type List []string
 
 // Decode implements [kong.MapperValue].
@@ -98,8 +98,9 @@ func (o *Object) set(key string, value json.RawMessage) {
 	*o = append(*o, Member{key, value})
 }
 
-// A RangeRatio spreads the lengths of random prompts and answers: a length L is drawn from floor(L*(1-r)) to
-// ceil(L*(1+r)). On the command line it is a number, or a JSON object with input and output.
+// A RangeRatio spreads the lengths of random prompts and answers: a length L is drawn from
+// floor(L*(1-r)) to ceil(L*(1+r)). On the command line it is a number, or a JSON object with
+// input and output.
 type RangeRatio struct {
 	Input  float64 `json:"input"`
 	Output float64 `json:"output"`

@@ -37,7 +37,8 @@ func (p Planned) Printed() (planDigest, scriptDigest string, err error) {
 		}
 		plans.Write(p.plain(data))
 		script := bytes.ReplaceAll(x.Script, []byte("profllm "+x.Plan.Version+":"), []byte("profllm:"))
-		scripts.Write(p.plain(folded.ReplaceAll(script, []byte(" ")))) // where a line ends depends on how long paths are
+		// where a line ends depends on how long paths are
+		scripts.Write(p.plain(folded.ReplaceAll(script, []byte(" "))))
 	}
 	return fmt.Sprintf("sha256:%x", plans.Sum(nil)), fmt.Sprintf("sha256:%x", scripts.Sum(nil)), nil
 }
@@ -78,7 +79,8 @@ type Difference struct {
 }
 
 func (d Difference) String() string {
-	return fmt.Sprintf("%s: %s: %s is locked, now it is %s", d.Run, d.Field, cmp.Or(d.Locked, "nothing"), cmp.Or(d.Now, "nothing"))
+	return fmt.Sprintf("%s: %s: %s is locked, now it is %s", d.Run, d.Field, cmp.Or(d.Locked, "nothing"),
+		cmp.Or(d.Now, "nothing"))
 }
 
 // Compare says what of plans is not as it was locked, as far as it is known before a

@@ -84,11 +84,14 @@ const digestKey = "# sha256:"
 // the change is.
 func Parse(name string, data []byte) (*File, error) {
 	if !Is(data) {
-		return nil, source.Errorf(source.Pos{File: name, Line: 1, Col: 1}, "this is not a lock file: it does not begin with %q", head).Hintf("profllm lock RUN > run.lock.toml")
+		return nil, source.Errorf(source.Pos{File: name, Line: 1, Col: 1},
+			"this is not a lock file: it does not begin with %q", head).Hintf("profllm lock RUN > run.lock.toml")
 	}
 	at := bytes.LastIndex(data, []byte("\n"+digestKey)) + 1
 	if at == 0 || string(data[at:]) != digestLine(data[:at]) {
-		return nil, source.Errorf(source.Pos{File: name}, "the lock file was changed or truncated after it was written: its digest does not match").Hintf("write it again: profllm lock RUN > %s", path.Base(name))
+		return nil, source.Errorf(source.Pos{File: name},
+			"the lock file was changed or truncated after it was written: its digest does not match").
+			Hintf("write it again: profllm lock RUN > %s", path.Base(name))
 	}
 	t, err := source.Parse(name, data)
 	if err != nil {
@@ -99,10 +102,12 @@ func Parse(name string, data []byte) (*File, error) {
 		return nil, err
 	}
 	if f.Schema != Schema {
-		return nil, source.Errorf(t.PosOf("schema"), "schema %q, this program reads %q", f.Schema, Schema).Hintf("use the profllm that wrote it: %s", f.Profllm)
+		return nil, source.Errorf(t.PosOf("schema"), "schema %q, this program reads %q", f.Schema, Schema).
+			Hintf("use the profllm that wrote it: %s", f.Profllm)
 	}
 	for i, d := range f.Files {
-		if d.Name == "" || path.Clean(d.Name) != d.Name || path.IsAbs(d.Name) || strings.HasPrefix(d.Name, "..") || strings.ContainsAny(d.Name, "\\\x00") {
+		if d.Name == "" || path.Clean(d.Name) != d.Name || path.IsAbs(d.Name) || strings.HasPrefix(d.Name, "..") ||
+			strings.ContainsAny(d.Name, "\\\x00") {
 			return nil, source.Errorf(t.PosOf("files"), "files[%d]: %q names no file below definitions", i, d.Name)
 		}
 	}
@@ -132,8 +137,10 @@ func (f *File) Encode() ([]byte, error) {
 		w.text("test", r.Test)
 		fmt.Fprintf(&b, "iteration = %d\nstep = %d\n", r.Iteration, r.Step)
 		for _, x := range []struct{ key, value string }{
-			{"engine", r.Engine}, {"engine_version", r.EngineVersion}, {"model", r.Model}, {"model_revision", r.ModelRevision},
-			{"image", r.Image}, {"image_digest", r.ImageDigest}, {"fingerprint", r.Fingerprint}, {"plan", r.Plan}, {"script", r.Script},
+			{"engine", r.Engine}, {"engine_version", r.EngineVersion}, {"model", r.Model},
+			{"model_revision", r.ModelRevision},
+			{"image", r.Image}, {"image_digest", r.ImageDigest}, {"fingerprint", r.Fingerprint}, {"plan", r.Plan},
+			{"script", r.Script},
 		} {
 			w.text(x.key, x.value)
 		}

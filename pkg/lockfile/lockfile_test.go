@@ -15,10 +15,12 @@ import (
 
 func file() *lockfile.File {
 	return &lockfile.File{
-		Schema: lockfile.Schema, Profllm: "v1", Scenario: "night", Git: "abc-dirty", WorkDir: "/home/u", Whole: true, Single: true,
+		Schema: lockfile.Schema, Profllm: "v1", Scenario: "night", Git: "abc-dirty", WorkDir: "/home/u", Whole: true,
+		Single: true,
 		Runs: []lockfile.Run{
 			{RunID: "exp_1", Test: "agg", Engine: "vllm", EngineVersion: "0.11.0", Image: "a b", ImageDigest: "sha256:1", Plan: "sha256:p", Script: "sha256:s",
-				Settings: lockfile.Table(map[string]string{"cmd_args.x": "\"\\\t\n\u0001é]", "NUM_NODES": "1"}), Repositories: lockfile.Table(map[string]string{"https://h/r": "abc"})},
+				Settings:     lockfile.Table(map[string]string{"cmd_args.x": "\"\\\t\n\u0001é]", "NUM_NODES": "1"}),
+				Repositories: lockfile.Table(map[string]string{"https://h/r": "abc"})},
 			{Test: "agg", Iteration: 1, Step: 3},
 		},
 		Files: []lockfile.Definition{
@@ -89,11 +91,14 @@ func TestRefused(t *testing.T) {
 func planned(root, id, version string) lockfile.Planned {
 	dir := root + "/agg/0"
 	return lockfile.Planned{
-		Root: root, Script: fmt.Appendf(nil, "# profllm %s: run %s\nRUN=%s\ncmd --a %s \\\n  --b\n", version, id, dir, dir),
+		Root: root, Script: fmt.Appendf(nil, "# profllm %s: run %s\nRUN=%s\ncmd --a %s \\\n  --b\n", version, id, dir,
+			dir),
 		Plan: &plan.Plan{
-			Schema: plan.Schema, RunID: id, Version: version, Created: time.Unix(int64(len(root)), 0), Dir: dir, Binary: root + "/bin/profllm", Test: "agg", Image: "i", ImageDigest: "sha256:1",
+			Schema: plan.Schema, RunID: id, Version: version, Created: time.Unix(int64(len(root)), 0), Dir: dir,
+			Binary: root + "/bin/profllm", Test: "agg", Image: "i", ImageDigest: "sha256:1",
 			Source: plan.Source{ModelRevision: "aa", Repositories: []plan.Checkout{{URL: "u", Commit: "c1"}}},
-			Job:    plan.Job{Name: "agg." + id, Nodes: 1}, Loads: []plan.Load{{RunID: id, Dir: dir, Benchmark: map[string]any{"max_concurrency": 16}}},
+			Job:    plan.Job{Name: "agg." + id, Nodes: 1},
+			Loads:  []plan.Load{{RunID: id, Dir: dir, Benchmark: map[string]any{"max_concurrency": 16}}},
 		},
 	}
 }
@@ -102,7 +107,9 @@ func planned(root, id, version string) lockfile.Planned {
 func TestCompare(t *testing.T) {
 	first := planned("/a/night_1", "exp_20260102_030405_aaaaaa", "v1")
 	f := &lockfile.File{Runs: []lockfile.Run{{
-		Test: "agg", ImageDigest: "sha256:1", ModelRevision: "aa", Repositories: lockfile.Table(map[string]string{"u": "c1"}), Settings: lockfile.Table(first.Plan.Settings(&first.Plan.Loads[0])),
+		Test: "agg", ImageDigest: "sha256:1", ModelRevision: "aa",
+		Repositories: lockfile.Table(map[string]string{"u": "c1"}),
+		Settings:     lockfile.Table(first.Plan.Settings(&first.Plan.Loads[0])),
 	}}}
 	var err error
 	f.Runs[0].Plan, f.Runs[0].Script, err = first.Printed()
@@ -120,7 +127,8 @@ func TestCompare(t *testing.T) {
 		"repository":             {func(p *lockfile.Planned) { p.Plan.Source.Repositories[0].Commit = "c2" }, []string{"agg/0: repository u: c1 is locked, now it is c2"}},
 		"two": {func(p *lockfile.Planned) {
 			p.Plan.Job.Nodes, p.Plan.Loads[0].Benchmark = 2, map[string]any{"rate": 1}
-		}, []string{"agg/0: NUM_NODES: 1 is locked, now it is 2", "agg/0: bench_cmd_args.max_concurrency: 16 is locked, now it is nothing", "agg/0: bench_cmd_args.rate: nothing is locked, now it is 1"}},
+		}, []string{"agg/0: NUM_NODES: 1 is locked, now it is 2",
+			"agg/0: bench_cmd_args.max_concurrency: 16 is locked, now it is nothing", "agg/0: bench_cmd_args.rate: nothing is locked, now it is 1"}},
 		"time limit": {func(p *lockfile.Planned) { p.Plan.Job.TimeLimit = 1 }, []string{"agg/0: plan: " + f.Runs[0].Plan + " is locked"}},
 		"script":     {func(p *lockfile.Planned) { p.Script = append(p.Script, "true\n"...) }, []string{"agg/0: script: " + f.Runs[0].Script + " is locked"}},
 		"hook":       {func(p *lockfile.Planned) { p.Hooks = []lockfile.Planned{*p} }, []string{"agg/0: plan: " + f.Runs[0].Plan + " is locked"}},

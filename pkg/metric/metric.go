@@ -114,29 +114,30 @@ func percentile(stat string) (rank float64, ok bool) {
 }
 
 func latency(f result.Family, stat, name string) Metric {
-	return Metric{Key: f.Key(stat), Name: name, Unit: "ms", Better: Lower, Digits: 2, of: func(r *result.Result) *float64 {
-		d := r.Results.Latency[f]
-		switch stat {
-		case "mean":
-			return d.Mean
-		case "median":
-			return d.Median
-		case "std":
-			return d.Std
-		case "min":
-			return d.Min
-		case "max":
-			return d.Max
-		}
-		rank, ok := percentile(stat)
-		if !ok {
+	return Metric{Key: f.Key(stat), Name: name, Unit: "ms", Better: Lower, Digits: 2,
+		of: func(r *result.Result) *float64 {
+			d := r.Results.Latency[f]
+			switch stat {
+			case "mean":
+				return d.Mean
+			case "median":
+				return d.Median
+			case "std":
+				return d.Std
+			case "min":
+				return d.Min
+			case "max":
+				return d.Max
+			}
+			rank, ok := percentile(stat)
+			if !ok {
+				return nil
+			}
+			if v, ok := d.Percentile(rank); ok {
+				return &v
+			}
 			return nil
-		}
-		if v, ok := d.Percentile(rank); ok {
-			return &v
-		}
-		return nil
-	}}
+		}}
 }
 
 func rate(key, name, unit string, of func(*result.Metrics) *float64) Metric {
@@ -170,12 +171,13 @@ var (
 	PerGPU = rate("output_throughput_per_gpu", "TPS/GPU", "tok/s",
 		func(m *result.Metrics) *float64 { return m.OutputPerGPU })
 
-	Accuracy = Metric{Key: "accuracy", Name: "Accuracy", Better: Higher, Digits: 4, of: func(r *result.Result) *float64 {
-		if r.Accuracy == nil {
-			return nil
-		}
-		return &r.Accuracy.Value
-	}}
+	Accuracy = Metric{Key: "accuracy", Name: "Accuracy", Better: Higher, Digits: 4,
+		of: func(r *result.Result) *float64 {
+			if r.Accuracy == nil {
+				return nil
+			}
+			return &r.Accuracy.Value
+		}}
 )
 
 // TTFT and TPOT are the mean, the median and the P99 of each.

@@ -12,9 +12,11 @@ import (
 
 func TestFindMetric(t *testing.T) {
 	_, err := metric.Find("output_througput")
-	require.EqualError(t, err, "metric: unknown metric \"output_througput\"\n\thint: did you mean \"output_throughput\"?")
+	require.EqualError(t, err,
+		"metric: unknown metric \"output_througput\"\n\thint: did you mean \"output_throughput\"?")
 	_, err = metric.Find("tpot")
-	require.EqualError(t, err, "metric: unknown metric \"tpot\"\n\thint: did you mean \"mean_tpot_ms\", \"median_tpot_ms\" or \"p99_tpot_ms\"?")
+	require.EqualError(t, err,
+		"metric: unknown metric \"tpot\"\n\thint: did you mean \"mean_tpot_ms\", \"median_tpot_ms\" or \"p99_tpot_ms\"?")
 	m, err := metric.Find("p95_e2el_ms")
 	require.NoError(t, err)
 	require.Equal(t, metric.Lower, m.Better)

@@ -74,7 +74,8 @@ func (o Outcome) JUnit(w io.Writer) error {
 	if o.failed {
 		outcome = junit.Broken
 	}
-	return junit.Write(w, []junit.Suite{{Name: name, Cases: []junit.Case{{Class: name, Name: "night", Outcome: outcome, Type: "not judged", Message: o.Act}}}})
+	return junit.Write(w, []junit.Suite{{Name: name,
+		Cases: []junit.Case{{Class: name, Name: "night", Outcome: outcome, Type: "not judged", Message: o.Act}}}})
 }
 
 // Night takes the scenario's lease and does the work of one call. Beside an error, Outcome
@@ -193,7 +194,8 @@ func (a Act) judge(nights []Night, o *Outcome) error {
 
 // nights collects what earlier calls left, and returns the nights of a scenario
 // that are over, newest first. open says which job is not, if there is one.
-func (a Act) nights(ctx context.Context, output, name string, simulated bool) (nights []Night, open campaign.Open, err error) {
+func (a Act) nights(ctx context.Context, output, name string,
+	simulated bool) (nights []Night, open campaign.Open, err error) {
 	roots, err := nightRoots(output, name, simulated)
 	if err != nil {
 		return nil, open, err

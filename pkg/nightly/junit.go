@@ -16,7 +16,8 @@ func (v Verdict) JUnit(w io.Writer) error {
 		if name == "" {
 			name = "run"
 		}
-		x := junit.Case{Class: c.Test, Name: name, Outcome: junit.Passed, Type: string(c.Kind), Message: c.String(), Text: c.Dir}
+		x := junit.Case{Class: c.Test, Name: name, Outcome: junit.Passed, Type: string(c.Kind), Message: c.String(),
+			Text: c.Dir}
 		switch c.Kind {
 		case Failed, Invalid:
 			x.Outcome = junit.Broken

@@ -84,7 +84,8 @@ type Change struct {
 func (c Change) String() string {
 	s := string(c.Kind) + " " + c.Test
 	if c.Metric != "" {
-		s += fmt.Sprintf(": %s %.4g %s, %+.1f %% against %.4g (median of %s, z %+.1f)", c.Metric, c.Value, c.Unit, c.Percent, c.Baseline, quantity.Count(c.Nights, "night"), c.Z)
+		s += fmt.Sprintf(": %s %.4g %s, %+.1f %% against %.4g (median of %s, z %+.1f)", c.Metric, c.Value, c.Unit,
+			c.Percent, c.Baseline, quantity.Count(c.Nights, "night"), c.Z)
 	}
 	for _, m := range c.Marks {
 		s += ", " + string(m)
@@ -133,7 +134,8 @@ func (v Verdict) String() string {
 	}
 	s += fmt.Sprintf("; %s", quantity.Count(v.Runs, "run"))
 	if v.Compared > 0 {
-		s += fmt.Sprintf(", %s compared with the median of up to %s", quantity.Count(v.Compared, "number"), quantity.Count(v.Nights, "night"))
+		s += fmt.Sprintf(", %s compared with the median of up to %s", quantity.Count(v.Compared, "number"),
+			quantity.Count(v.Nights, "night"))
 		if v.Tolerance != nil {
 			s += fmt.Sprintf(", tolerance %g %%", *v.Tolerance)
 		}
@@ -150,7 +152,8 @@ func (v Verdict) String() string {
 // Judge compares a night with the nights before it, newest first.
 func Judge(night Night, before []Night, o Options) (Verdict, error) {
 	v := Verdict{
-		Schema: Schema, Root: night.Root, Created: night.Created, Runs: len(night.Runs), Changes: []Change{}, Watch: []Change{}, Checked: []Change{}, Apart: []string{}, Tolerance: o.Tolerance,
+		Schema: Schema, Root: night.Root, Created: night.Created, Runs: len(night.Runs), Changes: []Change{},
+		Watch: []Change{}, Checked: []Change{}, Apart: []string{}, Tolerance: o.Tolerance,
 	}
 	var among []*records.Run
 	for _, n := range append([]Night{night}, before...) {
@@ -185,7 +188,8 @@ func Judge(night Night, before []Night, o Options) (Verdict, error) {
 			return v, err
 		}
 	}
-	slices.SortStableFunc(v.Changes, func(a, b Change) int { return slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind) })
+	slices.SortStableFunc(v.Changes,
+		func(a, b Change) int { return slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind) })
 	return v, nil
 }
 
@@ -228,7 +232,8 @@ func state(r *records.Run) (Kind, string) {
 		if f := res.Failure; f != nil {
 			return Failed, fmt.Sprintf("%s, %s; %s", res.Status, causeOf(f), f.Next)
 		}
-		return Failed, strings.TrimSuffix(fmt.Sprintf("%s: %s", res.Status, reasons(res.Validity, result.Invalid, result.Suspect)), ": ")
+		return Failed, strings.TrimSuffix(fmt.Sprintf("%s: %s", res.Status,
+			reasons(res.Validity, result.Invalid, result.Suspect)), ": ")
 	case res.Validity == nil:
 		return Invalid, "the run was not judged"
 	case !res.Validity.Valid:
@@ -324,7 +329,8 @@ func (v *Verdict) compare(r *records.Run, earlier []*records.Run, proof report.P
 		v.Compared++
 		v.Nights = max(v.Nights, len(values))
 		c := Change{
-			Test: r.Case.String(), Dir: r.Dir, Metric: key, Unit: m.Unit, Value: *now, Baseline: d.Median, Percent: d.Percent, Z: d.Z, Nights: len(values),
+			Test: r.Case.String(), Dir: r.Dir, Metric: key, Unit: m.Unit, Value: *now, Baseline: d.Median,
+			Percent: d.Percent, Z: d.Z, Nights: len(values),
 		}
 		if c.Kind = changed(m, d, o.Tolerance); c.Kind == "" {
 			v.check(c)

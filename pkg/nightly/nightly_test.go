@@ -41,7 +41,8 @@ func night(day int, throughput float64, edits ...edit) nightly.Night {
 	for _, e := range edits {
 		e(&r)
 	}
-	return nightly.Night{Root: fmt.Sprintf("results/qwen_%d", day), Created: time.Date(2026, 11, day, 3, 0, 0, 0, time.Local), Runs: []records.Run{r}}
+	return nightly.Night{Root: fmt.Sprintf("results/qwen_%d", day),
+		Created: time.Date(2026, 11, day, 3, 0, 0, 0, time.Local), Runs: []records.Run{r}}
 }
 
 // before lists nights, newest first, from day 20 down.
@@ -101,7 +102,8 @@ func TestNothingChanged(t *testing.T) {
 	v := judge(t, night(21, 104.9), before(100, 90, 110, 100))
 	require.Empty(t, v.Changes)
 	require.Equal(t, "qwen of 2026-11-21 03:00: nothing changed; 1 run, 3 numbers compared with the median of up to 4 nights", v.String())
-	require.Empty(t, judge(t, night(21, 98.1), quiet()).Changes, "1.9 % is far from nights without spread, and does not matter")
+	require.Empty(t, judge(t, night(21, 98.1), quiet()).Changes,
+		"1.9 % is far from nights without spread, and does not matter")
 }
 
 // The rule: far by the spread of the nights before, and by more than matters.
@@ -220,7 +222,8 @@ func TestWatch(t *testing.T) {
 	require.Empty(t, v.Changes)
 	require.Len(t, v.Watch, 1)
 	require.InDelta(t, -4/1.4826, v.Watch[0].Z, 1e-9)
-	require.Contains(t, v.String(), "nothing changed; 1 run, 3 numbers compared with the median of up to 7 nights, 1 to watch")
+	require.Contains(t, v.String(),
+		"nothing changed; 1 run, 3 numbers compared with the median of up to 7 nights, 1 to watch")
 	require.Empty(t, judge(t, night(21, 98), nights).Watch)
 	require.True(t, judge(t, night(21, 94), nights).Has(nightly.Regressed))
 }
@@ -288,21 +291,28 @@ func TestStates(t *testing.T) {
 	judged := func(verdict result.Verdict) edit { // with notes and withheld numbers beside
 		return func(r *records.Run) {
 			r.Result.Validity = &result.Validity{Valid: verdict != result.VerdictInvalid, Verdict: verdict}
-			for word, severity := range map[string]result.Severity{"errors": result.Invalid, "cold": result.Suspect, "few": result.Withheld, "simulated": result.Note} {
+			for word, severity := range map[string]result.Severity{"errors": result.Invalid, "cold": result.Suspect,
+				"few": result.Withheld, "simulated": result.Note} {
 				r.Result.Validity.Words = append(r.Result.Validity.Words, word)
-				r.Result.Validity.Checks = append(r.Result.Validity.Checks, result.Check{Word: word, Outcome: result.Fail, Severity: severity})
+				r.Result.Validity.Checks = append(r.Result.Validity.Checks,
+					result.Check{Word: word, Outcome: result.Fail, Severity: severity})
 			}
 		}
 	}
-	require.Equal(t, "invalid a: errors (results/qwen_21/a/0)\n", lines(judge(t, night(21, 1, judged(result.VerdictInvalid)), before(100))))
-	require.Equal(t, "suspect a: cold (results/qwen_21/a/0)\n", lines(judge(t, night(21, 100, judged(result.VerdictSuspect)), before(100))))
+	require.Equal(t, "invalid a: errors (results/qwen_21/a/0)\n",
+		lines(judge(t, night(21, 1, judged(result.VerdictInvalid)), before(100))))
+	require.Equal(t, "suspect a: cold (results/qwen_21/a/0)\n",
+		lines(judge(t, night(21, 100, judged(result.VerdictSuspect)), before(100))))
 	unread := func(file string) edit {
 		return func(r *records.Run) {
-			r.Result.Status, r.Result.Failure = result.Failed, &result.Failure{Cause: "unknown", Confidence: result.NoCause, File: file, Next: "read it"}
+			r.Result.Status, r.Result.Failure = result.Failed, &result.Failure{Cause: "unknown",
+				Confidence: result.NoCause, File: file, Next: "read it"}
 		}
 	}
-	require.Equal(t, "failed a: failed, cause unknown: logs/a.log; read it (results/qwen_21/a/0)\n", lines(judge(t, night(21, 1, unread("logs/a.log")), before(100))))
-	require.Equal(t, "failed a: failed, cause unknown; read it (results/qwen_21/a/0)\n", lines(judge(t, night(21, 1, unread("")), before(100))))
+	require.Equal(t, "failed a: failed, cause unknown: logs/a.log; read it (results/qwen_21/a/0)\n",
+		lines(judge(t, night(21, 1, unread("logs/a.log")), before(100))))
+	require.Equal(t, "failed a: failed, cause unknown; read it (results/qwen_21/a/0)\n",
+		lines(judge(t, night(21, 1, unread("")), before(100))))
 	for name, c := range map[string]struct {
 		night   nightly.Night
 		earlier nightly.Night
@@ -346,5 +356,6 @@ func TestRedefinedNumbers(t *testing.T) {
 	v := judge(t, night(21, 50, func(r *records.Run) { r.Result.MetricsVersion = result.MetricsVersion + 1 }), quiet())
 	require.Empty(t, v.Changes)
 	require.Zero(t, v.Compared)
-	require.Contains(t, v.String(), "1 without comparison (median_tpot_ms: version 2 of the metrics' definitions is unknown to this profllm")
+	require.Contains(t, v.String(),
+		"1 without comparison (median_tpot_ms: version 2 of the metrics' definitions is unknown to this profllm")
 }

@@ -57,7 +57,8 @@ func TestRealGPULookHeld(t *testing.T) {
 	l, devices := realGPUs(t)
 	require.Empty(t, l.Held(t.Context()))
 	pid := gputest.Load(t, os.Environ(), devices[0].UUID)
-	for name, list := range map[string]func(context.Context) (gpu.Listing, error){"nvml": l.ListGPUs, "nvidia-smi": gpu.Reader{}.List} {
+	for name, list := range map[string]func(context.Context) (gpu.Listing, error){"nvml": l.ListGPUs,
+		"nvidia-smi": gpu.Reader{}.List} {
 		l.ListGPUs = list
 		r := l.Report(t.Context())
 		t.Logf("%s: process %d: %s; %s", name, pid, found(r, "gpu-memory").Seen, found(r, "gpu-processes").Seen)

@@ -166,7 +166,8 @@ func (l *Look) gpus(ctx context.Context, r *Report, add adder) {
 		}
 		add(name, v, "%s", strings.Join(bad, "; "))
 	}
-	verdict("gpu-memory", Fail, l.busy(devices, l.memoryLimit()), "at most "+quantity.Bytes(l.memoryLimit())+" in use on each")
+	verdict("gpu-memory", Fail, l.busy(devices, l.memoryLimit()),
+		"at most "+quantity.Bytes(l.memoryLimit())+" in use on each")
 	verdict("gpu-processes", Warn, foreign, "none")
 }
 
@@ -178,7 +179,8 @@ func (l *Look) busy(devices []gpu.Device, limit int64) []string {
 			continue
 		}
 		d := devices[i]
-		list = append(list, fmt.Sprintf("GPU %d holds %s of %s: %s", i, quantity.Bytes(d.Used), quantity.Bytes(d.Total), cmp.Or(l.holders(d), "the driver names no process")))
+		list = append(list, fmt.Sprintf("GPU %d holds %s of %s: %s", i, quantity.Bytes(d.Used), quantity.Bytes(d.Total),
+			cmp.Or(l.holders(d), "the driver names no process")))
 	}
 	return list
 }
@@ -295,7 +297,8 @@ func (l *Look) limits(ctx context.Context, add adder) {
 	for _, x := range []struct {
 		row, name string
 		want      int64
-	}{{"Max open files", "nofile", files}, {"Max processes", "nproc", wantThreads}, {"Max locked memory", "memlock", wantMemlock}} {
+	}{{"Max open files", "nofile", files}, {"Max processes", "nproc", wantThreads},
+		{"Max locked memory", "memlock", wantMemlock}} {
 		text := SoftLimit(string(out), x.row)
 		seen = append(seen, x.name+" "+text)
 		n, err := strconv.ParseInt(text, 10, 64)

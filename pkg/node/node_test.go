@@ -23,18 +23,21 @@ import (
 )
 
 func h100(index int, usedGiB float64, procs ...gpu.Process) gpu.Device {
-	return gpu.Device{Index: index, UUID: fmt.Sprintf("GPU-%d", index), Name: "NVIDIA H100", Driver: "570", Total: 80 * quantity.GiB, Used: int64(usedGiB * quantity.GiB), Processes: procs}
+	return gpu.Device{Index: index, UUID: fmt.Sprintf("GPU-%d", index), Name: "NVIDIA H100", Driver: "570",
+		Total: 80 * quantity.GiB, Used: int64(usedGiB * quantity.GiB), Processes: procs}
 }
 
 // look is a fit node: two idle GPUs and room everywhere.
 func look(t *testing.T) *Look {
 	t.Helper()
 	procDir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(procDir, "meminfo"), []byte("MemTotal: 99 kB\nMemAvailable:   104857600 kB\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(procDir, "meminfo"),
+		[]byte("MemTotal: 99 kB\nMemAvailable:   104857600 kB\n"), 0o644))
 	small := 0.0
 	return &Look{
 		Settings: &config.Preflight{Shm: &small, Disk: &small, Tmp: &small},
-		GPUs:     []int{0, 1}, Job: "60", Host: "n1", Self: os.Getpid(), Dir: t.TempDir(), Tmp: t.TempDir(), Shm: t.TempDir(), Proc: procDir,
+		GPUs:     []int{0, 1}, Job: "60", Host: "n1", Self: os.Getpid(), Dir: t.TempDir(), Tmp: t.TempDir(),
+		Shm: t.TempDir(), Proc: procDir,
 		ListGPUs: func(context.Context) (gpu.Listing, error) {
 			return gpu.Listing{Devices: []gpu.Device{h100(0, 0.1), h100(1, 0)}}, nil
 		},
@@ -67,7 +70,8 @@ func TestLook(t *testing.T) {
 	l := look(t)
 	r := l.Report(t.Context())
 	require.Equal(t, "n1", r.Host)
-	for _, name := range []string{"gpus", "gpu-memory", "gpu-processes", "shm", "shm-leftovers", "disk", "tmp", "memory"} {
+	for _, name := range []string{"gpus", "gpu-memory", "gpu-processes", "shm", "shm-leftovers", "disk", "tmp",
+		"memory"} {
 		require.Equal(t, OK, found(r, name).Verdict, "%+v", found(r, name))
 	}
 	require.NotNil(t, found(r, "limits"))
@@ -87,7 +91,8 @@ func TestLookBad(t *testing.T) {
 	}{
 		"GPU memory": {func(l *Look) {
 			l.ListGPUs = func(context.Context) (gpu.Listing, error) {
-				return gpu.Listing{Devices: []gpu.Device{h100(0, 1.9), h100(1, 72, gpu.Process{PID: 4711, Name: "python3", Used: 72 * quantity.GiB})}}, nil
+				return gpu.Listing{Devices: []gpu.Device{h100(0, 1.9),
+					h100(1, 72, gpu.Process{PID: 4711, Name: "python3", Used: 72 * quantity.GiB})}}, nil
 			}
 		}, "gpu-memory", Fail, "GPU 1 holds 72 GiB of 80 GiB: process 4711 python3"},
 		"GPU memory, nobody named": {func(l *Look) {
@@ -100,7 +105,9 @@ func TestLookBad(t *testing.T) {
 		}, "gpu-memory", Fail, "GPU 0 holds 102 MiB of 80 GiB: the driver names no process"},
 		"a process without memory": {func(l *Look) {
 			l.ListGPUs = func(context.Context) (gpu.Listing, error) {
-				return gpu.Listing{Devices: []gpu.Device{h100(0, 0), h100(1, 0, gpu.Process{PID: 7}, gpu.Process{PID: 8, Name: "[Not Found]"}, gpu.Process{PID: 9})}}, nil
+				return gpu.Listing{Devices: []gpu.Device{h100(0, 0),
+					h100(1, 0, gpu.Process{PID: 7}, gpu.Process{PID: 8, Name: "[Not Found]"},
+						gpu.Process{PID: 9})}}, nil
 			}
 		}, "gpu-processes", Warn, "GPU 1: process 7, process 8, 1 more"},
 		"too few": {func(l *Look) { l.GPUs = []int{0, 1, 2} }, "gpus", Fail, "2 visible, GPU 2 is planned"},
@@ -201,7 +208,8 @@ func TestSnapshot(t *testing.T) {
 	fake := filepath.Join(s.proc, "70")
 	require.NoError(t, os.Mkdir(fake, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(fake, "stat"), []byte("70 (x) S 1 "), 0o644))
-	require.NoError(t, os.WriteFile(filepath.Join(fake, "environ"), []byte("SLURM_JOB_ID=61\x00SLURMD_NODENAME=n1\x00"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(fake, "environ"), []byte("SLURM_JOB_ID=61\x00SLURMD_NODENAME=n1\x00"),
+		0o644))
 	require.Empty(t, s.Clean("60", "n1"), "another job of the user is here")
 	require.FileExists(t, filepath.Join(dir, "psm_whose"))
 	require.NotEmpty(t, s.Clean("60", "n2"), "it is on another node")
@@ -209,7 +217,8 @@ func TestSnapshot(t *testing.T) {
 
 func TestLines(t *testing.T) {
 	r := Report{
-		Host: "n1", Checks: []Check{{"gpus", OK, "2 visible"}, {"shm", Warn, "\"full\""}}, GPUs: []gpu.Device{h100(0, 0), h100(1, 0)},
+		Host: "n1", Checks: []Check{{"gpus", OK, "2 visible"}, {"shm", Warn, "\"full\""}},
+		GPUs:   []gpu.Device{h100(0, 0), h100(1, 0)},
 		Strays: []Process{{7, "59", "sleep 9"}}, Began: time.Unix(100, 0).UTC(), Ended: time.Unix(101, 5).UTC(),
 	}
 	var b bytes.Buffer
@@ -308,7 +317,8 @@ func TestSweep(t *testing.T) {
 	job := fmt.Sprintf("9%d", os.Getpid())
 	// The parent ends at once, so that init, or who stands in for it, has the child.
 	daemon := func(file, trap string) string {
-		return fmt.Sprintf("setsid bash -c '(echo $BASHPID >%s; %s exec sleep 300) >/dev/null 2>&1 </dev/null &'", filepath.Join(dir, file), trap)
+		return fmt.Sprintf("setsid bash -c '(echo $BASHPID >%s; %s exec sleep 300) >/dev/null 2>&1 </dev/null &'",
+			filepath.Join(dir, file), trap)
 	}
 	inJob(t, job, "1", daemon("polite", "")).Wait()
 	inJob(t, job, "1", daemon("stubborn", "trap \"\" TERM;")).Wait()
@@ -317,14 +327,17 @@ func TestSweep(t *testing.T) {
 	sleep, err := exec.LookPath("sleep")
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(sleep, srun))
-	inJob(t, job, "", fmt.Sprintf("setsid bash -c '(echo $BASHPID >%s; exec %s 300) >/dev/null 2>&1 </dev/null &'", filepath.Join(dir, "client"), srun)).Wait()
+	inJob(t, job, "", fmt.Sprintf("setsid bash -c '(echo $BASHPID >%s; exec %s 300) >/dev/null 2>&1 </dev/null &'",
+		filepath.Join(dir, "client"), srun)).Wait()
 	inJob(t, job+"1", "1", daemon("foreign", "")).Wait()
 	client := pidIn(t, filepath.Join(dir, "client"))
-	polite, stubborn, script, foreign := pidIn(t, filepath.Join(dir, "polite")), pidIn(t, filepath.Join(dir, "stubborn")), pidIn(t, filepath.Join(dir, "script")), pidIn(t, filepath.Join(dir, "foreign"))
+	polite, stubborn, script, foreign := pidIn(t, filepath.Join(dir, "polite")), pidIn(t,
+		filepath.Join(dir, "stubborn")), pidIn(t, filepath.Join(dir, "script")), pidIn(t, filepath.Join(dir, "foreign"))
 	guard := inJob(t, job, "0", "sleep 300")
 	task := inJob(t, job, "1", "sleep 300")
 
-	sweep := Sweep{Proc: "/proc", Job: job, Host: "n1", Self: guard.Process.Pid, Grace: 300 * time.Millisecond, Limit: 2 * time.Second, Steps: true}
+	sweep := Sweep{Proc: "/proc", Job: job, Host: "n1", Self: guard.Process.Pid, Grace: 300 * time.Millisecond,
+		Limit: 2 * time.Second, Steps: true}
 	patient := sweep
 	patient.Patient = true
 	ended, left := patient.Run()
@@ -365,7 +378,8 @@ func TestSweepOfForgottenSteps(t *testing.T) {
 	guard := inJob(t, job, "0", "sleep 300")
 	task := inJob(t, job, "1", "sleep 300")
 	var next *exec.Cmd
-	sweep := Sweep{Proc: "/proc", Job: job, Host: "n1", Self: guard.Process.Pid, Tasks: 100 * time.Millisecond, Limit: time.Second}
+	sweep := Sweep{Proc: "/proc", Job: job, Host: "n1", Self: guard.Process.Pid, Tasks: 100 * time.Millisecond,
+		Limit: time.Second}
 	sweep.Changed = func(ended []Ended) {
 		if next == nil {
 			next = inJob(t, job, "2", "sleep 300")

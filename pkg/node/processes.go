@@ -51,7 +51,8 @@ func readProcesses(proc string) table {
 		p := process{pid: pid, name: string(stat[open+1 : end])}
 		p.parent, _ = strconv.Atoi(f[1])
 		if env, err := os.ReadFile(filepath.Join(dir, "environ")); err == nil {
-			p.job, p.step, p.host = variable(env, "SLURM_JOB_ID"), variable(env, "SLURM_STEP_ID"), variable(env, "SLURMD_NODENAME")
+			p.job, p.step, p.host = variable(env, "SLURM_JOB_ID"), variable(env, "SLURM_STEP_ID"), variable(env,
+				"SLURMD_NODENAME")
 			p.rehearsed = variable(env, "PROFLLM_LOCAL_JOB") != ""
 			if p.job == "" && p.name != "slurmstepd" {
 				text, _ := os.ReadFile(filepath.Join(dir, "cgroup"))

@@ -87,7 +87,8 @@ type ran struct {
 // beats prefers the process in which Python's libraries are, then the one that was
 // given most: wrappers around a server have not all of its variables.
 func (r ran) beats(other ran) bool {
-	return r.pid != 0 && (other.pid == 0 || cmp.Or(cmp.Compare(len(r.packages), len(other.packages)), cmp.Compare(len(r.vars), len(other.vars))) > 0)
+	return r.pid != 0 && (other.pid == 0 ||
+		cmp.Or(cmp.Compare(len(r.packages), len(other.packages)), cmp.Compare(len(r.vars), len(other.vars))) > 0)
 }
 
 func readRan(proc string, pid int) ran {
@@ -199,7 +200,8 @@ var ofNote = strings.Fields(`vllm sglang sgl-kernel torch transformers tokenizer
 func distInfo(folder string) (name, version string, ok bool) {
 	base, ok := strings.CutSuffix(folder, ".dist-info")
 	name, version, found := strings.Cut(base, "-")
-	if !ok || !found || name == "" || version == "" || len(folder) > 200 || strings.ContainsFunc(folder, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+	if !ok || !found || name == "" || version == "" || len(folder) > 200 ||
+		strings.ContainsFunc(folder, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return "", "", false
 	}
 	return strings.Trim(separators.ReplaceAllString(strings.ToLower(name), "-"), "-"), version, true

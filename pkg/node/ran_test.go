@@ -30,7 +30,8 @@ func tree(t *testing.T, root string, files map[string]string) {
 func processFiles(pid int, environ, maps string) map[string]string {
 	dir := strconv.Itoa(pid) + "/"
 	return map[string]string{
-		dir + "stat": strconv.Itoa(pid) + " (python3) S 1 0 0", dir + "environ": strings.ReplaceAll(environ, " ", "\x00"), dir + "cmdline": "x", dir + "maps": maps,
+		dir + "stat":    strconv.Itoa(pid) + " (python3) S 1 0 0",
+		dir + "environ": strings.ReplaceAll(environ, " ", "\x00"), dir + "cmdline": "x", dir + "maps": maps,
 	}
 }
 
@@ -48,15 +49,18 @@ func TestLookAtSteps(t *testing.T) {
 	proc := t.TempDir()
 	const slurm = "SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURMD_NODENAME=n1 SLURM_JOB_NAME="
 	tree(t, proc, processFiles(100, slurm+"serve PATH=/bin VLLM_USE_V1=1", ""))
-	tree(t, proc, processFiles(101, slurm+"serve VLLM_USE_V1=1 NCCL_DEBUG=INFO VLLM_API_KEY=abc NCCL_NOTE=hf_AbCdEfGhIjKl HF_TOKEN=x USER=u HF_HOME=/hf TOKENIZERS_PARALLELISM=false", libraries))
-	tree(t, proc, processFiles(102, slurm+"serve VLLM_USE_V1=1 NCCL_DEBUG=INFO CUDA_VISIBLE_DEVICES=3 OMP_NUM_THREADS=1 UCX_TLS=rc RAY_REDIS_PWD=abc VLLM_TOKEN_2=abc", ""))
+	tree(t, proc, processFiles(101,
+		slurm+"serve VLLM_USE_V1=1 NCCL_DEBUG=INFO VLLM_API_KEY=abc NCCL_NOTE=hf_AbCdEfGhIjKl HF_TOKEN=x USER=u HF_HOME=/hf TOKENIZERS_PARALLELISM=false", libraries))
+	tree(t, proc, processFiles(102,
+		slurm+"serve VLLM_USE_V1=1 NCCL_DEBUG=INFO CUDA_VISIBLE_DEVICES=3 OMP_NUM_THREADS=1 UCX_TLS=rc RAY_REDIS_PWD=abc VLLM_TOKEN_2=abc", ""))
 	tree(t, proc, processFiles(103, slurm+"proxy OMP_NUM_THREADS=2", ""))
 	tree(t, proc, processFiles(104, "SLURM_JOB_ID=8 SLURM_STEP_ID=1 SLURM_JOB_NAME=serve VLLM_X=other", libraries))
 	tree(t, proc, processFiles(105, strings.Replace(slurm, "n1", "n2", 1)+"serve VLLM_X=other", libraries))
 	packages := filepath.Join("101/root/opt/venv/lib/python3.12/site-packages")
 	tree(t, proc, map[string]string{
-		packages + "/vllm-0.11.0+cu128.dist-info/METADATA": "", packages + "/torch-2.8.0.dist-info/METADATA": "", packages + "/flashinfer_python-0.3.1.dist-info/METADATA": "",
-		packages + "/requests-2.0.dist-info/METADATA": "", packages + "/vllm/__init__.py": "",
+		packages + "/vllm-0.11.0+cu128.dist-info/METADATA": "", packages + "/torch-2.8.0.dist-info/METADATA": "",
+		packages + "/flashinfer_python-0.3.1.dist-info/METADATA": "",
+		packages + "/requests-2.0.dist-info/METADATA":            "", packages + "/vllm/__init__.py": "",
 		"101/root/hf/hub/models--org--m/refs/main": snapshotID, "101/root/hf/hub/models--org--m/snapshots/" + snapshotID + "/tokenizer.json": "{}",
 	})
 	got := LookAtSteps(proc, "7", "n1", []Served{{Step: "serve", Model: "org/m"}, {Step: "proxy"}, {Step: "none"}})
@@ -99,7 +103,8 @@ func TestMachine(t *testing.T) {
 		"proc/meminfo": "MemTotal:       131072000 kB\nMemFree: 1 kB\n", "proc/cpuinfo": "processor\t: 0\nmodel name\t: AMD EPYC 9654\n\nprocessor\t: 1\nmodel name\t: AMD EPYC 9654\n",
 		"sys/devices/system/node/node0/x": "", "sys/devices/system/node/node1/x": "", "sys/devices/system/node/online": "0-1",
 	})
-	want := &Machine{Kernel: "6.8.0-1", OS: "Ubuntu 24.04.1 LTS", CPU: "AMD EPYC 9654", CPUs: 2, NUMA: 2, Memory: 131072000 << 10}
+	want := &Machine{Kernel: "6.8.0-1", OS: "Ubuntu 24.04.1 LTS", CPU: "AMD EPYC 9654", CPUs: 2, NUMA: 2,
+		Memory: 131072000 << 10}
 	require.Equal(t, want, machine(root))
 	require.Equal(t, &Machine{}, machine(t.TempDir()))
 
@@ -107,7 +112,8 @@ func TestMachine(t *testing.T) {
 	require.Equal(t, "ARM implementer 0x41, part 0xd4f", name)
 	require.Equal(t, 2, n)
 
-	report := Report{Host: "n1", Is: want, GPUs: []gpu.Device{{Name: "H100", Setup: &gpu.Setup{CUDA: "12.4", PowerLimit: 700}}}}
+	report := Report{Host: "n1", Is: want,
+		GPUs: []gpu.Device{{Name: "H100", Setup: &gpu.Setup{CUDA: "12.4", PowerLimit: 700}}}}
 	var b bytes.Buffer
 	require.NoError(t, report.Write(&b))
 	var lines Lines

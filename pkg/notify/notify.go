@@ -103,7 +103,8 @@ func (h *Hook) run(ctx context.Context, e Event, data []byte) error {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, h.Argv[0], h.Argv[1:]...)
 	cmd.Env = append(append([]string(nil), h.Environ...),
-		"PROFLLM_EVENT="+e.Kind, "PROFLLM_SCENARIO="+e.Scenario, "PROFLLM_RUN="+e.Run, "PROFLLM_EXIT_CODE="+strconv.Itoa(e.Code))
+		"PROFLLM_EVENT="+e.Kind, "PROFLLM_SCENARIO="+e.Scenario, "PROFLLM_RUN="+e.Run,
+		"PROFLLM_EXIT_CODE="+strconv.Itoa(e.Code))
 	cmd.Stdin = bytes.NewReader(append(data, '\n'))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -33,7 +33,8 @@ func hook(t *testing.T, command string) (*Hook, *[]string) {
 }
 
 var event = Event{
-	Kind: "night", Time: time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC), Scenario: "qwen", Run: "/results/qwen $(touch x)", Code: 6,
+	Kind: "night", Time: time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC), Scenario: "qwen",
+	Run: "/results/qwen $(touch x)", Code: 6,
 	Lines: []string{`regressed: "a"; rm -rf /`},
 }
 
@@ -96,7 +97,8 @@ func TestHookThatSucceedsOddly(t *testing.T) {
 }
 
 func TestHookThatPrintsMuch(t *testing.T) {
-	h, lines := hook(t, fmt.Sprintf("%q", script(t, "head -c 100000 /dev/zero | tr '\\0' y; echo; echo the end; exit 1")))
+	h, lines := hook(t, fmt.Sprintf("%q",
+		script(t, "head -c 100000 /dev/zero | tr '\\0' y; echo; echo the end; exit 1")))
 	require.False(t, h.Send(t.Context(), event))
 	require.Contains(t, (*lines)[1], "the end")
 	require.Less(t, len((*lines)[1]), 3000)

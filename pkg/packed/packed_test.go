@@ -114,7 +114,8 @@ func TestBombs(t *testing.T) {
 	require.Empty(t, data)
 }
 
-// greedy makes a block ask for a dictionary, by the bits of section 5.3.1; at is where its header begins.
+// greedy makes a block ask for a dictionary, by the bits of section 5.3.1; at is where its
+// header begins.
 func greedy(x []byte, at int, bits byte) {
 	head := x[at : at+4*(int(x[at])+1)]
 	head[bytes.Index(head, []byte{0x21, 1})+2] = bits
@@ -196,7 +197,9 @@ func TestOtherErrors(t *testing.T) {
 
 // A file of some bytes may ask for a dictionary of gigabytes.
 func TestDictionaries(t *testing.T) {
-	for bits, want := range map[byte]error{0x1c: nil, 0x1d: regular.ErrLarge, 0x27: regular.ErrLarge, 0x28: regular.ErrLarge} { // 64 MiB, 96 MiB, 3 GiB, 4 GiB
+	// 64 MiB, 96 MiB, 3 GiB, 4 GiB
+	for bits, want := range map[byte]error{0x1c: nil, 0x1d: regular.ErrLarge, 0x27: regular.ErrLarge,
+		0x28: regular.ErrLarge} {
 		x := pack(t, "text")
 		at := bytes.Index(x, []byte{0x21, 1})
 		x[at+2] = bits
@@ -212,7 +215,8 @@ func TestDictionaries(t *testing.T) {
 }
 
 func TestRead(t *testing.T) {
-	dir := fstest.MapFS{"plain": {Data: []byte("12345")}, "packed.xz": {Data: pack(t, "12345")}, "cut.xz": {Data: pack(t, strings.Repeat("x", 100))[:60]}}
+	dir := fstest.MapFS{"plain": {Data: []byte("12345")}, "packed.xz": {Data: pack(t, "12345")},
+		"cut.xz": {Data: pack(t, strings.Repeat("x", 100))[:60]}}
 	for _, name := range []string{"plain", "packed"} {
 		data, _, err := packed.Read(dir, name, 5)
 		require.NoError(t, err)

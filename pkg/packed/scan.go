@@ -267,7 +267,8 @@ type checked struct {
 
 func newChecked(r io.Reader, limit int64) *checked {
 	from := &noted{r: r}
-	return &checked{scanner: scanner{in: bufio.NewReader(from), limit: limit, large: regular.ErrLarge, keep: true}, from: from}
+	return &checked{scanner: scanner{in: bufio.NewReader(from), limit: limit, large: regular.ErrLarge, keep: true},
+		from: from}
 }
 
 // advance goes through the next part.

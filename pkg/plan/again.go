@@ -16,7 +16,9 @@ func sentAgain(in Input, service Service) error {
 		}
 		for j := i - 1; j >= 0; j-- {
 			if earlier := in.Loads[j]; earlier.Prompts == l.Prompts {
-				c.Add(source.Errorf(l.Pos, "load %q sends the prompts of %q again to the same server, whose prefix cache may hold them", l.Name, earlier.Name).
+				c.Add(source.Errorf(l.Pos,
+					"load %q sends the prompts of %q again to the same server, whose prefix cache may hold them",
+					l.Name, earlier.Name).
 					Hintf("in the phase, write cache = \"reset\", or cache = \"keep\" to measure a warm cache, or another seed in its bench_cmd_args"))
 				break
 			}

@@ -103,7 +103,8 @@ func (b *Batch) sameNodes(p *Plan) error {
 		}
 		for _, host := range hosts {
 			if slices.Contains(p.Job.NodeList, host) {
-				return fmt.Errorf("test %q names the node %s, but another run of the same allocation excludes it", p.Test, host)
+				return fmt.Errorf("test %q names the node %s, but another run of the same allocation excludes it",
+					p.Test, host)
 			}
 		}
 	}
@@ -113,12 +114,14 @@ func (b *Batch) sameNodes(p *Plan) error {
 // sameQueue refuses what one allocation cannot be asked for twice.
 func (b *Batch) sameQueue(p *Plan) error {
 	for _, x := range []struct{ what, a, b string }{
-		{"partition", b.Job.Partition, p.Job.Partition}, {"account", b.Job.Account, p.Job.Account}, {"QOS", b.Job.QOS, p.Job.QOS},
+		{"partition", b.Job.Partition, p.Job.Partition}, {"account", b.Job.Account, p.Job.Account},
+		{"QOS", b.Job.QOS, p.Job.QOS},
 		{"reservation", b.Job.Reservation, p.Job.Reservation}, {"constraint", b.Job.Constraint, p.Job.Constraint},
 		{"sbatch_args", strings.Join(b.Job.SbatchArgs, " "), strings.Join(p.Job.SbatchArgs, " ")},
 	} {
 		if x.a != x.b {
-			return fmt.Errorf("test %q asks for %s %q, but another run of the same allocation asks for %q", p.Test, x.what, x.b, x.a)
+			return fmt.Errorf("test %q asks for %s %q, but another run of the same allocation asks for %q", p.Test,
+				x.what, x.b, x.a)
 		}
 	}
 	return nil

@@ -38,7 +38,8 @@ func TestCompileCache(t *testing.T) {
 	require.Equal(t, &plan.CompileCache{Root: "/local/cache", Key: "nvcr.io_nvidia_vllm_26.01"}, p.CompileCache)
 	require.Contains(t, p.Mounts, "/local/cache:/local/cache")
 	var names []string
-	make(cache+"[global_env_vars]\nTRITON_CACHE_DIR = \"/mine\"\n", "x", func(in *plan.Input) { in.Launcher = told{&names} })
+	make(cache+"[global_env_vars]\nTRITON_CACHE_DIR = \"/mine\"\n", "x",
+		func(in *plan.Input) { in.Launcher = told{&names} })
 	require.Contains(t, names, "VLLM_CACHE_ROOT", "a container gets the variables by name")
 	slices.Sort(names)
 	require.Equal(t, slices.Compact(slices.Clone(names)), names, "each once")

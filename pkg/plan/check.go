@@ -26,7 +26,8 @@ func (p *Plan) check(in Input) error {
 	for i := range p.Roles {
 		r := &p.Roles[i]
 		if r.Nodes.Count < 1 || r.Nodes.Offset < 0 || r.Nodes.End() > p.Job.Nodes {
-			c.Addf(in.nodesPos(), "role %q needs nodes %s, but the job has %s", r.Name, r.Nodes, quantity.Count(p.Job.Nodes, "node"))
+			c.Addf(in.nodesPos(), "role %q needs nodes %s, but the job has %s", r.Name, r.Nodes,
+				quantity.Count(p.Job.Nodes, "node"))
 			continue
 		}
 		c.Add(p.large(in, r))
@@ -36,7 +37,8 @@ func (p *Plan) check(in Input) error {
 			}
 			for node := r.Nodes.Offset; node < r.Nodes.End(); node++ {
 				if other := taken[use{node, gpu}]; other != nil {
-					c.Add(source.Errorf(in.gpusPos(r), "roles %q and %q both use GPU %d of node %d", other.Name, r.Name, gpu, node).
+					c.Add(source.Errorf(in.gpusPos(r), "roles %q and %q both use GPU %d of node %d", other.Name, r.Name,
+						gpu, node).
 						Hintf("give them different gpu_ids, or more nodes"))
 				}
 				taken[use{node, gpu}] = r
@@ -67,7 +69,8 @@ func (p *Plan) large(in Input, r *Role) error {
 	}
 	what := ""
 	if len(r.Sizes) == 0 && world > 1 {
-		sizes = []string{fmt.Sprintf("TP %d", max(r.TP, 1)), fmt.Sprintf("PP %d", max(r.PP, 1)), fmt.Sprintf("DP %d", max(r.DP, 1))}
+		sizes = []string{fmt.Sprintf("TP %d", max(r.TP, 1)), fmt.Sprintf("PP %d", max(r.PP, 1)),
+			fmt.Sprintf("DP %d", max(r.DP, 1))}
 	}
 	if len(sizes) > 0 {
 		what = " (" + strings.Join(sizes, " x ") + ")"
@@ -76,7 +79,8 @@ func (p *Plan) large(in Input, r *Role) error {
 	if r.Nodes.Count > 1 {
 		place += " each"
 	}
-	err := source.Errorf(largest.Pos, "role %s needs %s%s, but has %d (%s)", p.instances(r), quantity.Count(world, "GPU"), what, has, place)
+	err := source.Errorf(largest.Pos, "role %s needs %s%s, but has %d (%s)", p.instances(r),
+		quantity.Count(world, "GPU"), what, has, place)
 	switch rest := world / max(largest.Value, 1); {
 	case in.System.GPUsPerNode == 0 && r.IDs.Key == "":
 		return err.Hintf("set gpus_per_node in the system file (%s)", in.System.Pos.File)
@@ -107,7 +111,8 @@ func noGPU(in Input, r *Role, gpu, most int) error {
 	if key == "" {
 		key = "CUDA_VISIBLE_DEVICES"
 	}
-	return source.Errorf(in.gpusPos(r), "%s names GPU %d, but a node has %s (0-%d)", key, gpu, quantity.Count(most, "GPU"), most-1).
+	return source.Errorf(in.gpusPos(r), "%s names GPU %d, but a node has %s (0-%d)", key, gpu,
+		quantity.Count(most, "GPU"), most-1).
 		Hintf("name GPUs from 0 to %d, or correct gpus_per_node in the system file (%s)", most-1, in.System.Pos.File)
 }
 

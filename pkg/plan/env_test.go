@@ -77,7 +77,8 @@ func TestVisibleGPUs(t *testing.T) {
 // covers: PL-D10 (plan.json)
 func TestSecretsStayReferences(t *testing.T) {
 	t.Setenv("PROFLLM_TEST_SECRET", "canary-of-a-secret")
-	p, err := plan.Make(input(t, "", "[Tests.extra_env_vars]\nA = { env = \"PROFLLM_TEST_SECRET\" }\nB = { file = \"/proc/self/environ\" }\n"))
+	p, err := plan.Make(input(t, "",
+		"[Tests.extra_env_vars]\nA = { env = \"PROFLLM_TEST_SECRET\" }\nB = { file = \"/proc/self/environ\" }\n"))
 	require.NoError(t, err)
 	data, err := p.Encode()
 	require.NoError(t, err)

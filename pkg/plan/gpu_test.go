@@ -50,7 +50,8 @@ func TestParseGPUs(t *testing.T) {
 // covers: C.1
 func TestSplitGPUs(t *testing.T) {
 	for n, want := range map[int][2]string{
-		0: {"", ""}, 1: {"", "0"}, 2: {"0", "1"}, 3: {"0", "1,2"}, 5: {"0,1", "2,3,4"}, 7: {"0,1,2", "3,4,5,6"}, 8: {"0,1,2,3", "4,5,6,7"},
+		0: {"", ""}, 1: {"", "0"}, 2: {"0", "1"}, 3: {"0", "1,2"}, 5: {"0,1", "2,3,4"}, 7: {"0,1,2", "3,4,5,6"},
+		8: {"0,1,2,3", "4,5,6,7"},
 	} {
 		prefill, decode := plan.SplitGPUs(plan.CountGPUs(n))
 		require.Equal(t, want, [2]string{plan.FormatGPUs(prefill), plan.FormatGPUs(decode)}, n)

@@ -45,7 +45,9 @@ func TestShortKeys(t *testing.T) {
 		ShortKeys([]string{NodesSetting, "cmd_args.decode.tensor_parallel_size", "bench_cmd_args.max_concurrency"}))
 	require.Equal(t, []string{"prefill.num_nodes", "decode.num_nodes", "model"},
 		ShortKeys([]string{"cmd_args.prefill.num_nodes", "cmd_args.decode.num_nodes", "cmd_args.model"}))
-	require.Equal(t, []string{"cmd_args.seed", "bench_cmd_args.seed"}, ShortKeys([]string{"cmd_args.seed", "bench_cmd_args.seed"}))
-	require.Equal(t, []string{"cmd_args.seed", "decode.seed"}, ShortKeys([]string{"cmd_args.seed", "cmd_args.decode.seed"}))
+	require.Equal(t, []string{"cmd_args.seed", "bench_cmd_args.seed"},
+		ShortKeys([]string{"cmd_args.seed", "bench_cmd_args.seed"}))
+	require.Equal(t, []string{"cmd_args.seed", "decode.seed"},
+		ShortKeys([]string{"cmd_args.seed", "cmd_args.decode.seed"}))
 	require.Empty(t, ShortKeys(nil))
 }

@@ -21,7 +21,8 @@ type exposer interface{ Exposes() bool }
 // (run.Export) which name places of the host, and mislead programs in a container.
 // LD_LIBRARY_PATH is not among them: programs outside, such as srun, may need it.
 var hostPaths = []string{
-	"BASH_ENV", "CONDA_DEFAULT_ENV", "CONDA_EXE", "CONDA_PREFIX", "CUDA_HOME", "CUDA_PATH", "HF_HOME", "PYTHONHOME", "PYTHONPATH", "ROCM_PATH", "VIRTUAL_ENV",
+	"BASH_ENV", "CONDA_DEFAULT_ENV", "CONDA_EXE", "CONDA_PREFIX", "CUDA_HOME", "CUDA_PATH", "HF_HOME", "PYTHONHOME",
+	"PYTHONPATH", "ROCM_PATH", "VIRTUAL_ENV",
 }
 
 // abs is a path of the site file, as the nodes understand it.
@@ -56,7 +57,8 @@ func (p *Plan) launch(in Input) error {
 		p.modelCache(hf)
 	}
 	box := Container{
-		Image: p.Image, Mounts: p.Mounts, MountHome: in.System.ContainerMountHome, Binary: p.Binary, Dir: p.Dir, Env: p.named(), Args: in.System.ContainerArgs,
+		Image: p.Image, Mounts: p.Mounts, MountHome: in.System.ContainerMountHome, Binary: p.Binary, Dir: p.Dir,
+		Env: p.named(), Args: in.System.ContainerArgs,
 	}
 	var inside []Var
 	if x, ok := in.Launcher.(exposer); ok && x.Exposes() {
@@ -80,7 +82,8 @@ func (p *Plan) launch(in Input) error {
 		*s = wrapped
 		if in.NoImage {
 			in.NoImage = false // said once
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: there is no docker_image_url, so the steps run without a container, with the nodes' own programs", in.Test.Pos))
+			p.Notes = append(p.Notes,
+				fmt.Sprintf("%s: there is no docker_image_url, so the steps run without a container, with the nodes' own programs", in.Test.Pos))
 		}
 	}
 	return errors.Join(errs...)
@@ -93,7 +96,9 @@ func (p *Plan) mount(in Input, install, hf string) error {
 	for _, m := range in.Test.Mounts {
 		text := in.workDir(m)
 		if shellText.MatchString(text) {
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: the mount %q is passed unchanged; in CloudAI, the shell would expand it", in.Test.Pos, m))
+			p.Notes = append(p.Notes,
+				fmt.Sprintf("%s: the mount %q is passed unchanged; in CloudAI, the shell would expand it",
+					in.Test.Pos, m))
 		}
 		p.Mounts = append(p.Mounts, text)
 	}
@@ -116,9 +121,11 @@ func (p *Plan) mount(in Input, install, hf string) error {
 			p.Mounts = append(p.Mounts, in.abs(file)+":"+in.abs(file))
 		}
 	}
-	for _, dir := range []struct{ key, path string }{{"output_path", p.Dir}, {"install_path", install}, {"hf_home_path", hf}} {
+	for _, dir := range []struct{ key, path string }{{"output_path", p.Dir}, {"install_path", install},
+		{"hf_home_path", hf}} {
 		if strings.ContainsAny(dir.path, ":,") {
-			return source.Errorf(in.System.Pos, "%s: %q is mounted into containers, but a colon or a comma would split the mount", dir.key, dir.path).
+			return source.Errorf(in.System.Pos,
+				"%s: %q is mounted into containers, but a colon or a comma would split the mount", dir.key, dir.path).
 				Hintf("use a path without colons and commas, or launcher = \"bare\"")
 		}
 	}
@@ -148,7 +155,8 @@ func (in *Input) workDir(mount string) string {
 // its way.
 func (p *Plan) modelCache(hf string) {
 	for _, name := range modelCacheVars {
-		if slices.ContainsFunc(p.Env, func(v Var) bool { return v.Name == name }) || slices.Contains(p.Job.Export, name) {
+		if slices.ContainsFunc(p.Env, func(v Var) bool { return v.Name == name }) ||
+			slices.Contains(p.Job.Export, name) {
 			return
 		}
 	}
@@ -175,10 +183,12 @@ func (p *Plan) named() []string {
 // itself. Those that only the job knows are to be looked at there.
 func (p *Plan) expose(box *Container) (inside []Var) {
 	if !slices.Contains(p.Job.Export, config.ExportAll) {
-		p.Unset = slices.DeleteFunc(slices.Clone(hostPaths), func(name string) bool { return slices.Contains(box.Env, name) })
+		p.Unset = slices.DeleteFunc(slices.Clone(hostPaths),
+			func(name string) bool { return slices.Contains(box.Env, name) })
 	}
 	if i := slices.IndexFunc(p.Mounts, func(m string) bool { return strings.ContainsAny(m, " \t\\") }); i >= 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("the mount %q has a space or a backslash, which works with pyxis only if enroot is newer than 4.1.2; a path without them, such as a symbolic link, always works", p.Mounts[i]))
+		p.Notes = append(p.Notes,
+			fmt.Sprintf("the mount %q has a space or a backslash, which works with pyxis only if enroot is newer than 4.1.2; a path without them, such as a symbolic link, always works", p.Mounts[i]))
 	}
 	p.OneLine = slices.Clone(p.Job.Export)
 	for _, v := range p.Env {

@@ -196,7 +196,8 @@ func Make(in Input) (*Plan, error) {
 	var service Service
 	if p.Job.Nodes > 0 { // else the count itself was refused
 		service, err = in.Workload.Serve(Cluster{
-			Nodes: p.Job.Nodes, GPUsPerNode: in.System.GPUsPerNode, TasksPerNode: in.System.NTasksPerNode, MPI: in.System.MPI,
+			Nodes: p.Job.Nodes, GPUsPerNode: in.System.GPUsPerNode, TasksPerNode: in.System.NTasksPerNode,
+			MPI:         in.System.MPI,
 			VisibleGPUs: visible, Simulated: in.Simulated,
 		})
 		c.Add(err)
@@ -240,7 +241,8 @@ func Make(in Input) (*Plan, error) {
 func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 	var c source.Complaints
 	l := Load{
-		Name: in.Name, RunID: in.RunID, Dir: in.Dir, Cache: in.Cache, Step: in.Step, Values: in.Values, Repeat: in.Repeat,
+		Name: in.Name, RunID: in.RunID, Dir: in.Dir, Cache: in.Cache, Step: in.Step, Values: in.Values,
+		Repeat: in.Repeat,
 		Expect: in.Expect, Client: in.Client, Benchmark: in.Benchmark,
 	}
 	l.Expect.Disaggregated, l.Expect.GPUs = service.Disaggregated, p.GPUs()
@@ -279,7 +281,8 @@ func (p *Plan) resets(in Input, service Service) error {
 		return nil
 	}
 	if service.Cache.Path == "" {
-		return source.Errorf(in.Test.Pos, "the prefix cache of a %s cannot be reset between loads", p.Workload).Hintf("write cache = \"keep\", or share_server = false in [Tests.sweep]")
+		return source.Errorf(in.Test.Pos, "the prefix cache of a %s cannot be reset between loads", p.Workload).
+			Hintf("write cache = \"keep\", or share_server = false in [Tests.sweep]")
 	}
 	p.CachePath = service.Cache.Path
 	for i := range p.Roles {
@@ -309,9 +312,10 @@ func (p *Plan) allocate(in Input) error {
 		Exclusive: t.Slurm.Exclusive, NTasksPerNode: sys.NTasksPerNode,
 		TimeLimit: Seconds(in.Limit), Grace: Seconds(grace(in.Limit)),
 		SbatchArgs: append(append([]string(nil), sys.ExtraSbatchArgs...), t.Slurm.SbatchArgs...),
-		SrunArgs:   append(append(append([]string(nil), sys.ExtraSrunArgs...), t.ExtraSrunArgs...), t.Slurm.SrunArgs...),
-		After:      in.After,
-		Export:     union(slices.Clone([]string(sys.Export)), t.Slurm.Export),
+		SrunArgs: append(append(append([]string(nil), sys.ExtraSrunArgs...), t.ExtraSrunArgs...),
+			t.Slurm.SrunArgs...),
+		After:  in.After,
+		Export: union(slices.Clone([]string(sys.Export)), t.Slurm.Export),
 	}
 	if len(chosen.Hosts) == 0 {
 		p.Job.Exclude = excludeLists(t.ExcludeNodes)
@@ -382,7 +386,8 @@ func (p *Plan) environment(in Input) (visible []int, secrets []asked, err error)
 		switch {
 		case name == "CUDA_VISIBLE_DEVICES":
 			if !literal {
-				c.Add(source.Errorf(v.Pos, "CUDA_VISIBLE_DEVICES must be known before the job runs").Hintf("write the ids, such as \"0-3\""))
+				c.Add(source.Errorf(v.Pos, "CUDA_VISIBLE_DEVICES must be known before the job runs").
+					Hintf("write the ids, such as \"0-3\""))
 			} else if strings.TrimSpace(s) != "" {
 				if visible, err = ParseGPUs(s); err != nil {
 					c.Addf(v.Pos, "CUDA_VISIBLE_DEVICES: %v", err)
@@ -390,14 +395,18 @@ func (p *Plan) environment(in Input) (visible []int, secrets []asked, err error)
 			}
 			continue
 		case word == nil:
-			secrets = append(secrets, asked{Secret{Name: name, Env: ref.Env, File: absolute(ref.File, in.WorkDir)}, ref.For, v.Pos})
+			secrets = append(secrets,
+				asked{Secret{Name: name, Env: ref.Env, File: absolute(ref.File, in.WorkDir)}, ref.For, v.Pos})
 			continue
 		case literal && shellText.MatchString(s):
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: %s is passed unchanged; in CloudAI, the shell would expand it (to expand it, write { shell = %q })", v.Pos, name, s))
+			p.Notes = append(p.Notes,
+				fmt.Sprintf("%s: %s is passed unchanged; in CloudAI, the shell would expand it (to expand it, write { shell = %q })", v.Pos, name, s))
 		case literal && (redact.Setting(name, s) != s):
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: the value of %s looks like a secret, but the plan, the script and the kept definitions contain it; write { env = %q } or { file = … }", v.Pos, name, name))
+			p.Notes = append(p.Notes,
+				fmt.Sprintf("%s: the value of %s looks like a secret, but the plan, the script and the kept definitions contain it; write { env = %q } or { file = … }", v.Pos, name, name))
 		case namesSecret(ref.Shell):
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: shell text puts the value into the environment of the whole job; for a secret, write { env = … } or { file = … }", v.Pos))
+			p.Notes = append(p.Notes,
+				fmt.Sprintf("%s: shell text puts the value into the environment of the whole job; for a secret, write { env = … } or { file = … }", v.Pos))
 		}
 		p.Env = append(p.Env, Var{Name: name, Value: word})
 	}
@@ -445,7 +454,8 @@ func envWord(name string, v *source.Value) (Word, reference, error) {
 	case []*source.Value:
 		return nil, reference{}, source.Errorf(v.Pos, "%s is a list, but one value is needed", name)
 	}
-	return nil, reference{}, source.Errorf(v.Pos, "%s must be a string, not %s", name, v.Describe()).Hintf("write %s = \"%v\"", name, v.Plain())
+	return nil, reference{}, source.Errorf(v.Pos, "%s must be a string, not %s", name, v.Describe()).
+		Hintf("write %s = \"%v\"", name, v.Plain())
 }
 
 func validName(s string) bool {

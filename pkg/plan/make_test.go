@@ -40,7 +40,8 @@ type client struct{}
 
 func (client) Command(t plan.Target) (plan.Step, error) {
 	return plan.Step{Name: "bench", Nodes: t.Nodes, Container: true, Log: "logs/bench-%t.log",
-		Argv: []plan.Word{plan.Text("measure"), plan.Concat(t.Host, ":", t.Port), plan.Text(t.Model), plan.Text(t.Dir)}}, nil
+		Argv: []plan.Word{plan.Text("measure"), plan.Concat(t.Host, ":", t.Port), plan.Text(t.Model),
+			plan.Text(t.Dir)}}, nil
 }
 
 // box is a launcher that shows what it was given.
@@ -53,8 +54,10 @@ func (box) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 
 // role is an engine on the first nodes.
 func role(name string, nodes plan.Slice, gpus ...int) plan.Role {
-	return plan.Role{Name: name, Nodes: nodes, GPUs: gpus, Engine: true, Health: plan.Endpoint{Port: "http", Path: "/health"},
-		Step: plan.Step{Name: name, Nodes: nodes, Container: true, Argv: plan.Texts("serve"), Log: "logs/" + name + "-%t.log"}}
+	return plan.Role{Name: name, Nodes: nodes, GPUs: gpus, Engine: true,
+		Health: plan.Endpoint{Port: "http", Path: "/health"},
+		Step: plan.Step{Name: name, Nodes: nodes, Container: true, Argv: plan.Texts("serve"),
+			Log: "logs/" + name + "-%t.log"}}
 }
 
 // input is a test on the site, with one server on node 0.
@@ -62,12 +65,17 @@ func input(t *testing.T, siteMore, testMore string) plan.Input {
 	t.Helper()
 	sys, err := config.Parse("site.toml", []byte(site+siteMore))
 	require.NoError(t, err)
-	s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n" + testMore)}, nil, scenario.HookFiles{})
+	s, err := scenario.Load(scenario.File{Name: "s.toml",
+		Data: []byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n" + testMore)}, nil,
+		scenario.HookFiles{})
 	require.NoError(t, err)
 	return plan.Input{
-		System: sys, Scenario: "s", Test: s.Tests[0], Limit: s.Limit(s.Tests[0]), Workload: service{told: new(plan.Cluster), Service: plan.Service{
-			Roles: []plan.Role{role("serve", plan.Slice{Count: 1}, 0)}, Ports: []plan.Port{{Name: "http", Base: 8300, Step: 1, Count: 1, Role: "serve"}},
-			Image: "./image.sqsh", Model: "m", Endpoint: plan.Endpoint{Port: "http"}, EndpointRole: "serve", ClientNodes: plan.Slice{Count: 1},
+		System: sys, Scenario: "s", Test: s.Tests[0], Limit: s.Limit(s.Tests[0]),
+		Workload: service{told: new(plan.Cluster), Service: plan.Service{
+			Roles: []plan.Role{role("serve", plan.Slice{Count: 1}, 0)},
+			Ports: []plan.Port{{Name: "http", Base: 8300, Step: 1, Count: 1, Role: "serve"}},
+			Image: "./image.sqsh", Model: "m", Endpoint: plan.Endpoint{Port: "http"}, EndpointRole: "serve",
+			ClientNodes: plan.Slice{Count: 1},
 		}},
 		Loads:    []plan.LoadInput{{RunID: "exp_1", Dir: "/out/s/a/0", Clients: []plan.Client{client{}}}},
 		Launcher: box{}, LauncherName: "box",
@@ -94,8 +102,9 @@ func TestMake(t *testing.T) {
 	require.Equal(t, 1, p.Loads[0].Expect.GPUs)
 	require.Equal(t, "2026-03-04T04:06:07Z", p.Created.Format(time.RFC3339), "UTC")
 	require.Equal(t, "/home/u/image.sqsh", p.Image, "a relative path is no image name")
-	require.Equal(t, "measure ${addr:serve}:${port:http} m /out/s/a/0/raw", p.Loads[0].Clients[0].Argv[0].String()+" "+p.Loads[0].Clients[0].Argv[1].String()+" "+
-		p.Loads[0].Clients[0].Argv[2].String()+" "+p.Loads[0].Clients[0].Argv[3].String())
+	require.Equal(t, "measure ${addr:serve}:${port:http} m /out/s/a/0/raw",
+		p.Loads[0].Clients[0].Argv[0].String()+" "+p.Loads[0].Clients[0].Argv[1].String()+" "+
+			p.Loads[0].Clients[0].Argv[2].String()+" "+p.Loads[0].Clients[0].Argv[3].String())
 	require.Equal(t, plan.Job{Name: "a.exp_1", Comment: "profllm:exp_1", Nodes: 1, Partition: "gpu", GPUsPerNode: 4,
 		TimeLimit: plan.Seconds(30 * time.Minute), Grace: plan.Seconds(90 * time.Second)}, p.Job)
 	data, err := p.Encode()
@@ -160,7 +169,8 @@ func TestMakeRefuses(t *testing.T) {
 		{"privileged", 1, []plan.Port{port("http", 80)}, []plan.Role{role("serve", one, 0)}, `port "http" is 80, outside 1024-65535`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			in := serving(input(t, "gpus_per_node = 4\n", fmt.Sprintf("num_nodes = %d\n", c.nodes)), c.ports, c.roles...)
+			in := serving(input(t, "gpus_per_node = 4\n", fmt.Sprintf("num_nodes = %d\n", c.nodes)), c.ports,
+				c.roles...)
 			in.Loads = nil
 			p, err := plan.Make(in)
 			if c.want == "" {
@@ -199,7 +209,8 @@ func TestSizesPointAtTheirKeys(t *testing.T) {
 		"s.toml:6:1: CUDA_VISIBLE_DEVICES names GPU 9, but a node has 4 GPUs (0-3)\n\thint: name GPUs from 0 to 3, or correct gpus_per_node in the system file (site.toml)": {
 			role("serve", one, 9), "gpus_per_node = 4\n", "[Tests.extra_env_vars]\nCUDA_VISIBLE_DEVICES = \"9\"\n"},
 	} {
-		in := serving(input(t, c.site, c.test), []plan.Port{{Name: "http", Base: 9000, Step: 1, Count: 1, Role: "serve"}}, c.role)
+		in := serving(input(t, c.site, c.test),
+			[]plan.Port{{Name: "http", Base: 9000, Step: 1, Count: 1, Role: "serve"}}, c.role)
 		in.Loads = nil
 		_, err := plan.Make(in)
 		require.EqualError(t, err, want)
@@ -221,9 +232,11 @@ func TestEveryComplaintAtOnce(t *testing.T) {
 	}
 	require.Len(t, lines, 7, "%v", err)
 	for i, want := range []string{
-		`s.toml:5:18: exclude_nodes: host list "n[1-"`, `s.toml:6:10: nodes: "main:g:2": the system file has no partition "main"`, `s.toml:6:22: nodes: host list "b["`,
+		`s.toml:5:18: exclude_nodes: host list "n[1-"`,
+		`s.toml:6:10: nodes: "main:g:2": the system file has no partition "main"`, `s.toml:6:22: nodes: host list "b["`,
 		`s.toml:8:1: "A B" cannot name an environment variable`, `s.toml:9:1: L is a list`,
-		`site.toml:8:1: CUDA_VISIBLE_DEVICES: "x" is not a GPU id`, `site.toml:9:1: N must be a string, not the date 1979-05-27`,
+		`site.toml:8:1: CUDA_VISIBLE_DEVICES: "x" is not a GPU id`,
+		`site.toml:9:1: N must be a string, not the date 1979-05-27`,
 	} {
 		require.Contains(t, lines[i], want)
 	}
@@ -266,7 +279,8 @@ func TestNodes(t *testing.T) {
 }
 
 func TestGrace(t *testing.T) {
-	for limit, want := range map[string]time.Duration{"": 0, "1m": 0, "599s": 0, "10m": 90 * time.Second, "2d": 90 * time.Second} {
+	for limit, want := range map[string]time.Duration{"": 0, "1m": 0, "599s": 0, "10m": 90 * time.Second,
+		"2d": 90 * time.Second} {
 		text := ""
 		if limit != "" {
 			text = fmt.Sprintf("time_limit = %q", limit)
@@ -309,12 +323,15 @@ srun_args = ["--z"]
 `))
 	require.NoError(t, err)
 	p.Job.Name, p.Job.Comment = "", ""
-	require.Equal(t, plan.Job{Nodes: 1, Partition: "p2", Account: "a2", QOS: "q", Reservation: "r", Constraint: "c", Distribution: "block", NTasksPerNode: 8,
-		Exclusive: true, SbatchArgs: []string{"--exclusive=user", "--mail-type=END"}, SrunArgs: []string{"--cpus-per-gpu=8", "--x=a b", "--y", "--z"}}, p.Job)
+	require.Equal(t, plan.Job{Nodes: 1, Partition: "p2", Account: "a2", QOS: "q", Reservation: "r", Constraint: "c",
+		Distribution: "block", NTasksPerNode: 8,
+		Exclusive: true, SbatchArgs: []string{"--exclusive=user", "--mail-type=END"},
+		SrunArgs: []string{"--cpus-per-gpu=8", "--x=a b", "--y", "--z"}}, p.Job)
 }
 
 func TestMounts(t *testing.T) {
-	p, err := plan.Make(input(t, "hf_home_path = \"hf\"\n[global_env_vars]\nNCCL_TOPO_FILE = \"topo.xml\"\n", `extra_container_mounts = ["/a:/b", "$PWD:/c", "${PWD}/d/e:/f:ro", "./x:/y", "$X:/g"]
+	p, err := plan.Make(input(t, "hf_home_path = \"hf\"\n[global_env_vars]\nNCCL_TOPO_FILE = \"topo.xml\"\n",
+		`extra_container_mounts = ["/a:/b", "$PWD:/c", "${PWD}/d/e:/f:ro", "./x:/y", "$X:/g"]
 git_repos = [{ url = "https://h/vllm.git", commit = "f/x", mount_as = "/vllm" }, { url = "https://h/b", commit = "1" }]
 proxy_script_repo = { url = "https://h/p.git", commit = "2" }
 `))
@@ -407,7 +424,8 @@ func (broken) Wrap(s plan.Step, _ plan.Container) (plan.Step, error) {
 func TestDir(t *testing.T) {
 	p, err := plan.Make(input(t, "", ""))
 	require.NoError(t, err)
-	require.Equal(t, path.Join(p.Dir, "raw"), p.Loads[0].Clients[0].Argv[3].String(), "clients write below the run directory")
+	require.Equal(t, path.Join(p.Dir, "raw"), p.Loads[0].Clients[0].Argv[3].String(),
+		"clients write below the run directory")
 	data, err := json.Marshal(p.Job)
 	require.NoError(t, err)
 	require.NotContains(t, string(data), "time_limit_s", "no limit, no field")
@@ -482,5 +500,6 @@ func TestNoImageIsNoted(t *testing.T) {
 	in.NoImage = true
 	p, err := plan.Make(in)
 	require.NoError(t, err)
-	require.Equal(t, 1, strings.Count(strings.Join(p.Notes, "\n"), "there is no docker_image_url, so the steps run without a container"))
+	require.Equal(t, 1, strings.Count(strings.Join(p.Notes, "\n"),
+		"there is no docker_image_url, so the steps run without a container"))
 }

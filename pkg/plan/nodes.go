@@ -49,8 +49,10 @@ var waitStates = append([]string{"MIXED", "PLANNED"}, countStates...)
 // The hosts keep the order in which the scenario and the site declare them.
 // CloudAI sorts them as strings, n10 before n2; nothing is gained by that, since
 // Slurm gives an allocation the order of its own node table.
-func ResolveNodes(t *source.Table, items, exclude []string, sys *config.System, inv Inventory, taken map[string]bool) (Chosen, error) {
-	r := resolver{pos: t.PosOf("nodes"), sys: sys, inv: inv, taken: taken, used: map[string]bool{}, excluded: map[string]bool{}}
+func ResolveNodes(t *source.Table, items, exclude []string, sys *config.System, inv Inventory,
+	taken map[string]bool) (Chosen, error) {
+	r := resolver{pos: t.PosOf("nodes"), sys: sys, inv: inv, taken: taken, used: map[string]bool{},
+		excluded: map[string]bool{}}
 	for i, item := range exclude {
 		r.pos = t.ElementPos("exclude_nodes", i)
 		for _, h := range r.expand("exclude_nodes", item) {
@@ -179,10 +181,12 @@ func (r *resolver) find(item, partition, group string) *config.Group {
 			}
 			groups = append(groups, p.Groups[j].Name)
 		}
-		r.c.Add(unknown(r.pos, fmt.Sprintf("nodes: %q: partition %q has no group %q", item, partition, group), group, groups))
+		r.c.Add(unknown(r.pos, fmt.Sprintf("nodes: %q: partition %q has no group %q", item, partition, group), group,
+			groups))
 		return nil
 	}
-	r.c.Add(unknown(r.pos, fmt.Sprintf("nodes: %q: the system file has no partition %q", item, partition), partition, names))
+	r.c.Add(unknown(r.pos, fmt.Sprintf("nodes: %q: the system file has no partition %q", item, partition), partition,
+		names))
 	return nil
 }
 
@@ -308,13 +312,15 @@ func (p *pool) short(pos source.Pos, item string, count, can int) error {
 	if p.state == nil {
 		return err.Hintf("lower the count, or give the group more nodes in the system file")
 	}
-	return err.Hintf("lower the count, or wait; sinfo -N -p %s shows the states of the nodes", strings.Split(item, ":")[0])
+	return err.Hintf("lower the count, or wait; sinfo -N -p %s shows the states of the nodes",
+		strings.Split(item, ":")[0])
 }
 
 // explain notes what a reader of the plan could not see.
 func (r *resolver) explain(item string, p *pool, picked []string) {
 	if p.state == nil {
-		r.notef("nodes %q: %s, in declared order; node states are not known until submission", item, hostlist.Format(picked))
+		r.notef("nodes %q: %s, in declared order; node states are not known until submission", item,
+			hostlist.Format(picked))
 		return
 	}
 	var busy []string

@@ -58,7 +58,9 @@ func set(hosts ...string) map[string]bool {
 // covers: CD-1, CD-2
 func TestResolveNodes(t *testing.T) {
 	idle := inventory(map[string]string{"n[1-6,10]": "IDLE"})
-	mixed := inventory(map[string]string{"n5": "DOWN", "n6": "ALLOCATED", "n1": "RESERVED", "n2": "COMPLETING", "n3": "IDLE", "n4": "MIXED"}) // n10: unknown
+	// n10: unknown
+	mixed := inventory(map[string]string{"n5": "DOWN", "n6": "ALLOCATED", "n1": "RESERVED", "n2": "COMPLETING",
+		"n3": "IDLE", "n4": "MIXED"})
 	const unasked = "; node states are not known until submission"
 	for name, c := range map[string]struct {
 		items, exclude []string
@@ -91,7 +93,8 @@ func TestResolveNodes(t *testing.T) {
 		"two of one group":        {items: []string{"gpu:g:2", "gpu:g:2"}, inv: idle, want: "n5 n6 n1 n2"},
 		"a group around a list":   {items: []string{"gpu:g:2", "n6,x"}, inv: inventory(map[string]string{"n[1-6]": "IDLE", "x": "MIXED"}), want: "n5 n1 n6 x"},
 		"an explicit dead host": {items: []string{"n5,n7,n3"}, inv: mixed, want: "n5 n7 n3",
-			notes: []string{"node n5 is DOWN; the job waits until the node is available", "Slurm does not list node n7"}},
+			notes: []string{"node n5 is DOWN; the job waits until the node is available",
+				"Slurm does not list node n7"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := plan.ResolveNodes(source.NewTable(at), c.items, c.exclude, groups(t), c.inv, c.taken)
@@ -141,7 +144,8 @@ func TestResolveNodesRefuses(t *testing.T) {
 			require.Empty(t, got)
 		})
 	}
-	_, err := plan.ResolveNodes(source.NewTable(at), []string{"gpu:g:9", "gpux:g:1", "n["}, []string{"m]"}, groups(t), inv, nil)
+	_, err := plan.ResolveNodes(source.NewTable(at), []string{"gpu:g:9", "gpux:g:1", "n["}, []string{"m]"}, groups(t),
+		inv, nil)
 	require.Equal(t, 4, strings.Count(err.Error(), "s.toml:2:3: "), "every complaint at once: %v", err)
 }
 
@@ -201,7 +205,8 @@ func TestResolveNodesProperties(t *testing.T) {
 			worst = max(worst, rank[h])
 		}
 		for h, n := range rank {
-			require.False(t, n < worst && index(got.Hosts, h) == len(got.Hosts), "%s was better than what was picked", h)
+			require.False(t, n < worst && index(got.Hosts, h) == len(got.Hosts),
+				"%s was better than what was picked", h)
 		}
 	}
 	require.Greater(t, picked, 500)
@@ -211,7 +216,8 @@ func TestResolveNodesProperties(t *testing.T) {
 //
 // covers: CD-3
 func TestMakeResolvesGroups(t *testing.T) {
-	in := input(t, "[[partitions]]\nname = \"gpu\"\n[[partitions.groups]]\nname = \"g\"\nnodes = [\"n[8-10]\"]\n", "nodes = [\"gpu:g:2\"]\nexclude_nodes = [\"n9\"]\n")
+	in := input(t, "[[partitions]]\nname = \"gpu\"\n[[partitions.groups]]\nname = \"g\"\nnodes = [\"n[8-10]\"]\n",
+		"nodes = [\"gpu:g:2\"]\nexclude_nodes = [\"n9\"]\n")
 	in.Inventory = inventory(map[string]string{"n[8-10]": "IDLE"})
 	p, err := plan.Make(in)
 	require.NoError(t, err)
@@ -227,7 +233,8 @@ func TestMakeResolvesGroups(t *testing.T) {
 
 	in.Inventory = inventory(map[string]string{"n8": "IDLE", "n10": "DOWN"})
 	_, err = plan.Make(in)
-	require.ErrorContains(t, err, `s.toml:5:10: nodes: "gpu:g:2" needs 2 nodes, but 1 of the group's 3 can be used (1 DOWN, 1 IDLE, 1 excluded)`)
+	require.ErrorContains(t, err,
+		`s.toml:5:10: nodes: "gpu:g:2" needs 2 nodes, but 1 of the group's 3 can be used (1 DOWN, 1 IDLE, 1 excluded)`)
 
 	in = input(t, "", "exclude_nodes = [\"a, b[1-2]\", \"c[1-2]-ib\"]\n")
 	p, err = plan.Make(in)
@@ -237,10 +244,12 @@ func TestMakeResolvesGroups(t *testing.T) {
 
 // 4,608 nodes, of which 1,000 are asked for.
 func BenchmarkResolveNodes(b *testing.B) {
-	sys := &config.System{Partitions: []config.Partition{{Name: "p", Groups: []config.Group{{Name: "g", Nodes: []string{"r[01-48]c[1-8]n[01-12]"}}}}}}
+	sys := &config.System{Partitions: []config.Partition{{Name: "p",
+		Groups: []config.Group{{Name: "g", Nodes: []string{"r[01-48]c[1-8]n[01-12]"}}}}}}
 	inv := inventory(map[string]string{"r[01-48]c[1-8]n[01-12]": "IDLE"})
 	for b.Loop() {
-		if c, err := plan.ResolveNodes(source.NewTable(at), []string{"p:g:1000"}, nil, sys, inv, nil); err != nil || len(c.Hosts) != 1000 {
+		if c, err := plan.ResolveNodes(source.NewTable(at), []string{"p:g:1000"}, nil, sys, inv, nil); err != nil ||
+			len(c.Hosts) != 1000 {
 			b.Fatal(err)
 		}
 	}

@@ -12,11 +12,13 @@ import (
 // nsys is [nsys]: Nsight Systems around every server. The order of its options
 // on the command line is CloudAI's.
 type nsys struct {
-	Enable            *bool    `toml:"enable"`              // false: no profiler; default true.
-	Binary            string   `toml:"nsys_binary"`         // Program; default nsys.
-	Task              string   `toml:"task"`                // Its command; default profile.
-	Sample            string   `toml:"sample"`              // -s.
-	Output            string   `toml:"output"`              // Stem of the reports' names, below raw/ unless absolute; role and rank are added. Default nsys.
+	Enable *bool  `toml:"enable"`      // false: no profiler; default true.
+	Binary string `toml:"nsys_binary"` // Program; default nsys.
+	Task   string `toml:"task"`        // Its command; default profile.
+	Sample string `toml:"sample"`      // -s.
+	// Stem of the reports' names, below raw/ unless absolute; role and rank are added. Default
+	// nsys.
+	Output            string   `toml:"output"`
 	Trace             string   `toml:"trace"`               // -t.
 	ForceOverwrite    *bool    `toml:"force_overwrite"`     // --force-overwrite.
 	CaptureRange      string   `toml:"capture_range"`       // --capture-range.
@@ -80,7 +82,8 @@ func (p *Plan) profile(in Input) error {
 	if p.Job.Grace > 0 {
 		p.Job.Grace += Seconds(ReportWait)
 	}
-	p.Notes = append(p.Notes, in.Test.Nsys.Pos.String()+": nsys profiles the servers, so the results cannot be a baseline")
+	p.Notes = append(p.Notes, in.Test.Nsys.Pos.String()+
+		": nsys profiles the servers, so the results cannot be a baseline")
 	p.noteCaptureRange(in, n)
 	return nil
 }

@@ -38,16 +38,23 @@ type Plan struct {
 	Binary    string    `json:"binary"` // profllm on the nodes
 	Simulated bool      `json:"simulated,omitempty"`
 
-	Job          Job           `json:"job"`
-	Launcher     string        `json:"launcher"`
-	Image        string        `json:"image,omitempty"`
-	ImageDigest  string        `json:"image_digest,omitempty"` // of the staged file
-	ImageSource  string        `json:"image_source,omitempty"` // what the file was imported from: REFERENCE@DIGEST, without @DIGEST if the registry's is not known
-	Mounts       []string      `json:"mounts,omitempty"`
-	Folders      []string      `json:"folders,omitempty"`       // sources of mounts that submission makes where they are missing, absolute
-	OneLine      []string      `json:"one_line,omitempty"`      // variables of the job whose values must not have a line break
-	Unset        []string      `json:"unset,omitempty"`         // variables of the submitting shell that the job does without
-	ModelCache   string        `json:"model_cache,omitempty"`   // Hugging Face home of the steps, at the host's path; "" where definitions or the nodes say it
+	Job         Job    `json:"job"`
+	Launcher    string `json:"launcher"`
+	Image       string `json:"image,omitempty"`
+	ImageDigest string `json:"image_digest,omitempty"` // of the staged file
+	// what the file was imported from: REFERENCE@DIGEST, without @DIGEST if the registry's is
+	// not known
+	ImageSource string   `json:"image_source,omitempty"`
+	Mounts      []string `json:"mounts,omitempty"`
+	// sources of mounts that submission makes where they are missing, absolute
+	Folders []string `json:"folders,omitempty"`
+	// variables of the job whose values must not have a line break
+	OneLine []string `json:"one_line,omitempty"`
+	// variables of the submitting shell that the job does without
+	Unset []string `json:"unset,omitempty"`
+	// Hugging Face home of the steps, at the host's path; "" where definitions or the nodes say
+	// it
+	ModelCache   string        `json:"model_cache,omitempty"`
 	CompileCache *CompileCache `json:"compile_cache,omitempty"` // nil: where each engine keeps it
 	Prologue     string        `json:"prologue,omitempty"`      // shell text of the site
 	CustomBash   string        `json:"custom_bash,omitempty"`   // shell texts before commands, which hold them already
@@ -103,9 +110,11 @@ type Telemetry struct {
 
 // Source is what was seen of files when the run was planned.
 type Source struct {
-	Git           string     `json:"git,omitempty"`            // commit of the scenario file's repository, with -dirty if files were changed
-	Repositories  []Checkout `json:"repositories,omitempty"`   // git_repos that were staged
-	ModelRevision string     `json:"model_revision,omitempty"` // snapshot in the Hugging Face home, "" if it cannot be seen from here
+	// commit of the scenario file's repository, with -dirty if files were changed
+	Git          string     `json:"git,omitempty"`
+	Repositories []Checkout `json:"repositories,omitempty"` // git_repos that were staged
+	// snapshot in the Hugging Face home, "" if it cannot be seen from here
+	ModelRevision string `json:"model_revision,omitempty"`
 }
 
 // Checkout is a clone at a commit.
@@ -149,10 +158,11 @@ func Signatures(s *config.System) []Signature {
 // service are the phases of a test, or points of a sweep that differ in the
 // client only; each has a directory, a result and a verdict of its own.
 type Load struct {
-	Name      string         `json:"name,omitempty"`   // a path element; "" for the only one
-	RunID     string         `json:"run_id"`           // of its result
-	Dir       string         `json:"dir"`              // absolute; the plan's own for the only one
-	Cache     string         `json:"cache,omitempty"`  // what is done to the prefix cache before it: CacheReset, or "" for nothing
+	Name  string `json:"name,omitempty"` // a path element; "" for the only one
+	RunID string `json:"run_id"`         // of its result
+	Dir   string `json:"dir"`            // absolute; the plan's own for the only one
+	// what is done to the prefix cache before it: CacheReset, or "" for nothing
+	Cache     string         `json:"cache,omitempty"`
 	Step      int            `json:"step,omitempty"`   // of the sweep, from 1; 0: no sweep
 	Values    []Assignment   `json:"values,omitempty"` // what the sweep chose here, for all of the run
 	Repeat    *Repeat        `json:"repeat,omitempty"` // nil for a load that is measured once
@@ -215,7 +225,9 @@ type Job struct {
 	Grace         Seconds  `json:"grace_s,omitempty"` // TERM comes this long before the limit
 	SbatchArgs    []string `json:"sbatch_args,omitempty"`
 	SrunArgs      []string `json:"srun_args,omitempty"`
-	Export        []string `json:"export,omitempty"` // variables of the submitting shell that the job gets besides the usual ones; ExportAll: every one
+	// variables of the submitting shell that the job gets besides the usual ones; ExportAll:
+	// every one
+	Export []string `json:"export,omitempty"`
 
 	After []After  `json:"after,omitempty"` // jobs that this one waits for
 	Until []string `json:"until,omitempty"` // run directories: this job ends when all of these are over
@@ -306,7 +318,8 @@ func (s Slice) String() string {
 
 // Role is a part of the service: it stays up until the clients are done.
 type Role struct {
-	Name    string   `json:"name"`              // serve, prefill, decode, proxy; with replicas prefill_0, prefill_1, ...
+	// serve, prefill, decode, proxy; with replicas prefill_0, prefill_1, ...
+	Name    string   `json:"name"`
 	Kind    string   `json:"kind,omitempty"`    // the role without its replica's number, "" if it is the name
 	Replica int      `json:"replica,omitempty"` // 0 for the first of its kind
 	Nodes   Slice    `json:"nodes"`
@@ -315,12 +328,14 @@ type Role struct {
 	PP      int      `json:"pp,omitempty"`
 	DP      int      `json:"dp,omitempty"`
 	Health  Endpoint `json:"health"`
-	Timeout Seconds  `json:"timeout_s"`        // for becoming ready
-	Engine  bool     `json:"engine"`           // an inference engine with /metrics, not a proxy
-	Proxy   bool     `json:"proxy,omitempty"`  // profllm's own proxy, whose /metrics count what failed
-	Ray     bool     `json:"ray,omitempty"`    // Ray runs on its nodes
-	Report  string   `json:"report,omitempty"` // what a profiler around its first rank writes, below the run directory or absolute; "" for none
-	Step    Step     `json:"step"`
+	Timeout Seconds  `json:"timeout_s"`       // for becoming ready
+	Engine  bool     `json:"engine"`          // an inference engine with /metrics, not a proxy
+	Proxy   bool     `json:"proxy,omitempty"` // profllm's own proxy, whose /metrics count what failed
+	Ray     bool     `json:"ray,omitempty"`   // Ray runs on its nodes
+	// what a profiler around its first rank writes, below the run directory or absolute; "" for
+	// none
+	Report string `json:"report,omitempty"`
+	Step   Step   `json:"step"`
 
 	Sizes []Sized `json:"-"` // the keys that TP, PP and DP come from; while planning
 	IDs   Sized   `json:"-"` // the key that GPUs come from, "" if they are all of a node; while planning
@@ -337,13 +352,15 @@ type Step struct {
 	Name         string `json:"name"`
 	Nodes        Slice  `json:"nodes"`
 	TasksPerNode int    `json:"tasks_per_node,omitempty"` // 0: 1
-	Ends         bool   `json:"ends,omitempty"`           // each rank ends by itself, in its own time; else the first end is the end of all
-	Container    bool   `json:"container"`                // run inside the image
-	Env          []Var  `json:"env,omitempty"`            // set inside the step, where Slurm no longer changes it
-	Argv         []Word `json:"argv"`
-	Log          string `json:"log"`               // below the run directory; %t is the rank
-	Srun         []Word `json:"srun,omitempty"`    // further options of srun: the workload's, the launcher's
-	Success      string `json:"success,omitempty"` // regular expression that a line of the log of one rank must match, "" for none
+	// each rank ends by itself, in its own time; else the first end is the end of all
+	Ends      bool   `json:"ends,omitempty"`
+	Container bool   `json:"container"`     // run inside the image
+	Env       []Var  `json:"env,omitempty"` // set inside the step, where Slurm no longer changes it
+	Argv      []Word `json:"argv"`
+	Log       string `json:"log"`            // below the run directory; %t is the rank
+	Srun      []Word `json:"srun,omitempty"` // further options of srun: the workload's, the launcher's
+	// regular expression that a line of the log of one rank must match, "" for none
+	Success string `json:"success,omitempty"`
 
 	Secrets []Secret `json:"secrets,omitempty"` // variables that this step alone is given, by its own processes
 
@@ -365,9 +382,10 @@ type Expect struct {
 	Disaggregated bool `json:"disaggregated,omitempty"`
 	GPUs          int  `json:"gpus"` // used by all roles on all nodes
 
-	Warmups     int      `json:"warmups,omitempty"`      // requests before the measured ones
-	RequestRate float64  `json:"request_rate,omitempty"` // 1/s, the least if it rises; 0: as fast as the cap allows
-	SharedInput *float64 `json:"shared_input,omitempty"` // share of a prompt that every prompt begins with; nil: not known
+	Warmups     int     `json:"warmups,omitempty"`      // requests before the measured ones
+	RequestRate float64 `json:"request_rate,omitempty"` // 1/s, the least if it rises; 0: as fast as the cap allows
+	// share of a prompt that every prompt begins with; nil: not known
+	SharedInput *float64 `json:"shared_input,omitempty"`
 
 	Goodput map[string]float64 `json:"goodput,omitempty"` // limits that a good request meets, ms by ttft, tpot and e2el
 }
@@ -492,7 +510,8 @@ func (p *Plan) fromFirst(data []byte) error {
 	}
 	p.Schema = Schema
 	p.Loads = []Load{{
-		RunID: p.RunID, Dir: p.Dir, Clients: old.Clients, Expect: old.Expect, Client: old.Config.Client, Benchmark: old.Config.Benchmark,
+		RunID: p.RunID, Dir: p.Dir, Clients: old.Clients, Expect: old.Expect, Client: old.Config.Client,
+		Benchmark: old.Config.Benchmark,
 	}}
 	return nil
 }

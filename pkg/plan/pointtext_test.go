@@ -13,7 +13,8 @@ func TestPointText(t *testing.T) {
 	for step, n := range []int{1, 4, 16} {
 		p.Loads = append(p.Loads, Load{
 			Step: step + 1, Benchmark: map[string]any{"max_concurrency": n, "num_prompts": 5 * n},
-			Values: []Assignment{{Path: "decode.tensor_parallel_size", Value: 2}, {Path: "bench_cmd_args.max_concurrency", Value: n}, {Path: "bench_cmd_args.num_prompts", Value: "5x"}},
+			Values: []Assignment{{Path: "decode.tensor_parallel_size", Value: 2},
+				{Path: "bench_cmd_args.max_concurrency", Value: n}, {Path: "bench_cmd_args.num_prompts", Value: "5x"}},
 		})
 	}
 	require.Equal(t, "tensor_parallel_size=2 max_concurrency=1,4,16 num_prompts=5,20,80", p.PointText())

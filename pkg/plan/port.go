@@ -74,7 +74,8 @@ func (p *Plan) UsableSlot(slot int) error {
 			case n < 1024 || n > 65535:
 				return fmt.Errorf("port %q is %d, outside 1024-65535", port.Name, n)
 			case ray != "" && rayWorkers.Has(n):
-				return fmt.Errorf("port %q is %d, in the range %s of Ray's workers, which run on the nodes of %q", port.Name, n, rayWorkers, ray)
+				return fmt.Errorf("port %q is %d, in the range %s of Ray's workers, which run on the nodes of %q",
+					port.Name, n, rayWorkers, ray)
 			}
 			for _, other := range owners[n] {
 				if p.meet(other.Role, port.Role) {

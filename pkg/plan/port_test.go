@@ -21,7 +21,8 @@ func TestFirstSlotSpreads(t *testing.T) {
 		for next := 1; next <= 4; next++ {
 			// Slots lie on a ring: the distance of two of them goes either way.
 			d := (plan.FirstSlot(id+next) - slot + plan.Slots) % plan.Slots
-			require.GreaterOrEqual(t, min(d, plan.Slots-d), 5, "jobs %d and %d begin at slots %d and %d", id, id+next, slot, plan.FirstSlot(id+next))
+			require.GreaterOrEqual(t, min(d, plan.Slots-d), 5, "jobs %d and %d begin at slots %d and %d", id, id+next,
+				slot, plan.FirstSlot(id+next))
 		}
 	}
 	require.Len(t, seen, plan.Slots, "as many neighbours as slots, and each has its own")
@@ -113,7 +114,9 @@ func TestUsableSlotsAreSafe(t *testing.T) {
 	for range 2000 {
 		var ports []plan.Port
 		for i := range 1 + rng.IntN(6) {
-			ports = append(ports, plan.Port{Name: string(rune('a' + i)), Base: 900 + rng.IntN(66000), Step: rng.IntN(20), Count: 1 + rng.IntN(16)})
+			ports = append(ports,
+				plan.Port{Name: string(rune('a' + i)), Base: 900 + rng.IntN(66000), Step: rng.IntN(20),
+					Count: 1 + rng.IntN(16)})
 		}
 		for slot := range plan.Slots {
 			if withRay(ports).UsableSlot(slot) != nil {

@@ -16,7 +16,8 @@ import (
 // Env and File says where the step's own process finds it.
 type Secret struct {
 	Name string `json:"name"`
-	Env  string `json:"env,omitempty"`  // the named variable of the submitting shell, kept for the job in a file of its user's
+	// the named variable of the submitting shell, kept for the job in a file of its user's
+	Env  string `json:"env,omitempty"`
 	File string `json:"file,omitempty"` // a file on the node, absolute
 }
 
@@ -94,11 +95,14 @@ func readReference(name string, v *source.Value, t *source.Table) (reference, er
 	case ref.Env != "" && !validName(ref.Env):
 		return ref, source.Errorf(v.Pos, "%s: %q cannot name an environment variable", name, ref.Env)
 	case ref.Shell != "" && t.Has("for"):
-		return ref, source.Errorf(v.Pos, "%s: for is allowed with env and file only; shell text applies to the whole job", name)
+		return ref, source.Errorf(v.Pos,
+			"%s: for is allowed with env and file only; shell text applies to the whole job", name)
 	case t.Has("for") && len(ref.For) == 0:
-		return ref, source.Errorf(v.Pos, "%s: for names no role", name).Hintf("remove for: then every role and client gets the secret")
+		return ref, source.Errorf(v.Pos, "%s: for names no role", name).
+			Hintf("remove for: then every role and client gets the secret")
 	case strings.HasPrefix(ref.File, "~"):
-		return ref, source.Errorf(v.Pos, "%s: %q is not expanded", name, ref.File).Hintf("write the absolute path, as the nodes see it")
+		return ref, source.Errorf(v.Pos, "%s: %q is not expanded", name, ref.File).
+			Hintf("write the absolute path, as the nodes see it")
 	}
 	return ref, nil
 }
@@ -122,7 +126,8 @@ func (p *Plan) give(secrets []asked) error {
 	for _, x := range secrets {
 		for _, name := range x.steps {
 			if !slices.Contains(known, name) {
-				err := source.Errorf(x.pos, "%s: for: %q is not a role or client of this test; known: %s", x.Name, name, strings.Join(known, ", "))
+				err := source.Errorf(x.pos, "%s: for: %q is not a role or client of this test; known: %s", x.Name, name,
+					strings.Join(known, ", "))
 				if near := source.Nearest(name, known); near != "" {
 					err = err.Hintf("did you mean %q?", near)
 				}
@@ -152,7 +157,8 @@ func (p *Plan) give(secrets []asked) error {
 func (p *Plan) noteSecretsInCommands(pos source.Pos) {
 	for _, x := range p.Secrets() {
 		if regexp.MustCompile(`\$\{?` + x.Name + `\b`).MatchString(p.Prologue) {
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: the prologue uses $%s, which is not set there: only roles and clients get secrets; custom_bash runs where the secret is set", pos, x.Name))
+			p.Notes = append(p.Notes,
+				fmt.Sprintf("%s: the prologue uses $%s, which is not set there: only roles and clients get secrets; custom_bash runs where the secret is set", pos, x.Name))
 		}
 	}
 	for _, s := range p.steps() {
@@ -161,7 +167,8 @@ func (p *Plan) noteSecretsInCommands(pos source.Pos) {
 			words = append(words, w.String())
 		}
 		if !slices.Equal(words, redact.Words(words)) {
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: the command of %s seems to contain a secret: every user of the node can see it, and the plan, the script and the kept definitions contain it; use a variable instead, such as VLLM_API_KEY = { env = … }", pos, s.Name))
+			p.Notes = append(p.Notes,
+				fmt.Sprintf("%s: the command of %s seems to contain a secret: every user of the node can see it, and the plan, the script and the kept definitions contain it; use a variable instead, such as VLLM_API_KEY = { env = … }", pos, s.Name))
 		}
 	}
 }

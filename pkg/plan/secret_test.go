@@ -27,7 +27,8 @@ PROXY = { env = "P", for = ["proxy"] }
 	in.Workload = w
 	p, err := plan.Make(in)
 	require.NoError(t, err)
-	all, decode, second, proxy := plan.Secret{Name: "ALL", File: "/home/u/rel/all"}, plan.Secret{Name: "DECODE", Env: "D"}, plan.Secret{Name: "SECOND", File: "/second"}, plan.Secret{Name: "PROXY", Env: "P"}
+	all, decode, second, proxy := plan.Secret{Name: "ALL", File: "/home/u/rel/all"}, plan.Secret{Name: "DECODE",
+		Env: "D"}, plan.Secret{Name: "SECOND", File: "/second"}, plan.Secret{Name: "PROXY", Env: "P"}
 	require.Equal(t, []plan.Secret{all, decode}, p.Roles[0].Step.Secrets)
 	require.Equal(t, []plan.Secret{all, decode, second}, p.Roles[1].Step.Secrets)
 	require.Equal(t, []plan.Secret{all, proxy}, p.Roles[2].Step.Secrets)
@@ -41,7 +42,8 @@ PROXY = { env = "P", for = ["proxy"] }
 //
 // covers: PL-D10
 func TestWrittenSecretsAreNoted(t *testing.T) {
-	in := input(t, "[global_env_vars]\nHF_TOKEN = \"hf_AbCdEfGhIjKlMnOp\"\n", "[Tests.extra_env_vars]\nMY_PASSWORD = \"correct horse\"\nFROM_SHELL = { shell = \"$NGC_API_KEY\" }\nHF_HOME = \"/hf/token\"\nMAX_TOKENS = \"4096\"\n")
+	in := input(t, "[global_env_vars]\nHF_TOKEN = \"hf_AbCdEfGhIjKlMnOp\"\n",
+		"[Tests.extra_env_vars]\nMY_PASSWORD = \"correct horse\"\nFROM_SHELL = { shell = \"$NGC_API_KEY\" }\nHF_HOME = \"/hf/token\"\nMAX_TOKENS = \"4096\"\n")
 	w := in.Workload.(service)
 	w.Roles[0].Step.Argv = plan.Texts("serve", "--api-key", "hunter2")
 	p, err := plan.Make(in)
@@ -57,8 +59,10 @@ func TestWrittenSecretsAreNoted(t *testing.T) {
 }
 
 func TestPrologueHasNoSecrets(t *testing.T) {
-	for prologue, notes := range map[string]int{"login ${TOKEN}": 1, "login \"$TOKEN\"": 1, "echo $TOKENS TOKEN": 0, "": 0} {
-		p, err := plan.Make(input(t, "prologue = '"+prologue+"'\n", "[Tests.extra_env_vars]\nTOKEN = { env = \"T\" }\n"))
+	for prologue, notes := range map[string]int{"login ${TOKEN}": 1, "login \"$TOKEN\"": 1, "echo $TOKENS TOKEN": 0,
+		"": 0} {
+		p, err := plan.Make(input(t, "prologue = '"+prologue+"'\n",
+			"[Tests.extra_env_vars]\nTOKEN = { env = \"T\" }\n"))
 		require.NoError(t, err)
 		require.Len(t, p.Notes, notes, prologue)
 	}

@@ -16,7 +16,8 @@ func ShortKeys(keys []string) []string {
 			continue
 		}
 		rest, short := key, ""
-		for short == "" || slices.ContainsFunc(keys, func(other string) bool { return other != key && endsWith(other, short) }) {
+		for short == "" || slices.ContainsFunc(keys,
+			func(other string) bool { return other != key && endsWith(other, short) }) {
 			head, last, cut := cutLast(rest)
 			short = strings.TrimSuffix(last+"."+short, ".")
 			if rest = head; !cut {

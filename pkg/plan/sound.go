@@ -77,7 +77,8 @@ func (p *Plan) soundLoad(l *Load) error {
 // holds says why a slice is none of the job's nodes. A step may have none, and
 // sizes are compared so that no sum can overflow.
 func (p *Plan) holds(s Slice) error {
-	if s.Offset < 0 || s.Count < 0 || s.Count > maxNodes || s.Offset > maxNodes || p.Job.Nodes > 0 && s.End() > p.Job.Nodes {
+	if s.Offset < 0 || s.Count < 0 || s.Count > maxNodes || s.Offset > maxNodes ||
+		p.Job.Nodes > 0 && s.End() > p.Job.Nodes {
 		return fmt.Errorf("offset %d and count %d do not fit the job's %d nodes", s.Offset, s.Count, p.Job.Nodes)
 	}
 	return nil

@@ -14,7 +14,8 @@ func TestSound(t *testing.T) {
 	sound := func() *plan.Plan {
 		return &plan.Plan{
 			Dir: "/r/s/t/0/1", Job: plan.Job{Nodes: 2},
-			Roles: []plan.Role{{Name: "serve", Nodes: plan.Slice{Offset: 1, Count: 1}, Report: "/tmp/report", Step: plan.Step{Log: "logs/serve-%t.log"}}},
+			Roles: []plan.Role{{Name: "serve", Nodes: plan.Slice{Offset: 1, Count: 1}, Report: "/tmp/report",
+				Step: plan.Step{Log: "logs/serve-%t.log"}}},
 			Loads: []plan.Load{
 				{Dir: "/r/s/t/0/1/c8/r1", Clients: []plan.Step{{Name: "bench", Nodes: plan.Slice{Count: 1}, Log: "c8/r1/logs/bench-%t.log"}}},
 				{Dir: "/r/s/t/0/2", Clients: []plan.Step{{Name: "bench", Log: "../2/logs/bench-%t.log"}}},

@@ -13,11 +13,12 @@ type Word []Part
 
 // Part is a piece of a Word. Exactly one field is set.
 type Part struct {
-	Text  string `json:"text,omitempty"`
-	Addr  string `json:"addr,omitempty"`  // address of the first node of the named role
-	Port  string `json:"port,omitempty"`  // the named port
-	Self  bool   `json:"self,omitempty"`  // profllm itself, as the nodes see it
-	Env   string `json:"env,omitempty"`   // a secret: the named variable of the submitting shell; in plans before Step.Secrets
+	Text string `json:"text,omitempty"`
+	Addr string `json:"addr,omitempty"` // address of the first node of the named role
+	Port string `json:"port,omitempty"` // the named port
+	Self bool   `json:"self,omitempty"` // profllm itself, as the nodes see it
+	// a secret: the named variable of the submitting shell; in plans before Step.Secrets
+	Env   string `json:"env,omitempty"`
 	File  string `json:"file,omitempty"`  // a secret: the content of a file on the node; likewise
 	Shell string `json:"shell,omitempty"` // shell text, expanded inside double quotes
 }
@@ -135,7 +136,8 @@ func (w *Word) UnmarshalJSON(data []byte) error {
 // fields counts the fields that are set.
 func (p Part) fields() int {
 	n := 0
-	for _, set := range []bool{p.Text != "", p.Addr != "", p.Port != "", p.Self, p.Env != "", p.File != "", p.Shell != ""} {
+	for _, set := range []bool{p.Text != "", p.Addr != "", p.Port != "", p.Self, p.Env != "", p.File != "",
+		p.Shell != ""} {
 		if set {
 			n++
 		}

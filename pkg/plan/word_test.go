@@ -23,7 +23,8 @@ func TestWordJSON(t *testing.T) {
 		{"hostile text", plan.Text("'\"\n\t$(x)é\x00"), `"'\"\n\t$(x)é\u0000"`, "'\"\n\t$(x)é\x00"},
 		{"text that looks like JSON", plan.Text(`[{"addr":"x"}]`), `"[{\"addr\":\"x\"}]"`, `[{"addr":"x"}]`},
 		{"address and port", plan.Concat("http://", plan.Addr("prefill"), ":", plan.PortNumber("http")),
-			`[{"text":"http://"},{"addr":"prefill"},{"text":":"},{"port":"http"}]`, "http://${addr:prefill}:${port:http}"},
+			`[{"text":"http://"},{"addr":"prefill"},{"text":":"},{"port":"http"}]`,
+			"http://${addr:prefill}:${port:http}"},
 		{"empty parts are dropped", plan.Word{{Addr: "a"}, {}}, `[{"addr":"a"}]`, "${addr:a}"},
 		{"self", plan.Self(), `[{"self":true}]`, "profllm"},
 		{"secret of the shell", plan.Word{{Env: "HF_TOKEN"}}, `[{"env":"HF_TOKEN"}]`, "${env:HF_TOKEN}"},
@@ -47,7 +48,8 @@ func TestWordJSON(t *testing.T) {
 
 func TestWordRefusesJSON(t *testing.T) {
 	for _, data := range []string{
-		`1`, `true`, `{}`, `{"text":"a"}`, `["a"]`, `[{}]`, `[{"txt":"a"}]`, `[{"text":"a","addr":"b"}]`, `[{"self":"yes"}]`, `[null]`,
+		`1`, `true`, `{}`, `{"text":"a"}`, `["a"]`, `[{}]`, `[{"txt":"a"}]`, `[{"text":"a","addr":"b"}]`,
+		`[{"self":"yes"}]`, `[null]`,
 	} {
 		var w plan.Word
 		require.Error(t, json.Unmarshal([]byte(data), &w), data)
@@ -58,14 +60,16 @@ func TestLiteral(t *testing.T) {
 	s, ok := plan.Concat("a", "", plan.Text("b")).Literal()
 	require.True(t, ok)
 	require.Equal(t, "ab", s)
-	for _, p := range []plan.Part{plan.Addr("a"), plan.PortNumber("p"), {Self: true}, {Env: "E"}, {File: "f"}, {Shell: "s"}, {Text: "t", Env: "E"}} {
+	for _, p := range []plan.Part{plan.Addr("a"), plan.PortNumber("p"), {Self: true}, {Env: "E"}, {File: "f"},
+		{Shell: "s"}, {Text: "t", Env: "E"}} {
 		_, ok := plan.Concat("a", p).Literal()
 		require.False(t, ok, "%+v", p)
 	}
 }
 
 func FuzzWordJSON(f *testing.F) {
-	for _, s := range []string{`""`, `null`, `"a\u0000b"`, `[]`, `[{"addr":"prefill"},{"text":":"},{"port":"p"}]`, `[{"self":true}]`, `[{"env":"E"}]`, `[{}]`, `"\ud800"`} {
+	for _, s := range []string{`""`, `null`, `"a\u0000b"`, `[]`, `[{"addr":"prefill"},{"text":":"},{"port":"p"}]`,
+		`[{"self":true}]`, `[{"env":"E"}]`, `[{}]`, `"\ud800"`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -61,13 +61,15 @@ extra_args = ["--x", "y z"]
 
 	p, err = wrapped(t, "[Tests.nsys]\nnsys_binary = \"/opt/nsys\"\noutput = \"/elsewhere/x\"", true)
 	require.NoError(t, err)
-	require.Contains(t, joined(p.Role("serve").Step.Argv), " -- nsys profile -o /elsewhere/x-serve-0 env ", "a rehearsal has its own nsys")
+	require.Contains(t, joined(p.Role("serve").Step.Argv), " -- nsys profile -o /elsewhere/x-serve-0 env ",
+		"a rehearsal has its own nsys")
 	require.Equal(t, "/elsewhere/x-serve-0", p.Role("serve").Report)
 
 	two := role("serve", plan.Slice{Count: 2}, 0)
 	p, err = plan.Make(serving(input(t, "gpus_per_node = 4\n", "num_nodes = 2\n[Tests.nsys]\n"), nil, two))
 	require.NoError(t, err)
-	require.Contains(t, joined(p.Role("serve").Step.Argv), " -o /out/s/a/0/raw/nsys-serve-%q{SLURM_PROCID} ", "a report of each rank")
+	require.Contains(t, joined(p.Role("serve").Step.Argv), " -o /out/s/a/0/raw/nsys-serve-%q{SLURM_PROCID} ",
+		"a report of each rank")
 	require.Equal(t, "raw/nsys-serve-0", p.Role("serve").Report)
 
 	p, err = wrapped(t, "[Tests.nsys]\nenable = false\n", false)
@@ -107,7 +109,8 @@ func TestCustomBash(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, c.serve, joined(p.Role("serve").Step.Argv))
 			require.Equal(t, c.proxy, joined(p.Role("proxy").Step.Argv))
-			require.True(t, strings.HasPrefix(joined(p.Loads[0].Clients[0].Argv), c.bench), joined(p.Loads[0].Clients[0].Argv))
+			require.True(t, strings.HasPrefix(joined(p.Loads[0].Clients[0].Argv), c.bench),
+				joined(p.Loads[0].Clients[0].Argv))
 		})
 	}
 	_, err := wrapped(t, "[Tests.custom_bash]\n\"a(\" = \"x\"\n\"b\" = 1\n", false)
@@ -121,9 +124,12 @@ func TestCustomBash(t *testing.T) {
 //
 // covers: CD-14
 func TestPortsAreOfANode(t *testing.T) {
-	ports := []plan.Port{{Name: "a", Base: 8300, Step: 1, Count: 1, Role: "x"}, {Name: "b", Base: 8300, Step: 1, Count: 1, Role: "y"}}
-	for nodes, want := range map[plan.Slice]bool{{Offset: 2, Count: 1}: true, {Offset: 1, Count: 1}: false, {Offset: 0, Count: 3}: false} {
-		p := plan.Plan{Ports: ports, Roles: []plan.Role{{Name: "x", Nodes: plan.Slice{Count: 2}}, {Name: "y", Nodes: nodes}}}
+	ports := []plan.Port{{Name: "a", Base: 8300, Step: 1, Count: 1, Role: "x"},
+		{Name: "b", Base: 8300, Step: 1, Count: 1, Role: "y"}}
+	for nodes, want := range map[plan.Slice]bool{{Offset: 2, Count: 1}: true, {Offset: 1, Count: 1}: false,
+		{Offset: 0, Count: 3}: false} {
+		p := plan.Plan{Ports: ports,
+			Roles: []plan.Role{{Name: "x", Nodes: plan.Slice{Count: 2}}, {Name: "y", Nodes: nodes}}}
 		require.Equal(t, want, p.UsableSlot(0) == nil, nodes)
 	}
 }

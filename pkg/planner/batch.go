@@ -68,7 +68,8 @@ func (b *builder) arrays(plans []*plan.Plan, parallel int) error {
 		groups[key] = append(groups[key], p)
 	}
 	if parallel > 0 && len(order) > 1 {
-		b.warnings = append(b.warnings, fmt.Sprintf("test %q: max_parallel = %d applies within each job array, but the points need %d different allocations, whose arrays run at the same time", plans[0].Test, parallel, len(order)))
+		b.warnings = append(b.warnings,
+			fmt.Sprintf("test %q: max_parallel = %d applies within each job array, but the points need %d different allocations, whose arrays run at the same time", plans[0].Test, parallel, len(order)))
 	}
 	var c source.Complaints
 	for _, key := range order {
@@ -101,9 +102,12 @@ func (b *builder) serial() {
 		for _, d := range t.Dependencies {
 			switch {
 			case d.Type == scenario.EndPostComp:
-				b.warnings = append(b.warnings, fmt.Sprintf("test %q should end with test %q, but in one allocation the two do not run at the same time", t.ID, d.ID))
+				b.warnings = append(b.warnings,
+					fmt.Sprintf("test %q should end with test %q, but in one allocation the two do not run at the same time", t.ID, d.ID))
 			case d.Type == scenario.StartPostComp && !b.scenario.GoOn:
-				b.warnings = append(b.warnings, fmt.Sprintf("test %q waits for test %q; in one allocation, it runs even if that test fails", t.ID, d.ID))
+				b.warnings = append(b.warnings,
+					fmt.Sprintf("test %q waits for test %q; in one allocation, it runs even if that test fails", t.ID,
+						d.ID))
 			}
 		}
 	}

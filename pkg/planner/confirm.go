@@ -90,7 +90,8 @@ func (s Side) plan(name, root string, runs int, o Options) (plans []*plan.Plan, 
 	t := s.Test
 	if sw, err := Sweep(t); err != nil || sw.Active() {
 		if err == nil {
-			err = source.Errorf(t.Pos, "test %q is a sweep, but confirm compares single points", t.ID).Hintf("write one value in place of each list")
+			err = source.Errorf(t.Pos, "test %q is a sweep, but confirm compares single points", t.ID).
+				Hintf("write one value in place of each list")
 		}
 		return nil, nil, err
 	}
@@ -99,13 +100,15 @@ func (s Side) plan(name, root string, runs int, o Options) (plans []*plan.Plan, 
 		is  bool
 	}{{"iterations", t.Iterations > 1}, {"repeat", t.Repeat.Times > 1}, {"dependencies", len(t.Dependencies) > 0}} {
 		if left.is {
-			notes = append(notes, fmt.Sprintf("%s: %s of test %q has no effect on a confirmation", t.Pos, left.key, t.ID))
+			notes = append(notes,
+				fmt.Sprintf("%s: %s of test %q has no effect on a confirmation", t.Pos, left.key, t.ID))
 		}
 	}
 	t.Iterations, t.Repeat, t.Dependencies = runs, scenario.Repeat{}, nil
 	own := *s.Scenario
 	own.Name, own.Tests = name, []scenario.Test{t}
-	b := builder{scenario: &own, system: s.System, o: o, root: root, first: map[string][]string{}, last: map[string][]string{}, taken: map[string]bool{}}
+	b := builder{scenario: &own, system: s.System, o: o, root: root, first: map[string][]string{},
+		last: map[string][]string{}, taken: map[string]bool{}}
 	plans, err = b.test(t)
 	return plans, slices.Concat(notes, own.Warnings), err
 }
@@ -117,7 +120,8 @@ func unlikeJobs(a, b *plan.Plan) string {
 		what string
 		a, b any
 	}{
-		{"nodes", a.Job.Nodes, b.Job.Nodes}, {"named nodes", strings.Join(a.Job.NodeList, ","), strings.Join(b.Job.NodeList, ",")},
+		{"nodes", a.Job.Nodes, b.Job.Nodes},
+		{"named nodes", strings.Join(a.Job.NodeList, ","), strings.Join(b.Job.NodeList, ",")},
 		{"GPUs of each node", a.Job.GPUsPerNode, b.Job.GPUsPerNode},
 	} {
 		if x.a != x.b {

@@ -21,7 +21,8 @@ func confirmed(t *testing.T, c planner.Confirmation, first, second string) (*pla
 	require.NoError(t, err)
 	c.Name, c.Pairs = "confirm-s", 4
 	for i, text := range []string{first, second} {
-		s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte("name = \"s\"\n" + text)}, nil, scenario.HookFiles{})
+		s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte("name = \"s\"\n" + text)}, nil,
+			scenario.HookFiles{})
 		require.NoError(t, err)
 		c.Sides[i] = planner.Side{Scenario: s, System: sys, Test: s.Tests[0]}
 	}
@@ -52,8 +53,10 @@ func TestConfirm(t *testing.T) {
 		ids[p.RunID] = true
 	}
 	require.Len(t, ids, 8)
-	require.Equal(t, []plan.After{{Type: "afterok", Dir: b.Runs[0]}, {Type: "afterok", Dir: b.Runs[1]}}, got.Plans[7].Job.After)
-	require.Equal(t, []string{`s.toml:2:3: iterations of test "new" has no effect on a confirmation`, `s.toml:2:3: repeat of test "new" has no effect on a confirmation`}, got.Plans[0].Notes)
+	require.Equal(t, []plan.After{{Type: "afterok", Dir: b.Runs[0]}, {Type: "afterok", Dir: b.Runs[1]}},
+		got.Plans[7].Job.After)
+	require.Equal(t, []string{`s.toml:2:3: iterations of test "new" has no effect on a confirmation`,
+		`s.toml:2:3: repeat of test "new" has no effect on a confirmation`}, got.Plans[0].Notes)
 
 	// What does not fit into one allocation is a chain of jobs.
 	for name, second := range map[string]string{

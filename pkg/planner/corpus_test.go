@@ -47,8 +47,10 @@ func TestCorpusLoads(t *testing.T) {
 	} {
 		t.Run(file, func(t *testing.T) {
 			name := filepath.Join(conf, filepath.FromSlash(file))
-			s, err := scenario.Load(scenario.File{Name: name, Data: read(t, name)}, files(t, filepath.Join(filepath.Dir(name), "../test")),
-				scenario.HookFiles{Scenarios: files(t, filepath.Join(conf, "hook")), Tests: files(t, filepath.Join(conf, "hook/test"))})
+			s, err := scenario.Load(scenario.File{Name: name, Data: read(t, name)},
+				files(t, filepath.Join(filepath.Dir(name), "../test")),
+				scenario.HookFiles{Scenarios: files(t, filepath.Join(conf, "hook")),
+					Tests: files(t, filepath.Join(conf, "hook/test"))})
 			require.NoError(t, err)
 			require.Len(t, s.Tests, want.tests)
 			limit := ""
@@ -75,21 +77,22 @@ func TestCorpusLoads(t *testing.T) {
 // known.
 func TestCorpusTestFiles(t *testing.T) {
 	checked := 0
-	require.NoError(t, filepath.WalkDir(cloudaitest.Conf(t, os.Environ()), func(name string, d fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(name) != ".toml" {
-			return err
-		}
-		f := scenario.File{Name: name, Data: read(t, name)}
-		if kind, err := scenario.Kind(f); kind != "test" {
-			return err
-		}
-		test, err := scenario.LoadTest(f)
-		require.NoError(t, err)
-		require.NoError(t, planner.Check(*test))
-		_, err = catalog.Template(test)
-		require.NoError(t, err)
-		checked++
-		return nil
-	}))
+	require.NoError(t, filepath.WalkDir(cloudaitest.Conf(t, os.Environ()),
+		func(name string, d fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(name) != ".toml" {
+				return err
+			}
+			f := scenario.File{Name: name, Data: read(t, name)}
+			if kind, err := scenario.Kind(f); kind != "test" {
+				return err
+			}
+			test, err := scenario.LoadTest(f)
+			require.NoError(t, err)
+			require.NoError(t, planner.Check(*test))
+			_, err = catalog.Template(test)
+			require.NoError(t, err)
+			checked++
+			return nil
+		}))
 	require.Greater(t, checked, 50)
 }

@@ -28,7 +28,8 @@ func formatPlans(t *testing.T, name string) (*scenario.Scenario, []*plan.Plan, e
 			tests = append(tests, f)
 		}
 	}
-	s, err := scenario.Load(scenario.File{Name: file, Data: read(t, file)}, tests, scenario.HookFiles{Scenarios: files(t, format+"hook"), Tests: files(t, format+"hook/test")})
+	s, err := scenario.Load(scenario.File{Name: file, Data: read(t, file)}, tests,
+		scenario.HookFiles{Scenarios: files(t, format+"hook"), Tests: files(t, format+"hook/test")})
 	if err != nil {
 		return s, nil, err
 	}
@@ -70,11 +71,13 @@ func TestFormatOrder(t *testing.T) {
 		require.Equal(t, "rm -f \"/tmp/forge $SLURM_JOB_ID\"", p.PostTest[0].Plan.Loads[0].Clients[0].Argv[2].String())
 	}
 	first := []string{plans[0].Dir, plans[1].Dir, plans[2].Dir}
-	require.Equal(t, []plan.After{{Type: "afterany", Dir: first[0]}}, plans[1].Job.After, "iterations follow each other")
+	require.Equal(t, []plan.After{{Type: "afterany", Dir: first[0]}}, plans[1].Job.After,
+		"iterations follow each other")
 	beside, ends, last := plans[3], plans[4], plans[5]
 	require.Equal(t, []plan.After{{Type: "after", Dir: first[0]}}, beside.Job.After)
 	require.Equal(t, []string{beside.Dir}, ends.Job.Until)
-	require.Equal(t, []plan.After{{Type: "afterany", Dir: first[2]}, {Type: "afterany", Dir: beside.Dir}}, last.Job.After)
+	require.Equal(t, []plan.After{{Type: "afterany", Dir: first[2]}, {Type: "afterany", Dir: beside.Dir}},
+		last.Job.After)
 	require.Equal(t, "sleep 4", argv(last))
 }
 
@@ -160,7 +163,8 @@ func TestFormatSteps(t *testing.T) {
 			if id != "shell" {
 				require.Equal(t, []plan.Var{{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text("0,1,2,3,4,5")}}, step.Env)
 			}
-			require.Contains(t, p.Env, plan.Var{Name: "TUYERE_COUNT", Value: plan.Text("4")}, "a number of the site file")
+			require.Contains(t, p.Env, plan.Var{Name: "TUYERE_COUNT", Value: plan.Text("4")},
+				"a number of the site file")
 			require.Contains(t, p.Env, plan.Var{Name: "HOT", Value: plan.Text("False")})
 			require.Contains(t, p.Env, plan.Var{Name: "BLAST", Value: plan.Text("0.5")})
 		})
@@ -173,7 +177,9 @@ func TestFormatOnlyRead(t *testing.T) {
 	require.Error(t, err)
 	require.Len(t, s.Tests, 2)
 	for _, test := range s.Tests {
-		require.ErrorContains(t, err, test.PosOf("test_template_name").String()+": test \""+test.ID+"\": the workload "+test.Template+" is not supported yet\n\thint: remove the test")
+		require.ErrorContains(t, err, test.PosOf("test_template_name").
+			String()+": test \""+test.ID+"\": the workload "+test.Template+
+			" is not supported yet\n\thint: remove the test")
 	}
 	sw, err := planner.Sweep(s.Tests[1])
 	require.NoError(t, err)
@@ -220,7 +226,8 @@ func TestKnownTemplates(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, note)
 	}
-	for name, hint := range map[string]string{"ncclTest": `did you mean "NcclTest"?`, "Slep": `did you mean "Sleep"?`, "": "known: ", "nothing-like-it": "known: "} {
+	for name, hint := range map[string]string{"ncclTest": `did you mean "NcclTest"?`, "Slep": `did you mean "Sleep"?`,
+		"": "known: ", "nothing-like-it": "known: "} {
 		_, err := catalog.Template(templated(name))
 		require.ErrorContains(t, err, "unknown workload", name)
 		require.ErrorContains(t, err, hint, name)
@@ -238,7 +245,8 @@ func TestToolsServeNothing(t *testing.T) {
 	_, err := inline(t, "", "[[Tests]]\nid = \"a\"\ntest_template_name = \"Sleep\"\nclient = \"vllm\"\n[Tests.bench_cmd_args]\nnum_prompts = 1\n[Tests.semantic_eval_cmd_args]\n"+
 		"[[Tests]]\nid = \"b\"\ntest_template_name = \"BashCmd\"\nlauncher = \"pixis\"\n[Tests.cmd_args]\ncmds = \"x\"\n", options)
 	for _, want := range []string{
-		`test "a": a Sleep test serves nothing, so client = "vllm" has no effect`, "s.toml:6:8: test \"a\": a Sleep test serves nothing, so bench_cmd_args has no effect",
+		`test "a": a Sleep test serves nothing, so client = "vllm" has no effect`,
+		"s.toml:6:8: test \"a\": a Sleep test serves nothing, so bench_cmd_args has no effect",
 		"s.toml:8:8: test \"a\": a Sleep test serves nothing, so semantic_eval_cmd_args has no effect", `unknown launcher "pixis"`, `unknown key "cmds"`,
 	} {
 		require.ErrorContains(t, err, want)

@@ -23,7 +23,8 @@ func inapplicable(t scenario.Test) error {
 		}
 		for _, key := range []string{"phases", "repeat", "accept"} {
 			if t.Table.Has(key) {
-				c.Add(source.Errorf(t.Table.KeyPos(key), "test %q: a %s test serves nothing, so %s has no effect", t.ID, t.Template, key).Hintf("remove it"))
+				c.Add(source.Errorf(t.Table.KeyPos(key), "test %q: a %s test serves nothing, so %s has no effect", t.ID,
+					t.Template, key).Hintf("remove it"))
 			}
 		}
 		return c.Err()
@@ -31,13 +32,16 @@ func inapplicable(t scenario.Test) error {
 	if t.EvalArgs == nil {
 		for _, p := range t.Phases {
 			if p.Eval != nil && *p.Eval {
-				c.Add(source.Errorf(p.Pos, "test %q: phase %q has eval = true, but the test has no evaluation", t.ID, p.Name).Hintf("add [Tests.semantic_eval_cmd_args], or remove eval"))
+				c.Add(source.Errorf(p.Pos, "test %q: phase %q has eval = true, but the test has no evaluation", t.ID,
+					p.Name).Hintf("add [Tests.semantic_eval_cmd_args], or remove eval"))
 			}
 		}
 		accept := t.Table.Table("accept")
 		for _, x := range validity.Thresholds() {
 			if slices.Contains(evalChecks, x.Check) && accept.Has(x.Key) {
-				c.Add(source.Errorf(accept.PosOf(x.Key), "test %q: accept.%s is about an evaluation, but the test has none", t.ID, x.Key).Hintf("add [Tests.semantic_eval_cmd_args], or remove it"))
+				c.Add(source.Errorf(accept.PosOf(x.Key),
+					"test %q: accept.%s is about an evaluation, but the test has none", t.ID, x.Key).
+					Hintf("add [Tests.semantic_eval_cmd_args], or remove it"))
 			}
 		}
 	}
@@ -52,7 +56,8 @@ func notSwept(t scenario.Test) error {
 	if len(t.Table.Table("sweep").Keys()) == 0 {
 		return nil
 	}
-	return source.Errorf(t.Table.PosOf("sweep"), "test %q has [Tests.sweep], but no list, so it is not a sweep", t.ID).Hintf("write a list in place of a value, or remove the table")
+	return source.Errorf(t.Table.PosOf("sweep"), "test %q has [Tests.sweep], but no list, so it is not a sweep", t.ID).
+		Hintf("write a list in place of a value, or remove the table")
 }
 
 // newClient makes the test's load client, if its arguments can work.
@@ -89,7 +94,8 @@ func ownOptions(t scenario.Test) error {
 	for _, key := range t.BenchArgs.Keys() {
 		name := strings.ReplaceAll(key, "-", "_")
 		if !slices.Contains(known, name) {
-			c.Add(source.Errorf(t.BenchArgs.KeyPos(key), "bench_cmd_args.%s is not an argument of client %q", key, t.Client).Hintf("%s", source.Suggest(name, known)))
+			c.Add(source.Errorf(t.BenchArgs.KeyPos(key), "bench_cmd_args.%s is not an argument of client %q", key,
+				t.Client).Hintf("%s", source.Suggest(name, known)))
 		}
 	}
 	if c.Err() == nil {

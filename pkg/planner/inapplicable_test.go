@@ -42,7 +42,8 @@ func TestInapplicableKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			check := func(test string) error {
-				s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte("name = \"s\"\n[[Tests]]\nid = \"a\"\n" + test + "\n")}, nil, scenario.HookFiles{})
+				s, err := scenario.Load(scenario.File{Name: "s.toml",
+					Data: []byte("name = \"s\"\n[[Tests]]\nid = \"a\"\n" + test + "\n")}, nil, scenario.HookFiles{})
 				if err != nil {
 					return err
 				}

@@ -26,7 +26,8 @@ func perConcurrency(bench *source.Table) (*source.Table, error) {
 		return bench, nil
 	}
 	if !multiple.MatchString(text) {
-		return nil, source.Errorf(v.Pos, "bench_cmd_args.num_prompts is %q, and must be a number, or a number with x, such as \"5x\": 5 times max_concurrency", text).
+		return nil, source.Errorf(v.Pos,
+			"bench_cmd_args.num_prompts is %q, and must be a number, or a number with x, such as \"5x\": 5 times max_concurrency", text).
 			Hintf(`write num_prompts = 80, or num_prompts = "5x"`)
 	}
 	times, err := strconv.Atoi(strings.TrimSuffix(text, "x"))

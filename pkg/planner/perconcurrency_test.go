@@ -59,7 +59,8 @@ func TestPromptsPerConcurrency(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{40, 40}, prompts(got.Plans))
 
-	got, err = set(t, strings.NewReplacer("[2, 16]", "4", `"vllm"`, `"sglang"`, "tensor_parallel_size", "tp").Replace(each), scenario.HookFiles{}, options)
+	got, err = set(t, strings.NewReplacer("[2, 16]", "4", `"vllm"`, `"sglang"`, "tensor_parallel_size", "tp").
+		Replace(each), scenario.HookFiles{}, options)
 	require.NoError(t, err)
 	require.Equal(t, []int{20}, prompts(got.Plans))
 }
@@ -93,9 +94,12 @@ func TestMisspeltKeyOfASweep(t *testing.T) {
 
 // Of a workload with a misspelt name nobody knows whether it serves, so that is all that is said.
 func TestMisspeltWorkload(t *testing.T) {
-	for _, more := range []string{"  [Tests.bench_cmd_args]\n  num_prompts = 4\n", "  [[Tests.phases]]\n  name = \"a\"\n", "  [Tests.accept]\n  lag_ms = 5\n", "client = \"vllm\"\n"} {
-		_, err := set(t, "[[Tests]]\nid = \"a\"\ntest_template_name = \"VLLM\"\ntime_limit = \"10m\"\n"+more, scenario.HookFiles{}, options)
-		require.ErrorContains(t, err, "s.toml:4:1: test \"a\": unknown workload \"VLLM\"\n\thint: did you mean \"vllm\"?", more)
+	for _, more := range []string{"  [Tests.bench_cmd_args]\n  num_prompts = 4\n",
+		"  [[Tests.phases]]\n  name = \"a\"\n", "  [Tests.accept]\n  lag_ms = 5\n", "client = \"vllm\"\n"} {
+		_, err := set(t, "[[Tests]]\nid = \"a\"\ntest_template_name = \"VLLM\"\ntime_limit = \"10m\"\n"+more,
+			scenario.HookFiles{}, options)
+		require.ErrorContains(t, err,
+			"s.toml:4:1: test \"a\": unknown workload \"VLLM\"\n\thint: did you mean \"vllm\"?", more)
 		require.NotContains(t, err.Error(), "serves nothing", more)
 	}
 }
@@ -106,7 +110,8 @@ func TestInstancesAreComplainedOfOnce(t *testing.T) {
 		"  [Tests.cmd_args.prefill]\n  num_nodes = 1\n  tensor_parallel_size = 1\n" +
 		"  [Tests.cmd_args.decode]\n  num_nodes = 1\n  replicas = 3\n  tensor_parallel_size = 64\n"
 	_, err := set(t, test, scenario.HookFiles{}, options)
-	require.ErrorContains(t, err, "s.toml:13:3: role \"decode\" (each of 3 instances) needs 64 GPUs (tensor_parallel_size 64), but has ")
+	require.ErrorContains(t, err,
+		"s.toml:13:3: role \"decode\" (each of 3 instances) needs 64 GPUs (tensor_parallel_size 64), but has ")
 	require.Equal(t, 1, strings.Count(err.Error(), "s.toml:"), err)
 	got, err := set(t, strings.ReplaceAll(test, "64", "1"), scenario.HookFiles{}, options)
 	require.NoError(t, err)
@@ -118,7 +123,8 @@ func TestInstancesAreComplainedOfOnce(t *testing.T) {
 
 // Points that are paired are as many as each list, and say so in the plan.
 func TestZipOfLoads(t *testing.T) {
-	got, err := set(t, strings.Replace(each, `"5x"`, "[40, 80]", 1)+"  [Tests.sweep]\n  zip = [[\"max_concurrency\", \"num_prompts\"]]\n", scenario.HookFiles{}, options)
+	got, err := set(t, strings.Replace(each, `"5x"`, "[40, 80]",
+		1)+"  [Tests.sweep]\n  zip = [[\"max_concurrency\", \"num_prompts\"]]\n", scenario.HookFiles{}, options)
 	require.NoError(t, err)
 	require.Equal(t, []int{40, 80}, prompts(got.Plans))
 	require.Equal(t, []plan.Assignment{

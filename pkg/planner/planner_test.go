@@ -26,7 +26,8 @@ import (
 )
 
 var options = planner.Options{
-	Version: "v0", Created: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Output: "/out", Binary: "/bin/profllm", WorkDir: "/home/u",
+	Version: "v0", Created: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Output: "/out", Binary: "/bin/profllm",
+	WorkDir: "/home/u",
 }
 
 func load(t *testing.T, file string, data []byte, testsDir string) *scenario.Scenario {
@@ -65,7 +66,8 @@ func system(t *testing.T, name string) *config.System {
 // inline plans [[Tests]] written in the test, on a site of four GPUs a node.
 func inline(t *testing.T, siteMore, tests string, o planner.Options) ([]*plan.Plan, error) {
 	t.Helper()
-	sys, err := config.Parse("site.toml", []byte("name = \"s\"\nscheduler = \"slurm\"\noutput_path = \"o\"\ninstall_path = \"i\"\ndefault_partition = \"p\"\ngpus_per_node = 4\n"+siteMore))
+	sys, err := config.Parse("site.toml",
+		[]byte("name = \"s\"\nscheduler = \"slurm\"\noutput_path = \"o\"\ninstall_path = \"i\"\ndefault_partition = \"p\"\ngpus_per_node = 4\n"+siteMore))
 	require.NoError(t, err)
 	set, err := planner.Plans(load(t, "s.toml", []byte("name = \"s\"\n"+tests), ""), sys, o)
 	if set == nil {
@@ -108,7 +110,8 @@ func TestEveryFolderHasItsLine(t *testing.T) {
 	}
 	for _, e := range catalog.Launchers {
 		launchers = append(launchers, e.Name)
-		require.Equal(t, e.Name, filepath.Base(reflect.TypeOf(e.New()).PkgPath()), "a launcher has the name of its folder")
+		require.Equal(t, e.Name, filepath.Base(reflect.TypeOf(e.New()).PkgPath()),
+			"a launcher has the name of its folder")
 	}
 	require.Equal(t, config.Launchers, launchers, "what files and flags accept")
 	clear(seen)
@@ -152,9 +155,10 @@ func TestRunsShareNodesLast(t *testing.T) {
 }
 
 func serves(workload string) bool {
-	return slices.ContainsFunc(catalog.Workloads, func(e catalog.Entry[func(scenario.Test, bool) (plan.Workload, error)]) bool {
-		return e.Name == workload
-	})
+	return slices.ContainsFunc(catalog.Workloads,
+		func(e catalog.Entry[func(scenario.Test, bool) (plan.Workload, error)]) bool {
+			return e.Name == workload
+		})
 }
 
 // covers: PL-D5
@@ -199,7 +203,8 @@ func TestSameInputSameBytes(t *testing.T) {
 	const file = "../../scenarios/topologies.toml"
 	var first string
 	for i := range 5 {
-		set, err := planner.Plans(load(t, file, read(t, file), "../../scenarios/tests"), system(t, "../../conf/slurm-pyxis.toml"), options)
+		set, err := planner.Plans(load(t, file, read(t, file), "../../scenarios/tests"),
+			system(t, "../../conf/slurm-pyxis.toml"), options)
 		require.NoError(t, err)
 		plans := set.Plans
 		var all strings.Builder
@@ -218,7 +223,8 @@ func TestSameInputSameBytes(t *testing.T) {
 const minimal = "[[Tests]]\nid = %q\ntest_template_name = \"vllm\"\n%s\n"
 
 func TestIterationsAreRunsOfTheirOwn(t *testing.T) {
-	plans, err := inline(t, "launcher = \"bare\"\n", fmt.Sprintf(minimal, "a", "iterations = 3")+fmt.Sprintf(minimal, "b", "iterations = 2"), options)
+	plans, err := inline(t, "launcher = \"bare\"\n",
+		fmt.Sprintf(minimal, "a", "iterations = 3")+fmt.Sprintf(minimal, "b", "iterations = 2"), options)
 	require.NoError(t, err)
 	require.Len(t, plans, 5)
 	dirs, ids := map[string]bool{}, map[string]bool{}
@@ -335,7 +341,8 @@ func TestClientOfTheEngine(t *testing.T) {
 		{"vllm", "", "vllm bench serve"}, {"vllm", "profllm", "profllm bench serve"}, {"vllm", "sglang", "sglang.bench_serving"},
 		{"sglang", "", "sglang.bench_serving"}, {"sglang", "sglang", "sglang.bench_serving"}, {"sglang", "profllm", "profllm bench serve"},
 	} {
-		text := fmt.Sprintf("[[Tests]]\nid = \"a\"\ntest_template_name = %q\n[Tests.semantic_eval_cmd_args]\n", c.template)
+		text := fmt.Sprintf("[[Tests]]\nid = \"a\"\ntest_template_name = %q\n[Tests.semantic_eval_cmd_args]\n",
+			c.template)
 		if c.client != "" {
 			text = strings.Replace(text, "[Tests.sem", fmt.Sprintf("client = %q\n[Tests.sem", c.client), 1)
 		}
@@ -348,7 +355,8 @@ func TestClientOfTheEngine(t *testing.T) {
 		for _, w := range load.Clients[1].Argv {
 			eval += w.String() + " "
 		}
-		require.Equal(t, c.template == "sglang", strings.Contains(eval, "sglang.test.run_eval --host ${addr:serve} "), eval)
+		require.Equal(t, c.template == "sglang", strings.Contains(eval, "sglang.test.run_eval --host ${addr:serve} "),
+			eval)
 	}
 }
 
@@ -386,7 +394,8 @@ func TestClientsAskTheNodeOfTheServer(t *testing.T) {
 	require.NoError(t, err)
 	seen := map[string]bool{}
 	for _, file := range files {
-		set, err := planner.Plans(load(t, file, read(t, file), "../../scenarios/tests"), system(t, "../../conf/slurm-bare.toml"), options)
+		set, err := planner.Plans(load(t, file, read(t, file), "../../scenarios/tests"),
+			system(t, "../../conf/slurm-bare.toml"), options)
 		require.NoError(t, err)
 		for _, p := range set.Plans {
 			if len(p.Roles) == 0 {
@@ -418,7 +427,8 @@ func TestModelReachesEveryEngine(t *testing.T) {
 	const model = "/models/a b"
 	for _, engine := range []string{"vllm", "sglang"} {
 		for _, more := range []string{"", "[Tests.cmd_args.prefill]\n"} {
-			plans, err := inline(t, "", "[[Tests]]\nid = \"a\"\ntest_template_name = \""+engine+"\"\nlauncher = \"bare\"\n[Tests.cmd_args]\nmodel = \""+model+"\"\n"+more, options)
+			plans, err := inline(t, "",
+				"[[Tests]]\nid = \"a\"\ntest_template_name = \""+engine+"\"\nlauncher = \"bare\"\n[Tests.cmd_args]\nmodel = \""+model+"\"\n"+more, options)
 			require.NoError(t, err)
 			p := plans[0]
 			for i := range p.Roles {

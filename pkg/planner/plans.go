@@ -75,7 +75,8 @@ func Execution(name string, o Options) string {
 // complaints of all tests are returned together. A point of a sweep that cannot
 // work is left out, as long as another can.
 func Plans(s *scenario.Scenario, sys *config.System, o Options) (*Set, error) {
-	b := builder{scenario: s, system: sys, o: o, root: Root(s, o), first: map[string][]string{}, last: map[string][]string{}, taken: map[string]bool{}}
+	b := builder{scenario: s, system: sys, o: o, root: Root(s, o), first: map[string][]string{},
+		last: map[string][]string{}, taken: map[string]bool{}}
 	var c source.Complaints
 	for i := range s.Tests {
 		t := s.Tests[b.order(i)]
@@ -222,8 +223,10 @@ func (b *builder) setEndsWith() {
 func (b *builder) input(t scenario.Test, dir string) plan.Input {
 	o := b.o
 	return plan.Input{
-		System: b.system, Scenario: b.scenario.Name, Test: t, Limit: b.scenario.Limit(t), Dir: dir, RunID: runID(o.Created, dir),
-		Version: o.Version, Created: o.Created, Binary: o.Binary, WorkDir: o.WorkDir, Simulated: o.Simulated, Inventory: o.Inventory, Taken: b.taken,
+		System: b.system, Scenario: b.scenario.Name, Test: t, Limit: b.scenario.Limit(t), Dir: dir,
+		RunID:   runID(o.Created, dir),
+		Version: o.Version, Created: o.Created, Binary: o.Binary, WorkDir: o.WorkDir, Simulated: o.Simulated,
+		Inventory: o.Inventory, Taken: b.taken,
 	}
 }
 
@@ -254,7 +257,8 @@ func phases(t scenario.Test) []load {
 	}
 	var loads []load
 	for i, p := range t.Phases {
-		l := load{name: p.Name, pos: p.Pos, keeps: p.Cache == "keep", bench: source.Merge(t.BenchArgs, p.BenchArgs), eval: t.EvalArgs != nil && i == len(t.Phases)-1}
+		l := load{name: p.Name, pos: p.Pos, keeps: p.Cache == "keep", bench: source.Merge(t.BenchArgs, p.BenchArgs),
+			eval: t.EvalArgs != nil && i == len(t.Phases)-1}
 		if p.Cache == "reset" {
 			l.cache = plan.CacheReset
 		}
@@ -335,9 +339,11 @@ func (b *builder) run(t scenario.Test, in plan.Input, loads []load) (*plan.Plan,
 		}
 		for _, h := range slices.Concat(p.PreTest, p.PostTest) {
 			if h.Plan.Job.Nodes > p.Job.Nodes {
-				c.Addf(t.PosOf("num_nodes"), "test %q has %s, but its hook %q needs %d", t.ID, quantity.Count(p.Job.Nodes, "node"), h.Name, h.Plan.Job.Nodes)
+				c.Addf(t.PosOf("num_nodes"), "test %q has %s, but its hook %q needs %d", t.ID,
+					quantity.Count(p.Job.Nodes, "node"), h.Name, h.Plan.Job.Nodes)
 			}
-			p.Job.NTasksPerNode = max(p.Job.NTasksPerNode, h.Plan.Job.NTasksPerNode) // its steps take processors of this job
+			// its steps take processors of this job
+			p.Job.NTasksPerNode = max(p.Job.NTasksPerNode, h.Plan.Job.NTasksPerNode)
 		}
 	}
 	return p, c.Err()
@@ -356,7 +362,8 @@ func unsteady(t scenario.Test, loads []load, made []plan.LoadInput) string {
 		if e.Concurrency == 0 || e.RequestRate > 0 || e.NumPrompts >= least {
 			continue
 		}
-		text := fmt.Sprintf("%d requests, %d at a time (num_prompts = %d or more is accepted)", e.NumPrompts, e.Concurrency, least)
+		text := fmt.Sprintf("%d requests, %d at a time (num_prompts = %d or more is accepted)", e.NumPrompts,
+			e.Concurrency, least)
 		if slices.Contains(said, text) {
 			continue
 		}
@@ -428,11 +435,13 @@ func nothingToMeasure(t scenario.Test) error {
 		table *source.Table
 	}{{"bench_cmd_args", t.BenchArgs}, {"semantic_eval_cmd_args", t.EvalArgs}} {
 		if s.table != nil {
-			c.Add(source.Errorf(s.table.Pos, "test %q: a %s test serves nothing, so %s has no effect", t.ID, t.Template, s.key).Hintf("remove it"))
+			c.Add(source.Errorf(s.table.Pos, "test %q: a %s test serves nothing, so %s has no effect", t.ID, t.Template,
+				s.key).Hintf("remove it"))
 		}
 	}
 	if t.Client != "" {
-		c.Add(source.Errorf(t.PosOf("client"), "test %q: a %s test serves nothing, so client = %q has no effect", t.ID, t.Template, t.Client).Hintf("remove it"))
+		c.Add(source.Errorf(t.PosOf("client"), "test %q: a %s test serves nothing, so client = %q has no effect", t.ID,
+			t.Template, t.Client).Hintf("remove it"))
 	}
 	return c.Err()
 }
@@ -443,8 +452,10 @@ func notRun(t scenario.Test) error {
 	if note == "" {
 		return err
 	}
-	return source.Errorf(t.PosOf("test_template_name"), "test %q: the workload %s is not supported yet", t.ID, t.Template).
-		Hintf("remove the test, or run its command as a SlurmContainer or BashCmd test; profllm supports %s", strings.Join(catalog.Runnable(), ", "))
+	return source.Errorf(t.PosOf("test_template_name"), "test %q: the workload %s is not supported yet", t.ID,
+		t.Template).
+		Hintf("remove the test, or run its command as a SlurmContainer or BashCmd test; profllm supports %s",
+			strings.Join(catalog.Runnable(), ", "))
 }
 
 // workload makes the workload of a test.
@@ -469,12 +480,14 @@ func (b *builder) hooks(tests []scenario.Test, below string) ([]plan.Hook, error
 		if s, err := Sweep(t); err != nil || s.Active() {
 			c.Add(err)
 			if err == nil {
-				c.Add(source.Errorf(t.Pos, "hook %q is a sweep, but a hook is one run", t.ID).Hintf("write one value in place of each list"))
+				c.Add(source.Errorf(t.Pos, "hook %q is a sweep, but a hook is one run", t.ID).
+					Hintf("write one value in place of each list"))
 			}
 			continue
 		}
 		dir := path.Join(below, t.ID)
-		hook := builder{scenario: &scenario.Scenario{Name: b.scenario.Name}, system: b.system, o: b.o, taken: map[string]bool{}}
+		hook := builder{scenario: &scenario.Scenario{Name: b.scenario.Name}, system: b.system, o: b.o,
+			taken: map[string]bool{}}
 		p, err := hook.run(t, hook.input(t, dir), phases(t))
 		c.Add(err)
 		hooks = append(hooks, plan.Hook{Name: t.ID, Dir: dir, Plan: p})
@@ -488,7 +501,8 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 	in.NoImage = in.LauncherName == config.Bare && chosenLauncher(t, b.system, b.o) == ""
 	newLauncher, names, ok := catalog.Find(catalog.Launchers, in.LauncherName)
 	if !ok {
-		c.Add(source.Errorf(t.PosOf("launcher"), "test %q: unknown launcher %q", t.ID, in.LauncherName).Hintf("%s", source.Suggest(in.LauncherName, names)))
+		c.Add(source.Errorf(t.PosOf("launcher"), "test %q: unknown launcher %q", t.ID, in.LauncherName).
+			Hintf("%s", source.Suggest(in.LauncherName, names)))
 	} else {
 		in.Launcher = newLauncher()
 	}
@@ -511,7 +525,8 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 		p.Notes = append(p.Notes, t.BenchArgs.UnquotedNotes("bench_cmd_args")...)
 	}
 	if len(b.system.ContainerArgs) > 0 && in.LauncherName == "pyxis" {
-		p.Notes = append(p.Notes, fmt.Sprintf("%s: container_args has no effect with launcher pyxis; use extra_srun_args", b.system.Pos))
+		p.Notes = append(p.Notes,
+			fmt.Sprintf("%s: container_args has no effect with launcher pyxis; use extra_srun_args", b.system.Pos))
 	}
 	return p, nil
 }
@@ -528,7 +543,8 @@ func NotRunnable(tests ...scenario.Test) string {
 		if err != nil {
 			continue // Check says it
 		}
-		if r, ok := w.(interface{ NotRunnable() string }); ok && r.NotRunnable() != "" && !slices.Contains(why, r.NotRunnable()) {
+		if r, ok := w.(interface{ NotRunnable() string }); ok && r.NotRunnable() != "" &&
+			!slices.Contains(why, r.NotRunnable()) {
 			why = append(why, r.NotRunnable())
 		}
 	}

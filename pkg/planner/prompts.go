@@ -9,10 +9,14 @@ import (
 // answers are and what is written, not what the prompts are. The number of prompts is
 // among them: of two numbers the smaller may be the beginning of the larger.
 var paceKeys = []string{
-	"num_prompts", "max_concurrency", "request_rate", "burstiness", "ramp_up_strategy", "ramp_up_start_rps", "ramp_up_end_rps",
-	"num_warmups", "warmup_requests", "ready_check_timeout_sec", "random_output_len", "random_output", "output_len", "sharegpt_output_len",
-	"hf_output_len", "custom_output_len", "sonnet_output_len", "ignore_eos", "disable_ignore_eos", "temperature", "top_p", "top_k", "min_p",
-	"logprobs", "percentile_metrics", "metric_percentiles", "goodput", "save_result", "save_detailed", "append_result", "output_details",
+	"num_prompts", "max_concurrency", "request_rate", "burstiness", "ramp_up_strategy", "ramp_up_start_rps",
+	"ramp_up_end_rps",
+	"num_warmups", "warmup_requests", "ready_check_timeout_sec", "random_output_len", "random_output", "output_len",
+	"sharegpt_output_len",
+	"hf_output_len", "custom_output_len", "sonnet_output_len", "ignore_eos", "disable_ignore_eos", "temperature",
+	"top_p", "top_k", "min_p",
+	"logprobs", "percentile_metrics", "metric_percentiles", "goodput", "save_result", "save_detailed", "append_result",
+	"output_details",
 	"label", "metadata", "disable_tqdm", "disable_stream", "profile",
 }
 

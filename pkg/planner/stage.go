@@ -60,7 +60,8 @@ func staged(t scenario.Test, sys *config.System, o Options) (found plan.Staged, 
 		return found, ""
 	}
 	if sys.CacheDockerImagesLocally {
-		return plan.Staged{Path: item.Path}, fmt.Sprintf("%s: image %s is not staged yet: profllm stage SCENARIO writes %s", t.Pos, item.Name, item.Path)
+		return plan.Staged{Path: item.Path},
+			fmt.Sprintf("%s: image %s is not staged yet: profllm stage SCENARIO writes %s", t.Pos, item.Name, item.Path)
 	}
 	return found, ""
 }

@@ -23,7 +23,8 @@ var roleOrder = []string{"gpu_ids", "num_nodes", "ray_head", "ray_worker", "nixl
 func schemaOrder(table string) []string {
 	switch table {
 	case "":
-		return []string{"docker_image_url", "model", "port", "host", "bench_host", "healthcheck", "serve_healthcheck", "serve_wait_seconds",
+		return []string{"docker_image_url", "model", "port", "host", "bench_host", "healthcheck", "serve_healthcheck",
+			"serve_wait_seconds",
 			"prefill", "decode", "proxy_script", "proxy_healthcheck"}
 	case "prefill", "decode":
 		return roleOrder
@@ -62,7 +63,8 @@ func (b *builder) points(t scenario.Test) ([]sweep.Point, dimensions, error) {
 	dims := dimensions{}
 	for _, d := range s.Dimensions {
 		if d.Client && len(t.Phases) > 0 {
-			return nil, nil, source.Errorf(d.Pos, "test %q has phases, but also sweeps %s", t.ID, d.Path).Hintf("write the loads either as phases or as a sweep")
+			return nil, nil, source.Errorf(d.Pos, "test %q has phases, but also sweeps %s", t.ID, d.Path).
+				Hintf("write the loads either as phases or as a sweep")
 		}
 		dims[d.Path] = d
 	}
@@ -95,9 +97,11 @@ type group struct {
 
 // sweep plans the points of a sweep. Points that differ only in what the client
 // does share a server, each with a directory of its own.
-func (b *builder) sweep(t scenario.Test, points []sweep.Point, dims dimensions, after []plan.After) ([]*plan.Plan, error) {
+func (b *builder) sweep(t scenario.Test, points []sweep.Point, dims dimensions,
+	after []plan.After) ([]*plan.Plan, error) {
 	if t.Iterations > 1 {
-		return nil, source.Errorf(t.Table.PosOf("iterations"), "test %q is a sweep, but has %d iterations", t.ID, t.Iterations).Hintf("remove the lists or the iterations")
+		return nil, source.Errorf(t.Table.PosOf("iterations"), "test %q is a sweep, but has %d iterations", t.ID,
+			t.Iterations).Hintf("remove the lists or the iterations")
 	}
 	groups, err := b.groups(t, points, dims)
 	if err != nil {
@@ -127,7 +131,8 @@ func (b *builder) sweep(t scenario.Test, points []sweep.Point, dims dimensions, 
 }
 
 func (b *builder) skip(t scenario.Test, p sweep.Point, dims dimensions, err error) {
-	b.set.Skipped = append(b.set.Skipped, Skipped{Test: t.ID, Step: p.Step, Label: p.Label(), Values: assignments(p, dims), Err: err})
+	b.set.Skipped = append(b.set.Skipped,
+		Skipped{Test: t.ID, Step: p.Step, Label: p.Label(), Values: assignments(p, dims), Err: err})
 }
 
 func (b *builder) stepDir(t scenario.Test, step int) string {

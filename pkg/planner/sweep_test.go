@@ -41,7 +41,8 @@ func grouped(list []*plan.Plan) []string {
 	for _, p := range list {
 		line := fmt.Sprint(p.Step, ":")
 		for _, l := range p.Loads {
-			line += fmt.Sprintf(" %s=%s/%d", l.Name, strings.TrimPrefix(l.Dir, "/out/s_2026-03-04_05-06-07/a/"), l.Expect.Concurrency)
+			line += fmt.Sprintf(" %s=%s/%d", l.Name, strings.TrimPrefix(l.Dir, "/out/s_2026-03-04_05-06-07/a/"),
+				l.Expect.Concurrency)
 			if l.Cache != "" {
 				line += "," + l.Cache
 			}
@@ -67,7 +68,8 @@ func TestSweepSharesServers(t *testing.T) {
 	require.Equal(t, "/reset_prefix_cache", got.Plans[0].CachePath)
 	env := got.Plans[0].Roles[0].Step.Env
 	require.Equal(t, "VLLM_SERVER_DEV_MODE", env[len(env)-1].Name)
-	require.Equal(t, []plan.Assignment{{Path: "decode.tensor_parallel_size", Value: int64(1)}, {Path: "bench_cmd_args.max_concurrency", Value: int64(4)}}, got.Plans[0].Loads[1].Values)
+	require.Equal(t, []plan.Assignment{{Path: "decode.tensor_parallel_size", Value: int64(1)},
+		{Path: "bench_cmd_args.max_concurrency", Value: int64(4)}}, got.Plans[0].Loads[1].Values)
 
 	require.Len(t, got.Batches, 1)
 	b := got.Batches[0]
@@ -75,7 +77,8 @@ func TestSweepSharesServers(t *testing.T) {
 	require.Equal(t, []string{got.Plans[0].Dir, got.Plans[1].Dir}, b.Runs)
 	require.Equal(t, got.Plans[0].Job.TimeLimit, b.Job.TimeLimit)
 
-	got, err = set(t, grid+"  [Tests.sweep]\n  share_server = false\n  mode = \"jobs\"\n", scenario.HookFiles{}, options)
+	got, err = set(t, grid+"  [Tests.sweep]\n  share_server = false\n  mode = \"jobs\"\n", scenario.HookFiles{},
+		options)
 	require.NoError(t, err)
 	require.Equal(t, []string{"1: =0/1/2", "2: =0/2/4", "3: =0/3/2", "4: =0/4/4"}, grouped(got.Plans))
 	require.Empty(t, got.Batches)
@@ -84,7 +87,8 @@ func TestSweepSharesServers(t *testing.T) {
 
 // covers: CD-29
 func TestSweepOfNodes(t *testing.T) {
-	got, err := set(t, "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nnum_nodes = [1, 2, 4]\n", scenario.HookFiles{}, options)
+	got, err := set(t, "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nnum_nodes = [1, 2, 4]\n",
+		scenario.HookFiles{}, options)
 	require.NoError(t, err)
 	require.Len(t, got.Plans, 3)
 	for i, n := range []int{1, 2, 4} {
@@ -177,13 +181,15 @@ func TestPromptsAreNotSentAgainUnawares(t *testing.T) {
 			require.ErrorContains(t, err, c.err)
 		})
 	}
-	third := phases("vllm", "", "", "cache = \"reset\"\nbench_cmd_args = { seed = 2 }") + "[[Tests.phases]]\nname = \"three\"\n"
+	third := phases("vllm", "", "",
+		"cache = \"reset\"\nbench_cmd_args = { seed = 2 }") + "[[Tests.phases]]\nname = \"three\"\n"
 	_, err := set(t, third, scenario.HookFiles{}, options)
 	require.NoError(t, err, "the reset between them emptied the cache of the first's prompts")
 }
 
 func TestRepeat(t *testing.T) {
-	got, err := set(t, "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nrepeat = 2\n", scenario.HookFiles{}, options)
+	got, err := set(t, "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nrepeat = 2\n", scenario.HookFiles{},
+		options)
 	require.NoError(t, err)
 	require.Equal(t, []string{"0: r1=0/r1/16 r2=0/r2/16,reset"}, grouped(got.Plans))
 	loads := got.Plans[0].Loads
@@ -193,7 +199,8 @@ func TestRepeat(t *testing.T) {
 
 	got, err = set(t, strings.Replace(grid, "id = \"a\"", "id = \"a\"\nrepeat = 2", 1), scenario.HookFiles{}, options)
 	require.NoError(t, err)
-	require.Equal(t, "1: 1.r1=0/1/r1/2 1.r2=0/1/r2/2,reset 2.r1=0/2/r1/4,reset 2.r2=0/2/r2/4,reset", grouped(got.Plans)[0])
+	require.Equal(t, "1: 1.r1=0/1/r1/2 1.r2=0/1/r2/2,reset 2.r1=0/2/r1/4,reset 2.r2=0/2/r2/4,reset",
+		grouped(got.Plans)[0])
 }
 
 const hook = "name = \"warm\"\n[[Tests]]\nid = \"h\"\ntest_name = \"base\"\ntime_limit = \"5m\"\n"
@@ -201,8 +208,10 @@ const hook = "name = \"warm\"\n[[Tests]]\nid = \"h\"\ntest_name = \"base\"\ntime
 // A hook is a run below the one it belongs to; a hook file that nobody asks for may be broken.
 func TestHooks(t *testing.T) {
 	hooks := scenario.HookFiles{
-		Scenarios: []scenario.File{{Name: "hook/broken.toml", Data: []byte("= 1")}, {Name: "hook/h.toml", Data: []byte(hook)}},
-		Tests:     []scenario.File{{Name: "hook/test/t.toml", Data: []byte("name = \"base\"\ntest_template_name = \"vllm\"\n[cmd_args]\n")}},
+		Scenarios: []scenario.File{{Name: "hook/broken.toml", Data: []byte("= 1")},
+			{Name: "hook/h.toml", Data: []byte(hook)}},
+		Tests: []scenario.File{{Name: "hook/test/t.toml",
+			Data: []byte("name = \"base\"\ntest_template_name = \"vllm\"\n[cmd_args]\n")}},
 	}
 	text := "pre_test = \"warm\"\npost_test = \"warm\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\ntime_limit = \"10m\"\n"
 	got, err := set(t, text, hooks, options)
@@ -261,8 +270,10 @@ func TestOrder(t *testing.T) {
 	}
 	require.Equal(t, []string{"a/0", "b/0", "b/1", "c/0", "d/0"}, order, "no test before one it waits for")
 	require.Equal(t, []plan.After{{Type: "after", Dir: root + "a/0"}}, byDir["b/0"].Job.After)
-	require.Equal(t, []plan.After{{Type: "afterok", Dir: root + "b/0"}}, byDir["b/1"].Job.After, "iterations one after the other")
-	require.Equal(t, []plan.After{{Type: "afterok", Dir: root + "b/1"}, {Type: "afterok", Dir: root + "a/0"}}, byDir["c/0"].Job.After, "all of them")
+	require.Equal(t, []plan.After{{Type: "afterok", Dir: root + "b/0"}}, byDir["b/1"].Job.After,
+		"iterations one after the other")
+	require.Equal(t, []plan.After{{Type: "afterok", Dir: root + "b/1"}, {Type: "afterok", Dir: root + "a/0"}},
+		byDir["c/0"].Job.After, "all of them")
 	require.Equal(t, []string{root + "d/0"}, byDir["c/0"].Job.Until)
 
 	got, err = set(t, "job_status_check = false\n"+chain, scenario.HookFiles{}, options)
@@ -272,7 +283,8 @@ func TestOrder(t *testing.T) {
 	got, err = set(t, chain+"[Tests.cmd_args.decode]\nmax_num_seqs = [4, 8]\n", scenario.HookFiles{}, options)
 	require.NoError(t, err)
 	require.Equal(t, root+"c/0", got.Plans[3].Dir)
-	require.Equal(t, []string{root + "d/0/1", root + "d/0/2"}, got.Plans[3].Job.Until, "every run of a sweep that is planned later")
+	require.Equal(t, []string{root + "d/0/1", root + "d/0/2"}, got.Plans[3].Job.Until,
+		"every run of a sweep that is planned later")
 }
 
 // covers: CD-22
@@ -300,10 +312,12 @@ func TestSingleJoins(t *testing.T) {
 	o := options
 	o.Single = true
 	test := func(id, keys string) string {
-		return "[[Tests]]\nid = \"" + id + "\"\ntest_template_name = \"Sleep\"\n" + keys + "\n[Tests.cmd_args]\nseconds = 1\n"
+		return "[[Tests]]\nid = \"" + id + "\"\ntest_template_name = \"Sleep\"\n" + keys +
+			"\n[Tests.cmd_args]\nseconds = 1\n"
 	}
 	nccl := "[[Tests]]\nid = \"n\"\ntest_template_name = \"NcclTest\"\nnum_nodes = 2\n[Tests.cmd_args]\nsubtest_name = \"all_reduce_perf_mpi\"\n"
-	got, err := set(t, test("a", "exclude_nodes = [\"n1\"]")+test("b", "num_nodes = 3\nexclude_nodes = [\"n2\"]")+nccl, scenario.HookFiles{}, o)
+	got, err := set(t, test("a", "exclude_nodes = [\"n1\"]")+test("b", "num_nodes = 3\nexclude_nodes = [\"n2\"]")+nccl,
+		scenario.HookFiles{}, o)
 	require.NoError(t, err)
 	job := got.Batches[0].Job
 	require.Equal(t, 3, job.Nodes)
@@ -311,10 +325,14 @@ func TestSingleJoins(t *testing.T) {
 	require.Equal(t, 4, job.NTasksPerNode, "a task for each GPU")
 
 	for text, want := range map[string]string{
-		test("a", "nodes = [\"n3\"]") + test("b", "nodes = [\"n1\"]"):         `test "a" names the nodes n3, but the runs of the same allocation together name n3,n1`,
-		test("a", "nodes = [\"n3\"]") + test("b", "num_nodes = 2"):            "a run needs 2 nodes, but another run of the same allocation names n3",
-		test("a", "nodes = [\"n3\"]") + test("b", "exclude_nodes = [\"n3\"]"): `test "a" names the node n3, but another run of the same allocation excludes it`,
-		test("a", "") + test("b", "slurm = { sbatch_args = [\"--mem=1G\"] }"): `test "b" asks for sbatch_args "--mem=1G"`,
+		test("a", "nodes = [\"n3\"]") + test("b",
+			"nodes = [\"n1\"]"): `test "a" names the nodes n3, but the runs of the same allocation together name n3,n1`,
+		test("a", "nodes = [\"n3\"]") + test("b",
+			"num_nodes = 2"): "a run needs 2 nodes, but another run of the same allocation names n3",
+		test("a", "nodes = [\"n3\"]") + test("b",
+			"exclude_nodes = [\"n3\"]"): `test "a" names the node n3, but another run of the same allocation excludes it`,
+		test("a", "") + test("b",
+			"slurm = { sbatch_args = [\"--mem=1G\"] }"): `test "b" asks for sbatch_args "--mem=1G"`,
 	} {
 		_, err := set(t, text, scenario.HookFiles{}, o)
 		require.ErrorContains(t, err, want)
@@ -322,10 +340,13 @@ func TestSingleJoins(t *testing.T) {
 	both := "dependencies = [{ type = \"end_post_comp\", id = \"b\" }]"
 	got, err = set(t, test("a", both)+test("b", ""), scenario.HookFiles{}, o)
 	require.NoError(t, err)
-	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"), `test "a" should end with test "b", but in one allocation the two do not run`)
-	got, err = set(t, test("a", "")+test("b", "dependencies = [{ type = \"start_post_comp\", id = \"a\" }]"), scenario.HookFiles{}, o)
+	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"),
+		`test "a" should end with test "b", but in one allocation the two do not run`)
+	got, err = set(t, test("a", "")+test("b", "dependencies = [{ type = \"start_post_comp\", id = \"a\" }]"),
+		scenario.HookFiles{}, o)
 	require.NoError(t, err)
-	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"), `test "b" waits for test "a"; in one allocation, it runs even if that test fails`)
+	require.Contains(t, strings.Join(got.Plans[0].Notes, "\n"),
+		`test "b" waits for test "a"; in one allocation, it runs even if that test fails`)
 }
 
 // A hook's steps take the processors that its run asked for; a hook is one run.

@@ -52,7 +52,8 @@ func obeyed(s string, i int, r rune, keep string) bool {
 	case r < 0x7f:
 		return false
 	}
-	return r <= 0x9f || r == 0x061c || r == 0x200e || r == 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0xfeff
+	return r <= 0x9f || r == 0x061c || r == 0x200e || r == 0x200f || r >= 0x2028 && r <= 0x202e ||
+		r >= 0x2066 && r <= 0x2069 || r == 0xfeff
 }
 
 func appendRune(out []byte, s string, i int, r rune, keep string) []byte {

@@ -20,7 +20,8 @@ func requireHarmless(t *testing.T, s, keep string) {
 		if strings.ContainsRune(keep, r) {
 			continue
 		}
-		require.False(t, unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029', "%U in %q", r, s)
+		require.False(t, unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029',
+			"%U in %q", r, s)
 	}
 }
 

@@ -13,10 +13,12 @@ import (
 
 func TestLine(t *testing.T) {
 	at := time.Date(2026, 11, 25, 12, 0, 0, 0, time.Local)
-	p := Progress{Name: "a/0", Job: "60", Phase: run.Running, State: run.Running, Since: at, Roles: 2, Ready: 1, Waiting: "serve", LastWords: "loading"}
+	p := Progress{Name: "a/0", Job: "60", Phase: run.Running, State: run.Running, Since: at, Roles: 2, Ready: 1,
+		Waiting: "serve", LastWords: "loading"}
 	require.Equal(t, "a/0  job 60  running for 1m30s  ready 1/2  serve: loading", p.Line(at.Add(90*time.Second)))
 	p.Ready, p.LastWords, p.Doing, p.Done, p.Total = 2, "", "bench", 10, 64
-	require.Equal(t, "a/0  job 60  running for 0s  ready 2/2  bench  10/64", p.Line(at.Add(-time.Second)), "clocks differ")
+	require.Equal(t, "a/0  job 60  running for 0s  ready 2/2  bench  10/64", p.Line(at.Add(-time.Second)),
+		"clocks differ")
 	key := p.Key()
 	p.Done, p.LastWords = 15, "more"
 	require.Equal(t, key, p.Key(), "the same quarter, and what a role says is no news")

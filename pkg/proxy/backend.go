@@ -68,7 +68,8 @@ func newBackend(role, base string, p *Proxy) (*backend, error) {
 	if port == "" {
 		port = "80"
 	}
-	up := &upstream{addr: net.JoinHostPort(u.Hostname(), port), prefix: u.EscapedPath(), via: p.via, dial: p.o.DialTimeout, head: int(p.o.MaxHead)}
+	up := &upstream{addr: net.JoinHostPort(u.Hostname(), port), prefix: u.EscapedPath(), via: p.via,
+		dial: p.o.DialTimeout, head: int(p.o.MaxHead)}
 	return &backend{upstream: up, role: role, url: base}, nil
 }
 

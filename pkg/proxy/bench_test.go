@@ -74,7 +74,8 @@ func start(b *testing.B, part string) string {
 // its first token at once and then one per itl. It spends as little as it can.
 func serveEngine(l net.Listener, tokens int, itl time.Duration) {
 	const kv = `{"id":"cmpl-1","object":"text_completion","choices":[{"index":0,"text":"a","finish_reason":"length"}],"kv_transfer_params":{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":[[1,2,3,4]],"remote_engine_id":"5f0c","remote_request_id":"cmpl-1","remote_host":"127.0.0.1","remote_port":5600,"tp_size":1}}`
-	prefill := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s", len(kv), kv)
+	prefill := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s",
+		len(kv), kv)
 	event := `data: {"id":"cmpl-1","object":"text_completion","created":1790000000,"model":"tiny","choices":[{"index":0,"text":" token","logprobs":null,"finish_reason":null,"stop_reason":null}],"usage":null}` + "\n\n"
 	chunk := fmt.Appendf(nil, "%x\r\n%s\r\n", len(event), event)
 	first := append([]byte("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"), chunk...)
@@ -166,8 +167,10 @@ type shape struct {
 
 // drive runs streams clients and waits for them.
 func drive(b *testing.B, addr string, streams int, s shape) load {
-	body := `{"model":"tiny","prompt":"` + strings.Repeat("word ", 800) + `","max_tokens":256,"temperature":0,"ignore_eos":true,"stream":true,"stream_options":{"include_usage":true}}`
-	request := fmt.Appendf(nil, "POST /v1/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAuthorization: Bearer none\r\nContent-Length: %d\r\n\r\n%s", addr, len(body), body)
+	body := `{"model":"tiny","prompt":"` + strings.Repeat("word ",
+		800) + `","max_tokens":256,"temperature":0,"ignore_eos":true,"stream":true,"stream_options":{"include_usage":true}}`
+	request := fmt.Appendf(nil,
+		"POST /v1/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAuthorization: Bearer none\r\nContent-Length: %d\r\n\r\n%s", addr, len(body), body)
 	parts := make([]load, streams)
 	conns := make([]net.Conn, streams)
 	for i := range conns {

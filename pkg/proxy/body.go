@@ -60,8 +60,8 @@ type object struct {
 	members []member
 }
 
-// maxMembers bounds the top-level members of an object. OpenAI's requests have some forty; of a short member, its place
-// takes six times the memory of its text, which no other limit counts.
+// maxMembers bounds the top-level members of an object. OpenAI's requests have some forty; of a
+// short member, its place takes six times the memory of its text, which no other limit counts.
 const maxMembers = 4096
 
 var errMembers = fmt.Errorf("JSON object has more than %d members", maxMembers)
@@ -277,8 +277,9 @@ func (o object) appendDecode(dst, params []byte) []byte {
 	return o.appendEdited(dst, kvTransferParams, append(added, params...))
 }
 
-// failed reports whether the object, an answer, says that it is an error: vLLM and SGLang have {"error": {...}}, older
-// releases {"object": "error", ...}. The load client decides alike (load/answer/testdata/errors.txt).
+// failed reports whether the object, an answer, says that it is an error: vLLM and SGLang have
+// {"error": {...}}, older releases {"object": "error", ...}. The load client decides alike
+// (load/answer/testdata/errors.txt).
 func (o object) failed() bool {
 	return slices.ContainsFunc(o.members, func(m member) bool {
 		switch value := string(o.text[m.value:m.end]); m.field {

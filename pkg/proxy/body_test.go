@@ -60,8 +60,8 @@ func TestScanRefuses(t *testing.T) {
 	}
 }
 
-// An object has at most maxMembers members, and the memory of where they lie is bounded with them. What lies deeper is
-// not counted.
+// An object has at most maxMembers members, and the memory of where they lie is bounded with
+// them. What lies deeper is not counted.
 func TestScanBoundsMembers(t *testing.T) {
 	members := strings.Repeat(`"":1,`, maxMembers-1)
 	o, err := scan([]byte(`{`+members+`"x":{`+members+members+`"":1}}`), nil)
@@ -111,7 +111,8 @@ func FuzzSplice(f *testing.F) {
 		if !json.Valid([]byte(params)) {
 			params = "null"
 		}
-		for _, edited := range [][]byte{o.appendPrefill(nil, true), o.appendPrefill(nil, false), o.appendDecode(nil, []byte(params)), o.appendDecode(nil, nil)} {
+		for _, edited := range [][]byte{o.appendPrefill(nil, true), o.appendPrefill(nil, false),
+			o.appendDecode(nil, []byte(params)), o.appendDecode(nil, nil)} {
 			require.Equal(t, valid, json.Valid(edited), "%s\n%s", text, edited)
 		}
 		if !valid {
@@ -144,7 +145,8 @@ func decoded(t *testing.T, text []byte) map[string]any {
 }
 
 func BenchmarkSplice(b *testing.B) {
-	body := []byte(`{"model":"m","prompt":"` + strings.Repeat("some words ", 12_000) + `","stream":true,"max_tokens":256}`)
+	body := []byte(`{"model":"m","prompt":"` + strings.Repeat("some words ",
+		12_000) + `","stream":true,"max_tokens":256}`)
 	b.SetBytes(int64(len(body)))
 	var dst []byte
 	var members []member

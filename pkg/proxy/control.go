@@ -32,18 +32,22 @@ var controls = map[string]bool{
 	"/release_memory_occupation": true, "/resume_memory_occupation": true, "/slow_down": true, "/freeze_gc": true,
 	// Weights and adapters.
 	"/init_weight_transfer_engine": true, "/shutdown_weight_transfer_engine": true,
-	"/start_weight_update": true, "/start_draft_weight_update": true, "/update_weights": true, "/finish_weight_update": true,
+	"/start_weight_update": true, "/start_draft_weight_update": true, "/update_weights": true,
+	"/finish_weight_update":  true,
 	"/update_weight_version": true, "/weight_info": true, "/weight_checker": true, "/get_weight_version": true,
 	"/update_weights_from_disk": true, "/update_weights_from_tensor": true,
 	"/update_weights_from_distributed": true, "/update_weights_from_ipc": true,
 	"/init_weights_update_group": true, "/destroy_weights_update_group": true,
 	"/init_weights_send_group_for_remote_instance": true, "/send_weights_to_remote_instance": true,
-	"/v1/load_lora_adapter": true, "/v1/unload_lora_adapter": true, "/load_lora_adapter": true, "/unload_lora_adapter": true,
+	"/v1/load_lora_adapter": true, "/v1/unload_lora_adapter": true, "/load_lora_adapter": true,
+	"/unload_lora_adapter": true,
 	// The engine as a whole.
 	"/collective_rpc": true, "/scale_elastic_ep": true, "/is_scaling_elastic_ep": true, "/get_world_size": true,
-	"/fault_tolerance/apply": true, "/fault_tolerance/status": true, "/kv_event_sources": true, "/load": true, "/get_load": true,
+	"/fault_tolerance/apply": true, "/fault_tolerance/status": true, "/kv_event_sources": true, "/load": true,
+	"/get_load":    true,
 	"/server_info": true, "/get_server_info": true, "/set_internal_state": true, "/configure_logging": true,
-	"/start_expert_distribution_record": true, "/stop_expert_distribution_record": true, "/dump_expert_distribution_record": true,
+	"/start_expert_distribution_record": true, "/stop_expert_distribution_record": true,
+	"/dump_expert_distribution_record": true,
 }
 
 // maxOutcome bounds an instance's answer to a control request.

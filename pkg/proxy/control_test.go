@@ -62,7 +62,8 @@ func TestControlsReachEveryInstance(t *testing.T) {
 	require.Len(t, instances(t, text).Instances, 4)
 	require.Equal(t, []string{""}, log.lines())
 	_, metrics := get(t, url+"/metrics")
-	require.Contains(t, metrics, fmt.Sprintf(`profllm_proxy_requests_total{method="any",path="control",status="200"} %d`, len(controls)+1))
+	require.Contains(t, metrics,
+		fmt.Sprintf(`profllm_proxy_requests_total{method="any",path="control",status="200"} %d`, len(controls)+1))
 	for _, path := range []string{"/v1/models", "/version", "/tokenize", "/start_profiles", "/v1/sleep"} {
 		before := all[0].count()
 		post(t, url+path, `{}`)
@@ -110,8 +111,8 @@ func TestControlsThatFail(t *testing.T) {
 	}
 }
 
-// Answers to a control request take room like bodies, all of them together and with the text that they become, and give
-// it back. An answer without room is no failure of its instance.
+// Answers to a control request take room like bodies, all of them together and with the text
+// that they become, and give it back. An answer without room is no failure of its instance.
 func TestControlsHaveRoom(t *testing.T) {
 	binary := strings.Repeat("\x00", 1000) // six times as long in JSON
 	for name, c := range map[string]struct {
@@ -145,7 +146,8 @@ func TestControlsHaveRoom(t *testing.T) {
 					decode = append(decode, e)
 				}
 			}
-			p, url, _ := serve(t, Options{Prefill: urls(prefill), Decode: urls(decode), MaxBody: 1000, MaxBodies: 12_000})
+			p, url, _ := serve(t,
+				Options{Prefill: urls(prefill), Decode: urls(decode), MaxBody: 1000, MaxBodies: 12_000})
 			resp, text := post(t, url+"/sleep", "")
 			require.Equal(t, c.status, resp.StatusCode, text)
 			require.Len(t, instances(t, text).Instances, 4)

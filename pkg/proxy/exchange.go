@@ -98,11 +98,14 @@ func (x *exchange) unfit() *failure {
 	}
 	switch {
 	case x.p.sent(x.r):
-		return &failure{status: http.StatusLoopDetected, err: errors.New("request loop: an instance of this proxy is a proxy that leads back to this one")}
+		return &failure{status: http.StatusLoopDetected,
+			err: errors.New("request loop: an instance of this proxy is a proxy that leads back to this one")}
 	case lines > maxHeaders:
-		return &failure{status: http.StatusRequestHeaderFieldsTooLarge, err: fmt.Errorf("request has %d headers; the limit is %d", lines, maxHeaders)}
+		return &failure{status: http.StatusRequestHeaderFieldsTooLarge,
+			err: fmt.Errorf("request has %d headers; the limit is %d", lines, maxHeaders)}
 	case x.r.Method == http.MethodConnect:
-		return &failure{status: http.StatusMethodNotAllowed, err: errors.New("CONNECT is not supported: the proxy opens no tunnels")}
+		return &failure{status: http.StatusMethodNotAllowed,
+			err: errors.New("CONNECT is not supported: the proxy opens no tunnels")}
 	}
 	return nil
 }
@@ -225,7 +228,8 @@ func (x *exchange) send(b *backend, body []byte, plain bool) (*answer, error) {
 	}
 	if err == nil && x.paired() && a.StatusCode < 400 && !bounded(a.Response) {
 		a.finish()
-		err = faultf(badAnswer, "read answer: it has neither a length nor chunks, so its end cannot be told from a broken connection")
+		err = faultf(badAnswer,
+			"read answer: it has neither a length nor chunks, so its end cannot be told from a broken connection")
 	}
 	if err != nil {
 		x.lost(b, err)
@@ -237,7 +241,8 @@ func (x *exchange) send(b *backend, body []byte, plain bool) (*answer, error) {
 // resent records that a request is sent to b a second time.
 func (x *exchange) resent(b *backend, f *fault) {
 	b.counts.resends[f.reason].Add(1)
-	x.p.log.Warn("request sent again: the backend had closed the connection before the request arrived", "id", x.id, "path", x.r.URL.Path,
+	x.p.log.Warn("request sent again: the backend had closed the connection before the request arrived", "id", x.id,
+		"path", x.r.URL.Path,
 		"backend", b.String(), "reason", f.reason.String(), "err", f.err)
 }
 

@@ -22,7 +22,8 @@ func TestWire(t *testing.T) {
 	var log []call
 	prefill, decode := newEngine(t, prefillRole, &log), newEngine(t, decodeRole, &log)
 	_, url, lines := serve(t, Options{Prefill: []string{prefill.URL}, Decode: []string{decode.URL}})
-	resp, text := post(t, url+"/v1/completions?x=1", `{"model":"m","prompt":"p","max_tokens":7,"stream":true,"min_tokens":3,"stream_options":{"include_usage":true}}`,
+	resp, text := post(t, url+"/v1/completions?x=1",
+		`{"model":"m","prompt":"p","max_tokens":7,"stream":true,"min_tokens":3,"stream_options":{"include_usage":true}}`,
 		"X-Request-Id", "mine", "Authorization", "Bearer key", "X-Other", "kept", "Connection", "X-Drop", "X-Drop", "1", "Accept-Encoding", "identity")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Equal(t, "text/event-stream; charset=utf-8", resp.Header.Get("Content-Type"))
@@ -32,7 +33,8 @@ func TestWire(t *testing.T) {
 	require.Equal(t, prefillRole, log[0].role)
 	require.Equal(t, `{"max_tokens":1,"stream":false,"kv_transfer_params":{"do_remote_decode":true,"do_remote_prefill":false,"remote_engine_id":null,"remote_block_ids":null,"remote_host":null,"remote_port":null},"model":"m","prompt":"p"}`, log[0].body)
 	require.Equal(t, decodeRole, log[1].role)
-	require.Equal(t, `{"kv_transfer_params":`+params+`,"model":"m","prompt":"p","max_tokens":7,"stream":true,"min_tokens":3,"stream_options":{"include_usage":true}}`, log[1].body)
+	require.Equal(t, `{"kv_transfer_params":`+params+
+		`,"model":"m","prompt":"p","max_tokens":7,"stream":true,"min_tokens":3,"stream_options":{"include_usage":true}}`, log[1].body)
 	for _, c := range log {
 		require.Equal(t, "/v1/completions?x=1", c.path)
 		require.Equal(t, []string{"mine"}, c.header["X-Request-Id"])
@@ -123,8 +125,11 @@ func TestBackendErrorsArePassedOn(t *testing.T) {
 			require.Len(t, log.lines(), 1)
 			require.Contains(t, log.lines()[0], role+" "+bad.URL)
 			_, metrics := get(t, url+"/metrics")
-			require.Contains(t, metrics, fmt.Sprintf(`profllm_proxy_requests_total{method="POST",path="/v1/completions",status="%d"} 1`, status))
-			require.Contains(t, metrics, fmt.Sprintf(`profllm_proxy_backend_requests_total{role=%q,backend=%q,status="%d"} 1`, role, bad.URL, status))
+			require.Contains(t, metrics,
+				fmt.Sprintf(`profllm_proxy_requests_total{method="POST",path="/v1/completions",status="%d"} 1`, status))
+			require.Contains(t, metrics,
+				fmt.Sprintf(`profllm_proxy_backend_requests_total{role=%q,backend=%q,status="%d"} 1`, role, bad.URL,
+					status))
 		}
 	}
 }
@@ -185,7 +190,8 @@ func TestUnreachable(t *testing.T) {
 			eventually(t, "log line", func() bool { return log.lines()[0] != "" })
 			require.Len(t, log.lines(), 1)
 			_, metrics := get(t, url+"/metrics")
-			require.Contains(t, metrics, fmt.Sprintf(`profllm_proxy_backend_requests_total{role=%q,backend=%q,status="error"} 1`, role, dead))
+			require.Contains(t, metrics,
+				fmt.Sprintf(`profllm_proxy_backend_requests_total{role=%q,backend=%q,status="error"} 1`, role, dead))
 			require.Contains(t, metrics, `status="502"} 1`)
 		})
 	}
@@ -215,7 +221,8 @@ func TestBadAnswersOfPrefill(t *testing.T) {
 func TestBadRequests(t *testing.T) {
 	prefill, decode := newEngine(t, prefillRole, nil), newEngine(t, decodeRole, nil)
 	_, url, _ := serve(t, Options{Prefill: []string{prefill.URL}, Decode: []string{decode.URL}, MaxBody: 1000})
-	for body, status := range map[string]int{``: 400, `[]`: 400, `{"a":`: 400, `{"a":"` + strings.Repeat("x", 1000) + `"}`: 413} {
+	for body, status := range map[string]int{``: 400, `[]`: 400, `{"a":`: 400,
+		`{"a":"` + strings.Repeat("x", 1000) + `"}`: 413} {
 		resp, text := post(t, url+"/v1/completions", body)
 		require.Equal(t, status, resp.StatusCode)
 		requireError(t, text, status)
@@ -225,7 +232,8 @@ func TestBadRequests(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
 	requireError(t, text, 400, "more than 4096 members")
 	_, url, _ = serve(t, Options{Prefill: []string{prefill.URL}, Decode: []string{decode.URL}, MaxBody: 1000})
-	resp, err := http.Post(url+"/v1/completions", "", io.MultiReader(strings.NewReader(strings.Repeat(" ", 1001)))) // length unknown
+	// length unknown
+	resp, err := http.Post(url+"/v1/completions", "", io.MultiReader(strings.NewReader(strings.Repeat(" ", 1001))))
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, 413, resp.StatusCode)
@@ -332,7 +340,8 @@ func TestClientCancel(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() { <-started; cancel() }()
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/completions", strings.NewReader(`{"stream":true}`))
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/completions",
+				strings.NewReader(`{"stream":true}`))
 			require.NoError(t, err)
 			if resp, err := http.DefaultClient.Do(req); err == nil {
 				io.Copy(io.Discard, resp.Body)
@@ -354,7 +363,8 @@ func TestClientCancel(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	prefill, decode := newEngine(t, prefillRole, nil), newEngine(t, decodeRole, nil)
 	prefill.answer = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	_, url, _ := serve(t, Options{Prefill: []string{prefill.URL}, Decode: []string{decode.URL}, Timeout: 20 * time.Millisecond})
+	_, url, _ := serve(t, Options{Prefill: []string{prefill.URL}, Decode: []string{decode.URL},
+		Timeout: 20 * time.Millisecond})
 	resp, text := post(t, url+"/v1/completions", `{}`)
 	require.Equal(t, http.StatusGatewayTimeout, resp.StatusCode)
 	requireError(t, text, 504, "prefill", "timeout")

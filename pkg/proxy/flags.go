@@ -166,7 +166,8 @@ func (g given) instances(defaults bool) ([]string, error) {
 		g.ports = []uint16{g.port}
 	}
 	if len(g.hosts) != len(g.ports) {
-		return nil, fmt.Errorf("%d %s-hosts but %d %s-ports: want one port per host", len(g.hosts), toy, len(g.ports), toy)
+		return nil, fmt.Errorf("%d %s-hosts but %d %s-ports: want one port per host", len(g.hosts), toy, len(g.ports),
+			toy)
 	}
 	var urls []string
 	for i, host := range g.hosts {

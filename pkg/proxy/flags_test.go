@@ -20,24 +20,31 @@ func TestParseArgs(t *testing.T) {
 			listen: "0.0.0.0:9000", prefill: []string{"http://a:1", "http://b:1"}, decode: []string{"http://c:2"},
 		},
 		{
-			name: "several after one flag", args: "--prefill http://a:1 http://b:1 --decode http://c:2 http://d:2 http://e:2 --port 9",
-			listen: "localhost:9", prefill: []string{"http://a:1", "http://b:1"}, decode: []string{"http://c:2", "http://d:2", "http://e:2"},
+			name:   "several after one flag",
+			args:   "--prefill http://a:1 http://b:1 --decode http://c:2 http://d:2 http://e:2 --port 9",
+			listen: "localhost:9", prefill: []string{"http://a:1", "http://b:1"},
+			decode: []string{"http://c:2", "http://d:2", "http://e:2"},
 		},
 		{
-			name: "toy proxy", args: "--port 8192 --prefiller-hosts n1 n2 --prefiller-ports 8100 8101 --decoder-hosts n3 --decoder-ports 8200",
-			listen: "localhost:8192", prefill: []string{"http://n1:8100", "http://n2:8101"}, decode: []string{"http://n3:8200"},
+			name:   "toy proxy",
+			args:   "--port 8192 --prefiller-hosts n1 n2 --prefiller-ports 8100 8101 --decoder-hosts n3 --decoder-ports 8200",
+			listen: "localhost:8192", prefill: []string{"http://n1:8100", "http://n2:8101"},
+			decode: []string{"http://n3:8200"},
 		},
 		{
-			name: "toy proxy, singular", args: "--prefiller-host n1 --prefiller-port 1 --decoder-host n3 n4 --decoder-port 2 3",
+			name:   "toy proxy, singular",
+			args:   "--prefiller-host n1 --prefiller-port 1 --decoder-host n3 n4 --decoder-port 2 3",
 			listen: "localhost:8000", prefill: []string{"http://n1:1"}, decode: []string{"http://n3:2", "http://n4:3"},
 		},
 		{
 			name: "toy proxy's defaults", args: "",
-			listen: "localhost:8000", prefill: []string{"http://localhost:8100"}, decode: []string{"http://localhost:8200"},
+			listen: "localhost:8000", prefill: []string{"http://localhost:8100"},
+			decode: []string{"http://localhost:8200"},
 		},
 		{
 			name: "toy proxy's default host", args: "--prefiller-port 7",
-			listen: "localhost:8000", prefill: []string{"http://localhost:7"}, decode: []string{"http://localhost:8200"},
+			listen: "localhost:8000", prefill: []string{"http://localhost:7"},
+			decode: []string{"http://localhost:8200"},
 		},
 		{
 			name: "IPv6", args: "--host :: --prefiller-hosts ::1 --prefiller-ports 7 --decode http://[::1]:8",
@@ -73,7 +80,8 @@ func TestParseArgs(t *testing.T) {
 func TestParseArgsTimes(t *testing.T) {
 	_, o, err := ParseArgs([]string{"--timeout", "90s", "--dial-timeout=1s", "--grace", "3s"})
 	require.NoError(t, err)
-	require.Equal(t, [3]time.Duration{90 * time.Second, time.Second, 3 * time.Second}, [3]time.Duration{o.Timeout, o.DialTimeout, o.Grace})
+	require.Equal(t, [3]time.Duration{90 * time.Second, time.Second, 3 * time.Second},
+		[3]time.Duration{o.Timeout, o.DialTimeout, o.Grace})
 }
 
 func TestUsageNamesEveryFlag(t *testing.T) {

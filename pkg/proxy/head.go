@@ -74,7 +74,8 @@ func (h *headLines) status(line []byte) error {
 	version, rest, _ := bytes.Cut(line, []byte(" "))
 	code, phrase, _ := bytes.Cut(rest, []byte(" "))
 	h.old = string(version) == "HTTP/1.0"
-	if !h.old && string(version) != "HTTP/1.1" || len(code) != 3 || code[0] < '1' || code[0] > '5' || !digits(code) || !printable(phrase) {
+	if !h.old && string(version) != "HTTP/1.1" || len(code) != 3 || code[0] < '1' || code[0] > '5' || !digits(code) ||
+		!printable(phrase) {
 		return faultf(badAnswer, "its first line is %.40q, not HTTP/1.1 and a status from 100 to 599", line)
 	}
 	h.interim = code[0] == '1'

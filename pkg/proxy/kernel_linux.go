@@ -13,7 +13,8 @@ import (
 // waits (recv(2), MSG_DONTWAIT).
 func readable(fd uintptr) bool {
 	var one [1]byte
-	_, _, err := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&one[0])), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
+	_, _, err := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&one[0])), 1,
+		syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
 	return err != syscall.EAGAIN
 }
 

@@ -24,7 +24,8 @@ func TestRoomForBodies(t *testing.T) {
 		}
 		io.WriteString(w, `{}`)
 	}
-	p, url, log := serve(t, Options{Prefill: []string{prefill.URL}, Decode: []string{decode.URL}, MaxBody: 5000, MaxBodies: 10_000})
+	p, url, log := serve(t, Options{Prefill: []string{prefill.URL}, Decode: []string{decode.URL}, MaxBody: 5000,
+		MaxBodies: 10_000})
 	body := `{"prompt":"` + strings.Repeat("x", 4000) + `"}`
 	held := make(chan int, 2)
 	for range 2 {
@@ -34,7 +35,8 @@ func TestRoomForBodies(t *testing.T) {
 		}()
 	}
 	eventually(t, "both wait in decode", func() bool { return decode.count() == 2 })
-	for name, b := range map[string]io.Reader{"known length": strings.NewReader(body), "unknown length": io.MultiReader(strings.NewReader(body))} {
+	for name, b := range map[string]io.Reader{"known length": strings.NewReader(body),
+		"unknown length": io.MultiReader(strings.NewReader(body))} {
 		resp, err := http.Post(url+"/v1/completions", "application/json", b)
 		require.NoError(t, err)
 		text, err := io.ReadAll(resp.Body)
@@ -77,7 +79,8 @@ func TestLimitsOfPrefill(t *testing.T) {
 				}
 				io.WriteString(w, c.answer)
 			}
-			p, url, _ := serve(t, Options{Prefill: []string{prefill.URL}, Decode: []string{decode.URL}, MaxAnswer: c.limit})
+			p, url, _ := serve(t,
+				Options{Prefill: []string{prefill.URL}, Decode: []string{decode.URL}, MaxAnswer: c.limit})
 			resp, text := post(t, url+"/v1/completions", `{"prompt":"p"}`)
 			if c.ok {
 				require.Equal(t, http.StatusOK, resp.StatusCode, text)
@@ -119,8 +122,10 @@ func TestLimitsThatCannotBe(t *testing.T) {
 	}
 	_, o, err := ParseArgs(strings.Fields("--max-body 1GiB --max-bodies 4GiB --max-answer 16MiB --max-head 32KiB"))
 	require.NoError(t, err)
-	require.Equal(t, []Bytes{1 << 30, 4 << 30, 16 << 20, 32 << 10}, []Bytes{o.MaxBody, o.MaxBodies, o.MaxAnswer, o.MaxHead})
-	for _, args := range []string{"--max-body 0", "--max-body -1", "--max-body 1GB", "--max-body 99999999999GiB", "--max-body x", "--max-body 4GiB", "--max-head 1"} {
+	require.Equal(t, []Bytes{1 << 30, 4 << 30, 16 << 20, 32 << 10},
+		[]Bytes{o.MaxBody, o.MaxBodies, o.MaxAnswer, o.MaxHead})
+	for _, args := range []string{"--max-body 0", "--max-body -1", "--max-body 1GB", "--max-body 99999999999GiB",
+		"--max-body x", "--max-body 4GiB", "--max-head 1"} {
 		_, _, err := ParseArgs(strings.Fields(args))
 		require.Error(t, err, args)
 	}
@@ -167,7 +172,9 @@ func TestAnswersThatAreNone(t *testing.T) {
 				}
 				eventually(t, "counted", func() bool { return p.counts.bad.Load() == 1 })
 				_, metrics = get(t, url+"/metrics")
-				require.Contains(t, metrics, fmt.Sprintf(`profllm_proxy_backend_failures_total{role="decode",backend=%q,reason=%q} 1`, decode.URL, c.reason))
+				require.Contains(t, metrics,
+					fmt.Sprintf(`profllm_proxy_backend_failures_total{role="decode",backend=%q,reason=%q} 1`,
+						decode.URL, c.reason))
 				eventually(t, "log line", func() bool { return log.lines()[0] != "" })
 			})
 		}
@@ -229,7 +236,8 @@ func TestClientThatDoesNotRead(t *testing.T) {
 			}
 		}
 	}
-	p, url, _ := serve(t, Options{Prefill: []string{decode.URL}, Decode: []string{decode.URL}, Timeout: 200 * time.Millisecond})
+	p, url, _ := serve(t, Options{Prefill: []string{decode.URL}, Decode: []string{decode.URL},
+		Timeout: 200 * time.Millisecond})
 	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	require.NoError(t, err)
 	defer c.Close()

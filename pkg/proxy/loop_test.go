@@ -14,7 +14,10 @@ func ring(t *testing.T, n int) (urls []string, proxies []*Proxy) {
 	t.Helper()
 	proxies = make([]*Proxy, n)
 	for i := range proxies {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { proxies[i].ServeHTTP(w, r) }))
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			proxies[i].ServeHTTP(w,
+				r)
+		}))
 		t.Cleanup(s.Close)
 		urls = append(urls, s.URL)
 	}
@@ -28,8 +31,8 @@ func ring(t *testing.T, n int) (urls []string, proxies []*Proxy) {
 	return urls, proxies
 }
 
-// A proxy that is its own instance, and proxies in a ring, answer and do not go on for ever. A proxy that is its own
-// instance says so in its health.
+// A proxy that is its own instance, and proxies in a ring, answer and do not go on for ever. A
+// proxy that is its own instance says so in its health.
 func TestLoops(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		urls, proxies := ring(t, n)

@@ -81,7 +81,8 @@ const (
 )
 
 var reasonLabels = [reasons]string{
-	noConnection: "no-connection", writeFailed: "write-failed", closedEarly: "closed", badAnswer: "bad-answer", tooLarge: "too-large",
+	noConnection: "no-connection", writeFailed: "write-failed", closedEarly: "closed", badAnswer: "bad-answer",
+	tooLarge: "too-large",
 	brokeOff: "broke-off", timedOut: "timeout", badBody: "bad-body", unfinished: "unfinished",
 }
 
@@ -167,47 +168,67 @@ func (e *exposition) histogram(name, help string, h *histogram) {
 
 func (p *Proxy) serveMetrics(w http.ResponseWriter) {
 	e := &exposition{}
-	e.head("profllm_proxy_requests_total", "counter", "Requests answered, by the status the client saw; 499: the client left first.")
+	e.head("profllm_proxy_requests_total", "counter",
+		"Requests answered, by the status the client saw; 499: the client left first.")
 	for r := range routes {
 		for status := range p.counts.requests[r] {
 			if n := p.counts.requests[r][status].Load(); n > 0 {
-				e.sample("profllm_proxy_requests_total", fmt.Sprintf(`%s,status="%d"`, routeLabels[r], status), float64(n))
+				e.sample("profllm_proxy_requests_total", fmt.Sprintf(`%s,status="%d"`, routeLabels[r], status),
+					float64(n))
 			}
 		}
 	}
 	p.writeBackends(e)
 	c := &p.counts
 	e.one("profllm_proxy_in_flight", "gauge", "Requests inside the proxy.", float64(c.inFlight.Load()))
-	e.one("profllm_proxy_broken_streams_total", "counter", "Answers that broke off after their first byte; the client's connection was cut.", float64(c.broken.Load()))
-	e.one("profllm_proxy_bad_answers_total", "counter", "Answers of status 200 that were passed on and hold an error, or are an event stream without its end.", float64(c.bad.Load()))
-	e.one("profllm_proxy_client_gone_total", "counter", "Requests whose client left before the end of its answer.", float64(c.gone.Load()))
-	e.one("profllm_proxy_without_kv_total", "counter", "Requests for which prefill answered no kv_transfer_params: decode computed the prompt itself.", float64(c.withoutKV.Load()))
-	e.one("profllm_proxy_bodies_bytes", "gauge", "Bytes of bodies in memory, of --max-bodies: of requests, and of answers of prefill and to controls.", float64(p.room.used.Load()))
-	e.one("profllm_proxy_request_bytes_total", "counter", "Bytes of request bodies received from clients.", float64(c.received.Load()))
-	e.one("profllm_proxy_response_bytes_total", "counter", "Bytes of answer bodies sent to clients.", float64(c.sent.Load()))
-	e.histogram("profllm_proxy_prefill_seconds", "Seconds from sending a request to prefill to the end of its answer.", &c.prefill)
-	e.histogram("profllm_proxy_overhead_seconds", "Seconds from a request's head to the first byte of its answer that were not spent waiting for a backend.", &c.overhead)
+	e.one("profllm_proxy_broken_streams_total", "counter",
+		"Answers that broke off after their first byte; the client's connection was cut.", float64(c.broken.Load()))
+	e.one("profllm_proxy_bad_answers_total", "counter",
+		"Answers of status 200 that were passed on and hold an error, or are an event stream without its end.",
+		float64(c.bad.Load()))
+	e.one("profllm_proxy_client_gone_total", "counter", "Requests whose client left before the end of its answer.",
+		float64(c.gone.Load()))
+	e.one("profllm_proxy_without_kv_total", "counter",
+		"Requests for which prefill answered no kv_transfer_params: decode computed the prompt itself.",
+		float64(c.withoutKV.Load()))
+	e.one("profllm_proxy_bodies_bytes", "gauge",
+		"Bytes of bodies in memory, of --max-bodies: of requests, and of answers of prefill and to controls.",
+		float64(p.room.used.Load()))
+	e.one("profllm_proxy_request_bytes_total", "counter", "Bytes of request bodies received from clients.",
+		float64(c.received.Load()))
+	e.one("profllm_proxy_response_bytes_total", "counter", "Bytes of answer bodies sent to clients.",
+		float64(c.sent.Load()))
+	e.histogram("profllm_proxy_prefill_seconds", "Seconds from sending a request to prefill to the end of its answer.",
+		&c.prefill)
+	e.histogram("profllm_proxy_overhead_seconds",
+		"Seconds from a request's head to the first byte of its answer that were not spent waiting for a backend.",
+		&c.overhead)
 	e.one("profllm_proxy_cpu_seconds_total", "counter", "CPU seconds of the process, user and system.", cpuSeconds())
-	e.one("profllm_proxy_start_time_seconds", "gauge", "Unix time at which the proxy started.", float64(p.started.UnixMilli())/1e3)
+	e.one("profllm_proxy_start_time_seconds", "gauge", "Unix time at which the proxy started.",
+		float64(p.started.UnixMilli())/1e3)
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(e.Len()))
 	io.Copy(w, e)
 }
 
 func (p *Proxy) writeBackends(e *exposition) {
-	e.head("profllm_proxy_backend_requests_total", "counter", `Requests sent to a backend, by its status; status="error": no whole answer, or an unusable one.`)
+	e.head("profllm_proxy_backend_requests_total", "counter",
+		`Requests sent to a backend, by its status; status="error": no whole answer, or an unusable one.`)
 	p.eachBackend(func(b *backend) {
 		labels := b.labels()
 		for status := range b.counts.answers {
 			if n := b.counts.answers[status].Load(); n > 0 {
-				e.sample("profllm_proxy_backend_requests_total", fmt.Sprintf(`%s,status="%d"`, labels, status), float64(n))
+				e.sample("profllm_proxy_backend_requests_total", fmt.Sprintf(`%s,status="%d"`, labels, status),
+					float64(n))
 			}
 		}
 		e.sample("profllm_proxy_backend_requests_total", labels+`,status="error"`, float64(b.counts.errors.Load()))
 	})
-	p.writeReasons(e, "profllm_proxy_backend_failures_total", "Requests to which a backend gave no whole or no good answer, by reason.",
+	p.writeReasons(e, "profllm_proxy_backend_failures_total",
+		"Requests to which a backend gave no whole or no good answer, by reason.",
 		func(c *backendCounts) *[reasons]atomic.Int64 { return &c.failures })
-	p.writeReasons(e, "profllm_proxy_backend_resends_total", "Requests sent a second time, because the kept connection had been closed before they arrived.",
+	p.writeReasons(e, "profllm_proxy_backend_resends_total",
+		"Requests sent a second time, because the kept connection had been closed before they arrived.",
 		func(c *backendCounts) *[reasons]atomic.Int64 { return &c.resends })
 	e.head("profllm_proxy_backend_in_flight", "gauge", "Requests that a backend is working on.")
 	for _, in := range p.pools() {

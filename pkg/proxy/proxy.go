@@ -56,8 +56,9 @@ type Options struct {
 	Grace time.Duration
 	// MaxBody limits a request's body. Zero means 256 MiB.
 	MaxBody Bytes
-	// MaxBodies limits all bodies in memory: of requests, and of the answers that
-	// the proxy reads itself (prefill's, and those to controls). A request that finds no room is answered with 503. Zero means
+	// MaxBodies limits all bodies in memory: of requests, and of the answers that the proxy
+	// reads itself (prefill's, and those to controls). A request that finds no room is answered
+	// with 503. Zero means
 	// 2 GiB, or MaxBody if that is more.
 	MaxBodies Bytes
 	// MaxAnswer limits prefill's answer, which holds the prompt's log
@@ -100,7 +101,8 @@ func New(o Options) (*Proxy, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	p := &Proxy{o: o, log: o.Logger, started: time.Now(), via: "profllm-" + randomID(), room: room{limit: int64(o.MaxBodies)}}
+	p := &Proxy{o: o, log: o.Logger, started: time.Now(), via: "profllm-" + randomID(),
+		room: room{limit: int64(o.MaxBodies)}}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
@@ -173,7 +175,8 @@ func (o Options) check() error {
 	case o.MaxBody < 0 || o.MaxBodies < 0 || o.MaxAnswer < 0 || o.MaxHead < 0:
 		return errors.New("a limit of the proxy is negative")
 	case o.MaxBodies < o.MaxBody:
-		return fmt.Errorf("all bodies may have %d bytes and one of them %d: want max-bodies to be at least max-body", o.MaxBodies, o.MaxBody)
+		return fmt.Errorf("all bodies may have %d bytes and one of them %d: want max-bodies to be at least max-body",
+			o.MaxBodies, o.MaxBody)
 	case o.MaxHead < 1<<10 || o.MaxHead > 16<<20:
 		return fmt.Errorf("max-head is %d bytes: want 1KiB to 16MiB", o.MaxHead)
 	}

@@ -84,7 +84,8 @@ func TestDeadInstanceIsLeftOut(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	gone, prefill, decode := newEngine(t, prefillRole, nil), newEngine(t, prefillRole, nil), newEngine(t, decodeRole, nil)
+	gone, prefill, decode := newEngine(t, prefillRole, nil), newEngine(t, prefillRole, nil), newEngine(t, decodeRole,
+		nil)
 	p, url, _ := serve(t, Options{Prefill: []string{gone.URL, prefill.URL}, Decode: []string{decode.URL}})
 	p.eachBackend(func(b *backend) { b.poll(t.Context()) })
 	gone.Close()
@@ -237,7 +238,8 @@ func TestServe(t *testing.T) {
 	eventually(t, "no goroutine is left", func() bool {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
-		return !bytes.Contains(stacks, []byte("pkg/proxy.(*")) && !bytes.Contains(stacks, []byte("net/http.(*conn).serve"))
+		return !bytes.Contains(stacks, []byte("pkg/proxy.(*")) &&
+			!bytes.Contains(stacks, []byte("net/http.(*conn).serve"))
 	})
 }
 
@@ -245,7 +247,8 @@ func TestServe(t *testing.T) {
 func TestServeFollowsHealth(t *testing.T) {
 	prefill, decode := newEngine(t, prefillRole, nil), newEngine(t, decodeRole, nil)
 	log := &logBuffer{}
-	p, _, stop := polling(t, Options{Prefill: []string{prefill.URL}, Decode: []string{decode.URL}, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	p, _, stop := polling(t, Options{Prefill: []string{prefill.URL}, Decode: []string{decode.URL},
+		Logger: slog.New(slog.NewTextHandler(log, nil))})
 	b := p.decode.all[0]
 	eventually(t, "healthy", func() bool { return b.is(healthy) })
 	decode.Close()

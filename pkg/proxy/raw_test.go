@@ -148,7 +148,9 @@ func TestNothingThatArrivedIsSentAgain(t *testing.T) {
 					requireError(t, text, 502, role, bad.url)
 					require.Equal(t, used+1, bad.seen(), "the request was there once")
 					_, metrics := get(t, url+"/metrics")
-					require.Contains(t, metrics, fmt.Sprintf(`profllm_proxy_backend_failures_total{role=%q,backend=%q,reason="closed"} 1`, role, bad.url))
+					require.Contains(t, metrics,
+						fmt.Sprintf(`profllm_proxy_backend_failures_total{role=%q,backend=%q,reason="closed"} 1`, role,
+							bad.url))
 					require.NotContains(t, metrics, "profllm_proxy_backend_resends_total{")
 					eventually(t, "log line", func() bool { return log.lines()[0] != "" })
 					require.Len(t, log.lines(), 1)
@@ -192,7 +194,8 @@ func TestWhatNeverArrivedIsSentAgain(t *testing.T) {
 			require.Equal(t, http.StatusOK, resp.StatusCode)
 			require.Equal(t, 3, engine.seen(), "x, prefill, decode")
 			_, metrics := get(t, url+"/metrics")
-			require.Contains(t, metrics, fmt.Sprintf(`profllm_proxy_backend_resends_total{role="decode",backend=%q,reason=`, engine.url))
+			require.Contains(t, metrics,
+				fmt.Sprintf(`profllm_proxy_backend_resends_total{role="decode",backend=%q,reason=`, engine.url))
 			require.NotContains(t, metrics, "profllm_proxy_backend_failures_total{")
 			require.Contains(t, log.lines()[0], "request sent again")
 		})

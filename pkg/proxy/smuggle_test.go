@@ -141,7 +141,9 @@ func TestBadAnswers(t *testing.T) {
 			require.Equal(t, http.StatusBadGateway, resp.StatusCode, text)
 			requireError(t, text, 502, "decode", engine.url)
 			_, metrics := get(t, url+"/metrics")
-			require.Contains(t, metrics, fmt.Sprintf(`profllm_proxy_backend_failures_total{role="decode",backend=%q,reason=%q} 1`, engine.url, c.reason))
+			require.Contains(t, metrics,
+				fmt.Sprintf(`profllm_proxy_backend_failures_total{role="decode",backend=%q,reason=%q} 1`, engine.url,
+					c.reason))
 			status, text := get(t, url+"/x")
 			require.Equal(t, http.StatusOK, status)
 			require.Equal(t, "mine", text)
@@ -382,7 +384,8 @@ func FuzzAnswer(f *testing.F) {
 // FuzzHead: a head that is let pass is read by net/http in the one way that it was
 // checked for.
 func FuzzHead(f *testing.F) {
-	for _, head := range []string{ok("x"), "HTTP/1.0 404 \r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX:\ty \r\n\r\n0\r\n\r\n", "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", "HTTP/1.1 200 OK\n\n"} {
+	for _, head := range []string{ok("x"), "HTTP/1.0 404 \r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX:\ty \r\n\r\n0\r\n\r\n", "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", "HTTP/1.1 200 OK\n\n"} {
 		f.Add(head)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -139,7 +139,8 @@ func (u *upstream) exchange(ctx context.Context, c *conn, method string, request
 	w := c.send(request)
 	resp, err := c.answer(w, method)
 	if err == nil {
-		return &answer{Response: resp, up: u, conn: c, write: w, bytes: len(request), kept: framed(resp, method) && !resp.Close, stop: stop}, nil
+		return &answer{Response: resp, up: u, conn: c, write: w, bytes: len(request), kept: framed(resp, method) &&
+			!resp.Close, stop: stop}, nil
 	}
 	stop()
 	c.Close()
@@ -237,7 +238,8 @@ func (c *conn) answer(w *writing, method string) (*http.Response, error) {
 func (c *conn) silence(w *writing, err error) error {
 	ended := errors.Is(err, io.EOF)
 	if w.ended() && w.err != nil {
-		return &fault{reason: writeFailed, unsent: w.n == 0 || ended && c.untouched(), err: fmt.Errorf("write request: %w", w.err)}
+		return &fault{reason: writeFailed, unsent: w.n == 0 || ended && c.untouched(),
+			err: fmt.Errorf("write request: %w", w.err)}
 	}
 	if ended {
 		err = errors.New("connection closed without an answer")

@@ -73,7 +73,8 @@ func TestRawAnswers(t *testing.T) {
 				io.WriteString(conn, c.raw)
 				conn.Close()
 			}()
-			_, url, _ := serve(t, Options{Prefill: []string{unused(t)}, Decode: []string{"http://" + l.Addr().String()}})
+			_, url, _ := serve(t,
+				Options{Prefill: []string{unused(t)}, Decode: []string{"http://" + l.Addr().String()}})
 			status, body := get(t, url+"/x")
 			require.Equal(t, c.status, status)
 			if c.status != 502 {

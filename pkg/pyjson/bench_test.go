@@ -107,8 +107,9 @@ func walk(data []byte) (l lists, err error) {
 	return l, err
 }
 
-// BenchmarkReader compares a Reader with encoding/json and its experimental second version, which decode the same
-// lists of a large result into a struct. Neither takes NaN or says where in the file a value is.
+// BenchmarkReader compares a Reader with encoding/json and its experimental second version,
+// which decode the same lists of a large result into a struct. Neither takes NaN or says where
+// in the file a value is.
 func BenchmarkReader(b *testing.B) {
 	data := detailedResult(2000)
 	decoded := func(unmarshal func(l *lists) error) func() (lists, error) {

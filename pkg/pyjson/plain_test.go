@@ -10,7 +10,8 @@ import (
 
 // What is taken for a number at a glance is one for encoding/json too, with that value.
 func FuzzPlain(f *testing.F) {
-	for _, s := range []string{"0", "12", "0.5", "00", "01.5", ".5", "5.", "", ".", "1e5", "-1", "1_0", "1.2.3", "Infinity"} {
+	for _, s := range []string{"0", "12", "0.5", "00", "01.5", ".5", "5.", "", ".", "1e5", "-1", "1_0", "1.2.3",
+		"Infinity"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -129,7 +129,8 @@ func (e *endless) Read(p []byte) (int, error) {
 
 func TestMemoryOfALongList(t *testing.T) {
 	const requests = 25_000 // 100 MB
-	r := pyjson.NewReader(io.MultiReader(strings.NewReader(`{"requests": [`), &endless{left: requests}, strings.NewReader(`{"n": 1}], "last": 7}`)))
+	r := pyjson.NewReader(io.MultiReader(strings.NewReader(`{"requests": [`), &endless{left: requests},
+		strings.NewReader(`{"n": 1}], "last": 7}`)))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	n, last := 0, 0.0
@@ -221,7 +222,8 @@ func TestTwice(t *testing.T) {
 		`{"a": 1, "b": {"a": 2}, "c": [{"a": 3}, {"a": 4}], "d": "\"a\": 1"}`: nil,
 		`{"a": 1, "b": {"c": 1, "c": 1}, "a": 2}`:                             {"1:24 c", "1:33 a"},
 		`{"a": [{"b": 1, "b": 2}]}`:                                           {"1:17 b"},
-		`{"a": 1, "a": 1, "a": 1, "a": 1, "a": 1, "a": 1, "a": 1}`:            {"1:10 a", "1:18 a", "1:26 a", "1:34 a", "1:42 a"},
+		`{"a": 1, "a": 1, "a": 1, "a": 1, "a": 1, "a": 1, "a": 1}`: {"1:10 a", "1:18 a", "1:26 a", "1:34 a",
+			"1:42 a"},
 	} {
 		var got []string
 		for _, key := range pyjson.Twice([]byte(text)) {

@@ -33,8 +33,8 @@ func (r *Reader) scalar() ([]byte, error) {
 	return word, nil
 }
 
-// plain reports whether a word is a JSON number of the form that most have, digits with a fraction, which needs no
-// further look.
+// plain reports whether a word is a JSON number of the form that most have, digits with a
+// fraction, which needs no further look.
 func plain(word []byte) bool {
 	whole := digits(word)
 	switch {
@@ -56,7 +56,8 @@ func digits(word []byte) int {
 	return n
 }
 
-// ParseNumber reads a JSON number or one of Python's words. What is too large for a float64 is infinite.
+// ParseNumber reads a JSON number or one of Python's words. What is too large for a float64 is
+// infinite.
 func ParseNumber(word []byte) (x float64, ok bool) {
 	switch string(word) {
 	case "NaN":
@@ -72,7 +73,8 @@ func ParseNumber(word []byte) (x float64, ok bool) {
 
 const longestWord = 1 << 10
 
-// ending are the bytes behind a word, and special those of a string that more than its text hangs on.
+// ending are the bytes behind a word, and special those of a string that more than its text
+// hangs on.
 var ending, special = table(" \t\r\n,]}:{[\""), table("\"\\\n")
 
 func table(chars string) (t [256]bool) {
@@ -82,7 +84,8 @@ func table(chars string) (t [256]bool) {
 	return t
 }
 
-// until returns where in the buffer the first byte of a table is, from the next one on, or the buffer ends.
+// until returns where in the buffer the first byte of a table is, from the next one on, or the
+// buffer ends.
 func (r *Reader) until(t *[256]bool) int {
 	n := r.at
 	for n < r.end && !t[r.buf[n]] {
@@ -133,7 +136,8 @@ func (r *Reader) str(limit int) (string, error) {
 	}
 	line, col := r.Place()
 	r.at++
-	if n := r.until(&special); n < r.end && r.buf[n] == '"' && n-r.at < limit { // most are whole, and as they are written
+	// most are whole, and as they are written
+	if n := r.until(&special); n < r.end && r.buf[n] == '"' && n-r.at < limit {
 		text := r.buf[r.at:n]
 		r.at = n + 1
 		return strings.ToValidUTF8(string(text), "\uFFFD"), nil

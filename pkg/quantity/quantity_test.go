@@ -11,8 +11,10 @@ import (
 
 func TestBytes(t *testing.T) {
 	for n, want := range map[int64]string{
-		0: "0 KiB", 1023: "0 KiB", quantity.KiB: "1 KiB", quantity.MiB - 1: "1023 KiB", quantity.MiB: "1 MiB", quantity.GiB - 1: "1023 MiB",
-		quantity.GiB: "1.0 GiB", 3 << 29: "1.5 GiB", 10*quantity.GiB - 1: "10.0 GiB", 10 * quantity.GiB: "10 GiB", 11*quantity.GiB - 1: "10 GiB",
+		0: "0 KiB", 1023: "0 KiB", quantity.KiB: "1 KiB", quantity.MiB - 1: "1023 KiB", quantity.MiB: "1 MiB",
+		quantity.GiB - 1: "1023 MiB",
+		quantity.GiB:     "1.0 GiB", 3 << 29: "1.5 GiB", 10*quantity.GiB - 1: "10.0 GiB", 10 * quantity.GiB: "10 GiB",
+		11*quantity.GiB - 1: "10 GiB",
 	} {
 		require.Equal(t, want, quantity.Bytes(n))
 	}
@@ -32,21 +34,25 @@ func TestClause(t *testing.T) {
 
 func TestDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0 s", 45*time.Second + 499*time.Millisecond: "45 s", 119 * time.Second: "119 s", 2 * time.Minute: "2 min", 14*time.Minute + 29*time.Second: "14 min",
-		time.Hour - time.Second: "1 h", 90 * time.Minute: "1 h 30 min", 14 * time.Hour: "14 h", 49*time.Hour + time.Minute: "49 h 1 min",
+		0: "0 s", 45*time.Second + 499*time.Millisecond: "45 s", 119 * time.Second: "119 s", 2 * time.Minute: "2 min",
+		14*time.Minute + 29*time.Second: "14 min",
+		time.Hour - time.Second:         "1 h", 90 * time.Minute: "1 h 30 min", 14 * time.Hour: "14 h",
+		49*time.Hour + time.Minute: "49 h 1 min",
 	} {
 		require.Equal(t, want, quantity.Duration(d))
 	}
 }
 
 func TestNodeHours(t *testing.T) {
-	for h, want := range map[float64]string{0: "0.0 node-hours", 0.049: "0.1 node-hours", 0.05: "0.1 node-hours", 8: "8.0 node-hours"} {
+	for h, want := range map[float64]string{0: "0.0 node-hours", 0.049: "0.1 node-hours", 0.05: "0.1 node-hours",
+		8: "8.0 node-hours"} {
 		require.Equal(t, want, quantity.NodeHours(h))
 	}
 }
 
 func TestRanges(t *testing.T) {
-	for want, list := range map[string][]int{"": nil, "4": {4}, "1, 2": {1, 2}, "1-3": {1, 2, 3}, "1-3, 5, 7, 8": {1, 2, 3, 5, 7, 8}} {
+	for want, list := range map[string][]int{"": nil, "4": {4}, "1, 2": {1, 2}, "1-3": {1, 2, 3},
+		"1-3, 5, 7, 8": {1, 2, 3, 5, 7, 8}} {
 		require.Equal(t, want, quantity.Ranges(list))
 	}
 }

@@ -18,20 +18,21 @@ import (
 
 // Run is one record, where it was found, and what was asked for.
 type Run struct {
-	Dir      string // as the path was given
-	Case     Case
-	Result   *result.Result    // nil if there is none that can be read
-	Problem  string            // why there is none
-	Remark   string            // what could not be read beside the record
-	Settings map[string]string // by key, as CloudAI spells it: NUM_NODES, cmd_args.…, bench_cmd_args.…, extra_env_vars.…
-	Pieced   bool              // Settings are what a record has of its own, and not all that was asked
-	Values   []Setting         // what a sweep chose, in its order
-	Zips     map[string]int    // the zip group of a setting that a sweep chose together with others
-	Reward   *float64          // of the sweep's trajectory
-	Baseline bool              // it may be a baseline although another program measured
-	Job      string            // the runs of one job have the same
-	Series   string            // the points of one sweep have the same
-	Place    int               // among the loads of its run
+	Dir     string // as the path was given
+	Case    Case
+	Result  *result.Result // nil if there is none that can be read
+	Problem string         // why there is none
+	Remark  string         // what could not be read beside the record
+	// by key, as CloudAI spells it: NUM_NODES, cmd_args.…, bench_cmd_args.…, extra_env_vars.…
+	Settings map[string]string
+	Pieced   bool           // Settings are what a record has of its own, and not all that was asked
+	Values   []Setting      // what a sweep chose, in its order
+	Zips     map[string]int // the zip group of a setting that a sweep chose together with others
+	Reward   *float64       // of the sweep's trajectory
+	Baseline bool           // it may be a baseline although another program measured
+	Job      string         // the runs of one job have the same
+	Series   string         // the points of one sweep have the same
+	Place    int            // among the loads of its run
 
 	gpus    int // that the job held, used or not; 0: not known
 	ordinal []string
@@ -95,7 +96,8 @@ func (r *Run) Surroundings() []Setting {
 		}
 	}
 	return []Setting{
-		{"nodes", hostlist.Format(r.Nodes())}, {"image", image}, {"digest", digest}, {"engine", version}, {"GPU", r.GPU()},
+		{"nodes", hostlist.Format(r.Nodes())}, {"image", image}, {"digest", digest}, {"engine", version},
+		{"GPU", r.GPU()},
 		{"driver", driver}, {"revision", revision}, {"power limit", power},
 	}
 }

@@ -10,7 +10,8 @@ import (
 
 func TestWithoutStep(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "phase-failed: bench never ended; bench", records.WithoutStep("phase-failed: 3/bench never ended; 3/bench", "3"))
+	require.Equal(t, "phase-failed: bench never ended; bench",
+		records.WithoutStep("phase-failed: 3/bench never ended; 3/bench", "3"))
 	for _, same := range []string{"3/5 done", "13/bench", "a/3/bench", "3"} {
 		require.Equal(t, same, records.WithoutStep(same, "3"))
 	}

@@ -30,15 +30,23 @@ type rule struct {
 // (Hugging Face, NVIDIA NGC, GitHub, GitLab, OpenAI and Anthropic, AWS, Google,
 // Slack), RFC 6750, RFC 7617, RFC 7519, RFC 3986 section 3.2.1, RFC 7468.
 var rules = []rule{
-	{"token", []string{"hf_", "nvapi_", "nvapi-", "ghp_", "ghp-", "gho_", "gho-", "ghu_", "ghu-", "ghs_", "ghs-", "ghr_", "ghr-", "github_pat", "glpat", "sk-", "sk_", "xox"}, regexp.MustCompile(`\b(hf_|(?:nvapi|ghp|gho|ghu|ghs|ghr|github_pat|glpat|sk|xox[abprs])[_-])([A-Za-z0-9_-]{8,})`), "", tokenValue},
+	{"token", []string{"hf_", "nvapi_", "nvapi-", "ghp_", "ghp-", "gho_", "gho-", "ghu_", "ghu-", "ghs_", "ghs-",
+		"ghr_", "ghr-", "github_pat", "glpat", "sk-", "sk_", "xox"},
+		regexp.MustCompile(`\b(hf_|(?:nvapi|ghp|gho|ghu|ghs|ghr|github_pat|glpat|sk|xox[abprs])[_-])([A-Za-z0-9_-]{8,})`), "", tokenValue},
 	{"aws-key-id", []string{"akia", "asia"}, regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`), "", nil},
 	{"google-key", []string{"aiza"}, regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{35}`), "", nil},
-	{"jwt", []string{"eyj"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+`), "", nil},
-	{"header", []string{"bearer", "basic"}, regexp.MustCompile(`(?i)\b(?:bearer|authorization['"]?\s*[:=]\s*['"]?basic)\s+([A-Za-z0-9._~+/=-]{8,})`), "", nil},
+	{"jwt", []string{"eyj"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+`), "",
+		nil},
+	{"header", []string{"bearer", "basic"},
+		regexp.MustCompile(`(?i)\b(?:bearer|authorization['"]?\s*[:=]\s*['"]?basic)\s+([A-Za-z0-9._~+/=-]{8,})`), "",
+		nil},
 	{"named", keyHints, regexp.MustCompile(`(?i)\\*['"]?\b` + anyKey + `\\*['"]?\]?\s*[:=]=?\s*`), ":=", assignedValue},
-	{"option", []string{"--"}, regexp.MustCompile(`(?i)--` + anyKey + `(?:=|\s+)['"]?([^\s'",-][^\s'",]{3,})`), "= \t\n\v\f\r", optionValue},
-	{"url", []string{"://"}, regexp.MustCompile(`://(?:[^/\s:@'"]*:([^/\s@'"]+)|([A-Za-z0-9_+=-]{16,}))@`), "@", userinfo},
-	{"private-key", []string{"private key"}, regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?`), "", nil},
+	{"option", []string{"--"}, regexp.MustCompile(`(?i)--` + anyKey + `(?:=|\s+)['"]?([^\s'",-][^\s'",]{3,})`),
+		"= \t\n\v\f\r", optionValue},
+	{"url", []string{"://"}, regexp.MustCompile(`://(?:[^/\s:@'"]*:([^/\s@'"]+)|([A-Za-z0-9_+=-]{16,}))@`), "@",
+		userinfo},
+	{"private-key", []string{"private key"},
+		regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?`), "", nil},
 }
 
 // A scenario may be called hf, and a test hf_llama_70b: what follows such a prefix is no

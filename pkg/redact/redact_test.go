@@ -28,7 +28,8 @@ var samples = map[string]struct {
 			"token hf_AbCdEfGhIjKlMnOp used": "hf_AbCdEfGhIjKlMnOp", "key nvapi-abc_DEF-123456 x": "nvapi-abc_DEF-123456", "ghp_0123456789abcdef": "ghp_0123456789abcdef", "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH_2026-11-25_10-00-00": "abcdefghijklm",
 			"github_pat_11ABCDEFG0abcdefgh": "11ABCDEFG0abcdefgh", "sk-proj-123456789012": "123456789012", "sk-ant-api03-abcdefgh_1": "abcdefgh_1", "glpat-abcdefgh1234": "abcdefgh1234", "xoxb-123456789-abc": "123456789-abc",
 		},
-		[]string{"--hf-overrides --hf-config-path", "task_skipped sk", "desk-lamp-is-long", "hf_home", "sk-1", "shf_AbCdEfGhIjKl",
+		[]string{"--hf-overrides --hf-config-path", "task_skipped sk", "desk-lamp-is-long", "hf_home", "sk-1",
+			"shf_AbCdEfGhIjKl",
 			"/out/hf_2026-11-25_10-00-00/agg/0", "/out/sk_2026-11-25_10-00-00-2", "hf-big_2026-11-25_10-00-00", "hf_llama_70b_eval", "hf_benchmark", "hf_llama-3-8b_2026-11-25_10-00-00"},
 	},
 	"aws-key-id": {map[string]string{"id AKIAIOSFODNN7EXAMPLE.": "AKIAIOSFODNN7EXAMPLE", "ASIAIOSFODNN7EXAMPLE": "ASIAIOSFODNN7EXAMPLE"}, []string{"AKIAX", "MAKIAIOSFODNN7EXAMPLE", "AKIAIOSFODNN7EXAMPLES"}},
@@ -37,7 +38,9 @@ var samples = map[string]struct {
 	"header":     {map[string]string{"Authorization: Bearer abcdef.ghij-klm": "abcdef.ghij-klm", "authorization: basic dXNlcjpwYXNz": "dXNlcjpwYXNz", `"Authorization": "Basic dXNlcjpwYXNz"`: "dXNlcjpwYXNz"}, []string{"bearer of news", "basic authentication"}},
 	"named": {map[string]string{"OPENAI_API_KEY=hunter2hunter": "hunter2hunter", `{"api_key": "hunter2 hunter3"}`: "hunter3", "password: correcthorse": "correcthorse", "HF_TOKEN='secret secret'": "secret secret", "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG": "wJalrXUtnFEMI", "'passwd': 'a b c d'": "a b c d", "auth-token = abcd1234": "abcd1234",
 		"'api_key': ['abc'], 'port': 8000": "abc", `"api_key": ["first", "canary"]`: "canary", "Namespace(api_key=['abc', \"d'canary]\"], port=8000)": "canary", "hf_tokens: (\n'abc',)": "abc", "api_key = [canary]": "canary",
-		`{"msg": "{\"api_key\": \"canary 2\", \"port\": 8000}"}`: "canary", `\\\"token\\\": \\\"a \\\\\\\"canary\\\"`: "canary", `"api_key": "a\"canary"`: "canary", `"api_key": "a\\", "port": 8`: `a\\`, `\"api_keys\": [\"x\", \"canary\"]`: "canary",
+		`{"msg": "{\"api_key\": \"canary 2\", \"port\": 8000}"}`: "canary",
+		`\\\"token\\\": \\\"a \\\\\\\"canary\\\"`:                "canary", `"api_key": "a\"canary"`: "canary",
+		`"api_key": "a\\", "port": 8`: `a\\`, `\"api_keys\": [\"x\", \"canary\"]`: "canary",
 		"'auth': {'user': 'canary', 'deep': {'x': 1}, 'y': 'canary'}": "canary", `os.environ["WANDB_KEY_API_KEY"] = "x y canary"`: "canary", "router_token=abcdefgh": "abcdefgh", "DB_PASS='canary": "canary", "X-Api-Key: canary": "canary", "api_key_2=canary": "canary",
 		"Cookie: session-canary-1": "canary", "password = 123456": "123456", "NGC_CLI_CREDENTIALS=canary": "canary",
 	}, []string{
@@ -83,8 +86,10 @@ func TestLineKeepsTheRest(t *testing.T) {
 	} {
 		require.Equal(t, want, Line(line))
 	}
-	require.Equal(t, []string{"vllm", "serve", "--api-key", Mark, "--port", "80", "--token", Mark}, Words([]string{"vllm", "serve", "--api-key", "abc", "--port", "80", "--token", "x"}))
-	require.Equal(t, []string{"--tokenizer", "m", "A=" + Mark}, Words([]string{"--tokenizer", "m", "A=hf_AbCdEfGhIjKlMnOp"}))
+	require.Equal(t, []string{"vllm", "serve", "--api-key", Mark, "--port", "80", "--token", Mark},
+		Words([]string{"vllm", "serve", "--api-key", "abc", "--port", "80", "--token", "x"}))
+	require.Equal(t, []string{"--tokenizer", "m", "A=" + Mark},
+		Words([]string{"--tokenizer", "m", "A=hf_AbCdEfGhIjKlMnOp"}))
 	require.True(t, Shaped("hf_AbCdEfGhIjKlMnOp"))
 	require.False(t, Shaped("hf_home"))
 }
@@ -99,7 +104,8 @@ func TestKnownValuesAreFound(t *testing.T) {
 	v := Known(hard)
 	quoted, err := json.Marshal(map[string]string{"K": hard})
 	require.NoError(t, err)
-	texts := map[string]string{"plain": "K=" + hard + "\n", "json": string(quoted), "lines": strings.ReplaceAll(hard, "\n", "\nINFO ")}
+	texts := map[string]string{"plain": "K=" + hard + "\n", "json": string(quoted),
+		"lines": strings.ReplaceAll(hard, "\n", "\nINFO ")}
 	stored, err := os.ReadFile("testdata/python.txt")
 	require.NoError(t, err)
 	texts["python"] = string(stored)
@@ -157,16 +163,19 @@ func TestShortValuesAreLeftAlone(t *testing.T) {
 // A file is read in blocks; a value over their border is found once, with its line.
 func TestMaskOverBlocks(t *testing.T) {
 	secret := "canary-of-a-secret"
-	for _, before := range []int{0, 1, block - len(secret), block - len(secret) + 1, block - 5, block - 1, block, block + 1, 2*block - 3} {
+	for _, before := range []int{0, 1, block - len(secret), block - len(secret) + 1, block - 5, block - 1, block,
+		block + 1, 2*block - 3} {
 		filler := bytes.Repeat([]byte("123456789\n"), before/10+1)[:before]
-		text := slices.Concat(filler, []byte(secret), []byte("\n"), bytes.Repeat([]byte("z"), 100), []byte("\n"), []byte(secret))
+		text := slices.Concat(filler, []byte(secret), []byte("\n"), bytes.Repeat([]byte("z"), 100), []byte("\n"),
+			[]byte(secret))
 		file := filepath.Join(t.TempDir(), "log")
 		require.NoError(t, os.WriteFile(file, text, 0o644))
 		v := Known(secret, "another and longer secret, which makes the window wide")
 		hits, err := v.Mask(file)
 		require.NoError(t, err)
 		line := bytes.Count(filler, []byte("\n")) + 1
-		require.Equal(t, []Hit{{line, int64(before), len(secret)}, {line + 2, int64(before + len(secret) + 102), len(secret)}}, hits, before)
+		require.Equal(t, []Hit{{line, int64(before), len(secret)},
+			{line + 2, int64(before + len(secret) + 102), len(secret)}}, hits, before)
 		data, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.Equal(t, strings.ReplaceAll(string(text), secret, strings.Repeat("x", len(secret))), string(data))
@@ -193,7 +202,8 @@ func TestMaskLargeFiles(t *testing.T) {
 	require.NoError(t, err)
 	hits, err := Known(secret).Mask(file)
 	require.NoError(t, err)
-	require.Equal(t, []Hit{{1, 0, len(secret)}, {block - 2*len(secret) - 1, int64(block - len(secret) - 2), len(secret)}, {block - 2*len(secret) + 1, end, len(secret)}}, hits)
+	require.Equal(t, []Hit{{1, 0, len(secret)},
+		{block - 2*len(secret) - 1, int64(block - len(secret) - 2), len(secret)}, {block - 2*len(secret) + 1, end, len(secret)}}, hits)
 	for _, h := range hits {
 		text := make([]byte, h.Len)
 		_, err := f.ReadAt(text, h.At)
@@ -253,7 +263,8 @@ func FuzzLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line, secret string) {
 		Line(line)
 		v := Known(secret)
-		if got := v.Text(line + secret + line); len(secret) >= Least && strings.TrimSpace(secret) != "" && len(strings.TrimSpace(secret)) >= Least {
+		if got := v.Text(line + secret + line); len(secret) >= Least && strings.TrimSpace(secret) != "" &&
+			len(strings.TrimSpace(secret)) >= Least {
 			for _, rest := range strings.Split(got, Mark) {
 				require.NotContains(t, rest, secret)
 			}

@@ -58,14 +58,16 @@ var lastWord = regexp.MustCompile(`(?i)[a-z0-9_.-]*$`)
 
 func secretName(name string) bool {
 	key := keyName(name)
-	return sureKey.MatchString(name) || secretKey.MatchString(key) || tokenKey.MatchString(key) && !modelsKey.MatchString(key)
+	return sureKey.MatchString(name) || secretKey.MatchString(key) ||
+		tokenKey.MatchString(key) && !modelsKey.MatchString(key)
 }
 
 // number is a value that is none of a secret's, whatever its name: the setting auth
 // may be "none" and token "3". A number of more digits may be a PIN.
 var number = regexp.MustCompile(`^(?:[0-9.]{0,2}|(?i:true|false|none|null|auto|basic|bearer))$`)
 
-// A count of tokens may have any number of digits, under a name that is otherwise a secret's: num_token.
+// A count of tokens may have any number of digits, under a name that is otherwise a secret's:
+// num_token.
 var (
 	countKey = regexp.MustCompile(`(?:^|_)(?:num|max|min|total)_token$`)
 	digits   = regexp.MustCompile(`^[0-9]+$`)
@@ -97,13 +99,15 @@ func inner(text string) string {
 		var v any
 		if in.Decode(&v) == nil && in.Decode(&struct{}{}) == io.EOF {
 			out, changed := tree("", v)
-			// With a mark in it, and written as encode writes it, it comes from here: Line would take a list of marks for a secret.
+			// With a mark in it, and written as encode writes it, it comes from here: Line
+			// would take a list of marks for a secret.
 			if changed || strings.Contains(trimmed, Mark) && encode(out) == trimmed {
 				return encode(out)
 			}
 		}
 	}
-	if name, value, ok := strings.Cut(text, ":"); ok && header.MatchString(name) && Key(name) && value != "" && value[0] != '/' {
+	if name, value, ok := strings.Cut(text, ":"); ok && header.MatchString(name) && Key(name) && value != "" &&
+		value[0] != '/' {
 		return name + ": " + Mark
 	}
 	return Line(text)

@@ -59,12 +59,14 @@ func TestValue(t *testing.T) {
 // A number under the name of a secret may be a PIN, or a password of digits; one that is short says
 // nothing and is often a setting.
 func TestNumbers(t *testing.T) {
-	for text, stays := range map[string]bool{"": true, "3": true, "17": true, ".5": true, "123": false, "1234": false, "123456": false, "1.25": false, "none": true} {
+	for text, stays := range map[string]bool{"": true, "3": true, "17": true, ".5": true, "123": false, "1234": false,
+		"123456": false, "1.25": false, "none": true} {
 		require.Equal(t, stays, Setting("token", text) == text, text)
 		require.Equal(t, text, Setting("max_tokens", text))
 	}
 	for _, v := range []any{1234, int64(1234), 1234.0, json.Number("1234")} {
-		require.Equal(t, map[string]any{"password": Mark, "list": v}, Value("", map[string]any{"password": v, "list": v}))
+		require.Equal(t, map[string]any{"password": Mark, "list": v},
+			Value("", map[string]any{"password": v, "list": v}))
 		require.Equal(t, []any{Mark}, Value("password", []any{v}))
 	}
 	require.Equal(t, []any{17, 3.0, true, nil}, Value("password", []any{17, 3.0, true, nil}))
@@ -72,7 +74,8 @@ func TestNumbers(t *testing.T) {
 }
 
 func TestWords(t *testing.T) {
-	in := []string{"env", "HF_TOKEN=canary", "vllm", "serve", "m", "--api-key", "canary", "canary2", "--tokenizer", "org/m", "--api_key=canary", "-H", "X-Api-Key: canary",
+	in := []string{"env", "HF_TOKEN=canary", "vllm", "serve", "m", "--api-key", "canary", "canary2", "--tokenizer",
+		"org/m", "--api_key=canary", "-H", "X-Api-Key: canary",
 		"--kv-transfer-config", `{"extra":{"token":"canary"}}`, "--max-tokens", "17", "--hf-token", "--trust-remote-code", "a=b"}
 	out := Words(in)
 	require.NotContains(t, strings.Join(out, " "), "canary")
@@ -104,7 +107,8 @@ func TestJSONText(t *testing.T) {
 
 // What Line hides behind a name is hidden in JSON too, whatever else is secret there.
 func FuzzKey(f *testing.F) {
-	for _, name := range []string{"myapikey", "x/token", "étoken", "stop token", "PGPASSWORD", "$token", "authtoken", "x/toKen", "model", "-token", "a.token", "token_1"} {
+	for _, name := range []string{"myapikey", "x/token", "étoken", "stop token", "PGPASSWORD", "$token", "authtoken",
+		"x/toKen", "model", "-token", "a.token", "token_1"} {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
@@ -115,7 +119,8 @@ func FuzzKey(f *testing.F) {
 		if strings.Contains(Line(`{`+key+`:"canary-7"}`), "canary") {
 			return
 		}
-		for _, text := range []string{`{%:"canary-7"}`, `{"a":"[redacted]",%:"canary-7"}`, `{"hf_token":"abcd",%:"canary-7"}`, `{"a":"[redacted]","b":{%:["canary-7"]}}`} {
+		for _, text := range []string{`{%:"canary-7"}`, `{"a":"[redacted]",%:"canary-7"}`,
+			`{"hf_token":"abcd",%:"canary-7"}`, `{"a":"[redacted]","b":{%:["canary-7"]}}`} {
 			require.NotContains(t, Setting("x", strings.ReplaceAll(text, "%", key)), "canary", text)
 		}
 	})
@@ -123,7 +128,8 @@ func FuzzKey(f *testing.F) {
 
 // Whatever a tree holds, a second look finds nothing and the tree keeps its form.
 func FuzzValue(f *testing.F) {
-	for _, text := range []string{`{"api_key":["a",{"b":"c"}],"n":40e10}`, `{"hf_token":"abcd","password":[17]}`, `["--api-key","x"]`, `{"x":"{\"token\":\"abc\"}"}`} {
+	for _, text := range []string{`{"api_key":["a",{"b":"c"}],"n":40e10}`, `{"hf_token":"abcd","password":[17]}`,
+		`["--api-key","x"]`, `{"x":"{\"token\":\"abc\"}"}`} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

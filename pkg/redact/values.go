@@ -35,7 +35,8 @@ func Known(secrets ...string) Values {
 		}
 	}
 	for _, secret := range secrets {
-		for _, s := range append([]string{secret}, strings.FieldsFunc(secret, func(r rune) bool { return r == '\n' || r == '\r' })...) {
+		for _, s := range append([]string{secret},
+			strings.FieldsFunc(secret, func(r rune) bool { return r == '\n' || r == '\r' })...) {
 			if len(strings.TrimSpace(s)) < Least {
 				continue
 			}
@@ -73,12 +74,14 @@ func spellings(s string) []string {
 	return []string{
 		s, inJSON, unescaped, ascii(inJSON), ascii(unescaped),
 		python.Replace(s), strings.ReplaceAll(python.Replace(s), `'`, `\'`), // repr, within either quote
-		strings.ReplaceAll(s, `'`, `'\''`),                                                       // bash: set, declare within single quotes
+		// bash: set, declare within single quotes
+		strings.ReplaceAll(s, `'`, `'\''`),
 		strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`").Replace(s),              // bash: export -p
 		strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(s), // bash: $'...'
 		url.QueryEscape(s), url.PathEscape(s), strings.ReplaceAll(url.QueryEscape(s), "+", "%20"),
 		strings.NewReplacer("+", "%20", "%2F", "/").Replace(url.QueryEscape(s)), // urllib.parse.quote
-		strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(s)), "="), strings.TrimRight(base64.URLEncoding.EncodeToString([]byte(s)), "="),
+		strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(s)), "="),
+		strings.TrimRight(base64.URLEncoding.EncodeToString([]byte(s)), "="),
 	}
 }
 

@@ -69,8 +69,8 @@ func OpenLarge(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// OpenDir opens a directory so that it can be listed. os.Open would wait for a pipe in its place, and asks the kernel
-// six times.
+// OpenDir opens a directory so that it can be listed. os.Open would wait for a pipe in its
+// place, and asks the kernel six times.
 func OpenDir(path string) (*os.File, error) {
 	for {
 		fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_DIRECTORY, 0)

@@ -23,7 +23,8 @@ func hostile(t *testing.T, dir string) map[string]error {
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "folder"), 0o755))
-	for name, to := range map[string]string{"zero": "/dev/zero", "null": "/dev/null", "tty": "/dev/tty", "loop": "loop", "lost": "nowhere", "to-pipe": "pipe"} {
+	for name, to := range map[string]string{"zero": "/dev/zero", "null": "/dev/null", "tty": "/dev/tty", "loop": "loop",
+		"lost": "nowhere", "to-pipe": "pipe"} {
 		require.NoError(t, os.Symlink(to, filepath.Join(dir, name)))
 	}
 	return map[string]error{

@@ -59,8 +59,10 @@ func checkBatch(b *plan.Batch) error {
 	complain(!safeName.MatchString(b.Scenario), "scenario name %q does not match %s", b.Scenario, safeName)
 	complain(!safeName.MatchString(b.RunID), "run ID %q does not match %s", b.RunID, safeName)
 	complain(!safeText.MatchString(b.Version), "version %q does not match %s", b.Version, safeText)
-	complain(strings.ContainsRune(b.Dir, '%'), "the directory %q holds a %%, which Slurm expands in the names of logs", b.Dir)
-	complain(b.Kind != plan.Array && b.Kind != plan.Sequence, "kind %q is neither %q nor %q", b.Kind, plan.Array, plan.Sequence)
+	complain(strings.ContainsRune(b.Dir, '%'), "the directory %q holds a %%, which Slurm expands in the names of logs",
+		b.Dir)
+	complain(b.Kind != plan.Array && b.Kind != plan.Sequence, "kind %q is neither %q nor %q", b.Kind, plan.Array,
+		plan.Sequence)
 	complain(len(b.Runs) == 0, "the batch has no runs")
 	complain(b.MaxParallel < 0, "max_parallel is %d", b.MaxParallel)
 	complain(len(b.Limits) != len(b.Runs), "%d runs have %d limits", len(b.Runs), len(b.Limits))

@@ -23,8 +23,10 @@ import (
 // batch is three runs of the sample.
 func batch(kind string) *plan.Batch {
 	b := &plan.Batch{
-		Schema: plan.BatchSchema, RunID: "exp_1_b", Version: "v1", Scenario: "s", Dir: "/out/s/batches/1", Kind: kind, Binary: "/bin/profllm",
-		Job: plan.Job{Name: "s.exp_1_b", Comment: "profllm:exp_1_b", Nodes: 2, Partition: "gpu", TimeLimit: plan.Seconds(time.Hour), Grace: plan.Seconds(90 * time.Second)},
+		Schema: plan.BatchSchema, RunID: "exp_1_b", Version: "v1", Scenario: "s", Dir: "/out/s/batches/1", Kind: kind,
+		Binary: "/bin/profllm",
+		Job: plan.Job{Name: "s.exp_1_b", Comment: "profllm:exp_1_b", Nodes: 2, Partition: "gpu",
+			TimeLimit: plan.Seconds(time.Hour), Grace: plan.Seconds(90 * time.Second)},
 	}
 	for _, id := range []string{"a", "b", "c"} {
 		b.Runs, b.Limits = append(b.Runs, "/out/s/"+id+"/0"), append(b.Limits, plan.Seconds(20*time.Minute))
@@ -36,17 +38,20 @@ func batch(kind string) *plan.Batch {
 // it, several loads, one of which may not be needed, others to accompany.
 func full() *plan.Plan {
 	p := sample()
-	p.PreTest = []plan.Hook{{Name: "warm", Dir: "/out/s/a/0/pre_test/warm"}, {Name: "nccl.2", Dir: "/out/s/a/0/pre_test/nccl.2"}}
+	p.PreTest = []plan.Hook{{Name: "warm", Dir: "/out/s/a/0/pre_test/warm"},
+		{Name: "nccl.2", Dir: "/out/s/a/0/pre_test/nccl.2"}}
 	p.PostTest = []plan.Hook{{Name: "check", Dir: "/out/s/a/0/post_test/check"}}
 	p.Job.Until = []string{"/out/s/b/0", "/out/s/c d/0"}
 	first := p.Loads[0]
 	first.Name = "1"
 	second := first
 	second.Name, second.Dir, second.Cache = "2", "/out/s/a/2", plan.CacheReset
-	second.Clients = []plan.Step{first.Clients[0], {Name: "eval", Nodes: plan.Slice{Count: 1}, Argv: plan.Texts("eval"), Log: "../2/logs/eval-%t.log"}}
+	second.Clients = []plan.Step{first.Clients[0],
+		{Name: "eval", Nodes: plan.Slice{Count: 1}, Argv: plan.Texts("eval"), Log: "../2/logs/eval-%t.log"}}
 	second.Clients[0].Log = "/out/s/a/2/logs/bench-%t.log"
 	third := first
-	third.Name, third.Repeat = "1.r2", &plan.Repeat{Group: "g", Index: 1, Of: 6, Until: &plan.Until{Percent: 2, Metrics: []string{"output_throughput"}}}
+	third.Name, third.Repeat = "1.r2", &plan.Repeat{Group: "g", Index: 1, Of: 6,
+		Until: &plan.Until{Percent: 2, Metrics: []string{"output_throughput"}}}
 	p.Loads = []plan.Load{first, second, third}
 	return p
 }
@@ -72,7 +77,8 @@ func TestGoldenParts(t *testing.T) {
 			require.NoError(t, os.MkdirAll(filepath.Dir(golden), 0o755))
 			require.NoError(t, os.WriteFile(golden, text, 0o644))
 		}
-		require.Equal(t, string(read(t, golden)), string(text), "%s; if that is right: go test ./pkg/render -update", golden)
+		require.Equal(t, string(read(t, golden)), string(text), "%s; if that is right: go test ./pkg/render -update",
+			golden)
 		cmd := exec.Command("bash", "-n")
 		cmd.Stdin = bytes.NewReader(text)
 		out, err := cmd.CombinedOutput()
@@ -98,7 +104,8 @@ func TestGoldenParts(t *testing.T) {
 	if out, err := exec.Command("shellcheck", args...).CombinedOutput(); !errors.Is(err, exec.ErrNotFound) {
 		require.NoError(t, err, "%s", out)
 	}
-	require.Contains(t, string(texts["array"]), "#SBATCH --array=0-2%2\n#SBATCH --output=/out/s/batches/1/stdout-%a.txt\n")
+	require.Contains(t, string(texts["array"]),
+		"#SBATCH --array=0-2%2\n#SBATCH --output=/out/s/batches/1/stdout-%a.txt\n")
 	array.MaxParallel = 0
 	text, err := render.BatchScript(array, templates.FS)
 	require.NoError(t, err)
@@ -194,7 +201,8 @@ func (s *sequence) file(i int, name string) string { return filepath.Join(s.Runs
 // covers: CD-22
 func TestSequence(t *testing.T) {
 	t.Run("a failure stops only what waits for it, the worst code is the job's", func(t *testing.T) {
-		s := newSequence(t, "echo out; echo err >&2; touch finish.json", "touch finish.json; exit 6", "touch finish.json; exit 5")
+		s := newSequence(t, "echo out; echo err >&2; touch finish.json", "touch finish.json; exit 6",
+			"touch finish.json; exit 5")
 		s.start(t)
 		require.Equal(t, 6, s.wait(t))
 		require.Equal(t, "out\n", string(read(t, s.file(0, "stdout.txt"))))
@@ -203,7 +211,8 @@ func TestSequence(t *testing.T) {
 	})
 	t.Run("a run that must not begin does not", func(t *testing.T) {
 		s := newSequence(t, "touch finish.json; exit 1", "touch finish.json", "touch finish.json")
-		require.NoError(t, os.WriteFile(s.Binary, []byte("#!/bin/bash\ncase $4 in */b) exit 5 ;; *) exit 1 ;; esac\n"), 0o755))
+		require.NoError(t, os.WriteFile(s.Binary, []byte("#!/bin/bash\ncase $4 in */b) exit 5 ;; *) exit 1 ;; esac\n"),
+			0o755))
 		s.start(t)
 		require.Equal(t, 1, s.wait(t))
 		require.NoFileExists(t, s.file(1, "finish.json"))
@@ -228,7 +237,8 @@ func TestSequence(t *testing.T) {
 				fmt.Fprintf(&want, "job stop --run %s\n", dir)
 			}
 		}
-		require.Equal(t, want.String(), string(read(t, filepath.Join(s.dir, "calls"))), "not of a run that belongs to another job")
+		require.Equal(t, want.String(), string(read(t, filepath.Join(s.dir, "calls"))),
+			"not of a run that belongs to another job")
 	})
 	t.Run("TERM reaches the script alone, and no further run begins", func(t *testing.T) {
 		s := newSequence(t, "trap 'wait; echo flushed; touch finish.json; exit 143' TERM\nbash -c 'trap \"echo child got TERM\" TERM; for i in {1..20}; do sleep 0.02; done' &\ntouch up\nwhile :; do sleep 0.02; done", "touch finish.json")

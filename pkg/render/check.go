@@ -47,7 +47,8 @@ func check(p *plan.Plan) error {
 	match(safeText, "version", p.Version)
 	noPercent := func(what, dir string) {
 		if strings.ContainsRune(dir, '%') {
-			errs = append(errs, fmt.Errorf("the %s directory %q holds a %%, which Slurm expands in the names of logs", what, dir))
+			errs = append(errs,
+				fmt.Errorf("the %s directory %q holds a %%, which Slurm expands in the names of logs", what, dir))
 		}
 	}
 	noPercent("run", p.Dir)
@@ -109,7 +110,9 @@ func check(p *plan.Plan) error {
 	for _, v := range p.Env {
 		match(safeVar, "variable", v.Name)
 		if taken[v.Name] {
-			errs = append(errs, fmt.Errorf("environment variable %s belongs to the script or to bash itself\n\thint: use another name", v.Name))
+			errs = append(errs,
+				fmt.Errorf("environment variable %s belongs to the script or to bash itself\n\thint: use another name",
+					v.Name))
 		}
 	}
 	return errors.Join(errs...)

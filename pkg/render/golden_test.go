@@ -175,7 +175,8 @@ func TestShellcheck(t *testing.T) {
 		t.Skip(why)
 	}
 	dir := t.TempDir()
-	args := []string{"--shell=bash", "--severity=style", "--exclude=SC2016"} // $ in text that another shell or nobody shall expand
+	// $ in text that another shell or nobody shall expand
+	args := []string{"--shell=bash", "--severity=style", "--exclude=SC2016"}
 	for _, s := range scripts(t) {
 		name := filepath.Join(dir, strings.ReplaceAll(s.golden, "/", "_"))
 		require.NoError(t, os.WriteFile(name, s.text, 0o644))
@@ -197,7 +198,8 @@ func TestPortsOfNeighbours(t *testing.T) {
 			require.NoError(t, s.plan.UsableSlot(slot), s.golden)
 			for _, p := range s.plan.Ports {
 				lo, hi := p.At(slot), p.At(slot)+p.Count
-				require.True(t, p.At(next) >= hi || p.At(next)+p.Count <= lo, "%s: %s of jobs %d and %d", s.golden, p.Name, a, a+1)
+				require.True(t, p.At(next) >= hi || p.At(next)+p.Count <= lo, "%s: %s of jobs %d and %d", s.golden,
+					p.Name, a, a+1)
 				require.False(t, lo < 20000 && hi > 10002, "%s: %s is %d", s.golden, p.Name, lo)
 			}
 		}

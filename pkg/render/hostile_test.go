@@ -195,7 +195,8 @@ entrypoint = %s
 cli = %s
 [Tests.extra_env_vars]
 %s`, c.nodes, toml(t, c.model), c.args, extra, tomlList(t, values), toml(t, c.model),
-				toml(t, `evaluate 'a b' "c'd" $(touch x) ; touch x`), toml(t, `--host {host} '{output_path}/y z' {model} -- '' {nothing}`), env.String()))
+				toml(t, `evaluate 'a b' "c'd" $(touch x) ; touch x`),
+				toml(t, `--host {host} '{output_path}/y z' {model} -- '' {nothing}`), env.String()))
 
 			place := w.run(t)
 			serve := recorded(t, w.records, "vllm", "serve")
@@ -220,7 +221,8 @@ cli = %s
 			eval := recorded(t, w.records, "evaluate", "")
 			require.Len(t, eval, 1)
 			addr := place.Nodes[0].Addr
-			require.Equal(t, []string{"a b", "c'd", "$(touch", "x)", ";", "touch", "x", "--host", "http://" + addr, w.plan.Dir + "/raw/y z", c.model, "--", "", "{nothing}"}, eval[0].argv)
+			require.Equal(t, []string{"a b", "c'd", "$(touch", "x)", ";", "touch", "x", "--host", "http://" + addr,
+				w.plan.Dir + "/raw/y z", c.model, "--", "", "{nothing}"}, eval[0].argv)
 			require.Contains(t, bench[0].argv, "http://"+addr+":"+strconv.Itoa(place.Ports[w.plan.Ports[0].Name]))
 
 			for _, p := range append(append(serve, bench...), eval...) {
@@ -278,7 +280,8 @@ func world(t *testing.T, binary, site, test string) *theWorld {
 	for _, name := range []string{"vllm", "ray", "evaluate"} {
 		require.NoError(t, os.Symlink(self, filepath.Join(bin, name)))
 	}
-	w.environ = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + dir, "RECORD_DIR=" + w.records, "RECORD_PROFLLM=" + binary}
+	w.environ = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + dir, "RECORD_DIR=" + w.records,
+		"RECORD_PROFLLM=" + binary}
 
 	sys, err := config.Parse("site.toml", []byte(`name = "s"
 scheduler = "slurm"
@@ -291,10 +294,12 @@ launcher = "bare"
 extra_srun_args = ["--hostile=$(touch x) 'a' ; touch x\n"]
 `+site))
 	require.NoError(t, err)
-	s, err := scenario.Load(scenario.File{Name: "hostile.toml", Data: []byte("name = \"hostile\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n" +
-		"name = " + toml(t, "a'b\"$(touch x)\n;touch x") + "\n" + test)}, nil, scenario.HookFiles{})
+	s, err := scenario.Load(scenario.File{Name: "hostile.toml",
+		Data: []byte("name = \"hostile\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n" +
+			"name = " + toml(t, "a'b\"$(touch x)\n;touch x") + "\n" + test)}, nil, scenario.HookFiles{})
 	require.NoError(t, err)
-	o := planner.Options{Version: "v0", Created: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Output: filepath.Join(dir, "results"), Binary: binary, WorkDir: dir}
+	o := planner.Options{Version: "v0", Created: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
+		Output: filepath.Join(dir, "results"), Binary: binary, WorkDir: dir}
 	set, err := planner.Plans(s, sys, o)
 	require.NoError(t, err)
 	plans := set.Plans
@@ -302,7 +307,8 @@ extra_srun_args = ["--hostile=$(touch x) 'a' ; touch x\n"]
 	w.plan = plans[0]
 	script, err := render.Script(w.plan, templates.FS)
 	require.NoError(t, err)
-	require.NoError(t, run.Create(planner.Root(s, o), run.Scenario{Name: s.Name, PID: os.Getpid()}, []run.Printed{{Plan: w.plan, Script: script}}, nil))
+	require.NoError(t, run.Create(planner.Root(s, o), run.Scenario{Name: s.Name, PID: os.Getpid()},
+		[]run.Printed{{Plan: w.plan, Script: script}}, nil))
 	return w
 }
 
@@ -311,7 +317,9 @@ func (w *theWorld) run(t *testing.T) run.Placement {
 	t.Helper()
 	ctx := t.Context()
 	sched := local.New(filepath.Join(w.dir, "jobs"), w.binary, w.environ, time.Now)
-	sub, err := sched.Submit(ctx, run.Request{Script: filepath.Join(w.plan.Dir, run.ScriptFile), Name: w.plan.Job.Name, Comment: w.plan.Job.Comment, Dir: w.plan.Dir, Export: run.Export{Names: w.plan.Job.Export}})
+	sub, err := sched.Submit(ctx,
+		run.Request{Script: filepath.Join(w.plan.Dir, run.ScriptFile), Name: w.plan.Job.Name,
+			Comment: w.plan.Job.Comment, Dir: w.plan.Dir, Export: run.Export{Names: w.plan.Job.Export}})
 	require.NoError(t, err)
 	_, err = sched.Wait(ctx, sub.JobID)
 	require.NoError(t, err)
@@ -325,7 +333,8 @@ func (w *theWorld) run(t *testing.T) run.Placement {
 	})
 	var end run.Sentinel
 	require.NoError(t, run.ReadJSON(filepath.Join(w.plan.Dir, run.SentinelFile), &end))
-	require.Equal(t, []run.Phase{{Name: "ready"}, {Name: "bench"}, {Name: "eval"}}, end.Phases, "every phase ended with 0")
+	require.Equal(t, []run.Phase{{Name: "ready"}, {Name: "bench"}, {Name: "eval"}}, end.Phases,
+		"every phase ended with 0")
 	var place run.Placement
 	require.NoError(t, run.ReadJSON(filepath.Join(w.plan.Dir, run.PlacementFile), &place))
 	return place

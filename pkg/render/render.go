@@ -49,7 +49,8 @@ func Script(p *plan.Plan, layers ...fs.FS) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := view{Plan: p, Directives: directives, Digest: digest, Nodes: p.Job.Nodes, Env: slices.Concat(p.ModelCacheEnv(), p.Env), SrunArgs: p.Job.SrunArgs, Until: p.Job.Until}
+	v := view{Plan: p, Directives: directives, Digest: digest, Nodes: p.Job.Nodes,
+		Env: slices.Concat(p.ModelCacheEnv(), p.Env), SrunArgs: p.Job.SrunArgs, Until: p.Job.Until}
 	for i := range p.Roles {
 		port, _ := p.PortNamed(p.Roles[i].Health.Port)
 		v.Roles = append(v.Roles, roleView{Role: &p.Roles[i], Step: &p.Roles[i].Step, port: port})
@@ -74,9 +75,11 @@ func execute(t *template.Template, data any) ([]byte, error) {
 		return nil, fmt.Errorf("render %s: %w", t.Name(), err)
 	}
 	if i := bytes.IndexByte(out.Bytes(), 0); i >= 0 || bytes.Contains(out.Bytes(), []byte("\r\n")) {
-		return nil, fmt.Errorf("render %s: the script holds a NUL byte or a DOS line end, which sbatch refuses", t.Name())
+		return nil, fmt.Errorf("render %s: the script holds a NUL byte or a DOS line end, which sbatch refuses",
+			t.Name())
 	}
-	if _, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(out.Bytes()), "job.sh"); err != nil {
+	if _, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).
+		Parse(bytes.NewReader(out.Bytes()), "job.sh"); err != nil {
 		return nil, fmt.Errorf("render %s: the script does not parse: %w", t.Name(), err)
 	}
 	return out.Bytes(), nil
@@ -231,7 +234,8 @@ func redefine(t *template.Template, file, text string) error {
 		case name == file:
 			return fmt.Errorf("parse %s: text stands outside of {{define}}", file)
 		case !known[name] || name == Name:
-			return fmt.Errorf("parse %s: %q is not a block of %s, which has %s", file, name, Name, strings.Join(names, ", "))
+			return fmt.Errorf("parse %s: %q is not a block of %s, which has %s", file, name, Name,
+				strings.Join(names, ", "))
 		}
 		if _, err := t.AddParseTree(b.Name(), b.Tree); err != nil {
 			return fmt.Errorf("parse %s: %w", file, err)

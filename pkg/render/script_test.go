@@ -22,13 +22,17 @@ import (
 func sample() *plan.Plan {
 	one := plan.Slice{Count: 1}
 	return &plan.Plan{
-		Schema: plan.Schema, RunID: "exp_1", Version: "v1", Scenario: "s", Test: "a", Dir: "/out/s/a/0", Binary: "/bin/profllm",
-		Job:   plan.Job{Name: "a.exp_1", Comment: "profllm:exp_1", Nodes: 1},
-		Ports: []plan.Port{{Name: "serve", Base: 8300, Step: 1, Count: 1, Role: "serve"}},
-		Roles: []plan.Role{{Name: "serve", Nodes: one, GPUs: []int{0}, Health: plan.Endpoint{Port: "serve", Path: "/health"},
-			Step: plan.Step{Name: "serve", Nodes: one, Argv: plan.Texts("vllm", "serve", "m"), Log: "logs/serve-%t.log"}}},
+		Schema: plan.Schema, RunID: "exp_1", Version: "v1", Scenario: "s", Test: "a", Dir: "/out/s/a/0",
+		Binary: "/bin/profllm",
+		Job:    plan.Job{Name: "a.exp_1", Comment: "profllm:exp_1", Nodes: 1},
+		Ports:  []plan.Port{{Name: "serve", Base: 8300, Step: 1, Count: 1, Role: "serve"}},
+		Roles: []plan.Role{{Name: "serve", Nodes: one, GPUs: []int{0},
+			Health: plan.Endpoint{Port: "serve", Path: "/health"},
+			Step: plan.Step{Name: "serve", Nodes: one, Argv: plan.Texts("vllm", "serve", "m"),
+				Log: "logs/serve-%t.log"}}},
 		Loads: []plan.Load{{RunID: "exp_1", Dir: "/out/s/a/0", Client: "vllm-serve",
-			Clients: []plan.Step{{Name: "bench", Nodes: one, Argv: plan.Texts("vllm", "bench"), Log: "logs/bench-%t.log"}}}},
+			Clients: []plan.Step{{Name: "bench", Nodes: one, Argv: plan.Texts("vllm", "bench"),
+				Log: "logs/bench-%t.log"}}}},
 	}
 }
 
@@ -52,9 +56,12 @@ func directives(script string) []string {
 func TestDirectives(t *testing.T) {
 	p := sample()
 	p.Job = plan.Job{
-		Name: "a.exp_1", Comment: "profllm:exp_1", Nodes: 2, NodeList: []string{"n1", "n2"}, Partition: "gpu", Account: "acc", QOS: "high",
-		Reservation: "r", Constraint: "[(a100&ib)*1|h100!x]", Distribution: "block:cyclic", Exclusive: true, GPUsPerNode: 8, NTasksPerNode: 4,
-		TimeLimit: plan.Seconds(25 * time.Hour), Grace: plan.Seconds(90 * time.Second), SbatchArgs: []string{"--mail-type=END", "-H", `--comment "a b" # c`},
+		Name: "a.exp_1", Comment: "profllm:exp_1", Nodes: 2, NodeList: []string{"n1", "n2"}, Partition: "gpu",
+		Account: "acc", QOS: "high",
+		Reservation: "r", Constraint: "[(a100&ib)*1|h100!x]", Distribution: "block:cyclic", Exclusive: true,
+		GPUsPerNode: 8, NTasksPerNode: 4,
+		TimeLimit: plan.Seconds(25 * time.Hour), Grace: plan.Seconds(90 * time.Second),
+		SbatchArgs: []string{"--mail-type=END", "-H", `--comment "a b" # c`},
 	}
 	require.Equal(t, []string{
 		"--job-name=a.exp_1", "--comment=profllm:exp_1", "--output=/out/s/a/0/stdout.txt", "--error=/out/s/a/0/stderr.txt", "--open-mode=append",
@@ -97,7 +104,8 @@ func TestDirectivesCannotBeInjected(t *testing.T) {
 		set(p, "a.B_1,2:3=4+5/6@7-8[9]")
 		require.NotEmpty(t, rendered(t, p), name)
 	}
-	for _, line := range []string{"", " --a", "a", "nodes=99", "-", "--", "-9", "--a\n#SBATCH --b", "--a\ntouch x", "--a\r", "--a\x00", "--aé", "\n--a"} {
+	for _, line := range []string{"", " --a", "a", "nodes=99", "-", "--", "-9", "--a\n#SBATCH --b", "--a\ntouch x",
+		"--a\r", "--a\x00", "--aé", "\n--a"} {
 		p := sample()
 		p.Job.SbatchArgs = []string{line}
 		_, err := render.Script(p, templates.FS)
@@ -143,7 +151,8 @@ func TestNamesCannotBreakOut(t *testing.T) {
 // A health path is free text, and stands in a comment.
 func TestSummaryIsOneLine(t *testing.T) {
 	plain := statements(t, rendered(t, sample()))
-	for _, path := range []string{"/h\ntouch x", "/h\r\ntouch x", "/h\vtouch x", "/h\u0085touch x", "/h\u2028touch x", "/$(touch x)", "/h \\", "/h;touch x", "/'", `/"`, "/`x"} {
+	for _, path := range []string{"/h\ntouch x", "/h\r\ntouch x", "/h\vtouch x", "/h\u0085touch x", "/h\u2028touch x",
+		"/$(touch x)", "/h \\", "/h;touch x", "/'", `/"`, "/`x"} {
 		p := sample()
 		p.Roles[0].Health.Path = path
 		script := rendered(t, p)
@@ -221,10 +230,12 @@ func TestSecretsArePrinted(t *testing.T) {
 	p := sample()
 	p.Roles[0].Step.Secrets = []plan.Secret{{Name: "HF_TOKEN", Env: "MY_TOKEN"}, {Name: "FILE", File: "-f 'x"}}
 	p.Roles[0].Step.Env = []plan.Var{{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text("0")}}
-	require.Contains(t, rendered(t, p), `"$PROFLLM" job exec --run "$RUN" --env=HF_TOKEN=MY_TOKEN '--file=FILE=-f '\''x' -- \
+	require.Contains(t, rendered(t, p),
+		`"$PROFLLM" job exec --run "$RUN" --env=HF_TOKEN=MY_TOKEN '--file=FILE=-f '\''x' -- \
   env CUDA_VISIBLE_DEVICES=0`)
 	p.Job.Export = []string{"A", "ALL"}
-	require.Contains(t, rendered(t, p), "\n# Of the shell that submits, the job gets besides the usual variables: A ALL\n\nRUN=")
+	require.Contains(t, rendered(t, p),
+		"\n# Of the shell that submits, the job gets besides the usual variables: A ALL\n\nRUN=")
 	p.Job.Export = []string{"A\ntouch x"}
 	_, err := render.Script(p, templates.FS)
 	require.ErrorContains(t, err, `exported variable "A\ntouch x" does not match`)
@@ -244,7 +255,8 @@ func TestSecretsArePrinted(t *testing.T) {
 
 // Exported by the user, such a name would change what the script does.
 func TestScriptKeepsItsVariables(t *testing.T) {
-	for _, name := range []string{"RUN", "PROFLLM", "GUARD", "ROLES", "PHASES", "FINISHING", "CLIENT", "name", "pid", "code", "role", "ends", "IFS", "UID", "RANDOM", "BASHOPTS", "SERVE_ADDR", "SERVE_PORT"} {
+	for _, name := range []string{"RUN", "PROFLLM", "GUARD", "ROLES", "PHASES", "FINISHING", "CLIENT", "name", "pid",
+		"code", "role", "ends", "IFS", "UID", "RANDOM", "BASHOPTS", "SERVE_ADDR", "SERVE_PORT"} {
 		p := sample()
 		p.Env = []plan.Var{{Name: name, Value: plan.Text("x")}}
 		_, err := render.Script(p, templates.FS)
@@ -285,13 +297,15 @@ func TestSteps(t *testing.T) {
 		}
 		require.Len(t, srun, 1, "%s: every step goes through one function", s.golden)
 		words := strings.Fields(srun[0])
-		for _, option := range []string{"--overlap", "--input=none", "--export=ALL", "--mpi=none", "--cpu-bind=none", "--kill-on-bad-exit=1"} {
+		for _, option := range []string{"--overlap", "--input=none", "--export=ALL", "--mpi=none", "--cpu-bind=none",
+			"--kill-on-bad-exit=1"} {
 			require.Contains(t, words, option, s.golden)
 		}
 		inherit := strings.Index(text, "\nexport SLURM_EXPORT_ENV=ALL\n")
 		require.Positive(t, inherit, "%s: sbatch --export=NONE takes PATH from every step", s.golden)
 		require.Less(t, inherit, strings.Index(text, srun[0]), s.golden)
-		require.Equal(t, 1, strings.Count(text, "--export="), "%s: values travel in the environment, never in --export", s.golden)
+		require.Equal(t, 1, strings.Count(text, "--export="), "%s: values travel in the environment, never in --export",
+			s.golden)
 		mpi := 1
 		for _, c := range s.plan.Loads[0].Clients {
 			for _, w := range c.Srun {
@@ -301,21 +315,26 @@ func TestSteps(t *testing.T) {
 			}
 		}
 		require.Equal(t, mpi, strings.Count(text, "--mpi"), s.golden)
-		require.Regexp(t, regexp.MustCompile(`(?m)^unset .*\bSLURM_CPUS_PER_TASK\b`), text, "versions of srun differ in reading it")
+		require.Regexp(t, regexp.MustCompile(`(?m)^unset .*\bSLURM_CPUS_PER_TASK\b`), text,
+			"versions of srun differ in reading it")
 		for _, d := range directives(text) {
 			require.NotContains(t, d, "%", "%s: an output without %%A or %%a", s.golden)
 		}
 		for i := range s.plan.Roles {
-			require.Regexp(t, regexp.MustCompile(`(?m)^step --job-name=`+s.plan.Roles[i].Name+` --relative=\d+ --nodes=\d+ --ntasks=\d+ --ntasks-per-node=1 `), text)
+			require.Regexp(t, regexp.MustCompile(`(?m)^step --job-name=`+s.plan.Roles[i].Name+
+				` --relative=\d+ --nodes=\d+ --ntasks=\d+ --ntasks-per-node=1 `), text)
 		}
-		require.Equal(t, len(s.plan.Roles) > 0, strings.Contains(text, `"$PROFLLM" job wait `), "%s: there is something to wait for", s.golden)
+		require.Equal(t, len(s.plan.Roles) > 0, strings.Contains(text, `"$PROFLLM" job wait `),
+			"%s: there is something to wait for", s.golden)
 		load := &s.plan.Loads[0]
 		for _, c := range load.Clients {
 			per := max(c.TasksPerNode, 1)
-			require.Contains(t, text, fmt.Sprintf("\nphase %s step --job-name=%s --relative=%d --nodes=%d --ntasks=%d --ntasks-per-node=%d ",
-				load.Phase(c.Name), c.Name, c.Nodes.Offset, c.Nodes.Count, c.Nodes.Count*per, per), s.golden)
+			require.Contains(t, text,
+				fmt.Sprintf("\nphase %s step --job-name=%s --relative=%d --nodes=%d --ntasks=%d --ntasks-per-node=%d ",
+					load.Phase(c.Name), c.Name, c.Nodes.Offset, c.Nodes.Count, c.Nodes.Count*per, per), s.golden)
 			require.Equal(t, c.Success != "", strings.Contains(text, "\ncheck "+load.Phase(c.Name)+" "), s.golden)
-			require.Equal(t, c.Ends && c.Tasks() > 1, strings.Contains(text, " --wait=0 "), "%s: ranks that end in their own time", s.golden)
+			require.Equal(t, c.Ends && c.Tasks() > 1, strings.Contains(text, " --wait=0 "),
+				"%s: ranks that end in their own time", s.golden)
 		}
 	}
 }
@@ -358,7 +377,8 @@ func TestSimulatedPath(t *testing.T) {
 	p.Simulated = true
 	p.Env = []plan.Var{{Name: "PATH", Value: plan.Text("/opt/vllm/bin:/usr/bin")}}
 	script := rendered(t, p)
-	require.Less(t, strings.Index(script, "export PATH=/opt/vllm/bin"), strings.Index(script, `export PATH="$RUN/bin:$PATH" # SIMULATED`))
+	require.Less(t, strings.Index(script, "export PATH=/opt/vllm/bin"),
+		strings.Index(script, `export PATH="$RUN/bin:$PATH" # SIMULATED`))
 	p.Simulated = false
 	require.NotContains(t, rendered(t, p), "SIMULATED")
 }
@@ -368,22 +388,26 @@ func TestLayers(t *testing.T) {
 	p := sample()
 	builtin := rendered(t, p)
 
-	whole := rendered(t, p, layer("slurm/job.sh.tmpl", "#!/bin/bash\necho {{quote .Dir}}{{range .Roles}} {{.Name}}{{end}}\n"))
+	whole := rendered(t, p, layer("slurm/job.sh.tmpl",
+		"#!/bin/bash\necho {{quote .Dir}}{{range .Roles}} {{.Name}}{{end}}\n"))
 	require.Equal(t, "#!/bin/bash\necho /out/s/a/0 serve\n", whole, "a file of the same path replaces the script")
 
 	for _, block := range []string{"prologue", "env", "before_roles", "before_client", "epilogue"} {
-		got := rendered(t, p, layer("slurm/site.block.tmpl", `{{define "`+block+`"}}`+"\necho "+block+" {{quote .RunID}}{{end}}\n"))
+		got := rendered(t, p, layer("slurm/site.block.tmpl",
+			`{{define "`+block+`"}}`+"\necho "+block+" {{quote .RunID}}{{end}}\n"))
 		require.Equal(t, 1, strings.Count(got, "\necho "+block+" exp_1"), "a block is replaced")
 		require.Contains(t, got, "slurm/site.block.tmpl sha256:", "the header names it")
 		without := strings.Replace(got, "\necho "+block+" exp_1", "", 1)
 		require.Equal(t, statements(t, builtin), statements(t, without), "and nothing else is")
 	}
 
-	both := rendered(t, p, layer("slurm/a.block.tmpl", "{{define \"epilogue\"}}\necho first{{end}}"), layer("slurm/a.block.tmpl", "{{define \"epilogue\"}}\necho second{{end}}"))
+	both := rendered(t, p, layer("slurm/a.block.tmpl", "{{define \"epilogue\"}}\necho first{{end}}"),
+		layer("slurm/a.block.tmpl", "{{define \"epilogue\"}}\necho second{{end}}"))
 	require.Contains(t, both, "echo first")
 	require.NotContains(t, both, "echo second", "the first layer wins")
 
-	under := rendered(t, p, layer("slurm/job.sh.tmpl", "#!/bin/bash\n{{block \"epilogue\" .}}{{end}}"), layer("slurm/a.block.tmpl", "{{define \"epilogue\"}}echo lower{{end}}"))
+	under := rendered(t, p, layer("slurm/job.sh.tmpl", "#!/bin/bash\n{{block \"epilogue\" .}}{{end}}"),
+		layer("slurm/a.block.tmpl", "{{define \"epilogue\"}}echo lower{{end}}"))
 	require.NotContains(t, under, "lower", "blocks of a layer below the template's are another template's")
 
 	for text, want := range map[string]string{
@@ -431,10 +455,13 @@ func TestPrologueIsShell(t *testing.T) {
 // nobody's business.
 func TestCheckLayer(t *testing.T) {
 	require.NoError(t, render.CheckLayer(templates.FS))
-	for _, ok := range []string{"slurm/job.sh.tmpl", "slurm/batch.sh.tmpl", "slurm/any.block.tmpl", "README.md", "slurm/notes.txt"} {
+	for _, ok := range []string{"slurm/job.sh.tmpl", "slurm/batch.sh.tmpl", "slurm/any.block.tmpl", "README.md",
+		"slurm/notes.txt"} {
 		require.NoError(t, render.CheckLayer(fstest.MapFS{ok: {}}), ok)
 	}
-	for _, wrong := range []string{"job.sh.tmpl", "site.block.tmpl", "slurm/job.tmpl", "slurm/site.tmpl", "kubernetes/job.sh.tmpl", "slurm/batch.sh.block.tmpl.tmpl"} {
-		require.ErrorContains(t, render.CheckLayer(fstest.MapFS{wrong: {}}), wrong+" is not read: the templates are slurm/job.sh.tmpl", wrong)
+	for _, wrong := range []string{"job.sh.tmpl", "site.block.tmpl", "slurm/job.tmpl", "slurm/site.tmpl",
+		"kubernetes/job.sh.tmpl", "slurm/batch.sh.block.tmpl.tmpl"} {
+		require.ErrorContains(t, render.CheckLayer(fstest.MapFS{wrong: {}}),
+			wrong+" is not read: the templates are slurm/job.sh.tmpl", wrong)
 	}
 }

@@ -38,7 +38,8 @@ func TestSeveralSignalsAtOnce(t *testing.T) {
 		cmd := exec.Command("bash", script)
 		cmd.Dir = dir
 		require.NoError(t, cmd.Start())
-		await.True(t, func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil }, "the script waits for its nodes")
+		await.True(t, func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil },
+			"the script waits for its nodes")
 		for k := range 4 {
 			_ = cmd.Process.Signal(syscall.SIGTERM) // it may be over
 			time.Sleep(time.Duration(i*k) * 5 * time.Microsecond)

@@ -38,7 +38,8 @@ func TestTemplateQuotesEverything(t *testing.T) {
 	text, err := fs.ReadFile(templates.FS, render.Name)
 	require.NoError(t, err)
 	stub := func() string { return "" }
-	trees, err := parse.Parse(render.Name, string(text), "", "", map[string]any{"quote": stub, "words": stub, "export": stub, "command": stub})
+	trees, err := parse.Parse(render.Name, string(text), "", "",
+		map[string]any{"quote": stub, "words": stub, "export": stub, "command": stub})
 	require.NoError(t, err)
 	require.Greater(t, len(trees), 1, "the template and its blocks")
 	printed, used := 0, map[string]bool{}
@@ -54,14 +55,16 @@ func TestTemplateQuotesEverything(t *testing.T) {
 				return
 			}
 			require.Len(t, args, 1, "%s in %s", action, name)
-			require.Contains(t, bare, args[0].String(), "%s in %s is printed without quote, words, export or command", action, name)
+			require.Contains(t, bare, args[0].String(), "%s in %s is printed without quote, words, export or command",
+				action, name)
 			used[args[0].String()] = true
 		})
 	}
 	require.Greater(t, printed, 15)
 	require.Len(t, used, len(bare), "the list names only what the template prints: %v", used)
 	for _, line := range strings.Split(string(text), "\n") {
-		for _, field := range []string{"{{.Version}}", "{{.Digest}}", "{{.Scenario}}", "{{.Test}}", "{{.RunID}}", "{{.Summary}}"} {
+		for _, field := range []string{"{{.Version}}", "{{.Digest}}", "{{.Scenario}}", "{{.Test}}", "{{.RunID}}",
+			"{{.Summary}}"} {
 			if strings.Contains(line, field) {
 				require.True(t, strings.HasPrefix(line, "#"), "%s stands outside of a comment: %s", field, line)
 			}

@@ -1,5 +1,5 @@
-// Package repeats decides, inside a job, whether a load in a series of repeats need not run: the valid repeats
-// before it are precise enough, or the budget of the series is used up.
+// Package repeats decides, inside a job, whether a load in a series of repeats need not run:
+// the valid repeats before it are precise enough, or the budget of the series is used up.
 package repeats
 
 import (
@@ -21,8 +21,8 @@ type Decision struct {
 	Why    string          // the numbers behind Over.Why
 }
 
-// Decide decides about the load of a run that would be next. What cannot be found out is an error, and no
-// reason to leave a load out.
+// Decide decides about the load of a run that would be next. What cannot be found out is an
+// error, and no reason to leave a load out.
 func Decide(col *collect.Collector, dir, load string, now time.Time) (Decision, error) {
 	p, err := run.ReadPlan(dir)
 	if err != nil {

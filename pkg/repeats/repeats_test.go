@@ -15,7 +15,8 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// A series that was ended stays ended; a load that belongs to none, and a run without a plan, are errors.
+// A series that was ended stays ended; a load that belongs to none, and a run without a plan,
+// are errors.
 func TestDecide(t *testing.T) {
 	dir := t.TempDir()
 	col := &collect.Collector{Version: "test"}

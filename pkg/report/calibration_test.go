@@ -20,7 +20,8 @@ import (
 // calibrate makes the simulations long, and with -v prints their table:
 //
 //	go test ./pkg/report -run TestNullCalibration -v -calibrate 10000
-var calibrate = flag.Int("calibrate", 0, "null reports of each kind; 0: 10000 of comparisons and 2000 of series, 500 of either where what matters is the limit")
+var calibrate = flag.Int("calibrate", 0,
+	"null reports of each kind; 0: 10000 of comparisons and 2000 of series, 500 of either where what matters is the limit")
 
 // update rewrites the table of TestPowerTable.
 var update = flag.Bool("update", false, "rewrite the table of the documentation")
@@ -71,7 +72,8 @@ func (m machine) runs(metrics, n int, shift float64) [][]float64 {
 func judged(t *testing.T) []metric.Metric {
 	t.Helper()
 	var list []metric.Metric
-	for _, key := range []string{"output_throughput", "median_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "p99_tpot_ms"} {
+	for _, key := range []string{"output_throughput", "median_ttft_ms", "p99_ttft_ms", "median_tpot_ms",
+		"p99_tpot_ms"} {
 		m, err := metric.Find(key)
 		require.NoError(t, err)
 		list = append(list, m)
@@ -135,7 +137,8 @@ func cells(n int, simulate func(cell int, d *rand.Rand)) {
 // covers: PL-Q3, PL-Q9, PL-Q10, PL-Q11, PL-Q15
 func TestNullCalibration(t *testing.T) {
 	metrics := judged(t)
-	kinds := []question{{"compare 5 v 5", 5, false}, {"compare 6 v 6", 6, false}, {"compare 10 v 10", 10, false}, {"trend of 20", 20, true}, {"trend of 40", 40, true}}
+	kinds := []question{{"compare 5 v 5", 5, false}, {"compare 6 v 6", 6, false}, {"compare 10 v 10", 10, false},
+		{"trend of 20", 20, true}, {"trend of 40", 40, true}}
 	cvs := []float64{2, 50}
 	per := len(noises) * len(cvs)
 	alarms, times, errs := make([]int, len(kinds)*per), make([]int, len(kinds)*per), make([]error, len(kinds)*per)
@@ -167,8 +170,10 @@ func TestNullCalibration(t *testing.T) {
 	})
 	for cell := range alarms {
 		require.NoError(t, errs[cell])
-		name := fmt.Sprintf("%s, %s, CV %g %%", kinds[cell/per].name, noises[cell%per/len(cvs)].name, cvs[cell%len(cvs)])
-		t.Logf("%-40s %5d of %d: %.2f %%", name, alarms[cell], times[cell], 100*float64(alarms[cell])/float64(times[cell]))
+		name := fmt.Sprintf("%s, %s, CV %g %%", kinds[cell/per].name, noises[cell%per/len(cvs)].name,
+			cvs[cell%len(cvs)])
+		t.Logf("%-40s %5d of %d: %.2f %%", name, alarms[cell], times[cell],
+			100*float64(alarms[cell])/float64(times[cell]))
 		require.LessOrEqual(t, alarms[cell], allowance(times[cell], claimed), name)
 	}
 }
@@ -184,7 +189,8 @@ func TestFalseSame(t *testing.T) {
 	same, errs := make([]int, len(noises)*len(sizes)*len(cvs)), make([]error, len(noises)*len(sizes)*len(cvs))
 	name := func(cell int) (string, question, machine) {
 		n, cv, noise := sizes[cell%len(sizes)], cvs[cell/len(sizes)%len(cvs)], noises[cell/len(sizes)/len(cvs)]
-		return fmt.Sprintf("%d v %d, %s, CV %g %%", n, n, noise.name, cv), question{n: n}, machine{noise: noise.draw, cv: cv}
+		return fmt.Sprintf("%d v %d, %s, CV %g %%", n, n, noise.name, cv), question{n: n},
+			machine{noise: noise.draw, cv: cv}
 	}
 	cells(len(same), func(cell int, d *rand.Rand) {
 		_, q, m := name(cell)
@@ -230,7 +236,8 @@ func TestPowerTable(t *testing.T) {
 		require.NoError(t, os.WriteFile(page, []byte(text), 0o644))
 		return
 	}
-	require.Equal(t, string(data), text, "%s is not current: go test ./pkg/report -run TestPowerTable -update", powerPage)
+	require.Equal(t, string(data), text, "%s is not current: go test ./pkg/report -run TestPowerTable -update",
+		powerPage)
 }
 
 // powerTable is how often of a hundred times a throughput that falls, while the other
@@ -238,7 +245,8 @@ func TestPowerTable(t *testing.T) {
 func powerTable(t *testing.T) string {
 	metrics := judged(t)
 	shifts, cvs := []float64{1, 2, 5, 10}, []float64{0.5, 1, 2, 5}
-	questions := []question{{"compare 5 v 5", 5, false}, {"compare 6 v 6", 6, false}, {"compare 10 v 10", 10, false}, {"trend, 10 and 10", 20, true}}
+	questions := []question{{"compare 5 v 5", 5, false}, {"compare 6 v 6", 6, false}, {"compare 10 v 10", 10, false},
+		{"trend, 10 and 10", 20, true}}
 	const times = 1000
 	share, errs := make([]int, len(shifts)*len(cvs)*len(questions)), make([]error, len(shifts)*len(cvs)*len(questions))
 	cells(len(share), func(cell int, d *rand.Rand) {

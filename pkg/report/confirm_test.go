@@ -110,7 +110,8 @@ func TestConfirmPhases(t *testing.T) {
 	}
 	r := confirm(t, "throughput")
 	require.Len(t, r.Judgements, 2)
-	require.Equal(t, []string{"old busy and new busy", "old quiet and new quiet"}, []string{r.Judgements[0].Test, r.Judgements[1].Test})
+	require.Equal(t, []string{"old busy and new busy", "old quiet and new quiet"},
+		[]string{r.Judgements[0].Test, r.Judgements[1].Test})
 	for _, j := range r.Judgements {
 		require.Equal(t, 6, j.Metrics[0].Paired.N)
 		require.Zero(t, *j.Metrics[0].Paired.Percent)
@@ -131,8 +132,10 @@ func TestSeriesOfRepeats(t *testing.T) {
 	for i := range 9 {
 		l := first
 		l.Name, l.Dir = fmt.Sprintf("r%d", i+1), fmt.Sprintf("%s/r%d", p.Dir, i+1)
-		until := &result.Series{Percent: 2, Metrics: []string{"output_throughput"}, Done: 6, Stopped: result.Precise, Why: "known to ±0.3 %", SavedRepeats: 3, SavedNodeMinutes: 4.5}
-		l.Repeat = &plan.Repeat{Group: "g", Index: i, Of: 9, Until: &plan.Until{Percent: 2, Metrics: []string{"output_throughput"}}}
+		until := &result.Series{Percent: 2, Metrics: []string{"output_throughput"}, Done: 6, Stopped: result.Precise,
+			Why: "known to ±0.3 %", SavedRepeats: 3, SavedNodeMinutes: 4.5}
+		l.Repeat = &plan.Repeat{Group: "g", Index: i, Of: 9,
+			Until: &plan.Until{Percent: 2, Metrics: []string{"output_throughput"}}}
 		p.Loads = append(p.Loads, l)
 		if i < 6 {
 			r := recordOf(numbers{Throughput: 1000 + noise[i], TTFT: 50})

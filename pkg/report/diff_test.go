@@ -85,7 +85,10 @@ func TestTokenizers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inTemp(t)
 			side := func(model, digest string) func(int, *result.Result) {
-				return func(_ int, r *result.Result) { r.Config.Server["model"], r.Provenance.TokenizerDigest = model, digest }
+				return func(_ int,
+					r *result.Result) {
+					r.Config.Server["model"], r.Provenance.TokenizerDigest = model, digest
+				}
 			}
 			runsOf(t, "one", 6, 1000, 50, 1, side(c.model, c.digest))
 			runsOf(t, "two", 6, 1000, 50, 1, side(c.other, c.second))
@@ -119,7 +122,8 @@ func TestRedefinedMetrics(t *testing.T) {
 	require.NotEmpty(t, j.Redefined)
 	var text bytes.Buffer
 	require.NoError(t, format.Text(&text, r))
-	require.Contains(t, text.String(), "left out: Throughput (tok/s): version 2 of the metrics' definitions is unknown to this profllm (the other record has 1); use the newer profllm")
+	require.Contains(t, text.String(),
+		"left out: Throughput (tok/s): version 2 of the metrics' definitions is unknown to this profllm (the other record has 1); use the newer profllm")
 	one, err := report.Pair(load(t, "one/a/0"), load(t, "two/a/0"), nil)
 	require.NoError(t, err)
 	for _, s := range one.Comparisons[0].Sections {

@@ -25,7 +25,8 @@ func Example() {
 	for _, s := range rep.Comparisons[0].Sections {
 		for _, row := range s.Rows {
 			if row.Key == "output_throughput" {
-				fmt.Printf("%s: %+.0f %s, %+.1f %%\n", row.Name, row.Difference.Absolute, row.Unit, *row.Difference.Percent)
+				fmt.Printf("%s: %+.0f %s, %+.1f %%\n", row.Name, row.Difference.Absolute, row.Unit,
+					*row.Difference.Percent)
 			}
 		}
 	}

@@ -7,7 +7,8 @@ import (
 )
 
 func TestPrice(t *testing.T) {
-	for gpu, want := range map[string]float64{"NVIDIA H100 80GB HBM3": 3, "NVIDIA B200": 5.5, "NVIDIA GB200": 11, "nvidia gb300": 8} {
+	for gpu, want := range map[string]float64{"NVIDIA H100 80GB HBM3": 3, "NVIDIA B200": 5.5, "NVIDIA GB200": 11,
+		"nvidia gb300": 8} {
 		usd, ok := price(gpu)
 		require.True(t, ok)
 		require.Equal(t, want, usd, gpu)

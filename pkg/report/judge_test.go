@@ -61,7 +61,8 @@ func TestVerdicts(t *testing.T) {
 			require.Empty(t, r.Comparisons, "sets are not shown run beside run")
 			j := r.Judgements[0]
 			rate, latency := verdictOf(t, j, "output_throughput"), verdictOf(t, j, "median_ttft_ms")
-			require.Equal(t, []report.Outcome{c.verdict, c.rate, c.latency}, []report.Outcome{j.Verdict, rate.Verdict, latency.Verdict})
+			require.Equal(t, []report.Outcome{c.verdict, c.rate, c.latency},
+				[]report.Outcome{j.Verdict, rate.Verdict, latency.Verdict})
 			require.Equal(t, c.needed, j.RunsNeeded)
 			require.Equal(t, c.bad, r.Bad())
 			require.Equal(t, []int{c.n, c.m}, []int{rate.First.N, rate.Second.N})
@@ -146,7 +147,8 @@ func TestOnlyBelievedRuns(t *testing.T) {
 	runsOf(t, "one", 8, 1000, 50, 1, func(i int, r *result.Result) {
 		switch i {
 		case 0:
-			r.Validity = &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"no-tokens"}, Checks: []result.Check{}}
+			r.Validity = &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"no-tokens"},
+				Checks: []result.Check{}}
 		case 1:
 			suspected(r)
 		}
@@ -339,10 +341,12 @@ func TestUnlike(t *testing.T) {
 		"lengths": {func(_ int, r *result.Result) { r.Config.Benchmark.InputTokens = new(9) }, nil, []string{"input tokens: unknown against 9"}, true},
 		"image": {func(_ int, r *result.Result) {
 			r.Provenance.Image, r.Provenance.EngineVersion, r.Placement.Nodes = "image:2", "2", []string{"n7"}
-		}, nil, []string{"cmd_args.docker_image_url: image:1 against image:2", "engine version: 1 against 2", "nodes: n1 against n7"}, true},
+		}, nil, []string{"cmd_args.docker_image_url: image:1 against image:2", "engine version: 1 against 2",
+			"nodes: n1 against n7"}, true},
 		"image and load": {func(_ int, r *result.Result) {
 			r.Provenance.Image, r.Config.Benchmark.MaxConcurrency = "image:2", new(32)
-		}, nil, []string{"bench_cmd_args.max_concurrency: 16 against 32", "cmd_args.docker_image_url: image:1 against image:2"}, false},
+		}, nil, []string{"bench_cmd_args.max_concurrency: 16 against 32",
+			"cmd_args.docker_image_url: image:1 against image:2"}, false},
 		"no set": {func(i int, r *result.Result) { r.Config.Benchmark.MaxConcurrency = new(16 + i) },
 			[]string{"bench_cmd_args.max_concurrency: 16 against 16, 17, 18, 19, 20, 21"}, nil, true},
 	} {
@@ -430,7 +434,8 @@ func TestAccuracyOfOne(t *testing.T) {
 // them.
 func TestThresholdsOfASide(t *testing.T) {
 	inTemp(t)
-	runsOf(t, "one", 6, 1000, 50, 1, func(_ int, r *result.Result) { r.Validity.Set = []string{"rounds = 1, looser than the default 5"} })
+	runsOf(t, "one", 6, 1000, 50, 1,
+		func(_ int, r *result.Result) { r.Validity.Set = []string{"rounds = 1, looser than the default 5"} })
 	runsOf(t, "two", 6, 1000, 50, 1)
 	r := pair(t)
 	require.Equal(t, []string{"rounds = 1, looser than the default 5"}, r.Judgements[0].First.Accepts)
@@ -457,7 +462,8 @@ func TestPairedAccuracy(t *testing.T) {
 			}
 			a, err := result.NewAnswers(ids, right)
 			require.NoError(t, err)
-			r.Accuracy = &result.Accuracy{Task: "gsm8k", Value: float64(n) / float64(of), Questions: &of, Answers: a, Source: "x"}
+			r.Accuracy = &result.Accuracy{Task: "gsm8k", Value: float64(n) / float64(of), Questions: &of, Answers: a,
+				Source: "x"}
 		}
 	}
 	for _, c := range []struct {

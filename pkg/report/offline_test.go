@@ -22,8 +22,10 @@ func offlineRecord(mean float64) *result.Result {
 	p99 := 2 * mean
 	r := &result.Result{RunID: "x", Status: result.Completed, Provenance: &result.Provenance{Foreign: "vllm-offline"}}
 	r.Results.Offline = &result.Offline{
-		Batch:      &result.BatchLatency{Latency: &result.Timing{N: new(30), Mean: &mean, Percentiles: map[string]float64{"50": mean, "99": p99}}},
-		Throughput: &result.OfflineThroughput{RequestThroughput: new(23.9), TotalTokenThroughput: new(10078.16), OutputThroughput: new(4829.06)},
+		Batch: &result.BatchLatency{Latency: &result.Timing{N: new(30), Mean: &mean,
+			Percentiles: map[string]float64{"50": mean, "99": p99}}},
+		Throughput: &result.OfflineThroughput{RequestThroughput: new(23.9), TotalTokenThroughput: new(10078.16),
+			OutputThroughput: new(4829.06)},
 	}
 	r.Validity = validity.Judge(r, validity.Evidence{})
 	return r
@@ -47,7 +49,8 @@ func TestOffline(t *testing.T) {
 	require.NoError(t, format.Text(&text, rep))
 	require.Contains(t, text.String(), "foreign, from vllm-offline · offline")
 	require.Contains(t, text.String(), "== Benchmarks without a server")
-	require.Regexp(t, `offline +valid \(foreign\) +batch latency +30 +1\.2500 +1\.2500 +withheld`, text.String(), "thirty iterations have no 99th percentile")
+	require.Regexp(t, `offline +valid \(foreign\) +batch latency +30 +1\.2500 +1\.2500 +withheld`, text.String(),
+		"thirty iterations have no 99th percentile")
 	require.Regexp(t, `offline +valid \(foreign\) +23\.90 +10078\.16 +4829\.06`, text.String())
 	require.Len(t, rep.Comparisons, 1)
 	require.Len(t, rep.Comparisons[0].Columns, 1, "a batch is not beside requests")

@@ -91,7 +91,8 @@ func TestNamesOfFolders(t *testing.T) {
 	}
 	write(t, root+"/bin/0/raw/vllm-bench.json", "{}")
 	require.NoError(t, os.Symlink("results", "latest"))
-	require.Equal(t, []string{"bin run=1", "bin run=2", "raw"}, labels(report.Build(load(t, "again", "latest"), report.Options{})))
+	require.Equal(t, []string{"bin run=1", "bin run=2", "raw"},
+		labels(report.Build(load(t, "again", "latest"), report.Options{})))
 }
 
 // GPUs count over all nodes of every role, from the plan and from the placement
@@ -99,7 +100,8 @@ func TestNamesOfFolders(t *testing.T) {
 //
 // covers: CD-32, CD-33
 func TestRatesPerGPU(t *testing.T) {
-	sys, err := config.Parse("sys.toml", []byte("name = \"x\"\nscheduler = \"slurm\"\ninstall_path = \"/i\"\noutput_path = \"/o\"\ndefault_partition = \"p\"\ngpus_per_node = 4\n"))
+	sys, err := config.Parse("sys.toml",
+		[]byte("name = \"x\"\nscheduler = \"slurm\"\ninstall_path = \"/i\"\noutput_path = \"/o\"\ndefault_partition = \"p\"\ngpus_per_node = 4\n"))
 	require.NoError(t, err)
 	s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte(`name = "s"
 [[Tests]]
@@ -120,14 +122,17 @@ num_nodes = 4
 gpu_ids = "0,1,2,3"
 `)}, nil, scenario.HookFiles{})
 	require.NoError(t, err)
-	set, err := planner.Plans(s, sys, planner.Options{Created: time.Unix(0, 0), Output: "/o", WorkDir: "/", Binary: "/b"})
+	set, err := planner.Plans(s, sys,
+		planner.Options{Created: time.Unix(0, 0), Output: "/o", WorkDir: "/", Binary: "/b"})
 	require.NoError(t, err)
 	for i, want := range map[int]int{0: 8, 1: 32} {
 		p := set.Plans[i]
 		require.Equal(t, want, p.Loads[0].Expect.GPUs, p.Test)
 		placed := result.Placement{}
 		for _, role := range p.Roles {
-			placed.Roles = append(placed.Roles, result.PlacedRole{Role: role.Name, GPUsPerNode: len(role.GPUs), Slice: result.Slice{Count: role.Nodes.Count}})
+			placed.Roles = append(placed.Roles,
+				result.PlacedRole{Role: role.Name, GPUsPerNode: len(role.GPUs),
+					Slice: result.Slice{Count: role.Nodes.Count}})
 		}
 		for _, r := range []*result.Result{
 			{Results: result.Metrics{Counts: result.Counts{GPUs: &p.Loads[0].Expect.GPUs}}}, {Placement: &placed},
@@ -135,7 +140,8 @@ gpu_ids = "0,1,2,3"
 			m := &result.Metrics{}
 			m.OutputThroughput, m.MaxConcurrency = new(6400.0), new(64)
 			r.Merge(result.Part{Metrics: m})
-			for name, v := range map[string]float64{"tps-per-gpu": 6400 / float64(want), "tps-per-user": 100, "throughput": 6400} {
+			for name, v := range map[string]float64{"tps-per-gpu": 6400 / float64(want), "tps-per-user": 100,
+				"throughput": 6400} {
 				m, err := metric.Find(name)
 				require.NoError(t, err)
 				require.Equal(t, v, *m.Of(r).Number, "%s of %s", name, p.Test)
@@ -192,7 +198,8 @@ func TestGrouping(t *testing.T) {
 		p := planOf(dir, fmt.Sprintf("t%d", i))
 		p.Config.Server["serve"] = map[string]any{"tensor_parallel_size": c.tp, "nested": map[string]any{"deep": c.tp}}
 		p.Loads[0].Benchmark["num_prompts"] = c.prompts
-		p.Env = []plan.Var{{Name: "MODE", Value: plan.Text(c.env)}, {Name: "TOKEN", Value: plan.Word{{Env: "HF_TOKEN"}}}}
+		p.Env = []plan.Var{{Name: "MODE", Value: plan.Text(c.env)},
+			{Name: "TOKEN", Value: plan.Word{{Env: "HF_TOKEN"}}}}
 		writePlan(t, dir, p)
 		writeRecord(t, dir, recordOf(numbers{Throughput: 100, TTFT: 10}))
 	}
@@ -308,7 +315,8 @@ func TestSweep(t *testing.T) {
 	require.NoError(t, err)
 	s = report.Build(load(t, root), report.Options{Objective: lower}).Sweeps[0]
 	require.Equal(t, 1, s.Points[*s.Best].Step, "of a latency the least is the best")
-	require.Equal(t, []bool{true, false, false, false}, []bool{s.Points[0].BestOf[0], s.Points[1].BestOf[0], s.Points[2].BestOf[0], s.Points[3].BestOf[0]})
+	require.Equal(t, []bool{true, false, false, false},
+		[]bool{s.Points[0].BestOf[0], s.Points[1].BestOf[0], s.Points[2].BestOf[0], s.Points[3].BestOf[0]})
 }
 
 // A sweep that left out points says what it saved, and points without a duration
@@ -352,9 +360,11 @@ max_concurrency = [1, 2, 4]
 num_prompts = 400
 `)}, nil, scenario.HookFiles{})
 	require.NoError(t, err)
-	sys, err := config.Parse("sys.toml", []byte("name = \"x\"\nscheduler = \"slurm\"\ninstall_path = \"/i\"\noutput_path = \"/o\"\ndefault_partition = \"p\"\ngpus_per_node = 4\n"))
+	sys, err := config.Parse("sys.toml",
+		[]byte("name = \"x\"\nscheduler = \"slurm\"\ninstall_path = \"/i\"\noutput_path = \"/o\"\ndefault_partition = \"p\"\ngpus_per_node = 4\n"))
 	require.NoError(t, err)
-	set, err := planner.Plans(s, sys, planner.Options{Created: time.Unix(0, 0).UTC(), Output: "/o", WorkDir: "/", Binary: "/b"})
+	set, err := planner.Plans(s, sys,
+		planner.Options{Created: time.Unix(0, 0).UTC(), Output: "/o", WorkDir: "/", Binary: "/b"})
 	require.NoError(t, err)
 	require.Len(t, set.Plans, 1)
 	here := func(dir string) string { return strings.Replace(dir, "/o/night_1970-01-01_00-00-00", root, 1) }
@@ -398,7 +408,8 @@ func TestRepeats(t *testing.T) {
 	require.Equal(t, 200.0, *rep.Sweeps[0].Cost.Average)
 	out := text(t, rep)
 	require.Contains(t, out, "each repeat counts separately here")
-	require.Equal(t, "s max_concurrency=2 repeat=1", report.Build(load(t, root+"/s/0/2/r1"), report.Options{}).Runs[0].Label)
+	require.Equal(t, "s max_concurrency=2 repeat=1",
+		report.Build(load(t, root+"/s/0/2/r1"), report.Options{}).Runs[0].Label)
 }
 
 // A trajectory that cannot be read is said to be so, once.
@@ -472,10 +483,13 @@ func TestPair(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, r.Comparisons, 2)
 	require.Equal(t, "b iter=1", r.Comparisons[1].Group)
-	require.Equal(t, []string{"one/b/1", "two/b/1"}, []string{r.Comparisons[1].Columns[0].Dir, r.Comparisons[1].Columns[1].Dir})
+	require.Equal(t, []string{"one/b/1", "two/b/1"},
+		[]string{r.Comparisons[1].Columns[0].Dir, r.Comparisons[1].Columns[1].Dir})
 	require.False(t, r.Bad())
-	require.Equal(t, []string{"only: only in the first (one/only/0)", "lossy: only in the second (two/lossy/0)"}, r.Notes[:2])
-	require.Contains(t, r.Notes[2], "significance is not tested: one run per side does not show how much either varies; ")
+	require.Equal(t, []string{"only: only in the first (one/only/0)", "lossy: only in the second (two/lossy/0)"},
+		r.Notes[:2])
+	require.Contains(t, r.Notes[2],
+		"significance is not tested: one run per side does not show how much either varies; ")
 	require.Equal(t, "second against first: 10 too little data", r.Notes[3])
 	for _, j := range r.Judgements {
 		require.Equal(t, report.TooLittle, j.Verdict)
@@ -501,7 +515,8 @@ func TestPair(t *testing.T) {
 // covers: PL-D16
 func TestTopologyIsThePlansOrAbsent(t *testing.T) {
 	inTemp(t)
-	sys, err := config.Parse("sys.toml", []byte("name = \"x\"\nscheduler = \"slurm\"\ninstall_path = \"/i\"\noutput_path = \"/o\"\ndefault_partition = \"p\"\ngpus_per_node = 4\n"))
+	sys, err := config.Parse("sys.toml",
+		[]byte("name = \"x\"\nscheduler = \"slurm\"\ninstall_path = \"/i\"\noutput_path = \"/o\"\ndefault_partition = \"p\"\ngpus_per_node = 4\n"))
 	require.NoError(t, err)
 	s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte(`name = "s"
 [[Tests]]
@@ -516,7 +531,8 @@ num_nodes = 2
 enable_expert_parallel = true
 `)}, nil, scenario.HookFiles{})
 	require.NoError(t, err)
-	set, err := planner.Plans(s, sys, planner.Options{Created: time.Unix(0, 0), Output: "/o", WorkDir: "/", Binary: "/b"})
+	set, err := planner.Plans(s, sys,
+		planner.Options{Created: time.Unix(0, 0), Output: "/o", WorkDir: "/", Binary: "/b"})
 	require.NoError(t, err)
 	writePlan(t, root+"/apart/0", set.Plans[0])
 	writeRecord(t, root+"/apart/0", recordOf(numbers{Throughput: 100, TTFT: 10}))

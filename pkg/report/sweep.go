@@ -65,7 +65,8 @@ type Cost struct {
 }
 
 var sweepMetrics = []metric.Metric{
-	metric.Throughput, metric.PerGPU, metric.PerUser, metric.MedianTTFT, metric.P99TTFT, metric.MedianTPOT, metric.P99TPOT,
+	metric.Throughput, metric.PerGPU, metric.PerUser, metric.MedianTTFT, metric.P99TTFT, metric.MedianTPOT,
+	metric.P99TPOT,
 	metric.SuccessShare, metric.Accuracy,
 }
 

@@ -23,11 +23,13 @@ func TestSweepOfPairs(t *testing.T) {
 	require.Equal(t, "s tensor_parallel_size=1 max_concurrency=4 num_prompts=40", rep.Runs[1].Label)
 	require.Equal(t, 6, rep.Sweeps[0].Cost.Space)
 	require.Contains(t, text(t, rep), "\n6 of 6 points tried; efficiency 1.00\n")
-	require.Contains(t, text(t, rep), " step  verdict  tensor_parallel_size  max_concurrency  num_prompts  Throughput (tok/s)")
+	require.Contains(t, text(t, rep),
+		" step  verdict  tensor_parallel_size  max_concurrency  num_prompts  Throughput (tok/s)")
 
 	inTemp(t)
 	curve(t, []int{1, 2}, 0, [2]int{1, 40}, [2]int{4, 40}, [2]int{16, 80})
-	require.Equal(t, 12, report.Build(load(t, root), report.Options{}).Sweeps[0].Cost.Space, "not paired: each with each")
+	require.Equal(t, 12, report.Build(load(t, root), report.Options{}).Sweeps[0].Cost.Space,
+		"not paired: each with each")
 }
 
 // A number of prompts that follows the concurrency is shown, and is no dimension.
@@ -43,7 +45,8 @@ func TestSweepWithPromptsPerConcurrency(t *testing.T) {
 		writeRecord(t, dir, recordOf(numbers{Throughput: float64(100 * n), TTFT: 10}))
 	}
 	s := report.Build(load(t, root), report.Options{}).Sweeps[0]
-	require.Equal(t, []records.Setting{{Key: "bench_cmd_args.max_concurrency", Value: "4"}, {Key: "bench_cmd_args.num_prompts", Value: "20"}}, s.Points[1].Values)
+	require.Equal(t, []records.Setting{{Key: "bench_cmd_args.max_concurrency", Value: "4"},
+		{Key: "bench_cmd_args.num_prompts", Value: "20"}}, s.Points[1].Values)
 	require.Equal(t, 3, s.Cost.Space)
 }
 
@@ -54,7 +57,9 @@ func TestPhasesThatDiffer(t *testing.T) {
 	p.Loads = nil
 	for i, name := range []string{"quiet", "busy", "lost"} {
 		n := []int{2, 16, 32}[i]
-		p.Loads = append(p.Loads, plan.Load{Name: name, Dir: filepath.Join(p.Dir, name), Benchmark: map[string]any{"num_prompts": 400, "max_concurrency": n}})
+		p.Loads = append(p.Loads,
+			plan.Load{Name: name, Dir: filepath.Join(p.Dir, name),
+				Benchmark: map[string]any{"num_prompts": 400, "max_concurrency": n}})
 		if name != "lost" {
 			writeRecord(t, root+"/s/0/"+name, recordOf(numbers{Throughput: float64(100 * n), TTFT: float64(n)}))
 		}

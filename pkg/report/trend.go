@@ -301,7 +301,8 @@ func (x *MetricTrend) cut() error {
 		cut := TrendCut{Index: found.Index, P: found.SearchedP, estimate: found.Shift.Estimate}
 		cut.Percent, cut.Low, cut.High, _ = percents(found.Shift)
 		if found.Watch {
-			cut.Verdict, cut.Why = Watch, fmt.Sprintf("neighbouring runs are correlated, autocorrelation %.2f", c.Autocorrelation)
+			cut.Verdict, cut.Why = Watch, fmt.Sprintf("neighbouring runs are correlated, autocorrelation %.2f",
+				c.Autocorrelation)
 		}
 		x.Cuts = append(x.Cuts, cut)
 	}

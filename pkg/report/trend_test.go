@@ -94,7 +94,8 @@ func TestTrendCause(t *testing.T) {
 	r := trace(t, nil, nil, "one")
 	x := trendOf(t, r.Trends[0], "output_throughput")
 	cut := x.Cuts[0]
-	require.Equal(t, []string{"engine version: 1 against 2", "image digest: sha256:a against sha256:b"}, texts(cut.Differs))
+	require.Equal(t, []string{"engine version: 1 against 2", "image digest: sha256:a against sha256:b"},
+		texts(cut.Differs))
 	require.False(t, cut.NotCausal, "an image is one thing")
 	require.InDelta(t, -6, *cut.Percent, 1)
 	require.Less(t, *cut.Low, *cut.Percent)
@@ -108,7 +109,8 @@ func TestTrendCause(t *testing.T) {
 	})
 	r = trace(t, nil, nil, "one")
 	cut = trendOf(t, r.Trends[0], "output_throughput").Cuts[0]
-	require.Equal(t, []string{"cmd_args.docker_image_url: image:1 against image:2", "driver: 550 against 570"}, texts(cut.Differs))
+	require.Equal(t, []string{"cmd_args.docker_image_url: image:1 against image:2", "driver: 550 against 570"},
+		texts(cut.Differs))
 	require.True(t, cut.NotCausal)
 	out := text(t, r)
 	require.Contains(t, out, "regressed (first one/a/12, last before it one/a/11)")
@@ -138,7 +140,8 @@ func TestTrendSeries(t *testing.T) {
 	require.Len(t, r.Trends, 1)
 	require.Equal(t, "model=m", r.Trends[0].Key)
 	require.Equal(t, report.Regressed, r.Trends[0].Verdict)
-	require.Equal(t, []string{"cmd_args.decode.max_num_seqs: unknown against 8"}, texts(r.Trends[0].Metrics[0].Cuts[0].Differs))
+	require.Equal(t, []string{"cmd_args.decode.max_num_seqs: unknown against 8"},
+		texts(r.Trends[0].Metrics[0].Cuts[0].Differs))
 }
 
 // A test of many series needs more of each: the same step that is found alone is one
@@ -157,7 +160,9 @@ func TestTrendManySeries(t *testing.T) {
 			for i, x := range values {
 				r := recordOf(numbers{Throughput: x, TTFT: 50})
 				r.RunID, r.Timestamp = fmt.Sprint(s, "-", i), time.Date(2026, 1, 2+i, 3, 0, 0, 0, time.UTC)
-				list = append(list, records.Run{Dir: fmt.Sprintf("t%d/%d", s, i), Case: records.Case{Test: fmt.Sprint("t", s)}, Result: r})
+				list = append(list,
+					records.Run{Dir: fmt.Sprintf("t%d/%d", s, i), Case: records.Case{Test: fmt.Sprint("t", s)},
+						Result: r})
 			}
 		}
 		return list
@@ -183,7 +188,9 @@ func TestTrendLeftOut(t *testing.T) {
 	edit := func(i int, r *result.Result) {
 		switch i {
 		case 3:
-			r.Validity = &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"no-tokens"}, Checks: []result.Check{{Word: "no-tokens", Outcome: result.Fail, Severity: result.Invalid, Detail: "0 tokens"}}}
+			r.Validity = &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"no-tokens"},
+				Checks: []result.Check{{Word: "no-tokens", Outcome: result.Fail, Severity: result.Invalid,
+					Detail: "0 tokens"}}}
 		case 4:
 			suspected(r)
 		case 5:
@@ -241,7 +248,8 @@ func TestTrendStarts(t *testing.T) {
 			l.Dir, l.Name = fmt.Sprintf("%s/r%d", p.Dir, repeat+1), fmt.Sprintf("r%d", repeat+1)
 			p.Loads = append(p.Loads, l)
 			r := recordOf(numbers{Throughput: x + float64(repeat), TTFT: 50})
-			r.RunID, r.Timestamp = fmt.Sprintf("exp_20260102_030405_%06x", 16*night+repeat), time.Date(2026, 1, 2+night, 3, repeat, 0, 0, time.UTC)
+			r.RunID, r.Timestamp = fmt.Sprintf("exp_20260102_030405_%06x", 16*night+repeat), time.Date(2026, 1, 2+night,
+				3, repeat, 0, 0, time.UTC)
 			writeRecord(t, fmt.Sprintf("%s/r%d", dir, repeat+1), r)
 		}
 		writePlan(t, dir, p)
@@ -270,7 +278,8 @@ func TestMixedHardware(t *testing.T) {
 	r := trace(t, nil, nil, "one")
 	require.Equal(t, []string{"driver: 550 (12 runs), 570 (8 runs)"}, r.Trends[0].Mixed)
 	require.Equal(t, []report.Mark{report.MixedHardware}, r.Trends[0].Metrics[0].Marks)
-	nightsOf(t, "two", stepAt(20, 10, 0), func(i int, r *result.Result) { r.System.HardwareInfo.GPU = fmt.Sprint("H", i/19) })
+	nightsOf(t, "two", stepAt(20, 10, 0),
+		func(i int, r *result.Result) { r.System.HardwareInfo.GPU = fmt.Sprint("H", i/19) })
 	r = trace(t, nil, []string{"model"}, "two")
 	require.Equal(t, []string{"GPU: H0 (19 runs), H1 (1 run)"}, r.Trends[0].Mixed)
 	require.Len(t, trace(t, nil, nil, "two").Trends, 2, "another GPU is another series")

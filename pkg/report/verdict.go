@@ -124,8 +124,8 @@ func newVerdict(m metric.Metric, a, b []float64) (*MetricVerdict, error) {
 	return v, nil
 }
 
-// percents are a shift, the ends of its interval and the interval's coverage, of the first's median; nil where there
-// is none.
+// percents are a shift, the ends of its interval and the interval's coverage, of the first's
+// median; nil where there is none.
 func percents(s stats.Shift) (shift, low, high, coverage *float64) {
 	if s.Base <= 0 {
 		return nil, nil, nil, nil
@@ -189,7 +189,8 @@ func (v *MetricVerdict) conclude(tests int) error {
 		v.Verdict, v.Why = TooLittle, "the first's median is 0"
 		return nil
 	case p == nil && v.Paired != nil:
-		v.Verdict, v.Why, v.RunsNeeded = TooLittle, fmt.Sprintf("%d pairs: no test", v.Paired.N), stats.LeastPairs(tests+1)
+		v.Verdict, v.Why, v.RunsNeeded = TooLittle, fmt.Sprintf("%d pairs: no test",
+			v.Paired.N), stats.LeastPairs(tests+1)
 		return nil
 	case p == nil && v.First.N == 1 && v.Second.N == 1:
 		v.Verdict, v.Why, v.RunsNeeded = TooLittle, "one run per side: no test", usualRuns

@@ -29,7 +29,8 @@ func NewAnswers(questions []string, right []bool) (*Answers, error) {
 			bits[i/8] |= 1 << (i % 8)
 		}
 	}
-	return &Answers{Questions: len(questions), Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil)), Right: base64.StdEncoding.EncodeToString(bits)}, nil
+	return &Answers{Questions: len(questions), Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil)),
+		Right: base64.StdEncoding.EncodeToString(bits)}, nil
 }
 
 // Against counts the questions that only a got right and those that only b did; ok

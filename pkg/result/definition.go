@@ -37,7 +37,8 @@ func redefined(all []Redefinition, newest int, key string, a, b int) string {
 		return fmt.Sprintf("version %d of the metrics' definitions is unknown to this profllm (the other record has %d); use the newer profllm", v, min(a, b))
 	}
 	for _, r := range all {
-		if r.Version > min(a, b) && r.Version <= max(a, b) && slices.ContainsFunc(r.Keys, func(k string) bool { return covers(k, key) }) {
+		if r.Version > min(a, b) && r.Version <= max(a, b) &&
+			slices.ContainsFunc(r.Keys, func(k string) bool { return covers(k, key) }) {
 			return fmt.Sprintf("the metric has another meaning since version %d of the metrics' definitions: %s; collect both runs again with one profllm", r.Version, r.What)
 		}
 	}

@@ -42,8 +42,10 @@ type Identity struct {
 // does not know are "".
 func (r *Result) Identity() Identity {
 	id := Identity{
-		Client: r.Config.Benchmark.Kind, Simulated: r.Simulated, Speed: r.SimulatedSpeed, Profiled: r.Profiling != nil && r.Profiling.Enabled,
-		Model: ModelName(r.Config.Settings[ModelSetting]), GPU: r.GPU(), Topology: r.Placement.Topology(), Settings: portable(r.Config.Settings),
+		Client: r.Config.Benchmark.Kind, Simulated: r.Simulated, Speed: r.SimulatedSpeed,
+		Profiled: r.Profiling != nil && r.Profiling.Enabled,
+		Model:    ModelName(r.Config.Settings[ModelSetting]), GPU: r.GPU(), Topology: r.Placement.Topology(),
+		Settings: portable(r.Config.Settings),
 	}
 	if p := r.Provenance; p != nil {
 		id.Engine, id.ModelRevision = p.Engine, p.ModelRevision
@@ -121,7 +123,8 @@ func (p *Placement) Topology() string {
 	}
 	count := map[string]int{}
 	for _, r := range p.Roles {
-		count[fmt.Sprintf("%s %%d x %d nodes x %d GPUs", strings.ReplaceAll(r.Role, "%", "%%"), r.Slice.Count, r.GPUsPerNode)]++
+		count[fmt.Sprintf("%s %%d x %d nodes x %d GPUs", strings.ReplaceAll(r.Role, "%", "%%"), r.Slice.Count,
+			r.GPUsPerNode)]++
 	}
 	var list []string
 	for _, format := range slices.Sorted(maps.Keys(count)) {

@@ -29,9 +29,10 @@ func configured() *result.Result {
 			{Role: "prefill", Slice: result.Slice{Count: 1}, GPUsPerNode: 4, Hosts: []string{"n1"}, Ports: map[string]int{"http": 8000}},
 			{Role: "decode", Slice: result.Slice{Offset: 1, Count: 1}, GPUsPerNode: 4, Hosts: []string{"n2"}},
 		}},
-		System:     &result.System{HardwareInfo: &result.Hardware{GPU: "H200", Driver: "570", Kernel: "6.8"}},
-		Provenance: &result.Provenance{Engine: "vllm", EngineVersion: "0.11.0", Image: "/here/vllm.sqsh", ImageDigest: "sha256:1", ModelRevision: "aa", Profllm: "v1"},
-		Slurm:      &result.Slurm{JobID: "1", State: "COMPLETED"},
+		System: &result.System{HardwareInfo: &result.Hardware{GPU: "H200", Driver: "570", Kernel: "6.8"}},
+		Provenance: &result.Provenance{Engine: "vllm", EngineVersion: "0.11.0", Image: "/here/vllm.sqsh",
+			ImageDigest: "sha256:1", ModelRevision: "aa", Profllm: "v1"},
+		Slurm: &result.Slurm{JobID: "1", State: "COMPLETED"},
 	}
 }
 
@@ -60,7 +61,8 @@ func TestFingerprint(t *testing.T) {
 	}{
 		"ids and times": {func(r *result.Result) { r.RunID, r.Timestamp, r.Slurm.JobID = "x", r.Timestamp.Add(time.Hour), "2" }, true, true},
 		"nodes, ports": {func(r *result.Result) {
-			r.Placement.Nodes, r.Placement.Roles[0].Hosts, r.Placement.Roles[0].Ports["http"] = []string{"n8", "n9"}, []string{"n8"}, 9000
+			r.Placement.Nodes, r.Placement.Roles[0].Hosts, r.Placement.Roles[0].Ports["http"] = []string{"n8",
+				"n9"}, []string{"n8"}, 9000
 		}, true, true},
 		"driver, kernel, profllm": {func(r *result.Result) {
 			r.System.HardwareInfo.Driver, r.System.HardwareInfo.Kernel, r.Provenance.Profllm = "580", "6.9", "v2"
@@ -107,7 +109,8 @@ func TestFingerprint(t *testing.T) {
 
 // The hash is kept in files: it must stay what it is.
 func TestFingerprintStays(t *testing.T) {
-	require.Equal(t, "sha256:6fa9f430ed4549ef9b66c8f786af12bc9b284c17cf397c6e9151c7788a0cead5", fingerprint(t, configured()))
+	require.Equal(t, "sha256:6fa9f430ed4549ef9b66c8f786af12bc9b284c17cf397c6e9151c7788a0cead5",
+		fingerprint(t, configured()))
 	require.Equal(t, "29b6d18223a992e6", result.SeriesKey(configured().Config.Settings, configured()))
 	require.Equal(t, "decode 1 x 1 nodes x 4 GPUs, prefill 1 x 1 nodes x 4 GPUs", configured().Placement.Topology())
 }

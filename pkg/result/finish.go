@@ -79,7 +79,8 @@ func (p *Part) sampleSizes() {
 		if done == 0 || d.N != nil && *d.N == 0 {
 			delete(m.Latency, f)
 			p.Warnings = append(p.Warnings, Warning{
-				Kind: EmptySample, File: m.Source, Key: string(f), Text: "statistics over an empty sample were left out",
+				Kind: EmptySample, File: m.Source, Key: string(f),
+				Text: "statistics over an empty sample were left out",
 			})
 			continue
 		}

@@ -49,7 +49,8 @@ type Metrics struct {
 
 // Measured reports whether there is any number: a count, a rate or a latency.
 func (m *Metrics) Measured() bool {
-	return m.CompletedRequests != nil || m.RequestThroughput != nil || m.OutputThroughput != nil || m.TotalTokenThroughput != nil || len(m.Latency) > 0
+	return m.CompletedRequests != nil || m.RequestThroughput != nil || m.OutputThroughput != nil ||
+		m.TotalTokenThroughput != nil || len(m.Latency) > 0
 }
 
 // Counts are totals of the measured window.

@@ -251,8 +251,8 @@ func (s *Samples) Lengths() []int {
 	return slices.Compact(all)
 }
 
-// Labelled reports whether a JSON value under the key "simulated" says so: true, or that word as a text, as options of
-// clients that write labels of their own do.
+// Labelled reports whether a JSON value under the key "simulated" says so: true, or that word
+// as a text, as options of clients that write labels of their own do.
 func Labelled(value []byte) bool {
 	return strings.EqualFold(strings.Trim(strings.TrimSpace(string(value)), `"`), "true")
 }

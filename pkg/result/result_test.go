@@ -25,8 +25,10 @@ func TestKeysOfTheDesign(t *testing.T) {
 	r := resulttest.Good()
 	r.Duration = new(130.0)
 	r.Config.Server = map[string]any{"model": "m", "tensor_parallel_size": 4}
-	r.Config.Benchmark = result.Benchmark{DatasetName: "random", NumPrompts: new(1000), RequestRate: new(result.Rate(math.Inf(1)))}
-	r.System = &result.System{PeakGPUMemoryGB: new(71.5), AvgGPUUtilization: new(88.0), HardwareInfo: &result.Hardware{GPU: "H200"}}
+	r.Config.Benchmark = result.Benchmark{DatasetName: "random", NumPrompts: new(1000),
+		RequestRate: new(result.Rate(math.Inf(1)))}
+	r.System = &result.System{PeakGPUMemoryGB: new(71.5), AvgGPUUtilization: new(88.0),
+		HardwareInfo: &result.Hardware{GPU: "H200"}}
 	r.Profiling = &result.Profiling{TraceFilePath: "t.json", TraceFileSizeMB: new(3.0)}
 	var doc map[string]any
 	require.NoError(t, json.Unmarshal([]byte(marshal(t, r)), &doc))
@@ -60,7 +62,8 @@ func TestAbsentIsNotZero(t *testing.T) {
 	r.Accuracy, r.Slurm, r.System = nil, nil, nil
 	text := marshal(t, r)
 	require.Contains(t, text, `"completed_requests": 0`)
-	for _, key := range []string{"failed_requests", "output_throughput", "_ms", "accuracy", "slurm", "duration", "simulated", "system", `"n_`} {
+	for _, key := range []string{"failed_requests", "output_throughput", "_ms", "accuracy", "slurm", "duration",
+		"simulated", "system", `"n_`} {
 		require.NotContains(t, text, key)
 	}
 }
@@ -73,7 +76,8 @@ func TestDecodeReadsWhatMarshalWrote(t *testing.T) {
 	r.Placement = &result.Placement{Nodes: []string{"n1", "n2"}, Roles: []result.PlacedRole{
 		{Role: "decode", Slice: result.Slice{Offset: 1, Count: 1}, Hosts: []string{"n2"}, GPUsPerNode: 4, Ports: map[string]int{"http": 8100}},
 	}}
-	r.Failure = &result.Failure{Cause: "unknown", Next: "read on", Confidence: result.NoCause, Tail: []string{"<last & least>"}}
+	r.Failure = &result.Failure{Cause: "unknown", Next: "read on", Confidence: result.NoCause,
+		Tail: []string{"<last & least>"}}
 	r.Validity = validity.Judge(r, validity.Evidence{})
 	ttft := r.Results.Latency[result.TTFT]
 	ttft.Percentiles[99.9], ttft.Min = 123.25, new(0.5)
@@ -189,7 +193,8 @@ func TestMergeDerivesRatesPerGPUAndUser(t *testing.T) {
 	require.Equal(t, 32, *r.Results.GPUs)
 	require.Equal(t, 500.0/32, *r.Results.OutputPerGPU)
 	require.Equal(t, 500.0/8, *r.Results.OutputPerUser)
-	require.Equal(t, []string{"output_throughput_per_gpu", "output_throughput_per_user", "total_token_throughput_per_gpu"}, r.Results.Derived)
+	require.Equal(t, []string{"output_throughput_per_gpu", "output_throughput_per_user",
+		"total_token_throughput_per_gpu"}, r.Results.Derived)
 	require.Nil(t, good.Results.OutputPerGPU, "the part is not changed")
 
 	alone := &result.Result{}

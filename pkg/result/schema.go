@@ -167,5 +167,6 @@ func undecodable(data []byte, err error) error {
 		return fmt.Errorf("decode result: %w", err)
 	}
 	before := data[:min(at-1, int64(len(data)))] // the offset is behind the byte
-	return fmt.Errorf("decode result: line %d, column %d: %w", 1+bytes.Count(before, []byte("\n")), len(before)-bytes.LastIndexByte(before, '\n'), err)
+	return fmt.Errorf("decode result: line %d, column %d: %w", 1+bytes.Count(before, []byte("\n")),
+		len(before)-bytes.LastIndexByte(before, '\n'), err)
 }

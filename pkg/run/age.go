@@ -87,9 +87,9 @@ func (st State) clockJump(old State) time.Duration {
 	return 0 // as clocks are kept right
 }
 
-// NeedsController reports whether to ask the controller itself; old is the state at the last look. It
-// is asked about a job that has been unknown for long, and for the exit code of a failed
-// job: squeue prints no exit code, and accounting may be late or missing.
+// NeedsController reports whether to ask the controller itself; old is the state at the last
+// look. It is asked about a job that has been unknown for long, and for the exit code of a
+// failed job: squeue prints no exit code, and accounting may be late or missing.
 func (st State) NeedsController(old State) bool {
 	if st.State == Failed && st.Source == "squeue" && st.Note == "" && st.ExitCode == "" {
 		return true

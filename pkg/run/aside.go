@@ -15,8 +15,9 @@ import (
 // and the last state come last, so that a command that is killed here still
 // leaves a run whose job is known to be over.
 var (
-	attemptFiles = []string{RawDir, LogDir, TelemetryDir, LeftDir, SentinelFile, PlacementFile, PreflightFile, NodesFile, ResultFile, EventFile}
-	jobFiles     = []string{"stdout.txt", "stderr.txt", "job.env", ClaimFile, SubmitFile, StateFile}
+	attemptFiles = []string{RawDir, LogDir, TelemetryDir, LeftDir, SentinelFile, PlacementFile, PreflightFile,
+		NodesFile, ResultFile, EventFile}
+	jobFiles = []string{"stdout.txt", "stderr.txt", "job.env", ClaimFile, SubmitFile, StateFile}
 )
 
 // SetAside moves the files of an earlier attempt from a run directory to attempts/N, where
@@ -71,7 +72,8 @@ func move(dir string, n int, names []string) (int, error) {
 		}
 	}
 	for _, name := range names {
-		if err := os.Rename(filepath.Join(dir, name), filepath.Join(dir, AttemptDir, strconv.Itoa(n), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Rename(filepath.Join(dir, name),
+			filepath.Join(dir, AttemptDir, strconv.Itoa(n), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return n, err
 		}
 	}
@@ -89,7 +91,8 @@ func (u *Unit) earlier() (ids []string, err error) {
 			return nil, err
 		}
 		for _, e := range entries {
-			files = append(files, filepath.Join(attempts, e.Name(), SubmitFile), filepath.Join(attempts, e.Name(), ClaimFile))
+			files = append(files, filepath.Join(attempts, e.Name(), SubmitFile),
+				filepath.Join(attempts, e.Name(), ClaimFile))
 		}
 	} else {
 		parent := filepath.Dir(u.Dir)

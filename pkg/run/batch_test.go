@@ -23,7 +23,8 @@ import (
 // someBatch carries the runs of a scenario.
 func someBatch(root, kind string, rels ...string) *plan.Batch {
 	b := &plan.Batch{
-		Schema: plan.BatchSchema, RunID: "B", Version: "v", Scenario: "s", Dir: filepath.Join(root, run.BatchDir, "1"), Kind: kind, Binary: "/bin/true",
+		Schema: plan.BatchSchema, RunID: "B", Version: "v", Scenario: "s", Dir: filepath.Join(root, run.BatchDir, "1"),
+		Kind: kind, Binary: "/bin/true",
 		Job: plan.Job{Name: "s.B", Comment: "profllm:B", Nodes: 1, TimeLimit: plan.Seconds(time.Hour)},
 	}
 	for _, rel := range rels {
@@ -43,7 +44,8 @@ func createBatch(t *testing.T, root, kind string, rels ...string) {
 	if kind == plan.Sequence {
 		script = "#!/bin/bash\n"
 	}
-	require.NoError(t, run.Create(root, gone(t), runs, []run.PrintedBatch{{Batch: someBatch(root, kind, rels...), Script: []byte(script)}}))
+	require.NoError(t, run.Create(root, gone(t), runs,
+		[]run.PrintedBatch{{Batch: someBatch(root, kind, rels...), Script: []byte(script)}}))
 }
 
 // covers: CD-5, CD-6
@@ -70,7 +72,8 @@ func TestCreateOrders(t *testing.T) {
 	require.Equal(t, []string{"x"}, run.Scenario{Runs: []string{"x"}}.InOrder(), "as older versions wrote it")
 
 	after(3, "a/0")
-	require.ErrorContains(t, run.Create(root+"2", run.Scenario{}, runs, []run.PrintedBatch{{Batch: b}}), "waits for itself")
+	require.ErrorContains(t, run.Create(root+"2", run.Scenario{}, runs, []run.PrintedBatch{{Batch: b}}),
+		"waits for itself")
 	require.NoDirExists(t, root+"2")
 }
 
@@ -87,7 +90,8 @@ func TestBook(t *testing.T) {
 	parent := t.TempDir()
 	root := filepath.Join(parent, "was")
 	createBatch(t, root, plan.Array, "a", "b", "c")
-	part := someBatch(root, plan.Array, "a", "b", "c").Part(filepath.Join(root, "batches/12"), "B-12", time.Now(), func(i int) bool { return i == 2 })
+	part := someBatch(root, plan.Array, "a", "b", "c").
+		Part(filepath.Join(root, "batches/12"), "B-12", time.Now(), func(i int) bool { return i == 2 })
 	require.Equal(t, "s.B-12", part.Job.Name)
 	require.NoError(t, run.AddBatch(part, nil))
 	require.ErrorIs(t, run.AddBatch(part, nil), os.ErrExist)
@@ -172,7 +176,8 @@ func TestSettledSequence(t *testing.T) {
 			require.NoError(t, run.WriteJSON(filepath.Join(dir, run.ClaimFile), run.Claim{JobID: "60"}))
 		}
 		if c.over {
-			require.NoError(t, run.WriteJSON(filepath.Join(dir, run.SentinelFile), run.Sentinel{JobID: "60", Code: c.code}))
+			require.NoError(t,
+				run.WriteJSON(filepath.Join(dir, run.SentinelFile), run.Sentinel{JobID: "60", Code: c.code}))
 		}
 		st := run.State{JobID: "60", State: c.job}.WithSentinel(dir, plan.Sequence)
 		require.Equal(t, c.want, st.State, name)
@@ -258,7 +263,8 @@ func TestWaitsForTasks(t *testing.T) {
 	createBatch(t, root, plan.Array, "a", "b", "c")
 	o := s.Submit(t.Context(), filepath.Join(root, "batches/1"))
 	require.NoError(t, o.Err)
-	for want, rels := range map[string][]string{"afterok:60_1": {"b"}, "afterok:60_0:60_2": {"a", "c"}, "afterok:60": {"c", "a", "b"}} {
+	for want, rels := range map[string][]string{"afterok:60_1": {"b"}, "afterok:60_0:60_2": {"a", "c"},
+		"afterok:60": {"c", "a", "b"}} {
 		dir := filepath.Join(root, "child-"+strconv.Itoa(len(rels)))
 		p := somePlan(root, filepath.Base(dir))
 		for _, rel := range rels {
@@ -321,7 +327,8 @@ func arrayOfSix(t *testing.T) (s *session, root string) {
 	code, stdout, _ := s.profllm("slurm", "resume", root)
 	require.Zero(t, code)
 	require.Contains(t, stdout, "submitted job 60")
-	s.Put(slurmtest.Job{ID: "60_1", Name: "s.B", Acct: "CANCELLED by 0", Queue: "CANCELLED", NodeList: "n1", Start: "2026-01-02T03:04:05", Elapsed: 3})
+	s.Put(slurmtest.Job{ID: "60_1", Name: "s.B", Acct: "CANCELLED by 0", Queue: "CANCELLED", NodeList: "n1",
+		Start: "2026-01-02T03:04:05", Elapsed: 3})
 	s.Put(slurmtest.Job{ID: "60_3"})
 	require.NoError(t, run.WriteJSON(filepath.Join(root, "b", run.ClaimFile), run.Claim{JobID: "60_1"}))
 	return s, root
@@ -333,7 +340,8 @@ func (s *session) requireResumed(root string) {
 	require.Len(s.t, s.Jobs(), 2, "one array more, whoever submitted it")
 	require.Equal(s.t, 2, s.Jobs()[1].Size)
 	var book run.Book
-	for rel, id := range map[string]string{"a": "60_0", "b": "61_0", "c": "60_2", "d": "61_1", "e": "60_4", "f": "60_5"} {
+	for rel, id := range map[string]string{"a": "60_0", "b": "61_0", "c": "60_2", "d": "61_1", "e": "60_4",
+		"f": "60_5"} {
 		sub, err := book.ReadSubmission(filepath.Join(root, rel))
 		require.NoError(s.t, err, rel)
 		require.Equal(s.t, id, sub.JobID, rel)
@@ -357,7 +365,8 @@ func (s *session) requireResumed(root string) {
 // covers: PL-D2, PL-S22
 func TestResumeArrayKilled(t *testing.T) {
 	wholeProgram(t)
-	for _, at := range []string{"batches/2", "batches/2/intent.json", "batches/2/submit.json", "gate before", "gate accepted", "gate answered"} {
+	for _, at := range []string{"batches/2", "batches/2/intent.json", "batches/2/submit.json", "gate before",
+		"gate accepted", "gate answered"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			s, root := arrayOfSix(t)

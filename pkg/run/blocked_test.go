@@ -39,7 +39,8 @@ func TestBlocked(t *testing.T) {
 	end := func(name, job string, code int) {
 		require.NoError(t, run.WriteJSON(filepath.Join(at(name), run.ClaimFile), run.Claim{JobID: job}))
 		if code >= 0 {
-			require.NoError(t, run.WriteJSON(filepath.Join(at(name), run.SentinelFile), run.Sentinel{JobID: job, Code: code}))
+			require.NoError(t,
+				run.WriteJSON(filepath.Join(at(name), run.SentinelFile), run.Sentinel{JobID: job, Code: code}))
 		}
 	}
 	end("bad", "60", 5)
@@ -60,7 +61,8 @@ func TestBlocked(t *testing.T) {
 		require.Equal(t, want, run.Blocked(at(name), "60", nil), name)
 		for _, job := range []string{run.Running, run.Failed} {
 			st := run.State{JobID: "60", State: job}.WithSentinel(at(name), plan.Sequence)
-			require.Equal(t, want != "", st.Reason == want && st.State == run.Cancelled && st.Note == run.NeverRan, fmt.Sprint(name, job, st))
+			require.Equal(t, want != "", st.Reason == want && st.State == run.Cancelled && st.Note == run.NeverRan,
+				fmt.Sprint(name, job, st))
 		}
 	}
 }

@@ -79,7 +79,8 @@ func cancelled(s *session) {
 	require.Zero(s.t, code)
 }
 
-var confirm = []string{"confirm", "kill.toml#a", "kill.toml#b", "--pairs", "6", "--simulate", "--system", "local.toml", "--settle", "10ms"}
+var confirm = []string{"confirm", "kill.toml#a", "kill.toml#b", "--pairs", "6", "--simulate", "--system", "local.toml",
+	"--settle", "10ms"}
 
 // confirmed submits two tests in turns, and lets their job come to an end.
 func confirmed(s *session) {
@@ -98,7 +99,8 @@ func confirmed(s *session) {
 // began leaves what a job leaves that began.
 func (s *session) began(dir, job string) {
 	s.t.Helper()
-	require.NoError(s.t, run.WriteJSON(filepath.Join(dir, run.ClaimFile), run.Claim{Schema: "profllm.claim/1", JobID: job, Time: time.Unix(1e9, 0)}))
+	require.NoError(s.t, run.WriteJSON(filepath.Join(dir, run.ClaimFile),
+		run.Claim{Schema: "profllm.claim/1", JobID: job, Time: time.Unix(1e9, 0)}))
 	require.NoError(s.t, os.WriteFile(filepath.Join(dir, run.RawDir, "x"), []byte(job), 0o644))
 	require.NoError(s.t, os.WriteFile(filepath.Join(dir, run.LogDir, "x"), []byte(job), 0o644))
 }
@@ -136,7 +138,9 @@ func twice(s *session) {
 		var sub run.Submission
 		require.NoError(s.t, run.ReadJSON(filepath.Join(dir, run.SubmitFile), &sub))
 		jobs := s.Jobs()
-		require.Equal(s.t, slices.IndexFunc(jobs, func(j slurmtest.Job) bool { return j.ID == sub.JobID && j.Queue == "PENDING" }) >= 0, true, "the job of %s", dir)
+		require.Equal(s.t, slices.IndexFunc(jobs,
+			func(j slurmtest.Job) bool { return j.ID == sub.JobID && j.Queue == "PENDING" }) >= 0, true,
+			"the job of %s", dir)
 		require.DirExists(s.t, filepath.Join(dir, run.RawDir))
 		require.DirExists(s.t, filepath.Join(dir, run.LogDir))
 		for _, name := range []string{"raw/x", "logs/x", run.ClaimFile, run.SubmitFile} {
@@ -213,25 +217,27 @@ var crashes = map[string]crash{
 	"job finish": {scenario: oneRun, before: func(s *session) {
 		submitted(s)
 		s.began(s.runDirs()[0], "60")
-	}, command: []string{"job", "finish", "--run", "ROOT/a/0", "--code", "0", "bench=0"}, env: []string{"SLURM_JOB_ID=60"}, check: func(s *session) {
-		var end run.Sentinel
-		require.NoError(s.t, run.ReadJSON(filepath.Join(s.root(), "a/0", run.SentinelFile), &end))
-		require.Equal(s.t, "60", end.JobID)
-		require.FileExists(s.t, filepath.Join(s.root(), "a/0", run.ResultFile))
-	}},
+	}, command: []string{"job", "finish", "--run", "ROOT/a/0", "--code", "0", "bench=0"},
+		env: []string{"SLURM_JOB_ID=60"}, check: func(s *session) {
+			var end run.Sentinel
+			require.NoError(s.t, run.ReadJSON(filepath.Join(s.root(), "a/0", run.SentinelFile), &end))
+			require.Equal(s.t, "60", end.JobID)
+			require.FileExists(s.t, filepath.Join(s.root(), "a/0", run.ResultFile))
+		}},
 	"job start behind a requeue": {scenario: oneRun, before: func(s *session) {
 		submitted(s)
 		s.began(s.runDirs()[0], "60")
-	}, command: []string{"job", "start", "--run", "ROOT/a/0"}, env: []string{"SLURM_JOB_ID=60"}, check: func(s *session) {
-		dir := filepath.Join(s.root(), "a/0")
-		require.NoFileExists(s.t, filepath.Join(dir, "raw/x"))
-		for _, name := range []string{"raw/x", "logs/x"} {
-			left, err := filepath.Glob(filepath.Join(dir, run.AttemptDir, "*", name))
-			require.NoError(s.t, err)
-			require.Len(s.t, left, 1, name)
-		}
-		require.DirExists(s.t, filepath.Join(dir, run.LogDir))
-	}},
+	}, command: []string{"job", "start", "--run", "ROOT/a/0"}, env: []string{"SLURM_JOB_ID=60"},
+		check: func(s *session) {
+			dir := filepath.Join(s.root(), "a/0")
+			require.NoFileExists(s.t, filepath.Join(dir, "raw/x"))
+			for _, name := range []string{"raw/x", "logs/x"} {
+				left, err := filepath.Glob(filepath.Join(dir, run.AttemptDir, "*", name))
+				require.NoError(s.t, err)
+				require.Len(s.t, left, 1, name)
+			}
+			require.DirExists(s.t, filepath.Join(dir, run.LogDir))
+		}},
 	"archive": {scenario: oneRun, before: archived, command: []string{"archive", "ROOT"}, codes: []int{2}, check: func(s *session) {
 		code, _, _ := s.profllm("archive", "--list", s.archive())
 		require.Zero(s.t, code)
@@ -267,7 +273,8 @@ func (s *session) requireUnits() {
 		require.Equal(s.t, 1, s.Submissions(u.Job().Name))
 		var sub run.Submission
 		require.NoError(s.t, run.ReadJSON(filepath.Join(u.Dir, run.SubmitFile), &sub))
-		require.True(s.t, slices.ContainsFunc(s.Jobs(), func(j slurmtest.Job) bool { return j.ID == sub.JobID && j.Name == u.Job().Name }))
+		require.True(s.t, slices.ContainsFunc(s.Jobs(),
+			func(j slurmtest.Job) bool { return j.ID == sub.JobID && j.Name == u.Job().Name }))
 	}
 	require.Len(s.t, s.Jobs(), len(s.roots()))
 }
@@ -395,7 +402,8 @@ func (s *session) whole() error {
 		if os.IsNotExist(err) {
 			return nil
 		}
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".json") || strings.HasPrefix(d.Name(), ".") || filepath.Base(filepath.Dir(path)) == run.RawDir {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".json") || strings.HasPrefix(d.Name(), ".") ||
+			filepath.Base(filepath.Dir(path)) == run.RawDir {
 			return err
 		}
 		data, err := os.ReadFile(path)

@@ -235,7 +235,8 @@ func fillLoad(dir string, p *plan.Plan, l *plan.Load) error {
 	if err != nil {
 		return err
 	}
-	return WriteJSON(filepath.Join(at, LoadFile), LoadMark{Schema: "profllm.load/1", RunID: l.RunID, Name: l.Name, Run: back})
+	return WriteJSON(filepath.Join(at, LoadFile),
+		LoadMark{Schema: "profllm.load/1", RunID: l.RunID, Name: l.Name, Run: back})
 }
 
 func folders(dir string) error {

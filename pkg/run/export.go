@@ -36,7 +36,8 @@ func (e Export) From(environ []string) []string {
 	var kept []string
 	for _, kv := range environ {
 		name, _, _ := strings.Cut(kv, "=")
-		asked := all || slices.Contains(usual, name) || strings.HasPrefix(name, "PROFLLM_") || name == "SLURM_CONF" || slices.Contains(e.Names, name)
+		asked := all || slices.Contains(usual, name) || strings.HasPrefix(name, "PROFLLM_") || name == "SLURM_CONF" ||
+			slices.Contains(e.Names, name)
 		if asked && !slices.Contains(e.Withheld, name) {
 			kept = append(kept, kv)
 		}

@@ -32,7 +32,8 @@ func Find(paths ...string) ([]string, error) {
 		case strings.Contains(filepath.Base(path), partial):
 		case info.IsDir():
 			open = append(open, folder{path: path, given: true})
-		case isRunFile(filepath.Dir(path), filepath.Base(path)) && filepath.Base(filepath.Dir(path)) != RawDir && !exists(filepath.Join(filepath.Dir(path), LoadFile)):
+		case isRunFile(filepath.Dir(path), filepath.Base(path)) && filepath.Base(filepath.Dir(path)) != RawDir &&
+			!exists(filepath.Join(filepath.Dir(path), LoadFile)):
 			found = append(found, filepath.Dir(path))
 		}
 	}

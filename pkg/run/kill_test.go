@@ -79,7 +79,8 @@ func (s *session) profllm(args ...string) (code int, stdout, stderr string) {
 	if err := cmd.Run(); cmd.ProcessState == nil {
 		s.t.Fatal(err)
 	}
-	s.t.Logf("profllm %s: exit %d\n%s%s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), out.String(), errs.String())
+	s.t.Logf("profllm %s: exit %d\n%s%s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), out.String(),
+		errs.String())
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
@@ -196,7 +197,8 @@ func TestKilledAroundSbatch(t *testing.T) {
 // what was asked of the controller is there.
 func (s *session) settled() {
 	s.t.Helper()
-	await.True(s.t, func() bool { return len(s.Jobs()) == len(s.Calls("sbatch")) && s.programs() == 0 }, "no program of Slurm runs, and each sbatch made a job")
+	await.True(s.t, func() bool { return len(s.Jobs()) == len(s.Calls("sbatch")) && s.programs() == 0 },
+		"no program of Slurm runs, and each sbatch made a job")
 }
 
 // programs counts the processes in front of this session's Slurm.
@@ -347,7 +349,8 @@ func TestSubmitWithinASecond(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "kill.toml"), []byte(oneRun), 0o644))
 	for taken := range 3 { // of the next seconds
 		at := time.Now().Add(time.Duration(taken) * time.Second)
-		require.NoError(t, os.MkdirAll(filepath.Join(s.dir, "results", "kill_"+at.Format("2006-01-02_15-04-05")), 0o755))
+		require.NoError(t, os.MkdirAll(filepath.Join(s.dir, "results", "kill_"+at.Format("2006-01-02_15-04-05")),
+			0o755))
 	}
 	code, _, stderr := s.profllm(submit...)
 	require.Zero(t, code, stderr)
@@ -372,7 +375,8 @@ func TestCollectAtOnce(t *testing.T) {
 			default:
 			}
 			err := errors.Join(
-				run.WriteJSON(filepath.Join(dir, run.PlacementFile), run.Placement{Schema: "profllm.placement/1", JobID: "60", Slot: n}),
+				run.WriteJSON(filepath.Join(dir, run.PlacementFile),
+					run.Placement{Schema: "profllm.placement/1", JobID: "60", Slot: n}),
 				os.WriteFile(filepath.Join(dir, run.RawDir, "vllm-bench.json"), []byte(`{"date": "2026`), 0o644))
 			if err != nil {
 				wrote <- err
@@ -380,7 +384,8 @@ func TestCollectAtOnce(t *testing.T) {
 			}
 		}
 	}()
-	for i, said := range s.watched(append(times(8, []string{"collect", s.root()}), times(2, []string{"archive", s.root()})...)...) {
+	for i, said := range s.watched(append(times(8, []string{"collect", s.root()}),
+		times(2, []string{"archive", s.root()})...)...) {
 		if i < 8 {
 			require.Regexp(t, `(?s)^[56] .*failed, invalid`, said)
 		} else {

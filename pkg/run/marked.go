@@ -7,8 +7,9 @@ import (
 	"strconv"
 )
 
-// Marked lists the processes of this machine that have a variable, NAME=VALUE, in the environment with which they were
-// started. The environment of another user's process cannot be read; such a process is not listed.
+// Marked lists the processes of this machine that have a variable, NAME=VALUE, in the
+// environment with which they were started. The environment of another user's process cannot be
+// read; such a process is not listed.
 func Marked(variable string) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	entry := []byte("\x00" + variable + "\x00")

@@ -34,7 +34,8 @@ func (u *Unit) prepareMounts(log func(format string, args ...any)) error {
 		return nil
 	})
 	if len(missing) > 0 {
-		log("note: mount sources missing on this machine: %s (each node checks them before servers start)", strings.Join(missing, ", "))
+		log("note: mount sources missing on this machine: %s (each node checks them before servers start)",
+			strings.Join(missing, ", "))
 	}
 	return err
 }

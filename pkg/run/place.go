@@ -13,7 +13,8 @@ func HasPlan(dir string) bool { return found(filepath.Join(dir, PlanFile)) }
 // HasIntent reports whether a directory was submitted or is about to be.
 func HasIntent(dir string) bool { return found(filepath.Join(dir, IntentFile)) }
 
-// Above is the run directory that a path lies in, as its logs or one of its loads do; else the path itself.
+// Above is the run directory that a path lies in, as its logs or one of its loads do; else the
+// path itself.
 func Above(path string) string {
 	const levels = 2
 	for dir, i := path, 0; i <= levels; dir, i = filepath.Dir(dir), i+1 {
@@ -33,8 +34,9 @@ func IsPoint(dir string) bool {
 // mostPoints is for how many runs of sweeps the settings are read, from a plan each.
 const mostPoints = 200
 
-// PointTexts are the settings of the runs that measure points of sweeps, by directory. They are nil if
-// there are more than 200 such runs, and those of a plan that cannot be read are left out.
+// PointTexts are the settings of the runs that measure points of sweeps, by directory. They are
+// nil if there are more than 200 such runs, and those of a plan that cannot be read are left
+// out.
 func PointTexts(dirs []string) map[string]string {
 	points := slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return !IsPoint(dir) })
 	if len(points) > mostPoints {

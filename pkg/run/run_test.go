@@ -164,14 +164,16 @@ func TestCreateFails(t *testing.T) {
 		parent := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(parent, "out"), nil, 0o644))
 		root := filepath.Join(parent, "out", "s")
-		require.ErrorIs(t, run.Create(root, run.Scenario{}, []run.Printed{{Plan: somePlan(root, "a")}}, nil), syscall.ENOTDIR)
+		require.ErrorIs(t, run.Create(root, run.Scenario{}, []run.Printed{{Plan: somePlan(root, "a")}}, nil),
+			syscall.ENOTDIR)
 		require.Equal(t, []string{"out"}, files(t, parent))
 	})
 	t.Run("nothing more can be written", func(t *testing.T) {
 		parent := t.TempDir()
 		root := filepath.Join(parent, "s")
 		withLimitedFiles(t, func() {
-			err := run.Create(root, run.Scenario{Host: "h", PID: 1}, []run.Printed{{Plan: somePlan(root, "a"), Script: []byte(huge)}}, nil)
+			err := run.Create(root, run.Scenario{Host: "h", PID: 1},
+				[]run.Printed{{Plan: somePlan(root, "a"), Script: []byte(huge)}}, nil)
 			require.ErrorIs(t, err, syscall.EFBIG)
 			require.Empty(t, files(t, parent))
 		})
@@ -225,7 +227,8 @@ func TestWriteJSON(t *testing.T) {
 	})
 	t.Run("nor does a failed creation leave a file", func(t *testing.T) {
 		withLimitedFiles(t, func() {
-			require.ErrorIs(t, run.CreateJSON(filepath.Join(dir, "y.json"), run.State{State: run.Failed, Reason: huge}), syscall.EFBIG)
+			require.ErrorIs(t, run.CreateJSON(filepath.Join(dir, "y.json"), run.State{State: run.Failed, Reason: huge}),
+				syscall.EFBIG)
 			require.Equal(t, []string{"x.json"}, files(t, dir))
 		})
 	})
@@ -363,8 +366,9 @@ func TestFileKeys(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"schema":"profllm.submit/1","run_id":"r","job_id":"7","time":"0001-01-01T00:00:00Z","adopted":true}`, string(data))
 	for state, final := range map[string]bool{
-		run.Queued: false, run.Running: false, run.Unknown: false, "": false, run.Succeeded: true, run.Failed: true, run.Cancelled: true,
-		run.Timeout: true, run.NodeFail: true, run.Preempted: true, run.OOM: true,
+		run.Queued: false, run.Running: false, run.Unknown: false, "": false, run.Succeeded: true, run.Failed: true,
+		run.Cancelled: true,
+		run.Timeout:   true, run.NodeFail: true, run.Preempted: true, run.OOM: true,
 	} {
 		require.Equal(t, final, run.State{State: state}.Final(), state)
 	}

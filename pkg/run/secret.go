@@ -216,9 +216,11 @@ func ReadSecret(dir string, s plan.Secret) (string, error) {
 	case value == "":
 		return "", fmt.Errorf("the secret %s: %s is empty", s.Name, file)
 	case strings.ContainsRune(value, 0):
-		return "", fmt.Errorf("the secret %s: %s contains a NUL byte, which an environment variable cannot hold", s.Name, file)
+		return "", fmt.Errorf("the secret %s: %s contains a NUL byte, which an environment variable cannot hold",
+			s.Name, file)
 	case len(value) > secretLimit:
-		return "", fmt.Errorf("the secret %s: %s has %d bytes; an environment variable holds at most %d", s.Name, file, len(value), secretLimit)
+		return "", fmt.Errorf("the secret %s: %s has %d bytes; an environment variable holds at most %d", s.Name, file,
+			len(value), secretLimit)
 	}
 	return value, nil
 }
@@ -233,7 +235,8 @@ type Masked struct {
 // records are the files that profllm itself writes into a run directory. They hold
 // references, and a value that is an ordinary word must not spoil them.
 var records = []string{
-	PlanFile, ScriptFile, IntentFile, SubmitFile, StateFile, ClaimFile, PlacementFile, SentinelFile, ResultFile, EventFile, BatchFile, RunsFile, LoadFile,
+	PlanFile, ScriptFile, IntentFile, SubmitFile, StateFile, ClaimFile, PlacementFile, SentinelFile, ResultFile,
+	EventFile, BatchFile, RunsFile, LoadFile,
 }
 
 // mask overwrites the secrets of a run, each letter by an x, in everything that

@@ -32,9 +32,11 @@ func secretive(t *testing.T) (s *submitter, file string) {
 	hook := *p
 	hook.Dir, hook.Loads = filepath.Join(p.Dir, "pre_test/h"), step(plan.Secret{Name: "H", Env: "OTHER"})
 	hook.Loads[0].Dir = hook.Dir
-	p.Loads = step(plan.Secret{Name: "A", Env: "TOKEN"}, plan.Secret{Name: "B", Env: "TOKEN"}, plan.Secret{Name: "F", File: file})
+	p.Loads = step(plan.Secret{Name: "A", Env: "TOKEN"}, plan.Secret{Name: "B", Env: "TOKEN"},
+		plan.Secret{Name: "F", File: file})
 	p.PreTest = []plan.Hook{{Name: "h", Dir: hook.Dir, Plan: &hook}}
-	require.NoError(t, run.Fill(s.dir, p, []byte("echo $MENTIONED ${ALSO:-x} '$QUOTED' $TOKEN $F\n"), []byte("echo \"${#OF_HOOK}\"\n")))
+	require.NoError(t, run.Fill(s.dir, p, []byte("echo $MENTIONED ${ALSO:-x} '$QUOTED' $TOKEN $F\n"),
+		[]byte("echo \"${#OF_HOOK}\"\n")))
 	s.Lookup = func(name string) (string, bool) {
 		value, ok := map[string]string{"TOKEN": "canary-of-a-token\nits second line", "OTHER": "canary-of-a-hook"}[name]
 		return value, ok
@@ -50,7 +52,8 @@ func TestSecretsAreKeptForTheJob(t *testing.T) {
 	s, _ := secretive(t)
 	answer := errors.New("lost")
 	s.Scheduler = spy{submit: func(r run.Request) (run.Submission, error) {
-		for name, want := range map[string]string{"secrets/TOKEN": "canary-of-a-token\nits second line", "pre_test/h/secrets/OTHER": "canary-of-a-hook"} {
+		for name, want := range map[string]string{"secrets/TOKEN": "canary-of-a-token\nits second line",
+			"pre_test/h/secrets/OTHER": "canary-of-a-hook"} {
 			file := filepath.Join(s.dir, name)
 			data, err := os.ReadFile(file)
 			require.NoError(t, err)
@@ -61,8 +64,10 @@ func TestSecretsAreKeptForTheJob(t *testing.T) {
 				require.Equal(t, mode, st.Mode())
 			}
 		}
-		require.FileExists(t, filepath.Join(s.dir, run.IntentFile), "a command that is killed now leaves word of what it did")
-		require.Equal(t, run.Export{Names: []string{"ALSO", "F", "MENTIONED", "OF_HOOK", "QUOTED", "TOKEN"}, Withheld: []string{"A", "B", "F", "H", "OTHER", "TOKEN"}}, r.Export)
+		require.FileExists(t, filepath.Join(s.dir, run.IntentFile),
+			"a command that is killed now leaves word of what it did")
+		require.Equal(t, run.Export{Names: []string{"ALSO", "F", "MENTIONED", "OF_HOOK", "QUOTED", "TOKEN"},
+			Withheld: []string{"A", "B", "F", "H", "OTHER", "TOKEN"}}, r.Export)
 		require.Empty(t, r.Export.From([]string{"F=another-than-that-of-the-file"}))
 		return run.Submission{}, answer
 	}}
@@ -265,9 +270,11 @@ func TestExported(t *testing.T) {
 	require.Equal(t, []string{module}, run.Export{}.From([]string{module, "BASH_FUNC_other%%=() {  :\n}"}))
 	environ := []string{"PATH=/bin", "HF_TOKEN=canary", "A=1\n2", "PROFLLM_X=", "SLURM_CONF=/c", "PATHS=x", "MALFORMED"}
 	require.Equal(t, []string{"PATH=/bin", "PROFLLM_X=", "SLURM_CONF=/c"}, run.Export{}.From(environ))
-	require.Equal(t, []string{"PATH=/bin", "A=1\n2", "PROFLLM_X=", "SLURM_CONF=/c"}, run.Export{Names: []string{"A", "B"}}.From(environ))
+	require.Equal(t, []string{"PATH=/bin", "A=1\n2", "PROFLLM_X=", "SLURM_CONF=/c"},
+		run.Export{Names: []string{"A", "B"}}.From(environ))
 	require.Equal(t, environ, run.Export{Names: []string{"B", "ALL"}}.From(environ))
-	require.Equal(t, append([]string{"PATH=/bin"}, environ[2:]...), run.Export{Names: []string{"HF_TOKEN", "ALL"}, Withheld: []string{"HF_TOKEN"}}.From(environ))
+	require.Equal(t, append([]string{"PATH=/bin"}, environ[2:]...),
+		run.Export{Names: []string{"HF_TOKEN", "ALL"}, Withheld: []string{"HF_TOKEN"}}.From(environ))
 }
 
 // What tunes communication in a shell and stays there is known before the job is
@@ -275,11 +282,13 @@ func TestExported(t *testing.T) {
 //
 // covers: PL-S33
 func TestUnexported(t *testing.T) {
-	environ := []string{"PATH=/bin", "UCX_TLS=rc", "NCCL_DEBUG=INFO", "NCCL_IB_HCA=", "NCCLX=1", "HF_TOKEN=x", "UCX_TLS=tcp"}
+	environ := []string{"PATH=/bin", "UCX_TLS=rc", "NCCL_DEBUG=INFO", "NCCL_IB_HCA=", "NCCLX=1", "HF_TOKEN=x",
+		"UCX_TLS=tcp"}
 	p := &plan.Plan{}
 	r := run.Printed{Plan: p, Script: []byte("echo $OTHER")}
 	require.Equal(t, []string{"NCCL_DEBUG", "NCCL_IB_HCA", "UCX_TLS"}, r.Unexported(&p.Job, environ))
-	require.Equal(t, []string{"UCX_TLS"}, r.Unexported(&plan.Job{Export: []string{"NCCL_DEBUG", "NCCL_IB_HCA"}}, environ))
+	require.Equal(t, []string{"UCX_TLS"},
+		r.Unexported(&plan.Job{Export: []string{"NCCL_DEBUG", "NCCL_IB_HCA"}}, environ))
 	for _, all := range []plan.Job{{Export: []string{"ALL"}}, {SbatchArgs: []string{"--export=ALL"}}} {
 		require.Empty(t, r.Unexported(&all, environ))
 	}

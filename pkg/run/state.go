@@ -158,7 +158,8 @@ func (st State) WithSentinel(dir, kind string) State {
 func (st State) inTurn(dir string, have bool, code int) State {
 	began := claimedBy(dir, st.JobID)
 	switch {
-	case have && code == Terminated && st.Final() && st.State != Succeeded && st.State != Failed: // cut short with its job
+	// cut short with its job
+	case have && code == Terminated && st.Final() && st.State != Succeeded && st.State != Failed:
 	case have && code == Terminated && st.State == Running:
 		if st.Note == "" { // the job is about to end, or was queued again and begins this run anew
 			st.Note = "cut short; its job continues"

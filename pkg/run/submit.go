@@ -92,7 +92,8 @@ func (s *Submitter) adoptOrSubmit(ctx context.Context, u *Unit, over string) (do
 			return Submission{}, fmt.Errorf("look for the job of %s: %w", u.Dir, err)
 		}
 		if found {
-			sub := Submission{Schema: "profllm.submit/1", RunID: u.RunID(), JobID: id, Time: s.Now().UTC(), Attempt: len(intents), Adopted: true}
+			sub := Submission{Schema: "profllm.submit/1", RunID: u.RunID(), JobID: id, Time: s.Now().UTC(),
+				Attempt: len(intents), Adopted: true}
 			return sub, record(u.Dir, sub)
 		}
 	}
@@ -153,10 +154,12 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 		}
 		job := u.Job()
 		sub, err = s.Scheduler.Submit(ctx, Request{
-			Script: filepath.Join(u.Dir, ScriptFile), Name: job.Name, Comment: job.Comment, Dir: u.Dir, Waits: waits, Export: export,
+			Script: filepath.Join(u.Dir, ScriptFile), Name: job.Name, Comment: job.Comment, Dir: u.Dir, Waits: waits,
+			Export: export,
 		})
 	}
-	sub.Schema, sub.RunID, sub.Time, sub.Attempt, sub.Waits = "profllm.submit/1", u.RunID(), s.Now().UTC(), attempt, waits
+	sub.Schema, sub.RunID, sub.Time, sub.Attempt, sub.Waits = "profllm.submit/1", u.RunID(), s.Now().
+		UTC(), attempt, waits
 	switch {
 	case err == nil:
 	case errors.As(err, &refused):
@@ -179,7 +182,8 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 	}
 	s.fresh[sub.JobID] = true
 	if err := record(u.Dir, sub); err != nil {
-		return sub, fmt.Errorf("job %s was submitted but not recorded; the next command finds the job by its name: %w", sub.JobID, err)
+		return sub, fmt.Errorf("job %s was submitted but not recorded; the next command finds the job by its name: %w",
+			sub.JobID, err)
 	}
 	return sub, nil
 }
@@ -190,7 +194,8 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 // submit the whole scenario once more.
 func record(dir string, sub Submission) error {
 	err := WriteJSON(filepath.Join(dir, SubmitFile), sub)
-	if written, ok := Answered(dir); ok && written.Attempt == sub.Attempt && written.JobID == sub.JobID && written.Refused == sub.Refused {
+	if written, ok := Answered(dir); ok && written.Attempt == sub.Attempt && written.JobID == sub.JobID &&
+		written.Refused == sub.Refused {
 		return nil
 	}
 	return err
@@ -231,7 +236,8 @@ func (u *Unit) clear() error {
 // directories, where a job that started says so, then at the scheduler, twice
 // with a pause, since a request on its way becomes visible only later. Jobs that
 // are known to be older are none of it.
-func (s *Submitter) findJobOf(ctx context.Context, u *Unit, since time.Time, old []string) (id string, found bool, err error) {
+func (s *Submitter) findJobOf(ctx context.Context, u *Unit, since time.Time,
+	old []string) (id string, found bool, err error) {
 	if id, err := u.claimed(old); err != nil || id != "" {
 		return id, err == nil, err
 	}
@@ -303,7 +309,8 @@ func Adopt(ctx context.Context, f Finder, dir string, now time.Time) (sub Submis
 			return sub, false, err
 		}
 	}
-	sub = Submission{Schema: "profllm.submit/1", RunID: u.RunID(), JobID: id, Time: now.UTC(), Attempt: len(intents), Adopted: true}
+	sub = Submission{Schema: "profllm.submit/1", RunID: u.RunID(), JobID: id, Time: now.UTC(), Attempt: len(intents),
+		Adopted: true}
 	return sub, true, record(dir, sub)
 }
 
@@ -414,7 +421,8 @@ func Unfinished(output, name string, simulated bool) ([]string, error) {
 		if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.ENOTDIR) {
 			return nil, err
 		}
-		if !ok || s.Name != name || s.Local || s.Simulated != simulated || alive(s.Host, s.PID, s.ProcessStart, time.Since(s.Created)) {
+		if !ok || s.Name != name || s.Local || s.Simulated != simulated ||
+			alive(s.Host, s.PID, s.ProcessStart, time.Since(s.Created)) {
 			continue
 		}
 		if slices.ContainsFunc(s.InOrder(), func(rel string) bool { return noSubmission(filepath.Join(root, rel)) }) {
@@ -458,7 +466,8 @@ func noSubmission(dir string) bool {
 // a wrong clock's, with which nobody submits: Slurm's credentials are good for
 // five minutes.
 func alive(host string, pid int, start string, age time.Duration) bool {
-	if own, _ := os.Hostname(); host != own || process.Start(pid) == "" && errors.Is(syscall.Kill(pid, 0), syscall.EPERM) {
+	if own, _ := os.Hostname(); host != own ||
+		process.Start(pid) == "" && errors.Is(syscall.Kill(pid, 0), syscall.EPERM) {
 		return age.Abs() < 10*time.Minute // or another user's, which /proc hides (hidepid)
 	}
 	return process.Runs(pid, start)

@@ -44,7 +44,8 @@ func newSubmitter(t *testing.T) *submitter {
 func (s *submitter) intent(t *testing.T, name string) {
 	t.Helper()
 	require.NoError(t, run.WriteJSON(filepath.Join(s.dir, name),
-		run.Intent{RunID: "a-0", JobName: jobName, Time: time.Now(), Attempt: 1, Host: host(t), PID: deadPID(t), ProcessStart: "boot/1"}))
+		run.Intent{RunID: "a-0", JobName: jobName, Time: time.Now(), Attempt: 1, Host: host(t), PID: deadPID(t),
+			ProcessStart: "boot/1"}))
 }
 
 // recorded is what submit.json says.
@@ -70,7 +71,8 @@ func TestIntentBeforeSubmission(t *testing.T) {
 	s.Scheduler = spy{submit: func(r run.Request) (run.Submission, error) {
 		require.NoError(t, run.ReadJSON(filepath.Join(s.dir, run.IntentFile), &seen))
 		require.NoFileExists(t, filepath.Join(s.dir, run.SubmitFile))
-		require.Equal(t, run.Request{Script: filepath.Join(s.dir, "job.sh"), Name: jobName, Comment: "profllm:a-0", Dir: s.dir}, r)
+		require.Equal(t, run.Request{Script: filepath.Join(s.dir, "job.sh"), Name: jobName, Comment: "profllm:a-0",
+			Dir: s.dir}, r)
 		return run.Submission{JobID: "5"}, nil
 	}}
 	o := s.Submit(t.Context(), s.dir)
@@ -116,7 +118,8 @@ func TestNoIntentNoSubmission(t *testing.T) {
 		require.NoError(t, os.Mkdir(filepath.Join(s.dir, "hold"), 0o755))
 		s.Scheduler = spy{Scheduler: s.Scheduler, submit: func(r run.Request) (run.Submission, error) {
 			// A folder in the place of submit.json.
-			return run.Submission{JobID: "60"}, os.Rename(filepath.Join(s.dir, "hold"), filepath.Join(s.dir, run.SubmitFile))
+			return run.Submission{JobID: "60"},
+				os.Rename(filepath.Join(s.dir, "hold"), filepath.Join(s.dir, run.SubmitFile))
 		}}
 		require.Error(t, s.Submit(t.Context(), s.dir).Err)
 		require.FileExists(t, filepath.Join(s.dir, run.IntentFile), "the next command adopts")
@@ -184,19 +187,29 @@ func TestSubmit(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(s.dir, run.IntentFile), nil, 0o644))
 		}, intents: 1, err: "another command"},
 		"another host submits": {before: func(t *testing.T, s *submitter) {
-			require.NoError(t, run.WriteJSON(filepath.Join(s.dir, run.IntentFile), run.Intent{Host: "elsewhere", PID: 3, Time: time.Now().Add(-time.Minute)}))
+			require.NoError(t,
+				run.WriteJSON(filepath.Join(s.dir, run.IntentFile),
+					run.Intent{Host: "elsewhere", PID: 3, Time: time.Now().Add(-time.Minute)}))
 		}, intents: 1, err: `another command (process 3 on "elsewhere"`},
 		"another host submits, a little ahead": {before: func(t *testing.T, s *submitter) {
-			require.NoError(t, run.WriteJSON(filepath.Join(s.dir, run.IntentFile), run.Intent{Host: "elsewhere", PID: 3, Time: time.Now().Add(4 * time.Minute)}))
+			require.NoError(t,
+				run.WriteJSON(filepath.Join(s.dir, run.IntentFile),
+					run.Intent{Host: "elsewhere", PID: 3, Time: time.Now().Add(4 * time.Minute)}))
 		}, intents: 1, err: "another command"},
 		"another host's clock was wrong by a year": {before: func(t *testing.T, s *submitter) {
-			require.NoError(t, run.WriteJSON(filepath.Join(s.dir, run.IntentFile), run.Intent{Host: "elsewhere", PID: 3, Time: time.Now().AddDate(1, 0, 0)}))
+			require.NoError(t,
+				run.WriteJSON(filepath.Join(s.dir, run.IntentFile),
+					run.Intent{Host: "elsewhere", PID: 3, Time: time.Now().AddDate(1, 0, 0)}))
 		}, job: "60", jobs: 1, pauses: 1, intents: 2},
 		"a process of the same number on another host": {before: func(t *testing.T, s *submitter) {
-			require.NoError(t, run.WriteJSON(filepath.Join(s.dir, run.IntentFile), run.Intent{Host: "elsewhere", PID: os.Getpid(), Time: time.Now()}))
+			require.NoError(t,
+				run.WriteJSON(filepath.Join(s.dir, run.IntentFile),
+					run.Intent{Host: "elsewhere", PID: os.Getpid(), Time: time.Now()}))
 		}, intents: 1, err: "another command"},
 		"an earlier process of the same number": {before: func(t *testing.T, s *submitter) {
-			require.NoError(t, run.WriteJSON(filepath.Join(s.dir, run.IntentFile), run.Intent{Host: host(t), PID: os.Getpid(), ProcessStart: "boot/1", Time: time.Now()}))
+			require.NoError(t,
+				run.WriteJSON(filepath.Join(s.dir, run.IntentFile),
+					run.Intent{Host: host(t), PID: os.Getpid(), ProcessStart: "boot/1", Time: time.Now()}))
 		}, job: "60", jobs: 1, pauses: 1, intents: 2},
 		"intent is empty, by a clock that is ahead": {before: func(t *testing.T, s *submitter) {
 			name := filepath.Join(s.dir, run.IntentFile)
@@ -206,7 +219,8 @@ func TestSubmit(t *testing.T) {
 		"another process submits": {before: func(t *testing.T, s *submitter) {
 			pid := os.Getppid()
 			require.NoError(t, run.WriteJSON(filepath.Join(s.dir, run.IntentFile),
-				run.Intent{Host: host(t), PID: pid, ProcessStart: process.Start(pid), Time: time.Now().Add(-time.Hour)}))
+				run.Intent{Host: host(t), PID: pid, ProcessStart: process.Start(pid),
+					Time: time.Now().Add(-time.Hour)}))
 		}, intents: 1, err: "another command"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -305,7 +319,8 @@ func TestSubmitOvertaken(t *testing.T) {
 func TestHostilePaths(t *testing.T) {
 	output := filepath.Join(t.TempDir(), "a[b]*")
 	root := filepath.Join(output, "s_1")
-	require.NoError(t, run.Create(root, gone(t), []run.Printed{{Plan: somePlan(root, "a[0]"), Script: []byte("#!/bin/bash\n")}}, nil))
+	require.NoError(t, run.Create(root, gone(t),
+		[]run.Printed{{Plan: somePlan(root, "a[0]"), Script: []byte("#!/bin/bash\n")}}, nil))
 	roots, err := run.Unfinished(output, "s", false)
 	require.NoError(t, err)
 	require.Equal(t, []string{root}, roots)
@@ -324,7 +339,10 @@ func TestHostilePaths(t *testing.T) {
 func TestSubmitWithoutFinder(t *testing.T) {
 	s := newSubmitter(t)
 	s.intent(t, run.IntentFile)
-	s.Scheduler = spy{submit: func(run.Request) (run.Submission, error) { return run.Submission{}, fmt.Errorf("must not submit") }}
+	s.Scheduler = spy{submit: func(run.Request) (run.Submission, error) {
+		return run.Submission{},
+			fmt.Errorf("must not submit")
+	}}
 	require.ErrorContains(t, s.Submit(t.Context(), s.dir).Err, "cannot find a job by its name")
 }
 

@@ -197,7 +197,8 @@ func (s *session) strace(options []string, args ...string) *exec.Cmd {
 	if out, err := exec.Command(path, "-f", "true").CombinedOutput(); err != nil {
 		s.t.Skipf("strace may not trace here: %v %s", err, out)
 	}
-	cmd := exec.Command(path, append(append([]string{"-f", "-b", "execve", "-o", os.DevNull}, options...), append([]string{binary}, args...)...)...)
+	cmd := exec.Command(path, append(append([]string{"-f", "-b", "execve", "-o", os.DevNull}, options...),
+		append([]string{binary}, args...)...)...)
 	cmd.Dir, cmd.Env = s.dir, s.Env(os.Environ())
 	return cmd
 }
@@ -273,7 +274,8 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 			}
 			cmd := s.strace([]string{"-P", file, "-e", "inject=read:error=EIO"}, submit...)
 			if name != run.ScenarioFile { // else the scenario is whole, and this a new one
-				cmd = s.strace([]string{"-P", file, "-e", "inject=read:error=EIO"}, "slurm", "resume", "--settle", "10ms", s.root())
+				cmd = s.strace([]string{"-P", file, "-e", "inject=read:error=EIO"}, "slurm", "resume", "--settle",
+					"10ms", s.root())
 			}
 			out, _ := cmd.CombinedOutput()
 			require.Len(t, s.Calls("sbatch"), 3, string(out))
@@ -292,7 +294,8 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 // Whichever call fails, and however: the command says so, nothing half is left, and
 // the next one goes on.
 func TestCallsFail(t *testing.T) {
-	for _, fault := range []string{"fsync:error=EDQUOT", "fsync:error=EIO", "renameat:error=EIO", "linkat:error=EDQUOT", "mkdirat:error=EDQUOT"} {
+	for _, fault := range []string{"fsync:error=EDQUOT", "fsync:error=EIO", "renameat:error=EIO", "linkat:error=EDQUOT",
+		"mkdirat:error=EDQUOT"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			failed := 0
@@ -324,7 +327,8 @@ func TestRecordWhoseNameMayBeLost(t *testing.T) {
 	submitted(s)
 	dir := filepath.Join(s.root(), "c/0")
 	require.NoError(t, os.Remove(filepath.Join(dir, run.SubmitFile)))
-	cmd := s.strace([]string{"-P", dir, "-e", "inject=fsync:error=EIO"}, "slurm", "resume", "--settle", "10ms", s.root())
+	cmd := s.strace([]string{"-P", dir, "-e", "inject=fsync:error=EIO"}, "slurm", "resume", "--settle", "10ms",
+		s.root())
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	s.requireOneJobEach()
@@ -350,7 +354,8 @@ func TestHiddenProcesses(t *testing.T) {
 	dir := filepath.Join(s.root(), "a/0")
 	require.NoError(t, os.Remove(filepath.Join(dir, run.SubmitFile)))
 	pid := os.Getpid()
-	require.NoError(t, run.WriteJSON(filepath.Join(dir, run.IntentFile), run.Intent{Host: host(t), PID: pid, ProcessStart: process.Start(pid), Time: time.Now()}))
+	require.NoError(t, run.WriteJSON(filepath.Join(dir, run.IntentFile),
+		run.Intent{Host: host(t), PID: pid, ProcessStart: process.Start(pid), Time: time.Now()}))
 	for _, path := range []string{filepath.Dir(binary), filepath.Dir(s.dir), s.dir} {
 		require.NoError(t, os.Chmod(path, 0o755))
 	}

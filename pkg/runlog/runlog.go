@@ -117,8 +117,8 @@ func steps(pl *plan.Plan) (names []string) {
 	return names
 }
 
-// listIn lists the logs in one folder. The logs beside the results of a run are copies for CloudAI if
-// the run has a folder logs/, and else all that there are.
+// listIn lists the logs in one folder. The logs beside the results of a run are copies for
+// CloudAI if the run has a folder logs/, and else all that there are.
 func listIn(dir, below, sub string) []Log {
 	at := filepath.Join(dir, below, sub)
 	_, err := os.Stat(filepath.Join(dir, below, run.LogDir))

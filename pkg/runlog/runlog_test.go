@@ -26,10 +26,12 @@ func TestMeans(t *testing.T) {
 	}
 }
 
-// The logs of a run are listed each by rank, the job's own last; packed and plain ones are the same log.
+// The logs of a run are listed each by rank, the job's own last; packed and plain ones are the
+// same log.
 func TestList(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"logs/serve-10.log", "logs/serve-2.log", "logs/serve-2.log.xz", "logs/empty-0.log", "logs/notes.txt", "stderr.txt", "copy-0.log"} {
+	for _, name := range []string{"logs/serve-10.log", "logs/serve-2.log", "logs/serve-2.log.xz", "logs/empty-0.log",
+		"logs/notes.txt", "stderr.txt", "copy-0.log"} {
 		text := "x\n"
 		if name == "logs/empty-0.log" {
 			text = ""

@@ -17,7 +17,8 @@ type Accept map[string]float64
 func (a *Accept) UnmarshalSource(v *source.Value) error {
 	t, ok := v.Any.(*source.Table)
 	if !ok {
-		return source.Errorf(v.Pos, "accept must be a table, not %s", v.Describe()).Hintf("write thresholds below [Tests.accept]")
+		return source.Errorf(v.Pos, "accept must be a table, not %s", v.Describe()).
+			Hintf("write thresholds below [Tests.accept]")
 	}
 	known := map[string]validity.Threshold{}
 	var keys []string
@@ -32,11 +33,13 @@ func (a *Accept) UnmarshalSource(v *source.Value) error {
 		n, number := t.Get(key).Float()
 		switch {
 		case !ok:
-			c.Add(source.Errorf(t.PosOf(key), "accept: there is no threshold %q", key).Hintf("%s", source.Suggest(key, keys)))
+			c.Add(source.Errorf(t.PosOf(key), "accept: there is no threshold %q", key).
+				Hintf("%s", source.Suggest(key, keys)))
 		case !number:
 			c.Addf(t.PosOf(key), "accept.%s must be a number (%s), not %s", key, x.Unit, t.Get(key).Describe())
 		case !(n >= x.Min && n <= x.Max):
-			c.Add(source.Errorf(t.PosOf(key), "accept.%s is %v, must be %v to %v (%s)", key, n, spelled(x.Min), spelled(x.Max), x.Unit).
+			c.Add(source.Errorf(t.PosOf(key), "accept.%s is %v, must be %v to %v (%s)", key, n, spelled(x.Min),
+				spelled(x.Max), x.Unit).
 				Hintf("%s; default %s", x.Means, spelled(x.Default)))
 		case x.Whole && n != math.Trunc(n):
 			c.Addf(t.PosOf(key), "accept.%s is %v, must be a whole number (%s)", key, n, x.Unit)

@@ -12,7 +12,9 @@ import (
 
 func accepting(t *testing.T, body string) (scenario.Accept, error) {
 	t.Helper()
-	s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n" + body)}, nil, scenario.HookFiles{})
+	s, err := scenario.Load(scenario.File{Name: "s.toml",
+		Data: []byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n" + body)}, nil,
+		scenario.HookFiles{})
 	require.NotEmpty(t, s.Tests)
 	return s.Tests[0].Accept, err
 }

@@ -32,7 +32,8 @@ func (h HookFiles) load(asked *source.Value, name string, c *source.Complaints) 
 		}
 		return loadHook(t, definitions(h.Tests, c), c)
 	}
-	c.Add(source.Errorf(asked.Pos, "no hook has the name %q", name).Hintf("%s; --hook-dir names another folder of hooks", source.Suggest(name, names)))
+	c.Add(source.Errorf(asked.Pos, "no hook has the name %q", name).
+		Hintf("%s; --hook-dir names another folder of hooks", source.Suggest(name, names)))
 	c.Add(unread.Err())
 	return nil
 }
@@ -49,13 +50,16 @@ func loadHook(top *source.Table, defs *testFiles, c *source.Complaints) []Test {
 	s.load(h.Tests, defs, c)
 	for _, t := range s.Tests {
 		if pathElement.MatchString(t.ID) && !partName.MatchString(t.ID) {
-			c.Add(source.Errorf(t.Table.PosOf("id"), "hook id %q cannot be used", t.ID).Hintf("use letters, digits and _ . -"))
+			c.Add(source.Errorf(t.Table.PosOf("id"), "hook id %q cannot be used", t.ID).
+				Hintf("use letters, digits and _ . -"))
 		}
 		if t.Iterations > 1 {
-			c.Add(source.Errorf(t.Table.PosOf("iterations"), "hook %q has %d iterations, but a hook is one run", t.ID, t.Iterations).Hintf("write repeat, or the test several times"))
+			c.Add(source.Errorf(t.Table.PosOf("iterations"), "hook %q has %d iterations, but a hook is one run", t.ID,
+				t.Iterations).Hintf("write repeat, or the test several times"))
 		}
 		if len(t.Dependencies) > 0 {
-			c.Addf(t.Table.PosOf("dependencies"), "tests of a hook run one after the other and cannot have dependencies")
+			c.Addf(t.Table.PosOf("dependencies"),
+				"tests of a hook run one after the other and cannot have dependencies")
 		}
 	}
 	return s.Tests

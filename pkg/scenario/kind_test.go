@@ -32,5 +32,6 @@ func TestMistakenFile(t *testing.T) {
 		}
 	}
 	_, err := scenario.Load(scenario.File{Name: "site.toml", Data: []byte(system)}, nil, scenario.HookFiles{})
-	require.EqualError(t, err, "site.toml: this is a system file, not a scenario file\n\thint: name a scenario, and this file with --system")
+	require.EqualError(t, err,
+		"site.toml: this is a system file, not a scenario file\n\thint: name a scenario, and this file with --system")
 }

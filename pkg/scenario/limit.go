@@ -48,7 +48,8 @@ var (
 	hourMinute = regexp.MustCompile(`^\d{1,5}:\d{1,5}$`)
 )
 
-var unitOf = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour}
+var unitOf = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour,
+	"w": 7 * 24 * time.Hour}
 
 // ParseLimit reads a time limit of at least a second and at most MaxLimit.
 func ParseLimit(s string) (time.Duration, error) {
@@ -76,7 +77,8 @@ func parseLimit(s string) (time.Duration, *limitError) {
 	}
 	switch {
 	case d == 0:
-		return 0, &limitError{fmt.Sprintf("%q is zero, which means no limit to Slurm", s), "remove time_limit to use the partition's default"}
+		return 0, &limitError{fmt.Sprintf("%q is zero, which means no limit to Slurm", s),
+			"remove time_limit to use the partition's default"}
 	case d > MaxLimit:
 		return 0, &limitError{fmt.Sprintf("%q is above ten years", s), "\"20:00\" means 20 hours, \"20m\" 20 minutes"}
 	}

@@ -19,7 +19,9 @@ import (
 // held submits a job that is held and cancelled again, and returns its id.
 func held(t *testing.T, options ...string) string {
 	t.Helper()
-	out, err := exec.Command("sbatch", append([]string{"--parsable", "--hold", "--job-name=limits", "--output=/dev/null", "--wrap=true"}, options...)...).Output()
+	out, err := exec.Command("sbatch",
+		append([]string{"--parsable", "--hold", "--job-name=limits", "--output=/dev/null", "--wrap=true"},
+			options...)...).Output()
 	require.NoError(t, err)
 	id := strings.TrimSpace(string(out))
 	t.Cleanup(func() { require.NoError(t, exec.Command("scancel", id).Run()) })
@@ -98,8 +100,10 @@ func TestSlurmReadsOurLimits(t *testing.T) {
 func TestSbatchTakesOurLimits(t *testing.T) {
 	slurmtest.Lab(t, os.Environ())
 	takes := func(limit string) bool {
-		out, err := exec.Command("sbatch", "--test-only", "--partition=main", "--time="+limit, "--wrap=true").CombinedOutput()
-		require.True(t, err == nil || strings.Contains(string(out), "Invalid --time specification"), "%q: %s", limit, out)
+		out, err := exec.Command("sbatch", "--test-only", "--partition=main", "--time="+limit, "--wrap=true").
+			CombinedOutput()
+		require.True(t, err == nil || strings.Contains(string(out), "Invalid --time specification"), "%q: %s", limit,
+			out)
 		return err == nil
 	}
 	for _, s := range limits(60) {

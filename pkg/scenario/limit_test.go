@@ -29,15 +29,23 @@ func TestLimits(t *testing.T) {
 func TestLimitsRefused(t *testing.T) {
 	const forms = "\n\thint: write \"30m\", \"HH:MM:SS\" or \"D-HH:MM:SS\"; \"20:00\" means 20 hours"
 	for value, want := range map[string]string{
-		`"60"`:             `time_limit "60" is not understood` + "\n\thint: add a unit: \"60m\" is minutes (as in Slurm), \"60h\" is hours",
-		`60`:               `time_limit must be a string such as "30m" or "01:30:00", not the integer 60` + "\n\thint: for 60 minutes (as in Slurm), write time_limit = \"60m\"",
-		`true`:             `time_limit must be a string such as "30m" or "01:30:00", not the boolean true`,
-		`"1-02"`:           `time_limit "1-02" is not understood` + "\n\thint: write minutes and seconds as well: \"1-02:00:00\"",
-		`"1-02:03"`:        `time_limit "1-02:03" is not understood` + "\n\thint: write the seconds as well: \"1-02:03:00\"",
-		`"0m"`:             `time_limit "0m" is zero, which means no limit to Slurm` + "\n\thint: remove time_limit to use the partition's default",
-		`"00:00:00"`:       `time_limit "00:00:00" is zero, which means no limit to Slurm` + "\n\thint: remove time_limit to use the partition's default",
-		`"99999999w"`:      `time_limit "99999999w" is above ten years` + "\n\thint: \"20:00\" means 20 hours, \"20m\" 20 minutes",
-		`"9999-00:00:00"`:  `time_limit "9999-00:00:00" is above ten years` + "\n\thint: \"20:00\" means 20 hours, \"20m\" 20 minutes",
+		`"60"`: `time_limit "60" is not understood` +
+			"\n\thint: add a unit: \"60m\" is minutes (as in Slurm), \"60h\" is hours",
+		`60`: `time_limit must be a string such as "30m" or "01:30:00", not the integer 60` +
+			"\n\thint: for 60 minutes (as in Slurm), write time_limit = \"60m\"",
+		`true`: `time_limit must be a string such as "30m" or "01:30:00", not the boolean true`,
+		`"1-02"`: `time_limit "1-02" is not understood` +
+			"\n\thint: write minutes and seconds as well: \"1-02:00:00\"",
+		`"1-02:03"`: `time_limit "1-02:03" is not understood` +
+			"\n\thint: write the seconds as well: \"1-02:03:00\"",
+		`"0m"`: `time_limit "0m" is zero, which means no limit to Slurm` +
+			"\n\thint: remove time_limit to use the partition's default",
+		`"00:00:00"`: `time_limit "00:00:00" is zero, which means no limit to Slurm` +
+			"\n\thint: remove time_limit to use the partition's default",
+		`"99999999w"`: `time_limit "99999999w" is above ten years` +
+			"\n\thint: \"20:00\" means 20 hours, \"20m\" 20 minutes",
+		`"9999-00:00:00"`: `time_limit "9999-00:00:00" is above ten years` +
+			"\n\thint: \"20:00\" means 20 hours, \"20m\" 20 minutes",
 		`""`:               `time_limit "" is not understood` + forms,
 		`"-1m"`:            `time_limit "-1m" is not understood` + forms,
 		`"1.5h"`:           `time_limit "1.5h" is not understood` + forms,
@@ -56,8 +64,9 @@ func TestLimitsRefused(t *testing.T) {
 
 // The same text in a batch script would be a sixtieth, so the reader is told.
 func TestHoursAndMinutesAreNoted(t *testing.T) {
-	s, err := Load(File{Name: "s.toml", Data: []byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\ntime_limit = \"20:00\"\n" +
-		"[[Tests]]\nid = \"b\"\ntest_template_name = \"vllm\"\ntime_limit = \"00:20:00\"\n")}, nil, HookFiles{})
+	s, err := Load(File{Name: "s.toml",
+		Data: []byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\ntime_limit = \"20:00\"\n" +
+			"[[Tests]]\nid = \"b\"\ntest_template_name = \"vllm\"\ntime_limit = \"00:20:00\"\n")}, nil, HookFiles{})
 	require.NoError(t, err)
 	require.Equal(t, []string{`s.toml:5:1: time_limit "20:00" means hours and minutes (20:00:00), as in CloudAI; Slurm would read minutes and seconds`}, s.Warnings)
 	require.Equal(t, 20*time.Hour, s.Tests[0].Duration())

@@ -33,9 +33,11 @@ func (s *Scenario) checkOrder(c *source.Complaints) {
 		for _, d := range t.Dependencies {
 			switch {
 			case !slices.Contains(dependencyTypes, d.Type):
-				c.Add(source.Errorf(t.Table.PosOf("dependencies"), "test %q: unknown dependency type %q", t.ID, d.Type).Hintf("%s", source.Suggest(d.Type, dependencyTypes)))
+				c.Add(source.Errorf(t.Table.PosOf("dependencies"), "test %q: unknown dependency type %q", t.ID, d.Type).
+					Hintf("%s", source.Suggest(d.Type, dependencyTypes)))
 			case byID[d.ID] == nil:
-				c.Add(source.Errorf(t.Table.PosOf("dependencies"), "test %q depends on unknown test %q", t.ID, d.ID).Hintf("%s", source.Suggest(d.ID, ids)))
+				c.Add(source.Errorf(t.Table.PosOf("dependencies"), "test %q depends on unknown test %q", t.ID, d.ID).
+					Hintf("%s", source.Suggest(d.ID, ids)))
 			case d.ID == t.ID:
 				c.Addf(t.Table.PosOf("dependencies"), "test %q depends on itself", t.ID)
 			}
@@ -45,7 +47,8 @@ func (s *Scenario) checkOrder(c *source.Complaints) {
 	for _, id := range ids {
 		if cycle := waits(byID, id, nil, done); cycle != nil {
 			t := byID[cycle[0]]
-			c.Add(source.Errorf(t.Table.PosOf("dependencies"), "tests wait for each other: %s", strings.Join(append(cycle, cycle[0]), " -> ")).
+			c.Add(source.Errorf(t.Table.PosOf("dependencies"), "tests wait for each other: %s",
+				strings.Join(append(cycle, cycle[0]), " -> ")).
 				Hintf("none of these tests would start; remove one of the dependencies"))
 		}
 	}

@@ -18,10 +18,14 @@ type Repeat struct {
 // Until is repeat = { … }: measure a load again until the interval of each median is
 // narrow enough, whatever p may come of it.
 type Until struct {
-	Precision Percent  `toml:"precision,required"` // Largest half-width of the 95 % interval of each median, as a share of the median: "2%". Checked after 6, 9, 12, 15 and 20 repeats.
-	Metrics   []string `toml:"metrics"`            // Keys of results that must reach the precision; default: output_throughput.
-	Max       int      `toml:"max"`                // Largest number of repeats, 6-20; default 20.
-	Time      Limit    `toml:"time"`               // Time limit of all repeats together: no repeat begins that would end later; default: none.
+	// Largest half-width of the 95 % interval of each median, as a share of the median: "2%".
+	// Checked after 6, 9, 12, 15 and 20 repeats.
+	Precision Percent `toml:"precision,required"`
+	// Keys of results that must reach the precision; default: output_throughput.
+	Metrics []string `toml:"metrics"`
+	Max     int      `toml:"max"` // Largest number of repeats, 6-20; default 20.
+	// Time limit of all repeats together: no repeat begins that would end later; default: none.
+	Time Limit `toml:"time"`
 }
 
 // What repeats may be asked for.
@@ -43,7 +47,8 @@ func (r *Repeat) UnmarshalSource(v *source.Value) error {
 	}
 	t, ok := v.Any.(*source.Table)
 	if !ok {
-		return source.Errorf(v.Pos, "repeat must be a number or a table, not %s", v.Describe()).Hintf(`write repeat = 6, or repeat = { precision = "2%%" }`)
+		return source.Errorf(v.Pos, "repeat must be a number or a table, not %s", v.Describe()).
+			Hintf(`write repeat = 6, or repeat = { precision = "2%%" }`)
 	}
 	var c source.Complaints
 	u := &Until{Metrics: []string{"output_throughput"}, Max: mostSeries}
@@ -53,7 +58,8 @@ func (r *Repeat) UnmarshalSource(v *source.Value) error {
 	c.Add(source.Decode(t, u))
 	if u.Max < leastSeries || u.Max > mostSeries {
 		c.Add(source.Errorf(t.PosOf("max"), "repeat.max is %d, must be %d-%d", u.Max, leastSeries, mostSeries).
-			Hintf("the median of fewer than %d repeats has no interval; for a fixed number, write repeat = %d", leastSeries, u.Max))
+			Hintf("the median of fewer than %d repeats has no interval; for a fixed number, write repeat = %d",
+				leastSeries, u.Max))
 	}
 	if len(u.Metrics) == 0 && c.Err() == nil {
 		c.Addf(t.PosOf("metrics"), "repeat.metrics is empty")

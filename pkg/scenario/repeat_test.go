@@ -13,9 +13,11 @@ func TestRepeat(t *testing.T) {
 	const text = "name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nrepeat = %s\n"
 	for value, want := range map[string]Repeat{
 		"1": {Times: 1}, "100": {Times: 100},
-		`{ precision = "2%" }`: {Times: 20, Until: &Until{Precision: 2, Metrics: []string{"output_throughput"}, Max: 20}},
+		`{ precision = "2%" }`: {Times: 20,
+			Until: &Until{Precision: 2, Metrics: []string{"output_throughput"}, Max: 20}},
 		`{ precision = " 0.5 % ", max = 9, time = "30m", metrics = ["median_ttft_ms", "throughput"] }`: {
-			Times: 9, Until: &Until{Precision: 0.5, Metrics: []string{"median_ttft_ms", "throughput"}, Max: 9, Time: Limit(30 * time.Minute)},
+			Times: 9, Until: &Until{Precision: 0.5, Metrics: []string{"median_ttft_ms", "throughput"}, Max: 9,
+				Time: Limit(30 * time.Minute)},
 		},
 	} {
 		s, err := load(t, fmt.Sprintf(text, value))

@@ -84,28 +84,36 @@ type Test struct {
 
 // entry holds the keys that only a scenario has.
 type entry struct {
-	ID            string        `toml:"id,required"`     // Unique in the scenario; the name of its result directory.
-	TestName      string        `toml:"test_name"`       // The test file to build on, by its name.
-	NumNodes      *source.Value `toml:"num_nodes"`       // Nodes of the job; default 1. A list is a dimension of a sweep.
-	NodeLists     []string      `toml:"nodes"`           // Host lists, or PARTITION:GROUP:COUNT (a number or max_avail); replaces num_nodes.
-	ExcludeNodes  []string      `toml:"exclude_nodes"`   // Host lists never to use.
-	Iterations    int           `toml:"iterations"`      // Repetitions, each a job of its own; default 1.
-	Repeat        Repeat        `toml:"repeat"`          // Times each load is measured on one server start, or a table that sets when to stop (profllm); default 1.
-	TimeLimit     Limit         `toml:"time_limit"`      // Limit of the job, in a sweep for each of its points: "30m", "HH:MM:SS", "D-HH:MM:SS".
-	Weight        int           `toml:"weight"`          // CloudAI's weight; read, without effect.
-	Sol           *float64      `toml:"sol"`             // CloudAI's reference value; read, without effect.
-	IdealPerf     *float64      `toml:"ideal_perf"`      // For CloudAI's graders; read, without effect.
-	Dependencies  []Dependency  `toml:"dependencies"`    // Order between tests.
-	ExtraSrunArgs config.Words  `toml:"extra_srun_args"` // Options of every srun of this test.
-	Slurm         Slurm         `toml:"slurm"`           // Per-test Slurm options (profllm).
-	Launcher      string        `toml:"launcher"`        // As in the system file (profllm); default: the site's.
-	Client        string        `toml:"client"`          // "vllm", "sglang" or "profllm" (profllm): who measures; default the engine's own.
-	Phases        []Phase       `toml:"phases"`          // Several loads on one server start, in order (profllm).
-	Sweep         Sweep         `toml:"sweep"`           // How the points of a sweep are run (profllm).
+	ID       string `toml:"id,required"` // Unique in the scenario; the name of its result directory.
+	TestName string `toml:"test_name"`   // The test file to build on, by its name.
+	// Nodes of the job; default 1. A list is a dimension of a sweep.
+	NumNodes *source.Value `toml:"num_nodes"`
+	// Host lists, or PARTITION:GROUP:COUNT (a number or max_avail); replaces num_nodes.
+	NodeLists    []string `toml:"nodes"`
+	ExcludeNodes []string `toml:"exclude_nodes"` // Host lists never to use.
+	Iterations   int      `toml:"iterations"`    // Repetitions, each a job of its own; default 1.
+	// Times each load is measured on one server start, or a table that sets when to stop
+	// (profllm); default 1.
+	Repeat Repeat `toml:"repeat"`
+	// Limit of the job, in a sweep for each of its points: "30m", "HH:MM:SS", "D-HH:MM:SS".
+	TimeLimit     Limit        `toml:"time_limit"`
+	Weight        int          `toml:"weight"`          // CloudAI's weight; read, without effect.
+	Sol           *float64     `toml:"sol"`             // CloudAI's reference value; read, without effect.
+	IdealPerf     *float64     `toml:"ideal_perf"`      // For CloudAI's graders; read, without effect.
+	Dependencies  []Dependency `toml:"dependencies"`    // Order between tests.
+	ExtraSrunArgs config.Words `toml:"extra_srun_args"` // Options of every srun of this test.
+	Slurm         Slurm        `toml:"slurm"`           // Per-test Slurm options (profllm).
+	Launcher      string       `toml:"launcher"`        // As in the system file (profllm); default: the site's.
+	// "vllm", "sglang" or "profllm" (profllm): who measures; default the engine's own.
+	Client string  `toml:"client"`
+	Phases []Phase `toml:"phases"` // Several loads on one server start, in order (profllm).
+	Sweep  Sweep   `toml:"sweep"`  // How the points of a sweep are run (profllm).
 
-	Preflight *config.Preflight `toml:"preflight"` // Limits of the node checks before servers start, over the site's (profllm).
+	// Limits of the node checks before servers start, over the site's (profllm).
+	Preflight *config.Preflight `toml:"preflight"`
 	Telemetry Telemetry         `toml:"telemetry"` // How the nodes' GPUs are sampled (profllm).
-	Accept    Accept            `toml:"accept"`    // Thresholds of the checks that judge the results (profllm); [all of them](thresholds.md).
+	// Thresholds of the checks that judge the results (profllm); [all of them](thresholds.md).
+	Accept Accept `toml:"accept"`
 }
 
 // Phase is [[Tests.phases]]: one load on the server of the test, with a result
@@ -113,47 +121,66 @@ type entry struct {
 type Phase struct {
 	Name      string        `toml:"name,required"`  // Unique in the test; the name of its result directory.
 	BenchArgs *source.Table `toml:"bench_cmd_args"` // The benchmark's arguments, over the test's.
-	Cache     string        `toml:"cache"`          // "keep" or "reset": the prefix cache before this load; required if an earlier phase sends the same prompts, else default keep.
-	Eval      *bool         `toml:"eval"`           // Run the semantic evaluation in this phase; default: in the last one.
+	// "keep" or "reset": the prefix cache before this load; required if an earlier phase sends
+	// the same prompts, else default keep.
+	Cache string `toml:"cache"`
+	// Run the semantic evaluation in this phase; default: in the last one.
+	Eval *bool `toml:"eval"`
 
 	Pos source.Pos `toml:"-"`
 }
 
 // Sweep is [Tests.sweep]: how the points of a sweep are run.
 type Sweep struct {
-	Mode        string `toml:"mode"`         // "array" (a job array), "jobs" (a job each) or "single" (one allocation); default array.
+	// "array" (a job array), "jobs" (a job each) or "single" (one allocation); default array.
+	Mode        string `toml:"mode"`
 	MaxParallel int    `toml:"max_parallel"` // Tasks of the array that run at once; default: no limit.
-	ShareServer *bool  `toml:"share_server"` // Points that differ only in the client's arguments share one server start; default true.
-	Cache       string `toml:"cache"`        // "reset" or "keep": the prefix cache between points on one server; default reset.
+	// Points that differ only in the client's arguments share one server start; default true.
+	ShareServer *bool `toml:"share_server"`
+	// "reset" or "keep": the prefix cache between points on one server; default reset.
+	Cache string `toml:"cache"`
 
-	Zip *source.Value `toml:"zip"` // Lists of keys whose values go together, the first with the first: [["max_concurrency", "num_prompts"]]; default: every combination.
+	// Lists of keys whose values go together, the first with the first: [["max_concurrency",
+	// "num_prompts"]]; default: every combination.
+	Zip *source.Value `toml:"zip"`
 }
 
 // definition holds the keys that a test file has and a scenario may override.
 type definition struct {
-	Name         string        `toml:"name"`                   // Unique name of the test file.
-	Description  string        `toml:"description"`            // Shown in reports.
-	Template     string        `toml:"test_template_name"`     // The workload: vllm, sglang, or one that serves nothing, such as NcclTest.
-	CmdArgs      *source.Table `toml:"cmd_args"`               // The workload's arguments.
-	BenchArgs    *source.Table `toml:"bench_cmd_args"`         // The benchmark's arguments.
-	EvalArgs     *source.Table `toml:"semantic_eval_cmd_args"` // If present, run the semantic evaluation.
-	Env          *source.Table `toml:"extra_env_vars"`         // Environment of the job, over global_env_vars.
-	Mounts       []string      `toml:"extra_container_mounts"` // SRC:DST mounts of the containers.
-	GitRepos     []GitRepo     `toml:"git_repos"`              // Repositories mounted into the containers.
-	ProxyRepo    *GitRepo      `toml:"proxy_script_repo"`      // The repository that holds the proxy script.
-	ExtraCmdArgs *source.Table `toml:"extra_cmd_args"`         // Options of every server, over the role's own table; CloudAI's vLLM workload ignores them.
-	CustomBash   *source.Value `toml:"custom_bash"`            // Shell text before every command: one text, or a table from regular expression to text, whose first match counts.
-	Nsys         *source.Table `toml:"nsys"`                   // Nsight Systems around every server.
+	Name        string `toml:"name"`        // Unique name of the test file.
+	Description string `toml:"description"` // Shown in reports.
+	// The workload: vllm, sglang, or one that serves nothing, such as NcclTest.
+	Template  string        `toml:"test_template_name"`
+	CmdArgs   *source.Table `toml:"cmd_args"`               // The workload's arguments.
+	BenchArgs *source.Table `toml:"bench_cmd_args"`         // The benchmark's arguments.
+	EvalArgs  *source.Table `toml:"semantic_eval_cmd_args"` // If present, run the semantic evaluation.
+	Env       *source.Table `toml:"extra_env_vars"`         // Environment of the job, over global_env_vars.
+	Mounts    []string      `toml:"extra_container_mounts"` // SRC:DST mounts of the containers.
+	GitRepos  []GitRepo     `toml:"git_repos"`              // Repositories mounted into the containers.
+	ProxyRepo *GitRepo      `toml:"proxy_script_repo"`      // The repository that holds the proxy script.
+	// Options of every server, over the role's own table; CloudAI's vLLM workload ignores them.
+	ExtraCmdArgs *source.Table `toml:"extra_cmd_args"`
+	// Shell text before every command: one text, or a table from regular expression to text,
+	// whose first match counts.
+	CustomBash *source.Value `toml:"custom_bash"`
+	Nsys       *source.Table `toml:"nsys"` // Nsight Systems around every server.
 
-	DSEExcluded    *source.Value `toml:"dse_excluded_args"`     // Paths below cmd_args whose lists are values, not dimensions of a sweep.
-	Agent          string        `toml:"agent"`                 // Who chooses the points: grid_search, random or tpe; default grid_search.
-	AgentSteps     int           `toml:"agent_steps"`           // Points that random and tpe may try.
-	AgentMetrics   []string      `toml:"agent_metrics"`         // Metrics of the observation, in order; default: the throughput.
-	AgentReward    string        `toml:"agent_reward_function"` // Turns the observation into a reward; default: the metric decides whether more or less is better.
-	AgentConfig    *source.Table `toml:"agent_config"`          // Settings of the agent: random_seed, start_action, rewards.
-	EnvParams      *source.Table `toml:"env_params"`            // Arguments drawn at random for each point, with weights.
-	Predictor      *source.Table `toml:"predictor"`             // For CloudAI; read, without effect.
-	TrainingReport *source.Table `toml:"training_report"`       // For CloudAI; read, without effect.
+	// Paths below cmd_args whose lists are values, not dimensions of a sweep.
+	DSEExcluded *source.Value `toml:"dse_excluded_args"`
+	// Who chooses the points: grid_search, random or tpe; default grid_search.
+	Agent      string `toml:"agent"`
+	AgentSteps int    `toml:"agent_steps"` // Points that random and tpe may try.
+	// Metrics of the observation, in order; default: the throughput.
+	AgentMetrics []string `toml:"agent_metrics"`
+	// Turns the observation into a reward; default: the metric decides whether more or less is
+	// better.
+	AgentReward string `toml:"agent_reward_function"`
+	// Settings of the agent: random_seed, start_action, rewards.
+	AgentConfig *source.Table `toml:"agent_config"`
+	// Arguments drawn at random for each point, with weights.
+	EnvParams      *source.Table `toml:"env_params"`
+	Predictor      *source.Table `toml:"predictor"`       // For CloudAI; read, without effect.
+	TrainingReport *source.Table `toml:"training_report"` // For CloudAI; read, without effect.
 }
 
 // Slurm is [Tests.slurm]: what CloudAI can only say for the whole site.
@@ -167,7 +194,9 @@ type Slurm struct {
 	SbatchArgs  []string     `toml:"sbatch_args"` // One #SBATCH line each.
 	SrunArgs    config.Words `toml:"srun_args"`   // Options of every srun.
 
-	Export config.Export `toml:"export"` // Variables of the submitting shell that the job gets besides the usual ones: a list of names, or "ALL".
+	// Variables of the submitting shell that the job gets besides the usual ones: a list of
+	// names, or "ALL".
+	Export config.Export `toml:"export"`
 }
 
 // Dependency orders two tests.
@@ -264,7 +293,8 @@ func (d *testFiles) near(name string) string {
 	dir := ""
 	for own, list := range d.all() {
 		for _, t := range list {
-			if strings.TrimSuffix(filepath.Base(t.Pos.File), ".toml") == strings.TrimSuffix(name, ".toml") && own != "" {
+			if strings.TrimSuffix(filepath.Base(t.Pos.File), ".toml") == strings.TrimSuffix(name, ".toml") &&
+				own != "" {
 				return fmt.Sprintf("the file %s has name = %q; write test_name = %q", t.Pos.File, own, own)
 			}
 			if at := filepath.Dir(t.Pos.File); dir == "" || len(at) < len(dir) || len(at) == len(dir) && at < dir {
@@ -307,7 +337,8 @@ func Load(file File, tests []File, hooks HookFiles) (*Scenario, error) {
 	_, err = config.ParseReports(head.Reports)
 	c.Add(err)
 	if head.Name != "" && !pathElement.MatchString(head.Name) {
-		c.Add(source.Errorf(top.PosOf("name"), "scenario name %q cannot name a directory", head.Name).Hintf("use letters, digits and _ . - + = @"))
+		c.Add(source.Errorf(top.PosOf("name"), "scenario name %q cannot name a directory", head.Name).
+			Hintf("use letters, digits and _ . - + = @"))
 	}
 	s.PreTest = hooks.load(top.Get("pre_test"), head.Pre, &c)
 	s.PostTest = hooks.load(top.Get("post_test"), head.Post, &c)
@@ -353,7 +384,8 @@ func loadTest(over *source.Table, pos source.Pos, defs *testFiles, c *source.Com
 			checkDefinition(base, c)
 		}
 		if over.Has("test_template_name") {
-			c.Addf(over.PosOf("test_template_name"), "test_template_name is not allowed with test_name: the test file sets it")
+			c.Addf(over.PosOf("test_template_name"),
+				"test_template_name is not allowed with test_name: the test file sets it")
 		}
 		merged = source.Merge(base, over)
 		merged.Pos = over.Pos
@@ -364,9 +396,11 @@ func loadTest(over *source.Table, pos source.Pos, defs *testFiles, c *source.Com
 	switch {
 	case t.ID == "":
 	case !pathElement.MatchString(t.ID):
-		c.Add(source.Errorf(over.PosOf("id"), "test id %q cannot name a directory", t.ID).Hintf("use letters, digits and _ . - + = @, not starting with a dot or dash"))
+		c.Add(source.Errorf(over.PosOf("id"), "test id %q cannot name a directory", t.ID).
+			Hintf("use letters, digits and _ . - + = @, not starting with a dot or dash"))
 	case slices.Contains(scenarioNames, t.ID) || fileName.MatchString(t.ID):
-		c.Addf(over.PosOf("id"), "test id %q is reserved: every scenario directory has a file or folder of this name", t.ID)
+		c.Addf(over.PosOf("id"), "test id %q is reserved: every scenario directory has a file or folder of this name",
+			t.ID)
 	}
 	if !over.Has("test_name") && t.Template == "" {
 		c.Add(source.Errorf(pos, "test %q has neither test_name nor test_template_name", t.ID).
@@ -437,7 +471,8 @@ func (t *Test) Nodes() (int, error) {
 	}
 	n, ok := v.Int()
 	if !ok || n < 1 || n > maxNodes {
-		return 0, source.Errorf(v.Pos, "num_nodes must be a number of nodes, 1 to %d, not %s", maxNodes, v.Shown()).Hintf("%s", v.Integer("num_nodes = "))
+		return 0, source.Errorf(v.Pos, "num_nodes must be a number of nodes, 1 to %d, not %s", maxNodes, v.Shown()).
+			Hintf("%s", v.Integer("num_nodes = "))
 	}
 	return int(n), nil
 }

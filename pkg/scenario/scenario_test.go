@@ -48,8 +48,10 @@ func TestTestsInSubfolders(t *testing.T) {
 	}
 	other := strings.Replace(testFile, "'base'", "'other'", 1)
 	below := []File{
-		file("h100", "base.toml", testFile), file("h100", "other.toml", other), file("b200", "twice.toml", other), file("old", "broken.toml", "name = "),
-		file("site", "site.toml", "name = 'other'\nscheduler = 'slurm'\n"), file("site", "s.toml", "name = 'other'\n[[Tests]]\nid = 'a'\n"),
+		file("h100", "base.toml", testFile), file("h100", "other.toml", other), file("b200", "twice.toml", other),
+		file("old", "broken.toml", "name = "),
+		file("site", "site.toml", "name = 'other'\nscheduler = 'slurm'\n"),
+		file("site", "s.toml", "name = 'other'\n[[Tests]]\nid = 'a'\n"),
 	}
 	named := func(name string) File {
 		return File{Name: "s.toml", Data: []byte("name='s'\n[[Tests]]\nid='a'\ntest_name='" + name + "'\n")}
@@ -63,7 +65,8 @@ func TestTestsInSubfolders(t *testing.T) {
 	require.Equal(t, "tests/base.toml", s.Tests[0].CmdArgs.Pos.File)
 
 	_, err = Load(named("other"), below, HookFiles{})
-	require.EqualError(t, err, `s.toml:4:1: 2 test files are named "other": tests/h100/other.toml:1:1, tests/b200/twice.toml:1:1
+	require.EqualError(t, err,
+		`s.toml:4:1: 2 test files are named "other": tests/h100/other.toml:1:1, tests/b200/twice.toml:1:1
 	hint: choose one by its folder, such as --tests-dir tests/h100`)
 
 	_, err = Load(named("othre"), below, HookFiles{})
@@ -120,10 +123,13 @@ test2.toml:1:1: test name "base" is taken (test1.toml:1:1)`)
 // covers: CD-5, CD-45
 func TestTestsThatWaitForEachOther(t *testing.T) {
 	test := func(id, typ, on string) string {
-		return "[[Tests]]\nid = '" + id + "'\ntest_template_name = 'vllm'\ndependencies = [{ type = '" + typ + "', id = '" + on + "' }]\n"
+		return "[[Tests]]\nid = '" + id + "'\ntest_template_name = 'vllm'\ndependencies = [{ type = '" + typ +
+			"', id = '" + on + "' }]\n"
 	}
-	_, err := load(t, "name = 's'\n"+test("a", "start_post_comp", "b")+test("b", "start_post_init", "c")+test("c", "start_post_comp", "a"))
-	require.EqualError(t, err, "s.toml:5:1: tests wait for each other: a -> b -> c -> a\n\thint: none of these tests would start; remove one of the dependencies")
+	_, err := load(t, "name = 's'\n"+test("a", "start_post_comp", "b")+test("b", "start_post_init", "c")+test("c",
+		"start_post_comp", "a"))
+	require.EqualError(t, err,
+		"s.toml:5:1: tests wait for each other: a -> b -> c -> a\n\thint: none of these tests would start; remove one of the dependencies")
 	_, err = load(t, "name = 's'\n"+test("a", "start_post_comp", "b")+test("b", "end_post_comp", "a"))
 	require.NoError(t, err)
 	_, err = load(t, "name = 's'\n"+test("a", "end_post_comp", "a"))
@@ -181,13 +187,16 @@ func TestFormatHasEveryKey(t *testing.T) {
 		}
 		return nil
 	}))
-	ours := []string{"repeat", "slurm", "launcher", "client", "phases", "sweep", "preflight", "telemetry", "accept", "installed_path"} // the last is internal to CloudAI
+	// the last is internal to CloudAI
+	ours := []string{"repeat", "slurm", "launcher", "client", "phases", "sweep", "preflight", "telemetry", "accept",
+		"installed_path"}
 	for kind, keys := range map[string][]string{
 		"scenario": source.Fields(head{}), "entry": slices.Concat(source.Fields(entry{}), source.Fields(definition{})),
 		"dependency": source.Fields(Dependency{}), "repository": source.Fields(GitRepo{}),
 	} {
 		for _, key := range keys {
-			require.True(t, seen[kind][key] || slices.Contains(ours, key), "%s key %s stands in no file of %s", kind, key, format)
+			require.True(t, seen[kind][key] || slices.Contains(ours, key), "%s key %s stands in no file of %s", kind,
+				key, format)
 		}
 	}
 }
@@ -199,9 +208,11 @@ func TestUnknownReportIsRefused(t *testing.T) {
 
 // A test and a phase cannot take the name of what profllm keeps beside them.
 func TestNamesOfDirectoriesAndFilesAreKept(t *testing.T) {
-	for id, phase := range map[string]string{"batches": "raw", "definitions": "submit.json", "scenario.json": "intent-2.json", "x.csv": "job.env"} {
-		_, err := Load(File{Name: "s.toml", Data: []byte("name = \"s\"\n[[Tests]]\nid = \"" + id + "\"\ntest_template_name = \"vllm\"\n" +
-			"[[Tests.phases]]\nname = \"" + phase + "\"\n")}, nil, HookFiles{})
+	for id, phase := range map[string]string{"batches": "raw", "definitions": "submit.json",
+		"scenario.json": "intent-2.json", "x.csv": "job.env"} {
+		_, err := Load(File{Name: "s.toml",
+			Data: []byte("name = \"s\"\n[[Tests]]\nid = \"" + id + "\"\ntest_template_name = \"vllm\"\n" +
+				"[[Tests.phases]]\nname = \"" + phase + "\"\n")}, nil, HookFiles{})
 		require.ErrorContains(t, err, "s.toml:3:1: test id \""+id+"\" is reserved")
 		require.ErrorContains(t, err, "phase name \""+phase+"\" is reserved")
 	}
@@ -209,8 +220,10 @@ func TestNamesOfDirectoriesAndFilesAreKept(t *testing.T) {
 
 // The script of a run knows its phases and hooks by name, so = has no place there.
 func TestNamesInTheScript(t *testing.T) {
-	hook := HookFiles{Scenarios: []File{{Name: "h.toml", Data: []byte("name = \"h\"\n[[Tests]]\nid = \"h=1\"\niterations = 2\ntest_template_name = \"Sleep\"\n")}}}
-	_, err := Load(File{Name: "s.toml", Data: []byte("name = \"s\"\npre_test = \"h\"\n[[Tests]]\nid = \"t=1\"\ntest_template_name = \"vllm\"\n[[Tests.phases]]\nname = \"a=b\"\n")}, nil, hook)
+	hook := HookFiles{Scenarios: []File{{Name: "h.toml",
+		Data: []byte("name = \"h\"\n[[Tests]]\nid = \"h=1\"\niterations = 2\ntest_template_name = \"Sleep\"\n")}}}
+	_, err := Load(File{Name: "s.toml",
+		Data: []byte("name = \"s\"\npre_test = \"h\"\n[[Tests]]\nid = \"t=1\"\ntest_template_name = \"vllm\"\n[[Tests.phases]]\nname = \"a=b\"\n")}, nil, hook)
 	require.EqualError(t, err, `h.toml:3:1: hook id "h=1" cannot be used
 	hint: use letters, digits and _ . -
 h.toml:4:1: hook "h=1" has 2 iterations, but a hook is one run

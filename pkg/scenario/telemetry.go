@@ -41,7 +41,8 @@ func (t *Telemetry) UnmarshalSource(v *source.Value) error {
 	type plain Telemetry
 	c.Add(source.Decode(table, (*plain)(t)))
 	if s := t.IntervalS; s != nil && !(*s >= leastInterval && *s <= mostInterval) {
-		c.Add(source.Errorf(table.PosOf("interval_s"), "telemetry.interval_s is %g, must be %g to %d", *s, leastInterval, mostInterval).
+		c.Add(source.Errorf(table.PosOf("interval_s"), "telemetry.interval_s is %g, must be %g to %d", *s,
+			leastInterval, mostInterval).
 			Hintf("to disable sampling, write enabled = false"))
 	}
 	return c.Err()

@@ -10,7 +10,9 @@ import (
 )
 
 func withTelemetry(text string) (*scenario.Scenario, error) {
-	return scenario.Load(scenario.File{Name: "s.toml", Data: []byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n" + text)}, nil, scenario.HookFiles{})
+	return scenario.Load(scenario.File{Name: "s.toml",
+		Data: []byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n" + text)}, nil,
+		scenario.HookFiles{})
 }
 
 func TestTelemetry(t *testing.T) {

@@ -58,11 +58,13 @@ func (s *Test) place(nodes int, all []int) ([]Instance, error) {
 	case nodes == 1:
 		pg, dg = plan.SplitGPUs(all)
 		if len(pg) == 0 {
-			return nil, source.Errorf(s.nodesPos(), "1 node with %s cannot serve prefill and decode", quantity.Count(len(all), "GPU")).
+			return nil, source.Errorf(s.nodesPos(), "1 node with %s cannot serve prefill and decode",
+				quantity.Count(len(all), "GPU")).
 				Hintf("set num_nodes = 2, or use a node with 2 or more GPUs (gpus_per_node in the system file)")
 		}
 	}
-	return []Instance{{Role: s.Prefill, Name: Prefill, Nodes: p, GPUs: pg}, {Role: s.Decode, Name: Decode, Nodes: d, GPUs: dg, Order: 1}}, nil
+	return []Instance{{Role: s.Prefill, Name: Prefill, Nodes: p, GPUs: pg},
+		{Role: s.Decode, Name: Decode, Nodes: d, GPUs: dg, Order: 1}}, nil
 }
 
 // slices sizes the roles: prefill takes the first nodes, decode the next. On
@@ -76,17 +78,22 @@ func (s *Test) slices(nodes int) (p, d plan.Slice, err error) {
 	case pn == 0 && dn == 0 && nodes == 2:
 		return shared, plan.Slice{Offset: 1, Count: 1}, nil
 	case pn == 0 && dn == 0:
-		return p, d, source.Errorf(s.nodesPos(), "the test has %s, but neither prefill.num_nodes nor decode.num_nodes is set", quantity.Count(nodes, "node")).
+		return p, d, source.Errorf(s.nodesPos(),
+			"the test has %s, but neither prefill.num_nodes nor decode.num_nodes is set",
+			quantity.Count(nodes, "node")).
 			Hintf("set both; their sum must be %d", nodes)
 	case pn == 0 || dn == 0:
 		has, lacks := s.Prefill, s.Decode
 		if has.nodes == 0 {
 			has, lacks = lacks, has
 		}
-		return p, d, source.Errorf(has.table.PosOf("num_nodes"), "%s.num_nodes is set, but %s.num_nodes is not", has.Kind, lacks.Kind).
+		return p, d, source.Errorf(has.table.PosOf("num_nodes"), "%s.num_nodes is set, but %s.num_nodes is not",
+			has.Kind, lacks.Kind).
 			Hintf("set both; their sum must be %d, the number of nodes of the test", nodes)
 	case pn+dn != nodes:
-		return p, d, source.Errorf(s.PrefillArgs.PosOf("num_nodes"), "prefill has %s and decode %s, together %d, but the test has %s", quantity.Count(pn, "node"), quantity.Count(dn, "node"), pn+dn, quantity.Count(nodes, "node")).
+		return p, d, source.Errorf(s.PrefillArgs.PosOf("num_nodes"),
+			"prefill has %s and decode %s, together %d, but the test has %s", quantity.Count(pn, "node"),
+			quantity.Count(dn, "node"), pn+dn, quantity.Count(nodes, "node")).
 			Hintf("%s, or change prefill.num_nodes or decode.num_nodes", s.setNodes(pn+dn))
 	}
 	return plan.Slice{Offset: 0, Count: pn}, plan.Slice{Offset: pn, Count: dn}, nil
@@ -109,17 +116,22 @@ func (s *Test) placeReplicas(nodes int, all []int) ([]Instance, error) {
 			fits = append(fits, try)
 		}
 	}
-	need := fmt.Sprintf("%d x prefill on %s and %d x decode on %s", p.replicas, p.nodesEach(), d.replicas, d.nodesEach())
+	need := fmt.Sprintf("%d x prefill on %s and %d x decode on %s", p.replicas, p.nodesEach(), d.replicas,
+		d.nodesEach())
 	switch {
 	case len(fits) == 0:
 		hint := s.setNodes(whole[0] + whole[1])
 		if packed != whole {
 			hint += fmt.Sprintf(", or %d with several instances on a node", packed[0]+packed[1])
 		}
-		return nil, source.Errorf(s.replicasPos(), "%s need %d nodes, but the test has %s", need, whole[0]+whole[1], quantity.Count(nodes, "node")).Hintf("%s", hint)
+		return nil, source.Errorf(s.replicasPos(), "%s need %d nodes, but the test has %s", need, whole[0]+whole[1],
+			quantity.Count(nodes, "node")).Hintf("%s", hint)
 	case len(fits) > 1 && fits[0] != whole:
-		return nil, source.Errorf(s.replicasPos(), "%s fit on %d nodes in two ways: %d + %d or %d + %d nodes", need, nodes,
-			fits[0][0], fits[0][1], fits[1][0], fits[1][1]).Hintf("set num_nodes = %d for one instance on each node, or %d for as many as fit", whole[0]+whole[1], packed[0]+packed[1])
+		return nil, source.Errorf(s.replicasPos(), "%s fit on %d nodes in two ways: %d + %d or %d + %d nodes", need,
+			nodes,
+			fits[0][0], fits[0][1], fits[1][0], fits[1][1]).
+			Hintf("set num_nodes = %d for one instance on each node, or %d for as many as fit", whole[0]+whole[1],
+				packed[0]+packed[1])
 	}
 	list := p.spread(0, fits[0][0], all)
 	return append(list, d.spread(fits[0][0], fits[0][1], all)...), nil
@@ -158,14 +170,17 @@ func (s *Test) replicasPos() source.Pos {
 func (s *Test) oneNode(all []int) ([]Instance, error) {
 	p, d := &s.Prefill, &s.Decode
 	if p.nodes > 1 || d.nodes > 1 {
-		return nil, source.Errorf(s.replicasPos(), "an instance of prefill needs %s and one of decode %s, but the test has 1 node",
+		return nil, source.Errorf(s.replicasPos(),
+			"an instance of prefill needs %s and one of decode %s, but the test has 1 node",
 			p.nodesEach(), d.nodesEach()).Hintf("%s", s.setNodes(p.replicas*max(p.nodes, 1)+d.replicas*max(d.nodes, 1)))
 	}
 	pg, dg := p.IDs, d.IDs
 	if pg == nil {
 		n := p.replicas + d.replicas
 		if len(all) < n || len(all)%n != 0 {
-			return nil, source.Errorf(s.replicasPos(), "the %d GPUs of the node cannot be split evenly among %d x prefill and %d x decode", len(all), p.replicas, d.replicas).
+			return nil, source.Errorf(s.replicasPos(),
+				"the %d GPUs of the node cannot be split evenly among %d x prefill and %d x decode", len(all),
+				p.replicas, d.replicas).
 				Hintf("set gpu_ids of both roles, or %s", s.setNodes(n))
 		}
 		share := len(all) / n
@@ -176,7 +191,9 @@ func (s *Test) oneNode(all []int) ([]Instance, error) {
 		gpus []int
 	}{{p, pg}, {d, dg}} {
 		if len(k.gpus)%k.r.replicas != 0 {
-			return nil, source.Errorf(k.r.table.PosOf("gpu_ids"), "%s.gpu_ids names %d GPUs, which cannot be split evenly among %d instances", k.r.Kind, len(k.gpus), k.r.replicas).
+			return nil, source.Errorf(k.r.table.PosOf("gpu_ids"),
+				"%s.gpu_ids names %d GPUs, which cannot be split evenly among %d instances", k.r.Kind, len(k.gpus),
+				k.r.replicas).
 				Hintf("name a multiple of %d GPUs", k.r.replicas)
 		}
 	}
@@ -213,7 +230,8 @@ func (r *Role) spread(offset, count int, all []int) []Instance {
 	for i := range list {
 		place := i % per
 		list[i] = Instance{
-			Role: *r, Name: r.Kind, Replica: i, Place: place, First: place * share, GPUs: gpus[place*share : (place+1)*share],
+			Role: *r, Name: r.Kind, Replica: i, Place: place, First: place * share,
+			GPUs:  gpus[place*share : (place+1)*share],
 			Nodes: plan.Slice{Offset: offset + i/per*size, Count: size},
 		}
 		if r.Kind == Decode {

@@ -60,14 +60,16 @@ func (e *Engine) role(kind string, t *source.Table, c *source.Complaints) Role {
 	if v := cfg.NumNodes; v != nil {
 		n, ok := v.Int()
 		if !ok || n < 1 {
-			c.Add(source.Errorf(v.Pos, "%s.num_nodes must be a number of nodes, 1 or more, not %s", kind, v.Shown()).Hintf("%s", v.Integer("num_nodes = ")))
+			c.Add(source.Errorf(v.Pos, "%s.num_nodes must be a number of nodes, 1 or more, not %s", kind, v.Shown()).
+				Hintf("%s", v.Integer("num_nodes = ")))
 		}
 		r.nodes = int(max(n, 0))
 	}
 	if v := cfg.Replicas; v != nil {
 		n, ok := v.Int()
 		if !ok || n < 1 || n > maxReplicas {
-			c.Add(source.Errorf(v.Pos, "%s.replicas must be a number of instances, 1 to %d, not %s", kind, maxReplicas, v.Shown()).Hintf("%s", v.Integer("replicas = ")))
+			c.Add(source.Errorf(v.Pos, "%s.replicas must be a number of instances, 1 to %d, not %s", kind, maxReplicas,
+				v.Shown()).Hintf("%s", v.Integer("replicas = ")))
 			n = 1
 		}
 		r.replicas = int(n)
@@ -100,7 +102,8 @@ func refuseList(v *source.Value, c *source.Complaints) bool {
 	if _, list := v.Any.([]*source.Value); !list {
 		return false
 	}
-	c.Add(source.Errorf(v.Pos, "a list makes a sweep, but this key takes one value only").Hintf("write one value, or remove the key from dse_excluded_args"))
+	c.Add(source.Errorf(v.Pos, "a list makes a sweep, but this key takes one value only").
+		Hintf("write one value, or remove the key from dse_excluded_args"))
 	return true
 }
 
@@ -256,7 +259,8 @@ func (r *Role) path(key string) string {
 func (r *Role) checkNear(c *source.Complaints) {
 	for _, k := range r.Options.Keys() {
 		if near := source.Nearest(k, r.own()); near != "" && !r.engine.has(k) && r.table.Get(k) != nil {
-			c.Add(source.Errorf(r.table.KeyPos(k), "%s.%s is neither a key of profllm nor a known option of `%s`", r.Kind, k, r.engine.Server).
+			c.Add(source.Errorf(r.table.KeyPos(k), "%s.%s is neither a key of profllm nor a known option of `%s`",
+				r.Kind, k, r.engine.Server).
 				Hintf("did you mean %s? If the engine has an option %s, write it in [extra_cmd_args]", near, k))
 		}
 	}
@@ -266,7 +270,8 @@ func (r *Role) check(c *source.Complaints) {
 	r.checkNear(c)
 	for _, k := range r.Options.Keys() {
 		if mend := r.engine.Planned[underscores(k)]; mend != "" {
-			c.Add(source.Errorf(r.Options.KeyPos(k), "%s.%s: profllm sets the %s of every server itself", r.Kind, k, k).Hintf("%s", mend))
+			c.Add(source.Errorf(r.Options.KeyPos(k), "%s.%s: profllm sets the %s of every server itself", r.Kind, k, k).
+				Hintf("%s", mend))
 		}
 		name := underscores(k)
 		if here, foreign := r.engine.Foreign[name]; foreign {
@@ -274,14 +279,16 @@ func (r *Role) check(c *source.Complaints) {
 			if here != "" {
 				hint = "write " + here
 			}
-			c.Add(source.Errorf(r.Options.KeyPos(k), "%s.%s is an option of another engine; `%s` has no such option", r.Kind, k, r.engine.Server).Hintf("%s", hint))
+			c.Add(source.Errorf(r.Options.KeyPos(k), "%s.%s is an option of another engine; `%s` has no such option",
+				r.Kind, k, r.engine.Server).Hintf("%s", hint))
 		}
 		if !slices.Contains(r.engine.sizes(), name) {
 			continue
 		}
 		v := r.Options.Get(k)
 		if n, ok := v.Int(); !refuseList(v, c) && (!ok || n < 1) {
-			c.Add(source.Errorf(v.Pos, "%s.%s must be an integer, 1 or more, not %s", r.Kind, k, v.Shown()).Hintf("%s", v.Integer(k+" = ")))
+			c.Add(source.Errorf(v.Pos, "%s.%s must be an integer, 1 or more, not %s", r.Kind, k, v.Shown()).
+				Hintf("%s", v.Integer(k+" = ")))
 		}
 	}
 }

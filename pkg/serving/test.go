@@ -14,16 +14,24 @@ import (
 
 // Config holds the keys of [cmd_args] that every engine has. An engine embeds it.
 type Config struct {
-	DockerImageURL   string        `toml:"docker_image_url"`   // Image: host#org/name:tag, or a path to a .sqsh file.
-	Port             int           `toml:"port"`               // Base of the client-facing port; default 8300. Prefill is 100 above, decode 200.
-	Host             string        `toml:"host"`               // Address the servers bind; default 0.0.0.0.
-	BenchHost        string        `toml:"bench_host"`         // Address the clients use; default the serving head node.
-	Healthcheck      *string       `toml:"healthcheck"`        // Readiness path of the server, or of the proxy before prefill and decode (CloudAI's legacy rule).
-	ServeHealthcheck *string       `toml:"serve_healthcheck"`  // Readiness path of the servers; default /health.
-	EngineVersion    string        `toml:"engine_version"`     // Version, or its beginning, that every server must report: 0.11 (profllm); another version makes the result invalid. Options that look misspelt are then accepted, since a release may have them.
+	DockerImageURL string `toml:"docker_image_url"` // Image: host#org/name:tag, or a path to a .sqsh file.
+	// Base of the client-facing port; default 8300. Prefill is 100 above, decode 200.
+	Port int    `toml:"port"`
+	Host string `toml:"host"` // Address the servers bind; default 0.0.0.0.
+	// Address the clients use; default the serving head node.
+	BenchHost string `toml:"bench_host"`
+	// Readiness path of the server, or of the proxy before prefill and decode (CloudAI's legacy
+	// rule).
+	Healthcheck      *string `toml:"healthcheck"`
+	ServeHealthcheck *string `toml:"serve_healthcheck"` // Readiness path of the servers; default /health.
+	// Version, or its beginning, that every server must report: 0.11 (profllm); another version
+	// makes the result invalid. Options that look misspelt are then accepted, since a release
+	// may have them.
+	EngineVersion    string        `toml:"engine_version"`
 	ServeWaitSeconds *int          `toml:"serve_wait_seconds"` // Time to become ready, each role; default 300.
 	PrefillArgs      *source.Table `toml:"prefill"`            // Present: disaggregated serving; the prefill role.
-	DecodeArgs       *source.Table `toml:"decode"`             // The decode role, or the arguments of the single server.
+	// The decode role, or the arguments of the single server.
+	DecodeArgs *source.Table `toml:"decode"`
 }
 
 // Defaults of CloudAI's serving workloads.
@@ -117,13 +125,15 @@ func (s *Test) extra(t scenario.Test, c *source.Complaints) {
 	for _, key := range extra.Keys() {
 		v := extra.Get(key)
 		if _, ok := v.Text(); !ok {
-			c.Add(source.Errorf(v.Pos, "extra_cmd_args.%s must be a string, not %s", key, v.Describe()).Hintf("write %s = \"%v\"", key, v.Plain()))
+			c.Add(source.Errorf(v.Pos, "extra_cmd_args.%s must be a string, not %s", key, v.Describe()).
+				Hintf("write %s = \"%v\"", key, v.Plain()))
 			continue
 		}
 		name := underscores(strings.TrimLeft(key, "-"))
 		for _, r := range s.Roles() {
 			if r.Option(name) != nil || slices.Contains(r.own(), name) {
-				c.Add(source.Errorf(v.Pos, "extra_cmd_args.%s: %s has that key too", key, r.Kind).Hintf("set it once, in [cmd_args.%s] or here", r.Kind))
+				c.Add(source.Errorf(v.Pos, "extra_cmd_args.%s: %s has that key too", key, r.Kind).
+					Hintf("set it once, in [cmd_args.%s] or here", r.Kind))
 				continue
 			}
 			r.Options.Set(name, v)
@@ -138,10 +148,13 @@ func (s *Test) check(needImage bool, c *source.Complaints) {
 			Hintf("name the image, or set launcher = \"bare\" to run without a container"))
 	}
 	if most := 65535 - 2*stride - plan.Slots; s.Port < 1024 || s.Port > most {
-		c.Addf(s.args.PosOf("port"), "cmd_args.port is %d, must be 1024 to %d: profllm adds the slot of the job, and %d for the roles", s.Port, most, 2*stride)
+		c.Addf(s.args.PosOf("port"),
+			"cmd_args.port is %d, must be 1024 to %d: profllm adds the slot of the job, and %d for the roles", s.Port,
+			most, 2*stride)
 	}
 	if strings.ContainsAny(s.BenchHost, "/ ") {
-		c.Add(source.Errorf(s.args.PosOf("bench_host"), "cmd_args.bench_host %q must be a host name, without scheme or path", s.BenchHost).
+		c.Add(source.Errorf(s.args.PosOf("bench_host"),
+			"cmd_args.bench_host %q must be a host name, without scheme or path", s.BenchHost).
 			Hintf("write bench_host = \"node1\""))
 	}
 	CheckPath(s.args, "healthcheck", s.Healthcheck, c)
@@ -155,10 +168,12 @@ func (s *Test) check(needImage bool, c *source.Complaints) {
 		if has.IDs == nil {
 			has, lacks = lacks, has
 		}
-		c.Add(source.Errorf(has.table.PosOf("gpu_ids"), "%s.gpu_ids is set, but %s.gpu_ids is not", has.Kind, lacks.Kind).Hintf("set both or neither"))
+		c.Add(source.Errorf(has.table.PosOf("gpu_ids"), "%s.gpu_ids is set, but %s.gpu_ids is not", has.Kind,
+			lacks.Kind).Hintf("set both or neither"))
 	}
 	if !s.Disaggregated() && d.replicas > 1 {
-		c.Add(source.Errorf(d.table.PosOf("replicas"), "decode.replicas is %d, but there is no [cmd_args.prefill]: the proxy spreads requests over pairs of prefill and decode only", d.replicas).
+		c.Add(source.Errorf(d.table.PosOf("replicas"),
+			"decode.replicas is %d, but there is no [cmd_args.prefill]: the proxy spreads requests over pairs of prefill and decode only", d.replicas).
 			Hintf("add [cmd_args.prefill], or set data_parallel_size for several engines behind one server"))
 	}
 	p.check(c)
@@ -168,6 +183,7 @@ func (s *Test) check(needImage bool, c *source.Complaints) {
 // CheckPath complains of a readiness path that does not begin with a slash.
 func CheckPath(args *source.Table, key string, path *string, c *source.Complaints) {
 	if path != nil && !strings.HasPrefix(*path, "/") {
-		c.Add(source.Errorf(args.PosOf(key), "%s %q must begin with a slash", key, *path).Hintf("write %s = \"/%s\"", key, *path))
+		c.Add(source.Errorf(args.PosOf(key), "%s %q must begin with a slash", key, *path).
+			Hintf("write %s = \"/%s\"", key, *path))
 	}
 }

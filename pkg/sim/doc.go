@@ -1,58 +1,69 @@
-// Package sim is an inference engine that computes nothing: it answers as vLLM does, after latencies that are known
-// in advance, and fails when told to. It stands in for `vllm serve`, `vllm bench serve`, `ray`, vLLM's GSM8K script and SGLang's programs,
-// so that a plan, its batch script, readiness checks, load client, parsers and record can be rehearsed without a GPU and
-// their numbers checked against the truth.
+// Package sim is an inference engine that computes nothing: it answers as vLLM does, after
+// latencies that are known in advance, and fails when told to. It stands in for `vllm serve`,
+// `vllm bench serve`, `ray`, vLLM's GSM8K script and SGLang's programs, so that a plan, its
+// batch script, readiness checks, load client, parsers and record can be rehearsed without a
+// GPU and their numbers checked against the truth.
 //
-// It is not a model of performance: nothing it reports says anything about a GPU. Whatever it writes is labelled
-// simulated: `/version` answers "profllm-sim", log lines carry "profllm sim", evaluation results "simulated": true.
+// It is not a model of performance: nothing it reports says anything about a GPU. Whatever it
+// writes is labelled simulated: `/version` answers "profllm-sim", log lines carry "profllm
+// sim", evaluation results "simulated": true.
 //
-// What it imitates is compared, field by field, with recorded answers of a real vLLM (testdata/vllm-0.32.0).
+// What it imitates is compared, field by field, with recorded answers of a real vLLM
+// (testdata/vllm-0.32.0).
 //
 // # Knobs
 //
-// All are variables of the environment, and all are optional: [knobs.Knobs] lists them, and docs/reference/planted-faults.md
-// is that list as a page. Three more are set by profllm:
+// All are variables of the environment, and all are optional: [knobs.Knobs] lists them, and
+// docs/reference/planted-faults.md is that list as a page. Three more are set by profllm:
 //
 //	PROFLLM_SIM_SPEED  all times of the simulation are divided by it, see [knobs.Speed]
 //	PROFLLM_NODE_ADDR  the address of this simulated node; replaces 0.0.0.0, so that several nodes fit on one machine
 //	PROFLLM_ROLE       which role this process plays; set by the job
 //
-// Token i of a request admitted at t is due at t + TTFT + i*ITL, whatever happened to the tokens before it. At most
+// Token i of a request admitted at t is due at t + TTFT + i*ITL, whatever happened to the
+// tokens before it. At most
 // --max-num-seqs requests are admitted at once; the others wait in order of arrival. A decode server that took over a
 // prompt's KV cache needs ITL, not TTFT, for its first token.
 //
 // # Prefill and decode
 //
-// With --kv-transfer-config a server announces its engine id on VLLM_NIXL_SIDE_CHANNEL_HOST and _PORT, and its answers to
-// do_remote_decode carry kv_transfer_params. A server given such parameters connects to that side channel; only if the
-// engine id found there is the one in the parameters does it count a transfer. Otherwise it counts a failed one and answers
+// With --kv-transfer-config a server announces its engine id on VLLM_NIXL_SIDE_CHANNEL_HOST and
+// _PORT, and its answers to do_remote_decode carry kv_transfer_params. A server given such
+// parameters connects to that side channel; only if the engine id found there is the one in the
+// parameters does it count a transfer. Otherwise it counts a failed one and answers
 // 500, as vLLM does; and as in vLLM, external_prefix_cache_hits grows in both cases, so it proves nothing by itself.
-// No KV cache moves, and the side channel does not speak NIXL's protocol: real and simulated servers do not mix.
+// No KV cache moves, and the side channel does not speak NIXL's protocol: real and simulated
+// servers do not mix.
 //
 // # SGLang
 //
-// `python3 -m sglang.launch_server` is the same engine under SGLang's flags: /health, /v1, /get_model_info, /get_server_info
-// and /flush_cache, no /generate and no /metrics. With --nnodes node 0 opens its port once every other rank has said its
-// number at --dist-init-addr. A value behind an option that takes none is refused, as argparse does. The router is profllm's
-// proxy, so prefill and decode are asked one after the other; prefill announces itself at --disaggregation-bootstrap-port.
-// `python3 -m sglang.bench_serving` is profllm's load client over /v1/completions, its result under SGLang's keys, with
-// "simulated": true; `python3 -m sglang.test.run_eval` knows --eval-name gsm8k.
+// `python3 -m sglang.launch_server` is the same engine under SGLang's flags: /health, /v1,
+// /get_model_info, /get_server_info and /flush_cache, no /generate and no /metrics. With
+// --nnodes node 0 opens its port once every other rank has said its number at --dist-init-addr.
+// A value behind an option that takes none is refused, as argparse does. The router is
+// profllm's proxy, so prefill and decode are asked one after the other; prefill announces
+// itself at --disaggregation-bootstrap-port. `python3 -m sglang.bench_serving` is profllm's
+// load client over /v1/completions, its result under SGLang's keys, with "simulated": true;
+// `python3 -m sglang.test.run_eval` knows --eval-name gsm8k.
 //
 // # Ray
 //
-// `ray start` keeps, per user and PROFLLM_NODE_ADDR, one small file in TMPDIR by which `ray status`, `ray stop` and the engine
-// find the node's daemon. The registry is a TCP listener on the head's port and speaks to this package only.
+// `ray start` keeps, per user and PROFLLM_NODE_ADDR, one small file in TMPDIR by which `ray
+// status`, `ray stop` and the engine find the node's daemon. The registry is a TCP listener on
+// the head's port and speaks to this package only.
 //
 // # Nsight Systems
 //
-// `nsys profile [options] COMMAND` runs the command and writes a report that holds no trace, only what was run and that it
-// is simulated. On SIGTERM it ends the command with the same signal first. Other commands of nsys are not simulated.
+// `nsys profile [options] COMMAND` runs the command and writes a report that holds no trace,
+// only what was run and that it is simulated. On SIGTERM it ends the command with the same
+// signal first. Other commands of nsys are not simulated.
 //
 // # GPUs
 //
-// `nvidia-smi` answers --query-gpu and --query-compute-apps, once or every so often with -lms, for as many GPUs as
-// PROFLLM_SIM_GPUS says: at work 95 % of the time, at 400 W and 1980 MHz, whatever the engine does; one that is made idle
-// draws 70 W at 345 MHz. Names, drivers and uuids say that they are simulated. Nobody's process is on them.
+// `nvidia-smi` answers --query-gpu and --query-compute-apps, once or every so often with -lms,
+// for as many GPUs as PROFLLM_SIM_GPUS says: at work 95 % of the time, at 400 W and 1980 MHz,
+// whatever the engine does; one that is made idle draws 70 W at 345 MHz. Names, drivers and
+// uuids say that they are simulated. Nobody's process is on them.
 //
 // # Faults
 //
@@ -62,22 +73,25 @@
 //
 // [knobs.Faults] lists the names.
 //
-// A group applies where its role equals PROFLLM_ROLE; "*" is every server. The load client (`vllm bench serve`) obeys
-// only groups whose role is "client", and of those die-at-start, die-after, hang, exit, freeze, step and pace; the simulated GPUs obey only groups
-// whose role is "gpu", and of those the last five faults.
+// A group applies where its role equals PROFLLM_ROLE; "*" is every server. The load client
+// (`vllm bench serve`) obeys only groups whose role is "client", and of those die-at-start,
+// die-after, hang, exit, freeze, step and pace; the simulated GPUs obey only groups whose role
+// is "gpu", and of those the last five faults.
 //
 // # Flags
 //
-// `vllm serve MODEL [flags]` takes the model first or as --model, as profllm renders it.
-// What the parser of vLLM 0.32.0 refuses is refused in its words, with exit code 2: names it does not know (the beginning
-// of one is enough, as with argparse), too few or too many values, a word where a number is due, an unknown choice.
-// PROFLLM_SIM_FLAGS=any takes every name and value, for engines of another release. Flags whose effect is not simulated are
-// logged; what JSON holds is not looked at, but for --kv-transfer-config. --config is refused, because its file would be ignored.
-// A model is never looked for, also where it is an absolute path: that lies in a container or on a node of a cluster, where
-// no rehearsal can see it.
+// `vllm serve MODEL [flags]` takes the model first or as --model, as profllm renders it. What
+// the parser of vLLM 0.32.0 refuses is refused in its words, with exit code 2: names it does
+// not know (the beginning of one is enough, as with argparse), too few or too many values, a
+// word where a number is due, an unknown choice. PROFLLM_SIM_FLAGS=any takes every name and
+// value, for engines of another release. Flags whose effect is not simulated are logged; what
+// JSON holds is not looked at, but for --kv-transfer-config. --config is refused, because its
+// file would be ignored. A model is never looked for, also where it is an absolute path: that
+// lies in a container or on a node of a cluster, where no rehearsal can see it.
 //
 // # Tools
 //
-// The programs of nccl-tests, ucc_perftest and fio have stand-ins that do nothing and say so; `bash -c TEXT`, for text that
-// was written for an image, has the text parsed and does not run it. Faults do not apply to them.
+// The programs of nccl-tests, ucc_perftest and fio have stand-ins that do nothing and say so;
+// `bash -c TEXT`, for text that was written for an image, has the text parsed and does not run
+// it. Faults do not apply to them.
 package sim

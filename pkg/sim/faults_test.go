@@ -18,7 +18,8 @@ func faulty(text string) map[string]string {
 	return map[string]string{"PROFLLM_SIM_FAULTS": text, "PROFLLM_ROLE": "serve"}
 }
 
-// The condition that the check PL-V1, PL-V19 must find (PL-V36); the check itself is tested where it lives.
+// The condition that the check PL-V1, PL-V19 must find (PL-V36); the check itself is tested
+// where it lives.
 func TestFaultDieAtStart(t *testing.T) {
 	code, out, errs := run(t, faulty("serve:die-at-start,exit=3"), "vllm", "serve", "m", "--port", "0")
 	require.Equal(t, 3, code)
@@ -88,7 +89,8 @@ func TestFaultFail(t *testing.T) {
 	require.InDelta(t, 50, want, 20)
 }
 
-// The condition that the check PL-V10 must find (PL-V36); the check itself is tested where it lives.
+// The condition that the check PL-V10 must find (PL-V36); the check itself is tested where it
+// lives.
 func TestFaultBundle(t *testing.T) {
 	_, url := serveCommand(t, faulty("*:bundle=4"))
 	_, body, err := post(t.Context(), url+"/v1/completions", helloStream)
@@ -114,7 +116,8 @@ func TestFaultZeroTokens(t *testing.T) {
 	require.Equal(t, 3, strings.Count(body, "data: "), "role, finish, done: %s", body)
 }
 
-// The conditions that the checks PL-V19 and PL-V25 must find (PL-V36); the checks themselves are tested where they live.
+// The conditions that the checks PL-V19 and PL-V25 must find (PL-V36); the checks themselves
+// are tested where they live.
 func TestFaultsOfIdentity(t *testing.T) {
 	_, url := serveCommand(t, faulty("*:root=org/m,version=1.2,restart-on-request=2"))
 	page := func(path string) string {
@@ -153,7 +156,8 @@ func TestFaultsOfTheClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ran := false
 			code := Main(t.Context(), program.Process{
-				Args: []string{"vllm", "bench", "serve"}, Env: env(faulty(tt.faults)), Stdout: io.Discard, Stderr: io.Discard,
+				Args: []string{"vllm", "bench", "serve"}, Env: env(faulty(tt.faults)), Stdout: io.Discard,
+				Stderr: io.Discard,
 				Bench: func(ctx context.Context, _ []string, _ func() time.Time, _, _ io.Writer) int {
 					ran = true
 					if strings.Contains(tt.faults, "die-after") {
@@ -192,7 +196,8 @@ func TestFaultsOfTheClientsClock(t *testing.T) {
 		},
 	} {
 		called := false
-		p := program.Process{Env: env(map[string]string{"PROFLLM_SIM_FAULTS": text}), Stdout: io.Discard, Stderr: io.Discard,
+		p := program.Process{Env: env(map[string]string{"PROFLLM_SIM_FAULTS": text}), Stdout: io.Discard,
+			Stderr: io.Discard,
 			Bench: func(_ context.Context, args []string, now func() time.Time, _, _ io.Writer) int {
 				called = true
 				check(args, now)

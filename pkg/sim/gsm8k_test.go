@@ -16,7 +16,8 @@ func evaluate(t testing.TB, base string, flags ...string) (string, map[string]an
 	u, err := url.Parse(base)
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "out.json")
-	args := append([]string{"python3", "tests/evals/gsm8k/gsm8k_eval.py", "--host", "http://" + u.Hostname(), "--port", u.Port(),
+	args := append([]string{"python3", "tests/evals/gsm8k/gsm8k_eval.py", "--host", "http://" + u.Hostname(), "--port",
+		u.Port(),
 		"--num-questions", "200", "--save-results", file}, flags...)
 	code, out, errs := run(t, nil, args...)
 	require.Equal(t, 0, code, errs)
@@ -51,7 +52,8 @@ func TestGSM8K(t *testing.T) {
 			require.InDelta(t, tt.invalid, r["invalid_rate"], 0)
 			require.Equal(t, true, r["simulated"])
 			require.InDelta(t, 200, r["num_questions"], 0)
-			for _, line := range []string{"Accuracy: ", "Invalid responses: ", "Total latency: ", "Questions per second: ",
+			for _, line := range []string{"Accuracy: ", "Invalid responses: ", "Total latency: ",
+				"Questions per second: ",
 				"Total output tokens: ", "Output tokens per second: ", "Results saved to "} {
 				require.Contains(t, out, "\n"+line)
 			}

@@ -10,7 +10,8 @@ import (
 	"github.com/profllm/profllm/pkg/sim/client"
 )
 
-// The keys are those of the script's own file, composed by hand from its specification; ours adds one.
+// The keys are those of the script's own file, composed by hand from its specification; ours
+// adds one.
 func TestGSM8KKeys(t *testing.T) {
 	text, err := json.Marshal(client.EvalResult{})
 	require.NoError(t, err)

@@ -34,7 +34,8 @@ func Main(ctx context.Context, p program.Process) int {
 	case tool.Named(p, name) != nil:
 		return tool.Named(p, name)(ctx, p.Args[1:])
 	default:
-		return p.Fail(program.Missing, fmt.Errorf("%q is not simulated: want vllm, ray, python3, nsys or nvidia-smi", name))
+		return p.Fail(program.Missing,
+			fmt.Errorf("%q is not simulated: want vllm, ray, python3, nsys or nvidia-smi", name))
 	}
 }
 
@@ -48,7 +49,8 @@ func runVLLM(ctx context.Context, p program.Process, args []string) int {
 	case len(args) >= 2 && args[0] == "bench" && args[1] == "serve":
 		return client.Bench(ctx, p, args[2:])
 	default:
-		return p.Fail(program.Usage, fmt.Errorf("vllm %s is not simulated: want serve or bench serve", strings.Join(args, " ")))
+		return p.Fail(program.Usage,
+			fmt.Errorf("vllm %s is not simulated: want serve or bench serve", strings.Join(args, " ")))
 	}
 }
 
@@ -68,6 +70,8 @@ func runPython(ctx context.Context, p program.Process, args []string) int {
 	case script == "toy_proxy_server.py" && p.Proxy != nil:
 		return p.Proxy(ctx, args[1:], p.Stdout, p.Stderr)
 	default:
-		return p.Fail(program.Missing, fmt.Errorf("%q is not simulated: want gsm8k_eval.py, toy_proxy_server.py or -m and a module of SGLang", args[0]))
+		return p.Fail(program.Missing,
+			fmt.Errorf("%q is not simulated: want gsm8k_eval.py, toy_proxy_server.py or -m and a module of SGLang",
+				args[0]))
 	}
 }

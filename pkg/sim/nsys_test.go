@@ -18,7 +18,8 @@ func TestNsys(t *testing.T) {
 	dir := t.TempDir()
 	profile := func(ctx context.Context, args ...string) (int, string) {
 		var out, errs bytes.Buffer
-		code := Main(ctx, program.Process{Args: append([]string{"nsys"}, args...), Env: env(map[string]string{"RANK": "1"}), Environ: os.Environ(), Stdout: &out, Stderr: &errs})
+		code := Main(ctx, program.Process{Args: append([]string{"nsys"}, args...),
+			Env: env(map[string]string{"RANK": "1"}), Environ: os.Environ(), Stdout: &out, Stderr: &errs})
 		return code, out.String() + errs.String()
 	}
 	report := func(name string) (r nsysWritten) {
@@ -29,7 +30,8 @@ func TestNsys(t *testing.T) {
 		require.Equal(t, program.Version, r.By)
 		return r
 	}
-	code, out := profile(t.Context(), "profile", "-s", "none", "-o", filepath.Join(dir, "a-%q{RANK}"), "-t", "cuda", "--force-overwrite=true", "--flag", "sh", "-c", "echo said; exit 4", "-x")
+	code, out := profile(t.Context(), "profile", "-s", "none", "-o", filepath.Join(dir, "a-%q{RANK}"), "-t", "cuda",
+		"--force-overwrite=true", "--flag", "sh", "-c", "echo said; exit 4", "-x")
 	require.Equal(t, 4, code)
 	require.Contains(t, out, "said\n")
 	require.Contains(t, out, "no trace")
@@ -40,7 +42,8 @@ func TestNsys(t *testing.T) {
 	done := make(chan int, 1)
 	up := filepath.Join(dir, "up")
 	go func() {
-		code, _ := profile(ctx, "profile", "--output="+filepath.Join(dir, "b"), "sh", "-c", `trap "exit 7" TERM; echo >"$0"; while :; do sleep 0.02; done`, up)
+		code, _ := profile(ctx, "profile", "--output="+filepath.Join(dir, "b"), "sh", "-c",
+			`trap "exit 7" TERM; echo >"$0"; while :; do sleep 0.02; done`, up)
 		done <- code
 	}()
 	await.File(t, up)

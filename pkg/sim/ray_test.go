@@ -60,7 +60,8 @@ func TestRayCluster(t *testing.T) {
 
 	worker.cancel()
 	require.Equal(t, 0, worker.exit(t))
-	await.True(t, func() bool { return strings.Count(status(), " 1 node_") == 1 }, "a worker that left is no longer alive")
+	await.True(t, func() bool { return strings.Count(status(), " 1 node_") == 1 },
+		"a worker that left is no longer alive")
 
 	code, out, _ := run(t, here, "ray", "stop", "--force")
 	require.Equal(t, 0, code)

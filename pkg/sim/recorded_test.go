@@ -47,7 +47,8 @@ func readRequests(t testing.TB) []request {
 	return all
 }
 
-// An exchange asks servers, remembering their answers: a status line with the content type, an empty line, the body.
+// An exchange asks servers, remembering their answers: a status line with the content type, an
+// empty line, the body.
 type exchanged struct {
 	base    map[string]string // role to URL
 	answers map[string]string
@@ -122,8 +123,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// The values of these fields are not imitated, only their presence and type: identities, times, and what only a model can
-// say. Everything else must have the recorded value.
+// The values of these fields are not imitated, only their presence and type: identities, times,
+// and what only a model can say. Everything else must have the recorded value.
 var free = []string{
 	"id", "created", "root", "owned_by", "version", "system_fingerprint",
 	"text", "content", "token_ids", "token", "tokens", "logprob", "token_logprobs", "text_offset",
@@ -163,7 +164,8 @@ func flattenValue(t testing.TB, d *json.Decoder, path, key string, lines *[]stri
 			name, err := d.Token()
 			require.NoError(t, err)
 			field := name.(string)
-			if strings.Contains(path, "top_logprobs") && key == "top_logprobs" && !slices.Contains([]string{"token", "logprob", "bytes"}, field) {
+			if strings.Contains(path, "top_logprobs") && key == "top_logprobs" &&
+				!slices.Contains([]string{"token", "logprob", "bytes"}, field) {
 				field = "logprob" // keys are texts of tokens
 			}
 			flattenValue(t, d, path+"."+field, field, lines)
@@ -187,7 +189,8 @@ func flattenValue(t testing.TB, d *json.Decoder, path, key string, lines *[]stri
 	}
 }
 
-// events splits a stream into its data; chunks of several choices may come in any order, so they are put in order.
+// events splits a stream into its data; chunks of several choices may come in any order, so
+// they are put in order.
 func eventsOf(t testing.TB, body string) [][]string {
 	t.Helper()
 	require.True(t, strings.HasSuffix(body, "\n\n"), "stream ends with an empty line")
@@ -280,9 +283,9 @@ func TestImitatesRecordedVLLM(t *testing.T) {
 	}
 }
 
-// Metrics that are not imitated, whole or in their values: the Python runtime, process memory, all that is measured in
-// seconds or starts with a clock, how iterations are batched, sizes of HTTP bodies, and of the cache's description most
-// labels.
+// Metrics that are not imitated, whole or in their values: the Python runtime, process memory,
+// all that is measured in seconds or starts with a clock, how iterations are batched, sizes of
+// HTTP bodies, and of the cache's description most labels.
 var (
 	absentMetric = regexp.MustCompile(`^python_`)
 	freeMetric   = regexp.MustCompile(`^process_|_created$|_seconds(_sum|_bucket)$|^vllm:iteration_tokens_total_(count|bucket)|` +
@@ -295,7 +298,8 @@ func requireSameMetrics(t testing.TB, want, got string) {
 	requireSameLines(t, metricLines(t, want), metricLines(t, got))
 }
 
-// metricLines lists types and samples in order, without help texts; a value that is not imitated becomes "...".
+// metricLines lists types and samples in order, without help texts; a value that is not
+// imitated becomes "...".
 func metricLines(t testing.TB, text string) []string {
 	t.Helper()
 	var lines []string

@@ -72,7 +72,8 @@ func gaugeOf(t testing.TB, url, name string) string {
 	return ""
 }
 
-// The condition that the check PL-V14 must find (PL-V36); the check itself is tested where it lives.
+// The condition that the check PL-V14 must find (PL-V36); the check itself is tested where it
+// lives.
 func TestServeQueuesBeyondMaxNumSeqs(t *testing.T) {
 	c, url := serveCommand(t, map[string]string{"PROFLLM_SIM_TTFT": "1h"}, "--max-num-seqs", "2")
 	for range 5 {
@@ -102,7 +103,8 @@ func TestServeCountsClientsThatLeave(t *testing.T) {
 		defer a.Body.Close()
 		text, err := io.ReadAll(a.Body)
 		require.NoError(t, err)
-		return strings.Contains(string(text), `vllm:request_success_total{engine="0",finished_reason="abort",model_name="tiny"} 1.0`)
+		return strings.Contains(string(text),
+			`vllm:request_success_total{engine="0",finished_reason="abort",model_name="tiny"} 1.0`)
 	}, "the request is counted as aborted")
 }
 
@@ -119,7 +121,8 @@ func TestServePortInUse(t *testing.T) {
 
 func TestServeBindsItsNode(t *testing.T) {
 	for _, host := range []string{"0.0.0.0", ""} {
-		c := start(t, map[string]string{"PROFLLM_NODE_ADDR": "127.0.1.2"}, "vllm", "serve", "m", "--port", "0", "--host", host)
+		c := start(t, map[string]string{"PROFLLM_NODE_ADDR": "127.0.1.2"}, "vllm", "serve", "m", "--port", "0",
+			"--host", host)
 		require.Contains(t, c.await(t, `on http://(\S+)`), "127.0.1.2:")
 	}
 	require.Equal(t, "127.0.0.1", engine.NodeHost("127.0.0.1", "127.0.1.2"), "an explicit address stays")
@@ -129,10 +132,12 @@ func TestServeBindsItsNode(t *testing.T) {
 func TestServeLogsWhereItRuns(t *testing.T) {
 	c := start(t, map[string]string{
 		"CUDA_VISIBLE_DEVICES": "4,5", "SLURM_PROCID": "3", "SLURMD_NODENAME": "node7", "HF_TOKEN": "hf_secret",
-	}, "vllm", "serve", "m", "--port", "0", "--host", "127.0.0.1", "--api-key", "sk-secret", "--enforce-eager", "--seed", "1")
+	}, "vllm", "serve", "m", "--port", "0", "--host", "127.0.0.1", "--api-key", "sk-secret", "--enforce-eager",
+		"--seed", "1")
 	c.await(t, `on (http://\S+)`)
 	out := c.out.String()
-	for _, want := range []string{"CUDA_VISIBLE_DEVICES=4,5", "SLURM_PROCID=3", "SLURMD_NODENAME=node7", "--enforce-eager", "--seed 1"} {
+	for _, want := range []string{"CUDA_VISIBLE_DEVICES=4,5", "SLURM_PROCID=3", "SLURMD_NODENAME=node7",
+		"--enforce-eager", "--seed 1"} {
 		require.Contains(t, out, want)
 	}
 	require.NotContains(t, out, "secret")
@@ -155,7 +160,8 @@ func TestServeAPIKey(t *testing.T) {
 	require.Equal(t, 200, a.StatusCode)
 }
 
-// The condition that the check PL-V16 must find (PL-V36); the check itself is tested where it lives.
+// The condition that the check PL-V16 must find (PL-V36); the check itself is tested where it
+// lives.
 func TestTransferNeedsTheAnnouncedEngine(t *testing.T) {
 	flags := []string{"--kv-transfer-config", `{"kv_connector":"NixlConnector","kv_role":"kv_both"}`}
 	_, prefill := serveCommand(t, nil, flags...)
@@ -201,7 +207,8 @@ func TestServerWithoutConnectorIgnoresTransfers(t *testing.T) {
 	require.Contains(t, body, `"kv_transfer_params":null`)
 }
 
-// FuzzRequestBody sends foreign bytes to the handlers; whatever they are, the answer is a complete HTTP answer in vLLM's shape.
+// FuzzRequestBody sends foreign bytes to the handlers; whatever they are, the answer is a
+// complete HTTP answer in vLLM's shape.
 func FuzzRequestBody(f *testing.F) {
 	text := func(r request) string {
 		if r.Raw != nil {
@@ -219,7 +226,8 @@ func FuzzRequestBody(f *testing.F) {
 	f.Add("/v1/completions", `{"prompt":[[]],"n":99999999,"stop":[""],"logprobs":-1}`)
 	f.Add("/v1/chat/completions", `{"messages":[{"content":[null]}],"max_tokens":9223372036854775807}`)
 	c := engine.Config{
-		Model: "m", Names: []string{"tiny"}, MaxLen: 256, MaxSeqs: engine.DefaultMaxSeqs, BlockSize: engine.DefaultBlockSize, TP: 1, PP: 1, Prefix: true,
+		Model: "m", Names: []string{"tiny"}, MaxLen: 256, MaxSeqs: engine.DefaultMaxSeqs,
+		BlockSize: engine.DefaultBlockSize, TP: 1, PP: 1, Prefix: true,
 	}
 	k, err := knobs.Read(env(map[string]string{"PROFLLM_SIM_TTFT": "0s", "PROFLLM_SIM_ITL": "0s"}))
 	require.NoError(f, err)

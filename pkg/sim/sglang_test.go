@@ -22,7 +22,8 @@ const launchServer = "sglang.launch_server"
 // launch starts a simulated SGLang server on a free port and returns its URL.
 func launch(t testing.TB, settings map[string]string, flags ...string) (*command, string) {
 	t.Helper()
-	c := start(t, settings, append([]string{"python3", "-m", launchServer, "--model-path", "m", "--port", "0"}, flags...)...)
+	c := start(t, settings, append([]string{"python3", "-m", launchServer, "--model-path", "m", "--port", "0"},
+		flags...)...)
 	line := c.await(t, `Starting SGLang server \(profllm sim\) on (http://\S+)`)
 	return c, line[strings.LastIndex(line, "http://"):]
 }
@@ -51,7 +52,8 @@ func TestSGLangServer(t *testing.T) {
 		code, _ := get(t, url+path)
 		require.Equal(t, http.StatusNotFound, code, "%s is vLLM's, or has vLLM's names", path)
 	}
-	res, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"model":"m","prompt":"a b c","max_tokens":3}`))
+	res, err := http.Post(url+"/v1/completions", "application/json",
+		strings.NewReader(`{"model":"m","prompt":"a b c","max_tokens":3}`))
 	require.NoError(t, err)
 	defer res.Body.Close()
 	require.Equal(t, http.StatusOK, res.StatusCode)
@@ -98,7 +100,8 @@ func freeAddress(t testing.TB) string {
 func TestSGLangNodes(t *testing.T) {
 	dist := freeAddress(t)
 	node := func(rank string) *command {
-		return start(t, nil, "python3", "-m", launchServer, "--model-path", "m", "--port", "0", "--dist-init-addr", dist, "--nnodes", "3", "--node-rank", rank)
+		return start(t, nil, "python3", "-m", launchServer, "--model-path", "m", "--port", "0", "--dist-init-addr",
+			dist, "--nnodes", "3", "--node-rank", rank)
 	}
 	two := node("2")
 	head := node("0")
@@ -117,7 +120,8 @@ func TestSGLangNodes(t *testing.T) {
 func TestSGLangRanksAreDifferent(t *testing.T) {
 	dist := freeAddress(t)
 	node := func(rank string) *command {
-		return start(t, nil, "python3", "-m", launchServer, "--model-path", "m", "--port", "0", "--dist-init-addr", dist, "--nnodes", "3", "--node-rank", rank)
+		return start(t, nil, "python3", "-m", launchServer, "--model-path", "m", "--port", "0", "--dist-init-addr",
+			dist, "--nnodes", "3", "--node-rank", rank)
 	}
 	head := node("0")
 	node("1")
@@ -152,8 +156,9 @@ func TestSGLangClient(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, i+1, strings.Count(string(data), "\n"), "a line is added")
 	}
-	require.Equal(t, []string{"12", "6", "0.3333333333333333", "1"}, []string{after(given, "--random-input-len"), after(given, "--random-output-len"),
-		after(given, "--random-range-ratio"), after(given, "--num-warmups")}, "8 to 16, as 12 -+ a third")
+	require.Equal(t, []string{"12", "6", "0.3333333333333333", "1"},
+		[]string{after(given, "--random-input-len"), after(given, "--random-output-len"),
+			after(given, "--random-range-ratio"), after(given, "--num-warmups")}, "8 to 16, as 12 -+ a third")
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
 	line, _, _ := strings.Cut(string(data), "\n")
@@ -184,7 +189,8 @@ func TestSGLangClientFails(t *testing.T) {
 	var out, errs output
 	code := Main(t.Context(), program.Process{
 		Args: strings.Fields("python3 -m sglang.bench_serving --dataset-name random --output-file " + file),
-		Env:  env(nil), Stdout: &out, Stderr: &errs, Bench: func(context.Context, []string, func() time.Time, io.Writer, io.Writer) int { return 7 },
+		Env:  env(nil), Stdout: &out, Stderr: &errs,
+		Bench: func(context.Context, []string, func() time.Time, io.Writer, io.Writer) int { return 7 },
 	})
 	require.Equal(t, 7, code)
 	require.NoFileExists(t, file)

@@ -19,7 +19,8 @@ import (
 	"github.com/profllm/profllm/pkg/sim/program"
 )
 
-// TestMain plays `ray` when started under that name, as cmd/profllm does: `ray start` starts itself again.
+// TestMain plays `ray` when started under that name, as cmd/profllm does: `ray start` starts
+// itself again.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "ray" {
 		os.Exit(Main(context.Background(), program.Process{
@@ -110,7 +111,8 @@ func startServe(t testing.TB, settings map[string]string, flags ...string) strin
 
 func serveCommand(t testing.TB, settings map[string]string, flags ...string) (*command, string) {
 	t.Helper()
-	c := start(t, settings, append([]string{"vllm", "serve", "/models/tiny", "--served-model-name", "tiny", "--load-format", "dummy",
+	c := start(t, settings, append([]string{"vllm", "serve", "/models/tiny", "--served-model-name", "tiny",
+		"--load-format", "dummy",
 		"--max-model-len", "2048", "--max-num-seqs=16", "--block-size", "128", "--port", "0", "--host", "127.0.0.1"}, flags...)...)
 	return c, c.await(t, `on (http://\S+)`)
 }

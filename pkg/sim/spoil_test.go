@@ -8,7 +8,8 @@ import (
 	"github.com/profllm/profllm/pkg/sim/knobs"
 )
 
-// Each fault of the wire spoils the answers of its share of the requests in its own way, and leaves the rest alone.
+// Each fault of the wire spoils the answers of its share of the requests in its own way, and
+// leaves the rest alone.
 func TestAnswerFaults(t *testing.T) {
 	const whole = "data: [DONE]\n\n"
 	for faults, c := range map[string]struct {

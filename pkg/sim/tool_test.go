@@ -16,7 +16,8 @@ import (
 func runTool(t *testing.T, env map[string]string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = Main(t.Context(), program.Process{Args: args, Env: func(name string) string { return env[name] }, Stdout: &out, Stderr: &errs})
+	code = Main(t.Context(), program.Process{Args: args, Env: func(name string) string { return env[name] },
+		Stdout: &out, Stderr: &errs})
 	return code, out.String(), errs.String()
 }
 

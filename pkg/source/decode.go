@@ -95,7 +95,8 @@ var (
 
 func decodeValue(v *Value, dst reflect.Value, path string, c *Complaints) {
 	wrong := func(expected string) {
-		c.Add(Errorf(v.Pos, "%s must be %s, not %s", path, expected, v.Describe()).Hintf("%s", retyped(v, expected, path)))
+		c.Add(Errorf(v.Pos, "%s must be %s, not %s", path, expected, v.Describe()).Hintf("%s",
+			retyped(v, expected, path)))
 	}
 	switch {
 	case dst.Type() == valueType:

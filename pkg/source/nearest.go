@@ -69,7 +69,8 @@ func withPart(word string, known []string) []string {
 	apart := func(r rune) bool { return strings.ContainsRune("_-. ", r) }
 	var list []string
 	for _, k := range known {
-		if slices.ContainsFunc(strings.FieldsFunc(k, apart), func(part string) bool { return strings.EqualFold(part, word) }) {
+		if slices.ContainsFunc(strings.FieldsFunc(k, apart),
+			func(part string) bool { return strings.EqualFold(part, word) }) {
 			list = append(list, k)
 		}
 	}

@@ -26,7 +26,8 @@ type duplicate struct {
 // mentioned wins. A document that this parser rejects although the decoder took it
 // simply has fewer positions.
 func walk(file string, data []byte) *walker {
-	w := &walker{file: file, index: map[string]Pos{}, count: map[string]int{}, defined: map[string]Pos{}, leaf: map[string]bool{}}
+	w := &walker{file: file, index: map[string]Pos{}, count: map[string]int{}, defined: map[string]Pos{},
+		leaf: map[string]bool{}}
 	w.p.Reset(data)
 	base := ""
 	for w.p.NextExpression() {

@@ -22,7 +22,9 @@ func (t *Table) UnquotedNotes(name string) []string {
 		}
 		for _, v := range values {
 			if s, ok := v.Any.(string); ok && Unquote(s) != s {
-				notes = append(notes, fmt.Sprintf("%s: %s.%s is passed without its outer single quotes, as CloudAI's shell passes it: %s", t.PosOf(key), name, key, Unquote(s)))
+				notes = append(notes,
+					fmt.Sprintf("%s: %s.%s is passed without its outer single quotes, as CloudAI's shell passes it: %s",
+						t.PosOf(key), name, key, Unquote(s)))
 			}
 		}
 	}

@@ -47,7 +47,8 @@ func (s *slip) again(d duplicate) *mend {
 	at := s.offset(d.again)
 	switch {
 	case d.isTable && d.wasList:
-		return &mend{at, fmt.Sprintf("%q is a list of tables (line %d), but this header has single brackets", d.name, d.first.Line),
+		return &mend{at, fmt.Sprintf("%q is a list of tables (line %d), but this header has single brackets", d.name,
+			d.first.Line),
 			"write [[" + d.name + "]] to add an element to the list"}
 	case d.isList:
 		return &mend{at, fmt.Sprintf("%q is defined in line %d and cannot be a list of tables", d.name, d.first.Line),
@@ -56,7 +57,8 @@ func (s *slip) again(d duplicate) *mend {
 		return &mend{at, fmt.Sprintf("table %q is defined twice, first in line %d", d.name, d.first.Line),
 			"put its keys under one header; a list of tables has double brackets: [[" + d.name + "]]"}
 	}
-	return &mend{at, fmt.Sprintf("key %q is defined twice, first in line %d", d.name, d.first.Line), "delete one of the two"}
+	return &mend{at, fmt.Sprintf("key %q is defined twice, first in line %d", d.name, d.first.Line),
+		"delete one of the two"}
 }
 
 func (s *slip) offset(p Pos) int {
@@ -74,7 +76,8 @@ func (s *slip) openString() *mend {
 		at := lastOpenQuote(s.text, s.start(s.at), s.at)
 		q := s.text[at : at+1]
 		return &mend{at, "this string is not closed on its line",
-			"end the string with " + q + "; a text of several lines stands between " + strings.Repeat(q, 3) + " and " + strings.Repeat(q, 3)}
+			"end the string with " + q + "; a text of several lines stands between " + strings.Repeat(q,
+				3) + " and " + strings.Repeat(q, 3)}
 	case s.has("unexpected EOF; expected '\"\"\"'", "unexpected EOF; expected \"'''\""):
 		q := `"""`
 		if s.has("'''") {
@@ -133,7 +136,8 @@ func (s *slip) openList() *mend {
 		return &mend{begin, "this " + what + " is not closed", "end the " + what + " with " + end}
 	}
 	if word := s.wordBefore(); word != "" {
-		return &mend{s.at, "a comma is missing between two elements of a " + what, "write a comma before " + word + ", or put the text in one pair of quotes"}
+		return &mend{s.at, "a comma is missing between two elements of a " + what,
+			"write a comma before " + word + ", or put the text in one pair of quotes"}
 	}
 	return nil
 }
@@ -194,7 +198,8 @@ func (s *slip) escape() *mend {
 func (s *slip) header() *mend {
 	line := s.lineOf(s.at)
 	trimmed := strings.TrimSpace(strings.SplitN(line, "#", 2)[0])
-	if strings.HasPrefix(trimmed, "[") && s.has("end with a newline") && strings.Contains(trimmed, "=") && !strings.HasPrefix(s.rest(s.at), "]") {
+	if strings.HasPrefix(trimmed, "[") && s.has("end with a newline") && strings.Contains(trimmed, "=") &&
+		!strings.HasPrefix(s.rest(s.at), "]") {
 		return &mend{s.at, "a header and a key stand on one line", "write each on a line of its own"}
 	}
 	if !strings.HasPrefix(trimmed, "[") || strings.Contains(line[:s.at-s.start(s.at)], "=") {
@@ -213,5 +218,6 @@ func (s *slip) header() *mend {
 	case strings.ContainsAny(name, " \t") && !strings.ContainsAny(name, `"'.`):
 		return &mend{s.at, "a name with a space needs quotes", `write ["` + name + `"]`}
 	}
-	return &mend{s.at, "the brackets of this header do not match", "write " + right + "; [NAME] is a table, [[NAME]] an element of a list of tables"}
+	return &mend{s.at, "the brackets of this header do not match",
+		"write " + right + "; [NAME] is a table, [[NAME]] an element of a list of tables"}
 }

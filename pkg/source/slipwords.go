@@ -29,7 +29,8 @@ func (s *slip) keyLine() *mend {
 	case strings.HasPrefix(trimmed, "//"), strings.HasPrefix(trimmed, ";"), strings.HasPrefix(trimmed, "--"):
 		return &mend{first, "this line is neither a key nor a comment", "begin a comment with #"}
 	case strings.HasPrefix(trimmed, "{"):
-		return &mend{first, "a TOML file does not begin with a brace; this looks like JSON", `write one key on each line: name = "x"`}
+		return &mend{first, "a TOML file does not begin with a brace; this looks like JSON",
+			`write one key on each line: name = "x"`}
 	case strings.HasPrefix(trimmed, "- "):
 		return &mend{first, "a dash begins no list in TOML; this looks like YAML", `write KEY = ["a", "b"]`}
 	}
@@ -39,7 +40,8 @@ func (s *slip) keyLine() *mend {
 			"join the words (" + strings.Join(words, "_") + "), or put the key in quotes"}
 	}
 	if m := colonKey.FindStringSubmatch(line); m != nil {
-		return &mend{s.start(s.at) + strings.IndexByte(line, ':'), "a colon stands in place of the equals sign", "write " + m[1] + " = " + asValue(m[2])}
+		return &mend{s.start(s.at) + strings.IndexByte(line, ':'), "a colon stands in place of the equals sign",
+			"write " + m[1] + " = " + asValue(m[2])}
 	}
 	if !strings.Contains(line, "=") {
 		key, value, _ := strings.Cut(trimmed, " ")
@@ -70,7 +72,8 @@ func (s *slip) noValue() *mend {
 	switch {
 	case text == "" || text == "-" || text == "+":
 		at = min(at, s.end(s.start(s.at)))
-		return &mend{at, "no value after the equals sign", `write a value; the empty string is "", the empty list is []`}
+		return &mend{at, "no value after the equals sign",
+			`write a value; the empty string is "", the empty list is []`}
 	case strings.HasPrefix(text, "="):
 		return &mend{at, "there are two equals signs", "write " + s.key(at) + asValue(strings.TrimLeft(text, "= "))}
 	}
@@ -91,10 +94,12 @@ func (s *slip) otherWord() *mend {
 	}
 	switch low := strings.ToLower(text); low {
 	case "none", "null", "nil", "undefined":
-		return &mend{at, text + " is not a value: TOML has no null", "delete the line; a key that is not written has its default"}
+		return &mend{at, text + " is not a value: TOML has no null",
+			"delete the line; a key that is not written has its default"}
 	default:
 		if word := otherWords[low]; word != "" {
-			return &mend{at, text + " is not a TOML value", "write " + s.key(at) + word + ", or " + quoted(text) + " if a string is meant"}
+			return &mend{at, text + " is not a TOML value",
+				"write " + s.key(at) + word + ", or " + quoted(text) + " if a string is meant"}
 		}
 	}
 	return nil
@@ -134,7 +139,8 @@ func (s *slip) quoteInside() *mend {
 		return &mend{at, "several values need the brackets of a list", "write " + s.key(at) + "[" + text + "]"}
 	}
 	if twoStrings.MatchString(text) {
-		return &mend{at, "several values need the brackets and commas of a list", "write " + s.key(at) + "[" + strings.Join(oneString.FindAllString(text, -1), ", ") + "]"}
+		return &mend{at, "several values need the brackets and commas of a list",
+			"write " + s.key(at) + "[" + strings.Join(oneString.FindAllString(text, -1), ", ") + "]"}
 	}
 	inner := strings.Trim(text, text[:1])
 	if len(text) > 2 && text[len(text)-1] == text[0] {
@@ -160,13 +166,16 @@ var (
 func (s *slip) number() *mend {
 	at, text := s.value()
 	if m := decimalComma.FindStringSubmatch(text); m != nil && !s.inside() {
-		return &mend{at, text + " is not a number", "write a decimal point: " + s.key(at) + m[1] + "." + m[2] + "; a list needs brackets: [" + m[1] + ", " + m[2] + "]"}
+		return &mend{at, text + " is not a number",
+			"write a decimal point: " + s.key(at) + m[1] + "." + m[2] + "; a list needs brackets: [" + m[1] + ", " +
+				m[2] + "]"}
 	}
 	if s.has("end with a newline") && commaList.MatchString(text) {
 		return &mend{at, "several values need the brackets of a list", "write " + s.key(at) + "[" + listOf(text) + "]"}
 	}
 	if m := leadingZero.FindStringSubmatch(text); m != nil {
-		return &mend{at, text + " has a leading zero", "write " + s.key(at) + m[1] + ", or " + quoted(text) + " if a string is meant"}
+		return &mend{at, text + " has a leading zero",
+			"write " + s.key(at) + m[1] + ", or " + quoted(text) + " if a string is meant"}
 	}
 	if m := pointFirst.FindStringSubmatch(text); m != nil {
 		return &mend{at, text + " has no digit before its point", "write " + s.key(at) + m[1] + "0" + m[2]}
@@ -175,7 +184,8 @@ func (s *slip) number() *mend {
 		return &mend{at, text + " has no digit after its point", "write " + s.key(at) + m[1] + ".0"}
 	}
 	if s.has("out of range") {
-		return &mend{at, text + " does not fit into 64 bits", "write a smaller number, or " + quoted(text) + " if a string is meant"}
+		return &mend{at, text + " does not fit into 64 bits",
+			"write a smaller number, or " + quoted(text) + " if a string is meant"}
 	}
 	return nil
 }
@@ -192,7 +202,8 @@ var curly = strings.NewReplacer("“", "", "”", "", "„", "", "‘", "", "’
 
 // bare is everything else that stands where a value must be: a string without quotes.
 func (s *slip) bare() *mend {
-	if !s.has("expected value but found", "expected a digit", "end with a newline", "nvalid datetime", "nvalid float", "nvalid integer", "not a hexadecimal") {
+	if !s.has("expected value but found", "expected a digit", "end with a newline", "nvalid datetime", "nvalid float",
+		"nvalid integer", "not a hexadecimal") {
 		return nil
 	}
 	at, text := s.value()
@@ -200,7 +211,8 @@ func (s *slip) bare() *mend {
 	case text == "":
 		return nil
 	case curly.Replace(text) != text:
-		return &mend{at, "these quotes are not straight", "strings need straight quotes: " + s.key(at) + quoted(curly.Replace(text))}
+		return &mend{at, "these quotes are not straight",
+			"strings need straight quotes: " + s.key(at) + quoted(curly.Replace(text))}
 	case strings.HasPrefix(text, "(") && strings.HasSuffix(text, ")"):
 		return &mend{at, "parentheses make no list", "write " + s.key(at) + "[" + text[1:len(text)-1] + "]"}
 	case s.has("nvalid datetime"):

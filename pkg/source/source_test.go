@@ -73,7 +73,8 @@ type target struct {
 }
 
 func TestDecodeCoercesAsCloudAIDoes(t *testing.T) {
-	table, err := Parse("t.toml", []byte("name='n'\nport='8300'\nrate=2\nflag='yes'\nlist=['a']\nfree={any=1}\ninner={deep=4}\n"))
+	table, err := Parse("t.toml",
+		[]byte("name='n'\nport='8300'\nrate=2\nflag='yes'\nlist=['a']\nfree={any=1}\ninner={deep=4}\n"))
 	require.NoError(t, err)
 	var got target
 	require.NoError(t, Decode(table, &got))
@@ -128,7 +129,8 @@ func TestSuggestByPart(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(doc))
 	f.Add([]byte("a = [ { b = 1 }, { b = 2 } ]\n[[c.d]]\n[[c.d.e]]\nx=1"))
-	for _, slip := range []string{"\x01", "a = \"\\q", "a = 'x\ny'", "[[a]]\n[a]", "a = [1,\n[b", "a = “x”", "[a]b", "a = 1,5", "a b = 1"} {
+	for _, slip := range []string{"\x01", "a = \"\\q", "a = 'x\ny'", "[[a]]\n[a]", "a = [1,\n[b", "a = “x”", "[a]b",
+		"a = 1,5", "a b = 1"} {
 		f.Add([]byte(slip))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -25,15 +25,18 @@ type mend struct {
 
 // slipRules recognise the usual mistakes; the first that knows one counts.
 var slipRules = []func(*slip) *mend{
-	(*slip).notText, (*slip).twice, (*slip).openString, (*slip).openList, (*slip).escape, (*slip).header, (*slip).keyLine,
-	(*slip).noValue, (*slip).openEnd, (*slip).otherWord, (*slip).otherComment, (*slip).quoteInside, (*slip).number, (*slip).bare,
+	(*slip).notText, (*slip).twice, (*slip).openString, (*slip).openList, (*slip).escape, (*slip).header,
+	(*slip).keyLine,
+	(*slip).noValue, (*slip).openEnd, (*slip).otherWord, (*slip).otherComment, (*slip).quoteInside, (*slip).number,
+	(*slip).bare,
 }
 
 // syntaxError shows the line, points at the mistake and says how to mend it. What no
 // rule recognises keeps the parser's words.
 func syntaxError(name string, data []byte, pe toml.ParseError) *Error {
 	said := strings.TrimSuffix(strings.TrimPrefix(pe.Message, "toml: "), ".")
-	s := &slip{name: name, text: string(data), at: min(max(0, pe.Position.Start), len(data)), line: pe.Position.Line, said: said}
+	s := &slip{name: name, text: string(data), at: min(max(0, pe.Position.Start), len(data)), line: pe.Position.Line,
+		said: said}
 	m := &mend{at: s.at, msg: lowerFirst(said)}
 	for _, rule := range slipRules {
 		if known := rule(s); known != nil {
@@ -96,7 +99,8 @@ func (s *slip) key(at int) string {
 // the place of the mistake.
 func (s *slip) value() (at int, text string) {
 	at, line := s.at, s.lineOf(s.at)
-	if n := strings.IndexByte(line, '='); n >= 0 && s.start(s.at)+n < s.at && !strings.ContainsAny(line[n:s.at-s.start(s.at)], "[{") {
+	if n := strings.IndexByte(line, '='); n >= 0 && s.start(s.at)+n < s.at &&
+		!strings.ContainsAny(line[n:s.at-s.start(s.at)], "[{") {
 		at = s.start(s.at) + n + 1
 		at += len(s.rest(at)) - len(strings.TrimLeft(s.rest(at), " \t"))
 		at = min(at, s.at)

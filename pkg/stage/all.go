@@ -12,8 +12,9 @@ const (
 	Failed     = "failed"
 )
 
-// StageAll fetches items one after the other. An item that fails does not keep the rest from being fetched,
-// and the errors are joined. A dry run fetches nothing, and says what would be fetched.
+// StageAll fetches items one after the other. An item that fails does not keep the rest from
+// being fetched, and the errors are joined. A dry run fetches nothing, and says what would be
+// fetched.
 func (s *Stager) StageAll(ctx context.Context, items []Item, dry bool) ([]Outcome, error) {
 	outcomes := []Outcome{}
 	var errs []error
@@ -46,8 +47,8 @@ func expected(item Item) Outcome {
 	return o
 }
 
-// VerifyAll reads every good image of a cache and compares it with its digest. Those that differ get the
-// state Differs, and the errors are joined.
+// VerifyAll reads every good image of a cache and compares it with its digest. Those that
+// differ get the state Differs, and the errors are joined.
 func VerifyAll(entries []Entry) error {
 	var errs []error
 	for i, e := range entries {

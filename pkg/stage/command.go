@@ -25,9 +25,9 @@ const endWait = 500 * time.Millisecond
 // endPause is the time between two looks at whether they have.
 const endPause = 10 * time.Millisecond
 
-// execute runs a program and returns its standard output. Its error carries the
-// command, ready to paste but for a secret in it, and the end of what it said. A program does not outlive
-// this process: the kernel sends it TERM. Nothing that it has started outlives ctx.
+// execute runs a program and returns its standard output. Its error carries the command, ready
+// to paste but for a secret in it, and the end of what it said. A program does not outlive this
+// process: the kernel sends it TERM. Nothing that it has started outlives ctx.
 func (s *Stager) execute(ctx context.Context, dir string, argv ...string) (string, error) {
 	path, err := s.LookPath(argv[0])
 	if err != nil {

@@ -68,7 +68,8 @@ func Read(item Item) (Record, error) {
 	case item.Name != "" && !sameImage(r.Reference, item.Name):
 		return r, fmt.Errorf("%s %w: it was imported from %s, not from %s\n\thint: remove the file, or one of the two references", item.Path, ErrConflict, r.Reference, item.Name)
 	case r.Size != st.Size():
-		return r, fmt.Errorf("%s %w: it has %d bytes, its record says %d\n\thint: rm %s, then stage again", item.Path, ErrConflict, st.Size(), r.Size, paste([]string{item.Path}))
+		return r, fmt.Errorf("%s %w: it has %d bytes, its record says %d\n\thint: rm %s, then stage again", item.Path,
+			ErrConflict, st.Size(), r.Size, paste([]string{item.Path}))
 	}
 	return r, nil
 }
@@ -87,7 +88,8 @@ func Verify(item Item) (Record, error) {
 	}
 	digest, _, err := container.CheckFile(item.Path)
 	if err == nil && r.Digest != "" && digest != r.Digest {
-		err = fmt.Errorf("%s %w: its digest is %s, its record says %s\n\thint: rm %s, then stage again", item.Path, ErrConflict, digest, r.Digest, paste([]string{item.Path}))
+		err = fmt.Errorf("%s %w: its digest is %s, its record says %s\n\thint: rm %s, then stage again", item.Path,
+			ErrConflict, digest, r.Digest, paste([]string{item.Path}))
 	}
 	return r, err
 }
@@ -129,7 +131,8 @@ func (s *Stager) importImage(ctx context.Context, item Item) (rec Record, err er
 		return rec, err
 	}
 	if argv, err = s.place(item.Importer, argv); err != nil {
-		return rec, fmt.Errorf("%w\n\thint: run this on a machine that has %s, or import the file yourself to %s", err, item.Importer, item.Path)
+		return rec, fmt.Errorf("%w\n\thint: run this on a machine that has %s, or import the file yourself to %s", err,
+			item.Importer, item.Path)
 	}
 	before := s.manifest(ctx, item)
 	s.Log("%s", paste(argv))
@@ -179,7 +182,8 @@ func (s *Stager) manifest(ctx context.Context, item Item) string {
 	}
 	said, err := s.execute(ctx, "", argv...)
 	if err != nil {
-		s.Log("note: the registry digest of %s is not recorded: %s", item.Name, strings.TrimSuffix(strings.SplitN(err.Error(), "\n", 2)[0], ":"))
+		s.Log("note: the registry digest of %s is not recorded: %s", item.Name,
+			strings.TrimSuffix(strings.SplitN(err.Error(), "\n", 2)[0], ":"))
 		return ""
 	}
 	return manifestIn(said)

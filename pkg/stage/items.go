@@ -102,7 +102,8 @@ func Items(tests []scenario.Test, s Site) ([]Item, error) {
 				c.Addf(t.Pos, "test %q: %v", t.ID, err)
 				continue
 			}
-			add(t, Item{Kind: Repository, Name: r.URL + "@" + r.Commit, Path: filepath.Join(s.Install(), r.Directory()), Repo: &r})
+			add(t, Item{Kind: Repository, Name: r.URL + "@" + r.Commit, Path: filepath.Join(s.Install(), r.Directory()),
+				Repo: &r})
 		}
 		if model := s.Model(t); model != "" {
 			add(t, s.model(model))
@@ -118,7 +119,8 @@ func checkRepo(r scenario.GitRepo) error {
 	switch {
 	case r.URL == "" || strings.HasPrefix(r.URL, "-") || strings.Contains(r.URL, "::"):
 		return fmt.Errorf("repository %q is not a URL", r.URL)
-	case r.Commit == "" || strings.HasPrefix(r.Commit, "-") || strings.ContainsAny(r.Commit, " \t\r\n~^:?*[\\") || strings.Contains(r.Commit, ".."):
+	case r.Commit == "" || strings.HasPrefix(r.Commit, "-") || strings.ContainsAny(r.Commit, " \t\r\n~^:?*[\\") ||
+		strings.Contains(r.Commit, ".."):
 		return fmt.Errorf("repository %s: %q is not a commit, tag or branch", r.URL, r.Commit)
 	case filepath.Base(dir) != dir || strings.HasPrefix(dir, "."), strings.HasPrefix(dir, "__"):
 		return fmt.Errorf("repository %q has no name for a directory", r.URL)
@@ -152,7 +154,8 @@ func (s Site) image(t scenario.Test) (Item, bool, error) {
 
 // model goes where Hugging Face's own programs look. A path is there already.
 func (s Site) model(name string) Item {
-	item := Item{Kind: Model, Name: name, Path: filepath.Join(s.HFHome(), "hub", "models--"+strings.ReplaceAll(name, "/", "--"))}
+	item := Item{Kind: Model, Name: name,
+		Path: filepath.Join(s.HFHome(), "hub", "models--"+strings.ReplaceAll(name, "/", "--"))}
 	switch {
 	case strings.HasPrefix(name, "/"), strings.HasPrefix(name, "."):
 		item.Path, item.Skip = name, "a path, not a name at Hugging Face"

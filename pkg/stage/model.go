@@ -39,7 +39,8 @@ func (s *Stager) stageModel(ctx context.Context, item Item) (Outcome, error) {
 	ask := func() (bool, error) { return false, nil } // only the download itself knows what is complete
 	err := s.alone(ctx, item.Path, ask, func() error {
 		downloader := *s
-		downloader.Environ = append(append([]string(nil), s.Environ...), "HF_HOME="+home, "HF_HUB_DISABLE_PROGRESS_BARS=1")
+		downloader.Environ = append(append([]string(nil), s.Environ...), "HF_HOME="+home,
+			"HF_HUB_DISABLE_PROGRESS_BARS=1")
 		_, err := downloader.execute(ctx, "", program, "download", item.Name, "--cache-dir", filepath.Join(home, "hub"))
 		return err
 	})

@@ -18,7 +18,8 @@ import (
 func (s *Stager) stageRepository(ctx context.Context, item Item) (Outcome, error) {
 	o := Outcome{Item: item, State: Present}
 	git := *s
-	git.Environ = append(append([]string(nil), s.Environ...), "GIT_TERMINAL_PROMPT=0", "LC_ALL=C") // nobody is there to answer
+	// nobody is there to answer
+	git.Environ = append(append([]string(nil), s.Environ...), "GIT_TERMINAL_PROMPT=0", "LC_ALL=C")
 	done := func() (bool, error) {
 		if _, err := os.Stat(item.Path); errors.Is(err, fs.ErrNotExist) {
 			return false, nil
@@ -51,7 +52,8 @@ func (s *Stager) clone(ctx context.Context, item Item) (head string, err error) 
 		return "", err
 	}
 	if item.Repo.InitSubmodules {
-		if _, err := s.execute(ctx, temp, "git", "submodule", "--quiet", "update", "--init", "--recursive"); err != nil {
+		if _, err := s.execute(ctx, temp, "git", "submodule", "--quiet", "update", "--init",
+			"--recursive"); err != nil {
 			return "", err
 		}
 	}
@@ -62,7 +64,8 @@ func (s *Stager) clone(ctx context.Context, item Item) (head string, err error) 
 func (s *Stager) resolve(ctx context.Context, dir string, r scenario.GitRepo) (string, error) {
 	var first error
 	for _, name := range []string{r.Commit, "refs/remotes/origin/" + r.Commit} {
-		hash, err := s.execute(ctx, dir, "git", "rev-parse", "--quiet", "--verify", "--end-of-options", name+"^{commit}")
+		hash, err := s.execute(ctx, dir, "git", "rev-parse", "--quiet", "--verify", "--end-of-options",
+			name+"^{commit}")
 		if err == nil {
 			return hash, nil
 		}
@@ -104,7 +107,8 @@ func (s *Stager) checkClone(ctx context.Context, item Item) (head string, err er
 // without a list all files that git knows. Head is "" if the folder is not in a clone or
 // git does not answer.
 func Head(ctx context.Context, environ []string, dir string, files ...string) string {
-	git := Stager{LookPath: exec.LookPath, Environ: append(ofGit(environ), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C"), Timeout: headLimit}
+	git := Stager{LookPath: exec.LookPath, Environ: append(ofGit(environ), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C"),
+		Timeout: headLimit}
 	head, err := git.execute(ctx, dir, "git", "rev-parse", "--verify", "HEAD")
 	if err != nil {
 		return ""

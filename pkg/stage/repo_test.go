@@ -16,7 +16,9 @@ import (
 // git runs the real git, without the user's settings.
 func git(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("git", append([]string{"-c", "user.name=n", "-c", "user.email=e@e", "-c", "protocol.file.allow=always", "-c", "init.defaultBranch=main"}, args...)...)
+	cmd := exec.Command("git",
+		append([]string{"-c", "user.name=n", "-c", "user.email=e@e", "-c", "protocol.file.allow=always", "-c",
+			"init.defaultBranch=main"}, args...)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
 	out, err := cmd.CombinedOutput()
@@ -52,14 +54,16 @@ func upstream(t *testing.T) (url, first, second string) {
 }
 
 func repository(w *world, r scenario.GitRepo) stage.Item {
-	return stage.Item{Kind: stage.Repository, Name: r.URL + "@" + r.Commit, Path: filepath.Join(w.stager.Install(), r.Directory()), Repo: &r}
+	return stage.Item{Kind: stage.Repository, Name: r.URL + "@" + r.Commit,
+		Path: filepath.Join(w.stager.Install(), r.Directory()), Repo: &r}
 }
 
 // covers: CD-4
 func TestRepository(t *testing.T) {
 	url, first, second := upstream(t)
 	w := newWorld(t)
-	w.stager.Environ = append(w.stager.Environ, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=protocol.file.allow", "GIT_CONFIG_VALUE_0=always")
+	w.stager.Environ = append(w.stager.Environ, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_COUNT=1",
+		"GIT_CONFIG_KEY_0=protocol.file.allow", "GIT_CONFIG_VALUE_0=always")
 	for _, c := range []struct{ commit, head, dir string }{
 		{first, first, "repo__" + first}, {"v1", first, "repo__v1"}, {"main", second, "repo__main"}, {"feature/x", first, "repo__feature_x"},
 	} {
@@ -78,7 +82,8 @@ func TestRepository(t *testing.T) {
 		require.Equal(t, stage.Present, o.State)
 		require.Equal(t, c.head, o.Digest)
 	}
-	o, err := w.stager.Stage(t.Context(), repository(w, scenario.GitRepo{URL: url, Commit: second, InitSubmodules: true}))
+	o, err := w.stager.Stage(t.Context(),
+		repository(w, scenario.GitRepo{URL: url, Commit: second, InitSubmodules: true}))
 	require.NoError(t, err)
 	require.FileExists(t, filepath.Join(o.Path, "sub", "file"))
 
@@ -107,7 +112,8 @@ func TestRepository(t *testing.T) {
 		require.NoDirExists(t, item.Path)
 	})
 	t.Run("no such repository", func(t *testing.T) {
-		_, err := w.stager.Stage(t.Context(), repository(w, scenario.GitRepo{URL: filepath.Join(t.TempDir(), "none"), Commit: "1"}))
+		_, err := w.stager.Stage(t.Context(),
+			repository(w, scenario.GitRepo{URL: filepath.Join(t.TempDir(), "none"), Commit: "1"}))
 		require.ErrorContains(t, err, "git clone")
 	})
 	for _, name := range w.files() {
@@ -150,7 +156,8 @@ func TestHeadSeesNoSecret(t *testing.T) {
 	seen := filepath.Join(bin, "seen")
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\nenv >"+seen+"\necho 00ff\n"), 0o755))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	require.NotEmpty(t, stage.Head(t.Context(), append(os.Environ(), "TOKEN=canary", "GIT_CEILING_DIRECTORIES=/x"), bin))
+	require.NotEmpty(t, stage.Head(t.Context(), append(os.Environ(), "TOKEN=canary", "GIT_CEILING_DIRECTORIES=/x"),
+		bin))
 	env, err := os.ReadFile(seen)
 	require.NoError(t, err)
 	require.NotContains(t, string(env), "canary")

@@ -117,7 +117,8 @@ const partial = ".partial-"
 // temp is where path is made before it is renamed. Its end is path's, because some
 // programs go by the extension.
 func (s *Stager) temp(path string) string {
-	return filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s%s%s-%d%s", filepath.Base(path), partial, s.Host, os.Getpid(), filepath.Ext(path)))
+	return filepath.Join(filepath.Dir(path),
+		fmt.Sprintf(".%s%s%s-%d%s", filepath.Base(path), partial, s.Host, os.Getpid(), filepath.Ext(path)))
 }
 
 // removePartial removes what dead holders of the lock left.

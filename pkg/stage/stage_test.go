@@ -74,7 +74,8 @@ func fake(name string, args []string) int {
 			return 0
 		}
 		root := filepath.Join(args[3], "models--"+strings.ReplaceAll(args[1], "/", "--"), "snapshots", "abc")
-		if os.MkdirAll(root, 0o755) != nil || os.WriteFile(filepath.Join(root, "config.json"), []byte(os.Getenv("HF_HOME")), 0o644) != nil {
+		if os.MkdirAll(root, 0o755) != nil ||
+			os.WriteFile(filepath.Join(root, "config.json"), []byte(os.Getenv("HF_HOME")), 0o644) != nil {
 			return 1
 		}
 		return 0
@@ -104,7 +105,8 @@ func fake(name string, args []string) int {
 		if string(mode) == "stubborn" {
 			signal.Ignore(syscall.SIGTERM)
 		}
-		c := exec.Command("sh", "-c", `trap "" TERM; echo $$ >"$FAKES/pid.new"; mv "$FAKES/pid.new" "$FAKES/pid"; exec sleep 3600`)
+		c := exec.Command("sh", "-c",
+			`trap "" TERM; echo $$ >"$FAKES/pid.new"; mv "$FAKES/pid.new" "$FAKES/pid"; exec sleep 3600`)
 		if c.Run() != nil {
 			return 1
 		}
@@ -165,9 +167,11 @@ func newWorld(t *testing.T, programs ...string) *world {
 
 func newStager(dir, fakes string, log func(string, ...any)) *stage.Stager {
 	return &stage.Stager{
-		Site: stage.Site{System: &config.System{InstallPath: filepath.Join(dir, "install"), HFHomePath: filepath.Join(dir, "hf"), DefaultPartition: "cpu", Account: "acc",
+		Site: stage.Site{System: &config.System{InstallPath: filepath.Join(dir, "install"),
+			HFHomePath: filepath.Join(dir, "hf"), DefaultPartition: "cpu", Account: "acc",
 			ExtraSrunArgs: config.Words{"--mem=0"}}, WorkDir: dir},
-		Environ: append(os.Environ(), "FAKES="+fakes), LookPath: lookPath(fakes, "/usr/bin", "/bin"), Now: time.Now, Log: log, Poll: 5 * time.Millisecond, Host: "here",
+		Environ: append(os.Environ(), "FAKES="+fakes), LookPath: lookPath(fakes, "/usr/bin", "/bin"), Now: time.Now,
+		Log: log, Poll: 5 * time.Millisecond, Host: "here",
 	}
 }
 
@@ -212,7 +216,8 @@ func TestImage(t *testing.T) {
 	require.Equal(t, filepath.Join(w.dir, "install", staged), o.Path)
 	require.Equal(t, []string{staged, staged + ".json"}, w.files(), "the image, its record, and nothing else")
 	require.Len(t, w.calls(), 1)
-	require.Regexp(t, `^\["enroot","import","-o",".*/\.`+staged+`\.partial-here-\d+\.sqsh","docker://nvcr.io#nvidia/vllm:26.01"\]$`, w.calls()[0])
+	require.Regexp(t, `^\["enroot","import","-o",".*/\.`+staged+
+		`\.partial-here-\d+\.sqsh","docker://nvcr.io#nvidia/vllm:26.01"\]$`, w.calls()[0])
 	r, err := stage.Verify(o.Item)
 	require.NoError(t, err)
 	require.Equal(t, "nvcr.io#nvidia/vllm:26.01", r.Reference)
@@ -383,7 +388,8 @@ func TestTwoAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.ElementsMatch(t, []string{stage.Staged, stage.Present, stage.Present, stage.Present, stage.Present, stage.Present}, states)
+	require.ElementsMatch(t, []string{stage.Staged, stage.Present, stage.Present, stage.Present, stage.Present,
+		stage.Present}, states)
 	require.Len(t, w.calls(), 1, "exactly one import")
 	require.Equal(t, []string{staged, staged + ".json"}, w.files())
 }
@@ -396,7 +402,8 @@ func childCommand(w *world) *exec.Cmd {
 }
 
 func child() int {
-	s := newStager(os.Getenv("STAGE_CHILD"), os.Getenv("FAKES"), func(f string, a ...any) { fmt.Fprintf(os.Stderr, f+"\n", a...) })
+	s := newStager(os.Getenv("STAGE_CHILD"), os.Getenv("FAKES"),
+		func(f string, a ...any) { fmt.Fprintf(os.Stderr, f+"\n", a...) })
 	item, _, err := s.ImageItem("nvcr.io#nvidia/vllm:26.01", "pyxis")
 	if err == nil {
 		var o stage.Outcome
@@ -554,7 +561,8 @@ func TestPrune(t *testing.T) {
 	}
 	list, err := stage.List(dir, "here")
 	require.NoError(t, err)
-	rest := map[string]string{".gone__1.sqsh.partial-here-1.sqsh": stage.Partial, "gone__1.sqsh.lock": stage.Partial, "lost__1.sqsh.json": stage.Orphaned}
+	rest := map[string]string{".gone__1.sqsh.partial-here-1.sqsh": stage.Partial, "gone__1.sqsh.lock": stage.Partial,
+		"lost__1.sqsh.json": stage.Orphaned}
 	want := map[string]string{staged: stage.Good, "cloudai__image__1.sqsh": stage.Foreign}
 	for k, v := range rest {
 		want[k] = v
@@ -632,7 +640,8 @@ git_repos = [{ url = "https://h/x/repo.git", commit = "feature/x" }]
 	text := func(key string) func(scenario.Test) string {
 		return func(t scenario.Test) string { v, _ := t.CmdArgs.Get(key).Text(); return v }
 	}
-	site := stage.Site{System: &config.System{InstallPath: "install"}, WorkDir: "/w", Image: text("docker_image_url"), Model: text("model"),
+	site := stage.Site{System: &config.System{InstallPath: "install"}, WorkDir: "/w", Image: text("docker_image_url"),
+		Model:    text("model"),
 		Launcher: func(scenario.Test) string { return "apptainer" }}
 	items, err := stage.Items(s.Tests, site)
 	require.NoError(t, err)

@@ -47,8 +47,9 @@ type Changes struct {
 	Watch bool
 }
 
-// ChangePoints finds where a series, in the order of time, changed for good. It sees a change after four runs at the earliest; series of fewer than
-// eight runs have none. It takes a time of n² for each cut.
+// ChangePoints finds where a series, in the order of time, changed for good. It sees a change
+// after four runs at the earliest; series of fewer than eight runs have none. It takes a time
+// of n² for each cut.
 func ChangePoints(xs []float64) (Changes, error) {
 	if err := check("change points", 0, xs); err != nil {
 		return Changes{}, err
@@ -82,8 +83,9 @@ func ChangePoints(xs []float64) (Changes, error) {
 	return c, nil
 }
 
-// LeastSeries is the fewest runs of a series in which one change can be found even
-// if its cut is the only one that passes of so many series asked together: 8 of one series, since a change needs four runs on each side.
+// LeastSeries is the fewest runs of a series in which one change can be found even if its cut
+// is the only one that passes of so many series asked together: 8 of one series, since a change
+// needs four runs on each side.
 func LeastSeries(tests int) int {
 	n := 2 * leastSide
 	for float64(n-2*leastSide+1)*LeastP(n/2, n-n/2)*float64(max(tests, 1)) >= Alpha {

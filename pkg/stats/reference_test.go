@@ -57,7 +57,8 @@ func TestLeastP(t *testing.T) {
 		for i := range b {
 			b[i] = float64(1000 + i)
 		}
-		for name, test := range map[string]func(a, b []float64) (stats.Test, error){"rank": stats.MannWhitney, "permutation": stats.Permutation} {
+		for name, test := range map[string]func(a, b []float64) (stats.Test, error){"rank": stats.MannWhitney,
+			"permutation": stats.Permutation} {
 			p, err := test(a, b)
 			if want >= stats.Alpha {
 				tooFew(t, err, min(len(a), len(b)), 4)
@@ -148,8 +149,10 @@ func TestReferenceMedian(t *testing.T) {
 		d        int
 		coverage float64
 	}{
-		6: {1, 0.96875}, 7: {1, 0.984375}, 8: {1, 0.9921875}, 9: {2, 0.9609375}, 10: {2, 0.978515625}, 11: {2, 0.98828125},
-		12: {3, 0.961425781}, 13: {3, 0.977539062}, 14: {3, 0.987060547}, 15: {4, 0.96484375}, 16: {4, 0.978729248}, 17: {5, 0.950958252},
+		6: {1, 0.96875}, 7: {1, 0.984375}, 8: {1, 0.9921875}, 9: {2, 0.9609375}, 10: {2, 0.978515625},
+		11: {2, 0.98828125},
+		12: {3, 0.961425781}, 13: {3, 0.977539062}, 14: {3, 0.987060547}, 15: {4, 0.96484375}, 16: {4, 0.978729248},
+		17: {5, 0.950958252},
 		18: {5, 0.969116211}, 19: {5, 0.980789185}, 20: {6, 0.958610535},
 	} {
 		i := ok[stats.Interval](t)(stats.MedianInterval(upTo(n)))
@@ -178,7 +181,8 @@ func TestReferencePercentiles(t *testing.T) {
 
 // covers: PL-Q9
 func TestReferenceManyTests(t *testing.T) {
-	got := ok[[]float64](t)(stats.BenjaminiHochberg([]float64{.001, .008, .039, .041, .042, .060, .074, .205, .212, .216}))
+	got := ok[[]float64](t)(stats.BenjaminiHochberg([]float64{.001, .008, .039, .041, .042, .060, .074, .205, .212,
+		.216}))
 	want := []float64{.01, .04, .084, .084, .084, .1, .105714286, .216, .216, .216}
 	pass := 0
 	for i := range want {
@@ -226,7 +230,8 @@ func TestReferenceChangePoints(t *testing.T) {
 		require.Empty(t, ok[stats.Changes](t)(stats.ChangePoints(series[:n])).Cuts, "%d runs", n)
 	}
 
-	bump := append(append(append([]float64{}, series[:8]...), series[10:18]...), 100.25, 99.65, 100.15, 99.85, 100.35, 99.75, 100.05, 99.95)
+	bump := append(append(append([]float64{}, series[:8]...), series[10:18]...), 100.25, 99.65, 100.15, 99.85, 100.35,
+		99.75, 100.05, 99.95)
 	c = ok[stats.Changes](t)(stats.ChangePoints(bump))
 	require.Len(t, c.Cuts, 2)
 	for i, at := range []int{8, 16} {

@@ -135,7 +135,8 @@ func TestExactAgainstEnumeration(t *testing.T) {
 // covers: PL-Q3, PL-Q4, PL-Q5
 func TestInvariance(t *testing.T) {
 	d := newDraw()
-	tests := map[string]func(a, b []float64) (stats.Test, error){"rank": stats.MannWhitney, "permutation": stats.Permutation}
+	tests := map[string]func(a, b []float64) (stats.Test, error){"rank": stats.MannWhitney,
+		"permutation": stats.Permutation}
 	for range 40 {
 		a, b := d.sample(4+d.IntN(8), 100, false), d.sample(4+d.IntN(8), 100.7, false)
 		for name, test := range tests {
@@ -152,7 +153,8 @@ func TestInvariance(t *testing.T) {
 			}
 		}
 		want := ok[stats.Test](t)(stats.MannWhitney(a, b))
-		require.Equal(t, want, ok[stats.Test](t)(stats.MannWhitney(mapped(a, math.Sqrt), mapped(b, math.Sqrt))), "ranks see the order only")
+		require.Equal(t, want, ok[stats.Test](t)(stats.MannWhitney(mapped(a, math.Sqrt), mapped(b, math.Sqrt))),
+			"ranks see the order only")
 
 		s, back := ok[stats.Shift](t)(stats.HodgesLehmann(a, b)), ok[stats.Shift](t)(stats.HodgesLehmann(b, a))
 		require.InDelta(t, s.Estimate, -back.Estimate, 1e-12)
@@ -245,7 +247,10 @@ func TestPercentileFromBelow(t *testing.T) {
 		"highest":      {[]float64{3, 4}, 1, 4},
 	}
 	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) { require.InDelta(t, tt.want, stats.PercentileFromBelow(tt.values, tt.q), 1e-12) })
+		t.Run(name, func(t *testing.T) {
+			require.InDelta(t, tt.want, stats.PercentileFromBelow(tt.values, tt.q),
+				1e-12)
+		})
 	}
 }
 
@@ -303,7 +308,8 @@ func TestRefusals(t *testing.T) {
 	require.ErrorIs(t, second(stats.Permutation(upTo(19), upTo(18))), stats.ErrTooMany)
 	require.ErrorIs(t, second(stats.SignFlip(upTo(31))), stats.ErrTooMany)
 	tooFew(t, second(stats.Wilson(0, 0)), 0, 1)
-	require.EqualError(t, second(stats.MannWhitney(upTo(3), upTo(3))), "too little data: a Mann-Whitney test needs 4, have 3")
+	require.EqualError(t, second(stats.MannWhitney(upTo(3), upTo(3))),
+		"too little data: a Mann-Whitney test needs 4, have 3")
 }
 
 // covers: PL-Q14
@@ -342,7 +348,8 @@ func TestRepeat(t *testing.T) {
 //
 // covers: PL-Q4, PL-Q13
 func TestPairs(t *testing.T) {
-	require.Equal(t, []int{6, 6, 7, 8, 9}, []int{stats.LeastPairs(0), stats.LeastPairs(1), stats.LeastPairs(2), stats.LeastPairs(6), stats.LeastPairs(7)})
+	require.Equal(t, []int{6, 6, 7, 8, 9},
+		[]int{stats.LeastPairs(0), stats.LeastPairs(1), stats.LeastPairs(2), stats.LeastPairs(6), stats.LeastPairs(7)})
 	for tests := range 40 {
 		k := stats.LeastPairs(tests)
 		require.Less(t, stats.LeastSignFlipP(k)*float64(tests), stats.Alpha)
@@ -486,7 +493,8 @@ func TestChangePointsOnNoise(t *testing.T) {
 		return xs
 	}
 	require.InDelta(t, 0.04, found(noise, cut), 0.03, "3 to 5 % of series of 40 have a false cut")
-	require.Greater(t, found(bump, believed), 0.8, "pruning from all splits finds bumps that stopping at the first does not")
+	require.Greater(t, found(bump, believed), 0.8,
+		"pruning from all splits finds bumps that stopping at the first does not")
 	require.InDelta(t, 0.26, found(dependent(0.3), cut), 0.07)
 	require.InDelta(t, 0.72, found(dependent(0.6), cut), 0.07)
 	require.Less(t, found(dependent(0.6), believed), 0.25, "the rest is to be watched only")

@@ -16,8 +16,8 @@ import (
 	"github.com/profllm/profllm/pkg/failure"
 )
 
-// OfRun gathers the evidence of a run and returns one story for each of its loads. shown is the run's
-// directory as it is to be shown. The run is collected, and nothing is written.
+// OfRun gathers the evidence of a run and returns one story for each of its loads. shown is the
+// run's directory as it is to be shown. The run is collected, and nothing is written.
 func OfRun(col *collect.Collector, dir, shown string) ([]Story, error) {
 	e, err := Read(dir)
 	e.Dir = shown
@@ -54,9 +54,9 @@ func OfRun(col *collect.Collector, dir, shown string) ([]Story, error) {
 // ErrNoLogs says that there are neither runs nor logs below paths.
 var ErrNoLogs = errors.New("neither runs nor logs")
 
-// FindLogs finds the logs of one folder, or some files, that belong to no run, and the first cause that
-// they show. Times without a zone are of loc. It returns ErrNoLogs if there are none, and another error
-// for a path that cannot be read.
+// FindLogs finds the logs of one folder, or some files, that belong to no run, and the first
+// cause that they show. Times without a zone are of loc. It returns ErrNoLogs if there are
+// none, and another error for a path that cannot be read.
 func FindLogs(paths []string, stdin io.Reader, loc *time.Location) (Logs, error) {
 	e := Logs{Path: strings.Join(paths, " ")}
 	var logs []failure.Log
@@ -89,8 +89,8 @@ func FindLogs(paths []string, stdin io.Reader, loc *time.Location) (Logs, error)
 // logNames are the extensions of logs.
 var logNames = map[string]bool{".log": true, ".out": true, ".err": true}
 
-// CountLogs counts the logs at and below a path by their roles, as "decode: 2, unknown role: 1"; "" if
-// there are none. Pipes are not read.
+// CountLogs counts the logs at and below a path by their roles, as "decode: 2, unknown role:
+// 1"; "" if there are none. Pipes are not read.
 func CountLogs(path string) string {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() && !info.Mode().IsRegular() {
 		return ""

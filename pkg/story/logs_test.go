@@ -11,7 +11,8 @@ import (
 )
 
 func TestOfLogs(t *testing.T) {
-	e := story.Logs{Path: "logs", Files: []story.LogFile{{Name: "a.log", Role: "server"}, {Name: "b"}}, Notes: []string{"b: permission denied"}}
+	e := story.Logs{Path: "logs", Files: []story.LogFile{{Name: "a.log", Role: "server"}, {Name: "b"}},
+		Notes: []string{"b: permission denied"}}
 	require.Equal(t, `logs: no failure found
   do        nothing: no line says that something failed
   logs      a.log (server), b (of an unknown role)
@@ -19,14 +20,18 @@ func TestOfLogs(t *testing.T) {
 `, text(t, story.OfLogs(e)))
 	require.True(t, story.OfLogs(e).Well())
 
-	e.Failure = &result.Failure{Cause: "unhandled-exception", Confidence: result.FromSymptom, Kind: "model", About: "/models/m", Role: "server", File: "a.log", LineNumber: 3,
-		Line: "ValueError: x", Next: "check it", Others: []result.OtherCause{{Cause: "connection-refused", File: "b", LineNumber: 9}}}
+	e.Failure = &result.Failure{Cause: "unhandled-exception", Confidence: result.FromSymptom, Kind: "model",
+		About: "/models/m", Role: "server", File: "a.log", LineNumber: 3,
+		Line: "ValueError: x", Next: "check it",
+		Others: []result.OtherCause{{Cause: "connection-refused", File: "b", LineNumber: 9}}}
 	s := story.OfLogs(e)
 	require.Equal(t, "failed", s.Verdict)
-	require.Contains(t, text(t, s), "unhandled-exception (the first thing that went wrong; no log says what led to it), model: /models/m in server: a.log:3\n")
+	require.Contains(t, text(t, s),
+		"unhandled-exception (the first thing that went wrong; no log says what led to it), model: /models/m in server: a.log:3\n")
 	require.Contains(t, text(t, s), "followed  connection-refused: b:9\n")
 
-	e.Failure = &result.Failure{Cause: "unknown", Confidence: result.NoCause, File: "b", Line: "tar: odd", Tail: []string{"x", "tar: odd"}}
+	e.Failure = &result.Failure{Cause: "unknown", Confidence: result.NoCause, File: "b", Line: "tar: odd",
+		Tail: []string{"x", "tar: odd"}}
 	require.Equal(t, "unclear", story.OfLogs(e).Verdict)
 }
 
@@ -48,10 +53,12 @@ func TestWhatToDoOfAPendingJob(t *testing.T) {
 // be resumed.
 func TestWhatToDoOfACancelledJob(t *testing.T) {
 	e := story.Evidence{
-		Dir: "d", State: &run.State{JobID: "17", State: run.Cancelled, Note: run.NeverRan, Raw: "CANCELLED by 0", Source: "sacct"},
+		Dir: "d", State: &run.State{JobID: "17", State: run.Cancelled, Note: run.NeverRan, Raw: "CANCELLED by 0",
+			Source: "sacct"},
 		Result: &result.Result{
-			Status: result.Cancelled, Validity: &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"phase-failed"}},
-			Failure: &result.Failure{Cause: "never-started", Confidence: result.FromState, Next: "see DIR"},
+			Status:   result.Cancelled,
+			Validity: &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"phase-failed"}},
+			Failure:  &result.Failure{Cause: "never-started", Confidence: result.FromState, Next: "see DIR"},
 		},
 	}
 	require.Equal(t, `d: cancelled
@@ -61,9 +68,11 @@ func TestWhatToDoOfACancelledJob(t *testing.T) {
 `, text(t, story.Of(e)))
 
 	e.State.Note, e.Result.Failure = "", nil
-	require.Contains(t, text(t, story.Of(e)), "  do        the job was cancelled: profllm slurm resume d runs it again\n  logs      d\n")
+	require.Contains(t, text(t, story.Of(e)),
+		"  do        the job was cancelled: profllm slurm resume d runs it again\n  logs      d\n")
 	e.Local = true
-	require.Contains(t, text(t, story.Of(e)), "  do        the job was cancelled: profllm rehearse SCENARIO runs it again\n")
+	require.Contains(t, text(t, story.Of(e)),
+		"  do        the job was cancelled: profllm rehearse SCENARIO runs it again\n")
 	e.Result = &result.Result{Status: result.Unknown}
 	require.Contains(t, text(t, story.Of(e)), "  do        wait; profllm slurm status d shows its state\n")
 }
@@ -80,7 +89,8 @@ func TestJobAndNumbersJudgedApart(t *testing.T) {
 	require.NotContains(t, out, "nothing: the run is valid")
 
 	e.Result.Status = result.Failed
-	require.Contains(t, text(t, story.Of(e)), "verdict   no check of the numbers failed; the run failed: it ended with code 3; ")
+	require.Contains(t, text(t, story.Of(e)),
+		"verdict   no check of the numbers failed; the run failed: it ended with code 3; ")
 
 	e.Result.Status, e.State, e.Sentinel.Code, e.Sentinel.Phases = result.Completed, nil, 0, nil
 	out = text(t, story.Of(e))

@@ -43,9 +43,11 @@ type Evidence struct {
 
 // Story is what there is to tell.
 type Story struct {
-	Run     string          `json:"run"` // run id, or the directory
-	Dir     string          `json:"dir"`
-	Verdict string          `json:"verdict"` // valid, suspect, invalid, failed, cancelled, not over, refused, not submitted; of logs: failed, unclear, no failure found
+	Run string `json:"run"` // run id, or the directory
+	Dir string `json:"dir"`
+	// valid, suspect, invalid, failed, cancelled, not over, refused, not submitted; of logs:
+	// failed, unclear, no failure found
+	Verdict string          `json:"verdict"`
 	Lines   []Line          `json:"lines"`
 	Failure *result.Failure `json:"failure,omitempty"`
 
@@ -55,7 +57,8 @@ type Story struct {
 
 // Line is one part of the story; Part says which.
 type Line struct {
-	Part string `json:"part"` // asked, happened, nodes, job, cause, line, tail, followed, checks, verdict, do, logs, note
+	// asked, happened, nodes, job, cause, line, tail, followed, checks, verdict, do, logs, note
+	Part string `json:"part"`
 	Text string `json:"text"`
 }
 
@@ -259,9 +262,12 @@ func (e *Evidence) happened() string {
 		case job.LoadBegins:
 			parts = append(parts, fmt.Sprintf("load %s began at %s", x.Load, since(x.Time)))
 		case job.RoleDied:
-			parts = append(parts, fmt.Sprintf("%s died at %s%s, %s", x.Role, since(x.Time), ending(e.exitOf(x.Role)), cmp.Or(x.Text, "by itself")))
+			parts = append(parts,
+				fmt.Sprintf("%s died at %s%s, %s", x.Role, since(x.Time), ending(e.exitOf(x.Role)),
+					cmp.Or(x.Text, "by itself")))
 		case job.NotReady:
-			parts = append(parts, fmt.Sprintf("%s was not ready at %s, when its time limit ended", x.Role, since(x.Time)))
+			parts = append(parts,
+				fmt.Sprintf("%s was not ready at %s, when its time limit ended", x.Role, since(x.Time)))
 		}
 	}
 	if e.Sentinel != nil {
@@ -296,7 +302,8 @@ func (e *Evidence) nodes() string {
 func readiness(ready []job.Event, since func(time.Time) string) []string {
 	const most = 4
 	if len(ready) > most {
-		return []string{fmt.Sprintf("%s ready after %s to %s", quantity.Count(len(ready), "role"), since(ready[0].Time), since(ready[len(ready)-1].Time))}
+		return []string{fmt.Sprintf("%s ready after %s to %s", quantity.Count(len(ready), "role"), since(ready[0].Time),
+			since(ready[len(ready)-1].Time))}
 	}
 	var parts []string
 	for _, x := range ready {
@@ -416,7 +423,8 @@ func (e *Evidence) next(s Story) string {
 		if st := e.State; st != nil && st.Note == run.Held {
 			return "release the job: scontrol release " + st.JobID
 		} else if st != nil && st.Note == run.NeverStarts {
-			return "it cannot start as it is: profllm slurm cancel " + e.Dir + ", correct what the reason names, submit it again"
+			return "it cannot start as it is: profllm slurm cancel " + e.Dir +
+				", correct what the reason names, submit it again"
 		}
 		if e.Local {
 			return "wait; profllm slurm status " + e.Dir + " shows its state"

@@ -29,16 +29,19 @@ func died() story.Evidence {
 			{Name: "prefill", Nodes: plan.Slice{Offset: 0, Count: 1}, GPUs: []int{0, 1}, Engine: true},
 			{Name: "decode", Nodes: plan.Slice{Offset: 1, Count: 1}, GPUs: []int{0, 1}, Engine: true},
 		},
-		Loads: []plan.Load{{RunID: "exp_1", Dir: "/runs/disagg/0", Client: "vllm", Clients: []plan.Step{{Name: "bench"}}}},
+		Loads: []plan.Load{{RunID: "exp_1", Dir: "/runs/disagg/0", Client: "vllm",
+			Clients: []plan.Step{{Name: "bench"}}}},
 	}
 	return story.Evidence{
 		Dir: "disagg/0", Plan: p, Load: &p.Loads[0],
 		Submission: &run.Submission{JobID: "17"},
-		State:      &run.State{JobID: "17", State: run.Failed, Raw: "FAILED", ExitCode: "5:0", Source: "sacct", At: at(600)},
-		Claim:      &run.Claim{JobID: "17", Time: at(0)},
-		Placement:  &run.Placement{Nodes: []run.Node{{Host: "n1"}, {Host: "n2"}}},
-		Sentinel: &run.Sentinel{Time: at(80), Code: 1, Phases: []run.Phase{{Name: "ready", Code: 0}, {Name: "bench", Code: -1}},
-			Roles: []run.Phase{{Name: "prefill", Code: 143}, {Name: "decode", Code: 1}}},
+		State: &run.State{JobID: "17", State: run.Failed, Raw: "FAILED", ExitCode: "5:0", Source: "sacct",
+			At: at(600)},
+		Claim:     &run.Claim{JobID: "17", Time: at(0)},
+		Placement: &run.Placement{Nodes: []run.Node{{Host: "n1"}, {Host: "n2"}}},
+		Sentinel: &run.Sentinel{Time: at(80), Code: 1,
+			Phases: []run.Phase{{Name: "ready", Code: 0}, {Name: "bench", Code: -1}},
+			Roles:  []run.Phase{{Name: "prefill", Code: 143}, {Name: "decode", Code: 1}}},
 		Events: []job.Event{
 			{Time: at(31), Event: job.RoleReady, Role: "prefill"}, {Time: at(42.5), Event: job.RoleReady, Role: "decode"},
 			{Time: at(42.6), Event: job.AllReady}, {Time: at(70), Event: job.RoleDied, Role: "decode", Text: "while a client ran"},
@@ -47,9 +50,12 @@ func died() story.Evidence {
 		Result: &result.Result{
 			Status: result.Failed,
 			Failure: &result.Failure{
-				Cause: "cuda-oom", Confidence: result.Exact, Role: "decode", Node: "n2", Rank: "TP1", File: "logs/decode-0.log", LineNumber: 812,
-				Line: "torch.OutOfMemoryError: CUDA out of memory.\x1b[2J Tried to allocate 1.96 GiB.", Next: "lower gpu_memory_utilization",
-				Others: []result.OtherCause{{Cause: "cuda-oom", Role: "prefill", File: "logs/prefill-0.log"}, {Cause: "connection-refused", Role: "bench", File: "logs/bench-0.log", LineNumber: 9}},
+				Cause: "cuda-oom", Confidence: result.Exact, Role: "decode", Node: "n2", Rank: "TP1",
+				File: "logs/decode-0.log", LineNumber: 812,
+				Line: "torch.OutOfMemoryError: CUDA out of memory.\x1b[2J Tried to allocate 1.96 GiB.",
+				Next: "lower gpu_memory_utilization",
+				Others: []result.OtherCause{{Cause: "cuda-oom", Role: "prefill", File: "logs/prefill-0.log"},
+					{Cause: "connection-refused", Role: "bench", File: "logs/bench-0.log", LineNumber: 9}},
 			},
 			Validity: &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"role-died", "no-success"}},
 		},
@@ -88,26 +94,35 @@ func TestOtherEnds(t *testing.T) {
 	}{
 		"valid": {func(e *story.Evidence) {
 			e.Sentinel.Code, e.Sentinel.Phases, e.State.State, e.State.ExitCode = 0, nil, run.Succeeded, "0:0"
-			e.Result = &result.Result{Status: result.Completed, Validity: &result.Validity{Valid: true, Verdict: result.VerdictValid}}
+			e.Result = &result.Result{Status: result.Completed,
+				Validity: &result.Validity{Valid: true, Verdict: result.VerdictValid}}
 		}, "valid", []string{"the run is valid"}, []string{"cause", "logs "}},
 		"a valid load of a job that failed": {func(e *story.Evidence) {
 			e.Sentinel.Code, e.Sentinel.Phases, e.Events = 5, []run.Phase{{Name: "post_test/disk", Code: 1}}, nil
-			e.Result = &result.Result{Status: result.Completed, Validity: &result.Validity{Valid: true, Verdict: result.VerdictValid, Checks: []result.Check{
-				{Word: "job-state", Outcome: result.Pass, Detail: "the job's exit code 5 means a failed phase"}}}}
-		}, "valid", []string{"job 17 failed", "the numbers are valid, and the job failed: it ended with code 5; phase post_test/disk failed (exit code 1)"}, nil},
+			e.Result = &result.Result{Status: result.Completed,
+				Validity: &result.Validity{Valid: true, Verdict: result.VerdictValid, Checks: []result.Check{
+					{Word: "job-state", Outcome: result.Pass, Detail: "the job's exit code 5 means a failed phase"}}}}
+		}, "valid", []string{"job 17 failed",
+			"the numbers are valid, and the job failed: it ended with code 5; phase post_test/disk failed (exit code 1)"}, nil},
 		"numbers that cannot be believed": {func(e *story.Evidence) {
 			e.Sentinel.Code, e.Sentinel.Phases, e.Events = 6, nil, nil
 			e.Result.Status = result.Partial
-			e.Result.Failure = &result.Failure{Cause: "unknown", Confidence: result.NoCause, Next: "n", Tail: []string{"wrote x"}}
-			e.Result.Validity = &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"cache-warm"}, Checks: []result.Check{
-				{Word: "cache-warm", Outcome: result.Fail, Severity: result.Invalid, Detail: "hit rate 0.9, planned 0", Why: "a warm cache makes prefill look free"}}}
-		}, "invalid", []string{"cache-warm: hit rate 0.9, planned 0", "do not use the numbers: a warm cache"}, []string{"wrote x", "cause"}},
+			e.Result.Failure = &result.Failure{Cause: "unknown", Confidence: result.NoCause, Next: "n",
+				Tail: []string{"wrote x"}}
+			e.Result.Validity = &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"cache-warm"},
+				Checks: []result.Check{
+					{Word: "cache-warm", Outcome: result.Fail, Severity: result.Invalid, Detail: "hit rate 0.9, planned 0", Why: "a warm cache makes prefill look free"}}}
+		}, "invalid", []string{"cache-warm: hit rate 0.9, planned 0", "do not use the numbers: a warm cache"},
+			[]string{"wrote x", "cause"}},
 		"a failure that nobody knows": {func(e *story.Evidence) {
-			e.Result.Failure = &result.Failure{Cause: "unknown", Confidence: result.NoCause, Role: "decode", File: "logs/decode-0.log", LineNumber: 3,
+			e.Result.Failure = &result.Failure{Cause: "unknown", Confidence: result.NoCause, Role: "decode",
+				File: "logs/decode-0.log", LineNumber: 3,
 				Line: "gave up", Next: "read", Tail: []string{"1", "2", "3", "4", "5", "6", "gave up"}}
-		}, "failed", []string{"unknown, no signature knows it; it shows in decode: logs/decode-0.log:3", "tail      2\n            3"}, []string{"            1\n"}},
+		}, "failed", []string{"unknown, no signature knows it; it shows in decode: logs/decode-0.log:3",
+			"tail      2\n            3"}, []string{"            1\n"}},
 		"a symptom": {func(e *story.Evidence) {
-			e.Result.Failure = &result.Failure{Cause: "permission-denied", Role: "serve", Confidence: result.FromSymptom}
+			e.Result.Failure = &result.Failure{Cause: "permission-denied", Role: "serve",
+				Confidence: result.FromSymptom}
 		}, "failed", []string{"permission-denied (the first thing that went wrong; no log says what led to it) in serve"}, nil},
 		"from how it ended": {func(e *story.Evidence) {
 			e.Sentinel.Roles[1].Code = 137
@@ -119,24 +134,33 @@ func TestOtherEnds(t *testing.T) {
 		"running": {func(e *story.Evidence) {
 			e.Sentinel, e.Result = nil, &result.Result{Status: result.Unknown}
 			e.State = &run.State{JobID: "17", State: run.Running, Source: "squeue", At: at(50)}
-		}, "not over", []string{"job 17 running; squeue said so", "decode ready after 42.5 s", "profllm slurm status disagg/0"}, []string{"cause"}},
+		}, "not over", []string{"job 17 running; squeue said so", "decode ready after 42.5 s",
+			"profllm slurm status disagg/0"}, []string{"cause"}},
 		"held": {func(e *story.Evidence) {
-			*e = story.Evidence{Dir: "d", Plan: e.Plan, Submission: e.Submission, Result: &result.Result{Status: result.Unknown},
-				State: &run.State{JobID: "17", State: run.Queued, Note: "held", Reason: "JobHeldUser", Source: "squeue"}}
+			*e = story.Evidence{Dir: "d", Plan: e.Plan, Submission: e.Submission,
+				Result: &result.Result{Status: result.Unknown},
+				State: &run.State{JobID: "17", State: run.Queued, Note: "held", Reason: "JobHeldUser",
+					Source: "squeue"}}
 		}, "not over", []string{"job 17 queued, held, reason JobHeldUser"}, []string{"happened"}},
 		"refused": {func(e *story.Evidence) {
-			*e = story.Evidence{Dir: "d", Plan: e.Plan, Submission: &run.Submission{Refused: "Invalid partition"}, Result: &result.Result{Status: result.Unknown}}
+			*e = story.Evidence{Dir: "d", Plan: e.Plan, Submission: &run.Submission{Refused: "Invalid partition"},
+				Result: &result.Result{Status: result.Unknown}}
 		}, "refused", []string{"refused: Invalid partition", "profllm slurm resume d"}, nil},
 		"refused for its parent": {func(e *story.Evidence) {
-			*e = story.Evidence{Dir: "d", Plan: e.Plan, Submission: &run.Submission{Refused: "it waits", ParentFailed: true}, Result: &result.Result{Status: result.Unknown}}
+			*e = story.Evidence{Dir: "d", Plan: e.Plan,
+				Submission: &run.Submission{Refused: "it waits", ParentFailed: true},
+				Result:     &result.Result{Status: result.Unknown}}
 		}, "refused", []string{"profllm slurm resume --failed d runs both"}, nil},
 		"never submitted": {func(e *story.Evidence) {
 			*e = story.Evidence{Dir: "d", Plan: e.Plan, Result: &result.Result{Status: result.Unknown}}
 		}, "not submitted", []string{"profllm slurm resume d"}, nil},
 		"cancelled": {func(e *story.Evidence) {
-			e.Result.Status, e.Result.Failure = result.Cancelled, &result.Failure{Cause: "unknown", Confidence: result.NoCause, Next: "read"}
-			e.Result.Validity.Checks = []result.Check{{Word: "no-success", Severity: result.Invalid, Outcome: result.Fail, Detail: "0 requests completed", Why: "nothing was measured"}}
-		}, "cancelled", []string{"no-success: 0 requests completed", "the job was cancelled: profllm slurm resume d"}, []string{"unknown", "do not use"}},
+			e.Result.Status, e.Result.Failure = result.Cancelled, &result.Failure{Cause: "unknown",
+				Confidence: result.NoCause, Next: "read"}
+			e.Result.Validity.Checks = []result.Check{{Word: "no-success", Severity: result.Invalid,
+				Outcome: result.Fail, Detail: "0 requests completed", Why: "nothing was measured"}}
+		}, "cancelled", []string{"no-success: 0 requests completed", "the job was cancelled: profllm slurm resume d"},
+			[]string{"unknown", "do not use"}},
 		"nothing at all": {func(e *story.Evidence) { *e = story.Evidence{Dir: "d"} }, "not over", []string{"d: not over"}, nil},
 		"many of everything": {func(e *story.Evidence) {
 			e.Events = nil
@@ -175,7 +199,8 @@ func TestRead(t *testing.T) {
 	require.Contains(t, e.Logs, "logs/decode-0.log")
 
 	dir := t.TempDir()
-	p := &plan.Plan{Schema: plan.Schema, Dir: "/was/elsewhere", Loads: []plan.Load{{Name: "c4", Dir: "/was/elsewhere/c4"}}}
+	p := &plan.Plan{Schema: plan.Schema, Dir: "/was/elsewhere",
+		Loads: []plan.Load{{Name: "c4", Dir: "/was/elsewhere/c4"}}}
 	require.NoError(t, run.Fill(dir, p, nil))
 	for _, name := range []string{"logs/serve-0.log", "c4/logs/bench-0.log", "c4/logs/eval-0.log.xz", "stderr.txt"} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))

@@ -104,8 +104,8 @@ func testDir(dir string) string {
 	return filepath.Dir(dir)
 }
 
-// Name is the place of a run, or of a load, below its scenario's directory or in its archive; without
-// one the last two elements.
+// Name is the place of a run, or of a load, below its scenario's directory or in its archive;
+// without one the last two elements.
 func Name(dir string) string {
 	if name, ok := archive.Inside(dir); ok {
 		return name
@@ -121,8 +121,8 @@ func Name(dir string) string {
 	return filepath.Join(filepath.Base(filepath.Dir(dir)), filepath.Base(dir))
 }
 
-// Names names runs that are shown together: each by Name, or, where two would be called the same, all by
-// their paths, which relative shortens.
+// Names names runs that are shown together: each by Name, or, where two would be called the
+// same, all by their paths, which relative shortens.
 func Names(dirs []string, relative func(path string) string) func(dir string) string {
 	seen := map[string]bool{}
 	for _, dir := range dirs {

@@ -15,8 +15,8 @@ import (
 // widestReason is how many characters of a reason the table of states shows.
 const widestReason = 60
 
-// States has one line for the job of each run, and below the table the reasons that are too long for it,
-// each once.
+// States has one line for the job of each run, and below the table the reasons that are too
+// long for it, each once.
 func States(
 	dirs []string, jobs map[string]run.Submission, states map[string]run.State, relative func(string) string,
 ) Block {

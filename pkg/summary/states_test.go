@@ -13,8 +13,10 @@ import (
 func TestStates(t *testing.T) {
 	long := "squeue: " + strings.Repeat("no host ", 20)
 	b := States([]string{"/s/a/0", "/s/b/0", "/s/c/0", "/s/d/0"},
-		map[string]run.Submission{"/s/a/0": {JobID: "60"}, "/s/b/0": {Refused: "no partition"}, "/s/d/0": {JobID: "61", Waits: []string{"afterok:60"}}},
-		map[string]run.State{"/s/a/0": {State: run.Unknown, Reason: long}, "/s/c/0": {State: run.Unknown, Reason: long}, "/s/d/0": {State: run.Cancelled, Note: run.NeverRan}},
+		map[string]run.Submission{"/s/a/0": {JobID: "60"}, "/s/b/0": {Refused: "no partition"},
+			"/s/d/0": {JobID: "61", Waits: []string{"afterok:60"}}},
+		map[string]run.State{"/s/a/0": {State: run.Unknown, Reason: long}, "/s/c/0": {State: run.Unknown, Reason: long},
+			"/s/d/0": {State: run.Cancelled, Note: run.NeverRan}},
 		func(path string) string { return strings.TrimPrefix(path, "/s/") })
 	require.Equal(t, []string{long}, b.Lines)
 	text := b.Table.Text(terminal.Screen{})

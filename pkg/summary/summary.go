@@ -1,5 +1,5 @@
-// Package summary describes collected records to a person: each of a few in a line, with its verdict, its
-// numbers and what is wrong with it, and many by what they have in common.
+// Package summary describes collected records to a person: each of a few in a line, with its
+// verdict, its numbers and what is wrong with it, and many by what they have in common.
 //
 //	var s summary.Results
 //	s.Add(row) // in any number
@@ -22,8 +22,8 @@ import (
 // MostRows is how many results are shown line by line; of more, what they have in common.
 const MostRows = 500
 
-// Results takes results in the order in which they come, and keeps no more than MostRows of them in memory.
-// The zero value has none.
+// Results takes results in the order in which they come, and keeps no more than MostRows of
+// them in memory. The zero value has none.
 type Results struct {
 	Relative func(path string) string // shortens the paths of runs that have the same name; nil: they are whole
 

@@ -18,15 +18,18 @@ import (
 // sample is a result as collect hands it on: every fifth one is invalid, and half of
 // those have a cause.
 func sample(i int) cache.Row {
-	r := &result.Result{RunID: fmt.Sprint(i), Status: result.Completed, Simulated: true, Validity: &result.Validity{Valid: true, Verdict: result.VerdictValid}}
+	r := &result.Result{RunID: fmt.Sprint(i), Status: result.Completed, Simulated: true,
+		Validity: &result.Validity{Valid: true, Verdict: result.VerdictValid}}
 	if i%5 == 0 {
 		r.Status, r.Validity = result.Failed, &result.Validity{
 			Verdict: result.VerdictInvalid,
-			Checks:  []result.Check{{Word: "no-success", Outcome: result.Fail, Severity: result.Invalid, Detail: fmt.Sprintf("%d requests", i)}},
+			Checks: []result.Check{{Word: "no-success", Outcome: result.Fail, Severity: result.Invalid,
+				Detail: fmt.Sprintf("%d requests", i)}},
 		}
 	}
 	if i%10 == 0 {
-		r.Failure = &result.Failure{Cause: "cuda-oom", Line: "out of memory", File: "logs/serve-0.log", LineNumber: 7, Confidence: result.Exact}
+		r.Failure = &result.Failure{Cause: "cuda-oom", Line: "out of memory", File: "logs/serve-0.log", LineNumber: 7,
+			Confidence: result.Exact}
 	}
 	return cache.Row{Dir: fmt.Sprintf("/results/s/t/%d", i), Result: r}
 }
@@ -100,7 +103,8 @@ func TestNames(t *testing.T) {
 	require.Equal(t, "a/0/2/p1/r1", Name(filepath.Join(root, "a/0/2/p1/r1")))
 	require.Equal(t, "a/0", Name("/nowhere/s/a/0"))
 	require.Equal(t, "a/0", Names([]string{"/nowhere/s/a/0", "/nowhere/s/b/0"}, nil)("/nowhere/s/a/0"))
-	require.Equal(t, "/nowhere/s/a/0", Names([]string{"/nowhere/s/a/0", "/nowhere/t/a/0"}, nil)("/nowhere/s/a/0"), "two of the same name")
+	require.Equal(t, "/nowhere/s/a/0", Names([]string{"/nowhere/s/a/0", "/nowhere/t/a/0"}, nil)("/nowhere/s/a/0"),
+		"two of the same name")
 }
 
 // What holds for several points of a sweep is said once, and a note on one point alone is as
@@ -113,18 +117,21 @@ func TestNotesOnPointsTogether(t *testing.T) {
 		}
 		return cache.Row{Dir: fmt.Sprintf("/r/load/0/%d", step), Result: &result.Result{
 			Status: result.Failed, Validity: &result.Validity{Verdict: result.VerdictInvalid, Checks: checks},
-			Failure: &result.Failure{Cause: "oom", Confidence: result.Exact, File: "logs/serve-0.log", LineNumber: 7, Line: "out of memory", Next: "less"},
+			Failure: &result.Failure{Cause: "oom", Confidence: result.Exact, File: "logs/serve-0.log", LineNumber: 7,
+				Line: "out of memory", Next: "less"},
 		}}
 	}
 	name := func(dir string) string { return strings.TrimPrefix(dir, "/r/") }
-	well := cache.Row{Dir: "/r/load/0/1", Result: &result.Result{Status: result.Completed, Validity: &result.Validity{Valid: true}}}
+	well := cache.Row{Dir: "/r/load/0/1",
+		Result: &result.Result{Status: result.Completed, Validity: &result.Validity{Valid: true}}}
 	require.Equal(t, []string{
 		"load/0/2-4: invalid phase-failed: bench never ended",
 		"load/0/2: invalid no-success: 3 requests completed",
 		"load/0/3, 4: invalid no-success: 0 requests completed",
 		"load/0/2-4: cause oom (exact): logs/serve-0.log:7: out of memory",
 		"load/0/2-4: next: less",
-	}, Notes([]cache.Row{well, point(2, "3 requests completed"), point(3, "0 requests completed"), point(4, "0 requests completed")}, name))
+	}, Notes([]cache.Row{well, point(2, "3 requests completed"), point(3, "0 requests completed"),
+		point(4, "0 requests completed")}, name))
 
 	other := point(2, "0 requests completed")
 	other.Dir = "/r/other/0/2"

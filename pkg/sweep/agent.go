@@ -142,7 +142,8 @@ func (s space) strange(p Point, axis []int) error {
 	if len(axis) > 1 {
 		where = "among the pairs of sweep.zip"
 	}
-	return fmt.Errorf("step %d set %s, which is not %s (%s)", p.Step, strings.Join(words, ", "), where, s.dims[axis[0]].Pos)
+	return fmt.Errorf("step %d set %s, which is not %s (%s)", p.Step, strings.Join(words, ", "), where,
+		s.dims[axis[0]].Pos)
 }
 
 // value finds path in list, most likely at place i.

@@ -144,7 +144,8 @@ func TestTPE(t *testing.T) {
 		random += r
 		require.Equal(t, plain[:10], history[:10], "the first points are random")
 	}
-	require.Greater(t, tpe, random/2, "over 20 seeds the best point is at most half as far from the top: %v, %v", tpe, random)
+	require.Greater(t, tpe, random/2, "over 20 seeds the best point is at most half as far from the top: %v, %v", tpe,
+		random)
 }
 
 func TestTPETriesTheWholeSpaceAndEnds(t *testing.T) {

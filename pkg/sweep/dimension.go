@@ -131,10 +131,12 @@ func (f *finder) list(v *source.Value, keys []string) {
 	case tables == len(list):
 		return
 	case tables > 0:
-		f.c.Add(source.Errorf(v.Pos, "%s mixes tables and values in a list", joinPath(keys)).Hintf("a list of tables is one value, a list of values is a sweep"))
+		f.c.Add(source.Errorf(v.Pos, "%s mixes tables and values in a list", joinPath(keys)).
+			Hintf("a list of tables is one value, a list of values is a sweep"))
 		return
 	case keys[0] == cmdArgs && slices.Contains(reserved, keys[1]):
-		f.c.Add(source.Errorf(v.Pos, "%s cannot be swept: %q has another meaning in a trajectory", joinPath(keys), keys[1]).
+		f.c.Add(source.Errorf(v.Pos, "%s cannot be swept: %q has another meaning in a trajectory", joinPath(keys),
+			keys[1]).
 			Hintf("write one value, or %s", leaveOut(keys)))
 		return
 	}
@@ -145,7 +147,8 @@ func (f *finder) list(v *source.Value, keys []string) {
 func (f *finder) writable(d Dimension) {
 	for _, e := range d.Values {
 		if kind := unwritable(e); kind != "" {
-			f.c.Add(source.Errorf(e.Pos, "%s: %s cannot be swept", fullPath(d.Path), kind).Hintf("write it as a string"))
+			f.c.Add(source.Errorf(e.Pos, "%s: %s cannot be swept", fullPath(d.Path), kind).
+				Hintf("write it as a string"))
 		}
 	}
 }
@@ -164,7 +167,8 @@ func (f *finder) distinct(dims []Dimension) {
 			}
 			k := string(appendJSON(nil, e))
 			if at, ok := seen[k]; ok {
-				f.c.Add(source.Errorf(e.Pos, "%s lists %s twice (%s)", fullPath(first.Path), k, at).Hintf("remove one: the point would run once anyway"))
+				f.c.Add(source.Errorf(e.Pos, "%s lists %s twice (%s)", fullPath(first.Path), k, at).
+					Hintf("remove one: the point would run once anyway"))
 				continue
 			}
 			seen[k] = e.Pos
@@ -235,9 +239,11 @@ func excluded(t *source.Table, c *source.Complaints) [][]string {
 		keys, err := splitPath(s)
 		switch {
 		case strings.HasSuffix(s, "."), strings.Contains(s, ".."), err != nil:
-			c.Add(source.Errorf(e.Pos, "dse_excluded_args: %q is not a path", s).Hintf(`write it like "cmd_args.decode.gpu_ids"`))
+			c.Add(source.Errorf(e.Pos, "dse_excluded_args: %q is not a path", s).
+				Hintf(`write it like "cmd_args.decode.gpu_ids"`))
 		case len(keys) < 2 || keys[0] != cmdArgs && keys[0] != benchArgs:
-			c.Add(source.Errorf(e.Pos, "dse_excluded_args: %q does not name a key below cmd_args or bench_cmd_args", s).Hintf("write cmd_args.%s", s))
+			c.Add(source.Errorf(e.Pos, "dse_excluded_args: %q does not name a key below cmd_args or bench_cmd_args", s).
+				Hintf("write cmd_args.%s", s))
 		case lookup(t, keys) == nil && source.Nearest(s, allPaths(t, cmdArgs, benchArgs)) == "":
 			// A test file excludes what only some scenarios set; CloudAI's samples do.
 			// Load warns of it.

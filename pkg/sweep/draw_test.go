@@ -50,7 +50,8 @@ func TestDrawsAreCPythons(t *testing.T) {
 
 // CPython 3.11.7: random.Random(text).getrandbits(32) and .random().hex().
 func TestTwisterIsCPythons(t *testing.T) {
-	floats := []string{"0x1.eba2b25d163e4p-1", "0x1.168ee940c9e86p-2", "0x1.85c0f770e0488p-1", "0x1.0d09181ac5ac0p-7", "0x1.b33406ebe504bp-1"}
+	floats := []string{"0x1.eba2b25d163e4p-1", "0x1.168ee940c9e86p-2", "0x1.85c0f770e0488p-1", "0x1.0d09181ac5ac0p-7",
+		"0x1.b33406ebe504bp-1"}
 	words := []uint64{4124137760, 1168357962, 3269491616, 35263022, 3650749297}
 	for i, text := range []string{"", "a", "\x00", "42:x:1", strings.Repeat("x", 200)} {
 		require.Equal(t, words[i], newTwister(text).bits(32), "%.10q", text)
@@ -68,7 +69,8 @@ func TestTwisterIsCPythons(t *testing.T) {
 	for range 2000 {
 		list = append(list, long.bits(32))
 	}
-	require.Equal(t, []uint64{658535726, 3972319786, 4286305628, 567067011}, append(list[623:626:626], list[1999]), "past the first 624 words")
+	require.Equal(t, []uint64{658535726, 3972319786, 4286305628, 567067011}, append(list[623:626:626], list[1999]),
+		"past the first 624 words")
 }
 
 func TestEnvParams(t *testing.T) {
@@ -100,7 +102,8 @@ weights = [1, 0]
 		require.Equal(t, s.Env[0].Draw(0, p.Step), p.Env[0].Value, "the draw's seed is 0 when random_seed is not given")
 		require.Equal(t, int64(1), p.Env[2].Value.Any)
 	}
-	one, err := Apply(table(t, "cmd_args = { top = [1, 2], mode = [\"a\", \"b\"], decode = { x = [1, 2], y = [1, 2], z = [1, 2] } }\n[env_params]\nmode = {}"), points[0])
+	one, err := Apply(table(t,
+		"cmd_args = { top = [1, 2], mode = [\"a\", \"b\"], decode = { x = [1, 2], y = [1, 2], z = [1, 2] } }\n[env_params]\nmode = {}"), points[0])
 	require.NoError(t, err)
 	require.False(t, one.Has("env_params"))
 	require.Equal(t, points[0].Env[0].Value, one.Table("cmd_args").Get("mode"))
@@ -123,13 +126,15 @@ func TestEnvParamComplaints(t *testing.T) {
 		{"env_params.x = { encoding = { type = \"log\" } }", `unknown encoding "log" of cmd_args.x`},
 		{"env_params.\"decode.z\" = {}\nenv_params.decode.z = {}", "env_params: cmd_args.decode.z is annotated twice"},
 	} {
-		text := "agent = \"random\"\nagent_steps = 3\n" + c.toml + "\ncmd_args = { x = [1, 2], one = 1, short = [1], decode = { z = [1, 2] }, s = [1, 2] }"
+		text := "agent = \"random\"\nagent_steps = 3\n" + c.toml +
+			"\ncmd_args = { x = [1, 2], one = 1, short = [1], decode = { z = [1, 2] }, s = [1, 2] }"
 		_, err := Load(table(t, text), nil)
 		require.ErrorContains(t, err, c.want)
 		require.NotContains(t, err.Error(), "\nt.toml", "one complaint")
 	}
 	_, err := Load(table(t, "cmd_args = { x = [1, 2], y = [1, 2] }\nenv_params.x = {}"), nil)
-	require.ErrorContains(t, err, "t.toml:2:1: env_params need an agent that supports a changing environment; grid_search does not")
+	require.ErrorContains(t, err,
+		"t.toml:2:1: env_params need an agent that supports a changing environment; grid_search does not")
 }
 
 func TestRewards(t *testing.T) {

@@ -75,11 +75,14 @@ func (r *envReader) read(keys []string, v *source.Value) {
 	}
 	field := lookup(r.test, keys)
 	if field == nil {
-		r.c.Add(source.Errorf(v.Pos, "env_params: %s is not in this test", path).Hintf("%s", source.Suggest(path, allPaths(r.test, cmdArgs, benchArgs, envVars))))
+		r.c.Add(source.Errorf(v.Pos, "env_params: %s is not in this test", path).
+			Hintf("%s", source.Suggest(path, allPaths(r.test, cmdArgs, benchArgs, envVars))))
 		return
 	}
 	sub, isTable := field.Any.(*source.Table)
-	if isTable && len(note.Keys()) > 0 && !slices.ContainsFunc(note.Keys(), func(k string) bool { return !sub.Has(k) && (k == "weights" || k == "encoding") }) {
+	if isTable && len(note.Keys()) > 0 &&
+		!slices.ContainsFunc(note.Keys(),
+			func(k string) bool { return !sub.Has(k) && (k == "weights" || k == "encoding") }) {
 		for _, k := range note.Keys() {
 			r.read(append(slices.Clip(keys), k), note.Get(k))
 		}
@@ -88,7 +91,8 @@ func (r *envReader) read(keys []string, v *source.Value) {
 	list, isList := field.Any.([]*source.Value)
 	switch {
 	case !isList:
-		r.c.Add(source.Errorf(v.Pos, "env_params: %s is one %s (%s), not a list of values to draw from", path, field.Kind(), field.Pos).
+		r.c.Add(source.Errorf(v.Pos, "env_params: %s is one %s (%s), not a list of values to draw from", path,
+			field.Kind(), field.Pos).
 			Hintf("write a list of two or more values, or remove the annotation"))
 		return
 	case len(list) < 2:

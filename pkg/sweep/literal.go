@@ -179,7 +179,8 @@ func number(w string) (any, error) {
 
 // escapes are Python's escapes of one letter.
 var escapes = map[byte]string{
-	'\\': "\\", '\'': "'", '"': `"`, 'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t", 'v': "\v", '\n': "",
+	'\\': "\\", '\'': "'", '"': `"`, 'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t", 'v': "\v",
+	'\n': "",
 }
 
 func (p *literal) string() (string, error) {

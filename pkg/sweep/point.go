@@ -65,7 +65,8 @@ func Size(dims []Dimension) (int, error) {
 	for _, axis := range axes(dims) {
 		d := dims[axis[0]]
 		if n > math.MaxInt/len(d.Values) {
-			return 0, source.Errorf(d.Pos, "the sweep has too many points to count: %s", sizes(dims)).Hintf("shorten a list")
+			return 0, source.Errorf(d.Pos, "the sweep has too many points to count: %s", sizes(dims)).
+				Hintf("shorten a list")
 		}
 		n *= len(d.Values)
 	}
@@ -136,7 +137,8 @@ func Apply(t *source.Table, p Point) (*source.Table, error) {
 		}
 		if lookup(out, keys) == nil {
 			known := append(allPaths(t, cmdArgs, benchArgs, envVars), numNodes)
-			c.Add(source.Errorf(t.Pos, "the point sets %q, which is not in this test", joinPath(keys)).Hintf("%s", source.Suggest(joinPath(keys), known)))
+			c.Add(source.Errorf(t.Pos, "the point sets %q, which is not in this test", joinPath(keys)).
+				Hintf("%s", source.Suggest(joinPath(keys), known)))
 			continue
 		}
 		at := out

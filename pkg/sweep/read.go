@@ -32,9 +32,9 @@ type Trajectory struct {
 	envColumn bool // a CloudAI file of a later version, with drawn values in a fifth column
 }
 
-// Read reads a trajectory or a metadata.csv in any Format; an empty file has
-// none. name stands in positions. CloudAI's own file says neither verdict nor metric names: a row with
-// a negative value, which no metric has, is Failed, any other Passed.
+// Read reads a trajectory or a metadata.csv in any Format; an empty file has none. name stands
+// in positions. CloudAI's own file says neither verdict nor metric names: a row with a negative
+// value, which no metric has, is Failed, any other Passed.
 func Read(name string, r io.Reader) (*Trajectory, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -198,7 +198,8 @@ func (t *Trajectory) columns(names []string, pos source.Pos) error {
 		case isMetric:
 			t.Metrics = append(t.Metrics, metric)
 		case len(t.Metrics) > 0, !isEnv && len(t.Env) > 0:
-			return source.Errorf(pos, "column %q is out of order: dimensions, %s… and %s… follow each other", n, prefixEnv, prefixMetric)
+			return source.Errorf(pos, "column %q is out of order: dimensions, %s… and %s… follow each other", n,
+				prefixEnv, prefixMetric)
 		case isEnv:
 			t.Env = append(t.Env, env)
 		default:

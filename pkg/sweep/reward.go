@@ -58,7 +58,8 @@ func Reward(name string, metrics []string, observation []float64) (float64, erro
 	if len(observation) < 3 {
 		return few, nil
 	}
-	return dynamoReward(name, seconds(metrics[0], observation[0]), seconds(metrics[1], observation[1]), observation[2]), nil
+	return dynamoReward(name, seconds(metrics[0], observation[0]), seconds(metrics[1], observation[1]),
+		observation[2]), nil
 }
 
 func simpleReward(name string, o float64) float64 {
@@ -104,7 +105,8 @@ func checkReward(name string, metrics []string) error {
 		return nil
 	}
 	tps := []string{"default", "throughput", "output_throughput", "total_token_throughput"}
-	if len(metrics) >= 3 && family(metrics[0]) == "ttft" && slices.Contains([]string{"itl", "tpot"}, family(metrics[1])) &&
+	if len(metrics) >= 3 && family(metrics[0]) == "ttft" &&
+		slices.Contains([]string{"itl", "tpot"}, family(metrics[1])) &&
 		slices.Contains(tps, metrics[2]) {
 		return nil
 	}
@@ -122,7 +124,8 @@ var cloudAIMetrics = map[string]string{
 var (
 	higherKeys = []string{
 		"request_throughput", "request_goodput", "input_throughput", "input_sequence_throughput", "output_throughput",
-		"total_token_throughput", "output_throughput_per_gpu", "total_token_throughput_per_gpu", "output_throughput_per_user",
+		"total_token_throughput", "output_throughput_per_gpu", "total_token_throughput_per_gpu",
+		"output_throughput_per_user",
 		"max_output_tokens_per_s", "max_concurrent_requests", "rtfx", "completed_requests",
 		"spec_decode_acceptance_rate", "spec_decode_acceptance_length", "diffusion_committed_throughput",
 	}

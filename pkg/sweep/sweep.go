@@ -156,7 +156,8 @@ func (s *Sweep) metrics(t *source.Table, set settings, c *source.Complaints) {
 	list, isList := listOf(t.Get("agent_metrics"))
 	switch {
 	case isList && len(list) == 0:
-		c.Add(source.Errorf(t.PosOf("agent_metrics"), "agent_metrics names no metric: there is nothing to observe").Hintf(`write ["throughput"]`))
+		c.Add(source.Errorf(t.PosOf("agent_metrics"), "agent_metrics names no metric: there is nothing to observe").
+			Hintf(`write ["throughput"]`))
 		return
 	case isList:
 		s.Metrics = set.Metrics
@@ -176,7 +177,8 @@ func (s *Sweep) metrics(t *source.Table, set settings, c *source.Complaints) {
 		case slices.Contains(s.Metrics[:i], m):
 			c.Addf(pos, "metric %q occurs twice", m)
 		case m == "accuracy" && !t.Has("semantic_eval_cmd_args"):
-			c.Add(source.Errorf(pos, "metric %q needs an evaluation, and this test has none", m).Hintf("add [semantic_eval_cmd_args]"))
+			c.Add(source.Errorf(pos, "metric %q needs an evaluation, and this test has none", m).
+				Hintf("add [semantic_eval_cmd_args]"))
 		}
 	}
 	s.reward(t, set, c)
@@ -195,11 +197,13 @@ func (s *Sweep) reward(t *source.Table, set settings, c *source.Complaints) {
 	s.Reward = *set.Reward
 	pos := t.PosOf("agent_reward_function")
 	if !slices.Contains(Rewards(), s.Reward) {
-		c.Add(source.Errorf(pos, "unknown agent_reward_function %q", s.Reward).Hintf("%s", source.Suggest(s.Reward, Rewards())))
+		c.Add(source.Errorf(pos, "unknown agent_reward_function %q", s.Reward).
+			Hintf("%s", source.Suggest(s.Reward, Rewards())))
 		return
 	}
 	if err := checkReward(s.Reward, s.Metrics); err != nil {
-		c.Add(source.Errorf(pos, "%v", err).Hintf(`for example agent_metrics = ["mean_ttft_ms", "mean_itl_ms", "throughput"]`))
+		c.Add(source.Errorf(pos, "%v", err).
+			Hintf(`for example agent_metrics = ["mean_ttft_ms", "mean_itl_ms", "throughput"]`))
 		return
 	}
 	word, mend := "lowest", RewardIdentity
@@ -235,7 +239,8 @@ func (s *Sweep) agent(t *source.Table, set settings, c *source.Complaints) {
 	} else if set.Steps != nil {
 		s.Steps = *set.Steps
 	} else if s.Active() {
-		c.Add(source.Errorf(pos, "agent %q needs agent_steps: how many points to try", set.Agent).Hintf("for example agent_steps = 20"))
+		c.Add(source.Errorf(pos, "agent %q needs agent_steps: how many points to try", set.Agent).
+			Hintf("for example agent_steps = 20"))
 	}
 	if c.Err() != nil {
 		return
@@ -249,14 +254,16 @@ func (s *Sweep) agent(t *source.Table, set settings, c *source.Complaints) {
 // gridOnly says what a grid search does not heed.
 func (s *Sweep) gridOnly(t *source.Table, set settings, c *source.Complaints) {
 	if len(s.Env) > 0 {
-		c.Add(source.Errorf(t.PosOf("env_params"), "env_params need an agent that supports a changing environment; %s does not", GridSearch).
+		c.Add(source.Errorf(t.PosOf("env_params"),
+			"env_params need an agent that supports a changing environment; %s does not", GridSearch).
 			Hintf("set agent = %q or %q and agent_steps", Random, TPE))
 	}
 	if n, err := Size(s.Dimensions); set.Steps != nil && err == nil && *set.Steps != n && s.Active() {
 		s.warn(t.PosOf("agent_steps"), "agent_steps has no effect: %s tries every point (%d)", GridSearch, n)
 	}
 	if set.Config != nil && set.Config.Start != "" {
-		s.warn(t.Table("agent_config").PosOf("start_action"), "start_action has no effect: %s starts with the first point", GridSearch)
+		s.warn(t.Table("agent_config").PosOf("start_action"),
+			"start_action has no effect: %s starts with the first point", GridSearch)
 	}
 }
 

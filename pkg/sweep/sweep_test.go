@@ -53,7 +53,8 @@ func TestIdleExclusion(t *testing.T) {
 	s := load(t, "dse_excluded_args = [\"cmd_args.aiperf_phases\", \"cmd_args.a\"]\ncmd_args.a = [1, 2]\n")
 	require.Empty(t, s.Dimensions)
 	require.Len(t, s.Warnings, 1)
-	require.Contains(t, s.Warnings[0], `t.toml:1:22: dse_excluded_args: "cmd_args.aiperf_phases" is not in this test, so it excludes nothing`)
+	require.Contains(t, s.Warnings[0],
+		`t.toml:1:22: dse_excluded_args: "cmd_args.aiperf_phases" is not in this test, so it excludes nothing`)
 }
 
 // covers: C.7
@@ -142,13 +143,16 @@ func TestDimensionComplaints(t *testing.T) {
 		_, err := dimensionsOf(table(t, c.toml), nil)
 		require.ErrorContains(t, err, c.want)
 	}
-	_, err := dimensionsOf(table(t, "dse_excluded_args = [\"x\", \"cmd_args.q\"]\ncmd_args.a = []\ncmd_args.b = [1, 1]"), nil)
-	require.Equal(t, 4, strings.Count(err.Error(), "t.toml:")-1, "every complaint at once, one names a second place:\n%v", err)
+	_, err := dimensionsOf(table(t,
+		"dse_excluded_args = [\"x\", \"cmd_args.q\"]\ncmd_args.a = []\ncmd_args.b = [1, 1]"), nil)
+	require.Equal(t, 4, strings.Count(err.Error(), "t.toml:")-1,
+		"every complaint at once, one names a second place:\n%v", err)
 }
 
 // An excluded prefix ends at a dot: "cmd_args.skip" leaves "cmd_args.skipped".
 func TestExclusionIsBySegments(t *testing.T) {
-	dims, err := dimensionsOf(table(t, "dse_excluded_args = \"cmd_args.skip\"\ncmd_args = { skip.a = [1], skipped = [1], \"skip.b\" = [1] }"), nil)
+	dims, err := dimensionsOf(table(t,
+		"dse_excluded_args = \"cmd_args.skip\"\ncmd_args = { skip.a = [1], skipped = [1], \"skip.b\" = [1] }"), nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{"skipped", `"skip.b"`}, paths(dims))
 }
@@ -190,7 +194,8 @@ func TestApplySetsTypedValuesWithTheirPositions(t *testing.T) {
 	require.Equal(t, false, decode.Get("skipped").Any)
 	require.Equal(t, []any{int64(3)}, decode.Get("shapes").Plain(), "a list of lists is swept by its elements")
 	require.Equal(t, map[string]any{"B": "y", "A": "one", "C": "z"}, last.Table("extra_env_vars").Plain())
-	require.Equal(t, []any{int64(50), int64(99)}, last.Table("bench_cmd_args").Get("percentiles").Plain(), "excluded: as it was")
+	require.Equal(t, []any{int64(50), int64(99)}, last.Table("bench_cmd_args").Get("percentiles").Plain(),
+		"excluded: as it was")
 }
 
 // covers: PL-D4
@@ -203,7 +208,8 @@ func TestApplyRefusesAPathThatIsNotThere(t *testing.T) {
 
 // randomTest writes a test with lists in random places.
 func randomTest(r *rand.Rand) string {
-	values := []string{`1`, `"1"`, `1.0`, `true`, `"true"`, `"a b"`, `"x=y"`, `""`, `"é\n"`, `-3`, `1e300`, `"[1]"`, `"\""`, `"0,1"`}
+	values := []string{`1`, `"1"`, `1.0`, `true`, `"true"`, `"a b"`, `"x=y"`, `""`, `"é\n"`, `-3`, `1e300`, `"[1]"`,
+		`"\""`, `"0,1"`}
 	list := func() string {
 		n := 1 + r.IntN(3)
 		var out []string
@@ -219,7 +225,8 @@ func randomTest(r *rand.Rand) string {
 	if r.IntN(2) == 0 {
 		b.WriteString("num_nodes = [1, 2]\n")
 	}
-	for _, section := range []string{"cmd_args", "cmd_args.decode", `cmd_args.decode."a.b"`, "bench_cmd_args", "extra_env_vars"} {
+	for _, section := range []string{"cmd_args", "cmd_args.decode", `cmd_args.decode."a.b"`, "bench_cmd_args",
+		"extra_env_vars"} {
 		fmt.Fprintf(&b, "[%s]\n", section)
 		for i := range r.IntN(3) {
 			fmt.Fprintf(&b, "k%d = %s\n", i, list())
@@ -327,7 +334,8 @@ func TestLoadSettings(t *testing.T) {
 	require.Equal(t, GridSearch, s.Agent)
 	require.Equal(t, []string{"default"}, s.Metrics)
 	require.Equal(t, RewardIdentity, s.Reward, "the default metric is a throughput: the fastest point is the best")
-	require.Equal(t, []any{int64(42), int64(0), -1.0, -1.0}, []any{s.Seed, s.EnvSeed, s.ConstraintFailure, s.MetricFailure})
+	require.Equal(t, []any{int64(42), int64(0), -1.0, -1.0},
+		[]any{s.Seed, s.EnvSeed, s.ConstraintFailure, s.MetricFailure})
 	require.Empty(t, s.Warnings)
 	require.True(t, s.Active())
 	require.False(t, load(t, "cmd_args.a = 1").Active())
@@ -344,7 +352,8 @@ rewards = { constraint_failure = -5, metric_failure = 0.5 }
 `)
 	require.Equal(t, TPE, s.Agent)
 	require.Equal(t, RewardInverse, s.Reward, "a latency: the lowest is the best")
-	require.Equal(t, []any{7, int64(7), int64(7), true, -5.0, 0.5}, []any{s.Steps, s.Seed, s.EnvSeed, s.StartFirst, s.ConstraintFailure, s.MetricFailure})
+	require.Equal(t, []any{7, int64(7), int64(7), true, -5.0, 0.5},
+		[]any{s.Steps, s.Seed, s.EnvSeed, s.StartFirst, s.ConstraintFailure, s.MetricFailure})
 	require.Len(t, s.Warnings, 1)
 	require.Contains(t, s.Warnings[0], `t.toml:2:1: agent "bo" means the tree-structured Parzen estimator`)
 }
@@ -400,7 +409,8 @@ func TestObserve(t *testing.T) {
 	require.NoError(t, err)
 	o, err := s.Observe(points[0], []float64{120, 30}, "0/1")
 	require.NoError(t, err)
-	require.Equal(t, Observed{Point: points[0], Observation: []float64{120, 30}, Reward: 120, Verdict: Passed, Dir: "0/1"}, o)
+	require.Equal(t, Observed{Point: points[0], Observation: []float64{120, 30}, Reward: 120, Verdict: Passed,
+		Dir: "0/1"}, o)
 	o, err = s.Observe(points[0], []float64{math.NaN(), 30}, "0/1")
 	require.NoError(t, err)
 	require.Equal(t, -9.0, o.Reward)

@@ -139,8 +139,8 @@ func parseCell(s string) (any, error) {
 	return s, nil
 }
 
-// parseJSON reads the one JSON value of a line; null is a Value that holds nil. An integer stays one, and objects keep
-// their order.
+// parseJSON reads the one JSON value of a line; null is a Value that holds nil. An integer
+// stays one, and objects keep their order.
 func parseJSON(text []byte, line int) (*source.Value, *pyjson.Error) {
 	in := pyjson.NewPart(text, line, 1)
 	v, err := jsonValue(in)
@@ -185,7 +185,8 @@ func jsonValue(in *pyjson.Reader) (*source.Value, error) {
 	return jsonWord(in)
 }
 
-// jsonWord reads a number, true, false or null. NaN and infinities are refused: none of them is a value to try.
+// jsonWord reads a number, true, false or null. NaN and infinities are refused: none of them is
+// a value to try.
 func jsonWord(in *pyjson.Reader) (*source.Value, error) {
 	line, col := in.Place()
 	word, err := in.Word()

@@ -55,7 +55,8 @@ func TestReadsWhatPythonWrote(t *testing.T) {
 	require.Equal(t, []string{"decode.gpu_ids", "decode.tensor_parallel_size", "extra_env_vars.B"}, tr.Dimensions)
 	require.Len(t, tr.Rows, 3)
 	require.Equal(t, `decode.gpu_ids="0" decode.tensor_parallel_size=1 extra_env_vars.B=x'y`, tr.Rows[0].Label())
-	require.Equal(t, []any{1, 123.456, []float64{123.456}, Passed}, []any{tr.Rows[0].Step, tr.Rows[0].Reward, tr.Rows[0].Observation, tr.Rows[0].Verdict})
+	require.Equal(t, []any{1, 123.456, []float64{123.456}, Passed},
+		[]any{tr.Rows[0].Step, tr.Rows[0].Reward, tr.Rows[0].Observation, tr.Rows[0].Verdict})
 	require.Equal(t, []float64{1e16, 0.5}, tr.Rows[1].Observation)
 	require.Equal(t, "'\"\n\té\x00\u2028", tr.Rows[2].Values[2].Value.Any)
 	require.Equal(t, Failed, tr.Rows[2].Verdict, "-1 is CloudAI's value of a missing metric")
@@ -92,7 +93,8 @@ func sample() (Layout, []Observed) {
 		{Point: Point{Step: 7, Values: []Assignment{{"decode.size", v(1e22)}, {"bench_cmd_args.x", v("[x")}}, Env: []Assignment{{"e", v("0x1p-2")}}},
 			Observation: []float64{1e16, 0}, Reward: 1e16, Verdict: Passed, Dir: "d"},
 	}
-	return Layout{Dimensions: []string{"decode.size", "bench_cmd_args.x"}, Env: []string{"e"}, Metrics: []string{"throughput", "p99_ttft_ms"}, MetricFailure: -1}, rows
+	return Layout{Dimensions: []string{"decode.size", "bench_cmd_args.x"}, Env: []string{"e"},
+		Metrics: []string{"throughput", "p99_ttft_ms"}, MetricFailure: -1}, rows
 }
 
 func TestWritesWhatItReads(t *testing.T) {
@@ -126,7 +128,8 @@ func TestFormats(t *testing.T) {
 	require.Equal(t, "step,decode.size,bench_cmd_args.x,env_params.e,metrics.throughput,metrics.p99_ttft_ms,reward,run_directory,verdict\n"+
 		"1,1,\"\"\"1\"\"\",1.0,100.5,1e-07,100.5,s/a/0/1,passed\n", write(t, CSV, l, rows[:1]))
 	require.Equal(t, `{"step":1,"action":{"decode.size":1,"bench_cmd_args.x":"1"},"env_params":{"e":1.0},"reward":100.5,"observation":[100.5,1e-07],`+
-		`"metrics":["throughput","p99_ttft_ms"],"run_directory":"s/a/0/1","verdict":"passed"}`+"\n", write(t, JSONLines, l, rows[:1]))
+		`"metrics":["throughput","p99_ttft_ms"],"run_directory":"s/a/0/1","verdict":"passed"}`+"\n",
+		write(t, JSONLines, l, rows[:1]))
 	require.Equal(t, "step,action,reward,observation\r\n1,\"{'decode.size': 1, 'bench_cmd_args.x': '1'}\",100.5,\"[100.5, 1e-07]\"\r\n"+
 		"2,\"{'decode.size': 'a, \"\"b\"\" = é\\n\\r\\x00\\t<&>', 'bench_cmd_args.x': ''}\",-1.0,\"[-1.0, 3.0]\"\r\n", write(t, CloudAI, l, rows[:2]))
 	require.Empty(t, Layout{}.Header(Metadata))
@@ -213,10 +216,14 @@ func TestReadComplaints(t *testing.T) {
 
 func TestPythonLiterals(t *testing.T) {
 	for text, want := range map[string]any{
-		`1`: int64(1), `-2`: int64(-2), `1.0`: 1.0, `1e-05`: 1e-05, `True`: true, `False`: false, `None`: nil, `inf`: math.Inf(1), `-inf`: math.Inf(-1),
+		`1`: int64(1), `-2`: int64(-2), `1.0`: 1.0, `1e-05`: 1e-05, `True`: true, `False`: false, `None`: nil,
+		`inf`: math.Inf(1), `-inf`: math.Inf(-1),
 		`'a'`: "a", `"it's"`: "it's", `'\x41\u00e9\U0001f600\101\0\\\'\"'`: "Aé😀A\x00\\'\"",
-		`[]`: []any{}, `[1, [2.5, 'x'],]`: []any{int64(1), []any{2.5, "x"}}, `()`: []any{}, `(1,)`: []any{int64(1)}, `(1)`: int64(1), ` ( 1 , 2 ) `: []any{int64(1), int64(2)},
-		`{}`: map[string]any{}, `{'a': {"b": (1, 2)}, 'c': None,}`: map[string]any{"a": map[string]any{"b": []any{int64(1), int64(2)}}, "c": nil},
+		`[]`: []any{}, `[1, [2.5, 'x'],]`: []any{int64(1), []any{2.5, "x"}}, `()`: []any{}, `(1,)`: []any{int64(1)},
+		`(1)`: int64(1), ` ( 1 , 2 ) `: []any{int64(1), int64(2)},
+		`{}`: map[string]any{},
+		`{'a': {"b": (1, 2)}, 'c': None,}`: map[string]any{"a": map[string]any{"b": []any{int64(1), int64(2)}},
+			"c": nil},
 	} {
 		v, err := parseLiteral(text)
 		require.NoError(t, err, text)
@@ -252,7 +259,8 @@ func FuzzParseLiteral(f *testing.F) {
 		row := tr.cloudAI(o)
 		f.Add(string(bytes.ReplaceAll(row, []byte(`""`), []byte(`"`))))
 	}
-	for _, s := range []string{"{'a': [1, 2.5, ('x',)], 'b': {'c': None}}", `'\x41\u00e9\101'`, "[nan, -inf, 1e-05, True]", "((1))", "{}"} {
+	for _, s := range []string{"{'a': [1, 2.5, ('x',)], 'b': {'c': None}}", `'\x41\u00e9\101'`,
+		"[nan, -inf, 1e-05, True]", "((1))", "{}"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -287,7 +295,8 @@ func FuzzRead(f *testing.F) {
 			_, err := tr.Row(tr.Format, o)
 			require.NoError(t, err)
 		}
-		if tr.Format != CSV && tr.Format != JSONLines || printable.Text(text) != text { // what a terminal obeys is written escaped
+		// what a terminal obeys is written escaped
+		if tr.Format != CSV && tr.Format != JSONLines || printable.Text(text) != text {
 			return
 		}
 		again, err := Read("f", strings.NewReader(write(t, tr.Format, tr.Layout, tr.Rows)))

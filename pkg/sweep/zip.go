@@ -66,7 +66,8 @@ func zipGroups(v *source.Value) ([][]*source.Value, error) {
 		out = append(out, keys)
 	}
 	if !ok || len(list) == 0 {
-		return nil, source.Errorf(v.Pos, "sweep.zip must be a list of lists of keys").Hintf(`write zip = [["max_concurrency", "num_prompts"]]`)
+		return nil, source.Errorf(v.Pos, "sweep.zip must be a list of lists of keys").
+			Hintf(`write zip = [["max_concurrency", "num_prompts"]]`)
 	}
 	return out, nil
 }
@@ -102,7 +103,8 @@ func (z *zipper) group(n int, keys []*source.Value) error {
 		if len(keys) > 0 {
 			pos = keys[0].Pos
 		}
-		return source.Errorf(pos, "a group of sweep.zip needs two keys or more").Hintf("a list by itself is swept without zip")
+		return source.Errorf(pos, "a group of sweep.zip needs two keys or more").
+			Hintf("a list by itself is swept without zip")
 	}
 	a := z.dims[at[0]]
 	for _, i := range at[1:] {
@@ -160,7 +162,8 @@ func (z *zipper) find(v *source.Value) (int, error) {
 	case len(ends) == 1:
 		return found, nil
 	case len(ends) > 1:
-		return 0, source.Errorf(v.Pos, "sweep.zip: %q may be %s", key, strings.Join(ends, " or ")).Hintf("write the key in full")
+		return 0, source.Errorf(v.Pos, "sweep.zip: %q may be %s", key, strings.Join(ends, " or ")).
+			Hintf("write the key in full")
 	}
 	return 0, z.unknown(v, key, swept)
 }
@@ -173,16 +176,19 @@ func (z *zipper) unknown(v *source.Value, key string, swept []string) error {
 			continue
 		}
 		if z.env[name(keys)] {
-			return source.Errorf(v.Pos, "sweep.zip: %s is drawn (env_params), not swept", full).Hintf("leave it out of zip, or out of env_params")
+			return source.Errorf(v.Pos, "sweep.zip: %s is drawn (env_params), not swept", full).
+				Hintf("leave it out of zip, or out of env_params")
 		}
 		value := lookup(z.test, keys)
 		if value == nil {
 			continue
 		}
-		return source.Errorf(v.Pos, "sweep.zip: %s is not swept: it has one value (%s)", full, value.Pos).Hintf("write a list, as long as those it is paired with")
+		return source.Errorf(v.Pos, "sweep.zip: %s is not swept: it has one value (%s)", full, value.Pos).
+			Hintf("write a list, as long as those it is paired with")
 	}
 	if len(swept) == 0 {
-		return source.Errorf(v.Pos, "sweep.zip: %q is not a key of this test", key).Hintf("no key of it has a list of values")
+		return source.Errorf(v.Pos, "sweep.zip: %q is not a key of this test", key).
+			Hintf("no key of it has a list of values")
 	}
 	words := slices.Clone(swept) // a word is nearest in the form that it is written in
 	for _, s := range swept {

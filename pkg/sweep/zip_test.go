@@ -37,7 +37,8 @@ zip = ["max_concurrency", "num_prompts"]
 `)
 	points, err := s.Next(nil, MaxGrid)
 	require.NoError(t, err)
-	require.Equal(t, []string{"max_concurrency=1 num_prompts=40", "max_concurrency=4 num_prompts=40", "max_concurrency=16 num_prompts=80"}, labels(points))
+	require.Equal(t, []string{"max_concurrency=1 num_prompts=40", "max_concurrency=4 num_prompts=40",
+		"max_concurrency=16 num_prompts=80"}, labels(points))
 
 	s = load(t, paired)
 	n, err := Size(s.Dimensions)
@@ -65,7 +66,8 @@ max_concurrency = [4, 8]
 [sweep]
 zip = [["max_concurrency", "decode.tensor_parallel_size"]]
 `)
-	require.Equal(t, []string{"decode.tensor_parallel_size", "bench_cmd_args.max_concurrency", "decode.pipeline_parallel_size"}, paths(s.Dimensions))
+	require.Equal(t, []string{"decode.tensor_parallel_size", "bench_cmd_args.max_concurrency",
+		"decode.pipeline_parallel_size"}, paths(s.Dimensions))
 	points, err := s.Next(nil, MaxGrid)
 	require.NoError(t, err)
 	require.Equal(t, []string{
@@ -119,7 +121,8 @@ func TestZipOfAnotherSweep(t *testing.T) {
 	o, err := other.Observe(points[1], []float64{1}, "0/2")
 	require.NoError(t, err)
 	_, err = s.Next([]Observed{o}, 1)
-	require.ErrorContains(t, err, "step 2 set bench_cmd_args.max_concurrency = 4, bench_cmd_args.num_prompts = 80, which is not among the pairs of sweep.zip (t.toml:6:1)")
+	require.ErrorContains(t, err,
+		"step 2 set bench_cmd_args.max_concurrency = 4, bench_cmd_args.num_prompts = 80, which is not among the pairs of sweep.zip (t.toml:6:1)")
 }
 
 func TestZipComplaints(t *testing.T) {

@@ -111,7 +111,8 @@ func TestAround(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			have, err := tail.Around(path, 8000, 2, 1)
 			require.NoError(t, err)
-			require.Equal(t, []tail.Numbered{{7998, "line 7998"}, {7999, "line 7999"}, {8000, "line 8000"}, {8001, "line 8001"}}, have)
+			require.Equal(t, []tail.Numbered{{7998, "line 7998"}, {7999, "line 7999"}, {8000, "line 8000"},
+				{8001, "line 8001"}}, have)
 			have, err = tail.Around(path, 9000, 1, 50)
 			require.NoError(t, err)
 			require.Len(t, have, 2)
@@ -198,7 +199,8 @@ func TestProgress(t *testing.T) {
 }
 
 func FuzzLine(f *testing.F) {
-	for _, s := range []string{"plain\n", "  10%|#   | 1/10 [00:01<\r 100%|##| 10/10 [00:02\n", "\x1b[1;31mred\x1b[0m\x1b]0;t\x07", "load: 1/2 done", "\x1b\x1b[[A", "\xff\r\r"} {
+	for _, s := range []string{"plain\n", "  10%|#   | 1/10 [00:01<\r 100%|##| 10/10 [00:02\n",
+		"\x1b[1;31mred\x1b[0m\x1b]0;t\x07", "load: 1/2 done", "\x1b\x1b[[A", "\xff\r\r"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Size is the size of the terminal that w writes to, 0 where the terminal does not know; ok is false if w
-// writes to none.
+// Size is the size of the terminal that w writes to, 0 where the terminal does not know; ok is
+// false if w writes to none.
 func Size(w io.Writer) (cols, rows int, ok bool) {
 	f, ok := Below(w).(*os.File)
 	if !ok {
@@ -32,8 +32,8 @@ func Below(w io.Writer) io.Writer {
 	}
 }
 
-// Writer returns where text for a screen is written: text with colours is harmless already, and goes past
-// what would make its colours visible.
+// Writer returns where text for a screen is written: text with colours is harmless already, and
+// goes past what would make its colours visible.
 func (s Screen) Writer(w io.Writer) io.Writer {
 	if s == (Screen{}) {
 		return w

@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// StatusLine keeps one line at the bottom of a terminal. What is written to it goes above that line. Elsewhere
-// than on a terminal it passes on what is written. It is safe for concurrent use.
+// StatusLine keeps one line at the bottom of a terminal. What is written to it goes above that
+// line. Elsewhere than on a terminal it passes on what is written. It is safe for concurrent
+// use.
 type StatusLine struct {
 	Text    io.Writer // for what is written
 	Device  io.Writer // for the line, which moves the cursor

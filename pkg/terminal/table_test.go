@@ -97,7 +97,8 @@ func TestMessage(t *testing.T) {
 	require.Equal(t, "note: the model is not there\n  and will be fetched by every\n  node\n\thint: "+hint,
 		terminal.Screen{Width: 30}.Message(terminal.Plain, message))
 	require.Contains(t, terminal.Screen{Colour: true}.Message(terminal.Plain, message), "\x1b[36mhint:\x1b[0m profllm")
-	require.Equal(t, "\x1b[31mbad \\u001b[2J\x1b[0m", terminal.Screen{Colour: true}.Message(terminal.Bad, "bad \x1b[2J"))
+	require.Equal(t, "\x1b[31mbad \\u001b[2J\x1b[0m",
+		terminal.Screen{Colour: true}.Message(terminal.Bad, "bad \x1b[2J"))
 }
 
 // A column of text keeps its indent, and a narrow screen has none.

@@ -27,7 +27,8 @@ import (
 
 // Files of a sweep, beside its steps: CloudAI's, and the table that any tool reads.
 var sweepFiles = map[string]sweep.Format{
-	"trajectory.csv": sweep.CloudAI, "metadata.csv": sweep.Metadata, "sweep.csv": sweep.CSV, "trajectory.jsonl": sweep.JSONLines,
+	"trajectory.csv": sweep.CloudAI, "metadata.csv": sweep.Metadata, "sweep.csv": sweep.CSV,
+	"trajectory.jsonl": sweep.JSONLines,
 }
 
 // Places are the sweeps that runs belong to: tests by the scenario's directory.
@@ -44,7 +45,8 @@ func Of(p *plan.Plan) *Sweep {
 	if p == nil || p.Step == 0 {
 		return nil
 	}
-	root, err := filepath.Rel(filepath.Join(p.Scenario, p.Test, fmt.Sprint(p.Iteration), fmt.Sprint(p.Step)), p.Scenario)
+	root, err := filepath.Rel(filepath.Join(p.Scenario, p.Test, fmt.Sprint(p.Iteration), fmt.Sprint(p.Step)),
+		p.Scenario)
 	if err != nil {
 		return nil
 	}
@@ -275,7 +277,8 @@ func History(s *scenario.Scenario, root string) (map[string][]sweep.Observed, er
 	for _, t := range s.Tests {
 		sw, err := planner.Sweep(t)
 		if err != nil || !sw.Active() {
-			return nil, errors.Join(err, fmt.Errorf("test %q is not a sweep, but --continue works with sweeps only", t.ID))
+			return nil, errors.Join(err,
+				fmt.Errorf("test %q is not a sweep, but --continue works with sweeps only", t.ID))
 		}
 		if past[t.ID], err = trajectory(root, t.ID); err != nil {
 			return nil, err

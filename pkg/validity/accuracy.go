@@ -43,7 +43,8 @@ func accuracyInvalid(c *facts) answer {
 	if a.InvalidRate == nil {
 		return notPossible("the evaluation reported no invalid rate")
 	}
-	return judged(*a.InvalidRate > c.limit("invalid_answers"), "%.2f %% of the answers contain no number (accepted %.2f %%)",
+	return judged(*a.InvalidRate > c.limit("invalid_answers"),
+		"%.2f %% of the answers contain no number (accepted %.2f %%)",
 		100**a.InvalidRate, 100*c.limit("invalid_answers"))
 }
 

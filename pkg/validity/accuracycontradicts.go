@@ -26,7 +26,8 @@ func accuracyContradictions(c *facts) (bad []string) {
 	note := func(format string, args ...any) { bad = append(bad, fmt.Sprintf(format, args...)) }
 	if a.InvalidRate != nil {
 		if sum := a.Value + *a.InvalidRate; sum > 1+roundingOf(a, a.Value)+roundingOf(a, *a.InvalidRate) {
-			note("accuracy %v plus invalid rate %v is %.4g, but no answer can be both right and invalid", a.Value, *a.InvalidRate, sum)
+			note("accuracy %v plus invalid rate %v is %.4g, but no answer can be both right and invalid", a.Value,
+				*a.InvalidRate, sum)
 		}
 	}
 	if isCounted(a) && a.Questions != nil {
@@ -37,15 +38,18 @@ func accuracyContradictions(c *facts) (bad []string) {
 		}
 		for _, s := range shares {
 			if k := math.Round(s.Value * n); math.Abs(s.Value-k/n) > roundingOf(a, s.Value) {
-				note("%s %v is not possible with %d questions; the nearest possible value is %.0f of them: %.6g", s.Metric, s.Value, *a.Questions, k, k/n)
+				note("%s %v is not possible with %d questions; the nearest possible value is %.0f of them: %.6g",
+					s.Metric, s.Value, *a.Questions, k, k/n)
 			}
 		}
 		if right := math.Round(a.Value * n); a.Tokens != nil && float64(*a.Tokens) < right {
 			note("%d output tokens for %.0f right answers", *a.Tokens, right)
 		}
 		expected := math.Sqrt(a.Value * (1 - a.Value) / n)
-		if a.Stderr != nil && expected > 0 && *a.Questions >= leastAlike && (*a.Stderr > stderrFactor*expected || *a.Stderr < expected/stderrFactor) {
-			note("standard error %.4g, but that of %.4g in %d questions is %.4g", *a.Stderr, a.Value, *a.Questions, expected)
+		if a.Stderr != nil && expected > 0 && *a.Questions >= leastAlike &&
+			(*a.Stderr > stderrFactor*expected || *a.Stderr < expected/stderrFactor) {
+			note("standard error %.4g, but that of %.4g in %d questions is %.4g", *a.Stderr, a.Value, *a.Questions,
+				expected)
 		}
 	}
 	if a.Questions != nil {
@@ -61,8 +65,10 @@ func accuracyContradictions(c *facts) (bad []string) {
 	if whole := c.r.Duration; a.Duration != nil && whole != nil && *a.Duration > durationSlack**whole+durationSlackS {
 		note("the evaluation took %.6g s, but the run only %.6g s", *a.Duration, *whole)
 	}
-	if at := a.Time; at != nil && !c.imported() && !c.r.Timestamp.IsZero() && at.Before(c.r.Timestamp.Add(-evaluationClock)) {
-		note("the evaluation's file was written at %s, before the run began at %s", at.UTC().Format(time.RFC3339), c.r.Timestamp.UTC().Format(time.RFC3339))
+	if at := a.Time; at != nil && !c.imported() && !c.r.Timestamp.IsZero() &&
+		at.Before(c.r.Timestamp.Add(-evaluationClock)) {
+		note("the evaluation's file was written at %s, before the run began at %s", at.UTC().Format(time.RFC3339),
+			c.r.Timestamp.UTC().Format(time.RFC3339))
 	}
 	return bad
 }

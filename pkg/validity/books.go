@@ -106,7 +106,8 @@ func tokenBooks(c *facts) answer {
 	if bad := c.otherBooks(done); len(bad) > 0 {
 		return fail("%s", list(bad))
 	}
-	return judged(math.Abs(off)/reported > c.limit("token_books"), "the engines counted %.0f tokens, the client %.0f and %d warm-ups: %+.2f %% (accepted %s %%)",
+	return judged(math.Abs(off)/reported > c.limit("token_books"),
+		"the engines counted %.0f tokens, the client %.0f and %d warm-ups: %+.2f %% (accepted %s %%)",
 		counted, reported, c.e.Planned.Warmups, 100*off/reported, percent(c.limit("token_books")))
 }
 
@@ -125,7 +126,8 @@ const (
 // client's, none of whose requests failed. A client that gave up leaves requests that
 // the engines abort: see requests-missing.
 func (c *facts) otherBooks(done int) (bad []string) {
-	if broken := c.brokenOff(); done >= c.planned() && broken > max(possibleProbes, c.limit("token_books")*float64(done)) {
+	if broken := c.brokenOff(); done >= c.planned() &&
+		broken > max(possibleProbes, c.limit("token_books")*float64(done)) {
 		bad = append(bad, fmt.Sprintf("the engines ended %.0f requests as aborted or failed, but no request of the client failed", broken))
 	}
 	if ended, why := c.serving(FinishedRequests); why == "" && ended > 0 {
@@ -135,15 +137,18 @@ func (c *facts) otherBooks(done int) (bad []string) {
 	}
 	if mean, _, ok := c.meanOf(promptsOfRequests); ok && c.m.TotalInputTokens != nil && *c.m.TotalInputTokens > 0 {
 		client := float64(*c.m.TotalInputTokens) / float64(done)
-		chat := strings.Contains(c.r.Config.Benchmark.Backend, "chat") || strings.Contains(c.r.Config.Benchmark.Endpoint, "chat")
+		chat := strings.Contains(c.r.Config.Benchmark.Backend, "chat") ||
+			strings.Contains(c.r.Config.Benchmark.Endpoint, "chat")
 		if mean < leastPrompt*client || !chat && mean > mostPrompt*client+promptExtra && c.completions() {
 			bad = append(bad, fmt.Sprintf("the engines counted %.2f tokens per prompt, the client %.2f", mean, client))
 		}
 	}
-	if mean, n, ok := c.meanOf(askedOfRequests); ok && n == float64(done) && c.e.Planned.IgnoreEOS && c.e.Planned.OutputTokens > 0 {
+	if mean, n, ok := c.meanOf(askedOfRequests); ok && n == float64(done) && c.e.Planned.IgnoreEOS &&
+		c.e.Planned.OutputTokens > 0 {
 		expected := float64(c.e.Planned.OutputTokens)
 		if math.Abs(mean-expected) > c.limit("token_books")*expected {
-			bad = append(bad, fmt.Sprintf("the engines were asked for %.2f tokens per answer, but %.0f were planned", mean, expected))
+			bad = append(bad, fmt.Sprintf("the engines were asked for %.2f tokens per answer, but %.0f were planned",
+				mean, expected))
 		}
 	}
 	return bad
@@ -226,7 +231,8 @@ func cacheWarm(c *facts) answer {
 		}
 		share := found[kind] / asked[kind]
 		bad = bad || share-accepted > c.limit("cache_warmth")
-		parts = append(parts, fmt.Sprintf("%s found %.2f %% of the prompt tokens in its cache (expected %.2f %%)", kind, 100*share, 100*accepted))
+		parts = append(parts, fmt.Sprintf("%s found %.2f %% of the prompt tokens in its cache (expected %.2f %%)", kind,
+			100*share, 100*accepted))
 	}
 	return judged(bad, "%s; %s more accepted", strings.Join(parts, ", "), percent(c.limit("cache_warmth")))
 }
@@ -256,7 +262,8 @@ func preemptedRequests(c *facts) answer {
 	if why != "" {
 		return notPossible("%s", why)
 	}
-	return judged(n/float64(done) > c.limit("preempted_share"), "%.0f preemptions in %d requests (accepted %s %%)", n, done, percent(c.limit("preempted_share")))
+	return judged(n/float64(done) > c.limit("preempted_share"), "%.0f preemptions in %d requests (accepted %s %%)", n,
+		done, percent(c.limit("preempted_share")))
 }
 
 func corruptOutput(c *facts) answer {
@@ -280,7 +287,8 @@ func foreignLoad(c *facts) answer {
 	own := done + failed + c.e.Planned.Warmups
 	beyond := served - float64(own)
 	accepted := max(1, c.limit("foreign_share")*float64(done)) + possibleProbes
-	return judged(beyond > accepted, "the engines ended %.0f requests, of which %d were the client's (%.0f more accepted)", served, own, accepted)
+	return judged(beyond > accepted,
+		"the engines ended %.0f requests, of which %d were the client's (%.0f more accepted)", served, own, accepted)
 }
 
 // longestAnswer is the most tokens of an answer; 0 if the client did not save them.

@@ -98,7 +98,8 @@ func chunksTogether(c *facts, _ int) (text string, bad bool) {
 		}
 	}
 	share := float64(n) / float64(gaps)
-	return fmt.Sprintf("%s %% of the chunks arrived together with the previous one (accepted %s %%)", percent(math.Round(1e4*share)/1e4), percent(c.limit("bundled_share"))),
+	return fmt.Sprintf("%s %% of the chunks arrived together with the previous one (accepted %s %%)",
+			percent(math.Round(1e4*share)/1e4), percent(c.limit("bundled_share"))),
 		share > c.limit("bundled_share")
 }
 
@@ -108,5 +109,6 @@ func mediansApart(c *facts, _ int) (text string, bad bool) {
 	if itl == nil || tpot == nil {
 		return "", false
 	}
-	return fmt.Sprintf("median ITL %.3f ms, median TPOT %.3f ms (accepted from a ratio of %.2f)", *itl, *tpot, c.limit("itl_share")), *itl < c.limit("itl_share")**tpot && *itl < stepMS
+	return fmt.Sprintf("median ITL %.3f ms, median TPOT %.3f ms (accepted from a ratio of %.2f)", *itl, *tpot,
+		c.limit("itl_share")), *itl < c.limit("itl_share")**tpot && *itl < stepMS
 }

@@ -38,9 +38,11 @@ func coarseClock(c *facts) answer {
 		return notPossible("fewer than %d values of each latency were saved", leastSteps)
 	}
 	if len(bad) > 0 {
-		return fail("the values are multiples of a clock step, in percent of their median: %s (accepted %s %%)", list(bad), percent(c.limit("clock_share")))
+		return fail("the values are multiples of a clock step, in percent of their median: %s (accepted %s %%)",
+			list(bad), percent(c.limit("clock_share")))
 	}
-	return pass("the values of %d latencies have steps below %s %% of their median", looked, percent(c.limit("clock_share")))
+	return pass("the values of %d latencies have steps below %s %% of their median", looked,
+		percent(c.limit("clock_share")))
 }
 
 // apart is the least difference between two different values, as a share of their
@@ -57,7 +59,8 @@ func apart(values []float64) float64 {
 	return min(1, leastGap(sorted, 1e-7*middle)/middle)
 }
 
-// leastGap is the least difference above a bound between neighbours in a sorted list, infinite if there is none.
+// leastGap is the least difference above a bound between neighbours in a sorted list, infinite
+// if there is none.
 func leastGap(sorted []float64, above float64) float64 {
 	least := math.Inf(1)
 	for i := 1; i < len(sorted); i++ {

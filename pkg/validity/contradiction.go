@@ -52,8 +52,10 @@ func (c *facts) perGPU() (bad []string) {
 		if x.whole == nil || x.each == nil {
 			continue
 		}
-		if sum := *x.each * float64(*m.GPUs); !(math.Abs(sum-*x.whole) <= recordDeviation*math.Abs(*x.whole)+logRounding*float64(*m.GPUs)) {
-			bad = append(bad, fmt.Sprintf("%s %.6g x %d GPUs is %.6g, not %.6g", x.key, *x.each, *m.GPUs, sum, *x.whole))
+		if sum := *x.each * float64(*m.GPUs); !(math.Abs(sum-*x.whole) <= recordDeviation*math.Abs(*x.whole)+
+			logRounding*float64(*m.GPUs)) {
+			bad = append(bad, fmt.Sprintf("%s %.6g x %d GPUs is %.6g, not %.6g", x.key, *x.each, *m.GPUs, sum,
+				*x.whole))
 		}
 	}
 	return bad
@@ -78,7 +80,8 @@ func verdictContradictions(v *result.Validity) (bad []string) {
 		return nil
 	}
 	failed := func(word string) bool {
-		return slices.ContainsFunc(v.Checks, func(c result.Check) bool { return c.Outcome == result.Fail && c.Word == word })
+		return slices.ContainsFunc(v.Checks,
+			func(c result.Check) bool { return c.Outcome == result.Fail && c.Word == word })
 	}
 	if invalid := v.Failed(result.Invalid); v.Valid == invalid {
 		bad = append(bad, fmt.Sprintf("validity.valid is %v, but %s", v.Valid, failedChecks(v, result.Invalid)))

@@ -60,15 +60,16 @@ func TestContradiction(t *testing.T) {
 }
 
 func TestRecordsOfReleasesDoNotContradictThemselves(t *testing.T) {
-	require.NoError(t, filepath.WalkDir("../result/testdata/releases", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.Name() != "result.json" && filepath.Base(filepath.Dir(path)) != "records" {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		require.NoError(t, err)
-		r, err := result.Decode(data)
-		require.NoError(t, err)
-		require.Empty(t, validity.Contradiction(r), path)
-		return nil
-	}))
+	require.NoError(t, filepath.WalkDir("../result/testdata/releases",
+		func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.Name() != "result.json" && filepath.Base(filepath.Dir(path)) != "records" {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			require.NoError(t, err)
+			r, err := result.Decode(data)
+			require.NoError(t, err)
+			require.Empty(t, validity.Contradiction(r), path)
+			return nil
+		}))
 }

@@ -13,8 +13,10 @@ type Evidence struct {
 	Died       []RoleEnd       // roles that ended while they were needed
 	Missing    []string        // planned files that are not there
 	Evaluated  *float64        // requests that the engines ended while the evaluation ran; nil: not known
-	OverBefore bool            // every phase of it was over before the job went on with something else: how the job ended is not its own end
-	Job        *result.JobEnd  // what the run's own files say of the job's end; nil: nothing
+	// every phase of it was over before the job went on with something else: how the job ended
+	// is not its own end
+	OverBefore bool
+	Job        *result.JobEnd // what the run's own files say of the job's end; nil: nothing
 	Profiled   bool
 	Nodes      []NodeCheck // of the preflight; nil if there was none
 	Hardware   []NodeGPU   // planned GPUs as the preflight saw them; nil if it saw none

@@ -57,12 +57,15 @@ func gpuIdle(c *facts) answer {
 		case u.Utilization == nil:
 			continue
 		case u.Role == "" && *u.Utilization > 100*foreign:
-			bad = append(bad, fmt.Sprintf("%s has no role, but was in use %.1f %% of the time (accepted %s %%)", gpuName(&u), *u.Utilization, percent(foreign)))
+			bad = append(bad, fmt.Sprintf("%s has no role, but was in use %.1f %% of the time (accepted %s %%)",
+				gpuName(&u), *u.Utilization, percent(foreign)))
 		case u.Role != "":
 			seen++
 			least = min(least, *u.Utilization)
 			if *u.Utilization < 100*use {
-				bad = append(bad, fmt.Sprintf("%s of %s was in use %.1f %% of the time (accepted from %s %%)", gpuName(&u), u.Role, *u.Utilization, percent(use)))
+				bad = append(bad,
+					fmt.Sprintf("%s of %s was in use %.1f %% of the time (accepted from %s %%)", gpuName(&u), u.Role,
+						*u.Utilization, percent(use)))
 			}
 		}
 	}
@@ -70,7 +73,8 @@ func gpuIdle(c *facts) answer {
 	case len(bad) > 0:
 		return fail("%s", list(bad))
 	case seen < planned:
-		return notPossible("the client's window has no sample of the use of %d of %d planned GPUs", planned-seen, planned)
+		return notPossible("the client's window has no sample of the use of %d of %d planned GPUs", planned-seen,
+			planned)
 	}
 	return pass("each of %d planned GPUs was in use at least %.1f %% of the time, and no other GPU was", planned, least)
 }
@@ -101,7 +105,8 @@ func throttled(c *facts) answer {
 		seen++
 		most = max(most, *u.Slowed)
 		if *u.Slowed > share {
-			bad = append(bad, fmt.Sprintf("%s was slowed down in %.1f %% of the samples (%s; accepted %s %%)", gpuName(u), 100**u.Slowed, orNone(strings.Join(u.SlowedBy, ", ")), percent(share)))
+			bad = append(bad, fmt.Sprintf("%s was slowed down in %.1f %% of the samples (%s; accepted %s %%)",
+				gpuName(u), 100**u.Slowed, orNone(strings.Join(u.SlowedBy, ", ")), percent(share)))
 		}
 	}
 	for _, role := range slices.Sorted(maps.Keys(clocks)) {
@@ -109,7 +114,8 @@ func throttled(c *facts) answer {
 		x := 1 - *slow.SMClock / *fast.SMClock
 		spread = max(spread, x)
 		if x > apart {
-			bad = append(bad, fmt.Sprintf("SM clocks of %s: %s %.0f MHz, %s %.0f MHz, %.1f %% apart (accepted %s %%)", role, gpuName(slow), *slow.SMClock, gpuName(fast), *fast.SMClock, 100*x, percent(apart)))
+			bad = append(bad, fmt.Sprintf("SM clocks of %s: %s %.0f MHz, %s %.0f MHz, %.1f %% apart (accepted %s %%)",
+				role, gpuName(slow), *slow.SMClock, gpuName(fast), *fast.SMClock, 100*x, percent(apart)))
 		}
 	}
 	switch {
@@ -118,7 +124,8 @@ func throttled(c *facts) answer {
 	case seen == 0:
 		return notPossible("the GPUs reported no reasons for their clocks")
 	}
-	return pass("slowed down in at most %.1f %% of the samples; SM clocks at most %.1f %% apart%s", 100*most, 100*spread, unseen(seen, planned))
+	return pass("slowed down in at most %.1f %% of the samples; SM clocks at most %.1f %% apart%s", 100*most,
+		100*spread, unseen(seen, planned))
 }
 
 // slowest returns the GPUs with the lowest and the highest mean SM clock.

@@ -19,11 +19,17 @@ type headline struct {
 // an imported file, by format. Formats that hold other programs' numbers promise less.
 var headlines = map[string][]headline{
 	"vllm-offline": {
-		{"offline.batch.latency.mean_s", func(m *result.Metrics) bool { return timed(m.Offline.Batch.Latency) }, func(m *result.Metrics) bool { return m.Offline.Batch != nil }},
-		{"offline.startup.cold.mean_s or warm.mean_s", func(m *result.Metrics) bool { return timed(m.Offline.Startup.Cold) || timed(m.Offline.Startup.Warm) },
+		{"offline.batch.latency.mean_s", func(m *result.Metrics) bool { return timed(m.Offline.Batch.Latency) },
+			func(m *result.Metrics) bool { return m.Offline.Batch != nil }},
+		{"offline.startup.cold.mean_s or warm.mean_s",
+			func(m *result.Metrics) bool { return timed(m.Offline.Startup.Cold) || timed(m.Offline.Startup.Warm) },
 			func(m *result.Metrics) bool { return m.Offline.Startup != nil }},
-		{"offline.throughput.request_throughput", func(m *result.Metrics) bool { return m.Offline.Throughput.RequestThroughput != nil }, hasOfflineThroughput},
-		{"offline.throughput.total_token_throughput", func(m *result.Metrics) bool { return m.Offline.Throughput.TotalTokenThroughput != nil }, hasOfflineThroughput},
+		{"offline.throughput.request_throughput",
+			func(m *result.Metrics) bool { return m.Offline.Throughput.RequestThroughput != nil },
+			hasOfflineThroughput},
+		{"offline.throughput.total_token_throughput",
+			func(m *result.Metrics) bool { return m.Offline.Throughput.TotalTokenThroughput != nil },
+			hasOfflineThroughput},
 	},
 	// Every load client: ours, vLLM's, SGLang's, AIPerf, GuideLLM, inference-perf.
 	"serve": {
@@ -46,7 +52,8 @@ var (
 	someLatency = headline{"TTFT or E2EL", func(m *result.Metrics) bool {
 		return slices.ContainsFunc(result.Families(), func(f result.Family) bool { return has(m, f) })
 	}, nil}
-	anyNumber = headline{"a throughput or a latency", func(m *result.Metrics) bool { return someRate.has(m) || someLatency.has(m) }, nil}
+	anyNumber = headline{"a throughput or a latency",
+		func(m *result.Metrics) bool { return someRate.has(m) || someLatency.has(m) }, nil}
 )
 
 func hasOfflineThroughput(m *result.Metrics) bool { return m.Offline.Throughput != nil }
@@ -92,7 +99,8 @@ func metricsMissing(c *facts) answer {
 		parts = append(parts, "unreadable: "+list(bad))
 	}
 	m := c.m
-	measured := m.Offline != nil || m.CompletedRequests != nil && *m.CompletedRequests > 0 || m.CompletedRequests == nil && c.imported() && m.Measured()
+	measured := m.Offline != nil || m.CompletedRequests != nil && *m.CompletedRequests > 0 ||
+		m.CompletedRequests == nil && c.imported() && m.Measured()
 	var missing []string
 	asked := 0
 	for _, h := range headlinesOf(c.r) {

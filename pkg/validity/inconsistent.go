@@ -163,7 +163,9 @@ func disorders(c *facts) []string {
 		for i := 1; i < len(points); i++ {
 			a, b := points[i-1], points[i]
 			if b.value < a.value && !c.nearly(a.value, b.value) {
-				bad = append(bad, fmt.Sprintf("%s: %.6g ms at rank %g is above %.6g ms at rank %g", f, a.value, a.rank, b.value, b.rank))
+				bad = append(bad,
+					fmt.Sprintf("%s: %.6g ms at rank %g is above %.6g ms at rank %g", f, a.value, a.rank, b.value,
+						b.rank))
 			}
 		}
 		if d.Mean != nil && (*d.Mean < lo && !c.nearly(*d.Mean, lo) || *d.Mean > hi && !c.nearly(*d.Mean, hi)) {

@@ -30,7 +30,8 @@ func jobState(c *facts) answer {
 			unknown = fmt.Sprintf("job %s is %s; how it ended is not known", w.JobID, state)
 			continue
 		}
-		add(fmt.Sprintf("job %s is %s, exit code %s (%s)", w.JobID, w.State, orNone(w.ExitCode), w.by), w.bad(end.Judged))
+		add(fmt.Sprintf("job %s is %s, exit code %s (%s)", w.JobID, w.State, orNone(w.ExitCode), w.by),
+			w.bad(end.Judged))
 	}
 	text := strings.Join(parts, "; ")
 	switch {

@@ -69,13 +69,15 @@ func timingDisorder(t result.NamedTiming) []string {
 	ranks := slices.Sorted(maps.Keys(byRank))
 	for i := 1; i < len(ranks); i++ {
 		if a, b := byRank[ranks[i-1]], byRank[ranks[i]]; b < a-1e-9*math.Abs(a) {
-			return []string{fmt.Sprintf("%s: %.6g s at rank %g is above %.6g s at rank %g", t.Name, a, ranks[i-1], b, ranks[i])}
+			return []string{fmt.Sprintf("%s: %.6g s at rank %g is above %.6g s at rank %g", t.Name, a, ranks[i-1], b,
+				ranks[i])}
 		}
 	}
 	return nil
 }
 
-func throughputContradictions(t *result.OfflineThroughput, fromLog bool, deviation float64) (bad []string, compared int) {
+func throughputContradictions(t *result.OfflineThroughput, fromLog bool,
+	deviation float64) (bad []string, compared int) {
 	if t.Duration == nil {
 		return nil, 0
 	}
@@ -97,7 +99,8 @@ func throughputContradictions(t *result.OfflineThroughput, fromLog bool, deviati
 			allowed += logRounding * *t.Duration
 		}
 		if got := *x.rate * *t.Duration; !(math.Abs(got-float64(*x.total)) <= allowed) {
-			bad = append(bad, fmt.Sprintf("throughput.%s %.4g x %.4g s is %.6g, not %d", x.key, *x.rate, *t.Duration, got, *x.total))
+			bad = append(bad, fmt.Sprintf("throughput.%s %.4g x %.4g s is %.6g, not %d", x.key, *x.rate, *t.Duration,
+				got, *x.total))
 		}
 	}
 	return bad, compared

@@ -52,7 +52,8 @@ func proxyErrors(c *facts) answer {
 	bad := c.proxyFaults(p)
 	switch {
 	case len(bad) == 0:
-		return pass("%d requests: no error, none sent again%s", p.Requests, unlessZero(clientsGone(p), ", %d given up by the client"))
+		return pass("%d requests: no error, none sent again%s", p.Requests,
+			unlessZero(clientsGone(p), ", %d given up by the client"))
 	case p.Others:
 		return notPossible("the counters include other clients: %s", strings.Join(bad, "; "))
 	}
@@ -63,19 +64,24 @@ func proxyErrors(c *facts) answer {
 func (c *facts) proxyFaults(p *result.Proxy) (bad []string) {
 	check := func(n int64, key, what, text string) {
 		if share := float64(n) / float64(p.Requests); n > 0 && share > c.limit(key) {
-			bad = append(bad, fmt.Sprintf("%d of %d requests %s (accepted %s %%)%s", n, p.Requests, text, percent(c.limit(key)), what))
+			bad = append(bad, fmt.Sprintf("%d of %d requests %s (accepted %s %%)%s", n, p.Requests, text,
+				percent(c.limit(key)), what))
 		}
 	}
-	check(countErrors(p), "proxy_error_share", unlessZero(p.Broken, ", %d of them broken off")+unlessZero(p.BadAnswers, ", %d of status 200")+backendFailures(p), "were answered with an error")
+	check(countErrors(p), "proxy_error_share",
+		unlessZero(p.Broken, ", %d of them broken off")+unlessZero(p.BadAnswers,
+			", %d of status 200")+backendFailures(p), "were answered with an error")
 	if n := clientsGone(p) - c.unanswered(); n > 0 && !c.cutShort() {
-		bad = append(bad, fmt.Sprintf("the client gave up %d requests, but reports %d failed", clientsGone(p), c.unanswered()))
+		bad = append(bad, fmt.Sprintf("the client gave up %d requests, but reports %d failed", clientsGone(p),
+			c.unanswered()))
 	}
 	if done, why := c.completed(); why == "" && !p.Others {
 		if missing := float64(done) - float64(p.Requests); missing > max(1, proxyUnseen*float64(done)) {
 			bad = append(bad, fmt.Sprintf("the proxy saw %d requests, but the client completed %d", p.Requests, done))
 		}
 	}
-	check(p.WithoutKV, "proxy_without_kv_share", "", "were computed by decode itself, because prefill handed over no KV cache")
+	check(p.WithoutKV, "proxy_without_kv_share", "",
+		"were computed by decode itself, because prefill handed over no KV cache")
 	check(p.Resent, "proxy_resent_share", "", "were sent to an instance a second time")
 	return bad
 }

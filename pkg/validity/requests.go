@@ -92,7 +92,8 @@ func outputLength(c *facts) answer {
 	case p.IgnoreEOS && p.OutputTokens > 0:
 		off := perRequest/float64(p.OutputTokens) - 1
 		short, share := c.shortAnswers(done)
-		return judged(math.Abs(off) > c.limit("output_deviation") || share > c.limit("short_share"), "%.2f tokens per request, %d planned (%+.2f %%, accepted %.2f %%)%s",
+		return judged(math.Abs(off) > c.limit("output_deviation") || share > c.limit("short_share"),
+			"%.2f tokens per request, %d planned (%+.2f %%, accepted %.2f %%)%s",
 			perRequest, p.OutputTokens, 100*off, 100*c.limit("output_deviation"), short)
 	case p.OutputTokens > 0 && float64(p.OutputTokens) < c.limit("output_tokens"):
 		return notPossible("answers of %d token were planned without ignore-eos", p.OutputTokens)
@@ -115,7 +116,8 @@ func (c *facts) shortAnswers(done int) (text string, share float64) {
 		}
 	}
 	share = float64(n) / float64(done)
-	return fmt.Sprintf("; %d of %d answers have less than half the planned tokens (accepted %s %%)", n, done, percent(c.limit("short_share"))), share
+	return fmt.Sprintf("; %d of %d answers have less than half the planned tokens (accepted %s %%)", n, done,
+		percent(c.limit("short_share"))), share
 }
 
 func inputLength(c *facts) answer {
@@ -136,7 +138,8 @@ func inputLength(c *facts) answer {
 	}
 	got := float64(total) / float64(done)
 	off := got/float64(planned) - 1
-	return judged(math.Abs(off) > c.limit("input_deviation"), "%.2f tokens per request, %d planned (%+.2f %%, accepted %.2f %%)",
+	return judged(math.Abs(off) > c.limit("input_deviation"),
+		"%.2f tokens per request, %d planned (%+.2f %%, accepted %.2f %%)",
 		got, planned, 100*off, 100*c.limit("input_deviation"))
 }
 
@@ -158,7 +161,8 @@ func impossibleSpeed(c *facts) answer {
 	}
 	// (O/D) / (L x 1000/mean_tpot_ms) with L = busy/D: the window cancels out.
 	ratio := float64(*c.m.TotalOutputTokens) * *tpot / 1000 / busy
-	return judged(ratio > c.limit("speed_ratio"), "%d tokens of %.3f ms in %.3f s of requests: %.2f times what fits (accepted %.2f)",
+	return judged(ratio > c.limit("speed_ratio"),
+		"%d tokens of %.3f ms in %.3f s of requests: %.2f times what fits (accepted %.2f)",
 		*c.m.TotalOutputTokens, *tpot, busy, ratio, c.limit("speed_ratio"))
 }
 

@@ -2,15 +2,19 @@ package validity
 
 import "github.com/profllm/profllm/pkg/result"
 
-// resent asks whether the client sent requests again. The program counts such a request from its first send, so that
-// its times are right; but the server, or what lies before it, had dropped a connection that it was to keep.
+// resent asks whether the client sent requests again. The program counts such a request from
+// its first send, so that its times are right; but the server, or what lies before it, had
+// dropped a connection that it was to keep.
 func resent(c *facts) answer {
-	return c.clientCount("sent again because their connection closed as they were sent", func(k *result.Client) *int { return k.Resent })
+	return c.clientCount("sent again because their connection closed as they were sent",
+		func(k *result.Client) *int { return k.Resent })
 }
 
-// usageMissing asks whether tokens were counted by the events of a stream. An event may hold several tokens, or none.
+// usageMissing asks whether tokens were counted by the events of a stream. An event may hold
+// several tokens, or none.
 func usageMissing(c *facts) answer {
-	return c.clientCount("answered without token usage, and their tokens counted by events", func(k *result.Client) *int { return k.UsageMissing })
+	return c.clientCount("answered without token usage, and their tokens counted by events",
+		func(k *result.Client) *int { return k.UsageMissing })
 }
 
 // clientCount fails if the client counted any request of a kind.

@@ -19,7 +19,8 @@ type pace struct {
 }
 
 func (p pace) String() string {
-	return fmt.Sprintf("%s%.2f requests/s were sent, %.2f planned (accepted from %.2f: %s)", p.bound, p.sent, p.asked, p.asked*p.least, p.how)
+	return fmt.Sprintf("%s%.2f requests/s were sent, %.2f planned (accepted from %.2f: %s)", p.bound, p.sent, p.asked,
+		p.asked*p.least, p.how)
 }
 
 // pace compares the rate of the sends with the one that was asked for; ok is false

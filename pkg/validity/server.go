@@ -23,16 +23,19 @@ func wrongServer(c *facts) answer {
 		answered++
 		for _, name := range s.Wanted {
 			if !slices.Contains(s.Names, name) {
-				bad = append(bad, fmt.Sprintf("%s answers to %s, not to %q", s.Role, orNone(strings.Join(s.Names, " ")), name))
+				bad = append(bad,
+					fmt.Sprintf("%s answers to %s, not to %q", s.Role, orNone(strings.Join(s.Names, " ")), name))
 			}
 		}
 		if expected := c.e.Planned.Model; expected != "" && s.Model != "" && !sameModel(expected, s) {
 			bad = append(bad, fmt.Sprintf("%s serves %q, but %q was planned", s.Role, s.Model, expected))
 		}
-		if expected := c.e.Planned.EngineVersion; expected != "" && s.Version != "" && !result.HasVersion(s.Version, expected) {
+		if expected := c.e.Planned.EngineVersion; expected != "" && s.Version != "" &&
+			!result.HasVersion(s.Version, expected) {
 			bad = append(bad, fmt.Sprintf("%s is version %s, but %s was planned", s.Role, s.Version, expected))
 		}
-		if expected := c.e.Planned.Locked.EngineVersion; expected != "" && s.Version != "" && !result.SameVersion(s.Version, expected) {
+		if expected := c.e.Planned.Locked.EngineVersion; expected != "" && s.Version != "" &&
+			!result.SameVersion(s.Version, expected) {
 			bad = append(bad, fmt.Sprintf("%s is version %s, but the lock file has %s", s.Role, s.Version, expected))
 		}
 		if _, known := versions[s.Version]; s.Version != "" && !known {
@@ -49,10 +52,12 @@ func wrongServer(c *facts) answer {
 	if p := c.r.Provenance; p != nil {
 		locked := c.e.Planned.Locked
 		if locked.ImageDigest != "" && p.ImageDigest != "" && p.ImageDigest != locked.ImageDigest {
-			bad = append(bad, fmt.Sprintf("the image is %s, but the lock file has %s", p.ImageDigest, locked.ImageDigest))
+			bad = append(bad, fmt.Sprintf("the image is %s, but the lock file has %s", p.ImageDigest,
+				locked.ImageDigest))
 		}
 		if locked.ModelRevision != "" && p.ModelRevision != "" && p.ModelRevision != locked.ModelRevision {
-			bad = append(bad, fmt.Sprintf("the model's revision is %s, but the lock file has %s", p.ModelRevision, locked.ModelRevision))
+			bad = append(bad, fmt.Sprintf("the model's revision is %s, but the lock file has %s", p.ModelRevision,
+				locked.ModelRevision))
 		}
 	}
 	switch {
@@ -91,7 +96,8 @@ func (e *Evidence) served(name string) bool {
 // it was told, its served name (SGLang's /v1/models), or the file of a hub's cache.
 func sameModel(model string, s Server) bool {
 	return path.Clean(s.Model) == path.Clean(model) || slices.Contains(s.Names, s.Model) ||
-		strings.HasSuffix(s.Model, "/"+model) || strings.Contains(s.Model, "models--"+strings.ReplaceAll(model, "/", "--")+"/")
+		strings.HasSuffix(s.Model, "/"+model) ||
+		strings.Contains(s.Model, "models--"+strings.ReplaceAll(model, "/", "--")+"/")
 }
 
 // serverRestarted looks for engines whose counters fell, or which began after the
@@ -103,7 +109,8 @@ func serverRestarted(c *facts) answer {
 	var bad []string
 	for _, d := range c.m.Server {
 		if d.Reset {
-			bad = append(bad, fmt.Sprintf("%s %d restarted between the first and the last reading of its counters", d.Role, d.Replica))
+			bad = append(bad, fmt.Sprintf("%s %d restarted between the first and the last reading of its counters",
+				d.Role, d.Replica))
 		}
 	}
 	if len(bad) > 0 {

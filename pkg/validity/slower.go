@@ -90,7 +90,8 @@ func (c *facts) slower(f result.Family, name string, done int) (text string, bad
 	case extra > most:
 		return "", false, fmt.Sprintf("the engines timed %.0f requests, the client %d", count, done)
 	case extra < 0 && c.e.Planned.Warmups > 0:
-		return "", false, fmt.Sprintf("it is not known which of the %.0f requests timed by the engines were warm-ups", count)
+		return "", false, fmt.Sprintf("it is not known which of the %.0f requests timed by the engines were warm-ups",
+			count)
 	}
 	client := *d.Mean / 1000 * float64(done)
 	slack := engineHeldS + engineSlack*sum + engineSlackS*float64(done) + engineExtraS*max(0, extra)

@@ -63,7 +63,8 @@ func unevenSpread(c *facts) answer {
 			}
 		}
 		off := counts[worst] - fair
-		allowed := max(c.limit("spread_share")*fair, c.limit("spread_sigmas")*math.Sqrt(fair*(1-1/float64(len(counts)))))
+		allowed := max(c.limit("spread_share")*fair,
+			c.limit("spread_sigmas")*math.Sqrt(fair*(1-1/float64(len(counts)))))
 		bad = bad || math.Abs(off) > allowed
 		parts = append(parts, fmt.Sprintf("%s %s requests, %s_%d %+.1f %% off its share (accepted %.1f %%)",
 			kind, numbers(counts), kind, kinds[kind][worst].Replica, 100*off/fair, 100*allowed/fair))

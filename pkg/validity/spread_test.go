@@ -38,7 +38,8 @@ func TestSpreadSaysTheNumbers(t *testing.T) {
 	g.spread(1000)
 	require.Equal(t, result.Pass, validity.Judge(&g.r, g.e).Check("uneven-spread").Outcome)
 	g.r.Placement = &result.Placement{Roles: []result.PlacedRole{{Role: "decode"}, {Role: "decode", Replica: 1}}}
-	require.Equal(t, result.NotPossible, validity.Judge(&g.r, g.e).Check("uneven-spread").Outcome, "an instance without a page is not one that does not exist")
+	require.Equal(t, result.NotPossible, validity.Judge(&g.r, g.e).Check("uneven-spread").Outcome,
+		"an instance without a page is not one that does not exist")
 }
 
 // One of three decode instances ended 10 s before the client did.
@@ -50,7 +51,8 @@ func TestInstanceDiedSaysWhatItDid(t *testing.T) {
 		g.requests(990, 10)
 		g.e.Died = []validity.RoleEnd{{Role: "decode_1", Node: "node4", Exit: 137, Spared: &validity.Spared{
 			Kind: "decode", Of: 3, BeforeEnd: new(10.0),
-			Before: &validity.Pace{Seconds: 20, Requests: 400, Latency: 200}, After: &validity.Pace{Seconds: 10, Requests: 300, Latency: 240},
+			Before: &validity.Pace{Seconds: 20, Requests: 400, Latency: 200},
+			After:  &validity.Pace{Seconds: 10, Requests: 300, Latency: 240},
 		}}}
 		return g
 	}

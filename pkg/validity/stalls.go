@@ -48,7 +48,8 @@ func (c *facts) silence(s *result.Samples) (a answer, ok bool) {
 			accepted, what = max(first, float64(q.waiting)*promptTime(s)), "no request got its first token"
 		}
 		bad = q.seconds > accepted
-		text = fmt.Sprintf("the longest time in which %s was %.3f s, %.1f s after the first send (accepted %.2f s)", what, q.seconds, q.at, accepted)
+		text = fmt.Sprintf("the longest time in which %s was %.3f s, %.1f s after the first send (accepted %.2f s)",
+			what, q.seconds, q.at, accepted)
 		if !bad {
 			text = fmt.Sprintf("%s for %.3f s at most (accepted %.2f s)", what, q.seconds, accepted)
 		}
@@ -118,7 +119,9 @@ func widestGap(s *result.Samples) (gap float64, request int) {
 type quiet struct {
 	seconds, at float64 // at: from the first send
 	between     bool    // streams that had begun were among them
-	waiting     int     // requests that waited for their first token when it began: an engine that computes whole prompts is silent for all of them
+	// requests that waited for their first token when it began: an engine that computes whole
+	// prompts is silent for all of them
+	waiting int
 }
 
 // A turn is a moment at which a stream begins, gets a token around a silence, or ends.
@@ -144,7 +147,8 @@ func longestQuiet(s *result.Samples, least float64) (longest quiet) {
 			}
 			q := quiet{seconds: t.at - since, at: since - begin, between: streaming > 0, waiting: waiting}
 			// A silence while tokens are due says more than one before the first.
-			if q.seconds > longest.seconds && (q.between || !longest.between) || q.between && !longest.between && q.seconds > least {
+			if q.seconds > longest.seconds && (q.between || !longest.between) ||
+				q.between && !longest.between && q.seconds > least {
 				longest = q
 			}
 		}
@@ -177,7 +181,8 @@ func turnsOf(s *result.Samples, least float64) []turn {
 		if receives == 1 {
 			for _, gap := range s.ITL[i] {
 				if gap >= least {
-					turns = append(turns, turn{at: at, receiving: -1, token: true}, turn{at: at + gap, receiving: 1, token: true})
+					turns = append(turns, turn{at: at, receiving: -1, token: true},
+						turn{at: at + gap, receiving: 1, token: true})
 				}
 				at += gap
 			}
@@ -203,7 +208,8 @@ func (c *facts) longestGap() answer {
 		return notPossible("neither the longest gap nor a standard deviation and a percentile of the ITL were reported")
 	}
 	most := 1000 * max(c.limit("stall_s"), silentGaps**d.Mean/1000)
-	return judged(tail > most, "by the standard deviation, the longest %s %% of the gaps between tokens have a root mean square of at least %.6g ms (accepted %.6g)",
+	return judged(tail > most,
+		"by the standard deviation, the longest %s %% of the gaps between tokens have a root mean square of at least %.6g ms (accepted %.6g)",
 		percent(share), tail, most)
 }
 

@@ -58,7 +58,8 @@ const rounded = 0.0051
 func (x *comparison) compare(name string, reported, got float64, unit string) {
 	x.compared++
 	if off := math.Abs(reported - got); !(off <= x.c.limit("summary_deviation")*math.Abs(got)+rounded) {
-		x.bad = append(x.bad, fmt.Sprintf("%s is %.6g %s, but the single requests give %.6g", name, reported, unit, got))
+		x.bad = append(x.bad, fmt.Sprintf("%s is %.6g %s, but the single requests give %.6g", name, reported, unit,
+			got))
 	}
 }
 
@@ -85,7 +86,8 @@ func (x *comparison) percentiles(f result.Family, seconds []float64) {
 	for _, rank := range slices.Sorted(maps.Keys(reported)) {
 		at := rank / 100 * float64(last)
 		low, high := 1000*sorted[max(0, int(at)-1)], 1000*sorted[min(last, int(at)+2)]
-		x.compare(result.PercentileName(rank)+" "+strings.ToUpper(string(f)), reported[rank], min(max(reported[rank], low), high), "ms")
+		x.compare(result.PercentileName(rank)+" "+strings.ToUpper(string(f)), reported[rank],
+			min(max(reported[rank], low), high), "ms")
 	}
 }
 

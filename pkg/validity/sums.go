@@ -42,7 +42,9 @@ func (c *facts) impossibleParts(done int) (bad []string) {
 		// More gaps than answers are single ones, and none of them may be missing.
 		if itl := c.m.Latency[result.ITL]; itl.Mean != nil && itl.N != nil && *itl.N >= 2*done {
 			if sum := *itl.Mean * float64(*itl.N) / float64(done); rest-sum > slack {
-				bad = append(bad, fmt.Sprintf("mean E2EL minus mean TTFT is %.6g ms, but the gaps of an answer are %.6g ms", rest, sum))
+				bad = append(bad,
+					fmt.Sprintf("mean E2EL minus mean TTFT is %.6g ms, but the gaps of an answer are %.6g ms", rest,
+						sum))
 			}
 		}
 	case measured(tpot) && c.equalAnswers(done):
@@ -54,8 +56,10 @@ func (c *facts) impossibleParts(done int) (bad []string) {
 			bad = append(bad, fmt.Sprintf("mean TTFT %.6g ms plus %.0f times mean TPOT %.6g ms is %.6g ms, but mean E2EL is %.6g ms", *first, more, *tpot.Mean, sum, *whole))
 		}
 	}
-	// Each gap is that before one token or several, so that there are at most as many gaps as tokens.
-	if itl := c.m.Latency[result.ITL]; measured(itl) && !c.imported() && *itl.Mean*more < (1-gapsSlack)*rest-partsSlackMS {
+	// Each gap is that before one token or several, so that there are at most as many gaps as
+	// tokens.
+	if itl := c.m.Latency[result.ITL]; measured(itl) && !c.imported() &&
+		*itl.Mean*more < (1-gapsSlack)*rest-partsSlackMS {
 		bad = append(bad, fmt.Sprintf("mean ITL %.6g ms, %.4g times per answer, is less than mean E2EL minus mean TTFT, %.6g ms", *itl.Mean, more, rest))
 	}
 	return bad
@@ -81,7 +85,8 @@ func (c *facts) partsBeyond(tpot result.Distribution, rest, more, slack float64)
 // than planned, and together they have as many.
 func (c *facts) equalAnswers(done int) bool {
 	p := c.e.Planned
-	return p.IgnoreEOS && p.OutputTokens > 1 && *c.m.TotalOutputTokens == int64(p.OutputTokens)*int64(done) && *c.outputTokens() == *c.m.TotalOutputTokens
+	return p.IgnoreEOS && p.OutputTokens > 1 && *c.m.TotalOutputTokens == int64(p.OutputTokens)*int64(done) &&
+		*c.outputTokens() == *c.m.TotalOutputTokens
 }
 
 // What statistics of one sample may be off each other.
@@ -103,7 +108,8 @@ func (c *facts) impossibleSpread(f result.Family, n int) (bad []string) {
 	}
 	if p, ok := d.Percentiles[50]; ok && d.Median != nil && n >= leastOf {
 		if off := math.Abs(p - *d.Median); off > medianSlack*math.Abs(p)+slack {
-			bad = append(bad, fmt.Sprintf("median %s is %.6g ms, but its 50th percentile is %.6g ms", name, *d.Median, p))
+			bad = append(bad, fmt.Sprintf("median %s is %.6g ms, but its 50th percentile is %.6g ms", name,
+				*d.Median, p))
 		}
 	}
 	if d.Std == nil || !(*d.Std >= 0) || n < 2 {
@@ -125,7 +131,8 @@ func (c *facts) impossibleSpread(f result.Family, n int) (bad []string) {
 		most = stdOfRange * (*d.Max - *d.Min)
 	}
 	if *d.Std > most*(1+spreadSlack)+slack {
-		bad = append(bad, fmt.Sprintf("standard deviation of %s is %.6g ms, but its range allows at most %.6g ms", name, *d.Std, most))
+		bad = append(bad, fmt.Sprintf("standard deviation of %s is %.6g ms, but its range allows at most %.6g ms", name,
+			*d.Std, most))
 	}
 	return bad
 }
@@ -136,8 +143,10 @@ func (c *facts) impossibleExtras(done int) (bad []string) {
 	m := c.m
 	failed, _, known := c.failed()
 	if peak := m.MaxConcurrentRequests; peak != nil && known {
-		if most := float64(done + failed + c.e.Planned.Warmups + possibleProbes); *peak > 2*most || *peak > most && !c.imported() {
-			bad = append(bad, fmt.Sprintf("max_concurrent_requests is %.6g, but there were %d requests", *peak, done+failed))
+		if most := float64(done + failed + c.e.Planned.Warmups + possibleProbes); *peak > 2*most ||
+			*peak > most && !c.imported() {
+			bad = append(bad, fmt.Sprintf("max_concurrent_requests is %.6g, but there were %d requests", *peak,
+				done+failed))
 		}
 	}
 	if peak := m.MaxOutputTokensPerS; peak != nil && m.TotalOutputTokens != nil && failed == 0 && !c.imported() {
@@ -177,10 +186,12 @@ func (c *facts) otherLoad() (bad []string) {
 	if c.imported() {
 		return nil
 	}
-	if model := c.e.GivenModel; model != "" && p.Model != "" && path.Clean(model) != path.Clean(p.Model) && !c.e.served(model) {
+	if model := c.e.GivenModel; model != "" && p.Model != "" && path.Clean(model) != path.Clean(p.Model) &&
+		!c.e.served(model) {
 		bad = append(bad, fmt.Sprintf("the client was given the model %q, but %q was planned", model, p.Model))
 	}
-	if n := m.NumPrompts; n != nil && p.NumPrompts > 0 && *n != p.NumPrompts && requestsMissing(c).outcome == result.Pass {
+	if n := m.NumPrompts; n != nil && p.NumPrompts > 0 && *n != p.NumPrompts && requestsMissing(c).
+		outcome == result.Pass {
 		bad = append(bad, fmt.Sprintf("the client was given %d requests, but %d were planned", *n, p.NumPrompts))
 	}
 	if n := m.MaxConcurrency; n != nil && p.Concurrency > 0 && *n != p.Concurrency {
@@ -188,7 +199,8 @@ func (c *facts) otherLoad() (bad []string) {
 	}
 	if r := m.RequestRate; r != nil && p.RequestRate > 0 && c.r.Config.Benchmark.Arrivals != result.Rising {
 		if off := math.Abs(float64(*r) - p.RequestRate); !(off <= 0.001*p.RequestRate+2*logRounding) {
-			bad = append(bad, fmt.Sprintf("the client was given a rate of %g/s, but %g/s was planned", float64(*r), p.RequestRate))
+			bad = append(bad, fmt.Sprintf("the client was given a rate of %g/s, but %g/s was planned", float64(*r),
+				p.RequestRate))
 		}
 	}
 	return bad

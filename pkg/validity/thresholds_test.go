@@ -57,6 +57,8 @@ func TestStricterThresholdsSaySo(t *testing.T) {
 	g.e.Limits = validity.Limits{"client_cpu": 0.1, "questions": 1, "unknown": 7}
 	v := validity.Judge(&g.r, g.e)
 	require.Equal(t, []string{"client-bound"}, v.Words)
-	require.Equal(t, []string{"client_cpu = 0.1, stricter than the default 0.85", "questions = 1, looser than the default 200"}, v.Set)
-	require.Contains(t, v.Check("client-bound").Detail, "; client_cpu = 0.1 is set by the test, stricter than the default 0.85")
+	require.Equal(t, []string{"client_cpu = 0.1, stricter than the default 0.85",
+		"questions = 1, looser than the default 200"}, v.Set)
+	require.Contains(t, v.Check("client-bound").Detail,
+		"; client_cpu = 0.1 is set by the test, stricter than the default 0.85")
 }

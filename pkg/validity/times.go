@@ -57,7 +57,8 @@ func timesImpossible(c *facts) answer {
 		return fail("%s", strings.Join(bad, "; "))
 	}
 	if c.e.Samples == nil {
-		return pass("%d latencies agree with each other and with the window; single requests were not saved", len(c.m.Latency))
+		return pass("%d latencies agree with each other and with the window; single requests were not saved",
+			len(c.m.Latency))
 	}
 	return pass("the times of the single requests are consistent")
 }
@@ -178,7 +179,10 @@ func (c *facts) copies() []string {
 	for i := range successes(s) {
 		list = append(list, times{int64(math.Round(1e9 * s.TTFT[i])), int64(math.Round(1e9 * s.Latency[i]))})
 	}
-	slices.SortFunc(list, func(a, b times) int { return cmp.Or(cmp.Compare(a.ttft, b.ttft), cmp.Compare(a.latency, b.latency)) })
+	slices.SortFunc(list, func(a, b times) int {
+		return cmp.Or(cmp.Compare(a.ttft, b.ttft),
+			cmp.Compare(a.latency, b.latency))
+	})
 	unlike := slices.Compact(slices.Clone(list))
 	n, accepted := len(list)-len(unlike), max(2, c.limit("copied_share")*float64(len(list)))
 	if len(list) < leastAlike || float64(n) <= accepted {
@@ -194,8 +198,9 @@ func (c *facts) copies() []string {
 // are not spread evenly, so that chance makes more.
 const beyondChance = 10
 
-// equalByChance is how many values a coarse clock makes equal to another: about half the pairs over the steps of the
-// clock in which most values lie. All may be equal if there is one step only.
+// equalByChance is how many values a coarse clock makes equal to another: about half the pairs
+// over the steps of the clock in which most values lie. All may be equal if there is one step
+// only.
 func equalByChance(values []float64) float64 {
 	slices.Sort(values)
 	n := len(values)
@@ -233,7 +238,8 @@ func (c *facts) impossibleLoad(done int) (bad []string) {
 	}
 	most := int(math.Ceil(float64(limit) * (1 + c.limit("over_cap"))))
 	if over := inFlightAbove(list, most); over > crowdShare*window {
-		bad = append(bad, fmt.Sprintf("more than %d requests were in flight for %.3f s, but the cap is %d", most, over, limit))
+		bad = append(bad, fmt.Sprintf("more than %d requests were in flight for %.3f s, but the cap is %d", most, over,
+			limit))
 	}
 	if load, ok := c.inFlight(done); ok && load > float64(limit)*(1+c.limit("over_cap")) {
 		bad = append(bad, fmt.Sprintf("%.2f requests were in flight on average, but the cap is %d", load, limit))
@@ -279,7 +285,8 @@ func (c *facts) impossibleStatistics(done int) (bad []string) {
 		if n, known := c.sampleSize(f, d, done); known || f == result.TTFT || f == result.E2EL {
 			bad = append(bad, c.impossibleSpread(f, n)...)
 		}
-		if n := cmp.Or(d.N, &done); d.Std != nil && *d.Std == 0 && (d.Mean == nil || *d.Mean > 0) && *n >= leastAlike && !c.m.FromLog {
+		if n := cmp.Or(d.N, &done); d.Std != nil && *d.Std == 0 && (d.Mean == nil || *d.Mean > 0) && *n >= leastAlike &&
+			!c.m.FromLog {
 			bad = append(bad, fmt.Sprintf("%d values of %s have a standard deviation of 0: all are equal to the last digit", *n, strings.ToUpper(string(f))))
 		}
 		if c.m.Duration == nil || c.m.CutRequests != nil {
@@ -287,7 +294,9 @@ func (c *facts) impossibleStatistics(done int) (bad []string) {
 		}
 		for _, s := range d.Statistics() {
 			if window := 1000 * *c.m.Duration; s.Name != "std" && s.Value > window*(1+windowSlack)+1000*slackS {
-				bad = append(bad, fmt.Sprintf("%s %s %.6g ms is longer than the window of %.6g ms", s.Name, strings.ToUpper(string(f)), s.Value, window))
+				bad = append(bad,
+					fmt.Sprintf("%s %s %.6g ms is longer than the window of %.6g ms", s.Name,
+						strings.ToUpper(string(f)), s.Value, window))
 			}
 		}
 	}

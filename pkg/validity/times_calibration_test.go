@@ -165,7 +165,8 @@ func measured(l honestLoad, all []*flight, detailed bool) (*result.Result, valid
 	for _, q := range all {
 		last := q.tokens[len(q.tokens)-1]
 		end, in, out = max(end, last), in+int64(q.input), out+int64(q.out)
-		s.Start, s.TTFT, s.Latency = append(s.Start, q.start), append(s.TTFT, q.tokens[0]-q.start), append(s.Latency, last-q.start)
+		s.Start, s.TTFT, s.Latency = append(s.Start, q.start), append(s.TTFT, q.tokens[0]-q.start), append(s.Latency,
+			last-q.start)
 		var itl []float64
 		for i := 1; i < len(q.tokens); i++ {
 			itl = append(itl, q.tokens[i]-q.tokens[i-1])
@@ -174,7 +175,8 @@ func measured(l honestLoad, all []*flight, detailed bool) (*result.Result, valid
 			tpot = append(tpot, (last-q.tokens[0])/float64(q.out-1))
 		}
 		s.ITL, gaps = append(s.ITL, itl), append(gaps, itl...)
-		s.InputLen, s.OutputLen, s.Errors = append(s.InputLen, q.input), append(s.OutputLen, q.out), append(s.Errors, "")
+		s.InputLen, s.OutputLen, s.Errors = append(s.InputLen, q.input), append(s.OutputLen,
+			q.out), append(s.Errors, "")
 	}
 	n := len(all)
 	m := &result.Metrics{Latency: map[result.Family]result.Distribution{
@@ -218,7 +220,8 @@ func stats(values []float64) result.Distribution {
 		i := int(at)
 		return 1000 * (sorted[i] + (at-float64(i))*(sorted[min(i+1, len(sorted)-1)]-sorted[i]))
 	}
-	d := result.Distribution{Mean: new(sum / n), Median: new(rank(50)), Std: new(math.Sqrt(square / n)), Percentiles: map[float64]float64{}}
+	d := result.Distribution{Mean: new(sum / n), Median: new(rank(50)), Std: new(math.Sqrt(square / n)),
+		Percentiles: map[float64]float64{}}
 	for _, p := range []float64{50, 90, 95, 99} {
 		d.Percentiles[p] = rank(p)
 	}
@@ -231,8 +234,10 @@ func pick[T any](d *rand.Rand, list ...T) T { return list[d.IntN(len(list))] }
 // drawn is an honest service and a load that it can serve.
 func drawn(d *rand.Rand) (service, honestLoad) {
 	s := service{
-		step: pick(d, 0.005, 0.01, 0.02, 0.05), prefill: pick(d, 2e-5, 1e-4, 3e-4), chunk: pick(d, 0, 512, 2048), slots: pick(d, 16, 64, 256),
-		jitter: pick(d, 0.02, 0.1, 0.5), tail: pick(d, 0, 0.001, 0.01), pause: pick(d, 0, 0, 2e-4), together: pick(d, 0, 0.02, 0.1),
+		step: pick(d, 0.005, 0.01, 0.02, 0.05), prefill: pick(d, 2e-5, 1e-4, 3e-4), chunk: pick(d, 0, 512, 2048),
+		slots:  pick(d, 16, 64, 256),
+		jitter: pick(d, 0.02, 0.1, 0.5), tail: pick(d, 0, 0.001, 0.01), pause: pick(d, 0, 0, 2e-4),
+		together: pick(d, 0, 0.02, 0.1),
 	}
 	longest, answer := pick(d, 30, 200, 1000, 2000), pick(d, 16, 64, 128)
 	l := honestLoad{requests: pick(d, 100, 200, 400), limit: pick(d, 1, 4, 8, 16, 32), shape: 1}
@@ -253,7 +258,8 @@ func drawn(d *rand.Rand) (service, honestLoad) {
 }
 
 // ofTimes are the checks that look at times.
-var ofTimes = []string{"times-impossible", "summary-differs", "coarse-clock", "stalled", "sends-lumped", "itl-bundled", "output-length", "client-bound"}
+var ofTimes = []string{"times-impossible", "summary-differs", "coarse-clock", "stalled", "sends-lumped", "itl-bundled",
+	"output-length", "client-bound"}
 
 // Of honest loads, at many concurrencies, rates and burstinesses, with prompts of up to
 // 2,000 tokens, chunked prefill or none, heavy tails, and pauses of a second, at most
@@ -278,7 +284,8 @@ func TestHonestTimes(t *testing.T) {
 					alarms[word]++
 					bad = bad || word != "cold-start"
 					if first[word] == "" {
-						first[word] = fmt.Sprintf("seed %d, %+v, %d requests, cap %d, rate %.2f, shape %.1f: %s", seed, s, l.requests, l.limit, l.rate, l.shape, c.Detail)
+						first[word] = fmt.Sprintf("seed %d, %+v, %d requests, cap %d, rate %.2f, shape %.1f: %s", seed,
+							s, l.requests, l.limit, l.rate, l.shape, c.Detail)
 					}
 				}
 			}

@@ -36,7 +36,8 @@ func (g *run) streams(change func(i int, q *stream)) {
 			latency += gap
 		}
 		all = append(all, q.gaps...)
-		s.Start, s.TTFT, s.ITL, s.Latency = append(s.Start, q.start), append(s.TTFT, q.ttft), append(s.ITL, q.gaps), append(s.Latency, latency)
+		s.Start, s.TTFT, s.ITL, s.Latency = append(s.Start, q.start), append(s.TTFT, q.ttft), append(s.ITL,
+			q.gaps), append(s.Latency, latency)
 		s.InputLen, s.OutputLen, s.Errors = append(s.InputLen, 100), append(s.OutputLen, q.out), append(s.Errors, "")
 	}
 	g.e.Samples = s
@@ -188,7 +189,8 @@ var timesTrips = []tripCase{
 		func(g *run) { g.latency(result.TTFT, func(d *result.Distribution) { d.Percentiles[99] = 824 }) }},
 	{"times-impossible", result.Invalid, func(g *run) { g.latency(result.TTFT, func(d *result.Distribution) { d.Std = new(0.0) }) },
 		func(g *run) {
-			g.latency(result.TTFT, func(d *result.Distribution) { d.Std, d.Percentiles, d.N, d.Median = new(0.0), nil, new(19), d.Mean })
+			g.latency(result.TTFT,
+				func(d *result.Distribution) { d.Std, d.Percentiles, d.N, d.Median = new(0.0), nil, new(19), d.Mean })
 		}},
 	{"times-impossible", result.Invalid, func(g *run) { g.latency(result.E2EL, func(d *result.Distribution) { d.Max = new(101_200.0) }) },
 		func(g *run) { g.latency(result.E2EL, func(d *result.Distribution) { d.Max = new(101_000.0) }) }},
@@ -341,7 +343,8 @@ func BenchmarkJudgeTimes(b *testing.B) {
 	}
 }
 
-// Equal times of different requests are a coarse clock's doing, not copies: also where the latency follows from the TTFT.
+// Equal times of different requests are a coarse clock's doing, not copies: also where the
+// latency follows from the TTFT.
 func TestEqualTimesOfCoarseClocks(t *testing.T) {
 	for _, step := range []float64{1e-6, 1e-4, 1e-3, 1e-2} {
 		for name, latency := range map[string]func(ttft float64, d *rand.Rand) float64{
@@ -361,14 +364,16 @@ func TestEqualTimesOfCoarseClocks(t *testing.T) {
 					}
 					g.e.Samples = s
 					c := validity.Judge(&g.r, g.e).Check("times-impossible")
-					require.NotContains(t, c.Detail, "of another to the last digit", "clock of %g s, latency %s, %d requests, seed %d", step, name, n, seed)
+					require.NotContains(t, c.Detail, "of another to the last digit",
+						"clock of %g s, latency %s, %d requests, seed %d", step, name, n, seed)
 				}
 			}
 		}
 	}
 }
 
-// A rate of which nobody knows whether it was reached is no answer, where the cap was not reached either.
+// A rate of which nobody knows whether it was reached is no answer, where the cap was not
+// reached either.
 func TestRateThatIsNotKnown(t *testing.T) {
 	g := good()
 	g.e.Samples, g.r.Results.Client = nil, nil
@@ -384,7 +389,8 @@ func TestRateThatIsNotKnown(t *testing.T) {
 // Answers of one token, or that were not streamed, have no gaps: a client then writes zeros.
 func TestNoGapsAreNoImpossibleTimes(t *testing.T) {
 	g := good()
-	zeros := result.Distribution{Mean: new(0.0), Median: new(0.0), Std: new(0.0), Percentiles: map[float64]float64{50: 0, 99: 0}}
+	zeros := result.Distribution{Mean: new(0.0), Median: new(0.0), Std: new(0.0),
+		Percentiles: map[float64]float64{50: 0, 99: 0}}
 	g.r.Results.Latency[result.ITL], g.r.Results.Latency[result.TPOT] = zeros, zeros
 	c := validity.Judge(&g.r, g.e).Check("times-impossible")
 	require.Equal(t, result.Pass, c.Outcome, c.Detail)

@@ -29,7 +29,8 @@ func Judge(r *result.Result, e Evidence) *result.Validity {
 	for _, q := range questions {
 		c.asked = nil
 		a := q.ask(c)
-		check := result.Check{Word: q.word, Severity: q.severity, Why: q.why, Outcome: a.outcome, Detail: a.detail + c.set()}
+		check := result.Check{Word: q.word, Severity: q.severity, Why: q.why, Outcome: a.outcome,
+			Detail: a.detail + c.set()}
 		if a.word != "" {
 			check.Word = a.word
 		}

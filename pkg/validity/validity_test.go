@@ -72,7 +72,8 @@ func (g *run) samples(change func(i int, start, ttft, latency *float64)) {
 
 // sumUp sets the statistics of TTFT and E2EL to those of the samples.
 func (g *run) sumUp() {
-	for family, values := range map[result.Family][]float64{result.TTFT: g.e.Samples.TTFT, result.E2EL: g.e.Samples.Latency} {
+	for family, values := range map[result.Family][]float64{result.TTFT: g.e.Samples.TTFT,
+		result.E2EL: g.e.Samples.Latency} {
 		sorted := slices.Sorted(slices.Values(values))
 		g.latency(family, func(d *result.Distribution) {
 			sum := 0.0
@@ -224,12 +225,14 @@ var trips = slices.Concat(timesTrips, []tripCase{
 	{"engine-slower", result.Invalid, func(g *run) { decode(g)["vllm:e2e_request_latency_seconds_sum"] = 585 }, // 5 % and 5 ms
 		func(g *run) { decode(g)["vllm:e2e_request_latency_seconds_sum"] = 583 }},
 	{"engine-slower", result.Invalid, func(g *run) { decode(g)["vllm:e2e_request_latency_seconds_sum"] = 1100 }, func(g *run) {
-		decode(g)["vllm:e2e_request_latency_seconds_sum"], decode(g)["vllm:e2e_request_latency_seconds_count"] = 1100, 1002 // of others
+		// of others
+		decode(g)["vllm:e2e_request_latency_seconds_sum"], decode(g)["vllm:e2e_request_latency_seconds_count"] = 1100, 1002
 	}},
 	{"engine-slower", result.Invalid, func(g *run) {
 		decode(g)["vllm:e2e_request_latency_seconds_sum"], decode(g)["vllm:e2e_request_latency_seconds_count"] = 1000, 1001
 	}, func(g *run) {
-		decode(g)["vllm:e2e_request_latency_seconds_sum"], decode(g)["vllm:e2e_request_latency_seconds_count"] = 840, 1001 // a probe that waited
+		// a probe that waited
+		decode(g)["vllm:e2e_request_latency_seconds_sum"], decode(g)["vllm:e2e_request_latency_seconds_count"] = 840, 1001
 	}},
 	{"engine-slower", result.Invalid, func(g *run) { decode(g)["vllm:time_to_first_token_seconds_sum"] = 70; g.aggregated() },
 		func(g *run) { decode(g)["vllm:time_to_first_token_seconds_sum"] = 180 }}, // of decode
@@ -297,11 +300,13 @@ var trips = slices.Concat(timesTrips, []tripCase{
 	{"inconsistent", result.Invalid, func(g *run) { g.latency(result.TTFT, func(d *result.Distribution) { d.Percentiles[99] = 71 }) },
 		func(g *run) { g.latency(result.TTFT, func(d *result.Distribution) { d.Percentiles[99] = 72 }) }},
 	{"inconsistent", result.Invalid, func(g *run) {
-		g.latency(result.TTFT, func(d *result.Distribution) { d.Max, d.Mean, d.Std = new(100.0), new(100.1), new(50.0) })
+		g.latency(result.TTFT,
+			func(d *result.Distribution) { d.Max, d.Mean, d.Std = new(100.0), new(100.1), new(50.0) })
 		g.anyLength()
 	},
 		func(g *run) {
-			g.latency(result.TTFT, func(d *result.Distribution) { d.Max, d.Mean, d.Std = new(100.0), new(99.9), new(50.0) })
+			g.latency(result.TTFT,
+				func(d *result.Distribution) { d.Max, d.Mean, d.Std = new(100.0), new(99.9), new(50.0) })
 			g.anyLength()
 		}},
 	{"inconsistent", result.Invalid, func(g *run) {
@@ -407,7 +412,8 @@ var trips = slices.Concat(timesTrips, []tripCase{
 		g.e.Died = []validity.RoleEnd{{Role: "decode_0", Spared: &validity.Spared{Kind: "decode", Of: 2}}}
 	}, func(g *run) {}},
 	{"role-died", result.Invalid, func(g *run) {
-		g.e.Died = []validity.RoleEnd{{Role: "decode_0", Spared: &validity.Spared{Kind: "decode", Of: 2}}, {Role: "decode_1", Spared: &validity.Spared{Kind: "decode", Of: 2}}}
+		g.e.Died = []validity.RoleEnd{{Role: "decode_0", Spared: &validity.Spared{Kind: "decode", Of: 2}},
+			{Role: "decode_1", Spared: &validity.Spared{Kind: "decode", Of: 2}}}
 	}, func(g *run) {}},
 	{"result-missing", result.Invalid, func(g *run) { g.r.Results = result.Metrics{} }, func(g *run) {
 		g.r.Results = result.Metrics{}
@@ -458,7 +464,8 @@ func (g *run) evaluated(value float64, questions int) {
 
 // asked is the command line of the evaluation.
 func (g *run) asked(argv ...string) {
-	g.r.Provenance = &result.Provenance{Commands: []result.RoleArgv{{Role: "bench", Argv: []string{"--num-questions", "1"}}, {Role: "eval", Argv: argv}}}
+	g.r.Provenance = &result.Provenance{Commands: []result.RoleArgv{{Role: "bench",
+		Argv: []string{"--num-questions", "1"}}, {Role: "eval", Argv: argv}}}
 }
 
 // between gives the TTFT a range and a standard deviation.

@@ -72,15 +72,18 @@ func clientBound(c *facts) answer {
 		parts = append(parts, fmt.Sprintf(format, args...))
 	}
 	k := c.m.Client
-	if k != nil && k.CPUSeconds != nil && k.Threads != nil && *k.Threads > 0 && c.m.Duration != nil && *c.m.Duration > 0 {
+	if k != nil && k.CPUSeconds != nil && k.Threads != nil && *k.Threads > 0 && c.m.Duration != nil &&
+		*c.m.Duration > 0 {
 		share := *k.CPUSeconds / *c.m.Duration / float64(*k.Threads)
-		add(share > c.limit("client_cpu"), "%.0f %% of %d threads (accepted %s %%)", 100*share, *k.Threads, percent(c.limit("client_cpu")))
+		add(share > c.limit("client_cpu"), "%.0f %% of %d threads (accepted %s %%)", 100*share, *k.Threads,
+			percent(c.limit("client_cpu")))
 	}
 	// A simulated engine shares the machine with the client, and with whatever else
 	// a rehearsal runs there: that the client had to wait says nothing of it.
 	alone := !c.r.Simulated
 	if k != nil && k.SendDelayP99 != nil && alone {
-		add(*k.SendDelayP99 > c.limit("send_delay_ms"), "p99 send delay %.2f ms (accepted %s)", *k.SendDelayP99, plain(c.limit("send_delay_ms")))
+		add(*k.SendDelayP99 > c.limit("send_delay_ms"), "p99 send delay %.2f ms (accepted %s)", *k.SendDelayP99,
+			plain(c.limit("send_delay_ms")))
 	}
 	if k != nil && k.LagP99 != nil && alone {
 		add(*k.LagP99 > c.limit("lag_ms"), "p99 lag %.2f ms (accepted %s)", *k.LagP99, plain(c.limit("lag_ms")))
@@ -138,7 +141,8 @@ func (c *facts) aimed(load float64, done int) (parts []string, out result.Outcom
 		return nil, result.NotPossible
 	}
 	full := load/float64(limit) >= c.limit("load_share")
-	parts = []string{fmt.Sprintf("%.2f requests in flight on average, cap %d (accepted from %.2f)", load, limit, c.limit("load_share")*float64(limit))}
+	parts = []string{fmt.Sprintf("%.2f requests in flight on average, cap %d (accepted from %.2f)", load, limit,
+		c.limit("load_share")*float64(limit))}
 	if c.rate() == 0 {
 		return parts, judged(!full, "").outcome
 	}
@@ -174,10 +178,12 @@ func loadNotReached(c *facts) answer {
 		} else if out == result.NotPossible && c.concurrency() == 0 {
 			out = result.Pass
 		}
-		parts = append(parts, fmt.Sprintf("client: %.2f in flight, engines: %.2f (accepted %s %% apart)", load, seen, percent(c.limit("load_deviation"))))
+		parts = append(parts, fmt.Sprintf("client: %.2f in flight, engines: %.2f (accepted %s %% apart)", load, seen,
+			percent(c.limit("load_deviation"))))
 	}
 	if len(parts) == 0 {
-		return notPossible("there is neither a concurrency cap nor %.0f samples of the engines' gauges", c.limit("load_samples"))
+		return notPossible("there is neither a concurrency cap nor %.0f samples of the engines' gauges",
+			c.limit("load_samples"))
 	}
 	if out == result.NotPossible {
 		return notPossible("%s", strings.Join(parts, "; "))
@@ -214,7 +220,8 @@ func noSteadyState(c *facts) answer {
 	text := fmt.Sprintf("%d requests, %d at a time (accepted from %d)", planned, limit, least)
 	if low, ok := c.lowShare(limit); ok {
 		bad = bad || low > c.limit("ramp_share")
-		text += fmt.Sprintf("; fewer than half of them in flight for %.1f %% of the window (accepted %s %%)", 100*low, percent(c.limit("ramp_share")))
+		text += fmt.Sprintf("; fewer than half of them in flight for %.1f %% of the window (accepted %s %%)", 100*low,
+			percent(c.limit("ramp_share")))
 	}
 	return judged(bad, "%s", text)
 }
@@ -270,7 +277,8 @@ func windowWrong(c *facts) answer {
 		idle = max(idle, (1+c.limit("first_gap_sigmas")*c.gapSpread())/asked)
 	}
 	longest := c.limit("window_ratio")
-	return judged(*c.m.Duration-busy > max((longest-1)*busy, idle), "the window has %.3f s, the time from the first request to the last answer is %.3f s (accepted %.2f times, or %.2f s more)",
+	return judged(*c.m.Duration-busy > max((longest-1)*busy, idle),
+		"the window has %.3f s, the time from the first request to the last answer is %.3f s (accepted %.2f times, or %.2f s more)",
 		*c.m.Duration, busy, longest, idle)
 }
 
@@ -296,7 +304,8 @@ func coldStart(c *facts) answer {
 	}
 	if behind := list[wave:]; len(behind) > tenth {
 		if float64(wave) >= seldom*float64(len(list)) {
-			compare(fmt.Sprintf("the %d requests sent together at the beginning", wave), list[:wave], behind, max(ratio, float64(wave)/crowd(behind)), connecting)
+			compare(fmt.Sprintf("the %d requests sent together at the beginning", wave), list[:wave], behind,
+				max(ratio, float64(wave)/crowd(behind)), connecting)
 		}
 		list = behind
 	} else {
@@ -393,7 +402,8 @@ func notSteady(c *facts) answer {
 		}
 		parts = append(parts, fmt.Sprintf("%s %+.1f %%%s", v.name, 100*rise, doubt))
 	}
-	return judged(bad, "over the second half: %s (accepted %s %%)", strings.Join(parts, "; "), percent(c.limit("trend_share")))
+	return judged(bad, "over the second half: %s (accepted %s %%)", strings.Join(parts, "; "),
+		percent(c.limit("trend_share")))
 }
 
 // trend fits a line through y over x, which ascends. rise is how much the line

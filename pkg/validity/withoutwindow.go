@@ -20,8 +20,10 @@ const (
 // withoutWindow is how rates and latencies of a report contradict each other, also where
 // it says nothing of its window.
 func (c *facts) withoutWindow() (bad []string) {
-	if limit := c.concurrency(); limit > 0 && c.m.MeanConcurrentRequests != nil && *c.m.MeanConcurrentRequests > float64(limit)*(1+c.limit("over_cap")) {
-		bad = append(bad, fmt.Sprintf("the client reports %.4g requests in flight on average, but the cap is %d", *c.m.MeanConcurrentRequests, limit))
+	if limit := c.concurrency(); limit > 0 && c.m.MeanConcurrentRequests != nil &&
+		*c.m.MeanConcurrentRequests > float64(limit)*(1+c.limit("over_cap")) {
+		bad = append(bad, fmt.Sprintf("the client reports %.4g requests in flight on average, but the cap is %d",
+			*c.m.MeanConcurrentRequests, limit))
 	}
 	if c.imported() && c.m.Duration == nil {
 		bad = append(bad, c.ratesApart()...)
@@ -41,14 +43,16 @@ func (c *facts) perRequest() float64 {
 
 func (c *facts) ratesApart() (bad []string) {
 	m := c.m
-	if in, out, all := m.InputThroughput, m.OutputThroughput, m.TotalTokenThroughput; in != nil && out != nil && all != nil {
+	if in, out, all := m.InputThroughput, m.OutputThroughput, m.TotalTokenThroughput; in != nil && out != nil &&
+		all != nil {
 		if sum := *in + *out; math.Abs(sum-*all) > sumOfRates*math.Abs(*all) {
 			bad = append(bad, fmt.Sprintf("input plus output is %.6g tokens per s, not %.6g", sum, *all))
 		}
 	}
 	if per := c.perRequest(); per > 0 && m.RequestThroughput != nil && m.OutputThroughput != nil {
 		if expected := *m.RequestThroughput * per; math.Abs(expected-*m.OutputThroughput) > tokensPerRate*expected {
-			bad = append(bad, fmt.Sprintf("%.6g requests per s of %.6g tokens are %.6g tokens per s, not %.6g", *m.RequestThroughput, per, expected, *m.OutputThroughput))
+			bad = append(bad, fmt.Sprintf("%.6g requests per s of %.6g tokens are %.6g tokens per s, not %.6g",
+				*m.RequestThroughput, per, expected, *m.OutputThroughput))
 		}
 	}
 	return bad
@@ -70,7 +74,8 @@ func (c *facts) loadApart() []string {
 		rate, allowed = *c.m.OutputThroughput/float64(c.e.Planned.OutputTokens), loadByTokens
 	}
 	if load := rate * *latency / 1000; load > float64(limit)*(1+allowed) {
-		return []string{fmt.Sprintf("%.4g requests per s of %.6g ms are %.4g in flight, but the cap is %d", rate, *latency, load, limit)}
+		return []string{fmt.Sprintf("%.4g requests per s of %.6g ms are %.4g in flight, but the cap is %d", rate,
+			*latency, load, limit)}
 	}
 	return nil
 }
@@ -86,10 +91,12 @@ func (c *facts) latencyApart() []string {
 	}
 	most := *ttft + (asked-1)**tpot
 	if *whole > most*(1+latencyOfParts) {
-		return []string{fmt.Sprintf("mean E2EL %.6g ms is above %.6g ms, the mean TTFT plus %.0f times the mean TPOT", *whole, most, asked-1)}
+		return []string{fmt.Sprintf("mean E2EL %.6g ms is above %.6g ms, the mean TTFT plus %.0f times the mean TPOT",
+			*whole, most, asked-1)}
 	}
 	if per := c.perRequest(); per >= 0.95*asked && *whole < (*ttft+(per-1)**tpot)*(1-latencyOfParts) {
-		return []string{fmt.Sprintf("mean E2EL %.6g ms is below %.6g ms, the mean TTFT plus %.4g times the mean TPOT", *whole, *ttft+(per-1)**tpot, per-1)}
+		return []string{fmt.Sprintf("mean E2EL %.6g ms is below %.6g ms, the mean TTFT plus %.4g times the mean TPOT",
+			*whole, *ttft+(per-1)**tpot, per-1)}
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package verify checks definition files, each by its kind: system files, tests, and scenarios with all
-// files that they refer to.
+// Package verify checks definition files, each by its kind: system files, tests, and scenarios
+// with all files that they refer to.
 //
 //	files, err := verify.Files([]string{"conf"})
 //	found := verify.Verifier{}.File(files[0]) // found.Err
@@ -26,7 +26,8 @@ type Found struct {
 	Err         error
 }
 
-// Files are the files named, and every TOML file below the folders named. The errors are of paths that have none.
+// Files are the files named, and every TOML file below the folders named. The errors are of
+// paths that have none.
 func Files(paths []string) ([]string, []error) {
 	var names []string
 	var errs []error
@@ -55,8 +56,8 @@ type Verifier struct {
 	Plan    func(file string) error // plans a scenario for a cluster; nil: sizes are not checked
 }
 
-// File checks a file by its kind: a system file has the key scheduler, a scenario [[Tests]], and everything
-// else is a test.
+// File checks a file by its kind: a system file has the key scheduler, a scenario [[Tests]],
+// and everything else is a test.
 func (v Verifier) File(name string) Found {
 	data, err := regular.ReadFile(name)
 	if err != nil {

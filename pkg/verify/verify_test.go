@@ -24,7 +24,8 @@ func TestFile(t *testing.T) {
 	files, missing := Files([]string{dir})
 	require.Empty(t, missing)
 	require.Len(t, files, 4)
-	kinds := map[string]string{"site.toml": "system", "good.toml": "scenario", "bad.toml": "scenario", "none.toml": "file"}
+	kinds := map[string]string{"site.toml": "system", "good.toml": "scenario", "bad.toml": "scenario",
+		"none.toml": "file"}
 	for _, file := range files {
 		found := Verifier{}.File(file)
 		name := filepath.Base(file)

@@ -39,7 +39,8 @@ func main() {
 // run runs a command in a terminal and shows what it prints as it comes. How the command
 // ends is not looked at, because a recording may show a failure.
 func (s *screen) run(command string) error {
-	cmd := exec.Command("script", "--quiet", "--flush", "--command", fmt.Sprintf("stty cols %d rows 50; %s", s.columns, command), os.DevNull)
+	cmd := exec.Command("script", "--quiet", "--flush", "--command",
+		fmt.Sprintf("stty cols %d rows 50; %s", s.columns, command), os.DevNull)
 	cmd.Stdin = nil
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -256,7 +257,8 @@ func (s *screen) write(w io.Writer) {
 			motion += fmt.Sprintf(",o 1ms %dms forwards", p.to.Milliseconds())
 			hidden = ` visibility="hidden"`
 		}
-		fmt.Fprintf(w, "<text%s x=\"%d\" y=\"%d\"%s style=\"animation:%s\">%s</text>\n", class, margin, margin+13+p.row*lineHeight, hidden, motion, p.text)
+		fmt.Fprintf(w, "<text%s x=\"%d\" y=\"%d\"%s style=\"animation:%s\">%s</text>\n", class, margin,
+			margin+13+p.row*lineHeight, hidden, motion, p.text)
 	}
 	fmt.Fprintln(w, "</svg>")
 }

@@ -110,7 +110,8 @@ func (s *summary) warn(k result.WarningKind, key, format string, args ...any) {
 
 // latencies maps tags to families of latencies.
 var latencies = map[string]result.Family{
-	"time_to_first_token": result.TTFT, "inter_token_latency": result.TPOT, "inter_chunk_latency": result.ITL, "request_latency": result.E2EL,
+	"time_to_first_token": result.TTFT, "inter_token_latency": result.TPOT, "inter_chunk_latency": result.ITL,
+	"request_latency": result.E2EL,
 }
 
 // toMS has what a unit of time is in ms.
@@ -178,9 +179,11 @@ func (s *summary) countedApart(client, server int64) {
 
 // known are the metrics that a record has a place for, or that say nothing more.
 var known = []string{
-	"request_count", "error_request_count", "benchmark_duration", "total_isl", "total_osl", "total_output_tokens", "request_throughput", "goodput",
+	"request_count", "error_request_count", "benchmark_duration", "total_isl", "total_osl", "total_output_tokens",
+	"request_throughput", "goodput",
 	"input_token_throughput", "output_token_throughput", "total_token_throughput", "total_usage_completion_tokens",
-	"output_sequence_length", "input_sequence_length", "output_token_count", "completed_request_count", "request_error_rate",
+	"output_sequence_length", "input_sequence_length", "output_token_count", "completed_request_count",
+	"request_error_rate",
 }
 
 // has reports whether a record has a place for a metric.
@@ -214,7 +217,8 @@ func (s *summary) float(tag string) *float64 {
 }
 
 // perSecond has what a rate is in 1/s, of the units that are not 1/s.
-var perSecond = map[string]float64{"ms": 1000, "min": 1. / 60, "minute": 1. / 60, "h": 1. / 3600, "hr": 1. / 3600, "hour": 1. / 3600}
+var perSecond = map[string]float64{"ms": 1000, "min": 1. / 60, "minute": 1. / 60, "h": 1. / 3600, "hr": 1. / 3600,
+	"hour": 1. / 3600}
 
 // What a sum may be off the mean times the count: as rounded to two decimals.
 const (
@@ -230,8 +234,10 @@ func (s *summary) compareSums(requests *int) {
 		sum, hasSum := r.stats["sum"]
 		avg, hasMean := r.stats["avg"]
 		count, hasCount := r.stats["count"]
-		if hasSum && hasMean && hasCount && s.has(tag) && math.Abs(avg*count-sum) > sumDeviation*math.Abs(sum)+sumRounding*count {
-			s.warn(result.Contradicts, tag, "mean %.6g of %g values gives %.6g, not the sum %.6g", avg, count, avg*count, sum)
+		if hasSum && hasMean && hasCount && s.has(tag) &&
+			math.Abs(avg*count-sum) > sumDeviation*math.Abs(sum)+sumRounding*count {
+			s.warn(result.Contradicts, tag, "mean %.6g of %g values gives %.6g, not the sum %.6g", avg, count,
+				avg*count, sum)
 		}
 		if tag == "request_latency" && hasCount && requests != nil && count != float64(*requests) {
 			s.warn(result.Contradicts, tag, "%g latencies of %d requests", count, *requests)
@@ -284,7 +290,8 @@ func (s *summary) distribution(tag string) (result.Distribution, bool) {
 		case "count":
 			d.N = new(int(v))
 		default:
-			if p, err := strconv.ParseFloat(strings.TrimPrefix(name, "p"), 64); err == nil && name[0] == 'p' && p > 0 && p < 100 {
+			if p, err := strconv.ParseFloat(strings.TrimPrefix(name, "p"), 64); err == nil && name[0] == 'p' && p > 0 &&
+				p < 100 {
 				d.Percentiles[p] = x
 				if p == 50 {
 					d.Median = &x

@@ -54,7 +54,8 @@ func TestRealJSON(t *testing.T) {
 	require.Equal(t, 992, *m.Latency[result.ITL].N)
 	require.InDelta(t, 969.2312, *m.Latency[result.E2EL].Mean, 1e-4)
 	require.Len(t, p.Warnings, 1)
-	require.Equal(t, result.Retokenized, p.Warnings[0].Kind, "the tokenizer of the client finds six times what the server counted")
+	require.Equal(t, result.Retokenized, p.Warnings[0].Kind,
+		"the tokenizer of the client finds six times what the server counted")
 	require.Equal(t, int64(1024), *m.UsageOutputTokens)
 	require.Positive(t, p.UnknownKeys)
 }
@@ -75,7 +76,8 @@ func TestWhoCountsTheTokens(t *testing.T) {
 	own := judge(text)
 	require.Equal(t, result.VerdictSuspect, own.Verdict, own.Words)
 	require.Equal(t, result.Pass, own.Check("inconsistent").Outcome)
-	require.Contains(t, own.Check("token-books").Detail, "6144 output tokens by the client's tokenizer, 1024 by the server's usage: +500.00 %")
+	require.Contains(t, own.Check("token-books").Detail,
+		"6144 output tokens by the client's tokenizer, 1024 by the server's usage: +500.00 %")
 	require.Equal(t, result.Pass, own.Check("itl-bundled").Outcome, "by the server's count a token came in each chunk")
 
 	told := strings.Replace(text, `"streaming": true`, `"streaming": true, "use_server_token_count": true`, 1)
@@ -88,8 +90,10 @@ func TestWhoCountsTheTokens(t *testing.T) {
 
 // How requests arrive is in the phase.
 func TestArrivals(t *testing.T) {
-	for phase, want := range map[string]float64{`"type": "poisson"`: 1, `"type": "constant"`: math.Inf(1), `"type": "gamma", "smoothness": 0.25`: 0.25} {
-		p, err := parse(t, "profile_export_aiperf.json", `{"request_count": {"unit": "requests", "avg": 3}, "input_config": {"phases": [{"kind": "profiling", "rate": 2, `+phase+`}]}}`)
+	for phase, want := range map[string]float64{`"type": "poisson"`: 1, `"type": "constant"`: math.Inf(1),
+		`"type": "gamma", "smoothness": 0.25`: 0.25} {
+		p, err := parse(t, "profile_export_aiperf.json",
+			`{"request_count": {"unit": "requests", "avg": 3}, "input_config": {"phases": [{"kind": "profiling", "rate": 2, `+phase+`}]}}`)
 		require.NoError(t, err)
 		require.Equal(t, result.Drawn, p.Benchmark.Arrivals)
 		require.InDelta(t, want, float64(*p.Benchmark.Burstiness), 0)
@@ -100,7 +104,8 @@ func TestArrivals(t *testing.T) {
 func TestRealCSV(t *testing.T) {
 	want, err := parse(t, "profile_export_aiperf.json", real(t, "profile_export_aiperf.json"))
 	require.NoError(t, err)
-	for _, text := range []string{real(t, "profile_export_aiperf.csv"), strings.ReplaceAll(real(t, "profile_export_aiperf.csv"), "\r\n", "\n")} {
+	for _, text := range []string{real(t, "profile_export_aiperf.csv"),
+		strings.ReplaceAll(real(t, "profile_export_aiperf.csv"), "\r\n", "\n")} {
 		got, err := parse(t, "profile_export_aiperf.csv", text)
 		require.NoError(t, err)
 		require.Equal(t, *want.Metrics.CompletedRequests, *got.Metrics.CompletedRequests)
@@ -132,7 +137,8 @@ func TestGenAIPerfCSV(t *testing.T) {
 }
 
 func TestErrorsAreCounted(t *testing.T) {
-	p, err := parse(t, "profile_export_aiperf.json", `{"request_count": {"unit": "requests", "avg": 30}, "was_cancelled": true,
+	p, err := parse(t, "profile_export_aiperf.json",
+		`{"request_count": {"unit": "requests", "avg": 30}, "was_cancelled": true,
 		"error_summary": [{"error_details": {"code": 500, "type": "HTTPError", "message": "boom"}, "count": 2}],
 		"time_to_first_token": {"unit": "fortnights", "avg": 1}, "request_latency": {"unit": "sec", "avg": 2}, "input_config": {"loadgen": {"concurrency": 8, "request_rate": 3.5}}}`)
 	require.NoError(t, err)
@@ -155,7 +161,8 @@ func TestRequests(t *testing.T) {
 	const summary = `{"request_count": {"unit": "requests", "avg": 5}, "error_request_count": {"unit": "requests", "avg": 0}}`
 	lines := real(t, "profile_export.head.jsonl")
 	with := func(lines string) result.Part {
-		p, err := aiperf.Parser{}.Parse(fstest.MapFS{"profile_export_aiperf.json": {Data: []byte(summary)}, aiperf.RequestsFile: {Data: []byte(lines)}})
+		p, err := aiperf.Parser{}.Parse(fstest.MapFS{"profile_export_aiperf.json": {Data: []byte(summary)},
+			aiperf.RequestsFile: {Data: []byte(lines)}})
 		require.NoError(t, err)
 		require.Equal(t, 5, *p.Metrics.CompletedRequests)
 		return p
@@ -171,7 +178,8 @@ func TestRequests(t *testing.T) {
 
 	first, rest, _ := strings.Cut(lines, "\n")
 	require.Nil(t, with(rest).Samples, "one is missing")
-	require.NotNil(t, with(strings.Replace(first, `"benchmark_phase":"profiling"`, `"benchmark_phase":"warmup"`, 1)+"\n"+lines).Samples, "a warm-up is none of them")
+	require.NotNil(t, with(strings.Replace(first, `"benchmark_phase":"profiling"`, `"benchmark_phase":"warmup"`,
+		1)+"\n"+lines).Samples, "a warm-up is none of them")
 	p := with(lines[:len(lines)-100])
 	require.Nil(t, p.Samples)
 	require.Equal(t, result.Truncated, p.Warnings[0].Kind)
@@ -208,7 +216,8 @@ func TestContradictions(t *testing.T) {
 			require.Equal(t, c.want, got, p.Warnings)
 		})
 	}
-	for unit, want := range map[string]float64{"requests/sec": 120, "requests/min": 2, "requests/hour": 1. / 30, "": 120} {
+	for unit, want := range map[string]float64{"requests/sec": 120, "requests/min": 2, "requests/hour": 1. / 30,
+		"": 120} {
 		p, err := parse(t, "profile_export_aiperf.json", `{"request_throughput": {"unit": "`+unit+`", "avg": 120}}`)
 		require.NoError(t, err)
 		require.InDelta(t, want, *p.Metrics.RequestThroughput, 1e-12)
@@ -241,7 +250,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(`{"request_count":{"avg":1e300},"error_summary":[{"count":-1}],"input_config":{"phases":[{"kind":"profiling"}]}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, name := range []string{"profile_export_aiperf.json", "profile_export_aiperf.csv"} {
-			p, err := aiperf.Parser{}.Parse(fstest.MapFS{name: {Data: []byte(text)}, aiperf.RequestsFile: {Data: []byte(text)}})
+			p, err := aiperf.Parser{}.Parse(fstest.MapFS{name: {Data: []byte(text)},
+				aiperf.RequestsFile: {Data: []byte(text)}})
 			if err != nil {
 				continue
 			}

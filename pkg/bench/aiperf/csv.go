@@ -56,7 +56,9 @@ func (s *summary) line(header, line []string, r *csv.Reader) {
 		v, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(cell), ",", ""), 64)
 		if err != nil || v-v != 0 {
 			at, col := r.FieldPos(i + 1)
-			s.warnings = append(s.warnings, result.Warning{Kind: result.NoNumber, File: s.file, Line: at, Col: col, Key: line[0], Text: fmt.Sprintf("not a number: %.40q", cell)})
+			s.warnings = append(s.warnings,
+				result.Warning{Kind: result.NoNumber, File: s.file, Line: at, Col: col, Key: line[0],
+					Text: fmt.Sprintf("not a number: %.40q", cell)})
 			continue
 		}
 		out.stats[name] = v
@@ -64,7 +66,9 @@ func (s *summary) line(header, line []string, r *csv.Reader) {
 	if len(out.stats) > 0 {
 		if _, before := s.table[tag]; before {
 			at, col := r.FieldPos(0)
-			s.warnings = append(s.warnings, result.Warning{Kind: result.Contradicts, File: s.file, Line: at, Col: col, Key: line[0], Text: "the row occurs twice"})
+			s.warnings = append(s.warnings,
+				result.Warning{Kind: result.Contradicts, File: s.file, Line: at, Col: col, Key: line[0],
+					Text: "the row occurs twice"})
 		}
 		s.table[tag] = out
 	}

@@ -22,7 +22,9 @@ func (s *summary) json(data []byte) error {
 		return err
 	}
 	for _, key := range pyjson.Twice(data) {
-		s.warnings = append(s.warnings, result.Warning{Kind: result.Contradicts, File: s.file, Line: key.Line, Col: key.Col, Key: key.Str, Text: pyjson.TwiceMessage})
+		s.warnings = append(s.warnings,
+			result.Warning{Kind: result.Contradicts, File: s.file, Line: key.Line, Col: key.Col, Key: key.Str,
+				Text: pyjson.TwiceMessage})
 	}
 	for _, key := range slices.Sorted(maps.Keys(doc)) {
 		raw := doc[key]
@@ -104,7 +106,8 @@ func (s *summary) errors(raw json.RawMessage) {
 			return
 		}
 		n += int(e.Count)
-		s.warn("client-error", fmt.Sprintf("error_summary: %d requests", int(e.Count)), "%s: %.300s", e.Details.Type, e.Details.Message)
+		s.warn("client-error", fmt.Sprintf("error_summary: %d requests", int(e.Count)), "%s: %.300s", e.Details.Type,
+			e.Details.Message)
 	}
 	s.asked.errors = &n
 }

@@ -32,8 +32,10 @@ func (s *summary) requests(dir fs.FS, p *result.Part) {
 			q := requestOf(v)
 			usable = usable && q.usable
 			streamed = streamed && (q.err != "" || q.ttft != 0)
-			all.Start, all.Latency, all.TTFT = append(all.Start, q.start), append(all.Latency, q.latency), append(all.TTFT, q.ttft)
-			all.ITL, all.InputLen, all.OutputLen = append(all.ITL, q.gaps), append(all.InputLen, q.in), append(all.OutputLen, q.out)
+			all.Start, all.Latency, all.TTFT = append(all.Start, q.start), append(all.Latency,
+				q.latency), append(all.TTFT, q.ttft)
+			all.ITL, all.InputLen, all.OutputLen = append(all.ITL, q.gaps), append(all.InputLen,
+				q.in), append(all.OutputLen, q.out)
 			all.Errors = append(all.Errors, q.err)
 		}
 		return nil
@@ -47,11 +49,14 @@ func (s *summary) requests(dir fs.FS, p *result.Part) {
 	case err != nil || len(all.Start) == 0 || done == nil || failed == nil:
 		return
 	case !usable:
-		p.Warnings = append(p.Warnings, result.Warning{Kind: result.BadValue, File: f.Name, Text: "a request lacks a time or a count of tokens: the single requests were not used"})
+		p.Warnings = append(p.Warnings,
+			result.Warning{Kind: result.BadValue, File: f.Name,
+				Text: "a request lacks a time or a count of tokens: the single requests were not used"})
 		return
 	case len(all.Start) != *done+*failed:
 		p.Warnings = append(p.Warnings, result.Warning{Kind: result.BadValue, File: f.Name,
-			Text: fmt.Sprintf("%d requests, %d in the summary: the single requests were not used", len(all.Start), *done+*failed)})
+			Text: fmt.Sprintf("%d requests, %d in the summary: the single requests were not used", len(all.Start),
+				*done+*failed)})
 		return
 	}
 	if !streamed {

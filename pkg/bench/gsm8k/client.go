@@ -11,8 +11,12 @@ import (
 // Config is [semantic_eval_cmd_args]. An empty table runs the evaluation with
 // the defaults.
 type Config struct {
-	Entrypoint *string `toml:"entrypoint"` // Program and leading arguments; default the engine's GSM8K script: vLLM's in the image, or sglang.test.run_eval.
-	CLI        *string `toml:"cli"`        // Further arguments with placeholders {host} {port} {url} {model} {output_path} {result_dir}.
+	// Program and leading arguments; default the engine's GSM8K script: vLLM's in the image, or
+	// sglang.test.run_eval.
+	Entrypoint *string `toml:"entrypoint"`
+	// Further arguments with placeholders {host} {port} {url} {model} {output_path}
+	// {result_dir}.
+	CLI *string `toml:"cli"`
 }
 
 // Defaults of CloudAI.
@@ -88,7 +92,8 @@ func (e *Eval) Command(t plan.Target) (plan.Step, error) {
 		}
 		argv[i] = plan.Concat(w, text[last:])
 	}
-	return plan.Step{Name: "eval", Nodes: t.Nodes, Env: clientEnv, Container: true, Argv: argv, Log: "logs/eval-%t.log"}, nil
+	return plan.Step{Name: "eval", Nodes: t.Nodes, Env: clientEnv, Container: true, Argv: argv,
+		Log: "logs/eval-%t.log"}, nil
 }
 
 // clientEnv tells the command which part it plays, as every role is told.

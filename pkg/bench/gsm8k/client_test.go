@@ -18,7 +18,8 @@ func command(t *testing.T, text string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	step, err := eval.Command(plan.Target{Host: plan.Word{plan.Addr("proxy")}, Port: plan.Word{plan.PortNumber("proxy")}, Model: "org/a b;touch x", Dir: "/run/raw"})
+	step, err := eval.Command(plan.Target{Host: plan.Word{plan.Addr("proxy")},
+		Port: plan.Word{plan.PortNumber("proxy")}, Model: "org/a b;touch x", Dir: "/run/raw"})
 	require.NoError(t, err)
 	require.True(t, step.Container)
 	words := make([]string, len(step.Argv))
@@ -37,7 +38,8 @@ func TestCommand(t *testing.T) {
 			"--num-questions", "200", "--save-results", "/run/raw/vllm-gsm8k.json"}},
 		{"an empty cli", `cli = ""`, []string{"python3", "/opt/vllm/tests/evals/gsm8k/gsm8k_eval.py"}},
 		{"every placeholder", "entrypoint = 'e'\ncli = '{url}/v1 {model} a{port}b {result_dir} {output_path} {unknown} {host}:{port}'",
-			[]string{"e", "http://${addr:proxy}:${port:proxy}/v1", "org/a b;touch x", "a${port:proxy}b", "/run/raw", "/run/raw", "{unknown}", "http://${addr:proxy}:${port:proxy}"}},
+			[]string{"e", "http://${addr:proxy}:${port:proxy}/v1", "org/a b;touch x", "a${port:proxy}b", "/run/raw",
+				"/run/raw", "{unknown}", "http://${addr:proxy}:${port:proxy}"}},
 		{"words as a shell splits them, unexpanded", `entrypoint = "e 'a b' \"c'd\" e\\ f"` + "\ncli = '''$(touch x) ; `x` $HOME * \"\" '''",
 			[]string{"e", "a b", "c'd", "e f", "$(touch", "x)", ";", "`x`", "$HOME", "*", ""}},
 	} {
@@ -53,13 +55,15 @@ func TestCommand(t *testing.T) {
 func TestSGLang(t *testing.T) {
 	eval, err := gsm8k.NewSGLang(source.NewTable(source.Pos{}))
 	require.NoError(t, err)
-	step, err := eval.Command(plan.Target{Host: plan.Word{plan.Addr("serve")}, Port: plan.Word{plan.PortNumber("serve")}, Model: "org/a", Dir: "/run/raw"})
+	step, err := eval.Command(plan.Target{Host: plan.Word{plan.Addr("serve")},
+		Port: plan.Word{plan.PortNumber("serve")}, Model: "org/a", Dir: "/run/raw"})
 	require.NoError(t, err)
 	words := make([]string, len(step.Argv))
 	for i, w := range step.Argv {
 		words[i] = w.String()
 	}
-	require.Equal(t, []string{"python3", "-m", "sglang.test.run_eval", "--host", "${addr:serve}", "--port", "${port:serve}",
+	require.Equal(t, []string{"python3", "-m", "sglang.test.run_eval", "--host", "${addr:serve}", "--port",
+		"${port:serve}",
 		"--eval-name", "gsm8k", "--num-examples", "200", "--num-threads", "128", "--model", "org/a"}, words)
 }
 

@@ -169,7 +169,8 @@ func compareLog(out fs.FS, log string, part *result.Part) {
 	}
 	if other != "" {
 		part.Warnings = append(part.Warnings, result.Warning{
-			Kind: result.Contradicts, File: name, Key: "accuracy", Text: fmt.Sprintf("the log says %s, %s %v", other, part.Accuracy.Source, part.Accuracy.Value),
+			Kind: result.Contradicts, File: name, Key: "accuracy",
+			Text: fmt.Sprintf("the log says %s, %s %v", other, part.Accuracy.Source, part.Accuracy.Value),
 		})
 	}
 }

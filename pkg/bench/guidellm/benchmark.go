@@ -19,7 +19,8 @@ type benchmark struct {
 
 // plan is how requests were sent: its place moved with the releases.
 func (b *benchmark) plan() pyjson.Value {
-	for _, v := range []pyjson.Value{b.fields["config"].At("strategy"), b.fields["scheduler"].At("strategy"), b.fields["args"].At("strategy")} {
+	for _, v := range []pyjson.Value{b.fields["config"].At("strategy"), b.fields["scheduler"].At("strategy"),
+		b.fields["args"].At("strategy")} {
 		if v.Kind == pyjson.Object {
 			return v
 		}
@@ -45,7 +46,8 @@ func (b *benchmark) describe() string {
 
 // totals are the requests of the measured window by status.
 func (b *benchmark) totals() pyjson.Value {
-	for _, v := range []pyjson.Value{b.fields["metrics"].At("request_totals"), b.fields["request_totals"], b.fields["total_count"]} {
+	for _, v := range []pyjson.Value{b.fields["metrics"].At("request_totals"), b.fields["request_totals"],
+		b.fields["total_count"]} {
 		if v.Kind == pyjson.Object {
 			return v
 		}
@@ -79,8 +81,10 @@ var latencies = []struct {
 
 // known are further metrics that the record has a place for, or that say nothing more.
 var known = map[string]bool{
-	"request_totals": true, "requests_per_second": true, "request_concurrency": true, "prompt_token_count": true, "output_token_count": true,
-	"total_token_count": true, "prompt_tokens_per_second": true, "output_tokens_per_second": true, "tokens_per_second": true, "request_goodput": true,
+	"request_totals": true, "requests_per_second": true, "request_concurrency": true, "prompt_token_count": true,
+	"output_token_count": true,
+	"total_token_count":  true, "prompt_tokens_per_second": true, "output_tokens_per_second": true,
+	"tokens_per_second": true, "request_goodput": true,
 	"text": true, "image": true, "video": true, "audio": true, "tool_call": true, "turns": true,
 	"request_streaming_iterations_count": true, "output_tokens_per_iteration": true, "iter_tokens_per_iteration": true,
 }
@@ -210,7 +214,8 @@ func (r *report) latencies(b *benchmark, m *result.Metrics) {
 				_ = m.SetLatency(l.family, stat, *n*l.ms) // the names are ours
 			}
 		}
-		for _, s := range [][2]string{{"mean", "mean"}, {"median", "median"}, {"std", "std_dev"}, {"min", "min"}, {"max", "max"}} {
+		for _, s := range [][2]string{{"mean", "mean"}, {"median", "median"}, {"std", "std_dev"}, {"min", "min"},
+			{"max", "max"}} {
 			put(s[0], v.At(s[1]))
 		}
 		for _, f := range v.At("percentiles").Fields {
@@ -260,7 +265,8 @@ func (r *report) asked(b *benchmark, p *result.Part) {
 		}
 	}
 	p.Metrics.MaxConcurrency, p.Metrics.RequestRate = ask.MaxConcurrency, ask.RequestRate
-	p.Model = firstText(b.fields["config"].At("backend", "model"), b.fields["benchmarker"].At("backend", "model"), b.fields["worker"].At("backend_model"))
+	p.Model = firstText(b.fields["config"].At("backend", "model"), b.fields["benchmarker"].At("backend", "model"),
+		b.fields["worker"].At("backend_model"))
 	if p.Model == "" {
 		p.Model = r.model
 	}

@@ -63,7 +63,8 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 		return result.Part{Warnings: r.Warnings}, err
 	}
 	if r.found > 1 {
-		r.Warn(result.Appended, pyjson.Value{}, "", "%d benchmarks in one file, number %d was used: %s", r.found, r.number, r.taken.strategy)
+		r.Warn(result.Appended, pyjson.Value{}, "", "%d benchmarks in one file, number %d was used: %s", r.found,
+			r.number, r.taken.strategy)
 	}
 	return r.part(), nil
 }
@@ -118,7 +119,8 @@ func (r *report) benchmark(in *pyjson.Reader) error {
 		switch key {
 		case "requests":
 			return b.readRequests(in)
-		case "config", "args", "metrics", "duration", "warmup_duration", "cooldown_duration", "request_totals", "total_count",
+		case "config", "args", "metrics", "duration", "warmup_duration", "cooldown_duration", "request_totals",
+			"total_count",
 			"worker", "benchmarker", "scheduler", "run_stats", "scheduler_metrics", "start_time", "end_time":
 			v, err := in.Value()
 			b.fields[key] = v

@@ -90,7 +90,8 @@ func TestSweep(t *testing.T) {
 	require.Equal(t, 5, *tpot.N, "requests, not tokens")
 	// Its time per output token has the first token in it.
 	require.InDelta(t, (280+530+285+230+120)/51.0, *m.Latency[result.NTPOT].Mean, 1e-9)
-	require.InDelta(t, (0.28+0.53+0.285+0.23+0.12)/5*1000, *m.Latency[result.E2EL].Mean, 1e-9, "its request latency is in s")
+	require.InDelta(t, (0.28+0.53+0.285+0.23+0.12)/5*1000, *m.Latency[result.E2EL].Mean, 1e-9,
+		"its request latency is in s")
 	require.NotContains(t, m.Latency, result.ITL, "it measures no gaps between chunks")
 
 	s := p.Samples
@@ -137,20 +138,23 @@ func TestWindowThatCuts(t *testing.T) {
 	require.Equal(t, result.Pass, v.Check("inconsistent").Outcome)
 	// Two of five requests may be cut: 1.6 requests/s x 2 s are 3.2 of 5, 0.9 are too few.
 	for rate, want := range map[string]result.Outcome{"1.6": result.Pass, "1.4": result.Fail} {
-		changed := strings.Replace(text, `"requests_per_second": {"successful": {"mean": 2.5`, `"requests_per_second": {"successful": {"mean": `+rate, 1)
+		changed := strings.Replace(text, `"requests_per_second": {"successful": {"mean": 2.5`,
+			`"requests_per_second": {"successful": {"mean": `+rate, 1)
 		require.NotEqual(t, text, changed)
 		require.Equal(t, want, judge(good(t, changed)).Check("inconsistent").Outcome, rate)
 	}
 }
 
 func TestTakesTheLastThatServed(t *testing.T) {
-	text := strings.Replace(sample(t, "v0.5-sweep.json"), `"request_totals": {"successful": 5,`, `"request_totals": {"successful": 0,`, 1)
+	text := strings.Replace(sample(t, "v0.5-sweep.json"), `"request_totals": {"successful": 5,`,
+		`"request_totals": {"successful": 0,`, 1)
 	p := good(t, text)
 	require.Equal(t, 4, *p.Metrics.CompletedRequests)
 	require.Equal(t, 1, *p.Metrics.MaxConcurrency, "synchronous")
 	require.Contains(t, p.Warnings[0].Text, "number 1 was used: synchronous")
 
-	none := strings.Replace(sample(t, "v0.7.json"), `"request_totals": {"successful": 5, "errored": 0`, `"request_totals": {"successful": 0, "errored": 5`, 1)
+	none := strings.Replace(sample(t, "v0.7.json"), `"request_totals": {"successful": 5, "errored": 0`,
+		`"request_totals": {"successful": 0, "errored": 5`, 1)
 	p = good(t, none)
 	require.Equal(t, []int{0, 5}, []int{*p.Metrics.CompletedRequests, *p.Metrics.FailedRequests})
 	require.Empty(t, p.Metrics.Latency)
@@ -263,11 +267,13 @@ func TestMemory(t *testing.T) {
 	head, rest, ok := strings.Cut(text, `"requests": {"successful": [`)
 	require.True(t, ok)
 	head = strings.Replace(head, `"request_totals": {"successful": 5`, `"request_totals": {"successful": 20001`, 1)
-	one := `{"request_args": "` + strings.Repeat("some prompt ", 400) + `", "info": {"error": null}, "request_start_time": 1.5, "request_latency": 0.5,
+	one := `{"request_args": "` + strings.Repeat("some prompt ",
+		400) + `", "info": {"error": null}, "request_start_time": 1.5, "request_latency": 0.5,
 		"time_to_first_token_ms": 50.0, "prompt_tokens": 100, "output_tokens": 10}`
 	_, end, ok := strings.Cut(rest, `], "errored"`)
 	require.True(t, ok)
-	l := &long{left: requests, one: []byte(one + ","), part: []byte(head + `"requests": {"successful": [`), end: []byte(one + `], "errored"` + end)}
+	l := &long{left: requests, one: []byte(one + ","), part: []byte(head + `"requests": {"successful": [`),
+		end: []byte(one + `], "errored"` + end)}
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -57,7 +57,8 @@ func readRequest(in *pyjson.Reader) (q request, ok bool, err error) {
 	got := map[string]float64{}
 	err = in.Object(func(key string) error {
 		switch key {
-		case "request_latency", "time_to_first_token_ms", "prompt_tokens", "output_tokens", "request_start_time", "start_time":
+		case "request_latency", "time_to_first_token_ms", "prompt_tokens", "output_tokens", "request_start_time",
+			"start_time":
 			v, err := in.Value()
 			if x, finite := v.Finite(); finite {
 				got[key] = x
@@ -110,7 +111,8 @@ func (r *requests) samples(done int, failed *int) *result.Samples {
 			streamed = streamed && q.ttft != 0
 		}
 		s.Start, s.Latency, s.TTFT = append(s.Start, q.start), append(s.Latency, q.latency), append(s.TTFT, q.ttft)
-		s.InputLen, s.OutputLen, s.Errors = append(s.InputLen, q.in), append(s.OutputLen, q.out), append(s.Errors, q.err)
+		s.InputLen, s.OutputLen, s.Errors = append(s.InputLen, q.in), append(s.OutputLen, q.out), append(s.Errors,
+			q.err)
 	}
 	if !streamed {
 		s.TTFT = nil

@@ -155,16 +155,19 @@ func (r *report) part() result.Part {
 	m.OutputThroughput = r.at("successes", "throughput", "output_tokens_per_sec")
 	m.TotalTokenThroughput = r.at("successes", "throughput", "total_tokens_per_sec")
 	m.RequestGoodput = r.at("successes", "goodput_metrics", "request_goodput")
-	if m.Duration = r.at("benchmark_time_seconds"); m.Duration == nil && m.RequestThroughput != nil && *m.RequestThroughput > 0 {
+	if m.Duration = r.at("benchmark_time_seconds"); m.Duration == nil && m.RequestThroughput != nil &&
+		*m.RequestThroughput > 0 {
 		// Until 2026 the window stood in the rates only.
 		if d := float64(*m.CompletedRequests) / *m.RequestThroughput; !math.IsInf(d, 0) {
 			m.Duration = &d
 			m.NoteDerived("duration_s")
 		}
 	}
-	m.TotalInputTokens = r.tokens(m, "total_input_tokens", r.at("successes", "prompt_tokens", "total"), r.at("successes", "prompt_len", "mean"))
+	m.TotalInputTokens = r.tokens(m, "total_input_tokens", r.at("successes", "prompt_tokens", "total"),
+		r.at("successes", "prompt_len", "mean"))
 	m.TotalOutputTokens = r.tokens(m, "total_output_tokens", nil, r.at("successes", "output_len", "mean"))
-	if served := r.at("successes", "output_tokens", "total"); served != nil && *served > 0 && m.TotalOutputTokens != nil &&
+	if served := r.at("successes", "output_tokens", "total"); served != nil && *served > 0 &&
+		m.TotalOutputTokens != nil &&
 		math.Abs(float64(*m.TotalOutputTokens) / *served - 1) > 0.01 {
 		r.Warn(result.Contradicts, r.doc.At("successes", "output_tokens", "total"), "successes.output_len",
 			"%d output tokens by the client's tokenizer, %.0f by the server's usage", *m.TotalOutputTokens, *served)
@@ -247,7 +250,8 @@ func (r *report) load(p *result.Part) {
 func (r *report) unknown() int {
 	known := map[string]bool{
 		"load_summary": true, "successes": true, "failures": true, "benchmark_time_seconds": true,
-		"successes.count": true, "successes.latency": true, "successes.throughput": true, "successes.prompt_len": true, "successes.output_len": true,
+		"successes.count": true, "successes.latency": true, "successes.throughput": true, "successes.prompt_len": true,
+		"successes.output_len":    true,
 		"successes.prompt_tokens": true, "successes.output_tokens": true, "successes.goodput_metrics": true,
 		"successes.request_size_bytes": true, "successes.image": true, "successes.video": true, "successes.audio": true,
 	}

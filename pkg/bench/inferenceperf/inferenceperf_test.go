@@ -65,7 +65,8 @@ func TestStages(t *testing.T) {
 	require.Equal(t, "2 stages, this one was used", p.Warnings[0].Text)
 	require.Equal(t, []int{8, 0, 8}, []int{*m.CompletedRequests, *m.FailedRequests, *m.NumPrompts})
 	require.InDelta(t, 7*0.25+0.06+0.003*7+9*0.012+0.02, *m.Duration, 1e-9, "requests over their rate")
-	require.Equal(t, []int64{8*130 + 28, 88}, []int64{*m.TotalInputTokens, *m.TotalOutputTokens}, "a mean times the requests")
+	require.Equal(t, []int64{8*130 + 28, 88}, []int64{*m.TotalInputTokens, *m.TotalOutputTokens},
+		"a mean times the requests")
 	require.Equal(t, []string{"duration_s", "total_input_tokens", "total_output_tokens"}, m.Derived)
 	require.InDelta(t, 4, float64(*m.RequestRate), 0)
 	require.InDelta(t, 60+3*3.5, *m.Latency[result.TTFT].Mean, 1e-6, "its times are in s")
@@ -93,7 +94,8 @@ func TestSingle(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, p.Warnings)
 	m := p.Metrics
-	require.Equal(t, []int{4, 1, 5, 3}, []int{*m.CompletedRequests, *m.FailedRequests, *m.NumPrompts, *m.MaxConcurrency})
+	require.Equal(t, []int{4, 1, 5, 3},
+		[]int{*m.CompletedRequests, *m.FailedRequests, *m.NumPrompts, *m.MaxConcurrency})
 	require.InDelta(t, 2.1, *m.Duration, 1e-9, "to the end of the failed request")
 	require.Equal(t, []string{"total_output_tokens"}, m.Derived, "the others are its own")
 	require.InDelta(t, 3/2.1, *m.RequestGoodput, 1e-9)
@@ -114,7 +116,9 @@ func TestSingle(t *testing.T) {
 func TestDetails(t *testing.T) {
 	out := folder(t, "single", stage0, details)
 	text := string(out["raw/"+details].Data)
-	old := strings.NewReplacer(`"request_metrics": {"text": {"input_tokens": 100}}, "response_metrics": {`, "", `"chunk_times"`, `"other"`, `}, "extra_info": {}, "labels": {}, "input_tokens"`, `, "input_tokens"`).Replace(text)
+	old := strings.NewReplacer(`"request_metrics": {"text": {"input_tokens": 100}}, "response_metrics": {`, "",
+		`"chunk_times"`, `"other"`, `}, "extra_info": {}, "labels": {}, "input_tokens"`, `, "input_tokens"`).
+		Replace(text)
 	require.NotContains(t, old, `"response_metrics": {`)
 	out["raw/"+details].Data = []byte(old)
 	p, err := parse(t, out)
@@ -201,7 +205,8 @@ func TestMemory(t *testing.T) {
 	const requests = 10_000
 	var b strings.Builder
 	b.WriteString("[")
-	entry := `{"start_time": 1.0, "end_time": 1.5, "request": "` + strings.Repeat("prompt ", 500) + `", "info": {"response_metrics": {"output_tokens": 3, "response_chunks": ["` +
+	entry := `{"start_time": 1.0, "end_time": 1.5, "request": "` + strings.Repeat("prompt ",
+		500) + `", "info": {"response_metrics": {"output_tokens": 3, "response_chunks": ["` +
 		strings.Repeat("data ", 400) + `"], "output_token_times": [1.1, 1.2, 1.5]}, "input_tokens": 4}, "error": null}`
 	for i := range requests {
 		if i > 0 {
@@ -210,7 +215,8 @@ func TestMemory(t *testing.T) {
 		b.WriteString(entry)
 	}
 	b.WriteString("]")
-	text := strings.NewReplacer(`"count": 5, "schedule_delay"`, `"count": 10000, "schedule_delay"`).Replace(string(folder(t, "single", summary)["raw/"+summary].Data))
+	text := strings.NewReplacer(`"count": 5, "schedule_delay"`, `"count": 10000, "schedule_delay"`).
+		Replace(string(folder(t, "single", summary)["raw/"+summary].Data))
 	out := fstest.MapFS{"raw/" + summary: {Data: []byte(text)}, "raw/" + details: {Data: []byte(b.String())}}
 	runtime.GC()
 	var before, after runtime.MemStats

@@ -26,8 +26,10 @@ func (r *report) requests(dir fs.FS, p *result.Part) {
 			q, err := readRequest(in)
 			usable = usable && q.usable
 			streamed = streamed && (q.ttft != 0 || q.err != "")
-			s.Start, s.Latency, s.TTFT, s.ITL = append(s.Start, q.start), append(s.Latency, q.latency), append(s.TTFT, q.ttft), append(s.ITL, q.gaps)
-			s.InputLen, s.OutputLen, s.Errors = append(s.InputLen, q.in), append(s.OutputLen, q.out), append(s.Errors, q.err)
+			s.Start, s.Latency, s.TTFT, s.ITL = append(s.Start, q.start), append(s.Latency, q.latency), append(s.TTFT,
+				q.ttft), append(s.ITL, q.gaps)
+			s.InputLen, s.OutputLen, s.Errors = append(s.InputLen, q.in), append(s.OutputLen, q.out), append(s.Errors,
+				q.err)
 			return err
 		})
 	})
@@ -35,7 +37,8 @@ func (r *report) requests(dir fs.FS, p *result.Part) {
 		return
 	}
 	r.Warnings = append(r.Warnings, f.Warnings...)
-	if err != nil || !usable || p.Metrics.NumPrompts == nil || len(s.Start) != *p.Metrics.NumPrompts || len(s.Start) == 0 {
+	if err != nil || !usable || p.Metrics.NumPrompts == nil || len(s.Start) != *p.Metrics.NumPrompts ||
+		len(s.Start) == 0 {
 		return
 	}
 	if !streamed {

@@ -69,7 +69,8 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 		f.Warn(result.Appended, pyjson.Value{}, "", "%d results, the last by name was used", len(names))
 	}
 	a := part.Accuracy
-	a.Answers = answers(sub, f, result.Score{Task: a.Task, Metric: a.Metric, Filter: a.Filter, Value: a.Value, Questions: a.Questions})
+	a.Answers = answers(sub, f,
+		result.Score{Task: a.Task, Metric: a.Metric, Filter: a.Filter, Value: a.Value, Questions: a.Questions})
 	part.Warnings = f.Warnings
 	return part, nil
 }
@@ -95,7 +96,8 @@ func candidates(dir fs.FS) []string {
 // read takes the scores and chooses one of them.
 func read(f *clientfile.File, doc pyjson.Value, part *result.Part) error {
 	results := doc.At("results")
-	if results.Kind != pyjson.Object || doc.At("n-shot").Kind != pyjson.Object && doc.At("versions").Kind != pyjson.Object {
+	if results.Kind != pyjson.Object || doc.At("n-shot").Kind != pyjson.Object && doc.At("versions").
+		Kind != pyjson.Object {
 		return fmt.Errorf("%w: neither results with n-shot nor with versions: %w", errNoResult, fs.ErrNotExist)
 	}
 	var all []result.Score
@@ -114,14 +116,17 @@ func read(f *clientfile.File, doc pyjson.Value, part *result.Part) error {
 	}
 	s := all[best]
 	a := &result.Accuracy{
-		Program: program, Task: s.Task, Metric: s.Metric, Filter: s.Filter, Value: s.Value, Stderr: s.Stderr, Questions: s.Questions, Source: f.Name,
+		Program: program, Task: s.Task, Metric: s.Metric, Filter: s.Filter, Value: s.Value, Stderr: s.Stderr,
+		Questions: s.Questions, Source: f.Name,
 		Others: slices.Delete(all, best, best+1),
 	}
 	if v := doc.At("n-shot", s.Task); v.Kind == pyjson.Number {
 		a.Shots = f.Int(v, "n-shot."+s.Task)
 	}
-	if limit, ok := doc.At("config", "limit").Finite(); ok && limit >= 1 && s.Questions != nil && *s.Questions > int(limit) {
-		f.Warn(result.Contradicts, doc.At("n-samples", s.Task), "n-samples."+s.Task, "%d questions were evaluated, under a limit of %g", *s.Questions, limit)
+	if limit, ok := doc.At("config", "limit").Finite(); ok && limit >= 1 && s.Questions != nil &&
+		*s.Questions > int(limit) {
+		f.Warn(result.Contradicts, doc.At("n-samples", s.Task), "n-samples."+s.Task,
+			"%d questions were evaluated, under a limit of %g", *s.Questions, limit)
 	}
 	a.Duration = duration(f, doc.At("total_evaluation_time_seconds"))
 	if len(a.Others) == 0 {
@@ -141,7 +146,8 @@ func scores(f *clientfile.File, doc pyjson.Value, task pyjson.Field) []result.Sc
 	questions := f.Int(doc.At("n-samples", task.Key, "effective"), "n-samples."+task.Key)
 	for _, x := range task.Value.Fields {
 		metric, filter, _ := strings.Cut(x.Key, ",")
-		if strings.HasSuffix(metric, "_stderr") || metric == "sample_len" || metric == "sample_count" || metric == "alias" {
+		if strings.HasSuffix(metric, "_stderr") || metric == "sample_len" || metric == "sample_count" ||
+			metric == "alias" {
 			continue
 		}
 		key := task.Key + "." + x.Key

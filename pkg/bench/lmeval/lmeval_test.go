@@ -43,9 +43,11 @@ func TestGSM8K(t *testing.T) {
 	stderr := 0.01175686434407737
 	strict := 0.0120251458673329
 	require.Equal(t, &result.Accuracy{
-		Program: "lm-eval", Task: "gsm8k", Metric: "exact_match", Filter: "flexible-extract", Value: 0.7604245640636846, Stderr: &stderr,
+		Program: "lm-eval", Task: "gsm8k", Metric: "exact_match", Filter: "flexible-extract", Value: 0.7604245640636846,
+		Stderr:    &stderr,
 		Questions: new(1319), Shots: new(5), Duration: new(212.604418), Source: "lm_eval_gsm8k.json",
-		Others: []result.Score{{Task: "gsm8k", Metric: "exact_match", Filter: "strict-match", Value: 0.7437452615617892, Stderr: &strict, Questions: new(1319)}},
+		Others: []result.Score{{Task: "gsm8k", Metric: "exact_match", Filter: "strict-match", Value: 0.7437452615617892,
+			Stderr: &strict, Questions: new(1319)}},
 	}, p.Accuracy)
 	r := &result.Result{}
 	r.Merge(p)
@@ -146,7 +148,8 @@ func FuzzParse(f *testing.F) {
 
 // A limit is of questions from 1 on, and a share of them below.
 func TestLimit(t *testing.T) {
-	for limit, want := range map[string]int{"100": 1, "1318.0": 1, "1319": 0, "2000": 0, "0.5": 0, "null": 0, "[1]": 0} {
+	for limit, want := range map[string]int{"100": 1, "1318.0": 1, "1319": 0, "2000": 0, "0.5": 0, "null": 0,
+		"[1]": 0} {
 		p, err := parse(strings.Replace(sample(t), `"limit": null`, `"limit": `+limit, 1))
 		require.NoError(t, err)
 		require.Len(t, p.Warnings, want, limit)

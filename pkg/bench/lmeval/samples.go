@@ -55,7 +55,9 @@ func answers(dir fs.FS, f *clientfile.File, s result.Score) *result.Answers {
 		a, err = pack(list, s)
 	}
 	if err != nil {
-		f.Warnings = append(f.Warnings, result.Warning{Kind: result.BadValue, File: name, Text: err.Error() + "; the list of right questions was left out"})
+		f.Warnings = append(f.Warnings,
+			result.Warning{Kind: result.BadValue, File: name,
+				Text: err.Error() + "; the list of right questions was left out"})
 		return nil
 	}
 	return a

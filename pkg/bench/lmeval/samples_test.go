@@ -31,7 +31,8 @@ func withSamples(text string) (result.Part, error) {
 // covers: PL-Q7, PL-I3
 func TestSamples(t *testing.T) {
 	const f = "flexible-extract"
-	good := line(2, f, "0.0") + line(0, "strict-match", "0.0") + line(0, f, "1.0") + line(3, f, "true") + "\n" + strings.TrimSuffix(line(1, f, "false"), "\n")
+	good := line(2, f, "0.0") + line(0, "strict-match", "0.0") + line(0, f, "1.0") + line(3, f,
+		"true") + "\n" + strings.TrimSuffix(line(1, f, "false"), "\n")
 	p, err := withSamples(good)
 	require.NoError(t, err)
 	require.Empty(t, p.Warnings)
@@ -62,7 +63,8 @@ func TestSamples(t *testing.T) {
 }
 
 func FuzzSamples(f *testing.F) {
-	f.Add([]byte(line(0, "flexible-extract", "1") + line(1, "none", "0") + line(2, "", "true") + line(3, "flexible-extract", "0.0")))
+	f.Add([]byte(line(0, "flexible-extract", "1") + line(1, "none", "0") + line(2, "", "true") + line(3,
+		"flexible-extract", "0.0")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := withSamples(string(data))
 		require.NoError(t, err)

@@ -13,15 +13,17 @@ import (
 // Config is [bench_cmd_args] of SGLang's client. Every other key is passed to
 // the client as an option.
 type Config struct {
-	Backend          *string  `toml:"backend"`            // Protocol; default sglang, the server's own /generate.
-	DatasetName      *string  `toml:"dataset_name"`       // Where prompts come from; default random.
-	NumPrompts       *int     `toml:"num_prompts"`        // Requests in all, or "5x": five times max_concurrency; default 30.
-	MaxConcurrency   *int     `toml:"max_concurrency"`    // Requests in flight; default 16.
-	RandomInput      *int     `toml:"random_input"`       // Tokens of each prompt; default 16.
-	RandomOutput     *int     `toml:"random_output"`      // Tokens of each answer; default 128.
-	WarmupRequests   *int     `toml:"warmup_requests"`    // Requests before the measurement; default 2.
-	RandomRangeRatio *float64 `toml:"random_range_ratio"` // Shortest length as a share (0-1) of the longest; default 1, all the same.
-	OutputDetails    *bool    `toml:"output_details"`     // Keep the numbers of every request; default true.
+	Backend     *string `toml:"backend"`      // Protocol; default sglang, the server's own /generate.
+	DatasetName *string `toml:"dataset_name"` // Where prompts come from; default random.
+	// Requests in all, or "5x": five times max_concurrency; default 30.
+	NumPrompts     *int `toml:"num_prompts"`
+	MaxConcurrency *int `toml:"max_concurrency"` // Requests in flight; default 16.
+	RandomInput    *int `toml:"random_input"`    // Tokens of each prompt; default 16.
+	RandomOutput   *int `toml:"random_output"`   // Tokens of each answer; default 128.
+	WarmupRequests *int `toml:"warmup_requests"` // Requests before the measurement; default 2.
+	// Shortest length as a share (0-1) of the longest; default 1, all the same.
+	RandomRangeRatio *float64 `toml:"random_range_ratio"`
+	OutputDetails    *bool    `toml:"output_details"` // Keep the numbers of every request; default true.
 }
 
 // Load is a decoded benchmark: a plan.Client, and what its result is judged
@@ -92,9 +94,11 @@ var planned = []string{"model", "base_url", "host", "port", "output_file", "pd_s
 // vllms are arguments that vLLM's client has and SGLang's has not, and the names of
 // the same things here (vllm/benchmarks/serve.py).
 var vllms = map[string]string{
-	"num_warmups": "warmup_requests", "save_detailed": "output_details", "extra_body": "extra_request_body", "logprobs": "return_logprob",
+	"num_warmups": "warmup_requests", "save_detailed": "output_details", "extra_body": "extra_request_body",
+	"logprobs":     "return_logprob",
 	"lora_modules": "lora_name", "input_len": "random_input", "output_len": "random_output",
-	"save_result": "", "append_result": "", "percentile_metrics": "", "metric_percentiles": "", "goodput": "", "burstiness": "", "ignore_eos": "",
+	"save_result": "", "append_result": "", "percentile_metrics": "", "metric_percentiles": "", "goodput": "",
+	"burstiness": "", "ignore_eos": "",
 	"random_prefix_len": "", "ramp_up_strategy": "", "ramp_up_start_rps": "", "ramp_up_end_rps": "",
 }
 
@@ -107,18 +111,22 @@ func (l *Load) check(known *source.Table, names []string, c *source.Complaints) 
 		here, others := vllms[plain]
 		switch {
 		case others && here != "":
-			c.Add(source.Errorf(pos, "bench_cmd_args.%s is an argument of client \"vllm\"", key).Hintf("write %s", here))
+			c.Add(source.Errorf(pos, "bench_cmd_args.%s is an argument of client \"vllm\"", key).
+				Hintf("write %s", here))
 		case others:
-			c.Add(source.Errorf(pos, "bench_cmd_args.%s is an argument of client \"vllm\"", key).Hintf("remove it, or set client = \"vllm\""))
+			c.Add(source.Errorf(pos, "bench_cmd_args.%s is an argument of client \"vllm\"", key).
+				Hintf("remove it, or set client = \"vllm\""))
 		case longNames[plain] != "":
-			c.Add(source.Errorf(pos, "bench_cmd_args.%s is called %s here", key, longNames[plain]).Hintf("write %s", longNames[plain]))
+			c.Add(source.Errorf(pos, "bench_cmd_args.%s is called %s here", key, longNames[plain]).
+				Hintf("write %s", longNames[plain]))
 		case slices.Contains(names, plain):
 			c.Add(source.Errorf(pos, "bench_cmd_args.%s is spelt with dashes", key).Hintf("write %s", plain))
 		case slices.Contains(planned, plain):
 			c.Addf(pos, "bench_cmd_args.%s: profllm sets this argument itself", key)
 		default:
 			if near := source.Nearest(plain, names); near != "" {
-				c.Add(source.Errorf(pos, "bench_cmd_args.%s is not a known argument of client \"sglang\"", key).Hintf("did you mean %s?", near))
+				c.Add(source.Errorf(pos, "bench_cmd_args.%s is not a known argument of client \"sglang\"", key).
+					Hintf("did you mean %s?", near))
 			}
 		}
 	}
@@ -127,7 +135,8 @@ func (l *Load) check(known *source.Table, names []string, c *source.Complaints) 
 		value int
 		least int
 	}{
-		{"num_prompts", *l.cfg.NumPrompts, 1}, {"max_concurrency", *l.cfg.MaxConcurrency, 1}, {"random_input", *l.cfg.RandomInput, 1},
+		{"num_prompts", *l.cfg.NumPrompts, 1}, {"max_concurrency", *l.cfg.MaxConcurrency, 1},
+		{"random_input", *l.cfg.RandomInput, 1},
 		{"random_output", *l.cfg.RandomOutput, 1}, {"warmup_requests", *l.cfg.WarmupRequests, 0},
 	} {
 		if v := known.Get(n.key); v != nil && n.value < n.least {
@@ -148,8 +157,9 @@ func (l *Load) Name() string { return l.module }
 func (l *Load) Options() map[string]any {
 	m, c := l.extra.Plain(), l.cfg
 	for key, v := range map[string]any{
-		"backend": *c.Backend, "dataset_name": *c.DatasetName, "num_prompts": *c.NumPrompts, "max_concurrency": *c.MaxConcurrency,
-		"random_input": *c.RandomInput, "random_output": *c.RandomOutput, "warmup_requests": *c.WarmupRequests,
+		"backend": *c.Backend, "dataset_name": *c.DatasetName, "num_prompts": *c.NumPrompts,
+		"max_concurrency": *c.MaxConcurrency,
+		"random_input":    *c.RandomInput, "random_output": *c.RandomOutput, "warmup_requests": *c.WarmupRequests,
 		"random_range_ratio": *c.RandomRangeRatio, "output_details": *c.OutputDetails,
 	} {
 		m[key] = v
@@ -183,7 +193,8 @@ func (l *Load) disabled(key string) bool {
 // good only as long as no other option begins like that.
 func (l *Load) Command(t plan.Target) (plan.Step, error) {
 	c := l.cfg
-	argv := append(plan.Texts("python3", "-m", l.module, "--backend", *c.Backend, "--base-url"), plan.Concat("http://", t.Host, ":", t.Port))
+	argv := append(plan.Texts("python3", "-m", l.module, "--backend", *c.Backend, "--base-url"),
+		plan.Concat("http://", t.Host, ":", t.Port))
 	argv = append(argv, plan.Texts("--model", t.Model, "--dataset-name", *c.DatasetName,
 		"--num-prompts", strconv.Itoa(*c.NumPrompts), "--max-concurrency", strconv.Itoa(*c.MaxConcurrency),
 		"--random-input-len", strconv.Itoa(*c.RandomInput), "--random-output-len", strconv.Itoa(*c.RandomOutput),
@@ -197,7 +208,8 @@ func (l *Load) Command(t plan.Target) (plan.Step, error) {
 	if t.Disaggregated {
 		argv = append(argv, plan.Text("--pd-separated"))
 	}
-	return plan.Step{Name: "bench", Nodes: t.Nodes, Env: clientEnv, Container: true, Argv: argv, Log: "logs/bench-%t.log"}, nil
+	return plan.Step{Name: "bench", Nodes: t.Nodes, Env: clientEnv, Container: true, Argv: argv,
+		Log: "logs/bench-%t.log"}, nil
 }
 
 // clientEnv tells the command which part it plays, as every role is told.

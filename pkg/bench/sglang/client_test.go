@@ -41,7 +41,8 @@ func TestCommand(t *testing.T) {
 	require.Equal(t, head+" --output-details --pd-separated", command(t, "", true))
 	require.Equal(t, head+` --seed 3 --flush-cache --extra-request-body {"a":[1]}`,
 		command(t, "output_details = false\nseed = 3\nflush_cache = true\ndisable_tqdm = false\nextra-request-body = {a = [1]}", false))
-	require.Contains(t, command(t, "random_range_ratio = 0.25\nnum_prompts = 7\nbackend = 'vllm'", false), "--backend vllm ")
+	require.Contains(t, command(t, "random_range_ratio = 0.25\nnum_prompts = 7\nbackend = 'vllm'", false),
+		"--backend vllm ")
 }
 
 // covers: CD-17

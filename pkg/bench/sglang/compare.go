@@ -52,7 +52,8 @@ func (r *record) compare() {
 	}
 	if least, most, ok := r.lens.span(r.lens.input, n); ok && m.TotalInputTokens != nil {
 		if got := float64(*m.TotalInputTokens) / n; got < least || got > most {
-			note("random_input_len", "prompts have %.6g tokens, but the %g that were asked for give %.6g to %.6g", got, *r.lens.input, least, most)
+			note("random_input_len", "prompts have %.6g tokens, but the %g that were asked for give %.6g to %.6g", got,
+				*r.lens.input, least, most)
 		}
 	}
 	least, most, ok := r.lens.span(r.lens.output, n)
@@ -63,7 +64,9 @@ func (r *record) compare() {
 	case got > most:
 		note("random_output_len", "answers have %.6g tokens, but %g were asked for", got, *r.lens.output)
 	case got > 0 && got < least/2 && r.alike():
-		note("random_output_len", "all answers have %.6g tokens, but %g were asked for; answers that end by themselves would differ", got, *r.lens.output)
+		note("random_output_len",
+			"all answers have %.6g tokens, but %g were asked for; answers that end by themselves would differ", got,
+			*r.lens.output)
 	}
 }
 

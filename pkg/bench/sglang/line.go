@@ -84,7 +84,8 @@ func (r *record) countRequests() {
 }
 
 func (r *record) warn(kind result.WarningKind, key string, col int, text string) {
-	r.part.Warnings = append(r.part.Warnings, result.Warning{Kind: kind, File: r.file, Line: r.line, Col: col, Key: key, Text: text})
+	r.part.Warnings = append(r.part.Warnings,
+		result.Warning{Kind: kind, File: r.file, Line: r.line, Col: col, Key: key, Text: text})
 }
 
 // ignored are keys that are known and kept out: what was asked for, texts, and
@@ -109,7 +110,8 @@ func (r *record) key(name string, raw []byte, col int) {
 	}
 	switch {
 	case r.asked(name, raw):
-	case r.float(name, raw, col), r.integer(name, raw, col), r.list(name, raw, col), r.identity(name, raw, col), ignored[name]:
+	case r.float(name, raw, col), r.integer(name, raw, col), r.list(name, raw, col), r.identity(name, raw, col),
+		ignored[name]:
 	default:
 		r.part.UnknownKeys++
 	}
@@ -119,7 +121,8 @@ func (r *record) float(name string, raw []byte, col int) bool {
 	m := r.part.Metrics
 	to, ok := map[string]**float64{
 		"duration": &m.Duration, "request_throughput": &m.RequestThroughput, "input_throughput": &m.InputThroughput,
-		"output_throughput": &m.OutputThroughput, "total_throughput": &m.TotalTokenThroughput, "accept_length": &m.AcceptanceLength,
+		"output_throughput": &m.OutputThroughput, "total_throughput": &m.TotalTokenThroughput,
+		"accept_length":           &m.AcceptanceLength,
 		"max_output_tokens_per_s": &m.MaxOutputTokensPerS, "max_concurrent_requests": &m.MaxConcurrentRequests,
 		"concurrency": &m.MeanConcurrentRequests, // measured; max_concurrency is the cap
 	}[name]

@@ -47,9 +47,11 @@ func TestDetailed(t *testing.T) {
 	require.Equal(t, "sglang", p.Benchmark.Backend)
 	require.Equal(t, "random", p.Benchmark.DatasetName)
 	require.True(t, math.IsInf(float64(*p.Benchmark.RequestRate), 1), "the bare word Infinity")
-	require.Equal(t, []int{4, 3, 1, 2}, []int{*m.NumPrompts, *m.CompletedRequests, *m.FailedRequests, *m.MaxConcurrency})
+	require.Equal(t, []int{4, 3, 1, 2},
+		[]int{*m.NumPrompts, *m.CompletedRequests, *m.FailedRequests, *m.MaxConcurrency})
 	require.Equal(t, []string{"num_prompts"}, m.Derived, "the failures are the client's own list")
-	require.InDelta(t, 1.1129032258064515, *m.MeanConcurrentRequests, 0, "concurrency is measured, max_concurrency asked for")
+	require.InDelta(t, 1.1129032258064515, *m.MeanConcurrentRequests, 0,
+		"concurrency is measured, max_concurrency asked for")
 	require.InDelta(t, 4.082482904638628, *m.Latency[result.TTFT].Std, 0)
 	require.InDelta(t, 21.919999999999998, m.Latency[result.ITL].Percentiles[99], 0)
 	require.InDelta(t, 21.6, m.Latency[result.ITL].Percentiles[95], 0)
@@ -125,7 +127,8 @@ func TestOddLines(t *testing.T) {
 		{"only cut", `{"completed": 1, "duration": 2.0`, []result.WarningKind{result.Truncated}, true},
 		{"nothing", "", nil, true},
 		{"bad values", `{"completed": 1, "duration": 2, "max_concurrency": 1.5, "mean_ttft_ms": "x", "ttfts": [1, "NaN"], "backend": 3, "request_rate": []}`,
-			[]result.WarningKind{result.NoNumber, result.NoNumber, result.NotFinite, result.BadValue, result.BadValue}, false},
+			[]result.WarningKind{result.NoNumber, result.NoNumber, result.NotFinite, result.BadValue, result.BadValue},
+			false},
 		{"a trace", `{"completed": 1, "duration": 2, "request_rate": "trace", "new_key": {"a": NaN}}`, nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -63,7 +63,8 @@ func consoleLines(dir fs.FS, name string) ([]line, string) {
 			return lines, name
 		}
 		text := string(raw)
-		text = strings.TrimRight(escapes.ReplaceAllString(text[strings.LastIndexByte(strings.TrimRight(text, "\r"), '\r')+1:], ""), " \r")
+		text = strings.TrimRight(escapes.ReplaceAllString(text[strings.LastIndexByte(strings.TrimRight(text, "\r"),
+			'\r')+1:], ""), " \r")
 		if interesting.MatchString(text) {
 			lines = append(lines, line{text, number})
 		}

@@ -176,14 +176,18 @@ func (r *reader) latency(doc pyjson.Value, o *result.Offline) error {
 
 func (r *reader) throughput(doc pyjson.Value, o *result.Offline) error {
 	t := &result.OfflineThroughput{
-		Duration: r.Number(doc.At("elapsed_time"), "elapsed_time"), Requests: r.Count(doc.At("num_requests"), "num_requests"), TotalTokens: r.Count(doc.At("total_num_tokens"), "total_num_tokens"),
-		RequestThroughput: r.Number(doc.At("requests_per_second"), "requests_per_second"), TotalTokenThroughput: r.Number(doc.At("tokens_per_second"), "tokens_per_second"),
+		Duration:             r.Number(doc.At("elapsed_time"), "elapsed_time"),
+		Requests:             r.Count(doc.At("num_requests"), "num_requests"),
+		TotalTokens:          r.Count(doc.At("total_num_tokens"), "total_num_tokens"),
+		RequestThroughput:    r.Number(doc.At("requests_per_second"), "requests_per_second"),
+		TotalTokenThroughput: r.Number(doc.At("tokens_per_second"), "tokens_per_second"),
 	}
 	if t.Duration == nil || t.RequestThroughput == nil {
 		return errNoBench
 	}
 	r.identify(doc, func(key string) bool {
-		return key == "elapsed_time" || key == "num_requests" || key == "total_num_tokens" || key == "requests_per_second" || key == "tokens_per_second"
+		return key == "elapsed_time" || key == "num_requests" || key == "total_num_tokens" ||
+			key == "requests_per_second" || key == "tokens_per_second"
 	})
 	o.Throughput = t
 	return nil
@@ -198,11 +202,13 @@ func (r *reader) complete(dir fs.FS, t *result.OfflineThroughput) {
 	}
 	// Another run's text would be noticed by the rate that both have.
 	if a, b := *t.RequestThroughput, *log.Throughput.RequestThroughput; math.Abs(a-b) > 0.00501 {
-		r.Warn(result.Contradicts, pyjson.Value{}, "request_throughput", "%.2f in %s, %.2f in the file: the text's output tokens were left out", b, name, a)
+		r.Warn(result.Contradicts, pyjson.Value{}, "request_throughput",
+			"%.2f in %s, %.2f in the file: the text's output tokens were left out", b, name, a)
 		return
 	}
 	t.OutputThroughput, t.InputTokens, t.OutputTokens = log.Throughput.OutputThroughput, log.Throughput.InputTokens, log.Throughput.OutputTokens
-	r.Warn(result.Recovered, pyjson.Value{}, "output_throughput", "output tokens were read from %s, rounded to two decimals", name)
+	r.Warn(result.Recovered, pyjson.Value{}, "output_throughput",
+		"output tokens were read from %s, rounded to two decimals", name)
 }
 
 func (r *reader) startup(doc pyjson.Value, o *result.Offline) error {

@@ -86,14 +86,16 @@ func TestReal(t *testing.T) {
 
 // covers: PL-I3
 func TestComposed(t *testing.T) {
-	p := parse(t, folder(t, "composed/latency.json", "composed/throughput.json", "composed/throughput.log", "composed/startup.json"))
+	p := parse(t, folder(t, "composed/latency.json", "composed/throughput.json", "composed/throughput.log",
+		"composed/startup.json"))
 	o := p.Metrics.Offline
 	require.InDelta(t, 0.005498314396249073, *o.Batch.Latency.Std, 0)
 	require.Equal(t, 10, *o.Batch.Latency.N)
 	require.InDelta(t, 27.28882833333333, *o.Startup.ColdCompilation.Mean, 0)
 	require.Len(t, o.Startup.Warm.Values, 3)
 	require.InDelta(t, 4829.06, *o.Throughput.OutputThroughput, 0, "of the console text")
-	require.Equal(t, []int64{219431, 201872, 421303}, []int64{*o.Throughput.InputTokens, *o.Throughput.OutputTokens, *o.Throughput.TotalTokens})
+	require.Equal(t, []int64{219431, 201872, 421303},
+		[]int64{*o.Throughput.InputTokens, *o.Throughput.OutputTokens, *o.Throughput.TotalTokens})
 	require.InDelta(t, 23.921412228319735, *o.Throughput.RequestThroughput, 0, "of the file")
 	require.Equal(t, []result.WarningKind{result.Recovered}, kinds(p))
 	require.False(t, p.Metrics.FromLog)
@@ -105,7 +107,8 @@ func TestComposed(t *testing.T) {
 //
 // covers: PL-D15
 func TestLogs(t *testing.T) {
-	want := parse(t, folder(t, "composed/latency.json", "composed/throughput.json", "composed/startup.json")).Metrics.Offline
+	want := parse(t, folder(t, "composed/latency.json", "composed/throughput.json", "composed/startup.json")).
+		Metrics.Offline
 	p := parse(t, folder(t, "composed/latency.log", "composed/throughput.log", "composed/startup.log"))
 	got := p.Metrics.Offline
 	require.True(t, p.Metrics.FromLog)
@@ -136,7 +139,8 @@ func TestOddLogs(t *testing.T) {
 		"\x1b[1mAvg latency: 2.5 seconds\x1b[0m\r\n50% percentile latency: 2.25 seconds\n"
 	p := parse(t, fstest.MapFS{"raw/latency.log": {Data: []byte(text)}})
 	require.InDelta(t, 2.5, *p.Metrics.Offline.Batch.Latency.Mean, 0)
-	require.Equal(t, map[string]float64{"50": 2.25}, p.Metrics.Offline.Batch.Latency.Percentiles, "none of the first run")
+	require.Equal(t, map[string]float64{"50": 2.25}, p.Metrics.Offline.Batch.Latency.Percentiles,
+		"none of the first run")
 
 	p = parse(t, fstest.MapFS{"raw/throughput.log": {Data: []byte("Throughput: 1.50 requests/s, 300.25 tokens/s\n")}})
 	require.InDelta(t, 300.25, *p.Metrics.Offline.Throughput.TotalTokenThroughput, 0)
@@ -242,7 +246,8 @@ func FuzzParse(f *testing.F) {
 	for _, name := range []string{"latency", "throughput", "startup"} {
 		f.Add(sample(f, "composed/"+name+".json"), sample(f, "composed/"+name+".log"))
 	}
-	f.Add([]byte(`{"avg_latency": 1e999, "latencies": [NaN], "percentiles": {"1e5": 3}}`), []byte("Throughput: 1 requests/s, 2 tokens/s, 3 output tokens/s"))
+	f.Add([]byte(`{"avg_latency": 1e999, "latencies": [NaN], "percentiles": {"1e5": 3}}`),
+		[]byte("Throughput: 1 requests/s, 2 tokens/s, 3 output tokens/s"))
 	f.Fuzz(func(t *testing.T, file, log []byte) {
 		out := fstest.MapFS{}
 		for _, name := range []string{"latency", "throughput", "startup"} {

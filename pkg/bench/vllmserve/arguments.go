@@ -162,17 +162,19 @@ type value struct {
 }
 
 var values = map[string]value{
-	"int":        {"a whole number", regexp.MustCompile(`^\s*[+-]?\d+(?:_\d+)*\s*$`)},
-	"natural":    {"a whole number, 0 or more", regexp.MustCompile(`^\s*\+?\d+(?:_\d+)*\s*$`)},
-	"float":      {"a number", regexp.MustCompile(`^` + float + `$`)},
-	"json":       {"JSON", nil},
-	"ratio":      {"a number, or a JSON object with input and output", regexp.MustCompile(`^` + float + `$|^\{.*\}$`)},
-	"numbers":    {"comma-separated numbers", regexp.MustCompile(`^` + float + `(?:,` + float + `)*$`)},
-	"pair":       {"two comma-separated numbers", regexp.MustCompile(`^` + float + `,` + float + `$`)},
-	"latencies":  {"a comma-separated list of ttft, tpot, itl, e2el", regexp.MustCompile(`^(?:ttft|tpot|itl|e2el)(?:,(?:ttft|tpot|itl|e2el))*$`)},
+	"int":     {"a whole number", regexp.MustCompile(`^\s*[+-]?\d+(?:_\d+)*\s*$`)},
+	"natural": {"a whole number, 0 or more", regexp.MustCompile(`^\s*\+?\d+(?:_\d+)*\s*$`)},
+	"float":   {"a number", regexp.MustCompile(`^` + float + `$`)},
+	"json":    {"JSON", nil},
+	"ratio":   {"a number, or a JSON object with input and output", regexp.MustCompile(`^` + float + `$|^\{.*\}$`)},
+	"numbers": {"comma-separated numbers", regexp.MustCompile(`^` + float + `(?:,` + float + `)*$`)},
+	"pair":    {"two comma-separated numbers", regexp.MustCompile(`^` + float + `,` + float + `$`)},
+	"latencies": {"a comma-separated list of ttft, tpot, itl, e2el",
+		regexp.MustCompile(`^(?:ttft|tpot|itl|e2el)(?:,(?:ttft|tpot|itl|e2el))*$`)},
 	"assignment": {"KEY=VALUE", regexp.MustCompile(`(?s)=`)},
 	"objective":  {"ttft:MS, tpot:MS or e2el:MS", regexp.MustCompile(`^(?:ttft|tpot|e2el):` + unsigned + `$`)},
-	"buckets":    {"{(HEIGHT, WIDTH, FRAMES): SHARE, …}", regexp.MustCompile(`^\{(?:\s*["']?\(\d+, *\d+, *\d+\)["']?\s*:` + float + `,?)*\s*\}$`)},
+	"buckets": {"{(HEIGHT, WIDTH, FRAMES): SHARE, …}",
+		regexp.MustCompile(`^\{(?:\s*["']?\(\d+, *\d+, *\d+\)["']?\s*:` + float + `,?)*\s*\}$`)},
 }
 
 func (a argument) takes(s string) bool {

@@ -42,7 +42,8 @@ func valuesOf(a argument) (right, wrong []string) {
 	case "json":
 		return []string{`"{\"a\": 1}"`, "{ a = 1 }"}, []string{`"{a: 1}"`, "true", `"x y"`, `["{}", "{}"]`}
 	case "ratio":
-		return []string{"0.5", "0", `"{\"input\": 0.1}"`, "{ input = 0.1, output = 0.2 }"}, []string{`"half"`, "true", `"{input: 1}"`, "[0.1, 0.2]"}
+		return []string{"0.5", "0", `"{\"input\": 0.1}"`, "{ input = 0.1, output = 0.2 }"},
+			[]string{`"half"`, "true", `"{input: 1}"`, "[0.1, 0.2]"}
 	case "numbers":
 		return []string{"99", `"50, 99.9"`, `"1"`}, []string{`"p99"`, "true", `"50,"`, "[50, 99]"}
 	case "pair":
@@ -52,9 +53,11 @@ func valuesOf(a argument) (right, wrong []string) {
 	case "assignment":
 		return []string{`["a=1", "b=2"]`, `"a=1"`, `"a="`}, []string{`"a"`, `["a=1", "b"]`, `["--x"]`, `"a:1"`}
 	case "objective":
-		return []string{`["ttft:100", "tpot:50.5"]`, `"e2el:1e3"`}, []string{`"ttft"`, `["ttft:100", "itl:5"]`, `"ttft:-1"`, `"ttft=100"`}
+		return []string{`["ttft:100", "tpot:50.5"]`, `"e2el:1e3"`},
+			[]string{`"ttft"`, `["ttft:100", "itl:5"]`, `"ttft:-1"`, `"ttft=100"`}
 	case "buckets":
-		return []string{`"{(256, 256, 1): 0.5, (720, 1280, 16): 0.5}"`, `{ "(256, 256, 1)" = 1.0 }`}, []string{`"x"`, "5", `"{256: 1}"`, `"{(256, 256): 1}"`}
+		return []string{`"{(256, 256, 1): 0.5, (720, 1280, 16): 0.5}"`, `{ "(256, 256, 1)" = 1.0 }`},
+			[]string{`"x"`, "5", `"{256: 1}"`, `"{(256, 256): 1}"`}
 	case "flag":
 		return []string{"true", `""`}, []string{"false", "1", `"yes"`}
 	case "switch":
@@ -79,7 +82,8 @@ func TestArgumentsOfEveryKind(t *testing.T) {
 			require.NoError(t, checkArguments(t, strings.ReplaceAll(name, "_", "-")+" = "+v+beside(name, v)))
 		}
 		for _, v := range wrong {
-			require.ErrorContains(t, checkArguments(t, name+" = "+v+beside(name, v)), "t.toml:1:1: bench_cmd_args."+name+": ", "%s = %s", name, v)
+			require.ErrorContains(t, checkArguments(t, name+" = "+v+beside(name, v)),
+				"t.toml:1:1: bench_cmd_args."+name+": ", "%s = %s", name, v)
 		}
 	}
 }
@@ -267,7 +271,8 @@ func TestUnknownArguments(t *testing.T) {
 }
 
 func FuzzArgument(f *testing.F) {
-	for _, s := range []string{"num_prompts = 3", "header = ['a=b']", "extra_body = { a = nan }", "x = 1979-05-27", "'.' = 1", "no_ = ''"} {
+	for _, s := range []string{"num_prompts = 3", "header = ['a=b']", "extra_body = { a = nan }", "x = 1979-05-27",
+		"'.' = 1", "no_ = ''"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(_ *testing.T, s string) {

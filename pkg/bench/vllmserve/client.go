@@ -43,7 +43,8 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 	switch client {
 	case "", "vllm", "profllm":
 	default:
-		c.Add(source.Errorf(pos, "unknown client %q", client).Hintf("%s", source.Suggest(client, []string{"vllm", "sglang", "profllm"})))
+		c.Add(source.Errorf(pos, "unknown client %q", client).
+			Hintf("%s", source.Suggest(client, []string{"vllm", "sglang", "profllm"})))
 	}
 	var cfg Config
 	names := source.Fields(cfg)
@@ -67,11 +68,14 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 		here, others := sglangs[plain]
 		switch {
 		case others && here != "":
-			c.Add(source.Errorf(l.extra.KeyPos(key), "bench_cmd_args.%s is an argument of client \"sglang\"", key).Hintf("write %s", here))
+			c.Add(source.Errorf(l.extra.KeyPos(key), "bench_cmd_args.%s is an argument of client \"sglang\"", key).
+				Hintf("write %s", here))
 		case others:
-			c.Add(source.Errorf(l.extra.KeyPos(key), "bench_cmd_args.%s is an argument of client \"sglang\"", key).Hintf("remove it, or set client = \"sglang\""))
+			c.Add(source.Errorf(l.extra.KeyPos(key), "bench_cmd_args.%s is an argument of client \"sglang\"", key).
+				Hintf("remove it, or set client = \"sglang\""))
 		case slices.Contains(names, plain):
-			c.Add(source.Errorf(l.extra.KeyPos(key), "bench_cmd_args.%s is spelt with dashes", key).Hintf("write %s", plain))
+			c.Add(source.Errorf(l.extra.KeyPos(key), "bench_cmd_args.%s is spelt with dashes", key).
+				Hintf("write %s", plain))
 		case slices.Contains(planned, plain):
 			c.Addf(l.extra.KeyPos(key), "bench_cmd_args.%s: profllm sets this argument itself", key)
 		}
@@ -101,11 +105,14 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 // sglangs are arguments that SGLang's client has and vLLM's has not, and the names of
 // the same things here (python/sglang/bench_serving.py).
 var sglangs = map[string]string{
-	"random_input": "random_input_len", "random_output": "random_output_len", "warmup_requests": "num_warmups", "output_details": "save_detailed",
+	"random_input": "random_input_len", "random_output": "random_output_len", "warmup_requests": "num_warmups",
+	"output_details":     "save_detailed",
 	"extra_request_body": "extra_body", "return_logprob": "logprobs", "lora_name": "lora_modules",
-	"output_file": "", "flush_cache": "", "apply_chat_template": "", "disable_stream": "", "disable_ignore_eos": "", "pd_separated": "",
+	"output_file": "", "flush_cache": "", "apply_chat_template": "", "disable_stream": "", "disable_ignore_eos": "",
+	"pd_separated":    "",
 	"tokenize_prompt": "", "prompt_suffix": "", "sharegpt_context_len": "",
-	"gsp_num_groups": "", "gsp_prompts_per_group": "", "gsp_system_prompt_len": "", "gsp_question_len": "", "gsp_output_len": "",
+	"gsp_num_groups": "", "gsp_prompts_per_group": "", "gsp_system_prompt_len": "", "gsp_question_len": "",
+	"gsp_output_len": "",
 }
 
 // planned are options that the plan sets: where to measure, and where results go.
@@ -228,7 +235,8 @@ func (l *Load) Command(t plan.Target) (plan.Step, error) {
 			argv = append(argv, plan.Text("--"+dashed(o[0])), plan.Text(o[1]))
 		}
 	}
-	return plan.Step{Name: "bench", Nodes: t.Nodes, Env: clientEnv, Container: !l.own, Argv: argv, Log: "logs/bench-%t.log"}, nil
+	return plan.Step{Name: "bench", Nodes: t.Nodes, Env: clientEnv, Container: !l.own, Argv: argv,
+		Log: "logs/bench-%t.log"}, nil
 }
 
 func dashed(key string) string { return strings.ReplaceAll(key, "_", "-") }

@@ -12,7 +12,8 @@ import (
 )
 
 var target = plan.Target{
-	Host: plan.Word{plan.Addr("serve")}, Port: plan.Word{plan.PortNumber("serve")}, Model: "org/a b", Nodes: plan.Slice{Offset: 0, Count: 1}, Dir: "/run/raw",
+	Host: plan.Word{plan.Addr("serve")}, Port: plan.Word{plan.PortNumber("serve")}, Model: "org/a b",
+	Nodes: plan.Slice{Offset: 0, Count: 1}, Dir: "/run/raw",
 }
 
 func load(t *testing.T, client, text string) (*vllmserve.Load, error) {
@@ -40,7 +41,8 @@ func TestCommand(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, step.Container, "vLLM's client is in the image")
 	require.Equal(t, "bench", step.Name)
-	require.Equal(t, []string{"vllm", "bench", "serve", "--model", "org/a b", "--base-url", "http://${addr:serve}:${port:serve}",
+	require.Equal(t, []string{"vllm", "bench", "serve", "--model", "org/a b", "--base-url",
+		"http://${addr:serve}:${port:serve}",
 		"--random-input-len", "16", "--random-output-len", "128", "--max-concurrency", "16", "--num-prompts", "30",
 		"--result-dir", "/run/raw", "--result-filename", "vllm-bench.json", "--save-result",
 		"--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", "50,90,95,99", "--temperature", "0"}, argv(t, l))

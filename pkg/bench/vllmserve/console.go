@@ -97,7 +97,8 @@ func parseLog(out fs.FS, name string, part *result.Part) error {
 		Kind: result.Recovered, File: name, Text: "the numbers were read from console text, rounded to two decimals",
 	})
 	if inside {
-		part.Warnings = append(part.Warnings, result.Warning{Kind: result.Truncated, File: name, Text: "the table is incomplete"})
+		part.Warnings = append(part.Warnings,
+			result.Warning{Kind: result.Truncated, File: name, Text: "the table is incomplete"})
 	}
 	part.Benchmark.Kind = kind
 	part.Finish()

@@ -25,7 +25,8 @@ func open(text []byte, line, col int) *pyjson.Reader {
 	return in
 }
 
-// document reads one object and returns its fields. Only values that somebody asks for are decoded, so that a
+// document reads one object and returns its fields. Only values that somebody asks for are
+// decoded, so that a
 // 200 kB list of texts costs little.
 func document(in *pyjson.Reader) (fields []field, err error) {
 	if in.Kind() != pyjson.Object {

@@ -80,7 +80,8 @@ func (o options) checkRamp() {
 		a, errA := strconv.Atoi(first)
 		b, errB := strconv.Atoi(last)
 		if errA == nil && errB == nil && (a < 0 || a > b || a == 0 && kind == "exponential") {
-			o.refuse(from, "ramp_up_start_rps", "a %s ramp from %d to %d requests per second is not possible", kind, a, b)
+			o.refuse(from, "ramp_up_start_rps", "a %s ramp from %d to %d requests per second is not possible", kind,
+				a, b)
 		}
 	}
 }

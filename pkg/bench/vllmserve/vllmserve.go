@@ -83,7 +83,8 @@ func (p Parser) parseFile(out fs.FS, name string, part *result.Part) error {
 	data, name, err := read(out, name)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			part.Warnings = append(part.Warnings, result.Warning{Kind: result.Unreadable, File: name, Text: err.Error()})
+			part.Warnings = append(part.Warnings,
+				result.Warning{Kind: result.Unreadable, File: name, Text: err.Error()})
 		}
 		return fmt.Errorf("read %s: %w", name, err)
 	}
@@ -121,7 +122,9 @@ func parseResult(name string, data []byte, part *result.Part) error {
 	r := reader{file: name, part: part, m: &result.Metrics{Source: name}}
 	r.document(fields)
 	if r.m.CompletedRequests == nil || r.m.Duration == nil {
-		part.Warnings = append(part.Warnings, result.Warning{Kind: result.BadValue, File: name, Text: "the number of completed requests or the duration is missing"})
+		part.Warnings = append(part.Warnings,
+			result.Warning{Kind: result.BadValue, File: name,
+				Text: "the number of completed requests or the duration is missing"})
 		return fmt.Errorf("parse %s: %w", name, errNoResult)
 	}
 	part.Metrics = r.m

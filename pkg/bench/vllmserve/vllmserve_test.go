@@ -275,7 +275,8 @@ func pack(t testing.TB, text string) []byte {
 }
 
 func TestCompressed(t *testing.T) {
-	out := fstest.MapFS{"vllm-bench.json.xz": {Data: pack(t, sample(t, "real/serve.json"))}, "vllm-bench.log.xz": {Data: pack(t, smallLog)}}
+	out := fstest.MapFS{"vllm-bench.json.xz": {Data: pack(t, sample(t, "real/serve.json"))},
+		"vllm-bench.log.xz": {Data: pack(t, smallLog)}}
 	part, err := vllmserve.Parser{}.Parse(out)
 	require.NoError(t, err)
 	require.Equal(t, 64, *part.Metrics.CompletedRequests)
@@ -322,7 +323,8 @@ func TestBadValuesAreAbsentAndHaveAPosition(t *testing.T) {
 }
 
 func TestTokensInsideTextAreText(t *testing.T) {
-	text := strings.Replace(small, `{`, `{"burstiness": Infinity, "label": "NaN, Infinity }\" {", "generated_texts": ["Infinity]", "\\"],`, 1)
+	text := strings.Replace(small, `{`,
+		`{"burstiness": Infinity, "label": "NaN, Infinity }\" {", "generated_texts": ["Infinity]", "\\"],`, 1)
 	part, err := vllmserve.Parser{}.Parse(files("vllm-bench.json", text))
 	require.NoError(t, err)
 	require.Empty(t, part.Warnings)
@@ -344,7 +346,8 @@ func TestFailuresAreDerivedOnlyIfNotReported(t *testing.T) {
 	require.Equal(t, 1, *part.Metrics.FailedRequests)
 	require.Equal(t, []string{"failed_requests"}, part.Metrics.Derived)
 
-	part, err = vllmserve.Parser{}.Parse(files("vllm-bench.json", strings.Replace(strings.Replace(small, `"failed": 1, `, "", 1), `"num_prompts": 4, `, "", 1)))
+	part, err = vllmserve.Parser{}.Parse(files("vllm-bench.json",
+		strings.Replace(strings.Replace(small, `"failed": 1, `, "", 1), `"num_prompts": 4, `, "", 1)))
 	require.NoError(t, err)
 	require.Nil(t, part.Metrics.FailedRequests)
 }
@@ -375,7 +378,8 @@ func TestContradictionsBetweenSumsAndLists(t *testing.T) {
 
 // covers: PL-V10
 func TestOneTokenAnswersHaveNoTPOT(t *testing.T) {
-	text := strings.Replace(small, `"total_output_tokens": 12`, `"total_output_tokens": 3, "mean_tpot_ms": 0.0, "median_tpot_ms": 0.0`, 1)
+	text := strings.Replace(small, `"total_output_tokens": 12`,
+		`"total_output_tokens": 3, "mean_tpot_ms": 0.0, "median_tpot_ms": 0.0`, 1)
 	part, err := vllmserve.Parser{}.Parse(files("vllm-bench.json", text))
 	require.NoError(t, err)
 	require.NotContains(t, part.Metrics.Latency, result.TPOT)
@@ -391,7 +395,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(small[:90]), []byte(sample(f, "composed/serve-latest.log")))
 	f.Add([]byte(`{"duration": 1, "completed": 1, "itls": [[], [0.1, NaN]], "p99.9_ttft_ms": 1e999}`), []byte(smallLog))
 	f.Fuzz(func(t *testing.T, file, log []byte) {
-		part, err := vllmserve.Parser{}.Parse(fstest.MapFS{"vllm-bench.json": {Data: file}, "vllm-bench.log": {Data: log}})
+		part, err := vllmserve.Parser{}.Parse(fstest.MapFS{"vllm-bench.json": {Data: file},
+			"vllm-bench.log": {Data: log}})
 		require.Equal(t, err == nil, part.Metrics != nil)
 		if err != nil {
 			return
@@ -422,13 +427,15 @@ func BenchmarkParse(b *testing.B) {
 
 // covers: PL-V13
 func TestWhatTheClientSaysOfItself(t *testing.T) {
-	part, err := vllmserve.Read("r.json", []byte(`{"completed": 3, "failed": 1, "duration": 2.0, "profllm": {"client": "profllm bench serve", "loops": 1,
+	part, err := vllmserve.Read("r.json",
+		[]byte(`{"completed": 3, "failed": 1, "duration": 2.0, "profllm": {"client": "profllm bench serve", "loops": 1,
 		"retried": 2, "retried_requests": [0, 3], "usage_missing": 1, "warmups_failed": 4}}`))
 	require.NoError(t, err)
 	c := part.Metrics.Client
 	require.Equal(t, []int{1, 2, 1, 4}, []int{*c.Threads, *c.Resent, *c.UsageMissing, *c.WarmUpsFailed})
 
-	part, err = vllmserve.Read("r.json", []byte(`{"completed": 3, "duration": 2.0, "profllm": {"retried": "no", "usage_missing": 1.5}}`))
+	part, err = vllmserve.Read("r.json",
+		[]byte(`{"completed": 3, "duration": 2.0, "profllm": {"retried": "no", "usage_missing": 1.5}}`))
 	require.NoError(t, err)
 	require.Nil(t, part.Metrics.Client.Resent)
 	require.Nil(t, part.Metrics.Client.UsageMissing)

@@ -97,7 +97,8 @@ type Index struct {
 // wrote or that lay elsewhere is empty. program names all that decides what a record
 // says beside the files of its run.
 func Open(dir, program string) *Index {
-	x := &Index{dir: dir, program: program, numbers: map[string]int{}, entries: map[string]*Entry{}, seen: map[string]bool{}}
+	x := &Index{dir: dir, program: program, numbers: map[string]int{}, entries: map[string]*Entry{},
+		seen: map[string]bool{}}
 	x.clock = sync.OnceValue(x.now)
 	var st unix.Stat_t
 	if unix.Stat(dir, &st) == nil {

@@ -74,7 +74,8 @@ func TestEveryChangeIsSeen(t *testing.T) {
 		},
 		"appended": func(t *testing.T, dir string) { appendTo(t, filepath.Join(dir, "raw/bench.json")) },
 		"same size and time, in place": func(t *testing.T, dir string) {
-			hide(t, filepath.Join(dir, "raw/bench.json"), func(path string, data []byte) error { return os.WriteFile(path, data, 0o644) })
+			hide(t, filepath.Join(dir, "raw/bench.json"),
+				func(path string, data []byte) error { return os.WriteFile(path, data, 0o644) })
 		},
 		"same size and time, replaced": func(t *testing.T, dir string) {
 			hide(t, filepath.Join(dir, "raw/bench.json"), func(path string, data []byte) error {
@@ -110,7 +111,8 @@ func TestEveryChangeIsSeen(t *testing.T) {
 		"permissions": func(t *testing.T, dir string) { require.NoError(t, os.Chmod(filepath.Join(dir, "plan.json"), 0o600)) },
 		"the record":  func(t *testing.T, dir string) { appendTo(t, filepath.Join(dir, run.ResultFile)) },
 		"the record, hidden": func(t *testing.T, dir string) {
-			hide(t, filepath.Join(dir, run.ResultFile), func(path string, data []byte) error { return os.WriteFile(path, data, 0o644) })
+			hide(t, filepath.Join(dir, run.ResultFile),
+				func(path string, data []byte) error { return os.WriteFile(path, data, 0o644) })
 		},
 		"no record":       func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, run.ResultFile))) },
 		"an empty record": func(t *testing.T, dir string) { require.NoError(t, os.Truncate(filepath.Join(dir, run.ResultFile), 0)) },
@@ -164,7 +166,8 @@ func hide(t *testing.T, file string, write func(path string, data []byte) error)
 // is not remembered, whoever's clock is ahead.
 func TestRecentChangesAreNotRemembered(t *testing.T) {
 	for age, kept := range map[time.Duration]bool{
-		-time.Hour: false, 0: false, time.Second: false, 2*time.Second - 1: false, 2 * time.Second: true, time.Hour: true,
+		-time.Hour: false, 0: false, time.Second: false, 2*time.Second - 1: false, 2 * time.Second: true,
+		time.Hour: true,
 	} {
 		root := t.TempDir()
 		dir := aRun(t, root, "a")
@@ -393,7 +396,8 @@ func TestKilled(t *testing.T) {
 		for range 2 { // the first sweeps the killed one's temporary files, which changes the run
 			require.NoError(t, child(root).Run())
 		}
-		require.NotNil(t, later(root, 2*time.Hour).Unchanged(filepath.Join(root, "b"), "a"), "killed before %v", changes[n])
+		require.NotNil(t, later(root, 2*time.Hour).Unchanged(filepath.Join(root, "b"), "a"), "killed before %v",
+			changes[n])
 	}
 }
 
@@ -402,7 +406,8 @@ func FuzzRead(f *testing.F) {
 	data, err := os.ReadFile(filepath.Join(root, File))
 	require.NoError(f, err)
 	f.Add(data)
-	f.Add([]byte(fmt.Sprintf(`{"schema":%q,"program":%q,"dir":%q,"shapes":[null]}`+"\n"+`{"run":"a","sum":"x","shape":-1}`, Schema, program, root)))
+	f.Add([]byte(fmt.Sprintf(`{"schema":%q,"program":%q,"dir":%q,"shapes":[null]}`+"\n"+
+		`{"run":"a","sum":"x","shape":-1}`, Schema, program, root)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		require.NoError(t, os.WriteFile(filepath.Join(root, File), data, 0o644))
 		x := Open(root, program)

@@ -25,13 +25,17 @@ func dgx() *dgxa100.Server {
 		}
 		dev.GetPowerManagementLimitFunc = func() (uint32, nvml.Return) { return 400_000, nvml.SUCCESS }
 		dev.GetMaxClockInfoFunc = func(nvml.ClockType) (uint32, nvml.Return) { return 1410, nvml.SUCCESS }
-		dev.GetPersistenceModeFunc = func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_ENABLED, nvml.SUCCESS }
+		dev.GetPersistenceModeFunc = func() (nvml.EnableState, nvml.Return) {
+			return nvml.FEATURE_ENABLED,
+				nvml.SUCCESS
+		}
 		dev.GetMigModeFunc = func() (int, int, nvml.Return) { return nvml.DEVICE_MIG_DISABLE, 0, nvml.SUCCESS }
 		dev.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
 			if i != 1 {
 				return nil, nvml.ERROR_NOT_SUPPORTED
 			}
-			return []nvml.ProcessInfo{{Pid: 4711, UsedGpuMemory: 900 * mib}, {Pid: 4712, UsedGpuMemory: math.MaxUint64}}, nvml.SUCCESS
+			return []nvml.ProcessInfo{{Pid: 4711, UsedGpuMemory: 900 * mib},
+				{Pid: 4712, UsedGpuMemory: math.MaxUint64}}, nvml.SUCCESS
 		}
 	}
 	return s
@@ -56,7 +60,8 @@ func TestList(t *testing.T) {
 	s := dgx()
 	h, devices, err := list(s)
 	require.NoError(t, err)
-	require.Equal(t, gpu.Hello{Format: gpu.Format, Version: "v", NVML: s.NvmlVersion, Driver: s.DriverVersion, CUDA: h.CUDA, GPUs: 8}, h)
+	require.Equal(t, gpu.Hello{Format: gpu.Format, Version: "v", NVML: s.NvmlVersion, Driver: s.DriverVersion,
+		CUDA: h.CUDA, GPUs: 8}, h)
 	require.Regexp(t, `^[0-9]+\.[0-9]$`, h.CUDA)
 	require.Len(t, devices, 8)
 	for i, d := range devices {
@@ -103,7 +108,8 @@ func TestInit(t *testing.T) {
 	s := dgx()
 	s.DeviceGetCountFunc = func() (int, nvml.Return) { panic("called without a library") }
 	for ret, no := range map[nvml.Return]bool{
-		nvml.ERROR_LIBRARY_NOT_FOUND: true, nvml.ERROR_DRIVER_NOT_LOADED: true, nvml.ERROR_LIB_RM_VERSION_MISMATCH: false,
+		nvml.ERROR_LIBRARY_NOT_FOUND: true, nvml.ERROR_DRIVER_NOT_LOADED: true,
+		nvml.ERROR_LIB_RM_VERSION_MISMATCH: false,
 	} {
 		s.InitFunc = func() nvml.Return { return ret }
 		h, _, err := list(s)

@@ -22,7 +22,8 @@ type watched struct {
 
 // Watch hands over a look at n devices each interval until ctx ends, which is no error,
 // or take returns an error. Without a device it ends at once.
-func Watch(ctx context.Context, lib nvml.Interface, n int, interval time.Duration, now func() time.Time, take func([]gpu.Sample) error) error {
+func Watch(ctx context.Context, lib nvml.Interface, n int, interval time.Duration, now func() time.Time,
+	take func([]gpu.Sample) error) error {
 	devices := make([]watched, n)
 	for i := range devices {
 		d := watched{index: i, newer: has(lib, memoryV2), event: has(lib, eventReasons), energy: has(lib, totalEnergy)}

@@ -20,13 +20,19 @@ func busy() *dgxa100.Server {
 	s := dgx()
 	for _, d := range s.Devices {
 		dev := d.(*dgxa100.Device)
-		dev.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{Gpu: 97}, nvml.SUCCESS }
+		dev.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) {
+			return nvml.Utilization{Gpu: 97},
+				nvml.SUCCESS
+		}
 		dev.GetPowerUsageFunc = func() (uint32, nvml.Return) { return 399_500, nvml.SUCCESS }
 		dev.GetTotalEnergyConsumptionFunc = func() (uint64, nvml.Return) { return 12_345_678, nvml.SUCCESS }
 		dev.GetClockInfoFunc = func(c nvml.ClockType) (uint32, nvml.Return) {
 			return map[nvml.ClockType]uint32{nvml.CLOCK_SM: 1410, nvml.CLOCK_MEM: 1215}[c], nvml.SUCCESS
 		}
-		dev.GetTemperatureFunc = func(nvml.TemperatureSensors) (uint32, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
+		dev.GetTemperatureFunc = func(nvml.TemperatureSensors) (uint32, nvml.Return) {
+			return 0,
+				nvml.ERROR_NOT_SUPPORTED
+		}
 		dev.GetCurrentClocksEventReasonsFunc = func() (uint64, nvml.Return) { return 0x4, nvml.SUCCESS }
 		dev.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) { return 0x20, nvml.SUCCESS }
 	}

@@ -1,5 +1,5 @@
-// Package importer makes run directories of results that other benchmark programs wrote, and collects them.
-// Results that were imported before are left as they are.
+// Package importer makes run directories of results that other benchmark programs wrote, and
+// collects them. Results that were imported before are left as they are.
 package importer
 
 import (
@@ -21,8 +21,8 @@ type Importer struct {
 	Relative  func(path string) string // shortens paths in errors
 }
 
-// Import makes the run directory of a result, unless it is there. Another result of that name gets the
-// digest of its file as well. dir is the file itself if it cannot be read.
+// Import makes the run directory of a result, unless it is there. Another result of that name
+// gets the digest of its file as well. dir is the file itself if it cannot be read.
 func (m Importer) Import(f interchange.File, it interchange.Item) (dir string, isNew bool, err error) {
 	data, err := run.ReadFile(f.Source)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// A result gets one directory, however often it is imported; another of its name gets one beside it.
+// A result gets one directory, however often it is imported; another of its name gets one
+// beside it.
 func TestImport(t *testing.T) {
 	plain := func(path string) string { return path }
 	output := filepath.Join(t.TempDir(), "ours")

@@ -129,7 +129,8 @@ func TestOnlyCmdTouchesTheProcess(t *testing.T) {
 func TestPurePackages(t *testing.T) {
 	forbidden := map[string]bool{"os": true, "os/exec": true, "net": true, "net/http": true, "syscall": true}
 	files := sources(t)
-	for _, pkg := range []string{"source", "hostlist", "config", "scenario", "plan", "render", "result", "metric", "report"} {
+	for _, pkg := range []string{"source", "hostlist", "config", "scenario", "plan", "render", "result", "metric",
+		"report"} {
 		for _, f := range files[pkg] {
 			for _, spec := range f.Imports {
 				imported, _ := strconv.Unquote(spec.Path.Value)
@@ -137,7 +138,8 @@ func TestPurePackages(t *testing.T) {
 			}
 			ast.Inspect(f, func(n ast.Node) bool {
 				if sel, ok := n.(*ast.SelectorExpr); ok {
-					if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains([]string{"Now", "Since", "Sleep"}, sel.Sel.Name) {
+					if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" &&
+						slices.Contains([]string{"Now", "Since", "Sleep"}, sel.Sel.Name) {
 						t.Errorf("%s uses time.%s", pkg, sel.Sel.Name)
 					}
 				}
@@ -158,7 +160,8 @@ func TestWaitsHaveNoLimits(t *testing.T) {
 			data, err := os.ReadFile(file)
 			for n, line := range strings.Split(string(data), "\n") {
 				if eventually.MatchString(line) {
-					t.Errorf("%s:%d: %s\n\thint: await.True, await.File or await.Text", file, n+1, strings.TrimSpace(line))
+					t.Errorf("%s:%d: %s\n\thint: await.True, await.File or await.Text", file, n+1,
+						strings.TrimSpace(line))
 				}
 			}
 			return err
@@ -175,7 +178,8 @@ func TestOnlyOneProgramHasCgo(t *testing.T) {
 		for _, f := range list {
 			for _, spec := range f.Imports {
 				imported, _ := strconv.Unquote(spec.Path.Value)
-				if (imported == "C" || strings.HasPrefix(imported, "github.com/NVIDIA/")) && pkg != "gpu/nvml" && pkg != "cmd/profllm-nvml" {
+				if (imported == "C" || strings.HasPrefix(imported, "github.com/NVIDIA/")) && pkg != "gpu/nvml" &&
+					pkg != "cmd/profllm-nvml" {
 					t.Errorf("%s imports %s", pkg, imported)
 				}
 				if imported == module+"pkg/gpu/nvml" && pkg != "cmd/profllm-nvml" {

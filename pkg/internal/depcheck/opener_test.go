@@ -12,7 +12,8 @@ import (
 
 // opening are the calls that wait for a pipe, read a device or take a file of any
 // size. Whatever others can write is opened by pkg/regular.
-var opening = []string{"os.Open", "os.OpenFile", "os.ReadFile", "os.DirFS", "os.OpenInRoot", "syscall.Open", "ioutil.ReadFile"}
+var opening = []string{"os.Open", "os.OpenFile", "os.ReadFile", "os.DirFS", "os.OpenInRoot", "syscall.Open",
+	"ioutil.ReadFile"}
 
 // openers are the functions that may call them, with the reason.
 var openers = map[string]string{

@@ -42,7 +42,8 @@ func Library(t testing.TB, environ []string) (dir string) {
 	t.Helper()
 	cc := compiler(t, environ)
 	dir = t.TempDir()
-	cmd := exec.Command(cc[0], append(slices.Clone(cc[1:]), "-shared", "-fPIC", "-x", "c", "-o", filepath.Join(dir, LibraryName), "-")...)
+	cmd := exec.Command(cc[0],
+		append(slices.Clone(cc[1:]), "-shared", "-fPIC", "-x", "c", "-o", filepath.Join(dir, LibraryName), "-")...)
 	cmd.Stdin = strings.NewReader(library)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", cc[0], err, out)

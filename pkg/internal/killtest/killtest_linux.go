@@ -110,7 +110,8 @@ func (t *tracer) stopped(tid int, ws unix.WaitStatus) (signal int, err error) {
 // call looks at a system call, and kills before the one that is meant.
 func (t *tracer) call(tid int) error {
 	var info [88]byte // struct ptrace_syscall_info
-	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_GET_SYSCALL_INFO, uintptr(tid), uintptr(len(info)), uintptr(unsafe.Pointer(&info)), 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_GET_SYSCALL_INFO, uintptr(tid), uintptr(len(info)),
+		uintptr(unsafe.Pointer(&info)), 0, 0)
 	if errno == unix.ESRCH {
 		return nil
 	}
@@ -140,13 +141,16 @@ var byPath = map[uint64]struct {
 	name string
 	arg  int
 }{
-	unix.SYS_RENAMEAT: {"rename", 4}, unix.SYS_RENAMEAT2: {"rename", 4}, unix.SYS_LINKAT: {"link", 4}, unix.SYS_SYMLINKAT: {"symlink", 3},
-	unix.SYS_UNLINKAT: {"unlink", 2}, unix.SYS_MKDIRAT: {"mkdir", 2}, unix.SYS_FCHMODAT: {"chmod", 2}, unix.SYS_UTIMENSAT: {"utimens", 2},
+	unix.SYS_RENAMEAT: {"rename", 4}, unix.SYS_RENAMEAT2: {"rename", 4}, unix.SYS_LINKAT: {"link", 4},
+	unix.SYS_SYMLINKAT: {"symlink", 3},
+	unix.SYS_UNLINKAT:  {"unlink", 2}, unix.SYS_MKDIRAT: {"mkdir", 2}, unix.SYS_FCHMODAT: {"chmod", 2},
+	unix.SYS_UTIMENSAT: {"utimens", 2},
 }
 
 // byFile are those that change an open file, their first argument.
 var byFile = map[uint64]string{
-	unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "write", unix.SYS_FSYNC: "fsync", unix.SYS_FTRUNCATE: "truncate", unix.SYS_FCHMOD: "chmod",
+	unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "write", unix.SYS_FSYNC: "fsync", unix.SYS_FTRUNCATE: "truncate",
+	unix.SYS_FCHMOD: "chmod",
 }
 
 func (t *tracer) change(tid int, a [7]uint64) (Change, bool) {
@@ -158,14 +162,16 @@ func (t *tracer) change(tid int, a [7]uint64) (Change, bool) {
 		return Change{Call: "wait for a program"}, true
 	case unix.SYS_OPENAT:
 		path := t.text(tid, a[2])
-		return Change{"open", path}, a[3]&writes != 0 && !strings.HasPrefix(path, "/dev/") && !strings.HasPrefix(path, "/proc/")
+		return Change{"open", path}, a[3]&writes != 0 && !strings.HasPrefix(path, "/dev/") &&
+			!strings.HasPrefix(path, "/proc/")
 	}
 	if c, ok := byPath[a[0]]; ok {
 		return Change{c.name, t.text(tid, a[c.arg])}, true
 	}
 	if name, ok := byFile[a[0]]; ok {
 		path, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", t.pid, a[1]))
-		return Change{name, path}, a[1] > 2 && err == nil && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "/dev/")
+		return Change{name, path}, a[1] > 2 && err == nil && strings.HasPrefix(path, "/") &&
+			!strings.HasPrefix(path, "/dev/")
 	}
 	return Change{}, false
 }

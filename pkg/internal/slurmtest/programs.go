@@ -98,7 +98,8 @@ func (p program) option(keys ...string) string {
 
 func (p program) sbatch(k Knobs) (int, error) {
 	if contains(p.args, "--test-only") {
-		fmt.Fprintln(p.stderr, "sbatch: Job 61 to start at 2282-01-01T00:00:00 using 1 processors on nodes n1 in partition main")
+		fmt.Fprintln(p.stderr,
+			"sbatch: Job 61 to start at 2282-01-01T00:00:00 using 1 processors on nodes n1 in partition main")
 		return 0, nil
 	}
 	if err := p.gate("before", k); err != nil {
@@ -145,7 +146,8 @@ func (p program) sbatch(k Knobs) (int, error) {
 var arrayLine = regexp.MustCompile(`(?m)^#SBATCH --array=0-(\d+)`)
 
 // final words do not show in squeue without -t all.
-var final = []string{"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED"}
+var final = []string{"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE",
+	"OUT_OF_MEMORY", "REVOKED"}
 
 func (p program) squeue(k Knobs) (int, error) {
 	if k.Fail != "" {
@@ -169,7 +171,9 @@ func (p program) squeue(k Knobs) (int, error) {
 			continue
 		}
 		shown++
-		fmt.Fprintln(p.stdout, strings.NewReplacer("%i", j.ID, "%A", j.ID, "%T", j.Queue, "%r", reason(j.Reason), "%N", j.NodeList, "%n", j.Requested, "%j", j.Name, "%k", j.Comment).Replace(format))
+		fmt.Fprintln(p.stdout,
+			strings.NewReplacer("%i", j.ID, "%A", j.ID, "%T", j.Queue, "%r", reason(j.Reason), "%N", j.NodeList, "%n",
+				j.Requested, "%j", j.Name, "%k", j.Comment).Replace(format))
 	}
 	if shown == 0 && ids != "" && !strings.Contains(ids, ",") && len(jobs) == 0 {
 		fmt.Fprintln(p.stderr, "slurm_load_jobs error: Invalid job id specified")
@@ -224,7 +228,8 @@ func (p program) squeueSteps(job, format string) error {
 			return err
 		}
 		if strings.HasPrefix(s.ID, job+".") || strings.HasPrefix(s.ID, job+"+") {
-			fmt.Fprintln(p.stdout, strings.NewReplacer("%i", cmp.Or(s.Shown, s.ID), "%j", s.Name, "%N", s.Nodes).Replace(format))
+			fmt.Fprintln(p.stdout, strings.NewReplacer("%i", cmp.Or(s.Shown, s.ID), "%j", s.Name, "%N", s.Nodes).
+				Replace(format))
 		}
 	}
 	return nil

@@ -264,7 +264,8 @@ func (c controller) accept(j Job, hiddenLooks int) (Job, error) {
 		if err != nil {
 			return j, err
 		}
-		if err := os.WriteFile(c.path("hidden", j.ID), []byte(strconv.Itoa(len(calls)+hiddenLooks)), 0o644); err != nil {
+		if err := os.WriteFile(c.path("hidden", j.ID), []byte(strconv.Itoa(len(calls)+hiddenLooks)),
+			0o644); err != nil {
 			return j, err
 		}
 	}

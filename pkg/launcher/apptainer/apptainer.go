@@ -38,7 +38,8 @@ func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	}
 	for _, m := range mounts {
 		if strings.ContainsAny(m.Source+m.Target, `,\`) || m.Propagation != "" {
-			return s, fmt.Errorf("mount %s:%s: apptainer supports no comma, no backslash and no propagation option", m.Source, m.Target)
+			return s, fmt.Errorf("mount %s:%s: apptainer supports no comma, no backslash and no propagation option",
+				m.Source, m.Target)
 		}
 		bind := m.Source + ":" + m.Target
 		if m.ReadOnly {

@@ -10,12 +10,14 @@ import (
 
 var (
 	box = plan.Container{
-		Image: "/cache/vllm.sif", Mounts: []string{"/out/run:/out/run", "/data:/input:ro"}, Binary: "/bin/profllm", Dir: "/out/run",
+		Image: "/cache/vllm.sif", Mounts: []string{"/out/run:/out/run", "/data:/input:ro"}, Binary: "/bin/profllm",
+		Dir: "/out/run",
 		Env: []string{"NCCL_DEBUG", "HF_TOKEN"}, Args: []string{"--site", "a b"},
 	}
-	engine = plan.Step{Name: "serve", Container: true, Log: "logs/serve-%t.log", Argv: plan.Texts("vllm", "serve", "m"), Env: []plan.Var{
-		{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text("0,1")}, {Name: "VLLM_HOST_IP", Value: plan.Word{plan.Addr("serve")}},
-	}}
+	engine = plan.Step{Name: "serve", Container: true, Log: "logs/serve-%t.log", Argv: plan.Texts("vllm", "serve", "m"),
+		Env: []plan.Var{
+			{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text("0,1")}, {Name: "VLLM_HOST_IP", Value: plan.Word{plan.Addr("serve")}},
+		}}
 	client = plan.Step{Name: "bench", Container: true, Argv: plan.Texts("vllm", "bench", "serve")}
 )
 
@@ -23,12 +25,13 @@ var (
 func TestWrap(t *testing.T) {
 	s, err := New().Wrap(engine, box)
 	require.NoError(t, err)
-	require.Equal(t, append([]plan.Word{plan.Self()}, plan.Texts("job", "contain", "--runtime=apptainer", "--step=serve",
-		"--env=CUDA_VISIBLE_DEVICES", "--env=HF_TOKEN", "--env=NCCL_DEBUG", "--env=PROFLLM_NODE_ADDR", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID",
-		"--env=SLURM_JOB_NODELIST", "--env=SLURM_NODEID", "--env=SLURM_NTASKS", "--env=SLURM_PROCID", "--env=SLURM_STEP_ID", "--env=SLURM_STEP_NODELIST",
-		"--env=VLLM_HOST_IP", "--",
-		"--contain", "--cleanenv", "--writable-tmpfs", "--bind=/dev/shm", "--nv", "--pwd=/out/run", "--bind=/out/run:/out/run", "--bind=/data:/input:ro",
-		"--site", "a b", "/cache/vllm.sif", "vllm", "serve", "m")...), s.Argv)
+	require.Equal(t, append([]plan.Word{plan.Self()},
+		plan.Texts("job", "contain", "--runtime=apptainer", "--step=serve",
+			"--env=CUDA_VISIBLE_DEVICES", "--env=HF_TOKEN", "--env=NCCL_DEBUG", "--env=PROFLLM_NODE_ADDR", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID",
+			"--env=SLURM_JOB_NODELIST", "--env=SLURM_NODEID", "--env=SLURM_NTASKS", "--env=SLURM_PROCID", "--env=SLURM_STEP_ID", "--env=SLURM_STEP_NODELIST",
+			"--env=VLLM_HOST_IP", "--",
+			"--contain", "--cleanenv", "--writable-tmpfs", "--bind=/dev/shm", "--nv", "--pwd=/out/run", "--bind=/out/run:/out/run", "--bind=/data:/input:ro",
+			"--site", "a b", "/cache/vllm.sif", "vllm", "serve", "m")...), s.Argv)
 
 	s, err = New().Wrap(client, box)
 	require.NoError(t, err)

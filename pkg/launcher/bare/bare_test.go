@@ -9,7 +9,8 @@ import (
 )
 
 func TestWrap(t *testing.T) {
-	s := plan.Step{Name: "serve", Container: true, Argv: plan.Texts("vllm"), Srun: plan.Texts("--x"), Log: "logs/serve-%t.log"}
+	s := plan.Step{Name: "serve", Container: true, Argv: plan.Texts("vllm"), Srun: plan.Texts("--x"),
+		Log: "logs/serve-%t.log"}
 	got, err := New().Wrap(s, plan.Container{Image: "ignored", Mounts: []string{"a,b"}})
 	require.NoError(t, err)
 	require.True(t, s.Container)

@@ -10,27 +10,31 @@ import (
 
 var (
 	box = plan.Container{
-		Image: "nvcr.io#nvidia/vllm:26.01", Mounts: []string{"/out/run:/out/run", "/data:/input:ro"}, Binary: "/bin/profllm", Dir: "/out/run",
+		Image: "nvcr.io#nvidia/vllm:26.01", Mounts: []string{"/out/run:/out/run", "/data:/input:ro"},
+		Binary: "/bin/profllm", Dir: "/out/run",
 		Env: []string{"NCCL_DEBUG", "HF_TOKEN"}, Args: []string{"--site", "a b"},
 	}
-	engine = plan.Step{Name: "serve", Container: true, Log: "logs/serve-%t.log", Argv: plan.Texts("vllm", "serve", "m"), Env: []plan.Var{
-		{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text("0,1")}, {Name: "VLLM_HOST_IP", Value: plan.Word{plan.Addr("serve")}},
-	}}
+	engine = plan.Step{Name: "serve", Container: true, Log: "logs/serve-%t.log", Argv: plan.Texts("vllm", "serve", "m"),
+		Env: []plan.Var{
+			{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text("0,1")}, {Name: "VLLM_HOST_IP", Value: plan.Word{plan.Addr("serve")}},
+		}}
 	client = plan.Step{Name: "bench", Container: true, Argv: plan.Texts("vllm", "bench", "serve")}
-	ours   = plan.Step{Name: "ray", Container: true, Argv: append([]plan.Word{plan.Self()}, plan.Texts("job", "ray")...)}
+	ours   = plan.Step{Name: "ray", Container: true,
+		Argv: append([]plan.Word{plan.Self()}, plan.Texts("job", "ray")...)}
 )
 
 // covers: PL-G14, PL-G15, PL-G16
 func TestWrap(t *testing.T) {
 	s, err := New().Wrap(engine, box)
 	require.NoError(t, err)
-	require.Equal(t, append([]plan.Word{plan.Self()}, plan.Texts("job", "contain", "--runtime=docker", "--step=serve", "--",
-		"--rm", "--init", "--network=host", "--ipc=host", "--entrypoint=", "--ulimit=memlock=-1", "--gpus=all", "--workdir=/out/run",
-		"--env=CUDA_VISIBLE_DEVICES", "--env=HF_TOKEN", "--env=NCCL_DEBUG", "--env=PROFLLM_NODE_ADDR", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID",
-		"--env=SLURM_JOB_NODELIST", "--env=SLURM_NODEID", "--env=SLURM_NTASKS", "--env=SLURM_PROCID", "--env=SLURM_STEP_ID", "--env=SLURM_STEP_NODELIST",
-		"--env=VLLM_HOST_IP",
-		"--mount=type=bind,source=/out/run,target=/out/run", "--mount=type=bind,source=/data,target=/input,readonly",
-		"--site", "a b", "nvcr.io/nvidia/vllm:26.01", "vllm", "serve", "m")...), s.Argv)
+	require.Equal(t, append([]plan.Word{plan.Self()},
+		plan.Texts("job", "contain", "--runtime=docker", "--step=serve", "--",
+			"--rm", "--init", "--network=host", "--ipc=host", "--entrypoint=", "--ulimit=memlock=-1", "--gpus=all", "--workdir=/out/run",
+			"--env=CUDA_VISIBLE_DEVICES", "--env=HF_TOKEN", "--env=NCCL_DEBUG", "--env=PROFLLM_NODE_ADDR", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID",
+			"--env=SLURM_JOB_NODELIST", "--env=SLURM_NODEID", "--env=SLURM_NTASKS", "--env=SLURM_PROCID", "--env=SLURM_STEP_ID", "--env=SLURM_STEP_NODELIST",
+			"--env=VLLM_HOST_IP",
+			"--mount=type=bind,source=/out/run,target=/out/run", "--mount=type=bind,source=/data,target=/input,readonly",
+			"--site", "a b", "nvcr.io/nvidia/vllm:26.01", "vllm", "serve", "m")...), s.Argv)
 	require.Equal(t, engine.Env, s.Env, "set before the client, which hands the names in")
 	require.Empty(t, s.Srun)
 

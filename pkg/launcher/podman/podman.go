@@ -19,7 +19,8 @@ func New() plan.Launcher { return Launcher{} }
 // come by their CDI names, which `nvidia-ctk cdi generate` writes on the node.
 func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	return container.OCI{
-		Program: "podman", Options: []string{"--cgroups=disabled", "--http-proxy=false", "--security-opt=label=disable"},
+		Program: "podman", Options: []string{"--cgroups=disabled", "--http-proxy=false",
+			"--security-opt=label=disable"},
 		GPUs: []string{"--device=nvidia.com/gpu=all"},
 	}.Wrap(s, c)
 }

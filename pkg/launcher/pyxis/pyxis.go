@@ -51,7 +51,8 @@ func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 			return s, fmt.Errorf("mount %q: the target must be an absolute path", m)
 		}
 	}
-	s.Srun = append(s.Srun, plan.Text("--container-image="+image), plan.Text("--container-mounts="+strings.Join(mounts, ",")))
+	s.Srun = append(s.Srun, plan.Text("--container-image="+image),
+		plan.Text("--container-mounts="+strings.Join(mounts, ",")))
 	if len(c.Env) > 0 { // else the image's own values win (NVIDIA/pyxis#124)
 		s.Srun = append(s.Srun, plan.Text("--container-env="+strings.Join(c.Env, ",")))
 	}

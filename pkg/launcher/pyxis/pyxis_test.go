@@ -30,27 +30,32 @@ func TestImage(t *testing.T) {
 	}
 	_, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{})
 	require.EqualError(t, err, `step "serve": no image`)
-	for _, wrong := range []string{"a b:c", "nvcr.io#nvidia/vllm:", "nvcr.io/nvidia/vllm:1 2", "Image\nX", "a//b", "nvcr.io#", "https://nvcr.io/vllm", "vllm@sha256"} {
+	for _, wrong := range []string{"a b:c", "nvcr.io#nvidia/vllm:", "nvcr.io/nvidia/vllm:1 2", "Image\nX", "a//b",
+		"nvcr.io#", "https://nvcr.io/vllm", "vllm@sha256"} {
 		_, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: wrong})
 		require.ErrorContains(t, err, "image ", wrong)
 	}
 	_, err = New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: "dockerd://vllm"})
-	require.EqualError(t, err, `step "serve": image "dockerd://vllm": pyxis imports from registries and .sqsh files only (NVIDIA/pyxis#70)`)
+	require.EqualError(t, err,
+		`step "serve": image "dockerd://vllm": pyxis imports from registries and .sqsh files only (NVIDIA/pyxis#70)`)
 }
 
 func TestWrap(t *testing.T) {
 	box := plan.Container{Image: "i", Mounts: []string{"/a:/b", "/c:/c"}, Binary: "/bin/profllm"}
-	engine := plan.Step{Name: "serve", Container: true, Argv: plan.Texts("vllm", "serve"), Srun: []plan.Word{plan.Text("--x")}}
+	engine := plan.Step{Name: "serve", Container: true, Argv: plan.Texts("vllm", "serve"),
+		Srun: []plan.Word{plan.Text("--x")}}
 	ours := plan.Step{Name: "ray", Container: true, Argv: append([]plan.Word{plan.Self()}, plan.Texts("job", "ray")...)}
 
 	s, err := New().Wrap(engine, box)
 	require.NoError(t, err)
-	require.Equal(t, plan.Texts("--x", "--container-image=i", "--container-mounts=/a:/b,/c:/c", "--no-container-mount-home", "--container-writable"), s.Srun)
+	require.Equal(t, plan.Texts("--x", "--container-image=i", "--container-mounts=/a:/b,/c:/c",
+		"--no-container-mount-home", "--container-writable"), s.Srun)
 	require.Equal(t, engine.Argv, s.Argv, "srun does the rest")
 
 	s, err = New().Wrap(ours, box)
 	require.NoError(t, err)
-	require.Equal(t, plan.Texts("--container-image=i", "--container-mounts=/a:/b,/c:/c,/bin/profllm:/bin/profllm:ro", "--no-container-mount-home", "--container-writable"), s.Srun,
+	require.Equal(t, plan.Texts("--container-image=i", "--container-mounts=/a:/b,/c:/c,/bin/profllm:/bin/profllm:ro",
+		"--no-container-mount-home", "--container-writable"), s.Srun,
 		"a step that runs profllm has it mounted")
 	require.Equal(t, []string{"/a:/b", "/c:/c"}, box.Mounts, "the caller's list is not changed")
 
@@ -60,7 +65,8 @@ func TestWrap(t *testing.T) {
 		tool.Ends = ends
 		s, err = New().Wrap(tool, box)
 		require.NoError(t, err)
-		require.Contains(t, s.Srun, plan.Text("--container-env=A,B"), "else the image's own values win (NVIDIA/pyxis#124)")
+		require.Contains(t, s.Srun, plan.Text("--container-env=A,B"),
+			"else the image's own values win (NVIDIA/pyxis#124)")
 	}
 	box.Env = nil
 
@@ -76,11 +82,14 @@ func TestWrap(t *testing.T) {
 //
 // covers: CTR-8
 func TestSecretsAreMounted(t *testing.T) {
-	box := plan.Container{Image: "i", Mounts: []string{"/run:/run"}, Binary: "/bin/profllm", Env: []string{"A"}, MountHome: true}
-	s := plan.Step{Name: "bench", Ends: true, Argv: plan.Texts("vllm"), Secrets: []plan.Secret{{Name: "HF_TOKEN", Env: "MINE"}, {Name: "KEY", File: "/shared/key"}}}
+	box := plan.Container{Image: "i", Mounts: []string{"/run:/run"}, Binary: "/bin/profllm", Env: []string{"A"},
+		MountHome: true}
+	s := plan.Step{Name: "bench", Ends: true, Argv: plan.Texts("vllm"),
+		Secrets: []plan.Secret{{Name: "HF_TOKEN", Env: "MINE"}, {Name: "KEY", File: "/shared/key"}}}
 	s, err := New().Wrap(s, box)
 	require.NoError(t, err)
-	require.Equal(t, plan.Texts("--container-image=i", "--container-mounts=/run:/run,/bin/profllm:/bin/profllm:ro,/shared/key:/shared/key:ro", "--container-env=A", "--container-mount-home", "--container-writable"), s.Srun)
+	require.Equal(t, plan.Texts("--container-image=i",
+		"--container-mounts=/run:/run,/bin/profllm:/bin/profllm:ro,/shared/key:/shared/key:ro", "--container-env=A", "--container-mount-home", "--container-writable"), s.Srun)
 	s.Secrets[1].File = "/shared/a,b"
 	_, err = New().Wrap(s, box)
 	require.ErrorContains(t, err, `mount "/shared/a,b:/shared/a,b:ro" must be SRC:DST without a comma`)
@@ -88,11 +97,13 @@ func TestSecretsAreMounted(t *testing.T) {
 
 // pyxis writes mounts into a line of bash.
 func TestMountsThatAShellWouldRead(t *testing.T) {
-	for _, mount := range []string{"/a$x:/b", "/a:/b`id`", `/a"b:/c`, "/a\nb:/c", "$PWD/a:/b", "a:/b", "/a:b", "/a:./b"} {
+	for _, mount := range []string{"/a$x:/b", "/a:/b`id`", `/a"b:/c`, "/a\nb:/c", "$PWD/a:/b", "a:/b", "/a:b",
+		"/a:./b"} {
 		_, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: "i", Mounts: []string{mount}})
 		require.ErrorContains(t, err, "mount ", mount)
 	}
-	s, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: "i", Mounts: []string{"/a'b#;%:/c", "tmpfs:/x", "/a b:/c:ro+rprivate"}})
+	s, err := New().Wrap(plan.Step{Name: "serve"},
+		plan.Container{Image: "i", Mounts: []string{"/a'b#;%:/c", "tmpfs:/x", "/a b:/c:ro+rprivate"}})
 	require.NoError(t, err)
 	require.Contains(t, s.Srun, plan.Text("--container-mounts=/a'b#;%:/c,tmpfs:/x,/a b:/c:ro+rprivate"))
 }
@@ -102,6 +113,7 @@ func TestMountsAreRefused(t *testing.T) {
 		_, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: "i", Mounts: []string{"/ok:/ok", mount}})
 		require.ErrorContains(t, err, "must be SRC:DST without a comma", mount)
 	}
-	_, err := New().Wrap(plan.Step{Name: "ray", Argv: []plan.Word{plan.Self()}}, plan.Container{Image: "i", Binary: "/a,b"})
+	_, err := New().Wrap(plan.Step{Name: "ray", Argv: []plan.Word{plan.Self()}},
+		plan.Container{Image: "i", Binary: "/a,b"})
 	require.ErrorContains(t, err, "without a comma")
 }

@@ -18,7 +18,8 @@ import (
 const (
 	tokenEvent = `data: {"id":"cmpl-1","object":"text_completion","created":1,"model":"m","choices":[{"index":0,"text":"a","finish_reason":null}],"usage":null}` + "\n\n"
 	roleEvent  = `data: {"id":"1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}` + "\n\n"
-	deltaEvent = `data: {"id":"1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"é\n"}}]}` + "\n\n"
+	deltaEvent = `data: {"id":"1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"é\n"}}]}` +
+		"\n\n"
 	usageEvent = `data: {"id":"cmpl-1","choices":[],"usage":{"prompt_tokens":7,"total_tokens":9,"completion_tokens":2}}` + "\n\n"
 	doneEvent  = "data: [DONE]\n\n"
 	errorEvent = `data: {"error":{"message":"engine is dead","type":"InternalServerError","code":500}}` + "\n\n"
@@ -26,7 +27,8 @@ const (
 
 // finishing returns a token event with that finish_reason.
 func finishing(reason string) string {
-	return `data: {"id":"cmpl-1","choices":[{"index":0,"text":"b","finish_reason":` + reason + `,"stop_reason":null}],"usage":null}` + "\n\n"
+	return `data: {"id":"cmpl-1","choices":[{"index":0,"text":"b","finish_reason":` + reason +
+		`,"stop_reason":null}],"usage":null}` + "\n\n"
 }
 
 var lastEvent = finishing(`"length"`)
@@ -79,7 +81,8 @@ func TestStreamThatIsWhole(t *testing.T) {
 		"no space after the colon":   {strings.ReplaceAll(whole, "data: ", "data:"), 2, 7, 2, "ab"},
 		"chat counts the role event": {roleEvent + deltaEvent + lastEvent + usageEvent + doneEvent, 3, 7, 2, "é\nb"},
 		"empty deltas": {
-			roleEvent + `data: {"choices":[{"index":0,"delta":{}}]}` + "\n\n" + `data: {"choices":[{"index":0,"delta":{"content":null,"reasoning":"hm"}}]}` +
+			roleEvent + `data: {"choices":[{"index":0,"delta":{}}]}` + "\n\n" +
+				`data: {"choices":[{"index":0,"delta":{"content":null,"reasoning":"hm"}}]}` +
 				"\n\n" + `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n" + usageEvent + doneEvent, 4, 7, 2, "",
 		},
 		"two data lines of one event": {
@@ -386,10 +389,15 @@ func TestAnswerLimitsItsBody(t *testing.T) {
 
 func TestChunkOfAStreamIsJSON(t *testing.T) {
 	for payload, ok := range map[string]bool{
-		`{}`: true, ` { } `: true, `{"a":1}`: true, `{"a":-0.5e+7,"b":[true,false,null,"\u00e9\n",{}]}`: true, `{"a":[NaN,-Infinity]}`: true,
-		``: false, `[]`: false, `{`: false, `{"a"}`: false, `{"a":}`: false, `{"a":1,}`: false, `{,}`: false, `{"a":01}`: false, `{"a":1.}`: false,
-		`{"a":1e}`: false, `{"a":+1}`: false, `{"a":nan}`: false, `{"a":"\x"}`: false, `{"a":"\u00g0"}`: false, "{\"a\":\"\n\"}": false, `{"a":"b}`: false,
-		`{"a":1]`: false, `{"a":[1}`: false, `{"a":1}{`: false, `{"a":[1 2]}`: false, `{'a':1}`: false, `{a:1}`: false, `{"a":tru}`: false,
+		`{}`: true, ` { } `: true, `{"a":1}`: true, `{"a":-0.5e+7,"b":[true,false,null,"\u00e9\n",{}]}`: true,
+		`{"a":[NaN,-Infinity]}`: true,
+		``:                      false, `[]`: false, `{`: false, `{"a"}`: false, `{"a":}`: false, `{"a":1,}`: false,
+		`{,}`:      false,
+		`{"a":01}`: false, `{"a":1.}`: false,
+		`{"a":1e}`: false, `{"a":+1}`: false, `{"a":nan}`: false, `{"a":"\x"}`: false, `{"a":"\u00g0"}`: false,
+		"{\"a\":\"\n\"}": false, `{"a":"b}`: false,
+		`{"a":1]`: false, `{"a":[1}`: false, `{"a":1}{`: false, `{"a":[1 2]}`: false, `{'a':1}`: false, `{a:1}`: false,
+		`{"a":tru}`: false,
 	} {
 		_, err := readChunk([]byte(payload))
 		require.Equal(t, ok, err == nil, "%s: %v", payload, err)
@@ -398,8 +406,10 @@ func TestChunkOfAStreamIsJSON(t *testing.T) {
 
 // A value that is none is an error under each key, wherever the payload ends.
 func TestChunkOfBrokenValues(t *testing.T) {
-	for _, around := range []string{`{"choices":%}`, `{"usage":%}`, `{"error":%}`, `{"object":%}`, `{"x":%}`, `{"choices":[%]}`, `{"choices":[{"text":%}]}`,
-		`{"choices":[{"delta":%}]}`, `{"choices":[{"delta":{"content":%}}]}`, `{"choices":[{"role":%}]}`, `{"choices":[{"finish_reason":%}]}`, `{"choices":[{"error":%}]}`} {
+	for _, around := range []string{`{"choices":%}`, `{"usage":%}`, `{"error":%}`, `{"object":%}`, `{"x":%}`,
+		`{"choices":[%]}`, `{"choices":[{"text":%}]}`,
+		`{"choices":[{"delta":%}]}`, `{"choices":[{"delta":{"content":%}}]}`, `{"choices":[{"role":%}]}`,
+		`{"choices":[{"finish_reason":%}]}`, `{"choices":[{"error":%}]}`} {
 		for _, value := range []string{":", "::", ",", "]", "}", ":null", "{", "[", `"`, `{"a"`, "-", "nul", "\x00"} {
 			payload := strings.ReplaceAll(around, "%", value)
 			for end := range len(payload) + 1 {
@@ -488,7 +498,8 @@ func netHTTP(raw string) (resp *http.Response, body string) {
 	return resp, string(b)
 }
 
-// BenchmarkEvent compares the reading of one event's JSON with encoding/json, into a struct of the same keys.
+// BenchmarkEvent compares the reading of one event's JSON with encoding/json, into a struct of
+// the same keys.
 func BenchmarkEvent(b *testing.B) {
 	payload := []byte(strings.TrimSuffix(strings.TrimPrefix(tokenEvent, "data: "), "\n\n"))
 	var ours, theirs time.Duration

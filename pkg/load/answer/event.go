@@ -8,7 +8,8 @@ import (
 	"github.com/profllm/profllm/pkg/limit"
 )
 
-// A chunk is what the client takes from the payload of one event. Byte slices are JSON values that lie in the payload.
+// A chunk is what the client takes from the payload of one event. Byte slices are JSON values
+// that lie in the payload.
 type chunk struct {
 	list    bool   // it has a list of choices, perhaps an empty one
 	choices int    // entries of that list
@@ -27,8 +28,8 @@ var (
 	errNoObject = errors.New("usage is not an object")
 )
 
-// readChunk reads a payload once, from its top level down: a text or a log probability may have any key inside. Like
-// Python, whose client vLLM's is, it takes NaN and Infinity for numbers.
+// readChunk reads a payload once, from its top level down: a text or a log probability may have
+// any key inside. Like Python, whose client vLLM's is, it takes NaN and Infinity for numbers.
 func readChunk(payload []byte) (c chunk, err error) {
 	s := scanner{p: payload}
 	for n := 0; s.member('{', n); n++ {
@@ -61,7 +62,8 @@ func present(v []byte) []byte {
 	return v
 }
 
-// empty reports whether a value says nothing. Of errors the proxy decides alike (testdata/errors.txt).
+// empty reports whether a value says nothing. Of errors the proxy decides alike
+// (testdata/errors.txt).
 func empty(v []byte) bool {
 	switch string(v) {
 	case "null", "false", `""`, "{}":
@@ -146,7 +148,8 @@ func (s *scanner) space() {
 	}
 }
 
-// member goes to member n of the object or list that begins here with open. It returns false behind the last one.
+// member goes to member n of the object or list that begins here with open. It returns false
+// behind the last one.
 func (s *scanner) member(open byte, n int) bool {
 	if n == 0 && !s.enter(open) || s.err != nil {
 		return false

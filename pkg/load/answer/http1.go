@@ -1,10 +1,10 @@
-// Package answer reads the streamed answer of an OpenAI-compatible server to one request, and settles what came of the
-// request: an [Outcome].
+// Package answer reads the streamed answer of an OpenAI-compatible server to one request, and
+// settles what came of the request: an [Outcome].
 //
-// It is given the bytes of a connection as they arrive, cut anywhere, with the time of their arrival, and looks at no
-// clock and no connection itself. It reads HTTP/1.1, server-sent events, and of each event's JSON only what a load
-// client needs, in place: tens of thousands of events a second pass through it. BenchmarkEvent: 7 times as fast as
-// encoding/json.
+// It is given the bytes of a connection as they arrive, cut anywhere, with the time of their
+// arrival, and looks at no clock and no connection itself. It reads HTTP/1.1, server-sent
+// events, and of each event's JSON only what a load client needs, in place: tens of thousands
+// of events a second pass through it. BenchmarkEvent: 7 times as fast as encoding/json.
 //
 // Example:
 //
@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// HeadLimit bounds the head of an answer with the interim ones before it, its trailer, and a line around a chunk, in
-	// bytes.
+	// HeadLimit bounds the head of an answer with the interim ones before it, its trailer, and
+	// a line around a chunk, in bytes.
 	HeadLimit = 64 << 10
 	// bodyLimit bounds the body of an answer, in bytes: a million tokens with log probabilities.
 	bodyLimit = 1 << 30
@@ -46,7 +46,8 @@ const (
 	phaseOver
 )
 
-// A Reader reads one HTTP/1.1 response whose bytes may be cut anywhere. It hands the body of a 200 to its stream.
+// A Reader reads one HTTP/1.1 response whose bytes may be cut anywhere. It hands the body of a
+// 200 to its stream.
 type Reader struct {
 	stream    stream
 	phase     phase
@@ -77,7 +78,8 @@ var (
 	errStream   = errors.New("the rest of the answer was not read")
 )
 
-// Feed reads p, which arrived at that time. over says that the answer has ended; bytes after it are an error.
+// Feed reads p, which arrived at that time. over says that the answer has ended; bytes after it
+// are an error.
 func (a *Reader) Feed(p []byte, at int64) (over bool, err error) {
 	a.Bytes += int64(len(p))
 	for len(p) > 0 && err == nil {
@@ -107,8 +109,8 @@ func (a *Reader) EOF() error {
 	return errors.New("the server closed the connection in the middle of its answer")
 }
 
-// Ended returns what is wrong with an answer that has ended, or malformed; sent says that the request left whole.
-// Bytes behind a whole answer only cost the connection.
+// Ended returns what is wrong with an answer that has ended, or malformed; sent says that the
+// request left whole. Bytes behind a whole answer only cost the connection.
 func (a *Reader) Ended(sent bool, malformed error) error {
 	if malformed != nil && a.phase == phaseOver {
 		a.KeepAlive, malformed = false, nil
@@ -122,7 +124,8 @@ func (a *Reader) Ended(sent bool, malformed error) error {
 	return malformed
 }
 
-// Close settles the outcome of an answer that has ended, at that time; broken is why it ended early, or nil.
+// Close settles the outcome of an answer that has ended, at that time; broken is why it ended
+// early, or nil.
 func (a *Reader) Close(at int64, broken error) {
 	switch {
 	case broken != nil && a.code != http.StatusOK && a.code != 0 && len(a.excuse) > 0:
@@ -162,7 +165,8 @@ func (a *Reader) feedBody(p []byte, at int64) ([]byte, error) {
 	return p[n:], nil
 }
 
-// feedLine reads the lines of the head and around chunks. They end in CRLF or, as RFC 9112 allows, in LF.
+// feedLine reads the lines of the head and around chunks. They end in CRLF or, as RFC 9112
+// allows, in LF.
 func (a *Reader) feedLine(p []byte) ([]byte, error) {
 	end := bytes.IndexByte(p, '\n')
 	if a.framing += len(p[:end+1]); end < 0 {

@@ -22,7 +22,8 @@ func StatusText(status string, body []byte) string {
 	return status
 }
 
-// errorText returns the message of an error that the server reports inside an answer, else what it sent.
+// errorText returns the message of an error that the server reports inside an answer, else what
+// it sent.
 func errorText(body []byte) string {
 	return cmp.Or(errorMessage(body), fmt.Sprintf("the server reports an error: %.200q", body))
 }

@@ -16,7 +16,8 @@ const (
 	Interrupted
 )
 
-// An Outcome is what one request did. Times are readings of the run's clock in ns. It is written by one goroutine.
+// An Outcome is what one request did. Times are readings of the run's clock in ns. It is
+// written by one goroutine.
 type Outcome struct {
 	State   State
 	Resends byte    // how often it was sent again: never if the server can have read the request
@@ -41,7 +42,8 @@ func (o *Outcome) Refuse(err error) {
 
 const nanos = 1e9 // of a second
 
-// TTFT returns the time to the first token event, in seconds; of a completed request, like the times below.
+// TTFT returns the time to the first token event, in seconds; of a completed request, like the
+// times below.
 func (o *Outcome) TTFT() float64 { return float64(o.Tokens[0]-o.Start) / nanos }
 
 // Latency returns the time to the last token event, in seconds.

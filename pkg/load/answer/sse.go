@@ -13,15 +13,17 @@ const (
 	lineLimit = 16 << 20
 	// eventLimit bounds the token events of an answer whose number of tokens is not known.
 	eventLimit = 1 << 24
-	// overshoot is how many tokens an answer may have beyond those asked for: speculative decoding may accept a draft
-	// that reaches beyond the limit.
+	// overshoot is how many tokens an answer may have beyond those asked for: speculative
+	// decoding may accept a draft that reaches beyond the limit.
 	overshoot = 64
 )
 
-// A stream reads the server-sent events of one answer. Bytes may be cut anywhere. Lines end in LF or CRLF.
+// A stream reads the server-sent events of one answer. Bytes may be cut anywhere. Lines end in
+// LF or CRLF.
 //
-// A stream is a whole answer only if the server says that it is: a finish_reason that means success, the token usage
-// that was asked for, [DONE]. See [stream.shortcoming] for what may be missing.
+// A stream is a whole answer only if the server says that it is: a finish_reason that means
+// success, the token usage that was asked for, [DONE]. See [stream.shortcoming] for what may be
+// missing.
 type stream struct {
 	out   *Outcome
 	asked int  // tokens that the request asked for; 0 is unknown
@@ -135,7 +137,8 @@ func (s *stream) data(value []byte) {
 	}
 }
 
-// stray takes what is no part of an answer: an error page, an answer that is not streamed, the words of a proxy.
+// stray takes what is no part of an answer: an error page, an answer that is not streamed, the
+// words of a proxy.
 func (s *stream) stray(text []byte) {
 	s.fault("%s", cmp.Or(errorMessage(text), fmt.Sprintf("not part of a streamed answer: %.100q", text)))
 }
@@ -209,7 +212,8 @@ func (s *stream) take(c *chunk, at int64) {
 	}
 }
 
-// mostEvents returns how many token events the answer may have: a token may come as reasoning and as content.
+// mostEvents returns how many token events the answer may have: a token may come as reasoning
+// and as content.
 func (s *stream) mostEvents() int {
 	if s.asked == 0 {
 		return eventLimit
@@ -217,7 +221,8 @@ func (s *stream) mostEvents() int {
 	return 2*s.asked + overshoot
 }
 
-// succeeded reports whether a finish_reason is the end of a whole answer. vLLM's others are "abort" and "error" (vLLM
+// succeeded reports whether a finish_reason is the end of a whole answer. vLLM's others are
+// "abort" and "error" (vLLM
 // 0.32, vllm/v1/engine, FinishReason); OpenAI's "content_filter" withholds text. TGI names the stop by its kind.
 func succeeded(reason []byte) bool {
 	switch string(reason) {
@@ -227,7 +232,8 @@ func succeeded(reason []byte) bool {
 	return false
 }
 
-// close ends the stream: the last event counts even without the empty line after it, as it does for vLLM.
+// close ends the stream: the last event counts even without the empty line after it, as it does
+// for vLLM.
 func (s *stream) close(at int64) {
 	if len(s.line) > 0 {
 		s.endLine(s.line, at)
@@ -237,8 +243,8 @@ func (s *stream) close(at int64) {
 	s.dispatch(at)
 }
 
-// settle settles the outcome. why is what ended the exchange before its time, or "". What the server said of an error
-// comes before how the connection ended after it.
+// settle settles the outcome. why is what ended the exchange before its time, or "". What the
+// server said of an error comes before how the connection ended after it.
 func (s *stream) settle(why string) {
 	o := s.out
 	var u usage
@@ -273,8 +279,9 @@ func (s *stream) settle(why string) {
 
 // shortcoming says why a stream that has ended is no whole answer whose tokens are known, or "".
 //
-// A stream without [DONE] is whole if it named the reason of its end and its usage; one without a reason if it has
-// exactly the tokens that were asked for. Without usage, tokens are counted by events.
+// A stream without [DONE] is whole if it named the reason of its end and its usage; one without
+// a reason if it has exactly the tokens that were asked for. Without usage, tokens are counted
+// by events.
 func (s *stream) shortcoming(u usage) string {
 	switch n := u.completion; {
 	case len(s.out.Tokens) == 0:
@@ -301,7 +308,8 @@ func (s *stream) shortcoming(u usage) string {
 // A usage is how many tokens the server counts; nil is not said.
 type usage struct{ prompt, completion *int }
 
-// tokenLimit bounds the tokens of a prompt or an answer. The longest context of the field has 10 million.
+// tokenLimit bounds the tokens of a prompt or an answer. The longest context of the field has
+// 10 million.
 const tokenLimit = 1 << 26
 
 // readUsage reads a usage object; raw may be empty.

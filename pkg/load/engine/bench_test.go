@@ -22,8 +22,8 @@ import (
 	"github.com/profllm/profllm/pkg/load/loadtest"
 )
 
-// The test binary is also the server of BenchmarkEngine, as a process of its own, so that the processor time of this
-// process is that of the client alone.
+// The test binary is also the server of BenchmarkEngine, as a process of its own, so that the
+// processor time of this process is that of the client alone.
 const serverVariable = "PROFLLM_ENGINE_BENCH_SERVER"
 
 func TestMain(m *testing.M) {
@@ -86,11 +86,12 @@ func (completion) ID(int) string { return "" }
 
 func (completion) Tokens(int) (prompt, answer int, bounded bool) { return 64, benchTokens, true }
 
-// BenchmarkEngine measures how many requests the client completes for each second of processor time, and how regular
-// the tokens of 50 Hz look to it: with the event loop, with the pool of goroutines, and with a plain client of
-// net/http. All send the same requests, as many at a time, to the same server. The plain client reads events once with the reader
-// of the event loop, so that only the way of sending and receiving differs, and once with bufio and encoding/json, as
-// one would write it without ours.
+// BenchmarkEngine measures how many requests the client completes for each second of processor
+// time, and how regular the tokens of 50 Hz look to it: with the event loop, with the pool of
+// goroutines, and with a plain client of net/http. All send the same requests, as many at a
+// time, to the same server. The plain client reads events once with the reader of the event
+// loop, so that only the way of sending and receiving differs, and once with bufio and
+// encoding/json, as one would write it without ours.
 func BenchmarkEngine(b *testing.B) {
 	if !HaveLoop {
 		b.Skip("no event loop on this system")

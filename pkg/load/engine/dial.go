@@ -53,7 +53,8 @@ func (d *dialer) dial(ctx context.Context) (*conn, error) {
 	return made, nil
 }
 
-// prepare does what comes before requests on a new connection: TLS with the proxy, a tunnel, TLS with the server.
+// prepare does what comes before requests on a new connection: TLS with the proxy, a tunnel,
+// TLS with the server.
 func (d *dialer) prepare(ctx context.Context, c *conn) error {
 	if d.via != nil && d.via.Scheme == "https" {
 		if err := d.secure(ctx, c, d.via); err != nil {
@@ -88,7 +89,8 @@ func (d *dialer) tunnel(ctx context.Context, c *conn) error {
 	if _, err := fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", host, host, d.credentials()); err != nil {
 		return err
 	}
-	// Behind the answer nothing comes before this side speaks, so that the reader takes no byte of TLS.
+	// Behind the answer nothing comes before this side speaks, so that the reader takes no byte
+	// of TLS.
 	in := bufio.NewReader(io.LimitReader(c, answer.HeadLimit))
 	resp, err := http.ReadResponse(in, &http.Request{Method: http.MethodConnect})
 	if err != nil {
@@ -122,10 +124,12 @@ func hostPort(u *url.URL) string {
 // past is a deadline that interrupts what waits.
 var past = time.Unix(1, 0)
 
-// ticketWait is how long a TLS layer may take to read what has arrived for it alone, such as session tickets.
+// ticketWait is how long a TLS layer may take to read what has arrived for it alone, such as
+// session tickets.
 const ticketWait = time.Millisecond
 
-// silent reports whether nothing has arrived on an idle connection for its reader: neither bytes nor its end.
+// silent reports whether nothing has arrived on an idle connection for its reader: neither
+// bytes nor its end.
 func (c *conn) silent() bool {
 	quiet := false
 	if system, err := c.raw.SyscallConn(); err == nil {

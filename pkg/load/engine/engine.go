@@ -1,13 +1,14 @@
 // Package engine sends the requests of a job when they are due, and times what comes back.
 //
-// Plain HTTP on Linux goes over event loops: each reads many connections from one goroutine, with epoll and a reader
-// of HTTP/1.1 of its own. Everything else (https, proxies, other systems) goes over a pool with a goroutine for each
-// request in flight. Both send the same bytes and read answers with package answer, so that a job has the same
-// outcomes with either.
+// Plain HTTP on Linux goes over event loops: each reads many connections from one goroutine,
+// with epoll and a reader of HTTP/1.1 of its own. Everything else (https, proxies, other
+// systems) goes over a pool with a goroutine for each request in flight. Both send the same
+// bytes and read answers with package answer, so that a job has the same outcomes with either.
 //
-// BenchmarkEngine on two busy cores, against a server in another process: the event loop completes 1.4 times the
-// requests per CPU second of net/http with a goroutine for each stream and the same reader of answers, or of the pool,
-// and 1.6 times those of net/http with bufio and encoding/json.
+// BenchmarkEngine on two busy cores, against a server in another process: the event loop
+// completes 1.4 times the requests per CPU second of net/http with a goroutine for each stream
+// and the same reader of answers, or of the pool, and 1.6 times those of net/http with bufio
+// and encoding/json.
 //
 // Example:
 //
@@ -41,8 +42,8 @@ type Requests interface {
 	Body(dst []byte, i int) []byte
 	// ID returns the x-request-id of request i, or "".
 	ID(i int) string
-	// Tokens returns the tokens of the prompt of request i and those that it asks for. bounded says that an answer
-	// with more is an error.
+	// Tokens returns the tokens of the prompt of request i and those that it asks for. bounded
+	// says that an answer with more is an error.
 	Tokens(i int) (prompt, answer int, bounded bool)
 }
 
@@ -100,7 +101,8 @@ func (j *Job) prepare(i int) *answer.Outcome {
 type Engine interface {
 	// Connect opens connections so that the first n requests find one.
 	Connect(ctx context.Context, n int, clock func() int64)
-	// Run returns when every request has ended or ctx is done. Requests in flight are then interrupted.
+	// Run returns when every request has ended or ctx is done. Requests in flight are then
+	// interrupted.
 	Run(ctx context.Context, j *Job) Stats
 	// Close closes all connections.
 	Close()
@@ -118,8 +120,8 @@ func (c *Stats) add(other *Stats) {
 	c.Lag.merge(&other.Lag)
 }
 
-// streamsPerLoop is how many streams one event loop reads before another one helps. One core keeps up with about
-// three times as many at 50 tokens/s each.
+// streamsPerLoop is how many streams one event loop reads before another one helps. One core
+// keeps up with about three times as many at 50 tokens/s each.
 const streamsPerLoop = 2048
 
 // A Target is where requests go, and how.
@@ -156,8 +158,8 @@ type feeder struct {
 	next atomic.Int64
 }
 
-// take returns the next request if it is due at now. Otherwise i is -1 and wait is when to ask again, the largest
-// integer if no request is left. It is safe for concurrent use.
+// take returns the next request if it is due at now. Otherwise i is -1 and wait is when to ask
+// again, the largest integer if no request is left. It is safe for concurrent use.
 func (f *feeder) take(now int64) (i int, wait int64) {
 	for {
 		n := f.next.Load()

@@ -118,7 +118,8 @@ func once(answer string) func(v *visit) {
 	}
 }
 
-// first answers the first request of each connection whole, and does then what the row says with the second.
+// first answers the first request of each connection whole, and does then what the row says
+// with the second.
 func first(second func(v *visit)) func(v *visit) {
 	return func(v *visit) {
 		if v.request() && v.say(wholeAnswer) && v.request() {
@@ -139,7 +140,8 @@ func sized(length int, body string) string {
 // hold is how long a scripted server keeps a request that it drops: far longer than [closeSlack].
 const hold = 200 * time.Millisecond
 
-// Every engine treats a server that misbehaves alike. Each row sends four requests, one after the other.
+// Every engine treats a server that misbehaves alike. Each row sends four requests, one after
+// the other.
 //
 // covers: LIB-3 LRES-3
 func TestEnginesAgreeOnServers(t *testing.T) {
@@ -341,8 +343,8 @@ func disturbed(eng Engine) bool {
 	return false
 }
 
-// A connection on which something has arrived since the last answer carries no other request: neither is the request
-// lost, nor are bytes that nobody asked for taken as its answer.
+// A connection on which something has arrived since the last answer carries no other request:
+// neither is the request lost, nor are bytes that nobody asked for taken as its answer.
 func TestDisturbedConnectionIsNotUsed(t *testing.T) {
 	for name, then := range map[string]func(v *visit){
 		"the server closes it":    func(v *visit) { v.Close() },

@@ -8,8 +8,9 @@ import (
 	"unsafe"
 )
 
-// A poller waits for many descriptors at once: an epoll instance with a timer. The Go runtime's own poller watches
-// only the instance, so that waiting costs no thread and a ready descriptor costs no goroutine switch.
+// A poller waits for many descriptors at once: an epoll instance with a timer. The Go runtime's
+// own poller watches only the instance, so that waiting costs no thread and a ready descriptor
+// costs no goroutine switch.
 type poller struct {
 	ep     int
 	file   *os.File // the instance, as the runtime sees it
@@ -21,7 +22,8 @@ type poller struct {
 	armed  int64 // when the timer goes off by the caller's clock, in ns; 0 is never
 }
 
-// edge is EPOLLET, which package syscall declares as a negative int: an event tells of a change only.
+// edge is EPOLLET, which package syscall declares as a negative int: an event tells of a change
+// only.
 const edge = 1 << 31
 
 // longestWait bounds how long the timer sleeps, in ns.
@@ -68,7 +70,8 @@ func (p *poller) add(fd int, events uint32) error {
 	return os.NewSyscallError("epoll_ctl", syscall.EpollCtl(p.ep, syscall.EPOLL_CTL_ADD, fd, &event))
 }
 
-// arm makes the timer go off at that reading of the clock, or after [longestWait] if that is earlier.
+// arm makes the timer go off at that reading of the clock, or after [longestWait] if that is
+// earlier.
 func (p *poller) arm(at, now int64) {
 	if p.armed != 0 && p.armed > now && p.armed <= at { // a clock that was set back reads less than 0
 		return // it goes off early enough, and is then set again
@@ -89,7 +92,8 @@ func (p *poller) rang(fd int) bool {
 	return true
 }
 
-// wait sleeps until something is ready, or only looks if block is false. It returns early when interrupted.
+// wait sleeps until something is ready, or only looks if block is false. It returns early when
+// interrupted.
 func (p *poller) wait(block bool) {
 	p.got = 0
 	if !block {

@@ -14,7 +14,8 @@ const (
 
 // finishing returns a token event with that finish_reason.
 func finishing(reason string) string {
-	return `data: {"id":"cmpl-1","choices":[{"index":0,"text":"b","finish_reason":` + reason + `,"stop_reason":null}],"usage":null}` + "\n\n"
+	return `data: {"id":"cmpl-1","choices":[{"index":0,"text":"b","finish_reason":` + reason +
+		`,"stop_reason":null}],"usage":null}` + "\n\n"
 }
 
 var lastEvent = finishing(`"length"`)

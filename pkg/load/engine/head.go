@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// requestHead returns the head of a request in that form, up to the headers that differ between requests.
+// requestHead returns the head of a request in that form, up to the headers that differ between
+// requests.
 func requestHead(t *Target, form string) []byte {
 	head := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n", form, t.URL.Host)
 	for name, values := range t.Header {

@@ -54,8 +54,9 @@ func (l *loop) await(i int) {
 	l.waiting = append(l.waiting, i)
 }
 
-// usable reports whether an open connection may carry a request: it has not been idle for so long that the server may
-// be closing it, and nothing has arrived on it, neither its end nor bytes that would be read as the next answer.
+// usable reports whether an open connection may carry a request: it has not been idle for so
+// long that the server may be closing it, and nothing has arrived on it, neither its end nor
+// bytes that would be read as the next answer.
 func (l *loop) usable(c *link) bool {
 	return l.job.Clock()-c.since <= int64(IdleLimit) && silent(c.fd)
 }
@@ -133,7 +134,8 @@ func (l *loop) flush(c *link) (err error) {
 	return err
 }
 
-// unsent ends a request that the server will not take: with the answer that it gave instead, if any.
+// unsent ends a request that the server will not take: with the answer that it gave instead, if
+// any.
 func (l *loop) unsent(c *link, err error) {
 	if !l.read(c, true) {
 		l.broken(c, err)
@@ -198,8 +200,8 @@ func (l *loop) opened(c *link) {
 	l.free(c)
 }
 
-// unopened drops a connection that could not be opened. A request fails with it only if those that are still opening
-// are fewer than the requests that wait.
+// unopened drops a connection that could not be opened. A request fails with it only if those
+// that are still opening are fewer than the requests that wait.
 func (l *loop) unopened(c *link, err error) {
 	l.drop(c)
 	if len(l.waiting) > l.opening {
@@ -209,8 +211,9 @@ func (l *loop) unopened(c *link, err error) {
 	}
 }
 
-// free gives a connection without a request the next one that waits for a connection. A request that is sent again
-// gets one that was opened after it broke: the server may be about to close the others too.
+// free gives a connection without a request the next one that waits for a connection. A request
+// that is sent again gets one that was opened after it broke: the server may be about to close
+// the others too.
 func (l *loop) free(c *link) {
 	c.phase, c.since = linkIdle, l.job.Clock()
 	if len(l.waiting) == 0 || c.used && l.job.Outcomes[l.waiting[0]].Resends > 0 {
@@ -227,8 +230,9 @@ func (l *loop) free(c *link) {
 	l.request(c, i)
 }
 
-// read takes what has arrived on a busy connection, and reports whether that ended the request. Events are
-// edge-triggered: it reads until a read comes back short, or to the very end if the server closed its side.
+// read takes what has arrived on a busy connection, and reports whether that ended the request.
+// Events are edge-triggered: it reads until a read comes back short, or to the very end if the
+// server closed its side.
 func (l *loop) read(c *link, ended bool) (over bool) {
 	for {
 		n, err := syscall.Read(c.fd, l.buf)
@@ -281,7 +285,8 @@ func (l *loop) end(c *link, at int64, broken error) {
 	l.release(at)
 }
 
-// broken ends a connection that failed under a request. A request that cannot have reached the server is sent again.
+// broken ends a connection that failed under a request. A request that cannot have reached the
+// server is sent again.
 func (l *loop) broken(c *link, err error) {
 	now := l.job.Clock()
 	o := &l.job.Outcomes[c.request]
@@ -298,7 +303,8 @@ func (l *loop) broken(c *link, err error) {
 	l.await(c.request)
 }
 
-// roundTrip returns the shortest round trip of a connection that the kernel has seen, in ns; 0 is unknown.
+// roundTrip returns the shortest round trip of a connection that the kernel has seen, in ns; 0
+// is unknown.
 func roundTrip(fd int) int64 {
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil || info.Min_rtt == math.MaxUint32 { // never measured

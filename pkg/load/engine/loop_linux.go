@@ -25,8 +25,8 @@ type loops struct {
 	loops []*loop
 }
 
-// newLoops resolves the server's address once and makes as many loops as the streams need, as far as there are
-// processors.
+// newLoops resolves the server's address once and makes as many loops as the streams need, as
+// far as there are processors.
 func newLoops(ctx context.Context, t *Target) (Engine, error) {
 	u := t.URL
 	port := u.Port()
@@ -59,8 +59,9 @@ func newLoops(ctx context.Context, t *Target) (Engine, error) {
 // probeLimit is how long an address may take to accept a connection before the next one is tried.
 const probeLimit = time.Second
 
-// reachable returns the first address that accepts a connection, as "localhost" may have two and the server listen on
-// one. If none does, or there is only one, it returns the first, IPv4 before IPv6 like vLLM's default host.
+// reachable returns the first address that accepts a connection, as "localhost" may have two
+// and the server listen on one. If none does, or there is only one, it returns the first, IPv4
+// before IPv6 like vLLM's default host.
 func reachable(ctx context.Context, addrs []netip.Addr, port uint16) netip.AddrPort {
 	for i := range addrs {
 		addrs[i] = addrs[i].Unmap()
@@ -121,8 +122,9 @@ func CPUTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// A loop sends and reads on many connections from one goroutine: a ready connection costs one read, without the
-// read that finds nothing and the goroutine switch that a goroutine per connection costs.
+// A loop sends and reads on many connections from one goroutine: a ready connection costs one
+// read, without the read that finds nothing and the goroutine switch that a goroutine per
+// connection costs.
 type loop struct {
 	*poller
 	addr   syscall.Sockaddr
@@ -196,7 +198,8 @@ func (l *loop) connect(ctx context.Context, n int, clock func() int64) {
 	}
 }
 
-// run sends requests from feed, at most slots at a time, until none is left and all answers have ended.
+// run sends requests from feed, at most slots at a time, until none is left and all answers
+// have ended.
 func (l *loop) run(ctx context.Context, feed *feeder, slots int) Stats {
 	defer l.interruptible(ctx)()
 	l.job, l.feed, l.slots, l.inFlight, l.full, l.waiting = feed.job, feed, slots, 0, false, l.waiting[:0]
@@ -222,7 +225,8 @@ func (l *loop) run(ctx context.Context, feed *feeder, slots int) Stats {
 // sendBurst is how many requests are sent before answers are looked at again.
 const sendBurst = 16
 
-// send sends the requests that are due and fit. more says that others are due already, left that some remain.
+// send sends the requests that are due and fit. more says that others are due already, left
+// that some remain.
 func (l *loop) send() (more, left bool) {
 	for range sendBurst {
 		now := l.job.Clock()
@@ -248,7 +252,8 @@ func (l *loop) send() (more, left bool) {
 	return true, true
 }
 
-// sweep fails requests that have lasted too long, and connections that take too long to open, once a second.
+// sweep fails requests that have lasted too long, and connections that take too long to open,
+// once a second.
 func (l *loop) sweep(now int64) {
 	if now-l.swept < longestWait {
 		return

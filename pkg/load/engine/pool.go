@@ -14,8 +14,9 @@ import (
 	"github.com/profllm/profllm/pkg/load/answer"
 )
 
-// A pool sends each request in flight from a goroutine of its own: for https, proxies, and systems without an event
-// loop of ours. Requests and answers are those of the loop; only what waits is different.
+// A pool sends each request in flight from a goroutine of its own: for https, proxies, and
+// systems without an event loop of ours. Requests and answers are those of the loop; only what
+// waits is different.
 type pool struct {
 	dialer
 	head []byte // of every request
@@ -155,7 +156,8 @@ type worker struct {
 	buf       []byte
 }
 
-// readSize is what is read at a time: not less than a TLS record, so that none is held back between two reads.
+// readSize is what is read at a time: not less than a TLS record, so that none is held back
+// between two reads.
 const readSize = 16 << 10
 
 // work sends requests one after another until the queue is closed and empty.
@@ -180,8 +182,8 @@ func (p *pool) work(ctx context.Context, j *Job, queue <-chan int, pending *atom
 	}
 }
 
-// exchange sends request i and reads its answer. A request that cannot have reached the server is sent again, on a
-// connection that was opened after it broke. It keeps its first start.
+// exchange sends request i and reads its answer. A request that cannot have reached the server
+// is sent again, on a connection that was opened after it broke. It keeps its first start.
 func (w *worker) exchange(ctx context.Context, i int, o *answer.Outcome) {
 	c, err := w.open(ctx, w.job.Clock())
 	for {
@@ -204,8 +206,8 @@ func (w *worker) exchange(ctx context.Context, i int, o *answer.Outcome) {
 	}
 }
 
-// attempt sends a request over c, reads its answer and keeps c if it is of further use. again says that the server
-// cannot have read the request, which was not sent before.
+// attempt sends a request over c, reads its answer and keeps c if it is of further use. again
+// says that the server cannot have read the request, which was not sent before.
 func (w *worker) attempt(ctx context.Context, c *conn, resent bool) (again bool) {
 	c.SetReadDeadline(time.Now().Add(requestLimit))
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(past) })
@@ -238,8 +240,8 @@ func (w *worker) attempt(ctx context.Context, c *conn, resent bool) (again bool)
 	return false
 }
 
-// read feeds the answer until it ends. over says that the connection did not end before it: err is what is wrong with
-// the answer, else why it broke off.
+// read feeds the answer until it ends. over says that the connection did not end before it: err
+// is what is wrong with the answer, else why it broke off.
 func (w *worker) read(c *conn) (over bool, err error) {
 	for {
 		n, err := c.Read(w.buf)

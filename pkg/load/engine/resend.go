@@ -14,16 +14,19 @@ type breach struct {
 }
 
 const (
-	// closeSlack is how long a close that was under way may take to be seen beyond a round trip: both machines are busy.
+	// closeSlack is how long a close that was under way may take to be seen beyond a round
+	// trip: both machines are busy.
 	closeSlack = int64(10 * time.Millisecond)
-	// farthest bounds the round trip that is believed: a connection that opened late had lost a packet.
+	// farthest bounds the round trip that is believed: a connection that opened late had lost a
+	// packet.
 	farthest = int64(100 * time.Millisecond)
 )
 
-// neverArrived reports whether the server cannot have read the request, so that it may be sent again: the connection
-// had been used before, nothing was answered, and the request either never left whole or met a close that was under
-// way. A server that held a request for longer may have worked on it: that request has failed. A second breach is no
-// accident any more: no request is sent more than twice.
+// neverArrived reports whether the server cannot have read the request, so that it may be sent
+// again: the connection had been used before, nothing was answered, and the request either
+// never left whole or met a close that was under way. A server that held a request for longer
+// may have worked on it: that request has failed. A second breach is no accident any more: no
+// request is sent more than twice.
 func (b breach) neverArrived() bool {
 	return b.used && !b.resent && !b.answered && (!b.whole || b.after <= min(b.roundTrip, farthest)+b.slack)
 }

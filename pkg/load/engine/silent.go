@@ -2,7 +2,8 @@ package engine
 
 import "syscall"
 
-// silent reports whether nothing has arrived on a connection that is to carry a request: neither bytes nor its end.
+// silent reports whether nothing has arrived on a connection that is to carry a request:
+// neither bytes nor its end.
 func silent(fd int) bool {
 	var b [1]byte
 	for {

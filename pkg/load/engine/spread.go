@@ -30,7 +30,8 @@ func (s *Spread) merge(other *Spread) {
 	s.n += other.n
 }
 
-// Quantile returns an upper bound, in ns, of the q-th quantile, q in [0, 1]; 0 if the spread is empty.
+// Quantile returns an upper bound, in ns, of the q-th quantile, q in [0, 1]; 0 if the spread is
+// empty.
 func (s *Spread) Quantile(q float64) int64 {
 	if s.n == 0 {
 		return 0

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// A clock ticks. The Go runtime's own timers are late by up to a millisecond, as its poller counts in those; a
-// timer descriptor is not.
+// A clock ticks. The Go runtime's own timers are late by up to a millisecond, as its poller
+// counts in those; a timer descriptor is not.
 type clock struct {
 	file   *os.File
 	ticker *time.Ticker // if there is no descriptor

@@ -1,8 +1,10 @@
-// Package loadtest is a completions server with known latencies, to test and measure load clients against.
+// Package loadtest is a completions server with known latencies, to test and measure load
+// clients against.
 //
-// Every stream keeps an absolute schedule: the first token leaves a fixed time after the request was read, the
-// others at fixed gaps, however late the one before was. One goroutine writes all tokens from a timer wheel, so
-// that thousands of streams fit on one core. What the server itself was late by is in its [Truth].
+// Every stream keeps an absolute schedule: the first token leaves a fixed time after the
+// request was read, the others at fixed gaps, however late the one before was. One goroutine
+// writes all tokens from a timer wheel, so that thousands of streams fit on one core. What the
+// server itself was late by is in its [Truth].
 //
 // It is not an engine: tokens do not depend on prompts, and nothing is ever queued.
 //
@@ -96,7 +98,8 @@ func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
 // Requests returns how many completions requests were read.
 func (s *Server) Requests() int { return int(s.requests.Load()) }
 
-// Bodies returns the bodies of completions requests in the order of their reading, if they are kept.
+// Bodies returns the bodies of completions requests in the order of their reading, if they are
+// kept.
 func (s *Server) Bodies() [][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +206,8 @@ func readHead(r *bufio.Reader) (path string, length int, err error) {
 	}
 }
 
-// stream puts one answer on the wheel and waits for its end. It returns false if the connection is of no more use.
+// stream puts one answer on the wheel and waits for its end. It returns false if the connection
+// is of no more use.
 func (s *Server) stream(c net.Conn, path string, body []byte, over chan bool) bool {
 	read := time.Now()
 	n := int(s.requests.Add(1)) - 1

@@ -29,7 +29,8 @@ type answer struct {
 	over   chan<- bool // receives whether the connection can go on
 }
 
-// A wheel holds answers by the tick of their next token. Answers due in one tick are written together.
+// A wheel holds answers by the tick of their next token. Answers due in one tick are written
+// together.
 type wheel struct {
 	epoch time.Time
 	clock clock
@@ -193,7 +194,8 @@ func ending(event string) string {
 
 func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
-// bytes returns what goes out for the next token: the head before the first, the end of the stream after the last.
+// bytes returns what goes out for the next token: the head before the first, the end of the
+// stream after the last.
 func (a *answer) bytes(last bool) []byte {
 	event, end := textChunk, lastTextChunk
 	if a.chat {

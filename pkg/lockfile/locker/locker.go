@@ -1,5 +1,5 @@
-// Package locker makes the lock file of what was submitted or rehearsed, from what lies in its directory: the
-// plans and scripts, the definitions that are kept with them, and the records.
+// Package locker makes the lock file of what was submitted or rehearsed, from what lies in its
+// directory: the plans and scripts, the definitions that are kept with them, and the records.
 package locker
 
 import (
@@ -36,8 +36,8 @@ type Options struct {
 	Log      func(format string, args ...any) // hears what the lock file lacks, and that it holds secrets
 }
 
-// Lock makes the lock file of a run's directory, or of a scenario's for all of its runs: what was planned
-// and, as far as records say it, found.
+// Lock makes the lock file of a run's directory, or of a scenario's for all of its runs: what
+// was planned and, as far as records say it, found.
 func Lock(dir string, o Options) (*lockfile.File, error) {
 	root := run.Root(dir)
 	if root == "" {
@@ -131,8 +131,8 @@ func (o Options) run(dir, rel string, p *plan.Plan) (lockfile.Run, error) {
 	return r, nil
 }
 
-// addFound adds what the record of a run says was found: the engine's version, the model's revision and the
-// image's digest.
+// addFound adds what the record of a run says was found: the engine's version, the model's
+// revision and the image's digest.
 func (o Options) addFound(r *lockfile.Run, dir string, p *plan.Plan) error {
 	below, err := filepath.Rel(p.Dir, p.Loads[0].Dir)
 	if err != nil {
@@ -140,7 +140,8 @@ func (o Options) addFound(r *lockfile.Run, dir string, p *plan.Plan) error {
 	}
 	data, err := regular.ReadFile(filepath.Join(dir, below, run.ResultFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		o.Log("note: %[1]s has no record, so the engine's version is not locked: run profllm collect %[1]s", o.Relative(dir))
+		o.Log("note: %[1]s has no record, so the engine's version is not locked: run profllm collect %[1]s",
+			o.Relative(dir))
 		return nil
 	}
 	if err != nil {
@@ -205,7 +206,8 @@ func (o Options) definitions(dir string) ([]lockfile.Definition, error) {
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		err = notLockable("%w\n\thint: runs of CloudAI and of the first versions of profllm have no stored definitions", err)
+		err = notLockable("%w\n\thint: runs of CloudAI and of the first versions of profllm have no stored definitions",
+			err)
 	}
 	return files, err
 }

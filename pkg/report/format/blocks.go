@@ -105,7 +105,8 @@ var perTest = slices.Concat(metric.TTFT, metric.TPOT, []metric.Metric{metric.Acc
 
 func perTestBlock(r *report.Report) block {
 	t := table{header: []string{
-		"case", "verdict", "successful prompts", "TTFT ms mean", "median", "P99", "TPOT ms mean", "median", "P99", "accuracy",
+		"case", "verdict", "successful prompts", "TTFT ms mean", "median", "P99", "TPOT ms mean", "median", "P99",
+		"accuracy",
 	}, full: map[int]string{
 		4: "TTFT ms median", 5: "TTFT ms P99", 7: "TPOT ms median", 8: "TPOT ms P99",
 	}, drop: []int{3, 6, 2, 8, 5, 9}}

@@ -35,7 +35,8 @@ func TestJudgementForms(t *testing.T) {
 	require.NoError(t, format.HTML(&page, r))
 	require.NoError(t, format.Markdown(&markdown, r))
 	require.NoError(t, format.CSV(&csv, r))
-	for _, want := range []string{"Verdict: a: regressed", "7 v 6", "median-throughput run one/a/6", "second against first: 1 regressed, 4 same within noise"} {
+	for _, want := range []string{"Verdict: a: regressed", "7 v 6", "median-throughput run one/a/6",
+		"second against first: 1 regressed, 4 same within noise"} {
 		require.Contains(t, text.String(), want)
 		require.Contains(t, page.String(), want)
 	}
@@ -73,7 +74,8 @@ func TestTrendForms(t *testing.T) {
 	var back report.Report
 	require.NoError(t, json.Unmarshal(data, &back))
 	require.JSONEq(t, toJSON(t, r), toJSON(t, &back))
-	require.Equal(t, toJSON(t, r), toJSON(t, trace(t, []string{"throughput", "median_ttft_ms"}, nil, "one")), "the same records give the same report")
+	require.Equal(t, toJSON(t, r), toJSON(t, trace(t, []string{"throughput", "median_ttft_ms"}, nil, "one")),
+		"the same records give the same report")
 }
 
 // Every form says the same, and the numbers come last.

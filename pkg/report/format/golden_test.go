@@ -25,7 +25,8 @@ func TestGolden(t *testing.T) {
 	inTemp(t)
 	night(t)
 	rep := report.Build(load(t, "results"), report.Options{})
-	require.Equal(t, toJSON(t, rep), toJSON(t, report.Build(load(t, "results"), report.Options{})), "the same records give the same report")
+	require.Equal(t, toJSON(t, rep), toJSON(t, report.Build(load(t, "results"), report.Options{})),
+		"the same records give the same report")
 	for name, form := range map[string]func(io.Writer, *report.Report) error{
 		"night.txt": format.Text, "night.md": format.Markdown, "night.csv": format.CSV, "night.json": format.JSON, "night.html": format.HTML,
 	} {

@@ -23,7 +23,8 @@ func watched(coverage float64) *result.Result {
 	s := &result.GPUSamples{Begin: r.Timestamp, End: r.Timestamp.Add(32 * time.Second), From: "client", Interval: 1}
 	for i, role := range []string{"serve", "serve", ""} {
 		s.GPUs = append(s.GPUs, result.GPUUse{
-			Node: "n1", Index: i, Role: role, Samples: 32, Utilization: new(90.0 + float64(i)), Energy: new(16000.0), PeakMemory: new(70.25), Slowed: new(0.01 * float64(i)),
+			Node: "n1", Index: i, Role: role, Samples: 32, Utilization: new(90.0 + float64(i)), Energy: new(16000.0),
+			PeakMemory: new(70.25), Slowed: new(0.01 * float64(i)),
 			Coverage: coverage, LongestGap: 1,
 		})
 	}

@@ -42,7 +42,8 @@ func JUnit(w io.Writer, r *report.Report) error {
 }
 
 func outcomeCase(class, name string, o report.Outcome, marks []report.Mark, why string) junit.Case {
-	c := junit.Case{Class: class, Name: name, Outcome: junit.Passed, Type: string(o), Message: verdictText(o, marks, why)}
+	c := junit.Case{Class: class, Name: name, Outcome: junit.Passed, Type: string(o),
+		Message: verdictText(o, marks, why)}
 	switch o {
 	case report.Regressed:
 		c.Outcome = junit.Failed

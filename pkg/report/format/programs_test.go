@@ -80,8 +80,10 @@ func TestReportJUnit(t *testing.T) {
 
 	nightsOf(t, "two", stepAt(24, 12, -6))
 	got = cases(t, trace(t, nil, nil, "two"))["trend a"]
-	require.Equal(t, []string{"output_throughput failure: regressed; last change -6.00 % at 2026-01-14 03:00", "median_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "p99_tpot_ms"}, got)
-	require.Contains(t, cases(t, trace(t, nil, nil, "one"))["trend a"][0], "skipped: too little data: 12 points, but at least 13 are needed to show a change")
+	require.Equal(t, []string{"output_throughput failure: regressed; last change -6.00 % at 2026-01-14 03:00",
+		"median_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "p99_tpot_ms"}, got)
+	require.Contains(t, cases(t, trace(t, nil, nil, "one"))["trend a"][0],
+		"skipped: too little data: 12 points, but at least 13 are needed to show a change")
 }
 
 // lintNames are promtool's rules on names that a gauge can break, as far as they do
@@ -93,7 +95,8 @@ func lintNames(t *testing.T, name, help, kind string) {
 	require.Regexp(t, `^\S.*\.$`, help, name)
 	require.NotRegexp(t, `_(total|bucket|count|sum)$`, name, "a suffix of other types")
 	require.NotRegexp(t, `(^|_)(gauge|counter|histogram|summary)(_|$)`, name, "the type is no part of a name")
-	require.NotRegexp(t, `(^|_)(s|ms|us|ns|sec|milliseconds|percent|kb|mb|gb|minutes|hours|tok|req)(_|$)`, name, "base units, not abbreviated")
+	require.NotRegexp(t, `(^|_)(s|ms|us|ns|sec|milliseconds|percent|kb|mb|gb|minutes|hours|tok|req)(_|$)`, name,
+		"base units, not abbreviated")
 }
 
 var metaLine = regexp.MustCompile(`^# (HELP|TYPE) (\S+) (.*)$`)
@@ -161,18 +164,25 @@ func TestPrometheus(t *testing.T) {
 		}
 	})
 	s := page(t, report.Build(load(t, "one", "two", "six"), report.Options{}))
-	measured, simulated := promtext.Label{Name: "simulated", Value: "false"}, promtext.Label{Name: "simulated", Value: "true"}
-	require.InDelta(t, 1050*(1+noise[2]/100), value(t, s, "profllm_output_tokens_per_second", measured), 1e-9, "the newest, and none of an invalid run")
+	measured, simulated := promtext.Label{Name: "simulated", Value: "false"}, promtext.Label{Name: "simulated",
+		Value: "true"}
+	require.InDelta(t, 1050*(1+noise[2]/100), value(t, s, "profllm_output_tokens_per_second", measured), 1e-9,
+		"the newest, and none of an invalid run")
 	require.InDelta(t, 500, value(t, s, "profllm_output_tokens_per_second", simulated), 1e-9)
-	require.InDelta(t, 0.05*(1+noise[10]/100)-0.001, value(t, s, "profllm_time_to_first_token_seconds", measured, promtext.Label{Name: "stat", Value: "median"}), 1e-9)
+	require.InDelta(t, 0.05*(1+noise[10]/100)-0.001,
+		value(t, s, "profllm_time_to_first_token_seconds", measured, promtext.Label{Name: "stat", Value: "median"}),
+		1e-9)
 	_, ok := s.Sum("profllm_time_to_first_token_seconds", measured, promtext.Label{Name: "stat", Value: "p99"})
 	require.False(t, ok, "withheld")
 	require.InDelta(t, 1, value(t, s, "profllm_completed_requests_ratio", measured), 1e-12)
 	require.InDelta(t, 0.9, value(t, s, "profllm_accuracy_ratio", simulated), 1e-12)
 	require.InDelta(t, 1, value(t, s, "profllm_run_valid", measured), 1e-12, "one of two series")
 	require.InDelta(t, 4, value(t, s, "profllm_runs", measured, promtext.Label{Name: "verdict", Value: "valid"}), 1e-12)
-	require.InDelta(t, 1, value(t, s, "profllm_run_info", promtext.Label{Name: "digest", Value: "a \"b\"\\n\\u000a\uFFFD"}), 1e-12, "escaped and read back, the line end harmless")
-	require.Equal(t, float64(time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC).Unix()), value(t, s, "profllm_run_start_timestamp_seconds", simulated))
+	require.InDelta(t, 1, value(t, s, "profllm_run_info",
+		promtext.Label{Name: "digest", Value: "a \"b\"\\n\\u000a\uFFFD"}), 1e-12,
+		"escaped and read back, the line end harmless")
+	require.Equal(t, float64(time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC).Unix()),
+		value(t, s, "profllm_run_start_timestamp_seconds", simulated))
 }
 
 // covers: PL-I2
@@ -209,7 +219,8 @@ func TestOtava(t *testing.T) {
 		last[b] = row[at["time"]]
 		branches[b]++
 		require.NotEmpty(t, row[at["output_throughput"]])
-		require.Equal(t, strings.HasPrefix(row[at["run"]], "one"), row[at["p99_ttft_ms"]] == "", "a gap empties the column of its series")
+		require.Equal(t, strings.HasPrefix(row[at["run"]], "one"), row[at["p99_ttft_ms"]] == "",
+			"a gap empties the column of its series")
 		require.Equal(t, strings.HasPrefix(row[at["run"]], "one"), row[at["accuracy"]] == "")
 	}
 	require.Len(t, branches, 2)
@@ -229,7 +240,8 @@ func TestJUnitRedefined(t *testing.T) {
 	require.Equal(t, report.NotComparable, r.Judgements[0].Verdict)
 	got := cases(t, r)["compare a"]
 	require.Equal(t, "verdict error: every metric is defined differently in one of the records", got[0])
-	require.Contains(t, got[1], "output_throughput skipped: version 2 of the metrics' definitions is unknown to this profllm")
+	require.Contains(t, got[1],
+		"output_throughput skipped: version 2 of the metrics' definitions is unknown to this profllm")
 }
 
 // A case of pairs says by what the pairs decided, not by how much the two sets differ.
@@ -241,7 +253,8 @@ func TestJUnitOfPairs(t *testing.T) {
 	r := confirm(t, "output_throughput")
 	v := r.Judgements[0].Metrics[0]
 	require.NotEqual(t, *v.Low, *v.Paired.Low)
-	require.Contains(t, cases(t, r)["compare a"][0], fmt.Sprintf("; 6 pairs, shift %+.2f %% [%+.2f, %+.2f]", *v.Paired.Percent, *v.Paired.Low, *v.Paired.High))
+	require.Contains(t, cases(t, r)["compare a"][0],
+		fmt.Sprintf("; 6 pairs, shift %+.2f %% [%+.2f, %+.2f]", *v.Paired.Percent, *v.Paired.Low, *v.Paired.High))
 }
 
 // A run whose start nobody knows has none on the page.

@@ -111,7 +111,8 @@ func (x *exposition) addVerdicts(r *report.Report) {
 	for _, e := range r.Runs {
 		count[[2]string{string(e.Verdict), strconv.FormatBool(e.Kind.Simulated())}]++
 	}
-	order := slices.SortedFunc(maps.Keys(count), func(a, b [2]string) int { return strings.Compare(a[0]+a[1], b[0]+b[1]) })
+	order := slices.SortedFunc(maps.Keys(count),
+		func(a, b [2]string) int { return strings.Compare(a[0]+a[1], b[0]+b[1]) })
 	for _, v := range order {
 		x.add("runs", "Runs that were read, by verdict.", float64(count[v]),
 			records.Setting{Key: "simulated", Value: v[1]}, records.Setting{Key: "verdict", Value: v[0]})
@@ -121,7 +122,8 @@ func (x *exposition) addVerdicts(r *report.Report) {
 // addRun adds what a run was, and its numbers.
 func (x *exposition) addRun(e *report.Entry) {
 	labels := []records.Setting{
-		{Key: "scenario", Value: e.Case.Scenario}, {Key: "test", Value: e.Case.Test}, {Key: "phase", Value: e.Case.Phase},
+		{Key: "scenario", Value: e.Case.Scenario}, {Key: "test", Value: e.Case.Test},
+		{Key: "phase", Value: e.Case.Phase},
 		{Key: "series", Value: e.Run.Key()}, {Key: "simulated", Value: strconv.FormatBool(e.Kind.Simulated())},
 	}
 	valid := 0.0
@@ -130,7 +132,8 @@ func (x *exposition) addRun(e *report.Entry) {
 	}
 	x.add("run_valid", "1 if the newest run is valid, 0 if it is suspect, invalid or failed.", valid, labels...)
 	if t := e.Run.Began(); !t.IsZero() {
-		x.add("run_start_timestamp_seconds", "Start of the newest run, in seconds since 1970.", float64(t.UnixMilli())/1000, labels...)
+		x.add("run_start_timestamp_seconds", "Start of the newest run, in seconds since 1970.",
+			float64(t.UnixMilli())/1000, labels...)
 	}
 	info := with(labels, "run_id", e.RunID)
 	info = with(info, "verdict", string(e.Verdict))

@@ -194,7 +194,8 @@ func sweepCharts(s *report.Sweep) []string {
 		}
 		label := pointName(s, p)
 		point := chart.Point{
-			Label: label, Tip: printable.Line(label + ": " + records.JoinShort(p.Values)), Mark: s.Best != nil && *s.Best == i,
+			Label: label, Tip: printable.Line(label + ": " + records.JoinShort(p.Values)), Mark: s.Best != nil &&
+				*s.Best == i,
 		}
 		if x >= 0 && y >= 0 && p.Metrics[x].Number != nil && p.Metrics[y].Number != nil {
 			point.X, point.Y = *p.Metrics[x].Number, *p.Metrics[y].Number

@@ -71,9 +71,11 @@ func Record(n Numbers) *result.Result {
 		n.Status = result.Completed
 	}
 	r := &result.Result{
-		RunID: "exp_20260102_030405_abcdef", Suite: "night/test", Timestamp: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Status: n.Status, Simulated: n.Simulated,
-		Config: result.Config{Server: map[string]any{"model": "m"}, Benchmark: result.Benchmark{MaxConcurrency: new(16)}},
+		RunID: "exp_20260102_030405_abcdef", Suite: "night/test",
+		Timestamp: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Status:    n.Status, Simulated: n.Simulated,
+		Config: result.Config{Server: map[string]any{"model": "m"},
+			Benchmark: result.Benchmark{MaxConcurrency: new(16)}},
 		Placement: &result.Placement{Nodes: make([]string, n.Nodes), Roles: []result.PlacedRole{
 			{Role: "serve", Slice: result.Slice{Count: n.Nodes}, GPUsPerNode: n.GPUs, Hosts: []string{}},
 		}},
@@ -338,7 +340,8 @@ func Curve(t *testing.T, sizes []int, zip int, pairs ...[2]int) {
 				{Path: "bench_cmd_args.num_prompts", Value: x[1], Zip: zip},
 			}
 			WritePlan(t, dir, p)
-			WriteRecord(t, dir, Record(Numbers{Throughput: float64(100 * x[0] * tp), TTFT: float64(10 + x[0]), Seconds: 60}))
+			WriteRecord(t, dir,
+				Record(Numbers{Throughput: float64(100 * x[0] * tp), TTFT: float64(10 + x[0]), Seconds: 60}))
 		}
 	}
 }
@@ -348,7 +351,8 @@ func Configured(t *testing.T, dir string, edit func(*result.Result)) *records.Ru
 	t.Helper()
 	r := Record(Numbers{Throughput: 1000, TTFT: 50, GPU: "H100"})
 	r.Provenance = &result.Provenance{
-		Profllm: "1", Engine: "vllm", EngineVersion: "0.11.0", Image: "image:1", ImageDigest: "sha256:1", Launcher: "pyxis",
+		Profllm: "1", Engine: "vllm", EngineVersion: "0.11.0", Image: "image:1", ImageDigest: "sha256:1",
+		Launcher: "pyxis",
 		Packages: []result.Package{{Name: "torch", Version: "2.8.0"}},
 		Environment: []result.RoleEnv{
 			{Role: "serve", Vars: map[string]string{"NCCL_DEBUG": "INFO", "VLLM_HOST_IP": "10.0.0.1"}},

@@ -21,8 +21,9 @@ func Good() *result.Result {
 	itl := latency(10)
 	itl.N = new(49 * n)
 	r := &result.Result{
-		RunID: "exp_20261121_101500_ab12cd", Suite: "baseline", Timestamp: time.Date(2026, 11, 21, 10, 15, 0, 0, time.UTC),
-		Status: result.Completed, Provenance: &result.Provenance{},
+		RunID: "exp_20261121_101500_ab12cd", Suite: "baseline",
+		Timestamp: time.Date(2026, 11, 21, 10, 15, 0, 0, time.UTC),
+		Status:    result.Completed, Provenance: &result.Provenance{},
 		Results: result.Metrics{
 			Counts: result.Counts{
 				NumPrompts: new(n), CompletedRequests: new(n), FailedRequests: new(0), Duration: new(100.0),
@@ -36,7 +37,8 @@ func Good() *result.Result {
 			},
 			Server: []result.ServerDelta{
 				{Role: "prefill", Counters: map[string]float64{
-					"vllm:nixl_num_kv_expired_reqs_total": 0, "vllm:prefix_cache_queries_total": 100 * n, "vllm:prefix_cache_hits_total": 96,
+					"vllm:nixl_num_kv_expired_reqs_total": 0, "vllm:prefix_cache_queries_total": 100 * n,
+					"vllm:prefix_cache_hits_total": 96,
 				}},
 				{Role: "decode", Counters: map[string]float64{
 					"vllm:nixl_num_failed_transfers_total": 0, "vllm:nixl_num_failed_notifications_total": 0,
@@ -49,19 +51,22 @@ func Good() *result.Result {
 			},
 			Proxy: &result.Proxy{Requests: n, Statuses: map[string]int64{"200": n}},
 			Client: &result.Client{
-				Program: "profllm bench serve", Threads: new(1), CPUSeconds: new(20.0), SendDelayP99: new(1.0), LagP99: new(0.1),
+				Program: "profllm bench serve", Threads: new(1), CPUSeconds: new(20.0), SendDelayP99: new(1.0),
+				LagP99: new(0.1),
 				Resent: new(0), UsageMissing: new(0), WarmUpsFailed: new(0),
 			},
 			Source: "vllm-bench.json",
 		},
-		Accuracy: &result.Accuracy{Task: "gsm8k", Value: 0.74, InvalidRate: new(0.005), Questions: new(1319), Source: "vllm-gsm8k.json"},
-		Slurm:    &result.Slurm{JobID: "4711", State: "COMPLETED", ExitCode: "0:0"},
-		System:   &result.System{HardwareInfo: &result.Hardware{GPU: "H200", GPUs: new(8), Driver: "570"}},
+		Accuracy: &result.Accuracy{Task: "gsm8k", Value: 0.74, InvalidRate: new(0.005), Questions: new(1319),
+			Source: "vllm-gsm8k.json"},
+		Slurm:  &result.Slurm{JobID: "4711", State: "COMPLETED", ExitCode: "0:0"},
+		System: &result.System{HardwareInfo: &result.Hardware{GPU: "H200", GPUs: new(8), Driver: "570"}},
 	}
 	s := &result.GPUSamples{Begin: r.Timestamp, End: r.Timestamp.Add(100 * time.Second), From: "client", Interval: 1}
 	for i, role := range []string{"prefill", "prefill", "decode", "decode", ""} {
 		u := result.GPUUse{
-			Node: fmt.Sprintf("n%d", 1+i/2), Index: i % 2, Role: role, Samples: 100, Utilization: new(90.0), Power: new(500.0), Energy: new(50_000.0),
+			Node: fmt.Sprintf("n%d", 1+i/2), Index: i % 2, Role: role, Samples: 100, Utilization: new(90.0),
+			Power: new(500.0), Energy: new(50_000.0),
 			EnergyFrom: "counter", SMClock: new(1800.0), Slowed: new(0.0), Coverage: 1, LongestGap: 1,
 		}
 		if role == "" {

@@ -21,7 +21,8 @@ func TestArray(t *testing.T) {
 	require.NoError(t, err)
 	l := New(t.TempDir(), self, os.Environ(), time.Now)
 	dir := t.TempDir()
-	b := &plan.Batch{Schema: plan.BatchSchema, RunID: "B", Dir: dir, Kind: plan.Array, Job: plan.Job{Name: "n.B", Nodes: 2}, Runs: []string{"/a", "/b", "/c"}, Limits: make([]plan.Seconds, 3)}
+	b := &plan.Batch{Schema: plan.BatchSchema, RunID: "B", Dir: dir, Kind: plan.Array,
+		Job: plan.Job{Name: "n.B", Nodes: 2}, Runs: []string{"/a", "/b", "/c"}, Limits: make([]plan.Seconds, 3)}
 	require.NoError(t, run.FillBatch(dir, b, []byte(`#!/bin/bash
 echo "$SLURM_ARRAY_JOB_ID.$SLURM_ARRAY_TASK_ID $SLURM_JOB_NUM_NODES"
 [ "$SLURM_ARRAY_TASK_ID" -ne 1 ] || exit 4
@@ -33,7 +34,8 @@ echo "$SLURM_ARRAY_JOB_ID.$SLURM_ARRAY_TASK_ID $SLURM_JOB_NUM_NODES"
 	await.File(t, filepath.Join(dir, "up"))
 	states, err := l.States(t.Context(), ids)
 	require.NoError(t, err)
-	require.Equal(t, []string{run.Succeeded, run.Failed, run.Running, run.Queued}, []string{states[ids[0]].State, states[ids[1]].State, states[ids[2]].State, states[ids[3]].State})
+	require.Equal(t, []string{run.Succeeded, run.Failed, run.Running, run.Queued},
+		[]string{states[ids[0]].State, states[ids[1]].State, states[ids[2]].State, states[ids[3]].State})
 	require.Equal(t, "4:0", states[ids[1]].ExitCode)
 
 	ctx, cancel := context.WithCancel(t.Context())

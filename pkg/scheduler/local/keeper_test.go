@@ -96,7 +96,8 @@ func TestKilledTogether(t *testing.T) {
 					require.NoError(t, err)
 				}
 			}
-			await.True(t, func() bool { return len(j.processes(t))+len(keepers(t, j.id)) == 0 }, "no process of the job is left")
+			await.True(t, func() bool { return len(j.processes(t))+len(keepers(t, j.id)) == 0 },
+				"no process of the job is left")
 		})
 	}
 }
@@ -118,7 +119,8 @@ func TestKilledWhileStopped(t *testing.T) {
 			for _, pid := range slices.Concat(of["watch"], of["keeper"]) {
 				require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 			}
-			await.True(t, func() bool { return len(j.processes(t))+len(keepers(t, j.id)) == 0 }, "no process of the job is left")
+			await.True(t, func() bool { return len(j.processes(t))+len(keepers(t, j.id)) == 0 },
+				"no process of the job is left")
 		})
 	}
 }
@@ -135,7 +137,8 @@ func TestKeeperIsReplaced(t *testing.T) {
 	}, "another keeper runs")
 }
 
-// A process that does not die holds nobody up for longer than the limit: here each one that gets KILL has a successor.
+// A process that does not die holds nobody up for longer than the limit: here each one that
+// gets KILL has a successor.
 func TestEndGivesUp(t *testing.T) {
 	state := t.TempDir()
 	var started []*exec.Cmd
@@ -163,7 +166,8 @@ func TestEndGivesUp(t *testing.T) {
 	require.Empty(t, run.Marked(jobState+"="+state))
 }
 
-// A keeper that cannot be started again is nobody's race: what keep returned is not touched any more.
+// A keeper that cannot be started again is nobody's race: what keep returned is not touched any
+// more.
 func TestKeeperThatIsGone(t *testing.T) {
 	state := t.TempDir()
 	program := filepath.Join(state, "bin", keeperProgram)

@@ -88,7 +88,8 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 			return run.Submission{}, &run.RefusedError{Reason: err.Error()}
 		}
 	}
-	local := localJob{Dir: r.Dir, Script: r.Script, Name: r.Name, Nodes: u.Job().Nodes, GPUs: u.Job().GPUsPerNode, State: temp}
+	local := localJob{Dir: r.Dir, Script: r.Script, Name: r.Name, Nodes: u.Job().Nodes, GPUs: u.Job().GPUsPerNode,
+		State: temp}
 	if u.Kind() == plan.Array {
 		local.Tasks = len(u.Runs())
 	}
@@ -118,7 +119,9 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 			if run.ReadJSON(filepath.Join(temp, startedFile), &rec) == nil {
 				return run.Submission{JobID: rec.ID}, nil
 			}
-			return run.Submission{}, &run.RefusedError{Reason: "the process that supervises the job ended at once: " + cmd.ProcessState.String()}
+			return run.Submission{},
+				&run.RefusedError{Reason: "the process that supervises the job ended at once: " +
+					cmd.ProcessState.String()}
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -192,7 +195,8 @@ func (l *Local) state(id string, at time.Time) run.State {
 	var ended record
 	switch {
 	case run.ReadJSON(filepath.Join(l.base, base, endedFile(id)), &ended) == nil:
-		st.State, st.ExitCode, st.Elapsed = ended.State, fmt.Sprintf("%d:0", ended.Code), max(0, ended.End.Sub(ended.Start).Seconds())
+		st.State, st.ExitCode, st.Elapsed = ended.State, fmt.Sprintf("%d:0", ended.Code), max(0,
+			ended.End.Sub(ended.Start).Seconds())
 		st.Start, st.End = ended.Start.Format(time.RFC3339), ended.End.Format(time.RFC3339)
 	case !ours:
 		st.Reason = "not a job of this machine"

@@ -42,10 +42,12 @@ func submit(t *testing.T, script string) *job {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	j := &job{Local: New(t.TempDir(), self, append(os.Environ(), "SLURM_JOB_ID=7", "SLURM_NTASKS=9"), time.Now), dir: t.TempDir()}
+	j := &job{Local: New(t.TempDir(), self, append(os.Environ(), "SLURM_JOB_ID=7", "SLURM_NTASKS=9"), time.Now),
+		dir: t.TempDir()}
 	p := &plan.Plan{Schema: plan.Schema, RunID: "R", Dir: j.dir, Job: plan.Job{Name: "n.R", Nodes: 3, GPUsPerNode: 2}}
 	require.NoError(t, run.Fill(j.dir, p, []byte("#!/bin/bash\n"+script)))
-	sub, err := j.Submit(t.Context(), run.Request{Script: filepath.Join(j.dir, run.ScriptFile), Name: "n.R", Dir: j.dir})
+	sub, err := j.Submit(t.Context(),
+		run.Request{Script: filepath.Join(j.dir, run.ScriptFile), Name: "n.R", Dir: j.dir})
 	require.NoError(t, err)
 	j.id = sub.JobID
 	t.Cleanup(func() {
@@ -59,9 +61,11 @@ func submit(t *testing.T, script string) *job {
 // which writes into both folders to its own end and may not have begun the script yet.
 func (j *job) gone(t *testing.T) {
 	t.Helper()
-	await.True(t, func() bool { _, _, runs := watcher(j.id); return !runs }, "the process that watches over job %s ends", j.id)
+	await.True(t, func() bool { _, _, runs := watcher(j.id); return !runs },
+		"the process that watches over job %s ends", j.id)
 	var left []string
-	await.True(t, func() bool { left = j.processes(t); return len(left) == 0 }, "no process of job %s is left; there are %q", j.id, &left)
+	await.True(t, func() bool { left = j.processes(t); return len(left) == 0 },
+		"no process of job %s is left; there are %q", j.id, &left)
 }
 
 // wait waits for the end of the job, whose state it returns.
@@ -113,7 +117,8 @@ printf 'one\ntwo\n' | while read -r line; do srun --input=none true; echo "line 
 	require.Equal(t, run.Succeeded, st.State)
 	require.Equal(t, "0:0", st.ExitCode)
 	require.Equal(t, "local", st.Source)
-	require.Contains(t, j.read(t, "stdout.txt"), "job n.R 3 127.0.1.1,127.0.1.2,127.0.1.3 tasks=\n", "nothing of the submitting shell's job")
+	require.Contains(t, j.read(t, "stdout.txt"), "job n.R 3 127.0.1.1,127.0.1.2,127.0.1.3 tasks=\n",
+		"nothing of the submitting shell's job")
 	require.Contains(t, j.read(t, "stdout.txt"), "to the batch script\nline one\nline two\n")
 	all := "127.0.1.1,127.0.1.2,127.0.1.3"
 	for name, want := range map[string]string{
@@ -123,7 +128,8 @@ printf 'one\ntwo\n' | while read -r line; do srun --input=none true; echo "line 
 		require.Regexp(t, "^"+want+` step=\d\nerr\n$`, j.read(t, "logs/"+name+".log"))
 	}
 	for rank, want := range []string{"0 0 127.0.1.1", "1 0 127.0.1.1", "2 1 127.0.1.2", "3 1 127.0.1.2"} {
-		require.Regexp(t, fmt.Sprintf(`(?s)^%s .*\nlocal %d of 4\n$`, want, rank%2), j.read(t, fmt.Sprintf("logs/ranks-%d.log", rank)))
+		require.Regexp(t, fmt.Sprintf(`(?s)^%s .*\nlocal %d of 4\n$`, want, rank%2),
+			j.read(t, fmt.Sprintf("logs/ranks-%d.log", rank)))
 	}
 }
 
@@ -279,7 +285,8 @@ func TestFindJob(t *testing.T) {
 	require.True(t, found)
 	require.Equal(t, j.id, id)
 	for _, besides := range [][]string{{j.id}, nil} {
-		_, found, err = j.FindJob(t.Context(), map[bool]string{true: "n.R", false: "n"}[besides != nil], time.Now(), besides...)
+		_, found, err = j.FindJob(t.Context(), map[bool]string{true: "n.R", false: "n"}[besides != nil], time.Now(),
+			besides...)
 		require.NoError(t, err)
 		require.False(t, found)
 	}

@@ -176,7 +176,8 @@ func srun(ctx context.Context, state string, args, environ []string, stdout, std
 	hosts := strings.Split(lookup(environ, "SLURM_JOB_NODELIST"), ",")
 	nodes := o.tasks / max(o.perNode, 1)
 	if o.relative < 0 || nodes < 1 || nodes*o.perNode != o.tasks || o.relative+nodes > len(hosts) {
-		return 1, fmt.Errorf("relative %d with %d nodes is beyond the allocation of %d (%d tasks, %d on each node)", o.relative, nodes, len(hosts), o.tasks, o.perNode)
+		return 1, fmt.Errorf("relative %d with %d nodes is beyond the allocation of %d (%d tasks, %d on each node)",
+			o.relative, nodes, len(hosts), o.tasks, o.perNode)
 	}
 	hosts = hosts[o.relative : o.relative+nodes]
 	st, err := newStep(state, o.name)
@@ -211,12 +212,14 @@ func srun(ctx context.Context, state string, args, environ []string, stdout, std
 	return code, errors.Join(started, run.WriteJSON(st.path, st))
 }
 
-func (o srunOptions) task(rank int, hosts []string, id int, environ []string, stdout, stderr io.Writer) (*exec.Cmd, func() error, error) {
+func (o srunOptions) task(rank int, hosts []string, id int, environ []string,
+	stdout, stderr io.Writer) (*exec.Cmd, func() error, error) {
 	node := rank / o.perNode
 	host := hosts[node]
 	cmd := exec.Command(o.argv[0], o.argv[1:]...)
 	cmd.Env = append(append([]string(nil), environ...),
-		"SLURM_JOB_NAME="+o.name, fmt.Sprintf("SLURM_STEP_ID=%d", id), fmt.Sprintf("SLURM_PROCID=%d", rank), fmt.Sprintf("SLURM_NODEID=%d", node),
+		"SLURM_JOB_NAME="+o.name, fmt.Sprintf("SLURM_STEP_ID=%d", id), fmt.Sprintf("SLURM_PROCID=%d", rank),
+		fmt.Sprintf("SLURM_NODEID=%d", node),
 		fmt.Sprintf("SLURM_LOCALID=%d", rank%o.perNode), fmt.Sprintf("SLURM_NTASKS=%d", o.tasks),
 		"SLURMD_NODENAME="+host, "SLURM_STEP_NODELIST="+strings.Join(hosts, ","), "PROFLLM_NODE_ADDR="+host,
 		"CUDA_VISIBLE_DEVICES="+planGPUs(lookup(environ, "PROFLLM_LOCAL_GPUS")))
@@ -224,7 +227,8 @@ func (o srunOptions) task(rank int, hosts []string, id int, environ []string, st
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	done := func() error { return nil }
 	if o.output != "" {
-		f, err := os.OpenFile(strings.ReplaceAll(o.output, "%t", strconv.Itoa(rank)), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		f, err := os.OpenFile(strings.ReplaceAll(o.output, "%t", strconv.Itoa(rank)),
+			os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -15,7 +15,8 @@ import (
 
 // reader is the parser of an answer by the name of its file.
 func reader(name string) func(string, time.Time) []job {
-	for word, parse := range map[string]func(string, time.Time) []job{"squeue": parseSqueue, "sacct": parseSacct, "show": parseShow} {
+	for word, parse := range map[string]func(string, time.Time) []job{"squeue": parseSqueue, "sacct": parseSacct,
+		"show": parseShow} {
 		if strings.Contains(name, word) {
 			return parse
 		}
@@ -70,7 +71,8 @@ func TestDialects(t *testing.T) {
 	require.Len(t, all, len(files), "a file that nobody reads")
 
 	show := byID(parseShow(dialect(t, "22.05-show.txt"), noon))
-	require.Equal(t, run.State{JobID: "12", Name: "s.a JobState=FAILED.0", State: run.Running, Raw: "RUNNING", ExitCode: "0:0", Start: "2026-11-21T01:00:01", End: "2026-11-21T01:10:01",
+	require.Equal(t, run.State{JobID: "12", Name: "s.a JobState=FAILED.0", State: run.Running, Raw: "RUNNING",
+		ExitCode: "0:0", Start: "2026-11-21T01:00:01", End: "2026-11-21T01:10:01",
 		NodeList: "n[1-2]", Source: "scontrol", At: noon}, show["12"].State)
 	acct := byID(parseSacct(dialect(t, "22.05-sacct.json"), noon))
 	require.Equal(t, "0:15", acct["15"].ExitCode)
@@ -82,9 +84,12 @@ func TestDialects(t *testing.T) {
 // covers: PL-S2
 func TestStateWord(t *testing.T) {
 	for text, want := range map[string]string{
-		`"TIMEOUT"`: "TIMEOUT", `{"current": "TIMEOUT"}`: "TIMEOUT", `{"current": ["TIMEOUT"]}`: "TIMEOUT", `["TIMEOUT"]`: "TIMEOUT",
-		`["COMPLETED", "COMPLETING"]`: "COMPLETING", `["SIGNALING", "RUNNING", "STAGE_OUT"]`: "STAGE_OUT", `["failed", "reconfig_fail"]`: "FAILED",
-		`["RUNNING", "PENDING"]`: "?", `["LAUNCH_FAILED"]`: "?", `[]`: "?", `null`: "?", `7`: "?", `{}`: "?", `{"current": null}`: "?", `[1]`: "?", `["NEW", "RUNNING"]`: "?",
+		`"TIMEOUT"`: "TIMEOUT", `{"current": "TIMEOUT"}`: "TIMEOUT", `{"current": ["TIMEOUT"]}`: "TIMEOUT",
+		`["TIMEOUT"]`:                 "TIMEOUT",
+		`["COMPLETED", "COMPLETING"]`: "COMPLETING", `["SIGNALING", "RUNNING", "STAGE_OUT"]`: "STAGE_OUT",
+		`["failed", "reconfig_fail"]`: "FAILED",
+		`["RUNNING", "PENDING"]`:      "?", `["LAUNCH_FAILED"]`: "?", `[]`: "?", `null`: "?", `7`: "?", `{}`: "?",
+		`{"current": null}`: "?", `[1]`: "?", `["NEW", "RUNNING"]`: "?",
 	} {
 		var w stateWord
 		require.NoError(t, json.Unmarshal([]byte(text), &w), text)
@@ -117,7 +122,8 @@ func FuzzDialectSacct(f *testing.F)  { fuzzDialects(f, "sacct", parseSacct) }
 func FuzzDialectShow(f *testing.F)   { fuzzDialects(f, "show", parseShow) }
 
 func FuzzTasks(f *testing.F) {
-	for _, id := range []string{"60_[0-3,6-8:2%2]", "60_[4]", "60_[3-2]", "60_[0-999999999]", "60_[", "_[1]", "60_[1-2,...]"} {
+	for _, id := range []string{"60_[0-3,6-8:2%2]", "60_[4]", "60_[3-2]", "60_[0-999999999]", "60_[", "_[1]",
+		"60_[1-2,...]"} {
 		f.Add(id)
 	}
 	f.Fuzz(func(t *testing.T, id string) {

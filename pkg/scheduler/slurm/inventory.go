@@ -70,8 +70,10 @@ func inventory(nodes, jobs string) map[string]string {
 // nodeStates are the words that sinfo prints for a node (21.08 to 26.05), by
 // their short form, cut off or with characters that name flags.
 var nodeStates = map[string]string{
-	"ALLOC": "ALLOCATED", "COMP": "COMPLETING", "DRAIN": "DRAINED", "DRNG": "DRAINING", "FAILG": "FAILING", "FUTR": "FUTURE",
-	"MIX": "MIXED", "NPC": "PERFCTRS", "PLND": "PLANNED", "POW_DN": "POWER_DOWN", "POW_UP": "POWER_UP", "RESV": "RESERVED", "UNK": "UNKNOWN",
+	"ALLOC": "ALLOCATED", "COMP": "COMPLETING", "DRAIN": "DRAINED", "DRNG": "DRAINING", "FAILG": "FAILING",
+	"FUTR": "FUTURE",
+	"MIX":  "MIXED", "NPC": "PERFCTRS", "PLND": "PLANNED", "POW_DN": "POWER_DOWN", "POW_UP": "POWER_UP",
+	"RESV": "RESERVED", "UNK": "UNKNOWN",
 }
 
 // nodeFlags may follow a state (sinfo(1), NODE STATE CODES): not responding,

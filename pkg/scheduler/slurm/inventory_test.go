@@ -42,7 +42,8 @@ func TestInventory(t *testing.T) {
 	}
 	inv, err := s.Inventory(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{"n1": "IDLE", "n2": "ALLOCATED", "n3": "ALLOCATED", "n4": "DOWN", "n5": "DRAINING", "n6": "ALLOCATED",
+	require.Equal(t, map[string]string{"n1": "IDLE", "n2": "ALLOCATED", "n3": "ALLOCATED", "n4": "DOWN",
+		"n5": "DRAINING", "n6": "ALLOCATED",
 		"n7": "IDLE", "n8": "ALLOCATED", "n9": "PLANNED", "n10": "IDLE"}, inv)
 	require.Len(t, f.Calls("sinfo"), 1)
 	require.Len(t, f.Calls("squeue"), 1)
@@ -72,7 +73,8 @@ func TestInventoryWithoutAnswer(t *testing.T) {
 func TestInventoryOfTheLab(t *testing.T) {
 	slurmtest.Lab(t, os.Environ())
 	s := New(os.Environ(), time.Now)
-	out, err := exec.Command("sbatch", "--parsable", "--hold", "--job-name=inventory", "--nodelist=node[6-7]", "--output=/dev/null", "--wrap=true").Output()
+	out, err := exec.Command("sbatch", "--parsable", "--hold", "--job-name=inventory", "--nodelist=node[6-7]",
+		"--output=/dev/null", "--wrap=true").Output()
 	require.NoError(t, err)
 	id := strings.TrimSpace(string(out))
 	defer func() { require.NoError(t, exec.Command("scancel", id).Run()) }()

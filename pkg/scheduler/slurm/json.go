@@ -153,7 +153,8 @@ func parseJSON(out, source string, at time.Time) []job {
 }
 
 func (j jsonJob) record(source string, at time.Time) job {
-	st := run.State{JobID: j.id(), Raw: "?", Reason: j.Reason, NodeList: j.Nodes, ExitCode: string(j.Exit), Source: source, At: at}
+	st := run.State{JobID: j.id(), Raw: "?", Reason: j.Reason, NodeList: j.Nodes, ExitCode: string(j.Exit),
+		Source: source, At: at}
 	for _, w := range []*stateWord{j.AcctState, j.QueueState} {
 		if w != nil {
 			st.Raw = string(*w)

@@ -47,8 +47,10 @@ func New(environ []string, now func() time.Time) *Slurm {
 	s := &Slurm{now: now, limit: limit}
 	for _, kv := range environ {
 		name, _, _ := strings.Cut(kv, "=")
-		foreign := strings.HasPrefix(name, "SBATCH_") || strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "SLURMD_") ||
-			strings.HasPrefix(name, "SQUEUE_") || strings.HasPrefix(name, "SACCT_") || strings.HasPrefix(name, "SCANCEL_") || strings.HasPrefix(name, "SINFO_")
+		foreign := strings.HasPrefix(name, "SBATCH_") || strings.HasPrefix(name, "SLURM_") ||
+			strings.HasPrefix(name, "SLURMD_") ||
+			strings.HasPrefix(name, "SQUEUE_") || strings.HasPrefix(name, "SACCT_") ||
+			strings.HasPrefix(name, "SCANCEL_") || strings.HasPrefix(name, "SINFO_")
 		if foreign && name != "SLURM_CONF" {
 			s.cleared = append(s.cleared, name)
 			continue
@@ -120,18 +122,25 @@ var parsable = regexp.MustCompile(`^(\d+)(?:;\S+)?$`)
 // refusals are answers after which certainly no job exists (texts of sbatch,
 // 21.08 to 26.05). Anything else leaves the question open.
 var refusals = []string{
-	"Batch job submission failed: Invalid", "Batch job submission failed: Requested node configuration is not available",
-	"Batch job submission failed: Job violates accounting/QOS policy", "Batch job submission failed: Requested time limit is invalid",
+	"Batch job submission failed: Invalid",
+	"Batch job submission failed: Requested node configuration is not available",
+	"Batch job submission failed: Job violates accounting/QOS policy",
+	"Batch job submission failed: Requested time limit is invalid",
 	"Batch job submission failed: User's group not permitted", "Batch job submission failed: More processors requested",
-	"Batch job submission failed: Node count specification invalid", "Batch job submission failed: Required partition not available",
-	"Batch job submission failed: Requested partition configuration not available now", "Batch job submission failed: Access/permission denied",
+	"Batch job submission failed: Node count specification invalid",
+	"Batch job submission failed: Required partition not available",
+	"Batch job submission failed: Requested partition configuration not available now",
+	"Batch job submission failed: Access/permission denied",
 	"invalid partition specified", "Invalid generic resource", "unrecognized option",
-	"Invalid --", "invalid time specification", "Unable to open file", "Batch script", "Could not establish a configuration source",
-	"Batch job submission failed: Job dependency problem", "connect failure", "Connection refused", "Rate limit exceeded", "Requested reservation is invalid",
+	"Invalid --", "invalid time specification", "Unable to open file", "Batch script",
+	"Could not establish a configuration source",
+	"Batch job submission failed: Job dependency problem", "connect failure", "Connection refused",
+	"Rate limit exceeded", "Requested reservation is invalid",
 }
 
 // openEnds are answers after which a job may exist, whatever else was said.
-var openEnds = []string{"timed out", "Zero Bytes were transmitted", "Insane message length", "(send failure)", "(receive failure)", "(shutdown failure)"}
+var openEnds = []string{"timed out", "Zero Bytes were transmitted", "Insane message length", "(send failure)",
+	"(receive failure)", "(shutdown failure)"}
 
 // refusal is the reason why certainly no job was made, or "". An sbatch that was
 // killed may have been heard, whatever it had printed by then.
@@ -222,7 +231,8 @@ func (s *Slurm) FindJob(ctx context.Context, name string, since time.Time, besid
 // noAccounting reports whether the cluster keeps no records at all.
 func noAccounting(err error) bool {
 	var ce *CommandError
-	return errors.As(err, &ce) && (strings.Contains(ce.Stderr, "accounting storage is disabled") || errors.Is(err, exec.ErrNotFound))
+	return errors.As(err, &ce) &&
+		(strings.Contains(ce.Stderr, "accounting storage is disabled") || errors.Is(err, exec.ErrNotFound))
 }
 
 // States implements run.Scheduler with one squeue and at most one sacct, more
@@ -247,7 +257,8 @@ func (s *Slurm) States(ctx context.Context, ids []string) (map[string]run.State,
 		text, acctErr = s.list(ctx, rest, "sacct", "-n", "-P", "-X", "-o", sacctFormat)
 		acct = byID(parseSacct(text, s.now()))
 	}
-	v := view{queue: queue, acct: acct, queueErr: ignoreUnknownID(queueErr), acctErr: acctErr, arrays: map[string]string{}, at: s.now()}
+	v := view{queue: queue, acct: acct, queueErr: ignoreUnknownID(queueErr), acctErr: acctErr,
+		arrays: map[string]string{}, at: s.now()}
 	for _, known := range []map[string]*job{queue, acct} {
 		for id, j := range known {
 			if base := run.BaseID(id); base != id {
@@ -279,9 +290,11 @@ func (v view) state(id string) run.State {
 	case !ok && sure && run.BaseID(id) != id && known:
 		// Of a task that was cancelled before it began Slurm keeps nothing,
 		// neither in the queue nor in its records (seen with 22.05).
-		return run.State{JobID: id, Name: array, State: run.Cancelled, Note: run.NeverRan, Source: "squeue", At: v.at, Reason: "Slurm knows the array, but no longer this task"}
+		return run.State{JobID: id, Name: array, State: run.Cancelled, Note: run.NeverRan, Source: "squeue", At: v.at,
+			Reason: "Slurm knows the array, but no longer this task"}
 	case !ok:
-		st = run.State{JobID: id, State: run.Unknown, Source: "squeue", At: v.at, Reason: "neither squeue nor sacct knows the job"}
+		st = run.State{JobID: id, State: run.Unknown, Source: "squeue", At: v.at,
+			Reason: "neither squeue nor sacct knows the job"}
 		if silent != nil {
 			st.Reason = strings.ReplaceAll(silent.Error(), "\n", "; ")
 		}
@@ -294,7 +307,8 @@ func (v view) state(id string) run.State {
 		st.State, st.Note = run.Unknown, run.Forgotten
 	case v.queue[id] == nil && v.queueErr != nil && (st.State == run.NodeFail || st.State == run.Preempted):
 		// Slurm may have queued it again, which only squeue could say.
-		st.Reason = fmt.Sprintf("sacct says %s, but not whether the job is queued again: %s", st.Raw, strings.ReplaceAll(silent.Error(), "\n", "; "))
+		st.Reason = fmt.Sprintf("sacct says %s, but not whether the job is queued again: %s", st.Raw,
+			strings.ReplaceAll(silent.Error(), "\n", "; "))
 		st.State, st.Note = run.Unknown, ""
 	}
 	return st
@@ -382,7 +396,8 @@ func byID(jobs []job) map[string]*job {
 				m[id] = &one
 			}
 		}
-		if base, _, het := strings.Cut(j.JobID, "+"); het && m[base] == nil && (whole[base] == nil || j.decidesBefore(*whole[base])) {
+		if base, _, het := strings.Cut(j.JobID, "+"); het && m[base] == nil &&
+			(whole[base] == nil || j.decidesBefore(*whole[base])) {
 			one := j
 			one.JobID = base
 			whole[base] = &one

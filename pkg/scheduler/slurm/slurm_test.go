@@ -60,7 +60,8 @@ func TestSubmit(t *testing.T) {
 			sub, err := s.Submit(t.Context(), request)
 			require.NoError(t, err)
 			require.Equal(t, "60", sub.JobID)
-			require.Equal(t, [][]string{{"--parsable", "--job-name=s.a.0.RUN", "--comment=profllm:RUN", "--chdir=/r", "/r/job.sh"}}, f.Calls("sbatch"))
+			require.Equal(t, [][]string{{"--parsable", "--job-name=s.a.0.RUN", "--comment=profllm:RUN", "--chdir=/r",
+				"/r/job.sh"}}, f.Calls("sbatch"))
 			require.Equal(t, "profllm:RUN", f.Jobs()[0].Comment)
 		})
 	}
@@ -165,13 +166,15 @@ func TestEnvironment(t *testing.T) {
 	script := "#!/bin/bash\nenv | cut -d= -f1 >'" + names + "'\necho 1\n"
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "sbatch"), []byte(script), 0o755))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	s := New(append(f.Env(os.Environ()), "SBATCH_PARTITION=debug", "SBATCH_TIMELIMIT=1", "SLURM_NTASKS=7", "SLURM_JOB_ID=1", "SLURM_TIME_FORMAT=%s",
+	s := New(append(f.Env(os.Environ()), "SBATCH_PARTITION=debug", "SBATCH_TIMELIMIT=1", "SLURM_NTASKS=7",
+		"SLURM_JOB_ID=1", "SLURM_TIME_FORMAT=%s",
 		"SLURMD_NODENAME=n1", "SQUEUE_FORMAT=%i", "SACCT_FORMAT=x", "SCANCEL_CTLD=1", "SINFO_ALL=1", "SLURM_CONF=/etc/slurm.conf", "SLURMY=kept"), time.Now)
 	asks := request
 	asks.Export.Names = []string{"SLURMY"}
 	sub, err := s.Submit(t.Context(), asks)
 	require.NoError(t, err)
-	require.Equal(t, []string{"SACCT_FORMAT", "SBATCH_PARTITION", "SBATCH_TIMELIMIT", "SCANCEL_CTLD", "SINFO_ALL", "SLURMD_NODENAME",
+	require.Equal(t, []string{"SACCT_FORMAT", "SBATCH_PARTITION", "SBATCH_TIMELIMIT", "SCANCEL_CTLD", "SINFO_ALL",
+		"SLURMD_NODENAME",
 		"SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_TIME_FORMAT", "SQUEUE_FORMAT"}, sub.Cleared)
 	data, err := os.ReadFile(names)
 	require.NoError(t, err)
@@ -197,10 +200,12 @@ func TestExport(t *testing.T) {
 		"all of them": {[]string{"ALL"}, []string{"HF_TOKEN=canary", "COMMAS=a,b=c,\nd", "NCCL_DEBUG=INFO"}, nil},
 	} {
 		dir := t.TempDir()
-		script := "#!/bin/bash\nprintf '%s\\0' \"$@\" >'" + dir + "/argv'\ncat /proc/$$/environ >'" + dir + "/environ'\necho 1\n"
+		script := "#!/bin/bash\nprintf '%s\\0' \"$@\" >'" + dir + "/argv'\ncat /proc/$$/environ >'" + dir +
+			"/environ'\necho 1\n"
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "sbatch"), []byte(script), 0o755))
 		t.Setenv("PATH", dir+":/usr/bin:/bin")
-		s := New([]string{"PATH=/bin", "HOME=/h", "LANG=C", "PROFLLM_X=1", "HF_TOKEN=canary", "COMMAS=a,b=c,\nd", "NCCL_DEBUG=INFO"}, time.Now)
+		s := New([]string{"PATH=/bin", "HOME=/h", "LANG=C", "PROFLLM_X=1", "HF_TOKEN=canary", "COMMAS=a,b=c,\nd",
+			"NCCL_DEBUG=INFO"}, time.Now)
 		asks := request
 		asks.Export.Names = c.export
 		for what, submit := range map[string]func() error{
@@ -345,7 +350,8 @@ func TestShow(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Show(t.Context(), []string{"12", "13"})
 	require.NoError(t, err)
-	require.Equal(t, [][]string{{"--all", "show", "job"}, {"--all", "show", "job", "12"}, {"--all", "show", "job"}}, f.Calls("scontrol"))
+	require.Equal(t, [][]string{{"--all", "show", "job"}, {"--all", "show", "job", "12"}, {"--all", "show", "job"}},
+		f.Calls("scontrol"))
 	f.Set(slurmtest.Knobs{Hang: []string{"scontrol"}})
 	s.hurry("scontrol")
 	_, err = s.Show(t.Context(), []string{"12"})

@@ -53,7 +53,8 @@ var silentFlags = []string{"LAUNCH_FAILED", "POWER_UP_NODE", "RECONFIG_FAIL", "U
 func ParseState(word string) (state, note string) {
 	w := strings.ToUpper(strings.TrimSpace(word))
 	prefix, cut := strings.CutSuffix(w, "+")
-	if head, tail, ok := strings.Cut(prefix, " "); ok && (strings.HasPrefix(tail, "BY ") || cut && strings.HasPrefix("BY ", tail)) {
+	if head, tail, ok := strings.Cut(prefix, " "); ok &&
+		(strings.HasPrefix(tail, "BY ") || cut && strings.HasPrefix("BY ", tail)) {
 		w, prefix, cut = head, head, false // who cancelled it
 	}
 	state = run.Unknown

@@ -43,7 +43,8 @@ func TestParseState(t *testing.T) {
 		{"REQUEUE_FED", "RF", run.Queued, "requeued", false},
 		{"REVOKED", "RV", run.Cancelled, "runs on a sibling cluster", true},
 	} {
-		spellings := []string{c.long, strings.ToLower(c.long), " " + c.long + " ", c.long + "+", c.long + " by 1000", strings.ToLower(c.long) + " by root"}
+		spellings := []string{c.long, strings.ToLower(c.long), " " + c.long + " ", c.long + "+", c.long + " by 1000",
+			strings.ToLower(c.long) + " by root"}
 		if c.short != "" {
 			spellings = append(spellings, c.short, strings.ToLower(c.short))
 		}
@@ -84,7 +85,8 @@ func TestParseSqueue(t *testing.T) {
 	require.Len(t, jobs, len(want))
 	for i, w := range want {
 		j := jobs[i]
-		require.Equal(t, w, struct{ id, state, note, reason, nodes, name string }{j.JobID, j.State.State, j.Note, j.Reason, j.NodeList, j.Name})
+		require.Equal(t, w, struct{ id, state, note, reason, nodes, name string }{j.JobID, j.State.State, j.Note,
+			j.Reason, j.NodeList, j.Name})
 		require.Equal(t, "squeue", j.Source)
 	}
 }
@@ -101,7 +103,8 @@ func TestParseSacct(t *testing.T) {
 		"sacct: warning\n64|FAILED|1:0\n", noon)
 	require.Len(t, jobs, 4, "no step")
 	by := byID(jobs)
-	require.Equal(t, run.State{JobID: "60", State: run.Timeout, Raw: "TIMEOUT", ExitCode: "0:0", Start: "2026-03-04T10:00:00", End: "2026-03-04T10:01:26",
+	require.Equal(t, run.State{JobID: "60", State: run.Timeout, Raw: "TIMEOUT", ExitCode: "0:0",
+		Start: "2026-03-04T10:00:00", End: "2026-03-04T10:01:26",
 		Elapsed: 86, NodeList: "n[1-2]", Source: "sacct", At: noon, Name: "s.a.0.R1"}, by["60"].State)
 	require.Equal(t, "never ran", by["61"].Note)
 	require.Equal(t, run.Cancelled, by["62_[2-3]"].State.State)

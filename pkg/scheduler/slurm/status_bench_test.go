@@ -43,7 +43,8 @@ func benchmarkStatus(b *testing.B, binary string, runs, queued, recent int) {
 	var dirs []string
 	for i := range runs {
 		id := strconv.Itoa(100000 + i)
-		j := slurmtest.Job{ID: id, Queue: "PENDING", Acct: "PENDING", Reason: "Priority", ExitCode: "0:0", Start: "Unknown", End: "Unknown"}
+		j := slurmtest.Job{ID: id, Queue: "PENDING", Acct: "PENDING", Reason: "Priority", ExitCode: "0:0",
+			Start: "Unknown", End: "Unknown"}
 		if i >= queued {
 			j.Queue, j.Acct, j.Start, j.End, j.NodeList = "", "COMPLETED", "2026-03-04T10:00:00", "2026-03-04T10:01:00", "n1"
 		}

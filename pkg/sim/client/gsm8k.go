@@ -108,7 +108,8 @@ func GSM8K(ctx context.Context, p program.Process, args []string) int {
 		return p.Fail(program.Failed, ctx.Err())
 	}
 	fmt.Fprintf(p.Stdout, "\nResults:\nAccuracy: %.3f\nInvalid responses: %.3f\nTotal latency: %.3f s\nQuestions per second: %.3f\n"+
-		"Total output tokens: %d\nOutput tokens per second: %.3f\n", r.Accuracy, r.InvalidRate, r.Latency, r.Questions, r.OutputTokens, r.Tokens)
+		"Total output tokens: %d\nOutput tokens per second: %.3f\n", r.Accuracy, r.InvalidRate, r.Latency, r.Questions,
+		r.OutputTokens, r.Tokens)
 	if o.save == "" {
 		return program.OK
 	}
@@ -123,7 +124,8 @@ func GSM8K(ctx context.Context, p program.Process, args []string) int {
 	return program.OK
 }
 
-// question returns number i of the questions of a seed, and its answer, which is never negative: the script reads no sign.
+// question returns number i of the questions of a seed, and its answer, which is never
+// negative: the script reads no sign.
 func question(seed, i uint64) (string, int) {
 	a, b := int(knobs.Mix(seed, 2*i)%900)+100, int(knobs.Mix(seed, 2*i+1)%90)+10
 	operator := [...]string{"plus", "minus", "times"}[knobs.Mix(seed^i, i)%3]
@@ -208,7 +210,8 @@ func (o EvalOptions) ask(ctx context.Context, client *http.Client, prompt string
 	if err != nil {
 		return "", 0
 	}
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s:%d%s", o.Host, o.Port, path), bytes.NewReader(text))
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s:%d%s", o.Host, o.Port, path),
+		bytes.NewReader(text))
 	if err != nil {
 		return "", 0
 	}

@@ -32,7 +32,8 @@ type limits struct {
 	allowed   []int // the only ids that may be drawn; empty: any
 }
 
-// Without ignore_eos an answer ends by itself after this many tokens at least, and fewer than twice the spread more.
+// Without ignore_eos an answer ends by itself after this many tokens at least, and fewer than
+// twice the spread more.
 const (
 	shortest = 16
 	spread   = 512
@@ -77,8 +78,8 @@ func (a answer) stopped(last token, reason any) answer {
 	return a
 }
 
-// cut ends the answer at byte at of its text, taking back what earlier tokens said of the stop string. A real server holds
-// such tokens back until it knows; their number is the same.
+// cut ends the answer at byte at of its text, taking back what earlier tokens said of the stop
+// string. A real server holds such tokens back until it knows; their number is the same.
 func (a answer) cut(last token, at int, stop string) answer {
 	a = a.stopped(last, stop)
 	for i := range a.tokens {
@@ -118,8 +119,8 @@ func (t tokenizer) draw(bits uint64, allowed []int) int {
 // arithmetic is the form of the questions that gsm8k asks and the engine can answer.
 var arithmetic = regexp.MustCompile(`(\d{1,6}) (plus|minus|times) (\d{1,6})\?\s*Answer:$`)
 
-// Solve answers the arithmetic question that prompt ends with; share of them right. The same question always gets the same
-// answer.
+// Solve answers the arithmetic question that prompt ends with; share of them right. The same
+// question always gets the same answer.
 func Solve(prompt string, seed uint64, share float64) (string, bool) {
 	m := arithmetic.FindStringSubmatch(strings.TrimSpace(prompt))
 	if m == nil {

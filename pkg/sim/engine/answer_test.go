@@ -12,7 +12,8 @@ var tokenizers = map[string]tokenizer{"words": {}, "bytes": {bytes: true}}
 func TestTokenizer(t *testing.T) {
 	require.Equal(t, []int{39, 68, 75, 75, 78}, tokenizer{bytes: true}.encode("Hello"), "as the recorded /tokenize")
 	require.Len(t, tokenizer{}.encode("the quick brown fox jumps over the lazy dog"), 14)
-	for _, id := range []int{firstWord, firstWord + 25, firstWord + 26, firstWord + wordPieces - 1, firstWord + wordPieces, vocabulary - 1} {
+	for _, id := range []int{firstWord, firstWord + 25, firstWord + 26, firstWord + wordPieces - 1,
+		firstWord + wordPieces, vocabulary - 1} {
 		text := tokenizer{}.decode(id)
 		require.Equal(t, []int{id}, tokenizer{}.encode(text), "%q", text)
 	}

@@ -61,7 +61,8 @@ func (s *Server) wholeChat(w http.ResponseWriter, r *http.Request, q *chatReques
 	for i, seq := range all {
 		text, ids := said(seq.answer.tokens)
 		c := chatChoice{
-			Index: i, Message: chatMessage{Role: "assistant", Content: text}, Logprobs: s.chatLogprobs(q, seq.answer.tokens),
+			Index: i, Message: chatMessage{Role: "assistant", Content: text},
+			Logprobs:     s.chatLogprobs(q, seq.answer.tokens),
 			FinishReason: seq.answer.finish, StopReason: seq.answer.reason,
 		}
 		if q.ReturnTokenIDs {
@@ -109,7 +110,8 @@ func (s *Server) streamChat(w http.ResponseWriter, r *http.Request, q *chatReque
 
 func envelope[C any](c *chatStream, choices ...C) chatChunk[C] {
 	return chatChunk[C]{
-		ID: c.j.id, Object: "chat.completion.chunk", Created: c.j.arrived.Unix(), Model: c.s.config.Names[0], Choices: choices,
+		ID: c.j.id, Object: "chat.completion.chunk", Created: c.j.arrived.Unix(), Model: c.s.config.Names[0],
+		Choices: choices,
 	}
 }
 

@@ -37,7 +37,8 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) *refusal {
 	return s.wholeCompletion(w, r, &q, j)
 }
 
-// prompts returns the token ids of each prompt, and the text if there is one prompt and it came as text.
+// prompts returns the token ids of each prompt, and the text if there is one prompt and it came
+// as text.
 func (s *Server) prompts(p *prompts) ([][]int, string, *refusal) {
 	missing := badValue("prompt", "", "Either prompt or prompt_embeds must be provided and non-empty.")
 	switch {

@@ -1,5 +1,5 @@
-// Package engine is the simulated inference engine: it admits requests, lets tokens out when they are due, counts as vLLM
-// does, and answers over HTTP.
+// Package engine is the simulated inference engine: it admits requests, lets tokens out when
+// they are due, counts as vLLM does, and answers over HTTP.
 package engine
 
 import (
@@ -15,7 +15,8 @@ import (
 // cacheTokens is the size of the simulated KV cache, in tokens.
 const cacheTokens = 1 << 19
 
-// An engine admits sequences and lets their tokens out when they are due. It is safe for concurrent use.
+// An engine admits sequences and lets their tokens out when they are due. It is safe for
+// concurrent use.
 type engine struct {
 	timing  knobs.Timing
 	faults  knobs.Planted
@@ -57,8 +58,8 @@ type sequence struct {
 	out     int       // tokens generated
 }
 
-// run waits for admission and then hands out the tokens, a chunk at a time, each when its last token is due. It returns
-// early when ctx ends, emit fails or the KV cache cannot be fetched.
+// run waits for admission and then hands out the tokens, a chunk at a time, each when its last
+// token is due. It returns early when ctx ends, emit fails or the KV cache cannot be fetched.
 func (e *engine) run(ctx context.Context, s *sequence, emit func([]token) error) (err error) {
 	m := e.metrics
 	m.add("vllm:num_requests_waiting", 1)
@@ -137,7 +138,8 @@ func (e *engine) hold(tokens int) {
 	e.metrics.set("vllm:kv_cache_usage_perc", min(1, float64(used)/cacheTokens))
 }
 
-// fill finds out where the prompt's KV cache comes from: this server's prefix cache, another server, or computation.
+// fill finds out where the prompt's KV cache comes from: this server's prefix cache, another
+// server, or computation.
 func (e *engine) fill(ctx context.Context, r *record) error {
 	m, s := e.metrics, r.seq
 	n := len(s.prompt)
@@ -156,7 +158,8 @@ func (e *engine) fill(ctx context.Context, r *record) error {
 		e.kv.note(transferStats{failed: 1})
 	} else if s.remote != nil {
 		r.external = n - r.local
-		// A real engine counts these when it admits the request, before it knows whether the transfer succeeds.
+		// A real engine counts these when it admits the request, before it knows whether the
+		// transfer succeeds.
 		m.add("vllm:external_prefix_cache_hits", float64(r.external))
 		m.add("vllm:prompt_tokens_cached_by_source", float64(r.external), "source", "p2p")
 		if err := e.kv.fetch(ctx, s.remote, r.external, m); err != nil {
@@ -253,8 +256,9 @@ func newBlockCache(block, size int) *blockCache {
 	return &blockCache{block: block, known: map[uint64]bool{}, ring: make([]uint64, 0, max(1, size))}
 }
 
-// use returns how many tokens of the prompt's beginning are cached, and caches the rest of its full blocks. The last token
-// is always computed, so a prompt that ends with a block never hits that block.
+// use returns how many tokens of the prompt's beginning are cached, and caches the rest of its
+// full blocks. The last token is always computed, so a prompt that ends with a block never hits
+// that block.
 func (c *blockCache) use(prompt []int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,7 +13,8 @@ var (
 		0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680,
 	}
 	firstTokenBuckets = []float64{
-		0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
+		0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640,
+		2560,
 	}
 	tokenBuckets = []float64{
 		0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,
@@ -22,9 +23,10 @@ var (
 	choiceBuckets     = []float64{1, 2, 5, 10, 20}
 	preemptionBuckets = []float64{1, 2, 3, 4, 5, 10, 20}
 
-	transferBuckets   = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 5}
-	postBuckets       = []float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 5}
-	byteBuckets       = []float64{1 << 11, 1 << 13, 1 << 15, 1 << 17, 1 << 19, 1 << 21, 1 << 23, 1 << 25, 1 << 27, 1 << 29, 1 << 31, 1 << 33}
+	transferBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 5}
+	postBuckets     = []float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 5}
+	byteBuckets     = []float64{1 << 11, 1 << 13, 1 << 15, 1 << 17, 1 << 19, 1 << 21, 1 << 23, 1 << 25, 1 << 27,
+		1 << 29, 1 << 31, 1 << 33}
 	descriptorBuckets = []float64{10, 20, 30, 50, 75, 100, 200, 400, 1000, 2000, 4000, 10000, 20000, 50000}
 
 	httpFineBuckets = []float64{
@@ -75,7 +77,8 @@ func families(c Config, f knobs.Planted, cacheTokens int) []*family {
 		&family{name: "vllm:estimated_write_bytes_per_gpu", kind: counter, labels: one},
 		&family{name: "vllm:num_requests_running", kind: gauge, labels: one},
 		&family{name: "vllm:num_requests_waiting", kind: gauge, labels: one},
-		&family{name: "vllm:num_requests_waiting_by_reason", kind: gauge, labels: each("reason", "capacity", "deferred")},
+		&family{name: "vllm:num_requests_waiting_by_reason", kind: gauge,
+			labels: each("reason", "capacity", "deferred")},
 	)
 	if f.Corrupt > 0 {
 		list = append(list, &family{name: "vllm:corrupted_requests", kind: counter, labels: one})
@@ -85,7 +88,8 @@ func families(c Config, f knobs.Planted, cacheTokens int) []*family {
 			labels: each("stage", "waiting_to_start", "in_progress", "completed_waiting")})
 	}
 	return append(list,
-		&family{name: "vllm:engine_sleep_state", kind: gauge, labels: each("sleep_state", "awake", "weights_offloaded", "discard_all")},
+		&family{name: "vllm:engine_sleep_state", kind: gauge,
+			labels: each("sleep_state", "awake", "weights_offloaded", "discard_all")},
 		&family{name: "vllm:kv_cache_usage_perc", kind: gauge, labels: one},
 		&family{name: "vllm:prefix_cache_queries", kind: counter, labels: one},
 		&family{name: "vllm:prefix_cache_hits", kind: counter, labels: one},
@@ -95,13 +99,17 @@ func families(c Config, f knobs.Planted, cacheTokens int) []*family {
 		&family{name: "vllm:mm_cache_hits", kind: counter, labels: one},
 		&family{name: "vllm:num_preemptions", kind: counter, labels: one},
 		&family{name: "vllm:prompt_tokens", kind: counter, labels: one},
-		&family{name: "vllm:prompt_tokens_by_source", kind: counter, labels: each("source", "local_compute", "local_cache_hit", "external_kv_transfer")},
+		&family{name: "vllm:prompt_tokens_by_source", kind: counter,
+			labels: each("source", "local_compute", "local_cache_hit", "external_kv_transfer")},
 		&family{name: "vllm:prompt_tokens_cached", kind: counter, labels: one},
-		&family{name: "vllm:prompt_tokens_cached_by_source", kind: counter, labels: each("source", "device", "host", "p2p", "disk", "external_unspecified")},
+		&family{name: "vllm:prompt_tokens_cached_by_source", kind: counter,
+			labels: each("source", "device", "host", "p2p", "disk", "external_unspecified")},
 		&family{name: "vllm:generation_tokens", kind: counter, labels: one},
-		&family{name: "vllm:request_success", kind: counter, labels: each("finished_reason", "stop", "length", "abort", "error", "repetition")},
+		&family{name: "vllm:request_success", kind: counter,
+			labels: each("finished_reason", "stop", "length", "abort", "error", "repetition")},
 		&family{name: "vllm:admission_rejections", kind: counter, labels: [][]string{
-			{"model_name", c.Names[0], "reason", "max_num_queued_reqs"}, {"model_name", c.Names[0], "reason", "max_num_queued_tokens"}}},
+			{"model_name", c.Names[0], "reason", "max_num_queued_reqs"},
+			{"model_name", c.Names[0], "reason", "max_num_queued_tokens"}}},
 		&family{name: "vllm:request_prompt_tokens", kind: histogram, buckets: lengths, labels: one},
 		&family{name: "vllm:request_generation_tokens", kind: histogram, buckets: lengths, labels: one},
 		&family{name: "vllm:iteration_tokens_total", kind: histogram, buckets: iterationBuckets, labels: one},
@@ -110,7 +118,8 @@ func families(c Config, f knobs.Planted, cacheTokens int) []*family {
 		&family{name: "vllm:request_params_max_tokens", kind: histogram, buckets: lengths, labels: one},
 		&family{name: "vllm:time_to_first_token_seconds", kind: histogram, buckets: firstTokenBuckets, labels: one},
 		&family{name: "vllm:inter_token_latency_seconds", kind: histogram, buckets: tokenBuckets, labels: one},
-		&family{name: "vllm:request_time_per_output_token_seconds", kind: histogram, buckets: tokenBuckets, labels: one},
+		&family{name: "vllm:request_time_per_output_token_seconds", kind: histogram, buckets: tokenBuckets,
+			labels: one},
 		&family{name: "vllm:e2e_request_latency_seconds", kind: histogram, buckets: latencyBuckets, labels: one},
 		&family{name: "vllm:request_queue_time_seconds", kind: histogram, buckets: latencyBuckets, labels: one},
 		&family{name: "vllm:request_inference_time_seconds", kind: histogram, buckets: latencyBuckets, labels: one},
@@ -122,7 +131,8 @@ func families(c Config, f knobs.Planted, cacheTokens int) []*family {
 		&family{name: "http_requests", kind: counter},
 		&family{name: "http_request_size_bytes", kind: summary},
 		&family{name: "http_response_size_bytes", kind: summary},
-		&family{name: "http_request_duration_highr_seconds", kind: histogram, buckets: httpFineBuckets, labels: [][]string{{}}},
+		&family{name: "http_request_duration_highr_seconds", kind: histogram, buckets: httpFineBuckets,
+			labels: [][]string{{}}},
 		&family{name: "http_request_duration_seconds", kind: histogram, buckets: httpBuckets},
 	)
 }

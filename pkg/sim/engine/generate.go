@@ -25,7 +25,8 @@ type job struct {
 	arrived time.Time
 }
 
-// sequences decides the answers, one sequence per prompt and choice, in the order of the choices' indices.
+// sequences decides the answers, one sequence per prompt and choice, in the order of the
+// choices' indices.
 func (s *Server) sequences(j *job) []*sequence {
 	seed := s.knobs.Timing.Seed
 	if j.sample.Seed != nil {
@@ -34,7 +35,8 @@ func (s *Server) sequences(j *job) []*sequence {
 	var all []*sequence
 	for _, p := range j.prompts {
 		for choice := range j.n {
-			q := &sequence{prompt: p, arrived: j.arrived, max: j.max, seed: knobs.Mix(knobs.HashTokens(seed, p), uint64(choice))}
+			q := &sequence{prompt: p, arrived: j.arrived, max: j.max,
+				seed: knobs.Mix(knobs.HashTokens(seed, p), uint64(choice))}
 			start, _ := Solve(j.ask, s.knobs.Timing.Seed, s.knobs.Accuracy)
 			limits := j.limits
 			if s.knobs.Planted.Answer.Hits("short", s.knobs.Timing.Seed, q.seed) {
@@ -54,7 +56,8 @@ func (s *Server) sequences(j *job) []*sequence {
 	return all
 }
 
-// run runs the sequences side by side. emit gets the chunks of one sequence in order; calls are not concurrent.
+// run runs the sequences side by side. emit gets the chunks of one sequence in order; calls are
+// not concurrent.
 func (s *Server) run(ctx context.Context, j *job, all []*sequence, emit func(index int, chunk []token) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -127,7 +130,8 @@ func (s *Server) job(r *http.Request, q sampling, prompts [][]int, text string) 
 	return j, s.setLength(j, q)
 }
 
-// checkPrompt refuses prompts that do not fit. The real server counts a text's tokens no further than one past the limit.
+// checkPrompt refuses prompts that do not fit. The real server counts a text's tokens no
+// further than one past the limit.
 func (s *Server) checkPrompt(p []int, text bool) *refusal {
 	limit := s.config.MaxLen
 	if len(p) == 0 {
@@ -138,9 +142,10 @@ func (s *Server) checkPrompt(p []int, text bool) *refusal {
 		if text {
 			n, atLeast = min(n, limit+1), "at least "
 		}
-		return badValue("input_tokens", strconv.Itoa(n), "This model's maximum context length is %d tokens. However, your prompt "+
-			"contains %s%d input tokens, which exceeds this limit even without any output tokens. "+
-			"Please reduce the length of the input prompt.", limit, atLeast, n)
+		return badValue("input_tokens", strconv.Itoa(n),
+			"This model's maximum context length is %d tokens. However, your prompt "+
+				"contains %s%d input tokens, which exceeds this limit even without any output tokens. "+
+				"Please reduce the length of the input prompt.", limit, atLeast, n)
 	}
 	for _, id := range p {
 		if id < 0 || id >= idLimit {
@@ -150,8 +155,8 @@ func (s *Server) checkPrompt(p []int, text bool) *refusal {
 	return nil
 }
 
-// idLimit is above every vocabulary in use: which model is meant is unknown, so its ids are accepted beyond those that
-// this vocabulary has text for.
+// idLimit is above every vocabulary in use: which model is meant is unknown, so its ids are
+// accepted beyond those that this vocabulary has text for.
 const idLimit = 1 << 20
 
 // maxChoices bounds the work one request can ask for.
@@ -189,7 +194,8 @@ func (s *Server) setLength(j *job, q sampling) *refusal {
 
 // transferred returns what a prefill server adds to its answer: where its KV cache can be fetched.
 func (s *Server) transferred(j *job, id string, all []*sequence) *KVParams {
-	if s.engine.kv == nil || s.knobs.Planted.Answer.NoParams || j.sample.KV == nil || !j.sample.KV.DoRemoteDecode || all[0].answer.finish != "length" {
+	if s.engine.kv == nil || s.knobs.Planted.Answer.NoParams || j.sample.KV == nil || !j.sample.KV.DoRemoteDecode ||
+		all[0].answer.finish != "length" {
 		return nil
 	}
 	return s.engine.kv.offer(id+"-"+program.HexText(4), len(all[0].prompt), all[0].cached)

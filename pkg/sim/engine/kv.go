@@ -15,7 +15,8 @@ import (
 	"github.com/profllm/profllm/pkg/sim/program"
 )
 
-// KVParams is vLLM's kv_transfer_params: what a prefill server hands to the decode server, through the proxy.
+// KVParams is vLLM's kv_transfer_params: what a prefill server hands to the decode server,
+// through the proxy.
 type KVParams struct {
 	DoRemotePrefill bool    `json:"do_remote_prefill"`
 	DoRemoteDecode  bool    `json:"do_remote_decode"`
@@ -33,8 +34,9 @@ type KVParams struct {
 	Cached          int     `json:"remote_prefill_cached_tokens"`
 }
 
-// A connector plays NIXL: it announces this server's engine id on the side channel and fetches from other servers that
-// announce theirs. No KV cache moves; what is checked is that the two servers reach each other.
+// A connector plays NIXL: it announces this server's engine id on the side channel and fetches
+// from other servers that announce theirs. No KV cache moves; what is checked is that the two
+// servers reach each other.
 type connector struct {
 	id        string
 	host      string // as announced, VLLM_NIXL_SIDE_CHANNEL_HOST
@@ -60,7 +62,8 @@ const (
 	sideChannelPort = 5600
 )
 
-// Shape of the model of the recorded answers: 2 layers of keys and values, 2 heads of 64 float32 numbers.
+// Shape of the model of the recorded answers: 2 layers of keys and values, 2 heads of 64
+// float32 numbers.
 const (
 	bytesPerToken          = 2 * 2 * 2 * 64 * 4
 	descriptorsPerTransfer = 2
@@ -75,7 +78,8 @@ type announcement struct {
 }
 
 func newConnector(c Config, env func(string) string, id string) (*connector, error) {
-	k := &connector{id: id, host: sideChannelHost, port: sideChannelPort, tp: c.TP, blockSize: c.BlockSize, nextBlock: 1}
+	k := &connector{id: id, host: sideChannelHost, port: sideChannelPort, tp: c.TP, blockSize: c.BlockSize,
+		nextBlock: 1}
 	if h := env("VLLM_NIXL_SIDE_CHANNEL_HOST"); h != "" {
 		k.host = h
 	}
@@ -104,7 +108,8 @@ func (k *connector) announce(l net.Listener) {
 	}
 }
 
-// offer returns the parameters under which a decode server may fetch the KV cache of a finished prompt.
+// offer returns the parameters under which a decode server may fetch the KV cache of a finished
+// prompt.
 func (k *connector) offer(requestID string, prompt, cached int) *KVParams {
 	blocks := make([]int, (prompt+k.blockSize-1)/k.blockSize)
 	k.mu.Lock()
@@ -127,7 +132,8 @@ func (k *connector) offer(requestID string, prompt, cached int) *KVParams {
 	}
 }
 
-// A transferError says that a KV cache could not be fetched; the request is answered with status 500.
+// A transferError says that a KV cache could not be fetched; the request is answered with
+// status 500.
 type transferError struct{ err error }
 
 func (e *transferError) Error() string { return "fetch kv cache: " + e.err.Error() }
@@ -138,8 +144,8 @@ func isTransfer(err error) bool {
 	return errors.As(err, &t)
 }
 
-// fetch takes over the KV cache of tokens tokens. Transfer metrics move only when the server at the given address announces
-// the given engine id.
+// fetch takes over the KV cache of tokens tokens. Transfer metrics move only when the server at
+// the given address announces the given engine id.
 func (k *connector) fetch(ctx context.Context, from *KVParams, tokens int, m *registry) error {
 	start := time.Now()
 	if err := handshake(ctx, from); err != nil {

@@ -18,7 +18,8 @@ import (
 	"github.com/profllm/profllm/pkg/sim/program"
 )
 
-// Logger writes lines in vLLM's form; where that names a source file, these say "profllm sim". It is safe for concurrent use.
+// Logger writes lines in vLLM's form; where that names a source file, these say "profllm sim".
+// It is safe for concurrent use.
 type Logger struct {
 	mu     sync.Mutex
 	Writer io.Writer
@@ -35,7 +36,8 @@ func (l *Logger) line(level, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for line := range strings.SplitSeq(text, "\n") {
-		fmt.Fprintf(l.Writer, "(APIServer pid=%d) %s %s [profllm sim] %s\n", l.PID, level, l.Now().Format("01-02 15:04:05"), line)
+		fmt.Fprintf(l.Writer, "(APIServer pid=%d) %s %s [profllm sim] %s\n", l.PID, level, l.Now().
+			Format("01-02 15:04:05"), line)
 	}
 }
 
@@ -59,16 +61,18 @@ func LogConfig(p program.Process, log *Logger, c Config, k knobs.Settings, flags
 		k.Timing.TTFT, k.Timing.ITL, k.Timing.Jitter, k.Timing.Seed, k.Startup)
 }
 
-// Die ends the process as vLLM does when its engine cannot go on: the cause in the log, then a traceback that does not name
-// it.
+// Die ends the process as vLLM does when its engine cannot go on: the cause in the log, then a
+// traceback that does not name it.
 func Die(p program.Process, log *Logger, code int, cause string) int {
-	log.error("EngineCore failed to start.\nTraceback (most recent call last):\n  profllm sim, simulated failure\n%s", cause)
+	log.error("EngineCore failed to start.\nTraceback (most recent call last):\n  profllm sim, simulated failure\n%s",
+		cause)
 	fmt.Fprintln(p.Stderr, "Traceback (most recent call last):\n  profllm sim, simulated failure\n"+
 		"RuntimeError: Engine core initialization failed. See root cause above.")
 	return code
 }
 
-// Addresses are what a server listens on: the HTTP port, known to be free but not open yet, and the side channel.
+// Addresses are what a server listens on: the HTTP port, known to be free but not open yet, and
+// the side channel.
 type Addresses struct {
 	HTTP string
 	side net.Listener
@@ -137,7 +141,8 @@ func Answer(ctx context.Context, p program.Process, s *Server, l net.Listener, l
 	log.Info("Starting %s server (profllm sim) on http://%s", engine, l.Addr())
 	log.Info("Application startup complete.")
 	if s.engine.kv != nil {
-		log.Info("KV connector %s: engine %s, side channel %s:%d", s.config.Connector, s.engine.kv.id, s.engine.kv.host, s.engine.kv.port)
+		log.Info("KV connector %s: engine %s, side channel %s:%d", s.config.Connector, s.engine.kv.id, s.engine.kv.host,
+			s.engine.kv.port)
 	}
 	var logging sync.WaitGroup
 	logging.Go(func() { s.logStats(requests, log) })

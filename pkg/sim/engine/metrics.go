@@ -133,7 +133,8 @@ func (r *registry) value(name string, labels ...string) float64 {
 	return r.at(f, r.full(f, labels)).value
 }
 
-// full puts labels beside those that every series of the family carries; the result is sorted by label name.
+// full puts labels beside those that every series of the family carries; the result is sorted
+// by label name.
 func (r *registry) full(f *family, labels []string) []string {
 	if len(f.labels) == 0 || len(f.labels[0]) == 0 {
 		return labels

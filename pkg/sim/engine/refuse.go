@@ -54,7 +54,8 @@ func internal() *refusal {
 	return &refusal{status: 500, Message: "Internal server error", Type: "InternalServerError", Code: 500}
 }
 
-// invalid refuses a body that is not of the expected form, as pydantic's errors reach the client. Each problem is one entry.
+// invalid refuses a body that is not of the expected form, as pydantic's errors reach the
+// client. Each problem is one entry.
 func invalid(loc string, problems ...string) *refusal {
 	plural := ""
 	if len(problems) > 1 {
@@ -136,7 +137,8 @@ func wrongType(e *json.UnmarshalTypeError, fields map[string]json.RawMessage) *r
 	loc := "body." + path
 	name, _, _ := strings.Cut(path, ".")
 	input := describe(fields[name])
-	what := map[string]string{"int": "integer", "float64": "number", "string": "string", "bool": "boolean"}[e.Type.Kind().String()]
+	what := map[string]string{"int": "integer", "float64": "number", "string": "string",
+		"bool": "boolean"}[e.Type.Kind().String()]
 	kind := map[string]string{"integer": "int", "number": "float", "boolean": "bool"}[what]
 	switch {
 	case kind != "" && e.Value == "string":
@@ -160,7 +162,8 @@ func article(noun string) string {
 	return "a " + noun
 }
 
-// describe shows a JSON value as error messages do: texts and numbers as they are, the rest by size.
+// describe shows a JSON value as error messages do: texts and numbers as they are, the rest by
+// size.
 func describe(raw json.RawMessage) string {
 	var v any
 	if json.Unmarshal(raw, &v) != nil {

@@ -14,8 +14,8 @@ type schedule struct {
 	seed   uint64 // of this request
 }
 
-// request returns the schedule of the request with this seed. With resumed the prompt's KV cache came from elsewhere, and
-// the first token takes one step.
+// request returns the schedule of the request with this seed. With resumed the prompt's KV
+// cache came from elsewhere, and the first token takes one step.
 func request(t knobs.Timing, seed uint64, resumed bool) schedule {
 	first := t.TTFT
 	if resumed {
@@ -25,8 +25,9 @@ func request(t knobs.Timing, seed uint64, resumed bool) schedule {
 	return schedule{first: time.Duration(float64(first) * late), itl: t.ITL, jitter: t.Jitter, seed: seed}
 }
 
-// due returns when token i is due, counted from admission. It does not depend on when earlier tokens went out, so a late
-// token delays no other, and it never decreases: with jitter j a token is at most j/2 steps early or late.
+// due returns when token i is due, counted from admission. It does not depend on when earlier
+// tokens went out, so a late token delays no other, and it never decreases: with jitter j a
+// token is at most j/2 steps early or late.
 func (s schedule) due(i int) time.Duration {
 	d := s.first + time.Duration(i)*s.itl
 	if i > 0 && s.jitter > 0 {

@@ -204,7 +204,8 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 	var cards []modelCard
 	for _, name := range s.config.Names {
 		cards = append(cards, modelCard{
-			ID: name, Object: "model", Created: now, OwnedBy: program.Version, Root: cmp.Or(s.knobs.Planted.Root, s.config.Model), MaxModelLen: s.config.MaxLen,
+			ID: name, Object: "model", Created: now, OwnedBy: program.Version,
+			Root: cmp.Or(s.knobs.Planted.Root, s.config.Model), MaxModelLen: s.config.MaxLen,
 			Permission: []permission{{
 				ID: "modelperm-" + program.HexText(8), Object: "model_permission", Created: now,
 				AllowSampling: true, AllowLogprobs: true, AllowView: true, Organization: "*",
@@ -298,7 +299,8 @@ func (s *Server) stats() stats {
 // statsInterval is how often vLLM logs its throughput.
 const statsInterval = 10 * time.Second
 
-// logStats logs throughput and cache hits while there is anything to tell, and once more when ctx ends.
+// logStats logs throughput and cache hits while there is anything to tell, and once more when
+// ctx ends.
 func (s *Server) logStats(ctx context.Context, log *Logger) {
 	var last stats
 	since := time.Now()

@@ -51,8 +51,9 @@ func (w *spoiler) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 const (
 	errorBody  = `{"error":{"message":"Internal server error","type":"InternalServerError","param":null,"code":500}`
 	errorEvent = "data: " + errorBody + "}\n\ndata: [DONE]\n\n"
-	errorUsage = "data: " + errorBody + `,"choices":[],"usage":{"prompt_tokens":8,"total_tokens":16,"completion_tokens":8}}` + "\n\ndata: [DONE]\n\n"
-	garbage    = "data: upstream connect error or disconnect/reset before headers\n\n"
+	errorUsage = "data: " + errorBody +
+		`,"choices":[],"usage":{"prompt_tokens":8,"total_tokens":16,"completion_tokens":8}}` + "\n\ndata: [DONE]\n\n"
+	garbage = "data: upstream connect error or disconnect/reset before headers\n\n"
 )
 
 func (w *spoiler) Write(b []byte) (int, error) {

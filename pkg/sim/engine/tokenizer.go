@@ -2,9 +2,10 @@ package engine
 
 import "strings"
 
-// tokenizer is a reversible vocabulary that needs no file. Ids 0 to 255 are bytes, in the order of the byte-level BPE
-// alphabet (the visible bytes first, as in GPT-2's encoder.json); then three special tokens; then every piece of one to
-// three lower-case letters, with and without a space before it. A word of English is about two tokens.
+// tokenizer is a reversible vocabulary that needs no file. Ids 0 to 255 are bytes, in the order
+// of the byte-level BPE alphabet (the visible bytes first, as in GPT-2's encoder.json); then
+// three special tokens; then every piece of one to three lower-case letters, with and without a
+// space before it. A word of English is about two tokens.
 type tokenizer struct {
 	bytes bool // use single bytes only, as the model of the recorded answers does
 }
@@ -99,7 +100,8 @@ func pieceID(piece string) int {
 	return id + below - 1 + value
 }
 
-// decode returns the text of one token: "" for an end of text, a replacement for an id outside the vocabulary.
+// decode returns the text of one token: "" for an end of text, a replacement for an id outside
+// the vocabulary.
 func (t tokenizer) decode(id int) string {
 	switch {
 	case id < 0 || id >= vocabulary:

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// sampling holds the request fields that completions and chat share. Fields that change nothing here are not read, as a
-// real server ignores fields it does not know.
+// sampling holds the request fields that completions and chat share. Fields that change nothing
+// here are not read, as a real server ignores fields it does not know.
 type sampling struct {
 	Model          string         `json:"model"`
 	MaxTokens      *int           `json:"max_tokens"`
@@ -113,7 +113,8 @@ func (p *prompts) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// The answers below carry every key of the real ones, in their order; a key that is always null here is a *struct{}.
+// The answers below carry every key of the real ones, in their order; a key that is always null
+// here is a *struct{}.
 
 type Null = *struct{}
 
@@ -218,7 +219,8 @@ type chatLogprob struct {
 	Top     []chatLogprob `json:"top_logprobs,omitempty"`
 }
 
-// chatChunk is the envelope of all chat chunks; their choices differ in keys, first, middle and last.
+// chatChunk is the envelope of all chat chunks; their choices differ in keys, first, middle and
+// last.
 type chatChunk[C any] struct {
 	ID          string `json:"id"`
 	Object      string `json:"object"`

@@ -6,8 +6,9 @@ import (
 	"strconv"
 )
 
-// AnswerFaults spoil answers that the engine made well: what a server, or a machine between server and client, gets wrong
-// on the wire. Most are the share of generation requests that one kind meets.
+// AnswerFaults spoil answers that the engine made well: what a server, or a machine between
+// server and client, gets wrong on the wire. Most are the share of generation requests that one
+// kind meets.
 type AnswerFaults struct {
 	share    map[string]float64 // by the name of the fault
 	Usage    float64            // factor of the completion tokens that the client is told; 0: honest
@@ -17,7 +18,8 @@ type AnswerFaults struct {
 	NoDone   bool               // the stream ends without [DONE]
 }
 
-// spoiltOnWire lists the faults that an answer meets on the wire, of which each answer has the first that is drawn.
+// spoiltOnWire lists the faults that an answer meets on the wire, of which each answer has the
+// first that is drawn.
 var spoiltOnWire = []string{"drop", "cut", "error-event", "error-usage", "garbage", "html"}
 
 // spoilt lists the faults that are a share of requests, in the order in which they are drawn.

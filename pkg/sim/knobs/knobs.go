@@ -1,5 +1,5 @@
-// Package knobs has the settings of the simulation: what can be set by the environment, which faults can be planted,
-// and what is refused.
+// Package knobs has the settings of the simulation: what can be set by the environment, which
+// faults can be planted, and what is refused.
 package knobs
 
 import (
@@ -14,7 +14,8 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// Settings are the settings of the simulation, from the environment; the package comment has the list.
+// Settings are the settings of the simulation, from the environment; the package comment has
+// the list.
 type Settings struct {
 	Timing   Timing
 	Startup  time.Duration
@@ -99,7 +100,8 @@ func Named(name, value, want string, err error) error {
 	return fmt.Errorf("%s=%q: want %s", name, value, want)
 }
 
-// Planted are the scripted failures of one process; the zero value but for exit and bundle is a healthy engine.
+// Planted are the scripted failures of one process; the zero value but for exit and bundle is a
+// healthy engine.
 type Planted struct {
 	DieAtStart   bool
 	DieAfter     time.Duration // 0: never
@@ -128,8 +130,8 @@ type Planted struct {
 	Answer       AnswerFaults
 }
 
-// ParseFaults reads the whole text, so that a mistake in any group is found in every process, and keeps the groups that
-// apply to role; star says whether "*" does.
+// ParseFaults reads the whole text, so that a mistake in any group is found in every process,
+// and keeps the groups that apply to role; star says whether "*" does.
 func ParseFaults(text, role string, star bool) (Planted, error) {
 	mine := Planted{Exit: program.Failed, Bundle: 1, Miscount: 1}
 	if strings.TrimSpace(text) == "" {
@@ -241,7 +243,8 @@ func (f *Planted) set(name, value string) error {
 		if err != nil {
 			return fmt.Errorf("%s=%q: want a number from 0 to 1", name, value)
 		}
-		*map[string]*float64{"fail": &f.Fail, "abort": &f.Abort, "preempt": &f.Preempt, "corrupt": &f.Corrupt, "warm": &f.Warm, "pace": &f.pace}[name] = share
+		*map[string]*float64{"fail": &f.Fail, "abort": &f.Abort, "preempt": &f.Preempt, "corrupt": &f.Corrupt,
+			"warm": &f.Warm, "pace": &f.pace}[name] = share
 		return nil
 	case "miscount":
 		if f.Miscount, err = strconv.ParseFloat(value, 64); err != nil || !(f.Miscount >= 0 && f.Miscount <= 1000) {

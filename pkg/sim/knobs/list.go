@@ -61,7 +61,8 @@ var (
 
 // Faults lists them all.
 var Faults = []Fault{
-	{"die-at-start", "", "exit before the port opens, after a traceback whose root cause is a lack of cache memory", onBoth, false},
+	{"die-at-start", "", "exit before the port opens, after a traceback whose root cause is a lack of cache memory",
+		onBoth, false},
 	{"die-after", "2s", "exit this long after becoming ready (client: after starting)", onBoth, true},
 	{"die-on-request", "20", "exit on the 20th generation request, without an answer", onServer, false},
 	{"exit", "3", "exit code of the three above, of which the role needs one; default 1", onBoth, false},
@@ -82,7 +83,9 @@ var Faults = []Fault{
 	{"freeze", "5s@2s", "the client stands still for 5 s, from 2 s after it first reads the clock", onClient, true},
 	{"step", "-200ms@2s", "the client's clock is set by -200 ms, 2 s after the client first reads it", onClient, true},
 	{"pace", "0.9", "share of the requested rate that the client keeps", onClient, false},
-	{"restart-on-request", "20", "counters start from 0 again at the 20th generation request, as after a restart of the server", onServer, false},
+	{"restart-on-request", "20",
+		"counters start from 0 again at the 20th generation request, as after a restart of the server", onServer,
+		false},
 	{"root", "MODEL", "report this model as the one that was loaded, under the planned name", onServer, false},
 	{"version", "1.2", "report this engine version", onServer, false},
 	{"drop", "0.1", "share of generation requests that are read, held for the TTFT and dropped: the connection is closed", onServer, false},
@@ -125,9 +128,11 @@ func CheckKnobs(names []string, env func(string) string, roles []string) error {
 	for _, name := range names {
 		switch {
 		case name == SpeedVar:
-			return fmt.Errorf("%s is set by profllm for the jobs of a rehearsal\n\thint: profllm rehearse --speed N", name)
+			return fmt.Errorf("%s is set by profllm for the jobs of a rehearsal\n\thint: profllm rehearse --speed N",
+				name)
 		case strings.HasPrefix(name, KnobPrefix) && !slices.Contains(known, name):
-			return fmt.Errorf("%s is not a setting of the simulated engine\n\thint: %s", name, source.Suggest(name, known))
+			return fmt.Errorf("%s is not a setting of the simulated engine\n\thint: %s", name,
+				source.Suggest(name, known))
 		}
 	}
 	_, err := Read(env)
@@ -153,7 +158,8 @@ func checkObject(role string, f Fault, env func(string) string, roles []string) 
 	case role == OnGPU && env(GPUsVar) == "":
 		return fmt.Errorf("%s: %s: no GPU is simulated, so the fault %s has no effect\n\thint: set %s too, such as %s=8", FaultsVar, role, f.Name, GPUsVar, GPUsVar)
 	case slices.Contains(transferFaults, f.Name) && !slices.ContainsFunc(roles, isPrefill):
-		return fmt.Errorf("%s: %s: the fault %s acts on KV transfers, and no test has prefill and decode", FaultsVar, role, f.Name)
+		return fmt.Errorf("%s: %s: the fault %s acts on KV transfers, and no test has prefill and decode", FaultsVar,
+			role, f.Name)
 	}
 	return nil
 }
@@ -169,7 +175,8 @@ func checkRole(role string, f Fault, roles []string) error {
 		return fmt.Errorf("%s: no engine plays the role %q\n\thint: %s", FaultsVar, role, source.Suggest(role, known))
 	}
 	if !slices.Contains(f.On, on) {
-		return fmt.Errorf("%s: %s: the fault %s acts on a %s only", FaultsVar, role, f.Name, strings.Join(f.On, " or a "))
+		return fmt.Errorf("%s: %s: the fault %s acts on a %s only", FaultsVar, role, f.Name,
+			strings.Join(f.On, " or a "))
 	}
 	return nil
 }

@@ -84,7 +84,8 @@ func TestSpeedDividesTimes(t *testing.T) {
 	require.Equal(t, 100*msec, k.Startup)
 	f := k.Planted
 	require.Equal(t, [2]time.Duration{200 * msec, 500 * time.Microsecond}, [2]time.Duration{f.DieAfter, f.Slowing})
-	require.Equal(t, [3]Moment{{time.Second, 500 * msec}, {400 * msec, 300 * msec}, {-20 * msec, 200 * msec}}, [3]Moment{f.Stall, f.freeze, f.step})
+	require.Equal(t, [3]Moment{{time.Second, 500 * msec}, {400 * msec, 300 * msec}, {-20 * msec, 200 * msec}},
+		[3]Moment{f.Stall, f.freeze, f.step})
 	require.Equal(t, 8, f.Cold)
 	require.InDelta(t, 0.5, f.pace, 0)
 

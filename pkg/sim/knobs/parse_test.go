@@ -32,7 +32,8 @@ func TestParseFaults(t *testing.T) {
 			f.Miscount, f.Abort, f.Preempt, f.Corrupt, f.Warm, f.Cold, f.Slowing = 1.1, 0.6, 0.2, 0.3, 0.4, 8, 2*time.Millisecond
 		})},
 		"time": {"client:stall=10s@5s,burst=8,freeze=1s@0s,step=-9s@1m,pace=0.9", "client", false, with(func(f *Planted) {
-			f.Stall, f.Burst, f.freeze, f.step, f.pace = Moment{10 * time.Second, 5 * time.Second}, 8, Moment{by: time.Second}, Moment{-9 * time.Second, time.Minute}, 0.9
+			f.Stall, f.Burst, f.freeze, f.step, f.pace = Moment{10 * time.Second,
+				5 * time.Second}, 8, Moment{by: time.Second}, Moment{-9 * time.Second, time.Minute}, 0.9
 		})},
 		"the rest": {"*:never-ready,zero-tokens,die-on-request=3,die-at-start", "x", true, with(func(f *Planted) {
 			f.NeverReady, f.ZeroTokens, f.DieOnRequest, f.DieAtStart = true, true, 3, true
@@ -85,7 +86,8 @@ func FuzzParseFaults(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, role string) {
 		got, err := ParseFaults(text, role, true)
 		if err == nil {
-			require.True(t, got.Bundle >= 1 && got.Exit >= 1 && got.Exit <= 255 && got.Fail >= 0 && got.Fail <= 1 && got.DieAfter >= 0)
+			require.True(t, got.Bundle >= 1 && got.Exit >= 1 && got.Exit <= 255 && got.Fail >= 0 && got.Fail <= 1 &&
+				got.DieAfter >= 0)
 		}
 	})
 }

@@ -7,14 +7,16 @@ import (
 	"strings"
 )
 
-// Flags is a command line of `vllm serve` as written: which flags, and the last values each was given.
+// Flags is a command line of `vllm serve` as written: which flags, and the last values each was
+// given.
 type Flags struct {
 	Positional []string
 	Names      []string // in order of first use, long form, dashes inside
 	Values     map[string][]string
 }
 
-// shortFlags are vLLM's abbreviations (0.32.0) of the flags read here or worth a full name in the log.
+// shortFlags are vLLM's abbreviations (0.32.0) of the flags read here or worth a full name in
+// the log.
 var shortFlags = map[string]string{
 	"tp": "tensor-parallel-size", "pp": "pipeline-parallel-size", "dp": "data-parallel-size",
 	"dpl": "data-parallel-size-local", "dpr": "data-parallel-start-rank", "dpn": "data-parallel-rank",
@@ -23,8 +25,8 @@ var shortFlags = map[string]string{
 	"cc": "compilation-config", "O": "optimization-level",
 }
 
-// ParseFlags reads --x, --x=v, --x v..., --no-x, --x.key v and the short forms. It never fails: what a value must look
-// like is checked where it is read.
+// ParseFlags reads --x, --x=v, --x v..., --no-x, --x.key v and the short forms. It never fails:
+// what a value must look like is checked where it is read.
 func ParseFlags(args []string) Flags {
 	f := Flags{Values: map[string][]string{}}
 	for i := 0; i < len(args); {
@@ -100,7 +102,8 @@ func (f *Flags) Bool(name string, fallback bool) bool {
 	return !strings.EqualFold(v[0], "false") && v[0] != "0"
 }
 
-// Size reads a whole number of at least least; vLLM allows the suffixes k, m, g (powers of 1000) and K, M, G (of 1024).
+// Size reads a whole number of at least least; vLLM allows the suffixes k, m, g (powers of
+// 1000) and K, M, G (of 1024).
 func (f *Flags) Size(name string, fallback, least int) (int, error) {
 	s := f.Text(name, "")
 	if s == "" {

@@ -20,9 +20,13 @@ type Process struct {
 	Env            func(string) string // looks up one variable
 	Environ        []string            // the whole environment, for the daemon that `ray start` leaves behind
 	Stdout, Stderr io.Writer
-	Bench          Client  // profllm's load client, run for `vllm bench serve` with the arguments after it, and for SGLang's
-	Proxy          Program // profllm's prefill/decode proxy, run for toy_proxy_server.py with its arguments, and for SGLang's router
-	Executable     string  // started again, with argv[0] "ray", by `ray start` without --block
+	// profllm's load client, run for `vllm bench serve` with the arguments after it, and for
+	// SGLang's
+	Bench Client
+	// profllm's prefill/decode proxy, run for toy_proxy_server.py with its arguments, and for
+	// SGLang's router
+	Proxy      Program
+	Executable string // started again, with argv[0] "ray", by `ray start` without --block
 }
 
 // Exit codes; those of the engine are the programs' own.

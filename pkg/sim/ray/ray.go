@@ -97,13 +97,15 @@ func rayStart(ctx context.Context, p program.Process, args []string) int {
 	case <-d.stopped:
 		return program.OK
 	case <-d.lost:
-		fmt.Fprintln(p.Stderr, "Some Ray subprocesses exited unexpectedly:\n  raylet [exit code=1] (profllm sim: the head is gone)")
+		fmt.Fprintln(p.Stderr,
+			"Some Ray subprocesses exited unexpectedly:\n  raylet [exit code=1] (profllm sim: the head is gone)")
 		return program.Failed
 	}
 }
 
 func raySay(p program.Process, format string, args ...any) {
-	fmt.Fprintf(p.Stdout, "%s\tINFO [profllm sim] -- %s\n", time.Now().Format("2006-01-02 15:04:05,000"), fmt.Sprintf(format, args...))
+	fmt.Fprintf(p.Stdout, "%s\tINFO [profllm sim] -- %s\n", time.Now().Format("2006-01-02 15:04:05,000"),
+		fmt.Sprintf(format, args...))
 }
 
 func readOptions(p program.Process, args []string) (rayOptions, error) {
@@ -151,7 +153,8 @@ func visibleGPUs(list string) int {
 	return strings.Count(list, ",") + 1
 }
 
-// rayDaemon starts the same command again with --block, in this process group, and returns when it has joined.
+// rayDaemon starts the same command again with --block, in this process group, and returns when
+// it has joined.
 func rayDaemon(ctx context.Context, p program.Process, args []string, o rayOptions) int {
 	if p.Executable == "" {
 		return p.Fail(program.Failed, errors.New("ray start without --block: this process cannot be started again"))
@@ -253,7 +256,8 @@ func statusText(nodes []rayNode, now time.Time) string {
 		cpus += n.CPUs
 		gpus += n.GPUs
 	}
-	b.WriteString("Pending:\n (no pending nodes)\nRecent failures:\n (no failures)\n\nResources\n" + rule + "Total Usage:\n")
+	b.WriteString("Pending:\n (no pending nodes)\nRecent failures:\n (no failures)\n\nResources\n" + rule +
+		"Total Usage:\n")
 	fmt.Fprintf(&b, " 0.0/%.1f CPU\n", cpus)
 	if gpus > 0 {
 		fmt.Fprintf(&b, " 0.0/%.1f GPU\n", gpus)

@@ -17,8 +17,9 @@ import (
 	"github.com/profllm/profllm/pkg/sim/program"
 )
 
-// The registry speaks one JSON message per line over TCP: a worker sends "join" and keeps the connection, which is its life;
-// anyone may send "status" or, to a daemon on its own node, "stop".
+// The registry speaks one JSON message per line over TCP: a worker sends "join" and keeps the
+// connection, which is its life; anyone may send "status" or, to a daemon on its own node,
+// "stop".
 type rayMessage struct {
 	Do    string    `json:"do,omitempty"`
 	Node  *rayNode  `json:"node,omitempty"`
@@ -43,7 +44,8 @@ type rayDaemonNode struct {
 
 // rayJoin starts a head or joins one.
 func rayJoin(ctx context.Context, p program.Process, o rayOptions) (*rayDaemonNode, error) {
-	d := &rayDaemonNode{stopped: make(chan struct{}), lost: make(chan struct{}), conns: map[net.Conn]bool{}, head: o.head}
+	d := &rayDaemonNode{stopped: make(chan struct{}), lost: make(chan struct{}), conns: map[net.Conn]bool{},
+		head: o.head}
 	state := rayState{PID: os.Getpid(), GCS: o.address}
 	listen := net.JoinHostPort(o.node.IP, "0")
 	if o.head {
@@ -91,7 +93,8 @@ func rayConnect(ctx context.Context, p program.Process, o rayOptions, d *rayDaem
 			return nil
 		}
 		if time.Now().After(end) || !program.Wait(ctx, pause) {
-			return fmt.Errorf("[profllm sim] Failed to connect to GCS at address %s within %s: %w", o.address, gcsTimeout(p), err)
+			return fmt.Errorf("[profllm sim] Failed to connect to GCS at address %s within %s: %w", o.address,
+				gcsTimeout(p), err)
 		}
 		if time.Now().After(next) {
 			next = next.Add(complain)
@@ -180,7 +183,8 @@ func readMessage(r io.Reader) (rayMessage, error) {
 	return m, json.Unmarshal(line, &m)
 }
 
-// dialRay sends one message and waits for the answer's first byte to be there; the connection stays open.
+// dialRay sends one message and waits for the answer's first byte to be there; the connection
+// stays open.
 func dialRay(ctx context.Context, address string, m rayMessage) (net.Conn, error) {
 	c, _, err := exchange(ctx, address, m)
 	return c, err

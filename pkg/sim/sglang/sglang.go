@@ -31,11 +31,13 @@ func Run(ctx context.Context, p program.Process, module string, args []string) i
 	case module == "sglang.test.run_eval":
 		return runEval(ctx, p, args)
 	}
-	return p.Fail(program.Missing, fmt.Errorf("python3 -m %s is not simulated: want sglang.launch_server, sglang_router.launch_router, "+
-		"sglang.bench_serving or sglang.test.run_eval", module))
+	return p.Fail(program.Missing,
+		fmt.Errorf("python3 -m %s is not simulated: want sglang.launch_server, sglang_router.launch_router, "+
+			"sglang.bench_serving or sglang.test.run_eval", module))
 }
 
-// sglangConfig is what the simulated SGLang server takes from its flags beside those of every engine.
+// sglangConfig is what the simulated SGLang server takes from its flags beside those of every
+// engine.
 type sglangConfig struct {
 	engine.Config
 	dist        string // host:port of the rendezvous; empty for one node
@@ -49,10 +51,13 @@ const (
 	sglangBootstrap = 8998
 )
 
-// switches are options of SGLang that take no value (store_true). A value is what argparse calls unrecognized.
+// switches are options of SGLang that take no value (store_true). A value is what argparse
+// calls unrecognized.
 var switches = []string{
-	"disable-cuda-graph", "disable-radix-cache", "enable-dp-attention", "enable-metrics", "enable-mixed-chunk", "enable-torch-compile",
-	"skip-server-warmup", "skip-tokenizer-init", "trust-remote-code", "disable-overlap-schedule", "enable-deterministic-inference",
+	"disable-cuda-graph", "disable-radix-cache", "enable-dp-attention", "enable-metrics", "enable-mixed-chunk",
+	"enable-torch-compile",
+	"skip-server-warmup", "skip-tokenizer-init", "trust-remote-code", "disable-overlap-schedule",
+	"enable-deterministic-inference",
 }
 
 // sglangFlags reads SGLang's command line, and refuses what its parser would.
@@ -139,10 +144,12 @@ func launchServer(ctx context.Context, p program.Process, args []string) int {
 		return p.Fail(program.Usage, err)
 	}
 	log := &engine.Logger{Writer: p.Stdout, Now: time.Now, PID: os.Getpid()}
-	log.Info("SGLang server %s (simulated by profllm, no model is loaded), model %s, node %d of %d", program.Version, c.Model, c.rank, c.nodes)
+	log.Info("SGLang server %s (simulated by profllm, no model is loaded), model %s, node %d of %d", program.Version,
+		c.Model, c.rank, c.nodes)
 	engine.LogConfig(p, log, c.Config, k, flags)
 	if k.Planted.DieAtStart {
-		return engine.Die(p, log, k.Planted.Exit, "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.")
+		return engine.Die(p, log, k.Planted.Exit,
+			"RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.")
 	}
 	ctx, end, err := rendezvous(ctx, c)
 	if err != nil {
@@ -153,7 +160,8 @@ func launchServer(ctx context.Context, p program.Process, args []string) int {
 		log.Info("joined %s as node %d of %d", c.dist, c.rank, c.nodes)
 		<-ctx.Done()
 		if errors.Is(context.Cause(ctx), errHeadGone) {
-			return engine.Die(p, log, program.Failed, "torch.distributed.DistBackendError: the head at "+c.dist+" is gone")
+			return engine.Die(p, log, program.Failed,
+				"torch.distributed.DistBackendError: the head at "+c.dist+" is gone")
 		}
 		return program.OK
 	}
@@ -176,8 +184,8 @@ func launchServer(ctx context.Context, p program.Process, args []string) int {
 	return engine.Answer(ctx, p, s, l, log)
 }
 
-// sideChannel gives the simulated connector its address: prefill's bootstrap port, and any port for decode, from which
-// nobody fetches.
+// sideChannel gives the simulated connector its address: prefill's bootstrap port, and any port
+// for decode, from which nobody fetches.
 func sideChannel(env func(string) string, c sglangConfig) func(string) string {
 	host, _, err := net.SplitHostPort(c.dist)
 	if err != nil {
@@ -203,8 +211,9 @@ const rendezvousTime = 60 * time.Second
 
 var errHeadGone = errors.New("the head is gone")
 
-// rendezvous plays torch.distributed: node 0 listens at --dist-init-addr until every other rank has said its number, and
-// each once; the others connect and stay connected. The context it returns ends with ctx, and on a worker with the head.
+// rendezvous plays torch.distributed: node 0 listens at --dist-init-addr until every other rank
+// has said its number, and each once; the others connect and stay connected. The context it
+// returns ends with ctx, and on a worker with the head.
 func rendezvous(ctx context.Context, c sglangConfig) (context.Context, func(), error) {
 	if c.nodes == 1 {
 		return ctx, func() {}, nil
@@ -237,9 +246,11 @@ func rendezvous(ctx context.Context, c sglangConfig) (context.Context, func(), e
 		conns = append(conns, conn)
 		conn.SetReadDeadline(time.Now().Add(engine.HandshakeTimeout))
 		var rank int
-		if _, err := fmt.Fscanln(bufio.NewReader(conn), &rank); err != nil || rank < 1 || rank >= c.nodes || seen[rank] {
+		if _, err := fmt.Fscanln(bufio.NewReader(conn), &rank); err != nil || rank < 1 || rank >= c.nodes ||
+			seen[rank] {
 			end()
-			return nil, nil, fmt.Errorf("node rank %d from %s: want each of 1-%d once (%v)", rank, conn.RemoteAddr(), c.nodes-1, err)
+			return nil, nil, fmt.Errorf("node rank %d from %s: want each of 1-%d once (%v)", rank, conn.RemoteAddr(),
+				c.nodes-1, err)
 		}
 		seen[rank] = true
 	}
@@ -266,8 +277,8 @@ func join(ctx, limit context.Context, c sglangConfig) (context.Context, func(), 
 	}
 }
 
-// launchRouter is python3 -m sglang_router.launch_router: profllm's proxy, which moves a request through prefill and then
-// decode, where the real router sends it to both at once.
+// launchRouter is python3 -m sglang_router.launch_router: profllm's proxy, which moves a
+// request through prefill and then decode, where the real router sends it to both at once.
 func launchRouter(ctx context.Context, p program.Process, args []string) int {
 	f := program.ParseFlags(args)
 	var servers []string
@@ -278,13 +289,16 @@ func launchRouter(ctx context.Context, p program.Process, args []string) int {
 		}
 	}
 	if _, ok := f.Values["pd-disaggregation"]; !ok || !seen["--prefill"] || !seen["--decode"] {
-		return p.Fail(program.Usage, errors.New("launch_router: only --pd-disaggregation with --prefill URL [PORT] and --decode URL is simulated"))
+		return p.Fail(program.Usage,
+			errors.New("launch_router: only --pd-disaggregation with --prefill URL [PORT] and --decode URL is simulated"))
 	}
 	k, err := knobs.Read(p.Env)
 	if err != nil {
 		return p.Fail(program.Usage, err)
 	}
-	fmt.Fprintf(p.Stdout, "profllm sim: SGLang's router, simulated by profllm's proxy: %s\n", strings.Join(servers, " "))
+	fmt.Fprintf(p.Stdout, "profllm sim: SGLang's router, simulated by profllm's proxy: %s\n",
+		strings.Join(servers, " "))
 	host := engine.NodeHost(f.Text("host", "127.0.0.1"), k.NodeAddr)
-	return p.Proxy(ctx, append([]string{"--host", host, "--port", f.Text("port", "30000")}, servers...), p.Stdout, p.Stderr)
+	return p.Proxy(ctx, append([]string{"--host", host, "--port", f.Text("port", "30000")}, servers...), p.Stdout,
+		p.Stderr)
 }

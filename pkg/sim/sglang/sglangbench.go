@@ -18,8 +18,8 @@ import (
 	"github.com/profllm/profllm/pkg/sim/program"
 )
 
-// benchServing is python3 -m sglang.bench_serving: profllm's load client over /v1/completions, where the real one speaks
-// /generate, and its result under SGLang's names.
+// benchServing is python3 -m sglang.bench_serving: profllm's load client over /v1/completions,
+// where the real one speaks /generate, and its result under SGLang's names.
 func benchServing(ctx context.Context, p program.Process, args []string) int {
 	f := program.ParseFlags(args)
 	dir, err := os.MkdirTemp("", "profllm-sim-bench-")
@@ -53,7 +53,8 @@ func benchServing(ctx context.Context, p program.Process, args []string) int {
 	return program.OK
 }
 
-// clientArgs translates SGLang's options. Lengths are drawn from RATIO*LEN to LEN there, from LEN*(1-R) to LEN*(1+R) here.
+// clientArgs translates SGLang's options. Lengths are drawn from RATIO*LEN to LEN there, from
+// LEN*(1-R) to LEN*(1+R) here.
 func clientArgs(f *program.Flags) ([]string, error) {
 	ratio, err := strconv.ParseFloat(f.Text("random-range-ratio", "0"), 64)
 	if err != nil || !(ratio >= 0 && ratio <= 1) {
@@ -75,11 +76,14 @@ func clientArgs(f *program.Flags) ([]string, error) {
 		return nil, err
 	}
 	argv := []string{
-		"--backend", "openai", "--base-url", f.Text("base-url", "http://127.0.0.1:30000"), "--model", f.Text("model", ""),
+		"--backend", "openai", "--base-url", f.Text("base-url", "http://127.0.0.1:30000"), "--model",
+		f.Text("model", ""),
 		"--num-prompts", f.Text("num-prompts", "1000"), "--random-input-len", input, "--random-output-len", output,
-		"--random-range-ratio", strconv.FormatFloat((1-ratio)/(1+ratio), 'f', -1, 64), "--num-warmups", f.Text("warmup-requests", "1"),
+		"--random-range-ratio", strconv.FormatFloat((1-ratio)/(1+ratio), 'f', -1, 64), "--num-warmups",
+		f.Text("warmup-requests", "1"),
 		"--request-rate", f.Text("request-rate", "inf"), "--seed", f.Text("seed", "1"), "--temperature", "0",
-		"--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", "90,95,99", "--save-result", "--save-detailed",
+		"--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", "90,95,99", "--save-result",
+		"--save-detailed",
 	}
 	if c := f.Text("max-concurrency", ""); c != "" {
 		argv = append(argv, "--max-concurrency", c)
@@ -133,29 +137,38 @@ func appendLine(f *program.Flags, r *clientResult, rate float64) error {
 	}
 	asked := func(name string) any { return json.Number(f.Text(name, "0")) }
 	line := []member{
-		{"tag", nil}, {"backend", f.Text("backend", "sglang")}, {"dataset_name", f.Text("dataset-name", "")}, {"request_rate", rate},
-		{"max_concurrency", r.MaxConcurrency}, {"sharegpt_output_len", nil}, {"random_input_len", asked("random-input-len")},
+		{"tag", nil}, {"backend", f.Text("backend", "sglang")}, {"dataset_name", f.Text("dataset-name", "")},
+		{"request_rate", rate},
+		{"max_concurrency", r.MaxConcurrency}, {"sharegpt_output_len", nil},
+		{"random_input_len", asked("random-input-len")},
 		{"random_output_len", asked("random-output-len")}, {"random_range_ratio", asked("random-range-ratio")},
-		{"server_info", map[string]any{"version": program.Version, "simulated": true}}, {"duration", r.Duration}, {"completed", r.Completed},
-		{"total_input_tokens", r.Input}, {"total_output_tokens", r.Output}, {"total_output_tokens_retokenized", r.Output},
-		{"request_throughput", r.Requests}, {"input_throughput", float64(r.Input) / r.Duration}, {"output_throughput", r.OutputRate},
+		{"server_info", map[string]any{"version": program.Version, "simulated": true}}, {"duration", r.Duration},
+		{"completed", r.Completed},
+		{"total_input_tokens", r.Input}, {"total_output_tokens", r.Output},
+		{"total_output_tokens_retokenized", r.Output},
+		{"request_throughput", r.Requests}, {"input_throughput", float64(r.Input) / r.Duration},
+		{"output_throughput", r.OutputRate},
 		{"total_throughput", r.TotalRate},
 	}
 	for _, family := range []struct {
 		ours, theirs string
 		stats        []string
 	}{
-		{"e2el", "e2e_latency", []string{"mean", "median", "std", "p90", "p99"}}, {"ttft", "ttft", []string{"mean", "median", "std", "p99"}},
-		{"tpot", "tpot", []string{"mean", "median", "std", "p99"}}, {"itl", "itl", []string{"mean", "median", "std", "p95", "p99"}},
+		{"e2el", "e2e_latency", []string{"mean", "median", "std", "p90", "p99"}},
+		{"ttft", "ttft", []string{"mean", "median", "std", "p99"}},
+		{"tpot", "tpot", []string{"mean", "median", "std", "p99"}},
+		{"itl", "itl", []string{"mean", "median", "std", "p95", "p99"}},
 	} {
 		for _, stat := range family.stats {
 			line = append(line, member{stat + "_" + family.theirs + "_ms", r.all[stat+"_"+family.ours+"_ms"]})
 		}
 	}
 	line = append(line, member{"concurrency", sum / r.Duration}, member{"accept_length", nil},
-		member{"max_output_tokens_per_s", r.PeakTokens}, member{"max_concurrent_requests", r.PeakRequests}, member{"simulated", true})
+		member{"max_output_tokens_per_s", r.PeakTokens}, member{"max_concurrent_requests", r.PeakRequests},
+		member{"simulated", true})
 	if f.Bool("output-details", false) {
-		line = append(line, member{"input_lens", r.InputLens}, member{"output_lens", r.OutputLens}, member{"ttfts", r.TTFTs},
+		line = append(line, member{"input_lens", r.InputLens}, member{"output_lens", r.OutputLens},
+			member{"ttfts", r.TTFTs},
 			member{"itls", r.ITLs}, member{"generated_texts", r.Texts}, member{"errors", r.Errors})
 	}
 	var b bytes.Buffer
@@ -196,13 +209,15 @@ func python(v any) ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// runEval is python3 -m sglang.test.run_eval --eval-name gsm8k, with generated arithmetic in place of the GSM8K data set.
+// runEval is python3 -m sglang.test.run_eval --eval-name gsm8k, with generated arithmetic in
+// place of the GSM8K data set.
 func runEval(ctx context.Context, p program.Process, args []string) int {
 	f := program.ParseFlags(args)
 	if name := f.Text("eval-name", "mmlu"); name != "gsm8k" {
 		return p.Fail(program.Usage, fmt.Errorf("run_eval: --eval-name=%q: only gsm8k is simulated", name))
 	}
-	o := client.EvalOptions{Host: "http://" + f.Text("host", "0.0.0.0"), Model: f.Text("model", ""), MaxTokens: 256, Seed: 42, Chat: true, Timeout: 10 * time.Minute}
+	o := client.EvalOptions{Host: "http://" + f.Text("host", "0.0.0.0"), Model: f.Text("model", ""), MaxTokens: 256,
+		Seed: 42, Chat: true, Timeout: 10 * time.Minute}
 	var errs [3]error
 	o.Port, errs[0] = f.Size("port", sglangPort, 1)
 	o.Questions, errs[1] = f.Size("num-examples", 1319, 1)
@@ -215,6 +230,7 @@ func runEval(ctx context.Context, p program.Process, args []string) int {
 	if ctx.Err() != nil {
 		return p.Fail(program.Failed, ctx.Err())
 	}
-	fmt.Fprintf(p.Stdout, "Score: %.3f\nTotal latency: %.3f s\nOutput throughput: %.3f token/s\n", r.Accuracy, r.Latency, r.Tokens)
+	fmt.Fprintf(p.Stdout, "Score: %.3f\nTotal latency: %.3f s\nOutput throughput: %.3f token/s\n", r.Accuracy,
+		r.Latency, r.Tokens)
 	return program.OK
 }

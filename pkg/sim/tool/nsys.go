@@ -64,7 +64,8 @@ func Nsys(ctx context.Context, p program.Process, args []string) int {
 		code = program.Failed
 	}
 	output = nsysVariable.ReplaceAllStringFunc(output, func(s string) string { return p.Env(s[3 : len(s)-1]) })
-	text, err := json.Marshal(nsysReport{Simulated: true, By: program.Version, Command: args, Options: options, Exit: code})
+	text, err := json.Marshal(nsysReport{Simulated: true, By: program.Version, Command: args, Options: options,
+		Exit: code})
 	if err == nil {
 		err = os.WriteFile(output+".nsys-rep", append(text, '\n'), 0o644)
 	}

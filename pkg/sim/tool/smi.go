@@ -101,7 +101,8 @@ func SMI(ctx context.Context, p program.Process, args []string) int {
 
 // smiLine is what one GPU says: it is at work, 400 W of it, unless a fault gives it
 // nothing to do.
-func smiLine(p program.Process, fields []string, at time.Time, index, look int, f knobs.SMIFaults) (line, unknown string) {
+func smiLine(p program.Process, fields []string, at time.Time, index, look int,
+	f knobs.SMIFaults) (line, unknown string) {
 	host := p.Env("SLURMD_NODENAME")
 	use, power, clock, reasons, driver := 95.0, 400.0, 1980.0, 0, program.Version
 	if u, ok := f.Use[index]; ok {
@@ -124,7 +125,8 @@ func smiLine(p program.Process, fields []string, at time.Time, index, look int, 
 		"timestamp": at.Format("2006/01/02 15:04:05.000"), "index": strconv.Itoa(index),
 		"uuid": fmt.Sprintf("GPU-sim-%s-%d", host, index), "name": "profllm sim GPU", "driver_version": driver,
 		"memory.total": "81559", "memory.used": "1024", "utilization.gpu": number(use), "power.draw": number(power),
-		"clocks.sm": number(clock), "clocks.mem": "2619", "temperature.gpu": "60", "clocks_event_reasons.active": fmt.Sprintf("0x%016x", reasons),
+		"clocks.sm": number(clock), "clocks.mem": "2619", "temperature.gpu": "60",
+		"clocks_event_reasons.active": fmt.Sprintf("0x%016x", reasons),
 	}
 	words := slices.Clone(fields)
 	for i, name := range words {

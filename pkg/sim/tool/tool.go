@@ -1,4 +1,5 @@
-// Package tool stands in for programs that serve nothing: nvidia-smi, nsys, bash, and benchmarks of networks and disks.
+// Package tool stands in for programs that serve nothing: nvidia-smi, nsys, bash, and
+// benchmarks of networks and disks.
 package tool
 
 import (
@@ -40,7 +41,8 @@ func said(p program.Process, what string, lines ...string) func(context.Context,
 		if rank := p.Env("SLURM_PROCID"); rank != "" && rank != "0" {
 			return program.OK
 		}
-		fmt.Fprintf(p.Stdout, "profllm sim: %s, every number below is made up: %s %s\n", what, filepath.Base(p.Args[0]), strings.Join(args, " "))
+		fmt.Fprintf(p.Stdout, "profllm sim: %s, every number below is made up: %s %s\n", what, filepath.Base(p.Args[0]),
+			strings.Join(args, " "))
 		for _, line := range lines {
 			fmt.Fprintln(p.Stdout, line)
 		}

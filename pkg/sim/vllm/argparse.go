@@ -46,8 +46,9 @@ func refused(format string, args ...any) error {
 	return &usageError{"vllm serve", fmt.Sprintf(format, args...)}
 }
 
-// checkServe refuses what the parser of `vllm serve` 0.32.0 refuses: unknown options and ambiguous abbreviations, too many or too few
-// values, values of another kind. It returns the arguments with the model first, every option by its full name, and
+// checkServe refuses what the parser of `vllm serve` 0.32.0 refuses: unknown options and
+// ambiguous abbreviations, too many or too few values, values of another kind. It returns the
+// arguments with the model first, every option by its full name, and
 // --x=v for single values. What JSON must hold is not looked at.
 func checkServe(args []string) ([]string, error) {
 	args = flexible(args)
@@ -97,8 +98,8 @@ func checkServe(args []string) ([]string, error) {
 	return append(model, options...), nil
 }
 
-// flexible does what vLLM's own parser does before argparse: --model becomes the first argument, underscores in names
-// become dashes, and -O3 is a level of optimization.
+// flexible does what vLLM's own parser does before argparse: --model becomes the first
+// argument, underscores in names become dashes, and -O3 is a level of optimization.
 func flexible(args []string) []string {
 	args = slices.Clone(args)
 	for i, arg := range args {
@@ -142,8 +143,9 @@ func isOption(arg string) bool {
 	return program.IsFlag(arg) && (strings.HasPrefix(arg, "--") || !strings.Contains(arg, " "))
 }
 
-// look finds the option that an argument names, by a name of its or the beginning of one, with the full spelling and the
-// value behind "=". With a key (--x.key) the key stays, and the value may follow. Nothing is found for what is no option.
+// look finds the option that an argument names, by a name of its or the beginning of one, with
+// the full spelling and the value behind "=". With a key (--x.key) the key stays, and the value
+// may follow. Nothing is found for what is no option.
 func look(arg string) (o *option, name string, value *string, err error) {
 	if !isOption(arg) || arg == "--" {
 		return nil, "", nil, nil
@@ -230,7 +232,8 @@ func (o *option) check(values []string, explicit bool) error {
 			if o.kind == "int" {
 				quote = ""
 			}
-			return refused("argument %s: invalid choice: %s (choose from %s)", name, quote+v+quote, quote+strings.Join(o.choices, quote+", "+quote)+quote)
+			return refused("argument %s: invalid choice: %s (choose from %s)", name, quote+v+quote,
+				quote+strings.Join(o.choices, quote+", "+quote)+quote)
 		}
 	}
 	return nil

@@ -40,7 +40,9 @@ func TestServeRefusesAsArgparse(t *testing.T) {
 		_, err := checkServe(strings.Fields(args))
 		require.EqualError(t, err, want, args)
 		var stdout, stderr bytes.Buffer
-		code := Serve(t.Context(), program.Process{Env: func(string) string { return "" }, Stdout: &stdout, Stderr: &stderr}, strings.Fields(args))
+		code := Serve(t.Context(),
+			program.Process{Env: func(string) string { return "" }, Stdout: &stdout, Stderr: &stderr},
+			strings.Fields(args))
 		require.Equal(t, program.Usage, code, args)
 		require.Contains(t, stderr.String(), "usage: vllm serve [model_tag] [options]\n"+want+"\n")
 		require.Contains(t, stderr.String(), "profllm sim: ", "it says what it is")
@@ -73,7 +75,8 @@ func TestServeTakes(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, c.Names)
 	require.Equal(t, []int{4, 8}, []int{c.TP, c.MaxSeqs})
 	require.False(t, c.Prefix)
-	require.Equal(t, []string{"tensor-parallel-size", "max-num-seqs", "served-model-name", "enable-prefix-caching"}, flags.Names)
+	require.Equal(t, []string{"tensor-parallel-size", "max-num-seqs", "served-model-name", "enable-prefix-caching"},
+		flags.Names)
 }
 
 // An engine of another release has other flags.
@@ -102,7 +105,8 @@ func TestServeOptions(t *testing.T) {
 	list := serveOptions()
 	require.Len(t, list, 316)
 	for _, o := range list {
-		value := map[string]string{"int": "1", "float": "0.5", "human_readable_int": "1k", "human_readable_int_or_auto": "auto", "*": "x"}[o.kind]
+		value := map[string]string{"int": "1", "float": "0.5", "human_readable_int": "1k",
+			"human_readable_int_or_auto": "auto", "*": "x"}[o.kind]
 		require.NotEmpty(t, value, "%v", o)
 		require.Contains(t, []string{"0", "1", "?", "+"}, o.nargs)
 		if o.choices != nil {
@@ -131,7 +135,8 @@ func FuzzCheckServe(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		args, err := checkServe(strings.Split(line, " "))
-		if err != nil || slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--model=") }) {
+		if err != nil || slices.ContainsFunc(args,
+			func(arg string) bool { return strings.HasPrefix(arg, "--model=") }) {
 			return // a second model would become the first
 		}
 		again, err := checkServe(args)

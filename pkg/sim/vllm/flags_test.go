@@ -12,7 +12,8 @@ import (
 
 func TestParseServe(t *testing.T) {
 	base := engine.Config{
-		Model: "m", Names: []string{"m"}, Port: 8000, MaxLen: 32768, MaxSeqs: 256, BlockSize: 16, TP: 1, PP: 1, Prefix: true,
+		Model: "m", Names: []string{"m"}, Port: 8000, MaxLen: 32768, MaxSeqs: 256, BlockSize: 16, TP: 1, PP: 1,
+		Prefix: true,
 	}
 	with := func(change func(*engine.Config)) engine.Config {
 		c := base
@@ -56,7 +57,8 @@ func TestParseServe(t *testing.T) {
 
 func TestParseServeTellsEveryMistake(t *testing.T) {
 	_, _, err := parseServe(strings.Fields(`m extra --port x --max-num-seqs 0 --max-model-len 1.5 --kv-transfer-config {`))
-	for _, want := range []string{"unrecognized arguments: extra", "--port", "--max-num-seqs", "--max-model-len", "--kv-transfer-config"} {
+	for _, want := range []string{"unrecognized arguments: extra", "--port", "--max-num-seqs", "--max-model-len",
+		"--kv-transfer-config"} {
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -1,4 +1,5 @@
-// Package vllm stands in for `vllm serve`: the flags of vLLM 0.32.0 in front of the simulated engine.
+// Package vllm stands in for `vllm serve`: the flags of vLLM 0.32.0 in front of the simulated
+// engine.
 package vllm
 
 import (
@@ -81,6 +82,7 @@ func refuse(p program.Process, err error) int {
 }
 
 func logStart(p program.Process, log *engine.Logger, c engine.Config, k knobs.Settings, flags program.Flags) {
-	log.Info("vLLM API server version %s (simulated by profllm, no model is loaded), model %s", program.Version, c.Model)
+	log.Info("vLLM API server version %s (simulated by profllm, no model is loaded), model %s", program.Version,
+		c.Model)
 	engine.LogConfig(p, log, c, k, flags)
 }

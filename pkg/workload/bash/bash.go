@@ -29,7 +29,8 @@ func New(t scenario.Test, _ bool) (plan.Workload, error) {
 		c.Addf(t.CmdArgs.PosOf("cmd"), "cmd_args.cmd is empty")
 	}
 	for _, key := range t.ExtraCmdArgs.Keys() {
-		c.Add(source.Errorf(t.ExtraCmdArgs.PosOf(key), "extra_cmd_args.%s has no effect on a BashCmd test", key).Hintf("write it in cmd_args.cmd"))
+		c.Add(source.Errorf(t.ExtraCmdArgs.PosOf(key), "extra_cmd_args.%s has no effect on a BashCmd test", key).
+			Hintf("write it in cmd_args.cmd"))
 	}
 	return Workload{t.CmdArgs.Get("cmd")}, c.Err()
 }

@@ -45,25 +45,30 @@ func (w Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	if w.mpi != "" && step.Tasks() > 1 {
 		step.Srun = cl.MPIOptions(w.mpi)
 	}
-	return plan.Service{Image: w.image, Config: map[string]any{w.name: w.args.Plain()}, Notes: w.notes, Steps: []plan.Step{step}}, nil
+	return plan.Service{Image: w.image, Config: map[string]any{w.name: w.args.Plain()}, Notes: w.notes,
+		Steps: []plan.Step{step}}, nil
 }
 
 // UCCConfig is [cmd_args] of a UCCTest test.
 type UCCConfig struct {
-	DockerImageURL string        `toml:"docker_image_url"` // Image with HPC-X: host#org/name:tag, or a path to a .sqsh file.
-	Collective     string        `toml:"collective"`       // -c; default alltoall.
-	Begin          *source.Value `toml:"b"`                // -b, least count of elements; default 1.
-	End            *source.Value `toml:"e"`                // -e, greatest count; default 8M.
-	Gen            string        `toml:"gen"`              // --gen, pattern of the counts; default none.
+	// Image with HPC-X: host#org/name:tag, or a path to a .sqsh file.
+	DockerImageURL string        `toml:"docker_image_url"`
+	Collective     string        `toml:"collective"` // -c; default alltoall.
+	Begin          *source.Value `toml:"b"`          // -b, least count of elements; default 1.
+	End            *source.Value `toml:"e"`          // -e, greatest count; default 8M.
+	Gen            string        `toml:"gen"`        // --gen, pattern of the counts; default none.
 
-	UseMatrix bool `toml:"use_deepep_matrix"` // Use the counts that an earlier MoEBenchmark wrote; read, without effect beside gen, else refused when the test is planned.
+	// Use the counts that an earlier MoEBenchmark wrote; read, without effect beside gen, else
+	// refused when the test is planned.
+	UseMatrix bool `toml:"use_deepep_matrix"`
 }
 
 // uccPerftest is where HPC-X puts it in NVIDIA's images.
 const uccPerftest = "/opt/hpcx/ucc/bin/ucc_perftest"
 
 var uccCollectives = []string{
-	"allgather", "allgatherv", "allreduce", "alltoall", "alltoallv", "barrier", "bcast", "gather", "gatherv", "reduce", "reduce_scatter", "reduce_scatterv",
+	"allgather", "allgatherv", "allreduce", "alltoall", "alltoallv", "barrier", "bcast", "gather", "gatherv", "reduce",
+	"reduce_scatter", "reduce_scatterv",
 	"scatter", "scatterv", "memcpy", "reducedt", "reducedt_strided",
 }
 
@@ -78,9 +83,11 @@ func NewUCC(t scenario.Test, needImage bool) (plan.Workload, error) {
 			Hintf("name the image, or set launcher = \"bare\" to run without a container"))
 	}
 	if t.CmdArgs.Has("collective") && !slices.Contains(uccCollectives, cfg.Collective) {
-		c.Add(source.Errorf(t.CmdArgs.PosOf("collective"), "unknown collective %q", cfg.Collective).Hintf("%s", source.Suggest(cfg.Collective, uccCollectives)))
+		c.Add(source.Errorf(t.CmdArgs.PosOf("collective"), "unknown collective %q", cfg.Collective).
+			Hintf("%s", source.Suggest(cfg.Collective, uccCollectives)))
 	}
-	argv := plan.Texts(uccPerftest, "-c", cfg.Collective, "-b", scalar("b", cfg.Begin, "1", &c), "-e", scalar("e", cfg.End, "8M", &c), "-m", "cuda", "-F")
+	argv := plan.Texts(uccPerftest, "-c", cfg.Collective, "-b", scalar("b", cfg.Begin, "1", &c), "-e",
+		scalar("e", cfg.End, "8M", &c), "-m", "cuda", "-F")
 	if cfg.Gen != "" {
 		argv = append(argv, plan.Texts("--gen", cfg.Gen)...)
 	}
@@ -153,11 +160,13 @@ func NewFio(t scenario.Test, _ bool) (plan.Workload, error) {
 			Hintf("write fio's options in [cmd_args.args]"))
 	}
 	for _, key := range t.ExtraCmdArgs.Keys() {
-		c.Add(source.Errorf(t.ExtraCmdArgs.PosOf(key), "extra_cmd_args.%s has no effect on a Fio test", key).Hintf("write it in [cmd_args.args]"))
+		c.Add(source.Errorf(t.ExtraCmdArgs.PosOf(key), "extra_cmd_args.%s has no effect on a Fio test", key).
+			Hintf("write it in [cmd_args.args]"))
 	}
 	for _, key := range []string{"metric_operation", "metric_name", "metric_aggregate"} {
 		if t.CmdArgs.Has(key) {
-			w.notes = append(w.notes, t.CmdArgs.PosOf(key).String()+": "+key+" has no effect: profllm reads no metric from fio's report")
+			w.notes = append(w.notes, t.CmdArgs.PosOf(key).
+				String()+": "+key+" has no effect: profllm reads no metric from fio's report")
 		}
 	}
 	w.argv = plan.Texts(cfg.FioBinary)

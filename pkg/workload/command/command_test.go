@@ -53,9 +53,12 @@ func TestUCC(t *testing.T) {
 	require.Equal(t, plan.Texts("--mpi=pmi2"), s.Steps[0].Srun)
 	require.Equal(t, "/opt/hpcx/ucc/bin/ucc_perftest -c alltoallv -b 4 -e 4G -m cuda -F --gen file:name=/m.txt -n=5 -i",
 		argv(serve(t, NewUCC, "docker_image_url = 'i'\ncollective = 'alltoallv'\nb = 4\ne = '4G'\ngen = 'file:name=/m.txt'", "'-n' = '5'\n'-i' = ''", two)))
-	require.Equal(t, plan.Texts("--mpi=pmix"), serve(t, NewUCC, "", "", plan.Cluster{Nodes: 2}).Steps[0].Srun, "ranks must find each other")
-	require.Empty(t, serve(t, NewUCC, "", "", plan.Cluster{Nodes: 1, MPI: "pmix"}).Steps[0].Srun, "one rank looks for nobody")
-	require.True(t, strings.HasPrefix(argv(serve(t, NewUCC, "", "", plan.Cluster{Nodes: 1, Simulated: true})), "profllm sim /opt/hpcx/ucc/bin/ucc_perftest -c "))
+	require.Equal(t, plan.Texts("--mpi=pmix"), serve(t, NewUCC, "", "", plan.Cluster{Nodes: 2}).Steps[0].Srun,
+		"ranks must find each other")
+	require.Empty(t, serve(t, NewUCC, "", "", plan.Cluster{Nodes: 1, MPI: "pmix"}).Steps[0].Srun,
+		"one rank looks for nobody")
+	require.True(t, strings.HasPrefix(argv(serve(t, NewUCC, "", "", plan.Cluster{Nodes: 1, Simulated: true})),
+		"profllm sim /opt/hpcx/ucc/bin/ucc_perftest -c "))
 
 	for args, want := range map[string]string{
 		"":                       "cmd_args.docker_image_url is required",
@@ -75,7 +78,8 @@ func TestFio(t *testing.T) {
 	const options = "[args]\nname = 'smoke test'\nrw = 'randwrite'\nbs = '128k'\niodepth = 1\nrate = 0.5\nthread = true\ndirect = false\n" +
 		"cpus = [0, 2]\n'--eta' = 'never'\n[args.section]\na = 'x'\nb = true\n"
 	s := serve(t, NewFio, "job_file = 'a.fio'\n"+options, "", plan.Cluster{Nodes: 2, TasksPerNode: 8, MPI: "pmix"})
-	require.Equal(t, plan.Texts("fio", "--name=smoke test", "--rw=randwrite", "--bs=128k", "--iodepth=1", "--rate=0.5", "--thread", "--cpus=0,2", "--eta=never",
+	require.Equal(t, plan.Texts("fio", "--name=smoke test", "--rw=randwrite", "--bs=128k", "--iodepth=1", "--rate=0.5",
+		"--thread", "--cpus=0,2", "--eta=never",
 		"--section=x", "--section", "a.fio"), s.Steps[0].Argv)
 	require.Equal(t, 2, s.Steps[0].Tasks(), "one on each node, whatever the site's ntasks_per_node")
 	require.False(t, s.Steps[0].Container)
@@ -87,10 +91,12 @@ func TestFio(t *testing.T) {
 	require.Equal(t, 4, s.Steps[0].Tasks())
 	require.True(t, s.Steps[0].Container)
 	require.Equal(t, "i", s.Image)
-	require.Equal(t, []string{"t.toml:4:1: metric_name has no effect: profllm reads no metric from fio's report"}, s.Notes)
+	require.Equal(t, []string{"t.toml:4:1: metric_name has no effect: profllm reads no metric from fio's report"},
+		s.Notes)
 
 	success := regexp.MustCompile(s.Steps[0].Success)
-	require.True(t, success.MatchString("  write: IOPS=274, BW=34.3MiB/s (35.9MB/s)(80.0MiB/2334msec)")) // as fio 3 prints it
+	// as fio 3 prints it
+	require.True(t, success.MatchString("  write: IOPS=274, BW=34.3MiB/s (35.9MB/s)(80.0MiB/2334msec)"))
 	require.False(t, success.MatchString("fio-3.42"))
 
 	for args, want := range map[string]string{
@@ -118,5 +124,6 @@ func TestUCCTrafficMatrix(t *testing.T) {
 	w, err := load(t, NewUCC, "use_deepep_matrix = true", "", false)
 	require.NoError(t, err)
 	_, err = w.Serve(plan.Cluster{Nodes: 1})
-	require.ErrorContains(t, err, `t.toml:1:1: test "": use_deepep_matrix takes the file ucc_matrix.txt of an earlier MoEBenchmark`)
+	require.ErrorContains(t, err,
+		`t.toml:1:1: test "": use_deepep_matrix takes the file ucc_matrix.txt of an earlier MoEBenchmark`)
 }

@@ -13,7 +13,9 @@ import (
 // Config is [cmd_args] of a SlurmContainer test.
 type Config struct {
 	DockerImageURL string `toml:"docker_image_url"` // Image: host#org/name:tag, or a path to a .sqsh file.
-	Cmd            string `toml:"cmd,required"`     // Shell text, run by bash in the image, ntasks_per_node times on each node; extra_cmd_args follow it.
+	// Shell text, run by bash in the image, ntasks_per_node times on each node; extra_cmd_args
+	// follow it.
+	Cmd string `toml:"cmd,required"`
 }
 
 // Workload is a decoded SlurmContainer test.

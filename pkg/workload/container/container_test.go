@@ -28,7 +28,8 @@ func TestServe(t *testing.T) {
 	s, err := w.Serve(plan.Cluster{Nodes: 2, TasksPerNode: 8, MPI: "pmix"})
 	require.NoError(t, err)
 	require.Equal(t, plan.Service{Image: "i", Steps: []plan.Step{{
-		Name: "container", Nodes: plan.Slice{Count: 2}, TasksPerNode: 8, Container: true, Argv: plan.Texts("bash", "-c", "alltoall_perf_mpi --ngpus 1"),
+		Name: "container", Nodes: plan.Slice{Count: 2}, TasksPerNode: 8, Container: true,
+		Argv: plan.Texts("bash", "-c", "alltoall_perf_mpi --ngpus 1"),
 		Srun: plan.Texts("--mpi=pmix"), Log: "logs/container-%t.log",
 	}}}, s)
 
@@ -39,12 +40,15 @@ func TestServe(t *testing.T) {
 
 	s, err = w.Serve(plan.Cluster{Nodes: 1, Simulated: true})
 	require.NoError(t, err)
-	require.Equal(t, append([]plan.Word{plan.Self()}, plan.Texts("sim", "bash", "-c", "alltoall_perf_mpi --ngpus 1")...), s.Steps[0].Argv, "there is no image to run it in")
+	require.Equal(t, append([]plan.Word{plan.Self()},
+		plan.Texts("sim", "bash", "-c", "alltoall_perf_mpi --ngpus 1")...), s.Steps[0].Argv,
+		"there is no image to run it in")
 }
 
 // Extra arguments follow the text, each as the word that it is.
 func TestExtraArgumentsAreNoShellText(t *testing.T) {
-	w, err := load(t, "cmd = '''for x in 1; do :; done; printf '<%s>' '''\n", "\"--a\" = \"$(id) ' x\"\n\"--b\" = \"\"\n", false)
+	w, err := load(t, "cmd = '''for x in 1; do :; done; printf '<%s>' '''\n",
+		"\"--a\" = \"$(id) ' x\"\n\"--b\" = \"\"\n", false)
 	require.NoError(t, err)
 	s, err := w.Serve(plan.Cluster{Nodes: 1})
 	require.NoError(t, err)

@@ -17,13 +17,18 @@ import (
 // program.
 type Config struct {
 	DockerImageURL string `toml:"docker_image_url"` // Image: host#org/name:tag, or a path to a .sqsh file.
-	SubtestName    string `toml:"subtest_name"`     // The program, such as all_gather_perf_mpi; default all_reduce_perf_mpi.
-	NThreads       *int   `toml:"nthreads"`         // Threads of each task; default 1.
-	NGPUs          *int   `toml:"ngpus"`            // GPUs of each thread; default 1.
+	// The program, such as all_gather_perf_mpi; default all_reduce_perf_mpi.
+	SubtestName string `toml:"subtest_name"`
+	NThreads    *int   `toml:"nthreads"` // Threads of each task; default 1.
+	NGPUs       *int   `toml:"ngpus"`    // GPUs of each thread; default 1.
 
-	UseMatrix  bool     `toml:"use_deepep_matrix"`               // Use the alltoallv traffic that an earlier MoEBenchmark wrote; read, but refused when the test is planned.
-	MatrixPath string   `toml:"alltoallv_matrix_container_path"` // Where the container sees that file; read, without effect.
-	MinBusBW   *float64 `toml:"min_busbw"`                       // CloudAI's threshold for other workloads; read, without effect.
+	// Use the alltoallv traffic that an earlier MoEBenchmark wrote; read, but refused when the
+	// test is planned.
+	UseMatrix bool `toml:"use_deepep_matrix"`
+	// Where the container sees that file; read, without effect.
+	MatrixPath string `toml:"alltoallv_matrix_container_path"`
+	// CloudAI's threshold for other workloads; read, without effect.
+	MinBusBW *float64 `toml:"min_busbw"`
 }
 
 const defaultSubtest = "all_reduce_perf_mpi"
@@ -33,14 +38,17 @@ const alltoallv, alltoallvProgram = "alltoallv_perf_mpi", "/opt/nccl-tests/build
 
 // collectives name the programs, with _perf_mpi or _perf behind them.
 var collectives = []string{
-	"all_reduce", "all_gather", "alltoall", "alltoallv", "broadcast", "gather", "hypercube", "reduce", "reduce_scatter", "scatter", "sendrecv", "bisection",
+	"all_reduce", "all_gather", "alltoall", "alltoallv", "broadcast", "gather", "hypercube", "reduce", "reduce_scatter",
+	"scatter", "sendrecv", "bisection",
 }
 
 // defaults are the options that CloudAI always gives, in its order, so that the
 // numbers do not depend on what a version of nccl-tests thinks best.
 var defaults = []struct{ key, value string }{
-	{"nthreads", "1"}, {"ngpus", "1"}, {"minbytes", "32M"}, {"maxbytes", "32M"}, {"stepbytes", "1M"}, {"op", "sum"}, {"datatype", "float"}, {"root", "0"},
-	{"iters", "20"}, {"warmup_iters", "5"}, {"agg_iters", "1"}, {"average", "1"}, {"parallel_init", "0"}, {"check", "1"}, {"blocking", "0"}, {"cudagraph", "0"},
+	{"nthreads", "1"}, {"ngpus", "1"}, {"minbytes", "32M"}, {"maxbytes", "32M"}, {"stepbytes", "1M"}, {"op", "sum"},
+	{"datatype", "float"}, {"root", "0"},
+	{"iters", "20"}, {"warmup_iters", "5"}, {"agg_iters", "1"}, {"average", "1"}, {"parallel_init", "0"},
+	{"check", "1"}, {"blocking", "0"}, {"cudagraph", "0"},
 }
 
 // Success is the line that a program of nccl-tests ends with.
@@ -112,7 +120,8 @@ func program(name string, args *source.Table, c *source.Complaints) string {
 		for _, n := range collectives {
 			names = append(names, n+"_perf_mpi")
 		}
-		c.Add(source.Errorf(args.PosOf("subtest_name"), "unknown subtest_name %q", name).Hintf("%s", source.Suggest(name, names)))
+		c.Add(source.Errorf(args.PosOf("subtest_name"), "unknown subtest_name %q", name).
+			Hintf("%s", source.Suggest(name, names)))
 	}
 	if name == alltoallv {
 		return alltoallvProgram
@@ -162,7 +171,8 @@ func option(key string, v *source.Value, c *source.Complaints) []plan.Word {
 }
 
 // numbers are options with a number, for which CloudAI takes true as 1 and false as 0.
-var numbers = []string{"root", "iters", "warmup_iters", "agg_iters", "average", "parallel_init", "check", "blocking", "cudagraph", "stepfactor"}
+var numbers = []string{"root", "iters", "warmup_iters", "agg_iters", "average", "parallel_init", "check", "blocking",
+	"cudagraph", "stepfactor"}
 
 func word(key string, v *source.Value, c *source.Complaints) string {
 	s, ok := v.Word()
@@ -175,7 +185,8 @@ func word(key string, v *source.Value, c *source.Complaints) string {
 	case v.Kind() == "boolean" && slices.Contains(numbers, key):
 		return map[string]string{"true": "1", "false": "0"}[s]
 	case s == "" || v.Kind() == "boolean":
-		c.Add(source.Errorf(v.Pos, "cmd_args.%s is %q, but this option of nccl-tests needs a value", key, s).Hintf("write the value, or remove the key"))
+		c.Add(source.Errorf(v.Pos, "cmd_args.%s is %q, but this option of nccl-tests needs a value", key, s).
+			Hintf("write the value, or remove the key"))
 	}
 	return s
 }
@@ -225,9 +236,12 @@ func (w Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 		if !w.args.Has(key) {
 			key = "nthreads"
 		}
-		return plan.Service{}, source.Errorf(w.args.PosOf(key), "test %q: %s per node with %s each (nthreads x ngpus) need %s, but a node has %d", w.testID,
-			quantity.Count(tasks, "task"), quantity.Count(w.gpus, "GPU"), quantity.Count(tasks*w.gpus, "GPU"), gpus).
-			Hintf("lower ngpus or nthreads, or ntasks_per_node in the system file")
+		return plan.Service{},
+			source.Errorf(w.args.PosOf(key),
+				"test %q: %s per node with %s each (nthreads x ngpus) need %s, but a node has %d", w.testID,
+				quantity.Count(tasks, "task"), quantity.Count(w.gpus, "GPU"), quantity.Count(tasks*w.gpus, "GPU"),
+				gpus).
+				Hintf("lower ngpus or nthreads, or ntasks_per_node in the system file")
 	}
 	fallback := ""
 	if tasks*cl.Nodes > 1 {
@@ -236,7 +250,8 @@ func (w Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	return plan.Service{
 		Image: w.image, Config: map[string]any{"nccl": w.args.Plain()}, Notes: w.notes,
 		Steps: []plan.Step{{
-			Name: "nccl", Nodes: cl.All(), TasksPerNode: tasks, Container: true, Env: cl.Visible(), Argv: cl.Program(w.argv),
+			Name: "nccl", Nodes: cl.All(), TasksPerNode: tasks, Container: true, Env: cl.Visible(),
+			Argv: cl.Program(w.argv),
 			Srun: cl.MPIOptions(fallback), Log: "logs/nccl-%t.log", Success: Success,
 		}},
 	}, nil

@@ -72,11 +72,13 @@ func TestSwitches(t *testing.T) {
 // when it is planned.
 func TestTrafficMatrix(t *testing.T) {
 	const args = "subtest_name = 'alltoallv_perf_mpi'\n"
-	require.True(t, strings.HasPrefix(argv(step(t, args, "", plan.Cluster{Nodes: 1})), "/opt/nccl-tests/build/alltoallv_perf --nthreads 1 "))
+	require.True(t, strings.HasPrefix(argv(step(t, args, "", plan.Cluster{Nodes: 1})),
+		"/opt/nccl-tests/build/alltoallv_perf --nthreads 1 "))
 	w, err := load(t, args+"use_deepep_matrix = true", "", false)
 	require.NoError(t, err)
 	_, err = w.Serve(plan.Cluster{Nodes: 2})
-	require.ErrorContains(t, err, `t.toml:2:1: test "a": use_deepep_matrix takes the file nccl_matrix.txt of an earlier MoEBenchmark, which is not supported yet`)
+	require.ErrorContains(t, err,
+		`t.toml:2:1: test "a": use_deepep_matrix takes the file nccl_matrix.txt of an earlier MoEBenchmark, which is not supported yet`)
 }
 
 // One task for each GPU; --mpi where ranks must find each other, the site's
@@ -118,10 +120,12 @@ func TestTasks(t *testing.T) {
 
 func TestSuccess(t *testing.T) {
 	success := regexp.MustCompile(step(t, "", "", plan.Cluster{Nodes: 1}).Success)
-	for _, line := range []string{"# Avg bus bandwidth    : 135.455 ", "# Avg bus bandwidth    : 0"} { // as nccl-tests print it
+	// as nccl-tests print it
+	for _, line := range []string{"# Avg bus bandwidth    : 135.455 ", "# Avg bus bandwidth    : 0"} {
 		require.True(t, success.MatchString(line), line)
 	}
-	for _, line := range []string{"# Avg bus bandwidth    : ", "# Avg bus bandwidth    : nan", "echo '# Avg bus bandwidth    : 1'", "# Out of bounds values : 0 OK"} {
+	for _, line := range []string{"# Avg bus bandwidth    : ", "# Avg bus bandwidth    : nan",
+		"echo '# Avg bus bandwidth    : 1'", "# Out of bounds values : 0 OK"} {
 		require.False(t, success.MatchString(line), line)
 	}
 }
@@ -151,5 +155,6 @@ func TestRefused(t *testing.T) {
 	w, err := load(t, "ngpus = 2", "", false)
 	require.NoError(t, err)
 	_, err = w.Serve(plan.Cluster{Nodes: 1, GPUsPerNode: 8, TasksPerNode: 8})
-	require.ErrorContains(t, err, `t.toml:1:1: test "a": 8 tasks per node with 2 GPUs each (nthreads x ngpus) need 16 GPUs, but a node has 8`)
+	require.ErrorContains(t, err,
+		`t.toml:1:1: test "a": 8 tasks per node with 2 GPUs each (nthreads x ngpus) need 16 GPUs, but a node has 8`)
 }

@@ -54,22 +54,28 @@ const routerHealth = "/v1/models"
 var engine = &serving.Engine{
 	Server: defaultServe, HostIP: "SGLANG_HOST_IP", Keys: source.Fields(role{}),
 	Planned: map[string]string{
-		"host": "set cmd_args.host", "port": "set cmd_args.port", "model_path": "set cmd_args.model", "model": "set cmd_args.model",
+		"host": "set cmd_args.host", "port": "set cmd_args.port", "model_path": "set cmd_args.model",
+		"model":          "set cmd_args.model",
 		"dist_init_addr": "leave it out", "nnodes": "set num_nodes", "node_rank": "leave it out",
 		"disaggregation_mode": "write [cmd_args.prefill] and [cmd_args.decode]",
 	},
 	// Those that decide over memory, batches and caches (python/sglang/srt/server_args.py).
 	Known: []string{
-		"attention_backend", "chunked_prefill_size", "context_length", "disable_cuda_graph", "disable_overlap_schedule", "disable_radix_cache",
-		"enable_dp_attention", "enable_mixed_chunk", "enable_torch_compile", "expert_parallel_size", "ep_size", "kv_cache_dtype", "max_prefill_tokens",
-		"max_running_requests", "max_total_tokens", "mem_fraction_static", "quantization", "random_seed", "schedule_policy", "served_model_name",
+		"attention_backend", "chunked_prefill_size", "context_length", "disable_cuda_graph", "disable_overlap_schedule",
+		"disable_radix_cache",
+		"enable_dp_attention", "enable_mixed_chunk", "enable_torch_compile", "expert_parallel_size", "ep_size",
+		"kv_cache_dtype", "max_prefill_tokens",
+		"max_running_requests", "max_total_tokens", "mem_fraction_static", "quantization", "random_seed",
+		"schedule_policy", "served_model_name",
 		"skip_server_warmup", "tokenizer_path", "trust_remote_code",
 	},
 	// vLLM's (vllm/engine/arg_utils.py).
 	Foreign: map[string]string{
-		"gpu_memory_utilization": "mem_fraction_static", "max_model_len": "context_length", "max_num_seqs": "max_running_requests",
-		"max_num_batched_tokens": "chunked_prefill_size", "enable_prefix_caching": "disable_radix_cache = false", "no_enable_prefix_caching": "disable_radix_cache",
-		"enable_expert_parallel": "ep_size", "kv_transfer_config": "", "all2all_backend": "",
+		"gpu_memory_utilization": "mem_fraction_static", "max_model_len": "context_length",
+		"max_num_seqs":           "max_running_requests",
+		"max_num_batched_tokens": "chunked_prefill_size", "enable_prefix_caching": "disable_radix_cache = false",
+		"no_enable_prefix_caching": "disable_radix_cache",
+		"enable_expert_parallel":   "ep_size", "kv_transfer_config": "", "all2all_backend": "",
 	},
 	TP: []string{"tensor_parallel_size", "tp_size", "tp"}, PP: []string{"pipeline_parallel_size", "pp_size", "pp"},
 	DP: []string{"data_parallel_size", "dp_size", "dp"}, Attention: "enable_dp_attention",
@@ -97,7 +103,9 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 		w.own[r.Kind] = own
 		r.Take(own, &c)
 		if p := own.BootstrapPort; p != nil && (*p < 1024 || *p > 65535-plan.Slots) {
-			c.Addf(r.PosOf("disaggregation_bootstrap_port"), "%s.disaggregation_bootstrap_port is %d, must be 1024-%d: the job's slot is added", r.Kind, *p, 65535-plan.Slots)
+			c.Addf(r.PosOf("disaggregation_bootstrap_port"),
+				"%s.disaggregation_bootstrap_port is %d, must be 1024-%d: the job's slot is added", r.Kind, *p,
+				65535-plan.Slots)
 		}
 	}
 	w.checkBackends(&c)
@@ -130,7 +138,8 @@ func (w *Workload) checkBackends(c *source.Complaints) {
 // Serve implements plan.Workload.
 func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	s := w.Service(w.cfg.Model)
-	s.Cache = plan.Cache{Path: "/flush_cache", Off: w.Every(func(r *serving.Role) bool { return r.Flag("disable_radix_cache") })}
+	s.Cache = plan.Cache{Path: "/flush_cache",
+		Off: w.Every(func(r *serving.Role) bool { return r.Flag("disable_radix_cache") })}
 	list, _, err := w.Place(cl)
 	switch {
 	case err != nil:
@@ -156,11 +165,13 @@ func (w *Workload) addPrefillDecode(s *plan.Service, list []serving.Instance) {
 		// Prefill answers decode's question for its KV cache at this port. Fixed, it
 		// would let one job of a node only. In steps of Slots it never meets the
 		// other ports of instances that share a node.
-		boot := plan.Port{Name: bootstrap(one), Base: bootstrapPort + one.Place*plan.Slots, Step: 1, Count: 1, Role: one.Name}
+		boot := plan.Port{Name: bootstrap(one), Base: bootstrapPort + one.Place*plan.Slots, Step: 1, Count: 1,
+			Role: one.Name}
 		if own.BootstrapPort != nil {
 			boot.Base = *own.BootstrapPort + one.Place*plan.Slots
 		}
-		w.addServer(s, one, append(mode, plan.Text("--disaggregation-bootstrap-port"), plan.Word{plan.PortNumber(boot.Name)})...)
+		w.addServer(s, one, append(mode, plan.Text("--disaggregation-bootstrap-port"),
+			plan.Word{plan.PortNumber(boot.Name)})...)
 		s.Ports = append(s.Ports, boot)
 	}
 	w.addRouter(s, list)
@@ -176,12 +187,15 @@ func (w *Workload) addServer(s *plan.Service, one serving.Instance, mode ...plan
 	argv = append(append(argv, plan.Word{plan.PortNumber(one.Name)}), mode...)
 	argv = append(argv, serving.Options(one.Options, serving.StoreTrue)...)
 	if n := one.Nodes.Count; n > 1 {
-		rendezvous := plan.Port{Name: one.Name + "_dist", Base: distPort + one.Order*1000, Step: 1, Count: 1, Role: one.Name}
+		rendezvous := plan.Port{Name: one.Name + "_dist", Base: distPort + one.Order*1000, Step: 1, Count: 1,
+			Role: one.Name}
 		s.Ports = append(s.Ports, rendezvous)
-		argv = append(argv, plan.Text("--dist-init-addr"), plan.Concat(plan.Addr(one.Name), ":", plan.PortNumber(rendezvous.Name)),
+		argv = append(argv, plan.Text("--dist-init-addr"),
+			plan.Concat(plan.Addr(one.Name), ":", plan.PortNumber(rendezvous.Name)),
 			plan.Text("--nnodes"), plan.Text(strconv.Itoa(n)))
 		// The rank and the own address are known to each task only.
-		argv = append(append([]plan.Word{plan.Self()}, plan.Texts("job", "rank", "--option=--node-rank", "--address="+engine.HostIP, "--")...), argv...)
+		argv = append(append([]plan.Word{plan.Self()},
+			plan.Texts("job", "rank", "--option=--node-rank", "--address="+engine.HostIP, "--")...), argv...)
 	}
 	w.AddServer(s, one, argv, 0)
 }
@@ -199,7 +213,8 @@ func (w *Workload) addRouter(s *plan.Service, list []serving.Instance) {
 	}
 	argv = append(argv, plan.Texts("--host", w.Host, "--port")...)
 	argv = append(argv, plan.Word{plan.PortNumber("proxy")})
-	argv = append(argv, plan.Texts("--worker-startup-timeout-secs", strconv.Itoa(int(w.Wait.Seconds())), "--worker-startup-check-interval", "2")...)
+	argv = append(argv, plan.Texts("--worker-startup-timeout-secs", strconv.Itoa(int(w.Wait.Seconds())),
+		"--worker-startup-check-interval", "2")...)
 	health := routerHealth
 	if w.Healthcheck != nil {
 		health = *w.Healthcheck

@@ -110,7 +110,8 @@ disaggregation_transfer_backend = "mooncake"
 		"--disaggregation-transfer-backend mooncake", argv(d))
 	require.Equal(t, "python3 -m sglang_router.launch_router --pd-disaggregation --prefill http://${addr:prefill}:${port:prefill} ${port:prefill_bootstrap} "+
 		"--decode http://${addr:decode}:${port:decode} --host 0.0.0.0 --port ${port:proxy} --worker-startup-timeout-secs 300 --worker-startup-check-interval 2", argv(router))
-	require.Equal(t, map[string]int{"proxy": 8300, "prefill": 8400, "prefill_bootstrap": 8998, "prefill_dist": 20000, "decode": 8500}, ports(s))
+	require.Equal(t, map[string]int{"proxy": 8300, "prefill": 8400, "prefill_bootstrap": 8998, "prefill_dist": 20000,
+		"decode": 8500}, ports(s))
 	require.Equal(t, "0,1", env(d, "CUDA_VISIBLE_DEVICES"))
 	require.Equal(t, []string{"0-1", "2", "0"}, []string{p.Nodes.String(), d.Nodes.String(), router.Nodes.String()})
 	require.True(t, router.Step.Container)
@@ -129,11 +130,14 @@ func TestReplicas(t *testing.T) {
 	for _, r := range s.Roles {
 		places = append(places, r.Name+" "+r.Nodes.String()+":"+plan.FormatGPUs(r.GPUs))
 	}
-	require.Equal(t, []string{"prefill_0 0:0,1", "prefill_1 0:2,3", "decode_0 1:0,1,2,3", "decode_1 2:0,1,2,3", "proxy 0:"}, places)
-	require.Contains(t, argv(roleOf(s, "proxy")), "--prefill http://${addr:prefill_0}:${port:prefill_0} ${port:prefill_0_bootstrap} "+
-		"--prefill http://${addr:prefill_1}:${port:prefill_1} ${port:prefill_1_bootstrap} "+
-		"--decode http://${addr:decode_0}:${port:decode_0} --decode http://${addr:decode_1}:${port:decode_1} --host")
-	require.Contains(t, argv(roleOf(s, "prefill_1")), "--disaggregation-mode prefill --disaggregation-transfer-backend nixl --disaggregation-bootstrap-port ${port:prefill_1_bootstrap}")
+	require.Equal(t, []string{"prefill_0 0:0,1", "prefill_1 0:2,3", "decode_0 1:0,1,2,3", "decode_1 2:0,1,2,3",
+		"proxy 0:"}, places)
+	require.Contains(t, argv(roleOf(s, "proxy")),
+		"--prefill http://${addr:prefill_0}:${port:prefill_0} ${port:prefill_0_bootstrap} "+
+			"--prefill http://${addr:prefill_1}:${port:prefill_1} ${port:prefill_1_bootstrap} "+
+			"--decode http://${addr:decode_0}:${port:decode_0} --decode http://${addr:decode_1}:${port:decode_1} --host")
+	require.Contains(t, argv(roleOf(s, "prefill_1")),
+		"--disaggregation-mode prefill --disaggregation-transfer-backend nixl --disaggregation-bootstrap-port ${port:prefill_1_bootstrap}")
 	d := roleOf(s, "decode_1")
 	require.Equal(t, "decode", d.KindName())
 	require.Equal(t, "${addr:prefill_1}", env(roleOf(s, "prefill_1"), "SGLANG_HOST_IP"))
@@ -162,7 +166,8 @@ func TestReplicasWithDPAttention(t *testing.T) {
 	const args = "prefill={replicas=2,tp=2,dp=2%s}\ndecode={tp=4}"
 	_, err := serve(t, strings.Replace(args, "%s", "", 1), plan.Cluster{Nodes: 2, GPUsPerNode: 4})
 	require.ErrorContains(t, err, "need 3 nodes, but the test has 2")
-	s, err := serve(t, strings.Replace(args, "%s", ",enable_dp_attention=true", 1), plan.Cluster{Nodes: 2, GPUsPerNode: 4})
+	s, err := serve(t, strings.Replace(args, "%s", ",enable_dp_attention=true", 1),
+		plan.Cluster{Nodes: 2, GPUsPerNode: 4})
 	require.NoError(t, err)
 	require.Equal(t, "2,3", env(roleOf(s, "prefill_1"), "CUDA_VISIBLE_DEVICES"))
 }
@@ -269,7 +274,8 @@ func TestModulesAndPorts(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, argv(roleOf(s, "decode")), "python3 -m a.b ")
 	require.Contains(t, argv(roleOf(s, "proxy")), "python3 -m c ")
-	require.Equal(t, map[string]int{"proxy": 9000, "prefill": 9100, "prefill_bootstrap": 12000, "decode": 9200}, ports(s))
+	require.Equal(t, map[string]int{"proxy": 9000, "prefill": 9100, "prefill_bootstrap": 12000, "decode": 9200},
+		ports(s))
 }
 
 // covers: CD-39, CD-45

@@ -37,7 +37,8 @@ func New(t scenario.Test, _ bool) (plan.Workload, error) {
 		c.Addf(t.CmdArgs.PosOf("seconds"), "cmd_args.seconds is %d, must be 0 or more", w.seconds)
 	}
 	for _, key := range t.ExtraCmdArgs.Keys() {
-		c.Add(source.Errorf(t.ExtraCmdArgs.PosOf(key), "extra_cmd_args.%s: sleep takes no further arguments", key).Hintf("remove it"))
+		c.Add(source.Errorf(t.ExtraCmdArgs.PosOf(key), "extra_cmd_args.%s: sleep takes no further arguments", key).
+			Hintf("remove it"))
 	}
 	return w, c.Err()
 }
@@ -45,6 +46,7 @@ func New(t scenario.Test, _ bool) (plan.Workload, error) {
 // Serve implements plan.Workload.
 func (w Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	return plan.Service{Image: w.image, Steps: []plan.Step{{
-		Name: "sleep", Nodes: cl.All(), Container: w.image != "", Argv: plan.Texts("sleep", strconv.Itoa(w.seconds)), Log: "logs/sleep-%t.log",
+		Name: "sleep", Nodes: cl.All(), Container: w.image != "", Argv: plan.Texts("sleep", strconv.Itoa(w.seconds)),
+		Log: "logs/sleep-%t.log",
 	}}}, nil
 }

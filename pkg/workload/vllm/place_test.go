@@ -93,8 +93,10 @@ func TestReplicasHaveTheirPorts(t *testing.T) {
 				continue
 			}
 			require.Contains(t, argv(r), fmt.Sprintf("--port ${port:%s}", r.Name))
-			require.Contains(t, r.Step.Env, plan.Var{Name: "VLLM_NIXL_SIDE_CHANNEL_HOST", Value: plan.Word{plan.Addr(r.Name)}})
-			require.Contains(t, r.Step.Env, plan.Var{Name: "VLLM_NIXL_SIDE_CHANNEL_PORT", Value: plan.Word{plan.PortNumber(r.Name + "_nixl")}})
+			require.Contains(t, r.Step.Env,
+				plan.Var{Name: "VLLM_NIXL_SIDE_CHANNEL_HOST", Value: plan.Word{plan.Addr(r.Name)}})
+			require.Contains(t, r.Step.Env,
+				plan.Var{Name: "VLLM_NIXL_SIDE_CHANNEL_PORT", Value: plan.Word{plan.PortNumber(r.Name + "_nixl")}})
 			require.Equal(t, r.Nodes.Count > 1, strings.Contains(argv(r), "--port ${port:"+r.Name+"_ray}"))
 		}
 	}
@@ -191,8 +193,11 @@ func TestConstraints(t *testing.T) {
 // covers: CD-7
 func TestDefaultsAreNotSetByTheUser(t *testing.T) {
 	plan1 := func(file, over string) plan.Service {
-		s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte("name='s'\n[[Tests]]\nid='a'\ntest_name='t'\nnum_nodes=2\n" + over)},
-			[]scenario.File{{Name: "t.toml", Data: []byte("name='t'\ndescription=''\ntest_template_name='vllm'\n[cmd_args]\n" + file)}}, scenario.HookFiles{})
+		s, err := scenario.Load(scenario.File{Name: "s.toml",
+			Data: []byte("name='s'\n[[Tests]]\nid='a'\ntest_name='t'\nnum_nodes=2\n" + over)},
+			[]scenario.File{{Name: "t.toml",
+				Data: []byte("name='t'\ndescription=''\ntest_template_name='vllm'\n[cmd_args]\n" + file)}},
+			scenario.HookFiles{})
 		require.NoError(t, err)
 		w, err := New(s.Tests[0], false)
 		require.NoError(t, err)
@@ -203,9 +208,13 @@ func TestDefaultsAreNotSetByTheUser(t *testing.T) {
 	// (a) the proxy's path follows healthcheck as long as nobody sets proxy_healthcheck
 	require.Equal(t, "/mine", roleOf(plan1("healthcheck='/mine'\n[cmd_args.prefill]\n", ""), "proxy").Health.Path)
 	require.Equal(t, "/mine", roleOf(plan1("healthcheck='/mine'\n", "[Tests.cmd_args.prefill]\n"), "proxy").Health.Path)
-	require.Equal(t, "/other", roleOf(plan1("healthcheck='/mine'\nproxy_healthcheck='/other'\n", "[Tests.cmd_args.prefill]\n"), "proxy").Health.Path)
-	// (b) options of ray start in a test file: only what is written, so that --head, --port, --address, --block stay
-	words := argv(roleOf(plan1("[cmd_args.decode.ray_head]\nnum_gpus=4\n[cmd_args.decode.ray_worker]\nnum_gpus=4\n", "[Tests.cmd_args.decode.ray_head]\ndisable_usage_stats=true\n"), "serve"))
+	require.Equal(t, "/other",
+		roleOf(plan1("healthcheck='/mine'\nproxy_healthcheck='/other'\n", "[Tests.cmd_args.prefill]\n"), "proxy").
+			Health.Path)
+	// (b) options of ray start in a test file: only what is written, so that --head, --port,
+	// --address, --block stay
+	words := argv(roleOf(plan1("[cmd_args.decode.ray_head]\nnum_gpus=4\n[cmd_args.decode.ray_worker]\nnum_gpus=4\n",
+		"[Tests.cmd_args.decode.ray_head]\ndisable_usage_stats=true\n"), "serve"))
 	require.Contains(t, words, "--head-arg=--num-gpus=4 --head-arg=--disable-usage-stats --worker-arg=--num-gpus=4 --")
 	require.Equal(t, 3, strings.Count(words, "-arg="))
 }
@@ -225,7 +234,8 @@ func TestMisspeltKeysOfARole(t *testing.T) {
 		"replica = 4": "replicas", "num-node = 2": "num_nodes", "gpu_id = '0'": "gpu_ids", "nixl_thread = 2": "nixl_threads",
 	} {
 		_, err := read(role, "")
-		require.ErrorContains(t, err, "t.toml:3:1: decode."+strings.Fields(role)[0]+" is neither a key of profllm nor a known option of `vllm serve`", role)
+		require.ErrorContains(t, err,
+			"t.toml:3:1: decode."+strings.Fields(role)[0]+" is neither a key of profllm nor a known option of `vllm serve`", role)
 		require.ErrorContains(t, err, "hint: did you mean "+near+"?", role)
 	}
 	for role, near := range map[string]string{
@@ -235,7 +245,8 @@ func TestMisspeltKeysOfARole(t *testing.T) {
 	} {
 		w, err := read(role, "")
 		if near != "" {
-			require.ErrorContains(t, err, " is not a known option of `vllm serve`\n\thint: did you mean "+near+"? If your release has it, set cmd_args.engine_version", role)
+			require.ErrorContains(t, err,
+				" is not a known option of `vllm serve`\n\thint: did you mean "+near+"? If your release has it, set cmd_args.engine_version", role)
 			w, err = read(role, "engine_version = '0.33'\n")
 		}
 		require.NoError(t, err, role)

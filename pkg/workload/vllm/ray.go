@@ -42,7 +42,8 @@ func checkMultiNode(list []serving.Instance) error {
 				continue
 			}
 			if name, _ := v.Text(); name != "ray" {
-				c.Add(source.Errorf(v.Pos, "%s.%s is %q, with which vLLM uses one node only, but the role has %d nodes", one.Kind, option, v.Plain(), one.Nodes.Count).
+				c.Add(source.Errorf(v.Pos, "%s.%s is %q, with which vLLM uses one node only, but the role has %d nodes",
+					one.Kind, option, v.Plain(), one.Nodes.Count).
 					Hintf("remove the key; on several nodes, profllm starts vLLM with Ray"))
 			}
 		}
@@ -61,12 +62,16 @@ func spansData(one serving.Instance) error {
 	}
 	pos := one.Option("data_parallel_size").Pos
 	if dp%nodes != 0 {
-		return source.Errorf(pos, "%s.data_parallel_size %d cannot be spread evenly over %d nodes", one.Kind, dp, nodes).
+		return source.Errorf(pos, "%s.data_parallel_size %d cannot be spread evenly over %d nodes", one.Kind, dp,
+			nodes).
 			Hintf("set a multiple of %d, or set data_parallel_size_local, the number of ranks on each node", nodes)
 	}
 	if need := dp / nodes * tp * pp; need > len(one.GPUs) {
-		return source.Errorf(pos, "%s.data_parallel_size %d puts %s of %s each (TP %d x PP %d) on every node, but a node has %s", one.Kind, dp,
-			quantity.Count(dp/nodes, "rank"), quantity.Count(tp*pp, "GPU"), tp, pp, quantity.Count(len(one.GPUs), "GPU")).
+		return source.Errorf(pos,
+			"%s.data_parallel_size %d puts %s of %s each (TP %d x PP %d) on every node, but a node has %s",
+			one.Kind, dp,
+			quantity.Count(dp/nodes, "rank"), quantity.Count(tp*pp, "GPU"), tp, pp,
+			quantity.Count(len(one.GPUs), "GPU")).
 			Hintf("make each rank small enough for one node, or set data_parallel_size_local and VLLM_RAY_DP_PACK_STRATEGY yourself")
 	}
 	return nil

@@ -60,8 +60,10 @@ func (w *Workload) checkTransfer(c *source.Complaints) {
 			c.Add(source.Errorf(v.Pos, "%s.kv_transfer_config: %v", r.Kind, err))
 			return
 		}
-		if wrong := map[string]string{serving.Prefill: "kv_consumer", serving.Decode: "kv_producer"}[r.Kind]; t.Role == wrong {
-			c.Add(source.Errorf(v.Pos, "%s.kv_transfer_config: kv_role is %q, so no KV blocks would be transferred", r.Kind, wrong).
+		if wrong := map[string]string{serving.Prefill: "kv_consumer",
+			serving.Decode: "kv_producer"}[r.Kind]; t.Role == wrong {
+			c.Add(source.Errorf(v.Pos, "%s.kv_transfer_config: kv_role is %q, so no KV blocks would be transferred",
+				r.Kind, wrong).
 				Hintf("set kv_producer for prefill and kv_consumer for decode, or kv_both for both"))
 		}
 		names[i] = t.names()
@@ -69,9 +71,13 @@ func (w *Workload) checkTransfer(c *source.Complaints) {
 	common := slices.DeleteFunc(slices.Clone(names[0]), func(n string) bool { return !slices.Contains(names[1], n) })
 	switch own := w.cfg.ProxyScript == nil; {
 	case len(common) == 0:
-		c.Add(source.Errorf(at, "prefill transfers KV blocks with %s, but decode with %s: they have no connector in common", strings.Join(names[0], " and "), strings.Join(names[1], " and ")))
+		c.Add(source.Errorf(at,
+			"prefill transfers KV blocks with %s, but decode with %s: they have no connector in common",
+			strings.Join(names[0], " and "), strings.Join(names[1], " and ")))
 	case own && slices.Contains(common, needsOwnProxy):
-		c.Add(source.Errorf(at, "%s needs vLLM's own proxy, because it reads the address of its peer from the request id", needsOwnProxy).Hintf("set proxy_script to that proxy, or use NixlConnector"))
+		c.Add(source.Errorf(at,
+			"%s needs vLLM's own proxy, because it reads the address of its peer from the request id", needsOwnProxy).
+			Hintf("set proxy_script to that proxy, or use NixlConnector"))
 	case own && !slices.ContainsFunc(common, func(n string) bool { return !slices.Contains(stores, n) }):
 		w.transferNote = fmt.Sprintf("%s: %s on both roles does not use what the proxy hands over; decode computes every prompt again unless both reach the same store (a MultiConnector with NixlConnector hands the blocks over)",
 			at, strings.Join(common, " and "))

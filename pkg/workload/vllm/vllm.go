@@ -20,9 +20,10 @@ import (
 // Config is [cmd_args] of a vLLM test.
 type Config struct {
 	serving.Config
-	Model            string  `toml:"model"`             // Hugging Face id or path; default Qwen/Qwen3-0.6B.
-	ProxyHealthcheck *string `toml:"proxy_healthcheck"` // Readiness path of the proxy; default healthcheck, else /healthcheck.
-	ProxyScript      *string `toml:"proxy_script"`      // A proxy in the container; default profllm's own.
+	Model string `toml:"model"` // Hugging Face id or path; default Qwen/Qwen3-0.6B.
+	// Readiness path of the proxy; default healthcheck, else /healthcheck.
+	ProxyHealthcheck *string `toml:"proxy_healthcheck"`
+	ProxyScript      *string `toml:"proxy_script"` // A proxy in the container; default profllm's own.
 }
 
 // role holds the keys of [cmd_args.prefill] and [cmd_args.decode] that are vLLM's
@@ -47,10 +48,14 @@ var engine = &serving.Engine{
 	Planned: map[string]string{"host": "set cmd_args.host", "port": "set cmd_args.port"},
 	// SGLang's (python/sglang/srt/server_args.py).
 	Foreign: map[string]string{
-		"tp": "tensor_parallel_size", "tp_size": "tensor_parallel_size", "pp_size": "pipeline_parallel_size", "dp_size": "data_parallel_size",
-		"ep_size": "enable_expert_parallel", "mem_fraction_static": "gpu_memory_utilization", "context_length": "max_model_len",
-		"max_running_requests": "max_num_seqs", "chunked_prefill_size": "max_num_batched_tokens", "disable_radix_cache": "enable_prefix_caching = false",
-		"model_path": "", "disaggregation_mode": "", "disaggregation_transfer_backend": "", "disaggregation_ib_device": "",
+		"tp": "tensor_parallel_size", "tp_size": "tensor_parallel_size", "pp_size": "pipeline_parallel_size",
+		"dp_size": "data_parallel_size",
+		"ep_size": "enable_expert_parallel", "mem_fraction_static": "gpu_memory_utilization",
+		"context_length":       "max_model_len",
+		"max_running_requests": "max_num_seqs", "chunked_prefill_size": "max_num_batched_tokens",
+		"disable_radix_cache": "enable_prefix_caching = false",
+		"model_path":          "", "disaggregation_mode": "", "disaggregation_transfer_backend": "",
+		"disaggregation_ib_device": "",
 	},
 	TP: []string{"tensor_parallel_size"}, PP: []string{"pipeline_parallel_size"}, DP: []string{"data_parallel_size"},
 }
@@ -85,14 +90,17 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 func (w *Workload) check(r *serving.Role, c *source.Complaints) {
 	if v := w.own[r.Kind].NIXLThreads; v != nil {
 		if n, ok := v.Int(); !ok || n < 1 {
-			c.Add(source.Errorf(v.Pos, "%s.nixl_threads must be a number of threads, not %s", r.Kind, v.Shown()).Hintf("%s", v.Integer("nixl_threads = ")))
+			c.Add(source.Errorf(v.Pos, "%s.nixl_threads must be a number of threads, not %s", r.Kind, v.Shown()).
+				Hintf("%s", v.Integer("nixl_threads = ")))
 		}
 	}
 	// CloudAI's constraint: this backend does not go with data and expert parallelism together.
 	backend := r.Option("all2all_backend")
 	name, _ := backend.Text()
 	if _, _, dp := r.Parallel(); name == "flashinfer_all2allv" && dp > 1 && r.Flag("enable_expert_parallel") {
-		c.Add(source.Errorf(backend.Pos, "%s: all2all_backend %q does not work with data_parallel_size %d and enable_expert_parallel", r.Kind, name, dp).
+		c.Add(source.Errorf(backend.Pos,
+			"%s: all2all_backend %q does not work with data_parallel_size %d and enable_expert_parallel", r.Kind, name,
+			dp).
 			Hintf("set another all2all_backend, or data_parallel_size = 1"))
 	}
 }
@@ -101,7 +109,8 @@ func (w *Workload) check(r *serving.Role, c *source.Complaints) {
 func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	s := w.Service(w.cfg.Model)
 	// vLLM has the endpoint in its development mode only (vllm/envs.py, 0.32).
-	s.Cache = plan.Cache{Path: "/reset_prefix_cache", Env: []plan.Var{{Name: "VLLM_SERVER_DEV_MODE", Value: plan.Text("1")}}, Off: w.Every(cacheOff)}
+	s.Cache = plan.Cache{Path: "/reset_prefix_cache",
+		Env: []plan.Var{{Name: "VLLM_SERVER_DEV_MODE", Value: plan.Text("1")}}, Off: w.Every(cacheOff)}
 	list, all, err := w.Place(cl)
 	if err == nil {
 		err = checkMultiNode(list)
@@ -143,11 +152,13 @@ func (w *Workload) addPrefillDecode(s *plan.Service, list []serving.Instance, to
 		if one.Kind == serving.Decode {
 			kv = "kv_consumer"
 		}
-		nixl := plan.Port{Name: one.Name + "_nixl", Base: nixlPort + one.Order*total + one.First, Step: 2 * total, Count: len(one.GPUs), Role: one.Name}
+		nixl := plan.Port{Name: one.Name + "_nixl", Base: nixlPort + one.Order*total + one.First, Step: 2 * total,
+			Count: len(one.GPUs), Role: one.Name}
 		s.Ports = append(s.Ports, w.PortOf(one), nixl)
 		argv := append(w.serveFixed(), plan.Text("--port"), plan.Word{plan.PortNumber(one.Name)})
 		if one.Option("kv_transfer_config") == nil {
-			argv = append(argv, plan.Text("--kv-transfer-config"), plan.Text(connector(kv, w.own[one.Kind].NIXLThreads)))
+			argv = append(argv, plan.Text("--kv-transfer-config"),
+				plan.Text(connector(kv, w.own[one.Kind].NIXLThreads)))
 		}
 		argv = append(argv, serving.Options(one.Options, serving.Negatable)...)
 		w.addServer(s, one, argv,
@@ -189,7 +200,8 @@ func (w *Workload) addServer(s *plan.Service, one serving.Instance, argv []plan.
 // rayArgs is the part before `vllm serve` that forms a Ray cluster over the
 // role's nodes: rank 0 becomes the head and then the server, the others join.
 func (w *Workload) rayArgs(one serving.Instance, port string) []plan.Word {
-	argv := append([]plan.Word{plan.Self()}, plan.Texts("job", "ray", "--nodes", strconv.Itoa(one.Nodes.Count), "--head")...)
+	argv := append([]plan.Word{plan.Self()},
+		plan.Texts("job", "ray", "--nodes", strconv.Itoa(one.Nodes.Count), "--head")...)
 	argv = append(argv, plan.Word{plan.Addr(one.Name)}, plan.Text("--port"), plan.Word{plan.PortNumber(port)},
 		plan.Text("--timeout"), plan.Text(w.Wait.String()))
 	own := w.own[one.Kind]
@@ -219,7 +231,8 @@ func (w *Workload) addProxy(s *plan.Service, list []serving.Instance) {
 		argv = plan.Texts("python3", *script)
 	}
 	argv = append(append(argv, plan.Texts("--host", w.Host, "--port")...), plan.Word{plan.PortNumber("proxy")})
-	for _, kind := range []struct{ name, script string }{{serving.Prefill, "--prefiller"}, {serving.Decode, "--decoder"}} {
+	for _, kind := range []struct{ name, script string }{{serving.Prefill, "--prefiller"},
+		{serving.Decode, "--decoder"}} {
 		var urls, hosts, ports []plan.Word
 		for _, one := range list {
 			if one.Kind == kind.name {

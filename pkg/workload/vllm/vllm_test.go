@@ -91,7 +91,8 @@ func TestAggregatedGPUs(t *testing.T) {
 		require.NoError(t, err)
 		r := roleOf(s, "serve")
 		require.Equal(t, c.want, plan.FormatGPUs(r.GPUs))
-		require.Contains(t, r.Step.Env, plan.Var{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(c.want)}, "set inside the step")
+		require.Contains(t, r.Step.Env, plan.Var{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(c.want)},
+			"set inside the step")
 	}
 }
 
@@ -167,7 +168,8 @@ kv_transfer_config = { kv_connector = "NixlConnector", kv_role = "kv_consumer", 
 		`vllm serve Qwen/Qwen3-0.6B --host 0.0.0.0 --port ${port:prefill} `+
 		`--kv-transfer-config {"kv_connector":"NixlConnector","kv_role":"kv_producer","kv_connector_extra_config":{"num_threads":4}} `+
 		`--distributed-executor-backend ray`, argv(roleOf(s, "prefill")))
-	require.Equal(t, 1, strings.Count(argv(roleOf(s, "decode")), "--kv-transfer-config"), "the user's connector replaces ours")
+	require.Equal(t, 1, strings.Count(argv(roleOf(s, "decode")), "--kv-transfer-config"),
+		"the user's connector replaces ours")
 	require.NotContains(t, argv(roleOf(s, "decode")), "ray")
 }
 
@@ -237,9 +239,11 @@ func TestServersOverNodes(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.True(t, strings.HasSuffix(argv(roleOf(s, "serve")), "--port ${port:serve} "+c.want), argv(roleOf(s, "serve")))
+			require.True(t, strings.HasSuffix(argv(roleOf(s, "serve")), "--port ${port:serve} "+c.want),
+				argv(roleOf(s, "serve")))
 			require.True(t, roleOf(s, "serve").Ray)
-			one, err := serve(t, "[decode]\ndata_parallel_size=4\ndistributed_executor_backend='mp'", plan.Cluster{Nodes: 1, GPUsPerNode: 4})
+			one, err := serve(t, "[decode]\ndata_parallel_size=4\ndistributed_executor_backend='mp'",
+				plan.Cluster{Nodes: 1, GPUsPerNode: 4})
 			require.NoError(t, err)
 			require.NotContains(t, argv(roleOf(one, "serve")), "ray")
 		})
@@ -306,7 +310,8 @@ func TestShapes(t *testing.T) {
 		"named.nodes": {"prefill 0, decode 1-2, proxy 0", "0,1,2,3,4,5|0,1,2,3,4,5|",
 			"proxy 8700, prefill 8800, prefill_nixl 5557, decode 8900, decode_nixl 5563, decode_ray 7379", "/health /health /healthcheck", 1},
 	}
-	s, err := scenario.Load(read("test_scenario/shapes.toml"), []scenario.File{read("test/anvil-vllm.toml")}, scenario.HookFiles{})
+	s, err := scenario.Load(read("test_scenario/shapes.toml"), []scenario.File{read("test/anvil-vllm.toml")},
+		scenario.HookFiles{})
 	require.NoError(t, err)
 	require.Len(t, s.Tests, len(want))
 	for _, test := range s.Tests {
