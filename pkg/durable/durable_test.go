@@ -80,10 +80,14 @@ func TestOrderOnDisk(t *testing.T) {
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	cmd := exec.Command(strace, "-f", "-y", "-e", "trace=fsync,rename,renameat,renameat2,link,linkat", os.Args[0])
+	trace := filepath.Join(t.TempDir(), "trace") // on stderr, lines on new threads stand within others
+	cmd := exec.Command(strace, "-f", "-y", "-o", trace, "-e", "trace=fsync,rename,renameat,renameat2,link,linkat",
+		os.Args[0])
 	cmd.Env = append(os.Environ(), writerVar+"="+dir)
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	said, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	out, err := os.ReadFile(trace)
+	require.NoError(t, err)
 	var calls []string // of which strace breaks a line when another thread says something meanwhile
 	for _, m := range regexp.MustCompile(`(?m)(fsync|rename|link)(?:at2?)?\(([^\n]*?)(?:\) = 0| <unfinished)`).
 		FindAllStringSubmatch(string(out), -1) {
