@@ -167,10 +167,16 @@ const (
 
 // fit chooses the columns that are shown, and how wide they are.
 func (t *Table) fit(width int) (shown []fitted, hidden []string) {
+	if width <= 0 {
+		for i, c := range t.Columns {
+			shown = append(shown, fitted{Column: c, name: c.Name, at: i})
+		}
+		return shown, nil
+	}
 	for i, c := range t.Columns {
 		shown = append(shown, t.measured(i, c.Name))
 	}
-	if width <= 0 || total(shown, natural) <= width {
+	if total(shown, natural) <= width {
 		return shown, nil
 	}
 	shown = slices.DeleteFunc(shown, func(f fitted) bool { return f.empty && f.Drop > 0 })
