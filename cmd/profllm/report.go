@@ -18,6 +18,7 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/report/format"
+	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/terminal"
 )
@@ -111,8 +112,8 @@ func (c reportCmd) options() (report.Options, error) {
 		return o, fail(exitUsage, err)
 	}
 	var files []config.Reports
-	for _, file := range []string{c.Scenario, c.System} {
-		r, err := readReports(file)
+	for i, file := range []string{c.Scenario, c.System} {
+		r, err := readReports(file, []string{"scenario", "system"}[i])
 		if err != nil {
 			return o, err
 		}
@@ -133,8 +134,8 @@ func (c reportCmd) options() (report.Options, error) {
 	return o, nil
 }
 
-// readReports reads [reports] of a definition file; without one there are none.
-func readReports(file string) (config.Reports, error) {
+// readReports reads [reports] of a definition file of that kind; without one there are none.
+func readReports(file, kind string) (config.Reports, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -143,6 +144,9 @@ func readReports(file string) (config.Reports, error) {
 		return nil, fail(exitUsage, err)
 	}
 	t, err := source.Parse(file, data)
+	if err == nil {
+		err = scenario.Mistaken(t, kind)
+	}
 	if err != nil {
 		return nil, fail(exitDefinition, err)
 	}
@@ -177,6 +181,9 @@ func (c compareCmd) Run(ctx context.Context, a *app) error {
 	defer doneSecond()
 	if err != nil {
 		return err
+	}
+	if definition.Same(c.First, c.Second) {
+		a.logf("note: both sides are the same, %s: nothing can differ", c.First)
 	}
 	for i := range first {
 		first[i].Baseline = c.ImportedBaseline
@@ -229,8 +236,7 @@ func (a *app) loadRuns(ctx context.Context, paths ...string) (runs []records.Run
 		return nil, done, fail(exitUsage, err)
 	}
 	if len(runs) == 0 {
-		return nil, done, fail(exitUsage,
-			fmt.Errorf("no records below %[1]s\n\thint: if there are runs, write their records with profllm collect %[1]s", strings.Join(paths, " ")))
+		return nil, done, fail(exitUsage, definition.NoRecords(paths...))
 	}
 	for i := range runs {
 		runs[i].Dir, runs[i].Problem = a.archives.Named(runs[i].Dir), a.archives.Named(runs[i].Problem)

@@ -74,8 +74,10 @@ func TestReportAndCompare(t *testing.T) {
 	require.Equal(t, exitUsage, o.code)
 	require.Contains(t, o.stderr, `did you mean "decode.tensor_parallel_size"?`)
 	require.Equal(t, exitUsage, profllm(t, dir, nil, "report", "results", "--metric", "speed").code)
-	o = profllm(t, dir, nil, "report", ".", "--output", "text", "--system", "pair.toml")
-	require.Zero(t, o.code)
+	require.Zero(t, profllm(t, dir, nil, "report", ".", "--output", "text", "--scenario", "pair.toml").code)
+	o = profllm(t, dir, nil, "report", ".", "--system", "pair.toml")
+	require.Equal(t, exitDefinition, o.code)
+	require.Contains(t, o.stderr, "this is a scenario file, not a system file")
 	for _, verb := range []string{"report", "collect", "watch", "why"} {
 		args := []string{verb, "."}
 		if verb == "watch" {

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -134,6 +135,8 @@ func hint(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return "\n\thint: the disk or the quota is full (df -h, df -i, quota -s): free space, then repeat the command; files on disk are complete"
+	case unreadable(err):
+		return "\n\thint: this user has no permission to read it (ls -ld); ask its owner for read permission (chmod)"
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
 		return "\n\thint: this user has no permission there (ls -ld); use a folder of your own: --output-dir, or a copy"
 	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.ESTALE):
@@ -141,13 +144,22 @@ func hint(err error) string {
 	case errors.Is(err, syscall.ELOOP):
 		return "\n\thint: the symbolic links form a loop (ls -l); remove the link"
 	case errors.Is(err, regular.ErrKind):
-		return "\n\thint: profllm reads regular files only; remove it, or replace it by a regular file"
+		return "\n\thint: profllm reads regular files only: name a regular file"
 	case errors.Is(err, regular.ErrLarge):
 		return "\n\thint: the file is larger than profllm reads (ls -l); move it away, or leave out the details of single requests"
 	case noSlurm(err):
 		return "\n\thint: call profllm on a login node, load Slurm's module, or set SLURM_CONF"
 	}
 	return ""
+}
+
+// unreadable reports whether the error is of a file or a folder that was to be read, and that this
+// user may not read.
+func unreadable(err error) bool {
+	const read = 4 // R_OK of access(2)
+	var p *fs.PathError
+	return errors.As(err, &p) && errors.Is(p, fs.ErrPermission) &&
+		slices.Contains([]string{"open", "stat", "lstat"}, p.Op) && errors.Is(syscall.Access(p.Path, read), syscall.EACCES)
 }
 
 // noSlurm reports whether Slurm's programs or their configuration are not found here, and

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/profllm/profllm/pkg/config"
@@ -162,6 +163,13 @@ func (c *Client) options(f Options, sys *config.System) (o planner.Options, err 
 	}
 	if o.Output, err = filepath.Abs(cmp.Or(f.OutputDir, sys.OutputPath)); err != nil {
 		return o, err
+	}
+	if info, err := os.Stat(o.Output); errors.Is(err, syscall.ENOTDIR) || err == nil && !info.IsDir() {
+		what := "output_path of the system"
+		if f.OutputDir != "" {
+			what = "--output-dir"
+		}
+		return o, as(Usage, fmt.Errorf("%s is a file, or lies below one: %s\n\thint: name a folder", what, c.relative(o.Output)))
 	}
 	if o.Binary = cmp.Or(sys.Binary, c.Executable); o.Binary == "" {
 		return o, errors.New("the path of this program is unknown, but jobs need it")

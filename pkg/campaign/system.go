@@ -14,7 +14,6 @@ import (
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
-	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -23,7 +22,7 @@ import (
 // site of simulated nodes.
 func (c *Client) System(ctx context.Context, file string, simulate bool) (*config.System, error) {
 	if file != "" {
-		data, err := regular.ReadFile(file)
+		data, err := definition.ReadFile("system", file)
 		if err != nil {
 			return nil, as(Usage, fmt.Errorf("system file (--system or $PROFLLM_SYSTEM): %w", err))
 		}

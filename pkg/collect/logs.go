@@ -50,6 +50,9 @@ func FindLogs(path string, stdin io.Reader) (logs []failure.Log, notes []string,
 	case !info.Mode().IsRegular():
 		return nil, nil, fmt.Errorf("%s is neither a file, a folder nor a pipe", path)
 	}
+	if ext := strings.ToLower(filepath.Ext(path)); ext == ".html" || ext == ".htm" {
+		return nil, nil, fmt.Errorf("%s is an HTML page, not a log\n\thint: name the run's directory", path)
+	}
 	l, err := logFile(path, filepath.Base(path))
 	return []failure.Log{l}, nil, err
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/profllm/profllm/pkg/lockfile"
 	"github.com/profllm/profllm/pkg/metric"
@@ -34,10 +35,14 @@ func KeptFolders(kept string) Folders {
 // Load reads a scenario, its test files and its hooks, or the lock file of one. The name
 // "demo" is the built-in scenario unless a file has that name.
 func Load(file string, in Folders) (*scenario.Scenario, *Files, error) {
-	data, err := regular.ReadFile(file)
+	data, err := ReadFile("scenario", file)
 	if errors.Is(err, fs.ErrNotExist) && file == scenarios.Demo {
 		data, err = fs.ReadFile(scenarios.FS, scenarios.Demo+".toml")
 		file = "scenarios/" + scenarios.Demo + ".toml"
+	}
+	if errors.Is(err, fs.ErrNotExist) && source.Nearest(file, []string{scenarios.Demo}) != "" {
+		err = fmt.Errorf("%s: %w\n\thint: did you mean %s, the built-in demonstration?", file, syscall.ENOENT,
+			scenarios.Demo)
 	}
 	if err != nil {
 		return nil, nil, err

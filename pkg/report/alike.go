@@ -54,12 +54,24 @@ type Unlike struct {
 	Field  string `json:"field"`
 	First  string `json:"first"` // several values are separated by commas; "" if not known
 	Second string `json:"second"`
+
+	unset bool // it is a setting, and each side's records have all settings: "" is one that was not set
 }
 
 const notKnown = "unknown"
 
 func (u Unlike) String() string {
-	return fmt.Sprintf("%s: %s against %s", u.Field, cmp.Or(u.First, notKnown), cmp.Or(u.Second, notKnown))
+	none := notKnown
+	if u.unset {
+		none = "not set"
+	}
+	return fmt.Sprintf("%s: %s against %s", u.Field, cmp.Or(u.First, none), cmp.Or(u.Second, none))
+}
+
+// allAsked reports whether runs have all that was asked, so that a setting that is not among
+// theirs was not set.
+func allAsked(runs []*records.Run) bool {
+	return !slices.ContainsFunc(runs, func(r *records.Run) bool { return r.Pieced || len(r.Settings) == 0 })
 }
 
 // requirements are a run's values of what must be the same.
@@ -86,14 +98,15 @@ func unlike(a, b []*records.Run) (refused, differs []Unlike) {
 		return refused, nil // a side is no set of runs that are alike
 	}
 	refused, differs, covered := unmet(a, b)
+	complete := allAsked(a) && allAsked(b)
 	for _, k := range records.Differing([]*records.Run{a[0], b[0]}) {
 		if !covered[k] {
-			differs = append(differs, Unlike{k, settingOf(a, k), settingOf(b, k)})
+			differs = append(differs, Unlike{Field: k, First: settingOf(a, k), Second: settingOf(b, k), unset: complete})
 		}
 	}
 	known := func(field string, of func(*records.Run) string) {
 		if x, y := valuesOf(a, of), valuesOf(b, of); x != y && x != "" && y != "" {
-			differs = append(differs, Unlike{field, x, y})
+			differs = append(differs, Unlike{Field: field, First: x, Second: y})
 		}
 	}
 	for _, f := range recorded[1:] {
@@ -113,7 +126,7 @@ func unlike(a, b []*records.Run) (refused, differs []Unlike) {
 func mixtures(a, b []*records.Run) (list []Unlike) {
 	within := func(field string, of func(*records.Run) string) {
 		if !slices.ContainsFunc(list, func(u Unlike) bool { return u.Field == field }) {
-			list = append(list, Unlike{field, mixture(a, of), mixture(b, of)})
+			list = append(list, Unlike{Field: field, First: mixture(a, of), Second: mixture(b, of)})
 		}
 	}
 	for _, side := range [][]*records.Run{a, b} {
@@ -136,7 +149,7 @@ func unmet(a, b []*records.Run) (refused, differs []Unlike, covered map[string]b
 	for i, name := range requirements(a[0]) {
 		x := valuesOf(a, func(r *records.Run) string { return requirements(r)[i].Value })
 		y := valuesOf(b, func(r *records.Run) string { return requirements(r)[i].Value })
-		u := Unlike{name.Key, x, y}
+		u := Unlike{Field: name.Key, First: x, Second: y}
 		if name.Key == tokenizerField && sameTokenizer(a, b) {
 			continue // another model, if it is one, is told as what it is
 		}

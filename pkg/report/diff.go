@@ -83,7 +83,7 @@ func newGroup(name string, first, second map[string]string) DeltaGroup {
 	}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		if x, y := first[k], second[k]; x != y {
-			g.Differs = append(g.Differs, Unlike{k, x, y})
+			g.Differs = append(g.Differs, Unlike{Field: k, First: x, Second: y})
 		} else {
 			g.Same++
 		}

@@ -51,6 +51,12 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+// A record with all that was asked knows that a setting is absent.
+func TestSettingThatWasNotSet(t *testing.T) {
+	d := diff(t, func(r *result.Result) { delete(r.Config.Settings, "extra_env_vars.A") })
+	require.Equal(t, "one setting differs: extra_env_vars.A: 1 against not set", d.Causal)
+}
+
 // A record of an older version does not say what was asked: it is not taken for the
 // same.
 func TestDiffUnknown(t *testing.T) {

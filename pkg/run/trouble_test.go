@@ -181,6 +181,14 @@ func TestNoPermission(t *testing.T) {
 	code, out := nobody(submit...)
 	require.Equal(t, 4, code, out)
 	require.Contains(t, out, "permission denied\n\thint: this user has no permission")
+	unreadable := filepath.Join(s.dir, "unreadable.toml")
+	require.NoError(t, os.WriteFile(unreadable, []byte(oneRun), 0o600))
+	for verb, want := range map[string]int{"verify": 3, "why": 2, "report": 2} {
+		code, out = nobody(verb, unreadable)
+		require.Equal(t, want, code, out)
+		require.Contains(t, out, "ask its owner for read permission (chmod)")
+		require.NotContains(t, out, "--output-dir")
+	}
 	code, out = nobody("collect", "--offline", s.root())
 	require.NotZero(t, code)
 	require.Contains(t, out, "a/0/result.json: permission denied\n\thint: this user has no permission")

@@ -2,6 +2,7 @@ package source
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -43,6 +44,10 @@ func syntaxError(name string, data []byte, pe toml.ParseError) *Error {
 			m = known
 			break
 		}
+	}
+	if filepath.Ext(name) != ".toml" {
+		m.msg = "this is not a TOML file (its name does not end in .toml): " + m.msg
+		m.hint = "name a scenario, test or system file: *.toml"
 	}
 	return s.complaint(m)
 }

@@ -357,7 +357,11 @@ func (e *Evidence) job() string {
 		}
 		text += exitCode(s)
 		if !s.At.IsZero() {
-			text += fmt.Sprintf("; %s said so at %s", s.Source, s.At.UTC().Format("2006-01-02 15:04:05 MST"))
+			source := s.Source
+			if source == "local" {
+				source = "this machine"
+			}
+			text += fmt.Sprintf("; %s said so at %s", source, s.At.UTC().Format("2006-01-02 15:04:05 MST"))
 		}
 		parts = append(parts, text)
 	} else if e.Submission != nil && e.Submission.JobID != "" {

@@ -97,6 +97,8 @@ func TestOtherEnds(t *testing.T) {
 			e.Result = &result.Result{Status: result.Completed,
 				Validity: &result.Validity{Valid: true, Verdict: result.VerdictValid}}
 		}, "valid", []string{"the run is valid"}, []string{"cause", "logs "}},
+		"a rehearsal": {func(e *story.Evidence) { e.State.Source = "local" }, "failed",
+			[]string{"; this machine said so at 2026-11-21"}, nil},
 		"a valid load of a job that failed": {func(e *story.Evidence) {
 			e.Sentinel.Code, e.Sentinel.Phases, e.Events = 5, []run.Phase{{Name: "post_test/disk", Code: 1}}, nil
 			e.Result = &result.Result{Status: result.Completed,

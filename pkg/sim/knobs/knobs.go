@@ -134,7 +134,7 @@ type Planted struct {
 // and keeps the groups that apply to role; star says whether "*" does.
 func ParseFaults(text, role string, star bool) (Planted, error) {
 	mine := Planted{Exit: program.Failed, Bundle: 1, Miscount: 1}
-	if strings.TrimSpace(text) == "" {
+	if text = strings.TrimSuffix(strings.TrimSpace(text), ";"); text == "" {
 		return mine, nil
 	}
 	for group := range strings.SplitSeq(text, ";") {

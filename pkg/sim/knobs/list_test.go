@@ -51,6 +51,8 @@ func TestFaultsWithoutEffect(t *testing.T) {
 		"hang":                                "hint: did you mean *:hang?",
 		":hang":                               "hint: did you mean *:hang?",
 		"*:die-after=2s;serve:exit=3":         "",
+		"decode:die-after=2s; ":               "",
+		"decode:die-after=2s;;serve:hang":     `"": want ROLE:FAULT`,
 		"*:exit=3;decode:die-at-start":        "",
 		"decode:fail=0.1,exit=2,die-after=1s": "",
 		"client:exit=2;client:die-at-start":   "",
