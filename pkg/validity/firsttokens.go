@@ -3,6 +3,7 @@ package validity
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -26,7 +27,7 @@ func (c *facts) waitForFirst(done int) answer {
 	if most <= short {
 		return pass("no request waited for its first token for more than %.3f s (accepted %.2f s)", most/1000, short/1000)
 	}
-	accepted, why := c.longestWait(median, short)
+	accepted, why := c.longestWait(done, median, short)
 	switch {
 	case least <= short:
 		return notPossible("without single requests, stalls before first tokens cannot be excluded")
@@ -44,7 +45,7 @@ func (c *facts) waitForFirst(done int) answer {
 // longestWait returns the longest TTFT, ms, that a queue explains in a load whose median request
 // hardly waited: behind the prompts of all others in flight, or for a seat that answers of the
 // usual length hold. It says why if that is not known.
-func (c *facts) longestWait(median, short float64) (accepted float64, why string) {
+func (c *facts) longestWait(done int, median, short float64) (accepted float64, why string) {
 	if c.e.Planned.InputTokens == 0 {
 		return 0, "the prompts have no fixed length"
 	}
@@ -55,11 +56,26 @@ func (c *facts) longestWait(median, short float64) (accepted float64, why string
 	if inFlight == 0 {
 		return 0, "the number of requests in flight is not known"
 	}
+	accepted = max(short, silentPrefills*inFlight*median)
+	if c.seated(done) {
+		return accepted, ""
+	}
 	latency, ok := c.medianLatency(median)
 	if !ok {
 		return 0, "the latency of whole requests is not known"
 	}
-	return max(short, silentPrefills*inFlight*median, silentLatencies*latency), ""
+	return max(accepted, silentLatencies*latency), ""
+}
+
+// seated reports whether a small median TTFT proves that the engine had a seat for every request:
+// if the cap alone limits a load of equal requests on one engine that has fewer seats than the
+// cap, all but the first requests wait for one, and the median is such a wait.
+func (c *facts) seated(done int) bool {
+	limit, p := c.concurrency(), c.e.Planned
+	if limit == 0 || c.rate() > 0 || done < 2*limit || !p.IgnoreEOS || p.OutputTokens == 0 || c.r.Placement == nil {
+		return false
+	}
+	return !slices.ContainsFunc(c.r.Placement.Roles, func(r result.PlacedRole) bool { return r.Replica > 0 })
 }
 
 // medianLatency is the median of the whole latency, ms, or what TTFT and TPOT say of it.

@@ -202,6 +202,10 @@ func measured(l honestLoad, all []*flight, detailed bool) (*result.Result, valid
 	e := validity.Evidence{Samples: p.Samples}
 	if slices.Min(s.InputLen) == slices.Max(s.InputLen) {
 		e.Planned.InputTokens = s.InputLen[0]
+		r.Placement = &result.Placement{Roles: []result.PlacedRole{{Role: "serve"}}}
+		if slices.Min(s.OutputLen) == slices.Max(s.OutputLen) {
+			e.Planned.OutputTokens, e.Planned.IgnoreEOS = s.OutputLen[0], true
+		}
 	}
 	return r, e
 }
