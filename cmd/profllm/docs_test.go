@@ -256,7 +256,19 @@ func exitCodesPage(t *testing.T) string {
 		page += fmt.Sprintf("| %s | `%s` | %s |\n", c.code, c.name, c.when)
 	}
 	return page + `
-A job's own exit code follows the same table: 5 for a failed phase, 6 for an invalid result.
+A job ends with the exit code of its script. If that is 0, it ends with the judgement: 5 or 6.
+
+| code | job |
+|---|---|
+| 0 | every phase succeeded and every result is valid |
+| 1 | the script ended early: a role died before it was ready, or while it was needed and no other instance of it was left, the roles were not ready in time, or a hook before the test failed. Also if no result could be written |
+| 5 | the script reached its end, but a phase failed: the client, the evaluation or a hook after the test ended with another code than 0, or without the line that means success |
+| 6 | the script reached its end and every phase succeeded, but a result is invalid |
+| 70, 71 | the job could not begin: the program does not run on its node, another job owns the run, or the nodes failed their checks |
+| 124 | the run reached its own time limit in an allocation that it shares with others |
+| 143 | the job was ended from outside, by Slurm or by a cancellation |
+
+` + "`profllm why`" + ` names the cause behind the code, such as the role that died.
 
 ` + "`profllm slurm status`" + ` exits with 0 if it could show the states. With ` + "`--exit-code`" +
 		`, it exits with the jobs' result:

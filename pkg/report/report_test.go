@@ -290,6 +290,11 @@ func TestKindsAreNotMixed(t *testing.T) {
 	}
 	_, err := report.Pair(load(t, root+"/real"), load(t, root+"/sim"), nil)
 	require.ErrorContains(t, err, "never compared")
+
+	write(t, root+"/open/0/result.json", "{")
+	var out bytes.Buffer
+	require.NoError(t, format.Write(&out, report.Build(load(t, root), report.Options{}), "text"))
+	require.Contains(t, out.String(), "SIMULATED: 1 of 3 runs had a simulated engine (1 more without a record); ")
 }
 
 func TestSweep(t *testing.T) {

@@ -22,7 +22,8 @@ const (
 
 // stalled looks for time in which the service, the network or the client stood still.
 func stalled(c *facts) answer {
-	if _, why := c.completed(); why != "" {
+	done, why := c.completed()
+	if why != "" {
 		return notPossible("%s", why)
 	}
 	if s := c.e.Samples; s != nil {
@@ -30,7 +31,7 @@ func stalled(c *facts) answer {
 			return a
 		}
 	}
-	return c.longestGap()
+	return withFirst(c.longestGap(), c.waitForFirst(done))
 }
 
 // silence answers from the single requests; ok is false if they lack the times.

@@ -199,7 +199,15 @@ func measured(l honestLoad, all []*flight, detailed bool) (*result.Result, valid
 	p.Finish()
 	r := &result.Result{}
 	r.Merge(p)
-	return r, validity.Evidence{Samples: p.Samples}
+	e := validity.Evidence{Samples: p.Samples}
+	if slices.Min(s.InputLen) == slices.Max(s.InputLen) {
+		e.Planned.InputTokens = s.InputLen[0]
+		r.Placement = &result.Placement{Roles: []result.PlacedRole{{Role: "serve"}}}
+		if slices.Min(s.OutputLen) == slices.Max(s.OutputLen) {
+			e.Planned.OutputTokens, e.Planned.IgnoreEOS = s.OutputLen[0], true
+		}
+	}
+	return r, e
 }
 
 // stats are vLLM's statistics of values in s.

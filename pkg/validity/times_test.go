@@ -117,6 +117,21 @@ func stall(seconds float64) func(int, *stream) {
 	}
 }
 
+// slow is late where the median latency is a second, as one gap of every stream takes half of it.
+func slow(i int, q *stream) {
+	late(2.5)(i, q)
+	q.gaps[20] += 0.5
+}
+
+// late lets ten requests in a row wait for their first tokens for so much longer.
+func late(seconds float64) func(int, *stream) {
+	return func(i int, q *stream) {
+		if i >= 500 && i < 510 {
+			q.ttft += seconds
+		}
+	}
+}
+
 // in sets gap 20 of one stream.
 func in(request int, gap float64) func(int, *stream) {
 	return func(i int, q *stream) {
@@ -230,6 +245,14 @@ var timesTrips = []tripCase{
 	{"stalled", result.Suspect, func(g *run) { g.few(0).streams(in(500, 40)) }, func(g *run) { g.few(0).streams(in(500, 1)) }},
 	{"stalled", result.Suspect, func(g *run) { g.few(0).streams(stall(10)); g.noGaps() }, func(g *run) { g.few(0).streams(stall(1)); g.noGaps() }},
 	{"stalled", result.Suspect, func(g *run) { g.few(0).streams(stall(25)); g.summary() }, func(g *run) { g.few(0).streams(stall(1)); g.summary() }},
+	// Of first tokens only, so that no gap shows it.
+	{"stalled", result.Suspect, func(g *run) { g.streams(late(2.1)); g.summary() }, func(g *run) { g.streams(late(1.7)); g.summary() }},
+	{"stalled", result.Suspect, func(g *run) { g.streams(late(2.1)); g.summary(); g.e.Planned.InputTokens = 100 },
+		func(g *run) { g.streams(late(2.1)); g.summary(); g.e.Planned.InputTokens = 0 }}, // a long prompt
+	{"stalled", result.Suspect, func(g *run) { g.few(0).streams(late(2.1)); g.summary(); g.peak(10) },
+		func(g *run) { g.few(0).streams(late(2.1)); g.summary(); g.peak(20) }}, // a queue of prompts
+	{"stalled", result.Suspect, func(g *run) { g.wide(12).streams(slow); g.summary(); g.engines(1) },
+		func(g *run) { g.wide(12).streams(slow); g.summary(); g.engines(2) }}, // a queue for a seat
 	{"stalled", result.Suspect, func(g *run) { g.latency(result.ITL, func(d *result.Distribution) { d.Max = new(5_100.0) }) },
 		func(g *run) { g.latency(result.ITL, func(d *result.Distribution) { d.Max = new(4_900.0) }) }},
 	{"output-length", result.Invalid, func(g *run) { g.streams(func(i int, q *stream) { q.cut(i, 24) }) }, func(g *run) { g.streams(func(i int, q *stream) { q.cut(i, 25) }) }},
@@ -305,6 +328,23 @@ func frozen(seconds float64) func(int, float64) float64 {
 // lumped makes n sends at a time, every so many seconds.
 func lumped(n int, every float64) func(int, float64) float64 {
 	return func(i int, _ float64) float64 { return every*float64(i/n) + 0.0003*float64(i%n) }
+}
+
+// peak is the most requests that the client had in flight.
+func (g *run) peak(n float64) { g.r.Results.MaxConcurrentRequests = &n }
+
+// wide sets the cap.
+func (g *run) wide(limit int) *run {
+	g.e.Planned.Concurrency, g.r.Results.MaxConcurrency = limit, &limit
+	return g
+}
+
+// engines places so many servers.
+func (g *run) engines(n int) {
+	g.r.Placement = &result.Placement{}
+	for i := range n {
+		g.r.Placement.Roles = append(g.r.Placement.Roles, result.PlacedRole{Role: "serve", Replica: i})
+	}
 }
 
 func (g *run) noGaps() { g.e.Samples.ITL = nil }

@@ -151,8 +151,12 @@ func apartBlock(r *report.Report) (block, bool) {
 func remarks(r *report.Report) []string {
 	var lines []string
 	if r.Simulated > 0 {
-		lines = append(lines, fmt.Sprintf("SIMULATED: %d of %d runs had a simulated engine; "+
-			"their numbers are not measurements", r.Simulated, len(r.Runs)))
+		recorded, without := withRecord(r.Runs), ""
+		if n := len(r.Runs) - recorded; n > 0 {
+			without = fmt.Sprintf(" (%d more without a record)", n)
+		}
+		lines = append(lines, fmt.Sprintf("SIMULATED: %d of %d runs had a simulated engine%s; "+
+			"their numbers are not measurements", r.Simulated, recorded, without))
 	}
 	for _, n := range r.Notes {
 		lines = append(lines, printable.Line(n))
@@ -161,6 +165,16 @@ func remarks(r *report.Report) []string {
 		lines = append(lines, "withheld: the record's checks say the number would mislead, such as a P99 of few requests")
 	}
 	return lines
+}
+
+// withRecord counts the runs that have a record: nothing else says what their engine was.
+func withRecord(runs []report.Entry) (n int) {
+	for i := range runs {
+		if runs[i].Run.Result != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // withholds reports whether a number of a run must not be shown.
