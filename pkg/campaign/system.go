@@ -19,6 +19,10 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
+// noSystem is a hint for a command that knows no cluster.
+const noSystem = "name a system file with --system FILE; on a login node, or with SLURM_CONF set, profllm init " +
+	"writes one; without a cluster, profllm slurm dry-run --simulate plans for simulated nodes"
+
 // System reads the system file, or asks Slurm. A simulation falls back to the built-in
 // site of simulated nodes.
 func (c *Client) System(ctx context.Context, file string, simulate bool) (*config.System, error) {
@@ -39,7 +43,8 @@ func (c *Client) System(ctx context.Context, file string, simulate bool) (*confi
 		sys.Source = []byte(sys.TOML())
 	}
 	if err != nil {
-		return nil, as(Usage, fmt.Errorf("there is no system file, and Slurm does not answer: %w\n\thint: name a system file with --system FILE; on a login node, or with SLURM_CONF set, profllm init writes one", err))
+		return nil, as(Usage, fmt.Errorf("there is no system file, and Slurm does not answer: %w\n\thint: %s", err,
+			noSystem))
 	}
 	return sys, nil
 }
