@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os/exec"
 	"path"
 	"regexp"
 
@@ -71,6 +72,26 @@ func (c *Client) AskSlurm(ctx context.Context) (*config.System, error) {
 		return nil, err
 	}
 	return config.FromSlurm(sinfo, scontrol)
+}
+
+// NewSystem makes a system for a file that a person will edit: that of AskSlurm and, if srun has
+// no pyxis, a launcher whose program is on this machine, or bare.
+func (c *Client) NewSystem(ctx context.Context) (*config.System, error) {
+	sys, err := c.AskSlurm(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if pyxis, err := c.Slurm().HasPyxis(ctx); err != nil || pyxis {
+		return sys, nil // the default, also where srun cannot tell
+	}
+	sys.Launcher = config.Bare
+	for _, name := range []string{"enroot", "apptainer", "podman", "docker"} {
+		if _, err := exec.LookPath(name); err == nil {
+			sys.Launcher = name
+			break
+		}
+	}
+	return sys, nil
 }
 
 // SystemOf reads the system file of a lock file, or the one that is named.
