@@ -41,3 +41,23 @@ func TestFile(t *testing.T) {
 	require.ErrorIs(t, missing[1], fs.ErrNotExist)
 	require.ErrorContains(t, missing[0], "there is no TOML file in this folder")
 }
+
+// The definitions that are kept with runs are checked only if their folder is named.
+func TestFilesOfRuns(t *testing.T) {
+	dir := t.TempDir()
+	kept := filepath.Join(dir, "results", "s_2026-11-25", "definitions", "scenario.toml")
+	require.NoError(t, os.MkdirAll(filepath.Dir(kept), 0o755))
+	runs := filepath.Dir(filepath.Dir(kept))
+	mine := filepath.Join(dir, "mine.toml")
+	for _, name := range []string{kept, mine, filepath.Join(runs, "scenario.json")} {
+		require.NoError(t, os.WriteFile(name, nil, 0o644))
+	}
+	for path, want := range map[string]string{dir: mine, runs: kept, filepath.Dir(kept): kept} {
+		files, missing := Files([]string{path})
+		require.Empty(t, missing)
+		require.Equal(t, []string{want}, files)
+	}
+	files, missing := Files([]string{filepath.Join(dir, "results")})
+	require.Empty(t, files)
+	require.ErrorContains(t, missing[0], "there are only runs in this folder")
+}
