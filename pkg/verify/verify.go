@@ -6,6 +6,7 @@
 package verify
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/campaign"
+	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/regular"
@@ -53,7 +55,8 @@ func Files(paths []string) ([]string, []error) {
 		case err != nil:
 			errs = append(errs, err)
 		case found == 0 && runs > 0:
-			errs = append(errs, fmt.Errorf("%s: there are only runs in this folder\n\thint: to check the definitions of runs, name their folder, such as results/NAME_TIME", path))
+			errs = append(errs, fmt.Errorf("%s: there are only runs in this folder\n"+
+				"\thint: to check the definitions of runs, name their folder, such as results/NAME_TIME", path))
 		case found == 0:
 			errs = append(errs, fmt.Errorf("%s: there is no TOML file in this folder", path))
 		}
@@ -118,7 +121,38 @@ func (v Verifier) tests(kind string, file scenario.File) ([]scenario.Test, error
 	}
 	s, _, err := definition.Load(file.Name, v.Folders)
 	if err != nil {
-		return nil, err
+		return nil, explained(err)
 	}
 	return s.All(), nil
+}
+
+// explained adds to the hint at one of several test files that none of them can run.
+func explained(err error) error {
+	var list interface{ WrappedErrors() []error }
+	if !errors.As(err, &list) {
+		return err
+	}
+	var c source.Complaints
+	for _, e := range list.WrappedErrors() {
+		var files *scenario.AmbiguousError
+		if errors.As(e, &files) {
+			if why := unsupported(files.Templates); why != "" {
+				e = files.At.Hintf("%s; the scenario can then be read, and cannot run: %s", files.At.Hint, why)
+			}
+		}
+		c.Add(e)
+	}
+	return c.Err()
+}
+
+// unsupported says why none of some workloads can run, "" if one of them can or is unknown.
+func unsupported(templates []string) string {
+	tests := make([]scenario.Test, len(templates))
+	for i, name := range templates {
+		tests[i].Template = name
+		if catalog.Unsupported(tests[i]) == "" {
+			return ""
+		}
+	}
+	return catalog.Unsupported(tests...)
 }
