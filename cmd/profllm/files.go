@@ -51,7 +51,7 @@ type initCmd struct {
 }
 
 func (c initCmd) Run(ctx context.Context, a *app) error {
-	sys, err := a.client().AskSlurm(ctx)
+	sys, err := a.client().NewSystem(ctx)
 	if err != nil {
 		return fail(exitUsage, fmt.Errorf("ask Slurm: %w", err))
 	}
@@ -68,7 +68,11 @@ func (c initCmd) Run(ctx context.Context, a *app) error {
 		return fail(exitUsage, err)
 	}
 	_, err = f.WriteString(sys.TOML())
-	return errors.Join(err, f.Close())
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	a.logf("wrote %s; next: check its paths, account and launcher, then profllm verify %s", c.File, c.File)
+	return nil
 }
 
 func relative(path string) string {

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	account "os/user"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -66,6 +67,9 @@ func (s *freshSite) profllm(t *testing.T, args ...string) string {
 	return string(out)
 }
 
+// launcherLine is the line of the launcher that init writes: the default, or what the site has.
+var launcherLine = regexp.MustCompile(`(?m)^(# )?launcher = .*$`)
+
 // walk goes the way of the README from init to a record, on a site where nobody has made
 // a folder or fetched a model.
 func (s *freshSite) walk(t *testing.T, launcher, image, containerArgs string) {
@@ -77,9 +81,9 @@ func (s *freshSite) walk(t *testing.T, launcher, image, containerArgs string) {
 	for _, kv := range s.environ[4:] {
 		export = append(export, strconv.Quote(kv[:strings.IndexByte(kv, '=')]))
 	}
-	text := strings.Replace(string(site), `# launcher = "pyxis"`,
+	text := launcherLine.ReplaceAllLiteralString(string(site),
 		fmt.Sprintf("container_args = %q\nexport = [%s]\nlauncher = %q", containerArgs, strings.Join(export, ", "),
-			launcher), 1)
+			launcher))
 	require.NotEqual(t, string(site), text)
 	require.NoError(t, os.WriteFile(s.dir+"/site.toml", []byte(text), 0o644))
 	tests := []string{"id = \"agg\"\nnum_nodes = 1", "[Tests.cmd_args.decode]\ngpu_ids = \"0\""}

@@ -18,7 +18,7 @@ import (
 type nightlyCmd struct {
 	planFlags
 	notifyFlags
-	Scenario     string        `arg:"" help:"Scenario file, or demo."`
+	Scenario     string        `arg:"" meant:"test-scenario" help:"Scenario file, or demo."`
 	Simulate     bool          `help:"Run the simulated engine on Slurm; simulated nights are never compared with others."`
 	Wait         bool          `help:"Wait for tonight's jobs and judge them now instead of at the next call."`
 	Quiet        bool          `short:"q" help:"Print nothing unless something changed."`

@@ -329,7 +329,10 @@ fault              = name [ "=" value ]
 ` + "```" + "\n\nA role is the name of a role of the test (`serve`, `prefill`, `decode`, `prefill_0`), `*` for every server, `client` for the load client, or\n" +
 	"`gpu` for the simulated GPUs. A role that no test of the scenario has is refused, as is an unknown fault, and a fault that does not act on\n" +
 	"the role. So is a fault without effect: `exit` in a role where nothing dies, a fault of GPUs without `PROFLLM_SIM_GPUS`, a fault of KV\n" +
-	"transfers without prefill and decode. For example, `PROFLLM_SIM_FAULTS='decode:die-after=2s;client:pace=0.9'`.\n\n"
+	"transfers without prefill and decode. For example, `PROFLLM_SIM_FAULTS='decode:die-after=2s;client:pace=0.9'`.\n\n" +
+	"With prefill and decode, the proxy asks prefill for one token in one piece and reads only `kv_transfer_params` of its answer. So faults of\n" +
+	"later tokens, streams, usage and finish reasons have no effect in prefill and are refused there. `no-params` acts on prefill only and\n" +
+	"`recompute` on decode only. `miscount` in prefill changes prefill's own counters, which no check compares.\n\n"
 
 func foundBy(p planted) string {
 	if p.says != "" {

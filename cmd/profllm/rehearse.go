@@ -16,7 +16,7 @@ import (
 type rehearseCmd struct {
 	planFlags
 	outputFlag
-	Scenario    string `arg:"" optional:"" default:"demo" help:"Scenario file, lock file, or demo (the built-in demonstration); default: demo."`
+	Scenario    string `arg:"" meant:"test-scenario" optional:"" default:"demo" help:"Scenario file, lock file, or demo (the built-in demonstration); default: demo."`
 	Speed       *int   `placeholder:"N" help:"Let simulated time pass N times faster; default: such that the rehearsal takes about a minute, at least 1."`
 	GPUsPerNode *int   `name:"gpus-per-node" placeholder:"N" help:"Give each simulated node N GPUs; default: gpus_per_node of the system, 4 without one."`
 	Nodes       *int   `placeholder:"N" help:"Refuse tests that need more than N nodes; default: no limit."`

@@ -35,7 +35,7 @@ type slurmCmd struct {
 
 type dryRunCmd struct {
 	planFlags
-	Scenario string `arg:"" help:"Scenario file, lock file, or demo (the built-in scenario)."`
+	Scenario string `arg:"" meant:"test-scenario" help:"Scenario file, lock file, or demo (the built-in scenario)."`
 	Simulate bool   `help:"Plan with the simulated engine."`
 	Output   string `meant:"format" enum:"text,json,script" default:"text" help:"text (points, cost, and a table and the script of each run), json (the plans, then the batches; their schema tells which), or script (only the scripts)."`
 	Save     string `placeholder:"DIR" help:"Also write plan.json and job.sh of each run to DIR."`
@@ -134,7 +134,7 @@ type submitCmd struct {
 	planFlags
 	submitFlags
 	outputFlag
-	Scenario     string  `arg:"" help:"Scenario file, lock file, or demo (the built-in scenario)."`
+	Scenario     string  `arg:"" meant:"test-scenario" help:"Scenario file, lock file, or demo (the built-in scenario)."`
 	Simulate     bool    `help:"Run the simulated engine on Slurm."`
 	New          bool    `help:"Submit again although an earlier submission of this scenario was interrupted."`
 	Yes          bool    `short:"y" help:"Skip the cost confirmation."`

@@ -109,7 +109,7 @@ func short(digest string) string {
 type stageCmd struct {
 	stageFlags
 	definitionFlags
-	Scenario string `arg:"" help:"Scenario file, lock file, or demo (the built-in scenario)."`
+	Scenario string `arg:"" meant:"test-scenario" help:"Scenario file, lock file, or demo (the built-in scenario)."`
 }
 
 func (c stageCmd) Run(ctx context.Context, a *app) error {

@@ -16,7 +16,7 @@ type verifyCmd struct {
 	siteFlags
 	definitionFlags
 	outputFlag
-	Paths []string `arg:"" help:"System, test and scenario files, or folders of them."`
+	Paths []string `arg:"" meant:"test-scenario" help:"System, test and scenario files, or folders of them."`
 }
 
 // Run checks each file by its kind. With --system, scenarios are planned as well.

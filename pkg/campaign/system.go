@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os/exec"
 	"path"
 	"regexp"
 
@@ -17,6 +18,10 @@ import (
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 )
+
+// noSystem is a hint for a command that knows no cluster.
+const noSystem = "name a system file with --system FILE; on a login node, or with SLURM_CONF set, profllm init " +
+	"writes one; without a cluster, profllm slurm dry-run --simulate plans for simulated nodes"
 
 // System reads the system file, or asks Slurm. A simulation falls back to the built-in
 // site of simulated nodes.
@@ -38,7 +43,8 @@ func (c *Client) System(ctx context.Context, file string, simulate bool) (*confi
 		sys.Source = []byte(sys.TOML())
 	}
 	if err != nil {
-		return nil, as(Usage, fmt.Errorf("there is no system file, and Slurm does not answer: %w\n\thint: name a system file with --system FILE; on a login node, or with SLURM_CONF set, profllm init writes one", err))
+		return nil, as(Usage, fmt.Errorf("there is no system file, and Slurm does not answer: %w\n\thint: %s", err,
+			noSystem))
 	}
 	return sys, nil
 }
@@ -65,6 +71,26 @@ func (c *Client) AskSlurm(ctx context.Context) (*config.System, error) {
 		return nil, err
 	}
 	return config.FromSlurm(sinfo, scontrol)
+}
+
+// NewSystem makes a system for a file that a person will edit: that of AskSlurm and, if srun has
+// no pyxis, a launcher whose program is on this machine, or bare.
+func (c *Client) NewSystem(ctx context.Context) (*config.System, error) {
+	sys, err := c.AskSlurm(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if pyxis, err := c.Slurm().HasPyxis(ctx); err != nil || pyxis {
+		return sys, nil // the default, also where srun cannot tell
+	}
+	sys.Launcher = config.Bare
+	for _, name := range []string{"enroot", "apptainer", "podman", "docker"} {
+		if _, err := exec.LookPath(name); err == nil {
+			sys.Launcher = name
+			break
+		}
+	}
+	return sys, nil
 }
 
 // SystemOf reads the system file of a lock file, or the one that is named.

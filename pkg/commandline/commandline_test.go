@@ -92,6 +92,7 @@ func TestValues(t *testing.T) {
 			Set   map[string]string `help:"Pairs."`
 			Keys  []string          `help:"Keys."`
 			Quiet bool              `help:"Nothing."`
+			Plan  string            `arg:"" optional:"" meant:"plan-file"`
 		} `cmd:"" meant:"print,list"`
 	}
 	parse := func(args string) (o options, err error) {
@@ -123,6 +124,7 @@ func TestValues(t *testing.T) {
 		"show --format html":            "unknown flag --format\n\thint: did you mean --html FILE?",
 		"show --format=html":            "unknown flag --format\n\thint: did you mean --html FILE?",
 		"show --htlm x":                 "unknown flag --htlm\n\thint: did you mean --html?",
+		"show --plan-file p.toml":       "unknown flag --plan-file\n\thint: name the plan as the argument: prog show <plan>",
 		"show --set a":                  `--set: must be KEY=VALUE, not "a"`,
 		"show --keys":                   "--keys: the value is missing",
 		"show --quiet=perhaps":          `--quiet: must be true or false, not "perhaps"`,

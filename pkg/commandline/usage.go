@@ -87,8 +87,8 @@ func UsageError(root *kong.Node, args []string, err error, near string) error {
 	return fmt.Errorf("%s: %s\n\thint: %s", root.Name, text, help)
 }
 
-// meantTag is the tag of a command or a flag that lists other words for its name, which people
-// type who know other programs.
+// meantTag is the tag of a command, a flag or an argument that lists other words for its name,
+// which people type who know other programs.
 const meantTag = "meant"
 
 // meant reports whether a word is another one for what the tag is of.
@@ -137,7 +137,7 @@ func meantCommands(root, group *kong.Node, word string) []string {
 }
 
 // meantFlag is a hint at the flag that a word was probably meant to name, "" if there is none
-// near. A word like "--format html" may mean the flag --html.
+// near. A word like "--format html" may mean the flag --html, and a flag may mean an argument.
 func meantFlag(node *kong.Node, word string, rest []string) string {
 	name, value := strings.TrimPrefix(word, "--"), ""
 	for i, r := range rest {
@@ -145,6 +145,11 @@ func meantFlag(node *kong.Node, word string, rest []string) string {
 			value = assigned
 		} else if r == word && i+1 < len(rest) {
 			value = rest[i+1]
+		}
+	}
+	for _, p := range node.Positional {
+		if meant(p.Tag, name) {
+			return fmt.Sprintf("name the %s as the argument: %s <%s>", p.Name, node.FullPath(), p.Name)
 		}
 	}
 	var names []string

@@ -337,6 +337,18 @@ func CountGPUs(gres string) int {
 	return total
 }
 
+// launcherLine sets the launcher, or shows the default.
+func (s *System) launcherLine() string {
+	set := "launcher = " + strconv.Quote(s.Launcher)
+	switch s.Launcher {
+	case "":
+		return "# launcher = \"pyxis\"   # or " + strings.Join(Launchers[1:], ", ")
+	case Bare:
+		return set + "   # found neither pyxis nor a container program: the engine must be installed on the nodes"
+	}
+	return set + "   # Slurm has no pyxis; check that the nodes have " + s.Launcher
+}
+
 // TOML writes s as a system file with the keys a person would edit first.
 func (s *System) TOML() string {
 	var b strings.Builder
@@ -349,7 +361,7 @@ func (s *System) TOML() string {
 	b.WriteString("gpus_per_node = " + strconv.Itoa(s.GPUsPerNode) + "\n")
 	b.WriteString("supports_gpu_directives = " + strconv.FormatBool(s.GPUDirectives()) +
 		"   # Slurm knows the GRES \"gpu\"\n")
-	b.WriteString("# account = \"...\"\n# launcher = \"pyxis\"   # or " + strings.Join(Launchers[1:], ", ") + "\n")
+	b.WriteString("# account = \"...\"\n" + s.launcherLine() + "\n")
 	for _, p := range s.Partitions {
 		b.WriteString("\n[[partitions]]\nname = " + q(p.Name) + "\n")
 		for _, g := range p.Groups {

@@ -128,6 +128,14 @@ func TestFromSlurm(t *testing.T) {
 	require.NoError(t, err, s.TOML())
 	require.Equal(t, s.Partitions, again.Partitions)
 	require.True(t, again.GPUDirectives())
+	require.Contains(t, s.TOML(), "# launcher = \"pyxis\"   # or enroot,")
+	for launcher, comment := range map[string]string{"podman": "check that the nodes have podman", Bare: "found neither"} {
+		s.Launcher = launcher
+		again, err := Parse("init.toml", []byte(s.TOML()))
+		require.NoError(t, err, s.TOML())
+		require.Equal(t, launcher, again.Launcher)
+		require.Contains(t, s.TOML(), comment)
+	}
 	_, err = FromSlurm("", "")
 	require.Error(t, err)
 }

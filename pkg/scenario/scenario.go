@@ -277,15 +277,28 @@ func (d *testFiles) find(v *source.Value, c *source.Complaints) *source.Table {
 	case 1:
 		return list[0]
 	default:
-		places := make([]string, len(list))
+		places, templates := make([]string, len(list)), make([]string, len(list))
 		for i, t := range list {
 			places[i] = t.PosOf("name").String()
+			templates[i], _ = t.Get("test_template_name").Text()
 		}
-		c.Add(source.Errorf(v.Pos, "%d test files are named %q: %s", len(list), name, strings.Join(places, ", ")).
-			Hintf("choose one by its folder, such as --tests-dir %s", path.Dir(filepath.ToSlash(list[0].Pos.File))))
+		at := source.Errorf(v.Pos, "%d test files are named %q: %s", len(list), name, strings.Join(places, ", ")).
+			Hintf("choose one by its folder, such as --tests-dir %s", path.Dir(filepath.ToSlash(list[0].Pos.File)))
+		c.Add(&AmbiguousError{At: at, Templates: templates})
 		return nil
 	}
 }
+
+// An AmbiguousError says that several test files have the name that a scenario refers to.
+type AmbiguousError struct {
+	At        *source.Error
+	Templates []string // of the test files: their workloads
+}
+
+func (e *AmbiguousError) Error() string { return e.At.Error() }
+
+// Unwrap leads to the position and the hint.
+func (e *AmbiguousError) Unwrap() error { return e.At }
 
 // near says which test file may have been meant, and where test files were looked for.
 func (d *testFiles) near(name string) string {

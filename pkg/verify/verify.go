@@ -6,15 +6,19 @@
 package verify
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/campaign"
+	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/regular"
+	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -26,28 +30,44 @@ type Found struct {
 	Err         error
 }
 
-// Files are the files named, and every TOML file below the folders named. The errors are of
-// paths that have none.
+// Files are the files named, and every TOML file below the folders named, except the definitions
+// that are kept with runs: those are found if their own folder is named. The errors are of paths
+// that have none.
 func Files(paths []string) ([]string, []error) {
 	var names []string
 	var errs []error
 	for _, path := range paths {
-		found := 0
+		found, runs := 0, 0
 		err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() && (name == path || strings.HasSuffix(name, ".toml")) {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && name != path && holdsRuns(name):
+				runs++
+				return fs.SkipDir
+			case !d.IsDir() && (name == path || strings.HasSuffix(name, ".toml")):
 				names = append(names, name)
 				found++
 			}
-			return err
+			return nil
 		})
 		switch {
 		case err != nil:
 			errs = append(errs, err)
+		case found == 0 && runs > 0:
+			errs = append(errs, fmt.Errorf("%s: there are only runs in this folder\n"+
+				"\thint: to check the definitions of runs, name their folder, such as results/NAME_TIME", path))
 		case found == 0:
 			errs = append(errs, fmt.Errorf("%s: there is no TOML file in this folder", path))
 		}
 	}
 	return names, errs
+}
+
+// holdsRuns reports whether a folder is one of a scenario's runs, not of files that a person keeps.
+func holdsRuns(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, run.ScenarioFile))
+	return err == nil
 }
 
 // Verifier checks files.
@@ -101,7 +121,38 @@ func (v Verifier) tests(kind string, file scenario.File) ([]scenario.Test, error
 	}
 	s, _, err := definition.Load(file.Name, v.Folders)
 	if err != nil {
-		return nil, err
+		return nil, explained(err)
 	}
 	return s.All(), nil
+}
+
+// explained adds to the hint at one of several test files that none of them can run.
+func explained(err error) error {
+	var list interface{ WrappedErrors() []error }
+	if !errors.As(err, &list) {
+		return err
+	}
+	var c source.Complaints
+	for _, e := range list.WrappedErrors() {
+		var files *scenario.AmbiguousError
+		if errors.As(e, &files) {
+			if why := unsupported(files.Templates); why != "" {
+				e = files.At.Hintf("%s; the scenario can then be read, and cannot run: %s", files.At.Hint, why)
+			}
+		}
+		c.Add(e)
+	}
+	return c.Err()
+}
+
+// unsupported says why none of some workloads can run, "" if one of them can or is unknown.
+func unsupported(templates []string) string {
+	tests := make([]scenario.Test, len(templates))
+	for i, name := range templates {
+		tests[i].Template = name
+		if catalog.Unsupported(tests[i]) == "" {
+			return ""
+		}
+	}
+	return catalog.Unsupported(tests...)
 }

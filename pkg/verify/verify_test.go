@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,4 +41,45 @@ func TestFile(t *testing.T) {
 	require.Len(t, missing, 2)
 	require.ErrorIs(t, missing[1], fs.ErrNotExist)
 	require.ErrorContains(t, missing[0], "there is no TOML file in this folder")
+}
+
+// The definitions that are kept with runs are checked only if their folder is named.
+func TestFilesOfRuns(t *testing.T) {
+	dir := t.TempDir()
+	kept := filepath.Join(dir, "results", "s_2026-11-25", "definitions", "scenario.toml")
+	require.NoError(t, os.MkdirAll(filepath.Dir(kept), 0o755))
+	runs := filepath.Dir(filepath.Dir(kept))
+	mine := filepath.Join(dir, "mine.toml")
+	for _, name := range []string{kept, mine, filepath.Join(runs, "scenario.json")} {
+		require.NoError(t, os.WriteFile(name, nil, 0o644))
+	}
+	for path, want := range map[string]string{dir: mine, runs: kept, filepath.Dir(kept): kept} {
+		files, missing := Files([]string{path})
+		require.Empty(t, missing)
+		require.Equal(t, []string{want}, files)
+	}
+	files, missing := Files([]string{filepath.Join(dir, "results")})
+	require.Empty(t, files)
+	require.ErrorContains(t, missing[0], "there are only runs in this folder")
+}
+
+// The hint at one of several test files says if none of them can run.
+func TestAmbiguousFilesThatCannotRun(t *testing.T) {
+	for workload, want := range map[string]string{
+		"MegatronBridge": "; the scenario can then be read, and cannot run: the workload MegatronBridge is not supported yet",
+		"vllm":           "",
+	} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{
+			"s.toml":            "name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_name = \"x\"\n",
+			"tests/b200/x.toml": "name = \"x\"\ndescription = \"d\"\ntest_template_name = \"" + workload + "\"\n",
+			"tests/h100/x.toml": "name = \"x\"\ndescription = \"d\"\ntest_template_name = \"" + workload + "\"\n",
+		} {
+			require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+		}
+		err := Verifier{}.File(filepath.Join(dir, "s.toml")).Err
+		require.ErrorContains(t, err, "2 test files are named \"x\"")
+		require.True(t, strings.HasSuffix(err.Error(), filepath.Join("tests", "b200")+want), err.Error())
+	}
 }

@@ -1,5 +1,5 @@
 // Package slurm is the Scheduler that talks to Slurm through its own programs:
-// sbatch, squeue, sacct, scancel, sinfo, scontrol.
+// sbatch, squeue, sacct, scancel, sinfo, scontrol, srun.
 //
 // Every call has a time limit; a program that hangs makes a state unknown, never
 // "gone". Nothing is parsed that was not asked for in a fixed format.
@@ -440,4 +440,10 @@ func (s *Slurm) Describe(ctx context.Context) (sinfo, scontrol string, err error
 	}
 	scontrol, err = s.command(ctx, "scontrol", "show", "config")
 	return sinfo, scontrol, err
+}
+
+// HasPyxis reports whether srun has the options of pyxis.
+func (s *Slurm) HasPyxis(ctx context.Context) (bool, error) {
+	help, err := s.command(ctx, "srun", "--help")
+	return strings.Contains(help, "--container-image"), err
 }

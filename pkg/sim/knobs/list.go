@@ -147,19 +147,39 @@ func CheckKnobs(names []string, env func(string) string, roles []string) error {
 	})
 }
 
-// transferFaults act on KV transfers, from prefill to decode.
-var transferFaults = []string{"no-params", "recompute"}
+// transferFaults act on KV transfers, each in the role that it is of.
+var transferFaults = map[string]string{"no-params": prefill, "recompute": decode}
+
+// clientFaults change what only a client sees: later tokens, streams, usage, finish reasons. The
+// proxy asks prefill for one token in one piece, and reads nothing of the answer but its
+// kv_transfer_params.
+var clientFaults = []string{"bundle", "burst", "cut", "error-event", "error-usage", "garbage", "short", "usage",
+	"finish", "no-usage", "no-done"}
+
+// The kinds of roles of a test with KV transfers.
+const (
+	prefill = "prefill"
+	decode  = "decode"
+)
+
+// isKind reports whether a role is of that kind: prefill, prefill_0.
+func isKind(role, kind string) bool { return role == kind || strings.HasPrefix(role, kind+"_") }
 
 // checkObject refuses a fault of something that no run has: GPUs that are not simulated, KV
-// transfers without prefill.
+// transfers without prefill, and a fault that does nothing in its role.
 func checkObject(role string, f Fault, env func(string) string, roles []string) error {
-	isPrefill := func(role string) bool { return role == "prefill" || strings.HasPrefix(role, "prefill_") }
+	kind, ofTransfer := transferFaults[f.Name]
 	switch {
 	case role == OnGPU && env(GPUsVar) == "":
 		return fmt.Errorf("%s: %s: no GPU is simulated, so the fault %s has no effect\n\thint: set %s too, such as %s=8", FaultsVar, role, f.Name, GPUsVar, GPUsVar)
-	case slices.Contains(transferFaults, f.Name) && !slices.ContainsFunc(roles, isPrefill):
+	case ofTransfer && !slices.ContainsFunc(roles, func(role string) bool { return isKind(role, prefill) }):
 		return fmt.Errorf("%s: %s: the fault %s acts on KV transfers, and no test has prefill and decode", FaultsVar,
 			role, f.Name)
+	case ofTransfer && role != "*" && !isKind(role, kind):
+		return fmt.Errorf("%s: %s: the fault %s acts on %s only", FaultsVar, role, f.Name, kind)
+	case isKind(role, prefill) && slices.Contains(clientFaults, f.Name):
+		return fmt.Errorf("%s: %s: the fault %s has no effect: the client gets its answers from decode\n"+
+			"\thint: plant it in decode", FaultsVar, role, f.Name)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package knobs
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ func TestListedFaults(t *testing.T) {
 		for _, on := range f.On {
 			role := on
 			if on == OnServer {
-				role = "decode"
+				role = cmp.Or(transferFaults[f.Name], "decode")
 			}
 			if f.Name == "exit" {
 				text = "die-after=2s," + text
@@ -59,6 +60,31 @@ func TestFaultsWithoutEffect(t *testing.T) {
 	} {
 		env := func(name string) string { return map[string]string{FaultsVar: faults}[name] }
 		err := CheckKnobs([]string{FaultsVar}, env, []string{"decode", "serve"})
+		if want == "" {
+			require.NoError(t, err, faults)
+		} else {
+			require.ErrorContains(t, err, want, faults)
+		}
+	}
+}
+
+// A fault is refused in the one of prefill and decode in which it does nothing.
+func TestFaultsOfTheOtherRole(t *testing.T) {
+	for faults, want := range map[string]string{
+		"decode_1:no-params":    "decode_1: the fault no-params acts on prefill only",
+		"serve:no-params":       "serve: the fault no-params acts on prefill only",
+		"prefill:recompute=0.5": "prefill: the fault recompute acts on decode only",
+		"prefill:usage=0.5":     "prefill: the fault usage has no effect: the client gets its answers from decode\n\thint: plant it in decode",
+		"prefill:short=0.5":     "the fault short has no effect",
+		"prefill:finish=abort":  "the fault finish has no effect",
+		"prefill:no-done":       "the fault no-done has no effect",
+		"prefill:cut=0.5":       "the fault cut has no effect",
+		"prefill:drop=0.5,html=0.1,fail=0.1,zero-tokens": "",
+		"prefill:no-params;decode_1:recompute=0.5":       "",
+		"*:no-params,recompute=0.5,usage=0.5":            "",
+	} {
+		env := func(name string) string { return map[string]string{FaultsVar: faults}[name] }
+		err := CheckKnobs([]string{FaultsVar}, env, []string{"prefill", "decode_0", "decode_1", "serve"})
 		if want == "" {
 			require.NoError(t, err, faults)
 		} else {
