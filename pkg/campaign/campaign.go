@@ -159,7 +159,8 @@ func unreadable(err error) bool {
 	const read = 4 // R_OK of access(2)
 	var p *fs.PathError
 	return errors.As(err, &p) && errors.Is(p, fs.ErrPermission) &&
-		slices.Contains([]string{"open", "stat", "lstat"}, p.Op) && errors.Is(syscall.Access(p.Path, read), syscall.EACCES)
+		slices.Contains([]string{"open", "stat", "lstat"}, p.Op) &&
+		errors.Is(syscall.Access(p.Path, read), syscall.EACCES)
 }
 
 // noSlurm reports whether Slurm's programs or their configuration are not found here, and

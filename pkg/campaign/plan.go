@@ -169,7 +169,8 @@ func (c *Client) options(f Options, sys *config.System) (o planner.Options, err 
 		if f.OutputDir != "" {
 			what = "--output-dir"
 		}
-		return o, as(Usage, fmt.Errorf("%s is a file, or lies below one: %s\n\thint: name a folder", what, c.relative(o.Output)))
+		return o, as(Usage, fmt.Errorf("%s is a file, or lies below one: %s\n\thint: name a folder", what,
+			c.relative(o.Output)))
 	}
 	if o.Binary = cmp.Or(sys.Binary, c.Executable); o.Binary == "" {
 		return o, errors.New("the path of this program is unknown, but jobs need it")

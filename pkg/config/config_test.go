@@ -129,7 +129,8 @@ func TestFromSlurm(t *testing.T) {
 	require.Equal(t, s.Partitions, again.Partitions)
 	require.True(t, again.GPUDirectives())
 	require.Contains(t, s.TOML(), "# launcher = \"pyxis\"   # or enroot,")
-	for launcher, comment := range map[string]string{"podman": "check that the nodes have podman", Bare: "found neither"} {
+	for launcher, comment := range map[string]string{"podman": "check that the nodes have podman",
+		Bare: "found neither"} {
 		s.Launcher = launcher
 		again, err := Parse("init.toml", []byte(s.TOML()))
 		require.NoError(t, err, s.TOML())

@@ -22,7 +22,8 @@ func TestFolderInThePlaceOfAFile(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(dir+"/a.toml", []byte("scheduler = 'slurm'\n"), 0o644))
 	_, err = definition.ReadFile("scenario", dir)
-	require.ErrorContains(t, err, "file in it: s0.toml, s1.toml, s2.toml, s3.toml, s4.toml, s5.toml, s6.toml, s7.toml and 2 more")
+	require.ErrorContains(t, err,
+		"file in it: s0.toml, s1.toml, s2.toml, s3.toml, s4.toml, s5.toml, s6.toml, s7.toml and 2 more")
 	_, err = definition.ReadFile("system", dir)
 	require.ErrorContains(t, err, "file in it: a.toml")
 }

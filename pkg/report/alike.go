@@ -101,7 +101,8 @@ func unlike(a, b []*records.Run) (refused, differs []Unlike) {
 	complete := allAsked(a) && allAsked(b)
 	for _, k := range records.Differing([]*records.Run{a[0], b[0]}) {
 		if !covered[k] {
-			differs = append(differs, Unlike{Field: k, First: settingOf(a, k), Second: settingOf(b, k), unset: complete})
+			differs = append(differs,
+				Unlike{Field: k, First: settingOf(a, k), Second: settingOf(b, k), unset: complete})
 		}
 	}
 	known := func(field string, of func(*records.Run) string) {

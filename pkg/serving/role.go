@@ -21,8 +21,8 @@ const maxReplicas = 64
 // RoleConfig holds the keys of [cmd_args.prefill] and [cmd_args.decode] that every
 // engine has.
 type RoleConfig struct {
-	// Local GPU ids on each node: "0,1" or "0-3". A test with prefill and decode sets gpu_ids of both roles,
-	// or of neither.
+	// Local GPU ids on each node: "0,1" or "0-3". A test with prefill and decode sets gpu_ids
+	// of both roles, or of neither.
 	GPUIDs   *source.Value `toml:"gpu_ids"`
 	NumNodes *source.Value `toml:"num_nodes"` // Size of the role in nodes; with replicas, of one instance.
 	Replicas *source.Value `toml:"replicas"`  // Instances of the role behind the proxy (profllm); default 1.

@@ -25,7 +25,8 @@ func (c *facts) waitForFirst(done int) answer {
 	}
 	short := max(1000*c.limit("stall_s"), silentTTFTs*median)
 	if most <= short {
-		return pass("no request waited for its first token for more than %.3f s (accepted %.2f s)", most/1000, short/1000)
+		return pass("no request waited for its first token for more than %.3f s (accepted %.2f s)", most/1000,
+			short/1000)
 	}
 	accepted, why := c.longestWait(done, median, short)
 	switch {
