@@ -158,7 +158,7 @@ type cli struct {
 func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) {
 	return kong.New(c, kong.Name("profllm"),
 		kong.Vars{
-			"version": build(), "writable": list(interchange.Writable(), ","),
+			"version": build(), "writable": list(interchange.Writable(), ","), "runtimes": list(job.Runtimes, ","),
 			"launchers": "," + list(config.Launchers, ","), "launcher_list": list(config.Launchers, ", "),
 		},
 		kong.Description("Plans, runs, collects and judges LLM serving benchmarks on Slurm."),

@@ -370,7 +370,7 @@ func (c jobExecCmd) Run(a *app) error {
 }
 
 type jobContainCmd struct {
-	Runtime   string   `required:"" enum:"docker,podman,apptainer,enroot" help:"Program that runs the container."`
+	Runtime   string   `required:"" enum:"${runtimes}" help:"Program that runs the container."`
 	Step      string   `required:"" help:"Name of the step."`
 	Env       []string `sep:"none" help:"Variable to pass into the container (apptainer)."`
 	Load      string   `help:"Archive to load first (docker)."`

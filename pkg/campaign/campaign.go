@@ -1,5 +1,5 @@
-// Package campaign is one execution of a scenario, from its files to the end of its jobs: it
-// plans, creates the directories, submits, resumes, follows and cancels.
+// Package campaign acts on one execution of a scenario, from its files to the end of its jobs:
+// it plans, creates the directories, submits, resumes, follows and cancels.
 //
 // Nothing is printed: a caller that wants to say what happens meanwhile gives Events.
 package campaign

@@ -1,9 +1,9 @@
-// Package collect turns what a run left behind into one result: it reads the
+// Package collect turns what a run left behind into records, one per load: it reads the
 // clients' files, the engines' counters and the sentinel, looks for the cause of
 // a failure in the logs, and has the record judged.
 //
-// It asks no scheduler and edits nothing it reads, so a result can be computed
-// again at any time and comes out the same.
+// What a scheduler said is an argument, and nothing that is read is edited. So a record
+// can be computed again at any time, with the same outcome; Write replaces result.json.
 package collect
 
 import (

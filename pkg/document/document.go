@@ -4,8 +4,8 @@
 //	var jobs document.Jobs
 //	err := json.Unmarshal(printed, &jobs)
 //
-// Commands that judge records print the types of other packages: report.Report, report.Delta
-// and doctor.Report.
+// report, compare, trend, diff and doctor print the types of other packages: report.Report,
+// report.Delta and doctor.Report.
 package document
 
 import (

@@ -75,6 +75,9 @@ type box struct {
 	environ                []string
 }
 
+// Runtimes are the programs that RunContain runs containers with.
+var Runtimes = []string{"docker", "podman", "apptainer", "enroot"}
+
 func (b *box) command(ctx context.Context) ([]string, error) {
 	switch b.Runtime {
 	case "docker", "podman":

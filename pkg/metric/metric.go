@@ -3,7 +3,7 @@
 // are not given out.
 //
 //	m, err := metric.Find("median_ttft_ms")
-//	v := m.Of(record) // v.Number is nil if the record has none
+//	v := m.Of(record) // v.Number is nil if the record has none, or a check withholds it
 package metric
 
 import (

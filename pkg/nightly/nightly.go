@@ -3,7 +3,8 @@
 //
 // One function, compare, has the rule for numbers: a number has changed if its distance
 // from the median of the last valid nights is large for their spread and larger than
-// what matters. The package reads no file and submits nothing.
+// what matters. Act submits a night, under a
+// lease, and compares the newest night that is over.
 package nightly
 
 import (

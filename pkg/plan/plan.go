@@ -1,7 +1,7 @@
-// Package plan decides everything that can be decided before an allocation
-// exists: which role runs on which slice of nodes with which GPUs and ports, the
-// full command of every process, how readiness is seen, and what the numbers
-// will be judged against.
+// Package plan is the plan of one run: which role runs on which slice of nodes with
+// which GPUs and ports, the full command of every process, how readiness is seen, and
+// what the numbers will be judged against. Make builds it; which runs a scenario has is
+// decided by package planner.
 //
 // A Plan is the contract between planning and everything after it; it is stored
 // as plan.json. The package runs nothing and prints no script.

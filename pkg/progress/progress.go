@@ -1,5 +1,5 @@
 // Package progress tells how far runs are: the state of each one's job, how many of its roles are
-// ready, which phase its client is in, and the last line of the log of a role that is not ready.
+// ready, which load and which phase of the script it is in, and the last line of the log of a role that is not ready.
 // It reads the directories of the runs; what the scheduler knows is an argument.
 //
 //	r := progress.Reader{Dirs: dirs, Jobs: jobs, Name: filepath.Base}

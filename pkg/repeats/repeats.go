@@ -1,5 +1,5 @@
-// Package repeats decides, inside a job, whether a load in a series of repeats need not run:
-// the valid repeats before it are precise enough, or the budget of the series is used up.
+// Package repeats decides, inside a job, whether the next repeat of a load need not run: because
+// the valid repeats before it are precise enough, or because their budget is used up.
 package repeats
 
 import (

@@ -1,8 +1,8 @@
 // Package scenario is what the user asks for: the tests of a scenario file,
 // each merged with the test file it refers to.
 //
-// It decides nothing about nodes or commands; that is package plan. It reads
-// only the bytes it is given.
+// It decides nothing about nodes or commands: packages planner, plan and workload/… do.
+// It reads only the bytes it is given.
 //
 //	s, err := scenario.Load(file, testFiles, hookFiles) // every complaint at once
 package scenario

@@ -1,5 +1,5 @@
-// Package cache collects runs, and reads none again that has not changed since it was
-// collected: pkg/collect/index says which those are, and keeps what is printed of each.
+// Package cache collects runs, and skips those that have not changed since they were
+// collected: pkg/collect/index knows which these are, and keeps the table row of each.
 //
 //	c := cache.Open(dirs, cache.Options{Version: version, Now: time.Now()})
 //	for _, dir := range dirs {

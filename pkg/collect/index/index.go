@@ -2,15 +2,15 @@
 // that the next collection does not read again what has not changed.
 //
 // It is a cache like the index of git: a file beside the runs that says of every file
-// of a run its size, inode, times and mode. It is never a truth: it may be deleted, be
-// of another program, or be replaced by another command at any time, and then the run
-// is read. A file that changes within a clock tick of being looked at may keep all of
-// that, so a run whose newest time is within window of the look is not remembered, and
-// a record written so shortly before is compared by content.
+// of a run its size, inode, times and mode. Nothing depends on it: it may be deleted, be
+// written by another version of profllm, or be replaced by another command at any time,
+// and then the run is read. A file can change without a change of its size or times, if
+// that happens within one tick of the clock. So a run that changed less than window before
+// is not remembered, and a record written so shortly before is compared by content.
 //
 //	x := index.Open(root, program)
 //	if e := x.UnchangedForGood(dir, now); e != nil { … }     // e.Shown
-//	if e := x.Unchanged(dir, asked); e != nil { … } // when somebody was asked
+//	if e := x.Unchanged(dir, asked); e != nil { … } // when the scheduler was asked
 //	l := x.Look(dir)                                 // before anything is read
 //	x.Keep(l, index.Entry{…})
 //	err := x.Save()

@@ -1,5 +1,5 @@
 // Package answer reads the streamed answer of an OpenAI-compatible server to one request, and
-// settles what came of the request: an [Outcome].
+// decides its [Outcome].
 //
 // It is given the bytes of a connection as they arrive, cut anywhere, with the time of their
 // arrival, and looks at no clock and no connection itself. It reads HTTP/1.1, server-sent

@@ -1,4 +1,4 @@
-// Package engine sends the requests of a job when they are due, and times what comes back.
+// Package engine sends the requests of one load, a Job, when they are due, and times what comes back.
 //
 // Plain HTTP on Linux goes over event loops: each reads many connections from one goroutine,
 // with epoll and a reader of HTTP/1.1 of its own. Everything else (https, proxies, other
