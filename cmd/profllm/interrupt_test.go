@@ -165,8 +165,7 @@ func TestBusyVerbsEndAfterTERM(t *testing.T) {
 	copyTree(t, filepath.Join(f.root, "failed/0"), filepath.Join(dir, "log"))
 	large(t, filepath.Join(dir, "log/logs/serve-0.log"), "INFO a line\n", 3<<30)
 	copyTree(t, filepath.Join(f.root, "plain/0"), filepath.Join(dir, "json"))
-	keys := "{" + strings.Repeat(`"a":1,`, 20<<20)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "json/raw/vllm-bench.json"), []byte(keys), 0o644))
+	manyKeys(t, filepath.Join(dir, "json/raw/vllm-bench.json"), 120<<20)
 	for _, args := range []string{"collect log", "why log", "collect json", "why json"} {
 		cmd := exec.Command(binary, strings.Fields(args)...)
 		cmd.Dir = dir
@@ -185,6 +184,21 @@ func large(t *testing.T, path, begin string, size int64) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path, []byte(begin), 0o644))
 	require.NoError(t, os.Truncate(path, size))
+}
+
+// manyKeys makes a JSON file of about size bytes that takes long to decode. It is written in
+// parts: what this process takes counts as memory of the programs that it starts.
+func manyKeys(t *testing.T, path string, size int) {
+	t.Helper()
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	defer f.Close()
+	part := strings.Repeat(`"a":1,`, 100_000)
+	_, err = f.WriteString("{")
+	for n := 0; n < size && err == nil; n += len(part) {
+		_, err = f.WriteString(part)
+	}
+	require.NoError(t, err)
 }
 
 // readBytes is how much a process has read.
