@@ -11,27 +11,8 @@ import (
 
 	"github.com/profllm/profllm/pkg/collect/cache"
 	"github.com/profllm/profllm/pkg/document"
-	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/result/resulttest"
 )
-
-// sample is a result as collect hands it on: every fifth one is invalid, and half of
-// those have a cause.
-func sample(i int) cache.Row {
-	r := &result.Result{RunID: fmt.Sprint(i), Status: result.Completed, Simulated: true,
-		Validity: &result.Validity{Valid: true, Verdict: result.VerdictValid}}
-	if i%5 == 0 {
-		r.Status, r.Validity = result.Failed, &result.Validity{
-			Verdict: result.VerdictInvalid,
-			Checks: []result.Check{{Word: "no-success", Outcome: result.Fail, Severity: result.Invalid,
-				Detail: fmt.Sprintf("%d requests", i)}},
-		}
-	}
-	if i%10 == 0 {
-		r.Failure = &result.Failure{Cause: "cuda-oom", Line: "out of memory", File: "logs/serve-0.log", LineNumber: 7,
-			Confidence: result.Exact}
-	}
-	return cache.Row{Dir: fmt.Sprintf("/results/s/t/%d", i), Result: r}
-}
 
 // The results in JSON are printed as they come, and the whole is what encoding/json makes
 // of the document.
@@ -44,8 +25,9 @@ func TestResultsAsJSON(t *testing.T) {
 		p := a.newPrinter()
 		rows := []document.Row{}
 		for i := range n {
-			rows = append(rows, document.Row{Dir: sample(i).Dir, Result: sample(i).Result})
-			require.NoError(t, p.add(sample(i)))
+			row := cache.Row{Dir: fmt.Sprint("/results/s/t/", i), Result: resulttest.Good()}
+			rows = append(rows, document.Row{Dir: row.Dir, Result: row.Result})
+			require.NoError(t, p.add(row))
 		}
 		require.NoError(t, p.end())
 		require.Equal(t, exitInvalid, a.finish(t.Context(), exitInvalid, errors.New("a <b>")))

@@ -12,31 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/profllm/profllm/pkg/load/answer/answertest"
 	"github.com/stretchr/testify/require"
 )
 
 const (
-	tokenEvent = `data: {"id":"cmpl-1","object":"text_completion","created":1,"model":"m","choices":[{"index":0,"text":"a","finish_reason":null}],"usage":null}` + "\n\n"
 	roleEvent  = `data: {"id":"1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}` + "\n\n"
 	deltaEvent = `data: {"id":"1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"é\n"}}]}` +
 		"\n\n"
-	usageEvent = `data: {"id":"cmpl-1","choices":[],"usage":{"prompt_tokens":7,"total_tokens":9,"completion_tokens":2}}` + "\n\n"
-	doneEvent  = "data: [DONE]\n\n"
-	errorEvent = `data: {"error":{"message":"engine is dead","type":"InternalServerError","code":500}}` + "\n\n"
 )
-
-// finishing returns a token event with that finish_reason.
-func finishing(reason string) string {
-	return `data: {"id":"cmpl-1","choices":[{"index":0,"text":"b","finish_reason":` + reason +
-		`,"stop_reason":null}],"usage":null}` + "\n\n"
-}
-
-var lastEvent = finishing(`"length"`)
-
-// counting returns a usage event with that many prompt and completion tokens, as JSON.
-func counting(prompt, completion string) string {
-	return fmt.Sprintf(`data: {"id":"cmpl-1","choices":[],"usage":{"prompt_tokens":%s,"total_tokens":9,"completion_tokens":%s}}`+"\n\n", prompt, completion)
-}
 
 // asked is how many tokens the requests of these tests ask for.
 const asked = 2
@@ -57,7 +41,7 @@ func readAll(body string, size int) Outcome {
 
 // What servers rightly send: vLLM 0.32 first (vllm/entrypoints/openai), then its like.
 func TestStreamThatIsWhole(t *testing.T) {
-	whole := tokenEvent + lastEvent + usageEvent + doneEvent
+	whole := answertest.TokenEvent + answertest.LastEvent + answertest.UsageEvent + answertest.DoneEvent
 	tests := map[string]struct {
 		body   string
 		events int
@@ -66,47 +50,47 @@ func TestStreamThatIsWhole(t *testing.T) {
 		text   string
 	}{
 		"tokens and usage":           {whole, 2, 7, 2, "ab"},
-		"no usage":                   {tokenEvent + tokenEvent + lastEvent + doneEvent, 3, 0, 3, "aab"},
-		"no usage, chat":             {roleEvent + deltaEvent + lastEvent + doneEvent, 3, 0, 2, "é\nb"},
-		"usage without completion":   {lastEvent + `data: {"choices":[],"usage":{"prompt_tokens":7}}` + "\n\n" + doneEvent, 1, 7, 1, "b"},
-		"no done":                    {tokenEvent + lastEvent + usageEvent, 2, 7, 2, "ab"},
-		"no finish_reason":           {tokenEvent + tokenEvent + usageEvent + doneEvent, 2, 7, 2, "aa"},
-		"no empty line at the end":   {tokenEvent + lastEvent + strings.TrimSpace(usageEvent), 2, 7, 2, "ab"},
-		"done twice":                 {whole + doneEvent, 2, 7, 2, "ab"},
+		"no usage":                   {answertest.TokenEvent + answertest.TokenEvent + answertest.LastEvent + answertest.DoneEvent, 3, 0, 3, "aab"},
+		"no usage, chat":             {roleEvent + deltaEvent + answertest.LastEvent + answertest.DoneEvent, 3, 0, 2, "é\nb"},
+		"usage without completion":   {answertest.LastEvent + `data: {"choices":[],"usage":{"prompt_tokens":7}}` + "\n\n" + answertest.DoneEvent, 1, 7, 1, "b"},
+		"no done":                    {answertest.TokenEvent + answertest.LastEvent + answertest.UsageEvent, 2, 7, 2, "ab"},
+		"no finish_reason":           {answertest.TokenEvent + answertest.TokenEvent + answertest.UsageEvent + answertest.DoneEvent, 2, 7, 2, "aa"},
+		"no empty line at the end":   {answertest.TokenEvent + answertest.LastEvent + strings.TrimSpace(answertest.UsageEvent), 2, 7, 2, "ab"},
+		"done twice":                 {whole + answertest.DoneEvent, 2, 7, 2, "ab"},
 		"CRLF":                       {strings.ReplaceAll(whole, "\n", "\r\n"), 2, 7, 2, "ab"},
 		"a byte order mark":          {"\xef\xbb\xbf" + whole, 2, 7, 2, "ab"},
-		"keep-alive comments":        {": ping\n\n" + tokenEvent + ":\n\n" + lastEvent + ": pong\n\n" + usageEvent + doneEvent + ": bye\n\n", 2, 7, 2, "ab"},
+		"keep-alive comments":        {": ping\n\n" + answertest.TokenEvent + ":\n\n" + answertest.LastEvent + ": pong\n\n" + answertest.UsageEvent + answertest.DoneEvent + ": bye\n\n", 2, 7, 2, "ab"},
 		"event, id and retry fields": {"event: message\nid: 4\nretry: 10\n" + whole, 2, 7, 2, "ab"},
 		"data without payload":       {"data:\n\ndata\n\n" + whole, 2, 7, 2, "ab"},
 		"no space after the colon":   {strings.ReplaceAll(whole, "data: ", "data:"), 2, 7, 2, "ab"},
-		"chat counts the role event": {roleEvent + deltaEvent + lastEvent + usageEvent + doneEvent, 3, 7, 2, "é\nb"},
+		"chat counts the role event": {roleEvent + deltaEvent + answertest.LastEvent + answertest.UsageEvent + answertest.DoneEvent, 3, 7, 2, "é\nb"},
 		"empty deltas": {
 			roleEvent + `data: {"choices":[{"index":0,"delta":{}}]}` + "\n\n" +
 				`data: {"choices":[{"index":0,"delta":{"content":null,"reasoning":"hm"}}]}` +
-				"\n\n" + `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n" + usageEvent + doneEvent, 4, 7, 2, "",
+				"\n\n" + `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n" + answertest.UsageEvent + answertest.DoneEvent, 4, 7, 2, "",
 		},
 		"two data lines of one event": {
-			"data: {\"choices\":[{\"text\":\ndata: \"x\",\"finish_reason\":\"stop\"}]}\n\n" + usageEvent, 1, 7, 2, "x",
+			"data: {\"choices\":[{\"text\":\ndata: \"x\",\"finish_reason\":\"stop\"}]}\n\n" + answertest.UsageEvent, 1, 7, 2, "x",
 		},
-		"several tokens in one event": {lastEvent + usageEvent + doneEvent, 1, 7, 2, "b"},
-		"a draft beyond the limit":    {lastEvent + counting("7", "6") + doneEvent, 1, 7, 6, "b"},
+		"several tokens in one event": {answertest.LastEvent + answertest.UsageEvent + answertest.DoneEvent, 1, 7, 2, "b"},
+		"a draft beyond the limit":    {answertest.LastEvent + answertest.Counting("7", "6") + answertest.DoneEvent, 1, 7, 6, "b"},
 		"continuous usage": {
 			`data: {"choices":[{"delta":{"role":"assistant","content":""}}],"usage":{"prompt_tokens":7,"completion_tokens":0}}` + "\n\n" +
-				`data: {"choices":[{"delta":{"content":"b"},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":1}}` + "\n\n" + doneEvent, 2, 7, 1, "b",
+				`data: {"choices":[{"delta":{"content":"b"},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":1}}` + "\n\n" + answertest.DoneEvent, 2, 7, 1, "b",
 		},
 		"choices empty or null":      {`data: {"choices":[],"prompt_filter_results":[]}` + "\n\n" + `data: {"choices":null,"usage":null}` + "\n\n" + whole, 2, 7, 2, "ab"},
-		"error is null":              {`data: {"error":null,"choices":[{"text":"a"}]}` + "\n\n" + lastEvent + usageEvent + doneEvent, 2, 7, 2, "ab"},
-		"the word choices as a text": {`data: {"x":"choices","choices" : [ {"text":"choices","finish_reason":"stop"}]}` + "\n\n" + doneEvent, 1, 0, 1, "choices"},
-		"keys inside a text":         {`data: {"id":"\"error\":{","choices":[{"text":"\"usage\":{\"error\":1"}]}` + "\n\n" + lastEvent + usageEvent + doneEvent, 2, 7, 2, `"usage":{"error":1b`},
+		"error is null":              {`data: {"error":null,"choices":[{"text":"a"}]}` + "\n\n" + answertest.LastEvent + answertest.UsageEvent + answertest.DoneEvent, 2, 7, 2, "ab"},
+		"the word choices as a text": {`data: {"x":"choices","choices" : [ {"text":"choices","finish_reason":"stop"}]}` + "\n\n" + answertest.DoneEvent, 1, 0, 1, "choices"},
+		"keys inside a text":         {`data: {"id":"\"error\":{","choices":[{"text":"\"usage\":{\"error\":1"}]}` + "\n\n" + answertest.LastEvent + answertest.UsageEvent + answertest.DoneEvent, 2, 7, 2, `"usage":{"error":1b`},
 		"tokens as keys": {
 			`data: {"choices":[{"text":"a","logprobs":{"top_logprobs":[{"error":-1.5,"usage":-2,"choices":-Infinity,"finish_reason":NaN}]}}],"usage":null}` +
-				"\n\n" + lastEvent + usageEvent + doneEvent, 2, 7, 2, "ab",
+				"\n\n" + answertest.LastEvent + answertest.UsageEvent + answertest.DoneEvent, 2, 7, 2, "ab",
 		},
-		"a reason that is empty so far": {finishing(`""`) + lastEvent + usageEvent + doneEvent, 2, 7, 2, "bb"},
-		"stop":                          {finishing(`"stop"`) + usageEvent + doneEvent, 1, 7, 2, "b"},
-		"tool calls":                    {finishing(`"tool_calls"`) + usageEvent + doneEvent, 1, 7, 2, "b"},
-		"repetition":                    {finishing(`"repetition"`) + usageEvent + doneEvent, 1, 7, 2, "b"},
-		"fewer asked":                   {finishing(`"stop"`) + counting("7", "1") + doneEvent, 1, 7, 1, "b"},
+		"a reason that is empty so far": {answertest.Finishing(`""`) + answertest.LastEvent + answertest.UsageEvent + answertest.DoneEvent, 2, 7, 2, "bb"},
+		"stop":                          {answertest.Finishing(`"stop"`) + answertest.UsageEvent + answertest.DoneEvent, 1, 7, 2, "b"},
+		"tool calls":                    {answertest.Finishing(`"tool_calls"`) + answertest.UsageEvent + answertest.DoneEvent, 1, 7, 2, "b"},
+		"repetition":                    {answertest.Finishing(`"repetition"`) + answertest.UsageEvent + answertest.DoneEvent, 1, 7, 2, "b"},
+		"fewer asked":                   {answertest.Finishing(`"stop"`) + answertest.Counting("7", "1") + answertest.DoneEvent, 1, 7, 1, "b"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -124,69 +108,69 @@ func TestStreamThatIsWhole(t *testing.T) {
 
 func TestStreamThatFails(t *testing.T) {
 	const usageOnly = `"usage":{"prompt_tokens":7,"total_tokens":9,"completion_tokens":2}`
-	rest := lastEvent + usageEvent + doneEvent
+	rest := answertest.LastEvent + answertest.UsageEvent + answertest.DoneEvent
 	for name, tt := range map[string]struct{ body, err string }{
-		"only an error":                   {errorEvent + doneEvent, "engine is dead"},
-		"an error after tokens":           {tokenEvent + errorEvent + doneEvent, "engine is dead (after 1 token events)"},
-		"an error, then the rest":         {tokenEvent + errorEvent + rest, "engine is dead"},
-		"an error with usage":             {tokenEvent + `data: {"error":{"message":"engine is dead"},` + usageOnly + "}\n\n" + rest, "engine is dead"},
-		"an error with choices":           {tokenEvent + `data: {"error":{"message":"engine is dead"},"choices":[{"text":"a"}]}` + "\n\n" + rest, "engine is dead"},
+		"only an error":                   {answertest.ErrorEvent + answertest.DoneEvent, "engine is dead"},
+		"an error after tokens":           {answertest.TokenEvent + answertest.ErrorEvent + answertest.DoneEvent, "engine is dead (after 1 token events)"},
+		"an error, then the rest":         {answertest.TokenEvent + answertest.ErrorEvent + rest, "engine is dead"},
+		"an error with usage":             {answertest.TokenEvent + `data: {"error":{"message":"engine is dead"},` + usageOnly + "}\n\n" + rest, "engine is dead"},
+		"an error with choices":           {answertest.TokenEvent + `data: {"error":{"message":"engine is dead"},"choices":[{"text":"a"}]}` + "\n\n" + rest, "engine is dead"},
 		"an error behind choices":         {`data: {"choices":[{"text":"a"}],` + usageOnly + `,"error":{"code":500}}` + "\n\n" + rest, `{"code":500}`},
 		"an error inside a choice":        {`data: {"choices":[{"text":"","error":{"code":500}}]}` + "\n\n" + rest, "the server reports an error"},
-		"an error as text":                {tokenEvent + `data: {"error":"boom"}` + "\n\n" + rest, "boom"},
-		"an error as a number":            {tokenEvent + `data: {"error":500}` + "\n\n" + rest, "500"},
-		"an escaped key":                  {tokenEvent + `data: {"\u0065rror":"boom"}` + "\n\n" + rest, "boom"},
+		"an error as text":                {answertest.TokenEvent + `data: {"error":"boom"}` + "\n\n" + rest, "boom"},
+		"an error as a number":            {answertest.TokenEvent + `data: {"error":500}` + "\n\n" + rest, "500"},
+		"an escaped key":                  {answertest.TokenEvent + `data: {"\u0065rror":"boom"}` + "\n\n" + rest, "boom"},
 		"the older error shape":           {`data: {"object":"error","message":"too long"}` + "\n\n" + rest, "too long"},
 		"the older shape with choices":    {`data: {"object":"error","message":"too long","choices":[{"text":"a"}]}` + "\n\n" + rest, "too long"},
-		"a bare message":                  {tokenEvent + `data: {"message":"overloaded"}` + "\n\n" + rest, "overloaded"},
-		"an error event":                  {tokenEvent + "event: error\n" + tokenEvent + rest, "the server reports an error"},
-		"an error event with text":        {tokenEvent + "event: error\ndata: boom\n\n" + rest, "boom"},
-		"an error event with a comment":   {tokenEvent + "event: error\n: \"boom\"\n\n" + rest, "boom"},
-		"an error event without any":      {tokenEvent + "event: error\n\n" + rest, "the server reports an error"},
-		"plain text":                      {tokenEvent + "data: Internal Server Error\n\n" + rest, `not a JSON object: "Internal Server Error"`},
-		"plain text, never ended":         {tokenEvent + rest + "data: Internal Server Error", "an event after [DONE]"},
-		"a number":                        {tokenEvent + "data: 500\n\n" + rest, "not a JSON object"},
-		"half an object":                  {tokenEvent + `data: {"choices":[{"text":"a"` + "\n\n" + rest, "not a JSON object"},
+		"a bare message":                  {answertest.TokenEvent + `data: {"message":"overloaded"}` + "\n\n" + rest, "overloaded"},
+		"an error event":                  {answertest.TokenEvent + "event: error\n" + answertest.TokenEvent + rest, "the server reports an error"},
+		"an error event with text":        {answertest.TokenEvent + "event: error\ndata: boom\n\n" + rest, "boom"},
+		"an error event with a comment":   {answertest.TokenEvent + "event: error\n: \"boom\"\n\n" + rest, "boom"},
+		"an error event without any":      {answertest.TokenEvent + "event: error\n\n" + rest, "the server reports an error"},
+		"plain text":                      {answertest.TokenEvent + "data: Internal Server Error\n\n" + rest, `not a JSON object: "Internal Server Error"`},
+		"plain text, never ended":         {answertest.TokenEvent + rest + "data: Internal Server Error", "an event after [DONE]"},
+		"a number":                        {answertest.TokenEvent + "data: 500\n\n" + rest, "not a JSON object"},
+		"half an object":                  {answertest.TokenEvent + `data: {"choices":[{"text":"a"` + "\n\n" + rest, "not a JSON object"},
 		"two objects in one event":        {"data: {\"choices\":[{\"text\":\"a\"}]}\ndata: {\"choices\":[]}\n\n" + rest, "not a JSON object"},
 		"text behind the object":          {`data: {"choices":[{"text":"a"}]} boom` + "\n\n" + rest, "not a JSON object"},
-		"another object":                  {tokenEvent + `data: {"detail":"Not Found"}` + "\n\n" + rest, `not part of a streamed answer: "{\"detail\"`},
+		"another object":                  {answertest.TokenEvent + `data: {"detail":"Not Found"}` + "\n\n" + rest, `not part of a streamed answer: "{\"detail\"`},
 		"choices of text":                 {`data: {"choices":["a"]}` + "\n\n" + rest, "choices is not a list of objects"},
 		"choices as text":                 {`data: {"choices":"a"}` + "\n\n" + rest, "choices is not a list of objects"},
-		"abort":                           {tokenEvent + finishing(`"abort"`) + usageEvent + doneEvent, `finish_reason "abort" (after 2 token events)`},
-		"error":                           {tokenEvent + finishing(`"error"`) + usageEvent + doneEvent, `finish_reason "error"`},
-		"content filter":                  {tokenEvent + finishing(`"content_filter"`) + usageEvent + doneEvent, `finish_reason "content_filter"`},
-		"an unknown reason":               {tokenEvent + finishing(`"error: lost"`) + usageEvent + doneEvent, `finish_reason "error: lost"`},
-		"a reason that is no text":        {tokenEvent + finishing(`{"type":"abort"}`) + usageEvent + doneEvent, `finish_reason {"type":"abort"}`},
-		"abort, then length":              {finishing(`"abort"`) + rest, `finish_reason "abort"`},
-		"no done, no usage":               {tokenEvent + lastEvent, "without [DONE]"},
-		"no done, no reason":              {tokenEvent + usageEvent, "without [DONE]"},
-		"no reason, no usage":             {tokenEvent + doneEvent, "without a finish_reason"},
-		"no reason, too few":              {tokenEvent + counting("7", "1") + doneEvent, "without a finish_reason, at 1 of 2 tokens"},
-		"an event after done":             {rest + tokenEvent, "an event after [DONE]"},
-		"no completion tokens":            {roleEvent + counting("7", "0") + doneEvent, "without a finish_reason, at 0 of 2"},
-		"0 completion tokens":             {tokenEvent + lastEvent + counting("7", "0") + doneEvent, "the server counts 0 completion tokens"},
-		"negative completion tokens":      {tokenEvent + lastEvent + counting("7", "-1") + doneEvent, "no token count"},
-		"negative prompt tokens":          {tokenEvent + lastEvent + counting("-7", "2") + doneEvent, "no token count"},
-		"no prompt tokens":                {tokenEvent + lastEvent + counting("0", "2") + doneEvent, "the server counts 0 prompt tokens"},
-		"more than asked for":             {tokenEvent + lastEvent + counting("7", "1000") + doneEvent, "1000 completion tokens, but 2 were asked for"},
-		"far more than any":               {tokenEvent + lastEvent + counting("7", "1e400") + doneEvent, "no token count"},
-		"a prompt longer than any":        {tokenEvent + lastEvent + counting("9223372036854775807", "2") + doneEvent, "no token count"},
-		"tokens as text":                  {tokenEvent + lastEvent + counting("7", `"2"`) + doneEvent, "no token count"},
-		"tokens as true":                  {tokenEvent + lastEvent + counting("7", "true") + doneEvent, "no token count"},
-		"tokens as NaN":                   {tokenEvent + lastEvent + counting("7", "NaN") + doneEvent, "usage cannot be read"},
-		"usage as a list":                 {tokenEvent + lastEvent + `data: {"choices":[],"usage":[2]}` + "\n\n" + doneEvent, "usage is not an object"},
-		"more texts than tokens":          {tokenEvent + lastEvent + counting("7", "1") + doneEvent, "counts 1 completion tokens, but sent text 2 times"},
+		"abort":                           {answertest.TokenEvent + answertest.Finishing(`"abort"`) + answertest.UsageEvent + answertest.DoneEvent, `finish_reason "abort" (after 2 token events)`},
+		"error":                           {answertest.TokenEvent + answertest.Finishing(`"error"`) + answertest.UsageEvent + answertest.DoneEvent, `finish_reason "error"`},
+		"content filter":                  {answertest.TokenEvent + answertest.Finishing(`"content_filter"`) + answertest.UsageEvent + answertest.DoneEvent, `finish_reason "content_filter"`},
+		"an unknown reason":               {answertest.TokenEvent + answertest.Finishing(`"error: lost"`) + answertest.UsageEvent + answertest.DoneEvent, `finish_reason "error: lost"`},
+		"a reason that is no text":        {answertest.TokenEvent + answertest.Finishing(`{"type":"abort"}`) + answertest.UsageEvent + answertest.DoneEvent, `finish_reason {"type":"abort"}`},
+		"abort, then length":              {answertest.Finishing(`"abort"`) + rest, `finish_reason "abort"`},
+		"no done, no usage":               {answertest.TokenEvent + answertest.LastEvent, "without [DONE]"},
+		"no done, no reason":              {answertest.TokenEvent + answertest.UsageEvent, "without [DONE]"},
+		"no reason, no usage":             {answertest.TokenEvent + answertest.DoneEvent, "without a finish_reason"},
+		"no reason, too few":              {answertest.TokenEvent + answertest.Counting("7", "1") + answertest.DoneEvent, "without a finish_reason, at 1 of 2 tokens"},
+		"an event after done":             {rest + answertest.TokenEvent, "an event after [DONE]"},
+		"no completion tokens":            {roleEvent + answertest.Counting("7", "0") + answertest.DoneEvent, "without a finish_reason, at 0 of 2"},
+		"0 completion tokens":             {answertest.TokenEvent + answertest.LastEvent + answertest.Counting("7", "0") + answertest.DoneEvent, "the server counts 0 completion tokens"},
+		"negative completion tokens":      {answertest.TokenEvent + answertest.LastEvent + answertest.Counting("7", "-1") + answertest.DoneEvent, "no token count"},
+		"negative prompt tokens":          {answertest.TokenEvent + answertest.LastEvent + answertest.Counting("-7", "2") + answertest.DoneEvent, "no token count"},
+		"no prompt tokens":                {answertest.TokenEvent + answertest.LastEvent + answertest.Counting("0", "2") + answertest.DoneEvent, "the server counts 0 prompt tokens"},
+		"more than asked for":             {answertest.TokenEvent + answertest.LastEvent + answertest.Counting("7", "1000") + answertest.DoneEvent, "1000 completion tokens, but 2 were asked for"},
+		"far more than any":               {answertest.TokenEvent + answertest.LastEvent + answertest.Counting("7", "1e400") + answertest.DoneEvent, "no token count"},
+		"a prompt longer than any":        {answertest.TokenEvent + answertest.LastEvent + answertest.Counting("9223372036854775807", "2") + answertest.DoneEvent, "no token count"},
+		"tokens as text":                  {answertest.TokenEvent + answertest.LastEvent + answertest.Counting("7", `"2"`) + answertest.DoneEvent, "no token count"},
+		"tokens as true":                  {answertest.TokenEvent + answertest.LastEvent + answertest.Counting("7", "true") + answertest.DoneEvent, "no token count"},
+		"tokens as NaN":                   {answertest.TokenEvent + answertest.LastEvent + answertest.Counting("7", "NaN") + answertest.DoneEvent, "usage cannot be read"},
+		"usage as a list":                 {answertest.TokenEvent + answertest.LastEvent + `data: {"choices":[],"usage":[2]}` + "\n\n" + answertest.DoneEvent, "usage is not an object"},
+		"more texts than tokens":          {answertest.TokenEvent + answertest.LastEvent + answertest.Counting("7", "1") + answertest.DoneEvent, "counts 1 completion tokens, but sent text 2 times"},
 		"nothing":                         {"", "no token event"},
-		"only done":                       {doneEvent, "no token event"},
-		"only usage":                      {usageEvent + doneEvent, "no token event"},
-		"only a role":                     {roleEvent + finishing("null") + doneEvent, "without a finish_reason"},
-		"a role and no usage":             {`data: {"choices":[{"delta":{"role":"assistant"},"finish_reason":"stop"}]}` + "\n\n" + doneEvent, "no token event"},
+		"only done":                       {answertest.DoneEvent, "no token event"},
+		"only usage":                      {answertest.UsageEvent + answertest.DoneEvent, "no token event"},
+		"only a role":                     {roleEvent + answertest.Finishing("null") + answertest.DoneEvent, "without a finish_reason"},
+		"a role and no usage":             {`data: {"choices":[{"delta":{"role":"assistant"},"finish_reason":"stop"}]}` + "\n\n" + answertest.DoneEvent, "no token event"},
 		"an HTML page":                    {"<html>\nhello\n</html>\n", `not part of a streamed answer: "<html>"`},
-		"an HTML page in the middle":      {tokenEvent + "<html>\n\n" + rest, `not part of a streamed answer: "<html>"`},
+		"an HTML page in the middle":      {answertest.TokenEvent + "<html>\n\n" + rest, `not part of a streamed answer: "<html>"`},
 		"an answer that is not streamed":  {`{"id":"1","choices":[{"text":"ab","finish_reason":"stop"}],` + usageOnly + `}`, "not part of a streamed answer"},
 		"an error that is not streamed":   {`{"error":{"message":"engine is dead"}}`, "engine is dead"},
-		"an error behind a whole answer":  {rest + errorEvent, "an event after [DONE]"},
-		"a stream of more events":         {strings.Repeat(tokenEvent, 2*asked+overshoot+1), "more than 68 token events"},
+		"an error behind a whole answer":  {rest + answertest.ErrorEvent, "an event after [DONE]"},
+		"a stream of more events":         {strings.Repeat(answertest.TokenEvent, 2*asked+overshoot+1), "more than 68 token events"},
 		"an answer nested without an end": {"data: {\"choices\":" + strings.Repeat("[", 300) + "\n\n", "choices is not a list"},
 		"a value nested without an end":   {"data: {\"x\":" + strings.Repeat("[", 300) + "\n\n", "nested too deep"},
 	} {
@@ -202,8 +186,8 @@ func TestStreamThatFails(t *testing.T) {
 }
 
 func TestStreamTimesAreThoseOfTheReadThatEndsAnEvent(t *testing.T) {
-	body := tokenEvent + tokenEvent + lastEvent + doneEvent
-	n, last := int64(len(tokenEvent)), int64(len(lastEvent))
+	body := answertest.TokenEvent + answertest.TokenEvent + answertest.LastEvent + answertest.DoneEvent
+	n, last := int64(len(answertest.TokenEvent)), int64(len(answertest.LastEvent))
 	require.Equal(t, []int64{n, 2 * n, 2*n + last}, readAll(body, 1).Tokens)
 	all := int64(len(body))
 	require.Equal(t, []int64{all, all, all}, readAll(body, len(body)).Tokens, "a bundle arrives at once")
@@ -229,11 +213,11 @@ func TestStreamRefusesEndlessEvents(t *testing.T) {
 // FuzzStream checks that where bytes are cut never changes what is read.
 func FuzzStream(f *testing.F) {
 	for _, body := range []string{
-		tokenEvent + lastEvent + usageEvent + doneEvent,
-		strings.ReplaceAll(roleEvent+deltaEvent+lastEvent+usageEvent, "\n", "\r\n"),
-		tokenEvent + finishing(`"abort"`) + counting("-1", "1e400") + doneEvent,
+		answertest.TokenEvent + answertest.LastEvent + answertest.UsageEvent + answertest.DoneEvent,
+		strings.ReplaceAll(roleEvent+deltaEvent+answertest.LastEvent+answertest.UsageEvent, "\n", "\r\n"),
+		answertest.TokenEvent + answertest.Finishing(`"abort"`) + answertest.Counting("-1", "1e400") + answertest.DoneEvent,
 		"event: error\n: why\n\n<html>\ndata: {\"error\":\"x\",\"choices\":null}\n\n",
-		": ping\n\n" + tokenEvent + errorEvent,
+		": ping\n\n" + answertest.TokenEvent + answertest.ErrorEvent,
 		"data: a\ndata: b\n\ndata:\n\n\n\r\n\rdata: {\"choices\":[1",
 	} {
 		f.Add(body, uint64(1))
@@ -261,16 +245,6 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-func chunked(parts ...string) string {
-	var b strings.Builder
-	b.WriteString("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-	for _, p := range parts {
-		fmt.Fprintf(&b, "%x\r\n%s\r\n", len(p), p)
-	}
-	b.WriteString("0\r\n\r\n")
-	return b.String()
-}
-
 // readAnswer feeds a whole HTTP answer in pieces of that size, then the end of the connection.
 func readAnswer(raw string, size int) (o Outcome, over, keepAlive bool) {
 	var a Reader
@@ -289,29 +263,29 @@ func readAnswer(raw string, size int) (o Outcome, over, keepAlive bool) {
 }
 
 func TestAnswer(t *testing.T) {
-	body := tokenEvent + lastEvent + usageEvent + doneEvent
+	body := answertest.TokenEvent + answertest.LastEvent + answertest.UsageEvent + answertest.DoneEvent
 	tests := map[string]struct {
 		raw       string
 		over      bool // before the connection ended
 		keepAlive bool
 		err       string // "" is success with 2 tokens
 	}{
-		"chunked":                   {chunked(tokenEvent, lastEvent, usageEvent, doneEvent), true, true, ""},
-		"one chunk":                 {chunked(body), true, true, ""},
-		"chunks cut events":         {chunked(body[:30], body[30:170], body[170:]), true, true, ""},
+		"chunked":                   {answertest.Chunked(answertest.TokenEvent, answertest.LastEvent, answertest.UsageEvent, answertest.DoneEvent), true, true, ""},
+		"one chunk":                 {answertest.Chunked(body), true, true, ""},
+		"chunks cut events":         {answertest.Chunked(body[:30], body[30:170], body[170:]), true, true, ""},
 		"chunk extension":           {"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + fmt.Sprintf("%X;a=b\r\n%s\r\n0\r\nX: y\r\n\r\n", len(body), body), true, true, ""},
 		"sized":                     {fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body), true, true, ""},
-		"interim answer":            {"HTTP/1.1 100 Continue\r\n\r\n" + chunked(body), true, true, ""},
-		"many interim answers":      {strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", 50) + chunked(body), true, true, ""},
+		"interim answer":            {"HTTP/1.1 100 Continue\r\n\r\n" + answertest.Chunked(body), true, true, ""},
+		"many interim answers":      {strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", 50) + answertest.Chunked(body), true, true, ""},
 		"lines end in LF":           {fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: %d\n\n%s", len(body), body), true, true, ""},
-		"one of two options":        {strings.Replace(chunked(body), "\r\n\r\n", "\r\nConnection: TE, Close\r\n\r\n", 1), true, false, ""},
-		"a length and chunks":       {strings.Replace(chunked(body), "\r\n\r\n", "\r\nContent-Length: 5\r\n\r\n", 1), true, false, ""},
-		"a trailer":                 {strings.TrimSuffix(chunked(body), "\r\n") + "X: y\r\nZ: 1\r\n\r\n", true, true, ""},
-		"connection: close":         {strings.Replace(chunked(body), "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1), true, false, ""},
+		"one of two options":        {strings.Replace(answertest.Chunked(body), "\r\n\r\n", "\r\nConnection: TE, Close\r\n\r\n", 1), true, false, ""},
+		"a length and chunks":       {strings.Replace(answertest.Chunked(body), "\r\n\r\n", "\r\nContent-Length: 5\r\n\r\n", 1), true, false, ""},
+		"a trailer":                 {strings.TrimSuffix(answertest.Chunked(body), "\r\n") + "X: y\r\nZ: 1\r\n\r\n", true, true, ""},
+		"connection: close":         {strings.Replace(answertest.Chunked(body), "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1), true, false, ""},
 		"HTTP/1.0 to the end":       {"HTTP/1.0 200 OK\r\n\r\n" + body, false, false, ""},
-		"to the end without [DONE]": {"HTTP/1.0 200 OK\r\n\r\n" + tokenEvent, false, false, "closed the connection in the middle"},
-		"cut in a chunk":            {chunked(tokenEvent, tokenEvent)[:200], false, false, "closed the connection in the middle"},
-		"cut before the last chunk": {strings.TrimSuffix(chunked(tokenEvent), "0\r\n\r\n"), false, false, "closed the connection in the middle of its answer (after 1 token events)"},
+		"to the end without [DONE]": {"HTTP/1.0 200 OK\r\n\r\n" + answertest.TokenEvent, false, false, "closed the connection in the middle"},
+		"cut in a chunk":            {answertest.Chunked(answertest.TokenEvent, answertest.TokenEvent)[:200], false, false, "closed the connection in the middle"},
+		"cut before the last chunk": {strings.TrimSuffix(answertest.Chunked(answertest.TokenEvent), "0\r\n\r\n"), false, false, "closed the connection in the middle of its answer (after 1 token events)"},
 		"nothing":                   {"", false, false, "without an answer"},
 		"an error":                  {"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 37\r\n\r\n" + `{"error":{"message":"EngineCore: x"}}`, true, true, "500 Internal Server Error: EngineCore: x"},
 		"an error in text":          {"HTTP/1.1 503 Busy\r\nContent-Length: 5\r\n\r\nsorry", true, true, "503 Busy: sorry"},
@@ -334,7 +308,7 @@ func TestAnswer(t *testing.T) {
 		"a length too small":        {fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body)-20, body), true, true, "an event cannot be read"},
 		"a length too large":        {fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body)+20, body), false, false, "in the middle of its answer"},
 		"an error cut off":          {"HTTP/1.1 500 Oh\r\nContent-Length: 37\r\n\r\nout of mem", false, false, "500 Oh: out of mem"},
-		"an error event, then cut":  {strings.TrimSuffix(chunked(tokenEvent, errorEvent), "0\r\n\r\n"), false, false, "engine is dead"},
+		"an error event, then cut":  {strings.TrimSuffix(answertest.Chunked(answertest.TokenEvent, answertest.ErrorEvent), "0\r\n\r\n"), false, false, "engine is dead"},
 		"chunk too long":            {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n", false, false, "longer than its size"},
 	}
 	for name, tt := range tests {
@@ -434,7 +408,7 @@ func TestAnswersThatAreErrors(t *testing.T) {
 
 // FuzzChunk checks against encoding/json what is JSON, and what it says.
 func FuzzChunk(f *testing.F) {
-	for _, event := range []string{tokenEvent, roleEvent, deltaEvent, usageEvent, errorEvent, lastEvent} {
+	for _, event := range []string{answertest.TokenEvent, roleEvent, deltaEvent, answertest.UsageEvent, answertest.ErrorEvent, answertest.LastEvent} {
 		f.Add(strings.TrimPrefix(strings.TrimSpace(event), "data: "))
 	}
 	f.Add(`{"choices":[{"delta":{"content":"\u0041"},"finish_reason":"stop"},{"text":"b"}],"usage":{},"error":{"message":""},"x":[1e9,-0.1]}`)
@@ -460,7 +434,7 @@ func FuzzChunk(f *testing.F) {
 
 // FuzzAnswer checks against net/http where both accept an answer, and that cuts change nothing.
 func FuzzAnswer(f *testing.F) {
-	f.Add(chunked(tokenEvent, lastEvent, usageEvent, doneEvent), 3)
+	f.Add(answertest.Chunked(answertest.TokenEvent, answertest.LastEvent, answertest.UsageEvent, answertest.DoneEvent), 3)
 	f.Add("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200 OK\nConnection: a, close\nContent-Length: 4\n\n: x\n", 5)
 	f.Add("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 ;x\r\n\r\n\r\n0\r\nX: y\r\n\r\nHTTP/1.1 200 OK\r\n", 1)
 	f.Add("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", 1)
@@ -501,7 +475,7 @@ func netHTTP(raw string) (resp *http.Response, body string) {
 // BenchmarkEvent compares the reading of one event's JSON with encoding/json, into a struct of
 // the same keys.
 func BenchmarkEvent(b *testing.B) {
-	payload := []byte(strings.TrimSuffix(strings.TrimPrefix(tokenEvent, "data: "), "\n\n"))
+	payload := []byte(strings.TrimSuffix(strings.TrimPrefix(answertest.TokenEvent, "data: "), "\n\n"))
 	var ours, theirs time.Duration
 	for b.Loop() {
 		began := time.Now()

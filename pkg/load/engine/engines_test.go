@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/load/answer"
+	"github.com/profllm/profllm/pkg/load/answer/answertest"
 )
 
 // A visit is one connection to a scripted server.
@@ -129,8 +130,8 @@ func first(second func(v *visit)) func(v *visit) {
 }
 
 var (
-	wholeAnswer = chunked(tokenEvent, lastEvent, usageEvent, doneEvent)
-	otherAnswer = chunked(tokenEvent, lastEvent, counting("1000", "2"), doneEvent)
+	wholeAnswer = answertest.Chunked(answertest.TokenEvent, answertest.LastEvent, answertest.UsageEvent, answertest.DoneEvent)
+	otherAnswer = answertest.Chunked(answertest.TokenEvent, answertest.LastEvent, answertest.Counting("1000", "2"), answertest.DoneEvent)
 )
 
 func sized(length int, body string) string {
@@ -145,7 +146,7 @@ const hold = 200 * time.Millisecond
 //
 // covers: LIB-3 LRES-3
 func TestEnginesAgreeOnServers(t *testing.T) {
-	body := tokenEvent + lastEvent + usageEvent + doneEvent
+	body := answertest.TokenEvent + answertest.LastEvent + answertest.UsageEvent + answertest.DoneEvent
 	rows := map[string]struct {
 		script    func(v *visit)
 		prompt    int // tokens; 0 is 8
@@ -173,15 +174,15 @@ func TestEnginesAgreeOnServers(t *testing.T) {
 		"closes after the head":                 {script: once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), err: "in the middle of its answer"},
 		"drops half an answer":                  {script: once(wholeAnswer[:len(wholeAnswer)/2]), err: "in the middle of its answer"},
 		"drops before the last chunk":           {script: once(strings.TrimSuffix(wholeAnswer, "0\r\n\r\n")), err: "in the middle of its answer"},
-		"resets half an answer":                 {script: func(v *visit) { v.request(); v.say(chunked(tokenEvent)[:150]); v.reset() }, err: ""},
+		"resets half an answer":                 {script: func(v *visit) { v.request(); v.say(answertest.Chunked(answertest.TokenEvent)[:150]); v.reset() }, err: ""},
 		"sends less than its length":            {script: once(sized(len(body)+9, body)), err: "in the middle of its answer"},
-		"sends more than its length":            {script: always(sized(len(tokenEvent), body)), err: "without [DONE]"},
+		"sends more than its length":            {script: always(sized(len(answertest.TokenEvent), body)), err: "without [DONE]"},
 		"sends no chunk sizes":                  {script: always("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body), err: "chunk size"},
 		"sends a chunk longer than its size":    {script: always("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n" + body), err: "longer than its size"},
 		"sends a huge head":                     {script: always("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*answer.HeadLimit) + "\r\n\r\n"), err: "longer than 64 KiB"},
 		"sends a head without an end":           {script: endless("HTTP/1.1 200 OK\r\n", "X: y\r\n"), err: "longer than 64 KiB"},
 		"sends interim answers without an end":  {script: endless("", "HTTP/1.1 100 Continue\r\n\r\n"), err: "longer than 64 KiB"},
-		"sends tokens without an end":           {script: endless("HTTP/1.1 200 OK\r\n\r\n", tokenEvent), err: "more than 68 token events"},
+		"sends tokens without an end":           {script: endless("HTTP/1.1 200 OK\r\n\r\n", answertest.TokenEvent), err: "more than 68 token events"},
 		"speaks another protocol":               {script: always("SSH-2.0-OpenSSH_9.9\r\n"), err: "malformed HTTP answer"},
 		"switches protocols":                    {script: once("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n"), err: "101 Switching Protocols"},
 		"redirects":                             {script: always("HTTP/1.1 307 Temporary Redirect\r\nLocation: /v2\r\nContent-Length: 0\r\n\r\n"), err: "307 Temporary Redirect"},
@@ -190,10 +191,10 @@ func TestEnginesAgreeOnServers(t *testing.T) {
 		"refuses and hangs up":                  {script: once("HTTP/1.1 503 Busy\r\nContent-Length: 9\r\n\r\nwait"), err: "503 Busy: wait"},
 		"answers with an empty 200":             {script: always(sized(0, "")), err: "no token event"},
 		"answers with a page":                   {script: always(sized(6, "<html>")), err: "not part of a streamed answer"},
-		"reports an error inside its answer":    {script: always(chunked(tokenEvent, errorEvent, doneEvent)), err: "engine is dead (after 1 token events)"},
-		"aborts":                                {script: always(chunked(tokenEvent, finishing(`"abort"`), usageEvent, doneEvent)), err: `finish_reason "abort"`},
-		"reports an error and breaks off":       {script: once(strings.TrimSuffix(chunked(tokenEvent, errorEvent), "0\r\n\r\n")), err: "engine is dead"},
-		"counts no tokens":                      {script: always(chunked(tokenEvent, lastEvent, counting("7", "0"), doneEvent)), err: "counts 0 completion tokens"},
+		"reports an error inside its answer":    {script: always(answertest.Chunked(answertest.TokenEvent, answertest.ErrorEvent, answertest.DoneEvent)), err: "engine is dead (after 1 token events)"},
+		"aborts":                                {script: always(answertest.Chunked(answertest.TokenEvent, answertest.Finishing(`"abort"`), answertest.UsageEvent, answertest.DoneEvent)), err: `finish_reason "abort"`},
+		"reports an error and breaks off":       {script: once(strings.TrimSuffix(answertest.Chunked(answertest.TokenEvent, answertest.ErrorEvent), "0\r\n\r\n")), err: "engine is dead"},
+		"counts no tokens":                      {script: always(answertest.Chunked(answertest.TokenEvent, answertest.LastEvent, answertest.Counting("7", "0"), answertest.DoneEvent)), err: "counts 0 completion tokens"},
 		"answers before it reads":               {script: early(wholeAnswer), prompt: 1500000, requests: -1, err: answer.ErrTooEarly.Error()},
 		"refuses before it reads":               {script: early("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"), prompt: 1500000, requests: -1, err: "413 Too Large"},
 		"refuses before it reads, and hangs up": {script: func(v *visit) { v.reader.ReadByte(); v.say("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n") }, prompt: 1500000, requests: -1, err: "413 Too Large"},
