@@ -14,14 +14,18 @@ import (
 	"github.com/profllm/profllm/pkg/sim/knobs"
 	"github.com/profllm/profllm/pkg/sim/program"
 	"github.com/profllm/profllm/pkg/sim/ray"
+	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
 )
+
+// Release is the release of vLLM whose command line the simulation reads.
+const Release = "0.32.0"
 
 // Serve is `vllm serve`.
 func Serve(ctx context.Context, p program.Process, args []string) int {
 	start := time.Now()
 	switch s := p.Env("PROFLLM_SIM_FLAGS"); s {
 	case "":
-		known, err := checkServe(args)
+		known, err := arguments.Exactly(Release).Parse(args)
 		if err != nil {
 			return refuse(p, err)
 		}
@@ -76,7 +80,7 @@ func Serve(ctx context.Context, p program.Process, args []string) int {
 
 // refuse ends the process as argparse does.
 func refuse(p program.Process, err error) int {
-	fmt.Fprintf(p.Stderr, "profllm sim: the flags are those of vllm 0.32.0; PROFLLM_SIM_FLAGS=any takes those of every release\n"+
+	fmt.Fprintf(p.Stderr, "profllm sim: the flags are those of vllm "+Release+"; PROFLLM_SIM_FLAGS=any takes those of every release\n"+
 		"usage: vllm serve [model_tag] [options]\n%v\n", err)
 	return program.Usage
 }
