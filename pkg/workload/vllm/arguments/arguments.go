@@ -2,18 +2,22 @@
 // release to which it exists, its kind, choices, limits and default. It reads command lines as
 // vLLM's own parser does, and says in vLLM's words what that would refuse.
 //
-//	release, _ := arguments.Newest().Accepts("--dtype", "bfloat17")
+//	refusal := arguments.Check("0.32.0", "--dtype", "bfloat17")
 //
-// catalogue.json is written by extract.py and merge.py in this folder, out of the source releases
-// of vLLM. No release was run for it; the parser of one that was agrees with it (TestRealParser).
+// catalogue.json is written by .ci/vllm-options with the two scripts of this folder, out of the
+// source releases of vLLM: names, kinds, choices, limits and defaults. The parser of a real
+// vLLM agrees with it (TestVLLMOptions).
 package arguments
 
 import (
 	_ "embed"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/profllm/profllm/pkg/source"
 )
 
 //go:embed catalogue.json
@@ -76,6 +80,19 @@ func Find(name string) (Option, bool) {
 		}
 	}
 	return Option{}, false
+}
+
+// Lookup is Find with an error that names a near option.
+func Lookup(name string) (Option, error) {
+	o, ok := Find(name)
+	if ok {
+		return o, nil
+	}
+	err := fmt.Errorf("no release of vLLM from %s to %s has the option %s", Oldest().Version, Newest().Version, name)
+	if near := source.Nearest(strings.ReplaceAll(strings.TrimLeft(name, "-"), "-", "_"), Names()); near != "" {
+		err = fmt.Errorf("%w; did you mean %s?", err, near)
+	}
+	return Option{}, err
 }
 
 func (o Option) spelled(name string) bool {

@@ -18,15 +18,16 @@ type Refusal struct {
 
 // Check says why `vllm serve` of a version would refuse one option, written as words of its
 // command line: nil if a release that the version can mean takes it (see At). Without a version,
-// that is any release. Unknown options of releases newer than the catalogue are taken.
+// the newest release that has the option decides. Unknown options of releases newer than the
+// catalogue are taken.
 func Check(version string, words ...string) *Refusal {
-	list, newer := All(), false
-	if version != "" {
-		list, newer = At(version)
+	list, newer := At(version)
+	if version == "" {
+		list = []*Release{newestWith(words[0])}
 	}
 	var refusal *Refusal
 	for _, r := range slices.Backward(list) {
-		_, err := r.Parse(append([]string{"model"}, words...))
+		err := r.refuses(words)
 		if err == nil {
 			return nil
 		}
@@ -44,7 +45,34 @@ func Check(version string, words ...string) *Refusal {
 	if refusal.Unknown && newer {
 		return nil
 	}
+	if taker := newestThatTakes(words); version == "" && taker != nil && refusal.Hint == "" {
+		refusal.Hint = fmt.Sprintf("vLLM %s takes it: set cmd_args.engine_version if your release does", taker.Version)
+	}
 	return refusal
+}
+
+func (r *Release) refuses(words []string) error {
+	_, err := r.Parse(append([]string{"model"}, words...))
+	return err
+}
+
+// newestWith is the newest release that knows an option's name, or the newest of all.
+func newestWith(word string) *Release {
+	for _, r := range slices.Backward(releases()) {
+		if r.load().has(word) {
+			return r
+		}
+	}
+	return Newest()
+}
+
+func newestThatTakes(words []string) *Release {
+	for _, r := range slices.Backward(releases()) {
+		if r.load().refuses(words) == nil {
+			return r
+		}
+	}
+	return nil
 }
 
 // message is what the parser says, without the end of a long list.

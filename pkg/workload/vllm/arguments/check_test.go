@@ -17,6 +17,7 @@ func TestCheck(t *testing.T) {
 		"0.32 --gpu-memory-utilization=1.5":     "0.32.0: argument --gpu-memory-utilization/--device-memory-utilization: input should be less than or equal to 1, not 1.5 | ",
 		"0.32.0 --guided-decoding-backend x":    "0.32.0: unrecognized arguments: --guided-decoding-backend x | vLLM 0.11.0 removed it: use --structured-outputs-config.backend",
 		"0.10.2 --guided-decoding-backend auto": "",
+		"- --max-num-seqs 0":                    "0.33.0: argument --max-num-seqs: input should be greater than or equal to 1, not 0 | vLLM 0.11.0 takes it: set cmd_args.engine_version if your release does",
 		"- --guided-decoding-backend auto":      "",
 		"0.10 --structured-outputs-config {}":   "0.10.2: unrecognized arguments: --structured-outputs-config {} | vLLM has it since 0.11.0",
 		"0.32.0 --swap-space 4":                 "0.32.0: unrecognized arguments: --swap-space 4 | vLLM 0.18.0 removed it: remove it here as well",

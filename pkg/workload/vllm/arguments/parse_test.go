@@ -59,6 +59,8 @@ func TestParseTakes(t *testing.T) {
 }
 
 // Every option of every release is taken by all its names with a value of its kind.
+//
+// covers: CFG-1
 func TestEveryOption(t *testing.T) {
 	for _, r := range All() {
 		require.Greater(t, len(r.options), 100, r.Version)
