@@ -19,6 +19,14 @@ STRICTLY = {"gt": "above", "ge": "min", "lt": "below", "le": "max"}
 class Module:
     def __init__(self, tree, name):
         self.name, self.values, self.classes, self.imports = name, {}, {}, {}
+        # if TYPE_CHECKING: import X, else: X = Any
+        self.unknown = {
+            statement.targets[0].id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            for statement in node.orelse
+            if isinstance(statement, ast.Assign) and ast.unparse(statement.value) == "Any"
+        }
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 self.values.setdefault(node.targets[0].id, node.value)
@@ -117,15 +125,15 @@ class Release:
             if name in ("bool", "int", "float", "str", "dict", "list"):
                 t["tags"].add(name)
                 return t
-            if name == "Any":
-                t["tags"].add("any")
+            if name == "Any" or name in module.unknown:
+                t["tags"].add("other")
                 return t
             value, at = self.find(name, module, "values")
             cls, at2 = self.find(name, module, "classes")
             if cls is not None:
-                bases = {getattr(b, "id", getattr(b, "attr", "")) for b in cls.bases}
+                bases = {ast.unparse(b).split("[")[0].split(".")[-1] for b in cls.bases}
                 decorated = any("dataclass" in ast.dump(d) or "config" in ast.dump(d) for d in cls.decorator_list)
-                if bases & {"dict", "TypedDict"} or any("dict" in b.lower() for b in bases):
+                if any("dict" in b.lower() for b in bases):
                     t["tags"].add("dict")
                 elif decorated:
                     t["tags"].add("dataclass")
@@ -310,7 +318,10 @@ class Release:
     def unpacked(self, node, kwargs_of, variables, module):
         """What **node adds to the arguments of add_argument."""
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            cls, at = self.find(kwargs_of.get(getattr(node.value, "id", ""), ""), module, "classes")
+            name = kwargs_of.get(getattr(node.value, "id", ""), "")
+            if isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "get_kwargs":
+                name = node.value.args[0].id
+            cls, at = self.find(name, module, "classes")
             return self.kwargs(cls, node.slice.value, at) if cls is not None else {}
         if isinstance(node, ast.Name):
             k = {}
@@ -344,6 +355,8 @@ class Release:
             k.update(values="?", type="bool", choices=["true", "false"])
         elif "type" in kw or not rest:
             text = ast.unparse(kw["type"]) if "type" in kw else "str"
+            if text.startswith("lambda"):
+                text = "str"
             k["values"] = "1"
             k["type"] = kind_of(text)
             if "optional" in text or "nullable" in text:

@@ -203,15 +203,18 @@ func (o *option) check(values []string, explicit bool) error {
 			v = strings.ReplaceAll(strings.ToLower(v), "-", "_")
 		}
 		if !o.takes(v) {
-			return refused("argument %s: invalid %s value: '%s'", name, o.Type, v)
+			return refused("argument %s: %s", name, o.notTaken(v))
 		}
 		if o.Choices != nil && !slices.Contains(o.Choices, v) {
 			quote := "'"
 			if o.Type == "int" {
 				quote = ""
 			}
-			return refused("argument %s: invalid choice: %s (choose from %s)", name, quote+v+quote,
-				quote+strings.Join(o.Choices, quote+", "+quote)+quote)
+			list := quote + strings.Join(o.Choices, quote+", "+quote) + quote
+			if o.Optional {
+				list += ", None"
+			}
+			return refused("argument %s: invalid choice: %s (choose from %s)", name, quote+v+quote, list)
 		}
 		if limit := o.limit(v); limit != "" {
 			return refused("argument %s: input should be %s, not %s", name, limit, v)
@@ -246,6 +249,24 @@ func (o *option) takes(v string) bool {
 	}
 	return true
 }
+
+// notTaken says so in vLLM's words.
+func (o *option) notTaken(v string) string {
+	switch {
+	case strings.HasPrefix(o.Type, "human") && decimalOfBinary.MatchString(v):
+		v = strings.TrimSpace(v)
+		unit := v[len(v)-1:]
+		return fmt.Sprintf("Decimals are not allowed with binary suffixes like %s. Did you mean to use %s%s instead?", unit,
+			v[:len(v)-1], strings.ToLower(unit))
+	case o.Optional && (o.Type == "int" || o.Type == "float"):
+		return fmt.Sprintf("Value %s cannot be converted to <class '%s'>.", v, o.Type)
+	case o.Optional && strings.HasPrefix(o.Type, "human"):
+		return fmt.Sprintf("Value %s cannot be converted to <function %s>.", v, o.Type)
+	}
+	return fmt.Sprintf("invalid %s value: '%s'", o.Type, v)
+}
+
+var decimalOfBinary = regexp.MustCompile(`^\s*\d+\.\d+[KMGT]\s*$`)
 
 // limit says which limit of the option a number is beyond, "" for none and for what is no number.
 func (o *option) limit(v string) string {
