@@ -182,6 +182,8 @@ func (e *Evidence) verdict() string {
 		return notOver
 	case r.Status == result.Cancelled:
 		return cancelled
+	case r.Status == result.Ended:
+		return result.Ended.String()
 	case r.Status == result.Failed:
 		return failed
 	case r.Validity != nil:
@@ -416,6 +418,8 @@ func (e *Evidence) next(s Story) string {
 			return "find out why the job failed before you use the numbers; the logs are below " + e.Dir
 		}
 		return "nothing: the run is valid"
+	case result.Ended.String():
+		return "nothing: it ended, as planned, when the runs that it accompanied (end_post_comp) were over"
 	case notSubmitted:
 		return "nothing was submitted: " + e.again("")
 	case refused:
@@ -515,6 +519,8 @@ func tone(verdict string) terminal.Tone {
 		return terminal.Good
 	case strings.HasPrefix(verdict, string(result.VerdictSuspect)), verdict == notOver, verdict == unclear:
 		return terminal.Doubtful
+	case verdict == result.Ended.String():
+		return terminal.Plain
 	}
 	return terminal.Bad
 }
