@@ -99,8 +99,9 @@ func (v Verifier) File(name string) Found {
 		found.name(tests)
 	}
 	if kind == "scenario" && v.Plan != nil && found.NotRunnable == "" {
-		found.Err = v.Plan(name)
-		return found
+		if found.Err = v.Plan(name); found.Err != nil {
+			return found
+		}
 	}
 	var complaints source.Complaints
 	for _, t := range tests {
