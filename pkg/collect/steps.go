@@ -73,6 +73,13 @@ func (c *Collector) explain(e *evidence, d *draft) {
 		r.Failure.Cause == "unknown" {
 		r.Failure = nil // nothing broke: the checks say what is wrong with the numbers
 	}
+	if f := r.Failure; f != nil {
+		var again Again
+		if e.plan != nil {
+			again = AgainOf(e.dir, e.plan.Dir)
+		}
+		f.Next = NextStep(f.Next, again, jobOf(e))
+	}
 }
 
 // statusOf says how the run ended.
