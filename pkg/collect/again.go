@@ -69,7 +69,7 @@ func (a Again) Command(flags string) string {
 }
 
 var (
-	resumeStep = regexp.MustCompile(`(: )?profllm slurm resume(?: (--failed))? DIR\b`)
+	resumeStep = regexp.MustCompile(`(: )?profllm[ ]slurm resume(?: (--failed))? DIR\b`)
 	jobStep    = regexp.MustCompile(`(: | \()((?:sacct|scontrol) [^():;]*\bJOB\b[^():;]*)(\)?)`)
 )
 
