@@ -106,7 +106,7 @@ func drive(
 	return report, r.publish(ctx, report)
 }
 
-// A runner holds what the steps of one run share.
+// A runner holds what the parts of one run share.
 type runner struct {
 	o              *Options
 	model          model
