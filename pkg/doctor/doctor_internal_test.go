@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -478,10 +479,5 @@ func TestLaunchersThatCouldBeUsed(t *testing.T) {
 	}
 	require.Equal(t, `set launcher = "bare" (no container: the engine is installed on the nodes) in the system file`,
 		choices(nil))
-	names := []string{"pyxis"}
-	for _, l := range launchers {
-		names = append(names, l.name)
-		require.NotEmpty(t, l.needs)
-	}
-	require.ElementsMatch(t, config.Launchers, names)
+	require.ElementsMatch(t, config.Launchers, append(slices.Collect(maps.Keys(needs)), "pyxis"))
 }

@@ -10,14 +10,15 @@ import (
 	"github.com/profllm/profllm/pkg/config"
 )
 
-// launchers are the launchers other than pyxis, in the order in which they are proposed, with
-// what they need on the nodes. Each but bare has a program of its name.
-var launchers = []struct{ name, needs string }{
-	{"enroot", "enroot on the nodes and .sqsh files, which profllm stage imports"},
-	{"apptainer", "Apptainer on the nodes; stage images, else each node converts them"},
-	{"podman", "Podman on the nodes, rootless for your user; for GPUs, CDI: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml on each node"},
-	{"docker", "a Docker daemon on the nodes that your user may use, NVIDIA's container toolkit for GPUs, and whole nodes for each job"},
-	{config.Bare, "no container: the engine is installed on the nodes"},
+// needs are what the launchers other than pyxis need on the nodes.
+var needs = map[string]string{
+	"enroot":    "enroot on the nodes and .sqsh files, which profllm stage imports",
+	"apptainer": "Apptainer on the nodes; stage images, else each node converts them",
+	"podman": "Podman on the nodes, rootless for your user; for GPUs, CDI: " +
+		"nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml on each node",
+	"docker": "a Docker daemon on the nodes that your user may use, NVIDIA's container toolkit for GPUs, " +
+		"and whole nodes for each job",
+	config.Bare: "no container: the engine is installed on the nodes",
 }
 
 // runtimes looks for what starts containers, here; nodes may have others.
@@ -72,14 +73,14 @@ func (d *Doctor) launcher() string {
 }
 
 // hasProgram reports whether a launcher is a program of its name on the nodes.
-func hasProgram(launcher string) bool { return slices.Contains(containerPrograms, launcher) }
+func hasProgram(launcher string) bool { return slices.Contains(config.Programs, launcher) }
 
 // choices says which launchers could be used where there are some programs, and what each needs.
 func choices(programs []string) string {
 	var parts []string
-	for _, l := range launchers {
-		if l.name == config.Bare || slices.Contains(programs, l.name) {
-			parts = append(parts, fmt.Sprintf("%q (%s)", l.name, l.needs))
+	for _, name := range append(slices.Clone(config.Programs), config.Bare) {
+		if name == config.Bare || slices.Contains(programs, name) {
+			parts = append(parts, fmt.Sprintf("%q (%s)", name, needs[name]))
 		}
 	}
 	last := len(parts) - 1
