@@ -2,15 +2,19 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/conf"
+	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/document"
+	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -85,26 +89,6 @@ random_output_len = 4
 		`signature "cuda-oom": another signature, built in or of the site, has this id`)
 }
 
-func TestWhyOfAValidRun(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"),
-		[]byte("name = 's'\n[[Tests]]\nid = 'a'\ntest_template_name = 'vllm'\n"+
-			"[Tests.bench_cmd_args]\nmax_concurrency = 4\nnum_prompts = 20\nrandom_output_len = 5\n"), 0o644))
-	require.Zero(t, profllm(t, dir, nil, "rehearse", "s.toml").code)
-	o := profllm(t, dir, nil, "why", only(t, dir))
-	require.Equal(t, exitOK, o.code)
-	require.Regexp(t, `^results/s_\S+/a/0: valid\n`, o.stdout)
-	require.Contains(t, o.stdout, "nothing: the run is valid")
-
-	// Of several runs, the valid ones are only counted, and each other one has its path.
-	require.Zero(t, profllm(t, dir, nil, "rehearse", "--time", "2026-01-02T03:04:05Z", "s.toml").code)
-	require.Equal(t, "2 valid runs\n", profllm(t, dir, nil, "why", "results").stdout)
-	bad := filepath.Join("results", "s_2026-01-02_03-04-05", "a", "0")
-	require.NoError(t, os.Remove(filepath.Join(dir, bad, "raw", "vllm-bench.json")))
-	o = profllm(t, dir, nil, "why", "results")
-	require.Regexp(t, "^"+bad+": suspect\n(  .*\n)+\n1 valid run\n$", o.stdout)
-}
-
 // A scenario's file is neither a run nor a log, whatever is to be known of its runs.
 func TestDefinitionInThePlaceOfRuns(t *testing.T) {
 	dir := t.TempDir()
@@ -152,7 +136,11 @@ func TestWhyOfACancelledRehearsal(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(run, "state.json"), data, 0o644))
 	require.NoError(t, os.Remove(filepath.Join(run, "raw", "vllm-bench.json")))
 	require.NoError(t, os.Remove(filepath.Join(run, "logs", "bench-0.log")))
-	require.Contains(t, profllm(t, dir, nil, "why", run).stdout, "profllm rehearse SCENARIO runs it again\n")
+	require.Contains(t, profllm(t, dir, nil, "why", run).stdout, "the job was cancelled: profllm rehearse ")
+	do := regexp.MustCompile(`cancelled: profllm (rehearse .*) runs it again\n`).
+		FindStringSubmatch(profllm(t, dir, nil, "why", run).stdout)
+	require.NotNil(t, do)
+	require.Equal(t, exitOK, profllm(t, dir, nil, append(strings.Fields(do[1]), "--output-dir", "again")...).code)
 }
 
 // Each repeat of each point of a sweep has the story of its own load, and what looks
@@ -198,50 +186,60 @@ PROFLLM_SIM_STARTUP = "0s"
 	require.NotContains(t, o.stdout, secret)
 }
 
-// Logs of any origin are explained in the form of a run's story; collect says what they
-// are.
-//
-// covers: PL-F7, PL-F8
-func TestWhyOfLogs(t *testing.T) {
+// The next step of every known cause can be pasted: nothing in it stands for something else, and
+// each command exists, for a run on Slurm, for a rehearsal, and for runs of others.
+func TestNextStepsCanBePasted(t *testing.T) {
 	t.Parallel()
+	table, err := failure.Builtin()
+	require.NoError(t, err)
+	steps := map[string]string{}
+	for _, s := range table.Signatures() {
+		steps[s.ID] = s.Next
+	}
+	for _, e := range failure.Endings() {
+		steps["ending "+e.ID] = e.Next
+	}
+	for check, e := range failure.Preflight() {
+		steps["preflight "+check] = e.Next
+	}
+	steps["preflight"] = failure.OfPreflight("").Next
+	f, err := table.Explain(nil, failure.Job{})
+	require.NoError(t, err)
+	steps["no log"] = f.Next
 	dir := t.TempDir()
-	logs := map[string]string{
-		"mine/server.txt": "(APIServer pid=7) INFO 11-21 10:00:00 [utils.py:1] vLLM API server version 0.32.0\nOSError: [Errno 98] Address already in use\n",
-		"mine/c.log":      "Namespace(subparser='bench', bench_type='serve')\nError 0: Not Found\n",
-		"well/out.log":    "srun: Step created for StepId=3.1\nhello\n",
-		"none/README.md":  "# nothing\n",
+	for _, name := range []string{"scenario.toml", "system.toml"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
-	for name, text := range logs {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	placeholder := regexp.MustCompile(`\b(DIR|JOB|FILE|SCENARIO|NODE|NAME|FOLDER)\b|<[a-z ]+>|\{|…`)
+	command := regexp.MustCompile(`\bprofllm ((?:slurm|rehearse|why|collect|report|stage|verify|image|doctor)\b[^,;()]*)`)
+	for name, next := range steps {
+		for kind, again := range map[string]collect.Again{
+			"slurm":    {Resume: dir},
+			"rehearse": {Rehearse: filepath.Join(dir, "scenario.toml") + " --system " + filepath.Join(dir, "system.toml")},
+			"others":   {},
+		} {
+			job := "17"
+			if kind != "slurm" {
+				job = ""
+			}
+			text := collect.NextStep(next, again, job)
+			require.NotEmpty(t, text)
+			require.NotRegexp(t, placeholder, text, "%s, %s", name, kind)
+			require.NotRegexp(t, `[:,;( ]$|: :|::`, text, "%s, %s", name, kind)
+			for _, m := range command.FindAllStringSubmatch(text, -1) {
+				words := strings.Fields(m[1])
+				parser, err := newParser(&app{stdout: io.Discard, stderr: io.Discard}, &cli{}, func(int) {})
+				require.NoError(t, err)
+				_, err = parser.Parse(words)
+				require.NoError(t, err, "%s, %s: %s", name, kind, text)
+				require.NotEqual(t, "others", kind, "%s: %s", name, text)
+				require.Equal(t, kind, words[0], "%s: %s", name, text)
+			}
+		}
 	}
-	o := profllm(t, dir, nil, "why", "mine")
-	require.Equal(t, exitOK, o.code, o.stderr)
-	require.Equal(t, `mine: failed
-  cause     port-in-use, network in server: server.txt:2
-  line      OSError: [Errno 98] Address already in use
-  followed  client-not-found in client: c.log:2
-  do        find the process that holds the port on that node, such as a server left by an earlier job; if the port is in 32768-60999, plan a lower one, because outgoing connections take ports of that range
-  logs      c.log (client), server.txt (server)
-`, o.stdout)
-
-	o = profllm(t, dir, nil, "why", "--output", "json", "mine/server.txt", "mine/c.log")
-	require.Equal(t, exitOK, o.code, o.stderr)
-	told := readDocument[document.Why](t, o).Stories
-	require.Len(t, told, 1, "files of one command are of one failure")
-	require.Equal(t, "port-in-use", told[0].Failure.Cause)
-	require.Equal(t, "network", told[0].Failure.Kind)
-
-	o = profllm(t, dir, nil, "why", "well", "mine")
-	require.Contains(t, o.stdout, "well: no failure found\n\nmine: failed\n")
-
-	o = profllm(t, dir, nil, "why", "none")
-	require.Equal(t, exitUsage, o.code)
-	require.Contains(t, o.stderr, "neither runs nor logs below none\n\thint: ")
-
-	o = profllm(t, dir, nil, "collect", "mine")
-	require.Equal(t, exitUsage, o.code, "nothing was collected")
-	require.Contains(t, o.stderr,
-		"mine has logs (client: 1, server: 1), but neither a run nor a result to collect\n\thint: profllm why mine\n")
-	require.Equal(t, exitUsage, profllm(t, dir, nil, "collect", "none").code)
+	require.Contains(t, collect.NextStep(steps["slurm-node-failure"], collect.Again{Resume: "d"}, "1"),
+		"run it again: profllm slurm resume d")
+	require.Equal(t, "exclude the node, then run it again",
+		collect.NextStep(steps["slurm-node-failure"], collect.Again{}, ""))
+	require.Contains(t, collect.NextStep(steps["no log"], collect.Again{}, "17"), ": sacct -j 17, scontrol show job 17")
 }

@@ -1,13 +1,3 @@
-// Package failure says why a run failed: it looks for the lines that known
-// failures print, and decides which of them is the cause.
-//
-// The table is data (signatures.json); a site can put its own entries in
-// front. Scan reads one log on the node that owns it, Decide judges the
-// reports of all logs and the job's end together. The package reads no file
-// by itself and stops nothing.
-//
-//	table, err := failure.Builtin()
-//	cause, err := table.Explain(logs, failure.Job{State: "FAILED", Ended: end})
 package failure
 
 import (
@@ -486,7 +476,7 @@ func unknown(r *Report, rest []clue) *result.Failure {
 		Next: "read the end of that log; once you know the cause, add its line to [[signatures]] of the system file",
 	}
 	if r == nil {
-		f.Next = "there is no log with a line to read: ask how the job ended and on which nodes (sacct -j JOB, scontrol show job JOB)"
+		f.Next = "there is no log with a line to read: ask how the job ended and on which nodes: sacct -j JOB, scontrol show job JOB"
 		return f
 	}
 	f.File, f.Role, f.Node, f.Tail = r.File, r.Role, r.Node, r.Tail

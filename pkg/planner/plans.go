@@ -1,8 +1,3 @@
-// Package planner expands a scenario for a site into runs, and has package plan make the
-// plan of each: every test, iteration, point of a sweep and hook. It also decides the order
-// of the runs and the batches in which they are submitted.
-//
-// It is pure: the same definitions and Options give the same plans.
 package planner
 
 import (
@@ -550,41 +545,4 @@ func NotRunnable(tests ...scenario.Test) string {
 		}
 	}
 	return strings.Join(why, "; ")
-}
-
-// Check looks at one test without a cluster: its workload, its arguments, and
-// those of every dimension of its sweep.
-func Check(t scenario.Test) error {
-	b := builder{scenario: &scenario.Scenario{}}
-	points, dims, err := b.points(t)
-	if err != nil {
-		return err
-	}
-	variants := []scenario.Test{t}
-	if points != nil {
-		groups, err := b.groups(t, points, dims)
-		if err != nil {
-			return err
-		}
-		if len(groups) == 0 {
-			return b.set.Skipped[0].Err
-		}
-		variants = []scenario.Test{groups[0].test}
-	}
-	var c source.Complaints
-	for _, v := range variants {
-		if note, err := catalog.Template(&v); note != "" || err != nil {
-			c.Add(err) // one that is not supported yet can be read, and that is all
-			continue
-		}
-		_, err := v.Nodes()
-		c.Add(err)
-		_, err = workload(v, false)
-		c.Add(err)
-		for _, l := range phases(v) {
-			_, err := b.load(v, l)
-			c.Add(err)
-		}
-	}
-	return c.Err()
 }

@@ -1,0 +1,109 @@
+package collect
+
+import (
+	"slices"
+
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/validity"
+)
+
+// A draft is a record in the making, with what its judgement needs beside it.
+type draft struct {
+	record *result.Result
+	facts  validity.Evidence
+	late   warnings // appended to the record's own behind all adders
+	empty  bool     // no benchmark left a result, and none could not be read
+}
+
+// An adder adds what it finds in the evidence to the draft.
+type adder func(*evidence, *draft)
+
+// adders are those of a record, in their order. A new fact of the record, or of its
+// judgement, is a new adder here.
+func (c *Collector) adders() []adder {
+	return []adder{
+		addIdentity(c.Version), addConfig, addCommands, addRepeats, addPlacement, addEvents, addTimes, addSlurm,
+		addPlanned, addPhases, addServers, addJobEnd, addDeaths,
+		addNodes, addProvenance, addReports,
+		addBenchmark(c.Bench), addAccuracy(c.Eval), addForeign,
+		addCounters, addEvaluated, addGPUs, addAgreement,
+	}
+}
+
+// load makes and judges the record of one load.
+func (c *Collector) load(e *evidence) (*result.Result, error) {
+	d := &draft{record: &result.Result{Schema: result.SchemaV1}, late: slices.Clone(e.unread)}
+	for _, add := range c.adders() {
+		add(e, d)
+	}
+	r := d.record
+	r.FindProfiler()
+	r.Warnings = append(r.Warnings, d.late...)
+	r.Redact()
+	r.Derive()
+	r.Provenance.EngineVersion = d.facts.EngineVersion()
+	r.MetricsVersion = result.MetricsVersion
+	r.Validity = validity.Judge(r, d.facts)
+	dropNotFinite(r)
+	if e.plan != nil {
+		var err error
+		if r.Provenance.Fingerprint, err = r.Fingerprint(); err != nil {
+			return nil, err
+		}
+		r.Provenance.Series = result.SeriesKey(r.Config.Settings, r)
+	}
+	r.Status = statusOf(e, d)
+	c.explain(e, d)
+	redactRecord(e, r)
+	return r, nil
+}
+
+// explain looks for the cause, where the run did not do what it should.
+func (c *Collector) explain(e *evidence, d *draft) {
+	r := d.record
+	if r.Status == result.Completed || r.Status == result.Ended || r.Status == result.Unknown {
+		return
+	}
+	var unread error
+	if r.Failure, unread = causeOf(e, c.table(e.plan)); unread != nil {
+		r.Warnings = append(r.Warnings, result.Warning{Kind: result.Unreadable, File: run.LogDir, Text: unread.Error()})
+	}
+	if (d.facts.OverBefore || d.facts.Job.Judged == run.JudgedInvalid) && r.Failure != nil &&
+		r.Failure.Cause == "unknown" {
+		r.Failure = nil // nothing broke: the checks say what is wrong with the numbers
+	}
+	if f := r.Failure; f != nil {
+		var again Again
+		if e.plan != nil {
+			again = AgainOf(e.dir, e.plan.Dir)
+		}
+		f.Next = NextStep(f.Next, again, jobOf(e))
+	}
+}
+
+// statusOf says how the run ended.
+func statusOf(e *evidence, d *draft) result.Status {
+	r, noBenchmark := d.record, d.facts.Planned.NoBenchmark
+	numbers := r.Results.CompletedRequests != nil && *r.Results.CompletedRequests > 0 || r.Results.Offline != nil
+	switch {
+	case e.state != nil && e.state.State == run.Cancelled && !(numbers && r.Validity.Valid):
+		return result.Cancelled
+	case e.sentinel == nil && e.plan != nil && !e.over():
+		return result.Unknown
+	case cutShort(d) && !(numbers && r.Validity.Valid):
+		return result.Ended
+	case numbers && r.Validity.Valid, noBenchmark && r.Validity.Valid:
+		return result.Completed
+	case numbers:
+		return result.Partial
+	}
+	return result.Failed
+}
+
+// cutShort reports whether the run was ended before its own end, as planned, because the runs
+// that it accompanied were over, and nothing of it had failed by then.
+func cutShort(d *draft) bool {
+	open := func(p validity.Phase) bool { return p.Exit == nil }
+	return d.facts.EndedWithOthers && slices.ContainsFunc(d.facts.Phases, open) && !d.record.JobFailed()
+}
