@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -113,7 +114,14 @@ func TestASideThatIsNotAlike(t *testing.T) {
 	})
 	r := pair(t)
 	require.Equal(t, report.NotComparable, r.Judgements[0].Verdict)
-	require.Contains(t, r.Judgements[0].NotComparable, report.Unlike{Field: "extra_env_vars.A", Second: "1, unknown"})
+	list := r.Judgements[0].NotComparable
+	require.Contains(t, texts(list), "extra_env_vars.A: unknown (the record of one/a/0 does not have it) against "+
+		"1, unknown (the record of two/a/0 does not have it)", "of which run, for records that lack settings")
+	require.Contains(t, texts(list), "NUM_NODES: 1 against 1, not set", "of records that have all settings")
+	data, err := json.Marshal(list[len(list)-1])
+	require.NoError(t, err)
+	require.JSONEq(t, `{"field": "extra_env_vars.A", "first": "",
+		"second": "1, unknown (the record of two/a/0 does not have it)"}`, string(data))
 }
 
 // A path that is named on both sides by mistake does not pass as no change.
@@ -333,12 +341,12 @@ func TestUnlike(t *testing.T) {
 		"alike":        {func(int, *result.Result) {}, nil, nil, true},
 		"another GPU":  {func(_ int, r *result.Result) { r.System.HardwareInfo.GPU = "H200" }, []string{"GPU: H100 against H200"}, nil, true},
 		"mixed GPUs":   {func(i int, r *result.Result) { r.System.HardwareInfo.GPU = fmt.Sprint("H", i/3) }, []string{"GPU: H100 against H0, H1"}, nil, true},
-		"no GPU known": {func(_ int, r *result.Result) { r.System = nil }, nil, []string{"GPU: H100 against unknown"}, true},
+		"no GPU known": {func(_ int, r *result.Result) { r.System = nil }, nil, []string{"GPU: H100 against unknown (the record of two/a/0 does not have it)"}, true},
 		"model": {func(_ int, r *result.Result) { r.Config.Server["model"] = "n" },
 			[]string{"tokenizer: m against n"}, nil, true},
 		"endpoint": {func(_ int, r *result.Result) { r.Config.Benchmark.Endpoint = "/v1/chat/completions" },
-			nil, []string{"endpoint: unknown against /v1/chat/completions"}, true},
-		"lengths": {func(_ int, r *result.Result) { r.Config.Benchmark.InputTokens = new(9) }, nil, []string{"input tokens: unknown against 9"}, true},
+			nil, []string{"endpoint: unknown (the record of one/a/0 does not have it) against /v1/chat/completions"}, true},
+		"lengths": {func(_ int, r *result.Result) { r.Config.Benchmark.InputTokens = new(9) }, nil, []string{"input tokens: unknown (the record of one/a/0 does not have it) against 9"}, true},
 		"image": {func(_ int, r *result.Result) {
 			r.Provenance.Image, r.Provenance.EngineVersion, r.Placement.Nodes = "image:2", "2", []string{"n7"}
 		}, nil, []string{"cmd_args.docker_image_url: image:1 against image:2", "engine version: 1 against 2",
