@@ -93,7 +93,7 @@ func TestCompareBuilds(t *testing.T) {
 	require.Equal(t, exitOK, o.code, "nothing is claimed")
 	require.Contains(t, o.stdout, "6 v 2: no test")
 	require.Contains(t, o.stdout,
-		"needed for a verdict: 6 valid runs per side; missing: 0 in the first, 4 in the second")
+		"6 valid runs per side; missing: 0 in the first, 4 in the second")
 	root, err := filepath.Glob(filepath.Join(dir, "few", "build_*"))
 	require.NoError(t, err)
 	command := fmt.Sprintf("profllm rehearse few/%[1]s/definitions/scenario.toml --system few/%[1]s/definitions/system.toml --output-dir few --speed 1  # times 2", filepath.Base(root[0]))

@@ -39,7 +39,7 @@ func MoreRuns(runs []string, missing int, kind records.Kind, archives *archive.F
 		simulate = " --simulate"
 	}
 	if kind.Simulated() {
-		if simulator, ok = simulatorOf(archives.OnDisk(runs[len(runs)-1]), root); !ok {
+		if simulator, ok = Simulator(archives.OnDisk(runs[len(runs)-1]), root); !ok {
 			return nil
 		}
 	}
@@ -71,9 +71,9 @@ func MoreRuns(runs []string, missing int, kind records.Kind, archives *archive.F
 		simulator, verb, words[0], words[1], words[2], simulate, times))
 }
 
-// simulatorOf is the settings of the simulated programs that a run took from the shell, as they
+// Simulator is the settings of the simulated programs that a run took from the shell, as they
 // stand before a command; false if no shell takes them. root is the scenario's directory.
-func simulatorOf(dir, root string) (text string, ok bool) {
+func Simulator(dir, root string) (text string, ok bool) {
 	var place run.Placement
 	for range 4 { // <test>/<iteration>/<step>/<repeat>
 		if dir == root || run.ReadJSON(filepath.Join(dir, run.PlacementFile), &place) == nil {

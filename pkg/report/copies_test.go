@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -80,4 +81,26 @@ func TestOneMeasurementCountsOnce(t *testing.T) {
 	r, err := report.Trace(load(t, "one", "two"), nil, nil)
 	require.NoError(t, err)
 	require.Len(t, r.LeftOut, 6)
+}
+
+// Runs that are left out for one reason are told once, in the status, in the list of what is left
+// out and beside a verdict. Their records stay apart in the other forms.
+func TestOneReasonIsToldOnce(t *testing.T) {
+	inTemp(t)
+	runsOf(t, "one", 6, 1000, 50, 1)
+	runsOf(t, "two", 9, 1000, 50, 1, func(i int, r *result.Result) {
+		if i > 5 {
+			r.Status, r.Failure = result.Cancelled, &result.Failure{Cause: "never-started",
+				Confidence: result.NoCause}
+		}
+	})
+	r := pair(t)
+	require.Len(t, r.Judgements[0].Second.Apart, 3)
+	said := text(t, r)
+	require.Equal(t, 1, strings.Count(said, "second, left out: "), said)
+	require.Contains(t, said, "second, left out: two/a/6-8: cancelled")
+
+	said = text(t, report.Build(load(t, "two"), report.Options{}))
+	require.Contains(t, said, "two/a/6-8\n")
+	require.Equal(t, 2, strings.Count(said, "a iter=6 and 2 more"), said)
 }

@@ -82,7 +82,7 @@ type TrendCut struct {
 	estimate float64 // of the shift, in the metric's unit
 }
 
-// LeftOut is a run that is in no series.
+// LeftOut is a run that is in no series, or is not compared.
 type LeftOut struct {
 	Dir string `json:"dir"`
 	Why string `json:"why"`
