@@ -36,11 +36,14 @@ func Suggest(word string, known []string) string {
 	switch {
 	case len(near) == 0:
 		return list
-	case len(known) > 10:
+	case len(known) > fewWords:
 		return anyOf(near)
 	}
 	return anyOf(near) + " " + list
 }
+
+// fewWords of a list are named behind near words, too.
+const fewWords = 7
 
 // mostListed is how many words of a list are named.
 const mostListed = 16
