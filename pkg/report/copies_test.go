@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -103,4 +104,24 @@ func TestOneReasonIsToldOnce(t *testing.T) {
 	said = text(t, report.Build(load(t, "two"), report.Options{}))
 	require.Contains(t, said, "two/a/6-8\n")
 	require.Equal(t, 2, strings.Count(said, "a iter=6 and 2 more"), said)
+}
+
+// Of a run without a job, no verdict will come: it is told by the word that collect has for it, not
+// as one that is not over.
+func TestRunsWithoutAJob(t *testing.T) {
+	inTemp(t)
+	runsOf(t, "one", 6, 1000, 50, 1)
+	runsOf(t, "two", 8, 1000, 50, 1)
+	two := load(t, "two")
+	for i, noJob := range map[int]string{6: "refused", 7: "not submitted"} {
+		two[i].Result.Status, two[i].NoJob = result.Unknown, noJob
+	}
+	two[6].Refusal, two[7].Result = "no partition", nil
+	r, err := report.Pair(load(t, "one"), two, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"two/a/6: refused: no partition", "two/a/7: not submitted"}, r.Judgements[0].Second.Apart)
+	said := text(t, report.Build(two, report.Options{}))
+	require.Regexp(t, `a iter=6 +refused +no partition · two/a/6\n`, said)
+	require.NotContains(t, said, "not over")
+	require.Equal(t, "refused", two[6].Unfit(records.Measured))
 }

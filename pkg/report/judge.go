@@ -149,7 +149,9 @@ func split(runs []*records.Run, baseline bool, other []*records.Run) (good []*re
 		why := ""
 		switch e := newEntry(r); {
 		case r.Result == nil, !e.Usable:
-			why = fmt.Sprintf("%s: %s", e.Verdict, e.Reason)
+			if why = string(e.Verdict); e.Reason != "" {
+				why += ": " + e.Reason
+			}
 		case baseline && !e.Best():
 			why = fmt.Sprintf("%s, so not a baseline: %s", e.Verdict, e.Reason)
 		case baseline && e.Imported != "" && !r.Baseline:

@@ -144,10 +144,17 @@ func Series(runs []*records.Run, by []string) (series []*Trend, leftOut []LeftOu
 			s.add(run)
 			continue
 		}
-		if run.Result == nil {
+		switch {
+		case run.NoJob != "":
+			if run.Refusal != "" {
+				why += ": " + run.Refusal
+			}
+		case run.Result == nil:
 			why += ": " + run.Problem
-		} else if more := reason(run.Result); more != "" {
-			why += ": " + more
+		default:
+			if more := reason(run.Result); more != "" {
+				why += ": " + more
+			}
 		}
 		leftOut = append(leftOut, LeftOut{run.Dir, why})
 	}
