@@ -13,9 +13,12 @@ import (
 // hookCommand is a flag that holds a command to tell; nil without it.
 type hookCommand struct{ *notify.Hook }
 
-// UnmarshalText splits the command, so that a wrong one fails before any work.
+// UnmarshalText splits the command and looks for its program, so that a wrong one fails before
+// any work.
 func (h *hookCommand) UnmarshalText(text []byte) (err error) {
-	h.Hook, err = notify.Parse(string(text))
+	if h.Hook, err = notify.Parse(string(text)); err == nil {
+		err = h.Check()
+	}
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,42 @@ import (
 	"github.com/profllm/profllm/pkg/notify"
 	"github.com/profllm/profllm/pkg/run"
 )
+
+// A command that cannot run is a mistake in the command line, of each verb that takes one.
+//
+// covers: PL-D13
+func TestNotifyIsCheckedAtTheStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tell.sh"), []byte("#!/bin/sh\n"), 0o644))
+	for _, verb := range [][]string{
+		{"nightly", "demo"}, {"slurm", "submit", "demo"}, {"slurm", "resume"}, {"confirm", "a", "b"},
+	} {
+		for command, want := range map[string]string{
+			"./tell.sh now": ": --notify: ./tell.sh is not executable\n\thint: chmod +x ./tell.sh\n",
+			"./tel.sh":      ": --notify: ./tel.sh: no such file or directory\n\thint: did you mean tell.sh?\n",
+			"no-such-tell":  ": --notify: no program \"no-such-tell\" on the PATH\n\thint: name its whole path; under cron, the PATH is short\n",
+		} {
+			o := profllm(t, dir, nil, append(verb, "--notify", command)...)
+			require.Equal(t, exitUsage, o.code)
+			require.True(t, strings.HasSuffix(o.stderr, want), o.stderr)
+			require.Empty(t, o.stdout)
+		}
+	}
+	require.NoDirExists(t, filepath.Join(dir, "results"))
+}
+
+// A folder of results that is a file is found before anything is read.
+func TestImportIntoAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o644))
+	for _, to := range []string{"f", "f/below"} {
+		o := profllm(t, dir, nil, "import", "nowhere", "--output-dir", to)
+		require.Equal(t, exitUsage, o.code)
+		require.Equal(t, "profllm import: --output-dir is a file, or lies below one: "+to+"\n\thint: name a folder\n", o.stderr)
+	}
+}
 
 // The end of a submission is told with its exit code, which stays what it was.
 //
