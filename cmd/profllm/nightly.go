@@ -106,7 +106,7 @@ func nightEvent(o nightly.Outcome, code int, err error) notify.Event {
 		}
 	}
 	if err != nil && err.Error() != "" {
-		e.Lines = append(e.Lines, err.Error())
+		e.Lines = append(e.Lines, eventLines(err)...)
 	}
 	return e
 }

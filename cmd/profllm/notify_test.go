@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/notify"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/result/resulttest"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -88,4 +93,43 @@ func TestTellEnd(t *testing.T) {
 	require.Error(t, a.tellEnd(t.Context(), f, dir, fail(exitInterrupted, errors.New("interrupted"))))
 	require.NoFileExists(t, event, "the jobs go on")
 	require.Empty(t, stderr.String())
+}
+
+// Who gets an event need not open a terminal: a line for each run that failed says in which role
+// and node, with the line of the log. A hint stands in the line of its error.
+//
+// covers: PL-D13
+func TestEventsSayWhatHappened(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, run.WriteJSON(filepath.Join(dir, "scenario.json"), run.Scenario{Name: "qwen"}))
+	event, hook := filepath.Join(dir, "event"), filepath.Join(dir, "hook")
+	require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\ncat > "+event+"\n"), 0o755))
+	for i := range mostProblems + 2 {
+		r := resulttest.Good()
+		r.RunID, r.Status = fmt.Sprintf("qwen_%d", i), result.Failed
+		r.Failure = &result.Failure{Cause: "oom-gpu", Confidence: result.Exact, Role: "decode", Node: "node2",
+			File: "logs/decode-0.log", LineNumber: 412, Line: "torch.OutOfMemoryError: CUDA out of memory",
+			Next: "lower gpu_memory_utilization"}
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "a", strconv.Itoa(i)), 0o755))
+		data, err := resulttest.Marshal(r)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a", strconv.Itoa(i), run.ResultFile), data, 0o644))
+	}
+	a := &app{environ: os.Environ(), stderr: io.Discard, now: time.Now}
+	var f notifyFlags
+	require.NoError(t, f.Notify.UnmarshalText([]byte(hook)))
+	told := func(ended error) []string {
+		require.Equal(t, ended, a.tellEnd(t.Context(), f, dir, ended))
+		var e notify.Event
+		require.NoError(t, run.ReadJSON(event, &e))
+		return e.Lines
+	}
+	lines := told(exit(exitJobFailed))
+	require.Len(t, lines, 1+mostProblems+1)
+	require.Equal(t, "a job failed", lines[0])
+	require.Regexp(t, `^failed \S+: failed, cause oom-gpu \(exact\) in decode on node2: logs/decode-0.log:412: `+
+		`torch.OutOfMemoryError: CUDA out of memory; lower gpu_memory_utilization \(\S+/a/0\)$`, lines[1])
+	require.Equal(t, "and 2 other runs: profllm why "+dir, lines[len(lines)-1])
+	lines = told(errors.Join(errors.New("disk full\n\thint: df -h"), errors.New("no table")))
+	require.Equal(t, []string{"disk full; hint: df -h", "no table"}, lines[:2])
 }
