@@ -74,7 +74,7 @@ func (c confirmCmd) Run(ctx context.Context, a *app) error {
 	if c.DryRun {
 		return a.printPlans(p, "text")
 	}
-	q := a.quieted(a.stderr) // what the steps say is no answer
+	q := a.quieted(a.stderr) // what planning and submission say is no answer
 	root := p.Root
 	if c.Rehearse {
 		err = q.rehearse(ctx, p, max(given(c.Speed), 1))

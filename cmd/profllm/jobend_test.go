@@ -9,52 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A script that ends with another code than 0 after a benchmark that went well: every
-// command says that the job failed, and why says of no number that it is valid.
-//
-// covers: PL-S5
-func TestScriptThatEndsBadly(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "bad-end"
-
-[[Tests]]
-id = "plain"
-test_template_name = "vllm"
-  [Tests.cmd_args]
-  docker_image_url = "vllm/vllm-openai:v0.32.0"
-  model = "Qwen/Qwen3-8B"
-  decode.tensor_parallel_size = 4
-  [Tests.bench_cmd_args]
-  random_input_len = 64
-  random_output_len = 16
-  max_concurrency = 8
-  num_prompts = 64
-`), 0o644))
-	require.NoError(t, os.MkdirAll(filepath.Join(dir, "templates", "slurm"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "templates", "slurm", "end.block.tmpl"),
-		[]byte(`{{define "epilogue"}}
-exit 3
-{{end}}`), 0o644))
-	env := []string{"PROFLLM_SIM_TTFT=10ms", "PROFLLM_SIM_ITL=4ms", "PROFLLM_SIM_STARTUP=0s"}
-	run := func(args ...string) (string, int) {
-		cmd := command(dir, env, args...)
-		out, _ := cmd.CombinedOutput()
-		return string(out), cmd.ProcessState.ExitCode()
-	}
-	out, code := run("rehearse", "s.toml", "--templates", "templates", "--output-dir", "results")
-	require.Equal(t, exitJobFailed, code, out)
-	found, err := filepath.Glob(filepath.Join(dir, "results", "*", "plain", "0"))
-	require.NoError(t, err)
-	require.Len(t, found, 1)
-	out, code = run("collect", "--offline", found[0])
-	require.Equal(t, exitJobFailed, code, out)
-	require.Contains(t, out, "the script ended with 3 (its sentinel)")
-	out, _ = run("why", found[0])
-	require.Contains(t, out, "job-state")
-	require.NotContains(t, out, ": valid")
-	require.NotContains(t, out, "the run is valid")
-}
-
 // The file of either client of a simulated run says so, wherever it is taken to.
 //
 // covers: PL-V29

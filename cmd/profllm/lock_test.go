@@ -254,38 +254,6 @@ func refusedSubmission(t *testing.T, dir string) string {
 	return roots[0]
 }
 
-// Points of a sweep share a service: each is a record of its own, and all are locked
-// together.
-func TestLockSweep(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs a rehearsal")
-	}
-	t.Parallel()
-	dir := t.TempDir()
-	text := strings.Replace(lockTest, "max_concurrency = 2", "max_concurrency = [1, 2]", 1)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"),
-		[]byte("name = \"sweep\"\n[[Tests]]\nid = \"a\"\ntest_name = \"agg\"\n"), 0o644))
-	require.NoError(t, os.MkdirAll(filepath.Join(dir, "tests"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "tests", "agg.toml"), []byte(text), 0o644))
-	o := profllm(t, dir, nil, "rehearse", "s.toml", "--output-dir", "results", "--time", "2026-01-02T03:04:05Z")
-	require.Zero(t, o.code, o.stderr)
-	points := filepath.Join(dir, "results", "sweep_2026-01-02_03-04-05", "a", "0")
-	o = profllm(t, dir, nil, "diff", filepath.Join(points, "1"), filepath.Join(points, "2"))
-	require.Equal(t, exitInvalid, o.code, o.stderr)
-	require.Regexp(t, `max_concurrency +1 +2\n`, o.stdout)
-	first, second := profllm(t, dir, nil, "lock", filepath.Join(points, "1")), profllm(t, dir, nil, "lock",
-		filepath.Join(points, "2"))
-	require.Zero(t, second.code, second.stderr)
-	require.Equal(t, first.stdout, second.stdout)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "l.toml"), []byte(first.stdout), 0o644))
-	again := profllm(t, dir, nil, "slurm", "dry-run", "l.toml", "--output", "script", "--time", "2026-05-05T05:05:05Z",
-		"--output-dir", "results")
-	direct := profllm(t, dir, nil, "slurm", "dry-run", "s.toml", "--simulate", "--output", "script", "--time",
-		"2026-05-05T05:05:05Z", "--output-dir", "results")
-	require.Zero(t, again.code, again.stderr)
-	require.Equal(t, direct.stdout, again.stdout)
-}
-
 func TestVersionFlag(t *testing.T) {
 	flag, verb := profllm(t, t.TempDir(), nil, "--version"), profllm(t, t.TempDir(), nil, "version")
 	require.Zero(t, flag.code)

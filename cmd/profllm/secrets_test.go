@@ -476,31 +476,6 @@ extra_env_vars.A = { env = "TOKEN" }
 	require.Equal(t, exitOK, o.code, o.stderr)
 }
 
-// What works and could be better is said once.
-func TestDoubtfulSecrets(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "token")
-	require.NoError(t, os.WriteFile(file, []byte("canary"), 0o644))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
-[[Tests]]
-id = "a"
-test_template_name = "BashCmd"
-cmd_args.cmd = "true"
-[Tests.extra_env_vars]
-A = { file = "`+file+`" }
-B = { file = "`+file+`" }
-C = { env = "SHORT" }
-D = { file = "/not/here" }
-`), 0o644))
-	o := profllm(t, dir, []string{"SHORT=pw"}, "rehearse", "s.toml")
-	require.Equal(t, exitJobFailed, o.code)
-	require.Equal(t, 1, strings.Count(o.stderr, "note: all users can read "+file+": chmod 600 "+file+"\n"))
-	require.Contains(t, o.stderr, "note: SHORT has less than 8 bytes, so it is not removed from logs\n")
-	r := readResult(t, only(t, dir))
-	require.Equal(t, "secret-missing", r.Failure.Cause)
-	require.Contains(t, r.Failure.Line, "the secret D: /not/here: no such file or directory")
-}
-
 // Runtimes are given the name of a secret, and its value in their environment alone.
 // Docker's and podman's programs are stood in for by one that notes both.
 //

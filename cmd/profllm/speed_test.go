@@ -85,27 +85,6 @@ func TestRehearsalSpeed(t *testing.T) {
 	require.Contains(t, o.stderr, " at speed 8: ")
 }
 
-// A rehearsal that is short anyway runs at speed 1, and ends with what to type next.
-func TestRehearsalSaysWhatIsNext(t *testing.T) {
-	t.Parallel()
-	dir := writeSpeed(t, speedScenario)
-	o := profllm(t, dir, nil, "rehearse", "s.toml", "--output-dir", "results", "--gpus-per-node", "2")
-	require.Equal(t, exitOK, o.code)
-	require.NotContains(t, o.stderr, "at speed")
-	scenario := filepath.Dir(filepath.Dir(relativeTo(t, dir, only(t, dir))))
-	require.Contains(t, o.stderr, scenario+"/agg/0: succeeded (1 of 1 run over)\n")
-	require.Regexp(t, "report: profllm report "+scenario+"\n$", o.stderr)
-	require.Equal(t, exitOK, profllm(t, dir, nil, "report", scenario).code)
-	system, err := os.ReadFile(filepath.Join(dir, scenario, "definitions", "system.toml"))
-	require.NoError(t, err)
-	require.Contains(t, string(system), "gpus_per_node = 2 # --gpus-per-node\n")
-
-	o = profllm(t, dir, []string{"PROFLLM_SIM_FAULTS=serve:die-at-start"}, "rehearse", "s.toml", "--output-dir",
-		"failed")
-	require.Equal(t, exitJobFailed, o.code)
-	require.Regexp(t, "failed run: profllm why failed/curve_[^/]*/agg/0\n$", o.stderr)
-}
-
 func relativeTo(t *testing.T, dir, path string) string {
 	t.Helper()
 	rel, err := filepath.Rel(dir, path)

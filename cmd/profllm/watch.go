@@ -137,5 +137,5 @@ func (v *view) draw(all []progress.Progress) {
 
 // paint colours a line by its run's state.
 func (v *view) paint(p progress.Progress, line string) string {
-	return terminal.Screen{Colour: v.colours}.Paint(summary.StateTone(run.State{State: p.Phase}), line)
+	return terminal.Screen{Colour: v.colours}.Paint(summary.StateTone(run.State{State: p.State}), line)
 }

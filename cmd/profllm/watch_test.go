@@ -279,8 +279,8 @@ func TestViewInPlace(t *testing.T) {
 	a := &app{stdout: &out, now: time.Now}
 	v := &view{app: a, cols: 30, rows: 5, colours: true}
 	two := []progress.Progress{
-		{Name: "a/0", Phase: run.Running, State: "running"},
-		{Name: "b/0", Phase: run.Failed, State: "failed " + strings.Repeat("x", 40), Final: true},
+		{Name: "a/0", State: run.Running, Text: "running"},
+		{Name: "b/0", State: run.Failed, Text: "failed " + strings.Repeat("x", 40), Final: true},
 	}
 	v.draw(two)
 	require.Equal(t, "\x1b[36ma/0  running\x1b[0m\x1b[K\n\x1b[31mb/0  failed xxxxxxxxxxxxxxxx…\x1b[0m\x1b[K\n\x1b[J",

@@ -85,26 +85,6 @@ random_output_len = 4
 		`signature "cuda-oom": another signature, built in or of the site, has this id`)
 }
 
-func TestWhyOfAValidRun(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"),
-		[]byte("name = 's'\n[[Tests]]\nid = 'a'\ntest_template_name = 'vllm'\n"+
-			"[Tests.bench_cmd_args]\nmax_concurrency = 4\nnum_prompts = 20\nrandom_output_len = 5\n"), 0o644))
-	require.Zero(t, profllm(t, dir, nil, "rehearse", "s.toml").code)
-	o := profllm(t, dir, nil, "why", only(t, dir))
-	require.Equal(t, exitOK, o.code)
-	require.Regexp(t, `^results/s_\S+/a/0: valid\n`, o.stdout)
-	require.Contains(t, o.stdout, "nothing: the run is valid")
-
-	// Of several runs, the valid ones are only counted, and each other one has its path.
-	require.Zero(t, profllm(t, dir, nil, "rehearse", "--time", "2026-01-02T03:04:05Z", "s.toml").code)
-	require.Equal(t, "2 valid runs\n", profllm(t, dir, nil, "why", "results").stdout)
-	bad := filepath.Join("results", "s_2026-01-02_03-04-05", "a", "0")
-	require.NoError(t, os.Remove(filepath.Join(dir, bad, "raw", "vllm-bench.json")))
-	o = profllm(t, dir, nil, "why", "results")
-	require.Regexp(t, "^"+bad+": suspect\n(  .*\n)+\n1 valid run\n$", o.stdout)
-}
-
 // A scenario's file is neither a run nor a log, whatever is to be known of its runs.
 func TestDefinitionInThePlaceOfRuns(t *testing.T) {
 	dir := t.TempDir()
@@ -196,52 +176,4 @@ PROFLLM_SIM_STARTUP = "0s"
 	require.Equal(t, exitOK, o.code)
 	require.Contains(t, o.stdout, `"extra_env_vars.MY_TOKEN"`)
 	require.NotContains(t, o.stdout, secret)
-}
-
-// Logs of any origin are explained in the form of a run's story; collect says what they
-// are.
-//
-// covers: PL-F7, PL-F8
-func TestWhyOfLogs(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	logs := map[string]string{
-		"mine/server.txt": "(APIServer pid=7) INFO 11-21 10:00:00 [utils.py:1] vLLM API server version 0.32.0\nOSError: [Errno 98] Address already in use\n",
-		"mine/c.log":      "Namespace(subparser='bench', bench_type='serve')\nError 0: Not Found\n",
-		"well/out.log":    "srun: Step created for StepId=3.1\nhello\n",
-		"none/README.md":  "# nothing\n",
-	}
-	for name, text := range logs {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
-	}
-	o := profllm(t, dir, nil, "why", "mine")
-	require.Equal(t, exitOK, o.code, o.stderr)
-	require.Equal(t, `mine: failed
-  cause     port-in-use, network in server: server.txt:2
-  line      OSError: [Errno 98] Address already in use
-  followed  client-not-found in client: c.log:2
-  do        find the process that holds the port on that node, such as a server left by an earlier job; if the port is in 32768-60999, plan a lower one, because outgoing connections take ports of that range
-  logs      c.log (client), server.txt (server)
-`, o.stdout)
-
-	o = profllm(t, dir, nil, "why", "--output", "json", "mine/server.txt", "mine/c.log")
-	require.Equal(t, exitOK, o.code, o.stderr)
-	told := readDocument[document.Why](t, o).Stories
-	require.Len(t, told, 1, "files of one command are of one failure")
-	require.Equal(t, "port-in-use", told[0].Failure.Cause)
-	require.Equal(t, "network", told[0].Failure.Kind)
-
-	o = profllm(t, dir, nil, "why", "well", "mine")
-	require.Contains(t, o.stdout, "well: no failure found\n\nmine: failed\n")
-
-	o = profllm(t, dir, nil, "why", "none")
-	require.Equal(t, exitUsage, o.code)
-	require.Contains(t, o.stderr, "neither runs nor logs below none\n\thint: ")
-
-	o = profllm(t, dir, nil, "collect", "mine")
-	require.Equal(t, exitUsage, o.code, "nothing was collected")
-	require.Contains(t, o.stderr,
-		"mine has logs (client: 1, server: 1), but neither a run nor a result to collect\n\thint: profllm why mine\n")
-	require.Equal(t, exitUsage, profllm(t, dir, nil, "collect", "none").code)
 }

@@ -84,7 +84,7 @@ func (c *Client) NewSystem(ctx context.Context) (*config.System, error) {
 		return sys, nil // the default, also where srun cannot tell
 	}
 	sys.Launcher = config.Bare
-	for _, name := range []string{"enroot", "apptainer", "podman", "docker"} {
+	for _, name := range config.Programs {
 		if _, err := exec.LookPath(name); err == nil {
 			sys.Launcher = name
 			break

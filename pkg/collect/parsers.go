@@ -26,7 +26,7 @@ func splitParsers(e *evidence, parsers []Parser) (own, others []Parser) {
 
 // addBenchmark adds the numbers of the client that was planned, and warns of results of
 // other clients.
-func addBenchmark(parsers []Parser) step {
+func addBenchmark(parsers []Parser) adder {
 	return func(e *evidence, d *draft) {
 		r, known := d.record, len(d.record.Warnings)
 		own, others := splitParsers(e, parsers)
@@ -38,7 +38,7 @@ func addBenchmark(parsers []Parser) step {
 }
 
 // addAccuracy adds what the evaluation found.
-func addAccuracy(parsers []Parser) step {
+func addAccuracy(parsers []Parser) adder {
 	return func(e *evidence, d *draft) {
 		parseAny(e, d, parsers, "the evaluation's result", e.load != nil && e.load.Expect.Accuracy)
 	}

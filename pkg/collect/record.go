@@ -13,7 +13,7 @@ import (
 )
 
 // addIdentity names the run. version is profllm's own, for runs that it did not plan.
-func addIdentity(version string) step {
+func addIdentity(version string) adder {
 	return func(e *evidence, d *draft) {
 		r, p := d.record, e.plan
 		if p == nil {

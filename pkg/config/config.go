@@ -256,6 +256,10 @@ const Bare = "bare"
 // Launchers are the values of every key and flag named launcher.
 var Launchers = []string{"pyxis", "enroot", "apptainer", "docker", "podman", Bare}
 
+// Programs are the launchers that are a program on the PATH of the machine on which they run. They are in the order
+// in which a site without pyxis tries them. pyxis is a plugin of srun.
+var Programs = []string{"enroot", "apptainer", "podman", "docker"}
+
 // CheckLauncher refuses an unknown name; "" leaves the choice to another place.
 func CheckLauncher(name string, pos source.Pos) error {
 	if name == "" || slices.Contains(Launchers, name) {

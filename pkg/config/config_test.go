@@ -173,3 +173,8 @@ func FuzzParse(f *testing.F) {
 		require.True(t, s != nil || err != nil)
 	})
 }
+
+// A launcher is a program, or srun starts it, or there is no container.
+func TestProgramsAreLaunchers(t *testing.T) {
+	require.ElementsMatch(t, Launchers, append([]string{"pyxis", Bare}, Programs...))
+}

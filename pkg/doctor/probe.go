@@ -13,11 +13,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/node"
 	"github.com/profllm/profllm/pkg/quantity"
@@ -27,8 +29,8 @@ import (
 // TokenFile is a file in the shared folder that a node must see.
 const TokenFile = "token"
 
-// containerPrograms start containers.
-var containerPrograms = []string{"apptainer", "singularity", "enroot", "docker", "podman"}
+// containerPrograms start containers: those of the launchers, and apptainer by its earlier name.
+var containerPrograms = slices.Concat(config.Programs, []string{"singularity"})
 
 // proxyVars divert HTTP, and with it what engines say to each other.
 var proxyVars = []string{"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY",

@@ -44,7 +44,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/load/answer"
-	"github.com/profllm/profllm/pkg/load/engine"
+	"github.com/profllm/profllm/pkg/load/sender"
 )
 
 // ErrNoneCompleted reports that no request succeeded. The report and the result file are
@@ -70,17 +70,17 @@ func Run(ctx context.Context, o Options, now func() time.Time, stdout, stderr io
 	if err != nil {
 		return nil, err
 	}
-	eng, err := engine.Open(ctx, to)
+	snd, err := sender.Open(ctx, to)
 	if err != nil {
 		return nil, err
 	}
-	defer eng.Close()
-	return drive(ctx, &o, eng, now, stdout, stderr)
+	defer snd.Close()
+	return drive(ctx, &o, snd, now, stdout, stderr)
 }
 
-// drive is Run with valid options and an engine.
+// drive is Run with valid options and a sender.
 func drive(
-	ctx context.Context, o *Options, eng engine.Engine, now func() time.Time, stdout, stderr io.Writer,
+	ctx context.Context, o *Options, snd sender.Sender, now func() time.Time, stdout, stderr io.Writer,
 ) (*Report, error) {
 	api := newServer(o)
 	model, err := api.model(ctx, o)
@@ -92,7 +92,7 @@ func drive(
 		return nil, err
 	}
 	origin := now()
-	r := runner{o: o, model: model, api: api, eng: eng, now: now, stdout: stdout, stderr: stderr,
+	r := runner{o: o, model: model, api: api, snd: snd, now: now, stdout: stdout, stderr: stderr,
 		traffic: traffic{body, o.requestPrefix()},
 		clock:   func() int64 { return int64(now().Sub(origin)) },
 	}
@@ -106,12 +106,12 @@ func drive(
 	return report, r.publish(ctx, report)
 }
 
-// A runner holds what the steps of one run share.
+// A runner holds what the parts of one run share.
 type runner struct {
 	o              *Options
 	model          model
 	api            *server
-	eng            engine.Engine
+	snd            sender.Sender
 	traffic        traffic
 	coldWarmUps    int          // warm-up requests that failed
 	clock          func() int64 // now, in ns since the run began
@@ -119,16 +119,16 @@ type runner struct {
 	stdout, stderr io.Writer
 }
 
-// job returns the job of sending n requests.
-func (r *runner) job(requests engine.Requests, n int) *engine.Job {
-	return &engine.Job{
+// load returns the load of sending n requests.
+func (r *runner) load(requests sender.Requests, n int) *sender.Load {
+	return &sender.Load{
 		Requests: requests, Outcomes: make([]answer.Outcome, n), Limit: r.o.concurrency(), Clock: r.clock,
 	}
 }
 
-// again returns the job of sending the first request n times at once.
-func (r *runner) again(n int) *engine.Job {
-	j := r.job(opener{r.traffic}, n)
+// again returns the load of sending the first request n times at once.
+func (r *runner) again(n int) *sender.Load {
+	j := r.load(opener{r.traffic}, n)
 	for i := range j.Outcomes {
 		j.Outcomes[i].Due = r.clock()
 	}
@@ -151,7 +151,7 @@ func (r *runner) waitReady(ctx context.Context) error {
 	last := "no answer"
 	for {
 		probe := r.again(1)
-		r.eng.Run(limited, probe)
+		r.snd.Run(limited, probe)
 		first := &probe.Outcomes[0]
 		if first.State == answer.Completed {
 			fmt.Fprintln(r.stdout, "Initial test run completed.")
@@ -179,7 +179,7 @@ func (r *runner) warmUp(ctx context.Context) error {
 	}
 	fmt.Fprintf(r.stdout, "Warming up with %d requests...\n", r.o.NumWarmups)
 	warm := r.again(r.o.NumWarmups)
-	r.eng.Run(ctx, warm)
+	r.snd.Run(ctx, warm)
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w during the warm-up: %w", ErrInterrupted, context.Cause(ctx))
 	}
@@ -201,30 +201,30 @@ func (r *runner) warmUp(ctx context.Context) error {
 // measure runs the load proper.
 func (r *runner) measure(ctx context.Context) *measurement {
 	arrivals, rates := schedule(r.o)
-	r.eng.Connect(ctx, r.o.streams(), r.clock)
+	r.snd.Connect(ctx, r.o.streams(), r.clock)
 	fmt.Fprintln(r.stdout, "Starting main benchmark run...")
 	r.profile(ctx, "start")
 	r.announce()
 
-	load := r.job(r.traffic, r.o.NumPrompts)
+	load := r.load(r.traffic, r.o.NumPrompts)
 	load.KeepText = r.o.SaveDetailed
 	stop := r.watch(&load.Ended.N, progressPause)
 	m := &measurement{
 		options: r.o, model: r.model, outcomes: load.Outcomes, arrivals: arrivals, rates: rates,
 		started: r.now(), begin: r.clock(), coldWarmUps: r.coldWarmUps,
 	}
-	cpu := engine.CPUTime()
+	cpu := sender.CPUTime()
 	for i, a := range arrivals {
 		load.Outcomes[i].Due = m.begin + int64(a)
 	}
-	m.client = r.eng.Run(ctx, load)
+	m.client = r.snd.Run(ctx, load)
 	if m.end = load.Ended.Last.Load(); ctx.Err() != nil {
 		m.end = r.clock()
 	}
 	if len(arrivals) > 0 && arrivals[0] == 0 {
 		m.beginWithFirstSend()
 	}
-	m.cpu = engine.CPUTime() - cpu
+	m.cpu = sender.CPUTime() - cpu
 	stop()
 	r.profile(context.WithoutCancel(ctx), "stop")
 	return m

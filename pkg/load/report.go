@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/load/answer"
-	"github.com/profllm/profllm/pkg/load/engine"
+	"github.com/profllm/profllm/pkg/load/sender"
 )
 
 // A Report is the result of a run. Its JSON has vLLM's keys in vLLM's order, then ours under
@@ -148,11 +148,11 @@ func (r *Report) reports(family string) bool {
 func (r *Report) count(m *measurement) {
 	c := &r.Client
 	*c = Client{
-		Program: "profllm bench serve", Version: m.options.Version, Engine: m.client.Engine, Loops: m.client.Loops,
+		Program: "profllm bench serve", Version: m.options.Version, Engine: m.client.Kind, Loops: m.client.Loops,
 		Started: m.started.UTC().Format(time.RFC3339Nano), CPUSeconds: m.cpu.Seconds(),
 		LagP99: float64(m.client.Lag.Quantile(0.99)) / 1e6, WarmUpsFailed: m.coldWarmUps,
 	}
-	var delays engine.Spread
+	var delays sender.Spread
 	first, last, end := int64(math.MaxInt64), m.begin, m.begin
 	for i := range m.outcomes {
 		o := &m.outcomes[i]

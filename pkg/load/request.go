@@ -13,7 +13,7 @@ import (
 	"strconv"
 
 	"github.com/profllm/profllm/pkg/load/answer"
-	"github.com/profllm/profllm/pkg/load/engine"
+	"github.com/profllm/profllm/pkg/load/sender"
 )
 
 // A bodies renders the JSON body of every request. It is safe for concurrent use once made.
@@ -170,10 +170,10 @@ type server struct {
 func newServer(o *Options) *server {
 	return &server{o.base(), o.headers(), &http.Client{Transport: &http.Transport{
 		Proxy:               o.Proxy,
-		DialContext:         (&net.Dialer{Timeout: engine.ConnectLimit}).DialContext,
+		DialContext:         (&net.Dialer{Timeout: sender.ConnectLimit}).DialContext,
 		TLSClientConfig:     &tls.Config{InsecureSkipVerify: o.Insecure},
 		MaxIdleConnsPerHost: askers,
-		IdleConnTimeout:     engine.IdleLimit,
+		IdleConnTimeout:     sender.IdleLimit,
 	}}}
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/load/answer"
-	"github.com/profllm/profllm/pkg/load/engine"
 	"github.com/profllm/profllm/pkg/load/loadtest"
+	"github.com/profllm/profllm/pkg/load/sender"
 )
 
 // wholeStream is the shortest answer of two tokens.
@@ -35,29 +35,29 @@ data: [DONE]
 
 `
 
-// engines are the ways to send requests; every behaviour has to hold for all.
-var engines = map[string]func(t *engine.Target){
-	"loop":       func(*engine.Target) {},
-	"many loops": func(t *engine.Target) { t.PerLoop = 1 },
-	"pool":       func(t *engine.Target) { t.Goroutines = true },
+// senders are the ways to send requests; every behaviour has to hold for all.
+var senders = map[string]func(t *sender.Target){
+	"loop":       func(*sender.Target) {},
+	"many loops": func(t *sender.Target) { t.PerLoop = 1 },
+	"pool":       func(t *sender.Target) { t.Goroutines = true },
 }
 
-// driveOn runs a load with the engine of that name.
+// driveOn runs a load with the sender of that name.
 func driveOn(ctx context.Context, t *testing.T, name string, o Options, stdout, stderr io.Writer) (*Report, error) {
 	t.Helper()
 	require.NoError(t, o.Validate())
 	to, err := o.target()
 	require.NoError(t, err)
-	engines[name](to)
-	eng, err := engine.Open(ctx, to)
+	senders[name](to)
+	snd, err := sender.Open(ctx, to)
 	require.NoError(t, err)
-	defer eng.Close()
-	return drive(ctx, &o, eng, time.Now, stdout, stderr)
+	defer snd.Close()
+	return drive(ctx, &o, snd, time.Now, stdout, stderr)
 }
 
-// onAll runs a test with each engine.
+// onAll runs a test with each sender.
 func onAll(t *testing.T, f func(t *testing.T, run func(ctx context.Context, o Options) (*Report, string, error))) {
-	for name := range engines {
+	for name := range senders {
 		t.Run(name, func(t *testing.T) {
 			f(t, func(ctx context.Context, o Options) (*Report, string, error) {
 				var out bytes.Buffer
@@ -589,14 +589,14 @@ func TestClientTellsHowItFared(t *testing.T) {
 	require.Greater(t, c.LastSend, c.FirstSend)
 	require.Greater(t, c.LastEnd, c.LastSend)
 	require.LessOrEqual(t, c.LastEnd, r.Duration)
-	if engine.HaveLoop {
+	if sender.HaveLoop {
 		require.Positive(t, c.CPUSeconds)
 		require.Equal(t, "epoll", c.Engine)
 	}
 }
 
 func TestFailedWarmUpsAreCounted(t *testing.T) {
-	for way := range engines {
+	for way := range senders {
 		t.Run(way, func(t *testing.T) {
 			s := start(t, loadtest.Options{Fault: func(n int) loadtest.Fault {
 				if n < 2 {

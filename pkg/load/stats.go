@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/load/answer"
-	"github.com/profllm/profllm/pkg/load/engine"
+	"github.com/profllm/profllm/pkg/load/sender"
 	"github.com/profllm/profllm/pkg/stats"
 )
 
@@ -22,7 +22,7 @@ type measurement struct {
 	started    time.Time       // wall clock at begin
 	begin, end int64
 	cpu        time.Duration
-	client     engine.Stats
+	client     sender.Stats
 
 	coldWarmUps int // warm-up requests that failed
 }

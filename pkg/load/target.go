@@ -6,11 +6,11 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/profllm/profllm/pkg/load/engine"
+	"github.com/profllm/profllm/pkg/load/sender"
 )
 
 // target returns where the requests of a run go, and how.
-func (o *Options) target() (*engine.Target, error) {
+func (o *Options) target() (*sender.Target, error) {
 	u, err := url.Parse(o.url())
 	if err != nil {
 		return nil, err
@@ -19,7 +19,7 @@ func (o *Options) target() (*engine.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &engine.Target{
+	return &sender.Target{
 		URL: u, Via: via, Header: o.headers(), Insecure: o.Insecure, Streams: min(o.NumPrompts, o.concurrency()),
 	}, nil
 }
@@ -40,7 +40,7 @@ func (o *Options) via(u *url.URL) (*url.URL, error) {
 	return via, nil
 }
 
-// A traffic is the requests of a run, as an engine sends them.
+// A traffic is the requests of a run, as a sender sends them.
 type traffic struct {
 	*bodies
 	prefix string // of x-request-id

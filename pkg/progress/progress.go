@@ -26,9 +26,9 @@ type Progress struct {
 	Dir    string // of the run
 	Name   string // as it is to be shown
 	Job    string // its id, "" if there is none
-	Phase  string // of the job: run.Queued, …
-	Final  bool   // Phase is one that does not change
-	State  string // Phase with its note, or why there is no job
+	State  string // of the job: run.Queued, …
+	Final  bool   // State is one that does not change
+	Text   string // State with its note, or why there is no job
 	Reason string // Slurm's, or why nothing is known
 	Since  time.Time
 
@@ -59,17 +59,17 @@ func (r *Reader) Read(states map[string]run.State) []Progress {
 func (r *Reader) one(dir string, st run.State) Progress {
 	sub := r.Jobs[dir]
 	p := Progress{
-		Dir: dir, Name: r.Name(dir), Job: sub.JobID, Phase: st.State, Final: st.Final(),
-		State: st.State, Reason: st.Reason, Since: sub.Time,
+		Dir: dir, Name: r.Name(dir), Job: sub.JobID, State: st.State, Final: st.Final(),
+		Text: st.State, Reason: st.Reason, Since: sub.Time,
 	}
 	if st.Note != "" {
-		p.State += " " + st.Note
+		p.Text += " " + st.Note
 	}
 	switch {
 	case sub.Refused != "":
-		p.State = "refused: " + sub.Refused
+		p.Text = "refused: " + sub.Refused
 	case sub.JobID == "":
-		p.State = "not submitted"
+		p.Text = "not submitted"
 	}
 	var claim run.Claim
 	began := run.ReadJSON(filepath.Join(dir, run.ClaimFile), &claim) == nil && claim.JobID == sub.JobID
@@ -158,11 +158,11 @@ func (p Progress) Line(now time.Time) string {
 	}
 	switch {
 	case p.Since.IsZero() || p.Job == "":
-		parts = append(parts, p.State)
+		parts = append(parts, p.Text)
 	case p.Final:
-		parts = append(parts, p.State+" at "+p.Since.In(now.Location()).Format("15:04:05"))
+		parts = append(parts, p.Text+" at "+p.Since.In(now.Location()).Format("15:04:05"))
 	default:
-		parts = append(parts, p.State+" for "+max(0, now.Sub(p.Since)).Truncate(time.Second).String())
+		parts = append(parts, p.Text+" for "+max(0, now.Sub(p.Since)).Truncate(time.Second).String())
 	}
 	if p.Roles > 0 {
 		parts = append(parts, fmt.Sprintf("ready %d/%d", p.Ready, p.Roles))
@@ -190,10 +190,10 @@ func (p Progress) Key() string {
 		quarter = 4 * p.Done / p.Total
 	}
 	reason := p.Reason
-	if p.Phase == run.Unknown {
+	if p.State == run.Unknown {
 		reason = ""
 	}
-	return fmt.Sprint(p.State, reason, p.Ready, "/", p.Roles, p.Doing, quarter)
+	return fmt.Sprint(p.Text, reason, p.Ready, "/", p.Roles, p.Doing, quarter)
 }
 
 // Fit chooses what a screen of so many lines shows: all, or else the first runs that are not over.

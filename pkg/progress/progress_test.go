@@ -13,7 +13,7 @@ import (
 
 func TestLine(t *testing.T) {
 	at := time.Date(2026, 11, 25, 12, 0, 0, 0, time.Local)
-	p := Progress{Name: "a/0", Job: "60", Phase: run.Running, State: run.Running, Since: at, Roles: 2, Ready: 1,
+	p := Progress{Name: "a/0", Job: "60", State: run.Running, Text: run.Running, Since: at, Roles: 2, Ready: 1,
 		Waiting: "serve", LastWords: "loading"}
 	require.Equal(t, "a/0  job 60  running for 1m30s  ready 1/2  serve: loading", p.Line(at.Add(90*time.Second)))
 	p.Ready, p.LastWords, p.Doing, p.Done, p.Total = 2, "", "bench", 10, 64
@@ -24,8 +24,8 @@ func TestLine(t *testing.T) {
 	require.Equal(t, key, p.Key(), "the same quarter, and what a role says is no news")
 	p.Done = 16
 	require.NotEqual(t, key, p.Key())
-	require.Equal(t, "b  not submitted", Progress{Name: "b", State: "not submitted", Since: at}.Line(at))
-	ended := Progress{Name: "c", Job: "61", State: "failed", Final: true, Since: at, Reason: "NonZeroExitCode"}
+	require.Equal(t, "b  not submitted", Progress{Name: "b", Text: "not submitted", Since: at}.Line(at))
+	ended := Progress{Name: "c", Job: "61", Text: "failed", Final: true, Since: at, Reason: "NonZeroExitCode"}
 	require.Equal(t, "c  job 61  failed at 12:00:00  (NonZeroExitCode)", ended.Line(at))
 }
 

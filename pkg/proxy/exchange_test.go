@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -266,6 +268,78 @@ func TestFlushPerChunk(t *testing.T) {
 	}
 	_, err = br.ReadByte()
 	require.Equal(t, io.EOF, err)
+}
+
+// No read of a client ends within an event, however the engine's bytes arrive: vLLM's client
+// takes the white space off both ends of everything that it reads.
+func TestWholeEvents(t *testing.T) {
+	var all strings.Builder
+	for i := range 400 {
+		fmt.Fprintf(&all, "data: {\"id\": \"cmpl-%d\", \"choices\": [{\"index\": 0, \"text\": \"%s\"}]}\n\n", i,
+			strings.Repeat("word ", 30+i%5))
+	}
+	all.WriteString("data: [DONE]\n\n")
+	for name, size := range map[string]int{"all in one write": all.Len(), "cut anywhere": 1009, "a little at a time": 7} {
+		t.Run(name, func(t *testing.T) {
+			decode := newRaw(t, func(c net.Conn, _ int, _ string) bool {
+				io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"+
+					"Transfer-Encoding: chunked\r\n\r\n")
+				for part := range slices.Chunk([]byte(all.String()), size) {
+					fmt.Fprintf(c, "%x\r\n%s\r\n", len(part), part)
+				}
+				io.WriteString(c, "0\r\n\r\n")
+				return true
+			})
+			prefill := newEngine(t, prefillRole, nil)
+			_, url, _ := serve(t, Options{Prefill: []string{prefill.URL}, Decode: []string{decode.url}})
+			body := &reads{conn: sendRequest(t, url, `{"stream":true}`)}
+			resp, err := http.ReadResponse(bufio.NewReaderSize(body, 1<<20), nil)
+			require.NoError(t, err)
+			got, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.Equal(t, all.String(), string(got))
+			for i, end := range body.ends {
+				require.Contains(t, []string{"\n\n\r\n", "\r\n\r\n"}, end, "read %d of %d", i+1, len(body.ends))
+			}
+		})
+	}
+}
+
+// reads remembers how each read of a connection ended.
+type reads struct {
+	conn net.Conn
+	ends []string
+}
+
+func (r *reads) Read(p []byte) (int, error) {
+	n, err := r.conn.Read(p)
+	if n > 0 {
+		r.ends = append(r.ends, string(p[max(0, n-4):n]))
+	}
+	return n, err
+}
+
+// sendRequest asks for a completion on a connection of its own.
+func sendRequest(t *testing.T, url, body string) net.Conn {
+	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	_, err = fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\n\r\n%s", len(body), body)
+	require.NoError(t, err)
+	return c
+}
+
+// An event that is longer than what the proxy holds back passes in parts.
+func TestLongEvent(t *testing.T) {
+	_, decode, url, _, _ := pairOf(t)
+	long := "data: {\"text\": \"" + strings.Repeat("long ", 20_000) + "\"}\n\ndata: [DONE]\n\n"
+	decode.answer = func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, long)
+	}
+	_, got := post(t, url+"/v1/completions", `{"stream":true}`)
+	require.Equal(t, long, got)
 }
 
 func TestTrailers(t *testing.T) {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,28 +35,11 @@ func (x *exchange) relay(b *backend, a *answer) {
 	if completion {
 		x.p.counts.overhead.observe(now.Sub(x.start) - x.waited)
 	}
-	var seen contents
-	sent := int64(0)
-	flusher, _ := x.w.(http.Flusher)
-	for ; ; n, err = a.Read(chunk[:]) {
-		if n > 0 {
-			if completion {
-				seen.add(chunk[:n])
-			}
-			if _, werr := x.w.Write(chunk[:n]); werr != nil {
-				err = fmt.Errorf("%w: %w", errGone, werr)
-				break
-			}
-			x.p.counts.sent.Add(int64(n))
-			if flusher != nil && err == nil { // the server flushes the end
-				flusher.Flush()
-			}
-			sent += int64(n)
-		}
-		if err != nil {
-			break
-		}
+	var seen *contents
+	if completion {
+		seen = &contents{}
 	}
+	sent, err := x.pass(a, chunk[:], n, err, seen)
 	if err != io.EOF {
 		x.broke(b, a.StatusCode, sent, err)
 	}
@@ -65,15 +49,107 @@ func (x *exchange) relay(b *backend, a *answer) {
 	case a.StatusCode >= 400:
 		x.report(a.StatusCode, b, errors.New("backend answered an error"))
 	case completion:
-		x.judge(b, a, &seen)
+		x.judge(b, a, seen)
 	}
+}
+
+// pass copies the body to the client: first the n bytes in chunk, after which the backend's
+// connection gave err, then what follows. It returns how many bytes the client got, and why
+// it ended: io.EOF at the body's end. seen is given every byte, unless it is nil.
+//
+// Of a stream of events, every write holds whole events, and is one write to the client's
+// connection: `vllm bench serve` (0.32) takes the white space off both ends of everything
+// that it reads, so a read that ends behind "data:" makes it lose the request.
+func (x *exchange) pass(a *answer, chunk []byte, n int, err error, seen *contents) (sent int64, _ error) {
+	events := a.streams()
+	for held := 0; ; {
+		if seen != nil {
+			seen.add(chunk[held : held+n])
+		}
+		rest := chunk[:held+n]
+		for len(rest) > 0 {
+			size := len(rest)
+			if events {
+				size = wholeEvents(rest, err != nil || len(rest) == len(chunk))
+			}
+			if size == 0 {
+				break
+			}
+			if werr := x.write(rest[:size], err != nil && size == len(rest)); werr != nil {
+				return sent, werr
+			}
+			sent += int64(size)
+			rest = rest[size:]
+		}
+		if err != nil {
+			return sent, err
+		}
+		held = copy(chunk, rest)
+		n, err = a.Read(chunk[held:])
+	}
+}
+
+// write gives p to the client at once. The server itself does so with the last of an answer.
+func (x *exchange) write(p []byte, last bool) error {
+	if _, err := x.w.Write(p); err != nil {
+		return fmt.Errorf("%w: %w", errGone, err)
+	}
+	x.p.counts.sent.Add(int64(len(p)))
+	if flusher, ok := x.w.(http.Flusher); ok && !last {
+		flusher.Flush()
+	}
+	return nil
+}
+
+// pieceSize is how much of a stream of events is passed on in one write. net/http hands it
+// to the connection in one write, with the answer's head before it.
+const pieceSize = 2 << 10
+
+// wholeEvents is the size of the next piece of p: as many whole events as fit into pieceSize,
+// or one that is longer. Without a whole event it is 0, or all of p if no more can be awaited.
+func wholeEvents(p []byte, all bool) int {
+	end := 0
+	for end < len(p) {
+		next := eventEnd(p[end:])
+		if next == 0 || end > 0 && end+next > pieceSize {
+			break
+		}
+		end += next
+	}
+	if end == 0 && all {
+		return len(p)
+	}
+	return end
+}
+
+// eventEnd is the size of the first event of p with the empty line that ends it, 0 if that
+// has not come.
+func eventEnd(p []byte) int {
+	for i := 0; ; {
+		lf := bytes.IndexByte(p[i:], '\n')
+		if lf < 0 {
+			return 0
+		}
+		i += lf + 1
+		switch {
+		case bytes.HasPrefix(p[i:], []byte("\n")):
+			return i + 1
+		case bytes.HasPrefix(p[i:], []byte("\r\n")):
+			return i + 2
+		}
+	}
+}
+
+// streams reports whether the answer is a stream of server-sent events.
+func (a *answer) streams() bool {
+	kind, _, _ := mime.ParseMediaType(a.Header.Get("Content-Type"))
+	return kind == "text/event-stream"
 }
 
 // judge records an answer of status 200 that is none. The client has it as it is,
 // and may not look.
 func (x *exchange) judge(b *backend, a *answer, seen *contents) {
-	kind, _, _ := mime.ParseMediaType(a.Header.Get("Content-Type"))
-	if err := seen.fault(kind == "text/event-stream"); err != nil {
+	if err := seen.fault(a.streams()); err != nil {
 		b.counts.failures[reasonOf(err)].Add(1)
 		x.p.counts.bad.Add(1)
 		x.report(a.StatusCode, b, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 )
 
-// Phases of a job's life, as profllm says them.
+// States of a job, in profllm's words.
 const (
 	Queued    = "queued"
 	Running   = "running"

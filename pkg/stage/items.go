@@ -1,11 +1,3 @@
-// Package stage fetches what a job needs before it gets its GPUs: images into files,
-// repositories at a commit, models. An image of 30 to 65 GB costs minutes that an
-// allocation would spend waiting (SemiAnalysisAI/InferenceX#2785), and compute nodes
-// may have no internet access.
-//
-// Items is pure: it lists what a scenario needs on a site. A Stager fetches one item,
-// under a lock, into a temporary name beside the final one, and renames the file after
-// it was checked. So a file with the final name is always complete.
 package stage
 
 import (

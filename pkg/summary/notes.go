@@ -85,7 +85,7 @@ func together(rows []cache.Row, parent string, name func(dir string) string) []s
 	for _, r := range rows {
 		base := filepath.Base(name(r.Dir))
 		for _, n := range notesOn(r.Result) {
-			text := records.WithoutStep(n.text, base)
+			text := records.WithoutPoint(n.text, base)
 			x := of[text]
 			if x == nil {
 				x = &remark{note: note{n.rank, text}, own: n.text}

@@ -8,7 +8,7 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// An EnvParam is an argument that the environment draws at every step, instead
+// An EnvParam is an argument that the environment draws at every point, instead
 // of an agent searching it (CloudAI's domain randomisation).
 type EnvParam struct {
 	Name    string // a path as in Dimension; CloudAI takes keys of cmd_args only

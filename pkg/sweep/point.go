@@ -48,7 +48,7 @@ func (p Point) Label() string {
 
 // Key is the same for two points if, and only if, they set the same paths to
 // the same values of the same types, in whatever order: 1, 1.0 and "1" differ.
-// The step does not count.
+// The number does not count.
 func (p Point) Key() string {
 	return string(appendAssignments(appendAssignments(nil, p.Values, true), p.Env, true))
 }

@@ -26,7 +26,7 @@ import (
 // A Sweep is what a test says about its exploration, checked.
 type Sweep struct {
 	Dimensions []Dimension // slowest first
-	Env        []EnvParam  // drawn at every step
+	Env        []EnvParam  // drawn at every point
 	Agent      string      // GridSearch, Random or TPE
 	Steps      int         // points to try, refused ones included; 0 means no bound
 	Metrics    []string    // what is observed, in this order
@@ -323,7 +323,7 @@ func (s *Sweep) Observe(p Point, values []float64, dir string) (Observed, error)
 }
 
 // Refuse makes the record of a point that cannot run: it breaks a constraint,
-// or the definition is not valid with it. Its step is used up.
+// or the definition is not valid with it. Its number is used up.
 func (s *Sweep) Refuse(p Point) Observed {
 	o := Observed{Point: p, Reward: s.ConstraintFailure, Verdict: Refused}
 	for range s.Metrics {

@@ -69,7 +69,7 @@ type Server struct {
 	Version string   // of the engine, "" if it did not say
 }
 
-// Phase is one step of the run.
+// Phase is a part of the job's script with an exit code of its own.
 type Phase struct {
 	Name string
 	Exit *int // nil if it never ended

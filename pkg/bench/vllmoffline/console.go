@@ -144,7 +144,7 @@ func startupLog(lines []line, o *result.Offline) bool {
 	var s *result.Startup
 	block, part := "", ""
 	at := func(part string) **result.Timing {
-		to := phases(s)[block+"_"+strings.ReplaceAll(strings.ToLower(part), " ", "_")]
+		to := partsOf(s)[block+"_"+strings.ReplaceAll(strings.ToLower(part), " ", "_")]
 		if *to == nil {
 			*to = &result.Timing{Percentiles: map[string]float64{}}
 		}

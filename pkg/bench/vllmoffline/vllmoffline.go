@@ -214,7 +214,7 @@ func (r *reader) complete(dir fs.FS, t *result.OfflineThroughput) {
 func (r *reader) startup(doc pyjson.Value, o *result.Offline) error {
 	s := &result.Startup{}
 	known := map[string]bool{}
-	for key, to := range phases(s) {
+	for key, to := range partsOf(s) {
 		mean, values, percentiles := "avg_"+key+"_time", key+"_times", key+"_percentiles"
 		known[mean], known[values], known[percentiles] = true, true, true
 		*to = r.timing(doc, mean, "", values, percentiles)
@@ -227,8 +227,8 @@ func (r *reader) startup(doc pyjson.Value, o *result.Offline) error {
 	return nil
 }
 
-// phases are the parts of a start by the names that vLLM gives them.
-func phases(s *result.Startup) map[string]**result.Timing {
+// partsOf returns the parts of a start by the names that vLLM gives them.
+func partsOf(s *result.Startup) map[string]**result.Timing {
 	return map[string]**result.Timing{
 		"cold_startup": &s.Cold, "cold_compilation": &s.ColdCompilation, "cold_encoder_compilation": &s.ColdEncoder,
 		"warm_startup": &s.Warm, "warm_compilation": &s.WarmCompilation, "warm_encoder_compilation": &s.WarmEncoder,

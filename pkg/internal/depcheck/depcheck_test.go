@@ -55,6 +55,16 @@ func table(t *testing.T) map[string][]string {
 // sources parses the Go files below pkg and cmd, tests left out.
 func sources(t *testing.T) map[string][]*ast.File {
 	files := map[string][]*ast.File{}
+	eachFile(t, func(pkg, file string) {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		files[pkg] = append(files[pkg], f)
+	})
+	return files
+}
+
+// eachFile calls do for each Go file below pkg and cmd that is not a test, with its package as the table writes it.
+func eachFile(t *testing.T, do func(pkg, file string)) {
 	for _, top := range []string{"pkg", "cmd"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(file string, d fs.DirEntry, err error) error {
 			if err != nil {
@@ -66,18 +76,12 @@ func sources(t *testing.T) map[string][]*ast.File {
 			if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
 				return nil
 			}
-			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-			if err != nil {
-				return err
-			}
 			rel, err := filepath.Rel(root, filepath.Dir(file))
-			pkg := strings.TrimPrefix(filepath.ToSlash(rel), "pkg/")
-			files[pkg] = append(files[pkg], f)
+			do(strings.TrimPrefix(filepath.ToSlash(rel), "pkg/"), file)
 			return err
 		})
 		require.NoError(t, err)
 	}
-	return files
 }
 
 func TestImportsFollowTheTable(t *testing.T) {
@@ -186,6 +190,30 @@ func TestOnlyOneProgramHasCgo(t *testing.T) {
 					t.Errorf("%s imports %s: it asks profllm-nvml instead", pkg, imported)
 				}
 			}
+		}
+	}
+}
+
+// A reader finds the comment of a package without a search: in doc.go, or in the file with the package's name.
+func TestPackageCommentsHaveTheirPlace(t *testing.T) {
+	comments := map[string][]string{}
+	eachFile(t, func(pkg, file string) {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.PackageClauseOnly|parser.ParseComments)
+		require.NoError(t, err)
+		found := comments[pkg]
+		if f.Doc != nil {
+			found = append(found, filepath.Base(file))
+		}
+		comments[pkg] = found
+	})
+	for pkg, found := range comments {
+		own := path.Base(pkg)
+		if strings.HasPrefix(pkg, "cmd/") {
+			own = "main"
+		}
+		allowed := []string{"doc.go", own + ".go", own + "_linux.go"}
+		if len(found) != 1 || !slices.Contains(allowed, found[0]) {
+			t.Errorf("%s: package comments in %q, not in one of %q", pkg, found, allowed)
 		}
 	}
 }

@@ -252,7 +252,7 @@ func readAnswer(raw string, size int) (o Outcome, over, keepAlive bool) {
 	for i := 0; i < len(raw); i += size {
 		end := min(i+size, len(raw))
 		done, err := a.Feed([]byte(raw[i:end]), int64(end))
-		if err != nil && a.phase != phaseOver {
+		if err != nil && a.part != partOver {
 			a.Close(int64(end), err)
 			return o, false, false
 		}

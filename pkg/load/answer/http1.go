@@ -1,17 +1,3 @@
-// Package answer reads the streamed answer of an OpenAI-compatible server to one request, and
-// decides its [Outcome].
-//
-// It is given the bytes of a connection as they arrive, cut anywhere, with the time of their
-// arrival, and looks at no clock and no connection itself. It reads HTTP/1.1, server-sent
-// events, and of each event's JSON only what a load client needs, in place: tens of thousands
-// of events a second pass through it. BenchmarkEvent: 6 times as fast as encoding/json.
-//
-// Example:
-//
-//	var r answer.Reader
-//	r.Reset(&outcome, 128, false)
-//	over, err := r.Feed(p, now) // for each read, until it is over
-//	r.Close(now, err)
 package answer
 
 import (
@@ -31,26 +17,26 @@ const (
 	bodyLimit = 1 << 30
 )
 
-// A phase is what the next byte of an answer belongs to.
-type phase byte
+// A part is what the next byte of an answer belongs to.
+type part byte
 
 const (
-	phaseStatus phase = iota
-	phaseHead
-	phaseSized
-	phaseToEOF
-	phaseChunkSize
-	phaseChunk
-	phaseChunkEnd
-	phaseTrailer
-	phaseOver
+	partStatus part = iota
+	partHead
+	partSized
+	partToEOF
+	partChunkSize
+	partChunk
+	partChunkEnd
+	partTrailer
+	partOver
 )
 
 // A Reader reads one HTTP/1.1 response whose bytes may be cut anywhere. It hands the body of a
 // 200 to its stream.
 type Reader struct {
 	stream    stream
-	phase     phase
+	part      part
 	line      []byte // start of a line that has not ended yet
 	framing   int    // bytes of head lines or trailer lines so far
 	left      int64  // bytes left of the chunk or of the sized body
@@ -83,25 +69,25 @@ var (
 func (a *Reader) Feed(p []byte, at int64) (over bool, err error) {
 	a.Bytes += int64(len(p))
 	for len(p) > 0 && err == nil {
-		switch a.phase {
-		case phaseSized, phaseChunk, phaseToEOF:
+		switch a.part {
+		case partSized, partChunk, partToEOF:
 			p, err = a.feedBody(p, at)
-		case phaseOver:
+		case partOver:
 			return true, fmt.Errorf("%w: %d bytes after its end", errMalformed, len(p))
 		default:
 			p, err = a.feedLine(p)
 		}
 	}
-	return a.phase == phaseOver, err
+	return a.part == partOver, err
 }
 
 // EOF says that the connection ended. It returns an error if the answer had not.
 func (a *Reader) EOF() error {
 	switch {
-	case a.phase == phaseOver:
+	case a.part == partOver:
 		return nil
-	case a.phase == phaseToEOF && (a.code != http.StatusOK || a.stream.done):
-		a.phase = phaseOver
+	case a.part == partToEOF && (a.code != http.StatusOK || a.stream.done):
+		a.part = partOver
 		return nil
 	case a.Bytes == 0:
 		return errors.New("the server closed the connection without an answer")
@@ -112,7 +98,7 @@ func (a *Reader) EOF() error {
 // Ended returns what is wrong with an answer that has ended, or malformed; sent says that the
 // request left whole. Bytes behind a whole answer only cost the connection.
 func (a *Reader) Ended(sent bool, malformed error) error {
-	if malformed != nil && a.phase == phaseOver {
+	if malformed != nil && a.part == partOver {
 		a.KeepAlive, malformed = false, nil
 	}
 	if !sent {
@@ -143,7 +129,7 @@ func (a *Reader) Close(at int64, broken error) {
 // feedBody reads bytes of the body, up to the end of the chunk or of p.
 func (a *Reader) feedBody(p []byte, at int64) ([]byte, error) {
 	n := int64(len(p))
-	if a.phase != phaseToEOF {
+	if a.part != partToEOF {
 		n = min(n, a.left)
 		a.left -= n
 	}
@@ -156,11 +142,11 @@ func (a *Reader) feedBody(p []byte, at int64) ([]byte, error) {
 		return nil, errStream
 	}
 	switch {
-	case a.left > 0 || a.phase == phaseToEOF:
-	case a.phase == phaseSized:
-		a.phase = phaseOver
+	case a.left > 0 || a.part == partToEOF:
+	case a.part == partSized:
+		a.part = partOver
 	default:
-		a.phase = phaseChunkEnd
+		a.part = partChunkEnd
 	}
 	return p[n:], nil
 }
@@ -189,30 +175,30 @@ func (a *Reader) feedLine(p []byte) ([]byte, error) {
 
 // takeLine takes one line without its end.
 func (a *Reader) takeLine(line []byte) error {
-	switch a.phase {
-	case phaseStatus:
+	switch a.part {
+	case partStatus:
 		return a.readStatus(string(line))
-	case phaseHead:
+	case partHead:
 		if len(line) > 0 {
 			return a.readHeader(string(line))
 		}
 		a.endHead()
-	case phaseChunkSize:
+	case partChunkSize:
 		size, err := chunkSize(line)
 		if err != nil {
 			return err
 		}
-		if a.left, a.phase, a.framing = size, phaseChunk, 0; size == 0 {
-			a.phase = phaseTrailer
+		if a.left, a.part, a.framing = size, partChunk, 0; size == 0 {
+			a.part = partTrailer
 		}
-	case phaseChunkEnd:
+	case partChunkEnd:
 		if len(line) > 0 {
 			return fmt.Errorf("%w: a chunk is longer than its size", errMalformed)
 		}
-		a.phase = phaseChunkSize
-	case phaseTrailer:
+		a.part = partChunkSize
+	case partTrailer:
 		if len(line) == 0 {
-			a.phase = phaseOver
+			a.part = partOver
 		}
 	}
 	return nil
@@ -255,7 +241,7 @@ func (a *Reader) readStatus(line string) error {
 	if err != nil || len(number) != 3 || code < 100 || proto != "HTTP/1.1" && proto != "HTTP/1.0" {
 		return fmt.Errorf("%w: first line %.60q", errMalformed, line)
 	}
-	a.phase, a.code, a.status, a.length, a.chunked, a.KeepAlive = phaseHead, code, status, -1, false, proto == "HTTP/1.1"
+	a.part, a.code, a.status, a.length, a.chunked, a.KeepAlive = partHead, code, status, -1, false, proto == "HTTP/1.1"
 	return nil
 }
 
@@ -290,18 +276,18 @@ func (a *Reader) readHeader(line string) error {
 func (a *Reader) endHead() {
 	switch {
 	case a.code < 200 && a.code != http.StatusSwitchingProtocols:
-		a.phase = phaseStatus // an interim answer: the real one follows
+		a.part = partStatus // an interim answer: the real one follows
 		return
 	case a.code == http.StatusNoContent || a.code == http.StatusNotModified || a.code == http.StatusSwitchingProtocols:
-		a.phase = phaseOver
+		a.part = partOver
 	case a.chunked:
-		a.phase, a.KeepAlive = phaseChunkSize, a.KeepAlive && a.length < 0 // who sends both may mean the other
+		a.part, a.KeepAlive = partChunkSize, a.KeepAlive && a.length < 0 // who sends both may mean the other
 	case a.length == 0:
-		a.phase = phaseOver
+		a.part = partOver
 	case a.length > 0:
-		a.phase, a.left = phaseSized, a.length
+		a.part, a.left = partSized, a.length
 	default:
-		a.phase, a.KeepAlive = phaseToEOF, false
+		a.part, a.KeepAlive = partToEOF, false
 	}
 	if a.code == http.StatusSwitchingProtocols {
 		a.KeepAlive = false

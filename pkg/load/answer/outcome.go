@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// A State is a step in the life of a request.
+// A State says how far a request is.
 type State byte
 
 const (

@@ -52,7 +52,7 @@ func unusable(s *report.Sweep) []string {
 		if p.Usable {
 			continue
 		}
-		w := why{p.Verdict, records.WithoutStep(p.Reason, strconv.Itoa(p.Step))}
+		w := why{p.Verdict, records.WithoutPoint(p.Reason, strconv.Itoa(p.Step))}
 		if points[w] == nil {
 			list = append(list, w)
 		}

@@ -1,4 +1,3 @@
-// Package program is what every simulated program is given, and how it reads flags and ends.
 package program
 
 import (

@@ -1,4 +1,4 @@
-package engine
+package sender
 
 import (
 	"context"
@@ -103,27 +103,27 @@ func (p *pool) open(ctx context.Context, now int64) (*conn, error) {
 // lagProbe is how long the goroutine that measures lag sleeps.
 const lagProbe = 5 * time.Millisecond
 
-func (p *pool) Run(ctx context.Context, j *Job) Stats {
-	stats := Stats{Engine: "goroutines", Loops: 1}
+func (p *pool) Run(ctx context.Context, load *Load) Stats {
+	stats := Stats{Kind: "goroutines", Loops: 1}
 	probing, stop := context.WithCancel(ctx)
 	var probe, workers sync.WaitGroup
 	probe.Go(func() { // how late a sleeper wakes is how late a reader may be
 		for probing.Err() == nil {
-			before := j.Clock()
+			before := load.Clock()
 			time.Sleep(lagProbe)
-			stats.Lag.Add(j.Clock() - before - int64(lagProbe))
+			stats.Lag.Add(load.Clock() - before - int64(lagProbe))
 		}
 	})
-	queue := make(chan int, len(j.Outcomes))
+	queue := make(chan int, len(load.Outcomes))
 	var pending atomic.Int64 // requests in the queue or in work
 	active := 0
-	for i := range j.Outcomes {
-		if !sleepUntil(ctx, j.Clock, j.Outcomes[i].Due) {
+	for i := range load.Outcomes {
+		if !sleepUntil(ctx, load.Clock, load.Outcomes[i].Due) {
 			break
 		}
-		if pending.Add(1) > int64(active) && active < j.Limit {
+		if pending.Add(1) > int64(active) && active < load.Limit {
 			active++
-			workers.Go(func() { p.work(ctx, j, queue, &pending) })
+			workers.Go(func() { p.work(ctx, load, queue, &pending) })
 		}
 		queue <- i
 	}
@@ -150,7 +150,7 @@ func sleepUntil(ctx context.Context, clock func() int64, due int64) bool {
 // A worker sends one request after the other.
 type worker struct {
 	*pool
-	job       *Job
+	load      *Load
 	answer    answer.Reader
 	body, out []byte
 	buf       []byte
@@ -161,23 +161,23 @@ type worker struct {
 const readSize = 16 << 10
 
 // work sends requests one after another until the queue is closed and empty.
-func (p *pool) work(ctx context.Context, j *Job, queue <-chan int, pending *atomic.Int64) {
-	w := worker{pool: p, job: j, buf: make([]byte, readSize)}
+func (p *pool) work(ctx context.Context, load *Load, queue <-chan int, pending *atomic.Int64) {
+	w := worker{pool: p, load: load, buf: make([]byte, readSize)}
 	var free int64
 	for i := range queue {
 		if ctx.Err() != nil {
 			return
 		}
-		o := j.prepare(i)
+		o := load.prepare(i)
 		o.Ready = max(o.Due, free)
-		w.body = j.Requests.Body(w.body[:0], i)
-		w.out = j.request(w.out[:0], p.head, w.body, i)
+		w.body = load.Requests.Body(w.body[:0], i)
+		w.out = load.request(w.out[:0], p.head, w.body, i)
 		w.exchange(ctx, i, o)
 		if ctx.Err() != nil && o.State == answer.InFlight {
 			o.State = answer.Interrupted
 		}
-		free = j.Clock()
-		j.Ended.add(free)
+		free = load.Clock()
+		load.Ended.add(free)
 		pending.Add(-1)
 	}
 }
@@ -185,10 +185,10 @@ func (p *pool) work(ctx context.Context, j *Job, queue <-chan int, pending *atom
 // exchange sends request i and reads its answer. A request that cannot have reached the server
 // is sent again, on a connection that was opened after it broke. It keeps its first start.
 func (w *worker) exchange(ctx context.Context, i int, o *answer.Outcome) {
-	c, err := w.open(ctx, w.job.Clock())
+	c, err := w.open(ctx, w.load.Clock())
 	for {
 		if o.Resends == 0 {
-			o.Start = w.job.Clock()
+			o.Start = w.load.Clock()
 		}
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -197,7 +197,7 @@ func (w *worker) exchange(ctx context.Context, i int, o *answer.Outcome) {
 			o.Refuse(err)
 			return
 		}
-		w.answer.Reset(o, w.job.asked(i), w.job.KeepText)
+		w.answer.Reset(o, w.load.asked(i), w.load.KeepText)
 		if !w.attempt(ctx, c, o.Resends > 0) {
 			return
 		}
@@ -211,13 +211,13 @@ func (w *worker) exchange(ctx context.Context, i int, o *answer.Outcome) {
 func (w *worker) attempt(ctx context.Context, c *conn, resent bool) (again bool) {
 	c.SetReadDeadline(time.Now().Add(requestLimit))
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(past) })
-	s := sendAll(c, w.out, w.job.Clock)
+	s := sendAll(c, w.out, w.load.Clock)
 	over, err := w.read(c)
-	at := w.job.Clock()
+	at := w.load.Clock()
 	whole := s.end()
 	broke := breach{
 		used: c.used, resent: resent, whole: whole, answered: w.answer.Bytes > 0,
-		after: at - s.at, roundTrip: c.roundTrip, slack: w.job.closeSlack(),
+		after: at - s.at, roundTrip: c.roundTrip, slack: w.load.closeSlack(),
 	}
 	switch {
 	case !stop(): // interrupted
@@ -245,7 +245,7 @@ func (w *worker) attempt(ctx context.Context, c *conn, resent bool) (again bool)
 func (w *worker) read(c *conn) (over bool, err error) {
 	for {
 		n, err := c.Read(w.buf)
-		at := w.job.Clock()
+		at := w.load.Clock()
 		if n > 0 {
 			if over, err := w.answer.Feed(w.buf[:n], at); over || err != nil {
 				return true, err

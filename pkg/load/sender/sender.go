@@ -1,12 +1,11 @@
-// Package engine sends the requests of one load, a Job, when they are due, and times what comes
-// back.
+// Package sender sends the requests of one Load when they are due, and times what comes back.
 //
 // Plain HTTP on Linux goes over event loops: each reads many connections from one goroutine,
 // with epoll and a reader of HTTP/1.1 of its own. Everything else (https, proxies, other
 // systems) goes over a pool with a goroutine for each request in flight. Both send the same
-// bytes and read answers with package answer, so that a job has the same outcomes with either.
+// bytes and read answers with package answer, so that a load has the same outcomes with either.
 //
-// BenchmarkEngine on two idle cores, against a server in another process that sends a token
+// BenchmarkSender on two idle cores, against a server in another process that sends a token
 // every 20 ms: the event loop completes 1.2 to 1.4 times the requests per CPU second of net/http
 // with a goroutine for each stream and the same reader of answers, 1.2 to 1.4 times those of the
 // pool, and 1.5 times those of net/http with bufio and encoding/json. The 99th percentile of the
@@ -14,11 +13,11 @@
 //
 // Example:
 //
-//	eng, err := engine.Open(ctx, &engine.Target{URL: u, Header: h, Streams: 64})
+//	snd, err := sender.Open(ctx, &sender.Target{URL: u, Header: h, Streams: 64})
 //	…
-//	defer eng.Close()
-//	stats := eng.Run(ctx, &engine.Job{Requests: r, Outcomes: outcomes, Limit: 64, Clock: clock})
-package engine
+//	defer snd.Close()
+//	stats := snd.Run(ctx, &sender.Load{Requests: r, Outcomes: outcomes, Limit: 64, Clock: clock})
+package sender
 
 import (
 	"cmp"
@@ -38,7 +37,7 @@ const requestLimit = 6 * time.Hour
 
 var errLasted = fmt.Errorf("the answer did not end within %s", requestLimit)
 
-// Requests are what a job sends. Their methods are safe for concurrent use.
+// Requests are what a load sends. Their methods are safe for concurrent use.
 type Requests interface {
 	// Body appends the body of request i to dst.
 	Body(dst []byte, i int) []byte
@@ -49,10 +48,10 @@ type Requests interface {
 	Tokens(i int) (prompt, answer int, bounded bool)
 }
 
-// A Job is one batch of requests on a schedule.
-type Job struct {
+// A Load is a number of requests, each with the time at which it is due.
+type Load struct {
 	Requests Requests
-	Outcomes []answer.Outcome // one per request; Due is set, the engine fills in the rest
+	Outcomes []answer.Outcome // one per request; Due is set, the sender fills in the rest
 	Limit    int              // most requests in flight
 	KeepText bool             // keep the texts of the answers
 	Clock    func() int64     // ns since a fixed instant; goes back only where a simulated clock is set
@@ -74,11 +73,11 @@ func (e *Ends) add(at int64) {
 }
 
 // closeSlack returns [closeSlack], or what a test sets in its place.
-func (j *Job) closeSlack() int64 { return cmp.Or(j.slack, closeSlack) }
+func (l *Load) closeSlack() int64 { return cmp.Or(l.slack, closeSlack) }
 
 // asked returns how many tokens request i asks for, 0 if its answer may have more.
-func (j *Job) asked(i int) int {
-	if _, n, bounded := j.Requests.Tokens(i); bounded {
+func (l *Load) asked(i int) int {
+	if _, n, bounded := l.Requests.Tokens(i); bounded {
 		return n
 	}
 	return 0
@@ -88,9 +87,9 @@ func (j *Job) asked(i int) int {
 const tokenRoom = 4096
 
 // prepare readies the outcome of request i for its answer.
-func (j *Job) prepare(i int) *answer.Outcome {
-	prompt, asked, _ := j.Requests.Tokens(i)
-	o := &j.Outcomes[i]
+func (l *Load) prepare(i int) *answer.Outcome {
+	prompt, asked, _ := l.Requests.Tokens(i)
+	o := &l.Outcomes[i]
 	o.State, o.Input = answer.InFlight, prompt
 	if o.Tokens == nil {
 		o.Tokens = make([]int64, 0, min(asked+1, tokenRoom)) // chat servers send one event more than tokens
@@ -99,26 +98,26 @@ func (j *Job) prepare(i int) *answer.Outcome {
 	return o
 }
 
-// An Engine sends the requests of a job when they are due and measures the answers.
-type Engine interface {
+// A Sender sends the requests of a load when they are due and measures the answers.
+type Sender interface {
 	// Connect opens connections so that the first n requests find one.
 	Connect(ctx context.Context, n int, clock func() int64)
 	// Run returns when every request has ended or ctx is done. Requests in flight are then
 	// interrupted.
-	Run(ctx context.Context, j *Job) Stats
+	Run(ctx context.Context, load *Load) Stats
 	// Close closes all connections.
 	Close()
 }
 
 // Stats says how the client itself fared during a run.
 type Stats struct {
-	Engine string // epoll or goroutines
-	Lag    Spread // ns an event may have waited for the client
-	Loops  int    // threads that send and read
+	Kind  string // epoll or goroutines
+	Lag   Spread // ns an event may have waited for the client
+	Loops int    // threads that send and read
 }
 
 func (c *Stats) add(other *Stats) {
-	c.Engine, c.Loops = other.Engine, c.Loops+other.Loops
+	c.Kind, c.Loops = other.Kind, c.Loops+other.Loops
 	c.Lag.merge(&other.Lag)
 }
 
@@ -139,7 +138,7 @@ type Target struct {
 }
 
 // Open returns the event loop for plain HTTP where there is one, else a goroutine for each request.
-func Open(ctx context.Context, t *Target) (Engine, error) {
+func Open(ctx context.Context, t *Target) (Sender, error) {
 	if t.URL.Scheme == "http" && t.Via == nil && HaveLoop && !t.Goroutines {
 		return newLoops(ctx, t)
 	}
@@ -154,9 +153,9 @@ const (
 	IdleLimit = 4 * time.Second
 )
 
-// A feeder hands out the requests of a job in order.
+// A feeder hands out the requests of a load in order.
 type feeder struct {
-	job  *Job
+	load *Load
 	next atomic.Int64
 }
 
@@ -165,10 +164,10 @@ type feeder struct {
 func (f *feeder) take(now int64) (i int, wait int64) {
 	for {
 		n := f.next.Load()
-		if n >= int64(len(f.job.Outcomes)) {
+		if n >= int64(len(f.load.Outcomes)) {
 			return -1, math.MaxInt64
 		}
-		if due := f.job.Outcomes[n].Due; due > now {
+		if due := f.load.Outcomes[n].Due; due > now {
 			return -1, due
 		}
 		if f.next.CompareAndSwap(n, n+1) {

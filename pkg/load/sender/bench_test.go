@@ -1,4 +1,4 @@
-package engine
+package sender
 
 import (
 	"bufio"
@@ -22,9 +22,9 @@ import (
 	"github.com/profllm/profllm/pkg/load/loadtest"
 )
 
-// The test binary is also the server of BenchmarkEngine, as a process of its own, so that the
+// The test binary is also the server of BenchmarkSender, as a process of its own, so that the
 // processor time of this process is that of the client alone.
-const serverVariable = "PROFLLM_ENGINE_BENCH_SERVER"
+const serverVariable = "PROFLLM_SENDER_BENCH_SERVER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(serverVariable) != "" {
@@ -66,7 +66,7 @@ func startServer(b *testing.B) *url.URL {
 	return u
 }
 
-// What BenchmarkEngine sends: two waves of streams, each of 64 tokens at 50 tokens/s.
+// What BenchmarkSender sends: two waves of streams, each of 64 tokens at 50 tokens/s.
 const (
 	benchStreams  = 512
 	benchRequests = 2 * benchStreams
@@ -86,23 +86,23 @@ func (completion) ID(int) string { return "" }
 
 func (completion) Tokens(int) (prompt, answer int, bounded bool) { return 64, benchTokens, true }
 
-// BenchmarkEngine measures how many requests the client completes for each second of processor
+// BenchmarkSender measures how many requests the client completes for each second of processor
 // time, and how regular the tokens of 50 Hz look to it: with the event loop, with the pool of
 // goroutines, and with a plain client of net/http. All send the same requests, as many at a
 // time, to the same server. The plain client reads events once with the reader of the event
 // loop, so that only the way of sending and receiving differs, and once with bufio and
 // encoding/json, as one would write it without ours.
-func BenchmarkEngine(b *testing.B) {
+func BenchmarkSender(b *testing.B) {
 	if !HaveLoop {
 		b.Skip("no event loop on this system")
 	}
 	to := startServer(b)
 	var loop, pool, plain, decoding cost
 	for b.Loop() {
-		loop.measure(b, func(j *Job) { viaEngine(b, &Target{URL: to, Streams: benchStreams}, j) })
-		pool.measure(b, func(j *Job) { viaEngine(b, &Target{URL: to, Streams: benchStreams, Goroutines: true}, j) })
-		plain.measure(b, func(j *Job) { viaNetHTTP(b, to, j, readWithOurs) })
-		decoding.measure(b, func(j *Job) { viaNetHTTP(b, to, j, readWithJSON) })
+		loop.measure(b, func(load *Load) { viaSender(b, &Target{URL: to, Streams: benchStreams}, load) })
+		pool.measure(b, func(load *Load) { viaSender(b, &Target{URL: to, Streams: benchStreams, Goroutines: true}, load) })
+		plain.measure(b, func(load *Load) { viaNetHTTP(b, to, load, readWithOurs) })
+		decoding.measure(b, func(load *Load) { viaNetHTTP(b, to, load, readWithJSON) })
 	}
 	b.ReportMetric(benchRequests*float64(b.N)/loop.cpu.Seconds(), "requests/cpu-s")
 	b.ReportMetric(benchRequests*float64(b.N)/plain.cpu.Seconds(), "net/http-requests/cpu-s")
@@ -124,38 +124,38 @@ func (c *cost) p99Gap() float64 {
 	return c.gaps[len(c.gaps)*99/100] * 1000
 }
 
-// measure adds what one job takes.
-func (c *cost) measure(b *testing.B, send func(j *Job)) {
+// measure adds what one load takes.
+func (c *cost) measure(b *testing.B, send func(load *Load)) {
 	origin := time.Now()
-	j := &Job{
+	load := &Load{
 		Requests: completion{}, Outcomes: make([]answer.Outcome, benchRequests), Limit: benchStreams,
 		Clock: func() int64 { return int64(time.Since(origin)) },
 	}
 	cpu := CPUTime()
-	send(j)
+	send(load)
 	c.cpu += CPUTime() - cpu
-	for i := range j.Outcomes {
-		o := &j.Outcomes[i]
+	for i := range load.Outcomes {
+		o := &load.Outcomes[i]
 		require.Equal(b, answer.Completed, o.State, o.Err)
 		require.Len(b, o.Tokens, benchTokens)
 		c.gaps = o.Gaps(c.gaps)
 	}
 }
 
-func viaEngine(b *testing.B, to *Target, j *Job) {
-	eng, err := Open(b.Context(), to)
+func viaSender(b *testing.B, to *Target, load *Load) {
+	snd, err := Open(b.Context(), to)
 	require.NoError(b, err)
-	defer eng.Close()
-	stats := eng.Run(b.Context(), j)
-	require.Equal(b, to.Goroutines, stats.Engine == "goroutines")
+	defer snd.Close()
+	stats := snd.Run(b.Context(), load)
+	require.Equal(b, to.Goroutines, stats.Kind == "goroutines")
 }
 
-// viaNetHTTP sends a job as a plain client of net/http does.
-func viaNetHTTP(b *testing.B, to *url.URL, j *Job, read func(*Job, *answer.Outcome, io.Reader) error) {
+// viaNetHTTP sends a load as a plain client of net/http does.
+func viaNetHTTP(b *testing.B, to *url.URL, load *Load, read func(*Load, *answer.Outcome, io.Reader) error) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: benchStreams, DisableCompression: true}}
 	defer client.CloseIdleConnections()
 	queue := make(chan int, benchRequests)
-	for i := range j.Outcomes {
+	for i := range load.Outcomes {
 		queue <- i
 	}
 	close(queue)
@@ -163,14 +163,14 @@ func viaNetHTTP(b *testing.B, to *url.URL, j *Job, read func(*Job, *answer.Outco
 	for range benchStreams {
 		streams.Go(func() {
 			for i := range queue {
-				o := j.prepare(i)
-				o.Start = j.Clock()
-				resp, err := client.Post(to.String(), "application/json", bytes.NewReader(j.Requests.Body(nil, i)))
+				o := load.prepare(i)
+				o.Start = load.Clock()
+				resp, err := client.Post(to.String(), "application/json", bytes.NewReader(load.Requests.Body(nil, i)))
 				if err != nil {
 					o.Refuse(err)
 					continue
 				}
-				if err := read(j, o, resp.Body); err != nil {
+				if err := read(load, o, resp.Body); err != nil {
 					o.Refuse(err)
 				}
 				resp.Body.Close()
@@ -180,24 +180,24 @@ func viaNetHTTP(b *testing.B, to *url.URL, j *Job, read func(*Job, *answer.Outco
 	streams.Wait()
 }
 
-// readWithOurs hands a body to the reader of the engine, behind a head.
-func readWithOurs(j *Job, o *answer.Outcome, body io.Reader) error {
+// readWithOurs hands a body to the reader of the sender, behind a head.
+func readWithOurs(load *Load, o *answer.Outcome, body io.Reader) error {
 	var r answer.Reader
 	r.Reset(o, benchTokens, false)
-	r.Feed([]byte("HTTP/1.1 200 OK\r\n\r\n"), j.Clock()) // the end of the body is that of the answer
+	r.Feed([]byte("HTTP/1.1 200 OK\r\n\r\n"), load.Clock()) // the end of the body is that of the answer
 	buf := make([]byte, 4<<10)
 	for {
 		n, err := body.Read(buf)
-		r.Feed(buf[:n], j.Clock())
+		r.Feed(buf[:n], load.Clock())
 		if err != nil {
-			r.Close(j.Clock(), r.EOF())
+			r.Close(load.Clock(), r.EOF())
 			return nil
 		}
 	}
 }
 
 // readWithJSON reads a body by lines and decodes each event.
-func readWithJSON(j *Job, o *answer.Outcome, body io.Reader) error {
+func readWithJSON(load *Load, o *answer.Outcome, body io.Reader) error {
 	lines := bufio.NewScanner(body)
 	for lines.Scan() {
 		payload, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: "))
@@ -217,7 +217,7 @@ func readWithJSON(j *Job, o *answer.Outcome, body io.Reader) error {
 			return err
 		}
 		if len(event.Choices) > 0 {
-			o.Tokens = append(o.Tokens, j.Clock())
+			o.Tokens = append(o.Tokens, load.Clock())
 		}
 		if event.Usage != nil {
 			o.State, o.Output = answer.Completed, event.Usage.Output

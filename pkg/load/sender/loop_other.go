@@ -1,6 +1,6 @@
 //go:build !linux
 
-package engine
+package sender
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 // HaveLoop says whether this system has an event loop of ours.
 const HaveLoop = false
 
-func newLoops(context.Context, *Target) (Engine, error) {
+func newLoops(context.Context, *Target) (Sender, error) {
 	return nil, errors.New("no event loop on this system")
 }
 

@@ -1,4 +1,4 @@
-package engine
+package sender
 
 import (
 	"bufio"
@@ -141,11 +141,11 @@ func sized(length int, body string) string {
 // hold is how long a scripted server keeps a request that it drops: far longer than [closeSlack].
 const hold = 200 * time.Millisecond
 
-// Every engine treats a server that misbehaves alike. Each row sends four requests, one after
+// Every sender treats a server that misbehaves alike. Each row sends four requests, one after
 // the other.
 //
 // covers: LIB-3 LRES-3
-func TestEnginesAgreeOnServers(t *testing.T) {
+func TestSendersAgreeOnServers(t *testing.T) {
 	body := answertest.TokenEvent + answertest.LastEvent + answertest.UsageEvent + answertest.DoneEvent
 	rows := map[string]struct {
 		script    func(v *visit)
@@ -203,11 +203,11 @@ func TestEnginesAgreeOnServers(t *testing.T) {
 		for way, secure := range map[string]bool{"loop": false, "pool": false, "pool over TLS": true} {
 			t.Run(name+"/"+way, func(t *testing.T) {
 				s := startScripted(t, secure, row.script)
-				eng := openWay(t, way, s.url, "")
-				j := requestsOf(cmp.Or(row.prompt, 8), 4)
-				eng.Connect(t.Context(), 1, j.Clock)
-				eng.Run(t.Context(), j)
-				r := sumUp(j)
+				snd := openWay(t, way, s.url, "")
+				load := requestsOf(cmp.Or(row.prompt, 8), 4)
+				snd.Connect(t.Context(), 1, load.Clock)
+				snd.Run(t.Context(), load)
+				r := sumUp(load)
 				if row.completed >= 0 {
 					require.Equal(t, row.completed, r.completed, r.firstError)
 				}
@@ -239,17 +239,17 @@ func (asking) ID(int) string { return "" }
 
 func (a asking) Tokens(int) (prompt, answer int, bounded bool) { return a.prompt, 2, true }
 
-// requestsOf returns a job of n requests for two tokens, one after the other.
-func requestsOf(prompt, n int) *Job {
+// requestsOf returns a load of n requests for two tokens, one after the other.
+func requestsOf(prompt, n int) *Load {
 	origin := time.Now()
-	return &Job{
+	return &Load{
 		Requests: asking{prompt}, Outcomes: make([]answer.Outcome, n), Limit: 1,
 		Clock: func() int64 { return int64(time.Since(origin)) },
 	}
 }
 
-// openWay opens an engine of that kind for a server or through a proxy.
-func openWay(t *testing.T, way, server, via string) Engine {
+// openWay opens a sender of that kind for a server or through a proxy.
+func openWay(t *testing.T, way, server, via string) Sender {
 	t.Helper()
 	to := &Target{Insecure: true, Streams: 1, Goroutines: strings.HasPrefix(way, "pool")}
 	var err error
@@ -259,28 +259,28 @@ func openWay(t *testing.T, way, server, via string) Engine {
 		to.Via, err = url.Parse(via)
 		require.NoError(t, err)
 	}
-	eng, err := Open(t.Context(), to)
+	snd, err := Open(t.Context(), to)
 	require.NoError(t, err)
-	t.Cleanup(eng.Close)
-	return eng
+	t.Cleanup(snd.Close)
+	return snd
 }
 
-// A sum is what the outcomes of a job add up to.
+// A sum is what the outcomes of a load add up to.
 type sum struct {
 	completed, failed, input, output, resent int
 	firstError                               string
 }
 
-func sumUp(j *Job) (s sum) {
-	for i := range j.Outcomes {
-		switch o := &j.Outcomes[i]; o.State {
+func sumUp(load *Load) (s sum) {
+	for i := range load.Outcomes {
+		switch o := &load.Outcomes[i]; o.State {
 		case answer.Completed:
 			s.completed, s.input, s.output = s.completed+1, s.input+o.Input, s.output+o.Output
 		case answer.Failed:
 			s.failed++
 			s.firstError = cmp.Or(s.firstError, o.Err)
 		}
-		s.resent += int(min(j.Outcomes[i].Resends, 1))
+		s.resent += int(min(load.Outcomes[i].Resends, 1))
 	}
 	return s
 }
@@ -333,9 +333,9 @@ func TestBreach(t *testing.T) {
 	}
 }
 
-// disturbed reports whether something has arrived on the connection that an engine keeps.
-func disturbed(eng Engine) bool {
-	switch e := eng.(type) {
+// disturbed reports whether something has arrived on the connection that a sender keeps.
+func disturbed(snd Sender) bool {
+	switch e := snd.(type) {
 	case *pool:
 		return !e.idle[0].silent()
 	case *loops:
@@ -362,17 +362,17 @@ func TestDisturbedConnectionIsNotUsed(t *testing.T) {
 						v.request() // never comes
 					}
 				})
-				eng := openWay(t, way, s.url, "")
+				snd := openWay(t, way, s.url, "")
 				for range 2 {
-					j := requestsOf(8, 1)
-					j.slack = int64(time.Hour) // however late this machine sees a close
-					eng.Run(t.Context(), j)
-					o := j.Outcomes[0]
+					load := requestsOf(8, 1)
+					load.slack = int64(time.Hour) // however late this machine sees a close
+					snd.Run(t.Context(), load)
+					o := load.Outcomes[0]
 					require.Equal(t, answer.Completed, o.State, o.Err)
 					require.Equal(t, 7, o.Input)
 					require.Zero(t, o.Resends)
 					answered <- struct{}{}
-					for !disturbed(eng) {
+					for !disturbed(snd) {
 						time.Sleep(time.Millisecond)
 					}
 				}
@@ -401,19 +401,19 @@ func TestResendKeepsTheFirstStart(t *testing.T) {
 					v.say(wholeAnswer)
 				}
 			})
-			eng := openWay(t, way, s.url, "")
-			j := requestsOf(8, 4)
-			j.slack = int64(time.Hour) // however late this machine sees a close
-			eng.Run(t.Context(), j)
-			require.EqualValues(t, 4, j.Ended.N.Load())
-			require.Less(t, j.Ended.Last.Load(), j.Clock())
+			snd := openWay(t, way, s.url, "")
+			load := requestsOf(8, 4)
+			load.slack = int64(time.Hour) // however late this machine sees a close
+			snd.Run(t.Context(), load)
+			require.EqualValues(t, 4, load.Ended.N.Load())
+			require.Less(t, load.Ended.Last.Load(), load.Clock())
 
-			r := sumUp(j)
+			r := sumUp(load)
 			require.Equal(t, 4, r.completed, r.firstError)
 			require.Equal(t, 3, r.resent)
 			require.EqualValues(t, 7, s.requests.Load())
-			for i := range j.Outcomes[1:] {
-				o := &j.Outcomes[1+i]
+			for i := range load.Outcomes[1:] {
+				o := &load.Outcomes[1+i]
 				require.EqualValues(t, 1, o.Resends)
 				require.GreaterOrEqual(t, o.Tokens[0]-o.Start, int64(late), "the first send is the start")
 			}
@@ -445,10 +445,10 @@ func TestPoolThroughProxies(t *testing.T) {
 			go func() { io.Copy(far, v.reader); far.(*net.TCPConn).CloseWrite() }()
 			io.Copy(v, far)
 		})
-		eng := openWay(t, "pool", s.url, strings.Replace(proxy.url, "http://", "http://user:word@", 1))
-		j := requestsOf(8, 3)
-		eng.Run(t.Context(), j)
-		r := sumUp(j)
+		snd := openWay(t, "pool", s.url, strings.Replace(proxy.url, "http://", "http://user:word@", 1))
+		load := requestsOf(8, 3)
+		snd.Run(t.Context(), load)
+		r := sumUp(load)
 		require.Equal(t, 3, r.completed, r.firstError)
 		require.EqualValues(t, 3, s.requests.Load())
 		require.Equal(t, "Basic dXNlcjp3b3Jk", asked.Load().Header.Get("Proxy-Authorization"))
@@ -456,11 +456,11 @@ func TestPoolThroughProxies(t *testing.T) {
 }
 
 func TestFeederHandsOutEveryRequestOnce(t *testing.T) {
-	j := &Job{Outcomes: make([]answer.Outcome, 1000)}
-	for i := range j.Outcomes {
-		j.Outcomes[i].Due = int64(i)
+	load := &Load{Outcomes: make([]answer.Outcome, 1000)}
+	for i := range load.Outcomes {
+		load.Outcomes[i].Due = int64(i)
 	}
-	f := feeder{job: j}
+	f := feeder{load: load}
 	taken := make(chan int, 1000)
 	done := make(chan struct{})
 	for range 4 {

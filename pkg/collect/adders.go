@@ -13,17 +13,17 @@ import (
 type draft struct {
 	record *result.Result
 	facts  validity.Evidence
-	late   warnings // appended to the record's own behind all steps
+	late   warnings // appended to the record's own behind all adders
 	empty  bool     // no benchmark left a result, and none could not be read
 }
 
-// A step adds what it finds in the evidence to the draft.
-type step func(*evidence, *draft)
+// An adder adds what it finds in the evidence to the draft.
+type adder func(*evidence, *draft)
 
-// steps are those of a record, in their order. A new fact of the record, or of its
-// judgement, is a new step here.
-func (c *Collector) steps() []step {
-	return []step{
+// adders are those of a record, in their order. A new fact of the record, or of its
+// judgement, is a new adder here.
+func (c *Collector) adders() []adder {
+	return []adder{
 		addIdentity(c.Version), addConfig, addCommands, addRepeats, addPlacement, addEvents, addTimes, addSlurm,
 		addPlanned, addPhases, addServers, addJobEnd, addDeaths,
 		addNodes, addProvenance, addReports,
@@ -35,7 +35,7 @@ func (c *Collector) steps() []step {
 // load makes and judges the record of one load.
 func (c *Collector) load(e *evidence) (*result.Result, error) {
 	d := &draft{record: &result.Result{Schema: result.SchemaV1}, late: slices.Clone(e.unread)}
-	for _, add := range c.steps() {
+	for _, add := range c.adders() {
 		add(e, d)
 	}
 	r := d.record

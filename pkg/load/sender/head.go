@@ -1,4 +1,4 @@
-package engine
+package sender
 
 import (
 	"fmt"
@@ -18,9 +18,9 @@ func requestHead(t *Target, form string) []byte {
 }
 
 // request appends request i to dst: the head that all share, its own headers, its body.
-func (j *Job) request(dst, head, body []byte, i int) []byte {
+func (l *Load) request(dst, head, body []byte, i int) []byte {
 	dst = append(dst, head...)
-	if id := j.Requests.ID(i); id != "" {
+	if id := l.Requests.ID(i); id != "" {
 		dst = append(append(append(dst, "X-Request-Id: "...), id...), "\r\n"...)
 	}
 	dst = strconv.AppendInt(append(dst, "Content-Length: "...), int64(len(body)), 10)

@@ -1,4 +1,4 @@
-package engine
+package sender
 
 import (
 	"cmp"
@@ -20,14 +20,14 @@ import (
 // HaveLoop says whether this system has an event loop of ours.
 const HaveLoop = true
 
-// loops shares the requests of a job between event loops.
+// loops shares the requests of a load between event loops.
 type loops struct {
 	loops []*loop
 }
 
 // newLoops resolves the server's address once and makes as many loops as the streams need, as
 // far as there are processors.
-func newLoops(ctx context.Context, t *Target) (Engine, error) {
+func newLoops(ctx context.Context, t *Target) (Sender, error) {
 	u := t.URL
 	port := u.Port()
 	if port == "" {
@@ -91,13 +91,13 @@ func (ls *loops) Connect(ctx context.Context, n int, clock func() int64) {
 	wg.Wait()
 }
 
-func (ls *loops) Run(ctx context.Context, j *Job) Stats {
-	feed := &feeder{job: j}
-	used := ls.loops[:min(len(ls.loops), j.Limit)] // every loop needs a slot
+func (ls *loops) Run(ctx context.Context, load *Load) Stats {
+	feed := &feeder{load: load}
+	used := ls.loops[:min(len(ls.loops), load.Limit)] // every loop needs a slot
 	stats := make([]Stats, len(used))
 	var wg sync.WaitGroup
 	for k, l := range used {
-		wg.Go(func() { stats[k] = l.run(ctx, feed, share(j.Limit, k, len(used))) })
+		wg.Go(func() { stats[k] = l.run(ctx, feed, share(load.Limit, k, len(used))) })
 	}
 	wg.Wait()
 	var all Stats
@@ -139,7 +139,7 @@ type loop struct {
 	out     []byte
 	body    []byte
 
-	job      *Job
+	load     *Load
 	feed     *feeder
 	slots    int
 	inFlight int
@@ -181,7 +181,7 @@ func (l *loop) close() {
 // connect opens connections until n are idle, and gives up on those that cannot be opened.
 func (l *loop) connect(ctx context.Context, n int, clock func() int64) {
 	defer l.interruptible(ctx)()
-	l.job = &Job{Clock: clock}
+	l.load = &Load{Clock: clock}
 	limit := clock() + int64(ConnectLimit)
 	for range n - len(l.idle) {
 		if l.dial() != nil {
@@ -202,10 +202,10 @@ func (l *loop) connect(ctx context.Context, n int, clock func() int64) {
 // have ended.
 func (l *loop) run(ctx context.Context, feed *feeder, slots int) Stats {
 	defer l.interruptible(ctx)()
-	l.job, l.feed, l.slots, l.inFlight, l.full, l.waiting = feed.job, feed, slots, 0, false, l.waiting[:0]
-	l.stats, l.got = Stats{Engine: "epoll", Loops: 1}, 0
+	l.load, l.feed, l.slots, l.inFlight, l.full, l.waiting = feed.load, feed, slots, 0, false, l.waiting[:0]
+	l.stats, l.got = Stats{Kind: "epoll", Loops: 1}, 0
 	for ctx.Err() == nil {
-		woken := l.job.Clock()
+		woken := l.load.Clock()
 		for _, e := range l.ready() {
 			l.handle(e)
 		}
@@ -213,7 +213,7 @@ func (l *loop) run(ctx context.Context, feed *feeder, slots int) Stats {
 		if !left && l.inFlight == 0 {
 			break
 		}
-		now := l.job.Clock()
+		now := l.load.Clock()
 		l.stats.Lag.Add(now - woken) // what arrived since then has waited for at most so long
 		l.sweep(now)
 		l.wait(!more)
@@ -229,7 +229,7 @@ const sendBurst = 16
 // that some remain.
 func (l *loop) send() (more, left bool) {
 	for range sendBurst {
-		now := l.job.Clock()
+		now := l.load.Clock()
 		if l.inFlight >= l.slots {
 			l.full = true
 			l.arm(math.MaxInt64, now)
@@ -242,7 +242,7 @@ func (l *loop) send() (more, left bool) {
 			return false, wait != math.MaxInt64
 		}
 		l.inFlight++
-		o := &l.job.Outcomes[i]
+		o := &l.load.Outcomes[i]
 		o.Ready = o.Due
 		if l.full {
 			o.Ready = max(o.Due, l.freed)
@@ -262,9 +262,9 @@ func (l *loop) sweep(now int64) {
 	for _, c := range l.links {
 		switch {
 		case c == nil:
-		case c.phase == linkBusy && now-l.job.Outcomes[c.request].Start > int64(requestLimit):
+		case c.state == linkBusy && now-l.load.Outcomes[c.request].Start > int64(requestLimit):
 			l.end(c, now, errLasted)
-		case c.phase == linkOpening && now-c.since > int64(ConnectLimit):
+		case c.state == linkOpening && now-c.since > int64(ConnectLimit):
 			l.opening--
 			l.unopened(c, fmt.Errorf("connect: no answer after %s", ConnectLimit))
 		}
@@ -274,15 +274,15 @@ func (l *loop) sweep(now int64) {
 // abandon interrupts what is in flight and closes its connections.
 func (l *loop) abandon() {
 	for _, i := range l.waiting {
-		l.job.Outcomes[i].State = answer.Interrupted
+		l.load.Outcomes[i].State = answer.Interrupted
 	}
 	l.waiting = l.waiting[:0]
 	for _, c := range l.links {
-		if c == nil || c.phase == linkIdle {
+		if c == nil || c.state == linkIdle {
 			continue
 		}
-		if c.phase == linkBusy {
-			l.job.Outcomes[c.request].State = answer.Interrupted
+		if c.state == linkBusy {
+			l.load.Outcomes[c.request].State = answer.Interrupted
 		} else {
 			l.opening--
 		}

@@ -1,4 +1,4 @@
-package engine
+package sender
 
 import (
 	"math"
@@ -14,8 +14,8 @@ import (
 // A link is one connection.
 type link struct {
 	fd      int
-	phase   linkPhase
-	request int // index in the job while busy
+	state   linkState
+	request int // index in the load while busy
 	answer  answer.Reader
 	out     []byte // rest of a request the kernel had no room for
 	sent    int64  // when the end of the request was handed to the kernel
@@ -23,10 +23,10 @@ type link struct {
 	since   int64  // when it was opened, or became idle
 }
 
-type linkPhase byte
+type linkState byte
 
 const (
-	linkOpening linkPhase = iota
+	linkOpening linkState = iota
 	linkIdle
 	linkBusy
 )
@@ -58,7 +58,7 @@ func (l *loop) await(i int) {
 // long that the server may be closing it, and nothing has arrived on it, neither its end nor
 // bytes that would be read as the next answer.
 func (l *loop) usable(c *link) bool {
-	return l.job.Clock()-c.since <= int64(IdleLimit) && silent(c.fd)
+	return l.load.Clock()-c.since <= int64(IdleLimit) && silent(c.fd)
 }
 
 // dial begins to open a connection.
@@ -83,7 +83,7 @@ func (l *loop) dial() error {
 	for fd >= len(l.links) {
 		l.links = append(l.links, nil)
 	}
-	l.links[fd] = &link{fd: fd, since: l.job.Clock()}
+	l.links[fd] = &link{fd: fd, since: l.load.Clock()}
 	l.opening++
 	return nil
 }
@@ -96,17 +96,17 @@ func (l *loop) drop(c *link) {
 
 // request sends request i on c. A request that is sent again keeps its first start.
 func (l *loop) request(c *link, i int) {
-	j := l.job
-	l.body = j.Requests.Body(l.body[:0], i)
-	l.out = j.request(l.out[:0], l.head, l.body, i)
-	o := j.prepare(i)
-	c.answer.Reset(o, j.asked(i), j.KeepText)
-	c.phase, c.request, c.out = linkBusy, i, c.out[:0]
+	load := l.load
+	l.body = load.Requests.Body(l.body[:0], i)
+	l.out = load.request(l.out[:0], l.head, l.body, i)
+	o := load.prepare(i)
+	c.answer.Reset(o, load.asked(i), load.KeepText)
+	c.state, c.request, c.out = linkBusy, i, c.out[:0]
 	if o.Resends == 0 {
-		o.Start = j.Clock()
+		o.Start = load.Clock()
 	}
 	rest, err := write(c.fd, l.out)
-	c.out, c.sent = append(c.out, rest...), j.Clock()
+	c.out, c.sent = append(c.out, rest...), load.Clock()
 	if err != nil {
 		l.unsent(c, err)
 	}
@@ -130,7 +130,7 @@ func write(fd int, p []byte) (rest []byte, err error) {
 // flush sends what the kernel had no room for.
 func (l *loop) flush(c *link) (err error) {
 	c.out, err = write(c.fd, c.out)
-	c.sent = l.job.Clock()
+	c.sent = l.load.Clock()
 	return err
 }
 
@@ -153,7 +153,7 @@ func (l *loop) handle(e syscall.EpollEvent) {
 		return // closed while its event was in the batch
 	}
 	ended := e.Events&(syscall.EPOLLRDHUP|syscall.EPOLLHUP|syscall.EPOLLERR) != 0
-	switch c.phase {
+	switch c.state {
 	case linkOpening:
 		if ended || e.Events&syscall.EPOLLOUT != 0 {
 			l.opened(c)
@@ -215,8 +215,8 @@ func (l *loop) unopened(c *link, err error) {
 // that is sent again gets one that was opened after it broke: the server may be about to close
 // the others too.
 func (l *loop) free(c *link) {
-	c.phase, c.since = linkIdle, l.job.Clock()
-	if len(l.waiting) == 0 || c.used && l.job.Outcomes[l.waiting[0]].Resends > 0 {
+	c.state, c.since = linkIdle, l.load.Clock()
+	if len(l.waiting) == 0 || c.used && l.load.Outcomes[l.waiting[0]].Resends > 0 {
 		l.idle = append(l.idle, c)
 		return
 	}
@@ -242,7 +242,7 @@ func (l *loop) read(c *link, ended bool) (over bool) {
 		if err == syscall.EINTR {
 			continue
 		}
-		at := l.job.Clock()
+		at := l.load.Clock()
 		if err != nil {
 			l.broken(c, os.NewSyscallError("receive", err))
 			return true
@@ -288,11 +288,11 @@ func (l *loop) end(c *link, at int64, broken error) {
 // broken ends a connection that failed under a request. A request that cannot have reached the
 // server is sent again.
 func (l *loop) broken(c *link, err error) {
-	now := l.job.Clock()
-	o := &l.job.Outcomes[c.request]
+	now := l.load.Clock()
+	o := &l.load.Outcomes[c.request]
 	b := breach{
 		used: c.used, resent: o.Resends > 0, whole: len(c.out) == 0, answered: c.answer.Bytes > 0,
-		after: now - c.sent, roundTrip: roundTrip(c.fd), slack: l.job.closeSlack(),
+		after: now - c.sent, roundTrip: roundTrip(c.fd), slack: l.load.closeSlack(),
 	}
 	if !b.neverArrived() {
 		l.end(c, now, err)
@@ -315,17 +315,17 @@ func roundTrip(fd int) int64 {
 
 // fail ends a request that got no connection.
 func (l *loop) fail(i int, err error) {
-	o := &l.job.Outcomes[i]
+	o := &l.load.Outcomes[i]
 	if o.Resends == 0 {
-		o.Start = l.job.Clock()
+		o.Start = l.load.Clock()
 	}
 	o.Refuse(err)
-	l.release(l.job.Clock())
+	l.release(l.load.Clock())
 }
 
 // release gives back the slot of a request that ended at that time.
 func (l *loop) release(at int64) {
 	l.inFlight--
-	l.freed = l.job.Clock()
-	l.job.Ended.add(at)
+	l.freed = l.load.Clock()
+	l.load.Ended.add(at)
 }

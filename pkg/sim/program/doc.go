@@ -1,0 +1,2 @@
+// Package program is what every simulated program is given, and how it reads flags and ends.
+package program
