@@ -464,6 +464,22 @@ func TestRehearseCompany(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, job.EndedWithOthers(events))
 	require.FileExists(t, filepath.Join(roots[0], "later/0", run.SentinelFile))
+
+	require.Regexp(t, `beside/0 +ended as planned, valid \(simulated\)`, o.stdout)
+	require.NotContains(t, o.stderr+o.stdout, "phase-failed")
+	for command, said := range map[string]string{
+		"collect":                  "ended as planned, valid (simulated)",
+		"report":                   "ended as planned, valid (simulated)",
+		"slurm status --exit-code": "succeeded",
+		"why":                      "nothing: it ended, as planned, when the runs that it accompanied (end_post_comp) were over",
+	} {
+		o := profllm(t, dir, nil, append(strings.Fields(command), roots[0])...)
+		require.Equal(t, exitOK, o.code, "%s: %s", command, o.stderr)
+		require.Contains(t, o.stdout, said, command)
+		for _, wrong := range []string{"cancelled", "invalid", "resume", "again"} {
+			require.NotContains(t, o.stdout+o.stderr, wrong, command)
+		}
+	}
 }
 
 // Points of a sweep one after the other in one allocation: each is measured on

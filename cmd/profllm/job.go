@@ -13,6 +13,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/collect/cache"
 	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/summary"
 )
@@ -220,8 +221,7 @@ func (c jobFinishCmd) Run(a *app) error {
 	if err != nil {
 		return jobError("finish", err)
 	}
-	ended := job.EndedWithOthers(events)
-	if ended && c.Code == run.Terminated {
+	if job.EndedWithOthers(events) && c.Code == run.Terminated {
 		c.Code = exitOK // as planned: what it has is in its result
 	}
 	// Before the sentinel: after it, nothing that the run wrote is changed.
@@ -240,13 +240,12 @@ func (c jobFinishCmd) Run(a *app) error {
 	valid, rows := true, []cache.Row(nil)
 	for _, rec := range records {
 		rows = append(rows, cache.Row{Dir: rec.Dir, Result: rec.Result})
-		valid = valid && rec.Result.Validity.Valid
+		valid = valid && (rec.Result.Validity.Valid || rec.Result.Status == result.Ended)
 	}
 	switch {
 	case err != nil:
 		a.logf("profllm job finish: %v", err)
 		code, why = max(code, exitInternal), "no result could be written"
-	case ended:
 	case code == 0 && failedPhase(phases):
 		code, why = exitJobFailed, "a phase failed"
 	case code == 0 && !valid:

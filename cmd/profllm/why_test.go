@@ -2,15 +2,19 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/conf"
+	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/document"
+	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -132,7 +136,11 @@ func TestWhyOfACancelledRehearsal(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(run, "state.json"), data, 0o644))
 	require.NoError(t, os.Remove(filepath.Join(run, "raw", "vllm-bench.json")))
 	require.NoError(t, os.Remove(filepath.Join(run, "logs", "bench-0.log")))
-	require.Contains(t, profllm(t, dir, nil, "why", run).stdout, "profllm rehearse SCENARIO runs it again\n")
+	require.Contains(t, profllm(t, dir, nil, "why", run).stdout, "the job was cancelled: profllm rehearse ")
+	do := regexp.MustCompile(`cancelled: profllm (rehearse .*) runs it again\n`).
+		FindStringSubmatch(profllm(t, dir, nil, "why", run).stdout)
+	require.NotNil(t, do)
+	require.Equal(t, exitOK, profllm(t, dir, nil, append(strings.Fields(do[1]), "--output-dir", "again")...).code)
 }
 
 // Each repeat of each point of a sweep has the story of its own load, and what looks
@@ -176,4 +184,62 @@ PROFLLM_SIM_STARTUP = "0s"
 	require.Equal(t, exitOK, o.code)
 	require.Contains(t, o.stdout, `"extra_env_vars.MY_TOKEN"`)
 	require.NotContains(t, o.stdout, secret)
+}
+
+// The next step of every known cause can be pasted: nothing in it stands for something else, and
+// each command exists, for a run on Slurm, for a rehearsal, and for runs of others.
+func TestNextStepsCanBePasted(t *testing.T) {
+	t.Parallel()
+	table, err := failure.Builtin()
+	require.NoError(t, err)
+	steps := map[string]string{}
+	for _, s := range table.Signatures() {
+		steps[s.ID] = s.Next
+	}
+	for _, e := range failure.Endings() {
+		steps["ending "+e.ID] = e.Next
+	}
+	for check, e := range failure.Preflight() {
+		steps["preflight "+check] = e.Next
+	}
+	steps["preflight"] = failure.OfPreflight("").Next
+	f, err := table.Explain(nil, failure.Job{})
+	require.NoError(t, err)
+	steps["no log"] = f.Next
+	dir := t.TempDir()
+	for _, name := range []string{"scenario.toml", "system.toml"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
+	}
+	placeholder := regexp.MustCompile(`\b(DIR|JOB|FILE|SCENARIO|NODE|NAME|FOLDER)\b|<[a-z ]+>|\{|…`)
+	command := regexp.MustCompile(`\bprofllm ((?:slurm|rehearse|why|collect|report|stage|verify|image|doctor)\b[^,;()]*)`)
+	for name, next := range steps {
+		for kind, again := range map[string]collect.Again{
+			"slurm":    {Resume: dir},
+			"rehearse": {Rehearse: filepath.Join(dir, "scenario.toml") + " --system " + filepath.Join(dir, "system.toml")},
+			"others":   {},
+		} {
+			job := "17"
+			if kind != "slurm" {
+				job = ""
+			}
+			text := collect.NextStep(next, again, job)
+			require.NotEmpty(t, text)
+			require.NotRegexp(t, placeholder, text, "%s, %s", name, kind)
+			require.NotRegexp(t, `[:,;( ]$|: :|::`, text, "%s, %s", name, kind)
+			for _, m := range command.FindAllStringSubmatch(text, -1) {
+				words := strings.Fields(m[1])
+				parser, err := newParser(&app{stdout: io.Discard, stderr: io.Discard}, &cli{}, func(int) {})
+				require.NoError(t, err)
+				_, err = parser.Parse(words)
+				require.NoError(t, err, "%s, %s: %s", name, kind, text)
+				require.NotEqual(t, "others", kind, "%s: %s", name, text)
+				require.Equal(t, kind, words[0], "%s: %s", name, text)
+			}
+		}
+	}
+	require.Contains(t, collect.NextStep(steps["slurm-node-failure"], collect.Again{Resume: "d"}, "1"),
+		"run it again: profllm slurm resume d")
+	require.Equal(t, "exclude the node, then run it again",
+		collect.NextStep(steps["slurm-node-failure"], collect.Again{}, ""))
+	require.Contains(t, collect.NextStep(steps["no log"], collect.Again{}, "17"), ": sacct -j 17, scontrol show job 17")
 }

@@ -151,6 +151,15 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 	return p, nil
 }
 
+// CanPlan reports whether any scenario can be planned: the system and the options are in order.
+func (c *Client) CanPlan(ctx context.Context, f Options) error {
+	sys, err := c.System(ctx, f.System, f.Simulate)
+	if err == nil {
+		_, err = c.options(f, sys)
+	}
+	return err
+}
+
 // options are what every plan needs beside its definitions and the site's images.
 func (c *Client) options(f Options, sys *config.System) (o planner.Options, err error) {
 	o = planner.Options{Version: c.Version, Created: f.Time, Simulated: f.Simulate, Launcher: f.Launcher,

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/result"
@@ -142,7 +143,8 @@ func (c *Client) Rest(ctx context.Context, path string, o ResumeOptions) (*Rest,
 		return nil, as(Usage, err)
 	}
 	if s.Local {
-		return nil, as(Usage, fmt.Errorf("%s is a rehearsal and cannot be resumed\n\thint: run it again: profllm rehearse SCENARIO", root))
+		return nil, as(Usage, fmt.Errorf("%s is a rehearsal and cannot be resumed\n\thint: run it again: %s", root,
+			cmp.Or(collect.AgainOf(root, c.relative(root)).Command(""), "profllm rehearse")))
 	}
 	dirs := runsFor(root, path, s.Runs)
 	// The number of the next batch comes before everything that decides what goes

@@ -3,7 +3,6 @@ package collect
 import (
 	"slices"
 
-	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/validity"
@@ -54,7 +53,7 @@ func (c *Collector) load(e *evidence) (*result.Result, error) {
 		}
 		r.Provenance.Series = result.SeriesKey(r.Config.Settings, r)
 	}
-	r.Status = statusOf(e, r, d.facts.Planned.NoBenchmark)
+	r.Status = statusOf(e, d)
 	c.explain(e, d)
 	redactRecord(e, r)
 	return r, nil
@@ -63,7 +62,7 @@ func (c *Collector) load(e *evidence) (*result.Result, error) {
 // explain looks for the cause, where the run did not do what it should.
 func (c *Collector) explain(e *evidence, d *draft) {
 	r := d.record
-	if r.Status == result.Completed || r.Status == result.Unknown {
+	if r.Status == result.Completed || r.Status == result.Ended || r.Status == result.Unknown {
 		return
 	}
 	var unread error
@@ -74,22 +73,37 @@ func (c *Collector) explain(e *evidence, d *draft) {
 		r.Failure.Cause == "unknown" {
 		r.Failure = nil // nothing broke: the checks say what is wrong with the numbers
 	}
+	if f := r.Failure; f != nil {
+		var again Again
+		if e.plan != nil {
+			again = AgainOf(e.dir, e.plan.Dir)
+		}
+		f.Next = NextStep(f.Next, again, jobOf(e))
+	}
 }
 
 // statusOf says how the run ended.
-func statusOf(e *evidence, r *result.Result, noBenchmark bool) result.Status {
+func statusOf(e *evidence, d *draft) result.Status {
+	r, noBenchmark := d.record, d.facts.Planned.NoBenchmark
 	numbers := r.Results.CompletedRequests != nil && *r.Results.CompletedRequests > 0 || r.Results.Offline != nil
 	switch {
 	case e.state != nil && e.state.State == run.Cancelled && !(numbers && r.Validity.Valid):
 		return result.Cancelled
 	case e.sentinel == nil && e.plan != nil && !e.over():
 		return result.Unknown
+	case cutShort(d) && !(numbers && r.Validity.Valid):
+		return result.Ended
 	case numbers && r.Validity.Valid, noBenchmark && r.Validity.Valid:
 		return result.Completed
-	case job.EndedWithOthers(e.events):
-		return result.Cancelled
 	case numbers:
 		return result.Partial
 	}
 	return result.Failed
+}
+
+// cutShort reports whether the run was ended before its own end, as planned, because the runs
+// that it accompanied were over, and nothing of it had failed by then.
+func cutShort(d *draft) bool {
+	open := func(p validity.Phase) bool { return p.Exit == nil }
+	return d.facts.EndedWithOthers && slices.ContainsFunc(d.facts.Phases, open) && !d.record.JobFailed()
 }

@@ -79,12 +79,12 @@ func causeOfState(st *run.State) *result.Failure {
 	case st.Note == run.Lost:
 		return &result.Failure{
 			Cause: "lost", Confidence: result.FromState,
-			Next: "what became of the job is unknown: ask the admin, then profllm slurm resume --failed DIR",
+			Next: "what became of the job is unknown: ask the admin, then run it again: profllm slurm resume --failed DIR",
 		}
 	case st.State == run.Cancelled && st.Note == run.NeverRan:
 		return &result.Failure{
 			Cause: "never-started", Confidence: result.FromState,
-			Next: "the job was cancelled before it started, so there is nothing to read; profllm slurm resume DIR submits it again",
+			Next: "the job was cancelled before it started, so there is nothing to read; run it again: profllm slurm resume DIR",
 		}
 	}
 	return nil

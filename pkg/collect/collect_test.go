@@ -479,8 +479,20 @@ func TestLostJob(t *testing.T) {
 	st.Note = run.Lost
 	r := only(t, collector(t), dir, st)
 	require.Equal(t, "lost", r.Failure.Cause)
-	require.NotEmpty(t, r.Failure.Next)
+	require.Equal(t, "what became of the job is unknown: ask the admin, then run it again", r.Failure.Next,
+		"no execution of a scenario is around it")
 	require.Equal(t, result.FromState, r.Failure.Confidence)
+	root := filepath.Dir(dir)
+	write(t, root, run.ScenarioFile, `{"schema": "profllm.scenario/1", "name": "s", "runs": ["x"]}`)
+	p, err := run.ReadPlan(dir)
+	require.NoError(t, err)
+	require.Equal(t, "what became of the job is unknown: ask the admin, then run it again: profllm slurm resume --failed "+
+		p.Dir, only(t, collector(t), dir, st).Failure.Next)
+	write(t, root, run.ScenarioFile, `{"schema": "profllm.scenario/1", "name": "s", "runs": ["x"], "local": true}`)
+	require.NoError(t, os.Mkdir(filepath.Join(root, "definitions"), 0o755))
+	write(t, root, "definitions/scenario.toml", "")
+	require.Contains(t, only(t, collector(t), dir, st).Failure.Next, "run it again: profllm rehearse "+
+		filepath.Join(filepath.Dir(p.Dir), "definitions", "scenario.toml"))
 	st.Note = ""
 	require.NotEqual(t, "lost", only(t, collector(t), dir, st).Failure.Cause)
 }

@@ -28,6 +28,7 @@ func apart(e *evidence, phases []validity.Phase) bool {
 // addJobEnd adds how the job ended, and whether this load was over before.
 func addJobEnd(e *evidence, d *draft) {
 	d.facts.OverBefore, d.facts.Job = apart(e, d.facts.Phases), jobEnd(e.sentinel, e.state)
+	d.facts.EndedWithOthers = job.EndedWithOthers(e.events)
 }
 
 // jobEnd is what the sentinel and a scheduler of this machine say of the job's end.
@@ -108,11 +109,18 @@ func addPhases(e *evidence, d *draft) {
 	for _, n := range names {
 		switch code, ok := ended[n]; {
 		case ok && code >= 0:
-			d.facts.Phases = append(d.facts.Phases, validity.Phase{Name: n, Exit: &code})
+			d.facts.Phases = append(d.facts.Phases, validity.Phase{Name: n, Exit: &code, Begun: true})
 		case ok || e.sentinel != nil || e.over():
-			d.facts.Phases = append(d.facts.Phases, validity.Phase{Name: n})
+			d.facts.Phases = append(d.facts.Phases, validity.Phase{Name: n, Begun: ok || e.began(n), Lost: ok})
 		}
 	}
+}
+
+// began reports whether a client is known to have begun.
+func (e *evidence) began(phase string) bool {
+	return slices.ContainsFunc(e.events, func(x job.Event) bool {
+		return x.Event == job.ClientBegins && x.Text == phase
+	})
 }
 
 // concerns reports whether what happened at that time can have touched this

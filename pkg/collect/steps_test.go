@@ -1,6 +1,7 @@
 package collect_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -67,9 +68,9 @@ func TestWithoutServiceFailed(t *testing.T) {
 		detail string
 	}{
 		"a bad exit":   {[]run.Phase{{Name: "nccl", Code: 3}}, "nccl ended with 3"},
-		"lost":         {[]run.Phase{{Name: "nccl", Code: -1}}, "nccl never ended"},
-		"never begun":  {nil, "nccl never ended"},
-		"another name": {[]run.Phase{{Name: "bench"}}, "nccl never ended"},
+		"lost":         {[]run.Phase{{Name: "nccl", Code: -1}}, "nccl was stopped, because a server that it needs died"},
+		"never begun":  {nil, "nccl did not run to its end, because the job ended first"},
+		"another name": {[]run.Phase{{Name: "bench"}}, "nccl did not run to its end, because the job ended first"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := only(t, collector(t), nccl(t, c.phases...), state("FAILED", run.Failed))
@@ -78,6 +79,47 @@ func TestWithoutServiceFailed(t *testing.T) {
 			require.Equal(t, c.detail, r.Validity.Check("phase-failed").Detail)
 		})
 	}
+}
+
+// A run that was ended because the runs that it accompanied were over ended as planned, unless
+// something of it had failed before.
+//
+// covers: CD-28
+func TestEndedWithOthers(t *testing.T) {
+	over := `{"time":"2026-11-21T04:56:07Z","event":"until-over","text":"every run is over: /r/a/0"}` + "\n"
+	for name, c := range map[string]struct {
+		phases []run.Phase
+		status result.Status
+		detail string
+	}{
+		"cut short": {nil, result.Ended, "nccl ended as planned: the runs that it accompanied were over"},
+		"was done":  {[]run.Phase{{Name: "nccl"}}, result.Completed, "1 phases ended with 0"},
+		"failed":    {[]run.Phase{{Name: "nccl", Code: 3}}, result.Failed, "nccl ended with 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := nccl(t, c.phases...)
+			write(t, dir, "events.jsonl", over)
+			r := only(t, collector(t), dir, completed())
+			require.Equal(t, c.detail, r.Validity.Check("phase-failed").Detail)
+			require.Equal(t, c.status, r.Status)
+			require.Equal(t, c.status != result.Failed, r.Validity.Valid)
+			require.Equal(t, c.status == result.Failed, r.JobFailed())
+			data, err := resulttest.Marshal(r)
+			require.NoError(t, err)
+			require.NoError(t, result.Validate(data))
+		})
+	}
+	dir := recorded(t) // a benchmark that was cut short has no numbers, and that is no failure
+	require.NoError(t, run.WriteJSON(filepath.Join(dir, run.SentinelFile),
+		run.Sentinel{JobID: "7", Phases: []run.Phase{{Name: "ready"}}, Script: new(0)}))
+	write(t, dir, "events.jsonl", over)
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, run.RawDir)))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, run.LogDir)))
+	r := only(t, collector(t), dir, completed())
+	require.Equal(t, result.Ended, r.Status)
+	require.False(t, r.JobFailed())
+	require.Nil(t, r.Failure)
+	require.Contains(t, r.Validity.Words, "result-missing")
 }
 
 // A phase whose log does not say what it should is a failure with its reason.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -223,6 +224,8 @@ func TestFindings(t *testing.T) {
 			c.program("sacct", "echo 'sacct: error: Problem talking to the database' >&2; exit 1")
 		}, "accounting", Warn, "talking to the database"},
 		"no pyxis":            {func(c *cluster) { c.program("srun", `[ "$1" = --help ] && exit;`+healthy["srun"]) }, "containers", Bad, "no pyxis; found: enroot"},
+		"program elsewhere":   {func(c *cluster) { c.d.System.Launcher = "apptainer"; c.d.Job = false }, "containers", Warn, "no apptainer; found: pyxis, enroot"},
+		"no program":          {func(c *cluster) { c.d.System.Launcher = "apptainer" }, "node: containers", Bad, "no apptainer; found: enroot"},
 		"not writable":        {func(c *cluster) { c.d.Dir = "/proc/results"; c.recorded() }, "output folder", Bad, "/proc"},
 		"no probe":            {func(c *cluster) { c.d.Self = []string{"/bin/echo", "hello"} }, "output folder", Bad, "no probe"},
 		"proxy":               {func(c *cluster) { c.d.Environ = append(c.d.Environ, "https_proxy=http://secret@proxy") }, "node: proxy variables", Warn, "https_proxy"},
@@ -461,4 +464,20 @@ func FuzzTexts(f *testing.F) {
 		node.SoftLimit(text, "Max locked memory")
 		oneLine(text)
 	})
+}
+
+// Without pyxis, the launchers whose program was found are proposed, with what they need.
+func TestLaunchersThatCouldBeUsed(t *testing.T) {
+	for _, system := range []*config.System{nil, {Launcher: "pyxis"}} {
+		c := newCluster(t)
+		c.program("srun", `exit`)
+		c.program("docker", ``)
+		c.d.System, c.d.Job = system, false
+		do := c.run()["containers"].Do
+		require.Regexp(t, `set launcher in the system file to "enroot" \(.*\.sqsh.*\), .*"docker" \(a Docker daemon .*\) or "bare" \(`, do)
+		require.NotContains(t, do, "apptainer")
+	}
+	require.Equal(t, `set launcher = "bare" (no container: the engine is installed on the nodes) in the system file`,
+		choices(nil))
+	require.ElementsMatch(t, config.Launchers, append(slices.Collect(maps.Keys(needs)), "pyxis"))
 }

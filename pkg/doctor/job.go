@@ -201,9 +201,7 @@ func (d *Doctor) judge(dir, token string, begin time.Time) {
 	d.nvidia("node: GPUs", p)
 	d.reader("node: GPU reader", p)
 	d.proxy("node: proxy variables", p)
-	if len(p.Programs) > 0 {
-		d.add("node: containers", OK, strings.Join(p.Programs, ", "), "")
-	}
+	d.nodeRuntimes(p.Programs)
 }
 
 // notStarted is the line of srun that says why a step did not run.

@@ -344,34 +344,3 @@ func (d *Doctor) accounting(ctx context.Context) {
 			"while sacct fails, job states come from squeue and the runs' sentinels only")
 	}
 }
-
-// runtimes looks for what starts containers, here; nodes may have others.
-func (d *Doctor) runtimes(ctx context.Context) {
-	var have []string
-	help := d.command(ctx, "srun", "--help")
-	pyxis := strings.Contains(help.out, "--container-image")
-	if pyxis {
-		have = append(have, "pyxis")
-	}
-	for _, name := range containerPrograms {
-		if d.lookPath(name) != "" {
-			have = append(have, name)
-		}
-	}
-	seen := cmp.Or(strings.Join(have, ", "), "none")
-	without := "no pyxis; found: " + seen
-	launcher := ""
-	if d.System != nil {
-		launcher = d.System.Launcher
-	}
-	switch {
-	case launcher == "pyxis" && !pyxis:
-		d.add("containers", Bad, without,
-			"the system file says launcher = \"pyxis\", but srun has no --container-image")
-	case launcher == "" && !pyxis:
-		d.add("containers", Warn, without,
-			"without pyxis, tests that name an image need launcher = \"bare\" and an engine on the nodes")
-	default:
-		d.add("containers", OK, seen, "")
-	}
-}

@@ -24,6 +24,8 @@ type FileEntry struct {
 	OK   bool   `json:"ok"`
 
 	NotRunnable string `json:"not_runnable,omitempty"` // why the file is in order, but cannot run
+	// ids of a scenario's tests that cannot run, if others can
+	TestsNotRunnable []string `json:"tests_not_runnable,omitempty"`
 
 	Errors []Problem `json:"errors"`
 }

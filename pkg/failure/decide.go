@@ -476,7 +476,7 @@ func unknown(r *Report, rest []clue) *result.Failure {
 		Next: "read the end of that log; once you know the cause, add its line to [[signatures]] of the system file",
 	}
 	if r == nil {
-		f.Next = "there is no log with a line to read: ask how the job ended and on which nodes (sacct -j JOB, scontrol show job JOB)"
+		f.Next = "there is no log with a line to read: ask how the job ended and on which nodes: sacct -j JOB, scontrol show job JOB"
 		return f
 	}
 	f.File, f.Role, f.Node, f.Tail = r.File, r.Role, r.Node, r.Tail

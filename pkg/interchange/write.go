@@ -98,7 +98,7 @@ func Refuse(f Format, r *result.Result, invalid bool) error {
 	case !v.Valid:
 		return &RefusedError{Why: "invalid: " + strings.Join(v.Words, ", ")}
 	case r.Status != result.Completed && r.Status != result.Partial:
-		return &RefusedError{Why: string(r.Status)}
+		return &RefusedError{Why: r.Status.String()}
 	case v.Verdict == result.VerdictSuspect && !labelled:
 		return &RefusedError{Why: "suspect: " + strings.Join(v.Words,
 			", ") + "; a row of " + from[f] + " cannot say so"}

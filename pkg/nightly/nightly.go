@@ -227,6 +227,8 @@ func state(r *records.Run) (Kind, string) {
 	switch {
 	case res == nil:
 		return Failed, r.Problem
+	case res.Status == result.Ended: // with the runs that it accompanied: its numbers are compared with none
+		return "", ""
 	case res.Status == result.Unknown:
 		return Failed, "what became of the job is unknown"
 	case res.JobFailed():

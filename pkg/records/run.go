@@ -113,7 +113,7 @@ func (r *Run) Unfit(k Kind) string {
 	case !KindOf(res).Alike(k):
 		return KindOf(res).Word()
 	case res.Status != result.Completed:
-		return string(res.Status)
+		return res.Status.String()
 	case res.Validity == nil:
 		return "not judged"
 	case res.Validity.Verdict != result.VerdictValid:

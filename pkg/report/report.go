@@ -82,7 +82,7 @@ type Entry struct {
 }
 
 // Verdict is a run's state in words: valid, suspect, invalid; before it
-// "partial, ", "failed, " or "cancelled, "; or why there is no judgement.
+// "partial, ", "failed, ", "cancelled, " or "ended as planned, "; or why there is no judgement.
 type Verdict string
 
 // Build arranges runs. It does not keep the order of groups the caller gave, but
@@ -166,7 +166,7 @@ func verdict(r *result.Result) (Verdict, bool) {
 		word = string(r.Validity.Verdict)
 	}
 	if r.Status != result.Completed {
-		word = string(r.Status) + ", " + word
+		word = r.Status.String() + ", " + word
 	}
 	usable := r.Validity != nil && r.Validity.Valid && (r.Status == result.Completed || r.Status == result.Partial)
 	return Verdict(word), usable
@@ -186,6 +186,9 @@ func (e *Entry) OfflineOnly() bool {
 // checks that failed.
 func reason(r *result.Result) string {
 	var parts []string
+	if r.Status == result.Ended {
+		parts = append(parts, "the runs that it accompanied were over")
+	}
 	if f := r.Failure; f != nil {
 		s := "cause " + f.Cause
 		if f.Line != "" {

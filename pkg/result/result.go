@@ -16,7 +16,10 @@
 //	err = result.Validate(data) // against the schema
 package result
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // SchemaV1 is the value of a record's "schema" key.
 const SchemaV1 = "profllm.result/1"
@@ -61,8 +64,13 @@ const (
 	Partial   Status = "partial"   // some result, but a phase or request failed
 	Failed    Status = "failed"    // no usable result
 	Cancelled Status = "cancelled" // stopped on request
-	Unknown   Status = "unknown"   // nobody knows yet, or ever will
+	// Ended is that of a run that was to end when others are over, and did so before its own end.
+	Ended   Status = "ended-as-planned"
+	Unknown Status = "unknown" // nobody knows yet, or ever will
 )
+
+// String is the status in words for a person: ended as planned.
+func (s Status) String() string { return strings.ReplaceAll(string(s), "-", " ") }
 
 // Config is what was asked.
 type Config struct {

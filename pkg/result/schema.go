@@ -37,7 +37,7 @@ func Schema() (*jsonschema.Schema, error) {
 		TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 			reflect.TypeFor[Rate]():        rate,
 			reflect.TypeFor[Metrics]():     metrics,
-			reflect.TypeFor[Status]():      enum(Completed, Partial, Failed, Cancelled, Unknown),
+			reflect.TypeFor[Status]():      enum(Completed, Partial, Failed, Cancelled, Ended, Unknown),
 			reflect.TypeFor[Confidence]():  enum(Exact, FromState, FromSymptom, NoCause),
 			reflect.TypeFor[Outcome]():     enum(Pass, Fail, NotPossible),
 			reflect.TypeFor[Severity]():    enum(Invalid, Suspect, Withheld, Note),

@@ -20,7 +20,7 @@ import (
 // run's directory as it is to be shown. The run is collected, and nothing is written.
 func OfRun(col *collect.Collector, dir, shown string) ([]Story, error) {
 	e, err := Read(dir)
-	e.Dir = shown
+	e.Dir, e.Again = shown, collect.AgainOf(dir, shown)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.Dir, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -35,7 +36,7 @@ func OfLogs(e Logs) Story {
 		}
 		s.blame(f)
 		s.add("followed", strings.Join(shortened(followers(f), 4), "; "))
-		s.add("do", f.Next)
+		s.add("do", collect.NextStep(f.Next, collect.Again{}, ""))
 	} else {
 		s.add("do", "nothing: no line says that something failed")
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/story"
@@ -53,7 +54,7 @@ func TestWhatToDoOfAPendingJob(t *testing.T) {
 // be resumed.
 func TestWhatToDoOfACancelledJob(t *testing.T) {
 	e := story.Evidence{
-		Dir: "d", State: &run.State{JobID: "17", State: run.Cancelled, Note: run.NeverRan, Raw: "CANCELLED by 0",
+		Dir: "d", Again: collect.Again{Resume: "d"}, State: &run.State{JobID: "17", State: run.Cancelled, Note: run.NeverRan, Raw: "CANCELLED by 0",
 			Source: "sacct"},
 		Result: &result.Result{
 			Status:   result.Cancelled,
@@ -70,9 +71,9 @@ func TestWhatToDoOfACancelledJob(t *testing.T) {
 	e.State.Note, e.Result.Failure = "", nil
 	require.Contains(t, text(t, story.Of(e)),
 		"  do        the job was cancelled: profllm slurm resume d runs it again\n  logs      d\n")
-	e.Local = true
+	e.Local, e.Again = true, collect.Again{Rehearse: "d/definitions/scenario.toml"}
 	require.Contains(t, text(t, story.Of(e)),
-		"  do        the job was cancelled: profllm rehearse SCENARIO runs it again\n")
+		"  do        the job was cancelled: profllm rehearse d/definitions/scenario.toml runs it again\n")
 	e.Result = &result.Result{Status: result.Unknown}
 	require.Contains(t, text(t, story.Of(e)), "  do        wait; profllm slurm status d shows its state\n")
 }

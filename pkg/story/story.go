@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
@@ -28,6 +29,7 @@ type Evidence struct {
 	Dir        string // of the run, as it is to be shown
 	At         string // of the load's record, as it is to be shown; "": Dir
 	Local      bool   // a rehearsal: its job was this machine's
+	Again      collect.Again
 	Plan       *plan.Plan
 	Load       *plan.Load
 	Submission *run.Submission
@@ -39,6 +41,8 @@ type Evidence struct {
 	Result     *result.Result
 	Logs       []string // below Dir
 	Notes      []string // what could not be read
+
+	at string // where the run lies, as Read was told
 }
 
 // Story is what there is to tell.
@@ -182,6 +186,8 @@ func (e *Evidence) verdict() string {
 		return notOver
 	case r.Status == result.Cancelled:
 		return cancelled
+	case r.Status == result.Ended:
+		return result.Ended.String()
 	case r.Status == result.Failed:
 		return failed
 	case r.Validity != nil:
@@ -416,11 +422,16 @@ func (e *Evidence) next(s Story) string {
 			return "find out why the job failed before you use the numbers; the logs are below " + e.Dir
 		}
 		return "nothing: the run is valid"
+	case result.Ended.String():
+		return "nothing: it ended, as planned, when the runs that it accompanied (end_post_comp) were over"
 	case notSubmitted:
 		return "nothing was submitted: " + e.again("")
 	case refused:
 		if e.Submission.ParentFailed {
-			return "fix what it waits for, then " + e.again("--failed ") + " runs both"
+			if command := e.Again.Command("--failed"); command != "" {
+				return "fix what it waits for, then " + command + " runs both"
+			}
+			return "fix what it waits for, then run both again"
 		}
 		return "correct what Slurm refuses, then " + e.again("")
 	case notOver:
@@ -436,13 +447,13 @@ func (e *Evidence) next(s Story) string {
 		return "wait; profllm slurm status " + e.Dir + " asks Slurm again"
 	}
 	if e.neverRan() {
-		return "nothing to read: it was cancelled before it started; " + e.again("") + " runs it again"
+		return "nothing to read: it was cancelled before it started; " + e.runsAgain()
 	}
 	if s.Failure != nil {
-		return s.Failure.Next
+		return e.said(s.Failure.Next)
 	}
 	if s.Verdict == cancelled { // its checks say no more than that it was cut short
-		return "the job was cancelled: " + e.again("") + " runs it again"
+		return "the job was cancelled: " + e.runsAgain()
 	}
 	if e.Result != nil && e.Result.Validity != nil {
 		for _, word := range e.Result.Validity.Words {
@@ -454,12 +465,32 @@ func (e *Evidence) next(s Story) string {
 	return ""
 }
 
-// again is the command that runs it again. A rehearsal cannot be resumed.
-func (e *Evidence) again(flag string) string {
-	if e.Local {
-		return "profllm rehearse SCENARIO"
+// again is the command that runs it again, with flags of slurm resume, or these words if
+// profllm cannot.
+func (e *Evidence) again(flags string) string {
+	return cmp.Or(e.Again.Command(flags), "run it again")
+}
+
+// runsAgain says what runs it again.
+func (e *Evidence) runsAgain() string {
+	if command := e.Again.Command(""); command != "" {
+		return command + " runs it again"
 	}
-	return "profllm slurm resume " + flag + e.Dir
+	return "run it again"
+}
+
+// said is a next step of the record, with the paths by which the run was named.
+func (e *Evidence) said(next string) string {
+	if e.Plan == nil || e.Again == (collect.Again{}) {
+		return next
+	}
+	kept := collect.AgainOf(e.at, e.Plan.Dir)
+	for _, flags := range []string{"--failed", ""} {
+		if was := kept.Command(flags); was != "" {
+			next = strings.ReplaceAll(next, was, e.Again.Command(flags))
+		}
+	}
+	return next
 }
 
 func (e *Evidence) logs() string {
@@ -515,6 +546,8 @@ func tone(verdict string) terminal.Tone {
 		return terminal.Good
 	case strings.HasPrefix(verdict, string(result.VerdictSuspect)), verdict == notOver, verdict == unclear:
 		return terminal.Doubtful
+	case verdict == result.Ended.String():
+		return terminal.Plain
 	}
 	return terminal.Bad
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/result"
@@ -176,6 +177,7 @@ func TestOtherEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := died()
 			tt.change(&e)
+			e.Again = collect.Again{Resume: "d"}
 			s := story.Of(e)
 			require.Equal(t, tt.verdict, s.Verdict)
 			out := text(t, s)

@@ -146,7 +146,7 @@ func Verdict(row cache.Row) string {
 	}
 	s := string(r.Validity.Verdict)
 	if r.Status != result.Completed {
-		s = string(r.Status) + ", " + s
+		s = r.Status.String() + ", " + s
 	}
 	if r.Simulated {
 		s += fmt.Sprintf(" (%s)", records.KindOf(r))

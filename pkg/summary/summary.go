@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -31,6 +32,7 @@ type Results struct {
 	rows   []cache.Row // none of them if there are more than MostRows
 	counts map[string]int
 	wrong  map[string]*complaint
+	above  string // folder that all results are in
 }
 
 // Block is a table and the lines below it.
@@ -70,12 +72,26 @@ func (s *Results) Blocks() ([]Block, error) {
 	return []Block{Table(s.rows, s.Relative)}, nil
 }
 
+// shared is the nearest folder that a folder and a directory are both in; "" is no folder yet.
+func shared(folder, dir string) string {
+	if folder == "" {
+		return dir
+	}
+	for {
+		if rel, err := filepath.Rel(folder, dir); err == nil && filepath.IsLocal(rel) || folder == filepath.Dir(folder) {
+			return folder
+		}
+		folder = filepath.Dir(folder)
+	}
+}
+
 // count adds a result to what many have in common.
 func (s *Results) count(r cache.Row) {
 	if s.counts == nil {
 		s.counts, s.wrong = map[string]int{}, map[string]*complaint{}
 	}
 	s.counts[Verdict(r)]++
+	s.above = shared(s.above, r.Dir)
 	if r.Result.Status == result.Unknown {
 		return
 	}
@@ -133,8 +149,12 @@ func (s *Results) common() []Block {
 		}
 		blocks = append(blocks, Block{t, []string{""}})
 	}
+	above := s.above
+	if s.Relative != nil {
+		above = s.Relative(above)
+	}
 	last := &blocks[len(blocks)-1]
 	last.Lines = append(last.Lines, fmt.Sprintf("%d results: to see each, name at most %d runs; "+
-		"to list all of them: profllm report --output csv DIR", s.n, MostRows))
+		"to list all of them: profllm report --output csv %s", s.n, MostRows, above))
 	return blocks
 }

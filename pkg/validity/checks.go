@@ -116,19 +116,39 @@ func phaseFailed(c *facts) answer {
 	if len(c.e.Phases) == 0 {
 		return notPossible("no phase was recorded")
 	}
-	var bad []string
+	var bad, ended []string
 	for _, p := range c.e.Phases {
 		switch {
+		case p.Exit == nil && c.e.EndedWithOthers && !p.Lost && len(bad) == 0:
+			ended = append(ended, p.Name)
 		case p.Exit == nil:
-			bad = append(bad, p.Name+" never ended")
+			bad = append(bad, c.unfinished(p, len(bad) > 0))
 		case *p.Exit != 0:
 			bad = append(bad, fmt.Sprintf("%s ended with %d", p.Name, *p.Exit))
 		}
 	}
-	if len(bad) > 0 {
+	switch {
+	case len(bad) > 0:
 		return fail("%s", list(bad))
+	case len(ended) > 0:
+		return pass("%s ended as planned: the runs that it accompanied were over", list(ended))
 	}
 	return pass("%d phases ended with 0", len(c.e.Phases))
+}
+
+// unfinished says what became of a phase without a known end; after is set if one before it failed.
+func (c *facts) unfinished(p Phase, after bool) string {
+	switch {
+	case p.Lost:
+		return p.Name + " was stopped, because a server that it needs died"
+	case c.e.Job != nil && c.e.Job.Script == nil:
+		return fmt.Sprintf("how %s ended is not known, because the job was killed before it could record that", p.Name)
+	case p.Begun:
+		return p.Name + " was cut off by the end of the job"
+	case after:
+		return p.Name + " did not run"
+	}
+	return p.Name + " did not run to its end, because the job ended first"
 }
 
 func roleDied(c *facts) answer {

@@ -16,11 +16,14 @@ type Evidence struct {
 	// every phase of it was over before the job went on with something else: how the job ended
 	// is not its own end
 	OverBefore bool
-	Job        *result.JobEnd // what the run's own files say of the job's end; nil: nothing
-	Profiled   bool
-	Nodes      []NodeCheck // of the preflight; nil if there was none
-	Hardware   []NodeGPU   // planned GPUs as the preflight saw them; nil if it saw none
-	Limits     Limits      // thresholds that the test has set
+	// the job ended when the runs that it accompanied were over, as planned: a phase without
+	// an end was ended with it
+	EndedWithOthers bool
+	Job             *result.JobEnd // what the run's own files say of the job's end; nil: nothing
+	Profiled        bool
+	Nodes           []NodeCheck // of the preflight; nil if there was none
+	Hardware        []NodeGPU   // planned GPUs as the preflight saw them; nil if it saw none
+	Limits          Limits      // thresholds that the test has set
 
 	NoGPUSamples string // why the record has none, "" if it has
 
@@ -71,8 +74,10 @@ type Server struct {
 
 // Phase is a part of the job's script with an exit code of its own.
 type Phase struct {
-	Name string
-	Exit *int // nil if it never ended
+	Name  string
+	Exit  *int // nil if no end of it is known
+	Begun bool // it began, as far as is known
+	Lost  bool // it was stopped, because a server that it needs had died
 }
 
 // RoleEnd is an early end of a role.

@@ -38,7 +38,7 @@ func good() *run {
 			{Role: "prefill", Wanted: []string{"Qwen/Qwen3-8B"}, Names: []string{"Qwen/Qwen3-8B"}, Model: "Qwen/Qwen3-8B", Version: "0.11.1"},
 			{Role: "decode", Wanted: []string{"qwen"}, Names: []string{"qwen", "a-lora"}, Model: "Qwen/Qwen3-8B", Version: "0.11.1"},
 		},
-		Phases: []validity.Phase{{"ready", new(0)}, {"bench", new(0)}, {"eval", new(0)}},
+		Phases: []validity.Phase{{Name: "ready", Exit: new(0)}, {Name: "bench", Exit: new(0)}, {Name: "eval", Exit: new(0)}},
 	}
 	g.e.Nodes = []validity.NodeCheck{
 		{Node: "n1", Check: "gpu-memory", Seen: "idle", Made: true}, {Node: "n1", Check: "gpu-processes", Seen: "none", Made: true},

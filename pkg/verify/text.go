@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/quantity"
 )
@@ -12,19 +13,48 @@ func (v Found) Line(name string) string {
 	case v.Err != nil:
 		return fmt.Sprintf("bad  %-8s %s", v.Kind, name)
 	case v.NotRunnable != "":
-		return fmt.Sprintf("ok   %-8s %s: not runnable: %s", v.Kind, name, v.NotRunnable)
+		what := "not runnable"
+		if v.Tests != nil {
+			what = "partly not runnable"
+		}
+		return fmt.Sprintf("ok   %-8s %s: %s: %s", v.Kind, name, what, v.NotRunnable)
 	}
 	return fmt.Sprintf("ok   %-8s %s", v.Kind, name)
 }
 
-// Count counts the files that are bad and those that are in order and cannot run.
-func Count(files, bad, idle int) string {
-	of := fmt.Sprintf(" of %s ", quantity.Count(files, "file"))
+// Tally counts files.
+type Tally struct {
+	Files, Bad int
+	Idle, Part int // in order, and cannot run: all of their tests, or some
+}
+
+// Add counts a file.
+func (n *Tally) Add(v Found) {
+	n.Files++
 	switch {
-	case bad == 0:
-		return fmt.Sprintf("%d%snot runnable", idle, of)
-	case idle > 0:
-		return fmt.Sprintf("%d%sbad, %d not runnable", bad, of, idle)
+	case v.Err != nil:
+		n.Bad++
+	case v.Tests != nil:
+		n.Part++
+	case v.NotRunnable != "":
+		n.Idle++
 	}
-	return fmt.Sprintf("%d%sbad", bad, of)
+}
+
+// String counts the files that are bad and those that are in order and cannot run; "" for neither.
+func (n Tally) String() string {
+	var parts []string
+	for _, x := range []struct {
+		n    int
+		what string
+	}{{n.Bad, "bad"}, {n.Idle, "not runnable"}, {n.Part, "partly not runnable"}} {
+		switch {
+		case x.n == 0:
+		case parts == nil:
+			parts = append(parts, fmt.Sprintf("%d of %s %s", x.n, quantity.Count(n.Files, "file"), x.what))
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.what))
+		}
+	}
+	return strings.Join(parts, ", ")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/planner"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -25,8 +26,9 @@ import (
 
 // Found is what was found in a file.
 type Found struct {
-	Kind        string // system, scenario, test; file if that is not known
-	NotRunnable string // why it cannot run, "" if it can
+	Kind        string   // system, scenario, test; file if that is not known
+	NotRunnable string   // why it cannot run, "" if it can
+	Tests       []string // that cannot run; nil if all or none can, or if it is not a scenario
 	Err         error
 }
 
@@ -93,10 +95,13 @@ func (v Verifier) File(name string) Found {
 	if tests, found.Err = v.tests(kind, file); found.Err != nil {
 		return found
 	}
-	found.NotRunnable = planner.NotRunnable(tests...)
+	if found.NotRunnable = planner.NotRunnable(tests...); found.NotRunnable != "" {
+		found.name(tests)
+	}
 	if kind == "scenario" && v.Plan != nil && found.NotRunnable == "" {
-		found.Err = v.Plan(name)
-		return found
+		if found.Err = v.Plan(name); found.Err != nil {
+			return found
+		}
 	}
 	var complaints source.Complaints
 	for _, t := range tests {
@@ -104,6 +109,37 @@ func (v Verifier) File(name string) Found {
 	}
 	found.Err = complaints.Err()
 	return found
+}
+
+// name adds the tests that cannot run, with the reason of each, unless that is so of all of them.
+func (f *Found) name(tests []scenario.Test) {
+	var reasons []string
+	names := map[string][]string{} // by reason
+	for _, t := range tests {
+		why := planner.NotRunnable(t)
+		if why == "" {
+			continue
+		}
+		if names[why] == nil {
+			reasons = append(reasons, why)
+		}
+		names[why] = append(names[why], fmt.Sprintf("%q", t.ID))
+		f.Tests = append(f.Tests, t.ID)
+	}
+	if len(f.Tests) == len(tests) {
+		f.Tests = nil
+		return
+	}
+	var parts []string
+	for _, why := range reasons {
+		word := "test "
+		if len(names[why]) > 1 {
+			word = "tests "
+		}
+		parts = append(parts, word+strings.Join(names[why], ", ")+": "+why)
+	}
+	f.NotRunnable = fmt.Sprintf("%s (%d of %s)", strings.Join(parts, "; "), len(f.Tests),
+		quantity.Count(len(tests), "test"))
 }
 
 // tests reads a file and returns its tests; a system file has none.

@@ -20,7 +20,6 @@ import (
 
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/collect/index"
-	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/trajectory"
@@ -172,16 +171,6 @@ func collected(col *collect.Collector, dir string, st *run.State, unread error) 
 		got.Sweep = trajectory.Of(records[0].Plan)
 	}
 	return got, records
-}
-
-// EndedAsPlanned reports whether a job was ended, without an error, because the runs that it
-// accompanied were over: what it had measured by then is what was asked for.
-func (c *Collected) EndedAsPlanned() bool {
-	if c.State != run.Succeeded {
-		return false
-	}
-	events, err := job.ReadEvents(c.Dir)
-	return err == nil && job.EndedWithOthers(events)
 }
 
 // NoJob says why no verdict will come of a run that has none: Slurm refused its job, or none
